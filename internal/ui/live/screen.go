@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -28,15 +27,11 @@ type Terminal struct {
 	Env []string // of the process, for what the terminal understands
 	// ASCII has nothing shown beyond it.
 	ASCII bool
-	// Inline has the screen at the end of what was printed before; else it has the whole
-	// terminal, until it is closed.
-	Inline bool
 }
 
-// Screen shows something on a terminal until it is closed.
+// Screen has a whole terminal to show something on, until it is closed.
 type Screen struct {
 	program *tea.Program
-	shown   *shown
 	done    chan struct{}
 	err     error // of the program; read after done
 	once    sync.Once
@@ -47,16 +42,13 @@ type Screen struct {
 func Show(ctx context.Context, t Terminal, view func(Size) string, key func(string)) *Screen {
 	m := &shown{terminal: t, view: view, key: key, size: Size{80, 24}}
 	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(t.In), tea.WithOutput(t.Out), tea.WithEnvironment(t.Env), tea.WithFPS(frames), tea.WithoutSignalHandler()}
-	s := &Screen{program: tea.NewProgram(m, options...), shown: m, done: make(chan struct{})}
+	s := &Screen{program: tea.NewProgram(m, options...), done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		_, s.err = s.program.Run()
 	}()
 	return s
 }
-
-// Print has lines stand above an inline screen, for good.
-func (s *Screen) Print(lines string) { s.program.Println(lines) }
 
 // Ended is closed when the terminal is as it was.
 func (s *Screen) Ended() <-chan struct{} { return s.done }
@@ -79,7 +71,6 @@ func (s *Screen) Close() {
 		select {
 		case <-s.done:
 		default:
-			s.shown.closing.Store(true)
 			s.program.Quit()
 		}
 	})
@@ -92,7 +83,6 @@ type shown struct {
 	view     func(Size) string
 	key      func(string)
 	size     Size
-	closing  atomic.Bool
 }
 
 type tick struct{}
@@ -129,14 +119,11 @@ func sparks() []string {
 
 // View implements tea.Model.
 func (m *shown) View() tea.View {
-	if m.closing.Load() && m.terminal.Inline {
-		return tea.NewView("") // nothing of it stays
-	}
 	text := m.view(m.size)
 	if m.terminal.ASCII {
 		text = plain.ASCII(strings.NewReplacer(sparks()...).Replace(text))
 	}
 	v := tea.NewView(text)
-	v.AltScreen = !m.terminal.Inline
+	v.AltScreen = true
 	return v
 }

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+)
+
+// onlyResume refuses flags that a session that goes on has decided on already.
+func (f *runFlags) onlyResume(given func(string) bool) error {
+	var bad faults
+	for _, flag := range []string{
+		"factor", "preset", "undo", "before", "after", "command-time", "blocks", "time", "omit", "bytes", "interval", "parallel", "length", "window", "set-mss", "congestion", "nagle", "udp", "rate",
+		"direction", "baseline", "objective", "guard", "data", "margin", "tolerance", "settle", "cooldown", "seed", "no-twin", "title", "dry-run",
+	} {
+		if given(flag) {
+			bad.add(flag, errors.New("a session goes on with the plan that it has; begin a new one without --resume"))
+		}
+	}
+	return bad.err()
+}
+
+// resumeHint says how to go on with an interrupted session.
+func (a *console) resumeHint(s model.Session) string {
+	kept := "data kept"
+	if s.Kind == model.KindRun {
+		kept = "hosts undone, data kept"
+	}
+	line := kept + "; go on with: linerate run --resume " + s.ID
+	if commands, _ := commandsOf(s.Plan.Settings, s.Plan.Hooks); len(commands) > 0 || strings.HasPrefix(s.Near, "exec:") || strings.HasPrefix(s.Far, "exec:") {
+		line += " --allow-exec"
+	}
+	if a.db != "" && a.db != ":memory:" {
+		line += " --db " + plain.Databases(a.db)
+	}
+	if a.db == ":memory:" {
+		line = strings.TrimSuffix(strings.TrimSuffix(kept, "data kept"), ", ")
+		if line != "" {
+			line += "; "
+		}
+		line += "the data were in memory only and cannot be resumed"
+	}
+	return line
+}
+
+// resume goes on with a stored session.
+func (a *console) resume(ctx context.Context, f runFlags, given func(string) bool, args []string) error {
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	s, err := find(ctx, st, f.resume)
+	if err != nil {
+		return err
+	}
+	longer := given("max-blocks")
+	switch {
+	case s.State == model.SessionRunning:
+		return runsElsewhere(s)
+	case longer:
+		if s, err = trial.Extend(s, f.maxBlocks); err != nil {
+			return err
+		}
+	case s.State == model.SessionDone:
+		return withHint(usagef("session %s is done: %s", s.ID, s.Reason),
+			"see it with: linerate show %s\nwhat it left open may go on: linerate run --resume %s --max-blocks N", s.ID, s.ID)
+	}
+	near, far, err := f.resumedPair(s, args, a.world())
+	if err != nil {
+		return err
+	}
+	var commands []string
+	commands, a.commands = commandsOf(s.Plan.Settings, s.Plan.Hooks)
+	if err := f.mayRun("session "+s.ID, commands); err != nil {
+		return err
+	}
+	if a.path, err = f.path.over(s.Plan.Path, given); err != nil {
+		return err
+	}
+	e, err := a.reach().Open(ctx, near, far)
+	if err != nil {
+		if far.Kind == reach.Serve {
+			err = withHint(err, "secrets are not stored: give the join link again with --far")
+		}
+		return err
+	}
+	defer e.Close()
+	t, err := trial.Resume(a.world(), e, st, s)
+	if err != nil {
+		return err
+	}
+	if longer {
+		a.talk("going on with session %s, up to %d blocks", s.ID, f.maxBlocks)
+	} else {
+		a.talk("going on with session %s", s.ID)
+	}
+	s, err = t.Run(ctx)
+	return a.finish(ctx, st, s, err)
+}
+
+// runsElsewhere refuses to go on with a session that somebody is at.
+func runsElsewhere(s model.Session) error {
+	return withHint(usagef("session %s is being measured by another linerate", s.ID), "wait until it has ended: linerate list")
+}
+
+// resumedPair parses the two ends of a stored session, or what the user gave
+// in their place. A lab is stored as both ends.
+func (f *runFlags) resumedPair(s model.Session, args []string, env app.Env) (near, far reach.Target, err error) {
+	nearText, farText := s.Near, s.Far
+	if f.far == "" && len(args) == 1 {
+		f.far = args[0]
+	}
+	if err := f.mayExec("session "+s.ID, nearText, farText); err != nil {
+		return near, far, err
+	}
+	if f.far != "" {
+		farText = f.far
+	}
+	if nearText == s.Far {
+		nearText = ""
+	}
+	if f.from != "" {
+		nearText = f.from
+	}
+	return reach.Pair(nearText, farText, env)
+}
