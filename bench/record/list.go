@@ -53,6 +53,8 @@ func recordings() []judge.Recording {
 			Far: `nft add table ip t; nft add chain ip t in '{ type filter hook input priority 0; }'; nft add rule ip t in quota over 60 kbytes drop`},
 		{Name: "ecn-removed", Planted: "a rule takes the marks of ECN off all that leaves desk", Args: []string{"test", "lab:rate=50mbit,rtt=5ms,near.tcp.ecn=1,far.tcp.ecn=1", "-t", "2s", "--to", "--idle", "0s"},
 			Near: `nft add table ip t; nft add chain ip t out '{ type filter hook postrouting priority 0; }'; nft add rule ip t out ip ecn set not-ect`},
+		{Name: "link-down", Planted: "nas takes its link down for a second", Args: []string{"test", "lab:rate=50mbit,rtt=5ms", "-t", "4s", "--to", "--idle", "0s"},
+			Far: `sleep 2; ip link set eth0 down; sleep 1; ip link set eth0 up`},
 		{Name: "own-queue", Planted: "tc qdisc add dev eth0 root tbf rate 50mbit burst 3200 limit 6400, at desk", Args: []string{"test", "lab:rate=1gbit,rtt=5ms", "-t", "2s", "--to", "--idle", "0s"},
 			Near: `tc qdisc replace dev eth0 root tbf rate 50mbit burst 3200 limit 6400`},
 		{Name: "tunnel", Planted: "two hosts joined by a VXLAN over 200 Mbit/s", Args: []string{"test", "exec:10.88.0.2 ip netns exec nas linerate agent", "-t", "2s", "--to", "--idle", "0s"}, Pair: pair + tunnel},

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"math"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -47,6 +48,15 @@ func besideOf(s *model.Session, d model.Direction) Beside {
 		if w.Direction == d && w.Passes.Or(0) > 0 {
 			b.Arrives = w.Passes
 			b.TooBigTold = fact.Known(w.Told, "probes")
+		}
+	}
+	for _, disk := range s.Check.Disks {
+		rate := disk.Write
+		if disk.Host == d.Sender() {
+			rate = disk.Read
+		}
+		if v, ok := rate.Get(); ok && v < b.File.Or(math.MaxInt64) {
+			b.File, b.FileHost = rate, disk.Host
 		}
 	}
 	return b

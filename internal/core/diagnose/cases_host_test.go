@@ -108,7 +108,7 @@ func hostCases() []aCase {
 		}, rule: "unknown", without: "B18"},
 		{name: "host that carries no more to itself", rate: 400e6, change: func(e *Evidence) { e.Receiver.Loopback = known(units.BitRate(440e6)) }, rule: "B19", at: atReceiver},
 		{name: "host that carries more to itself", rate: 400e6, change: func(e *Evidence) { e.Receiver.Loopback = known(units.BitRate(4e9)) }, rule: "unknown", without: "B19"},
-		{name: "disk", rate: 935e6, change: func(e *Evidence) { e.Beside.File = known(units.BitRate(200e6)) }, rule: "B22", beside: true},
+		{name: "disk", rate: 935e6, change: func(e *Evidence) { e.Beside.File, e.Beside.FileHost = known(units.BitRate(200e6)), e.Receiver.Host }, rule: "B22", at: atReceiver, beside: true},
 		{name: "emulated card", rate: 300e6, change: func(e *Evidence) {
 			e.Receiver.Facts.Machine = &model.Machine{Virtual: known("kvm")}
 			nic(&e.Receiver, func(n *model.NIC) { n.Driver = known("e1000") })

@@ -52,7 +52,8 @@ type Beside struct {
 	Loaded       fact.Of[time.Duration] // median round trip while the direction was full
 	Arrives      fact.Of[int]           // largest IP packet, in bytes, that arrives in this direction
 	TooBigTold   fact.Of[bool]          // a router said which packets are too large; where none did, the path is a black hole
-	File         fact.Of[units.BitRate] // rate of a file copy, disks at work
+	File         fact.Of[units.BitRate] // what the slower disk allows a file copy: the sender's reads, the receiver's writes
+	FileHost     model.Host             // whose disk that is
 }
 
 // Rung is one rate of paced UDP that was tried.

@@ -299,8 +299,12 @@ func disk(f features) (*finding, bool) {
 	if !ok || float64(file) >= diskShare*float64(f.Goodput) {
 		return nil, false
 	}
-	return f.found("", "disk").kind(model.FindingBeside).
-		because(f.Beside.File.Source(), "files are copied at %s, memory at %s", file, f.Goodput).
+	work := "writes"
+	if f.Beside.FileHost == f.Sender.Host {
+		work = "reads"
+	}
+	return f.found(f.Beside.FileHost, "disk").kind(model.FindingBeside).
+		because(f.Beside.File.Source(), "its disk %s %s, and the network carries %s", work, file, f.Goodput).
 		noKnob("linerate copy says which disk, and whether it takes turns with the network"), true
 }
 

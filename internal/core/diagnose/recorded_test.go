@@ -78,7 +78,7 @@ func recordings() map[string]string {
 		"mtu-mismatch": "to ceiling near, to M1 far, from ceiling far, from M1 far", "tunnel-mtu": "to ceiling near, to M8 -, from ceiling far, from M8 -",
 		"stolen-time": "to ceiling near, to B23 far", "slow-start-burst": "to B06 -, from ceiling far",
 		"window-and-shaper": "to B07 far, from B06 far", "timers": "to ceiling near, from B10 far",
-		"dead": "to dead -", "ecn-removed": "to ceiling near, to B35 -", "own-queue": "to B17 near", "tunnel": "to unknown -, to B41 near",
+		"dead": "to dead -", "link-down": "to B25 far", "ecn-removed": "to ceiling near, to B35 -", "own-queue": "to B17 near", "tunnel": "to unknown -, to B41 near",
 		"tracking": "to ceiling near, to B26 far", "own-limit": "to B16 far, from B16 far, from B19 far",
 	}
 }
