@@ -147,7 +147,7 @@ func registryData(n Native, raw string) string {
 
 func encode(e Encoding, raw, canonical string) (string, error) {
 	switch e {
-	case Plain, Switch, Kind:
+	case Plain, Switch, Kind, Chosen:
 		if e == Switch && canonical != "0" && canonical != "1" {
 			return "", fmt.Errorf("value %s: this system knows on and off only: %w", canonical, errors.ErrUnsupported)
 		}

@@ -57,6 +57,7 @@ func TestEncodings(t *testing.T) {
 		{"linux", "nic.media.autoneg", "autoneg=off speed=100 duplex=full" + modes, "1", "autoneg=on advertise=10baseT/Half,100baseT/Full,1000baseT/Full"},
 		{"linux", "nic.media.advertise", "autoneg=on advertise=1000baseT/Full" + modes, "100baseT/Full", "autoneg=on advertise=100baseT/Full"},
 		{"linux", "qdisc", "default (noqueue)", "fq", "fq"},
+		{"freebsd", "nic.ring.rx", "0 (driver: 1024)", "4096", "4096"},
 		{"freebsd", "nic.media.speed", "autoselect", "1000", "1000baseT,full-duplex"},
 		{"freebsd", "nic.media.speed", "1000baseT,full-duplex,rxpause", "0", "autoselect"},
 		{"freebsd", "nic.media.duplex", "100baseTX,full-duplex", "half", "100baseTX"},
