@@ -53,6 +53,7 @@ lint: ## go vet, gofmt, golangci-lint at a pinned version, code that nothing cal
 	@test "$$(bin/golangci-lint version --short 2>/dev/null)" = "$(GOLANGCI:v%=%)" || GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
 	@! git ls-files '*.fail' | grep . || { echo "inputs that random tests found become named cases, and these files go"; exit 1; }
 	bin/golangci-lint run --allow-parallel-runners ./...
+	cd release && GOFLAGS=-mod=mod ../bin/golangci-lint run --allow-parallel-runners ./...
 	scripts/dead
 
 vm: ## the images of the machine lab, in LINERATE_VM or the user's cache: a Debian root and two kernels (as root, on Debian)

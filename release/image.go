@@ -26,7 +26,7 @@ const nobody = 65532
 // processors: the program, a user, a folder for results, and nothing else. No daemon
 // is needed for that.
 func (r *release) image(context.Context) error {
-	var index v1.ImageIndex = mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	some := false
 	for _, t := range r.targets {
 		if t.os != "linux" {

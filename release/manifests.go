@@ -25,30 +25,23 @@ type manifest struct {
 	project
 	Version, Date string
 	Pages         []string
-	archive       func(system, arch string) (string, error)
+	archive       func(system, arch string) string
 	sum           func(name string) (string, error)
 }
 
 // URL is where the archive of a target can be had.
-func (m manifest) URL(system, arch string) (string, error) {
-	name, err := m.archive(system, arch)
-	return m.address(m.Version, name), err
+func (m manifest) URL(system, arch string) string {
+	return m.address(m.Version, m.archive(system, arch))
 }
 
-// URLOf is the same with another text in place of the version, for formats that put it in.
-func (m manifest) URLOf(system, arch, version string) (string, error) {
-	name, err := m.archive(system, arch)
-	return strings.ReplaceAll(m.address(version, name), m.Version, version), err
+// URLOf is the same with other texts in place of the processor and the version, for
+// formats that put them in themselves.
+func (m manifest) URLOf(system, arch, version string) string {
+	return strings.ReplaceAll(m.address(version, m.archive(system, arch)), m.Version, version)
 }
 
 // Sum is the SHA-256 of the archive of a target, in hexadecimal.
-func (m manifest) Sum(system, arch string) (string, error) {
-	name, err := m.archive(system, arch)
-	if err != nil {
-		return "", err
-	}
-	return m.sum(name)
-}
+func (m manifest) Sum(system, arch string) (string, error) { return m.sum(m.archive(system, arch)) }
 
 // Folder is the one within the archive of a target.
 func (m manifest) Folder(system, arch string) string {
@@ -59,13 +52,9 @@ func (m manifest) Folder(system, arch string) string {
 // template, where all of its archives are there.
 func (r *release) manifests(context.Context) error {
 	m := manifest{project: r.project, Version: r.version, Date: r.time.Format("2006-01-02"), sum: r.sum}
-	m.archive = func(system, arch string) (string, error) {
-		t := target{system, arch}
-		if !slices.Contains(r.targets, t) {
-			return "", fmt.Errorf("%s is not among the targets", t)
-		}
-		name, _ := r.archiveName(t)
-		return name, nil
+	m.archive = func(system, arch string) string {
+		name, _ := r.archiveName(target{system, arch})
+		return name
 	}
 	for _, f := range r.common {
 		if strings.HasPrefix(f.name, "man/") {

@@ -133,10 +133,8 @@ func tree(t *testing.T, root string) map[string]string {
 			return err
 		}
 		name := strings.TrimPrefix(path, root)
-		for _, skip := range []string{"/proc", "/dev", "/run", "/var/lib/dpkg", "/var/lib/rpm", "/var/log", "/var/cache", "/var/lib/apt", "/tmp", "/usr/lib/sysimage"} {
-			if name == skip {
-				return filepath.SkipDir
-			}
+		if slices.Contains([]string{"/proc", "/dev", "/run", "/var/lib/dpkg", "/var/lib/rpm", "/var/log", "/var/cache", "/var/lib/apt", "/tmp", "/usr/lib/sysimage"}, name) {
+			return filepath.SkipDir
 		}
 		out[name] = d.Type().String()
 		return nil

@@ -362,6 +362,14 @@ func TestManifests(t *testing.T) {
 		if !strings.Contains(string(cask), all["linerate-"+version(t)+"-darwin-"+arch+".tar.gz"]) {
 			t.Errorf("the cask has no sum for %s", arch)
 		}
+		url := regexp.MustCompile(`(?m)^  url "(.*)"$`).FindSubmatch(cask)
+		if url == nil {
+			t.Fatalf("the cask has no address:\n%s", cask)
+		}
+		filled := strings.NewReplacer("#{arch}", arch, "#{version}", version(t)).Replace(string(url[1]))
+		if all[path.Base(filled)] == "" {
+			t.Errorf("the cask leads to %s, which is not in the release", filled)
+		}
 	}
 	if ruby, err := exec.LookPath("ruby"); err == nil {
 		if out, err := exec.CommandContext(t.Context(), ruby, "-c", one(t, "linerate.rb")).CombinedOutput(); err != nil {

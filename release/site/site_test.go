@@ -55,7 +55,7 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages := map[string]page{}
-	if err := filepath.WalkDir(out, func(file string, d fs.DirEntry, err error) error {
+	if err := filepath.WalkDir(out, func(file string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(file, ".html") {
 			pages[file] = read(t, file)
 		}
