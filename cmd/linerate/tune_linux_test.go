@@ -52,7 +52,7 @@ func TestTuneFindsTheWindow(t *testing.T) {
 			t.Errorf("show does not say %q:\n%s", want, again)
 		}
 	}
-	if proof := succeed(t, "show", got.Proof, "--db", db).out; !strings.Contains(proof, "better") {
+	if proof := succeed(t, "show", got.Proof, "--details", "--db", db).out; !strings.Contains(proof, "better") {
 		t.Errorf("the proof:\n%s", proof)
 	}
 }

@@ -46,6 +46,7 @@ type Document struct {
 	Classic       []Classic          `json:"classic"`
 	Changes       []Changes          `json:"changes"`
 	Warnings      []string           `json:"warnings"`
+	Advice        string             `json:"-"` // what to do after an experiment, in a sentence
 	Next          []Step             `json:"next"`
 }
 
@@ -137,6 +138,7 @@ func Build(s model.Session, o Options) Document {
 		Plateaus:      b.plateaus(),
 		Classic:       b.classic(),
 		Changes:       b.changes(),
+		Advice:        b.advice(),
 		Warnings:      append(append([]string{}, s.Warnings...), b.own(kind.Warnings)...),
 		Next:          slices.Concat(b.mends(true), b.tries(), b.mends(false), b.keep(), []Step{b.again()}),
 	}

@@ -13,6 +13,7 @@ type Search struct {
 	search.Result
 	Limit float64 `json:"limit"` // of loss, 0…1
 	Text  string  `json:"text"`
+	Said  string  `json:"-"` // the same for people, without the statistics
 }
 
 // search evaluates the trials of a session that asks for a rate; nil for others.
@@ -37,19 +38,16 @@ func (b *builder) search() *Search {
 	default:
 		out.Text = fmt.Sprintf("%s: %s of payload is the highest rate that passed, with at most %s lost and no queue filling: %d of %d runs did (%d of %d datagrams lost, so at most %s; %s in the worst run), so at least %s of such runs do, with 95 %% confidence",
 			b.label(d), r.Rate, limit, r.Passed, r.Runs, r.Lost, r.Sent, FormatLoss(r.Most), FormatLoss(r.Worst), units.FormatShare(r.Sure))
-		switch {
-		case r.Above == 0:
-			out.Text += "; nothing higher was asked for"
-		case r.Short:
-			out.Text += fmt.Sprintf("; %s does not send %s, so what the path would do with more is unknown", b.name(d.Sender()), r.Above)
-		case r.Failed == 0:
-			out.Text += fmt.Sprintf("; at %s the loss is too near to the limit to be shown to be within it", r.Above)
-		default:
-			out.Text += fmt.Sprintf("; at %s %d of %d failed", r.Above, r.Failed, r.Tried)
-		}
+		out.Said = fmt.Sprintf("%s: %s of payload is the highest rate that passed, with at most %s lost and no queue filling, in %d of %d runs",
+			b.label(d), r.Rate, limit, r.Passed, r.Runs)
+		then := b.above(r, d)
+		out.Text, out.Said = out.Text+then, out.Said+then
 	}
-	if !r.Ended {
-		out.Text += "; the search was cut short"
+	if out.Said == "" {
+		out.Said = out.Text
+	}
+	if cut := "; the search was cut short"; !r.Ended {
+		out.Text, out.Said = out.Text+cut, out.Said+cut
 	}
 	return out
 }
@@ -61,4 +59,17 @@ func concluded(s *model.Session) string {
 		return ""
 	}
 	return r.Rate.String()
+}
+
+// above says what became of the rate above the one that was found.
+func (b *builder) above(r search.Result, d model.Direction) string {
+	switch {
+	case r.Above == 0:
+		return "; nothing higher was asked for"
+	case r.Short:
+		return fmt.Sprintf("; %s does not send %s, so what the path would do with more is unknown", b.name(d.Sender()), r.Above)
+	case r.Failed == 0:
+		return fmt.Sprintf("; at %s the loss is too near to the limit to be shown to be within it", r.Above)
+	}
+	return fmt.Sprintf("; at %s %d of %d failed", r.Above, r.Failed, r.Tried)
 }

@@ -51,24 +51,26 @@ func undecided(s model.Session) bool {
 
 // change is what decides, before and after: "30.1 Mbit/s -> 884 Mbit/s".
 func (b *builder) change(v model.Verdict) string {
-	middle := func(setting string) (string, bool) {
-		var all []float64
-		for _, r := range b.counted {
-			if x, ok := r.Value(v.Direction, v.Metric); ok && r.Setting == setting && r.Flow.Direction == v.Direction && r.State == model.RunValid {
-				all = append(all, x)
-			}
-		}
-		if len(all) == 0 {
-			return "", false
-		}
-		return amount(v.Metric, stats.Median(all)), true
-	}
-	before, ok1 := middle(v.Baseline)
-	after, ok2 := middle(v.Setting)
+	before, ok1 := b.median(v.Baseline, v)
+	after, ok2 := b.median(v.Setting, v)
 	if !ok1 || !ok2 {
 		return metric.Name(v.Metric)
 	}
 	return before + " -> " + after
+}
+
+// median is what a setting had of the metric of v over its runs.
+func (b *builder) median(setting string, v model.Verdict) (string, bool) {
+	var all []float64
+	for _, r := range b.counted {
+		if x, ok := r.Value(v.Direction, v.Metric); ok && r.Setting == setting && r.Flow.Direction == v.Direction && r.State == model.RunValid {
+			all = append(all, x)
+		}
+	}
+	if len(all) == 0 {
+		return "", false
+	}
+	return amount(v.Metric, stats.Median(all)), true
 }
 
 // amount writes a value of a metric with its unit.

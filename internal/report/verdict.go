@@ -38,6 +38,7 @@ type Row struct {
 	Blocks     int              `json:"blocks"`
 	Outcome    model.Outcome    `json:"outcome"`
 	Words      string           `json:"words"`             // the outcome as people read it
+	Said       string           `json:"-"`                 // of what decides: all that a person has to know, without statistics
 	Guard      model.GuardState `json:"guard,omitempty"`   // how the guard stands, where the metric is one
 	Refused    []string         `json:"refused,omitempty"` // of what decides: the guards in the way of keeping it, in words
 	Harms      bool             `json:"-"`                 // one of these guards is violated, and not only open
@@ -218,6 +219,9 @@ func (b *builder) row(v model.Verdict) Row {
 	}
 	if v.Metric == b.s.Plan.Decides() && v.Outcome == model.Better && !v.IsTwin {
 		b.refused(v, &r)
+	}
+	if v.Metric == b.s.Plan.Decides() {
+		r.Said = b.said(v)
 	}
 	return r
 }

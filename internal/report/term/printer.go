@@ -29,6 +29,7 @@ type printer struct {
 	width        int
 	color, ascii bool
 	oneLine      bool // commands are not broken
+	details      bool // with the statistics
 	zone         *time.Location
 	blank        bool // the last line was empty, or there is none
 }
@@ -42,7 +43,7 @@ func newPrinter(o Options) *printer {
 	if zone == nil {
 		zone = time.UTC
 	}
-	return &printer{width: max(width, minWidth), color: o.Color, ascii: o.ASCII, oneLine: o.OneLine, zone: zone, blank: true}
+	return &printer{width: max(width, minWidth), color: o.Color, ascii: o.ASCII, oneLine: o.OneLine, details: o.Details, zone: zone, blank: true}
 }
 
 // flush writes what was collected.
@@ -124,12 +125,15 @@ func (p *printer) paragraph(s style, text string, indent int) {
 
 // hanging writes text after head, which is indent columns wide, and further
 // lines below the beginning of text.
-func (p *printer) hanging(head string, indent int, text string) {
+func (p *printer) hanging(head string, indent int, text string) { p.below(head, indent, plain, text) }
+
+// below is hanging with the text in style s.
+func (p *printer) below(head string, indent int, s style, text string) {
 	for i, l := range wrap(clean(text), p.width-indent, p.width-indent) {
 		if i > 0 {
 			head = strings.Repeat(" ", indent)
 		}
-		p.line(head + l)
+		p.line(head + p.paint(s, l))
 	}
 }
 

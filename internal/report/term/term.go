@@ -21,11 +21,14 @@ const DefaultWidth = 80
 // Options say what the reader's terminal can do. The zero value is plain
 // Unicode text of 80 columns.
 type Options struct {
-	Width int            // columns; 0 is DefaultWidth, and less than 40 counts as 40
-	Color bool           // escape sequences are welcome: a terminal, and no NO_COLOR (no-color.org)
-	ASCII bool           // nothing beyond ASCII, for terminals that cannot
-	Why   bool           // of a check: what each line was told from
-	Zone  *time.Location // that times are shown in; nil is UTC
+	Width int  // columns; 0 is DefaultWidth, and less than 40 counts as 40
+	Color bool // escape sequences are welcome: a terminal, and no NO_COLOR (no-color.org)
+	ASCII bool // nothing beyond ASCII, for terminals that cannot
+	Why   bool // of a check: what each line was told from
+	// Details adds the statistics: how the verdicts came about, intervals, evidence,
+	// noise, and the tables over runs and intervals.
+	Details bool
+	Zone    *time.Location // that times are shown in; nil is UTC
 	// OneLine leaves commands in one line, for shells that do not know a backslash at
 	// the end of one.
 	OneLine bool
@@ -68,7 +71,11 @@ func (p *printer) body(d report.Document) {
 		p.paragraph(plain, text, 2)
 	}
 	if d.Search != nil {
-		p.paragraph(plain, d.Search.Text, 2)
+		text := d.Search.Said
+		if p.details {
+			text = d.Search.Text
+		}
+		p.paragraph(plain, text, 2)
 	}
 	for _, f := range d.Findings {
 		if !closing(d, f) {
@@ -88,7 +95,7 @@ func (p *printer) body(d report.Document) {
 	}
 	for _, t := range d.Tables {
 		if t.Objective {
-			p.table(t)
+			p.verdicts(t)
 		}
 	}
 	if d.Grid != nil && len(d.Grid.Effects) > 0 {
@@ -100,7 +107,9 @@ func (p *printer) body(d report.Document) {
 	}
 	p.others(d.Tables)
 	for _, n := range d.Noise {
-		p.paragraph(dim, n.Text, 2)
+		if p.details {
+			p.paragraph(dim, n.Text, 2)
+		}
 	}
 	for _, l := range d.Plateaus {
 		p.paragraph(plain, l.Text, 2)
@@ -110,7 +119,9 @@ func (p *printer) body(d report.Document) {
 		p.paragraph(bold, d.Grid.Conclusion, 2)
 	}
 	p.gap()
-	p.classic(d)
+	if p.details || d.Kind == model.KindImported { // which has nothing else to show
+		p.classic(d)
+	}
 }
 
 func (p *printer) header(d report.Document) {
@@ -368,6 +379,9 @@ func (p *printer) ending(d report.Document) {
 		if closing(d, f) {
 			p.finding(f)
 		}
+	}
+	if d.Advice != "" && (d.Grid == nil || d.Grid.Conclusion == "") { // which says it
+		p.paragraph(bold, d.Advice, 2)
 	}
 	for _, n := range d.Next {
 		p.command(n)

@@ -65,11 +65,12 @@ func TestGolden(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		for suffix, o := range map[string]term.Options{
-			"":       {},
-			"-wide":  {Width: 120},
-			"-40":    {Width: 40},
-			"-ascii": {ASCII: true},
-			"-color": {Color: true},
+			"":         {},
+			"-wide":    {Width: 120},
+			"-40":      {Width: 40},
+			"-ascii":   {ASCII: true},
+			"-color":   {Color: true},
+			"-details": {Details: true},
 		} {
 			t.Run(c.Name+suffix, func(t *testing.T) {
 				golden(t, c.Name+suffix, render(t, d, o))
@@ -191,7 +192,7 @@ func documents(t *testing.T) map[string]func(term.Options) string {
 func TestModesNeverMix(t *testing.T) {
 	p := regexp.MustCompile(`\bp [0-9]`)
 	for _, c := range reporttest.Cases() {
-		text := render(t, report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()}), term.Options{})
+		text := render(t, report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()}), term.Options{Details: true})
 		fixed := c.Session.Plan.Mode == model.FixedBlocks
 		if hasP := p.MatchString(text); hasP && !fixed {
 			t.Errorf("%s: a p value in sequential mode", c.Name)

@@ -88,9 +88,11 @@ type console struct {
 	knobs *knob.Index
 	json  bool
 	why   bool // of a check: what each line was told from
-	full  bool // all that is known, in documents that are brief otherwise
-	db    string
-	quiet bool
+	// details adds the statistics to a report.
+	details bool
+	full    bool // all that is known, in documents that are brief otherwise
+	db      string
+	quiet   bool
 	// timeout is how long a host may be silent when it is reached.
 	timeout time.Duration
 	live    *live // of the experiment that goes on

@@ -71,6 +71,7 @@ they are, and told. Of a damaged archive nothing is kept.`,
 	fl := c.Flags()
 	fl.StringVar(&f.format, "format", "", "what the files are, instead of telling it from them")
 	fl.StringArrayVar(&f.columns, "column", nil, "what a column of a table is: ROLE=COLUMN[:UNIT][@SETTING]; may be given several times")
+	a.bindDetails(fl)
 	fl.StringVar(&f.title, "title", "", "name of the session")
 	fl.StringVar(&f.baseline, "baseline", "", "setting to compare with (default: the first)")
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp)) // it errs for a flag that is not there

@@ -153,7 +153,7 @@ func formatOf(name string) (format, error) {
 // htmlPage is the page of a session, with its text and all its data.
 func htmlPage(w io.Writer, t told) error {
 	var text, data bytes.Buffer
-	if err := term.Render(&text, t.doc, term.Options{Width: 80}); err != nil {
+	if err := term.Render(&text, t.doc, term.Options{Width: 80, Details: true}); err != nil {
 		return err
 	}
 	o, what := reportjson.Options{Full: true, Samples: t.samples}, "all data of this session, as JSON"

@@ -121,6 +121,7 @@ commands only for who could run them anyway: over ssh, or by linerate agent
 	fl.StringVar(&f.cooldown, "cooldown", "0s", "wait after each run")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: drawn, and recorded)")
 	fl.BoolVar(&f.noTwin, "no-twin", false, "without the check that the baseline does not differ from itself")
+	a.bindDetails(fl)
 	fl.StringVar(&f.title, "title", "", "a name for the session")
 	fl.BoolVar(&f.allowExec, "allow-exec", false, "run the commands that stand in the plan file or the stored session: of exec: hosts and of factors")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "tell the order, the time, the bytes, what can be seen and what would be changed, and do nothing of it")

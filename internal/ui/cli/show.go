@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
@@ -27,7 +28,7 @@ func (a *console) showCommand() *cobra.Command {
 		Use: "show ID", Short: "the report of a stored session again",
 		Long: `show prints the report of a session from the store alone. ID is a session's name,
 the beginning of it, last for the newest one, or last~1 for the one before.`,
-		Example: "  linerate show last\n  linerate show last --json=full --samples",
+		Example: "  linerate show last\n  linerate show last --details\n  linerate show last --json=full --samples",
 		Args:    exactArgs("a session's ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			st, err := a.openStore(cmd.Context())
@@ -43,12 +44,18 @@ the beginning of it, last for the newest one, or last~1 for the one before.`,
 		},
 	}
 	c.Flags().BoolVar(&a.why, "why", false, "of a check: what each line was told from")
+	a.bindDetails(c.Flags())
 	c.Flags().BoolVar(&samples, "samples", false, "with --json: every sample of every run")
 	return c
 }
 
+// bindDetails adds the flag of a report that adds the statistics.
+func (a *console) bindDetails(fl *pflag.FlagSet) {
+	fl.BoolVar(&a.details, "details", false, "the statistics too: intervals, evidence, noise, and the tables over runs")
+}
+
 func (a *console) termOptions() term.Options {
-	return term.Options{Width: a.Width(), Color: a.color(), Why: a.why, OneLine: runtime.GOOS == "windows"}
+	return term.Options{Width: a.Width(), Color: a.color(), Why: a.why, Details: a.details, OneLine: runtime.GOOS == "windows"}
 }
 
 // report prints the report of a session.

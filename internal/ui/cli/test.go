@@ -70,6 +70,7 @@ serve ` + servers + `: they measure, but report little about themselves.`,
 	fl.IntVar(&f.repeat, "repeat", 1, "runs per direction; the median is shown")
 	fl.StringVar(&f.cooldown, "cooldown", "0s", "wait after each run")
 	fl.StringVar(&f.data, "data", "", dataHelp)
+	a.bindDetails(fl)
 	fl.StringVar(&f.title, "title", "", "a name for the session")
 	return c
 }
