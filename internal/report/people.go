@@ -76,18 +76,20 @@ func (b *builder) hindered(v model.Verdict) string {
 			continue
 		}
 		i := metric.Describe(g.Metric)
-		what := strings.TrimSpace(i.Name + " " + b.label(g.Direction))
+		what := i.Name
+		if g.Direction != v.Direction {
+			what += " " + b.label(g.Direction)
+		}
 		change, _, _ := strings.Cut(changed(i, g), ", at least ")
 		harm = append(harm, fmt.Sprintf("%s is %s, and less than %s is allowed", what, change, i.HarmText(g.Guard.Margin)))
 	}
-	text := ""
-	if len(harm) > 0 {
-		text += "; but " + strings.Join(harm, "; ")
+	switch {
+	case len(harm) > 0: // whatever becomes of the rest
+		return "; but " + strings.Join(harm, "; ")
+	case len(open) > 0:
+		return "; may not be kept yet: " + strings.Join(open, ", ")
 	}
-	if len(open) > 0 {
-		text += "; may not be kept yet: " + strings.Join(open, ", ")
-	}
-	return text
+	return ""
 }
 
 // changed says by how much the metric of v is another one, and how much that is at
@@ -110,40 +112,45 @@ func changed(i metric.Info, v model.Verdict) string {
 		}
 		return text
 	}
-	shown, width := i.Shown(change), math.Abs(i.Shown(far)-i.Shown(near))
-	if math.IsInf(width, 0) || math.IsNaN(width) {
-		width = math.Abs(shown) // two significant digits
-	}
-	amount := func(v float64) string {
-		return strings.TrimSpace(units.Round(math.Abs(v), width) + " " + i.ShownUnit())
-	}
-	text := amount(shown) + " " + more
-	if shown < 0 {
-		text = amount(shown) + " " + less
+	text := brief(i, change) + " " + more
+	if change < 0 {
+		text = brief(i, change) + " " + less
 	}
 	if sure {
-		text += ", at least " + amount(i.Shown(near))
+		text += ", at least " + brief(i, near)
 	}
 	return text
+}
+
+// brief is the size of a change with two significant digits, or whole numbers.
+func brief(i metric.Info, change float64) string {
+	shown := math.Abs(i.Shown(change))
+	if math.IsNaN(shown) || math.IsInf(shown, 0) {
+		return "unknown"
+	}
+	return strings.TrimSpace(units.Round(shown, max(shown, finestShown)) + " " + i.ShownUnit())
 }
 
 // atMost bounds a difference that does not matter: by what the interval leaves, or by
 // the margin where that is less.
 func (b *builder) atMost(v model.Verdict) string {
 	i := metric.Describe(v.Metric)
-	low, high := i.Shown(i.Change(float64(v.Interval.Low))), i.Shown(i.Change(float64(v.Interval.High)))
-	most := max(math.Abs(low), math.Abs(high))
+	low, high := i.Change(float64(v.Interval.Low)), i.Change(float64(v.Interval.High))
+	if math.Abs(i.Shown(low)) > math.Abs(i.Shown(high)) {
+		high = low
+	}
+	most := math.Abs(i.Shown(high))
 	if margin := float64(b.s.Plan.Margin); math.IsInf(most, 0) || math.IsNaN(most) || !i.CanBe0 && most > margin {
 		return fmt.Sprintf("less than %s", b.s.Plan.Margin)
 	}
-	return strings.TrimSpace("at most " + units.Round(most, max(math.Abs(high-low), finestShown)) + " " + i.ShownUnit())
+	return "at most " + brief(i, high)
 }
 
-// finestShown is the finest width that a bound is shown to, in what people see.
+// finestShown is the finest that a change is shown to, in what people see.
 const finestShown = 0.01
 
 // advice is what to do after an experiment, in a sentence; "" where the session has
-// none, or where its conclusion says it.
+// none, or where its conclusion or a command says it.
 func (b *builder) advice() string {
 	p, all := &b.s.Plan, b.s.Verdicts
 	if b.s.Kind != model.KindRun || b.s.State != model.SessionDone || len(all) == 0 {
@@ -151,6 +158,11 @@ func (b *builder) advice() string {
 	}
 	if b.untrustworthy() != "" {
 		return "do not use these numbers: find out what else uses these hosts or the path, then measure again"
+	}
+	best := analysis.Best(*p, all)
+	_, cells := plan.Grid(p.Settings)
+	if cells != nil && best != "" {
+		return ""
 	}
 	if name, _ := profile.Chosen(*b.s); name != "" {
 		return name + " is the one to keep" + b.because(name)
@@ -163,10 +175,12 @@ func (b *builder) advice() string {
 	if len(b.further()) > 0 {
 		return "" // which is the command that goes on
 	}
-	if more, most := b.openFor(); more > 0 {
-		return fmt.Sprintf("not everything is decided: measure again with --blocks %d, %s", min(most, plan.MaxBlocks), b.moreBlocks(more))
+	if more, most := b.openFor(); more > 0 && most <= plan.MaxBlocks {
+		return fmt.Sprintf("not everything is decided: measure again with --blocks %d, %s", most, b.moreBlocks(more))
 	}
-	switch best := analysis.Best(*p, all); {
+	switch {
+	case cells != nil:
+		return ""
 	case best != "" && len(b.s.Plateaus) == 1 && b.s.Plateaus[0].Level != "":
 		return "use " + b.s.Plateaus[0].Level + b.because(b.s.Plateaus[0].Level)
 	case best != "":
@@ -205,6 +219,10 @@ func (b *builder) openFor() (more, most int) {
 		}
 		if b.decisive(model.Better)(v) {
 			for _, g := range analysis.Refused(b.s.Verdicts, v.Setting) {
+				if g.Guard.State == model.GuardViolated { // whatever becomes of the others
+					n = 0
+					break
+				}
 				n = max(n, g.Guard.MoreBlocks)
 			}
 		}

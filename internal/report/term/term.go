@@ -305,57 +305,6 @@ func knobs(ids []model.KnobID) string {
 	return strings.Join(names, ", ")
 }
 
-// classic prints one table for each direction and basis, or, of a session with
-// one setting, one for each basis. A table of single runs would only repeat
-// the lines of the head, and one over the intervals of several settings that over
-// their runs: they are left out.
-func (p *printer) classic(d report.Document) {
-	type group struct {
-		label string
-		basis report.Basis
-	}
-	var order []group
-	rows := map[group][][]cell{}
-	one := oneSetting(d.Classic)
-	for _, c := range d.Classic {
-		g, first := group{" " + c.Label, c.Basis}, c.Setting
-		if one {
-			g.label, first = "", c.Label
-		}
-		if one && c.Basis == report.OverRuns && c.N == 1 || !one && c.Basis == report.OverIntervals {
-			continue
-		}
-		if rows[g] == nil {
-			order = append(order, g)
-		}
-		rows[g] = append(rows[g], []cell{
-			left(first), right(fmt.Sprint(c.N)), right(c.Average.String()), right(c.Median.String()), right(c.Min.String()), right(c.Max.String()),
-		})
-	}
-	first := "setting"
-	if one {
-		first = "direction"
-	}
-	for _, g := range order {
-		title := "goodput" + g.label + ", over " + string(g.basis)
-		if g.basis == report.OverIntervals {
-			title += " (not independent)"
-		}
-		p.paragraph(bold, title, 2)
-		p.grid(rows[g], []cell{left(first), right("n"), right("average"), right("median"), right("min"), right("max")})
-		p.gap()
-	}
-}
-
-func oneSetting(rows []report.Classic) bool {
-	for _, c := range rows {
-		if c.Setting != rows[0].Setting {
-			return false
-		}
-	}
-	return true
-}
-
 func (p *printer) changes(all []report.Changes) {
 	for _, c := range all {
 		p.paragraph(plain, c.Text, 2)
@@ -380,7 +329,7 @@ func (p *printer) ending(d report.Document) {
 			p.finding(f)
 		}
 	}
-	if d.Advice != "" && (d.Grid == nil || d.Grid.Conclusion == "") { // which says it
+	if d.Advice != "" {
 		p.paragraph(bold, d.Advice, 2)
 	}
 	for _, n := range d.Next {

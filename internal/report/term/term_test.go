@@ -150,7 +150,9 @@ func documents(t *testing.T) map[string]func(term.Options) string {
 	t.Helper()
 	out := map[string]func(term.Options) string{}
 	of := func(name string, s model.Session, samples map[int][]model.Sample) {
-		out[name] = func(o term.Options) string { return render(t, report.Build(s, report.Options{Samples: samples}), o) }
+		d := report.Build(s, report.Options{Samples: samples})
+		out[name] = func(o term.Options) string { return render(t, d, o) }
+		out[name+" with details"] = func(o term.Options) string { o.Details = true; return render(t, d, o) }
 	}
 	for _, c := range reporttest.Cases() {
 		of(c.Name, c.Session, c.Samples)

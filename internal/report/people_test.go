@@ -1,0 +1,149 @@
+package report_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+)
+
+// judged is a session over two settings of nas with these verdicts.
+func judged(mode model.Mode, all ...model.Verdict) model.Session {
+	s := model.Session{ID: "20261121T020000-p2m9", Kind: model.KindRun, State: model.SessionDone, Near: "this machine", Far: "root@nas", Plan: model.Plan{
+		Mode: mode, Margin: 3, Tolerance: 5, Confidence: 0.95, MaxBlocks: 10, Baseline: "current", Directions: []model.Direction{model.To},
+		Flow:     model.Flow{Engine: "tcpbulk", Duration: 10 * time.Second},
+		Settings: []model.Setting{{Name: "current"}},
+	}}
+	seen := map[string]bool{}
+	for _, v := range all {
+		if !seen[v.Setting] {
+			seen[v.Setting] = true
+			s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: v.Setting, Assignments: []model.Assignment{{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: v.Setting}}})
+		}
+	}
+	s.Verdicts = all
+	return s
+}
+
+// gain is a verdict on goodput to the far end; log ratios.
+func gain(setting string, o model.Outcome, estimate, low, high float64) model.Verdict {
+	return model.Verdict{
+		Setting: setting, Baseline: "current", Direction: model.To, Metric: model.Goodput, Outcome: o, Blocks: 7, Estimate: estimate,
+		Interval: model.Interval{Low: model.Bound(low), High: model.Bound(high), Confidence: 0.95},
+	}
+}
+
+// Issue 12, point 7: "31 times as fast, at least 29; 7 blocks, decided".
+func TestVerdictsForPeople(t *testing.T) {
+	open := math.Inf(1)
+	with := func(v model.Verdict, change func(*model.Verdict)) model.Verdict { change(&v); return v }
+	for _, c := range []struct {
+		want string
+		v    model.Verdict
+	}{
+		{"30.6 times as fast, at least 29.1; 7 blocks, decided", gain("a", model.Better, 3.42, 3.37, 3.47)},
+		{"1.60 times as fast, at least 1.57; 7 blocks, decided", gain("a", model.Better, 0.47, 0.45, 0.49)},
+		{"11 % faster, at least 8.3 %; 7 blocks, decided", gain("a", model.Better, 0.1, 0.08, 0.12)},
+		{"11 % faster, at least 8.3 %; 7 blocks, decided", gain("a", model.Better, 0.1, 0.08, open)},
+		{"86 % slower, at least 85 %; 7 blocks, decided", gain("a", model.Worse, -2, -2.1, -1.9)},
+		{"1.0 % faster, at least 0.50 %, too little to matter (margin 3 %); 7 blocks, decided", with(
+			gain("a", model.Better, 0.01, 0.005, 0.015), func(v *model.Verdict) { v.Size = "small" })},
+		{"no difference that matters (at most 1.5 %); 7 blocks", gain("a", model.Equivalent, 0.005, -0.005, 0.015)},
+		{"no difference that matters (less than 3 %); 7 blocks", gain("a", model.Equivalent, 0, -0.05, 0.05)},
+		{"no difference that matters (less than 3 %); 7 blocks", gain("a", model.Equivalent, 0, -open, open)},
+		{"not decided: about 14 blocks more (4 min 40 s)", with(gain("a", model.Undecided, 0, -1, 1), func(v *model.Verdict) { v.MoreBlocks = 14 })},
+		{"not decided after 7 blocks", gain("a", model.Undecided, 0, -1, 1)},
+		{"not decided after 7 blocks", with(gain("a", model.Undecided, 0, -1, 1), func(v *model.Verdict) { v.Reason = "not enough data after 7 blocks" })},
+		{"not decided: needs at least 6 blocks", with(gain("a", model.Undecided, 0, -1, 1), func(v *model.Verdict) { v.Reason = "needs at least 6 blocks" })},
+		{"no block yet", model.Verdict{Setting: "a", Direction: model.To, Metric: model.Goodput, Outcome: model.Undecided}},
+	} {
+		d := report.Build(judged(model.Sequential, c.v), report.Options{})
+		if got := d.Tables[0].Rows[0].Said; got != c.want {
+			t.Errorf("%+v\nis said as %q, want %q", c.v, got, c.want)
+		}
+	}
+	// Of a metric that is good when it is low.
+	s := judged(model.Sequential, with(gain("a", model.Better, 0.5, 0.4, 0.6), func(v *model.Verdict) { v.Metric = model.RTT }))
+	s.Plan.Objective = model.RTT
+	if got, want := report.Build(s, report.Options{}).Tables[0].Rows[0].Said, "39 % lower, at least 33 %; 7 blocks, decided"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	s.Verdicts[0].Outcome, s.Verdicts[0].Estimate, s.Verdicts[0].Interval.Low, s.Verdicts[0].Interval.High = model.Worse, -1.05, -1.2, -0.9
+	if got, want := report.Build(s, report.Options{}).Tables[0].Rows[0].Said, "2.86 times as high, at least 2.46; 7 blocks, decided"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// guard is how a guard on the latency stands for a setting.
+func guard(setting string, state model.GuardState, more int) model.Verdict {
+	return model.Verdict{
+		Setting: setting, Baseline: "current", Direction: model.To, Metric: model.LatencyP99, Outcome: model.Undecided, Blocks: 7, Estimate: -1.1,
+		Interval: model.Interval{Low: -1.3, High: -0.9, Confidence: 0.95},
+		Guard:    &model.GuardCheck{Guard: model.Guard{Metric: model.LatencyP99, Margin: 50}, State: state, MoreBlocks: more},
+	}
+}
+
+// A setting that a guard refuses says which one, and what it allows; what is open beside
+// harm that is shown is left out.
+func TestGuardsForPeople(t *testing.T) {
+	better := gain("a", model.Better, 0.1, 0.08, 0.12)
+	for state, want := range map[model.GuardState]string{
+		model.GuardHolds:    "11 % faster, at least 8.3 %; 7 blocks, decided",
+		model.GuardViolated: "11 % faster, at least 8.3 %; 7 blocks, decided; but 99th percentile of latency is 3.0 times as high, and less than 50 % higher is allowed",
+		model.GuardOpen:     "11 % faster, at least 8.3 %; 7 blocks, decided; may not be kept yet: 99th percentile of latency to root@nas is not decided (about 4 blocks more (1 min 20 s))",
+	} {
+		d := report.Build(judged(model.Sequential, better, guard("a", state, 4)), report.Options{})
+		if got := d.Tables[0].Rows[0].Said; got != want {
+			t.Errorf("%s is said as %q, want %q", state, got, want)
+		}
+	}
+}
+
+// An experiment ends with what to do: keep, use, leave, longer, or believe none of it.
+func TestAdvice(t *testing.T) {
+	better, worse, open := gain("a", model.Better, 0.1, 0.08, 0.12), gain("a", model.Worse, -0.1, -0.12, -0.08), gain("a", model.Undecided, 0, -1, 1)
+	same, longer := gain("a", model.Equivalent, 0, -0.01, 0.01), open
+	longer.MoreBlocks = 14
+	twin := better
+	twin.Setting, twin.IsTwin = "current (twin)", true
+	window := judged(model.FixedBlocks, better, gain("b", model.Better, 0.2, 0.18, 0.22))
+	for i := range window.Plan.Settings {
+		for j := range window.Plan.Settings[i].Assignments {
+			window.Plan.Settings[i].Assignments[j].Host = "" // of the flow: nothing that a host keeps
+		}
+	}
+	level := window
+	level.Plateaus = []model.Plateau{{Direction: model.To, Metric: model.Goodput, Decided: true, Level: "a", Tolerance: 5}}
+	leave := judged(model.FixedBlocks, same)
+	leave.Plateaus = []model.Plateau{{Direction: model.To, Metric: model.Goodput, Decided: true, Leave: true, Baseline: "current", Tolerance: 5}}
+	running := judged(model.FixedBlocks, better)
+	running.State = model.SessionInterrupted
+	for name, c := range map[string]struct {
+		s    model.Session
+		want string
+	}{
+		"one is better":     {judged(model.FixedBlocks, better), "a is the one to keep: it is better, and no guard forbids it"},
+		"of the flow":       {window, "use b: it is better, and no guard forbids it"},
+		"a level":           {level, "use a: more than that brings hardly anything"},
+		"the baseline":      {leave, "leave it as it is: current is good enough"},
+		"worse":             {judged(model.FixedBlocks, worse), "leave it as it is: nothing that was tried is better than current"},
+		"no difference":     {judged(model.FixedBlocks, same), "leave it as it is: nothing that was tried is better than current"},
+		"open, no end":      {judged(model.FixedBlocks, open), "leave it as it is: nothing is shown to be better than current"},
+		"open, fixed":       {judged(model.FixedBlocks, longer), "not everything is decided: measure again with --blocks 21, about 14 blocks more (4 min 40 s)"},
+		"harm":              {judged(model.FixedBlocks, better, guard("a", model.GuardViolated, 0)), "leave it as it is: what is better does harm that a guard forbids"},
+		"a guard is open":   {judged(model.FixedBlocks, better, guard("a", model.GuardOpen, 4)), "not everything is decided: measure again with --blocks 11, about 4 blocks more (1 min 20 s)"},
+		"untrustworthy":     {judged(model.FixedBlocks, better, twin), "do not use these numbers: find out what else uses these hosts or the path, then measure again"},
+		"interrupted":       {running, ""},
+		"without a verdict": {judged(model.FixedBlocks), ""},
+	} {
+		if got := report.Build(c.s, report.Options{}).Advice; got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	d := report.Build(judged(model.Sequential, longer), report.Options{})
+	if d.Advice != "" || len(d.Next) < 2 || d.Next[0].What != "go on until it is decided (about 14 blocks more (4 min 40 s))" {
+		t.Errorf("what goes on is a command: %q, %+v", d.Advice, d.Next)
+	}
+}

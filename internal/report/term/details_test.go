@@ -1,0 +1,76 @@
+package term_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"linerate/internal/report"
+	"linerate/internal/report/reporttest"
+	"linerate/internal/report/term"
+)
+
+// statistical are words that a person has to have learnt.
+var statistical = regexp.MustCompile(`intervals of|evidence|\bp [0-9]|together:|noise of|over runs|over intervals|confidence|copy of the baseline`)
+
+// Issue 12, point 7: verdicts for people first, statistics behind --details. A session
+// that must not be believed says why in any case.
+func TestStatisticsAreDetails(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		if c.Name == "sweep" || c.Session.Check != nil || c.Name == "copy" { // which are told by their own kind
+			continue
+		}
+		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
+		for _, width := range []int{40, 80, 120} {
+			if found := statistical.FindString(render(t, d, term.Options{Width: width})); found != "" {
+				t.Errorf("%s: %q without --details at %d columns", c.Name, found, width)
+			}
+		}
+		if text := render(t, d, term.Options{Details: true}); len(d.Tables) > 0 && (!strings.Contains(text, "intervals of 95") || !strings.Contains(text, "over runs")) {
+			t.Errorf("%s: no statistics with --details:\n%s", c.Name, text)
+		}
+	}
+}
+
+// At 80 columns a setting that is decided and not hindered is one line.
+func TestAVerdictIsOneLine(t *testing.T) {
+	want := map[string][]string{
+		"sequential": {"  128K  597.4 Mbit/s, 1.87 times as fast, at least 1.83; 8 blocks, decided\n"},
+		"fixed": {
+			"  bbr    935.9 Mbit/s, no difference that matters (at most 0.42 %); 10 blocks\n",
+			"  nagle  921.4 Mbit/s, not decided: about 14 blocks more (17 min 30 s)\n",
+		},
+		"grid": {"  A2B2  933.3 Mbit/s, 2.91 times as fast, at least 2.90; 10 blocks, decided\n"},
+	}
+	for _, c := range reporttest.Cases() {
+		text := render(t, report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()}), term.Options{})
+		for _, line := range want[c.Name] {
+			if !strings.Contains(text, line) {
+				t.Errorf("%s: no %q in\n%s", c.Name, line, text)
+			}
+		}
+		delete(want, c.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("no sessions %v", want)
+	}
+}
+
+// Where there is room, the interval is drawn beside the verdict, without that of all
+// comparisons together.
+func TestPlotBesideVerdicts(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		if c.Name != "sequential" {
+			continue
+		}
+		d := report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()})
+		if text := render(t, d, term.Options{Width: 120}); !strings.Contains(text, "decided    ┊│") || !strings.Contains(text, "━●━") || strings.Contains(text, "─") {
+			t.Errorf("at 120 columns:\n%s", text)
+		}
+		if text := render(t, d, term.Options{}); strings.ContainsAny(text, "━●┊") {
+			t.Errorf("at 80 columns:\n%s", text)
+		}
+		return
+	}
+	t.Fatal("no case")
+}

@@ -1,0 +1,129 @@
+package term
+
+import (
+	"slices"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+)
+
+// verdicts prints the verdicts of t as people want them: a line for each setting, and
+// the interval drawn where there is room. The copy of the baseline is there to check
+// the session, which says so itself where that fails.
+func (p *printer) verdicts(t report.Table) {
+	if p.details {
+		p.table(t)
+		return
+	}
+	var rows []report.Row
+	var warnings []string
+	name, text := 0, 0
+	for _, r := range t.Rows {
+		if !r.IsTwin {
+			r.FamilyLow, r.FamilyHigh = nil, nil
+			rows = append(rows, r)
+			name, text = max(name, columns(clean(r.Setting))), max(text, columns(clean(r.Said)))
+		}
+	}
+	t.Rows = rows
+	p.paragraph(bold, t.Title, 2)
+	indent := tableIndent + name + separator
+	plot := newPlot(t, min(p.width-indent-text-separator, mostPlot), p.ascii)
+	if plot.width > 0 && len(rows) > 0 {
+		p.line(strings.Repeat(" ", indent+text+separator) + p.paint(dim, plot.axis()))
+	}
+	for _, r := range rows {
+		setting := strings.Repeat(" ", tableIndent) + clean(r.Setting)
+		switch {
+		case plot.width > 0:
+			p.line(setting + pad(clean(r.Setting), name+separator) + p.paint(color(r), clean(r.Said)) + pad(clean(r.Said), text+separator) + plot.draw(r))
+		case p.width-indent < p.width/2 || p.width-indent < longest(r.Said):
+			p.paragraph(plain, r.Setting, tableIndent)
+			p.paragraph(color(r), r.Said, 2*tableIndent)
+		default:
+			p.below(setting+pad(clean(r.Setting), name+separator), indent, color(r), r.Said)
+		}
+		for _, w := range r.Warnings {
+			if !slices.Contains(warnings, w) {
+				warnings = append(warnings, w)
+			}
+		}
+	}
+	for _, w := range warnings {
+		p.paragraph(yellow, "warning: "+w, tableIndent)
+	}
+	p.gap()
+}
+
+// others prints what the other metrics show, one line for each setting, without
+// the copy of the baseline.
+func (p *printer) others(tables []report.Table) {
+	var rows [][]cell
+	told := map[string][]int{} // rows, by title
+	for _, t := range tables {
+		for _, r := range t.Rows {
+			if t.Objective || r.IsTwin || !p.details && !matters(r) {
+				continue
+			}
+			row := []cell{left("  " + r.Setting), right(r.ChangeText)}
+			if p.details {
+				row = append(row, right(r.RangeText))
+			}
+			told[t.Title] = append(told[t.Title], len(rows))
+			rows = append(rows, append(row, other(r)))
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	l := p.fit(rows, nil)
+	p.paragraph(bold, "what else changed", 2)
+	for _, t := range tables {
+		if len(told[t.Title]) == 0 {
+			continue
+		}
+		what, _, _ := strings.Cut(t.Title, ", against ")
+		if t.Guard != "" {
+			what += " (guard: less than " + t.Guard + ")"
+		}
+		p.paragraph(plain, what, 2)
+		for _, i := range told[t.Title] {
+			p.row(rows[i], l)
+		}
+	}
+	p.gap()
+}
+
+// matters reports whether a row of another metric says something that a person has to
+// know: a change that is shown, or harm that a guard forbids.
+func matters(r report.Row) bool {
+	return r.Outcome == model.Better || r.Outcome == model.Worse || r.Guard == model.GuardViolated
+}
+
+// other is what a row of another metric says in a few words.
+func other(r report.Row) cell {
+	c := left(r.Words)
+	c.style = color(r)
+	if r.Outcome == model.Better || r.Outcome == model.Worse {
+		c.text = string(r.Outcome)
+	}
+	if r.Outcome == model.Equivalent {
+		c.text = "no difference"
+	}
+	switch r.Guard {
+	case model.GuardViolated:
+		c.text, c.style = "guard violated", red
+	case model.GuardHolds:
+		if r.Outcome == model.Undecided || r.Outcome == model.Equivalent {
+			c.text = "guard holds"
+		} else {
+			c.text += ", guard holds"
+		}
+	case model.GuardOpen:
+		c.text = "guard not decided"
+	case model.GuardUnmeasured:
+		c.text = "not measured"
+	}
+	return c
+}
