@@ -23,6 +23,9 @@
 //     decides is settled (objectiveShare).
 //   - A candidate leaves the blocks when it is decided in all directions of what
 //     decides and, if it is better there, its guards hold or are violated.
+//   - In a plan that holds a knob over groups of runs none leaves before all are
+//     decided: a smaller group would begin sooner with a run that counts, and what
+//     a change does to the run after it would pass for an effect.
 //   - Better and worse need both the plain interval beyond 0 and the adjusted
 //     p below alpha. For one candidate without ties the two are the same.
 //   - A fixed plan is looked at when its blocks, or its budget, are spent; before
@@ -105,10 +108,9 @@ func Analyse(p model.Plan, runs []model.Run) Result {
 func (s *session) finish(r *Result, spent string) {
 	decided := s.plan.Mode == model.Sequential && len(s.candidates) > 0
 	for _, name := range s.candidates {
-		if s.left[name] {
+		decided = decided && s.left[name]
+		if s.left[name] && s.plan.Held == "" { // groups have to stay equally large
 			r.Leaving = append(r.Leaving, name)
-		} else {
-			decided = false
 		}
 	}
 	switch {

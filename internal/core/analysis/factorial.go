@@ -12,6 +12,14 @@ import (
 // Factorial is what a grid of several factors shows of the metric that decides, in
 // one direction, from the blocks in which every combination was measured (Fisher,
 // The Design of Experiments, 1935: each run tells of each factor).
+//
+// Where the plan holds a factor over groups of runs, the runs of a group share what its
+// change did to them. Every effect is one difference of means for each block, and that
+// is the right error for both kinds (statistics.md section 11.3): of the held factor it
+// is one of the means of groups, so that it has the spread between groups and as many
+// degrees of freedom as there are blocks, whatever the number of runs in a group; of
+// the others, and of interactions with it, it is the mean of differences inside groups,
+// in which what a group shares cancels.
 type Factorial struct {
 	Direction model.Direction
 	Metric    model.Metric

@@ -23,6 +23,7 @@ type Plan struct {
 	Twin       string        `json:"twin,omitempty"`      // name of the null twin among Settings, "" for none
 	Factor     KnobID        `json:"factor,omitempty"`    // the one numeric knob whose levels the settings are, if so
 	Levels     []string      `json:"levels,omitempty"`    // names of the settings that are Factor's levels, ascending
+	Held       KnobID        `json:"held,omitempty"`      // the knob whose value is held over a group of runs inside a block, "" for none
 	Flow       Flow          `json:"flow"`                // of every run, before a setting's flow knobs
 	Directions []Direction   `json:"directions"`          // each setting of a block is run once per entry, in random order
 	Mode       Mode          `json:"mode"`                //
@@ -37,7 +38,7 @@ type Plan struct {
 	Settle     time.Duration `json:"settle_ns"`           // after applying a setting
 	Cooldown   time.Duration `json:"cooldown_ns"`         // after each run
 	Seed       uint64        `json:"seed"`                //
-	NullBlocks int           `json:"null_blocks"`         // first so many blocks are baseline pairs (two settings only)
+	NullBlocks int           `json:"null_blocks"`         // first so many blocks are baseline pairs (two settings, or a knob that is held)
 	Order      [][]string    `json:"order"`               // names of settings, per block; len is NullBlocks + MaxBlocks
 	Search     *RateSearch   `json:"search,omitempty"`    // instead of blocks: the highest rate with little loss
 	Path       DataPath      `json:"path,omitzero"`       // how its data connections are made

@@ -46,7 +46,11 @@ type Options struct {
 	// Factor is the one numeric knob to find the plateau of, or "". Its levels
 	// are the settings that assign it; they must differ in nothing else.
 	Factor model.KnobID
-	Flow   model.Flow
+	// Held is a knob that is hard to change, such as a link's MTU, or "": the settings
+	// that share its value are measured as a group, one after the other, in every block.
+	// Each setting must assign it, and its values must share the settings equally.
+	Held model.KnobID
+	Flow model.Flow
 	// Directions are measured one after the other, each in a run of its own in
 	// every block; none is Flow.Direction alone.
 	Directions []model.Direction
@@ -84,7 +88,8 @@ const orderStream = 0x6f72646572 // "order"
 // single setting is measured without comparison, in fixed mode only. More than
 // six settings are compared in blocks of the baseline, its twin and three
 // candidates, each candidate equally often; but a plan with a Factor, or with a grid
-// of several, keeps complete blocks, because all levels are compared inside each.
+// of several, or a knob that is Held, keeps complete blocks, because all levels are
+// compared inside each. Where a knob is held the pairs stand for the twin.
 func New(o Options) (model.Plan, error) {
 	o = withDefaults(o)
 	levels, err := validate(o)
@@ -93,7 +98,7 @@ func New(o Options) (model.Plan, error) {
 	}
 	p := model.Plan{
 		Settings: append([]model.Setting(nil), o.Settings...), Baseline: o.Baseline,
-		Factor: o.Factor, Levels: levels, Flow: o.Flow, Directions: slices.Clone(o.Directions),
+		Factor: o.Factor, Held: o.Held, Levels: levels, Flow: o.Flow, Directions: slices.Clone(o.Directions),
 		Mode: o.Mode, MaxBlocks: o.Blocks, Budget: o.Budget, Data: o.Data,
 		Objective: o.Objective, Guards: o.Guards,
 		Margin: o.Margin, Tolerance: o.Tolerance, Confidence: o.Confidence,
@@ -104,22 +109,32 @@ func New(o Options) (model.Plan, error) {
 		base, _ := p.Setting(o.Baseline)
 		p.Twin = o.Baseline + TwinSuffix
 		p.Settings = append(p.Settings, model.Setting{Name: p.Twin, Assignments: base.Assignments})
-	case len(o.Settings) == 2 && o.Null == NullAuto:
+	case o.Null == NullAuto && (len(o.Settings) == 2 || o.Held != ""):
 		p.NullBlocks = stats.NullBlocks
 	}
 	rng := rand.New(rand.NewPCG(o.Seed, orderStream))
 	for range p.NullBlocks {
 		p.Order = append(p.Order, []string{p.Baseline, p.Baseline})
 	}
-	if _, grid := Grid(o.Settings); grid == nil && o.Factor == "" && len(o.Settings) > stats.SubsetAbove {
-		p.Order = append(p.Order, subsetBlocks(p, o.Blocks, rng)...)
-		p.MaxBlocks = len(p.Order) - p.NullBlocks
-		return p, nil
-	}
-	for range o.Blocks {
-		p.Order = append(p.Order, shuffled(names(p.Settings), rng))
-	}
+	p.Order = append(p.Order, blocks(p, o.Blocks, rng)...)
+	p.MaxBlocks = len(p.Order) - p.NullBlocks
 	return p, nil
+}
+
+// blocks returns the order of blocks in which each candidate of p gets n differences.
+func blocks(p model.Plan, n int, rng *rand.Rand) [][]string {
+	if _, grid := Grid(p.Settings); n > 0 && grid == nil && p.Factor == "" && p.Held == "" && len(Candidates(p))+1 > stats.SubsetAbove {
+		return subsetBlocks(p, n, rng)
+	}
+	out := make([][]string, n)
+	for i := range out {
+		if p.Held != "" {
+			out[i] = groupedBlock(p, rng)
+		} else {
+			out[i] = shuffled(names(p.Settings), rng)
+		}
+	}
+	return out
 }
 
 // MaxBlocks is the most blocks that a plan is extended to.
@@ -129,36 +144,28 @@ const MaxBlocks = 10000
 const extendStream = 0x6d6f7265 // "more"
 
 // Extend returns p with the order of more blocks behind its own, so that each
-// candidate gets at most blocks differences. The evidence of a sequential plan holds
+// candidate gets that many differences. The evidence of a sequential plan holds
 // whenever it is looked at, so that more blocks may follow whatever the first ones
 // showed (statistics.md section 5.5); a fixed plan is judged once, and has no such
 // continuation. Budgets were for the blocks that were planned, and end.
-func Extend(p model.Plan, blocks int) (model.Plan, error) {
+func Extend(p model.Plan, most int) (model.Plan, error) {
 	now := Comparisons(p)
 	switch {
 	case p.Mode != model.Sequential:
 		return p, errors.New("its number of blocks was given beforehand, and it is judged once, at their end: more of them would be a second look")
-	case blocks < now || blocks > MaxBlocks:
-		return p, fmt.Errorf("%d is not between the %d blocks that it has and %d", blocks, now, MaxBlocks)
+	case most < now || most > MaxBlocks:
+		return p, fmt.Errorf("%d is not between the %d blocks that it has and %d", most, now, MaxBlocks)
 	}
 	rng := rand.New(rand.NewPCG(p.Seed, extendStream+uint64(len(p.Order))))
 	p.Order, p.Budget = slices.Clone(p.Order), 0
 	p.Data = 0
-	if p.Factor == "" && len(Candidates(p))+1 > stats.SubsetAbove {
-		if blocks > now {
-			p.Order = append(p.Order, subsetBlocks(p, blocks-now, rng)...)
-		}
-	} else {
-		for range blocks - now {
-			p.Order = append(p.Order, shuffled(names(p.Settings), rng))
-		}
-	}
+	p.Order = append(p.Order, blocks(p, most-now, rng)...)
 	p.MaxBlocks = len(p.Order) - p.NullBlocks
 	return p, nil
 }
 
 func (o Options) hasTwin() bool {
-	return o.Null == NullTwin || o.Null == NullAuto && len(o.Settings) >= 3
+	return o.Null == NullTwin || o.Null == NullAuto && len(o.Settings) >= 3 && o.Held == ""
 }
 
 func withDefaults(o Options) Options {

@@ -29,6 +29,7 @@ func validate(o Options) ([]string, error) {
 	o.checkFlow(&f)
 	o.checkMetrics(&f)
 	o.checkBlocks(&f)
+	o.checkGroups(&f)
 	levels := o.levels(&f)
 	return levels, errors.Join(f...)
 }

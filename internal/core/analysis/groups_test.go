@@ -1,0 +1,194 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/stats"
+)
+
+// split are the true effects of a grid of two MTUs, which are held, and four windows.
+type split struct {
+	mtu, window float64 // log gains of the second MTU, and of the second window
+	both        float64 // what the two give beyond that
+	first       float64 // what the run after a change of the MTU loses
+}
+
+// heldPlan is a plan of two MTUs by four windows, in which the MTU is held.
+func heldPlan(t testing.TB, seed uint64, mode func(*plan.Options)) model.Plan {
+	return newPlan(t, 0, func(o *plan.Options) {
+		for i := range 2 {
+			for j := range 4 {
+				mtu := fmt.Sprint(1500 * (i + 1))
+				o.Settings = append(o.Settings, model.Setting{Name: plan.Code(0, i) + plan.Code(1, j), Assignments: []model.Assignment{
+					{Host: model.Near, Knob: "link.mtu", Value: mtu}, {Host: model.Far, Knob: "link.mtu", Value: mtu}, {Knob: "window", Value: fmt.Sprint(j + 1)}}})
+			}
+		}
+		o.Held, o.Seed = "link.mtu", seed
+		if mode != nil {
+			mode(o)
+		}
+	})
+}
+
+// ofGroups is the number of a session's runs where every change of the MTU moves all runs
+// until the next one by 3 % up or down (standard deviation), each run by 1 % for itself,
+// and a drift of 5 % goes on from run to run.
+func ofGroups(p model.Plan, e split) rate {
+	rng := rand.New(rand.NewPCG(p.Seed, 0x67726f7570)) // "group"
+	const shared, own, drifting, stay = 0.03, 0.01, 0.05, 0.9
+	shift, drift := 0.0, drifting*rng.NormFloat64()
+	return func(setting string, block, position int) float64 {
+		drift = stay*drift + drifting*math.Sqrt(1-stay*stay)*rng.NormFloat64()
+		y, begin := drift+own*rng.NormFloat64(), 1
+		for _, g := range plan.Groups(p, block) {
+			if begin == position {
+				shift, y = shared*rng.NormFloat64(), y-e.first
+			}
+			begin += len(g)
+		}
+		if setting[:2] == "A2" {
+			y += e.mtu
+		}
+		if setting[2:] == "B2" {
+			y += e.window
+		}
+		if setting == "A2B2" {
+			y += e.both
+		}
+		return 1e9 * math.Exp(y+shift)
+	}
+}
+
+// asIfAnew judges the MTU as if it were changed for every run: each window of each block
+// is a difference of its own.
+func asIfAnew(p model.Plan, runs []model.Run) bool {
+	var d []float64
+	for b := p.NullBlocks + 1; b <= len(p.Order); b++ {
+		y := map[string]float64{}
+		for _, r := range runs {
+			if r.Block == b {
+				y[r.Setting] = math.Log(r.Values[0].Value)
+			}
+		}
+		for j := range 4 {
+			d = append(d, y[plan.Code(0, 1)+plan.Code(1, j)]-y[plan.Code(0, 0)+plan.Code(1, j)])
+		}
+	}
+	i := stats.TInterval(d, 0.95)
+	return i.Low > 0 || i.High < 0
+}
+
+// tally counts the sessions that say better or worse of something.
+type tally struct{ mtu, window, both, setting, anew int }
+
+// splitSessions counts over so many sessions, all blocks of each done.
+func splitSessions(t *testing.T, sessions int, mode func(*plan.Options), e split) tally {
+	var n tally
+	count := func(to *int, yes bool) {
+		if yes {
+			*to++
+		}
+	}
+	says := func(o model.Outcome) bool { return o == model.Better || o == model.Worse }
+	for seed := range uint64(sessions) {
+		p := heldPlan(t, seed, mode)
+		runs := runsOf(p, len(p.Order), ofGroups(p, e))
+		found := Factorials(p, runs)
+		if len(found) != 1 || len(found[0].Mains) != 4 || len(found[0].Pairs) != 1 {
+			t.Fatalf("seed %d: %+v", seed, found)
+		}
+		f := found[0]
+		count(&n.mtu, says(f.Mains[0].Outcome))
+		count(&n.window, says(f.Mains[1].Outcome)) // of the second window
+		count(&n.both, says(f.Pairs[0].Outcome))
+		count(&n.setting, slices.ContainsFunc(Analyse(p, runs).Verdicts, func(v model.Verdict) bool {
+			return v.Metric == model.Goodput && says(v.Outcome)
+		}))
+		count(&n.anew, asIfAnew(p, runs))
+	}
+	t.Logf("of %d sessions: MTU %d, window %d, interaction %d, any setting %d, as if every run were changed anew %d",
+		sessions, n.mtu, n.window, n.both, n.setting, n.anew)
+	return n
+}
+
+// TestGroupsShareTheirShift: runs of a group share what the change of the held factor did
+// to them. The factor that is held is called better or worse without a difference in at
+// most 5 % of 400 sessions. So are, but for the chance of 400 sessions, the one inside
+// the groups, the interaction, and any of the settings, also where the first run after
+// each change is 8 % slower. The same runs, judged as if every run were changed anew,
+// are wrong in four times as many sessions.
+func TestGroupsShareTheirShift(t *testing.T) {
+	t.Parallel()
+	const sessions, most = 400, 400 * 5 / 100
+	chance := 2 * math.Sqrt(sessions*0.05*0.95) // two standard errors
+	for name, c := range map[string]struct {
+		mode  func(*plan.Options)
+		first float64
+	}{"sequential": {nil, 0}, "fixed": {fixed(12), 0}, "fixed, first run slower": {fixed(12), 0.08}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := splitSessions(t, sessions, c.mode, split{first: c.first})
+			if n.mtu > most {
+				t.Errorf("MTU: %d false verdicts of %d sessions", n.mtu, sessions)
+			}
+			for what, wrong := range map[string]int{"window": n.window, "interaction": n.both, "any setting": n.setting} {
+				if float64(wrong) > most+chance {
+					t.Errorf("%s: %d false verdicts of %d sessions", what, wrong, sessions)
+				}
+			}
+			if c.first == 0 && n.anew < 4*most {
+				t.Errorf("only %d of %d sessions are fooled as if every run were changed anew: this shift shows nothing", n.anew, sessions)
+			}
+		})
+	}
+}
+
+// TestGroupsHideNoEffect: a true 5 % of the held factor is found in 80 % of the sessions
+// though groups differ by 3 % by themselves. A true 3 % inside the groups is, and so is
+// an interaction of 8 % with the held factor, since what a group shares cancels.
+func TestGroupsHideNoEffect(t *testing.T) {
+	t.Parallel()
+	const sessions = 100
+	for name, mode := range map[string]func(*plan.Options){"fixed": fixed(14), "sequential": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := splitSessions(t, sessions, mode, split{mtu: math.Log(1.05), window: math.Log(1.03)})
+			if n.mtu < sessions*80/100 || n.window < sessions*80/100 {
+				t.Errorf("found of %d: MTU %d, window %d", sessions, n.mtu, n.window)
+			}
+			n = splitSessions(t, sessions, mode, split{both: math.Log(1.08)})
+			if n.both < sessions*80/100 {
+				t.Errorf("found of %d: interaction %d", sessions, n.both)
+			}
+		})
+	}
+}
+
+// A candidate that is decided stays in its group until all are.
+func TestNobodyLeavesAGroup(t *testing.T) {
+	p := heldPlan(t, 1, nil)
+	y := func(setting string, block, position int) float64 {
+		v := 1e9 * (1 + 0.001*float64((block+3*position)%5))
+		if setting == "A2B4" {
+			v *= 2
+		}
+		return v
+	}
+	decided := func(p model.Plan) (Result, bool) {
+		r := Analyse(p, runsOf(p, p.NullBlocks+14, y))
+		return r, slices.ContainsFunc(r.Verdicts, func(v model.Verdict) bool { return v.Setting == "A2B4" && v.Outcome == model.Better })
+	}
+	if r, ok := decided(p); !ok || len(r.Leaving) > 0 {
+		t.Errorf("leaving %v of %+v", r.Leaving, r.Verdicts)
+	}
+	p.Held = "" // the same runs of a plan without groups
+	if r, ok := decided(p); !ok || !slices.Contains(r.Leaving, "A2B4") {
+		t.Errorf("leaving %v of %+v", r.Leaving, r.Verdicts)
+	}
+}

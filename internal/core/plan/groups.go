@@ -1,0 +1,89 @@
+package plan
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/model"
+)
+
+// group is what s assigns to knob k on all hosts, as one text: the settings of equal
+// text are measured one after the other, while it holds. "" is nothing.
+func group(s model.Setting, k model.KnobID) string {
+	var out []string
+	for _, a := range s.Assignments {
+		if a.Knob == k {
+			out = append(out, string(a.Host)+"="+a.Value)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// grouped returns the names of the settings by what they assign to knob k, in the order
+// in which they are given.
+func grouped(settings []model.Setting, k model.KnobID) [][]string {
+	var keys []string
+	var out [][]string
+	for _, s := range settings {
+		key := group(s, k)
+		i := slices.Index(keys, key)
+		if i < 0 {
+			i, keys, out = len(keys), append(keys, key), append(out, nil)
+		}
+		out[i] = append(out[i], s.Name)
+	}
+	return out
+}
+
+// groupedBlock is a block of whole plots (statistics.md section 11.3; Fisher,
+// Statistical Methods for Research Workers, 1925, on split plots): the groups in random
+// order, and the settings of each in random order. Every group is as large as the
+// others, so that a setting is as likely at each place of the block, and first after a
+// change, as any other: what a place does to a run can then not pass for an effect.
+func groupedBlock(p model.Plan, rng *rand.Rand) []string {
+	var out []string
+	for _, g := range shuffled(grouped(p.Settings, p.Held), rng) {
+		out = append(out, shuffled(g, rng)...)
+	}
+	return out
+}
+
+// checkGroups refuses groups that could not be compared fairly, or hold nothing.
+func (o Options) checkGroups(f *faults) {
+	if o.Held == "" {
+		return
+	}
+	f.add(o.Factor == o.Held, "%s is held over groups of runs, so that its own plateau cannot be looked for", o.Held)
+	f.add(o.Null == NullTwin, "a twin of the baseline would make one group larger than the others; %s is held over groups, whose baseline is compared with itself in pairs at the start", o.Held)
+	for _, s := range o.Settings {
+		f.add(group(s, o.Held) == "", "setting %q does not assign %s, which is held over groups of runs: each setting, the baseline too, needs a level of it", s.Name, o.Held)
+	}
+	all := grouped(o.Settings, o.Held)
+	f.add(len(all) == 1, "%s has the same value in all settings: there is nothing to group", o.Held)
+	if len(all) > 1 {
+		bySize := func(a, b []string) int { return cmp.Compare(len(a), len(b)) }
+		few, most := slices.MinFunc(all, bySize), slices.MaxFunc(all, bySize)
+		f.add(len(few) != len(most), "groups must be equally large: %d settings have the %s of %q, and %d that of %q", len(few), o.Held, few[0], len(most), most[0])
+		f.add(len(most) == 1, "every setting has a %s of its own: there is nothing that could be changed while it is held", o.Held)
+	}
+}
+
+// Groups returns the settings of a block as they are measured: those of one value of the
+// knob that p holds stand together. A plan that holds none has a group for each run, as
+// have the baseline pairs at the start; block counts from 1.
+func Groups(p model.Plan, block int) [][]string {
+	var out [][]string
+	var last string
+	for i, name := range p.Order[block-1] {
+		s, _ := p.Setting(name)
+		key := group(s, p.Held)
+		if p.Held == "" || block <= p.NullBlocks || i == 0 || key != last {
+			out = append(out, nil)
+		}
+		out[len(out)-1], last = append(out[len(out)-1], name), key
+	}
+	return out
+}

@@ -1,0 +1,139 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/model"
+)
+
+// held are the options of a grid of so many MTUs of both hosts and windows, in which the
+// MTU is held.
+func held(mtus, windows int) Options {
+	o := Options{Held: "link.mtu", Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second}}
+	for a := range mtus {
+		for b := range windows {
+			mtu := fmt.Sprint(1500 + 1500*a)
+			o.Settings = append(o.Settings, cell(Code(0, a)+Code(1, b),
+				on(model.Near, "link.mtu", mtu), on(model.Far, "link.mtu", mtu), on("", "window", fmt.Sprint(b+1))))
+		}
+	}
+	return o
+}
+
+// Every block of a plan that holds a knob is complete, and changes it as often as it has
+// values: once for each.
+func TestLawGroupsStandTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		mtus, windows := rapid.IntRange(2, 4).Draw(t, "mtus"), rapid.IntRange(2, 4).Draw(t, "windows")
+		o := held(mtus, windows)
+		o.Seed = rapid.Uint64().Draw(t, "seed")
+		p, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Held != "link.mtu" || p.Twin != "" || p.NullBlocks != 4 || p.MaxBlocks != 20 || len(p.Order) != 24 {
+			t.Fatalf("holds %q, twin %q, %d pairs, %d blocks, order of %d", p.Held, p.Twin, p.NullBlocks, p.MaxBlocks, len(p.Order))
+		}
+		if p, err = Extend(p, 25); err != nil || len(p.Order) != 29 {
+			t.Fatalf("longer: %d, %v", len(p.Order), err)
+		}
+		for b := range p.Order {
+			groups, size, want := Groups(p, b+1), windows, mtus
+			if b < p.NullBlocks {
+				size, want = 1, 2 // the pairs apply anew what they compare
+			}
+			if len(groups) != want || !slices.Equal(slices.Concat(groups...), p.Order[b]) {
+				t.Fatalf("block %d of %v has groups %v", b+1, p.Order[b], groups)
+			}
+			for _, g := range groups {
+				if len(g) != size || slices.ContainsFunc(g, func(name string) bool { return name[:2] != g[0][:2] }) {
+					t.Fatalf("block %d has a group %v", b+1, g)
+				}
+			}
+			if sorted := slices.Sorted(slices.Values(p.Order[b])); b >= p.NullBlocks && len(slices.Compact(sorted)) != len(o.Settings) {
+				t.Fatalf("block %d is %v", b+1, p.Order[b])
+			}
+		}
+	})
+}
+
+// Each setting is as often at each place of a block as any other, and each order of the
+// groups and inside them as frequent: 2! groups of 3! each, 72 orders.
+func TestGroupsAreUniform(t *testing.T) {
+	const blocks = 7200
+	o := held(2, 3)
+	o.Mode, o.Blocks, o.Null = model.FixedBlocks, blocks, NullNone
+	orders, first := map[string]int{}, map[string]int{}
+	for _, block := range mustNew(t, o).Order {
+		orders[strings.Join(block, " ")]++
+		first[block[0]]++
+	}
+	chi, expected := 0.0, float64(blocks)/72
+	for _, n := range orders {
+		chi += (float64(n) - expected) * (float64(n) - expected) / expected
+	}
+	if len(orders) != 72 || chi > 112.3 { // the 99.9 % quantile of chi-square at 71 degrees of freedom
+		t.Errorf("%d orders of 72, chi-square %.1f", len(orders), chi)
+	}
+	for name, n := range first {
+		if n < blocks/6*8/10 || n > blocks/6*12/10 {
+			t.Errorf("%s is first in %d of %d blocks", name, n, blocks)
+		}
+	}
+}
+
+func TestGroupsOfAPlanThatHoldsNothing(t *testing.T) {
+	p := mustNew(t, options(3))
+	if got := Groups(p, 1); len(got) != 4 || !slices.Equal(slices.Concat(got...), p.Order[0]) {
+		t.Errorf("groups %v of %v", got, p.Order[0])
+	}
+}
+
+func TestGroupsRefuse(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"a baseline as it is": {func(o *Options) { o.Settings = append([]model.Setting{{Name: "current"}}, o.Settings...) }, `setting "current" does not assign link.mtu`},
+		"a smaller group":     {func(o *Options) { o.Settings = o.Settings[1:] }, `2 settings have the link.mtu of "A1B2", and 3 that of "A2B1"`},
+		"one value":           {func(o *Options) { o.Settings = o.Settings[:3] }, "the same value in all settings"},
+		"nothing inside":      {func(o *Options) { *o = held(3, 1) }, "nothing that could be changed while it is held"},
+		"a twin":              {func(o *Options) { o.Null = NullTwin }, "would make one group larger"},
+		"its own plateau":     {func(o *Options) { o.Factor = "link.mtu" }, "its own plateau"},
+		"a knob of none":      {func(o *Options) { o.Held = "nic.rx_ring" }, "does not assign nic.rx_ring"},
+	} {
+		o := held(2, 3)
+		c.change(&o)
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+	}
+	ends := held(2, 2) // the hosts need not agree: what both assign is the value
+	ends.Settings[0].Assignments[1].Value, ends.Settings[1].Assignments[1].Value = "9000", "9000"
+	if p := mustNew(t, ends); len(Groups(p, 5)) != 2 {
+		t.Errorf("groups %v", Groups(p, 5))
+	}
+}
+
+// A grid of more than six settings was given blocks of subsets when it went on, in which
+// no factor can be judged.
+func TestExtendKeepsTheBlocksOfAGridComplete(t *testing.T) {
+	o := held(3, 3)
+	o.Held = ""
+	p := mustNew(t, o)
+	longer, err := Extend(p, 30)
+	if err != nil || len(longer.Order) != 30 {
+		t.Fatalf("%d blocks, %v", len(longer.Order), err)
+	}
+	for _, block := range longer.Order {
+		if len(block) != 10 {
+			t.Errorf("block %v", block)
+		}
+	}
+}
