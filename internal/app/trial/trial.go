@@ -173,7 +173,7 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 	t.env.Observe(app.TrialBegan{Session: t.Session})
 	out, err := experiment.Run(ctx, experiment.Config{
 		Plan: t.Session.Plan, Past: t.Session.Runs, Steer: t.Steer, Runner: t.ends.Runner,
-		Reconnect: t.reconnect, Record: t.record, Between: t.between, Observe: t.observe, Now: t.env.Now,
+		Reconnect: t.reconnect, Record: t.record, Released: t.released, Between: t.between, Observe: t.observe, Now: t.env.Now,
 	})
 	_ = t.settle(keep) // as far as the hosts can be reached; notUndone tells of the rest
 	t.Session.Runs = out.Runs
@@ -205,6 +205,12 @@ func (t *Trial) reconnect(ctx context.Context) (experiment.Runner, error) {
 func (t *Trial) record(ctx context.Context, r model.Run, s []model.Sample, c []model.Change) error {
 	t.Session.Changes = append(t.Session.Changes, c...)
 	return app.WithKind(app.Store, t.store.AddRun(ctx, t.Session.ID, r, s, c))
+}
+
+// released keeps what became of changes that no run tells of.
+func (t *Trial) released(ctx context.Context, c []model.Change) error {
+	t.Session.Changes = append(t.Session.Changes, c...)
+	return app.WithKind(app.Store, t.store.SetChanges(ctx, t.Session.ID, t.Session.Changes))
 }
 
 // between has a person pause the session.

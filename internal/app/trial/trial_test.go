@@ -324,6 +324,9 @@ func (balanced) Run(_ context.Context, s runner.Spec, _ func(model.Host, []model
 	}, nil, nil
 }
 
+// Release implements experiment.Runner: nothing is held.
+func (balanced) Release(context.Context) ([]model.Change, error) { return nil, nil }
+
 // TestFirstHour09ResumeExtends: a session that is done and left its question open goes
 // on with more blocks, all of which count; what more blocks cannot mend is refused.
 func TestFirstHour09ResumeExtends(t *testing.T) {

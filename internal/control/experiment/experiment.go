@@ -3,8 +3,8 @@
 //
 // One block at a time: every setting that is still in question is applied and
 // measured once per direction, in the stored random order. An invalid run ends
-// its block, which is repeated at the end (statistics.md 1, rule 5). After each
-// complete block package analysis says whether to go on.
+// its block, which is repeated at the end (statistics.md 1, rule 5). What the plan
+// holds over a group of runs stays in force between them. After each complete block package analysis says whether to go on.
 package experiment
 
 import (
@@ -25,9 +25,11 @@ import (
 	"linerate/internal/core/traffic/sizes"
 )
 
-// Runner does one run on the two hosts and leaves them as they were.
+// Runner does one run on the two hosts and leaves them as they were, but for what the run
+// says is held for the next one; Release undoes that, where there is something.
 type Runner interface {
 	Run(ctx context.Context, s runner.Spec, emit func(model.Host, []model.Sample)) (model.Run, []model.Change, error)
+	Release(ctx context.Context) ([]model.Change, error)
 }
 
 // Config is what an experiment needs. Plan, Runner, Record and Now are
@@ -44,6 +46,9 @@ type Config struct {
 	// Record keeps a run that ended, valid or not. Its error ends the
 	// experiment: results that cannot be kept are not worth making.
 	Record func(ctx context.Context, r model.Run, s []model.Sample, c []model.Change) error
+	// Released, where given, keeps what became of changes that were held for a run which
+	// never came. Its error is one of the experiment.
+	Released func(ctx context.Context, c []model.Change) error
 	// Between, where given, is called before each run, when the hosts hold nothing of the
 	// one before. It may wait, which no budget of time counts; its error ends the
 	// experiment.
@@ -73,6 +78,7 @@ type experiment struct {
 	spent    time.Duration // by runs that ended
 	done     int           // runs that ended
 	busy     int           // runs in a row for which a host was busy
+	holds    bool          // the hosts hold something for the next run
 	givenUp  int           // blocks that were invalid in every attempt
 	test     int           // of the plan's tests, the one that goes on
 	seen     *analysis.Result
@@ -210,6 +216,7 @@ func (e *experiment) overBudget() string {
 type slot struct {
 	setting   model.Setting
 	direction model.Direction
+	group     int // of the block, from 1; 0 where nothing is held for another run
 }
 
 // slots returns the runs of a block in their order: the stored order of the
@@ -229,22 +236,23 @@ func slots(p model.Plan, block int, leaving []string) ([]slot, error) {
 		rng := rand.New(rand.NewPCG(p.Seed, uint64(block)<<16|uint64(i)))
 		rng.Shuffle(len(d), func(i, j int) { d[i], d[j] = d[j], d[i] })
 		for _, dir := range d {
-			out = append(out, slot{s, dir})
+			out = append(out, slot{setting: s, direction: dir, group: groupOf(p, block, i)})
 		}
 	}
 	return out, nil
 }
 
 // block does all runs of a block. It reports whether all were valid.
-func (e *experiment) block(ctx context.Context, block int, result analysis.Result) (bool, error) {
+func (e *experiment) block(ctx context.Context, block int, result analysis.Result) (valid bool, err error) {
 	runs, err := slots(e.Plan, block, result.Leaving)
 	if err != nil {
 		return false, err
 	}
+	defer func() { err = errors.Join(err, e.release(ctx)) }() // whatever ends a group early
 	e.attempts[block]++
 	e.Observe(e.event(Event{Kind: BlockStarted, Block: block, RunsInBlock: len(runs)}))
 	alone := len(e.Plan.Settings) == 1 // nothing is compared, so that each direction counts by itself
-	valid := true
+	valid = true
 	for i, s := range runs {
 		flow := e.Plan.Flow
 		flow.Direction = s.direction
@@ -252,6 +260,7 @@ func (e *experiment) block(ctx context.Context, block int, result analysis.Resul
 		run, err := e.run(ctx, runner.Spec{
 			Number: len(e.out.Runs) + 1, Block: block, Attempt: e.attempts[block], Position: i + 1,
 			Setting: s.setting, Hooks: e.Plan.Hooks, Flow: flow, Settle: e.Plan.Settle,
+			Held: heldBy(e.Plan, s), Hold: e.holdAfter(runs, i),
 		}, len(runs))
 		if err != nil {
 			return false, err
@@ -311,6 +320,7 @@ func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model
 		ev.Kind, ev.Host, ev.Samples = RunSampled, h, batch
 		e.Observe(e.event(ev))
 	})
+	e.holds = err == nil && s.Hold > 0
 	e.spent += e.Now().Sub(begin)
 	e.done++
 	if err != nil && run.State == model.RunPlanned {

@@ -56,6 +56,9 @@ func (d *desk) Run(ctx context.Context, s runner.Spec, emit func(model.Host, []m
 	return r, []model.Change{{Run: s.Number, State: model.ChangeUndone}}, err
 }
 
+// Release implements Runner: nothing is held.
+func (d *desk) Release(context.Context) ([]model.Change, error) { return nil, nil }
+
 func (d *desk) record(_ context.Context, r model.Run, samples []model.Sample, _ []model.Change) error {
 	if d.full {
 		return errors.New("no space left")

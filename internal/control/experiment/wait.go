@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// between waits before a run for as long as a busy host or a person wants.
+// between waits before a run for as long as a busy host or a person wants; a person not
+// while something is held for the run.
 func (e *experiment) between(ctx context.Context, block int) error {
-	if err := e.await(ctx, block); err != nil || e.Between == nil {
+	if err := e.await(ctx, block); err != nil || e.Between == nil || e.holds {
 		return err
 	}
 	began := e.Now()

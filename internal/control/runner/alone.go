@@ -44,6 +44,9 @@ func (r *Alone) Run(ctx context.Context, s Spec, emit func(model.Host, []model.S
 	return a.run, nil, err
 }
 
+// Release does nothing: nothing is held.
+func (r *Alone) Release(context.Context) ([]model.Change, error) { return nil, nil }
+
 func (r *Alone) do(ctx context.Context, a *attempt, s Spec, emit func(model.Host, []model.Sample)) error {
 	if i := slices.IndexFunc(s.Setting.Assignments, func(as model.Assignment) bool { return as.Host != "" }); i >= 0 {
 		return fmt.Errorf("%s cannot be set: %s only measures", s.Setting.Assignments[i].Knob, r.Name)

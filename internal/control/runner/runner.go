@@ -7,7 +7,7 @@
 //  4. When the receiver is complete the sender is stopped; with both directions
 //     at once, both are stopped when both have measured.
 //  5. The setting is read back again, then undone, also when anything before
-//     failed or the caller gave up.
+//     failed or the caller gave up. Between two runs of a group it stays.
 //
 // The agents undo by themselves when contact is lost or time runs out; the
 // runner only does it sooner and with a report.
@@ -64,6 +64,14 @@ type Spec struct {
 	Number, Block, Position, Attempt int // as in model.Run
 	// Setting is applied: assignments with a host to it, those without to Flow.
 	Setting model.Setting
+	// Held are the assignments of Setting that all runs of its group share, which is those
+	// around it that have the same. They are applied before its first run only.
+	Held []model.Assignment
+	// Hold, where it is not 0, says that another run of the group begins after at most
+	// that long: where this one is valid its setting stays, until the next run, which
+	// must assign the same settings of hosts, or Release. A group has no hooks, and its
+	// settings no commands: those could not be taken back one by one.
+	Hold time.Duration
 	// Hooks are commands that stand around the run, whatever its setting: each host runs
 	// its own when the setting holds, and takes it back before the setting. One that
 	// fails makes the run invalid.
@@ -87,6 +95,7 @@ type Runner struct {
 	now  func() time.Time
 	// kinds judge the runs; of others the payload does.
 	kinds traffic.Kinds
+	held  *held // nil for nothing
 
 	// Path is how data connections are made. NearHost, where given, is the address of
 	// the near end as the far one sees it. Both are set before the first run.
@@ -107,7 +116,8 @@ type attempt struct {
 	spec    Spec
 	flow    model.Flow // with the setting's flow knobs
 	emit    func(model.Host, []model.Sample)
-	wire    uint64 // number on the wire
+	wire    uint64             // number on the wire
+	inForce []model.Assignment // what a run before it has applied, for the group
 	mu      sync.Mutex
 	run     model.Run
 	changes []model.Change
@@ -144,13 +154,22 @@ func (a *attempt) do(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := a.goesOn(ctx); err != nil {
+		return err
+	}
 	if err := a.apply(ctx); err != nil {
-		if a.spec.Tentative && !errors.Is(err, ErrContact) && ctx.Err() == nil {
+		if (a.spec.Tentative || a.inForce != nil) && !errors.Is(err, ErrContact) && ctx.Err() == nil {
 			err = invalid("%w", err)
 		}
 		return a.undo(ctx, err)
 	}
-	return a.undo(ctx, a.underSetting(ctx, connect))
+	err = a.underSetting(ctx, connect)
+	if err == nil && a.spec.Hold > 0 {
+		if err = a.hold(ctx); err == nil {
+			return nil
+		}
+	}
+	return a.undo(ctx, err)
 }
 
 // underSetting does what happens while the setting holds.
@@ -232,21 +251,25 @@ func (a *attempt) deadline() (within time.Duration, enough bool) {
 // apply changes both hosts. When it fails on one of them, undo puts both back.
 func (a *attempt) apply(ctx context.Context) error {
 	within, _ := a.deadline()
-	make := func(all []model.Assignment) func(c *session.Client) error {
-		return func(c *session.Client) error {
-			mine := of(c.Host(), all)
-			if len(mine) == 0 {
-				return nil
-			}
-			changes, err := c.Apply(ctx, mine, within)
-			a.record(changes)
-			return err
+	apply := func(c *session.Client, mine []model.Assignment) error {
+		if len(mine) == 0 {
+			return nil
 		}
-	}
-	if err := each(a.touched(), make(a.spec.Setting.Assignments)); err != nil {
+		changes, err := c.Apply(ctx, mine, within)
+		a.record(changes)
 		return err
 	}
-	err := each(a.touched(), make(a.spec.Hooks)) // when both hosts are as they are to be measured
+	err := each(a.touched(), func(c *session.Client) error {
+		mine := a.mine(c)
+		if len(mine) == 0 && a.inForce != nil {
+			return c.Extend(ctx, within) // as Apply does
+		}
+		return apply(c, mine)
+	})
+	if err != nil {
+		return err
+	}
+	err = each(a.touched(), func(c *session.Client) error { return apply(c, of(c.Host(), a.spec.Hooks)) }) // when both hosts are as they are to be measured
 	if err == nil || ctx.Err() != nil || errors.Is(err, ErrContact) || errors.Is(err, session.ErrRefused) {
 		return err
 	}

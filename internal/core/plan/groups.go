@@ -51,6 +51,16 @@ func groupedBlock(p model.Plan, rng *rand.Rand) []string {
 	return out
 }
 
+// assigned are the knobs that s gives a value, with their hosts.
+func assigned(s model.Setting) []string {
+	var out []string
+	for _, a := range s.Assignments {
+		out = append(out, a.Host.Of(a.Knob))
+	}
+	slices.Sort(out)
+	return out
+}
+
 // checkGroups refuses groups that could not be compared fairly, or hold nothing.
 func (o Options) checkGroups(f *faults) {
 	if o.Held == "" {
@@ -60,6 +70,11 @@ func (o Options) checkGroups(f *faults) {
 	f.add(o.Null == NullTwin, "a twin of the baseline would make one group larger than the others; %s is held over groups, whose baseline is compared with itself in pairs at the start", o.Held)
 	for _, s := range o.Settings {
 		f.add(group(s, o.Held) == "", "setting %q does not assign %s, which is held over groups of runs: each setting, the baseline too, needs a level of it", s.Name, o.Held)
+	}
+	f.add(len(o.Hooks) > 0, "hooks are taken back after every run, and what %s is held with only after a group: leave one of them out", o.Held)
+	for _, s := range o.Settings {
+		f.add(slices.ContainsFunc(s.Assignments, model.Assignment.IsCommand), "setting %q runs a command, which is taken back after every run, and what %s is held with only after a group", s.Name, o.Held)
+		f.add(!slices.Equal(assigned(s), assigned(o.Settings[0])), "settings %q and %q do not assign the same: in a group nothing would take back what one leaves out", o.Settings[0].Name, s.Name)
 	}
 	all := grouped(o.Settings, o.Held)
 	f.add(len(all) == 1, "%s has the same value in all settings: there is nothing to group", o.Held)

@@ -106,7 +106,12 @@ func TestGroupsRefuse(t *testing.T) {
 		"nothing inside":      {func(o *Options) { *o = held(3, 1) }, "nothing that could be changed while it is held"},
 		"a twin":              {func(o *Options) { o.Null = NullTwin }, "would make one group larger"},
 		"its own plateau":     {func(o *Options) { o.Factor = "link.mtu" }, "its own plateau"},
-		"a knob of none":      {func(o *Options) { o.Held = "nic.rx_ring" }, "does not assign nic.rx_ring"},
+		"hooks": {func(o *Options) {
+			o.Hooks = []model.Assignment{{Host: model.Far, Knob: model.HookKnob, Value: model.On}}
+		}, "hooks are taken back after every run"},
+		"commands":       {func(o *Options) { o.Settings[1].Assignments[2].Command = model.Command{Limit: time.Second} }, `setting "A1B2" runs a command`},
+		"less assigned":  {func(o *Options) { o.Settings[4].Assignments = o.Settings[4].Assignments[:2] }, `"A1B1" and "A2B2" do not assign the same`},
+		"a knob of none": {func(o *Options) { o.Held = "nic.rx_ring" }, "does not assign nic.rx_ring"},
 	} {
 		o := held(2, 3)
 		c.change(&o)
