@@ -74,7 +74,7 @@ func TestGroupsChangeWhatTheyHoldOnce(t *testing.T) {
 	for _, directions := range [][]model.Direction{{model.To}, {model.To, model.From}} {
 		synctest.Test(t, func(t *testing.T) {
 			b := &bench{desk: desk{t: t}}
-			c := b.desk.config(heldPlan(t, 7, directions...))
+			c := b.config(heldPlan(t, 7, directions...))
 			c.Runner = b
 			pauses := 0
 			c.Between = func(context.Context) error {
@@ -140,7 +140,7 @@ func TestInvalidRunOfAGroup(t *testing.T) {
 			}
 			return model.RunValid, nil
 		}
-		c := b.desk.config(heldPlan(t, 7))
+		c := b.config(heldPlan(t, 7))
 		c.Runner = b
 		out, err := Run(t.Context(), c)
 		if err != nil || len(out.Runs) != 7*6+2 || b.switches != 14+1 || b.holds != nil {

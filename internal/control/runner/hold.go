@@ -22,12 +22,12 @@ type held struct {
 // goesOn reports whether the hosts hold already what the group of a shares; else it
 // takes back what is held for another group.
 func (a *attempt) goesOn(ctx context.Context) error {
-	h := a.Runner.held
+	h := a.held
 	if h == nil {
 		return nil
 	}
 	if slices.Equal(h.spec.Held, a.spec.Held) {
-		a.Runner.held, a.inForce, a.changes = nil, a.spec.Held, h.changes
+		a.held, a.inForce, a.changes = nil, a.spec.Held, h.changes
 		return nil
 	}
 	changes, err := a.release(ctx)
@@ -48,7 +48,7 @@ func (a *attempt) hold(ctx context.Context) error {
 	within := min(a.spec.Hold+slack, session.MaxDuration)
 	err := each(a.touched(), func(c *session.Client) error { return c.Extend(ctx, within) })
 	if err == nil {
-		a.Runner.held, a.changes = &held{spec: a.spec, changes: a.changes}, nil
+		a.held, a.changes = &held{spec: a.spec, changes: a.changes}, nil
 		return nil
 	}
 	if ctx.Err() != nil || errors.Is(err, ErrContact) {

@@ -103,15 +103,15 @@ func TestGroupThatEndsEarly(t *testing.T) {
 
 // Whatever goes wrong in a group, the hosts are as they were when its run has ended.
 func TestGroupIsUndoneWhateverFails(t *testing.T) {
-	cancelled := func(b *bed) (context.Context, context.CancelFunc) {
+	cancelled := func() (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(30*time.Millisecond, cancel)
 		return ctx, cancel
 	}
-	background := func(*bed) (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }
+	background := func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }
 	for name, c := range map[string]struct {
 		fail  func(b *bed)
-		begin func(b *bed) (context.Context, context.CancelFunc)
+		begin func() (context.Context, context.CancelFunc)
 		flow  time.Duration
 		want  error
 	}{
@@ -127,7 +127,7 @@ func TestGroupIsUndoneWhateverFails(t *testing.T) {
 			c.fail(b)
 			s := member(2, "3000", time.Minute)
 			s.Flow.Duration = max(s.Flow.Duration, c.flow)
-			ctx, cancel := c.begin(b)
+			ctx, cancel := c.begin()
 			defer cancel()
 			if _, changes, err := b.Run(ctx, s, nil); !errors.Is(err, c.want) || slices.ContainsFunc(changes, func(c model.Change) bool { return c.State != model.ChangeUndone }) {
 				t.Errorf("%+v, %v", changes, err)

@@ -26,6 +26,7 @@ const (
 	confirmVar  = "LINERATE_TEST_CONFIRM"  // not empty: the agent's changes are confirmed, and it undoes none
 	configVar   = "LINERATE_TEST_CONFIG"   // flags of the agent's watchdog
 	changesVar  = "LINERATE_TEST_CHANGES"  // JSON, of the agent
+	groupVar    = "LINERATE_TEST_GROUP"    // JSON, lists of changes that the agent makes after its first, in the same transaction
 	stepsVar    = "LINERATE_TEST_STEPS"    // file to which the watchdog adds the name of each step
 	deadlineVar = "LINERATE_TEST_DEADLINE" // of the agent's Apply; a minute without it
 	crashVar    = "LINERATE_CRASH"         // N:agent, N:watchdog or N:both: killed after step N, 1…; N:stop: the agent hangs until all is undone; N:cgroup: all in the agent's is killed
@@ -107,11 +108,33 @@ func agentMain() (err error) {
 	if _, err := c.Verify(ctx); err != nil {
 		return err
 	}
+	if err := laterApplies(ctx, c, deadline); err != nil {
+		return err
+	}
 	if os.Getenv(confirmVar) != "" {
 		return Confirm(ctx, cfg, c.Transaction())
 	}
 	_, err = c.Undo(ctx)
 	return err
+}
+
+// laterApplies makes the changes of a group's later runs.
+func laterApplies(ctx context.Context, c *Client, deadline time.Duration) error {
+	var later [][]model.Assignment
+	if text := os.Getenv(groupVar); text != "" {
+		if err := json.Unmarshal([]byte(text), &later); err != nil {
+			return err
+		}
+	}
+	for _, changes := range later {
+		if _, err := c.Apply(ctx, changes, deadline); err != nil {
+			return err
+		}
+		if mismatches, err := c.Verify(ctx); err != nil || len(mismatches) > 0 {
+			return fmt.Errorf("%v: %w", mismatches, err)
+		}
+	}
+	return nil
 }
 
 // reverterMain is linerate undo.
