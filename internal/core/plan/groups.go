@@ -68,8 +68,12 @@ func (o Options) checkGroups(f *faults) {
 	}
 	f.add(o.Factor == o.Held, "%s is held over groups of runs, so that its own plateau cannot be looked for", o.Held)
 	f.add(o.Null == NullTwin, "a twin of the baseline would make one group larger than the others; %s is held over groups, whose baseline is compared with itself in pairs at the start", o.Held)
+	before := len(*f)
 	for _, s := range o.Settings {
 		f.add(group(s, o.Held) == "", "setting %q does not assign %s, which is held over groups of runs: each setting, the baseline too, needs a level of it", s.Name, o.Held)
+	}
+	if len(*f) > before {
+		return // what follows from it is no news
 	}
 	f.add(len(o.Hooks) > 0, "hooks are taken back after every run, and what %s is held with only after a group: leave one of them out", o.Held)
 	for _, s := range o.Settings {
@@ -81,7 +85,7 @@ func (o Options) checkGroups(f *faults) {
 	if len(all) > 1 {
 		bySize := func(a, b []string) int { return cmp.Compare(len(a), len(b)) }
 		few, most := slices.MinFunc(all, bySize), slices.MaxFunc(all, bySize)
-		f.add(len(few) != len(most), "groups must be equally large: %d settings have the %s of %q, and %d that of %q", len(few), o.Held, few[0], len(most), most[0])
+		f.add(len(few) != len(most), "groups must be equally large: %d of the settings have the %s of %q, and %d that of %q", len(few), o.Held, few[0], len(most), most[0])
 		f.add(len(most) == 1, "every setting has a %s of its own: there is nothing that could be changed while it is held", o.Held)
 	}
 }

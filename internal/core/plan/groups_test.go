@@ -101,7 +101,7 @@ func TestGroupsRefuse(t *testing.T) {
 		want   string
 	}{
 		"a baseline as it is": {func(o *Options) { o.Settings = append([]model.Setting{{Name: "current"}}, o.Settings...) }, `setting "current" does not assign link.mtu`},
-		"a smaller group":     {func(o *Options) { o.Settings = o.Settings[1:] }, `2 settings have the link.mtu of "A1B2", and 3 that of "A2B1"`},
+		"a smaller group":     {func(o *Options) { o.Settings = o.Settings[1:] }, `2 of the settings have the link.mtu of "A1B2", and 3 that of "A2B1"`},
 		"one value":           {func(o *Options) { o.Settings = o.Settings[:3] }, "the same value in all settings"},
 		"nothing inside":      {func(o *Options) { *o = held(3, 1) }, "nothing that could be changed while it is held"},
 		"a twin":              {func(o *Options) { o.Null = NullTwin }, "would make one group larger"},

@@ -32,7 +32,7 @@ type runFlags struct {
 	path                                              pathFlags
 	far, from, direction, baseline, title, resume     string
 	factors, guards, undo, before, after              []string
-	commandTime, preset                               string
+	commandTime, preset, group                        string
 	objective                                         string
 	blocks, maxBlocks                                 int
 	budget, data, margin, tolerance, settle, cooldown string
@@ -98,6 +98,7 @@ commands only for who could run them anyway: over ssh, or by linerate agent
 	fl.StringVar(&f.far, "far", "", "the far HOST")
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.StringArrayVar(&f.factors, "factor", nil, "KNOB=VALUE,VALUE,... several make a full grid")
+	fl.StringVar(&f.group, "group", "", "KNOB of a factor that is hard to change, as link.mtu: held over a group of runs in each block")
 	fl.StringVar(&f.preset, "preset", "", "an experiment that many people make: "+strings.Join(config.PresetNames(), ", "))
 	fl.StringArrayVar(&f.undo, "undo", nil, "NAME=COMMAND: what takes back the command of --factor cmd:NAME=COMMAND")
 	fl.StringArrayVar(&f.before, "before", nil, "COMMAND of this host, or far:COMMAND: run before every run, when its setting holds")

@@ -100,6 +100,9 @@ func (f *runFlags) factorsOver(file *config.File, bad *faults) {
 		bad.add("factor", err)
 		file.Factors = append(file.Factors, factor)
 	}
+	if f.group != "" {
+		bad.add("group", file.Hold(f.group))
+	}
 	if f.baseline != "" {
 		file.Baseline = f.baseline
 	}

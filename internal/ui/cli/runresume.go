@@ -16,7 +16,7 @@ import (
 func (f *runFlags) onlyResume(given func(string) bool) error {
 	var bad faults
 	for _, flag := range []string{
-		"factor", "preset", "undo", "before", "after", "command-time", "blocks", "time", "omit", "bytes", "interval", "parallel", "length", "window", "set-mss", "congestion", "nagle", "udp", "rate",
+		"factor", "group", "preset", "undo", "before", "after", "command-time", "blocks", "time", "omit", "bytes", "interval", "parallel", "length", "window", "set-mss", "congestion", "nagle", "udp", "rate",
 		"direction", "baseline", "objective", "guard", "data", "margin", "tolerance", "settle", "cooldown", "seed", "no-twin", "title", "dry-run",
 	} {
 		if given(flag) {

@@ -6,6 +6,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -72,6 +73,9 @@ type Factor struct {
 	Also []model.KnobID
 	// Command is what a factor does that is no knob; its levels are off and on.
 	Command model.Command
+	// Group says that it is hard to change: in every block its levels are held over a
+	// group of runs, in which the other factors change.
+	Group bool
 }
 
 // Level is one value of a factor.
@@ -89,7 +93,9 @@ func (f File) Has(path string) bool {
 
 // Settings returns the settings to compare and the name of the baseline among
 // them. Where the file names no baseline it is the setting without
-// assignments, which is added in front under the name Current where needed.
+// assignments, which is added in front under the name Current where needed; but where a
+// factor is held over groups of runs it is the first combination, since the hosts as
+// they are would be a group of another size.
 // The settings of one factor are named like its levels; those of several by the
 // codes of package plan, such as "A1B2".
 func (f File) Settings() (settings []model.Setting, baseline string) {
@@ -103,12 +109,40 @@ func (f File) Settings() (settings []model.Setting, baseline string) {
 		}
 		return settings, f.Baseline
 	}
+	if _, held := f.held(); held && f.Baseline == "" && len(settings) > 0 {
+		return settings, settings[0].Name
+	}
 	for _, s := range settings {
 		if !slices.ContainsFunc(s.Assignments, func(a model.Assignment) bool { return a.Value != model.Off || !a.IsCommand() }) {
 			return settings, s.Name // nothing is changed
 		}
 	}
 	return slices.Insert(settings, 0, model.Setting{Name: Current}), Current
+}
+
+// held returns the factor that is held over groups of runs.
+func (f File) held() (Factor, bool) {
+	i := slices.IndexFunc(f.Factors, func(o Factor) bool { return o.Group })
+	if i < 0 {
+		return Factor{}, false
+	}
+	return f.Factors[i], true
+}
+
+// Hold has the factor of that name held over groups of runs, and no other.
+func (f *File) Hold(name string) error {
+	f.Factors = slices.Clone(f.Factors)
+	found := false
+	var names []string
+	for i := range f.Factors {
+		o := &f.Factors[i]
+		o.Group = endsNow(name) == o.String() || name == string(o.Knob)
+		found, names = found || o.Group, append(names, o.String())
+	}
+	if !found {
+		return fmt.Errorf("%s is no factor of this plan: %s", quote(name), didYouMean(name, names))
+	}
+	return nil
 }
 
 // baselineIndex finds the baseline by name, where several factors are varied also by
@@ -241,7 +275,11 @@ func (f File) Options() plan.Options {
 	if f.Settle == 0 && f.Has("settle") {
 		o.Settle = -1 // none, instead of the default
 	}
-	if len(f.Factors) == 1 && f.Factors[0].numeric() {
+	held, ok := f.held()
+	if ok {
+		o.Held = held.Knob
+	}
+	if len(f.Factors) == 1 && f.Factors[0].numeric() && !ok {
 		o.Factor = f.Factors[0].Knob
 	}
 	return o

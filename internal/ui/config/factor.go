@@ -69,6 +69,7 @@ func (r *reader) factor(n ast.Node, path string) Factor {
 	var knob, host string
 	var texts, paths []string
 	var c model.Command
+	var group bool
 	var also []model.KnobID
 	before := len(r.problems)
 	r.object(n, path, []field{
@@ -77,6 +78,7 @@ func (r *reader) factor(n ast.Node, path string) Factor {
 		{"run", value(r, &c.Run, parseCommand)},
 		{"undo", value(r, &c.Undo, parseCommand)},
 		{"limit", value(r, &c.Limit, parsePositiveDuration)},
+		{"group", value(r, &group, parseYes)},
 		{"also", func(n ast.Node, path string) {
 			for i, item := range r.list(n, path) {
 				if text, ok := r.text(item, index(path, i)); ok {
@@ -94,12 +96,15 @@ func (r *reader) factor(n ast.Node, path string) Factor {
 		}},
 	})
 	if name, end, command := commandName(knob); command {
+		if group {
+			r.fault(join(path, "group"), "leave it out", "a command is run and taken back around every run, and held over no group of them")
+		}
 		return r.commandFactor(path, name, end, host, c, texts)
 	}
 	if c != (model.Command{}) {
 		r.fault(path, "call it knob: far."+model.CommandPrefix+"NAME", "run, undo and limit are of commands")
 	}
-	var f Factor
+	f := Factor{Group: group}
 	known := false
 	switch {
 	case knob != "":

@@ -265,6 +265,11 @@ func parseTwin(s string) (plan.Null, error) {
 	return "", &valueError{quote(s) + " is neither true nor false", "leave it out for the default"}
 }
 
+func parseYes(s string) (bool, error) {
+	null, err := parseTwin(s)
+	return null == plan.NullTwin, err
+}
+
 func parseDirection(s string) (model.Direction, error) {
 	d := model.Direction(s)
 	if d != model.To && d != model.From && d != model.Both {

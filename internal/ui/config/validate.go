@@ -55,8 +55,20 @@ func (r *report) validateFlow(f File) {
 
 func (r *report) validateFactors(f File) {
 	count := 1
+	held, _ := f.held()
 	for i, factor := range f.Factors {
 		path := index("factors", i)
+		switch at := join(path, "group"); {
+		case !factor.Group:
+		case factor.Knob != held.Knob:
+			r.fault(at, "leave one of them out", "one factor at most is held over groups of runs, and %s is already", held)
+		case factor.OfFlow:
+			r.fault(at, "leave it out", "%s is of the flow, which every run sets anew: there is nothing to hold", factor)
+		case len(factor.Also) > 0:
+			r.fault(at, "leave one of the two out", "%s moves other settings with it, which cannot be held over a group of runs", factor)
+		case len(f.Factors) == 1:
+			r.fault(at, "add another factor, or leave it out", "%s is the only factor: nothing could change while it is held", factor)
+		}
 		r.duplicateLevels(join(path, "levels"), factor)
 		count = min(count*max(1, len(factor.Levels)), 1<<20)
 		for _, other := range f.Factors[:i] {

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+)
+
+// TestGroupInALab: a factor that is hard to change is applied once for each group of
+// runs, two in each of three blocks, on both hosts, and every change is undone.
+func TestGroupInALab(t *testing.T) {
+	needLab(t)
+	t.Parallel()
+	args := []string{"run", "lab:rate=50mbit,rtt=2ms", "--factor", "link.mtu=1400,1500", "--factor", "window=16KiB,64KiB,256KiB", "--settle", "0s",
+		"--no-twin", "-t", "100ms", "--omit", "0s", "--blocks", "3", "--db", filepath.Join(t.TempDir(), "results.db"), "--json", "-q"}
+	r := run(t, command(t, append(args, "--group", "link.mtu")...))
+	if r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	j := decode[struct {
+		Session model.Session `json:"session"`
+	}](t, r.out).Session
+	repeated := slices.ContainsFunc(j.Runs, func(r model.Run) bool { return r.Attempt > 1 })
+	if j.Plan.Held != "link.mtu" || j.Plan.Baseline != "A1B1" || !repeated && (len(j.Runs) != 18 || len(j.Changes) != 12) {
+		t.Errorf("holds %q, baseline %q, %d runs, %d changes", j.Plan.Held, j.Plan.Baseline, len(j.Runs), len(j.Changes))
+	}
+	for _, c := range j.Changes {
+		if c.Knob != "link.mtu" || c.State != model.ChangeUndone {
+			t.Errorf("%+v", c)
+		}
+	}
+	if r := run(t, command(t, append(args, "--group", "link.mtv")...)); r.code != 2 || !strings.Contains(r.err, "did you mean link.mtu?") {
+		t.Errorf("exit code %d\n%s", r.code, r.err)
+	}
+}

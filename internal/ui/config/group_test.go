@@ -1,0 +1,55 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+)
+
+const grouped = `far: nas
+factors:
+  - {knob: link.mtu, levels: [1500, 9000], group: true}
+  - {knob: window, levels: [64KiB, 1MiB]}
+`
+
+// A factor of a file that is a group is what the plan holds, and the baseline one of the
+// combinations.
+func TestGroupOfAPlanFile(t *testing.T) {
+	f, err := Parse("plan.yaml", []byte(grouped), knobs{}, kinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := f.Options()
+	if o.Held != "link.mtu" || o.Baseline != "A1B1" || len(o.Settings) != 4 {
+		t.Errorf("holds %q, baseline %q, %d settings", o.Held, o.Baseline, len(o.Settings))
+	}
+	o.Flow, o.Blocks = model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1e9}, 20
+	p, err := plan.New(o)
+	if err != nil || len(plan.Groups(p, 5)) != 2 {
+		t.Errorf("%v", err)
+	}
+	if f, err = Parse("plan.yaml", []byte(strings.Replace(grouped, ", group: true", "", 1)), knobs{}, kinds()); err != nil || f.Options().Held != "" || f.Options().Baseline != Current {
+		t.Errorf("without a group: %+v, %v", f.Options(), err)
+	}
+	if err := f.Hold("link.mtu"); err != nil || f.Options().Held != "link.mtu" {
+		t.Errorf("--group: %q, %v", f.Options().Held, err)
+	}
+	if err := f.Hold("link.mtv"); err == nil || !strings.Contains(err.Error(), "did you mean link.mtu?") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestGroupsThatCannotBe(t *testing.T) {
+	for name, c := range map[string]struct{ from, to, want string }{
+		"of the flow":  {"[64KiB, 1MiB]}", "[64KiB, 1MiB], group: true}", "one factor at most"},
+		"flow alone":   {", group: true}\n  - {knob: window, levels: [64KiB, 1MiB]}", "}\n  - {knob: window, levels: [64KiB, 1MiB], group: true}", "window is of the flow"},
+		"nothing else": {"\n  - {knob: window, levels: [64KiB, 1MiB]}", "", "link.mtu is the only factor"},
+		"neither":      {"group: true", "group: 3", "neither true nor false"},
+	} {
+		if _, err := Parse("plan.yaml", []byte(strings.Replace(grouped, c.from, c.to, 1)), knobs{}, kinds()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
