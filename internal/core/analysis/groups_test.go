@@ -155,7 +155,9 @@ func TestGroupsShareTheirShift(t *testing.T) {
 func TestGroupsHideNoEffect(t *testing.T) {
 	t.Parallel()
 	const sessions = 100
-	for name, mode := range map[string]func(*plan.Options){"fixed": fixed(14), "sequential": nil} {
+	for name, mode := range map[string]func(*plan.Options){
+		"fixed": fixed(14), "sequential": func(o *plan.Options) { o.Blocks = 24 },
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := splitSessions(t, sessions, mode, split{mtu: math.Log(1.05), window: math.Log(1.03)})
