@@ -1,12 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/report"
 )
 
 // TestGroupInALab: a factor that is hard to change is applied once for each group of
@@ -16,6 +18,12 @@ func TestGroupInALab(t *testing.T) {
 	t.Parallel()
 	args := []string{"run", "lab:rate=50mbit,rtt=2ms", "--factor", "link.mtu=1400,1500", "--factor", "window=16KiB,64KiB,256KiB", "--settle", "0s",
 		"--no-twin", "-t", "100ms", "--omit", "0s", "--blocks", "3", "--db", filepath.Join(t.TempDir(), "results.db"), "--json", "-q"}
+	var dry report.DryRun
+	told := succeed(t, append(args, "--group", "link.mtu", "--dry-run")...).out
+	must(json.Unmarshal([]byte(told), &dry))
+	if err := validate("linerate/dryrun/v1", told); err != nil || dry.Held == nil || dry.Held.Knob != "link.mtu" || dry.Held.Runs != 3 || dry.Held.Changes != 2 {
+		t.Errorf("told: %+v, %v", dry.Held, err)
+	}
 	r := run(t, command(t, append(args, "--group", "link.mtu")...))
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)

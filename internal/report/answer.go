@@ -122,6 +122,9 @@ func Method(s model.Session, d Document) [][2]string {
 			order = "as the files number them"
 		}
 		add("design", "blocks of %d settings %s; the run is the sample, the difference inside a block the observation", len(p.Settings), order)
+		if h := heldOver(p); h != nil {
+			add("held", "%s", h.Why)
+		}
 		rule := "evidence that may be looked at after every block"
 		if p.Mode == model.FixedBlocks {
 			rule = "a number of blocks fixed beforehand"

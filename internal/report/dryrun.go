@@ -36,7 +36,8 @@ type DryRun struct {
 	Assumed     bool                   `json:"noise_assumed"`
 	LeastChange fact.Of[units.Percent] `json:"least_change"` // a smaller one will not be seen
 	Changes     []DryChange            `json:"changes"`      // that would be made to the hosts, each once
-	Outlook     []string               `json:"outlook"`      // sentences
+	Held        *DryHeld               `json:"held,omitempty"`
+	Outlook     []string               `json:"outlook"` // sentences
 }
 
 // DrySetting is one setting, as it is written.
@@ -67,6 +68,7 @@ func NewDryRun(s model.Session, noise fact.Of[float64], knobs *knob.Index, kinds
 		noise = fact.Known(stats.AssumedNoise, "assumed, as many paths have it: "+noise.Reason())
 	}
 	o := analysis.PlanLine(p, noise)
+	d.Held = heldOver(p)
 	d.Runs, d.Time, d.Noise, d.LeastChange, d.Outlook = o.Runs, o.MostTime, o.Noise, o.LeastChange, Outlook(p, o)
 	for _, x := range p.Settings {
 		of := DrySetting{Name: x.Name, Values: []string{}}

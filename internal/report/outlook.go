@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
 	"linerate/internal/core/units"
 )
 
@@ -26,7 +27,34 @@ func Outlook(p model.Plan, o analysis.Outlook) []string {
 	if len(guards) > 0 {
 		decides += "; to be kept, a setting needs " + strings.Join(guards, ", ")
 	}
-	return append([]string{decides, sees(p, o)}, o.Warnings...)
+	out := []string{decides, sees(p, o)}
+	if h := heldOver(p); h != nil {
+		out = append(out, h.Why)
+	}
+	return append(out, o.Warnings...)
+}
+
+// DryHeld is what a plan holds over groups of runs.
+type DryHeld struct {
+	Knob    model.KnobID `json:"knob"`
+	Runs    int          `json:"runs_per_group"`
+	Changes int          `json:"changes_per_block"` // of the knob on each host
+	Why     string       `json:"why"`
+}
+
+// heldOver says what p holds over groups of runs and why, nil for nothing.
+func heldOver(p model.Plan) *DryHeld {
+	if p.Held == "" || len(p.Order) <= p.NullBlocks {
+		return nil
+	}
+	block := p.NullBlocks + 1
+	ways := max(1, len(p.Directions))
+	h := DryHeld{Knob: p.Held, Changes: len(plan.Groups(p, block))}
+	all := len(p.Order[block-1]) * ways
+	h.Runs = all / h.Changes
+	h.Why = fmt.Sprintf("%s is held over groups of %s: it is hard to change, so that a block changes it %s and not %d, and it is judged by the means of its groups",
+		p.Held, count(h.Runs, "run"), count(h.Changes, "time"), all)
+	return &h
 }
 
 // sees is what a plan can see, by the noise that is known.

@@ -50,7 +50,11 @@ func RenderDryRun(w io.Writer, d report.DryRun, o Options) error {
 		p.line("no setting of a host is changed")
 		return p.flush(w)
 	}
-	p.line("changed during a run, and undone after it:")
+	during := "changed during a run, and undone after it:"
+	if d.Held != nil {
+		during = fmt.Sprintf("changed during a run, and undone after it; %s during a group:", d.Held.Knob)
+	}
+	p.paragraph(plain, during, 0)
 	for _, c := range d.Changes {
 		what := c.What
 		if len(c.Values) > 0 {

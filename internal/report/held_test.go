@@ -1,0 +1,49 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+)
+
+// A plan that holds a knob says so beforehand and afterwards, with the runs of a group
+// and how often a block changes it; another plan says nothing of it.
+func TestHeldIsToldWithItsReason(t *testing.T) {
+	var settings []model.Setting
+	for i, mtu := range []string{"1500", "9000"} {
+		for j, window := range []string{"65536", "131072", "262144"} {
+			settings = append(settings, model.Setting{Name: plan.Code(0, i) + plan.Code(1, j), Assignments: []model.Assignment{
+				{Host: model.Far, Knob: "link.mtu", Value: mtu}, {Knob: "window", Value: window},
+			}})
+		}
+	}
+	o := plan.Options{
+		Settings: settings, Baseline: "A1B1", Mode: model.FixedBlocks, Blocks: 6, Seed: 3,
+		Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second}, Directions: []model.Direction{model.To, model.From},
+	}
+	for held, want := range map[model.KnobID]string{
+		"link.mtu": "link.mtu is held over groups of 6 runs: it is hard to change, so that a block changes it 2 times and not 12, and it is judged by the means of its groups",
+		"":         "",
+	} {
+		o.Held = held
+		p, err := plan.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := NewDryRun(model.Session{Plan: p}, fact.Unknown[float64]("nobody measured"), knob.NewIndex(), nil)
+		before, after := strings.Join(d.Outlook, "\n"), ""
+		for _, row := range Method(model.Session{Plan: p, Kind: model.KindRun}, Document{}) {
+			if row[0] == "held" {
+				after = row[1]
+			}
+		}
+		if after != want || want != "" && (d.Held == nil || d.Held.Runs != 6 || d.Held.Changes != 2 || !strings.Contains(before, want)) || want == "" && (d.Held != nil || strings.Contains(before, "held")) {
+			t.Errorf("%q: %+v\nbefore: %s\nafter: %s", held, d.Held, before, after)
+		}
+	}
+}
