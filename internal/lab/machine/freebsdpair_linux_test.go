@@ -30,7 +30,7 @@ func number(ctx context.Context, t *testing.T, m *Machine, name string) int64 {
 }
 
 // TestFreeBSDAgainstLinux joins a FreeBSD and a Debian: a first look in both
-// directions, a setting under a deadline and a kept one, judged by what FreeBSD's kernel
+// directions, windows over a delay, a setting under a deadline and a kept one, judged by what FreeBSD's kernel
 // and files say.
 func TestFreeBSDAgainstLinux(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 14*time.Minute)
@@ -82,6 +82,12 @@ func TestFreeBSDAgainstLinux(t *testing.T) {
 	sh(t, "ip addr add 10.0.0.2/24 dev eth0 && ip link set eth0 up && sysctl -qw net.core.rmem_max=8388608 net.core.wmem_max=8388608")
 	server := far.Start(ctx, "linerate", "serve", "--open", "--announce=false")
 	t.Run("look", func(t *testing.T) { firstLook(ctx, t, near, server) })
+	t.Run("windows", func(t *testing.T) {
+		sh(t, "tc qdisc replace dev eth0 root netem delay 40ms limit 20000")
+		windowStory(ctx, t, near, "--to")
+		windowStory(ctx, t, near, "--reverse")
+		sh(t, "tc qdisc del dev eth0 root")
+	})
 	t.Run("set", func(t *testing.T) { setForAWhile(ctx, t, near) })
 	t.Run("keep", func(t *testing.T) { keepAndBack(ctx, t, near) })
 }

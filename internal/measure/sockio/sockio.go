@@ -58,6 +58,9 @@ func Apply(c *net.TCPConn, o engine.SocketOptions) ([]string, error) {
 	)
 	err := OnDescriptor(c, func(fd uintptr) {
 		if failed = set(fd, o); failed == nil {
+			failed = openWindow(fd, o.Window)
+		}
+		if failed == nil {
 			g, failed = get(fd)
 		}
 	})

@@ -36,3 +36,22 @@ func setCongestion(fd int, name string) error {
 	}
 	return err
 }
+
+// openWindow lets the window of an established connection grow to the buffer that it
+// was given late, as a server has to that hears on one port for everybody: Linux fixes
+// the most that it will announce by the buffer that the connection began with
+// (window_clamp in tcp_init_buffer_space, net/ipv4/tcp_input.c), 64 KiB by default, and
+// 6.1 does not raise it with SO_RCVBUF. Nothing is lowered.
+func openWindow(fd uintptr, window int) error {
+	if window == 0 {
+		return nil
+	}
+	most, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP)
+	if err == nil && most < window {
+		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP, window)
+	}
+	if err != nil {
+		return fmt.Errorf("let the receive window grow to %d bytes: %w", window, err)
+	}
+	return nil
+}

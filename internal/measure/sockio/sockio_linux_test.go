@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"linerate/internal/measure/engine"
 )
 
@@ -52,6 +54,30 @@ func TestWindowAboveLimit(t *testing.T) {
 		}
 		if len(limit) <= len("1073741823\n") && !strings.Contains(all, want) {
 			t.Errorf("warnings %q do not name %s", warnings, want)
+		}
+	}
+}
+
+// TestWindowAfterHandshake: a buffer that a connection gets when it stands is one that
+// its window may fill, on both ends; without that a server's window stayed at 64 KiB
+// (Linux 6.1).
+func TestWindowAfterHandshake(t *testing.T) {
+	c, a := pair(t, engine.SocketOptions{NoDelay: true})
+	for _, end := range []*net.TCPConn{c, a} {
+		for _, window := range []int{8 << 20, 1 << 20} { // nothing is lowered
+			if _, err := Apply(end, engine.SocketOptions{Window: window, NoDelay: true}); err != nil {
+				t.Fatal(err)
+			}
+			var most int
+			var failed error
+			if err := errors.Join(OnDescriptor(end, func(fd uintptr) {
+				most, failed = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP)
+			}), failed); err != nil {
+				t.Fatal(err)
+			}
+			if most < 8<<20 {
+				t.Errorf("the window may grow to %d bytes after a buffer of %d was set", most, window)
+			}
 		}
 	}
 }
