@@ -19,6 +19,7 @@ import (
 	"linerate/internal/report/term"
 	"linerate/internal/store"
 	"linerate/internal/store/postgres"
+	"linerate/internal/ui/manual"
 )
 
 const (
@@ -83,6 +84,8 @@ func (a *console) argumentWords(command string) []offer {
 		return []offer{a.names}
 	case "lab":
 		return []offer{a.labSpec}
+	case "docs":
+		return []offer{topics, none}
 	}
 	return nil
 }
@@ -147,6 +150,14 @@ func fixed(list ...string) offer {
 }
 
 func none(context.Context, string) []inspect.Word { return nil }
+
+// topics are those of linerate docs.
+func topics(context.Context, string) (out []inspect.Word) {
+	for _, t := range manual.Topics() {
+		out = append(out, inspect.Word{Text: t.Name, About: t.Title})
+	}
+	return out
+}
 
 // any2 are the words of both.
 func any2(first, second offer) offer {

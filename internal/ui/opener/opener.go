@@ -1,4 +1,5 @@
-// Package opener shows a file in the program that its user chose for such files.
+// Package opener shows a file in the program that its user chose for such files, and a
+// text in the pager that they chose.
 package opener
 
 import (

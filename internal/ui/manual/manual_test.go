@@ -1,0 +1,101 @@
+package manual
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestTopics: those for newcomers come first, and every text has a title of its own.
+func TestTopics(t *testing.T) {
+	all := Topics()
+	if len(all) < 20 || all[0].Name != "start" || all[1].Name != "manual" {
+		t.Fatalf("%v", all)
+	}
+	titles := map[string]string{}
+	for _, topic := range all {
+		if topic.Title == topic.Name || topic.Title == "" || titles[topic.Title] != "" {
+			t.Errorf("%s has the title %q, as %q", topic.Name, topic.Title, titles[topic.Title])
+		}
+		titles[topic.Title] = topic.Name
+		for _, name := range []string{topic.Name, "docs/" + topic.Name + ".md", strings.ToUpper(topic.Name)} {
+			if found, ok := Find(name); !ok || found.Name != topic.Name || !strings.Contains(found.Text, "\n# ") && !strings.HasPrefix(found.Text, "# ") {
+				t.Errorf("%s finds %q", name, found.Name)
+			}
+		}
+	}
+	if found, _ := Find("iperf3"); found.Name != "wire/iperf3" {
+		t.Errorf("the last part of a name finds %q", found.Name)
+	}
+}
+
+// TestRender holds each mark of the texts against what a terminal shows.
+func TestRender(t *testing.T) {
+	topic := Topic{Name: "x", Text: "# The `title`\n\nSome **strong** words, *weak* ones, and 2 * 3 * 4 of `tcp_rmem *` in [flags.md](flags.md) or\n[this](https://example.org/), see [below](#below).\n\n" +
+		"- one `a|b`\n  goes on\n- two\n\n   1. three\n\n> said\n> twice\n\n## Part\n\n```console\n$ linerate  test\n```\n\n| Key | Means |\n|---|---|\n| `a\\|b` | something that is too long for one line of this terminal |\n| b | x |\n"}
+	for _, c := range []struct {
+		name string
+		o    Options
+		want string
+	}{
+		{"plain", Options{Width: 60}, "The `title`\n===========\n\nSome strong words, weak ones, and 2 * 3 * 4 of `tcp_rmem *`\nin linerate docs flags or this (https://example.org/), see\nbelow.\n\n" +
+			"- one `a|b` goes on\n- two\n\n   1. three\n\n  said twice\n\nPart\n----\n\n    $ linerate  test\n\n" +
+			"Key    Means\n-----  -----------------------------------------------------\n`a|b`  something that is too long for one line of this\n       terminal\nb      x\n"},
+		{"colour", Options{Width: 200, Color: true}, "\x1b[1mThe\x1b[0m \x1b[1mtitle\x1b[0m\n\nSome \x1b[1mstrong\x1b[0m words, weak ones, and 2 * 3 * 4 of \x1b[1mtcp_rmem\x1b[0m \x1b[1m*\x1b[0m in linerate docs flags or this (https://example.org/), see below.\n\n" +
+			"- one \x1b[1ma|b\x1b[0m goes on\n- two\n\n   1. three\n\n  said twice\n\n\x1b[1mPart\x1b[0m\n\n    $ linerate  test\n\n" +
+			"Key  Means\n---  --------------------------------------------------------\n\x1b[1ma|b\x1b[0m  something that is too long for one line of this terminal\nb    x\n"},
+	} {
+		if got := topic.Render(c.o); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestNothingIsLost: every word of every text is on the terminal, in the same order, and
+// only what cannot be broken is wider than that.
+func TestNothingIsLost(t *testing.T) {
+	word := regexp.MustCompile(`[\pL\pN]+`)
+	for _, topic := range Topics() {
+		found, _ := Find(topic.Name)
+		for _, width := range []int{40, 80, 100} {
+			shown := found.Render(Options{Width: width})
+			have := map[string]int{}
+			for _, w := range word.FindAllString(shown, -1) {
+				have[w]++
+			}
+			said := links(found.Text, func(text, _ string) string { return text })
+			said = regexp.MustCompile("(?m)^ *```.*$").ReplaceAllString(said, "")
+			for _, w := range word.FindAllString(said, -1) {
+				if have[w]--; have[w] < 0 && w != "md" {
+					t.Errorf("%s at %d: a %q is missing", topic.Name, width, w)
+				}
+			}
+			for line := range strings.Lines(shown) {
+				line = strings.TrimRight(line, "\n")
+				if columns(line) > width && !strings.HasPrefix(line, "    ") && len(strings.Fields(line)) > 6 && !tabular.MatchString(line) {
+					t.Errorf("%s: %d columns of %d: %s", topic.Name, columns(line), width, line)
+				}
+			}
+		}
+	}
+}
+
+// tabular is a line of a table: where its words are long, it is as wide as they are.
+var tabular = regexp.MustCompile(`\S  +\S`)
+
+// TestSearch: all words on one line, in whatever case, below its heading.
+func TestSearch(t *testing.T) {
+	hits, more := Search("Ways OUT", 1)
+	if len(hits) == 0 || hits[0].Topic != "manual" || hits[0].Heading != "Hosts" || !strings.Contains(hits[0].Text, "ways out") {
+		t.Errorf("%+v", hits)
+	}
+	if all, none := Search("ways out", 1000); none != 0 || len(all) != len(hits)+more {
+		t.Errorf("%d hits and %d more, and %d of all", len(hits), more, len(all))
+	}
+	if hits, _ := Search("nosuchword", 9); len(hits) > 0 {
+		t.Errorf("%+v", hits)
+	}
+	if hits, _ := Search("  ", 9); len(hits) > 0 {
+		t.Errorf("blanks find %d", len(hits))
+	}
+}

@@ -1,0 +1,44 @@
+//go:build !windows
+
+package opener
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestPage: the text goes to the pager as its user wrote it, with git's settings of less
+// unless there are others; leaving it early is no error, and one that is not there is.
+func TestPage(t *testing.T) {
+	told := filepath.Join(t.TempDir(), "a b")
+	env := func(pager, less string) func(string) string {
+		return func(name string) string { return map[string]string{"PAGER": pager, "LESS": less}[name] }
+	}
+	t.Setenv("LESS", "S") // as the environment of the pager has it, and getenv says
+	if err := Page(t.Context(), "text\n", io.Discard, io.Discard, env("cat > '"+told+"'; echo $LESS >> '"+told+"'", "S")); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.ReadFile(told); string(b) != "text\nS\n" {
+		t.Errorf("%q", b)
+	}
+	var out strings.Builder
+	if err := Page(t.Context(), "text\n", &out, io.Discard, env("cat; echo $LESS $LV", "")); err != nil || out.String() != "text\nFRX -c\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	if err := Page(t.Context(), strings.Repeat("a line\n", 1<<16), io.Discard, io.Discard, env("head -n 1", "")); err != nil {
+		t.Errorf("a pager that is left early: %v", err)
+	}
+	for _, pager := range []string{"cat", "no-such-pager -x"} {
+		if err := Page(t.Context(), "text\n", io.Discard, io.Discard, env(pager, "")); !errors.Is(err, ErrNone) {
+			t.Errorf("PAGER=%s: %v", pager, err)
+		}
+	}
+	t.Setenv("PATH", t.TempDir())
+	if err := Page(t.Context(), "text\n", io.Discard, io.Discard, env("", "")); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "less is not installed") {
+		t.Errorf("no less: %v", err)
+	}
+}
