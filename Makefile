@@ -59,8 +59,8 @@ lint: ## go vet, gofmt, golangci-lint at a pinned version, code that nothing cal
 vm: ## the images of the machine lab, in LINERATE_VM or the user's cache: a Debian root and two kernels (as root, on Debian)
 	scripts/vm
 
-test-vm: vm ## whole machines in QEMU over nine emulated cards; SYSTEMS=-update writes docs/systems.md
-	$(GO) test -tags vm -timeout 40m -p 1 -count 1 -v ./internal/lab/machine $(if $(SYSTEMS),-args $(SYSTEMS))
+test-vm: vm ## whole machines in QEMU over nine emulated cards; SYSTEMS=-update writes docs/systems.md, CARDS=e1000,pcnet looks at some, RANDOM=500 sets at random
+	$(GO) test -tags vm -timeout 60m -p 1 -count 1 -v $(if $(RANDOM),-run TestRandom,$(if $(CARDS),-run TestCards)) ./internal/lab/machine -args $(SYSTEMS) $(if $(CARDS),-cards.only=$(CARDS)) $(if $(RANDOM),-random=$(RANDOM))
 
 test-vm-short: ## two cards and one reset, where make vm has made the images
 	$(GO) test -tags vm -timeout 12m -p 1 -count 1 -v -run TestCards ./internal/lab/machine -args -cards.two

@@ -1,0 +1,157 @@
+//go:build vm
+
+package machine
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	randomSets = flag.Int("random", 0, "this many random sets over the cards")
+	randomSeed = flag.Uint64("random.seed", 0, "of the random sets; 0 is drawn anew")
+	randomFor  = flag.Duration("random.for", 45*time.Minute, "no set begins later than this")
+)
+
+// changing is shell for one random set: it starts linerate, waits until it says that the
+// settings hold, ends it in one of the ways below, and has the referees compare the
+// interface and the kernel with what they were. A confirmation needs a terminal, which
+// script(1) has.
+const changing = `
+base() { snap $1 | sed 's/^[0-9]*: //' > /root/base.$1; sysctls > /root/base.sysctl; }
+same() { snap $1 | sed 's/^[0-9]*: //' > /tmp/now && cmp -s /root/base.$1 /tmp/now && sysctls > /tmp/nows && cmp -s /root/base.sysctl /tmp/nows; }
+compare() { i=0; while [ $i -lt 90 ]; do same $1 && { echo SAME; return; }; sleep 0.5; i=$((i+1)); done; echo DIFFERS; diff /root/base.$1 /tmp/now; diff /root/base.sysctl /tmp/nows; }
+holds() { i=0; while [ $i -lt 300 ]; do grep -q -- ' -> ' /tmp/o && return; kill -0 $p 2>/dev/null || return; sleep 0.1; i=$((i+1)); done; }
+begin() { e=$1; shift; : > /tmp/o; linerate set "$@" --interface $e -q > /tmp/o 2>&1 & p=$!; holds; }
+deadline() { case "$*" in *--for*) begin "$@";; *) begin "$@" --for 1s;; esac; wait $p; echo rc=$?; }
+term() { begin "$@" --for 5m; kill -TERM $p; wait $p; echo rc=$?; }
+kill9() { begin "$@" --for 5m; kill -KILL $p; wait $p; echo rc=$?; }
+confirm() { e=$1; shift; : > /tmp/o
+ { i=0; while [ $i -lt 400 ]; do grep -q 'keep it?' /tmp/o && break; sleep 0.1; i=$((i+1)); done; echo y; sleep 0.3; } | script -qefc "linerate set $* --interface $e -q --for 2m" /tmp/o > /dev/null; echo rc=$?
+ same $e && grep -q -- ' -> ' /tmp/o && ! grep -q 'linerate: ' /tmp/o && echo NOTKEPT; linerate undo; }
+`
+
+// ways are how a random set ends; a flap pulls the cable while the settings hold, a reset
+// comes then.
+func ways() []string {
+	return []string{"deadline", "term", "kill9", "confirm", "confirm", "flap", "flap"}
+}
+
+// wish draws settings that this card has, with values that it takes.
+func wish(draw *rand.Rand, snapshot string) []string {
+	number := func(from, to int) string { return fmt.Sprint(from + draw.IntN(to-from+1)) }
+	values := map[string]string{
+		"txqueuelen": number(100, 4000), "nic.gso_max_size": number(20000, 60000), "rx.gro_flush_timeout": number(1000, 100000),
+		"rx.napi_defer_hard_irqs": number(1, 9), "qdisc": []string{"pfifo_fast", "fq", "sfq"}[draw.IntN(3)], "link.mtu": number(1280, 1499),
+		"tcp.sack": "off", "tcp.timestamps": "off", "tcp.recv_buffer_max": number(1<<20, 4<<20), "tcp.congestion_control": "reno", "tcp.ecn": "1",
+		"socket.recv_buffer_max": number(300000, 4000000), "rx.backlog": number(1001, 5000),
+	}
+	for _, one := range trials(snapshot) {
+		if one.column == "offloads" || one.column == "rings" {
+			for _, s := range one.settings {
+				key, value, _ := strings.Cut(s, "=")
+				values[key] = value
+			}
+		}
+	}
+	keys := slices.Sorted(maps.Keys(values))
+	draw.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	var out []string
+	for _, k := range keys[:1+draw.IntN(4)] {
+		out = append(out, k+"="+values[k])
+	}
+	return out
+}
+
+// TestRandom: after each of many random sets over all cards, ended by the deadline, by
+// SIGTERM, by SIGKILL, by a confirmation and undo, with a flap of the link meanwhile or a
+// reset of the machine, ethtool, ip, tc and sysctl say what they said before.
+func TestRandom(t *testing.T) {
+	if *randomSets == 0 {
+		t.Skip("make test-vm RANDOM=500")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), *randomFor+10*time.Minute)
+	defer cancel()
+	cards := models()
+	if *only != "" {
+		cards = slices.DeleteFunc(cards, func(c [2]string) bool { return !slices.Contains(strings.Split(*only, ","), c[0]) })
+	}
+	seed := *randomSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-random.seed=%d", seed)
+	draw := rand.New(rand.NewPCG(seed, 1))
+	m := startMachines(ctx, t, false, cards, "alone")[0]
+	name := names(ctx, t, m, 0, cards)
+	snapshots := make([]string, len(cards))
+	sh(ctx, t, m, "sysctl -qw net.ipv4.tcp_congestion_control=cubic; modprobe -a sch_fq sch_sfq tcp_cubic; ip route flush cache; sleep 5") // what a first use would bring
+	for i, e := range name {
+		snapshots[i] = sh(ctx, t, m, referees+changing+"base "+e+"; snap "+e)
+	}
+	counts, refused := map[string]int{}, 0
+	began := time.Now()
+	done := 0
+	for ; done < *randomSets && time.Since(began) < *randomFor; done++ {
+		i := draw.IntN(len(cards))
+		settings, way := wish(draw, snapshots[i]), ways()[draw.IntN(len(ways()))]
+		if done%50 == 49 {
+			way = "reset"
+		}
+		said := randomSet(ctx, t, m, name[i], i, settings, way)
+		counts[way]++
+		if strings.Contains(said, "linerate: ") {
+			refused++
+		}
+		if !strings.Contains(said, "SAME") || strings.Contains(said, "NOTKEPT") {
+			t.Errorf("set %d: %s %s %s:\n%s", done, cards[i][0], way, settings, said)
+			sh(ctx, t, m, referees+changing+"base "+name[i])
+		}
+		if way == "reset" {
+			names(ctx, t, m, 0, cards)
+		}
+	}
+	t.Logf("%d sets with seed %d in %.0f s: %v; refused with all settings back: %d", done, seed, time.Since(began).Seconds(), counts, refused)
+}
+
+// randomSet does one, and returns what was said.
+func randomSet(ctx context.Context, t *testing.T, m *Machine, name string, card int, settings []string, way string) string {
+	t.Helper()
+	words := name + " " + strings.Join(settings, " ")
+	after := "; cat /tmp/o; compare " + name
+	switch way {
+	case "flap":
+		sh(ctx, t, m, "rm -f /tmp/o")
+		p := m.Start(ctx, "sh", "-c", referees+changing+"deadline "+words+" --for 3s"+after)
+		sh(ctx, t, m, "for i in $(seq 200); do grep -q -- ' -> ' /tmp/o 2>/dev/null && exit; sleep 0.1; done")
+		for _, up := range []bool{false, true} {
+			if err := m.SetLink(ctx, fmt.Sprint("n", card), up); err != nil {
+				t.Fatal(err)
+			}
+			sh(ctx, t, m, "sleep 0.4")
+		}
+		r, err := p.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Stdout + r.Stderr
+	case "reset":
+		sh(ctx, t, m, referees+changing+"begin "+words+" --for 5m; sync; cat /tmp/o")
+		if err := m.Reset(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+		names(ctx, t, m, 0, []([2]string){}) // addresses and links up
+		return sh(ctx, t, m, referees+changing+"modprobe -a sch_fq sch_sfq tcp_cubic; linerate undo; sleep 5; compare "+name)
+	}
+	return sh(ctx, t, m, referees+changing+way+" "+words+after)
+}

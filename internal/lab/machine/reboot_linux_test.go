@@ -1,0 +1,110 @@
+//go:build vm
+
+package machine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// keptProfile is kept on each card; the setting of the kernel stands in it once more each
+// time.
+const keptProfile = `profile: 2
+title: after a restart
+hosts:
+  - role: both
+    system: linux
+    knobs:
+      tcp.congestion_control: reno
+      txqueuelen: 500
+      nic.offload.gro: off
+      link.mtu: 1400
+`
+
+// owners has the first card brought up by ifupdown, the second by systemd-networkd; all
+// others are nobody's, and udev reads their files.
+const owners = `set -e
+printf 'allow-hotplug %s\niface %s inet static\n  address 10.9.0.1/24\n' $1 $1 > /etc/network/interfaces.d/cards
+ip addr flush dev $1; ip link set $1 down; ifup $1
+[ -z "$2" ] || { printf '[Match]\nName=%s\n[Network]\nAddress=10.9.1.1/24\n' $2 > /etc/systemd/network/50-cards.network
+ systemctl enable --now systemd-networkd; for i in $(seq 60); do networkctl list $2 | grep -qE 'configured|configuring' && break; sleep 1; done; }
+sync
+`
+
+// looks is what is kept, as ip, ethtool and sysctl have it.
+const looks = `for e in $*; do echo "$e $(ip link show $e | grep -oE 'mtu [0-9]+|qlen [0-9]+' | xargs) $(ethtool -k $e | grep '^generic-receive')"; done; sysctl net.ipv4.tcp_congestion_control net.ipv4.tcp_sack; find /etc -newer /root/began -name '*linerate*'`
+
+// reboot keeps settings on each card of a Debian with systemd, leaves a change open that
+// is to be undone at the next start, and resets the machine. Afterwards the kept ones are
+// there, the open one is not, and undo --kept takes the files away; after another reset
+// all is as it was.
+func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
+	t.Helper()
+	m := startMachines(ctx, t, true, cards, "alone")[0]
+	again := func() []string {
+		t.Helper()
+		sh(ctx, t, m, "sync")
+		if err := m.Reset(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+		return names(ctx, t, m, 0, cards)
+	}
+	name := names(ctx, t, m, 0, cards)
+	said := sh(ctx, t, m, "touch /root/began; set -- "+strings.Join(name[:min(2, len(name))], " ")+";"+owners)
+	before := sh(ctx, t, m, "set -- "+strings.Join(name, " ")+";"+looks)
+	if err := m.Put(ctx, "/root/kept.yaml", []byte(keptProfile), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	all := make([]string, len(cards))
+	for i, e := range name {
+		all[i] = yes
+		r, err := m.Run(ctx, "linerate", "keep", "/root/kept.yaml", "--interface", e, "--yes")
+		if err != nil || r.Code != 0 {
+			t.Errorf("keep on %s: %v\n%s%s", e, err, r.Stdout, r.Stderr)
+		}
+		owner := "nobody else manages"
+		if i < 2 {
+			owner = []string{"ifupdown brings", "systemd-networkd manages"}[i]
+		}
+		if !strings.Contains(r.Stdout+r.Stderr, owner) {
+			t.Errorf("keep on %s: not said: %s\n%s%s%s", e, owner, said, r.Stdout, r.Stderr)
+		}
+	}
+	// What is open when the machine goes down: one setting that its job puts back, and one
+	// that the restart makes what is kept.
+	m.Start(ctx, "linerate", "set", "tcp.sack=off", "txqueuelen=500", "--interface", name[0], "--for", "1h", "--at-boot", "-q")
+	sh(ctx, t, m, "for i in $(seq 300); do ip link show "+name[0]+" | grep -q 'qlen 500' && exit; sleep 0.2; done; exit 1")
+	name = again()
+	after := sh(ctx, t, m, "set -- "+strings.Join(name, " ")+";"+looks)
+	for i, e := range name {
+		if !strings.Contains(after, e+" mtu 1400 qlen 500 generic-receive-offload: off\n") {
+			all[i] = "what is kept is not there"
+		}
+	}
+	if !strings.Contains(after, "tcp_congestion_control = reno") || !strings.Contains(after, "tcp_sack = 1") || strings.Contains(fmt.Sprint(all), "kept") {
+		t.Errorf("after a restart:\n%s", after)
+	}
+	job := sh(ctx, t, m, "journalctl -b --no-pager -o cat -u linerate-undo; ls /etc/systemd/system | grep linerate; linerate undo; echo rc=$?")
+	t.Logf("the job at the next start, and undo after it:\n%s", job)
+	for _, want := range []string{"tcp.sack (net.ipv4.tcp_sack): back to on (was back already: the machine was restarted)", "at-boot: removed /etc/systemd/system/linerate-undo.service", "nothing to undo\nrc=0"} {
+		if !strings.Contains(job, want) {
+			t.Errorf("not said after the restart: %s\n%s", want, job)
+		}
+	}
+	if text := sh(ctx, t, m, "linerate undo --kept; linerate keep --list"); !strings.Contains(text, "nothing is kept") {
+		t.Errorf("undo --kept: %s", text)
+	}
+	name = again()
+	if final := sh(ctx, t, m, "set -- "+strings.Join(name, " ")+";"+looks); final != before {
+		t.Errorf("after undo --kept and a restart:\n%s\nat first:\n%s", final, before)
+		for i := range all {
+			all[i] = "differs after undo --kept and a restart"
+		}
+	}
+	return all
+}
