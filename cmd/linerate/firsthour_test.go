@@ -81,7 +81,7 @@ func TestFirstHour02CurrentMayBeBest(t *testing.T) {
 	if strings.Contains(r.out, "is the smallest level") || strings.Contains(r.out, "linerate keep") {
 		t.Errorf("a level is recommended that is worse than what is there:\n%s", r.out)
 	}
-	has(t, "the conclusion", r.out, "leave it: current")
+	has(t, "the conclusion", r.out, "leave it as it is: current is within")
 }
 
 // TestFirstHour03NamedHostsAreMeasured: a host that was named is measured, or it is an

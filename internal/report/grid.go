@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,7 @@ type GridEffect struct {
 	Low       model.Bound     `json:"low"`
 	High      model.Bound     `json:"high"`
 	Text      string          `json:"text"`
+	Said      string          `json:"-"` // for people, without the interval
 }
 
 // grid is nil of a session that is no grid.
@@ -77,8 +79,8 @@ func (b *builder) grid() *Grid {
 func (b *builder) effects(f analysis.Factorial) []GridEffect {
 	i, what := metric.Describe(f.Metric), strings.TrimSpace(metric.Name(f.Metric)+" "+b.label(f.Direction))
 	var out []GridEffect
-	add := func(s analysis.Shown, text string, of ...string) {
-		out = append(out, GridEffect{f.Direction, f.Metric, of, f.Blocks, s.Outcome, s.Estimate, model.Bound(s.Low), model.Bound(s.High), text})
+	add := func(s analysis.Shown, text, said string, of ...string) {
+		out = append(out, GridEffect{f.Direction, f.Metric, of, f.Blocks, s.Outcome, s.Estimate, model.Bound(s.Low), model.Bound(s.High), text, said})
 	}
 	for _, m := range f.Mains {
 		level := plan.Code(m.Factor, m.Level)
@@ -90,24 +92,38 @@ func (b *builder) effects(f analysis.Factorial) []GridEffect {
 			text += ", not decided"
 		case model.Better, model.Worse:
 		}
-		add(m.Shown, text, level)
+		add(m.Shown, text, fmt.Sprintf("%s, %s against %s: %s", what, level, plan.Code(m.Factor, 0), effect(i, m.Shown)), level)
 	}
 	for _, p := range f.Pairs {
 		a, c := plan.Code(p.A.Factor, p.A.Level), plan.Code(p.B.Factor, p.B.Level)
 		change := func(gain float64) string { return i.ChangeText(gain, gain+p.Low-p.Estimate, gain+p.High-p.Estimate) }
 		pair := plan.Letter(p.A.Factor) + " and " + plan.Letter(p.B.Factor)
-		var text string
+		var text, said string
 		switch p.Outcome {
 		case model.Better, model.Worse:
+			brief := func(gain float64) string { return i.SaidBriefly(gain, gain+p.Low-p.Estimate, gain+p.High-p.Estimate) }
+			said = fmt.Sprintf("%s depend on each other: with %s, %s is %s; with %s, %s", pair, plan.Code(p.B.Factor, 0), a, brief(p.Without), c, brief(p.With))
 			text = fmt.Sprintf("%s depend on each other: with %s, %s gives %s; with %s, %s", pair, plan.Code(p.B.Factor, 0), a, change(p.Without), c, change(p.With))
 		case model.Equivalent:
 			text = fmt.Sprintf("%s do not depend on each other: what one gives, the other does not change by more than the margin", pair)
 		case model.Undecided:
 			text = fmt.Sprintf("whether %s depend on each other is not decided after %s", pair, count(f.Blocks, "block"))
 		}
-		add(p.Shown, text, a, c)
+		add(p.Shown, text, cmp.Or(said, text), a, c)
 	}
 	return out
+}
+
+// effect is what a level does, for people.
+func effect(i metric.Info, s analysis.Shown) string {
+	switch s.Outcome {
+	case model.Equivalent:
+		return "no difference that matters"
+	case model.Undecided:
+		return "not decided"
+	case model.Better, model.Worse:
+	}
+	return i.Said(s.Estimate, s.Low, s.High)
 }
 
 // conclusion says which combination is the best, against the baseline, in a sentence.
@@ -129,7 +145,7 @@ func (b *builder) conclusion(found []analysis.Factorial) string {
 	for _, v := range b.s.Verdicts {
 		if v.Setting == best && v.Metric == b.s.Plan.Decides() {
 			r := b.row(v)
-			parts = append(parts, fmt.Sprintf("%s %s (%s)", strings.TrimSpace(metric.Name(v.Metric)+" "+b.label(v.Direction)), r.ChangeText, r.RangeText))
+			parts = append(parts, fmt.Sprintf("%s %s", strings.TrimSpace(metric.Name(v.Metric)+" "+b.label(v.Direction)), r.Gain))
 		}
 	}
 	for n, f := range found {

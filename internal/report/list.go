@@ -51,6 +51,9 @@ type List struct {
 // from s, which may be without hosts and without the ends of its runs.
 func NewListItem(i Item, s model.Session) ListItem {
 	b := builder{s: &s, near: s.Near, far: s.Far, counted: Counted(s.Runs)}
+	if strings.HasPrefix(s.Far, "lab:") { // whose text says all of it, once a line is enough
+		b.near, b.far = string(model.Near), string(model.Far)
+	}
 	out := ListItem{Item: i}
 	for _, d := range []model.Direction{model.To, model.From} {
 		if v := runValues(b.baselineRuns(), d, model.Goodput); len(v) > 0 {
@@ -113,13 +116,13 @@ func (b *builder) verdictLine() string {
 func (t Table) Conclusion() string {
 	var best *Row
 	better, candidates := 0, 0
-	counts := map[string]int{}
+	counts := map[model.Outcome]int{}
 	for i, r := range t.Rows {
 		if r.IsTwin {
 			continue
 		}
 		candidates++
-		counts[r.Words]++
+		counts[r.Outcome]++
 		if r.Outcome != model.Better {
 			continue
 		}
@@ -129,7 +132,7 @@ func (t Table) Conclusion() string {
 		}
 	}
 	if best != nil {
-		text := fmt.Sprintf("%s is better: %s", best.Setting, best.ChangeText)
+		text := fmt.Sprintf("%s is better: %s", best.Setting, best.Gain)
 		switch {
 		case best.Harms:
 			text += ", but a guard refuses it"
@@ -143,15 +146,34 @@ func (t Table) Conclusion() string {
 	}
 	var words []string
 	for _, r := range t.Rows {
-		if n := counts[r.Words]; n > 0 && !r.IsTwin {
-			words = append(words, fmt.Sprintf("%d %s", n, r.Words))
-			delete(counts, r.Words)
+		switch n := counts[r.Outcome]; {
+		case r.IsTwin || n == 0:
+			continue
+		case candidates == 1 && r.Outcome == model.Worse:
+			return r.Setting + " is worse: " + r.Gain
+		case candidates == 1:
+			return r.Setting + ": " + outcome(r.Outcome)
+		default:
+			words = append(words, fmt.Sprintf("%d %s", n, outcome(r.Outcome)))
 		}
+		delete(counts, r.Outcome)
 	}
 	if candidates == 0 {
 		return ""
 	}
-	return "nothing better: " + strings.Join(words, ", ")
+	return "nothing is better: " + strings.Join(words, ", ")
+}
+
+// outcome is an outcome in a count of them, for people.
+func outcome(o model.Outcome) string {
+	switch o {
+	case model.Equivalent:
+		return "without a difference that matters"
+	case model.Undecided:
+		return "not decided"
+	case model.Better, model.Worse:
+	}
+	return string(o)
 }
 
 // limitLine says what limits the directions of a test, without the evidence.

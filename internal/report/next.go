@@ -266,17 +266,37 @@ func (b *builder) further() []Step {
 	if b.s.Kind != model.KindRun || p.Mode != model.Sequential || b.untrustworthy() != "" {
 		return nil
 	}
-	more, most := 0, 0
-	for _, v := range b.s.Verdicts {
-		if v.Outcome == model.Undecided && v.MoreBlocks > 0 && !v.IsTwin && v.Metric == p.Decides() {
-			more, most = max(more, v.MoreBlocks), max(most, v.Blocks+v.MoreBlocks)
-		}
-	}
+	more, most := b.openFor()
 	most = min(max(most, plan.Comparisons(*p)), plan.MaxBlocks)
 	if more == 0 || most == plan.Comparisons(*p) && len(analysis.OpenBlocks(*p, b.s.Runs)) == 0 {
 		return nil
 	}
 	return []Step{b.resume("go on until it is decided ("+b.moreBlocks(more)+")", "--max-blocks "+strconv.Itoa(most))}
+}
+
+// anew is the command of an experiment once more, with as many blocks as it is likely to
+// take: one whose number of blocks was given beforehand is judged once, so nothing is
+// added to it (statistics.md section 5.4).
+func (b *builder) anew() []Step {
+	more, most := b.openFor()
+	if b.s.Plan.Mode != model.FixedBlocks || more == 0 || !strings.HasPrefix(b.advice(), "not everything is decided") || len(b.s.Command) < 3 || b.s.Command[1] != "run" {
+		return nil
+	}
+	words, skip := []string{"linerate"}, false
+	for _, word := range b.s.Command[1:] {
+		name, _, assigned := strings.Cut(word, "=")
+		switch {
+		case skip:
+			skip = false
+		case strings.HasPrefix(word, "linerate://"), strings.Contains(word, "..."): // a secret is not stored
+			return nil
+		case name == "--blocks", name == "--seed", name == "--max-blocks":
+			skip = !assigned
+		default:
+			words = append(words, plain.ShellWord(word))
+		}
+	}
+	return []Step{{"measure again", strings.Join(append(words, "--blocks "+strconv.Itoa(most)), " ")}}
 }
 
 // resume is the command that goes on with a session.

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -11,12 +10,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/profile"
-	"linerate/internal/core/units"
 )
-
-// asFactor is the rise from which a change is said as a factor: "1.87 times as fast"
-// is read at once, "86.8 % faster" is not. Log ratio.
-var asFactor = math.Log(1.5)
 
 // said is verdict v, of what decides, for people: what it does, how much at least, and
 // whether that is decided. "597.4 Mbit/s, 1.87 times as fast, at least 1.83; 8 blocks,
@@ -31,26 +25,15 @@ func (b *builder) said(v model.Verdict) string {
 
 // judged is said without the value itself.
 func (b *builder) judged(v model.Verdict) string {
-	blocks, info := count(v.Blocks, "block"), metric.Describe(v.Metric)
 	switch {
-	case v.Blocks == 0:
-		return "no block yet"
-	case b.untrustworthy() != "":
+	case v.Blocks > 0 && b.untrustworthy() != "":
 		return "no verdict, because the session is untrustworthy"
-	case v.Outcome == model.Equivalent:
-		return fmt.Sprintf("no difference that matters (%s); %s", b.atMost(v), blocks)
-	case v.Outcome != model.Better && v.Outcome != model.Worse:
+	case v.Blocks > 0 && v.Outcome == model.Undecided:
 		return b.open(v)
+	case v.Outcome == model.Better:
+		return metric.Said(v, b.s.Plan.Margin) + b.hindered(v)
 	}
-	text := changed(info, v)
-	if v.Size == "small" {
-		text += fmt.Sprintf(", too little to matter (margin %s)", b.s.Plan.Margin)
-	}
-	text += "; " + blocks + ", decided"
-	if v.Outcome == model.Better {
-		text += b.hindered(v)
-	}
-	return text
+	return metric.Said(v, b.s.Plan.Margin)
 }
 
 // open says of a verdict that is not decided what it would take.
@@ -60,7 +43,7 @@ func (b *builder) open(v model.Verdict) string {
 	}
 	switch after, ok := strings.CutPrefix(v.Reason, Words(v)); {
 	case v.Reason == "":
-		return "not decided after " + count(v.Blocks, "block")
+		return metric.Said(v, b.s.Plan.Margin)
 	case ok:
 		return "not decided" + after
 	}
@@ -80,7 +63,7 @@ func (b *builder) hindered(v model.Verdict) string {
 		if g.Direction != v.Direction {
 			what += " " + b.label(g.Direction)
 		}
-		change, _, _ := strings.Cut(changed(i, g), ", at least ")
+		change := i.SaidBriefly(g.Estimate, float64(g.Interval.Low), float64(g.Interval.High))
 		harm = append(harm, fmt.Sprintf("%s is %s, and less than %s is allowed", what, change, i.HarmText(g.Guard.Margin)))
 	}
 	switch {
@@ -91,63 +74,6 @@ func (b *builder) hindered(v model.Verdict) string {
 	}
 	return ""
 }
-
-// changed says by how much the metric of v is another one, and how much that is at
-// least: "1.87 times as fast, at least 1.83", "10.0 % faster, at least 6.7 %".
-func changed(i metric.Info, v model.Verdict) string {
-	change, near, far := i.Change(v.Estimate), i.Change(float64(v.Interval.Low)), i.Change(float64(v.Interval.High))
-	if v.Estimate < 0 {
-		near, far = far, near
-	}
-	more, less, times := "higher", "lower", "as high"
-	if v.Metric == model.Goodput {
-		more, less, times = "faster", "slower", "as fast"
-	}
-	sure := near*change > 0 && !math.IsInf(near, 0) // the interval leaves out no change
-	if !i.CanBe0 && change >= asFactor {
-		width := math.Abs(math.Exp(far) - math.Exp(near))
-		text := units.FormatFactor(change, width) + " " + times
-		if sure {
-			text += ", at least " + strings.TrimSuffix(units.FormatFactor(near, width), " times")
-		}
-		return text
-	}
-	text := brief(i, change) + " " + more
-	if change < 0 {
-		text = brief(i, change) + " " + less
-	}
-	if sure {
-		text += ", at least " + brief(i, near)
-	}
-	return text
-}
-
-// brief is the size of a change with two significant digits, or whole numbers.
-func brief(i metric.Info, change float64) string {
-	shown := math.Abs(i.Shown(change))
-	if math.IsNaN(shown) || math.IsInf(shown, 0) {
-		return "unknown"
-	}
-	return strings.TrimSpace(units.Round(shown, max(shown, finestShown)) + " " + i.ShownUnit())
-}
-
-// atMost bounds a difference that does not matter: by what the interval leaves, or by
-// the margin where that is less.
-func (b *builder) atMost(v model.Verdict) string {
-	i := metric.Describe(v.Metric)
-	low, high := i.Change(float64(v.Interval.Low)), i.Change(float64(v.Interval.High))
-	if math.Abs(i.Shown(low)) > math.Abs(i.Shown(high)) {
-		high = low
-	}
-	most := math.Abs(i.Shown(high))
-	if margin := float64(b.s.Plan.Margin); math.IsInf(most, 0) || math.IsNaN(most) || !i.CanBe0 && most > margin {
-		return fmt.Sprintf("less than %s", b.s.Plan.Margin)
-	}
-	return "at most " + brief(i, high)
-}
-
-// finestShown is the finest that a change is shown to, in what people see.
-const finestShown = 0.01
 
 // advice is what to do after an experiment, in a sentence; "" where the session has
 // none, or where its conclusion or a command says it.
@@ -161,6 +87,7 @@ func (b *builder) advice() string {
 	}
 	best := analysis.Best(*p, all)
 	_, cells := plan.Grid(p.Settings)
+	more, most := b.openFor()
 	if cells != nil && best != "" {
 		return ""
 	}
@@ -169,16 +96,16 @@ func (b *builder) advice() string {
 	}
 	for _, l := range b.s.Plateaus {
 		if l.Decided && l.Leave {
-			return fmt.Sprintf("leave it as it is: %s is good enough", l.Baseline)
+			return "leave it as it is: " + levelReason(l)
 		}
 	}
-	if len(b.further()) > 0 {
-		return "" // which is the command that goes on
-	}
-	if more, most := b.openFor(); more > 0 && most <= plan.MaxBlocks {
-		return fmt.Sprintf("not everything is decided: measure again with --blocks %d, %s", most, b.moreBlocks(more))
-	}
 	switch {
+	case len(b.further()) > 0: // which is the command that goes on
+		return "not everything is decided"
+	case best == "" && b.full():
+		return "leave it as it is: the path is used up, and nothing that was tried is shown to be better"
+	case more > 0 && most <= plan.MaxBlocks:
+		return fmt.Sprintf("not everything is decided: that takes about %s (%s)", count(most, "block"), b.lasting(most))
 	case cells != nil:
 		return ""
 	case best != "" && len(b.s.Plateaus) == 1 && b.s.Plateaus[0].Level != "":
@@ -202,10 +129,31 @@ func (b *builder) decisive(o model.Outcome) func(model.Verdict) bool {
 func (b *builder) because(name string) string {
 	for _, l := range b.s.Plateaus {
 		if l.Decided && l.Level == name {
-			return ": more than that brings hardly anything"
+			return ": it is " + levelReason(l)
 		}
 	}
 	return ": it is better, and no guard forbids it"
+}
+
+// levelReason is why a level, or the baseline, is good enough.
+func levelReason(l model.Plateau) string {
+	if l.Leave {
+		return fmt.Sprintf("%s is within %s of the best", l.Baseline, l.Tolerance)
+	}
+	return fmt.Sprintf("the smallest level within %s of the best", l.Tolerance)
+}
+
+// full reports whether goodput decides and the first finding of each direction says that
+// the path carries what it can.
+func (b *builder) full() bool {
+	told := map[model.Direction]bool{}
+	for _, f := range b.s.Findings {
+		if !told[f.Direction] && (f.Kind != model.FindingFull || f.Loss) {
+			return false
+		}
+		told[f.Direction] = true
+	}
+	return len(told) > 0 && b.s.Plan.Decides() == model.Goodput
 }
 
 // openFor is about how many blocks it takes until what is open is decided: the verdicts

@@ -126,14 +126,14 @@ func TestAdvice(t *testing.T) {
 	}{
 		"one is better":     {judged(model.FixedBlocks, better), "a is the one to keep: it is better, and no guard forbids it"},
 		"of the flow":       {window, "use b: it is better, and no guard forbids it"},
-		"a level":           {level, "use a: more than that brings hardly anything"},
-		"the baseline":      {leave, "leave it as it is: current is good enough"},
+		"a level":           {level, "use a: it is the smallest level within 5 % of the best"},
+		"the baseline":      {leave, "leave it as it is: current is within 5 % of the best"},
 		"worse":             {judged(model.FixedBlocks, worse), "leave it as it is: nothing that was tried is better than current"},
 		"no difference":     {judged(model.FixedBlocks, same), "leave it as it is: nothing that was tried is better than current"},
 		"open, no end":      {judged(model.FixedBlocks, open), "leave it as it is: nothing is shown to be better than current"},
-		"open, fixed":       {judged(model.FixedBlocks, longer), "not everything is decided: measure again with --blocks 21, about 14 blocks more (4 min 40 s)"},
+		"open, fixed":       {judged(model.FixedBlocks, longer), "not everything is decided: that takes about 21 blocks (7 min)"},
 		"harm":              {judged(model.FixedBlocks, better, guard("a", model.GuardViolated, 0)), "leave it as it is: what is better does harm that a guard forbids"},
-		"a guard is open":   {judged(model.FixedBlocks, better, guard("a", model.GuardOpen, 4)), "not everything is decided: measure again with --blocks 11, about 4 blocks more (1 min 20 s)"},
+		"a guard is open":   {judged(model.FixedBlocks, better, guard("a", model.GuardOpen, 4)), "not everything is decided: that takes about 11 blocks (3 min 40 s)"},
 		"untrustworthy":     {judged(model.FixedBlocks, better, twin), "do not use these numbers: find out what else uses these hosts or the path, then measure again"},
 		"interrupted":       {running, ""},
 		"without a verdict": {judged(model.FixedBlocks), ""},
@@ -143,7 +143,7 @@ func TestAdvice(t *testing.T) {
 		}
 	}
 	d := report.Build(judged(model.Sequential, longer), report.Options{})
-	if d.Advice != "" || len(d.Next) < 2 || d.Next[0].What != "go on until it is decided (about 14 blocks more (4 min 40 s))" {
+	if d.Advice != "not everything is decided" || len(d.Next) < 2 || d.Next[0].What != "go on until it is decided (about 14 blocks more (4 min 40 s))" {
 		t.Errorf("what goes on is a command: %q, %+v", d.Advice, d.Next)
 	}
 }

@@ -8,6 +8,7 @@ package report
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"linerate/internal/core/diagnose"
@@ -170,7 +171,10 @@ func Build(s model.Session, o Options) Document {
 	case s.State == model.SessionInterrupted, s.State == model.SessionStopped:
 		d.Next = append([]Step{b.resume("go on at the next block")}, d.Next...)
 	case s.State == model.SessionDone:
-		d.Next = append(b.further(), d.Next...)
+		d.Next = slices.Concat(b.further(), b.anew(), d.Next)
+	}
+	for i, l := range b.s.Plateaus[:len(d.Plateaus)] {
+		d.Plateaus[i].Told = d.Advice != "" && strings.HasSuffix(d.Advice, levelReason(l))
 	}
 	return d
 }

@@ -13,7 +13,7 @@ type Standing struct {
 	Setting   string
 	Direction model.Direction
 	Outcome   model.Outcome
-	Text      string // "12 % higher (+8.1 % to +16 %)", with the outcome where it is decided
+	Text      string // "12 % higher (+8.1 % to +16 %)", and where it is decided its verdict
 }
 
 // Standings returns how the settings of p stand by verdicts, of what decides.
@@ -35,7 +35,7 @@ func Standings(p model.Plan, verdicts []model.Verdict) []Standing {
 			}
 		}
 		if v.Outcome != model.Undecided {
-			s.Text = Words(v) + ": " + s.Text
+			s.Text = metric.Said(v, p.Margin)
 		}
 		all = append(all, s)
 	}

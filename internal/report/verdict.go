@@ -38,6 +38,8 @@ type Row struct {
 	Blocks     int              `json:"blocks"`
 	Outcome    model.Outcome    `json:"outcome"`
 	Words      string           `json:"words"`             // the outcome as people read it
+	Gain       string           `json:"-"`                 // the change for people, without statistics
+	Briefly    string           `json:"-"`                 // the same without what it is at least
 	Said       string           `json:"-"`                 // of what decides: all that a person has to know, without statistics
 	Guard      model.GuardState `json:"guard,omitempty"`   // how the guard stands, where the metric is one
 	Refused    []string         `json:"refused,omitempty"` // of what decides: the guards in the way of keeping it, in words
@@ -60,6 +62,7 @@ type Row struct {
 type Plateau struct {
 	Decided bool   `json:"decided"`
 	Text    string `json:"text"`
+	Told    bool   `json:"-"` // the advice says it
 }
 
 // Words returns a verdict as people read it. The words of Equivalent and those
@@ -203,6 +206,7 @@ func (b *builder) row(v model.Verdict) Row {
 		Setting: v.Setting, IsTwin: v.IsTwin, Blocks: v.Blocks, Outcome: v.Outcome, Words: Words(v), Note: b.note(v),
 		Change: model.Bound(i.Shown(i.Change(estimate))), Confidence: v.Interval.Confidence, Method: v.Interval.Method,
 		ChangeText: i.ChangeText(estimate, low, high), RangeText: i.RangeText(estimate, low, high),
+		Gain: i.Said(estimate, low, high), Briefly: i.SaidBriefly(estimate, low, high),
 		Warnings: v.Warnings,
 	}
 	r.Low, r.High = ends(i, low, high)
@@ -326,13 +330,18 @@ func guardNote(m model.Metric, g *model.GuardCheck) string {
 
 // moreBlocks says about how much longer a verdict would take.
 func (b *builder) moreBlocks(n int) string {
-	p := &b.s.Plan
 	text := fmt.Sprintf("about %s more", count(n, "block"))
-	if p.Flow.Duration > 0 {
-		perBlock := p.RunLength() * time.Duration(max(1, len(p.Settings))*max(1, len(p.Directions)))
-		text += fmt.Sprintf(" (%s)", units.FormatDuration(time.Duration(n)*perBlock))
+	if b.s.Plan.Flow.Duration > 0 {
+		text += fmt.Sprintf(" (%s)", b.lasting(n))
 	}
 	return text
+}
+
+// lasting is about how long n blocks take.
+func (b *builder) lasting(n int) string {
+	p := &b.s.Plan
+	perBlock := p.RunLength() * time.Duration(max(1, len(p.Settings))*max(1, len(p.Directions)))
+	return units.FormatDuration(time.Duration(n) * perBlock)
 }
 
 func (b *builder) plateaus() []Plateau {
@@ -358,7 +367,7 @@ func (b *builder) plateaus() []Plateau {
 		if p.Reason != "" {
 			text += ": " + p.Reason
 		}
-		out = append(out, Plateau{p.Decided, text})
+		out = append(out, Plateau{Decided: p.Decided, Text: text})
 	}
 	return out
 }

@@ -147,7 +147,7 @@ func TestMeasuredAgain(t *testing.T) {
 	if err != nil || len(all) != 3 {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	if s := all[0]; s.State != fingerprint.Still || !strings.Contains(s.Gain, "better") || s.Before != "32768" || !strings.Contains(fingerprint.Since(s.Changes), "kernel 2.6.9 -> ") {
+	if s := all[0]; s.State != fingerprint.Still || !strings.Contains(s.Gain, " times as fast, at least ") || s.Before != "32768" || !strings.Contains(fingerprint.Since(s.Changes), "kernel 2.6.9 -> ") {
 		t.Errorf("what helps: %+v", s)
 	}
 	if s := all[1]; s.State != fingerprint.NoLonger || s.Measured == "" || s.Measured == all[0].Measured || len(s.Changes) != 0 {

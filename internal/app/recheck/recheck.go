@@ -18,9 +18,9 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/knob"
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
-	"linerate/internal/core/profile"
 	"linerate/internal/core/stats"
 )
 
@@ -290,7 +290,8 @@ func gains(s *model.Session) string {
 	var lines []string
 	for _, v := range s.Verdicts {
 		if v.Setting == Kept && !v.IsTwin && (v.Metric == s.Plan.Decides() || v.Guard != nil && v.Guard.State == model.GuardViolated) {
-			lines = append(lines, profile.FromVerdict(v).String())
+			i := metric.Describe(v.Metric)
+			lines = append(lines, strings.TrimSpace(i.Name+" "+string(v.Direction))+": "+metric.Said(v, s.Plan.Margin))
 		}
 	}
 	return strings.Join(lines, "; ")

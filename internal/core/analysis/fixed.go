@@ -126,7 +126,7 @@ func (s *session) look(x *series, one *side, done bool) look {
 	if n >= stats.RankBlocks {
 		l.p = stats.TInterval(one.d, s.plan.Confidence).P
 		v.Warnings = append(v.Warnings, fmt.Sprintf(
-			"an exact test of %d comparisons needs %d blocks: p assumes roughly normal block differences", comparisons, floor))
+			"%d blocks are few for %d comparisons: what is said of them is approximate, and exact from %d blocks on", n, comparisons, floor))
 	}
 	return l
 }

@@ -231,7 +231,7 @@ func guarded() Case {
 	p.Factor, p.Objective = "", model.Goodput
 	p.Guards = []model.Guard{{Metric: model.LatencyP99, Margin: 50, Default: true}, {Metric: model.LossRatio, Margin: 0.005, Default: true}}
 	c := Case{"guarded", base("20261121T070000-9a4d", model.KindRun, p), map[int][]model.Sample{}}
-	c.Session.Reason = "every comparison is decided"
+	c.Session.Reason = "the plan's blocks are spent"
 	c.fill(9, 800e6, 24552e6, 880e6)
 	v := func(setting string, m model.Metric, o model.Outcome, g, half, evidence float64, state model.GuardState) model.Verdict {
 		v := model.Verdict{Setting: setting, Baseline: "as-is", Direction: model.To, Metric: m, Outcome: o, Blocks: 9, Estimate: g,

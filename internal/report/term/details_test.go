@@ -1,7 +1,6 @@
 package term_test
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 
@@ -9,9 +8,6 @@ import (
 	"linerate/internal/report/reporttest"
 	"linerate/internal/report/term"
 )
-
-// statistical are words that a person has to have learnt.
-var statistical = regexp.MustCompile(`intervals of|evidence|\bp [0-9]|together:|noise of|over runs|over intervals|confidence|copy of the baseline`)
 
 // Issue 12, point 7: verdicts for people first, statistics behind --details. A session
 // that must not be believed says why in any case.
@@ -22,7 +18,7 @@ func TestStatisticsAreDetails(t *testing.T) {
 		}
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		for _, width := range []int{40, 80, 120} {
-			if found := statistical.FindString(render(t, d, term.Options{Width: width})); found != "" {
+			if found := jargon.FindString(render(t, d, term.Options{Width: width})); found != "" {
 				t.Errorf("%s: %q without --details at %d columns", c.Name, found, width)
 			}
 		}

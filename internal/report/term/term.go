@@ -101,7 +101,11 @@ func (p *printer) body(d report.Document) {
 	if d.Grid != nil && len(d.Grid.Effects) > 0 {
 		p.paragraph(bold, "what each setting does, in the mean over the others", 2)
 		for _, e := range d.Grid.Effects {
-			p.paragraph(plain, e.Text, 2)
+			text := e.Said
+			if p.details {
+				text = e.Text
+			}
+			p.paragraph(plain, text, 2)
 		}
 		p.gap()
 	}
@@ -112,7 +116,9 @@ func (p *printer) body(d report.Document) {
 		}
 	}
 	for _, l := range d.Plateaus {
-		p.paragraph(plain, l.Text, 2)
+		if p.details || !l.Told {
+			p.paragraph(plain, l.Text, 2)
+		}
 	}
 	if d.Grid != nil && d.Grid.Conclusion != "" {
 		p.gap()
@@ -332,7 +338,11 @@ func (p *printer) ending(d report.Document) {
 	if d.Advice != "" {
 		p.paragraph(bold, d.Advice, 2)
 	}
-	for _, n := range d.Next {
+	next := d.Next
+	if last := len(next) - 1; last > 0 { // what leads on stands at the end, where it is seen
+		next = append([]report.Step{next[last]}, next[:last]...)
+	}
+	for _, n := range next {
 		p.command(n)
 	}
 }

@@ -66,12 +66,14 @@ func (p *printer) others(tables []report.Table) {
 			if t.Objective || r.IsTwin || !p.details && !matters(r) {
 				continue
 			}
-			row := []cell{left("  " + r.Setting), right(r.ChangeText)}
+			row := []cell{left("  " + r.Setting), right(r.Briefly), other(r)}
 			if p.details {
-				row = append(row, right(r.RangeText))
+				row = []cell{left("  " + r.Setting), right(r.ChangeText), right(r.RangeText), other(r)}
+			} else if r.Guard == model.GuardViolated {
+				row[2].text = "more than is allowed"
 			}
 			told[t.Title] = append(told[t.Title], len(rows))
-			rows = append(rows, append(row, other(r)))
+			rows = append(rows, row)
 		}
 	}
 	if len(rows) == 0 {
@@ -84,8 +86,11 @@ func (p *printer) others(tables []report.Table) {
 			continue
 		}
 		what, _, _ := strings.Cut(t.Title, ", against ")
-		if t.Guard != "" {
+		switch {
+		case t.Guard != "" && p.details:
 			what += " (guard: less than " + t.Guard + ")"
+		case t.Guard != "":
+			what += " (less than " + t.Guard + " is allowed)"
 		}
 		p.paragraph(plain, what, 2)
 		for _, i := range told[t.Title] {

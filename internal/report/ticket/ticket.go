@@ -377,9 +377,9 @@ var edges = regexp.MustCompile(`(^|[^A-Za-z0-9])[_@]+`)
 // the unit of the number before it.
 var glued = regexp.MustCompile(`^([0-9]+[.)]|%.*|[kMGTP]?(bit/s|B|iB)\W*|(ns|us|ms|s|min|times|blocks|runs)\W*)$`)
 
-// long is a word that leaves a line half empty, such as the target of a lab: it may be
+// long is a word that fits in no line, such as the target of a large lab: it has to be
 // broken after its commas.
-var long = regexp.MustCompile(`\S{40,}`)
+var long = regexp.MustCompile(`\S{77,}`)
 
 // wrap breaks text into at most most lines; what does not fit is cut and marked.
 func wrap(text string, most int) []string {

@@ -84,7 +84,7 @@ func TestFirstHour10EstimatesWhileItRuns(t *testing.T) {
 			t.Errorf("after a block:\n%s", got)
 		}
 		l.observe(block(6, model.Better, model.Undecided))
-		want := " decided:\n  level1: better: 11 % higher (+5 % to +16 %)\n so far, against current:\n  level2: 11 % higher (+5 % to +16 %)\n"
+		want := " decided:\n  level1: 11 % faster, at least 5.1 %; 6 blocks, decided\n so far, against current:\n  level2: 11 % higher (+5 % to +16 %)\n"
 		if got := said(); !strings.Contains(got, want) {
 			t.Errorf("a difference that is decided:\n%swant\n%s", got, want)
 		}
