@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,6 +17,7 @@ import (
 // sized gives a terminal a size, as one that people look at has.
 func (tt *terminal) sized(t *testing.T, columns, rows uint16) {
 	t.Helper()
+	tt.screen.Resize(int(columns), int(rows))
 	control(t, tt.master, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows})
 	})
@@ -53,16 +56,26 @@ func (tt *terminal) types(t *testing.T, keys string) {
 	}
 }
 
-func (tt *terminal) shows(t *testing.T, words string) {
-	t.Helper()
-	eventually(t, 30*time.Second, "the terminal to say "+words, func() bool { return strings.Contains(tt.seen(), words) })
+// draw is what the terminal does with b. A program writes only the cells that change, so
+// what is to be read stands on the screen and not in what it wrote: "preparing" becomes
+// "measuring" by its first letters.
+func (tt *terminal) draw(b []byte) {
+	b = append(tt.held, b...)
+	end := len(b)
+	for i := max(end-utf8.UTFMax+1, 0); i < end; i++ {
+		if utf8.RuneStart(b[i]) && !utf8.FullRune(b[i:]) {
+			end = i // the rest of a character comes with the next read
+		}
+	}
+	_, _ = tt.screen.Write(b[:end])
+	tt.held = bytes.Clone(b[end:])
 }
 
-// escapes are commands to a terminal: colours, the cursor, modes.
-var escapes = regexp.MustCompile("\x1b\\[[0-9;?$<>=]*[a-zA-Z]|\x1b[78=>]|\x1b\\][^\a]*\a|[\r\b]")
-
-// seen is what was shown, without commands to the terminal.
-func (tt *terminal) seen() string { return escapes.ReplaceAllString(tt.shown.String(), "") }
+// shows waits until a person sees words on the terminal.
+func (tt *terminal) shows(t *testing.T, words string) {
+	t.Helper()
+	eventually(t, 30*time.Second, "the terminal to say "+words, func() bool { return strings.Contains(tt.screen.String(), words) })
+}
 
 // The alternate screen of a terminal, which a program takes and gives back (xterm, DECSET
 // 1049).

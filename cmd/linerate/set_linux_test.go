@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hinshun/vt10x"
 	"golang.org/x/sys/unix"
 )
 
@@ -116,6 +117,8 @@ type terminal struct {
 	*process
 	master *os.File
 	shown  *lines
+	screen vt10x.Terminal // what a person sees
+	held   []byte         // of a character whose rest is still to come
 }
 
 // onTerminal starts cmd as the leader of a session with a new terminal, pty(7).
@@ -142,7 +145,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	if err != nil {
 		t.Skipf("no terminals here: %v", err)
 	}
-	tt := &terminal{process: &process{cmd: cmd, done: make(chan result, 1)}, master: master, shown: &lines{}}
+	tt := &terminal{process: &process{cmd: cmd, done: make(chan result, 1)}, master: master, shown: &lines{}, screen: vt10x.New(vt10x.WithSize(80, 24))}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
@@ -154,6 +157,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 		for {
 			k, err := master.Read(b) // EIO when the last process has closed it
 			_, _ = tt.shown.Write(b[:k])
+			tt.draw(b[:k])
 			if err != nil {
 				return
 			}

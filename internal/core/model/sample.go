@@ -75,3 +75,7 @@ type Sample struct {
 	Value     float64       `json:"value"`
 	Omitted   bool          `json:"omitted,omitempty"` // lies in the warm-up
 }
+
+// WarmsUp tells whether a run with a warm-up of omit still warms up when s has ended: the
+// last sample of a warm-up is known only when it is over.
+func (s Sample) WarmsUp(omit time.Duration) bool { return s.Omitted && s.Start+s.Length < omit }

@@ -235,7 +235,7 @@ func (l *live) sample(ev app.Sampled) {
 		if m.Metric == model.Goodput {
 			rate, found = m.Value, true
 			l.state.Phase = "measuring"
-			if m.Omitted {
+			if m.WarmsUp(l.plan.Flow.Omit) {
 				l.state.Phase = "warming up"
 			}
 		}

@@ -206,9 +206,10 @@ func (t *State) sample(s model.Sample) {
 			l.rates, l.measured, l.tells.Rates, l.received = nil, nil, nil, true
 		}
 		t.phase = "measuring"
-		if s.Omitted {
+		if s.WarmsUp(t.session.Plan.Flow.Omit) {
 			t.phase = "warming up"
-		} else {
+		}
+		if !s.Omitted {
 			l.measured = append(l.measured, s.Value)
 			l.measured = l.measured[max(0, len(l.measured)-keptRates):]
 		}

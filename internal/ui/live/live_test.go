@@ -282,6 +282,30 @@ func TestRates(t *testing.T) {
 
 // BenchmarkObserve is what a session pays for each event; BenchmarkView what a drawing
 // costs, four times a second.
+// TestWarmUp: a warm-up of a fifth of a second is over when its one sample is known.
+func TestWarmUp(t *testing.T) {
+	for _, c := range []struct {
+		omit, start, length time.Duration
+		omitted             bool
+		want                string
+	}{
+		{2 * time.Second, 0, time.Second, true, "warming up"},
+		{2 * time.Second, time.Second, time.Second, true, "measuring"},
+		{200 * time.Millisecond, 0, 200 * time.Millisecond, true, "measuring"},
+		{2 * time.Second, 2 * time.Second, time.Second, false, "measuring"},
+	} {
+		session := experiment()
+		session.Plan.Flow.Omit = c.omit
+		state := New(session, names(), newClock().now)
+		state.Observe(app.Sampled{Samples: []model.Sample{{
+			Host: model.To.Receiver(), Direction: model.To, Metric: model.Goodput, Start: c.start, Length: c.length, Omitted: c.omitted, Value: 1e6,
+		}}})
+		if state.phase != c.want {
+			t.Errorf("%+v: %s", c, state.phase)
+		}
+	}
+}
+
 func BenchmarkObserve(b *testing.B) {
 	s := inBlock6(newClock())
 	e := interval(model.To, 9e8, 0.001)
