@@ -141,6 +141,7 @@ func paintedArgs(file, db string) map[string][][]string {
 		"linerate rm":               hosts("last --dry-run --db "+db, "-2 --db "+db),
 		"linerate prune":            hosts("--dry-run --db " + db),
 		"linerate limits":           nil,
+		"linerate selftest":         hosts("--db "+file+" -o "+file+".txt", "-o "+file),
 		"linerate docs":             hosts("HOST", "--search HOST"),
 		"linerate demo":             nil,
 		"linerate lab":              nil,

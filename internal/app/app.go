@@ -114,6 +114,9 @@ const (
 	// KeepProgram asks whether a copy of this program of Count bytes may stay on Host. The
 	// answer is remembered.
 	KeepProgram
+	// TrySettings asks whether harmless settings of Host may each be changed for a
+	// moment and taken back.
+	TrySettings
 )
 
 // Question is asked of a person. Fields that do not belong to the kind are zero.

@@ -61,7 +61,7 @@ func ReasonOf(words string) Reason {
 		return NoPath
 	case has("linerate cannot use"):
 		return NotByLinerate
-	case has("driver", "device", "capability", "cannot wake", "no such event", "does not tell"):
+	case has("driver", "device", "capability", "cannot wake", "no such event", "does not tell", "has no speed"):
 		return NotInDriver
 	case has("has no such setting"):
 		return NotOnSystem

@@ -66,6 +66,8 @@ func (a *console) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
 		return a.agreed(ctx, fmt.Sprintf("write these files on %s? [y/N] ", q.Host))
 	case app.TryRisky:
 		return a.agreed(ctx, fmt.Sprintf("try %s? it %s, and is undone after its run [y/N] ", plain.Line(q.What), plain.Line(q.Why)))
+	case app.TrySettings:
+		return a.agreed(ctx, "set and take back harmless settings of "+q.Host+", each for a moment? [y/N] ")
 	case app.KeepTuned:
 		answer, err := a.answered(ctx, "keep it? [n]o, until the next [s]tart, [p]ermanently, as a pro[f]ile [N/s/p/f] ")
 		return app.Answer{Choice: map[string]string{"s": "reboot", "p": "permanent", "f": "profile"}[answer]}, err

@@ -1,0 +1,183 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"linerate/internal/app/here"
+	"linerate/internal/app/reach"
+	"linerate/internal/control/runner"
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/files"
+	"linerate/internal/core/traffic/packets"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/units"
+	"linerate/internal/host/watch"
+)
+
+const (
+	// runTime is how long one engine measures, and runLimit all that it may take.
+	runTime  = time.Second
+	runLimit = 30 * time.Second
+	// udpRate is one that every machine carries to itself.
+	udpRate = 10 * units.BitRate(1e6)
+	// copied are the bytes of the copy, from memory to memory.
+	copied units.Bytes = 16 << 20
+)
+
+// flows are one measurement of each engine.
+func flows() []model.Flow {
+	flow := func(engine string, params model.Params) model.Flow {
+		return model.Flow{Engine: engine, Direction: model.To, Streams: 1, Duration: runTime, Interval: runTime / 4, Params: params}
+	}
+	latency := probes.Over(flow(bulk.Name, ""))
+	latency.Lead = runTime / 2
+	curve := flow(sizes.Name, "")
+	curve.Duration = 50 * time.Millisecond // for each size
+	curve = sizes.With(curve, sizes.Params{Sizes: []units.Bytes{1, 1 << 10, 64 << 10}})
+	return []model.Flow{
+		flow(bulk.Name, ""),
+		flow(udp.Name, traffic.Write(udp.Params{Rate: udpRate})),
+		curve,
+		flow(requests.Name, ""),
+		latency,
+		{Engine: files.Name, Direction: model.To, Bytes: copied, Interval: runTime},
+		{Engine: packets.Name, Direction: model.To, Params: traffic.Write(packets.Params{Most: 1500})},
+	}
+}
+
+// loopback measures with each engine between two agents of this process, and counts
+// beside them.
+func (t *trial) loopback(ctx context.Context) {
+	link := t.host.Interface.Or("")
+	counting, err := watch.Open(link)
+	if err != nil {
+		t.add("counters", "all", Wrong, "%v", err)
+	} else {
+		end := counting.Run(ctx, model.Near, runTime, time.Now(), func([]model.Sample) {})
+		defer func() { t.counters(end(), counting) }()
+	}
+	self := reach.Target{Kind: reach.Here, Text: "loopback"}
+	e, err := reach.New(t.Env, reach.Options{}).Open(ctx, self, self)
+	if err != nil {
+		t.add("loopback", "two agents", Wrong, "%v", err)
+		return
+	}
+	defer e.Close()
+	for i, f := range flows() {
+		began := time.Now()
+		text, err := t.measure(ctx, e, f, i+1)
+		switch {
+		case errors.Is(err, errors.ErrUnsupported):
+			t.timed(began, "loopback", f.Engine, Unseen, "%v", err)
+		case err != nil:
+			t.timed(began, "loopback", f.Engine, Wrong, "%v", err)
+		default:
+			t.timed(began, "loopback", f.Engine, OK, "%s", text)
+		}
+	}
+}
+
+// measure does one run, and says what it measured.
+func (t *trial) measure(ctx context.Context, e *reach.Ends, f model.Flow, number int) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, runLimit)
+	defer cancel()
+	run, _, err := e.Runner.Run(ctx, runner.Spec{Number: number, Block: 1, Attempt: 1, Position: number, Setting: model.Setting{Name: "selftest"}, Flow: f}, nil)
+	if err != nil {
+		return "", err
+	}
+	if f.Engine == packets.Name {
+		v, _ := run.Value(model.To, packets.Passes)
+		return fmt.Sprintf("packets of %.0f bytes arrive", v), nil
+	}
+	var texts []string
+	if v, ok := run.Value(model.To, model.Goodput); ok && v > 0 {
+		texts = append(texts, units.BitRate(v).String())
+	}
+	for _, end := range run.Ends {
+		if n := len(end.Points); n > 0 {
+			p := end.Points[0]
+			texts = append(texts, fmt.Sprintf("%d sizes", n))
+			if len(p.Trials) > 0 {
+				texts = append(texts, fmt.Sprintf("%s for %s", units.FormatDuration(p.Trials[0]), p.Size))
+			}
+			break
+		}
+	}
+	for _, l := range traffic.Latencies([]model.Run{run}) {
+		if l.Times == nil {
+			continue
+		}
+		if middle, ok := l.Times.Quantile(0.5).Get(); ok {
+			texts = append(texts, l.Name+" "+units.FormatDuration(middle))
+		}
+	}
+	if len(texts) == 0 {
+		return "", errors.New("nothing arrived")
+	}
+	return strings.Join(texts, ", "), nil
+}
+
+// counters says what was counted meanwhile. Two seconds of traffic that no counter saw
+// are wrong.
+func (t *trial) counters(counted []model.Counter, w *watch.Watcher) {
+	moved := 0
+	for _, c := range counted {
+		if c.Value > 0 {
+			moved++
+		}
+	}
+	state := OK
+	if moved == 0 {
+		state = Wrong
+	}
+	t.add("counters", "all", state, "%d read, %d of them moved while linerate measured", len(counted), moved)
+	for _, m := range w.Missing() {
+		t.add("counters", "left out", Unseen, "%s", m)
+	}
+	_ = w.Close()
+}
+
+// records tries where results and the journal are kept.
+func (t *trial) records(ctx context.Context) {
+	began := time.Now()
+	if where, err := t.Results(ctx); err != nil {
+		t.timed(began, "records", "results", Wrong, "%v", err)
+	} else {
+		t.timed(began, "records", "results", OK, "written, read and removed in %s", where)
+	}
+	dir, err := here.StateDir(t.State)
+	if err == nil {
+		err = writable(dir)
+	}
+	if err == nil {
+		err = here.JournalFault(t.State)
+	}
+	if err != nil {
+		t.add("records", "journal", Wrong, "%v", err)
+		return
+	}
+	t.add("records", "journal", OK, "can be written in %s, and is whole", dir)
+}
+
+// writable writes a file into dir and removes it.
+func writable(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "selftest-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("linerate selftest\n")
+	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
+}

@@ -1,0 +1,169 @@
+package selftest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/app/inspect"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+)
+
+// world is this machine with a person, and a journal of its own.
+func world(t *testing.T, p *apptest.Person) (app.Env, Request) {
+	t.Helper()
+	env := apptest.Env(p)
+	env.Catalogue = knob.NewIndex()
+	return env, Request{State: filepath.Join(t.TempDir(), "state"), Results: func(context.Context) (string, error) { return "memory", nil }}
+}
+
+// states are the states of the lines of a part, by name.
+func states(r Report, part string) map[string]State {
+	all := map[string]State{}
+	for _, l := range r.Lines {
+		if l.Part == part {
+			all[l.Name] = l.State
+		}
+	}
+	return all
+}
+
+// TestThisMachine: every engine measures over loopback, every setting has a line, counters
+// move, and results that cannot be kept are wrong and end it as such.
+func TestThisMachine(t *testing.T) {
+	var p apptest.Person
+	env, q := world(t, &p)
+	q.Results = func(context.Context) (string, error) { return "", errors.New("the disk is full") }
+	r, err := Run(t.Context(), env, q)
+	if app.KindOf(err) != app.Found {
+		t.Errorf("%v", err)
+	}
+	text, _ := json.MarshalIndent(r.Lines, "", " ")
+	for _, f := range flows() {
+		if s := states(r, "loopback")[f.Engine]; s != OK {
+			t.Errorf("%s is %q\n%s", f.Engine, s, text)
+		}
+	}
+	if kinds := env.Kinds(); len(flows()) != len(env.Engines.Kinds()) {
+		t.Errorf("%d flows for the engines among %d kinds", len(flows()), len(kinds))
+	}
+	wanted := 0
+	for _, k := range knob.Catalogue() {
+		if _, here := k.Native[strings.Split(r.System, "/")[0]]; here && k.Scope != knob.ScopeFlow {
+			wanted++
+		}
+	}
+	if got := len(states(r, "settings")); got != wanted || wanted < 10 {
+		t.Errorf("%d settings of %d", got, wanted)
+	}
+	if s := states(r, "counters"); s["all"] != OK {
+		t.Errorf("counters: %v", s)
+	}
+	if s := states(r, "records"); s["results"] != Wrong || s["journal"] != OK {
+		t.Errorf("records: %v", s)
+	}
+	if _, changed := states(r, "changes")["all"]; changed || len(p.Asked()) > 0 {
+		t.Error("settings were asked for")
+	}
+	if left, _ := os.ReadDir(q.State); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if host, _ := os.Hostname(); len(host) > 1 && host != "localhost" && strings.Contains(string(text), `"`+host) {
+		t.Errorf("the name of this machine is in it:\n%s", text)
+	}
+}
+
+// TestAsks: nothing is changed unless a person agrees, and where nobody is there nothing
+// is done at all.
+func TestAsks(t *testing.T) {
+	var alone apptest.Person
+	env, q := world(t, &alone)
+	q.Settings = true
+	r, err := Run(t.Context(), env, q)
+	if app.KindOf(err) != app.Usage || !strings.Contains(app.HintOf(err), "--yes") || len(r.Lines) > 0 {
+		t.Errorf("%v, %d lines", err, len(r.Lines))
+	}
+	p := apptest.Person{Answer: func(_ context.Context, q app.Question) (app.Answer, error) {
+		if q.Kind != app.TrySettings {
+			t.Errorf("asked %+v", q)
+		}
+		return app.Answer{}, nil
+	}}
+	env, q = world(t, &p)
+	q.Settings = true
+	r, err = Run(t.Context(), env, q)
+	if err != nil && app.KindOf(err) != app.Found {
+		t.Fatal(err)
+	}
+	if s := states(r, "changes"); len(s) != 1 || s["all"] != Unseen || len(p.Asked()) != 1 {
+		t.Errorf("%v, asked %v", s, p.Asked())
+	}
+}
+
+// TestAnother: only what is harmless, readable and writable gets another value, which
+// the setting takes by its own range.
+func TestAnother(t *testing.T) {
+	index := knob.NewIndex()
+	for _, c := range []struct {
+		id         model.KnobID
+		now, other string
+	}{
+		{"tcp.recv_buffer_max", "6291456", "12582912"},
+		{"tcp.listen_queue", "4096", "8192"},
+		{"tcp.mtu_probing", "0", "1"},
+		{"tcp.mtu_probing", "1", "0"},
+		{"tcp.sack", "1", ""},    // may lower throughput
+		{"link.mtu", "1500", ""}, // may cut the connection
+		{"tcp.recv_buffer_max", "", ""},
+	} {
+		k, ok := index.ByID(c.id)
+		if !ok {
+			t.Fatal(c.id)
+		}
+		s := inspect.Setting{Knob: c.id, Of: k, Scope: k.Scope, Value: fact.Known(c.now, "test")}
+		if c.now == "" {
+			s.Value = fact.Unknown[string]("not there")
+		}
+		got, ok := another(s, "linux")
+		if got != c.other || ok != (c.other != "") {
+			t.Errorf("%s=%s: %q, %v", c.id, c.now, got, ok)
+		}
+	}
+	for _, system := range knob.Systems() {
+		for _, k := range knob.Catalogue() {
+			s := inspect.Setting{Knob: k.ID, Of: k, Scope: k.Scope, Value: fact.Known("1", "test")}
+			if other, ok := another(s, system); ok {
+				if _, err := k.Parse(other); err != nil || k.Risk > knob.RiskWaste || k.ReadOnly || other == "1" {
+					t.Errorf("%s on %s: %q, %v", k.ID, system, other, err)
+				}
+			}
+		}
+	}
+}
+
+// TestHides: addresses of every form, hardware addresses and names go; what says nothing
+// of its owner stays.
+func TestHides(t *testing.T) {
+	env := func(name string) string { return map[string]string{"USER": "eve", "HOSTNAME": "desk"}[name] }
+	for in, want := range map[string]string{
+		"mac 52:54:00:AB:cd:ef, 52-54-00-ab-cd-ef":                    "mac (MAC), (MAC)",
+		"from 192.0.2.7:5299 to 2001:db8::1 and [fe80::1%eth0]:22":    "from (address) to (address) and [(address)%eth0]:22",
+		"::1 and 127.0.0.1:80 and 0.0.0.0":                            "::1 and 127.0.0.1:80 and 0.0.0.0",
+		"kernel 6.1.0-18-amd64, 12:30:59, net.ipv4.tcp_rmem, 1.5 MiB": "kernel 6.1.0-18-amd64, 12:30:59, net.ipv4.tcp_rmem, 1.5 MiB",
+		"/home/eve/.local of Desk.example.org; steve":                 "/home/(name)/.local of (name); steve",
+		"desktop": "desktop",
+	} {
+		r := Report{Lines: []Line{{Text: in}}}
+		if r.hide(model.HostFacts{Name: "desk.example.org"}, env); r.Lines[0].Text != want {
+			t.Errorf("%q\n got %q\nwant %q", in, r.Lines[0].Text, want)
+		}
+	}
+}
