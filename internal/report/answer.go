@@ -110,6 +110,9 @@ func Method(s model.Session, d Document) [][2]string {
 		add("note", "%s", s.Note)
 	}
 	add("runs", "%d, of which %d count", len(s.Runs), len(Counted(s.Runs)))
+	for _, e := range d.FarEnds {
+		add("far end", "%s", e.Text)
+	}
 	if p.Flow.Duration > 0 {
 		add("length of a run", "%s measured, after %s that do not count", units.FormatDuration(p.Flow.Duration), units.FormatDuration(p.Flow.Omit))
 	}

@@ -72,6 +72,9 @@ func NewDryRun(s model.Session, noise fact.Of[float64], knobs *knob.Index, kinds
 	d.Runs, d.Time, d.Noise, d.LeastChange, d.Outlook = o.Runs, o.MostTime, o.Noise, o.LeastChange, Outlook(p, o)
 	for _, x := range p.Settings {
 		of := DrySetting{Name: x.Name, Values: []string{}}
+		if len(p.Ends) > 0 && x.FarEnd() == "" {
+			of.Values = append(of.Values, model.FarEnd+"="+s.Far)
+		}
 		for _, a := range x.Assignments {
 			of.Values = append(of.Values, a.Host.Of(a.Knob)+"="+a.Value)
 			d.change(a, knobs)
@@ -121,7 +124,8 @@ func payload(s model.Session, kinds traffic.Kinds) fact.Of[units.Bytes] {
 						sum += float64(flow.Bytes)
 						continue
 					}
-					c := limits.OfPath(&s, d)
+					at := s.At(name)
+					c := limits.OfPath(&at, d)
 					rate, known := c.Rate.Get()
 					if u, ok := udp.Of(flow); ok && u.Rate > 0 && (!known || u.Rate < rate) {
 						rate, known = u.Rate, true

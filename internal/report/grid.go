@@ -62,8 +62,12 @@ func (b *builder) grid() *Grid {
 		}
 		var shown []string
 		for i, v := range f.Levels {
-			shown = append(shown, k.Format(v))
-			text = append(text, plan.Code(n, i)+" is "+k.Format(v))
+			said := k.Format(v)
+			if f.Knob == model.FarEnd {
+				said = plan.EndName(v)
+			}
+			shown = append(shown, said)
+			text = append(text, plan.Code(n, i)+" is "+said)
 		}
 		g.Factors = append(g.Factors, GridFactor{plan.Letter(n), f.Host, f.Knob, f.Levels, shown, strings.Join(text, ", ")})
 	}
@@ -77,7 +81,7 @@ func (b *builder) grid() *Grid {
 
 // effects are the sentences on what each factor does, and on each pair of them.
 func (b *builder) effects(f analysis.Factorial) []GridEffect {
-	i, what := metric.Describe(f.Metric), strings.TrimSpace(metric.Name(f.Metric)+" "+b.label(f.Direction))
+	i, what := metric.Describe(f.Metric), strings.TrimSpace(metric.Name(f.Metric)+" "+b.toward(f.Direction))
 	var out []GridEffect
 	add := func(s analysis.Shown, text, said string, of ...string) {
 		out = append(out, GridEffect{f.Direction, f.Metric, of, f.Blocks, s.Outcome, s.Estimate, model.Bound(s.Low), model.Bound(s.High), text, said})
@@ -145,7 +149,7 @@ func (b *builder) conclusion(found []analysis.Factorial) string {
 	for _, v := range b.s.Verdicts {
 		if v.Setting == best && v.Metric == b.s.Plan.Decides() {
 			r := b.row(v)
-			parts = append(parts, fmt.Sprintf("%s %s", strings.TrimSpace(metric.Name(v.Metric)+" "+b.label(v.Direction)), r.Gain))
+			parts = append(parts, fmt.Sprintf("%s %s", strings.TrimSpace(metric.Name(v.Metric)+" "+b.toward(v.Direction)), r.Gain))
 		}
 	}
 	for n, f := range found {

@@ -105,7 +105,7 @@ func (b *builder) verdictLine() string {
 		}
 		text := t.Conclusion()
 		if len(b.s.Plan.Directions) > 1 {
-			text = b.label(t.Direction) + ": " + text
+			text = b.toward(t.Direction) + ": " + text
 		}
 		parts = append(parts, text)
 	}

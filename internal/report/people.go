@@ -61,7 +61,7 @@ func (b *builder) hindered(v model.Verdict) string {
 		i := metric.Describe(g.Metric)
 		what := i.Name
 		if g.Direction != v.Direction {
-			what += " " + b.label(g.Direction)
+			what += " " + b.toward(g.Direction)
 		}
 		change := i.SaidBriefly(g.Estimate, float64(g.Interval.Low), float64(g.Interval.High))
 		harm = append(harm, fmt.Sprintf("%s is %s, and less than %s is allowed", what, change, i.HarmText(g.Guard.Margin)))

@@ -34,6 +34,7 @@ type Document struct {
 	Untrustworthy string             `json:"untrustworthy,omitempty"` // why no verdict may be believed; "" normally
 	Header        Header             `json:"header"`
 	Lines         []Line             `json:"lines"`
+	FarEnds       []FarEnd           `json:"far_ends,omitempty"` // of an experiment over several
 	Latencies     []Latency          `json:"latencies"`
 	Own           []string           `json:"own,omitempty"` // what the engine says of its runs
 	Search        *Search            `json:"search,omitempty"`
@@ -129,6 +130,7 @@ func Build(s model.Session, o Options) Document {
 		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s), Note: s.Note,
 		Untrustworthy: b.untrustworthy(),
 		Header:        b.header(),
+		FarEnds:       farEnds(&s),
 		Latencies:     b.latencies(),
 		Own:           b.own(kind.Lines),
 		Search:        b.search(),

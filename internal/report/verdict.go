@@ -95,13 +95,13 @@ func (b *builder) untrustworthy() string {
 	for _, v := range b.s.Verdicts {
 		if v.IsTwin && (v.Outcome == model.Better || v.Outcome == model.Worse) {
 			return fmt.Sprintf("%s is a copy of %s and came out %s all the same (%s %s): something but the settings changed the results, so no verdict of this session counts",
-				v.Setting, v.Baseline, v.Outcome, metric.Name(v.Metric), b.label(v.Direction))
+				v.Setting, v.Baseline, v.Outcome, metric.Name(v.Metric), b.toward(v.Direction))
 		}
 	}
 	for _, n := range b.s.Noise {
 		if n.Evidence >= stats.NullVeto {
 			return fmt.Sprintf("the baseline differed from itself (%s, %s %s): something but the settings changed the results, so no verdict of this session counts",
-				n.Source, metric.Name(n.Metric), b.label(n.Direction))
+				n.Source, metric.Name(n.Metric), b.toward(n.Direction))
 		}
 	}
 	return ""
@@ -117,7 +117,7 @@ type Noise struct {
 func (b *builder) noise() []Noise {
 	out := []Noise{}
 	for _, n := range b.s.Noise {
-		what := strings.TrimSpace(metric.Name(n.Metric) + " " + b.label(n.Direction))
+		what := strings.TrimSpace(metric.Name(n.Metric) + " " + b.toward(n.Direction))
 		i := metric.Describe(n.Metric)
 		spread := "unknown"
 		if i.CanBe0 {
@@ -176,7 +176,7 @@ func (b *builder) newTable(v model.Verdict) Table {
 	i := metric.Describe(v.Metric)
 	t := Table{
 		Direction: v.Direction, Metric: v.Metric, Unit: i.ShownUnit(), Margin: b.s.Plan.Margin, Confidence: b.s.Plan.Confidence,
-		Title:     strings.TrimSpace(i.Name+" "+b.label(v.Direction)) + ", against " + v.Baseline,
+		Title:     strings.TrimSpace(i.Name+" "+b.toward(v.Direction)) + ", against " + v.Baseline,
 		LowerIs:   "worse",
 		Objective: v.Metric == b.s.Plan.Decides(),
 	}
@@ -260,7 +260,7 @@ func (b *builder) refused(v model.Verdict, r *Row) {
 // times, where its guard allows 50 % higher".
 func (b *builder) guardWords(v model.Verdict) string {
 	i := metric.Describe(v.Metric)
-	what := strings.TrimSpace(i.Name + " " + b.label(v.Direction))
+	what := strings.TrimSpace(i.Name + " " + b.toward(v.Direction))
 	switch v.Guard.State {
 	case model.GuardViolated:
 		return fmt.Sprintf("%s %s (guard: less than %s)", what,
@@ -350,7 +350,7 @@ func (b *builder) plateaus() []Plateau {
 		return out
 	}
 	for _, p := range b.s.Plateaus {
-		text := strings.TrimSpace(metric.Name(p.Metric)+" "+b.label(p.Direction)) + ": "
+		text := strings.TrimSpace(metric.Name(p.Metric)+" "+b.toward(p.Direction)) + ": "
 		switch {
 		case p.Leave && p.Level == "":
 			text += fmt.Sprintf("leave it: %s is within %s of the best, and no level surely is", p.Baseline, p.Tolerance)

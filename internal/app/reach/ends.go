@@ -29,10 +29,14 @@ type Ends struct {
 	Warnings          []string // what was told of the way there, and of what was put back
 	InLab             bool     // both hosts are virtual
 
+	// Others are far ends beside this one, each with a session of its own at the near end.
+	Others []*Ends
+
 	// Dial makes another way to a host.
 	Dial func(context.Context, model.Host) (wire.Peer, error)
 
-	env app.Env
+	env  app.Env
+	lost error // of an end among several: why it is out of reach, nil where it is not
 	// path is how data connections are made; nearHere says that the near end is this
 	// process, whose address the far end's facts tell.
 	path     model.DataPath
@@ -246,12 +250,19 @@ func (e *Ends) hangUp() []error {
 
 // Reopen makes new sessions after contact was lost.
 func (e *Ends) Reopen(ctx context.Context) error {
+	if len(e.Others) > 0 {
+		return e.reopenLost(ctx)
+	}
 	_ = e.hangUp()
 	return e.connect(ctx)
 }
 
 // Close ends the sessions and what was started for them.
 func (e *Ends) Close() {
+	for _, o := range e.Others {
+		o.Close()
+	}
+	e.Others = nil
 	for _, err := range e.hangUp() {
 		e.env.Observe(app.Trouble{Err: err})
 	}

@@ -33,11 +33,13 @@ func (t *Trial) commands(ctx context.Context) error {
 		if len(off) == 0 {
 			continue
 		}
-		if err := nothing(ctx, t.ends.Client(h), off); err != nil {
-			if errors.Is(err, session.ErrRefused) {
-				err = app.WithHint(app.WithKind(app.Unsupported, err), "the far end runs commands where its agent is yours: user@host, or exec:ADDRESS ... linerate agent --allow-commands")
+		for _, e := range t.ends.All() {
+			if err := nothing(ctx, e.Client(h), off); err != nil {
+				if errors.Is(err, session.ErrRefused) {
+					err = app.WithHint(app.WithKind(app.Unsupported, err), "the far end runs commands where its agent is yours: user@host, or exec:ADDRESS ... linerate agent --allow-commands")
+				}
+				return err
 			}
-			return err
 		}
 	}
 	return nil

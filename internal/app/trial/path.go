@@ -77,13 +77,14 @@ func (t *Trial) congestions(ctx context.Context) error {
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		for _, d := range directions {
+		for i := range len(directions) * len(t.ends.All()) {
+			e, d := t.ends.All()[i/len(directions)], directions[i%len(directions)]
 			if name == "" {
 				continue
 			}
 			flow := probes.Load(p.Flow)
 			flow.Direction, flow.Duration, flow.Bytes, flow.Omit, flow.Interval, flow.Streams, flow.Congestion = d, askTime, 0, 0, askTime, 1, name
-			run, _, err := t.ends.Runner.Run(ctx, runner.Spec{
+			run, _, err := e.Runner.Run(ctx, runner.Spec{
 				Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "congestion control " + name}, Flow: flow,
 			}, func(model.Host, []model.Sample) {})
 			switch {
@@ -100,6 +101,11 @@ func (t *Trial) congestions(ctx context.Context) error {
 
 // MayTune fails early where the plan changes a host that may not be changed.
 func MayTune(e *reach.Ends, p model.Plan) error {
+	for _, other := range e.Others {
+		if err := MayTune(other, p); err != nil {
+			return err
+		}
+	}
 	for _, as := range assigned(p) {
 		if as.Host != "" && e.Far == nil {
 			return app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("%s: with %s only settings of the flow can be tried", as.Knob, e.Foreign())),

@@ -54,7 +54,7 @@ type Block = experiment.Steered
 // was asked for, without secrets.
 func New(env app.Env, e *reach.Ends, st Store, kind model.Kind, title string, command []string, p model.Plan) *Trial {
 	now := env.Now()
-	p.Path = e.Path()
+	p.Path, p.Ends = e.Path(), e.Beside()
 	return &Trial{env: env, ends: e, store: st, Session: model.Session{
 		ID: NewSessionID(now), Kind: kind, Title: title, Command: command, Near: e.NearText, Far: e.FarText,
 		Version: env.Version, Created: now.Round(0), State: model.SessionRunning, Plan: p, Hosts: e.Hosts,
@@ -67,12 +67,18 @@ func New(env app.Env, e *reach.Ends, st Store, kind model.Kind, title string, co
 func Experiment(ctx context.Context, env app.Env, e *reach.Ends, st Store, title string, command []string, flow model.Flow,
 	plan func(rtt fact.Of[time.Duration]) (model.Plan, error),
 ) (*Trial, error) {
-	if err := e.Reachable(ctx, flow); err != nil {
-		return nil, err
-	}
-	rtt, err := Probe(ctx, e, flow)
-	if err != nil {
-		return nil, err
+	rtt := fact.Unknown[time.Duration]("nothing is measured")
+	for _, e := range e.All() {
+		if err := e.Reachable(ctx, flow); err != nil {
+			return nil, err
+		}
+		trip, err := Probe(ctx, e, flow)
+		if err != nil {
+			return nil, err
+		}
+		if trip.Or(0) > rtt.Or(0) || !rtt.IsKnown() { // the warm-up is as long as the farthest end needs
+			rtt = trip
+		}
 	}
 	p, err := plan(rtt)
 	if err != nil {
@@ -91,6 +97,15 @@ func Resume(env app.Env, e *reach.Ends, st Store, s model.Session) (*Trial, erro
 		return nil, err
 	}
 	s.Hosts = e.Hosts
+	if len(s.Plan.Ends) > 0 {
+		e.FarText = s.Far // as settings name it, however it was reached now
+	}
+	for _, now := range e.Beside() {
+		i := slices.IndexFunc(s.Plan.Ends, func(o model.End) bool { return o.Target == now.Target })
+		if i >= 0 {
+			s.Plan.Ends[i] = now
+		}
+	}
 	if path := e.Path(); path != s.Plan.Path {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("it was gone on with by other data connections (%s)", cmp.Or(path.String(), "as usual")))
 	}
@@ -153,8 +168,10 @@ func NewSessionID(now time.Time) string {
 // stands.
 func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 	keep := context.WithoutCancel(ctx)
-	if err := t.ends.Reachable(ctx, t.Session.Plan.Flow); err != nil {
-		return t.Session, err
+	for _, e := range t.ends.All() {
+		if err := e.Reachable(ctx, t.Session.Plan.Flow); err != nil {
+			return t.Session, err
+		}
 	}
 	if t.Session.Kind != model.KindRun { // whose maker has asked
 		if err := t.congestions(ctx); err != nil {
@@ -172,7 +189,7 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 	}
 	t.env.Observe(app.TrialBegan{Session: t.Session})
 	out, err := experiment.Run(ctx, experiment.Config{
-		Plan: t.Session.Plan, Past: t.Session.Runs, Steer: t.Steer, Runner: t.ends.Runner,
+		Plan: t.Session.Plan, Past: t.Session.Runs, Steer: t.Steer, Runner: t.ends.Across(), Left: t.left,
 		Reconnect: t.reconnect, Record: t.record, Released: t.released, Between: t.between, Observe: t.observe, Now: t.env.Now,
 	})
 	_ = t.settle(keep) // as far as the hosts can be reached; notUndone tells of the rest
@@ -199,7 +216,16 @@ func (t *Trial) reconnect(ctx context.Context) (experiment.Runner, error) {
 	if err := t.ends.Reopen(ctx); err != nil {
 		return nil, err
 	}
-	return t.ends.Runner, t.settle(ctx)
+	return t.ends.Across(), t.settle(ctx)
+}
+
+// left keeps a plan whose open blocks are without a far end that was lost for good.
+func (t *Trial) left(ctx context.Context, p model.Plan, end, why string) error {
+	t.Session.Plan = p
+	w := fmt.Sprintf("far end %s is out of reach and was left out of the blocks that remain: %s", end, why)
+	t.Session.Warnings = append(t.Session.Warnings, w)
+	t.env.Observe(app.Warning{Text: w})
+	return app.WithKind(app.Store, errors.Join(t.store.SetPlan(ctx, t.Session.ID, p), t.store.UpdateSession(ctx, t.Session)))
 }
 
 func (t *Trial) record(ctx context.Context, r model.Run, s []model.Sample, c []model.Change) error {
@@ -254,7 +280,14 @@ func (t *Trial) settle(ctx context.Context) error {
 		if c.State != model.ChangeApplied {
 			continue
 		}
-		client := t.ends.Client(c.Host)
+		e := t.endsOf(c)
+		if e == nil {
+			continue // an end that the session goes on without
+		}
+		client := e.Client(c.Host)
+		if client == nil && len(t.ends.Others) > 0 {
+			continue // it is lost: its agent undoes by itself
+		}
 		if client == nil {
 			return fmt.Errorf("read %s: no session with the %s host", c.Knob, c.Host)
 		}
@@ -266,7 +299,7 @@ func (t *Trial) settle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.Session.Changes[i], asked = t.env.Settle(c, t.system(c.Host), values[c.Knob]), true
+		t.Session.Changes[i], asked = t.env.Settle(c, system(e, c.Host), values[c.Knob]), true
 	}
 	if !asked {
 		return nil
@@ -274,9 +307,21 @@ func (t *Trial) settle(ctx context.Context) error {
 	return app.WithKind(app.Store, t.store.SetChanges(context.WithoutCancel(ctx), t.Session.ID, t.Session.Changes))
 }
 
+// endsOf returns the ends that the run was between for which c was made, nil where they
+// are not open.
+func (t *Trial) endsOf(c model.Change) *reach.Ends {
+	for _, r := range t.Session.Runs {
+		if r.Number == c.Run {
+			setting, _ := t.Session.Plan.Setting(r.Setting)
+			return t.ends.At(setting)
+		}
+	}
+	return t.ends
+}
+
 // system is the system of a host, as a GOOS.
-func (t *Trial) system(h model.Host) string {
-	for _, f := range t.ends.Hosts {
+func system(e *reach.Ends, h model.Host) string {
+	for _, f := range e.Hosts {
 		if f.Host == h {
 			return f.OS
 		}

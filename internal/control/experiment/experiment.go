@@ -46,6 +46,9 @@ type Config struct {
 	// Record keeps a run that ended, valid or not. Its error ends the
 	// experiment: results that cannot be kept are not worth making.
 	Record func(ctx context.Context, r model.Run, s []model.Sample, c []model.Change) error
+	// Left, where given, keeps the plan that goes on without a far end, which was out of
+	// reach as often as a block is tried. Its error ends the experiment.
+	Left func(ctx context.Context, p model.Plan, end, why string) error
 	// Released, where given, keeps what became of changes that were held for a run which
 	// never came. Its error is one of the experiment.
 	Released func(ctx context.Context, c []model.Change) error
@@ -75,12 +78,14 @@ type experiment struct {
 	failures map[int]int // attempts of a block that held an invalid run
 	attempts map[int]int // attempts of a block in all
 	started  time.Time
-	spent    time.Duration // by runs that ended
-	done     int           // runs that ended
-	busy     int           // runs in a row for which a host was busy
-	holds    bool          // the hosts hold something for the next run
-	givenUp  int           // blocks that were invalid in every attempt
-	test     int           // of the plan's tests, the one that goes on
+	spent    time.Duration  // by runs that ended
+	done     int            // runs that ended
+	busy     int            // runs in a row for which a host was busy
+	holds    bool           // the hosts hold something for the next run
+	givenUp  int            // blocks that were invalid in every attempt
+	lost     map[string]int // runs in a row that were lost with a far end
+	left     []string       // far ends that the plan goes on without
+	test     int            // of the plan's tests, the one that goes on
 	seen     *analysis.Result
 	seenRuns int // runs behind seen
 }
@@ -89,7 +94,7 @@ type experiment struct {
 // holds everything up to there and may be resumed when State says so. When ctx
 // ends the hosts are undone (by the runner) before Run returns.
 func Run(ctx context.Context, c Config) (Outcome, error) {
-	e := &experiment{Config: c, failures: map[int]int{}, attempts: map[int]int{}, started: c.Now()}
+	e := &experiment{Config: c, failures: map[int]int{}, attempts: map[int]int{}, lost: map[string]int{}, started: c.Now()}
 	if e.Observe == nil {
 		e.Observe = func(Event) {}
 	}
@@ -168,6 +173,9 @@ func (e *experiment) loop(ctx context.Context) error {
 			return nil
 		}
 		block := e.pending[0]
+		if e.out.Reason = e.alone(block, result); e.out.Reason != "" {
+			return nil
+		}
 		e.pending = e.pending[1:]
 		valid, err := e.block(ctx, block, result)
 		if err != nil {
@@ -266,8 +274,12 @@ func (e *experiment) block(ctx context.Context, block int, result analysis.Resul
 			return false, err
 		}
 		if valid = valid && run.State == model.RunValid; run.State != model.RunValid && (!alone || run.LostContact) {
-			return false, e.recover(ctx, run)
+			if err := e.recover(ctx, run); err != nil {
+				return false, err
+			}
+			return false, e.missing(ctx, block, s.setting, run)
 		}
+		e.lost[s.setting.FarEnd()] = 0
 		if err := e.rest(ctx, block, i+1 == len(runs)); err != nil {
 			return false, err
 		}

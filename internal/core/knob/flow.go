@@ -49,6 +49,9 @@ func WithSetting(f model.Flow, s model.Setting, kinds ...traffic.Kind) (model.Fl
 }
 
 func applyFlow(f *model.Flow, a model.Assignment, kinds traffic.Kinds) error {
+	if a.Host == "" && a.Knob == model.FarEnd {
+		return nil // which hosts measure is no part of what they send
+	}
 	if a.Host == "" && strings.HasPrefix(string(a.Knob), "copy.") {
 		return applyCopy(f, a)
 	}

@@ -43,6 +43,7 @@ type Plan struct {
 	Search     *RateSearch   `json:"search,omitempty"`    // instead of blocks: the highest rate with little loss
 	Path       DataPath      `json:"path,omitzero"`       // how its data connections are made
 	Tests      []Test        `json:"tests,omitempty"`     // instead of blocks: one run each, in this order
+	Ends       []End         `json:"ends,omitempty"`      // far ends of settings, beside that of the session
 	Hooks      []Assignment  `json:"hooks,omitempty"`     // HookKnob, at most one for each host: commands around every run
 }
 

@@ -27,6 +27,9 @@ func FromSession(s model.Session, name string) (p Profile, flow []model.Assignme
 	if !ok {
 		return p, nil, fmt.Errorf("session %s has no setting %q", s.ID, name)
 	}
+	if len(s.Plan.Ends) > 0 {
+		return p, nil, fmt.Errorf("setting %q of session %s was measured with several far ends: prove it with the one that it is for, in a run of its own", name, s.ID)
+	}
 	hosts := map[model.Host]*Host{}
 	for _, a := range setting.Assignments {
 		if a.Host == "" {

@@ -177,6 +177,9 @@ func (b *builder) grid() (plot.Figure, bool) {
 	factors, m := b.d.Grid.Factors, b.s.Plan.Decides()
 	for _, w := range b.directions() {
 		h := plot.Heat{Unit: unit(m), Name: b.d.Grid.Factors[1].Text + "; " + metric.Name(m) + " " + b.label(w)}
+		if len(b.d.FarEnds) > 0 {
+			h.Name = string(factors[1].Knob) + "; " + metric.Name(m) + " " + b.label(w)
+		}
 		for i := range factors[0].Levels {
 			row := make([]float64, len(factors[1].Levels))
 			for j := range row {
@@ -192,6 +195,18 @@ func (b *builder) grid() (plot.Figure, bool) {
 			h.Columns = append(h.Columns, level(b.d.Grid.Factors[1], j))
 		}
 		f.Panels = append(f.Panels, h)
+	}
+	if g := b.d.Grid.Factors; g[0].Knob == model.FarEnd || g[1].Knob == model.FarEnd {
+		f.Title = "Every far end with every " + string(g[0].Knob)
+		if g[0].Knob == model.FarEnd {
+			f.Title = "Every far end with every " + string(g[1].Knob)
+		}
+		var said []string
+		for i, p := range f.Panels {
+			said = append(said, spread(p.(plot.Heat), b.directions()[i]))
+		}
+		f.Sentence = sentence(append(said, b.d.Grid.Conclusion)...)
+		return f, len(f.Panels) > 0
 	}
 	f.Sentence = sentence(b.d.Grid.Conclusion)
 	if f.Sentence == "" {

@@ -23,7 +23,7 @@ func Of(s model.Session, d report.Document, samples map[int][]model.Sample) []pl
 		b.path, b.effects, b.settings, b.plateau, b.grid, b.rate, b.sizes, b.latency, b.cores,
 	} {
 		if f, ok := make(); ok {
-			f.Title += ", " + b.d.Header.Near + " to " + b.d.Header.Far
+			f.Title += ", " + b.d.Header.Near + " to " + b.far()
 			f.About = b.about()
 			out = append(out, f)
 		}
@@ -38,8 +38,19 @@ type builder struct {
 	runs    []model.Run // that count
 }
 
+// far is the far end, or how many there are.
+func (b *builder) far() string {
+	if n := len(b.d.FarEnds); n > 0 {
+		return count(n, "far end")
+	}
+	return b.d.Header.Far
+}
+
 // label names direction w as the report does.
 func (b *builder) label(w model.Direction) string {
+	if len(b.d.FarEnds) > 0 {
+		return map[model.Direction]string{model.To: "to each far end", model.From: "from each far end", model.Both: "both ways"}[w]
+	}
 	switch w {
 	case model.To:
 		return "to " + b.d.Header.Far
@@ -79,7 +90,13 @@ func (b *builder) about() []string {
 		}
 		hosts = append(hosts, name)
 	}
-	if v, ok := b.d.Header.Link.Get(); ok {
+	if len(b.d.FarEnds) > 0 {
+		hosts = hosts[:min(1, len(hosts))]
+		for _, e := range b.d.FarEnds {
+			hosts = append(hosts, e.Text)
+		}
+	}
+	if v, ok := b.d.Header.Link.Get(); ok && len(b.d.FarEnds) == 0 {
 		path = append(path, "link "+v.String())
 	}
 	if v, ok := b.d.Header.NearMTU.Get(); ok {

@@ -45,7 +45,7 @@ func (h Heat) draw(c *canvas, area rect) {
 		c.text(at, inner.bottom()+15, smallSize, "faint", Middle, name)
 		taken = at + half + 8
 	}
-	c.text(inner.right(), inner.bottom()+31, smallSize, "faint", End, h.Name)
+	c.text(inner.right(), inner.bottom()+31, smallSize, "faint", End, shortened(h.Name, area.width, smallSize))
 }
 
 func (h Heat) shades() (low, high float64) {

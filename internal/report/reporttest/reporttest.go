@@ -25,7 +25,7 @@ type Case struct {
 func Cases() []Case {
 	return []Case{
 		quickTest(), sequential(), fixed(), interrupted(), untrustworthy(), silent(), guarded(),
-		datagramTest(), sweepTest(), requestTest(), copyTest(), searchTest(), unevenTest(), checkTest(), gridTest(),
+		datagramTest(), sweepTest(), requestTest(), copyTest(), searchTest(), unevenTest(), checkTest(), gridTest(), farEndsTest(),
 	}
 }
 

@@ -172,6 +172,9 @@ func (p *printer) header(d report.Document) {
 	if d.Header.DataPath != "" {
 		p.paragraph(dim, "data connections: "+clean(d.Header.DataPath), indent)
 	}
+	for _, e := range d.FarEnds {
+		p.hanging("  far end ", 10, e.Text)
+	}
 	p.gap()
 }
 

@@ -19,12 +19,19 @@ import (
 type knobChecker struct {
 	*knob.Index
 	kinds traffic.Kinds
+	end   func(target string) (string, error) // a far end, without what opens it; nil where none may be named
 }
 
 // Check implements config.KnobChecker.
 func (c knobChecker) Check(id model.KnobID, value string) (string, error) {
 	if k, ok := c.ByID(id); ok {
 		return k.Parse(value)
+	}
+	if id == model.FarEnd {
+		if c.end == nil {
+			return "", errNoEnds
+		}
+		return c.end(value)
 	}
 	switch _, o, ok := c.kinds.Owner(string(id)); {
 	case !ok:
@@ -47,6 +54,9 @@ func (c knobChecker) Known() []model.KnobID {
 	var ids []model.KnobID
 	for _, k := range c.All() {
 		ids = append(ids, k.ID)
+	}
+	if c.end != nil {
+		ids = append(ids, model.FarEnd)
 	}
 	for _, k := range c.kinds {
 		for _, o := range k.Options {

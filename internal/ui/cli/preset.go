@@ -32,7 +32,7 @@ func (f *runFlags) files(given func(string) bool, args []string) ([]config.File,
 	case p.Copies && given("time"):
 		return nil, usagef("--time: a copy ends when the file is there: use --bytes")
 	}
-	variants, err := p.Files(knobChecker{f.knobs, f.own.kinds}, f.own.kinds)
+	variants, err := p.Files(knobChecker{f.knobs, f.own.kinds, nil}, f.own.kinds)
 	for i := range variants {
 		if err == nil {
 			variants[i], err = f.file(&variants[i], given, args)

@@ -17,7 +17,7 @@ import (
 // of one factor have a plateau. Knobs that move together are one factor.
 func TestPresets(t *testing.T) {
 	t.Parallel()
-	check := knobChecker{knob.NewIndex(), app.Env{}.Kinds()}
+	check := knobChecker{knob.NewIndex(), app.Env{}.Kinds(), nil}
 	for _, p := range config.Presets() {
 		if !strings.Contains(presetHelp(), "\n  "+p.Name) || p.Summary == "" {
 			t.Errorf("%s is not in the help", p.Name)

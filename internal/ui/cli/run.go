@@ -39,6 +39,7 @@ type runFlags struct {
 	seed                                              uint64
 	noTwin, udp, allowExec, dryRun                    bool
 	rate                                              string
+	end                                               func(target string) (string, error)
 }
 
 func (a *console) runCommand() *cobra.Command {
@@ -55,6 +56,8 @@ also after Ctrl-C, a crash or a cut connection.
 A factor is a knob of the near host (near.KNOB), the far host (far.KNOB), of both
 (KNOB), or of the test flow: window, streams, block; of TCP also mss, nodelay,
 congestion; of UDP also rate, pacing, plain; of requests also requests, reply, spin.
+The factor far has HOSTs for levels: hosts, cards or media that take turns. A HOST beside
+it is what they are compared with, else the first of them is.
 
 Goodput decides, or the latency where the traffic is requests or probes beside a
 load, or what --objective names. Guards watch over the rest: a setting that gains
@@ -76,6 +79,7 @@ commands only for who could run them anyway: over ssh, or by linerate agent
   linerate run lab:rate=100mbit,rtt=20ms --preset windows
   linerate run lab:rate=50mbit --factor 'near.cmd:shaper=tc qdisc add dev eth0 root tbf rate 20mbit burst 32k latency 50ms' --undo 'shaper=tc qdisc del dev eth0 root || true'
   linerate run lab:rate=50mbit --factor window=64KiB,1MiB --before sync --after 'far:rm -f /tmp/left-over'
+  linerate run --factor far=lab:rate=50mbit,lab:rate=20mbit --factor window=64KiB,1MiB
   linerate run "$NAS" --udp --factor rate=100M,500M --blocks 8
   linerate run "$NAS" --requests 0 --factor reply=1KiB,64KiB
   linerate run "$NAS" --factor congestion=cubic,bbr --objective rtt --guard 'goodput<5%'
@@ -138,17 +142,21 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 		}
 		return a.resume(ctx, f, given, args)
 	}
+	f.end = a.textOf
 	files, err := f.files(given, args)
 	if err != nil {
 		return err
 	}
+	if err := a.oneFar(&files[0]); err != nil {
+		return err
+	}
 	file := files[0]
-	near, far, err := f.targets(file, a.world())
+	ends, err := f.targets(file, a.world())
 	if err != nil {
 		return err
 	}
 	for i := range files {
-		if files[i].Flow, err = far.Fit(a.world(), files[i].Flow, nil); err != nil {
+		if files[i].Flow, err = ends.far.Fit(a.world(), files[i].Flow, nil); err != nil {
 			return err
 		}
 	}
@@ -164,14 +172,14 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 	if a.path, err = f.path.over(file.Path, given); err != nil {
 		return err
 	}
-	if far.Kind != reach.Foreign {
+	if ends.far.Kind != reach.Foreign {
 		err = trial.Takes(a.world(), p)
 	}
 	if err := errors.Join(err, reach.Carries(a.path, p.Flow)); err != nil {
 		return err
 	}
 	_, a.commands = commandsOf(p.Settings, p.Hooks)
-	return a.experiment(ctx, near, far, q)
+	return a.experiment(ctx, ends, q)
 }
 
 // question is what an experiment is asked, complete but for what the path says.
@@ -186,13 +194,13 @@ type question struct {
 }
 
 // experiment opens store and hosts, carries the plan out and reports.
-func (a *console) experiment(ctx context.Context, near, far reach.Target, q question) error {
+func (a *console) experiment(ctx context.Context, ends runEnds, q question) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	e, err := a.reach().Open(ctx, near, far)
+	e, err := a.reach().OpenSeveral(ctx, ends.near, ends.far, ends.others)
 	if err != nil {
 		return err
 	}
@@ -255,14 +263,6 @@ func (f *runFlags) mayExec(where, near, far string) error {
 			"if that is what you want, add --allow-exec, or give the host yourself: %s %s", end.flag, plain.ShellWord(end.text))
 	}
 	return nil
-}
-
-// targets parses the two ends of a plan.
-func (f *runFlags) targets(file config.File, env app.Env) (near, far reach.Target, err error) {
-	if file.Far == "" {
-		return near, far, withHint(usagef("no host named"), "name the far end: linerate run HOST ..., or far: in the plan file")
-	}
-	return reach.Pair(file.Near, file.Far, env)
 }
 
 // plan draws the order of runs.

@@ -56,7 +56,7 @@ func TestExactlySoManyBlocks(t *testing.T) {
 func TestRequestsFactor(t *testing.T) {
 	kinds := app.Env{}.Kinds()
 	text := "far: nas\nflow: {engine: reqresp, block: 64, requests: 50}\nfactors: [{knob: requests, levels: [500/s, 0]}]\n"
-	file, err := config.Parse("plan.yaml", []byte(text), knobChecker{knob.NewIndex(), kinds}, kinds)
+	file, err := config.Parse("plan.yaml", []byte(text), knobChecker{knob.NewIndex(), kinds, nil}, kinds)
 	if err != nil {
 		t.Fatal(err)
 	}

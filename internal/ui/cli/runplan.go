@@ -37,10 +37,18 @@ func (f *runFlags) file(preset *config.File, given func(string) bool, args []str
 		if err != nil {
 			return file, withHint(err, "name a plan file that is there, or a HOST and --factor KNOB=VALUE,VALUE")
 		}
-		if file, err = config.Parse(args[0], b, knobChecker{f.knobs, f.own.kinds}, f.own.kinds); err != nil {
+		if file, err = config.Parse(args[0], b, knobChecker{f.knobs, f.own.kinds, f.end}, f.own.kinds); err != nil {
 			return file, err
 		}
 		if err := f.mayExec(args[0], file.Near, file.Far); err != nil {
+			return file, err
+		}
+		var ends []string
+		factor, _ := file.FarEnds()
+		for _, l := range factor.Levels {
+			ends = append(ends, l.Value)
+		}
+		if err := f.mayReach(args[0], ends); err != nil && len(f.factors) == 0 {
 			return file, err
 		}
 		settings, _ := file.Settings()
@@ -96,7 +104,7 @@ func (f *runFlags) factorsOver(file *config.File, bad *faults) {
 		file.Factors, file.Named = nil, nil
 	}
 	for _, text := range f.factors {
-		factor, err := config.ParseFactor(text, knobChecker{f.knobs, f.own.kinds})
+		factor, err := config.ParseFactor(text, knobChecker{f.knobs, f.own.kinds, f.end})
 		bad.add("factor", err)
 		file.Factors = append(file.Factors, factor)
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"linerate/internal/app"
@@ -33,7 +34,7 @@ func (a *console) resumeHint(s model.Session) string {
 		kept = "hosts undone, data kept"
 	}
 	line := kept + "; go on with: linerate run --resume " + s.ID
-	if commands, _ := commandsOf(s.Plan.Settings, s.Plan.Hooks); len(commands) > 0 || strings.HasPrefix(s.Near, "exec:") || strings.HasPrefix(s.Far, "exec:") {
+	if commands, _ := commandsOf(s.Plan.Settings, s.Plan.Hooks); len(commands) > 0 || strings.HasPrefix(s.Near, "exec:") || slices.ContainsFunc(append(s.Plan.FarEnds(), s.Far), func(end string) bool { return strings.HasPrefix(end, "exec:") }) {
 		line += " --allow-exec"
 	}
 	if a.db != "" && a.db != ":memory:" {
@@ -76,6 +77,13 @@ func (a *console) resume(ctx context.Context, f runFlags, given func(string) boo
 	if err != nil {
 		return err
 	}
+	if err := f.mayReach("session "+s.ID, s.Plan.FarEnds()); err != nil {
+		return err
+	}
+	others, err := f.resumedEnds(s, near.Text, a.world())
+	if err != nil {
+		return err
+	}
 	var commands []string
 	commands, a.commands = commandsOf(s.Plan.Settings, s.Plan.Hooks)
 	if err := f.mayRun("session "+s.ID, commands); err != nil {
@@ -84,7 +92,7 @@ func (a *console) resume(ctx context.Context, f runFlags, given func(string) boo
 	if a.path, err = f.path.over(s.Plan.Path, given); err != nil {
 		return err
 	}
-	e, err := a.reach().Open(ctx, near, far)
+	e, err := a.reach().OpenSeveral(ctx, near, far, others)
 	if err != nil {
 		if far.Kind == reach.Serve {
 			err = withHint(err, "secrets are not stored: give the join link again with --far")

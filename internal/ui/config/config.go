@@ -71,6 +71,9 @@ type Factor struct {
 	OfFlow bool // it is of the flow, or an engine's own
 	// Also are knobs that get the same value, of the same host: they move together.
 	Also []model.KnobID
+	// Targets are far ends with what opens them, which is kept nowhere, by the values of
+	// the levels that they are.
+	Targets map[string]string
 	// Command is what a factor does that is no knob; its levels are off and on.
 	Command model.Command
 	// Group says that it is hard to change: in every block its levels are held over a
@@ -80,8 +83,18 @@ type Factor struct {
 
 // Level is one value of a factor.
 type Level struct {
-	Text  string // as the user wrote it
+	Text  string // as the user wrote it; of a far end what it is called
 	Value string // canonical
+}
+
+// FarEnds returns the factor whose levels are far ends; it reports false where there is
+// none.
+func (f File) FarEnds() (Factor, bool) {
+	i := slices.IndexFunc(f.Factors, func(o Factor) bool { return o.Knob == model.FarEnd })
+	if i < 0 {
+		return Factor{}, false
+	}
+	return f.Factors[i], true
 }
 
 // Has reports whether the file gives a value at path, for example "settle" or
@@ -95,7 +108,8 @@ func (f File) Has(path string) bool {
 // them. Where the file names no baseline it is the setting without
 // assignments, which is added in front under the name Current where needed; but where a
 // factor is held over groups of runs it is the first combination, since the hosts as
-// they are would be a group of another size.
+// they are would be a group of another size; and so it is where far ends are a factor
+// and none is named beside it.
 // The settings of one factor are named like its levels; those of several by the
 // codes of package plan, such as "A1B2".
 func (f File) Settings() (settings []model.Setting, baseline string) {
@@ -109,7 +123,8 @@ func (f File) Settings() (settings []model.Setting, baseline string) {
 		}
 		return settings, f.Baseline
 	}
-	if _, held := f.held(); held && f.Baseline == "" && len(settings) > 0 {
+	_, held := f.held()
+	if _, several := f.FarEnds(); (held || several && f.Far == "") && f.Baseline == "" && len(settings) > 0 {
 		return settings, settings[0].Name
 	}
 	for _, s := range settings {

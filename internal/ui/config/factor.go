@@ -36,9 +36,14 @@ func ParseFactor(s string, check KnobChecker) (Factor, error) {
 	f := Factor{}
 	f.Host, f.Knob, ok = r.resolve("", "", strings.TrimSpace(knob))
 	f.OfFlow = ok && check.OfFlow(f.Knob)
-	for text := range strings.SplitSeq(levels, ",") {
+	texts := strings.Split(levels, ",")
+	if f.Knob == model.FarEnd {
+		texts = splitEnds(texts)
+	}
+	for _, text := range texts {
 		f.Levels = append(f.Levels, r.level("", f.Knob, strings.TrimSpace(text), ok))
 	}
+	r.ends("", &f)
 	r.duplicateLevels("", f)
 	return f, r.problems.sorted()
 }
@@ -122,6 +127,7 @@ func (r *reader) factor(n ast.Node, path string) Factor {
 		}
 	}
 	f.Also = also
+	r.ends(path, &f)
 	if len(texts) == 0 && len(r.problems) == before {
 		r.fault(path, "add some, such as levels: [64KiB, 1MiB]", "the factor has no levels")
 	}
@@ -182,6 +188,10 @@ func (r *reader) set(n ast.Node, path string) []model.Assignment {
 func (r *reader) assignment(path, knob, text string) []model.Assignment {
 	host, id, ok := r.resolve(path, "", knob)
 	if !ok {
+		return nil
+	}
+	if id == model.FarEnd {
+		r.fault(path, "make it a factor: {knob: far, levels: [HOST, HOST]}", "far ends are no setting of a host")
 		return nil
 	}
 	v, ok := r.checkValue(path, id, text)

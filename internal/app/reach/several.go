@@ -1,0 +1,141 @@
+package reach
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"linerate/internal/app"
+	"linerate/internal/control/experiment"
+	"linerate/internal/control/runner"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+)
+
+// OpenSeveral opens far ends side by side, each with a session of its own at the near
+// end: the first as Open does, the others as its Others. The caller calls Close.
+func (o *Opener) OpenSeveral(ctx context.Context, near, far Target, others []Target) (*Ends, error) {
+	for _, t := range append([]Target{far}, others...) {
+		switch {
+		case len(others) == 0:
+		case t.Kind == Foreign:
+			return nil, app.WithHint(app.Usagef("%s: several far ends are compared where linerate runs on each", t), "start linerate serve there, or compare over ssh: user@host")
+		case t.Kind == Lab && near.Kind != Here:
+			return nil, app.WithHint(app.Usagef("%s: a lab has both ends of its own", t), "leave out --from")
+		}
+	}
+	e, err := o.Open(ctx, near, far)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range others {
+		other, err := o.Open(ctx, near, t)
+		if err != nil {
+			e.Close()
+			return nil, fmt.Errorf("far end %s: %w", t, err)
+		}
+		e.Others = append(e.Others, other)
+		e.warn(other.Warnings)
+	}
+	return e, nil
+}
+
+// At returns the ends that a setting is measured between, nil where they are not open.
+func (e *Ends) At(s model.Setting) *Ends {
+	target := s.FarEnd()
+	if target == "" || target == e.FarText {
+		return e
+	}
+	for _, o := range e.Others {
+		if o.FarText == target {
+			return o
+		}
+	}
+	return nil
+}
+
+// All are these ends and those beside them.
+func (e *Ends) All() []*Ends { return append([]*Ends{e}, e.Others...) }
+
+// Beside is what is known of the other far ends, for a plan that names them.
+func (e *Ends) Beside() []model.End {
+	var out []model.End
+	for _, o := range e.Others {
+		hosts := slices.Clone(o.Hosts)
+		for i := range hosts { // what a report says of it: the plan is not to hold all settings of all hosts
+			hosts[i].Knobs, hosts[i].Machine = map[model.KnobID]fact.Of[string]{}, nil
+		}
+		out = append(out, model.End{Target: o.FarText, Hosts: hosts, WireRate: o.WireRate})
+	}
+	return out
+}
+
+// Across makes each run between the ends that its setting names.
+func (e *Ends) Across() experiment.Runner {
+	if len(e.Others) == 0 {
+		return e.Runner
+	}
+	return across{e}
+}
+
+type across struct{ ends *Ends }
+
+// Run implements experiment.Runner. A run with an end that is out of reach is lost at
+// once: Reopen tries to find it again.
+func (a across) Run(ctx context.Context, s runner.Spec, emit func(model.Host, []model.Sample)) (model.Run, []model.Change, error) {
+	e := a.ends.At(s.Setting)
+	missing := fmt.Errorf("%w: far end %s", runner.ErrContact, s.Setting.FarEnd())
+	if e != nil && e.lost == nil {
+		run, changes, err := e.Runner.Run(ctx, s, emit)
+		if run.LostContact {
+			e.lost = err
+		}
+		return run, changes, err
+	}
+	if e != nil {
+		missing = e.lost
+	}
+	now := a.ends.env.Now()
+	return model.Run{
+		Number: s.Number, Block: s.Block, Position: s.Position, Attempt: s.Attempt, Setting: s.Setting.Name, Flow: s.Flow,
+		Started: now, Ended: now, State: model.RunInvalid, LostContact: true, Reason: missing.Error(),
+	}, nil, missing
+}
+
+// Release implements experiment.Runner.
+func (a across) Release(ctx context.Context) ([]model.Change, error) {
+	var all []model.Change
+	for _, e := range a.ends.All() {
+		changes, err := e.Runner.Release(ctx)
+		if all = append(all, changes...); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// reopenLost makes new sessions with the ends to which contact was lost. That one of the
+// Others stays away is no fault of the session: its runs are lost until it is back.
+func (e *Ends) reopenLost(ctx context.Context) error {
+	for _, o := range e.Others {
+		if o.lost == nil {
+			continue
+		}
+		_ = o.hangUp()
+		if err := o.connect(ctx); err != nil {
+			o.lost = fmt.Errorf("%w: far end %s: %w", runner.ErrContact, o.FarText, err)
+			_ = o.hangUp()
+			continue
+		}
+		o.lost = nil
+	}
+	if e.lost == nil {
+		return ctx.Err()
+	}
+	_ = e.hangUp()
+	err := e.connect(ctx)
+	if err == nil {
+		e.lost = nil
+	}
+	return err
+}

@@ -1,0 +1,59 @@
+package model
+
+import (
+	"strings"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/units"
+)
+
+// FarEnd is the KnobID of the factor whose levels are far ends: hosts, cards or media.
+// It belongs to no host, and its value is the text of a target without secrets.
+const FarEnd = "far"
+
+// FarEnd returns the far end that s is measured with; "" is that of the session.
+func (s Setting) FarEnd() string {
+	for _, a := range s.Assignments {
+		if a.Knob == FarEnd && a.Host == "" {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// End is a far end beside that of the session, as it was when the session opened it,
+// with the near host as that sees it from there.
+type End struct {
+	Target   string                 `json:"target"` // a level of FarEnd
+	Hosts    []HostFacts            `json:"hosts"`  // near, far
+	WireRate fact.Of[units.BitRate] `json:"wire_rate"`
+}
+
+// FarEnds returns the far ends that the settings of p name, in their order.
+func (p *Plan) FarEnds() []string {
+	var out []string
+	seen := map[string]bool{"": true}
+	for _, s := range p.Settings {
+		if end := s.FarEnd(); !seen[end] {
+			seen[end] = true
+			out = append(out, end)
+		}
+	}
+	return out
+}
+
+// At returns s with the hosts and the link that a setting is measured between. What is
+// not the near and the far host of that setting is shared with s.
+func (s *Session) At(setting string) Session {
+	out := *s
+	of, _ := s.Plan.Setting(setting)
+	for _, e := range s.Plan.Ends {
+		if e.Target == of.FarEnd() {
+			out.Far, out.Hosts, out.WireRate = e.Target, e.Hosts, e.WireRate
+			if strings.HasPrefix(e.Target, "lab:") { // which has both ends
+				out.Near = e.Target
+			}
+		}
+	}
+	return out
+}

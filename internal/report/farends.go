@@ -1,0 +1,69 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/limits"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/units"
+)
+
+// FarEnd is one of the far ends of an experiment that compares several.
+type FarEnd struct {
+	Name    string                 `json:"name"`   // as settings are called by it
+	Target  string                 `json:"target"` // without secrets
+	Host    string                 `json:"host"`   // what it calls itself
+	Link    fact.Of[units.BitRate] `json:"link"`
+	MTU     fact.Of[int]           `json:"mtu"`     // of the far interface, bytes
+	Ceiling fact.Of[units.BitRate] `json:"ceiling"` // payload that the way there can carry
+	Text    string                 `json:"text"`
+}
+
+// farEnds are the far ends of s, that of the baseline first; none where it has one.
+func farEnds(s *model.Session) []FarEnd {
+	if len(s.Plan.Ends) == 0 {
+		return nil
+	}
+	of := func(target string, s model.Session) FarEnd {
+		s.Runs = nil // those of another far end tell nothing of this one
+		far, _ := s.Facts(model.Far)
+		e := FarEnd{
+			Name: plan.EndName(target), Target: target, Host: plain.Line(hostName(&s, model.Far)), Link: s.WireRate, MTU: far.MTU,
+			Ceiling: limits.OfPath(&s, s.Plan.Directions[0].Parts()[0]).Rate,
+		}
+		parts := []string{strings.TrimSpace(far.OS + " " + far.Kernel.Or(""))}
+		if v, ok := e.Link.Get(); ok {
+			parts = append(parts, "link "+v.String())
+		}
+		if v, ok := e.MTU.Get(); ok {
+			parts = append(parts, fmt.Sprintf("MTU %d", v))
+		}
+		if v, ok := e.Ceiling.Get(); ok {
+			parts = append(parts, fmt.Sprintf("can carry %s of payload", v))
+		}
+		e.Text = plain.Line(fmt.Sprintf("%s (%s): %s", e.Name, e.Host, strings.Join(parts, ", ")))
+		return e
+	}
+	out := []FarEnd{of(s.Far, *s)}
+	for _, e := range s.Plan.Ends {
+		for _, setting := range s.Plan.Settings {
+			if setting.FarEnd() == e.Target {
+				out = append(out, of(e.Target, s.At(setting.Name)))
+				break
+			}
+		}
+	}
+	return out
+}
+
+// toward names direction d of a comparison, whose settings may have far ends of their own.
+func (b *builder) toward(d model.Direction) string {
+	if len(b.s.Plan.Ends) == 0 {
+		return b.label(d)
+	}
+	return map[model.Direction]string{model.To: "to each far end", model.From: "from each far end", model.Both: "both ways"}[d]
+}

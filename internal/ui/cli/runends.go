@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	"linerate/internal/core/analysis"
+	"linerate/internal/core/model"
+	"linerate/internal/ui/config"
+)
+
+// runEnds are what an experiment is measured between: the baseline's far end, and those
+// of other settings.
+type runEnds struct {
+	near, far reach.Target
+	others    []reach.Target
+}
+
+// textOf reads a far end and returns it without what opens it.
+func (a *console) textOf(target string) (string, error) {
+	t, err := reach.Parse(target, a.world())
+	return t.Text, err
+}
+
+// oneFar has a HOST that is a level of the factor far as the first one, and not beside
+// it: nothing is compared with itself.
+func (a *console) oneFar(file *config.File) error {
+	ends, several := file.FarEnds()
+	if file.Far == "" || !several {
+		return nil
+	}
+	text, err := a.textOf(file.Far)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(ends.Levels, func(l config.Level) bool { return l.Value == text })
+	if i < 0 {
+		return nil
+	}
+	ends.Targets[text], file.Far = file.Far, ""
+	first := ends.Levels[i]
+	ends.Levels = slices.Insert(slices.Delete(slices.Clone(ends.Levels), i, i+1), 0, first)
+	file.Factors = slices.Clone(file.Factors)
+	for n, f := range file.Factors {
+		if f.Knob == model.FarEnd {
+			file.Factors[n] = ends
+		}
+	}
+	return nil
+}
+
+// targets parses the ends of a plan.
+func (f *runFlags) targets(file config.File, env app.Env) (runEnds, error) {
+	settings, baseline := file.Settings()
+	main := file.Far
+	ends, _ := file.FarEnds()
+	used := false // the far end that is no level
+	for _, s := range settings {
+		end := s.FarEnd()
+		used = used || end == ""
+		if s.Name == baseline && end != "" {
+			main = ends.Targets[end]
+		}
+	}
+	switch {
+	case main == "":
+		return runEnds{}, withHint(usagef("no host named"), "name the far end: linerate run HOST ..., or far: in the plan file")
+	case file.Far != "" && !used:
+		return runEnds{}, withHint(usagef("%s is measured by no setting: the far ends are the levels of far, and the baseline is %s", reach.Redact(file.Far), baseline),
+			"leave it out, or make it a level")
+	}
+	e, err := pairOf(file.Near, main, env)
+	for _, l := range ends.Levels {
+		if err != nil || l.Value == e.far.Text {
+			continue
+		}
+		var other runEnds
+		other, err = pairOf(file.Near, ends.Targets[l.Value], env)
+		e.others = append(e.others, other.far)
+	}
+	return e, err
+}
+
+func pairOf(near, far string, env app.Env) (e runEnds, err error) {
+	e.near, e.far, err = reach.Pair(near, far, env)
+	return e, err
+}
+
+// mayReach is mayExec for the levels of far that a plan file or a session has.
+func (f *runFlags) mayReach(where string, ends []string) error {
+	for _, end := range ends {
+		if !f.allowExec && strings.HasPrefix(end, "exec:") {
+			return withHint(usagef("%s wants to run a command on this machine: %s", where, end), "if that is what you want, add --allow-exec")
+		}
+	}
+	return nil
+}
+
+// resumedEnds are the far ends that the open blocks of a stored session still need, but
+// for that of its baseline.
+func (f *runFlags) resumedEnds(s model.Session, near string, env app.Env) ([]reach.Target, error) {
+	var out []reach.Target
+	for _, block := range analysis.OpenBlocks(s.Plan, s.Runs) {
+		for _, name := range s.Plan.Order[block-1] {
+			setting, _ := s.Plan.Setting(name)
+			end := setting.FarEnd()
+			if end == "" || end == s.Far || slices.ContainsFunc(out, func(t reach.Target) bool { return t.Text == end }) {
+				continue
+			}
+			pair, err := pairOf(near, end, env)
+			if err != nil {
+				return nil, err
+			}
+			if pair.far.Kind == reach.Serve && pair.far.Named == "" {
+				return nil, withHint(usagef("far end %s needs its join link, and secrets are not stored", end),
+					"name servers by their host names, which are remembered, where a session is to be resumed")
+			}
+			out = append(out, pair.far)
+		}
+	}
+	return out, nil
+}
+
+var errNoEnds = errors.New("far ends are a factor of linerate run, and no setting")

@@ -1,0 +1,48 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+)
+
+// splitEnds joins what belongs to one far end again: a lab has commas of its own, and
+// what follows one of them is KEY=VALUE, which no other host can begin with.
+func splitEnds(parts []string) []string {
+	var out []string
+	for _, p := range parts {
+		last := len(out) - 1
+		key, _, pair := strings.Cut(p, "=")
+		if pair && !strings.ContainsAny(key, ":@ ") && last >= 0 && strings.HasPrefix(strings.TrimSpace(out[last]), "lab:") {
+			out[last] += "," + p
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// ends gives far ends short names, by which their settings are called, and keeps what
+// opens them apart: a link has a secret.
+func (r *reader) ends(path string, f *Factor) {
+	if f.Knob != model.FarEnd {
+		return
+	}
+	if len(f.Also) > 0 {
+		r.fault(path, "leave also out", "no setting moves with a far end")
+	}
+	var names []string
+	f.Targets = map[string]string{}
+	for i := range f.Levels {
+		l := &f.Levels[i]
+		f.Targets[l.Value], l.Text = l.Text, l.Value
+		names = append(names, plan.EndName(l.Value))
+	}
+	for i, name := range names {
+		if name != "" && slices.Index(names, name) == i && !slices.Contains(names[i+1:], name) {
+			f.Levels[i].Text = name
+		}
+	}
+}

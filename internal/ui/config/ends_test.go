@@ -1,0 +1,85 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+)
+
+// endsToo knows far ends besides: the pin of a link stays, its secret goes.
+type endsToo struct{ knobs }
+
+func (e endsToo) Known() []model.KnobID { return append(e.knobs.Known(), model.FarEnd) }
+
+func (e endsToo) Check(id model.KnobID, value string) (string, error) {
+	if id == model.FarEnd {
+		return strings.Replace(value, ".secret@", "@", 1), nil
+	}
+	return e.knobs.Check(id, value)
+}
+
+// A lab keeps its commas, and a far end has a short name where no other has the same.
+func TestFarEndsOfAFlag(t *testing.T) {
+	f, err := ParseFactor("far=nas, lab:rate=1gbit,rtt=2ms,ab.loss=1%,root@pi,linerate://PIN.secret@10.0.0.7:5299,exec:10.0.0.8 ssh x linerate agent,exec:10.0.0.9 a,exec:10.0.0.9 b", endsToo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names, values []string
+	for _, l := range f.Levels {
+		names, values = append(names, l.Text), append(values, l.Value)
+	}
+	if want := []string{"nas", "lab:rate=1gbit,rtt=2ms,ab.loss=1%", "root@pi", "10.0.0.7", "10.0.0.8", "exec:10.0.0.9 a", "exec:10.0.0.9 b"}; !slices.Equal(names, want) {
+		t.Errorf("names %q, want %q", names, want)
+	}
+	if values[3] != "linerate://PIN@10.0.0.7:5299" || f.Targets[values[3]] != "linerate://PIN.secret@10.0.0.7:5299" {
+		t.Errorf("%q is opened with %q", values[3], f.Targets[values[3]])
+	}
+	if _, err := ParseFactor("far=nas,nas", endsToo{}); err == nil || !strings.Contains(err.Error(), "same value") {
+		t.Errorf("twice: %v", err)
+	}
+}
+
+// Where far ends are a factor the first is the baseline, unless another host is named
+// beside them; in a plan file as on the command line.
+func TestFarEndsOfAPlanFile(t *testing.T) {
+	const text = "factors:\n  - {knob: far, levels: [nas, pi]}\n"
+	for name, c := range map[string]struct {
+		text, baseline string
+		settings       int
+	}{
+		"alone":      {text, "nas", 2},
+		"beside one": {"far: rack\n" + text, Current, 3},
+		"a grid":     {text + "  - {knob: window, levels: [64KiB, 1MiB]}\n", "A1B1", 4},
+	} {
+		f, err := Parse("plan.yaml", []byte(c.text), endsToo{}, kinds())
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		o := f.Options()
+		o.Flow = model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1e9}
+		p, err := plan.New(o)
+		if err != nil || o.Baseline != c.baseline || len(o.Settings) != c.settings || !slices.Contains(p.FarEnds(), "pi") {
+			t.Errorf("%s: baseline %q, %d settings, far ends %q, %v", name, o.Baseline, len(o.Settings), p.FarEnds(), err)
+		}
+	}
+	for name, c := range map[string][2]string{
+		"of a host":  {"factors: [{knob: near.far, levels: [nas, pi]}]", "belongs to the flow"},
+		"a setting":  {"settings: [{name: x, set: {far: nas}}, {name: y}]", "far ends are no setting"},
+		"with also":  {"factors: [{knob: far, also: [window], levels: [1000, 2000]}]", "no setting moves with a far end"},
+		"as a group": {text + "  - {knob: link.mtu, levels: [1500, 9000], group: true}\n", "take turns"},
+	} {
+		f, err := Parse("plan.yaml", []byte(c[0]), endsToo{}, kinds())
+		if err == nil {
+			o := f.Options()
+			o.Flow = model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1e9}
+			_, err = plan.New(o)
+		}
+		if err == nil || !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
