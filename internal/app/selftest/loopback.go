@@ -22,6 +22,7 @@ import (
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/host/watch"
+	"linerate/internal/rescue"
 )
 
 const (
@@ -75,7 +76,8 @@ func (t *trial) loopback(ctx context.Context) {
 	defer e.Close()
 	for i, f := range flows() {
 		began := time.Now()
-		text, err := t.measure(ctx, e, f, i+1)
+		text := ""
+		err := rescue.Call(func() (err error) { text, err = t.measure(ctx, e, f, i+1); return err })
 		switch {
 		case errors.Is(err, errors.ErrUnsupported):
 			t.timed(began, "loopback", f.Engine, Unseen, "%v", err)
@@ -149,13 +151,15 @@ func (t *trial) counters(counted []model.Counter, w *watch.Watcher) {
 
 // records tries where results and the journal are kept.
 func (t *trial) records(ctx context.Context) {
-	began := time.Now()
-	if where, err := t.Results(ctx); err != nil {
+	began, where := time.Now(), ""
+	err := rescue.Call(func() (err error) { where, err = t.Results(ctx); return err })
+	if err != nil {
 		t.timed(began, "records", "results", Wrong, "%v", err)
 	} else {
 		t.timed(began, "records", "results", OK, "written, read and removed in %s", where)
 	}
-	dir, err := here.StateDir(t.State)
+	var dir string
+	dir, err = here.StateDir(t.State)
 	if err == nil {
 		err = writable(dir)
 	}

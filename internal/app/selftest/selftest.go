@@ -9,12 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	"linerate/internal/app"
 	"linerate/internal/app/here"
 	"linerate/internal/app/inspect"
 	"linerate/internal/core/model"
+	"linerate/internal/rescue"
 )
 
 // State says how one thing stands.
@@ -29,7 +31,7 @@ const (
 
 // Line is one thing that was tried.
 type Line struct {
-	Part  string  `json:"part"` // facts, counters, settings, loopback, records, changes
+	Part  string  `json:"part"` // facts, counters, settings, loopback, records, changes, faults
 	Name  string  `json:"name"`
 	State State   `json:"state"`
 	Text  string  `json:"text"`              // what it says, or why not
@@ -124,7 +126,7 @@ func Run(ctx context.Context, env app.Env, q Request) (Report, error) {
 			return t.report, err
 		}
 		t.Observe(app.Looking{At: p.at})
-		p.do(ctx)
+		t.safely(p.at, func() { p.do(ctx) })
 	}
 	if err := ctx.Err(); err != nil {
 		return t.report, err
@@ -145,9 +147,24 @@ func (t *trial) verdict() error {
 	return nil
 }
 
-func (t *trial) add(part, name string, s State, format string, args ...any) {
-	t.report.Lines = append(t.report.Lines, Line{Part: part, Name: name, State: s, Text: fmt.Sprintf(format, args...)})
+// safely has a panic be one of the things that are wrong: what linerate does on a system
+// that nobody tried is what the report is for.
+func (t *trial) safely(at string, do func()) {
+	rescue.From(func(err error) { t.add("faults", at, Wrong, "%v", err) }, do)()
 }
+
+// add adds a line, which stays one: a panic has many, of which the first ones tell.
+func (t *trial) add(part, name string, s State, format string, args ...any) {
+	lines := strings.FieldsFunc(fmt.Sprintf(format, args...), func(r rune) bool { return r == '\n' })
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	text := strings.Join(lines[:min(len(lines), mostLines)], " | ")
+	t.report.Lines = append(t.report.Lines, Line{Part: part, Name: name, State: s, Text: text})
+}
+
+// mostLines are kept of what has many: the value of a panic, and where it was.
+const mostLines = 16
 
 // timed is add for what began at began.
 func (t *trial) timed(began time.Time, part, name string, s State, format string, args ...any) {

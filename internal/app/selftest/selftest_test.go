@@ -81,6 +81,20 @@ func TestThisMachine(t *testing.T) {
 	}
 }
 
+// TestPanics: what falls over is told as wrong in one line, and what comes after it is
+// tried all the same.
+func TestPanics(t *testing.T) {
+	q := Request{State: filepath.Join(t.TempDir(), "state"), Results: func(context.Context) (string, error) { panic("no memory") }}
+	one := &trial{Request: q}
+	one.safely("records", func() { one.records(t.Context()) })
+	one.safely("a thing", func() { panic("nothing there") })
+	lines := one.report.Lines
+	if len(lines) != 3 || lines[0].State != Wrong || !strings.Contains(lines[0].Text, "no memory") || lines[1].State != OK ||
+		lines[2].Part != "faults" || !strings.HasPrefix(lines[2].Text, "a bug in linerate: nothing there | goroutine ") || strings.Contains(lines[2].Text, "\n") {
+		t.Errorf("%+v", lines)
+	}
+}
+
 // TestAsks: nothing is changed unless a person agrees, and where nobody is there nothing
 // is done at all.
 func TestAsks(t *testing.T) {
