@@ -19,9 +19,10 @@ func (a *console) labCommand() *cobra.Command {
 		Use: "lab SPEC [-- COMMAND...]", Short: "run any program in a virtual host, with the other one over an emulated wire",
 		Long: `lab makes two virtual hosts, near and far, joined by a wire of known
 rate, delay and loss, and runs COMMAND in the near one, or in the far one with
---on-far. The names near and far resolve in both. Without COMMAND it runs your shell. Everything in the
-lab ends with it; no root is needed where user namespaces are allowed. The exit
-code is that of COMMAND, 128 and the number of the signal that ended it.
+--on-far. The names near and far resolve in both. Without COMMAND it runs your
+shell. Everything in the lab ends with it; no root is needed where user
+namespaces are allowed. The exit code is that of COMMAND, 128 and the number of
+the signal that ended it.
 
 Keys of SPEC:
   ` + strings.Join(lab.Keys(), "\n  "),
