@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -15,6 +16,7 @@ import (
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/core/words"
+	"linerate/internal/report/term"
 )
 
 // exactArgs demands one argument for each name, with the exit code and the hint
@@ -380,3 +382,30 @@ func (d durationFlag) String() string {
 
 // Type implements pflag.Value.
 func (d durationFlag) Type() string { return "time" }
+
+// fitHelp breaks the paragraphs of all help within 80 columns, where they were written
+// longer: a terminal breaks them in the middle of words.
+func fitHelp(c *cobra.Command) {
+	var out, paragraph []string
+	flush := func() {
+		if slices.ContainsFunc(paragraph, func(l string) bool { return utf8.RuneCountInString(l) > helpWidth }) {
+			paragraph = term.Wrap(strings.Join(paragraph, " "), helpWidth, helpWidth)
+		}
+		out, paragraph = append(out, paragraph...), nil
+	}
+	for l := range strings.SplitSeq(c.Long, "\n") {
+		if l == "" || l[0] == ' ' {
+			flush()
+			out = append(out, l)
+			continue
+		}
+		paragraph = append(paragraph, l)
+	}
+	flush()
+	c.Long = strings.Join(out, "\n")
+	for _, sub := range c.Commands() {
+		fitHelp(sub)
+	}
+}
+
+const helpWidth = 80

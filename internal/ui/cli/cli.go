@@ -337,6 +337,7 @@ HOST is one of
 	add("results", a.listCommand(), a.showCommand(), a.reportCommand(), a.uiCommand(), a.importCommand(), a.compareCommand(), a.annotateCommand(), a.rmCommand(), a.pruneCommand(), a.profileCommand(), a.exportCommand())
 	add("hosts", a.factsCommand(), a.knobsCommand(), a.setCommand(), a.keepCommand(), a.recheckCommand(), a.undoCommand(), a.serveCommand(), a.agentCommand(), a.selftestCommand())
 	root.AddCommand(a.docsCommand(), a.versionCommand(), a.completionCommand(), a.watchdogCommand(), a.tunerCommand(), a.labInitCommand(), exitCodesTopic())
+	fitHelp(root)
 	root.SetHelpCommand(helpCommand())
 	a.complete(root)
 	return root
