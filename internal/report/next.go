@@ -279,24 +279,36 @@ func (b *builder) further() []Step {
 // added to it (statistics.md section 5.4).
 func (b *builder) anew() []Step {
 	more, most := b.openFor()
-	if b.s.Plan.Mode != model.FixedBlocks || more == 0 || !strings.HasPrefix(b.advice(), "not everything is decided") || len(b.s.Command) < 3 || b.s.Command[1] != "run" {
+	words, ok := b.repeated("run", "--blocks", "--max-blocks", "--seed")
+	if !ok || b.s.Plan.Mode != model.FixedBlocks || more == 0 || !strings.HasPrefix(b.advice(), "not everything is decided") {
 		return nil
 	}
-	words, skip := []string{"linerate"}, false
+	return []Step{{"measure again", strings.Join(append(words, "--blocks "+strconv.Itoa(most)), " ")}}
+}
+
+// repeated is the session's own command once more, without these flags, which have
+// values. It is not known where another command measured, and where it held a secret,
+// which no store has.
+func (b *builder) repeated(command string, without ...string) (words []string, ok bool) {
+	if len(b.s.Command) < 3 || b.s.Command[1] != command {
+		return nil, false
+	}
+	words = []string{"linerate"}
+	skip := false
 	for _, word := range b.s.Command[1:] {
 		name, _, assigned := strings.Cut(word, "=")
 		switch {
 		case skip:
 			skip = false
 		case strings.HasPrefix(word, "linerate://"), strings.Contains(word, "..."): // a secret is not stored
-			return nil
-		case name == "--blocks", name == "--seed", name == "--max-blocks":
+			return nil, false
+		case slices.Contains(without, name):
 			skip = !assigned
 		default:
 			words = append(words, plain.ShellWord(word))
 		}
 	}
-	return []Step{{"measure again", strings.Join(append(words, "--blocks "+strconv.Itoa(most)), " ")}}
+	return words, true
 }
 
 // resume is the command that goes on with a session.

@@ -25,6 +25,7 @@ type Tuned struct {
 	Session  string      `json:"session"`          // of the search
 	Proof    string      `json:"proof,omitempty"`  // session of the confirmation
 	Reason   string      `json:"reason,omitempty"` // why the search ended
+	Next     Step        `json:"-"`                // what leads on, whatever is kept
 }
 
 // TunedIdea is what became of one setting.
@@ -59,6 +60,7 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 	} else if rec.Reason == "" && len(rec.Inputs) == 1 && s.State == model.SessionDone {
 		t.Plan, t.Rest = dryPlan(s, rec), nil
 	}
+	t.Next = afterSearch(s, rec)
 	t.Headline = headline(rec, s.Hosts, t.Proven, proof)
 	t.Cost = fmt.Sprintf("%s of the search", count(len(s.Runs), "run"))
 	spent := s.Ended.Sub(s.Created)
@@ -70,6 +72,19 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 		t.Cost += ", " + units.FormatDuration(spent.Round(1e9)) + " in all"
 	}
 	return t
+}
+
+// afterSearch is the command that leads on from a search: to go on where it was cut
+// short, to give it more time where its budget was spent, or else to see it again.
+func afterSearch(s model.Session, rec tune.Record) Step {
+	b := newBuilder(&s)
+	switch words, ok := b.repeated("tune", "--budget", "--seed"); {
+	case s.State == model.SessionInterrupted:
+		return Step{"go on", strings.Join(append([]string{"linerate tune --resume " + s.ID}, b.stored()...), " ")}
+	case ok && strings.HasSuffix(rec.Reason, "budget is spent") && rec.Confirmation == "":
+		return Step{"give it all the time that it takes", strings.Join(words, " ")}
+	}
+	return b.again()
 }
 
 // headline is the first sentence. hosts are as they were when the search began.

@@ -25,7 +25,7 @@ func (t *Tuned) prove(s model.Session) {
 		if v.IsTwin || v.Metric != s.Plan.Decides() {
 			continue
 		}
-		parts := []string{b.change(v), b.sure(v)}
+		parts := []string{b.change(v), metric.Said(v, s.Plan.Margin)}
 		for _, g := range s.Verdicts {
 			if g.Guard != nil && !g.IsTwin && g.Direction == v.Direction {
 				parts = append(parts, guarded(g))
@@ -90,27 +90,6 @@ func amount(m model.Metric, v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-// sure is the end of the interval that the verdict stands for: "at least 28 times (95 %),
-// 7 blocks".
-func (b *builder) sure(v model.Verdict) string {
-	info, blocks := metric.Describe(v.Metric), count(v.Blocks, "block")
-	least, confidence := float64(v.Interval.Low), fmt.Sprintf(" (%.0f %%), ", 100*cmp.Or(v.Interval.Confidence, b.s.Plan.Confidence))
-	switch {
-	case v.Outcome == model.Better && least > 0 && !math.IsInf(least, 0):
-		text := info.ChangeText(least, least-roughly, least+roughly)
-		if info.LowIs && strings.HasSuffix(text, " times") { // of what it was
-			return "at most " + text + confidence + blocks
-		}
-		return "at least " + text + confidence + blocks
-	case v.Outcome == model.Worse:
-		return info.ChangeText(v.Estimate, float64(v.Interval.Low), float64(v.Interval.High)) + ", " + Words(v) + ", " + blocks
-	}
-	return Words(v) + ", " + blocks
-}
-
-// roughly is the width that the digits of a bound are for, log ratio.
-const roughly = 0.02
-
 // unmoved is the change of a guard that is not worth a word, log ratio (p).
 const unmoved = 0.05
 
@@ -122,13 +101,13 @@ func guarded(v model.Verdict) string {
 	case v.Guard.State == model.GuardUnmeasured:
 		return ""
 	case v.Guard.State == model.GuardViolated:
-		return "but " + name + " " + info.ChangeText(v.Estimate, low, high)
+		return "but " + name + " is " + info.SaidBriefly(v.Estimate, low, high)
 	case v.Guard.State == model.GuardOpen:
-		return name + ": not enough data"
+		return name + " is not decided"
 	case info.CanBe0 || math.Abs(v.Estimate) < unmoved || low < 0 && high > 0:
-		return name + " unchanged"
+		return name + " is unchanged"
 	}
-	return name + " " + info.ChangeText(v.Estimate, low, high)
+	return name + " is " + info.SaidBriefly(v.Estimate, low, high)
 }
 
 // rest says what became of the ideas that did not help, a line for each fate, each

@@ -71,7 +71,7 @@ func (o *Outlook) fixed(alpha, sigma float64, known bool) {
 		o.setLeast(sigma * stats.LeastEffect(o.MostBlocks, stats.PlannedPower, level))
 	}
 	if o.Candidates > 0 && o.MostBlocks < o.LeastBlocks {
-		o.Warnings = append(o.Warnings, "too few blocks for an exact test: verdicts will assume roughly normal block differences")
+		o.Warnings = append(o.Warnings, "too few blocks for exact verdicts: they will be approximate")
 	}
 }
 

@@ -39,7 +39,7 @@ func Plateau(logs [][]float64, tolerance, confidence float64) PlateauResult {
 	}
 	r := PlateauResult{Low: make([]float64, levels), least: least}
 	if len(logs) < RankBlocks {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%d blocks: assumes roughly normal block differences", len(logs)))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d blocks give a rough idea only", len(logs)))
 	}
 	for j := range levels {
 		r.Low[j] = math.Inf(1)

@@ -37,7 +37,7 @@ func TInterval(d []float64, level float64) TResult {
 	half := tQuantile(n-1, (1+level)/2) * se
 	r.Interval = Interval{Low: r.Estimate - half, High: r.Estimate + half, Confidence: level}
 	if n < RankBlocks {
-		r.Warnings = append(r.Warnings, "assumes roughly normal block differences")
+		r.Warnings = append(r.Warnings, "too few blocks for more than a rough idea: 6 and more give a sound one")
 	}
 	switch {
 	case se > 0:

@@ -1,12 +1,18 @@
 package term_test
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/tune"
+	"linerate/internal/report"
+	"linerate/internal/report/term"
 )
 
 // jargon are words that a person has to have learnt. That a session must not be
@@ -44,6 +50,44 @@ func TestEveryGoldenReport(t *testing.T) {
 		reports++
 	}
 	t.Logf("%d golden reports", reports)
+}
+
+// The same holds of a comparison of two sessions, and of a search, also one that a budget
+// or an interruption cut short.
+func TestOthersLeadOn(t *testing.T) {
+	compared := term.Compared{
+		Ends:   []string{"A  20261121T070000-9a4d  lab:rate=50mbit,rtt=20ms,b.tcp.recv_buffer_max=64KiB", "B  20261121T080000-9a4d  root@nas"},
+		Header: []string{"setting", "direction", "median A", "runs", "median B", "runs", "change"},
+		Rows:   [][]string{{"far.tcp.recv_buffer_max=64KiB", "near -> far", "941.5 Mbit/s", "20", "1.009 Gbit/s", "20", "+7.17 %"}, {"current", "far -> near", "-", "-", "941.5 Mbit/s", "20", "-"}},
+		Text:   "no verdict: the two sessions ran one after the other",
+		Next:   report.Step{What: "see the second one", Command: "linerate show 20261121T080000-9a4d"},
+	}
+	tuned := func(s model.Session, rec tune.Record) func(io.Writer, term.Options) error {
+		s.ID, s.Command = "20261121T090000-9a4d", []string{"/usr/bin/linerate", "tune", "root@nas", "--budget", "90s", "--direction=to"}
+		return func(w io.Writer, o term.Options) error { return term.RenderTuned(w, report.BuildTuned(s, rec, nil), o) }
+	}
+	for name, c := range map[string]struct {
+		write func(io.Writer, term.Options) error
+		last  string
+	}{
+		"compared":    {func(w io.Writer, o term.Options) error { return term.RenderCompared(w, compared, o) }, "see the second one: linerate show 20261121T080000-9a4d"},
+		"tuned":       {tuned(model.Session{State: model.SessionDone}, tune.Record{Reason: "nothing is left to try"}), "see this again: linerate show 20261121T090000-9a4d"},
+		"short":       {tuned(model.Session{State: model.SessionDone}, tune.Record{Reason: "the budget is spent"}), "give it all the time that it takes: linerate tune root@nas --direction=to"},
+		"interrupted": {tuned(model.Session{State: model.SessionInterrupted}, tune.Record{}), "go on: linerate tune --resume 20261121T090000-9a4d"},
+	} {
+		for _, width := range []int{40, 80} {
+			var text strings.Builder
+			if err := c.write(&text, term.Options{Width: width}); err != nil {
+				t.Fatal(err)
+			}
+			for _, fault := range faults(text.String(), width, false, true) {
+				t.Errorf("%s at %d columns: %s\n%s", name, width, fault, &text)
+			}
+			if width == 80 && !strings.HasSuffix(text.String(), "  "+c.last+"\n") {
+				t.Errorf("%s does not end with %q:\n%s", name, c.last, &text)
+			}
+		}
+	}
 }
 
 // faults are what is wrong with a report of this width; whole is that of a session, which

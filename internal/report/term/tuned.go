@@ -26,7 +26,7 @@ func RenderTuned(w io.Writer, t report.Tuned, o Options) error {
 		p.paragraph(dim, "the search ended: "+t.Reason, 2)
 	}
 	p.paragraph(dim, t.Cost, 2)
-	p.gap()
+	p.command(t.Next)
 	return p.flush(w)
 }
 

@@ -10,7 +10,6 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 )
 
 // onlyResume refuses flags that a session that goes on has decided on already.
@@ -37,9 +36,7 @@ func (a *console) resumeHint(s model.Session) string {
 	if commands, _ := commandsOf(s.Plan.Settings, s.Plan.Hooks); len(commands) > 0 || strings.HasPrefix(s.Near, "exec:") || slices.ContainsFunc(append(s.Plan.FarEnds(), s.Far), func(end string) bool { return strings.HasPrefix(end, "exec:") }) {
 		line += " --allow-exec"
 	}
-	if a.db != "" && a.db != ":memory:" {
-		line += " --db " + plain.Databases(a.db)
-	}
+	line += a.storeFlag()
 	if a.db == ":memory:" {
 		line = strings.TrimSuffix(strings.TrimSuffix(kept, "data kept"), ", ")
 		if line != "" {

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -181,30 +180,28 @@ func (a *console) compare(ctx context.Context, refA, refB string) error {
 	if a.json {
 		return a.document("linerate/compare/v1", compareDoc{A: sa.ID, B: sb.ID, Rows: rows, Reason: noVerdict})
 	}
-	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "A  %s  %s\nB  %s  %s\n\n", sa.ID, route(sa), sb.ID, route(sb))
-	fmt.Fprintln(w, "setting\tdirection\tmedian A\truns\tmedian B\truns\tchange")
-	common := false
+	c := term.Compared{
+		Ends:   []string{"A  " + sa.ID + "  " + route(sa), "B  " + sb.ID + "  " + route(sb)},
+		Header: []string{"setting", "direction", "median A", "runs", "median B", "runs", "change"},
+		Text:   "the two have no setting in common that both measured",
+		Next:   report.Step{What: "see the second one", Command: "linerate show " + sb.ID + a.storeFlag()},
+	}
 	for _, r := range rows {
 		change := "-"
 		if r.Change != nil {
-			change, common = fmt.Sprintf("%+.2f %%", *r.Change), true
+			change, c.Text = fmt.Sprintf("%+.2f %%", *r.Change), "no verdict: "+noVerdict
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Setting, arrow(r.Direction),
-			medianText(r.A), countText(r.A), medianText(r.B), countText(r.B), change)
+		c.Rows = append(c.Rows, []string{r.Setting, arrow(r.Direction), medianText(r.A), countText(r.A), medianText(r.B), countText(r.B), change})
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	return term.RenderCompared(a.Out, c, a.termOptions())
+}
+
+// storeFlag names the store in a command, where this one did; with a blank before it.
+func (a *console) storeFlag() string {
+	if a.db == "" || a.db == ":memory:" {
+		return ""
 	}
-	fmt.Fprintln(a.Out)
-	closing := "no verdict: " + noVerdict
-	if !common {
-		closing = "the two have no setting in common that both measured"
-	}
-	for _, l := range wrapped(closing, a.Width()) {
-		fmt.Fprintln(a.Out, l)
-	}
-	return nil
+	return " --db " + plain.ShellWord(plain.Databases(a.db))
 }
 
 const noVerdict = "the two sessions ran one after the other, so a drift of the path would look the same; " +
