@@ -280,7 +280,7 @@ func (b *builder) further() []Step {
 func (b *builder) anew() []Step {
 	more, most := b.openFor()
 	words, ok := b.repeated("run", "--blocks", "--max-blocks", "--seed")
-	if !ok || b.s.Plan.Mode != model.FixedBlocks || more == 0 || !strings.HasPrefix(b.advice(), "not everything is decided") {
+	if !ok || b.s.Plan.Mode != model.FixedBlocks || more == 0 || most > plan.MaxBlocks || !strings.Contains(b.advice(), " decide") {
 		return nil
 	}
 	return []Step{{"measure again", strings.Join(append(words, "--blocks "+strconv.Itoa(most)), " ")}}

@@ -75,6 +75,10 @@ func (b *builder) hindered(v model.Verdict) string {
 	return ""
 }
 
+// patience is from how many times the blocks so far on nobody is advised to wait for a
+// decision (p): what takes so long to see is hardly worth a change.
+const patience = 10
+
 // advice is what to do after an experiment, in a sentence; "" where the session has
 // none, or where its conclusion or a command says it.
 func (b *builder) advice() string {
@@ -100,6 +104,8 @@ func (b *builder) advice() string {
 		}
 	}
 	switch {
+	case best == "" && more > patience*(most-more):
+		return fmt.Sprintf("leave it as it is: nothing is shown to be better than %s, and to decide it takes about %s (%s)", p.Baseline, count(most, "block"), b.lasting(most))
 	case len(b.further()) > 0: // which is the command that goes on
 		return "not everything is decided"
 	case best == "" && b.full():

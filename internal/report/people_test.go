@@ -104,7 +104,8 @@ func TestGuardsForPeople(t *testing.T) {
 // An experiment ends with what to do: keep, use, leave, longer, or believe none of it.
 func TestAdvice(t *testing.T) {
 	better, worse, open := gain("a", model.Better, 0.1, 0.08, 0.12), gain("a", model.Worse, -0.1, -0.12, -0.08), gain("a", model.Undecided, 0, -1, 1)
-	same, longer := gain("a", model.Equivalent, 0, -0.01, 0.01), open
+	same, longer, long := gain("a", model.Equivalent, 0, -0.01, 0.01), open, open
+	long.MoreBlocks = 71
 	longer.MoreBlocks = 14
 	twin := better
 	twin.Setting, twin.IsTwin = "current (twin)", true
@@ -120,10 +121,13 @@ func TestAdvice(t *testing.T) {
 	leave.Plateaus = []model.Plateau{{Direction: model.To, Metric: model.Goodput, Decided: true, Leave: true, Baseline: "current", Tolerance: 5}}
 	running := judged(model.FixedBlocks, better)
 	running.State = model.SessionInterrupted
+	full := judged(model.FixedBlocks, longer)
+	full.Findings = []model.Finding{{Rule: "ceiling", Kind: model.FindingFull, Direction: model.To, Limit: "link"}}
 	for name, c := range map[string]struct {
 		s    model.Session
 		want string
 	}{
+		"open, but full":    {full, "leave it as it is: the path is used up, and nothing that was tried is shown to be better"},
 		"one is better":     {judged(model.FixedBlocks, better), "a is the one to keep: it is better, and no guard forbids it"},
 		"of the flow":       {window, "use b: it is better, and no guard forbids it"},
 		"a level":           {level, "use a: it is the smallest level within 5 % of the best"},
@@ -132,6 +136,7 @@ func TestAdvice(t *testing.T) {
 		"no difference":     {judged(model.FixedBlocks, same), "leave it as it is: nothing that was tried is better than current"},
 		"open, no end":      {judged(model.FixedBlocks, open), "leave it as it is: nothing is shown to be better than current"},
 		"open, fixed":       {judged(model.FixedBlocks, longer), "not everything is decided: that takes about 21 blocks (7 min)"},
+		"open, for long":    {judged(model.FixedBlocks, long), "leave it as it is: nothing is shown to be better than current, and to decide it takes about 78 blocks (26 min)"},
 		"harm":              {judged(model.FixedBlocks, better, guard("a", model.GuardViolated, 0)), "leave it as it is: what is better does harm that a guard forbids"},
 		"a guard is open":   {judged(model.FixedBlocks, better, guard("a", model.GuardOpen, 4)), "not everything is decided: that takes about 11 blocks (3 min 40 s)"},
 		"untrustworthy":     {judged(model.FixedBlocks, better, twin), "do not use these numbers: find out what else uses these hosts or the path, then measure again"},
@@ -145,5 +150,36 @@ func TestAdvice(t *testing.T) {
 	d := report.Build(judged(model.Sequential, longer), report.Options{})
 	if d.Advice != "not everything is decided" || len(d.Next) < 2 || d.Next[0].What != "go on until it is decided (about 14 blocks more (4 min 40 s))" {
 		t.Errorf("what goes on is a command: %q, %+v", d.Advice, d.Next)
+	}
+}
+
+// What a number of blocks given beforehand left open is measured anew by the session's
+// own command, with enough of them; not where that command held a secret.
+func TestMeasureAgain(t *testing.T) {
+	open := gain("a", model.Undecided, 0, -1, 1)
+	open.MoreBlocks = 14
+	for _, c := range []struct {
+		command []string
+		want    string
+	}{
+		{[]string{"/usr/bin/linerate", "run", "root@nas", "--factor", "far.cmd:x=tc a; tc b", "--blocks", "7", "--seed=3", "-q"},
+			"linerate run root@nas --factor 'far.cmd:x=tc a; tc b' -q --blocks 21"},
+		{[]string{"linerate", "run", "plan.yaml", "--blocks=7"}, "linerate run plan.yaml --blocks 21"},
+		{[]string{"linerate", "run", "linerate://nas:5299", "--blocks=7"}, ""},
+		{[]string{"linerate", "run", "nas", "--db", "postgres://ann:...@db/x"}, ""},
+		{[]string{"linerate", "tune", "nas"}, ""},
+		{nil, ""},
+	} {
+		s := judged(model.FixedBlocks, open)
+		s.Command = c.command
+		got := ""
+		for _, n := range report.Build(s, report.Options{}).Next {
+			if n.What == "measure again" {
+				got = n.Command
+			}
+		}
+		if got != c.want {
+			t.Errorf("%q is repeated as %q, want %q", c.command, got, c.want)
+		}
 	}
 }

@@ -360,7 +360,7 @@ func (b *builder) plateaus() []Plateau {
 			text += fmt.Sprintf("%s is the smallest level within %s of the best", p.Level, p.Tolerance)
 		default:
 			text += fmt.Sprintf("the smallest level within %s of the best is not decided", p.Tolerance)
-			if p.From != "" && p.To != "" {
+			if p.From != "" && p.To != "" && p.From != p.To {
 				text += fmt.Sprintf(", it lies from %s to %s", p.From, p.To)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/core/model"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
 	"linerate/internal/report/term"
@@ -65,6 +66,40 @@ func TestPlotBesideVerdicts(t *testing.T) {
 		}
 		if text := render(t, d, term.Options{}); strings.ContainsAny(text, "━●┊") {
 			t.Errorf("at 80 columns:\n%s", text)
+		}
+		return
+	}
+	t.Fatal("no case")
+}
+
+// What else changed is said without guards and their states: what is more than a guard
+// allows, and what may be.
+func TestWhatElseChangedForPeople(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		if c.Name != "guarded" {
+			continue
+		}
+		for i := range c.Session.Verdicts {
+			switch v := &c.Session.Verdicts[i]; {
+			case v.Guard == nil:
+			case v.Guard.State == model.GuardHolds:
+				v.Outcome = model.Better
+			case v.Guard.State == model.GuardOpen:
+				v.Outcome = model.Worse
+			}
+		}
+		d := report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()})
+		text := render(t, d, term.Options{})
+		if found := jargon.FindString(text); found != "" || strings.Contains(text, "guard") {
+			t.Errorf("%q in\n%s", found, text)
+		}
+		for _, want := range []string{"as high  more than is allowed\n", " lower  better\n", " points higher  worse, perhaps too much\n"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in\n%s", want, text)
+			}
+		}
+		if text := render(t, d, term.Options{Details: true}); !strings.Contains(text, "better, guard holds") || !strings.Contains(text, "guard violated") {
+			t.Errorf("with details:\n%s", text)
 		}
 		return
 	}

@@ -66,11 +66,9 @@ func (p *printer) others(tables []report.Table) {
 			if t.Objective || r.IsTwin || !p.details && !matters(r) {
 				continue
 			}
-			row := []cell{left("  " + r.Setting), right(r.Briefly), other(r)}
+			row := []cell{left("  " + r.Setting), right(r.Briefly), beside(r)}
 			if p.details {
 				row = []cell{left("  " + r.Setting), right(r.ChangeText), right(r.RangeText), other(r)}
-			} else if r.Guard == model.GuardViolated {
-				row[2].text = "more than is allowed"
 			}
 			told[t.Title] = append(told[t.Title], len(rows))
 			rows = append(rows, row)
@@ -106,7 +104,20 @@ func matters(r report.Row) bool {
 	return r.Outcome == model.Better || r.Outcome == model.Worse || r.Guard == model.GuardViolated
 }
 
-// other is what a row of another metric says in a few words.
+// beside is what a row of another metric that matters says in a few words, for people.
+func beside(r report.Row) cell {
+	c := left(string(r.Outcome))
+	c.style = color(r)
+	switch {
+	case r.Guard == model.GuardViolated:
+		c.text, c.style = "more than is allowed", red
+	case r.Guard == model.GuardOpen && r.Outcome == model.Worse:
+		c.text = "worse, perhaps too much"
+	}
+	return c
+}
+
+// other is what a row of another metric says in a few words, with its guard.
 func other(r report.Row) cell {
 	c := left(r.Words)
 	c.style = color(r)
