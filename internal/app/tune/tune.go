@@ -34,6 +34,7 @@ type Request struct {
 	Only       []string          // settings that may be tried, as KNOB, near.KNOB or far.KNOB; none are all
 	Never      []string          // settings that may not
 	Budget     time.Duration     // most time for the search; 0 is no limit
+	Data       units.Bytes       // most payload, the confirmation included; 0 is no limit
 	Risky      bool              // settings that can cut a connection are tried without asking
 	Thorough   bool              // what no finding names is screened once, where that leaves something to gain
 	Quick      bool              // no smaller values are looked for, and races are short
@@ -98,6 +99,7 @@ func Resume(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, s m
 	}
 	r.Flow, r.Directions, r.Objective, r.Guards, r.Margin = s.Plan.Flow, s.Plan.Directions, s.Plan.Objective, s.Plan.Guards, s.Plan.Margin
 	r.Thorough = rec.Options.Thorough
+	r.Data = s.Plan.Data
 	r.Settle, r.Seed, r.Title, r.Command = s.Plan.Settle, s.Plan.Seed, s.Title, s.Command
 	return search(ctx, env, e, st, r, t, rec)
 }
@@ -108,7 +110,7 @@ func (r Request) plan(settings []model.Setting, seed uint64) (model.Plan, error)
 	flow.Direction = r.Directions[0]
 	o := plan.Options{
 		Settings: settings, Baseline: tune.Baseline, Flow: flow, Directions: r.Directions, Objective: r.Objective, Guards: r.Guards,
-		Margin: r.Margin, Settle: r.Settle, Seed: seed,
+		Margin: r.Margin, Settle: r.Settle, Seed: seed, Data: r.Data,
 	}
 	if len(settings) == 1 {
 		o.Mode, o.Blocks = model.FixedBlocks, 1
@@ -145,6 +147,9 @@ func search(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r R
 	if err != nil || !won || s.machine.Next().Kind != tune.KindConfirm {
 		return out, err
 	}
+	if r.Data > 0 {
+		r.Data = max(1, r.Data-plan.Payload(out.Search.Runs))
+	}
 	p, err := r.plan([]model.Setting{{Name: tune.Baseline}, winner}, r.Seed+1)
 	if err != nil {
 		return out, err
@@ -173,6 +178,7 @@ type steer struct {
 	inputs  []tune.Input
 	issued  bool // the last block of the runs answers the machine's step
 	failed  int  // blocks in a row in which the incumbent failed
+	most    int  // runs that the machine was told to do at most, 0 for none
 }
 
 // mostFailed is how often in a row the incumbent may fail.
@@ -187,6 +193,9 @@ func (s *steer) Next(ctx context.Context, runs []model.Run) (trial.Block, error)
 		}
 	}
 	for {
+		if err := s.ration(ctx, runs); err != nil {
+			return trial.Block{}, err
+		}
 		step := s.machine.Next()
 		switch step.Kind {
 		case tune.KindLook:

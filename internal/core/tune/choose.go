@@ -154,4 +154,9 @@ func (m *Machine) joint(members []*Fate, d model.Direction) *Fate {
 }
 
 // affords reports whether the budget has room for the shortest race of n settings.
-func (m *Machine) affords(n int) bool { return m.o.Runs == 0 || m.runs+n*leastDrop <= m.o.Runs }
+func (m *Machine) affords(n int) bool { return !m.exceeds(n * leastDrop) }
+
+// exceeds reports whether n more runs are more than the budget has room for.
+func (m *Machine) exceeds(n int) bool {
+	return m.o.Runs > 0 && m.runs+n > m.o.Runs || m.most > 0 && m.runs+n > m.most
+}

@@ -160,7 +160,7 @@ func (m *Machine) raced() {
 // has, or by the budget.
 func (m *Machine) last() bool {
 	r := &m.race
-	return r.blocks >= m.o.RaceBlocks || m.o.Runs > 0 && m.runs+1+len(r.of) > m.o.Runs
+	return r.blocks >= m.o.RaceBlocks || m.exceeds(1+len(r.of))
 }
 
 // stepping returns the candidate that gained most, if it gained anything: two limits

@@ -28,6 +28,7 @@ type Input struct {
 	Look   *Look `json:"look,omitempty"`
 	Answer *bool `json:"answer,omitempty"`
 	Block  int   `json:"block,omitempty"` // number of the runs' block
+	Runs   int   `json:"runs,omitempty"`  // most runs before the confirmation, as what they send came to be known
 }
 
 // Read returns the record of a session, and false where it has none.
@@ -64,6 +65,8 @@ func (m *Machine) Take(in Input, runs []model.Run) {
 		m.Looked(*in.Look)
 	case in.Answer != nil:
 		m.Answered(*in.Answer)
+	case in.Runs > 0:
+		m.most = in.Runs
 	default:
 		if b, ok := m.Readings(in.Block, runs); ok {
 			m.Measured(b)

@@ -60,7 +60,7 @@ func (m *Machine) screenRest(d model.Direction, rest []*Fate) {
 	}
 	s := screening{direction: d, of: rest, design: stats.Screen(len(rest))}
 	s.left = rand.New(rand.NewPCG(m.o.Seed, uint64(len(m.fates)))).Perm(len(s.design))
-	if runs := 2*len(s.design) + 2*leastDrop; m.o.Runs > 0 && m.runs+runs > m.o.Runs {
+	if runs := 2*len(s.design) + 2*leastDrop; m.exceeds(runs) {
 		m.conclude("the budget is spent")
 		return
 	}
@@ -111,7 +111,7 @@ func (m *Machine) screenedPair(b Block) {
 		s.blame()
 	}
 	over := !slices.ContainsFunc(s.of, func(f *Fate) bool { return f.State != Broke })
-	if len(s.left) == 0 || over || s.broken >= mostBroken || m.o.Runs > 0 && m.runs+2 > m.o.Runs {
+	if len(s.left) == 0 || over || s.broken >= mostBroken || m.exceeds(2) {
 		m.screenEnds()
 	}
 }

@@ -413,6 +413,14 @@ func TestEndsEarly(t *testing.T) {
 	if last := play(t, w, m); m.Runs() > 20 || last.Reason != "the budget is spent" {
 		t.Errorf("%d runs of 20: %s", m.Runs(), last.Reason)
 	}
+	w, m = newWorld(3, 0.5), tune.New(options())
+	for i := range w.useful {
+		w.useful[i].factor = step(1)
+	}
+	m.Take(tune.Input{Runs: 20}, nil) // what was sent meanwhile leaves room for as many
+	if last := play(t, w, m); m.Runs() > 20 || last.Reason != "the budget is spent" || m.Record(nil).Options.Runs != 0 {
+		t.Errorf("%d runs of 20 by the payload: %s", m.Runs(), last.Reason)
+	}
 }
 
 // How a race should end: averaged capital (statistics.md section 11.5a) is a valid

@@ -180,6 +180,7 @@ type Machine struct {
 	agreed    map[string]bool
 	race      race
 	runs      int
+	most      int // runs that the payload has room for, 0 for no limit
 	asking    *Fate
 	reached   map[model.Direction]fact.Of[float64]
 	plateaued map[string]bool

@@ -31,12 +31,12 @@ import (
 
 // tuneFlags are the flags of the closed loop.
 type tuneFlags struct {
-	from, direction, goal, margin, settle, budget, duration, omit, title, resume string
-	only, never, guards                                                          []string
-	allow                                                                        string
-	streams                                                                      int
-	quick, thorough, dryRun                                                      bool
-	seed                                                                         uint64
+	from, direction, goal, margin, settle, budget, data, duration, omit, title, resume string
+	only, never, guards                                                                []string
+	allow                                                                              string
+	streams                                                                            int
+	quick, thorough, dryRun                                                            bool
+	seed                                                                               uint64
 }
 
 func (a *console) tuneCommand() *cobra.Command {
@@ -86,6 +86,7 @@ processor time that each Gbit costs the receiver: offloads, moderation, jumbo fr
 	fl.StringArrayVar(&f.guards, "guard", nil, "METRIC<MARGIN: what no setting may harm, as rtt<50%, loss<0.5%; none is no guards (default: latency, loss and CPU)")
 	fl.StringVar(&f.margin, "margin", "3%", "smallest gain that matters")
 	fl.StringVar(&f.budget, "budget", "", "at most so much time for the search (default: until nothing is left to try)")
+	fl.StringVar(&f.data, "data", "", "at most so much payload, as 10GB, the confirmation included")
 	fl.StringVarP(&f.duration, "time", "t", "5s", "measured time of a run")
 	fl.StringVar(&f.omit, "omit", "", "warm-up before it, sent but not counted (default: 3s, or 20 round trips where that is longer)")
 	fl.IntVarP(&f.streams, "parallel", "P", 1, "parallel connections")
@@ -113,6 +114,7 @@ func (f tuneFlags) request(x *knob.Index) (apptune.Request, error) {
 	}
 	r.Flow.Duration, r.Budget, r.Settle = bad.duration("time", f.duration), bad.duration("budget", f.budget), bad.duration("settle", f.settle)
 	r.Flow.Omit = bad.duration("omit", f.omit)
+	r.Data = bad.data(f.data)
 	if r.Flow.Duration < time.Second && len(bad) == 0 {
 		bad.add("time", fmt.Errorf("%s is too short to tell what limits; at least 1s", f.duration))
 	}
