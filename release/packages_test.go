@@ -222,11 +222,12 @@ func TestRPM(t *testing.T) {
 }
 
 // TestAPK unpacks the package as apk does, one stream of gzip after the other
-// (wiki.alpinelinux.org, Apk spec); apk itself is not in Debian, so that the package is
-// not held against it.
+// (wiki.alpinelinux.org, Apk spec), and has apk itself install it where there is one:
+// Debian has none.
 func TestAPK(t *testing.T) {
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
-	b, err := os.ReadFile(one(t, "linerate_*_"+arch+".apk"))
+	pack := one(t, "linerate_*_"+arch+".apk")
+	b, err := os.ReadFile(pack)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,6 +265,21 @@ func TestAPK(t *testing.T) {
 	if out := must(t, file, "version"); !strings.Contains(out, version(t)) {
 		t.Errorf("linerate version says %s", out)
 	}
+	t.Run("with apk", func(t *testing.T) {
+		apk, err := exec.LookPath("apk")
+		if err != nil {
+			t.Skip("no apk here, and Debian has no package of it: the package was unpacked, and not installed")
+		}
+		root := t.TempDir()
+		must(t, apk, "add", "--root", root, "--initdb", "--arch", arch, "--no-network", "--allow-untrusted", pack)
+		if out := must(t, filepath.Join(root, "usr/bin/linerate"), "version"); !strings.Contains(out, version(t)) {
+			t.Errorf("linerate version says %s", out)
+		}
+		must(t, apk, "del", "--root", root, "linerate")
+		if _, err := os.Stat(filepath.Join(root, "usr/bin/linerate")); err == nil {
+			t.Error("the program is left behind")
+		}
+	})
 }
 
 // TestImage holds the image against the library's own check, and starts its program as
