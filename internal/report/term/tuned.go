@@ -26,7 +26,9 @@ func RenderTuned(w io.Writer, t report.Tuned, o Options) error {
 		p.paragraph(dim, "the search ended: "+t.Reason, 2)
 	}
 	p.paragraph(dim, t.Cost, 2)
-	p.command(t.Next)
+	if t.Next.Command != "" {
+		p.command(t.Next)
+	}
 	return p.flush(w)
 }
 

@@ -76,7 +76,7 @@ func (a *console) reportWith(ctx context.Context, st results, s model.Session, w
 	}
 	doc := report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})
 	if st.Path() == inMemory {
-		doc.Next = slices.DeleteFunc(doc.Next, func(n report.Step) bool { return strings.HasSuffix(n.Command, s.ID) })
+		doc.Next = slices.DeleteFunc(doc.Next, func(n report.Step) bool { return strings.Contains(n.Command, s.ID) })
 	}
 	if !a.json {
 		return term.Render(a.Out, doc, a.termOptions())

@@ -239,6 +239,9 @@ func (a *console) tuned(ctx context.Context, out apptune.Outcome, of searched, d
 	if a.json {
 		return a.document("linerate/tune/v2", tuneDoc{t, out.Record, next})
 	}
+	if a.storePath() == inMemory && strings.Contains(t.Next.Command, out.Search.ID) { // it is gone with this process
+		t.Next = report.Step{}
+	}
 	if err := term.RenderTuned(a.Out, t, a.termOptions()); err != nil {
 		return err
 	}
