@@ -118,3 +118,16 @@ func TestFarEndDies(t *testing.T) {
 		t.Errorf("%s (%s): %d runs lost, %v, %s", s.State, s.Reason, lost, counted, text)
 	}
 }
+
+// TestFarEndsChangeOneNearHost: the near end of several far ends is one host, which takes
+// settings from one session; what it takes for each run is undone after it.
+func TestFarEndsChangeOneNearHost(t *testing.T) {
+	t.Parallel()
+	r := run(t, pairInLab(t, "rate=50mbit,rtt=2ms", `cut -f3 /proc/sys/net/ipv4/tcp_wmem
+$LR run --from "$near" --factor "far=$far,${far}2" --factor near.tcp.send_buffer_max=1MiB,2MiB --blocks 3 -t 200ms --omit 100ms --settle 0s --no-twin --db $DIR/r.db -q
+cut -f3 /proc/sys/net/ipv4/tcp_wmem
+`))
+	if r.code != 0 || !strings.Contains(r.out, "12 changes on near, all undone, verified") || strings.Count(r.out, "4194304") != 2 {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+}

@@ -24,6 +24,9 @@ func (e *Ends) Path() model.DataPath { return e.path }
 // newRunner makes runs by the path of these ends.
 func (e *Ends) newRunner() *runner.Runner {
 	r := runner.New(e.Near, e.Far, e.env.Now, e.env.Kinds())
+	if e.beside != nil {
+		r = e.beside.Runner.(*runner.Runner).Beside(e.Far)
+	}
 	r.Path = e.path
 	if e.nearHere {
 		r.NearHost = e.Hosts[0].Address

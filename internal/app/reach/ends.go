@@ -29,14 +29,17 @@ type Ends struct {
 	Warnings          []string // what was told of the way there, and of what was put back
 	InLab             bool     // both hosts are virtual
 
-	// Others are far ends beside this one, each with a session of its own at the near end.
+	// Others are far ends beside this one.
 	Others []*Ends
 
 	// Dial makes another way to a host.
 	Dial func(context.Context, model.Host) (wire.Peer, error)
 
-	env  app.Env
-	lost error // of an end among several: why it is out of reach, nil where it is not
+	env app.Env
+	// beside is who opened the session with the near end, where these are not they: a host
+	// takes settings from one session at a time.
+	beside *Ends
+	lost   error // of an end among several: why it is out of reach, nil where it is not
 	// path is how data connections are made; nearHere says that the near end is this
 	// process, whose address the far end's facts tell.
 	path     model.DataPath
@@ -51,10 +54,15 @@ type Ends struct {
 
 // Open opens both ends and reads their facts. The caller calls Close.
 func (o *Opener) Open(ctx context.Context, near, far Target) (*Ends, error) {
+	return o.open(ctx, near, far, nil)
+}
+
+// open is Open; beside, where given, has the session with the near end.
+func (o *Opener) open(ctx context.Context, near, far Target, beside *Ends) (*Ends, error) {
 	if err := errors.Join(o.fits(near, far), fitsPath(o.o.Path, near, far)); err != nil {
 		return nil, err
 	}
-	e := &Ends{env: o.env, NearText: near.Text, FarText: far.Text, path: o.o.Path, nearHere: near.Kind == Here && far.Kind != Here, overSSH: far.Kind == SSH}
+	e := &Ends{env: o.env, beside: beside, NearText: near.Text, FarText: far.Text, path: o.o.Path, nearHere: near.Kind == Here && far.Kind != Here, overSSH: far.Kind == SSH}
 	switch far.Kind {
 	case Lab:
 		if err := e.startLab(ctx, far.Spec, o.o.Commands); err != nil {
@@ -136,6 +144,10 @@ func (e *Ends) connect(ctx context.Context) error {
 		hosts = hosts[:1]
 	}
 	for _, h := range hosts {
+		if e.beside != nil && h == model.Near {
+			e.Near = e.beside.Near
+			continue
+		}
 		c, err := e.env.OpenSession(ctx, h, func(ctx context.Context) (wire.Peer, error) {
 			peer, err := e.Dial(ctx, h)
 			if err == nil {
@@ -237,7 +249,7 @@ func (e *Ends) hangUp() []error {
 	ctx := context.Background() // each session knows how long its undo may take
 	var errs []error
 	for _, c := range []*session.Client{e.Far, e.Near} {
-		if c == nil {
+		if c == nil || c == e.Near && e.beside != nil {
 			continue
 		}
 		if _, err := c.Close(ctx); err != nil && !errors.Is(err, session.ErrLost) {

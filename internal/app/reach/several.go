@@ -12,8 +12,8 @@ import (
 	"linerate/internal/core/model"
 )
 
-// OpenSeveral opens far ends side by side, each with a session of its own at the near
-// end: the first as Open does, the others as its Others. The caller calls Close.
+// OpenSeveral opens far ends side by side, with one session at the near end: the first as
+// Open does, the others as its Others. The caller calls Close.
 func (o *Opener) OpenSeveral(ctx context.Context, near, far Target, others []Target) (*Ends, error) {
 	for _, t := range append([]Target{far}, others...) {
 		switch {
@@ -28,11 +28,22 @@ func (o *Opener) OpenSeveral(ctx context.Context, near, far Target, others []Tar
 	if err != nil {
 		return nil, err
 	}
+	var first *Ends // that share their near end with all but labs
+	if far.Kind != Lab {
+		first = e
+	}
 	for _, t := range others {
-		other, err := o.Open(ctx, near, t)
+		beside := first
+		if t.Kind == Lab {
+			beside = nil
+		}
+		other, err := o.open(ctx, near, t, beside)
 		if err != nil {
 			e.Close()
 			return nil, fmt.Errorf("far end %s: %w", t, err)
+		}
+		if first == nil && t.Kind != Lab {
+			first = other
 		}
 		e.Others = append(e.Others, other)
 		e.warn(other.Warnings)
@@ -114,28 +125,28 @@ func (a across) Release(ctx context.Context) ([]model.Change, error) {
 	return all, nil
 }
 
-// reopenLost makes new sessions with the ends to which contact was lost. That one of the
-// Others stays away is no fault of the session: its runs are lost until it is back.
+// reopenLost makes new sessions with the ends to which contact was lost, and with those
+// whose near end they have. That one of the Others stays away is no fault of the session:
+// its runs are lost until it is back.
 func (e *Ends) reopenLost(ctx context.Context) error {
-	for _, o := range e.Others {
+	for _, o := range e.All() {
+		if o.beside != nil && o.beside.lost != nil && o.lost == nil {
+			o.lost = o.beside.lost
+		}
+	}
+	for _, o := range e.All() {
 		if o.lost == nil {
 			continue
 		}
 		_ = o.hangUp()
-		if err := o.connect(ctx); err != nil {
+		err := o.connect(ctx)
+		if err != nil && o == e {
+			return err
+		}
+		if o.lost = nil; err != nil {
 			o.lost = fmt.Errorf("%w: far end %s: %w", runner.ErrContact, o.FarText, err)
 			_ = o.hangUp()
-			continue
 		}
-		o.lost = nil
 	}
-	if e.lost == nil {
-		return ctx.Err()
-	}
-	_ = e.hangUp()
-	err := e.connect(ctx)
-	if err == nil {
-		e.lost = nil
-	}
-	return err
+	return ctx.Err()
 }

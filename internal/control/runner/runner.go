@@ -91,7 +91,7 @@ type Spec struct {
 type Runner struct {
 	ends [2]*session.Client // near, far
 	busy sync.RWMutex       // held for reading by those who only knock
-	runs atomic.Uint64      // numbers on the wire, unique in a session
+	runs *atomic.Uint64     // numbers on the wire, unique in a session
 	now  func() time.Time
 	// kinds judge the runs; of others the payload does.
 	kinds traffic.Kinds
@@ -107,7 +107,15 @@ type Runner struct {
 // caller's to close. now is the clock of the runs' Started and Ended; kinds judge
 // them.
 func New(near, far *session.Client, now func() time.Time, kinds traffic.Kinds) *Runner {
-	return &Runner{ends: [2]*session.Client{near, far}, now: now, kinds: kinds}
+	return &Runner{ends: [2]*session.Client{near, far}, now: now, kinds: kinds, runs: new(atomic.Uint64)}
+}
+
+// Beside returns a runner for the same near end and another far one. They may take turns,
+// and no run of one may be held for the other.
+func (r *Runner) Beside(far *session.Client) *Runner {
+	other := New(r.ends[0], far, r.now, r.kinds)
+	other.runs = r.runs // the near end's session is the same
+	return other
 }
 
 // attempt is one run in progress.
