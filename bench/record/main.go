@@ -5,12 +5,16 @@
 //	record -list              # what there is
 //	record dead ecn-removed   # these, and what linerate says of them
 //
+// Those that need a card, a disk or a kernel of their own are made in two machines in
+// QEMU, whose images make vm makes; the program has to be one of Linux without cgo.
+//
 // The tests of internal/core/diagnose hold what is said of each; with -update they
 // write the page. Root and a control group of version 1 are needed.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -46,24 +50,64 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range recordings() {
+	var m machines
+	defer m.close()
+	var failed error
+	for _, r := range m.all() {
 		if *list {
-			fmt.Fprintf(out, "%s: %s\n", r.Name, r.Planted)
+			fmt.Fprintf(out, "%s: %s\n", r.name, r.planted)
 			continue
 		}
-		if flags.NArg() > 0 && !slices.Contains(flags.Args(), r.Name) {
+		if flags.NArg() > 0 && !slices.Contains(flags.Args(), r.name) {
 			continue
 		}
-		text, findings, err := judge.Record(ctx, path, r)
+		text, findings, err := r.make(ctx, path)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(*folder, r.name+".json"), text, 0o644)
+		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", r.Name, err)
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", r.name, err))
+			continue
 		}
 		for _, f := range findings {
-			fmt.Fprintf(out, "%s: %s %s: %s\n", r.Name, f.Direction, f.Rule, diagnose.Sentence(f, func(h model.Host) string { return string(h) }))
-		}
-		if err := os.WriteFile(filepath.Join(*folder, r.Name+".json"), text, 0o644); err != nil {
-			return err
+			fmt.Fprintf(out, "%s: %s %s: %s\n", r.name, f.Direction, f.Rule, diagnose.Sentence(f, func(h model.Host) string { return string(h) }))
 		}
 	}
-	return nil
+	return failed
+}
+
+// recording is one of a lab or of machines.
+type recording struct {
+	name, planted string
+	make          func(ctx context.Context, program string) ([]byte, []model.Finding, error)
+}
+
+// machines are started when the first recording needs them.
+type machines struct{ both *two }
+
+func (m *machines) close() {
+	if m.both != nil {
+		m.both.close()
+	}
+}
+
+func (m *machines) all() []recording {
+	var out []recording
+	for _, r := range recordings() {
+		out = append(out, recording{r.Name, r.Planted, func(ctx context.Context, program string) ([]byte, []model.Finding, error) {
+			return judge.Record(ctx, program, r)
+		}})
+	}
+	for _, r := range machineRecordings() {
+		out = append(out, recording{r.name, r.planted, func(ctx context.Context, program string) ([]byte, []model.Finding, error) {
+			if m.both == nil {
+				var err error
+				if m.both, err = startTwo(ctx, program); err != nil {
+					return nil, nil, err
+				}
+			}
+			return m.both.record(ctx, r)
+		}})
+	}
+	return out
 }

@@ -54,12 +54,18 @@ func Record(ctx context.Context, program string, r Recording) (text []byte, find
 	if err != nil {
 		return nil, nil, fmt.Errorf("linerate show: %w", err)
 	}
+	return Recorded(whole, r.Planted)
+}
+
+// Recorded makes a recording of the document of linerate show --json=full --samples, and
+// returns what linerate said in it.
+func Recorded(whole []byte, planted string) (text []byte, findings []model.Finding, err error) {
 	var d document
 	if err := json.Unmarshal(whole, &d); err != nil || d.Session == nil {
 		return nil, nil, fmt.Errorf("no session: %w", err)
 	}
 	findings = d.Session.Findings
-	text, err = json.Marshal(d.recorded(r.Planted))
+	text, err = json.Marshal(d.recorded(planted))
 	return append(text, '\n'), findings, err
 }
 

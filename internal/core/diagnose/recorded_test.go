@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -80,6 +81,14 @@ func recordings() map[string]string {
 		"window-and-shaper": "to B07 far, from B06 far", "timers": "to ceiling near, from B10 far",
 		"dead": "to dead -", "link-down": "to B25 far", "ecn-removed": "to ceiling near, to B35 -", "own-queue": "to B17 near", "tunnel": "to unknown -, to B41 near",
 		"tracking": "to ceiling near, to B26 far", "own-limit": "to B16 far, from B16 far, from B19 far",
+		// Two machines in QEMU: their cards are emulated, their processors slow, and that is found, too.
+		"emulated":        "to B33 far, to B06 -, to B31 near",
+		"duplex-mismatch": "to B02 far, to B06 -",
+		"half-duplex":     "to unknown -, to B03 -",
+		"slow-link":       "to B06 near, to B31 near, to B01 near",
+		"wrong-speed":     "to B32 -",
+		"socket-memory":   "to B06 -, to B12 far",
+		"backlog":         "to B37 far",
 	}
 }
 
@@ -131,13 +140,14 @@ func page(t *testing.T) string {
 
 ` + "`linerate test`" + ` ends with one sentence for each direction, and ` + "`linerate check`" + ` with one line: the first finding. Findings are ranked by the share of the gap between what was measured and what the link can carry that they explain; where the path carries 90 % of that, nothing else is said to limit it. What is true and limits nothing stands beside, after the word *also*. A finding says how sure it is, and what evidence is missing: ` + "`linerate check --why`" + `, or ` + "`--json`" + `. How sure is counted: the claims of each rule in labs of seeds below 1000 that were right, and five more as the directness of its evidence lets expect (` + "`internal/core/diagnose/judged.go`" + `; ` + "`bin/judge-labs -count`" + ` counts them anew). A rule of which several kinds are listed has one count for all of them.
 
-This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` from the list of rules in ` + "`internal/core/diagnose`" + `; the quoted sentences are those of real runs in a lab. The rules, their formulas and their sources are in [reference/diagnosis.md](reference/diagnosis.md), the counters in [counters.md](counters.md).
+This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` from the list of rules in ` + "`internal/core/diagnose`" + `; the quoted sentences are those of real runs in a lab, or in two machines in QEMU that a cable joins (10.0.0.2 is nas). Behind a command stand the name of the run and what was planted; ` + "`go run ./bench/record NAME`" + ` makes those anew that ` + "`-list`" + ` names. The rules, their formulas and their sources are in [reference/diagnosis.md](reference/diagnosis.md), the counters in [counters.md](counters.md).
 `)
 	names := make([]string, 0, len(recordings()))
 	for name := range recordings() {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(machines(t, a), machines(t, b)) }) // a lab first: everybody has one
 	host := func(h model.Host) string { return map[model.Host]string{model.Near: "desk", model.Far: "nas"}[h] }
 	for _, r := range Rules() {
 		fmt.Fprintf(&b, "\n## %s: %s\n\n%s\n\n", r.ID, r.Name, r.Means)
@@ -160,7 +170,7 @@ This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` fro
 			language, command := "text", quoted(rec.Session.Command) // of two real machines, which no test has
 			switch note := rec.Planted; {
 			case note != "":
-				code = "   # " + note
+				code = "   # " + name + ": " + note
 			case strings.Contains(command, "lab:") && !strings.HasPrefix(command, "linerate check "): // whose exit code tells of the machine's load, too
 				language = "console"
 			}
@@ -171,6 +181,12 @@ This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` fro
 		}
 	}
 	return b.String()
+}
+
+// machines is 1 for a recording of two machines, else 0.
+func machines(t *testing.T, name string) int {
+	t.Helper()
+	return strings.Count(strings.Join(recording(t, name).Session.Command, " "), "linerate://KEY@")
 }
 
 // quoted is a command as a shell reads it.

@@ -4,10 +4,6 @@ package diagnose
 // would show it. Virtual hosts share one kernel and have no card.
 func unshown() map[string]string {
 	return map[string]string{
-		"B32 measurement that cannot be":     "needs a card whose driver states a wrong speed. The lab's wire says its true rate, and what veth and TAP devices invent is not believed.",
-		"B02 duplex mismatch":                "needs two cards of 10 or 100 Mbit/s, one of them set to full duplex by hand. A virtual interface has no duplex mode.",
-		"B03 half duplex":                    "needs a card that says half duplex. A lab of `duplex=half` is told by what it does, as B18 below: the medium shared by both directions.",
-		"B01 link slower than both cards":    "needs two cards that list their link modes, joined at less than these allow. A virtual interface lists none.",
 		"B27 speed left low by wake-on-LAN":  "needs a card that can wake its host, at 10 or 100 Mbit/s.",
 		"B04 wire errors":                    "needs a card that checks frames, and a bad cable. A virtual interface carries frames without a checksum.",
 		"B24 device resets":                  "needs a card that hangs, or a driver that can be made to report it.",
@@ -15,12 +11,8 @@ func unshown() map[string]string {
 		"B39 allowance of a cloud":           "needs an instance whose card counts what it cuts, such as ENA of Amazon.",
 		"B13 network buffers of BSD":         "needs a FreeBSD host whose buffers are used up.",
 		"B20 large buffers for jumbo frames": "needs a card with an MTU above 4074 in a host whose memory is in pieces.",
-		"B37 backlog of a virtual device":    "needs a kernel of its own: the length of the backlog (net.core.netdev_max_backlog) belongs to the whole machine, which no test changes.",
-		"B33 way between card and memory":    "needs a card with a receive ring that overflows while the processors have time.",
 		"B18 bus of the card":                "needs a card in a slot that is slower than its link. The lab's own bus is told by what it does: the next section.",
-		"B12 socket memory":                  "needs a kernel of its own: the limit (net.ipv4.tcp_mem) belongs to the whole machine, which no test changes.",
 		"B40 one connection on a bond":       "needs a bond of two interfaces with a known rate, and a kernel with that driver.",
-		"B31 emulated card":                  "needs a virtual machine with an emulated card, such as e1000.",
 		"B36 bbr without pacing":             "needs a Linux older than 4.13.",
 		"B22 disk":                           "needs a disk that is slower than the network, and linerate check --disk.",
 		"B28 interrupt moderation":           "needs a card whose moderation can be read and is half a round trip or more.",

@@ -105,6 +105,11 @@ func startMachines(ctx context.Context, t *testing.T, systemd bool, cards [][2]s
 			t.Fatal(err)
 		}
 		t.Cleanup(m.Close)
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("console of %s: %s", name, last(m.Console(), 3000))
+			}
+		})
 		all = append(all, m)
 	}
 	for _, m := range all {

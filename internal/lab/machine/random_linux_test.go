@@ -107,6 +107,9 @@ func TestRandom(t *testing.T) {
 		}
 		said := randomSet(ctx, t, m, name[i], i, settings, way)
 		counts[way]++
+		if done%10 == 9 {
+			t.Logf("%d sets after %.0f s: %v", done+1, time.Since(began).Seconds(), counts)
+		}
 		if strings.Contains(said, "linerate: ") {
 			refused++
 		}
