@@ -52,7 +52,7 @@ const (
 	DuplexAutoneg Encoding = "speedduplex-autoneg" // Windows *SpeedDuplex
 	DuplexSpeed   Encoding = "speedduplex-speed"   // Mbit/s
 	DuplexDuplex  Encoding = "speedduplex-duplex"  //
-	FlowRx        Encoding = "flow-rx"             // Windows *FlowControl and FreeBSD dev.X.N.fc: 0 off, 1 tx, 2 rx, 3 both
+	FlowRx        Encoding = "flow-rx"             // Windows *FlowControl: 0 off, 1 tx, 2 rx, 3 both
 	FlowTx        Encoding = "flow-tx"             //
 )
 

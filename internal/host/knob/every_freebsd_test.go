@@ -73,6 +73,28 @@ func TestEverySetting(t *testing.T) {
 	}
 }
 
+// TestPauseIsTheDrivers: a card whose driver keeps flow control in a setting of its own
+// is not said to have it off, as its media word has nothing of it.
+func TestPauseIsTheDrivers(t *testing.T) {
+	device := os.Getenv("LINERATE_MACHINE")
+	if device == "" {
+		t.Skip("only in a machine made for it: LINERATE_MACHINE names its interface")
+	}
+	h := Host{Interface: device, Index: knob.NewIndex()}
+	name := h.Expand("dev.{dev}.fc")
+	if there := peek(t, name); there.Error != "" {
+		t.Skipf("%s: %s", name, there.Error)
+	}
+	for _, id := range []model.KnobID{"nic.pause.rx", "nic.pause.tx"} {
+		if text, known := h.Read(t.Context(), id)[id].Get(); known {
+			t.Errorf("%s reads %q, where %s is %s", id, text, name, peek(t, name).text())
+		}
+		if _, p, err := h.Place(id); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: place %v, error %v, which does not name %s", id, p, err, name)
+		}
+	}
+}
+
 func everySetting(t *testing.T, h Host, k knob.Knob) {
 	_, p, err := h.Place(k.ID)
 	if errors.Is(err, errors.ErrUnsupported) {

@@ -82,6 +82,8 @@ func (h Host) Place(id model.KnobID) (knob.Knob, Place, error) {
 		err = fmt.Errorf("the interface of the data path is not known: %w", errors.ErrUnsupported)
 	case k.Scope == knob.ScopeRoute && h.Route == "":
 		err = fmt.Errorf("the route of the data path is not known: %w", errors.ErrUnsupported)
+	default:
+		err = h.elsewhere(n)
 	}
 	if err != nil {
 		return knob.Knob{}, Place{}, &knob.Error{Op: "find", Knob: id, Err: err}

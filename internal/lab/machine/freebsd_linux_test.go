@@ -91,7 +91,7 @@ func TestFreeBSDSettings(t *testing.T) {
 		t.Run(p, func(t *testing.T) {
 			args := []string{"in", "/t/" + p, "./test", "-test.short", "-test.timeout=4m"}
 			if p == "internal/host/knob" {
-				args = append(args, "-test.v", "-test.run=TestEverySetting")
+				args = append(args, "-test.v", "-test.run=TestEverySetting|TestPause")
 			}
 			if p == "internal/measure/pingpong/link" {
 				args = append(args, "-test.skip=TestExchangeNeverDeadlocks") // whose 10 s are not enough in emulation

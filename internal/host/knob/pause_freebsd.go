@@ -1,0 +1,31 @@
+package knob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"linerate/internal/core/knob"
+	"linerate/internal/host/knob/sysctl"
+)
+
+// elsewhere says of a pause setting that the driver of the interface has a place of its
+// own for it: drivers of Intel take what dev.em.0.fc holds (em_set_flowcntl,
+// sys/dev/e1000/if_em.c of 12.1: 0 off, 1 received, 2 sent, 3 both), which is 3 from the
+// start, and offer no medium with rxpause or txpause. Their media word, which has
+// neither, would read as off.
+func (h Host) elsewhere(n knob.Native) error {
+	if n.Encoding != knob.MediaRxPause && n.Encoding != knob.MediaTxPause {
+		return nil
+	}
+	name := h.Expand("dev.{dev}.fc")
+	key, err := sysctl.Open(h.ProcSys, name)
+	if err == nil {
+		_, err = key.Read(context.Background())
+	}
+	if err != nil {
+		return nil //nolint:nilerr // a driver whose media say it
+	}
+	return fmt.Errorf("the driver of %s keeps it in %s (0 off, 1 received, 2 sent, 3 both), which linerate does not set: %w",
+		h.Interface, name, errors.ErrUnsupported)
+}

@@ -1,0 +1,8 @@
+//go:build !freebsd
+
+package knob
+
+import "linerate/internal/core/knob"
+
+// elsewhere is for drivers of FreeBSD.
+func (h Host) elsewhere(knob.Native) error { return nil }
