@@ -302,7 +302,7 @@ func (p pair) try(ctx context.Context, t *testing.T, name string, one trial) str
 		return "no: " + strings.ReplaceAll(cmp.Or(field(text, `(?m)(the driver [^:\n]*|the kernel [^:\n]*|it holds "[^("\n]*[a-z0-9])`), "refused"), `"`, "")
 	}
 	speed, duplex := strings.TrimPrefix(one.settings[1], "nic.media.speed="), strings.TrimPrefix(one.settings[2], "nic.media.duplex=")
-	alone := sh(ctx, t, p.near, referees+fmt.Sprintf("ethtool -s %s autoneg off speed %s duplex %s; for i in $(seq 20); do ethtool %[1]s > /tmp/d; held && break; sleep 0.5; done; ethtool -s %[1]s autoneg on; sleep 3; held && echo HELD; cat /tmp/d", name, speed, duplex))
+	alone := sh(ctx, t, p.near, referees+fmt.Sprintf("ethtool -s %s autoneg off speed %s duplex %s; for i in $(seq 8); do ethtool %[1]s > /tmp/d; held && break; sleep 0.5; done; ethtool -s %[1]s autoneg on; sleep 3; held && echo HELD; cat /tmp/d", name, speed, duplex))
 	if strings.Contains(alone, "HELD") {
 		t.Errorf("%s %s: ethtool sets what linerate refuses:\n%s", name, one.settings, text)
 		return "no: refused, and ethtool sets it"
