@@ -109,7 +109,7 @@ type sessionDoc struct {
 // refused with what would be right.
 func TestFirstHour04ValuesAreTakenOrRefused(t *testing.T) {
 	for _, c := range []struct{ line, says string }{
-		{"--blocks 1", "too few for this plan: it has at least 5"}, {"--margin 0", "--margin"}, {"-n 1M -t 5", "leave one of them out"}, {"-l 0", "--length"},
+		{"--blocks 0", "is not a number of blocks"}, {"--margin 0", "--margin"}, {"-n 1M -t 5", "leave one of them out"}, {"-l 0", "--length"},
 	} {
 		fails(t, 2, append([]string{"run", "lab:lan", "--factor", "window=64K"}, strings.Fields(c.line)...), c.says)
 	}
@@ -121,6 +121,10 @@ func TestFirstHour04ValuesAreTakenOrRefused(t *testing.T) {
 		if got := len(decode[sessionDoc](t, r.out).Session.Plan.Order); got != n {
 			t.Errorf("%d blocks, asked for %d", got, n)
 		}
+	}
+	r := succeed(t, "run", "lab:rate=50mbit,rtt=10ms", "--direction", "to", "--factor", "window=8KiB", "--blocks", "6", "-t", "400ms", "--omit", "200ms", "--settle", "0s", "-q")
+	if !strings.Contains(r.out, "6 blocks, decided") {
+		t.Errorf("six blocks of one setting, and no verdict:\n%s", r.out)
 	}
 }
 

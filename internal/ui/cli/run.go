@@ -286,6 +286,9 @@ func (q question) exactly(p model.Plan, o plan.Options) (model.Plan, error) {
 	if !q.counted || len(p.Order) <= o.Blocks {
 		return p, nil
 	}
+	if p.NullBlocks > 0 {
+		return verdictFirst(p, o)
+	}
 	asked, least := o.Blocks, len(p.Order)
 	for o.Blocks--; o.Blocks > 0; o.Blocks-- {
 		fewer, err := plan.New(o)
@@ -304,8 +307,21 @@ func (q question) exactly(p model.Plan, o plan.Options) (model.Plan, error) {
 	if least == len(p.Order) || least > asked {
 		err = usagef("%d blocks are too few for this plan: it has at least %d", asked, least)
 	}
-	if p.NullBlocks > 0 {
-		return p, withHint(err, "%d of them compare the baseline with itself; --no-twin leaves those out", p.NullBlocks)
-	}
 	return p, withHint(err, "each block holds some of the settings, and each setting is in as many blocks")
+}
+
+// verdictFirst returns p, whose first blocks compare the baseline with itself, in as many
+// blocks as o asks for. Where they are few, a verdict on the candidate goes before that
+// check: it takes all of the least number that can give one.
+func verdictFirst(p model.Plan, o plan.Options) (model.Plan, error) {
+	asked := o.Blocks
+	o.Blocks = max(asked-p.NullBlocks, min(asked, stats.RankBlocks))
+	fewer, err := plan.New(o)
+	if err != nil {
+		return p, app.WithKind(app.Usage, err)
+	}
+	pairs := asked - o.Blocks
+	fewer.Order = fewer.Order[fewer.NullBlocks-pairs:]
+	fewer.NullBlocks = pairs
+	return fewer, nil
 }

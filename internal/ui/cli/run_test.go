@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/ui/config"
 )
@@ -29,9 +30,9 @@ func TestExactlySoManyBlocks(t *testing.T) {
 		want            int
 	}{
 		{two, "blocks: 1", 1}, {two, "blocks: 2", 2}, {two, "blocks: 6", 6}, {two, "max_blocks: 10", 10},
-		{one, "blocks: 1", refuse}, {one, "blocks: 4", refuse}, {one, "blocks: 5", 5}, {one, "blocks: 6", 6}, {one, "blocks: 20", 20}, {one, "max_blocks: 12", 12},
+		{one, "blocks: 1", 1}, {one, "blocks: 5", 5}, {one, "blocks: 6", 6}, {one, "blocks: 8", 8}, {one, "blocks: 20", 20}, {one, "max_blocks: 12", 12},
 		{grid, "blocks: 1", 1}, {grid, "blocks: 6", 6}, {grid, "max_blocks: 10", 10},
-		{many, "blocks: 7", 7}, {many, "blocks: 14", 14},
+		{many, "blocks: 7", 7}, {many, "blocks: 8", refuse}, {many, "blocks: 14", 14},
 	} {
 		text := fmt.Sprintf("far: lab:lan\nfactors: [%s]\n%s\n", c.factors, c.blocks)
 		file, err := config.Parse("plan.yaml", []byte(text), knobChecker{}, app.Env{}.Kinds())
@@ -42,11 +43,13 @@ func TestExactlySoManyBlocks(t *testing.T) {
 		p, err := question{File: file, seed: 1, omitGiven: true, counted: true}.plan(fact.Unknown[time.Duration]("not measured"))
 		switch {
 		case c.want == refuse:
-			if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "at least 5") || !strings.Contains(hintOf(err), "--no-twin") {
+			if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "this plan has 7 or 21") || !strings.Contains(hintOf(err), "each block holds") {
 				t.Errorf("%s%d blocks, %v (%s)", text, len(p.Order), err, hintOf(err))
 			}
 		case err != nil || len(p.Order) != c.want:
 			t.Errorf("%s%d blocks, want %d, %v", text, len(p.Order), c.want, err)
+		case c.factors == one && (plan.Comparisons(p) != min(c.want, max(c.want-4, 6)) || p.MaxBlocks != plan.Comparisons(p)):
+			t.Errorf("%s%d of %d blocks hold the candidate", text, plan.Comparisons(p), c.want)
 		}
 	}
 }
