@@ -63,7 +63,7 @@ func TestToyProgram(t *testing.T) {
 	holds(do(2, "test", "toy://", "--db", db).err, "not the address of an toy server", "toy://nas:5999")
 	holds(do(3, "test", "toy://127.0.0.1:1", "--db", db).err, "start it with: linerate serve --toy")
 	holds(do(0, "test", "--help").out, "--toy-rounds")
-	holds(do(0, "serve", "--help").out, "--toy answer", "--toy-mute", "at most 1000 bytes")
+	holds(strings.Join(strings.Fields(do(0, "serve", "--help").out), " "), "--toy answer", "--toy-mute", "at most 1000 bytes")
 	// Plan files.
 	plan := filepath.Join(dir, "plan.yaml")
 	text := "far: " + far + "\nblocks: 6\nsettle: 0s\ntwin: false\nflow: {duration: 10ms}\nfactors: [{knob: window, levels: [64KiB]}]\n"
