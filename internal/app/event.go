@@ -7,7 +7,7 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Event is something that happened, as data: one of the types of this file, and no
+// Event is something that happened, as data: one of the types of this package, and no
 // other. Whoever shows events decides on the words.
 type Event interface{ event() }
 
@@ -78,8 +78,12 @@ type ServerSaid struct{ Line string }
 // LabSaid is a line that a process of the lab has written for people.
 type LabSaid struct{ Line string }
 
-// Serving is a line about what this machine does as a server.
-type Serving struct{ Line string }
+// Serving is a line about what this machine does as a server. Visit says that an event
+// of a visit tells the same as data.
+type Serving struct {
+	Line  string
+	Visit bool
+}
 
 // FolderProgress is how far the measuring of a folder is.
 type FolderProgress struct {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -84,8 +85,12 @@ func (s *Server) listenFor(ctx context.Context, p program.Program) (Listener, er
 	one.Serve, err = p.Serve(ctx, l, program.Host{
 		Budget: s.budget, Unknown: s.files.Listener, LinkRate: new(here.Machine).LinkRate(), Given: s.c.Foreign.Given,
 		Note: s.say(p.Name + ": "),
-		Tell: func(e program.Event) { s.log.Record(foreignEvent(p.Name, e)) },
-		Keep: func(t program.Test) { s.keep(p.Name, t) },
+		Tell: func(e program.Event) {
+			s.log.Record(foreignEvent(p.Name, e))
+			s.visits.foreign(p.Name, e)
+		},
+		Sampled: func(from netip.AddrPort, samples []model.Sample) { s.visits.foreignSampled(p.Name, from, samples) },
+		Keep:    func(t program.Test) { s.keep(p.Name, t) },
 	})
 	if err != nil {
 		one.Close()

@@ -74,6 +74,7 @@ type Server struct {
 	log      *audit.Log
 	tuner    *tuner.Tuner // nil: nobody may change settings
 
+	visits    *visits
 	budget    *budget.Budget
 	files     budget.Division
 	metrics   net.Listener // nil where nobody asked
@@ -90,7 +91,7 @@ func Open(ctx context.Context, env app.Env, c Config) (_ *Server, err error) {
 	if err := c.Foreign.check(env.AllPrograms()); err != nil {
 		return nil, err
 	}
-	s := &Server{env: env, c: c}
+	s := &Server{env: env, c: c, visits: newVisits(env.Observe)}
 	defer func() {
 		if err != nil {
 			s.closePorts()
@@ -160,6 +161,17 @@ func (s *Server) say(prefix string) func(line string) {
 	return func(line string) { s.env.Observe(app.Serving{Line: prefix + line}) }
 }
 
+// tellLogged tells a person an event of the audit log in words.
+func (s *Server) tellLogged(e audit.Event) {
+	line := app.Serving{Line: e.String()}
+	switch e.Kind {
+	case audit.SessionBegin, audit.SessionEnd, audit.RunBegin, audit.RunEnd, audit.Refused:
+		line.Visit = true
+	case audit.Started, audit.Stopped, audit.Change, audit.Undo, audit.Confirm, audit.Keep, audit.Restore, audit.Dropped, audit.LeftOut:
+	}
+	s.env.Observe(line)
+}
+
 // mayRun refuses what asks for more than this process may.
 func (s *Server) mayRun() error {
 	if s.c.AllowCommands && !s.c.AllowTune {
@@ -181,13 +193,13 @@ func (s *Server) mayRun() error {
 // openLog opens the audit log: in words for who watches, and in a file where one is
 // named.
 func (s *Server) openLog() error {
-	c := audit.Config{Talk: s.say(""), Now: s.env.Now}
+	c := audit.Config{Talk: s.tellLogged, Now: s.env.Now}
 	if s.c.Audit != "" {
 		path, err := filepath.Abs(s.c.Audit)
 		if err != nil {
 			return err
 		}
-		if s.file, err = audit.Open(path, c.Talk); err != nil {
+		if s.file, err = audit.Open(path, s.say("")); err != nil {
 			return app.WithHint(err, "use --audit FILE for a file that this user may write")
 		}
 		c.Lines, s.c.Audit = s.file, path

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"linerate/internal/app"
 	"linerate/internal/app/here"
 	"linerate/internal/control/access"
 	"linerate/internal/control/agent"
@@ -35,11 +36,21 @@ func (s *Server) welcome(v tls.Visitor, c *agent.Config) {
 	h := here.New(s.env, here.Options{State: s.c.State})
 	c.Facts = func(ctx context.Context, _ string) (model.HostFacts, error) { return h.Facts(ctx, v.Addr.String()) }
 	c.LinkRate, c.Watch = h.LinkRate, h.Watch
+	id := s.visits.begin(ofSession(v), v.Key.Name)
+	c.Sampled = func(samples []model.Sample) { s.visits.sampled(id, samples) }
 	record := func(e audit.Event) {
 		e.Protocol, e.Key, e.From = protocolName, v.Key.Name, v.Addr
 		s.log.Record(e)
 	}
-	c.Runs = func(f model.Flow) func(model.EndReport, error) { return recordRun(record, s.env.Now, f) }
+	c.Runs = func(f model.Flow) func(model.EndReport, error) {
+		s.visits.tell(app.VisitRuns{ID: id, Flow: f})
+		return recordRun(func(e audit.Event, err error) {
+			record(e)
+			if e.Kind == audit.RunEnd {
+				s.visits.ran(id, e, err)
+			}
+		}, s.env.Now, f)
+	}
 	switch {
 	case v.Key.Anonymous():
 		c.NoKnobs = "this linerate serve lets clients without a key measure, and change no settings"
@@ -55,9 +66,9 @@ func (s *Server) welcome(v tls.Visitor, c *agent.Config) {
 }
 
 // recordRun records the beginning of a run, and returns what records its end.
-func recordRun(record func(audit.Event), now func() time.Time, f model.Flow) func(model.EndReport, error) {
+func recordRun(record func(audit.Event, error), now func() time.Time, f model.Flow) func(model.EndReport, error) {
 	began := now()
-	record(audit.Event{Kind: audit.RunBegin, Engine: f.Engine, Direction: string(f.Direction)})
+	record(audit.Event{Kind: audit.RunBegin, Engine: f.Engine, Direction: string(f.Direction)}, nil)
 	return func(r model.EndReport, err error) {
 		e := audit.Event{Kind: audit.RunEnd, Engine: f.Engine, Direction: string(f.Direction), Took: now().Sub(began), Outcome: audit.OK}
 		for _, flow := range r.Flows {
@@ -70,11 +81,12 @@ func recordRun(record func(audit.Event), now func() time.Time, f model.Flow) fun
 		if err != nil {
 			e.Outcome, e.Reason = audit.Failed, err.Error()
 		}
-		record(e)
+		record(e, err)
 	}
 }
 
 func (s *Server) refused(from netip.Addr, err error) {
+	s.visits.refuse(protocolName, "", from, err)
 	s.log.Record(audit.Event{Kind: audit.Refused, Protocol: protocolName, From: from, Outcome: audit.Denied, Reason: err.Error()})
 }
 
@@ -83,6 +95,7 @@ func (s *Server) dropped(from netip.Addr, why error) {
 }
 
 func (s *Server) ended(v tls.Visitor, took time.Duration, err error) {
+	s.visits.end(ofSession(v), took, err)
 	e := audit.Event{Kind: audit.SessionEnd, Protocol: protocolName, Key: v.Key.Name, From: v.Addr, Took: took, Outcome: audit.OK}
 	switch {
 	case errors.Is(err, tls.ErrKeyOver):

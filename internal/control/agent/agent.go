@@ -96,6 +96,9 @@ type Config struct {
 	// Runs, where given, is told of each run whose traffic begins; ended, which it
 	// returns, of how that went: the report is that of this end, as far as there is one.
 	Runs func(f model.Flow) (ended func(report model.EndReport, err error))
+	// Sampled, where given, is told what this end sees of a run that Runs was told of, as
+	// intervals end. It must neither wait nor keep the samples.
+	Sampled func([]model.Sample)
 	// Admit, where given, decides on a controller, and what it gets. It may change
 	// c, which is this session's own: what a controller may depends on who it is.
 	// Its error is what the controller reads; it should wrap session.ErrRefused or

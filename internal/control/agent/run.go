@@ -411,6 +411,9 @@ func (a *agent) measure(r *run, send func(session.Event) error) (err error) {
 	}
 	emit := func(s []model.Sample) {
 		r.sampled(a.host, s)
+		if a.Sampled != nil {
+			a.Sampled(s)
+		}
 		select {
 		case batches <- slices.Clone(s):
 		default:

@@ -100,8 +100,8 @@ type Config struct {
 	// Lines gets one JSON object a line; nil is for nobody. An error of its Write
 	// costs that line: it should be told by the writer itself, as [File] does.
 	Lines io.Writer
-	// Talk gets each event in words, for a person who watches; nil is for nobody.
-	Talk func(line string)
+	// Talk gets each event, for a person who watches; nil is for nobody.
+	Talk func(Event)
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -243,7 +243,7 @@ func (l *Log) emit(e Event) {
 		_ = l.lines.Handler().Handle(context.Background(), r) // Lines tells what is wrong with it
 	}
 	if l.config.Talk != nil {
-		l.config.Talk(e.String())
+		l.config.Talk(e)
 	}
 }
 

@@ -44,7 +44,7 @@ func from(i int) netip.Addr {
 func TestLine(t *testing.T) {
 	var p page
 	var talk []string
-	l := audit.New(audit.Config{Lines: &p, Talk: func(s string) { talk = append(talk, s) }})
+	l := audit.New(audit.Config{Lines: &p, Talk: func(e audit.Event) { talk = append(talk, e.String()) }})
 	at := time.Date(2026, 11, 22, 8, 0, 0, 123e6, time.FixedZone("x", 3600))
 	for _, e := range []audit.Event{
 		{Time: at, Kind: audit.RunEnd, Protocol: "linerate", Key: "ci", From: netip.MustParseAddr("::ffff:192.0.2.1"), Engine: "tcp",
@@ -299,7 +299,7 @@ func FuzzEvent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, reason, old, place string) {
 		var p page
 		var talk string
-		l := audit.New(audit.Config{Lines: &p, Talk: func(s string) { talk = s }})
+		l := audit.New(audit.Config{Lines: &p, Talk: func(e audit.Event) { talk = e.String() }})
 		l.Record(audit.Event{Kind: audit.Change, Key: key, Reason: reason, Knob: "k", Old: old, Place: place, From: from(1)})
 		if err := l.Close(); err != nil {
 			t.Fatal(err)

@@ -97,6 +97,9 @@ type Host struct {
 	Note func(line string)
 	Tell func(Event)
 	Keep func(Test)
+	// Sampled, where given, is told what the server sees of a test that has begun, as
+	// intervals end, where the program has them. It must neither wait nor keep the samples.
+	Sampled func(from netip.AddrPort, samples []model.Sample)
 }
 
 // Test is what a client did.
@@ -113,6 +116,7 @@ type Test struct {
 // began.
 type Event struct {
 	Test
+	Port        uint16 // of From, which tells its tests apart; 0 where From has one at a time
 	Began, Over bool
 }
 

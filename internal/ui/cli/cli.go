@@ -99,6 +99,7 @@ type console struct {
 	// lines has progress told in lines, without the live screen.
 	lines   bool
 	watched watched
+	serving *serveScreen // of serve, before anything is told of it
 	// state is how the session that goes on stands, which sharing ends to tell others.
 	state   *uilive.State
 	sharing func()

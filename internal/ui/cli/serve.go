@@ -17,6 +17,7 @@ import (
 	"linerate/internal/app/serve"
 	"linerate/internal/core/model"
 	"linerate/internal/store/postgres"
+	uilive "linerate/internal/ui/live"
 )
 
 // serveFlags are the flags of a server.
@@ -44,6 +45,9 @@ the user of --user, or a numeric user without an account. Where the kernel can, 
 keeps access to the files that it needs only. --print-unit prints a unit for systemd.
 
 --audit FILE records one line for each session, run, change and refused attempt.
+
+On a terminal a live screen shows who measures what, and what is given away: l shows the
+terminal as it was, with the link, q stops, --lines leaves it out.
 
 With --open, or --announce, those on the local network find the server by the name of
 this host (mDNS): linerate test NAME. It is announced with its port and its pin, never
@@ -99,8 +103,10 @@ none is no limit, 0 is nothing at all.`,
 }
 
 func (a *console) serve(ctx context.Context, f serveFlags) error {
+	a.serving = &serveScreen{state: uilive.NewServer(a.Now, a.traffic)}
 	if a.ErrTerminal && !a.quiet {
-		a.Err = &statusLine{to: a.Err}
+		a.serving.line = &statusLine{to: a.Err}
+		a.Err = a.serving.line
 	}
 	a.tellJournal(f.State)
 	var kept *recorder
@@ -117,6 +123,7 @@ func (a *console) serve(ctx context.Context, f serveFlags) error {
 	if err := a.printServer(s, f.Open); err != nil {
 		return err
 	}
+	a.serving.state.SetAbout(aboutServer(s, f.Open))
 	defer a.watchServer(ctx, s)()
 	if len(s.Listeners()) > 0 {
 		if s.GaveUpRoot() && a.db == "" && a.Getenv("LINERATE_DB") == "" {
@@ -134,6 +141,7 @@ func (a *console) watchServer(ctx context.Context, s *serve.Server) (end func())
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	all.Go(func() { a.status(ctx, s.Usage) })
+	all.Go(func() { a.serving.show(ctx, a, s) })
 	hangup := make(chan os.Signal, 1)
 	if s.Logs() {
 		signal.Reset(syscall.SIGHUP) // which ends other commands

@@ -91,17 +91,17 @@ func (a *console) printBudget(u serve.Usage) {
 // kindText is n of a kind in words.
 func kindText(k serve.Kind, n int64, window time.Duration) string {
 	by := " in " + units.FormatDuration(window)
-	switch k {
+	switch text := amount(k, n); k {
 	case serve.Memory, serve.Disk:
-		return units.Bytes(n).Binary() + " of " + k.String()
+		return text + " of " + k.String()
 	case serve.UDP:
-		return units.BitRate(n).String() + " of UDP"
+		return text + " of UDP"
 	case serve.Egress:
-		return units.Bytes(n).Binary() + " sent" + by
+		return text + " sent" + by
 	case serve.Time:
-		return units.FormatDuration(time.Duration(n)) + " of runs" + by
+		return text + " of runs" + by
 	case serve.Records:
-		return fmt.Sprintf("%d results kept%s", n, by)
+		return text + " results kept" + by
 	case serve.Sessions, serve.Descriptors:
 	}
 	return fmt.Sprintf("%d %s", n, k)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/app/serve"
-	"linerate/internal/core/units"
+	"linerate/internal/ui/screen"
 )
 
 // How often the status is looked at, and told where nobody watches.
@@ -21,29 +21,43 @@ const (
 // statusLine is a line at the end of a terminal that is drawn again after what
 // others write. It is safe for concurrent use.
 type statusLine struct {
-	mu   sync.Mutex
-	to   io.Writer
-	line string // "" is none
+	mu    sync.Mutex
+	to    io.Writer
+	line  string       // "" is none
+	aside func([]byte) // takes what others write, while a screen has the terminal; nil without one
 }
-
-// eraseLine goes to the start of the line and empties it (ECMA-48, EL).
-const eraseLine = "\r\x1b[K"
 
 // Write writes what others say above the line.
 func (s *statusLine) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.aside != nil {
+		s.aside(p)
+		return len(p), nil
+	}
 	if s.line == "" {
 		return s.to.Write(p)
 	}
-	if _, err := io.WriteString(s.to, eraseLine); err != nil {
-		return 0, err
-	}
+	screen.Styled(s.to, screen.Redraw)
 	n, err := s.to.Write(p)
 	if err == nil && strings.HasSuffix(string(p), "\n") {
 		_, err = io.WriteString(s.to, s.line)
 	}
 	return n, err
+}
+
+// divert has what others write given to aside, and no line drawn, until it is called
+// with nil.
+func (s *statusLine) divert(aside func([]byte)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.aside == nil && s.line != "" {
+		screen.Styled(s.to, screen.Redraw)
+	}
+	s.aside = aside
+	if aside == nil {
+		_, _ = io.WriteString(s.to, s.line)
+	}
 }
 
 // show draws line in the place of the one before; "" removes it.
@@ -54,7 +68,10 @@ func (s *statusLine) show(line string) {
 		return
 	}
 	s.line = line
-	_, _ = io.WriteString(s.to, eraseLine+line)
+	if s.aside == nil {
+		screen.Styled(s.to, screen.Redraw)
+		_, _ = io.WriteString(s.to, line)
+	}
 }
 
 // status shows what is given away until ctx ends: on a terminal in a line that is
@@ -126,13 +143,13 @@ func kindStatus(k serve.KindUsage) string {
 	if k.Used() == 0 {
 		return ""
 	}
-	switch k.Kind {
+	switch n := amount(k.Kind, k.Used()); k.Kind {
 	case serve.Memory, serve.Disk:
-		return units.Bytes(k.Used()).Binary() + " " + k.Kind.String()
+		return n + " " + k.Kind.String()
 	case serve.UDP:
-		return units.BitRate(k.Used()).String() + " UDP"
+		return n + " UDP"
 	case serve.Egress:
-		return units.Bytes(k.Used()).Binary() + " sent"
+		return n + " sent"
 	case serve.Sessions, serve.Descriptors, serve.Time, serve.Records:
 	}
 	return ""

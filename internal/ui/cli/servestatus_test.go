@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"linerate/internal/measure/budget"
+	"linerate/internal/ui/screen"
 )
 
 func TestStatusText(t *testing.T) {
@@ -48,7 +49,7 @@ func TestStatusLine(t *testing.T) {
 	write("b\n")
 	l.show("")
 	write("c\n")
-	if want := "a\n" + eraseLine + "1/8" + eraseLine + "b\n1/8" + eraseLine + "c\n"; out.String() != want {
+	if want := "a\n" + screen.Redraw + "1/8" + screen.Redraw + "b\n1/8" + screen.Redraw + "c\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }

@@ -108,7 +108,7 @@ func (a *console) pressed(key string) {
 	switch w := a.watched.now(); {
 	case key == "q":
 		a.interrupt()
-	case w != nil:
+	case w != nil && key == "p":
 		w.TogglePause()
 	}
 	a.watched.stir()

@@ -117,7 +117,13 @@ func (a *console) Observe(e app.Event) {
 	case app.HostSaid:
 		a.hostSaid(e)
 	case app.Serving:
-		a.talk("%s", e.Line)
+		if !e.Visit || a.serving == nil || !a.serving.keep(e.Line) {
+			a.talk("%s", e.Line)
+		}
+	case app.VisitBegan, app.VisitRuns, app.VisitSampled, app.VisitRan, app.VisitEnded, app.VisitRefused:
+		if a.serving != nil {
+			a.serving.state.Observe(e)
+		}
 	case app.ServerSaid:
 		a.talk("server: %s", e.Line)
 	case app.LabSaid:

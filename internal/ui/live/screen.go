@@ -27,6 +27,9 @@ type Terminal struct {
 	Env []string // of the process, for what the terminal understands
 	// ASCII has nothing shown beyond it.
 	ASCII bool
+	// Own, where given, says whether the terminal is to show what stood on it, and the view,
+	// of a row, below that.
+	Own func() bool
 }
 
 // Screen has a whole terminal to show something on, until it is closed.
@@ -38,7 +41,7 @@ type Screen struct {
 }
 
 // Show begins to show what view draws, which is asked several times a second. key is told
-// of the keys of a person: "p", "q" for that and for Ctrl-C. Neither may wait long.
+// of the keys of a person: "p", "l", "q" for that and for Ctrl-C. Neither may wait long.
 func Show(ctx context.Context, t Terminal, view func(Size) string, key func(string)) *Screen {
 	m := &shown{terminal: t, view: view, key: key, size: Size{80, 24}}
 	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithInput(t.In), tea.WithOutput(t.Out), tea.WithEnvironment(t.Env), tea.WithFPS(frames), tea.WithoutSignalHandler()}
@@ -105,6 +108,8 @@ func (m *shown) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.key("q")
 		case "p", "space":
 			m.key("p")
+		case "l":
+			m.key("l")
 		}
 	case tick:
 		return m, again()
@@ -124,6 +129,6 @@ func (m *shown) View() tea.View {
 		text = plain.ASCII(strings.NewReplacer(sparks()...).Replace(text))
 	}
 	v := tea.NewView(text)
-	v.AltScreen = true
+	v.AltScreen = m.terminal.Own == nil || !m.terminal.Own()
 	return v
 }

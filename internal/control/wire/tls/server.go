@@ -21,6 +21,7 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"linerate/internal/control/agent"
@@ -88,9 +89,11 @@ type Config struct {
 
 // Visitor is who a session is with.
 type Visitor struct {
-	Key  Key
-	Addr netip.Addr // where the session comes from
-	Here netip.Addr // the server's own address that it came to
+	// Number is of the sessions that this server has admitted, 1…
+	Number uint64
+	Key    Key
+	Addr   netip.Addr // where the session comes from
+	Here   netip.Addr // the server's own address that it came to
 
 	// Secret is what it showed: that of Key, or what an anonymous client of an open server
 	// happened to send.
@@ -109,6 +112,7 @@ type Server struct {
 	door     *door
 	gate     *gate
 	running  sync.WaitGroup
+	admitted atomic.Uint64 // sessions
 }
 
 // Listen opens the server's port at addr, "host:port". The caller calls Serve.
@@ -265,7 +269,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 		}
 		raw.left.Store(-1)
 		s.door.leave(at)
-		v = &Visitor{Key: k, Addr: addr.Unmap(), Here: here(conn), Secret: h.Secret}
+		v = &Visitor{Number: s.admitted.Add(1), Key: k, Addr: addr.Unmap(), Here: here(conn), Secret: h.Secret}
 		if s.config.Welcome != nil {
 			s.config.Welcome(*v, own)
 		}

@@ -75,11 +75,11 @@ func listen(ctx context.Context, l net.Listener, h program.Host) (func(context.C
 		Budget: h.Budget, Unknown: h.Unknown, Log: h.Note,
 		Begun: func(r Result) {
 			g.begun(r)
-			h.Tell(program.Event{Test: r.test(), Began: true})
+			h.Tell(program.Event{Test: r.test(), Port: r.Peer.Port(), Began: true})
 		},
 		Done: func(r Result) {
 			g.done(r)
-			h.Tell(program.Event{Test: r.test(), Began: !r.Refused, Over: true})
+			h.Tell(program.Event{Test: r.test(), Port: r.Peer.Port(), Began: !r.Refused, Over: true})
 		},
 	}
 	if h.Given.On("iperf2-reverse-udp") {

@@ -187,7 +187,7 @@ func listen(_ context.Context, l net.Listener, h program.Host) (func(context.Con
 	one := budget.AnonymousRun()
 	c := ServerConfig{
 		Streams: one.Streams, Duration: one.Time, UDPRate: one.UDP, Block: one.Block, LinkRate: h.LinkRate,
-		Budget: h.Budget, Unknown: h.Unknown, Event: func(e Event) { tell(h, e) },
+		Budget: h.Budget, Unknown: h.Unknown, Event: func(e Event) { tell(h, e) }, Sampled: h.Sampled,
 	}
 	var err error
 	if c.Access, err = access(h.Given); err != nil {
@@ -214,7 +214,7 @@ func tell(h program.Host, e Event) {
 		t.Ends = []model.EndReport{e.Own, e.Theirs}
 		h.Keep(t)
 	}
-	h.Tell(program.Event{Test: t, Began: e.Begun || e.Ran, Over: !e.Begun})
+	h.Tell(program.Event{Test: t, Port: at.Port(), Began: e.Begun || e.Ran, Over: !e.Begun})
 }
 
 // flowOf is what a client asked for.

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ const idleLimit = 120 * time.Second
 func (t *session) move(ctx context.Context, next <-chan heard) (time.Duration, error) {
 	begun := time.Now()
 	omit := time.Duration(t.params.OmitSeconds) * time.Second
-	emits := onlyOnce(func([]model.Sample) {}, len(t.ways))
+	emits := onlyOnce(t.sampled, len(t.ways))
 	for i, l := range t.ways {
 		l.start(ctx, emits[i])
 		if l.role == model.Sender && omit > 0 {
@@ -47,6 +48,13 @@ func (t *session) move(ctx context.Context, next <-chan heard) (time.Duration, e
 		}
 	}
 	return max(window, 0), t.ctl.state(iperf3.ExchangeResults)
+}
+
+// sampled passes on what this end sees.
+func (t *session) sampled(s []model.Sample) {
+	if a, ok := t.ctl.conn.RemoteAddr().(*net.TCPAddr); ok && t.Sampled != nil {
+		t.Sampled(a.AddrPort(), s)
+	}
 }
 
 // watch waits for the client's end, and returns nil, or for what ends the test

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -60,6 +61,9 @@ type ServerConfig struct {
 	// Event, where it is not nil, is told what happens. It is called from
 	// several goroutines and must not block.
 	Event func(Event)
+	// Sampled, where it is not nil, is told what this end sees of the test of remote as
+	// intervals end. It must neither wait nor keep the samples.
+	Sampled func(remote netip.AddrPort, samples []model.Sample)
 	// Bulk moves TCP payload; nil is a tcpbulk engine of the server's own.
 	Bulk engine.Engine
 	// LinkRate is the rate of the interface, where it is known.

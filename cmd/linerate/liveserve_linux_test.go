@@ -1,0 +1,187 @@
+package main
+
+import (
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// watchedServer is a server on loopback, on a terminal of 80 columns with a person
+// before it, and the addresses that it says: its link, and where iperf3 clients go.
+func watchedServer(t *testing.T, state string, args ...string) (tt *terminal, before unix.Termios) {
+	t.Helper()
+	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--state", state, "--iperf3=127.0.0.1:0"}, args...)
+	return onScreen(t, command(t, args...), "NO_COLOR=1")
+}
+
+// said waits for what matches re on the terminal, and returns its first group.
+func (tt *terminal) said(t *testing.T, re string) string {
+	t.Helper()
+	var found []string
+	eventually(t, 20*time.Second, "the terminal to say "+re, func() bool {
+		found = regexp.MustCompile(re).FindStringSubmatch(tt.shown.String())
+		return found != nil
+	})
+	return found[1]
+}
+
+const (
+	saysLink   = `linerate test '(linerate://[^']+)'`
+	saysIperf3 = `answering iperf3 clients on (127\.0\.0\.1:[0-9]+)`
+)
+
+// ends demands that a server on a terminal has ended in good order and left it as it
+// was, with what it said.
+func (tt *terminal) ends(t *testing.T, before unix.Termios, want ...string) {
+	t.Helper()
+	if r := tt.wait(t, 20*time.Second); r.code != 0 {
+		t.Errorf("exit code %d\n%q", r.code, r.out)
+	}
+	tt.shows(t, "server stopped")
+	text := tt.shown.String()
+	_, after, gave := strings.Cut(text, givesScreen)
+	if !gave {
+		t.Fatalf("does not give the screen back: %q", text)
+	}
+	for _, w := range append(want, "server stopped") {
+		if !strings.Contains(after, w) {
+			t.Errorf("%q does not stay on the terminal:\n%s", w, after)
+		}
+	}
+	if now := tt.modes(t); now != before {
+		t.Errorf("the terminal is %+v, and was %+v", now, before)
+	}
+}
+
+// TestServeScreen: the owner of a server takes its link from the terminal, and sees who
+// comes, what each measures and how fast, in linerate's protocol and in iperf3's, what
+// is given away, and who was turned away; the link is shown again by a key.
+func TestServeScreen(t *testing.T) {
+	iperf3, err := exec.LookPath("iperf3")
+	if err != nil {
+		t.Skip("no iperf3 here")
+	}
+	tt, before := watchedServer(t, t.TempDir())
+	link, addr := tt.said(t, saysLink), tt.said(t, saysIperf3)
+	if strings.Contains(tt.shown.String(), takesScreen) {
+		t.Error("takes the screen before anybody could take the link")
+	}
+	secret, _, _ := strings.Cut(link, "@")
+	_, secret, _ = strings.Cut(secret, ".")
+
+	own := start(t, command(t, "test", link, "-t", "20s", "--to", "--quiet", "--db", ":memory:"))
+	tt.shows(t, "who has its join link may measure: l shows it")
+	tt.shows(t, "127.0.0.1, key default  linerate")
+	tt.shows(t, "TCP with probes, receives")
+	tt.shows(t, "bit/s")
+	tt.shows(t, "1 visitor, measuring now")
+	if strings.Contains(tt.screen.String(), secret) {
+		t.Errorf("the secret stands on the screen:\n%s", tt.screen.String())
+	}
+
+	host, port, _ := strings.Cut(addr, ":")
+	foreign := start(t, exec.CommandContext(t.Context(), iperf3, "-c", host, "-p", port, "-t", "20", "-b", "50M", "-R"))
+	tt.shows(t, "127.0.0.1, open  iperf3")
+	tt.shows(t, "TCP, sends")
+	tt.shows(t, "2 visitors, measuring now")
+	tt.shows(t, "gives away")
+	if text := tt.screen.String(); !regexp.MustCompile(`sessions +2 +64`).MatchString(text) || !regexp.MustCompile(`sent in 24 h +[0-9.]+ [KMG]?i?B`).MatchString(text) {
+		t.Errorf("what is given away is not told:\n%s", text)
+	}
+
+	tt.types(t, "l")
+	tt.shows(t, "l shows who measures")
+	eventually(t, 10*time.Second, "the link to stand on the terminal", func() bool {
+		return strings.Contains(strings.ReplaceAll(tt.screen.String(), "\n", ""), secret)
+	})
+	tt.types(t, "l")
+	tt.shows(t, "2 visitors, measuring now")
+	if strings.Contains(tt.screen.String(), secret) {
+		t.Errorf("the secret stands on the screen:\n%s", tt.screen.String())
+	}
+	tt.sized(t, 40, 24)
+	tt.shows(t, "l shows the link   q stops")
+	tt.sized(t, 80, 24)
+
+	for _, p := range []*process{own, foreign} {
+		p.signal(t, syscall.SIGINT)
+		p.wait(t, 20*time.Second)
+	}
+	tt.shows(t, "nobody is here now")
+	tt.shows(t, "done")
+	wrong := strings.Replace(link, secret, strings.Repeat("A", len(secret)), 1)
+	if r := run(t, command(t, "test", wrong, "-t", "1s", "--to", "--quiet", "--db", ":memory:")); r.code == 0 {
+		t.Error("a wrong secret is let in")
+	}
+	tt.shows(t, "turned away: 1")
+	tt.types(t, "q")
+	tt.ends(t, before, "session from 127.0.0.1 (key default) begins", "refused 127.0.0.1", "iperf3: 127.0.0.1 done")
+	if m := regexp.MustCompile("\x1b\\[[0-9;]*3[0-9][0-9;]*m").FindString(tt.shown.String()); m != "" {
+		t.Errorf("a colour, %q, in spite of NO_COLOR", m)
+	}
+}
+
+// TestServeScreenEnds: a server whose link was printed at an earlier start has its screen
+// at once, and Ctrl-C and SIGTERM too give the terminal back, also while the link is shown.
+func TestServeScreenEnds(t *testing.T) {
+	state := t.TempDir()
+	first := start(t, command(t, "serve", "--listen", "127.0.0.1:0", "--state", state))
+	eventually(t, 20*time.Second, "the first start to print the link", func() bool { return strings.Contains(first.said(), "linerate test '") })
+	first.signal(t, syscall.SIGTERM)
+	first.wait(t, 20*time.Second)
+	for name, stop := range map[string]func(*terminal){
+		"q":       func(tt *terminal) { tt.types(t, "q") },
+		"Ctrl-C":  func(tt *terminal) { tt.types(t, "\x03") },
+		"SIGTERM": func(tt *terminal) { tt.signal(t, syscall.SIGTERM) },
+		"l, then q": func(tt *terminal) {
+			tt.types(t, "l")
+			tt.shows(t, "l shows who measures")
+			tt.types(t, "q")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt, before := watchedServer(t, state)
+			tt.shows(t, "nobody is here now")
+			stop(tt)
+			tt.ends(t, before)
+			if s := tt.screen.String(); strings.Contains(s, "l shows who measures") {
+				t.Errorf("a row of the screen stays:\n%s", s)
+			}
+		})
+	}
+}
+
+// TestServeScreenNot: lines as ever where nobody can watch a screen, or does not want it.
+func TestServeScreenNot(t *testing.T) {
+	for name, c := range map[string]struct{ flag, env string }{
+		"--lines": {"--lines", ""}, "--quiet": {"--quiet", ""}, "--json": {"--json", ""}, "TERM=dumb": {"--lines=false", "TERM=dumb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := t.TempDir()
+			tt, before := onScreen(t, command(t, "serve", "--open", "--announce=false", "--listen", "127.0.0.1:0", "--state", state, c.flag), c.env)
+			link := tt.said(t, `(linerate://[^' "]+)`)
+			link = strings.Join(strings.Fields(link), "")
+			if r := run(t, command(t, "test", link, "-t", "500ms", "--to", "--quiet", "--db", ":memory:")); r.code != 0 {
+				t.Fatalf("exit code %d\n%s", r.code, r.err)
+			}
+			if c.flag == "--lines" {
+				tt.said(t, `(session from 127\.0\.0\.1 ended)`)
+				if strings.Contains(tt.shown.String(), "?[K") {
+					t.Errorf("%q", tt.shown.String())
+				}
+			}
+			tt.signal(t, syscall.SIGTERM)
+			if r := tt.wait(t, 20*time.Second); r.code != 0 || strings.Contains(r.out, takesScreen) {
+				t.Errorf("exit code %d\n%q", r.code, r.out)
+			}
+			if now := tt.modes(t); now != before {
+				t.Errorf("the terminal is %+v, and was %+v", now, before)
+			}
+		})
+	}
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/measure/budget"
+	uilive "linerate/internal/ui/live"
+	"linerate/internal/ui/screen"
+)
+
+// TestServeScreenKeeps: what is said while a screen has the terminal is not written over
+// it, stands on it, and comes back when it is gone; of a long time only the last of it.
+func TestServeScreenKeeps(t *testing.T) {
+	var out strings.Builder
+	line := &statusLine{to: &out}
+	w := &serveScreen{state: uilive.NewServer(time.Now, nil), line: line}
+	line.show("0/8")
+	out.Reset()
+	if w.keep("before") {
+		t.Error("keeps a line where there is no screen")
+	}
+	w.begins(true)
+	line.divert(w.write)
+	line.show("1/8")
+	fmt.Fprint(line, "half ")
+	fmt.Fprint(line, "a line\n")
+	if !w.keep("a visit\x1b[2J") {
+		t.Error("does not keep a line beside the screen")
+	}
+	if out.String() != screen.Redraw {
+		t.Errorf("written over the screen: %q", out.String())
+	}
+	if text := w.state.View(uilive.Size{Columns: 80, Rows: 24}); !strings.Contains(text, "half a line") || strings.Contains(text, "a visit") {
+		t.Errorf("on the screen:\n%s", text)
+	}
+	out.Reset()
+	w.begins(false)
+	line.divert(nil)
+	a := &console{Env: Env{Err: line}}
+	w.flush(a)
+	if want := "1/8" + screen.Redraw + "half a line\n1/8" + screen.Redraw + "a visit?[2J\n1/8"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+
+	w.begins(true)
+	for i := range 10 * keptServed {
+		w.keep(fmt.Sprint(i))
+	}
+	if n := len(w.kept); n > keptServed || n+w.left != 10*keptServed || w.kept[n-1] != fmt.Sprint(10*keptServed-1) {
+		t.Errorf("%d kept, %d left out", n, w.left)
+	}
+}
+
+// TestAllowances: what is used and what was refused is told, with its limits.
+func TestAllowances(t *testing.T) {
+	b := budget.New(budget.Config{
+		Server:       budget.Limits{Sessions: 8, Memory: 1 << 30},
+		AllAnonymous: budget.Limits{Sessions: 4}, Anonymous: budget.Part{Source: budget.Limits{Sessions: 2, Memory: 64 << 20}}, Window: 24 * time.Hour,
+	})
+	want := []uilive.Allowance{{Name: "sessions", Used: "0", Limit: "8", Source: "2"}}
+	if got := allowances(b.Usage()); !slices.Equal(got, want) {
+		t.Errorf("nothing: %+v", got)
+	}
+	s, err := b.Open(netip.MustParseAddr("127.0.0.1"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Take(budget.Amounts{Memory: 32 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Spend(1 << 30)
+	if _, err := s.Take(budget.Amounts{Memory: 64 << 20}); err == nil {
+		t.Fatal("more than there is")
+	}
+	want = []uilive.Allowance{
+		{Name: "sessions", Used: "1", Limit: "8", Source: "2"}, {Name: "descriptors", Used: "1", Limit: "no limit", Source: "no limit"}, {Name: "memory", Used: "32 MiB", Limit: "1 GiB", Source: "64 MiB", Refused: 1},
+		{Name: "sent in 24 h", Used: "1 GiB", Limit: "no limit", Source: "no limit"},
+	}
+	if got := allowances(b.Usage()); !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
