@@ -56,6 +56,8 @@ func preset(name string) (keys string, ok bool) {
 func Keys() []string {
 	return []string{
 		"rate=100mbit     rate of the link with all framing; left out: unlimited",
+		"swing=10%/60s    the rate goes up and down by that, as a sine of that period does;",
+		"                 /15s more: begins so far into it",
 		"rtt=10ms         round trip time, half of it each way",
 		"delay=5ms        one way",
 		"jitter=1ms       extra delay, uniform from 0 to this, order kept",
@@ -250,6 +252,8 @@ func (p *parser) setPath(key, name, value string, paths ...*wire.Path) {
 	switch name {
 	case "rate", "stage", "police":
 		v.Rate = p.rate(key, value)
+	case "swing":
+		v.Swing = p.swing(key, value)
 	case "delay", "jitter":
 		v.Delay = p.duration(key, value)
 	case "loss", "reorder", "dup":
@@ -266,6 +270,8 @@ func (p *parser) setPath(key, name, value string, paths ...*wire.Path) {
 		switch name {
 		case "rate":
 			path.Rate = v.Rate
+		case "swing":
+			path.Swing = v.Swing
 		case "stage":
 			path.Stage = v.Rate
 		case "police":
@@ -295,7 +301,7 @@ func (p *parser) unknown(key, name string) {
 	case name != key && (name == "mtu" || name == "seed" || name == "duplex" || name == "bus"):
 		p.fault("%s: belongs to the whole lab: use %s=", key, name)
 	default:
-		p.fault("%s: unknown key: use rate, rtt, delay, jitter, loss, reorder, dup, queue, stage, police, pathmtu, mtu, duplex, bus, seed, or near.KNOB and far.KNOB", key)
+		p.fault("%s: unknown key: use rate, rtt, delay, jitter, loss, reorder, dup, queue, swing, stage, police, pathmtu, mtu, duplex, bus, seed, or near.KNOB and far.KNOB", key)
 	}
 }
 
@@ -360,6 +366,7 @@ func (p *parser) finish() {
 			p.fault("queue of %d bytes in direction %s holds no frame: use at least %d", path.Queue, name, frame)
 		}
 	}
+	p.maySwing()
 	if p.spec.HalfDuplex && p.spec.AB.Rate != p.spec.BA.Rate {
 		p.fault("duplex=half: one medium has one rate: give rate= for both directions")
 	}

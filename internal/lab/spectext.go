@@ -22,6 +22,9 @@ func (s Spec) String() string {
 		if d.path.Rate > 0 {
 			add("%s.rate=%sbit", d.name, plainRate(d.path.Rate))
 		}
+		if d.path.Swing.Share > 0 {
+			add("%s.swing=%s", d.name, d.path.Swing)
+		}
 		if d.path.Queue > 0 {
 			add("%s.queue=%d", d.name, d.path.Queue)
 		}

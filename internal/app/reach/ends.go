@@ -46,8 +46,8 @@ type Ends struct {
 	nearHere bool
 	overSSH  bool
 	proven   []string // protocols whose way was found to be open
-	// pathRates are what the lab's wire carries from each host; 0 is unlimited.
-	pathRates [2]units.BitRate
+	// pathRates are what the lab's wire carries from each host; unknown is unlimited.
+	pathRates [2]fact.Of[units.BitRate]
 	foreign   *Target  // the far end, where it is no agent
 	after     []func() // in reverse order, after the sessions have ended
 }
@@ -186,8 +186,8 @@ func (e *Ends) connect(ctx context.Context) error {
 		e.WireRate = hostRates(e.Hosts)
 	}
 	for i, rate := range e.pathRates {
-		if rate > 0 {
-			e.Hosts[i].PathRate = fact.Known(rate, "the lab's wire")
+		if rate.IsKnown() {
+			e.Hosts[i].PathRate = rate
 		}
 	}
 	e.Runner = e.newRunner()

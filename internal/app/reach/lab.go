@@ -15,10 +15,8 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/control/wire"
-	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/core/units"
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/lab"
 )
@@ -47,7 +45,7 @@ func (e *Ends) startLab(ctx context.Context, spec lab.Spec, commands []model.Hos
 	if err != nil {
 		return err
 	}
-	e.InLab, e.pathRates, e.after = true, [2]units.BitRate{spec.AB.Rate, spec.BA.Rate}, append(e.after, end)
+	e.InLab, e.pathRates, e.after = true, spec.Rates(), append(e.after, end)
 	sweepLabs(os.TempDir())
 	state, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", labFolder, os.Getpid()))
 	if err != nil {
@@ -55,10 +53,9 @@ func (e *Ends) startLab(ctx context.Context, spec lab.Spec, commands []model.Hos
 		return err
 	}
 	e.after = append([]func(){func() { _ = os.RemoveAll(state) }}, e.after...) // once the agents are gone
-	if rate := min(spec.AB.Rate, spec.BA.Rate); rate > 0 {
-		e.WireRate = fact.Known(rate, "the lab's wire")
-	} else {
-		e.WireRate = fact.Unknown[units.BitRate]("the lab's wire has no rate limit")
+	e.WireRate = e.pathRates[0]
+	if back := e.pathRates[1]; !back.IsKnown() || back.Or(0) < e.WireRate.Or(0) {
+		e.WireRate = back
 	}
 	e.Dial = func(ctx context.Context, h model.Host) (wire.Peer, error) {
 		argv := append(append([]string{}, e.env.Self...), "agent", "--state", filepath.Join(state, string(h)), "--interface", linkInLab)

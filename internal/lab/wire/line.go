@@ -12,13 +12,13 @@ import (
 // full duplex wire has its own; both directions of a half duplex wire share one.
 type medium struct {
 	mu   sync.Mutex
-	busy float64 // nanoseconds since the wire's start at which the link is free
+	busy float64 // nanoseconds since the wire's start at which the link is free; of a rate that swings, as its sway counts them
 }
 
 // reserve returns when a frame that arrives at now and needs txNanos has left.
-func (m *medium) reserve(now int64, txNanos float64) float64 {
+func (m *medium) reserve(now, txNanos float64) float64 {
 	m.mu.Lock()
-	m.busy = max(m.busy, float64(now)) + txNanos
+	m.busy = max(m.busy, now) + txNanos
 	left := m.busy
 	m.mu.Unlock()
 	return left
@@ -56,7 +56,8 @@ type held struct {
 // owns it, except for its counters.
 type line struct {
 	path     Path
-	bitNanos float64 // nanoseconds per bit, 0 is unlimited
+	bitNanos float64 // nanoseconds per bit, 0 is unlimited; of a rate that swings, the mean
+	sway     sway    // of the link's rate
 	medium   *medium
 	busNanos float64 // nanoseconds per bit on the bus, 0 is no bus
 	bus      *medium // before the link, shared by both directions
@@ -87,7 +88,7 @@ func newLine(p Path, m *medium, seed, stream uint64, pool *pool, c *counters) *l
 		ready: make([]entry, 0, 64),
 	}
 	if p.Rate > 0 {
-		l.bitNanos = 1e9 / float64(p.Rate)
+		l.bitNanos, l.sway = 1e9/float64(p.Rate), newSway(p.Swing)
 	}
 	l.tokens = float64(PoliceBurst(p.Police))
 	return l
@@ -117,13 +118,14 @@ func (l *line) push(now int64, slot int32, size int) bool {
 	}
 	left := now
 	if l.busNanos > 0 { // it carries frames, not what is between them on a link
-		left = int64(math.Ceil(l.bus.reserve(left, float64(size)*8*l.busNanos)))
+		left = int64(math.Ceil(l.bus.reserve(float64(left), float64(size)*8*l.busNanos)))
 	}
 	if l.path.Stage > 0 {
-		left = int64(math.Ceil(l.stage.reserve(left, float64(size)*8e9/float64(l.path.Stage))))
+		left = int64(math.Ceil(l.stage.reserve(float64(left), float64(size)*8e9/float64(l.path.Stage))))
 	}
 	if l.bitNanos > 0 {
-		left = int64(math.Ceil(l.medium.reserve(left, float64(size+Overhead)*8*l.bitNanos)))
+		done := l.medium.reserve(l.sway.work(float64(left)), float64(size+Overhead)*8*l.bitNanos)
+		left = int64(math.Ceil(l.sway.moment(done)))
 	}
 	e := entry{left: left, slot: slot, size: int32(size), fate: l.decide(size)}
 	e.due = left + int64(l.path.Delay)

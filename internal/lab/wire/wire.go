@@ -10,10 +10,10 @@
 //  2. Where there is a bus, it passes that, after all frames of either direction
 //     before it: what a host adapter does whose bus is slower than its link. Where
 //     there is a slower stage, it passes that, which is of its own direction.
-//  3. It is serialised at Rate after all frames before it. It occupies the
-//     link for its own bytes and 24 more: preamble and start delimiter 8,
-//     frame check sequence 4, gap between packets 12 (IEEE 802.3-2022 clauses
-//     3.1.1 and 4.4.2).
+//  3. It is serialised at Rate, as Swing has it at that moment, after all frames
+//     before it. It occupies the link for its own bytes and 24 more: preamble and
+//     start delimiter 8, frame check sequence 4, gap between packets 12 (IEEE
+//     802.3-2022 clauses 3.1.1 and 4.4.2).
 //  4. On the way it may be lost, or vanish because it is above PathMTU. It has
 //     used the link by then.
 //  5. It arrives Delay plus a random part of Jitter later, never before a
@@ -57,6 +57,7 @@ func PoliceBurst(rate units.BitRate) units.Bytes {
 // to frames.
 type Path struct {
 	Rate      units.BitRate `json:"rate,omitempty"`      // of the link with all framing; 0 is unlimited
+	Swing     Swing         `json:"swing,omitzero"`      // of Rate, which is the mean then
 	Queue     units.Bytes   `json:"queue,omitempty"`     // frame bytes that may wait for the link; 0 is unlimited
 	Delay     time.Duration `json:"delay_ns,omitempty"`  // one way, after serialisation
 	Jitter    time.Duration `json:"jitter_ns,omitempty"` // extra delay, uniform in [0, Jitter], order kept

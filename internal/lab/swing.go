@@ -1,0 +1,86 @@
+package lab
+
+import (
+	"strings"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/lab/wire"
+)
+
+// Limits of a swing: a rate that nearly stops is no rate that swings, and a period of a
+// few frames is jitter.
+const (
+	maxSwing       = 90 // percent
+	minSwingPeriod = 100 * time.Millisecond
+	maxSwingPeriod = 24 * time.Hour
+)
+
+// swing reads SHARE/PERIOD or SHARE/PERIOD/LEAD, as in 10%/60s/15s.
+func (p *parser) swing(key, value string) wire.Swing {
+	wrong := func() wire.Swing {
+		p.fault("%s=%s: use a share up to %d%% and a period from %s to 24h, for example 10%%/60s, or 10%%/60s/15s to begin 15s into it",
+			key, value, maxSwing, minSwingPeriod)
+		return wire.Swing{}
+	}
+	parts := strings.Split(value, "/")
+	if len(parts) < 2 || len(parts) > 3 {
+		return wrong()
+	}
+	share, err := units.ParsePercent(parts[0])
+	if err != nil || !(share > 0 && share <= maxSwing) {
+		return wrong()
+	}
+	s := wire.Swing{Share: share}
+	if s.Period, err = time.ParseDuration(parts[1]); err != nil || s.Period < minSwingPeriod || s.Period > maxSwingPeriod {
+		return wrong()
+	}
+	if len(parts) == 3 {
+		if s.Lead, err = time.ParseDuration(parts[2]); err != nil || s.Lead < 0 || s.Lead >= s.Period {
+			p.fault("%s=%s: it begins so far into the period as the third part says: use a time from 0s to less than %s", key, value, parts[1])
+		}
+	}
+	return s
+}
+
+// maySwing checks that each direction that swings is limited by its own rate alone, and
+// that one medium has one rate.
+func (p *parser) maySwing() {
+	for i, path := range []wire.Path{p.spec.AB, p.spec.BA} {
+		name := []model.Direction{model.To, model.From}[i]
+		if path.Swing.Share == 0 {
+			continue
+		}
+		if path.Rate == 0 {
+			p.fault("swing in direction %s has no effect without a rate: give rate= as well", name)
+		}
+		for _, other := range []struct {
+			key  string
+			rate units.BitRate
+		}{{"stage", path.Stage}, {"police", path.Police}, {"bus", p.spec.Bus}} {
+			if other.rate > 0 {
+				p.fault("swing in direction %s is of rate= alone: leave out %s=", name, other.key)
+			}
+		}
+	}
+	if p.spec.HalfDuplex && p.spec.AB.Swing != p.spec.BA.Swing {
+		p.fault("duplex=half: one medium has one swing: give swing= for both directions")
+	}
+}
+
+// Rates are what the wire carries from the near host and from the far one, unknown where
+// it has no limit. Of a rate that swings it is the mean, and the source says so.
+func (s Spec) Rates() [2]fact.Of[units.BitRate] {
+	of := func(p wire.Path) fact.Of[units.BitRate] {
+		switch {
+		case p.Rate == 0:
+			return fact.Unknown[units.BitRate]("the lab's wire has no rate limit")
+		case p.Swing.Share > 0:
+			return fact.Known(p.Rate, "the lab's wire, the mean of a rate that swings by "+p.Swing.String())
+		}
+		return fact.Known(p.Rate, "the lab's wire")
+	}
+	return [2]fact.Of[units.BitRate]{of(s.AB), of(s.BA)}
+}
