@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all release release-test site build demo test race simulate slow abuse interop lint bench judge tuning cross wine vm test-vm test-vm-short dist generate generated fuzz clean
+.PHONY: all release release-test site build demo test race simulate slow abuse interop lint bench judge tuning sine cross wine vm test-vm test-vm-short dist generate generated fuzz clean
 
 all: build
 
@@ -93,6 +93,10 @@ judge: build ## the diagnosis against planted limits: SEEDS=0-29, KIND=loss-midd
 
 tuning: build ## linerate tune in badly set labs, against an exhaustive search; CASES=window-far,clean tries some; goes on after a stop
 	$(GO) run ./bench/tuning -linerate $(BIN) -cases "$(CASES)" -o bench/RESULTS.md
+
+sine: build ## verdicts on a path whose rate swings slowly, 104 sessions in a quarter of an hour; goes on after a stop
+	$(GO) build -o bin/sine-labs ./bench/sine
+	bin/sine-labs -linerate $(BIN) -o bench/RESULTS.md
 
 cross: ## build for every system and CPU, vet code and tests for every system
 	scripts/cross

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/lab"
+)
+
+// TestTheDifferenceIsFivePercent: what the headers take is arithmetic.
+func TestTheDifferenceIsFivePercent(t *testing.T) {
+	t.Parallel()
+	for _, k := range kinds() {
+		want := map[model.Outcome]float64{model.Better: 0.05, model.Worse: -0.05, "": 0}[k.right]
+		if got := math.Expm1(k.truth); math.Abs(got-want) > 0.0005 {
+			t.Errorf("%s: the truth is %.5f, want %.5f", k.name, got, want)
+		}
+	}
+	if got := share(1460); math.Abs(got-1448.0/1538) > 1e-9 {
+		t.Errorf("full segments carry %v, want 1448 of 1538 bytes", got)
+	}
+}
+
+// TestEveryLabSwings: each session has a lab that swings by 10 %, with a seed of its own,
+// and at least nine of 40 begin in each quarter of the period.
+func TestEveryLabSwings(t *testing.T) {
+	t.Parallel()
+	var quarters [4]int
+	for i := range 40 {
+		spec, err := lab.ParseSpec(strings.TrimPrefix(target(i), "lab:"))
+		s := spec.AB.Swing
+		if err != nil || s.Share != swingBy || s.Period != period(i) || s.Lead != lead(i) {
+			t.Errorf("%s: %+v, %v", target(i), s, err)
+		}
+		quarters[4*s.Lead/s.Period]++
+		if args := kinds()[0].args(i); !slices.Contains(args, fmt.Sprint(i+1)) || args[1] != target(i) {
+			t.Errorf("session %d: %q", i, args)
+		}
+	}
+	if slices.Min(quarters[:]) < 9 {
+		t.Errorf("so many begin in each quarter: %v", quarters)
+	}
+}
+
+// TestCounts: a session counts by what it says, and against what is true.
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	said := func(o model.Outcome) model.Session {
+		return model.Session{Verdicts: []model.Verdict{
+			{Metric: model.Goodput, IsTwin: true, Outcome: model.Worse},
+			{Metric: model.RTT, Outcome: model.Worse},
+			{Metric: model.Goodput, Outcome: o},
+		}}
+	}
+	all := []model.Outcome{model.Better, model.Worse, model.Worse, model.Undecided, model.Equivalent}
+	for right, want := range map[model.Outcome][2]int{"": {0, 3}, model.Better: {1, 2}, model.Worse: {2, 1}} {
+		r := row{kind: kind{right: right}}
+		for _, o := range all {
+			r.add(said(o))
+		}
+		if got := [2]int{r.found, r.wrong}; got != want || r.done != len(all) {
+			t.Errorf("%q: %v of %d, want %v", right, got, r.done, want)
+		}
+	}
+}
+
+// TestSection: bars are judged by the counts, and what was not run is not said.
+func TestSection(t *testing.T) {
+	t.Parallel()
+	three := row{kind: kinds()[0], done: 40, wrong: 3, blocks: []float64{8}, estimates: []float64{0}}
+	found := row{kind: kinds()[1], done: 12, found: 9, blocks: []float64{8}, estimates: []float64{0}}
+	var words []string
+	for _, v := range section([]row{three, found, {kind: kinds()[2]}}).Verdicts {
+		words = append(words, v.Result+" "+v.Word)
+	}
+	if got := strings.Join(words, "; "); got != "3 of 40 missed; 0 of 40 wrong not judged; 9 of 12 missed" {
+		t.Error(got)
+	}
+}
+
+// TestSequenceIsFooled: a slope is told apart, and noise without one is not.
+func TestSequenceIsFooled(t *testing.T) {
+	t.Parallel()
+	var slope, saw []float64
+	for i := range 2 * turns {
+		slope, saw = append(slope, float64(i)), append(saw, float64(i%2))
+	}
+	if !tellsApart(slope) || tellsApart(saw) || tellsApart(slope[1:]) {
+		t.Error("a slope, a saw and a short slope:", tellsApart(slope), tellsApart(saw), tellsApart(slope[1:]))
+	}
+}
+
+// TestDecode: a document without a verdict is a fault, not a session that found nothing.
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	if _, err := decode([]byte(`{"session":{"id":"x"}}`)); err == nil {
+		t.Error("a session without a verdict is taken")
+	}
+	s, err := decode([]byte(`{"session":{"verdicts":[{"metric":"goodput","outcome":"equivalent","blocks":8}]}}`))
+	if err != nil || verdict(s).Blocks != 8 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
