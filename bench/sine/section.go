@@ -88,9 +88,9 @@ func section(rows []row) results.Section {
 around, `+"`lab:rate=%dmbit,swing=%d%%/60s/PHASE,rtt=2ms,queue=1MiB,near.tcp.congestion_control=reno`"+`. Runs of one
 second begin every 1.4 s (`+"`%s`"+`), so that a period is 44 to 220 runs.
 Settings that do not differ are windows of 384 and 512 KiB, far above the 5 kB that are needed;
-the true difference is the share of headers, computed from the segment's size. A session
-whose number of blocks is not fixed begins with four pairs of the baseline, which are in its
-20 blocks. Swing is the largest run of the baseline over its smallest one, mean over the sessions.
+the true difference is the share of headers, computed from the segment's size. Where
+there is one, a session begins with four pairs of the baseline, which are of its 20 blocks and
+not in the median. Swing is the largest run of the baseline over its smallest one, mean over the sessions.
 
 `, labRate, float64(swingBy)/100, labRate, swingBy, settling)
 	b.WriteString("| sessions | truth | done | found | false verdicts | blocks until then, median | estimate, median and range | swing inside a session |\n|---|---|---|---|---|---|---|---|\n")
