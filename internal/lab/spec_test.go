@@ -163,7 +163,7 @@ func TestSpecStringRoundTrip(t *testing.T) {
 }
 
 func FuzzParseSpec(f *testing.F) {
-	for _, s := range []string{"", "lan", "wan,loss=1%", "rate=1gbit,rtt=10ms,a.x=1", "to.queue=64KiB,rate=1mbit", ",,=,a.=,ab.=1"} {
+	for _, s := range []string{"", "lan", "wan,loss=1%", "rate=1gbit,rtt=10ms,a.x=1", "to.queue=64KiB,rate=1mbit", ",,=,a.=,ab.=1", "lan,swing=10%/60s,to.swing=0.5%/100ms/99ms"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
