@@ -172,7 +172,7 @@ func (b *builder) plateau() (plot.Figure, bool) {
 func (b *builder) grid() (plot.Figure, bool) {
 	f := plot.Figure{Name: "grid", Title: "All combinations"}
 	if b.d.Grid == nil || len(b.d.Grid.Factors) != 2 {
-		return f, false
+		return b.table()
 	}
 	factors, m := b.d.Grid.Factors, b.s.Plan.Decides()
 	for _, w := range b.directions() {

@@ -3,15 +3,68 @@ package figures
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
 	"linerate/internal/report/plot"
 )
+
+// table is the median of every pair of what stands in the two columns of a table that
+// make its settings. A pair that nobody measured stays empty.
+func (b *builder) table() (plot.Figure, bool) {
+	f := plot.Figure{Name: "grid", Title: "All combinations"}
+	var names [2]model.KnobID
+	var levels [2][]string
+	for _, s := range b.s.Plan.Settings {
+		if b.s.Kind != model.KindImported || len(s.Assignments) != 2 {
+			return f, false
+		}
+		for i, a := range s.Assignments {
+			if names[i] = a.Knob; !slices.Contains(levels[i], a.Value) {
+				levels[i] = append(levels[i], a.Value)
+			}
+		}
+	}
+	if len(levels[0]) < 2 || len(levels[1]) < 2 {
+		return f, false
+	}
+	m := b.s.Plan.Decides()
+	f.Title = fmt.Sprintf("Every %s with every %s", names[0], names[1])
+	var said []string
+	for _, w := range b.directions() {
+		h := plot.Heat{Unit: unit(m), Name: string(names[1]) + "; " + metric.Name(m) + " " + b.label(w), Columns: levels[1], Rows: levels[0]}
+		for _, x := range levels[0] {
+			row := make([]float64, len(levels[1]))
+			for j, y := range levels[1] {
+				row[j] = math.NaN()
+				i := slices.IndexFunc(b.s.Plan.Settings, func(s model.Setting) bool { return s.Assignments[0].Value == x && s.Assignments[1].Value == y })
+				if i < 0 {
+					continue
+				}
+				if v := b.values(b.s.Plan.Settings[i].Name, w, m); len(v) > 0 {
+					row[j] = stats.Median(v)
+				}
+			}
+			h.Cells = append(h.Cells, row)
+		}
+		f.Panels = append(f.Panels, h)
+		said = append(said, extremes(h, b.label(w)))
+	}
+	f.Sentence = sentence(said...)
+	return f, len(f.Panels) > 0
+}
 
 // spread says in a sentence what a matrix of far ends shows: its largest and its
 // smallest cell.
 func spread(h plot.Heat, w model.Direction) string {
+	return extremes(h, map[model.Direction]string{model.To: "to the far ends", model.From: "from the far ends"}[w])
+}
+
+// extremes is spread of what label names.
+func extremes(h plot.Heat, label string) string {
 	high, low := [2]int{-1}, [2]int{-1}
 	for i, row := range h.Cells {
 		for j, v := range row {
@@ -32,7 +85,7 @@ func spread(h plot.Heat, w model.Direction) string {
 	at := func(c [2]int) string {
 		return fmt.Sprintf("%s with %s (%s)", bare(h.Rows[c[0]]), bare(h.Columns[c[1]]), plot.Format(h.Cells[c[0]][c[1]], h.Unit))
 	}
-	return fmt.Sprintf("%s: most is %s, least %s", map[model.Direction]string{model.To: "to the far ends", model.From: "from the far ends"}[w], at(high), at(low))
+	return fmt.Sprintf("%s: most is %s, least %s", label, at(high), at(low))
 }
 
 // bare is the name of a level without its code: "nas" of "A1: nas".

@@ -33,12 +33,13 @@ type Test struct {
 	Started   time.Time
 	Flow      model.Flow // as far as the file says
 	Values    []model.Value
-	Samples   []model.Sample // of intervals; never the summary of a test
-	Points    []model.Point  // by message size
-	Setting   string         // what was set, where the file says so
-	Block     int            // 1…, where the file says which tests belong together
-	Spread    *Spread        // the values are those of several runs of which nothing else is known
-	Notes     []string       // what somebody who compares it must know
+	Samples   []model.Sample     // of intervals; never the summary of a test
+	Points    []model.Point      // by message size
+	Setting   string             // what was set, where the file says so
+	Parts     []model.Assignment // of Setting, where columns of a table make it: the column and what is in it
+	Block     int                // 1…, where the file says which tests belong together
+	Spread    *Spread            // the values are those of several runs of which nothing else is known
+	Notes     []string           // what somebody who compares it must know
 }
 
 // Spread is what a summary of several runs says beside their average, in the unit of the
@@ -79,6 +80,7 @@ type Format struct {
 // Options are what a reader must be told. Only tables have any.
 type Options struct {
 	Columns []Column
+	Where   []Where // all of them hold of a line that is read
 }
 
 // Formats are all formats, in the order in which a file is tried.

@@ -47,6 +47,9 @@ func Session(files []Named, o About) (model.Session, map[int][]model.Sample, err
 		from = append(from, fmt.Sprintf("%s (%s)", filepath.Base(f.Name), f.File.Program))
 		for _, t := range f.File.Tests {
 			r := run(t, len(s.Runs)+1, setting(f, t, len(files)))
+			if r.Setting != t.Setting {
+				t.Parts = nil // somebody named it
+			}
 			blocks = blocks && t.Block > 0
 			s.Runs = append(s.Runs, r)
 			samples[r.Number] = t.Samples
@@ -134,7 +137,7 @@ func join(s *model.Session, t Test, r model.Run) error {
 		s.Created = t.Started
 	}
 	if _, ok := s.Plan.Setting(r.Setting); !ok {
-		s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: r.Setting})
+		s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: r.Setting, Assignments: t.Parts})
 	}
 	for _, d := range t.Flow.Direction.Parts() {
 		if !slices.Contains(s.Plan.Directions, d) {

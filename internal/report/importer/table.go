@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ type Column struct {
 	Role    string  // one of Roles
 	Name    string  // in the first line of the table
 	Unit    float64 // of a value: what 1 of it is in the unit of the metric
+	UnitIn  string  // of a value: the column that has its unit in each line; "" is Unit
 	Setting string  // of a value: which setting it belongs to; {COLUMN} stands for what is in that column
 }
 
@@ -39,14 +41,34 @@ func Roles() []string {
 	return out
 }
 
-// tableUnits are the units of values: bit/s, seconds, ratios.
-var tableUnits = map[string]float64{
-	"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9,
-	"B/s": 8, "kB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9, "KiB/s": 8 << 10, "MiB/s": 8 << 20, "GiB/s": 8 << 30,
-	"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "%": 1e-2,
+// rateUnits and timeUnits are the units of values, in bit/s and in seconds.
+var (
+	rateUnits = map[string]float64{
+		"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9,
+		"B/s": 8, "kB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9, "KiB/s": 8 << 10, "MiB/s": 8 << 20, "GiB/s": 8 << 30,
+	}
+	timeUnits = map[string]float64{"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+)
+
+// tableUnits are the units of a column of this role. The smallest and the largest value
+// have those of whatever they belong to.
+func tableUnits(role string) map[string]float64 {
+	all := map[string]float64{}
+	of := roles[role]
+	if of == model.Goodput || of == "" {
+		maps.Copy(all, rateUnits)
+	}
+	if of == model.RTT || of == model.LatencyP50 || of == model.LatencyP99 || of == "" {
+		maps.Copy(all, timeUnits)
+	}
+	if of == model.LossRatio || of == "" {
+		all["%"] = 1e-2
+	}
+	return all
 }
 
-// ParseColumn reads ROLE=NAME[:UNIT][@SETTING], for example goodput=avg:Mbit/s.
+// ParseColumn reads ROLE=NAME[:UNIT][@SETTING], for example goodput=avg:Mbit/s. A UNIT
+// {COLUMN} is what stands in that column.
 func ParseColumn(text string) (Column, error) {
 	role, rest, ok := strings.Cut(text, "=")
 	metric, known := roles[role]
@@ -64,17 +86,35 @@ func ParseColumn(text string) (Column, error) {
 	case metric == model.Goodput && !has:
 		return c, fmt.Errorf("%q: a rate needs its unit, for example %s=%s:Mbit/s", text, role, name)
 	}
-	if has {
-		if c.Unit, ok = tableUnits[unit]; !ok {
-			var all []string
-			for u := range tableUnits {
-				all = append(all, u)
-			}
-			slices.Sort(all)
-			return c, fmt.Errorf("%q: unit %q is none of %s", text, unit, strings.Join(all, ", "))
+	if in, ok := strings.CutPrefix(unit, "{"); has && ok && strings.HasSuffix(in, "}") && len(in) > 1 {
+		c.UnitIn = strings.TrimSuffix(in, "}")
+	} else if has {
+		if c.Unit, ok = tableUnits(role)[unit]; !ok {
+			return c, fmt.Errorf("%q: %w", text, noUnit(role, unit))
 		}
 	}
 	return c, nil
+}
+
+// noUnit says which units a column of this role has.
+func noUnit(role, unit string) error {
+	all := slices.Sorted(maps.Keys(tableUnits(role)))
+	if len(all) == 0 {
+		return fmt.Errorf("unit %q: a column of %s has none", unit, role)
+	}
+	return fmt.Errorf("unit %q is none of %s", unit, strings.Join(all, ", "))
+}
+
+// Where says which lines of a table are read: those with this text in this column.
+type Where struct{ Column, Text string }
+
+// ParseWhere reads COLUMN=TEXT.
+func ParseWhere(text string) (Where, error) {
+	column, want, ok := strings.Cut(text, "=")
+	if !ok || column == "" {
+		return Where{}, fmt.Errorf("%q is not COLUMN=TEXT", text)
+	}
+	return Where{column, want}, nil
 }
 
 // readTable reads comma-separated values (RFC 4180) whose first line names the columns.
@@ -95,15 +135,16 @@ func readTable(text string, o Options) (File, error) {
 	for i, name := range head {
 		at[strings.TrimSpace(name)] = i
 	}
-	for _, c := range o.Columns {
-		if _, ok := at[c.Name]; !ok {
-			return File{}, faultf(1, "no column is called %q; there are %s", c.Name, strings.Join(head, ", "))
-		}
+	if name := unnamedColumn(at, o); name != "" {
+		return File{}, faultf(1, "no column is called %q; there are %s", name, strings.Join(head, ", "))
 	}
 	out := File{Program: "table"}
 	for {
 		fields, err := in.Read()
 		if errors.Is(err, io.EOF) {
+			if len(out.Tests) == 0 && len(o.Where) > 0 {
+				return out, faultf(0, "no line has what is asked for: %s", words(o.Where))
+			}
 			return out, nil
 		}
 		var bad *csv.ParseError
@@ -114,12 +155,44 @@ func readTable(text string, o Options) (File, error) {
 			return out, &Fault{Err: err}
 		}
 		line, _ := in.FieldPos(0)
-		tests, err := tableRow(line, o.Columns, func(name string) string { return strings.TrimSpace(fields[at[name]]) }, head)
+		field := func(name string) string { return strings.TrimSpace(fields[at[name]]) }
+		if slices.ContainsFunc(o.Where, func(w Where) bool { return field(w.Column) != w.Text }) {
+			continue
+		}
+		tests, err := tableRow(line, o.Columns, field, head)
 		if err != nil {
 			return out, err
 		}
 		out.Tests = append(out.Tests, tests...)
 	}
+}
+
+// unnamedColumn is a column that is asked for and not there, "" where all are.
+func unnamedColumn(at map[string]int, o Options) string {
+	var asked []string
+	for _, c := range o.Columns {
+		asked = append(asked, c.Name)
+		if c.UnitIn != "" {
+			asked = append(asked, c.UnitIn)
+		}
+	}
+	for _, w := range o.Where {
+		asked = append(asked, w.Column)
+	}
+	for _, name := range asked {
+		if _, ok := at[name]; !ok {
+			return name
+		}
+	}
+	return ""
+}
+
+func words(all []Where) string {
+	var out []string
+	for _, w := range all {
+		out = append(out, w.Column+"="+w.Text)
+	}
+	return strings.Join(out, " and ")
 }
 
 // ways are the words for directions in tables.
@@ -136,6 +209,7 @@ func tableRow(line int, columns []Column, field func(string) string, head []stri
 		switch c.Role {
 		case "setting":
 			parts = append(parts, tableSetting(c.Name, text, columns))
+			base.Parts = append(base.Parts, model.Assignment{Knob: model.KnobID(c.Name), Value: text})
 		case "near":
 			base.Near = text
 		case "far":
@@ -154,9 +228,9 @@ func tableRow(line int, columns []Column, field func(string) string, head []stri
 				err = faultf(line, "runs %q is no number from 1 on", text)
 			}
 		case "min":
-			spread.Min, err = tableValue(line, c, text)
+			spread.Min, err = tableValue(line, c, field)
 		case "max":
-			spread.Max, err = tableValue(line, c, text)
+			spread.Max, err = tableValue(line, c, field)
 		}
 		if err != nil {
 			return nil, err
@@ -195,7 +269,7 @@ func tableValues(line int, base Test, columns []Column, field func(string) strin
 		if metric == "" {
 			continue
 		}
-		v, err := tableValue(line, c, field(c.Name))
+		v, err := tableValue(line, c, field)
 		if err != nil {
 			return nil, err
 		}
@@ -214,6 +288,9 @@ func tableValues(line int, base Test, columns []Column, field func(string) strin
 		if i < 0 {
 			t := base
 			t.Setting, t.Values = setting, nil
+			if c.Setting != "" {
+				t.Parts = nil // part of it is no column's
+			}
 			out, i = append(out, t), len(out)
 		}
 		out[i].add(base.Flow.Direction, metric, v)
@@ -221,10 +298,17 @@ func tableValues(line int, base Test, columns []Column, field func(string) strin
 	return out, nil
 }
 
-func tableValue(line int, c Column, text string) (float64, error) {
+func tableValue(line int, c Column, field func(string) string) (float64, error) {
+	text, unit := field(c.Name), c.Unit
 	if text == "" {
 		return 0, faultf(line, "column %s is empty", c.Name)
 	}
+	if c.UnitIn != "" {
+		var ok bool
+		if unit, ok = tableUnits(c.Role)[field(c.UnitIn)]; !ok {
+			return 0, faultf(line, "%s %s as %s: %w", text, field(c.UnitIn), c.Role, noUnit(c.Role, field(c.UnitIn)))
+		}
+	}
 	v, err := number(line, text)
-	return v * c.Unit, err
+	return v * unit, err
 }

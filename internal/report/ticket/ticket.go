@@ -212,6 +212,9 @@ func (b builder) settings() string {
 		}
 		return strings.Join(said, "; ") + "."
 	}
+	if b.s.Kind == model.KindImported {
+		return "" // the names say all that is known
+	}
 	var said []string
 	for _, s := range b.s.Plan.Settings {
 		var set []string

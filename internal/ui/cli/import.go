@@ -21,6 +21,7 @@ import (
 type importFlags struct {
 	format   string
 	columns  []string
+	where    []string
 	title    string
 	baseline string
 }
@@ -49,7 +50,9 @@ what a sound repeat needs. If anything in a file is wrong, nothing is kept.
 --column says what a column of a table is: ROLE=COLUMN[:UNIT][@SETTING], where
 ROLE is one of ` + wrapList(importer.Roles()) + `.
 @SETTING is for tables with a column for each setting; {COLUMN} in it stands for
-what is in that column.
+what is in that column, and so does {COLUMN} as UNIT. --where COLUMN=TEXT reads only
+the lines with that text in that column. Where two columns make the setting, the
+report has a map of both.
 
 A file of linerate export --archive is known by itself: its sessions are kept under
 their own names, with all their samples. Those that are here already are left as
@@ -59,7 +62,7 @@ they are, and told. Of a damaged archive nothing is kept.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range args {
-				if isArchive(name) && (len(args) > 1 || f.format+f.title+f.baseline != "" || len(f.columns) > 0) {
+				if isArchive(name) && (len(args) > 1 || f.format+f.title+f.baseline != "" || len(f.columns)+len(f.where) > 0) {
 					return withHint(usagef("%s is an archive of sessions, which are kept as they are", name), "import it alone, without flags")
 				} else if isArchive(name) {
 					return a.importArchive(cmd.Context(), name)
@@ -71,6 +74,7 @@ they are, and told. Of a damaged archive nothing is kept.`,
 	fl := c.Flags()
 	fl.StringVar(&f.format, "format", "", "what the files are, instead of telling it from them")
 	fl.StringArrayVar(&f.columns, "column", nil, "what a column of a table is: ROLE=COLUMN[:UNIT][@SETTING]; may be given several times")
+	fl.StringArrayVar(&f.where, "where", nil, "read only the lines of a table that have this: COLUMN=TEXT; may be given several times")
 	a.bindDetails(fl)
 	fl.StringVar(&f.title, "title", "", "name of the session")
 	fl.StringVar(&f.baseline, "baseline", "", "setting to compare with (default: the first)")
@@ -109,6 +113,13 @@ func (a *console) importFiles(ctx context.Context, args []string, f importFlags)
 			return usagef("--column: %w", err)
 		}
 		o.Columns = append(o.Columns, c)
+	}
+	for _, text := range f.where {
+		w, err := importer.ParseWhere(text)
+		if err != nil {
+			return usagef("--where: %w", err)
+		}
+		o.Where = append(o.Where, w)
 	}
 	var formats []string
 	for _, x := range importer.Formats() {
