@@ -91,8 +91,12 @@ func (d *Discipline) Write(ctx context.Context, raw string) error {
 	if want.handle != 0 && want.text() == s.text() {
 		return nil
 	}
-	if err := s.restorable(); err != nil {
-		return err
+	// Exactly what was read is written to put it back: what is there then is linerate's
+	// own, of whatever kind it was told to make.
+	if s.complex != "" || !want.exact {
+		if err := s.restorable(); err != nil {
+			return err
+		}
 	}
 	return d.replace(s, want)
 }
@@ -105,6 +109,7 @@ type state struct {
 	// isDefault is a wish for what the kernel makes itself; kind is then what
 	// that was, if known.
 	isDefault bool
+	exact     bool   // of a wish: what Read returned, and not a kind alone
 	complex   string // why it cannot be put back exactly; "" when it can
 }
 
@@ -112,7 +117,7 @@ type state struct {
 // discipline again when they are handed back: the dump and init functions of
 // Linux 6.1 net/sched/sch_NAME.c use the same attributes.
 func simple() []string {
-	return []string{"noqueue", "pfifo_fast", "pfifo", "bfifo", "tbf", "fq", "fq_codel", "codel", "cake"}
+	return []string{"noqueue", "pfifo_fast", "pfifo", "bfifo", "tbf", "fq", "fq_codel", "codel", "cake", "sfq"}
 }
 
 func (s state) restorable() error {
@@ -159,9 +164,9 @@ func parse(raw string) (state, error) {
 		if remark == "none" {
 			remark = ""
 		}
-		return state{kind: remark, isDefault: true}, nil
+		return state{kind: remark, isDefault: true, exact: hasRemark}, nil
 	}
-	s := state{kind: value}
+	s := state{kind: value, exact: hasRemark}
 	if !hasRemark {
 		return s, nil
 	}
