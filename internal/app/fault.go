@@ -100,6 +100,16 @@ func HintOf(err error) string {
 	return ""
 }
 
+// Missing is why a host has no value of a knob, in the host's own words, which mostly
+// end in those of errors.ErrUnsupported. It is one such.
+type Missing string
+
+// Error is what the host says.
+func (m Missing) Error() string { return string(m) }
+
+// Is reports whether target is errors.ErrUnsupported.
+func (m Missing) Is(target error) bool { return target == errors.ErrUnsupported }
+
 // Refused reports whether a host said no: to a session, a run or a file.
 func Refused(err error) bool {
 	return errors.Is(err, session.ErrRefused) || errors.Is(err, fs.ErrPermission)

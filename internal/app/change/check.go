@@ -79,7 +79,7 @@ func (c *change) faults(e *end) []error {
 	var errs []error
 	for _, w := range e.wanted {
 		if f := e.Facts.Knobs[w.Knob]; !f.IsKnown() {
-			errs = append(errs, fmt.Errorf("%w: %s", errors.ErrUnsupported, cmp.Or(f.Reason(), string(w.Knob)+" is not known there")))
+			errs = append(errs, app.Missing(cmp.Or(f.Reason(), string(w.Knob)+" is not known there")))
 		}
 	}
 	return errs

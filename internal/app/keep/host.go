@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -36,17 +37,11 @@ func (h *Host) faults(x *knob.Index) []error {
 	}
 	for _, s := range h.Ask.Settings {
 		if f := h.Facts.Knobs[s.Knob]; !f.IsKnown() && !AtBootOnly(x, s.Knob, h.Facts.OS) && !h.elsewhere(x, s.Knob) {
-			errs = append(errs, missing(cmp.Or(f.Reason(), string(s.Knob)+" is not known there")))
+			errs = append(errs, app.Missing(cmp.Or(f.Reason(), string(s.Knob)+" is not known there")))
 		}
 	}
 	return errs
 }
-
-// missing is why a host has no value of a knob, in the host's own words.
-type missing string
-
-func (m missing) Error() string        { return string(m) }
-func (m missing) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // elsewhere reports whether a knob is one of a link that was confirmed, and not
 // of the link whose facts were read.

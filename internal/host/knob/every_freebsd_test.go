@@ -216,6 +216,7 @@ func others(t *testing.T, h Host, k knob.Knob, raw string) []string {
 			}
 		}
 		return out
+	case knob.TypeRate, knob.TypeWords:
 	}
 	return []string{"none", "magic"}
 }

@@ -100,7 +100,7 @@ func (a *console) change(ctx context.Context, f setFlags, h change.Hosts, r chan
 	if got.Outcome == "" {
 		return err
 	}
-	return errors.Join(err, a.printSet(f, got))
+	return errors.Join(err, a.printSet(f, got, err != nil))
 }
 
 func (f setFlags) request(a *console, wanted []model.Assignment) change.Request {
@@ -223,8 +223,9 @@ type canaryDoc struct {
 	Detail string     `json:"detail"`
 }
 
-// printSet shows how a change ended.
-func (a *console) printSet(f setFlags, r change.Result) error {
+// printSet shows how a change ended. told is that its reason is an error, which is
+// printed once, as one.
+func (a *console) printSet(f setFlags, r change.Result, told bool) error {
 	if a.json {
 		doc := setDoc{Hosts: map[model.Host]string{}, For: f.within, Outcome: r.Outcome, Reason: r.Reason, Changes: []model.Change{}, Canaries: []canaryDoc{},
 			Paths: append([]change.Way{}, r.Paths...), Transfers: append([]change.Transfer{}, r.Transfers...), Around: r.Around}
@@ -242,6 +243,9 @@ func (a *console) printSet(f setFlags, r change.Result) error {
 			}
 			fmt.Fprintf(a.Out, "%s: %s (%s): %s\n", h.Name, c.Knob, c.Native, a.undoneText(h.System, c))
 		}
+	}
+	if told && r.Outcome == change.Undone {
+		r.Reason = "all settings are back"
 	}
 	fmt.Fprintf(a.Out, "%s: %s\n", r.Outcome, r.Reason)
 	return nil

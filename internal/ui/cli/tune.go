@@ -273,7 +273,7 @@ func (a *console) keepTuned(ctx context.Context, winner model.Setting, proof str
 	}
 	held, err := apptune.Hold(ctx, a.world(), of.ends, of.host, winner, a.boot.wanted)
 	if held.Outcome != "" {
-		err = errors.Join(err, a.printSet(setFlags{both: true}, held))
+		err = errors.Join(err, a.printSet(setFlags{both: true}, held, err != nil))
 	}
 	if err != nil || answer.Choice == "reboot" {
 		return err

@@ -63,11 +63,7 @@ func (s *Setting) Read(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := s.text(f)
-	if err != nil {
-		return "", fmt.Errorf("%s of %s: %w", s.name, s.device, err)
-	}
-	return text, nil
+	return s.text(f)
 }
 
 // Check reports whether raw could be written: well-formed, within what the
@@ -98,7 +94,7 @@ func (s *Setting) Write(ctx context.Context, raw string) error {
 		return err
 	}
 	if err := t.set(s.device, s.group, changes); err != nil {
-		return fmt.Errorf("%s of %s: %w%s", s.name, s.device, err, s.becauseOf(f))
+		return fmt.Errorf("%w%s", err, s.becauseOf(f))
 	}
 	return nil
 }
@@ -133,11 +129,7 @@ func (s *Setting) get(ctx context.Context) (fields, error) {
 	if err != nil {
 		return fields{}, err
 	}
-	f, err := t.get(s.device, s.group)
-	if err != nil {
-		return fields{}, fmt.Errorf("%s of %s: %w", s.name, s.device, err)
-	}
-	return f, nil
+	return t.get(s.device, s.group)
 }
 
 // text is what Read returns of what the kernel said.

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestARefusalIsToldOnce: what a driver has not got, or does not do, is said once, by the
+// error, and not beside it or in front of it again.
+func TestARefusalIsToldOnce(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	for setting, c := range map[string]struct{ says, out string }{
+		// veth tells nothing of flow control, and takes no link mode.
+		"nic.pause.rx=off":    {"the driver has no such setting", ""},
+		"nic.media.speed=100": {"the driver has no such setting", "undone: all settings are back\n"},
+		"nic.offload.lro=on":  {"the driver holds it fixed", "undone: all settings are back\n"},
+	} {
+		r := run(t, n.inside(t, "a", "set", setting, "--interface", "v0", "--for", "1s", "--state", n.state("a")))
+		said := r.out + r.err
+		for _, once := range []string{c.says, "unsupported operation", " of v0"} {
+			if strings.Count(said, once) != 1 {
+				t.Errorf("%s: %q is said %d times:\n%s", setting, once, strings.Count(said, once), said)
+			}
+		}
+		if r.code != 4 || !strings.HasSuffix(r.out, c.out) || c.out == "" && r.out != "" {
+			t.Errorf("%s: exit code %d\n%s\n%s", setting, r.code, r.out, r.err)
+		}
+	}
+}
