@@ -266,19 +266,23 @@ func (b *builder) further() []Step {
 	if b.s.Kind != model.KindRun || p.Mode != model.Sequential || b.untrustworthy() != "" {
 		return nil
 	}
-	more, most := b.openFor()
+	more, most := b.openFor(false)
 	most = min(max(most, plan.Comparisons(*p)), plan.MaxBlocks)
 	if more == 0 || most == plan.Comparisons(*p) && len(analysis.OpenBlocks(*p, b.s.Runs)) == 0 {
 		return nil
 	}
-	return []Step{b.resume("go on until it is decided ("+b.moreBlocks(more)+")", "--max-blocks "+strconv.Itoa(most))}
+	until := "go on until it is decided"
+	if all, _ := b.openFor(true); all > more {
+		until = "go on until more of it is decided"
+	}
+	return []Step{b.resume(until+" ("+b.moreBlocks(more)+")", "--max-blocks "+strconv.Itoa(most))}
 }
 
 // anew is the command of an experiment once more, with as many blocks as it is likely to
 // take: one whose number of blocks was given beforehand is judged once, so nothing is
 // added to it (statistics.md section 5.4).
 func (b *builder) anew() []Step {
-	more, most := b.openFor()
+	more, most := b.openFor(false)
 	words, ok := b.repeated("run", "--blocks", "--max-blocks", "--seed")
 	if !ok || b.s.Plan.Mode != model.FixedBlocks || more == 0 || most > plan.MaxBlocks || !strings.Contains(b.advice(), " decide") {
 		return nil

@@ -38,6 +38,9 @@ func (b *builder) judged(v model.Verdict) string {
 
 // open says of a verdict that is not decided what it would take.
 func (b *builder) open(v model.Verdict) string {
+	if distant(v.MoreBlocks, v.Blocks) {
+		return "not decided, and too close for this noise: " + b.moreBlocks(v.MoreBlocks)
+	}
 	if v.MoreBlocks > 0 {
 		return "not decided: " + b.moreBlocks(v.MoreBlocks)
 	}
@@ -79,6 +82,9 @@ func (b *builder) hindered(v model.Verdict) string {
 // decision (p): what takes so long to see is hardly worth a change.
 const patience = 10
 
+// distant reports whether more blocks, after so many, are what nobody is advised to wait for.
+func distant(more, blocks int) bool { return blocks > 0 && more > patience*blocks }
+
 // advice is what to do after an experiment, in a sentence; "" where the session has
 // none, or where its conclusion or a command says it.
 func (b *builder) advice() string {
@@ -91,7 +97,8 @@ func (b *builder) advice() string {
 	}
 	best := analysis.Best(*p, all)
 	_, cells := plan.Grid(p.Settings)
-	more, most := b.openFor()
+	more, most := b.openFor(true)
+	soon, _ := b.openFor(false)
 	if cells != nil && best != "" {
 		return ""
 	}
@@ -104,8 +111,8 @@ func (b *builder) advice() string {
 		}
 	}
 	switch {
-	case best == "" && more > patience*(most-more):
-		return fmt.Sprintf("leave it as it is: nothing is shown to be better than %s, and to decide it takes about %s (%s)", p.Baseline, count(most, "block"), b.lasting(most))
+	case best == "" && more > 0 && soon == 0:
+		return fmt.Sprintf("leave it as it is: nothing is shown to be better than %s, and to decide it takes about %s (%s)", p.Baseline, count(roughly(most), "block"), b.lasting(roughly(most)))
 	case len(b.further()) > 0: // which is the command that goes on
 		return "not everything is decided"
 	case best == "" && b.full():
@@ -164,8 +171,8 @@ func (b *builder) full() bool {
 
 // openFor is about how many blocks it takes until what is open is decided: the verdicts
 // of what decides, and the guards of what is better; and how many that makes with those
-// that there are. 0 for nothing.
-func (b *builder) openFor() (more, most int) {
+// that there are. 0 for nothing. Without what is distant it is of what is worth to wait for.
+func (b *builder) openFor(withDistant bool) (more, most int) {
 	for _, v := range b.s.Verdicts {
 		n := 0
 		if b.decisive(model.Undecided)(v) {
@@ -180,7 +187,7 @@ func (b *builder) openFor() (more, most int) {
 				n = max(n, g.Guard.MoreBlocks)
 			}
 		}
-		if n > 0 {
+		if n > 0 && (withDistant || !distant(n, v.Blocks)) {
 			more, most = max(more, n), max(most, v.Blocks+n)
 		}
 	}

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +55,9 @@ func TestVerdictsForPeople(t *testing.T) {
 		{"no difference that matters (less than 3 %); 7 blocks", gain("a", model.Equivalent, 0, -0.05, 0.05)},
 		{"no difference that matters (less than 3 %); 7 blocks", gain("a", model.Equivalent, 0, -open, open)},
 		{"not decided: about 14 blocks more (4 min 40 s)", with(gain("a", model.Undecided, 0, -1, 1), func(v *model.Verdict) { v.MoreBlocks = 14 })},
+		{"not decided: about 70 blocks more (23 min 20 s)", with(gain("a", model.Undecided, 0, -1, 1), func(v *model.Verdict) { v.MoreBlocks = 70 })},
+		{"not decided, and too close for this noise: about 71 blocks more (23 min 40 s)", with(gain("a", model.Undecided, 0, -1, 1), func(v *model.Verdict) { v.MoreBlocks = 71 })},
+		{"not decided, and too close for this noise: about 12000 blocks more (66 h 40 min)", with(gain("a", model.Undecided, 0, -1, 1), func(v *model.Verdict) { v.MoreBlocks = 12345 })},
 		{"not decided after 7 blocks", gain("a", model.Undecided, 0, -1, 1)},
 		{"not decided after 7 blocks", with(gain("a", model.Undecided, 0, -1, 1), func(v *model.Verdict) { v.Reason = "not enough data after 7 blocks" })},
 		{"not decided: needs at least 6 blocks", with(gain("a", model.Undecided, 0, -1, 1), func(v *model.Verdict) { v.Reason = "needs at least 6 blocks" })},
@@ -73,6 +77,32 @@ func TestVerdictsForPeople(t *testing.T) {
 	s.Verdicts[0].Outcome, s.Verdicts[0].Estimate, s.Verdicts[0].Interval.Low, s.Verdicts[0].Interval.High = model.Worse, -1.05, -1.2, -0.9
 	if got, want := report.Build(s, report.Options{}).Tables[0].Rows[0].Said, "2.86 times as high, at least 2.46; 7 blocks, decided"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Noise is for those who asked for details, unless it is why something is not decided.
+func TestNoiseForPeople(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		sigma float64
+		more  int
+		want  string
+	}{
+		{"open for long, and much noise", 0.34, 500, "noise: two runs of one setting differ by 40 %; hosts and a path that nobody else uses meanwhile, or longer runs (-t), make it less"},
+		{"soon decided", 0.34, 14, ""},
+		{"little noise, and close", 0.02, 500, ""},
+		{"decided", 0.34, 0, ""},
+	} {
+		v := gain("a", model.Undecided, 0, -1, 1)
+		v.MoreBlocks = c.more
+		if c.more == 0 {
+			v.Outcome = model.Worse
+		}
+		s := judged(model.Sequential, v)
+		s.Noise = []model.Noise{{Direction: model.To, Metric: model.Goodput, Source: "twin", Pairs: 7, Sigma: c.sigma, Checked: true}}
+		if got := report.Build(s, report.Options{}).Noise[0].Said; got != c.want {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
 	}
 }
 
@@ -180,6 +210,38 @@ func TestMeasureAgain(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%q is repeated as %q, want %q", c.command, got, c.want)
+		}
+	}
+}
+
+// What nobody would wait for is no next step; beside something that is decided soon, the
+// step is as long as that takes.
+func TestNextStepIsNotForever(t *testing.T) {
+	open := func(setting string, more int) model.Verdict {
+		v := gain(setting, model.Undecided, 0, -1, 1)
+		v.MoreBlocks = more
+		return v
+	}
+	for _, c := range []struct {
+		what string
+		all  []model.Verdict
+		want string // the step, "" for none
+		says string
+	}{
+		{"only what is distant", []model.Verdict{open("a", 500)}, "", "leave it as it is: nothing is shown to be better than current, and to decide it takes about 510 blocks (2 h 50 min)"},
+		{"both", []model.Verdict{open("a", 500), open("b", 3)}, "go on until more of it is decided (about 3 blocks more (1 min 30 s))", "not everything is decided"},
+		{"only what is near", []model.Verdict{open("b", 3)}, "go on until it is decided (about 3 blocks more (1 min))", "not everything is decided"},
+	} {
+		s := judged(model.Sequential, c.all...)
+		d := report.Build(s, report.Options{})
+		got := ""
+		for _, step := range d.Next {
+			if strings.Contains(step.Command, "--max-blocks") {
+				got = step.What
+			}
+		}
+		if got != c.want || d.Advice != c.says {
+			t.Errorf("%s: step %q, advice %q; want %q, %q", c.what, got, d.Advice, c.want, c.says)
 		}
 	}
 }

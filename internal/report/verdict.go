@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -112,18 +113,28 @@ func (b *builder) untrustworthy() string {
 type Noise struct {
 	model.Noise
 	Text string `json:"text"`
+	// Said is for people who did not ask for details: that the noise is why so little is
+	// decided. "" where it is not.
+	Said string `json:"said,omitempty"`
 }
+
+// loud is from how many times the margin on two runs of the baseline differ so much that
+// the noise is what a person should hear of first (p).
+const loud = 3
 
 func (b *builder) noise() []Noise {
 	out := []Noise{}
 	for _, n := range b.s.Noise {
 		what := strings.TrimSpace(metric.Name(n.Metric) + " " + b.toward(n.Direction))
 		i := metric.Describe(n.Metric)
-		spread := "unknown"
+		spread, said := "unknown", ""
 		if i.CanBe0 {
 			spread = units.Round(math.Abs(i.Shown(n.Sigma)), math.Abs(i.Shown(n.Sigma))) + " " + i.ShownUnit()
 		} else if !math.IsNaN(n.Sigma) {
 			spread = units.Round(100*math.Expm1(n.Sigma), 100*math.Expm1(n.Sigma)) + " %"
+			if 100*math.Expm1(n.Sigma) > loud*float64(b.s.Plan.Margin) && slices.ContainsFunc(b.s.Verdicts, b.drowned(n)) {
+				said = fmt.Sprintf("noise: two runs of one setting differ by %s; hosts and a path that nobody else uses meanwhile, or longer runs (-t), make it less", spread)
+			}
 		}
 		text := fmt.Sprintf("noise of %s: two runs of the baseline differ by %s (%s)", what, spread, sourceWords(n))
 		switch {
@@ -134,9 +145,16 @@ func (b *builder) noise() []Noise {
 		default:
 			text += "; checked: it does not differ from itself"
 		}
-		out = append(out, Noise{n, text})
+		out = append(out, Noise{n, text, said})
 	}
 	return out
+}
+
+// drowned reports whether a verdict, of what the noise is of, is open for long.
+func (b *builder) drowned(n model.Noise) func(model.Verdict) bool {
+	return func(v model.Verdict) bool {
+		return v.Direction == n.Direction && v.Metric == n.Metric && b.decisive(model.Undecided)(v) && distant(v.MoreBlocks, v.Blocks)
+	}
 }
 
 func sourceWords(n model.Noise) string {
@@ -330,11 +348,21 @@ func guardNote(m model.Metric, g *model.GuardCheck) string {
 
 // moreBlocks says about how much longer a verdict would take.
 func (b *builder) moreBlocks(n int) string {
+	n = roughly(n)
 	text := fmt.Sprintf("about %s more", count(n, "block"))
 	if b.s.Plan.Flow.Duration > 0 {
 		text += fmt.Sprintf(" (%s)", b.lasting(n))
 	}
 	return text
+}
+
+// roughly is n to two digits, which is more than an estimate of so many blocks knows.
+func roughly(n int) int {
+	unit := 1
+	for n/unit >= 100 {
+		unit *= 10
+	}
+	return (n + unit/2) / unit * unit
 }
 
 // lasting is about how long n blocks take.

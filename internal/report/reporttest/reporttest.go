@@ -24,7 +24,7 @@ type Case struct {
 // Cases returns all sessions, fresh ones at each call.
 func Cases() []Case {
 	return []Case{
-		quickTest(), sequential(), fixed(), interrupted(), untrustworthy(), silent(), guarded(),
+		quickTest(), sequential(), fixed(), noisy(), interrupted(), untrustworthy(), silent(), guarded(),
 		datagramTest(), sweepTest(), requestTest(), copyTest(), searchTest(), unevenTest(), checkTest(), gridTest(), farEndsTest(),
 	}
 }
@@ -221,6 +221,21 @@ func fixed() Case {
 		{Run: 4, Host: model.Near, Knob: "tcp.congestion", Native: "net.ipv4.tcp_congestion_control", Old: "cubic", New: "bbr", State: model.ChangeForeign},
 		{Run: 5, Host: model.Far, Knob: "tcp.congestion", Native: "net.ipv4.tcp_congestion_control", Old: "cubic", New: "bbr", State: model.ChangeFailed, Detail: "no such algorithm"},
 	}
+	return c
+}
+
+// noisy is fixed on a path that others use, too: what is open will stay open.
+func noisy() Case {
+	c := fixed()
+	c.Name, c.Session.ID = "noisy", "20261121T031000-101d"
+	for i := range c.Session.Verdicts {
+		if v := &c.Session.Verdicts[i]; v.Outcome == model.Undecided {
+			v.Interval, v.MoreBlocks = interval(-0.44, 0.13, "exact signed-rank"), 1234
+			family := interval(-0.5, 0.2, "exact signed-rank")
+			v.Family = &family
+		}
+	}
+	c.Session.Noise = []model.Noise{{Direction: model.To, Metric: model.Goodput, Source: "twin", Pairs: 10, Sigma: 0.31, Upper: 0.42, Checked: true, Evidence: 1}}
 	return c
 }
 

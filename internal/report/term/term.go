@@ -113,6 +113,8 @@ func (p *printer) body(d report.Document) {
 	for _, n := range d.Noise {
 		if p.details {
 			p.paragraph(dim, n.Text, 2)
+		} else if n.Said != "" {
+			p.paragraph(plain, n.Said, 2)
 		}
 	}
 	for _, l := range d.Plateaus {
