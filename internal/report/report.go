@@ -48,7 +48,7 @@ type Document struct {
 	Classic       []Classic          `json:"classic"`
 	Changes       []Changes          `json:"changes"`
 	Warnings      []string           `json:"warnings"`
-	Advice        string             `json:"-"` // what to do after an experiment, in a sentence
+	Advice        string             `json:"advice,omitempty"` // what to do after an experiment, in a sentence
 	Next          []Step             `json:"next"`
 }
 

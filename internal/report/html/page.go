@@ -67,6 +67,7 @@ type page struct {
 	Headline []string // the answer, a sentence for each direction
 	Doubt    string
 	D        report.Document
+	Lead     *report.Step // the command that leads on
 	Lines    []report.LineRow
 	Waits    []waitRow
 	Beside   []besideRow
@@ -98,6 +99,9 @@ func newPage(in Input) page {
 		Title: d.Header.Near + " to " + d.Header.Far, Style: template.CSS(plot.Style()), //nolint:gosec // the style is a constant of ours
 		Headline: in.Answer, Doubt: d.Untrustworthy, D: d, Near: d.Header.Near, Far: d.Header.Far,
 		Lines: report.LineRows(d), Waits: waits(d), Beside: beside(d), Section: d.Section, Facts: report.BothEnds(in.Session), Method: report.Method(in.Session, d), Text: in.Text,
+	}
+	if lead, ok := d.Lead(); ok {
+		p.Lead = &lead
 	}
 	if len(p.Headline) == 0 {
 		p.Headline = report.Answer(d)

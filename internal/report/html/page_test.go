@@ -157,3 +157,37 @@ func TestNamesOfHostsAreText(t *testing.T) {
 		t.Error("a host's name is a script of the page")
 	}
 }
+
+// TestPageSaysWhatToDo: above the first section stands what to do, with the command that
+// leads on, and each finding has what helps against it.
+func TestPageSaysWhatToDo(t *testing.T) {
+	all := pages(t)
+	advised, led := 0, 0
+	for _, c := range cases(t) {
+		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
+		head, rest, _ := strings.Cut(plain(all[c.Name]), "</header>")
+		lead, leads := d.Lead()
+		if said := strings.Contains(head, "What to do:"); said != (leads || d.Advice != "") {
+			t.Errorf("%s: what to do is said: %v", c.Name, said)
+		}
+		if d.Advice != "" {
+			advised++
+		}
+		if leads {
+			led++
+		}
+		if !strings.Contains(strings.ReplaceAll(head, "\u00a0", " "), d.Advice) || leads && !strings.Contains(head, lead.Command) {
+			t.Errorf("%s: advice %q and lead %+v are not both in the head", c.Name, d.Advice, lead)
+		}
+		for _, f := range d.Findings {
+			for _, r := range f.Remedies() {
+				if !strings.Contains(strings.ReplaceAll(rest, "\u00a0", " "), r[1:]) {
+					t.Errorf("%s: %q is missing", c.Name, r)
+				}
+			}
+		}
+	}
+	if advised < 3 || led < 3 {
+		t.Errorf("%d pages have advice and %d a command: the test looks in the wrong place", advised, led)
+	}
+}

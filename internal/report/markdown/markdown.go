@@ -39,6 +39,7 @@ func Render(w io.Writer, in Input) error {
 	if d.Untrustworthy != "" {
 		b.line("**No verdict counts:** %s.", escape(d.Untrustworthy))
 	}
+	b.todo(d)
 	b.check(d)
 	b.lines(d)
 	for _, t := range d.Tables {
@@ -111,6 +112,25 @@ func (t *text) code(command string) {
 	fmt.Fprintf(&t.b, "%s\n%s\n%s\n\n", fence, plain.Text(command), fence)
 }
 
+// todo is what to do about it, with the command that does it.
+func (t *text) todo(d report.Document) {
+	var said []string
+	if d.Advice != "" {
+		said = append(said, d.Advice)
+	}
+	lead, leads := d.Lead()
+	if leads {
+		said = append(said, lead.What)
+	}
+	if len(said) == 0 {
+		return
+	}
+	t.line("**What to do:** %s.", escape(strings.Join(said, "; ")))
+	if leads {
+		t.code(lead.Command)
+	}
+}
+
 func (t *text) check(d report.Document) {
 	if d.Check == nil {
 		return
@@ -152,10 +172,7 @@ func (t *text) verdicts(v report.Table) {
 func (t *text) findings(d report.Document) {
 	var items []string
 	for _, f := range d.Findings {
-		item := f.Text
-		if f.NoKnob != "" {
-			item += "; " + f.NoKnob
-		}
+		item := strings.Join(append([]string{f.Text}, f.Remedies()...), "; ")
 		items = append(items, item+" ("+f.Rule+")")
 	}
 	t.list("What limits it", items)

@@ -293,27 +293,9 @@ func closing(d report.Document, f report.Finding) bool { return d.Kind == model.
 
 func (p *printer) finding(f report.Finding) {
 	p.paragraph(plain, f.Text, 2)
-	if f.NoKnob != "" {
-		p.paragraph(dim, "what helps: "+f.NoKnob, 4)
-	}
-	if len(f.Knobs) > 0 {
-		text := "could help: " + knobs(f.Knobs)
-		if f.NoKnob != "" {
-			text = "settings that may soften it: " + knobs(f.Knobs)
-		}
-		if f.Host != "" {
-			text += " on " + f.Host
-		}
+	for _, text := range f.Remedies() {
 		p.paragraph(dim, text, 4)
 	}
-}
-
-func knobs(ids []model.KnobID) string {
-	var names []string
-	for _, id := range ids {
-		names = append(names, string(id))
-	}
-	return strings.Join(names, ", ")
 }
 
 func (p *printer) changes(all []report.Changes) {

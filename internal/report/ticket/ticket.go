@@ -49,13 +49,17 @@ func Lines(in Input) []string {
 	if len(b.answer) == 0 {
 		b.answer = report.Answer(in.Document)
 	}
-	names := 4
+	names := 6
 	if b.d.Grid != nil {
 		names = 0 // nobody can guess what A2B1 is
 	}
+	todo, intervals := part{b.todo(), 2, 4, 0}, part{b.intervals(), 3, 0, 5}
+	if b.settled() { // which says more than the interval of the third best setting
+		todo.drop, intervals.most = 0, 2
+	}
 	parts := slices.DeleteFunc([]part{
-		{b.claim(), 3, 0, 1}, {b.intervals(), 3, 0, 5}, {b.settings(), 2, names, 4}, {b.rates(), 3, 0, 2}, {b.contract(), 2, 0, 3}, {b.path(), 1, 2, 0},
-		{b.method(), 2, 0, 6}, {b.count(), 2, 0, 7}, {b.ruledOut(), 2, 3, 0}, {b.guards(), 2, 0, 9}, {b.doubts(), 2, 0, 8}, {b.when(), 2, 0, 0}, {b.again(), 1, 1, 0},
+		{b.claim(), 3, 0, 1}, intervals, {b.settings(), 2, names, 4}, {b.rates(), 3, 0, 2}, {b.contract(), 2, 0, 3}, {b.path(), 1, 3, 0},
+		{b.method(), 2, 0, 6}, {b.count(), 2, 0, 7}, {b.ruledOut(), 2, 5, 0}, {b.guards(), 2, 0, 9}, {b.doubts(), 2, 0, 8}, todo, {b.next(), 3, 2, 0}, {b.when(), 2, 0, 0}, {b.again(), 1, 1, 0},
 	}, func(p part) bool { return p.text == "" })
 	wanted := slices.Clone(parts)
 	for len(set(parts)) > MaxLines {
@@ -335,6 +339,39 @@ func (b builder) ruledOut() string {
 		return ""
 	}
 	return "Looked at and ruled out: " + strings.Join(said, ", ") + "."
+}
+
+// todo is what to do about it: the advice, or what helps against what limits each
+// direction.
+func (b builder) todo() string {
+	if b.settled() {
+		return "Advice: " + b.d.Advice + "."
+	}
+	var said []string
+	for _, f := range b.d.Findings {
+		if r := f.Remedies(); f.Main && len(r) > 0 && !slices.Contains(said, r[0]) {
+			said = append(said, r[0])
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	text := strings.Join(said, "; ") + "."
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// settled reports whether the advice says which setting to use.
+func (b builder) settled() bool {
+	return b.d.Advice != "" && b.d.Untrustworthy == "" && !strings.HasPrefix(b.d.Advice, "not everything")
+}
+
+// next is the command that leads on, where it stays the same when it is pasted.
+func (b builder) next() string {
+	lead, ok := b.d.Lead()
+	if !ok || len(lead.Command) > 2*MaxWidth || clean(lead.Command) != lead.Command || strings.Contains(lead.Command+" ", ": ") {
+		return ""
+	}
+	return "Next (" + lead.What + "): " + lead.Command
 }
 
 // guards are what stands in the way of keeping what is better.

@@ -317,11 +317,7 @@ func (a *console) showTuned(ctx context.Context, st results, s model.Session) er
 	if !ok {
 		return usagef("session %s was cut short before it found anything out", s.ID)
 	}
-	from := s.Near
-	if s.Near == s.Far || from == app.ThisMachine {
-		from = ""
-	}
-	next := tuneNext(t, rec, s.Far, from)
+	next := tuneNext(t, rec, s.Far, nearOf(s))
 	if a.json {
 		return a.document("linerate/tune/v2", tuneDoc{t, rec, next})
 	}
@@ -332,6 +328,27 @@ func (a *console) showTuned(ctx context.Context, st results, s model.Session) er
 		a.talk("next: %s", line)
 	}
 	return nil
+}
+
+// nearOf is the near host of s as it was named, "" for this machine, and of a lab.
+func nearOf(s model.Session) string {
+	if s.Near == s.Far || s.Near == app.ThisMachine {
+		return ""
+	}
+	return s.Near
+}
+
+// nextSteps are the commands that lead on from a stored search: those that keep what is
+// proven, and the one that goes on.
+func nextSteps(t report.Tuned, rec tune.Record, s model.Session) []report.Step {
+	var out []report.Step
+	for i, command := range tuneNext(t, rec, s.Far, nearOf(s)) {
+		out = append(out, report.Step{What: []string{"keep it until the next start", "keep it for good"}[i], Command: command})
+	}
+	if !strings.HasPrefix(t.Next.Command, "linerate show ") { // which stands there anyway
+		out = append(out, t.Next)
+	}
+	return out
 }
 
 // tuneNext are the commands that keep a proven winner until the next start, and for good;
