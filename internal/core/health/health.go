@@ -244,13 +244,7 @@ func (j judge) disturbed(d model.Direction) string {
 func (j judge) crowded(d model.Direction) string {
 	r, _ := j.valid(d)
 	for _, end := range r.Ends {
-		f, _ := j.s.Facts(end.Host)
-		busy, ok := end.SystemBusy.Get()
-		if !ok || f.CPUs == 0 || end.CPUWindow <= 0 {
-			continue
-		}
-		own := float64(end.CPUUser+end.CPUSystem) / float64(end.CPUWindow)
-		if busy-own >= crowd*float64(f.CPUs) {
+		if f, _ := j.s.Facts(end.Host); Crowded(r, end, f.CPUs) {
 			return "other programs had the processors of " + j.name(end.Host) + " meanwhile"
 		}
 	}
