@@ -233,9 +233,37 @@ func (g given) buffer(h model.Host, id, autotune model.KnobID) []Candidate {
 	}
 	var out []Candidate
 	for _, size := range g.sizes(units.Bytes(now), perByte) {
-		out = append(out, g.candidate(id, strconv.FormatInt(int64(size), 10), g.bound(size/perByte), h))
+		c := g.candidate(id, strconv.FormatInt(int64(size), 10), g.bound(size/perByte), h)
+		if a, ok := g.room(h, size); ok {
+			c.Setting.Assignments = append(c.Setting.Assignments, a)
+			c.Setting.Name += " + " + h.Of(a.Knob) + "=" + a.Value
+		}
+		out = append(out, c)
 	}
 	return out
+}
+
+// room is the limit of all sockets' buffers that one of a size needs at host h, where
+// that is larger than the present one: FreeBSD gives a buffer 2048 of 2304 bytes of it
+// (MCLBYTES and MSIZE, FreeBSD 13 uipc_sockbuf.c), which is enough for macOS too.
+func (g given) room(h model.Host, size units.Bytes) (model.Assignment, bool) {
+	now, err := strconv.ParseInt(g.knob(h, socketBuffer).Or(""), 10, 64)
+	needs := int64(size) * 2304 / 2048
+	if err != nil || now >= needs {
+		return model.Assignment{}, false
+	}
+	return model.Assignment{Host: h, Knob: socketBuffer, Value: strconv.FormatInt(needs, 10)}, true
+}
+
+// Room is the value of a knob that settles two candidates, each of which asked for one:
+// the larger of two limits of all sockets' buffers, else the later.
+func Room(id model.KnobID, earlier, later string) string {
+	a, errA := strconv.ParseInt(earlier, 10, 64)
+	b, errB := strconv.ParseInt(later, 10, 64)
+	if id == socketBuffer && errA == nil && errB == nil && a > b {
+		return earlier
+	}
+	return later
 }
 
 // The values of switches.

@@ -51,6 +51,12 @@ func TestFrom(t *testing.T) {
 			want:    "near.tcp.send_buffer_max=1MiB near.tcp.send_buffer_max=4MiB near.tcp.send_buffer_max=16MiB",
 			allows:  []float64{209.72, 838.86, 941.48},
 		},
+		"a buffer that the limit of all sockets has no room for": {
+			far:     values{"tcp.recv_buffer_max": "65536", "socket.buffer_max": "2097152"},
+			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.recv_buffer_max"}},
+			want: "far.tcp.recv_buffer_max=256KiB far.tcp.recv_buffer_max=1MiB far.tcp.recv_buffer_max=4MiB + far.socket.buffer_max=4718592 " +
+				"far.tcp.recv_buffer_max=16MiB + far.socket.buffer_max=18874368",
+		},
 		"a buffer that is large already": {
 			far:     values{"tcp.recv_buffer_max": "33554432"},
 			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.recv_buffer_max"}},
@@ -178,5 +184,21 @@ func TestSession(t *testing.T) {
 	want := "B09 to far.tcp.window_scaling=1, B07 to far.tcp.recv_buffer_max=1MiB, B07 to far.tcp.recv_buffer_max=4MiB, B07 to far.tcp.recv_buffer_max=16MiB, B07 from far.tcp.window_scaling=1"
 	if got := strings.Join(names, ", "); got != want {
 		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+func TestRoom(t *testing.T) {
+	for _, c := range []struct {
+		id                   model.KnobID
+		earlier, later, want string
+	}{
+		{"socket.buffer_max", "18874368", "4718592", "18874368"},
+		{"socket.buffer_max", "4718592", "18874368", "18874368"},
+		{"tcp.recv_buffer_max", "16777216", "4194304", "4194304"},
+		{"tcp.congestion_control", "bbr", "cubic", "cubic"},
+	} {
+		if got := Room(c.id, c.earlier, c.later); got != c.want {
+			t.Errorf("%s of %s and %s: %s, want %s", c.id, c.earlier, c.later, got, c.want)
+		}
 	}
 }

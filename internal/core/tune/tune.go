@@ -339,7 +339,8 @@ func (m *Machine) without(f *Fate) model.Setting {
 	return join(slices.DeleteFunc(slices.Clone(m.accepted), func(o *Fate) bool { return o == f }))
 }
 
-// join is the setting of all fates; of two values of one knob the later holds.
+// join is the setting of all fates; of two values of one knob the later holds, and of two
+// limits that were raised to make room for a buffer the larger.
 func join(fates []*Fate) model.Setting {
 	s := model.Setting{Name: Baseline}
 	var names []string
@@ -347,6 +348,9 @@ func join(fates []*Fate) model.Setting {
 		names = append(names, f.Setting.Name)
 		for _, a := range f.Setting.Assignments {
 			same := func(o model.Assignment) bool { return o.Host == a.Host && o.Knob == a.Knob }
+			if i := slices.IndexFunc(s.Assignments, same); i >= 0 {
+				a.Value = candidate.Room(a.Knob, s.Assignments[i].Value, a.Value)
+			}
 			s.Assignments = append(slices.DeleteFunc(s.Assignments, same), a)
 		}
 	}
