@@ -392,7 +392,7 @@ func report(t *testing.T, cards [][2]string, rows map[string]map[string]string) 
 	if !*update {
 		return
 	}
-	if err := os.WriteFile(path, []byte(systemsHead+head+body), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(systemsHead+head+body+freebsdPart(string(before), "", "")), 0o644); err != nil {
 		t.Error(err)
 	}
 }

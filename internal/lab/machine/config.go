@@ -77,7 +77,7 @@ func (c Config) arguments(initrd string) ([]string, error) {
 		"-name", c.Name, "-M", "pc,accel=" + accelerator(), "-m", fmt.Sprint(memory), "-smp", fmt.Sprint(cpus),
 		"-nodefaults", "-no-user-config", "-display", "none", "-vga", "none",
 		"-kernel", c.Kernel, "-append", c.Append,
-		"-chardev", "file,id=console,path=" + c.file("console"), "-serial", "chardev:console",
+		"-chardev", "file,id=console,append=on,path=" + c.file("console"), "-serial", "chardev:console",
 		"-chardev", "socket,id=line,server=on,wait=off,path=" + c.file("line"),
 		"-qmp", "unix:" + c.file("qmp") + ",server=on,wait=off",
 	}

@@ -54,8 +54,8 @@ func findFreeBSD(name string) (string, error) {
 // FreeBSD is a machine with a root of its own, made in dir: process 1 and the few
 // programs of package userland, the guest, and files, from their path in the root to
 // their path here. Its interfaces have the addresses that address tells, as
-// "em0": "10.0.0.1/24". All of the root is memory, which a reset gives back as it was
-// made.
+// "em0": "10.0.0.1/24", by the root's rc.conf. The root is an image in memory, which a
+// Reset gives to the next start as it was written, as it would be on a disk.
 func FreeBSD(ctx context.Context, name, dir string, address, files map[string]string) (Config, error) {
 	kernel, err := freebsdKernel(ctx, dir)
 	if err != nil {
@@ -65,17 +65,25 @@ func FreeBSD(ctx context.Context, name, dir string, address, files map[string]st
 	if err != nil {
 		return Config{}, err
 	}
+	rc := filepath.Join(dir, name+".rc.conf")
+	var text strings.Builder
+	fmt.Fprintf(&text, "hostname=%q\n", name)
+	for _, i := range slices.Sorted(maps.Keys(address)) {
+		fmt.Fprintf(&text, "ifconfig_%s=\"inet %s\"\n", i, address[i])
+	}
+	if err := os.WriteFile(rc, []byte(text.String()), 0o644); err != nil {
+		return Config{}, err
+	}
 	image := filepath.Join(dir, name+".root")
-	if err := freebsdRoot(ctx, dir, image, files); err != nil {
+	all := map[string]string{"etc/rc.conf": rc}
+	maps.Copy(all, files)
+	if err := freebsdRoot(ctx, dir, image, all); err != nil {
 		return Config{}, err
 	}
 	// The kernel takes loader(8)'s variables from here.
 	words := []string{
-		"vfs.root.mountfrom=ufs:/dev/md0", "vfs.root.mountfrom.options=rw", "console=comconsole", "boot_serial=YES",
+		"vfs.root.mountfrom=ufs:/dev/md0", "console=comconsole", "boot_serial=YES",
 		"hint.uart.0.at=isa", "hint.uart.0.port=0x3F8", "hint.uart.0.flags=0x10", "hint.uart.0.irq=4",
-	}
-	for _, i := range slices.Sorted(maps.Keys(address)) {
-		words = append(words, "linerate."+i+"="+address[i])
 	}
 	return Config{
 		Name: name, Dir: dir, Kernel: stub, Multiboot: true, Initrd: []string{kernel, image}, Append: strings.Join(words, " "),
@@ -128,7 +136,7 @@ func freebsdRoot(ctx context.Context, dir, image string, files map[string]string
 		}
 	}
 	all := map[string]string{"sbin/guest": guest}
-	for _, name := range []string{"sbin/init", "sbin/reboot", "bin/peek", "bin/in", "bin/env"} {
+	for name := range strings.FieldsSeq("sbin/init sbin/reboot sbin/sysctl sbin/ifconfig bin/sh bin/sync bin/peek bin/in bin/env") {
 		all[name] = userland
 	}
 	maps.Copy(all, files)

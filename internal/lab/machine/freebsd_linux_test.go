@@ -67,6 +67,7 @@ func TestFreeBSDSettings(t *testing.T) {
 	if what := MissingFreeBSD(); what != "" {
 		t.Skip(what)
 	}
+	told(t, "every setting")
 	dir := short(t)
 	files := map[string]string{}
 	packages := []string{

@@ -30,11 +30,32 @@ func number(ctx context.Context, t *testing.T, m *Machine, name string) int64 {
 }
 
 // TestFreeBSDAgainstLinux joins a FreeBSD and a Debian: a first look in both
-// directions, windows over a delay, a setting under a deadline and a kept one, judged by what FreeBSD's kernel
-// and files say.
+// directions, windows over a delay, a setting under a deadline and a kept one, judged
+// by what FreeBSD's kernel and files say.
 func TestFreeBSDAgainstLinux(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 14*time.Minute)
 	defer cancel()
+	near, far := besideLinux(ctx, t, "")
+	server := far.Start(ctx, "linerate", "serve", "--open", "--announce=false")
+	t.Run("look", func(t *testing.T) { firstLook(ctx, t, near, server) })
+	t.Run("windows", func(t *testing.T) {
+		told(t, "`test` to Debian")
+		sh(ctx, t, far, "tc qdisc replace dev eth0 root netem delay 40ms limit 20000")
+		windowStory(ctx, t, near, "--to")
+		windowStory(ctx, t, near, "--reverse")
+		sh(ctx, t, far, "tc qdisc del dev eth0 root")
+	})
+	t.Run("keep", func(t *testing.T) {
+		told(t, "`set` under a deadline")
+		setForAWhile(ctx, t, near)
+		keepAndBack(ctx, t, near)
+	})
+}
+
+// besideLinux boots a FreeBSD, 10.0.0.1, with a cable to a Debian, 10.0.0.2. more are
+// variables of the loader.
+func besideLinux(ctx context.Context, t *testing.T, more string) (near, far *Machine) {
+	t.Helper()
 	dir := short(t)
 	if what := MissingFreeBSD(); what != "" {
 		t.Skip(what)
@@ -61,35 +82,23 @@ func TestFreeBSDAgainstLinux(t *testing.T) {
 		t.Skip(what)
 	}
 	cfg.Cards = []Card{{Model: "e1000", MAC: "52:54:00:00:00:02", Cable: cable}}
-	far, err := Start(ctx, cfg)
+	far, err = Start(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(far.Close)
-	near := bsd(ctx, t, "near", dir, map[string]string{"em0": "10.0.0.1/24"}, map[string]string{"bin/linerate": beastly}, "",
+	near = bsd(ctx, t, "near", dir, map[string]string{"em0": "10.0.0.1/24"}, map[string]string{"bin/linerate": beastly}, more,
 		Card{Model: "e1000", MAC: "52:54:00:00:00:01", Cable: cable})
 	for _, m := range []*Machine{far, near} {
 		if err := m.Wait(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
-	sh := func(t *testing.T, text string) {
-		t.Helper()
-		if r, err := far.Shell(ctx, text); err != nil || r.Code != 0 {
-			t.Fatalf("%s: %+v, %v", text, r, err)
-		}
+	r, err := far.Shell(ctx, "ip addr add 10.0.0.2/24 dev eth0 && ip link set eth0 up && sysctl -qw net.core.rmem_max=8388608 net.core.wmem_max=8388608")
+	if err != nil || r.Code != 0 {
+		t.Fatalf("%+v, %v", r, err)
 	}
-	sh(t, "ip addr add 10.0.0.2/24 dev eth0 && ip link set eth0 up && sysctl -qw net.core.rmem_max=8388608 net.core.wmem_max=8388608")
-	server := far.Start(ctx, "linerate", "serve", "--open", "--announce=false")
-	t.Run("look", func(t *testing.T) { firstLook(ctx, t, near, server) })
-	t.Run("windows", func(t *testing.T) {
-		sh(t, "tc qdisc replace dev eth0 root netem delay 40ms limit 20000")
-		windowStory(ctx, t, near, "--to")
-		windowStory(ctx, t, near, "--reverse")
-		sh(t, "tc qdisc del dev eth0 root")
-	})
-	t.Run("set", func(t *testing.T) { setForAWhile(ctx, t, near) })
-	t.Run("keep", func(t *testing.T) { keepAndBack(ctx, t, near) })
+	return near, far
 }
 
 func firstLook(ctx context.Context, t *testing.T, near *Machine, server *Program) {

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,10 +21,14 @@ import (
 // Machine is one that runs.
 type Machine struct {
 	cfg     Config
+	args    []string // of qemu
 	monitor *monitor
 	guest   *guest
+	ctx     context.Context
 	stop    context.CancelFunc
-	ended   chan struct{}
+	process *os.Process
+	again   atomic.Bool   // qemu is ended by Reset, and started again
+	ended   chan struct{} // closed when qemu has ended
 	once    sync.Once
 	said    tail.Tail // what qemu itself said
 }
@@ -39,32 +44,42 @@ func Start(ctx context.Context, cfg Config) (*Machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("machine %s: %w", cfg.Name, err)
 	}
-	for _, kind := range []string{"line", "qmp", "console"} {
-		_ = os.Remove(cfg.file(kind))
-	}
+	_ = os.Remove(cfg.file("console"))
 	ctx, stop := context.WithCancel(ctx)
-	m := &Machine{cfg: cfg, stop: stop, ended: make(chan struct{}), said: tail.Tail{Keep: 4096}}
-	cmd := exec.CommandContext(ctx, qemu, args...)
+	m := &Machine{cfg: cfg, args: args, ctx: ctx, stop: stop, said: tail.Tail{Keep: 4096}}
+	m.guest = newGuest(ctx, cfg.file("line"))
+	if err := m.boot(); err != nil {
+		m.Close()
+		return nil, fmt.Errorf("machine %s: %w", cfg.Name, err)
+	}
+	return m, nil
+}
+
+// boot starts qemu and greets its monitor.
+func (m *Machine) boot() error {
+	for _, kind := range []string{"line", "qmp"} {
+		_ = os.Remove(m.cfg.file(kind))
+	}
+	cmd := exec.CommandContext(m.ctx, qemu, m.args...)
 	cmd.Stdout, cmd.Stderr = &m.said, &m.said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := m.launch(cmd); err != nil {
-		stop()
-		return nil, fmt.Errorf("machine %s: %w", cfg.Name, err)
+		return err
 	}
-	greeting, cancel := context.WithTimeout(ctx, 30*time.Second)
+	m.process = cmd.Process
+	greeting, cancel := context.WithTimeout(m.ctx, 30*time.Second)
 	defer cancel()
-	m.guest = newGuest(ctx, cfg.file("line"))
-	if m.monitor, err = newMonitor(greeting, cfg.file("qmp"), m.guest.reset); err != nil {
-		m.Close()
-		return nil, fmt.Errorf("machine %s: %w: qemu said: %s", cfg.Name, err, m.said.String())
+	var err error
+	if m.monitor, err = newMonitor(greeting, m.cfg.file("qmp"), m.guest.reset); err != nil {
+		return fmt.Errorf("%w: qemu said: %s", err, m.said.String())
 	}
-	return m, nil
+	return nil
 }
 
 // launch starts qemu from a thread that lasts as long as qemu does: it would be killed
 // when the thread that forked it ends (PR_SET_PDEATHSIG).
 func (m *Machine) launch(cmd *exec.Cmd) error {
-	started := make(chan error)
+	started, ended := make(chan error), make(chan struct{})
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -72,11 +87,17 @@ func (m *Machine) launch(cmd *exec.Cmd) error {
 		started <- err
 		if err == nil {
 			_ = cmd.Wait()
-			m.stop() // whoever waits for an answer hears of it
-			close(m.ended)
+			if !m.again.Load() {
+				m.stop() // whoever waits for an answer hears of it
+			}
+			close(ended)
 		}
 	}()
-	return <-started
+	err := <-started
+	if err == nil {
+		m.ended = ended
+	}
+	return err
 }
 
 // initrd is what -initrd takes. Archives of Linux are joined in one file.
@@ -110,7 +131,9 @@ func (c Config) initrd() (string, error) {
 func (m *Machine) Close() {
 	m.once.Do(func() {
 		m.stop()
-		<-m.ended
+		if m.ended != nil {
+			<-m.ended
+		}
 		if m.monitor != nil {
 			m.monitor.conn.Close()
 		}
@@ -133,8 +156,12 @@ func (m *Machine) Wait(ctx context.Context) error {
 }
 
 // Reset presses the reset button: what the machine did not write to its disk is lost.
-// The guest answers after Wait.
+// The guest answers after Wait. One with a root in memory (FreeBSD) has to have been
+// started after the machine at the other end of its cable.
 func (m *Machine) Reset(ctx context.Context) error {
+	if m.cfg.Multiboot {
+		return m.resetRoot(ctx)
+	}
 	m.guest.reset() // not only by the event, which comes later
 	return m.monitor.do(ctx, "system_reset", nil)
 }

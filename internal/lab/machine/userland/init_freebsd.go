@@ -30,6 +30,14 @@ func run(name string, args []string) error {
 		return with(args)
 	case "in":
 		return in(args)
+	case "sh":
+		return shell(args)
+	case "sysctl":
+		return setVariables(args)
+	case "ifconfig":
+		return setInterface(args)
+	case "sync":
+		return writeAll()
 	case "reboot":
 		return restart()
 	}
@@ -53,8 +61,8 @@ func initialize() error {
 		report("make "+dir, os.MkdirAll(dir, 0o755))
 	}
 	report("make /tmp anybody's", os.Chmod("/tmp", 0o777|os.ModeSticky))
-	report("name the machine", setHostname("beastie"))
-	configure()
+	report("lo0", setAddress("lo0", netip.MustParsePrefix("127.0.0.1/8")))
+	report("rc", startScripts())
 	fmt.Println("userland: ready")
 	return serve()
 }
@@ -97,12 +105,6 @@ func restart() error {
 	return nil
 }
 
-// setHostname sets kern.hostname, 1.10.
-func setHostname(name string) error {
-	_, err := sysctl([]int32{1, 10}, nil, []byte(name))
-	return err
-}
-
 // report tells a step that failed; the machine goes on without it.
 func report(step string, err error) {
 	if err != nil {
@@ -121,9 +123,10 @@ func openConsole() {
 	}
 }
 
-// remount makes the root writable, nmount(2). It was mounted for reading only.
+// remount makes the root writable, nmount(2). It was mounted for reading only. By force:
+// after a reset it was never unmounted, and there is no fsck(8) here.
 func remount() error {
-	const update = 0x10000 // MNT_UPDATE of sys/mount.h
+	const updateByForce = 0x10000 | 0x80000 // MNT_UPDATE, MNT_FORCE of sys/mount.h
 	var words []syscall.Iovec
 	for _, w := range []string{"fstype", "ufs", "fspath", "/", "from", "/dev/md0", "rw", ""} {
 		if w == "" {
@@ -133,45 +136,11 @@ func remount() error {
 		b := append([]byte(w), 0)
 		words = append(words, syscall.Iovec{Base: &b[0], Len: uint64(len(b))})
 	}
-	_, _, errno := unix.Syscall(unix.SYS_NMOUNT, uintptr(unsafe.Pointer(&words[0])), uintptr(len(words)), update)
+	_, _, errno := unix.Syscall(unix.SYS_NMOUNT, uintptr(unsafe.Pointer(&words[0])), uintptr(len(words)), updateByForce)
 	if errno != 0 {
 		return errno
 	}
 	return nil
-}
-
-// configure gives the interfaces their addresses.
-func configure() {
-	report("lo0", setAddress("lo0", netip.MustParsePrefix("127.0.0.1/8")))
-	for _, kind := range []string{"em", "vtnet"} {
-		for i := range 4 {
-			name := fmt.Sprintf("%s%d", kind, i)
-			text, err := loaderSays("linerate." + name)
-			if err != nil {
-				continue
-			}
-			prefix, err := netip.ParsePrefix(text)
-			if err == nil {
-				err = setAddress(name, prefix)
-			}
-			report(name, err)
-		}
-	}
-}
-
-// loaderSays reads the environment that the loader left, kenv(2).
-func loaderSays(name string) (string, error) {
-	const get = 0 // KENV_GET of sys/kenv.h
-	key, err := unix.BytePtrFromString(name)
-	if err != nil {
-		return "", err
-	}
-	value := make([]byte, 129)
-	_, _, errno := unix.Syscall6(unix.SYS_KENV, get, uintptr(unsafe.Pointer(key)), uintptr(unsafe.Pointer(&value[0])), uintptr(len(value)), 0, 0)
-	if errno != 0 {
-		return "", errno
-	}
-	return unix.ByteSliceToString(value), nil
 }
 
 // setAddress is SIOCAIFADDR with struct in_aliasreq (netinet/in_var.h): a name of 16

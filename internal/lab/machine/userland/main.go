@@ -2,9 +2,13 @@
 // other: it is what the machines of tests run beside linerate, where a real userland
 // is not at hand. By the name that it is called by it is
 //
-//	init      remounts the root for writing, sets up the interfaces that the loader's
-//	          environment names (linerate.em0="10.0.0.9/24"), starts the guest and
-//	          collects orphans; it runs no scripts of rc.d(8), as there is no shell
+//	init      remounts the root for writing, has sh run /etc/rc, starts the guest and
+//	          collects orphans
+//	sh        a shell that is not FreeBSD's (mvdan.cc/sh), for the scripts of rc.d(8):
+//	          /etc/rc and /etc/rc.subr are small ones of this root
+//	sysctl    sets variables, or those of sysctl.conf(5)
+//	ifconfig  sets an address or an MTU
+//	sync      writes what the kernel has in memory
 //	peek      tells settings and interfaces by system calls of its own, as a judge of
 //	          what linerate says and does
 //	env       starts a program with more in its environment

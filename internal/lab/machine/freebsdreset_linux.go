@@ -1,0 +1,62 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+)
+
+// preloaded is how the kernel tells of its root:
+//
+//	md0: Preloaded image </mfsroot> 130015232 bytes at 0xffffffff81000000
+var preloaded = regexp.MustCompile(`md0: Preloaded image <\S+> (\d+) bytes at 0x([0-9a-f]+)`)
+
+// kernelBase is what the kernel's addresses of its first gigabytes begin with: KERNBASE
+// of sys/amd64/include/vmparam.h.
+const kernelBase = 0xffffffff80000000
+
+// resetRoot resets a machine whose root is an image in its memory, as md(4) has it: there
+// md0 writes at once, so that the image is what a disk would hold at that moment, with
+// nothing of what the kernel only remembers. It is saved from the memory of the machine,
+// which stands still meanwhile, and the machine starts anew with it.
+func (m *Machine) resetRoot(ctx context.Context) error {
+	all := preloaded.FindAllStringSubmatch(m.Console(), -1)
+	if all == nil || len(m.cfg.Initrd) != 2 {
+		return errors.New("the kernel never said where its root is")
+	}
+	found := all[len(all)-1]
+	size, err := strconv.ParseUint(found[1], 10, 64)
+	if err != nil {
+		return err
+	}
+	at, err := strconv.ParseUint(found[2], 16, 64)
+	if err != nil || at < kernelBase {
+		return fmt.Errorf("the root is at %s: %w", found[2], err)
+	}
+	image, err := filepath.Abs(m.cfg.Initrd[1])
+	if err != nil {
+		return err
+	}
+	if err := m.monitor.do(ctx, "stop", nil); err != nil {
+		return err
+	}
+	if err := m.monitor.do(ctx, "pmemsave", map[string]any{"val": at - kernelBase, "size": size, "filename": image + ".saved"}); err != nil {
+		return err
+	}
+	if err := os.Rename(image+".saved", image); err != nil {
+		return err
+	}
+	m.again.Store(true)
+	defer m.again.Store(false)
+	if err := m.process.Kill(); err != nil {
+		return err
+	}
+	<-m.ended
+	m.monitor.conn.Close()
+	m.guest.reset()
+	return m.boot()
+}

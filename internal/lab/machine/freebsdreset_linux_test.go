@@ -1,0 +1,125 @@
+//go:build vm
+
+package machine
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// keptOnFreeBSD is kept for the next start: a sysctl, and an MTU in rc.conf.
+const keptOnFreeBSD = `profile: 2
+title: after a restart
+hosts:
+  - role: both
+    system: freebsd
+    knobs:
+      tcp.delayed_ack: 0
+      tcp.recv_buffer_max: 1MiB
+      link.mtu: 1400
+`
+
+// TestFreeBSDReset resets a FreeBSD in the middle of a change, without warning. What
+// linerate kept is there afterwards, by rc.conf and sysctl.conf; what was open is not,
+// and the script in rc.d has said that it was back, and is gone with its copy of the
+// program; after undo --kept and another reset all is as it was.
+func TestFreeBSDReset(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
+	defer cancel()
+	dir := short(t)
+	if what := MissingFreeBSD(); what != "" {
+		t.Skip(what)
+	}
+	told(t, "`keep`, a change open")
+	program, err := BuildLinerate(ctx, "freebsd", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := bsd(ctx, t, "alone", dir, map[string]string{"em0": "10.0.0.1/24"}, map[string]string{"bin/linerate": program}, "",
+		Card{Model: "e1000", MAC: "52:54:00:00:00:01"})
+	if err := m.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	again := func() {
+		t.Helper()
+		do(ctx, t, m, "sync") // as the kernel does every half minute
+		if err := m.Reset(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look := func() string {
+		t.Helper()
+		return do(ctx, t, m, "peek", "sysctl", "net.inet.tcp.delayed_ack", "net.inet.tcp.recvbuf_max", "net.inet.tcp.sack.enable", "net.inet.tcp.rfc1323") +
+			do(ctx, t, m, "peek", "interface", "em0") + do(ctx, t, m, "sh", "-c", `for f in /etc/* /boot/* /usr/local/etc/rc.d/*; do echo "$f"; done; while read -r l; do echo "$l"; done < /etc/rc.conf`)
+	}
+	before := look()
+	if err := m.Put(ctx, "/root/kept.yaml", []byte(keptOnFreeBSD), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(do(ctx, t, m, "linerate", "keep", "/root/kept.yaml", "--interface", "em0", "--yes"))
+	set := m.Start(ctx, "linerate", "set", "tcp.sack=off", "tcp.recv_buffer_max=512KiB", "--for", "1h", "--at-boot", "-q")
+	until(ctx, t, m, func() bool {
+		return number(ctx, t, m, "net.inet.tcp.sack.enable") == 0 && number(ctx, t, m, "net.inet.tcp.recvbuf_max") == 512<<10
+	}, set)
+	if _, err := m.Get(ctx, "/usr/local/etc/rc.d/linerate_undo"); err != nil {
+		t.Fatalf("no job for the next start: %v", err)
+	}
+	again()
+	for name, want := range map[string]int64{"net.inet.tcp.delayed_ack": 0, "net.inet.tcp.recvbuf_max": 1 << 20, "net.inet.tcp.sack.enable": 1} {
+		if n := number(ctx, t, m, name); n != want {
+			t.Errorf("after the reset %s is %d, not %d", name, n, want)
+		}
+	}
+	if d := do(ctx, t, m, "peek", "interface", "em0"); !strings.Contains(d, `"MTU": 1400,`) {
+		t.Errorf("after the reset: %s", d)
+	}
+	said := m.Console()
+	said = said[strings.LastIndex(said, "trying /sbin/init"):]
+	t.Logf("what the start printed:\n%s", said)
+	for _, want := range []string{ // FreeBSD 12 does not tell one start from another
+		"at-boot: removed /usr/local/etc/rc.d/linerate_undo",
+		"tcp.sack (net.inet.tcp.sack.enable): back to on",
+		`tcp.recv_buffer_max (net.inet.tcp.recvbuf_max): changed by somebody else meanwhile, left alone: holds "1048576"`,
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the script in rc.d does not say: %s", want)
+		}
+	}
+	for _, gone := range []string{"/usr/local/etc/rc.d/linerate_undo", "/var/lib/linerate/atboot/linerate"} {
+		if _, err := m.Get(ctx, gone); err == nil {
+			t.Errorf("%s is still there", gone)
+		}
+	}
+	if text := do(ctx, t, m, "linerate", "undo"); !strings.Contains(text, "nothing to undo") {
+		t.Errorf("undo after it: %s", text)
+	}
+	t.Log(do(ctx, t, m, "linerate", "undo", "--kept"))
+	again()
+	if after := look(); after != before {
+		t.Errorf("after undo --kept and a reset:\n%s\nat first:\n%s", after, before)
+	}
+}
+
+// until waits until something holds in a machine, at most two minutes.
+func until(ctx context.Context, t *testing.T, m *Machine, holds func() bool, what ...*Program) {
+	t.Helper()
+	for range 120 {
+		if holds() {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal(ctx.Err())
+		case <-time.After(time.Second):
+		}
+	}
+	for _, p := range what {
+		t.Log(p.Printed())
+	}
+	t.Fatalf("never held in %s", m.cfg.Name)
+}
