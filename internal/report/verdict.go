@@ -41,7 +41,7 @@ type Row struct {
 	Words      string           `json:"words"`             // the outcome as people read it
 	Gain       string           `json:"-"`                 // the change for people, without statistics
 	Briefly    string           `json:"-"`                 // the same without what it is at least
-	Said       string           `json:"-"`                 // of what decides: all that a person has to know, without statistics
+	Said       string           `json:"said,omitempty"`    // of what decides: all that a person has to know, without statistics
 	Guard      model.GuardState `json:"guard,omitempty"`   // how the guard stands, where the metric is one
 	Refused    []string         `json:"refused,omitempty"` // of what decides: the guards in the way of keeping it, in words
 	Harms      bool             `json:"-"`                 // one of these guards is violated, and not only open
@@ -57,6 +57,12 @@ type Row struct {
 	RangeText  string           `json:"range_text"`        // "+2.2 % to +6.9 %"
 	FamilyText string           `json:"family_text"`       // "" without a family
 	Warnings   []string         `json:"warnings,omitempty"`
+}
+
+// Matters reports whether a row of a metric that does not decide says something that a
+// person has to know: a change that is shown, or harm that a guard forbids.
+func (r Row) Matters() bool {
+	return r.Outcome == model.Better || r.Outcome == model.Worse || r.Guard == model.GuardViolated
 }
 
 // Plateau is the sentence on the smallest level that is good enough.

@@ -48,7 +48,7 @@ var pageText string
 
 // Render writes the page.
 func Render(w io.Writer, in Input) error {
-	t, err := template.New("page").Funcs(template.FuncMap{"capital": sentence, "whole": whole, "percent": percent, "verdict": verdictClass, "tone": toneClass, "heading": isHeading}).Parse(pageText)
+	t, err := template.New("page").Funcs(template.FuncMap{"capital": sentence, "whole": whole, "percent": percent, "verdict": verdictClass, "said": said, "tone": toneClass, "heading": isHeading}).Parse(pageText)
 	if err != nil {
 		return fmt.Errorf("page of a session: %w", err)
 	}
@@ -70,7 +70,8 @@ type page struct {
 	Lead     *report.Step // the command that leads on
 	Lines    []report.LineRow
 	Waits    []waitRow
-	Beside   []besideRow
+	Beside   []besideRow // of what else was measured, what is shown to change
+	Rest     []besideRow // and the rest
 	Section  *traffic.Section
 	Figures  []figure
 	Near     string
@@ -98,8 +99,9 @@ func newPage(in Input) page {
 	p := page{
 		Title: d.Header.Near + " to " + d.Header.Far, Style: template.CSS(plot.Style()), //nolint:gosec // the style is a constant of ours
 		Headline: in.Answer, Doubt: d.Untrustworthy, D: d, Near: d.Header.Near, Far: d.Header.Far,
-		Lines: report.LineRows(d), Waits: waits(d), Beside: beside(d), Section: d.Section, Facts: report.BothEnds(in.Session), Method: report.Method(in.Session, d), Text: in.Text,
+		Lines: report.LineRows(d), Waits: waits(d), Section: d.Section, Facts: report.BothEnds(in.Session), Method: report.Method(in.Session, d), Text: in.Text,
 	}
+	p.Beside, p.Rest = beside(d)
 	if lead, ok := d.Lead(); ok {
 		p.Lead = &lead
 	}

@@ -42,10 +42,9 @@ type besideRow struct {
 	Class               string
 }
 
-// beside are the verdicts on the metrics that do not decide: the guards, and what else
-// was measured.
-func beside(d report.Document) []besideRow {
-	var out []besideRow
+// beside are the verdicts on the metrics that do not decide, the guards, and what else
+// was measured: those that say something, and the rest.
+func beside(d report.Document) (shown, rest []besideRow) {
 	for i, t := range d.Tables {
 		if t.Objective {
 			continue
@@ -62,10 +61,22 @@ func beside(d report.Document) []besideRow {
 			if t.Guard != "" {
 				row.Says += fmt.Sprintf(" (may not be %s)", t.Guard)
 			}
-			out = append(out, row)
+			if r.Matters() {
+				shown = append(shown, row)
+			} else {
+				rest = append(rest, row)
+			}
 		}
 	}
-	return out
+	return shown, rest
+}
+
+// said is a verdict for people; the check of the baseline says what it is.
+func said(r report.Row) string {
+	if r.IsTwin || r.Said == "" {
+		return r.Words
+	}
+	return r.Said
 }
 
 // verdictClass is how a verdict looks: good news that a guard refuses is none.

@@ -63,7 +63,7 @@ func (p *printer) others(tables []report.Table) {
 	told := map[string][]int{} // rows, by title
 	for _, t := range tables {
 		for _, r := range t.Rows {
-			if t.Objective || r.IsTwin || !p.details && !matters(r) {
+			if t.Objective || r.IsTwin || !p.details && !r.Matters() {
 				continue
 			}
 			row := []cell{left("  " + r.Setting), right(r.Briefly), beside(r)}
@@ -96,12 +96,6 @@ func (p *printer) others(tables []report.Table) {
 		}
 	}
 	p.gap()
-}
-
-// matters reports whether a row of another metric says something that a person has to
-// know: a change that is shown, or harm that a guard forbids.
-func matters(r report.Row) bool {
-	return r.Outcome == model.Better || r.Outcome == model.Worse || r.Guard == model.GuardViolated
 }
 
 // beside is what a row of another metric that matters says in a few words, for people.
