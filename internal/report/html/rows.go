@@ -79,6 +79,17 @@ func said(r report.Row) string {
 	return r.Said
 }
 
+// noted is what the note of a verdict adds to what is said already.
+func noted(r report.Row) string {
+	var out []string
+	for part := range strings.SplitSeq(r.Note, "; ") {
+		if part != "" && !strings.Contains(said(r), part) {
+			out = append(out, part)
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
 // verdictClass is how a verdict looks: good news that a guard refuses is none.
 func verdictClass(r report.Row) string {
 	switch {
