@@ -147,7 +147,7 @@ func parseLinkAt(s string, getenv func(string) string) (Target, error) {
 	}
 	t, err := parseLinkText(file, string(text))
 	if info, serr := f.Stat(); err == nil && serr == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		t.Warning = fmt.Sprintf("warning: %s holds a secret, and others may read it: chmod 600 %[1]s", file)
+		t.Warning = fmt.Sprintf("%s holds a secret, and others may read it: chmod 600 %[1]s", file)
 	}
 	return t, err
 }

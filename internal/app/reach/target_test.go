@@ -72,7 +72,7 @@ func TestParseLinkAt(t *testing.T) {
 	}
 	if runtime.GOOS != "windows" {
 		write(link, 0o640)
-		if got, err := Parse("@"+file, testEnv()); err != nil || !strings.Contains(got.Warning, "others may read it") {
+		if got, err := Parse("@"+file, testEnv()); err != nil || got.Warning != file+" holds a secret, and others may read it: chmod 600 "+file {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
