@@ -60,7 +60,7 @@ func TestPageShowsWhatIsMeasured(t *testing.T) {
 	p.Until("document.querySelector('.running')")
 	browsertest.Eval[bool](p, "(document.querySelector('#part a').focus(), true)")
 	p.Enter()
-	p.Until("location.pathname.startsWith('/session/')")
+	p.Until("location.pathname.includes('/session/')")
 	p.Until("document.getElementById('state')?.textContent.startsWith('live')")
 	browsertest.Eval[bool](p, "window.loaded = true")
 	// Rates appear inside a run, before it is stored.
@@ -78,7 +78,7 @@ func TestPageShowsWhatIsMeasured(t *testing.T) {
 	for _, x := range p.Problems() {
 		t.Errorf("the console says %s", x)
 	}
-	id := browsertest.Eval[string](p, "location.pathname.split('/')[2]")
+	id := browsertest.Eval[string](p, "location.pathname.split('/').pop()")
 	p.Go(root + "/report/" + id)
 	shown := browsertest.Eval[string](p, "fetch(location).then(r => r.text()).catch(e => String(e))")
 	if want := succeed(t, "report", id, "-o", "-", "--db", db).out; shown != want {

@@ -84,11 +84,11 @@ func (s *Server) listPart(ctx context.Context) (string, error) {
 	var rows []row
 	for _, i := range l.Sessions {
 		r := row{
-			ID: i.ID, When: i.Created.Local().Format("2006-01-02 15:04"), Kind: string(i.Kind), State: string(i.State), What: i.What(), Link: "/report/" + i.ID,
+			ID: i.ID, When: i.Created.Local().Format("2006-01-02 15:04"), Kind: string(i.Kind), State: string(i.State), What: i.What(), Link: "report/" + i.ID,
 			Running: i.State == model.SessionRunning,
 		}
 		if r.Running {
-			r.Link = "/session/" + i.ID
+			r.Link = "session/" + i.ID
 		}
 		var rates []string
 		for _, g := range i.Goodput {

@@ -5,7 +5,8 @@
 // that is exchanged for a cookie when it is used first, and never again. Nothing can be
 // changed through it. A name that was made to point here (DNS rebinding) is refused by
 // the Host header, another page by the lack of the cookie, which browsers send with what
-// this page itself asks for only (SameSite=Strict), and by the policy of each document
+// this page itself asks for only (SameSite=Strict) and send nowhere but to its own paths,
+// and by the policy of each document
 // (Content-Security-Policy).
 package web
 
@@ -61,6 +62,7 @@ type Server struct {
 	source  Source
 	every   time.Duration
 	l       net.Listener
+	base    string // of all its paths, "/" and a text that nobody else on this host has
 	secret  string // of the link
 	cookie  string // what the browser shows afterwards
 	used    atomic.Bool
@@ -74,14 +76,14 @@ func Listen(ctx context.Context, port int, source Source, every time.Duration) (
 	if err != nil {
 		return nil, err
 	}
-	return &Server{source: source, every: every, l: l, secret: rand.Text(), cookie: rand.Text()}, nil
+	return &Server{source: source, every: every, l: l, base: "/" + rand.Text(), secret: rand.Text(), cookie: rand.Text()}, nil
 }
 
 // Address is where it listens.
 func (s *Server) Address() string { return s.l.Addr().String() }
 
 // Link is the address to open, once: who has it first may look.
-func (s *Server) Link() string { return "http://" + s.Address() + "/open/" + s.secret }
+func (s *Server) Link() string { return "http://" + s.Address() + s.base + "/open/" + s.secret }
 
 // Serve answers until ctx ends, and then ends at once, whatever streams are open.
 func (s *Server) Serve(ctx context.Context) error {
@@ -97,7 +99,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	return nil
 }
 
-// cookieName has the port in it: cookies of one host are those of all its ports.
+// cookieName has the port in it: cookies of one host are those of all its ports (RFC 6265
+// section 8.5). Other services of this host get the cookie no more than they get its path,
+// which is only here.
 func (s *Server) cookieName() string {
 	_, port, _ := net.SplitHostPort(s.Address())
 	return "linerate-" + port
@@ -132,10 +136,12 @@ func (s *Server) Handler() http.Handler {
 			s.refuse(w, http.StatusMethodNotAllowed, "nothing can be changed here")
 		case r.Header.Get("Origin") != "" && r.Header.Get("Origin") != "http://"+s.Address():
 			s.refuse(w, http.StatusForbidden, "another page asks")
-		case !strings.HasPrefix(r.URL.Path, "/open/") && !s.admitted(r):
+		case !strings.HasPrefix(r.URL.Path, s.base+"/open/") && !s.admitted(r):
 			s.refuse(w, http.StatusForbidden, "open the link that linerate ui printed, in this browser")
+		case !strings.HasPrefix(r.URL.Path, s.base+"/"):
+			s.refuse(w, http.StatusNotFound, "there is no such page")
 		default:
-			mux.ServeHTTP(w, r)
+			http.StripPrefix(s.base, mux).ServeHTTP(w, r)
 		}
 	})
 }
@@ -160,7 +166,7 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	//nolint:gosec // there is no TLS on loopback, and a browser would not send a Secure cookie
-	http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: s.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: s.cookie, Path: s.base + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	s.page(w, http.StatusOK, "opening", page{Title: "linerate"})
 }
 
@@ -178,7 +184,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		s.fault(w, err)
 		return
 	}
-	s.page(w, http.StatusOK, "live", page{Title: "Sessions", Part: text, Events: "/events"})
+	s.page(w, http.StatusOK, "live", page{Title: "Sessions", Part: text, Events: "events"})
 }
 
 func (s *Server) session(w http.ResponseWriter, r *http.Request) {
@@ -192,7 +198,7 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request) {
 	if !over { // what a process that was killed has left is of no use
 		now, _ = s.nowPart(id)
 	}
-	s.page(w, http.StatusOK, "live", page{Title: "Session " + id, Part: text, Present: now, Events: "/session/" + id + "/events", Inner: true})
+	s.page(w, http.StatusOK, "live", page{Title: "Session " + id, Part: text, Present: now, Events: id + "/events", Inner: true})
 }
 
 func (s *Server) report(w http.ResponseWriter, r *http.Request) {

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -188,12 +190,63 @@ func ask(t *testing.T, c *http.Client, method, address string, change func(*http
 	return answer.StatusCode, string(text), answer.Header
 }
 
+// rootOf is what all paths of the page are below.
+func rootOf(server *web.Server) string {
+	root, _, _ := strings.Cut(server.Link(), "/open/")
+	return root
+}
+
+// TestCookieStaysHere: cookies know no ports, so that another service of 127.0.0.1, which
+// the same browser asks, would get that of the page. It gets none, on any path that it can
+// have, and neither does a second page, whose cookie has another name.
+func TestCookieStaysHere(t *testing.T) {
+	t.Parallel()
+	server, other := serve(t, newSessions()), serve(t, newSessions())
+	c := visitor(t)
+	ask(t, c, "GET", server.Link(), nil)
+	ask(t, c, "GET", other.Link(), nil)
+	var got []string
+	stranger := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("Cookie"))
+	}))
+	defer stranger.Close()
+	for _, path := range []string{"/", "/session/x", "/open/x", "/s/", "/report/"} {
+		ask(t, c, "GET", stranger.URL+path, nil)
+	}
+	if len(got) != 5 || strings.Join(got, "") != "" {
+		t.Errorf("another service of this host was sent %q", got)
+	}
+	names := map[string]bool{}
+	for _, one := range []*web.Server{server, other} {
+		u, err := url.Parse(rootOf(one) + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cookies := c.Jar.Cookies(u)
+		_, port, _ := net.SplitHostPort(one.Address())
+		if len(cookies) != 1 || !strings.HasSuffix(cookies[0].Name, "-"+port) {
+			t.Errorf("the cookies of %s are %v", u, cookies)
+			continue
+		}
+		names[cookies[0].Name] = true
+		if code, _, _ := ask(t, c, "GET", u.String(), nil); code != http.StatusOK {
+			t.Errorf("%s: %d", u, code)
+		}
+		if code, _, _ := ask(t, c, "GET", "http://"+one.Address()+"/", nil); code != http.StatusForbidden {
+			t.Errorf("%s without its path: %d", one.Address(), code)
+		}
+	}
+	if len(names) != 2 {
+		t.Errorf("two pages have the cookies %v", names)
+	}
+}
+
 // TestLinkOpensOnce: nothing is shown without the cookie, the link gives it once, to
 // whoever comes first, and a program that only looks at the link does not use it up.
 func TestLinkOpensOnce(t *testing.T) {
 	t.Parallel()
 	server := serve(t, newSessions())
-	root := "http://" + server.Address()
+	root := rootOf(server)
 	first, second := visitor(t), visitor(t)
 	expect := func(who *http.Client, method, address string, want int) string {
 		t.Helper()
@@ -228,10 +281,10 @@ func TestLinkOpensOnce(t *testing.T) {
 func TestOthersAreRefused(t *testing.T) {
 	t.Parallel()
 	server := serve(t, newSessions())
-	root, c := "http://"+server.Address(), visitor(t)
+	root, c := rootOf(server), visitor(t)
 	_, _, header := ask(t, c, "GET", server.Link(), nil)
 	cookie := header.Get("Set-Cookie")
-	for _, want := range []string{"HttpOnly", "SameSite=Strict"} {
+	for _, want := range []string{"HttpOnly", "SameSite=Strict", "Path=" + strings.TrimPrefix(root, "http://"+server.Address()) + "/;"} {
 		if !strings.Contains(cookie, want) {
 			t.Errorf("the cookie %q lacks %s", cookie, want)
 		}
@@ -249,7 +302,7 @@ func TestOthersAreRefused(t *testing.T) {
 		{"post", "POST", nil, http.StatusMethodNotAllowed},
 		{"delete", "DELETE", nil, http.StatusMethodNotAllowed},
 		{"options", "OPTIONS", nil, http.StatusMethodNotAllowed},
-		{"its own page", "GET", func(r *http.Request) { r.Header.Set("Origin", root) }, http.StatusOK},
+		{"its own page", "GET", func(r *http.Request) { r.Header.Set("Origin", "http://"+server.Address()) }, http.StatusOK},
 	} {
 		code, _, h := ask(t, c, x.method, root+"/", x.change)
 		if code != x.want {
@@ -271,7 +324,7 @@ func TestOthersAreRefused(t *testing.T) {
 func stream(t *testing.T, server *web.Server, c *http.Client, session string) io.Reader {
 	t.Helper()
 	ask(t, c, "GET", server.Link(), nil)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.Address()+"/session/"+session+"/events", http.NoBody)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, rootOf(server)+"/session/"+session+"/events", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,9 +395,9 @@ func TestPagesInABrowser(t *testing.T) {
 	b := browsertest.Start(t)
 	s := newSessions()
 	server := serve(t, s)
-	root := "http://" + server.Address()
+	root := rootOf(server)
 	p := b.Open(t, server.Link(), browsertest.View{Width: browsertest.Desk})
-	p.Until("location.pathname == '/'")
+	p.Until("location.pathname.split('/').length == 3 && location.pathname.endsWith('/')")
 	p.Until("document.getElementById('state')?.textContent.startsWith('live')")
 	look := func(name string) {
 		t.Helper()
@@ -412,7 +465,7 @@ func TestNamesAreText(t *testing.T) {
 	server, c := serve(t, s), visitor(t)
 	ask(t, c, "GET", server.Link(), nil)
 	for _, path := range []string{"/", "/session/" + s.running, "/report/" + s.running} {
-		_, text, _ := ask(t, c, "GET", "http://"+server.Address()+path, nil)
+		_, text, _ := ask(t, c, "GET", rootOf(server)+path, nil)
 		for _, bad := range []string{"\x1b", "\x07", "<script>", "<b>\n", "<i>", "<img"} {
 			if strings.Contains(text, bad) {
 				t.Errorf("%s holds %q", path, bad)
@@ -427,8 +480,8 @@ func TestWithoutScripts(t *testing.T) {
 	s := newSessions()
 	server, c := serve(t, s), visitor(t)
 	ask(t, c, "GET", server.Link(), nil)
-	for path, want := range map[string]string{"/": "/session/" + s.running, "/session/" + s.running: "3 of at most 100 runs"} {
-		_, text, _ := ask(t, c, "GET", "http://"+server.Address()+path, nil)
+	for path, want := range map[string]string{"/": `href="session/` + s.running, "/session/" + s.running: "3 of at most 100 runs"} {
+		_, text, _ := ask(t, c, "GET", rootOf(server)+path, nil)
 		if !strings.Contains(text, want) || !strings.Contains(text, "<noscript>") {
 			t.Errorf("%s lacks %q or how to go on", path, want)
 		}
@@ -444,13 +497,13 @@ func TestRatesInsideARun(t *testing.T) {
 	server := serve(t, s)
 	c := visitor(t)
 	ask(t, c, "GET", server.Link(), nil)
-	_, page, _ := ask(t, c, "GET", "http://"+server.Address()+"/session/"+s.running, nil)
+	_, page, _ := ask(t, c, "GET", rootOf(server)+"/session/"+s.running, nil)
 	for _, want := range []string{"Now: Run 4 of this process, &lt;b&gt;1MiB", "100 Mbit/s", "1 ms"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.Address()+"/session/"+s.running+"/events", http.NoBody)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, rootOf(server)+"/session/"+s.running+"/events", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/control/wire/ssh/sshtest"
+	"linerate/internal/core/model"
+)
+
+// acrossArgs compare two far ends in short runs of few datagrams, n blocks of them.
+func acrossArgs(blocks, one, two string, more ...string) []string {
+	return append([]string{
+		"run", "--factor", "far=" + one + "," + two, "--settle", "0s", "--no-twin", "-t", "300ms", "--omit", "0s", "--cooldown", "50ms",
+		"--udp", "--rate", "10M", "--objective", "goodput", "--guard", "none", "--blocks", blocks, "--json", "-q",
+	}, more...)
+}
+
+// farCounts are the valid runs of each far end, by its name, and how many runs were lost.
+func farCounts(s model.Session) (valid map[string]int, lost int) {
+	valid = map[string]int{}
+	for _, r := range s.Runs {
+		setting, _ := s.Plan.Setting(r.Setting)
+		if r.State == model.RunValid {
+			valid[setting.FarEnd()]++
+		}
+		if r.LostContact {
+			lost++
+		}
+	}
+	return valid, lost
+}
+
+// wentOn demands that a session lost its second far end in the middle, which took three
+// runs with it, and ended with what could still be decided.
+func wentOn(t *testing.T, r result) {
+	t.Helper()
+	if r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	s := decode[farEndsDocument](t, r.out).Session
+	valid, lost := farCounts(s)
+	ends := s.Plan.FarEnds()
+	warned, _ := json.Marshal(s.Warnings)
+	for _, r := range s.Runs {
+		if setting, _ := s.Plan.Setting(r.Setting); setting.FarEnd() == ends[0] && r.State != model.RunValid {
+			t.Errorf("run %d with %s, which lives, is %s: %s", r.Number, ends[0], r.State, r.Reason)
+		}
+	}
+	if s.State != model.SessionDone || valid[ends[1]] == 0 || valid[ends[0]] < valid[ends[1]] || valid[ends[1]] > 11 || lost != 3 || !strings.Contains(string(warned), ends[1]+" is out of reach and was left out") {
+		t.Errorf("%s (%s): %v, %d runs lost, %s", s.State, s.Reason, valid, lost, warned)
+	}
+}
+
+// TestFarEndsServed compares two servers, each with a key of its own; then one of them is
+// killed in the middle, and the session goes on with the other.
+func TestFarEndsServed(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	n := newNetns(t)
+	one, first := n.serve(t)
+	two, second := n.serve(t, "--listen", farAddr+":5300", "--state", n.state("b")+"2")
+	if first.Query().Get("secret") == second.Query().Get("secret") || first.Query().Get("pin") == second.Query().Get("pin") {
+		t.Fatal("both servers have one key")
+	}
+	r := run(t, n.inside(t, "a", acrossArgs("6", first.String(), second.String())...))
+	if r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	s := decode[farEndsDocument](t, r.out).Session
+	valid, lost := farCounts(s)
+	ends := s.Plan.FarEnds()
+	secret := strings.Contains(r.out, first.Query().Get("secret")) || strings.Contains(r.out, second.Query().Get("secret"))
+	if len(ends) != 2 || valid[ends[0]] != 6 || valid[ends[1]] != 6 || lost != 0 || secret || !strings.HasSuffix(ends[1], ":5300") {
+		t.Errorf("%v, %d lost, a secret is shown: %v", valid, lost, secret)
+	}
+	p := start(t, n.inside(t, "a", acrossArgs("12", first.String(), second.String(), "--db", filepath.Join(n.dir, "dies.db"))...))
+	eventually(t, 30*time.Second, "a run with the second one", func() bool {
+		return strings.Contains(run(t, n.inside(t, "a", "show", "last", "--json", "--db", filepath.Join(n.dir, "dies.db"))).out, `"number": 4`)
+	})
+	two.signal(t, syscall.SIGKILL)
+	wentOn(t, p.wait(t, 3*time.Minute))
+	one.signal(t, os.Interrupt)
+}
+
+// TestFarEndsOverSSH is the same with two ssh servers, of which one takes no connection
+// any more after its first was killed.
+func TestFarEndsOverSSH(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	n := newNetns(t)
+	temp := func(name string) string {
+		dir := filepath.Join(n.dir, "tmp-"+name)
+		must(os.Mkdir(dir, 0o700))
+		return dir
+	}
+	var config strings.Builder
+	servers := map[string]*sshtest.Server{}
+	for _, name := range []string{"one", "two"} {
+		s := sshtest.Start(t, sshtest.Options{Namespace: n.b, Proxy: true, HostName: farAddr, Env: map[string]string{"LINERATE_STATE": n.state("b") + name, "TMPDIR": temp(name)}})
+		text, err := os.ReadFile(s.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.WriteString(strings.Replace(string(text), "Host *\n", "Host "+name+"\n", 1) + "\n")
+		servers[name] = s
+	}
+	file := filepath.Join(n.dir, "ssh_config")
+	must(os.WriteFile(file, []byte(config.String()), 0o600))
+	both := func(args ...string) *process {
+		cmd := n.inside(t, "a", args...)
+		cmd.Env = append(cmd.Env, "LINERATE_SSH=ssh -F "+file)
+		return start(t, cmd)
+	}
+	r := both(acrossArgs("6", "root@one", "root@two")...).wait(t, 3*time.Minute)
+	if r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	if valid, lost := farCounts(decode[farEndsDocument](t, r.out).Session); valid["root@one"] != 6 || valid["root@two"] != 6 || lost != 0 {
+		t.Errorf("%v, %d lost", valid, lost)
+	}
+	p := both(acrossArgs("12", "root@one", "root@two", "--db", filepath.Join(n.dir, "dies.db"))...)
+	eventually(t, time.Minute, "four runs", func() bool {
+		return strings.Contains(run(t, n.inside(t, "a", "show", "last", "--json", "--db", filepath.Join(n.dir, "dies.db"))).out, `"number": 4`)
+	})
+	must(os.WriteFile(filepath.Join(servers["two"].Dir, "start"), []byte("exit 1\n"), 0o700))
+	killed := 0
+	for _, pid := range sshtest.Children(p.cmd.Process.Pid) {
+		line, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+		if text := strings.ReplaceAll(string(line), "\x00", " "); strings.HasPrefix(text, "ssh -F") && strings.Contains(text, "root@two") {
+			must(syscall.Kill(pid, syscall.SIGKILL))
+			killed++
+		}
+	}
+	if killed == 0 {
+		t.Fatal("no ssh to the second far end was found")
+	}
+	wentOn(t, p.wait(t, 3*time.Minute))
+}
+
+// TestFarEndsRefused: what several far ends cannot be is one sentence with what to do.
+func TestFarEndsRefused(t *testing.T) {
+	for _, c := range []struct {
+		args  []string
+		says  string
+		hints string
+	}{
+		{[]string{"run", "--factor", "far=iperf3://127.0.0.1,iperf3://127.0.0.2"}, "iperf3://127.0.0.1: several far ends are compared where linerate runs on each", "start linerate serve there, or compare over ssh: user@host"},
+		{[]string{"run", "--factor", "far=lab:lan,lab:wan", "--factor", "link.mtu=1500,1400", "--group", "link.mtu"}, "several far ends are a factor, whose hosts take turns", "leave the group out, or measure each far end in a session of its own"},
+	} {
+		r := run(t, command(t, c.args...))
+		if r.code != 2 || !strings.Contains(r.err, c.says) || !strings.Contains(strings.ReplaceAll(r.err, "\n", " "), c.hints) || strings.Count(r.err, "linerate:") != 1 {
+			t.Errorf("%q: exit code %d\n%s, want %q with %q", c.args, r.code, r.err, c.says, c.hints)
+		}
+	}
+}
