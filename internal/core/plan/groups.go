@@ -67,7 +67,7 @@ func (o Options) checkGroups(f *faults) {
 		return
 	}
 	f.add(o.Factor == o.Held, "%s is held over groups of runs, so that its own plateau cannot be looked for", o.Held)
-	f.add(slices.ContainsFunc(o.Settings, func(s model.Setting) bool { return s.FarEnd() != "" }), "several far ends are a factor, whose hosts take turns: what %s is held with on one of them would stay there while another is measured", o.Held)
+	f.add(slices.ContainsFunc(o.Settings, func(s model.Setting) bool { return s.FarEnd() != "" }), "several far ends are a factor, whose hosts take turns: what %s is held with on one of them would stay there while another is measured: leave the group out, or measure each far end in a session of its own", o.Held)
 	f.add(o.Null == NullTwin, "a twin of the baseline would make one group larger than the others; %s is held over groups, whose baseline is compared with itself in pairs at the start", o.Held)
 	before := len(*f)
 	for _, s := range o.Settings {

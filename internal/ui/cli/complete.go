@@ -285,7 +285,7 @@ func (a *console) assignments(traffic, all bool) offer {
 		if !assigned {
 			list := ofEnd(typed, inspect.Names(a.knobs, all, traffic))
 			if traffic && !strings.Contains(typed, ".") {
-				list = append(list, a.options()...)
+				list = append(append(list, a.options()...), inspect.Word{Text: model.FarEnd, About: "several far ends"})
 			}
 			for i := range list {
 				if !strings.HasSuffix(list[i].Text, ".") {
@@ -293,6 +293,9 @@ func (a *console) assignments(traffic, all bool) offer {
 				}
 			}
 			return list
+		}
+		if traffic && name == model.FarEnd {
+			return before(name+"=", a.farEnds(ctx, value))
 		}
 		on, id := "", name
 		if end, rest, dotted := strings.Cut(name, "."); dotted {
@@ -309,6 +312,18 @@ func (a *console) assignments(traffic, all bool) offer {
 		}
 		return before(head, inspect.Values(ctx, a.knobs, model.KnobID(id)))
 	}
+}
+
+// farEnds are hosts after those that were typed, with commas between. What follows a
+// comma of a lab is more of it, or the next one.
+func (a *console) farEnds(ctx context.Context, typed string) []inspect.Word {
+	last := strings.LastIndexByte(typed, ',') + 1
+	out := before(typed[:last], a.hosts(ctx, typed[last:]))
+	i := strings.LastIndex(typed[:last], "lab:")
+	if i >= 0 && !slices.ContainsFunc(strings.Split(typed[i:max(i, last-1)], ",")[1:], func(part string) bool { return !strings.Contains(part, "=") }) {
+		out = append(out, before(typed[:i], a.hosts(ctx, typed[i:]))...)
+	}
+	return out
 }
 
 // options are what engines let runs differ in, beside the settings of all traffic.
