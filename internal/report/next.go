@@ -275,7 +275,18 @@ func (b *builder) further() []Step {
 	if all, _ := b.openFor(true); all > more {
 		until = "go on until more of it is decided"
 	}
-	return []Step{b.resume(until+" ("+b.moreBlocks(more)+")", "--max-blocks "+strconv.Itoa(most))}
+	return []Step{b.resume(until+" ("+b.moreBlocks(more)+")", b.extension(most)...)}
+}
+
+// extension are the flags that give a session more blocks, and more data where its budget
+// would not last for them.
+func (b *builder) extension(blocks int) []string {
+	p := &b.s.Plan
+	out := []string{"--max-blocks " + strconv.Itoa(blocks)}
+	if need := plan.DataFor(b.s.Runs, blocks+p.NullBlocks); p.Data > 0 && need > p.Data {
+		out = append(out, "--data "+strings.ReplaceAll(need.Decimal(), " ", ""))
+	}
+	return out
 }
 
 // anew is the command of an experiment once more, with as many blocks as it is likely to

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
 )
@@ -37,5 +38,25 @@ func TestRemedies(t *testing.T) {
 	soft := report.Finding{NoKnob: "a faster link", Knobs: []model.KnobID{"window"}, Host: "nas"}
 	if got := soft.Remedies(); len(got) != 2 || got[1] != "settings that may soften it: window on nas" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestExtensionGivesDataToo: a command that adds blocks to a session with a budget of data
+// gives it as much as they take, where the budget would not last.
+func TestExtensionGivesDataToo(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		if c.Name != "guarded" {
+			continue
+		}
+		for i := range c.Session.Runs { // 27 runs in 9 blocks
+			c.Session.Runs[i].Ends = []model.EndReport{{Host: model.Far, Flows: []model.FlowReport{{Direction: model.To, Bytes: 1e9}}}}
+		}
+		for data, want := range map[units.Bytes]string{0: "--max-blocks 20", 30e9: "--max-blocks 20 --data 66.1GB", 90e9: "--max-blocks 20"} {
+			c.Session.Plan.Data = data
+			d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
+			if got := d.Next[0].Command; !strings.HasSuffix(got, want) {
+				t.Errorf("budget %s: %q, want %q", data, got, want)
+			}
+		}
 	}
 }

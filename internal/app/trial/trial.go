@@ -20,6 +20,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/units"
 )
 
 // Store keeps what a trial measures.
@@ -131,7 +132,7 @@ func longerHint(s model.Session) string {
 
 // Extend returns a stored session with a plan of at most so many blocks, to be resumed,
 // also where it was done. It refuses what more blocks cannot mend or may not follow.
-func Extend(s model.Session, blocks int) (model.Session, error) {
+func Extend(s model.Session, blocks int, data units.Bytes) (model.Session, error) {
 	const anew = "measure anew without --blocks: that may go on as long as you like"
 	if s.Kind != model.KindRun {
 		return s, app.WithHint(app.Usagef("session %s is of kind %s and has no blocks to add to", s.ID, s.Kind), "%s", longerHint(s))
@@ -145,6 +146,13 @@ func Extend(s model.Session, blocks int) (model.Session, error) {
 		return s, app.WithHint(app.Usagef("session %s cannot be extended: %w", s.ID, err), "%s", hint)
 	}
 	s.Plan = longer
+	if data > 0 {
+		s.Plan.Data = data
+	}
+	if sent := plan.Payload(s.Runs); s.Plan.Data > 0 && sent >= s.Plan.Data {
+		return s, app.WithHint(app.Usagef("session %s has sent %s, and may send no more than %s in all", s.ID, sent.Decimal(), s.Plan.Data),
+			"give it more, for all that it sends from its beginning on: --data %s", strings.ReplaceAll(plan.DataFor(s.Runs, s.Plan.MaxBlocks+s.Plan.NullBlocks).Decimal(), " ", ""))
+	}
 	switch r := analysis.Analyse(longer, s.Runs); {
 	case r.Untrustworthy, r.PathChanged:
 		return s, &app.Fault{Kind: app.Untrusted, Err: fmt.Errorf("session %s cannot be trusted, and more blocks do not mend that: %s", s.ID, r.Reason), Hint: again}

@@ -342,10 +342,10 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 	if err != nil || done.State != model.SessionDone || len(done.Runs) != 12 || done.Verdicts[0].Outcome != model.Undecided {
 		t.Fatalf("%s %q, %d runs, %+v, %v", done.State, done.Reason, len(done.Runs), done.Verdicts, err)
 	}
-	if _, err := trial.Extend(done, 6); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "nothing left to do") || app.HintOf(err) == "" {
+	if _, err := trial.Extend(done, 6, 0); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "nothing left to do") || app.HintOf(err) == "" {
 		t.Errorf("no block more: %v", err)
 	}
-	longer, err := trial.Extend(done, 8)
+	longer, err := trial.Extend(done, 8, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,12 +361,29 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 	if kept, err := s.store.Session(t.Context(), got.ID); err != nil || kept.Plan.MaxBlocks != 8 || len(kept.Plan.Order) != 8 {
 		t.Errorf("stored plan of %d blocks, %v", kept.Plan.MaxBlocks, err)
 	}
+	// The budget of data is for the whole session: it lasts, is refused where it is spent,
+	// and is given anew.
+	paid := done
+	paid.Plan.Data = 1e9
+	if longer, err := trial.Extend(paid, 8, 0); err != nil || longer.Plan.Data != 1e9 {
+		t.Errorf("%v of the data budget are left, %v", longer.Plan.Data, err)
+	}
+	for i := range paid.Runs { // 1.2 GB in six blocks
+		paid.Runs[i].Ends = []model.EndReport{{Host: model.Far, Flows: []model.FlowReport{{Direction: model.To, Bytes: 1e8}}}}
+		paid.Runs[i].Flow.Direction, paid.Runs[i].Flow.Omit = model.To, 0
+	}
+	if _, err := trial.Extend(paid, 8, 0); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "has sent 1.2 GB, and may send no more than 1 GB in all") || !strings.Contains(app.HintOf(err), "--data 1.8GB") {
+		t.Errorf("a budget that is spent: %v, hint %q", err, app.HintOf(err))
+	}
+	if longer, err := trial.Extend(paid, 8, 18e8); err != nil || longer.Plan.Data != 18e8 {
+		t.Errorf("a budget given anew: %v, %v", longer.Plan.Data, err)
+	}
 	fixed := done
 	fixed.Plan = design(t, 2, flow, settings()...)
 	quick := done
 	quick.Kind = model.KindTest
 	for says, one := range map[string]model.Session{"judged once": fixed, "has no blocks to add to": quick} {
-		if _, err := trial.Extend(one, 50); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), says) || app.HintOf(err) == "" {
+		if _, err := trial.Extend(one, 50, 0); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), says) || app.HintOf(err) == "" {
 			t.Errorf("%v, hint %q", err, app.HintOf(err))
 		}
 	}
@@ -375,7 +392,7 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 		model.KindTune: "linerate tune --resume " + quick.ID, model.KindCheck: "linerate show " + quick.ID, model.KindServed: "linerate show " + quick.ID,
 	} {
 		quick.Kind = kind
-		if _, err := trial.Extend(quick, 50); !strings.Contains(err.Error(), "of kind "+string(kind)) || !strings.Contains(app.HintOf(err), how) {
+		if _, err := trial.Extend(quick, 50, 0); !strings.Contains(err.Error(), "of kind "+string(kind)) || !strings.Contains(app.HintOf(err), how) {
 			t.Errorf("%s: %v, hint %q", kind, err, app.HintOf(err))
 		}
 	}

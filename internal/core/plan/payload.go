@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"math"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -50,4 +51,18 @@ func sent(r model.Run) units.Bytes {
 		points += n
 	}
 	return points
+}
+
+// DataFor is about what a session sends in so many blocks, by what its runs have sent in
+// theirs, and a tenth more, in whole steps of 100 MB; 0 where nothing was sent.
+func DataFor(runs []model.Run, blocks int) units.Bytes {
+	done := 0
+	for _, r := range runs {
+		done = max(done, r.Block)
+	}
+	if sent := Payload(runs); done > 0 && sent > 0 {
+		const step = 100e6
+		return units.Bytes(step * math.Ceil(1.1*float64(sent)*float64(max(blocks, done+1))/float64(done)/step))
+	}
+	return 0
 }

@@ -147,7 +147,8 @@ const extendStream = 0x6d6f7265 // "more"
 // candidate gets that many differences. The evidence of a sequential plan holds
 // whenever it is looked at, so that more blocks may follow whatever the first ones
 // showed (statistics.md section 5.5); a fixed plan is judged once, and has no such
-// continuation. Budgets were for the blocks that were planned, and end.
+// continuation. The budget of time was for the blocks that were planned, and ends; that of
+// data is for the session, whatever it lasts.
 func Extend(p model.Plan, most int) (model.Plan, error) {
 	now := Comparisons(p)
 	switch {
@@ -158,7 +159,6 @@ func Extend(p model.Plan, most int) (model.Plan, error) {
 	}
 	rng := rand.New(rand.NewPCG(p.Seed, extendStream+uint64(len(p.Order))))
 	p.Order, p.Budget = slices.Clone(p.Order), 0
-	p.Data = 0
 	p.Order = append(p.Order, blocks(p, most-now, rng)...)
 	p.MaxBlocks = len(p.Order) - p.NullBlocks
 	return p, nil

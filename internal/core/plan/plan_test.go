@@ -270,11 +270,11 @@ func TestDirections(t *testing.T) {
 func TestFirstHour09Extend(t *testing.T) {
 	for _, settings := range []int{2, 3, 9} {
 		o := options(settings)
-		o.Budget = time.Minute
+		o.Budget, o.Data = time.Minute, 5e9
 		p := mustNew(t, o)
 		had := Comparisons(p)
 		longer, err := Extend(p, had+26)
-		if err != nil || Comparisons(longer) < had+26 || longer.Budget != 0 || len(longer.Order) != longer.NullBlocks+longer.MaxBlocks {
+		if err != nil || Comparisons(longer) < had+26 || longer.Budget != 0 || longer.Data != 5e9 || len(longer.Order) != longer.NullBlocks+longer.MaxBlocks {
 			t.Fatalf("%d settings: %d comparisons after %d, %d blocks, %v", settings, Comparisons(longer), had, longer.MaxBlocks, err)
 		}
 		if d := cmp.Diff(p.Order, longer.Order[:len(p.Order)]); d != "" || len(p.Order) == len(longer.Order) {

@@ -15,9 +15,12 @@ import (
 // onlyResume refuses flags that a session that goes on has decided on already.
 func (f *runFlags) onlyResume(given func(string) bool) error {
 	var bad faults
+	if given("data") && !given("max-blocks") {
+		bad.add("data", errors.New("a session goes on with the budget that it has, unless --max-blocks gives it more blocks"))
+	}
 	for _, flag := range []string{
 		"factor", "group", "preset", "undo", "before", "after", "command-time", "blocks", "time", "omit", "bytes", "interval", "parallel", "length", "window", "set-mss", "congestion", "nagle", "udp", "rate",
-		"direction", "baseline", "objective", "guard", "data", "margin", "tolerance", "settle", "cooldown", "seed", "no-twin", "title", "dry-run",
+		"direction", "baseline", "objective", "guard", "margin", "tolerance", "settle", "cooldown", "seed", "no-twin", "title", "dry-run",
 	} {
 		if given(flag) {
 			bad.add(flag, errors.New("a session goes on with the plan that it has; begin a new one without --resume"))
@@ -63,7 +66,12 @@ func (a *console) resume(ctx context.Context, f runFlags, given func(string) boo
 	case s.State == model.SessionRunning:
 		return runsElsewhere(s)
 	case longer:
-		if s, err = trial.Extend(s, f.maxBlocks); err != nil {
+		var bad faults
+		data := bad.data(f.data)
+		if err := bad.err(); err != nil {
+			return err
+		}
+		if s, err = trial.Extend(s, f.maxBlocks, data); err != nil {
 			return err
 		}
 	case s.State == model.SessionDone:
