@@ -98,7 +98,11 @@ func startMachines(ctx context.Context, t *testing.T, systemd bool, cards [][2]s
 		cfg := Debian(name, dir, "6.1", systemd, programs)
 		cfg.Memory = 768 // nine changes that are held at once
 		for i, c := range cards {
-			cfg.Cards = append(cfg.Cards, Card{Model: c[0], MAC: mac(host, i), Cable: cables[i]})
+			card := Card{Model: c[0], MAC: mac(host, i)}
+			if len(hosts) > 1 {
+				card.Cable = cables[i]
+			}
+			cfg.Cards = append(cfg.Cards, card)
 		}
 		m, err := Start(ctx, cfg)
 		if err != nil {
@@ -392,7 +396,7 @@ func report(t *testing.T, cards [][2]string, rows map[string]map[string]string) 
 	if !*update {
 		return
 	}
-	if err := os.WriteFile(path, []byte(systemsHead+head+body+freebsdPart(string(before), "", "")), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(systemsHead+head+body+freebsdPart(string(before), "", "")+randomPart(string(before))), 0o644); err != nil {
 		t.Error(err)
 	}
 }

@@ -49,7 +49,10 @@ type Card struct {
 }
 
 // Cable joins one card of each of two machines. The machine that is started first
-// holds its listening end, and has to run as long as the other one.
+// holds its listening end, and has to run as long as the other one. Both have to be
+// there before SetLink plugs it in: qemu 7.2 ends by a null pointer at the first packet
+// into a stream that nobody has come to, once its link is on (net/stream.c
+// net_stream_receive, qio_channel_writev without a channel).
 type Cable struct {
 	path string
 	used bool

@@ -164,13 +164,16 @@ func (g *guest) begin(ctx context.Context, kind line.Kind, payload []byte) (uint
 func (g *guest) finish(ctx context.Context, id uint32, a *ask) (line.Exit, error) {
 	select {
 	case exit := <-a.done:
-		if exit.Err != "" {
-			return exit, errors.New(exit.Err)
+		switch exit.Err {
+		case "":
+			return exit, nil
+		case errReset.Error():
+			return exit, errReset
 		}
-		return exit, nil
+		return exit, errors.New(exit.Err)
 	case <-ctx.Done():
 	case <-g.ctx.Done():
-		return line.Exit{Code: -1}, errors.New("the machine has ended")
+		return line.Exit{Code: -1}, errReset // see Machine.died
 	}
 	g.mu.Lock()
 	out := g.out
@@ -236,7 +239,7 @@ func (p *Program) Wait() (Result, error) {
 	defer p.m.guest.mu.Unlock()
 	r := Result{Stdout: p.ask.stdout.String(), Stderr: p.ask.stderr.String(), Code: exit.Code}
 	if err != nil {
-		return r, fmt.Errorf("machine %s: %q: %w", p.m.cfg.Name, p.args, err)
+		return r, fmt.Errorf("machine %s: %q: %w", p.m.cfg.Name, p.args, p.m.died(err))
 	}
 	return r, nil
 }

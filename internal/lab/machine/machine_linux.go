@@ -29,6 +29,7 @@ type Machine struct {
 	process *os.Process
 	again   atomic.Bool   // qemu is ended by Reset, and started again
 	ended   chan struct{} // closed when qemu has ended
+	exit    error         // how qemu ended, once ended is closed
 	once    sync.Once
 	said    tail.Tail // what qemu itself said
 }
@@ -86,8 +87,9 @@ func (m *Machine) launch(cmd *exec.Cmd) error {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait()
+			exit := cmd.Wait()
 			if !m.again.Load() {
+				m.exit = exit
 				m.stop() // whoever waits for an answer hears of it
 			}
 			close(ended)
@@ -171,6 +173,20 @@ func (m *Machine) SetLink(ctx context.Context, card string, up bool) error {
 	return m.monitor.do(ctx, "set_link", map[string]any{"name": card, "up": up})
 }
 
+// died tells an end of the emulator itself from the reset that it looks like: its line is
+// cut in both. It returns err where qemu goes on.
+func (m *Machine) died(err error) error {
+	if !errors.Is(err, errReset) || m.again.Load() {
+		return err
+	}
+	select {
+	case <-m.ended:
+	case <-time.After(3 * time.Second): // a process that dumps its memory ends late
+		return err
+	}
+	return fmt.Errorf("%w: %v %s", ErrEmulator, m.exit, m.said.String())
+}
+
 // Console is what the machine has printed on its first serial port.
 func (m *Machine) Console() string {
 	text, err := os.ReadFile(m.cfg.file("console"))
@@ -219,3 +235,6 @@ func build(ctx context.Context, system, folder, out string) error {
 func last(text string, n int) string { return text[max(0, len(text)-n):] }
 
 var errReset = errors.New("the machine was reset")
+
+// ErrEmulator says that qemu itself ended, of which a machine knows nothing.
+var ErrEmulator = errors.New("the emulator (qemu) ended")

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -18,6 +21,7 @@ var (
 	randomSets = flag.Int("random", 0, "this many random sets over the cards")
 	randomSeed = flag.Uint64("random.seed", 0, "of the random sets; 0 is drawn anew")
 	randomFor  = flag.Duration("random.for", 45*time.Minute, "no set begins later than this")
+	randomOn   = flag.Int("random.machines", 2, "machines that share the sets")
 )
 
 // changing is shell for one random set: it starts linerate, waits until it says that the
@@ -27,7 +31,7 @@ var (
 const changing = `
 base() { snap $1 | sed 's/^[0-9]*: //' > /root/base.$1; sysctls > /root/base.sysctl; }
 same() { snap $1 | sed 's/^[0-9]*: //' > /tmp/now && cmp -s /root/base.$1 /tmp/now && sysctls > /tmp/nows && cmp -s /root/base.sysctl /tmp/nows; }
-compare() { i=0; while [ $i -lt 90 ]; do same $1 && { echo SAME; return; }; sleep 0.5; i=$((i+1)); done; echo DIFFERS; diff /root/base.$1 /tmp/now; diff /root/base.sysctl /tmp/nows; }
+compare() { i=0; while [ $i -lt 90 ]; do same $1 && { echo SAME; return; }; sleep 0.5; i=$((i+1)); done; echo DIFFERS; sysctls > /tmp/nows; diff /root/base.$1 /tmp/now; diff /root/base.sysctl /tmp/nows; }
 holds() { i=0; while [ $i -lt 300 ]; do grep -q -- ' -> ' /tmp/o && return; kill -0 $p 2>/dev/null || return; sleep 0.1; i=$((i+1)); done; }
 begin() { e=$1; shift; : > /tmp/o; linerate set "$@" --interface $e -q > /tmp/o 2>&1 & p=$!; holds; }
 deadline() { case "$*" in *--for*) begin "$@";; *) begin "$@" --for 1s;; esac; wait $p; echo rc=$?; }
@@ -70,15 +74,43 @@ func wish(draw *rand.Rand, snapshot string) []string {
 	return out
 }
 
+// tally is what became of the sets of all machines.
+type tally struct {
+	sync.Mutex
+	began         time.Time
+	done, refused int
+	ways          map[string]int
+	cards         map[string]int
+	spent         map[string]time.Duration
+}
+
+func (c *tally) add(t *testing.T, card, way, said string, took time.Duration) {
+	c.Lock()
+	defer c.Unlock()
+	c.done++
+	c.ways[way]++
+	c.cards[card]++
+	c.spent[way] += took
+	if strings.Contains(said, "linerate: ") {
+		c.refused++
+	}
+	if c.done%10 == 0 {
+		mean := map[string]int{}
+		for w, d := range c.spent {
+			mean[w] = int(d.Seconds()) / c.ways[w]
+		}
+		t.Logf("%d sets after %.0f s: %v, seconds of each: %v", c.done, time.Since(c.began).Seconds(), c.ways, mean)
+	}
+}
+
 // TestRandom: after each of many random sets over all cards, ended by the deadline, by
 // SIGTERM, by SIGKILL, by a confirmation and undo, with a flap of the link meanwhile or a
-// reset of the machine, ethtool, ip, tc and sysctl say what they said before.
+// reset of the machine, ethtool, ip, tc and sysctl say what they said before. The sets are
+// shared by machines that run at the same time, each with all cards.
 func TestRandom(t *testing.T) {
 	if *randomSets == 0 {
 		t.Skip("make test-vm RANDOM=500")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), *randomFor+10*time.Minute)
-	defer cancel()
 	cards := models()
 	if *only != "" {
 		cards = slices.DeleteFunc(cards, func(c [2]string) bool { return !slices.Contains(strings.Split(*only, ","), c[0]) })
@@ -88,7 +120,28 @@ func TestRandom(t *testing.T) {
 		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("-random.seed=%d", seed)
-	draw := rand.New(rand.NewPCG(seed, 1))
+	c := &tally{began: time.Now(), ways: map[string]int{}, cards: map[string]int{}, spent: map[string]time.Duration{}}
+	t.Run("machines", func(t *testing.T) {
+		for i := range *randomOn {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				sets := (*randomSets + *randomOn - 1 - i) / *randomOn
+				randomSetsOf(t, c, cards, sets, rand.New(rand.NewPCG(seed, uint64(i)+1)))
+			})
+		}
+	})
+	said := fmt.Sprintf("%d sets with seed %d on %d machines in %.0f minutes: %v; over the cards: %v; refused, with all settings as before: %d",
+		c.done, seed, *randomOn, time.Since(c.began).Minutes(), c.ways, c.cards, c.refused)
+	t.Log(said)
+	if *update && !t.Failed() && *only == "" {
+		writeRandom(t, said)
+	}
+}
+
+// randomSetsOf does some of the sets, on a machine of their own.
+func randomSetsOf(t *testing.T, c *tally, cards [][2]string, sets int, draw *rand.Rand) {
+	ctx, cancel := context.WithTimeout(t.Context(), *randomFor+10*time.Minute)
+	defer cancel()
 	m := startMachines(ctx, t, false, cards, "alone")[0]
 	name := names(ctx, t, m, 0, cards)
 	snapshots := make([]string, len(cards))
@@ -96,23 +149,15 @@ func TestRandom(t *testing.T) {
 	for i, e := range name {
 		snapshots[i] = sh(ctx, t, m, referees+changing+"base "+e+"; snap "+e)
 	}
-	counts, refused := map[string]int{}, 0
-	began := time.Now()
-	done := 0
-	for ; done < *randomSets && time.Since(began) < *randomFor; done++ {
+	for done := 0; done < sets && time.Since(c.began) < *randomFor; done++ {
 		i := draw.IntN(len(cards))
 		settings, way := wish(draw, snapshots[i]), ways()[draw.IntN(len(ways()))]
-		if done%50 == 49 {
+		if done%50 == 25 {
 			way = "reset"
 		}
+		began := time.Now()
 		said := randomSet(ctx, t, m, name[i], i, settings, way)
-		counts[way]++
-		if done%10 == 9 {
-			t.Logf("%d sets after %.0f s: %v", done+1, time.Since(began).Seconds(), counts)
-		}
-		if strings.Contains(said, "linerate: ") {
-			refused++
-		}
+		c.add(t, cards[i][0], way, said, time.Since(began))
 		if !strings.Contains(said, "SAME") || strings.Contains(said, "NOTKEPT") {
 			t.Errorf("set %d: %s %s %s:\n%s", done, cards[i][0], way, settings, said)
 			sh(ctx, t, m, referees+changing+"base "+name[i])
@@ -121,7 +166,38 @@ func TestRandom(t *testing.T) {
 			names(ctx, t, m, 0, cards)
 		}
 	}
-	t.Logf("%d sets with seed %d in %.0f s: %v; refused with all settings back: %d", done, seed, time.Since(began).Seconds(), counts, refused)
+}
+
+// randomTitle begins the part of docs/systems.md that TestRandom writes.
+const randomTitle = "\n## Settings at random\n"
+
+// randomPart is what the page has of it, "" for nothing.
+func randomPart(page string) string {
+	_, part, there := strings.Cut(page, randomTitle)
+	if !there {
+		return ""
+	}
+	return randomTitle + part
+}
+
+// writeRandom puts what became of the sets behind the table of the page.
+func writeRandom(t *testing.T, said string) {
+	path := filepath.Join("..", "..", "..", "docs", "systems.md")
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, _, _ := strings.Cut(string(page), randomTitle)
+	text := randomTitle + `
+Written by ` + "`make test-vm RANDOM=500 SYSTEMS=-update`" + `: one to four settings that a card and the
+kernel take, drawn at random, set and ended by their deadline, by SIGTERM or SIGKILL, by a
+confirmation and undo, with the cable pulled meanwhile, or by a reset of the machine. After
+each, ethtool, ip, tc and all of sysctl's net settings said what they had said before.
+
+` + said + ".\n"
+	if err := os.WriteFile(path, []byte(table+text), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // randomSet does one, and returns what was said.
