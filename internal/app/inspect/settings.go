@@ -61,6 +61,7 @@ func (h Host) Settings(match string, all bool) []Setting {
 
 func (h Host) setting(k knob.Knob, theme string) Setting {
 	n := k.Native[h.OS]
+	k = k.From(h.Knobs[k.ID].Source())
 	r := Setting{
 		Of: k, Knob: k.ID, Scope: k.Scope, Theme: theme, Summary: k.Summary, Effect: k.EffectOn(h.OS), Risk: int(k.Risk),
 		ReadOnly: k.ReadOnly || n.ReadOnly, Default: k.DefaultOn(h.OS, h.Kernel.Or("")),

@@ -92,7 +92,11 @@ func nicKnobs() []Knob {
 	keyword := func(name string) Native { return Native{Mechanism: WinTCP, Name: name} }
 	driver := defaults("all", "by driver")
 	coalesce := func(id, summary, unit, name, freebsd string) Knob {
-		m := only("linux", ethtool("coalesce."+name, "RxCoalesceSec=, UseAdaptiveRxCoalesce= and their like in a .link file"))
+		n := ethtool("coalesce."+name, "RxCoalesceSec=, UseAdaptiveRxCoalesce= and their like in a .link file")
+		if DriverHasModes(n.Name) {
+			n.Encoding, n.Note = OfDriver, "of e1000, e1000e and igb 1, 3 and 4 are modes of the driver, and no microseconds"
+		}
+		m := only("linux", n)
 		if freebsd != "" {
 			m["freebsd"] = Native{Name: freebsd, Note: "another name and unit in every driver; em: a value above zero can hang old cards"}
 		}
@@ -110,6 +114,8 @@ func nicKnobs() []Knob {
 		setting("nic.ring.tx", "transmit descriptors", "descriptors", 1, 1<<20, EffectBounce, RiskConnection, map[string]Native{
 			"linux": ethtool("rings.tx", "TxBufferSize= of a .link file"), "freebsd": iflib("override_ntxds"), "windows": keyword("*TransmitBuffers"),
 		}, driver, "[L6.1 net/ethtool/rings.c] [B12 iflib] [W]; the documentation of Windows calls its value bytes: the range tells"),
+		setting("nic.ring.rx_jumbo", "receive descriptors of a second ring, for the rest of large packets", "descriptors", 1, 1<<20, EffectBounce, RiskConnection,
+			only("linux", ethtool("rings.rx-jumbo", "RxJumboBufferSize= of a .link file")), driver, "[L6.1 net/ethtool/rings.c]; drivers round it: vmxnet3 to 32"),
 		readOnly("nic.ring.rx_max", "most receive descriptors", TypeInt, "descriptors", only("linux", ethtool("rings.rx-max", "")), "[L6.1 net/ethtool/rings.c]"),
 		readOnly("nic.ring.tx_max", "most transmit descriptors", TypeInt, "descriptors", only("linux", ethtool("rings.tx-max", "")), "[L6.1 net/ethtool/rings.c]"),
 		setting("nic.queues.rx", "receive queues", "queues", 1, 1024, EffectBounce, RiskConnection, map[string]Native{
@@ -121,6 +127,7 @@ func nicKnobs() []Knob {
 		setting("nic.queues.combined", "queues that receive and transmit", "queues", 1, 1024, EffectBounce, RiskConnection, map[string]Native{
 			"linux": ethtool("channels.combined", "CombinedChannels= of a .link file"),
 		}, driver, "[L6.1 net/ethtool/channels.c]"),
+		readOnly("nic.ring.rx_jumbo_max", "most receive descriptors of the second ring", TypeInt, "descriptors", only("linux", ethtool("rings.rx-jumbo-max", "")), "[L6.1 net/ethtool/rings.c]"),
 		readOnly("nic.queues.rx_max", "most receive queues", TypeInt, "queues", only("linux", ethtool("channels.rx-max", "")), "[L6.1 net/ethtool/channels.c]"),
 		readOnly("nic.queues.tx_max", "most transmit queues", TypeInt, "queues", only("linux", ethtool("channels.tx-max", "")), "[L6.1 net/ethtool/channels.c]"),
 		readOnly("nic.queues.combined_max", "most queues of both kinds", TypeInt, "queues", only("linux", ethtool("channels.combined-max", "")), "[L6.1 net/ethtool/channels.c]"),

@@ -30,6 +30,7 @@ func linkConstraints() []Constraint {
 		frameForPacket(),
 		atMost("C-12", linux, "nic.ring.rx", "nic.ring.rx_max", "a ring has no more descriptors than the card can have", "[L6.1 net/ethtool/rings.c]"),
 		atMost("C-12", linux, "nic.ring.tx", "nic.ring.tx_max", "a ring has no more descriptors than the card can have", "[L6.1 net/ethtool/rings.c]"),
+		atMost("C-12", linux, "nic.ring.rx_jumbo", "nic.ring.rx_jumbo_max", "a ring has no more descriptors than the card can have", "[L6.1 net/ethtool/rings.c]"),
 		atMost("C-12", linux, "nic.queues.rx", "nic.queues.rx_max", "there are no more queues than the card can have", "[L6.1 net/ethtool/channels.c]"),
 		atMost("C-12", linux, "nic.queues.tx", "nic.queues.tx_max", "there are no more queues than the card can have", "[L6.1 net/ethtool/channels.c]"),
 		atMost("C-12", linux, "nic.queues.combined", "nic.queues.combined_max", "there are no more queues than the card can have", "[L6.1 net/ethtool/channels.c]"),

@@ -31,6 +31,8 @@ const (
 
 	Chosen Encoding = "chosen" // 0 or nothing is the driver's own choice, which a remark tells: "0 (driver: 1024)"
 
+	OfDriver Encoding = "driver" // a number, and in a remark the driver that takes some for modes: "3 (e1000e)"
+
 	Group Encoding = "group" // "a=on b=off(fixed)": switches that belong together
 	Parts Encoding = "parts" // "rx-0=3 rx-1=3": one value per queue, vector or processor
 	Kind  Encoding = "kind"  // the first word is the value; a remark follows
@@ -147,7 +149,7 @@ func registryData(n Native, raw string) string {
 
 func encode(e Encoding, raw, canonical string) (string, error) {
 	switch e {
-	case Plain, Switch, Kind, Chosen:
+	case Plain, Switch, Kind, Chosen, OfDriver:
 		if e == Switch && canonical != "0" && canonical != "1" {
 			return "", fmt.Errorf("value %s: this system knows on and off only: %w", canonical, errors.ErrUnsupported)
 		}
@@ -175,6 +177,9 @@ func decode(e Encoding, raw string) (string, error) {
 		return SameText(raw), nil
 	case Kind:
 		return decodeKind(raw)
+	case OfDriver:
+		value, _ := splitRemark(raw)
+		return value, nil
 	case Least, Initial, Ceiling:
 		t, err := parseTriple(raw)
 		if err != nil {

@@ -86,6 +86,7 @@ type Knob struct {
 	Min, Max  int64    // inclusive range of TypeBytes, TypeInt and TypeRate
 	Zero      string   // what people call the value 0 outside the range: "auto"; "" when 0 is nothing special
 	Choices   []Choice // of TypeEnum
+	Named     []Choice // of TypeInt: numbers that are no amounts, beside the range; see For
 	Effect    Effect   // the slowest of all systems that have the knob
 	Risk      Risk     // the highest of all systems that have the knob
 	NeedsBoth bool     // useful only when both ends, and what is between them, agree

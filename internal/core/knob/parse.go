@@ -49,6 +49,9 @@ func (k Knob) Parse(text string) (string, error) {
 		b, err := units.ParseBytes(text)
 		return k.inRange(text, int64(b), err)
 	case TypeInt:
+		if i := slices.IndexFunc(k.Named, func(c Choice) bool { return c.Value == text }); i >= 0 {
+			return text, nil
+		}
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil { // strconv's own text repeats the value and names a Go function
 			err = errors.Unwrap(err)
@@ -107,6 +110,9 @@ func (k Knob) want() string {
 		}
 	case TypeInt:
 		s = fmt.Sprintf("%d to %d %s", k.Min, k.Max, k.Unit)
+		if len(k.Named) > 0 {
+			s = namedText(k.Named) + ", or " + s
+		}
 	case TypeRate:
 		s = fmt.Sprintf("a rate from %s to %s, such as 100M", units.BitRate(k.Min), units.BitRate(k.Max))
 	case TypeBool:
@@ -135,6 +141,11 @@ func (k Knob) Format(canonical string) string {
 		return k.Zero
 	}
 	n, err := strconv.ParseInt(canonical, 10, 64)
+	for _, c := range k.Named {
+		if c.Value == canonical {
+			return c.Value + " (" + c.Meaning + ")"
+		}
+	}
 	switch {
 	case k.Type == TypeBytes && err == nil && k.Max < 1<<16: // packet sizes are known by their bytes
 		return canonical + " B"

@@ -138,7 +138,7 @@ func (h Host) readOne(ctx context.Context, id model.KnobID) fact.Of[string] {
 	if err != nil {
 		return fact.Unknown[string](err.Error())
 	}
-	return fact.Known(v, p.String())
+	return fact.Known(v, p.String()+k.OwnDriver(raw))
 }
 
 // ReadRaw returns the native text at p. The error is an *Error about id.

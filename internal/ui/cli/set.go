@@ -267,8 +267,8 @@ func canaryDocs(h change.HostResult) []canaryDoc {
 // readable is a native text of a system (a GOOS) for people.
 func (a *console) readable(system string, id model.KnobID, raw string) string {
 	if k, ok := a.knobs.ByID(id); ok {
-		if v, err := k.Decode(system, raw); err == nil {
-			return k.Format(v)
+		if text, err := k.Text(system, raw); err == nil {
+			return text
 		}
 	}
 	return raw

@@ -14,6 +14,8 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+
+	"linerate/internal/core/knob"
 )
 
 // Setting is one setting of one interface's driver. It is safe for concurrent
@@ -32,6 +34,8 @@ type transport interface {
 	get(device string, g group) (fields, error)
 	// set changes what is in f, and nothing else of the group.
 	set(device string, g group, f fields) error
+	// driver is the name of the interface's driver, "" where nobody tells.
+	driver(device string) string
 }
 
 // Open returns the setting called name of the interface called device, such as
@@ -63,8 +67,36 @@ func (s *Setting) Read(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.text(f)
+	text, err := s.text(f)
+	if driver := s.driver(); err == nil && driver != "" {
+		text += " (" + driver + ")"
+	}
+	return text, err
 }
+
+// driver is that of the interface where it takes numbers of this setting for modes of
+// its own, else "".
+func (s *Setting) driver() string {
+	if !knob.DriverHasModes(s.name) {
+		return ""
+	}
+	t, err := s.open()
+	if err != nil {
+		return ""
+	}
+	return modeDriver(s.name, t.driver(s.device))
+}
+
+// modeDriver is driver where it takes some number of a setting for a mode, else "".
+func modeDriver(name, driver string) string {
+	if knob.DriverTakes(driver, name, neverTaken) == nil {
+		return ""
+	}
+	return driver
+}
+
+// neverTaken is a delay of more than an hour.
+const neverTaken = 1<<32 - 1
 
 // Check reports whether raw could be written: well-formed, within what the
 // driver says, and such that the way back is known.
@@ -169,9 +201,13 @@ func (s *Setting) changes(f fields, raw string) (fields, error) {
 	if _, ok := f.numbers[s.field]; !ok {
 		return fields{}, fmt.Errorf("%s: the driver of %s has no such setting: %w", s.name, s.device, errors.ErrUnsupported)
 	}
-	n, err := strconv.ParseUint(raw, 10, 32)
-	if err != nil {
+	number, driver, _ := strings.Cut(raw, " (") // what Read returned may name the driver
+	n, err := strconv.ParseUint(number, 10, 32)
+	if err != nil || driver != "" && !knob.DriverHasModes(s.name) {
 		return fields{}, fmt.Errorf("%s %q: want a number", s.name, raw)
+	}
+	if err := knob.DriverTakes(s.driver(), s.name, uint32(n)); err != nil {
+		return fields{}, fmt.Errorf("%s %d: %w", s.name, n, err)
 	}
 	if s.group.kindOf(s.field) == kindU8 && n > 1 {
 		return fields{}, fmt.Errorf("%s %q: want 0 or 1", s.name, raw)

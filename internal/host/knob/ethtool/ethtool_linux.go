@@ -68,6 +68,18 @@ func classify(device string, err error) error {
 	return errors.New(err.Error())
 }
 
+func (t generic) driver(device string) string { return request{}.driver(device) }
+
+// driver asks by the older request, which has no successor.
+func (t request) driver(device string) string {
+	b := make([]byte, drvInfoLen)
+	binary.NativeEndian.PutUint32(b, cmdGetDrvInfo)
+	if t.do(device, b) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(b[4:36])
+}
+
 // request is the transport over SIOCETHTOOL.
 type request struct{}
 

@@ -9,6 +9,8 @@ import (
 // The commands of the older request that need more than a table, of Linux
 // include/uapi/linux/ethtool.h.
 const (
+	cmdGetDrvInfo  = 0x03 // ETHTOOL_GDRVINFO
+	drvInfoLen     = 196  // struct ethtool_drvinfo, whose driver is 32 bytes behind the command
 	cmdGetStrings  = 0x1b // ETHTOOL_GSTRINGS
 	cmdGetSetInfo  = 0x37 // ETHTOOL_GSSET_INFO
 	cmdGetFeatures = 0x3a // ETHTOOL_GFEATURES

@@ -62,6 +62,7 @@ func ifupdownLines(link string) map[model.KnobID]keys {
 		"nic.pause.tx":        upOn("ethtool -A IF tx VALUE"),
 		"nic.eee":             upOn("ethtool --set-eee IF eee VALUE"),
 		"nic.ring.rx":         up("ethtool -G IF rx VALUE"),
+		"nic.ring.rx_jumbo":   up("ethtool -G IF rx-jumbo VALUE"),
 		"nic.ring.tx":         up("ethtool -G IF tx VALUE"),
 		"nic.queues.rx":       up("ethtool -L IF rx VALUE"),
 		"nic.queues.tx":       up("ethtool -L IF tx VALUE"),

@@ -72,6 +72,7 @@ func linkKeys() map[model.KnobID]keys {
 		"nic.pause.autoneg":        keyOf("AutoNegotiationFlowControl=VALUE", yes),
 		"nic.wol":                  linkWakeOnLAN,
 		"nic.ring.rx":              key("RxBufferSize=VALUE"),
+		"nic.ring.rx_jumbo":        key("RxJumboBufferSize=VALUE"),
 		"nic.ring.tx":              key("TxBufferSize=VALUE"),
 		"nic.queues.rx":            key("RxChannels=VALUE"),
 		"nic.queues.tx":            key("TxChannels=VALUE"),

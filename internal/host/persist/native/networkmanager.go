@@ -96,6 +96,7 @@ func nmKeys() map[model.KnobID]keys {
 		"nic.media.duplex":         unlessNegotiated("ethernet duplex=VALUE"),
 		"nic.wol":                  nmWakeOnLAN,
 		"nic.ring.rx":              key("ethtool ring-rx=VALUE"),
+		"nic.ring.rx_jumbo":        key("ethtool ring-rx-jumbo=VALUE"),
 		"nic.ring.tx":              key("ethtool ring-tx=VALUE"),
 		"nic.coalesce.rx_usecs":    key("ethtool coalesce-rx-usecs=VALUE"),
 		"nic.coalesce.tx_usecs":    key("ethtool coalesce-tx-usecs=VALUE"),

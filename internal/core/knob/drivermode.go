@@ -1,0 +1,105 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// driverMeans is what a driver takes a number of one of its settings for, where that is
+// not what ethtool(8) calls it.
+type driverMeans struct {
+	drivers   []string
+	natives   []string
+	modes     []Choice // numbers that are no amounts
+	low, high int64    // of those that are
+}
+
+// driverMeanings are the drivers of Intel's cards whose delays are the parameter
+// InterruptThrottleRate of old: small numbers are modes of the driver, and no
+// microseconds. Linux 6.1 Documentation/networking/device_drivers/ethernet/intel/e1000e.rst
+// and e1000.rst; drivers/net/ethernet/intel/{e1000,e1000e}/*ethtool.c e1000_set_coalesce
+// (E1000_MIN_ITR_USECS, E1000_MAX_ITR_USECS), igb/igb_ethtool.c igb_set_coalesce.
+func driverMeanings() []driverMeans {
+	off, dynamic := Choice{"0", "no moderation"}, Choice{"1", "mode dynamic"}
+	conservative, balanced := Choice{"3", "mode dynamic, conservative"}, Choice{"4", "mode simplified balancing"}
+	return []driverMeans{
+		{[]string{"e1000", "e1000e"}, []string{"coalesce.rx-usecs"}, []Choice{off, dynamic, conservative, balanced}, 10, 10_000},
+		{[]string{"igb"}, []string{"coalesce.rx-usecs", "coalesce.tx-usecs"}, []Choice{off, dynamic, conservative}, 10, 10_000},
+	}
+}
+
+func meaningOf(driver, native string) (driverMeans, bool) {
+	all := driverMeanings()
+	i := slices.IndexFunc(all, func(m driverMeans) bool {
+		return slices.Contains(m.drivers, driver) && slices.Contains(m.natives, native)
+	})
+	if i < 0 {
+		return driverMeans{}, false
+	}
+	return all[i], true
+}
+
+// DriverHasModes reports whether some driver takes numbers of the native setting of
+// Linux for modes, so that it matters whose it is.
+func DriverHasModes(native string) bool {
+	return slices.ContainsFunc(driverMeanings(), func(m driverMeans) bool { return slices.Contains(m.natives, native) })
+}
+
+// For returns the knob as a driver of Linux means it: with the names of its modes
+// instead of amounts, and in its range. That of any other driver is the knob itself.
+func (k Knob) For(driver string) Knob {
+	m, ok := meaningOf(driver, k.Native["linux"].Name)
+	if !ok || k.Native["linux"].Mechanism != Ethtool {
+		return k
+	}
+	k.Named, k.Min, k.Max = m.modes, m.low, m.high
+	return k
+}
+
+// From returns the knob as the driver means it that is named behind the place where
+// a value was read: "coalesce.rx-usecs of eth0 (e1000e)".
+func (k Knob) From(source string) Knob {
+	_, driver := splitRemark(source)
+	return k.For(driver)
+}
+
+// OwnDriver is the driver that a native text names since it takes some numbers for
+// modes, as From reads it: " (e1000e)". "" is none.
+func (k Knob) OwnDriver(raw string) string {
+	if _, driver := splitRemark(raw); k.Native["linux"].Encoding == OfDriver && driver != "" {
+		return " (" + driver + ")"
+	}
+	return ""
+}
+
+// Text returns a native text of system for people, as Format does a canonical one.
+func (k Knob) Text(system, raw string) (string, error) {
+	v, err := k.Decode(system, raw)
+	if err != nil {
+		return "", err
+	}
+	if k.Native[system].Encoding == OfDriver {
+		k = k.From(raw)
+	}
+	return k.Format(v), nil
+}
+
+// DriverTakes refuses a number that the driver would for its native setting.
+func DriverTakes(driver, native string, number uint32) error {
+	m, ok := meaningOf(driver, native)
+	text := strconv.FormatUint(uint64(number), 10)
+	if !ok || int64(number) >= m.low && int64(number) <= m.high || slices.ContainsFunc(m.modes, func(c Choice) bool { return c.Value == text }) {
+		return nil
+	}
+	return fmt.Errorf("the driver %s takes %s, or %d to %d µs", driver, namedText(m.modes), m.low, m.high)
+}
+
+func namedText(all []Choice) string {
+	var words []string
+	for _, c := range all {
+		words = append(words, c.Value+" ("+c.Meaning+")")
+	}
+	return strings.Join(words, ", ")
+}

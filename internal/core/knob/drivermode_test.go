@@ -1,0 +1,57 @@
+package knob_test
+
+import (
+	"strings"
+	"testing"
+
+	"linerate/internal/core/knob"
+)
+
+// TestDriverModes: what ethtool calls 3 us is a mode to the driver e1000e, is said to be
+// one, and is the number that it was in every text that holds it. The values that the
+// driver takes are those that it took in a machine.
+func TestDriverModes(t *testing.T) {
+	plain, ok := knob.NewIndex().ByID("nic.coalesce.rx_usecs")
+	if !ok {
+		t.Fatal("no such knob")
+	}
+	for _, c := range []struct{ raw, text string }{
+		{"3 (e1000e)", "3 (mode dynamic, conservative)"}, {"1 (e1000e)", "1 (mode dynamic)"}, {"0 (e1000e)", "0 (no moderation)"},
+		{"4 (e1000)", "4 (mode simplified balancing)"}, {"50 (e1000e)", "50 µs"}, {"3", "3 µs"}, {"3 (ixgbe)", "3 µs"},
+	} {
+		if got, err := plain.Text("linux", c.raw); err != nil || got != c.text {
+			t.Errorf("%q reads %q, %v, want %q", c.raw, got, err, c.text)
+		}
+		value, err := plain.Decode("linux", c.raw)
+		back, err2 := plain.Encode("linux", c.raw, value)
+		if err != nil || err2 != nil || !knob.Holds(back, c.raw) || strings.Contains(back, "(") {
+			t.Errorf("%q is %q, and %q again: %v, %v", c.raw, value, back, err, err2)
+		}
+	}
+	of := plain.From("coalesce.rx-usecs of eth0 (e1000e)")
+	if got, want := of.Range("linux"), "0 (no moderation), 1 (mode dynamic), 3 (mode dynamic, conservative), 4 (mode simplified balancing), or 10 to 10000 µs"; got != want {
+		t.Errorf("range %q, want %q", got, want)
+	}
+	if got := plain.From("coalesce.rx-usecs of eth0").Range("linux"); got != "0 to 1000000 µs" {
+		t.Errorf("range of another driver: %q", got)
+	}
+	for text, fits := range map[string]bool{"0": true, "1": true, "2": false, "3": true, "4": true, "5": false, "9": false, "10": true, "10000": true, "10001": false} {
+		if _, err := of.Parse(text); (err == nil) != fits {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for number, fits := range map[uint32]bool{0: true, 1: true, 2: false, 3: true, 4: true, 5: false, 9: false, 10: true, 50: true, 10000: true, 10001: false} {
+		if err := knob.DriverTakes("e1000e", "coalesce.rx-usecs", number); (err == nil) != fits {
+			t.Errorf("%d: %v", number, err)
+		}
+		if err := knob.DriverTakes("mlx5_core", "coalesce.rx-usecs", number); err != nil {
+			t.Errorf("another driver, %d: %v", number, err)
+		}
+	}
+	if err := knob.DriverTakes("igb", "coalesce.tx-usecs", 4); err == nil {
+		t.Error("igb has no mode 4")
+	}
+	if k, _ := knob.NewIndex().ByID("nic.ring.rx"); k.From("rings.rx of eth0 (e1000e)").Named != nil {
+		t.Error("a ring has modes")
+	}
+}
