@@ -44,7 +44,19 @@ func (d drivers) ask(command byte, device string) ([]byte, error) {
 	return answers[0], nil
 }
 
+// media asks the driver, or where it says nothing its transceiver.
 func (d drivers) media(device string) model.Media {
+	m := d.modes(device)
+	if m.Speed.IsKnown() || m.Duplex.IsKnown() || m.Autoneg.IsKnown() {
+		return m
+	}
+	if told, err := readMII(device); err == nil {
+		return told
+	}
+	return m
+}
+
+func (d drivers) modes(device string) model.Media {
 	body, err := d.ask(ethGetModes, device)
 	if err != nil {
 		return unknownMedia(err.Error())
@@ -69,7 +81,10 @@ func (d drivers) offloads(device string) fact.Of[[]model.Offload] {
 }
 
 // info is what a driver says of itself.
-type info struct{ driver, version, firmware, place string }
+type info struct {
+	driver, version, firmware, place string
+	registers                        uint32 // bytes of a dump of them
+}
 
 // info asks by the older request, which has no successor.
 func (d drivers) info(device string) (info, error) {
@@ -88,5 +103,6 @@ func (d drivers) info(device string) (info, error) {
 	return info{
 		driver: unix.ByteSliceToString(i.Driver[:]), version: unix.ByteSliceToString(i.Version[:]),
 		firmware: unix.ByteSliceToString(i.Fw_version[:]), place: unix.ByteSliceToString(i.Bus_info[:]),
+		registers: i.Regdump_len,
 	}, nil
 }

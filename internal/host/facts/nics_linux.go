@@ -177,6 +177,7 @@ func (r nicReader) readDriver(n *model.NIC, l netlink.Link) {
 		n.Bus.Kind = fact.Known("virtual", "rtnetlink")
 	default:
 		n.Bus = busOf(r.root, i.place, to)
+		r.tellSlot(&n.Bus, name, i)
 	}
 }
 

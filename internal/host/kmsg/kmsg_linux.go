@@ -2,6 +2,7 @@ package kmsg
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -20,13 +21,23 @@ type reader struct {
 	buf []byte
 }
 
-func open() (reader, error) {
+func open() (reader, error) { return openAt(unix.SEEK_END) } // SEEK_END of 0 is behind the last record
+
+// OpenAll returns a reader that begins at the oldest record that is left, and is Open else.
+func OpenAll() (*Reader, error) {
+	r, err := openAt(unix.SEEK_SET) // the first record
+	if err != nil {
+		return nil, fmt.Errorf("open kernel log: %w", err)
+	}
+	return &Reader{r}, nil
+}
+
+func openAt(whence int) (reader, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return reader{}, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	// SEEK_END of 0 is behind the last record.
-	if _, err := unix.Seek(fd, 0, unix.SEEK_END); err != nil {
+	if _, err := unix.Seek(fd, 0, whence); err != nil {
 		return reader{}, errors.Join(&os.PathError{Op: "seek", Path: path, Err: err}, unix.Close(fd))
 	}
 	return reader{fd: fd, buf: make([]byte, recordBytes)}, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/report/reporttest"
@@ -85,7 +86,7 @@ func TestFactsOfBuses(t *testing.T) {
 	known := func(v string) fact.Of[string] { return fact.Known(v, "sysfs") }
 	for want, b := range map[string]model.Bus{
 		"  bus         PCI 0000:02:01.0, runs at 32 bit 33 MHz made for 64 bit 133 MHz\n" +
-			"  bus allows  1.067 Gbit/s both ways together, less packet headers, the device alone 8.533 Gbit/s\n": {
+			"  bus allows  1.067 Gbit/s (133 MB/s) both ways together, less packet headers, the device alone 8.533 Gbit/s\n": {
 			Kind: known("pci"), Address: known("0000:02:01.0"), Width: fact.Known(32, ""), Clock: fact.Known(33.0, ""),
 			WidthMax: fact.Known(64, ""), ClockMax: fact.Known(133.0, ""), Allows: fact.Known[units.BitRate](32e8/3, ""), AllowsMax: fact.Known[units.BitRate](64*400e6/3, ""),
 		},
@@ -94,11 +95,25 @@ func TestFactsOfBuses(t *testing.T) {
 			Kind: known("usb"), Address: known("1-1.2"), Device: known("0bda:8153"), Allows: fact.Known[units.BitRate](480e6, ""),
 		},
 		"  bus         virtual\n": {Kind: known("virtual")},
+		"  bus         virtual 0000:00:04.0, says of itself 32 bit 33 MHz, which limits no emulated card\n": {
+			Kind: known("virtual"), Address: known("0000:00:04.0"), Width: fact.Known(32, ""), Clock: fact.Known(33.0, ""),
+		},
 	} {
 		p := &page{}
 		p.bus(b)
 		if d := cmp.Diff(want, p.text.String()); d != "" {
 			t.Errorf("-want +got:\n%s", d)
+		}
+	}
+}
+
+// TestFactsOfModes: a delay that is a mode to its driver is shown as one.
+func TestFactsOfModes(t *testing.T) {
+	for source, want := range map[string]string{"coalesce.rx-usecs of eth0 (e1000e)": "coalesce.rx_usecs 3 (mode dynamic, conservative)", "coalesce.rx-usecs of eth0": "coalesce.rx_usecs 3 µs"} {
+		p := &page{knobs: knob.NewIndex()}
+		p.settings(map[model.KnobID]fact.Of[string]{"nic.coalesce.rx_usecs": fact.Known("3", source)})
+		if !strings.Contains(p.text.String(), want+"\n") {
+			t.Errorf("%s: %s", source, p.text.String())
 		}
 	}
 }

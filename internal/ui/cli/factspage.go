@@ -236,6 +236,9 @@ func (p *page) bus(b model.Bus) {
 	case "pci":
 		parts = append(parts, strings.TrimSpace(pciText(b.Width, b.Clock, "runs at")+pciText(b.WidthMax, b.ClockMax, " made for")))
 	}
+	if told := pciText(b.Width, b.Clock, "says of itself"); kind == "virtual" && told != "" {
+		parts = append(parts, told+", which limits no emulated card")
+	}
 	if node, ok := b.NUMA.Get(); ok {
 		parts = append(parts, "NUMA node "+strconv.Itoa(node))
 	}
@@ -248,8 +251,11 @@ func (p *page) bus(b model.Bus) {
 		return
 	}
 	way := " both ways together"
-	if kind == "pcie" {
+	switch kind {
+	case "pcie":
 		way = " each way"
+	case "pci":
+		way = fmt.Sprintf(" (%.0f MB/s)%s", float64(allows)/8e6, way)
 	}
 	where := ""
 	if b.Narrowest != "" {
@@ -296,7 +302,7 @@ func (p *page) settings(all map[model.KnobID]fact.Of[string]) {
 		case strings.HasPrefix(id, "nic.offload.") || strings.HasPrefix(id, "nic.media.") || strings.HasPrefix(id, "nic.queues.") && strings.HasSuffix(id, "_max") || id == "qdisc":
 			continue
 		}
-		text := strings.TrimPrefix(id, "nic.") + " " + k.Format(v)
+		text := strings.TrimPrefix(id, "nic.") + " " + k.From(all[k.ID].Source()).Format(v)
 		if most, ok := all[k.ID+"_max"].Get(); ok {
 			text += " of " + most
 		}
