@@ -46,8 +46,22 @@ func (e Env) OpenSession(ctx context.Context, side model.Host, dial func(context
 	// something; what is left for the agent's first word is never nothing.
 	hello, cancel := context.WithTimeout(ctx, max(most-time.Since(begun), min(most, leastHello))+afterSilence)
 	defer cancel()
-	c, err := session.Open(hello, peer, session.Options{Host: side, Version: e.Version, Catalogue: e.Catalogue})
+	c, err := session.Open(hello, peer, session.Options{Host: side, Version: e.Version, Catalogue: e.Catalogue, Timeouts: patient(most)})
 	return c, WithKind(Unreachable, silence(hello, ctx, most, err))
+}
+
+// patient are the times of a session whose host may be silent for most: who waits longer
+// than usual for its first word knows that it is slow, and waits longer for all others.
+func patient(most time.Duration) session.Timeouts {
+	var t session.Timeouts
+	if more := float64(most) / float64(DefaultTimeout); more > 1 {
+		t = session.DefaultTimeouts()
+		for _, d := range []*time.Duration{&t.Hello, &t.Call, &t.Ping, &t.Pong, &t.Send} {
+			*d = time.Duration(float64(*d) * more)
+		}
+		t.Hello = most
+	}
+	return t
 }
 
 const (

@@ -19,6 +19,10 @@ func TestDeadlineCoversTheWholeRun(t *testing.T) {
 		if least := 2*time.Second + f.Length() + openingTime + overtime; within < least || !enough {
 			t.Errorf("%s: %v, enough %v, want at least %v", name, within, enough, least)
 		}
+		a.more = 4 // hosts that are waited for four times as long, by --timeout
+		if slow, _ := a.deadline(); slow != within+3*(openingTime+overtime+slack) {
+			t.Errorf("%s: %v on slow hosts, %v on others", name, slow, within)
+		}
 	}
 	if f := (model.Flow{Duration: time.Second, Lead: time.Minute}); f.Length() != 61*time.Second {
 		t.Errorf("a run with a minute of idling lasts %v", f.Length())

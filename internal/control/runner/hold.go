@@ -45,7 +45,7 @@ func (a *attempt) mine(c *session.Client) []model.Assignment {
 // hold leaves the setting in force for the next run of its group. The hosts undo by
 // themselves where that does not come in time.
 func (a *attempt) hold(ctx context.Context) error {
-	within := min(a.spec.Hold+slack, session.MaxDuration)
+	within := min(a.spec.Hold+a.patience(slack), session.MaxDuration)
 	err := each(a.touched(), func(c *session.Client) error { return c.Extend(ctx, within) })
 	if err == nil {
 		a.held, a.changes = &held{spec: a.spec, changes: a.changes}, nil

@@ -50,7 +50,8 @@ const (
 	// slack is how much longer than the run is expected to take the hosts keep
 	// the setting without hearing anything.
 	slack = 30 * time.Second
-	// openingTime is what opening connections is expected to take at most.
+	// openingTime is what opening connections is expected to take at most, on hosts that
+	// are waited for as usual.
 	openingTime = 30 * time.Second
 	// keepAlive is how often the deadline moves where one is not enough.
 	keepAlive = 10 * time.Second
@@ -126,6 +127,7 @@ type attempt struct {
 	emit    func(model.Host, []model.Sample)
 	wire    uint64             // number on the wire
 	inForce []model.Assignment // what a run before it has applied, for the group
+	more    float64            // how much longer than usual hosts are waited for; below 1 is usual
 	mu      sync.Mutex
 	run     model.Run
 	changes []model.Change
@@ -147,6 +149,9 @@ func (r *Runner) Run(ctx context.Context, s Spec, emit func(model.Host, []model.
 		Number: s.Number, Block: s.Block, Position: s.Position, Attempt: s.Attempt,
 		Setting: s.Setting.Name, Flow: s.Flow, Started: r.now(), State: model.RunPlanned,
 	}}
+	for _, c := range r.ends {
+		a.more = max(a.more, c.Patience())
+	}
 	err := a.do(ctx)
 	a.finish(ctx, err)
 	return a.run, a.changes, err
@@ -245,11 +250,16 @@ func each(clients []*session.Client, f func(c *session.Client) error) error {
 	return join(errs...)
 }
 
+// patience is usual, or longer where the hosts are slow ones, for which people wait.
+func (a *attempt) patience(usual time.Duration) time.Duration {
+	return time.Duration(float64(usual) * max(1, a.more))
+}
+
 // deadline is how long the hosts are told to keep the setting, and whether that
 // is enough for the whole run: the length of a flow with a byte count is not
 // known, and a deadline has an upper bound.
 func (a *attempt) deadline() (within time.Duration, enough bool) {
-	within = a.spec.Settle + openingTime + a.flow.Length() + overtime + slack
+	within = a.spec.Settle + a.patience(openingTime) + a.flow.Length() + a.patience(overtime) + a.patience(slack)
 	for _, as := range slices.Concat(a.spec.Setting.Assignments, a.spec.Hooks) {
 		within += as.Command.Limit
 	}

@@ -190,6 +190,11 @@ func checked[V any](ctx context.Context, c *Client, op string, k *check, v V) (V
 	return v, nil
 }
 
+// Patience is how much longer than usual this session waits for its agent; 1 is usual.
+func (c *Client) Patience() float64 {
+	return float64(c.timeouts.Call) / float64(DefaultTimeouts().Call)
+}
+
 // Host is the end that the agent is.
 func (c *Client) Host() model.Host { return c.host }
 

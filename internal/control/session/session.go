@@ -75,6 +75,9 @@ type Timeouts struct {
 	Idle time.Duration
 }
 
+// DefaultTimeouts are those of the zero value.
+func DefaultTimeouts() Timeouts { return Timeouts{}.orDefaults() }
+
 // orDefaults returns t with every zero field but Idle set to its default.
 func (t Timeouts) orDefaults() Timeouts {
 	or := func(d *time.Duration, def time.Duration) {

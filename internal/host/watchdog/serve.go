@@ -269,7 +269,7 @@ func (s *server) apply(ctx context.Context, r request) ([]model.Change, error) {
 
 func (s *server) checkDeadline(d time.Duration) error {
 	if d <= 0 {
-		return fmt.Errorf("deadline %s: want more than nothing", units.FormatDuration(d))
+		return errors.New("the time of the settings is over before they are made: give them more")
 	}
 	if s.cfg.Cap > 0 && d > s.cfg.Cap {
 		return fmt.Errorf("deadline %s: this host allows %s at most", units.FormatDuration(d), units.FormatDuration(s.cfg.Cap))

@@ -201,11 +201,15 @@ func (a *console) folderProgress(p app.FolderProgress) {
 	if a.quiet || !a.ErrTerminal {
 		return
 	}
-	left := ""
-	if p.Share > 0 {
-		left = ", about " + units.FormatDuration(time.Duration(float64(p.Elapsed)*(1/p.Share-1)).Round(time.Second)) + " more"
+	screen.Styled(a.Err, fmt.Sprintf("%s%s %d/%d  %.0f %%%s", screen.Redraw, p.Operation, p.Repeat, p.Repeats, 100*p.Share, moreTime(p)))
+}
+
+// moreTime is about how long a copy takes still, "" where that cannot be said.
+func moreTime(p app.FolderProgress) string {
+	if p.Share <= 0 {
+		return ""
 	}
-	screen.Styled(a.Err, fmt.Sprintf("%s%s %d/%d  %.0f %%%s", screen.Redraw, p.Operation, p.Repeat, p.Repeats, 100*p.Share, left))
+	return ", about " + units.FormatDuration(max(0, time.Duration(float64(p.Elapsed)*(1/p.Share-1)).Round(time.Second))) + " more"
 }
 
 // clearLine ends a line that was drawn over.

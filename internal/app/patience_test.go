@@ -1,0 +1,23 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	"linerate/internal/control/session"
+)
+
+// TestPatienceScales: --timeout is how long a host may be silent, and a host that is given
+// longer for its first word is given as much longer for every other; never less than usual.
+func TestPatienceScales(t *testing.T) {
+	usual := session.DefaultTimeouts()
+	for _, most := range []time.Duration{time.Second, DefaultTimeout} {
+		if got := patient(most); got != (session.Timeouts{}) {
+			t.Errorf("%s: %+v", most, got)
+		}
+	}
+	got := patient(4 * DefaultTimeout)
+	if got.Hello != 4*DefaultTimeout || got.Call != 4*usual.Call || got.Ping != 4*usual.Ping || got.Pong != 4*usual.Pong || got.Send != 4*usual.Send || got.Idle != 0 {
+		t.Errorf("four times as patient: %+v", got)
+	}
+}

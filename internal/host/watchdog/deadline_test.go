@@ -1,0 +1,20 @@
+package watchdog
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNoTimeBelowNothing: settings whose time is over before they are made are refused,
+// without a length that is less than nothing.
+func TestNoTimeBelowNothing(t *testing.T) {
+	s := &server{cfg: Config{Cap: time.Minute}, clock: func() time.Duration { return time.Hour }}
+	for _, d := range []time.Duration{0, -1, -5340 * time.Millisecond} {
+		for _, err := range []error{s.checkDeadline(d), s.extend(d)} {
+			if err == nil || strings.Contains(err.Error(), "-") || !strings.Contains(err.Error(), "over before they are made") {
+				t.Errorf("%v: %v", d, err)
+			}
+		}
+	}
+}
