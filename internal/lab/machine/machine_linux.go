@@ -184,7 +184,7 @@ func (m *Machine) died(err error) error {
 	case <-time.After(3 * time.Second): // a process that dumps its memory ends late
 		return err
 	}
-	return fmt.Errorf("%w: %v %s", ErrEmulator, m.exit, m.said.String())
+	return fmt.Errorf("%w: %w %s", ErrEmulator, m.exit, m.said.String())
 }
 
 // Console is what the machine has printed on its first serial port.
