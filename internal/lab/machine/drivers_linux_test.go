@@ -27,7 +27,7 @@ func TestDrivers(t *testing.T) {
 	sh(ctx, t, m, "sleep 5") // links come up
 	t.Run("coalescing of e1000e is a mode", func(t *testing.T) { coalescing(ctx, t, pair{near: m}, name[0]) })
 	t.Run("second ring of vmxnet3", func(t *testing.T) {
-		told(ctx, t, m, name[1], "settings", `ring.rx_jumbo 512 descriptors of 4096`)
+		onPage(ctx, t, m, name[1], "settings", `ring.rx_jumbo 512 descriptors of 4096`)
 		if got := (pair{near: m}).try(ctx, t, name[1], trial{"rings", []string{"nic.ring.rx_jumbo=256"}, []string{`^RX Jumbo:\s+256$`}}); got != yes {
 			t.Error(got)
 		}
@@ -44,7 +44,7 @@ func TestDrivers(t *testing.T) {
 			t.Fatalf("the registers are %q", registers)
 		}
 		t.Logf("registers: %q", registers)
-		told(ctx, t, m, name[2], "link", `100 Mbit/s, full duplex, negotiated`)
+		onPage(ctx, t, m, name[2], "link", `100 Mbit/s, full duplex, negotiated`)
 	})
 	t.Run("slot of e1000", func(t *testing.T) {
 		dump := sh(ctx, t, m, "ethtool -d "+name[3])
@@ -52,7 +52,7 @@ func TestDrivers(t *testing.T) {
 			t.Fatal(dump)
 		}
 		for _, from := range []string{"kernel log", "registers"} {
-			told(ctx, t, m, name[3], "bus", `says of itself 32 bit 33 MHz`)
+			onPage(ctx, t, m, name[3], "bus", `says of itself 32 bit 33 MHz`)
 			if doc := sh(ctx, t, m, "linerate facts --json -q"); !regexp.MustCompile(`"clock[a-z_]*": \{\s*"value": 33,\s*"source": "` + from + `"`).MatchString(doc) {
 				t.Errorf("the clock is not from the %s: %s", from, doc)
 			}
@@ -61,8 +61,8 @@ func TestDrivers(t *testing.T) {
 	})
 }
 
-// told looks for a line of the page of facts.
-func told(ctx context.Context, t *testing.T, m *Machine, name, label, want string) {
+// onPage looks for a line of the page of facts.
+func onPage(ctx context.Context, t *testing.T, m *Machine, name, label, want string) {
 	t.Helper()
 	page := sh(ctx, t, m, "linerate facts -q")
 	block := field(page, `(?ms)^(`+regexp.QuoteMeta(name)+`\b.*?)(?:^\S|\z)`)
@@ -73,7 +73,7 @@ func told(ctx context.Context, t *testing.T, m *Machine, name, label, want strin
 
 // coalescing sets modes and delays of the driver e1000e.
 func coalescing(ctx context.Context, t *testing.T, p pair, name string) {
-	told(ctx, t, p.near, name, "settings", `coalesce.rx_usecs 3 \(mode dynamic, conservative\)`)
+	onPage(ctx, t, p.near, name, "settings", `coalesce.rx_usecs 3 \(mode dynamic, conservative\)`)
 	if page := sh(ctx, t, p.near, "linerate knobs explain nic.coalesce.rx_usecs; linerate knobs --match rx_usecs --interface "+name); !strings.Contains(page, "3 (mode dynamic, conservative)") || !strings.Contains(page, "modes of the driver") {
 		t.Error(page)
 	}

@@ -184,7 +184,11 @@ func (m *Machine) died(err error) error {
 	case <-time.After(3 * time.Second): // a process that dumps its memory ends late
 		return err
 	}
-	return fmt.Errorf("%w: %w %s", ErrEmulator, m.exit, m.said.String())
+	why := "without a fault"
+	if m.exit != nil {
+		why = m.exit.Error()
+	}
+	return fmt.Errorf("%w: %s %s", ErrEmulator, why, m.said.String())
 }
 
 // Console is what the machine has printed on its first serial port.
