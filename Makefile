@@ -60,7 +60,7 @@ vm: ## the images of the machine lab, in LINERATE_VM or the user's cache: a Debi
 	scripts/vm
 
 test-vm: vm ## whole machines in QEMU over nine emulated cards; SYSTEMS=-update writes docs/systems.md, CARDS=e1000,pcnet looks at some, RANDOM=500 sets at random
-	$(GO) test -tags vm -timeout 60m -p 1 -count 1 -v $(if $(RANDOM),-run TestRandom,$(if $(CARDS),-run TestCards)) ./internal/lab/machine -args $(SYSTEMS) $(if $(CARDS),-cards.only=$(CARDS)) $(if $(RANDOM),-random=$(RANDOM))
+	$(GO) test -tags vm -timeout 120m -p 1 -count 1 -v $(if $(RANDOM),-run TestRandom,$(if $(CARDS),-run TestCards)) ./internal/lab/machine -args $(SYSTEMS) $(if $(CARDS),-cards.only=$(CARDS)) $(if $(RANDOM),-random=$(RANDOM))
 
 test-vm-short: ## two cards and one reset, where make vm has made the images
 	$(GO) test -tags vm -timeout 12m -p 1 -count 1 -v -run TestCards ./internal/lab/machine -args -cards.two
@@ -87,7 +87,7 @@ bench: ## paired ratios against C peers; BENCH="-o bench/RESULTS.md" keeps them,
 	bench/run $(BENCH)
 
 SEEDS ?= 0-29
-judge: build ## the diagnosis against planted limits: SEEDS=0-29, KIND=loss-middle, OUT=folder, JUDGE=-quick; goes on where it was stopped
+judge: build ## the diagnosis against planted limits: SEEDS=0-29, KIND=loss-middle or machines (in QEMU, see vm), OUT=folder, JUDGE=-quick; goes on where it was stopped
 	$(GO) build -o bin/judge-labs ./bench/judge
 	bin/judge-labs -program $(BIN) -seeds $(SEEDS) -kind "$(KIND)" -out "$(or $(OUT),bin/judge)" $(JUDGE)
 

@@ -5,6 +5,7 @@ package machine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -40,7 +42,7 @@ snap() { e=$1; { ethtool $e | grep -vE "Link detected|MDI-X"; ethtool -k $e; eth
 sysctls() { sysctl -a 2>/dev/null | grep -E '^net\.' | grep -v netfilter; }
 held() { while read -r want; do [ -z "$want" ] || grep -qE -- "$want" /tmp/d || return 1; done < /tmp/want; }
 try() { e=$1; shift; snap $e > /tmp/b
- linerate set "$@" --interface $e --for 90s -q > /tmp/o 2>&1 & p=$!; seen=no; n=0
+ linerate set "$@" --interface $e --for 240s --timeout 60s -q > /tmp/o 2>&1 & p=$!; seen=no; n=0
  while kill -0 $p 2>/dev/null; do snap $e > /tmp/d; held && n=$((n+1)) && [ $n = 3 ] && { seen=yes; kill -TERM $p; break; }; sleep 0.2; done
  wait $p; rc=$?; back=no; i=0
  while [ $i -lt 60 ]; do snap $e > /tmp/a; cmp -s /tmp/b /tmp/a && { back=yes; break; }; sleep 0.5; i=$((i+1)); done
@@ -73,19 +75,42 @@ func startPair(ctx context.Context, t *testing.T, systemd bool, cards [][2]strin
 // one before, and linerate in them.
 func startMachines(ctx context.Context, t *testing.T, systemd bool, cards [][2]string, hosts ...string) []*Machine {
 	t.Helper()
+	return startKernel(ctx, t, "6.1", systemd, cards, hosts...)
+}
+
+// programs is the archive of the guest and linerate, built once for all tests.
+var programs = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "vm")
+	if err != nil {
+		return "", err
+	}
+	builtIn = dir
+	ctx := context.Background()
+	guest, err1 := BuildGuest(ctx, "linux", dir)
+	program, err2 := BuildLinerate(ctx, "linux", dir)
+	if err := errors.Join(err1, err2); err != nil {
+		return "", err
+	}
+	return Programs(dir, guest, program)
+})
+
+// builtIn is its folder, which TestMain takes away.
+var builtIn string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(builtIn)
+	os.Exit(code)
+}
+
+// startKernel does that with a kernel of make vm.
+func startKernel(ctx context.Context, t *testing.T, kernel string, systemd bool, cards [][2]string, hosts ...string) []*Machine {
+	t.Helper()
 	dir := short(t)
-	if what := Missing(Debian("x", dir, "6.1", systemd, dir).Needs()...); what != "" {
+	if what := Missing(Debian("x", dir, kernel, systemd, Images()).Needs()...); what != "" {
 		t.Skip(what)
 	}
-	guest, err := BuildGuest(ctx, "linux", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := BuildLinerate(ctx, "linux", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	programs, err := Programs(dir, guest, program)
+	programs, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +120,7 @@ func startMachines(ctx context.Context, t *testing.T, systemd bool, cards [][2]s
 	}
 	var all []*Machine
 	for host, name := range hosts {
-		cfg := Debian(name, dir, "6.1", systemd, programs)
+		cfg := Debian(name, dir, kernel, systemd, programs)
 		cfg.Memory = 768 // nine changes that are held at once
 		for i, c := range cards {
 			card := Card{Model: c[0], MAC: mac(host, i)}
@@ -216,21 +241,38 @@ func TestCards(t *testing.T) {
 	if *only != "" {
 		cards = slices.DeleteFunc(cards, func(c [2]string) bool { return !slices.Contains(strings.Split(*only, ","), c[0]) })
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
-	defer cancel()
-	rows := map[string]map[string]string{}
+	began, rows := time.Now(), map[string]map[string]string{}
 	for _, card := range cards {
 		rows[card[0]] = map[string]string{}
 	}
-	if *columns != "reboot" {
-		onPair(ctx, t, cards, rows)
-	}
-	if !*onlyTwo && (*columns == "" || strings.Contains(*columns, "reboot")) {
-		for i, why := range reboot(ctx, t, cards) {
-			rows[cards[i][0]]["reboot"] = why
+	var rebooted []string
+	t.Run("machines", func(t *testing.T) { // three machines, one of which only answers: two cores
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 110*time.Minute)
+		t.Cleanup(cancel)
+		if *columns != "reboot" {
+			t.Run("pair", func(t *testing.T) {
+				t.Parallel()
+				onPair(ctx, t, cards, rows)
+			})
 		}
+		if !*onlyTwo && (*columns == "" || strings.Contains(*columns, "reboot")) {
+			t.Run("reboot", func(t *testing.T) {
+				t.Parallel()
+				rebooted = reboot(ctx, t, cards)
+			})
+		}
+	})
+	for i, why := range rebooted {
+		rows[cards[i][0]]["reboot"] = why
 	}
+	t.Logf("all cards in %.1f minutes; load of this machine now: %s", time.Since(began).Minutes(), load())
 	report(t, cards, rows)
+}
+
+// load is that of the machine, of 1, 5 and 15 minutes.
+func load() string {
+	text, _ := os.ReadFile("/proc/loadavg")
+	return string(text[:min(len(text), 14)])
 }
 
 // onPair fills the rows of the cards from two machines: all columns but the last.
@@ -243,7 +285,7 @@ func onPair(ctx context.Context, t *testing.T, cards [][2]string, rows map[strin
 	names(ctx, t, p.far, 1, p.cards)
 	server := p.far.Start(ctx, "linerate", "serve", "--open")
 	kernel := sh(ctx, t, p.near, referees+"sysctls")
-	facts := sh(ctx, t, p.near, "linerate facts -q")
+	facts := sh(ctx, t, p.near, "linerate facts -q --timeout 60s")
 	for i, card := range cards {
 		began, row := time.Now(), rows[card[0]]
 		if *columns != "" {
@@ -335,8 +377,8 @@ func (p pair) reset(ctx context.Context, t *testing.T, near []string) []string {
 	before := make([]string, len(near))
 	for i, name := range near { // one after the other: a change that starts slowly is given up
 		before[i] = sh(ctx, t, p.near, referees+"snap "+name)
-		set := p.near.Start(ctx, "linerate", "set", "txqueuelen=123", "nic.offload.gro=off", "--interface", name, "--for", "1h", "-q", "--state", fmt.Sprint("/root/state", i))
-		if r, err := p.near.Shell(ctx, "for i in $(seq 200); do ip link show "+name+" | grep -q 'qlen 123' && exit; sleep 0.2; done; exit 1"); err != nil || r.Code != 0 {
+		set := p.near.Start(ctx, "linerate", "set", "txqueuelen=123", "nic.offload.gro=off", "--interface", name, "--for", "1h", "--timeout", "60s", "-q", "--state", fmt.Sprint("/root/state", i))
+		if r, err := p.near.Shell(ctx, "for i in $(seq 600); do ip link show "+name+" | grep -q 'qlen 123' && exit; sleep 0.2; done; exit 1"); err != nil || r.Code != 0 {
 			t.Errorf("%s: the change before the reset never held: %v\n%s", name, err, set.Printed())
 		}
 	}

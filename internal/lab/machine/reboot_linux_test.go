@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // keptProfile is kept on each card; the setting of the kernel stands in it once more each
@@ -42,9 +43,13 @@ const looks = `for e in $*; do echo "$e $(ip link show $e | grep -oE 'mtu [0-9]+
 // all is as it was.
 func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 	t.Helper()
+	began := time.Now()
+	step := func(what string) { t.Logf("%s after %.0f s", what, time.Since(began).Seconds()) }
 	m := startMachines(ctx, t, true, cards, "alone")[0]
+	step("up")
 	again := func() []string {
 		t.Helper()
+		defer func() { step("up again") }()
 		sh(ctx, t, m, "sync")
 		if err := m.Reset(ctx); err != nil {
 			t.Fatal(err)
@@ -63,7 +68,8 @@ func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 	all := make([]string, len(cards))
 	for i, e := range name {
 		all[i] = yes
-		r, err := m.Run(ctx, "linerate", "keep", "/root/kept.yaml", "--interface", e, "--yes")
+		r, err := m.Run(ctx, "linerate", "keep", "/root/kept.yaml", "--interface", e, "--yes", "--timeout", "60s")
+		step("kept on " + e)
 		if err != nil || r.Code != 0 {
 			t.Errorf("keep on %s: %v\n%s%s", e, err, r.Stdout, r.Stderr)
 		}
@@ -77,8 +83,9 @@ func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 	}
 	// What is open when the machine goes down: one setting that its job puts back, and one
 	// that the restart makes what is kept.
-	m.Start(ctx, "linerate", "set", "tcp.sack=off", "txqueuelen=500", "--interface", name[0], "--for", "1h", "--at-boot", "-q")
-	sh(ctx, t, m, "for i in $(seq 300); do ip link show "+name[0]+" | grep -q 'qlen 500' && exit; sleep 0.2; done; exit 1")
+	m.Start(ctx, "linerate", "set", "tcp.sack=off", "txqueuelen=500", "--interface", name[0], "--for", "1h", "--at-boot", "--timeout", "60s", "-q")
+	sh(ctx, t, m, "for i in $(seq 900); do ip link show "+name[0]+" | grep -q 'qlen 500' && exit; sleep 0.2; done; exit 1")
+	step("open")
 	name = again()
 	after := sh(ctx, t, m, "set -- "+strings.Join(name, " ")+";"+looks)
 	for i, e := range name {

@@ -1,0 +1,176 @@
+//go:build vm
+
+package machine
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// TestNewKernel: on the newer kernel of make vm, whose TCP_INFO, softnet_stat and settings
+// are others, what linerate reads is what sysctl, ss and the counters of the card say, and
+// a group of settings holds and is undone.
+func TestNewKernel(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+	defer cancel()
+	cards := [][2]string{{"virtio-net-pci", "virtio_net"}}
+	hosts := startKernel(ctx, t, "new", false, cards, "near", "far")
+	p := pair{near: hosts[0], far: hosts[1], cards: cards}
+	name := names(ctx, t, p.near, 0, cards)[0]
+	names(ctx, t, p.far, 1, cards)
+	version, err := os.ReadFile(filepath.Join(Images(), "version-new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := sh(ctx, t, p.near, "uname -r"); got != string(version) {
+		t.Fatalf("the kernel is %s, not %s", got, version)
+	}
+	t.Log("kernel ", strings.TrimSpace(string(version)))
+	t.Run("knobs", func(t *testing.T) { sameAsSysctl(ctx, t, p.near) })
+	t.Run("limits", func(t *testing.T) {
+		const ask = "linerate limits --rate 1gbit --mtu 1500 --rtt 10ms --window 64KiB"
+		if text := sh(ctx, t, p.near, ask); !strings.Contains(text, "941.48 Mbit/s") || !strings.Contains(text, "52.43 Mbit/s") {
+			t.Errorf("%s:\n%s", ask, text)
+		}
+	})
+	t.Run("test", func(t *testing.T) { sameAsSocketStatistics(ctx, t, p, name) })
+	t.Run("settings", func(t *testing.T) {
+		for _, one := range trials(sh(ctx, t, p.near, referees+"snap "+name))[:2] {
+			if got := p.try(ctx, t, name, one); got != yes {
+				t.Errorf("%v: %s", one.settings, got)
+			}
+		}
+	})
+}
+
+// sameAsSysctl holds each value that linerate reads from a sysctl against what sysctl
+// prints. Of tcp_rmem and its like a setting is one of three numbers.
+func sameAsSysctl(ctx context.Context, t *testing.T, m *Machine) {
+	t.Helper()
+	var page struct {
+		Knobs []struct {
+			Knob, Native string
+			Value        struct{ Value, Source string }
+		}
+	}
+	if err := json.Unmarshal([]byte(sh(ctx, t, m, "linerate knobs --json -q --timeout 60s")), &page); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]string{}
+	for line := range strings.Lines(sh(ctx, t, m, "sysctl -a 2> /dev/null")) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), " = "); ok {
+			all[key] = strings.Fields(value)
+		}
+	}
+	held := 0
+	for _, k := range page.Knobs {
+		words := all[k.Native]
+		if len(words) == 0 || k.Value.Value == "" {
+			continue
+		}
+		held++
+		if strings.Contains(k.Native, "no_") { // a sysctl that switches off
+			words = []string{map[string]string{"0": "1", "1": "0"}[words[0]]}
+		}
+		found := strings.Join(words, " ") == k.Value.Value
+		for _, w := range words {
+			found = found || w == k.Value.Value
+		}
+		if !found {
+			t.Errorf("%s: %q, and sysctl says of %s %q", k.Knob, k.Value.Value, k.Native, words)
+		}
+	}
+	if held < 40 {
+		t.Errorf("%d settings held against sysctl, of %d", held, len(page.Knobs))
+	}
+	t.Logf("%d of %d settings are what sysctl says", held, len(page.Knobs))
+}
+
+// sameAsSocketStatistics runs a test while ss looks at its connection every 0.2 s, and
+// holds the samples of linerate against that: both read TCP_INFO, and ss decodes it
+// itself.
+func sameAsSocketStatistics(ctx context.Context, t *testing.T, p pair, name string) {
+	t.Helper()
+	server := p.far.Start(ctx, "linerate", "serve", "--open")
+	const watch = `rm -f /tmp/ss; linerate test 10.0.0.2 -t 6s --to --idle 0s -q --timeout 60s > /tmp/o 2>&1 & p=$!
+while kill -0 $p 2> /dev/null; do ss -tinOH dst 10.0.0.2 >> /tmp/ss; sleep 0.2; done; wait $p; echo rc=$?; cat /tmp/o`
+	before := sh(ctx, t, p.near, "cat /sys/class/net/"+name+"/statistics/tx_bytes")
+	said := sh(ctx, t, p.near, watch)
+	after := sh(ctx, t, p.near, "cat /sys/class/net/"+name+"/statistics/tx_bytes")
+	if !strings.Contains(said, "rc=0") {
+		t.Fatalf("%s\n%s", said, server.Printed())
+	}
+	var d struct {
+		Session *model.Session
+		Samples []struct{ Samples []model.Sample }
+	}
+	text := sh(ctx, t, p.near, "linerate show last --json=full --samples")
+	if err := json.Unmarshal([]byte(text), &d); err != nil || d.Session == nil || len(d.Session.Runs) == 0 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	least, most := map[model.Metric]float64{}, map[model.Metric]float64{}
+	for _, r := range d.Samples {
+		for _, s := range r.Samples {
+			if low, ok := least[s.Metric]; !ok || s.Value < low {
+				least[s.Metric] = s.Value
+			}
+			most[s.Metric] = max(most[s.Metric], s.Value)
+		}
+	}
+	loaded := busiest(sh(ctx, t, p.near, "cat /tmp/ss"))
+	t.Logf("linerate: %v to %v\nss, while it carried most: %v", least, most, loaded)
+	goodput, _ := d.Session.Runs[0].Value(model.To, model.Goodput)
+	flowed := numeric(after) - numeric(before)
+	if goodput <= 0 || flowed < goodput/8*4 { // six seconds were measured, and what goes before
+		t.Errorf("%.0f bit/s for six seconds, and the card sent %.0f bytes", goodput, flowed)
+	}
+	for metric, key := range map[model.Metric]string{model.RTT: "rtt", model.RTTMin: "minrtt", model.PeerWindow: "snd_wnd", model.Cwnd: "cwnd"} {
+		seen, there := loaded[key], len(loaded) > 0
+		low, high := least[metric], most[metric]
+		// ss looks at other moments: what it sees lies between the least and the most, and
+		// a little around them.
+		if !there || seen == 0 || high == 0 || seen < low/2 || seen > 2*high {
+			t.Errorf("%s: linerate %g to %g, ss %g", metric, low, high, seen)
+		}
+	}
+}
+
+func numeric(text string) float64 {
+	n, _ := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	return n
+}
+
+// busiest is what ss printed of the connection that sent most, when it had sent about
+// half: in the units of model. A line is
+//
+//	ESTAB 0 463360 10.0.0.1:40326 10.0.0.2:5299 cubic wscale:7,7 rto:204 rtt:1.5/0.2 mss:1448 cwnd:52 bytes_sent:1500 minrtt:0.3 snd_wnd:64256
+func busiest(text string) map[string]float64 {
+	value := regexp.MustCompile(`(rtt|minrtt|mss|cwnd|bytes_sent|snd_wnd):(\d+(?:\.\d+)?)`)
+	var all []map[string]float64
+	most := 0.0
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		one := map[string]float64{}
+		for _, m := range value.FindAllStringSubmatch(lines.Text(), -1) {
+			one[m[1]] = numeric(m[2])
+		}
+		one["rtt"], one["minrtt"], one["cwnd"] = one["rtt"]/1e3, one["minrtt"]/1e3, one["cwnd"]*one["mss"]
+		most = max(most, one["bytes_sent"])
+		all = append(all, one)
+	}
+	for _, one := range all {
+		if one["bytes_sent"] >= most/2 {
+			return one
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package machine
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"linerate/internal/core/units"
+)
+
+// ends are two programs at a wire that speak as qemu does.
+func ends(t *testing.T, w *Wire) (both [2]net.Conn) {
+	t.Helper()
+	for i := range both {
+		var d net.Dialer
+		c, err := d.DialContext(context.Background(), "unix", w.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		both[i] = c // the one that connects first is end 0
+	}
+	<-w.joined
+	return both
+}
+
+// push writes frames of 1514 bytes at a rate, numbered, and pull counts those that come
+// until nothing comes for a while.
+func push(to io.Writer, frames int, rate units.BitRate) error {
+	began := time.Now()
+	for i := range frames {
+		time.Sleep(time.Until(began.Add(time.Duration(float64(i) * 1514 * 8 / float64(rate) * float64(time.Second)))))
+		b := make([]byte, 4+1514)
+		binary.BigEndian.PutUint32(b, 1514)
+		binary.BigEndian.PutUint32(b[4:], uint32(i))
+		if _, err := to.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pull(from net.Conn) (frames int, last uint32) {
+	b := make([]byte, 4+1514)
+	for {
+		_ = from.SetReadDeadline(time.Now().Add(time.Second))
+		if _, err := io.ReadFull(from, b); err != nil {
+			return frames, last
+		}
+		frames, last = frames+1, binary.BigEndian.Uint32(b[4:])
+	}
+}
+
+// TestWire: frames take the time that the rate demands, in each direction by itself at
+// full duplex, together at half duplex; what is too fast finds the queue full; where the
+// ends disagree frames are lost that would have had room.
+func TestWire(t *testing.T) {
+	t.Parallel()
+	const n, rate = 300, units.BitRate(10e6)
+	for name, c := range map[string]struct {
+		half    [2]bool
+		offered units.BitRate // by each end
+		most    units.BitRate // that both carry together
+		lost    bool
+	}{
+		"room":     {offered: 5e6, most: 10e6},
+		"full":     {offered: 40e6, most: 20e6, lost: true},
+		"half":     {half: [2]bool{true, true}, offered: 40e6, most: 10e6, lost: true},
+		"disagree": {half: [2]bool{true, false}, offered: 4e6, most: 8e6, lost: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, err := NewWire(t.TempDir(), "w")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			both := ends(t, w)
+			w.Set(rate, c.half)
+			began := time.Now()
+			type got struct {
+				frames int
+				last   time.Duration
+			}
+			results := make(chan got, 2)
+			for i := range both {
+				go func() { _ = push(both[i], n, c.offered) }()
+				go func() {
+					frames, _ := pull(both[1-i])
+					results <- got{frames, time.Since(began) - time.Second} // pull waited for that
+				}()
+			}
+			a, b := <-results, <-results
+			took := max(a.last, b.last)
+			if got := units.BitRate(float64((a.frames+b.frames)*(1514+between)*8) / took.Seconds()); float64(got) > 1.05*float64(c.most) {
+				t.Errorf("%s were carried, at most %s can be", got, c.most)
+			}
+			if lost := a.frames < n && b.frames < n; lost != c.lost || a.frames+b.frames == 0 {
+				t.Errorf("%d and %d of %d frames arrived in %s", a.frames, b.frames, n, took)
+			}
+		})
+	}
+}
