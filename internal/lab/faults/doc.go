@@ -108,6 +108,8 @@ type Case struct {
 	Args   []string `json:"args,omitempty"` // of the command
 	Plants []Plant  `json:"plants,omitempty"`
 	Labels []Label  `json:"labels"`
+	// Machine is there where the case needs two machines in place of a lab.
+	Machine *Machine `json:"machine,omitempty"`
 }
 
 // Kind is one kind of planted limit, or a harmless thing that looks like one.
