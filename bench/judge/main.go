@@ -3,6 +3,7 @@
 //
 //	judge -seeds 0-29                    # what each seed stands for
 //	judge -seeds 0-9 -kind loss-middle   # one kind
+//	judge -seeds 0-2 -kind machines      # all kinds that need two machines in QEMU, see make vm
 //	judge -again                         # the rules of today on what was measured before
 //	judge -count                         # how often each rule was right: for diagnose.judged
 //	judge -list                          # the kinds
@@ -27,7 +28,6 @@ import (
 
 	"linerate/bench/internal/judge"
 	"linerate/bench/internal/results"
-	"linerate/internal/lab/faults"
 )
 
 func main() {
@@ -68,13 +68,17 @@ func run(ctx context.Context, args []string, out, talk io.Writer) error {
 	if o.Program, err = program(o.Program); err != nil {
 		return err
 	}
+	if what := o.Missing(); what != "" {
+		_, err := fmt.Fprintf(out, "skipped: %s: %s\n", o.Kind, what)
+		return err
+	}
 	rows, err := judge.Run(ctx, o)
 	if len(rows) > 0 {
 		text, rerr := os.ReadFile(filepath.Join(o.Out, "table.md"))
 		err = errors.Join(err, rerr)
 		fmt.Fprintf(out, "%s\n", text)
 		if *document != "" && err == nil {
-			err = replace(*document, string(text), rows)
+			err = replace(*document, string(text), o, rows)
 		}
 	}
 	return err
@@ -119,7 +123,7 @@ func span(text string) (first, last uint64, err error) {
 
 // kinds lists the catalogue.
 func kinds(out io.Writer) error {
-	for _, k := range faults.Catalogue() {
+	for _, k := range judge.Kinds() {
 		word := "limits"
 		switch {
 		case k.Skip != "":
@@ -139,12 +143,16 @@ func kinds(out io.Writer) error {
 }
 
 // replace puts the table into the document in place of the last one.
-func replace(file, body string, rows []judge.Row) error {
+func replace(file, body string, o judge.Options, rows []judge.Row) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	d := results.Parse(string(text))
-	d.Replace(results.Section{Name: judge.Claim, Title: "What limits, named in labs of which it is known", Body: body, Verdicts: judge.Verdicts(rows)})
+	title := "What limits, named in labs of which it is known"
+	if o.Claim() == judge.Machines {
+		title = "What limits, named in machines with real drivers"
+	}
+	d.Replace(results.Section{Name: o.Claim(), Title: title, Body: body, Verdicts: o.Verdicts(rows)})
 	return os.WriteFile(file, []byte(d.Render("", nil)), 0o644)
 }

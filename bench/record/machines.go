@@ -1,5 +1,19 @@
 package main
 
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"linerate/bench/internal/judge"
+	"linerate/bench/internal/machines"
+	"linerate/internal/core/model"
+)
+
+// lookTime is the longest that one recording in machines may take.
+const lookTime = 4 * time.Minute
+
 // inMachines is a recording in two whole machines in QEMU, near and far, each card of
 // which is joined to the same card of the other one: for what needs a card, a disk or a
 // kernel of its own. Of card K the addresses are 10.0.K.1 and 10.0.K.2.
@@ -14,8 +28,8 @@ type inMachines struct {
 }
 
 // cards are those of both machines.
-func cards() []string {
-	return []string{"i82559er", "e1000e", "pcnet", "virtio-net-pci", "e1000"}
+func cards() []machines.Card {
+	return []machines.Card{{Model: "i82559er"}, {Model: "e1000e"}, {Model: "pcnet"}, {Model: "virtio-net-pci"}, {Model: "e1000"}}
 }
 
 // look is a look in one direction.
@@ -45,4 +59,24 @@ func machineRecordings() []inMachines {
 			args: []string{"test", "exec:10.77.0.2 ip netns exec nas linerate agent", "-t", "4s", "--to", "--idle", "0s"},
 			near: pair + "sysctl -qw net.core.netdev_max_backlog=1\nethtool -K v0 tso off gso off gro off; ip netns exec nas ethtool -K v1 gro off\n"},
 	}
+}
+
+// record makes a recording, and returns its text and what linerate says of it.
+func (r inMachines) record(ctx context.Context, both *machines.Two) (text []byte, findings []model.Finding, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	card := slices.IndexFunc(cards(), func(c machines.Card) bool { return c.Model == r.card })
+	defer func() {
+		for host := range 2 {
+			err = errors.Join(err, both.Shell(ctx, host, card, r.back))
+		}
+	}()
+	if err := errors.Join(both.Shell(ctx, 0, card, r.near), both.Shell(ctx, 1, card, r.far)); err != nil {
+		return nil, nil, err
+	}
+	whole, err := both.Look(ctx, machines.Look{Name: r.name, Args: r.args, Card: card})
+	if err != nil {
+		return nil, nil, err
+	}
+	return judge.Recorded(whole, r.planted)
 }

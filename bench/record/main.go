@@ -24,6 +24,7 @@ import (
 	"slices"
 
 	"linerate/bench/internal/judge"
+	"linerate/bench/internal/machines"
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/model"
 )
@@ -50,7 +51,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var m machines
+	var m started
 	defer m.close()
 	var failed error
 	for _, r := range m.all() {
@@ -82,16 +83,16 @@ type recording struct {
 	make          func(ctx context.Context, program string) ([]byte, []model.Finding, error)
 }
 
-// machines are started when the first recording needs them.
-type machines struct{ both *two }
+// started are the machines, from when the first recording needs them.
+type started struct{ both *machines.Two }
 
-func (m *machines) close() {
+func (m *started) close() {
 	if m.both != nil {
-		m.both.close()
+		m.both.Close()
 	}
 }
 
-func (m *machines) all() []recording {
+func (m *started) all() []recording {
 	var out []recording
 	for _, r := range recordings() {
 		out = append(out, recording{r.Name, r.Planted, func(ctx context.Context, program string) ([]byte, []model.Finding, error) {
@@ -102,11 +103,11 @@ func (m *machines) all() []recording {
 		out = append(out, recording{r.name, r.planted, func(ctx context.Context, program string) ([]byte, []model.Finding, error) {
 			if m.both == nil {
 				var err error
-				if m.both, err = startTwo(ctx, program); err != nil {
+				if m.both, err = machines.Start(ctx, program, cards()); err != nil {
 					return nil, nil, err
 				}
 			}
-			return m.both.record(ctx, r)
+			return r.record(ctx, m.both)
 		}})
 	}
 	return out

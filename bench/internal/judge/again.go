@@ -62,7 +62,7 @@ func Again(o Options) ([]Row, error) {
 		if err := json.Unmarshal(line, &k); err != nil {
 			return rows, fmt.Errorf("%s: %w", evidenceFile, err)
 		}
-		if k.Case.Seed < o.First || k.Case.Seed > o.Last || o.Kind != "" && k.Case.Kind != o.Kind {
+		if k.Case.Seed < o.First || k.Case.Seed > o.Last || o.Kind != "" && o.Kind != Machines && k.Case.Kind != o.Kind {
 			continue
 		}
 		row := k.again()

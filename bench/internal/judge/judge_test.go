@@ -126,7 +126,7 @@ func TestVerdicts(t *testing.T) {
 	blamed := Row{Clean: true, False: 1}
 	words := func(rows ...Row) string {
 		var out []string
-		for _, v := range Verdicts(rows) {
+		for _, v := range (Options{}).Verdicts(rows) {
 			out = append(out, v.What[:5]+" "+v.Word)
 		}
 		return strings.Join(out, ", ")

@@ -1,0 +1,66 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/bench/internal/machines"
+	"linerate/internal/lab/faults"
+)
+
+// TestMachineCases: all kinds of machines are judged under one name, and each by its own;
+// a folder may hold several kinds; each card that is asked for is there.
+func TestMachineCases(t *testing.T) {
+	t.Parallel()
+	all, err := Options{Kind: Machines, First: 3, Last: 4}.cases()
+	if err != nil || len(all) != 2*len(faults.MachineKinds()) {
+		t.Fatalf("%d cases, %v", len(all), err)
+	}
+	for _, c := range all {
+		if !slices.ContainsFunc(cards(), func(one machines.Card) bool { return one.Model == c.Machine.Card }) {
+			t.Errorf("%s: the machines have no %s", c.Kind, c.Machine.Card)
+		}
+		o := Options{Kind: c.Kind, First: c.Seed, Last: c.Seed}
+		if one, err := o.cases(); err != nil || len(one) != 1 || one[0].Kind != c.Kind || o.Claim() != Machines {
+			t.Errorf("%s: %+v, %v", c.Kind, one, err)
+		}
+	}
+	if o := (Options{Kind: "clean"}); o.Claim() != "judge" || o.Missing() != "" {
+		t.Errorf("a lab: %q, %q", o.Claim(), o.Missing())
+	}
+	if _, err := (Options{Kind: "machine-none"}).cases(); err == nil {
+		t.Error("a kind that there is not")
+	}
+}
+
+// TestMachineCommand: what is measured, and where the address of far stands.
+func TestMachineCommand(t *testing.T) {
+	t.Parallel()
+	for c, want := range map[*faults.Case]string{
+		{Check: true}:                        "check  --quick",
+		{Args: []string{"--to", "-t", "4s"}}: "test  --to -t 4s",
+	} {
+		if got := strings.Join(machineCommand(*c), " "); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestMachinesMissing: without images the kinds are skipped, and it is said what is not
+// there.
+func TestMachinesMissing(t *testing.T) {
+	t.Setenv("LINERATE_VM", t.TempDir())
+	if what := (Options{Kind: Machines}).Missing(); what == "" {
+		t.Error("nothing is missing")
+	}
+	skipped := 0
+	for _, k := range Kinds() {
+		if strings.HasPrefix(k.Name, "machine-") && k.Skip != "" {
+			skipped++
+		}
+	}
+	if skipped != len(faults.MachineKinds()) {
+		t.Errorf("%d kinds are skipped", skipped)
+	}
+}
