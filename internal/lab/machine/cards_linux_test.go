@@ -42,7 +42,7 @@ snap() { e=$1; { ethtool $e | grep -vE "Link detected|MDI-X"; ethtool -k $e; eth
 sysctls() { sysctl -a 2>/dev/null | grep -E '^net\.' | grep -v netfilter; }
 held() { while read -r want; do [ -z "$want" ] || grep -qE -- "$want" /tmp/d || return 1; done < /tmp/want; }
 try() { e=$1; shift; snap $e > /tmp/b
- linerate set "$@" --interface $e --for 240s --timeout 60s -q > /tmp/o 2>&1 & p=$!; seen=no; n=0
+ linerate set "$@" --interface $e --for 240s --timeout 300s -q > /tmp/o 2>&1 & p=$!; seen=no; n=0
  while kill -0 $p 2>/dev/null; do snap $e > /tmp/d; held && n=$((n+1)) && [ $n = 3 ] && { seen=yes; kill -TERM $p; break; }; sleep 0.2; done
  wait $p; rc=$?; back=no; i=0
  while [ $i -lt 60 ]; do snap $e > /tmp/a; cmp -s /tmp/b /tmp/a && { back=yes; break; }; sleep 0.5; i=$((i+1)); done
@@ -285,7 +285,7 @@ func onPair(ctx context.Context, t *testing.T, cards [][2]string, rows map[strin
 	names(ctx, t, p.far, 1, p.cards)
 	server := p.far.Start(ctx, "linerate", "serve", "--open")
 	kernel := sh(ctx, t, p.near, referees+"sysctls")
-	facts := sh(ctx, t, p.near, "linerate facts -q --timeout 60s")
+	facts := sh(ctx, t, p.near, "linerate facts -q --timeout 300s")
 	for i, card := range cards {
 		began, row := time.Now(), rows[card[0]]
 		if *columns != "" {
@@ -329,8 +329,18 @@ func wrongFacts(page, name, driver string) string {
 // try sets a group of settings on the near machine and has the referees look.
 func (p pair) try(ctx context.Context, t *testing.T, name string, one trial) string {
 	t.Helper()
-	text := sh(ctx, t, p.near, "cat > /tmp/want <<'END'\n"+strings.Join(one.want, "\n")+"\nEND\n"+referees+"try "+name+" "+strings.Join(one.settings, " "))
+	var text string
+	for range 3 { // a machine that gets no processor for minutes says nothing of its card
+		text = sh(ctx, t, p.near, "cat > /tmp/want <<'END'\n"+strings.Join(one.want, "\n")+"\nEND\n"+referees+"try "+name+" "+strings.Join(one.settings, " "))
+		if !strings.Contains(text, "contact lost") {
+			break
+		}
+		t.Logf("%s %s: once more: %s", name, one.settings, text)
+	}
 	switch {
+	case strings.Contains(text, "contact lost"):
+		t.Errorf("%s %s: linerate reaches itself in none of three tries:\n%s", name, one.settings, text)
+		return "not tried: the machine was too slow"
 	case !strings.Contains(text, "BACK=yes"):
 		t.Errorf("%s %s: not undone:\n%s", name, one.settings, text)
 		return "not undone"
@@ -361,7 +371,7 @@ func (p pair) try(ctx context.Context, t *testing.T, name string, one trial) str
 func (p pair) traffic(ctx context.Context, t *testing.T, i int) string {
 	t.Helper()
 	far := fmt.Sprintf("10.0.%d.2", i)
-	r, err := p.near.Run(ctx, "linerate", "test", far, "-t", "2s", "-q", "--timeout", "60s")
+	r, err := p.near.Run(ctx, "linerate", "test", far, "-t", "2s", "-q", "--timeout", "300s")
 	if err != nil || r.Code != 0 {
 		t.Errorf("%s: %v\n%s%s", p.cards[i][0], err, r.Stdout, r.Stderr)
 		return "no: " + last(strings.TrimSpace(r.Stderr), 80)
@@ -377,7 +387,7 @@ func (p pair) reset(ctx context.Context, t *testing.T, near []string) []string {
 	before := make([]string, len(near))
 	for i, name := range near { // one after the other: a change that starts slowly is given up
 		before[i] = sh(ctx, t, p.near, referees+"snap "+name)
-		set := p.near.Start(ctx, "linerate", "set", "txqueuelen=123", "nic.offload.gro=off", "--interface", name, "--for", "1h", "--timeout", "60s", "-q", "--state", fmt.Sprint("/root/state", i))
+		set := p.near.Start(ctx, "linerate", "set", "txqueuelen=123", "nic.offload.gro=off", "--interface", name, "--for", "1h", "--timeout", "300s", "-q", "--state", fmt.Sprint("/root/state", i))
 		if r, err := p.near.Shell(ctx, "for i in $(seq 600); do ip link show "+name+" | grep -q 'qlen 123' && exit; sleep 0.2; done; exit 1"); err != nil || r.Code != 0 {
 			t.Errorf("%s: the change before the reset never held: %v\n%s", name, err, set.Printed())
 		}

@@ -68,7 +68,7 @@ func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 	all := make([]string, len(cards))
 	for i, e := range name {
 		all[i] = yes
-		r, err := m.Run(ctx, "linerate", "keep", "/root/kept.yaml", "--interface", e, "--yes", "--timeout", "60s")
+		r, err := m.Run(ctx, "linerate", "keep", "/root/kept.yaml", "--interface", e, "--yes", "--timeout", "300s")
 		step("kept on " + e)
 		if err != nil || r.Code != 0 {
 			t.Errorf("keep on %s: %v\n%s%s", e, err, r.Stdout, r.Stderr)
@@ -83,7 +83,7 @@ func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 	}
 	// What is open when the machine goes down: one setting that its job puts back, and one
 	// that the restart makes what is kept.
-	m.Start(ctx, "linerate", "set", "tcp.sack=off", "txqueuelen=500", "--interface", name[0], "--for", "1h", "--at-boot", "--timeout", "60s", "-q")
+	m.Start(ctx, "linerate", "set", "tcp.sack=off", "txqueuelen=500", "--interface", name[0], "--for", "1h", "--at-boot", "--timeout", "300s", "-q")
 	sh(ctx, t, m, "for i in $(seq 900); do ip link show "+name[0]+" | grep -q 'qlen 500' && exit; sleep 0.2; done; exit 1")
 	step("open")
 	name = again()
