@@ -18,7 +18,7 @@ func TestMII(t *testing.T) {
 		best      string // that is offered
 		fails     bool
 	}{
-		"negotiated":         {registers: [miiCount]uint16{0x3100, 0x702c, 0, 0, 0x01e1, 0x41e1}, speed: 100e6, duplex: "full", autoneg: true, best: "100baseT/Full"},
+		"negotiated":         {registers: [miiCount]uint16{0x3100, 0x702c, 0, 0, 0x0501, 0x4181}, speed: 100e6, duplex: "full", autoneg: true, best: "100baseT/Full"},
 		"half is common":     {registers: [miiCount]uint16{0x3100, 0x782d, 0, 0, 0x01e1, 0x40a1}, speed: 100e6, duplex: "half", autoneg: true, best: "100baseT/Full"},
 		"10 only over there": {registers: [miiCount]uint16{0x1000, 0x782d, 0, 0, 0x01e1, 0x0021}, speed: 10e6, duplex: "half", autoneg: true, best: "100baseT/Full"},
 		"gigabit":            {registers: [miiCount]uint16{0x1140, 0x796d, 0, 0, 0x01e1, 0xc1e1, 0, 0, 0, 0x0300, 0x3800}, speed: 1000e6, duplex: "full", autoneg: true, best: "1000baseT/Full"},
