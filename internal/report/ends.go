@@ -2,14 +2,12 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
-	"linerate/internal/core/units"
 )
 
 // FactRow is one fact of both ends.
@@ -94,7 +92,7 @@ func LineRows(d Document) []LineRow {
 	for _, l := range d.Lines {
 		r := LineRow{l.Label, l.Goodput.String(), Known(l.Ceiling), fmt.Sprint(l.Runs), Known(l.Retransmits)}
 		if share, ok := l.Share.Get(); ok {
-			r.Ceiling = fmt.Sprintf("%s of %s", units.Percent(math.Round(1000*share)/10), r.Ceiling)
+			r.Ceiling = fmt.Sprintf("%s of %s", OfCeiling(share, Percent), r.Ceiling)
 		}
 		out = append(out, r)
 	}

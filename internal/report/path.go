@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -97,6 +98,19 @@ func (b *builder) lines() []Line {
 	}
 	return lines
 }
+
+// OfCeiling writes a share of a ceiling. One above it that does not refute it is what the
+// measurement resolves: what had come before the window, in a program's last read or behind
+// a hole, is read in it, which is a percent of a run of a second (package limits).
+func OfCeiling(share float64, write func(float64) string) string {
+	if math.Round(1000*share) > 1000 {
+		return "about 100 %"
+	}
+	return write(share)
+}
+
+// Percent writes a share with one decimal.
+func Percent(share float64) string { return units.Percent(math.Round(1000*share) / 10).String() }
 
 // refuted warns of ceilings that a measurement shows to be wrong.
 func refuted(lines []Line) []string {

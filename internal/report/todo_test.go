@@ -60,3 +60,28 @@ func TestExtensionGivesDataToo(t *testing.T) {
 		}
 	}
 }
+
+// TestShareAboveTheCeiling: a run of a second may read what had come before it; the text
+// says no more than the measurement resolves, and the data keep the number.
+func TestShareAboveTheCeiling(t *testing.T) {
+	for share, want := range map[float64]string{0.993: "99.3 %", 0.9996: "100 %", 1: "100 %", 1.0004: "100 %", 1.009: "about 100 %", 1.029: "about 100 %"} {
+		for _, write := range []func(float64) string{report.Percent, units.FormatShare} {
+			if got := report.OfCeiling(share, write); got != want {
+				t.Errorf("%g is %q, want %q", share, got, want)
+			}
+		}
+	}
+	c := reporttest.Cases()[0]
+	for i, v := range c.Session.Runs[0].Values {
+		if v.Metric == model.Goodput {
+			c.Session.Runs[0].Values[i].Value = 950e6 // of 941.5
+		}
+	}
+	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
+	if got := report.LineRows(d)[0].Ceiling; got != "about 100 % of 941.5 Mbit/s" {
+		t.Errorf("%q", got)
+	}
+	if share, _ := d.Lines[0].Share.Get(); share < 1.008 || share > 1.01 {
+		t.Errorf("the share in the data is %v", share)
+	}
+}

@@ -250,7 +250,7 @@ func (p *printer) lines(d report.Document) {
 	for _, l := range d.Lines {
 		share, retransmits := "", "retransmits unknown"
 		if v, ok := l.Share.Get(); ok {
-			share = units.FormatShare(v) + " of link"
+			share = report.OfCeiling(v, units.FormatShare) + " of link"
 		}
 		if v, ok := l.Retransmits.Get(); ok {
 			retransmits = plural(v, "retransmit")

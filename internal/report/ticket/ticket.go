@@ -161,7 +161,7 @@ func (b builder) rates() string {
 		if v, ok := l.Ceiling.Get(); ok {
 			text += ", ceiling " + v.String()
 			if share, ok := l.Share.Get(); ok {
-				text += fmt.Sprintf(" (%s of it)", units.Percent(round(100*share)))
+				text += fmt.Sprintf(" (%s of it)", report.OfCeiling(share, report.Percent))
 			}
 		}
 		said = append(said, text)
@@ -178,8 +178,6 @@ func (b builder) rates() string {
 	}
 	return "Payload" + with + ": " + strings.Join(said, "; ") + "."
 }
-
-func round(percent float64) float64 { return float64(int(10*percent+.5)) / 10 }
 
 // intervals are those of the settings in what decides, the best ones first.
 func (b builder) intervals() string {
