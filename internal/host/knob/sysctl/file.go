@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -70,10 +71,28 @@ func (k *file) write(raw string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // of a congestion control or queueing discipline, not of the file
 		return fmt.Errorf("the kernel has no %q: %w", raw, errors.ErrUnsupported)
+	case errors.Is(err, fs.ErrPermission) && k.name == congestion:
+		return k.restricted(raw)
 	case err != nil:
 		return k.classify(err)
 	}
 	return nil
+}
+
+const congestion = "net.ipv4.tcp_congestion_control"
+
+// restricted says why the file was opened and its write refused: the default of a network
+// namespace that is not the machine's own is only what the machine lets everybody use
+// (tcp_set_default_congestion_control, net/ipv4/tcp_cong.c). It wraps fs.ErrPermission.
+func (k *file) restricted(raw string) error {
+	const allowed = "tcp_allowed_congestion_control"
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(k.path), allowed))
+	now := strings.Fields(string(text))
+	if err != nil || slices.Contains(now, raw) {
+		return fs.ErrPermission
+	}
+	return fmt.Errorf("a network namespace takes only what its machine lets everybody use, which is %s; root of the machine allows it with: sysctl -w net.ipv4.%s='%s %s': %w",
+		strings.Join(now, ", "), allowed, strings.Join(now, " "), raw, fs.ErrPermission)
 }
 
 func (k *file) open(flag int) (*os.File, error) {
