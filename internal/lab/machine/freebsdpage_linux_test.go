@@ -38,6 +38,7 @@ func freebsdRows() []string {
 		"`tune`: finds buffers that are too small, and proves it",
 		"`test` and `set --both` between two of them",
 		"`keep --both` and `undo --kept` between two of them",
+		"buffers of the kernel used up: seen and named",
 		"buffers above 8/9 of the limit of all sockets: refused; MTU: set and undone",
 	}
 }

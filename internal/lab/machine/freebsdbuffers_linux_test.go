@@ -1,0 +1,62 @@
+//go:build vm
+
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFreeBSDBuffers: a FreeBSD with 1200 clusters, most of which its card's ring holds,
+// runs out of them while it sends with large windows over a delay, as that of the first
+// article did. The kernel's own console says that it happened; linerate names it, where
+// it is and which setting is the limit, and does not raise that for a trial, because
+// this kernel could not take it back.
+func TestFreeBSDBuffers(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	const said = "kern.ipc.nmbclusters limit reached"
+	told(t, "buffers of the kernel")
+	near, far := besideLinux(ctx, t, "kern.ipc.nmbclusters=1200 kern.ipc.nmbjumbop=100")
+	if n := number(ctx, t, near, "kern.ipc.nmbclusters"); n != 1200 || strings.Contains(near.Console(), said) {
+		t.Fatalf("%d clusters at first; console: %s", n, last(near.Console(), 500))
+	}
+	sh(ctx, t, far, "tc qdisc replace dev eth0 root netem delay 40ms limit 20000")
+	server := far.Start(ctx, "linerate", "serve", "--open", "--announce=false")
+	args := []string{"linerate", "test", "10.0.0.2", "--to", "-t", "4s", "--omit", "1s", "--idle", "0s", "-w", "1MiB", "-P", "4", "--json"}
+	r, err := near.Run(ctx, args...)
+	for try := 0; try < 3 && (err != nil || r.Code != 0); try++ { // the server may only begin
+		time.Sleep(2 * time.Second)
+		r, err = near.Run(ctx, args...)
+	}
+	var d struct {
+		Session struct {
+			Findings []struct {
+				Rule, Host, Limit, Evidence string
+				Knobs                       []string
+			}
+		}
+	}
+	if err != nil || json.Unmarshal([]byte(r.Stdout), &d) != nil || len(d.Session.Findings) == 0 {
+		t.Fatalf("%+v, %v; server: %s", r, err, server.Printed())
+	}
+	first := d.Session.Findings[0]
+	t.Logf("%+v", first)
+	if !strings.Contains(near.Console(), said) {
+		t.Fatalf("the kernel did not run out of clusters: %s", last(near.Console(), 500))
+	}
+	if first.Rule != "B13" || first.Host != "near" || !slices.Contains(first.Knobs, "mbuf.clusters") {
+		t.Errorf("the first finding is %+v", first)
+	}
+	refused, err := near.Run(ctx, "linerate", "set", "mbuf.clusters=16384", "--for", "5s")
+	if err != nil || refused.Code == 0 || !strings.Contains(refused.Stderr, "/boot/loader.conf") {
+		t.Errorf("raised for a trial: %+v, %v", refused, err)
+	}
+	if n := number(ctx, t, near, "kern.ipc.nmbclusters"); n != 1200 {
+		t.Errorf("%d clusters after it", n)
+	}
+}
