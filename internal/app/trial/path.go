@@ -126,7 +126,8 @@ func MayTune(e *reach.Ends, p model.Plan) error {
 // Takes reports what the engine of a plan does not take, of the flow or of
 // a setting of it, so that it is said before any host is asked.
 func Takes(env app.Env, p model.Plan) error {
-	e, err := engines.ByName(env.Engines.Make(engines.Options{}), p.Flow.Engine)
+	all := env.Engines.Make(engines.Options{})
+	e, err := engines.ByName(all, p.Flow.Engine)
 	if err != nil {
 		return app.WithKind(app.Usage, err)
 	}
@@ -139,8 +140,12 @@ func Takes(env app.Env, p model.Plan) error {
 		for _, s := range p.Settings {
 			of := slices.DeleteFunc(slices.Clone(s.Assignments), func(a model.Assignment) bool { return a.Host != "" })
 			set, err := knob.ApplyFlow(flow, of, env.Kinds()...)
+			other := e
+			if err == nil && set.Engine != p.Flow.Engine {
+				other, err = engines.ByName(all, set.Engine)
+			}
 			if err == nil {
-				err = e.Validate(set)
+				err = other.Validate(set)
 			}
 			if err != nil {
 				return app.WithKind(app.Usage, fmt.Errorf("setting %s: %w", s.Name, err))

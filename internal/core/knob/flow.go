@@ -52,6 +52,9 @@ func applyFlow(f *model.Flow, a model.Assignment, kinds traffic.Kinds) error {
 	if a.Host == "" && a.Knob == model.FarEnd {
 		return nil // which hosts measure is no part of what they send
 	}
+	if a.Host == "" && a.Knob == model.EngineKnob {
+		return applyEngine(f, a.Value, kinds)
+	}
 	if a.Host == "" && strings.HasPrefix(string(a.Knob), "copy.") {
 		return applyCopy(f, a)
 	}
@@ -103,6 +106,19 @@ func applyFlow(f *model.Flow, a model.Assignment, kinds traffic.Kinds) error {
 	default:
 		return fmt.Errorf("knob %s: %w by this version's flows", k.ID, errors.ErrUnsupported)
 	}
+	return nil
+}
+
+// applyEngine has another engine carry f. What f says of its own engine alone is left
+// behind, so that only engines with nothing to say of themselves can take its place.
+func applyEngine(f *model.Flow, name string, kinds traffic.Kinds) error {
+	if name == f.Engine {
+		return nil
+	}
+	if kind, ok := kinds.ByName(name); len(kinds) > 0 && (!ok || kind.Initial != "") {
+		return fmt.Errorf("engine %s: it has options of its own, which a level cannot give: begin from it (flow.engine, --engine, --udp), and have tcpbulk for a level", name)
+	}
+	f.Engine, f.Params = name, ""
 	return nil
 }
 

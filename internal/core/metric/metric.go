@@ -149,10 +149,14 @@ func Objective(f model.Flow) model.Metric {
 }
 
 // Guards are those of a plan whose user names none: what the engine measures of
-// latency, loss and CPU, and goodput where something else decides.
-func Guards(f model.Flow, objective model.Metric) []model.Guard {
+// latency, loss and CPU, and goodput where something else decides. Where settings are
+// measured with other engines, it is what all of them measure.
+func Guards(f model.Flow, objective model.Metric, engines ...string) []model.Guard {
 	var out []model.Guard
 	for _, m := range Measured(f) {
+		if !ServedBy(m, engines) {
+			continue
+		}
 		g := model.Guard{Metric: m, Default: true}
 		switch m {
 		case objective:
@@ -188,6 +192,11 @@ func Measured(f model.Flow) []model.Metric {
 func Serves(f model.Flow, m model.Metric) bool {
 	all, ok := known.Metrics(f)
 	return !ok || slices.Contains(all.Measured, m) || slices.Contains(all.Also, m)
+}
+
+// ServedBy reports whether m can decide or guard with each of these engines, too.
+func ServedBy(m model.Metric, engines []string) bool {
+	return !slices.ContainsFunc(engines, func(e string) bool { return !Serves(model.Flow{Engine: e}, m) })
 }
 
 // List names metrics for people, as they write them.

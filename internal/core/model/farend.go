@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 
 	"linerate/internal/core/fact"
@@ -19,6 +20,30 @@ func (s Setting) FarEnd() string {
 		}
 	}
 	return ""
+}
+
+// EngineKnob is the KnobID of the factor whose levels are engines. It belongs to no host.
+const EngineKnob = "engine"
+
+// Engine returns the engine that s is measured with; "" is that of the plan.
+func (s Setting) Engine() string {
+	for _, a := range s.Assignments {
+		if a.Knob == EngineKnob && a.Host == "" {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// Engines are the engines that settings are measured with beside that of the plan.
+func Engines(settings []Setting) []string {
+	var out []string
+	for _, s := range settings {
+		if e := s.Engine(); e != "" && !slices.Contains(out, e) {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // End is a far end beside that of the session, as it was when the session opened it,

@@ -183,7 +183,7 @@ func withDefaults(o Options) Options {
 		o.Objective = metric.Objective(o.Flow)
 	}
 	if o.Guards == nil {
-		o.Guards = metric.Guards(o.Flow, o.Objective)
+		o.Guards = metric.Guards(o.Flow, o.Objective, model.Engines(o.Settings)...)
 	}
 	o.Margin = cmp.Or(o.Margin, stats.DefaultMargin)
 	o.Tolerance = cmp.Or(o.Tolerance, stats.DefaultTolerance)

@@ -82,6 +82,13 @@ func (o Options) checkMetrics(f *faults) {
 	measured := metric.Measured(o.Flow)
 	of := func(m model.Metric) bool { return metric.Serves(o.Flow, m) }
 	f.add(known && !of(o.Objective), "engine %s measures no %s; it measures %s", o.Flow.Engine, metric.Name(o.Objective), metric.List(measured))
+	for _, e := range model.Engines(o.Settings) {
+		one := []string{e}
+		f.add(known && !metric.ServedBy(o.Objective, one), "engine %s, a level, measures no %s", e, metric.Name(o.Objective))
+		for _, g := range o.Guards {
+			f.add(!metric.ServedBy(g.Metric, one), "engine %s, a level, measures no %s, which is a guard", e, metric.Name(g.Metric))
+		}
+	}
 	seen := map[model.Metric]bool{}
 	for _, g := range o.Guards {
 		i, known := metric.Of(g.Metric)

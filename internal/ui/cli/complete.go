@@ -285,7 +285,7 @@ func (a *console) assignments(traffic, all bool) offer {
 		if !assigned {
 			list := ofEnd(typed, inspect.Names(a.knobs, all, traffic))
 			if traffic && !strings.Contains(typed, ".") {
-				list = append(append(list, a.options()...), inspect.Word{Text: model.FarEnd, About: "several far ends"})
+				list = append(append(list, a.options()...), inspect.Word{Text: model.FarEnd, About: "several far ends"}, inspect.Word{Text: model.EngineKnob, About: "kinds of traffic"})
 			}
 			for i := range list {
 				if !strings.HasSuffix(list[i].Text, ".") {
@@ -293,6 +293,14 @@ func (a *console) assignments(traffic, all bool) offer {
 				}
 			}
 			return list
+		}
+		if traffic && name == model.EngineKnob {
+			head := name + "=" + value[:strings.LastIndexByte(value, ',')+1]
+			var list []inspect.Word
+			for _, name := range a.kinds().Names() {
+				list = append(list, inspect.Word{Text: name})
+			}
+			return before(head, list)
 		}
 		if traffic && name == model.FarEnd {
 			return before(name+"=", a.farEnds(ctx, value))

@@ -3,6 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,6 +36,9 @@ func (c knobChecker) Check(id model.KnobID, value string) (string, error) {
 		}
 		return c.end(value)
 	}
+	if id == model.EngineKnob {
+		return c.engine(value)
+	}
 	switch _, o, ok := c.kinds.Owner(string(id)); {
 	case !ok:
 		return "", c.UnknownError(id)
@@ -41,6 +47,15 @@ func (c knobChecker) Check(id model.KnobID, value string) (string, error) {
 	default:
 		return o.Level(value)
 	}
+}
+
+// engine is the name of a kind of traffic that flags can name, too.
+func (c knobChecker) engine(value string) (string, error) {
+	names := c.kinds.Names()
+	if slices.Contains(names, value) {
+		return value, nil
+	}
+	return "", &traffic.ValueError{Problem: meantWord(value, names) + strconv.Quote(value) + " is not one of " + strings.Join(names, ", ")}
 }
 
 // OfFlow implements config.KnobChecker.
@@ -58,6 +73,7 @@ func (c knobChecker) Known() []model.KnobID {
 	if c.end != nil {
 		ids = append(ids, model.FarEnd)
 	}
+	ids = append(ids, model.EngineKnob)
 	for _, k := range c.kinds {
 		for _, o := range k.Options {
 			ids = append(ids, model.KnobID(o.Name))

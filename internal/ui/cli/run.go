@@ -54,8 +54,9 @@ Every change to a host is on disk before it is made and undone after its run,
 also after Ctrl-C, a crash or a cut connection.
 
 A factor is a knob of the near host (near.KNOB), the far host (far.KNOB), of both
-(KNOB), or of the test flow: window, streams, block; of TCP also mss, nodelay,
-congestion; of UDP also rate, pacing, plain; of requests also requests, reply, spin.
+(KNOB), or of the test flow: engine, window, streams, block; of TCP also mss,
+nodelay, congestion; of UDP also rate, pacing, plain; of requests also requests,
+reply, spin.
 The factor far has HOSTs for levels: hosts, cards or media that take turns. A HOST beside
 it is what they are compared with, else the first of them is.
 
@@ -81,6 +82,7 @@ commands only for who could run them anyway: over ssh, or by linerate agent
   linerate run lab:rate=50mbit --factor window=64KiB,1MiB --before sync --after 'far:rm -f /tmp/left-over'
   linerate run --factor far=lab:rate=50mbit,lab:rate=20mbit --factor window=64KiB,1MiB
   linerate run "$NAS" --udp --factor rate=100M,500M --blocks 8
+  linerate run "$NAS" --udp --rate 500M --factor engine=tcpbulk
   linerate run "$NAS" --requests 0 --factor reply=1KiB,64KiB
   linerate run "$NAS" --factor congestion=cubic,bbr --objective rtt --guard 'goodput<5%'
   linerate run --resume last

@@ -100,7 +100,8 @@ func (f File) decides() (model.Metric, []model.Guard) {
 	flow := f.Flow
 	flow.Engine = cmp.Or(flow.Engine, bulk.Name)
 	objective := suited(flow, cmp.Or(f.Objective, metric.Objective(flow)))
-	guards := metric.Guards(flow, objective)
+	settings, _ := f.Settings()
+	guards := metric.Guards(flow, objective, model.Engines(settings)...)
 	if slices.ContainsFunc(f.Guards, func(g Guard) bool { return g.Name == NoGuards }) {
 		guards = nil
 	}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+)
+
+// TestEnginesTakeTurns compares two kinds of traffic in blocks of one session: datagrams
+// of 5 Mbit/s with TCP, which takes what the 20 Mbit/s of the lab carry. Each run is what
+// its level says, and only what both measure guards.
+func TestEnginesTakeTurns(t *testing.T) {
+	needLab(t)
+	t.Parallel()
+	db := filepath.Join(t.TempDir(), "results.db")
+	args := []string{"run", "lab:rate=20mbit,rtt=1ms", "--udp", "--rate", "5M", "--factor", "engine=tcpbulk,udpflow",
+		"--blocks", "8", "-t", "250ms", "--omit", "150ms", "--settle", "0s", "--no-twin", "--db", db, "--json", "-q"}
+	dry := decode[report.DryRun](t, succeed(t, append(args, "--dry-run")...).out)
+	// 0.4 s a run: TCP at the ceiling of the path, which is that of datagrams, the others at their rate.
+	if got, want := float64(dry.Bytes.Or(0)), float64(dry.Runs)/2*0.4/8*(19.14e6+5e6); got < 0.7*want || got > 1.3*want {
+		t.Errorf("%.0f bytes are foreseen, want about %.0f", got, want)
+	}
+	r := run(t, command(t, args...))
+	if err := validate("linerate/session/v3", r.out); r.code != 0 || err != nil {
+		t.Fatalf("exit code %d, %v\n%s", r.code, err, r.err)
+	}
+	s := decode[farEndsDocument](t, r.out).Session
+	for _, one := range s.Runs {
+		want := "udpflow"
+		if one.Setting == "tcpbulk" {
+			want = "tcpbulk"
+		}
+		if one.Flow.Engine != want || want == "tcpbulk" && one.Flow.Params != "" {
+			t.Errorf("run %d of %s was made with %s (%s)", one.Number, one.Setting, one.Flow.Engine, one.Flow.Params)
+		}
+	}
+	for _, g := range s.Plan.Guards {
+		if g.Metric == model.LossRatio {
+			t.Error("loss is a guard, which TCP does not measure")
+		}
+	}
+	found := false
+	for _, v := range s.Verdicts {
+		if v.Setting == "tcpbulk" && v.Metric == model.Goodput {
+			found = true
+			if v.Outcome != model.Better {
+				t.Errorf("TCP at 18 Mbit/s beside datagrams at 5: %+v", v)
+			}
+		}
+	}
+	if !found {
+		t.Error("no verdict on TCP")
+	}
+}
+
+// TestEnginesRefused: what a level cannot say, or what one engine does not measure.
+func TestEnginesRefused(t *testing.T) {
+	const lab = "lab:rate=20mbit"
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"run", lab, "--factor", "engine=tcpbulc"}, `did you mean tcpbulk? "tcpbulc" is not one of tcpbulk, udpflow, reqresp, loaded`},
+		{[]string{"run", lab, "--factor", "engine=tcpbulk,udpflow"}, "engine udpflow: it has options of its own, which a level cannot give: begin from it"},
+		{[]string{"run", lab, "--factor", "engine=reqresp"}, "engine reqresp, a level, measures no goodput"},
+		{[]string{"run", lab, "--udp", "--rate", "5M", "--factor", "engine=tcpbulk", "--guard", "loss<1%"}, "engine tcpbulk, a level, measures no loss, which is a guard"},
+		{[]string{"run", lab, "--udp", "--rate", "5M", "--factor", "engine=tcpbulk", "--factor", "rate=1M,5M"}, "knob rate: belongs to UDP, not to engine tcpbulk"},
+		{[]string{"run", lab, "--factor", "near.engine=tcpbulk"}, "engine belongs to the flow, not to the near host"},
+		{[]string{"set", "near.engine=tcpbulk"}, "engine"},
+	} {
+		r := run(t, command(t, c.args...))
+		if r.code != 2 || !strings.Contains(strings.Join(strings.Fields(r.err), " "), c.says) || strings.Count(r.err, "linerate:") != 1 {
+			t.Errorf("%q: exit code %d\n%s, want %q", c.args, r.code, r.err, c.says)
+		}
+	}
+}
