@@ -77,7 +77,7 @@ func (c Config) arguments(initrd string) ([]string, error) {
 		cpus = 1
 	}
 	a := []string{
-		"-name", c.Name, "-M", "pc", "-accel", accelerator(), "-m", fmt.Sprint(memory), "-smp", fmt.Sprint(cpus),
+		"-name", c.Name, "-M", "pc,accel=" + accelerator(), "-m", fmt.Sprint(memory), "-smp", fmt.Sprint(cpus),
 		"-nodefaults", "-no-user-config", "-display", "none", "-vga", "none",
 		"-kernel", c.Kernel, "-append", c.Append,
 		"-chardev", "file,id=console,append=on,path=" + c.file("console"), "-serial", "chardev:console",
@@ -132,12 +132,10 @@ func (card Card) arguments(i int) ([]string, error) {
 }
 
 // accelerator is qemu's emulation, which is the same everywhere, unless LINERATE_KVM
-// says that this machine's KVM shall run machines. Of what it translates it keeps 64 MiB:
-// with the gigabyte that is usual a machine of 768 MiB took twice that, and one that had
-// run for long sat in soft lockups for minutes after a reset.
+// says that this machine's KVM shall run machines.
 func accelerator() string {
 	if os.Getenv("LINERATE_KVM") != "" {
 		return "kvm"
 	}
-	return "tcg,tb-size=64"
+	return "tcg"
 }
