@@ -17,7 +17,6 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
-	"linerate/internal/rescue"
 )
 
 const (
@@ -390,116 +389,5 @@ func (a *agent) follow(ctx context.Context, n uint64, send func(session.Event) e
 		return a.measure(r, send)
 	case <-r.ctx.Done():
 		return fmt.Errorf("%w: %w", session.ErrState, context.Cause(r.ctx))
-	}
-}
-
-// measure runs the test beside the host's counters and sends what they emit.
-func (a *agent) measure(r *run, send func(session.Event) error) (err error) {
-	type outcome struct {
-		report model.EndReport
-		err    error
-	}
-	var out outcome
-	if a.Runs != nil {
-		ended := a.Runs(r.flow)
-		defer func() { ended(out.report, err) }()
-	}
-	batches := make(chan []model.Sample, queued)
-	defer a.charge(r)()
-	if late := a.stopAfter(r.flow); late > 0 {
-		defer time.AfterFunc(late, r.test.Stop).Stop()
-	}
-	emit := func(s []model.Sample) {
-		r.sampled(a.host, s)
-		if a.Sampled != nil {
-			a.Sampled(s)
-		}
-		select {
-		case batches <- slices.Clone(s):
-		default:
-			r.cancel(errors.New("the controller does not read the samples"))
-		}
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		var report model.EndReport
-		err := guarded("measure", func() (err error) {
-			counters := a.watch(r, emit)
-			defer func() { report.Counters = append(report.Counters, counters()...) }()
-			report, err = r.test.Run(r.ctx, emit)
-			return err
-		})
-		report.Warnings = append(report.Warnings, r.unwatched...)
-		close(batches)
-		done <- outcome{report, err}
-	}()
-	if err := r.forward(batches, send); err != nil {
-		r.cancel(err)
-		r.test.Stop()
-		out = <-done
-		return err
-	}
-	out = <-done
-	switch {
-	case r.ctx.Err() != nil: // says more than what the engine made of it
-		return fmt.Errorf("measure: %w", context.Cause(r.ctx))
-	case out.err != nil:
-		return fmt.Errorf("measure: %w", out.err)
-	}
-	if a.Discreet {
-		out.report = publicReport(out.report)
-	}
-	return send(session.Event{Kind: session.Result, Report: out.report})
-}
-
-// guarded does f. A panic in it, of an engine, ends this run and nothing else.
-func guarded(what string, f func() error) error {
-	err := rescue.Call(f)
-	if bug, ok := errors.AsType[*rescue.Panic](err); ok {
-		return fmt.Errorf("%s: a bug in the agent: %v\n%s", what, bug.Value, bug.Stack)
-	}
-	return err
-}
-
-// watch begins to sample the host's counters, in steps of at least a second. It
-// returns how to end that, which says how far they moved.
-func (a *agent) watch(r *run, emit func([]model.Sample)) func() []model.Counter {
-	none := func() []model.Counter { return nil }
-	if a.Watch == nil {
-		return none
-	}
-	if a.Discreet {
-		whole := emit
-		emit = func(s []model.Sample) { whole(publicSamples(s)) }
-	}
-	stop, err := a.Watch(r.ctx, a.host, max(r.flow.Interval, time.Second), emit)
-	if err != nil {
-		if !errors.Is(err, errors.ErrUnsupported) {
-			r.unwatched = append(r.unwatched, fmt.Sprintf("the host's counters were not read: %v", err))
-		}
-		return none
-	}
-	return stop
-}
-
-// forward sends samples until there are no more, and that the test has measured
-// when it has.
-func (r *run) forward(batches <-chan []model.Sample, send func(session.Event) error) error {
-	measured := r.test.Measured()
-	for {
-		var e session.Event
-		select {
-		case s, more := <-batches:
-			if !more {
-				return nil
-			}
-			e = session.Event{Kind: session.Samples, Samples: s}
-		case <-measured:
-			measured = nil
-			e = session.Event{Kind: session.Measured}
-		}
-		if err := send(e); err != nil {
-			return err
-		}
 	}
 }
