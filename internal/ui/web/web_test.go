@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -188,136 +185,6 @@ func ask(t *testing.T, c *http.Client, method, address string, change func(*http
 		t.Fatal(err)
 	}
 	return answer.StatusCode, string(text), answer.Header
-}
-
-// rootOf is what all paths of the page are below.
-func rootOf(server *web.Server) string {
-	root, _, _ := strings.Cut(server.Link(), "/open/")
-	return root
-}
-
-// TestCookieStaysHere: cookies know no ports, so that another service of 127.0.0.1, which
-// the same browser asks, would get that of the page. It gets none, on any path that it can
-// have, and neither does a second page, whose cookie has another name.
-func TestCookieStaysHere(t *testing.T) {
-	t.Parallel()
-	server, other := serve(t, newSessions()), serve(t, newSessions())
-	c := visitor(t)
-	ask(t, c, "GET", server.Link(), nil)
-	ask(t, c, "GET", other.Link(), nil)
-	var got []string
-	stranger := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		got = append(got, r.Header.Get("Cookie"))
-	}))
-	defer stranger.Close()
-	for _, path := range []string{"/", "/session/x", "/open/x", "/s/", "/report/"} {
-		ask(t, c, "GET", stranger.URL+path, nil)
-	}
-	if len(got) != 5 || strings.Join(got, "") != "" {
-		t.Errorf("another service of this host was sent %q", got)
-	}
-	names := map[string]bool{}
-	for _, one := range []*web.Server{server, other} {
-		u, err := url.Parse(rootOf(one) + "/")
-		if err != nil {
-			t.Fatal(err)
-		}
-		cookies := c.Jar.Cookies(u)
-		_, port, _ := net.SplitHostPort(one.Address())
-		if len(cookies) != 1 || !strings.HasSuffix(cookies[0].Name, "-"+port) {
-			t.Errorf("the cookies of %s are %v", u, cookies)
-			continue
-		}
-		names[cookies[0].Name] = true
-		if code, _, _ := ask(t, c, "GET", u.String(), nil); code != http.StatusOK {
-			t.Errorf("%s: %d", u, code)
-		}
-		if code, _, _ := ask(t, c, "GET", "http://"+one.Address()+"/", nil); code != http.StatusForbidden {
-			t.Errorf("%s without its path: %d", one.Address(), code)
-		}
-	}
-	if len(names) != 2 {
-		t.Errorf("two pages have the cookies %v", names)
-	}
-}
-
-// TestLinkOpensOnce: nothing is shown without the cookie, the link gives it once, to
-// whoever comes first, and a program that only looks at the link does not use it up.
-func TestLinkOpensOnce(t *testing.T) {
-	t.Parallel()
-	server := serve(t, newSessions())
-	root := rootOf(server)
-	first, second := visitor(t), visitor(t)
-	expect := func(who *http.Client, method, address string, want int) string {
-		t.Helper()
-		code, text, _ := ask(t, who, method, address, nil)
-		if code != want {
-			t.Errorf("%s %s: %d, want %d", method, address, code, want)
-		}
-		return text
-	}
-	for _, path := range []string{"/", "/events", "/live.js", "/session/x", "/report/x", "/nowhere"} {
-		if text := expect(first, "GET", root+path, http.StatusForbidden); strings.Contains(text, "nas") {
-			t.Errorf("%s shows something without the cookie", path)
-		}
-	}
-	expect(first, "GET", root+"/open/wrong", http.StatusForbidden)
-	expect(second, "HEAD", server.Link(), http.StatusOK)
-	expect(first, "GET", server.Link(), http.StatusOK)
-	if text := expect(first, "GET", root+"/", http.StatusOK); !strings.Contains(text, "nas") {
-		t.Error("the list is not there")
-	}
-	if text := expect(second, "GET", server.Link(), http.StatusForbidden); !strings.Contains(text, "was used already") {
-		t.Errorf("the second is told %q", text)
-	}
-	expect(second, "GET", root+"/", http.StatusForbidden)
-	expect(first, "GET", server.Link(), http.StatusOK) // going back in the browser
-	expect(first, "GET", root+"/report/none", http.StatusNotFound)
-	expect(first, "GET", root+"/session/none", http.StatusNotFound)
-}
-
-// TestOthersAreRefused: another name (DNS rebinding), another page, every method that
-// could change something; and what the answers allow a page to do.
-func TestOthersAreRefused(t *testing.T) {
-	t.Parallel()
-	server := serve(t, newSessions())
-	root, c := rootOf(server), visitor(t)
-	_, _, header := ask(t, c, "GET", server.Link(), nil)
-	cookie := header.Get("Set-Cookie")
-	for _, want := range []string{"HttpOnly", "SameSite=Strict", "Path=" + strings.TrimPrefix(root, "http://"+server.Address()) + "/;"} {
-		if !strings.Contains(cookie, want) {
-			t.Errorf("the cookie %q lacks %s", cookie, want)
-		}
-	}
-	_, port, _ := net.SplitHostPort(server.Address())
-	for _, x := range []struct {
-		name, method string
-		change       func(*http.Request)
-		want         int
-	}{
-		{"rebinding", "GET", func(r *http.Request) { r.Host = "evil.example:" + port }, http.StatusMisdirectedRequest},
-		{"no port", "GET", func(r *http.Request) { r.Host = "127.0.0.1" }, http.StatusMisdirectedRequest},
-		{"another page", "GET", func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, http.StatusForbidden},
-		{"another port", "GET", func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:1") }, http.StatusForbidden},
-		{"post", "POST", nil, http.StatusMethodNotAllowed},
-		{"delete", "DELETE", nil, http.StatusMethodNotAllowed},
-		{"options", "OPTIONS", nil, http.StatusMethodNotAllowed},
-		{"its own page", "GET", func(r *http.Request) { r.Header.Set("Origin", "http://"+server.Address()) }, http.StatusOK},
-	} {
-		code, _, h := ask(t, c, x.method, root+"/", x.change)
-		if code != x.want {
-			t.Errorf("%s: %d, want %d", x.name, code, x.want)
-		}
-		if h.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s: other pages may read it", x.name)
-		}
-		if p := h.Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") || !strings.Contains(p, "frame-ancestors 'none'") {
-			t.Errorf("%s: the policy is %q", x.name, p)
-		}
-	}
-	if host, _, _ := net.SplitHostPort(server.Address()); host != "127.0.0.1" {
-		t.Errorf("it listens on %s", host)
-	}
 }
 
 // stream opens the events of a session, once the visitor has come by the link.
