@@ -115,7 +115,7 @@ func applyEngine(f *model.Flow, name string, kinds traffic.Kinds) error {
 	if name == f.Engine {
 		return nil
 	}
-	if kind, ok := kinds.ByName(name); len(kinds) > 0 && (!ok || kind.Initial != "") {
+	if kind, ok := kinds.ByName(name); !ok || kind.Initial != "" {
 		return fmt.Errorf("engine %s: it has options of its own, which a level cannot give: begin from it (flow.engine, --engine, --udp), and have tcpbulk for a level", name)
 	}
 	f.Engine, f.Params = name, ""

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"slices"
 	"strings"
 
 	"linerate/internal/core/fact"
@@ -13,38 +12,7 @@ import (
 const FarEnd = "far"
 
 // FarEnd returns the far end that s is measured with; "" is that of the session.
-func (s Setting) FarEnd() string {
-	for _, a := range s.Assignments {
-		if a.Knob == FarEnd && a.Host == "" {
-			return a.Value
-		}
-	}
-	return ""
-}
-
-// EngineKnob is the KnobID of the factor whose levels are engines. It belongs to no host.
-const EngineKnob = "engine"
-
-// Engine returns the engine that s is measured with; "" is that of the plan.
-func (s Setting) Engine() string {
-	for _, a := range s.Assignments {
-		if a.Knob == EngineKnob && a.Host == "" {
-			return a.Value
-		}
-	}
-	return ""
-}
-
-// Engines are the engines that settings are measured with beside that of the plan.
-func Engines(settings []Setting) []string {
-	var out []string
-	for _, s := range settings {
-		if e := s.Engine(); e != "" && !slices.Contains(out, e) {
-			out = append(out, e)
-		}
-	}
-	return out
-}
+func (s Setting) FarEnd() string { return s.ofNoHost(FarEnd) }
 
 // End is a far end beside that of the session, as it was when the session opened it,
 // with the near host as that sees it from there.

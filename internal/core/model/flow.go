@@ -4,10 +4,28 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"linerate/internal/core/units"
 )
+
+// EngineKnob is the KnobID of the factor whose levels are engines. It belongs to no host.
+const EngineKnob = "engine"
+
+// Engine returns the engine that s is measured with; "" is that of the plan.
+func (s Setting) Engine() string { return s.ofNoHost(EngineKnob) }
+
+// Engines are the engines that settings are measured with beside that of the plan.
+func Engines(settings []Setting) []string {
+	var out []string
+	for _, s := range settings {
+		if e := s.Engine(); e != "" && !slices.Contains(out, e) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
 
 // Flow describes the test traffic of one run. The zero value of a field means
 // the engine's default, which the engine states in its documentation.

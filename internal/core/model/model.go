@@ -92,6 +92,16 @@ type Setting struct {
 	Assignments []Assignment `json:"assignments,omitempty"`
 }
 
+// ofNoHost is the value of a knob that belongs to no host; "" is none.
+func (s Setting) ofNoHost(id KnobID) string {
+	for _, a := range s.Assignments {
+		if a.Knob == id && a.Host == "" {
+			return a.Value
+		}
+	}
+	return ""
+}
+
 // RunState says how a run stands.
 type RunState string
 
