@@ -27,12 +27,8 @@ func TestFreeBSDBuffers(t *testing.T) {
 	}
 	sh(ctx, t, far, "tc qdisc replace dev eth0 root netem delay 40ms limit 20000")
 	server := far.Start(ctx, "linerate", "serve", "--open", "--announce=false")
-	args := []string{"linerate", "test", "10.0.0.2", "--to", "-t", "4s", "--omit", "1s", "--idle", "0s", "-w", "1MiB", "-P", "4", "--json"}
-	r, err := near.Run(ctx, args...)
-	for try := 0; try < 3 && (err != nil || r.Code != 0); try++ { // the server may only begin
-		time.Sleep(2 * time.Second)
-		r, err = near.Run(ctx, args...)
-	}
+	until(ctx, t, far, func() bool { return strings.Contains(server.Printed(), "listening on") }, server)
+	r, err := near.Run(ctx, "linerate", "test", "10.0.0.2", "--to", "-t", "4s", "--omit", "1s", "--idle", "0s", "-w", "1MiB", "-P", "4", "--json")
 	var d struct {
 		Session struct {
 			Findings []struct {

@@ -32,7 +32,7 @@ func startScripts() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("/bin/sh", "/etc/rc") //nolint:noctx // process 1 has nobody who could cancel it
+	cmd := exec.CommandContext(context.Background(), "/bin/sh", "/etc/rc") // process 1 has nobody who could cancel it
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd.Run()
 }
