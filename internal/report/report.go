@@ -168,7 +168,7 @@ func Build(s model.Session, o Options) Document {
 		d.Check = b.buildCheck()
 	case model.KindServed, model.KindImported, model.KindRun, model.KindTune: // of so many runs, only what the session as a whole is warned of
 	}
-	if s.Kind != model.KindCheck && s.Kind != model.KindServed { // which says it of each measurement; and which does not know its other end
+	if s.Kind != model.KindCheck { // which says it of each measurement
 		d.Warnings = append(d.Warnings, b.crowds(s.Runs)...)
 	}
 	switch {

@@ -244,7 +244,8 @@ func (j judge) disturbed(d model.Direction) string {
 func (j judge) crowded(d model.Direction) string {
 	r, _ := j.valid(d)
 	for _, end := range r.Ends {
-		if f, _ := j.s.Facts(end.Host); Crowded(r, end, f.CPUs) {
+		f, _ := j.s.Facts(end.Host)
+		if others, ok := Others(r, end, false); ok && Crowded(others, f.CPUs) {
 			return "other programs had the processors of " + j.name(end.Host) + " meanwhile"
 		}
 	}
