@@ -24,7 +24,7 @@ var guarding = []string{
 // function, and how many.
 var unguarded = map[string]int{
 	"internal/control/agent/run.go:prepare":          1, // guarded does the work, the rest closes a channel
-	"internal/control/agent/run.go:measure":          1, // the same
+	"internal/control/agent/measure.go:measure":      1, // the same
 	"internal/measure/tcpbulk/run.go:launch":         1, // waits and says so
 	"internal/measure/reqresp/run.go:launch":         1, // the same
 	"internal/measure/iperf2/peer/pace.go:pace":      1, // the same
