@@ -147,10 +147,14 @@ func (r *run) interrupt(why string) {
 
 // why replaces an error that is only the consequence of an interruption.
 func (r *run) why(err error) error {
-	if text, ok := r.cause.Load().(string); ok && r.halted() {
-		return fmt.Errorf("%w: %s", errHalted, text)
+	text, ok := r.cause.Load().(string)
+	switch {
+	case !ok || !r.halted():
+		return err
+	case text == errHalted.Error():
+		return errHalted
 	}
-	return err
+	return fmt.Errorf("%w: %s", errHalted, text)
 }
 
 // keep makes the run remove s when it ends.
@@ -185,8 +189,10 @@ func (r *run) work() error {
 		return nil
 	}
 	err = r.why(err)
-	r.tell(err)
 	var said *errPeer
+	if heard := r.tell(err); errors.Is(err, errHalted) && errors.As(heard, &said) && said.text != err.Error() {
+		err = heard // it had failed before this end was stopped, which was still making its source
+	}
 	if r.flows != nil && errors.Is(err, errHalted) && !errors.As(err, &said) {
 		r.warnings = append(r.warnings, err.Error()+": not compared, not complete")
 		return nil
@@ -194,25 +200,32 @@ func (r *run) work() error {
 	return err
 }
 
-// tell says to the peer why it is over, as far as it still listens.
-func (r *run) tell(err error) {
+// tell says to the peer why it is over, as far as it still listens, and returns what
+// a receiver had said, or the error of listening.
+func (r *run) tell(err error) (heard error) {
 	// Whatever happens, the peer sees the end of the connection.
 	defer func() { _ = r.conn.CloseWrite() }()
 	var said *errPeer
 	if errors.As(err, &said) || r.finished.Load() || r.sending {
-		return // it knows; or no message could be told from the file
+		return nil // it knows; or no message could be told from the file
 	}
 	_ = r.conn.SetDeadline(time.Now().Add(lastWord))
-	if writeMessage(r.conn, message{Kind: kindFail, Text: err.Error()}) != nil {
-		return
+	failed := writeMessage(r.conn, message{Kind: kindFail, Text: err.Error()})
+	_ = r.conn.CloseWrite()
+	if r.sends() {
+		for heard == nil { // what it says before its file comes are messages
+			_, heard = readMessage(r.conn, kindReady, kindGo)
+		}
+	}
+	if failed != nil {
+		return heard
 	}
 	// To close now would reset the connection while data is on its way here,
 	// and the message would be lost: wait for the peer's end.
-	_ = r.conn.CloseWrite()
 	for {
 		n, err := r.conn.Read(r.maker.buf)
 		if n == 0 || err != nil {
-			return
+			return heard
 		}
 	}
 }

@@ -68,6 +68,24 @@ func TestStopInTheMiddle(t *testing.T) {
 	h.checkEmpty(t)
 }
 
+// TestStoppedAfterTheOtherFailed: a sender that is stopped while it makes its source
+// has not read yet that the receiver refused it. Why is told, and not "stopped".
+func TestStoppedAfterTheOtherFailed(t *testing.T) {
+	h := newHome(t)
+	f := flow(files.Params{Mode: files.Network})
+	f.Direction, f.Bytes = model.From, 512<<20
+	p := script(t, h.Engine, f)
+	p.hear(t, kindOffer)
+	p.say(t, message{Kind: kindFail, Text: "no room for that"})
+	p.Stop()
+	p.TCPConn.Close()
+	enginetest.Await(t, p.Done, "sender")
+	if p.Err == nil || !strings.Contains(p.Err.Error(), "the other end: no room for that") {
+		t.Errorf("error %v", p.Err)
+	}
+	h.checkEmpty(t)
+}
+
 // moved is how much the samples say that has come.
 func (p peer) moved() float64 {
 	var n float64
