@@ -168,10 +168,11 @@ func (s *Server) serve(ctx context.Context, conn *net.TCPConn, addr netip.Addr, 
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	drop := func(why error) {
-		_ = conn.Close()
+		// Told before it is closed: who sees the end finds it in the log.
 		if s.door.leave(k) && ctx.Err() == nil { // else the door has told of it
 			s.dropped(addr, why)
 		}
+		_ = conn.Close()
 	}
 	var first [1]byte
 	_ = conn.SetDeadline(time.Now().Add(s.config.Handshake)) // a connection without deadlines is closed: it fails below
