@@ -291,8 +291,10 @@ func TestParts(t *testing.T) {
 }
 
 // TestFreeBSDPackage holds what pkg(8) demands: the manifests first, the sum of each file.
+// Where there is a pkg (it can be built on Linux, too) it installs and removes the package.
 func TestFreeBSDPackage(t *testing.T) {
-	f, err := os.Open(one(t, "linerate-*-freebsd-amd64.pkg"))
+	pack := one(t, "linerate-*-freebsd-amd64.pkg")
+	f, err := os.Open(pack)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,6 +318,33 @@ func TestFreeBSDPackage(t *testing.T) {
 	if len(m.Files) != len(files)-2 || m.Version == "" || strings.Contains(m.Version, "-") || m.ABI != "FreeBSD:*:amd64" {
 		t.Errorf("%+v", m)
 	}
+	t.Run("with pkg", func(t *testing.T) {
+		pkg, err := exec.LookPath("pkg")
+		if err != nil {
+			t.Skip("no pkg here, and Debian has no package of it: the package was read, and not installed")
+		}
+		root := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(root, "var/db/pkg"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		in := func(args ...string) string {
+			return must(t, pkg, append([]string{"-o", "ABI=FreeBSD:12:amd64", "-o", "OSVERSION=1201000", "-r", root}, args...)...)
+		}
+		in("add", pack)
+		listed := in("info", "-l", "linerate")
+		for name := range m.Files {
+			b, err := os.ReadFile(filepath.Join(root, name))
+			if err != nil || !bytes.Equal(b, files[name]) || !strings.Contains(listed, name) {
+				t.Errorf("%s is not there, or differs: %v", name, err)
+			}
+		}
+		in("delete", "-y", "linerate")
+		for name := range m.Files {
+			if _, err := os.Stat(filepath.Join(root, name)); err == nil {
+				t.Errorf("%s is left behind", name)
+			}
+		}
+	})
 }
 
 // TestManifests reads them as what they are, and follows each sum to its archive.
