@@ -136,7 +136,7 @@ func freebsdRoot(ctx context.Context, dir, image string, files map[string]string
 		}
 	}
 	all := map[string]string{"sbin/guest": guest}
-	for name := range strings.FieldsSeq("sbin/init sbin/reboot sbin/sysctl sbin/ifconfig bin/sh bin/sync bin/peek bin/in bin/env") {
+	for name := range strings.FieldsSeq("sbin/init sbin/reboot sbin/sysctl sbin/ifconfig bin/sh bin/sync bin/peek bin/in bin/listen bin/env") {
 		all[name] = userland
 	}
 	maps.Copy(all, files)

@@ -50,6 +50,29 @@ func TestFreeBSDAgainstLinux(t *testing.T) {
 		setForAWhile(ctx, t, near)
 		keepAndBack(ctx, t, near)
 	})
+	t.Run("exec", func(t *testing.T) { agentByExec(ctx, t, near, far) })
+}
+
+// agentByExec has Debian start an agent on FreeBSD by a command of its own, measure to it
+// and change FreeBSD, and cuts the way to it in the middle.
+func agentByExec(ctx context.Context, t *testing.T, near, far *Machine) {
+	told(t, "an agent by `exec:`")
+	const sack, way = "net.inet.tcp.sack.enable", "exec:10.0.0.1 /root/way"
+	inetd := near.Start(ctx, "listen", "7", "/bin/linerate", "agent")
+	until(ctx, t, near, func() bool { return strings.Contains(inetd.Printed(), "listening on") }, inetd)
+	if err := far.Put(ctx, "/root/way", []byte("#!/bin/bash\nexec 3<>/dev/tcp/10.0.0.1/7\ncat <&3 & back=$!\ncat >&3\nkill $back\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out := do(ctx, t, far, "linerate", "test", way, "-t", "1s", "-q", "--json=full"); !strings.Contains(out, `"os": "freebsd"`) {
+		t.Errorf("what test tells has no FreeBSD: %.2000s", out)
+	}
+	p := far.Start(ctx, "linerate", "set", "--both", way, "far.tcp.sack=off", "--for", "4m")
+	until(ctx, t, near, func() bool { return number(ctx, t, near, sack) == 0 }, p)
+	sh(ctx, t, far, "pkill -KILL -x cat; pkill -KILL -f 'set --both'")
+	if r, err := p.Wait(); err != nil || r.Code == 0 {
+		t.Errorf("set, killed: %+v, %v", r, err)
+	}
+	until(ctx, t, near, func() bool { return number(ctx, t, near, sack) == 1 }, inetd)
 }
 
 // besideLinux boots a FreeBSD, 10.0.0.1, with a cable to a Debian, 10.0.0.2. more are

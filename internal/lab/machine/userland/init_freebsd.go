@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -30,6 +32,8 @@ func run(name string, args []string) error {
 		return with(args)
 	case "in":
 		return in(args)
+	case "listen":
+		return listen(args)
 	case "sh":
 		return shell(args)
 	case "sysctl":
@@ -95,6 +99,38 @@ func in(args []string) error {
 		return err
 	}
 	return unix.Exec(args[1], args[1:], os.Environ())
+}
+
+// listen starts a program for each connection to a port, which is its standard input and
+// output, as inetd(8) does.
+func listen(args []string) error {
+	if len(args) < 2 {
+		return errors.New("usage: listen PORT PROGRAM...")
+	}
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", ":"+args[0])
+	if err != nil {
+		return err
+	}
+	fmt.Println("listening on", l.Addr())
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		f, err := c.(*net.TCPConn).File()
+		c.Close()
+		if err != nil {
+			return err
+		}
+		cmd := exec.CommandContext(context.Background(), args[1], args[2:]...) // it ends with its connection
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = f, f, os.Stderr
+		err = cmd.Start()
+		f.Close()
+		if err != nil {
+			return err
+		}
+		go func() { report(args[1], cmd.Wait()) }()
+	}
 }
 
 // restart is reboot(2) with RB_AUTOBOOT.

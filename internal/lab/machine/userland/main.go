@@ -13,6 +13,7 @@
 //	          what linerate says and does
 //	env       starts a program with more in its environment
 //	in        starts a program in a folder
+//	listen    starts a program for each connection to a port
 //	reboot    restarts the machine at once
 //
 // It is for tests only and is no part of the program.
