@@ -116,7 +116,8 @@ type Config struct {
 	Data     data.Source
 	Timeouts session.Timeouts
 	// Prepare is how long the connections of a run may take to open, and a run
-	// that is ready to be started. Default 30 s.
+	// that is ready to be started. Default 30 s. A controller that is known may ask for
+	// more, see session.Preparation.
 	Prepare time.Duration
 	// Undo is how long taking back what was confirmed may take. Default
 	// knob.MaxUndoTime: how much that is only the host knows. For what this session

@@ -38,7 +38,7 @@ func (a *agent) opener(r *run, p session.Preparation, ports chan<- int) func(con
 		if n < 0 || next+n > data.MaxConns {
 			return engine.Opened{}, fmt.Errorf("open %d connections: at most %d in a run", n, data.MaxConns)
 		}
-		ctx, cancel := context.WithTimeout(ctx, a.Config.Prepare)
+		ctx, cancel := context.WithTimeout(ctx, a.within(p))
 		defer cancel()
 		first := next
 		next += n
@@ -72,7 +72,7 @@ func (a *agent) udpOpener(p session.Preparation, open func(context.Context, int,
 		}
 		first := next
 		next += n
-		ctx, cancel := context.WithTimeout(ctx, a.Config.Prepare)
+		ctx, cancel := context.WithTimeout(ctx, a.within(p))
 		defer cancel()
 		var sockets *data.Sockets
 		if p.Connect == "" {

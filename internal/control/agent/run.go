@@ -103,7 +103,8 @@ func (a *agent) allowed(f model.Flow) (engine.Engine, error) {
 }
 
 // longest is how long a run may take from its preparation on.
-func (a *agent) longest(f model.Flow) time.Duration {
+func (a *agent) longest(p session.Preparation) time.Duration {
+	f := p.Flow
 	measured := f.Length()
 	switch {
 	case f.Points > 0:
@@ -115,7 +116,16 @@ func (a *agent) longest(f model.Flow) time.Duration {
 	if a.Limits.MaxTime > 0 {
 		measured = min(measured, a.Limits.MaxTime)
 	}
-	return a.Config.Prepare + measured + runSlack
+	return a.within(p) + measured + runSlack
+}
+
+// within is how long a run may take from its preparation to its start. One that is not
+// started holds its places: only who is known gets more than others.
+func (a *agent) within(p session.Preparation) time.Duration {
+	if a.grant.Share.Class() == budget.Anonymous {
+		return a.Config.Prepare
+	}
+	return max(a.Config.Prepare, p.Within)
 }
 
 // stopAfter is after which time this end stops by itself, without a word from the
@@ -152,7 +162,7 @@ func (a *agent) prepare(ctx context.Context, p session.Preparation) (int, error)
 		return 0, fmt.Errorf("prepare run: %w", err)
 	}
 	r := &run{number: p.Run, flow: p.Flow, give: give, prepared: make(chan struct{}), start: make(chan struct{}), gone: make(chan struct{})}
-	if err := a.admit(ctx, r); err != nil {
+	if err := a.admit(ctx, r, p); err != nil {
 		give()
 		return 0, fmt.Errorf("prepare run: %w", err)
 	}
@@ -203,7 +213,7 @@ func (a *agent) forget(r *run) {
 
 // admit makes r the session's run, once the one before is gone: its last event
 // may reach the controller before its connections are closed.
-func (a *agent) admit(ctx context.Context, r *run) error {
+func (a *agent) admit(ctx context.Context, r *run, p session.Preparation) error {
 	if err := a.awaitGone(ctx, (*run).begun); err != nil {
 		return err
 	}
@@ -217,11 +227,11 @@ func (a *agent) admit(ctx context.Context, r *run) error {
 	if a.over != nil {
 		return a.over
 	}
-	timed, stop := context.WithTimeout(a.base, a.longest(r.flow))
+	timed, stop := context.WithTimeout(a.base, a.longest(p))
 	r.ctx, r.cancel = context.WithCancelCause(timed)
 	context.AfterFunc(r.ctx, stop)
 	a.runs = append(a.runs, r)
-	r.timer = time.AfterFunc(a.Config.Prepare, func() {
+	r.timer = time.AfterFunc(a.within(p), func() {
 		r.cancel(errNotStarted)
 		a.drop(r)
 	})

@@ -152,6 +152,33 @@ func TestShareIsGivenBack(t *testing.T) {
 	}
 }
 
+// TestPatientControllers: a run that waits for its start stands as long as a known
+// controller says that slow hosts may take, and a stranger's no longer than usual.
+func TestPatientControllers(t *testing.T) {
+	b := budget.New(budget.Config{Keyed: budget.Part{Session: budget.Limits{Memory: 64 << 20}}, Anonymous: budget.Part{Session: budget.Limits{Memory: 64 << 20}}})
+	f := model.Flow{Engine: "patient", Direction: model.To, Duration: time.Second, Interval: time.Second}
+	for key, within := range map[string]time.Duration{"key": time.Minute, "": 100 * time.Millisecond} {
+		share, err := b.Open(netip.MustParseAddr("192.0.2.1"), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := granted(share)
+		c.Limits.MaxTime = time.Minute
+		c.Prepare = 100 * time.Millisecond
+		s, _, _ := far(t, c)
+		if _, err := s.Prepare(t.Context(), session.Preparation{Run: 1, Flow: f, Within: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		if stands := b.Usage().Kinds[budget.Memory].Used() > 0; stands != (within > time.Second) {
+			t.Errorf("with the key %q it stands after 500 ms: %v", key, stands)
+		}
+		if err := s.Stop(t.Context(), 1); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestTimeIsSpent ends a run when its source has had its time, and refuses others.
 func TestTimeIsSpent(t *testing.T) {
 	b := budget.New(budget.Config{Keyed: budget.Part{Source: budget.Limits{Time: 500 * time.Millisecond}}})

@@ -15,13 +15,17 @@ import (
 
 // Prepare begins to open the connections of a run, and returns the TCP port
 // where the agent accepts them; 0 for none. It does not wait until they stand:
-// the run's Ready event says so.
+// the run's Ready event says so. A session that is more patient than usual has its agent
+// be so, too.
 func (c *Client) Prepare(ctx context.Context, p Preparation) (port int, err error) {
 	const op = "prepare run"
+	if p.Within == 0 && c.Patience() > 1 {
+		p.Within = min(c.timeouts.Call, MaxPrepare)
+	}
 	r, err := ask(ctx, c, op, 1, func(ctx context.Context) (*sessionpb.PrepareResponse, error) {
 		return c.api.Prepare(ctx, &sessionpb.PrepareRequest{
 			Run: p.Run, Flow: encodeFlow(p.Flow), Token: p.Token[:], Connect: p.Connect,
-			FirstPort: uint32(p.Ports.First), LastPort: uint32(p.Ports.Last), Loopback: p.Loopback,
+			FirstPort: uint32(p.Ports.First), LastPort: uint32(p.Ports.Last), Loopback: p.Loopback, WithinNs: int64(p.Within),
 		})
 	})
 	if err != nil {

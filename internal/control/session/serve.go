@@ -221,6 +221,7 @@ func (a *adapter) Prepare(ctx context.Context, p *sessionpb.PrepareRequest) (*se
 		prep.Ports = model.Ports{First: int(p.GetFirstPort()), Last: int(p.GetLastPort())}
 		c.that(prep.Ports.Valid(), "no ports: %d to %d", p.GetFirstPort(), p.GetLastPort())
 		prep.Loopback = p.GetLoopback()
+		prep.Within = c.duration("time to prepare", p.GetWithinNs(), 0, MaxPrepare)
 		if c.err != nil {
 			return nil, c.err
 		}

@@ -115,7 +115,13 @@ type Preparation struct {
 	Ports model.Ports
 	// Loopback has it accept at the loopback address only, and no UDP.
 	Loopback bool
+	// Within is how long the connections may take to open, and a run that is ready to be
+	// started; up to MaxPrepare, 0: as the agent thinks.
+	Within time.Duration
 }
+
+// MaxPrepare bounds Preparation.Within.
+const MaxPrepare = 10 * time.Minute
 
 // Terms are the times of a change. Both are lengths: the watchdog that keeps the
 // change is the only one who turns the first into a time of a clock, its own.

@@ -21,6 +21,8 @@ type stub struct {
 	hello func(Hello) error
 	facts func(ctx context.Context) error
 	run   func(ctx context.Context, send func(Event) error) error
+	// prepared is told of every preparation.
+	prepared func(Preparation)
 }
 
 func (s stub) Hello(_ context.Context, h Hello) (Welcome, error) {
@@ -48,10 +50,15 @@ func (stub) Verify(context.Context) error                      { return nil }
 func (stub) Extend(context.Context, time.Duration) error       { return nil }
 func (stub) Undo(context.Context) ([]model.Change, error)      { return nil, nil }
 func (stub) Recovered(context.Context) ([]model.Change, error) { return nil, nil }
-func (stub) Prepare(context.Context, Preparation) (int, error) { return 1, nil }
-func (stub) Start(context.Context, uint64) error               { return nil }
-func (stub) Stop(context.Context, uint64) error                { return nil }
-func (stub) Close(context.Context) ([]model.Change, error)     { return nil, nil }
+func (s stub) Prepare(_ context.Context, p Preparation) (int, error) {
+	if s.prepared != nil {
+		s.prepared(p)
+	}
+	return 1, nil
+}
+func (stub) Start(context.Context, uint64) error           { return nil }
+func (stub) Stop(context.Context, uint64) error            { return nil }
+func (stub) Close(context.Context) ([]model.Change, error) { return nil, nil }
 func (s stub) Run(ctx context.Context, _ uint64, send func(Event) error) error {
 	if s.run != nil {
 		return s.run(ctx, send)
@@ -96,6 +103,25 @@ func opened(t *testing.T, conn net.Conn) (*Client, error) {
 		t.Cleanup(func() { _ = c.shut() })
 	}
 	return c, err
+}
+
+// TestPatienceOfAnAgent: a session that waits longer than usual has its agent do so, too.
+func TestPatienceOfAnAgent(t *testing.T) {
+	for call, want := range map[time.Duration]time.Duration{5 * time.Second: 0, 30 * time.Second: 0, 2 * time.Minute: 2 * time.Minute, time.Hour: MaxPrepare} {
+		var got []time.Duration
+		conn, _ := serving(t, stub{prepared: func(p Preparation) { got = append(got, p.Within) }}, short())
+		patient := short()
+		patient.Call = call
+		c, err := Open(t.Context(), wire.Peer{Control: conn, Name: "nas"}, Options{Host: model.Far, Version: "v-controller", Timeouts: patient})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Prepare(t.Context(), Preparation{Run: 1, Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second, Interval: time.Second}})
+		if err != nil || len(got) != 1 || got[0] != want {
+			t.Errorf("who waits %v for a call: prepared within %v, %v", call, got, err)
+		}
+		_ = c.shut()
+	}
 }
 
 func mustOpen(t *testing.T, conn net.Conn) *Client {

@@ -2676,7 +2676,8 @@ type PrepareRequest struct {
 	LastPort  uint32 `protobuf:"varint,6,opt,name=last_port,json=lastPort,proto3" json:"last_port,omitempty"`
 	// Accept at the loopback address only, and no UDP: something on this host, such as
 	// a forwarding of ssh, brings the connections there.
-	Loopback      bool `protobuf:"varint,7,opt,name=loopback,proto3" json:"loopback,omitempty"`
+	Loopback      bool  `protobuf:"varint,7,opt,name=loopback,proto3" json:"loopback,omitempty"`
+	WithinNs      int64 `protobuf:"varint,8,opt,name=within_ns,json=withinNs,proto3" json:"within_ns,omitempty"` // how long the connections may take to open, and the run to be started; at most 10 min, 0: as the agent thinks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2758,6 +2759,13 @@ func (x *PrepareRequest) GetLoopback() bool {
 		return x.Loopback
 	}
 	return false
+}
+
+func (x *PrepareRequest) GetWithinNs() int64 {
+	if x != nil {
+		return x.WithinNs
+	}
+	return 0
 }
 
 // PrepareResponse says where an accepting agent listens.
@@ -4445,7 +4453,7 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"congestion\x12\x16\n" +
 	"\x06params\x18\x12 \x01(\tR\x06params\x12\x17\n" +
 	"\alead_ns\x18\x13 \x01(\x03R\x06leadNs\x12\x16\n" +
-	"\x06points\x18\x14 \x01(\rR\x06pointsJ\x04\b\r\x10\x12\"\xd9\x01\n" +
+	"\x06points\x18\x14 \x01(\rR\x06pointsJ\x04\b\r\x10\x12\"\xf6\x01\n" +
 	"\x0ePrepareRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12-\n" +
 	"\x04flow\x18\x02 \x01(\v2\x19.linerate.session.v1.FlowR\x04flow\x12\x14\n" +
@@ -4454,7 +4462,8 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"first_port\x18\x05 \x01(\rR\tfirstPort\x12\x1b\n" +
 	"\tlast_port\x18\x06 \x01(\rR\blastPort\x12\x1a\n" +
-	"\bloopback\x18\a \x01(\bR\bloopback\"%\n" +
+	"\bloopback\x18\a \x01(\bR\bloopback\x12\x1b\n" +
+	"\twithin_ns\x18\b \x01(\x03R\bwithinNs\"%\n" +
 	"\x0fPrepareResponse\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\rR\x04port\"\x1e\n" +
 	"\n" +
