@@ -121,7 +121,8 @@ func startKernel(ctx context.Context, t *testing.T, kernel string, systemd bool,
 	var all []*Machine
 	for host, name := range hosts {
 		cfg := Debian(name, dir, kernel, systemd, programs)
-		cfg.Memory = 768 // nine changes that are held at once
+		cfg.Memory = 768          // nine changes that are held at once
+		cfg.Own = len(hosts) == 1 // one without a cable has its power cut
 		for i, c := range cards {
 			card := Card{Model: c[0], MAC: mac(host, i)}
 			if len(hosts) > 1 {

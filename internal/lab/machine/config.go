@@ -32,7 +32,8 @@ type Config struct {
 	Append    string   // the kernel's command line
 	Memory    int      // MiB; 0 is 384
 	CPUs      int      // 0 is 1
-	Disks     []string // raw images, virtio, never written: changes last until Close
+	Disks     []string // raw images, virtio, never written: changes last until the emulator ends
+	Own       bool     // the disks are copies in Dir, and last until Close
 	Cards     []Card
 	Line      Line
 	Clock     string   // what the machine's clock says at first, as -rtc base= takes it; "" is now
@@ -97,7 +98,11 @@ func (c Config) arguments(initrd string) ([]string, error) {
 		a = append(a, "-serial", "chardev:line")
 	}
 	for i, d := range c.Disks {
-		a = append(a, "-drive", fmt.Sprintf("file=%s,if=none,id=d%d,format=raw,snapshot=on", d, i), "-device", fmt.Sprintf("virtio-blk-pci,drive=d%d", i))
+		kept := "on"
+		if c.Own {
+			kept = "off"
+		}
+		a = append(a, "-drive", fmt.Sprintf("file=%s,if=none,id=d%d,format=raw,snapshot=%s", d, i, kept), "-device", fmt.Sprintf("virtio-blk-pci,drive=d%d", i))
 	}
 	for i, card := range c.Cards {
 		more, err := card.arguments(i)

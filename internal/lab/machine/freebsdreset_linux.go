@@ -50,13 +50,5 @@ func (m *Machine) resetRoot(ctx context.Context) error {
 	if err := os.Rename(image+".saved", image); err != nil {
 		return err
 	}
-	m.again.Store(true)
-	defer m.again.Store(false)
-	if err := m.process.Kill(); err != nil {
-		return err
-	}
-	<-m.ended
-	m.monitor.conn.Close()
-	m.guest.reset()
-	return m.boot()
+	return m.restart()
 }

@@ -42,8 +42,8 @@ confirm() { e=$1; shift; : > /tmp/o
  same $e && grep -q -- ' -> ' /tmp/o && ! grep -q 'linerate: ' /tmp/o && echo NOTKEPT; linerate undo; }
 `
 
-// ways are how a random set ends; a flap pulls the cable while the settings hold, a reset
-// comes then.
+// ways are how a random set ends; a flap pulls the cable while the settings hold, a
+// power cut comes then.
 func ways() []string {
 	return []string{"deadline", "term", "kill9", "confirm", "confirm", "flap", "flap"}
 }
@@ -105,7 +105,7 @@ func (c *tally) add(t *testing.T, card, way, said string, took time.Duration) {
 
 // TestRandom: after each of many random sets over all cards, ended by the deadline, by
 // SIGTERM, by SIGKILL, by a confirmation and undo, with a flap of the link meanwhile or a
-// reset of the machine, ethtool, ip, tc and sysctl say what they said before. The sets are
+// power cut, ethtool, ip, tc and sysctl say what they said before. The sets are
 // shared by machines that run at the same time, each with all cards.
 func TestRandom(t *testing.T) {
 	if *randomSets == 0 {
@@ -138,9 +138,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// lifetime is how many sets a machine sees, of which one ends in a reset. qemu translates
-// what a guest runs and keeps that: a machine that had run for an hour was seen to stand
-// still for minutes after a reset.
+// lifetime is how many sets a machine sees, of which one ends in a power cut.
 const lifetime = 25
 
 // randomSetsOf does some of the sets, on machines of its own, one after the other.
@@ -167,7 +165,7 @@ func randomLife(t *testing.T, c *tally, cards [][2]string, n int, draw *rand.Ran
 		i := draw.IntN(len(cards))
 		settings, way := wish(draw, snapshots[i]), ways()[draw.IntN(len(ways()))]
 		if done == lifetime/2 {
-			way = "reset"
+			way = "power cut"
 		}
 		began := time.Now()
 		said := randomSet(ctx, t, m, name[i], i, settings, way)
@@ -176,7 +174,7 @@ func randomLife(t *testing.T, c *tally, cards [][2]string, n int, draw *rand.Ran
 			t.Errorf("set %d: %s %s %s:\n%s", done, cards[i][0], way, settings, said)
 			sh(ctx, t, m, referees+changing+"base "+name[i])
 		}
-		if way == "reset" {
+		if way == "power cut" {
 			names(ctx, t, m, 0, cards)
 		}
 	}
@@ -205,7 +203,7 @@ func writeRandom(t *testing.T, said string) {
 	text := randomTitle + `
 Written by ` + "`make test-vm RANDOM=500 SYSTEMS=-update`" + `: one to four settings that a card and the
 kernel take, drawn at random, set and ended by their deadline, by SIGTERM or SIGKILL, by a
-confirmation and undo, with the cable pulled meanwhile, or by a reset of the machine. After
+confirmation and undo, with the cable pulled meanwhile, or by a power cut. After
 each, ethtool, ip, tc and all of sysctl's net settings said what they had said before.
 
 ` + said + ".\n"
@@ -235,9 +233,9 @@ func randomSet(ctx context.Context, t *testing.T, m *Machine, name string, card 
 			t.Fatal(err)
 		}
 		return r.Stdout + r.Stderr
-	case "reset":
+	case "power cut":
 		sh(ctx, t, m, referees+changing+"begin "+words+" --for 5m; sync; cat /tmp/o")
-		if err := m.Reset(ctx); err != nil {
+		if err := m.PowerCut(); err != nil {
 			t.Fatal(err)
 		}
 		if err := m.Wait(ctx); err != nil {
