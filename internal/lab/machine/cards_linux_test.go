@@ -39,7 +39,7 @@ const referees = `
 snap() { e=$1; { ethtool $e | grep -vE "Link detected|MDI-X"; ethtool -k $e; ethtool -a $e; ethtool -c $e; ethtool -g $e; ethtool -l $e
  ip -d link show $e | sed 's/<[^>]*>//; s/state [A-Z]*//'; tc qdisc show dev $e | sed 's/^qdisc \([a-z_]*\) [0-9a-f]*:/qdisc \1/'
  grep -H . /sys/class/net/$e/queues/*/rps_* /sys/class/net/$e/queues/*/xps_cpus /sys/class/net/$e/gro_flush_timeout /sys/class/net/$e/napi_defer_hard_irqs; } 2>&1; }
-sysctls() { sysctl -a 2>/dev/null | grep -E '^net\.' | grep -v netfilter; }
+sysctls() { sysctl -a 2>/dev/null | grep -E '^net\.' | grep -v -e netfilter -e netdev_rss_key; }
 held() { while read -r want; do [ -z "$want" ] || grep -qE -- "$want" /tmp/d || return 1; done < /tmp/want; }
 try() { e=$1; shift; snap $e > /tmp/b
  linerate set "$@" --interface $e --for 240s --timeout 300s -q > /tmp/o 2>&1 & p=$!; seen=no; n=0
