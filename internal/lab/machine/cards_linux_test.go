@@ -118,11 +118,11 @@ func startKernel(ctx context.Context, t *testing.T, kernel string, systemd bool,
 	for i := range cards {
 		cables = append(cables, NewCable(dir, fmt.Sprint("c", i)))
 	}
-	var all []*Machine
-	for host, name := range hosts {
+	all := make([]*Machine, len(hosts))
+	for host, name := range slices.Backward(hosts) { // who is started last may have its power cut
 		cfg := Debian(name, dir, kernel, systemd, programs)
-		cfg.Memory = 768          // nine changes that are held at once
-		cfg.Own = len(hosts) == 1 // one without a cable has its power cut
+		cfg.Memory = 768 // nine changes that are held at once
+		cfg.Own = host == 0
 		for i, c := range cards {
 			card := Card{Model: c[0], MAC: mac(host, i)}
 			if len(hosts) > 1 {
@@ -140,7 +140,7 @@ func startKernel(ctx context.Context, t *testing.T, kernel string, systemd bool,
 				t.Logf("console of %s: %s", name, last(m.Console(), 3000))
 			}
 		})
-		all = append(all, m)
+		all[host] = m
 	}
 	for _, m := range all {
 		if err := m.Wait(ctx); err != nil {
@@ -232,7 +232,7 @@ func half(number string) string {
 
 // TestCards: on each card facts are what the referees say; each group of settings is
 // set, seen by the referees, and undone to what they saw before; a transfer and a pulled
-// cable are told; and after a reset in the middle of a change all is as before. With
+// cable are told; and after a power cut in the middle of a change all is as before. With
 // -update it writes docs/systems.md.
 func TestCards(t *testing.T) {
 	cards := models()
@@ -394,7 +394,7 @@ func (p pair) reset(ctx context.Context, t *testing.T, near []string) []string {
 		}
 	}
 	sh(ctx, t, p.near, "sync")
-	if err := p.near.Reset(ctx); err != nil {
+	if err := p.near.PowerCut(); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.near.Wait(ctx); err != nil {
@@ -475,8 +475,8 @@ tc and sysctl say is the judge, before, while and after linerate holds a setting
 
 Facts are the driver under its interface. Settings are the queue's length and discipline, the largest segments, and how packets
 are received; an MTU is 1400 and the driver's largest; a forced mode is 100 Mbit/s full
-and 10 Mbit/s half duplex without negotiation; a reset comes in the middle of a change,
-without warning. What a card does not offer, or offers one value of, is not tried.
+and 10 Mbit/s half duplex without negotiation; a reset is a power cut in the middle of a
+change. What a card does not offer, or offers one value of, is not tried.
 
 A reboot is one of Debian with systemd: what ` + "`linerate keep`" + ` wrote for the card (queue,
 MTU, receive offload, and the kernel's congestion control) is there afterwards, by ifupdown

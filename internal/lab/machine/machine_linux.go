@@ -196,7 +196,7 @@ func (m *Machine) Reset(ctx context.Context) error {
 // disks, which have to be of its own, is lost. The guest answers after Wait. It is a reset
 // in which the emulator starts anew, too: qemu keeps what it translated, and a Debian that
 // was reset after ten minutes of changes was seen to stand still for minutes at its start.
-// Nothing may be plugged in.
+// Cables have to lead to machines that were started before.
 func (m *Machine) PowerCut() error {
 	if len(m.cfg.Disks) > 0 && !m.cfg.Own {
 		return fmt.Errorf("machine %s: its disks end with the emulator", m.cfg.Name)

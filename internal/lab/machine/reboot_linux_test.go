@@ -51,7 +51,7 @@ func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 		t.Helper()
 		defer func() { step("up again") }()
 		sh(ctx, t, m, "sync")
-		if err := m.Reset(ctx); err != nil {
+		if err := m.PowerCut(); err != nil {
 			t.Fatal(err)
 		}
 		if err := m.Wait(ctx); err != nil {
