@@ -5,6 +5,7 @@ package machine
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,12 +39,20 @@ func TestFreeBSDAgainstLinux(t *testing.T) {
 	near, far := besideLinux(ctx, t, "")
 	server := far.Start(ctx, "linerate", "serve", "--open", "--announce=false")
 	t.Run("look", func(t *testing.T) { firstLook(ctx, t, near, server) })
+	var limits []string
 	t.Run("windows", func(t *testing.T) {
 		told(t, "`test` to Debian")
 		sh(ctx, t, far, "tc qdisc replace dev eth0 root netem delay 40ms limit 20000")
-		windowStory(ctx, t, near, "--to")
-		windowStory(ctx, t, near, "--reverse")
+		for _, direction := range []string{"--to", "--reverse"} {
+			limits = append(limits, windowStory(ctx, t, near, direction))
+		}
 		sh(ctx, t, far, "tc qdisc del dev eth0 root")
+	})
+	t.Run("finding", func(t *testing.T) {
+		told(t, "what the smallest of these windows limits")
+		if slices.ContainsFunc(limits, func(s string) bool { return s != "receive window" && s != "send buffer" }) || len(limits) != 2 {
+			t.Errorf("64 KiB, sent and received: limited by %q, where it is the window", limits)
+		}
 	})
 	t.Run("keep", func(t *testing.T) {
 		told(t, "`set` under a deadline")
