@@ -41,9 +41,10 @@ snap() { e=$1; { ethtool $e | grep -vE "Link detected|MDI-X"; ethtool -k $e; eth
  grep -H . /sys/class/net/$e/queues/*/rps_* /sys/class/net/$e/queues/*/xps_cpus /sys/class/net/$e/gro_flush_timeout /sys/class/net/$e/napi_defer_hard_irqs; } 2>&1; }
 sysctls() { sysctl -a 2>/dev/null | grep -E '^net\.' | grep -v -e netfilter -e netdev_rss_key; }
 held() { while read -r want; do [ -z "$want" ] || grep -qE -- "$want" /tmp/d || return 1; done < /tmp/want; }
-try() { e=$1; shift; snap $e > /tmp/b
- linerate set "$@" --interface $e --for 240s --timeout 300s -q > /tmp/o 2>&1 & p=$!; seen=no; n=0
- while kill -0 $p 2>/dev/null; do snap $e > /tmp/d; held && n=$((n+1)) && [ $n = 3 ] && { seen=yes; kill -TERM $p; break; }; sleep 0.2; done
+told() { i=0; while [ $i -lt 400 ]; do grep -q -- ' -> ' /tmp/o && return; kill -0 $p 2>/dev/null || return; sleep 0.2; i=$((i+1)); done; }
+try() { e=$1; shift; snap $e > /tmp/b; : > /tmp/o
+ linerate set "$@" --interface $e --for 240s --timeout 300s -q > /tmp/o 2>&1 & p=$!; seen=no; n=0; told
+ while kill -0 $p 2>/dev/null; do snap $e > /tmp/d; held && n=$((n+1)) && [ $n = 2 ] && { seen=yes; kill -TERM $p; break; }; sleep 0.2; done
  wait $p; rc=$?; back=no; i=0
  while [ $i -lt 60 ]; do snap $e > /tmp/a; cmp -s /tmp/b /tmp/a && { back=yes; break; }; sleep 0.5; i=$((i+1)); done
  echo "RC=$rc SEEN=$seen BACK=$back"; [ $back = yes ] || diff /tmp/b /tmp/a; cat /tmp/o; }
@@ -78,28 +79,38 @@ func startMachines(ctx context.Context, t *testing.T, systemd bool, cards [][2]s
 	return startKernel(ctx, t, "6.1", systemd, cards, hosts...)
 }
 
-// programs is the archive of the guest and linerate, built once for all tests.
-var programs = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "vm")
-	if err != nil {
-		return "", err
-	}
-	builtIn = dir
-	ctx := context.Background()
-	guest, err1 := BuildGuest(ctx, "linux", dir)
-	program, err2 := BuildLinerate(ctx, "linux", dir)
-	if err := errors.Join(err1, err2); err != nil {
-		return "", err
-	}
-	return Programs(dir, guest, program)
-})
-
-// builtIn is its folder, which TestMain takes away.
-var builtIn string
+// What is built once for all tests: the archive of the guest and linerate for Linux, and
+// linerate for FreeBSD.
+var (
+	programs = sync.OnceValues(func() (string, error) {
+		dir, err := builtIn()
+		if err != nil {
+			return "", err
+		}
+		ctx := context.Background()
+		guest, err1 := BuildGuest(ctx, "linux", dir)
+		program, err2 := BuildLinerate(ctx, "linux", dir)
+		if err := errors.Join(err1, err2); err != nil {
+			return "", err
+		}
+		return Programs(dir, guest, program)
+	})
+	onFreeBSD = sync.OnceValues(func() (string, error) {
+		dir, err := builtIn()
+		if err != nil {
+			return "", err
+		}
+		return BuildLinerate(context.Background(), "freebsd", dir)
+	})
+	// builtIn is their folder, which TestMain takes away.
+	builtIn = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "vm") })
+)
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	os.RemoveAll(builtIn)
+	if dir, err := builtIn(); err == nil {
+		os.RemoveAll(dir)
+	}
 	os.Exit(code)
 }
 
@@ -276,43 +287,61 @@ func load() string {
 	return string(text[:min(len(text), 14)])
 }
 
-// onPair fills the rows of the cards from two machines: all columns but the last.
+// onPair fills the rows of the cards from two machines: all columns but the last. Each
+// machine tries every other card, since it is the emulated processors that take the time.
 func onPair(ctx context.Context, t *testing.T, cards [][2]string, rows map[string]map[string]string) {
 	t.Helper()
 	p := startPair(ctx, t, false, cards)
 	defer p.far.Close()
 	defer p.near.Close()
-	near := names(ctx, t, p.near, 0, p.cards)
-	names(ctx, t, p.far, 1, p.cards)
-	server := p.far.Start(ctx, "linerate", "serve", "--open")
-	kernel := sh(ctx, t, p.near, referees+"sysctls")
-	facts := sh(ctx, t, p.near, "linerate facts -q --timeout 300s")
-	for i, card := range cards {
-		began, row := time.Now(), rows[card[0]]
-		if *columns != "" {
-			continue
+	hosts := []*Machine{p.near, p.far}
+	var name [2][]string
+	for host, m := range hosts {
+		name[host] = names(ctx, t, m, host, cards)
+	}
+	if *columns == "" {
+		t.Run("trials", func(t *testing.T) {
+			for host, m := range hosts {
+				server := m.Start(ctx, "linerate", "serve", "--open")
+				t.Cleanup(func() {
+					if text := server.Printed(); strings.Contains(text, "panic") {
+						t.Error(text)
+					}
+				})
+				t.Run(fmt.Sprint(host+1), func(t *testing.T) {
+					t.Parallel()
+					p.trials(ctx, t, host, m, name[host], rows)
+				})
+			}
+		})
+	}
+	if *columns == "" || strings.Contains(*columns, "reset") {
+		for i, why := range p.reset(ctx, t, name[0]) {
+			rows[cards[i][0]]["reset"] = why
 		}
-		row["facts"] = wrongFacts(facts, near[i], card[1])
-		snapshot := sh(ctx, t, p.near, referees+"snap "+near[i])
-		for _, one := range trials(snapshot) {
+	}
+}
+
+// trials fills the rows of the cards that are this host's to try.
+func (p pair) trials(ctx context.Context, t *testing.T, host int, m *Machine, name []string, rows map[string]map[string]string) {
+	t.Helper()
+	kernel := sh(ctx, t, m, referees+"sysctls")
+	facts := sh(ctx, t, m, "linerate facts -q --timeout 300s")
+	for i := host; i < len(p.cards); i += 2 {
+		began, card := time.Now(), p.cards[i]
+		row := rows[card[0]]
+		row["facts"] = wrongFacts(facts, name[i], card[1])
+		for _, one := range trials(sh(ctx, t, m, referees+"snap "+name[i])) {
 			if len(one.settings) == 0 || row[one.column] != "" && row[one.column] != yes {
 				continue
 			}
-			row[one.column] = p.try(ctx, t, near[i], one)
+			row[one.column] = try(ctx, t, m, name[i], one)
 		}
-		row["test"] = p.traffic(ctx, t, i)
+		row["test"] = traffic(ctx, t, m, card[0], fmt.Sprintf("10.0.%d.%d", i, 2-host))
 		t.Logf("%s: %v (%.0f s)", card[0], row, time.Since(began).Seconds())
 	}
-	if after := sh(ctx, t, p.near, referees+"sysctls"); after != kernel {
+	if after := sh(ctx, t, m, referees+"sysctls"); after != kernel {
 		t.Errorf("sysctl -a after all trials:\n%s\nbefore:\n%s", after, kernel)
-	}
-	if text := server.Printed(); strings.Contains(text, "panic") {
-		t.Error(text)
-	}
-	if *columns == "" || strings.Contains(*columns, "reset") {
-		for i, why := range p.reset(ctx, t, near) {
-			rows[cards[i][0]]["reset"] = why
-		}
 	}
 }
 
@@ -327,12 +356,12 @@ func wrongFacts(page, name, driver string) string {
 	return yes
 }
 
-// try sets a group of settings on the near machine and has the referees look.
-func (p pair) try(ctx context.Context, t *testing.T, name string, one trial) string {
+// try sets a group of settings on a machine and has the referees look.
+func try(ctx context.Context, t *testing.T, m *Machine, name string, one trial) string {
 	t.Helper()
 	var text string
 	for range 3 { // a machine that gets no processor for minutes says nothing of its card
-		text = sh(ctx, t, p.near, "cat > /tmp/want <<'END'\n"+strings.Join(one.want, "\n")+"\nEND\n"+referees+"try "+name+" "+strings.Join(one.settings, " "))
+		text = sh(ctx, t, m, "cat > /tmp/want <<'END'\n"+strings.Join(one.want, "\n")+"\nEND\n"+referees+"try "+name+" "+strings.Join(one.settings, " "))
 		if !strings.Contains(text, "contact lost") {
 			break
 		}
@@ -359,7 +388,7 @@ func (p pair) try(ctx context.Context, t *testing.T, name string, one trial) str
 		return "no: " + strings.ReplaceAll(cmp.Or(field(text, `(?m)(the driver [^:\n]*|the kernel [^:\n]*|it holds "[^("\n]*[a-z0-9])`), "refused"), `"`, "")
 	}
 	speed, duplex := strings.TrimPrefix(one.settings[1], "nic.media.speed="), strings.TrimPrefix(one.settings[2], "nic.media.duplex=")
-	alone := sh(ctx, t, p.near, referees+fmt.Sprintf("ethtool -s %s autoneg off speed %s duplex %s; for i in $(seq 8); do ethtool %[1]s > /tmp/d; held && break; sleep 0.5; done; ethtool -s %[1]s autoneg on; sleep 3; held && echo HELD; cat /tmp/d", name, speed, duplex))
+	alone := sh(ctx, t, m, referees+fmt.Sprintf("ethtool -s %s autoneg off speed %s duplex %s; for i in $(seq 8); do ethtool %[1]s > /tmp/d; held && break; sleep 0.5; done; ethtool -s %[1]s autoneg on; sleep 3; held && echo HELD; cat /tmp/d", name, speed, duplex))
 	if strings.Contains(alone, "HELD") {
 		t.Errorf("%s %s: ethtool sets what linerate refuses:\n%s", name, one.settings, text)
 		return "no: refused, and ethtool sets it"
@@ -368,13 +397,12 @@ func (p pair) try(ctx context.Context, t *testing.T, name string, one trial) str
 		field(alone, `Speed: (\S+)`), strings.ToLower(field(alone, `Duplex: (\S+)`)), field(alone, `Auto-negotiation: (\S+)`))
 }
 
-// traffic runs a short sweep of latencies and a transfer over card i.
-func (p pair) traffic(ctx context.Context, t *testing.T, i int) string {
+// traffic runs a short sweep of latencies and a transfer over a card.
+func traffic(ctx context.Context, t *testing.T, m *Machine, card, peer string) string {
 	t.Helper()
-	far := fmt.Sprintf("10.0.%d.2", i)
-	r, err := p.near.Run(ctx, "linerate", "test", far, "-t", "2s", "-q", "--timeout", "300s")
+	r, err := m.Run(ctx, "linerate", "test", peer, "-t", "2s", "-q", "--timeout", "300s")
 	if err != nil || r.Code != 0 {
-		t.Errorf("%s: %v\n%s%s", p.cards[i][0], err, r.Stdout, r.Stderr)
+		t.Errorf("%s: %v\n%s%s", card, err, r.Stdout, r.Stderr)
 		return "no: " + last(strings.TrimSpace(r.Stderr), 80)
 	}
 	return yes

@@ -29,7 +29,7 @@ func Debian(name, dir, kernel string, systemd bool, programs string) Config {
 		Name: name, Dir: dir,
 		Kernel: filepath.Join(at, "vmlinuz-"+kernel), Initrd: []string{filepath.Join(at, "modules-"+kernel+".cpio"), programs},
 		Disks:  []string{filepath.Join(at, "root.img")},
-		Append: "console=ttyS0 quiet no_timer_check panic=-1 loglevel=4 net.ifnames=1 rdinit=/init",
+		Append: "console=ttyS0 quiet no_timer_check mitigations=off init_on_alloc=0 panic=-1 loglevel=4 net.ifnames=1 rdinit=/init",
 	}
 	if systemd {
 		c.Append += " linerate.init=systemd"

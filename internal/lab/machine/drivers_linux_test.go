@@ -20,15 +20,16 @@ const flood = `sysctl -qw kernel.printk_devkmsg=on; perl -e 'open K,">/dev/kmsg"
 // TestDrivers: what single drivers mean by a setting, or tell in ways of their own, as
 // ethtool(8), the kernel's log and perl have it.
 func TestDrivers(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	cards := [][2]string{{"e1000e", "e1000e"}, {"vmxnet3", "vmxnet3"}, {"tulip", "tulip"}, {"e1000", "e1000"}}
 	m := startMachines(ctx, t, false, cards, "alone")[0]
 	name := names(ctx, t, m, 0, cards)
 	sh(ctx, t, m, "sleep 5") // links come up
-	t.Run("coalescing of e1000e is a mode", func(t *testing.T) { coalescing(ctx, t, pair{near: m}, name[0]) })
+	t.Run("coalescing of e1000e is a mode", func(t *testing.T) { coalescing(ctx, t, m, name[0]) })
 	t.Run("second ring of vmxnet3", func(t *testing.T) {
 		onPage(ctx, t, m, name[1], "settings", `ring.rx_jumbo 512 descriptors of 4096`)
-		if got := (pair{near: m}).try(ctx, t, name[1], trial{"rings", []string{"nic.ring.rx_jumbo=256"}, []string{`^RX Jumbo:\s+256$`}}); got != yes {
+		if got := try(ctx, t, m, name[1], trial{"rings", []string{"nic.ring.rx_jumbo=256"}, []string{`^RX Jumbo:\s+256$`}}); got != yes {
 			t.Error(got)
 		}
 		if said := sh(ctx, t, m, "linerate set nic.ring.rx_jumbo=8192 --interface "+name[1]+" --for 1s -q 2>&1; ethtool -g "+name[1]); !strings.Contains(said, "C-12") || !regexp.MustCompile(`RX Jumbo:\s+512\n`).MatchString(said) {
@@ -72,26 +73,26 @@ func onPage(ctx context.Context, t *testing.T, m *Machine, name, label, want str
 }
 
 // coalescing sets modes and delays of the driver e1000e.
-func coalescing(ctx context.Context, t *testing.T, p pair, name string) {
-	onPage(ctx, t, p.near, name, "settings", `coalesce.rx_usecs 3 \(mode dynamic, conservative\)`)
-	if page := sh(ctx, t, p.near, "linerate knobs explain nic.coalesce.rx_usecs; linerate knobs --match rx_usecs --interface "+name); !strings.Contains(page, "3 (mode dynamic, conservative)") || !strings.Contains(page, "modes of the driver") {
+func coalescing(ctx context.Context, t *testing.T, m *Machine, name string) {
+	onPage(ctx, t, m, name, "settings", `coalesce.rx_usecs 3 \(mode dynamic, conservative\)`)
+	if page := sh(ctx, t, m, "linerate knobs explain nic.coalesce.rx_usecs; linerate knobs --match rx_usecs --interface "+name); !strings.Contains(page, "3 (mode dynamic, conservative)") || !strings.Contains(page, "modes of the driver") {
 		t.Error(page)
 	}
 	for _, c := range []struct{ before, value, says string }{
 		{"3", "1", "3 (mode dynamic, conservative)"}, {"3", "0", "3 (mode dynamic, conservative)"}, {"3", "50", "3 (mode dynamic, conservative)"},
 		{"50", "3", "50 µs"}, {"50", "4", "50 µs"}, {"4", "100", "4 (mode simplified balancing)"},
 	} {
-		sh(ctx, t, p.near, "ethtool -C "+name+" rx-usecs "+c.before)
-		if got := p.try(ctx, t, name, trial{"coalescing", []string{"nic.coalesce.rx_usecs=" + c.value}, []string{`^rx-usecs:\s+` + c.value + "$"}}); got != yes {
+		sh(ctx, t, m, "ethtool -C "+name+" rx-usecs "+c.before)
+		if got := try(ctx, t, m, name, trial{"coalescing", []string{"nic.coalesce.rx_usecs=" + c.value}, []string{`^rx-usecs:\s+` + c.value + "$"}}); got != yes {
 			t.Errorf("%s to %s: %s", c.before, c.value, got)
 		}
-		if said := sh(ctx, t, p.near, "cat /tmp/o"); !strings.Contains(said, c.says) {
+		if said := sh(ctx, t, m, "cat /tmp/o"); !strings.Contains(said, c.says) {
 			t.Errorf("%s to %s: %q is not said:\n%s", c.before, c.value, c.says, said)
 		}
 	}
-	sh(ctx, t, p.near, "ethtool -C "+name+" rx-usecs 3")
+	sh(ctx, t, m, "ethtool -C "+name+" rx-usecs 3")
 	for _, value := range []string{"2", "5", "9", "10001"} {
-		said := sh(ctx, t, p.near, "linerate set nic.coalesce.rx_usecs="+value+" --interface "+name+" --for 1s -q 2>&1; ethtool -c "+name)
+		said := sh(ctx, t, m, "linerate set nic.coalesce.rx_usecs="+value+" --interface "+name+" --for 1s -q 2>&1; ethtool -c "+name)
 		if !strings.Contains(said, "the driver e1000e takes 0 (no moderation), 1 (mode dynamic)") || !strings.Contains(said, "rx-usecs: 3\n") {
 			t.Errorf("%s: %s", value, said)
 		}

@@ -19,6 +19,7 @@ const link = "/root/other.link"
 // buffers that were made too small. FreeBSD's kernel is the judge, and sysctl(8) of
 // Debian.
 func TestFreeBSDBoth(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	defer cancel()
 	near, far := besideLinux(ctx, t, "")

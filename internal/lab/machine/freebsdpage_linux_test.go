@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -46,6 +47,9 @@ func freebsdRows() []string {
 	}
 }
 
+// page is written by one test at a time.
+var page sync.Mutex
+
 // told writes how a test ended into the line of the table that begins with what, where
 // the page is to be written.
 func told(t *testing.T, what string) {
@@ -63,6 +67,8 @@ func told(t *testing.T, what string) {
 		if !*update || t.Skipped() {
 			return
 		}
+		page.Lock()
+		defer page.Unlock()
 		result := yes
 		if t.Failed() {
 			result = "no"
@@ -80,11 +86,11 @@ func told(t *testing.T, what string) {
 }
 
 // freebsdPart is the part of the page, in which one line, if any, is new.
-func freebsdPart(page, row, result string) string {
+func freebsdPart(text, row, result string) string {
 	out := freebsdHead
 	for _, r := range freebsdRows() {
 		is := "not tried"
-		if m := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(r) + ` \| (.*) \|$`).FindStringSubmatch(page); m != nil {
+		if m := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(r) + ` \| (.*) \|$`).FindStringSubmatch(text); m != nil {
 			is = m[1]
 		}
 		if r == row {

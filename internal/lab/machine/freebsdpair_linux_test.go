@@ -5,6 +5,7 @@ package machine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -92,20 +93,9 @@ func besideLinux(ctx context.Context, t *testing.T, more string) (near, far *Mac
 	if what := MissingFreeBSD(); what != "" {
 		t.Skip(what)
 	}
-	beastly, err := BuildLinerate(ctx, "freebsd", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	guest, err := BuildGuest(ctx, "linux", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	penguin, err := BuildLinerate(ctx, "linux", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	programs, err := Programs(dir, guest, penguin)
-	if err != nil {
+	beastly, err1 := onFreeBSD()
+	programs, err2 := programs()
+	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
 	cable := NewCable(dir, "wire")
@@ -114,7 +104,7 @@ func besideLinux(ctx context.Context, t *testing.T, more string) (near, far *Mac
 		t.Skip(what)
 	}
 	cfg.Cards = []Card{{Model: "e1000", MAC: "52:54:00:00:00:02", Cable: cable}}
-	far, err = Start(ctx, cfg)
+	far, err := Start(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,13 +14,14 @@ import (
 // and a change of both, as one has told the other; then what one of them refuses, and an
 // MTU.
 func TestFreeBSDAgainstItself(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 14*time.Minute)
 	defer cancel()
 	dir := short(t)
 	if what := MissingFreeBSD(); what != "" {
 		t.Skip(what)
 	}
-	program, err := BuildLinerate(ctx, "freebsd", dir)
+	program, err := onFreeBSD()
 	if err != nil {
 		t.Fatal(err)
 	}

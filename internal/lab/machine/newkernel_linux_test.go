@@ -21,6 +21,7 @@ import (
 // are others, what linerate reads is what sysctl, ss and the counters of the card say, and
 // a group of settings holds and is undone.
 func TestNewKernel(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	cards := [][2]string{{"virtio-net-pci", "virtio_net"}}
@@ -46,7 +47,7 @@ func TestNewKernel(t *testing.T) {
 	t.Run("test", func(t *testing.T) { sameAsSocketStatistics(ctx, t, p, name) })
 	t.Run("settings", func(t *testing.T) {
 		for _, one := range trials(sh(ctx, t, p.near, referees+"snap "+name))[:2] {
-			if got := p.try(ctx, t, name, one); got != yes {
+			if got := try(ctx, t, p.near, name, one); got != yes {
 				t.Errorf("%v: %s", one.settings, got)
 			}
 		}
