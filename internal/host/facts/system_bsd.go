@@ -14,6 +14,7 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/host/kenv"
 	"linerate/internal/host/knob/ifioctl"
 	"linerate/internal/host/knob/sysctl"
 )
@@ -21,7 +22,7 @@ import (
 // ask returns the running system.
 func ask(ctx context.Context, name string) bsd {
 	return bsd{
-		name: name, kenv: kenv, config: configSpace, addresses: addresses,
+		name: name, kenv: kenv.Get, config: configSpace, addresses: addresses,
 		sysctl: func(name string) (string, error) {
 			k, err := sysctl.Open("", name)
 			if err != nil {

@@ -16,10 +16,6 @@ func readNICs(ctx context.Context, x *knob.Index, first string) ([]model.NIC, er
 	return ask(ctx, "darwin").readNICs(ctx, x, first)
 }
 
-func kenv(string) (string, error) {
-	return "", fmt.Errorf("kernel environment on darwin: %w", errors.ErrUnsupported)
-}
-
 func configSpace(pciPlace) ([]byte, error) {
 	return nil, fmt.Errorf("PCI registers on darwin: %w", errors.ErrUnsupported)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -19,22 +18,6 @@ func readMachine(ctx context.Context) model.Machine { return ask(ctx, "freebsd")
 
 func readNICs(ctx context.Context, x *knob.Index, first string) ([]model.NIC, error) {
 	return ask(ctx, "freebsd").readNICs(ctx, x, first)
-}
-
-// kenv reads the environment that the loader left, kenv(2).
-func kenv(name string) (string, error) {
-	const get = 0               // KENV_GET of FreeBSD sys/sys/kenv.h
-	buffer := make([]byte, 129) // KENV_MVALLEN and its final zero
-	key, err := unix.BytePtrFromString(name)
-	if err != nil {
-		return "", fmt.Errorf("kenv %q: %w", name, err)
-	}
-	_, _, errno := unix.Syscall6(unix.SYS_KENV, get, uintptr(unsafe.Pointer(key)), uintptr(unsafe.Pointer(&buffer[0])), uintptr(len(buffer)), 0, 0)
-	runtime.KeepAlive(key)
-	if errno != 0 {
-		return "", errors.New(errno.Error())
-	}
-	return unix.ByteSliceToString(buffer), nil
 }
 
 // configSpace reads a device's registers, pci(4), which root may.

@@ -1,0 +1,22 @@
+package journal
+
+import (
+	"os"
+	"regexp"
+	"testing"
+)
+
+// TestOriginOfThisStart: the name of a start is the same each time, and text, which a line
+// of the journal takes as it is. It stands in what the machine lab runs in FreeBSD.
+func TestOriginOfThisStart(t *testing.T) {
+	if os.Getenv("LINERATE_MACHINE") == "" {
+		t.Skip("may add to the kernel's environment: only where LINERATE_MACHINE says that the machine is for tests")
+	}
+	first := Here()
+	if !regexp.MustCompile(`^[0-9a-f.]{8,}$`).MatchString(first.Boot) {
+		t.Errorf("the start is %q", first.Boot)
+	}
+	if second := Here(); second.Boot != first.Boot || !second.SameBoot(first) {
+		t.Errorf("the start is %q, then %q", first.Boot, second.Boot)
+	}
+}

@@ -1,0 +1,28 @@
+package kenv
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestSetIsRead(t *testing.T) {
+	if os.Getenv("LINERATE_MACHINE") == "" {
+		t.Skip("adds to the kernel's environment: only where LINERATE_MACHINE says that the machine is for tests")
+	}
+	const name = "linerate.test"
+	if v, err := Get(name); err == nil {
+		t.Fatalf("there already: %q", v)
+	}
+	for _, value := range []string{"one", strings.Repeat("x", 127)} {
+		if err := Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := Get(name); err != nil || v != value {
+			t.Errorf("%q, %v, set to %q", v, err, value)
+		}
+	}
+	if err := Set(name, strings.Repeat("x", 128)); err == nil {
+		t.Error("128 bytes were taken")
+	}
+}

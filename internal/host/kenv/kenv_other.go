@@ -1,0 +1,14 @@
+//go:build !freebsd
+
+package kenv
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// Get fails: there is no such environment.
+func Get(name string) (string, error) {
+	return "", fmt.Errorf("kenv %q on %s: %w", name, runtime.GOOS, errors.ErrUnsupported)
+}
