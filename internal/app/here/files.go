@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
+	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/origin"
 	"linerate/internal/host/manager"
 	"linerate/internal/host/persist"
@@ -31,6 +32,31 @@ func (m *Machine) files() *agent.Files {
 func (m *Machine) keeper() (persist.Keeper, error) {
 	dir, err := StateDir(m.o.State)
 	return persist.Keeper{Root: m.env.Root, State: dir, After: m.env.AfterStep}, err
+}
+
+// keeps reports whether what a place holds is what linerate keep has each start write
+// there. Records that cannot be read keep nothing: the place is left alone then.
+func (m *Machine) keeps(id model.KnobID, place hostknob.Place, now string) bool {
+	k, known := m.env.Catalogue.ByID(id)
+	keeper, err := m.keeper()
+	if !known || err != nil {
+		return false
+	}
+	records, err := keeper.Standing()
+	if err != nil {
+		return false
+	}
+	link := hostknob.Host{Index: m.env.Catalogue}.LinkOf(id, place)
+	for _, r := range records { // newest first
+		for _, s := range r.Settings {
+			if s.Knob != id || link != "" && r.Link != link {
+				continue
+			}
+			want, err := k.Encode(runtime.GOOS, now, s.Value)
+			return err == nil && knob.Holds(want, now)
+		}
+	}
+	return false
 }
 
 // Kept lists what is kept on this machine, oldest first, without a session.

@@ -164,7 +164,7 @@ func (m *Machine) config() watchdog.Config {
 	defer m.mu.Unlock()
 	return watchdog.Config{
 		Dir: m.o.State, Version: m.env.Version, Host: m.host(), Command: append(slices.Clone(m.env.Self), "watchdog"),
-		AtBoot: m.o.AtBoot, Root: m.env.Root, Talk: m.talk, After: m.env.AfterStep,
+		AtBoot: m.o.AtBoot, Root: m.env.Root, Talk: m.talk, After: m.env.AfterStep, Keeps: m.keeps,
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/host/persist"
+	"linerate/internal/host/persist/native"
 	"linerate/internal/host/watchdog"
 )
 
@@ -127,6 +129,59 @@ func TestConfirmedHere(t *testing.T) {
 	write(t, dir, unknown, after)
 	if all, err = m.confirmed(t.Context()); err != nil || len(all) != 2 || all[1].Holds || !strings.Contains(all[1].Detail, "does not know it") {
 		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// TestKeptHere: what a place holds after a restart is linerate's where it keeps that, in
+// a file that is still there, for this interface.
+func TestKeptHere(t *testing.T) {
+	env, _ := listening(t)
+	env.Catalogue = knob.NewIndex()
+	m := New(env, Options{State: t.TempDir()})
+	sack := hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}
+	rmem := hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_rmem"}
+	_, queue, err := hostknob.Host{Interface: "eth0", Index: env.Catalogue}.Place("txqueuelen")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.keeps("tcp.sack", sack, "0") {
+		t.Error("something is kept where nothing is")
+	}
+	keeper, err := m.keeper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keeper.About = persist.About{Link: "eth0", Settings: []model.Assignment{{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_max", Value: "1048576"}, {Knob: "txqueuelen", Value: "500"}}}
+	if _, err := keeper.Write(time.Now(), []native.File{{Path: "/etc/sysctl.d/90-linerate.conf", Mode: 0o644, Content: []byte("net.ipv4.tcp_sack = 0\n")}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		id    model.KnobID
+		place hostknob.Place
+		now   string
+		want  bool
+	}{
+		{"tcp.sack", sack, "0", true},
+		{"tcp.sack", sack, "1", false},
+		{"tcp.recv_buffer_max", rmem, "4096\t131072\t1048576", true}, // one of three numbers
+		{"tcp.recv_buffer_max", rmem, "4096\t131072\t2097152", false},
+		{"txqueuelen", queue, "500", true},
+		{"tcp.timestamps", hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_timestamps"}, "0", false},
+	} {
+		if got := m.keeps(c.id, c.place, c.now); got != c.want {
+			t.Errorf("%s holds %q: kept %v", c.id, c.now, got)
+		}
+	}
+	other := queue
+	other.Target = "eth1"
+	if m.keeps("txqueuelen", other, "500") {
+		t.Error("kept for another interface")
+	}
+	if _, err := keeper.Restore(""); err != nil {
+		t.Fatal(err)
+	}
+	if m.keeps("tcp.sack", sack, "0") {
+		t.Error("kept after it was taken back")
 	}
 }
 

@@ -104,8 +104,8 @@ func forge(t *testing.T, id model.KnobID, p hostknob.Place, old string) (writes 
 	m := &machine{host: hostknob.Host{Backend: l.open}, origin: journal.Here(), after: func(string) {}, links: linkid.All, kernel: openKernelLog}
 	o := journal.Unfinished{Transaction: "forged", Number: 1, Wrote: []string{"777777", "777777"},
 		Intent: journal.Intent{Host: model.Near, Knob: id, Place: p, Old: old, New: "777777", Origin: m.origin}}
-	state, detail, err := m.undoPlace(t.Context(), []journal.Unfinished{o})
-	return l.writes, changesOf([]journal.Unfinished{o}, state, detail), err
+	end, err := m.undoPlace(t.Context(), []journal.Unfinished{o})
+	return l.writes, changesOf([]journal.Unfinished{o}, end), err
 }
 
 // TestForgedRecords: whatever a journal says, undo writes only where linerate set

@@ -29,10 +29,14 @@ type machine struct {
 	links  func() ([]linkid.ID, error) // of this network namespace
 	gone   <-chan struct{}             // closed when nobody waits for a command any more; nil for never
 	kernel func() (kernelLog, error)
+	keeps  func(id model.KnobID, p hostknob.Place, now string) bool // see Config.Keeps
 }
 
 func newMachine(cfg Config, j *journal.Journal) *machine {
 	m := &machine{host: cfg.Host, j: j, origin: journal.Here(), after: cfg.After, links: linkid.All, kernel: openKernelLog}
+	if m.keeps = cfg.Keeps; m.keeps == nil {
+		m.keeps = func(model.KnobID, hostknob.Place, string) bool { return false }
+	}
 	if m.after == nil {
 		m.after = func(string) {}
 	}
@@ -105,20 +109,20 @@ func (m *machine) undo(ctx context.Context, open []journal.Unfinished) ([]model.
 	groups := byPlaceNewestFirst(open)
 	left := &StuckError{Of: len(groups)}
 	for _, group := range groups {
-		state, detail, err := m.undoPlace(ctx, group)
-		changes = append(changes, changesOf(group, state, detail)...)
+		o, err := m.undoPlace(ctx, group)
+		changes = append(changes, changesOf(group, o)...)
 		if err != nil {
 			left.Reasons = append(left.Reasons, err)
 			continue // stays open
 		}
 		kind := map[model.ChangeState]journal.Kind{
 			model.ChangeUndone: journal.KindUndone, model.ChangeForeign: journal.KindForeign,
-		}[state]
+		}[o.state]
 		kind = cmp.Or(kind, journal.KindFailed)
-		for _, o := range slices.Backward(group) {
-			r := journal.Record{Kind: kind, Transaction: o.Transaction, Number: o.Number, Detail: detail}
-			if err := m.record(r, fmt.Sprintf("%s %s", kind, o.Knob)); err != nil {
-				errs = append(errs, fmt.Errorf("%s was undone, its record was not written: %w", o.Knob, err))
+		for _, u := range slices.Backward(group) {
+			r := journal.Record{Kind: kind, Transaction: u.Transaction, Number: u.Number, Detail: o.detail}
+			if err := m.record(r, fmt.Sprintf("%s %s", kind, u.Knob)); err != nil {
+				errs = append(errs, fmt.Errorf("%s was undone, its record was not written: %w", u.Knob, err))
 			}
 		}
 	}
@@ -148,53 +152,63 @@ func (m *machine) closeOver(undone []journal.Unfinished) error {
 	return m.j.Tidy()
 }
 
+// outcome is what became of a place.
+type outcome struct {
+	state  model.ChangeState
+	detail string
+	kept   string // what it holds, where the restart of the machine brought not its old text but what linerate keeps
+}
+
 // undoPlace is compare-and-restore of one place: the old text is written only
 // where the place holds a text that the intents wrote. The error says that the
 // outcome is open still.
-func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (model.ChangeState, string, error) {
+func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (outcome, error) {
 	if isCommand(group[0]) {
-		return m.undoCommand(ctx, group)
+		state, detail, err := m.undoCommand(ctx, group)
+		return outcome{state: state, detail: detail}, err
 	}
 	group, between := chain(group)
 	first, last := group[0], group[len(group)-1]
 	id := last.Knob
 	if refused, err := m.refuse(group); refused != "" {
-		return model.ChangeFailed, refused, err
+		return outcome{state: model.ChangeFailed, detail: refused}, err
 	}
 	place, moved, err := m.find(last)
 	switch {
 	case errors.Is(err, errOther):
-		return model.ChangeForeign, err.Error(), nil
+		return outcome{state: model.ChangeForeign, detail: err.Error()}, nil
 	case err != nil:
-		return model.ChangeFailed, err.Error(), fmt.Errorf("undo %s (%s): %w", id, last.Place, err)
+		return outcome{state: model.ChangeFailed, detail: err.Error()}, fmt.Errorf("undo %s (%s): %w", id, last.Place, err)
 	}
 	between = join(moved, between)
 	now, err := m.host.ReadRaw(ctx, id, place)
 	restarted := place.Volatile() && !first.Origin.SameBoot(m.origin)
 	if errors.Is(err, fs.ErrNotExist) && restarted {
-		return model.ChangeUndone, "the restart of the machine forgot it; its place is not there now", nil
+		return outcome{state: model.ChangeUndone, detail: "the restart of the machine forgot it; its place is not there now"}, nil
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return model.ChangeFailed, err.Error(), nil // nothing is left to undo
+		return outcome{state: model.ChangeFailed, detail: err.Error()}, nil // nothing is left to undo
 	}
 	if err != nil {
-		return model.ChangeFailed, err.Error(), err
+		return outcome{state: model.ChangeFailed, detail: err.Error()}, err
 	}
 	m.after("look " + string(id))
 	if again, _, err := m.find(last); err != nil || again != place {
 		err = errors.Join(fmt.Errorf("undo %s (%s): its interface changed its name just now", id, last.Place), err)
-		return model.ChangeFailed, err.Error(), err
+		return outcome{state: model.ChangeFailed, detail: err.Error()}, err
 	}
 	group = standing(group, now)
 	switch {
 	case knob.SameText(now) == knob.SameText(first.Old) && restarted:
-		return model.ChangeUndone, join(between, "was back already: the machine was restarted"), nil
+		return outcome{state: model.ChangeUndone, detail: join(between, "was back already: the machine was restarted")}, nil
 	case knob.SameText(now) == knob.SameText(first.Old):
-		return model.ChangeUndone, between, nil
+		return outcome{state: model.ChangeUndone, detail: between}, nil
+	case restarted && m.keeps(id, place, now):
+		return outcome{state: model.ChangeUndone, detail: "which linerate keeps: the machine was restarted", kept: now}, nil
 	case restarted:
-		return model.ChangeForeign, fmt.Sprintf("holds %q since the machine was restarted: not linerate's, left alone", now), nil
+		return outcome{state: model.ChangeForeign, detail: fmt.Sprintf("holds %q since the machine was restarted: not linerate's, left alone", now)}, nil
 	case !wrote(group, now):
-		return model.ChangeForeign, fmt.Sprintf("holds %q, which linerate did not write: left alone", now), nil
+		return outcome{state: model.ChangeForeign, detail: fmt.Sprintf("holds %q, which linerate did not write: left alone", now)}, nil
 	}
 	ear := m.listen()
 	defer ear.close()
@@ -205,12 +219,12 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (mo
 		err = m.confirm(ctx, id, place, first.Old)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return model.ChangeFailed, err.Error(), nil
+		return outcome{state: model.ChangeFailed, detail: err.Error()}, nil
 	}
 	if err != nil {
-		return model.ChangeFailed, err.Error(), err
+		return outcome{state: model.ChangeFailed, detail: err.Error()}, err
 	}
-	return model.ChangeUndone, between, nil
+	return outcome{state: model.ChangeUndone, detail: between}, nil
 }
 
 // chain returns the end of group that goes back to a text which linerate found
@@ -304,13 +318,13 @@ func byPlaceNewestFirst(open []journal.Unfinished) [][]journal.Unfinished {
 
 // changesOf returns one change for each knob of group, newest first, each with
 // the text written last.
-func changesOf(group []journal.Unfinished, s model.ChangeState, detail string) []model.Change {
+func changesOf(group []journal.Unfinished, o outcome) []model.Change {
 	var changes []model.Change
 	end, _ := chain(group)
-	for _, o := range slices.Backward(group) {
-		o.Old = end[0].Old // to which all of them go back
-		if !slices.ContainsFunc(changes, func(c model.Change) bool { return c.Knob == o.Knob }) {
-			changes = append(changes, change(o, s, detail))
+	for _, u := range slices.Backward(group) {
+		u.Old = cmp.Or(o.kept, end[0].Old) // to which all of them go back
+		if !slices.ContainsFunc(changes, func(c model.Change) bool { return c.Knob == u.Knob }) {
+			changes = append(changes, change(u, o.state, o.detail))
 		}
 	}
 	return changes

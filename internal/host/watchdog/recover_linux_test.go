@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
+	hostknob "linerate/internal/host/knob"
 )
 
 func TestRecoverLooksWhereTheChangeWasMade(t *testing.T) {
@@ -28,6 +29,8 @@ func TestRecoverLooksWhereTheChangeWasMade(t *testing.T) {
 		"other namespace":         {journal.Origin{Boot: here.Boot, Netns: here.Netns + 1}, "0", "0", model.ChangeApplied, true},
 		"other boot":              {journal.Origin{Boot: "other", Netns: here.Netns}, "0", "0", model.ChangeForeign, false},
 		"other boot, old already": {journal.Origin{Boot: "other", Netns: here.Netns}, "1", "1", model.ChangeUndone, false},
+		"other boot, kept":        {journal.Origin{Boot: "other", Netns: here.Netns}, "2", "2", model.ChangeUndone, false},
+		"here, kept":              {here, "2", "2", model.ChangeForeign, false},
 		"origin unknown":          {journal.Origin{}, "0", "1", model.ChangeUndone, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,9 +46,17 @@ func TestRecoverLooksWhereTheChangeWasMade(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.memory.Set(sack, c.holds)
+			if strings.HasSuffix(name, "kept") {
+				d.cfg.Keeps = func(id model.KnobID, p hostknob.Place, now string) bool {
+					return id == "tcp.sack" && p == sack && now == "2"
+				}
+			}
 			changes, err := Recover(t.Context(), d.cfg)
 			if err != nil || len(changes) != 1 || changes[0].State != c.state {
 				t.Errorf("Recover = %+v, %v, want %s", changes, err, c.state)
+			}
+			if c.state == model.ChangeUndone && changes[0].Old != c.after {
+				t.Errorf("said to be back to %s, and is %s", changes[0].Old, c.after)
 			}
 			d.expect(sack, c.after)
 			records, _, err := journal.Read(d.cfg.Dir)

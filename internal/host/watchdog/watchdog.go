@@ -74,6 +74,11 @@ type Config struct {
 	// standard error. nil is for nobody.
 	Talk io.Writer
 
+	// Keeps reports whether now, which a place holds after a restart, is what linerate
+	// has each start write there: neither the old value nor somebody else's. nil keeps
+	// nothing.
+	Keeps func(id model.KnobID, place hostknob.Place, now string) bool
+
 	// After is called when a step is done: "intent tcp.sack" (on disk), "write
 	// tcp.sack", "read tcp.sack", "applied tcp.sack" (on disk), and in undoing
 	// "look tcp.sack", "restore tcp.sack", "undone tcp.sack" (on disk), "closed";
