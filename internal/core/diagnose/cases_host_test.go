@@ -113,6 +113,10 @@ func hostCases() []aCase {
 			e.Receiver.Facts.Machine = &model.Machine{Virtual: known("kvm")}
 			nic(&e.Receiver, func(n *model.NIC) { n.Driver = known("e1000") })
 		}, rule: "B31", at: atReceiver},
+		{name: "emulated card of nobody", rate: 300e6, change: func(e *Evidence) {
+			e.Receiver.Facts.Machine = &model.Machine{Virtual: known(model.NoName)}
+			nic(&e.Receiver, func(n *model.NIC) { n.Driver = known("em") })
+		}, rule: "B31", at: atReceiver, says: "emulated by a hypervisor that does not tell its name"},
 		{name: "the same card without a hypervisor", rate: 300e6, change: func(e *Evidence) {
 			e.Receiver.Facts.Machine = &model.Machine{Virtual: known("none")}
 			nic(&e.Receiver, func(n *model.NIC) { n.Driver = known("e1000") })

@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -331,12 +330,19 @@ func moderation(f features) (*finding, bool) {
 func emulated(f features) (*finding, bool) {
 	for _, e := range []End{f.Sender, f.Receiver} {
 		nic, ok := e.NIC()
-		if !ok || e.Facts.Machine == nil || cmp.Or(e.Facts.Machine.Virtual.Or(""), model.NotVirtual) == model.NotVirtual || f.full.Or(1) >= nearlyFull {
+		if !ok || e.Facts.Machine == nil || f.full.Or(1) >= nearlyFull {
 			continue
+		}
+		by := e.Facts.Machine.Virtual.Or("")
+		switch by {
+		case "", model.NotVirtual:
+			continue
+		case model.NoName:
+			by = "a hypervisor that does not tell its name"
 		}
 		if d := nic.Driver.Or(""); slices.Contains([]string{"e1000", "e1000e", "8139cp", "8139too", "pcnet32", "ne2k-pci", "em", "rl"}, d) {
 			return f.found(e.Host, "emulated card").
-				because("facts", "the card (%s) is emulated by %s: every packet costs a detour through the hypervisor", d, e.Facts.Machine.Virtual.Or("")).
+				because("facts", "the card (%s) is emulated by %s: every packet costs a detour through the hypervisor", d, by).
 				noKnob("give the virtual machine a virtio or vmxnet3 card"), true
 		}
 	}

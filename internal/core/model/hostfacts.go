@@ -9,7 +9,7 @@ import (
 type Machine struct {
 	Vendor  fact.Of[string]      `json:"vendor"`
 	Product fact.Of[string]      `json:"product"`
-	Virtual fact.Of[string]      `json:"virtual"` // the hypervisor, "kvm"; NotVirtual on bare metal
+	Virtual fact.Of[string]      `json:"virtual"` // the hypervisor, "kvm"; NotVirtual on bare metal; NoName where it does not tell which
 	CPU     fact.Of[string]      `json:"cpu"`     // the processor's name
 	Sockets fact.Of[int]         `json:"sockets"`
 	Cores   fact.Of[int]         `json:"cores"`   // of all sockets
@@ -18,8 +18,12 @@ type Machine struct {
 	Memory  fact.Of[units.Bytes] `json:"memory"`
 }
 
-// NotVirtual is what Machine.Virtual says of a machine without a hypervisor.
-const NotVirtual = "none"
+// What Machine.Virtual says of a machine without a hypervisor, and of one whose
+// hypervisor does not say its name.
+const (
+	NotVirtual = "none"
+	NoName     = "unnamed"
+)
 
 // NIC is one network interface of a host.
 type NIC struct {

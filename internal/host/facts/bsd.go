@@ -66,7 +66,7 @@ func (b bsd) freebsdMachine() model.Machine {
 	}
 	m.Virtual = b.text("kern.vm_guest") // sys/kern/subr_param.c vm_guest_sysctl_names
 	if guest, ok := m.Virtual.Get(); ok {
-		if other, ok := map[string]string{"hv": "hyperv", "vbox": "virtualbox", "generic": "unnamed"}[guest]; ok {
+		if other, ok := map[string]string{"hv": "hyperv", "vbox": "virtualbox", "generic": model.NoName}[guest]; ok {
 			m.Virtual = fact.Known(other, "kern.vm_guest")
 		}
 	}
@@ -97,7 +97,7 @@ func (b bsd) darwinMachine() model.Machine {
 		if strings.HasPrefix(m.Product.Or(""), "VirtualMac") {
 			name = "apple"
 		}
-		m.Virtual = fact.Known(cmp.Or(name, "unnamed"), "kern.hv_vmm_present")
+		m.Virtual = fact.Known(cmp.Or(name, model.NoName), "kern.hv_vmm_present")
 	}
 	return m
 }

@@ -111,7 +111,7 @@ func linuxVirtual(root fs.FS) fact.Of[string] {
 		}
 	}
 	if x86 {
-		return fact.Known("unnamed", "cpuinfo")
+		return fact.Known(model.NoName, "cpuinfo")
 	}
 	if vendor != "" || fileText(root, "proc/device-tree/model") != "" {
 		return fact.Known(model.NotVirtual, "no sign of a hypervisor")
