@@ -1,6 +1,8 @@
 package diagnose
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,9 +22,11 @@ func bufferShortage(f features) (*finding, bool) {
 		}
 		b := f.found(e.Host, "network buffers").explains(f.explainedBy1()).noKnob("free memory, or raise the limit of the buffers at that host")
 		if denied+waited > 0 {
-			kind := busiest(e.Counters.By("mbuf_denied"), e.Counters.By("mbuf_delayed"))
-			b.because("mbuf_denied, mbuf_delayed", "%s refused and %s had to wait, most of them for %s", plural(denied, "request for a buffer was", "requests for buffers were"), plural(waited, "request"), kind).
-				helps(poolOf(kind)...)
+			kinds := scarcest(e.Counters.By("mbuf_denied"), e.Counters.By("mbuf_delayed"))
+			b.because("mbuf_denied, mbuf_delayed", "%s refused and %s had to wait, most of them for %s", plural(denied, "request for a buffer was", "requests for buffers were"), plural(waited, "request"), strings.Join(kinds, " and "))
+			for _, kind := range kinds {
+				b.helps(slices.DeleteFunc(poolOf(kind), func(id model.KnobID) bool { return slices.Contains(b.Knobs, id) })...)
+			}
 		} else {
 			b.helps("mbuf.clusters")
 		}
@@ -34,26 +38,20 @@ func bufferShortage(f features) (*finding, bool) {
 	return nil, false
 }
 
-// busiest is the part of a host at which counters moved most.
-func busiest(all ...map[string]int64) string {
-	sum := map[string]int64{}
+// scarcest are the kinds of buffers that ran short most, the worst first: each with a
+// tenth of all requests or more.
+func scarcest(all ...map[string]int64) []string {
+	sum, total := map[string]int64{}, int64(0)
 	for _, parts := range all {
 		for of, n := range parts {
 			sum[of] += n
+			total += n
 		}
 	}
-	var names []string
-	for of := range sum {
-		names = append(names, of)
-	}
-	slices.Sort(names)
-	best := ""
-	for _, of := range names {
-		if best == "" || sum[of] > sum[best] {
-			best = of
-		}
-	}
-	return best
+	kinds := slices.SortedFunc(maps.Keys(sum), func(a, b string) int {
+		return cmp.Or(cmp.Compare(sum[b], sum[a]), strings.Compare(a, b))
+	})
+	return slices.DeleteFunc(kinds, func(of string) bool { return sum[of] == 0 || sum[of]*10 < total })
 }
 
 // poolOf is the setting that bounds a kind of buffer.

@@ -31,6 +31,9 @@ func scarceCases() []aCase {
 		{name: "buffers denied", rate: 300e6, change: func(e *Evidence) {
 			e.Receiver.moved("mbuf_denied/clusters of 2 KiB", 40, "mbuf_delayed/clusters of 9 KiB", 3)
 		}, rule: "B13", at: atReceiver, help: "mbuf.clusters"},
+		{name: "two kinds of buffers", rate: 300e6, change: func(e *Evidence) {
+			e.Receiver.moved("mbuf_denied/clusters of 2 KiB", 400, "mbuf_delayed/clusters of one page", 500, "mbuf_delayed/mbufs", 1)
+		}, rule: "B13", at: atReceiver, help: "mbuf.jumbo_p", says: "most of them for clusters of one page and clusters of 2 KiB"},
 		{name: "jumbo buffers waited for", rate: 300e6, change: func(e *Evidence) { e.Sender.moved("mbuf_delayed/clusters of 9 KiB", 3) }, rule: "B13", at: atSender, help: "mbuf.jumbo9"},
 		{name: "the log speaks of buffers", rate: 300e6, change: func(e *Evidence) { e.Receiver.moved("log_buffers_denied", 1) }, rule: "B13", at: atReceiver, help: "mbuf.clusters"},
 		{name: "buffers, and a full link", rate: 935e6, change: func(e *Evidence) { e.Receiver.moved("mbuf_delayed/mbufs", 1) }, rule: "ceiling", at: atSender, without: "B13"},
