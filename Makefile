@@ -59,11 +59,11 @@ lint: ## go vet, gofmt, golangci-lint at a pinned version, code that nothing cal
 vm: ## the images of the machine lab, in LINERATE_VM or the user's cache: a Debian root and two kernels (as root, on Debian)
 	scripts/vm
 
-test-vm: vm ## whole machines in QEMU over nine emulated cards; SYSTEMS=-update writes docs/systems.md, CARDS=e1000,pcnet looks at some, RANDOM=500 sets at random
-	$(GO) test -tags vm -timeout 120m -p 1 -count 1 -v $(if $(RANDOM),-run TestRandom,$(if $(CARDS),-run TestCards)) ./internal/lab/machine -args $(SYSTEMS) $(if $(CARDS),-cards.only=$(CARDS)) $(if $(RANDOM),-random=$(RANDOM))
+test-vm: vm ## whole machines in QEMU: what docs/systems.md tells, which SYSTEMS=-update writes; CARDS=e1000,pcnet looks at some cards, RANDOM=500 sets at random, RUN=. does all that there is
+	$(GO) test -tags vm -timeout 120m -p 1 -count 1 -v -run '$(or $(RUN),$(if $(RANDOM),TestRandom,$(if $(CARDS),TestCards,TestCards|TestFreeBSD)))' ./internal/lab/machine -args $(SYSTEMS) $(if $(CARDS),-cards.only=$(CARDS)) $(if $(RANDOM),-random=$(RANDOM))
 
-test-vm-short: ## two cards and one reset, where make vm has made the images
-	$(GO) test -tags vm -timeout 12m -p 1 -count 1 -v -run TestCards ./internal/lab/machine -args -cards.two
+test-vm-short: ## two cards and one reset, where make vm has made the images; a FreeBSD beside Debian, where LINERATE_FREEBSD names one
+	$(GO) test -tags vm -timeout 12m -p 1 -count 1 -v -run 'TestCards|TestFreeBSDAgainstLinux' ./internal/lab/machine -args -cards.two
 
 TARGETS ?= $(foreach os,linux freebsd darwin windows,$(os)/amd64 $(os)/arm64)
 dist: ## linerate for all eight systems, in bin/dist: what is copied to hosts over ssh; TARGETS="linux/arm64 freebsd/amd64" builds these only

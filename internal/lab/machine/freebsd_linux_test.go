@@ -62,6 +62,7 @@ func do(ctx context.Context, t *testing.T, m *Machine, args ...string) string {
 // kernel has, and puts it back; and the tests of packages that have code of their own
 // for FreeBSD. Each of them is a program of tests, built here.
 func TestFreeBSDSettings(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	if what := MissingFreeBSD(); what != "" {
@@ -71,7 +72,7 @@ func TestFreeBSDSettings(t *testing.T) {
 	dir := short(t)
 	files := map[string]string{}
 	packages := []string{
-		"internal/host/knob", "internal/host/knob/sysctl", "internal/host/knob/ifioctl", "internal/host/watch", "internal/host/kmsg",
+		"internal/host/knob", "internal/host/knob/sysctl", "internal/host/knob/ifioctl", "internal/host/watch", "internal/host/kmsg", "internal/host/kenv", "internal/host/journal",
 		"internal/measure/tcpinfo", "internal/measure/sockio", "internal/measure/pingpong/link",
 	}
 	for _, p := range packages {
@@ -96,6 +97,9 @@ func TestFreeBSDSettings(t *testing.T) {
 			}
 			if p == "internal/measure/pingpong/link" {
 				args = append(args, "-test.skip=TestExchangeNeverDeadlocks") // whose 10 s are not enough in emulation
+			}
+			if p == "internal/host/journal" {
+				args = append(args, "-test.run=TestOrigin") // the others need no kernel of their own
 			}
 			if p == "internal/host/watch" {
 				args = append(args, "-test.skip=TestDocument") // which reads the tree's docs

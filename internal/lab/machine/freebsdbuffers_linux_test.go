@@ -17,7 +17,6 @@ import (
 // it is and which setting is the limit, and does not raise that for a trial, because
 // this kernel could not take it back.
 func TestFreeBSDBuffers(t *testing.T) {
-	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	const said = "kern.ipc.nmbclusters limit reached"

@@ -40,6 +40,10 @@ func TestFreeBSDAgainstLinux(t *testing.T) {
 	near, far := besideLinux(ctx, t, "")
 	server := far.Start(ctx, "linerate", "serve", "--open", "--announce=false")
 	t.Run("look", func(t *testing.T) { firstLook(ctx, t, near, server) })
+	if *onlyTwo {
+		t.Run("set", func(t *testing.T) { setForAWhile(ctx, t, near) })
+		return
+	}
 	var limits []string
 	t.Run("windows", func(t *testing.T) {
 		told(t, "`test` to Debian")
