@@ -30,6 +30,26 @@ func TestLinkThatGoesDown(t *testing.T) {
 	}
 }
 
+// TestLinkThatStaysDown: where contact is lost because this machine's own link is, that
+// is what the end says, beside what the network answered.
+func TestLinkThatStaysDown(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	n := newNetns(t)
+	_, join := n.serve(t)
+	cmd := n.inside(t, "a", "test", join.String(), "--reverse", "-t", "3s", "--omit", "0s", "--idle", "0s", "--db", ":memory:")
+	done := make(chan result, 1)
+	go func() { done <- run(t, cmd) }()
+	for end := time.Now().Add(20 * time.Second); sent(t, n.b) < 50<<20 && time.Now().Before(end); {
+		time.Sleep(50 * time.Millisecond)
+	}
+	ip(t, "-n", n.b, "link", "set", "v0", "down")
+	r := <-done
+	if r.code != 3 || !strings.Contains(r.err, "contact lost") || !strings.Contains(r.err, "meanwhile on this machine: the link was lost once during the test") {
+		t.Errorf("exit code %d:\n%s%s", r.code, r.out, r.err)
+	}
+}
+
 // sent is how many bytes the link of a namespace has sent.
 func sent(t *testing.T, namespace string) (bytes int) {
 	t.Helper()

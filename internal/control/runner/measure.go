@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"linerate/internal/control/session"
+	"linerate/internal/core/diagnose"
 	"linerate/internal/core/model"
 	"linerate/internal/rescue"
 )
@@ -238,7 +240,7 @@ func (a *attempt) complete(ctx context.Context, first, second *end) error {
 		return err // its connection is cut, and the other end's is not needed any more
 	}
 	if err := each(a.ends[:], func(c *session.Client) error { return c.Stop(ctx, a.wire) }); err != nil {
-		return lostOrInvalid(ctx, err)
+		return cutOff(ctx, lostOrInvalid(ctx, err), ends)
 	}
 	grace := time.NewTimer(overtime)
 	defer grace.Stop()
@@ -251,7 +253,30 @@ func (a *attempt) complete(ctx context.Context, first, second *end) error {
 			return ctx.Err()
 		}
 	}
-	return lostOrInvalid(ctx, join(first.err, second.err))
+	return cutOff(ctx, lostOrInvalid(ctx, join(first.err, second.err)), ends)
+}
+
+// lastWords is how long an end that was told to stop may take to report, when contact to
+// the other one is lost.
+const lastWords = 3 * time.Second
+
+// cutOff adds to the loss of contact what the ends that still report counted of its cause.
+func cutOff(ctx context.Context, err error, ends []*end) error {
+	if !errors.Is(err, ErrContact) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lastWords)
+	defer cancel()
+	for _, e := range ends {
+		select {
+		case <-e.done:
+			if told := diagnose.CutOff(e.report); e.err == nil && len(told) > 0 {
+				err = fmt.Errorf("%w; meanwhile on %s: %s", err, e.client.Name(), strings.Join(told, "; "))
+			}
+		case <-ctx.Done(): // the one that is lost
+		}
+	}
+	return err
 }
 
 // greedy returns the error of an end that sent more than its run can have.

@@ -1,6 +1,9 @@
 package diagnose
 
 import (
+	"strings"
+	"testing"
+
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -93,4 +96,26 @@ func tooLarge(e *Evidence) {
 	short := e.RTT.Or(0) / 50
 	e.RTT, e.TCP.RTT, e.TCP.RTTMin = known(short), known(short), known(short)
 	e.Receiver.Facts.Knobs = map[model.KnobID]fact.Of[string]{}
+}
+
+// TestCutOff: one host's counters are enough to say why contact was lost.
+func TestCutOff(t *testing.T) {
+	for name, c := range map[string]struct {
+		counters []any
+		want     string
+	}{
+		"link":    {[]any{"nic_carrier_down/eth0", 1}, "the link was lost once during the test"},
+		"card":    {[]any{"log_device_resets", 2}, "the kernel said twice that the card hung or was reset"},
+		"buffers": {[]any{"mbuf_denied/clusters of 2 KiB", 40}, "40 requests for buffers were refused and 0 requests had to wait, most of them for clusters of 2 KiB"},
+		"table":   {[]any{"track_dropped", 5}, "the table is full: 5 packets were dropped, and 0 connections were forgotten to make room"},
+		"traffic": {[]any{"tcp_retransmitted", 500, "nic_rx_packets/eth0", 9}, ""},
+	} {
+		got := strings.Join(CutOff(model.EndReport{Host: model.Near, Counters: counted(append(everything(), looked("log", "mbuf", "track")...), c.counters...)}), "; ")
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	if got := CutOff(model.EndReport{Host: model.Near}); got != nil {
+		t.Errorf("of a host that counted nothing: %q", got)
+	}
 }
