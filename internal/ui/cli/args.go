@@ -62,6 +62,13 @@ func meantArgs(cmd *cobra.Command, args []string) string {
 	if len(args) > 0 {
 		first = plain.ShellWord(args[0])
 	}
+	if from := cmd.Flags().Lookup("from"); from != nil && strings.HasPrefix(from.Value.String(), "-") { // it took the next flag
+		meant := fmt.Sprintf("--from takes the near HOST, and got %s", from.Value)
+		if cmd.Flags().Lookup("reverse") != nil {
+			meant += "; what HOST sends is measured by --reverse"
+		}
+		return meant
+	}
 	switch name := cmd.Name(); {
 	case name == "compare":
 		return "the last two sessions: linerate compare last~1 last"
