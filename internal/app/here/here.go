@@ -192,6 +192,18 @@ func (m *Machine) BeginRecovery(ctx context.Context) (end func()) {
 	}
 }
 
+// awaitCards is how long the job at the start of the machine waits for a card that a
+// change is about: one on USB or behind firmware comes some seconds after the others.
+const awaitCards = 20 * time.Second
+
+// RecoverAtStart is RecoverNow for the job at the start of the machine: cards that changes
+// are about may have to come yet.
+func (m *Machine) RecoverAtStart(ctx context.Context) ([]model.Change, error) {
+	c := m.config()
+	c.Await = awaitCards
+	return watchdog.Recover(ctx, c)
+}
+
 // RecoverNow puts back what nobody confirmed and a dead watchdog left.
 func (m *Machine) RecoverNow(ctx context.Context) ([]model.Change, error) {
 	return watchdog.Recover(ctx, m.config())

@@ -251,6 +251,10 @@ const (
 	ChangeFailed  ChangeState = "failed"  // Detail says why
 )
 
+// DetailForgotten is the detail of a change that is undone without a look at its place:
+// the restart of the machine forgot what was written there, and has not brought the place.
+const DetailForgotten = "the restart of the machine forgot it, and what had it is not there now"
+
 // Change is one knob of one host changed by linerate, and what became of it.
 type Change struct {
 	Run    int         `json:"run"` // number of the run that it was made for

@@ -68,14 +68,15 @@ func systemdJob(k Keeper) job {
 // unitText is a systemd.service(5). The program is started by sh: where SELinux
 // is enforcing, systemd itself may start no file with the label of /var/lib, and
 // fails with 203/EXEC. In ExecStart $$ is a dollar sign and %% a percent sign
-// (systemd.service(5), "Command lines").
+// (systemd.service(5), "Command lines"). It runs when those who set up interfaces
+// have begun (systemd.special(7), network.target): they would have the last word otherwise.
 func unitText(k Keeper) string {
 	percent := strings.NewReplacer("%", "%%").Replace
 	program, state := percent(k.program()), percent(k.State)
 	return fmt.Sprintf(`# %s
 [Unit]
 Description=Put back what linerate had changed when this machine went down
-After=network-pre.target
+After=network.target
 RequiresMountsFor="%s"
 ConditionPathExists=%s
 

@@ -1,10 +1,12 @@
 package watchdog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
@@ -73,6 +75,34 @@ func (m *machine) find(o journal.Unfinished) (p hostknob.Place, moved string, er
 	}
 	p, err = m.host.Elsewhere(o.Knob, o.Place, now.Name)
 	return p, fmt.Sprintf("%s is called %s now", o.Link.Name, now.Name), err
+}
+
+// glance is how often awaitLinks looks for an interface.
+const glance = 100 * time.Millisecond
+
+// awaitLinks returns when the cards that open intents of an earlier start of the machine
+// are about have come, or within has passed, or ctx is done. What has no permanent MAC is
+// not waited for: nothing would tell it again.
+func awaitLinks(ctx context.Context, open []journal.Unfinished, within time.Duration, all func() ([]linkid.ID, error)) {
+	here := journal.Here()
+	open = slices.DeleteFunc(slices.Clone(open), func(o journal.Unfinished) bool {
+		return o.Link == nil || o.Link.MAC == "" || o.Origin.SameBoot(here)
+	})
+	absent := func() bool {
+		links, err := all()
+		return err == nil && slices.ContainsFunc(open, func(o journal.Unfinished) bool {
+			_, err := o.Link.Find(links, false)
+			return err != nil
+		})
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for ctx.Err() == nil && absent() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(glance):
+		}
+	}
 }
 
 // refuse says why the intents of one place are none that linerate could have made,

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -162,5 +164,45 @@ func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate,
 	}
 	if left := append(j.OpenIntents(), j.ConfirmedIntents()...); len(left) > 0 {
 		t.Errorf("left open: %+v", left)
+	}
+}
+
+// A recovery waits for the card of a change that was made before a restart, no longer than
+// it is told, and for nothing that cannot be told again.
+func TestAwaitLinks(t *testing.T) {
+	card := linkid.ID{Name: "eth0", Index: 2, MAC: "02:00:00:00:00:01", Driver: "ixgbe"}
+	late := linkid.ID{Name: "eth1", Index: 7, MAC: card.MAC, Driver: card.Driver} // not renamed yet
+	before, now := journal.Origin{Boot: "the run before"}, journal.Here()
+	for name, c := range map[string]struct {
+		of     *linkid.ID
+		origin journal.Origin
+		comes  int // the look that sees it; 0 for none
+		looks  int
+	}{
+		"is there":        {&card, before, 1, 1},
+		"comes":           {&card, before, 3, 3},
+		"never comes":     {&card, before, 0, 6},
+		"no restart":      {&card, now, 0, 1},
+		"no MAC":          {&linkid.ID{Name: "veth0", Index: 2, Driver: "veth"}, before, 0, 1},
+		"of no interface": {nil, before, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			looks := 0
+			all := func() ([]linkid.ID, error) {
+				if looks++; c.comes > 0 && looks >= c.comes {
+					return []linkid.ID{late}, nil
+				}
+				return nil, nil
+			}
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				open := journal.Unfinished{}
+				open.Link, open.Origin = c.of, c.origin
+				awaitLinks(t.Context(), []journal.Unfinished{open}, 550*time.Millisecond, all)
+				if d := time.Since(began); looks != c.looks || d > 550*time.Millisecond {
+					t.Errorf("%d looks in %v, want %d", looks, d, c.looks)
+				}
+			})
+		})
 	}
 }

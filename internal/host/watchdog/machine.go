@@ -184,7 +184,7 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (ou
 	now, err := m.host.ReadRaw(ctx, id, place)
 	restarted := place.Volatile() && !first.Origin.SameBoot(m.origin)
 	if errors.Is(err, fs.ErrNotExist) && restarted {
-		return outcome{state: model.ChangeUndone, detail: "the restart of the machine forgot it; its place is not there now"}, nil
+		return outcome{state: model.ChangeUndone, detail: model.DetailForgotten}, nil
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return outcome{state: model.ChangeFailed, detail: err.Error()}, nil // nothing is left to undo

@@ -34,6 +34,7 @@ import (
 	"linerate/internal/host/atboot"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/host/knob/linkid"
 )
 
 // ErrExpired says that the deadline passed and the transaction was undone.
@@ -73,6 +74,11 @@ type Config struct {
 	// while a setting was written: of this process, or what the watchdog of a Client says on its
 	// standard error. nil is for nobody.
 	Talk io.Writer
+
+	// Await is how long Recover waits, where the machine was restarted since a change, for
+	// the interface of the change to be there: a job that runs at the start may be earlier
+	// than the card. 0 is not at all.
+	Await time.Duration
 
 	// Keeps reports whether now, which a place holds after a restart, is what linerate
 	// has each start write there: neither the old value nor somebody else's. nil keeps
@@ -133,6 +139,7 @@ func Recover(ctx context.Context, cfg Config) ([]model.Change, error) {
 	if len(damage) == 0 && len(journal.OpenIntents(records)) == 0 && !atboot.Installed(dir) {
 		return nil, nil
 	}
+	awaitLinks(ctx, journal.OpenIntents(records), cfg.Await, linkid.All) // before anybody is kept from the journal
 	j, err := cfg.open(ctx, dir)
 	if err != nil {
 		return nil, err

@@ -77,5 +77,5 @@ func (a *console) undoAtBoot(ctx context.Context, args []string, state string) (
 	if len(args) > 0 {
 		return nil, usagef("--at-boot is for the job of this machine")
 	}
-	return here.New(a.world(), here.Options{State: state}).RecoverNow(ctx)
+	return here.New(a.world(), here.Options{State: state}).RecoverAtStart(ctx)
 }

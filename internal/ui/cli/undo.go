@@ -115,6 +115,9 @@ func (a *console) printUndone(changes []model.Change) error {
 func (a *console) undoneText(system string, c model.Change) string {
 	switch c.State {
 	case model.ChangeUndone:
+		if c.Detail == model.DetailForgotten { // nobody has seen what it holds
+			return "nothing to put back: " + c.Detail
+		}
 		back := "back to " + a.readable(system, c.Knob, c.Old)
 		if c.Detail != "" {
 			back += " (" + c.Detail + ")"

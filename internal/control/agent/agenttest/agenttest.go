@@ -21,8 +21,8 @@ const Version = "v0.0-test"
 // enough for a busy machine.
 func Timeouts() session.Timeouts {
 	return session.Timeouts{
-		Hello: 2 * time.Second, Call: 10 * time.Second, Ping: 300 * time.Millisecond, Pong: 700 * time.Millisecond,
-		Send: time.Second,
+		Hello: 2 * time.Second, Call: 10 * time.Second, Ping: 500 * time.Millisecond, Pong: 2500 * time.Millisecond,
+		Send: 3 * time.Second, // net/http ends a stream then, also one that only a busy machine holds up
 	}
 }
 
