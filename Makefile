@@ -60,7 +60,7 @@ vm: ## the images of the machine lab, in LINERATE_VM or the user's cache: a Debi
 	scripts/vm
 
 test-vm: vm ## whole machines in QEMU: what docs/systems.md tells, which SYSTEMS=-update writes; CARDS=e1000,pcnet looks at some cards, RANDOM=500 sets at random, RUN=. does all that there is
-	$(GO) test -tags vm -timeout 120m -p 1 -count 1 -v -run '$(or $(RUN),$(if $(RANDOM),TestRandom,$(if $(CARDS),TestCards,TestCards|TestFreeBSD)))' ./internal/lab/machine -args $(SYSTEMS) $(if $(CARDS),-cards.only=$(CARDS)) $(if $(RANDOM),-random=$(RANDOM))
+	$(GO) test -tags vm -timeout 120m -p 1 -parallel 4 -count 1 -v -run '$(or $(RUN),$(if $(RANDOM),TestRandom,$(if $(CARDS),TestCards,TestCards|TestFreeBSD)))' ./internal/lab/machine -args $(SYSTEMS) $(if $(CARDS),-cards.only=$(CARDS)) $(if $(RANDOM),-random=$(RANDOM))
 
 test-vm-short: ## two cards and one reset, where make vm has made the images; a FreeBSD beside Debian, where LINERATE_FREEBSD names one
 	$(GO) test -tags vm -timeout 12m -p 1 -count 1 -v -run 'TestCards|TestFreeBSDAgainstLinux' ./internal/lab/machine -args -cards.two

@@ -41,11 +41,11 @@ snap() { e=$1; { ethtool $e | grep -vE "Link detected|MDI-X"; ethtool -k $e; eth
  grep -H . /sys/class/net/$e/queues/*/rps_* /sys/class/net/$e/queues/*/xps_cpus /sys/class/net/$e/gro_flush_timeout /sys/class/net/$e/napi_defer_hard_irqs; } 2>&1; }
 sysctls() { sysctl -a 2>/dev/null | grep -E '^net\.' | grep -v -e netfilter -e netdev_rss_key; }
 held() { while read -r want; do [ -z "$want" ] || grep -qE -- "$want" /tmp/d || return 1; done < /tmp/want; }
-told() { i=0; while [ $i -lt 400 ]; do grep -q -- ' -> ' /tmp/o && return; kill -0 $p 2>/dev/null || return; sleep 0.2; i=$((i+1)); done; }
-try() { e=$1; shift; snap $e > /tmp/b; : > /tmp/o
- linerate set "$@" --interface $e --for 240s --timeout 300s -q > /tmp/o 2>&1 & p=$!; seen=no; n=0; told
- while kill -0 $p 2>/dev/null; do snap $e > /tmp/d; held && n=$((n+1)) && [ $n = 2 ] && { seen=yes; kill -TERM $p; break; }; sleep 0.2; done
- wait $p; rc=$?; back=no; i=0
+try() { e=$1; shift; seen=no; : > /tmp/o; rm -f /tmp/f; mkfifo /tmp/f
+ linerate set "$@" --interface $e --for 240s --timeout 300s -q > /tmp/f 2>&1 & p=$!; exec 3< /tmp/f
+ while IFS= read -r said <&3; do echo "$said" >> /tmp/o; case $said in *' -> '*) break;; esac; done; cat <&3 >> /tmp/o & c=$!
+ while kill -0 $p 2>/dev/null; do snap $e > /tmp/d; held && { seen=yes; kill -TERM $p; break; }; sleep 0.2; done
+ wait $p; rc=$?; exec 3<&-; wait $c; back=no; i=0
  while [ $i -lt 60 ]; do snap $e > /tmp/a; cmp -s /tmp/b /tmp/a && { back=yes; break; }; sleep 0.5; i=$((i+1)); done
  echo "RC=$rc SEEN=$seen BACK=$back"; [ $back = yes ] || diff /tmp/b /tmp/a; cat /tmp/o; }
 `
@@ -249,6 +249,8 @@ func TestCards(t *testing.T) {
 	cards := models()
 	if *onlyTwo {
 		*only = "e1000,i82559er"
+	} else {
+		t.Parallel()
 	}
 	if *only != "" {
 		cards = slices.DeleteFunc(cards, func(c [2]string) bool { return !slices.Contains(strings.Split(*only, ","), c[0]) })
@@ -331,7 +333,7 @@ func (p pair) trials(ctx context.Context, t *testing.T, host int, m *Machine, na
 		began, card := time.Now(), p.cards[i]
 		row := rows[card[0]]
 		row["facts"] = wrongFacts(facts, name[i], card[1])
-		for _, one := range trials(sh(ctx, t, m, referees+"snap "+name[i])) {
+		for _, one := range trials(sh(ctx, t, m, referees+"snap "+name[i]+" | tee /tmp/b")) {
 			if len(one.settings) == 0 || row[one.column] != "" && row[one.column] != yes {
 				continue
 			}

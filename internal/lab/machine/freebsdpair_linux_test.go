@@ -32,8 +32,8 @@ func number(ctx context.Context, t *testing.T, m *Machine, name string) int64 {
 }
 
 // TestFreeBSDAgainstLinux joins a FreeBSD and a Debian: a first look in both
-// directions, windows over a delay, a setting under a deadline and a kept one, judged
-// by what FreeBSD's kernel and files say.
+// directions, and windows over a delay, while nothing else uses this machine's processors;
+// in the short part a setting under a deadline.
 func TestFreeBSDAgainstLinux(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 14*time.Minute)
 	defer cancel()
@@ -59,12 +59,6 @@ func TestFreeBSDAgainstLinux(t *testing.T) {
 			t.Errorf("64 KiB, sent and received: limited by %q, where it is the window", limits)
 		}
 	})
-	t.Run("keep", func(t *testing.T) {
-		told(t, "`set` under a deadline")
-		setForAWhile(ctx, t, near)
-		keepAndBack(ctx, t, near)
-	})
-	t.Run("exec", func(t *testing.T) { agentByExec(ctx, t, near, far) })
 }
 
 // agentByExec has Debian start an agent on FreeBSD by a command of its own, measure to it
