@@ -89,10 +89,10 @@ func awaitLinks(ctx context.Context, open []journal.Unfinished, within time.Dura
 		return o.Link == nil || o.Link.MAC == "" || o.Origin.SameBoot(here)
 	})
 	absent := func() bool {
-		links, err := all()
-		return err == nil && slices.ContainsFunc(open, func(o journal.Unfinished) bool {
-			_, err := o.Link.Find(links, false)
-			return err != nil
+		links, err := all() // what cannot be listed yet may be there a moment later
+		return slices.ContainsFunc(open, func(o journal.Unfinished) bool {
+			_, missing := o.Link.Find(links, false)
+			return err != nil || missing != nil
 		})
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)

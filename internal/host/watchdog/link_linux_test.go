@@ -1,6 +1,7 @@
 package watchdog
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -177,19 +178,25 @@ func TestAwaitLinks(t *testing.T) {
 		of     *linkid.ID
 		origin journal.Origin
 		comes  int // the look that sees it; 0 for none
+		fail   int // so many looks fail
 		looks  int
 	}{
-		"is there":        {&card, before, 1, 1},
-		"comes":           {&card, before, 3, 3},
-		"never comes":     {&card, before, 0, 6},
-		"no restart":      {&card, now, 0, 1},
-		"no MAC":          {&linkid.ID{Name: "veth0", Index: 2, Driver: "veth"}, before, 0, 1},
-		"of no interface": {nil, before, 0, 1},
+		"is there":            {&card, before, 1, 0, 1},
+		"comes":               {&card, before, 3, 0, 3},
+		"comes after a fault": {&card, before, 3, 2, 3},
+		"never comes":         {&card, before, 0, 0, 6},
+		"no restart":          {&card, now, 0, 0, 1},
+		"no MAC":              {&linkid.ID{Name: "veth0", Index: 2, Driver: "veth"}, before, 0, 0, 1},
+		"of no interface":     {nil, before, 0, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			looks := 0
 			all := func() ([]linkid.ID, error) {
-				if looks++; c.comes > 0 && looks >= c.comes {
+				looks++
+				if looks <= c.fail {
+					return nil, errors.New("no answer from the kernel")
+				}
+				if c.comes > 0 && looks >= c.comes {
 					return []linkid.ID{late}, nil
 				}
 				return nil, nil
