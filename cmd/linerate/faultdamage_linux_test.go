@@ -83,19 +83,25 @@ func damages(plain func(operation, string) bool) []fault {
 	}
 }
 
-// spoil damages a record of one copy of the journal of the case's host.
+// spoil damages a record of one copy of the journal of the case's host: one that both
+// copies have. Where all are killed one after another, the last one may have begun to put
+// things back, and a record of that may be in the first copy alone.
 func (r *faultRun) spoil(which int, choose func([][]byte) int, damage func([]byte) []byte) {
 	r.t.Helper()
-	path := r.mounts.path(journal.Files(r.state(r.c.host))[which])
-	text, err := os.ReadFile(path)
-	lines := bytes.SplitAfter(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
-	if err != nil || len(text) == 0 {
-		r.t.Fatalf("%s: %d bytes, %v", path, len(text), err)
+	paths := journal.Files(r.state(r.c.host))
+	lines := func(path string) [][]byte {
+		text, err := os.ReadFile(path)
+		if err != nil || len(text) == 0 {
+			r.t.Fatalf("%s: %d bytes, %v", path, len(text), err)
+		}
+		return bytes.SplitAfter(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
 	}
-	lines[len(lines)-1] = append(bytes.Clone(lines[len(lines)-1]), '\n')
-	i := choose(lines)
-	lines[i] = damage(bytes.Clone(lines[i]))
-	if err := os.WriteFile(path, bytes.Join(lines, nil), 0o600); err != nil {
+	path := r.mounts.path(paths[which])
+	all := lines(path)
+	all[len(all)-1] = append(bytes.Clone(all[len(all)-1]), '\n')
+	i := choose(all[:min(len(all), len(lines(r.mounts.path(paths[1-which]))))])
+	all[i] = damage(bytes.Clone(all[i]))
+	if err := os.WriteFile(path, bytes.Join(all, nil), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
 }

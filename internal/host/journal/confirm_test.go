@@ -92,23 +92,32 @@ func TestConfirmation(t *testing.T) {
 }
 
 // TestUnfinishedConfirmation has a process killed between writing a confirmation
-// and giving it its name: it counts for nothing, and does not stay.
+// and giving it its name: it counts for nothing, and does not stay. Whether it was
+// killed before the journal was opened or since, nobody has to open it once more.
 func TestUnfinishedConfirmation(t *testing.T) {
 	dir := t.TempDir()
+	half := filepath.Join(dir, confirmationName+".4711")
+	killed := func() {
+		if err := os.WriteFile(half, []byte("t\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := func(when string) {
+		if _, err := os.Stat(half); !os.IsNotExist(err) {
+			t.Errorf("%s it is still there: %v", when, err)
+		}
+	}
 	j := open(t, dir)
 	appendAll(t, j, intent("t", 1, "1", "2"))
+	killed()
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	half := filepath.Join(dir, confirmationName+".4711")
-	if err := os.WriteFile(half, []byte("t\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	gone("closed")
+	killed()
 	j = open(t, dir)
 	if id, err := j.Confirmation(); id != "" || err != nil {
 		t.Errorf("Confirmation = %q, %v", id, err)
 	}
-	if _, err := os.Stat(half); !os.IsNotExist(err) {
-		t.Errorf("it is still there: %v", err)
-	}
+	gone("opened")
 }

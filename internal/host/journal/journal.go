@@ -355,8 +355,12 @@ func unfinished(records []Record) []Unfinished {
 	return all
 }
 
-// Close releases the journal for others. It is idempotent.
+// Close releases the journal for others. It is idempotent. A confirmation that is half
+// written then is of a process that was killed, or of one that comes too late.
 func (j *Journal) Close() error {
+	if j.lock.file != nil && !j.readOnly {
+		j.dropUnfinished()
+	}
 	var errs []error
 	for i, f := range j.files {
 		if f != nil {
