@@ -34,17 +34,18 @@ func (m *Machine) keeper() (persist.Keeper, error) {
 	return persist.Keeper{Root: m.env.Root, State: dir, After: m.env.AfterStep}, err
 }
 
-// keeps reports whether what a place holds is what linerate keep has each start write
-// there. Records that cannot be read keep nothing: the place is left alone then.
-func (m *Machine) keeps(id model.KnobID, place hostknob.Place, now string) bool {
+// keeps reports whether linerate keep has each start write something to a place, and
+// whether that is what it holds. Records that cannot be read keep nothing: the place is
+// left alone then.
+func (m *Machine) keeps(id model.KnobID, place hostknob.Place, now string) (kept, there bool) {
 	k, known := m.env.Catalogue.ByID(id)
 	keeper, err := m.keeper()
 	if !known || err != nil {
-		return false
+		return false, false
 	}
 	records, err := keeper.Standing()
 	if err != nil {
-		return false
+		return false, false
 	}
 	link := hostknob.Host{Index: m.env.Catalogue}.LinkOf(id, place)
 	for _, r := range records { // newest first
@@ -53,10 +54,10 @@ func (m *Machine) keeps(id model.KnobID, place hostknob.Place, now string) bool 
 				continue
 			}
 			want, err := k.Encode(runtime.GOOS, now, s.Value)
-			return err == nil && knob.Holds(want, now)
+			return true, err == nil && knob.Holds(want, now)
 		}
 	}
-	return false
+	return false, false
 }
 
 // Kept lists what is kept on this machine, oldest first, without a session.

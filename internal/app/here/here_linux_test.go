@@ -144,7 +144,7 @@ func TestKeptHere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.keeps("tcp.sack", sack, "0") {
+	if kept, there := m.keeps("tcp.sack", sack, "0"); kept || there {
 		t.Error("something is kept where nothing is")
 	}
 	keeper, err := m.keeper()
@@ -159,28 +159,30 @@ func TestKeptHere(t *testing.T) {
 		id    model.KnobID
 		place hostknob.Place
 		now   string
-		want  bool
+		kept  bool
+		there bool
 	}{
-		{"tcp.sack", sack, "0", true},
-		{"tcp.sack", sack, "1", false},
-		{"tcp.recv_buffer_max", rmem, "4096\t131072\t1048576", true}, // one of three numbers
-		{"tcp.recv_buffer_max", rmem, "4096\t131072\t2097152", false},
-		{"txqueuelen", queue, "500", true},
-		{"tcp.timestamps", hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_timestamps"}, "0", false},
+		{"tcp.sack", sack, "0", true, true},
+		{"tcp.sack", sack, "1", true, false},
+		{"tcp.recv_buffer_max", rmem, "4096\t131072\t1048576", true, true}, // one of three numbers
+		{"tcp.recv_buffer_max", rmem, "4096\t131072\t2097152", true, false},
+		{"txqueuelen", queue, "500", true, true},
+		{"txqueuelen", queue, "1000", true, false},
+		{"tcp.timestamps", hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_timestamps"}, "0", false, false},
 	} {
-		if got := m.keeps(c.id, c.place, c.now); got != c.want {
-			t.Errorf("%s holds %q: kept %v", c.id, c.now, got)
+		if kept, there := m.keeps(c.id, c.place, c.now); kept != c.kept || there != c.there {
+			t.Errorf("%s holds %q: kept %v, there %v", c.id, c.now, kept, there)
 		}
 	}
 	other := queue
 	other.Target = "eth1"
-	if m.keeps("txqueuelen", other, "500") {
+	if kept, there := m.keeps("txqueuelen", other, "500"); kept || there {
 		t.Error("kept for another interface")
 	}
 	if _, err := keeper.Restore(""); err != nil {
 		t.Fatal(err)
 	}
-	if m.keeps("tcp.sack", sack, "0") {
+	if kept, there := m.keeps("tcp.sack", sack, "0"); kept || there {
 		t.Error("kept after it was taken back")
 	}
 }

@@ -29,13 +29,13 @@ type machine struct {
 	links  func() ([]linkid.ID, error) // of this network namespace
 	gone   <-chan struct{}             // closed when nobody waits for a command any more; nil for never
 	kernel func() (kernelLog, error)
-	keeps  func(id model.KnobID, p hostknob.Place, now string) bool // see Config.Keeps
+	keeps  func(id model.KnobID, p hostknob.Place, now string) (kept, there bool) // see Config.Keeps
 }
 
 func newMachine(cfg Config, j *journal.Journal) *machine {
 	m := &machine{host: cfg.Host, j: j, origin: journal.Here(), after: cfg.After, links: linkid.All, kernel: openKernelLog}
 	if m.keeps = cfg.Keeps; m.keeps == nil {
-		m.keeps = func(model.KnobID, hostknob.Place, string) bool { return false }
+		m.keeps = func(model.KnobID, hostknob.Place, string) (kept, there bool) { return false, false }
 	}
 	if m.after == nil {
 		m.after = func(string) {}
@@ -198,12 +198,18 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (ou
 		return outcome{state: model.ChangeFailed, detail: err.Error()}, err
 	}
 	group = standing(group, now)
+	kept, there := false, false
+	if restarted {
+		kept, there = m.keeps(id, place, now)
+	}
 	switch {
+	case knob.SameText(now) == knob.SameText(first.Old) && kept && !there: // who brings an interface up may be later than this
+		return outcome{state: model.ChangeUndone, detail: join(between, "was back already: the machine was restarted; what linerate keeps is not set yet")}, nil
 	case knob.SameText(now) == knob.SameText(first.Old) && restarted:
 		return outcome{state: model.ChangeUndone, detail: join(between, "was back already: the machine was restarted")}, nil
 	case knob.SameText(now) == knob.SameText(first.Old):
 		return outcome{state: model.ChangeUndone, detail: between}, nil
-	case restarted && m.keeps(id, place, now):
+	case there:
 		return outcome{state: model.ChangeUndone, detail: "which linerate keeps: the machine was restarted", kept: now}, nil
 	case restarted:
 		return outcome{state: model.ChangeForeign, detail: fmt.Sprintf("holds %q since the machine was restarted: not linerate's, left alone", now)}, nil

@@ -22,16 +22,18 @@ func TestRecoverLooksWhereTheChangeWasMade(t *testing.T) {
 		after  string
 		state  model.ChangeState
 		open   bool
+		says   string
 	}{
-		"here":                    {here, "0", "1", model.ChangeUndone, false},
-		"here, foreign":           {here, "2", "2", model.ChangeForeign, false},
-		"here, old already":       {here, "1", "1", model.ChangeUndone, false},
-		"other namespace":         {journal.Origin{Boot: here.Boot, Netns: here.Netns + 1}, "0", "0", model.ChangeApplied, true},
-		"other boot":              {journal.Origin{Boot: "other", Netns: here.Netns}, "0", "0", model.ChangeForeign, false},
-		"other boot, old already": {journal.Origin{Boot: "other", Netns: here.Netns}, "1", "1", model.ChangeUndone, false},
-		"other boot, kept":        {journal.Origin{Boot: "other", Netns: here.Netns}, "2", "2", model.ChangeUndone, false},
-		"here, kept":              {here, "2", "2", model.ChangeForeign, false},
-		"origin unknown":          {journal.Origin{}, "0", "1", model.ChangeUndone, false},
+		"here":                                  {here, "0", "1", model.ChangeUndone, false, ""},
+		"here, foreign":                         {here, "2", "2", model.ChangeForeign, false, ""},
+		"here, old already":                     {here, "1", "1", model.ChangeUndone, false, ""},
+		"other namespace":                       {journal.Origin{Boot: here.Boot, Netns: here.Netns + 1}, "0", "0", model.ChangeApplied, true, ""},
+		"other boot":                            {journal.Origin{Boot: "other", Netns: here.Netns}, "0", "0", model.ChangeForeign, false, ""},
+		"other boot, old already":               {journal.Origin{Boot: "other", Netns: here.Netns}, "1", "1", model.ChangeUndone, false, "was back already: the machine was restarted"},
+		"other boot, old already, another kept": {journal.Origin{Boot: "other", Netns: here.Netns}, "1", "1", model.ChangeUndone, false, "was back already: the machine was restarted; what linerate keeps is not set yet"},
+		"other boot, kept":                      {journal.Origin{Boot: "other", Netns: here.Netns}, "2", "2", model.ChangeUndone, false, "which linerate keeps: the machine was restarted"},
+		"here, kept":                            {here, "2", "2", model.ChangeForeign, false, ""},
+		"origin unknown":                        {journal.Origin{}, "0", "1", model.ChangeUndone, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, t.TempDir())
@@ -47,13 +49,17 @@ func TestRecoverLooksWhereTheChangeWasMade(t *testing.T) {
 			}
 			d.memory.Set(sack, c.holds)
 			if strings.HasSuffix(name, "kept") {
-				d.cfg.Keeps = func(id model.KnobID, p hostknob.Place, now string) bool {
-					return id == "tcp.sack" && p == sack && now == "2"
+				d.cfg.Keeps = func(id model.KnobID, p hostknob.Place, now string) (kept, there bool) {
+					kept = id == "tcp.sack" && p == sack
+					return kept, kept && now == "2"
 				}
 			}
 			changes, err := Recover(t.Context(), d.cfg)
 			if err != nil || len(changes) != 1 || changes[0].State != c.state {
 				t.Errorf("Recover = %+v, %v, want %s", changes, err, c.state)
+			}
+			if c.says != "" && changes[0].Detail != c.says {
+				t.Errorf("said %q, want %q", changes[0].Detail, c.says)
 			}
 			if c.state == model.ChangeUndone && changes[0].Old != c.after {
 				t.Errorf("said to be back to %s, and is %s", changes[0].Old, c.after)

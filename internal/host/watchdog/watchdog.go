@@ -80,10 +80,10 @@ type Config struct {
 	// than the card. 0 is not at all.
 	Await time.Duration
 
-	// Keeps reports whether now, which a place holds after a restart, is what linerate
-	// has each start write there: neither the old value nor somebody else's. nil keeps
-	// nothing.
-	Keeps func(id model.KnobID, place hostknob.Place, now string) bool
+	// Keeps reports whether linerate has each start write something to a place, and
+	// whether that is now, which the place holds after a restart: neither the old value
+	// nor somebody else's. nil keeps nothing.
+	Keeps func(id model.KnobID, place hostknob.Place, now string) (kept, there bool)
 
 	// After is called when a step is done: "intent tcp.sack" (on disk), "write
 	// tcp.sack", "read tcp.sack", "applied tcp.sack" (on disk), and in undoing
