@@ -242,8 +242,8 @@ func half(number string) string {
 }
 
 // TestCards: on each card facts are what the referees say; each group of settings is
-// set, seen by the referees, and undone to what they saw before; a transfer and a pulled
-// cable are told; and after a power cut in the middle of a change all is as before. With
+// set, seen by the referees, and undone to what they saw before; a transfer and a sweep
+// of small messages measure; and after a power cut in the middle of a change all is as before. With
 // -update it writes docs/systems.md.
 func TestCards(t *testing.T) {
 	cards := models()
@@ -339,7 +339,9 @@ func (p pair) trials(ctx context.Context, t *testing.T, host int, m *Machine, na
 			}
 			row[one.column] = try(ctx, t, m, name[i], one)
 		}
-		row["test"] = traffic(ctx, t, m, card[0], fmt.Sprintf("10.0.%d.%d", i, 2-host))
+		peer := fmt.Sprintf("10.0.%d.%d", i, 2-host)
+		row["test"] = traffic(ctx, t, m, card[0], peer)
+		row["sweep"] = sweep(ctx, t, m, card[0], peer)
 		t.Logf("%s: %v (%.0f s)", card[0], row, time.Since(began).Seconds())
 	}
 	if after := sh(ctx, t, m, referees+"sysctls"); after != kernel {
@@ -399,13 +401,25 @@ func try(ctx context.Context, t *testing.T, m *Machine, name string, one trial) 
 		field(alone, `Speed: (\S+)`), strings.ToLower(field(alone, `Duplex: (\S+)`)), field(alone, `Auto-negotiation: (\S+)`))
 }
 
-// traffic runs a short sweep of latencies and a transfer over a card.
+// traffic runs a transfer over a card in both directions.
 func traffic(ctx context.Context, t *testing.T, m *Machine, card, peer string) string {
 	t.Helper()
-	r, err := m.Run(ctx, "linerate", "test", peer, "-t", "2s", "-q", "--timeout", "300s")
-	if err != nil || r.Code != 0 {
-		t.Errorf("%s: %v\n%s%s", card, err, r.Stdout, r.Stderr)
-		return "no: " + last(strings.TrimSpace(r.Stderr), 80)
+	return measured(ctx, t, m, card, `(?m)^ +from \S+ +[\d.]+ [kMG]bit/s`, "test", peer, "-t", "2s")
+}
+
+// sweep runs the smallest messages over a card.
+func sweep(ctx context.Context, t *testing.T, m *Machine, card, peer string) string {
+	t.Helper()
+	return measured(ctx, t, m, card, `(?m)^ +16 B +[\d.]+ [mu]?s `, "sweep", peer, "--max", "16", "-t", "2s")
+}
+
+// measured runs a command of linerate that measures, which has to print such a line.
+func measured(ctx context.Context, t *testing.T, m *Machine, card, line string, args ...string) string {
+	t.Helper()
+	r, err := m.Run(ctx, append(append([]string{"linerate"}, args...), "-q", "--timeout", "300s")...)
+	if err != nil || r.Code != 0 || !regexp.MustCompile(line).MatchString(r.Stdout) {
+		t.Errorf("%s: %s: exit code %d, %v\n%s%s", card, args[0], r.Code, err, r.Stdout, r.Stderr)
+		return "no: " + cmp.Or(last(strings.TrimSpace(r.Stderr), 80), "nothing was measured")
 	}
 	return yes
 }
@@ -455,7 +469,7 @@ func strip(snapshot string) string {
 // report prints the table, and writes it where that is asked for.
 func report(t *testing.T, cards [][2]string, rows map[string]map[string]string) {
 	t.Helper()
-	heads := []string{"facts", "settings", "offloads", "rings", "forced mode", "pause", "MTU", "test", "reset", "reboot"}
+	heads := []string{"facts", "settings", "offloads", "rings", "forced mode", "pause", "MTU", "test", "sweep", "reset", "reboot"}
 	head := fmt.Sprintf("| Card | Driver | %s |\n|---|---|%s\n", strings.Join(heads, " | "), strings.Repeat("---|", len(heads)))
 	path := filepath.Join("..", "..", "..", "docs", "systems.md")
 	before, _ := os.ReadFile(path) // the rows of cards that are left out now stay
@@ -504,9 +518,9 @@ nine network cards, each joined to the same card of another machine. What ethtoo
 tc and sysctl say is the judge, before, while and after linerate holds a setting.
 
 Facts are the driver under its interface. Settings are the queue's length and discipline, the largest segments, and how packets
-are received; an MTU is 1400 and the driver's largest; a forced mode is 100 Mbit/s full
-and 10 Mbit/s half duplex without negotiation; a reset is a power cut in the middle of a
-change. What a card does not offer, or offers one value of, is not tried.
+are received, each undone; an MTU is 1400 and the driver's largest; a forced mode is 100 Mbit/s full
+and 10 Mbit/s half duplex without negotiation; a test is one of TCP in both directions, a sweep one of the
+smallest messages; a reset is a power cut in the middle of a change. What a card does not offer, or offers one value of, is not tried.
 
 A reboot is one of Debian with systemd: what ` + "`linerate keep`" + ` wrote for the card (queue,
 MTU, receive offload, and the kernel's congestion control) is there afterwards, by ifupdown
