@@ -57,6 +57,18 @@ func hostCases() []aCase {
 			shut(e)
 			e.Receiver.moved("thread_wait_ms", 6000)
 		}, rule: "B16", at: atReceiver, says: "a quota stops it"},
+		{name: "a thread that waits nearly all the time, behind no shut window", rate: 180e6, change: func(e *Evidence) { // acknowledged late
+			e.Receiver.moved("thread_run_ms", 600, "thread_wait_ms", 8800)
+		}, rule: "B16", at: atReceiver, says: "no processor for 88 % of the time"},
+		{name: "a sender that waits nearly all the time and takes slowing down back", rate: 180e6, change: func(e *Evidence) {
+			resent(e, 100, 14)
+			e.Sender.moved("thread_wait_ms", 7400, "tcp_undone_by_duplicates", 7)
+			e.Sender.Facts.Kernel = known("5.15.0") // whose work is not what limits
+		}, rule: "B16", at: atSender, without: "B11"},
+		{name: "what waits for others is made no faster by a newer kernel", rate: 180e6, change: func(e *Evidence) {
+			e.Receiver.moved("thread_wait_ms", 8800)
+			e.Receiver.Facts.Kernel = known("5.15.0")
+		}, rule: "B16", at: atReceiver, without: "B42"},
 		{name: "a thread that waits while nothing waits for it", rate: 50e6, change: func(e *Evidence) { e.Receiver.moved("thread_wait_ms", 4000) }, rule: "unknown", without: "B16"},
 		{name: "a thread that never sleeps", rate: 500e6, change: func(e *Evidence) { e.Receiver.moved("thread_run_ms", 9900) }, rule: "B16", at: atReceiver, help: "streams"},
 		{name: "a thread that polls never sleeps either", rate: 500e6, change: func(e *Evidence) {

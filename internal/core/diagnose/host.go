@@ -89,6 +89,12 @@ func (f features) shortOfTime(e End) bool {
 		l.run.Or(0)+l.wait.Or(0) >= busyThread || l.core.Or(0) >= fullCore && l.others.Or(1) < otherCores
 }
 
+// famished reports whether the program of an end waited for a processor most of the time.
+// Linux acknowledges a stream that nobody reads late, and what such a sender is told it
+// hears late (__tcp_ack_snd_check, net/ipv4/tcp_input.c), so that round trips are long and
+// slowing down is taken back, though no window was shut and the path is as it was.
+func (f features) famished(e End) bool { return f.load(e).wait.Or(0) >= starvedThread }
+
 // crowded reports whether the processors of an end are so short that its kernel may be
 // late with packets, or that a quota stops its program: one that waits for others is none
 // of that while its connection does not.
@@ -124,6 +130,8 @@ func cpuRule(end func(features) End) look {
 			b.share(min(1, l.core.Or(0)), l.core.Source()).
 				because(l.core.Source(), "one core was busy %.0f %% of the time, %.0f %% of it with packets, while the others were busy %.0f %%", 100*min(1, l.core.Or(0)), 100*l.softirq.Or(0), 100*l.others.Or(0)).
 				allows(f.Goodput, "measured at a full core").helps("streams", "link.mtu")
+		case f.famished(e) && f.explainedByTime(min(1, wait)).Or(0) >= halfTheGap:
+			b.share(min(1, wait), l.wait.Source()).explains(f.explainedByTime(min(1, wait))).waitsFor(l)
 		case waited && wait >= waitingThread:
 			b.share(min(1, wait), l.wait.Source()).explains(f.explainedByTime(lost)).waitsFor(l)
 		case l.process.Or(0) >= fullCore && !polls && !l.run.IsKnown():
@@ -360,7 +368,8 @@ func oldKernel(f features) (*finding, bool) {
 		if e.Host == f.Receiver.Host {
 			end = receiverOf
 		}
-		if _, full := cpuRule(end)(f); full {
+		// Less work helps who works all the time, and not who waits for others.
+		if _, full := cpuRule(end)(f); full && f.load(e).wait.Or(0) < waitingThread && f.load(e).stopped.Or(0) < throttled {
 			return f.found(e.Host, "old kernel").kind(model.FindingBeside).
 				because("facts", "kernel %s: Linux 6.7 and 6.8 made TCP cheaper for the processor", kernel).
 				noKnob("a newer kernel may help; nobody can promise how much"), true

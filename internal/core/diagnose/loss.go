@@ -16,7 +16,7 @@ import (
 // sender may be a path that changes the order (diagnosis.md section 4.0, rule 3).
 func reordering(f features) (*finding, bool) {
 	signs, slowed := f.signs.Or(0), f.slowed.Or(0)
-	if f.resent.Or(0) <= 0 || !f.pathBound() || !f.reorders() {
+	if f.resent.Or(0) <= 0 || !f.pathBound() || !f.reorders() || f.famished(f.Sender) || f.famished(f.Receiver) {
 		return nil, false
 	}
 	b := f.found(f.Sender.Host, "reordering").

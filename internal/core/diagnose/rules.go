@@ -129,7 +129,7 @@ func Rules() []Rule {
 			Do:    "A queue of one round trip there; or a congestion control that paces, such as bbr."},
 		{ID: "B16", Name: "CPU of the receiver", look: cpuRule(receiverOf),
 			Means: "The receiving host has no processor time left for the traffic.",
-			Known: "Of each end by itself: one core full while others are not, a thread that never sleeps, a thread that waits for a processor, a quota of its control group (which is told from other programs by the processors' idle time where the group cannot be read); and the window that was shut meanwhile.",
+			Known: "Of each end by itself: one core full while others are not, a thread that never sleeps, a thread that waits for a processor (for half of the time and more without more signs, where that explains half of what is missing), a quota of its control group (which is told from other programs by the processors' idle time where the group cannot be read); and the window that was shut meanwhile.",
 			Do:    "More streams, larger packets, spread interrupts; raise the quota; stop what else runs there."},
 		{ID: "B16", Name: "CPU of the sender", look: cpuRule(senderOf),
 			Means: "The sending host has no processor time left for the traffic.",

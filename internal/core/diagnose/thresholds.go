@@ -27,6 +27,7 @@ const (
 	mending       = 0.50 // (p) of the round trips in which a lost segment was sent again, without SACK
 	busyThread    = 0.90 // (p) of the window that a thread ran or waited to run: it never slept
 	waitingThread = 0.20 // (p) of the window that a thread waited for a processor
+	starvedThread = 0.50 // (p) of the window, where that says enough by itself
 	throttled     = 0.10 // (p) of the window that a quota stopped the process
 	fullCore      = 0.95 // diagnosis.md B16: one core is full
 	otherCores    = 0.60 // diagnosis.md B16: while the others are not
