@@ -339,6 +339,9 @@ func (p pair) trials(ctx context.Context, t *testing.T, host int, m *Machine, na
 			}
 			row[one.column] = try(ctx, t, m, name[i], one)
 		}
+		for _, column := range []string{"offloads", "rings", "forced mode", "pause"} {
+			row[column] = cmp.Or(row[column], "not offered")
+		}
 		peer := fmt.Sprintf("10.0.%d.%d", i, 2-host)
 		row["test"] = traffic(ctx, t, m, card[0], peer)
 		row["sweep"] = sweep(ctx, t, m, card[0], peer)
@@ -520,7 +523,7 @@ tc and sysctl say is the judge, before, while and after linerate holds a setting
 Facts are the driver under its interface. Settings are the queue's length and discipline, the largest segments, and how packets
 are received, each undone; an MTU is 1400 and the driver's largest; a forced mode is 100 Mbit/s full
 and 10 Mbit/s half duplex without negotiation; a test is one of TCP in both directions, a sweep one of the
-smallest messages; a reset is a power cut in the middle of a change. What a card does not offer, or offers one value of, is not tried.
+smallest messages; a reset is a power cut in the middle of a change. Not offered is what a card does not have, or has one value of.
 
 A reboot is one of Debian with systemd: what ` + "`linerate keep`" + ` wrote for the card (queue,
 MTU, receive offload, and the kernel's congestion control) is there afterwards, by ifupdown
