@@ -87,7 +87,7 @@ func duplex(f features) (*finding, bool) {
 		}
 		m.Rule = "B02"
 		return m, true
-	case mine == "half" || theirs == "half":
+	case (mine == "half" || theirs == "half") && !f.Path.HalfDuplexRefuted():
 		h := f.found("", "half duplex").because("link modes of both cards", "both directions share the wire").noKnob("a hub does no more: a switch does")
 		h.Rule = "B03"
 		return h.kind(model.FindingBeside), true

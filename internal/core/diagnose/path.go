@@ -134,6 +134,9 @@ func slowStage(f features) (*finding, bool) {
 	if f.crowded(f.Receiver) || f.crowded(f.Sender) || !f.full.IsKnown() {
 		return nil, false
 	}
+	if _, lost := flapped(f); lost {
+		return nil, false // the rate is a mean over the time without a link, and what waited did so then
+	}
 	if f.together() {
 		if _, shared := sharedMedium(f); shared {
 			return nil, false // which says more

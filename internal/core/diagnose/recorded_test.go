@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
 )
 
@@ -89,6 +90,25 @@ func recordings() map[string]string {
 		"wrong-speed":     "to B32 -",
 		"socket-memory":   "to B06 -, to B12 far",
 		"backlog":         "to B37 far",
+	}
+}
+
+// TestHalfDuplexThatIsNone: an emulated pcnet says that its wire is shared, and carries more
+// than a shared wire can.
+func TestHalfDuplexThatIsNone(t *testing.T) {
+	r := recording(t, "half-duplex")
+	shared := limits.OfPath(&r.Session, model.To).Rate.Or(0)
+	more := 0
+	for i := range r.Session.Runs {
+		for k, v := range r.Session.Runs[i].Values {
+			if v.Metric == model.Goodput {
+				r.Session.Runs[i].Values[k].Value, more = 1.02*float64(shared), more+1
+			}
+		}
+	}
+	found := r.findings()
+	if more == 0 || len(found) == 0 || found[0].Rule != "ceiling" || slices.ContainsFunc(found, func(f model.Finding) bool { return f.Rule == "B03" }) {
+		t.Errorf("%d runs: %+v", more, found)
 	}
 }
 

@@ -37,7 +37,7 @@ func Rules() []Rule {
 			Do:    "Set both ends to negotiate. Fixing one end makes the other choose half duplex."},
 		{ID: "B03", Name: "half duplex",
 			Means: "Both directions share the wire, at most 91.5 % of it with the acknowledgements.",
-			Known: "The link modes of the cards; or both directions at once carry no more than one alone.",
+			Known: "The link modes of the cards, where no run carried more than a shared wire can; or both directions at once carry no more than one alone.",
 			Do:    "A switch in place of a hub; otherwise test and use one direction at a time."},
 		{ID: "B01", Name: "link slower than both cards", look: slowLink,
 			Means: "Both cards can do more than the link between them does.",

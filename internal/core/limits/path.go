@@ -21,8 +21,13 @@ type Ceiling struct {
 	Rate      fact.Of[units.BitRate] `json:"rate"`             // of payload: the least of Limits; unknown says why
 	Limits    []Limit                `json:"limits,omitempty"` // all that are known, the lowest first
 	// waited is how much the shortest window may hold of what had come before it.
-	waited units.BitRate
+	waited   units.BitRate
+	unshared bool // see HalfDuplexRefuted
 }
+
+// overHalf is the share of the ceiling of half duplex from which a measurement shows that
+// the wire is not shared: an emulated pcnet says that it is, and carries 1.02 of that.
+const overHalf = 1.01
 
 // refuted is the share of a ceiling from which a measurement shows that the
 // ceiling is wrong, and not the path full (diagnosis.md section 4.0, rule 1).
@@ -63,10 +68,14 @@ func OfPath(s *model.Session, d model.Direction) Ceiling {
 		return unknownCeiling(d, err.Error())
 	}
 	c := Ceiling{Direction: d}
+	half := halfDuplex(s)
 	for _, l := range linksOf(s, d) {
 		w := p.wire
 		w.Rate = l.Rate
-		rate, err := p.goodput(w, halfDuplex(s))
+		if half && p.datagram == 0 && carriesMore(s, w) {
+			half, c.unshared = false, true
+		}
+		rate, err := p.goodput(w, half)
 		if err != nil {
 			return unknownCeiling(d, err.Error())
 		}
@@ -208,6 +217,40 @@ func halfDuplex(s *model.Session) bool {
 		return len(f.NICs) > 0 && f.NICs[0].Media.Duplex.Or("") == "half"
 	})
 }
+
+// carriesMore reports whether the runs of the baseline carried so much more in one direction
+// than half duplex allows that the wire cannot be shared, whatever its cards say: one of them
+// more than may have waited before its window as well, or all of several.
+func carriesMore(s *model.Session, w Wire) bool {
+	allowed, err := w.HalfDuplex()
+	if err != nil {
+		return false
+	}
+	runs, above := 0, 0
+	for _, r := range s.Runs {
+		if r.State != model.RunValid || r.Setting != s.Plan.Baseline {
+			continue
+		}
+		for _, d := range []model.Direction{model.To, model.From} {
+			v, ok := r.Value(d, model.Goodput)
+			rate := units.BitRate(v)
+			if !ok {
+				continue
+			}
+			if runs++; rate <= overHalf*allowed {
+				continue
+			}
+			if above++; rate > allowed+waitedIn(s, d, allowed) {
+				return true
+			}
+		}
+	}
+	return runs > 1 && above == runs
+}
+
+// HalfDuplexRefuted reports whether a card claims half duplex and more was carried than
+// that allows.
+func (c Ceiling) HalfDuplexRefuted() bool { return c.unshared }
 
 // busses returns what the busses under the interfaces carry of such packets at
 // most. A bus moves frames without preamble, checksum and gap, and has headers

@@ -40,6 +40,14 @@ func tcp(s *model.Session, d model.Direction) *model.TCPSummary {
 	return s.Runs[0].Ends[0].Flows[0].TCP
 }
 
+// carried has the runs carry so much in a window of that length.
+func carried(s *model.Session, window time.Duration, rates ...float64) {
+	for i, d := range []model.Direction{model.To, model.From} {
+		s.Runs[i].Values = []model.Value{{Direction: d, Metric: model.Goodput, Value: rates[i]}}
+		s.Runs[i].Ends = append(s.Runs[i].Ends, model.EndReport{Host: d.Receiver(), Flows: []model.FlowReport{{Direction: d, Role: model.Receiver, Window: window}}})
+	}
+}
+
 func TestOfPath(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(*model.Session)
@@ -90,6 +98,22 @@ func TestOfPath(t *testing.T) {
 		"VLAN": {func(s *model.Session) { s.Hosts[1].NICs[0].Kind = known("vlan") }, 939.04, 939.04, nil},
 		// diagnosis.md section 2.1: 2 x 1448 of 2 x 1538 + 90.
 		"half duplex":       {func(s *model.Session) { s.Hosts[0].NICs[0].Media.Duplex = known("half") }, 914.72, 914.72, nil},
+		"half duplex by a card's word, and more is carried": {func(s *model.Session) {
+			s.Hosts[0].NICs[0].Media.Duplex = known("half")
+			carried(s, 100*time.Millisecond, 930e6, 935e6)
+		}, 941.48, 941.48, nil},
+		"half duplex, and more in a window that says it all": {func(s *model.Session) {
+			s.Hosts[0].NICs[0].Media.Duplex = known("half")
+			carried(s, 10*time.Second, 200e6, 935e6)
+		}, 941.48, 941.48, nil},
+		"half duplex, and more in a window that may hold what waited": {func(s *model.Session) {
+			s.Hosts[0].NICs[0].Media.Duplex = known("half")
+			carried(s, 100*time.Millisecond, 200e6, 935e6)
+		}, 914.72, 914.72, nil},
+		"half duplex that is full": {func(s *model.Session) {
+			s.Hosts[0].NICs[0].Media.Duplex = known("half")
+			carried(s, 10*time.Second, 919e6, 919e6)
+		}, 914.72, 914.72, nil},
 		"UDP fills packets": {func(s *model.Session) { s.Plan.Flow.Engine = "udpflow" }, 957.09, 957.09, []string{"MTU 1500"}},
 		"UDP beside probes": {func(s *model.Session) {
 			s.Plan.Flow = model.Flow{Engine: "loaded", Params: traffic.Write(probes.Params{Engine: "udpflow"})}
