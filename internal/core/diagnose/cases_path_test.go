@@ -27,6 +27,11 @@ func pathCases() []aCase {
 	return []aCase{
 		{name: "nothing arrives", change: dead(false), rule: "dead"},
 		{name: "small packets do", change: dead(true), rule: "M2", help: "link.mtu"},
+		{name: "nothing arrives between ends of two minds about duplex", change: func(e *Evidence) {
+			dead(true)(e)
+			nic(&e.Sender, func(n *model.NIC) { n.Media.Duplex = known("half") })
+			nic(&e.Receiver, func(n *model.NIC) { n.Media.Duplex = known("full") })
+		}, rule: "B02", at: atSender, without: "M2", says: "and nothing of the payload arrived"},
 		{name: "and the size is known", change: func(e *Evidence) {
 			dead(false)(e)
 			e.Beside.Arrives, e.Beside.TooBigTold = known(1300), known(false)

@@ -94,7 +94,7 @@ func Find(e Evidence) []model.Finding {
 			continue
 		}
 		seen[key] = true
-		if done.Rule == "dead" || done.Rule == "M2" || done.Rule == "B32" {
+		if r.ID == "dead" || done.Rule == "B32" {
 			return []model.Finding{done} // nothing else can be said of it
 		}
 		if done.Kind == model.FindingBeside {

@@ -21,6 +21,11 @@ func deadDirection(f features) (*finding, bool) {
 	if f.Goodput > 0 || f.Run == nil || f.Receiver.Flow == nil || f.Sender.Report == nil {
 		return nil, false
 	}
+	if m, ok := duplex(f); ok && m.Rule == "B02" { // which is certain, and loses full frames until TCP hardly tries any more
+		m.also("and nothing of the payload arrived")
+		m.Explains = fact.Known(1.0, "nothing arrives")
+		return m, true
+	}
 	size, tried := f.Beside.Arrives.Get()
 	asked := f.largest()
 	small := tried && size > 0 || f.answered()
