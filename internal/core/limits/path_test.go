@@ -97,7 +97,7 @@ func TestOfPath(t *testing.T) {
 		}, 941.48, 941.48, nil},
 		"VLAN": {func(s *model.Session) { s.Hosts[1].NICs[0].Kind = known("vlan") }, 939.04, 939.04, nil},
 		// diagnosis.md section 2.1: 2 x 1448 of 2 x 1538 + 90.
-		"half duplex":       {func(s *model.Session) { s.Hosts[0].NICs[0].Media.Duplex = known("half") }, 914.72, 914.72, nil},
+		"half duplex": {func(s *model.Session) { s.Hosts[0].NICs[0].Media.Duplex = known("half") }, 914.72, 914.72, nil},
 		"half duplex by a card's word, and more is carried": {func(s *model.Session) {
 			s.Hosts[0].NICs[0].Media.Duplex = known("half")
 			carried(s, 100*time.Millisecond, 930e6, 935e6)
