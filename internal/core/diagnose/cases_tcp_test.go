@@ -30,6 +30,14 @@ func windowCases() []aCase {
 			window(65536, 0)(e)
 			e.TCP.RwndLimited = fact.Unknown[time.Duration]("freebsd")
 		}, rule: "unknown"},
+		{name: "but a small one that the test itself set caps it", rate: 40e6, change: func(e *Evidence) {
+			window(65536, 0)(e)
+			e.TCP.RwndLimited, e.Run.Flow.Window = fact.Unknown[time.Duration]("freebsd"), 65536
+		}, rule: "B07", at: atReceiver, help: "window"},
+		{name: "one that allows half as much more does not", rate: 30e6, change: func(e *Evidence) {
+			window(65536, 0)(e)
+			e.TCP.RwndLimited, e.Run.Flow.Window = fact.Unknown[time.Duration]("freebsd"), 65536
+		}, rule: "unknown"},
 		{name: "window of the test itself", rate: 19e6, change: func(e *Evidence) {
 			window(24<<10, 0.7)(e)
 			e.Run.Flow.Window, e.TCP.SendScale = 24<<10, known(0)

@@ -84,7 +84,7 @@ func (f features) windowed() (*finding, bool) {
 		return nil, false
 	case timed && share < limitedShare:
 		return nil, false
-	case !timed && (!knows || !ok || float64(bound) > nearBound*float64(f.Goodput)):
+	case !timed && (!knows || !ok || float64(bound) > nearBound*float64(f.Goodput) && !f.capped(bound)):
 		return nil, false // without the kernel's own account of its time the window has to explain the rate
 	case knows && window <= 0 && f.readsSlowly(): // shut, because nobody reads
 		return nil, false
@@ -102,6 +102,13 @@ func (f features) windowed() (*finding, bool) {
 		b.share(share, f.rwnd.Source()).because(f.rwnd.Source(), "the window held the sender back for %.0f %% of the time that it had data", 100*share)
 	}
 	return b.misses(timed, "the time that the window held the sender back, which the sender's system does not count", byCheck), true
+}
+
+// capped reports whether the test itself set a window that allows a small part of what the
+// path can carry, and little more than was reached: it caps the rate, whatever else does. A
+// window that grows by itself follows the rate, and shows nothing of that kind.
+func (f features) capped(bound units.BitRate) bool {
+	return f.Fixed() && float64(bound) <= chosenWindow*float64(f.Goodput) && f.explainedBy(bound).Or(0) >= nearlyAll
 }
 
 // holds says what a window or a buffer allows over the round trip: what arrived at the

@@ -34,21 +34,22 @@ const (
 	stealing      = 0.05 // diagnosis.md B23: of the processors' time that the hypervisor gave to others
 
 	// Ratios of rates and windows.
-	nearBound   = 1.10 // diagnosis.md B07: a window over the round trip that lies so near explains the rate
-	ampleWindow = 3.0  // (p) a window that allows so much more than was reached does not limit
-	lossFactor  = 2.0  // diagnosis.md B10: the rate lies within this factor of the loss bound
-	touched     = 0.95 // (p) of the ceiling: the path was full for a moment
-	rising      = 1.25 // (p) the last third of a run over its first: it was still getting faster
-	tenTrips    = 10.0 // diagnosis.md B14: bandwidth-delay products that a run should last
-	slowStart   = 1.5  // (p) a test's length over what slow start takes to fill the path: rule B14
-	coldStart   = 0.80 // diagnosis.md B15: later runs over the first
-	nearBus     = 0.85 // diagnosis.md B18: of what a bus carries
-	nearHost    = 0.85 // (p) of what a host carries to itself
-	sharedSum   = 1.15 // (p) both directions at once over one alone: they share one medium
-	diskShare   = 0.90 // diagnosis.md 2.5: a file copy over the network alone
-	oneMember   = 0.80 // (p) of one member of a bond
-	uneven      = 3.0  // diagnosis.md B02: one direction over the other
-	smallPacket = 0.50 // (p) of the payload that a packet of 1500 bytes carries: rule B29
+	nearBound    = 1.10 // diagnosis.md B07: a window over the round trip that lies so near explains the rate
+	chosenWindow = 1.5  // (p) and so near one that the test itself set, where that is a small part of the path
+	ampleWindow  = 3.0  // (p) a window that allows so much more than was reached does not limit
+	lossFactor   = 2.0  // diagnosis.md B10: the rate lies within this factor of the loss bound
+	touched      = 0.95 // (p) of the ceiling: the path was full for a moment
+	rising       = 1.25 // (p) the last third of a run over its first: it was still getting faster
+	tenTrips     = 10.0 // diagnosis.md B14: bandwidth-delay products that a run should last
+	slowStart    = 1.5  // (p) a test's length over what slow start takes to fill the path: rule B14
+	coldStart    = 0.80 // diagnosis.md B15: later runs over the first
+	nearBus      = 0.85 // diagnosis.md B18: of what a bus carries
+	nearHost     = 0.85 // (p) of what a host carries to itself
+	sharedSum    = 1.15 // (p) both directions at once over one alone: they share one medium
+	diskShare    = 0.90 // diagnosis.md 2.5: a file copy over the network alone
+	oneMember    = 0.80 // (p) of one member of a bond
+	uneven       = 3.0  // diagnosis.md B02: one direction over the other
+	smallPacket  = 0.50 // (p) of the payload that a packet of 1500 bytes carries: rule B29
 
 	// Queues.
 	standing     = 1.25 // (p) round trip under load over the least one: packets wait somewhere
