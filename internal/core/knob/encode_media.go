@@ -332,3 +332,12 @@ func decodeSpeedDuplex(e Encoding, raw string) (string, error) {
 	}
 	return "0", nil
 }
+
+// ModeUntold reports whether got is a forced link mode of which the driver tells no speed,
+// as many do while the link is down (Linux drivers/net/ethernet/intel/e1000e/ethtool.c), where
+// want names one: got may be want.
+func ModeUntold(want, got string) bool {
+	w, _ := splitRemark(SameText(want))
+	g, _ := splitRemark(SameText(got))
+	return strings.HasPrefix(w, "autoneg=off speed=") && strings.HasPrefix(g+" ", "autoneg=off ") && !strings.Contains(g, "speed=")
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
@@ -98,6 +99,26 @@ func awaitLinks(ctx context.Context, open []journal.Unfinished, within time.Dura
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	for ctx.Err() == nil && absent() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(glance):
+		}
+	}
+}
+
+// linking is how long a card that was told another link mode may be without a link, (p):
+// renegotiation and the port of a switch take one to four seconds.
+const linking = 8 * time.Second
+
+// readBack returns what a place holds after want was written. A card that was told another
+// link mode loses its link, and drivers tell no speed until it is there again.
+func (m *machine) readBack(ctx context.Context, id model.KnobID, p hostknob.Place, want string) (string, error) {
+	until := time.Now().Add(linking)
+	for {
+		got, err := m.host.ReadRaw(ctx, id, p)
+		if err != nil || !knob.ModeUntold(want, got) || ctx.Err() != nil || !time.Now().Before(until) {
+			return got, err
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(glance):

@@ -222,7 +222,8 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (ou
 	ear.tell(id, place, "put back")
 	if err == nil {
 		m.after("restore " + string(id))
-		err = m.confirm(ctx, id, place, first.Old)
+		now, err = m.readBack(ctx, id, place, first.Old)
+		err = cmp.Or(err, confirm(id, place, first.Old, now))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return outcome{state: model.ChangeFailed, detail: err.Error()}, nil
@@ -259,12 +260,8 @@ func standing(group []journal.Unfinished, now string) []journal.Unfinished {
 	return group
 }
 
-// confirm reads back what was written.
-func (m *machine) confirm(ctx context.Context, id model.KnobID, p hostknob.Place, want string) error {
-	got, err := m.host.ReadRaw(ctx, id, p)
-	if err != nil {
-		return err
-	}
+// confirm is an error where got, which was read back, is not what was written.
+func confirm(id model.KnobID, p hostknob.Place, want, got string) error {
 	if !knob.Holds(want, got) {
 		return &knob.Error{Op: "read back", Knob: id, Place: p.String(), Err: fmt.Errorf("wrote %q, it holds %q", want, got)}
 	}
@@ -275,7 +272,8 @@ func (m *machine) confirm(ctx context.Context, id model.KnobID, p hostknob.Place
 // one that is known to have been written, or one after it, which a crash may
 // have cut off before its record. What was written before those is gone, and
 // who has it there again is somebody else. Where a crash came before the reading
-// back, what the system adds to a text is not known.
+// back, what the system adds to a text is not known. Nor is the speed of a forced link that
+// is down, which is when a host most needs its old mode.
 func wrote(group []journal.Unfinished, now string) bool {
 	last := 0
 	for i, o := range group {
@@ -284,10 +282,12 @@ func wrote(group []journal.Unfinished, now string) bool {
 		}
 	}
 	return slices.ContainsFunc(group[last:], func(o journal.Unfinished) bool {
-		if len(o.Wrote) == 1 {
-			return knob.Holds(o.Wrote[0], now)
+		if len(o.Wrote) == 1 && knob.Holds(o.Wrote[0], now) {
+			return true
 		}
-		return slices.ContainsFunc(o.Wrote, func(w string) bool { return knob.SameText(w) == knob.SameText(now) })
+		return slices.ContainsFunc(o.Wrote, func(w string) bool {
+			return len(o.Wrote) > 1 && knob.SameText(w) == knob.SameText(now) || knob.ModeUntold(w, now)
+		})
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"linerate/internal/core/knob"
@@ -65,6 +66,86 @@ func TestALinkModeIsWrittenWhole(t *testing.T) {
 	}
 	if _, err := m.recover(t.Context()); err != nil || card.text != before {
 		t.Errorf("after undo: %q, %v", card.text, err)
+	}
+}
+
+// linkless is the link mode of a card whose driver tells no speed of a forced mode while
+// the link is down, as Intel's do, and whose link is down for a while after each change.
+type linkless struct {
+	mode   string
+	up     time.Time // when the link is there again
+	takes  time.Duration
+	writes []string
+}
+
+const cardModes = " (supported=10baseT/Half,100baseT/Full)"
+
+func (l *linkless) Read(context.Context) (string, error) {
+	if time.Now().Before(l.up) && strings.HasPrefix(l.mode, "autoneg=off") {
+		return "autoneg=off" + cardModes, nil
+	}
+	return l.mode + cardModes, nil
+}
+
+func (l *linkless) Check(context.Context, string) error { return nil }
+
+func (l *linkless) Write(_ context.Context, raw string) error {
+	l.mode, _, _ = strings.Cut(raw, " (")
+	l.up = time.Now().Add(l.takes)
+	l.writes = append(l.writes, l.mode)
+	return nil
+}
+
+// TestALinkTakesItsTime: a forced mode counts as set when its link is there, within some
+// seconds; and one whose link never comes, or is lost later, is undone and not taken for
+// somebody else's.
+func TestALinkTakesItsTime(t *testing.T) {
+	const never = time.Hour
+	for name, c := range map[string]struct {
+		before string
+		takes  time.Duration // after each change
+		lost   bool          // the link is lost before the undo
+		set    bool
+	}{
+		"comes":                    {"autoneg=on advertise=100baseT/Full", 3 * time.Second, false, true},
+		"never comes":              {"autoneg=on advertise=100baseT/Full", never, false, false},
+		"comes and is lost":        {"autoneg=on advertise=100baseT/Full", 3 * time.Second, true, true},
+		"forced before, is lost":   {"autoneg=off speed=100 duplex=full", 3 * time.Second, true, true},
+		"forced before, and comes": {"autoneg=off speed=100 duplex=full", 0, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				card := &linkless{mode: c.before, takes: c.takes}
+				j, err := journal.Open(t.TempDir())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = j.Close() }()
+				m := newMachine(Config{Host: hostknob.Host{Interface: "eth0", Index: knob.NewIndex(), Backend: func(hostknob.Place) (hostknob.Backend, error) { return card, nil }}}, j)
+				began := time.Now()
+				_, err = m.begin().apply(t.Context(), []model.Assignment{
+					{Host: model.Near, Knob: "nic.media.autoneg", Value: "off"},
+					{Host: model.Near, Knob: "nic.media.speed", Value: "10"},
+					{Host: model.Near, Knob: "nic.media.duplex", Value: "half"},
+				}, time.Now().Add(time.Minute), func() error { return nil })
+				if (err == nil) != c.set || time.Since(began) > linking+time.Second {
+					t.Errorf("set after %v: %v", time.Since(began), err)
+				}
+				if c.lost {
+					card.up = time.Now().Add(never)
+				}
+				card.takes = time.Second
+				changes, err := m.recover(t.Context())
+				if err != nil || len(changes) != 3 || card.mode != c.before || len(m.j.OpenIntents()) > 0 {
+					t.Errorf("after undo: %q, %+v, %v", card.mode, changes, err)
+				}
+				for _, c := range changes {
+					if c.State != model.ChangeUndone {
+						t.Errorf("%+v", c)
+					}
+				}
+			})
+		})
 	}
 }
 

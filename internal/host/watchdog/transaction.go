@@ -286,7 +286,7 @@ func (t *transaction) make(ctx context.Context, s step) error {
 		}
 	}
 	m.after("write " + string(s.Knob))
-	got, err := m.host.ReadRaw(ctx, s.Knob, p)
+	got, err := m.readBack(ctx, s.Knob, p, s.new)
 	if err != nil {
 		return err
 	}
@@ -296,7 +296,10 @@ func (t *transaction) make(ctx context.Context, s step) error {
 	if err := m.record(r, "applied "+string(s.Knob)); err != nil {
 		return err
 	}
-	if err := m.confirm(ctx, s.Knob, p, s.new); err != nil {
+	if got, err = m.host.ReadRaw(ctx, s.Knob, p); err != nil {
+		return err
+	}
+	if err := confirm(s.Knob, p, s.new, got); err != nil {
 		return err
 	}
 	return m.host.InForce(ctx, s.Knob, p)

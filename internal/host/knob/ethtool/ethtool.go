@@ -105,6 +105,11 @@ func (s *Setting) Check(ctx context.Context, raw string) error {
 	if err != nil {
 		return err
 	}
+	if s.name == "linkmodes.mode" {
+		if err := modeKnown(f); err != nil {
+			return err
+		}
+	}
 	_, err = s.changes(f, raw)
 	return err
 }

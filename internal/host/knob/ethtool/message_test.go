@@ -168,8 +168,17 @@ func TestLinkModesOfANegotiatingCard(t *testing.T) {
 	if _, err := s.changes(f, "autoneg=on advertise=10000baseT/Full"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a mode that the card has not = %v", err)
 	}
-	if _, err := s.changes(reply(t, "virtio-linkmodes", "linkmodes"), "autoneg=off speed=1000 duplex=full"); !errors.Is(err, errors.ErrUnsupported) {
+	if err := modeKnown(f); err != nil {
+		t.Errorf("a mode that is known: %v", err)
+	}
+	if err := modeKnown(reply(t, "virtio-linkmodes", "linkmodes")); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a change of an unknown mode = %v, want it refused: it could not be put back", err)
+	}
+	// A forced link that is down since: what it had is known, and is written.
+	lost := modesOf(0, "100baseT/Half", "1000baseT/Full")
+	lost.numbers["speed"] = unknownSpeed
+	if back, err = s.changes(lost, "autoneg=on advertise=1000baseT/Full"); err != nil || back.numbers["autoneg"] != 1 {
+		t.Errorf("back from a forced link that is down: %v, %v", back, err)
 	}
 }
 

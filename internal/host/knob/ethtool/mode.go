@@ -62,8 +62,16 @@ func modeText(f fields) string {
 	return strings.Join(words, " ")
 }
 
-// modeChanges reads what modeText writes. A link whose mode now is not known
-// is not changed: there would be no way back.
+// modeKnown is an error for a link whose mode now is not known, which is not to be
+// changed: there would be no way back. Drivers tell no speed where a forced link is down.
+func modeKnown(f fields) error {
+	if now := modeText(f); f.numbers["autoneg"] == 0 && !strings.Contains(now, "speed=") {
+		return fmt.Errorf("the link mode is not known (%s), so that it could not be put back: %w", now, errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// modeChanges reads what modeText writes.
 func modeChanges(f fields, raw string) (fields, error) {
 	value, _, _ := strings.Cut(raw, " (")
 	words := map[string]string{}
@@ -73,10 +81,6 @@ func modeChanges(f fields, raw string) (fields, error) {
 			return fields{}, fmt.Errorf("link mode %q: want pairs like autoneg=on", raw)
 		}
 		words[key] = v
-	}
-	now := modeText(f)
-	if f.numbers["autoneg"] == 0 && !strings.Contains(now, "speed=") {
-		return fields{}, fmt.Errorf("the link mode is not known (%s), so that it could not be put back: %w", now, errors.ErrUnsupported)
 	}
 	switch words["autoneg"] {
 	case "on":
