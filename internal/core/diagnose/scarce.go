@@ -217,12 +217,13 @@ func (b *finding) becauseOfQuota(e End, l load) *finding {
 
 // waitsFor says who had the processor that a thread waited for: nobody, where there was
 // time to spare, so that something keeps the thread from it.
-func (b *finding) waitsFor(l load) *finding {
+func (b *finding) waitsFor(l load) {
 	wait := 100 * min(1, l.wait.Or(0))
 	if spare := l.spare.Or(0); spare >= limitedShare {
-		return b.because(l.wait.Source()+", "+l.spare.Source(), "the process could have run and had no processor for %.0f %% of the time, though the processors had nothing to do for %.0f %% of it: a quota stops it, or it may use one of them only", wait, 100*spare).
+		b.because(l.wait.Source()+", "+l.spare.Source(), "the process could have run and had no processor for %.0f %% of the time, though the processors had nothing to do for %.0f %% of it: a quota stops it, or it may use one of them only", wait, 100*spare).
 			noKnob("raise the quota of the control group or the container (cpu.max), or let the program use more processors (cpuset, taskset)")
+		return
 	}
-	return b.because(l.wait.Source(), "the process could have run and had no processor for %.0f %% of the time: other programs had it", wait).
+	b.because(l.wait.Source(), "the process could have run and had no processor for %.0f %% of the time: other programs had it", wait).
 		noKnob("stop what else runs there, or give the measured program a higher priority")
 }
