@@ -77,7 +77,7 @@ func told(t *testing.T, what string) {
 		text, err := os.ReadFile(path)
 		if err == nil {
 			cards, _, _ := strings.Cut(string(text), freebsdMark)
-			err = os.WriteFile(path, []byte(cards+freebsdPart(string(text), row, result)), 0o644)
+			err = os.WriteFile(path, []byte(cards+freebsdPart(string(text), row, result)+randomPart(string(text))), 0o644)
 		}
 		if err != nil {
 			t.Error(err)

@@ -130,12 +130,21 @@ func TestRandom(t *testing.T) {
 			})
 		}
 	})
-	said := fmt.Sprintf("%d sets with seed %d on %d machines in %.0f minutes: %v; over the cards: %v; refused, with all settings as before: %d",
-		c.done, seed, *randomOn, time.Since(c.began).Minutes(), c.ways, c.cards, c.refused)
+	said := fmt.Sprintf("%d sets with seed %d on %d machines in %.0f minutes: %s; over the cards: %s; refused, with all settings as before: %d",
+		c.done, seed, *randomOn, time.Since(c.began).Minutes(), counts(c.ways), counts(c.cards), c.refused)
 	t.Log(said)
 	if *update && !t.Failed() && *only == "" {
 		writeRandom(t, said)
 	}
+}
+
+// counts is a list of how many of each there were.
+func counts(of map[string]int) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, fmt.Sprintf("%s %d", name, of[name]))
+	}
+	return strings.Join(all, ", ")
 }
 
 // lifetime is how many sets a machine sees, of which one ends in a power cut.
