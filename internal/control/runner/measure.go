@@ -270,10 +270,14 @@ func cutOff(ctx context.Context, err error, ends []*end) error {
 	for _, e := range ends {
 		select {
 		case <-e.done:
+		case <-ctx.Done(): // the one that is lost
+		}
+		select { // the other one has reported while that was waited for
+		case <-e.done:
 			if told := diagnose.CutOff(e.report); e.err == nil && len(told) > 0 {
 				err = fmt.Errorf("%w; meanwhile on %s: %s", err, e.client.Name(), strings.Join(told, "; "))
 			}
-		case <-ctx.Done(): // the one that is lost
+		default:
 		}
 	}
 	return err

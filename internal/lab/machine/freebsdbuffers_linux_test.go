@@ -31,21 +31,24 @@ func TestFreeBSDBuffers(t *testing.T) {
 	r, err := near.Run(ctx, "linerate", "test", "10.0.0.2", "--to", "-t", "4s", "--omit", "1s", "--idle", "0s", "-w", "1MiB", "-P", "4", "--json")
 	var d struct {
 		Session struct {
+			Reason   string
 			Findings []struct {
 				Rule, Host, Limit, Evidence string
 				Knobs                       []string
 			}
 		}
 	}
-	if err != nil || json.Unmarshal([]byte(r.Stdout), &d) != nil || len(d.Session.Findings) == 0 {
+	if err != nil || json.Unmarshal([]byte(r.Stdout), &d) != nil {
 		t.Fatalf("%+v, %v; server: %s", r, err, server.Printed())
 	}
-	first := d.Session.Findings[0]
-	t.Logf("%+v", first)
 	if !strings.Contains(near.Console(), said) {
 		t.Fatalf("the kernel did not run out of clusters: %s", last(near.Console(), 500))
 	}
-	if first.Rule != "B13" || first.Host != "near" || !slices.Contains(first.Knobs, "mbuf.clusters") {
+	if len(d.Session.Findings) == 0 { // its card got no cluster back, so that it hears nothing any more
+		if why := d.Session.Reason; r.Code == 0 || !strings.Contains(why, "contact lost") || !strings.Contains(why, "meanwhile on this machine: ") || !strings.Contains(why, "buffer") {
+			t.Errorf("exit code %d, %q\n%s", r.Code, why, r.Stderr)
+		}
+	} else if first := d.Session.Findings[0]; first.Rule != "B13" || first.Host != "near" || !slices.Contains(first.Knobs, "mbuf.clusters") {
 		t.Errorf("the first finding is %+v", first)
 	}
 	refused, err := near.Run(ctx, "linerate", "set", "mbuf.clusters=16384", "--for", "5s")
