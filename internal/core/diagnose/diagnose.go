@@ -11,6 +11,7 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -138,7 +139,7 @@ func full(f features) model.Finding {
 		share = float64(f.typical()) / float64(c)
 	}
 	b := f.found(f.Direction.Sender(), "link").kind(model.FindingFull)
-	if share > overfull { // and the ceiling is not refuted
+	if math.Round(1000*share) > 1000 { // which does not refute the ceiling, see report.OfCeiling
 		b.because(f.Ceiling.Source(), "all of the %s that it can carry, and some that had come before", c)
 	} else {
 		b.because(f.Ceiling.Source(), "%.1f %% of the %s that it can carry", 100*share, c)

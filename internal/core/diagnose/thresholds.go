@@ -9,7 +9,6 @@ package diagnose
 const (
 	// Shares of the ceiling.
 	fullPath   = 0.97 // (p) diagnosis.md 1, step 4: nothing to tune
-	overfull   = 1.03 // diagnosis.md 4.0, rule 1: more than a link can carry
 	nearlyFull = 0.90 // (p) diagnosis.md 1, step 4: only harmless changes are worth trying
 	// refutes is how much less than what was measured a bound may allow before it
 	// is no bound: medians of windows and round trips are not exact.

@@ -212,6 +212,12 @@ func left(text string) cell  { return cell{text: text} }
 func right(text string) cell { return cell{text: text, right: true, whole: true} }
 func whole(text string) cell { return cell{text: text, whole: true} }
 
+// name is a cell for what a row is about. It stays in one line, below which other cells may
+// be broken, unless it takes more than a third of the width.
+func (p *printer) name(text string) cell {
+	return cell{text: text, whole: 3*columns(text) <= p.width}
+}
+
 // lines breaks the text of c into lines of width columns, all indented as it is, at
 // spaces and, where that is not enough, after commas.
 func (c cell) lines(width int) []string {

@@ -262,7 +262,7 @@ func (p *printer) lines(d report.Document) {
 		if l.Datagrams != nil {
 			retransmits = report.FormatLoss(l.Datagrams.Loss) + " lost"
 		}
-		row := []cell{left(label), right(l.Goodput.String()), right(share), right(retransmits), left("CPU " + cpu(l.NearCPU) + " / " + cpu(l.FarCPU))}
+		row := []cell{p.name(label), right(l.Goodput.String()), right(share), right(retransmits), left("CPU " + cpu(l.NearCPU) + " / " + cpu(l.FarCPU))}
 		rows = append(rows, row)
 		if v, ok := l.LoadedRTT.Get(); ok {
 			loaded = append(loaded, units.FormatDuration(v)+" "+clean(l.Label))

@@ -403,3 +403,17 @@ func TestBrokenCommandsArePastedWhole(t *testing.T) {
 		t.Errorf("in one line: %s", text)
 	}
 }
+
+// TestNamesOfRowsStayWhole: where the rates of a test are too wide for the terminal, another
+// column is broken than the one that says which way they are of.
+func TestNamesOfRowsStayWhole(t *testing.T) {
+	c := reporttest.Cases()[0]
+	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
+	for i := range d.Lines {
+		d.Lines[i].Label, d.Lines[i].Share, d.Lines[i].Retransmits = "from 10.0.0.2", fact.Known(1.01, "test"), fact.Known[int64](12345, "test")
+		d.Lines[i].NearCPU, d.Lines[i].FarCPU = fact.Known(1.0, "test"), fact.Known(1.0, "test")
+	}
+	if text := render(t, d, term.Options{Width: 80}); !regexp.MustCompile(`(?m)^  from 10\.0\.0\.2 +[\d.]+ [kMG]bit/s +about 100 % of link  12345 retransmits`).MatchString(text) {
+		t.Error(text)
+	}
+}
