@@ -306,8 +306,10 @@ func Counted(runs []model.Run) []model.Run {
 			counted = append(counted, r)
 		}
 	}
+	compared := func(r model.Run) bool { return r.Setting != runs[0].Setting }
 	dead := func(r model.Run) bool { return diagnose.Dead(r, r.Flow.Direction) }
-	if len(counted) == 0 && slices.ContainsFunc(runs, dead) { // nothing arrives one way: the other way counts by itself
+	// Where nothing is compared, or nothing arrives one way, the other way counts by itself.
+	if len(counted) == 0 && (!slices.ContainsFunc(runs, compared) || slices.ContainsFunc(runs, dead)) {
 		for _, r := range runs {
 			if r.State == model.RunValid {
 				counted = append(counted, r)

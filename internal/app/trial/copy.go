@@ -95,8 +95,8 @@ func mayMake(path string) error {
 	return err
 }
 
-// unmeasured names a copy of a session of which no run counts, with the reason of its
-// last one; "" for none.
+// unmeasured names a copy, or a direction of a test, of which no run is valid, with the
+// reason of its last one; "" for none.
 func unmeasured(s model.Session) string {
 	for _, set := range s.Plan.Settings {
 		for _, d := range s.Plan.Directions {
@@ -106,7 +106,11 @@ func unmeasured(s model.Session) string {
 					valid, last = valid || r.State == model.RunValid, r.Reason
 				}
 			}
-			if !valid && last != "" {
+			switch {
+			case valid || last == "":
+			case set.Name == Current:
+				return "direction " + string(d) + ": " + last
+			default:
 				return set.Name + ": " + last
 			}
 		}

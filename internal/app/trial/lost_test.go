@@ -15,6 +15,7 @@ import (
 	"linerate/internal/control/agent"
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/core/model"
+	"linerate/internal/report"
 	"linerate/internal/store"
 	"linerate/internal/store/sqlite"
 )
@@ -172,6 +173,36 @@ func TestNothingMeasured(t *testing.T) {
 	got, err := s.trial(s.store, design(t, 1, shortFlow(), all...)).Run(t.Context())
 	if app.KindOf(err) != app.Untrusted || app.HintOf(err) == "" || !strings.Contains(err.Error(), "nothing was measured") || trial.Measured(got) || got.State != model.SessionFailed {
 		t.Errorf("%s, %v", got.State, err)
+	}
+	s.stored(got)
+	s.ends.Close()
+	s.Untouched()
+}
+
+// TestHalfMeasured: a test of two directions of which only one could be measured shows
+// that one, and is no success.
+func TestHalfMeasured(t *testing.T) {
+	s := newStand(t)
+	s.person.On = func(e app.Event) {
+		if r, ok := e.(app.Sampled); ok && r.Direction == model.From {
+			s.Cut(model.Far)
+		}
+	}
+	plan := trial.Repeated(shortFlow(), []model.Direction{model.To, model.From}, 1)
+	plan.Seed = 1 // to before from: after contact was lost the block ends
+	test := s.trial(s.store, plan)
+	test.Session.Kind = model.KindTest
+	got, err := test.Run(t.Context())
+	if app.KindOf(err) != app.Untrusted || app.HintOf(err) == "" || !strings.Contains(err.Error(), "never measured: direction from: ") {
+		t.Errorf("%s, %v", got.State, err)
+	}
+	for _, r := range report.Counted(got.Runs) {
+		if r.Flow.Direction != model.To {
+			t.Errorf("%s counts", r.Flow.Direction)
+		}
+	}
+	if len(report.Counted(got.Runs)) == 0 {
+		t.Errorf("none of %d runs counts", len(got.Runs))
 	}
 	s.stored(got)
 	s.ends.Close()

@@ -421,7 +421,7 @@ func measured(ctx context.Context, t *testing.T, m *Machine, card, line string, 
 	r, err := m.Run(ctx, append(append([]string{"linerate"}, args...), "-q", "--timeout", "300s")...)
 	if err != nil || r.Code != 0 || !regexp.MustCompile(line).MatchString(r.Stdout) {
 		t.Errorf("%s: %s: exit code %d, %v\n%s%s", card, args[0], r.Code, err, r.Stdout, r.Stderr)
-		return "no: " + cmp.Or(last(strings.TrimSpace(r.Stderr), 80), "nothing was measured")
+		return "no: " + cmp.Or(last(strings.TrimSpace(r.Stderr), 80), fmt.Sprintf("exit code %d, %v, %d bytes printed", r.Code, err, len(r.Stdout)))
 	}
 	return yes
 }
