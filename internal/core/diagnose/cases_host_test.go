@@ -89,6 +89,10 @@ func hostCases() []aCase {
 			resent(e, 400, 100)
 			e.Receiver.moved("nic_rx_missed", 380, "cpu_busy_ms/cpu1", 9000)
 		}, rule: "B17", at: atReceiver, help: "nic.ring.rx", without: "B10"},
+		{name: "a full ring before which packets waited", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 14, 10)
+			e.Receiver.moved("nic_rx_missed", 9635, "cpu_busy_ms/cpu1", 9000)
+		}, rule: "B10", at: atSender, without: "B17"},
 		{name: "receive ring with idle cores", rate: 120e6, change: func(e *Evidence) {
 			resent(e, 400, 100)
 			e.Receiver.moved("nic_rx_missed", 380)

@@ -195,7 +195,8 @@ func hostLosses() []hostLoss {
 }
 
 // dropped finds the place at which a host dropped the most, where that is much of
-// what TCP sent again.
+// what TCP sent again. A ring that was full for many more packets than were sent again did
+// not lose them: they waited before it, as with emulated cards, or were somebody else's.
 func (f features) dropped() (hostLoss, int64, bool) {
 	again := f.Sender.Counters.Moved("tcp_retransmitted").Or(f.TCP.Retransmits.Or(0))
 	var most int64
@@ -209,7 +210,8 @@ func (f features) dropped() (hostLoss, int64, bool) {
 		for _, name := range place.names {
 			n = max(n, e.Counters.Moved(name).Or(0))
 		}
-		if n > most {
+		waited := place.limit == "receive ring" && float64(n) > ringWaits*float64(again)
+		if n > most && !waited {
 			most, at = n, place
 		}
 	}

@@ -61,6 +61,7 @@ const (
 	// Shares of packets.
 	policedShare  = 0.02 // (p) lost while the rate is steady and no queue stands: something cuts the rate
 	brokenFrames  = 1e-6 // (p) diagnosis.md B04: of frames with a wrong checksum
+	ringWaits     = 10   // (p) times as many packets that found a ring full as were sent again
 	hostDrops     = 0.30 // (p) of what was lost, dropped by a host itself
 	heldBack      = 0.02 // (p) times that a queueing discipline held packets back, over segments: 45 segments may be one packet to it (64 KiB)
 	shortBurst    = 0.25 // (p) of what the path holds, lost at the end of slow start: a queue of one round trip loses half or more
