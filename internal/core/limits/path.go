@@ -72,7 +72,7 @@ func OfPath(s *model.Session, d model.Direction) Ceiling {
 	for _, l := range linksOf(s, d) {
 		w := p.wire
 		w.Rate = l.Rate
-		if half && p.datagram == 0 && carriesMore(s, w) {
+		if half && p.datagram == 0 && carriesMore(s) {
 			half, c.unshared = false, true
 		}
 		rate, err := p.goodput(w, half)
@@ -219,24 +219,18 @@ func halfDuplex(s *model.Session) bool {
 }
 
 // carriesMore reports whether the runs of the baseline carried so much more in one direction
-// than half duplex allows that the wire cannot be shared, whatever its cards say: one of them
-// more than may have waited before its window as well, or all of several.
-func carriesMore(s *model.Session, w Wire) bool {
-	allowed, err := w.HalfDuplex()
-	if err != nil {
-		return false
-	}
+// than half duplex allows there that the wire cannot be shared, whatever its cards say: one
+// of them more than may have waited before its window as well, or all of several.
+func carriesMore(s *model.Session) bool {
 	runs, above := 0, 0
-	for _, r := range s.Runs {
-		if r.State != model.RunValid || r.Setting != s.Plan.Baseline {
-			continue
-		}
-		for _, d := range []model.Direction{model.To, model.From} {
+	for _, d := range []model.Direction{model.To, model.From} {
+		allowed := sharedRate(s, d)
+		for _, r := range s.Runs {
 			v, ok := r.Value(d, model.Goodput)
-			rate := units.BitRate(v)
-			if !ok {
+			if !ok || allowed == 0 || r.State != model.RunValid || r.Setting != s.Plan.Baseline {
 				continue
 			}
+			rate := units.BitRate(v)
 			if runs++; rate <= overHalf*allowed {
 				continue
 			}
@@ -246,6 +240,21 @@ func carriesMore(s *model.Session, w Wire) bool {
 		}
 	}
 	return runs > 1 && above == runs
+}
+
+// sharedRate is what half duplex carries in direction d, 0 where that is not known.
+func sharedRate(s *model.Session, d model.Direction) units.BitRate {
+	p, err := packetOf(s, d)
+	links := linksOf(s, d)
+	if err != nil || len(links) == 0 {
+		return 0
+	}
+	p.wire.Rate = links[0].Rate
+	rate, err := p.wire.HalfDuplex()
+	if err != nil {
+		return 0
+	}
+	return rate
 }
 
 // HalfDuplexRefuted reports whether a card claims half duplex and more was carried than

@@ -114,6 +114,11 @@ func TestOfPath(t *testing.T) {
 			s.Hosts[0].NICs[0].Media.Duplex = known("half")
 			carried(s, 10*time.Second, 919e6, 919e6)
 		}, 914.72, 914.72, nil},
+		"half duplex, and each direction has its rate": {func(s *model.Session) {
+			s.Hosts[0].NICs[0].Media.Duplex = known("half")
+			s.Hosts[0].PathRate, s.Hosts[1].PathRate = known(units.BitRate(5e6)), known(units.BitRate(50e6))
+			carried(s, 10*time.Second, 4.4e6, 44e6)
+		}, 4.5736, 45.736, nil},
 		"UDP fills packets": {func(s *model.Session) { s.Plan.Flow.Engine = "udpflow" }, 957.09, 957.09, []string{"MTU 1500"}},
 		"UDP beside probes": {func(s *model.Session) {
 			s.Plan.Flow = model.Flow{Engine: "loaded", Params: traffic.Write(probes.Params{Engine: "udpflow"})}
