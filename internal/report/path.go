@@ -112,11 +112,14 @@ func OfCeiling(share float64, write func(float64) string) string {
 // Percent writes a share with one decimal.
 func Percent(share float64) string { return units.Percent(math.Round(1000*share) / 10).String() }
 
-// refuted warns of ceilings that a measurement shows to be wrong.
-func refuted(lines []Line) []string {
+// refuted warns of ceilings that a measurement shows to be wrong, where no finding says it.
+func refuted(lines []Line, findings []Finding) []string {
 	var out []string
 	for _, l := range lines {
-		if l.Ceiling.IsKnown() && !l.Share.IsKnown() {
+		said := func(f Finding) bool {
+			return strings.HasPrefix(f.Text, l.Label) && strings.Contains(f.Text, l.Share.Reason())
+		}
+		if l.Ceiling.IsKnown() && !l.Share.IsKnown() && !slices.ContainsFunc(findings, said) {
 			out = append(out, l.Label+": "+l.Share.Reason())
 		}
 	}

@@ -161,7 +161,7 @@ func Build(s model.Session, o Options) Document {
 	}
 	switch s.Kind {
 	case model.KindTest:
-		d.Warnings = append(append(b.warnings(b.baselineRuns()), refuted(d.Lines)...), b.own(kind.Warnings)...)
+		d.Warnings = append(append(b.warnings(b.baselineRuns()), refuted(d.Lines, d.Findings)...), b.own(kind.Warnings)...)
 	case model.KindCopy, model.KindSweep:
 		d.Warnings = b.warnings(s.Runs)
 	case model.KindCheck:

@@ -85,3 +85,26 @@ func TestShareAboveTheCeiling(t *testing.T) {
 		t.Errorf("the share in the data is %v", share)
 	}
 }
+
+// TestRefutedCeilingIsSaidOnce: that more was measured than should be possible is a finding,
+// or else a warning, and not both.
+func TestRefutedCeilingIsSaidOnce(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		if c.Name != "uneven" {
+			continue
+		}
+		const said = "the rate of the link is not what it is said to be"
+		build := func() report.Document {
+			return report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
+		}
+		warned := build().Warnings
+		if len(warned) != 1 || !strings.Contains(warned[0], said) {
+			t.Fatalf("warnings %q", warned)
+		}
+		_, evidence, _ := strings.Cut(warned[0], ": ")
+		c.Session.Findings = []model.Finding{{Rule: "B32", Kind: model.FindingNotFound, Direction: model.To, Limit: "rate of the link", Evidence: evidence}}
+		if d := build(); len(d.Warnings) != 0 || len(d.Findings) != 1 || !strings.Contains(d.Findings[0].Text, said) {
+			t.Errorf("warnings %q, findings %+v", d.Warnings, d.Findings)
+		}
+	}
+}
