@@ -135,9 +135,11 @@ func freebsdRoot(ctx context.Context, dir, image string, files map[string]string
 			return err
 		}
 	}
-	all := map[string]string{"sbin/guest": guest}
-	for name := range strings.FieldsSeq("sbin/init sbin/reboot sbin/sysctl sbin/ifconfig bin/sh bin/sync bin/peek bin/in bin/listen bin/env") {
-		all[name] = userland
+	all := map[string]string{"sbin/guest": guest, "sbin/init": userland}
+	for name := range strings.FieldsSeq("reboot sysctl ifconfig sh sync peek in listen env sshd uname id mkdir chmod rm mv head cat gzip sha256") {
+		if err := os.Symlink("/sbin/init", filepath.Join(root, "bin", name)); err != nil {
+			return err
+		}
 	}
 	maps.Copy(all, files)
 	for to, from := range all {

@@ -16,7 +16,7 @@ const link = "/root/other.link"
 
 // TestFreeBSDBoth joins a FreeBSD and a Debian, each of which serves the other: nobody
 // without a key; settings of both as one change, from either; a setting under a deadline
-// and a kept one; an agent by exec; and a search that finds the buffers that were made too
+// and a kept one; an agent by exec, and over ssh; and a search that finds the buffers that were made too
 // small. FreeBSD's kernel and files are the judge, and sysctl(8) of Debian.
 func TestFreeBSDBoth(t *testing.T) {
 	t.Parallel()
@@ -34,6 +34,7 @@ func TestFreeBSDBoth(t *testing.T) {
 		keepAndBack(ctx, t, near)
 	})
 	t.Run("exec", func(t *testing.T) { agentByExec(ctx, t, near, far) })
+	t.Run("ssh", func(t *testing.T) { agentOverSSH(ctx, t, near, far) })
 	sh(ctx, t, far, "tc qdisc replace dev eth0 root netem delay 60ms limit 20000")
 	t.Run("run", func(t *testing.T) { runFreeBSD(ctx, t, near) })
 	t.Run("tune", func(t *testing.T) { tuneFreeBSD(ctx, t, near) })

@@ -20,8 +20,8 @@ kernel 12.1-RELEASE with the driver em on an e1000. What its sysctl tree, its in
 and its files say, read by a program that shares no code with linerate, is the judge.
 Beside that kernel stands no userland of FreeBSD: process 1, the shell and rc are small
 ones of the lab, the root is an image in memory, which a reset gives to the next start as
-it was written. No polling is compiled into that kernel, and there is no sshd, so that the
-agent's copy over ssh is not tried.
+it was written. Its sshd is the lab's too (golang.org/x/crypto/ssh), with the few programs that
+linerate asks of a host. No polling is compiled into that kernel.
 
 | FreeBSD 12.1 | |
 |---|---|
@@ -36,6 +36,7 @@ func freebsdRows() []string {
 		"`set` under a deadline, `keep` and `undo --kept`",
 		"`keep`, a change open under `--at-boot`, a reset, `undo --kept`, another reset",
 		"an agent by `exec:` from Debian: `test`, and a setting that is undone when the way to it is cut",
+		"an agent over ssh, copied by Debian's OpenSSH: the same, and the copy is gone afterwards",
 		"`serve` with a key, and refusal without; `test` by Debian",
 		"`set --both` from either end",
 		"`run`: two buffers compared, the better one kept and taken back",

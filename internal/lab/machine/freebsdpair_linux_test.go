@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -65,22 +66,61 @@ func TestFreeBSDAgainstLinux(t *testing.T) {
 // and change FreeBSD, and cuts the way to it in the middle.
 func agentByExec(ctx context.Context, t *testing.T, near, far *Machine) {
 	told(t, "an agent by `exec:`")
-	const sack, way = "net.inet.tcp.sack.enable", "exec:10.0.0.1 /root/way"
+	const way = "exec:10.0.0.1 /root/way"
 	inetd := near.Start(ctx, "listen", "7", "/bin/linerate", "agent")
 	until(ctx, t, near, func() bool { return strings.Contains(inetd.Printed(), "listening on") }, inetd)
 	if err := far.Put(ctx, "/root/way", []byte("#!/bin/bash\nexec 3<>/dev/tcp/10.0.0.1/7\ncat <&3 & back=$!\ncat >&3\nkill $back\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	startedAgent(ctx, t, near, far, way, "pkill -KILL -x cat; pkill -KILL -f 'set --both'", inetd, func() {})
+}
+
+// agentOverSSH has Debian copy linerate to FreeBSD over ssh, and do the same. OpenSSH is
+// the client; the server and the programs of its scripts are those of package userland.
+func agentOverSSH(ctx context.Context, t *testing.T, near, far *Machine) {
+	told(t, "an agent over ssh")
+	sshd := near.Start(ctx, "sshd", "22")
+	until(ctx, t, near, func() bool { return strings.Contains(sshd.Printed(), "listening on") }, sshd)
+	sh(ctx, t, far, "mkdir -p -m 700 /root/.ssh; echo 'StrictHostKeyChecking accept-new' > /root/.ssh/config; ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519")
+	key, err1 := far.Get(ctx, "/root/.ssh/id_ed25519.pub")
+	beastly, err2 := onFreeBSD()
+	program, err3 := os.ReadFile(beastly)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	beside := strings.TrimSpace(sh(ctx, t, far, "dirname $(readlink -f $(command -v linerate))")) + "/linerate-freebsd-amd64"
+	if err := errors.Join(near.Put(ctx, "/root/.ssh/authorized_keys", key, 0o600), far.Put(ctx, beside, program, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	do(ctx, t, near, "mv", "-f", "/bin/linerate", "/bin/away") // which would be used as it is
+	t.Cleanup(func() { do(ctx, t, near, "mv", "-f", "/bin/away", "/bin/linerate") })
+	copied := func() bool {
+		return do(ctx, t, near, "sh", "-c", "for f in /tmp/linerate-*/linerate; do [ -e $f ] && echo $f; done; true") != ""
+	}
+	startedAgent(ctx, t, near, far, "root@10.0.0.1", "pkill -KILL -x ssh; pkill -KILL -f 'set --both'", sshd, func() {
+		if !copied() {
+			t.Error("no copy of linerate is in /tmp while its agent runs")
+		}
+	})
+	until(ctx, t, near, func() bool { return !copied() }, sshd)
+}
+
+// startedAgent measures from far to the agent that way starts on near, and changes near;
+// while it holds, open is called, and then cut takes the way and the controller.
+func startedAgent(ctx context.Context, t *testing.T, near, far *Machine, way, cut string, server *Program, open func()) {
+	t.Helper()
+	const sack = "net.inet.tcp.sack.enable"
 	if out := do(ctx, t, far, "linerate", "test", way, "-t", "1s", "-q", "--json=full"); !strings.Contains(out, `"os": "freebsd"`) {
 		t.Errorf("what test tells has no FreeBSD: %.2000s", out)
 	}
 	p := far.Start(ctx, "linerate", "set", "--both", way, "far.tcp.sack=off", "--for", "4m")
 	until(ctx, t, near, func() bool { return number(ctx, t, near, sack) == 0 }, p)
-	sh(ctx, t, far, "pkill -KILL -x cat; pkill -KILL -f 'set --both'")
+	open()
+	sh(ctx, t, far, cut)
 	if r, err := p.Wait(); err != nil || r.Code == 0 {
 		t.Errorf("set, killed: %+v, %v", r, err)
 	}
-	until(ctx, t, near, func() bool { return number(ctx, t, near, sack) == 1 }, inetd)
+	until(ctx, t, near, func() bool { return number(ctx, t, near, sack) == 1 }, server)
 }
 
 // besideLinux boots a FreeBSD, 10.0.0.1, with a cable to a Debian, 10.0.0.2. more are

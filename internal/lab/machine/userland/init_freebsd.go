@@ -34,6 +34,8 @@ func run(name string, args []string) error {
 		return in(args)
 	case "listen":
 		return listen(args)
+	case "sshd":
+		return secureShell(args)
 	case "sh":
 		return shell(args)
 	case "sysctl":
@@ -44,6 +46,9 @@ func run(name string, args []string) error {
 		return writeAll()
 	case "reboot":
 		return restart()
+	}
+	if tool := tools()[name]; tool != nil {
+		return tool(args)
 	}
 	return fmt.Errorf("%q is no program of this root", name)
 }

@@ -14,6 +14,8 @@
 //	env       starts a program with more in its environment
 //	in        starts a program in a folder
 //	listen    starts a program for each connection to a port
+//	sshd      runs commands over ssh (golang.org/x/crypto/ssh), with uname, mkdir and what
+//	          else linerate asks of a host that it copies itself to
 //	reboot    restarts the machine at once
 //
 // It is for tests only and is no part of the program.

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -56,7 +57,7 @@ func shell(args []string) error {
 	if err != nil {
 		return err
 	}
-	runner, err := interp.New(interp.StdIO(os.Stdin, os.Stdout, os.Stderr), interp.Params(append([]string{"--"}, args...)...))
+	runner, err := interp.New(interp.StdIO(os.Stdin, os.Stdout, os.Stderr), interp.CallHandler(likeSh), interp.Params(append([]string{"--"}, args...)...))
 	if err != nil {
 		return err
 	}
@@ -65,6 +66,24 @@ func shell(args []string) error {
 		os.Exit(int(status))
 	}
 	return err
+}
+
+// likeSh gives the interpreter what it has of what FreeBSD's has: it knows no signals, and
+// no umask.
+func likeSh(_ context.Context, args []string) ([]string, error) {
+	switch args[0] {
+	case "umask":
+		return []string{"true"}, nil
+	case "trap":
+		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return slices.Contains([]string{"HUP", "INT", "TERM", "PIPE"}, a) })
+		if len(args) == 2 { // of signals only
+			return []string{"true"}, nil
+		}
+		if args[len(args)-1] == "0" {
+			args[len(args)-1] = "EXIT"
+		}
+	}
+	return args, nil
 }
 
 // setVariables is sysctl(8): sysctl NAME=VALUE... or sysctl -f FILE.
