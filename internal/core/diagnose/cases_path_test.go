@@ -199,6 +199,13 @@ func linkCases() []aCase {
 			nic(&e.Sender, func(n *model.NIC) { n.Media.Duplex = known("full") })
 			nic(&e.Receiver, func(n *model.NIC) { n.Media.Duplex = known("full") })
 		}, rule: "unknown", without: "B02"},
+		{name: "half duplex by the default of an emulated card's driver", rate: 935e6, change: func(e *Evidence) {
+			for _, end := range []*End{&e.Sender, &e.Receiver} {
+				nic(end, func(n *model.NIC) {
+					n.Media.Duplex, n.Media.Supported, n.Bus.Kind = known("half"), known([]string{}), known("virtual")
+				})
+			}
+		}, rule: "ceiling", at: atSender, without: "B03"},
 		{name: "half duplex at both", rate: 935e6, change: func(e *Evidence) {
 			nic(&e.Sender, func(n *model.NIC) { n.Media.Duplex = known("half") })
 			nic(&e.Receiver, func(n *model.NIC) { n.Media.Duplex = known("half") })

@@ -69,7 +69,7 @@ func duplex(f features) (*finding, bool) {
 	if !ok1 || !ok2 {
 		return nil, false
 	}
-	mine, theirs := a.Media.Duplex.Or(""), b.Media.Duplex.Or("")
+	mine, theirs := limits.Duplex(a), limits.Duplex(b)
 	collisions := f.Sender.Counters.Moved("nic_collisions").Or(0) + f.Receiver.Counters.Moved("nic_collisions").Or(0)
 	broken := f.brokenFrames(f.Sender) + f.brokenFrames(f.Receiver)
 	switch {

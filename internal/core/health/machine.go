@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
 	"linerate/internal/core/units"
@@ -95,17 +96,17 @@ func (m Machine) card() Line {
 		return l
 	}
 	speed, told := n.Media.Speed.Get()
-	duplex, toldDuplex := n.Media.Duplex.Get()
+	duplex := limits.Duplex(n)
 	switch {
 	case told:
 		l.State, l.Number = OK, speed.String()
-	case toldDuplex:
+	case duplex != "":
 		l.State = OK
 		l.Text += ", speed not visible: " + n.Media.Speed.Reason()
 	default:
 		l.Text += ": not visible: " + cmp.Or(n.Media.Speed.Reason(), "the host did not tell")
 	}
-	if toldDuplex {
+	if duplex != "" {
 		l.Text += ", " + duplex + " duplex"
 	}
 	if duplex == "half" {

@@ -214,8 +214,19 @@ func vlanTags(f model.HostFacts) int {
 // halfDuplex reports whether an end says that both directions share its wire.
 func halfDuplex(s *model.Session) bool {
 	return slices.ContainsFunc(s.Hosts, func(f model.HostFacts) bool {
-		return len(f.NICs) > 0 && f.NICs[0].Media.Duplex.Or("") == "half"
+		return len(f.NICs) > 0 && Duplex(f.NICs[0]) == "half"
 	})
+}
+
+// Duplex is the duplex of a card, "" where it is not known. An emulated one without any link
+// mode has no wire that could be shared: it is its driver's default that says "half", as
+// pcnet32 does in QEMU.
+func Duplex(n model.NIC) string {
+	modes, known := n.Media.Supported.Get()
+	if known && len(modes) == 0 && n.Bus.Kind.Or("") == "virtual" {
+		return ""
+	}
+	return n.Media.Duplex.Or("")
 }
 
 // carriesMore reports whether the runs of the baseline carried so much more in one direction

@@ -114,6 +114,10 @@ func TestOfPath(t *testing.T) {
 			s.Hosts[0].NICs[0].Media.Duplex = known("half")
 			carried(s, 10*time.Second, 919e6, 919e6)
 		}, 914.72, 914.72, nil},
+		"half duplex that is the default of the driver of a card without a wire": {func(s *model.Session) {
+			n := &s.Hosts[0].NICs[0]
+			n.Media.Duplex, n.Media.Supported, n.Bus.Kind = known("half"), known([]string{}), known("virtual")
+		}, 941.48, 941.48, nil},
 		"half duplex, and each direction has its rate": {func(s *model.Session) {
 			s.Hosts[0].NICs[0].Media.Duplex = known("half")
 			s.Hosts[0].PathRate, s.Hosts[1].PathRate = known(units.BitRate(5e6)), known(units.BitRate(50e6))
