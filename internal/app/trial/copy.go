@@ -95,8 +95,8 @@ func mayMake(path string) error {
 	return err
 }
 
-// unmeasured names a copy, or a direction of a test, of which no run is valid, with the
-// reason of its last one; "" for none.
+// unmeasured says of which copy, or direction of a test, no run is valid, and why its last
+// one is not; "" for none.
 func unmeasured(s model.Session) string {
 	for _, set := range s.Plan.Settings {
 		for _, d := range s.Plan.Directions {
@@ -109,9 +109,9 @@ func unmeasured(s model.Session) string {
 			switch {
 			case valid || last == "":
 			case set.Name == Current:
-				return "direction " + string(d) + ": " + last
+				return "direction " + string(d) + " was never measured: " + last
 			default:
-				return set.Name + ": " + last
+				return "never measured: " + set.Name + ": " + last
 			}
 		}
 	}

@@ -193,7 +193,7 @@ func TestHalfMeasured(t *testing.T) {
 	test := s.trial(s.store, plan)
 	test.Session.Kind = model.KindTest
 	got, err := test.Run(t.Context())
-	if app.KindOf(err) != app.Untrusted || app.HintOf(err) == "" || !strings.Contains(err.Error(), "never measured: direction from: ") {
+	if app.KindOf(err) != app.Untrusted || app.HintOf(err) == "" || !strings.Contains(err.Error(), "direction from was never measured: ") {
 		t.Errorf("%s, %v", got.State, err)
 	}
 	for _, r := range report.Counted(got.Runs) {

@@ -430,7 +430,7 @@ func (t *Trial) fault(err error, r analysis.Result) error {
 		return &app.Fault{Kind: app.Untrusted, Err: errors.New("nothing arrived in direction " + t.dead()),
 			Hint: "connections open, so look for what drops packets of full size: linerate check says which sizes pass"}
 	case (t.Session.Kind == model.KindCopy || t.Session.Kind == model.KindTest) && unmeasured(t.Session) != "":
-		return &app.Fault{Kind: app.Untrusted, Hint: again, Err: errors.New("never measured: " + unmeasured(t.Session))}
+		return &app.Fault{Kind: app.Untrusted, Hint: again, Err: errors.New(unmeasured(t.Session))}
 	case t.Session.Kind == model.KindRun && r.Untrustworthy:
 		return &app.Fault{Kind: app.Untrusted, Hint: again, Err: errors.New("the session cannot be trusted: " + t.Session.Reason)}
 	}
