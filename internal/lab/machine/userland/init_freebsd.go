@@ -112,16 +112,7 @@ func listen(args []string) error {
 	if len(args) < 2 {
 		return errors.New("usage: listen PORT PROGRAM...")
 	}
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", ":"+args[0])
-	if err != nil {
-		return err
-	}
-	fmt.Println("listening on", l.Addr())
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return err
-		}
+	return accept(args[0], func(c net.Conn) error {
 		f, err := c.(*net.TCPConn).File()
 		c.Close()
 		if err != nil {
@@ -134,7 +125,23 @@ func listen(args []string) error {
 		if err != nil {
 			return err
 		}
-		go func() { report(args[1], cmd.Wait()) }()
+		return cmd.Wait()
+	})
+}
+
+// accept serves each connection to a port by itself, and reports what becomes of it.
+func accept(port string, serve func(net.Conn) error) error {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", ":"+port)
+	if err != nil {
+		return err
+	}
+	fmt.Println("listening on", l.Addr())
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		go func() { report("connection", serve(c)) }()
 	}
 }
 

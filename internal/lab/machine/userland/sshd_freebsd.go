@@ -6,7 +6,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -35,21 +34,10 @@ func secureShell(args []string) error {
 	}
 	cfg := &ssh.ServerConfig{PublicKeyCallback: mayLogIn}
 	cfg.AddHostKey(key)
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", ":"+args[0])
-	if err != nil {
-		return err
-	}
-	fmt.Println("listening on", l.Addr())
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return err
-		}
-		go func() {
-			defer c.Close()
-			report("sshd", serveSSH(c, cfg))
-		}()
-	}
+	return accept(args[0], func(c net.Conn) error {
+		defer c.Close()
+		return serveSSH(c, cfg)
+	})
 }
 
 // mayLogIn holds a key against those of the file.
