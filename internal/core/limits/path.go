@@ -218,15 +218,15 @@ func halfDuplex(s *model.Session) bool {
 	})
 }
 
-// Duplex is the duplex of a card, "" where it is not known. An emulated one without any link
-// mode has no wire that could be shared: it is its driver's default that says "half", as
-// pcnet32 does in QEMU.
+// Duplex is the duplex of a card, "" where it is not known. "half" of an emulated one without
+// any link mode is its driver's default, as pcnet32's in QEMU: it has no wire to share.
 func Duplex(n model.NIC) string {
+	duplex := n.Media.Duplex.Or("")
 	modes, known := n.Media.Supported.Get()
-	if known && len(modes) == 0 && n.Bus.Kind.Or("") == "virtual" {
+	if duplex == "half" && known && len(modes) == 0 && n.Bus.Kind.Or("") == "virtual" {
 		return ""
 	}
-	return n.Media.Duplex.Or("")
+	return duplex
 }
 
 // carriesMore reports whether the runs of the baseline carried so much more in one direction

@@ -217,3 +217,23 @@ func TestLeastRTT(t *testing.T) {
 		t.Error("known of nothing")
 	}
 }
+
+// TestDuplex: only the half duplex of an emulated card without link modes is no answer.
+func TestDuplex(t *testing.T) {
+	for _, c := range []struct {
+		bus, duplex string
+		modes       []string
+		want        string
+	}{
+		{"virtual", "half", []string{}, ""},
+		{"virtual", "full", []string{}, "full"}, // virtio_net
+		{"virtual", "half", []string{"10baseT/Half", "10baseT/Full"}, "half"},
+		{"pci", "half", []string{}, "half"}, // an old card that lists none
+	} {
+		var n model.NIC
+		n.Bus.Kind, n.Media.Duplex, n.Media.Supported = known(c.bus), known(c.duplex), known(c.modes)
+		if got := Duplex(n); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
