@@ -161,7 +161,7 @@ func Build(s model.Session, o Options) Document {
 	}
 	switch s.Kind {
 	case model.KindTest:
-		d.Warnings = append(append(b.warnings(b.baselineRuns()), refuted(d.Lines, d.Findings)...), b.own(kind.Warnings)...)
+		d.Warnings = append(b.warnings(b.baselineRuns()), slices.Concat(b.unmeasured(), refuted(d.Lines, d.Findings), b.own(kind.Warnings))...)
 	case model.KindCopy, model.KindSweep:
 		d.Warnings = b.warnings(s.Runs)
 	case model.KindCheck:
@@ -259,6 +259,22 @@ func (b *builder) warnings(runs []model.Run) []string {
 			if !slices.Contains(out, w) {
 				out = append(out, w)
 			}
+		}
+	}
+	return out
+}
+
+// unmeasured warns of directions of which no run is valid, though something may have arrived.
+func (b *builder) unmeasured() (out []string) {
+	for _, d := range b.s.Plan.Directions {
+		valid, why := false, ""
+		for _, r := range b.s.Runs {
+			if r.Flow.Direction == d && r.State != model.RunInterrupted && !diagnose.Dead(r, d) {
+				valid, why = valid || r.State == model.RunValid, r.Reason
+			}
+		}
+		if !valid && why != "" {
+			out = append(out, b.label(d)+": never measured: "+why)
 		}
 	}
 	return out

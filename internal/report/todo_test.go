@@ -108,3 +108,17 @@ func TestRefutedCeilingIsSaidOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestUnmeasuredDirectionIsTold: a report of one direction says why the other is not there.
+func TestUnmeasuredDirectionIsTold(t *testing.T) {
+	c := reporttest.Cases()[0]
+	for i := range c.Session.Runs {
+		if r := &c.Session.Runs[i]; r.Flow.Direction == model.From {
+			r.State, r.Reason = model.RunInvalid, "contact lost"
+		}
+	}
+	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
+	if want := "from nas: never measured: contact lost"; len(d.Lines) != 1 || len(d.Warnings) != 1 || d.Warnings[0] != want {
+		t.Errorf("%d lines, warnings %q, want %q", len(d.Lines), d.Warnings, want)
+	}
+}
