@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all release release-test site build demo test race simulate slow abuse interop lint bench judge tuning sine cross wine vm test-vm test-vm-short dist generate generated fuzz clean
+.PHONY: all release release-test site build demo test truth slow full race abuse lint bench judge tuning sine cross wine vm test-vm test-vm-short dist generate generated fuzz clean
 
 all: build
 
@@ -18,31 +18,31 @@ build: ## one static binary in bin/
 demo: build ## the main job, in the built-in lab: find the limit, fix it, prove it, undo it
 	./$(BIN) demo
 
-test: build ## all tests; installs or names the foreign programs that they talk to
+test: build ## right or wrong, in minutes and without luck; installs or names the foreign programs that it talks to
 	@scripts/foreign
-	scripts/gotest -timeout 55m -p 3 -parallel 4 -skip TruthOf -- $$($(GO) list ./... | grep -v /internal/lab)
-	scripts/gotest -timeout 20m -p 1 -- ./internal/lab/... # these hold rates and delays against truth: one at a time
-	scripts/gotest -timeout 20m -run TruthOf -- ./cmd/linerate # and so do these
+	scripts/gotest -timeout 15m -p 3 -parallel 4 -- ./...
 	@scripts/foreign --report
 
-# Where goroutines share what they own, and the detector can be borne. It spoils the
-# rates that the engines' tests hold; the tests of deploy and of the watchdog, which copy
-# and start this program again and again, take four minutes each with it; and netlink
-# 1.3.1, which facts are read with, reads two bytes behind its generic header.
+truth: build ## measurements against a known truth: rates, delays, clocks; a majority of several tries decides; FOLDERS=internal/lab for some
+	@scripts/foreign
+	scripts/tier truth $(FOLDERS)
+
+slow: build ## what is right or wrong and takes long: foreign programs in every mode, abuse, simulations; FOLDERS=cmd/linerate for some
+	@scripts/foreign
+	scripts/tier slow $(FOLDERS)
+
+full: ## everything, an hour or more, with a closing table: before an issue is called resolved
+	scripts/full
+
+# Where goroutines share what they own, and the detector can be borne. The tests of deploy
+# and of the watchdog, which copy and start this program again and again, take four minutes
+# each with it; and netlink 1.3.1, which facts are read with, reads two bytes behind its
+# generic header.
 RACY := $(addprefix ./internal/control/,access agent audit experiment runner session tuner wire/...) \
 	./internal/host/journal ./internal/measure/budget ./internal/measure/accept
 
 race: ## the race detector where goroutines share state (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 10m -p 2 $(RACY)
-
-simulate: ## error rates of the verdicts, 4,000 simulated sessions each
-	$(GO) test -tags slow -timeout 30m -run Slow -v ./internal/core/analysis
-
-slow: ## the long simulations and the no-difference sessions in the lab
-	$(GO) test -p 1 -tags slow -timeout 30m -run Slow -v ./internal/core/analysis ./internal/lab ./cmd/linerate
-
-interop: ## every mode of iperf 2 in both roles; the other peers' are in make test
-	scripts/gotest -tags slow -timeout 10m -- ./internal/measure/iperf2/peer
 
 abuse: ## bad clients against linerate serve: every way in turn for LINERATE_HOSTILE=10m, a mix for LINERATE_ABUSE=60s
 	$(GO) test -tags slow -timeout 90m -run Abuse -v ./cmd/linerate
