@@ -68,7 +68,9 @@ func gridOf(settings []model.Setting, joined bool) (factors []Factor, cells []st
 	}
 	all := 1
 	for _, f := range factors {
-		all *= len(f.Levels)
+		if all *= len(f.Levels); all > len(cells) {
+			return nil, nil // also before the product outgrows a word
+		}
 	}
 	if len(factors) < 2 || all != len(cells) {
 		return nil, nil

@@ -232,6 +232,7 @@ func TestNewRefuses(t *testing.T) {
 		"sequential floor":   {func(o *Options) { o.Blocks = 6 }, "at least 7 blocks"},
 		"exact floor": {func(o *Options) { o.Mode, o.Blocks, o.Exact = model.FixedBlocks, 6, true },
 			"2 comparisons at 95 % need at least 7 blocks"},
+		"too many blocks":  {func(o *Options) { o.Blocks = 1 << 40 }, "1099511627776 blocks are more than 10000"},
 		"no blocks":        {func(o *Options) { o.Mode = model.FixedBlocks }, "at least 1 block"},
 		"the twin's name":  {func(o *Options) { o.Settings[2].Name = "s0 (twin)" }, "null twin"},
 		"equal levels":     {func(o *Options) { *o = factorOptions("1", "1.0") }, "have the same buf"},

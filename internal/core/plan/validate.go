@@ -109,6 +109,7 @@ func (o Options) checkBlocks(f *faults) {
 	candidates := len(o.Settings) - 1
 	f.add(o.Mode != model.FixedBlocks && o.Mode != model.Sequential, "mode %q is unknown", o.Mode)
 	f.add(o.Mode == model.FixedBlocks && o.Blocks < 1, "a fixed plan needs at least 1 block, not %d", o.Blocks)
+	f.add(o.Blocks > MaxBlocks, "%d blocks are more than %d", o.Blocks, MaxBlocks)
 	f.add(o.Mode == model.Sequential && candidates == 0, "a single setting has nothing to be compared with")
 	if candidates < 1 || !(o.Confidence > 0.5 && o.Confidence < 1) {
 		return

@@ -117,6 +117,19 @@ func TestMapOfCards(t *testing.T) {
 	}
 }
 
+// TestHostileMap: a table whose lines all differ in both columns has as many cells as the
+// square of its lines, and no map.
+func TestHostileMap(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("a,b,v\n")
+	for n := range 900 {
+		fmt.Fprintf(&text, "a%d,b%d,1\n", n, n)
+	}
+	if _, h := heat(t, text.String(), nil, "setting=a", "setting=b", "goodput=v:MB/s"); len(h.Cells) > 0 {
+		t.Errorf("a map of %d lines", len(h.Cells))
+	}
+}
+
 // TestSharesCarryDirections: each direction of a table has a map of its own.
 func TestSharesCarryDirections(t *testing.T) {
 	f, _ := heat(t, "direction,a,b,v\nwrite,1,1,10\nwrite,2,2,20\nread,1,1,30\nread,2,2,40\n", nil, "direction=direction", "setting=a", "setting=b", "goodput=v:MB/s")

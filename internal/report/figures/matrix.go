@@ -12,8 +12,13 @@ import (
 	"linerate/internal/report/plot"
 )
 
+// mostCells bounds the map of a table: a table of n lines may have n levels in each of
+// two columns, which is a map of n times n.
+const mostCells = 64 * 64
+
 // table is the median of every pair of what stands in the two columns of a table that
-// make its settings. A pair that nobody measured stays empty.
+// make its settings. A pair that nobody measured stays empty. A map of more than mostCells
+// is not drawn.
 func (b *builder) table() (plot.Figure, bool) {
 	f := plot.Figure{Name: "grid", Title: "All combinations"}
 	var names [2]model.KnobID
@@ -28,7 +33,7 @@ func (b *builder) table() (plot.Figure, bool) {
 			}
 		}
 	}
-	if len(levels[0]) < 2 || len(levels[1]) < 2 {
+	if len(levels[0]) < 2 || len(levels[1]) < 2 || len(levels[0])*len(levels[1]) > mostCells {
 		return f, false
 	}
 	m := b.s.Plan.Decides()

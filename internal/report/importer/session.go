@@ -30,6 +30,13 @@ type About struct {
 	Baseline           string // name of a setting; "" is the first
 }
 
+// What one session of imported files may hold: everything said of it compares settings
+// with settings, over all tests.
+const (
+	MaxTests    = 10_000
+	MaxSettings = 1_000
+)
+
 // Session makes one session of what files say: a run for each test, in the order given.
 // A verdict comes of it only where the files say that the tests were made in blocks,
 // each with every setting once. The samples are by the number of the run.
@@ -43,7 +50,11 @@ func Session(files []Named, o About) (model.Session, map[int][]model.Sample, err
 	var spreads []float64
 	var from []string
 	blocks := true
+	tests := 0
 	for _, f := range files {
+		if tests += len(f.File.Tests); tests > MaxTests {
+			return s, nil, faultf(0, "%s: with it the files hold %d tests, and a session may have %d: import some of them, or of a table some lines with --where", f.Name, tests, MaxTests)
+		}
 		from = append(from, fmt.Sprintf("%s (%s)", filepath.Base(f.Name), f.File.Program))
 		for _, t := range f.File.Tests {
 			r := run(t, len(s.Runs)+1, setting(f, t, len(files)))
@@ -137,6 +148,9 @@ func join(s *model.Session, t Test, r model.Run) error {
 		s.Created = t.Started
 	}
 	if _, ok := s.Plan.Setting(r.Setting); !ok {
+		if len(s.Plan.Settings) == MaxSettings {
+			return faultf(0, "it makes more than %d settings: leave out a column that makes them, or choose lines with --where", MaxSettings)
+		}
 		s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: r.Setting, Assignments: t.Parts})
 	}
 	for _, d := range t.Flow.Direction.Parts() {

@@ -90,3 +90,18 @@ func TestSessionOfFiles(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestTooMany: a table that makes more tests or settings than one session may have is
+// refused with the number.
+func TestTooMany(t *testing.T) {
+	settings, tests := "setting,rate\n", "setting,rate\n"
+	for n := range MaxSettings + 1 {
+		settings += fmt.Sprintf("s%d,1\n", n)
+	}
+	tests += strings.Repeat("s,1\n", MaxTests+1)
+	for text, says := range map[string]string{settings: "more than 1000 settings", tests: "hold 10001 tests"} {
+		if _, _, err := Session([]Named{table(t, text, "setting=setting", "goodput=rate:Mbit/s")}, About{}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+}

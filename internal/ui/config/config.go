@@ -8,6 +8,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,6 +111,7 @@ func (f File) Has(path string) bool {
 // factor is held over groups of runs it is the first combination, since the hosts as
 // they are would be a group of another size; and so it is where far ends are a factor
 // and none is named beside it.
+// Factors with more than MaxSettings combinations, which Validate refuses, make none.
 // The settings of one factor are named like its levels; those of several by the
 // codes of package plan, such as "A1B2".
 func (f File) Settings() (settings []model.Setting, baseline string) {
@@ -202,9 +204,28 @@ func endsNow(text string) string {
 	return strings.Join(words, " ")
 }
 
+// combinations returns how many settings the factors make: math.MaxInt stands for that
+// many or more. A factor without levels, whose mistake is reported elsewhere, counts as
+// one of one level.
+func (f File) combinations() int {
+	count := uint64(1)
+	for _, factor := range f.Factors {
+		high, low := bits.Mul64(count, uint64(max(1, len(factor.Levels))))
+		if high > 0 || low > math.MaxInt {
+			return math.MaxInt
+		}
+		count = low
+	}
+	return int(count)
+}
+
 // grid returns all combinations of the factors' levels, and how each of them is
-// written out, "window=64KiB mss=1460"; the last factor varies fastest.
+// written out, "window=64KiB mss=1460"; the last factor varies fastest. It returns none
+// if there are more than MaxSettings, which Validate refuses.
 func (f File) grid() (settings []model.Setting, written []string) {
+	if f.combinations() > MaxSettings {
+		return nil, nil
+	}
 	if len(f.Factors) == 1 && f.Factors[0].Command != (model.Command{}) { // off is the hosts as they are
 		factor := f.Factors[0]
 		name := strings.TrimPrefix(string(factor.Knob), model.CommandPrefix)

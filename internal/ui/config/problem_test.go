@@ -118,7 +118,7 @@ func TestMistakes(t *testing.T) {
 		"contradicting hosts":      {"factors: [{knob: near.link.mtu, host: far, levels: [9000]}]\n", `1:18: factors[0].knob: "near.link.mtu" contradicts host far; leave one of them out`},
 		"host of the flow":         {"factors: [{knob: window, host: far, levels: [1M]}]\n", `1:18: factors[0].knob: window belongs to the flow, not to the far host; write window without a host`},
 		"overlapping factors":      {"factors:\n- {knob: link.mtu, levels: [9000]}\n- {knob: far.link.mtu, levels: [1500]}\n", `3:3: factors[1]: far.link.mtu is already a factor; leave one of them out`},
-		"too many settings":        {"factors:\n- {knob: window, levels: [" + strings.Join(many, ",") + "]}\n- {knob: block, levels: [1,2]}\n", `2:1: factors: the levels make more than 64 settings; use fewer levels`},
+		"too many settings":        {"factors:\n- {knob: window, levels: [" + strings.Join(many, ",") + "]}\n- {knob: block, levels: [1,2]}\n", `2:1: factors: the levels make 66 settings, and a plan may have 64; use fewer factors or levels, or one plan for each factor`},
 		"twin name":                {"settings: [{name: current (twin), set: {window: 1M}}]\n", `1:19: settings[0].name: "current (twin)" is what a null twin is called; give it another name`},
 		"name twice":               {"settings: [{name: x, set: {window: 1M}}, {name: x, set: {window: 2M}}]\n", `1:49: settings[1].name: a setting named "x" is already there; give it another name`},
 		"current that changes":     {"settings: [{name: current, set: {window: 1M}}]\n", `1:19: settings[0].name: "current" is the name of the hosts as they are; give it another name`},

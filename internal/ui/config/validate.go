@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -54,7 +55,6 @@ func (r *report) validateFlow(f File) {
 }
 
 func (r *report) validateFactors(f File) {
-	count := 1
 	held, _ := f.held()
 	for i, factor := range f.Factors {
 		path := index("factors", i)
@@ -70,7 +70,6 @@ func (r *report) validateFactors(f File) {
 			r.fault(at, "add another factor, or leave it out", "%s is the only factor: nothing could change while it is held", factor)
 		}
 		r.duplicateLevels(join(path, "levels"), factor)
-		count = min(count*max(1, len(factor.Levels)), 1<<20)
 		for _, other := range f.Factors[:i] {
 			if factor.Knob == "" || factor.Knob != other.Knob {
 				continue
@@ -81,8 +80,12 @@ func (r *report) validateFactors(f File) {
 			}
 		}
 	}
-	if count > MaxSettings {
-		r.fault("factors", "use fewer levels", "the levels make more than %d settings", MaxSettings)
+	if count := f.combinations(); count > MaxSettings {
+		most := ""
+		if count == math.MaxInt {
+			most = "more than "
+		}
+		r.fault("factors", "use fewer factors or levels, or one plan for each factor", "the levels make %s%d settings, and a plan may have %d", most, count, MaxSettings)
 	}
 }
 
@@ -133,15 +136,9 @@ func (r *report) validateBaseline(f File) {
 	if f.Baseline == "" || f.Baseline == Current || len(f.Factors) == 0 && len(f.Named) == 0 {
 		return
 	}
-	count := len(f.Named) + 1
-	for _, factor := range f.Factors {
-		count = min(count*len(factor.Levels), 1<<20)
-		if factor.Knob == "" {
-			return
-		}
-	}
+	broken := slices.ContainsFunc(f.Factors, func(o Factor) bool { return o.Knob == "" || len(o.Levels) == 0 })
 	nameless := slices.ContainsFunc(f.Named, func(s model.Setting) bool { return s.Name == "" })
-	if count == 0 || count > MaxSettings+1 || nameless {
+	if broken || nameless || len(f.Named) > MaxSettings || f.combinations() > MaxSettings {
 		return
 	}
 	settings, baseline := f.Settings()

@@ -1,0 +1,51 @@
+package confined
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestLimits holds that the limits are real: a child that takes more memory or CPU time
+// than it may is ended, and one that stays within them is not.
+func TestLimits(t *testing.T) {
+	if !supported {
+		t.Skip("this system does not limit the memory of a process")
+	}
+	for name, ok := range map[string]bool{"TestModest": true, "TestHungry": false, "TestBusy": false} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+name+"$", "-test.v")
+		cmd.Env = append(cmd.Environ(), "LINERATE_CONFINED_ABUSE=1")
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != ok || ok && !strings.Contains(string(out), "--- PASS: "+name) {
+			t.Errorf("%s: %v\n%.2000s", name, err, out)
+		}
+	}
+}
+
+// abuse skips what only TestLimits starts.
+func abuse(t *testing.T) {
+	if os.Getenv("LINERATE_CONFINED_ABUSE") == "" {
+		t.Skip("started by TestLimits")
+	}
+}
+
+var sink []byte
+
+func TestModest(t *testing.T) {
+	abuse(t)
+	Run(t, 256<<20, 10, func(*testing.T) { sink = make([]byte, 32<<20) })
+}
+
+func TestHungry(t *testing.T) {
+	abuse(t)
+	Run(t, 256<<20, 10, func(*testing.T) { sink = make([]byte, 512<<20) })
+}
+
+func TestBusy(t *testing.T) {
+	abuse(t)
+	Run(t, 256<<20, 1, func(*testing.T) {
+		for { //nolint:staticcheck // it ends with its CPU time
+		}
+	})
+}

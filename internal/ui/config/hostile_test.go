@@ -1,0 +1,65 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"linerate/internal/confined"
+)
+
+// hostilePlan is a plan file whose factors have as many combinations as levels to the
+// power of factors.
+func hostilePlan(factors, levels int) string {
+	var b strings.Builder
+	b.WriteString("far: nas\nfactors:\n")
+	for n := range factors {
+		fmt.Fprintf(&b, "- {knob: %s.tcp.%s_buffer_max, levels: [", []string{"near", "far"}[n%2], []string{"recv", "send"}[n/2%2])
+		for i := range levels {
+			fmt.Fprintf(&b, "%dK,", 64+i)
+		}
+		b.WriteString("]}\n")
+	}
+	return b.String()
+}
+
+// TestHostileCombinations: a small plan file with billions of combinations, and one whose
+// number does not fit a machine word, are refused with the number before any combination
+// is made.
+func TestHostileCombinations(t *testing.T) {
+	confined.Run(t, 256<<20, 20, func(t *testing.T) {
+		for _, c := range []struct {
+			factors, levels int
+			says            string
+		}{
+			{13, 5, "the levels make 1220703125 settings, and a plan may have 64"},
+			{4, 64, "the levels make 16777216 settings, and a plan may have 64"},
+			{70, 5, "the levels make more than 9223372036854775807 settings, and a plan may have 64"},
+		} {
+			text := hostilePlan(c.factors, c.levels)
+			_, err := Parse("plan.yaml", []byte(text), knobs{}, kinds())
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%d factors of %d levels in %d bytes: %v", c.factors, c.levels, len(text), err)
+			}
+		}
+		// The same from flags, where a caller puts a File together.
+		var f File
+		for range 13 {
+			factor, err := ParseFactor("far.tcp.recv_buffer_max=64K,65K,66K,67K,68K", knobs{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Factors = append(f.Factors, factor)
+		}
+		f.Baseline = "far.tcp.recv_buffer_max=64K"
+		if err := f.Validate(); err == nil || !strings.Contains(err.Error(), "1220703125 settings") {
+			t.Errorf("flags: %v", err)
+		}
+		if err := f.Hold("far.tcp.recv_buffer_max"); err != nil {
+			t.Error(err)
+		}
+		if o := f.Options(); len(o.Settings) > MaxSettings {
+			t.Errorf("%d settings", len(o.Settings))
+		}
+	})
+}
