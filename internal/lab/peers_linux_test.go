@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -38,6 +37,8 @@ func peer(args []string) error {
 		return udpEcho(ctx)
 	case "udp-ping":
 		return udpPing(ctx, args[1], number(2), number(3), time.Duration(number(4))*time.Microsecond)
+	case "udp-answers":
+		return udpAnswers(ctx, args[1], number(2), number(3))
 	case "udp-count":
 		return udpCount(ctx)
 	case "udp-burst":
@@ -143,40 +144,61 @@ func udpEcho(ctx context.Context) error {
 	}
 }
 
-// pings is what udpPing prints: round trips in seconds, ascending.
-type pings struct {
-	Sent  int
-	Trips []float64
-}
-
-// udpPing sends n datagrams of size payload bytes, each after the answer to
-// the one before or a timeout, with a gap in between.
+// udpPing sends n datagrams of size payload bytes, each after the answer to the one
+// before and a gap, and prints their round trips in seconds, ascending.
 func udpPing(ctx context.Context, to string, n, size int, gap time.Duration) error {
 	c, err := new(net.Dialer).DialContext(ctx, "udp", to+port)
 	if err != nil {
 		return err
 	}
-	out := pings{Sent: n}
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	var trips []float64
 	buf := make([]byte, size)
 	for range n {
 		start := time.Now()
 		if _, err := c.Write(buf); err != nil {
 			return err
 		}
-		if err := c.SetReadDeadline(start.Add(300 * time.Millisecond)); err != nil {
+		if _, err := c.Read(buf); err != nil {
 			return err
 		}
-		_, err := c.Read(buf)
-		switch {
-		case err == nil:
-			out.Trips = append(out.Trips, time.Since(start).Seconds())
-		case !errors.Is(err, os.ErrDeadlineExceeded):
-			return err
-		}
+		trips = append(trips, time.Since(start).Seconds())
 		<-time.After(gap)
 	}
-	slices.Sort(out.Trips)
-	return json.NewEncoder(os.Stdout).Encode(out)
+	slices.Sort(trips)
+	return json.NewEncoder(os.Stdout).Encode(trips)
+}
+
+// udpAnswers sends n datagrams of size payload bytes and prints how many were answered.
+// A shorter one behind them, whose answer is awaited, ends the count.
+func udpAnswers(ctx context.Context, to string, n, size int) error {
+	c, err := new(net.Dialer).DialContext(ctx, "udp", to+port)
+	if err != nil {
+		return err
+	}
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	buf := make([]byte, size)
+	for range n {
+		if _, err := c.Write(buf); err != nil {
+			return err
+		}
+	}
+	if _, err := c.Write(buf[:1]); err != nil {
+		return err
+	}
+	for answered := 0; ; answered++ {
+		k, err := c.Read(buf)
+		if err != nil {
+			return err
+		}
+		if k == 1 {
+			return json.NewEncoder(os.Stdout).Encode(answered)
+		}
+	}
 }
 
 // counted is what udpCount prints of a train of numbered datagrams.
@@ -189,7 +211,7 @@ type counted struct {
 	Rate      float64 // bit/s of payload between first and last
 }
 
-// endMark is the number of datagrams that end a train.
+// endMark is the number of the datagrams that end a train.
 const endMark = 1 << 62
 
 func udpCount(ctx context.Context) error {
@@ -267,7 +289,7 @@ func udpBurst(ctx context.Context, to string, n, size int, gap time.Duration) er
 			return err
 		}
 	}
-	for range 20 {
+	for range patience / (20 * time.Millisecond) {
 		<-time.After(20 * time.Millisecond)
 		binary.BigEndian.PutUint64(buf, endMark)
 		if _, err := c.Write(buf[:16]); err != nil {

@@ -26,11 +26,11 @@ func TestUnprivileged(t *testing.T) {
 	if out, err := as("peer", "probe"); err != nil {
 		t.Skipf("an unprivileged user may not have virtual hosts here: %s", bytes.TrimSpace(out))
 	}
-	out, err := as("-test.v", "-test.run", "^(TestDial|TestCloseLeavesNothing|TestKilledControllerLeavesNothing|TestLossReorderDuplicate)$")
+	out, err := as("-test.v", "-test.run", "^(TestDial|TestCloseLeavesNothing|TestKilledControllerLeavesNothing|TestFramesAreLostHeldBackAndDoubled)$")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, name := range []string{"TestDial", "TestCloseLeavesNothing", "TestKilledControllerLeavesNothing", "TestLossReorderDuplicate/packet"} {
+	for _, name := range []string{"TestDial", "TestCloseLeavesNothing", "TestKilledControllerLeavesNothing", "TestFramesAreLostHeldBackAndDoubled/packet"} {
 		if !strings.Contains(string(out), "--- PASS: "+name+" ") {
 			t.Errorf("%s did not pass as uid %d:\n%s", name, nobody, out)
 		}

@@ -1,0 +1,125 @@
+package lab
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/lab/wire"
+)
+
+// ping sends n datagrams of size bytes from a host and returns how many were answered.
+func ping(t testing.TB, l *Lab, from model.Host, to string, n, size int) (answered int) {
+	t.Helper()
+	if err := json.Unmarshal(run(t, l, from, "udp-answers", to, fmt.Sprint(n), fmt.Sprint(size)), &answered); err != nil {
+		t.Fatal(err)
+	}
+	return answered
+}
+
+// train sends n numbered datagrams from near to far. It returns what far counted of
+// them, what the wire did to all frames of that direction, and how many of those were
+// others: end marks, and the kernel's search for addresses.
+func train(t testing.TB, l *Lab, n, size, gapMicros int) (c counted, did wire.Counters, others uint64) {
+	t.Helper()
+	result := listen(t, l, model.Far, "udp-count")
+	run(t, l, model.Near, "udp-burst", "b", fmt.Sprint(n), fmt.Sprint(size), fmt.Sprint(gapMicros))
+	result(&c)
+	st, err := l.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, st.AB, st.AB.Frames - uint64(n)
+}
+
+// TestFramesAreLostHeldBackAndDoubled: what the receiver finds missing, late and twice is
+// what the wire says it did. The shares are held against truth by TestLossReorderDuplicate.
+func TestFramesAreLostHeldBackAndDoubled(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			const n = 300 // fits into a socket's buffer, however late its reader comes
+			l := startLab(t, "rtt=1ms,to.loss=10%,to.reorder=10%,to.dup=10%", kind)
+			c, did, others := train(t, l, n, 64, 0)
+			lost, twice := n-uint64(c.Distinct), uint64(c.Received-c.Distinct)
+			if lost == 0 || lost > did.Lost || did.Lost > lost+others {
+				t.Errorf("%d datagrams are missing, the wire lost %d, some of them of %d others", lost, did.Lost, others)
+			}
+			if c.Late == 0 || uint64(c.Late) > did.Reordered || c.Distance < wire.ReorderDistance {
+				t.Errorf("%d late, by up to %d datagrams; the wire held back %d", c.Late, c.Distance, did.Reordered)
+			}
+			if twice == 0 || twice > did.Duplicated {
+				t.Errorf("%d arrived twice, the wire doubled %d", twice, did.Duplicated)
+			}
+			if did.Missed+did.Refused > 0 {
+				t.Errorf("frames were lost outside the wire: %+v", did)
+			}
+		})
+	}
+}
+
+func TestQueueDrops(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			const n = 50
+			// A frame takes 25 ms and the queue holds five: a sender that takes less than
+			// a second loses some.
+			l := startLab(t, "rate=500kbit,queue=8KiB,rtt=0s", kind)
+			c, did, others := train(t, l, n, 1472, 0)
+			lost := n - uint64(c.Distinct)
+			if lost == 0 || lost > did.QueueDrops || did.QueueDrops > lost+others || did.Lost > 0 {
+				t.Errorf("%d datagrams are missing, the queue dropped %d, some of them of %d others; %d were lost", lost, did.QueueDrops, others, did.Lost)
+			}
+		})
+	}
+}
+
+func TestBlackholeDropsLargeFramesOnly(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			l := startLab(t, "rtt=0s,to.blackhole=1400", kind)
+			listen(t, l, model.Far, "udp-echo")
+			// 20 bytes of IPv4 header and 8 of UDP are added.
+			if got := ping(t, l, model.Near, "b", 3, 1372); got != 3 {
+				t.Errorf("%d of 3 packets of 1400 bytes came back", got)
+			}
+			if got := ping(t, l, model.Near, "b", 3, 1373); got != 0 {
+				t.Errorf("%d of 3 packets of 1401 bytes came back", got)
+			}
+			st, err := l.Stats(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st.AB.MTUDrops != 3 || st.BA.MTUDrops != 0 {
+				t.Errorf("wire says %d and %d vanished, want 3 and 0", st.AB.MTUDrops, st.BA.MTUDrops)
+			}
+		})
+	}
+}
+
+func TestJumboAndSmallMTU(t *testing.T) {
+	for _, kind := range kinds {
+		for _, mtu := range []int{576, 9000} {
+			t.Run(fmt.Sprintf("%s/%d", kind, mtu), func(t *testing.T) {
+				l := startLab(t, fmt.Sprintf("rate=200mbit,rtt=1ms,mtu=%d", mtu), kind)
+				result := listen(t, l, model.Far, "tcp-sink", "0", "50", "2")
+				before, err := l.Stats(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				run(t, l, model.Near, "tcp-source", "b")
+				var rates []float64
+				result(&rates)
+				st, err := l.Stats(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				// Bulk TCP fills its frames, and none may be larger than the MTU.
+				mean := float64(st.AB.Bytes-before.AB.Bytes) / float64(st.AB.Frames-before.AB.Frames)
+				if full := float64(mtu + wire.HeaderBytes); mean < 0.9*full || mean > full {
+					t.Errorf("mean frame of %.0f bytes, want nearly %.0f", mean, full)
+				}
+			})
+		}
+	}
+}
