@@ -18,7 +18,7 @@ import (
 )
 
 // addKey makes a key on host b and returns its link in a file.
-func (n *netns) addKey(t *testing.T, name string, more ...string) (link, file string) {
+func (n *netns) addKey(t testing.TB, name string, more ...string) (link, file string) {
 	t.Helper()
 	r := run(t, n.inside(t, "b", append([]string{"serve", "key", "add", name, "--state", n.state("b"), "--json"}, more...)...))
 	if err := validate("linerate/key/v1", r.out); err != nil || r.code != 0 {
@@ -35,7 +35,7 @@ func (n *netns) addKey(t *testing.T, name string, more ...string) (link, file st
 }
 
 // audited returns the lines of an audit log.
-func audited(t *testing.T, path string) (all []map[string]any) {
+func audited(t testing.TB, path string) (all []map[string]any) {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -66,13 +66,13 @@ func tells(lines []map[string]any, want string) bool {
 }
 
 // asBefore waits until both hosts hold what they held, while a server goes on.
-func (n *netns) asBefore(t *testing.T, before both) {
+func (n *netns) asBefore(t testing.TB, before both) {
 	t.Helper()
 	eventually(t, 20*time.Second, "the values of before", func() bool { return n.bothKnobs(t) == before })
 }
 
 // status reads a line of /proc/PID/status.
-func status(t *testing.T, pid int, name string) string {
+func status(t testing.TB, pid int, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
@@ -87,7 +87,7 @@ func status(t *testing.T, pid int, name string) string {
 }
 
 // daemon returns the processes of the server on host b: what listens, and its tuner.
-func (n *netns) daemon(t *testing.T) (listener, tuner int) {
+func (n *netns) daemon(t testing.TB) (listener, tuner int) {
 	t.Helper()
 	for _, pid := range netnsPIDs(t.Context(), n.b) {
 		b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))

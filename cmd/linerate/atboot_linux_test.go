@@ -12,7 +12,7 @@ import (
 )
 
 // systemdRoot is a machine's files with a systemd that enables what has a link.
-func systemdRoot(t *testing.T) string {
+func systemdRoot(t testing.TB) string {
 	t.Helper()
 	root := t.TempDir()
 	systemctl := "#!/bin/sh\n[ -L " + root + "/etc/systemd/system/multi-user.target.wants/$2 ] && echo enabled\n"
@@ -24,7 +24,7 @@ func systemdRoot(t *testing.T) string {
 }
 
 // rooted prepares linerate in host a of a machine with that root.
-func (n *netns) rooted(t *testing.T, root string, args ...string) *exec.Cmd {
+func (n *netns) rooted(t testing.TB, root string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := n.inside(t, "a", args...)
 	cmd.Args[4] = os.Args[0] // ip netns exec NAME PROGRAM
@@ -33,7 +33,7 @@ func (n *netns) rooted(t *testing.T, root string, args ...string) *exec.Cmd {
 }
 
 // jobGone demands that nothing of a job is left, in the root or beside the journal.
-func jobGone(t *testing.T, root, state string) {
+func jobGone(t testing.TB, root, state string) {
 	t.Helper()
 	left, _ := filepath.Glob(root + "/etc/systemd/system/*")
 	more, _ := filepath.Glob(state + "/atboot*")

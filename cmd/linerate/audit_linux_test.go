@@ -14,7 +14,7 @@ import (
 
 // lineOf returns the first line of an audit log that has all the fields of want,
 // once it is there.
-func lineOf(t *testing.T, log, want string) (found map[string]any) {
+func lineOf(t testing.TB, log, want string) (found map[string]any) {
 	t.Helper()
 	eventually(t, 20*time.Second, "the audit line "+want, func() bool {
 		for _, m := range audited(t, log) {
@@ -29,7 +29,7 @@ func lineOf(t *testing.T, log, want string) (found map[string]any) {
 }
 
 // saying connects to addr, says something, and reads until the server closes.
-func saying(t *testing.T, addr, what string) {
+func saying(t testing.TB, addr, what string) {
 	t.Helper()
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // avahi is Avahi, the responder of Linux systems, on host a: with a bus and a /run of
 // its own. It ends with the test. What it returns runs Avahi's programs there.
-func (n *netns) avahi(t *testing.T) func(ctx context.Context, program string, args ...string) *exec.Cmd {
+func (n *netns) avahi(t testing.TB) func(ctx context.Context, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	daemon, bus := referee.Program(t, "avahi-daemon"), referee.Program(t, "dbus-daemon")
 	address := "unix:path=" + filepath.Join(n.dir, "bus")

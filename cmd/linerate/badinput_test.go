@@ -11,7 +11,7 @@ import (
 
 // fails runs linerate and demands an exit code and texts on stderr, and nothing
 // on stdout.
-func fails(t *testing.T, code int, args []string, want ...string) result {
+func fails(t testing.TB, code int, args []string, want ...string) result {
 	t.Helper()
 	r := run(t, command(t, args...))
 	if r.code != code {
@@ -29,7 +29,7 @@ func fails(t *testing.T, code int, args []string, want ...string) result {
 }
 
 // write makes a file and returns its path.
-func write(t *testing.T, name, text string) string {
+func write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

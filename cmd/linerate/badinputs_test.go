@@ -38,7 +38,7 @@ type tried struct {
 }
 
 // judge holds what a line came to against what is demanded.
-func judge(t *testing.T, m mistake, r tried) {
+func judge(t testing.TB, m mistake, r tried) {
 	t.Helper()
 	said := strings.Join(strings.Fields(r.err), " ")
 	var wrong []string
@@ -84,7 +84,7 @@ type mistake struct {
 }
 
 // readMistakes reads the table; fill replaces the {names} in it.
-func readMistakes(t *testing.T, fill *strings.Replacer) []mistake {
+func readMistakes(t testing.TB, fill *strings.Replacer) []mistake {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "badinputs.txt"))
 	if err != nil {
@@ -174,7 +174,7 @@ func TestBadInputs(t *testing.T) {
 
 // badRun runs linerate in this process, but for what takes this process' streams or
 // gives up its rights.
-func badRun(t *testing.T, args []string) result {
+func badRun(t testing.TB, args []string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), slowestMistake+time.Second)
 	defer cancel()
@@ -235,7 +235,7 @@ func ownProcess(args []string) bool {
 }
 
 // badFiles makes the files that the lines name, and returns their directory.
-func badFiles(t *testing.T) string {
+func badFiles(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -252,7 +252,7 @@ func badFiles(t *testing.T) string {
 }
 
 // listenAs listens on loopback until the test ends, and does that to each connection.
-func listenAs(t *testing.T, each func(net.Conn)) string {
+func listenAs(t testing.TB, each func(net.Conn)) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -273,7 +273,7 @@ func listenAs(t *testing.T, each func(net.Conn)) string {
 }
 
 // closedPort returns an address of loopback where nobody listens.
-func closedPort(t *testing.T) string {
+func closedPort(t testing.TB) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

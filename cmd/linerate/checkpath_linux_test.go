@@ -18,7 +18,7 @@ import (
 
 // narrowRouter makes the middle a router that passes to bytes of IP to the far host and
 // from bytes back. With silent it says nothing of packets that are too big.
-func narrowRouter(t *testing.T, to, from string, silent bool) *middle {
+func narrowRouter(t testing.TB, to, from string, silent bool) *middle {
 	t.Helper()
 	n := routed(t)
 	ip(t, "-n", n.m, "route", "change", farAddr+"/32", "dev", "vb", "mtu", to)
@@ -68,7 +68,7 @@ func words(text string) string { return strings.Join(strings.Fields(text), " ") 
 
 // mended checks the path, demands what is said and what is not, does what the report
 // says to do next, and demands that nothing is amiss with the sizes of packets then.
-func mended(t *testing.T, n *middle, says []string, not ...string) {
+func mended(t testing.TB, n *middle, says []string, not ...string) {
 	t.Helper()
 	look := func() result { return run(t, n.inside(t, "a", "check", n.agent("b"), "--quick", "--quiet")) }
 	r := look()
@@ -207,7 +207,7 @@ func TestCheckOfIperf3(t *testing.T) {
 
 // slowDisk makes a control group whose processes read and write at most so many bytes a
 // second of the disk that dir is on, and returns its folder.
-func slowDisk(t *testing.T, dir string, bytesPerSecond int) string {
+func slowDisk(t testing.TB, dir string, bytesPerSecond int) string {
 	t.Helper()
 	var s unix.Stat_t
 	if err := unix.Stat(dir, &s); err != nil {

@@ -11,7 +11,7 @@ import (
 // isolated runs a shell script with mounts and a network of its own, so that it
 // may fill disks and change settings. $W is a directory, linerate is in the path,
 // and "$FAR" an agent behind loopback that keeps its journal in $W/far.
-func isolated(t *testing.T, script string) (dir string, r result) {
+func isolated(t testing.TB, script string) (dir string, r result) {
 	t.Helper()
 	flags := "-mn"
 	if os.Geteuid() != 0 {
@@ -36,7 +36,7 @@ const (
 )
 
 // file reads a file that a script left.
-func file(t *testing.T, parts ...string) string {
+func file(t testing.TB, parts ...string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(parts...))
 	if err != nil {

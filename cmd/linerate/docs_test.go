@@ -70,7 +70,7 @@ var withLab = regexp.MustCompile(` lab[: ]| plan\.yaml| last`)
 
 // files writes the files of a page, blocks whose first line is "# NAME.yaml",
 // into dir.
-func files(t *testing.T, text, dir string) {
+func files(t testing.TB, text, dir string) {
 	t.Helper()
 	for _, b := range blocks(text) {
 		if len(b.lines) == 0 {
@@ -129,7 +129,7 @@ func TestDocumentedCommands(t *testing.T) {
 }
 
 // documented runs one command of a page.
-func documented(t *testing.T, s shown, dir, makefile string) {
+func documented(t testing.TB, s shown, dir, makefile string) {
 	if words, ok := strings.CutPrefix(s.command, "make "); ok {
 		target, _, _ := strings.Cut(words, " ") // variables and a remark may follow
 		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(target) + `:`).MatchString(makefile) {

@@ -39,7 +39,7 @@ func farCounts(s model.Session) (valid map[string]int, lost int) {
 
 // wentOn demands that a session lost its second far end in the middle, which took three
 // runs with it, and ended with what could still be decided.
-func wentOn(t *testing.T, r result) {
+func wentOn(t testing.TB, r result) {
 	t.Helper()
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)

@@ -231,7 +231,7 @@ func some(group []faultCase, n int, name string) []faultCase {
 
 // newRun makes the hosts of a case ready, with gates on some of them.
 func newRun(t *testing.T, c faultCase, hosts *pool, gated ...string) *faultRun {
-	pair := newNetns
+	pair := func(t *testing.T) *netns { return newNetns(t) }
 	if !c.op.spare { // of which a link may stay
 		pair = hosts.lend
 	}

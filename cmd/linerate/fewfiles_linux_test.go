@@ -20,7 +20,7 @@ import (
 // silentCrowd holds n silent connections to addr, each from an address of its
 // own, and makes a new one for each that the server closes, until ctx ends. It
 // returns when each has connected once.
-func silentCrowd(ctx context.Context, t *testing.T, addr string, n int) (wait func()) {
+func silentCrowd(ctx context.Context, t testing.TB, addr string, n int) (wait func()) {
 	t.Helper()
 	var all, there sync.WaitGroup
 	for i := range n {
@@ -109,7 +109,7 @@ func TestOwnListenerOutOfDescriptors(t *testing.T) {
 
 // inTime demands that f works within the time that a friend of a server may wait,
 // in one of some tries: a machine with other work has slow moments.
-func inTime(t *testing.T, what string, f func() error) {
+func inTime(t testing.TB, what string, f func() error) {
 	t.Helper()
 	var said []string
 	for range 4 {

@@ -43,7 +43,7 @@ func TestFirstHour00EveryItem(t *testing.T) {
 
 // inStore runs linerate with a store that several commands share, and demands an exit
 // code.
-func inStore(t *testing.T, store string, code int, args ...string) result {
+func inStore(t testing.TB, store string, code int, args ...string) result {
 	t.Helper()
 	cmd := command(t, args...)
 	cmd.Env = append(cmd.Env, "LINERATE_DB="+store)
@@ -55,7 +55,7 @@ func inStore(t *testing.T, store string, code int, args ...string) result {
 }
 
 // storeOf is a store of the test's own.
-func storeOf(t *testing.T) string { return filepath.Join(t.TempDir(), "results.db") }
+func storeOf(t testing.TB) string { return filepath.Join(t.TempDir(), "results.db") }
 
 // inSeconds is the command line of an experiment that ends in seconds.
 func inSeconds(args ...string) []string {

@@ -19,7 +19,7 @@ import (
 const foreignLimit = 20 * time.Second
 
 // needProgram skips a test where a foreign program is not installed.
-func needProgram(t *testing.T, name string) {
+func needProgram(t testing.TB, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
 		t.Skipf("needs %s: scripts/foreign installs it", name)
@@ -33,7 +33,7 @@ type served struct {
 }
 
 // startServer starts one, which ends with the test.
-func startServer(t *testing.T) served {
+func startServer(t testing.TB) served {
 	t.Helper()
 	p := start(t, command(t, "serve", "--json", "--listen", "127.0.0.1:0", "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0",
 		"--netpipe=127.0.0.1:0", "--state", t.TempDir()))
@@ -58,7 +58,7 @@ func portOf(addr string) string {
 }
 
 // freePort returns a port of loopback that nobody listens on now, over TCP or UDP.
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	for range 20 {
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -79,7 +79,7 @@ func freePort(t *testing.T) string {
 // listens reports whether the kernel has a socket at port: a listening one of
 // TCP, or any of UDP. Asking it leaves the server alone, which a trial
 // connection would not.
-func listens(t *testing.T, network, port string) bool {
+func listens(t testing.TB, network, port string) bool {
 	t.Helper()
 	n, err := strconv.Atoi(port)
 	if err != nil {
@@ -105,7 +105,7 @@ func listens(t *testing.T, network, port string) bool {
 }
 
 // foreignServer starts a foreign program that listens, and ends it with the test.
-func foreignServer(t *testing.T, network, port string, argv ...string) {
+func foreignServer(t testing.TB, network, port string, argv ...string) {
 	t.Helper()
 	needProgram(t, argv[0])
 	ctx, cancel := context.WithCancel(t.Context())
@@ -131,7 +131,7 @@ func foreignServer(t *testing.T, network, port string, argv ...string) {
 const peerTries = 3
 
 // repeated calls one until it says that nothing is wrong, and logs what was.
-func repeated(t *testing.T, one func() (wrong string)) {
+func repeated(t testing.TB, one func() (wrong string)) {
 	t.Helper()
 	for n := 1; ; n++ {
 		wrong := one()
@@ -147,7 +147,7 @@ func repeated(t *testing.T, one func() (wrong string)) {
 
 // foreignClient runs a foreign program until it succeeds and check finds nothing
 // wrong in what it printed.
-func foreignClient(t *testing.T, check func(out string) (wrong string), argv ...string) {
+func foreignClient(t testing.TB, check func(out string) (wrong string), argv ...string) {
 	t.Helper()
 	needProgram(t, argv[0])
 	repeated(t, func() string {
@@ -166,7 +166,7 @@ func foreignClient(t *testing.T, check func(out string) (wrong string), argv ...
 // measured runs linerate until it succeeds and check, where there is one, finds
 // nothing wrong. Each try gets its arguments from args, which may start a server
 // that no other try has spoiled.
-func measured(t *testing.T, args func() []string, check func(d document) (wrong string)) (last result) {
+func measured(t testing.TB, args func() []string, check func(d document) (wrong string)) (last result) {
 	t.Helper()
 	repeated(t, func() string {
 		a := args()
@@ -246,7 +246,7 @@ func TestForeignServers(t *testing.T) {
 
 // netpipeFile demands a file as NPtcp writes it: size, Mbit/s and seconds of each
 // message, ascending up to largest at least, the three of a line in agreement.
-func netpipeFile(t *testing.T, path string, largest int) {
+func netpipeFile(t testing.TB, path string, largest int) {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {

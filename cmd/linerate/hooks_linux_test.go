@@ -11,7 +11,7 @@ import (
 
 // hooked are the arguments of four runs of two settings, the baseline one of them, in a
 // lab, with commands around every run that write into a file.
-func hooked(t *testing.T, more ...string) (args []string, log string) {
+func hooked(t testing.TB, more ...string) (args []string, log string) {
 	t.Helper()
 	dir := t.TempDir()
 	log = filepath.Join(dir, "log")

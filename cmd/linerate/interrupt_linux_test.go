@@ -60,7 +60,7 @@ func moments() map[string]during {
 // received is how many bytes host b has got, /proc/net/dev (proc_pid_net(5)):
 //
 //	v0: 1296 16 0 0 0 0 0 0 ...
-func (n *netns) received(t *testing.T) float64 {
+func (n *netns) received(t testing.TB) float64 {
 	t.Helper()
 	_, rest, _ := strings.Cut(ip(t, "netns", "exec", n.b, "cat", "/proc/net/dev"), "v0:")
 	var bytes float64
@@ -161,7 +161,7 @@ func TestResume(t *testing.T) {
 	})
 }
 
-func resume(t *testing.T, sig os.Signal, state model.SessionState) {
+func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 	const blocks = 6
 	n := newNetns(t)
 	before := n.bothKnobs(t)
@@ -228,7 +228,7 @@ func TestInterruptedLabLeavesNothing(t *testing.T) {
 	atOnce(t, 3, cases)
 }
 
-func interruptLab(t *testing.T, sig syscall.Signal, args []string) {
+func interruptLab(t testing.TB, sig syscall.Signal, args []string) {
 	dir := t.TempDir()
 	tmp := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), binary, args...)

@@ -42,7 +42,7 @@ func ownEtc(dir string) string {
 
 // keepSession stores a session whose one verdict on a setting of host b is
 // outcome.
-func keepSession(t *testing.T, db, id string, outcome model.Outcome) {
+func keepSession(t testing.TB, db, id string, outcome model.Outcome) {
 	t.Helper()
 	st, err := sqlite.Open(t.Context(), db)
 	if err != nil {
@@ -71,7 +71,7 @@ func keepSession(t *testing.T, db, id string, outcome model.Outcome) {
 
 // keepBySSH is host b behind an sshd whose files of the system are those in etc,
 // with a login shell that is not Bourne's and talks.
-func (n *netns) keepBySSH(t *testing.T, etc string) *sshtest.Server {
+func (n *netns) keepBySSH(t testing.TB, etc string) *sshtest.Server {
 	t.Helper()
 	if err := os.Mkdir(n.sshTemp(), 0o700); err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func (n *netns) keepBySSH(t *testing.T, etc string) *sshtest.Server {
 }
 
 // olderFile puts a file of somebody's in the place of linerate's.
-func olderFile(t *testing.T, etc string) {
+func olderFile(t testing.TB, etc string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(etc, "sysctl.d"), 0o755); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func olderFile(t *testing.T, etc string) {
 }
 
 // isOlder demands that file as it was, and nothing beside it.
-func isOlder(t *testing.T, etc string) {
+func isOlder(t testing.TB, etc string) {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(etc, kept))
 	if err != nil {
@@ -208,7 +208,7 @@ func TestKeepAsks(t *testing.T) {
 	isOlder(t, etc)
 }
 
-func (n *netns) answerKeep(t *testing.T, s *sshtest.Server, answer, says string) {
+func (n *netns) answerKeep(t testing.TB, s *sshtest.Server, answer, says string) {
 	t.Helper()
 	tt := onTerminal(t, withSSH(n.inside(t, "a", "keep", "root@far", "--keep-agent"), s))
 	eventually(t, 30*time.Second, "the question", func() bool { return strings.Contains(tt.shown.String(), "write these files on ") })
@@ -224,7 +224,7 @@ func (n *netns) answerKeep(t *testing.T, s *sshtest.Server, answer, says string)
 
 // keptHere runs a script of sh on a machine with files of the system of its own,
 // in $W/etc, a network of its own, and a profile.
-func keptHere(t *testing.T, script string) (etc string, r result) {
+func keptHere(t testing.TB, script string) (etc string, r result) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to lay files over those of the system")

@@ -14,7 +14,7 @@ import (
 )
 
 // serveWithFiles is serve on host b, with files of the system of its own in etc.
-func (n *netns) serveWithFiles(t *testing.T, etc string, args ...string) (*process, *url.URL) {
+func (n *netns) serveWithFiles(t testing.TB, etc string, args ...string) (*process, *url.URL) {
 	t.Helper()
 	cmd := n.inside(t, "b", append([]string{"serve", "--listen", serverAddr, "--state", n.state("b")}, args...)...)
 	// ip netns exec has given it a mount namespace of its own.

@@ -51,7 +51,7 @@ func TestLinkThatStaysDown(t *testing.T) {
 }
 
 // sent is how many bytes the link of a namespace has sent.
-func sent(t *testing.T, namespace string) (bytes int) {
+func sent(t testing.TB, namespace string) (bytes int) {
 	t.Helper()
 	lines := strings.Fields(ip(t, "-n", namespace, "-s", "-o", "link", "show", "dev", "v0"))
 	for i, word := range lines {

@@ -15,7 +15,7 @@ import (
 )
 
 // sized gives a terminal a size, as one that people look at has.
-func (tt *terminal) sized(t *testing.T, columns, rows uint16) {
+func (tt *terminal) sized(t testing.TB, columns, rows uint16) {
 	t.Helper()
 	tt.screen.Resize(int(columns), int(rows))
 	control(t, tt.master, func(fd int) error {
@@ -23,7 +23,7 @@ func (tt *terminal) sized(t *testing.T, columns, rows uint16) {
 	})
 }
 
-func control(t *testing.T, f *os.File, do func(fd int) error) {
+func control(t testing.TB, f *os.File, do func(fd int) error) {
 	t.Helper()
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -36,7 +36,7 @@ func control(t *testing.T, f *os.File, do func(fd int) error) {
 }
 
 // modes are how the terminal reads keys and writes lines.
-func (tt *terminal) modes(t *testing.T) unix.Termios {
+func (tt *terminal) modes(t testing.TB) unix.Termios {
 	t.Helper()
 	var modes unix.Termios
 	control(t, tt.master, func(fd int) error {
@@ -49,7 +49,7 @@ func (tt *terminal) modes(t *testing.T) unix.Termios {
 	return modes
 }
 
-func (tt *terminal) types(t *testing.T, keys string) {
+func (tt *terminal) types(t testing.TB, keys string) {
 	t.Helper()
 	if _, err := tt.master.WriteString(keys); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func (tt *terminal) draw(b []byte) {
 }
 
 // shows waits until a person sees words on the terminal.
-func (tt *terminal) shows(t *testing.T, words string) {
+func (tt *terminal) shows(t testing.TB, words string) {
 	t.Helper()
 	eventually(t, 30*time.Second, "the terminal to say "+words, func() bool { return strings.Contains(tt.screen.String(), words) })
 }
@@ -85,14 +85,14 @@ const (
 )
 
 // watchedRun is an experiment in a lab on a terminal with a person before it.
-func watchedRun(t *testing.T, env ...string) (*terminal, unix.Termios) {
+func watchedRun(t testing.TB, env ...string) (*terminal, unix.Termios) {
 	t.Helper()
 	cmd := command(t, "run", "lab:rate=50mbit,rtt=4ms", "--factor", "window=32KiB,256KiB", "--blocks", "12", "-t", "1s", "--omit", "100ms", "--settle", "0s")
 	return onScreen(t, cmd, env...)
 }
 
 // onScreen starts cmd on a terminal of 80 columns.
-func onScreen(t *testing.T, cmd *exec.Cmd, env ...string) (*terminal, unix.Termios) {
+func onScreen(t testing.TB, cmd *exec.Cmd, env ...string) (*terminal, unix.Termios) {
 	t.Helper()
 	cmd.Env = append(cmd.Environ(), append([]string{"TERM=xterm-256color", "LC_ALL=C.UTF-8"}, env...)...)
 	cmd.Args = append([]string{"sh", "-c", `sleep 0.3; exec "$0" "$@"`}, cmd.Args...) // until the terminal has a size

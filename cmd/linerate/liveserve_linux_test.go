@@ -13,14 +13,14 @@ import (
 
 // watchedServer is a server on loopback, on a terminal of 80 columns with a person
 // before it, and the addresses that it says: its link, and where iperf3 clients go.
-func watchedServer(t *testing.T, state string, args ...string) (tt *terminal, before unix.Termios) {
+func watchedServer(t testing.TB, state string, args ...string) (tt *terminal, before unix.Termios) {
 	t.Helper()
 	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--state", state, "--iperf3=127.0.0.1:0"}, args...)
 	return onScreen(t, command(t, args...), "NO_COLOR=1")
 }
 
 // said waits for what matches re on the terminal, and returns its first group.
-func (tt *terminal) said(t *testing.T, re string) string {
+func (tt *terminal) said(t testing.TB, re string) string {
 	t.Helper()
 	var found []string
 	eventually(t, 20*time.Second, "the terminal to say "+re, func() bool {
@@ -37,7 +37,7 @@ const (
 
 // ends demands that a server on a terminal has ended in good order and left it as it
 // was, with what it said.
-func (tt *terminal) ends(t *testing.T, before unix.Termios, want ...string) {
+func (tt *terminal) ends(t testing.TB, before unix.Termios, want ...string) {
 	t.Helper()
 	if r := tt.wait(t, 20*time.Second); r.code != 0 {
 		t.Errorf("exit code %d\n%q", r.code, r.out)

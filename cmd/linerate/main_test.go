@@ -69,7 +69,7 @@ type result struct {
 }
 
 // command prepares linerate with a store and a journal of the test's own.
-func command(t *testing.T, args ...string) *exec.Cmd {
+func command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
 	cmd.Env = append(os.Environ(), "LINERATE_DB="+filepath.Join(t.TempDir(), "results.db"),
@@ -79,7 +79,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 }
 
 // run runs cmd to its end.
-func run(t *testing.T, cmd *exec.Cmd) result {
+func run(t testing.TB, cmd *exec.Cmd) result {
 	t.Helper()
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
@@ -92,7 +92,7 @@ func run(t *testing.T, cmd *exec.Cmd) result {
 }
 
 // succeed runs linerate and demands exit code 0.
-func succeed(t *testing.T, args ...string) result {
+func succeed(t testing.TB, args ...string) result {
 	t.Helper()
 	r := run(t, command(t, args...))
 	if r.code != 0 {
@@ -102,7 +102,7 @@ func succeed(t *testing.T, args ...string) result {
 }
 
 // decode reads one JSON document.
-func decode[T any](t *testing.T, text string) T {
+func decode[T any](t testing.TB, text string) T {
 	t.Helper()
 	var v T
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
@@ -112,7 +112,7 @@ func decode[T any](t *testing.T, text string) T {
 }
 
 // eventually demands that ok becomes true within a time.
-func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
+func eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.After(within)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -127,7 +127,7 @@ func eventually(t *testing.T, within time.Duration, what string, ok func() bool)
 }
 
 // needRoot skips a test that makes network namespaces by name.
-func needRoot(t *testing.T) {
+func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root for network namespaces by name; the lab's tests run without")
@@ -138,7 +138,7 @@ func needRoot(t *testing.T) {
 }
 
 // needLab skips a test where no lab can be made.
-func needLab(t *testing.T) {
+func needLab(t testing.TB) {
 	t.Helper()
 	r := run(t, command(t, "lab", "lan", "--", "true"))
 	if r.code == 4 {
@@ -150,7 +150,7 @@ func needLab(t *testing.T) {
 }
 
 // has demands that text says all of want.
-func has(t *testing.T, what, text string, want ...string) {
+func has(t testing.TB, what, text string, want ...string) {
 	t.Helper()
 	for _, w := range want {
 		if !strings.Contains(text, w) {

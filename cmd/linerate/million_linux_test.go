@@ -29,7 +29,7 @@ const (
 
 // sampled writes an archive of one session with five runs and so many samples, and
 // returns its store's size in bytes.
-func sampled(t *testing.T, path string, samples int) int64 {
+func sampled(t testing.TB, path string, samples int) int64 {
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "from.db")
 	st, err := sqlite.Open(t.Context(), db)
@@ -136,7 +136,7 @@ func TestMillionSamples(t *testing.T) {
 }
 
 // attachedAgain imports the archive that a page holds, and demands all its samples.
-func attachedAgain(t *testing.T, page string) {
+func attachedAgain(t testing.TB, page string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 
 // newMiddle makes a pair of hosts with a namespace between them, whose links take
 // 9000 bytes and whose own hosts hold 1500.
-func newMiddle(t *testing.T) *middle {
+func newMiddle(t testing.TB) *middle {
 	t.Helper()
 	if _, err := exec.LookPath("ethtool"); err != nil {
 		t.Skip("needs ethtool")
@@ -50,7 +50,7 @@ func newMiddle(t *testing.T) *middle {
 	return n
 }
 
-func (n *middle) addNamespace(t *testing.T, ns string) {
+func (n *middle) addNamespace(t testing.TB, ns string) {
 	t.Helper()
 	ip(t, "netns", "add", ns)
 	t.Cleanup(func() { removeNetns(t, ns) })
@@ -60,7 +60,7 @@ func (n *middle) addNamespace(t *testing.T, ns string) {
 // join joins v0 of a host to a link of the middle, which takes 9000 bytes. What
 // the host sends are packets as they are on a wire: larger ones of segmentation
 // offload would pass any link of this kind.
-func (n *middle) join(t *testing.T, host, end string) {
+func (n *middle) join(t testing.TB, host, end string) {
 	t.Helper()
 	ip(t, "link", "add", "v0", "netns", host, "type", "veth", "peer", "name", end, "netns", n.m)
 	ip(t, "-n", n.m, "link", "set", end, "mtu", "9000", "up")
@@ -69,7 +69,7 @@ func (n *middle) join(t *testing.T, host, end string) {
 }
 
 // bridged makes the middle a switch whose ports take mtu bytes.
-func bridged(t *testing.T, mtu string) *middle {
+func bridged(t testing.TB, mtu string) *middle {
 	t.Helper()
 	n := newMiddle(t)
 	ip(t, "-n", n.m, "link", "add", "br0", "type", "bridge")
@@ -81,7 +81,7 @@ func bridged(t *testing.T, mtu string) *middle {
 }
 
 // routed makes the middle a router whose routes take 1500 bytes, and which says so.
-func routed(t *testing.T) *middle {
+func routed(t testing.TB) *middle {
 	t.Helper()
 	n := newMiddle(t)
 	for _, e := range []struct{ host, end, own, router, peer string }{
@@ -96,13 +96,13 @@ func routed(t *testing.T) *middle {
 }
 
 // forward has the middle forward packets.
-func (n *middle) forward(t *testing.T) {
+func (n *middle) forward(t testing.TB) {
 	t.Helper()
 	ip(t, "netns", "exec", n.m, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward; for f in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $f; done")
 }
 
 // restoredMTU demands that both hosts hold 1500 again.
-func (n *middle) restoredMTU(t *testing.T) {
+func (n *middle) restoredMTU(t testing.TB) {
 	t.Helper()
 	if a, b := n.mtu(t, "a"), n.mtu(t, "b"); a != "1500" || b != "1500" {
 		t.Errorf("MTU %s and %s", a, b)
@@ -112,7 +112,7 @@ func (n *middle) restoredMTU(t *testing.T) {
 // listenIn listens on port 80 of every address of a namespace. The thread that
 // enters it comes back: it may be the first one of this process, by which the
 // process would count as one of that namespace.
-func listenIn(t *testing.T, ns string) net.Listener {
+func listenIn(t testing.TB, ns string) net.Listener {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -142,7 +142,7 @@ func listenIn(t *testing.T, ns string) net.Listener {
 // withWeb adds a web server beyond the middle, which is a switch for the hosts and
 // their router. It forwards 1500 bytes and tells nobody: messages of ICMP have no
 // way out of it.
-func withWeb(t *testing.T) *middle {
+func withWeb(t testing.TB) *middle {
 	t.Helper()
 	n := bridged(t, "9000")
 	web := strings.TrimSuffix(n.m, "m") + "w"

@@ -9,7 +9,7 @@ import (
 
 // behindNAT puts a router between the hosts of n, behind which host b is: what b sends
 // has the router's address, and nothing that b did not begin gets in.
-func (n *netns) behindNAT(t *testing.T) (router string) {
+func (n *netns) behindNAT(t testing.TB) (router string) {
 	t.Helper()
 	if _, err := exec.LookPath("nft"); err != nil {
 		t.Skip("needs nft (Debian package nftables)")

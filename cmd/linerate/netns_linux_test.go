@@ -34,7 +34,7 @@ type netns struct {
 
 // newNetns makes a pair of hosts, which end with the test, and with everything
 // in them.
-func newNetns(t *testing.T) *netns {
+func newNetns(t testing.TB) *netns {
 	t.Helper()
 	word := strings.ToLower(rand.Text()[:6])
 	n := &netns{dir: t.TempDir(), a: fmt.Sprintf("lr%d-%s-a", os.Getpid(), word), b: fmt.Sprintf("lr%d-%s-b", os.Getpid(), word)}
@@ -51,7 +51,7 @@ func newNetns(t *testing.T) *netns {
 	return n
 }
 
-func ip(t *testing.T, args ...string) string {
+func ip(t testing.TB, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ip", args...).CombinedOutput()
 	if err != nil {
@@ -61,7 +61,7 @@ func ip(t *testing.T, args ...string) string {
 }
 
 // removeNetns ends what is still in a namespace, then the namespace.
-func removeNetns(t *testing.T, name string) {
+func removeNetns(t testing.TB, name string) {
 	ctx := context.WithoutCancel(t.Context()) // it has ended
 	for _, pid := range netnsPIDs(ctx, name) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -115,13 +115,13 @@ func (n *netns) agent(host string, variables ...string) string {
 }
 
 // command prepares linerate outside of both hosts.
-func (n *netns) command(t *testing.T, args ...string) *exec.Cmd {
+func (n *netns) command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	return n.prepare(exec.CommandContext(t.Context(), binary, args...))
 }
 
 // inside prepares linerate in a host.
-func (n *netns) inside(t *testing.T, host string, args ...string) *exec.Cmd {
+func (n *netns) inside(t testing.TB, host string, args ...string) *exec.Cmd {
 	t.Helper()
 	argv := append([]string{"netns", "exec", n.name(host), binary}, args...)
 	return n.prepare(exec.CommandContext(t.Context(), "ip", argv...))
@@ -143,7 +143,7 @@ const (
 type holds struct{ rmem, sack string }
 
 // knobs reads the knobs of a host.
-func (n *netns) knobs(t *testing.T, host string) holds {
+func (n *netns) knobs(t testing.TB, host string) holds {
 	t.Helper()
 	lines := strings.Split(ip(t, "netns", "exec", n.name(host), "cat", rmem, sack), "\n")
 	if len(lines) != 3 {
@@ -155,14 +155,14 @@ func (n *netns) knobs(t *testing.T, host string) holds {
 // both are the knobs of the two hosts.
 type both struct{ a, b holds }
 
-func (n *netns) bothKnobs(t *testing.T) both {
+func (n *netns) bothKnobs(t testing.TB) both {
 	t.Helper()
 	return both{n.knobs(t, "a"), n.knobs(t, "b")}
 }
 
 // restored demands that the hosts hold what they held before, within seconds,
 // and that no process is left in them.
-func (n *netns) restored(t *testing.T, before both) {
+func (n *netns) restored(t testing.TB, before both) {
 	t.Helper()
 	eventually(t, 10*time.Second, "an agent or a watchdog is still there", func() bool {
 		return len(netnsPIDs(t.Context(), n.a))+len(netnsPIDs(t.Context(), n.b)) == 0
@@ -173,7 +173,7 @@ func (n *netns) restored(t *testing.T, before both) {
 }
 
 // session reads a session from the store.
-func (n *netns) session(t *testing.T) model.Session {
+func (n *netns) session(t testing.TB) model.Session {
 	t.Helper()
 	s, err := n.trySession(t)
 	if err != nil {
@@ -182,7 +182,7 @@ func (n *netns) session(t *testing.T) model.Session {
 	return s
 }
 
-func (n *netns) trySession(t *testing.T) (model.Session, error) {
+func (n *netns) trySession(t testing.TB) (model.Session, error) {
 	t.Helper()
 	st, err := sqlite.Open(t.Context(), n.db())
 	if err != nil {
@@ -199,7 +199,7 @@ type process struct {
 }
 
 // start starts cmd and goes on.
-func start(t *testing.T, cmd *exec.Cmd) *process {
+func start(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{cmd: cmd, done: make(chan result, 1)}
 	var out, stderr lines
@@ -214,7 +214,7 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 	return p
 }
 
-func (p *process) signal(t *testing.T, s os.Signal) {
+func (p *process) signal(t testing.TB, s os.Signal) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 }
 
 // wait waits for the end of the process.
-func (p *process) wait(t *testing.T, within time.Duration) result {
+func (p *process) wait(t testing.TB, within time.Duration) result {
 	t.Helper()
 	select {
 	case r := <-p.done:

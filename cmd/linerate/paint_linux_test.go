@@ -19,7 +19,7 @@ import (
 
 // unpainted demands that a person may look at what a command printed: no command to
 // a terminal, nothing that turns text around, no line that another host made.
-func unpainted(t *testing.T, args []string, r result) {
+func unpainted(t testing.TB, args []string, r result) {
 	t.Helper()
 	for stream, text := range map[string]string{"stdout": r.out, "stderr": r.err} {
 		if !plain.Clean([]byte(text)) {
@@ -37,7 +37,7 @@ func unpainted(t *testing.T, args []string, r result) {
 }
 
 // paintedStore makes a database of somebody who means harm: escapes in every text.
-func paintedStore(t *testing.T) string {
+func paintedStore(t testing.TB) string {
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "painted.db")
 	cmd := command(t, "test", "exec:127.0.0.1 "+binary+" agent", "--to", "-t", "100ms", "--omit", "0", "--db", db)
@@ -83,7 +83,7 @@ func paintedStore(t *testing.T) string {
 }
 
 // paintingSSH is a program that ssh is thought to be.
-func paintingSSH(t *testing.T) string {
+func paintingSSH(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	words := filepath.Join(dir, "words")
@@ -99,7 +99,7 @@ func paintingSSH(t *testing.T) string {
 }
 
 // paintingServer answers every connection with escapes.
-func paintingServer(t *testing.T) string {
+func paintingServer(t testing.TB) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -229,7 +229,7 @@ func TestNobodyPaints(t *testing.T) {
 }
 
 // commandPaths are all commands, also the hidden ones, as the program has them.
-func commandPaths(t *testing.T) []string {
+func commandPaths(t testing.TB) []string {
 	t.Helper()
 	var all []string
 	var walk func(c *cobra.Command)

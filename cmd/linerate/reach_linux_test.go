@@ -16,7 +16,7 @@ import (
 
 // firewall gives host b a firewall: its rules are what it lets in besides ssh, which
 // comes by no network here, and what belongs to its own connections.
-func (n *netns) firewall(t *testing.T, host, rules string) {
+func (n *netns) firewall(t testing.TB, host, rules string) {
 	t.Helper()
 	if _, err := exec.LookPath("nft"); err != nil {
 		t.Skip("needs nft (Debian package nftables)")
@@ -233,7 +233,7 @@ func TestFirstHour05Filtered(t *testing.T) {
 }
 
 // sayFiltered demands the answer where nothing but ssh is open.
-func sayFiltered(t *testing.T, r result) {
+func sayFiltered(t testing.TB, r result) {
 	t.Helper()
 	for _, want := range []string{"ssh works, TCP port", "is filtered", "--data-port", "works here: --connect-from far"} {
 		if r.code != 3 || !strings.Contains(r.err, want) {

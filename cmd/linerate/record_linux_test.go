@@ -12,7 +12,7 @@ import (
 
 // keeping is a serve with JSON and these flags besides, and the file in which it keeps
 // what its clients measure: its own where it gives up root.
-func keeping(t *testing.T, flags ...string) (cmd *exec.Cmd, db string) {
+func keeping(t testing.TB, flags ...string) (cmd *exec.Cmd, db string) {
 	t.Helper()
 	state, home := t.TempDir(), t.TempDir()
 	if err := os.Chmod(filepath.Dir(state), 0o755); err != nil { // whom the server becomes has to reach its folder

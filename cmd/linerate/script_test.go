@@ -159,7 +159,7 @@ func validate(format, text string) error {
 }
 
 // commands lists the commands that the help names.
-func commands(t *testing.T) []string {
+func commands(t testing.TB) []string {
 	t.Helper()
 	var names []string
 	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+) {2,}\S`).FindAllStringSubmatch(succeed(t, "--help").out, -1) {
@@ -191,7 +191,7 @@ func TestHelpHasExamples(t *testing.T) {
 	}
 }
 
-func example(t *testing.T, line string) {
+func example(t testing.TB, line string) {
 	t.Helper()
 	words, ok := strings.CutPrefix(line, "linerate ")
 	if !ok {

@@ -21,7 +21,7 @@ import (
 const serverAddr = farAddr + ":5299"
 
 // serve starts linerate serve in host b and returns it with its join link.
-func (n *netns) serve(t *testing.T, args ...string) (*process, *url.URL) {
+func (n *netns) serve(t testing.TB, args ...string) (*process, *url.URL) {
 	t.Helper()
 	p := start(t, n.inside(t, "b", append([]string{"serve", "--listen", serverAddr, "--state", n.state("b")}, args...)...))
 	link := regexp.MustCompile(`linerate://[^\s']+`)
@@ -30,7 +30,7 @@ func (n *netns) serve(t *testing.T, args ...string) (*process, *url.URL) {
 }
 
 // oldForm is a join link as earlier versions wrote it, in which a test can change a part.
-func oldForm(t *testing.T, link string) *url.URL {
+func oldForm(t testing.TB, link string) *url.URL {
 	t.Helper()
 	l, err := tls.ParseLink(link)
 	if err != nil || strings.ContainsAny(link, "&? $()<>|;*!") {
@@ -55,7 +55,7 @@ func with(link *url.URL, key, value string) string {
 }
 
 // role starts this test binary in a host as somebody else.
-func (n *netns) role(t *testing.T, host, role string) *exec.Cmd {
+func (n *netns) role(t testing.TB, host, role string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.name(host), os.Args[0])
 	cmd.Env = append(os.Environ(), roleVar+"="+role)
@@ -63,13 +63,13 @@ func (n *netns) role(t *testing.T, host, role string) *exec.Cmd {
 }
 
 // look is a quick look from host a.
-func (n *netns) look(t *testing.T, link string, more ...string) result {
+func (n *netns) look(t testing.TB, link string, more ...string) result {
 	t.Helper()
 	return run(t, n.inside(t, "a", append([]string{"test", link, "-t", "0.4s", "-i", "0.2s", "--omit", "0s", "--idle", "0s", "-q"}, more...)...))
 }
 
 // sane demands that a look measured both directions of a veth pair.
-func sane(t *testing.T, r result) {
+func sane(t testing.TB, r result) {
 	t.Helper()
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
@@ -213,7 +213,7 @@ func TestServeOpen(t *testing.T) {
 }
 
 // far is what a report says of its far host.
-func far(t *testing.T, r result) (model.HostFacts, string) {
+func far(t testing.TB, r result) (model.HostFacts, string) {
 	t.Helper()
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)

@@ -15,7 +15,7 @@ import (
 )
 
 // mismatched demands the sentence that names both sides and says what to do.
-func mismatched(t *testing.T, text, mine, other string) {
+func mismatched(t testing.TB, text, mine, other string) {
 	t.Helper()
 	for _, want := range []string{
 		"versions do not fit", otherVersion, "install the same linerate on both hosts",

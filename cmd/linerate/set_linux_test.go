@@ -21,7 +21,7 @@ func setArgs(more ...string) []string {
 }
 
 // changed waits until hosts hold a change.
-func (n *netns) changed(t *testing.T, before both, a, b bool) {
+func (n *netns) changed(t testing.TB, before both, a, b bool) {
 	t.Helper()
 	eventually(t, 20*time.Second, "the change", func() bool {
 		now := n.bothKnobs(t)
@@ -42,7 +42,7 @@ func TestSetWithoutTerminal(t *testing.T) {
 	})
 }
 
-func setHeld(t *testing.T, a, b bool, more func(*netns) []string) {
+func setHeld(t testing.TB, a, b bool, more func(*netns) []string) {
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	p := start(t, n.inside(t, "a", setArgs(append(more(n), "--for", "3s", "--json")...)...))
@@ -122,7 +122,7 @@ type terminal struct {
 }
 
 // onTerminal starts cmd as the leader of a session with a new terminal, pty(7).
-func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+func onTerminal(t testing.TB, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -172,7 +172,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 }
 
 // asked waits for the question and types the answer.
-func (tt *terminal) asked(t *testing.T, answer string) {
+func (tt *terminal) asked(t testing.TB, answer string) {
 	t.Helper()
 	eventually(t, 20*time.Second, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
 	if _, err := tt.master.WriteString(answer); err != nil {
@@ -343,7 +343,7 @@ func TestSetLosesAHost(t *testing.T) {
 }
 
 // mtu reads the MTU of a host's link.
-func (n *netns) mtu(t *testing.T, host string) string {
+func (n *netns) mtu(t testing.TB, host string) string {
 	t.Helper()
 	_, rest, _ := strings.Cut(ip(t, "-n", n.name(host), "link", "show", "v0"), " mtu ")
 	mtu, _, _ := strings.Cut(rest, " ")

@@ -87,7 +87,7 @@ func TestConfirmationWithoutAnswer(t *testing.T) {
 
 // unanswered kills the agent that brought a confirmation to host b, when it is on
 // disk or, where the host has not heard, when that is prevented.
-func unanswered(t *testing.T, heard bool) {
+func unanswered(t testing.TB, heard bool) {
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	older := onTerminal(t, n.inside(t, "a", "set", "tcp.timestamps=off", "tcp.sack=off", n.agent("b")))

@@ -16,7 +16,7 @@ import (
 )
 
 // overSSH makes host b reachable as root@far, by an sshd in its namespace.
-func (n *netns) overSSH(t *testing.T) *sshtest.Server {
+func (n *netns) overSSH(t testing.TB) *sshtest.Server {
 	t.Helper()
 	if err := os.Mkdir(n.sshTemp(), 0o700); err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func (n *netns) overSSH(t *testing.T) *sshtest.Server {
 func (n *netns) sshTemp() string { return filepath.Join(n.dir, "tmp") }
 
 // copies are the directories that linerate made there.
-func (n *netns) copies(t *testing.T) []string {
+func (n *netns) copies(t testing.TB) []string {
 	t.Helper()
 	found, err := filepath.Glob(n.sshTemp() + "/*")
 	if err != nil {
@@ -92,7 +92,7 @@ func TestSSHDrops(t *testing.T) {
 	})
 }
 
-func sshDrops(t *testing.T, victim string) {
+func sshDrops(t testing.TB, victim string) {
 	n := newNetns(t)
 	s := n.overSSH(t)
 	before := n.bothKnobs(t)

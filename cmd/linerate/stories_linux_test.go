@@ -88,7 +88,7 @@ func TestStories(t *testing.T) {
 // theWindowHelps demands of the experiment of the story, its last command, what its page
 // claims: the larger MTU alone brings little, the larger window at least doubles the
 // goodput. What other work on the machine spoilt is measured again.
-func theWindowHelps(t *testing.T, db string, c told) {
+func theWindowHelps(t testing.TB, db string, c told) {
 	t.Helper()
 	for try := 1; ; try++ {
 		experiment, _ := search(t, db)

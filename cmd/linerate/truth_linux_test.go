@@ -48,7 +48,7 @@ type flows struct {
 
 // attempt repeats measure until it returns "", and judges what it says only on a
 // machine that has time for the wire.
-func attempt(t *testing.T, measure func() string) {
+func attempt(t testing.TB, measure func() string) {
 	t.Helper()
 	labtest.Try(t, measure)
 }
@@ -56,7 +56,7 @@ func attempt(t *testing.T, measure func() string) {
 // awake keeps the machine's cores from sleeping until the test ends: a core that
 // must wake up first adds some 0.1 ms to every packet, which is the machine's and
 // neither the wire's nor linerate's.
-func awake(t *testing.T) {
+func awake(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	for range 2 {
@@ -112,7 +112,7 @@ func TestTruthOfOddDatagrams(t *testing.T) {
 type received struct{ Received, Lost, Duplicates, Reordered int64 }
 
 // datagramsOf sends 10,000 datagrams over a lab and returns the receiver's count.
-func datagramsOf(t *testing.T, spec string) received {
+func datagramsOf(t testing.TB, spec string) received {
 	t.Helper()
 	r := succeed(t, "test", spec, "--to", "-u", "-b", "20M", "-l", "500", "-t", "2s", "--omit", "0s", "--idle", "0s", "--json=full", "-q")
 	for _, end := range decode[flows](t, r.out).Session.Runs[0].Ends {
@@ -127,7 +127,7 @@ func datagramsOf(t *testing.T, spec string) received {
 }
 
 // latency returns the median and what the load added, of one kind of probe.
-func latency(t *testing.T, name string, args ...string) (p50, added time.Duration) {
+func latency(t testing.TB, name string, args ...string) (p50, added time.Duration) {
 	t.Helper()
 	r := succeed(t, append(append([]string{"test"}, args...), "--json", "-q")...)
 	for _, l := range decode[flows](t, r.out).Report.Latencies {
@@ -197,7 +197,7 @@ func TestTruthOfSharedBus(t *testing.T) {
 	})
 }
 
-func goodputs(t *testing.T, args ...string) map[string]float64 {
+func goodputs(t testing.TB, args ...string) map[string]float64 {
 	t.Helper()
 	r := succeed(t, append(append([]string{"test"}, args...), "-t", "2s", "--omit", "1s", "--idle", "0s", "--json", "-q")...)
 	d := decode[document](t, r.out)

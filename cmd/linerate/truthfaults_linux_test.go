@@ -45,7 +45,7 @@ func carries(l planted.Label) float64 {
 }
 
 // misjudged says which first findings of a case are not right, "" for none.
-func misjudged(t *testing.T, c planted.Case) string {
+func misjudged(t testing.TB, c planted.Case) string {
 	t.Helper()
 	r := run(t, command(t, "check", "--quick", "lab:"+c.Spec, "--json=full", "-q"))
 	d := decode[struct {

@@ -108,7 +108,7 @@ func TestTuneIsCutShort(t *testing.T) {
 }
 
 // search reads a search from the store, the newest session where none is named.
-func search(t *testing.T, db string, id ...string) (model.Session, tune.Record) {
+func search(t testing.TB, db string, id ...string) (model.Session, tune.Record) {
 	t.Helper()
 	st, err := sqlite.Open(t.Context(), db)
 	if err != nil {

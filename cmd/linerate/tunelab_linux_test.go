@@ -26,7 +26,7 @@ brisk="--db $DIR/r.db -t 1s --omit 0.5s --settle 0s --direction to --seed 5 --gu
 `
 
 // pairInLab prepares a script in the near host of a lab.
-func pairInLab(t *testing.T, spec, script string) *exec.Cmd {
+func pairInLab(t testing.TB, spec, script string) *exec.Cmd {
 	t.Helper()
 	needLab(t)
 	if _, err := exec.LookPath("nsenter"); err != nil {

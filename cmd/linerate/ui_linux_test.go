@@ -16,7 +16,7 @@ import (
 )
 
 // pageOf starts linerate ui, and returns it with its link.
-func pageOf(t *testing.T, db string) (*exec.Cmd, string) {
+func pageOf(t testing.TB, db string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := command(t, "ui", "--no-open", "--db", db)
 	out, err := cmd.StdoutPipe()

@@ -26,7 +26,7 @@ const toldOfDamage = "undo: the journal is damaged, a setting may be changed tha
 
 // leftOpen writes what a watchdog that was killed leaves of a change of sack on a
 // host, and whatever more there is to write.
-func (n *netns) leftOpen(t *testing.T, host string, more ...journal.Record) {
+func (n *netns) leftOpen(t testing.TB, host string, more ...journal.Record) {
 	t.Helper()
 	err := inNetns(n.name(host), func() error {
 		j, err := journal.OpenAs(n.state(host), "1.2.3")
@@ -47,7 +47,7 @@ func (n *netns) leftOpen(t *testing.T, host string, more ...journal.Record) {
 }
 
 // edit changes both copies of a host's journal.
-func (n *netns) edit(t *testing.T, host string, f func([]byte) []byte) {
+func (n *netns) edit(t testing.TB, host string, f func([]byte) []byte) {
 	t.Helper()
 	for _, path := range journal.Files(n.state(host)) {
 		text, err := os.ReadFile(path)

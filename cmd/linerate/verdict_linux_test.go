@@ -26,7 +26,7 @@ type judged struct {
 }
 
 // verdict returns what the session says of a setting in one metric.
-func (j judged) verdict(t *testing.T, setting string, m model.Metric) model.Verdict {
+func (j judged) verdict(t testing.TB, setting string, m model.Metric) model.Verdict {
 	t.Helper()
 	for _, v := range j.Session.Verdicts {
 		if v.Setting == setting && v.Metric == m {
@@ -38,7 +38,7 @@ func (j judged) verdict(t *testing.T, setting string, m model.Metric) model.Verd
 }
 
 // row returns how the report shows it.
-func (j judged) row(t *testing.T, setting string, m model.Metric) report.Row {
+func (j judged) row(t testing.TB, setting string, m model.Metric) report.Row {
 	t.Helper()
 	for _, table := range j.Report.Tables {
 		for _, r := range table.Rows {
