@@ -13,6 +13,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/origin"
@@ -106,7 +107,7 @@ func (m *Machine) originsAfter(ctx context.Context, link string, ids []model.Kno
 	if m.env.Root != "" {
 		machine.Root = os.DirFS(m.env.Root)
 	}
-	machine.Root = persist.Overlay(machine.Root, changes)
+	machine.Root = files.Overlay(machine.Root, persist.Written(changes))
 	claims, err := machine.Claims(ctx, link, ids)
 	return manager.Merge(origin.Find(m.env.Catalogue, machine.Root, machine.System, link, ids), claims), err
 }

@@ -14,10 +14,10 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/persist"
-	"linerate/internal/host/persist/native"
 	"linerate/internal/host/watchdog"
 )
 
@@ -152,7 +152,7 @@ func TestKeptHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	keeper.About = persist.About{Link: "eth0", Settings: []model.Assignment{{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_max", Value: "1048576"}, {Knob: "txqueuelen", Value: "500"}}}
-	if _, err := keeper.Write(time.Now(), []native.File{{Path: "/etc/sysctl.d/90-linerate.conf", Mode: 0o644, Content: []byte("net.ipv4.tcp_sack = 0\n")}}); err != nil {
+	if _, err := keeper.Write(time.Now(), []files.File{{Path: "/etc/sysctl.d/90-linerate.conf", Mode: 0o644, Content: []byte("net.ipv4.tcp_sack = 0\n")}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -9,6 +9,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files"
 	"linerate/internal/host/persist/native"
 )
 
@@ -57,7 +58,7 @@ type Native = native.Input
 type Rendered = native.Output
 
 // File is one file of that.
-type File = native.File
+type File = files.File
 
 // Export returns the files and commands that keep settings on a host of format's
 // system. Nothing is written.

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files"
 	"linerate/internal/host/persist"
 	"linerate/internal/host/persist/native"
 )
@@ -165,7 +166,7 @@ func (f *Files) ofLink(id model.KnobID) bool {
 
 // render makes the files. Values that do not fit together with those that the
 // host has are refused.
-func (f *Files) render(ctx context.Context, k session.Keep, settings []model.Assignment, comments []string, out *session.Keeping) ([]native.File, error) {
+func (f *Files) render(ctx context.Context, k session.Keep, settings []model.Assignment, comments []string, out *session.Keeping) ([]files.File, error) {
 	var err error
 	if out.Format, out.Reason, err = f.format(ctx, k, settings, out); err != nil {
 		return nil, err
@@ -226,10 +227,10 @@ func (f *Files) format(ctx context.Context, k session.Keep, settings []model.Ass
 }
 
 // preview tells what writing the files means.
-func (f *Files) preview(keeper persist.Keeper, files []native.File, out *session.Keeping) (changes []persist.Change, err error) {
+func (f *Files) preview(keeper persist.Keeper, written []files.File, out *session.Keeping) (changes []persist.Change, err error) {
 	digest := sha256.New()
-	if len(files) > 0 {
-		if changes, err = keeper.Preview(files); errors.Is(err, persist.ErrChanged) {
+	if len(written) > 0 {
+		if changes, err = keeper.Preview(written); errors.Is(err, persist.ErrChanged) {
 			err = fmt.Errorf("%w: %w", session.ErrState, err)
 		}
 		if err != nil {
@@ -307,11 +308,11 @@ func key(line string) string {
 }
 
 // write puts those files in place that change.
-func (f *Files) write(keeper persist.Keeper, files []native.File, changes []session.KeepFile) (record string, err error) {
-	var all []native.File
+func (f *Files) write(keeper persist.Keeper, written []files.File, changes []session.KeepFile) (record string, err error) {
+	var all []files.File
 	for i, c := range changes {
 		if c.Change != session.FileSame {
-			all = append(all, files[i])
+			all = append(all, written[i])
 		}
 	}
 	if len(all) == 0 {

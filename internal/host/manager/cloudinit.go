@@ -5,7 +5,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob/origin/yamlmap"
+	"linerate/internal/host/files/yamlmap"
 )
 
 // cloudInit says which of the files that set knobs are written by cloud-init.

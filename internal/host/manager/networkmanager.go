@@ -7,9 +7,9 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/device"
+	"linerate/internal/host/files/tree"
 	"linerate/internal/host/knob/origin"
-	"linerate/internal/host/knob/origin/device"
-	"linerate/internal/host/knob/origin/tree"
 )
 
 // networkManager says that NetworkManager resets the MTU of what it manages,

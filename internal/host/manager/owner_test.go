@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob/origin/device"
+	"linerate/internal/host/files/device"
 )
 
 func TestOwner(t *testing.T) {

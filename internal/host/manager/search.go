@@ -8,9 +8,9 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/tree"
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/origin"
-	"linerate/internal/host/knob/origin/tree"
 )
 
 // Claims returns who sets the knobs ids, those of links for the interface link

@@ -9,8 +9,8 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/tree"
 	"linerate/internal/host/knob/origin"
-	"linerate/internal/host/knob/origin/tree"
 )
 
 // tunedProfile is the active profile of TuneD, tuned.conf(5) and

@@ -37,7 +37,7 @@ func TestCrashChild(t *testing.T) {
 		}
 	}}
 	if words[0] == "write" {
-		_, err = k.Write(day, files())
+		_, err = k.Write(day, ours())
 	} else {
 		_, err = k.Restore("")
 	}
@@ -73,7 +73,7 @@ func TestKill(t *testing.T) {
 			k := keeper(t)
 			before := tree(t, k.Root)
 			if what == "restore" {
-				if _, err := k.Write(day, files()); err != nil {
+				if _, err := k.Write(day, ours()); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/files"
 	"linerate/internal/host/persist"
-	"linerate/internal/host/persist/native"
 )
 
 // twoKept writes two files in two records.
@@ -23,7 +23,7 @@ func twoKept(t *testing.T) persist.Keeper {
 		t.Fatal(err)
 	}
 	for i, name := range []string{"/etc/a", "/etc/b"} {
-		if _, err := k.Write(time.Unix(int64(i), 0), []native.File{{Path: name, Content: []byte("x\n"), Mode: 0o644}}); err != nil {
+		if _, err := k.Write(time.Unix(int64(i), 0), []files.File{{Path: name, Content: []byte("x\n"), Mode: 0o644}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,10 +48,10 @@ func TestDamagedRecords(t *testing.T) {
 		}
 	}
 	for name, damage := range damages {
-		for which, files := range map[string][]string{"first": {"record.json"}, "second": {"record.copy.json"}, "both": {"record.json", "record.copy.json"}} {
+		for which, names := range map[string][]string{"first": {"record.json"}, "second": {"record.copy.json"}, "both": {"record.json", "record.copy.json"}} {
 			t.Run(name+"/"+which, func(t *testing.T) {
 				k := twoKept(t)
-				for _, file := range files {
+				for _, file := range names {
 					path := filepath.Join(k.State, "kept", "000002", file)
 					b, err := os.ReadFile(path)
 					if err != nil {
@@ -84,7 +84,7 @@ func TestDamagedRecords(t *testing.T) {
 				if _, err := k.Restore(""); !errors.Is(err, persist.ErrDamaged) {
 					t.Errorf("told once only: %v", err)
 				}
-				if r, err := k.Write(time.Unix(9, 0), []native.File{{Path: "/etc/c", Content: []byte("x\n"), Mode: 0o644}}); err != nil || r.ID != "000003" {
+				if r, err := k.Write(time.Unix(9, 0), []files.File{{Path: "/etc/c", Content: []byte("x\n"), Mode: 0o644}}); err != nil || r.ID != "000003" {
 					t.Errorf("Write beside it: %+v, %v", r, err)
 				}
 			})
@@ -103,7 +103,7 @@ func TestNewerRecord(t *testing.T) {
 	if results, err := k.Restore(""); !errors.Is(err, persist.ErrNewer) || len(results) > 0 {
 		t.Errorf("Restore = %+v, %v", results, err)
 	}
-	if _, err := k.Write(time.Unix(9, 0), []native.File{{Path: "/etc/c", Content: []byte("x\n"), Mode: 0o644}}); !errors.Is(err, persist.ErrNewer) {
+	if _, err := k.Write(time.Unix(9, 0), []files.File{{Path: "/etc/c", Content: []byte("x\n"), Mode: 0o644}}); !errors.Is(err, persist.ErrNewer) {
 		t.Errorf("Write: %v", err)
 	}
 	if left, _ := os.ReadDir(filepath.Join(k.Root, "etc")); len(left) != 2 {

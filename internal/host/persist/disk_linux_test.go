@@ -59,7 +59,7 @@ func TestFullDisk(t *testing.T) {
 		machine(t, k.Root)
 		fill(t, dir)
 		before := tree(t, k.Root)
-		if _, err := k.Write(day, files()); !errors.Is(err, syscall.ENOSPC) {
+		if _, err := k.Write(day, ours()); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%s full: %v", full, err)
 		}
 		if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
@@ -71,7 +71,7 @@ func TestFullDisk(t *testing.T) {
 		if records, err := k.Records(); err != nil || len(records) != 0 {
 			t.Errorf("%s full: %v, %v", full, records, err)
 		}
-		if _, err := k.Write(day, files()); err != nil {
+		if _, err := k.Write(day, ours()); err != nil {
 			t.Errorf("with room again: %v", err)
 		}
 	}
@@ -87,7 +87,7 @@ func TestFullDiskAtRestore(t *testing.T) {
 	mount(t, k.Root, 0, "size=64k")
 	machine(t, k.Root)
 	before := tree(t, k.Root)
-	if _, err := k.Write(day, files()); err != nil {
+	if _, err := k.Write(day, ours()); err != nil {
 		t.Fatal(err)
 	}
 	fill(t, k.Root)
@@ -118,7 +118,7 @@ func TestReadOnly(t *testing.T) {
 	if err := syscall.Mount("", k.Root, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 		t.Skipf("no read-only mount here: %v", err)
 	}
-	if _, err := k.Write(day, files()); !errors.Is(err, syscall.EROFS) {
+	if _, err := k.Write(day, ours()); !errors.Is(err, syscall.EROFS) {
 		t.Errorf("%v", err)
 	}
 	if records, err := k.Records(); err != nil || len(records) != 0 {

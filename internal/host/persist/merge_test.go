@@ -5,31 +5,31 @@ import (
 	"slices"
 	"testing"
 
-	"linerate/internal/host/persist/native"
+	"linerate/internal/host/files"
 )
 
 // FuzzMerge: a block goes into any text once, what is around it stays, and a
 // second one takes its place.
 func FuzzMerge(f *testing.F) {
-	mark := func(s string) []byte { return []byte(native.BlockBegin + "\n" + s + native.BlockEnd + "\n") }
+	mark := func(s string) []byte { return []byte(files.BlockBegin + "\n" + s + files.BlockEnd + "\n") }
 	f.Add([]byte("a=1\n"))
 	f.Add([]byte("a=1"))
 	f.Add(slices.Concat([]byte("a=1\r\n"), mark("b=2\n"), []byte("c=3")))
-	f.Add([]byte(native.BlockEnd + "\n" + native.BlockBegin + "\n"))
+	f.Add([]byte(files.BlockEnd + "\n" + files.BlockBegin + "\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		head, _, tail, err := split(text)
-		first, mergeErr := merge(text, mark("x=1\n"))
+		head, _, tail, err := files.Split(text)
+		first, mergeErr := files.Merge(text, mark("x=1\n"))
 		if (err == nil) != (mergeErr == nil) {
 			t.Fatalf("split says %v and merge %v", err, mergeErr)
 		}
 		if err != nil {
 			return
 		}
-		second, err := merge(first, mark("x=2\n"))
+		second, err := files.Merge(first, mark("x=2\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		newHead, inner, newTail, err := split(second)
+		newHead, inner, newTail, err := files.Split(second)
 		if err != nil || !bytes.Equal(inner, mark("x=2\n")) || !bytes.Equal(newTail, tail) {
 			t.Fatalf("%v: %q", err, second)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	hostfiles "linerate/internal/host/files"
 	"linerate/internal/host/persist"
 )
 
@@ -14,11 +15,11 @@ import (
 // they were made.
 func TestOverlay(t *testing.T) {
 	k := keeper(t)
-	changes, err := k.Preview(files())
+	changes, err := k.Preview(ours())
 	if err != nil {
 		t.Fatal(err)
 	}
-	over := persist.Overlay(os.DirFS(k.Root), changes)
+	over := hostfiles.Overlay(os.DirFS(k.Root), persist.Written(changes))
 	read := func(root fs.FS) map[string]string {
 		all := map[string]string{}
 		for _, dir := range []string{"etc", "etc/sysctl.d", "etc/systemd/network"} {
@@ -46,7 +47,7 @@ func TestOverlay(t *testing.T) {
 	if _, err := fs.ReadLink(over, "etc/sysctl.conf"); err == nil {
 		t.Error("a changed file is a link")
 	}
-	if _, err := k.Write(day, files()); err != nil {
+	if _, err := k.Write(day, ours()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(read(os.DirFS(k.Root)), predicted); diff != "" {

@@ -15,7 +15,6 @@
 package persist
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -30,7 +29,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/durable"
-	"linerate/internal/host/persist/native"
+	"linerate/internal/host/files"
 )
 
 // The reasons for which nothing is written.
@@ -104,7 +103,7 @@ type planned struct {
 // was, with ErrChanged where a file of linerate's own was edited by hand since
 // it was written, with ErrIrregular where a path is a link, a directory or a
 // device, and where the disk or the rights do not suffice.
-func (k Keeper) Write(now time.Time, files []native.File) (Record, error) {
+func (k Keeper) Write(now time.Time, written []files.File) (Record, error) {
 	unlock, err := k.lock()
 	if err != nil {
 		return Record{}, err
@@ -122,7 +121,7 @@ func (k Keeper) Write(now time.Time, files []native.File) (Record, error) {
 		id++
 	}
 	r := Record{ID: fmt.Sprintf("%06d", id), Time: now.UTC(), About: k.About}
-	all, err := k.plan(&r, records, files)
+	all, err := k.plan(&r, records, written)
 	if err != nil {
 		return Record{}, err
 	}
@@ -150,12 +149,12 @@ func (k Keeper) after(step string) {
 func (k Keeper) real(name string) string { return filepath.Join(k.Root+"/", filepath.FromSlash(name)) }
 
 // plan reads what is there and makes what shall be.
-func (k Keeper) plan(r *Record, records []Record, files []native.File) ([]planned, error) {
-	if len(files) == 0 {
+func (k Keeper) plan(r *Record, records []Record, written []files.File) ([]planned, error) {
+	if len(written) == 0 {
 		return nil, errors.New("no files to write")
 	}
 	var all []planned
-	for _, f := range files {
+	for _, f := range written {
 		if !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || strings.ContainsAny(f.Path, "\\\x00") {
 			return nil, fmt.Errorf("write %q: want an absolute path", f.Path)
 		}
@@ -172,7 +171,7 @@ func (k Keeper) plan(r *Record, records []Record, files []native.File) ([]planne
 		}
 		p.kept = Kept{Path: f.Path, Block: f.Block, Before: before}
 		if f.Block {
-			if p.data, err = merge(before.bytes, f.Content); err != nil {
+			if p.data, err = files.Merge(before.bytes, f.Content); err != nil {
 				return nil, fmt.Errorf("write %s: %w", f.Path, err)
 			}
 			p.kept.Inner = sum(f.Content)
@@ -185,8 +184,8 @@ func (k Keeper) plan(r *Record, records []Record, files []native.File) ([]planne
 		r.Files = append(r.Files, p.kept)
 		all = append(all, p)
 	}
-	paths := make([]string, len(files))
-	for i, f := range files {
+	paths := make([]string, len(written))
+	for i, f := range written {
 		paths[i] = f.Path
 	}
 	r.Made = durable.Missing(paths, k.real)
@@ -206,7 +205,7 @@ func unchanged(name string, now Snapshot, records []Record) error {
 			return nil
 		}
 		if f.Block {
-			if _, inner, _, err := split(now.bytes); err == nil && (len(inner) == 0 || sum(inner) == f.Inner) {
+			if _, inner, _, err := files.Split(now.bytes); err == nil && (len(inner) == 0 || sum(inner) == f.Inner) {
 				return nil
 			}
 		}
@@ -304,46 +303,4 @@ func writeTemp(name string, data []byte, mode fs.FileMode, like Snapshot) (err e
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
-}
-
-// merge puts a block into text: in the place of the one that is there, or at
-// the end.
-func merge(text, block []byte) ([]byte, error) {
-	head, _, tail, err := split(text)
-	if err != nil {
-		return nil, err
-	}
-	if len(head) > 0 && !bytes.HasSuffix(head, []byte("\n")) {
-		head = append(slices.Clone(head), '\n')
-	}
-	return slices.Concat(head, block, tail), nil
-}
-
-// split parts text at its block; inner, with the marks, is empty where it has
-// none.
-func split(text []byte) (head, inner, tail []byte, err error) {
-	begin, end := -1, -1
-	at := 0
-	for line := range bytes.Lines(text) {
-		switch strings.TrimRight(string(line), "\r\n") {
-		case native.BlockBegin:
-			if begin >= 0 {
-				return nil, nil, nil, fmt.Errorf("two lines say %q", native.BlockBegin)
-			}
-			begin = at
-		case native.BlockEnd:
-			if begin < 0 || end >= 0 {
-				return nil, nil, nil, fmt.Errorf("a line %q has no beginning", native.BlockEnd)
-			}
-			end = at + len(line)
-		}
-		at += len(line)
-	}
-	switch {
-	case begin < 0:
-		return text, nil, nil, nil
-	case end < 0:
-		return nil, nil, nil, fmt.Errorf("the line %q has no end", native.BlockBegin)
-	}
-	return text[:begin], text[begin:end], text[end:], nil
 }

@@ -17,17 +17,17 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/files"
 	"linerate/internal/host/persist"
-	"linerate/internal/host/persist/native"
 )
 
 var day = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 
-const block = native.BlockBegin + "\nkern.ipc.maxsockbuf=4194304\n" + native.BlockEnd + "\n"
+const block = files.BlockBegin + "\nkern.ipc.maxsockbuf=4194304\n" + files.BlockEnd + "\n"
 
 // files are one that is linerate's own, one in a new directory, one shared.
-func files() []native.File {
-	return []native.File{
+func ours() []files.File {
+	return []files.File{
 		{Path: "/etc/sysctl.d/90-linerate.conf", Mode: 0o644, Content: []byte("# linerate\na = 1\n")},
 		{Path: "/etc/systemd/network/10-linerate-eth0.link", Mode: 0o600, Content: []byte("[Match]\n")},
 		{Path: "/etc/sysctl.conf", Mode: 0o644, Content: []byte(block), Block: true},
@@ -103,7 +103,7 @@ func keeper(t testing.TB) persist.Keeper {
 func TestWriteAndRestore(t *testing.T) {
 	k := keeper(t)
 	before := tree(t, k.Root)
-	r, err := k.Write(day, files())
+	r, err := k.Write(day, ours())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,12 +145,12 @@ func TestOneFileGoesBack(t *testing.T) {
 	k := persist.Keeper{Root: root, State: root + ".state"}
 	machine(t, root)
 	before := tree(t, root)
-	f := files()[0]
+	f := ours()[0]
 	f.Content = []byte("0hwzt\n")
 	if f.Block {
-		f.Content = []byte(native.BlockBegin + "\n0hwzt\n" + native.BlockEnd + "\n")
+		f.Content = []byte(files.BlockBegin + "\n0hwzt\n" + files.BlockEnd + "\n")
 	}
-	if _, err := k.Write(day, []native.File{f}); err != nil {
+	if _, err := k.Write(day, []files.File{f}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := k.Restore(""); err != nil {
@@ -172,13 +172,13 @@ func TestStack(t *testing.T) {
 		machine(t, root)
 		before := tree(t, root)
 		for i := range rapid.IntRange(1, 4).Draw(rt, "writes") {
-			var some []native.File
-			for j, f := range files() {
+			var some []files.File
+			for j, f := range ours() {
 				if rapid.Bool().Draw(rt, "this") || j == 2 && len(some) == 0 {
 					text := fmt.Sprintf("%d%s\n", i, rapid.StringMatching(`[a-z ]{0,9}`).Draw(rt, "text"))
 					f.Content = []byte(text)
 					if f.Block {
-						f.Content = []byte(native.BlockBegin + "\n" + text + native.BlockEnd + "\n")
+						f.Content = []byte(files.BlockBegin + "\n" + text + files.BlockEnd + "\n")
 					}
 					some = append(some, f)
 				}
@@ -219,12 +219,12 @@ func TestChangedSince(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			k := keeper(t)
 			before := tree(t, k.Root)
-			if _, err := k.Write(day, files()); err != nil {
+			if _, err := k.Write(day, ours()); err != nil {
 				t.Fatal(err)
 			}
 			edit(t, k, c.path, c.text)
 			edited := tree(t, k.Root)
-			if _, err := k.Write(day, files()); !errors.Is(err, persist.ErrChanged) {
+			if _, err := k.Write(day, ours()); !errors.Is(err, persist.ErrChanged) {
 				t.Errorf("written over: %v", err)
 			}
 			if diff := cmp.Diff(edited, tree(t, k.Root)); diff != "" {
@@ -274,11 +274,11 @@ func TestChangedSince(t *testing.T) {
 // file is theirs, and the next Write keeps it.
 func TestSharedFileEditedAround(t *testing.T) {
 	k := keeper(t)
-	if _, err := k.Write(day, files()[2:]); err != nil {
+	if _, err := k.Write(day, ours()[2:]); err != nil {
 		t.Fatal(err)
 	}
 	edit(t, k, "etc/sysctl.conf", "first=1\n"+block+"last=1\n")
-	next := files()[2:]
+	next := ours()[2:]
 	next[0].Content = []byte(strings.Replace(block, "4194304", "8388608", 1))
 	if _, err := k.Write(day, next); err != nil {
 		t.Fatal(err)
@@ -295,31 +295,31 @@ func TestRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	edit(t, k, "etc/half", native.BlockBegin+"\nx\n")
+	edit(t, k, "etc/half", files.BlockBegin+"\nx\n")
 	edit(t, k, "etc/twice", block+block)
-	edit(t, k, "etc/end", native.BlockEnd+"\n")
+	edit(t, k, "etc/end", files.BlockEnd+"\n")
 	before := tree(t, k.Root)
-	own := files()[0]
+	own := ours()[0]
 	for _, c := range []struct {
 		name string
-		f    native.File
+		f    files.File
 		is   error
 	}{
-		{"directory", native.File{Path: "/etc/sysctl.d"}, persist.ErrIrregular},
-		{"symbolic link", native.File{Path: "/etc/link"}, persist.ErrIrregular},
-		{"relative", native.File{Path: "linerate.reg"}, nil},
-		{"dots", native.File{Path: "/etc/../../x"}, nil},
-		{"backslash", native.File{Path: `/etc\x`}, nil},
+		{"directory", files.File{Path: "/etc/sysctl.d"}, persist.ErrIrregular},
+		{"symbolic link", files.File{Path: "/etc/link"}, persist.ErrIrregular},
+		{"relative", files.File{Path: "linerate.reg"}, nil},
+		{"dots", files.File{Path: "/etc/../../x"}, nil},
+		{"backslash", files.File{Path: `/etc\x`}, nil},
 		{"twice", own, nil},
-		{"half a block", native.File{Path: "/etc/half", Block: true}, nil},
-		{"two blocks", native.File{Path: "/etc/twice", Block: true}, nil},
-		{"an end alone", native.File{Path: "/etc/end", Block: true}, nil},
-		{"a file as directory", native.File{Path: "/etc/other/x"}, nil},
+		{"half a block", files.File{Path: "/etc/half", Block: true}, nil},
+		{"two blocks", files.File{Path: "/etc/twice", Block: true}, nil},
+		{"an end alone", files.File{Path: "/etc/end", Block: true}, nil},
+		{"a file as directory", files.File{Path: "/etc/other/x"}, nil},
 	} {
 		if c.name == "symbolic link" && runtime.GOOS == "windows" {
 			continue
 		}
-		_, err := k.Write(day, []native.File{own, c.f})
+		_, err := k.Write(day, []files.File{own, c.f})
 		if err == nil || c.is != nil && !errors.Is(err, c.is) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -338,7 +338,7 @@ func TestRefuses(t *testing.T) {
 // TestDamagedSave: a saved copy that rotted is not put back.
 func TestDamagedSave(t *testing.T) {
 	k := keeper(t)
-	if _, err := k.Write(day, files()); err != nil {
+	if _, err := k.Write(day, ours()); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(k.State, "kept", "000001", "0"), []byte("rot"), 0o600); err != nil {
@@ -363,7 +363,7 @@ func TestEditedMeanwhile(t *testing.T) {
 			edit(t, k, "etc/sysctl.conf", "race")
 		}
 	}
-	if _, err := k.Write(day, files()); !errors.Is(err, persist.ErrChanged) {
+	if _, err := k.Write(day, ours()); !errors.Is(err, persist.ErrChanged) {
 		t.Errorf("%v", err)
 	}
 	after := tree(t, k.Root)
@@ -389,7 +389,7 @@ func TestOneAtATime(t *testing.T) {
 			_, got = second.Restore("")
 		}
 	}
-	if _, err := k.Write(day, files()); err != nil {
+	if _, err := k.Write(day, ours()); err != nil {
 		t.Fatal(err)
 	}
 	if !errors.Is(got, persist.ErrLocked) {
@@ -399,11 +399,11 @@ func TestOneAtATime(t *testing.T) {
 
 func TestRestoreSince(t *testing.T) {
 	k := keeper(t)
-	if _, err := k.Write(day, files()); err != nil {
+	if _, err := k.Write(day, ours()); err != nil {
 		t.Fatal(err)
 	}
 	between := tree(t, k.Root)
-	more := files()
+	more := ours()
 	for i := range more {
 		more[i].Content = bytes.ReplaceAll(more[i].Content, []byte("= "), []byte("=  "))
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"linerate/internal/host/durable"
-	"linerate/internal/host/persist/native"
+	"linerate/internal/host/files"
 )
 
 // Change is what a Write would do to one file.
@@ -19,18 +19,27 @@ type Change struct {
 	Before, After []byte // the whole file
 }
 
+// Written returns changes as the files that they leave.
+func Written(changes []Change) []files.File {
+	all := make([]files.File, len(changes))
+	for i, c := range changes {
+		all[i] = files.File{Path: c.Path, Mode: c.Mode, Content: c.After}
+	}
+	return all
+}
+
 // Same reports whether the file holds already what would be written.
 func (c Change) Same() bool { return c.Exists && string(c.Before) == string(c.After) }
 
-// Preview returns what Write would do to files, and fails as Write would where
+// Preview returns what Write would do, and fails as Write would where
 // something is in the way of it. It writes nothing, takes no lock and needs no
 // more rights than reading.
-func (k Keeper) Preview(files []native.File) ([]Change, error) {
+func (k Keeper) Preview(written []files.File) ([]Change, error) {
 	records, err := k.Peek()
 	if err != nil {
 		return nil, err
 	}
-	all, err := k.plan(&Record{}, records, files)
+	all, err := k.plan(&Record{}, records, written)
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +87,6 @@ func (k Keeper) stands(f Kept) bool {
 	if !f.Block {
 		return now.Sum == f.After
 	}
-	_, inner, _, err := split(now.bytes)
+	_, inner, _, err := files.Split(now.bytes)
 	return err == nil && len(inner) > 0 && sum(inner) == f.Inner
 }

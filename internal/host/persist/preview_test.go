@@ -20,7 +20,7 @@ import (
 func TestPreviewIsWhatWriteDoes(t *testing.T) {
 	k := keeper(t)
 	before := tree(t, k.Root)
-	changes, err := k.Preview(files())
+	changes, err := k.Preview(ours())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +31,8 @@ func TestPreviewIsWhatWriteDoes(t *testing.T) {
 		t.Error("the preview made the state directory")
 	}
 	k.About = persist.About{Source: "test", Link: "eth0", Settings: []model.Assignment{{Knob: "tcp.sack", Value: "1"}}, Comments: []string{"why"}}
-	r, err := k.Write(day, files())
-	if err != nil || len(changes) != len(files()) {
+	r, err := k.Write(day, ours())
+	if err != nil || len(changes) != len(ours()) {
 		t.Fatalf("%d changes, %v", len(changes), err)
 	}
 	for _, c := range changes {
@@ -41,7 +41,7 @@ func TestPreviewIsWhatWriteDoes(t *testing.T) {
 			t.Errorf("%s holds %q, previewed was %q, %v", c.Path, now, c.After, err)
 		}
 	}
-	again, err := k.Preview(files())
+	again, err := k.Preview(ours())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestPreviewIsWhatWriteDoes(t *testing.T) {
 // TestStandingEndsWithTheFiles edits and removes what was written.
 func TestStandingEndsWithTheFiles(t *testing.T) {
 	k := keeper(t)
-	if _, err := k.Write(day, files()[1:]); err != nil { // one of linerate's own, one shared
+	if _, err := k.Write(day, ours()[1:]); err != nil { // one of linerate's own, one shared
 		t.Fatal(err)
 	}
 	count := func() int {
@@ -71,7 +71,7 @@ func TestStandingEndsWithTheFiles(t *testing.T) {
 		}
 		return len(all)
 	}
-	own, shared := filepath.Join(k.Root, files()[1].Path), filepath.Join(k.Root, files()[2].Path)
+	own, shared := filepath.Join(k.Root, ours()[1].Path), filepath.Join(k.Root, ours()[2].Path)
 	if err := os.WriteFile(own, []byte("edited"), 0o600); err != nil || count() != 1 {
 		t.Errorf("with the block alone %d stand, %v", count(), err)
 	}
@@ -93,14 +93,14 @@ func TestStandingEndsWithTheFiles(t *testing.T) {
 // TestPreviewFailsAsWrite has an edited file of linerate's own.
 func TestPreviewFailsAsWrite(t *testing.T) {
 	k := keeper(t)
-	if _, err := k.Write(day, files()); err != nil {
+	if _, err := k.Write(day, ours()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(k.Root, files()[0].Path), []byte("edited"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(k.Root, ours()[0].Path), []byte("edited"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, previewErr := k.Preview(files())
-	_, writeErr := k.Write(day, files())
+	_, previewErr := k.Preview(ours())
+	_, writeErr := k.Write(day, ours())
 	if previewErr == nil || writeErr == nil || previewErr.Error() != writeErr.Error() {
 		t.Errorf("preview: %v; write: %v", previewErr, writeErr)
 	}

@@ -17,7 +17,7 @@ func TestRenew(t *testing.T) {
 		k := keeper(t)
 		before := tree(t, k.Root)
 		k.About = persist.About{Source: "a session", Proof: "old"}
-		r, err := k.Write(day, files())
+		r, err := k.Write(day, ours())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func TestRenewRefuses(t *testing.T) {
 	if err := k.Renew("000001", "new"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
-	r, err := k.Write(day, files())
+	r, err := k.Write(day, ours())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob/origin/tree"
+	"linerate/internal/host/files/tree"
 )
 
 // interfaces reads interfaces(5), where stanzas of one interface add up:

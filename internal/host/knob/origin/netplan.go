@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob/origin/device"
-	"linerate/internal/host/knob/origin/yamlmap"
+	"linerate/internal/host/files/device"
+	"linerate/internal/host/files/yamlmap"
 )
 
 // netplanDirs are the folders of netplan(5), the strongest first.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob/origin/device"
-	"linerate/internal/host/knob/origin/tree"
+	"linerate/internal/host/files/device"
+	"linerate/internal/host/files/tree"
 )
 
 // keyfileDirs are where NetworkManager keeps connections, the strongest first

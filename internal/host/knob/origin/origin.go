@@ -16,9 +16,9 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/device"
+	"linerate/internal/host/files/tree"
 	hostknob "linerate/internal/host/knob"
-	"linerate/internal/host/knob/origin/device"
-	"linerate/internal/host/knob/origin/tree"
 )
 
 // Source is a kind of permanent files.

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob/origin/device"
-	"linerate/internal/host/knob/origin/tree"
+	"linerate/internal/host/files/device"
+	"linerate/internal/host/files/tree"
 )
 
 // networkDirs are the folders of systemd.network(5) and systemd.link(5), the

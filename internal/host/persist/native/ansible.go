@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"linerate/internal/host/files"
 )
 
 // ansible renders a list of tasks that put the files of a system in place.
@@ -22,19 +24,19 @@ func (r *rendering) ansible(system string) error {
 		return nil // Render reports them
 	}
 	r.finish()
-	files := r.out.Files
+	written := r.out.Files
 	r.out.Files = nil
-	if len(files) == 0 {
+	if len(written) == 0 {
 		return nil
 	}
 	p := r.page("linerate.yml")
 	p.comments(r.head()...)
 	p.line("---")
-	for i, f := range files {
+	for i, f := range written {
 		r.ansibleFile(p, i+1, f, system)
 	}
 	for _, c := range r.out.Commands {
-		p.comments(comment("then, where it is not running yet: " + c))
+		p.comments(files.Comment("then, where it is not running yet: " + c))
 	}
 	r.out.Commands = []string{"ansible-playbook a play whose tasks import linerate.yml"}
 	return nil
@@ -42,7 +44,7 @@ func (r *rendering) ansible(system string) error {
 
 // ansibleFile writes one task. The tag keeps Ansible from running its template
 // engine over the text.
-func (r *rendering) ansibleFile(p *page, number int, f File, system string) {
+func (r *rendering) ansibleFile(p *page, number int, f files.File, system string) {
 	group := "root"
 	if system != "linux" {
 		group = "wheel"
@@ -55,7 +57,7 @@ func (r *rendering) ansibleFile(p *page, number int, f File, system string) {
 		p.line("    create: true")
 		p.line("    marker: %s", jsonText("# {mark} linerate"))
 		p.line("    block: !unsafe |")
-		body = strings.TrimSuffix(strings.TrimPrefix(body, BlockBegin+"\n"), BlockEnd+"\n")
+		body = strings.TrimSuffix(strings.TrimPrefix(body, files.BlockBegin+"\n"), files.BlockEnd+"\n")
 	} else {
 		p.line("  ansible.builtin.copy:")
 		p.line("    dest: %s", jsonText(f.Path))

@@ -4,51 +4,18 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-	"unicode"
-)
 
-// The first and last line of a block in a file that others write to as well.
-const (
-	BlockBegin = "# BEGIN linerate"
-	BlockEnd   = "# END linerate"
+	"linerate/internal/host/files"
 )
-
-// maxComment bounds a line of a comment in characters.
-const maxComment = 300
 
 // header is the line that tells linerate's own files.
 const header = "Written by linerate (linerate export), not by hand."
-
-// comment makes any text safe to stand behind a comment sign in every format:
-// one line, no control characters, nothing that a template engine or a line
-// continuation would act on.
-func comment(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, " "))
-	if r := []rune(s); len(r) > maxComment {
-		s = string(r[:maxComment]) + "…"
-	}
-	for _, open := range []string{"{{", "{%", "{#"} { // of Jinja, which Ansible runs over texts
-		for strings.Contains(s, open) {
-			s = strings.ReplaceAll(s, open, open[:1]+" "+open[1:])
-		}
-	}
-	s = strings.TrimSpace(s)
-	if strings.HasSuffix(s, `\`) { // continues the line in unit files and elsewhere
-		s += "."
-	}
-	return s
-}
 
 // head returns the comment lines at the top of a file, without comment signs.
 func (r *rendering) head() []string {
 	lines := []string{header}
 	for _, c := range r.in.Comments {
-		if c := comment(c); c != "" {
+		if c := files.Comment(c); c != "" {
 			lines = append(lines, c)
 		}
 	}
@@ -59,10 +26,10 @@ func (r *rendering) head() []string {
 func (r *rendering) foot() []string {
 	var lines []string
 	for _, n := range r.out.Notes {
-		lines = append(lines, comment("note: "+n))
+		lines = append(lines, files.Comment("note: "+n))
 	}
 	for _, o := range r.out.Omitted {
-		lines = append(lines, comment(fmt.Sprintf("left out: %s %s: %s", o.Knob, o.Value, o.Reason)))
+		lines = append(lines, files.Comment(fmt.Sprintf("left out: %s %s: %s", o.Knob, o.Value, o.Reason)))
 	}
 	return lines
 }
@@ -73,7 +40,7 @@ func about(e *entry) string {
 	if v := e.knob.Format(e.value); v != e.value {
 		s += " = " + v
 	}
-	return comment(s)
+	return files.Comment(s)
 }
 
 // notes returns what else the catalogue says of the native setting.
@@ -81,7 +48,7 @@ func notes(e *entry) []string {
 	if e.native.Note == "" {
 		return nil
 	}
-	return []string{comment(e.native.Note)}
+	return []string{files.Comment(e.native.Note)}
 }
 
 // page is a file in the making.
@@ -138,9 +105,9 @@ func (r *rendering) finish() {
 	for _, p := range r.pages {
 		text := p.b.String()
 		if p.block {
-			text = BlockBegin + "\n" + text + BlockEnd + "\n"
+			text = files.BlockBegin + "\n" + text + files.BlockEnd + "\n"
 		}
-		f := File{Path: p.path, Mode: p.mode, Block: p.block, Content: []byte(text)}
+		f := files.File{Path: p.path, Mode: p.mode, Block: p.block, Content: []byte(text)}
 		if p.encode != nil {
 			f.Content = p.encode(text)
 		}

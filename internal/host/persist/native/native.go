@@ -7,20 +7,18 @@
 package native
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files"
 )
 
 // Input is what to render, and what the files have to know of the host.
@@ -36,17 +34,9 @@ type Input struct {
 	Anyway     bool               // also values that do not fit together; a note says so
 }
 
-// File is one file as the system wants it.
-type File struct {
-	Path    string // absolute on that system; a name alone is for a person to put somewhere
-	Mode    fs.FileMode
-	Content []byte
-	Block   bool // belongs into a file that others write to as well; Content begins and ends with the lines that mark it
-}
-
 // Output is what came of an Input.
 type Output struct {
-	Files    []File
+	Files    []files.File
 	Commands []string // to run once, as root, after the files are in place
 	Omitted  []model.Omission
 	Notes    []string // what to know before using the files
@@ -140,17 +130,4 @@ func printable(s string) bool {
 func interfaceName(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	return len(s) <= 15 && strings.Trim(s, letters+"._-") == "" && strings.ContainsAny(s[:1], letters)
-}
-
-// Text returns the content for people, whatever its encoding is.
-func (f File) Text() string {
-	b := f.Content
-	if bytes.HasPrefix(b, []byte{0xff, 0xfe}) {
-		units := make([]uint16, 0, len(b)/2)
-		for i := 2; i+1 < len(b); i += 2 {
-			units = append(units, uint16(b[i])|uint16(b[i+1])<<8)
-		}
-		return string(utf16.Decode(units))
-	}
-	return string(bytes.TrimPrefix(b, []byte{0xef, 0xbb, 0xbf}))
 }

@@ -15,11 +15,12 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/files"
 	"linerate/internal/host/persist/native"
 )
 
 // decode returns the text of a file.
-func decode(f native.File) string {
+func decode(f files.File) string {
 	b := f.Content
 	if bytes.HasPrefix(b, []byte{0xff, 0xfe}) {
 		units := make([]uint16, 0, len(b)/2)
@@ -33,7 +34,7 @@ func decode(f native.File) string {
 
 // acts returns what a system would act on in a file: the text without comments,
 // as a reader of that format sees it.
-func acts(f native.File) (string, error) {
+func acts(f files.File) (string, error) {
 	text := decode(f)
 	switch {
 	case strings.HasSuffix(f.Path, ".plist"):
@@ -88,7 +89,7 @@ func readReg(content []byte) (map[string]string, error) {
 	if !bytes.HasPrefix(content, []byte{0xff, 0xfe}) || len(content)%2 != 0 {
 		return nil, errors.New("not UTF-16 with its mark")
 	}
-	text := decode(native.File{Content: content})
+	text := decode(files.File{Content: content})
 	lines := strings.Split(text, "\r\n")
 	if lines[0] != "Windows Registry Editor Version 5.00" || lines[1] != "" || lines[len(lines)-1] != "" {
 		return nil, fmt.Errorf("begins or ends wrong: %q", lines)
@@ -184,7 +185,7 @@ func acted(t interface {
 				t.Fatalf("%s: %s has a line %q", f, file.Path, l)
 			}
 		}
-		if n := strings.Count(text, "\n"+native.BlockEnd); file.Block && n != 1 {
+		if n := strings.Count(text, "\n"+files.BlockEnd); file.Block && n != 1 {
 			t.Fatalf("%s: %s has %d ends of its block", f, file.Path, n)
 		}
 		s, err := acts(file)

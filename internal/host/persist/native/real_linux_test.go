@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/files"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/persist/native"
 	"linerate/internal/host/referee"
@@ -20,7 +21,7 @@ import (
 // skipped where its program is absent, see package referee.
 
 // file returns the file of an output whose path ends so.
-func file(t *testing.T, out native.Output, end string) native.File {
+func file(t *testing.T, out native.Output, end string) files.File {
 	t.Helper()
 	for _, f := range out.Files {
 		if strings.HasSuffix(f.Path, end) {
@@ -28,7 +29,7 @@ func file(t *testing.T, out native.Output, end string) native.File {
 		}
 	}
 	t.Fatalf("no %s:\n%s", end, print(out))
-	return native.File{}
+	return files.File{}
 }
 
 func render(t *testing.T, f model.FileFormat, in native.Input) native.Output {
@@ -41,7 +42,7 @@ func render(t *testing.T, f model.FileFormat, in native.Input) native.Output {
 }
 
 // put writes a file below root, as it would lie below /.
-func put(t *testing.T, root string, f native.File) string {
+func put(t *testing.T, root string, f files.File) string {
 	t.Helper()
 	path := filepath.Join(root, f.Path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -107,8 +108,8 @@ func TestUdevReads(t *testing.T) {
 		"nic.offload.vlan_rx=1", "nic.offload.vlan_tx=0", "nic.gso_max_size=65536", "nic.pause.autoneg=0")...)
 	f := file(t, render(t, model.FormatSystemdNetworkd, in), ".link")
 	advertise := file(t, render(t, model.FormatSystemdNetworkd, native.Input{Interface: "e1", Settings: settings("nic.media.advertise=100baseT/Full,1000baseT/Full,2500baseT/Full", "nic.wol=none")}), ".link")
-	wrong := native.File{Path: "99-wrong.link", Mode: 0o644, Content: []byte("[Match]\nOriginalName=e2\n[Link]\nMTUByte=9000\n")}
-	for _, one := range []native.File{f, advertise, wrong} {
+	wrong := files.File{Path: "99-wrong.link", Mode: 0o644, Content: []byte("[Match]\nOriginalName=e2\n[Link]\nMTUByte=9000\n")}
+	for _, one := range []files.File{f, advertise, wrong} {
 		if err := os.WriteFile(filepath.Join(dir, filepath.Base(one.Path)), one.Content, one.Mode); err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +122,7 @@ func TestUdevReads(t *testing.T) {
 	if !strings.Contains(out.String(), "99-wrong.link:4:") {
 		t.Skipf("udev does not say what it does not understand:\n%s", out.String())
 	}
-	for _, one := range []native.File{f, advertise} {
+	for _, one := range []files.File{f, advertise} {
 		name := filepath.Base(one.Path)
 		if !strings.Contains(out.String(), "Parsed configuration file \"/etc/systemd/network/"+name) && !strings.Contains(out.String(), "Parsed configuration file /etc/systemd/network/"+name) {
 			t.Skipf("udev did not say that it read the file:\n%s", out.String())
@@ -137,7 +138,7 @@ func TestUdevReads(t *testing.T) {
 func TestNetplanReads(t *testing.T) {
 	generate := referee.Program(t, "/usr/libexec/netplan/generate", "/lib/netplan/generate")
 	root := t.TempDir()
-	put(t, root, native.File{Path: "/etc/netplan/50-own.yaml", Mode: 0o600, Content: []byte("network:\n  version: 2\n  ethernets:\n    eth0:\n      dhcp4: true\n")})
+	put(t, root, files.File{Path: "/etc/netplan/50-own.yaml", Mode: 0o600, Content: []byte("network:\n  version: 2\n  ethernets:\n    eth0:\n      dhcp4: true\n")})
 	in := sample()
 	in.Settings = settings("link.mtu=9000", "nic.offload.tso=0", "nic.offload.gro=1", "nic.offload.gso=1", "nic.offload.lro=0", "nic.offload.rx_csum=1", "nic.offload.tx_csum=1", "nic.wol=magic")
 	put(t, root, file(t, render(t, model.FormatNetplan, in), ".yaml"))
@@ -273,8 +274,8 @@ func TestAnsibleReads(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		put(t, root, native.File{Path: "/linerate.yml", Mode: 0o600, Content: []byte(tasks)})
-		put(t, root, native.File{Path: "/play.yml", Mode: 0o600, Content: []byte("- hosts: localhost\n  connection: local\n  gather_facts: false\n  tasks:\n    - ansible.builtin.import_tasks: linerate.yml\n")})
+		put(t, root, files.File{Path: "/linerate.yml", Mode: 0o600, Content: []byte(tasks)})
+		put(t, root, files.File{Path: "/play.yml", Mode: 0o600, Content: []byte("- hosts: localhost\n  connection: local\n  gather_facts: false\n  tasks:\n    - ansible.builtin.import_tasks: linerate.yml\n")})
 		cmd := exec.CommandContext(t.Context(), playbook, "-i", "localhost,", filepath.Join(root, "play.yml"))
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "HOME="+root, "ANSIBLE_LOCAL_TEMP="+root+"/tmp", "ANSIBLE_REMOTE_TEMP="+root+"/tmp", "LC_ALL=C.UTF-8")

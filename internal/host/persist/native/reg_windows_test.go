@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/windows/registry"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/files"
 	"linerate/internal/host/knob/winreg"
 	"linerate/internal/host/persist/native"
 )
@@ -74,7 +75,7 @@ func value(t *testing.T, path string) *winreg.Value {
 }
 
 // merge has the system's own program read a file.
-func merge(t *testing.T, dir string, f native.File, argv ...string) {
+func merge(t *testing.T, dir string, f files.File, argv ...string) {
 	t.Helper()
 	path := filepath.Join(dir, f.Path)
 	if err := os.WriteFile(path, f.Content, 0o600); err != nil {

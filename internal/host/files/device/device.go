@@ -8,9 +8,10 @@ import (
 	"net"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
-	"linerate/internal/host/knob/origin/tree"
+	"linerate/internal/host/files/tree"
 )
 
 // Device is what sysfs and the database of udev say of an interface of Linux.
@@ -25,7 +26,29 @@ type Device struct {
 	Hardware     bool              // there is a device behind it
 	Type         string            // systemd's word: "ether", "wlan", "loopback"
 	Properties   map[string]string // of udev: ID_PATH, ID_NET_LINK_FILE
+	Kind         string            // what it is made of: "bond", "bridge", "vlan", "wlan"; "" of plain hardware, "veth" and others as the kernel has them
+	Master       string            // bond or bridge of which it is a port
+	Parent       string            // of a VLAN: the device that carries it
+	MTU          int               // as it is now, bytes
+	WakeOnLAN    string            // what wakes the machine now, in words of systemd.link(5): "magic", "off"; the caller fills it in
 }
+
+// All returns every interface of sysfs, by name.
+func All(t tree.Tree) []Device {
+	entries, err := fs.ReadDir(t.Root, sysNet)
+	if err != nil {
+		return nil
+	}
+	var all []Device
+	for _, e := range entries {
+		if t.Word(path.Join(sysNet, e.Name(), "ifindex")) != "" { // bonding_masters is none
+			all = append(all, Look(t, e.Name()))
+		}
+	}
+	return all
+}
+
+const sysNet = "sys/class/net"
 
 // Look reads /sys/class/net/NAME and /run/udev/data/nINDEX.
 func Look(t tree.Tree, name string) Device {
@@ -33,7 +56,7 @@ func Look(t tree.Tree, name string) Device {
 	if name == "" || strings.ContainsAny(name, "/*") || name == "." || name == ".." {
 		return d
 	}
-	dir := "sys/class/net/" + name
+	dir := path.Join(sysNet, name)
 	d.Index = t.Word(dir + "/ifindex")
 	d.MAC = t.Word(dir + "/address")
 	if t.Word(dir+"/name_assign_type") == renamed {
@@ -45,9 +68,10 @@ func Look(t tree.Tree, name string) Device {
 	d.Type = arphrd[t.Word(dir+"/type")]
 	for _, l := range t.Lines(dir+"/uevent", "") { // DEVTYPE=wlan
 		if word, ok := strings.CutPrefix(l.Text, "DEVTYPE="); ok {
-			d.Type = word
+			d.Type, d.Kind = word, word
 		}
 	}
+	d.shape(t, dir)
 	if d.Index == "" || strings.Trim(d.Index, "0123456789") != "" {
 		d.Index = ""
 		return d
@@ -66,6 +90,38 @@ func Look(t tree.Tree, name string) Device {
 		d.PermanentMAC = strings.Join([]string{m[0:2], m[2:4], m[4:6], m[6:8], m[8:10], m[10:12]}, ":")
 	}
 	return d
+}
+
+// shape reads what the device is made of, and what is made of it.
+func (d *Device) shape(t tree.Tree, dir string) {
+	d.MTU, _ = strconv.Atoi(t.Word(dir + "/mtu")) // 0 where it is not known
+	for _, kind := range []string{"bonding", "bridge"} {
+		if t.Exists(path.Join(dir, kind)) {
+			d.Kind = strings.TrimSuffix(kind, "ing")
+		}
+	}
+	if target, err := fs.ReadLink(t.Root, dir+"/master"); err == nil {
+		d.Master = path.Base(target)
+	}
+	if d.Kind == "vlan" {
+		entries, _ := fs.ReadDir(t.Root, dir) // without them the parent is not known
+		for _, e := range entries {
+			if lower, ok := strings.CutPrefix(e.Name(), "lower_"); ok {
+				d.Parent = lower
+			}
+		}
+	}
+	if d.PermanentMAC == "" && d.Kind == "" && d.Master != "" { // a bond gives its ports its own address
+		for _, l := range t.Lines("proc/net/bonding/"+d.Master, "") {
+			if name, ok := strings.CutPrefix(l.Text, "Slave Interface: "); ok && name == d.Name {
+				d.PermanentMAC = "?"
+			}
+			if mac, ok := strings.CutPrefix(l.Text, "Permanent HW addr: "); ok && d.PermanentMAC == "?" {
+				d.PermanentMAC = mac
+			}
+		}
+		d.PermanentMAC = strings.TrimPrefix(d.PermanentMAC, "?")
+	}
 }
 
 // renamed is NET_NAME_RENAMED of include/uapi/linux/netdevice.h.

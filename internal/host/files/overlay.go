@@ -1,4 +1,4 @@
-package persist
+package files
 
 import (
 	"bytes"
@@ -10,15 +10,52 @@ import (
 	"time"
 )
 
-// Overlay returns root, a tree of files without a leading slash, as it would be
-// with changes made. Directories are to be read by fs.ReadDir.
-func Overlay(root fs.FS, changes []Change) fs.FS {
+// Overlay returns root as it would be with files in place. Directories are to be
+// read by fs.ReadDir.
+func Overlay(root fs.FS, written []File) fs.FS {
 	o := overlay{root, make(map[string]overlaid)}
-	for _, c := range changes {
-		o.files[strings.TrimPrefix(c.Path, "/")] = overlaid{Reader: bytes.NewReader(nil), name: path.Base(c.Path), text: c.After, mode: c.Mode}
+	for _, f := range written {
+		name := strings.TrimPrefix(f.Path, "/")
+		text := f.Content
+		if f.Block {
+			before, _ := fs.ReadFile(root, name) // what cannot be read holds nothing
+			if merged, err := Merge(before, f.Content); err == nil {
+				text = merged
+			}
+		}
+		o.files[name] = overlaid{Reader: bytes.NewReader(nil), name: path.Base(name), text: text, mode: f.Mode}
 	}
 	return o
 }
+
+// Without returns root without the files of which gone is true.
+func Without(root fs.FS, gone func(name string) bool) fs.FS { return without{root, gone} }
+
+// without is a tree from which files are taken out.
+type without struct {
+	fs.FS
+	gone func(name string) bool
+}
+
+// Open implements fs.FS.
+func (w without) Open(name string) (fs.File, error) {
+	if w.gone(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return w.FS.Open(name)
+}
+
+// ReadDir implements fs.ReadDirFS.
+func (w without) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(w.FS, name)
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return w.gone(path.Join(name, e.Name())) }), err
+}
+
+// ReadLink implements fs.ReadLinkFS.
+func (w without) ReadLink(name string) (string, error) { return fs.ReadLink(w.FS, name) }
+
+// Lstat implements fs.ReadLinkFS.
+func (w without) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(w.FS, name) }
 
 // overlay is a tree with some files in the place of its own, or besides them.
 type overlay struct {

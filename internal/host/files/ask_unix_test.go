@@ -1,0 +1,35 @@
+//go:build unix
+
+package files_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"linerate/internal/host/files"
+)
+
+// TestPrograms runs a program over a copy: it sees the parts, what it writes comes
+// back, and the tree it was copied from stays as it was.
+func TestPrograms(t *testing.T) {
+	root := fstest.MapFS{"etc/a/one": {Data: []byte("1"), Mode: 0o600}, "etc/b": {Data: []byte("2"), Mode: 0o644}}
+	ask := files.Programs("")
+	a, err := ask(t.Context(), root, files.Question{
+		Programs: []string{"/no/such", "/bin/sh"}, Parts: []string{"etc/a", "etc/none"}, Answers: []string{"run", "none"},
+		Args: []string{"-c", "cat {copy}/etc/a/one {copy}/etc/b; mkdir {copy}/run; echo made >{copy}/run/new; echo {copy}/etc/a/one; exit 3"},
+	})
+	if err != nil || a.Program != "/bin/sh" || a.Code != 3 || !strings.HasPrefix(a.Text, "1") || !strings.Contains(a.Text, "/etc/b: ") || !strings.HasSuffix(a.Text, "\n/etc/a/one\n") {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if len(a.Files) != 1 || a.Files[0].Path != "/run/new" || string(a.Files[0].Content) != "made\n" {
+		t.Errorf("%+v", a.Files)
+	}
+	if _, err := ask(t.Context(), root, files.Question{Programs: []string{"/no/such"}}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("without a program: %v", err)
+	}
+	if len(root) != 2 {
+		t.Error("the tree was changed")
+	}
+}

@@ -1,0 +1,85 @@
+package files
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// The first and last line of a block in a file that others write to as well.
+const (
+	BlockBegin = "# BEGIN linerate"
+	BlockEnd   = "# END linerate"
+)
+
+// maxComment bounds a line of a comment in characters.
+const maxComment = 300
+
+// Comment makes any text safe to stand behind a comment sign in every format:
+// one line, no control characters, nothing that a template engine or a line
+// continuation would act on.
+func Comment(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, " "))
+	if r := []rune(s); len(r) > maxComment {
+		s = string(r[:maxComment]) + "…"
+	}
+	for _, open := range []string{"{{", "{%", "{#"} { // of Jinja, which Ansible runs over texts
+		for strings.Contains(s, open) {
+			s = strings.ReplaceAll(s, open, open[:1]+" "+open[1:])
+		}
+	}
+	s = strings.TrimSpace(s)
+	if strings.HasSuffix(s, `\`) { // continues the line in unit files and elsewhere
+		s += "."
+	}
+	return s
+}
+
+// Merge puts a block into text: in the place of the one that is there, or at
+// the end.
+func Merge(text, block []byte) ([]byte, error) {
+	head, _, tail, err := Split(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(head) > 0 && !bytes.HasSuffix(head, []byte("\n")) {
+		head = append(slices.Clone(head), '\n')
+	}
+	return slices.Concat(head, block, tail), nil
+}
+
+// Split parts text at its block; inner, with the marks, is empty where it has
+// none.
+func Split(text []byte) (head, inner, tail []byte, err error) {
+	begin, end := -1, -1
+	at := 0
+	for line := range bytes.Lines(text) {
+		switch strings.TrimRight(string(line), "\r\n") {
+		case BlockBegin:
+			if begin >= 0 {
+				return nil, nil, nil, fmt.Errorf("two lines say %q", BlockBegin)
+			}
+			begin = at
+		case BlockEnd:
+			if begin < 0 || end >= 0 {
+				return nil, nil, nil, fmt.Errorf("a line %q has no beginning", BlockEnd)
+			}
+			end = at + len(line)
+		}
+		at += len(line)
+	}
+	switch {
+	case begin < 0:
+		return text, nil, nil, nil
+	case end < 0:
+		return nil, nil, nil, fmt.Errorf("the line %q has no end", BlockBegin)
+	}
+	return text[:begin], text[begin:end], text[end:], nil
+}

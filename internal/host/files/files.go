@@ -1,0 +1,154 @@
+// Package files is what linerate knows of the permanent files of a system: who
+// owns an interface, where a setting stands, how it is written, and what will
+// hold after the next start.
+//
+// No file of ours is written unless it is proven. The steps are:
+//
+//  1. Host is the machine as it is now: the tree of its files, and its devices as
+//     the kernel shows them.
+//  2. A Format plans: its Plan returns the files that would hold the settings, and
+//     by Want which keys of the outcome they may change. It refuses with a
+//     *Refusal, which names the file and line that stands in the way.
+//  3. The Format's Outcome says what will hold after the next start, without and
+//     with the planned files (Host.With). It asks the owner's own program over a
+//     copy of the tree where that is safe (Host.Ask), else it applies the
+//     documented rules; Outcome.Judge says which.
+//  4. Prove compares both outcomes: exactly the wanted keys may differ.
+//  5. Package persist writes the files, and Check compares the outcome of the real
+//     tree with the promise. A difference takes the files back.
+//
+// One folder below holds one format; tree, device and yamlmap read files and say
+// which device they match.
+package files
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"maps"
+	"slices"
+	"unicode/utf16"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/files/device"
+	"linerate/internal/host/files/tree"
+)
+
+// Host is one machine as the formats see it.
+type Host struct {
+	Root    fs.FS           // its files, from /
+	System  string          // GOOS
+	Devices []device.Device // Linux: as device.All reads them from Root
+	Ask     Asker           // runs an owner's program; nil: there is none, the documented rules decide
+}
+
+// Tree returns the files of the host to be read by line.
+func (h Host) Tree() tree.Tree { return tree.Tree{Root: h.Root} }
+
+// With returns the host as it would be with files in place.
+func (h Host) With(written []File) Host {
+	h.Root = Overlay(h.Root, written)
+	return h
+}
+
+// Device returns the device called name. ok is false where the host has none.
+func (h Host) Device(name string) (d device.Device, ok bool) {
+	i := slices.IndexFunc(h.Devices, func(d device.Device) bool { return d.Name == name })
+	if i < 0 {
+		return device.Device{Name: name}, false
+	}
+	return h.Devices[i], true
+}
+
+// File is one file as the system wants it.
+type File struct {
+	Path    string      // absolute on that system; a name alone is for a person to put somewhere
+	Mode    fs.FileMode // of a new file; one that exists keeps its own where it is Block
+	Content []byte
+	Block   bool // belongs into a file that others write to as well; Content begins and ends with the lines that mark it
+}
+
+// Text returns the content for people, whatever its encoding is.
+func (f File) Text() string {
+	b := f.Content
+	if bytes.HasPrefix(b, []byte{0xff, 0xfe}) {
+		units := make([]uint16, 0, len(b)/2)
+		for i := 2; i+1 < len(b); i += 2 {
+			units = append(units, uint16(b[i])|uint16(b[i+1])<<8)
+		}
+		return string(utf16.Decode(units))
+	}
+	return string(bytes.TrimPrefix(b, []byte{0xef, 0xbb, 0xbf}))
+}
+
+// Setting is one setting as a system has it.
+type Setting struct {
+	Knob    model.KnobID // the first one, where a native text holds several
+	Value   string       // canonical, of Knob
+	Name    string       // native name: "net.ipv4.tcp_rmem"; of a setting of a link that of the catalogue
+	Text    string       // native text of a sysctl: "4096 131072 8388608"; "" for settings of links
+	Remarks []string     // what it is, for comments above it; safe in every format
+}
+
+// Request is what a format shall plan.
+type Request struct {
+	Link     string // interface that settings of links are for; "" for settings of the host alone
+	Settings []Setting
+	Head     []string // comments at the top of each file; safe in every format
+}
+
+// Draft is what a format planned.
+type Draft struct {
+	Files    []File
+	Want     map[string]string // keys of the outcome that may change, and what they shall be
+	Commands []string          // to run once, as root, after the files are in place
+	Omitted  []model.Omission
+	Notes    []string // what to know before using the files
+}
+
+// Format is one format of permanent files.
+type Format interface {
+	// Plan returns the files that would hold the settings on a host. It returns a
+	// *Refusal where something stands in the way.
+	Plan(ctx context.Context, h Host, r Request) (Draft, error)
+	// Outcome returns what will hold on a host after its next start.
+	Outcome(ctx context.Context, h Host) (Outcome, error)
+}
+
+// Proposal is a draft that is proven.
+type Proposal struct {
+	Draft
+	Outcome // with the files in place
+}
+
+// Propose plans and proves. It returns a *Refusal where the files cannot be
+// proven to change the settings, and nothing else.
+func Propose(ctx context.Context, f Format, h Host, r Request) (Proposal, error) {
+	d, err := f.Plan(ctx, h, r)
+	if err != nil || len(d.Files) == 0 {
+		return Proposal{Draft: d}, err
+	}
+	before, err := f.Outcome(ctx, h)
+	if err != nil {
+		return Proposal{}, err
+	}
+	after, err := f.Outcome(ctx, h.With(d.Files))
+	if err != nil {
+		return Proposal{}, err
+	}
+	return Proposal{d, after}, Prove(before, after, d.Want)
+}
+
+// Check returns a *Refusal where a host, on which the files of a proposal were
+// written, will not come up as the proposal says.
+func Check(ctx context.Context, f Format, h Host, p Proposal) error {
+	if len(p.Files) == 0 {
+		return nil
+	}
+	now, err := f.Outcome(ctx, h)
+	if err != nil {
+		return err
+	}
+	want := maps.Clone(p.Want)
+	return Prove(p.Outcome, now, want)
+}
