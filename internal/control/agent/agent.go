@@ -190,7 +190,7 @@ func (a *agent) Hello(ctx context.Context, h session.Hello) (session.Welcome, er
 		a.live(a.end)
 	}
 	a.host = h.Host
-	return session.Welcome{CanTune: a.Knobs != nil}, nil
+	return session.Welcome{CanTune: a.Knobs != nil, Charge: a.chargeMemory}, nil
 }
 
 // Facts reads the host.

@@ -97,6 +97,14 @@ func (a *agent) reserve(f model.Flow, d traffic.Demand) (give func(), err error)
 	return give, nil
 }
 
+// chargeMemory takes memory from the session's share until give is called.
+func (a *agent) chargeMemory(n units.Bytes) (give func(), err error) {
+	if give, err = a.grant.Share.Take(budget.Amounts{Memory: n}); err != nil {
+		err = OverBudget(err)
+	}
+	return give, err
+}
+
 // counted returns open, with what it opens noted as the run's.
 func (r *run) counted(open func(context.Context, int, engine.SocketOptions) (engine.Opened, error)) func(context.Context, int, engine.SocketOptions) (engine.Opened, error) {
 	return func(ctx context.Context, n int, o engine.SocketOptions) (engine.Opened, error) {

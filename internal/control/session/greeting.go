@@ -39,10 +39,10 @@ const (
 	replyHead   = magicBytes + 3
 )
 
-// greeted reads the controller's hello from c, asks s and answers. It returns
-// which end the agent is. An error means that the controller was refused, was
+// greeted reads the controller's hello from c, asks s and answers. It returns what
+// the service said, and which end the agent is. An error means that the controller was refused, was
 // told so as far as it listens, and that c is to be closed.
-func (a *adapter) greeted(ctx context.Context, c net.Conn) (model.Host, error) {
+func (a *adapter) greeted(ctx context.Context, c net.Conn) (Welcome, model.Host, error) {
 	silent := time.AfterFunc(a.timeouts.Hello, func() { _ = c.Close() })
 	defer silent.Stop()
 	p, err := readHello(c)
@@ -50,7 +50,7 @@ func (a *adapter) greeted(ctx context.Context, c net.Conn) (model.Host, error) {
 		a.tellOld(c)
 	}
 	if err != nil {
-		return "", fmt.Errorf("read hello: %w", err)
+		return Welcome{}, "", fmt.Errorf("read hello: %w", err)
 	}
 	silent.Stop() // the service has its own time, and the answer again this one
 	w, host, err := a.greet(ctx, p)
@@ -61,16 +61,16 @@ func (a *adapter) greeted(ctx context.Context, c net.Conn) (model.Host, error) {
 		if werr := writeReply(c, byte(connect.CodeOf(refusal)), []byte(clean(err.Error(), MaxText))); werr == nil {
 			awaitEnd(c)
 		}
-		return "", err
+		return Welcome{}, "", err
 	}
 	b, err := proto.Marshal(&sessionpb.HelloResponse{Protocol: Protocol, Version: clean(a.version, MaxName), CanTune: w.CanTune})
 	if err == nil {
 		err = writeReply(c, 0, b)
 	}
 	if err != nil {
-		return "", fmt.Errorf("answer hello: %w", err)
+		return Welcome{}, "", fmt.Errorf("answer hello: %w", err)
 	}
-	return host, nil
+	return w, host, nil
 }
 
 // awaitEnd gives the other end lingerAfterRefusal to read what it was told and to

@@ -192,7 +192,7 @@ func FuzzGreeting(f *testing.F) {
 		var said bytes.Buffer
 		a := &adapter{service: stub{hello: func(Hello) error { return ErrRefused }}, version: "v", timeouts: short()}
 		conn := &script{Reader: bytes.NewReader(b), out: &said}
-		if h, err := a.greeted(t.Context(), conn); err == nil {
+		if _, h, err := a.greeted(t.Context(), conn); err == nil {
 			t.Errorf("%q is welcome as %s", b, h)
 		}
 		if said.Len() > 2*MaxText {

@@ -17,7 +17,10 @@ import (
 const (
 	maxHeaderBytes = 8 << 10
 	maxCalls       = 16
-	receiveWindow  = 1 << 20 // RFC 9113 section 6.9: what may come before it is read
+	// What may arrive before it is read (RFC 9113 section 6.9), at a controller and at
+	// an agent, which reads one request at a time.
+	responseWindow = 1 << 20
+	requestWindow  = maxRequest
 )
 
 // onlyHTTP2 is HTTP/2 in cleartext with prior knowledge and nothing else.
@@ -27,11 +30,11 @@ func onlyHTTP2() *http.Protocols {
 	return &p
 }
 
-func http2Config(t Timeouts) *http.HTTP2Config {
+func http2Config(t Timeouts, window int) *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams:          maxCalls,
-		MaxReceiveBufferPerConnection: receiveWindow,
-		MaxReceiveBufferPerStream:     receiveWindow,
+		MaxReceiveBufferPerConnection: window,
+		MaxReceiveBufferPerStream:     window,
 		SendPingTimeout:               t.Ping,
 		PingTimeout:                   t.Pong,
 		WriteByteTimeout:              t.Ping + t.Pong,
@@ -99,7 +102,7 @@ func serveHTTP(ctx context.Context, conn *tracked, h http.Handler, t Timeouts) e
 			h.ServeHTTP(w, r)
 		}),
 		Protocols:         onlyHTTP2(),
-		HTTP2:             http2Config(t),
+		HTTP2:             http2Config(t, requestWindow),
 		ReadHeaderTimeout: t.Hello,
 		IdleTimeout:       t.Idle,
 		MaxHeaderBytes:    maxHeaderBytes,
@@ -128,7 +131,7 @@ func dialHTTP(ctx context.Context, conn net.Conn, t Timeouts) (*http.ClientConn,
 	transport := &http.Transport{
 		DialContext:            func(context.Context, string, string) (net.Conn, error) { return conn, nil },
 		Protocols:              onlyHTTP2(),
-		HTTP2:                  http2Config(t),
+		HTTP2:                  http2Config(t, responseWindow),
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     true,
 	}
@@ -146,8 +149,29 @@ func dialHTTP(ctx context.Context, conn net.Conn, t Timeouts) (*http.ClientConn,
 // oneClient sends requests on the one connection. It follows no redirects.
 type oneClient struct{ conn *http.ClientConn }
 
+// maxRefusal is how many bytes of the answer to a call that failed are read: a sentence
+// of MaxText as JSON, which connect decodes without a bound of its own.
+const maxRefusal = 16 << 10
+
 // Do sends r.
-func (o oneClient) Do(r *http.Request) (*http.Response, error) { return o.conn.RoundTrip(r) }
+func (o oneClient) Do(r *http.Request) (*http.Response, error) {
+	answer, err := o.conn.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	return bounded(answer), nil
+}
+
+// bounded returns an answer of which no more is read than its status allows.
+func bounded(answer *http.Response) *http.Response {
+	if answer.StatusCode != http.StatusOK {
+		answer.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(answer.Body, maxRefusal), answer.Body}
+	}
+	return answer
+}
 
 // extend gives the next write of a call d to get through.
 func extend(w *http.ResponseController, d time.Duration) error {

@@ -40,7 +40,7 @@ func olderThan(t *testing.T, settings sessionpbconnect.SettingsServiceHandler) *
 	mux.Handle(sessionpbconnect.NewSettingsServiceHandler(settings))
 	near, far := net.Pipe()
 	go func() {
-		if _, err := a.greeted(t.Context(), far); err != nil {
+		if _, _, err := a.greeted(t.Context(), far); err != nil {
 			return
 		}
 		_ = serveHTTP(context.WithoutCancel(t.Context()), track(far), mux, short().orDefaults())

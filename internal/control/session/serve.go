@@ -40,13 +40,14 @@ func Serve(ctx context.Context, conn net.Conn, version string, s Service, t Time
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	a := &adapter{service: s, version: version, timeouts: t, hangUp: func(d time.Duration) { time.AfterFunc(d, func() { _ = c.Close() }) }}
-	host, err := a.greeted(ctx, c)
+	welcome, host, err := a.greeted(ctx, c)
 	if err != nil {
 		return nil // a controller that is refused, or none at all: nothing was begun
 	}
 	a.host = host
+	in := newIntake(welcome.Charge, t.Send)
 	options := connect.WithHandlerOptions(
-		connect.WithCodec(frugal{}), connect.WithReadMaxBytes(maxRequest),
+		connect.WithCodec(in.codec()), connect.WithReadMaxBytes(maxRequest),
 		connect.WithSendMaxBytes(maxResponse),
 		connect.WithCompression("gzip", nil, nil), // nothing to inflate
 		connect.WithRecover(recovered),
@@ -57,7 +58,7 @@ func Serve(ctx context.Context, conn net.Conn, version string, s Service, t Time
 	if more, ok := s.(Settings); ok {
 		mux.Handle(sessionpbconnect.NewSettingsServiceHandler(settings{a, more}, options))
 	}
-	return serveHTTP(ctx, c, mux, t)
+	return serveHTTP(ctx, c, in.handler(mux), t)
 }
 
 // recovered turns a panic in an agent into an error for its controller: the

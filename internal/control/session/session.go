@@ -24,6 +24,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 )
 
 // Protocol is the version of the protocol that this linerate speaks. It grows
@@ -103,6 +104,10 @@ type Hello struct {
 // Welcome is an agent's answer to Hello.
 type Welcome struct {
 	CanTune bool // knobs may be changed
+	// Charge takes memory from what the session may hold, until give is called; nil is
+	// no bound. It is called before a large request is read or decoded. Its error is
+	// what the controller reads; it should wrap ErrBusy or ErrRefused.
+	Charge func(n units.Bytes) (give func(), err error)
 }
 
 // Preparation is what an agent needs to prepare its end of a run.

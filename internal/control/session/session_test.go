@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -133,8 +134,9 @@ func mustOpen(t *testing.T, conn net.Conn) *Client {
 	return c
 }
 
-// raw is a client that was welcome and then says whatever the test wants.
-func raw(t *testing.T, conn net.Conn) sessionpbconnect.SessionServiceClient {
+// raw is the HTTP/2 connection of a controller that was welcome and then says whatever
+// the test wants.
+func raw(t *testing.T, conn net.Conn) *http.ClientConn {
 	t.Helper()
 	if _, err := exchange(conn, &sessionpb.HelloRequest{Protocol: Protocol, End: sessionpb.End_END_FAR}); err != nil {
 		t.Fatal(err)
@@ -144,7 +146,13 @@ func raw(t *testing.T, conn net.Conn) sessionpbconnect.SessionServiceClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cc.Close() })
-	return sessionpbconnect.NewSessionServiceClient(oneClient{cc}, "http://session.linerate.invalid")
+	return cc
+}
+
+// rawCalls are the calls of raw.
+func rawCalls(t *testing.T, conn net.Conn) sessionpbconnect.SessionServiceClient {
+	t.Helper()
+	return sessionpbconnect.NewSessionServiceClient(oneClient{raw(t, conn)}, "http://session.linerate.invalid")
 }
 
 func TestErrorsKeepTheirKind(t *testing.T) {
@@ -229,7 +237,7 @@ func TestControllerThatStopsReading(t *testing.T) {
 		sent <- err
 		return err
 	}}, short())
-	c := raw(t, conn)
+	c := rawCalls(t, conn)
 	stream, err := c.Run(t.Context(), &sessionpb.RunRequest{Run: 1})
 	if err != nil {
 		t.Fatal(err)

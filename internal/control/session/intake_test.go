@@ -1,0 +1,359 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"linerate/internal/control/session/sessionpb"
+	"linerate/internal/control/session/sessionpb/sessionpbconnect"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// charging is a stub whose sessions have a budget.
+type charging struct {
+	stub
+	charge func(units.Bytes) (func(), error)
+	apply  func()
+}
+
+func (s charging) Hello(context.Context, Hello) (Welcome, error) {
+	return Welcome{Charge: s.charge}, nil
+}
+
+func (s charging) Apply(context.Context, []model.Assignment, Terms) ([]model.Change, error) {
+	if s.apply != nil {
+		s.apply()
+	}
+	return nil, nil
+}
+
+// plainHTTP is the HTTP/2 connection of a session that was accepted.
+func plainHTTP(t *testing.T, s Service) *http.ClientConn {
+	t.Helper()
+	conn, _ := serving(t, s, Timeouts{Send: time.Minute})
+	return raw(t, conn)
+}
+
+// exchangeHTTP sends a request and returns the status and what came with it.
+func exchangeHTTP(t *testing.T, cc *http.ClientConn, method, path string, body io.Reader, headers ...string) (int, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, "http://session.linerate.invalid"+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	answer, err := cc.RoundTrip(r)
+	if err != nil {
+		t.Fatalf("%s %s %q: %v", method, path, headers, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	if err != nil && answer.StatusCode == http.StatusOK {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// never is a body of which nothing ever arrives.
+func never(t *testing.T) io.Reader {
+	t.Helper()
+	r, w := io.Pipe()
+	t.Cleanup(func() { _ = w.Close() })
+	return r
+}
+
+// TestOneMediaType: an agent answers to requests of every other kind with a status before
+// anything of their body has arrived, and its session goes on.
+func TestOneMediaType(t *testing.T) {
+	applied := 0
+	cc := plainHTTP(t, charging{apply: func() { applied++ }})
+	const apply, run = sessionpbconnect.SessionServiceApplyProcedure, sessionpbconnect.SessionServiceRunProcedure
+	kinds := []string{
+		"", "application/json", "application/json; charset=utf-8", "application/connect+json", "application/grpc", "application/grpc+proto",
+		"application/grpc+json", "application/grpc-web", "application/grpc-web+proto", "application/grpc-web+json", "application/grpc-web-text",
+		"application/proto; charset=utf-8", "APPLICATION/JSON", "application/connect+proto; a=b", "text/plain", "application/x-www-form-urlencoded",
+	}
+	for path, other := range map[string]string{apply: mediaStream, run: mediaUnary} {
+		for _, kind := range append(kinds, other) {
+			if status, _ := exchangeHTTP(t, cc, http.MethodPost, path, never(t), "Content-Type", kind); status != http.StatusUnsupportedMediaType {
+				t.Errorf("%s as %q: status %d", path, kind, status)
+			}
+		}
+	}
+	long := func(n int) (h []string) {
+		for i := range n {
+			h = append(h, fmt.Sprintf("x-%d", i), "")
+		}
+		return append(h, "Content-Type", mediaUnary)
+	}
+	for name, c := range map[string]struct {
+		method, path string
+		headers      []string
+		status       int
+	}{
+		"gzip":            {http.MethodPost, apply, []string{"Content-Type", mediaUnary, "Content-Encoding", "gzip"}, http.StatusUnsupportedMediaType},
+		"identity, twice": {http.MethodPost, apply, []string{"Content-Type", mediaUnary, "Content-Encoding", "identity", "Content-Encoding", "identity"}, http.StatusUnsupportedMediaType},
+		"two types":       {http.MethodPost, apply, []string{"Content-Type", mediaUnary, "Content-Type", "application/json"}, http.StatusUnsupportedMediaType},
+		"gzip of a call":  {http.MethodPost, run, []string{"Content-Type", mediaStream, "Connect-Content-Encoding", "gzip"}, http.StatusUnsupportedMediaType},
+		"zstd of a call":  {http.MethodPost, run, []string{"Content-Type", mediaStream, "Connect-Content-Encoding", "zstd"}, http.StatusUnsupportedMediaType},
+		"GET":             {http.MethodGet, apply + "?encoding=json&message=%7B%7D&connect=v1", nil, http.StatusMethodNotAllowed},
+		"PUT":             {http.MethodPut, apply, []string{"Content-Type", mediaUnary}, http.StatusMethodNotAllowed},
+		"no such call":    {http.MethodPost, "/linerate.session.v1.SessionService/Hello2", []string{"Content-Type", mediaUnary}, http.StatusNotFound},
+		"another service": {http.MethodPost, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", []string{"Content-Type", mediaUnary}, http.StatusNotFound},
+		"many headers":    {http.MethodPost, apply, long(maxHeaderFields), http.StatusRequestHeaderFieldsTooLarge},
+	} {
+		if status, _ := exchangeHTTP(t, cc, c.method, c.path, never(t), c.headers...); status != c.status {
+			t.Errorf("%s: status %d, want %d", name, status, c.status)
+		}
+	}
+	if applied != 0 {
+		t.Errorf("%d of them were heard", applied)
+	}
+	if status, text := exchangeHTTP(t, cc, http.MethodPost, apply, bytes.NewReader(applyOf(t, 1)), "Content-Type", mediaUnary); status != http.StatusOK || applied != 1 {
+		t.Errorf("an honest call after them: status %d, %s", status, text)
+	}
+}
+
+// applyOf is an honest request with n assignments.
+func applyOf(t *testing.T, n int) []byte {
+	t.Helper()
+	p := &sessionpb.ApplyRequest{DeadlineNs: int64(time.Minute)}
+	for i := range n {
+		p.Assignments = append(p.Assignments, &sessionpb.Assignment{End: sessionpb.End_END_FAR, Knob: fmt.Sprintf("knob-%d", i), Value: strings.Repeat("1", 64)})
+	}
+	b, err := proto.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// sized is a reader whose length http does not know.
+type sized struct{ io.Reader }
+
+// envelope frames a message of a stream.
+func envelope(flags byte, length uint32, b []byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{flags}, length), b...)
+}
+
+// TestRequestIsOneBoundedMessage: what passes the headers and is no message of the
+// bounds costs one call and is told why.
+func TestRequestIsOneBoundedMessage(t *testing.T) {
+	cc := plainHTTP(t, stub{})
+	const apply, run = sessionpbconnect.SessionServiceApplyProcedure, sessionpbconnect.SessionServiceRunProcedure
+	empty := bytes.Repeat([]byte{0x0a, 0}, maxRequest/2)
+	for name, c := range map[string]struct {
+		path string
+		body []byte
+		says string
+	}{
+		"JSON":                      {apply, []byte(`{"assignments":[` + strings.Repeat("{},", 80000) + `{}]}`), "invalid message"},
+		"empty parts":               {apply, empty, "more than 8192 parts"},
+		"more than fits":            {apply, append(empty, 0), "more than 262144 bytes"},
+		"without end":               {apply, make([]byte, 4*maxRequest), "more than 262144 bytes"},
+		"a compressed envelope":     {run, envelope(1, 2, []byte{8, 1}), "not one plain message"},
+		"an end of stream":          {run, envelope(2, 2, []byte("{}")), "not one plain message"},
+		"two envelopes":             {run, append(envelope(0, 2, []byte{8, 1}), envelope(0, 2, []byte{8, 1})...), "not one plain message"},
+		"an envelope of 4 GiB":      {run, envelope(0, 1<<32-1, []byte{8, 1}), "not one plain message"},
+		"half an envelope":          {run, []byte{0, 0}, "not one plain message"},
+		"an envelope of empty text": {run, envelope(0, maxRequest, empty), "more than 8192 parts"},
+	} {
+		kind := framingOf(c.path).media
+		if status, text := exchangeHTTP(t, cc, http.MethodPost, c.path, sized{bytes.NewReader(c.body)}, "Content-Type", kind); !strings.Contains(text, c.says) {
+			t.Errorf("%s: status %d, %.200q", name, status, text)
+		}
+	}
+	if status, text := exchangeHTTP(t, cc, http.MethodPost, run, bytes.NewReader(envelope(0, 2, []byte{8, 1})), "Content-Type", mediaStream); status != http.StatusOK {
+		t.Errorf("an honest call after them: status %d, %s", status, text)
+	}
+	if status, _ := exchangeHTTP(t, cc, http.MethodPost, apply, bytes.NewReader(make([]byte, maxRequest+1)), "Content-Type", mediaUnary); status != http.StatusRequestEntityTooLarge {
+		t.Errorf("a length that is too much: status %d", status)
+	}
+	trailed, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://session.linerate.invalid"+apply, sized{strings.NewReader("")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trailed.Header.Set("Content-Type", mediaUnary)
+	trailed.Trailer = http.Header{"X": {"1"}}
+	if answer, err := cc.RoundTrip(trailed); err != nil || answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("a trailer: %+v, %v", answer, err)
+	}
+}
+
+// TestRequestsAreReadOneAtATime: while the body of one request is on its way no other one
+// is read, and a body that never arrives ends its own call only.
+func TestRequestsAreReadOneAtATime(t *testing.T) {
+	for _, arrives := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			in := newIntake(nil, time.Minute)
+			release := make(chan struct{})
+			handed := 0
+			next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handed++ })
+			serve := func(b io.Reader) {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, sessionpbconnect.SessionServiceApplyProcedure, b)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r.Header.Set("Content-Type", mediaUnary)
+				in.handler(next).ServeHTTP(&deadlines{header: http.Header{}}, r)
+			}
+			go serve(readerFunc(func([]byte) (int, error) {
+				<-release
+				if !arrives {
+					return 0, os.ErrDeadlineExceeded
+				}
+				return 0, io.EOF
+			}))
+			synctest.Wait()
+			go serve(strings.NewReader(""))
+			synctest.Wait()
+			if handed != 0 {
+				t.Errorf("%d were read beside the first", handed)
+			}
+			close(release)
+			synctest.Wait()
+			if want := map[bool]int{true: 2, false: 1}[arrives]; handed != want || len(in.turn) != 0 || in.now != nil {
+				t.Errorf("arrives %v: %d of two were handed on", arrives, handed)
+			}
+		})
+	}
+}
+
+// TestRequestMustArrive: a body that does not arrive in time ends its call, with a word.
+func TestRequestMustArrive(t *testing.T) {
+	conn, _ := serving(t, stub{}, Timeouts{Send: 100 * time.Millisecond})
+	cc := raw(t, conn)
+	status, text := exchangeHTTP(t, cc, http.MethodPost, sessionpbconnect.SessionServiceApplyProcedure, never(t), "Content-Type", mediaUnary)
+	if status != http.StatusBadRequest || !strings.Contains(text, "did not arrive") {
+		t.Errorf("status %d, %s", status, text)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// deadlines is a response that takes deadlines and drops everything else.
+type deadlines struct{ header http.Header }
+
+func (d *deadlines) Header() http.Header             { return d.header }
+func (*deadlines) Write(b []byte) (int, error)       { return len(b), nil }
+func (*deadlines) WriteHeader(int)                   {}
+func (*deadlines) SetReadDeadline(_ time.Time) error { return nil }
+
+// TestRequestsAreCharged: a large request is charged until its call has returned; where
+// the budget has no room it is told so, and small calls go on.
+func TestRequestsAreCharged(t *testing.T) {
+	var mu sync.Mutex
+	var held, most, inApply units.Bytes
+	full := false
+	s := charging{
+		charge: func(n units.Bytes) (func(), error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if full {
+				return func() {}, fmt.Errorf("%w: no memory", ErrBusy)
+			}
+			held += n
+			most = max(most, held)
+			return func() { mu.Lock(); defer mu.Unlock(); held -= n }, nil
+		},
+		apply: func() { mu.Lock(); defer mu.Unlock(); inApply = held },
+	}
+	conn, _ := serving(t, s, Timeouts{Send: time.Minute})
+	c := mustOpen(t, conn)
+	var as []model.Assignment
+	for i := range 256 {
+		as = append(as, model.Assignment{Host: model.Far, Knob: model.KnobID(fmt.Sprintf("knob-%d", i)), Value: strings.Repeat("1", 100)})
+	}
+	if _, err := c.Apply(t.Context(), as, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	if inApply < 256<<10 || held != 0 {
+		t.Errorf("charged %v in the call, %v after it", inApply, held)
+	}
+	full, most = true, 0
+	mu.Unlock()
+	if _, err := c.Apply(t.Context(), as, time.Minute); !errors.Is(err, ErrBusy) {
+		t.Errorf("no room: %v", err)
+	}
+	if err := errors.Join(c.Start(t.Context(), 1), c.Stop(t.Context(), 1), c.Verify(t.Context())); err != nil || most != 0 {
+		t.Errorf("small calls: %v, charged %v", err, most)
+	}
+}
+
+// TestChargeCoversDecoding decodes the messages that take most memory for their size: it
+// is no more than what is charged.
+func TestChargeCoversDecoding(t *testing.T) {
+	bytesOf := func(field byte, inner string) []byte { return append([]byte{field<<3 | 2, byte(len(inner))}, inner...) }
+	assignment := string(bytesOf(4, "")) // with an empty command
+	for name, c := range map[string]struct {
+		into proto.Message
+		part []byte
+	}{
+		"assignments": {&sessionpb.ApplyRequest{}, bytesOf(1, "")},
+		"commands":    {&sessionpb.ApplyRequest{}, bytesOf(1, assignment)},
+		"names":       {&sessionpb.ReadKnobsRequest{}, bytesOf(1, "")},
+		"long names":  {&sessionpb.ReadKnobsRequest{}, bytesOf(1, strings.Repeat("a", 29))},
+		"settings":    {&sessionpb.KeepRequest{}, bytesOf(1, "")},
+		"comments":    {&sessionpb.KeepRequest{}, bytesOf(2, "x")},
+		"unknown":     {&sessionpb.VerifyRequest{}, bytesOf(9, "")},
+	} {
+		var b []byte
+		n := 0
+		for d := c.into.ProtoReflect().Descriptor(); n < maxRequestParts && len(b)+len(c.part) <= maxRequest; {
+			b = append(b, c.part...)
+			more, err := parts(c.part, d, maxRequestParts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += more
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if err := proto.Unmarshal(b, c.into); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		if used, most := after.TotalAlloc-before.TotalAlloc, uint64(n)*uint64(partBytes); used > most {
+			t.Errorf("%s: %d bytes with %d parts take %d bytes, %d are charged", name, len(b), n, used, most)
+		} else {
+			t.Logf("%s: %d bytes with %d parts take %d bytes each", name, len(b), n, used/uint64(n))
+		}
+	}
+}
+
+// TestRefusalIsBounded: a controller reads no more of the answer to a call that failed
+// than a sentence takes.
+func TestRefusalIsBounded(t *testing.T) {
+	body := readerFunc(func(b []byte) (int, error) { return copy(b, bytes.Repeat([]byte("[],"), len(b)/3+1)), nil })
+	answer := bounded(&http.Response{StatusCode: http.StatusBadRequest, Body: io.NopCloser(body)})
+	if n, err := io.Copy(io.Discard, answer.Body); n != maxRefusal || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	answer = bounded(&http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(strings.Repeat("x", 2*maxRefusal)))})
+	if n, err := io.Copy(io.Discard, answer.Body); n != 2*maxRefusal || err != nil {
+		t.Errorf("of a good answer %d bytes, %v", n, err)
+	}
+}
