@@ -5,21 +5,22 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/tuned"
 	"linerate/internal/host/knob/origin"
 )
 
 // linux asks every manager of Linux.
 func (s *search) linux() {
 	s.kernelCommandLine()
-	tuned := s.tunedProfile()
+	profile := tuned.Read(s.tree)
 	for _, st := range s.found.Settings {
-		s.statement(st, tuned)
+		s.statement(st, profile)
 	}
 	s.networkManager()
 	s.cloudInit()
 	s.leases()
 	s.advertisements()
-	s.tuned(tuned)
+	s.tuned(profile)
 	s.containers()
 	s.daemons()
 }
@@ -28,14 +29,14 @@ func (s *search) linux() {
 func atStart() fact.Of[bool] { return fact.Known(true, "called at every start") }
 
 // statement turns a line of a permanent file into the claim of who applies it.
-func (s *search) statement(st origin.Statement, profile tunedProfile) {
+func (s *search) statement(st origin.Statement, profile tuned.Profile) {
 	c := model.Claim{Knob: st.Knob, Sets: st.Text, File: st.File, Line: st.Number}
 	t := turnLink
 	switch st.Source {
 	case origin.Sysctl, origin.SysctlConf:
-		t = turnVendor
-		if admin(st.File) {
-			t = turnAdmin
+		t = turnFiles
+		if admin(st.File) && s.overProfile(profile) {
+			t = turnAgain
 		}
 		c.Manager, c.When, c.Active = model.ManagerSystemdSysctl, "at the start of the machine, and whenever somebody calls sysctl --system", atStart()
 		if !s.tree.Exists("usr/lib/systemd/systemd-sysctl") && !s.tree.Exists("lib/systemd/systemd-sysctl") {
@@ -62,6 +63,12 @@ func (s *search) statement(st origin.Statement, profile tunedProfile) {
 	s.add(t, c)
 }
 
+// overProfile reports whether TuneD applies files of sysctl.d over its profile.
+// Without it only their order counts.
+func (s *search) overProfile(p tuned.Profile) bool {
+	return p.Reapplies && p.SetsSysctls && s.mayRun("tuned")
+}
+
 // admin reports whether a file of sysctl.d(5) is one that TuneD applies over its
 // profile: SYSCTL_CONFIG_DIRS of its sysctl plugin, and /etc/sysctl.conf.
 func admin(file string) bool {
@@ -69,11 +76,11 @@ func admin(file string) bool {
 }
 
 // neverRead is about a line of /etc/sysctl.conf that systemd does not read.
-func (s *search) neverRead(c model.Claim, profile tunedProfile) model.Claim {
+func (s *search) neverRead(c model.Claim, profile tuned.Profile) model.Claim {
 	c.Manager = model.ManagerProcpsSysctl
 	c.When = "only when somebody calls sysctl --system or sysctl -p: systemd-sysctl does not read this file"
 	c.Active = fact.Known(false, "not called by the system")
-	if profile.reapplies && profile.setsSysctls {
+	if profile.Reapplies && profile.SetsSysctls {
 		c.Manager, c.When, c.Active = model.ManagerTuneD, "whenever it starts or switches profiles: it applies this file then", s.runs("tuned")
 	}
 	return c

@@ -48,14 +48,14 @@ func (m Machine) Claims(ctx context.Context, link string, ids []model.KnobID) ([
 // turn orders who sets a knob, the last one wins.
 type turn int
 
-// The turns of a start of Linux, and of what runs after it. TuneD applies the
-// files of sysctl.d(5) below /etc and /run over its own profile, unless it is
-// told not to (reapply_sysctl of tuned-main.conf(5)).
+// The turns of a start of Linux, and of what runs after it. Where TuneD sets
+// sysctls, it applies the files of sysctl.d(5) below /etc and /run once more over
+// its own profile, unless reapply_sysctl of tuned-main.conf(5) is off.
 const (
 	turnKernel      turn = iota
-	turnVendor           // sysctl.d of the distribution
+	turnFiles            // sysctl.d, in the order of its names
 	turnBeforeAdmin      // TuneD, which lets the files of the administrator win
-	turnAdmin            // sysctl.d of the administrator
+	turnAgain            // sysctl.d below /etc and /run, applied by TuneD
 	turnDevice           // udev, when the device appears
 	turnLink             // who brings the interface up
 	turnLease            // what comes with an address

@@ -1,0 +1,101 @@
+package sysctl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/files"
+)
+
+// The files of ours.
+const (
+	// Path sorts behind every name that distributions and people use.
+	Path        = "/etc/sysctl.d/zz-linerate.conf"
+	modulesPath = "/etc/modules-load.d/linerate.conf"
+)
+
+// Format is sysctl.d(5), of settings of the kernel. Its zero value is ready.
+type Format struct{}
+
+// Plan implements files.Format.
+func (Format) Plan(_ context.Context, h files.Host, r files.Request) (files.Draft, error) {
+	var d files.Draft
+	var body strings.Builder
+	module := ""
+	for _, s := range r.Settings {
+		if s.Text == "" {
+			continue // of a link
+		}
+		if len(d.Want) == 0 {
+			d.Want = make(map[string]string)
+		}
+		key := Key(s.Name)
+		d.Want[files.SysctlKey(Name(key))] = s.Text
+		body.WriteString("\n" + comments(s.Remarks) + Name(key) + " = " + s.Text + "\n")
+		if key == "net/ipv4/tcp_congestion_control" && !builtIn(s.Text) {
+			module = "tcp_" + s.Text
+		}
+	}
+	if body.Len() == 0 {
+		return d, nil
+	}
+	d.Files = append(d.Files, files.File{Path: Path, Mode: 0o644, Content: []byte(comments(r.Head) + body.String())})
+	d.Commands = append(d.Commands, "sysctl -p "+Path)
+	if module != "" {
+		d.Files = append(d.Files, files.File{Path: modulesPath, Mode: 0o644, Content: []byte(comments(r.Head) + "\n" +
+			comments([]string{"The congestion control has to be there before its sysctl is set."}) + module + "\n")})
+		d.Commands = append([]string{"modprobe " + module}, d.Commands...)
+	}
+	d.Notes = Read(h.Root).refused()
+	return d, nil
+}
+
+// comments are the lines of a comment.
+func comments(lines []string) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString("# " + l + "\n")
+	}
+	return b.String()
+}
+
+// builtIn reports whether a congestion control needs no module: reno always,
+// cubic in every kernel of a distribution.
+func builtIn(name string) bool { return name == "reno" || name == "cubic" }
+
+// Outcome implements files.Format: the text of each key that a file names, as the
+// kernel takes it.
+func (Format) Outcome(_ context.Context, h files.Host) (files.Outcome, error) {
+	b := Read(h.Root)
+	o := files.Outcome{Judge: "documented rules of sysctl.d(5), as systemd-sysctl applies them"}
+	if !b.BySystemd {
+		o.Judge = "documented rules of sysctl(8), as procps applies them"
+	}
+	for _, key := range b.Keys() {
+		l, ok := b.Holds(key)
+		if !ok {
+			continue
+		}
+		text, err := Kernel(key, l.Text)
+		if err != nil {
+			text = "" // not known
+		}
+		o.Set(files.SysctlKey(Name(key)), model.FileLine{File: l.File, Number: l.Number, Text: text})
+	}
+	return o, nil
+}
+
+// refused describes the lines that count and that the kernel will refuse.
+func (b Boot) refused() []string {
+	var all []string
+	for _, key := range b.Keys() {
+		if l, ok := b.Holds(key); ok && l.File != Path {
+			if _, err := Kernel(key, l.Text); err != nil {
+				all = append(all, fmt.Sprintf("%s:%d sets no %s: %v", l.File, l.Number, Name(key), err))
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,146 @@
+// Package sysctl says what the files of sysctl.d(5) make of the kernel's settings
+// at the next start of a Linux machine.
+//
+// The programs that read them agree on these rules:
+//
+//  1. Files of one name hide each other: /etc before /run before /usr/local/lib
+//     before /usr/lib.
+//  2. The files that are left are read in the order of their names, whatever
+//     their folder.
+//  3. The last line that names a key counts; a line with wildcards counts only
+//     for keys that no other line names.
+//  4. The kernel takes or refuses the text behind the equals sign as it stands:
+//     there are no comments behind values. What a key has after a refused line is
+//     not known: systemd tries only the last line, procps each, and the kernel may
+//     have taken the first of several numbers.
+//
+// They differ about /etc/sysctl.conf: systemd-sysctl reads it only through a link
+// in sysctl.d, procps reads it last. Where TuneD runs, its profile comes after
+// all of them, and /run and /etc once more after the profile.
+package sysctl
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/files/tree"
+)
+
+// folders are those of sysctl.d(5), the strongest first.
+var folders = [...]string{"etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d", "lib/sysctl.d"}
+
+// Line is a line of a file that assigns a value to a key.
+type Line struct {
+	model.FileLine        // Text is the value as the file has it
+	Key            string // with slashes, "net/ipv4/tcp_rmem"; may hold the wildcards of glob(7)
+	Bare           bool   // "-KEY" without a value: keeps KEY out of wildcards
+}
+
+// Boot is what is read at the start of a machine.
+type Boot struct {
+	Lines     []Line // in the order in which they count
+	Profile   []Line // of TuneD, where it runs
+	Again     []Line // files that TuneD applies over its profile
+	BySystemd bool   // systemd-sysctl reads the files, else procps
+}
+
+// Read reads the files below root.
+func Read(root fs.FS) Boot {
+	t := tree.Tree{Root: root}
+	var b Boot
+	b.BySystemd = slices.ContainsFunc([]string{"usr/lib/systemd/systemd-sysctl", "lib/systemd/systemd-sysctl"}, t.Exists)
+	for _, name := range t.ByName(".conf", folders[:]...) {
+		b.Lines = append(b.Lines, Lines(t, name)...)
+	}
+	if !b.BySystemd {
+		b.Lines = append(b.Lines, Lines(t, "etc/sysctl.conf")...)
+	}
+	b.tuned(t)
+	return b
+}
+
+// Lines reads the assignments of a file:
+//
+//	# comment
+//	net.ipv4.tcp_rmem = 4096 131072 6291456
+//	-net/ipv4/conf/*/rp_filter=2
+//	-net.ipv4.conf.eth0.1.rp_filter
+func Lines(t tree.Tree, name string) []Line {
+	var all []Line
+	for _, l := range t.Lines(name, "#;") {
+		key, mild := strings.CutPrefix(l.Text, "-")
+		key, value, assigns := strings.Cut(key, "=")
+		if !assigns && !mild {
+			continue
+		}
+		l.Text = strings.TrimSpace(value)
+		all = append(all, Line{FileLine: l, Key: Key(strings.TrimSpace(key)), Bare: !assigns})
+	}
+	return all
+}
+
+// Key writes a name of sysctl.d(5) with slashes. Its first separator decides:
+// behind a dot, dots and slashes change their meaning.
+func Key(name string) string {
+	if i := strings.IndexAny(name, "./"); i >= 0 && name[i] == '.' {
+		name = strings.NewReplacer("/", ".", ".", "/").Replace(name)
+	}
+	return strings.TrimPrefix(path.Clean("/"+name), "/")
+}
+
+// Name writes a key with slashes as a file should have it: with dots, unless a
+// part of it holds a dot itself.
+func Name(key string) string {
+	if strings.Contains(key, ".") {
+		return key
+	}
+	return strings.ReplaceAll(key, "/", ".")
+}
+
+// counting returns the line that counts for key among those that are read first.
+// For systemd a bare key also takes back what earlier lines assign to it.
+func (b Boot) counting(key string) (Line, bool) {
+	bare := false
+	for _, l := range slices.Backward(b.Lines) {
+		if bare = bare || l.Key == key && l.Bare; l.Key == key && (!l.Bare || b.BySystemd) {
+			return l, !l.Bare
+		}
+	}
+	for _, l := range slices.Backward(b.Lines) {
+		if bare {
+			break
+		}
+		if ok, err := path.Match(l.Key, key); ok && err == nil && !l.Bare {
+			return l, true
+		}
+	}
+	return Line{}, false
+}
+
+// Holds returns the line that decides about key, with slashes, after the next
+// start. ok is false where no line does: the kernel's own value stays.
+func (b Boot) Holds(key string) (l Line, ok bool) {
+	for _, turn := range [][]Line{b.Again, b.Profile} {
+		for _, l := range slices.Backward(turn) {
+			if l.Key == key && !l.Bare {
+				return l, true
+			}
+		}
+	}
+	return b.counting(key)
+}
+
+// Keys returns the keys that lines name without wildcards, each once.
+func (b Boot) Keys() []string {
+	var all []string
+	for _, l := range slices.Concat(b.Lines, b.Profile, b.Again) {
+		if !l.Bare && !strings.ContainsAny(l.Key, "*?[") {
+			all = append(all, l.Key)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,119 @@
+package sysctl_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"linerate/internal/host/files"
+	"linerate/internal/host/files/sysctl"
+)
+
+func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+
+func link(target string) *fstest.MapFile {
+	return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
+}
+
+// bySystemd is the program by whose presence systemd reads the files.
+const bySystemd = "usr/lib/systemd/systemd-sysctl"
+
+// TestHolds says which line decides, after the rules of sysctl.d(5).
+func TestHolds(t *testing.T) {
+	for name, c := range map[string]struct {
+		files fstest.MapFS
+		key   string
+		want  string // "FILE:LINE TEXT", "" where no line decides
+	}{
+		"a later name wins whatever its folder": {fstest.MapFS{
+			"etc/sysctl.d/10-mine.conf":           file("net.core.rmem_max = 1\n"),
+			"usr/lib/sysctl.d/99-vendor-net.conf": file("# vendor\nnet/core/rmem_max=2\n"),
+		}, "net/core/rmem_max", "/usr/lib/sysctl.d/99-vendor-net.conf:2 2"},
+		"one name hides another": {fstest.MapFS{
+			"usr/lib/sysctl.d/50-a.conf": file("net.core.rmem_max = 1\n"),
+			"etc/sysctl.d/50-a.conf":     file("net.core.rmem_max = 2\n"),
+			"run/sysctl.d/50-a.conf":     file("net.core.rmem_max = 3\n"),
+		}, "net/core/rmem_max", "/etc/sysctl.d/50-a.conf:1 2"},
+		"systemd does not read sysctl.conf": {fstest.MapFS{
+			bySystemd: file(""), "etc/sysctl.conf": file("net.core.rmem_max = 1\n"),
+		}, "net/core/rmem_max", ""},
+		"but through a link, in the order of its name": {fstest.MapFS{
+			bySystemd: file(""), "etc/sysctl.conf": file("net.core.rmem_max = 1\n"), "etc/sysctl.d/99-sysctl.conf": link("../sysctl.conf"),
+			"usr/lib/sysctl.d/99-a.conf": file("net.core.rmem_max = 2\n"),
+		}, "net/core/rmem_max", "/etc/sysctl.d/99-sysctl.conf:1 1"},
+		"procps reads sysctl.conf last": {fstest.MapFS{
+			"etc/sysctl.conf": file("net.core.rmem_max = 1\n"), "etc/sysctl.d/zz.conf": file("net.core.rmem_max = 2\n"),
+		}, "net/core/rmem_max", "/etc/sysctl.conf:1 1"},
+		"an interface with a dot": {fstest.MapFS{
+			"etc/sysctl.d/a.conf": file("net.ipv4.conf.eno1/7.rp_filter = 2\n"),
+		}, "net/ipv4/conf/eno1.7/rp_filter", "/etc/sysctl.d/a.conf:1 2"},
+		"a wildcard counts where no line names the key": {fstest.MapFS{
+			"etc/sysctl.d/a.conf": file("net.ipv4.conf.eno1.rp_filter = 1\n"), "etc/sysctl.d/b.conf": file("-net.ipv4.conf.*.rp_filter = 2\n"),
+		}, "net/ipv4/conf/eno1/rp_filter", "/etc/sysctl.d/a.conf:1 1"},
+		"a wildcard": {fstest.MapFS{
+			"etc/sysctl.d/b.conf": file("-net.ipv4.conf.*.rp_filter = 2\n"),
+		}, "net/ipv4/conf/eno1/rp_filter", "/etc/sysctl.d/b.conf:1 2"},
+		"a key taken out of wildcards": {fstest.MapFS{
+			"etc/sysctl.d/b.conf": file("-net.ipv4.conf.*.rp_filter = 2\n-net.ipv4.conf.eno1.rp_filter\n"),
+		}, "net/ipv4/conf/eno1/rp_filter", ""},
+		"TuneD applies /etc once more over its profile": {fstest.MapFS{
+			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=5\n"),
+			"etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 1\n"), "usr/lib/sysctl.d/99-vendor.conf": file("net.core.rmem_max = 2\n"),
+		}, "net/core/rmem_max", "/etc/sysctl.d/10-mine.conf:1 1"},
+		"TuneD's profile over the vendor": {fstest.MapFS{
+			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=5\n"),
+			"usr/lib/sysctl.d/99-vendor.conf": file("net.core.rmem_max = 2\n"),
+		}, "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
+		"TuneD that applies nothing once more": {fstest.MapFS{
+			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=5\n"),
+			"etc/tuned/tuned-main.conf": file("reapply_sysctl = 0\n"), "etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 1\n"),
+		}, "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
+		"TuneD that is installed and does not run": {fstest.MapFS{
+			"etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=5\n"),
+			"etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 1\n"),
+		}, "net/core/rmem_max", "/etc/sysctl.d/10-mine.conf:1 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, ok := sysctl.Read(c.files).Holds(c.key)
+			got := ""
+			if ok {
+				got = fmt.Sprintf("%s:%d %s", l.File, l.Number, l.Text)
+			}
+			if got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestPropose plans the file, and refuses it where it would not count.
+func TestPropose(t *testing.T) {
+	r := files.Request{Head: []string{"why"}, Settings: []files.Setting{
+		{Knob: "socket.recv_buffer_max", Name: "net.core.rmem_max", Text: "8388608", Remarks: []string{"largest buffer"}},
+		{Knob: "tcp.congestion_control", Name: "net.ipv4.tcp_congestion_control", Text: "bbr"}, {Knob: "link.mtu", Name: "mtu", Value: "9000"},
+	}}
+	root := fstest.MapFS{bySystemd: file(""), "usr/lib/sysctl.d/99-a.conf": file("net.core.rmem_max = 2\nnet.core.wmem_max = 16M\n")}
+	p, err := files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux"}, r)
+	if err != nil || len(p.Files) != 2 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	const want = "# why\n\n# largest buffer\nnet.core.rmem_max = 8388608\n\nnet.ipv4.tcp_congestion_control = bbr\n"
+	if got := string(p.Files[0].Content); got != want || p.Files[0].Path != sysctl.Path || !strings.HasSuffix(string(p.Files[1].Content), "\ntcp_bbr\n") {
+		t.Errorf("%s", got)
+	}
+	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "/usr/lib/sysctl.d/99-a.conf:2 sets no net.core.wmem_max") {
+		t.Errorf("notes %q", p.Notes)
+	}
+	var refusal *files.Refusal
+	root["run/sysctl.d/zzz.conf"] = file("\nnet.core.rmem_max = 2\n")
+	if _, err := files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux"}, r); !errors.As(err, &refusal) || refusal.File != "/run/sysctl.d/zzz.conf" || refusal.Line != 2 {
+		t.Errorf("a later file: %v", err)
+	}
+	root["run/sysctl.d/zzz.conf"] = file("\nnet.core.rmem_max = 8388608 # the same\n")
+	if _, err := files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux"}, r); err != nil {
+		t.Errorf("a later file with the same value: %v", err)
+	}
+}

@@ -1,0 +1,173 @@
+// Package tuned reads the profile of TuneD that is active on a machine, with all
+// that it includes: tuned.conf(5) and tuned-profiles(7).
+package tuned
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/files/tree"
+)
+
+// Profile is the active profile of TuneD.
+type Profile struct {
+	Units       []*Unit
+	variables   map[string]string
+	Reapplies   bool // the files of sysctl.d in /run and /etc are applied after the profile
+	SetsSysctls bool
+}
+
+// Unit is a section, merged from all profiles that have it.
+type Unit struct {
+	Name    string
+	Options map[string]model.FileLine
+}
+
+// Kind is the plugin of a unit.
+func (u Unit) Kind() string {
+	if t := u.Options["type"].Text; t != "" {
+		return t
+	}
+	return u.Name
+}
+
+// Disabled reports whether the profile leaves a unit out.
+func (u Unit) Disabled() bool {
+	l, ok := u.Options["enabled"]
+	return ok && !truth(l.Text)
+}
+
+// maxProfiles bounds the profiles that one includes.
+const maxProfiles = 64
+
+// Read reads /etc/tuned/active_profile and the profiles that it names.
+func Read(t tree.Tree) Profile {
+	p := Profile{variables: make(map[string]string), Reapplies: true} // its default
+	if l, ok := t.Assignments("etc/tuned/tuned-main.conf")["reapply_sysctl"]; ok {
+		p.Reapplies = truth(l.Text)
+	}
+	read := make(map[string]bool)
+	for name := range strings.FieldsSeq(t.Word("etc/tuned/active_profile")) {
+		p.include(t, name, read)
+	}
+	for _, u := range p.Units {
+		p.SetsSysctls = p.SetsSysctls || u.Kind() == "sysctl" && !u.Disabled()
+	}
+	return p
+}
+
+// include merges a profile into p, after those that it includes itself. A
+// profile may include the one of its own name in a weaker folder.
+func (p *Profile) include(t tree.Tree, name string, read map[string]bool) {
+	name = path.Base(strings.TrimPrefix(name, "-"))
+	file := ""
+	for _, dir := range []string{"etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"} {
+		if f := path.Join(dir, name, "tuned.conf"); !read[f] && t.Exists(f) {
+			file = f
+			break
+		}
+	}
+	if file == "" || len(read) >= maxProfiles {
+		return
+	}
+	read[file] = true
+	all := entries(t, file)
+	for _, e := range all { // first, since names of profiles to include hold variables too
+		if e.Section == "variables" {
+			p.variables[e.Key] = e.Text
+		}
+	}
+	for _, e := range all {
+		if e.Section == "main" && e.Key == "include" {
+			for _, one := range strings.FieldsFunc(p.Expand(e.Text), func(r rune) bool { return r == ',' || r == ';' || r == ' ' }) {
+				p.include(t, one, read)
+			}
+		}
+	}
+	for _, e := range all {
+		if e.Section == "variables" { // the including profile wins
+			p.variables[e.Key] = e.Text
+		} else if e.Section != "main" {
+			p.merge(e, file)
+		}
+	}
+}
+
+// merge adds an option to the unit of its section. drop= and replace= take away
+// what included profiles said.
+func (p *Profile) merge(e tree.Entry, file string) {
+	i := slices.IndexFunc(p.Units, func(u *Unit) bool { return u.Name == e.Section })
+	if i < 0 {
+		p.Units = append(p.Units, &Unit{e.Section, make(map[string]model.FileLine)})
+		i = len(p.Units) - 1
+	}
+	u := p.Units[i]
+	included := func(l model.FileLine) bool { return l.File != "/"+file }
+	switch e.Key {
+	case "replace":
+		for key, l := range u.Options {
+			if truth(e.Text) && included(l) {
+				delete(u.Options, key)
+			}
+		}
+	case "drop":
+		for key := range strings.FieldsFuncSeq(e.Text, func(r rune) bool { return r == ',' || r == ' ' }) {
+			if l, ok := u.Options[key]; ok && included(l) {
+				delete(u.Options, key)
+			}
+		}
+	default:
+		u.Options[e.Key] = e.FileLine
+	}
+}
+
+// entries reads a profile: sections with KEY=VALUE, and comments that begin
+// with a number sign after a blank.
+func entries(t tree.Tree, name string) []tree.Entry {
+	var all []tree.Entry
+	section := ""
+	for _, l := range t.Lines(name, "#;") {
+		text, _, _ := strings.Cut(l.Text, " #")
+		text = strings.TrimSpace(text)
+		if strings.HasPrefix(text, "[") {
+			section = strings.Trim(text, "[]")
+			continue
+		}
+		if key, value, ok := strings.Cut(text, "="); ok {
+			l.Text = strings.Trim(strings.TrimSpace(value), `"'`)
+			all = append(all, tree.Entry{Section: section, Key: strings.TrimSpace(key), FileLine: l})
+		}
+	}
+	return all
+}
+
+// maxExpanded bounds texts with variables, in bytes.
+const maxExpanded = 1 << 12
+
+// Expand puts variables in. What functions make stays: it is not known here.
+func (p *Profile) Expand(text string) string {
+	for range maxProfiles { // variables may name variables
+		before := text
+		for name, value := range p.variables {
+			if len(text) < maxExpanded && len(value) < maxExpanded {
+				text = strings.ReplaceAll(text, "${"+name+"}", value)
+			}
+		}
+		if text == before {
+			break
+		}
+	}
+	return text
+}
+
+// Active reports whether TuneD runs, or is started with the machine.
+func Active(t tree.Tree) bool {
+	return t.Exists("run/tuned/tuned.pid") || t.Exists("etc/systemd/system/multi-user.target.wants/tuned.service")
+}
+
+// truth is a switch of ConfigParser in Python.
+func truth(s string) bool {
+	return slices.Contains([]string{"1", "yes", "true", "on"}, strings.ToLower(s))
+}
