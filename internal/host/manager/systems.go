@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/command"
 	"linerate/internal/host/knob/origin"
 )
 
@@ -42,13 +43,13 @@ func (s *search) devd() {
 			if !ok {
 				continue
 			}
-			command := strings.Trim(strings.TrimSuffix(strings.TrimSpace(rest), ";"), `"`)
+			action := strings.Trim(strings.TrimSuffix(strings.TrimSpace(rest), ";"), `"`)
 			c := model.Claim{Manager: model.ManagerDevd, When: "whenever the event happens that the file names", File: l.File, Line: l.Number, Active: s.runs("devd")}
-			for _, one := range origin.Command(command, s.link) {
+			for _, one := range command.Settings(action, s.link) {
 				c.Knob, c.Sets = one.Knob, one.Text
 				s.add(turnAlways, c)
 			}
-			for key, value := range origin.Sysctls(command) {
+			for key, value := range command.Sysctls(action) {
 				c.Sets = value
 				s.addSysctl(turnAlways, key, c)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/command"
 	"linerate/internal/host/files/tuned"
 	"linerate/internal/host/knob/origin"
 )
@@ -64,7 +65,7 @@ func (s *search) tunedOption(p tuned.Profile, u *tuned.Unit, key string, l model
 		case "txqueuelen":
 			set("txqueuelen", text)
 		case "coalesce", "pause", "ring", "channels", "features":
-			for _, one := range origin.EthtoolWords(key, strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,:;\t", r) })) {
+			for _, one := range command.EthtoolWords(key, strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,:;\t", r) })) {
 				set(one.Knob, one.Text)
 			}
 		}

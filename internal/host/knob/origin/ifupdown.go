@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/command"
 	"linerate/internal/host/files/tree"
 )
 
@@ -69,7 +70,7 @@ func (s *stanzas) option(l model.FileLine, name string) {
 	} {
 		if word, ok := strings.CutPrefix(name, option); ok {
 			value := strings.TrimSpace(strings.TrimPrefix(l.Text, name))
-			for _, one := range EthtoolWords(group, []string{word, value}) {
+			for _, one := range command.EthtoolWords(group, []string{word, value}) {
 				s.say(Interfaces, one.Knob, l, one.Text)
 			}
 		}
@@ -78,10 +79,10 @@ func (s *stanzas) option(l model.FileLine, name string) {
 
 // command adds what a command sets.
 func (f *finder) command(source Source, l model.FileLine, text string) {
-	for _, one := range Command(text, f.link) {
+	for _, one := range command.Settings(text, f.link) {
 		f.say(source, one.Knob, l, one.Text)
 	}
-	for name, value := range Sysctls(text) {
+	for name, value := range command.Sysctls(text) {
 		f.sysctl(source, name, l, value)
 	}
 }

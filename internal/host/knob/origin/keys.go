@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/command"
 )
 
 // setting is what a key of a file sets.
@@ -21,13 +22,13 @@ func linkFileKeys() map[string][]setting {
 	return map[string][]setting{
 		"MTUBytes":                             one("link.mtu", binaryBytes),
 		"TransmitQueueLength":                  one("txqueuelen", same),
-		"AutoNegotiation":                      one("nic.media.autoneg", truth),
+		"AutoNegotiation":                      one("nic.media.autoneg", command.Truth),
 		"BitsPerSecond":                        one("nic.media.speed", megabits),
 		"Duplex":                               one("nic.media.duplex", same),
 		"Advertise":                            one("nic.media.advertise", same),
-		"RxFlowControl":                        one("nic.pause.rx", truth),
-		"TxFlowControl":                        one("nic.pause.tx", truth),
-		"AutoNegotiationFlowControl":           one("nic.pause.autoneg", truth),
+		"RxFlowControl":                        one("nic.pause.rx", command.Truth),
+		"TxFlowControl":                        one("nic.pause.tx", command.Truth),
+		"AutoNegotiationFlowControl":           one("nic.pause.autoneg", command.Truth),
 		"WakeOnLan":                            one("nic.wol", same),
 		"RxBufferSize":                         one("nic.ring.rx", same),
 		"RxJumboBufferSize":                    one("nic.ring.rx_jumbo", same),
@@ -39,17 +40,17 @@ func linkFileKeys() map[string][]setting {
 		"TxCoalesceSec":                        one("nic.coalesce.tx_usecs", micros),
 		"RxMaxCoalescedFrames":                 one("nic.coalesce.rx_frames", same),
 		"TxMaxCoalescedFrames":                 one("nic.coalesce.tx_frames", same),
-		"UseAdaptiveRxCoalesce":                one("nic.coalesce.adaptive_rx", truth),
-		"UseAdaptiveTxCoalesce":                one("nic.coalesce.adaptive_tx", truth),
-		"ReceiveChecksumOffload":               one("nic.offload.rx_csum", truth),
-		"TransmitChecksumOffload":              one("nic.offload.tx_csum", truth),
-		"TCPSegmentationOffload":               one("nic.offload.tso", truth),
-		"GenericSegmentationOffload":           one("nic.offload.gso", truth),
-		"GenericReceiveOffload":                one("nic.offload.gro", truth),
-		"GenericReceiveOffloadHardware":        one("nic.offload.gro_hw", truth),
-		"LargeReceiveOffload":                  one("nic.offload.lro", truth),
-		"ReceiveVLANCTAGHardwareAcceleration":  one("nic.offload.vlan_rx", truth),
-		"TransmitVLANCTAGHardwareAcceleration": one("nic.offload.vlan_tx", truth),
+		"UseAdaptiveRxCoalesce":                one("nic.coalesce.adaptive_rx", command.Truth),
+		"UseAdaptiveTxCoalesce":                one("nic.coalesce.adaptive_tx", command.Truth),
+		"ReceiveChecksumOffload":               one("nic.offload.rx_csum", command.Truth),
+		"TransmitChecksumOffload":              one("nic.offload.tx_csum", command.Truth),
+		"TCPSegmentationOffload":               one("nic.offload.tso", command.Truth),
+		"GenericSegmentationOffload":           one("nic.offload.gso", command.Truth),
+		"GenericReceiveOffload":                one("nic.offload.gro", command.Truth),
+		"GenericReceiveOffloadHardware":        one("nic.offload.gro_hw", command.Truth),
+		"LargeReceiveOffload":                  one("nic.offload.lro", command.Truth),
+		"ReceiveVLANCTAGHardwareAcceleration":  one("nic.offload.vlan_rx", command.Truth),
+		"TransmitVLANCTAGHardwareAcceleration": one("nic.offload.vlan_tx", command.Truth),
 		"GenericSegmentOffloadMaxBytes":        one("nic.gso_max_size", binaryBytes),
 	}
 }
@@ -59,20 +60,20 @@ func linkFileKeys() map[string][]setting {
 func keyfileKeys() map[string]setting {
 	all := map[string]setting{
 		"ethernet mtu":            {"link.mtu", same},
-		"ethernet auto-negotiate": {"nic.media.autoneg", truth},
+		"ethernet auto-negotiate": {"nic.media.autoneg", command.Truth},
 		"ethernet speed":          {"nic.media.speed", same},
 		"ethernet duplex":         {"nic.media.duplex", same},
 		"ethernet wake-on-lan":    {"nic.wol", same},
 		"link tx-queue-length":    {"txqueuelen", same},
 		"link gso-max-size":       {"nic.gso_max_size", same},
 		"link gro-max-size":       {"nic.gro_max_size", same},
-		"ethtool eee-enabled":     {"nic.eee", truth},
+		"ethtool eee-enabled":     {"nic.eee", command.Truth},
 	}
-	for option, s := range ethtoolOptions() {
-		all["ethtool "+strings.ReplaceAll(option, " ", "-")] = s
+	for option, s := range command.Options() {
+		all["ethtool "+strings.ReplaceAll(option, " ", "-")] = setting{s.Knob, s.Text}
 	}
-	for name, id := range ethtoolFeatures() {
-		all["ethtool feature-"+name] = setting{id, truth}
+	for name, id := range command.Features() {
+		all["ethtool feature-"+name] = setting{id, command.Truth}
 	}
 	return all
 }
@@ -82,65 +83,20 @@ func netplanKeys() map[string]setting {
 	return map[string]setting{
 		"mtu":                          {"link.mtu", same},
 		"wakeonlan":                    {"nic.wol", magic},
-		"receive-checksum-offload":     {"nic.offload.rx_csum", truth},
-		"transmit-checksum-offload":    {"nic.offload.tx_csum", truth},
-		"tcp-segmentation-offload":     {"nic.offload.tso", truth},
-		"generic-segmentation-offload": {"nic.offload.gso", truth},
-		"generic-receive-offload":      {"nic.offload.gro", truth},
-		"large-receive-offload":        {"nic.offload.lro", truth},
-	}
-}
-
-// ethtoolOptions are the words of ethtool(8) -C, -A, -G and -L, behind the
-// group that NetworkManager and TuneD call them by.
-func ethtoolOptions() map[string]setting {
-	return map[string]setting{
-		"coalesce rx-usecs":    {"nic.coalesce.rx_usecs", same},
-		"coalesce tx-usecs":    {"nic.coalesce.tx_usecs", same},
-		"coalesce rx-frames":   {"nic.coalesce.rx_frames", same},
-		"coalesce tx-frames":   {"nic.coalesce.tx_frames", same},
-		"coalesce adaptive-rx": {"nic.coalesce.adaptive_rx", truth},
-		"coalesce adaptive-tx": {"nic.coalesce.adaptive_tx", truth},
-		"pause autoneg":        {"nic.pause.autoneg", truth},
-		"pause rx":             {"nic.pause.rx", truth},
-		"pause tx":             {"nic.pause.tx", truth},
-		"ring rx":              {"nic.ring.rx", same},
-		"ring rx-jumbo":        {"nic.ring.rx_jumbo", same},
-		"ring tx":              {"nic.ring.tx", same},
-		"channels rx":          {"nic.queues.rx", same},
-		"channels tx":          {"nic.queues.tx", same},
-		"channels combined":    {"nic.queues.combined", same},
-	}
-}
-
-// ethtoolFeatures are the short and long words of ethtool(8) -K.
-func ethtoolFeatures() map[string]model.KnobID {
-	return map[string]model.KnobID{
-		"rx": "nic.offload.rx_csum", "rx-checksumming": "nic.offload.rx_csum",
-		"tx": "nic.offload.tx_csum", "tx-checksumming": "nic.offload.tx_csum",
-		"tso": "nic.offload.tso", "tcp-segmentation-offload": "nic.offload.tso",
-		"gso": "nic.offload.gso", "generic-segmentation-offload": "nic.offload.gso",
-		"gro": "nic.offload.gro", "generic-receive-offload": "nic.offload.gro",
-		"lro": "nic.offload.lro", "large-receive-offload": "nic.offload.lro",
-		"rx-gro-hw": "nic.offload.gro_hw",
-		"rxvlan":    "nic.offload.vlan_rx", "rx-vlan-offload": "nic.offload.vlan_rx",
-		"txvlan": "nic.offload.vlan_tx", "tx-vlan-offload": "nic.offload.vlan_tx",
+		"receive-checksum-offload":     {"nic.offload.rx_csum", command.Truth},
+		"transmit-checksum-offload":    {"nic.offload.tx_csum", command.Truth},
+		"tcp-segmentation-offload":     {"nic.offload.tso", command.Truth},
+		"generic-segmentation-offload": {"nic.offload.gso", command.Truth},
+		"generic-receive-offload":      {"nic.offload.gro", command.Truth},
+		"large-receive-offload":        {"nic.offload.lro", command.Truth},
 	}
 }
 
 func same(s string) string { return s }
 
-// truth is a switch in canonical words, or what stands there.
-func truth(s string) string {
-	if w := word(s); w != "" {
-		return w
-	}
-	return s
-}
-
 // magic is netplan's switch for magic packets.
 func magic(s string) string {
-	switch word(s) {
+	switch command.Switch(s) {
 	case "1":
 		return "magic"
 	case "0":

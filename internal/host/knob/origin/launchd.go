@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/command"
 )
 
 // launchDaemons reads launchd.plist(5) files that run a command at boot:
@@ -41,7 +42,7 @@ func (f *finder) launchDaemons() {
 				}
 			case "sh", "bash", "zsh": // sh -c "sysctl -w a=1; sysctl -w b=2"
 				for _, l := range words[1:] {
-					for key, value := range Sysctls(l.Text) {
+					for key, value := range command.Sysctls(l.Text) {
 						f.sysctl(LaunchDaemon, key, l, value)
 					}
 				}

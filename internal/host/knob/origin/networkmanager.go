@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/command"
 	"linerate/internal/host/files/device"
 	"linerate/internal/host/files/tree"
 )
@@ -67,7 +68,7 @@ func (f *finder) connection() (string, tree.INI) {
 		if active != "" && uuid == active {
 			return file, all
 		}
-		if active == "" && word(all.Text("connection", "autoconnect")) != "0" && f.forConnection(all) == device.Yes {
+		if active == "" && command.Switch(all.Text("connection", "autoconnect")) != "0" && f.forConnection(all) == device.Yes {
 			priority, err := strconv.Atoi(all.Text("connection", "autoconnect-priority"))
 			if err != nil {
 				priority = 0 // its default

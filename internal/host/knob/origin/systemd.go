@@ -2,10 +2,10 @@ package origin
 
 import (
 	"path"
-	"slices"
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/command"
 	"linerate/internal/host/files/device"
 	"linerate/internal/host/files/tree"
 )
@@ -43,7 +43,7 @@ func (f *finder) networkFile() {
 		recorded = f.tree.Assignments("run/systemd/netif/links/" + f.dev.Index)["NETWORK_FILE"].Text
 	}
 	file, all := f.unit(".network", recorded)
-	if file == "" || word(all.Text("Link", "Unmanaged")) == "1" {
+	if file == "" || command.Switch(all.Text("Link", "Unmanaged")) == "1" {
 		return
 	}
 	f.define(NetworkFile, model.FileLine{File: "/" + file, Number: 1}, "")
@@ -159,16 +159,4 @@ func (f *finder) hasProperties(list []string) device.Answer {
 		answer = device.And(answer, one)
 	}
 	return answer
-}
-
-// word is a boolean of systemd.syntax(7), or of GLib and YAML, as a canonical
-// switch; "" where it is none.
-func word(s string) string {
-	switch s = strings.ToLower(s); {
-	case slices.Contains([]string{"1", "yes", "y", "true", "t", "on"}, s):
-		return "1"
-	case slices.Contains([]string{"0", "no", "n", "false", "f", "off"}, s):
-		return "0"
-	}
-	return ""
 }

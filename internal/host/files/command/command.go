@@ -1,4 +1,6 @@
-package origin
+// Package command says which settings of links and of the kernel a command of a
+// shell makes: ethtool(8), ip-link(8), ifconfig(8), tc(8), sysctl(8).
+package command
 
 import (
 	"path"
@@ -14,11 +16,10 @@ type Setting struct {
 	Text string // native, or canonical where the file has words of its own
 }
 
-// Command returns the settings of links that a command of a shell makes for
-// link: those of ethtool(8), ip-link(8), ifconfig(8) and tc(8). What it cannot
-// understand sets nothing. Names of variables that hooks have stand for link:
+// Settings returns the settings of links that a command of a shell makes for
+// link. What it cannot understand sets nothing. Names of variables that hooks have stand for link:
 // $IFACE of interfaces(5), ${DEVICE} of ifcfg files.
-func Command(text, link string) []Setting {
+func Settings(text, link string) []Setting {
 	var all []Setting
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";&|\n", r) }) {
 		words := strings.Fields(strings.NewReplacer(`"`, "", "'", "").Replace(part))
@@ -58,7 +59,7 @@ func Sysctls(text string) map[string]string {
 			continue
 		}
 		for key, value := range assignments(rest) {
-			all[SysctlName(key)] = value
+			all[name(key)] = value
 		}
 	}
 	return all
@@ -113,7 +114,7 @@ func ethtool(words []string, link string) []Setting {
 		for i, one := range all {
 			switch one.Knob {
 			case "nic.media.autoneg":
-				all[i].Text = truth(one.Text)
+				all[i].Text = Truth(one.Text)
 			case "nic.wol":
 				all[i].Text = wakeOnLAN(one.Text)
 			}
@@ -122,7 +123,7 @@ func ethtool(words []string, link string) []Setting {
 	case words[0] == "--set-eee":
 		all := pairs(words[2:], map[string]model.KnobID{"eee": "nic.eee"})
 		for i := range all {
-			all[i].Text = truth(all[i].Text)
+			all[i].Text = Truth(all[i].Text)
 		}
 		return all
 	}
@@ -150,11 +151,11 @@ func EthtoolWords(group string, words []string) []Setting {
 	var all []Setting
 	for i := 0; i+1 < len(words); i += 2 {
 		if group == "features" {
-			if id, ok := ethtoolFeatures()[words[i]]; ok {
-				all = append(all, Setting{id, truth(words[i+1])})
+			if id, ok := Features()[words[i]]; ok {
+				all = append(all, Setting{id, Truth(words[i+1])})
 			}
-		} else if s, ok := ethtoolOptions()[group+" "+words[i]]; ok {
-			all = append(all, Setting{s.knob, s.text(words[i+1])})
+		} else if s, ok := Options()[group+" "+words[i]]; ok {
+			all = append(all, Setting{s.Knob, s.Text(words[i+1])})
 		}
 	}
 	return all
@@ -191,4 +192,77 @@ func pairs(words []string, table map[string]model.KnobID) []Setting {
 		}
 	}
 	return all
+}
+
+// Option is a word of ethtool(8) as a setting.
+type Option struct {
+	Knob model.KnobID
+	Text func(value string) string // canonical, of the word's value
+}
+
+// Options are the words of ethtool(8) -C, -A, -G and -L, behind the
+// group that NetworkManager and TuneD call them by.
+func Options() map[string]Option {
+	return map[string]Option{
+		"coalesce rx-usecs":    {"nic.coalesce.rx_usecs", same},
+		"coalesce tx-usecs":    {"nic.coalesce.tx_usecs", same},
+		"coalesce rx-frames":   {"nic.coalesce.rx_frames", same},
+		"coalesce tx-frames":   {"nic.coalesce.tx_frames", same},
+		"coalesce adaptive-rx": {"nic.coalesce.adaptive_rx", Truth},
+		"coalesce adaptive-tx": {"nic.coalesce.adaptive_tx", Truth},
+		"pause autoneg":        {"nic.pause.autoneg", Truth},
+		"pause rx":             {"nic.pause.rx", Truth},
+		"pause tx":             {"nic.pause.tx", Truth},
+		"ring rx":              {"nic.ring.rx", same},
+		"ring rx-jumbo":        {"nic.ring.rx_jumbo", same},
+		"ring tx":              {"nic.ring.tx", same},
+		"channels rx":          {"nic.queues.rx", same},
+		"channels tx":          {"nic.queues.tx", same},
+		"channels combined":    {"nic.queues.combined", same},
+	}
+}
+
+// Features are the short and long words of ethtool(8) -K.
+func Features() map[string]model.KnobID {
+	return map[string]model.KnobID{
+		"rx": "nic.offload.rx_csum", "rx-checksumming": "nic.offload.rx_csum",
+		"tx": "nic.offload.tx_csum", "tx-checksumming": "nic.offload.tx_csum",
+		"tso": "nic.offload.tso", "tcp-segmentation-offload": "nic.offload.tso",
+		"gso": "nic.offload.gso", "generic-segmentation-offload": "nic.offload.gso",
+		"gro": "nic.offload.gro", "generic-receive-offload": "nic.offload.gro",
+		"lro": "nic.offload.lro", "large-receive-offload": "nic.offload.lro",
+		"rx-gro-hw": "nic.offload.gro_hw",
+		"rxvlan":    "nic.offload.vlan_rx", "rx-vlan-offload": "nic.offload.vlan_rx",
+		"txvlan": "nic.offload.vlan_tx", "tx-vlan-offload": "nic.offload.vlan_tx",
+	}
+}
+
+// Truth is a switch in canonical words, or what stands there.
+func Truth(s string) string {
+	if w := Switch(s); w != "" {
+		return w
+	}
+	return s
+}
+
+func same(s string) string { return s }
+
+// Switch is a switch in canonical words, "" for what is none.
+func Switch(s string) string {
+	switch s = strings.ToLower(s); {
+	case slices.Contains([]string{"1", "yes", "y", "true", "t", "on"}, s):
+		return "1"
+	case slices.Contains([]string{"0", "no", "n", "false", "f", "off"}, s):
+		return "0"
+	}
+	return ""
+}
+
+// name turns the slashes of sysctl(8) into dots: where the first of both is a
+// slash, dots and slashes are swapped.
+func name(s string) string {
+	if i := strings.IndexAny(s, "./"); i >= 0 && s[i] == '/' {
+		return strings.NewReplacer("/", ".", ".", "/").Replace(s)
+	}
+	return s
 }
