@@ -1,0 +1,365 @@
+// Package ifupdown knows interfaces(5), the permanent files of ifupdown,
+// ifupdown2 and ifupdown-ng.
+//
+// A line of ours must never cost an interface its address:
+//
+//  1. Every command ends in "|| true": the stanzas behind one that fails are not
+//     run.
+//  2. The MTU is the option mtu only where the stanza has been run that gives the
+//     address; before it, it is a command.
+//  3. Nothing of ours makes an interface come up: there is no auto line and no
+//     address.
+//
+// Three places are tried, and the first one that is proven is taken: a file of
+// ours, if a source line reads it; a block at the end of /etc/network/interfaces;
+// the stanza of the owner.
+package ifupdown
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/files"
+	"linerate/internal/host/files/command"
+)
+
+// Format is interfaces(5), of settings of links. Its zero value is ready.
+type Format struct{}
+
+// Outcome implements files.Format. Besides the settings of each interface it has
+// a key for every other line that is not of linerate.
+func (Format) Outcome(_ context.Context, h files.Host) (files.Outcome, error) {
+	c := Read(h.Root)
+	o := files.Outcome{Judge: "documented rules of interfaces(5)"}
+	for _, a := range c.Auto {
+		for link := range strings.FieldsSeq(a.Text) {
+			o.Set("link/"+link+"/ifupdown/"+strings.Fields(a.Text)[0], model.FileLine{File: a.File, Number: a.Number, Text: "yes"})
+		}
+	}
+	var links []string
+	for _, s := range c.Stanzas {
+		links = append(links, s.Link)
+		if s.Ours {
+			continue
+		}
+		base := "link/" + s.Link + "/ifupdown/" + s.Family + "/"
+		o.Set(base+"method/"+s.Method, model.FileLine{File: s.At.File, Number: s.At.Number, Text: "yes"})
+		for _, option := range s.Options {
+			if option.Name != "mtu" && !harmless(option, s.Link) {
+				o.Set(base+option.Name+"/"+option.Text, model.FileLine{File: option.File, Number: option.Number, Text: "yes"})
+			}
+		}
+	}
+	slices.Sort(links)
+	for _, link := range slices.Compact(links) {
+		for id, l := range c.Settings(link) {
+			o.Set(files.LinkKey(link, id), l)
+		}
+	}
+	return o, nil
+}
+
+// Settings returns what the stanzas of an interface set, in the order in which
+// they run.
+func (c Config) Settings(link string) map[model.KnobID]model.FileLine {
+	all := make(map[model.KnobID]model.FileLine)
+	for _, run := range c.runs(link) {
+		for _, o := range run {
+			set(all, o, link, c.Flavour)
+		}
+	}
+	return all
+}
+
+// runs returns the options of an interface that set something, in the order in
+// which they are carried out: one list for each stanza, or one for all.
+func (c Config) runs(link string) [][]Option {
+	var all [][]Option
+	for _, s := range c.Stanzas {
+		if s.Link != link {
+			continue
+		}
+		var run []Option
+		for _, o := range s.Options {
+			if o.Name == "mtu" && c.Flavour == Classic {
+				if !takesMTU(s.Family, s.Method) {
+					continue
+				}
+				if s.Family == "inet6" {
+					o.Name = "mtu6"
+				}
+			}
+			run = append(run, o)
+		}
+		if c.Flavour != Classic && len(all) > 0 {
+			all[0] = append(all[0], run...)
+			continue
+		}
+		all = append(all, run)
+	}
+	for _, run := range all {
+		if c.Flavour == Two { // get_attr_value_first of its addon address
+			first := slices.IndexFunc(run, func(o Option) bool { return o.Name == "mtu" })
+			for i := range run {
+				if run[i].Name == "mtu" && i != first {
+					run[i].Name = "(second mtu)"
+				}
+			}
+		}
+		slices.SortStableFunc(run, func(a, b Option) int { return cmp.Compare(phase(a.Name), phase(b.Name)) })
+	}
+	return all
+}
+
+// phase orders the options of one run of ifup.
+func phase(name string) int {
+	switch name {
+	case "pre-up":
+		return 0
+	case "up", "post-up":
+		return 2
+	}
+	return 1
+}
+
+// takesMTU reports whether a method has the option mtu, interfaces(5) of 0.8.41.
+func takesMTU(family, method string) bool {
+	switch family {
+	case "inet":
+		return slices.Contains([]string{"static", "manual", "tunnel"}, method)
+	case "inet6":
+		return slices.Contains([]string{"static", "manual", "tunnel", "v4tunnel", "6to4"}, method)
+	}
+	return false
+}
+
+// set adds what one option sets.
+func set(all map[model.KnobID]model.FileLine, o Option, link string, f Flavour) {
+	add := func(id model.KnobID, text string) {
+		all[id] = model.FileLine{File: o.File, Number: o.Number, Text: text}
+	}
+	switch o.Name {
+	case "mtu":
+		add("link.mtu", o.Text)
+	case "mtu6": // raises the link; where that is larger, it sets only net.ipv6.conf.IF.mtu
+		now, ok := all["link.mtu"]
+		if want, err := number(o.Text); err == nil {
+			if is, err := number(now.Text); ok && err == nil && is >= want || !ok && want <= 1500 {
+				return
+			}
+		}
+		add("link.mtu", o.Text)
+	case "pre-up", "up", "post-up":
+		for _, one := range command.Settings(o.Text, link) {
+			add(one.Knob, one.Text)
+		}
+	}
+	for group, option := range map[string]string{ // of the hook in Debian's package ethtool
+		"coalesce": "ethernet-coalesce-", "pause": "ethernet-pause-", "ring": "hardware-dma-ring-", "features": "offload-",
+	} {
+		if word, ok := strings.CutPrefix(o.Name, option); ok {
+			for _, one := range command.EthtoolWords(group, []string{word, o.Text}) {
+				add(one.Knob, one.Text)
+			}
+		}
+	}
+}
+
+// harmless reports whether an option is a command that sets only what Settings
+// understands, and that cannot fail.
+func harmless(o Option, link string) bool {
+	return phase(o.Name) != 1 && strings.HasSuffix(o.Text, "|| true") && len(command.Settings(o.Text, link)) > 0 && strings.Count(o.Text, "|") == 2
+}
+
+func number(s string) (n int, err error) {
+	_, err = fmt.Sscanf(s, "%d", &n)
+	return n, err
+}
+
+// Plan implements files.Format.
+func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.Draft, error) {
+	lines, d := render(r)
+	if len(lines) == 0 {
+		return d, nil
+	}
+	c := Read(h.Root)
+	if len(c.Unproven) > 0 {
+		return d, files.Refuse(c.Unproven[0], "write plain paths and names there", "linerate cannot tell what %q means for %s", c.Unproven[0].Text, r.Link)
+	}
+	owner := slices.IndexFunc(c.Stanzas, func(s Stanza) bool { return s.Link == r.Link && !s.Ours })
+	if owner < 0 {
+		return d, &files.Refusal{File: Main, Why: "no iface line defines " + r.Link, Hint: "define " + r.Link + " there first"}
+	}
+	if at := c.Stanzas[owner].At; !c.startsAtBoot(r.Link) {
+		return d, files.Refuse(at, "add a line: auto "+r.Link, "no auto line brings %s up at the start", r.Link)
+	}
+	before, err := f.Outcome(ctx, h)
+	if err != nil {
+		return d, err
+	}
+	var refusal error
+	for _, try := range []func() (files.File, error){
+		func() (files.File, error) { return ownFile(h, c, r, lines) },
+		func() (files.File, error) { return ownBlock(h, c, r, lines) },
+		func() (files.File, error) { return ownersStanza(h, c, r, lines) },
+	} {
+		file, err := try()
+		if errors.Is(err, errNotHere) {
+			continue
+		}
+		if err == nil {
+			d.Files = []files.File{file}
+			var after files.Outcome
+			if after, err = f.Outcome(ctx, h.With(d.Files)); err == nil {
+				err = files.Prove(before, after, d.Want)
+			}
+		}
+		if err == nil {
+			return d, nil
+		}
+		refusal = err
+	}
+	d.Files = nil
+	return d, refusal
+}
+
+// errNotHere says that a place is not to be tried.
+var errNotHere = errors.New("not in this place")
+
+// startsAtBoot reports whether an auto or allow-… line brings an interface up, or
+// ifupdown2 does because it is a part of one that comes up.
+func (c Config) startsAtBoot(link string) bool {
+	for _, a := range c.Auto {
+		words := strings.Fields(a.Text)
+		for _, pattern := range words[1:] {
+			if ok, err := path.Match(strings.TrimPrefix(pattern, "/"), link); ok && err == nil && slices.Contains([]string{"auto", "allow-auto", "allow-hotplug"}, words[0]) {
+				return true
+			}
+		}
+	}
+	if c.Flavour == Classic {
+		return false
+	}
+	for _, s := range c.Stanzas {
+		for _, o := range s.Options {
+			if makesDevice(o.Name) && s.Link != link && slices.Contains(strings.Fields(o.Text), link) && c.startsAtBoot(s.Link) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// makesDevice reports whether an option makes a bridge, a bond or a VLAN of other
+// interfaces.
+func makesDevice(option string) bool {
+	return slices.Contains([]string{"bridge_ports", "bridge-ports", "bond-slaves", "bond_slaves", "slaves", "vlan-raw-device", "vlan_raw_device"}, option)
+}
+
+// makes returns the line that makes an interface, which is not there before its
+// stanza has run.
+func (c Config) makes(link string) (model.FileLine, bool) {
+	for _, s := range c.Stanzas {
+		if s.Link != link || s.Ours {
+			continue
+		}
+		for _, o := range s.Options {
+			if makesDevice(o.Name) || strings.HasPrefix(o.Name, "tunnel") || strings.Contains(o.Text, "link add") {
+				return o.FileLine, true
+			}
+		}
+		if strings.Contains(link, ".") || strings.HasPrefix(link, "vlan") || s.Method == "tunnel" {
+			return s.At, true
+		}
+	}
+	return model.FileLine{}, false
+}
+
+// ownFile writes a file of ours, which a source line has to read.
+func ownFile(h files.Host, c Config, r files.Request, lines []line) (files.File, error) {
+	if proxmox(h) {
+		return files.File{}, errNotHere
+	}
+	file := files.File{Path: Own, Mode: 0o644}
+	for _, last := range []bool{true, false} {
+		file.Content = []byte(stanza(r, lines, last))
+		after := Read(h.With([]files.File{file}).Root)
+		ours := slices.IndexFunc(after.Stanzas, func(s Stanza) bool { return s.At.File == Own })
+		if ours < 0 {
+			return file, errNotHere
+		}
+		behind := slices.IndexFunc(after.Stanzas[ours:], func(s Stanza) bool { return s.Link == r.Link && !s.Ours }) < 0
+		if _, made := c.makes(r.Link); made && !behind {
+			return file, errNotHere // there is no such interface yet
+		}
+		if behind == last {
+			return file, nil
+		}
+	}
+	return file, errNotHere
+}
+
+// ownBlock appends a block of ours to the main file.
+func ownBlock(h files.Host, c Config, r files.Request, lines []line) (files.File, error) {
+	if proxmox(h) {
+		return files.File{}, errNotHere
+	}
+	text := files.BlockBegin + "\n" + stanza(r, lines, true) + files.BlockEnd + "\n"
+	return files.File{Path: Main, Mode: 0o644, Block: true, Content: []byte(text)}, nil
+}
+
+// proxmox reports whether the web page of Proxmox VE rewrites the main file. It
+// knows one stanza of each interface.
+func proxmox(h files.Host) bool {
+	return h.Tree().Exists("usr/share/perl5/PVE") || strings.Contains(string(h.Tree().Read(Main)), "web interface of Proxmox") || slices.ContainsFunc([]string{"etc/pve", "usr/share/pve-manager"}, h.Tree().Exists)
+}
+
+// ownersStanza puts the lines into the stanza of the owner: an mtu in the place of
+// the one that is there.
+func ownersStanza(h files.Host, c Config, r files.Request, lines []line) (files.File, error) {
+	var owner Stanza
+	for _, s := range c.Stanzas {
+		if s.Link == r.Link && !s.Ours && (owner.Link == "" || s.Family == "inet" && owner.Family != "inet") {
+			owner = s
+		}
+	}
+	file := owner.At.File
+	text := strings.SplitAfter(string(h.Tree().Read(file)), "\n")
+	var added []string
+	at := owner.At.Number
+	if at > len(text) || !strings.HasSuffix(text[at-1], "\n") || strings.HasSuffix(strings.TrimSpace(text[at-1]), `\`) {
+		return files.File{}, files.Refuse(owner.At, "end the line there", "nothing can be written behind this line")
+	}
+	for _, l := range lines {
+		for _, o := range owner.Options { // of an earlier keep
+			if o.File == file && harmless(o, r.Link) && command.Settings(o.Text, r.Link)[0].Knob == l.knob {
+				text[o.Number-1] = ""
+			}
+		}
+		if l.mtu == "" || c.Flavour == Classic && !takesMTU(owner.Family, owner.Method) {
+			added = append(added, "    "+l.command+"\n")
+			continue
+		}
+		i := slices.IndexFunc(owner.Options, func(o Option) bool { return o.Name == "mtu" && o.File == file })
+		if i < 0 {
+			added = append(added, "    mtu "+l.mtu+"\n")
+			continue
+		}
+		n := owner.Options[i].Number - 1
+		indent := text[n][:len(text[n])-len(strings.TrimLeft(text[n], " \t"))]
+		text[n] = indent + "mtu " + l.mtu + "\n"
+	}
+	text = slices.Insert(text, at, added...)
+	mode := fs.FileMode(0o644)
+	if info, err := fs.Stat(h.Root, strings.TrimPrefix(file, "/")); err == nil {
+		mode = info.Mode().Perm()
+	}
+	return files.File{Path: file, Mode: mode, Content: []byte(strings.Join(text, ""))}, nil
+}

@@ -1,0 +1,84 @@
+package ifupdown_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"linerate/internal/host/files"
+	"linerate/internal/host/files/ifupdown"
+)
+
+func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+
+const (
+	main  = "etc/network/interfaces"
+	owner = "auto eno1\niface eno1 inet static\n    address 192.0.2.5/24\n"
+)
+
+// TestPlan says which place is taken, and which line stands in the way.
+func TestPlan(t *testing.T) {
+	for name, c := range map[string]struct {
+		files fstest.MapFS
+		want  string // path of the file and a part of it, or the refusal's file, line and a part
+	}{
+		"a file of ours behind the owner's": {fstest.MapFS{main: file(owner + "source interfaces.d/*\n")}, "/etc/network/interfaces.d/linerate: \n    mtu 9000\n"},
+		"a file of ours before the owner's": {fstest.MapFS{main: file("source /etc/network/interfaces.d/*\n" + owner)},
+			"/etc/network/interfaces.d/linerate: \n    pre-up ip link set dev eno1 mtu 9000 || true\n"},
+		"before an owner's mtu": {fstest.MapFS{main: file("source /etc/network/interfaces.d/*\n" + owner + "    mtu 1400\n")}, "/etc/network/interfaces: \n    mtu 9000\n"},
+		"no source line":        {fstest.MapFS{main: file(owner)}, "/etc/network/interfaces: # BEGIN linerate\n"},
+		"another pattern":       {fstest.MapFS{main: file(owner + "source interfaces.d/*.cfg\n")}, "/etc/network/interfaces: # BEGIN linerate\n"},
+		"words in a comment":    {fstest.MapFS{main: file("# source /etc/network/interfaces.d/*\n" + owner)}, "/etc/network/interfaces: # BEGIN linerate\n"},
+		"dhcp": {fstest.MapFS{main: file("auto eno1\niface eno1 inet dhcp\n# do it in the web interface of Proxmox\n")},
+			"/etc/network/interfaces: inet dhcp\n    pre-up ip link set dev eno1 mtu 9000 || true\n"},
+		"Proxmox":               {fstest.MapFS{main: file(owner), "usr/share/perl5/PVE/INotify.pm": file("")}, "/etc/network/interfaces: iface eno1 inet static\n    mtu 9000\n    address"},
+		"ifupdown2":             {fstest.MapFS{main: file(owner), "usr/share/ifupdown2/x": file("")}, "/etc/network/interfaces: # BEGIN linerate\n"},
+		"ifupdown2 with an mtu": {fstest.MapFS{main: file(owner + "    mtu 1400\n"), "usr/share/ifupdown2/x": file("")}, "/etc/network/interfaces: \n    mtu 9000\n"},
+		"ifupdown-ng":           {fstest.MapFS{main: file(owner + "    mtu 1400\n"), "etc/network/ifupdown-ng.conf": file("")}, "/etc/network/interfaces: # BEGIN linerate\n"},
+		"the part of a bridge":  {fstest.MapFS{main: file("iface eno1 inet manual\nauto br0\niface br0 inet manual\n bridge-ports eno1\n")}, "/etc/network/interfaces:1: no auto line"},
+		"that ifupdown2 brings up": {fstest.MapFS{main: file("iface eno1 inet manual\nauto br0\niface br0 inet manual\n bridge-ports eno1\n"), "usr/share/ifupdown2/x": file("")},
+			"/etc/network/interfaces: # BEGIN linerate\n"},
+		"not defined":          {fstest.MapFS{main: file("auto lo\niface lo inet loopback\n")}, "/etc/network/interfaces:0: no iface line"},
+		"a pattern of a shell": {fstest.MapFS{main: file(owner + "source ~/more\n")}, "/etc/network/interfaces:4: "},
+		"a mapping":            {fstest.MapFS{main: file(owner + "mapping eno1\n script /x\n")}, "/etc/network/interfaces:4: "},
+		"the same by another": {fstest.MapFS{main: file("source interfaces.d/*\n" + owner), "etc/network/interfaces.d/z": file("iface eno1 inet manual\n mtu 1400\n")},
+			"/etc/network/interfaces: # BEGIN linerate\n"},
+		"of an earlier time": {fstest.MapFS{main: file(owner + "# BEGIN linerate\niface eno1 inet manual\n    mtu 4000\n# END linerate\n")}, "/etc/network/interfaces: # BEGIN linerate\n"},
+		"and something behind it": {fstest.MapFS{main: file(owner + "# BEGIN linerate\niface eno1 inet manual\n    mtu 4000\n# END linerate\niface eno1 inet manual\n mtu 1400\n post-up ip link set eno1 mtu 1300\n")},
+			"/etc/network/interfaces:11: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := files.Request{Link: "eno1", Settings: []files.Setting{{Knob: "link.mtu", Value: "9000"}, {Name: "net.core.rmem_max", Text: "1"}}}
+			p, err := files.Propose(t.Context(), ifupdown.Format{}, files.Host{Root: c.files, System: "linux"}, r)
+			at, part, _ := strings.Cut(c.want, ": ")
+			var refusal *files.Refusal
+			switch {
+			case errors.As(err, &refusal):
+				if got := refusal.Error(); !strings.HasPrefix(got, strings.TrimSuffix(at, ":0")+": "+part) {
+					t.Errorf("%s, want %s", got, c.want)
+				}
+			case err != nil || len(p.Files) != 1:
+				t.Errorf("%+v, %v", p, err)
+			case p.Files[0].Path != at || !strings.Contains(string(p.Files[0].Content), part):
+				t.Errorf("%s:\n%s\nwant %s", p.Files[0].Path, p.Files[0].Content, c.want)
+			}
+		})
+	}
+}
+
+// TestAgain: a second keep takes the place of the first one's lines.
+func TestAgain(t *testing.T) {
+	root := fstest.MapFS{main: file("# in the web interface of Proxmox\n" + owner)}
+	for _, value := range []string{"4096", "2048"} {
+		r := files.Request{Link: "eno1", Settings: []files.Setting{{Knob: "nic.ring.rx", Value: value}}}
+		p, err := files.Propose(t.Context(), ifupdown.Format{}, files.Host{Root: root, System: "linux"}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root[main] = file(string(p.Files[0].Content))
+	}
+	if got := string(root[main].Data); strings.Count(got, "ethtool") != 1 || !strings.Contains(got, "static\n    pre-up ethtool -G eno1 rx 2048 || true\n") {
+		t.Errorf("%s", got)
+	}
+}
