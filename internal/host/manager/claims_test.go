@@ -240,3 +240,30 @@ func TestClaimsEnds(t *testing.T) {
 		t.Errorf("owner: %v", err)
 	}
 }
+
+// TestOrderOfSysctlFiles: without TuneD only the names of files count, whatever
+// their folder; with it the files of the administrator come once more.
+func TestOrderOfSysctlFiles(t *testing.T) {
+	files := fstest.MapFS{
+		"usr/lib/systemd/systemd-sysctl":      file(""),
+		"etc/sysctl.d/10-mine.conf":           file("net.core.rmem_max = 1\n"),
+		"usr/lib/sysctl.d/99-vendor-net.conf": file("net.core.rmem_max = 2\n"),
+	}
+	last := func(m Machine) string {
+		claims, err := m.Claims(t.Context(), "", []model.KnobID{"socket.recv_buffer_max"})
+		if err != nil || len(claims) == 0 {
+			t.Fatalf("%+v, %v", claims, err)
+		}
+		return claims[len(claims)-1].File
+	}
+	if got := last(linux(files)); got != "/usr/lib/sysctl.d/99-vendor-net.conf" {
+		t.Errorf("without TuneD: %s", got)
+	}
+	files["etc/tuned/active_profile"], files["etc/tuned/mine/tuned.conf"] = file("mine\n"), file("[sysctl]\nnet.core.wmem_max=5\n")
+	if got := last(linux(files, "tuned")); got != "/etc/sysctl.d/10-mine.conf" {
+		t.Errorf("with TuneD: %s", got)
+	}
+	if got := last(linux(files)); got != "/usr/lib/sysctl.d/99-vendor-net.conf" {
+		t.Errorf("with TuneD that does not run: %s", got)
+	}
+}
