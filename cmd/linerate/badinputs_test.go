@@ -146,7 +146,7 @@ func TestBadInputs(t *testing.T) {
 		_ = c.Close()
 	})
 	closed := closedPort(t)
-	link := func(addr string) string { return "linerate://" + addr + "/?pin=abc&secret=abcd" }
+	link := func(addr string) string { return "linerate://abc.abcd@" + addr }
 	port := func(addr string) string { _, p, _ := net.SplitHostPort(addr); return p }
 	fill := strings.NewReplacer("{dir}", dir, "{lab}", "lab:rate=100mbit", "{lab2}", "lab:rate=10mbit", "{port}", port(closed), "{closed}", closed,
 		"{silent}", silent, "{silentport}", port(silent), "{hangup}", hangup, "{hangupport}", port(hangup), "{http}", http,

@@ -66,7 +66,7 @@ func TestFarEndsServed(t *testing.T) {
 	n := newNetns(t)
 	one, first := n.serve(t)
 	two, second := n.serve(t, "--listen", farAddr+":5300", "--state", n.state("b")+"2")
-	if first.Query().Get("secret") == second.Query().Get("secret") || first.Query().Get("pin") == second.Query().Get("pin") {
+	if first.Secret == second.Secret || first.Pin == second.Pin {
 		t.Fatal("both servers have one key")
 	}
 	r := run(t, n.inside(t, "a", acrossArgs("6", first.String(), second.String())...))
@@ -76,7 +76,7 @@ func TestFarEndsServed(t *testing.T) {
 	s := decode[farEndsDocument](t, r.out).Session
 	valid, lost := farCounts(s)
 	ends := s.Plan.FarEnds()
-	secret := strings.Contains(r.out, first.Query().Get("secret")) || strings.Contains(r.out, second.Query().Get("secret"))
+	secret := strings.Contains(r.out, first.Secret) || strings.Contains(r.out, second.Secret)
 	if len(ends) != 2 || valid[ends[0]] != 6 || valid[ends[1]] != 6 || lost != 0 || secret || !strings.HasSuffix(ends[1], ":5300") {
 		t.Errorf("%v, %d lost, a secret is shown: %v", valid, lost, secret)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -10,11 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
 )
 
 // serveWithFiles is serve on host b, with files of the system of its own in etc.
-func (n *netns) serveWithFiles(t testing.TB, etc string, args ...string) (*process, *url.URL) {
+func (n *netns) serveWithFiles(t testing.TB, etc string, args ...string) (*process, tls.Link) {
 	t.Helper()
 	cmd := n.inside(t, "b", append([]string{"serve", "--listen", serverAddr, "--state", n.state("b")}, args...)...)
 	// ip netns exec has given it a mount namespace of its own.
@@ -23,7 +23,7 @@ func (n *netns) serveWithFiles(t testing.TB, etc string, args ...string) (*proce
 	p := start(t, cmd)
 	link := regexp.MustCompile(`linerate://[^\s']+`)
 	eventually(t, 10*time.Second, "a join link", func() bool { return link.MatchString(p.said()) })
-	return p, oldForm(t, link.FindString(p.said()))
+	return p, joinLink(t, link.FindString(p.said()))
 }
 
 // TestKeepOverServer keeps what proved better on the host of a server that may tune:

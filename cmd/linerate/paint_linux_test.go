@@ -193,7 +193,7 @@ func TestNobodyPaints(t *testing.T) {
 	argument := strings.ReplaceAll(paintRaw, "\x00", "") // which no argument may hold
 	hosts := []string{
 		hostileTarget(paints), hostileTarget(paintsRaw), "root@painted", "iperf3://" + server, "iperf2://" + server,
-		"netpipe://" + server, "linerate://" + server + "/?pin=uP2W8hvl0QyUPsbPpt7JYhtjzyVTAmKDCJOIOCmeqzk&secret=c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U",
+		"netpipe://" + server, "linerate://uP2W8hvl0QyUPsbPpt7JYhtjzyVTAmKDCJOIOCmeqzk.c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U@" + server,
 		"exec:127.0.0.1 " + argument, argument, "lab:" + argument,
 	}
 	known := paintedArgs(file, db)

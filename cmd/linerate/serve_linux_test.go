@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,37 +20,29 @@ import (
 const serverAddr = farAddr + ":5299"
 
 // serve starts linerate serve in host b and returns it with its join link.
-func (n *netns) serve(t testing.TB, args ...string) (*process, *url.URL) {
+func (n *netns) serve(t testing.TB, args ...string) (*process, tls.Link) {
 	t.Helper()
 	p := start(t, n.inside(t, "b", append([]string{"serve", "--listen", serverAddr, "--state", n.state("b")}, args...)...))
 	link := regexp.MustCompile(`linerate://[^\s']+`)
 	eventually(t, 10*time.Second, "a join link", func() bool { return link.MatchString(p.said()) })
-	return p, oldForm(t, link.FindString(p.said()))
+	return p, joinLink(t, link.FindString(p.said()))
 }
 
-// oldForm is a join link as earlier versions wrote it, in which a test can change a part.
-func oldForm(t testing.TB, link string) *url.URL {
+// joinLink reads a join link that the server printed, and keeps the first of its addresses.
+func joinLink(t testing.TB, link string) tls.Link {
 	t.Helper()
 	l, err := tls.ParseLink(link)
 	if err != nil || strings.ContainsAny(link, "&? $()<>|;*!") {
 		t.Fatalf("link %q: %v", link, err)
 	}
-	q := url.Values{"pin": {l.Pin}}
-	if l.Secret != "" {
-		q.Set("secret", l.Secret)
-	}
-	return &url.URL{Scheme: "linerate", Host: l.Addrs()[0], Path: "/", RawQuery: q.Encode()}
+	l.Addr = l.Addrs()[0]
+	return l
 }
 
-// with returns link with a parameter changed; "" removes it.
-func with(link *url.URL, key, value string) string {
-	u := *link
-	q := u.Query()
-	if q.Del(key); value != "" {
-		q.Set(key, value)
-	}
-	u.RawQuery = q.Encode()
-	return u.String()
+// changed returns l after change.
+func changed(l tls.Link, change func(l *tls.Link)) string {
+	change(&l)
+	return l.String()
 }
 
 // role starts this test binary in a host as somebody else.
@@ -144,7 +135,6 @@ func TestServeRefuses(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	server, link := n.serve(t)
-	q := link.Query()
 	flip := func(s string) string { // another text of the same form
 		if s[0] == 'A' {
 			return "B" + s[1:]
@@ -162,10 +152,10 @@ func TestServeRefuses(t *testing.T) {
 		code int
 		says string
 	}{
-		"wrong pin":         {with(link, "pin", flip(q.Get("pin"))), 3, "this is not the server of the link"},
+		"wrong pin":         {changed(link, func(l *tls.Link) { l.Pin = flip(l.Pin) }), 3, "this is not the server of the link"},
 		"no pin":            {serverAddr, 3, "use the whole link that linerate serve prints there"},
-		"wrong secret":      {with(link, "secret", flip(q.Get("secret"))), 3, "the secret is wrong"},
-		"no secret":         {with(link, "secret", ""), 3, "wants the secret of its join link"},
+		"wrong secret":      {changed(link, func(l *tls.Link) { l.Secret = flip(l.Secret) }), 3, "the secret is wrong"},
+		"no secret":         {changed(link, func(l *tls.Link) { l.Secret = "" }), 3, "wants the secret of its join link"},
 		"nobody there":      {elsewhere("6000"), 3, "connection refused\n  is linerate serve running there?"},
 		"another server":    {elsewhere("6001"), 3, "what answers there is not linerate serve"},
 		"one that hangs up": {elsewhere("6002"), 3, "what answers there hung up"},
@@ -177,7 +167,7 @@ func TestServeRefuses(t *testing.T) {
 			if r.code != c.code || !strings.Contains(r.err, c.says) {
 				t.Errorf("exit code %d, want %d and %q\n%s%s", r.code, c.code, c.says, r.out, r.err)
 			}
-			if strings.Contains(r.out+r.err, q.Get("secret")) {
+			if strings.Contains(r.out+r.err, link.Secret) {
 				t.Errorf("the secret is in the message:\n%s%s", r.out, r.err)
 			}
 			t.Logf("after %v: %s", time.Since(began).Round(time.Millisecond), r.err)
@@ -193,16 +183,16 @@ func TestServeOpen(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	server, link := n.serve(t, "--open")
-	if link.Query().Has("secret") {
+	if link.Secret != "" {
 		t.Errorf("the link of an open server has a secret: %s", link)
 	}
-	sane(t, n.look(t, with(link, "secret", ""), "--json"))
+	sane(t, n.look(t, link.String(), "--json"))
 	began := time.Now()
-	r := run(t, n.inside(t, "a", "test", with(link, "secret", ""), "-t", "61s", "--omit", "0s"))
+	r := run(t, n.inside(t, "a", "test", link.String(), "-t", "61s", "--omit", "0s"))
 	if took := time.Since(began); r.code != 3 || !strings.Contains(r.err, "this agent allows 1m0s") || took > 30*time.Second {
 		t.Errorf("61 s: exit code %d after %v\n%s%s", r.code, took, r.out, r.err)
 	}
-	r = run(t, n.inside(t, "a", "test", with(link, "secret", ""), "-t", "1s", "--omit", "0s", "-P", "17"))
+	r = run(t, n.inside(t, "a", "test", link.String(), "-t", "1s", "--omit", "0s", "-P", "17"))
 	if r.code != 3 || !strings.Contains(r.err, "17 streams, this agent allows 16") {
 		t.Errorf("17 streams: exit code %d\n%s%s", r.code, r.out, r.err)
 	}

@@ -14,7 +14,7 @@ import (
 
 const (
 	pin  = "uP2W8hvl0QyUPsbPpt7JYhtjzyVTAmKDCJOIOCmeqzk"
-	link = "linerate://nas:5299/?pin=" + pin + "&secret=c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U"
+	link = "linerate://" + pin + ".c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U@nas:5299"
 )
 
 func testEnv() app.Env { return app.Env{Getenv: os.Getenv} }

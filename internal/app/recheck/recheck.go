@@ -276,9 +276,6 @@ func renew(ctx context.Context, e *reach.Ends, all []Setting, s *model.Session) 
 		}
 		if err := done[record]; err != nil {
 			one.Trouble = fmt.Sprintf("the host does not note it: %v", err)
-			if errors.Is(err, errors.ErrUnsupported) {
-				one.Trouble += "; put this version there, and recheck once more"
-			}
 			continue
 		}
 		one.Renewed = true

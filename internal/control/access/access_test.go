@@ -170,7 +170,7 @@ func TestSecretsAreNotStored(t *testing.T) {
 	}
 }
 
-// TestDefault makes the first key, and takes over that of an old server.
+// TestDefault makes the first key, and takes over the secret of a start that was cut short.
 func TestDefault(t *testing.T) {
 	s := access.Store{Dir: t.TempDir()}
 	first, made, err := s.Default()
@@ -205,21 +205,21 @@ func TestDefault(t *testing.T) {
 		t.Errorf("%+v, %v", g, ok)
 	}
 
-	old := access.Store{Dir: t.TempDir()}
+	cut := access.Store{Dir: t.TempDir()}
 	secret := bytes.Repeat([]byte{9}, 32)
-	if err := os.WriteFile(filepath.Join(old.Dir, "serve-measure.txt"), []byte(base64.RawURLEncoding.EncodeToString(secret)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(cut.Dir, "serve-measure.txt"), []byte(base64.RawURLEncoding.EncodeToString(secret)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, made, err := old.Default(); err != nil || made || !bytes.Equal(got, secret) {
-		t.Errorf("of an old server: %x, %v, %v", got, made, err)
+	if got, made, err := cut.Default(); err != nil || made || !bytes.Equal(got, secret) {
+		t.Errorf("of a start that was cut short: %x, %v, %v", got, made, err)
 	}
-	if g, ok := ring(t, old).Find(secret); !ok || g.Name != "default" {
+	if g, ok := ring(t, cut).Find(secret); !ok || g.Name != "default" {
 		t.Errorf("%+v, %v", g, ok)
 	}
-	if err := os.WriteFile(filepath.Join(old.Dir, "serve-measure.txt"), []byte("damaged"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(cut.Dir, "serve-measure.txt"), []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := old.Default(); err == nil {
+	if _, _, err := cut.Default(); err == nil {
 		t.Error("a damaged secret is accepted")
 	}
 }

@@ -134,8 +134,8 @@ func (s Store) List() ([]Key, error) {
 }
 
 // Default sees to the key "default", which may measure: it makes one where there
-// never was one, and takes over the secret of a server from before there were
-// names. made reports that the secret is new. A key that was revoked stays so, and
+// never was one, and takes over the secret of a start that ended between its two
+// files. made reports that the secret is new. A key that was revoked stays so, and
 // one that was added by hand is left alone: secret is nil then.
 func (s Store) Default() (secret []byte, made bool, err error) {
 	err = s.change(func(d *document) error {

@@ -115,9 +115,9 @@ func (deaf) Open(ctx context.Context, token data.Token, ahead int, o engine.Sock
 	return data.Ephemeral{}.Open(ctx, token, ahead, o)
 }
 
-// TestOldPeerHasNoPorts: an agent that does not know of ports takes any. That is said
-// rather than measured.
-func TestOldPeerHasNoPorts(t *testing.T) {
+// TestPortOutsideRange: an agent that accepts connections at another port than the
+// ones that it was given is not measured.
+func TestPortOutsideRange(t *testing.T) {
 	agenttest.NoLeaks(t)
 	p := pipe.Start(t.Context(), "host far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
 		c := agenttest.Config(nil)
@@ -127,7 +127,7 @@ func TestOldPeerHasNoPorts(t *testing.T) {
 	r := runner.New(wiretest.Near(t, agenttest.Config(nil)), wiretest.Open(t, p, model.Far), time.Now, nil)
 	r.Path.Ports = model.Ports{First: 1, Last: 1}
 	err := r.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, 5*time.Second)
-	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "too old") {
+	if !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), "instead of") {
 		t.Errorf("%v", err)
 	}
 	if errors.Is(err, session.ErrLost) {

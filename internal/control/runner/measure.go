@@ -103,8 +103,7 @@ func (a *attempt) preparedAt(ctx context.Context, d address) (int, error) {
 	}
 	fixed := d.acceptor.DataPort()
 	if port != 0 && fixed == 0 && !p.Ports.Has(port) {
-		return port, fmt.Errorf("%w: %s accepts data connections at port %d instead of %s: the linerate there is too old to be told",
-			errors.ErrUnsupported, d.acceptor.Name(), port, p.Ports)
+		return port, fmt.Errorf("%w: %s accepts data connections at port %d instead of %s", session.ErrInvalid, d.acceptor.Name(), port, p.Ports)
 	}
 	if fixed != 0 {
 		port = fixed

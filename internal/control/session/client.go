@@ -41,7 +41,6 @@ type Options struct {
 type Client struct {
 	peer     wire.Peer
 	host     model.Host
-	own      string // version of this linerate
 	version  string
 	canTune  bool
 	timeouts Timeouts
@@ -65,7 +64,7 @@ type Client struct {
 // what to do, when the two do not speak the same protocol.
 func Open(ctx context.Context, peer wire.Peer, o Options) (*Client, error) {
 	t := o.Timeouts.orDefaults()
-	c := &Client{peer: peer, host: o.Host, own: o.Version, timeouts: t, knobs: o.Catalogue}
+	c := &Client{peer: peer, host: o.Host, timeouts: t, knobs: o.Catalogue}
 	hello, cancel := context.WithTimeout(ctx, t.Hello)
 	defer cancel()
 	if err := c.hello(hello, ctx, o); err != nil {
@@ -136,9 +135,6 @@ func (c *Client) failed(ctx context.Context, op string, err error) error {
 	if ce, ok := errors.AsType[*connect.Error](err); ok && connect.IsWireError(err) {
 		return fmt.Errorf("%s: %w", at, &refused{text: clean(ce.Message(), MaxText), kind: refusal(ce.Code())})
 	}
-	if connect.CodeOf(err) == connect.CodeUnimplemented { // its mux answered, which knows no such call
-		return c.older(at)
-	}
 	if why := c.wasCut(); why != nil {
 		err = why
 	}
@@ -158,11 +154,6 @@ func (c *Client) failed(ctx context.Context, op string, err error) error {
 		}
 	}
 	return fmt.Errorf("%s: %w: %s", at, ErrLost, clean(reason.Error(), MaxText))
-}
-
-// older says that the agent lacks what it was asked for.
-func (c *Client) older(at string) error {
-	return fmt.Errorf("%s: the linerate over there (%s) is older than this one (%s) and cannot do that: %w", at, c.version, c.own, errors.ErrUnsupported)
 }
 
 // ask does f with times as long as a call may take.

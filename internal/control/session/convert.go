@@ -185,7 +185,7 @@ func encodeAssignments(as []model.Assignment) []*sessionpb.Assignment {
 
 func decodeAssignments(c *check, list []*sessionpb.Assignment, h model.Host) []model.Assignment {
 	c.count("assignments", len(list), MaxAssignments)
-	c.that(len(list) > 0, noAssignments)
+	c.that(len(list) > 0, "no assignments")
 	if c.err != nil {
 		return nil
 	}

@@ -29,7 +29,7 @@ import (
 //
 // The code is one of connect's. The controller waits for the answer; what comes
 // behind it is HTTP/2. An agent that says no hangs up. The frame and the fields
-// of both messages are the same in all versions from 2 on.
+// of both messages are the same in all versions.
 const (
 	helloMagic  = "lr-hello"
 	replyMagic  = "lr-reply"
@@ -46,9 +46,6 @@ func (a *adapter) greeted(ctx context.Context, c net.Conn) (Welcome, model.Host,
 	silent := time.AfterFunc(a.timeouts.Hello, func() { _ = c.Close() })
 	defer silent.Stop()
 	p, err := readHello(c)
-	if errors.Is(err, errOldController) {
-		a.tellOld(c)
-	}
 	if err != nil {
 		return Welcome{}, "", fmt.Errorf("read hello: %w", err)
 	}
@@ -82,18 +79,13 @@ func awaitEnd(c net.Conn) {
 	_, _ = c.Read(b[:])
 }
 
-// readHello reads exactly a hello. The error is errOldController for one who
-// begins with HTTP/2.
+// readHello reads exactly a hello.
 func readHello(c io.Reader) (*sessionpb.HelloRequest, error) {
 	var magic [magicBytes]byte
 	if _, err := io.ReadFull(c, magic[:]); err != nil {
 		return nil, err
 	}
-	switch string(magic[:]) {
-	case helloMagic:
-	case http2Preface[:magicBytes]:
-		return nil, errOldController
-	default:
+	if string(magic[:]) != helloMagic {
 		return nil, fmt.Errorf("%w: not a hello", ErrInvalid)
 	}
 	var size [helloHead - magicBytes]byte
@@ -170,16 +162,13 @@ func (c *Client) hello(ctx, outer context.Context, o Options) error {
 		Protocol: Protocol, Version: clean(o.Version, MaxName), End: encodeEnd(o.Host), Secret: c.peer.Secret,
 	})
 	switch {
-	case errors.Is(err, errOldAgent):
-		return fmt.Errorf("%s with %s: %w: the controller is linerate %s and speaks session protocol %d, the agent is an older linerate: install the same linerate on both hosts",
-			op, c.peer.Name, ErrVersion, o.Version, Protocol)
 	case isOther(err): // whether it has ended since makes no difference
 		return fmt.Errorf("%s on %s: %w: %w", op, c.peer.Name, ErrLost, err)
 	case err != nil && ctx.Err() != nil:
 		return c.failed(outer, op, ctx.Err())
 	case errors.Is(err, io.EOF) && c.quietly():
-		return fmt.Errorf("%s with %s: %w: it hung up without an answer: it is too busy, or a linerate older than session protocol %d: try again, or install the same linerate on both hosts",
-			op, c.peer.Name, ErrLost, Protocol)
+		return fmt.Errorf("%s with %s: %w: it hung up without an answer, perhaps because it is too busy: try again",
+			op, c.peer.Name, ErrLost)
 	case err != nil:
 		return c.failed(outer, op, err)
 	}
@@ -232,19 +221,12 @@ func exchange(conn io.ReadWriter, p *sessionpb.HelloRequest) (*sessionpb.HelloRe
 	_, unsaid := conn.Write(append(hello, b...)) // who hangs up early may have said why
 	var head [replyHead]byte
 	if n, err := io.ReadFull(conn, head[:magicBytes]); err != nil {
-		if isSettings(head[:n]) {
-			return nil, errOldAgent
-		}
 		if !strings.HasPrefix(replyMagic, string(head[:n])) {
 			return nil, otherProgram(head[:n])
 		}
 		return nil, errors.Join(unsaid, err)
 	}
-	switch {
-	case string(head[:magicBytes]) == replyMagic:
-	case isSettings(head[:]):
-		return nil, errOldAgent
-	default:
+	if string(head[:magicBytes]) != replyMagic {
 		return nil, otherProgram(head[:magicBytes])
 	}
 	if _, err := io.ReadFull(conn, head[magicBytes:]); err != nil {

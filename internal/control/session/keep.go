@@ -2,9 +2,7 @@ package session
 
 import (
 	"context"
-	"errors"
 	"io/fs"
-	"strings"
 	"time"
 
 	"linerate/internal/control/session/sessionpb"
@@ -213,8 +211,7 @@ func (a settings) Claims(ctx context.Context, p *sessionpb.ClaimsRequest) (*sess
 
 // Keep puts settings into the files of the host, or with DryRun tells what they
 // would be. It wraps ErrState where the files changed since the dry run that
-// k.Plan is from, and errors.ErrUnsupported where the agent knows no files, also
-// since it is an older one.
+// k.Plan is from, and errors.ErrUnsupported where the agent knows no files.
 func (c *Client) Keep(ctx context.Context, k Keep) (Keeping, error) {
 	const op = "keep settings"
 	p, err := ask(ctx, c, op, slowCalls, func(ctx context.Context) (*sessionpb.KeepResponse, error) {
@@ -232,18 +229,9 @@ func (c *Client) Keep(ctx context.Context, k Keep) (Keeping, error) {
 	return checked(ctx, c, op, &v, out)
 }
 
-// noAssignments is what an agent says of a request without settings.
-const noAssignments = "no assignments"
-
-// Renew replaces the proof that lies beside the record of a Keep. It wraps
-// errors.ErrUnsupported where the agent is older: that one takes it for a dry run of no
-// settings, and refuses, or writes nothing.
+// Renew replaces the proof that lies beside the record of a Keep.
 func (c *Client) Renew(ctx context.Context, record, proof string) error {
-	got, err := c.Keep(ctx, Keep{Renew: record, Proof: proof, DryRun: true})
-	said, refuses := errors.AsType[*refused](err)
-	if refuses && strings.HasSuffix(said.text, noAssignments) || err == nil && got.Record != record {
-		return c.older("note a proof on " + c.peer.Name)
-	}
+	_, err := c.Keep(ctx, Keep{Renew: record, Proof: proof})
 	return err
 }
 

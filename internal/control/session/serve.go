@@ -55,9 +55,7 @@ func Serve(ctx context.Context, conn net.Conn, version string, s Service, t Time
 	path, handler := sessionpbconnect.NewSessionServiceHandler(a, options)
 	mux := http.NewServeMux()
 	mux.Handle(path, withController(handler))
-	if more, ok := s.(Settings); ok {
-		mux.Handle(sessionpbconnect.NewSettingsServiceHandler(settings{a, more}, options))
-	}
+	mux.Handle(sessionpbconnect.NewSettingsServiceHandler(settings{a, s}, options))
 	return serveHTTP(ctx, c, in.handler(mux), t)
 }
 

@@ -28,8 +28,8 @@ import (
 )
 
 // Protocol is the version of the protocol that this linerate speaks. It grows
-// when an old peer would misunderstand a new one.
-const Protocol = 3
+// with every release that adds a call or a field that the other end has to know.
+const Protocol = 1
 
 // TokenBytes is the length of a run's token.
 const TokenBytes = 32
@@ -187,4 +187,5 @@ type Service interface {
 	Stop(ctx context.Context, run uint64) error
 	// Close ends what the session did to the host, and says what became of it.
 	Close(ctx context.Context) ([]model.Change, error)
+	Settings
 }

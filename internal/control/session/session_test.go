@@ -19,9 +19,10 @@ import (
 
 // stub is a Service of which tests replace what they need.
 type stub struct {
-	hello func(Hello) error
-	facts func(ctx context.Context) error
-	run   func(ctx context.Context, send func(Event) error) error
+	Settings // nil
+	hello    func(Hello) error
+	facts    func(ctx context.Context) error
+	run      func(ctx context.Context, send func(Event) error) error
 	// prepared is told of every preparation.
 	prepared func(Preparation)
 }

@@ -19,8 +19,8 @@ const (
 	maxAnswers = 64
 )
 
-// Settings is what a Service may do besides, for settings by hand; the words of
-// settings.proto. The rules of Service hold.
+// Settings is the part of a Service for settings by hand; the words of
+// settings.proto.
 type Settings interface {
 	// Pending names what this session has applied, "" for nothing.
 	Pending(ctx context.Context) (transaction string, err error)

@@ -20,7 +20,7 @@ const (
 
 const (
 	magic     = 0x4c
-	version   = 2
+	version   = 1
 	headerLen = 16
 	endLen    = headerLen + 8 + 8 + 4
 	reportLen = headerLen + keyLen

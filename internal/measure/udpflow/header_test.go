@@ -14,7 +14,7 @@ func TestHeaderBytes(t *testing.T) {
 	var b [endLen]byte
 	header{kind: ending, stream: 0x0102, seq: 0x030405060708, sent: 0x090a0b0c0d0e}.put(b[:])
 	counts{first: 0x11, behind: 0x22, early: true}.put(b[:])
-	want := "4c220102030405060708090a0b0c0d0e" + "0000000000000011" + "0000000000000022" + "00000001"
+	want := "4c120102030405060708090a0b0c0d0e" + "0000000000000011" + "0000000000000022" + "00000001"
 	if got := hex.EncodeToString(b[:]); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

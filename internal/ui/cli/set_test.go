@@ -11,7 +11,7 @@ import (
 )
 
 func TestParseSet(t *testing.T) {
-	for _, host := range []string{"", "root@nas", "lab:rate=1gbit", "linerate://nas:5299/?pin=x&secret=y", "exec:10.0.0.2 env A=b linerate agent"} {
+	for _, host := range []string{"", "root@nas", "lab:rate=1gbit", "linerate://x.y@nas:5299", "exec:10.0.0.2 env A=b linerate agent"} {
 		args := []string{"tcp.sack=off", "tcp.recv_buffer_max=64KiB"}
 		if host != "" {
 			args = slices.Insert(args, 1, host)

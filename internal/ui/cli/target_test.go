@@ -14,7 +14,7 @@ import (
 
 const (
 	pin  = "uP2W8hvl0QyUPsbPpt7JYhtjzyVTAmKDCJOIOCmeqzk"
-	link = "linerate://nas:5299/?pin=" + pin + "&secret=c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U"
+	link = "linerate://" + pin + ".c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U@nas:5299"
 )
 
 func TestCompareRows(t *testing.T) {
@@ -63,7 +63,7 @@ func TestResumedPair(t *testing.T) {
 		"lab":       {s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: reach.Here, far: reach.Lab},
 		"exec":      {f: runFlags{allowExec: true}, s: model.Session{Near: app.ThisMachine, Far: exec}, near: reach.Here, far: reach.Exec},
 		"both exec": {f: runFlags{allowExec: true}, s: model.Session{Near: exec, Far: "exec:10.0.0.3 linerate agent"}, near: reach.Exec, far: reach.Exec},
-		"link":      {s: model.Session{Near: app.ThisMachine, Far: "linerate://nas:5299/?pin=" + pin}, args: []string{link}, near: reach.Here, far: reach.Serve},
+		"link":      {s: model.Session{Near: app.ThisMachine, Far: "linerate://" + pin + "@nas:5299"}, args: []string{link}, near: reach.Here, far: reach.Serve},
 		"own exec":  {f: runFlags{from: exec}, s: model.Session{Near: exec, Far: exec}, args: []string{exec}, near: reach.Exec, far: reach.Exec},
 		"new ends":  {f: runFlags{far: link, from: exec}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: reach.Exec, far: reach.Serve},
 		"new lab":   {f: runFlags{far: "lab:wan"}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: reach.Here, far: reach.Lab},

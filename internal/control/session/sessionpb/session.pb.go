@@ -1,4 +1,4 @@
-// The session protocol of linerate, version 2.
+// The session protocol of linerate, version 1.
 //
 // A controller steers one agent over one connection, which is whatever carries
 // bytes: a pipe in the same process, the standard input and output of a child,
@@ -15,8 +15,8 @@
 // says no hangs up; else HTTP/2 in cleartext with prior knowledge (RFC 9113
 // section 3.3) follows. So an anonymous client can make an agent read one message of 4 KiB
 // and nothing else. This frame, and the fields of both messages, are the same in
-// all versions from 2 on, so that two of them can always tell each other that
-// they do not fit. Version 1 had no greeting: its first call was Hello.
+// all versions, so that two of them can always tell each other that they do not
+// fit.
 //
 // Rules for all messages:
 //   - Durations are in nanoseconds, 0 to 24 h. They are relative, because the
@@ -266,7 +266,7 @@ func (ChangeState) EnumDescriptor() ([]byte, []int) {
 // says which end the agent is. Its fields are frozen.
 type HelloRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`                    // version of this protocol, 2
+	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`                    // version of this protocol, 1
 	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`                       // linerate's version, a name
 	End           End                    `protobuf:"varint,3,opt,name=end,proto3,enum=linerate.session.v1.End" json:"end,omitempty"` // which end the agent is; near or far
 	Secret        []byte                 `protobuf:"bytes,4,opt,name=secret,proto3" json:"secret,omitempty"`                         // from the join link, at most 128 bytes; empty where none is needed
@@ -335,7 +335,7 @@ func (x *HelloRequest) GetSecret() []byte {
 // HelloResponse accepts the session. Its fields are frozen.
 type HelloResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`              // version of this protocol, 2
+	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`              // version of this protocol, 1
 	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`                 // linerate's version, a name
 	CanTune       bool                   `protobuf:"varint,3,opt,name=can_tune,json=canTune,proto3" json:"can_tune,omitempty"` // knobs may be changed in this session
 	unknownFields protoimpl.UnknownFields

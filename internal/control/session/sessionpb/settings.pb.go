@@ -750,7 +750,7 @@ type KeepRequest struct {
 	DryRun        bool                   `protobuf:"varint,6,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"` // only tell what would be written
 	Plan          string                 `protobuf:"bytes,7,opt,name=plan,proto3" json:"plan,omitempty"`                    // a name, from the dry run that a person saw: nothing else is written; empty: whatever it is
 	Proof         string                 `protobuf:"bytes,8,opt,name=proof,proto3" json:"proof,omitempty"`                  // how they are known to be good: text of the controller's, at most 32 KiB, which the host only keeps
-	Renew         string                 `protobuf:"bytes,9,opt,name=renew,proto3" json:"renew,omitempty"`                  // a record, a name: its proof is replaced, and nothing else happens; dry_run is set beside it for older agents
+	Renew         string                 `protobuf:"bytes,9,opt,name=renew,proto3" json:"renew,omitempty"`                  // a record, a name: its proof is replaced, and nothing else happens
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

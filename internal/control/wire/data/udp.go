@@ -18,10 +18,10 @@ import (
 //
 //	acceptor  -> connector  over TCP: its UDP port, 2 bytes, big-endian
 //	connector -> acceptor   over UDP, from each socket, again and again:
-//	                        magic "lr-udp-3", token, index (2 bytes), two zeros,
+//	                        magic "lr-udp-1", token, index (2 bytes), two zeros,
 //	                        the connector's nonce for this destination
 //	acceptor  -> connector  over UDP, from a socket connected to the sender, once
-//	                        for each greeting: magic "lr-udp-4", index, two
+//	                        for each greeting: magic "lr-udp-2", index, two
 //	                        zeros, the acceptor's nonce for this socket, tag
 //	connector -> acceptor   over TCP, when every socket was answered: 0x06 and
 //	                        the acceptor's nonces, in order
@@ -34,8 +34,8 @@ import (
 // then an address gets no more than it has sent: an answer is as long as a
 // greeting (RFC 9000 section 8 allows three times as much).
 const (
-	greeting   = "lr-udp-3"
-	answering  = "lr-udp-4"
+	greeting   = "lr-udp-1"
+	answering  = "lr-udp-2"
 	nonceBytes = 16
 	tagBytes   = sha256.Size
 

@@ -13,7 +13,7 @@ func FuzzGreetings(f *testing.F) {
 	f.Add(good)
 	f.Add(good[:len(good)-1])
 	f.Add(append(bytes.Clone(good), 0))
-	f.Add([]byte("lr-udp-1 of an older linerate, which has no nonce, with a token of 32 bytes"))
+	f.Add([]byte("lr-udp-1 with a token of 32 bytes and without a nonce, which is too short"))
 	f.Add(append([]byte(answering), good[8:]...)) // an answer is no greeting
 	f.Add(append(append(bytes.Clone(good[:42]), 1, 0), good[44:]...))
 	f.Fuzz(func(t *testing.T, b []byte) {

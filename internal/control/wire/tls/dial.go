@@ -11,17 +11,13 @@ import (
 	"strconv"
 	"time"
 
-	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
 )
 
 // alpn names the protocol inside TLS (RFC 7301), so that a web server or browser
-// at the other end fails early. It has the number of the session protocol. Both
-// ends take the old one too, to be able to tell an old end that it is one.
-const (
-	alpn    = "linerate/2"
-	alpnOld = "linerate/1"
-)
+// that takes the wrong port fails at once. It has no version: the greeting of a
+// session compares those, and can say which two do not fit.
+const alpn = "linerate"
 
 // handshakeTimeout is how long the other end may take for TLS.
 const handshakeTimeout = 10 * time.Second
@@ -85,11 +81,6 @@ func dialOne(ctx context.Context, l Link) (wire.Peer, error) {
 	if err != nil {
 		return wire.Peer{}, err
 	}
-	if conn.ConnectionState().NegotiatedProtocol == alpnOld {
-		_ = conn.Close()
-		return wire.Peer{}, fmt.Errorf("connect to %s: %w: the server is a linerate older than session protocol %d: install the same linerate on both hosts",
-			l.Addr, session.ErrVersion, session.Protocol)
-	}
 	number, err := strconv.Atoi(port)
 	if err != nil {
 		number = raw.RemoteAddr().(*net.TCPAddr).Port // a service name
@@ -147,10 +138,10 @@ func exactly(want string) func(string) error {
 func clientConfig(known func(pin string) error) *ctls.Config {
 	return &ctls.Config{
 		MinVersion:         ctls.VersionTLS13,
-		NextProtos:         []string{alpn, alpnOld},
+		NextProtos:         []string{alpn},
 		InsecureSkipVerify: true, // VerifyConnection does it, for every handshake
 		VerifyConnection: func(s ctls.ConnectionState) error {
-			if s.NegotiatedProtocol != alpn && s.NegotiatedProtocol != alpnOld {
+			if s.NegotiatedProtocol != alpn {
 				return errors.New("the server is not linerate serve")
 			}
 			return known(pin(s.PeerCertificates[0]))

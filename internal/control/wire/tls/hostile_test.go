@@ -31,7 +31,7 @@ func hostiles() map[string]hostile {
 			return nil
 		}
 		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
-		s := ctls.Client(c, &ctls.Config{InsecureSkipVerify: true, NextProtos: []string{"linerate/2"}})
+		s := ctls.Client(c, &ctls.Config{InsecureSkipVerify: true, NextProtos: []string{"linerate"}})
 		if s.HandshakeContext(ctx) != nil {
 			_ = c.Close()
 			return nil

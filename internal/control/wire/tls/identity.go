@@ -162,8 +162,7 @@ func pin(c *x509.Certificate) string {
 const DefaultPort = "5299"
 
 // Link is how to join a server: linerate://PIN.SECRET@HOST:5299, with more hosts behind
-// commas. The form of earlier versions, linerate://HOST:5299/?pin=PIN&secret=SECRET, is
-// read as well; a shell takes its "&" for the end of a command.
+// commas. No character of it means anything to a shell.
 type Link struct {
 	Addr   string // host:port, or several of them by commas, which are tried in turn
 	Pin    string // base64url SHA-256 of the server's public key; "" in a damaged link
@@ -199,16 +198,15 @@ const scheme = "linerate://"
 // errLink says what a link looks like.
 var errLink = errors.New("not a join link: one looks like linerate://PIN.SECRET@HOST:5299")
 
-// ParseLink reads what String wrote, and links of earlier versions; without a port
-// DefaultPort is meant.
+// ParseLink reads what String wrote; without a port DefaultPort is meant.
 func ParseLink(s string) (Link, error) {
 	rest, ok := strings.CutPrefix(s, scheme)
 	if !ok {
 		return Link{}, errLink
 	}
 	who, hosts, ok := strings.Cut(rest, "@")
-	if !ok || strings.ContainsAny(who, "/?") {
-		return parseOldLink(s)
+	if !ok {
+		who, hosts = "", rest
 	}
 	var l Link
 	l.Pin, l.Secret, _ = strings.Cut(who, ".")
@@ -229,14 +227,4 @@ func ParseLink(s string) (Link, error) {
 
 func isBase64URL(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_'
-}
-
-// parseOldLink reads linerate://HOST:5299/?pin=PIN&secret=SECRET.
-func parseOldLink(s string) (Link, error) {
-	u, err := url.Parse(s)
-	if err != nil || u.Hostname() == "" || u.User != nil || strings.Contains(u.Host, ",") {
-		return Link{}, errLink
-	}
-	q := u.Query()
-	return Link{Addr: net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), DefaultPort)), Pin: q.Get("pin"), Secret: q.Get("secret")}, nil
 }

@@ -139,7 +139,7 @@ func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
 		gate: newGate(runtime.GOMAXPROCS(0) / 2), // the other half of the cores is for runs
 		tls: &ctls.Config{
 			MinVersion: ctls.VersionTLS13, Certificates: []ctls.Certificate{c.Identity.Certificate},
-			NextProtos: []string{alpn, alpnOld}, SessionTicketsDisabled: true,
+			NextProtos: []string{alpn}, SessionTicketsDisabled: true,
 		},
 	}
 	s.door = newDoor(s.config.Unknown, s.config.Friends, s.dropped)
@@ -228,7 +228,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 		}
 		return // whoever does not speak TLS is told nothing
 	}
-	if p := secure.ConnectionState().NegotiatedProtocol; p != alpn && p != alpnOld {
+	if secure.ConnectionState().NegotiatedProtocol != alpn {
 		s.refused(addr, fmt.Errorf("handshake: it does not speak %s", alpn))
 		return
 	}

@@ -1,4 +1,4 @@
-// The session protocol of linerate, version 2.
+// The session protocol of linerate, version 1.
 //
 // A controller steers one agent over one connection, which is whatever carries
 // bytes: a pipe in the same process, the standard input and output of a child,
@@ -15,8 +15,8 @@
 // says no hangs up; else HTTP/2 in cleartext with prior knowledge (RFC 9113
 // section 3.3) follows. So an anonymous client can make an agent read one message of 4 KiB
 // and nothing else. This frame, and the fields of both messages, are the same in
-// all versions from 2 on, so that two of them can always tell each other that
-// they do not fit. Version 1 had no greeting: its first call was Hello.
+// all versions, so that two of them can always tell each other that they do not
+// fit.
 //
 // Rules for all messages:
 //   - Durations are in nanoseconds, 0 to 24 h. They are relative, because the
