@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,13 +24,13 @@ type recorded struct {
 	Samples []model.Sample `json:"samples"`
 }
 
-func recording(t *testing.T, name string) recorded {
+// recording is the run in testdata of that name, read anew.
+func recording(t *testing.T, name string) (r recorded) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r recorded
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -44,10 +45,26 @@ func (r recorded) findings() []model.Finding {
 	return Session(&r.Session, samples)
 }
 
-// found is what the rule r found of the recorded run, and not another one under the
-// same name.
-func (r recorded) found(rule Rule) (model.Finding, bool) {
-	for _, f := range r.findings() {
+// diagnosed is a recorded run with its findings.
+type diagnosed struct {
+	recorded
+	found []model.Finding
+}
+
+// allDiagnosed are all recorded runs by their names.
+func allDiagnosed(t *testing.T) map[string]diagnosed {
+	t.Helper()
+	all := map[string]diagnosed{}
+	for name := range recordings() {
+		r := recording(t, name)
+		all[name] = diagnosed{r, r.findings()}
+	}
+	return all
+}
+
+// by is the finding of that rule, and not of another one under the same name.
+func (r diagnosed) by(rule Rule) (model.Finding, bool) {
+	for _, f := range r.found {
 		if f.Rule != rule.ID {
 			continue
 		}
@@ -162,12 +179,10 @@ func page(t *testing.T) string {
 
 This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` from the list of rules in ` + "`internal/core/diagnose`" + `; the quoted sentences are those of real runs in a lab, or in two machines in QEMU that a cable joins (10.0.0.2 is nas). Behind a command stand the name of the run and what was planted; ` + "`go run ./bench/record NAME`" + ` makes those anew that ` + "`-list`" + ` names. The rules, their formulas and their sources are in [reference/diagnosis.md](reference/diagnosis.md), the counters in [counters.md](counters.md).
 `)
-	names := make([]string, 0, len(recordings()))
-	for name := range recordings() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(machines(t, a), machines(t, b)) }) // a lab first: everybody has one
+	all := allDiagnosed(t)
+	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int { // a lab first: everybody has one
+		return cmp.Or(cmp.Compare(all[a].machines(), all[b].machines()), cmp.Compare(a, b))
+	})
 	host := func(h model.Host) string { return map[model.Host]string{model.Near: "desk", model.Far: "nas"}[h] }
 	for _, r := range Rules() {
 		fmt.Fprintf(&b, "\n## %s: %s\n\n%s\n\n", r.ID, r.Name, r.Means)
@@ -177,8 +192,8 @@ This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` fro
 		}
 		shown := false
 		for _, name := range names {
-			rec := recording(t, name)
-			f, ok := rec.found(r)
+			rec := all[name]
+			f, ok := rec.by(r)
 			if !ok || shown {
 				continue
 			}
@@ -204,9 +219,8 @@ This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` fro
 }
 
 // machines is 1 for a recording of two machines, else 0.
-func machines(t *testing.T, name string) int {
-	t.Helper()
-	return strings.Count(strings.Join(recording(t, name).Session.Command, " "), "linerate://KEY@")
+func (r recorded) machines() int {
+	return strings.Count(strings.Join(r.Session.Command, " "), "linerate://KEY@")
 }
 
 // quoted is a command as a shell reads it.
@@ -223,9 +237,10 @@ func quoted(words []string) string {
 // TestUnshown: of each rule there is either a real run or the reason why there is none.
 func TestUnshown(t *testing.T) {
 	shown := map[string]bool{}
+	all := allDiagnosed(t)
 	for _, r := range Rules() {
-		for name := range recordings() {
-			if _, ok := recording(t, name).found(r); ok {
+		for _, run := range all {
+			if _, ok := run.by(r); ok {
 				shown[r.ID+" "+r.Name] = true
 			}
 		}

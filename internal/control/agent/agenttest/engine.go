@@ -220,3 +220,55 @@ func (r Refusing) Prepare(ctx context.Context, _ engine.Env, _ model.Flow) (engi
 		return nil, ErrRefused
 	}
 }
+
+// ScriptedName is the name of Scripted.
+const ScriptedName = "scripted"
+
+// Scripted is an engine that moves nothing and takes no time: the receiver reports what Rate
+// returns over the whole duration of the flow.
+type Scripted struct{ Rate func() units.BitRate }
+
+// Name is ScriptedName.
+func (Scripted) Name() string { return ScriptedName }
+
+// Kind has nothing of its own.
+func (Scripted) Kind() traffic.Kind { return traffic.Kind{Name: ScriptedName} }
+
+// Validate accepts everything.
+func (Scripted) Validate(model.Flow) error { return nil }
+
+// Prepare opens one connection, as a session demands.
+func (s Scripted) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
+	o, err := env.Open(ctx, 1, engine.SocketOptions{})
+	if err != nil {
+		return nil, err
+	}
+	measured := make(chan struct{})
+	close(measured)
+	return scripted{s.Rate, o.Conns[0], env.Host, f, measured}, nil
+}
+
+type scripted struct {
+	rate     func() units.BitRate
+	conn     *net.TCPConn
+	host     model.Host
+	flow     model.Flow
+	measured chan struct{}
+}
+
+func (s scripted) Measured() <-chan struct{} { return s.measured }
+func (s scripted) Stop()                     {}
+func (s scripted) Close() error              { _ = s.conn.Close(); return nil }
+
+func (s scripted) Run(context.Context, func([]model.Sample)) (model.EndReport, error) {
+	r := model.EndReport{Host: s.host, CPUWindow: s.flow.Duration}
+	for _, d := range s.flow.Direction.Parts() {
+		bytes := units.Bytes(float64(s.rate()) / 8 * s.flow.Duration.Seconds())
+		role := model.Sender
+		if d.Sender() != s.host {
+			role = model.Receiver
+		}
+		r.Flows = append(r.Flows, model.FlowReport{Direction: d, Role: role, Bytes: bytes, Window: s.flow.Duration})
+	}
+	return r, nil
+}

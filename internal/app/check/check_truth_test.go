@@ -1,0 +1,174 @@
+//go:build truth && linux
+
+package check_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/internal/app"
+	"linerate/internal/app/check"
+	"linerate/internal/core/health"
+	"linerate/internal/core/model"
+	"linerate/internal/lab"
+	"linerate/internal/truth"
+)
+
+// line returns the line about a thing in direction d.
+func line(lines []health.Line, thing string, d model.Direction) health.Line {
+	i := slices.IndexFunc(lines, func(l health.Line) bool { return l.Thing == thing && l.Direction == d })
+	if i < 0 {
+		return health.Line{}
+	}
+	return lines[i]
+}
+
+// judge fails t for each line of another state than want, and for an error of another
+// kind.
+func judge(t testing.TB, s model.Session, err error, kind app.Kind, want map[string]health.State) {
+	t.Helper()
+	lines := health.Judge(&s)
+	for key, state := range want {
+		thing, d, _ := strings.Cut(key, " ")
+		if l := line(lines, thing, model.Direction(d)); l.State != state {
+			t.Errorf("%s is %s (%s, %s), not %s", key, l.State, l.Number, l.Text, state)
+		}
+	}
+	if kind < 0 && err != nil || kind >= 0 && (err == nil || app.KindOf(err) != kind) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// nothing is no kind of fault.
+const nothing app.Kind = -1
+
+// TestCleanPath: on a clean path every line is ok or not to be seen, and there is no
+// error; all that belongs to a whole check was measured.
+func TestCleanPath(t *testing.T) {
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		s, err := looked(try, "rate=50mbit,rtt=4ms", check.Request{Expect: "40M,loss<1%,mtu>=1500", For: "40mbit@20ms", Disk: true})
+		judge(try, s, err, nothing, map[string]health.State{
+			"reach": health.OK, "mtu to": health.OK, "mtu from": health.OK, "speed to": health.OK, "speed from": health.OK,
+			"loss to": health.OK, "loss from": health.OK, "queueing to": health.OK, "link": health.OK, "disk to": health.OK, "disk from": health.OK, "options": health.OK, "clock": health.OK,
+		})
+		if len(s.Check.Own) != 2 || s.Check.Own[0].Rate.Or(0) < 50e6 || s.Check.Own[1].Rate.Or(0) < 50e6 {
+			try.Errorf("what the hosts move to themselves: %+v", s.Check.Own)
+		}
+		for _, w := range s.Check.Ways {
+			if w.Datagrams.Or(0) != 1500 || w.Passes.Or(0) != 1500 || w.Marks.Or(0) != 1 {
+				try.Errorf("what passes: %+v", w)
+			}
+		}
+		if _, ok := valueOf(s, model.Both); !ok {
+			try.Error("both directions at once were not measured")
+		}
+		if err := check.Verdict(&model.Session{Check: &model.Check{Expect: "60M"}, Runs: s.Runs, Plan: s.Plan, Hosts: s.Hosts}); app.KindOf(err) != app.Unmet || !strings.Contains(err.Error(), "60M") {
+			try.Errorf("60 Mbit/s of 50: %v", err)
+		}
+		for _, h := range s.Hosts {
+			if len(h.Path) == 0 || h.Path[0].Name != "eth0" {
+				try.Errorf("the path of %s: %+v", h.Host, h.Path)
+			}
+		}
+	})
+}
+
+func valueOf(s model.Session, d model.Direction) (model.Run, bool) {
+	for _, r := range s.Runs {
+		if r.Flow.Direction == d && r.State == model.RunValid {
+			return r, true
+		}
+	}
+	return model.Run{}, false
+}
+
+// TestSmallWindow: a small receive window makes one direction POOR, and what limits it
+// is named.
+func TestSmallWindow(t *testing.T) {
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		s, err := looked(try, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=64KiB", check.Request{Quick: true})
+		judge(try, s, err, app.Found, map[string]health.State{"speed to": health.Poor, "speed from": health.OK, "mtu to": health.OK})
+		if !slices.ContainsFunc(s.Findings, func(f model.Finding) bool {
+			return f.Direction == model.To && f.Limit == "receive window" && f.Host == model.Far
+		}) {
+			try.Errorf("the window is not named: %+v", s.Findings)
+		}
+	})
+}
+
+// TestBlackHoles: larger packets of one direction vanish without a word. The direction
+// is BAD with the size that passes, and the other one is measured all the same.
+func TestBlackHoles(t *testing.T) {
+	for _, d := range []model.Direction{model.To, model.From} {
+		key, back := "ab", model.From
+		if d == model.From {
+			key, back = "ba", model.To
+		}
+		t.Run(string(d), func(t *testing.T) {
+			truth.Hold(t, truth.Tries, func(try *truth.Try) {
+				s, err := looked(try, "rate=50mbit,rtt=2ms,"+key+".pathmtu=1300", check.Request{Quick: true})
+				judge(try, s, err, app.Found, map[string]health.State{
+					"reach": health.Bad, "mtu " + string(d): health.Bad, "speed " + string(d): health.Bad, "mtu " + string(back): health.OK, "speed " + string(back): health.OK,
+				})
+				l := line(health.Judge(&s), "mtu", d)
+				for _, w := range s.Check.Ways {
+					if want := map[bool]int{true: 1300, false: 1500}[w.Direction == d]; w.Datagrams.Or(0) != want || w.Passes.Or(0) != want {
+						try.Errorf("%d pass: %+v", want, w)
+					}
+				}
+				if !strings.Contains(l.Text, "this way only") || l.Number != "1300" || !strings.Contains(l.Text, "segments of 1160 bytes arrive") {
+					try.Errorf("%+v", l)
+				}
+			})
+		})
+	}
+}
+
+// TestUnevenPath: each direction is held against its own ceiling.
+func TestUnevenPath(t *testing.T) {
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		s, err := looked(try, "to.rate=5mbit,from.rate=50mbit,rtt=10ms,queue=40KiB", check.Request{Quick: true, Expect: "to.goodput>4M,from.goodput>40M,p99<1s"})
+		judge(try, s, err, nothing, map[string]health.State{"speed to": health.OK, "speed from": health.OK, "reach": health.OK})
+	})
+}
+
+// TestAlone: a virtual host and its gateway, the other one, which answers, and then
+// drops packets as large as the interface sends.
+func TestAlone(t *testing.T) {
+	for text, want := range map[string][]string{
+		"rate=1gbit,rtt=1ms":                 {"gateway ok ", "mtu ok 1500 ", "errors ok 0 now", "buffers ok ", "hop neighbour "},
+		"rate=1gbit,rtt=1ms,to.pathmtu=1400": {"error: found: mtu BAD", "gateway ok ", "mtu BAD 1400 "},
+	} {
+		spec, err := lab.ParseSpec(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := lab.Start(t.Context(), spec, lab.Config{Command: []string{"/proc/self/exe", "lab-init"}, Stderr: os.Stderr})
+		if errors.Is(err, fs.ErrPermission) {
+			t.Skipf("virtual hosts need user namespaces or root: %v", err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		var said strings.Builder
+		if err := l.Command(t.Context(), model.Near, []string{"ip", "route", "add", "default", "via", l.Addr(model.Far).String()}, nil, &said, &said); err != nil {
+			t.Fatalf("no default route: %v, %s", err, said.String())
+		}
+		truth.Hold(t, truth.Tries, func(try *truth.Try) {
+			said.Reset()
+			if err := l.Command(t.Context(), model.Near, []string{"/proc/self/exe", "alone"}, nil, &said, os.Stderr); err != nil {
+				try.Fatal(err)
+			}
+			for _, part := range want {
+				if !strings.Contains(said.String(), part) {
+					try.Errorf("%q is not said:\n%s", part, said.String())
+				}
+			}
+		})
+	}
+}

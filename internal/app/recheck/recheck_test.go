@@ -1,0 +1,159 @@
+package recheck_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/recheck"
+	"linerate/internal/control/agent"
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/fingerprint"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/engines"
+	"linerate/internal/store/sqlite"
+)
+
+// hosts are two hosts in this process. What is measured between them follows from the
+// receive buffer of the far one.
+func hosts(t *testing.T, p *apptest.Person) (*apptest.Bed, app.Env, *reach.Ends, *sqlite.Store) {
+	t.Helper()
+	bed, env, runs := apptest.NewBed(t), apptest.Env(p), 0
+	env.Catalogue, env.Engines = knob.NewIndex(), func(engines.Options) []engine.Engine { return []engine.Engine{agenttest.Scripted{}} }
+	bed.Configure = func(h model.Host, _ int, c *agent.Config) {
+		facts := c.Facts
+		c.Facts = func(ctx context.Context, peer string) (model.HostFacts, error) {
+			f, err := facts(ctx, peer)
+			f.Knobs = map[model.KnobID]fact.Of[string]{}
+			for id := range agenttest.Values() {
+				f.Knobs[id] = fact.Known(bed.Knobs(h).Value(id), "test")
+			}
+			return f, err
+		}
+		c.Engines = append(c.Engines, agenttest.Scripted{Rate: func() units.BitRate {
+			buffer, err := strconv.Atoi(bed.Knobs(model.Far).Value("tcp.recv_buffer_max"))
+			if err != nil {
+				t.Error(err)
+			}
+			runs++
+			return units.BitRate(1000*buffer + runs%7)
+		}})
+	}
+	e, err := reach.Connect(t.Context(), env, "near", "far", bed.Dial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	st, err := sqlite.Open(t.Context(), sqlite.Memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	return bed, env, e, st
+}
+
+// proven is a setting that a session proved to be better for the far host.
+func proven(t *testing.T, e *reach.Ends, id string, k model.KnobID, value string) []fingerprint.Kept {
+	t.Helper()
+	kept, err := recheck.OfSession(&model.Session{
+		ID: id, Kind: model.KindRun, Far: e.FarText, Near: e.NearText, Created: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), Hosts: e.Hosts,
+		Plan: model.Plan{
+			Baseline: "current", Directions: []model.Direction{model.To}, Guards: []model.Guard{}, Margin: 3,
+			Flow:     model.Flow{Engine: agenttest.ScriptedName, Streams: 1, Duration: 300 * time.Millisecond, Interval: 100 * time.Millisecond},
+			Settings: []model.Setting{{Name: "current"}, {Name: "x", Assignments: []model.Assignment{{Host: model.Far, Knob: k, Value: value}}}},
+		},
+	}, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kept
+}
+
+// TestMeasuredAgain measures what helps, what does not any more, and what has no
+// measurement: the hosts hold what they held, also when all is done.
+func TestMeasuredAgain(t *testing.T) {
+	bed, env, e, st := hosts(t, &apptest.Person{})
+	tall := proven(t, e, "tall", "tcp.recv_buffer_max", "9000")
+	tall[0].Proof.Print[fingerprint.Of(model.Far, fingerprint.MTU)] = "9000"
+	small := proven(t, e, "small", "tcp.recv_buffer_max", "500")
+	unknown := fingerprint.Kept{Knob: "tcp.sack", Value: "0"}
+	all, err := recheck.Do(t.Context(), env, e, st, slices.Concat(tall, small, []fingerprint.Kept{unknown}), model.Far, recheck.Request{Seed: 1})
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if s := all[0]; s.State != fingerprint.Still || !strings.Contains(s.Gain, "9 times as fast, at least ") || s.Before != "1000" || !strings.Contains(fingerprint.Since(s.Changes), "MTU 9000 -> 1500") {
+		t.Errorf("what helps: %+v", s)
+	}
+	if s := all[1]; s.State != fingerprint.NoLonger || s.Measured == "" || s.Measured == all[0].Measured || len(s.Changes) != 0 {
+		t.Errorf("what does harm: %+v", s)
+	}
+	if s := all[2]; s.State != fingerprint.Unproven || s.Measured != "" || s.Trouble == "" {
+		t.Errorf("what nobody measured: %+v", s)
+	}
+	s, err := st.Session(t.Context(), all[0].Measured)
+	if err != nil || s.Verdicts[0].Blocks != 6 || len(s.Changes) == 0 {
+		t.Errorf("%+v, %v", s.Verdicts, err)
+	}
+	for _, c := range s.Changes {
+		if c.State != model.ChangeUndone {
+			t.Errorf("%+v", c)
+		}
+	}
+	if got := bed.Knobs(model.Far).Value("tcp.recv_buffer_max"); got != "1000" {
+		t.Errorf("the far host holds %s afterwards", got)
+	}
+}
+
+// TestLookMeasuresNothing: fingerprints alone tell what they can.
+func TestLookMeasuresNothing(t *testing.T) {
+	p := &apptest.Person{}
+	_, env, e, st := hosts(t, p)
+	kept := proven(t, e, "tall", "tcp.recv_buffer_max", "9000")
+	look := func() recheck.Setting {
+		t.Helper()
+		all, err := recheck.Do(t.Context(), env, e, st, kept, "", recheck.Request{Look: true})
+		if err != nil || len(all) != 1 || all[0].Measured != "" {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		return all[0]
+	}
+	if s := look(); s.State != fingerprint.Proven || s.Side != model.Far {
+		t.Errorf("%+v", s)
+	}
+	kept[0].Proof.Print["far.mtu"] = "9000"
+	if s := look(); s.String() != "unproven since MTU 9000 -> 1500 at the far end" {
+		t.Errorf("%s", s.Standing)
+	}
+	if began := apptest.Told[app.TrialBegan](p); len(began) > 0 {
+		t.Errorf("it measured: %+v", began)
+	}
+	if all, err := recheck.Do(t.Context(), env, e, st, kept, "", recheck.Request{Look: true, Only: []model.KnobID{"tcp.sack"}}); err != nil || len(all) != 0 {
+		t.Errorf("another setting: %+v, %v", all, err)
+	}
+}
+
+// TestRiskyIsAsked: what can cut the connection is not measured without a yes.
+func TestRiskyIsAsked(t *testing.T) {
+	p := &apptest.Person{}
+	_, env, e, st := hosts(t, p)
+	_, err := recheck.Do(t.Context(), env, e, st, proven(t, e, "mtu", "link.mtu", "1400"), "", recheck.Request{})
+	if app.KindOf(err) != app.Usage || !strings.Contains(app.HintOf(err), "--allow risky") {
+		t.Errorf("%v", err)
+	}
+	if asked := p.Asked(); len(asked) != 1 || asked[0].Kind != app.TryRisky {
+		t.Errorf("asked %+v", asked)
+	}
+	if began := apptest.Told[app.TrialBegan](p); len(began) > 0 {
+		t.Error("it measured all the same")
+	}
+}
