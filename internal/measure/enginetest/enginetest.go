@@ -23,7 +23,7 @@ import (
 // Soon is the longest that anything in a test may take before it counts as
 // hanging. A test that passes never waits for it, so that it can be more than
 // what the busiest machine needs.
-const Soon = 30 * time.Second
+const Soon = time.Minute
 
 // End is one end of a prepared test and what became of it.
 type End struct {

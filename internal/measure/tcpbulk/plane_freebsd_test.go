@@ -23,7 +23,7 @@ func everyPlane() map[string]*Engine {
 }
 
 // checkSummary demands what FreeBSD 12.1 and later tell, and a reason for the rest.
-func checkSummary(t *testing.T, r model.FlowReport) {
+func checkSummary(t testing.TB, r model.FlowReport) {
 	t.Helper()
 	s := r.TCP
 	if s == nil {

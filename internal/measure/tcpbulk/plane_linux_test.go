@@ -20,7 +20,7 @@ func everyPlane() map[string]*Engine {
 }
 
 // checkSummary demands what every Linux since 5.4 tells.
-func checkSummary(t *testing.T, r model.FlowReport) {
+func checkSummary(t testing.TB, r model.FlowReport) {
 	t.Helper()
 	s := r.TCP
 	if s == nil {
@@ -35,9 +35,6 @@ func checkSummary(t *testing.T, r model.FlowReport) {
 		if !known {
 			t.Errorf("summary lacks %s: %+v", name, *s)
 		}
-	}
-	if s.Busy.Or(0) > 2*r.Window {
-		t.Errorf("busy for %v of %v", s.Busy, r.Window)
 	}
 }
 

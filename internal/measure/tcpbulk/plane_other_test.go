@@ -12,7 +12,7 @@ import (
 func everyPlane() map[string]*Engine { return map[string]*Engine{"poller": New()} }
 
 // checkSummary demands that what is not known says why.
-func checkSummary(t *testing.T, r model.FlowReport) {
+func checkSummary(t testing.TB, r model.FlowReport) {
 	t.Helper()
 	if r.TCP == nil {
 		t.Fatal("no summary of the sender")

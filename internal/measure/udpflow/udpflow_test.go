@@ -201,17 +201,14 @@ func TestFast(t *testing.T) {
 	for name, e := range everyWay() {
 		for _, plain := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
-				f := timed(model.To)
-				f.Params = traffic.Write(udp.Params{Plain: plain})
-				var send, receive model.FlowReport
-				for range 3 { // other work may leave the receiver no time at all
-					near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
-					enginetest.Succeed(t, near, far, model.To)
-					send, receive = near.Flow(t, model.To), far.Flow(t, model.To)
-					checkBooks(t, send, receive)
-					if receive.UDP.Received > 0 {
-						break
-					}
+				// A receiver that gets no time reads what waits for it all the same.
+				f := model.Flow{Direction: model.To, Bytes: 16 << 20, Interval: 50 * time.Millisecond, Params: traffic.Write(udp.Params{Plain: plain})}
+				near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
+				enginetest.Succeed(t, near, far, model.To)
+				send, receive := near.Flow(t, model.To), far.Flow(t, model.To)
+				checkBooks(t, send, receive)
+				if receive.UDP.Received == 0 {
+					t.Error("nothing arrived")
 				}
 				if send.UDP.Segmented != receive.UDP.Coalesced || plain && send.UDP.Segmented {
 					t.Errorf("segmented %t, coalesced %t", send.UDP.Segmented, receive.UDP.Coalesced)
@@ -219,7 +216,7 @@ func TestFast(t *testing.T) {
 				if send.UDP.Pacing != "none" || send.UDP.Gaps != nil {
 					t.Errorf("pacing %q with gaps %v", send.UDP.Pacing, send.UDP.Gaps)
 				}
-				t.Logf("%s: sent %d, lost %d in 0.2 s, segmented %t", name, send.UDP.Sent, receive.UDP.Lost, send.UDP.Segmented)
+				t.Logf("%s: sent %d, lost %d, segmented %t", name, send.UDP.Sent, receive.UDP.Lost, send.UDP.Segmented)
 			})
 		}
 	}

@@ -1,23 +1,21 @@
+//go:build truth && linux
+
 package judge
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"linerate/internal/lab/labtest"
+	"linerate/internal/truth"
 )
 
 // TestSlowProcessor plants a quota of processor time in a lab: linerate names the CPU
 // of that host, and the quota, and not other programs.
 func TestSlowProcessor(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures for half a minute")
-	}
 	g, err := newGroup(true)
 	if err != nil {
 		t.Skipf("no control group to plant in: %v", err)
@@ -34,22 +32,21 @@ func TestSlowProcessor(t *testing.T) {
 		}
 		t.Fatalf("%v: %s", err, text)
 	}
-	labtest.Try(t, func() string {
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		o := Options{Program: program, First: 500, Last: 500, Kind: "quota-sender", Quick: true, Out: t.TempDir(), Talk: &strings.Builder{}}
 		rows, err := Run(t.Context(), o)
 		if err != nil {
-			t.Fatal(err)
+			try.Fatal(err)
 		}
 		text, err := os.ReadFile(filepath.Join(o.Out, evidenceFile))
 		if err != nil {
-			t.Fatal(err)
+			try.Fatal(err)
 		}
 		if len(rows) != 1 || !rows[0].First || rows[0].Failed != "" {
-			return fmt.Sprintf("%+v", rows)
+			try.Errorf("%+v", rows)
 		}
 		if !strings.Contains(string(text), "a quota of processor time stopped the process") || strings.Contains(string(text), "other programs had it") {
-			return "the quota is not named, or something else is as well"
+			try.Error("the quota is not named, or something else is as well")
 		}
-		return ""
 	})
 }

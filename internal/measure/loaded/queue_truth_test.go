@@ -1,0 +1,57 @@
+//go:build truth && linux
+
+package loaded
+
+import (
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/enginetest"
+	"linerate/internal/truth"
+)
+
+// narrow carries 20 Mbit/s. 100 KB wait before it, which take 40 ms to send.
+var narrow = enginetest.Bucket{Rate: 20e6, Burst: 10 << 10, Queue: 100 << 10}
+
+// TestQueue fills a queue of known length, 40 ms, in front of a bottleneck.
+// Reno halves its window when the queue is full, so that it is half full and
+// more most of the time.
+func TestQueue(t *testing.T) {
+	for _, d := range []model.Direction{model.To, model.From} {
+		t.Run(string(d), func(t *testing.T) {
+			f := brief(d)
+			f.Omit, f.Duration, f.Window = 500*time.Millisecond, 1500*time.Millisecond, 0
+			f.Congestion, f.MSS = "reno", 1400
+			truth.Hold(t, truth.Tries, func(try *truth.Try) {
+				near, far := enginetest.Prepare(try, bulk(), enginetest.NewVeth(try, narrow), f)
+				enginetest.Succeed(try, near, far, d)
+				idle, loaded := seconds(try, near, d, model.IdleP50), seconds(try, near, d, model.LatencyP50)
+				try.Claim("idle p50", 1e3*idle.Seconds(), 0, 5, "ms")
+				try.Claim("added by a queue of 40 ms", 1e3*(loaded-idle).Seconds(), 10, 60, "ms")
+			})
+		})
+	}
+}
+
+// TestProbes: 300 ms without load and 400 ms under it, a probe every 20 ms.
+func TestProbes(t *testing.T) {
+	for _, d := range []model.Direction{model.To, model.From, model.Both} {
+		t.Run(string(d), func(t *testing.T) {
+			truth.Hold(t, truth.Tries, func(try *truth.Try) {
+				near, far := enginetest.Prepare(try, bulk(), enginetest.NewWire(try), brief(d))
+				enginetest.Succeed(try, near, far, d)
+				for name, want := range map[string]float64{"idle udp": 15, "idle tcp": 15, "loaded udp": 20, "loaded tcp": 20} {
+					try.Claim(name, float64(latency(try, near, name).Sent), want/3, 3*want, "probes")
+				}
+				of := d
+				if d == model.Both {
+					of = ""
+				}
+				for _, m := range []model.Metric{model.LatencyP50, model.LatencyP99, model.IdleP50, model.IdleP99} {
+					try.Claim(string(m), 1e3*seconds(try, near, of, m).Seconds(), 0, 1e3, "ms on the loopback")
+				}
+			})
+		})
+	}
+}
