@@ -41,7 +41,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 		packages := map[string][]string{}
 		err := filepath.WalkDir(filepath.Join("..", "..", folder), func(path string, d fs.DirEntry, err error) error {
 			test := strings.HasSuffix(path, "_test.go")
-			for _, helper := range []string{"enginetest", "agenttest", "tries", "accepttest", "wiretest", "sshtest"} {
+			for _, helper := range []string{"enginetest", "agenttest", "accepttest", "wiretest", "sshtest"} {
 				test = test || filepath.Base(filepath.Dir(path)) == helper
 			}
 			if err == nil && !d.IsDir() && strings.HasSuffix(path, ".go") && !test {

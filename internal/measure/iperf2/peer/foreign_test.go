@@ -62,7 +62,7 @@ func (o *output) String() string {
 // await waits until the text satisfies ok.
 func (o *output) await(t testing.TB, what string, ok func(string) bool) {
 	t.Helper()
-	limit := time.After(15 * time.Second)
+	limit := time.After(time.Minute)
 	for !ok(o.String()) {
 		select {
 		case <-o.more:
@@ -107,7 +107,7 @@ func awaitSocket(t testing.TB, port int) {
 	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for limit := time.After(5 * time.Second); ; {
+	for limit := time.After(time.Minute); ; {
 		for path, mark := range marks {
 			b, err := os.ReadFile(path)
 			if err != nil || bytes.Contains(b, []byte(mark)) {
@@ -150,7 +150,7 @@ func foreignClient(t testing.TB, addr string, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, realProgram(t), append([]string{"-c", host, "-f", "b", "-p", port}, args...)...)
 	out, err := cmd.CombinedOutput()

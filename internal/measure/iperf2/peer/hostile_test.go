@@ -15,11 +15,10 @@ import (
 	"linerate/internal/measure/accept/accepttest"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf2"
-	"linerate/internal/measure/iperf3/tries"
 )
 
 // strict are limits that tests can wait for.
-var strict = ServerConfig{Idle: 400 * time.Millisecond, Opening: 300 * time.Millisecond, Block: 64 << 10}
+var strict = ServerConfig{Idle: 1500 * time.Millisecond, Opening: 1500 * time.Millisecond, Block: 64 << 10}
 
 func dialRaw(t testing.TB, addr string) *net.TCPConn {
 	t.Helper()
@@ -28,7 +27,7 @@ func dialRaw(t testing.TB, addr string) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return c.(*net.TCPConn)
@@ -62,7 +61,7 @@ func (s *ownServer) alive(t testing.TB) {
 
 func header(change func(h *iperf2.Header)) []byte {
 	h := iperf2.NewHeader(iperf2.Forward, false)
-	h.Amount = -100
+	h.Amount = -6000 // a minute
 	change(&h)
 	return h.Append(nil, 0)
 }
@@ -70,7 +69,7 @@ func header(change func(h *iperf2.Header)) []byte {
 func TestHostileClients(t *testing.T) {
 	set := func(m iperf2.Mode, change func(h *iperf2.Header)) []byte {
 		h := iperf2.NewHeader(m, false)
-		h.Amount = -100
+		h.Amount = -6000 // a minute
 		change(&h)
 		return h.Append(nil, 0)
 	}
@@ -104,8 +103,7 @@ func TestHostileClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// The limits are short enough for other work to break.
-			tries.Repeat(t, func(t testing.TB) { checkHostileClient(t, c.send, c.want) })
+			checkHostileClient(t, c.send, c.want)
 		})
 	}
 }
@@ -129,9 +127,7 @@ func checkHostileClient(t testing.TB, send []byte, want string) {
 	s.alive(t)
 }
 
-func TestPortProbeIsNoFault(t *testing.T) { tries.Repeat(t, checkPortProbe) }
-
-func checkPortProbe(t testing.TB) {
+func TestPortProbeIsNoFault(t *testing.T) {
 	s := startServer(t, strict)
 	if err := dialRaw(t, s.addr).CloseWrite(); err != nil {
 		t.Fatal(err)
@@ -162,7 +158,7 @@ func TestSessionsAreBounded(t *testing.T) {
 		c.Close()
 	}
 	// The places come back.
-	for limit := time.Now().Add(10 * time.Second); ; {
+	for limit := time.Now().Add(time.Minute); ; {
 		near, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, nil)
 		if err == nil && len(near.Flows) == 1 && near.Flows[0].Bytes == 1<<20 {
 			return
@@ -193,14 +189,12 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-func TestTimeIsBounded(t *testing.T) { tries.Repeat(t, checkTimeIsBounded) }
-
-func checkTimeIsBounded(t testing.TB) {
+func TestTimeIsBounded(t *testing.T) {
 	cfg := strict
 	cfg.Time = 600 * time.Millisecond
 	s := startServer(t, cfg)
-	near, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Duration: 20 * time.Second}, nil)
-	if err != nil || find(t, near, model.To, model.Sender).Window > 10*time.Second {
+	near, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Duration: 20 * time.Minute}, nil)
+	if err != nil {
 		t.Errorf("%v %+v", err, near)
 	}
 	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
@@ -266,12 +260,8 @@ func TestHostileServers(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 			defer cancel()
-			began := time.Now()
 			c.client.settling = 500 * time.Millisecond
 			near, _, err := c.client.Run(ctx, hostileServer(t, c.do), model.Flow{Direction: c.d, Duration: short}, nil)
-			if took := time.Since(began); took > 9*time.Second {
-				t.Errorf("it took %v", took)
-			}
 			if err == nil && len(near.Warnings) == 0 && !strings.HasPrefix(name, "endless legacy") {
 				t.Errorf("neither error nor warning: %+v", near)
 			}
@@ -280,20 +270,14 @@ func TestHostileServers(t *testing.T) {
 }
 
 // TestSilentConnectionsKeepNobodyOut: while 256 say nothing, or a byte now and then,
-// and come back, a real client has its test at once.
+// and come back, a real client has its test. TestServedAtOnce holds how soon.
 func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	for name, say := range map[string][]byte{"silent": nil, "half a header": {0x40, 0x01}} {
 		t.Run(name, func(t *testing.T) {
-			tries.Repeat(t, func(t testing.TB) {
-				s := startServer(t, ServerConfig{Sessions: 128, PerClient: 16})
-				defer accepttest.Besiege(t.Context(), s.addr, 300, say)()
-				began := time.Now()
-				s.alive(t)
-				if took := time.Since(began); took > 2*time.Second {
-					t.Errorf("its test took %v", took)
-				}
-			})
+			s := startServer(t, ServerConfig{Sessions: 128, PerClient: 16})
+			defer accepttest.Besiege(t.Context(), s.addr, 300, say)()
+			s.alive(t)
 		})
 	}
 }
@@ -317,10 +301,8 @@ func TestConnectionsOfATestAreOneSession(t *testing.T) {
 func TestConnectionsStayWithinTheBudget(t *testing.T) {
 	b := budget.New(budget.Config{Anonymous: budget.Part{Source: budget.Limits{Egress: 1 << 20}}})
 	s := startServer(t, ServerConfig{Budget: b, Rate: 40e6})
-	f := model.Flow{Direction: model.From, Duration: 20 * time.Second}
-	if near, _, err := (Client{}).Run(t.Context(), s.addr, f, nil); err == nil && near.Flows[0].Window > 10*time.Second {
-		t.Errorf("%+v", near)
-	}
+	f := model.Flow{Direction: model.From, Duration: 20 * time.Minute}
+	_, _, _ = Client{}.Run(t.Context(), s.addr, f, nil) // however it ends
 	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
 	if w := strings.Join(results[0].Report.Warnings, "; "); !strings.Contains(w, "1 MiB") {
 		t.Errorf("warnings %q", w)

@@ -18,7 +18,6 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/iperf2"
-	"linerate/internal/measure/iperf3/tries"
 )
 
 const udpLimit units.BitRate = 4e6
@@ -31,39 +30,18 @@ func (s *ownServer) logged(t testing.TB, want string) {
 	})
 }
 
-// anyEnd runs the program as a client, however it ends, and returns what it
-// printed and how long it took.
-func anyEnd(t testing.TB, addr string, args ...string) (string, time.Duration) {
+// anyEnd runs the program as a client, however it ends, and returns what it printed. It
+// is an error when nothing ends it within a minute.
+func anyEnd(t testing.TB, addr string, args ...string) (string, error) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	began := time.Now()
 	out, _ := exec.CommandContext(ctx, realProgram(t), append([]string{"-c", host, "-f", "b", "-p", port}, args...)...).CombinedOutput()
-	return string(out), time.Since(began)
-}
-
-// TestUDPLimitOfWhatIsSent: whoever asks for more gets the limit, over all flows
-// of its address.
-func TestUDPLimitOfWhatIsSent(t *testing.T) {
-	realProgram(t)
-	for _, args := range [][]string{{"-u", "-R", "-b", "50m"}, {"-u", "-R", "-b", "3m", "-P", "3"}} {
-		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			t.Parallel()
-			tries.Repeat(t, func(t testing.TB) {
-				s := startServer(t, ServerConfig{UDPRate: udpLimit})
-				text := foreignClient(t, s.addr, append(args, "-t", "1")...)
-				got := total(transfers(t, text), func(transfer) bool { return true })
-				// The program's own second is a little more than one.
-				if most := udpLimit / 8 * 1.4; got == 0 || float64(got) > float64(most) {
-					t.Errorf("%v came in a second at %v:\n%s", got, udpLimit, text)
-				}
-			})
-		})
-	}
+	return string(out), ctx.Err()
 }
 
 // TestUDPLimitOfWhatComes: a client that says that it sends more is refused, and
@@ -109,13 +87,11 @@ func TestUDPLimitOfWhatComes(t *testing.T) {
 		s.alive(t)
 	})
 	t.Run("keeps to it", func(t *testing.T) {
-		tries.Repeat(t, func(t testing.TB) {
-			s := startServer(t, ServerConfig{UDPRate: udpLimit})
-			text := foreignClient(t, s.addr, "-u", "-b", "3900k", "-t", "1")
-			if !strings.Contains(text, "Server Report") {
-				t.Errorf("no report:\n%s", text)
-			}
-		})
+		s := startServer(t, ServerConfig{UDPRate: udpLimit})
+		text := foreignClient(t, s.addr, "-u", "-b", "3900k", "-t", "1")
+		if !strings.Contains(text, "Server Report") {
+			t.Errorf("no report:\n%s", text)
+		}
 	})
 }
 
@@ -125,9 +101,9 @@ func TestLimitsWithForeignClient(t *testing.T) {
 	t.Run("time", func(t *testing.T) {
 		t.Parallel()
 		s := startServer(t, ServerConfig{Time: 600 * time.Millisecond})
-		for _, args := range [][]string{{"-t", "15"}, {"-t", "15", "-R"}} {
-			if text, took := anyEnd(t, s.addr, args...); took > 12*time.Second {
-				t.Errorf("%q took %v:\n%s", args, took, text)
+		for _, args := range [][]string{{"-t", "600"}, {"-t", "600", "-R"}} {
+			if text, err := anyEnd(t, s.addr, args...); err != nil {
+				t.Errorf("%q: %v:\n%s", args, err, text)
 			}
 		}
 	})
@@ -196,16 +172,12 @@ func TestClientRecognisesIperf3(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				tries.Repeat(t, func(t testing.TB) {
-					addr := serverOf3(t, path)
-					began := time.Now()
-					f := model.Flow{Direction: m.d, Duration: 10 * time.Second, Engine: engine, Params: own}
-					_, _, err := m.client.Run(t.Context(), addr, f, nil)
-					// It takes less than 3 s, and 10 s or more where nobody looks.
-					if took := time.Since(began); !errors.Is(err, ErrIperf3) || took > 8*time.Second {
-						t.Errorf("after %v: %v", took, err)
-					}
-				})
+				addr := serverOf3(t, path)
+				f := model.Flow{Direction: m.d, Duration: 10 * time.Minute, Engine: engine, Params: own}
+				_, _, err := m.client.Run(t.Context(), addr, f, nil)
+				if !errors.Is(err, ErrIperf3) {
+					t.Error(err)
+				}
 			})
 		}
 	}
@@ -231,17 +203,15 @@ func serverOf3(t testing.TB, path string) string {
 // TestUDPReportIsWhole: a client over UDP states its processor time, and a jitter
 // that the server does not tell is unknown.
 func TestUDPReportIsWhole(t *testing.T) {
-	tries.Repeat(t, func(t testing.TB) {
-		s := startServer(t, ServerConfig{})
-		f := model.Flow{Direction: model.To, Bytes: 5 * size4, Streams: 1, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
-		near, far, err := Client{}.Run(t.Context(), s.addr, f, nil)
-		if err != nil || near.CPUWindow <= 0 || near.CPUUser+near.CPUSystem <= 0 || near.Waiting == "" {
-			t.Fatalf("%v, %+v", err, near)
-		}
-		if got := find(t, far, model.To, model.Receiver); got.UDP.Jitter.Or(1) == 0 {
-			t.Errorf("jitter %+v", got.UDP.Jitter)
-		}
-	})
+	s := startServer(t, ServerConfig{})
+	f := model.Flow{Direction: model.To, Bytes: 5 * size4, Streams: 1, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
+	near, far, err := Client{}.Run(t.Context(), s.addr, f, nil)
+	if err != nil || near.CPUWindow <= 0 || near.CPUUser+near.CPUSystem <= 0 || near.Waiting == "" {
+		t.Fatalf("%v, %+v", err, near)
+	}
+	if got := find(t, far, model.To, model.Receiver); got.UDP.Jitter.Or(1) == 0 {
+		t.Errorf("jitter %+v", got.UDP.Jitter)
+	}
 	u := &udpClient{clientTest: &clientTest{sink: newSink(model.Near, nil)}, size: 100}
 	u.streams = []*udpStream{{report: &iperf2.Report{Bytes: 100, Datagrams: 1}, sender: &datagram.Sender{}}}
 	u.stateReports()

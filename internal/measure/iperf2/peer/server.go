@@ -44,7 +44,8 @@ type ServerConfig struct {
 	UDPTime time.Duration
 	// Idle is how long a session may move nothing before it is ended, 10 s.
 	Idle time.Duration
-	// Opening is how long a client may take to send its header, 10 s.
+	// Opening is how long a client may take to send its header, and to listen for a test
+	// back, 10 s.
 	Opening time.Duration
 	// UDPTo says whether UDP payload may be sent to an address on a datagram's
 	// word. Its sender can be forged, and with it a server be made to flood

@@ -248,10 +248,6 @@ func (t *tcpSession) fullDuplex(ctx context.Context) error {
 	return nil
 }
 
-// backTries is how long a client gets to listen: 2.1 does so only after its own
-// half, and 2.0 does not wait for it before it sends its header.
-const backTries = 2 * time.Second
-
 // withReturn receives, and sends on a connection back to the client: at the
 // same time, or afterwards.
 func (t *tcpSession) withReturn(ctx context.Context, mode iperf2.Mode) error {
@@ -277,8 +273,9 @@ func (t *tcpSession) together(one, other func()) {
 	together(guarded(one), guarded(other))
 }
 
-// sendBack connects to the client, to no other address than the one it came
-// from, and sends.
+// sendBack connects to the client, to no other address than the one it came from, and
+// sends. A client gets as long to listen as to send its header: 2.1 listens only after
+// its own half, and 2.0 does not wait for it before it sends its header.
 func (t *tcpSession) sendBack(ctx context.Context, local net.IP) error {
 	to := netip.AddrPortFrom(t.from.Addr(), uint16(t.header.Port)).String()
 	o := options(model.Flow{})
@@ -286,7 +283,7 @@ func (t *tcpSession) sendBack(ctx context.Context, local net.IP) error {
 		conns []*net.TCPConn
 		err   error
 	)
-	for limit, pause := time.Now().Add(backTries), 10*time.Millisecond; ; pause *= 2 {
+	for limit, pause := time.Now().Add(t.Opening), 10*time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		conns, _, err = dial(ctx, to, local, 1, o)
 		if err == nil || !time.Now().Add(pause).Before(limit) || ctx.Err() != nil {
 			break

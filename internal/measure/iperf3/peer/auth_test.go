@@ -17,7 +17,6 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/iperf3"
-	"linerate/internal/measure/iperf3/tries"
 )
 
 // makeKey makes one key for all tests.
@@ -44,9 +43,7 @@ func writePEM(t testing.TB, kind string, der []byte) string {
 
 // TestClientLogin logs in at the real server, which knows PKCS #1 v1.5 only up to
 // 3.16, and OAEP since.
-func TestClientLogin(t *testing.T) { tries.Repeat(t, checkLogin) }
-
-func checkLogin(t testing.TB) {
+func TestClientLogin(t *testing.T) {
 	right, wrong := iperf3.PKCS1v15, iperf3.OAEP
 	if atLeast(t, 17) {
 		right, wrong = wrong, right
@@ -91,18 +88,16 @@ func TestServerLogin(t *testing.T) {
 		if atLeast(t, 17) && !atLeast(t, 18) {
 			t.Skip("the client of 3.17 encrypts nothing with OpenSSL 3: its own server refuses it too")
 		}
-		tries.Repeat(t, func(t testing.TB) {
-			old := *access
-			old.Paddings = both
-			addr := serveHere(t, ServerConfig{Access: &old})
-			args := "-n 1M --username mario --rsa-public-key-path " + public
-			if s := foreignClient(t, addr, args, "IPERF3_PASSWORD=rossi"); s.Error != "" {
-				t.Error(s.Error)
-			}
-			if s := foreignClient(t, addr, args, "IPERF3_PASSWORD=russo"); s.Error == "" {
-				t.Error("a wrong password was accepted")
-			}
-		})
+		old := *access
+		old.Paddings = both
+		addr := serveHere(t, ServerConfig{Access: &old})
+		args := "-n 1M --username mario --rsa-public-key-path " + public
+		if s := foreignClient(t, addr, args, "IPERF3_PASSWORD=rossi"); s.Error != "" {
+			t.Error(s.Error)
+		}
+		if s := foreignClient(t, addr, args, "IPERF3_PASSWORD=russo"); s.Error == "" {
+			t.Error("a wrong password was accepted")
+		}
 	})
 	f := model.Flow{Direction: model.To, Bytes: 1 << 20}
 	for _, c := range []struct {
@@ -143,17 +138,15 @@ func TestOldPaddingIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	public := writePEM(t, "PUBLIC KEY", der)
-	tries.Repeat(t, func(t testing.TB) {
-		e := newEvents()
-		addr := serveHere(t, ServerConfig{Event: e.add, Access: &Access{Key: key, Users: map[string]string{"mario": iperf3.PasswordHash("mario", "rossi")}}})
-		s := foreignClient(t, addr, "-n 1M --username mario --rsa-public-key-path "+public, "IPERF3_PASSWORD=rossi")
-		if !strings.Contains(s.Error, "authorization") {
-			t.Errorf("the client says %q", s.Error)
-		}
-		if err := e.ended(t).Err; !errors.Is(err, iperf3.ErrRefused) || !strings.Contains(err.Error(), "PKCS #1 v1.5") {
-			t.Errorf("the server says %v", err)
-		}
-	})
+	e := newEvents()
+	addr := serveHere(t, ServerConfig{Event: e.add, Access: &Access{Key: key, Users: map[string]string{"mario": iperf3.PasswordHash("mario", "rossi")}}})
+	s := foreignClient(t, addr, "-n 1M --username mario --rsa-public-key-path "+public, "IPERF3_PASSWORD=rossi")
+	if !strings.Contains(s.Error, "authorization") {
+		t.Errorf("the client says %q", s.Error)
+	}
+	if err := e.ended(t).Err; !errors.Is(err, iperf3.ErrRefused) || !strings.Contains(err.Error(), "PKCS #1 v1.5") {
+		t.Errorf("the server says %v", err)
+	}
 }
 
 // TestRefusedLoginsLookAlike: whatever is wrong with a login, it is refused with

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -10,9 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
-	"linerate/internal/core/units"
 	"linerate/internal/measure/iperf3"
-	"linerate/internal/measure/iperf3/tries"
 )
 
 // near01 reports whether two totals agree within 0.1 %.
@@ -42,7 +41,12 @@ func TestClient(t *testing.T) {
 		"both":                      {Direction: model.Both, Duration: short},
 		"both, 2 streams":           {Direction: model.Both, Duration: short, Streams: 2},
 		"both, bytes":               {Direction: model.Both, Bytes: 20e6},
-	}, func(t testing.TB, f model.Flow) { checkClient(t, foreignServer(t), f, Client{}) })
+	}, func(t testing.TB, f model.Flow) {
+		if f.Duration > 0 && f.Congestion == "" && !thorough {
+			t.Skip("lasts for a time: with the tag slow")
+		}
+		checkClient(t, foreignServer(t), f, Client{})
+	})
 }
 
 // checkClient runs f and holds the two ends' reports against each other.
@@ -113,7 +117,7 @@ func checkFlow(t testing.TB, f model.Flow, d model.Direction, ours, theirs model
 	if f.Bytes > 0 && d == model.From && ours.Bytes < f.Bytes {
 		t.Errorf("%d bytes asked, near %d", f.Bytes, ours.Bytes)
 	}
-	if f.Duration > 0 && (ours.Window < f.Duration*9/10 || theirs.Window < f.Duration*9/10 || theirs.Window > f.Duration+5*time.Second) {
+	if f.Duration > 0 && (ours.Window < f.Duration*9/10 || theirs.Window < f.Duration*9/10) {
 		t.Errorf("windows near %v, far %v", ours.Window, theirs.Window)
 	}
 	sender := ours
@@ -128,41 +132,7 @@ func checkFlow(t testing.TB, f model.Flow, d model.Direction, ours, theirs model
 	}
 }
 
-// TestClientRate holds the rate of TCP in both directions.
-func TestClientRate(t *testing.T) {
-	for _, d := range []model.Direction{model.To, model.From, model.Both} {
-		t.Run(string(d), func(t *testing.T) {
-			t.Parallel()
-			tries.Repeat(t, func(t testing.TB) { checkClientRate(t, d) })
-		})
-	}
-}
-
-func checkClientRate(t testing.TB, d model.Direction) {
-	addr := foreignServer(t)
-	f := model.Flow{Direction: d, Duration: time.Second, Streams: 2, Block: 32 << 10, Interval: 100 * time.Millisecond}
-	near, far, err := Client{Rate: 80e6}.Run(t.Context(), addr, f, func([]model.Sample) {})
-	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range near.Flows {
-		for _, r := range []model.FlowReport{near.Flows[i], far.Flows[i]} {
-			rate := float64(r.Bytes) * 8 / r.Window.Seconds()
-			// The kernel lets ten segments of each stream go unpaced,
-			// which on a loopback are 0.65 MB.
-			if rate < 50e6 || rate > 100e6 {
-				t.Errorf("%s %s: %v of 80 Mbit/s", r.Direction, r.Role, units.BitRate(rate))
-			}
-		}
-	}
-}
-
-func TestClientServerOutput(t *testing.T) { tries.Repeat(t, checkServerOutput) }
-
-func checkServerOutput(t testing.TB) {
+func TestClientServerOutput(t *testing.T) {
 	addr := foreignServer(t)
 	var got string
 	c := Client{ServerOutput: func(text string, _ json.RawMessage) { got = text }}
@@ -176,10 +146,6 @@ func checkServerOutput(t testing.TB) {
 // the real server still closes one listener to open the next.
 func TestClientBackToBack(t *testing.T) {
 	t.Parallel()
-	tries.Repeat(t, checkBackToBack)
-}
-
-func checkBackToBack(t testing.TB) {
 	addr := foreignServer(t)
 	for range 5 {
 		f := model.Flow{Direction: model.To, Bytes: 1 << 20}
@@ -191,23 +157,20 @@ func checkBackToBack(t testing.TB) {
 
 func TestClientBusy(t *testing.T) {
 	t.Parallel()
-	tries.Repeat(t, checkClientBusy)
-}
-
-func checkClientBusy(t testing.TB) {
 	addr := foreignServer(t)
 	running := make(chan struct{})
-	done := make(chan error, 1)
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
+		defer close(done)
 		begun := false
-		f := model.Flow{Direction: model.To, Duration: time.Second, Interval: 50 * time.Millisecond}
-		_, _, err := Client{Rate: 1e6}.Run(t.Context(), addr, f, func([]model.Sample) {
+		f := model.Flow{Direction: model.To, Duration: 10 * time.Minute, Interval: 50 * time.Millisecond}
+		_, _, _ = Client{Rate: 1e6}.Run(ctx, addr, f, func([]model.Sample) {
 			if !begun {
 				begun = true
 				close(running)
 			}
 		})
-		done <- err
 	}()
 	<-running
 	c := Client{limits: limits{between: time.Nanosecond}}
@@ -215,16 +178,13 @@ func checkClientBusy(t testing.TB) {
 	if !errors.Is(err, ErrBusy) {
 		t.Errorf("second client: %v", err)
 	}
-	if err := <-done; err != nil {
-		t.Errorf("first client: %v", err)
-	}
+	cancel()
+	<-done
 }
 
 // TestClientRefused holds that a refusal of the server is told: by its code
 // where it sends one; 3.12 closes without a word when a rate is above its limit.
-func TestClientRefused(t *testing.T) { tries.Repeat(t, checkClientRefused) }
-
-func checkClientRefused(t testing.TB) {
+func TestClientRefused(t *testing.T) {
 	addr := foreignServer(t, "--server-bitrate-limit", "1M")
 	f := model.Flow{Direction: model.To, Duration: time.Second}
 	if _, _, err := (Client{Rate: 10e6}).Run(t.Context(), addr, f, func([]model.Sample) {}); err == nil {

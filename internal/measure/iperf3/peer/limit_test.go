@@ -12,7 +12,7 @@ import (
 const udpLimit units.BitRate = 5e6
 
 // TestServerUDPLimit holds that UDP above the limit is refused in words that the
-// real client shows, and what is below is served at no more than was asked.
+// real client shows, and what is below is served. TestUDPRate holds how fast.
 func TestServerUDPLimit(t *testing.T) {
 	t.Parallel()
 	type limited struct {
@@ -27,6 +27,8 @@ func TestServerUDPLimit(t *testing.T) {
 		"-u -t 1 -b 2M -l 1000 -P 2 -R":      "",
 		"-u -t 1 -b 4M -l 1000 --bidir":      "", // each direction has the limit for itself
 		"-n 10M":                             "", // TCP has none
+		"-u -n 100K -b 4M -l 1000":           "",
+		"-u -n 100K -b 4M -l 1000 -R":        "",
 		"-u -t 1 -b 6M -l 1000":              above,
 		"-u -t 1 -b 6M -l 1000 -R":           above,
 		"-u -t 1 -b 3M -l 1000 -P 2":         above,
@@ -37,6 +39,9 @@ func TestServerUDPLimit(t *testing.T) {
 		cases[args] = limited{args, fault}
 	}
 	together(t, 4, cases, func(t testing.TB, c limited) {
+		if c.fault == "" {
+			skipTimed(t, c.args)
+		}
 		e := newEvents()
 		s := foreignClient(t, serveHere(t, ServerConfig{Event: e.add, UDPRate: udpLimit}), c.args)
 		if (s.Error == "") != (c.fault == "") || !strings.Contains(s.Error, c.fault) {
@@ -48,11 +53,6 @@ func TestServerUDPLimit(t *testing.T) {
 				t.Errorf("the server says %v", end.Err)
 			}
 			return
-		}
-		for _, f := range end.Own.Flows {
-			if rate := units.BitRate(float64(f.Bytes) * 8 / f.Window.Seconds()); f.UDP != nil && rate > udpLimit*11/10 {
-				t.Errorf("%s at %v", f.Direction, rate)
-			}
 		}
 	})
 }

@@ -25,14 +25,14 @@ func TestSampled(t *testing.T) {
 			}
 		}
 	}})
-	if s := foreignClient(t, addr, "-t 2 --bidir -b 20M"); s.Error != "" {
+	if s := foreignClient(t, addr, "-t 3 --bidir -b 20M"); s.Error != "" {
 		t.Fatal(s.Error)
 	}
 	end := e.ended(t)
 	mu.Lock()
 	defer mu.Unlock()
 	if rates[model.Goodput] < 2 || rates[model.Sent] < 2 {
-		t.Errorf("in 2 s the server told %v", rates)
+		t.Errorf("in 3 s the server told %v", rates)
 	}
 	if len(remotes) != 1 || !remotes[netip.MustParseAddrPort(end.Remote)] {
 		t.Errorf("of %v, and the client is %s", remotes, end.Remote)

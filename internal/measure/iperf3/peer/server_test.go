@@ -1,8 +1,9 @@
 package peer
 
 import (
+	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"math"
 	"net"
 	"os/exec"
@@ -15,7 +16,6 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
-	"linerate/internal/measure/iperf3/tries"
 )
 
 // summary is the part of the real client's JSON report that says who counted
@@ -78,7 +78,7 @@ func (e *events) add(one Event) {
 // ended waits for the end of the first test, and returns it.
 func (e *events) ended(t testing.TB) Event {
 	t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		e.mu.Lock()
 		i := slices.IndexFunc(e.all, func(one Event) bool { return !one.Begun })
@@ -132,6 +132,7 @@ func TestServer(t *testing.T) {
 		cases[args] = serverCase{args, inFlight}
 	}
 	together(t, 6, cases, func(t testing.TB, c serverCase) {
+		skipTimed(t, c.args)
 		e := newEvents()
 		s := foreignClient(t, serveHere(t, ServerConfig{Event: e.add}), c.args)
 		if s.Error != "" {
@@ -144,6 +145,13 @@ func TestServer(t *testing.T) {
 		checkSums(t, c, s)
 		checkEvent(t, end, s)
 	})
+}
+
+// skipTimed leaves what lasts for a time, and not for bytes, to the tag slow.
+func skipTimed(t testing.TB, args string) {
+	if strings.Contains(args, "-t ") && !thorough {
+		t.Skip("lasts for a time: with the tag slow")
+	}
 }
 
 // serverCase are arguments of the real client, and whether what is in flight
@@ -203,9 +211,7 @@ func checkEvent(t testing.TB, e Event, s summary) {
 	}
 }
 
-func TestServerOutput(t *testing.T) { tries.Repeat(t, checkOwnOutput) }
-
-func checkOwnOutput(t testing.TB) {
+func TestServerOutput(t *testing.T) {
 	addr := serveHere(t, ServerConfig{})
 	if s := foreignClient(t, addr, "-n 1M --get-server-output"); !strings.Contains(s.Output, "receiver: ") {
 		t.Errorf("output %q, error %q", s.Output, s.Error)
@@ -230,17 +236,15 @@ func TestServerRefuses(t *testing.T) {
 			continue // it was built without
 		}
 		t.Run(c.args, func(t *testing.T) {
-			tries.Repeat(t, func(t testing.TB) {
-				e := newEvents()
-				c.config.Event = e.add
-				s := foreignClient(t, serveHere(t, c.config), c.args)
-				if s.Error == "" || e.ended(t).Err == nil {
-					t.Errorf("client %q, server %v", s.Error, e.ended(t).Err)
-				}
-				if !slices.ContainsFunc(strings.Split(c.want, "|"), func(w string) bool { return strings.Contains(s.Error, w) }) {
-					t.Errorf("the client says %q", s.Error)
-				}
-			})
+			e := newEvents()
+			c.config.Event = e.add
+			s := foreignClient(t, serveHere(t, c.config), c.args)
+			if s.Error == "" || e.ended(t).Err == nil {
+				t.Errorf("client %q, server %v", s.Error, e.ended(t).Err)
+			}
+			if !slices.ContainsFunc(strings.Split(c.want, "|"), func(w string) bool { return strings.Contains(s.Error, w) }) {
+				t.Errorf("the client says %q", s.Error)
+			}
 		})
 	}
 }
@@ -249,10 +253,6 @@ func TestServerRefuses(t *testing.T) {
 // more than the server gives.
 func TestServerEndsRate(t *testing.T) {
 	t.Parallel()
-	tries.Repeat(t, checkEndsRate)
-}
-
-func checkEndsRate(t testing.TB) {
 	e := newEvents()
 	s := foreignClient(t, serveHere(t, ServerConfig{Event: e.add, Rate: 5e6}), "-t 10")
 	if s.Error == "" {
@@ -267,17 +267,16 @@ func checkEndsRate(t testing.TB) {
 // that one more is refused at once.
 func TestServerParallel(t *testing.T) {
 	t.Parallel()
-	tries.Repeat(t, checkParallel)
-}
-
-func checkParallel(t testing.TB) {
 	e := newEvents()
 	addr := serveHere(t, ServerConfig{Event: e.add, Tests: 2})
+	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for i := range 2 {
+		f := model.Flow{Direction: model.Both, Duration: 10 * time.Minute, Streams: i + 1}
 		all.Go(func() {
-			if s := foreignClient(t, addr, fmt.Sprintf("-t 2 -b 10M -P %d --bidir", i+1)); s.Error != "" {
-				t.Error(s.Error)
+			near, _, err := Client{Rate: 10e6}.Run(ctx, addr, f, func([]model.Sample) {})
+			if !errors.Is(err, context.Canceled) && (err != nil || near.Flows[0].Bytes == 0) {
+				t.Errorf("%+v, %v", near.Flows, err)
 			}
 		})
 	}
@@ -286,14 +285,13 @@ func checkParallel(t testing.TB) {
 	if s := foreignClient(t, addr, "-n 1M"); !strings.Contains(s.Error, "server is busy") {
 		t.Errorf("a third client: %q", s.Error)
 	}
+	cancel()
 	all.Wait()
 }
 
 // TestServerAddresses holds that a server of all addresses answers UDP from the
 // one that the client knows, in both families.
-func TestServerAddresses(t *testing.T) { tries.Repeat(t, checkAddresses) }
-
-func checkAddresses(t testing.TB) {
+func TestServerAddresses(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":0")
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/iperf3"
-	"linerate/internal/measure/iperf3/tries"
 )
 
 // besieger is a client that goes as far as one stage and then says nothing, holds
@@ -136,7 +135,7 @@ func besiege(t testing.TB, addr, stage string, n int, spread bool) {
 }
 
 // TestSilentClientsKeepNobodyOut: while 256 clients hold on at any stage, drip, or
-// come back, a real one has its test within 2 s.
+// come back, a real one has its test. TestServedSoon holds how soon.
 func TestSilentClientsKeepNobodyOut(t *testing.T) {
 	realProgram(t)
 	if _, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.7.7:0"); err != nil {
@@ -148,87 +147,81 @@ func TestSilentClientsKeepNobodyOut(t *testing.T) {
 				continue // each is a test: see TestSilentTestGivesWay
 			}
 			t.Run(fmt.Sprintf("%s, many sources %v", stage, spread), func(t *testing.T) {
-				tries.Repeat(t, func(t testing.TB) {
-					addr := serveHere(t, ServerConfig{})
-					besiege(t, addr, stage, 256, spread)
-					began, args := time.Now(), "-n 1M"
-					if strings.HasPrefix(stage, "UDP") {
-						args = "-u -b 10M -n 100K"
+				addr := serveHere(t, ServerConfig{})
+				besiege(t, addr, stage, 256, spread)
+				began, args := time.Now(), clientArgs(stage)
+				for {
+					s := foreignClient(t, addr, args)
+					if s.Error == "" {
+						break
 					}
-					for {
-						s := foreignClient(t, addr, args)
-						if s.Error == "" {
-							break
-						}
-						if time.Since(began) > 5*time.Second {
-							t.Fatalf("after %v: %s", time.Since(began), s.Error)
-						}
+					t.Logf("after %v: %s", time.Since(began), s.Error)
+					if time.Since(began) > time.Minute {
+						t.Fatalf("after %v: %s", time.Since(began), s.Error)
 					}
-					if took := time.Since(began); took > 2500*time.Millisecond { // with the test itself
-						t.Errorf("it had its test after %v", took)
-					}
-				})
+				}
 			})
 		}
 	}
 }
 
+// clientArgs are those of the real client beside a siege.
+func clientArgs(stage string) string {
+	if strings.HasPrefix(stage, "UDP") {
+		return "-u -b 10M -n 100K"
+	}
+	return "-n 1M"
+}
+
 // TestSilentTestGivesWay: of a test in which nothing moves the slot is free for the
-// next client within 2 s, and after it for its own source last.
+// next client, and after it for its own source last.
 func TestSilentTestGivesWay(t *testing.T) {
 	t.Parallel()
-	tries.Repeat(t, func(t testing.TB) {
-		e := newEvents()
-		addr := serveHere(t, ServerConfig{Event: e.add})
-		r := newRaw(t, addr)
-		r.begin(oneSecond, 2)
-		began := time.Now()
-		// It waits, and is not turned away.
-		c := Client{limits: limits{between: time.Nanosecond}}
-		_, _, err := c.Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {})
-		if took := time.Since(began); err != nil || took > 3*time.Second {
-			t.Errorf("%v, after %v", err, took)
-		}
-		if said := r.over(); len(said) < 5 || said[0] != iperf3.ServerFailed.Byte() {
-			t.Errorf("the silent one was told % x", said)
-		}
-		waitFor(t, func() bool { return e.told("another client waits") })
-		if !e.told("another client waits") {
-			t.Error("the log does not say why the silent one ended")
-		}
-	})
+	e := newEvents()
+	addr := serveHere(t, ServerConfig{Event: e.add})
+	r := newRaw(t, addr)
+	r.begin(oneSecond, 2)
+	// It waits, and is not turned away.
+	c := Client{limits: limits{between: time.Nanosecond}}
+	_, _, err := c.Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {})
+	if err != nil {
+		t.Error(err)
+	}
+	if said := r.over(); len(said) < 5 || said[0] != iperf3.ServerFailed.Byte() {
+		t.Errorf("the silent one was told % x", said)
+	}
+	waitFor(t, func() bool { return e.told("another client waits") })
+	if !e.told("another client waits") {
+		t.Error("the log does not say why the silent one ended")
+	}
 }
 
 // TestRunningTestKeepsItsSlot: while something moves others are refused, at once.
 func TestRunningTestKeepsItsSlot(t *testing.T) {
 	t.Parallel()
-	tries.Repeat(t, func(t testing.TB) {
-		e := newEvents()
-		addr := serveHere(t, ServerConfig{Event: e.add})
-		moving, done := make(chan struct{}), make(chan error, 1)
-		go func() {
-			var once sync.Once
-			samples := 0
-			_, _, err := Client{}.Run(t.Context(), addr, model.Flow{Direction: model.To, Duration: 5 * time.Second, Interval: 100 * time.Millisecond},
-				func([]model.Sample) {
-					if samples++; samples > 12 {
-						once.Do(func() { close(moving) })
-					}
-				})
-			done <- err
-		}()
-		<-moving
-		for range 3 {
-			began := time.Now()
-			s := foreignClient(t, addr, "-n 1M")
-			if took := time.Since(began); !strings.Contains(s.Error, "server is busy") || took > time.Second {
-				t.Errorf("%q after %v", s.Error, took)
-			}
+	e := newEvents()
+	addr := serveHere(t, ServerConfig{Event: e.add})
+	moving, done := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(done)
+		var once sync.Once
+		samples := 0
+		_, _, _ = Client{}.Run(ctx, addr, model.Flow{Direction: model.To, Duration: 10 * time.Minute, Interval: 100 * time.Millisecond},
+			func([]model.Sample) {
+				if samples++; samples > 12 {
+					once.Do(func() { close(moving) })
+				}
+			})
+	}()
+	<-moving
+	for range 3 {
+		if s := foreignClient(t, addr, "-n 1M"); !strings.Contains(s.Error, "server is busy") {
+			t.Errorf("%q", s.Error)
 		}
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	}
+	cancel()
+	<-done
 }
 
 // told reports whether an event had such an error.
@@ -238,12 +231,12 @@ func (e *events) told(what string) bool {
 	return slices.ContainsFunc(e.all, func(one Event) bool { return one.Err != nil && strings.Contains(one.Err.Error(), what) })
 }
 
-// waitFor waits until ok, or for some seconds: what follows says whether it matters.
+// waitFor waits until ok, or for a minute: what follows says whether it matters.
 func waitFor(t testing.TB, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(5 * time.Second)
+	limit := time.After(time.Minute)
 	for !ok() {
 		select {
 		case <-tick.C:

@@ -14,10 +14,9 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/iperf3"
-	"linerate/internal/measure/iperf3/tries"
 )
 
-// TestClientRecognisesIperf2 holds that a server of iperf 2 is told, and soon.
+// TestClientRecognisesIperf2 holds that a server of iperf 2 is told.
 func TestClientRecognisesIperf2(t *testing.T) {
 	path, err := exec.LookPath("iperf")
 	if err != nil {
@@ -25,19 +24,15 @@ func TestClientRecognisesIperf2(t *testing.T) {
 	}
 	t.Parallel()
 	for _, f := range []model.Flow{
-		{Direction: model.To, Duration: 10 * time.Second},
-		{Direction: model.Both, Duration: 10 * time.Second, Streams: 2},
-		{Engine: udp.Name, Direction: model.From, Duration: 10 * time.Second, Params: traffic.Write(udp.Params{Rate: 1e6})},
+		{Direction: model.To, Duration: 10 * time.Minute},
+		{Direction: model.Both, Duration: 10 * time.Minute, Streams: 2},
+		{Engine: udp.Name, Direction: model.From, Duration: 10 * time.Minute, Params: traffic.Write(udp.Params{Rate: 1e6})},
 	} {
-		tries.Repeat(t, func(t testing.TB) {
-			addr := serverOf2(t, path)
-			begun := time.Now()
-			_, _, err := Client{}.Run(t.Context(), addr, f, func([]model.Sample) {})
-			// It takes less than 3 s, and 30 s where nobody looks.
-			if took := time.Since(begun); !errors.Is(err, ErrIperf2) || took > 8*time.Second {
-				t.Errorf("%s after %v: %v", f.Direction, took, err)
-			}
-		})
+		addr := serverOf2(t, path)
+		_, _, err := Client{}.Run(t.Context(), addr, f, func([]model.Sample) {})
+		if !errors.Is(err, ErrIperf2) {
+			t.Errorf("%s: %v", f.Direction, err)
+		}
 	}
 }
 
@@ -107,10 +102,9 @@ func TestClientBothWithOldServer(t *testing.T) {
 		}
 		_, _ = io.Copy(io.Discard, ctl)
 	}()
-	begun := time.Now()
-	f := model.Flow{Direction: model.Both, Duration: 20 * time.Second, Interval: 100 * time.Millisecond}
+	f := model.Flow{Direction: model.Both, Duration: 20 * time.Minute, Interval: 100 * time.Millisecond}
 	_, _, err := Client{}.Run(t.Context(), l.Addr().String(), f, func([]model.Sample) {})
-	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "before 3.7") || time.Since(begun) > 10*time.Second {
-		t.Errorf("after %v: %v", time.Since(begun), err)
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "before 3.7") {
+		t.Error(err)
 	}
 }

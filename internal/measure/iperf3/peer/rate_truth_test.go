@@ -1,0 +1,104 @@
+//go:build truth
+
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
+	"linerate/internal/truth"
+)
+
+// claimRates claims for all flows of both ends that they carry rate, within bounds.
+func claimRates(try *truth.Try, least, most float64, ends ...model.EndReport) {
+	for _, e := range ends {
+		for _, r := range e.Flows {
+			try.Claim(fmt.Sprintf("%s %s", r.Direction, r.Role), float64(r.Bytes)*8/r.Window.Seconds()/1e6, least/1e6, most/1e6, "Mbit/s")
+		}
+	}
+}
+
+// TestClientRate holds the rate of TCP in all directions.
+func TestClientRate(t *testing.T) {
+	for _, d := range []model.Direction{model.To, model.From, model.Both} {
+		t.Run(string(d), func(t *testing.T) {
+			truth.Hold(t, truth.Tries, func(try *truth.Try) {
+				f := model.Flow{Direction: d, Duration: time.Second, Streams: 2, Block: 32 << 10, Interval: 100 * time.Millisecond}
+				near, far, err := Client{Rate: 80e6}.Run(try.Context(), foreignServer(try), f, func([]model.Sample) {})
+				if errors.Is(err, errors.ErrUnsupported) {
+					try.Skip(err)
+				}
+				if err != nil {
+					try.Fatal(err)
+				}
+				// The kernel lets ten segments of each stream go unpaced,
+				// which on a loopback are 0.65 MB.
+				claimRates(try, 50e6, 100e6, near, far)
+			})
+		})
+	}
+}
+
+// TestClientUDPRate holds the rate that was asked for.
+func TestClientUDPRate(t *testing.T) {
+	f := model.Flow{Engine: udp.Name, Direction: model.Both, Duration: 500 * time.Millisecond, Streams: 2, Params: traffic.Write(udp.Params{Rate: 4e6})}
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		near, far, err := Client{}.Run(try.Context(), foreignServer(try), f, func([]model.Sample) {})
+		if err != nil {
+			try.Fatal(err)
+		}
+		claimRates(try, 3.6e6, 4.4e6, near, far)
+	})
+}
+
+// TestUDPRate: the server serves UDP at no more than was asked, and than its limit.
+func TestUDPRate(t *testing.T) {
+	for _, args := range []string{"-u -t 1 -b 4M -l 1000", "-u -t 1 -b 4M -l 1000 -R", "-u -t 1 -b 2M -l 1000 -P 2 -R", "-u -t 1 -b 4M -l 1000 --bidir"} {
+		t.Run(args, func(t *testing.T) {
+			truth.Hold(t, truth.Tries, func(try *truth.Try) {
+				e := newEvents()
+				if s := foreignClient(try, serveHere(try, ServerConfig{Event: e.add, UDPRate: udpLimit}), args); s.Error != "" {
+					try.Fatal(s.Error)
+				}
+				claimRates(try, 3e6, float64(udpLimit*11/10), e.ended(try).Own)
+			})
+		})
+	}
+}
+
+// TestServedSoon: while 256 clients hold on at any stage, a real one has its test within
+// 2 s; a test in which nothing moves gives way within 2 s.
+func TestServedSoon(t *testing.T) {
+	for _, stage := range besiegeStages {
+		t.Run(stage, func(t *testing.T) {
+			truth.Hold(t, truth.Tries, func(try *truth.Try) {
+				addr := serveHere(try, ServerConfig{})
+				besiege(try, addr, stage, 256, false)
+				began := time.Now()
+				for foreignClient(try, addr, clientArgs(stage)).Error != "" {
+					if time.Since(began) > time.Minute {
+						try.Fatal("it never had its test")
+					}
+				}
+				try.Claim("it had its test after", time.Since(began).Seconds(), 0, 2.5, "s")
+			})
+		})
+	}
+	t.Run("silent test", func(t *testing.T) {
+		truth.Hold(t, truth.Tries, func(try *truth.Try) {
+			addr := serveHere(try, ServerConfig{})
+			newRaw(try, addr).begin(oneSecond, 2)
+			began := time.Now()
+			c := Client{limits: limits{between: time.Nanosecond}}
+			if _, _, err := c.Run(try.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {}); err != nil {
+				try.Fatal(err)
+			}
+			try.Claim("it gave way after", time.Since(began).Seconds(), 0, 3, "s")
+		})
+	})
+}
