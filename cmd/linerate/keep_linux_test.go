@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	kept = "sysctl.d/90-linerate.conf" // below etcOf
+	kept = "sysctl.d/zz-linerate.conf" // below etcOf
 	// older is what stands there before, without a line feed at its end.
 	older = "# by hand\nnet.ipv4.tcp_ecn = 1"
 )
@@ -278,7 +278,7 @@ grep -c tcp_sack /etc/`+kept+`
 linerate undo --kept > /dev/null
 cmp $W/before /etc/`+kept+` && echo as before again
 cat $W/err`)
-		has(t, full, r.out, "code 1\nas before\n90-linerate.conf\nnothing is kept\n", "as before again", "no space left on device")
+		has(t, full, r.out, "code 1\nas before\nzz-linerate.conf\nnothing is kept\n", "as before again", "no space left on device")
 		if r.code != 0 {
 			t.Errorf("%s: exit code %d\n%s%s", full, r.code, r.out, r.err)
 		}

@@ -152,7 +152,7 @@ func TestKeptHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	keeper.About = persist.About{Link: "eth0", Settings: []model.Assignment{{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_max", Value: "1048576"}, {Knob: "txqueuelen", Value: "500"}}}
-	if _, err := keeper.Write(time.Now(), []files.File{{Path: "/etc/sysctl.d/90-linerate.conf", Mode: 0o644, Content: []byte("net.ipv4.tcp_sack = 0\n")}}); err != nil {
+	if _, err := keeper.Write(time.Now(), []files.File{{Path: "/etc/sysctl.d/zz-linerate.conf", Mode: 0o644, Content: []byte("net.ipv4.tcp_sack = 0\n")}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

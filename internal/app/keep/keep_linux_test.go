@@ -21,7 +21,7 @@ import (
 )
 
 // written is the file of the kernel's settings, below a root.
-const written = "etc/sysctl.d/90-linerate.conf"
+const written = "etc/sysctl.d/zz-linerate.conf"
 
 // machine is a host whose files lie below a directory: the agent, the renderer and
 // the keeper are the real ones, and the settings that are read are this machine's.

@@ -16,7 +16,6 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/persist"
-	"linerate/internal/host/persist/native"
 )
 
 // Files are where a host keeps settings over a restart. System, Keeper, Link and
@@ -78,11 +77,11 @@ func (a *agent) Keep(ctx context.Context, k session.Keep) (session.Keeping, erro
 	if err != nil {
 		return out, err
 	}
-	files, err := f.render(ctx, k, settings, comments, &out)
+	plan, err := f.propose(ctx, keeper, k, settings, comments, &out)
 	if err != nil {
 		return out, err
 	}
-	changes, err := f.preview(keeper, files, &out)
+	changes, err := f.preview(keeper, plan.files, &out)
 	if err != nil {
 		return out, err
 	}
@@ -91,7 +90,11 @@ func (a *agent) Keep(ctx context.Context, k session.Keep) (session.Keeping, erro
 	}
 	if !k.DryRun {
 		keeper.About = persist.About{Source: k.Source, Comments: comments, Link: k.Link, Settings: held(settings, &out), Proof: k.Proof}
-		if out.Record, err = f.write(keeper, files, out.Files); err != nil {
+		if out.Record, err = f.write(keeper, plan.files, out.Files); err != nil {
+			return out, err
+		}
+		if err := plan.check(ctx, keeper, f.System, out.Record); err != nil {
+			out.Record = ""
 			return out, err
 		}
 		changes = nil
@@ -162,68 +165,6 @@ func (f *Files) ofLink(id model.KnobID) bool {
 	k, _ := f.Catalogue.ByID(id)
 	n := k.Native[f.System]
 	return n.Mechanism != knob.Sysctl || strings.Contains(n.Name, "{")
-}
-
-// render makes the files. Values that do not fit together with those that the
-// host has are refused.
-func (f *Files) render(ctx context.Context, k session.Keep, settings []model.Assignment, comments []string, out *session.Keeping) ([]files.File, error) {
-	var err error
-	if out.Format, out.Reason, err = f.format(ctx, k, settings, out); err != nil {
-		return nil, err
-	}
-	var ids []model.KnobID
-	for _, c := range f.Catalogue.All() {
-		ids = append(ids, c.ID)
-	}
-	in := native.Input{Catalogue: f.Catalogue, Settings: settings, Comments: comments, Before: f.Texts(ctx, k.Link, ids), Interface: k.Link}
-	if f.MAC != nil && k.Link != "" {
-		in.MAC = f.MAC(k.Link)
-	}
-	r, err := native.Render(out.Format, in)
-	switch {
-	case errors.Is(err, knob.ErrConstraint), errors.Is(err, native.ErrInput):
-		return nil, fmt.Errorf("%w: %w", session.ErrInvalid, err)
-	case err != nil:
-		return nil, err
-	}
-	out.Commands, out.Omitted, out.Notes = r.Commands, r.Omitted, append(out.Notes, r.Notes...)
-	return r.Files, nil
-}
-
-// format is the one that the controller names, or that of who configures the
-// link where a setting is of one.
-func (f *Files) format(ctx context.Context, k session.Keep, settings []model.Assignment, out *session.Keeping) (model.FileFormat, string, error) {
-	if k.Format != "" {
-		if !slices.Contains(model.FileFormats(), k.Format) || k.Format.System() != f.System || f.System == "windows" {
-			return "", "", fmt.Errorf("%w: %s is no format of files that %s reads by itself", session.ErrInvalid, k.Format, f.System)
-		}
-		return k.Format, "asked for", nil
-	}
-	switch f.System {
-	case "linux":
-	case "freebsd":
-		return model.FormatFreeBSD, "", nil
-	case "darwin":
-		return model.FormatMacOS, "", nil
-	default:
-		return "", "", fmt.Errorf("%s keeps what is set over a restart by itself: there is no file to write: %w", f.System, errors.ErrUnsupported)
-	}
-	link := slices.ContainsFunc(settings, func(s model.Assignment) bool {
-		c, _ := f.Catalogue.ByID(s.Knob)
-		return c.Native[f.System].Mechanism != knob.Sysctl
-	})
-	switch {
-	case !link:
-		return model.FormatLinuxSysctl, "", nil
-	case k.Link == "" || f.Owner == nil:
-		return model.FormatLinuxSysctl, "", nil // which says that the interface is missing
-	}
-	owner, reason, err := f.Owner(ctx, k.Link)
-	if errors.Is(err, errors.ErrUnsupported) {
-		out.Notes = append(out.Notes, fmt.Sprintf("settings of %s: %v", k.Link, err))
-		return model.FormatLinuxSysctl, "", nil
-	}
-	return owner, reason, err
 }
 
 // preview tells what writing the files means.

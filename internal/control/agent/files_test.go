@@ -71,7 +71,7 @@ func TestFilesAreKept(t *testing.T) {
 	if err != nil || done.Record == "" || done.Plan != shown.Plan || done.Others["tcp.recv_buffer_max"].Number != 2 {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	text, err := os.ReadFile(filepath.Join(root, "etc/sysctl.d/90-linerate.conf"))
+	text, err := os.ReadFile(filepath.Join(root, "etc/sysctl.d/zz-linerate.conf"))
 	if err != nil || !strings.Contains(string(text), "net.ipv4.tcp_rmem = 4096 131072 4194304\n") || !strings.Contains(string(text), "# because\n") {
 		t.Errorf("%s, %v", text, err)
 	}
@@ -82,7 +82,7 @@ func TestFilesAreKept(t *testing.T) {
 	if err != nil || len(records) != 1 || records[0].Source != "test" || !records[0].Time.Equal(c.Files.Now()) || len(records[0].Files) != 2 || len(records[0].Settings) != 2 {
 		t.Errorf("Kept = %+v, %v", records, err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "etc/sysctl.d/90-linerate.conf"), []byte("mine"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "etc/sysctl.d/zz-linerate.conf"), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	back, err := s.Restore(ctx, "")

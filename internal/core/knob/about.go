@@ -174,7 +174,7 @@ func (k Knob) Needs(system string) []string {
 }
 
 // Permanent returns how the setting is made permanent on system by hand, with
-// VALUE for the native text: "/etc/sysctl.d/90-linerate.conf: NAME = VALUE".
+// VALUE for the native text: "/etc/sysctl.d/zz-linerate.conf: NAME = VALUE".
 // It is "" where the system keeps nothing of the kind (knobs.md section 1.4).
 func (n Native) Permanent(system string) string {
 	if n.Keep != "" {
@@ -184,7 +184,7 @@ func (n Native) Permanent(system string) string {
 	case n.ReadOnly:
 		return ""
 	case n.Mechanism == Sysctl && system == "linux":
-		return "/etc/sysctl.d/90-linerate.conf: " + n.Name + " = VALUE"
+		return "/etc/sysctl.d/zz-linerate.conf: " + n.Name + " = VALUE"
 	case n.Mechanism == Sysctl && system == "freebsd" && n.Effect == EffectBoot:
 		return "/boot/loader.conf: " + n.Name + "=\"VALUE\""
 	case n.Mechanism == Sysctl && system == "freebsd":

@@ -83,11 +83,13 @@ func (f File) Text() string {
 
 // Setting is one setting as a system has it.
 type Setting struct {
-	Knob    model.KnobID // the first one, where a native text holds several
-	Value   string       // canonical, of Knob
-	Name    string       // native name: "net.ipv4.tcp_rmem"; of a setting of a link that of the catalogue
-	Text    string       // native text of a sysctl: "4096 131072 8388608"; "" for settings of links
-	Remarks []string     // what it is, for comments above it; safe in every format
+	Knob    model.KnobID       // the first one, where a native text holds several
+	Value   string             // canonical, of Knob
+	Name    string             // native name: "net.ipv4.tcp_rmem"; of a setting of a link that of the catalogue
+	Text    string             // native text of a sysctl: "4096 131072 8388608"; "" for settings of links
+	Remarks []string           // what it is, for comments above it; safe in every format
+	AtBoot  bool               // of FreeBSD: the kernel reads it at its start only
+	Also    []model.Assignment // further knobs that the text holds
 }
 
 // Request is what a format shall plan.

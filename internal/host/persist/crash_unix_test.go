@@ -99,7 +99,7 @@ func TestKill(t *testing.T) {
 func whole(t *testing.T, k persist.Keeper) {
 	t.Helper()
 	for name, texts := range map[string][]string{
-		"etc/sysctl.d/90-linerate.conf": {"# by hand\nb = 2", "# linerate\na = 1\n"},
+		"etc/sysctl.d/zz-linerate.conf": {"# by hand\nb = 2", "# linerate\na = 1\n"},
 		"etc/sysctl.conf":               {"kern.coredump=0", "kern.coredump=0\n" + block},
 	} {
 		b, err := os.ReadFile(filepath.Join(k.Root, name))

@@ -28,7 +28,7 @@ const block = files.BlockBegin + "\nkern.ipc.maxsockbuf=4194304\n" + files.Block
 // files are one that is linerate's own, one in a new directory, one shared.
 func ours() []files.File {
 	return []files.File{
-		{Path: "/etc/sysctl.d/90-linerate.conf", Mode: 0o644, Content: []byte("# linerate\na = 1\n")},
+		{Path: "/etc/sysctl.d/zz-linerate.conf", Mode: 0o644, Content: []byte("# linerate\na = 1\n")},
 		{Path: "/etc/systemd/network/10-linerate-eth0.link", Mode: 0o600, Content: []byte("[Match]\n")},
 		{Path: "/etc/sysctl.conf", Mode: 0o644, Content: []byte(block), Block: true},
 	}
@@ -41,7 +41,7 @@ func machine(t testing.TB, root string) {
 		text string
 		mode fs.FileMode
 	}{
-		"etc/sysctl.d/90-linerate.conf": {"# by hand\nb = 2", 0o640},
+		"etc/sysctl.d/zz-linerate.conf": {"# by hand\nb = 2", 0o640},
 		"etc/sysctl.conf":               {"kern.coredump=0", 0o444}, // without a line feed at the end
 		"etc/other":                     {"other", 0o600},
 	} {
@@ -109,7 +109,7 @@ func TestWriteAndRestore(t *testing.T) {
 	}
 	after := tree(t, k.Root)
 	for name, want := range map[string]string{
-		"etc/sysctl.d/90-linerate.conf":             `"# linerate\na = 1\n"`,
+		"etc/sysctl.d/zz-linerate.conf":             `"# linerate\na = 1\n"`,
 		"etc/systemd/network/10-linerate-eth0.link": `"[Match]\n"`,
 		"etc/sysctl.conf":                           fmt.Sprintf("%q", "kern.coredump=0\n"+block),
 	} {
@@ -212,7 +212,7 @@ func edit(t *testing.T, k persist.Keeper, name, text string) {
 // restored over; the rest goes back, and the record stays.
 func TestChangedSince(t *testing.T) {
 	for _, c := range []struct{ name, path, text string }{
-		{"own file", "etc/sysctl.d/90-linerate.conf", "edited"},
+		{"own file", "etc/sysctl.d/zz-linerate.conf", "edited"},
 		{"new file", "etc/systemd/network/10-linerate-eth0.link", "edited"},
 		{"block", "etc/sysctl.conf", "kern.coredump=0\n" + strings.Replace(block, "4194304", "1", 1)},
 	} {
@@ -348,7 +348,7 @@ func TestDamagedSave(t *testing.T) {
 	if !errors.Is(err, fs.ErrInvalid) || results[2].State != model.FileFailed {
 		t.Errorf("%+v, %v", results, err)
 	}
-	if got, _ := os.ReadFile(filepath.Join(k.Root, "etc/sysctl.d/90-linerate.conf")); string(got) != "# linerate\na = 1\n" {
+	if got, _ := os.ReadFile(filepath.Join(k.Root, "etc/sysctl.d/zz-linerate.conf")); string(got) != "# linerate\na = 1\n" {
 		t.Errorf("%s", got)
 	}
 }
@@ -359,7 +359,7 @@ func TestEditedMeanwhile(t *testing.T) {
 	k := keeper(t)
 	before := tree(t, k.Root)
 	k.After = func(step string) {
-		if step == "renamed /etc/sysctl.d/90-linerate.conf" {
+		if step == "renamed /etc/sysctl.d/zz-linerate.conf" {
 			edit(t, k, "etc/sysctl.conf", "race")
 		}
 	}

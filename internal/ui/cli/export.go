@@ -37,7 +37,7 @@ files are parted by lines with their paths; --output DIR writes them below DIR, 
 a comment.
 
 Formats (--for):
-  linux-sysctl        /etc/sysctl.d/90-linerate.conf: settings of the kernel only
+  linux-sysctl        /etc/sysctl.d/zz-linerate.conf: settings of the kernel only
   systemd-networkd    that, and a .link file for settings of the link
   netplan             that, and /etc/netplan/90-linerate.yaml
   networkmanager      that, and a keyfile with the commands for your own connection

@@ -115,7 +115,7 @@ func TestArticleLinux(t *testing.T) {
 	} {
 		files, _ := exported(t, "--for", format, "--interface", "eth0", name)
 		want(t, files, own.path, own.line)
-		want(t, files, "/etc/sysctl.d/90-linerate.conf", "net.core.rmem_max = 262144", "net.core.wmem_max = 262144", "net.core.rmem_default = 262144", "net.core.wmem_default = 262144")
+		want(t, files, "/etc/sysctl.d/zz-linerate.conf", "net.core.rmem_max = 262144", "net.core.wmem_max = 262144", "net.core.rmem_default = 262144", "net.core.wmem_default = 262144")
 	}
 	files, said := exported(t, "--for", "linux-sysctl", "--interface", "eth0", name)
 	if len(files) != 1 || !strings.Contains(said, "left out: link.mtu=9000: not a sysctl") {

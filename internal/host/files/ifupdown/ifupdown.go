@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -204,6 +205,7 @@ func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.
 	if err != nil {
 		return d, err
 	}
+	want := d.Want
 	var refusal error
 	for _, try := range []func() (files.File, error){
 		func() (files.File, error) { return ownFile(h, c, r, lines) },
@@ -218,6 +220,13 @@ func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.
 			d.Files = []files.File{file}
 			var after files.Outcome
 			if after, err = f.Outcome(ctx, h.With(d.Files)); err == nil {
+				d.Want = maps.Clone(want)
+				for id, l := range c.Settings(r.Link) { // of ours, which is replaced
+					key := files.LinkKey(r.Link, id)
+					if _, wanted := want[key]; !wanted && c.ours(l) {
+						d.Want[key] = after.Values[key].Text
+					}
+				}
 				err = files.Prove(before, after, d.Want)
 			}
 		}
@@ -228,6 +237,13 @@ func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.
 	}
 	d.Files = nil
 	return d, refusal
+}
+
+// ours reports whether a line is in a file or a block of linerate.
+func (c Config) ours(l model.FileLine) bool {
+	return slices.ContainsFunc(c.Stanzas, func(s Stanza) bool {
+		return slices.ContainsFunc(s.Options, func(o Option) bool { return o.Ours && o.File == l.File && o.Number == l.Number })
+	})
 }
 
 // errNotHere says that a place is not to be tried.

@@ -67,6 +67,16 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestAnotherTime: what an earlier keep wrote may go.
+func TestAnotherTime(t *testing.T) {
+	root := fstest.MapFS{main: file(owner + "# BEGIN linerate\niface eno1 inet manual\n    mtu 4000\n# END linerate\n")}
+	r := files.Request{Link: "eno1", Settings: []files.Setting{{Knob: "txqueuelen", Value: "2000"}}}
+	p, err := files.Propose(t.Context(), ifupdown.Format{}, files.Host{Root: root, System: "linux"}, r)
+	if err != nil || len(p.Files) != 1 || !p.Files[0].Block {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
 // TestAgain: a second keep takes the place of the first one's lines.
 func TestAgain(t *testing.T) {
 	root := fstest.MapFS{main: file("# in the web interface of Proxmox\n" + owner)}

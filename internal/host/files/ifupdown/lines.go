@@ -1,6 +1,7 @@
 package ifupdown
 
 import (
+	"slices"
 	"strings"
 
 	"linerate/internal/core/model"
@@ -74,7 +75,7 @@ func Export(r files.Request) files.Draft {
 	if len(lines) == 0 {
 		return d
 	}
-	r.Head = append(r.Head[:len(r.Head):len(r.Head)],
+	r.Head = append(slices.Clip(r.Head),
 		"Not proven: that /etc/network/interfaces has a source line that reads this file,",
 		"that it brings the interface up, and that no later stanza sets the same.")
 	d.Files = []files.File{{Path: Own, Mode: 0o644, Content: []byte(stanza(r, lines, false))}}

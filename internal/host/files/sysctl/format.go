@@ -3,6 +3,7 @@ package sysctl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"linerate/internal/core/model"
@@ -21,15 +22,39 @@ type Format struct{}
 
 // Plan implements files.Format.
 func (Format) Plan(_ context.Context, h files.Host, r files.Request) (files.Draft, error) {
-	var d files.Draft
+	d := render(r)
+	if len(d.Files) == 0 {
+		return d, nil
+	}
+	now := Read(h.Root)
+	d.Notes = now.refused()
+	then := Read(h.With(d.Files).Root)
+	for _, key := range now.Keys() { // of a file of ours that is replaced
+		name := files.SysctlKey(Name(key))
+		if _, wanted := d.Want[name]; wanted {
+			continue
+		}
+		if l, ok := now.Holds(key); ok && l.File == Path {
+			d.Want[name], _ = then.text(key)
+		}
+	}
+	return d, nil
+}
+
+// Export returns the files of ours for a host that is not looked at.
+func Export(r files.Request) files.Draft {
+	r.Head = append(slices.Clip(r.Head), "Not proven: that no file whose name comes later sets the same; systemd-analyze cat-config sysctl.d shows all of them.")
+	return render(r)
+}
+
+// render writes the files.
+func render(r files.Request) files.Draft {
+	d := files.Draft{Want: make(map[string]string)}
 	var body strings.Builder
 	module := ""
 	for _, s := range r.Settings {
 		if s.Text == "" {
 			continue // of a link
-		}
-		if len(d.Want) == 0 {
-			d.Want = make(map[string]string)
 		}
 		key := Key(s.Name)
 		d.Want[files.SysctlKey(Name(key))] = s.Text
@@ -39,7 +64,7 @@ func (Format) Plan(_ context.Context, h files.Host, r files.Request) (files.Draf
 		}
 	}
 	if body.Len() == 0 {
-		return d, nil
+		return d
 	}
 	d.Files = append(d.Files, files.File{Path: Path, Mode: 0o644, Content: []byte(comments(r.Head) + body.String())})
 	d.Commands = append(d.Commands, "sysctl -p "+Path)
@@ -48,8 +73,7 @@ func (Format) Plan(_ context.Context, h files.Host, r files.Request) (files.Draf
 			comments([]string{"The congestion control has to be there before its sysctl is set."}) + module + "\n")})
 		d.Commands = append([]string{"modprobe " + module}, d.Commands...)
 	}
-	d.Notes = Read(h.Root).refused()
-	return d, nil
+	return d
 }
 
 // comments are the lines of a comment.
@@ -74,17 +98,25 @@ func (Format) Outcome(_ context.Context, h files.Host) (files.Outcome, error) {
 		o.Judge = "documented rules of sysctl(8), as procps applies them"
 	}
 	for _, key := range b.Keys() {
-		l, ok := b.Holds(key)
-		if !ok {
-			continue
+		if text, l := b.text(key); l.File != "" {
+			o.Set(files.SysctlKey(Name(key)), model.FileLine{File: l.File, Number: l.Number, Text: text})
 		}
-		text, err := Kernel(key, l.Text)
-		if err != nil {
-			text = "" // not known
-		}
-		o.Set(files.SysctlKey(Name(key)), model.FileLine{File: l.File, Number: l.Number, Text: text})
 	}
 	return o, nil
+}
+
+// text returns what the kernel has of a key, "" where that is not known, and the
+// line that says so.
+func (b Boot) text(key string) (string, Line) {
+	l, ok := b.Holds(key)
+	if !ok {
+		return "", l
+	}
+	text, err := Kernel(key, l.Text)
+	if err != nil {
+		return "", l
+	}
+	return text, l
 }
 
 // refused describes the lines that count and that the kernel will refuse.

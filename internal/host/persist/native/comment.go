@@ -98,9 +98,14 @@ func (r *rendering) finish() {
 			r.omit(e, "this format has no place for %s", e.name)
 		}
 	}
-	if foot := r.foot(); len(r.pages) > 0 && len(foot) > 0 {
-		r.pages[0].blank()
-		r.pages[0].comments(foot...)
+	if foot := r.foot(); len(foot) > 0 {
+		switch {
+		case len(r.out.Files) > 0:
+			r.out.Files[0].Content = appendComments(r.out.Files[0], foot)
+		case len(r.pages) > 0:
+			r.pages[0].blank()
+			r.pages[0].comments(foot...)
+		}
 	}
 	for _, p := range r.pages {
 		text := p.b.String()
@@ -114,4 +119,13 @@ func (r *rendering) finish() {
 		r.out.Files = append(r.out.Files, f)
 	}
 	r.pages = nil
+}
+
+// appendComments puts comments at the end of a file that a format exported.
+func appendComments(f files.File, lines []string) []byte {
+	text, end := string(f.Content), ""
+	if f.Block {
+		text, end = strings.TrimSuffix(text, files.BlockEnd+"\n"), files.BlockEnd+"\n"
+	}
+	return []byte(text + "\n# " + strings.Join(lines, "\n# ") + "\n" + end)
 }

@@ -60,20 +60,6 @@ func (r *rendering) plist(all []text) {
 	p.line("</plist>")
 }
 
-// limitsFirst orders texts for a program that sets one after the other: limits
-// before what they limit (knobs.md section 0, rule 3).
-func limitsFirst(all []text) []text {
-	var out []text
-	for s := knob.StageNone; s <= knob.StageInitial; s++ {
-		for _, t := range all {
-			if t.entries[0].knob.Stage == s {
-				out = append(out, t)
-			}
-		}
-	}
-	return out
-}
-
 func xmlText(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }

@@ -37,13 +37,6 @@ func (r *rendering) block(path string) *page {
 	return p
 }
 
-// atBoot reports whether a setting belongs into loader.conf: what the kernel
-// reads at boot only, and the pools of packet buffers, which refuse to shrink
-// while the system runs (kern_mbuf.c).
-func atBoot(e *entry) bool {
-	return e.knob.EffectOn("freebsd") == knob.EffectBoot || strings.HasPrefix(string(e.knob.ID), "mbuf.")
-}
-
 // loaderConf renders what is read at boot, and the modules that others need.
 func (r *rendering) loaderConf(boot []text, run []*entry) {
 	var modules []string

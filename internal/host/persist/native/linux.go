@@ -6,12 +6,8 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-)
-
-// The files of Linux that are linerate's own.
-const (
-	sysctlPath  = "/etc/sysctl.d/90-linerate.conf"
-	modulesPath = "/etc/modules-load.d/linerate.conf"
+	"linerate/internal/host/files"
+	"linerate/internal/host/files/sysctl"
 )
 
 // owner is who keeps the settings of an interface on Linux.
@@ -35,35 +31,12 @@ func (r *rendering) linux(o owner) {
 
 // sysctls renders sysctl.d(5), and modules-load.d(5) for congestion controls.
 func (r *rendering) sysctls() {
-	all := r.texts(r.take(knob.Sysctl))
-	if len(all) == 0 {
-		return
+	req := files.Request{Head: r.head()}
+	for _, t := range r.texts(r.take(knob.Sysctl)) {
+		req.Settings = append(req.Settings, t.setting())
 	}
-	p := r.page(sysctlPath)
-	p.comments(r.head()...)
-	module := ""
-	for _, t := range all {
-		p.blank()
-		p.entry(t.entries...)
-		p.line("%s = %s", t.name, t.raw)
-		if t.name == "net.ipv4.tcp_congestion_control" && !builtIn(t.raw) {
-			module = "tcp_" + t.raw
-		}
-	}
-	r.out.Commands = append(r.out.Commands, "sysctl -p "+sysctlPath)
-	if module != "" {
-		m := r.page(modulesPath)
-		m.comments(r.head()...)
-		m.blank()
-		m.comments("The congestion control has to be there before its sysctl is set.")
-		m.line("%s", module)
-		r.out.Commands = slices.Insert(r.out.Commands, 0, "modprobe "+module)
-	}
+	r.draft(sysctl.Export(req))
 }
-
-// builtIn reports whether a congestion control needs no module: reno always,
-// cubic in every kernel of a distribution.
-func builtIn(name string) bool { return name == "reno" || name == "cubic" }
 
 // ownerless leaves the settings of links out.
 type ownerless struct{}

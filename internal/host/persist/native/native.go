@@ -19,6 +19,8 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
+	"linerate/internal/host/files/ifupdown"
+	"linerate/internal/host/files/sysctl"
 )
 
 // Input is what to render, and what the files have to know of the host.
@@ -69,7 +71,9 @@ func Render(f model.FileFormat, in Input) (Output, error) {
 	case model.FormatNetworkManager:
 		r.linux(nmOwner{})
 	case model.FormatIfupdown:
-		r.linux(ifupdownOwner{})
+		req := r.request()
+		r.draft(sysctl.Export(req))
+		r.draft(ifupdown.Export(req))
 	case model.FormatFreeBSD:
 		r.freebsd()
 	case model.FormatMacOS:

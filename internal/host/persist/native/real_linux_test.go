@@ -75,7 +75,7 @@ func TestSysctlReads(t *testing.T) {
 		Settings: settings("tcp.recv_buffer_max=8388608", "tcp.send_buffer_max=7340032", "tcp.sack=0", "tcp.mtu_probing=1", "tcp.ecn=1",
 			"tcp.congestion_control=reno", "tcp.slow_start_after_idle=0", "tcp.metrics_cache=0", "tcp.window_scaling=1", "tcp.timestamps=2"),
 	}
-	path := put(t, t.TempDir(), file(t, render(t, model.FormatLinuxSysctl, in), "90-linerate.conf"))
+	path := put(t, t.TempDir(), file(t, render(t, model.FormatLinuxSysctl, in), "zz-linerate.conf"))
 	start(t, sysctl, "-p", path)
 	for name, want := range map[string]string{
 		"tcp_rmem": "4096 131072 8388608", "tcp_wmem": "4096 16384 7340032", "tcp_sack": "0", "tcp_mtu_probing": "1", "tcp_ecn": "1",
@@ -235,7 +235,7 @@ func TestArticleApplies(t *testing.T) {
 		"socket.recv_buffer_default=262144", "socket.send_buffer_default=262144")}
 	out := render(t, model.FormatIfupdown, in)
 	n := 0
-	for l := range strings.SplitSeq(stripped(decode(file(t, out, "90-linerate.conf"))), "\n") {
+	for l := range strings.SplitSeq(stripped(decode(file(t, out, "zz-linerate.conf"))), "\n") {
 		name, value, _ := strings.Cut(l, " = ")
 		n++
 		if _, err := os.Stat("/proc/sys/" + strings.ReplaceAll(name, ".", "/")); err != nil || value != "262144" {

@@ -1,0 +1,174 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"linerate/internal/control/session"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/host/files"
+	"linerate/internal/host/files/device"
+	"linerate/internal/host/persist"
+	"linerate/internal/host/persist/native"
+)
+
+// keepPlan is what a Keep would write.
+type keepPlan struct {
+	files  []files.File
+	proven []proven
+}
+
+// proven is what one format proposed.
+type proven struct {
+	format   files.Format
+	proposal files.Proposal
+}
+
+// host is the machine whose files a keeper writes, as it is now.
+func host(keeper persist.Keeper, system string) files.Host {
+	h := files.Host{Root: os.DirFS(cmp.Or(keeper.Root, "/")), System: system}
+	if system == "linux" {
+		h.Devices = device.All(h.Tree())
+	}
+	if keeper.Root == "" {
+		h.Ask = files.Programs("")
+	}
+	return h
+}
+
+// propose plans the files and proves what they change. Values that do not fit
+// together with those that the host has are refused; settings whose files cannot
+// be proven are omitted, with the file and line that stands in the way.
+func (f *Files) propose(ctx context.Context, keeper persist.Keeper, k session.Keep, settings []model.Assignment, comments []string, out *session.Keeping) (keepPlan, error) {
+	var plan keepPlan
+	var err error
+	if out.Format, out.Reason, err = f.format(ctx, k, settings, out); err != nil {
+		return plan, err
+	}
+	var ids []model.KnobID
+	for _, c := range f.Catalogue.All() {
+		ids = append(ids, c.ID)
+	}
+	in := native.Input{Catalogue: f.Catalogue, Settings: settings, Comments: comments, Before: f.Texts(ctx, k.Link, ids), Interface: k.Link}
+	if f.MAC != nil && k.Link != "" {
+		in.MAC = f.MAC(k.Link)
+	}
+	request, r, err := native.Request(f.System, in)
+	if err != nil {
+		return plan, invalid(err)
+	}
+	formats, all := native.Formats(out.Format)
+	if !all {
+		if r, err = f.rendered(in, out.Format, len(formats) > 0); err != nil {
+			return plan, err
+		}
+	}
+	out.Commands, out.Omitted, out.Notes = r.Commands, r.Omitted, append(out.Notes, r.Notes...)
+	for _, format := range formats {
+		p, err := files.ProposeMost(ctx, format, host(keeper, f.System), request)
+		if err != nil {
+			return plan, err
+		}
+		plan.files = append(plan.files, p.Files...)
+		if len(p.Files) > 0 {
+			plan.proven = append(plan.proven, proven{format, p})
+			out.Notes = append(out.Notes, "what holds after the next start follows from the "+p.Judge)
+		}
+		out.Commands, out.Omitted, out.Notes = append(out.Commands, p.Commands...), append(out.Omitted, p.Omitted...), append(out.Notes, p.Notes...)
+	}
+	plan.files = append(plan.files, r.Files...)
+	if out.Format == model.FormatLinuxSysctl {
+		f.ownerless(request, out)
+	}
+	return plan, nil
+}
+
+// rendered adds files that no format proves: those of links, where the kernel's
+// settings have a format.
+func (f *Files) rendered(in native.Input, format model.FileFormat, kernel bool) (native.Output, error) {
+	if kernel {
+		in.Settings = slices.DeleteFunc(slices.Clone(in.Settings), func(s model.Assignment) bool {
+			c, _ := f.Catalogue.ByID(s.Knob)
+			return c.Native[f.System].Mechanism == knob.Sysctl
+		})
+	}
+	r, err := native.Render(format, in)
+	return r, invalid(err)
+}
+
+// ownerless omits settings of links where no owner of the link is known.
+func (f *Files) ownerless(request files.Request, out *session.Keeping) {
+	for _, s := range request.Settings {
+		if s.Text == "" {
+			out.Omitted = append(out.Omitted, model.Omission{Knob: s.Knob, Value: s.Value,
+				Reason: "not a sysctl: the owner of the interface keeps it (systemd-networkd, netplan, networkmanager, ifupdown)"})
+		}
+	}
+}
+
+// invalid marks the errors of what a controller asked for.
+func invalid(err error) error {
+	if errors.Is(err, knob.ErrConstraint) || errors.Is(err, native.ErrInput) {
+		return fmt.Errorf("%w: %w", session.ErrInvalid, err)
+	}
+	return err
+}
+
+// check compares what the files on disk now mean with what was promised. Where
+// they differ, the files of record are taken back.
+func (p keepPlan) check(ctx context.Context, keeper persist.Keeper, system, record string) error {
+	for _, one := range p.proven {
+		err := files.Check(ctx, one.format, host(keeper, system), one.proposal)
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("%w: the files would not do what was shown: %w", session.ErrState, err)
+		if record != "" {
+			_, back := keeper.Restore(record)
+			err = errors.Join(err, back)
+		}
+		return err
+	}
+	return nil
+}
+
+// format is the one that the controller names, or that of who configures the
+// link where a setting is of one.
+func (f *Files) format(ctx context.Context, k session.Keep, settings []model.Assignment, out *session.Keeping) (model.FileFormat, string, error) {
+	if k.Format != "" {
+		if !slices.Contains(model.FileFormats(), k.Format) || k.Format.System() != f.System || f.System == "windows" {
+			return "", "", fmt.Errorf("%w: %s is no format of files that %s reads by itself", session.ErrInvalid, k.Format, f.System)
+		}
+		return k.Format, "asked for", nil
+	}
+	switch f.System {
+	case "linux":
+	case "freebsd":
+		return model.FormatFreeBSD, "", nil
+	case "darwin":
+		return model.FormatMacOS, "", nil
+	default:
+		return "", "", fmt.Errorf("%s keeps what is set over a restart by itself: there is no file to write: %w", f.System, errors.ErrUnsupported)
+	}
+	link := slices.ContainsFunc(settings, func(s model.Assignment) bool {
+		c, _ := f.Catalogue.ByID(s.Knob)
+		return c.Native[f.System].Mechanism != knob.Sysctl
+	})
+	switch {
+	case !link:
+		return model.FormatLinuxSysctl, "", nil
+	case k.Link == "" || f.Owner == nil:
+		return model.FormatLinuxSysctl, "", nil // which says that the interface is missing
+	}
+	owner, reason, err := f.Owner(ctx, k.Link)
+	if errors.Is(err, errors.ErrUnsupported) {
+		out.Notes = append(out.Notes, fmt.Sprintf("settings of %s: %v", k.Link, err))
+		return model.FormatLinuxSysctl, "", nil
+	}
+	return owner, reason, err
+}

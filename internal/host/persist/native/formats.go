@@ -1,0 +1,23 @@
+package native
+
+import (
+	"linerate/internal/core/model"
+	"linerate/internal/host/files"
+	"linerate/internal/host/files/ifupdown"
+	"linerate/internal/host/files/sysctl"
+)
+
+// Formats returns the formats that prove what they write for f: that of the
+// kernel's settings, and that of the owner of an interface. ok is false where
+// Render has to write the settings of links.
+func Formats(f model.FileFormat) (all []files.Format, ok bool) {
+	switch f {
+	case model.FormatLinuxSysctl:
+		return []files.Format{sysctl.Format{}}, true
+	case model.FormatIfupdown:
+		return []files.Format{sysctl.Format{}, ifupdown.Format{}}, true
+	case model.FormatSystemdNetworkd, model.FormatNetplan, model.FormatNetworkManager:
+		return []files.Format{sysctl.Format{}}, false
+	}
+	return nil, false
+}
