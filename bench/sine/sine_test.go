@@ -32,7 +32,7 @@ func TestEveryLabSwings(t *testing.T) {
 	var quarters [4]int
 	for i := range 40 {
 		spec, err := lab.ParseSpec(strings.TrimPrefix(target(i), "lab:"))
-		s := spec.AB.Swing
+		s := spec.To.Swing
 		if err != nil || s.Share != swingBy || s.Period != period(i) || s.Lead != lead(i) {
 			t.Errorf("%s: %+v, %v", target(i), s, err)
 		}

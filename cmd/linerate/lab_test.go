@@ -162,10 +162,10 @@ func TestTruthOfReceiveWindow(t *testing.T) {
 // the other direction is measured all the same, and the command ends with an error.
 func TestDeadDirection(t *testing.T) {
 	needLab(t)
-	for way, c := range map[string]struct{ dead, other string }{"ab": {"to", "from"}, "ba": {"from", "to"}} {
+	for _, c := range []struct{ dead, other string }{{"to", "from"}, {"from", "to"}} {
 		t.Run(c.dead, func(t *testing.T) {
 			t.Parallel()
-			r := run(t, command(t, "test", "lab:rate=50mbit,rtt=5ms,"+way+".blackhole=1300", "-t", "1s", "--omit", "300ms", "--json", "-q"))
+			r := run(t, command(t, "test", "lab:rate=50mbit,rtt=5ms,"+c.dead+".blackhole=1300", "-t", "1s", "--omit", "300ms", "--json", "-q"))
 			d := decode[document](t, r.out)
 			if r.code != 5 || !strings.Contains(r.err, "nothing arrived in direction "+c.dead) {
 				t.Errorf("exit code %d, %s", r.code, r.err)

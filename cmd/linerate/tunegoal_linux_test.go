@@ -78,7 +78,7 @@ func TestTuneLatencyTrap(t *testing.T) {
 func TestTuneDeadDirection(t *testing.T) {
 	t.Parallel()
 	needLab(t)
-	r := run(t, command(t, append([]string{"tune", "lab:rate=50mbit,rtt=5ms,ab.blackhole=200", "--quick", "--db", ":memory:"}, brisk()...)...))
+	r := run(t, command(t, append([]string{"tune", "lab:rate=50mbit,rtt=5ms,to.blackhole=200", "--quick", "--db", ":memory:"}, brisk()...)...))
 	if r.code == 0 || !strings.Contains(r.out+r.err, "nothing arrive") {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}

@@ -39,7 +39,7 @@ func TestFirstHour19NearAndFar(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, line := range strings.Split(string(text), "\n") {
-				if oldEnds.MatchString(line) && !strings.Contains(line, " before") && !strings.Contains(line, "Until ") {
+				if oldEnds.MatchString(line) {
 					t.Errorf("%s:%d: %s", page, i+1, line)
 				}
 			}
@@ -48,21 +48,21 @@ func TestFirstHour19NearAndFar(t *testing.T) {
 	t.Run("a lab", func(t *testing.T) {
 		needLab(t)
 		db := filepath.Join(t.TempDir(), "db")
-		const lab = "lab:rate=50mbit,rtt=10ms,to.queue=100KiB,b.tcp.recv_buffer_max=32KiB"
+		const lab = "lab:rate=50mbit,rtt=10ms,to.queue=100KiB,far.tcp.recv_buffer_max=32KiB"
 		quick := []string{"--db", db, "-t", "200ms", "--omit", "100ms"}
 		for _, args := range [][]string{
 			slices.Concat([]string{"test", lab, "--idle", "0s"}, quick),
-			slices.Concat([]string{"run", lab, "--factor", "b.tcp.recv_buffer_max=64KiB,1MiB", "--settle", "10ms", "--blocks", "2", "--cooldown", "0s"}, quick),
+			slices.Concat([]string{"run", lab, "--factor", "far.tcp.recv_buffer_max=64KiB,1MiB", "--settle", "10ms", "--blocks", "2", "--cooldown", "0s"}, quick),
 			{"show", "last", "--json=full", "--db", db},
 			{"tune", lab, "--direction", "to", "--dry-run", "--quick", "--db", db},
 			{"check", lab, "--quick", "--db", db, "--json"},
 			{"facts", lab, "--json"},
-			{"set", "a.tcp.sack=off", "b.tcp.sack=off", "--both", lab, "--for", "1s"},
-			{"set", "a.tcp.sack=off", "b.tcp.sack=off", "--both", lab, "--for", "1s", "--json"},
+			{"set", "near.tcp.sack=off", "far.tcp.sack=off", "--both", lab, "--for", "1s"},
+			{"set", "near.tcp.sack=off", "far.tcp.sack=off", "--both", lab, "--for", "1s", "--json"},
 			{"lab", lab, "--", "sh", "-c", "hostname; grep far /etc/hosts; echo $FAR_ADDR"},
 		} {
 			r := run(t, command(t, args...))
-			said := strings.ReplaceAll(strings.ReplaceAll(r.out+r.err, "b.tcp.recv_buffer_max=32KiB", ""), "b.tcp.recv_buffer_max=64KiB,1MiB", "")
+			said := r.out + r.err
 			if found := oldEnds.FindString(said); r.code != 0 && r.code != 8 || found != "" {
 				t.Errorf("%q: exit code %d, says %q\n%s", args, r.code, found, said)
 			}

@@ -84,7 +84,7 @@ func buildWire(control *link) (*wireSide, error) {
 	}
 	spec := m.Setup.Spec
 	w.wire, err = wire.Start(wire.Config{
-		AB: spec.AB, BA: spec.BA, HalfDuplex: spec.HalfDuplex, Bus: spec.Bus, Seed: spec.Seed,
+		To: spec.To, From: spec.From, HalfDuplex: spec.HalfDuplex, Bus: spec.Bus, Seed: spec.Seed,
 		FrameBytes: spec.MTU + wire.HeaderBytes + vlanTag,
 	}, ports[0], ports[1])
 	if err != nil {
@@ -234,7 +234,7 @@ func (w *wireSide) answer(m message) message {
 		return failed(m.ID, fmt.Errorf("unknown request %q", m.Op))
 	}
 	st := &Stats{Wire: w.kind}
-	st.AB, st.BA = w.wire.Counters()
+	st.To, st.From = w.wire.Counters()
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
 		return failed(m.ID, fmt.Errorf("read CPU time: %w", err))

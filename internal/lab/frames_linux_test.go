@@ -24,13 +24,13 @@ func ping(t testing.TB, l *Lab, from model.Host, to string, n, size int) (answer
 func train(t testing.TB, l *Lab, n, size, gapMicros int) (c counted, did wire.Counters, others uint64) {
 	t.Helper()
 	result := listen(t, l, model.Far, "udp-count")
-	run(t, l, model.Near, "udp-burst", "b", fmt.Sprint(n), fmt.Sprint(size), fmt.Sprint(gapMicros))
+	run(t, l, model.Near, "udp-burst", "far", fmt.Sprint(n), fmt.Sprint(size), fmt.Sprint(gapMicros))
 	result(&c)
 	st, err := l.Stats(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c, st.AB, st.AB.Frames - uint64(n)
+	return c, st.To, st.To.Frames - uint64(n)
 }
 
 // TestFramesAreLostHeldBackAndDoubled: what the receiver finds missing, late and twice is
@@ -80,18 +80,18 @@ func TestBlackholeDropsLargeFramesOnly(t *testing.T) {
 			l := startLab(t, "rtt=0s,to.blackhole=1400", kind)
 			listen(t, l, model.Far, "udp-echo")
 			// 20 bytes of IPv4 header and 8 of UDP are added.
-			if got := ping(t, l, model.Near, "b", 3, 1372); got != 3 {
+			if got := ping(t, l, model.Near, "far", 3, 1372); got != 3 {
 				t.Errorf("%d of 3 packets of 1400 bytes came back", got)
 			}
-			if got := ping(t, l, model.Near, "b", 3, 1373); got != 0 {
+			if got := ping(t, l, model.Near, "far", 3, 1373); got != 0 {
 				t.Errorf("%d of 3 packets of 1401 bytes came back", got)
 			}
 			st, err := l.Stats(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if st.AB.MTUDrops != 3 || st.BA.MTUDrops != 0 {
-				t.Errorf("wire says %d and %d vanished, want 3 and 0", st.AB.MTUDrops, st.BA.MTUDrops)
+			if st.To.MTUDrops != 3 || st.From.MTUDrops != 0 {
+				t.Errorf("wire says %d and %d vanished, want 3 and 0", st.To.MTUDrops, st.From.MTUDrops)
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestJumboAndSmallMTU(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				run(t, l, model.Near, "tcp-source", "b")
+				run(t, l, model.Near, "tcp-source", "far")
 				var rates []float64
 				result(&rates)
 				st, err := l.Stats(t.Context())
@@ -115,7 +115,7 @@ func TestJumboAndSmallMTU(t *testing.T) {
 					t.Fatal(err)
 				}
 				// Bulk TCP fills its frames, and none may be larger than the MTU.
-				mean := float64(st.AB.Bytes-before.AB.Bytes) / float64(st.AB.Frames-before.AB.Frames)
+				mean := float64(st.To.Bytes-before.To.Bytes) / float64(st.To.Frames-before.To.Frames)
 				if full := float64(mtu + wire.HeaderBytes); mean < 0.9*full || mean > full {
 					t.Errorf("mean frame of %.0f bytes, want nearly %.0f", mean, full)
 				}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -60,9 +61,9 @@ func setUpHost(up *link, s setup) error {
 	if err := offerDevices(up); err != nil {
 		return err
 	}
-	shape := s.Spec.ShapeA
+	shape := s.Spec.ShapeNear
 	if s.Host == model.Far {
-		shape = s.Spec.ShapeB
+		shape = s.Spec.ShapeFar
 	}
 	if err := configure(s.Host, s.Spec.MTU, shape); err != nil {
 		return err
@@ -103,14 +104,9 @@ func offerDevices(up *link) error {
 // hostEnv is the environment of programs in a host.
 func hostEnv() []string {
 	env := os.Environ()
-	for _, h := range []struct {
-		host  model.Host
-		names []string
-	}{{model.Near, []string{"NEAR", "A"}}, {model.Far, []string{"FAR", "B"}}} {
-		p := plan(h.host)
-		for _, name := range h.names {
-			env = append(env, name+"_ADDR="+p.v4.Addr().String(), name+"_ADDR6="+p.v6.Addr().String())
-		}
+	for _, h := range []model.Host{model.Near, model.Far} {
+		p, name := plan(h), strings.ToUpper(string(h))
+		env = append(env, name+"_ADDR="+p.v4.Addr().String(), name+"_ADDR6="+p.v6.Addr().String())
 	}
 	return env
 }
@@ -243,9 +239,9 @@ func mountNames(file string) error {
 		return nil
 	}
 	text := bytes.NewBuffer(append(bytes.TrimRight(old, "\n"), '\n'))
-	for host, before := range map[model.Host]string{model.Near: "a", model.Far: "b"} {
+	for _, host := range []model.Host{model.Near, model.Far} {
 		p := plan(host)
-		fmt.Fprintf(text, "%s\t%s %s\n%s\t%s6 %s6\n", p.v4.Addr(), host, before, p.v6.Addr(), host, before)
+		fmt.Fprintf(text, "%s\t%s\n%s\t%s6\n", p.v4.Addr(), host, p.v6.Addr(), host)
 	}
 	dir := os.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m,mode=0755"); err != nil {

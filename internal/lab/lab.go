@@ -25,8 +25,8 @@ type Config struct {
 // Stats is the truth about the wire since the lab started.
 type Stats struct {
 	Wire wire.Kind     `json:"wire"` // how frames are exchanged
-	AB   wire.Counters `json:"ab"`   // from the near host to the far one
-	BA   wire.Counters `json:"ba"`   // and back
+	To   wire.Counters `json:"to"`   // from the near host to the far one
+	From wire.Counters `json:"from"` // and back
 	CPU  float64       `json:"cpu"`  // seconds of CPU of the wire process, part of the receiving hosts' kernel work included
 }
 
@@ -67,8 +67,8 @@ func (l *Lab) Dial(ctx context.Context, host model.Host, argv []string) (net.Con
 // Command runs a program in host and waits for it. Nil streams are the null
 // device; an *os.File is passed on as it is. The names near and far resolve to the
 // hosts' IPv4 addresses, near6 and far6 to the IPv6 ones, and the environment has
-// them as NEAR_ADDR, FAR_ADDR, NEAR_ADDR6 and FAR_ADDR6; a, b, A_ADDR and so on, the
-// names of before, do as well. When ctx ends, the program's process group gets SIGTERM, and two seconds later SIGKILL.
+// them as NEAR_ADDR, FAR_ADDR, NEAR_ADDR6 and FAR_ADDR6. When ctx ends, the program's
+// process group gets SIGTERM, and two seconds later SIGKILL.
 //
 // The error is an *ExitError when the program ran and did not end with 0.
 func (l *Lab) Command(ctx context.Context, host model.Host, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {

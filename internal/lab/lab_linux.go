@@ -197,7 +197,7 @@ func (r *running) stats(ctx context.Context) (Stats, error) {
 		return Stats{}, errors.New("answer without counters")
 	}
 	st := *m.Stats
-	for h, missed := range map[model.Host]*uint64{model.Near: &st.AB.Missed, model.Far: &st.BA.Missed} {
+	for h, missed := range map[model.Host]*uint64{model.Near: &st.To.Missed, model.Far: &st.From.Missed} {
 		m, err := r.hosts[h].ask(ctx, message{Op: opStats})
 		if err != nil {
 			return Stats{}, fmt.Errorf("host %s: %w", h, err)

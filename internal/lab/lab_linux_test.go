@@ -124,7 +124,7 @@ func TestNamesAndAddresses(t *testing.T) {
 				}
 			}
 			listen(t, l, model.Far, "udp-echo")
-			for _, to := range []string{"b", l.Addr(model.Far).String(), "[" + l.Addr6(model.Far).String() + "]", "b6"} {
+			for _, to := range []string{"far", l.Addr(model.Far).String(), "[" + l.Addr6(model.Far).String() + "]", "far6"} {
 				if got := ping(t, l, model.Near, to, 3, 64); got != 3 {
 					t.Errorf("ping %s: %d of 3 answered", to, got)
 				}
@@ -161,7 +161,7 @@ func TestDial(t *testing.T) {
 func TestCommand(t *testing.T) {
 	l := startLab(t, "rtt=0s", wire.Auto)
 	var out, errs bytes.Buffer
-	err := l.Command(t.Context(), model.Near, []string{"sh", "-c", "cat; echo $A_ADDR $B_ADDR; echo oops >&2; exit 3"},
+	err := l.Command(t.Context(), model.Near, []string{"sh", "-c", "cat; echo $NEAR_ADDR $FAR_ADDR; echo oops >&2; exit 3"},
 		strings.NewReader("in\n"), &out, &errs)
 	var exit *ExitError
 	if !errors.As(err, &exit) || exit.Code != 3 {

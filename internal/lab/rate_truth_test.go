@@ -47,7 +47,7 @@ func sunk(t testing.TB, l *Lab, from, to model.Host, omitMillis, windowMillis, w
 // trips returns n round trips from near to far in seconds, ascending.
 func trips(t testing.TB, l *Lab, n int) (seconds []float64) {
 	t.Helper()
-	if err := json.Unmarshal(run(t, l, model.Near, "udp-ping", "b", fmt.Sprint(n), "64", "500"), &seconds); err != nil {
+	if err := json.Unmarshal(run(t, l, model.Near, "udp-ping", "far", fmt.Sprint(n), "64", "500"), &seconds); err != nil {
 		t.Fatal(err)
 	}
 	return seconds
@@ -70,7 +70,7 @@ func TestGoodput(t *testing.T) {
 					if err != nil {
 						try.Fatal(err)
 					}
-					try.Claim("frames lost outside the wire", float64(st.AB.Missed+st.AB.Refused), 0, 0, "")
+					try.Claim("frames lost outside the wire", float64(st.To.Missed+st.To.Refused), 0, 0, "")
 				})
 			})
 		}
@@ -100,7 +100,7 @@ func TestIperf3(t *testing.T) {
 					if err := l.Command(try.Context(), model.Far, []string{"iperf3", "-s", "-D", "-J"}, nil, nil, nil); err != nil {
 						try.Fatal(err)
 					}
-					argv := []string{"iperf3", "-c", "b", "-J", "-O", "2", "-t", "4", "-C", "cubic", "--get-server-output"}
+					argv := []string{"iperf3", "-c", "far", "-J", "-O", "2", "-t", "4", "-C", "cubic", "--get-server-output"}
 					tick := time.NewTicker(50 * time.Millisecond)
 					defer tick.Stop()
 					for begun := time.Now(); ; <-tick.C { // the daemon listens a while after it has detached

@@ -26,15 +26,15 @@ const (
 
 // Spec is a lab on paper.
 type Spec struct {
-	AB         wire.Path          `json:"ab"`                    // the wire from the near host to the far one
-	BA         wire.Path          `json:"ba"`                    // and back
+	To         wire.Path          `json:"to"`                    // the wire from the near host to the far one
+	From       wire.Path          `json:"from"`                  // and back
 	HalfDuplex bool               `json:"half_duplex,omitempty"` // both directions share the medium
 	Bus        units.BitRate      `json:"bus,omitempty"`         // of frames of both directions together, before the link; 0 is no limit
 	MTU        int                `json:"mtu"`                   // of both hosts' interfaces, IP bytes
 	Seed       uint64             `json:"seed"`                  // of every random choice of the wire
 	Knobs      []model.Assignment `json:"knobs,omitempty"`       // of the hosts, raw text, not validated
-	ShapeA     units.BitRate      `json:"shape_a,omitempty"`     // of a shaper at the interface of the near host, 0 is none
-	ShapeB     units.BitRate      `json:"shape_b,omitempty"`     // and of the far host
+	ShapeNear  units.BitRate      `json:"shape_near,omitempty"`  // of a shaper at the interface of the near host, 0 is none
+	ShapeFar   units.BitRate      `json:"shape_far,omitempty"`   // and of the far host
 }
 
 // preset returns the keys that a preset's name stands for.
@@ -143,7 +143,6 @@ func (p *parser) items(items []string) {
 			p.fault("%q is not KEY=VALUE", text)
 			continue
 		}
-		key = keyNow(key)
 		if i >= p.presetItems {
 			if p.seen[key] {
 				p.fault("%s is given twice: give it once", key)
@@ -179,24 +178,6 @@ const (
 // shapeKey stands after a host, as a knob does: near.shape.
 const shapeKey = "shape"
 
-// keyNow returns a key as it is called now: a. and b. of hosts, ab. and ba. of
-// directions were the names of before.
-func keyNow(key string) string {
-	prefix, rest, dotted := strings.Cut(key, ".")
-	end, isHost := model.ParseHost(prefix)
-	switch {
-	case !dotted:
-		return key
-	case isHost:
-		return string(end) + "." + rest
-	case prefix == "ab":
-		return toPrefix + rest
-	case prefix == "ba":
-		return fromPrefix + rest
-	}
-	return key
-}
-
 // set applies one item.
 func (p *parser) set(key, value string) {
 	prefix, rest, dotted := strings.Cut(key, ".")
@@ -205,17 +186,17 @@ func (p *parser) set(key, value string) {
 	case !dotted:
 		p.setBoth(key, value)
 	case key == model.Near.Of(shapeKey):
-		p.spec.ShapeA = p.rate(key, value)
+		p.spec.ShapeNear = p.rate(key, value)
 	case key == model.Far.Of(shapeKey):
-		p.spec.ShapeB = p.rate(key, value)
+		p.spec.ShapeFar = p.rate(key, value)
 	case isHost && rest == "":
 		p.fault("%s=%s names no knob: write %s.KNOB=VALUE", key, value, prefix)
 	case isHost:
 		p.spec.Knobs = append(p.spec.Knobs, model.Assignment{Host: end, Knob: model.KnobID(rest), Value: value})
 	case prefix == string(model.To):
-		p.setPath(key, rest, value, &p.spec.AB)
+		p.setPath(key, rest, value, &p.spec.To)
 	case prefix == string(model.From):
-		p.setPath(key, rest, value, &p.spec.BA)
+		p.setPath(key, rest, value, &p.spec.From)
 	default:
 		p.fault("%s: unknown prefix %q: use to., from. (one direction of the wire), near. or far. (a knob of a host)", key, prefix)
 	}
@@ -240,9 +221,9 @@ func (p *parser) setBoth(key, value string) {
 		p.spec.HalfDuplex = value == "half"
 	case "rtt":
 		d := p.duration(key, value) / 2
-		p.spec.AB.Delay, p.spec.BA.Delay = d, d
+		p.spec.To.Delay, p.spec.From.Delay = d, d
 	default:
-		p.setPath(key, key, value, &p.spec.AB, &p.spec.BA)
+		p.setPath(key, key, value, &p.spec.To, &p.spec.From)
 	}
 }
 
@@ -350,11 +331,11 @@ func (p *parser) finish() {
 	if len(p.faults) > 0 {
 		return
 	}
-	trip := p.spec.AB.Delay + p.spec.BA.Delay
+	trip := p.spec.To.Delay + p.spec.From.Delay
 	for _, name := range []model.Direction{model.To, model.From} {
-		path := &p.spec.AB
+		path := &p.spec.To
 		if name == model.From {
-			path = &p.spec.BA
+			path = &p.spec.From
 		}
 		frame := units.Bytes(p.spec.MTU + wire.HeaderBytes)
 		switch {
@@ -367,10 +348,10 @@ func (p *parser) finish() {
 		}
 	}
 	p.maySwing()
-	if p.spec.HalfDuplex && p.spec.AB.Rate != p.spec.BA.Rate {
+	if p.spec.HalfDuplex && p.spec.To.Rate != p.spec.From.Rate {
 		p.fault("duplex=half: one medium has one rate: give rate= for both directions")
 	}
-	if p.spec.HalfDuplex && p.spec.AB.Rate == 0 {
+	if p.spec.HalfDuplex && p.spec.To.Rate == 0 {
 		p.fault("duplex=half has no effect without a rate: give rate= as well")
 	}
 }

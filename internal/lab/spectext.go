@@ -18,7 +18,7 @@ func (s Spec) String() string {
 	for _, d := range []struct {
 		name model.Direction
 		path wire.Path
-	}{{model.To, s.AB}, {model.From, s.BA}} {
+	}{{model.To, s.To}, {model.From, s.From}} {
 		if d.path.Rate > 0 {
 			add("%s.rate=%sbit", d.name, plainRate(d.path.Rate))
 		}
@@ -64,11 +64,11 @@ func (s Spec) String() string {
 	}
 	add("mtu=%d", s.MTU)
 	add("seed=%d", s.Seed)
-	if s.ShapeA > 0 {
-		add("%s=%sbit", model.Near.Of(shapeKey), plainRate(s.ShapeA))
+	if s.ShapeNear > 0 {
+		add("%s=%sbit", model.Near.Of(shapeKey), plainRate(s.ShapeNear))
 	}
-	if s.ShapeB > 0 {
-		add("%s=%sbit", model.Far.Of(shapeKey), plainRate(s.ShapeB))
+	if s.ShapeFar > 0 {
+		add("%s=%sbit", model.Far.Of(shapeKey), plainRate(s.ShapeFar))
 	}
 	for _, k := range s.Knobs {
 		add("%s=%s", k.Host.Of(k.Knob), k.Value)

@@ -48,7 +48,7 @@ func (p *parser) swing(key, value string) wire.Swing {
 // maySwing checks that each direction that swings is limited by its own rate alone, and
 // that one medium has one rate.
 func (p *parser) maySwing() {
-	for i, path := range []wire.Path{p.spec.AB, p.spec.BA} {
+	for i, path := range []wire.Path{p.spec.To, p.spec.From} {
 		name := []model.Direction{model.To, model.From}[i]
 		if path.Swing.Share == 0 {
 			continue
@@ -65,7 +65,7 @@ func (p *parser) maySwing() {
 			}
 		}
 	}
-	if p.spec.HalfDuplex && p.spec.AB.Swing != p.spec.BA.Swing {
+	if p.spec.HalfDuplex && p.spec.To.Swing != p.spec.From.Swing {
 		p.fault("duplex=half: one medium has one swing: give swing= for both directions")
 	}
 }
@@ -82,5 +82,5 @@ func (s Spec) Rates() [2]fact.Of[units.BitRate] {
 		}
 		return fact.Known(p.Rate, "the lab's wire")
 	}
-	return [2]fact.Of[units.BitRate]{of(s.AB), of(s.BA)}
+	return [2]fact.Of[units.BitRate]{of(s.To), of(s.From)}
 }

@@ -26,7 +26,7 @@ func TestSwing(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got := [2]wire.Swing{spec.AB.Swing, spec.BA.Swing}; got != want {
+		if got := [2]wire.Swing{spec.To.Swing, spec.From.Swing}; got != want {
 			t.Errorf("%s: %+v, want %+v", text, got, want)
 		}
 		if again, err := ParseSpec(spec.String()); err != nil || !cmp.Equal(again, spec) {
@@ -75,7 +75,7 @@ func TestRates(t *testing.T) {
 	if rates[1].IsKnown() || rates[1].Reason() != "the lab's wire has no rate limit" {
 		t.Errorf("a wire without a limit: %+v", rates[1])
 	}
-	spec.AB.Swing = wire.Swing{}
+	spec.To.Swing = wire.Swing{}
 	if got := spec.Rates()[0].Source(); got != "the lab's wire" {
 		t.Errorf("a steady rate is of %q", got)
 	}

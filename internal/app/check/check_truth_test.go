@@ -104,9 +104,9 @@ func TestSmallWindow(t *testing.T) {
 // is BAD with the size that passes, and the other one is measured all the same.
 func TestBlackHoles(t *testing.T) {
 	for _, d := range []model.Direction{model.To, model.From} {
-		key, back := "ab", model.From
+		key, back := "to", model.From
 		if d == model.From {
-			key, back = "ba", model.To
+			key, back = "from", model.To
 		}
 		t.Run(string(d), func(t *testing.T) {
 			truth.Hold(t, truth.Tries, func(try *truth.Try) {

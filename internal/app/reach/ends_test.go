@@ -149,7 +149,7 @@ func TestRealHosts(t *testing.T) {
 	}{
 		"exec:127.0.0.1 false": {kind: app.Unreachable},
 		"linerate://" + pin + ".c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U@" + closed: {kind: app.Unreachable, says: "refused", hint: "is linerate serve running there?"},
-		"lab:b.nonsense=1": {kind: app.Usage, says: "nonsense"},
+		"lab:far.nonsense=1": {kind: app.Usage, says: "nonsense"},
 	} {
 		p := &apptest.Person{}
 		env := apptest.Env(p)

@@ -32,7 +32,7 @@ func TestParseTarget(t *testing.T) {
 		t.Errorf("exec: %+v, %v", got, err)
 	}
 	got, err = Parse("lab:rate=1gbit,far.tcp.sack=off", testEnv())
-	if err != nil || got.Kind != Lab || got.Spec.AB.Rate != 1e9 || len(got.Spec.Knobs) != 1 {
+	if err != nil || got.Kind != Lab || got.Spec.To.Rate != 1e9 || len(got.Spec.Knobs) != 1 {
 		t.Errorf("lab: %+v, %v", got, err)
 	}
 	for in, want := range map[string]ssh.Target{

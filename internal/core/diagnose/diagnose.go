@@ -245,9 +245,6 @@ func Brief(f model.Finding, name func(model.Host) string) string {
 	if f.Host != "" && f.Rule != "B10" && f.Rule != "B11" { // which happen on the path, whoever can change something
 		host = " of " + name(f.Host)
 	}
-	if f.Rule == "ceiling" && f.Kind == model.FindingLimit {
-		f.Kind = model.FindingFull // as sessions of earlier versions have it
-	}
 	switch {
 	case f.Loss:
 		return "datagrams are lost"

@@ -91,15 +91,8 @@ func Name(m model.Metric) string {
 // itself. CPU, which is two metrics, is none.
 func ByName(name string) (Info, bool) {
 	name = strings.ToLower(strings.TrimSpace(name))
-	if end, ok := strings.CutPrefix(name, "cpu-"); ok { // plans of before say cpu-a and cpu-b
-		if h, isHost := model.ParseHost(end); isHost {
-			name = "cpu-" + string(h)
-		}
-	}
-	id := model.Metric(name)
-	_ = id.UnmarshalText([]byte(name)) // never fails
 	for _, i := range all() {
-		if i.Short == name || i.ID == id {
+		if i.Short == name || string(i.ID) == name {
 			return i, true
 		}
 	}

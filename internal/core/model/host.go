@@ -11,27 +11,13 @@ const (
 	Far  Host = "far"
 )
 
-// ParseHost reads the word for an end: near or far, or a or b as it was called in
-// plans, profiles, documents and stores of before.
+// ParseHost reads the word for an end, near or far.
 func ParseHost(word string) (Host, bool) {
-	switch word {
-	case string(Near), "a":
-		return Near, true
-	case string(Far), "b":
-		return Far, true
+	switch h := Host(word); h {
+	case Near, Far:
+		return h, true
 	}
 	return "", false
-}
-
-// UnmarshalText reads what ParseHost reads. Any other text is kept as it is: whoever
-// takes a Host from elsewhere checks it.
-func (h *Host) UnmarshalText(text []byte) error {
-	end, ok := ParseHost(string(text))
-	if !ok {
-		end = Host(text)
-	}
-	*h = end
-	return nil
 }
 
 // Of returns the name of a knob of this end as people write it, "far.tcp.sack"; that

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"strings"
 	"time"
 )
 
@@ -47,20 +46,6 @@ const (
 	RequestRate    Metric = "request_rate" // answered requests per second
 	ConnectRate    Metric = "connect_rate" // connections opened, used and closed per second
 )
-
-// UnmarshalText reads a metric, also under the name that it had when the ends were
-// called a and b.
-func (m *Metric) UnmarshalText(text []byte) error {
-	*m = Metric(text)
-	for _, per := range []string{"cpu_per_gbit_", "cpu_"} {
-		if end, ok := strings.CutPrefix(string(text), per); ok && (end == "a" || end == "b") {
-			h, _ := ParseHost(end)
-			*m = Metric(per + string(h))
-			break
-		}
-	}
-	return nil
-}
 
 // Sample is the value of one metric over one interval of one run, taken at one
 // end. Start and Length are by that end's monotonic clock, from its own start.

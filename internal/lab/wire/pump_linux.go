@@ -43,7 +43,7 @@ const (
 
 // Config is a wire between two hosts.
 type Config struct {
-	AB, BA     Path          // from the near host to the far one, and back
+	To, From   Path          // from the near host to the far one, and back
 	HalfDuplex bool          // both directions share one medium
 	Bus        units.BitRate // of a bus that both directions share before the link; 0 is none
 	Seed       uint64        // of loss, jitter, reordering and duplication
@@ -73,8 +73,8 @@ func Start(cfg Config, a, b Port) (*Wire, error) {
 	}
 	w := &Wire{
 		stop: stop,
-		ab:   newPump(cfg, cfg.AB, there, 0, a, b, stop, start),
-		ba:   newPump(cfg, cfg.BA, back, 1, b, a, stop, start),
+		ab:   newPump(cfg, cfg.To, there, 0, a, b, stop, start),
+		ba:   newPump(cfg, cfg.From, back, 1, b, a, stop, start),
 	}
 	bus := &medium{}
 	w.ab.line.behind(bus, cfg.Bus)

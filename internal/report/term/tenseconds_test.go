@@ -56,7 +56,7 @@ func TestEveryGoldenReport(t *testing.T) {
 // or an interruption cut short.
 func TestOthersLeadOn(t *testing.T) {
 	compared := term.Compared{
-		Ends:   []string{"A  20261121T070000-9a4d  lab:rate=50mbit,rtt=20ms,b.tcp.recv_buffer_max=64KiB", "B  20261121T080000-9a4d  root@nas"},
+		Ends:   []string{"A  20261121T070000-9a4d  lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=64KiB", "B  20261121T080000-9a4d  root@nas"},
 		Header: []string{"setting", "direction", "median A", "runs", "median B", "runs", "change"},
 		Rows:   [][]string{{"far.tcp.recv_buffer_max=64KiB", "near -> far", "941.5 Mbit/s", "20", "1.009 Gbit/s", "20", "+7.17 %"}, {"current", "far -> near", "-", "-", "941.5 Mbit/s", "20", "-"}},
 		Text:   "no verdict: the two sessions ran one after the other",

@@ -54,24 +54,12 @@ func params() *rapid.Generator[model.Params] {
 	return rapid.OneOf(rapid.Just(model.Params("")), object)
 }
 
-// hosts generates ends, among them such as nobody knows, but not by the names of before:
-// those are read as what they are called now.
-func hosts() *rapid.Generator[model.Host] {
-	return rapid.Map(rapid.String(), func(s string) model.Host {
-		if h, ok := model.ParseHost(s); ok {
-			return h
-		}
-		return model.Host(s)
-	})
-}
-
 func config() rapid.MakeConfig {
 	types := map[reflect.Type]*rapid.Generator[any]{
 		reflect.TypeFor[time.Time]():      times().AsAny(),
 		reflect.TypeFor[model.Interval](): intervals().AsAny(),
 		reflect.TypeFor[hist.Histogram](): histograms().AsAny(),
 		reflect.TypeFor[model.Params]():   params().AsAny(),
-		reflect.TypeFor[model.Host]():     hosts().AsAny(),
 	}
 	addFact(types, rapid.String())
 	addFact(types, rapid.Int())

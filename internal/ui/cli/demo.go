@@ -121,11 +121,11 @@ func (a *console) demoInLab(ctx context.Context, e *reach.Ends, spec lab.Spec) e
 		return err
 	}
 	defer st.Close()
-	ceiling, err := limits.Wire{Rate: spec.AB.Rate, MTU: spec.MTU, Timestamps: true}.Goodput()
+	ceiling, err := limits.Wire{Rate: spec.To.Rate, MTU: spec.MTU, Timestamps: true}.Goodput()
 	if err != nil {
 		return err
 	}
-	a.say("1. Two virtual hosts, near and far, and a wire of %s with a round trip of 10 ms.", spec.AB.Rate)
+	a.say("1. Two virtual hosts, near and far, and a wire of %s with a round trip of 10 ms.", spec.To.Rate)
 	a.say("   It can carry %s of TCP payload. A fault is planted: far may use no more", ceiling)
 	a.say("   than 64 KiB to receive (%s). linerate is not told.\n", demoKnob)
 	a.say("2. What is wrong? check looks at the path for ten seconds and changes nothing.\n")

@@ -153,7 +153,7 @@ func (f *File) Hold(name string) error {
 	var names []string
 	for i := range f.Factors {
 		o := &f.Factors[i]
-		o.Group = endsNow(name) == o.String() || name == string(o.Knob)
+		o.Group = name == o.String() || name == string(o.Knob)
 		found, names = found || o.Group, append(names, o.String())
 	}
 	if !found {
@@ -171,7 +171,7 @@ func (f File) baselineIndex(settings []model.Setting) int {
 	}
 	if len(f.Factors) != 1 {
 		_, written := f.grid()
-		return slices.Index(written, endsNow(f.Baseline))
+		return slices.Index(written, f.Baseline)
 	}
 	var want int64
 	if f.Factors[0].Knob == "rate" {
@@ -188,20 +188,6 @@ func (f File) baselineIndex(settings []model.Setting) int {
 		want = int64(size)
 	}
 	return slices.IndexFunc(f.Factors[0].Levels, func(l Level) bool { return l.Value == strconv.FormatInt(want, 10) })
-}
-
-// endsNow returns levels that are written out with the ends as they are called now:
-// plans of before say a.KNOB and b.KNOB.
-func endsNow(text string) string {
-	words := strings.Split(text, " ")
-	for i, w := range words {
-		if end, rest, dotted := strings.Cut(w, "."); dotted {
-			if h, ok := model.ParseHost(end); ok {
-				words[i] = h.Of(model.KnobID(rest))
-			}
-		}
-	}
-	return strings.Join(words, " ")
 }
 
 // combinations returns how many settings the factors make: math.MaxInt stands for that

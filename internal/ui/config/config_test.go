@@ -147,7 +147,7 @@ func TestGrid(t *testing.T) {
 	f := parse(t, `
 factors:
   - {knob: window, levels: [64KiB, auto]}
-  - {knob: tcp.timestamps, host: a, levels: [0, 1]}
+  - {knob: tcp.timestamps, host: near, levels: [0, 1]}
 baseline: window=auto near.tcp.timestamps=1
 `)
 	got, baseline := f.Settings()
@@ -307,14 +307,10 @@ baseline: "2MiB" is not a setting of this plan; known are current, window=64KiB 
 	}
 }
 
-// The ends are near and far; a and b of plans of before are still read, also where
-// the baseline is written out.
 func TestFirstHour19EndsAreNearAndFar(t *testing.T) {
-	for _, c := range [][2]string{{"far.tcp.timestamps=0,1", "b.tcp.timestamps=0,1"}, {"near.tcp.timestamps=0,1", "a.tcp.timestamps=0,1"}} {
-		long, err := ParseFactor(c[0], knobs{})
-		short, shortErr := ParseFactor(c[1], knobs{})
-		if err != nil || shortErr != nil || long.String() != short.String() {
-			t.Errorf("%s: %v, %v; %s: %v, %v", c[0], long, err, c[1], short, shortErr)
+	for _, before := range []string{"a.tcp.timestamps=0,1", "b.tcp.timestamps=0,1"} {
+		if f, err := ParseFactor(before, knobs{}); err == nil || !strings.Contains(err.Error(), "near. or far.") {
+			t.Errorf("%s: %v, %v", before, f, err)
 		}
 	}
 	f := parse(t, "factors: [{knob: tcp.timestamps, host: far, levels: [0, 1]}]\n")
@@ -325,9 +321,7 @@ func TestFirstHour19EndsAreNearAndFar(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	const plan = "factors:\n- {knob: far.tcp.timestamps, levels: [0, 1]}\n- {knob: window, levels: [64KiB, 1MiB]}\nbaseline: "
-	now, _ := parse(t, plan+"far.tcp.timestamps=0 window=1MiB\n").Settings()
-	before, name := parse(t, plan+"b.tcp.timestamps=0 window=1MiB\n").Settings()
-	if !slices.EqualFunc(now, before, func(a, b model.Setting) bool { return a.Name == b.Name && slices.Equal(a.Assignments, b.Assignments) }) || name != "A1B2" {
-		t.Errorf("baseline %s of %v, %v", name, before, now)
+	if _, name := parse(t, plan+"far.tcp.timestamps=0 window=1MiB\n").Settings(); name != "A1B2" {
+		t.Errorf("baseline %s", name)
 	}
 }

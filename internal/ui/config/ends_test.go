@@ -23,7 +23,7 @@ func (e endsToo) Check(id model.KnobID, value string) (string, error) {
 
 // A lab keeps its commas, and a far end has a short name where no other has the same.
 func TestFarEndsOfAFlag(t *testing.T) {
-	f, err := ParseFactor("far=nas, lab:rate=1gbit,rtt=2ms,ab.loss=1%,root@pi,linerate://PIN.secret@10.0.0.7:5299,exec:10.0.0.8 ssh x linerate agent,exec:10.0.0.9 a,exec:10.0.0.9 b", endsToo{})
+	f, err := ParseFactor("far=nas, lab:rate=1gbit,rtt=2ms,to.loss=1%,root@pi,linerate://PIN.secret@10.0.0.7:5299,exec:10.0.0.8 ssh x linerate agent,exec:10.0.0.9 a,exec:10.0.0.9 b", endsToo{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestFarEndsOfAFlag(t *testing.T) {
 	for _, l := range f.Levels {
 		names, values = append(names, l.Text), append(values, l.Value)
 	}
-	if want := []string{"nas", "lab:rate=1gbit,rtt=2ms,ab.loss=1%", "root@pi", "10.0.0.7", "10.0.0.8", "exec:10.0.0.9 a", "exec:10.0.0.9 b"}; !slices.Equal(names, want) {
+	if want := []string{"nas", "lab:rate=1gbit,rtt=2ms,to.loss=1%", "root@pi", "10.0.0.7", "10.0.0.8", "exec:10.0.0.9 a", "exec:10.0.0.9 b"}; !slices.Equal(names, want) {
 		t.Errorf("names %q, want %q", names, want)
 	}
 	if values[3] != "linerate://PIN@10.0.0.7:5299" || f.Targets[values[3]] != "linerate://PIN.secret@10.0.0.7:5299" {
