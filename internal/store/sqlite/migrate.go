@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 
-	"linerate/internal/core/model"
 	"linerate/internal/store"
 	"linerate/internal/store/tables"
 )
@@ -36,94 +34,32 @@ func migrate(ctx context.Context, db *sql.DB, files fs.FS) error {
 	if err != nil {
 		return err
 	}
-	packed, err := migrateTx(ctx, tx, files, names)
-	if err != nil {
+	if err := migrateTx(ctx, tx, files, names); err != nil {
 		return errors.Join(err, ignoreDone(tx.Rollback()))
 	}
-	if err := tx.Commit(); err != nil || !packed {
-		return err
-	}
-	_, _ = db.ExecContext(ctx, `VACUUM`) // while others read it, or on a full disk, the file keeps its size
-	return nil
+	return tx.Commit()
 }
 
-// migrateTx reports whether it packed samples, which leaves most of the file empty.
-func migrateTx(ctx context.Context, tx *sql.Tx, files fs.FS, names []string) (packed bool, err error) {
+func migrateTx(ctx context.Context, tx *sql.Tx, files fs.FS, names []string) error {
 	version, err := schemaVersion(ctx, tx)
-	if err != nil {
-		return false, err
+	if err != nil || version == len(names) {
+		return err
 	}
 	if version > len(names) {
-		return false, fmt.Errorf("%w: its tables have version %d, this linerate knows %d; use the newer linerate, or another file: --db PATH",
+		return fmt.Errorf("%w: its tables have version %d, this linerate knows %d; use the newer linerate, or another file: --db PATH",
 			store.ErrNewer, version, len(names))
-	}
-	if version == len(names) {
-		return false, nil
 	}
 	for i, name := range names[version:] {
 		script, err := fs.ReadFile(files, name)
 		if err != nil {
-			return false, err
+			return err
 		}
-		_, err = tx.ExecContext(ctx, string(script))
-		if err == nil && name == packing {
-			packed, err = version > 0, packSamples(ctx, tx)
-		}
-		if err != nil {
-			return false, fmt.Errorf("migrate to version %d (%s): %w", version+i+1, name, err)
+		if _, err := tx.ExecContext(ctx, string(script)); err != nil {
+			return fmt.Errorf("migrate to version %d (%s): %w", version+i+1, name, err)
 		}
 	}
 	_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d; PRAGMA application_id = %d", len(names), applicationID))
-	return packed, err
-}
-
-// packing is the step that packs the samples of before.
-const packing = "0008_packed.sql"
-
-// packSamples moves the samples of each run, a row each until here, into its parts.
-func packSamples(ctx context.Context, tx *sql.Tx) error {
-	runs, err := all(ctx, tx, func(rows *sql.Rows) (run int64, err error) {
-		err = rows.Scan(&run)
-		return run, err
-	}, `SELECT pk FROM runs ORDER BY pk`)
-	if err != nil {
-		return err
-	}
-	for _, run := range runs {
-		samples, err := all(ctx, tx, func(rows *sql.Rows) (x model.Sample, err error) {
-			var value sql.NullFloat64
-			err = rows.Scan(&x.Host, &x.Direction, &x.Metric, &x.Start, &x.Length, &value, &x.Omitted, &x.Of)
-			if x.Value = value.Float64; !value.Valid {
-				x.Value = math.NaN()
-			}
-			return x, err
-		}, `SELECT host, direction, metric, start_ns, length_ns, value, omitted, part FROM samples WHERE run = ? ORDER BY seq`, run)
-		if err == nil {
-			err = tables.AddSamples(ctx, tx, run, samples)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	_, err = tx.ExecContext(ctx, `DROP TABLE samples`)
 	return err
-}
-
-// all returns what read makes of each row of a query.
-func all[T any](ctx context.Context, tx *sql.Tx, read func(*sql.Rows) (T, error), query string, args ...any) (out []T, err error) {
-	rows, err := tx.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		one, err := read(rows)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, one)
-	}
-	return out, rows.Err()
 }
 
 // schemaVersion returns the version of the tables, 0 for an empty file. It

@@ -8,7 +8,7 @@
 //
 // Several processes may use one file at once. The tables are meant to be read
 // with SQL too; migrations/0001_sessions.sql describes their columns. Samples alone are
-// packed (migrations/0008_packed.sql).
+// packed (package packed).
 package sqlite
 
 import (

@@ -204,18 +204,9 @@ func insertRun(ctx context.Context, tx *tx, session int64, r *model.Run, samples
 	if err != nil {
 		return err
 	}
-	if err != nil {
-		return err
-	}
-	return AddSamples(ctx, tx.sql, pk, samples)
-}
-
-// AddSamples packs the samples of a run that has none yet, so many a part. Migrations
-// call it, too.
-func AddSamples(ctx context.Context, tx *sql.Tx, run int64, samples []model.Sample) error {
 	part := 0
 	for some := range slices.Chunk(samples, packed.MaxSamples) {
-		_, err := tx.ExecContext(ctx, `INSERT INTO sample_parts (run, part, count, packed) VALUES ($1, $2, $3, $4)`, run, part, len(some), packed.Pack(some))
+		_, err := tx.sql.ExecContext(ctx, `INSERT INTO sample_parts (run, part, count, packed) VALUES ($1, $2, $3, $4)`, pk, part, len(some), packed.Pack(some))
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,11 @@ CREATE TABLE sessions (
     hosts_json    TEXT    NOT NULL,
     findings_json TEXT    NOT NULL,
     plateaus_json TEXT    NOT NULL,
-    warnings_json TEXT    NOT NULL
+    warnings_json TEXT    NOT NULL,
+    noise_json    TEXT    NOT NULL, -- what the baseline compared with itself showed
+    check_json    TEXT    NOT NULL, -- what a check found beside its runs, and what it was asked
+    tuning_json   TEXT    NOT NULL, -- the course of a search, one object that package tune reads; empty for others
+    note          TEXT    NOT NULL  -- what a person wrote beside the session
 ) STRICT;
 
 CREATE INDEX sessions_created ON sessions (created, id);
@@ -60,19 +64,16 @@ CREATE TABLE run_values (
     PRIMARY KEY (run, seq)
 ) STRICT, WITHOUT ROWID;
 
--- The value of one metric over one interval of one run, taken at one end.
-CREATE TABLE samples (
-    run       INTEGER NOT NULL REFERENCES runs (pk) ON DELETE CASCADE,
-    seq       INTEGER NOT NULL,
-    host      TEXT    NOT NULL,
-    direction TEXT    NOT NULL,
-    metric    TEXT    NOT NULL,
-    start_ns  INTEGER NOT NULL,
-    length_ns INTEGER NOT NULL,
-    value     REAL,
-    omitted   INTEGER NOT NULL, -- 1 in the warm-up
-    PRIMARY KEY (run, seq)
-) STRICT, WITHOUT ROWID;
+-- The samples of a run are packed, so many a part, in the form that package packed
+-- describes: an hour at one a second costs below 1 MB. linerate report --format csv and
+-- linerate show --json=full --samples have them as text.
+CREATE TABLE sample_parts (
+    run    INTEGER NOT NULL REFERENCES runs (pk) ON DELETE CASCADE,
+    part   INTEGER NOT NULL, -- 0, 1 …
+    count  INTEGER NOT NULL, -- samples in it
+    packed BLOB    NOT NULL,
+    PRIMARY KEY (run, part)
+) STRICT;
 
 -- One knob of one host changed, and what became of it.
 CREATE TABLE changes (
@@ -113,5 +114,6 @@ CREATE TABLE verdicts (
     reason        TEXT    NOT NULL,
     is_twin       INTEGER NOT NULL,
     warnings_json TEXT    NOT NULL,
+    guard_json    TEXT,             -- how a guard of the plan stands for the setting; NULL where it is none
     PRIMARY KEY (session, seq)
 ) STRICT, WITHOUT ROWID;
