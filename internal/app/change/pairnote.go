@@ -46,7 +46,7 @@ func (c *change) notePairNote() (done func(), err error) {
 		return nil, err
 	}
 	name := filepath.Join(dir, PairNoteName)
-	if err := durable.Replace(name, text, 0o600); err != nil {
+	if err := durable.Replace(durable.OS{}, name, text, 0o600); err != nil {
 		return nil, fmt.Errorf("note that the change is being kept: %w", err)
 	}
 	return func() {
@@ -68,7 +68,7 @@ func readPairNote(env app.Env, state string) (name string, h pairNote, ok bool) 
 		return "", pairNote{}, false
 	}
 	name = filepath.Join(dir, PairNoteName)
-	durable.Discard(name)
+	durable.Discard(durable.OS{}, name)
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return name, pairNote{}, false

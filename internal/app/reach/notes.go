@@ -77,7 +77,7 @@ func (n notes) set(host, word string) error {
 		return fmt.Errorf("remember %s: %w", host, err)
 	}
 	text := strings.Join(append(lines, host+" "+word), "\n") + "\n"
-	if err := durable.Replace(n.path, []byte(text), 0o600); err != nil {
+	if err := durable.Replace(durable.OS{}, n.path, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("remember %s: %w", host, err)
 	}
 	return nil

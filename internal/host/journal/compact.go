@@ -51,7 +51,7 @@ func (j *Journal) chain(entries []entry) ([]entry, []byte, error) {
 	out := make([]entry, len(entries))
 	prev := uint64(0)
 	for i, e := range entries {
-		if e.raw == nil || e.prev != prev {
+		if e.prev != prev {
 			var err error
 			if e.raw, err = encode(e.Record, e.seq, prev, j.by); err != nil {
 				return nil, nil, err

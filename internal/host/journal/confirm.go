@@ -17,23 +17,26 @@ import (
 // moment from which the transaction stays.
 const confirmationName = "confirmed"
 
+func (d Dir) confirmation() string { return filepath.Join(d.Path, confirmationName) }
+
 // Confirm puts the confirmation of a transaction on disk, in one step. The
 // journal does not have to be open. An earlier confirmation is replaced.
-func Confirm(dir, transaction string) error {
-	if err := durable.Trusted(dir); err != nil {
+func (d Dir) Confirm(transaction string) error {
+	files := d.files()
+	if err := files.Trusted(d.Path); err != nil {
 		return fmt.Errorf("confirm %s: %w", transaction, err)
 	}
-	path := filepath.Join(dir, confirmationName)
+	path := d.confirmation()
 	next := fmt.Sprintf("%s.%d", path, os.Getpid())
-	err := durable.Write(next, []byte(transaction+"\n"), 0o600)
+	err := durable.Write(files, next, []byte(transaction+"\n"), 0o600)
 	if err == nil {
-		err = os.Rename(next, path)
+		err = files.Rename(next, path)
 	}
 	if err == nil {
-		err = durable.SyncDir(dir)
+		err = files.SyncDir(d.Path)
 	}
 	if err != nil {
-		_ = os.Remove(next)
+		_ = files.Remove(next)
 		return fmt.Errorf("confirm %s: %w", transaction, err)
 	}
 	return nil
@@ -41,7 +44,7 @@ func Confirm(dir, transaction string) error {
 
 // Confirmation returns the transaction that a confirmation names, "" without one.
 func (j *Journal) Confirmation() (string, error) {
-	b, err := os.ReadFile(filepath.Join(j.dir, confirmationName))
+	b, err := j.dir.files().Read(j.dir.confirmation())
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -53,16 +56,21 @@ func (j *Journal) Confirmation() (string, error) {
 
 // Withdraw removes the confirmation of a transaction that went back before it
 // counted, if it is there.
-func Withdraw(dir, transaction string) {
-	path := filepath.Join(dir, confirmationName)
-	if b, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(b)) == transaction {
-		_ = os.Remove(path) // one that stays names a transaction that is no longer open
+func (d Dir) Withdraw(transaction string) {
+	if d.Confirming(transaction) {
+		_ = d.files().Remove(d.confirmation()) // one that stays names a transaction that is no longer open
 	}
+}
+
+// Confirming reports whether there is a confirmation of the transaction.
+func (d Dir) Confirming(transaction string) bool {
+	b, err := d.files().Read(d.confirmation())
+	return err == nil && strings.TrimSpace(string(b)) == transaction
 }
 
 // DropConfirmation removes the confirmation, if there is one.
 func (j *Journal) DropConfirmation() error {
-	err := os.Remove(filepath.Join(j.dir, confirmationName))
+	err := j.dir.files().Remove(j.dir.confirmation())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -73,9 +81,11 @@ func (j *Journal) DropConfirmation() error {
 // before they counted. One that is being written right now fails then, as it
 // should: the transaction that it names is another process's no more.
 func (j *Journal) dropUnfinished() {
-	left, _ := filepath.Glob(filepath.Join(j.dir, confirmationName+".*")) // the pattern is good
-	for _, path := range left {
-		_ = os.Remove(path) // it matters to nobody but who looks there
+	names, _ := j.dir.files().List(j.dir.Path) // what is left matters only to who looks there
+	for _, name := range names {
+		if strings.HasPrefix(name, confirmationName+".") {
+			_ = j.dir.files().Remove(filepath.Join(j.dir.Path, name))
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ func TestConfirmation(t *testing.T) {
 		t.Errorf("before: %q, %v", id, err)
 	}
 	for _, id := range []string{"first", "second"} {
-		if err := Confirm(dir, id); err != nil {
+		if err := (Dir{Path: dir}).Confirm(id); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := j.Confirmation(); got != id || err != nil {
@@ -77,7 +77,7 @@ func TestConfirmation(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, confirmationName+"*")); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
-	if err := Confirm(filepath.Join(dir, "none"), "t"); err == nil {
+	if err := (Dir{Path: filepath.Join(dir, "none")}).Confirm("t"); err == nil {
 		t.Error("a directory that does not exist takes a confirmation")
 	}
 	if err := os.Mkdir(filepath.Join(dir, confirmationName), 0o700); err != nil {
@@ -86,7 +86,7 @@ func TestConfirmation(t *testing.T) {
 	if id, err := j.Confirmation(); id != "" || err == nil {
 		t.Errorf("unreadable: %q, %v", id, err)
 	}
-	if err := Confirm(dir, "t"); err == nil {
+	if err := (Dir{Path: dir}).Confirm("t"); err == nil {
 		t.Error("a confirmation that cannot be put in place is no error")
 	}
 }

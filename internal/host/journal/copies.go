@@ -43,8 +43,9 @@ type merged struct {
 // speaks for both. Else all whole records of both are taken, by number.
 func merge(texts [2][]byte) merged {
 	m := merged{exact: -1}
-	for i := range texts {
-		m.scans[i] = scan(texts[i])
+	m.scans[0] = scan(texts[0])
+	if m.scans[1] = m.scans[0]; !bytes.Equal(texts[0], texts[1]) {
+		m.scans[1] = scan(texts[1])
 	}
 	for i, s := range m.scans {
 		if m.exact < 0 && s.exact && s.last() >= m.scans[1-i].last() {
@@ -111,9 +112,9 @@ func (m *merged) judge(i int, r region) {
 
 // readCopies reads both copies, "" for one that is not there. The second is read
 // first: what another process has written to it is in the first already.
-func readCopies(dir string) (texts [2][]byte, err error) {
-	for i, path := range slices.Backward(Files(dir)) {
-		texts[i], err = os.ReadFile(path)
+func (d Dir) readCopies() (texts [2][]byte, err error) {
+	for i, path := range slices.Backward(Files(d.Path)) {
+		texts[i], err = d.files().Read(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return texts, err
 		}
@@ -143,6 +144,12 @@ func (m merged) records() []Record {
 // bothAs brings the copies that are not ok to the journal's text, and keeps what
 // is damaged before. What cannot be done now (a full disk) is tried again before the next record.
 func (j *Journal) bothAs() error {
+	if !j.named {
+		if err := j.dir.files().SyncDir(j.dir.Path); err != nil {
+			return err
+		}
+		j.named = true
+	}
 	if j.unsaved != nil {
 		if err := j.unsaved.save(j.dir); err != nil {
 			return fmt.Errorf("keep the damaged journal: %w", err)
@@ -170,8 +177,10 @@ func (j *Journal) mend(i int) error {
 		}
 	}
 	f := j.files[i]
-	have, err := os.ReadFile(f.Name())
+	have, err := j.dir.files().Read(j.path(i))
 	switch {
+	case errors.Is(err, fs.ErrNotExist): // somebody has removed it
+		return j.replace(i)
 	case err != nil:
 		return err
 	case bytes.Equal(have, j.text):
@@ -190,18 +199,20 @@ func (j *Journal) mend(i int) error {
 // replace writes copy i anew, in one step.
 func (j *Journal) replace(i int) error {
 	// Windows replaces no file that is open, so ours is closed around it.
-	path := j.files[i].Name()
 	err := j.files[i].Close()
 	j.files[i] = nil
 	if err == nil {
-		err = durable.Replace(path, j.text, 0o600)
+		err = durable.Replace(j.dir.files(), j.path(i), j.text, 0o600)
 	}
 	j.step("replace " + copies[i])
 	return errors.Join(err, j.reopen(i))
 }
 
+// path returns the name of a copy.
+func (j *Journal) path(i int) string { return filepath.Join(j.dir.Path, copies[i]) }
+
 func (j *Journal) reopen(i int) error {
-	f, readOnly, err := openWritable(filepath.Join(j.dir, copies[i]), os.O_APPEND)
+	f, readOnly, err := j.dir.openWritable(j.path(i), os.O_APPEND)
 	if err != nil {
 		return err
 	}

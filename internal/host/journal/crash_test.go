@@ -55,11 +55,11 @@ func TestCrashWhileMending(t *testing.T) {
 		for at, last := 1, false; !last; at++ {
 			dir := put(t, c.a, c.b)
 			n := 0
-			l, err := acquire(dir)
+			l, err := Dir{Path: dir}.acquire(lockName)
 			if err != nil {
 				t.Fatal(err)
 			}
-			j := &Journal{dir: dir, lock: l, after: func(string) {
+			j := &Journal{dir: Dir{Path: dir}, lock: l, after: func(string) {
 				if n++; n == at {
 					panic(interrupted{})
 				}

@@ -45,30 +45,30 @@ const (
 // save keeps the copies that have a part in what is lost, or both where none has,
 // each as it is under a name that is free: journal.jsonl.damaged-1 and so on. It
 // is there on disk before anything is written in its place.
-func (m merged) save(dir string) error {
+func (m merged) save(dir Dir) error {
 	neither := m.spoilt == [2]bool{}
 	for i, s := range m.scans {
 		if !m.spoilt[i] && !neither || len(s.text) == 0 {
 			continue
 		}
-		if err := saveAs(filepath.Join(dir, copies[i])+asideMark, s.text); err != nil {
+		if err := saveAs(dir.files(), filepath.Join(dir.Path, copies[i])+asideMark, s.text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func saveAs(stem string, text []byte) error {
+func saveAs(files durable.FS, stem string, text []byte) error {
 	for n := 1; ; n++ {
 		path := stem + strconv.Itoa(n)
-		if _, err := os.Lstat(path + seenMark); err == nil {
+		if _, err := files.Read(path + seenMark); err == nil {
 			continue
 		}
 		// A crash before the journal was written anew comes here twice with the same.
-		if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, text) {
+		if have, err := files.Read(path); err == nil && bytes.Equal(have, text) {
 			return nil
 		}
-		err := durable.Create(path, text, 0o600)
+		err := durable.Create(files, path, text, 0o600)
 		if !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -117,12 +117,12 @@ func Acknowledge(dir string) ([]string, error) {
 // openWritable opens a file of the journal for reading and writing, and makes it
 // where it does not exist. One on a read-only file system is opened for reading:
 // what a crash left there has to be undone too.
-func openWritable(path string, flag int) (f *os.File, readOnly bool, err error) {
-	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|flag, 0o600)
+func (d Dir) openWritable(path string, flag int) (f durable.File, readOnly bool, err error) {
+	f, err = d.files().Open(path, os.O_RDWR|os.O_CREATE|flag, 0o600)
 	if !errors.Is(err, syscall.EROFS) {
 		return f, false, err
 	}
-	if f, openErr := os.Open(path); openErr == nil {
+	if f, openErr := d.files().Open(path, os.O_RDONLY, 0); openErr == nil {
 		return f, true, nil
 	}
 	return nil, false, err
@@ -130,6 +130,9 @@ func openWritable(path string, flag int) (f *os.File, readOnly bool, err error) 
 
 // writable refuses records where there is no place for them.
 func (j *Journal) writable() error {
+	if j.Closed() {
+		return fmt.Errorf("%s: %w", j.Path(), fs.ErrClosed)
+	}
 	if j.readOnly {
 		return fmt.Errorf("%s: %w", j.Path(), syscall.EROFS)
 	}

@@ -8,12 +8,10 @@ import (
 
 func FuzzMerge(f *testing.F) {
 	text, ends := sampleText(f)
-	v1 := lineOfV1(f, sample()[0])
 	f.Add(text, text)
 	f.Add(text[:ends[3]+7], text[:ends[3]])
-	f.Add(v1, []byte{})
 	f.Add([]byte("{}\n\x00\x00\n"), text[ends[0]:])
-	f.Add(slices.Concat(text[:ends[0]], v1, text[ends[1]:]), bytes.Repeat([]byte(lineStart), 40))
+	f.Add(slices.Concat(text[:ends[0]], text[ends[1]:]), bytes.Repeat([]byte(lineStart), 40))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		m := merge([2][]byte{a, b})
 		for i, s := range m.scans {
@@ -49,8 +47,8 @@ func FuzzMerge(f *testing.F) {
 func FuzzSalvage(f *testing.F) {
 	text, ends := sampleText(f)
 	f.Add([]byte(""), []byte("\n"), []byte("#"))
-	f.Add([]byte(lineStart), []byte(lineV1), text[:ends[0]-2])
-	f.Add([]byte("\x00\x00"), []byte("\"\\"), []byte(`{"crc":"00000000","v":2,"record":"`))
+	f.Add([]byte(lineStart), []byte("{}"), text[:ends[0]-2])
+	f.Add([]byte("\x00\x00"), []byte("\"\\"), []byte(`{"crc":"00000000","v":1,"record":"`))
 	f.Fuzz(func(t *testing.T, before, between, behind []byte) {
 		s := scan(slices.Concat(before, text[:ends[0]], between, text[ends[0]:ends[1]], behind))
 		for _, want := range []uint64{1, 2} {

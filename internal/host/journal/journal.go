@@ -18,8 +18,6 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -98,44 +96,61 @@ const compactAbove = 64 << 10
 // Journal is an open journal. It is not safe for concurrent use; other
 // processes are kept out by a lock.
 type Journal struct {
-	dir     string
+	dir     Dir
 	by      string // version of the linerate that writes
 	lock    *lock
 	entries []entry
 	records []Record // of entries
 	damage  []Damage
 	text    []byte // of both copies
-	files   [2]*os.File
+	files   [2]durable.File
 	ok      [2]bool // the copy holds text
+	named   bool    // the names of the copies are on disk
 	unsaved *merged // what is damaged and not kept yet; nil for nothing
 
 	readOnly bool              // its file system is: there is no place for records
 	after    func(step string) // tests: called after each step that a crash may follow
 }
 
+// Dir is a state directory.
+type Dir struct {
+	Path string
+	FS   durable.FS // nil is this machine's
+}
+
+func (d Dir) files() durable.FS {
+	if d.FS == nil {
+		return durable.OS{}
+	}
+	return d.FS
+}
+
 // Open is OpenAs for a linerate of unknown version.
 func Open(dir string) (*Journal, error) { return OpenAs(dir, "") }
 
-// OpenAs opens the journal in dir for a linerate of version by, which its records
-// name. It makes dir for this user alone where it does not exist, and locks it.
+// OpenAs is Dir.Open for a directory of this machine.
+func OpenAs(dir, by string) (*Journal, error) { return Dir{Path: dir}.Open(by) }
+
+// Open opens the journal in d for a linerate of version by, which its records
+// name. It makes the directory for this user alone where it does not exist, and locks it.
 // The error wraps ErrLocked and names the holder when another process has it open
-// (HeldError), ErrNewer (NewerError), and fs.ErrPermission when dir may not be
+// (HeldError), ErrNewer (NewerError), and fs.ErrPermission when the directory may not be
 // written. A damaged journal opens; see Damage. So does one on a read-only file
 // system, which takes no records: Append then wraps syscall.EROFS. It wraps
 // durable.ErrUntrusted where root is asked to believe a journal that others could
 // have written.
-func OpenAs(dir, by string) (*Journal, error) {
-	if err := makeDir(dir); err != nil {
-		return nil, fmt.Errorf("state directory %s: %w", dir, err)
+func (d Dir) Open(by string) (*Journal, error) {
+	if err := d.ensure(); err != nil {
+		return nil, fmt.Errorf("state directory %s: %w", d.Path, err)
 	}
-	if err := durable.Trusted(dir); err != nil { // once more: it may not have been there
+	if err := d.files().Trusted(d.Path); err != nil { // once more: it may not have been there
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	l, err := acquire(dir)
+	l, err := d.acquire(lockName)
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{dir: dir, by: by, lock: l}
+	j := &Journal{dir: d, by: by, lock: l}
 	if err := j.begin(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open journal %s: %w", j.Path(), err), j.Close())
 	}
@@ -161,32 +176,29 @@ func (j *Journal) step(name string) {
 	}
 }
 
-// makeDir makes dir and has its name on disk.
-func makeDir(dir string) error {
-	if err := durable.Trusted(dir); err != nil {
+// ensure makes the directory where it does not exist.
+func (d Dir) ensure() error {
+	if err := d.files().Trusted(d.Path); err != nil {
 		return err
 	}
-	if _, err := os.Stat(dir); err == nil {
+	if _, err := d.files().List(d.Path); err == nil {
 		return nil
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	return durable.SyncDir(filepath.Dir(dir))
+	return d.files().MakeDir(d.Path)
 }
 
 // load reads the copies, keeps what is damaged, and makes them one again.
 func (j *Journal) load() error {
-	texts, err := readCopies(j.dir)
+	texts, err := j.dir.readCopies()
 	if err != nil {
 		return err
 	}
 	m := merge(texts)
-	if err := m.newer(j.dir); err != nil {
+	if err := m.newer(j.dir.Path); err != nil {
 		return err
 	}
-	for i, path := range Files(j.dir) {
-		durable.Discard(path)
+	for i := range copies {
+		durable.Discard(j.dir.files(), j.path(i))
 		err := j.reopen(i)
 		if errors.Is(err, syscall.EROFS) { // and not there
 			j.readOnly = true
@@ -215,7 +227,7 @@ func (j *Journal) load() error {
 	if err := j.bothAs(); err == nil && len(m.healed) > 0 {
 		_ = j.Append(Record{Kind: KindHealed, Time: time.Now().UTC(), Detail: describe(m.healed)})
 	}
-	return durable.SyncDir(j.dir)
+	return nil
 }
 
 func (j *Journal) setEntries(entries []entry, text []byte) {
@@ -237,7 +249,7 @@ func describe(all []Damage) string {
 }
 
 // Path returns the name of the journal's first copy.
-func (j *Journal) Path() string { return filepath.Join(j.dir, copies[0]) }
+func (j *Journal) Path() string { return j.path(0) }
 
 // Damage returns what is lost: what neither copy had whole when the journal was
 // opened. It is not among Records and OpenIntents. The copies as they were are
@@ -283,7 +295,7 @@ func (j *Journal) append(r Record) error {
 		if err != nil {
 			// Cut off again, also from the copy before.
 			j.ok = [2]bool{}
-			return errors.Join(fmt.Errorf("%s: %w", f.Name(), err), j.bothAs())
+			return errors.Join(fmt.Errorf("%s: %w", j.path(i), err), j.bothAs())
 		}
 		j.step("sync " + copies[i])
 	}
@@ -355,10 +367,13 @@ func unfinished(records []Record) []Unfinished {
 	return all
 }
 
+// Closed reports whether the journal was closed: it takes no records then.
+func (j *Journal) Closed() bool { return j.lock.file == nil }
+
 // Close releases the journal for others. It is idempotent. A confirmation that is half
 // written then is of a process that was killed, or of one that comes too late.
 func (j *Journal) Close() error {
-	if j.lock.file != nil && !j.readOnly {
+	if !j.Closed() && !j.readOnly {
 		j.dropUnfinished()
 	}
 	var errs []error
@@ -371,19 +386,22 @@ func (j *Journal) Close() error {
 	return errors.Join(append(errs, j.lock.release())...)
 }
 
-// Read returns the records in dir and what is lost, without a lock: for people,
+// Read is Dir.Read for a directory of this machine.
+func Read(dir string) ([]Record, []Damage, error) { return Dir{Path: dir}.Read() }
+
+// Read returns the records in d and what is lost, without a lock: for people,
 // while another process may be writing. No journal is no records. The error
 // wraps ErrNewer, and durable.ErrUntrusted as that of OpenAs does.
-func Read(dir string) ([]Record, []Damage, error) {
-	if err := durable.Trusted(dir); err != nil {
+func (d Dir) Read() ([]Record, []Damage, error) {
+	if err := d.files().Trusted(d.Path); err != nil {
 		return nil, nil, fmt.Errorf("read journal: %w", err)
 	}
-	texts, err := readCopies(dir)
+	texts, err := d.readCopies()
 	if err != nil {
 		return nil, nil, fmt.Errorf("read journal: %w", err)
 	}
 	m := merge(texts)
-	if err := m.newer(dir); err != nil {
+	if err := m.newer(d.Path); err != nil {
 		return nil, nil, fmt.Errorf("read journal: %w", err)
 	}
 	return m.records(), m.lost, nil

@@ -79,7 +79,7 @@ func TestBecomesReadOnly(t *testing.T) {
 	mount(t, dir, 0, "size=64k")
 	j := open(t, dir)
 	appendAll(t, j, intent("t", 1, "a", "b"))
-	if _, err := j.files[0].WriteString("{torn"); err != nil {
+	if _, err := j.files[0].Write([]byte("{torn")); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Close(); err != nil {

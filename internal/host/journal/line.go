@@ -9,25 +9,21 @@ import (
 	"unicode/utf8"
 )
 
-// version is that of the lines that this program writes. It reads version 1 too.
-const version = 2
+// version is that of the lines that this program reads and writes.
+const version = 1
 
 // A line is a record on disk:
 //
-//	{"crc":"9a3c11f0","v":2,"seq":7,"prev":6,"by":"1.4.0","record":{"kind":"intent",…}}
+//	{"crc":"9a3c11f0","v":1,"seq":7,"prev":6,"by":"1.4.0","record":{"kind":"intent",…}}
 //
 // Every later version keeps these first two fields and "by". The checksum is
 // CRC-32C (RFC 3720 section 12.1) of all bytes of the line behind it and its
-// comma, without the line feed. Lines of version 1 had a checksum of the record
-// alone, and no number:
+// comma, without the line feed.
 //
-//	{"v":1,"crc":"9a3c11f0","record":{"kind":"intent",…}}
-//
-// Neither beginning occurs within a line, where quotation marks are escaped: what
+// The beginning does not occur within a line, where quotation marks are escaped: what
 // stands between two of them can be told from the records on both sides.
 const (
 	lineStart = `{"crc":"`
-	lineV1    = `{"v":1,"crc":"`
 	crcDigits = 8
 
 	maxSeq = 1 << 53 // what every reader of JSON can count to
@@ -46,7 +42,7 @@ type line struct {
 // entry is a record with its place in the order of all records.
 type entry struct {
 	seq, prev uint64
-	raw       []byte // the line as it stands on disk, with its line feed; nil for one of version 1
+	raw       []byte // the line as it stands on disk, with its line feed
 	Record
 }
 
@@ -90,11 +86,8 @@ func (e *NewerError) Error() string {
 // Unwrap returns ErrNewer.
 func (e *NewerError) Unwrap() error { return ErrNewer }
 
-// decode reads a line without its line feed. Of version 1 it returns no number.
+// decode reads a line without its line feed.
 func decode(b []byte) (entry, error) {
-	if bytes.HasPrefix(b, []byte(lineV1)) {
-		return decodeV1(b)
-	}
 	rest, ok := bytes.CutPrefix(b, []byte(lineStart))
 	if !ok || len(rest) < crcDigits+2 || string(rest[crcDigits:crcDigits+2]) != `",` {
 		return entry{}, errors.New("not a record")
@@ -103,43 +96,25 @@ func decode(b []byte) (entry, error) {
 	if sum != checksum(rest) {
 		return entry{}, errors.New("checksum does not match")
 	}
-	var l line
-	if err := json.Unmarshal(append([]byte{'{'}, rest...), &l); err != nil {
-		return entry{}, errors.New("not a record")
+	var l struct {
+		line
+		Record Record `json:"record"`
 	}
-	if l.V > version {
+	err := json.Unmarshal(append([]byte{'{'}, rest...), &l)
+	if l.V > version { // whatever its record is
 		return entry{}, &NewerError{Version: l.V, By: l.By}
+	}
+	if err != nil {
+		return entry{}, errors.New("not a record")
 	}
 	if l.V != version || l.Seq == 0 || l.Seq > maxSeq || l.Prev >= l.Seq {
 		return entry{}, errors.New("numbers out of order")
 	}
-	e := entry{seq: l.Seq, prev: l.Prev, raw: append(bytes.Clone(b), '\n')}
-	return e, e.take(l.Record)
-}
-
-func decodeV1(b []byte) (entry, error) {
-	var l struct {
-		CRC    string          `json:"crc"`
-		Record json.RawMessage `json:"record"`
-	}
-	if err := json.Unmarshal(b, &l); err != nil {
-		return entry{}, errors.New("not a record")
-	}
-	if l.CRC != checksum(l.Record) {
-		return entry{}, errors.New("checksum does not match")
-	}
-	var e entry
-	return e, e.take(l.Record)
-}
-
-func (e *entry) take(body []byte) error {
-	if err := json.Unmarshal(body, &e.Record); err != nil {
-		return errors.New("not a record")
-	}
+	e := entry{seq: l.Seq, prev: l.Prev, raw: append(bytes.Clone(b), '\n'), Record: l.Record}
 	if e.Kind == KindIntent && e.Intent == nil {
-		return errors.New("intent without its change")
+		return entry{}, errors.New("intent without its change")
 	}
-	return nil
+	return e, nil
 }
 
 // region is a stretch of a copy that is no record.
@@ -203,16 +178,9 @@ func scan(text []byte) scanned {
 	return s
 }
 
-// add takes a record that stands in the copy as text. One of version 1 gets the
-// number that its place gives it; behind a damaged line one is known to be missing.
+// add takes a record that stands in the copy as text.
 func (s *scanned) add(e entry, text []byte) {
 	last := s.last()
-	if e.raw == nil {
-		e.seq, e.prev = last+1, last
-		if n := len(s.regions); n > 0 && s.regions[n-1].after == last {
-			e.seq, e.prev = last+2, last+1
-		}
-	}
 	if e.seq <= last { // never written so
 		s.exact = false
 		return
@@ -247,17 +215,12 @@ func one(text []byte) (entry, int, error) {
 	return e, n, err
 }
 
-func begins(text []byte) bool {
-	return bytes.HasPrefix(text, []byte(lineStart)) || bytes.HasPrefix(text, []byte(lineV1))
-}
+func begins(text []byte) bool { return bytes.HasPrefix(text, []byte(lineStart)) }
 
 // next is where the next record may begin behind the first byte of text.
 func next(text []byte) int {
-	n := len(text)
-	for _, start := range []string{lineStart, lineV1} {
-		if i := bytes.Index(text[1:], []byte(start)); i >= 0 {
-			n = min(n, i+1)
-		}
+	if i := bytes.Index(text[1:], []byte(lineStart)); i >= 0 {
+		return i + 1
 	}
-	return n
+	return len(text)
 }

@@ -36,25 +36,42 @@ func (e *HeldError) Error() string {
 // Unwrap returns ErrLocked.
 func (e *HeldError) Unwrap() error { return ErrLocked }
 
-const lockName = "lock"
+const (
+	lockName  = "lock"
+	retryName = "retry"
+)
+
+// Retry marks that this process goes on with an undo, while it leaves the journal to
+// others between its tries. done ends that. The error is a HeldError where
+// another process does so already.
+func (d Dir) Retry() (done func(), err error) {
+	l, err := d.acquire(retryName)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		_ = d.files().Remove(filepath.Join(d.Path, retryName)) // one that stays is nobody's
+		_ = l.release()
+	}, nil
+}
 
 // lock is held by an open file, so that the end of the process, however it
 // comes, gives it free.
 type lock struct {
-	file *os.File
+	file durable.File
 	who  string
 }
 
-// acquire takes the lock of dir or says who has it.
-func acquire(dir string) (*lock, error) {
-	path := filepath.Join(dir, lockName)
-	f, _, err := openWritable(path, 0)
+// acquire takes the lock of that name in d or says who has it.
+func (d Dir) acquire(name string) (*lock, error) {
+	dir, path := d.Path, filepath.Join(d.Path, name)
+	f, _, err := d.openWritable(path, 0)
 	if err != nil {
 		return nil, fmt.Errorf("lock state directory %s: %w", dir, err)
 	}
-	err = durable.Lock(f)
+	err = f.Lock()
 	if errors.Is(err, ErrLocked) {
-		text, _ := os.ReadFile(path) // for people; an unreadable one is named as unknown
+		text, _ := d.files().Read(path) // for people; an unreadable one is named as unknown
 		who, undo, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 		who = cmp.Or(who, "an unknown process")
 		if err := f.Close(); err != nil {

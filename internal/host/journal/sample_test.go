@@ -2,9 +2,7 @@ package journal
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -33,16 +31,6 @@ func sampleText(t testing.TB) (text []byte, ends []int) {
 		ends = append(ends, len(text))
 	}
 	return text, ends
-}
-
-// lineOfV1 is a record as linerate wrote it before there were two copies.
-func lineOfV1(t testing.TB, r Record) []byte {
-	t.Helper()
-	body, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Appendf(nil, `{"v":1,"crc":"%s","record":%s}`+"\n", checksum(body), body)
 }
 
 // put has a state directory with these two copies; nil is none.

@@ -34,8 +34,7 @@ type Client struct {
 	RecoveryErr error
 
 	cfg     Config
-	cmd     *exec.Cmd
-	in      io.WriteCloser
+	process *process
 	replies chan reply    // closed when the watchdog's output ends
 	gone    chan struct{} // closed when its process ended
 	exit    error         // valid after gone, like the next three
@@ -71,13 +70,12 @@ func Start(ctx context.Context, cfg Config) (*Client, error) {
 // watchdog, "" where the command starts it directly.
 func startProcess(ctx context.Context, cfg Config, command []string, enter string) (*Client, error) {
 	c := &Client{cfg: cfg, replies: make(chan reply, pending), gone: make(chan struct{}), talk: &tail.Tail{Keep: 4096}}
-	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)
-	c.cmd.Stderr = c.talk
-	if cfg.Talk != nil {
-		c.cmd.Stderr = io.MultiWriter(c.talk, BootLines(cfg.Talk))
+	var err error
+	if cfg.sys != nil && cfg.sys.start != nil {
+		c.process, err = cfg.sys.start(cfg)
+	} else {
+		c.process, err = c.run(exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...))
 	}
-	c.cmd.SysProcAttr = ownSession()
-	out, err := c.connect()
 	if err != nil {
 		return nil, fmt.Errorf("start watchdog: %w", err)
 	}
@@ -85,11 +83,11 @@ func startProcess(ctx context.Context, cfg Config, command []string, enter strin
 		defer close(c.replies)
 		defer close(c.gone)
 		err := rescue.Call(func() error {
-			c.listen(context.WithoutCancel(ctx), out)
+			c.listen(context.WithoutCancel(ctx))
 			return nil
 		})
 		if err != nil { // the watchdog undoes, as for an agent that is gone
-			c.close.Do(func() { _ = c.in.Close() })
+			c.close.Do(func() { _ = c.process.in.Close() })
 			c.exit = errors.Join(c.exit, err)
 		}
 	}()
@@ -108,31 +106,47 @@ func startProcess(ctx context.Context, cfg Config, command []string, enter strin
 	return c, nil
 }
 
-// connect starts the process.
-func (c *Client) connect() (io.Reader, error) {
-	in, err := c.cmd.StdinPipe()
+// process is a watchdog that was started.
+type process struct {
+	pid  int
+	in   io.WriteCloser
+	out  io.Reader
+	wait func() error // for its end
+	kill func() error
+}
+
+// run starts a command as the watchdog.
+func (c *Client) run(cmd *exec.Cmd) (*process, error) {
+	cmd.Stderr = c.talk
+	if c.cfg.Talk != nil {
+		cmd.Stderr = io.MultiWriter(c.talk, BootLines(c.cfg.Talk))
+	}
+	cmd.SysProcAttr = ownSession()
+	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	out, err := c.cmd.StdoutPipe()
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	c.in = in
-	return out, c.cmd.Start()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &process{pid: cmd.Process.Pid, in: in, out: out, wait: cmd.Wait, kill: cmd.Process.Kill}, nil
 }
 
 // listen owns the watchdog's output and its process. It does the work of a
 // watchdog that was killed: no deadline would undo any more.
-func (c *Client) listen(ctx context.Context, out io.Reader) {
+func (c *Client) listen(ctx context.Context) {
 	guarding := false
-	_ = readLines(out, func(r reply) bool { // the exit status says more than a read error
+	_ = readLines(c.process.out, func(r reply) bool { // the exit status says more than a read error
 		guarding = guarding || r.Ready
 		c.replies <- r
 		return true
 	})
-	c.close.Do(func() { _ = c.in.Close() }) // a watchdog that cannot be understood has to undo and end
-	if c.exit = c.cmd.Wait(); c.exit != nil && guarding {
+	c.close.Do(func() { _ = c.process.in.Close() }) // a watchdog that cannot be understood has to undo and end
+	if c.exit = c.process.wait(); c.exit != nil && guarding {
 		c.rescued = true
 		c.left, c.leftErr = Recover(ctx, c.cfg)
 	}
@@ -210,7 +224,7 @@ func (c *Client) Read(ctx context.Context, ids []model.KnobID) (map[model.KnobID
 // Close ends the watchdog, which undoes what is applied, and waits for that.
 // The error says what could not be undone. It is idempotent.
 func (c *Client) Close() error {
-	c.close.Do(func() { _ = c.in.Close() }) // fails only when the process is gone
+	c.close.Do(func() { _ = c.process.in.Close() }) // fails only when the process is gone
 	wait := min(farewell+time.Duration(c.undoing.Load()), knob.MaxUndoTime)
 	limit := time.NewTimer(wait)
 	defer limit.Stop()
@@ -223,7 +237,7 @@ func (c *Client) Close() error {
 			return errors.Join(fmt.Errorf("watchdog: %w%s", c.exit, c.said()), c.leftErr)
 		case <-c.replies: // nobody waits for them any more
 		case <-limit.C:
-			return fmt.Errorf("watchdog (process %d): still undoing after %s, and goes on", c.cmd.Process.Pid, units.FormatDuration(wait))
+			return fmt.Errorf("watchdog (process %d): still undoing after %s, and goes on", c.process.pid, units.FormatDuration(wait))
 		}
 	}
 }
@@ -236,7 +250,7 @@ func (c *Client) call(ctx context.Context, r request) (reply, error) {
 	}
 	c.last++
 	r.ID = c.last
-	if err := writeLine(c.in, r); err != nil {
+	if err := writeLine(c.process.in, r); err != nil {
 		return reply{}, fmt.Errorf("%w: %w", ErrGone, err)
 	}
 	a, err := c.await(ctx, r.ID)

@@ -76,7 +76,7 @@ func TestClient(t *testing.T) {
 
 	// A second one does not come between, and nothing of the first is undone.
 	_, err = Start(t.Context(), Config{Dir: dir, Host: b.host, Command: os.Args[:1], Patience: time.Millisecond})
-	if !errors.Is(err, journal.ErrLocked) || !strings.Contains(err.Error(), "process "+strconv.Itoa(c.cmd.Process.Pid)) {
+	if !errors.Is(err, journal.ErrLocked) || !strings.Contains(err.Error(), "process "+strconv.Itoa(c.process.pid)) {
 		t.Errorf("second Start = %v, want ErrLocked and the holder", err)
 	}
 	if _, err := Recover(t.Context(), Config{Dir: dir, Host: b.host, Patience: time.Millisecond}); !errors.Is(err, journal.ErrLocked) {
@@ -86,7 +86,7 @@ func TestClient(t *testing.T) {
 		t.Errorf("Verify = %v, %v", bad, err)
 	}
 
-	pid := c.cmd.Process.Pid
+	pid := c.process.pid
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestSignals(t *testing.T) {
 	if _, err := c.Apply(t.Context(), b.changes, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	pid := c.cmd.Process.Pid
+	pid := c.process.pid
 	if sid, err := syscall.Getpgid(pid); sid != pid || err != nil {
 		t.Errorf("the watchdog is in group %d, %v: not its own", sid, err)
 	}
@@ -150,7 +150,7 @@ func TestKilledWatchdogIsReplaced(t *testing.T) {
 	if _, err := c.Apply(t.Context(), b.changes, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.cmd.Process.Kill(); err != nil {
+	if err := c.process.kill(); err != nil {
 		t.Fatal(err)
 	}
 	<-c.gone

@@ -84,7 +84,7 @@ func TestCommandThatFails(t *testing.T) {
 	b.changes[0].Command.Run = "echo no such device >&2; exit 2"
 	dir := t.TempDir()
 	m := testMachine(t, Config{Dir: dir, Host: b.host})
-	s := &server{m: m, cfg: Config{Host: b.host}, clock: sinceBoot}
+	s := testServer(m)
 	changes, err := s.apply(t.Context(), request{Changes: b.changes, Deadline: time.Minute})
 	e, ok := errors.AsType[*command.Error](err)
 	if !ok || e.Status != 2 || !strings.Contains(err.Error(), "no such device") || b.sack(t) != "1" {
@@ -107,11 +107,11 @@ func TestUndoCommandIsTriedAgain(t *testing.T) {
 	free := state + ".free"
 	b.changes[0].Command.Undo = "test -e " + free + " && rm " + state
 	m := testMachine(t, Config{Dir: t.TempDir(), Host: b.host})
-	s := &server{m: m, cfg: Config{Host: b.host}, clock: sinceBoot}
+	s := testServer(m)
 	if _, err := s.apply(t.Context(), request{Changes: b.changes, Deadline: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	changes, err := m.undoOpen(t.Context())
+	changes, err := s.undoOpen(t.Context())
 	if left := stuck(err); left == nil || left.Open != 1 || changes[0].State != model.ChangeFailed || b.sack(t) != "1" {
 		t.Fatalf("%v, %+v", err, changes)
 	}
@@ -121,12 +121,16 @@ func TestUndoCommandIsTriedAgain(t *testing.T) {
 	if err := os.WriteFile(free, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.undoOpen(t.Context()); err != nil {
+	if _, err := s.undoOpen(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(state); !errors.Is(err, fs.ErrNotExist) || len(m.j.OpenIntents()) > 0 {
 		t.Errorf("%v, open %v", err, m.j.OpenIntents())
 	}
+}
+
+func testServer(m *machine) *server {
+	return &server{m: m, cfg: Config{Host: m.host, sys: m.sys}, dir: journal.Dir{Path: filepath.Dir(m.j.Path())}, clock: sinceBoot}
 }
 
 // testMachine is a machine with a journal of its own.

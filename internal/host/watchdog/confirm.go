@@ -32,30 +32,33 @@ func (leavingError) Is(target error) bool { return target == ErrNotPending }
 // watchdog lets go of it, and only Revert takes it back. The error wraps
 // ErrNotPending when the transaction was undone before.
 func Confirm(ctx context.Context, cfg Config, transaction string) error {
-	dir, err := cfg.dir()
+	dir, err := cfg.state()
 	if err != nil {
 		return err
 	}
 	again := time.NewTicker(retry)
 	defer again.Stop()
 	for asked := false; ; {
-		records, _, err := journal.Read(dir) // damage elsewhere does not matter here
+		records, _, err := dir.Read() // damage elsewhere does not matter here
 		if err != nil {
 			return err
 		}
 		switch journal.StateOf(records, transaction) {
 		case journal.Confirmed:
-			return nil
+			// A record that could not be synced may be seen too, and be cut off again.
+			if !dir.Confirming(transaction) {
+				return nil
+			}
 		case journal.Over, journal.Unheard:
-			journal.Withdraw(dir, transaction)
+			dir.Withdraw(transaction)
 			return fmt.Errorf("confirm %s: %w", transaction, ErrNotPending)
 		case journal.Leaving:
-			journal.Withdraw(dir, transaction)
+			dir.Withdraw(transaction)
 			return fmt.Errorf("confirm %s: %w", transaction, leavingError{})
 		case journal.Pending:
 		}
-		if !asked {
-			if err := journal.Confirm(dir, transaction); err != nil {
+		if !asked && journal.StateOf(records, transaction) == journal.Pending {
+			if err := dir.Confirm(transaction); err != nil {
 				return err
 			}
 			asked = true
@@ -85,15 +88,16 @@ func RevertOne(ctx context.Context, cfg Config, transaction string) ([]model.Cha
 // revert takes back what a killed watchdog left, and what was confirmed and is
 // wanted back.
 func revert(ctx context.Context, cfg Config, wanted func(journal.Unfinished) bool) ([]model.Change, error) {
-	dir, err := cfg.dir()
+	cfg.sys = cfg.system()
+	dir, err := cfg.state()
 	if err != nil {
 		return nil, err
 	}
-	records, damage, err := journal.Read(dir)
+	records, damage, err := dir.Read()
 	if err != nil {
 		return nil, err
 	}
-	if len(damage) == 0 && len(journal.OpenIntents(records)) == 0 && len(journal.ConfirmedIntents(records)) == 0 && !atboot.Installed(dir) {
+	if len(damage) == 0 && len(journal.OpenIntents(records)) == 0 && len(journal.ConfirmedIntents(records)) == 0 && !atboot.Installed(dir.Path) {
 		return nil, nil
 	}
 	j, err := cfg.open(ctx, dir)

@@ -3,8 +3,6 @@ package watchdog
 import (
 	"context"
 	"errors"
-	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,55 +11,6 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 )
-
-// TestCrashAfterEveryStepOfAConfirmation kills the agent, the watchdog and both
-// after every step from the last of a change to the end of its confirmation. Before the confirmation is on
-// disk all knobs go back; after it they stay, and Revert takes them back.
-func TestCrashAfterEveryStepOfAConfirmation(t *testing.T) {
-	b := fakeBench(t)
-	before := b.values(t)
-	steps := b.steps(t, confirmVar+"=1")
-	// 3 knobs: intent, write, read, applied; then the confirmation.
-	if len(steps) != 3*4+3 || steps[12] != "see confirmation" || steps[13] != "confirmed" {
-		t.Fatalf("%d steps: %q", len(steps), steps)
-	}
-	after := b.values(t)
-	if after["tcp.sack"] == before["tcp.sack"] {
-		t.Fatal("what was confirmed did not stay")
-	}
-	b.reset(t, before)
-	for _, target := range []string{"agent", "watchdog", "both"} {
-		for n, step := range steps {
-			if n < 11 {
-				continue // as in TestCrashAfterEveryStepOnFakeTree
-			}
-			when := fmt.Sprintf("kill %s after %q", target, step)
-			dir, _ := b.run(t, confirmVar+"=1", fmt.Sprintf("%s=%d:%s", crashVar, n+1, target))
-			if target != "agent" {
-				if _, err := Recover(t.Context(), Config{Dir: dir, Host: b.host}); err != nil {
-					t.Errorf("%s: Recover: %v", when, err)
-				}
-			}
-			records, damage, err := journal.Read(dir)
-			if open := journal.OpenIntents(records); len(open) > 0 || len(damage) > 0 || err != nil {
-				t.Errorf("%s: open %v, damage %v, %v", when, open, damage, err)
-			}
-			if n < 12 {
-				b.expect(t, before, when)
-				continue
-			}
-			b.expect(t, after, when)
-			changes, err := Revert(t.Context(), Config{Dir: dir, Host: b.host})
-			if err != nil || len(changes) != 3 || slices.ContainsFunc(changes, func(c model.Change) bool { return c.State != model.ChangeUndone }) {
-				t.Errorf("%s: Revert = %+v, %v", when, changes, err)
-			}
-			b.expect(t, before, when+", then Revert")
-			if changes, err := Revert(t.Context(), Config{Dir: dir, Host: b.host}); changes != nil || err != nil {
-				t.Errorf("%s: second Revert = %+v, %v", when, changes, err)
-			}
-		}
-	}
-}
 
 // reset puts the values of a bench back, as somebody else would.
 func (b bench) reset(t *testing.T, values map[model.KnobID]string) {
@@ -77,46 +26,12 @@ func (b bench) reset(t *testing.T, values map[model.KnobID]string) {
 	}
 }
 
-// TestCrashAfterEveryStepOfARevert: the next linerate finishes what was killed, as
-// far as the journal says that it is wanted back, and another Revert the rest.
-func TestCrashAfterEveryStepOfARevert(t *testing.T) {
-	b := fakeBench(t)
-	before := b.values(t)
-	dir, _ := b.run(t, confirmVar+"=1")
-	path := filepath.Join(t.TempDir(), "steps")
-	b.runIn(t, dir, "reverter", stepsVar+"="+path)
-	b.expect(t, before, "after Revert")
-	steps := stepsIn(t, path)
-	if len(steps) != 3+3*3+1 { // revoked; look, restore, undone; and closed once
-		t.Fatalf("%d steps: %q", len(steps), steps)
-	}
-	for n, step := range steps {
-		dir, _ := b.run(t, confirmVar+"=1")
-		b.runIn(t, dir, "reverter", fmt.Sprintf("%s=%d:watchdog", crashVar, n+1))
-		// An agent that starts now finishes what was revoked, and leaves alone what is
-		// confirmed still.
-		if _, err := Recover(t.Context(), Config{Dir: dir, Host: b.host}); err != nil {
-			t.Errorf("kill after %q: Recover: %v", step, err)
-		}
-		if records, _, _ := journal.Read(dir); len(journal.OpenIntents(records)) > 0 || len(journal.ConfirmedIntents(records)) != max(0, 2-n) {
-			t.Errorf("kill after %q: after Recover %+v", step, records)
-		}
-		if _, err := Revert(t.Context(), Config{Dir: dir, Host: b.host}); err != nil {
-			t.Errorf("kill after %q: Revert: %v", step, err)
-		}
-		b.expect(t, before, fmt.Sprintf("kill after %q", step))
-		if records, _, _ := journal.Read(dir); len(journal.ConfirmedIntents(records)) > 0 {
-			t.Errorf("kill after %q: still in the journal", step)
-		}
-	}
-}
-
 // confirmed has a watchdog apply and keep changes, and ends it.
 func (d *desk) confirmed(pairs ...string) {
 	d.t.Helper()
 	d.start(d.t.Context(), sinceBoot)
 	d.apply(pairs...)
-	records, _, err := journal.Read(d.cfg.Dir)
+	records, _, err := d.state().Read()
 	if err != nil || len(journal.OpenIntents(records)) == 0 {
 		d.t.Fatalf("nothing is applied: %v", err)
 	}
@@ -139,7 +54,7 @@ func TestConfirmedTwice(t *testing.T) {
 		"back already":    {"", "1", model.ChangeUndone, "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, t.TempDir())
+			d := newDesk(t)
 			d.confirmed("tcp.sack", "0")
 			d.expect(sack, "0")
 			if c.between != "" {
@@ -172,10 +87,10 @@ func TestConfirmedTwice(t *testing.T) {
 // TestConfirmComesLate: what went back cannot be kept any more, and a
 // confirmation that nobody read does not keep a later change.
 func TestConfirmComesLate(t *testing.T) {
-	d := newDesk(t, t.TempDir())
+	d := newDesk(t)
 	d.start(t.Context(), sinceBoot)
 	d.apply("tcp.sack", "0")
-	records, _, err := journal.Read(d.cfg.Dir)
+	records, _, err := d.state().Read()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +104,7 @@ func TestConfirmComesLate(t *testing.T) {
 	if err := Confirm(t.Context(), d.cfg, "of nobody"); !errors.Is(err, ErrNotPending) {
 		t.Errorf("Confirm of nothing = %v", err)
 	}
-	if err := journal.Confirm(d.cfg.Dir, id); err != nil {
+	if err := d.state().Confirm(id); err != nil {
 		t.Fatal(err)
 	}
 	d.apply("tcp.timestamps", "0")
@@ -200,8 +115,8 @@ func TestConfirmComesLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.expect(place("net.ipv4.tcp_timestamps"), "1")
-	if left, _ := filepath.Glob(filepath.Join(d.cfg.Dir, "confirmed*")); len(left) > 0 {
-		t.Errorf("left behind: %q", left)
+	if names := d.disk.Names(stateDir); slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "confirmed") }) {
+		t.Errorf("left behind: %q", names)
 	}
 }
 
@@ -228,8 +143,8 @@ func TestConfirmNeedsAWatchdog(t *testing.T) {
 
 // TestRevertAfterRestart: a restart of the machine has forgotten the change.
 func TestRevertAfterRestart(t *testing.T) {
-	d := newDesk(t, t.TempDir())
-	j, err := journal.Open(d.cfg.Dir)
+	d := newDesk(t)
+	j, err := d.open()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,8 @@ import (
 )
 
 func TestDeadline(t *testing.T) {
-	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, dir)
+		d := newDesk(t)
 		begin := time.Now()
 		var asleep atomic.Int64 // that timers do not see
 		d.cfg.Cap = 2 * time.Minute
@@ -66,9 +65,8 @@ func TestDeadline(t *testing.T) {
 // TestFailedUndoOfTheDeadlineIsTriedAgain: with an agent that asks for nothing,
 // and reported once.
 func TestFailedUndoOfTheDeadlineIsTriedAgain(t *testing.T) {
-	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, dir)
+		d := newDesk(t)
 		var busy atomic.Bool
 		d.memory.Refuse = func(p hostknob.Place, _ string) error {
 			if p == sack && busy.Load() {

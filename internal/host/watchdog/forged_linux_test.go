@@ -12,9 +12,9 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/host/durable/durabletest"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
-	"linerate/internal/host/knob/linkid"
 )
 
 // ledger is a host on which every place holds what was forged to have been
@@ -64,7 +64,7 @@ func settable() map[model.KnobID][]hostknob.Place {
 		}
 		for _, link := range forgedLinks() {
 			for _, route := range forgedRoutes() {
-				if _, p, err := (hostknob.Host{Interface: link, Route: route}).Place(k.ID); err == nil && !slices.Contains(all[k.ID], p) {
+				if _, p, err := (hostknob.Host{Interface: link, Route: route, Index: catalogue()}).Place(k.ID); err == nil && !slices.Contains(all[k.ID], p) {
 					all[k.ID] = append(all[k.ID], p)
 				}
 			}
@@ -101,7 +101,7 @@ func forgedPlaces() []hostknob.Place {
 func forge(t *testing.T, id model.KnobID, p hostknob.Place, old string) (writes map[hostknob.Place]string, changes []model.Change, err error) {
 	t.Helper()
 	l := &ledger{holds: "777777", writes: map[hostknob.Place]string{}}
-	m := &machine{host: hostknob.Host{Backend: l.open}, origin: journal.Here(), after: func(string) {}, links: linkid.All, kernel: openKernelLog}
+	m := &machine{host: hostknob.Host{Backend: l.open, Index: catalogue()}, sys: quiet(&durabletest.Disk{}), after: func(string) {}}
 	o := journal.Unfinished{Transaction: "forged", Number: 1, Wrote: []string{"777777", "777777"},
 		Intent: journal.Intent{Host: model.Near, Knob: id, Place: p, Old: old, New: "777777", Origin: m.origin}}
 	end, err := m.undoPlace(t.Context(), []journal.Unfinished{o})
@@ -149,7 +149,7 @@ func TestForgedRecords(t *testing.T) {
 		id := rapid.SampledFrom(ids).Draw(rt, "knob")
 		writes, _, _ := forge(t, id, p, rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"1", "|/tmp/x", "1\n2", "-1", "4096 87380 6291456"})).Draw(rt, "old"))
 		for at, text := range writes {
-			if _, ok := allowed[id]; !ok || at != p || strings.ContainsAny(text, "\n\x00") || (hostknob.Host{}).Belongs(id, at, text) != nil {
+			if _, ok := allowed[id]; !ok || at != p || strings.ContainsAny(text, "\n\x00") || (hostknob.Host{Index: catalogue()}).Belongs(id, at, text) != nil {
 				rt.Errorf("%s: wrote %q to %q", id, text, at)
 			}
 		}

@@ -32,7 +32,7 @@ type ear struct {
 }
 
 func (m *machine) listen() ear {
-	log, err := m.kernel()
+	log, err := m.sys.kernel()
 	if err != nil {
 		return ear{m: m} // what is not to be heard keeps nothing from being set
 	}

@@ -3,9 +3,8 @@ package watchdog
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -42,13 +41,13 @@ func TestLateConfirmation(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, t.TempDir())
+			d := newDesk(t)
 			d.start(t.Context(), sinceBoot)
 			id := d.apply("tcp.sack", "0").Transaction
 			var once atomic.Bool
 			moment(d, id, func() {
 				if !once.Swap(true) {
-					if err := journal.Confirm(d.cfg.Dir, id); err != nil {
+					if err := d.state().Confirm(id); err != nil {
 						t.Error(err)
 					}
 				}
@@ -72,11 +71,11 @@ func (d *desk) wentBack(id string) {
 	if err := Confirm(ctx, d.cfg, id); !errors.Is(err, ErrNotPending) {
 		d.t.Errorf("Confirm = %v", err)
 	}
-	records, _, err := journal.Read(d.cfg.Dir)
+	records, _, err := d.state().Read()
 	if kept := journal.ConfirmedIntents(records); len(kept) > 0 || err != nil {
 		d.t.Errorf("kept: %+v, %v", kept, err)
 	}
-	if _, err := os.Stat(filepath.Join(d.cfg.Dir, "confirmed")); err == nil {
+	if slices.Contains(d.disk.Names(stateDir), "confirmed") {
 		d.t.Error("the confirmation is still there")
 	}
 }
@@ -84,7 +83,7 @@ func (d *desk) wentBack(id string) {
 // TestConfirmationAtTheDeadline lands between the last look and the deadline: the
 // agent is told that the changes were undone, and they were.
 func TestConfirmationAtTheDeadline(t *testing.T) {
-	d := newDesk(t, t.TempDir())
+	d := newDesk(t)
 	var late atomic.Pointer[string]
 	clock := func() time.Duration {
 		// The loop also asks how long it may wait, and looks at confirmations after that.
@@ -95,7 +94,7 @@ func TestConfirmationAtTheDeadline(t *testing.T) {
 		if id == nil {
 			return sinceBoot()
 		}
-		if err := journal.Confirm(d.cfg.Dir, *id); err != nil {
+		if err := d.state().Confirm(*id); err != nil {
 			t.Error(err)
 		}
 		return sinceBoot() + time.Hour
@@ -126,7 +125,7 @@ func calledBy(name string) bool {
 // TestConfirmWhatIsGoingBack: of a transaction one setting is back and one is not,
 // since its driver is busy: it is not over, and cannot be kept.
 func TestConfirmWhatIsGoingBack(t *testing.T) {
-	d := newDesk(t, t.TempDir())
+	d := newDesk(t)
 	d.start(t.Context(), sinceBoot)
 	id := d.apply("tcp.sack", "0", "tcp.timestamps", "0").Transaction
 	free, _ := d.busyUntil(syscall.EBUSY)
@@ -151,13 +150,13 @@ func TestConfirmWhatIsGoingBack(t *testing.T) {
 // a watchdog left open which was killed.
 func underAnOpenOne(t *testing.T) *desk {
 	t.Helper()
-	d := newDesk(t, t.TempDir())
+	d := newDesk(t)
 	d.confirmed("tcp.sack", "0")
 	d.start(t.Context(), sinceBoot)
 	d.apply("tcp.sack", "1")
 	var copies [][]byte
-	for _, path := range journal.Files(d.cfg.Dir) {
-		b, err := os.ReadFile(path)
+	for _, path := range journal.Files(stateDir) {
+		b, err := d.cfg.sys.files.Read(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,12 +165,10 @@ func underAnOpenOne(t *testing.T) *desk {
 	if err := d.stop(); err != nil {
 		t.Fatal(err)
 	}
-	for i, path := range journal.Files(d.cfg.Dir) {
-		if err := os.WriteFile(path, copies[i], 0o600); err != nil {
-			t.Fatal(err)
-		}
+	for i, path := range journal.Files(stateDir) {
+		d.disk.Edit(path, func([]byte) []byte { return copies[i] })
 	}
-	records, _, err := journal.Read(d.cfg.Dir)
+	records, _, err := d.state().Read()
 	if open, kept := journal.OpenIntents(records), journal.ConfirmedIntents(records); len(open) != 1 || len(kept) != 1 || err != nil {
 		t.Fatalf("open %+v, confirmed %+v, %v", open, kept, err)
 	}
@@ -208,7 +205,7 @@ func TestRevertUnderWhatIsOpen(t *testing.T) {
 // TestRevertIsFinished: who takes back what was confirmed and is killed, or finds
 // the driver busy, has said so in the journal: the next one finishes it unasked.
 func TestRevertIsFinished(t *testing.T) {
-	d := newDesk(t, t.TempDir())
+	d := newDesk(t)
 	d.confirmed("tcp.sack", "0", "tcp.timestamps", "0")
 	free, _ := d.busyUntil(syscall.EBUSY)
 	if changes, err := Revert(t.Context(), d.cfg); stuck(err) == nil {

@@ -26,7 +26,7 @@ func (m *machine) linkOf(id model.KnobID, p hostknob.Place) *linkid.ID {
 	if name == "" {
 		return nil
 	}
-	links, err := m.links()
+	links, err := m.sys.links()
 	if err != nil {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (m *machine) find(o journal.Unfinished) (p hostknob.Place, moved string, er
 	if o.Link == nil {
 		return o.Place, "", nil
 	}
-	links, err := m.links()
+	links, err := m.sys.links()
 	if err != nil {
 		return o.Place, "", err
 	}
@@ -84,13 +84,13 @@ const glance = 100 * time.Millisecond
 // awaitLinks returns when the cards that open intents of an earlier start of the machine
 // are about have come, or within has passed, or ctx is done. What has no permanent MAC is
 // not waited for: nothing would tell it again.
-func awaitLinks(ctx context.Context, open []journal.Unfinished, within time.Duration, all func() ([]linkid.ID, error)) {
-	here := journal.Here()
+func awaitLinks(ctx context.Context, open []journal.Unfinished, within time.Duration, sys *system) {
+	here := sys.origin()
 	open = slices.DeleteFunc(slices.Clone(open), func(o journal.Unfinished) bool {
 		return o.Link == nil || o.Link.MAC == "" || o.Origin.SameBoot(here)
 	})
 	absent := func() bool {
-		links, err := all() // what cannot be listed yet may be there a moment later
+		links, err := sys.links() // what cannot be listed yet may be there a moment later
 		return slices.ContainsFunc(open, func(o journal.Unfinished) bool {
 			_, missing := o.Link.Find(links, false)
 			return err != nil || missing != nil

@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/host/durable/durabletest"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/knobtest"
@@ -89,7 +90,7 @@ func TestLinkFates(t *testing.T) {
 func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate, confirmed, restarted bool) {
 	old, ours := text[0], text[1]
 	at := func(link string) hostknob.Place {
-		_, p, err := hostknob.Host{Interface: link, Route: "10.0.0.0/24"}.Place(id)
+		_, p, err := hostknob.Host{Interface: link, Route: "10.0.0.0/24", Index: catalogue()}.Place(id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,13 +102,15 @@ func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate,
 			memory.Set(at(name), ours) // as it happens, another one holds the same
 		}
 	}
-	j, err := journal.Open(t.TempDir())
+	disk := &durabletest.Disk{}
+	j, err := journal.Dir{Path: stateDir, FS: disk.Process(nil)}.Open("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = j.Close() }()
-	m := newMachine(Config{Host: hostknob.Host{Backend: memory.Open}}, j)
-	m.links = func() ([]linkid.ID, error) { return f.links(was), nil }
+	sys := quiet(disk)
+	sys.links = func() ([]linkid.ID, error) { return f.links(was), nil }
+	m := newMachine(Config{Host: hostknob.Host{Backend: memory.Open, Index: catalogue()}, sys: sys}, j)
 	origin := m.origin
 	if restarted {
 		origin.Boot = "the run before"
@@ -205,7 +208,7 @@ func TestAwaitLinks(t *testing.T) {
 				began := time.Now()
 				open := journal.Unfinished{}
 				open.Link, open.Origin = c.of, c.origin
-				awaitLinks(t.Context(), []journal.Unfinished{open}, 550*time.Millisecond, all)
+				awaitLinks(t.Context(), []journal.Unfinished{open}, 550*time.Millisecond, &system{links: all, origin: journal.Here})
 				if d := time.Since(began); looks != c.looks || d > 550*time.Millisecond {
 					t.Errorf("%d looks in %v, want %d", looks, d, c.looks)
 				}

@@ -8,13 +8,11 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
-	"linerate/internal/host/knob/linkid"
 )
 
 // machine is a host with its journal: what both a live watchdog and recovery
@@ -22,18 +20,18 @@ import (
 type machine struct {
 	host   hostknob.Host
 	j      *journal.Journal
+	sys    *system
 	origin journal.Origin
 	after  func(step string)
 	boot   boot
-	of     int                         // places that the undo which is stuck began with; 0 for none
-	links  func() ([]linkid.ID, error) // of this network namespace
-	gone   <-chan struct{}             // closed when nobody waits for a command any more; nil for never
-	kernel func() (kernelLog, error)
+	of     int                                                                    // places that the undo which is stuck began with; 0 for none
+	gone   <-chan struct{}                                                        // closed when nobody waits for a command any more; nil for never
 	keeps  func(id model.KnobID, p hostknob.Place, now string) (kept, there bool) // see Config.Keeps
 }
 
 func newMachine(cfg Config, j *journal.Journal) *machine {
-	m := &machine{host: cfg.Host, j: j, origin: journal.Here(), after: cfg.After, links: linkid.All, kernel: openKernelLog}
+	sys := cfg.system()
+	m := &machine{host: cfg.Host, j: j, sys: sys, origin: sys.origin(), after: cfg.After}
 	if m.keeps = cfg.Keeps; m.keeps == nil {
 		m.keeps = func(model.KnobID, hostknob.Place, string) (kept, there bool) { return false, false }
 	}
@@ -46,7 +44,7 @@ func newMachine(cfg Config, j *journal.Journal) *machine {
 
 // record appends r with the time of now, then lets the test look.
 func (m *machine) record(r journal.Record, step string) error {
-	r.Time = time.Now().UTC()
+	r.Time = m.sys.now().UTC()
 	if err := m.j.Append(r); err != nil {
 		return err
 	}
@@ -67,6 +65,9 @@ func (m *machine) undoOpen(ctx context.Context) ([]model.Change, error) {
 // undoThese undoes intents, and tells others what is left.
 func (m *machine) undoThese(ctx context.Context, all []journal.Unfinished) ([]model.Change, error) {
 	changes, err := m.undo(ctx, all)
+	if !m.j.Closed() {
+		_ = m.j.DropConfirmation() // one that stays names a transaction that is no longer open
+	}
 	m.tell(err)
 	m.disarm(ctx)
 	return changes, err
@@ -74,7 +75,8 @@ func (m *machine) undoThese(ctx context.Context, all []journal.Unfinished) ([]mo
 
 // takeConfirmation records a confirmation that is on disk and returns the transaction that it
 // keeps; "" for none. A journal that takes no record, or a confirmation that
-// cannot be read, is none: what is not known to be wanted goes back.
+// cannot be read, is none: what is not known to be wanted goes back. The confirmation
+// goes away when its record is on disk: Confirm waits for that.
 func (m *machine) takeConfirmation() string {
 	id, err := m.j.Confirmation()
 	if err != nil || id == "" {
@@ -83,9 +85,10 @@ func (m *machine) takeConfirmation() string {
 	m.after("see confirmation")
 	kept := ""
 	if journal.StateOf(m.j.Records(), id) == journal.Pending { // all of it is in place
-		if err := m.record(journal.Record{Kind: journal.KindConfirmed, Transaction: id}, "confirmed"); err == nil {
-			kept = id
+		if m.record(journal.Record{Kind: journal.KindConfirmed, Transaction: id}, "confirmed") != nil {
+			return "" // it is tried again until the deadline
 		}
+		kept = id
 	}
 	_ = m.j.DropConfirmation() // one that stays names a transaction that is no longer open
 	m.after("drop confirmation")
@@ -123,6 +126,7 @@ func (m *machine) undo(ctx context.Context, open []journal.Unfinished) ([]model.
 			r := journal.Record{Kind: kind, Transaction: u.Transaction, Number: u.Number, Detail: o.detail}
 			if err := m.record(r, fmt.Sprintf("%s %s", kind, u.Knob)); err != nil {
 				errs = append(errs, fmt.Errorf("%s was undone, its record was not written: %w", u.Knob, err))
+				break // a later change whose end is not known may not stand without those below it
 			}
 		}
 	}
@@ -182,6 +186,11 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (ou
 	}
 	between = join(moved, between)
 	now, err := m.host.ReadRaw(ctx, id, place)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := m.sameName(last, place); err != nil {
+			return outcome{state: model.ChangeFailed, detail: err.Error()}, err
+		}
+	}
 	restarted := place.Volatile() && !first.Origin.SameBoot(m.origin)
 	if errors.Is(err, fs.ErrNotExist) && restarted {
 		return outcome{state: model.ChangeUndone, detail: model.DetailForgotten}, nil
@@ -193,8 +202,7 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (ou
 		return outcome{state: model.ChangeFailed, detail: err.Error()}, err
 	}
 	m.after("look " + string(id))
-	if again, _, err := m.find(last); err != nil || again != place {
-		err = errors.Join(fmt.Errorf("undo %s (%s): its interface changed its name just now", id, last.Place), err)
+	if err := m.sameName(last, place); err != nil {
 		return outcome{state: model.ChangeFailed, detail: err.Error()}, err
 	}
 	group = standing(group, now)
@@ -223,15 +231,24 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (ou
 	if err == nil {
 		m.after("restore " + string(id))
 		now, err = m.readBack(ctx, id, place, first.Old)
-		err = cmp.Or(err, confirm(id, place, first.Old, now))
+		err = cmp.Or(err, confirm(id, place, first.Old, now), m.sameName(last, place))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return outcome{state: model.ChangeFailed, detail: err.Error()}, nil
+		return outcome{state: model.ChangeFailed, detail: err.Error()}, m.sameName(last, place)
 	}
 	if err != nil {
 		return outcome{state: model.ChangeFailed, detail: err.Error()}, err
 	}
 	return outcome{state: model.ChangeUndone, detail: between}, nil
+}
+
+// sameName fails where the interface of an intent is not at place any more: it got another
+// name meanwhile, and its setting is neither gone nor what was read there.
+func (m *machine) sameName(o journal.Unfinished, place hostknob.Place) error {
+	if again, _, err := m.find(o); err != nil || again != place {
+		return errors.Join(fmt.Errorf("undo %s (%s): its interface changed its name just now", o.Knob, o.Place), err)
+	}
+	return nil
 }
 
 // chain returns the end of group that goes back to a text which linerate found
@@ -247,12 +264,12 @@ func chain(group []journal.Unfinished) (end []journal.Unfinished, between string
 	return group, ""
 }
 
-// standing returns the intents of group that stand: the newest open ones may be back
+// standing returns the intents of group that stand: the newest ones may be back
 // already without a record, where the journal took none.
 func standing(group []journal.Unfinished, now string) []journal.Unfinished {
 	for len(group) > 1 && !wrote(group, now) {
 		last := group[len(group)-1]
-		if last.Confirmed || knob.SameText(last.Old) != knob.SameText(now) {
+		if knob.SameText(last.Old) != knob.SameText(now) {
 			break
 		}
 		group = group[:len(group)-1]

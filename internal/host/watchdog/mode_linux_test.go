@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/host/durable/durabletest"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
 )
@@ -38,12 +38,12 @@ func (s *stubborn) Write(_ context.Context, raw string) error {
 func TestALinkModeIsWrittenWhole(t *testing.T) {
 	const before = "autoneg=on advertise=100baseT/Full,1000baseT/Full (supported=100baseT/Full,1000baseT/Full; now=1000/full)"
 	card := &stubborn{text: before}
-	j, err := journal.Open(t.TempDir())
+	j, err := journal.Dir{Path: stateDir, FS: (&durabletest.Disk{}).Process(nil)}.Open("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = j.Close() }()
-	m := newMachine(Config{Host: hostknob.Host{Interface: "eth0", Index: knob.NewIndex(), Backend: func(hostknob.Place) (hostknob.Backend, error) { return card, nil }}}, j)
+	m := newMachine(Config{Host: hostknob.Host{Interface: "eth0", Index: catalogue(), Backend: func(hostknob.Place) (hostknob.Backend, error) { return card, nil }}, sys: quiet(nil)}, j)
 	tx := m.begin()
 	changes, err := tx.apply(t.Context(), []model.Assignment{
 		{Host: model.Near, Knob: "nic.media.autoneg", Value: "off"},
@@ -116,12 +116,12 @@ func TestALinkTakesItsTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				card := &linkless{mode: c.before, takes: c.takes}
-				j, err := journal.Open(t.TempDir())
+				j, err := journal.Dir{Path: stateDir, FS: (&durabletest.Disk{}).Process(nil)}.Open("")
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer func() { _ = j.Close() }()
-				m := newMachine(Config{Host: hostknob.Host{Interface: "eth0", Index: knob.NewIndex(), Backend: func(hostknob.Place) (hostknob.Backend, error) { return card, nil }}}, j)
+				m := newMachine(Config{Host: hostknob.Host{Interface: "eth0", Index: catalogue(), Backend: func(hostknob.Place) (hostknob.Backend, error) { return card, nil }}, sys: quiet(nil)}, j)
 				began := time.Now()
 				_, err = m.begin().apply(t.Context(), []model.Assignment{
 					{Host: model.Near, Knob: "nic.media.autoneg", Value: "off"},
@@ -187,13 +187,13 @@ func TestWhatTheKernelLogsIsTold(t *testing.T) {
 		if want == "" {
 			place.says = []string{text}
 		}
-		j, err := journal.Open(t.TempDir())
+		j, err := journal.Dir{Path: stateDir, FS: (&durabletest.Disk{}).Process(nil)}.Open("")
 		if err != nil {
 			t.Fatal(err)
 		}
 		var said bytes.Buffer
-		m := newMachine(Config{Talk: &said, Host: hostknob.Host{Interface: "eth0", Index: knob.NewIndex(), Backend: func(hostknob.Place) (hostknob.Backend, error) { return place, nil }}}, j)
-		m.kernel = func() (kernelLog, error) { return log, nil }
+		m := newMachine(Config{Talk: &said, Host: hostknob.Host{Interface: "eth0", Index: catalogue(), Backend: func(hostknob.Place) (hostknob.Backend, error) { return place, nil }}}, j)
+		m.sys.kernel = func() (kernelLog, error) { return log, nil }
 		if _, err := m.begin().apply(t.Context(), []model.Assignment{{Host: model.Near, Knob: "txqueuelen", Value: "64"}}, time.Now().Add(time.Minute), func() error { return nil }); err != nil {
 			t.Fatal(err)
 		}

@@ -36,8 +36,8 @@ func TestRecoverLooksWhereTheChangeWasMade(t *testing.T) {
 		"origin unknown":                        {journal.Origin{}, "0", "1", model.ChangeUndone, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, t.TempDir())
-			j, err := journal.Open(d.cfg.Dir)
+			d := newDesk(t)
+			j, err := d.open()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestRecoverLooksWhereTheChangeWasMade(t *testing.T) {
 				t.Errorf("said to be back to %s, and is %s", changes[0].Old, c.after)
 			}
 			d.expect(sack, c.after)
-			records, _, err := journal.Read(d.cfg.Dir)
+			records, _, err := d.state().Read()
 			if open := len(journal.OpenIntents(records)) > 0; open != c.open || err != nil {
 				t.Errorf("open %v, %v, want %v", open, err, c.open)
 			}
@@ -86,11 +86,10 @@ func TestRecoverWithNothingToDo(t *testing.T) {
 // TestRecoverFromDamage: what can be read is undone, the rest is reported and
 // kept.
 func TestRecoverFromDamage(t *testing.T) {
-	d := newDesk(t, t.TempDir())
+	d := newDesk(t)
 	d.start(t.Context(), sinceBoot)
 	d.apply("tcp.sack", "0", "tcp.recv_buffer_max", "1MiB")
-	path := journal.Files(d.cfg.Dir)[0]
-	text, err := os.ReadFile(path)
+	text, err := d.cfg.sys.files.Read(journal.Files(stateDir)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,18 +102,16 @@ func TestRecoverFromDamage(t *testing.T) {
 	if !strings.Contains(first, "tcp_sack") {
 		t.Fatalf("the first record is %s", first)
 	}
-	for _, path := range journal.Files(d.cfg.Dir) {
-		if err := os.WriteFile(path, []byte(strings.Replace(first, "tcp_sack", "tcp_sick", 1)+"\n"+rest), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	for _, path := range journal.Files(stateDir) {
+		d.disk.Edit(path, func([]byte) []byte { return []byte(strings.Replace(first, "tcp_sack", "tcp_sick", 1) + "\n" + rest) })
 	}
 	changes, err := Recover(t.Context(), d.cfg)
 	if !errors.Is(err, journal.ErrDamaged) || len(changes) != 1 || changes[0].Knob != "tcp.recv_buffer_max" || changes[0].State != model.ChangeUndone {
 		t.Errorf("Recover = %+v, %v, want what is readable undone", changes, err)
 	}
 	d.expect(rmem, "4096\t131072\t33554432")
-	if kept, err := journal.Unacknowledged(d.cfg.Dir); len(kept) != 2 || err != nil {
-		t.Errorf("kept %q, %v", kept, err)
+	if names := strings.Join(d.disk.Names(stateDir), " "); strings.Count(names, ".damaged-1") != 2 {
+		t.Errorf("kept %q", names)
 	}
 	if changes, err := Recover(t.Context(), d.cfg); changes != nil || err != nil {
 		t.Errorf("second Recover = %v, %v", changes, err)

@@ -10,10 +10,10 @@ import (
 // TestRevertOne takes one of three confirmed transactions back: the others stay,
 // and a change on which a later one was made stays with it.
 func TestRevertOne(t *testing.T) {
-	d := newDesk(t, t.TempDir())
+	d := newDesk(t)
 	d.confirmed("tcp.sack", "0", "tcp.timestamps", "0")
 	d.confirmed("tcp.sack", "1", "tcp.recv_buffer_max", "1MiB")
-	records, _, err := journal.Read(d.cfg.Dir)
+	records, _, err := d.state().Read()
 	if err != nil {
 		t.Fatal(err)
 	}

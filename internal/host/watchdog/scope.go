@@ -89,12 +89,15 @@ func (s scope) warning(why string) string {
 // startScoped starts the watchdog outside the agent's unit, or in it with a
 // warning where that cannot be done.
 func startScoped(ctx context.Context, cfg Config, command []string) (*Client, error) {
+	if cfg.sys != nil && cfg.sys.start != nil {
+		return startProcess(ctx, cfg, nil, "")
+	}
 	s := findScope(cfg.Root)
 	why := s.why
 	if s.prefix != nil {
 		c, err := startProcess(ctx, cfg, slices.Concat(s.prefix, command), s.prefix[0])
 		switch {
-		case err == nil && cfg.Root == "" && s.shared(c.cmd.Process.Pid):
+		case err == nil && cfg.Root == "" && s.shared(c.process.pid):
 			why = "it did not leave it"
 		case err == nil:
 			return c, nil
@@ -130,8 +133,8 @@ func (c *Client) watchEntering(program string) {
 		return
 	case <-late.C:
 	}
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c.cmd.Process.Pid))
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c.process.pid))
 	if first, _, _ := strings.Cut(string(line), "\x00"); err == nil && first == program {
-		_ = c.cmd.Process.Kill() // it is gone already
+		_ = c.process.kill() // it is gone already
 	}
 }

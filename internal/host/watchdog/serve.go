@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/host/journal"
 )
 
 const (
@@ -28,6 +29,7 @@ const (
 type server struct {
 	m       *machine
 	cfg     Config
+	dir     journal.Dir
 	clock   func() time.Duration
 	t       *transaction // nil when nothing is applied
 	expires time.Duration
@@ -37,10 +39,13 @@ type server struct {
 	unfinished bool          // the last undo left something open
 	again      time.Duration // when that is tried again
 	wait       time.Duration // until then
+	retry      func()        // ends the mark that it is; nil for none
 }
 
-// serve is Serve without the signals. clock counts from any point.
-func serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config, clock func() time.Duration) error {
+// serve is Serve without the signals.
+func serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
+	cfg.sys = cfg.system()
+	_ = cfg.sys.spare.hold() // apply demands it
 	replies := make(chan reply, pending)
 	written := make(chan struct{})
 	go func() {
@@ -51,18 +56,19 @@ func serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config, clock f
 			}
 		}
 	}()
-	err := guard(ctx, in, replies, cfg, clock)
-	close(replies)
-	select { // an agent that is stopped must not keep a finished watchdog alive
-	case <-written:
-	case <-time.After(parting):
-	}
-	return err
+	defer func() {
+		close(replies)
+		select { // an agent that is stopped must not keep a finished watchdog alive
+		case <-written:
+		case <-time.After(parting):
+		}
+	}()
+	return guard(ctx, in, replies, cfg)
 }
 
 // guard opens the journal, says hello and answers until the end.
-func guard(ctx context.Context, in io.Reader, replies chan<- reply, cfg Config, clock func() time.Duration) (err error) {
-	dir, err := cfg.dir()
+func guard(ctx context.Context, in io.Reader, replies chan<- reply, cfg Config) (err error) {
+	dir, err := cfg.state()
 	if err != nil {
 		replies <- reply{Error: remote(err)}
 		return err
@@ -72,9 +78,9 @@ func guard(ctx context.Context, in io.Reader, replies chan<- reply, cfg Config, 
 		replies <- reply{Error: remote(err)}
 		return err
 	}
-	defer func() { err = errors.Join(err, j.Close()) }()
-
-	s := &server{m: newMachine(cfg, j), cfg: cfg, clock: clock}
+	s := &server{m: newMachine(cfg, j), cfg: cfg, dir: dir, clock: cfg.sys.clock}
+	defer s.endRetry()
+	defer func() { err = errors.Join(err, s.m.j.Close()) }()
 	s.m.takeConfirmation()
 	recovered, err := s.m.recover(ctx)
 	s.note(err)
@@ -171,23 +177,48 @@ func (s *server) watchDeadline(ctx context.Context) {
 
 // undoOpen undoes what is open and notes whether anything is left. A confirmation
 // that came since the last look is too late: whoever asked for the undo is told
-// that it was done, and who confirmed that it was not kept.
+// that it was done, and who confirmed that it was not kept. The error wraps
+// journal.ErrLocked while another process has the journal, which undoes then.
 func (s *server) undoOpen(ctx context.Context) ([]model.Change, error) {
+	s.cfg.sys.spare.release()
+	defer func() { _ = s.cfg.sys.spare.hold() }() // apply demands it
+	if s.m.j.Closed() {
+		j, err := s.dir.Open(s.cfg.Version)
+		if errors.Is(err, journal.ErrLocked) {
+			s.note(err)
+			return nil, err
+		}
+		if err == nil {
+			s.m.j = j
+		} // else what is known of it is undone
+	}
 	changes, err := s.m.undoOpen(ctx)
-	_ = s.m.j.DropConfirmation() // one that stays names a transaction that is no longer open
 	s.note(err)
 	return changes, err
 }
 
-// note says when what err left open is tried again.
+// note says when what err left open is tried again. Until then others may try: whatever
+// keeps this process from it may not keep them.
 func (s *server) note(err error) {
 	s.unfinished = err != nil
 	if err == nil {
 		s.wait = 0
+		s.endRetry()
 		return
 	}
 	s.wait = min(max(firstRetry, 2*s.wait), longestRetry)
 	s.again = s.clock() + s.wait
+	_ = s.m.j.Close() // it is opened again
+	if s.retry == nil {
+		s.retry, _ = s.dir.Retry() // for people
+	}
+}
+
+func (s *server) endRetry() {
+	if s.retry != nil {
+		s.retry()
+		s.retry = nil
+	}
 }
 
 // lastWord keeps of the changes to each knob the last; one that is left in another
@@ -242,12 +273,17 @@ func (s *server) apply(ctx context.Context, r request) ([]model.Change, error) {
 	var changes []model.Change
 	if err == nil && s.t == nil {
 		// What an undo could not finish (a full disk, say) would be no baseline.
-		_, err = s.undoOpen(ctx)
+		if _, err = s.undoOpen(ctx); errors.Is(err, journal.ErrLocked) {
+			return nil, err
+		}
 		s.t = s.m.begin()
 	}
 	if err == nil {
+		err = s.cfg.sys.spare.hold()
+	}
+	if err == nil {
 		s.expires = s.clock() + r.Deadline
-		changes, err = s.t.apply(ctx, r.Changes, time.Now().Add(r.Deadline), func() error {
+		changes, err = s.t.apply(ctx, r.Changes, s.cfg.sys.now().Add(r.Deadline), func() error {
 			if s.clock() >= s.expires {
 				return ErrExpired
 			}
@@ -286,11 +322,12 @@ func (s *server) extend(d time.Duration) error {
 }
 
 func (s *server) undo(ctx context.Context) ([]model.Change, error) {
+	s.t = nil
 	changes, err := s.m.insist(ctx, s.undoOpen)
 	if s.expired {
 		changes = lastWord(append(s.undone, changes...))
 		err = errors.Join(ErrExpired, err)
 	}
-	s.t, s.expired, s.undone = nil, false, nil
+	s.expired, s.undone = false, nil
 	return changes, err
 }

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/host/atboot"
+	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
 )
 
@@ -96,7 +97,8 @@ func (m *machine) insist(ctx context.Context, try func(context.Context) ([]model
 	end := time.Now().Add(brief)
 	for wait := firstRetry; ; wait = min(2*wait, longestRetry) {
 		e := stuck(err)
-		if e == nil || !e.passing() || time.Now().Add(wait).After(end) {
+		passing := e != nil && e.passing() || errors.Is(err, journal.ErrLocked)
+		if !passing || time.Now().Add(wait).After(end) {
 			return changes, err
 		}
 		m.after("still open")
@@ -124,7 +126,9 @@ func (s *server) persist(ctx context.Context) error {
 		}
 		s.m.after("still open")
 		<-time.After(max(0, s.again-s.clock()))
-		_, err = s.undoOpen(ctx)
+		if _, next := s.undoOpen(ctx); !errors.Is(next, journal.ErrLocked) {
+			err = next
+		}
 	}
 	return err
 }
@@ -147,14 +151,25 @@ func goOn(ctx context.Context, cfg Config, changes []model.Change, err error) ([
 	if e == nil || !e.passing() || cfg.Command == nil {
 		return changes, err
 	}
+	dir, stateErr := cfg.state()
+	if stateErr != nil {
+		return changes, errors.Join(err, stateErr)
+	}
+	done, busy := dir.Retry()
+	if held, ok := errors.AsType[*journal.HeldError](busy); ok {
+		return changes, fmt.Errorf("%w; %s, goes on trying", err, held.Who)
+	}
+	if busy == nil {
+		done() // that is what the next one does
+	}
 	c, startErr := Start(context.WithoutCancel(ctx), cfg) // who gives up waiting leaves it to that one
 	if startErr != nil {
 		return changes, errors.Join(err, startErr)
 	}
-	c.close.Do(func() { _ = c.in.Close() })
+	c.close.Do(func() { _ = c.process.in.Close() })
 	changes = lastWord(append(changes, c.Recovered...))
 	if c.RecoveryErr == nil {
 		return changes, nil
 	}
-	return changes, fmt.Errorf("%w; process %d goes on trying", err, c.cmd.Process.Pid)
+	return changes, fmt.Errorf("%w; process %d goes on trying", err, c.process.pid)
 }

@@ -76,9 +76,8 @@ func TestBusyDriverAtTheEnd(t *testing.T) {
 			"SIGTERM":      func(_ *desk, cancel func()) { cancel() },
 		} {
 			t.Run(name+" at "+ended, func(t *testing.T) {
-				dir := t.TempDir()
 				synctest.Test(t, func(t *testing.T) {
-					d := newDesk(t, dir)
+					d := newDesk(t)
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
 					d.start(ctx, fake())
@@ -92,10 +91,14 @@ func TestBusyDriverAtTheEnd(t *testing.T) {
 					if n := asked.Load(); n < 4 || n > 6 { // at 0, 0.1, 0.3, 0.7, 1.5 s
 						t.Errorf("asked %d times in 3 s", n)
 					}
-					_, err := journal.Open(d.cfg.Dir)
-					held, _ := errors.AsType[*journal.HeldError](err)
-					if held == nil || !strings.HasPrefix(held.Undo, "1 of 2 open, because: write tcp.sack") || !strings.Contains(held.Undo, why.Error()) {
+					_, err := d.state().Retry()
+					if held, ok := errors.AsType[*journal.HeldError](err); !ok || !strings.Contains(held.Who, "process ") {
 						t.Errorf("others are told: %v", err)
+					}
+					if j, err := d.open(); err != nil { // between two tries
+						t.Errorf("others are kept from it: %v", err)
+					} else if err := j.Close(); err != nil {
+						t.Error(err)
 					}
 					free()
 					<-time.After(3 * time.Second)
@@ -118,14 +121,15 @@ func TestBusyDriverIsHandedOver(t *testing.T) {
 	for name, next := range map[string]string{"": "linerate undo, or the next start of linerate here", "atboot": "the job for the next start of the machine"} {
 		dir := t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
-			d := newDesk(t, dir)
+			d := newDesk(t)
 			var said bytes.Buffer
 			d.cfg.Talk = &said
+			d.cfg.Dir = dir
 			d.start(t.Context(), fake())
 			d.apply("tcp.sack", "0")
 			_, asked := d.busyUntil(syscall.EBUSY)
 			if name != "" { // what a job that is installed leaves there
-				if err := os.Mkdir(filepath.Join(d.cfg.Dir, name), 0o700); err != nil {
+				if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -153,9 +157,8 @@ func TestBusyDriverIsHandedOver(t *testing.T) {
 // TestBusyDriverOfALiveAgent: Undo waits a moment for a driver, and what it cannot
 // do is tried again while the agent lives; nothing new is applied before.
 func TestBusyDriverOfALiveAgent(t *testing.T) {
-	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, dir)
+		d := newDesk(t)
 		d.start(t.Context(), fake())
 		d.apply("tcp.sack", "0", "tcp.timestamps", "0")
 		free, _ := d.busyUntil(syscall.EBUSY)
@@ -188,15 +191,14 @@ func TestBusyDriverOfALiveAgent(t *testing.T) {
 // TestConfirmationOfHalf: what is half undone is not kept by a confirmation that
 // comes late.
 func TestConfirmationOfHalf(t *testing.T) {
-	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, dir)
+		d := newDesk(t)
 		d.start(t.Context(), fake())
 		a := d.apply("tcp.sack", "0", "tcp.timestamps", "0")
 		free, _ := d.busyUntil(syscall.EBUSY)
 		_ = d.ask.Close()
 		<-time.After(time.Second)
-		if err := journal.Confirm(d.cfg.Dir, a.Transaction); err != nil {
+		if err := d.state().Confirm(a.Transaction); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(time.Minute)
@@ -222,8 +224,8 @@ func TestRecoverWaitsForABusyDriver(t *testing.T) {
 	} {
 		for which, f := range map[string]func(context.Context, Config) ([]model.Change, error){"Recover": Recover, "Revert": Revert} {
 			t.Run(which+" "+name, func(t *testing.T) {
-				dir := t.TempDir()
-				j, err := journal.Open(dir)
+				d := newDesk(t)
+				j, err := d.open()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -237,7 +239,6 @@ func TestRecoverWaitsForABusyDriver(t *testing.T) {
 					t.Fatal(err)
 				}
 				synctest.Test(t, func(t *testing.T) {
-					d := newDesk(t, dir)
 					d.memory.Set(sack, "0")
 					free, _ := d.busyUntil(c.why)
 					time.AfterFunc(c.within, free)
@@ -270,49 +271,41 @@ func busyDog(t *testing.T) (b bench, c *Client, dir, busy string) {
 	return b, c, dir, busy
 }
 
-// heldUndo waits until others are told that an undo goes on, and returns what.
+// heldUndo waits until others are told that an undo goes on, and returns by whom.
 func heldUndo(t *testing.T, dir string) *journal.HeldError {
 	t.Helper()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
-	for range 4000 {
-		j, err := journal.Open(dir)
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-again.C {
+		done, err := journal.Dir{Path: dir}.Retry()
 		if err == nil {
-			_ = j.Close()
+			done()
 		}
-		if held, ok := errors.AsType[*journal.HeldError](err); ok && held.Undo != "" {
+		if held, ok := errors.AsType[*journal.HeldError](err); ok {
 			return held
 		}
-		<-again.C
 	}
 	t.Fatal("nobody says that an undo goes on")
 	return nil
 }
 
-// TestNoSignalEndsAnUndo: SIGTERM begins it, and a second one does not end it;
-// others who come meanwhile do not get between.
+// TestNoSignalEndsAnUndo: SIGTERM begins it, and a second one does not end it; others
+// may try meanwhile, and start no second one that goes on.
 func TestNoSignalEndsAnUndo(t *testing.T) {
 	b, c, dir, busy := busyDog(t)
 	before := map[model.KnobID]string{"tcp.sack": "0", "tcp.recv_buffer_max": "4096\t131072\t33554432", "tcp.send_buffer_max": "4096\t16384\t4194304"}
-	pid := c.cmd.Process.Pid
+	who := "process " + strconv.Itoa(c.process.pid)
 	for range 3 {
-		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		if err := syscall.Kill(c.process.pid, syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		held := heldUndo(t, dir)
-		if !strings.Contains(held.Who, "process "+strconv.Itoa(pid)) || !strings.HasPrefix(held.Undo, "1 of 3 open, because: write tcp.sack") {
+		if held := heldUndo(t, dir); !strings.Contains(held.Who, who) {
 			t.Errorf("%v", held)
 		}
 	}
-	for range 2 {
-		_, err := Recover(t.Context(), Config{Dir: dir, Host: b.host, Patience: time.Millisecond})
-		if held, ok := errors.AsType[*journal.HeldError](err); !ok || held.Undo == "" {
-			t.Errorf("Recover meanwhile = %v", err)
-		}
-	}
-	_, err := Start(t.Context(), Config{Dir: dir, Host: b.host, Command: os.Args[:1], Patience: time.Millisecond})
-	if !errors.Is(err, journal.ErrLocked) || !strings.Contains(err.Error(), "an undo is still being retried by process "+strconv.Itoa(pid)+", since ") {
-		t.Errorf("Start meanwhile = %v", err)
+	changes, err := Recover(t.Context(), Config{Dir: dir, Host: b.host, Command: []string{"/none"}, Patience: time.Minute})
+	if stuck(err) == nil || !strings.Contains(err.Error(), who+", since ") || !strings.Contains(err.Error(), "goes on trying") {
+		t.Errorf("Recover meanwhile = %+v, %v", changes, err)
 	}
 	b.expect(t, before, "while the driver is busy")
 	if err := os.Remove(busy); err != nil {
@@ -326,36 +319,11 @@ func TestNoSignalEndsAnUndo(t *testing.T) {
 	}
 }
 
-// TestKilledWhileItInsists: kill -9 of a watchdog that tries again leaves what is
-// open to the next one.
-func TestKilledWhileItInsists(t *testing.T) {
-	b := fakeBench(t)
-	before := b.values(t)
-	for n := range 3 {
-		dir, busy := t.TempDir(), filepath.Join(t.TempDir(), "busy")
-		setFile(t, busy, "")
-		path := filepath.Join(t.TempDir(), "steps")
-		// 3 knobs: intent, write, read, applied; look, restore, undone but for one.
-		b.runIn(t, dir, "agent", busyVar+"="+busy, stepsVar+"="+path, crashVar+"="+strconv.Itoa(3*7-2+1+n)+":both")
-		names := stepsIn(t, path)
-		if !slices.Contains(names, "still open") {
-			t.Fatalf("it was killed too early: %q", names)
-		}
-		if err := os.Remove(busy); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Recover(t.Context(), Config{Dir: dir, Host: b.host}); err != nil {
-			t.Error(err)
-		}
-		b.expect(t, before, "Recover")
-	}
-}
-
 // TestRecoverHandsOver: what Recover cannot do in a moment a process of its own
 // goes on with.
 func TestRecoverHandsOver(t *testing.T) {
 	b, c, dir, busy := busyDog(t)
-	if err := c.cmd.Process.Kill(); err != nil { // its agent, this test, recovers
+	if err := c.process.kill(); err != nil { // its agent, this test, recovers
 		t.Fatal(err)
 	}
 	<-c.gone

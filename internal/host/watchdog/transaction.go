@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -45,7 +44,7 @@ type step struct {
 }
 
 func (m *machine) begin() *transaction {
-	id := time.Now().UTC().Format("20060102T150405.000000000") + "-" + strconv.Itoa(os.Getpid())
+	id := m.sys.now().UTC().Format("20060102T150405.000000000") + "-" + strconv.Itoa(m.origin.PID)
 	return &transaction{m: m, id: id}
 }
 

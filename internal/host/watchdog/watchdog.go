@@ -34,7 +34,6 @@ import (
 	"linerate/internal/host/atboot"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
-	"linerate/internal/host/knob/linkid"
 )
 
 // ErrExpired says that the deadline passed and the transaction was undone.
@@ -94,6 +93,8 @@ type Config struct {
 	// where it is kept, "see confirmation", "confirmed" (on disk), "drop confirmation".
 	// Tests interrupt the process there. Another process does not get it.
 	After func(step string)
+
+	sys *system // tests simulate one; nil is the machine itself
 }
 
 // Mismatch is a knob that does not hold what was written.
@@ -115,7 +116,7 @@ type Mismatch struct {
 func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	ctx, stop := shield(ctx)
 	defer stop()
-	return serve(ctx, in, out, cfg, sinceBoot)
+	return serve(ctx, in, out, cfg)
 }
 
 // Recover undoes what a dead watchdog left applied on this machine, newest
@@ -128,18 +129,19 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 // the damaged files are kept. What is stuck (StuckError) is tried for 5 s; then a
 // watchdog of its own goes on with it, where Config.Command says how to start one.
 func Recover(ctx context.Context, cfg Config) ([]model.Change, error) {
-	dir, err := cfg.dir()
+	cfg.sys = cfg.system()
+	dir, err := cfg.state()
 	if err != nil {
 		return nil, err
 	}
-	records, damage, err := journal.Read(dir)
+	records, damage, err := dir.Read()
 	if err != nil {
 		return nil, err
 	}
-	if len(damage) == 0 && len(journal.OpenIntents(records)) == 0 && !atboot.Installed(dir) {
+	if len(damage) == 0 && len(journal.OpenIntents(records)) == 0 && !atboot.Installed(dir.Path) {
 		return nil, nil
 	}
-	awaitLinks(ctx, journal.OpenIntents(records), cfg.Await, linkid.All) // before anybody is kept from the journal
+	awaitLinks(ctx, journal.OpenIntents(records), cfg.Await, cfg.sys) // before anybody is kept from the journal
 	j, err := cfg.open(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -153,13 +155,6 @@ func Recover(ctx context.Context, cfg Config) ([]model.Change, error) {
 	return goOn(ctx, cfg, changes, err)
 }
 
-func (c Config) dir() (string, error) {
-	if c.Dir != "" {
-		return c.Dir, nil
-	}
-	return journal.DefaultDir()
-}
-
 const (
 	// patience is Config's default: longer than sysctls take to undo, and short
 	// enough for an agent that recovers to say hello in time.
@@ -171,7 +166,7 @@ const (
 )
 
 // open opens the journal when the watchdog that has it, if any, is gone.
-func (c Config) open(ctx context.Context, dir string) (*journal.Journal, error) {
+func (c Config) open(ctx context.Context, dir journal.Dir) (*journal.Journal, error) {
 	wait := c.Patience
 	if wait <= 0 {
 		wait = patience
@@ -183,13 +178,13 @@ func (c Config) open(ctx context.Context, dir string) (*journal.Journal, error) 
 	again := time.NewTicker(retry)
 	defer again.Stop()
 	for {
-		j, err := journal.OpenAs(dir, c.Version)
+		j, err := dir.Open(c.Version)
 		if !errors.Is(err, journal.ErrLocked) {
 			return j, err
 		}
 		select {
 		case <-soon.C:
-			newBoot(c, dir, nil).talkf(UndoMark, "waiting: %v", err)
+			newBoot(c, dir.Path, nil).talkf(UndoMark, "waiting: %v", err)
 		case <-late.C:
 			return nil, err
 		case <-ctx.Done():

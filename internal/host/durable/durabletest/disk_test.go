@@ -1,0 +1,112 @@
+package durabletest_test
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"testing"
+
+	"linerate/internal/host/durable"
+	"linerate/internal/host/durable/durabletest"
+)
+
+// TestLose: what was synced is left, and of the rest as much as is asked for.
+func TestLose(t *testing.T) {
+	for _, c := range []struct {
+		names, bytes int
+		want         string
+		there        []string
+	}{
+		{0, 0, "abc", []string{"old"}}, {1, 0, "abc", []string{"new", "old"}}, {0, 2, "abcde", []string{"old"}}, {9, 9, "abcdef", []string{"new", "old"}},
+	} {
+		var d durabletest.Disk
+		p := d.Process(nil)
+		f := open(t, p, "/s/old")
+		write(t, f, "abc")
+		if err := errors.Join(f.Sync(), p.SyncDir("/s")); err != nil {
+			t.Fatal(err)
+		}
+		write(t, f, "def")
+		open(t, p, "/s/new")
+		if names, bytes := d.Unsynced(); names != 1 || bytes != 3 {
+			t.Errorf("%d names and %d bytes are not synced", names, bytes)
+		}
+		p.End()
+		d.Lose(c.names, func(_ string, n int) int { return min(n, c.bytes) })
+		got, err := d.Process(nil).Read("/s/old")
+		if string(got) != c.want || err != nil || !slices.Equal(d.Names("/s"), c.there) {
+			t.Errorf("%d names, %d bytes: %q, %v, %q", c.names, c.bytes, got, err, d.Names("/s"))
+		}
+	}
+}
+
+// TestLock: the end of a process gives its lock free.
+func TestLock(t *testing.T) {
+	var d durabletest.Disk
+	first, second := d.Process(nil), d.Process(nil)
+	a := open(t, first, "/s/lock")
+	b := open(t, second, "/s/lock")
+	if err := a.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Lock(); !errors.Is(err, durable.ErrLocked) {
+		t.Errorf("a second lock: %v", err)
+	}
+	first.End()
+	if err := b.Lock(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReplaceIsOneStep: whenever the power goes, the old text or the new one is there.
+func TestReplaceIsOneStep(t *testing.T) {
+	steps, seen := 0, map[string]bool{}
+	for at := 1; at <= max(1, steps); at++ {
+		for names := range 4 {
+			var d durabletest.Disk
+			f := open(t, d.Process(nil), "/s/f")
+			write(t, f, "old")
+			if err := errors.Join(f.Sync(), d.Process(nil).SyncDir("/s")); err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			_ = durable.Replace(d.Process(func(durabletest.Op) error {
+				if n++; n >= at && steps > 0 {
+					return errors.New("gone")
+				}
+				return nil
+			}), "/s/f", []byte("new"), 0o600)
+			steps = max(steps, n)
+			d.Lose(names, func(_ string, n int) int { return n / 2 })
+			got, err := d.Process(nil).Read("/s/f")
+			if err != nil || string(got) != "old" && string(got) != "new" {
+				t.Errorf("after step %d with %d names: %q, %v", at, names, got, err)
+			}
+			seen[string(got)] = true
+		}
+	}
+	if steps < 4 || len(seen) != 2 {
+		t.Errorf("%d steps, seen %v", steps, seen)
+	}
+}
+
+func open(t *testing.T, p *durabletest.Process, path string) durable.File {
+	t.Helper()
+	if _, err := p.List("/s"); err != nil {
+		if err := p.MakeDir("/s"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := p.Open(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func write(t *testing.T, f durable.File, text string) {
+	t.Helper()
+	if _, err := f.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,56 @@
+package watchdog
+
+import (
+	"time"
+
+	"linerate/internal/host/durable"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/knob/linkid"
+)
+
+// system is the machine around the settings, as a watchdog needs it. Tests simulate it.
+type system struct {
+	files  durable.FS
+	clock  func() time.Duration        // for deadlines; counts from any point
+	now    func() time.Time            // for people
+	links  func() ([]linkid.ID, error) // of this network namespace
+	kernel func() (kernelLog, error)
+	origin func() journal.Origin
+	start  func(cfg Config) (*process, error) // a watchdog of its own; nil has Config.Command started
+	spare  spare
+}
+
+// machineItself is the system of a Config that names none.
+func machineItself() *system {
+	return &system{
+		files: durable.OS{}, clock: sinceBoot, now: time.Now, links: linkid.All, kernel: openKernelLog, origin: journal.Here,
+		spare: &descriptors{},
+	}
+}
+
+// spare is what an undo needs and might not get when its time comes.
+type spare interface {
+	// hold has it ready, or fails.
+	hold() error
+	// release gives it free for the undo.
+	release()
+}
+
+func (c Config) system() *system {
+	if c.sys == nil {
+		return machineItself()
+	}
+	return c.sys
+}
+
+// state is the state directory.
+func (c Config) state() (journal.Dir, error) {
+	dir := c.Dir
+	if dir == "" {
+		var err error
+		if dir, err = journal.DefaultDir(); err != nil {
+			return journal.Dir{}, err
+		}
+	}
+	return journal.Dir{Path: dir, FS: c.system().files}, nil
+}
