@@ -10,14 +10,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// truth judges a list of arrivals by the letter of the definitions, with all
+// judged is a list of arrivals by the letter of the definitions, with all
 // the memory and time it likes.
-type truth struct {
+type judged struct {
 	received, duplicates, reordered, extent, total, missing int64
 }
 
-func judge(first int64, arrivals []Arrival) truth {
-	var out truth
+func judge(first int64, arrivals []Arrival) judged {
+	var out judged
 	var came []int64 // first copies, in order of arrival
 	seen := map[int64]bool{}
 	next := first
@@ -46,8 +46,8 @@ func judge(first int64, arrivals []Arrival) truth {
 	return out
 }
 
-func verdict(t *Tally) truth {
-	return truth{t.Received, t.Duplicates, t.Reordered, t.MaxExtent, t.Total, t.Missing()}
+func verdict(t *Tally) judged {
+	return judged{t.Received, t.Duplicates, t.Reordered, t.MaxExtent, t.Total, t.Missing()}
 }
 
 // mangle draws what a network may make of n datagrams: some are lost, some

@@ -22,7 +22,7 @@ type relay struct {
 }
 
 // start puts the relay in the way of w's near end.
-func (r *relay) start(t *testing.T, w *enginetest.Wire) {
+func (r *relay) start(t testing.TB, w *enginetest.Wire) {
 	t.Helper()
 	w.Relay(t, func(near, far *net.TCPConn) {
 		var both sync.WaitGroup

@@ -99,45 +99,50 @@ func crowd(ctx context.Context, n int, from func(i int) net.IP, server string, h
 	return all.Wait
 }
 
-// TestRightSecretAmongAnonymous has anonymous clients of every manner at the door, from
-// one address, which is that of the friend too, or from many: who has the right
-// secret is served within 2 s.
+// anonymousCrowd starts a server with so many anonymous clients of a manner at its door,
+// from one address, which is that of the friend too, or from many.
+func anonymousCrowd(t testing.TB, n int, h hostile, many bool) tls.Link {
+	t.Helper()
+	l := serve(t, tls.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	from := func(int) net.IP { return nil }
+	if many {
+		from = func(i int) net.IP { return net.IPv4(127, byte(1+i/250), byte(i), 9) }
+	}
+	wait := crowd(ctx, n, from, l.Addr, h)
+	t.Cleanup(func() { cancel(); wait() })
+	return l
+}
+
+// TestRightSecretAmongAnonymous has anonymous clients of every manner at the door: who
+// has the right secret is served. TestSoonAmongAnonymous holds how soon.
 func TestRightSecretAmongAnonymous(t *testing.T) {
 	if testing.Short() {
-		t.Skip("holds a clock among a thousand clients: not with the race detector")
-	}
-	const unknown, within = 1000, 2 * time.Second
-	sources := map[string]func(i int) net.IP{
-		"one address": func(int) net.IP { return nil },
-		"many":        func(i int) net.IP { return net.IPv4(127, byte(1+i/250), byte(i), 9) },
+		t.Skip("has hundreds of clients: not with the race detector")
 	}
 	for manner, h := range hostiles() {
-		for name, from := range sources {
-			t.Run(manner+" from "+name, func(t *testing.T) {
-				l := serve(t, tls.Config{})
-				ctx, cancel := context.WithCancel(t.Context())
-				wait := crowd(ctx, unknown, from, l.Addr, h)
-				defer wait()
-				defer cancel()
-				var best time.Duration
-				for try := range 5 { // a machine with other work has slow moments
+		for _, many := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, from many addresses %t", manner, many), func(t *testing.T) {
+				l := anonymousCrowd(t, 200, h, many)
+				for began := time.Now(); ; {
 					took, err := entered(t, l)
-					if err == nil && took < within {
+					if err == nil {
 						return
 					}
-					best = took
-					t.Logf("try %d: %v, %v", try, took, err)
+					t.Logf("after %v: %v", took, err)
+					if time.Since(began) > time.Minute {
+						t.Fatal("never served")
+					}
 				}
-				t.Errorf("never served within %v, last after %v", within, best)
 			})
 		}
 	}
 }
 
 // entered opens a session as a friend does.
-func entered(t *testing.T, l tls.Link) (time.Duration, error) {
+func entered(t testing.TB, l tls.Link) (time.Duration, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	start := time.Now()
 	p, err := tls.Dial(ctx, l)
@@ -145,7 +150,7 @@ func entered(t *testing.T, l tls.Link) (time.Duration, error) {
 		return time.Since(start), err
 	}
 	slow := agenttest.Timeouts()
-	slow.Hello, slow.Pong = 10*time.Second, 10*time.Second
+	slow.Hello, slow.Pong = time.Minute, time.Minute
 	c, err := session.Open(ctx, p, session.Options{Host: model.Far, Version: "v1", Timeouts: slow})
 	if err != nil {
 		return time.Since(start), fmt.Errorf("open: %w", err)

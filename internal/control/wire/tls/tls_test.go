@@ -34,13 +34,13 @@ func sessions(n int) *budget.Budget {
 }
 
 // serve starts a server on loopback and returns its link.
-func serve(t *testing.T, c tls.Config) tls.Link {
+func serve(t testing.TB, c tls.Config) tls.Link {
 	t.Helper()
 	return serveAgent(t, c, agenttest.Config(nil))
 }
 
 // serveAgent is serve with an agent of one's own.
-func serveAgent(t *testing.T, c tls.Config, a agent.Config) tls.Link {
+func serveAgent(t testing.TB, c tls.Config, a agent.Config) tls.Link {
 	t.Helper()
 	id, err := tls.LoadIdentity(t.TempDir())
 	if err != nil {

@@ -1,4 +1,4 @@
-//go:build slow
+//go:build truth
 
 package pingpong
 
@@ -22,6 +22,7 @@ import (
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/sockio"
+	"linerate/internal/truth"
 )
 
 // roleEnv makes a process of this test one end of a sweep: "lead", or the
@@ -82,13 +83,13 @@ func opened(c net.Conn, o engine.SocketOptions, err error) (engine.Opened, error
 }
 
 // pinned returns a command that runs on one core.
-func pinned(t *testing.T, core, name string, arguments ...string) *exec.Cmd {
+func pinned(t testing.TB, core, name string, arguments ...string) *exec.Cmd {
 	t.Helper()
 	return exec.CommandContext(t.Context(), "taskset", append([]string{"-c", core, name}, arguments...)...)
 }
 
 // ours returns the half round trip of one byte, of two processes.
-func ours(t *testing.T, cores [2]string, spin bool) time.Duration {
+func ours(t testing.TB, cores [2]string, spin bool) time.Duration {
 	t.Helper()
 	leader := pinned(t, cores[0], os.Args[0])
 	leader.Env = append(os.Environ(), fmt.Sprintf("%s=lead %t", roleEnv, spin))
@@ -117,7 +118,7 @@ func ours(t *testing.T, cores [2]string, spin bool) time.Duration {
 
 // nptcp returns the half round trip of one byte that NPtcp reports: its best
 // trial of three.
-func nptcp(t *testing.T, cores [2]string) time.Duration {
+func nptcp(t testing.TB, cores [2]string) time.Duration {
 	t.Helper()
 	dir := t.TempDir()
 	receiver := pinned(t, cores[1], "NPtcp", "-l", "1", "-u", "1", "-p", "0")
@@ -150,7 +151,7 @@ func nptcp(t *testing.T, cores [2]string) time.Duration {
 
 // sockperf returns the mean half round trip of its ping-pong over TCP, whose
 // least message is 14 bytes.
-func sockperf(t *testing.T, cores [2]string, spin bool) time.Duration {
+func sockperf(t testing.TB, cores [2]string, spin bool) time.Duration {
 	t.Helper()
 	port := freePort(t)
 	arguments := []string{"--tcp", "-i", "127.0.0.1", "-p", port}
@@ -179,7 +180,7 @@ func sockperf(t *testing.T, cores [2]string, spin bool) time.Duration {
 	return 0
 }
 
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -199,31 +200,15 @@ func freePort(t *testing.T) string {
 func TestAgainstPeers(t *testing.T) {
 	for name, cores := range map[string][2]string{"two cores": {"0", "1"}, "one core": {"0", "0"}} {
 		t.Run(name, func(t *testing.T) {
-			// The best of each: what other processes do to it comes on top.
-			best := map[string]time.Duration{}
-			keep := func(what string, d time.Duration) {
-				t.Logf("%s: %v", what, d)
-				if old, known := best[what]; !known || d < old {
-					best[what] = d
+			truth.Hold(t, truth.Tries, func(try *truth.Try) {
+				ratio := func(ours time.Duration, peers ...time.Duration) float64 {
+					return float64(ours) / float64(slices.Min(peers))
 				}
-			}
-			for range 5 {
-				keep("blocking", ours(t, cores, false))
-				keep("NPtcp", nptcp(t, cores))
-				keep("sockperf", sockperf(t, cores, false))
-				if cores[0] == cores[1] {
-					continue // two polling threads on one core wait for its time slices
+				try.Claim("blocking, over the better peer", ratio(ours(try, cores, false), nptcp(try, cores), sockperf(try, cores, false)), 0, 1.15, "")
+				if cores[0] != cores[1] { // two polling threads on one core wait for its time slices
+					try.Claim("polling, over sockperf", ratio(ours(try, cores, true), sockperf(try, cores, true)), 0, 1.15, "")
 				}
-				keep("polling", ours(t, cores, true))
-				keep("sockperf polling", sockperf(t, cores, true))
-			}
-			t.Logf("best: %v", best)
-			if got, peer := best["blocking"], min(best["NPtcp"], best["sockperf"]); float64(got) > 1.15*float64(peer) {
-				t.Errorf("blocking: %v, best peer %v", got, peer)
-			}
-			if got, peer := best["polling"], best["sockperf polling"]; float64(got) > 1.15*float64(peer) {
-				t.Errorf("polling: %v, sockperf %v", got, peer)
-			}
+			})
 		})
 	}
 }

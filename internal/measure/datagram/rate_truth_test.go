@@ -1,0 +1,74 @@
+//go:build truth && linux
+
+package datagram
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"linerate/internal/core/hist"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/enginetest"
+	"linerate/internal/truth"
+)
+
+// TestVethRates shows how many datagrams a second pass between two namespaces.
+// What is lost was lost at the receiver.
+func TestVethRates(t *testing.T) {
+	w := enginetest.NewVeth(t, enginetest.Bucket{})
+	for _, size := range []int{64, 1472} {
+		for _, plain := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%d/plain=%t", size, plain), func(t *testing.T) {
+				a, b := w.ConnectedUDP()
+				f := newFlow(t, a, b, Options{Plain: plain}, SenderOptions{Size: size}, limits{time: 2 * time.Second})
+				took := f.run()
+				if f.sendErr != nil || f.recvErr != nil {
+					t.Fatalf("send: %v, receive: %v", f.sendErr, f.recvErr)
+				}
+				sent, came := float64(f.send.Sent.Load()), float64(f.tally.Received)
+				t.Logf("%.0f kpps sent, %.0f kpps received, %.2f %% lost, of them %d pieces by the socket",
+					sent/took.Seconds()/1e3, came/took.Seconds()/1e3, 100*(sent-came)/sent, f.b.Dropped().Or(0))
+			})
+		}
+	}
+}
+
+// paced sends at rate from a to b, and claims that it is held to 0.1 %, and never exceeded
+// by more.
+func paced(try *truth.Try, a, b *net.UDPConn, o Options, rate units.BitRate, length time.Duration) {
+	const size = 1472
+	gap := size * 8 / float64(rate) * 1e9
+	gaps := new(hist.Histogram)
+	f := newFlow(try, a, b, o, SenderOptions{Size: size, Gap: gap, Gaps: gaps}, limits{time: length})
+	f.run()
+	if f.send.Segmented() || f.send.Pacing() != "clock" {
+		try.Fatalf("segmented %t, pacing %q", f.send.Segmented(), f.send.Pacing())
+	}
+	want := length.Seconds() * float64(rate) / 8 / size
+	try.Claim("sent", float64(f.send.Sent.Load()), 0.999*want, 1.001*want, "datagrams")
+	// One that begins late makes good for it: then the rest of the gaps are short.
+	try.Claim("mean gap", gaps.Mean().Or(0).Seconds()*1e9, 0.995*gap, 1.005*gap, "ns")
+}
+
+// TestPacing holds 100 Mbit/s on loopback.
+func TestPacing(t *testing.T) {
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		a, b := loopback(try, "udp4")
+		paced(try, a, b, Options{}, 100e6, 2*time.Second)
+	})
+}
+
+// TestVethPacing holds 100 Mbit/s and 1 Gbit/s between two namespaces.
+func TestVethPacing(t *testing.T) {
+	w := enginetest.NewVeth(t, enginetest.Bucket{})
+	for _, rate := range []units.BitRate{100e6, 1e9} {
+		t.Run(rate.String(), func(t *testing.T) {
+			truth.Hold(t, truth.Tries, func(try *truth.Try) {
+				a, b := w.ConnectedUDP()
+				paced(try, a, b, Options{Plain: true}, rate, 5*time.Second)
+			})
+		})
+	}
+}
