@@ -2,8 +2,7 @@
 // them from it.
 //
 // An archive is a store of package sqlite, packed with gzip (RFC 1952). It holds all that
-// the store holds, is read by every later linerate as an old store is, and its checksum
-// finds damage; gzip -d makes a file of it that --db reads.
+// the store holds, and its checksum finds damage; gzip -d makes a file of it that --db reads.
 package archive
 
 import (
@@ -11,11 +10,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"linerate/internal/store"
 	"linerate/internal/store/sqlite"
@@ -90,17 +91,22 @@ type Archive struct {
 	dir string
 }
 
+// openTime bounds the work on an archive before it opens, which grows with its size.
+const openTime = 10 * time.Minute
+
 // Open unpacks an archive and checks that it is whole. The error wraps ErrDamaged where it
 // is not, store.ErrForeign where it holds something else, and store.ErrNewer where a newer
 // linerate wrote it.
 func Open(ctx context.Context, r io.Reader) (a *Archive, err error) {
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
 	a = &Archive{}
 	if a.dir, err = os.MkdirTemp("", "linerate-archive-"); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(a.dir, "results.db")
 	if err = unpack(path, r); err == nil {
-		a.Store, err = sqlite.Open(ctx, path)
+		a.Store, err = sqlite.OpenFrozen(ctx, path)
 	}
 	if err == nil {
 		err = a.Check(ctx)
@@ -116,19 +122,74 @@ func Open(ctx context.Context, r io.Reader) (a *Archive, err error) {
 	return nil, errors.Join(err, a.Close())
 }
 
-// unpack writes what is packed in r to path.
+// What an archive may unpack to: room for a small store, and beyond that so many times
+// the archive. Real ones unpack to three to ten times their size.
+const (
+	roomAnyway = 16 << 20
+	roomTimes  = 50
+)
+
+// headLength is the length of the header of a database, and pageSize and pageCount are
+// where it says how large the file is (sqlite.org/fileformat.html section 1.3).
+const (
+	headLength = 100
+	pageSize   = 16 // 2 bytes
+	pageCount  = 28 // 4 bytes
+)
+
+// unpack writes what is packed in r to path. It stops where that is more than the
+// database in it says of itself, or more than an archive of this size holds.
 func unpack(path string, r io.Reader) (err error) {
-	z, err := gzip.NewReader(bufio.NewReader(r))
+	from := &counter{from: r}
+	z, err := gzip.NewReader(bufio.NewReader(from))
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
+	head := make([]byte, headLength)
+	if _, err := io.ReadFull(reading{z}, head); err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if string(head[:len(magic)]) != magic {
+		return fmt.Errorf("%w: %w", ErrDamaged, store.ErrForeign)
+	}
+	page := int64(binary.BigEndian.Uint16(head[pageSize:]))
+	if page == 1 {
+		page = 64 << 10
+	}
+	declared := page * int64(binary.BigEndian.Uint32(head[pageCount:]))
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	_, err = io.Copy(f, reading{z})
-	return err
+	all := io.MultiReader(bytes.NewReader(head), reading{z})
+	for done := int64(0); ; {
+		n, err := io.CopyN(f, all, 1<<20)
+		switch done += n; {
+		case done > declared:
+			return fmt.Errorf("%w: it unpacks to more than the %d bytes that its database has", ErrDamaged, declared)
+		case done > roomAnyway+roomTimes*from.bytes:
+			return fmt.Errorf("%w: it unpacks to more than %d times its size", ErrDamaged, roomTimes)
+		case errors.Is(err, io.EOF) && done < declared:
+			return fmt.Errorf("%w: it unpacks to %d of the %d bytes that its database has", ErrDamaged, done, declared)
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// counter counts what is read.
+type counter struct {
+	from  io.Reader
+	bytes int64
+}
+
+func (c *counter) Read(b []byte) (int, error) {
+	n, err := c.from.Read(b)
+	c.bytes += int64(n)
+	return n, err
 }
 
 // reading tells what is wrong with the archive from what is wrong with the disk.

@@ -3,9 +3,13 @@ package archive_test
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"linerate/internal/core/model"
@@ -134,6 +138,69 @@ func TestDamaged(t *testing.T) {
 	if archive.Is(pack([]byte("{}"))) || archive.Is([]byte("text")) || archive.Is(nil) {
 		t.Error("something else is known as an archive")
 	}
+}
+
+// TestBomb: an archive that unpacks to far more than its size is refused before the disk
+// is full of it, whether its database says so or not.
+func TestBomb(t *testing.T) {
+	from, _ := filled(t)
+	path := filepath.Join(t.TempDir(), "bomb.db")
+	if err := from.Snapshot(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	db, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const zeros = 1 << 30 // that are declared
+	for name, honest := range map[string]bool{"it says how large it is": true, "it does not": false} {
+		head := bytes.Clone(db)
+		if honest {
+			page := int(binary.BigEndian.Uint16(head[16:]))
+			binary.BigEndian.PutUint32(head[28:], uint32((len(db)+zeros)/page))
+		}
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, err := z.Write(head)
+		for chunk := make([]byte, 1<<20); err == nil && b.Len() < 128<<10; { // a thousand times as many zeros
+			_, err = z.Write(chunk)
+		}
+		if err := errors.Join(err, z.Close()); err != nil {
+			t.Fatal(err)
+		}
+		temp := t.TempDir()
+		t.Setenv("TMPDIR", temp)
+		read := &most{from: &b, dir: temp}
+		a, err := archive.Open(t.Context(), read)
+		if !errors.Is(err, archive.ErrDamaged) || !strings.Contains(err.Error(), "unpacks to more") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil {
+			_ = a.Close()
+		}
+		if read.size < 1 || read.size > 32<<20 {
+			t.Errorf("%s: %d bytes were on the disk", name, read.size)
+		}
+	}
+}
+
+// most measures, whenever it is read, what lies in a folder.
+type most struct {
+	from io.Reader
+	dir  string
+	size int64
+}
+
+func (m *most) Read(b []byte) (int, error) {
+	_ = filepath.WalkDir(m.dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			if info, err := d.Info(); err == nil {
+				m.size = max(m.size, info.Size())
+			}
+		}
+		return nil
+	})
+	return m.from.Read(b)
 }
 
 // TestBackupInUse archives a store while another connection writes to it: each archive is

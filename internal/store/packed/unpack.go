@@ -63,8 +63,13 @@ func (p *parser) samples() []model.Sample {
 		p.fail()
 		return nil
 	}
+	named := p.count()
+	if named > n { // each series has a sample
+		p.fail()
+		return nil
+	}
 	samples := make([]model.Sample, n)
-	names := make([]series, p.count())
+	names := make([]series, named)
 	for i := range names {
 		names[i] = series{model.Host(p.text()), model.Direction(p.text()), model.Metric(p.text()), p.text()}
 	}

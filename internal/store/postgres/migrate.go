@@ -79,6 +79,16 @@ func schemaVersion(ctx context.Context, row func(context.Context, string, ...any
 	case !ours:
 		return 0, fmt.Errorf("%w: its schema %s has no table of versions", store.ErrForeign, schema)
 	}
+	// A view, a rule or a trigger would run code of whoever made it, when we read or write.
+	var foreign string
+	err = row(ctx, `SELECT coalesce(min(c.relname), '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1
+		AND (c.relkind NOT IN ('r', 'i', 'S', 't') OR c.relhasrules OR EXISTS (SELECT 1 FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal))`, schema).Scan(&foreign)
+	switch {
+	case err != nil:
+		return 0, err
+	case foreign != "":
+		return 0, fmt.Errorf("%w: %s.%.80s is a view, or has a rule or a trigger, which linerate does not make", store.ErrForeign, schema, foreign)
+	}
 	err = row(ctx, `SELECT version FROM `+schema+`.version`).Scan(&version)
 	return version, err
 }

@@ -32,6 +32,10 @@ const schema = "linerate"
 // connect_timeout.
 const connectTimeout = 10 * time.Second
 
+// statementTimeout is how long the server may work on one statement, unless the address
+// says statement_timeout.
+const statementTimeout = 5 * time.Minute
+
 // connections is how many a process uses at most: one for the locks of its sessions, and
 // some for what it reads and writes at once.
 const connections = 5
@@ -64,6 +68,8 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
 	cfg.RuntimeParams["search_path"] = schema
 	cfg.RuntimeParams["application_name"] = cmp.Or(cfg.RuntimeParams["application_name"], "linerate")
+	// Whatever the database holds in the place of our tables, no statement runs for ever.
+	cfg.RuntimeParams["statement_timeout"] = cmp.Or(cfg.RuntimeParams["statement_timeout"], strconv.Itoa(int(statementTimeout.Milliseconds())))
 	// The server finds out within a minute and a half that a host is gone which held a
 	// lock (PostgreSQL manual, section 20.3.2); sockets of Unix have no use for it.
 	cfg.RuntimeParams["tcp_keepalives_idle"] = "30"
@@ -74,7 +80,7 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	s := &Store{db: db, at: describe(cfg)}
 	s.Tables = tables.New(db, tables.Dialect{
 		Database: s, Write: sql.TxOptions{}, Read: sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
-		Lock: " FOR UPDATE", Escape: escape, Plain: plain,
+		Lock: " FOR UPDATE", Escape: escape, Plain: plain, Greatest: "greatest",
 	})
 	if err := migrate(ctx, db, migrations()); err != nil {
 		err = s.Explain(err)

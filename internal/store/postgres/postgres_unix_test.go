@@ -16,11 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/confined"
 	"linerate/internal/core/model"
 	"linerate/internal/store"
 	"linerate/internal/store/postgres"
 	"linerate/internal/store/postgres/postgrestest"
 	"linerate/internal/store/storetest"
+	"linerate/internal/store/tables"
 )
 
 // childEnv tells the test binary to run a session in the database of this address until
@@ -102,6 +104,40 @@ func open(t *testing.T, address string) *postgres.Store {
 // TestStore holds the store against the suite that SQLite passes.
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, database(t)) })
+}
+
+// TestHostileRows: rows that others wrote and that take all memory are errors before they
+// are fetched, and what stands in the place of a table does not run.
+func TestHostileRows(t *testing.T) {
+	confined.Run(t, 384<<20, 60, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			statement string
+			want      error
+		}{
+			"title of 60 MB":   {`UPDATE linerate.sessions SET title = repeat('x', 60000000)`, tables.ErrTooLarge},
+			"hosts of nothing": {`UPDATE linerate.sessions SET hosts_json = '[{"NICs":[{}' || repeat(',{}', 5000000) || ']}]'`, tables.ErrTooLarge},
+			"a view":           {`ALTER TABLE linerate.verdicts RENAME TO old; CREATE VIEW linerate.verdicts AS SELECT * FROM linerate.old`, store.ErrForeign},
+			"a trigger": {`CREATE FUNCTION linerate.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+				CREATE TRIGGER t BEFORE INSERT ON linerate.runs FOR EACH ROW EXECUTE FUNCTION linerate.f()`, store.ErrForeign},
+			"a rule": {`CREATE RULE r AS ON INSERT TO linerate.runs DO INSTEAD NOTHING`, store.ErrForeign},
+		} {
+			address := database(t)
+			s := open(t, address)
+			if err := s.CreateSession(t.Context(), model.Session{ID: "it", State: model.SessionDone}); err != nil {
+				t.Fatal(err)
+			}
+			if err := server.Exec(t.Context(), nameOf(address), c.statement); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.Session(t.Context(), "it")
+			if errors.Is(c.want, store.ErrForeign) {
+				_, err = postgres.Open(t.Context(), address)
+			}
+			if !errors.Is(err, c.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
 }
 
 // TestSeveralPeople lets two processes' worth of stores make the schema at once and write

@@ -16,6 +16,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -56,7 +57,26 @@ func Open(ctx context.Context, path string) (*Store, error) {
 		}
 		path = abs
 	}
-	db, err := driver.Open(path, configure)
+	return open(ctx, path, path, configure, func(db *sql.DB) error { return migrate(ctx, db, migrations()) })
+}
+
+// OpenFrozen opens the store at path, which nobody changes meanwhile, for reading alone:
+// nothing is written, and no other file beside it is looked at. Errors wrap
+// store.ErrNewer or store.ErrForeign where that is the cause.
+func OpenFrozen(ctx context.Context, path string) (*Store, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	from := "file:" + (&url.URL{Path: filepath.ToSlash(abs)}).EscapedPath() + "?mode=ro&immutable=1"
+	return open(ctx, abs, from, guard, func(db *sql.DB) error { return current(ctx, db) })
+}
+
+// open opens the database that name stands for, the file at path, whose tables prepare
+// makes or looks at.
+func open(ctx context.Context, path, name string, set func(*sqlite3.Conn) error, prepare func(*sql.DB) error) (s *Store, err error) {
+	defer tables.Rescue(&err)
+	db, err := driver.Open(name, set)
 	if err != nil {
 		return nil, fmt.Errorf("open results %s: %w", path, explain(err, path))
 	}
@@ -64,11 +84,15 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	// second connection to memory would be a second, empty database.
 	db.SetMaxOpenConns(1)
 	db.SetMaxIdleConns(1)
-	s := &Store{db: db, path: path}
+	s = &Store{db: db, path: path}
 	s.Tables = tables.New(db, tables.Dialect{
-		Database: s, Write: sql.TxOptions{Isolation: sql.LevelSerializable}, Read: sql.TxOptions{ReadOnly: true},
+		Database: s, Write: sql.TxOptions{Isolation: sql.LevelSerializable}, Read: sql.TxOptions{ReadOnly: true}, Greatest: "max",
 	})
-	if err := patiently(ctx, func() error { return migrate(ctx, db, migrations()) }); err != nil {
+	err = patiently(ctx, func() error { return prepare(db) })
+	if err == nil {
+		err = checkSchema(ctx, db)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open results %s: %w", path, explain(err, path)), db.Close())
 	}
 	return s, nil
@@ -108,6 +132,9 @@ func touch(path string) (string, error) {
 // (sqlite.org/wal.html); with synchronous FULL a committed run survives a
 // power cut (sqlite.org/pragma.html#pragma_synchronous).
 func configure(c *sqlite3.Conn) error {
+	if err := guard(c); err != nil {
+		return err
+	}
 	if err := c.BusyTimeout(busyTimeout); err != nil {
 		return err
 	}

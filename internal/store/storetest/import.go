@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,7 +63,7 @@ func Import(t *testing.T, s Store) {
 		}
 	}
 	for _, r := range from[ids[0]].Runs {
-		want, _ := from.Samples(t.Context(), ids[0], r.Number)
+		want := Samples().Example(r.Number)
 		if got, err := s.Samples(t.Context(), ids[0], r.Number); err != nil || Diff(want, got) != "" {
 			t.Errorf("samples: %v\n%s", err, Diff(want, got))
 		}
@@ -79,6 +80,11 @@ func (s source) Session(_ context.Context, id string) (model.Session, error) {
 	return model.Session{}, store.ErrNotFound
 }
 
-func (s source) Samples(_ context.Context, _ string, run int) ([]model.Sample, error) {
-	return Samples().Example(run), nil
+func (s source) EachSamples(_ context.Context, _ string, run int, f func([]model.Sample) error) error {
+	for some := range slices.Chunk(Samples().Example(run), 2) {
+		if err := f(some); err != nil {
+			return err
+		}
+	}
+	return nil
 }

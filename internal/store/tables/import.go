@@ -10,7 +10,7 @@ import (
 // Source is where sessions come from: another store.
 type Source interface {
 	Session(ctx context.Context, ref string) (model.Session, error)
-	Samples(ctx context.Context, ref string, run int) ([]model.Sample, error)
+	EachSamples(ctx context.Context, ref string, run int, f func(some []model.Sample) error) error
 }
 
 // Import copies the sessions of these IDs, with all that belongs to them, in one
@@ -42,12 +42,14 @@ func importSession(ctx context.Context, tx *tx, from Source, id string) error {
 		return err
 	}
 	for i := range sess.Runs {
-		samples, err := from.Samples(ctx, sess.ID, sess.Runs[i].Number)
+		run, err := insertRun(ctx, tx, pk, &sess.Runs[i])
+		if err != nil {
+			return err
+		}
+		add := adder{run: run}
+		err = from.EachSamples(ctx, sess.ID, sess.Runs[i].Number, func(some []model.Sample) error { return add.add(ctx, tx, some) })
 		if err != nil {
 			return fmt.Errorf("samples of run %d: %w", sess.Runs[i].Number, err)
-		}
-		if err := insertRun(ctx, tx, pk, &sess.Runs[i], samples); err != nil {
-			return err
 		}
 	}
 	if err := insertChanges(ctx, tx, pk, sess.Changes); err != nil {

@@ -70,8 +70,16 @@ func (s *Tables) Brief(ctx context.Context, id string) (model.Session, error) {
 // Samples returns the samples of the run of that number of the session that
 // ref names, in the order in which they were stored. The error wraps
 // store.ErrNotFound where there is no such session or run.
-func (s *Tables) Samples(ctx context.Context, ref string, runNumber int) ([]model.Sample, error) {
-	var samples []model.Sample
+func (s *Tables) Samples(ctx context.Context, ref string, runNumber int) (all []model.Sample, err error) {
+	err = s.EachSamples(ctx, ref, runNumber, func(some []model.Sample) error {
+		all = append(all, some...)
+		return nil
+	})
+	return all, err
+}
+
+// EachSamples calls f with the samples that Samples returns, some at a time.
+func (s *Tables) EachSamples(ctx context.Context, ref string, runNumber int, f func(some []model.Sample) error) error {
 	err := s.read(ctx, func(tx *tx) error {
 		session, err := resolve(ctx, tx, ref)
 		if err != nil {
@@ -84,10 +92,9 @@ func (s *Tables) Samples(ctx context.Context, ref string, runNumber int) ([]mode
 		} else if err != nil {
 			return err
 		}
-		samples, err = readSamples(ctx, tx, run)
-		return err
+		return eachSamples(ctx, tx, run, f)
 	})
-	return samples, s.wrap(fmt.Sprintf("read samples of run %d of session", runNumber), ref, err)
+	return s.wrap(fmt.Sprintf("read samples of run %d of session", runNumber), ref, err)
 }
 
 // Sessions lists the sessions that f picks, newest first.
@@ -105,6 +112,9 @@ func (s *Tables) Sessions(ctx context.Context, f store.Filter) ([]store.Item, er
 	}
 	var items []store.Item
 	err := s.read(ctx, func(tx *tx) (err error) {
+		if err := fits(ctx, tx, "sessions", "1 = 1", nil, "id", "kind", "title", "near", "far", "created", "ended", "state", "reason", "note"); err != nil {
+			return err
+		}
 		items, err = queryAll(ctx, tx, scanItem, `SELECT id, kind, title, near, far, created, ended, state, reason, note, planned_runs,
 			(SELECT count(*) FROM runs WHERE runs.session = sessions.pk AND runs.state = $1)
 			FROM sessions WHERE ($2 = '' OR kind = $2) AND ($3 = '' OR state = $3) AND ($4 = '' OR far = $4)
@@ -168,6 +178,10 @@ func readSession(ctx context.Context, tx *tx, pk int64, hosts string) (model.Ses
 		ended                                                           sql.NullString
 		wire, command, plan, known, found, plats, warning, noise, check string
 	)
+	if err := fits(ctx, tx, "sessions", "pk = $1", []any{pk}, "id", "kind", "title", "near", "far", "version", "created", "ended", "state", "reason", "wire_rate_json", "command_json",
+		"plan_json", "hosts_json", "findings_json", "plateaus_json", "warnings_json", "noise_json", "check_json", "tuning_json", "note"); err != nil {
+		return sess, err
+	}
 	err := tx.row(ctx, `SELECT id, kind, title, near, far, version, created, ended, state, reason,
 		wire_rate_json, command_json, plan_json, `+hosts+`, findings_json, plateaus_json, warnings_json, noise_json, check_json, tuning_json, note
 		FROM sessions WHERE pk = $1`, pk).Scan(&sess.ID, &sess.Kind, &sess.Title, &sess.Near, &sess.Far, &sess.Version,
@@ -175,7 +189,7 @@ func readSession(ctx context.Context, tx *tx, pk int64, hosts string) (model.Ses
 	if err != nil {
 		return sess, err
 	}
-	var d decoder
+	d := decoder{budget: &tx.budget}
 	sess.Created, sess.Ended = d.time(created), d.time(ended.String)
 	d.json(wire, &sess.WireRate)
 	d.json(command, &sess.Command)
@@ -192,9 +206,15 @@ func readSession(ctx context.Context, tx *tx, pk int64, hosts string) (model.Ses
 // readRuns returns the runs of a session by number, each with its values. ends is the
 // column of their ends, or a text in its place.
 func readRuns(ctx context.Context, tx *tx, session int64, ends string) ([]model.Run, error) {
-	runs, err := queryAll(ctx, tx, scanRun, `SELECT number, block, attempt, position, setting, started, ended, state,
+	if err := fits(ctx, tx, "runs", "session = $1", []any{session}, "setting", "started", "ended", "state", "reason", "flow_json", "ends_json", "warnings_json"); err != nil {
+		return nil, err
+	}
+	runs, err := queryAll(ctx, tx, func(scan func(...any) error) (model.Run, error) { return scanRun(&tx.budget, scan) }, `SELECT number, block, attempt, position, setting, started, ended, state,
 		reason, lost_contact, flow_json, `+ends+`, warnings_json FROM runs WHERE session = $1 ORDER BY number`, session)
 	if err != nil {
+		return nil, err
+	}
+	if err := fits(ctx, tx, "run_values", "run IN (SELECT pk FROM runs WHERE session = $1)", []any{session}, "direction", "metric"); err != nil {
 		return nil, err
 	}
 	type numbered struct {
@@ -213,15 +233,18 @@ func readRuns(ctx context.Context, tx *tx, session int64, ends string) ([]model.
 	}
 	i := 0
 	for _, v := range values {
-		for runs[i].Number != v.run {
+		for i < len(runs) && runs[i].Number != v.run {
 			i++
+		}
+		if i == len(runs) {
+			return nil, fmt.Errorf("%w: run %d has values and is not there", store.ErrForeign, v.run)
 		}
 		runs[i].Values = append(runs[i].Values, v.value)
 	}
 	return runs, nil
 }
 
-func scanRun(scan func(...any) error) (r model.Run, err error) {
+func scanRun(b *budget, scan func(...any) error) (r model.Run, err error) {
 	var (
 		started, ended      sql.NullString
 		flow, ends, warning string
@@ -231,7 +254,7 @@ func scanRun(scan func(...any) error) (r model.Run, err error) {
 	if err != nil {
 		return r, err
 	}
-	var d decoder
+	d := decoder{budget: b}
 	r.Started, r.Ended = d.time(started.String), d.time(ended.String)
 	d.json(flow, &r.Flow)
 	d.json(ends, &r.Ends)
@@ -240,6 +263,9 @@ func scanRun(scan func(...any) error) (r model.Run, err error) {
 }
 
 func readChanges(ctx context.Context, tx *tx, session int64) ([]model.Change, error) {
+	if err := fits(ctx, tx, "changes", "session = $1", []any{session}, "host", "knob", "native", "old_value", "new_value", "state", "detail"); err != nil {
+		return nil, err
+	}
 	return queryAll(ctx, tx, func(scan func(...any) error) (c model.Change, err error) {
 		err = scan(&c.Run, &c.Host, &c.Knob, &c.Native, &c.Old, &c.New, &c.State, &c.Detail)
 		return c, err
@@ -247,12 +273,16 @@ func readChanges(ctx context.Context, tx *tx, session int64) ([]model.Change, er
 }
 
 func readVerdicts(ctx context.Context, tx *tx, session int64) ([]model.Verdict, error) {
-	return queryAll(ctx, tx, scanVerdict, `SELECT setting, baseline, direction, metric, outcome, size, blocks, estimate,
+	if err := fits(ctx, tx, "verdicts", "session = $1", []any{session}, "setting", "baseline", "direction", "metric", "outcome", "method", "family_json", "reason", "warnings_json", "guard_json"); err != nil {
+		return nil, err
+	}
+	read := func(scan func(...any) error) (model.Verdict, error) { return scanVerdict(&tx.budget, scan) }
+	return queryAll(ctx, tx, read, `SELECT setting, baseline, direction, metric, outcome, size, blocks, estimate,
 		low, high, confidence, method, family_json, p, evidence, more_blocks, reason, is_twin, warnings_json, guard_json
 		FROM verdicts WHERE session = $1 ORDER BY seq`, session)
 }
 
-func scanVerdict(scan func(...any) error) (v model.Verdict, err error) {
+func scanVerdict(b *budget, scan func(...any) error) (v model.Verdict, err error) {
 	var (
 		estimate, low, high sql.NullFloat64
 		p, evidence         sql.Null[float64]
@@ -278,7 +308,7 @@ func scanVerdict(scan func(...any) error) (v model.Verdict, err error) {
 	if evidence.Valid {
 		v.Evidence = &evidence.V
 	}
-	var d decoder
+	d := decoder{budget: b}
 	if family.Valid {
 		d.json(family.String, &v.Family)
 	}
@@ -289,25 +319,37 @@ func scanVerdict(scan func(...any) error) (v model.Verdict, err error) {
 	return v, d.err
 }
 
-// readSamples returns the samples of a run, in the order in which they were stored.
-func readSamples(ctx context.Context, tx *tx, run int64) ([]model.Sample, error) {
-	var count int
-	if err := tx.row(ctx, `SELECT coalesce(sum(count), 0) FROM sample_parts WHERE run = $1`, run).Scan(&count); err != nil || count == 0 {
-		return nil, err
+// eachSamples calls f with the samples of a run, some at a time, in the order in which
+// they were stored.
+func eachSamples(ctx context.Context, tx *tx, run int64, f func(some []model.Sample) error) error {
+	if err := fits(ctx, tx, "sample_parts", "run = $1", []any{run}, "packed"); err != nil {
+		return err
 	}
-	parts, err := queryAll(ctx, tx, func(scan func(...any) error) (b []byte, err error) {
-		err = scan(&b)
-		return b, err
-	}, `SELECT packed FROM sample_parts WHERE run = $1 ORDER BY part`, run)
-	samples := make([]model.Sample, 0, count)
-	for _, b := range parts {
-		some, uerr := packed.Unpack(b)
-		if uerr != nil {
-			return nil, uerr
+	parts, err := queryAll(ctx, tx, func(scan func(...any) error) (part int64, err error) {
+		err = scan(&part)
+		return part, err
+	}, `SELECT part FROM sample_parts WHERE run = $1 ORDER BY part`, run)
+	if err != nil {
+		return err
+	}
+	total := 0
+	for _, part := range parts {
+		var b []byte
+		if err := tx.row(ctx, `SELECT packed FROM sample_parts WHERE run = $1 AND part = $2`, run, part).Scan(&b); err != nil {
+			return err
 		}
-		samples = append(samples, some...)
+		some, err := packed.Unpack(b)
+		if err != nil {
+			return err
+		}
+		if total += len(some); total > MaxSamples {
+			return fmt.Errorf("%w: a run has more than %d samples", ErrTooLarge, MaxSamples)
+		}
+		if err := f(some); err != nil {
+			return err
+		}
 	}
-	return samples, err
+	return nil
 }
 
 func scanItem(scan func(...any) error) (it store.Item, err error) {
@@ -353,9 +395,18 @@ func queryAll[T any](ctx context.Context, tx *tx, read func(scan func(...any) er
 }
 
 // decoder reads texts of the store and keeps the first error.
-type decoder struct{ err error }
+type decoder struct {
+	budget *budget
+	err    error
+}
 
 func (d *decoder) json(text string, into any) {
+	if d.err != nil {
+		return
+	}
+	if d.err = d.budget.take(text); d.err != nil {
+		return
+	}
 	if err := json.NewDecoder(strings.NewReader(text)).Decode(into); err != nil && d.err == nil {
 		d.err = fmt.Errorf("stored JSON: %w", err)
 	}

@@ -14,8 +14,10 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
+	"fmt"
 	"io/fs"
 	"reflect"
+	"sync/atomic"
 
 	"linerate/internal/core/model"
 )
@@ -50,21 +52,28 @@ type Dialect struct {
 	// Escape and Plain turn a text into one that the database keeps, and back; nil
 	// where it keeps all.
 	Escape, Plain func(string) string
+	// Greatest is the function that returns the largest of its arguments.
+	Greatest string
 }
+
+// ErrDriver says that the driver of the database failed in the middle of its work.
+var ErrDriver = errors.New("the database driver failed")
 
 // Tables are those of an open database. They are safe for concurrent use.
 type Tables struct {
 	db      *sql.DB
 	dialect Dialect
+	broken  *atomic.Bool // the driver panicked, and may hold its connection for ever
 }
 
 // New returns the tables of db, which must be there.
-func New(db *sql.DB, d Dialect) Tables { return Tables{db: db, dialect: d} }
+func New(db *sql.DB, d Dialect) Tables { return Tables{db: db, dialect: d, broken: new(atomic.Bool)} }
 
 // tx is a transaction that speaks a dialect.
 type tx struct {
 	sql     *sql.Tx
 	dialect *Dialect
+	budget  budget
 }
 
 // write runs f in one transaction that holds what it changes from its start, so that it
@@ -78,7 +87,16 @@ func (s *Tables) read(ctx context.Context, f func(tx *tx) error) error {
 	return s.transact(ctx, s.dialect.Read, f)
 }
 
-func (s *Tables) transact(ctx context.Context, o sql.TxOptions, f func(tx *tx) error) error {
+func (s *Tables) transact(ctx context.Context, o sql.TxOptions, f func(tx *tx) error) (err error) {
+	if s.broken.Load() {
+		return ErrDriver
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			s.broken.Store(true)
+			err = driverError(p)
+		}
+	}()
 	t, err := s.db.BeginTx(ctx, &o)
 	if err != nil {
 		return s.dialect.Explain(err)
@@ -98,6 +116,16 @@ func (s *Tables) transact(ctx context.Context, o sql.TxOptions, f func(tx *tx) e
 	}
 	return s.dialect.Explain(t.Commit())
 }
+
+// Rescue turns a panic of the database's driver into *err: the driver of SQLite panics
+// if the memory that it may take is not enough. It is deferred.
+func Rescue(err *error) {
+	if p := recover(); p != nil {
+		*err = driverError(p)
+	}
+}
+
+func driverError(p any) error { return fmt.Errorf("%w: %v", ErrDriver, p) }
 
 // exec runs a statement that returns no rows.
 func (t *tx) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {

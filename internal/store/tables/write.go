@@ -31,7 +31,7 @@ func (s *Tables) CreateSession(ctx context.Context, sess model.Session) error {
 			return err
 		}
 		for i := range sess.Runs {
-			if err := insertRun(ctx, tx, pk, &sess.Runs[i], nil); err != nil {
+			if _, err := insertRun(ctx, tx, pk, &sess.Runs[i]); err != nil {
 				return err
 			}
 		}
@@ -115,7 +115,12 @@ func (s *Tables) AddRun(ctx context.Context, sessionID string, run model.Run, sa
 		if err != nil {
 			return err
 		}
-		if err := insertRun(ctx, tx, pk, &run, samples); err != nil {
+		key, err := insertRun(ctx, tx, pk, &run)
+		if err != nil {
+			return err
+		}
+		samplesOf := adder{run: key}
+		if err := samplesOf.add(ctx, tx, samples); err != nil {
 			return err
 		}
 		return insertChanges(ctx, tx, pk, changes)
@@ -179,7 +184,8 @@ func insertSession(ctx context.Context, tx *tx, sess *model.Session) (pk int64, 
 	return pk, err
 }
 
-func insertRun(ctx context.Context, tx *tx, session int64, r *model.Run, samples []model.Sample) error {
+// insertRun writes a run without its samples.
+func insertRun(ctx context.Context, tx *tx, session int64, r *model.Run) (pk int64, err error) {
 	var j encoder
 	args := []any{
 		session, r.Number, r.Block, r.Attempt, r.Position, r.Setting, r.Flow.Engine, r.Flow.Direction,
@@ -187,30 +193,35 @@ func insertRun(ctx context.Context, tx *tx, session int64, r *model.Run, samples
 		j.text(r.Flow), j.text(r.Ends), j.text(r.Warnings),
 	}
 	if j.err != nil {
-		return j.err
+		return 0, j.err
 	}
-	var pk int64
-	err := tx.row(ctx, `INSERT INTO runs (session, number, block, attempt, position, setting,
+	err = tx.row(ctx, `INSERT INTO runs (session, number, block, attempt, position, setting,
 		engine, direction, started, ended, state, reason, lost_contact, flow_json, ends_json, warnings_json)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 		RETURNING pk`, args...).Scan(&pk)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	err = insertAll(ctx, tx, `INSERT INTO run_values VALUES ($1, $2, $3, $4, $5)`, r.Values,
+	return pk, insertAll(ctx, tx, `INSERT INTO run_values VALUES ($1, $2, $3, $4, $5)`, r.Values,
 		func(i int, v *model.Value) []any {
 			return []any{pk, i, v.Direction, v.Metric, nullNumber(v.Value)}
 		})
-	if err != nil {
-		return err
-	}
-	part := 0
+}
+
+// adder adds samples to a run that had none.
+type adder struct {
+	run  int64
+	part int // the next one
+}
+
+// add packs some more samples, so many a part.
+func (a *adder) add(ctx context.Context, tx *tx, samples []model.Sample) error {
 	for some := range slices.Chunk(samples, packed.MaxSamples) {
-		_, err := tx.sql.ExecContext(ctx, `INSERT INTO sample_parts (run, part, count, packed) VALUES ($1, $2, $3, $4)`, pk, part, len(some), packed.Pack(some))
+		_, err := tx.exec(ctx, `INSERT INTO sample_parts (run, part, count, packed) VALUES ($1, $2, $3, $4)`, a.run, a.part, len(some), packed.Pack(some))
 		if err != nil {
 			return err
 		}
-		part++
+		a.part++
 	}
 	return nil
 }

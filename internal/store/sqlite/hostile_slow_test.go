@@ -1,0 +1,57 @@
+//go:build slow
+
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"linerate/internal/confined"
+	"linerate/internal/core/model"
+	"linerate/internal/store/packed"
+	"linerate/internal/store/tables"
+)
+
+// TestMoreHostileValues is TestHostileValues with files that take long to make.
+func TestMoreHostileValues(t *testing.T) {
+	readHostile(t, []hostileValue{
+		{"ends of nothing", `UPDATE runs SET ends_json = '[{}' || replace(hex(zeroblob(9000000)), '00', ',{}') || ']'`, `SELECT octet_length(ends_json) > 26000000 FROM runs`},
+		{"samples of 40 MB", `INSERT INTO sample_parts VALUES (1, 9, 1, zeroblob(40000000))`, `SELECT max(octet_length(packed)) >= 40000000 FROM sample_parts`},
+		{"a million changes", `INSERT INTO changes SELECT 1, 10 + x, 1, '', '', '', '', '', '', '' FROM
+			(WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 1100000) SELECT x FROM c)`, `SELECT count(*) > 1100000 FROM changes`},
+		{"warnings of 300 MB", `INSERT INTO runs (session, number, block, attempt, position, setting, engine, direction, state, reason, lost_contact, flow_json, ends_json, warnings_json)
+			VALUES (1, 2, 1, 1, 1, '', '', '', 'valid', '', 0, '{}', '[]', zeroblob(300000000))`, `SELECT max(octet_length(warnings_json)) >= 300000000 FROM runs`},
+	})
+}
+
+// TestTooManySamples: a run with more samples than any run has is refused while it is
+// read.
+func TestTooManySamples(t *testing.T) {
+	confined.Run(t, 384<<20, hostileCPU, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "many.db")
+		s, err := Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(s.CreateSession(t.Context(), model.Session{ID: "it", State: model.SessionDone}),
+			s.AddRun(t.Context(), "it", model.Run{Number: 1}, make([]model.Sample, packed.MaxSamples), nil), s.Close())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part := 1; part <= tables.MaxSamples/packed.MaxSamples; part++ {
+			alter(t, path, fmt.Sprintf(`INSERT INTO sample_parts SELECT run, %d, count, packed FROM sample_parts WHERE part = 0`, part))
+		}
+		over, err := OpenFrozen(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer over.Close()
+		n := 0
+		err = over.EachSamples(t.Context(), "it", 1, func(some []model.Sample) error { n += len(some); return nil })
+		if !errors.Is(err, tables.ErrTooLarge) || n != tables.MaxSamples {
+			t.Errorf("%d samples: %v", n, err)
+		}
+	})
+}

@@ -1,0 +1,250 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ncruces/go-sqlite3/driver"
+
+	"linerate/internal/confined"
+	"linerate/internal/core/model"
+	"linerate/internal/store"
+	"linerate/internal/store/packed"
+	"linerate/internal/store/storetest"
+	"linerate/internal/store/tables"
+)
+
+// Hostile files are read with this much memory and CPU time. What they attack with is
+// several times larger, or never ends.
+const (
+	hostileMemory = 768 << 20
+	hostileCPU    = 60 // seconds
+)
+
+// hostile makes a store with one session, changes it by SQL as its author may with any
+// tool, and returns its path. check is a query that must return a number above 0: it
+// shows that the attack is in the file.
+func hostile(t *testing.T, check string, statements ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "hostile.db")
+	s, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sess := model.Session{ID: "it", State: model.SessionDone}
+	if err := s.CreateSession(t.Context(), sess); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddRun(t.Context(), "it", model.Run{Number: 1}, storetest.Samples().Example(1), []model.Change{{Run: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	alter(t, path, statements...)
+	db, err := driver.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var n int
+	if err := db.QueryRowContext(t.Context(), check).Scan(&n); err != nil || n < 1 {
+		t.Fatalf("the attack is not in the file: %d, %v", n, err)
+	}
+	return path
+}
+
+// alter runs statements on one connection of its own.
+func alter(t *testing.T, path string, statements ...string) {
+	t.Helper()
+	db, err := driver.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	for _, text := range statements {
+		if _, err := db.ExecContext(t.Context(), text); err != nil {
+			t.Fatalf("%.80s: %v", text, err)
+		}
+	}
+}
+
+// bigBlobs makes statements store blobs for texts, as a tool that ignores STRICT does: it
+// is the only way to a value that is larger than all memory of the driver.
+func bigBlobs(statement string) []string {
+	return []string{
+		`CREATE TABLE kept AS SELECT name, sql FROM sqlite_schema WHERE sql LIKE '%STRICT%'`,
+		`PRAGMA writable_schema = ON`,
+		`UPDATE sqlite_schema SET sql = replace(replace(sql, ') STRICT, WITHOUT', ') WITHOUT'), ') STRICT', ')')`,
+		`PRAGMA writable_schema = RESET`,
+		statement,
+		`PRAGMA writable_schema = ON`,
+		`UPDATE sqlite_schema SET sql = (SELECT k.sql FROM kept k WHERE k.name = sqlite_schema.name) WHERE name IN (SELECT name FROM kept)`,
+		`PRAGMA writable_schema = RESET`,
+		`DROP TABLE kept`,
+	}
+}
+
+// TestHostileSchema: a schema that is not the one of this version is refused before
+// anything of it runs.
+func TestHostileSchema(t *testing.T) {
+	const endless = `WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)`
+	for name, c := range map[string]struct {
+		statements []string
+		says       string
+	}{
+		"trigger":          {[]string{`CREATE TRIGGER wipe AFTER INSERT ON runs BEGIN DELETE FROM sessions; END`}, "trigger wipe"},
+		"view":             {[]string{`CREATE VIEW endless AS ` + endless + ` SELECT x FROM c`}, "view endless"},
+		"view for a table": {[]string{`ALTER TABLE verdicts RENAME TO old`, `CREATE VIEW verdicts AS ` + endless + ` SELECT x AS session FROM c`}, "old"},
+		"table":            {[]string{`CREATE TABLE more (x)`}, "table more"},
+		"index":            {[]string{`CREATE INDEX slow ON runs (hex(setting))`}, "index slow"},
+		"column":           {[]string{`ALTER TABLE sessions ADD COLUMN big TEXT AS (hex(title))`}, "table sessions is not as"},
+		"missing":          {[]string{`DROP TABLE verdicts`}, "verdicts"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := hostile(t, `SELECT count(*) FROM sqlite_schema`, c.statements...)
+			for how, open := range map[string]func() (*Store, error){
+				"open": func() (*Store, error) { return Open(t.Context(), path) }, "frozen": func() (*Store, error) { return OpenFrozen(t.Context(), path) },
+			} {
+				s, err := open()
+				if !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("%s: %v, want %q", how, err, c.says)
+				}
+				if err == nil {
+					_ = s.Close()
+				}
+			}
+		})
+	}
+}
+
+// TestAnalysed: what ANALYZE leaves for SQLite is no foreign object.
+func TestAnalysed(t *testing.T) {
+	s, err := Open(t.Context(), hostile(t, `SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_stat1'`, `ANALYZE`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Session(t.Context(), "it"); err != nil {
+		t.Error(err)
+	}
+	_ = s.Close()
+}
+
+// hostileValue is one value that no store of linerate has.
+type hostileValue struct{ name, statement, check string }
+
+// TestHostileValues: values that take all memory are errors of the read that meets them,
+// in a process that could not hold them.
+func TestHostileValues(t *testing.T) {
+	readHostile(t, []hostileValue{
+		{"title of 40 MB", `UPDATE sessions SET title = hex(zeroblob(20000000))`, `SELECT octet_length(title) = 40000000 FROM sessions`},
+		{"hosts of nothing", `UPDATE sessions SET hosts_json = '[{"NICs":[{}' || replace(hex(zeroblob(5000000)), '00', ',{}') || ']}]'`, `SELECT octet_length(hosts_json) > 14000000 FROM sessions`},
+	})
+}
+
+func readHostile(t *testing.T, values []hostileValue) {
+	confined.Run(t, hostileMemory, hostileCPU, func(t *testing.T) {
+		for _, v := range values {
+			s, err := Open(t.Context(), hostile(t, v.check, bigBlobs(v.statement)...))
+			if err != nil {
+				t.Errorf("%s: it does not open: %v", v.name, err)
+				continue
+			}
+			_, listErr := s.Sessions(t.Context(), store.Filter{})
+			_, readErr := s.Session(t.Context(), "it")
+			_, samplesErr := s.Samples(t.Context(), "it", 1)
+			if err := errors.Join(listErr, readErr, samplesErr); !errors.Is(err, tables.ErrTooLarge) {
+				t.Errorf("%s: %v", v.name, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestSampleCountIsNotTrusted: memory is taken for samples that are there, and not for
+// those that a row says there are.
+func TestSampleCountIsNotTrusted(t *testing.T) {
+	s, err := Open(t.Context(), hostile(t, `SELECT count = 1 << 60 FROM sample_parts`, `UPDATE sample_parts SET count = 1 << 60`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Samples(t.Context(), "it", 1); err != nil || len(got) != len(storetest.Samples().Example(1)) {
+		t.Errorf("%d samples, %v", len(got), err)
+	}
+	_ = s.Close()
+}
+
+// TestHostileSamples: a few kilobytes of packed samples that are half a gigabyte unpacked
+// are imported part by part, and never held at once.
+func TestHostileSamples(t *testing.T) {
+	confined.Run(t, 384<<20, hostileCPU, func(t *testing.T) {
+		const parts = 80
+		path := hostile(t, `SELECT 1`)
+		db, err := driver.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		full := packed.Pack(make([]model.Sample, packed.MaxSamples))
+		for part := range parts {
+			if _, err := db.ExecContext(t.Context(), `INSERT INTO sample_parts (run, part, count, packed) VALUES (1, ?, ?, ?)`, 10+part, packed.MaxSamples, full); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		from, err := OpenFrozen(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer from.Close()
+		to, err := Open(t.Context(), filepath.Join(t.TempDir(), "to.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer to.Close()
+		if err := to.Import(t.Context(), from, []string{"it"}); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		err = to.EachSamples(t.Context(), "it", 1, func(some []model.Sample) error { n += len(some); return nil })
+		if err != nil || n < parts*packed.MaxSamples {
+			t.Errorf("%d samples, %v", n, err)
+		}
+	})
+}
+
+// TestDriverPanic: a panic of the driver is an error of the call that meets it, and the
+// next call does not hang.
+func TestDriverPanic(t *testing.T) {
+	path := hostile(t, `SELECT 1`, `UPDATE sessions SET title = hex(zeroblob(10000000))`)
+	s, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := s.db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = conn.Raw(func(c any) error {
+		c.(driver.Conn).Raw().HardHeapLimit(10 << 20)
+		return nil
+	})
+	if err := errors.Join(err, conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := s.Session(t.Context(), "it"); !errors.Is(err, tables.ErrDriver) {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := s.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) {
+		t.Error(err)
+	}
+}
