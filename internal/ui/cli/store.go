@@ -32,6 +32,7 @@ type results interface {
 	Brief(ctx context.Context, id string) (model.Session, error)
 	Remove(ctx context.Context, ids ...string) error
 	SetNote(ctx context.Context, sessionID, note string) error
+	EachSamples(ctx context.Context, ref string, run int, f func(some []model.Sample) error) error
 	Import(ctx context.Context, from tables.Source, ids []string) error
 	Path() string
 	Close() error
