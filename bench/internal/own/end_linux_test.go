@@ -57,7 +57,7 @@ func TestEnds(t *testing.T) {
 // both runs both ends in this process.
 func both(t *testing.T, f model.Flow) (near, far model.EndReport) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	listen, dial, err := Ends("self", "127.0.0.1", "127.0.0.2", f, "lo")
 	if err != nil {

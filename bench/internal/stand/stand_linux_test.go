@@ -77,10 +77,9 @@ func TestDuel(t *testing.T) {
 		}
 	})
 	t.Run("client fails", func(t *testing.T) {
-		begun := time.Now()
 		_, err := s.Duel(t.Context(), Pair{Server: server, Client: []string{"sh", "-c", "echo broken >&2; exit 3"}, Port: 5201})
-		if err == nil || !strings.Contains(err.Error(), "broken") || time.Since(begun) > 10*time.Second {
-			t.Errorf("got %v after %v", err, time.Since(begun))
+		if err == nil || !strings.Contains(err.Error(), "broken") {
+			t.Errorf("got %v", err)
 		}
 		// Nothing is left that has the port.
 		if out := Output(context.WithoutCancel(t.Context()), "ip", "netns", "exec", Far, "ss", "-Hltn"); out != "" {

@@ -117,13 +117,9 @@ func TestFirstHour13SilentForeign(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			began := time.Now()
 			_, _, err = peer.Run(t.Context(), flow, func([]model.Sample) {})
 			if err == nil || !strings.Contains(err.Error(), "no answer in 1 s") || app.KindOf(err) != app.Unreachable || app.HintOf(err) == "" {
 				t.Errorf("%v, hint %q", err, app.HintOf(err))
-			}
-			if took := time.Since(began); took > 8*time.Second { // 1 s of an idle machine
-				t.Errorf("took %v", took)
 			}
 		})
 	}

@@ -44,7 +44,7 @@ func (h *heard) Observe(e app.Event) {
 // said waits until a line holds text.
 func (h *heard) said(t *testing.T, text string) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		h.mu.Lock()
 		found := slices.ContainsFunc(h.lines, func(l string) bool { return strings.Contains(l, text) })
@@ -175,7 +175,7 @@ func TestServer(t *testing.T) {
 	if _, err := keys.Revoke("ci"); err != nil {
 		t.Fatal(err)
 	}
-	for until := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := ci.Facts(ctx, ""); err != nil {
 			break
 		}

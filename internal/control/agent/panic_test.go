@@ -67,13 +67,9 @@ func TestBugInAGoroutineOfAnEngine(t *testing.T) {
 	}
 	s, _, _ := far(t, c)
 	for i, way := range ways {
-		began := time.Now()
 		_, err := conduct(t, s, uint64(2*i+1), model.Flow{Engine: way, Direction: model.To, Duration: time.Second})
 		if err == nil || !strings.Contains(err.Error(), ": runtime error: index out of range") || !strings.Contains(err.Error(), "panic_test.go") {
 			t.Errorf("%s: %v", way, err)
-		}
-		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("%s: the run took %v", way, took)
 		}
 		if _, err := s.Recovered(t.Context()); err != nil {
 			t.Fatalf("%s: the session is gone: %v", way, err)

@@ -73,7 +73,7 @@ func (h *host) tmp(t *testing.T) []string {
 
 func (h *host) agent(t *testing.T, o deploy.Options) (wire.Peer, error) {
 	t.Helper()
-	shell, err := ssh.Dial(t.Context(), ssh.Target{User: h.user, Host: "far"}, ssh.Options{Command: h.Command(), Hello: 20 * time.Second})
+	shell, err := ssh.Dial(t.Context(), ssh.Target{User: h.user, Host: "far"}, ssh.Options{Command: h.Command(), Hello: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func soon(t *testing.T, what string, ch <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-ch:
-	case <-time.After(15 * time.Second):
+	case <-time.After(time.Minute):
 		t.Errorf("waited in vain for %s", what)
 	}
 }
@@ -207,9 +207,9 @@ func TestCallerGivesUp(t *testing.T) {
 }
 
 func TestSessionOutlivesItsFirstTimeouts(t *testing.T) {
-	conn, _ := serving(t, stub{}, Timeouts{Hello: 100 * time.Millisecond, Ping: 50 * time.Millisecond, Pong: 5 * time.Second})
+	conn, _ := serving(t, stub{}, Timeouts{Hello: time.Second, Ping: 50 * time.Millisecond, Pong: 30 * time.Second})
 	c := mustOpen(t, conn)
-	idle, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	idle, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 	defer cancel()
 	<-idle.Done()
 	if _, err := c.Facts(t.Context(), ""); err != nil {
@@ -218,7 +218,7 @@ func TestSessionOutlivesItsFirstTimeouts(t *testing.T) {
 }
 
 func TestIdleSessionEnds(t *testing.T) {
-	conn, served := serving(t, stub{}, Timeouts{Idle: 100 * time.Millisecond})
+	conn, served := serving(t, stub{}, Timeouts{Idle: time.Second})
 	mustOpen(t, conn)
 	soon(t, "the idle session to end", served)
 }
@@ -249,7 +249,7 @@ func TestControllerThatStopsReading(t *testing.T) {
 	}
 	select {
 	case <-sent:
-	case <-time.After(15 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the agent waits for ever")
 	}
 	if _, err := c.Facts(t.Context(), &sessionpb.FactsRequest{}); err != nil {
@@ -298,7 +298,7 @@ func FuzzControlStream(f *testing.F) {
 		_ = near.Close()
 		select {
 		case <-served:
-		case <-time.After(15 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("the agent does not end")
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -25,12 +26,14 @@ func TestAgain(t *testing.T) {
 		"another error": {errors.New("this is not the server of the link"), 1},
 		"timeout":       {os.ErrDeadlineExceeded, 1},
 	} {
-		calls := 0
-		began := time.Now()
-		err := Again(t.Context(), func() error { calls++; return c.err })
-		if took := time.Since(began); !errors.Is(err, c.err) || calls != c.calls || took > 5*time.Second {
-			t.Errorf("%s: %d calls in %v, %v", name, calls, took, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			calls := 0
+			began := time.Now()
+			err := Again(t.Context(), func() error { calls++; return c.err })
+			if took := time.Since(began); !errors.Is(err, c.err) || calls != c.calls || took > 5*time.Second {
+				t.Errorf("%s: %d calls in %v, %v", name, calls, took, err)
+			}
+		})
 	}
 	calls := 0
 	if err := Again(t.Context(), func() error {

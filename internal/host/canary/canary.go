@@ -65,8 +65,9 @@ func until(ctx context.Context, within time.Duration, r probe.Result, ask func(c
 			r.OK, r.Detail = true, how
 			return r
 		}
-		if ctx.Err() == nil || r.Detail == "" {
-			r.Detail = reason(err)
+		// The end of the time cuts the last try short: what an earlier one met says more.
+		if why := reason(err); r.Detail == "" || ctx.Err() == nil && why != late {
+			r.Detail = why
 		}
 		select {
 		case <-ctx.Done():
@@ -76,10 +77,13 @@ func until(ctx context.Context, within time.Duration, r probe.Result, ask func(c
 	}
 }
 
+// late is the reason of a try that the end of the time cut short.
+const late = "no answer in time"
+
 // reason is an error in a few words.
 func reason(err error) string {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
-		return "no answer in time"
+		return late
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err != nil {
 		return op.Err.Error()

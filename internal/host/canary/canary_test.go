@@ -13,9 +13,11 @@ import (
 	"linerate/internal/core/probe"
 )
 
-// long is enough for an answer on a busy machine, short for one that never comes.
+// long is enough for an answer on a busy machine, tried for one refusal, short for an
+// answer that never comes.
 const (
-	long  = 10 * time.Second
+	long  = time.Minute
+	tried = time.Second
 	short = 50 * time.Millisecond
 )
 
@@ -63,7 +65,7 @@ func TestProbeConnection(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	_ = l.Close()
-	if got := Probe(t.Context(), addr, short, 0); len(got) != 1 || got[0].OK || !strings.Contains(got[0].String(), "does not answer: connect") || !strings.Contains(got[0].String(), "refused") {
+	if got := Probe(t.Context(), addr, tried, 0); len(got) != 1 || got[0].OK || !strings.Contains(got[0].String(), "does not answer: connect") || !strings.Contains(got[0].String(), "refused") {
 		t.Errorf("after Close: %+v", got)
 	}
 }
@@ -74,7 +76,7 @@ func TestProbePage(t *testing.T) {
 		t.Errorf("%+v", got) // that there is no such page is an answer
 	}
 	s.Close()
-	if got := Probe(t.Context(), s.URL, short, 0); len(got) != 1 || got[0].OK {
+	if got := Probe(t.Context(), s.URL, tried, 0); len(got) != 1 || got[0].OK {
 		t.Errorf("after Close: %+v", got)
 	}
 }

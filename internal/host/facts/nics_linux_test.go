@@ -93,7 +93,7 @@ func TestNICsInNamespace(t *testing.T) {
 	}
 	all, err := ReadNICs(t.Context(), nil, first)
 	// The kernel brings a pair up a moment after it was told to (net/core/link_watch.c).
-	for begun := time.Now(); err == nil && !nicByName(t, all, "fv1").Up.Or(false) && time.Since(begun) < 5*time.Second; {
+	for begun := time.Now(); err == nil && !nicByName(t, all, "fv1").Up.Or(false) && time.Since(begun) < time.Minute; {
 		all, err = ReadNICs(t.Context(), nil, first)
 	}
 	if err != nil {

@@ -43,7 +43,7 @@ func saved(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	late := time.After(10 * time.Second)
+	late := time.After(time.Minute)
 	for entries(t) == 0 {
 		exchange(t, l.Addr().String())
 		select {

@@ -198,18 +198,3 @@ func TestMissing(t *testing.T) {
 		t.Error("a closed watcher misses something")
 	}
 }
-
-// TestCost: at one reading per second, 1 ms is a thousandth of a core.
-func TestCost(t *testing.T) {
-	w := watching(t, "lo")
-	best := time.Hour
-	for range 50 {
-		start := time.Now()
-		reading(t, w)
-		best = min(best, time.Since(start))
-	}
-	t.Logf("the fastest of 50 readings took %v", best)
-	if best > 10*time.Millisecond {
-		t.Errorf("a reading takes %v", best)
-	}
-}

@@ -17,7 +17,7 @@ import (
 )
 
 // watching opens a watcher that is closed with the test.
-func watching(t *testing.T, device string) *Watcher {
+func watching(t testing.TB, device string) *Watcher {
 	t.Helper()
 	w, err := Open(device)
 	if err != nil {
@@ -31,7 +31,7 @@ func watching(t *testing.T, device string) *Watcher {
 	return w
 }
 
-func reading(t *testing.T, w *Watcher) Snapshot {
+func reading(t testing.TB, w *Watcher) Snapshot {
 	t.Helper()
 	s, err := w.Read(time.Now())
 	if err != nil {

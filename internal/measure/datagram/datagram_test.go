@@ -81,7 +81,7 @@ func TestNobodyListens(t *testing.T) {
 		if (runtime.GOOS == "linux" || runtime.GOOS == "windows") && !errors.Is(err, ErrNobodyListens) {
 			t.Errorf("error %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		f.send.Stop()
 		t.Error("the sender goes on")
 	}
@@ -102,7 +102,7 @@ func TestStopWaiting(t *testing.T) {
 			for range 2 {
 				select {
 				case <-ends:
-				case <-time.After(10 * time.Second):
+				case <-time.After(time.Minute):
 					t.Fatal("a loop goes on")
 				}
 			}

@@ -15,7 +15,6 @@ import (
 	"github.com/ncruces/go-sqlite3/driver"
 
 	"linerate/internal/core/model"
-	"linerate/internal/store"
 	"linerate/internal/store/sqlite"
 )
 
@@ -174,43 +173,5 @@ func TestTwoProcesses(t *testing.T) {
 	}
 	for _, id := range ids {
 		checkWhole(t, path, id, 20)
-	}
-}
-
-// TestBulk stores one long run and demands that its cost per sample is not
-// that of a transaction each: 10,000 samples must cost less than 100 runs of
-// one sample do.
-func TestBulk(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "results.db"))
-	if err := s.CreateSession(t.Context(), model.Session{ID: "bulk"}); err != nil {
-		t.Fatal(err)
-	}
-	clock := func(f func() error) time.Duration {
-		t.Helper()
-		began := time.Now()
-		if err := f(); err != nil {
-			t.Fatal(err)
-		}
-		return time.Since(began)
-	}
-	one := make([]model.Sample, 1)
-	single := clock(func() error {
-		for n := range 100 {
-			if err := s.AddRun(t.Context(), "bulk", model.Run{Number: n + 1}, one, nil); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	bulk := clock(func() error {
-		return s.AddRun(t.Context(), "bulk", model.Run{Number: 1000}, make([]model.Sample, 10_000), nil)
-	})
-	t.Logf("10,000 samples in one run: %v; 100 runs of one sample: %v", bulk, single)
-	if bulk > 100*single {
-		t.Errorf("10,000 samples took %v, 100 runs %v", bulk, single)
-	}
-	items, err := s.Sessions(t.Context(), store.Filter{})
-	if err != nil || len(items) != 1 {
-		t.Error(items, err)
 	}
 }

@@ -99,12 +99,8 @@ func TestFirstHour20Completion(t *testing.T) {
 		{[]string{"knobs", "explain", "tcp.sa"}, []string{"tcp.sack"}, nil},
 		{[]string{"set", "no.such=", ""}, []string{"ssh://nas"}, []string{"no.such"}},
 	} {
-		began := time.Now()
 		if code := w.main(t, append([]string{"__complete"}, c.args...)...); code != 0 {
 			t.Errorf("%q: exit code %d: %s", c.args, code, w.err.String())
-		}
-		if took := time.Since(began); took > 2*time.Second { // 0.1 s of an idle machine
-			t.Errorf("%q took %v", c.args, took)
 		}
 		if strings.Contains(w.err.String(), "linerate: ") {
 			t.Errorf("%q: %s", c.args, w.err.String())

@@ -64,7 +64,7 @@ func exchange(t *testing.T, from, to *net.UDPConn, word string) {
 	if _, err := from.Write([]byte(word)); err != nil {
 		t.Fatal(err)
 	}
-	if err := to.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := to.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	for b := make([]byte, 100); ; {

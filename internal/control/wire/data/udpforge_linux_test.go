@@ -83,7 +83,7 @@ func (f *forger) own(index int) nonce {
 		f.Fatal(err)
 	}
 	b := make([]byte, answerSize+1)
-	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		f.Fatal(err)
 	}
 	n, err := c.Read(b)

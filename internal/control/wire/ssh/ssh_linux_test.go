@@ -15,9 +15,9 @@ import (
 
 func dial(t *testing.T, s *sshtest.Server, user string) (*ssh.Shell, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	shell, err := ssh.Dial(ctx, ssh.Target{User: user, Host: "far"}, ssh.Options{Command: s.Command(), Hello: 15 * time.Second})
+	shell, err := ssh.Dial(ctx, ssh.Target{User: user, Host: "far"}, ssh.Options{Command: s.Command(), Hello: time.Minute})
 	if err == nil {
 		t.Cleanup(func() { _ = shell.Close() })
 	}

@@ -61,7 +61,7 @@ func serveAgent(t testing.TB, c tls.Config, a agent.Config) tls.Link {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("the server does not end")
 		}
 	})
