@@ -1,0 +1,103 @@
+package watchdog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+)
+
+// lowestFree returns the file descriptor that a process would get next: with it as its limit
+// the process gets none.
+func lowestFree(t *testing.T, pid int) uint64 {
+	t.Helper()
+	for n := uint64(0); ; n++ {
+		if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", pid, n)); errors.Is(err, fs.ErrNotExist) && n > 2 {
+			return n
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestNoDescriptorsLeft: once a change is made, the watchdog gets no file descriptor any more
+// but those that it held back. Its deadline, or the end of its agent, finds all that it needs.
+func TestNoDescriptorsLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		soft     bool // only the limit that a process may raise
+		deadline time.Duration
+	}{
+		"deadline": {false, time.Second}, "end of the agent": {false, time.Hour}, "soft limit of none, end of the agent": {true, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, dir := fakeBench(t), t.TempDir()
+			before := b.values(t)
+			c1 := start(t, b, dir)
+			if _, err := c1.Apply(t.Context(), b.changes, c.deadline); err != nil {
+				t.Fatal(err)
+			}
+			pid := c1.process.pid
+			var limit unix.Rlimit
+			err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit)
+			if limit.Cur = 0; !c.soft {
+				limit.Cur = lowestFree(t, pid)
+				limit.Max = limit.Cur
+			}
+			if err := errors.Join(err, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &limit, nil)); err != nil {
+				t.Skipf("the limits of another process may not be set here: %v", err)
+			}
+			if c.deadline == time.Hour {
+				c1.close.Do(func() { _ = c1.process.in.Close() })
+			}
+			b.back(t, before, "with no descriptors left")
+			if err := c1.Close(); err != nil {
+				t.Errorf("Close = %v", err)
+			}
+			records, damage, err := journal.Read(dir)
+			if open := journal.OpenIntents(records); len(open) > 0 || len(damage) > 0 || err != nil {
+				t.Errorf("open %v, damage %v, %v", open, damage, err)
+			}
+		})
+	}
+}
+
+// back waits until a bench holds values again.
+func (b bench) back(t *testing.T, want map[model.KnobID]string, when string) {
+	t.Helper()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-again.C {
+		if now := b.values(t); sameValues(now, want) {
+			return
+		}
+	}
+	b.expect(t, want, when)
+}
+
+func sameValues(a, b map[model.KnobID]string) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
+
+// TestArmedOnlyWithDescriptors: where they cannot be held back, nothing is changed.
+func TestArmedOnlyWithDescriptors(t *testing.T) {
+	d := newDesk(t)
+	d.cfg.sys.spare = noneLeft{}
+	d.start(t.Context(), sinceBoot)
+	if a := d.apply("tcp.sack", "0"); a.Error == nil || a.Error.Text != "none left" {
+		t.Errorf("Apply = %+v", a)
+	}
+	d.expect(sack, "1")
+	if err := d.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+type noneLeft struct{}
+
+func (noneLeft) hold() error { return fmt.Errorf("none left") }
+func (noneLeft) release()    {}
