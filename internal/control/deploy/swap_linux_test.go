@@ -29,7 +29,7 @@ func TestRootRunsWhatWasChecked(t *testing.T) {
 			}
 			stop := swap(t, h, evidence)
 			good, refused := 0, 0
-			for range 6 {
+			for range rounds {
 				p, err := h.agent(t, o)
 				if err != nil {
 					refused++

@@ -111,7 +111,7 @@ func TestAnonymous(t *testing.T) {
 	wiretest.Open(t, dial(t, l), model.Far) // and it still serves
 }
 
-func dialTCP(t *testing.T, addr string) net.Conn {
+func dialTCP(t testing.TB, addr string) net.Conn {
 	t.Helper()
 	var d net.Dialer
 	conn, err := d.DialContext(t.Context(), "tcp", addr)

@@ -184,7 +184,7 @@ func TestGateTakesTurns(t *testing.T) {
 
 func source(i int) netip.Prefix { return budget.Source(at(i)) }
 
-func eventually(t *testing.T, ok func() bool) {
+func eventually(t testing.TB, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

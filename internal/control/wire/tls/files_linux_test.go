@@ -97,7 +97,7 @@ type childServer struct {
 	out  *bufio.Reader
 }
 
-func startChild(t *testing.T) *childServer {
+func startChild(t testing.TB) *childServer {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestInAChild$")
 	cmd.Env = append(os.Environ(), "LINERATE_CHILD_SERVER=1")
@@ -125,7 +125,7 @@ func startChild(t *testing.T) *childServer {
 	return c
 }
 
-func (c *childServer) line(t *testing.T) string {
+func (c *childServer) line(t testing.TB) string {
 	t.Helper()
 	text, err := c.out.ReadString('\n')
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *childServer) line(t *testing.T) string {
 }
 
 // ask has the server open files, and returns how many it got.
-func (c *childServer) ask(t *testing.T, what string) (n int) {
+func (c *childServer) ask(t testing.TB, what string) (n int) {
 	t.Helper()
 	if _, err := fmt.Fprintln(c.in, what); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func (c *childServer) ask(t *testing.T, what string) (n int) {
 // silent holds n silent connections to addr, each from an address of its own, and
 // makes a new one for each that is closed, until ctx ends. It returns once each has
 // connected.
-func silent(ctx context.Context, t *testing.T, addr string, n int) (wait func()) {
+func silent(ctx context.Context, t testing.TB, addr string, n int) (wait func()) {
 	t.Helper()
 	var there, all sync.WaitGroup
 	for i := range n {

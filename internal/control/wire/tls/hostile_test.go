@@ -162,7 +162,7 @@ func entered(t testing.TB, l tls.Link) (time.Duration, error) {
 
 // rude is a listener that hangs up on the first connections, by an end or a reset,
 // and hands the others on to a server.
-func rude(t *testing.T, to string, first int, reset bool) (addr string) {
+func rude(t testing.TB, to string, first int, reset bool) (addr string) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

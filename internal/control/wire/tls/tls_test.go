@@ -68,7 +68,7 @@ func serveAgent(t testing.TB, c tls.Config, a agent.Config) tls.Link {
 	return s.Link("127.0.0.1")
 }
 
-func dial(t *testing.T, l tls.Link) wire.Peer {
+func dial(t testing.TB, l tls.Link) wire.Peer {
 	t.Helper()
 	p, err := tls.Dial(t.Context(), l)
 	if err != nil {
@@ -77,7 +77,7 @@ func dial(t *testing.T, l tls.Link) wire.Peer {
 	return p
 }
 
-func open(t *testing.T, l tls.Link) (*session.Client, error) {
+func open(t testing.TB, l tls.Link) (*session.Client, error) {
 	t.Helper()
 	return session.Open(t.Context(), dial(t, l), session.Options{Host: model.Far, Version: "v1", Timeouts: agenttest.Timeouts()})
 }

@@ -31,7 +31,7 @@ type Transport struct {
 }
 
 // Open opens a session with peer, and closes it with the test.
-func Open(t *testing.T, peer wire.Peer, h model.Host) *session.Client {
+func Open(t testing.TB, peer wire.Peer, h model.Host) *session.Client {
 	t.Helper()
 	c, err := session.Open(t.Context(), peer, session.Options{Host: h, Version: agenttest.Version, Timeouts: agenttest.Timeouts()})
 	if err != nil {
