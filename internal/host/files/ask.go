@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type Question struct {
 	Args     []string // CopyDir stands for the folder of the copy
 	Parts    []string // files and folders to copy, without a leading slash
 	Answers  []string // folders of the copy that the program writes, to be read back
+	Input    []byte   // its standard input
 }
 
 // CopyDir stands for the folder of the copy in the arguments of a Question.
@@ -72,7 +74,7 @@ func Programs(dir string, env ...string) Asker {
 				return a, err
 			}
 		}
-		if err := a.run(ctx, dir+a.Program, to, q.Args, env); err != nil {
+		if err := a.run(ctx, dir+a.Program, to, q, env); err != nil {
 			return a, err
 		}
 		for _, part := range q.Answers {
@@ -85,15 +87,16 @@ func Programs(dir string, env ...string) Asker {
 }
 
 // run runs the program. That it fails is an answer too.
-func (a *Answer) run(ctx context.Context, program, dir string, args, env []string) error {
+func (a *Answer) run(ctx context.Context, program, dir string, q Question, env []string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	argv := make([]string, len(args))
-	for i, one := range args {
+	argv := make([]string, len(q.Args))
+	for i, one := range q.Args {
 		argv[i] = strings.ReplaceAll(one, CopyDir, dir)
 	}
 	cmd := exec.CommandContext(ctx, program, argv...)
 	cmd.Dir, cmd.Env = dir, append(cmd.Environ(), append([]string{"LC_ALL=C"}, env...)...)
+	cmd.Stdin = bytes.NewReader(q.Input)
 	text := &tail.Tail{Keep: maxAnswer}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = text, text, time.Second
 	err := cmd.Run()

@@ -1,13 +1,13 @@
 package manager
 
 import (
-	"cmp"
 	"path"
 	"strings"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files/device"
+	"linerate/internal/host/files/networkmanager"
 	"linerate/internal/host/files/tree"
 	"linerate/internal/host/knob/origin"
 )
@@ -89,7 +89,7 @@ func (s *search) nmConfigured() fact.Of[bool] {
 		}
 	}
 	switch {
-	case list != "" && deviceList(list, s.found.Device) == device.Yes: // strict, whatever else is said
+	case list != "" && networkmanager.DeviceList(list, s.found.Device) == device.Yes: // strict, whatever else is said
 		return fact.Known(false, "/"+listed)
 	case managed.IsKnown():
 		return managed
@@ -130,7 +130,7 @@ func (s *search) nmSections(all tree.INI) (managed, ok bool) {
 		if text == "" {
 			continue
 		}
-		if match := all.Text(section, "match-device"); match != "" && deviceList(match, s.found.Device) != device.Yes {
+		if match := all.Text(section, "match-device"); match != "" && networkmanager.DeviceList(match, s.found.Device) != device.Yes {
 			continue
 		}
 		return truth(text), true
@@ -144,81 +144,4 @@ func truth(s string) bool {
 		return true
 	}
 	return false
-}
-
-// deviceList judges a device list of NetworkManager.conf(5):
-//
-//	interface-name:vboxnet*,except:interface-name:vboxnet2
-func deviceList(list string, d device.Device) device.Answer {
-	result, positive := device.No, false
-	for _, spec := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ';' }) {
-		spec = strings.TrimSpace(spec)
-		if spec == "" {
-			continue
-		}
-		if except, ok := strings.CutPrefix(spec, "except:"); ok {
-			switch deviceSpec(except, d) {
-			case device.Yes:
-				return device.No
-			case device.Maybe:
-				return device.Maybe
-			case device.No:
-			}
-			continue
-		}
-		positive = true
-		switch deviceSpec(spec, d) {
-		case device.Yes:
-			result = device.Yes
-		case device.Maybe:
-			if result == device.No {
-				result = device.Maybe
-			}
-		case device.No:
-		}
-	}
-	if !positive && strings.Contains(list, "except:") {
-		return device.Yes
-	}
-	return result
-}
-
-func deviceSpec(spec string, d device.Device) device.Answer {
-	address := cmp.Or(d.PermanentMAC, d.MAC)
-	kind, text, qualified := strings.Cut(spec, ":")
-	switch {
-	case spec == "*":
-		return device.Yes
-	case qualified && kind == "interface-name":
-		if literal, ok := strings.CutPrefix(text, "="); ok {
-			return sure(literal == d.Name)
-		}
-		return device.OneOf(d.Name, []string{strings.TrimPrefix(text, "~")})
-	case qualified && kind == "mac":
-		return device.HasMAC(address, []string{text})
-	case qualified && kind == "type":
-		switch text {
-		case "ethernet":
-			return device.OneOf(d.Type, []string{"ether"})
-		case "wifi":
-			return device.OneOf(d.Type, []string{"wlan"})
-		}
-		return device.OneOf(d.Type, []string{text})
-	case qualified && kind == "driver":
-		name, _, _ := strings.Cut(text, "/")
-		return device.OneOf(d.Driver, []string{name})
-	case spec == d.Name:
-		return device.Yes
-	case device.HasMAC(address, []string{spec}) == device.Yes:
-		return device.Yes
-	}
-	return device.No
-}
-
-// sure turns what is known into an answer.
-func sure(known bool) device.Answer {
-	if known {
-		return device.Yes
-	}
-	return device.No
 }

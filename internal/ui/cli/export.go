@@ -40,7 +40,7 @@ Formats (--for):
   linux-sysctl        /etc/sysctl.d/zz-linerate.conf: settings of the kernel only
   systemd-networkd    that, and a .link file for settings of the link
   netplan             that, and /etc/netplan/90-linerate.yaml
-  networkmanager      that, and a keyfile with the commands for your own connection
+  networkmanager      that, a default for the MTU, and commands for your own profile
   ifupdown            that, and /etc/network/interfaces.d/linerate
   freebsd             blocks of rc.conf, sysctl.conf and loader.conf
   macos               a property list for launchd, and commands of networksetup

@@ -110,8 +110,8 @@ func TestArticleLinux(t *testing.T) {
 	for format, own := range map[string]struct{ path, line string }{
 		"systemd-networkd": {"/etc/systemd/network/10-linerate-eth0.link", "MTUBytes=9000"},
 		"netplan":          {"/etc/netplan/90-linerate.yaml", "      mtu: 9000"},
-		"networkmanager":   {"/etc/NetworkManager/system-connections/linerate-eth0.nmconnection", "mtu=9000"},
-		"ifupdown":         {"/etc/network/interfaces.d/linerate", "    mtu 9000"},
+		"networkmanager":   {"/etc/NetworkManager/conf.d/zz-linerate-eth0.conf", "ethernet.mtu=9000"},
+		"ifupdown":         {"/etc/network/interfaces.d/linerate", "    pre-up ip link set dev eth0 mtu 9000 || true"},
 	} {
 		files, _ := exported(t, "--for", format, "--interface", "eth0", name)
 		want(t, files, own.path, own.line)

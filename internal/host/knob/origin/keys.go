@@ -55,29 +55,6 @@ func linkFileKeys() map[string][]setting {
 	}
 }
 
-// keyfileKeys are keys of NetworkManager's keyfiles, behind their section:
-// nm-settings-keyfile(5), version 1.46.
-func keyfileKeys() map[string]setting {
-	all := map[string]setting{
-		"ethernet mtu":            {"link.mtu", same},
-		"ethernet auto-negotiate": {"nic.media.autoneg", command.Truth},
-		"ethernet speed":          {"nic.media.speed", same},
-		"ethernet duplex":         {"nic.media.duplex", same},
-		"ethernet wake-on-lan":    {"nic.wol", same},
-		"link tx-queue-length":    {"txqueuelen", same},
-		"link gso-max-size":       {"nic.gso_max_size", same},
-		"link gro-max-size":       {"nic.gro_max_size", same},
-		"ethtool eee-enabled":     {"nic.eee", command.Truth},
-	}
-	for option, s := range command.Options() {
-		all["ethtool "+strings.ReplaceAll(option, " ", "-")] = setting{s.Knob, s.Text}
-	}
-	for name, id := range command.Features() {
-		all["ethtool feature-"+name] = setting{id, command.Truth}
-	}
-	return all
-}
-
 // netplanKeys are keys of a definition in netplan(5), version 1.0.
 func netplanKeys() map[string]setting {
 	return map[string]setting{

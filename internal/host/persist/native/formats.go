@@ -4,6 +4,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/ifupdown"
+	"linerate/internal/host/files/networkmanager"
 	"linerate/internal/host/files/sysctl"
 )
 
@@ -16,7 +17,9 @@ func Formats(f model.FileFormat) (all []files.Format, ok bool) {
 		return []files.Format{sysctl.Format{}}, true
 	case model.FormatIfupdown:
 		return []files.Format{sysctl.Format{}, ifupdown.Format{}}, true
-	case model.FormatSystemdNetworkd, model.FormatNetplan, model.FormatNetworkManager:
+	case model.FormatNetworkManager:
+		return []files.Format{sysctl.Format{}, networkmanager.Format{}}, true
+	case model.FormatSystemdNetworkd, model.FormatNetplan:
 		return []files.Format{sysctl.Format{}}, false
 	}
 	return nil, false

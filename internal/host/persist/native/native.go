@@ -20,6 +20,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/ifupdown"
+	"linerate/internal/host/files/networkmanager"
 	"linerate/internal/host/files/sysctl"
 )
 
@@ -69,7 +70,9 @@ func Render(f model.FileFormat, in Input) (Output, error) {
 	case model.FormatNetplan:
 		r.linux(netplanOwner{})
 	case model.FormatNetworkManager:
-		r.linux(nmOwner{})
+		req := r.request()
+		r.draft(sysctl.Export(req))
+		r.draft(networkmanager.Export(req))
 	case model.FormatIfupdown:
 		req := r.request()
 		r.draft(sysctl.Export(req))

@@ -107,7 +107,7 @@ func checkNothingDropped(t *testing.T, f model.FileFormat, out native.Output) {
 		case i >= 0 && (out.Omitted[i].Reason == "" || !strings.Contains(all, "left out: "+string(a.Knob)+" "+a.Value)):
 			t.Errorf("%s: the omission of %s has no reason, or no comment", f, a.Knob)
 		case i < 0 && !strings.Contains(all, mark) && !slices.ContainsFunc(out.Commands, func(c string) bool {
-			return strings.Contains(c, a.Value) || a.Knob == "nic.media.speed" || a.Knob == "nic.media.duplex" || a.Knob == "nic.pause.rx"
+			return strings.Contains(c, a.Value) || a.Knob == "nic.media.speed" || a.Knob == "nic.media.duplex" || a.Knob == "nic.pause.rx" || a.Knob == "nic.wol"
 		}):
 			t.Errorf("%s: %s is dropped without a word", f, a.Knob)
 		}

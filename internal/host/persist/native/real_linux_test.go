@@ -160,32 +160,6 @@ func TestNetplanReads(t *testing.T) {
 	}
 }
 
-// TestNetworkManagerReads lets nmcli read the keyfile and write it again. It
-// drops what it does not know, and refuses what cannot be.
-func TestNetworkManagerReads(t *testing.T) {
-	nmcli := referee.Program(t, "nmcli")
-	in := sample()
-	in.Settings = settings("link.mtu=9000", "nic.media.speed=100", "nic.media.duplex=full", "nic.wol=magic,ucast", "nic.ring.rx=4096", "nic.ring.tx=512", "nic.coalesce.rx_usecs=50",
-		"nic.coalesce.adaptive_rx=0", "nic.pause.rx=1", "nic.pause.tx=0", "nic.pause.autoneg=0", "nic.offload.tso=0", "nic.offload.gro=1", "nic.offload.lro=0", "nic.offload.rx_csum=1", "nic.offload.vlan_rx=1")
-	f := file(t, render(t, model.FormatNetworkManager, in), ".nmconnection")
-	cmd := referee.Command(t, nmcli, "--offline", "connection", "modify", "connection.id", "again")
-	cmd.Stdin = bytes.NewReader(f.Content)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	got, err := cmd.Output()
-	if err != nil {
-		if strings.Contains(stderr.String(), "--offline") {
-			t.Skip("nmcli is older than 1.40 and reads no files")
-		}
-		t.Fatalf("%v: %s\n%s", err, stderr.String(), f.Content)
-	}
-	for l := range strings.SplitSeq(stripped(string(f.Content)), "\n") {
-		if !strings.HasPrefix(l, "[") && !strings.HasPrefix(l, "id=") && !strings.Contains(string(got), l+"\n") {
-			t.Errorf("nmcli does not keep %s:\n%s", l, got)
-		}
-	}
-}
-
 // TestIfupdownReads lets ifup say what it would do, with the user's own stanza
 // before.
 func TestIfupdownReads(t *testing.T) {

@@ -1,0 +1,213 @@
+package networkmanager
+
+import (
+	"cmp"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/files/command"
+	"linerate/internal/host/files/device"
+	"linerate/internal/host/files/tree"
+)
+
+// folders are where NetworkManager keeps profiles, the strongest first: the first
+// file of a uuid hides the others (1.42.4).
+var folders = [...]string{"run/NetworkManager/system-connections", "etc/NetworkManager/system-connections", "usr/lib/NetworkManager/system-connections"}
+
+// Profile is a keyfile of NetworkManager, nm-settings-keyfile(5).
+type Profile struct {
+	File string // with a leading slash
+	tree.INI
+}
+
+// UUID tells profiles apart; it is the file where none is given.
+func (p Profile) UUID() string { return cmp.Or(p.Text("connection", "uuid"), p.File) }
+
+// Type is that of the connection, in the words of keyfiles.
+func (p Profile) Type() string {
+	kind := p.Text("connection", "type")
+	return cmp.Or(map[string]string{"802-3-ethernet": "ethernet", "802-11-wireless": "wifi"}[kind], kind)
+}
+
+// at is the line of a key, the first line of the file where it has none.
+func (p Profile) at(section, key string) model.FileLine {
+	if l := p.Get(section, key); l != nil {
+		return *l
+	}
+	return model.FileLine{File: p.File, Number: 1}
+}
+
+// Profiles reads the keyfiles that NetworkManager loads: those that group and
+// others cannot read.
+func Profiles(t tree.Tree) []Profile {
+	var all []Profile
+	for _, folder := range folders {
+		for _, name := range t.ByName("", folder) {
+			base := path.Base(name)
+			if info, err := fs.Stat(t.Root, name); err != nil || info.Mode().Perm()&0o077 != 0 || strings.HasPrefix(base, ".") || strings.HasSuffix(base, "~") || !strings.HasSuffix(base, ".nmconnection") && !strings.HasPrefix(folder, "etc/") {
+				continue
+			}
+			p := Profile{"/" + name, t.INI(name)}
+			if len(p.INI) > 0 && !slices.ContainsFunc(all, func(o Profile) bool { return o.UUID() == p.UUID() }) {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// Owning returns the profile that a device gets at the next start: of those that
+// match it the one with the highest autoconnect-priority, then the one that was
+// used last. rival is another one that may win as well.
+func Owning(t tree.Tree, d device.Device) (p Profile, rival *Profile, ok bool) {
+	type candidate struct {
+		Profile
+		answer         device.Answer
+		priority, used int
+	}
+	active := ""
+	if d.Index != "" { // connection-uuid=… in the state of a managed device
+		active = t.INI("run/NetworkManager/devices/"+d.Index).Text("device", "connection-uuid")
+	}
+	times := t.INI("var/lib/NetworkManager/timestamps")
+	var all []candidate
+	for _, p := range Profiles(t) {
+		answer := p.matches(d)
+		if answer == device.No || command.Switch(p.Text("connection", "autoconnect")) == "0" && (active == "" || p.UUID() != active) {
+			continue
+		}
+		c := candidate{Profile: p, answer: answer}
+		c.priority, _ = strconv.Atoi(p.Text("connection", "autoconnect-priority")) // its default is 0
+		c.used, _ = strconv.Atoi(times.Text("timestamps", p.UUID()))
+		if active != "" && p.UUID() == active {
+			c.used = int(^uint(0) >> 1)
+		}
+		all = append(all, c)
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(b.used, a.used), cmp.Compare(b.answer, a.answer))
+	})
+	switch {
+	case len(all) == 0 || all[0].answer == device.Maybe && all[0].used == 0:
+		return Profile{}, nil, false
+	case len(all) > 1 && all[0].priority == all[1].priority && all[0].used == all[1].used:
+		return all[0].Profile, &all[1].Profile, true
+	}
+	return all[0].Profile, nil, true
+}
+
+// matches says whether a profile is for a device. One that names no device is for
+// any of its type.
+func (p Profile) matches(d device.Device) device.Answer {
+	answer, named := device.Yes, false
+	and := func(a device.Answer) { answer, named = device.And(answer, a), true }
+	switch kind := p.Type(); kind {
+	case "bond", "bridge", "vlan":
+		if d.Kind != "" && d.Kind != kind {
+			return device.No
+		}
+	case "ethernet":
+		if slices.Contains([]string{"bond", "bridge", "vlan", "wlan"}, d.Kind) || d.Type != "" && d.Type != "ether" {
+			return device.No
+		}
+	case "":
+	default:
+		if d.Type == "ether" && d.Kind == "" {
+			return device.No
+		}
+	}
+	if name := p.Text("connection", "interface-name"); name != "" {
+		and(sure(d.Name == name))
+	}
+	if names := p.Text("match", "interface-name"); names != "" {
+		and(device.OneOf(d.Name, strings.FieldsFunc(names, func(r rune) bool { return r == ';' || r == ' ' })))
+	}
+	if mac := cmp.Or(p.Text("ethernet", "mac-address"), p.Text("802-3-ethernet", "mac-address")); mac != "" {
+		and(device.HasMAC(cmp.Or(d.PermanentMAC, d.MAC), []string{mac}))
+	}
+	if !named {
+		return device.Maybe
+	}
+	return answer
+}
+
+// DeviceList judges a device list of NetworkManager.conf(5):
+//
+//	interface-name:vboxnet*,except:interface-name:vboxnet2
+func DeviceList(list string, d device.Device) device.Answer {
+	result, positive := device.No, false
+	for _, spec := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ';' }) {
+		spec = strings.TrimSpace(spec)
+		if spec == "" {
+			continue
+		}
+		if except, ok := strings.CutPrefix(spec, "except:"); ok {
+			switch deviceSpec(except, d) {
+			case device.Yes:
+				return device.No
+			case device.Maybe:
+				return device.Maybe
+			case device.No:
+			}
+			continue
+		}
+		positive = true
+		switch deviceSpec(spec, d) {
+		case device.Yes:
+			result = device.Yes
+		case device.Maybe:
+			if result == device.No {
+				result = device.Maybe
+			}
+		case device.No:
+		}
+	}
+	if !positive && strings.Contains(list, "except:") {
+		return device.Yes
+	}
+	return result
+}
+
+func deviceSpec(spec string, d device.Device) device.Answer {
+	address := cmp.Or(d.PermanentMAC, d.MAC)
+	kind, text, qualified := strings.Cut(spec, ":")
+	switch {
+	case spec == "*":
+		return device.Yes
+	case qualified && kind == "interface-name":
+		if literal, ok := strings.CutPrefix(text, "="); ok {
+			return sure(literal == d.Name)
+		}
+		return device.OneOf(d.Name, []string{strings.TrimPrefix(text, "~")})
+	case qualified && kind == "mac":
+		return device.HasMAC(address, []string{text})
+	case qualified && kind == "type":
+		switch text {
+		case "ethernet":
+			return device.OneOf(d.Type, []string{"ether"})
+		case "wifi":
+			return device.OneOf(d.Type, []string{"wlan"})
+		}
+		return device.OneOf(d.Type, []string{text})
+	case qualified && kind == "driver":
+		name, _, _ := strings.Cut(text, "/")
+		return device.OneOf(d.Driver, []string{name})
+	case spec == d.Name:
+		return device.Yes
+	case device.HasMAC(address, []string{spec}) == device.Yes:
+		return device.Yes
+	}
+	return device.No
+}
+
+// sure turns what is known into an answer.
+func sure(known bool) device.Answer {
+	if known {
+		return device.Yes
+	}
+	return device.No
+}
