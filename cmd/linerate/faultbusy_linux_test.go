@@ -13,7 +13,7 @@ import (
 func busyDrivers(plain, changing func(operation, string) bool) []fault {
 	const whileBusy = 2 * time.Second
 	of := func(name string, fits func(operation, string) bool, end func(r *faultRun), follow func(r *faultRun)) fault {
-		return fault{name: "busy driver, " + name, fits: fits, mounts: sharedMounts, sample: 5,
+		return fault{name: "busy driver, " + name, fits: fits, mounts: sharedMounts,
 			inject: func(r *faultRun) {
 				r.busy()
 				end(r)
@@ -60,9 +60,9 @@ func busyDrivers(plain, changing func(operation, string) bool) []fault {
 			}
 			wait(whileBusy / 2)(r)
 		}),
-		of("past the deadline", plain, func(*faultRun) {}, wait(heldFor+3*time.Second)),
+		of("past the deadline", plain, func(*faultRun) {}, func(r *faultRun) { wait(r.held + 3*time.Second)(r) }),
 		everything,
-		{name: "watchdog told to end", fits: changing, inject: term, sample: 3},
+		{name: "watchdog told to end", fits: changing, inject: term, long: true},
 	}
 }
 

@@ -23,11 +23,11 @@ func cgroups(plain func(operation, string) bool) []fault {
 		r.open[r.c.host] = r.root == "" || r.c.op.confirmed
 	}
 	return []fault{
-		{name: "cgroup of the agent killed, watchdog in a scope", fits: plain, inject: killed, sample: 6, prepare: func(r *faultRun) {
+		{name: "cgroup of the agent killed, watchdog in a scope", fits: plain, inject: killed, prepare: func(r *faultRun) {
 			r.enterCgroup()
 			r.root = scopes(r.t, filepath.Join(r.dir, "root"), newCgroup(r.t))
 		}},
-		{name: "cgroup of the agent killed, and the watchdog with it", fits: plain, inject: killed, sample: 4, prepare: (*faultRun).enterCgroup},
+		{name: "cgroup of the agent killed, and the watchdog with it", fits: plain, inject: killed, prepare: (*faultRun).enterCgroup},
 	}
 }
 

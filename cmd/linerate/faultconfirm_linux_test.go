@@ -29,13 +29,22 @@ func otherHost() []fault {
 	two := func(o operation, _ string) bool { return len(o.hosts) == 2 && !o.link }
 	over := func(o operation, _ string) bool { return o.older }
 	other := func(r *faultRun) string { return "watchdog-" + r.c.other() }
-	kill := func(r *faultRun) { r.kill(syscall.SIGKILL, other(r)) }
+	begun := func(r *faultRun) bool { return len(r.victims()[other(r)]) > 0 } // one host is changed after the other
+	kill := func(r *faultRun) {
+		if begun(r) {
+			r.kill(syscall.SIGKILL, other(r))
+		}
+	}
 	full := func(r *faultRun) {
 		dir := r.state(r.c.other())
 		r.mounts.fill(r.t, dir)
 		r.shut = func() { r.mounts.free(r.t, dir) }
 	}
-	hang := func(r *faultRun) { r.kill(syscall.SIGSTOP, other(r)) }
+	hang := func(r *faultRun) {
+		if begun(r) {
+			r.kill(syscall.SIGSTOP, other(r))
+		}
+	}
 	goOn := func(r *faultRun) {
 		select {
 		case <-r.t.Context().Done():
@@ -46,13 +55,13 @@ func otherHost() []fault {
 		}
 	}
 	return []fault{
-		{name: "other watchdog killed", fits: two, inject: kill, sample: 3},
-		{name: "other journal's disk full", fits: two, inject: full, otherDisk: true, sample: 3},
-		{name: "hang of the other watchdog", fits: two, inject: hang, follow: goOn, sample: 3},
+		{name: "other watchdog killed", fits: two, inject: kill, long: true},
+		{name: "other journal's disk full", fits: two, inject: full, otherDisk: true, long: true},
+		{name: "hang of the other watchdog", fits: two, inject: hang, follow: goOn, long: true},
 		// Not by sample: every step of keeping a change over an older one.
-		{name: "other watchdog killed while keeping", fits: over, inject: kill, at: confirming, sample: 100},
-		{name: "other journal's disk full while keeping", fits: over, inject: full, at: confirming, otherDisk: true, sample: 100},
-		{name: "hang of the other watchdog while keeping", fits: over, inject: hang, follow: goOn, at: confirming, sample: 100},
+		{name: "other watchdog killed while keeping", fits: over, inject: kill, at: confirming},
+		{name: "other journal's disk full while keeping", fits: over, inject: full, at: confirming, otherDisk: true},
+		{name: "hang of the other watchdog while keeping", fits: over, inject: hang, follow: goOn, at: confirming},
 	}
 }
 
@@ -60,7 +69,7 @@ func otherHost() []fault {
 func notes() []fault {
 	keeping := func(o operation, _ string) bool { return o.keeps }
 	of := func(name string, spoil func(path string, text []byte) error) fault {
-		return fault{name: "controller killed, its note " + name, fits: keeping, at: confirming, sample: 2, inject: func(r *faultRun) {
+		return fault{name: "controller killed, its note " + name, fits: keeping, at: confirming, long: name != "cut", inject: func(r *faultRun) {
 			r.kill(syscall.SIGKILL, "controller")
 			path := filepath.Join(r.state("a"), "confirming.json")
 			text, err := os.ReadFile(path)

@@ -13,13 +13,12 @@ import (
 
 // damages are faults of what the journal of the step's host holds.
 func damages(plain func(operation, string) bool) []fault {
-	const sample = 4
 	// Whoever has the journal open goes on, or nobody is left.
 	goesOn := func(name string, damage func(r *faultRun)) fault {
-		return fault{name: name, fits: plain, sample: sample, inject: damage}
+		return fault{name: name, fits: plain, long: strings.Contains(name, "torn"), inject: damage}
 	}
 	killed := func(name string, lost bool, damage func(r *faultRun)) fault {
-		return fault{name: name + ", everything killed", fits: plain, sample: sample, inject: func(r *faultRun) {
+		return fault{name: name + ", everything killed", fits: plain, long: strings.Contains(name, "torn"), inject: func(r *faultRun) {
 			r.kill(syscall.SIGKILL, everybody()...)
 			r.open["a"], r.open["b"] = true, true
 			r.shut = func() {
@@ -64,7 +63,7 @@ func damages(plain func(operation, string) bool) []fault {
 			r.newerIsRefused("undo", "--acknowledge")
 			back()
 		}),
-		{name: "record of a newer linerate from the start", fits: plain, sample: sample, early: true, inject: func(r *faultRun) {
+		{name: "record of a newer linerate from the start", fits: plain, early: true, inject: func(r *faultRun) {
 			j, err := journal.Open(r.state(r.c.host))
 			if err == nil {
 				err = j.Close()

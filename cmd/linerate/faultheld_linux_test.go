@@ -35,14 +35,14 @@ func locks(plain func(operation, string) bool) []fault {
 		}
 	}
 	kept := func(name string, files []string) fault {
-		return fault{name: "kept record damaged in " + name, fits: plain, early: true, sample: 3,
+		return fault{name: "kept record damaged in " + name, fits: plain, early: true, long: name != "both copies",
 			mounts: func(r *faultRun) string { return ownEtc(filepath.Join(r.dir, "etc")) },
 			inject: func(r *faultRun) { r.keepFiles(files) }}
 	}
 	return []fault{
-		{name: "journal held for long from the start", fits: plain, early: true, sample: 3, inject: early(heldLong)},
-		{name: "journal held for a moment from the start", fits: plain, early: true, sample: 3, inject: early(3 * time.Second)},
-		{name: "everything killed, and the journal held for long", fits: plain, sample: 3, inject: func(r *faultRun) {
+		{name: "journal held for long from the start", fits: plain, early: true, long: true, inject: early(heldLong)},
+		{name: "journal held for a moment from the start", fits: plain, early: true, inject: early(3 * time.Second)},
+		{name: "everything killed, and the journal held for long", fits: plain, long: true, inject: func(r *faultRun) {
 			r.kill(syscall.SIGKILL, everybody()...)
 			r.open["a"], r.open["b"] = true, true
 			r.shut = func() {

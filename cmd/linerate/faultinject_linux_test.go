@@ -31,9 +31,9 @@ type fault struct {
 	mounts func(r *faultRun) string
 	// at chooses steps; nil is all of them.
 	at func(step string) bool
-	// sample is how many cases of all operations there are by default; 0 is some of
-	// each operation and host.
-	sample int
+	// long is a fault that takes its time, or of which others show as much: it has its
+	// cases with everyFault.
+	long bool
 	// early is a fault that is there before the operation.
 	early bool
 }
@@ -109,7 +109,7 @@ func ends(plain func(operation, string) bool) []fault {
 	up := func(r *faultRun) { ip(r.t, "-n", r.a, "link", "set", "v0", "up") }
 	link := func(o operation, _ string) bool { return o.link }
 	return []fault{
-		{name: "hang-up", fits: plain, inject: signalled(syscall.SIGHUP)},
+		{name: "hang-up", fits: plain, long: true, inject: signalled(syscall.SIGHUP)},
 		{name: "Ctrl-C", fits: plain, inject: signalled(syscall.SIGINT)},
 		{name: "terminal closed", fits: func(o operation, _ string) bool { return o.keeps }, inject: func(r *faultRun) {
 			r.deaf = true
@@ -117,7 +117,7 @@ func ends(plain func(operation, string) bool) []fault {
 		}},
 		{name: "kill ssh", fits: over, inject: func(r *faultRun) { r.killNamed("ssh\x00-F\x00") }},
 		{name: "kill sshd", fits: over, inject: func(r *faultRun) { r.killNamed("sshd: root@notty") }},
-		{name: "link down, up at once", fits: link, inject: cut, follow: up},
+		{name: "link down, up at once", fits: link, long: true, inject: cut, follow: up},
 		{name: "link down, up after the deadline", fits: link, inject: cut, follow: func(r *faultRun) {
 			r.restoredBy("the deadline")
 			up(r)
@@ -196,7 +196,7 @@ func others(plain func(operation, string) bool) []fault {
 	}
 	return []fault{
 		{name: "second controller", fits: plain, inject: second("set", "tcp.recv_buffer_max=1MiB", "--for", "1s")},
-		{name: "second controller elsewhere", fits: plain, inject: second("set", "tcp.timestamps=off", "--for", "1s")},
+		{name: "second controller elsewhere", fits: plain, long: true, inject: second("set", "tcp.timestamps=off", "--for", "1s")},
 		{name: "undo meanwhile", fits: plain, inject: second("undo")},
 		{name: "foreign change", fits: plain, inject: func(r *faultRun) {
 			err := inNetns(r.name(r.c.host), func() error { return os.WriteFile(rmem, []byte(foreign+"\n"), 0o644) })
@@ -247,9 +247,9 @@ func machines(plain func(operation, string) bool) []fault {
 	}
 	return []fault{
 		{name: "restart", fits: plain, inject: restart(false)},
-		{name: "restart with the same value configured", fits: plain, inject: restart(true)},
+		{name: "restart with the same value configured", fits: plain, long: true, inject: restart(true)},
 		{name: "crash and the clock one hour ahead", fits: plain, inject: jump(-time.Hour)},
-		{name: "crash and the clock one hour back", fits: plain, inject: jump(time.Hour)},
+		{name: "crash and the clock one hour back", fits: plain, long: true, inject: jump(time.Hour)},
 	}
 }
 
@@ -259,7 +259,7 @@ func (r *faultRun) follows(f func()) { r.shut = f }
 // restoredBy waits until the hosts hold what they held, whoever hangs.
 func (r *faultRun) restoredBy(whom string) {
 	r.t.Helper()
-	eventually(r.t, 30*time.Second, "old values by "+whom, func() bool {
+	eventually(r.t, patience, "old values by "+whom, func() bool {
 		for _, host := range r.c.op.changed() {
 			now := r.settings()[host]
 			if slices.ContainsFunc(r.c.op.knobs, func(id model.KnobID) bool { return now[id] != r.before[host][id] }) {

@@ -28,10 +28,12 @@ func linkFates() []fault {
 	endings := map[string][]string{
 		"": nil, ", controller killed": {"controller"}, ", watchdog killed": {"watchdog-a"}, ", everything killed": everybody(),
 	}
+	// The others are of everyFault.
+	short := []string{"renamed, everything killed", "renamed, its name another's, watchdog killed", "replaced, controller killed", "gone"}
 	var all []fault
 	for fate, f := range fates {
 		for ending, roles := range endings {
-			all = append(all, fault{name: "link " + fate + ending, fits: spare, inject: func(r *faultRun) {
+			all = append(all, fault{name: "link " + fate + ending, fits: spare, long: !slices.Contains(short, fate+ending), inject: func(r *faultRun) {
 				if r.open["a"] = len(roles) > 1; r.open["a"] { // none is to have time to undo
 					r.kill(syscall.SIGKILL, roles...)
 				}

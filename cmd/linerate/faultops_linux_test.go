@@ -40,23 +40,23 @@ type operation struct {
 	ssh, link bool // host b is reached over ssh, or over the very link that is changed
 }
 
-// heldFor is how long a change is held that nobody confirms.
+// heldFor is how long a change is held at first.
 const heldFor = 3 * time.Second
 
-func tcpArgs(more ...string) []string {
-	return append([]string{"set", "tcp.sack=off", "tcp.recv_buffer_max=64KiB", "--json", "--for", heldFor.String()}, more...)
+func (r *faultRun) tcpArgs(more ...string) []string {
+	return append([]string{"set", "tcp.sack=off", "tcp.recv_buffer_max=64KiB", "--json", "--for", r.held.String()}, more...)
 }
 
 func operations() []operation {
 	tcp := []model.KnobID{rmemKnob, sackKnob}
 	return []operation{
 		{name: "set near", hosts: []string{"a"}, knobs: tcp, inProcess: true, document: "linerate/set/v2",
-			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", tcpArgs()...)) }},
+			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", r.tcpArgs()...)) }},
 		{name: "set far", hosts: []string{"b"}, knobs: tcp, inProcess: true, document: "linerate/set/v2",
-			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", tcpArgs(r.target("b"))...)) }},
+			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", r.tcpArgs(r.target("b"))...)) }},
 		{name: "set both", hosts: []string{"a", "b"}, knobs: tcp, inProcess: true, document: "linerate/set/v2",
 			begin: func(r *faultRun) *process {
-				return start(r.t, r.controller("a", tcpArgs("--both", r.target("b"))...))
+				return start(r.t, r.controller("a", r.tcpArgs("--both", r.target("b"))...))
 			}},
 		{name: "keep", hosts: []string{"a", "b"}, knobs: tcp, inProcess: true, keeps: true, document: "linerate/set/v2", begin: (*faultRun).keep},
 		{name: "keep over an older change", hosts: []string{"a", "b"}, knobs: tcp, inProcess: true, keeps: true, older: true,
@@ -71,14 +71,14 @@ func operations() []operation {
 		{name: "undo far", hosts: []string{"b"}, knobs: tcp, inProcess: true, confirmed: true, document: "linerate/undo/v2",
 			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", "undo", "--json", r.target("b"))) }},
 		{name: "change over ssh", hosts: []string{"b"}, knobs: tcp, inProcess: true, document: "linerate/set/v2", ssh: true,
-			begin: func(r *faultRun) *process { return start(r.t, r.overSSH(tcpArgs("root@far")...)) }},
+			begin: func(r *faultRun) *process { return start(r.t, r.overSSH(r.tcpArgs("root@far")...)) }},
 		{name: "change of the link", hosts: []string{"a", "b"}, knobs: []model.KnobID{mtuKnob}, inProcess: true, document: "linerate/set/v2", link: true,
 			begin: func(r *faultRun) *process {
-				return start(r.t, r.controller("a", "set", "link.mtu=1400", "--both", "--json", "--for", (2*heldFor).String(), r.overLink()))
+				return start(r.t, r.controller("a", "set", "link.mtu=1400", "--both", "--json", "--for", (2*r.held).String(), r.overLink()))
 			}},
 		{name: "change of a spare link", hosts: []string{"a"}, knobs: []model.KnobID{mtuKnob}, inProcess: true, document: "linerate/set/v2", spare: true,
 			begin: func(r *faultRun) *process {
-				return start(r.t, r.controller("a", "set", "link.mtu=1400", "--interface", "x0", "--json", "--for", heldFor.String()))
+				return start(r.t, r.controller("a", "set", "link.mtu=1400", "--interface", "x0", "--json", "--for", r.held.String()))
 			}},
 	}
 }
@@ -88,6 +88,7 @@ type faultRun struct {
 	*netns
 	t      *testing.T
 	c      faultCase
+	held   time.Duration    // for which a change is held that nobody confirms
 	gates  map[string]*gate // of the hosts that are watched
 	stop   map[string]int   // after which step
 	mounts *mounts
