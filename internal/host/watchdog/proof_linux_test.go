@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -453,6 +454,7 @@ func dry(t *testing.T, o operation) (sites []site, ops []act) {
 func TestEveryFaultAfterEveryStep(t *testing.T) {
 	began := time.Now()
 	var mu sync.Mutex
+	var wrong atomic.Bool
 	count, total := map[string]int{}, 0
 	t.Run("of", func(t *testing.T) {
 		for _, o := range operations() {
@@ -468,8 +470,12 @@ func TestEveryFaultAfterEveryStep(t *testing.T) {
 						continue
 					}
 					for i, s := range sites {
+						if wrong.Load() { // the first fault says enough
+							return
+						}
 						if f.at == nil || f.at(s, acts[i]) {
 							f.run(t, o, s, acts[i])
+							wrong.CompareAndSwap(false, t.Failed())
 							cases++
 							mu.Lock()
 							count[f.name]++
