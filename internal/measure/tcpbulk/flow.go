@@ -17,6 +17,7 @@ type flow struct {
 	direction model.Direction
 	role      model.Role
 	spec      model.Flow
+	pace      float64 // bytes a second of each stream; 0 is as fast as possible
 	streams   []*stream
 	work      *work
 
@@ -67,6 +68,7 @@ func newFlow(d model.Direction, role model.Role, spec model.Flow) *flow {
 func (f *flow) prepare() {
 	n := len(f.streams)
 	f.work = newWork(f.role, f.streams, f.spec)
+	f.work.pace = f.pace
 	f.open, f.shut = newSnapshot(f.role, n), newSnapshot(f.role, n)
 	f.prev, f.cur = newSnapshot(f.role, n), newSnapshot(f.role, n)
 	if f.role == model.Sender {

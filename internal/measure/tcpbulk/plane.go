@@ -61,8 +61,9 @@ type stream struct {
 type work struct {
 	role    model.Role
 	streams []*stream
-	block   []byte // what is sent; as long as what is received at once
-	confirm bool   // the receiver answers the sender's end with its own
+	block   []byte  // what is sent; as long as what is received at once
+	confirm bool    // the receiver answers the sender's end with its own
+	pace    float64 // bytes a second of each stream; 0 is as fast as possible
 	stop    atomic.Bool
 	start   time.Time // set before go is closed
 	ready   sync.WaitGroup

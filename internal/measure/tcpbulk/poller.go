@@ -39,8 +39,9 @@ func (poller) move(w *work) error {
 // write sends s's quota.
 func (w *work) write(s *stream, c *net.TCPConn) error {
 	var sent int64
+	p := pacer{rate: w.pace}
 	for !w.stop.Load() && sent != s.quota {
-		b := w.block
+		b := w.block[:p.wait(len(w.block), time.Since(w.start))]
 		if s.quota != unlimited {
 			b = b[:min(int64(len(b)), s.quota-sent)]
 		}

@@ -79,7 +79,8 @@ func (*Engine) Validate(f model.Flow) error {
 	check(f.Streams >= 0 && f.Streams <= maxStreams, "%d streams: not between 1 and %d", f.Streams, maxStreams)
 	faults.Amount(f)
 	faults.Lead(f)
-	engine.Params[struct{}](&faults, f)
+	params := engine.Params[bulk.Params](&faults, f)
+	check(params.Rate >= 0 && params.Rate <= maxRate, "rate of %v: not between 0 and %v", params.Rate, maxRate)
 	check(f.Bytes == 0 || int64(f.Bytes) >= int64(f.Streams), "%d bytes are less than one for each of %d streams", f.Bytes, f.Streams)
 	faults.Interval(f)
 	check(f.Block >= 0 && f.Block <= maxBlock, "block of %d bytes: not between 1 and %d", f.Block, maxBlock)
@@ -98,7 +99,11 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	f.Streams = max(f.Streams, 1)
 	f.Interval = cmp.Or(f.Interval, time.Second)
 	directions := f.Direction.Parts()
+	params, _ := traffic.Read[bulk.Params](f.Params) // Validate has read them
 	p := e.planes(f.Streams * len(directions))
+	if params.Rate > 0 {
+		p = poller{} // a stream that waits for its time gives its thread away
+	}
 	if f.Block == 0 {
 		f.Block = Block(env)
 	}
@@ -115,6 +120,9 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	}
 	return t, nil
 }
+
+// maxRate is the highest rate of a paced flow.
+const maxRate units.BitRate = 1e12
 
 // Sizes of a write: see Block.
 const (
@@ -151,6 +159,8 @@ func openFlow(ctx context.Context, env engine.Env, p plane, spec model.Flow, d m
 		return nil, nil, fmt.Errorf("open %d connections %s: %w", spec.Streams, d, err)
 	}
 	fl := newFlow(d, role, spec)
+	params, _ := traffic.Read[bulk.Params](spec.Params)
+	fl.pace = float64(params.Rate) / 8 / float64(spec.Streams)
 	for i, c := range opened.Conns {
 		l, err := p.attach(c)
 		if err != nil {

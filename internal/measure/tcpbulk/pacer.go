@@ -1,0 +1,32 @@
+package tcpbulk
+
+import "time"
+
+// pacer spreads what a stream sends evenly over time. The zero value sends at once.
+type pacer struct {
+	rate float64       // bytes a second; 0 is no limit
+	next time.Duration // when the next write is due, since the start
+}
+
+// A write holds what is due in paceStep, so that a queue never sees a longer burst, and
+// at least a segment. A stream that the path held up makes up for paceDebt at most.
+const (
+	paceStep  = time.Millisecond
+	paceDebt  = 5 * time.Millisecond
+	paceLeast = 1448 // bytes: a segment of TCP at MTU 1500 with timestamps
+)
+
+// wait sleeps until the next write is due and returns its length, at most most bytes.
+// now is the time since the start.
+func (p *pacer) wait(most int, now time.Duration) int {
+	if p.rate <= 0 {
+		return most
+	}
+	n := min(most, max(paceLeast, int(p.rate*paceStep.Seconds())))
+	p.next = max(p.next, now-paceDebt)
+	if p.next > now {
+		time.Sleep(p.next - now)
+	}
+	p.next += time.Duration(float64(n) / p.rate * float64(time.Second))
+	return n
+}
