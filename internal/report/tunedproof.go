@@ -34,6 +34,9 @@ func (t *Tuned) prove(s model.Session) {
 		}
 		parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
 		t.Gains = append(t.Gains, b.label(v.Direction)+": "+strings.Join(parts, "; "))
+		if queue := b.fullQueue(v); queue != "" {
+			t.Gains = append(t.Gains, b.label(v.Direction)+": "+queue)
+		}
 		t.Proven = t.Proven || v.Outcome == model.Better
 		worse = worse || v.Outcome == model.Worse
 	}
@@ -61,16 +64,24 @@ func (b *builder) change(v model.Verdict) string {
 
 // median is what a setting had of the metric of v over its runs.
 func (b *builder) median(setting string, v model.Verdict) (string, bool) {
+	x, ok := b.medianOf(setting, v.Direction, v.Metric)
+	if !ok {
+		return "", false
+	}
+	return amount(v.Metric, x), true
+}
+
+func (b *builder) medianOf(setting string, d model.Direction, m model.Metric) (float64, bool) {
 	var all []float64
 	for _, r := range b.counted {
-		if x, ok := r.Value(v.Direction, v.Metric); ok && r.Setting == setting && r.Flow.Direction == v.Direction && r.State == model.RunValid {
+		if x, ok := r.Value(d, m); ok && r.Setting == setting && r.Flow.Direction == d && r.State == model.RunValid {
 			all = append(all, x)
 		}
 	}
 	if len(all) == 0 {
-		return "", false
+		return 0, false
 	}
-	return amount(v.Metric, stats.Median(all)), true
+	return stats.Median(all), true
 }
 
 // amount writes a value of a metric with its unit.
@@ -93,21 +104,50 @@ func amount(m model.Metric, v float64) string {
 // unmoved is the change of a guard that is not worth a word, log ratio (p).
 const unmoved = 0.05
 
+// longQueue is the latency under load, above that of the baseline, from which the queue of
+// a path that is used fully is worth a sentence: 10 ms (diagnosis.md, queue too long).
+const longQueue = 0.010
+
+// fullQueue says what the path does to latency when the setting of v uses it fully, where
+// a guard was held at equal load; "" where that is little.
+func (b *builder) fullQueue(v model.Verdict) string {
+	held := slices.ContainsFunc(b.s.Verdicts, func(g model.Verdict) bool {
+		return g.Setting == v.Setting && g.Direction == v.Direction && g.Guard != nil && g.Guard.EqualLoad > 0
+	})
+	was, ok1 := b.medianOf(v.Baseline, v.Direction, model.LatencyP50)
+	is, ok2 := b.medianOf(v.Setting, v.Direction, model.LatencyP50)
+	if !held || !ok1 || !ok2 || is-was < longQueue {
+		return ""
+	}
+	return fmt.Sprintf("used fully, the path has a median latency of %s (%s before): its queue fills; linerate tune --goal latency tries what keeps it short",
+		amount(model.LatencyP50, is), amount(model.LatencyP50, was))
+}
+
 // guarded says what became of what no setting may harm.
 func guarded(v model.Verdict) string {
 	info := metric.Describe(v.Metric)
-	name, low, high := metric.Name(v.Metric), float64(v.Interval.Low), float64(v.Interval.High)
+	name, low, high := metric.Name(v.Metric)+atLoad(v.Guard), float64(v.Interval.Low), float64(v.Interval.High)
 	switch {
 	case v.Guard.State == model.GuardUnmeasured:
 		return ""
 	case v.Guard.State == model.GuardViolated:
 		return "but " + name + " is " + info.SaidBriefly(v.Estimate, low, high)
+	case v.Guard.State == model.GuardOpen && v.Guard.Tolerable:
+		return name + " is not decided, but less than " + info.HarmText(metric.Tolerable*v.Guard.Margin)
 	case v.Guard.State == model.GuardOpen:
 		return name + " is not decided"
 	case info.CanBe0 || math.Abs(v.Estimate) < unmoved || low < 0 && high > 0:
 		return name + " is unchanged"
 	}
 	return name + " is " + info.SaidBriefly(v.Estimate, low, high)
+}
+
+// atLoad says at which load a guard compares.
+func atLoad(g *model.GuardCheck) string {
+	if g.EqualLoad > 0 {
+		return " at the rate of before"
+	}
+	return ""
 }
 
 // rest says what became of the ideas that did not help, a line for each fate, each

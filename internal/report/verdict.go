@@ -284,7 +284,7 @@ func (b *builder) refused(v model.Verdict, r *Row) {
 // times, where its guard allows 50 % higher".
 func (b *builder) guardWords(v model.Verdict) string {
 	i := metric.Describe(v.Metric)
-	what := strings.TrimSpace(i.Name + " " + b.toward(v.Direction))
+	what := strings.TrimSpace(i.Name+" "+b.toward(v.Direction)) + atLoad(v.Guard)
 	switch v.Guard.State {
 	case model.GuardViolated:
 		return fmt.Sprintf("%s %s (guard: less than %s)", what,
@@ -339,17 +339,21 @@ func (b *builder) note(v model.Verdict) string {
 
 // guardNote says how a guard stands in the row of its own metric.
 func guardNote(m model.Metric, g *model.GuardCheck) string {
-	harm := metric.Describe(m).HarmText(g.Margin)
+	i := metric.Describe(m)
+	harm, load := i.HarmText(g.Margin), atLoad(g)
 	switch g.State {
 	case model.GuardHolds:
-		return "guard holds: surely less than " + harm
+		return "guard holds: surely less than " + harm + load
 	case model.GuardViolated:
-		return "guard violated: surely " + harm + " or more"
+		return "guard violated: surely " + harm + " or more" + load
 	case model.GuardUnmeasured:
 		return "guard: not measured"
 	case model.GuardOpen:
 	}
-	return "guard of " + harm + " is not decided"
+	if g.Tolerable {
+		return "guard of " + harm + " is not decided" + load + "; surely less than " + i.HarmText(metric.Tolerable*g.Margin)
+	}
+	return "guard of " + harm + " is not decided" + load
 }
 
 // moreBlocks says about how much longer a verdict would take.

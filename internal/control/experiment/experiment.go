@@ -284,7 +284,11 @@ func (e *experiment) block(ctx context.Context, block int, result analysis.Resul
 			return false, err
 		}
 	}
-	return valid, nil
+	if !valid || block <= e.Plan.NullBlocks || e.Plan.Held != "" {
+		return valid, nil
+	}
+	s := runner.Spec{Block: block, Attempt: e.attempts[block], Flow: e.Plan.Flow, Hooks: e.Plan.Hooks}
+	return valid, e.equalLoad(ctx, s, e.Plan.Settings, e.Plan.Baseline, decided(result))
 }
 
 // dead reports whether nothing arrived in a run of the last attempt at a block of

@@ -70,7 +70,7 @@ func (e *experiment) steeredBlock(ctx context.Context, block int, next Steered) 
 			return err
 		}
 	}
-	return nil
+	return e.equalLoad(ctx, runner.Spec{Block: block, Attempt: 1, Flow: flow, Tentative: true}, next.Settings, next.Settings[0].Name, nil)
 }
 
 // lastBlock is the greatest block of runs, 0 without any.

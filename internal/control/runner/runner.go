@@ -83,6 +83,9 @@ type Spec struct {
 	// right, say, makes the run invalid: it is one idea of several. Else that error is
 	// none that another run could mend.
 	Tentative bool
+	// EqualLoad says that Flow is held to the goodput of the block's baseline: where the run
+	// is valid its state is model.RunEqualLoad.
+	EqualLoad bool
 	// Connector opens the data connections; the other end accepts them. "" is that of
 	// the runner's Path.
 	Connector model.Host
@@ -212,9 +215,16 @@ func (a *attempt) finish(ctx context.Context, err error) {
 		a.run.State = model.RunValid
 	case ctx.Err() != nil:
 		a.run.State, a.run.Reason = model.RunInterrupted, "interrupted"
+		return
 	default:
 		a.run.State, a.run.Reason = model.RunInvalid, err.Error()
 		a.run.LostContact = errors.Is(err, ErrContact) && !errors.Is(err, ErrGreedy)
+	}
+	if a.spec.EqualLoad {
+		a.run.State = model.RunEqualLoad
+		if err != nil {
+			a.run.Values = nil // one that failed says nothing, and breaks no block
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 type attempt struct {
 	block, attempt int
 	runs           []model.Run // executed ones, in the order of execution
+	equal          []model.Run // those at equal load, apart
 	broken         bool        // a run does not count
 	failed         bool        // a run is invalid, not just interrupted
 }
@@ -23,6 +24,13 @@ type block struct {
 	number int
 	null   bool // two baseline runs
 	runs   []model.Run
+	equal  map[load]model.Run // of candidates at the baseline's goodput
+}
+
+// load is what runs at equal load are told apart by.
+type load struct {
+	setting   string
+	direction model.Direction
 }
 
 // attempts groups the runs, in the order in which the attempts ended. Runs that
@@ -41,6 +49,10 @@ func attempts(runs []model.Run) []attempt {
 			i = len(out)
 			index[k] = i
 			out = append(out, attempt{block: r.Block, attempt: r.Attempt})
+		}
+		if r.State == model.RunEqualLoad {
+			out[i].equal = append(out[i].equal, r)
+			continue
 		}
 		out[i].runs = append(out[i].runs, r)
 		out[i].broken = out[i].broken || r.State != model.RunValid
@@ -82,7 +94,16 @@ func (s *session) complete(a attempt) (block, bool) {
 		}
 		have[name] -= each
 	}
-	return block{number: a.block, null: a.block <= s.plan.NullBlocks, runs: a.runs}, true
+	b := block{number: a.block, null: a.block <= s.plan.NullBlocks, runs: a.runs, equal: map[load]model.Run{}}
+	if s.plan.Held == "" && !b.null { // one that is missing, or failed, leaves the guard without a value
+		for _, p := range AtEqualLoad(s.plan.Guards, s.plan.Baseline, b.runs, nil) {
+			b.equal[load{p.Setting, p.Direction}] = model.Run{}
+		}
+	}
+	for _, r := range a.equal {
+		b.equal[load{r.Setting, r.Flow.Direction}] = r
+	}
+	return b, true
 }
 
 // spent says why nothing is left to run, and "" where something is: each block

@@ -11,7 +11,7 @@ func (s *session) guardCheck(x *series, one *side, estimate float64, state model
 	if x.guard == nil || one.twin {
 		return nil
 	}
-	c := &model.GuardCheck{Guard: *x.guard, State: state}
+	c := &model.GuardCheck{Guard: *x.guard, State: state, EqualLoad: one.equal, Tolerable: one.tolerable}
 	switch {
 	case len(one.d) == 0 && s.counted > 0:
 		c.State = model.GuardUnmeasured
@@ -24,12 +24,14 @@ func (s *session) guardCheck(x *series, one *side, estimate float64, state model
 
 // fixedGuard asks at the end of a fixed plan whether harm of the margin is ruled
 // out, by the one-sided bound at alpha, or shown, by that at its share of alpha:
-// any of the guards may claim harm of any candidate.
+// any of the guards may claim harm of any candidate. It notes whether harm of
+// metric.Tolerable margins is ruled out.
 func (s *session) fixedGuard(x *series, one *side) model.GuardState {
 	if x.guard == nil || len(one.d) < stats.RankBlocks {
 		return ""
 	}
 	_, within, _ := s.estimate(one, 1-2*s.alpha) // its low end is the one-sided bound at 1 − alpha
+	one.tolerable = float64(within.Low) > -x.tolerable
 	_, beyond, _ := s.estimate(one, 1-2*s.alpha/s.harms())
 	switch {
 	case float64(within.Low) > -x.harm:
@@ -41,16 +43,20 @@ func (s *session) fixedGuard(x *series, one *side) model.GuardState {
 }
 
 // Refused says, guard by guard, why the setting of that name may not be kept
-// whatever it gained: each guard of verdicts that does not hold. One that nobody
-// asked for and no run has a value of does not count. It is empty where all hold.
+// whatever it gained: each guard of verdicts that does not hold. A default guard that no
+// run has a value of does not count, nor one that is undecided and leaves at most
+// metric.Tolerable margins of harm possible (statistics.md section 6.5).
 func Refused(verdicts []model.Verdict, setting string) []model.Verdict {
 	var out []model.Verdict
 	for _, v := range verdicts {
 		g := v.Guard
-		if v.Setting != setting || g == nil || g.State == model.GuardHolds || g.State == model.GuardUnmeasured && g.Default {
-			continue
+		switch {
+		case v.Setting != setting || g == nil || g.State == model.GuardHolds:
+		case g.State == model.GuardUnmeasured && g.Default:
+		case g.State == model.GuardOpen && g.Tolerable:
+		default:
+			out = append(out, v)
 		}
-		out = append(out, v)
 	}
 	return out
 }

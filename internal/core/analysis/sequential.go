@@ -79,6 +79,7 @@ func (s *session) decideGuard(one *side) {
 	if one.harmed == nil || one.guard != "" {
 		return
 	}
+	one.tolerable = one.bearable.Max().Up >= math.Log(1/s.alpha)
 	switch m := one.harmed.Max(); {
 	case m.Up >= math.Log(1/s.alpha):
 		one.guard = model.GuardHolds
@@ -102,8 +103,8 @@ func (s *session) open(name string) bool {
 				return true
 			case x.objective:
 				better = better || one.outcome == model.Better
-			case one.harmed != nil && one.guard == "":
-				waiting = waiting || len(one.d) > 0
+			case one.harmed != nil && one.guard == "" && len(one.d) > 0:
+				waiting = waiting || !one.tolerable
 			}
 		}
 	}

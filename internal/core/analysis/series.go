@@ -11,7 +11,6 @@ import (
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
-	"linerate/internal/core/units"
 )
 
 // session is the state of one replay.
@@ -41,19 +40,23 @@ type series struct {
 	scale     float64      // of differences: 1 for log ratios (statistics.md section 3)
 	margin    float64      // smallest change that matters, on the scale of the differences
 	harm      float64      // the guard's margin on that scale
+	tolerable float64      // harm that an undecided guard may leave possible, on that scale
 	sides     []*side      // candidates and twin, in the order of the plan
 }
 
 // side is one setting against the baseline in one series.
 type side struct {
-	name    string
-	twin    bool
-	d       []float64    // block differences
-	ranks   *stats.Ranks // of all of d, once asked for
-	ev      *stats.Evidence
-	harmed  *stats.Evidence  // against harm of exactly the guard's margin, where there is a guard
-	outcome model.Outcome    // once reached, sequential mode only; "" before
-	guard   model.GuardState // once reached, sequential mode only; "" before
+	name      string
+	twin      bool
+	d         []float64    // block differences
+	ranks     *stats.Ranks // of all of d, once asked for
+	ev        *stats.Evidence
+	harmed    *stats.Evidence  // against harm of exactly the guard's margin, where there is a guard
+	outcome   model.Outcome    // once reached, sequential mode only; "" before
+	guard     model.GuardState // once reached, sequential mode only; "" before
+	bearable  *stats.Evidence  // against harm of metric.Tolerable margins, where there is a guard
+	tolerable bool             // harm of metric.Tolerable margins is ruled out
+	equal     int              // blocks in which the guard was held at equal load
 }
 
 func newSession(p model.Plan, runs []model.Run) *session {
@@ -96,13 +99,12 @@ func (s *session) addSeries(m model.Metric, g *model.Guard) {
 		x := &series{Info: info, direction: d, objective: objective, guard: g, scale: 1, margin: s.margin}
 		switch {
 		case info.CanBe0 && g != nil:
-			x.scale, x.margin, x.harm = stats.RateScale(g.Margin), stats.UnitMargin, stats.UnitMargin
+			x.scale, x.margin = stats.RateScale(g.Margin), stats.UnitMargin
 		case info.CanBe0:
 			x.scale, x.margin = stats.RateScale(info.Margin), stats.UnitMargin
-		case g != nil && info.LowIs:
-			x.harm = stats.LogMargin(units.Percent(g.Margin))
-		case g != nil:
-			x.harm = -stats.LogMargin(units.Percent(-g.Margin))
+		}
+		if g != nil {
+			x.harm, x.tolerable = x.scale*metric.Harm(*g, 1), x.scale*metric.Harm(*g, metric.Tolerable)
 		}
 		s.addSides(x)
 		s.series = append(s.series, x)
@@ -125,7 +127,7 @@ func (s *session) addSides(x *series) {
 			}
 			one.ev = stats.NewEvidence(x.margin, alphas...)
 			if x.guard != nil && !one.twin {
-				one.harmed = stats.NewEvidence(x.margin)
+				one.harmed, one.bearable = stats.NewEvidence(x.margin), stats.NewEvidence(x.margin)
 			}
 		}
 		x.sides = append(x.sides, one)
@@ -217,6 +219,11 @@ func (s *session) add(x *series, b block) {
 	}
 	for _, one := range x.sides {
 		y, found := x.value(b, one.name)
+		if paced, ok := b.equal[load{one.name, x.direction}]; ok && x.guard != nil && metric.FollowsLoad(x.ID) {
+			if y, found = x.log(&paced); found {
+				one.equal++
+			}
+		}
 		if !found {
 			if x.objective && slices.ContainsFunc(b.runs, func(r model.Run) bool { return r.Setting == one.name }) {
 				s.warn("%s: block %d has no usable value of %s and was left out", x.label(), b.number, one.name)
@@ -229,6 +236,7 @@ func (s *session) add(x *series, b block) {
 		}
 		if one.harmed != nil {
 			one.harmed.Add(y - base + x.harm)
+			one.bearable.Add(y - base + x.tolerable)
 		}
 	}
 }

@@ -111,6 +111,9 @@ const (
 	RunValid       RunState = "valid"
 	RunInvalid     RunState = "invalid"     // Reason says why; its whole block does not count
 	RunInterrupted RunState = "interrupted" // the user stopped it; its block starts anew on resuming
+	// RunEqualLoad is a valid run of a candidate that was held to the goodput of its block's
+	// baseline: it counts for the guards of latency and for nothing else (statistics.md 6.5).
+	RunEqualLoad RunState = "equal load"
 )
 
 // Run is one application of one setting, measured once.

@@ -131,8 +131,14 @@ const (
 // setting be kept.
 type GuardCheck struct {
 	Guard
-	State      GuardState `json:"state"`
-	MoreBlocks int        `json:"more_blocks,omitempty"` // about so many more to hold, where it is open
+	State GuardState `json:"state"`
+	// Tolerable says that the data rule out harm of three margins (metric.Tolerable): a
+	// guard that is open may be left to a person.
+	Tolerable bool `json:"tolerable,omitempty"`
+	// EqualLoad says in how many blocks the candidate ran at the baseline's goodput for
+	// this guard, since it was worse at its own.
+	EqualLoad  int `json:"equal_load,omitempty"`
+	MoreBlocks int `json:"more_blocks,omitempty"` // about so many more to hold, where it is open
 }
 
 // Noise is how far the baseline is from itself in the metric that decides

@@ -10,7 +10,6 @@ import (
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
-	"linerate/internal/core/units"
 )
 
 // Measured answers KindRace, KindScreen, KindTrim and KindPlateau with one block. A block in
@@ -93,7 +92,7 @@ func (r *race) harmed(i int, guards []model.Guard) (what string, shown bool) {
 				d = append(d, base[j][g]-own[j][g])
 			}
 		}
-		margin := harmOf(guard)
+		margin := metric.Harm(guard, 1)
 		if len(d) < leastBlocks || stats.Mean(d) < margin {
 			continue
 		}
@@ -103,18 +102,6 @@ func (r *race) harmed(i int, guards []model.Guard) (what string, shown bool) {
 		}
 	}
 	return what, false
-}
-
-// harmOf is the margin of a guard on the scale of Reading.Harm.
-func harmOf(g model.Guard) float64 {
-	switch info := metric.Describe(g.Metric); {
-	case info.CanBe0:
-		return g.Margin
-	case info.LowIs:
-		return stats.LogMargin(units.Percent(g.Margin))
-	default:
-		return -stats.LogMargin(units.Percent(-g.Margin))
-	}
 }
 
 // raced decides after a block of a race: who is out, who becomes the incumbent.

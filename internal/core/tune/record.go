@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
+	"linerate/internal/core/analysis"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
@@ -78,10 +80,16 @@ func (m *Machine) Take(in Input, runs []model.Run) {
 // the block is not complete.
 func (m *Machine) Readings(block int, runs []model.Run) (Block, bool) {
 	step, out := m.Next(), Block{}
+	var own []model.Run
 	for _, r := range runs {
-		if r.Block == block && r.State != model.RunInterrupted && r.State != model.RunPlanned {
+		if r.Block == block && r.State != model.RunInterrupted && r.State != model.RunPlanned && r.State != model.RunEqualLoad {
+			own = append(own, r)
 			out[r.Setting] = m.reading(r, step.Direction)
 		}
+	}
+	// The latency of a setting that carries more is held at the load of the incumbent.
+	for _, p := range analysis.AtEqualLoad(m.o.Guards, step.Settings[0].Name, own, nil) {
+		m.equalLoad(out[p.Setting], step.Direction, block, p.Setting, runs)
 	}
 	for _, s := range step.Settings {
 		if _, ok := out[s.Name]; !ok {
@@ -109,6 +117,26 @@ func (m *Machine) reading(r model.Run, d model.Direction) Reading {
 		out.Harm = append(out.Harm, harm)
 	}
 	return out
+}
+
+// equalLoad puts the run of a setting at equal load in place of what its own run said of
+// the guards that follow the load; NaN where there is none.
+func (m *Machine) equalLoad(out Reading, d model.Direction, block int, setting string, runs []model.Run) {
+	at := slices.IndexFunc(runs, func(r model.Run) bool {
+		return r.Block == block && r.Setting == setting && r.State == model.RunEqualLoad
+	})
+	for i, g := range m.o.Guards {
+		if i >= len(out.Harm) || !metric.FollowsLoad(g.Metric) {
+			continue
+		}
+		out.Harm[i] = math.NaN()
+		if at < 0 {
+			continue
+		}
+		if v, ok := runs[at].Value(d, g.Metric); ok {
+			out.Harm[i] = good(g.Metric, v)
+		}
+	}
 }
 
 // good is a value on a scale of differences where more is better: its logarithm, or

@@ -254,7 +254,7 @@ func (l *live) searched(ev app.Searched) {
 
 // ended tells what a person should know at once: an invalid run.
 func (l *live) ended(r model.Run) {
-	if r.State != model.RunValid && l.kind == model.KindRun && l.app.watched.now() == nil { // a test ends with it, and says so then
+	if r.State != model.RunValid && r.State != model.RunEqualLoad && l.kind == model.KindRun && l.app.watched.now() == nil { // a test ends with it, and says so then
 		l.line(fmt.Sprintf("block %d: run of %s is %s: %s", r.Block, r.Setting, r.State, r.Reason))
 	}
 }

@@ -134,6 +134,7 @@ func (f tuneFlags) request(x *knob.Index) (apptune.Request, error) {
 	bad.add("margin", err)
 	switch f.goal {
 	case "throughput":
+		r.Flow, r.Objective = probes.Over(r.Flow), model.Goodput // what other traffic feels is a guard
 	case "latency":
 		r.Flow = probes.Over(r.Flow)
 		r.Objective = model.LatencyP50

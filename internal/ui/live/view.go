@@ -417,7 +417,11 @@ func (t *State) runRows(width int) []line {
 				words += ", " + units.FormatDuration(Brief(seconds(v))) + " median latency"
 			}
 		}
-		if r.State != model.RunValid {
+		switch r.State {
+		case model.RunValid:
+		case model.RunEqualLoad:
+			words += ", at the baseline's rate"
+		default:
 			words += ", " + string(r.State) + ": " + r.Reason
 		}
 		rows = append(rows, wrapped("  ", name+": "+strings.TrimPrefix(words, ", "), normal, width)...)

@@ -1,0 +1,135 @@
+package analysis
+
+import (
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/probes"
+)
+
+// starved are the runs of n blocks of a plan whose candidate carries six times as much as
+// a baseline that its window starves, and three times its latency; equal is that latency
+// at the baseline's rate, as a factor, and 0 for a block without such a run.
+func starved(t *testing.T, p model.Plan, n int, equal float64) []model.Run {
+	t.Helper()
+	gain := map[string][]float64{"s1": {1.80, 1.79, 1.81, 1.80}}
+	runs := withMetrics(runsOf(p, n, steady(p, gain)), 3, 1, 0)
+	for i := range runs {
+		runs[i].Flow = probes.Over(model.Flow{Engine: bulk.Name, Direction: model.To})
+	}
+	var out []model.Run
+	for i, r := range runs {
+		out = append(out, r)
+		if end := i+1 == len(runs) || runs[i+1].Block != r.Block; !end || equal == 0 {
+			continue
+		}
+		var block []model.Run
+		for _, o := range runs {
+			if o.Block == r.Block {
+				block = append(block, o)
+			}
+		}
+		for _, need := range AtEqualLoad(p.Guards, p.Baseline, block, nil) {
+			e := r
+			e.Setting, e.State = need.Setting, model.RunEqualLoad
+			e.Values = []model.Value{{Direction: need.Direction, Metric: model.LatencyP99, Value: 0.020 * equal}}
+			out = append(out, e)
+		}
+	}
+	for i := range out {
+		out[i].Number = i + 1
+	}
+	return out
+}
+
+// TestGuardAtEqualLoad holds that a setting which fills the path is not refused for what a
+// full path does, and is refused for what other traffic feels at the load of today.
+func TestGuardAtEqualLoad(t *testing.T) {
+	for mode, change := range map[string]func(*plan.Options){
+		"sequential": probed, "fixed": func(o *plan.Options) { probed(o); fixed(20)(o) },
+	} {
+		p := newPlan(t, 2, change)
+		for name, c := range map[string]struct {
+			equal  float64
+			state  model.GuardState
+			blocks bool // held at equal load
+		}{
+			"as before at equal load":       {1, model.GuardHolds, true},
+			"worse at equal load, too":      {3, model.GuardViolated, true},
+			"nothing measured at that load": {0, model.GuardUnmeasured, false},
+		} {
+			r := Analyse(p, starved(t, p, 24, c.equal))
+			if v := verdictOfMetric(t, r, "s1", model.Goodput); v.Outcome != model.Better {
+				t.Fatalf("%s, %s: goodput is %s", mode, name, v.Outcome)
+			}
+			g := verdictOfMetric(t, r, "s1", model.LatencyP99).Guard
+			if g.State != c.state || (g.EqualLoad > 0) != c.blocks {
+				t.Errorf("%s, %s: guard %s, at equal load in %d blocks; want %s", mode, name, g.State, g.EqualLoad, c.state)
+			}
+			if refused := len(Refused(r.Verdicts, "s1")) > 0; refused != (c.state == model.GuardViolated) {
+				t.Errorf("%s, %s: refused %v", mode, name, refused)
+			}
+		}
+	}
+}
+
+// TestEqualLoadIsAskedForWhereItMatters names the runs that a block needs.
+func TestEqualLoadIsAskedForWhereItMatters(t *testing.T) {
+	guards := []model.Guard{{Metric: model.LatencyP99, Margin: 50}}
+	run := func(setting string, mbit, latency float64, f model.Flow) model.Run {
+		f.Direction = model.To
+		return model.Run{Setting: setting, State: model.RunValid, Flow: f, Values: []model.Value{
+			{Direction: model.To, Metric: model.Goodput, Value: mbit * 1e6}, {Direction: model.To, Metric: model.LatencyP99, Value: latency},
+		}}
+	}
+	tcp := probes.Over(model.Flow{Engine: bulk.Name})
+	udp := probes.Over(model.Flow{Engine: "udpflow"})
+	base := run("current", 14, 0.010, tcp)
+	invalid := run("s1", 94, 0.090, tcp)
+	invalid.State = model.RunInvalid
+	for name, c := range map[string]struct {
+		runs   []model.Run
+		guards []model.Guard
+		want   int
+	}{
+		"fills the path and its queue":  {[]model.Run{base, run("s1", 94, 0.090, tcp)}, guards, 1},
+		"each candidate by itself":      {[]model.Run{run("s1", 94, 0.090, tcp), base, run("s2", 60, 0.080, tcp)}, guards, 2},
+		"latency within the margin":     {[]model.Run{base, run("s1", 94, 0.014, tcp)}, guards, 0},
+		"worse at the load of today":    {[]model.Run{base, run("s1", 14.5, 0.090, tcp)}, guards, 0},
+		"traffic that cannot be paced":  {[]model.Run{run("current", 14, 0.010, udp), run("s1", 94, 0.090, udp)}, guards, 0},
+		"no guard that follows a load":  {[]model.Run{base, run("s1", 94, 0.090, tcp)}, []model.Guard{{Metric: model.RetransmitRatio, Margin: 0.005}}, 0},
+		"a candidate without valid run": {[]model.Run{base, invalid}, guards, 0},
+		"no baseline":                   {[]model.Run{run("s1", 94, 0.090, tcp)}, guards, 0},
+	} {
+		got := AtEqualLoad(c.guards, "current", c.runs, nil)
+		if len(got) != c.want {
+			t.Errorf("%s: %+v, want %d", name, got, c.want)
+		}
+		for _, p := range got {
+			if p.Rate != 14e6 || p.Direction != model.To {
+				t.Errorf("%s: %+v, want 14 Mbit/s to the far end", name, p)
+			}
+		}
+	}
+	settled := func(string, model.Direction, model.Metric) bool { return true }
+	if got := AtEqualLoad(guards, "current", []model.Run{base, run("s1", 94, 0.090, tcp)}, settled); len(got) != 0 {
+		t.Errorf("a guard that has spoken is asked again: %+v", got)
+	}
+}
+
+// TestOpenGuardThatIsTolerable holds that an undecided guard refuses a setting only until
+// harm of three margins is ruled out.
+func TestOpenGuardThatIsTolerable(t *testing.T) {
+	p := newPlan(t, 2, probed)
+	gain := map[string][]float64{"s1": {0.10, 0.11, 0.09, 0.105}}
+	r := Analyse(p, withMetrics(runsOf(p, p.NullBlocks+12, steady(p, gain)), 1.5, 1, 0)) // exactly the margin: never decided
+	g := verdictOfMetric(t, r, "s1", model.LatencyP99).Guard
+	if g.State != model.GuardOpen || !g.Tolerable {
+		t.Errorf("guard %s, tolerable %v", g.State, g.Tolerable)
+	}
+	if got := Refused(r.Verdicts, "s1"); len(got) != 0 {
+		t.Errorf("refused by %d guards", len(got))
+	}
+}

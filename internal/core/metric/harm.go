@@ -1,0 +1,39 @@
+package metric
+
+import (
+	"math"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/units"
+)
+
+// Tolerable is how many margins of harm an undecided guard may leave possible before it
+// holds up a setting (statistics.md section 6.5, proposed).
+const Tolerable = 3
+
+// Harm returns the harm of times the margin of g as a positive number on the scale of
+// differences: a log ratio, or the metric's own unit where it can be 0. It is infinite
+// where no change is so large, such as a fall by more than 100 %.
+func Harm(g model.Guard, times float64) float64 {
+	switch info := Describe(g.Metric); {
+	case info.CanBe0:
+		return times * g.Margin
+	case info.LowIs:
+		return stats.LogMargin(units.Percent(times * g.Margin))
+	case times*g.Margin >= 100:
+		return math.Inf(1)
+	default:
+		return -stats.LogMargin(units.Percent(-times * g.Margin))
+	}
+}
+
+// FollowsLoad reports whether m rises with the load of the path by itself, so that two
+// settings are compared in it at equal load (statistics.md section 6.5).
+func FollowsLoad(m model.Metric) bool {
+	switch m {
+	case model.LatencyP50, model.LatencyP99, model.AddedP50, model.AddedP99, model.RTT:
+		return true
+	}
+	return false
+}
