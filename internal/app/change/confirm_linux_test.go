@@ -37,10 +37,11 @@ func TestConfirmationFails(t *testing.T) {
 					case point == "question lost":
 						return net.ErrClosed
 					case point == "answer lost":
-						c.deaf.set()
+						c.deaf.Store(true)
 					case point == "watchdog killed":
 						p.kill(side, killNow)
 						p.dead(side)
+						p.undone(side)
 					default:
 						p.kill(side, "see confirmation")
 					}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -84,7 +86,13 @@ func watchdogMain(args []string) error {
 		return err
 	}
 	cfg.After = func(step string) {
-		if text, err := os.ReadFile(cfg.Dir + ".die"); err == nil && string(text) == step {
+		f, err := os.Open(cfg.Dir + ".die")
+		if err != nil {
+			return
+		}
+		defer f.Close()
+		if text, err := io.ReadAll(f); err == nil && string(text) == step {
+			_ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX) // until this process is gone
 			_ = os.Remove(cfg.Dir + ".die")
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
@@ -123,6 +131,7 @@ type pair struct {
 
 	mu    sync.Mutex
 	dials map[model.Host]int
+	dying map[model.Host]*os.File // locked by the watchdog that is to be killed
 	// dialing, where given, refuses the n-th way to a host, 1… for the one that
 	// the change begins with.
 	dialing func(side model.Host, n int) error
@@ -148,7 +157,7 @@ func newPair(t *testing.T, spec string, both bool) *pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pair{t: t, lab: l, dir: t.TempDir(), Person: &apptest.Person{}, dials: map[model.Host]int{}}
+	p := &pair{t: t, lab: l, dir: t.TempDir(), Person: &apptest.Person{}, dials: map[model.Host]int{}, dying: map[model.Host]*os.File{}}
 	p.env = app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: p.Person, Observer: p.Person}
 	t.Cleanup(func() { _ = l.Close() })
 	p.hosts = Hosts{Near: p.open(model.Near), Both: both, Named: "root@b", State: filepath.Join(p.dir, "controller")}
@@ -214,24 +223,7 @@ type line struct {
 	pair *pair
 	side model.Host
 	n    int
-	deaf atomicBool
-}
-
-type atomicBool struct {
-	mu sync.Mutex
-	on bool
-}
-
-func (b *atomicBool) set() {
-	b.mu.Lock()
-	b.on = true
-	b.mu.Unlock()
-}
-
-func (b *atomicBool) get() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.on
+	deaf atomic.Bool
 }
 
 func (l *line) Write(b []byte) (int, error) {
@@ -247,7 +239,7 @@ func (l *line) Write(b []byte) (int, error) {
 // Read drops what comes once the line is deaf.
 func (l *line) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
-	if l.deaf.get() {
+	if l.deaf.Load() {
 		return 0, net.ErrClosed
 	}
 	return n, err
@@ -260,6 +252,12 @@ func (p *pair) kill(side model.Host, step string) {
 	if err := os.WriteFile(name+".new", []byte(step), 0o600); err != nil {
 		p.t.Error(err)
 	}
+	f, err := os.Open(name + ".new")
+	if err != nil {
+		p.t.Error(err)
+	}
+	p.t.Cleanup(func() { _ = f.Close() })
+	p.dying[side] = f
 	if err := os.Rename(name+".new", name); err != nil {
 		p.t.Error(err)
 	}
@@ -277,7 +275,20 @@ func (p *pair) dead(side model.Host) {
 			return
 		}
 	}
-	time.Sleep(100 * time.Millisecond) // it kills itself in the step after that, which nothing else tells
+	if err := syscall.Flock(int(p.dying[side].Fd()), syscall.LOCK_EX); err != nil { // which it holds until it is gone
+		p.t.Error(err)
+	}
+}
+
+// undone waits until a host has undone the change of tcp.sack.
+func (p *pair) undone(side model.Host) {
+	p.t.Helper()
+	for end := time.Now().Add(time.Minute); p.sysctl(side, "tcp_sack") != "1"; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			p.t.Errorf("%s still holds the change", side)
+			return
+		}
+	}
 }
 
 // again ends the sessions and opens new ones, which read the hosts.

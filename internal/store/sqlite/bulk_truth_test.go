@@ -1,6 +1,6 @@
 //go:build truth
 
-package sqlite
+package sqlite_test
 
 import (
 	"path/filepath"
@@ -16,7 +16,7 @@ import (
 // one sample do.
 func TestBulk(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
-		s := open(try, filepath.Join(try.TempDir(), "results.db"))
+		s := open(t, filepath.Join(try.TempDir(), "results.db"))
 		if err := s.CreateSession(try.Context(), model.Session{ID: "bulk"}); err != nil {
 			try.Fatal(err)
 		}
