@@ -4,11 +4,13 @@
 package truth
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -73,6 +75,9 @@ type Try struct {
 	log     []string
 	failed  bool
 	skipped bool
+
+	ctx      context.Context
+	cleanups []func()
 }
 
 type claim struct {
@@ -91,14 +96,31 @@ func (y *Try) Claim(name string, value, least, most float64, unit string) {
 	y.values[name] = claim{value: value, least: least, most: most, unit: unit}
 }
 
+// run calls measure, and what it gave to Cleanup afterwards.
 func (y *Try) run(measure func(*Try)) {
-	done := make(chan struct{})
-	go func() { // Fatalf ends this goroutine, and not the test's
-		defer close(done)
-		measure(y)
-	}()
-	<-done
+	ctx, cancel := context.WithCancel(y.TB.Context())
+	y.ctx = ctx
+	y.apart(func() { measure(y) })
+	cancel()
+	for len(y.cleanups) > 0 {
+		last := y.cleanups[len(y.cleanups)-1]
+		y.cleanups = y.cleanups[:len(y.cleanups)-1]
+		y.apart(last)
+	}
 }
+
+// apart calls f in a goroutine of its own, which Fatalf ends, and not the test's.
+func (*Try) apart(f func()) {
+	var one sync.WaitGroup
+	one.Go(f)
+	one.Wait()
+}
+
+// Context ends with the try, before what Cleanup was given is called.
+func (y *Try) Context() context.Context { return y.ctx }
+
+// Cleanup calls f at the end of the try.
+func (y *Try) Cleanup(f func()) { y.cleanups = append(y.cleanups, f) }
 
 // Log keeps a line for the case that the try fails.
 func (y *Try) Log(args ...any) { y.log = append(y.log, fmt.Sprint(args...)) }

@@ -2,6 +2,7 @@ package truth
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -60,5 +61,24 @@ func TestLinesShowFiguresAndBounds(t *testing.T) {
 	const want = "truth: holds TestX: rate: 941.2 Mbit/s, bound 937 to 943, 1 of 1 tries inside"
 	if got := v.lines("TestX"); len(got) != 1 || got[0] != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestATryEndsWhatItBegan(t *testing.T) {
+	var order []string
+	y := &Try{TB: t, values: map[string]claim{}}
+	y.run(func(y *Try) {
+		y.Cleanup(func() { order = append(order, "first") })
+		y.Cleanup(func() {
+			order = append(order, "second")
+			if y.Context().Err() == nil {
+				t.Error("the context of the try outlives it")
+			}
+			y.Fatal("fails")
+		})
+		y.Fatal("ends")
+	})
+	if want := []string{"second", "first"}; !slices.Equal(order, want) || !y.failed || len(y.log) != 2 {
+		t.Errorf("order %q, failed %t, log %q", order, y.failed, y.log)
 	}
 }
