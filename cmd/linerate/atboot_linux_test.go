@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // systemdRoot is a machine's files with a systemd that enables what has a link.
@@ -45,23 +44,24 @@ func jobGone(t testing.TB, root, state string) {
 // TestAtBootSet holds a change with a job for the next start, on this machine and
 // on the other one, whose agent tells what it installs.
 func TestAtBootSet(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n, here, there := newNetns(t), systemdRoot(t), systemdRoot(t)
 	before := n.bothKnobs(t)
 	unit := "/etc/systemd/system/linerate-undo.service"
 	far := n.agent("b", rootVar+"="+there) + " --at-boot"
-	p := start(t, n.rooted(t, here, setArgs("--both", far, "--at-boot", "--for", "5s")...))
-	n.changed(t, before, true, true)
-	for _, root := range []string{here, there} {
-		if _, err := os.Stat(root + unit); err != nil {
-			t.Errorf("changed, and no job is installed: %v", err)
+	r := held(t, n.rooted(t, here, setArgs("--both", far, "--at-boot", "--for", "10m")...), func() bool {
+		if now := n.bothKnobs(t); now.a.sack == before.a.sack || now.b.sack == before.b.sack {
+			return false
 		}
-	}
-	r := p.wait(t, 60*time.Second)
+		for _, root := range []string{here, there} {
+			if _, err := os.Stat(root + unit); err != nil {
+				t.Errorf("changed, and no job is installed: %v", err)
+			}
+		}
+		return true
+	})
 	n.restored(t, before)
-	if r.code != 0 {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
 	for _, line := range []string{
 		"\nat-boot: installed " + here + unit + ": puts the settings back", "\nat-boot: removed " + here + unit + "\n",
 		"\n" + farAddr + ": at-boot: installed " + there + unit + ": puts", "\n" + farAddr + ": at-boot: removed " + there + unit + "\n",
@@ -77,6 +77,7 @@ func TestAtBootSet(t *testing.T) {
 // TestAtBootPowerCut kills everything that knows of a change, and starts what the
 // systemd of the machine would.
 func TestAtBootPowerCut(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n, root := newNetns(t), systemdRoot(t)
 	before := n.bothKnobs(t)
@@ -87,7 +88,7 @@ func TestAtBootPowerCut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.wait(t, 30*time.Second)
+	p.wait(t, patience)
 	if now := n.knobs(t, "a"); now == before.a {
 		t.Fatal("there is nothing left to put back")
 	}
@@ -109,6 +110,7 @@ func TestAtBootPowerCut(t *testing.T) {
 
 // TestAtBootMistakes are told before anything is asked.
 func TestAtBootMistakes(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		want string
 		args []string

@@ -16,7 +16,7 @@ import (
 // once it is there.
 func lineOf(t testing.TB, log, want string) (found map[string]any) {
 	t.Helper()
-	eventually(t, 20*time.Second, "the audit line "+want, func() bool {
+	eventually(t, patience, "the audit line "+want, func() bool {
 		for _, m := range audited(t, log) {
 			if tells([]map[string]any{m}, want) {
 				found = m
@@ -37,36 +37,33 @@ func saying(t testing.TB, addr, what string) {
 	}
 	defer func() { _ = c.Close() }()
 	_, _ = io.WriteString(c, what)
-	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(patience))
 	_, _ = io.ReadAll(c)
 }
 
 // TestAuditOfTheDoor: connections that are dropped before TLS have a line with
 // their number, and a handshake that fails has one of its own.
 func TestAuditOfTheDoor(t *testing.T) {
+	t.Parallel()
 	log := filepath.Join(t.TempDir(), "audit.log")
-	p := start(t, command(t, "serve", "--json", "--listen", "127.0.0.1:0", "--state", t.TempDir(), "--audit", log))
-	eventually(t, 10*time.Second, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
-	addr := decode[struct {
-		Address string `json:"address"`
-	}](t, p.said()).Address
+	v := serveJSON(t, command(t, "serve", "--json", "--listen", "127.0.0.1:0", "--state", t.TempDir(), "--audit", log))
 	for range 30 {
-		saying(t, addr, "GET / HTTP/1.1\r\n\r\n")
+		saying(t, v.Address, "GET / HTTP/1.1\r\n\r\n")
 	}
-	saying(t, addr, "lr-data1"+strings.Repeat("x", 36))
+	saying(t, v.Address, "lr-data1"+strings.Repeat("x", 36))
 	first := lineOf(t, log, "event=dropped protocol=linerate address=127.0.0.1 outcome=denied count=1")
 	if first["reason"] != "spoke another protocol" {
 		t.Errorf("%v", first)
 	}
-	if c, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}}).DialContext(t.Context(), "tcp", addr); err == nil {
+	if c, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}}).DialContext(t.Context(), "tcp", v.Address); err == nil {
 		t.Error("TLS 1.2 is accepted")
 		_ = c.Close()
 	}
 	if m := lineOf(t, log, "event=refused protocol=linerate address=127.0.0.1 outcome=denied"); !strings.Contains(m["reason"].(string), "handshake: ") {
 		t.Errorf("%v", m)
 	}
-	_ = p.cmd.Process.Signal(os.Interrupt)
-	p.wait(t, 20*time.Second)
+	v.p.signal(t, os.Interrupt)
+	v.p.wait(t, patience)
 	total := map[string]float64{}
 	lines := 0
 	for _, m := range audited(t, log) {
@@ -83,14 +80,9 @@ func TestAuditOfTheDoor(t *testing.T) {
 // TestAuditOfForeignListeners: clients of other programs have their lines: admitted,
 // refused, and ended with what was moved.
 func TestAuditOfForeignListeners(t *testing.T) {
+	t.Parallel()
 	log := filepath.Join(t.TempDir(), "audit.log")
-	p := start(t, command(t, "serve", "--json", "--listen", "127.0.0.1:0", "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0",
-		"--netpipe=127.0.0.1:0", "--state", t.TempDir(), "--audit", log))
-	t.Cleanup(func() { _ = p.cmd.Process.Signal(os.Interrupt); p.wait(t, 10*time.Second) })
-	eventually(t, 10*time.Second, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
-	foreign := decode[struct {
-		Foreign map[string]string `json:"foreign"`
-	}](t, p.said()).Foreign
+	foreign := serveJSON(t, serveEverything(t, "--audit", log)).Foreign
 	// moves demands the line of a test's end with at least a megabyte each way asked
 	// for: "sent", "received".
 	moves := func(protocol, engine string, ways ...string) {
@@ -105,9 +97,8 @@ func TestAuditOfForeignListeners(t *testing.T) {
 			t.Errorf("%s: how long it took is missing: %v", protocol, m)
 		}
 	}
-	quiet := func(string) string { return "" }
 	port := portOf(foreign["iperf3"])
-	foreignClient(t, iperf3Fault, "iperf3", "-c", "127.0.0.1", "-p", port, "-t", "1", "-J")
+	foreignClient(t, iperf3Fault, "iperf3", "-c", "127.0.0.1", "-p", port, "-n", "2M", "-J")
 	lineOf(t, log, "event=run-begin protocol=iperf3 address=127.0.0.1")
 	moves("iperf3", "tcpbulk", "received")
 	r := run(t, exec.CommandContext(t.Context(), "iperf3", "-c", "127.0.0.1", "-p", port, "-P", "17", "-t", "1"))
@@ -119,13 +110,13 @@ func TestAuditOfForeignListeners(t *testing.T) {
 	}
 
 	port = portOf(foreign["iperf2"])
-	foreignClient(t, iperf2Fault, "iperf", "-c", "127.0.0.1", "-p", port, "-t", "1", "-y", "C")
+	foreignClient(t, iperf2Fault, "iperf", "-c", "127.0.0.1", "-p", port, "-n", "2M", "-y", "C")
 	lineOf(t, log, "event=run-begin protocol=iperf2 address=127.0.0.1")
 	moves("iperf2", "tcpbulk", "received")
 	saying(t, foreign["iperf2"], "GET / HTTP/1.1\r\n\r\n"+strings.Repeat("x", 100))
 	lineOf(t, log, "event=refused protocol=iperf2 address=127.0.0.1 outcome=denied")
 
-	foreignClient(t, quiet, "NPtcp", "-h", "127.0.0.1", "-P", portOf(foreign["netpipe"]), "-n", "20", "-u", "65536", "-o", os.DevNull)
+	foreignClient(t, unchecked, "NPtcp", "-h", "127.0.0.1", "-P", portOf(foreign["netpipe"]), "-n", "20", "-u", "65536", "-o", os.DevNull)
 	lineOf(t, log, "event=run-begin protocol=netpipe address=127.0.0.1")
 	moves("netpipe", "netpipe", "sent")
 	saying(t, foreign["netpipe"], "GET / HTTP/1.1\r\n\r\n")

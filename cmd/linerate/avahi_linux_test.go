@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"linerate/internal/host/referee"
 )
@@ -38,19 +37,19 @@ func (n *netns) avahi(t testing.TB) func(ctx context.Context, program string, ar
 		c := referee.Command(t, program, args...)
 		cmd := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", n.name("a")}, c.Args...)...)
 		cmd.Env = append(c.Environ(), "DBUS_SYSTEM_BUS_ADDRESS="+address)
-		cmd.WaitDelay = 5 * time.Second
+		cmd.WaitDelay = patience
 		return cmd
 	}
 	start(t, inside(t.Context(), bus, "--nofork", "--config-file="+busFile))
-	eventually(t, 10*time.Second, "a bus", func() bool { _, err := os.Stat(filepath.Join(n.dir, "bus")); return err == nil })
+	eventually(t, patience, "a bus", func() bool { _, err := os.Stat(filepath.Join(n.dir, "bus")); return err == nil })
 	p := start(t, inside(t.Context(), "unshare", "-m", "sh", "-c", `mount -t tmpfs none /run && exec "$@"`, "sh",
 		daemon, "--no-drop-root", "--no-chroot", "--no-rlimits", "-f", file))
 	defer func() {
 		if t.Failed() {
-			t.Log(p.cmd.Stderr.(*lines).String())
+			t.Log(p.complaints())
 		}
 	}()
-	eventually(t, 10*time.Second, "avahi-daemon is up", func() bool { return strings.Contains(p.cmd.Stderr.(*lines).String(), "Server startup complete") })
+	eventually(t, patience, "avahi-daemon is up", func() bool { return strings.Contains(p.complaints(), "Server startup complete") })
 	return inside
 }
 
@@ -65,13 +64,13 @@ func TestFirstHour15Avahi(t *testing.T) {
 	cmd := n.inside(t, "b", "serve", "--state", n.state("b"), "--open")
 	cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
 	p := start(t, cmd)
-	eventually(t, 10*time.Second, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
+	eventually(t, patience, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
 	pin := regexp.MustCompile(`linerate://([\w-]{43})`).FindStringSubmatch(p.said())
 	if pin == nil {
 		t.Fatalf("no link in %s", p.said())
 	}
 	var said string
-	eventually(t, 20*time.Second, "Avahi finds it by both protocols", func() bool {
+	eventually(t, patience, "Avahi finds it by both protocols", func() bool {
 		out, err := avahi(t.Context(), browse, "-r", "-t", "-p", "_linerate._tcp").Output()
 		said = fmt.Sprintf("%s%v", out, err)
 		return strings.Contains(said, "=;v0;IPv4;") && strings.Contains(said, "=;v0;IPv6;")
@@ -85,12 +84,12 @@ func TestFirstHour15Avahi(t *testing.T) {
 	defer stop()
 	// Avahi says it of host a, where linerate then has to be.
 	published := start(t, avahi(ctx, publish, "-s", "lr-printed", "_linerate._tcp", "5299", "txtvers=1", "pin="+pin[1]))
-	defer func() { stop(); published.wait(t, 10*time.Second) }()
+	defer func() { stop(); published.wait(t, patience) }()
 	look := n.inside(t, "b", "test", "lr-printed", "--json", "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s", "--timeout", "3s")
 	look.Env = append(look.Env, "LINERATE_MDNS=")
 	if r := run(t, look); r.code != 3 || !strings.Contains(r.err, nearAddr) {
 		t.Errorf("what Avahi announces of %s, where nothing listens: exit code %d\n%s", nearAddr, r.code, r.err)
 	}
 	p.signal(t, syscall.SIGTERM)
-	p.wait(t, 10*time.Second)
+	p.wait(t, patience)
 }

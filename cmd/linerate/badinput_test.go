@@ -73,6 +73,7 @@ var mistakes = []struct{ line, right string }{
 // TestPlanWithTenMistakes demands every mistake of a plan at once, each with its
 // place and what would be right, and no other.
 func TestPlanWithTenMistakes(t *testing.T) {
+	t.Parallel()
 	path := write(t, "plan.yaml", tenMistakes)
 	r := fails(t, 2, []string{"run", path})
 	lines := strings.Split(strings.TrimSpace(r.err), "\n")
@@ -89,6 +90,7 @@ func TestPlanWithTenMistakes(t *testing.T) {
 
 // TestLabSpecWithMistakes demands every mistake of a lab at once.
 func TestLabSpecWithMistakes(t *testing.T) {
+	t.Parallel()
 	const spec = "rate=fast,rtt=1h,loss=200%,colour=red,mtu=9,duplex=some,to.mtu=1500"
 	for _, args := range [][]string{{"test", "lab:" + spec}, {"lab", spec, "--", "true"}} {
 		r := fails(t, 2, args,
@@ -106,6 +108,7 @@ func TestLabSpecWithMistakes(t *testing.T) {
 }
 
 func TestBadExperiments(t *testing.T) {
+	t.Parallel()
 	const lab = "lab:rate=100mbit"
 	noFar := write(t, "nofar.yaml", "factors: [{knob: window, levels: [64KiB, 1MiB]}]\n")
 	badFar := write(t, "badfar.yaml", "far: lab:rate=fast\nfactors: [{knob: window, levels: [64KiB, 1MiB]}]\n")
@@ -123,7 +126,7 @@ func TestBadExperiments(t *testing.T) {
 		"mss":            {[]string{"run", lab, "--factor", "mss=10,1000"}, []string{`value "10" of mss: want 88 to 32767 bytes, or auto`}},
 		"no levels":      {[]string{"run", lab, "--factor", "window"}, []string{`"window" has no levels; write it like`}},
 		"same levels":    {[]string{"run", lab, "--factor", "window=64K,64KiB"}, []string{"leave one of them out"}},
-		"host of flow":   {[]string{"run", lab, "--factor", "b.window=64K,1M"}, []string{"window belongs to the flow"}},
+		"host of flow":   {[]string{"run", lab, "--factor", "far.window=64K,1M"}, []string{"window belongs to the flow"}},
 		"durations": {[]string{"run", lab, "--factor", "window=64K,1M", "-t", "-5s", "--settle", "soon", "--cooldown", "9999h"}, []string{
 			`--time: duration "-5s" is negative`, `--settle: duration "soon" is not a length of time`, "--cooldown: 9999h is longer than 24 h"}},
 		"blocks":    {[]string{"run", lab, "--factor", "window=64K,1M", "--blocks", "0"}, []string{"--blocks: 0 is not a number of blocks"}},
@@ -145,6 +148,7 @@ func TestBadExperiments(t *testing.T) {
 // TestForeignStores demands that a file which is no store of this program, or
 // one of a newer program, is named, and left as it was.
 func TestForeignStores(t *testing.T) {
+	t.Parallel()
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	succeed(t, "list", "--db", newer)
 	b, err := os.ReadFile(newer)
@@ -172,6 +176,7 @@ func TestForeignStores(t *testing.T) {
 // TestShowIsTheReportAgain demands that the stored session alone, also in a
 // copied file, prints what the experiment printed.
 func TestShowIsTheReportAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	db := filepath.Join(dir, "results.db")
 	env := os.Environ()
@@ -189,8 +194,8 @@ func TestShowIsTheReportAgain(t *testing.T) {
 		return r.out
 	}
 	for _, form := range [][]string{nil, {"--json"}} {
-		printed := do(append([]string{"run", "exec:127.0.0.1 linerate agent", "--factor", "window=16KiB,1MiB",
-			"-t", "100ms", "--omit", "0", "--settle", "0s", "--blocks", "2", "--direction", "each"}, form...)...)
+		printed := do(append([]string{"run", "exec:127.0.0.1 linerate agent", "--factor", "window=16KiB",
+			"-t", "50ms", "-i", "50ms", "--omit", "0", "--settle", "0s", "--blocks", "2", "--no-twin", "--direction", "each"}, form...)...)
 		if again := do(append([]string{"show", "last"}, form...)...); again != printed {
 			t.Errorf("show last %v prints\n%s\nthe experiment printed\n%s", form, again, printed)
 		}
@@ -202,7 +207,7 @@ func TestShowIsTheReportAgain(t *testing.T) {
 		if again := do(append([]string{"show", "last", "--db", moved}, form...)...); again != printed {
 			t.Errorf("show last %v of a copied file prints\n%s\nthe experiment printed\n%s", form, again, printed)
 		}
-		other := do(append([]string{"test", "exec:127.0.0.1 linerate agent", "--to", "-t", "100ms", "--omit", "0"}, form...)...)
+		other := do(append([]string{"test", "exec:127.0.0.1 linerate agent", "--to", "-t", "50ms", "--omit", "0", "--idle", "0s"}, form...)...)
 		if other == printed {
 			t.Error("all reports are the same")
 		}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"linerate/internal/host/journal"
 )
@@ -26,6 +25,7 @@ func (n *netns) switched(far string, more ...string) (args []string, on string) 
 // TestCommandIsUndone whoever ends while it is on: Ctrl-C, or kill -9 of the controller,
 // the far agent, its watchdog, or all that runs on the far host, whose next start does it.
 func TestCommandIsUndone(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	cases := map[string]func(*testing.T){}
 	for _, who := range []string{"ctrl-c", "controller", "agent-b", "watchdog-b", "far-host"} {
@@ -34,18 +34,18 @@ func TestCommandIsUndone(t *testing.T) {
 			args, on := n.switched(n.agent("b") + " --allow-commands")
 			p := start(t, n.command(t, args...))
 			there := func() bool { _, err := os.Stat(on); return err == nil }
-			eventually(t, 20*time.Second, "the command to be run", there)
+			eventually(t, patience, "the command to be run", there)
 			if who == "ctrl-c" {
 				p.signal(t, os.Interrupt)
 			}
 			for _, pid := range relatives(p.cmd.Process.Pid, n.dir).members(who) {
 				must(syscall.Kill(pid, syscall.SIGKILL))
 			}
-			r := p.wait(t, 30*time.Second)
+			r := p.wait(t, patience)
 			if who == "ctrl-c" && (r.code != 130 || !strings.Contains(r.err, "--resume") || !strings.Contains(r.err, "--allow-exec")) {
 				t.Errorf("exit code %d\n%s", r.code, r.err)
 			}
-			eventually(t, 20*time.Second, "the command to be undone", func() bool { return !there() && len(netnsPIDs(t.Context(), n.b)) == 0 })
+			eventually(t, patience, "the command to be undone", func() bool { return !there() && len(netnsPIDs(t.Context(), n.b)) == 0 })
 			records, damage, err := journal.Read(n.state("b"))
 			if open := journal.OpenIntents(records); len(open) > 0 || len(damage) > 0 || len(records) == 0 || err != nil {
 				t.Errorf("of %d records open %v, damage %v, %v", len(records), open, damage, err)
@@ -61,12 +61,13 @@ func TestCommandIsUndone(t *testing.T) {
 			}
 		}
 	}
-	atOnce(t, 3, cases)
+	beside(t, cases)
 }
 
 // TestCommandIsRefused where the owner of the host did not allow it: an agent that was
 // not told so, and a server, also for a key that may change settings.
 func TestCommandIsRefused(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	args, on := n.switched(n.agent("b"))
@@ -85,7 +86,7 @@ func TestCommandIsRefused(t *testing.T) {
 		}
 	}
 	server.signal(t, syscall.SIGTERM)
-	server.wait(t, 10*time.Second)
+	server.wait(t, patience)
 	if _, err := os.Stat(on); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it was run: %v", err)
 	}
@@ -98,7 +99,7 @@ func TestCommandIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 	server.signal(t, syscall.SIGTERM)
-	server.wait(t, 10*time.Second)
+	server.wait(t, patience)
 	if _, err := os.Stat(on); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it is still on: %v", err)
 	}

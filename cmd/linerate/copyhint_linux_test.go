@@ -5,6 +5,7 @@ import "testing"
 // TestCopyHint: who asks an open server for more than it gives is told what to ask
 // for, and that is given.
 func TestCopyHint(t *testing.T) {
+	t.Parallel()
 	_, link := publicServer(t, "--open", "--limit", "memory=256MiB")
 	for _, c := range []struct {
 		args []string
@@ -28,6 +29,7 @@ func TestCopyHint(t *testing.T) {
 // TestFirstHour01CopyOfNothing: a source that is missing on a real far host is found by its first
 // copy there; a session in which nothing was copied ends with 5.
 func TestFirstHour01CopyOfNothing(t *testing.T) {
+	t.Parallel()
 	r := run(t, command(t, "copy", "exec:127.0.0.1 "+binary+" agent --state "+t.TempDir(), "-q", "--reverse", "--source", "/nonexistent/file", "--blocks", "1"))
 	if r.code != 5 {
 		t.Errorf("exit code %d, want 5\n%s", r.code, r.err)

@@ -32,7 +32,7 @@ func isolated(t testing.TB, script string) (dir string, r result) {
 
 const (
 	ceilingFile  = "/proc/sys/net/ipv4/tcp_rmem"
-	shortOptions = " -t 100ms --omit 0 --settle 10ms "
+	shortOptions = " -n 256KiB --omit 0 --settle 10ms "
 )
 
 // file reads a file that a script left.
@@ -47,6 +47,7 @@ func file(t testing.TB, parts ...string) string {
 
 // TestFullDiskUnderStore fills the disk of the results while an experiment runs.
 func TestFullDiskUnderStore(t *testing.T) {
+	t.Parallel()
 	dir, r := isolated(t, `
 mkdir $W/store $W/out
 mount -t tmpfs -o size=2m none $W/store
@@ -54,7 +55,8 @@ export LINERATE_DB=$W/store/results.db
 cat `+ceilingFile+` > $W/out/before
 linerate test "$FAR" --to -t 100ms --omit 0 --title earlier > $W/out/first
 {
-	until grep -q '^block 1/' $W/out/err 2>/dev/null; do sleep 0.02; done
+	i=0
+	until grep -q '^block [0-9]*/' $W/out/err 2>/dev/null || [ $((i += 1)) -gt 6000 ]; do sleep 0.02; done
 	dd if=/dev/zero of=$W/store/fill bs=64k 2>/dev/null || true
 } &
 code=0
@@ -98,12 +100,13 @@ linerate show last --json > $W/out/last.json`)
 // TestFullDiskUnderJournal has no room for a journal, on either end: nothing may
 // be changed then.
 func TestFullDiskUnderJournal(t *testing.T) {
-	for _, end := range []string{"a", "b"} {
-		t.Run("host "+end, func(t *testing.T) {
+	t.Parallel()
+	for end, dir := range map[string]string{"near": "state", "far": "far"} {
+		t.Run("the "+end+" host", func(t *testing.T) {
 			dir, r := isolated(t, `
 mkdir $W/far $W/state $W/out
-mount -t tmpfs -o size=64k,mode=700 none $W/`+map[string]string{"a": "state", "b": "far"}[end]+`
-dd if=/dev/zero of=$W/`+map[string]string{"a": "state", "b": "far"}[end]+`/fill bs=4k 2>/dev/null || true
+mount -t tmpfs -o size=64k,mode=700 none $W/`+dir+`
+dd if=/dev/zero of=$W/`+dir+`/fill bs=4k 2>/dev/null || true
 cat `+ceilingFile+` > $W/out/before
 linerate run "$FAR" --seed 1 --factor `+end+`.tcp.recv_buffer_max=64KiB,1MiB`+shortOptions+`--blocks 2 > $W/out/out 2> $W/out/err || echo $? > $W/out/code
 cat `+ceilingFile+` > $W/out/after
@@ -130,6 +133,7 @@ linerate show last --json > $W/out/last.json`)
 // TestReadOnlyHome demands advice where results cannot be kept, and that the
 // advice is good.
 func TestReadOnlyHome(t *testing.T) {
+	t.Parallel()
 	dir, r := isolated(t, `
 mkdir $W/home $W/out
 mount -t tmpfs -o size=64k,mode=700 none $W/home

@@ -20,7 +20,9 @@ type sessionDocument struct {
 				Source  string  `json:"source"`
 				Unknown string  `json:"unknown"`
 			} `json:"knobs"`
-			NICs []struct {
+			Machine *struct{} `json:"machine"`
+			Route   *struct{} `json:"route"`
+			NICs    []struct {
 				Name string `json:"name"`
 			} `json:"nics"`
 		} `json:"hosts"`
@@ -33,11 +35,12 @@ type sessionDocument struct {
 }
 
 // TestDocumentOfAQuickTest: a person can read the document of a quick test, and the
-// full one of the same session holds every fact.
+// full one of the same session holds every fact, out of the store.
 func TestDocumentOfAQuickTest(t *testing.T) {
+	t.Parallel()
 	needLab(t)
 	db := t.TempDir() + "/r.db"
-	short := succeed(t, "--db", db, "test", "-q", "-t", "500ms", "lab:rate=100mbit,rtt=2ms", "--json").out
+	short := succeed(t, "--db", db, "test", "-q", "-t", "200ms", "--omit", "0s", "--idle", "0s", "lab:rate=20mbit,rtt=2ms", "--json").out
 	whole := succeed(t, "--db", db, "show", "last", "--json=full").out
 	t.Logf("%d bytes in brief, %d in full", len(short), len(whole))
 	if len(short) >= 15_000 {
@@ -60,7 +63,7 @@ func TestDocumentOfAQuickTest(t *testing.T) {
 	}
 	for i, h := range full.Session.Hosts {
 		counts := brief.Session.Hosts[i].Settings
-		if counts == nil || h.Settings != nil || len(h.NICs) == 0 || len(h.Knobs) != ofHosts {
+		if counts == nil || h.Settings != nil || h.Machine == nil || h.Route == nil || len(h.NICs) == 0 || len(h.Knobs) != ofHosts {
 			t.Fatalf("host %d: %d of %d settings, %d interfaces; in brief %+v", i, len(h.Knobs), ofHosts, len(h.NICs), counts)
 		}
 		known, unknown := 0, map[string]int{}

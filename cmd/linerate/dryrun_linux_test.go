@@ -17,6 +17,7 @@ import (
 // TestDryRun tells what the same command then does: its order by the seed, its runs and
 // the bytes of a wire of a known rate. It measures, changes and keeps nothing.
 func TestDryRun(t *testing.T) {
+	t.Parallel()
 	needLab(t)
 	db := filepath.Join(t.TempDir(), "results.db")
 	args := []string{
@@ -52,13 +53,8 @@ func TestDryRun(t *testing.T) {
 		}
 	}
 	args[5] = "far:exit 0"
-	succeed(t, append(args, "-q")...)
-	var s struct {
-		Session struct {
-			Plan struct{ Order [][]string }
-		}
-	}
-	must(json.Unmarshal([]byte(succeed(t, "show", "last", "--json", "--db", db).out), &s))
+	succeed(t, append(args, "-t", "50ms", "-q")...) // the last one counts
+	s := decode[document](t, succeed(t, "show", "last", "--json", "--db", db).out)
 	if fmt.Sprint(s.Session.Plan.Order) != fmt.Sprint(d.First) {
 		t.Errorf("told %v, done %v", d.First, s.Session.Plan.Order)
 	}
@@ -67,12 +63,13 @@ func TestDryRun(t *testing.T) {
 // TestDataBudgetOfATest: of a hundred runs each way no more are begun once the payload is
 // sent, which on a machine with time for them is after the first two, and why is told.
 func TestDataBudgetOfATest(t *testing.T) {
+	t.Parallel()
 	needLab(t)
 	r := succeed(t, "test", "lab:rate=50mbit,rtt=1ms", "-t", "200ms", "-i", "200ms", "--omit", "0", "--idle", "0s", "--repeat", "100", "--data", "2MB", "--json=full", "--db", filepath.Join(t.TempDir(), "results.db"))
 	if err := validate("linerate/session/v3", r.out); err != nil {
 		t.Error(err)
 	}
-	s := decode[farEndsDocument](t, r.out).Session
+	s := decode[document](t, r.out).Session
 	last := slices.IndexFunc(s.Runs, func(r model.Run) bool { return r.Block == s.Runs[len(s.Runs)-1].Block })
 	if before, all := plan.Payload(s.Runs[:last]), plan.Payload(s.Runs); before >= 2e6 || all < 2e6 || len(s.Runs) > 8 || !strings.Contains(s.Reason, "the data budget of 2 MB is spent: "+all.Decimal()) {
 		t.Errorf("%d runs, %v before the last block, %v in all: %q", len(s.Runs), before, all, s.Reason)

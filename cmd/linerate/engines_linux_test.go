@@ -10,24 +10,30 @@ import (
 )
 
 // TestEnginesTakeTurns compares two kinds of traffic in blocks of one session: datagrams
-// of 5 Mbit/s with TCP, which takes what the 20 Mbit/s of the lab carry. Each run is what
-// its level says, and only what both measure guards.
+// with TCP. Each run is what its level says, and only what both measure guards.
+// TestTruthOfEngines demands the verdict.
 func TestEnginesTakeTurns(t *testing.T) {
-	needLab(t)
 	t.Parallel()
-	db := filepath.Join(t.TempDir(), "results.db")
+	needLab(t)
+	enginesTakeTurns(t, "2")
+}
+
+// enginesTakeTurns compares datagrams of 5 Mbit/s with TCP, which takes what the 20 Mbit/s
+// of the lab carry, and returns the verdicts.
+func enginesTakeTurns(t testing.TB, blocks string) []model.Verdict {
+	t.Helper()
 	args := []string{"run", "lab:rate=20mbit,rtt=1ms", "--udp", "--rate", "5M", "--factor", "engine=tcpbulk,udpflow",
-		"--blocks", "8", "-t", "250ms", "--omit", "150ms", "--settle", "0s", "--no-twin", "--db", db, "--json", "-q"}
+		"--blocks", blocks, "-t", "250ms", "--omit", "150ms", "--settle", "0s", "--no-twin", "--db", filepath.Join(t.TempDir(), "results.db"), "--json", "-q"}
 	dry := decode[report.DryRun](t, succeed(t, append(args, "--dry-run")...).out)
 	// 0.4 s a run: TCP at the ceiling of the path, which is that of datagrams, the others at their rate.
 	if got, want := float64(dry.Bytes.Or(0)), float64(dry.Runs)/2*0.4/8*(19.14e6+5e6); got < 0.7*want || got > 1.3*want {
 		t.Errorf("%.0f bytes are foreseen, want about %.0f", got, want)
 	}
-	r := run(t, command(t, args...))
-	if err := validate("linerate/session/v3", r.out); r.code != 0 || err != nil {
-		t.Fatalf("exit code %d, %v\n%s", r.code, err, r.err)
+	r := succeed(t, args...)
+	if err := validate("linerate/session/v3", r.out); err != nil {
+		t.Error(err)
 	}
-	s := decode[farEndsDocument](t, r.out).Session
+	s := decode[document](t, r.out).Session
 	for _, one := range s.Runs {
 		want := "udpflow"
 		if one.Setting == "tcpbulk" {
@@ -42,22 +48,12 @@ func TestEnginesTakeTurns(t *testing.T) {
 			t.Error("loss is a guard, which TCP does not measure")
 		}
 	}
-	found := false
-	for _, v := range s.Verdicts {
-		if v.Setting == "tcpbulk" && v.Metric == model.Goodput {
-			found = true
-			if v.Outcome != model.Better {
-				t.Errorf("TCP at 18 Mbit/s beside datagrams at 5: %+v", v)
-			}
-		}
-	}
-	if !found {
-		t.Error("no verdict on TCP")
-	}
+	return s.Verdicts
 }
 
 // TestEnginesRefused: what a level cannot say, or what one engine does not measure.
 func TestEnginesRefused(t *testing.T) {
+	t.Parallel()
 	const lab = "lab:rate=20mbit"
 	for _, c := range []struct {
 		args []string

@@ -4,13 +4,10 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	"linerate/internal/control/wire/ssh/sshtest"
 	"linerate/internal/core/model"
 )
 
@@ -44,7 +41,7 @@ func wentOn(t testing.TB, r result) {
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	s := decode[farEndsDocument](t, r.out).Session
+	s := decode[document](t, r.out).Session
 	valid, lost := farCounts(s)
 	ends := s.Plan.FarEnds()
 	warned, _ := json.Marshal(s.Warnings)
@@ -73,7 +70,7 @@ func TestFarEndsServed(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	s := decode[farEndsDocument](t, r.out).Session
+	s := decode[document](t, r.out).Session
 	valid, lost := farCounts(s)
 	ends := s.Plan.FarEnds()
 	secret := strings.Contains(r.out, first.Secret) || strings.Contains(r.out, second.Secret)
@@ -81,71 +78,17 @@ func TestFarEndsServed(t *testing.T) {
 		t.Errorf("%v, %d lost, a secret is shown: %v", valid, lost, secret)
 	}
 	p := start(t, n.inside(t, "a", acrossArgs("12", first.String(), second.String(), "--db", filepath.Join(n.dir, "dies.db"))...))
-	eventually(t, 30*time.Second, "a run with the second one", func() bool {
+	eventually(t, patience, "a run with the second one", func() bool {
 		return strings.Contains(run(t, n.inside(t, "a", "show", "last", "--json", "--db", filepath.Join(n.dir, "dies.db"))).out, `"number": 4`)
 	})
 	two.signal(t, syscall.SIGKILL)
-	wentOn(t, p.wait(t, 3*time.Minute))
+	wentOn(t, p.wait(t, patience))
 	one.signal(t, os.Interrupt)
-}
-
-// TestFarEndsOverSSH is the same with two ssh servers, of which one takes no connection
-// any more after its first was killed.
-func TestFarEndsOverSSH(t *testing.T) {
-	t.Parallel()
-	needRoot(t)
-	n := newNetns(t)
-	temp := func(name string) string {
-		dir := filepath.Join(n.dir, "tmp-"+name)
-		must(os.Mkdir(dir, 0o700))
-		return dir
-	}
-	var config strings.Builder
-	servers := map[string]*sshtest.Server{}
-	for _, name := range []string{"one", "two"} {
-		s := sshtest.Start(t, sshtest.Options{Namespace: n.b, Proxy: true, HostName: farAddr, Env: map[string]string{"LINERATE_STATE": n.state("b") + name, "TMPDIR": temp(name)}})
-		text, err := os.ReadFile(s.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		config.WriteString(strings.Replace(string(text), "Host *\n", "Host "+name+"\n", 1) + "\n")
-		servers[name] = s
-	}
-	file := filepath.Join(n.dir, "ssh_config")
-	must(os.WriteFile(file, []byte(config.String()), 0o600))
-	both := func(args ...string) *process {
-		cmd := n.inside(t, "a", args...)
-		cmd.Env = append(cmd.Env, "LINERATE_SSH=ssh -F "+file)
-		return start(t, cmd)
-	}
-	r := both(acrossArgs("6", "root@one", "root@two")...).wait(t, 3*time.Minute)
-	if r.code != 0 {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
-	if valid, lost := farCounts(decode[farEndsDocument](t, r.out).Session); valid["root@one"] != 6 || valid["root@two"] != 6 || lost != 0 {
-		t.Errorf("%v, %d lost", valid, lost)
-	}
-	p := both(acrossArgs("12", "root@one", "root@two", "--db", filepath.Join(n.dir, "dies.db"))...)
-	eventually(t, time.Minute, "four runs", func() bool {
-		return strings.Contains(run(t, n.inside(t, "a", "show", "last", "--json", "--db", filepath.Join(n.dir, "dies.db"))).out, `"number": 4`)
-	})
-	must(os.WriteFile(filepath.Join(servers["two"].Dir, "start"), []byte("exit 1\n"), 0o700))
-	killed := 0
-	for _, pid := range sshtest.Children(p.cmd.Process.Pid) {
-		line, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
-		if text := strings.ReplaceAll(string(line), "\x00", " "); strings.HasPrefix(text, "ssh -F") && strings.Contains(text, "root@two") {
-			must(syscall.Kill(pid, syscall.SIGKILL))
-			killed++
-		}
-	}
-	if killed == 0 {
-		t.Fatal("no ssh to the second far end was found")
-	}
-	wentOn(t, p.wait(t, 3*time.Minute))
 }
 
 // TestFarEndsRefused: what several far ends cannot be is one sentence with what to do.
 func TestFarEndsRefused(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args  []string
 		says  string

@@ -15,10 +15,6 @@ import (
 // exitCodes are those of linerate, and that of a process which a signal ended.
 var exitCodes = []int{-1, 0, 1, 2, 3, 4, 5, 6, 7, 130}
 
-// patience bounds what a case waits for: calls into a host that is out of reach
-// take half a minute each.
-const patience = 2 * time.Minute
-
 // check waits for the end of all that belongs to the case and demands that
 // nothing is lost: see TestFaults.
 func (r *faultRun) check() {

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -12,7 +9,8 @@ import (
 // TestForeignLimits lets the real programs ask linerate serve for more than the
 // limits of --open, which hold for them without it too.
 func TestForeignLimits(t *testing.T) {
-	v := startServer(t)
+	t.Parallel()
+	v := serveJSON(t, serveEverything(t))
 	needProgram(t, "iperf3")
 	for asked, says := range map[string]string{
 		"-u -b 101M -t 1":      "total required bandwidth is larger than server limit",
@@ -22,32 +20,16 @@ func TestForeignLimits(t *testing.T) {
 		"-t 61":                "", // versions differ in how they say so
 		"-u -b 0 -t 1 --bidir": "total required bandwidth is larger than server limit",
 	} {
-		repeated(t, func() string {
-			ctx, cancel := context.WithTimeout(t.Context(), foreignLimit)
-			defer cancel()
-			r := run(t, exec.CommandContext(ctx, "iperf3", append([]string{"-c", "127.0.0.1", "-p", portOf(v.foreign["iperf3"])}, strings.Fields(asked)...)...))
-			if r.code == 0 || ctx.Err() != nil || !strings.Contains(r.out+r.err, says) {
-				return fmt.Sprintf("iperf3 %s: exit code %d, no %q in\n%s%s", asked, r.code, says, r.out, r.err)
-			}
-			return ""
-		})
+		r := run(t, exec.CommandContext(t.Context(), "iperf3", append([]string{"-c", "127.0.0.1", "-p", portOf(v.Foreign["iperf3"])}, strings.Fields(asked)...)...))
+		if r.code == 0 || !strings.Contains(r.out+r.err, says) {
+			t.Errorf("iperf3 %s: exit code %d, no %q in\n%s%s", asked, r.code, says, r.out, r.err)
+		}
 	}
-	needProgram(t, "iperf")
-	foreignClient(t, func(out string) string {
-		fields := strings.Split(strings.TrimSpace(out), ",")
-		if len(fields) < 9 {
-			return fmt.Sprintf("%q", out)
-		}
-		// 100 Mbit/s, and little more than the second that was asked for.
-		if bytes, err := strconv.ParseFloat(fields[7], 64); err != nil || bytes < 1e5 || bytes > 16e6 {
-			return fmt.Sprintf("%v bytes, %v: %q", bytes, err, out)
-		}
-		return ""
-	}, "iperf", "-c", "127.0.0.1", "-p", portOf(v.foreign["iperf2"]), "-u", "-R", "-b", "1g", "-t", "1", "-y", "C")
 }
 
 // TestForeignMistakes gives targets that are not what they are called.
 func TestForeignMistakes(t *testing.T) {
+	t.Parallel()
 	nobody := freePort(t)
 	for _, c := range []struct {
 		args []string
@@ -61,13 +43,13 @@ func TestForeignMistakes(t *testing.T) {
 	} {
 		fails(t, c.code, append(c.args, "-q"), c.says...)
 	}
-	v := startServer(t)
-	fails(t, 3, []string{"test", "iperf3://" + v.foreign["netpipe"], "-t", "0.2s", "-q"}, "closed before its first word", "if it is an iperf3 server")
+	v := serveJSON(t, serveEverything(t))
+	fails(t, 3, []string{"test", "iperf3://" + v.Foreign["netpipe"], "-t", "0.2s", "-q"}, "closed before its first word", "if it is an iperf3 server")
 	// Each is told the other's name, and soon.
 	for wrong, right := range map[string]string{"iperf2": "iperf3", "iperf3": "iperf2"} {
 		for _, more := range [][]string{nil, {"--bidir"}} {
-			fails(t, 3, append([]string{"test", wrong + "://" + v.foreign[right], "-t", "10s", "-q"}, more...),
-				"this looks like an iperf", "use "+right+"://"+v.foreign[right])
+			fails(t, 3, append([]string{"test", wrong + "://" + v.Foreign[right], "-t", "10s", "-q"}, more...),
+				"this looks like an iperf", "use "+right+"://"+v.Foreign[right])
 		}
 	}
 }

@@ -20,6 +20,7 @@ const somebody = 65534
 // filled: by --state, by LINERATE_STATE, as an agent, and as the job for the next
 // start. It believes nothing that is in there.
 func TestForeignState(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	before := n.knobs(t, "b")

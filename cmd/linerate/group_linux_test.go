@@ -28,9 +28,7 @@ func TestGroupInALab(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	j := decode[struct {
-		Session model.Session `json:"session"`
-	}](t, r.out).Session
+	j := decode[document](t, r.out).Session
 	repeated := slices.ContainsFunc(j.Runs, func(r model.Run) bool { return r.Attempt > 1 })
 	if j.Plan.Held != "link.mtu" || j.Plan.Baseline != "A1B1" || !repeated && (len(j.Runs) != 18 || len(j.Changes) != 12) {
 		t.Errorf("holds %q, baseline %q, %d runs, %d changes", j.Plan.Held, j.Plan.Baseline, len(j.Runs), len(j.Changes))

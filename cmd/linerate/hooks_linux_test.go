@@ -25,6 +25,7 @@ func hooked(t testing.TB, more ...string) (args []string, log string) {
 // after sees it too, and the baseline's runs have them as well. They are told among the
 // changes, all of which are taken back.
 func TestHooksStandAroundEveryRun(t *testing.T) {
+	t.Parallel()
 	needLab(t)
 	const held = "set -- $(cat /proc/sys/net/ipv4/tcp_rmem); "
 	args, log := hooked(t)
@@ -60,36 +61,39 @@ func TestHooksStandAroundEveryRun(t *testing.T) {
 }
 
 // TestHookThatFails makes its run invalid, which says so; its block is tried again, and
-// where all are invalid nothing is told.
+// where all are invalid no result is told.
 func TestHookThatFails(t *testing.T) {
+	t.Parallel()
 	needLab(t)
-	args, log := hooked(t)
-	once := "test -e " + log + " || { touch " + log + "; echo not ready; exit 3; }"
-	succeed(t, append(args, "--before", once)...)
-	db := filepath.Join(filepath.Dir(log), "results.db")
-	shown := succeed(t, "show", "last", "--json", "--db", db).out
-	for _, want := range []string{`"state": "invalid"`, "the hook before the run failed", "exit status 3: not ready"} {
-		if !strings.Contains(shown, want) {
-			t.Errorf("%q is not in the session", want)
-		}
-	}
-	args, _ = hooked(t, "--before", "far:exit 4", "--command-time", "5s")
-	if r := run(t, command(t, args...)); r.code == 0 || !strings.Contains(r.err, "all 6 runs are invalid") || !strings.Contains(r.err, "exit code 4") {
-		t.Errorf("always: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
-	args, _ = hooked(t, "--before", "sleep 30", "--command-time", "200ms")
-	if r := run(t, command(t, args...)); r.code == 0 || !strings.Contains(r.err, "ended after its limit of 200 ms") {
-		t.Errorf("too long: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
-	args, _ = hooked(t, "--after", "exit 5")
-	if r := run(t, command(t, args...)); r.code == 0 || !strings.Contains(r.err, "exit code 5") {
-		t.Errorf("after: exit code %d\n%s%s", r.code, r.out, r.err)
+	t.Run("once", func(t *testing.T) {
+		t.Parallel()
+		args, log := hooked(t)
+		once := "test -e " + log + " || { touch " + log + "; echo not ready; exit 3; }"
+		succeed(t, append(args, "--before", once)...)
+		shown := succeed(t, "show", "last", "--json", "--db", filepath.Join(filepath.Dir(log), "results.db")).out
+		has(t, "the session", shown, `"state": "invalid"`, "the hook before the run failed", "exit status 3: not ready")
+	})
+	for name, c := range map[string]struct{ flags, says []string }{
+		"always":   {[]string{"--before", "far:exit 4", "--command-time", "1m"}, []string{"runs are invalid", "exit code 4"}},
+		"too long": {[]string{"--before", "sleep 30", "--command-time", "200ms"}, []string{"ended after its limit of 200 ms"}},
+		"after":    {[]string{"--after", "exit 5"}, []string{"exit code 5"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args, _ := hooked(t, append(c.flags, "--blocks", "1")...)
+			r := run(t, command(t, args...))
+			if r.code == 0 {
+				t.Error("exit code 0")
+			}
+			has(t, "stderr", r.err, c.says...)
+		})
 	}
 }
 
 // TestHookIsRefused like a command of a factor: by an agent that was not told to take
 // them, and out of a plan file that somebody else may have written.
 func TestHookIsRefused(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	mark := filepath.Join(n.dir, "mark")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -47,7 +48,7 @@ func moments() map[string]during {
 		}, false},
 		"settling": {[]string{"-t", "1s", "--settle", "1m"}, changed, true},
 		"running": {[]string{"-t", "1m", "--settle", "0s"}, func(t *testing.T, n *netns, before both) bool {
-			const enough = 100e6 // bytes, far more than the probe before makes
+			const enough = 30e6 // bytes, far more than the probe before makes
 			return changed(t, n, before) && n.received(t) > enough
 		}, true},
 		"cooling down": {append(short(), "--cooldown", "1m"), func(t *testing.T, n *netns, before both) bool {
@@ -73,13 +74,14 @@ func (n *netns) received(t testing.TB) float64 {
 // TestInterrupt presses Ctrl-C once and twice at every kind of moment: the hosts
 // are as before, nothing is left running, the user is told how to go on.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	cases := map[string]func(*testing.T){}
 	for name, m := range moments() {
 		cases[name+"/once"] = func(t *testing.T) { interrupt(t, m, false) }
 		cases[name+"/twice"] = func(t *testing.T) { interrupt(t, m, true) }
 	}
-	atOnce(t, 4, cases)
+	beside(t, cases)
 }
 
 func interrupt(t *testing.T, m during, twice bool) {
@@ -88,13 +90,13 @@ func interrupt(t *testing.T, m during, twice bool) {
 	// The first run must be one that changes the hosts: no baseline of the hosts
 	// as they are.
 	p := start(t, n.command(t, n.compareArgs(2, append(m.args, "--baseline", "8KiB", "--no-twin")...)...))
-	eventually(t, 20*time.Second, "the moment to interrupt", func() bool { return m.until(t, n, before) })
+	eventually(t, patience, "the moment to interrupt", func() bool { return m.until(t, n, before) })
 	p.signal(t, os.Interrupt)
 	if twice {
 		// The second one ends the controller at once, unless the first was faster.
 		_ = p.cmd.Process.Signal(os.Interrupt)
 	}
-	r := p.wait(t, 20*time.Second)
+	r := p.wait(t, patience)
 	n.restored(t, before)
 	bySignal := p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGINT
 	if r.code != 130 && (!twice || !bySignal) {
@@ -118,11 +120,12 @@ func interrupt(t *testing.T, m during, twice bool) {
 // TestSecondInterrupt has a host that does not answer any more: the first Ctrl-C
 // waits for it, the second does not. The host undoes when it can.
 func TestSecondInterrupt(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	p := start(t, n.command(t, n.crashArgs(n.agent("b"), "-t", "1m")...))
-	eventually(t, 20*time.Second, "the setting", func() bool {
+	eventually(t, patience, "the setting", func() bool {
 		now := n.bothKnobs(t)
 		return now.a.rmem != before.a.rmem && now.b.rmem != before.b.rmem
 	})
@@ -140,7 +143,7 @@ func TestSecondInterrupt(t *testing.T) {
 	case <-time.After(500 * time.Millisecond):
 	}
 	p.signal(t, os.Interrupt)
-	r := p.wait(t, 5*time.Second)
+	r := p.wait(t, patience)
 	if r.code != -1 || p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGINT {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
@@ -154,8 +157,9 @@ func TestSecondInterrupt(t *testing.T) {
 // kill -9, and goes on: the plan is followed to its end, and the verdicts are
 // those of the same runs without the interruption.
 func TestResume(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
-	atOnce(t, 2, map[string]func(*testing.T){
+	beside(t, map[string]func(*testing.T){
 		"interrupted": func(t *testing.T) { resume(t, os.Interrupt, model.SessionInterrupted) },
 		"killed":      func(t *testing.T) { resume(t, os.Kill, model.SessionStopped) },
 	})
@@ -169,7 +173,7 @@ func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 	inBlock := func(s model.Session) bool { // the second block is half done
 		return len(s.Runs) > len(s.Plan.Order[0]) && len(s.Runs) < 2*len(s.Plan.Order[0])
 	}
-	eventually(t, 20*time.Second, "the second block", func() bool {
+	eventually(t, patience, "the second block", func() bool {
 		s, err := n.trySession(t)
 		return err == nil && inBlock(s)
 	})
@@ -178,7 +182,7 @@ func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 		t.Errorf("resume of a session that runs: exit code %d\n%s\n%s", r.code, r.err, list())
 	}
 	p.signal(t, sig)
-	p.wait(t, 20*time.Second)
+	p.wait(t, patience)
 	n.restored(t, before)
 	cut := n.session(t)
 	if l := list(); !strings.Contains(l, fmt.Sprintf("%q: %q", "state", state)) {
@@ -205,7 +209,9 @@ func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 		clean[i].Number, clean[i].Attempt = i+1, 1
 	}
 	if want := analysis.Analyse(s.Plan, clean).Verdicts; len(want) == 0 || !reflect.DeepEqual(s.Verdicts, want) {
-		t.Errorf("verdicts differ from those of an uninterrupted session:\n%+v\n%+v", s.Verdicts, want)
+		got, _ := json.Marshal(s.Verdicts)
+		expected, _ := json.Marshal(want)
+		t.Errorf("verdicts differ from those of an uninterrupted session:\n%s\n%s", got, expected)
 	}
 	if r := run(t, n.command(t, "run", "--allow-exec", "--resume", s.ID)); r.code != 2 || !strings.Contains(r.err, "is done") {
 		t.Errorf("resume of a session that is done: exit code %d\n%s", r.code, r.err)
@@ -215,6 +221,7 @@ func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 // TestInterruptedLabLeavesNothing ends commands that have a lab, by Ctrl-C and
 // by kill -9: all processes of the lab end with them.
 func TestInterruptedLabLeavesNothing(t *testing.T) {
+	t.Parallel()
 	needLab(t)
 	cases := map[string]func(*testing.T){}
 	for name, args := range map[string][]string{
@@ -225,7 +232,7 @@ func TestInterruptedLabLeavesNothing(t *testing.T) {
 			cases[fmt.Sprintf("%s/%v", name, sig)] = func(t *testing.T) { interruptLab(t, sig, args) }
 		}
 	}
-	atOnce(t, 3, cases)
+	beside(t, cases)
 }
 
 func interruptLab(t testing.TB, sig syscall.Signal, args []string) {
@@ -241,18 +248,18 @@ func interruptLab(t testing.TB, sig syscall.Signal, args []string) {
 		}
 	})
 	// The session is stored when the lab stands; then traffic begins.
-	eventually(t, 20*time.Second, "a session", func() bool {
+	eventually(t, patience, "a session", func() bool {
 		return sessions(t.Context(), filepath.Join(dir, "db")) > 0
 	})
 	if n := len(withVariable("LINERATE_STATE=" + dir)); n < 4 {
 		t.Errorf("%d processes: this test does not see the lab", n)
 	}
 	p.signal(t, sig)
-	r := p.wait(t, 20*time.Second)
+	r := p.wait(t, patience)
 	if want := map[syscall.Signal]int{syscall.SIGKILL: -1}[sig]; sig != syscall.SIGKILL && r.code != 130 || want == -1 && r.code != -1 {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	eventually(t, 10*time.Second, "processes of the lab are left", func() bool {
+	eventually(t, patience, "processes of the lab are left", func() bool {
 		return len(withVariable("LINERATE_STATE="+dir)) == 0
 	})
 	if left, _ := os.ReadDir(tmp); sig != syscall.SIGKILL && len(left) > 0 {

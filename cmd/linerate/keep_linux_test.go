@@ -178,6 +178,7 @@ func TestKeepOverSSH(t *testing.T) {
 
 // TestKeepAsks answers the question on a terminal, and keeps what was confirmed.
 func TestKeepAsks(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	etc := filepath.Join(n.dir, "etc")
@@ -185,7 +186,7 @@ func TestKeepAsks(t *testing.T) {
 	s := n.keepBySSH(t, etc)
 	tt := onTerminal(t, withSSH(n.inside(t, "a", setArgs("root@far", "--keep-agent")...), s))
 	tt.asked(t, "y\n")
-	if r := tt.wait(t, 40*time.Second); r.code != 0 {
+	if r := tt.wait(t, patience); r.code != 0 {
 		t.Fatalf("set: exit code %d\n%s", r.code, r.out)
 	}
 	for _, answer := range []string{"n\n", "\x04"} {
@@ -211,15 +212,15 @@ func TestKeepAsks(t *testing.T) {
 func (n *netns) answerKeep(t testing.TB, s *sshtest.Server, answer, says string) {
 	t.Helper()
 	tt := onTerminal(t, withSSH(n.inside(t, "a", "keep", "root@far", "--keep-agent"), s))
-	eventually(t, 30*time.Second, "the question", func() bool { return strings.Contains(tt.shown.String(), "write these files on ") })
+	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "write these files on ") })
 	if _, err := tt.master.WriteString(answer); err != nil {
 		t.Fatal(err)
 	}
-	r := tt.wait(t, 30*time.Second)
+	r := tt.wait(t, patience)
 	if r.code != 0 {
 		t.Errorf("%q: exit code %d", answer, r.code)
 	}
-	eventually(t, 5*time.Second, "the terminal to say "+says, func() bool { return strings.Contains(tt.shown.String(), says) })
+	eventually(t, patience, "the terminal to say "+says, func() bool { return strings.Contains(tt.shown.String(), says) })
 }
 
 // keptHere runs a script of sh on a machine with files of the system of its own,
@@ -238,6 +239,7 @@ cat > $W/tall.yaml <<'END'
 
 // TestKeepEdited leaves a file alone that somebody edited after keep, and says so.
 func TestKeepEdited(t *testing.T) {
+	t.Parallel()
 	etc, r := keptHere(t, `
 linerate keep $W/tall.yaml --yes
 echo '# mine' >> /etc/`+kept+`
@@ -260,6 +262,7 @@ echo json $code`)
 // TestKeepFullDisk has no room, first for the file and then for what it was
 // before: nothing is left of the attempt.
 func TestKeepFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, full := range []string{"/etc/sysctl.d", "$LINERATE_STATE"} {
 		_, r := keptHere(t, `
 mkdir -p `+full+`
@@ -288,6 +291,7 @@ cat $W/err`)
 // TestKeepBothOrNone has this machine's disk full when HOST has its files already:
 // they go back.
 func TestKeepBothOrNone(t *testing.T) {
+	t.Parallel()
 	etc, r := keptHere(t, `
 printf 'profile: 1\nhosts:\n  - {role: both, knobs: {tcp.sack: off}}\n' > $W/both.yaml
 mkdir -p $W/faretc/sysctl.d /etc/sysctl.d
@@ -314,6 +318,7 @@ grep -c tcp_sack $W/faretc/`+kept+` /etc/`+kept)
 // TestKeepKilled kills keep after each of its steps; undo --kept finds the way
 // back from there.
 func TestKeepKilled(t *testing.T) {
+	t.Parallel()
 	begin := `
 printf '` + strings.ReplaceAll(older, "\n", `\n`) + `' > /etc/` + kept + `; chmod 640 /etc/` + kept + `
 export LINERATE_TEST_MAIN=1
@@ -350,6 +355,7 @@ if grep -q tcp_sack /etc/%s; then echo written; fi
 // TestKeepIsRead has the system's own sysctl(8) apply what was kept, with only
 // the settings of this network, and finds another file that counts more.
 func TestKeepIsRead(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("sysctl"); err != nil {
 		t.Skip("needs sysctl (Debian package procps)")
 	}
@@ -359,27 +365,28 @@ sysctl --system --pattern '^net\.ipv4\.tcp_(sack|rmem)$' > /dev/null
 cat /proc/sys/net/ipv4/tcp_sack /proc/sys/net/ipv4/tcp_rmem
 linerate knobs --match tcp.sack
 linerate keep $W/tall.yaml --dry-run
-echo 'net.ipv4.tcp_sack = 1' > /etc/sysctl.d/99-other.conf
+echo 'net.ipv4.tcp_sack = 1' > /etc/sysctl.d/zzz-other.conf
 linerate keep $W/tall.yaml --dry-run 2>&1
 linerate undo --kept > /dev/null
-echo 'net.ipv4.tcp_sack = 1' > /etc/sysctl.d/10-other.conf
-rm /etc/sysctl.d/99-other.conf
-linerate keep $W/tall.yaml --yes --json 2> /dev/null > $W/json
 echo 'net.ipv4.tcp_sack = 1' > /etc/sysctl.d/99-other.conf
+rm /etc/sysctl.d/zzz-other.conf
+linerate keep $W/tall.yaml --yes --json 2> /dev/null > $W/json
+echo 'net.ipv4.tcp_sack = 1' > /etc/sysctl.d/zzz-other.conf
 linerate undo --kept > /dev/null
 linerate keep $W/tall.yaml --yes`)
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	has(t, "stdout", r.out, "0\n4096\t", "\t4194304\n", "/etc/"+kept+":", "nothing was written", "99-other.conf:1 would still set tcp.sack")
-	has(t, "stderr", r.err, "/etc/sysctl.d/99-other.conf:1 sets tcp.sack, to \"1\"")
-	if strings.Contains(r.out+r.err, "10-other.conf") {
+	has(t, "stdout", r.out, "0\n4096\t", "\t4194304\n", "/etc/"+kept+":", "nothing was written", "left out: tcp.sack=0: /etc/sysctl.d/zzz-other.conf:1: sysctl/net.ipv4.tcp_sack would be 1 after the next start")
+	has(t, "stderr", r.err, "left out: tcp.sack=0: /etc/sysctl.d/zzz-other.conf:1: ")
+	if strings.Contains(r.out+r.err, "99-other.conf") {
 		t.Errorf("a file that counts less is told of\n%s%s", r.out, r.err)
 	}
 }
 
 // TestKeepJoins keeps a second profile without losing the first one.
 func TestKeepJoins(t *testing.T) {
+	t.Parallel()
 	etc, r := keptHere(t, `
 linerate keep $W/tall.yaml --yes > /dev/null
 printf 'profile: 1\nhosts:\n  - {role: both, knobs: {tcp.timestamps: off, tcp.sack: on}}\n' > $W/more.yaml
@@ -398,6 +405,7 @@ linerate undo --kept`)
 
 // TestKeepWithoutRights says what it takes.
 func TestKeepWithoutRights(t *testing.T) {
+	t.Parallel()
 	_, r := keptHere(t, `
 chmod 755 $W $(dirname $W)
 mkdir -m 777 $W/nobody

@@ -45,6 +45,7 @@ func keepPoint() func(step string) {
 
 // TestKeepMistakes is refused before anything is opened.
 func TestKeepMistakes(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args []string
 		says string

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
@@ -22,7 +21,7 @@ func (n *netns) serveWithFiles(t testing.TB, etc string, args ...string) (*proce
 	cmd.Args = slices.Insert(cmd.Args, i, "sh", "-ec", ownEtc(etc)+`exec "$@"`, "sh")
 	p := start(t, cmd)
 	link := regexp.MustCompile(`linerate://[^\s']+`)
-	eventually(t, 10*time.Second, "a join link", func() bool { return link.MatchString(p.said()) })
+	eventually(t, patience, "a join link", func() bool { return link.MatchString(p.said()) })
 	return p, joinLink(t, link.FindString(p.said()))
 }
 
@@ -30,6 +29,7 @@ func (n *netns) serveWithFiles(t testing.TB, etc string, args ...string) (*proce
 // by a key with that right, into the files of that host and its list of kept ones,
 // with lines in the audit log; and takes it back. A key that may measure is refused.
 func TestKeepOverServer(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	etc, log := filepath.Join(n.dir, "etc"), filepath.Join(n.dir, "audit.log")
@@ -70,7 +70,7 @@ func TestKeepOverServer(t *testing.T) {
 	do(0, "undo", "--kept", ops)
 	isOlder(t, etc)
 	server.signal(t, syscall.SIGTERM)
-	if r := server.wait(t, 10*time.Second); r.code != 0 {
+	if r := server.wait(t, patience); r.code != 0 {
 		t.Errorf("exit code %d\n%s", r.code, r.err)
 	}
 	lines := audited(t, log)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -74,7 +73,7 @@ func (tt *terminal) draw(b []byte) {
 // shows waits until a person sees words on the terminal.
 func (tt *terminal) shows(t testing.TB, words string) {
 	t.Helper()
-	eventually(t, 30*time.Second, "the terminal to say "+words, func() bool { return strings.Contains(tt.screen.String(), words) })
+	eventually(t, patience, "the terminal to say "+words, func() bool { return strings.Contains(tt.screen.String(), words) })
 }
 
 // The alternate screen of a terminal, which a program takes and gives back (xterm, DECSET
@@ -106,6 +105,7 @@ func onScreen(t testing.TB, cmd *exec.Cmd, env ...string) (*terminal, unix.Termi
 // terminal that changes its size, and stops it by Ctrl-C: hosts are undone, data kept,
 // the terminal is as it was, and the report stays on it.
 func TestLiveScreen(t *testing.T) {
+	t.Parallel()
 	tt, before := watchedRun(t)
 	tt.shows(t, "settings against current: 2 of 2 in play")
 	tt.shows(t, "round trip")
@@ -124,7 +124,7 @@ func TestLiveScreen(t *testing.T) {
 	tt.types(t, "p")
 	tt.shows(t, "preparing")
 	tt.types(t, "\x03")
-	r := tt.wait(t, 30*time.Second)
+	r := tt.wait(t, patience)
 	tt.shows(t, "linerate run --resume")
 	if r.code != 130 {
 		t.Errorf("exit code %d", r.code)
@@ -146,15 +146,17 @@ func TestLiveScreen(t *testing.T) {
 
 // TestLiveScreenQ: q is Ctrl-C, and SIGTERM too gives the terminal back.
 func TestLiveScreenQ(t *testing.T) {
+	t.Parallel()
 	for name, stop := range map[string]func(*terminal){
 		"q":       func(tt *terminal) { tt.types(t, "q") },
 		"SIGTERM": func(tt *terminal) { tt.signal(t, syscall.SIGTERM) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			tt, before := watchedRun(t)
 			tt.shows(t, "measuring")
 			stop(tt)
-			if r := tt.wait(t, 30*time.Second); r.code != 130 {
+			if r := tt.wait(t, patience); r.code != 130 {
 				t.Errorf("exit code %d", r.code)
 			}
 			if text := tt.shown.String(); !strings.Contains(text, givesScreen) {
@@ -170,8 +172,9 @@ func TestLiveScreenQ(t *testing.T) {
 // TestLiveScreenEnds: a test that ends by itself leaves its report on a terminal that is
 // as it was, and NO_COLOR has it without colours.
 func TestLiveScreenEnds(t *testing.T) {
-	tt, before := onScreen(t, command(t, "test", "lab:rate=50mbit,rtt=4ms", "-t", "1s"), "NO_COLOR=1")
-	if r := tt.wait(t, 60*time.Second); r.code != 0 {
+	t.Parallel()
+	tt, before := onScreen(t, command(t, "test", "lab:rate=50mbit,rtt=4ms", "-t", "200ms", "--omit", "0s"), "NO_COLOR=1")
+	if r := tt.wait(t, patience); r.code != 0 {
 		t.Errorf("exit code %d\n%s", r.code, tt.shown.String())
 	}
 	tt.shows(t, "see this again")
@@ -190,12 +193,14 @@ func TestLiveScreenEnds(t *testing.T) {
 
 // TestLiveScreenNot: lines as ever where nobody can watch a screen, or does not want it.
 func TestLiveScreenNot(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ flag, env string }{
 		"--lines": {"--lines", ""}, "--quiet": {"--quiet", ""}, "--json": {"--json", ""}, "TERM=dumb": {"--lines=false", "TERM=dumb"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tt, before := onScreen(t, command(t, "test", "lab:rate=50mbit,rtt=4ms", "-t", "1s", "--to", c.flag), c.env)
-			if r := tt.wait(t, 60*time.Second); r.code != 0 || strings.Contains(r.out, takesScreen) {
+			t.Parallel()
+			tt, before := onScreen(t, command(t, "test", "lab:rate=50mbit,rtt=4ms", "-t", "200ms", "--omit", "0s", "--idle", "0s", "--to", c.flag), c.env)
+			if r := tt.wait(t, patience); r.code != 0 || strings.Contains(r.out, takesScreen) {
 				t.Errorf("exit code %d\n%q", r.code, r.out)
 			}
 			if now := tt.modes(t); now != before {

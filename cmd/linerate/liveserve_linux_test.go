@@ -6,7 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,7 +22,7 @@ func watchedServer(t testing.TB, state string, args ...string) (tt *terminal, be
 func (tt *terminal) said(t testing.TB, re string) string {
 	t.Helper()
 	var found []string
-	eventually(t, 20*time.Second, "the terminal to say "+re, func() bool {
+	eventually(t, patience, "the terminal to say "+re, func() bool {
 		found = regexp.MustCompile(re).FindStringSubmatch(tt.shown.String())
 		return found != nil
 	})
@@ -39,7 +38,7 @@ const (
 // was, with what it said.
 func (tt *terminal) ends(t testing.TB, before unix.Termios, want ...string) {
 	t.Helper()
-	if r := tt.wait(t, 20*time.Second); r.code != 0 {
+	if r := tt.wait(t, patience); r.code != 0 {
 		t.Errorf("exit code %d\n%q", r.code, r.out)
 	}
 	tt.shows(t, "server stopped")
@@ -62,6 +61,7 @@ func (tt *terminal) ends(t testing.TB, before unix.Termios, want ...string) {
 // comes, what each measures and how fast, in linerate's protocol and in iperf3's, what
 // is given away, and who was turned away; the link is shown again by a key.
 func TestServeScreen(t *testing.T) {
+	t.Parallel()
 	iperf3, err := exec.LookPath("iperf3")
 	if err != nil {
 		t.Skip("no iperf3 here")
@@ -96,7 +96,7 @@ func TestServeScreen(t *testing.T) {
 
 	tt.types(t, "l")
 	tt.shows(t, "l shows who measures")
-	eventually(t, 10*time.Second, "the link to stand on the terminal", func() bool {
+	eventually(t, patience, "the link to stand on the terminal", func() bool {
 		return strings.Contains(strings.ReplaceAll(tt.screen.String(), "\n", ""), secret)
 	})
 	tt.types(t, "l")
@@ -110,7 +110,7 @@ func TestServeScreen(t *testing.T) {
 
 	for _, p := range []*process{own, foreign} {
 		p.signal(t, syscall.SIGINT)
-		p.wait(t, 20*time.Second)
+		p.wait(t, patience)
 	}
 	tt.shows(t, "nobody is here now")
 	tt.shows(t, "done")
@@ -129,11 +129,12 @@ func TestServeScreen(t *testing.T) {
 // TestServeScreenEnds: a server whose link was printed at an earlier start has its screen
 // at once, and Ctrl-C and SIGTERM too give the terminal back, also while the link is shown.
 func TestServeScreenEnds(t *testing.T) {
+	t.Parallel()
 	state := t.TempDir()
 	first := start(t, command(t, "serve", "--listen", "127.0.0.1:0", "--state", state))
-	eventually(t, 20*time.Second, "the first start to print the link", func() bool { return strings.Contains(first.said(), "linerate test '") })
+	eventually(t, patience, "the first start to print the link", func() bool { return strings.Contains(first.said(), "linerate test '") })
 	first.signal(t, syscall.SIGTERM)
-	first.wait(t, 20*time.Second)
+	first.wait(t, patience)
 	for name, stop := range map[string]func(*terminal){
 		"q":       func(tt *terminal) { tt.types(t, "q") },
 		"Ctrl-C":  func(tt *terminal) { tt.types(t, "\x03") },
@@ -158,15 +159,17 @@ func TestServeScreenEnds(t *testing.T) {
 
 // TestServeScreenNot: lines as ever where nobody can watch a screen, or does not want it.
 func TestServeScreenNot(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ flag, env string }{
 		"--lines": {"--lines", ""}, "--quiet": {"--quiet", ""}, "--json": {"--json", ""}, "TERM=dumb": {"--lines=false", "TERM=dumb"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			state := t.TempDir()
 			tt, before := onScreen(t, command(t, "serve", "--open", "--announce=false", "--listen", "127.0.0.1:0", "--state", state, c.flag), c.env)
 			link := tt.said(t, `(linerate://[^' "]+)`)
 			link = strings.Join(strings.Fields(link), "")
-			if r := run(t, command(t, "test", link, "-t", "500ms", "--to", "--quiet", "--db", ":memory:")); r.code != 0 {
+			if r := run(t, command(t, "test", link, "-t", "100ms", "--omit", "0s", "--idle", "0s", "--to", "--quiet", "--db", ":memory:")); r.code != 0 {
 				t.Fatalf("exit code %d\n%s", r.code, r.err)
 			}
 			if c.flag == "--lines" {
@@ -176,7 +179,7 @@ func TestServeScreenNot(t *testing.T) {
 				}
 			}
 			tt.signal(t, syscall.SIGTERM)
-			if r := tt.wait(t, 20*time.Second); r.code != 0 || strings.Contains(r.out, takesScreen) {
+			if r := tt.wait(t, patience); r.code != 0 || strings.Contains(r.out, takesScreen) {
 				t.Errorf("exit code %d\n%q", r.code, r.out)
 			}
 			if now := tt.modes(t); now != before {

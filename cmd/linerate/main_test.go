@@ -5,10 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,10 +44,17 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(cli.Main(context.Background(), env, os.Args[1:]))
 	}
+	if signal.Ignored(os.Interrupt) { // in the background of a script: programs would inherit it
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	}
 	os.Exit(buildAndRun(m))
 }
 
 func buildAndRun(m *testing.M) int {
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
+		_ = p.Value.Set(strconv.Itoa(4 * runtime.NumCPU())) // tests mostly wait for other processes
+	}
 	_ = os.Setenv("LINERATE_MDNS", "off") // only in namespaces of their own do tests speak to a network
 	dir, err := os.MkdirTemp("", "linerate-test-")
 	if err != nil {
@@ -58,6 +69,11 @@ func buildAndRun(m *testing.M) int {
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build linerate: %v\n%s", err, out)
 		return 1
+	}
+	for key, value := range userEnv(dir) { // for what commands start that run in this process
+		if key != "PATH" && key != "TERM" {
+			_ = os.Setenv(key, value)
+		}
 	}
 	return m.Run()
 }
@@ -74,7 +90,7 @@ func command(t testing.TB, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), binary, args...)
 	cmd.Env = append(os.Environ(), "LINERATE_DB="+filepath.Join(t.TempDir(), "results.db"),
 		"LINERATE_STATE="+t.TempDir(), "LINERATE_CONFIG="+t.TempDir(), "NO_COLOR=1")
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = patience
 	return cmd
 }
 
@@ -110,6 +126,10 @@ func decode[T any](t testing.TB, text string) T {
 	}
 	return v
 }
+
+// patience is how long a test waits for what comes at once on an idle machine. It only
+// matters where the program is broken.
+const patience = 2 * time.Minute
 
 // eventually demands that ok becomes true within a time.
 func eventually(t testing.TB, within time.Duration, what string, ok func() bool) {

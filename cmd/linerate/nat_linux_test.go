@@ -49,6 +49,7 @@ chain through {
 // TestFirstHour05NAT: through a NAT the end behind it makes the connections, TCP and
 // UDP, whichever end that is; the other way is refused with the one that works.
 func TestFirstHour05NAT(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	router := n.behindNAT(t)

@@ -129,7 +129,7 @@ func (n *netns) inside(t testing.TB, host string, args ...string) *exec.Cmd {
 
 func (n *netns) prepare(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Env = append(os.Environ(), "LINERATE_DB="+n.db(), "LINERATE_STATE="+n.dir, "LINERATE_CONFIG="+filepath.Join(n.dir, "config"), "NO_COLOR=1")
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = patience
 	return cmd
 }
 
@@ -160,11 +160,10 @@ func (n *netns) bothKnobs(t testing.TB) both {
 	return both{n.knobs(t, "a"), n.knobs(t, "b")}
 }
 
-// restored demands that the hosts hold what they held before, within seconds,
-// and that no process is left in them.
+// restored demands that the hosts hold what they held before, and that no process is left in them.
 func (n *netns) restored(t testing.TB, before both) {
 	t.Helper()
-	eventually(t, 10*time.Second, "an agent or a watchdog is still there", func() bool {
+	eventually(t, patience, "an agent or a watchdog is still there", func() bool {
 		return len(netnsPIDs(t.Context(), n.a))+len(netnsPIDs(t.Context(), n.b)) == 0
 	})
 	if now := n.bothKnobs(t); now != before {
@@ -226,6 +225,7 @@ func (p *process) wait(t testing.TB, within time.Duration) result {
 	t.Helper()
 	select {
 	case r := <-p.done:
+		p.done <- r // whoever waits next
 		return r
 	case <-time.After(within):
 		_ = p.cmd.Process.Kill()
@@ -237,6 +237,9 @@ func (p *process) wait(t testing.TB, within time.Duration) result {
 
 // said is what the process has written to stdout so far.
 func (p *process) said() string { return p.cmd.Stdout.(*lines).String() }
+
+// complaints is what the process has written to stderr so far.
+func (p *process) complaints() string { return p.cmd.Stderr.(*lines).String() }
 
 // lines is a buffer that can be read while a process writes it.
 type lines struct {
@@ -254,6 +257,18 @@ func (l *lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// beside runs named cases beside each other, as many as -parallel allows: they mostly
+// wait. Each has hosts of its own.
+func beside(t *testing.T, cases map[string]func(*testing.T)) {
+	t.Helper()
+	for name, one := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			one(t)
+		})
+	}
 }
 
 // atOnce runs named cases some at a time: they mostly wait. Each has hosts of

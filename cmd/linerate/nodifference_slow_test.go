@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"linerate/internal/core/model"
 	"os"
 	"path/filepath"
 	"sync"
@@ -34,7 +35,7 @@ func TestSlowNoDifference(t *testing.T) {
 	jobs := make(chan job)
 	var mu sync.Mutex
 	falsely, sessions, untrusted := 0, 0, 0
-	outcomes := map[string]int{}
+	outcomes := map[model.Outcome]int{}
 	var workers sync.WaitGroup
 	for range 2 {
 		workers.Go(func() {

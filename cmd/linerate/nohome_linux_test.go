@@ -14,6 +14,7 @@ import (
 // is written into the present folder. What is given instead is used; relative folders of
 // XDG are none.
 func TestFirstHour16NoHome(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	const nobodyKnows = 54321
 	dir, err := os.MkdirTemp("", "linerate-nohome-") //nolint:usetesting // a folder that others may enter

@@ -8,10 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"linerate/internal/core/model"
-	"linerate/internal/lab/labtest"
 )
 
 // firewall gives host b a firewall: its rules are what it lets in besides ssh, which
@@ -38,6 +36,7 @@ func quickOverSSH(more ...string) []string {
 // is closed is said before anything is measured, with what helps there, and what is
 // said to help does.
 func TestFirewall(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	for name, c := range map[string]struct {
 		near, far string // rules
@@ -80,13 +79,9 @@ func TestFirewall(t *testing.T) {
 			s := n.overSSH(t)
 			n.firewall(t, "a", c.near)
 			n.firewall(t, "b", c.far)
-			began := time.Now()
 			r := run(t, withSSH(n.inside(t, "a", quickOverSSH(c.args...)...), s))
 			if r.code != 3 {
 				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-			}
-			if took := time.Since(began); took > 15*time.Second { // 6 s of an idle machine
-				t.Errorf("took %v", took)
 			}
 			for _, want := range c.says {
 				if !strings.Contains(r.err, want) {
@@ -150,14 +145,14 @@ func TestFoundByName(t *testing.T) {
 	end := func(p *process) {
 		t.Helper()
 		p.signal(t, syscall.SIGTERM)
-		p.wait(t, 10*time.Second)
+		p.wait(t, patience)
 	}
 	up := func(args ...string) *process {
 		t.Helper()
 		cmd := n.inside(t, "b", append([]string{"serve", "--state", n.state("b")}, args...)...)
 		cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
 		p := start(t, cmd)
-		eventually(t, 10*time.Second, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
+		eventually(t, patience, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
 		return p
 	}
 	p := up("--open", "--host", farAddr)
@@ -199,35 +194,23 @@ func TestFoundByName(t *testing.T) {
 	end(p)
 }
 
-// TestFirstHour05Filtered demands of every command that measures, with nothing but ssh
-// open at the far host, the answer within 6 s: what is filtered, and what helps.
+// TestFirstHour05Filtered demands of commands that measure, with nothing but ssh open at
+// the far host, the answer: what is filtered, and what helps. TestTruthOfFilteredHosts
+// demands it of all of them, and soon.
 func TestFirstHour05Filtered(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
+	n := newNetns(t)
+	s := n.overSSH(t)
+	n.firewall(t, "b", "drop")
 	for name, args := range map[string][]string{
-		"test":         {"test", "root@far"},
-		"test --udp":   {"test", "root@far", "--udp"},
-		"test --bidir": {"test", "root@far", "--bidir"},
-		"run":          {"run", "root@far", "--factor", "tcp.sack=on,off", "--baseline", "on"},
-		"run --udp":    {"run", "root@far", "--udp", "--factor", "rate=4M,8M", "--baseline", "4M"},
-		"sweep":        {"sweep", "root@far"},
-		"copy":         {"copy", "root@far"},
+		"test": {"test", "root@far"},
+		"run":  {"run", "root@far", "--factor", "tcp.sack=on,off", "--baseline", "on"},
+		"copy": {"copy", "root@far"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newNetns(t)
-			s := n.overSSH(t)
-			n.firewall(t, "b", "drop")
-			labtest.Try(t, func() string {
-				began := time.Now()
-				r := run(t, withSSH(n.inside(t, "a", args...), s))
-				took := time.Since(began).Round(10 * time.Millisecond)
-				sayFiltered(t, r)
-				if took > 6*time.Second {
-					return "answer after " + took.String()
-				}
-				t.Logf("answer after %v", took)
-				return ""
-			})
+			t.Parallel()
+			sayFiltered(t, run(t, withSSH(n.inside(t, "a", args...), s)))
 		})
 	}
 }
@@ -245,6 +228,7 @@ func sayFiltered(t testing.TB, r result) {
 // TestFirstHour15FoundByIPv6: a network that has no addresses of IPv4 is one on which
 // servers are found and measured as well.
 func TestFirstHour15FoundByIPv6(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	host, err := os.Hostname()
 	if err != nil || host == "" || strings.Contains(host, ".") {
@@ -254,18 +238,18 @@ func TestFirstHour15FoundByIPv6(t *testing.T) {
 	for name, addr := range map[string]string{n.a: nearAddr, n.b: farAddr} {
 		ip(t, "-n", name, "addr", "del", addr+"/24", "dev", "v0")
 	}
-	eventually(t, 10*time.Second, "addresses of the link", func() bool { // no two hosts have the same
+	eventually(t, patience, "addresses of the link", func() bool { // no two hosts have the same
 		return strings.Contains(ip(t, "-n", n.b, "-6", "addr", "show", "dev", "v0", "scope", "link", "-tentative"), "fe80:")
 	})
 	cmd := n.inside(t, "b", "serve", "--state", n.state("b"), "--open")
 	cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
 	p := start(t, cmd)
-	eventually(t, 10*time.Second, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
+	eventually(t, patience, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
 	cmd = n.inside(t, "a", "test", host, "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s")
 	cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
 	if r := run(t, cmd); r.code != 0 || !strings.Contains(r.err, "is known from now on by its pin") || !strings.Contains(r.err, "fe80:") {
 		t.Errorf("exit code %d\n%s%s\n%s", r.code, r.out, r.err, p.said())
 	}
 	p.signal(t, syscall.SIGTERM)
-	p.wait(t, 10*time.Second)
+	p.wait(t, patience)
 }

@@ -2,52 +2,20 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
-
-// recheckDoc is the document of linerate recheck.
-type recheckDoc struct {
-	Settings []struct {
-		Knob     string `json:"knob"`
-		State    string `json:"state"`
-		Text     string `json:"text"`
-		Measured string `json:"measured"`
-	} `json:"settings"`
-}
 
 // unwrapped joins lines with those that go on further in.
 func unwrapped(text string) string {
 	return regexp.MustCompile("\n {4,}").ReplaceAllString(text, " ")
 }
 
-// TestRecheckASession measures again in the lab what a session in the lab proved: it is
-// still better, and the machine-readable form says the same.
-func TestRecheckASession(t *testing.T) {
-	t.Parallel()
-	needLab(t)
-	db := filepath.Join(t.TempDir(), "r.db")
-	succeed(t, "run", "lab:rate=50mbit,rtt=10ms", "--factor", "far.tcp.recv_buffer_max=32KiB,1MiB", "--baseline", "32KiB", "--direction", "to", "--guard", "none",
-		"-t", "300ms", "--omit", "300ms", "--settle", "0s", "--blocks", "10", "-q", "--db", db)
-	look := succeed(t, "recheck", "last", "--look", "--db", db)
-	has(t, "the look", unwrapped(look.out), "tcp.recv_buffer_max=1 MiB on far: proven on ", ", against 32 KiB; nothing that is known has changed since")
-	r := succeed(t, "recheck", "last", "--json", "-q", "--db", db)
-	if err := validate("linerate/recheck/v1", r.out); err != nil {
-		t.Error(err)
-	}
-	if d := decode[recheckDoc](t, r.out); len(d.Settings) != 1 || d.Settings[0].State != "still better" || d.Settings[0].Measured == "" {
-		t.Errorf("%+v", d)
-	}
-	if r := run(t, command(t, "recheck", "last~1", "last", "--db", db)); r.code != 2 || !strings.Contains(r.err, "one HOST or SESSION") {
-		t.Errorf("two sessions: exit code %d\n%s", r.code, r.err)
-	}
-}
-
 // TestRecheckKept: what is kept on this machine stands as its fingerprint says, in
 // recheck and in knobs: proven on another kernel, on this one, and by nobody.
 func TestRecheckKept(t *testing.T) {
+	t.Parallel()
 	_, r := keptHere(t, `
 proven() {
 cat > $W/$1.yaml <<END

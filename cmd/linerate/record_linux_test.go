@@ -4,10 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // keeping is a serve with JSON and these flags besides, and the file in which it keeps
@@ -41,14 +41,9 @@ type keptList struct {
 // each test, however many connections it had, and one for each that failed.
 func TestClientsAreKept(t *testing.T) {
 	t.Parallel()
-	cmd, db := keeping(t, "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0", "--netpipe=127.0.0.1:0")
-	p := start(t, cmd)
-	t.Cleanup(func() { _ = p.cmd.Process.Signal(os.Interrupt); p.wait(t, 10*time.Second) })
-	eventually(t, 10*time.Second, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
-	foreign := decode[struct {
-		Foreign map[string]string `json:"foreign"`
-	}](t, p.said()).Foreign
-	any := func(string) string { return "" }
+	log := filepath.Join(t.TempDir(), "audit.log")
+	cmd, db := keeping(t, "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0", "--netpipe=127.0.0.1:0", "--audit", log)
+	foreign := serveJSON(t, cmd).Foreign
 	seen := map[string]bool{}
 	for _, c := range []struct {
 		title, state string
@@ -60,16 +55,22 @@ func TestClientsAreKept(t *testing.T) {
 		{"iperf2 client", "done", []string{"from ", "bit/s"}, []string{"iperf", "-c", "127.0.0.1", "-p", portOf(foreign["iperf2"]), "-t", "1", "-R", "-P", "2"}},
 		{"iperf2 client", "done", []string{"messages a second were returned"}, []string{"iperf", "-c", "127.0.0.1", "-p", portOf(foreign["iperf2"]), "-t", "1", "--bounceback"}},
 		{"netpipe client", "done", []string{"64 B", "bit/s"}, []string{"NPtcp", "-h", "127.0.0.1", "-P", portOf(foreign["netpipe"]), "-n", "20", "-u", "64", "-o", os.DevNull}},
-		{"iperf3 client", "failed", []string{"failed: the client left"}, []string{"timeout", "--signal=KILL", "2", "iperf3", "-c", "127.0.0.1", "-p", portOf(foreign["iperf3"]), "-t", "20"}},
+		{"iperf3 client", "failed", []string{"failed: the client left"}, []string{"iperf3", "-c", "127.0.0.1", "-p", portOf(foreign["iperf3"]), "-t", "60"}},
 	} {
-		if c.state == "failed" {
-			needProgram(t, c.argv[3])
-			_ = run(t, exec.CommandContext(t.Context(), c.argv[0], c.argv[1:]...))
+		if c.state == "failed" { // killed in the middle
+			needProgram(t, c.argv[0])
+			p := start(t, exec.CommandContext(t.Context(), c.argv[0], c.argv[1:]...))
+			eventually(t, patience, "the second run of iperf3", func() bool {
+				text, err := os.ReadFile(log)
+				return err == nil && len(regexp.MustCompile(`"run-begin".*"iperf3"`).FindAll(text, -1)) == 2
+			})
+			p.signal(t, os.Kill)
+			p.wait(t, patience)
 		} else {
-			foreignClient(t, any, c.argv...)
+			foreignClient(t, unchecked, c.argv...)
 		}
 		var l keptList
-		eventually(t, 20*time.Second, strings.Join(c.argv, " ")+" in "+db, func() bool {
+		eventually(t, patience, strings.Join(c.argv, " ")+" in "+db, func() bool {
 			if _, err := os.Stat(db); err != nil {
 				return false
 			}
@@ -109,18 +110,13 @@ func TestKeptNowhereIsToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd, _ := keeping(t, "--iperf2=127.0.0.1:0", "--db", filepath.Join(file, "results.db"))
-	p := start(t, cmd)
-	t.Cleanup(func() { _ = p.cmd.Process.Signal(os.Interrupt); p.wait(t, 10*time.Second) })
-	eventually(t, 10*time.Second, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
-	port := portOf(decode[struct {
-		Foreign map[string]string `json:"foreign"`
-	}](t, p.said()).Foreign["iperf2"])
+	v := serveJSON(t, cmd)
 	const told = "what clients of other programs measure is not kept"
-	eventually(t, 10*time.Second, "word of it before any client", func() bool { return strings.Contains(p.cmd.Stderr.(*lines).String(), told) })
+	eventually(t, patience, "word of it before any client", func() bool { return strings.Contains(v.p.complaints(), told) })
 	for range 2 {
-		foreignClient(t, func(string) string { return "" }, "iperf", "-c", "127.0.0.1", "-p", port, "-n", "1M")
+		foreignClient(t, unchecked, "iperf", "-c", "127.0.0.1", "-p", portOf(v.Foreign["iperf2"]), "-n", "1M")
 	}
-	if n := strings.Count(p.cmd.Stderr.(*lines).String(), "not kept"); n != 1 {
-		t.Errorf("said %d times:\n%s", n, p.cmd.Stderr.(*lines).String())
+	if n := strings.Count(v.p.complaints(), "not kept"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, v.p.complaints())
 	}
 }

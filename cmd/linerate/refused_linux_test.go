@@ -8,6 +8,7 @@ import (
 // TestARefusalIsToldOnce: what a driver has not got, or does not do, is said once, by the
 // error, and not beside it or in front of it again.
 func TestARefusalIsToldOnce(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	for setting, c := range map[string]struct{ says, out string }{

@@ -28,6 +28,7 @@ var update = flag.Bool("update", false, "rewrite the golden texts of the scripts
 
 // TestScript runs the program as a user does, one behaviour a file.
 func TestScript(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:           filepath.Join("testdata", "script"),
 		UpdateScripts: *update,
@@ -176,6 +177,7 @@ func commands(t testing.TB) []string {
 // --help ends a command before it does anything, but not before its flags are
 // understood.
 func TestHelpHasExamples(t *testing.T) {
+	t.Parallel()
 	for _, name := range commands(t) {
 		t.Run(name, func(t *testing.T) {
 			help := succeed(t, "help", name).out
@@ -212,6 +214,7 @@ func example(t testing.TB, line string) {
 
 // TestExampleWithUnknownFlag holds the check above against a lie.
 func TestExampleWithUnknownFlag(t *testing.T) {
+	t.Parallel()
 	if r := run(t, command(t, "test", "nas", "--no-such-flag", "--help")); r.code != 2 {
 		t.Errorf("a flag that does not exist, then --help: exit code %d", r.code)
 	}
@@ -220,6 +223,7 @@ func TestExampleWithUnknownFlag(t *testing.T) {
 // TestServeDocument demands that a server with --json prints its link in one
 // document before anybody connects, and ends well when it is asked to.
 func TestServeDocument(t *testing.T) {
+	t.Parallel()
 	cmd := command(t, "serve", "--listen", "127.0.0.1:0", "--json")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -251,6 +255,7 @@ func TestServeDocument(t *testing.T) {
 // TestSchemasRefuse demands that no schema accepts what another one describes,
 // or a field that it does not know.
 func TestSchemasRefuse(t *testing.T) {
+	t.Parallel()
 	paths, err := filepath.Glob(filepath.Join("..", "..", "docs", "schema", "*.json"))
 	if err != nil || len(paths) < 9 {
 		t.Fatalf("%d schemas, %v", len(paths), err)
@@ -273,6 +278,7 @@ func TestSchemasRefuse(t *testing.T) {
 
 // TestExitCodesInManual holds the manual's list against the program's.
 func TestExitCodesInManual(t *testing.T) {
+	t.Parallel()
 	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "manual.md"))
 	if err != nil {
 		t.Fatal(err)

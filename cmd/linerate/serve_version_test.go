@@ -31,6 +31,7 @@ func mismatched(t testing.TB, text, mine, other string) {
 // TestControllerRefusesAnotherProtocol has an agent that speaks a later protocol
 // and would take the controller.
 func TestControllerRefusesAnotherProtocol(t *testing.T) {
+	t.Parallel()
 	cmd := command(t, "test", "exec:127.0.0.1 "+os.Args[0]+" agent", "-t", "1s")
 	cmd.Env = append(cmd.Env, roleVar+"=future-agent") // for the agent; linerate itself does not look
 	r := run(t, cmd)
@@ -43,6 +44,7 @@ func TestControllerRefusesAnotherProtocol(t *testing.T) {
 // TestAgentRefusesAnotherProtocol is the same the other way round: a controller
 // that speaks a later protocol, and the agent as it is installed.
 func TestAgentRefusesAnotherProtocol(t *testing.T) {
+	t.Parallel()
 	peer, err := stdio.Start(t.Context(), []string{binary, "agent", "--state", t.TempDir()}, stdio.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,18 +15,19 @@ import (
 // told to keep it: the first one takes this change back, and keeps what a person
 // had confirmed before.
 func TestSetPartlyConfirmed(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	older := onTerminal(t, n.inside(t, "a", "set", "tcp.timestamps=off", "tcp.sack=off", "--both", n.agent("b")))
 	older.asked(t, "y\n")
-	if r := older.wait(t, 40*time.Second); r.code != 0 {
+	if r := older.wait(t, patience); r.code != 0 {
 		t.Fatalf("the older change: exit code %d\n%s", r.code, r.out)
 	}
 	kept := n.bothKnobs(t)
 
 	tt := onTerminal(t, n.inside(t, "a", "set", "tcp.sack=on", "tcp.recv_buffer_max=64KiB", "--both", n.agent("b")))
-	eventually(t, time.Minute, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
+	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
 	far := relatives(tt.cmd.Process.Pid, n.dir).watchdogB
 	near := 0
 	for pid, of := range processes() {
@@ -44,18 +44,18 @@ func TestSetPartlyConfirmed(t *testing.T) {
 		t.Fatal(err)
 	}
 	tt.asked(t, "y\n")
-	eventually(t, time.Minute, "the confirmation on host b", func() bool {
-		told, err := filepath.Glob(n.state("b") + "/confirmed")
+	eventually(t, patience, "the confirmation on host b", func() bool {
+		told, err := os.ReadFile(filepath.Join(n.state("b"), "confirmed"))
 		return err == nil && len(told) > 0
 	})
 	if err := unix.Kill(near, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Minute, "the rescue of host a", func() bool { return n.knobs(t, "a") == kept.a })
+	eventually(t, patience, "the rescue of host a", func() bool { return n.knobs(t, "a") == kept.a })
 	if err := unix.Kill(far, unix.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	r := tt.wait(t, time.Minute)
+	r := tt.wait(t, patience)
 	if r.code == 0 || r.code == 7 {
 		t.Errorf("exit code %d\n%s", r.code, r.out)
 	}
@@ -78,8 +78,9 @@ func TestSetPartlyConfirmed(t *testing.T) {
 // not answer as it should. Whether it has heard or not, the change goes back, and
 // what a person had confirmed before stays.
 func TestConfirmationWithoutAnswer(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
-	atOnce(t, 2, map[string]func(*testing.T){
+	beside(t, map[string]func(*testing.T){
 		"it has heard":     func(t *testing.T) { unanswered(t, true) },
 		"it has not heard": func(t *testing.T) { unanswered(t, false) },
 	})
@@ -92,12 +93,12 @@ func unanswered(t testing.TB, heard bool) {
 	before := n.bothKnobs(t)
 	older := onTerminal(t, n.inside(t, "a", "set", "tcp.timestamps=off", "tcp.sack=off", n.agent("b")))
 	older.asked(t, "y\n")
-	if r := older.wait(t, 40*time.Second); r.code != 0 {
+	if r := older.wait(t, patience); r.code != 0 {
 		t.Fatalf("the older change: exit code %d\n%s", r.code, r.out)
 	}
 	stay := n.bothKnobs(t)
 	tt := onTerminal(t, n.inside(t, "a", "set", "tcp.sack=on", "tcp.recv_buffer_max=64KiB", n.agent("b")))
-	eventually(t, time.Minute, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
+	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
 	first := relatives(tt.cmd.Process.Pid, n.dir)
 	if first.watchdogB == 0 {
 		t.Fatal("no watchdog on host b")
@@ -114,7 +115,7 @@ func unanswered(t testing.TB, heard bool) {
 			t.Fatal(err)
 		}
 		tt.asked(t, "y\n")
-		eventually(t, time.Minute, "the confirmation", func() bool {
+		eventually(t, patience, "the confirmation", func() bool {
 			text, err := os.ReadFile(confirmation)
 			return err == nil && len(text) > 0
 		})
@@ -134,7 +135,7 @@ func unanswered(t testing.TB, heard bool) {
 			t.Fatal(err)
 		}
 	}
-	if r := tt.wait(t, time.Minute); r.code == 0 || r.code == 7 {
+	if r := tt.wait(t, patience); r.code == 0 || r.code == 7 {
 		t.Errorf("exit code %d\n%s", r.code, r.out)
 	}
 	n.restored(t, stay)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"linerate/internal/control/wire/ssh/sshtest"
 )
@@ -55,6 +54,7 @@ func (n *netns) compareOverSSH(blocks int, more ...string) []string {
 // TestSSH measures to a host that has nothing but an ssh server, and demands that
 // it has no more afterwards.
 func TestSSH(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	s := n.overSSH(t)
@@ -86,7 +86,7 @@ func TestSSH(t *testing.T) {
 func TestSSHDrops(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	atOnce(t, 2, map[string]func(*testing.T){
+	beside(t, map[string]func(*testing.T){
 		"ssh":  func(t *testing.T) { sshDrops(t, "ssh -F") },
 		"sshd": func(t *testing.T) { sshDrops(t, "sshd: root@notty") },
 	})
@@ -97,7 +97,7 @@ func sshDrops(t testing.TB, victim string) {
 	s := n.overSSH(t)
 	before := n.bothKnobs(t)
 	p := start(t, withSSH(n.command(t, n.compareOverSSH(2, "-t", "1s", "--settle", "0s", "--baseline", "8KiB", "--no-twin")...), s))
-	eventually(t, 30*time.Second, "host b is changed", func() bool { return n.knobs(t, "b") != before.b })
+	eventually(t, patience, "host b is changed", func() bool { return n.knobs(t, "b") != before.b })
 	first := n.copies(t)
 	if len(first) != 1 {
 		t.Fatalf("during the session: %q", first)
@@ -112,10 +112,10 @@ func sshDrops(t testing.TB, victim string) {
 			break
 		}
 	}
-	eventually(t, 10*time.Second, "the directory of the first connection is gone", func() bool {
+	eventually(t, patience, "the directory of the first connection is gone", func() bool {
 		return !slices.Contains(n.copies(t), first[0])
 	})
-	r := p.wait(t, 90*time.Second)
+	r := p.wait(t, patience)
 	if r.code != 0 && r.code != 5 {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
@@ -129,6 +129,7 @@ func sshDrops(t testing.TB, victim string) {
 // terminal, and presses Ctrl-C there while host b is changed: ssh must outlive
 // it, since b is put in order over it.
 func TestSSHTerminal(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	for _, program := range []string{"script", "ssh-keygen"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -159,15 +160,15 @@ func TestSSHTerminal(t *testing.T) {
 	asked := func(times int) func() bool {
 		return func() bool { return strings.Count(p.said(), "Enter passphrase for key") >= times }
 	}
-	eventually(t, 20*time.Second, "the question for the passphrase", asked(1))
+	eventually(t, patience, "the question for the passphrase", asked(1))
 	press("\x1a") // Ctrl-Z: ssh alone would stop, and nobody could wake it up
-	eventually(t, 20*time.Second, "the question again", asked(2))
+	eventually(t, patience, "the question again", asked(2))
 	press("open sesame\n")
-	eventually(t, 30*time.Second, "the question whether it may stay", func() bool { return strings.Contains(p.said(), "leave linerate (") })
+	eventually(t, patience, "the question whether it may stay", func() bool { return strings.Contains(p.said(), "leave linerate (") })
 	press("n\n")
-	eventually(t, 30*time.Second, "host b is changed\n"+p.said(), func() bool { return n.knobs(t, "b") != before.b })
+	eventually(t, patience, "host b is changed\n"+p.said(), func() bool { return n.knobs(t, "b") != before.b })
 	press("\x03")
-	r := p.wait(t, 30*time.Second)
+	r := p.wait(t, patience)
 	if r.code != 130 || strings.Contains(r.out, "contact lost") {
 		t.Errorf("exit code %d\n%s", r.code, r.out)
 	}
@@ -184,9 +185,9 @@ func TestSSHTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = start(t, cmd)
-	eventually(t, 20*time.Second, "the question for the passphrase", asked(1))
+	eventually(t, patience, "the question for the passphrase", asked(1))
 	press("\x03")
-	if r := p.wait(t, 20*time.Second); r.code != 130 {
+	if r := p.wait(t, patience); r.code != 130 {
 		t.Errorf("exit code %d\n%s", r.code, r.out)
 	}
 }
@@ -194,6 +195,7 @@ func TestSSHTerminal(t *testing.T) {
 // TestSSHSudo types the password of sudo, first a wrong one, into linerate's own
 // question, and demands that it is shown nowhere.
 func TestSSHSudo(t *testing.T) {
+	t.Parallel()
 	sshtest.Need(t)
 	for _, program := range []string{"script", "sudo", "openssl"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -221,14 +223,14 @@ func TestSSHSudo(t *testing.T) {
 	}
 	p := start(t, cmd)
 	for i, password := range []string{"wrong", "open sesame"} {
-		eventually(t, 20*time.Second, "the question for the password", func() bool {
+		eventually(t, patience, "the question for the password", func() bool {
 			return strings.Count(p.said(), "password of sudo on far: ") > i
 		})
 		if _, err := io.WriteString(keys, password+"\n"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := p.wait(t, 30*time.Second)
+	r := p.wait(t, patience)
 	if r.code != 0 || !strings.Contains(r.out, "nothing to undo") || strings.Contains(r.out, "sesame") {
 		t.Errorf("exit code %d\n%s", r.code, r.out)
 	}
@@ -237,6 +239,7 @@ func TestSSHSudo(t *testing.T) {
 // TestFirstHour21CopyIsTold: the first copy of the program over ssh is told, and one
 // that may stay is not made again.
 func TestFirstHour21CopyIsTold(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	s := n.overSSH(t)

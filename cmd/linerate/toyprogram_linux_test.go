@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestToyProgram: a folder and a line in the list make a program of another kind whose
@@ -30,53 +29,41 @@ func TestToyProgram(t *testing.T) {
 		}
 		return r
 	}
-	holds := func(text string, parts ...string) {
-		t.Helper()
-		for _, p := range parts {
-			if !strings.Contains(text, p) {
-				t.Errorf("no %q in\n%s", p, text)
-			}
-		}
-	}
 	serve, served := keeping(t, "--toy=127.0.0.1:0", "--audit", log)
 	serve.Path = os.Args[0]
 	serve.Env = append(serve.Env, "LINERATE_TEST_MAIN=1", toyVar+"=1")
-	p := start(t, serve)
-	t.Cleanup(func() { _ = p.cmd.Process.Signal(os.Interrupt); p.wait(t, 10*time.Second) })
-	eventually(t, 10*time.Second, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
-	far := "toy://" + decode[struct {
-		Foreign map[string]string `json:"foreign"`
-	}](t, p.said()).Foreign["toy"]
+	v := serveJSON(t, serve)
+	far := "toy://" + v.Foreign["toy"]
 	if _, _, err := net.SplitHostPort(strings.TrimPrefix(far, "toy://")); err != nil {
-		t.Fatalf("%s is no address: %s", far, p.said())
+		t.Fatalf("%s is no address: %s", far, v.p.said())
 	}
 	// Its scheme, its flag, its lines of the report.
-	holds(do(0, "test", far, "--toy-rounds", "5", "--to", "--db", db).out, "5 toy bytes came back")
+	has(t, "toy", do(0, "test", far, "--toy-rounds", "5", "--to", "--db", db).out, "5 toy bytes came back")
 	// The store, the report made from it, and JSON.
-	holds(do(0, "show", "last", "--db", db).out, "5 toy bytes came back")
-	holds(strings.Join(strings.Fields(do(0, "show", "last", "--json=full", "--db", db).out), ""),
+	has(t, "toy", do(0, "show", "last", "--db", db).out, "5 toy bytes came back")
+	has(t, "toy", strings.Join(strings.Fields(do(0, "show", "last", "--json=full", "--db", db).out), ""),
 		`"engine":"toybytes"`, `"metric":"goodput","value":5`, `"own":["5toybytescameback"]`)
 	// What it refuses, and what is said of it.
-	holds(do(2, "test", far, "--bytes", "1M", "--db", db).err, far+" counts no bytes", "leave out --bytes")
-	holds(do(2, "test", far, "--toy-rounds", "many", "--db", db).err, `--toy-rounds: "many" is not a number`)
-	holds(do(2, "test", "iperf3://127.0.0.1:1", "--toy-rounds", "5", "--db", db).err, "--toy-rounds: belongs to toy:// hosts")
-	holds(do(2, "test", "toy://", "--db", db).err, "not the address of an toy server", "toy://nas:5999")
-	holds(do(3, "test", "toy://127.0.0.1:1", "--db", db).err, "start it with: linerate serve --toy")
-	holds(do(0, "test", "--help").out, "--toy-rounds")
-	holds(strings.Join(strings.Fields(do(0, "serve", "--help").out), " "), "--toy answer", "--toy-mute", "at most 1000 bytes")
+	has(t, "toy", do(2, "test", far, "--bytes", "1M", "--db", db).err, far+" counts no bytes", "leave out --bytes")
+	has(t, "toy", do(2, "test", far, "--toy-rounds", "many", "--db", db).err, `--toy-rounds: "many" is not a number`)
+	has(t, "toy", do(2, "test", "iperf3://127.0.0.1:1", "--toy-rounds", "5", "--db", db).err, "--toy-rounds: belongs to toy:// hosts")
+	has(t, "toy", do(2, "test", "toy://", "--db", db).err, "not the address of an toy server", "toy://nas:5999")
+	has(t, "toy", do(3, "test", "toy://127.0.0.1:1", "--db", db).err, "start it with: linerate serve --toy")
+	has(t, "toy", do(0, "test", "--help").out, "--toy-rounds")
+	has(t, "toy", strings.Join(strings.Fields(do(0, "serve", "--help").out), " "), "--toy answer", "--toy-mute", "at most 1000 bytes")
 	// Plan files.
 	plan := filepath.Join(dir, "plan.yaml")
 	text := "far: " + far + "\nblocks: 6\nsettle: 0s\ntwin: false\nflow: {duration: 10ms}\nfactors: [{knob: window, levels: [64KiB]}]\n"
 	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	holds(do(0, "run", plan, "--db", db).out, "3 toy bytes came back")
+	has(t, "toy", do(0, "run", plan, "--db", db).out, "3 toy bytes came back")
 	// What the server kept and wrote down.
-	eventually(t, 10*time.Second, "a served result", func() bool {
+	eventually(t, patience, "a served result", func() bool {
 		r := try("list", "--kind", "served", "--json", "--db", served)
 		return strings.Count(r.out, `"toy client"`) > 1
 	})
-	holds(do(0, "show", "last", "--db", served).out, "toy bytes came back")
+	has(t, "toy", do(0, "show", "last", "--db", served).out, "toy bytes came back")
 	lineOf(t, log, "event=run-begin protocol=toy address=127.0.0.1 engine=toybytes")
 	lineOf(t, log, "event=run-end protocol=toy address=127.0.0.1 engine=toybytes outcome=ok")
 	// Who has not the line knows nothing of it.

@@ -63,6 +63,7 @@ func (n *netns) edit(t testing.TB, host string, f func([]byte) []byte) {
 // TestDamagedJournal: what is whole is undone, every start tells that something is
 // not, and undo ends with 7, until a person has acknowledged it, here or from afar.
 func TestDamagedJournal(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	for _, way := range []string{"here", "from afar"} {
 		t.Run(way, func(t *testing.T) {
@@ -91,9 +92,9 @@ func TestDamagedJournal(t *testing.T) {
 				t.Errorf("facts: exit code %d\n%s", f.code, f.err)
 			}
 			p := start(t, n.inside(t, "b", "serve", "--state", n.state("b"), "--listen", farAddr+":0"))
-			eventually(t, 20*time.Second, "the join link", func() bool { return p.said() != "" })
+			eventually(t, patience, "the join link", func() bool { return p.said() != "" })
 			p.signal(t, os.Interrupt)
-			if s := p.wait(t, 20*time.Second); strings.Count(s.err, toldOfDamage) != 1 {
+			if s := p.wait(t, patience); strings.Count(s.err, toldOfDamage) != 1 {
 				t.Errorf("serve: exit code %d\n%s%s", s.code, s.out, s.err)
 			}
 			if r := run(t, undo("--acknowledge")); r.code != 0 || !strings.Contains(r.out+r.err, "acknowledged, and kept as "+journal.Files(n.state("b"))[0]+".damaged-1.seen") {
@@ -108,6 +109,7 @@ func TestDamagedJournal(t *testing.T) {
 
 // TestJournalOfANewerLinerate: it is not touched, and that linerate is named.
 func TestJournalOfANewerLinerate(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	n.leftOpen(t, "b")
@@ -132,6 +134,7 @@ func TestJournalOfANewerLinerate(t *testing.T) {
 // TestDriverIsBusy has the kernel refuse the old value for a while: the watchdog of
 // a controller that was killed goes on, others are told, and it ends when it is done.
 func TestDriverIsBusy(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n, m := newNetns(t), newMounts(t, "true")
 	in := func(args ...string) *exec.Cmd {
@@ -146,14 +149,14 @@ func TestDriverIsBusy(t *testing.T) {
 	}
 	state := []string{"--state", n.state("b")}
 	p := start(t, in(append([]string{binary, "set", "tcp.sack=off", "tcp.timestamps=off", "--for", "1m"}, state...)...))
-	eventually(t, 20*time.Second, "the setting", func() bool { return settingsOf(t, n.b)[sackKnob] == "0" && settingsOf(t, n.b)[stampKnob] == "0" })
+	eventually(t, patience, "the setting", func() bool { return settingsOf(t, n.b)[sackKnob] == "0" && settingsOf(t, n.b)[stampKnob] == "0" })
 	must("mount", "--bind", sack, sack)
 	must("mount", "-o", "remount,bind,ro", sack)
 	if err := syscall.Kill(p.cmd.Process.Pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	p.wait(t, 20*time.Second)
-	eventually(t, 20*time.Second, "the undo of the rest", func() bool { return settingsOf(t, n.b)[stampKnob] == "1" })
+	p.wait(t, patience)
+	eventually(t, patience, "the undo of the rest", func() bool { return settingsOf(t, n.b)[stampKnob] == "1" })
 	if got := settingsOf(t, n.b)[sackKnob]; got != "0" {
 		t.Fatalf("tcp.sack is %s: nothing was refused", got)
 	}
@@ -163,14 +166,14 @@ func TestDriverIsBusy(t *testing.T) {
 			_ = syscall.Kill(pid, syscall.SIGTERM)
 		}
 		u := run(t, in(append([]string{binary, "undo"}, state...)...))
-		if u.code != 7 || !strings.Contains(u.err, "an undo is still being retried by process "+strconv.Itoa(watchdogs[0])+", since ") ||
-			!strings.Contains(u.err, "1 of 2 open, because: write tcp.sack") || !strings.Contains(u.err, "read-only file system") {
+		if u.code != 7 || !strings.Contains(u.err, "; process "+strconv.Itoa(watchdogs[0])+", since ") ||
+			!strings.Contains(u.err, "1 of 1 settings not undone: write tcp.sack") || !strings.Contains(u.err, "goes on trying") || !strings.Contains(u.err, "read-only file system") {
 			t.Errorf("undo meanwhile: exit code %d\n%s%s", u.code, u.out, u.err)
 		}
 	}
 	must("umount", sack)
-	eventually(t, 40*time.Second, "the undo", func() bool { return settingsOf(t, n.b)[sackKnob] == "1" })
-	eventually(t, 20*time.Second, "the end of the watchdog", func() bool { return len(withVariable("LINERATE_STATE="+n.dir)) == 0 })
+	eventually(t, patience, "the undo", func() bool { return settingsOf(t, n.b)[sackKnob] == "1" })
+	eventually(t, patience, "the end of the watchdog", func() bool { return len(withVariable("LINERATE_STATE="+n.dir)) == 0 })
 	if u := run(t, in(append([]string{binary, "undo"}, state...)...)); u.code != 0 || u.out != "nothing to undo\n" {
 		t.Errorf("undo: exit code %d\n%s%s", u.code, u.out, u.err)
 	}
@@ -179,6 +182,7 @@ func TestDriverIsBusy(t *testing.T) {
 // TestRecoveryIsTriedAgain: an agent that found the journal busy when it started
 // undoes and changes as soon as it is free.
 func TestRecoveryIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	n.leftOpen(t, "b")

@@ -1,3 +1,5 @@
+//go:build slow && linux
+
 package main
 
 import (
@@ -8,10 +10,10 @@ import (
 	"time"
 )
 
-// TestSetHeldOnABusyMachine holds a change until its time is over while every
+// TestSlowSetOnABusyMachine holds a change until its time is over while every
 // processor has something else to do for as long: that it is over is told, by
 // whichever end sees it first, and is no failure.
-func TestSetHeldOnABusyMachine(t *testing.T) {
+func TestSlowSetOnABusyMachine(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)

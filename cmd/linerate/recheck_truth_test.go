@@ -1,8 +1,12 @@
+//go:build truth && linux
+
 package main
 
 import (
 	"strings"
 	"testing"
+
+	"linerate/internal/truth"
 )
 
 // TestRecheckRenews: a setting of a far host, reached by an agent of its own, is proven,
@@ -11,8 +15,10 @@ import (
 // on that host itself, compare with the fingerprint of today. An agent that runs under the
 // name of the near host is told apart by its side, and the fingerprint tells the name.
 func TestRecheckRenews(t *testing.T) {
-	t.Parallel()
-	r := run(t, pairInLab(t, "rate=50mbit,rtt=10ms", `
+	truth.Hold(t, truth.Tries, func(try *truth.Try) { recheckRenews(try) })
+}
+
+const recheckScript = `
 say() { code=0; "$@" --db $DIR/r.db >$DIR/out 2>&1 || code=$?; gone; }
 told() { sed "s/^/$1: /" $DIR/out; echo "$1 exits $code"; }
 say $LR run --from "$near" "$far" --factor far.tcp.recv_buffer_max=32KiB,1MiB --baseline 32KiB --direction to --guard none -t 300ms --omit 300ms --settle 0s --blocks 10 -q
@@ -26,7 +32,10 @@ say $LR recheck --from "$near" "$far" --look; told after
 say $LR recheck --from "$near" "exec:10.99.0.2 ${there% --uts=*} $agent --state $DIR/b" --look; told namesake
 LINERATE_STATE=$DIR/b $there $LR knobs --match tcp.recv_buffer_max | sed 's/^/knobs: /'
 show end
-`))
+`
+
+func recheckRenews(t testing.TB) {
+	r := run(t, pairInLab(t, "rate=50mbit,rtt=10ms", recheckScript))
 	var text strings.Builder // lines joined with those that go on further in
 	for line := range strings.Lines(r.out) {
 		if phase, rest, _ := strings.Cut(line, ": "); strings.HasPrefix(rest, "    ") && phase != "knobs" {

@@ -1,0 +1,295 @@
+//go:build truth && linux
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/tune"
+	"linerate/internal/report"
+	"linerate/internal/store/sqlite"
+	"linerate/internal/truth"
+)
+
+// tuned is the document of linerate tune.
+type tuned struct {
+	report.Tuned
+	Record tune.Record `json:"record"`
+	Next   []string    `json:"next"`
+}
+
+// brisk are the flags of a search that a test has time for.
+func brisk(more ...string) []string {
+	return append([]string{"-t", "1s", "--omit", "0.5s", "--settle", "0s", "--direction", "to", "--seed", "5", "--guard", "none"}, more...)
+}
+
+// TestTuneFindsTheWindow is the closed loop with everything real: a window of 32 KiB
+// over 20 ms carries 13 of the 50 Mbit/s. The setting of the far host is named, tried,
+// proven by a factor, and neither host is left changed; the search and its proof are
+// stored and shown again.
+func TestTuneFindsTheWindow(t *testing.T) {
+	needLab(t)
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		db := try.TempDir() + "/r.db"
+		host := "lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB"
+		text := succeed(try, append([]string{"tune", host, "--quick", "--json", "--db", db}, brisk()...)...).out
+		if err := validate("linerate/tune/v2", text); err != nil {
+			try.Error(err)
+		}
+		got := decode[tuned](try, text)
+		if !got.Proven || len(got.Next) != 2 || !strings.Contains(got.Headline, "far.tcp.recv_buffer_max 32KiB -> ") || len(got.Gains) != 1 || !strings.Contains(got.Gains[0], " times ") {
+			try.Errorf("%+v", got.Tuned)
+		}
+		if len(got.Record.Winner.Assignments) != 1 || got.Record.Winner.Assignments[0].Knob != "tcp.recv_buffer_max" || got.Record.Winner.Assignments[0].Host != model.Far {
+			try.Errorf("winner %+v", got.Record.Winner)
+		}
+		again := succeed(try, "show", got.Session, "--db", db).out
+		for _, want := range []string{got.Headline, got.Gains[0][:20]} {
+			if !strings.Contains(again, want) {
+				try.Errorf("show does not say %q:\n%s", want, again)
+			}
+		}
+		if proof := succeed(try, "show", got.Proof, "--details", "--db", db).out; !strings.Contains(proof, "better") {
+			try.Errorf("the proof:\n%s", proof)
+		}
+	})
+}
+
+// TestTuneLeavesAloneWhatIsFull: a path that is used up needs nothing, and no run of
+// a changed host is made; a dry run only says what would be tried.
+func TestTuneLeavesAloneWhatIsFull(t *testing.T) {
+	needLab(t)
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		got := decode[tuned](try, succeed(try, append([]string{"tune", "lab:rate=20mbit,rtt=5ms", "--json", "--db", ":memory:"}, brisk()...)...).out)
+		if got.Proven || len(got.Record.Winner.Assignments) > 0 || got.Record.Runs > 0 {
+			try.Errorf("%+v", got)
+		}
+		got = decode[tuned](try, succeed(try, append([]string{"tune", "lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB", "--dry-run", "--json", "--db", ":memory:"}, brisk()...)...).out)
+		if len(got.Ideas) == 0 || got.Ideas[0].State != tune.Waiting || got.Record.Runs > 0 {
+			try.Errorf("dry run: %+v", got.Tuned)
+		}
+	})
+}
+
+// TestTuneIsCutShort ends a search in the middle of a race, by Ctrl-C and by kill -9: what
+// it knew is stored, and it goes on from there to its end. That the hosts are as before is
+// the runs' business: TestInterrupt and TestCrash.
+func TestTuneIsCutShort(t *testing.T) {
+	needLab(t)
+	for name, signal := range map[string]syscall.Signal{"Ctrl-C": syscall.SIGINT, "kill -9": syscall.SIGKILL} {
+		t.Run(name, func(t *testing.T) { truth.Hold(t, truth.Tries, func(try *truth.Try) { cutShort(try, signal) }) })
+	}
+}
+
+func cutShort(t testing.TB, signal syscall.Signal) {
+	db := t.TempDir() + "/r.db"
+	args := append([]string{"tune", "lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB", "--quick", "--db", db}, brisk()...)
+	p := start(t, command(t, args...))
+	eventually(t, patience, "a race", func() bool { return strings.Contains(p.complaints(), "trying to ") })
+	p.signal(t, signal)
+	r := p.wait(t, patience)
+	s, rec := search(t, db)
+	if s.Kind != model.KindTune || len(rec.Inputs) != 1 || len(rec.Ideas) == 0 {
+		t.Fatalf("session of kind %s, %d inputs", s.Kind, len(rec.Inputs))
+	}
+	if signal == syscall.SIGINT && !strings.Contains(r.err, "linerate tune --resume "+s.ID) {
+		t.Errorf("it does not say how to go on: %s", r.err)
+	}
+	p = start(t, command(t, append([]string{"tune", "--resume", s.ID, "--db", db}, brisk("--quick")...)...))
+	eventually(t, patience, "the proof", func() bool { return strings.Contains(p.complaints(), "proving in fresh blocks") })
+	p.signal(t, syscall.SIGINT)
+	p.wait(t, patience)
+	now, went := search(t, db, s.ID)
+	if now.State != model.SessionDone || len(went.Inputs) < 3 || len(went.Winner.Assignments) == 0 || went.Confirmation == "" ||
+		len(went.Inputs[0].Look.Ideas) != len(rec.Inputs[0].Look.Ideas) {
+		t.Errorf("%s: %s, %+v", now.ID, now.State, went)
+	}
+}
+
+// search reads a search from the store, the newest session where none is named.
+func search(t testing.TB, db string, id ...string) (model.Session, tune.Record) {
+	t.Helper()
+	st, err := sqlite.Open(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := st.Session(t.Context(), cmp.Or(strings.Join(id, ""), "last"))
+	if err = errors.Join(err, st.Close()); err != nil {
+		t.Fatal(err)
+	}
+	rec, _, err := tune.Read(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, rec
+}
+
+// TestTuneForLatency: a sender that fills a deep queue makes everybody wait. With the
+// goal of latency the queue is named, and what proves better is told in latency, while
+// the rate is kept by its guard.
+func TestTuneForLatency(t *testing.T) {
+	needLab(t)
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		args := []string{"tune", "lab:rate=20mbit,rtt=20ms,queue=256KiB,near.tcp.congestion_control=reno", "--goal", "latency", "--only", "tcp.congestion_control", "--quick", "--json", "--db", ":memory:",
+			"-t", "1s", "--omit", "1s", "--settle", "0s", "--direction", "to", "--seed", "5"}
+		r := succeed(try, args...)
+		got := decode[tuned](try, r.out)
+		if !got.Proven || len(got.Gains) != 1 || !strings.Contains(got.Gains[0], " ms -> ") || !strings.Contains(got.Gains[0], "lower") && !strings.Contains(got.Gains[0], "times") {
+			try.Errorf("%+v\n%s", got.Tuned, r.err)
+		}
+		if rec := got.Record; rec.Options.Objective != model.LatencyP50 || len(rec.Inputs) == 0 || rec.Inputs[0].Look == nil ||
+			!strings.Contains(rec.Inputs[0].Look.Limits[model.To], "wait in a queue on the way") {
+			try.Errorf("what limits it: %+v", rec.Inputs[0].Look.Limits)
+		}
+		if w := got.Record.Winner.Assignments; len(w) == 0 || w[0].Knob == "link.mtu" {
+			try.Errorf("winner %+v", w)
+		}
+	})
+}
+
+// TestTuneForCPU: packets of 1500 bytes cost the receiver more than those of 9000, which
+// the path takes. What can cut the connection is tried because it was allowed, and that
+// each Gbit costs less is proven in fresh blocks while the rate stays.
+func TestTuneForCPU(t *testing.T) {
+	needLab(t)
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		got := decode[tuned](try, succeed(try, "tune", "lab:rate=200mbit,rtt=2ms,mtu=9000,near.link.mtu=1500,far.link.mtu=1500", "--goal", "cpu", "--only", "link.mtu", "--quick", "--allow", "risky", "--json", "--db", ":memory:",
+			"-t", "1s", "--omit", "0.5s", "--settle", "0s", "--direction", "to", "--seed", "5", "--guard", "none", "--guard", "goodput<10%").out)
+		if look := got.Record.Inputs[0].Look; look == nil || !strings.Contains(look.Limits[model.To], "each Gbit costs the far host ") {
+			try.Errorf("%+v", look)
+		}
+		for _, a := range got.Record.Winner.Assignments {
+			if a.Knob != "link.mtu" || a.Value != "9000" {
+				try.Errorf("winner %+v", got.Record.Winner)
+			}
+		}
+		if !got.Proven || len(got.Gains) != 1 || !strings.Contains(got.Gains[0], "of CPU for each Gbit -> ") || !strings.Contains(got.Gains[0], " % lower, at least ") {
+			try.Errorf("%+v\n%+v", got.Tuned, got.Record.Ideas)
+		}
+	})
+}
+
+// TestTuneLatencyTrap: far more window would fill the deep queue of this path. It is
+// refused for the round trip, and a milder value is taken.
+func TestTuneLatencyTrap(t *testing.T) {
+	needLab(t)
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		args := []string{"tune", "lab:rate=20mbit,rtt=20ms,queue=2MiB,far.tcp.recv_buffer_max=48KiB,near.tcp.congestion_control=reno", "--quick", "--json", "--db", ":memory:",
+			"-t", "1s", "--omit", "0.5s", "--settle", "0s", "--direction", "to", "--seed", "5", "--guard", "rtt<100%"}
+		got := decode[tuned](try, succeed(try, args...).out)
+		refused := false
+		for _, f := range got.Record.Ideas {
+			refused = refused || f.State == tune.Guarded && f.Levels == "far.tcp.recv_buffer_max" && f.Detail == string(model.RTT)
+		}
+		if !refused {
+			try.Errorf("no window was refused for the round trip: %+v", got.Record.Ideas)
+		}
+		for _, a := range got.Record.Winner.Assignments {
+			if a.Knob == "tcp.recv_buffer_max" && a.Value != "131072" {
+				try.Errorf("winner %+v", got.Record.Winner)
+			}
+		}
+	})
+}
+
+// TestTuneDeadDirection: where nothing arrives, there is nothing to tune, and the reason
+// is said.
+func TestTuneDeadDirection(t *testing.T) {
+	needLab(t)
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		r := run(try, command(try, append([]string{"tune", "lab:rate=50mbit,rtt=5ms,to.blackhole=200", "--quick", "--db", ":memory:"}, brisk()...)...))
+		if r.code == 0 || !strings.Contains(r.out+r.err, "nothing arrive") {
+			try.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+		}
+	})
+}
+
+// TestTuneThorough: what the finding names may not be tried, so that a thorough search goes
+// on with the rest, several settings at a time: 16 runs tell that none of them helps. One
+// that cannot be set, as a congestion control that a namespace may not have, is named by
+// what the failed runs have in common, and the others are screened all the same. A dry run
+// says what would be screened, and a search that is not thorough ends at once.
+func TestTuneThorough(t *testing.T) {
+	needLab(t)
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		args := []string{"tune", "lab:rate=50mbit,rtt=20ms,far.tcp.recv_autotune=off,far.tcp.recv_buffer_initial=16KiB,near.tcp.limit_output=4096", "--never", "tcp.recv_autotune", "--json", "--db", ":memory:",
+			"-t", "1s", "--omit", "0.5s", "--settle", "0s", "--direction", "to", "--seed", "5", "--guard", "none"}
+		plan := decode[tuned](try, succeed(try, append(args, "--thorough", "--dry-run")...).out)
+		if p := strings.Join(plan.Plan, "\n"); !strings.HasPrefix(p, "1. where that leaves something to gain, several at a time") || !strings.Contains(p, "near.tcp.limit_output=4194304") {
+			try.Errorf("plan:\n%s", p)
+		}
+		if short := decode[tuned](try, succeed(try, args...).out); short.Record.Runs != 0 || len(short.Ideas) != 1 {
+			try.Errorf("it is not thorough: %+v", short.Tuned)
+		}
+		text := succeed(try, append(args, "--thorough")...).out
+		if err := validate("linerate/tune/v2", text); err != nil {
+			try.Error(err)
+		}
+		got := decode[tuned](try, text)
+		screened := 0
+		for _, f := range got.Record.Ideas {
+			switch {
+			case f.Blocks == 8 && f.State == tune.NoEffect && f.Detail == "screened":
+				screened++
+			case f.State == tune.Broke && (f.Levels != "near.tcp.congestion_control" || !strings.Contains(f.Detail, "permission denied")):
+				try.Errorf("%+v", f)
+			}
+		}
+		if got.Proven || got.Record.Runs < 16 || screened < 2 {
+			try.Errorf("%d settings screened: %+v", screened, got.Tuned)
+		}
+	})
+}
+
+// TestTuneData: a search and its confirmation together send no more than was allowed,
+// but for the block in which it is reached; where that is too little for a proof,
+// nothing is tried.
+func TestTuneData(t *testing.T) {
+	needLab(t)
+	for _, c := range []struct {
+		data     string
+		most     float64 // bytes, with a block
+		sessions int
+	}{{"30MB", 30e6, 1}, {"90MB", 90e6 + 2*9.5e6, 2}} {
+		t.Run(c.data, func(t *testing.T) {
+			truth.Hold(t, truth.Tries, func(try *truth.Try) {
+				db := filepath.Join(try.TempDir(), "results.db")
+				r := run(try, command(try, "tune", "lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB", "--db", db, "-t", "1s", "--omit", "500ms", "--settle", "0s", "--direction", "to", "--seed", "5",
+					"--guard", "none", "--quick", "--only", "far.tcp.recv_buffer_max", "--data", c.data))
+				list := decode[struct {
+					Sessions []struct{ ID string }
+				}](try, succeed(try, "list", "--json", "--db", db).out)
+				sent := 0.0
+				st, err := sqlite.Open(try.Context(), db)
+				if err != nil {
+					try.Fatal(err)
+				}
+				defer st.Close()
+				for _, one := range list.Sessions {
+					s, err := st.Session(try.Context(), one.ID)
+					if err != nil {
+						try.Fatal(err)
+					}
+					sent += float64(plan.Payload(s.Runs))
+					if s.Kind != model.KindTune {
+						continue
+					}
+					if err := validate("linerate/tune/v2", succeed(try, "show", one.ID, "--json", "--db", db).out); err != nil || s.Plan.Data == 0 || !strings.Contains(string(s.Tuning), `"runs":`) {
+						try.Errorf("%v: %s", err, s.Tuning)
+					}
+				}
+				try.Claim("sent of "+c.data, sent/1e6, 0, c.most/1e6, "MB")
+				if len(list.Sessions) != c.sessions || c.sessions == 1 && !strings.Contains(r.out+r.err, "the budget is spent") {
+					try.Errorf("%d sessions sent %.1f MB\n%s%s", len(list.Sessions), sent/1e6, r.out, r.err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,274 @@
+//go:build truth && linux
+
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+	"linerate/internal/truth"
+)
+
+// verdict returns what the session says of a setting in one metric.
+func (d document) verdict(t testing.TB, setting string, m model.Metric) model.Verdict {
+	t.Helper()
+	for _, v := range d.Session.Verdicts {
+		if v.Setting == setting && v.Metric == m {
+			return v
+		}
+	}
+	t.Fatalf("no verdict on %s of %s in %+v", m, setting, d.Session.Verdicts)
+	return model.Verdict{}
+}
+
+// row returns how the report shows it.
+func (d document) row(t testing.TB, setting string, m model.Metric) report.Row {
+	t.Helper()
+	for _, table := range d.Report.Tables {
+		for _, r := range table.Rows {
+			if table.Metric == m && r.Setting == setting {
+				return r
+			}
+		}
+	}
+	t.Fatalf("no row on %s of %s", m, setting)
+	return report.Row{}
+}
+
+// deepPlan compares two receive buffers over a queue that has room for both: the
+// smaller one leaves a tenth of the wire unused, the larger one fills the wire and
+// the queue.
+const deepPlan = `title: a deep queue
+far: lab:rate=50mbit,rtt=20ms,queue=2MiB
+flow: {engine: loaded, duration: 600ms, omit: 900ms, interval: 200ms, congestion: reno}
+objective: goodput
+settings:
+  - {name: flat, set: {far.tcp.recv_buffer_max: 180KiB}}
+  - {name: deep, set: {far.tcp.recv_buffer_max: 800KiB}}
+baseline: flat
+settle: 50ms
+`
+
+// TestGuardRefusesABloatedQueue: a setting that gains goodput and more than doubles
+// the 99th percentile of the latency under load is better, but: its guard refuses
+// it, in words, in JSON, and when it is to be kept.
+func TestGuardRefusesABloatedQueue(t *testing.T) {
+	needLab(t)
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		dir := try.TempDir()
+		plan, db := filepath.Join(dir, "deep.yaml"), filepath.Join(dir, "results.db")
+		if err := os.WriteFile(plan, []byte(deepPlan), 0o600); err != nil {
+			try.Fatal(err)
+		}
+		r := run(try, command(try, "run", plan, "--json", "--db", db))
+		if r.code != 0 {
+			try.Fatalf("exit code %d: %s", r.code, r.err)
+		}
+		for _, want := range []string{"goodput decides", "99th percentile of latency less than 50 % higher"} {
+			if !strings.Contains(r.err, want) {
+				try.Errorf("before the first run nobody said %q:\n%s", want, r.err)
+			}
+		}
+		d := decode[document](try, r.out)
+		goodput, p99 := d.verdict(try, "deep", model.Goodput), d.verdict(try, "deep", model.LatencyP99)
+		try.Logf("goodput %s by %.3f, p99 %.3f, guard %s, %d blocks", goodput.Outcome, goodput.Estimate, p99.Estimate, p99.Guard.State, goodput.Blocks)
+		try.Claim("goodput of the deep buffer", math.Exp(goodput.Estimate), 1.03, 1.35, "times")
+		try.Claim("its 99th percentile of latency", math.Exp(-p99.Estimate), 2, math.Inf(1), "times")
+		if goodput.Outcome != model.Better || p99.Guard.State != model.GuardViolated || !p99.Guard.Default {
+			try.Fatalf("goodput is %s, the guard on the latency %s", goodput.Outcome, p99.Guard.State)
+		}
+		row := d.row(try, "deep", model.Goodput)
+		if !strings.HasPrefix(row.Words, "better") || !strings.Contains(row.Words, ", but 99th percentile of latency to ") || len(row.Refused) == 0 {
+			try.Errorf("the report says %q, refused by %q", row.Words, row.Refused)
+		}
+		if len(d.Report.Noise) != 1 || d.Report.Noise[0].Checked || d.Report.Noise[0].Pairs != 4 {
+			try.Errorf("noise %+v, want four pairs that check nothing", d.Report.Noise)
+		}
+		keep := []string{"keep", d.Session.ID, "--db", db, "--role", "receiver", "--dry-run"}
+		refused := run(try, command(try, keep...))
+		if refused.code != 2 || !strings.Contains(refused.err, "refused by its guards") ||
+			!strings.Contains(refused.err, "99th percentile of latency") || !strings.Contains(refused.err, "--despite-guards") {
+			try.Errorf("keep: exit code %d\n%s", refused.code, refused.err)
+		}
+		wished := run(try, command(try, append(keep, "--despite-guards")...))
+		if wished.code == 2 || strings.Contains(wished.err, "refused by its guards") || !strings.Contains(wished.err, "kept despite its guards") {
+			try.Errorf("keep --despite-guards: exit code %d\n%s", wished.code, wished.err)
+		}
+	})
+}
+
+// requestPlan compares two windows: one needs more round trips for a request than
+// the other.
+const requestPlan = `title: requests of 64 KiB
+far: lab:rate=100mbit,rtt=20ms
+flow: {engine: reqresp, duration: 600ms, omit: 300ms, block: 64KiB, reply: 100B}
+settings:
+  - {name: small, set: {window: 24KiB}}
+  - {name: large, set: {window: 256KiB}}
+baseline: small
+settle: 0s
+`
+
+// TestRequestsDecideOnLatency: a plan of requests has no goodput; a window that
+// halves the time that a request takes is better, and is shown as lower.
+func TestRequestsDecideOnLatency(t *testing.T) {
+	needLab(t)
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		plan := filepath.Join(try.TempDir(), "requests.yaml")
+		if err := os.WriteFile(plan, []byte(requestPlan), 0o600); err != nil {
+			try.Fatal(err)
+		}
+		r := run(try, command(try, "run", plan, "--json"))
+		if r.code != 0 {
+			try.Fatalf("exit code %d: %s", r.code, r.err)
+		}
+		d := decode[document](try, r.out)
+		v, row := d.verdict(try, "large", model.LatencyP50), d.row(try, "large", model.LatencyP50)
+		try.Logf("median latency %s by %.3f after %d blocks: %s; %s", v.Outcome, v.Estimate, v.Blocks, row.ChangeText, row.Words)
+		if d.Session.Plan.Objective != model.LatencyP50 {
+			try.Errorf("%s decides", d.Session.Plan.Objective)
+		}
+		try.Claim("time of a request with the large window", math.Exp(-v.Estimate), 0.35, 0.65, "times")
+		if v.Outcome != model.Better || !strings.HasPrefix(row.Words, "better") {
+			try.Fatalf("the latency is %s (%s)", v.Outcome, row.Words)
+		}
+		if row.Change >= 0 || !strings.HasSuffix(row.ChangeText, " lower") && !strings.HasPrefix(row.ChangeText, "0.") {
+			try.Errorf("half the latency is shown as %q, %v", row.ChangeText, row.Change)
+		}
+	})
+}
+
+// TestFirstHour02CurrentMayBeBest: where the hosts as they are beat every level, no
+// level is recommended.
+func TestFirstHour02CurrentMayBeBest(t *testing.T) {
+	needLab(t)
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		r := succeed(try, inSeconds("--factor", "window=4KiB,8KiB", "--blocks", "6", "--no-twin", "-q")...)
+		if strings.Contains(r.out, "is the smallest level") || strings.Contains(r.out, "linerate keep") {
+			try.Errorf("a level is recommended that is worse than what is there:\n%s", r.out)
+		}
+		has(try, "the conclusion", r.out, "leave it as it is: current is within")
+	})
+}
+
+// TestFirstHour04SixBlocksDecide: six blocks of one setting end with a verdict.
+func TestFirstHour04SixBlocksDecide(t *testing.T) {
+	needLab(t)
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		r := succeed(try, "run", "lab:rate=50mbit,rtt=10ms", "--direction", "to", "--factor", "window=8KiB", "--blocks", "6", "-t", "400ms", "--omit", "200ms", "--settle", "0s", "-q")
+		if !strings.Contains(r.out, "6 blocks, decided") {
+			try.Errorf("no verdict:\n%s", r.out)
+		}
+	})
+}
+
+// TestWindowsPresetFindsTheWindow: the plateau of windows begins where the window holds
+// rate times round trip, within one level.
+func TestWindowsPresetFindsTheWindow(t *testing.T) {
+	needLab(t)
+	const goodput, rtt = 20e6 * 1448 / 1538, 40e-3 // diagnosis.md 2.1, MTU 1500 with timestamps
+	levels := []units.Bytes{64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 1536 << 10}
+	enough := slices.IndexFunc(levels, func(w units.Bytes) bool { return float64(w) >= goodput*rtt/8 })
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		r := run(try, command(try, "run", "lab:rate=20mbit,rtt=40ms", "--preset", "windows", "-C", "cubic", "-t", "300ms", "--omit", "300ms",
+			"--settle", "0s", "--blocks", "4", "--tolerance", "10%", "--no-twin", "--guard", "none", "--json", "-q"))
+		plateaus := decode[document](try, r.out).Session.Plateaus
+		if r.code != 0 || len(plateaus) != 1 || !plateaus[0].Decided {
+			try.Fatalf("exit code %d, %+v\n%s", r.code, plateaus, r.err)
+		}
+		found := slices.IndexFunc(levels, func(w units.Bytes) bool { return strings.ReplaceAll(w.String(), " ", "") == plateaus[0].Level })
+		try.Claim("smallest level that is enough", float64(found-enough), -1, 1, "levels from the right one")
+	})
+}
+
+// TestRecheckASession measures again in the lab what a session in the lab proved: it is
+// still better, and the machine-readable form says the same.
+func TestRecheckASession(t *testing.T) {
+	needLab(t)
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		db := filepath.Join(try.TempDir(), "r.db")
+		succeed(try, "run", "lab:rate=50mbit,rtt=10ms", "--factor", "far.tcp.recv_buffer_max=32KiB,1MiB", "--baseline", "32KiB", "--direction", "to", "--guard", "none",
+			"-t", "300ms", "--omit", "300ms", "--settle", "0s", "--blocks", "10", "-q", "--db", db)
+		look := succeed(try, "recheck", "last", "--look", "--db", db)
+		has(try, "the look", unwrapped(look.out), "tcp.recv_buffer_max=1 MiB on far: proven on ", ", against 32 KiB; nothing that is known has changed since")
+		r := succeed(try, "recheck", "last", "--json", "-q", "--db", db)
+		if err := validate("linerate/recheck/v1", r.out); err != nil {
+			try.Error(err)
+		}
+		if d := decode[recheckDoc](try, r.out); len(d.Settings) != 1 || d.Settings[0].State != "still better" || d.Settings[0].Measured == "" {
+			try.Errorf("%+v", d)
+		}
+		if r := run(try, command(try, "recheck", "last~1", "last", "--db", db)); r.code != 2 || !strings.Contains(r.err, "one HOST or SESSION") {
+			try.Errorf("two sessions: exit code %d\n%s", r.code, r.err)
+		}
+	})
+}
+
+// TestTruthOfEngines: TCP at 18 Mbit/s is better than datagrams at 5.
+func TestTruthOfEngines(t *testing.T) {
+	needLab(t)
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		all := enginesTakeTurns(try, "8")
+		i := slices.IndexFunc(all, func(v model.Verdict) bool { return v.Setting == "tcpbulk" && v.Metric == model.Goodput })
+		if i < 0 || all[i].Outcome != model.Better {
+			try.Errorf("%+v", all)
+		}
+	})
+}
+
+// TestTruthOfFarEnds: blocks alternate over three far ends of known rates, with a setting of
+// each; every run carries what its own path does.
+func TestTruthOfFarEnds(t *testing.T) {
+	needLab(t)
+	rates := map[string]float64{"lab:rate=50mbit,rtt=1ms": 50e6, "lab:rate=20mbit,rtt=1ms": 20e6, "lab:rate=35mbit,rtt=1ms": 35e6}
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		args := []string{"run", "--factor", "far=lab:rate=50mbit,rtt=1ms,lab:rate=20mbit,rtt=1ms,lab:rate=35mbit,rtt=1ms", "--factor", "far.tcp.recv_buffer_max=1MiB,2MiB",
+			"--settle", "0s", "--no-twin", "-t", "200ms", "--omit", "100ms", "--max-blocks", "8", "--budget", "4s", "--db", filepath.Join(try.TempDir(), "results.db"), "--json", "-q"}
+		dry := decode[report.DryRun](try, succeed(try, append(args, "--dry-run")...).out)
+		// 300 ms at the ceilings of three links, each with two settings in eight blocks.
+		try.Claim("bytes foreseen", float64(dry.Bytes.Or(0))/(16*0.3/8*0.9415*105e6), 0.99, 1.01, "times what the links carry")
+		if dry.Runs != 48 || len(dry.Settings) != 6 || dry.Baseline != "A1B1" {
+			try.Errorf("%+v", dry)
+		}
+		d := decode[document](try, succeed(try, args...).out)
+		if len(d.Report.FarEnds) != 3 || d.Report.FarEnds[1].Ceiling.Or(0) > 19e6 || d.Session.Far != "lab:rate=50mbit,rtt=1ms" {
+			try.Errorf("far %s, %+v", d.Session.Far, d.Report.FarEnds)
+		}
+		shares := map[string][]float64{}
+		for _, r := range d.Session.Runs {
+			setting, _ := d.Session.Plan.Setting(r.Setting)
+			if got, ok := r.Value(model.To, model.Goodput); ok && r.State == model.RunValid {
+				shares[setting.FarEnd()] = append(shares[setting.FarEnd()], got/rates[setting.FarEnd()])
+			}
+		}
+		for end := range rates {
+			slices.Sort(shares[end])
+			if len(shares[end]) < 2 {
+				try.Fatalf("%s: %d runs", end, len(shares[end]))
+			}
+			try.Claim(end, median(shares[end]), 0.7, 1.05, "of its wire, median")
+		}
+		more := decode[document](try, succeed(try, "run", "--resume", "last", "--max-blocks", "8", "--db", args[slices.Index(args, "--db")+1], "--json", "-q").out).Session
+		// Eight blocks, whose last may leave out what seven decided.
+		if len(d.Session.Runs) >= 42 || len(more.Runs) <= 42 || more.Runs[len(more.Runs)-1].Block != 8 || more.Reason == d.Session.Reason {
+			try.Errorf("%d runs (%s), then %d (%s)", len(d.Session.Runs), d.Session.Reason, len(more.Runs), more.Reason)
+		}
+	})
+}
+
+// recheckDoc is the document of linerate recheck.
+type recheckDoc struct {
+	Settings []struct {
+		Knob     string `json:"knob"`
+		State    string `json:"state"`
+		Text     string `json:"text"`
+		Measured string `json:"measured"`
+	} `json:"settings"`
+}
