@@ -12,12 +12,14 @@ package importer
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"linerate/internal/core/model"
@@ -87,9 +89,11 @@ type Options struct {
 func Formats() []Format {
 	return []Format{
 		{"flent", "data file of flent (.flent, .flent.gz)", isFlent, readFlent},
+		{"iperf3-stream", "iperf3 --json-stream", isIperf3Stream, readIperf3Stream},
 		{"iperf3-json", "iperf3 -J", isIperf3JSON, readIperf3JSON},
 		{"iperf3", "text of iperf3", isIperf3, readIperf3},
 		{"iperf2", "text of iperf 2, a client's or a server's", isIperf2, readIperf2},
+		{"iperf2-csv", "iperf 2 -y C", isIperf2CSV, readIperf2CSV},
 		{"sockperf", "text of sockperf ping-pong or under-load", isSockperf, readSockperf},
 		{"perftest", "text of ib_send_bw, ib_write_lat and their like", isPerftest, readPerftest},
 		{"nuttcp", "text of nuttcp, also -fparse", isNuttcp, readNuttcp},
@@ -130,6 +134,7 @@ func Read(name string, text []byte, o Options) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
+	text = utf8Of(text)
 	all := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n")
 	switch {
 	case strings.TrimSpace(all) == "":
@@ -137,6 +142,7 @@ func Read(name string, text []byte, o Options) (File, error) {
 	case !utf8.ValidString(all) || strings.ContainsRune(all, 0):
 		return File{}, faultf(0, "this is no text: %w", ErrUnknown)
 	}
+	all = unstamped(all)
 	if name == "" && len(o.Columns) > 0 {
 		name = "csv"
 	}
@@ -155,6 +161,23 @@ func Read(name string, text []byte, o Options) (File, error) {
 		return got, nil
 	}
 	return File{}, ErrUnknown
+}
+
+// utf8Of returns text that PowerShell wrote, which is UTF-16 with a mark of its byte order,
+// as UTF-8, and any other text as it is.
+func utf8Of(text []byte) []byte {
+	var order binary.ByteOrder = binary.LittleEndian
+	switch {
+	case bytes.HasPrefix(text, []byte{0xfe, 0xff}):
+		order = binary.BigEndian
+	case !bytes.HasPrefix(text, []byte{0xff, 0xfe}):
+		return text
+	}
+	var units []uint16
+	for i := 2; i+1 < len(text); i += 2 {
+		units = append(units, order.Uint16(text[i:]))
+	}
+	return []byte(string(utf16.Decode(units)))
 }
 
 // unpack returns text, unpacked where it is compressed.

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +18,9 @@ var banner2 = regexp.MustCompile(`(?m)^(Client connecting to |Server listening o
 
 var client2 = regexp.MustCompile(`^Client connecting to (\S+), (TCP|UDP) port`)
 
+// listens2 begins what waits for connections: a server, or a client for the way back.
+var listens2 = regexp.MustCompile(`^Server listening on (?:TCP|UDP) port ([0-9]+)`)
+
 // readIperf2 reads text of iperf 2. A client's file holds one test for each banner, a
 // server's one for each connection, or for each group of them that has a sum.
 func readIperf2(text string, _ Options) (File, error) {
@@ -27,19 +31,31 @@ func readIperf2(text string, _ Options) (File, error) {
 		m := client2.FindStringSubmatch(l)
 		switch {
 		case m != nil:
-			all = append(all, section{first: n, udp: m[2] == "UDP", far: m[1], report: map[int]bool{}})
+			fresh := section{first: n, udp: m[2] == "UDP", far: m[1], report: map[int]bool{}, inbound: map[string]bool{}}
+			if now != nil && now.server && len(now.ends) == 0 && len(now.rows) == 0 { // it listens for the way back
+				fresh.listens = now.listens
+				all = all[:len(all)-1]
+			}
+			all = append(all, fresh)
 			now = &all[len(all)-1]
-		case strings.HasPrefix(l, "Server listening on "):
-			all = append(all, section{first: n, server: true, udp: strings.Contains(l, "UDP"), report: map[int]bool{}})
+		case listens2.MatchString(l) && now != nil && !now.server && len(now.ends) == 0:
+			now.listens = listens2.FindStringSubmatch(l)[1]
+		case listens2.MatchString(l):
+			all = append(all, section{first: n, server: true, udp: strings.Contains(l, "UDP"), report: map[int]bool{}, listens: listens2.FindStringSubmatch(l)[1]})
 			now = &all[len(all)-1]
 		case now == nil:
 			continue
 		case connected.MatchString(l):
-			if now.server && now.ended() {
+			if now.server && now.whole2() {
 				all = append(all, section{first: n, server: true, udp: now.udp, report: map[int]bool{}})
 				now = &all[len(all)-1]
 			}
-			now.ends = append(now.ends, connected.FindStringSubmatch(l))
+			c := connected.FindStringSubmatch(l)
+			now.ends = append(now.ends, c)
+			if !now.server && now.listens != "" && c[3] == now.listens {
+				now.inbound[c[1]] = true
+				now.inTurn = now.inTurn || len(now.rows) > 0
+			}
 			now.reverse = now.reverse || strings.Contains(l, "(reverse")
 		case strings.Contains(l, "Server Report:"):
 			server = true
@@ -69,8 +85,8 @@ func readIperf2(text string, _ Options) (File, error) {
 	return out, nil
 }
 
-// tests2 makes the tests of a section of iperf 2: one, or one for each stream where a
-// server had several clients at the same time.
+// tests2 makes the tests of a section of iperf 2: one, two where the ways take turns, or
+// one for each stream where a server had several clients at the same time.
 func (s section) tests2() ([]Test, error) {
 	if len(s.rows) == 0 {
 		if s.server {
@@ -78,13 +94,12 @@ func (s section) tests2() ([]Test, error) {
 		}
 		return nil, faultf(s.first, "the test that begins here has no result: it was cut off")
 	}
-	var groups [][]line
-	for _, l := range s.rows {
-		i := slices.IndexFunc(groups, func(g []line) bool { return !s.server || s.sums() || g[0].id == l.id })
-		if i < 0 {
-			groups, i = append(groups, nil), len(groups)
-		}
-		groups[i] = append(groups[i], l)
+	groups := [][]line{s.rows}
+	switch {
+	case s.server && !s.sums() && !s.duplex():
+		groups = grouped(s.rows, func(l line) string { return l.id })
+	case s.inTurn:
+		groups = grouped(s.rows, func(l line) string { return string(s.way2(l)) })
 	}
 	var out []Test
 	for _, g := range groups {
@@ -97,13 +112,40 @@ func (s section) tests2() ([]Test, error) {
 	return out, nil
 }
 
+// grouped returns rows by what by says of them, in the order of their first ones.
+func grouped(rows []line, by func(line) string) [][]line {
+	var groups [][]line
+	for _, l := range rows {
+		i := slices.IndexFunc(groups, func(g []line) bool { return by(g[0]) == by(l) })
+		if i < 0 {
+			groups, i = append(groups, nil), len(groups)
+		}
+		groups[i] = append(groups[i], l)
+	}
+	return groups
+}
+
 // sums reports whether the streams of a section are one test.
 func (s section) sums() bool {
 	return slices.ContainsFunc(s.rows, func(l line) bool { return l.id == "SUM" })
 }
 
-// ended reports whether each stream of a section has its summary.
-func (s section) ended() bool {
+// duplex reports whether a connection of a section carries both ways.
+func (s section) duplex() bool {
+	return slices.ContainsFunc(s.rows, func(l line) bool { return strings.HasPrefix(l.id, "*") })
+}
+
+// way2 is the direction of a row: a client's own streams go to the server, unless they are
+// reversed; the starred ones of --full-duplex and those that came to it go back.
+func (s section) way2(l line) model.Direction {
+	if s.reverse || strings.HasPrefix(l.id, "*") || s.inbound[l.id] {
+		return model.From
+	}
+	return model.To
+}
+
+// whole2 reports whether each stream of a section has its summary.
+func (s section) whole2() bool {
 	for _, l := range s.rows {
 		if _, ok := summary2(s.rows, l.id); !ok {
 			return false
@@ -134,7 +176,7 @@ func summary2(rows []line, id string) (line, bool) {
 
 // test2 makes one test of rows.
 func (s section) test2(rows []line) (Test, error) {
-	t := Test{Flow: model.Flow{Engine: s.engine(), Direction: model.To, Streams: streams(rows)}, Far: s.far}
+	t := Test{Flow: model.Flow{Engine: s.engine()}, Far: s.far}
 	me := model.Near
 	if s.server {
 		me = model.Far
@@ -144,40 +186,112 @@ func (s section) test2(rows []line) (Test, error) {
 	} else if len(s.ends) > 0 {
 		t.Near = s.ends[0][2]
 	}
-	if s.reverse {
-		t.Flow.Direction = model.From
+	for _, d := range []model.Direction{model.To, model.From} {
+		var own []line
+		for _, l := range rows {
+			if s.way2(l) == d {
+				own = append(own, l)
+			}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		t.Flow.Streams = max(t.Flow.Streams, streams(own))
+		if t.Flow.Direction = d; len(own) < len(rows) {
+			t.Flow.Direction = model.Both
+		}
+		if err := s.direction2(&t, me, d, own); err != nil {
+			return t, err
+		}
 	}
-	d := t.Flow.Direction
+	return t, nil
+}
+
+// direction2 adds direction d, of which rows tell, to t.
+func (s section) direction2(t *Test, me model.Host, d model.Direction, rows []line) error {
+	n := streams(rows)
 	id := "SUM"
-	if t.Flow.Streams == 1 {
+	if n == 1 {
 		id = rows[0].id
 	}
-	var own []line // of what is told in the end
-	var far *line  // what the other end reported
+	var mine, own, far []line
 	for _, l := range rows {
 		switch {
 		case s.report[l.number]:
-			far = &l
-		case l.id == id:
-			own = append(own, l)
+			far = append(far, l)
+		default:
+			if mine = append(mine, l); l.id == id {
+				own = append(own, l)
+			}
+		}
+	}
+	if n > 1 {
+		parts(t, mine, n)
+	}
+	if n > 1 && len(own) == 0 { // no sums are written
+		var err error
+		if own, err = sum2(mine); err != nil {
+			return err
 		}
 	}
 	total, ok := summary2(own, id)
 	if !ok {
-		return t, cut("the summary of its test", rows[len(rows)-1])
+		return cut("the summary of its test", rows[len(rows)-1])
 	}
 	metric := rateMetric(me, d)
-	if len(own) > 1 {
-		for _, l := range own[:len(own)-1] {
-			t.Samples = append(t.Samples, l.sample(me, d, metric, l.bitrate))
+	c := account{direction: d, at: me}
+	for _, l := range own[:len(own)-1] {
+		t.Samples = append(t.Samples, l.sample(me, d, metric, l.bitrate))
+		c.intervals = append(c.intervals, *l.amount())
+	}
+	c.sent = total.amount()
+	counted := []line{total}
+	if metric != model.Sent {
+		c.sent, c.arrived = nil, c.sent
+	}
+	switch {
+	case len(far) > n:
+		return faultf(far[n].number, "a report of the server too many: %d streams have %d", n, len(far))
+	case len(far) == n:
+		all := amount{line: far[0].number}
+		for _, l := range far {
+			all.bytes, all.rate, all.to = all.bytes+l.bytes, all.rate+l.bitrate, max(all.to, l.to)
+		}
+		c.arrived, counted = &all, far
+	case len(far) > 0:
+		t.note(fmt.Sprintf("line %d: the server reports %d of %d streams, so what arrived is not known", far[0].number, len(far), n))
+		counted = nil
+	}
+	var jitter, lost float64
+	for _, l := range counted {
+		j, share, err := l.loss()
+		if err != nil {
+			return err
+		}
+		if share != nil {
+			jitter, lost = max(jitter, j), lost+*share/float64(len(counted))
+			c.lost = &lost
 		}
 	}
-	t.Flow.Duration = seconds(total.to)
-	if far != nil {
-		total = *far
-	} else if metric == model.Sent {
-		t.note(bySender)
+	if err := c.settle(t); err != nil {
+		return err
 	}
-	t.add(d, model.Goodput, total.bitrate)
-	return t, datagrams(&t, d, total)
+	if c.lost != nil {
+		t.add(d, model.Jitter, jitter)
+		t.add(d, model.LossRatio, lost)
+	}
+	return nil
+}
+
+// sum2 returns one row, the sum of the summaries of all streams.
+func sum2(rows []line) ([]line, error) {
+	all := line{id: "SUM"}
+	for _, own := range grouped(rows, func(l line) string { return l.id }) {
+		l, ok := summary2(own, own[0].id)
+		if !ok {
+			return nil, cut("the summary of stream "+own[0].id, own[len(own)-1])
+		}
+		all.number, all.to, all.bytes, all.bitrate = l.number, max(all.to, l.to), all.bytes+l.bytes, all.bitrate+l.bitrate
+	}
+	return []line{all}, nil
 }

@@ -1,17 +1,19 @@
 package importer
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/units"
 )
 
 // row is a line of numbers of iperf 2 or 3: who, from when to when, how much, how fast,
 // and what follows. The brackets hold the number of a stream, or SUM.
-var row = regexp.MustCompile(`^\[ *(\*?[0-9]+|SUM)[^\]]*\](?:\[([TR]X-[CS])\])? +([0-9.,]+) *- *([0-9.,]+) +sec +([0-9.,]+) ([KMGT]?)Bytes +([0-9.,]+) ([KMGT]?)(bits|Bytes)/sec *(.*)$`)
+var row = regexp.MustCompile(`^\[ *(\*?[0-9]+|SUM)[^\]]*\](?:\[([TR]X-[CS])\])? +([0-9.,]+) *- *([0-9.,]+) +sec +([0-9.,]+|-?nan) ([KMGT]?)Bytes +([0-9.,]+|-?nan) ([KMGT]?)(bits|Bytes)/sec *(.*)$`)
 
 // connected is the line that names the ends of a connection.
 var connected = regexp.MustCompile(`^\[ *(\*?[0-9]+)\] local (\S+) port ([0-9]+) connected (?:to|with) (\S+) port ([0-9]+)(.*)$`)
@@ -34,6 +36,7 @@ type line struct {
 	number   int
 	id, role string // role: TX-C and so on of --bidir
 	from, to float64
+	bytes    float64
 	bitrate  float64 // bit/s
 	rest     string
 }
@@ -43,11 +46,16 @@ func readRow(n int, text string) (line, bool, error) {
 	if m == nil {
 		return line{}, false, nil
 	}
+	for _, i := range []int{5, 7} {
+		if strings.HasSuffix(m[i], "nan") { // nothing in no time
+			m[i] = "0"
+		}
+	}
 	v, err := numbers(n, m[3], m[4], m[5], m[7])
 	if err != nil {
 		return line{}, true, err
 	}
-	l := line{number: n, id: m[1], role: m[2], from: v[0], to: v[1], bitrate: v[3] * of(m[8], 1000), rest: m[10]}
+	l := line{number: n, id: m[1], role: m[2], from: v[0], to: v[1], bytes: v[2] * of(m[6], 1024), bitrate: v[3] * of(m[8], 1000), rest: m[10]}
 	if m[9] == "Bytes" {
 		l.bitrate = v[3] * of(m[8], 1024) * 8
 	}
@@ -60,21 +68,98 @@ func readRow(n int, text string) (line, bool, error) {
 // lossOf reads "0.036 ms  0/8629" of a line of UDP.
 var lossOf = regexp.MustCompile(`([0-9.,]+) +ms +([0-9]+)/ *([0-9]+)`)
 
-// datagrams adds jitter and loss of l to t, where it has them.
-func datagrams(t *Test, d model.Direction, l line) error {
+// loss returns the jitter of l in seconds, and the share of its datagrams that were lost,
+// nil where it has none.
+func (l line) loss() (jitter float64, lost *float64, err error) {
 	m := lossOf.FindStringSubmatch(l.rest)
 	if m == nil {
-		return nil
+		return 0, nil, nil
 	}
 	v, err := numbers(l.number, m[1], m[2], m[3])
-	if err != nil {
-		return err
+	if err != nil || v[2] == 0 {
+		return 0, nil, err
 	}
-	t.add(d, model.Jitter, v[0]/1000)
-	if v[2] > 0 {
-		t.add(d, model.LossRatio, v[1]/v[2])
+	ratio := v[1] / v[2]
+	if ratio > 1 {
+		return 0, nil, faultf(l.number, "%.0f of %.0f datagrams are lost", v[1], v[2])
 	}
-	return nil
+	return v[0] / 1000, &ratio, nil
+}
+
+// amount is what l counts.
+func (l line) amount() *amount {
+	return &amount{line: l.number, from: l.from, to: l.to, bytes: l.bytes, rate: l.bitrate, omitted: strings.Contains(l.rest, "(omitted)")}
+}
+
+// stamped is what begins a line of a program that writes the time before each: numbers,
+// signs and the names of days and months.
+var stamped = regexp.MustCompile(`^([^\[]{0,40}?[0-9]{2}[^\[]{0,40}?)(Connecting to host |Accepted connection from |Client connecting to |Server listening on )`)
+
+// unstamped takes the times before the lines of a text away, where its banners have them.
+func unstamped(text string) string {
+	shape := func(s string) string {
+		return strings.Map(func(c rune) rune {
+			switch {
+			case c >= '0' && c <= '9', c == ' ':
+				return '0'
+			case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
+				return 'a'
+			}
+			return c
+		}, s)
+	}
+	all := strings.Split(text, "\n")
+	stamp := ""
+	for _, l := range all {
+		if m := stamped.FindStringSubmatch(l); m != nil {
+			stamp = shape(m[1])
+			break
+		}
+	}
+	if stamp == "" {
+		return text
+	}
+	for i, l := range all {
+		if len(l) >= len(stamp) && shape(l[:len(stamp)]) == stamp {
+			all[i] = l[len(stamp):]
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// parts notes where the lines of streams over one interval are not their sum.
+func parts(t *Test, rows []line, streams int) {
+	type when struct {
+		from, to   float64
+		role, rest string
+	}
+	key := func(l line) when {
+		w := when{from: l.from, to: l.to, role: l.role}
+		for _, end := range []string{"sender", "receiver", "(omitted)"} {
+			if strings.HasSuffix(l.rest, end) {
+				w.rest = end
+			}
+		}
+		return w
+	}
+	all, n := map[when]float64{}, map[when]int{}
+	for _, l := range rows {
+		if l.id != "SUM" {
+			all[key(l)] += l.bytes
+			n[key(l)]++
+		}
+	}
+	for _, l := range rows {
+		k := key(l)
+		if l.id != "SUM" || n[k] == 0 {
+			continue
+		}
+		if n[k] != streams {
+			t.note(fmt.Sprintf("line %d: %d streams make a sum, and %d lines of them are there", l.number, streams, n[k]))
+		} else if differ(all[k], l.bytes) && l.to-l.from > sameClock {
+			t.note(fmt.Sprintf("line %d: the streams have %s, and their sum says %s", l.number, units.Bytes(all[k]), units.Bytes(l.bytes)))
+		}
+	}
 }
 
 // sample is the interval l in direction d, as end h counted it.
@@ -101,6 +186,11 @@ type section struct {
 	rows    []line
 	ends    [][]string // matches of connected
 	report  map[int]bool
+	ended   string          // why the test ended early
+	totals  map[int]bool    // rows below the line that divides intervals from summaries
+	listens string          // port at which a client waits for the server's own stream
+	inbound map[string]bool // streams that came to that port
+	inTurn  bool            // they came after the client's own had ended
 }
 
 // engine is the kind of traffic of a section.
@@ -114,6 +204,9 @@ func (s section) engine() string {
 // whole checks that nothing but rows and what iperf writes about them is between the
 // lines, where text looks like a row that was broken.
 func whole(n int, text string) error {
+	if strings.HasPrefix(text, "[FD") { // what both directions sum to
+		return nil
+	}
 	if strings.HasPrefix(text, "[") && strings.Contains(text, "/sec") && !strings.Contains(text, "ID]") {
 		return faultf(n, "not a line of this program: %.60q", text)
 	}

@@ -1,0 +1,94 @@
+package importer
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/udp"
+)
+
+// csv2 is a line of iperf 2 -y C: when, the two ends with their ports, the stream (-1 for
+// the sum of all), from when to when, bytes, bit/s; of a receiver of datagrams also the
+// jitter in ms, those lost, all, the share in percent, and those out of order.
+var csv2 = regexp.MustCompile(`^([0-9]{14})(?:\.[0-9]+)?(?:[+-][0-9]+)?,([^,]*),([0-9]+),([^,]*),([0-9]+),(-?[0-9]+),([0-9.]+)-([0-9.]+),([0-9]+),([0-9]+)(?:,(-?[0-9.]+|-?nan),(-?[0-9]+),(-?[0-9]+),(-?[0-9.]+|-?nan),(-?[0-9]+))?$`)
+
+func isIperf2CSV(text string) bool {
+	for _, l := range lines(text) {
+		return csv2.MatchString(l)
+	}
+	return false
+}
+
+// csvInterval is in a line of an interval that is not the first one of a test.
+var csvInterval = regexp.MustCompile(`,-?[0-9]+,(?:[1-9][0-9.]*|0\.[0-9]*[1-9][0-9]*)-[0-9.]+,[0-9]+,`)
+
+// complete2 reports whether each stream of a section has all its lines: its intervals, if
+// the file has any, and its summary.
+func (s section) complete2(intervals bool) bool {
+	return !slices.ContainsFunc(grouped(s.rows, func(l line) string { return l.id }), func(own []line) bool {
+		return own[len(own)-1].from != 0 || intervals && len(own) == 1
+	})
+}
+
+// readIperf2CSV reads what iperf 2 -y C writes, a client's or a server's file. It does not
+// say which, so a client's is assumed, whose streams go to the server, unless a line has
+// what only a receiver of datagrams knows.
+func readIperf2CSV(text string, _ Options) (File, error) {
+	out := File{Program: "iperf 2"}
+	var now *section
+	var began time.Time
+	arrived, intervals := false, csvInterval.MatchString(text)
+	flush := func() error {
+		if now == nil {
+			return nil
+		}
+		me := model.Near
+		t := Test{Near: now.ends[0][2], Far: now.ends[0][4], Started: began, Flow: model.Flow{Engine: bulk.Name, Direction: model.To, Streams: streams(now.rows)}}
+		if now.udp {
+			t.Flow.Engine = udp.Name
+		}
+		if arrived {
+			me, t.Near, t.Far = model.Far, t.Far, t.Near
+		} else {
+			t.note("iperf 2 -y C does not say which end wrote it: it is taken as the client's, which sends")
+		}
+		err := now.direction2(&t, me, model.To, now.rows)
+		out.Tests = append(out.Tests, t)
+		now, arrived = nil, false
+		return err
+	}
+	for n, l := range lines(text) {
+		m := csv2.FindStringSubmatch(l)
+		if m == nil {
+			return out, faultf(n, "not a line of iperf 2 -y C: %.60q", l)
+		}
+		v, err := numbers(n, m[7], m[8], m[9], m[10])
+		if err != nil {
+			return out, err
+		}
+		id := strings.Replace(m[6], "-1", "SUM", 1)
+		if now != nil && now.complete2(intervals) && id != "SUM" {
+			if err := flush(); err != nil {
+				return out, err
+			}
+		}
+		if now == nil {
+			now = &section{first: n, far: m[4] + " " + m[5], report: map[int]bool{}, ends: [][]string{{"", "", m[2], m[3], m[4], m[5]}}}
+			began, _ = time.Parse("20060102150405", m[1]) // of a machine without a clock it is 1970
+			if began.Year() < 1990 {
+				began = time.Time{}
+			}
+		}
+		row := line{number: n, id: id, from: v[0], to: v[1], bytes: v[2], bitrate: v[3]}
+		now.udp = now.udp || m[11] != ""
+		if m[11] != "" && !strings.HasPrefix(m[13], "-") && m[11] != "0.000" {
+			row.rest, arrived = m[11]+" ms "+m[12]+"/"+m[13]+" (", true
+		}
+		now.rows = append(now.rows, row)
+	}
+	return out, flush()
+}

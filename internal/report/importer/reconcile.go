@@ -1,0 +1,154 @@
+package importer
+
+import (
+	"fmt"
+	"math"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// amount is what one line or one object of a file counts: from when to when in seconds,
+// and how fast.
+type amount struct {
+	line     int // 0 where it is no line
+	from, to float64
+	bytes    float64
+	rate     float64 // bit/s
+	omitted  bool
+}
+
+// account is what a file says of one direction of a test.
+type account struct {
+	direction     model.Direction
+	at            model.Host // the end that wrote the file, and counted the intervals
+	intervals     []amount
+	sent, arrived *amount  // the summaries of the two ends
+	lost          *float64 // share of the datagrams that the receiver missed; nil of a stream
+	ended         string   // why the test has no summary; "" where it has to have one
+}
+
+// How far two numbers of one file may be apart that stand for the same thing.
+const (
+	sameRate   = 0.03 // programs round to three digits, and ends start and stop apart
+	clockDigit = 0.06 // seconds that a time with one decimal may be off
+	sameClock  = 0.1  // seconds by which the lines of intervals may not meet
+)
+
+// differ reports whether two amounts cannot be the same one.
+func differ(a, b float64) bool { return math.Abs(a-b) > sameRate*math.Max(math.Abs(a), math.Abs(b)) }
+
+// consistent checks that the bytes of a are its rate times its time; it returns a note if
+// they are not. Times too short to divide by are left alone.
+func (a amount) consistent() string {
+	if took := a.to - a.from; took > 0.05 && differ(a.bytes*8, a.rate*took) && math.Abs(a.bytes*8-a.rate*took) > 16<<10+clockDigit*a.rate {
+		return fmt.Sprintf("%s%s in %.2f s are not the %s beside them", at(a.line), units.Bytes(a.bytes), took, units.BitRate(a.rate))
+	}
+	return ""
+}
+
+func at(line int) string {
+	if line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("line %d: ", line)
+}
+
+// settle adds the goodput of a direction to t. What arrived counts, by the receiver's
+// summary, else by its intervals, else by the sender's summary less what was lost; what was
+// sent counts only where nothing tells what arrived. Numbers of the file that contradict
+// each other are noted, both of them.
+func (c account) settle(t *Test) error {
+	sum := c.total(t)
+	receives := c.direction.Receiver() == c.at
+	for _, a := range []*amount{c.sent, c.arrived} {
+		if a != nil {
+			if text := a.consistent(); text != "" {
+				t.note(text)
+			}
+		}
+	}
+	mine, told := c.sent, "sent"
+	if receives {
+		mine, told = c.arrived, "received"
+	}
+	// A last interval that was not full is written by no version of iperf 2.
+	if mine != nil && sum != nil && mine.to > 0 && differ(mine.bytes, sum.bytes) && math.Abs(mine.bytes-sum.bytes)*8 > 16<<10+(clockDigit+1.1*math.Max(0, mine.to-mine.from-(sum.to-sum.from)))*sum.rate {
+		t.note(fmt.Sprintf("%sthe intervals are %s, and the summary of what was %s is %s", at(mine.line), units.Bytes(sum.bytes), told, units.Bytes(mine.bytes)))
+	}
+	if c.sent != nil && c.arrived != nil && c.arrived.bytes > c.sent.bytes*1.01+2<<20 && c.sent.bytes > 0 {
+		t.note(fmt.Sprintf("%smore arrived (%s) than was sent (%s)", at(c.arrived.line), units.Bytes(c.arrived.bytes), units.Bytes(c.sent.bytes)))
+	}
+	total := c.arrived
+	switch {
+	case total != nil && total.rate > 0:
+	case receives && sum != nil && sum.rate > 0:
+		if c.arrived != nil {
+			t.note("the summary says that nothing arrived, and the intervals do: their mean counts")
+		}
+		total = sum
+	case c.sent != nil && c.sent.rate > 0 && c.lost != nil:
+		less := *c.sent
+		less.rate *= 1 - *c.lost
+		t.note(fmt.Sprintf("what arrived is taken as the %s that were sent less the %.2g %% that were lost", units.BitRate(c.sent.rate), 100**c.lost))
+		total = &less
+	case c.sent != nil && c.sent.rate > 0:
+		total = c.sent
+		t.note(bySender)
+	case sum != nil && c.ended != "":
+		total = sum
+		if !receives {
+			t.note(bySender)
+		}
+	case total == nil:
+		return fmt.Errorf("direction %s of the test has no summary", c.direction)
+	}
+	if c.ended != "" {
+		t.note(fmt.Sprintf("the test did not end by itself (%s): what counts is the %.3g s that were measured", c.ended, total.to-total.from))
+	}
+	t.Flow.Duration = max(t.Flow.Duration, seconds(total.to-total.from))
+	t.add(c.direction, model.Goodput, total.rate)
+	return nil
+}
+
+// total is the sum of the intervals behind the warm-up, nil where there are none. It notes
+// where they do not follow each other.
+func (c account) total(t *Test) *amount {
+	var all *amount
+	var before *amount
+	for i := range c.intervals {
+		a := &c.intervals[i]
+		if text := a.consistent(); text != "" {
+			t.note(text)
+		}
+		if before != nil && before.omitted == a.omitted && math.Abs(a.from-before.to) > sameClock {
+			t.note(fmt.Sprintf("%sthe interval begins at %.2f s, and the one before ends at %.2f s: lines are missing, doubled or not in order", at(a.line), a.from, before.to))
+		}
+		before = a
+		if a.omitted {
+			continue
+		}
+		if all == nil {
+			all = &amount{line: a.line, from: a.from, to: a.from}
+			if a.from > sameClock && !c.warm() {
+				t.note(fmt.Sprintf("%sthe first interval begins at %.2f s: lines before it are missing", at(a.line), a.from))
+			}
+		}
+		all.bytes += a.rate * (a.to - a.from) / 8
+		all.to += a.to - a.from
+	}
+	if all == nil || all.to <= all.from {
+		return nil
+	}
+	all.rate = all.bytes * 8 / (all.to - all.from)
+	for _, end := range []*amount{c.sent, c.arrived} {
+		if end != nil && c.ended == "" && end.to-end.from > 0.5 && math.Abs((end.to-end.from)-(all.to-all.from)) > 0.5+0.02*end.to {
+			t.note(fmt.Sprintf("%sthe intervals cover %.2f s, and the summary %.2f s", at(end.line), all.to-all.from, end.to-end.from))
+			break
+		}
+	}
+	return all
+}
+
+// warm reports whether a warm-up was left out of the result.
+func (c account) warm() bool { return len(c.intervals) > 0 && c.intervals[0].omitted }
