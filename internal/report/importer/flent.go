@@ -2,6 +2,8 @@ package importer
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,9 +19,13 @@ func isFlent(text string) bool {
 
 // flentFile is what of a data file of flent counts.
 type flentFile struct {
-	Version  int                   `json:"version"`
-	X        []float64             `json:"x_values"`
-	Results  map[string][]*float64 `json:"results"`
+	Version int                   `json:"version"`
+	X       []float64             `json:"x_values"`
+	Results map[string][]*float64 `json:"results"`
+	Raw     map[string][]struct {
+		Value *float64 `json:"val"` // Mbit/s
+		Took  float64  `json:"dur"` // s
+	} `json:"raw_values"`
 	Metadata struct {
 		Name  string  `json:"NAME"`
 		Title string  `json:"TITLE"`
@@ -32,7 +38,9 @@ type flentFile struct {
 }
 
 // readFlent reads a data file of flent: rates in Mbit/s and pings in ms, on one axis of
-// time. Of the series of one direction the one that holds all of them counts.
+// time. What a direction carried is the bytes of its streams over the time, by the raw
+// values if the file has them: the series on the axis have gaps where a stream is slower
+// than a step. Else the series counts that is the sum of all, or the sum of them.
 func readFlent(text string, _ Options) (File, error) {
 	var d flentFile
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
@@ -46,14 +54,13 @@ func readFlent(text string, _ Options) (File, error) {
 	t.Started, _ = time.Parse("2006-01-02T15:04:05.999999Z", d.Metadata.Time) // of no file that has it otherwise
 	var ways []model.Direction
 	for _, w := range []model.Direction{model.To, model.From} {
-		name := flentSeries(d.Results, map[model.Direction]string{model.To: "upload", model.From: "download"}[w])
-		values, err := d.series(&t, name, w.Receiver(), w, model.Goodput, 1e6)
+		rate, err := d.rate(&t, map[model.Direction]string{model.To: "upload", model.From: "download"}[w], w)
 		if err != nil {
 			return File{}, err
 		}
-		if len(values) > 0 {
+		if rate > 0 {
 			ways = append(ways, w)
-			t.add(w, model.Goodput, stats.Mean(values))
+			t.add(w, model.Goodput, rate)
 		}
 	}
 	t.Flow.Direction = model.To
@@ -79,6 +86,80 @@ func readFlent(text string, _ Options) (File, error) {
 		t.Flow.Duration = seconds(d.X[n-1] + d.Metadata.Step)
 	}
 	return File{Program: program, Tests: []Test{t}}, nil
+}
+
+// rate returns what the streams of a direction, which have what in their names, carried
+// together in bit/s; 0 if there are none. It adds the samples of their sum to t.
+func (d *flentFile) rate(t *Test, what string, w model.Direction) (float64, error) {
+	var names []string
+	sum := ""
+	for _, name := range slices.Sorted(maps.Keys(d.Results)) {
+		switch low := strings.ToLower(name); {
+		case !strings.Contains(low, what), strings.HasSuffix(low, "avg"):
+		case strings.HasSuffix(low, "sum"), strings.HasSuffix(low, "totals"):
+			sum = name
+		default:
+			names = append(names, name)
+		}
+	}
+	if sum == "" && len(names) == 1 {
+		sum = names[0]
+	}
+	values, err := d.series(t, sum, w.Receiver(), w, model.Goodput, 1e6)
+	if err != nil {
+		return 0, err
+	}
+	if raw := d.raw(what); raw > 0 {
+		return raw, nil
+	}
+	if sum == "" {
+		all := 0.0
+		for _, name := range names {
+			v, err := d.series(&Test{}, name, w.Receiver(), w, model.Goodput, 1e6)
+			if err != nil {
+				return 0, err
+			}
+			if len(v) > 0 {
+				all += stats.Mean(v)
+			}
+			d.gaps(t, name, len(v))
+		}
+		return all, nil
+	}
+	d.gaps(t, sum, len(values))
+	if len(values) == 0 {
+		return 0, nil
+	}
+	return stats.Mean(values), nil
+}
+
+// gaps notes that a series has fewer values than its axis of time.
+func (d *flentFile) gaps(t *Test, name string, values int) {
+	if values > 0 && float64(values) < 0.95*float64(len(d.X)) {
+		t.note(fmt.Sprintf("series %q has a value in %d of %d steps: its mean is that of those steps", name, values, len(d.X)))
+	}
+}
+
+// raw returns what the raw values of a direction come to in bit/s: the bits of all streams
+// over the time of the longest one. It returns 0 if there are none.
+func (d *flentFile) raw(what string) float64 {
+	all, longest := 0.0, 0.0
+	for name, values := range d.Raw {
+		if low := strings.ToLower(name); !strings.Contains(low, what) || strings.HasSuffix(low, "avg") || strings.HasSuffix(low, "sum") || strings.HasSuffix(low, "totals") {
+			continue
+		}
+		took := 0.0
+		for _, v := range values {
+			if v.Value != nil && v.Took > 0 {
+				all, took = all+*v.Value*1e6*v.Took, took+v.Took
+			}
+		}
+		longest = max(longest, took)
+	}
+	if longest == 0 {
+		return 0
+	}
+	return all / longest
 }
 
 // flentSeries returns the name of the series about what: the sum of all where there is

@@ -11,12 +11,14 @@ package importer
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf16"
@@ -95,9 +97,9 @@ func Formats() []Format {
 		{"iperf2", "text of iperf 2, a client's or a server's", isIperf2, readIperf2},
 		{"iperf2-csv", "iperf 2 -y C", isIperf2CSV, readIperf2CSV},
 		{"sockperf", "text of sockperf ping-pong or under-load", isSockperf, readSockperf},
-		{"perftest", "text of ib_send_bw, ib_write_lat and their like", isPerftest, readPerftest},
+		{"perftest", "text of ib_send_bw, ib_write_lat and their like; --out_json of latencies", isPerftest, readPerftest},
 		{"nuttcp", "text of nuttcp, also -fparse", isNuttcp, readNuttcp},
-		{"netperf", "netperf with -- -k (KEY=VALUE)", isNetperf, readNetperf},
+		{"netperf", "netperf: its table, -- -o (CSV) and -- -k (KEY=VALUE)", isNetperf, readNetperf},
 		{"netpipe", "np.out of NetPIPE 3", isNetpipe, readNetpipe},
 		{"csv", "a table, with --column for what its columns are", nil, readTable},
 	}
@@ -160,7 +162,48 @@ func Read(name string, text []byte, o Options) (File, error) {
 		}
 		return got, nil
 	}
-	return File{}, ErrUnknown
+	return File{}, fmt.Errorf("%w; %s", ErrUnknown, nearest(all))
+}
+
+// marks are what files of the formats have, each of them.
+var marks = []struct {
+	name string
+	has  []string
+}{
+	{"iperf3", []string{"Connecting to host ", "[ ID] Interval", "sender", "iperf Done"}},
+	{"iperf3-json", []string{`"start"`, `"intervals"`, `"end"`, "bits_per_second"}},
+	{"iperf3-stream", []string{`{"event":"start"`, `{"event":"interval"`, `"data"`}},
+	{"iperf2", []string{"Client connecting to ", "[ ID] Interval", "bits/sec"}},
+	{"flent", []string{`"x_values"`, `"results"`, `"metadata"`}},
+	{"sockperf", []string{"sockperf:", "Summary: ", "percentile"}},
+	{"perftest", []string{"#bytes", "#iterations", "BW average"}},
+	{"nuttcp", []string{" MB / ", " sec = ", " Mbps"}},
+	{"netperf", []string{" TEST from ", "Throughput", "Elapsed"}},
+}
+
+// nearest names the three formats of whose marks a text has the largest share, with those
+// that it lacks.
+func nearest(text string) string {
+	type guess struct {
+		share float64
+		text  string
+	}
+	var all []guess
+	for _, m := range marks {
+		var lacks []string
+		for _, mark := range m.has {
+			if !strings.Contains(text, mark) {
+				lacks = append(lacks, strconv.Quote(mark))
+			}
+		}
+		all = append(all, guess{1 - float64(len(lacks))/float64(len(m.has)), m.name + " lacks " + strings.Join(lacks, " and ")})
+	}
+	slices.SortStableFunc(all, func(a, b guess) int { return cmp.Compare(b.share, a.share) })
+	var out []string
+	for _, g := range all[:3] {
+		out = append(out, g.text)
+	}
+	return "nearest are " + strings.Join(out, "; ")
 }
 
 // utf8Of returns text that PowerShell wrote, which is UTF-16 with a mark of its byte order,

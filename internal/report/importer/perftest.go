@@ -14,7 +14,7 @@ import (
 var perfHead = regexp.MustCompile(`^ *#bytes +#iterations +(.*)$`)
 
 func isPerftest(text string) bool {
-	return strings.Contains(text, "#bytes") && strings.Contains(text, "#iterations")
+	return strings.Contains(text, "#bytes") && strings.Contains(text, "#iterations") || strings.Contains(text, "test_info") && strings.Contains(text, "MsgSize")
 }
 
 // perfRates is what its units of rates are worth, bit/s.
@@ -24,6 +24,9 @@ var perfRates = map[string]float64{"[MB/sec]": 8 << 20, "[MiB/sec]": 8 << 20, "[
 // size, or latencies, one way.
 func readPerftest(text string, _ Options) (File, error) {
 	out := File{Program: "perftest"}
+	if strings.Contains(text, "test_info") {
+		return readPerftestJSON(text)
+	}
 	var bits float64
 	var latency bool
 	for n, l := range lines(text) {
@@ -82,4 +85,41 @@ func perfRow(t *Test, n int, f []string, bits float64, latency bool) error {
 		}
 	}
 	return nil
+}
+
+// perfPair is a line of what perftest calls JSON (--out_json): until version 4.5 its keys
+// and most of its values have no quotes, and a comma follows the last one.
+var perfPair = regexp.MustCompile(`^\s*"?([A-Za-z][A-Za-z0-9_. -]*?)"?\s*:\s*"?([^",]+?)"?\s*,?\s*$`)
+
+// readPerftestJSON reads the latencies of perftest's JSON. Its rates have no unit in it, so
+// they are refused.
+func readPerftestJSON(text string) (File, error) {
+	out := File{Program: "perftest"}
+	kv := map[string]string{}
+	last := 0
+	for n, l := range lines(text) {
+		if m := perfPair.FindStringSubmatch(l); m != nil {
+			if _, again := kv[m[1]]; again {
+				return out, faultf(n, "%s is there twice: the file holds several tests, or a line is doubled", m[1])
+			}
+			kv[m[1]] = m[2]
+		}
+		last = n
+	}
+	if kv["BW_average"] != "" {
+		return out, faultf(0, "the file does not say the unit of BW_average: import the table that perftest prints")
+	}
+	var f []string
+	for _, key := range []string{"MsgSize", "n_iterations", "t_min", "t_max", "t_typical", "t_avg", "t_stdev", "percentile_99", "percentile_99.9"} {
+		if kv[key] == "" {
+			return out, faultf(last, "the file ends without %s: the test was cut off", key)
+		}
+		f = append(f, kv[key])
+	}
+	t := Test{Flow: model.Flow{Engine: sizes.NetPIPE, Direction: model.To}}
+	if err := perfRow(&t, last, f, 0, true); err != nil {
+		return out, err
+	}
+	out.Tests = append(out.Tests, t)
+	return out, nil
 }

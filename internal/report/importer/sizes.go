@@ -128,6 +128,7 @@ func isNuttcp(text string) bool {
 func readNuttcp(text string, _ Options) (File, error) {
 	out := File{Program: "nuttcp"}
 	var open []model.Sample
+	c := account{direction: model.To, at: model.Far}
 	last, at := 0, 0.0
 	for n, l := range lines(text) {
 		if strings.Contains(l, ": Error") {
@@ -143,12 +144,16 @@ func readNuttcp(text string, _ Options) (File, error) {
 		last = n
 		if !strings.Contains(rest, "%TX") {
 			open = append(open, model.Sample{Host: model.Far, Direction: model.To, Metric: model.Goodput, Start: seconds(at), Length: seconds(v[1]), Value: v[2] * 1e6})
+			c.intervals = append(c.intervals, amount{line: n, from: at, to: at + v[1], bytes: v[0] * (1 << 20), rate: v[2] * 1e6})
 			at += v[1]
 			continue
 		}
+		c.arrived = &amount{line: n, to: v[1], bytes: v[0] * (1 << 20), rate: v[2] * 1e6}
 		t := Test{Flow: model.Flow{Engine: bulk.Name, Direction: model.To, Duration: seconds(v[1])}, Samples: open}
 		t.note("nuttcp does not write the direction: it is taken as from the client to the server")
-		t.add(model.To, model.Goodput, v[2]*1e6)
+		if err := c.settle(&t); err != nil {
+			return out, faultf(n, "%w", err)
+		}
 		if m := nutLoss.FindStringSubmatch(rest); m != nil {
 			lost, err := numbers(n, m[1], m[2])
 			if err != nil {
@@ -165,6 +170,7 @@ func readNuttcp(text string, _ Options) (File, error) {
 			t.add(model.To, model.Retransmits, retr)
 		}
 		out.Tests, open, at = append(out.Tests, t), nil, 0
+		c.intervals = nil
 	}
 	if len(open) > 0 {
 		return out, faultf(last, "the file ends before the line with %%TX and %%RX: the test was cut off")
@@ -211,85 +217,4 @@ func pairs(words []string) map[string]string {
 		}
 	}
 	return out
-}
-
-func isNetperf(text string) bool {
-	return strings.Contains(text, "THROUGHPUT=") && strings.Contains(text, "THROUGHPUT_UNITS=")
-}
-
-// netperfUnits is what THROUGHPUT_UNITS are worth, in bit/s.
-var netperfUnits = map[string]float64{"10^3bits/s": 1e3, "10^6bits/s": 1e6, "10^9bits/s": 1e9, "KBytes/s": 8 << 10, "MBytes/s": 8 << 20, "GBytes/s": 8 << 30}
-
-// readNetperf reads what netperf writes with "-- -k": a test begins where a key comes
-// again.
-func readNetperf(text string, _ Options) (File, error) {
-	out := File{Program: "netperf"}
-	kv := map[string]string{}
-	begin := 1
-	flush := func() error {
-		t, err := netperfTest(begin, kv)
-		if err == nil {
-			out.Tests = append(out.Tests, t)
-		}
-		kv = map[string]string{}
-		return err
-	}
-	for n, l := range lines(text) {
-		k, v, ok := strings.Cut(l, "=")
-		if !ok || strings.ContainsAny(k, " \t") {
-			continue // its banner
-		}
-		if _, again := kv[k]; again {
-			if err := flush(); err != nil {
-				return out, err
-			}
-			begin = n
-		}
-		kv[k] = v
-	}
-	return out, flush()
-}
-
-func netperfTest(line int, kv map[string]string) (Test, error) {
-	t := Test{Near: kv["LOCAL_HOST"], Far: kv["REMOTE_HOST"], Flow: model.Flow{Engine: bulk.Name, Direction: model.To}}
-	if kv["THROUGHPUT"] == "" || kv["THROUGHPUT_UNITS"] == "" {
-		return t, faultf(line, "the test that begins here has no THROUGHPUT with its THROUGHPUT_UNITS: it was cut off")
-	}
-	v, err := number(line, kv["THROUGHPUT"])
-	if err != nil {
-		return t, err
-	}
-	if strings.HasPrefix(kv["PROTOCOL"], "UDP") {
-		t.Flow.Engine = udp.Name
-	}
-	if strings.Contains(kv["DIRECTION"], "Receive") && !strings.Contains(kv["DIRECTION"], "Send") {
-		t.Flow.Direction = model.From
-	}
-	if took := kv["ELAPSED_TIME"]; took != "" {
-		s, err := number(line, took)
-		if err != nil {
-			return t, err
-		}
-		t.Flow.Duration = seconds(s)
-	}
-	d := t.Flow.Direction
-	switch f, ok := netperfUnits[kv["THROUGHPUT_UNITS"]]; {
-	case ok:
-		t.add(d, model.Goodput, v*f)
-	case kv["THROUGHPUT_UNITS"] == "Trans/s":
-		t.Flow.Engine = requests.Name
-		t.add(d, model.RequestRate, v)
-	default:
-		return t, faultf(line, "THROUGHPUT_UNITS %q is not known", kv["THROUGHPUT_UNITS"])
-	}
-	for key, m := range map[string]model.Metric{"P50_LATENCY": model.LatencyP50, "P99_LATENCY": model.LatencyP99} {
-		if kv[key] != "" {
-			us, err := number(line, kv[key])
-			if err != nil {
-				return t, err
-			}
-			t.add(d, m, us/1e6)
-		}
-	}
-	return t, nil
 }
