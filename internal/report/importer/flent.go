@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ type flentFile struct {
 	Results map[string][]*float64 `json:"results"`
 	Raw     map[string][]struct {
 		Value *float64 `json:"val"` // Mbit/s
+		At    float64  `json:"t"`   // s, when it ended
 		Took  float64  `json:"dur"` // s
 	} `json:"raw_values"`
 	Metadata struct {
@@ -141,25 +143,25 @@ func (d *flentFile) gaps(t *Test, name string, values int) {
 }
 
 // raw returns what the raw values of a direction come to in bit/s: the bits of all streams
-// over the time of the longest one. It returns 0 if there are none.
+// over the time from the begin of the first to the end of the last value. It returns 0 if
+// there are none.
 func (d *flentFile) raw(what string) float64 {
-	all, longest := 0.0, 0.0
+	all, first, last := 0.0, math.Inf(1), math.Inf(-1)
 	for name, values := range d.Raw {
 		if low := strings.ToLower(name); !strings.Contains(low, what) || strings.HasSuffix(low, "avg") || strings.HasSuffix(low, "sum") || strings.HasSuffix(low, "totals") {
 			continue
 		}
-		took := 0.0
 		for _, v := range values {
 			if v.Value != nil && v.Took > 0 {
-				all, took = all+*v.Value*1e6*v.Took, took+v.Took
+				all += *v.Value * 1e6 * v.Took
+				first, last = min(first, v.At-v.Took), max(last, v.At)
 			}
 		}
-		longest = max(longest, took)
 	}
-	if longest == 0 {
+	if last <= first {
 		return 0
 	}
-	return all / longest
+	return all / (last - first)
 }
 
 // flentSeries returns the name of the series about what: the sum of all where there is

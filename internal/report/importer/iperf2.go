@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ func readIperf2(text string, _ Options) (File, error) {
 			continue
 		case connected.MatchString(l):
 			if now.server && now.whole2() {
-				all = append(all, section{first: n, server: true, udp: now.udp, report: map[int]bool{}})
+				all = append(all, section{first: n, server: true, udp: now.udp, report: map[int]bool{}, listens: now.listens})
 				now = &all[len(all)-1]
 			}
 			c := connected.FindStringSubmatch(l)
@@ -106,6 +107,14 @@ func (s section) tests2() ([]Test, error) {
 		t, err := s.test2(g)
 		if err != nil {
 			return nil, err
+		}
+		if s.server && len(groups) > 1 {
+			t.note("several connections at the same time and no sum of them: each is taken as a test of its own")
+		}
+		for _, c := range s.ends {
+			if !slices.ContainsFunc(s.rows, func(l line) bool { return strings.TrimPrefix(l.id, "*") == strings.TrimPrefix(c[1], "*") }) {
+				t.note("connection " + c[1] + " has no line with a result")
+			}
 		}
 		out = append(out, t)
 	}
@@ -186,6 +195,7 @@ func (s section) test2(rows []line) (Test, error) {
 	} else if len(s.ends) > 0 {
 		t.Near = s.ends[0][2]
 	}
+	s.checkEnds(&t, rows)
 	for _, d := range []model.Direction{model.To, model.From} {
 		var own []line
 		for _, l := range rows {
@@ -234,7 +244,13 @@ func (s section) direction2(t *Test, me model.Host, d model.Direction, rows []li
 			return err
 		}
 	}
+	if sums := slices.ContainsFunc(mine, func(l line) bool { return l.id == "SUM" }); sums && n == 1 {
+		t.note(fmt.Sprintf("line %d: a sum of several streams, and lines of one alone", mine[len(mine)-1].number))
+	}
 	total, ok := summary2(own, id)
+	if ok && len(own) <= 2 && total.mayBeInterval() {
+		t.note(fmt.Sprintf("line %d: the summary of the test may be its first interval: a file that was cut off looks the same", total.number))
+	}
 	if !ok {
 		return cut("the summary of its test", rows[len(rows)-1])
 	}
@@ -283,6 +299,34 @@ func (s section) direction2(t *Test, me model.Host, d model.Direction, rows []li
 	return nil
 }
 
+// mayBeInterval reports whether a row that begins at 0 ends so evenly that it may be the
+// first interval: a test ends when the last byte is acknowledged, and the versions that
+// round times to one digit are taken at their word above a second.
+func (l line) mayBeInterval() bool {
+	return l.to <= 1 && l.to == math.Round(l.to*10)/10 || l.digits > 1 && l.to == math.Round(l.to*10)/10
+}
+
+// checkEnds notes where the connections of a section are not those that its rows are of.
+func (s section) checkEnds(t *Test, rows []line) {
+	seen, port := map[string]bool{}, ""
+	for _, c := range s.ends {
+		seen[strings.TrimPrefix(c[1], "*")] = true
+		switch {
+		case s.server && s.listens != "" && c[3] != s.listens:
+			t.note(fmt.Sprintf("connection %s came to port %s, and the server listens on %s", c[1], c[3], s.listens))
+		case !s.server && !s.inbound[c[1]] && port != "" && port != c[5]:
+			t.note(fmt.Sprintf("connection %s goes to port %s, and another one to %s", c[1], c[5], port))
+		case !s.server && !s.inbound[c[1]]:
+			port = c[5]
+		}
+	}
+	for _, l := range rows {
+		if l.id != "SUM" && !seen[strings.TrimPrefix(l.id, "*")] {
+			t.note(fmt.Sprintf("line %d: the line of connection %s is missing", l.number, l.id))
+		}
+	}
+}
+
 // sum2 returns one row, the sum of the summaries of all streams.
 func sum2(rows []line) ([]line, error) {
 	all := line{id: "SUM"}
@@ -291,6 +335,7 @@ func sum2(rows []line) ([]line, error) {
 		if !ok {
 			return nil, cut("the summary of stream "+own[0].id, own[len(own)-1])
 		}
+		all.digits = l.digits
 		all.number, all.to, all.bytes, all.bitrate = l.number, max(all.to, l.to), all.bytes+l.bytes, all.bitrate+l.bitrate
 	}
 	return []line{all}, nil

@@ -41,6 +41,7 @@ func readIperf2CSV(text string, _ Options) (File, error) {
 	out := File{Program: "iperf 2"}
 	var now *section
 	var began time.Time
+	var ends map[string]float64 // of each stream, so far
 	arrived, intervals := false, csvInterval.MatchString(text)
 	flush := func() error {
 		if now == nil {
@@ -71,24 +72,26 @@ func readIperf2CSV(text string, _ Options) (File, error) {
 			return out, err
 		}
 		id := strings.Replace(m[6], "-1", "SUM", 1)
-		if now != nil && now.complete2(intervals) && id != "SUM" {
+		key := m[3] + " " + m[6]
+		if now != nil && now.complete2(intervals) && id != "SUM" && !(ends[key] > 0 && v[1] > ends[key]) {
 			if err := flush(); err != nil {
 				return out, err
 			}
 		}
 		if now == nil {
+			ends = map[string]float64{}
 			now = &section{first: n, far: m[4] + " " + m[5], report: map[int]bool{}, ends: [][]string{{"", "", m[2], m[3], m[4], m[5]}}}
 			began, _ = time.Parse("20060102150405", m[1]) // of a machine without a clock it is 1970
 			if began.Year() < 1990 {
 				began = time.Time{}
 			}
 		}
-		row := line{number: n, id: id, from: v[0], to: v[1], bytes: v[2], bitrate: v[3]}
+		row := line{number: n, id: id, from: v[0], to: v[1], digits: 1, bytes: v[2], bitrate: v[3]}
 		now.udp = now.udp || m[11] != ""
 		if m[11] != "" && !strings.HasPrefix(m[13], "-") && m[11] != "0.000" {
 			row.rest, arrived = m[11]+" ms "+m[12]+"/"+m[13]+" (", true
 		}
-		now.rows = append(now.rows, row)
+		now.rows, ends[key] = append(now.rows, row), v[1]
 	}
 	return out, flush()
 }

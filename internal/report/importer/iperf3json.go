@@ -73,7 +73,7 @@ type sum3 struct {
 	Bytes       float64  `json:"bytes"`
 	Rate        float64  `json:"bits_per_second"`
 	Retransmits *float64 `json:"retransmits"`
-	Jitter      float64  `json:"jitter_ms"`
+	Jitter      *float64 `json:"jitter_ms"`
 	Lost        float64  `json:"lost_packets"`
 	Packets     float64  `json:"packets"`
 	Omitted     bool     `json:"omitted"`
@@ -211,6 +211,9 @@ func readIperf3Stream(text string, _ Options) (File, error) {
 			err = json.Unmarshal(event.Data, &i)
 			d.Intervals = append(d.Intervals, i)
 		case "end":
+			if d.End != nil {
+				return out, faultf(n, "a second end of the same test")
+			}
 			err = json.Unmarshal(event.Data, &d.End)
 		case "error":
 			err = json.Unmarshal(event.Data, &d.Error)
@@ -287,7 +290,8 @@ func after(s sums3) sums3 { return s[min(1, len(s)):] }
 func (d *document3) way(t *Test, me model.Host, w model.Direction, sent, arrived, datagrams *sum3, failed string, interval func(interval3) *sum3) error {
 	metric := rateMetric(me, w)
 	c := account{direction: w, at: me, sent: sent.amount(), arrived: arrived.amount(), ended: failed}
-	var jitter, lost, packets float64
+	var jitter *float64
+	var lost, packets float64
 	for _, i := range d.Intervals {
 		x := interval(i)
 		if x == nil {
@@ -295,6 +299,9 @@ func (d *document3) way(t *Test, me model.Host, w model.Direction, sent, arrived
 		}
 		if text := i.parts(x); text != "" {
 			t.note(text)
+		}
+		if x.Sender != nil && *x.Sender != (metric == model.Sent) {
+			t.note("the intervals say another direction than the start of the test")
 		}
 		c.intervals = append(c.intervals, *x.amount())
 		s := model.Sample{Host: me, Direction: w, Metric: metric, Start: seconds(x.Start), Length: seconds(x.End - x.Start), Value: x.Rate, Omitted: x.Omitted}
@@ -333,7 +340,9 @@ func (d *document3) way(t *Test, me model.Host, w model.Direction, sent, arrived
 	}
 	if c.lost != nil {
 		t.add(w, model.LossRatio, *c.lost)
-		t.add(w, model.Jitter, jitter/1000)
+		if jitter != nil {
+			t.add(w, model.Jitter, *jitter/1000)
+		}
 	}
 	return nil
 }

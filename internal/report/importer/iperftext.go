@@ -36,6 +36,7 @@ type line struct {
 	number   int
 	id, role string // role: TX-C and so on of --bidir
 	from, to float64
+	digits   int // of to, behind the point
 	bytes    float64
 	bitrate  float64 // bit/s
 	rest     string
@@ -55,7 +56,7 @@ func readRow(n int, text string) (line, bool, error) {
 	if err != nil {
 		return line{}, true, err
 	}
-	l := line{number: n, id: m[1], role: m[2], from: v[0], to: v[1], bytes: v[2] * of(m[6], 1024), bitrate: v[3] * of(m[8], 1000), rest: m[10]}
+	l := line{number: n, id: m[1], role: m[2], from: v[0], to: v[1], digits: len(m[4]) - 1 - strings.IndexByte(m[4]+".", '.'), bytes: v[2] * of(m[6], 1024), bitrate: v[3] * of(m[8], 1000), rest: m[10]}
 	if m[9] == "Bytes" {
 		l.bitrate = v[3] * of(m[8], 1024) * 8
 	}

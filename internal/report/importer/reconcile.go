@@ -83,7 +83,10 @@ func (c account) settle(t *Test) error {
 	switch {
 	case total != nil && total.rate > 0:
 	case receives && sum != nil && sum.rate > 0:
-		if c.arrived != nil {
+		switch {
+		case c.arrived == nil && c.lost == nil && c.ended == "":
+			t.note("the summary of what arrived is missing: the mean of the intervals counts")
+		case c.arrived != nil:
 			t.note("the summary says that nothing arrived, and the intervals do: their mean counts")
 		}
 		total = sum

@@ -69,11 +69,11 @@ func isSockperf(text string) bool { return strings.Contains(text, "sockperf:") }
 func readSockperf(text string, _ Options) (File, error) {
 	out := File{Program: "sockperf"}
 	var t *Test
-	twice := 2.0
+	twice := 0.0 // not known yet
 	for n, l := range lines(escape.ReplaceAllString(text, "")) {
 		if m := perfEnd.FindStringSubmatch(l); m != nil {
 			out.Tests = append(out.Tests, Test{Far: m[1], Flow: model.Flow{Engine: requests.Name, Direction: model.To}})
-			t = &out.Tests[len(out.Tests)-1]
+			t, twice = &out.Tests[len(out.Tests)-1], 0
 			continue
 		}
 		if t == nil {
@@ -94,8 +94,11 @@ func readSockperf(text string, _ Options) (File, error) {
 			continue
 		}
 		v, err := numbers(n, m[1], m[2])
-		if err != nil {
+		switch {
+		case err != nil:
 			return out, err
+		case twice == 0:
+			return out, faultf(n, "a percentile before the line that says whether it is of a round trip or of half of one")
 		}
 		for at, metric := range map[float64]model.Metric{50: model.LatencyP50, 99: model.LatencyP99} {
 			if v[0] == at {

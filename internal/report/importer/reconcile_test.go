@@ -1,0 +1,243 @@
+package importer
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"linerate/internal/core/model"
+)
+
+// sumJSON is a sum of iperf3's JSON.
+func sumJSON(from, to, mbit float64, sender bool, more string) string {
+	return fmt.Sprintf(`{"start":%g,"end":%g,"seconds":%g,"bytes":%.0f,"bits_per_second":%.0f,"omitted":false,"sender":%t%s}`, from, to, to-from, mbit*1e6/8*(to-from), mbit*1e6, sender, more)
+}
+
+const startJSON = `"start":{"version":"iperf 3.7","test_start":{"protocol":"%s","num_streams":1,"reverse":%d}}`
+
+// reconciled are files whose parts say different things, or that were refused for what
+// their version does not write: what they must be read as.
+var reconciled = map[string]struct {
+	text string
+	want map[model.Direction]float64 // goodput
+	note string                      // that must be there; "" is none at all
+}{
+	"repeated keys of --bidir": {
+		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(0, 2, 700, true, "") + `,"sum":` + sumJSON(0, 2, 200, false, "") + `}],"end":{
+		"sum_sent":` + sumJSON(0, 2, 700, true, "") + `,"sum_received":` + sumJSON(0, 2, 690, true, "") + `,"sum_sent":` + sumJSON(0, 2, 205, false, "") + `,"sum_received":` + sumJSON(0, 2, 200, false, "") + `}}`,
+		map[model.Direction]float64{model.To: 690e6, model.From: 200e6}, bySenderNone,
+	},
+	"the sum of UDP is the sender's": {
+		`{` + fmt.Sprintf(startJSON, "UDP", 1) + `,"intervals":[{"streams":[],"sum":` + sumJSON(0, 2, 300, false, "") + `}],"end":{"sum":` + sumJSON(0, 2, 900, true, `,"packets":900,"lost_packets":600,"jitter_ms":1`) + `}}`,
+		map[model.Direction]float64{model.From: 300e6}, bySenderNone,
+	},
+	"interrupted": {
+		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(0, 1, 500, true, "") + `}],"end":{},"error":"interrupt - the client has terminated"}`,
+		map[model.Direction]float64{model.To: 500e6}, "the client has terminated",
+	},
+	"streams that are not their sum": {
+		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[` + sumJSON(0, 1, 100, true, "") + `],"sum":` + sumJSON(0, 1, 500, true, "") + `}],"end":{"sum_sent":` + sumJSON(0, 1, 500, true, "") + `,"sum_received":` + sumJSON(0, 1, 490, true, "") + `}}`,
+		map[model.Direction]float64{model.To: 490e6}, "their sum says",
+	},
+	"stream of events": {
+		`{"event":"start","data":{"version":"iperf 3.18","test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `{"event":"interval","data":{"sum":` + sumJSON(0, 1, 500, true, "") + `}}` + "\n" +
+			`{"event":"end","data":{"sum_sent":` + sumJSON(0, 1, 500, true, "") + `,"sum_received":` + sumJSON(0, 1, 480, true, "") + `}}` + "\n",
+		map[model.Direction]float64{model.To: 480e6}, bySenderNone,
+	},
+	"stream of events, cut": {
+		`{"event":"start","data":{"version":"iperf 3.18","test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `{"event":"interval","data":{"sum":` + sumJSON(0, 1, 500, true, "") + `}}` + "\n" + `{"event":"inter`,
+		map[model.Direction]float64{model.To: 500e6}, "did not end by itself",
+	},
+	"iperf3 3.1, UDP": {
+		"Connecting to host h, port 5201\n[  4] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n[ ID] Interval           Transfer     Bandwidth       Total Datagrams\n" +
+			"[  4]   0.00-1.00   sec   1.25 MBytes  10.5 Mbits/sec  160  \n- - - - -\n[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n[  4]   0.00-1.00   sec  1.25 MBytes  10.5 Mbits/sec  0.100 ms  80/160 (50%)  \n[  4] Sent 160 datagrams\n",
+		map[model.Direction]float64{model.To: 5.25e6}, "less the 50 %",
+	},
+	"iperf3 3.1, UDP, received": {
+		"Connecting to host h, port 5201\nReverse mode, remote host h is sending\n[  4] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n" +
+			"[  4]   0.00-1.00   sec   1.25 MBytes  10.5 Mbits/sec  0.1 ms  160/320 (50%)  \n- - - - -\n[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n[  4]   0.00-1.00   sec  2.50 MBytes  21.0 Mbits/sec  0.100 ms  160/320 (50%)  \n",
+		map[model.Direction]float64{model.From: 10.5e6}, bySenderNone,
+	},
+	"iperf3 with times before its lines": {
+		"Wed Nov 25 12:08:36 2026 Connecting to host h, port 5201\nWed Nov 25 12:08:36 2026 [  5] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\nWed Nov 25 12:08:37 2026 [ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n" +
+			"Wed Nov 25 12:08:37 2026 [  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0   1.0 MBytes\nWed Nov 25 12:08:37 2026 - - - - -\nWed Nov 25 12:08:37 2026 [ ID] Interval           Transfer     Bitrate         Retr\n" +
+			"Wed Nov 25 12:08:37 2026 [  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0             sender\nWed Nov 25 12:08:37 2026 [  5]   0.00-1.00   sec   118 MBytes   990 Mbits/sec                  receiver\n",
+		map[model.Direction]float64{model.To: 990e6}, bySenderNone,
+	},
+	"iperf 2 -d": {
+		"Client connecting to 192.0.2.2, TCP port 5001\nServer listening on TCP port 5011\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[  2] local 192.0.2.1 port 5011 connected with 192.0.2.2 port 50000\n" +
+			"[ ID] Interval       Transfer     Bandwidth\n[  2] 0.0000-1.0003 sec  11.9 MBytes  99.8 Mbits/sec\n[  1] 0.0000-1.0003 sec  23.8 MBytes   200 Mbits/sec\n",
+		map[model.Direction]float64{model.To: 200e6, model.From: 99.8e6}, bySender,
+	},
+	"iperf 2 --full-duplex": {
+		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001 (full-duplex)\n[ ID] Interval       Transfer     Bandwidth\n" +
+			"[ *1] 0.0000-1.0003 sec  11.9 MBytes  99.8 Mbits/sec\n[  1] 0.0000-1.0003 sec  23.8 MBytes   200 Mbits/sec\n[FD1] 0.0000-1.0000 sec  35.7 MBytes   300 Mbits/sec\n",
+		map[model.Direction]float64{model.To: 200e6, model.From: 99.8e6}, bySender,
+	},
+	"iperf 2, the server's report of one of two streams": {
+		"Client connecting to 192.0.2.2, UDP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[  2] local 192.0.2.1 port 40001 connected with 192.0.2.2 port 5001\n[ ID] Interval       Transfer     Bandwidth\n" +
+			"[  1] 0.0000-1.0003 sec  1.25 MBytes  10.5 Mbits/sec\n[  2] 0.0000-1.0003 sec  1.25 MBytes  10.5 Mbits/sec\n[SUM] 0.0000-1.0003 sec  2.50 MBytes  21.0 Mbits/sec\n[  1] Server Report:\n[  1] 0.0000-1.0000 sec  1.00 MBytes  8.39 Mbits/sec   0.1 ms  178/890 (20%)\n",
+		map[model.Direction]float64{model.To: 21e6}, "1 of 2 streams",
+	},
+	"iperf 2 -y C": {
+		"20261125120834,192.0.2.1,40000,192.0.2.2,5001,1,0.0-1.0,12500000,100000000\n20261125120835,192.0.2.1,40000,192.0.2.2,5001,1,1.0-2.0,25000000,200000000\n20261125120835,192.0.2.1,40000,192.0.2.2,5001,1,0.0-2.0,37500000,150000000\n",
+		map[model.Direction]float64{model.To: 150e6}, bySender,
+	},
+	"flent with gaps": {
+		`{"x_values":[0,1,2,3],"results":{"TCP upload avg":[1,null,null,null],"TCP upload::1":[1,null,null,2],"TCP upload::2":[3,null,null,null]},"metadata":{"STEP_SIZE":1},
+		"raw_values":{"TCP upload::1":[{"t":102,"val":1,"dur":2},{"t":104,"val":2,"dur":2}],"TCP upload::2":[{"t":104,"val":3,"dur":4}]}}`,
+		map[model.Direction]float64{model.To: 4.5e6}, bySenderNone,
+	},
+	"flent with gaps and no raw values": {
+		`{"x_values":[0,1,2,3],"results":{"TCP upload avg":[2,null,null,2],"TCP upload::1":[1,null,null,1],"TCP upload::2":[3,null,null,3]},"metadata":{"STEP_SIZE":1}}`,
+		map[model.Direction]float64{model.To: 4e6}, "in 2 of 4 steps",
+	},
+	"netperf, its table": {
+		"MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nRecv   Send    Send\nSocket Socket  Message  Elapsed\nSize   Size    Size     Time     Throughput\nbytes  bytes   bytes    secs.    10^6bits/sec\n\n 87380  16384  16384    10.00     200.50\n",
+		map[model.Direction]float64{model.To: 200.5e6}, bySenderNone,
+	},
+	"netperf, datagrams": {
+		"MIGRATED UDP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nSocket  Message  Elapsed      Messages\nSize    Size     Time         Okay Errors   Throughput\nbytes   bytes    secs            #      #   10^6bits/sec\n\n212992   65507   10.00      100000      0     5000.00\n212992           10.00       50000            2500.00\n",
+		map[model.Direction]float64{model.To: 2500e6}, bySenderNone,
+	},
+}
+
+// bySenderNone says that a file fits: nothing is noted.
+const bySenderNone = ""
+
+// TestReconciled holds what each file must be read as.
+func TestReconciled(t *testing.T) {
+	for name, c := range reconciled {
+		t.Run(name, func(t *testing.T) {
+			f, err := Read("", []byte(c.text), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			one := f.Tests[0]
+			for d, want := range c.want {
+				if got := value(one, d, model.Goodput); math.Abs(got/want-1) > 1e-3 {
+					t.Errorf("%s: %g, want %g", d, got, want)
+				}
+			}
+			if n := len(one.Flow.Direction.Parts()); n != len(c.want) || len(f.Tests) != 1 {
+				t.Errorf("%d directions, %d tests", n, len(f.Tests))
+			}
+			if notes := strings.Join(one.Notes, "\n"); !strings.Contains(notes, c.note) || c.note == "" && notes != "" {
+				t.Errorf("notes %q, want %q", notes, c.note)
+			}
+		})
+	}
+}
+
+// TestUTF16 reads what PowerShell writes with >.
+func TestUTF16(t *testing.T) {
+	for name, low := range map[string]int{"little endian": 0, "big endian": 1} {
+		text := []byte{0xff - byte(low), 0xfe + byte(low)}
+		for _, u := range utf16.Encode([]rune(string(load(t, "iperf3.txt")))) {
+			pair := []byte{byte(u), byte(u >> 8)}
+			text = append(text, pair[low], pair[1-low])
+		}
+		if f, err := Read("", text, Options{}); err != nil || f.Format != "iperf3" {
+			t.Errorf("%s: %s, %v", name, f.Format, err)
+		}
+	}
+}
+
+// TestNearest: of an unknown file the three nearest kinds are named, with what it lacks.
+func TestNearest(t *testing.T) {
+	_, err := Read("", []byte("[ ID] Interval       Transfer\n[  1] 0.0-1.0 sec 1 MBytes 8 Mbits/sec\n"), Options{})
+	if err == nil || !strings.Contains(err.Error(), `nearest are iperf2 lacks "Client connecting to "; iperf3 lacks`) || strings.Count(err.Error(), " lacks ") != 3 {
+		t.Errorf("%v", err)
+	}
+}
+
+// mutated calls f with a text in which one line is left out, doubled, or changes places
+// with the next, and with the text cut off after it.
+func mutated(text string, f func(how, text string)) {
+	all := strings.SplitAfter(strings.TrimRight(text, "\n")+"\n", "\n")
+	all = all[:len(all)-1]
+	for i := range all {
+		join := func(parts ...[]string) string { return strings.Join(slices.Concat(parts...), "") }
+		f(fmt.Sprintf("without line %d", i+1), join(all[:i], all[i+1:]))
+		f(fmt.Sprintf("line %d twice", i+1), join(all[:i+1], all[i:]))
+		if i > 0 {
+			f(fmt.Sprintf("lines %d and %d swapped", i, i+1), join(all[:i-1], all[i:i+1], all[i-1:i], all[i+1:]))
+			f(fmt.Sprintf("cut before line %d", i+1), join(all[:i]))
+		}
+	}
+}
+
+// TestMutated: of a file in which a line is missing, doubled, out of order, or which is cut
+// off, no other number comes without a word: it is refused, or read as the whole file is,
+// or has a note that the whole file has not.
+func TestMutated(t *testing.T) {
+	texts := map[string]string{}
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	jsons, err := filepath.Glob("testdata/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(append(files, jsons...), "testdata/np.out") {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[filepath.Base(name)] = string(b)
+	}
+	for name, c := range reconciled {
+		if strings.Count(c.text, "\n") > 1 {
+			texts[name] = c.text
+		}
+	}
+	mutants := 0
+	for name, text := range texts {
+		whole, err := Read("", []byte(text), Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		mutated(strings.ReplaceAll(text, "\r\n", "\n"), func(how, text string) {
+			mutants++
+			got, err := Read("", []byte(text), Options{})
+			if err != nil {
+				return
+			}
+			if says := silent(whole, got); says != "" {
+				t.Errorf("%s, %s: %s", name, how, says)
+			}
+		})
+	}
+	t.Logf("%d files, %d mutants", len(texts), mutants)
+}
+
+// silent says which number of got is none of whole, if nothing in got says so.
+func silent(whole, got File) string {
+	noted := map[string]bool{}
+	values := map[model.Value]bool{}
+	for _, one := range whole.Tests {
+		for _, n := range one.Notes {
+			noted[n] = true
+		}
+		for _, v := range one.Values {
+			values[v] = true
+		}
+	}
+	for _, one := range got.Tests {
+		if slices.ContainsFunc(one.Notes, func(n string) bool { return !noted[n] }) {
+			continue
+		}
+		for _, v := range one.Values {
+			if !values[v] {
+				return fmt.Sprintf("%s %s is %g", v.Direction, v.Metric, v.Value)
+			}
+		}
+	}
+	return ""
+}
