@@ -197,7 +197,7 @@ func (n Native) Permanent(system string) string {
 	case n.Mechanism == IRQ:
 		return "a oneshot unit or udev rule; banned in irqbalance where it moves interrupts"
 	case n.Mechanism == IfIoctl && system == "freebsd":
-		return "/etc/rc.conf: an option in the interface's ifconfig_ line"
+		return "/etc/start_if.{if}: ifconfig {if} OPTION || :"
 	case n.Mechanism == IfIoctl:
 		return "networksetup, as far as it knows the setting"
 	case n.Mechanism == Link:

@@ -9,7 +9,7 @@ func linkKnobs() []Knob {
 			Scope: ScopeLink, Type: TypeBytes, Min: 576, Max: 65535, Effect: EffectBounce, Risk: RiskConnection, NeedsBoth: true,
 			Native: map[string]Native{
 				"linux":   {Mechanism: Link, Name: "mtu", Keep: "MTUBytes= of a .link file, or the owner of the interface (netplan mtu:, NetworkManager 802-3-ethernet.mtu, ifupdown mtu)"},
-				"freebsd": {Mechanism: IfIoctl, Name: "mtu", Also: []string{"SIOCSIFMTU"}, Keep: "/etc/rc.conf: ifconfig_{if}=\"... mtu VALUE\"", Note: "the driver's largest shows by trial only"},
+				"freebsd": {Mechanism: IfIoctl, Name: "mtu", Also: []string{"SIOCSIFMTU"}, Keep: "/etc/start_if.{if}: ifconfig {if} mtu VALUE || :", Note: "the driver's largest shows by trial only"},
 				"darwin":  {Mechanism: IfIoctl, Name: "mtu", Also: []string{"SIOCSIFMTU"}, Keep: "networksetup -setMTU {if} VALUE"},
 				"windows": {Mechanism: WinTCP, Name: "NlMtuBytes", Keep: "netsh interface ipv4 set subinterface \"{if}\" mtu=VALUE store=persistent", Note: "the driver's frame, link.frame_mtu, has to allow it first"},
 			},

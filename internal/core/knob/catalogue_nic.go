@@ -21,7 +21,7 @@ func mediaKnobs() []Knob {
 			if bsd == MediaDuplex {
 				plain = MediaHalf
 			}
-			m["freebsd"] = Native{Mechanism: IfIoctl, Name: "media", Encoding: plain, Keep: "/etc/rc.conf: media and mediaopt in ifconfig_{if}", Also: []string{"SIOCSIFMEDIA"},
+			m["freebsd"] = Native{Mechanism: IfIoctl, Name: "media", Encoding: plain, Keep: "/etc/start_if.{if}: ifconfig {if} media VALUE || :", Also: []string{"SIOCSIFMEDIA"},
 				Note: "where mediaopt is left out a fixed medium is half duplex"}
 			m["darwin"] = Native{Mechanism: IfIoctl, Name: "media", Encoding: bsd, Keep: "networksetup -setMedia {if} VALUE", Also: []string{"SIOCSIFMEDIA"}}
 		}

@@ -63,7 +63,7 @@ func want(t *testing.T, files map[string]string, path string, lines ...string) {
 func TestArticleGigabit(t *testing.T) {
 	name := article("gigabit-freebsd-xp")
 	files, _ := exported(t, "--for", "freebsd", "--role", "near", "--interface", "em0", name)
-	want(t, files, "/etc/rc.conf", `ifconfig_em0="${ifconfig_em0} mtu 9000 polling"`)
+	want(t, files, "/etc/start_if.em0", "ifconfig em0 mtu 9000 || :", "ifconfig em0 polling || :")
 	want(t, files, "/etc/sysctl.conf", "kern.ipc.maxsockbuf=1048576", "net.inet.tcp.sendspace=262144", "net.inet.tcp.recvspace=262144", "net.isr.dispatch=direct")
 	want(t, files, "/boot/loader.conf", `kern.ipc.nmbclusters="30720"`)
 	if s := files["/etc/sysctl.conf"]; strings.Index(s, "maxsockbuf=") > strings.Index(s, "sendspace=") {
@@ -99,7 +99,7 @@ func TestArticleMac(t *testing.T) {
 	}
 	files, _ = exported(t, "--for", "freebsd", "--interface", "em0", name)
 	want(t, files, "/etc/sysctl.conf", "net.inet.tcp.sendspace=524288", "net.inet.tcp.recvspace=524288")
-	want(t, files, "/etc/rc.conf", `ifconfig_em0="${ifconfig_em0} mtu 1500"`)
+	want(t, files, "/etc/start_if.em0", "ifconfig em0 mtu 1500 || :")
 	if e, ok := knob.NewIndex().Explain("/etc/sysctl.conf"); !ok || !strings.Contains(e.Dead[0].Now, "not read any more") {
 		t.Error("that macOS does not read the article's file is not known")
 	}
@@ -143,7 +143,7 @@ func TestArticleVirtio(t *testing.T) {
 
 func TestArticleSlowPC(t *testing.T) {
 	files, _ := exported(t, "--for", "freebsd", "--interface", "xl0", article("slow-pc-fast-nic"))
-	want(t, files, "/etc/rc.conf", `ifconfig_xl0="${ifconfig_xl0} polling media 10baseT/UTP"`, "# title: 遅いPCで速いNIC")
+	want(t, files, "/etc/start_if.xl0", "ifconfig xl0 polling || :", "ifconfig xl0 media 10baseT/UTP || :", "# title: 遅いPCで速いNIC")
 	files, said := exported(t, "--for", "systemd-networkd", "--interface", "eth0", article("slow-pc-fast-nic"))
 	want(t, files, "/etc/systemd/network/10-linerate-eth0.link", "BitsPerSecond=10M", "Duplex=half")
 	if !strings.Contains(said, "left out: polling=1: linux has no such setting") || !strings.Contains(said, "note: the settings were tried on freebsd, and these files are for linux") {

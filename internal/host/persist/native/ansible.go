@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"linerate/internal/host/files"
+	"linerate/internal/host/files/rcconf"
 )
 
 // ansible renders a list of tasks that put the files of a system in place.
@@ -14,7 +15,7 @@ func (r *rendering) ansible(system string) error {
 	case "linux":
 		r.linux(linkOwner{})
 	case "freebsd":
-		r.freebsd()
+		r.draft(rcconf.Export(r.request()))
 	case "darwin":
 		r.darwin()
 	default:

@@ -5,6 +5,7 @@ import (
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/ifupdown"
 	"linerate/internal/host/files/networkmanager"
+	"linerate/internal/host/files/rcconf"
 	"linerate/internal/host/files/sysctl"
 )
 
@@ -21,6 +22,8 @@ func Formats(f model.FileFormat) (all []files.Format, ok bool) {
 		return []files.Format{sysctl.Format{}, networkmanager.Format{}}, true
 	case model.FormatSystemdNetworkd, model.FormatNetplan:
 		return []files.Format{sysctl.Format{}}, false
+	case model.FormatFreeBSD:
+		return []files.Format{rcconf.Format{}}, true
 	}
 	return nil, false
 }

@@ -21,6 +21,7 @@ import (
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/ifupdown"
 	"linerate/internal/host/files/networkmanager"
+	"linerate/internal/host/files/rcconf"
 	"linerate/internal/host/files/sysctl"
 )
 
@@ -78,7 +79,7 @@ func Render(f model.FileFormat, in Input) (Output, error) {
 		r.draft(sysctl.Export(req))
 		r.draft(ifupdown.Export(req))
 	case model.FormatFreeBSD:
-		r.freebsd()
+		r.draft(rcconf.Export(r.request()))
 	case model.FormatMacOS:
 		r.darwin()
 	case model.FormatWindowsReg:

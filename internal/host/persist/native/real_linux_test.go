@@ -181,16 +181,16 @@ func TestIfupdownReads(t *testing.T) {
 	}
 }
 
-// TestShellReads lets a shell run the lines for rc.conf and loader.conf, which
-// are shell assignments, behind a line of the user's own.
+// TestShellReads lets a shell run the script for an interface of FreeBSD, with an
+// ifconfig that refuses everything: no line ends the script.
 func TestShellReads(t *testing.T) {
 	sh := referee.Program(t, "sh")
 	in := sample()
 	in.Interface = "em0"
 	out := render(t, model.FormatFreeBSD, in)
-	script := "ifconfig_em0=\"inet 10.0.0.1 netmask 255.255.255.0\"\n" + decode(file(t, out, "rc.conf")) + "echo \"$ifconfig_em0\"\n"
+	script := "ifconfig() { echo \"$*\"; false; }\n" + decode(file(t, out, "start_if.em0")) + "echo end\n"
 	got := start(t, sh, "-euc", script)
-	if want := "inet 10.0.0.1 netmask 255.255.255.0 mtu 9000 tso -lro wol_magic polling media 100baseTX mediaopt full-duplex,rxpause\n"; got != want {
+	if want := "em0 mtu 9000\nem0 tso\nem0 -lro\nem0 wol_magic\nem0 polling\nem0 media 100baseTX mediaopt full-duplex,rxpause\nend\n"; got != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 }

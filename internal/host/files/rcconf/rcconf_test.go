@@ -1,0 +1,76 @@
+package rcconf_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"linerate/internal/host/files"
+	"linerate/internal/host/files/rcconf"
+)
+
+func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+
+// TestAnotherTime: what an earlier block held may go.
+func TestAnotherTime(t *testing.T) {
+	root := fstest.MapFS{"etc/sysctl.conf": file("a=1\n# BEGIN linerate\nnet.inet.tcp.sack.enable=0\n# END linerate\n")}
+	r := files.Request{Settings: []files.Setting{{Name: "kern.ipc.maxsockbuf", Text: "5"}}}
+	if p, err := files.Propose(t.Context(), rcconf.Format{}, files.Host{Root: root, System: "freebsd"}, r); err != nil || len(p.Files) != 1 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// TestPlan says what is written, or which line stands in the way.
+func TestPlan(t *testing.T) {
+	const owner = "hostname=\"a\"\nifconfig_em0=\"inet 192.0.2.5/24\"\n"
+	mtu := files.Setting{Knob: "link.mtu", Name: "mtu", Value: "9000"}
+	sack := files.Setting{Knob: "tcp.sack", Name: "net.inet.tcp.sack.enable", Text: "0"}
+	threads := files.Setting{Knob: "netisr.threads", Name: "net.isr.maxthreads", Text: "4", AtBoot: true}
+	for name, c := range map[string]struct {
+		files   fstest.MapFS
+		setting files.Setting
+		want    string // "PATH LINE", or the beginning of the refusal
+	}{
+		"an MTU":                   {fstest.MapFS{"etc/rc.conf": file(owner)}, mtu, "/etc/start_if.em0 ifconfig em0 mtu 9000 || :"},
+		"with a script":            {fstest.MapFS{"etc/rc.conf": file(owner), "etc/start_if.em0": file("sleep 1\n")}, mtu, "/etc/start_if.em0 ifconfig em0 mtu 9000 || :"},
+		"with one that ends":       {fstest.MapFS{"etc/rc.conf": file(owner), "etc/start_if.em0": file("sleep 1\nexit 0\n")}, mtu, "/etc/start_if.em0:2: "},
+		"an MTU of the owner":      {fstest.MapFS{"etc/rc.conf": file("ifconfig_em0=\"inet 192.0.2.5/24 mtu 1400\"\n")}, mtu, "/etc/rc.conf:1: link/em0/ifconfig/mtu would be 1400"},
+		"the last assignment wins": {fstest.MapFS{"etc/rc.conf": file("ifconfig_em0=\"inet 192.0.2.5/24 mtu 1400\"\n"), "etc/rc.conf.local": file("ifconfig_em0=\"inet 192.0.2.6/24\"\n")}, mtu, "/etc/start_if.em0 ifconfig em0 mtu 9000 || :"},
+		"in a folder":              {fstest.MapFS{"etc/rc.conf": file(owner), "etc/rc.conf.d/netif/a": file("ifconfig_em0='mtu 1300'\n")}, mtu, "/etc/rc.conf.d/netif/a:1: "},
+		"another syntax":           {fstest.MapFS{"etc/rc.conf": file(owner + "[ -f /x ] && ifconfig_em0=\"DHCP\"\n")}, mtu, "/etc/rc.conf:3: only a shell"},
+		"a variable in it":         {fstest.MapFS{"etc/rc.conf": file("a=x\nifconfig_em0=\"inet $a\"\n")}, mtu, "/etc/rc.conf:2: only a shell"},
+		"no line":                  {fstest.MapFS{"etc/rc.conf": file("ifconfig_em1=\"DHCP\"\n")}, mtu, "/etc/rc.conf: no line configures em0"},
+		"the default of all":       {fstest.MapFS{"etc/rc.conf": file("ifconfig_DEFAULT=\"DHCP\"\n")}, mtu, "/etc/start_if.em0 ifconfig em0 mtu 9000 || :"},
+		"a sysctl":                 {fstest.MapFS{"etc/sysctl.conf": file("net.inet.tcp.sack.enable=1 # on\n")}, sack, "/etc/sysctl.conf net.inet.tcp.sack.enable=0"},
+		"that .local sets":         {fstest.MapFS{"etc/sysctl.conf.local": file("\nnet.inet.tcp.sack.enable=1\n")}, sack, "/etc/sysctl.conf.local:2: "},
+		"that a later line sets": {fstest.MapFS{"etc/sysctl.conf": file("# BEGIN linerate\n# END linerate\nnet.inet.tcp.sack.enable=1\n")}, sack,
+			"/etc/sysctl.conf:4: "},
+		"a tunable":                     {fstest.MapFS{"boot/loader.conf": file("net.isr.maxthreads=\"1\"\n")}, threads, "/boot/loader.conf net.isr.maxthreads=\"4\""},
+		"behind a broken line":          {fstest.MapFS{"boot/loader.conf": file("a=\"1\"\nb = \"2\"\n")}, threads, "/boot/loader.conf:2: loader(8) stops"},
+		"that .local sets too":          {fstest.MapFS{"boot/loader.conf.local": file("net.isr.maxthreads=\"1\"\n")}, threads, "/boot/loader.conf.local:1: "},
+		"that a folder sets":            {fstest.MapFS{"boot/loader.conf.d/a.conf": file("net.isr.maxthreads=\"1\"\n")}, threads, "/boot/loader.conf.d/a.conf:1: "},
+		"a congestion control":          {fstest.MapFS{}, files.Setting{Knob: "tcp.congestion_control", Name: "net.inet.tcp.cc.algorithm", Text: "htcp"}, "/boot/loader.conf cc_htcp_load=\"YES\""},
+		"what ifconfig has no word for": {fstest.MapFS{}, files.Setting{Knob: "nic.wol", Name: "wol", Value: "phy"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := files.Propose(t.Context(), rcconf.Format{}, files.Host{Root: c.files, System: "freebsd"}, files.Request{Link: "em0", Settings: []files.Setting{c.setting}})
+			var refusal *files.Refusal
+			path, line, _ := strings.Cut(c.want, " ")
+			switch {
+			case errors.As(err, &refusal):
+				if !strings.HasPrefix(refusal.Error(), c.want) || c.want == "" {
+					t.Errorf("%v, want %s", refusal, c.want)
+				}
+			case err != nil:
+				t.Error(err)
+			case c.want == "":
+				if len(p.Omitted) != 1 || len(p.Files) > 0 {
+					t.Errorf("%+v", p.Draft)
+				}
+			case len(p.Files) == 0 || p.Files[0].Path != path || !p.Files[0].Block || !strings.Contains(string(p.Files[0].Content), "\n"+line+"\n"):
+				t.Errorf("%+v, want %s", p.Files, c.want)
+			}
+		})
+	}
+}
