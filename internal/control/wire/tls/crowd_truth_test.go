@@ -5,6 +5,7 @@ package tls_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"linerate/internal/truth"
 )
@@ -16,11 +17,18 @@ func TestSoonAmongAnonymous(t *testing.T) {
 		for _, many := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, from many addresses %t", manner, many), func(t *testing.T) {
 				truth.Hold(t, truth.Tries, func(try *truth.Try) {
-					took, err := entered(try, anonymousCrowd(try, 1000, h, many))
-					if err != nil {
-						try.Fatal(err)
+					l, began := anonymousCrowd(try, 1000, h, many), time.Now()
+					for {
+						_, err := entered(try, l)
+						if err == nil {
+							break
+						}
+						try.Log(err)
+						if time.Since(began) > time.Minute {
+							try.Fatal("never served")
+						}
 					}
-					try.Claim("served after", took.Seconds(), 0, 2, "s")
+					try.Claim("served after", time.Since(began).Seconds(), 0, 2, "s")
 				})
 			})
 		}
