@@ -201,17 +201,28 @@ func TestAgainstPeers(t *testing.T) {
 	for name, cores := range map[string][2]string{"two cores": {"0", "1"}, "one core": {"0", "0"}} {
 		t.Run(name, func(t *testing.T) {
 			truth.Hold(t, truth.Tries, func(try *truth.Try) {
-				over := func(ours time.Duration, peers ...time.Duration) float64 {
-					return float64(ours) / float64(slices.Min(peers))
-				}
-				peers := []time.Duration{nptcp(try, cores)}
+				// The best of each: what other processes do to it comes on top.
 				_, missing := exec.LookPath("sockperf")
-				if missing == nil {
-					peers = append(peers, sockperf(try, cores, false))
+				best := map[string]float64{}
+				keep := func(what string, d time.Duration) {
+					if old, known := best[what]; !known || d.Seconds() < old {
+						best[what] = d.Seconds()
+					}
 				}
-				try.Claim("blocking, over the better peer", over(ours(try, cores, false), peers...), 0, 1.15, "")
-				if missing == nil && cores[0] != cores[1] { // two polling threads on one core wait for its time slices
-					try.Claim("polling, over sockperf", over(ours(try, cores, true), sockperf(try, cores, true)), 0, 1.15, "")
+				for range 3 {
+					keep("blocking", ours(try, cores, false))
+					keep("peer", nptcp(try, cores))
+					if missing == nil {
+						keep("peer", sockperf(try, cores, false))
+					}
+					if missing == nil && cores[0] != cores[1] { // two polling threads on one core wait for its time slices
+						keep("polling", ours(try, cores, true))
+						keep("polling peer", sockperf(try, cores, true))
+					}
+				}
+				try.Claim("blocking, over the better peer", best["blocking"]/best["peer"], 0, 1.15, "")
+				if best["polling"] > 0 {
+					try.Claim("polling, over sockperf", best["polling"]/best["polling peer"], 0, 1.15, "")
 				}
 			})
 		})

@@ -294,6 +294,7 @@ func TestRefusals(t *testing.T) {
 	open(t, newer)
 	exec(newer, `UPDATE linerate.version SET version = 99`)
 	exec(reader, `CREATE ROLE reader LOGIN PASSWORD 'secret'`)
+	defer exec(reader, `DROP ROLE reader`)
 	for name, c := range map[string]struct {
 		address, say, hint string
 		is                 error
