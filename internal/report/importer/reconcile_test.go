@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -145,6 +146,23 @@ func TestUTF16(t *testing.T) {
 		if f, err := Read("", text, Options{}); err != nil || f.Format != "iperf3" {
 			t.Errorf("%s: %s, %v", name, f.Format, err)
 		}
+	}
+}
+
+// TestSockperf2 reads the percentiles of version 2, which have two digits and are padded.
+func TestSockperf2(t *testing.T) {
+	three := string(load(t, "sockperf.txt"))
+	two := regexp.MustCompile(`percentile ([0-9]+\.[0-9]{2})[0-9] =`).ReplaceAllString(three, "percentile  $1 =")
+	if two == three {
+		t.Fatal("no line was changed")
+	}
+	a, err := Read("", []byte(three), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Read("", []byte(two), Options{})
+	if err != nil || !slices.Equal(a.Tests[0].Values, b.Tests[0].Values) {
+		t.Errorf("%+v, %v", b, err)
 	}
 }
 

@@ -58,7 +58,7 @@ func readNetpipe(text string, _ Options) (File, error) {
 var (
 	escape  = regexp.MustCompile("\x1b\\[[0-9;]*m")
 	perfAvg = regexp.MustCompile(`Summary: (Latency|Round trip) is ([0-9.,]+) usec`)
-	perfPer = regexp.MustCompile(`percentile ([0-9.]+) = *([0-9.,]+)`)
+	perfPer = regexp.MustCompile(`percentile +([0-9.]+) += *([0-9.,]+)`) // version 2 pads the share too
 	perfEnd = regexp.MustCompile(`IP = (\S+)\s+PORT = *[0-9]+ # (TCP|UDP)`)
 )
 
