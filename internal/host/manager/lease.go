@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/networkd"
 	"linerate/internal/host/knob/origin"
 )
 
@@ -44,7 +45,7 @@ func (s *search) networkdLease() *model.FileLine {
 	if s.found.Device.Index == "" || d == nil || s.states(origin.NetworkFile, "link.mtu") {
 		return nil
 	}
-	unit := origin.Unit(s.tree, d.File)
+	unit := networkd.ReadUnit(s.tree, d.File)
 	if !truth(unit.Text("DHCPv4", "UseMTU")) && !truth(unit.Text("DHCP", "UseMTU")) {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/rcconf"
 )
@@ -13,7 +14,7 @@ import (
 func (r *rendering) ansible(system string) error {
 	switch system {
 	case "linux":
-		r.linux(linkOwner{})
+		r.linux(model.FormatSystemdNetworkd)
 	case "freebsd":
 		r.draft(rcconf.Export(r.request()))
 	case "darwin":

@@ -4,6 +4,8 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/ifupdown"
+	"linerate/internal/host/files/netplan"
+	"linerate/internal/host/files/networkd"
 	"linerate/internal/host/files/networkmanager"
 	"linerate/internal/host/files/rcconf"
 	"linerate/internal/host/files/sysctl"
@@ -20,8 +22,10 @@ func Formats(f model.FileFormat) (all []files.Format, ok bool) {
 		return []files.Format{sysctl.Format{}, ifupdown.Format{}}, true
 	case model.FormatNetworkManager:
 		return []files.Format{sysctl.Format{}, networkmanager.Format{}}, true
-	case model.FormatSystemdNetworkd, model.FormatNetplan:
-		return []files.Format{sysctl.Format{}}, false
+	case model.FormatSystemdNetworkd:
+		return []files.Format{sysctl.Format{}, networkd.Format{}}, true
+	case model.FormatNetplan:
+		return []files.Format{sysctl.Format{}, netplan.Format{}}, true
 	case model.FormatFreeBSD:
 		return []files.Format{rcconf.Format{}}, true
 	}

@@ -19,10 +19,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
-	"linerate/internal/host/files/ifupdown"
-	"linerate/internal/host/files/networkmanager"
 	"linerate/internal/host/files/rcconf"
-	"linerate/internal/host/files/sysctl"
 )
 
 // Input is what to render, and what the files have to know of the host.
@@ -64,20 +61,8 @@ func Render(f model.FileFormat, in Input) (Output, error) {
 		return Output{}, err
 	}
 	switch f {
-	case model.FormatLinuxSysctl:
-		r.linux(ownerless{})
-	case model.FormatSystemdNetworkd:
-		r.linux(linkOwner{})
-	case model.FormatNetplan:
-		r.linux(netplanOwner{})
-	case model.FormatNetworkManager:
-		req := r.request()
-		r.draft(sysctl.Export(req))
-		r.draft(networkmanager.Export(req))
-	case model.FormatIfupdown:
-		req := r.request()
-		r.draft(sysctl.Export(req))
-		r.draft(ifupdown.Export(req))
+	case model.FormatLinuxSysctl, model.FormatSystemdNetworkd, model.FormatNetplan, model.FormatNetworkManager, model.FormatIfupdown:
+		r.linux(f)
 	case model.FormatFreeBSD:
 		r.draft(rcconf.Export(r.request()))
 	case model.FormatMacOS:

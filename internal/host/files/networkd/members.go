@@ -1,0 +1,106 @@
+package networkd
+
+import (
+	"strconv"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/files"
+	"linerate/internal/host/files/device"
+)
+
+// Step is the MTU that one device has to have, for another one to have its own.
+type Step struct {
+	Device device.Device
+	MTU    string
+	Keeps  bool // it has that MTU already, and would lose it with the others
+}
+
+// Steps returns the devices whose MTU belongs to an MTU of a link, in the order in
+// which they are raised: ports and parents first, then the link, then the VLANs and
+// bridges on them, which keep what they have. It returns a *files.Refusal where
+// another device stands in the way.
+func Steps(h files.Host, link, mtu string) ([]Step, error) {
+	c := read(h)
+	d, ok := c.device(link)
+	if !ok {
+		return nil, &files.Refusal{Why: "there is no interface " + link}
+	}
+	if master, ok := c.device(d.Master); ok {
+		l := c.mtu(master, nil)
+		if u, _ := c.winner(master, NetworkFile); l.File == "" && u.File != "" {
+			at := u.matchLine()
+			l.File, l.Number = at.File, at.Number
+		}
+		switch {
+		case master.Kind == "bond" && l.Text != mtu:
+			return nil, files.Refuse(l, "set it on "+master.Name, "%s is a port of the bond %s, which gives it its MTU", link, master.Name)
+		case master.Kind == "bridge" && number(l) > atoi(mtu) && c.states(master):
+			return nil, files.Refuse(l, "lower "+master.Name+" first", "%s is a port of the bridge %s, which sends up to %s bytes", link, master.Name, l.Text)
+		}
+	}
+	s := steps{config: c}
+	s.raise(d, mtu)
+	return s.all, s.keep()
+}
+
+type steps struct {
+	*config
+	all []Step
+}
+
+func atoi(s string) int { return number(model.FileLine{Text: s}) }
+
+// states reports whether a file of its own sets the MTU of a device.
+func (c *config) states(d device.Device) bool {
+	managed, _ := c.winner(d, NetworkFile)
+	return managed.Get("Link", "MTUBytes") != nil || c.ownMTU(d).Text != ""
+}
+
+func (s *steps) has(name string) bool {
+	for _, one := range s.all {
+		if one.Device.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// raise adds a device behind those that it is made of.
+func (s *steps) raise(d device.Device, mtu string) {
+	if s.has(d.Name) {
+		return
+	}
+	at := len(s.all)
+	s.all = append(s.all, Step{Device: d, MTU: mtu})
+	if parent, ok := s.device(d.Parent); ok && d.Kind == "vlan" && number(s.mtu(parent, nil)) < atoi(mtu) {
+		s.raise(parent, mtu)
+	}
+	for _, p := range s.ports(d.Name) {
+		if d.Kind == "bond" || number(s.mtu(p, nil)) < atoi(mtu) {
+			s.raise(p, mtu)
+		}
+	}
+	s.all = append(append(s.all[:at:at], s.all[at+1:]...), Step{Device: d, MTU: mtu})
+}
+
+// keep adds the devices on those that change, and refuses where one of them cannot
+// keep what it has.
+func (s *steps) keep() error {
+	for i := 0; i < len(s.all); i++ {
+		below := s.all[i]
+		for _, d := range s.devices {
+			on := d.Parent == below.Device.Name && d.Kind == "vlan" || below.Device.Master == d.Name && d.Kind == "bridge"
+			if !on || s.has(d.Name) || below.Keeps {
+				continue
+			}
+			l := s.mtu(d, nil)
+			switch {
+			case number(l) > atoi(below.MTU):
+				return files.Refuse(l, "lower the MTU of "+d.Name+" first", "%s is on %s and has an MTU of %s", d.Name, below.Device.Name, l.Text)
+			case !s.states(d):
+				s.all = append(s.all, Step{d, strconv.Itoa(number(l)), true})
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,281 @@
+package networkd
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/files"
+	"linerate/internal/host/files/command"
+	"linerate/internal/host/files/device"
+	"linerate/internal/host/files/tree"
+)
+
+// Format is systemd.network(5) and systemd.link(5), of settings of links. Its zero
+// value is ready.
+type Format struct{}
+
+// Outcome implements files.Format. There is no program that could be asked:
+// systemd-networkd has no root of its own, and udevadm of version 252 changes the
+// device that it is asked about.
+func (Format) Outcome(_ context.Context, h files.Host) (files.Outcome, error) {
+	return Outcome(h, "documented rules of systemd.network(5) and systemd.link(5)"), nil
+}
+
+// Outcome says what udev and systemd-networkd make of the files of a host.
+func Outcome(h files.Host, judge string) files.Outcome {
+	c := read(h)
+	o := files.Outcome{Judge: judge}
+	for _, u := range c.netdevs {
+		name := u.Text("NetDev", "Name")
+		for _, e := range u.INI {
+			if e.Section+"."+e.Key != "NetDev.MTUBytes" { // the MTU of the device says that
+				appendValue(&o, "netdev/"+name+"/"+e.Section+"."+e.Key, e.FileLine)
+			}
+		}
+	}
+	for _, d := range c.devices {
+		c.link(&o, d)
+		c.network(&o, d)
+		if d.Type != "loopback" {
+			o.Set(files.LinkKey(d.Name, "link.mtu"), c.mtu(d, nil))
+		}
+	}
+	return o
+}
+
+// config is the files of a host, read once.
+type config struct {
+	tree                     tree.Tree
+	links, networks, netdevs []Unit
+	devices                  []device.Device // those of the kernel, and those that .netdev files define; master and parent as configured
+}
+
+func read(h files.Host) *config {
+	t := h.Tree()
+	c := &config{tree: t, links: units(t, LinkFile), networks: units(t, NetworkFile), devices: slices.Clone(h.Devices)}
+	for _, u := range units(t, netdevFile) {
+		name := u.Text("NetDev", "Name")
+		if name == "" || slices.ContainsFunc(c.netdevs, func(o Unit) bool { return o.Text("NetDev", "Name") == name }) {
+			continue // the first one makes the device
+		}
+		c.netdevs = append(c.netdevs, u)
+		if !slices.ContainsFunc(c.devices, func(d device.Device) bool { return d.Name == name }) {
+			kind := u.Text("NetDev", "Kind")
+			c.devices = append(c.devices, device.Device{Name: name, KernelName: name, Kind: kind, Type: kind})
+		}
+	}
+	for i := range c.devices {
+		d := &c.devices[i]
+		n, _ := c.winner(*d, NetworkFile)
+		if master := cmp.Or(n.Text("Network", "Bond"), n.Text("Network", "Bridge")); master != "" {
+			d.Master = master
+		}
+		for _, e := range n.Section("Network") {
+			if e.Key != "VLAN" {
+				continue
+			}
+			for j := range c.devices {
+				if c.devices[j].Name == e.Text {
+					c.devices[j].Parent = d.Name
+				}
+			}
+		}
+	}
+	return c
+}
+
+// winner is Winner over the files that were read.
+func (c *config) winner(d device.Device, ending string) (Unit, bool) {
+	all := c.networks
+	if ending == LinkFile {
+		all = c.links
+	}
+	return winner(all, d, ending, recorded(c.tree, d, ending))
+}
+
+// views are the names under which udev may see a device that it sets up: the
+// kernel's at a cold start, and the one that it has now where the initramfs
+// renamed it.
+func views(d device.Device) []device.Device {
+	if d.KernelName == d.Name {
+		return []device.Device{d}
+	}
+	renamed := d
+	renamed.KernelName = d.Name
+	return []device.Device{d, renamed}
+}
+
+// link adds what udev does to a device. Where it depends on the name that udev
+// sees, the value says both.
+func (c *config) link(o *files.Outcome, d device.Device) {
+	var seen []files.Outcome
+	for _, v := range views(d) {
+		var one files.Outcome
+		u, _ := c.winner(v, LinkFile)
+		if d.Hardware { // without a word udev leaves it as the driver has it
+			one.Set(files.LinkKey(d.Name, "nic.wol"), model.FileLine{Text: cmp.Or(d.WakeOnLAN, "off")})
+		}
+		for _, e := range u.Section("Link") {
+			key, value := outcomeKey(d.Name, e.Key, e.Text)
+			switch {
+			case e.Key == "MTUBytes": // mtu judges it beside those of other files
+			case key != "":
+				l := e.FileLine
+				l.Text = value
+				one.Set(key, l)
+			default:
+				appendValue(&one, "link/"+d.Name+"/udev/"+e.Key, e.FileLine)
+			}
+		}
+		seen = append(seen, one)
+	}
+	for _, one := range seen {
+		for key := range one.Values {
+			l := seen[0].Values[key]
+			for _, other := range seen[1:] {
+				if b := other.Values[key]; b.Text != l.Text {
+					l = model.FileLine{File: cmp.Or(b.File, l.File), Number: cmp.Or(b.Number, l.Number), Text: cmp.Or(l.Text, "unset") + " or " + cmp.Or(b.Text, "unset")}
+				}
+			}
+			o.Set(key, l)
+		}
+	}
+}
+
+// network adds what systemd-networkd does to a device, but for its MTU.
+func (c *config) network(o *files.Outcome, d device.Device) {
+	u, _ := c.winner(d, NetworkFile)
+	for _, e := range u.INI {
+		if e.Section != "Match" && e.Section+"."+e.Key != "Link.MTUBytes" {
+			appendValue(o, "link/"+d.Name+"/network/"+e.Section+"."+e.Key, e.FileLine)
+		}
+	}
+}
+
+// appendValue adds to a list; an empty assignment ends it.
+func appendValue(o *files.Outcome, key string, l model.FileLine) {
+	if before, ok := o.Values[key]; ok && before.Text != "" && l.Text != "" {
+		l.Text = before.Text + ", " + l.Text
+	}
+	o.Set(key, l)
+}
+
+// usualMTU is what Ethernet devices have where nobody sets it: ETH_DATA_LEN of
+// include/uapi/linux/if_ether.h.
+const usualMTU = "1500"
+
+// mtu is the MTU that a device will have: that of its .network file, of its .netdev
+// or .link file, of a bond whose port it is, of a VLAN above it that needs more, of
+// a device below it, or the usual one. below guards against devices on themselves.
+func (c *config) mtu(d device.Device, below []string) model.FileLine {
+	if slices.Contains(below, d.Name) {
+		return model.FileLine{Text: usualMTU}
+	}
+	below = append(slices.Clone(below), d.Name)
+	managed, _ := c.winner(d, NetworkFile)
+	if l := managed.Get("Link", "MTUBytes"); l != nil && command.Switch(managed.Text("Link", "Unmanaged")) != "1" {
+		return c.capped(d, bytesOf(*l), below)
+	}
+	found := c.ownMTU(d)
+	if master, ok := c.device(d.Master); ok && master.Kind == "bond" {
+		found = c.mtu(master, below) // bond_enslave of drivers/net/bonding/bond_main.c
+	}
+	if found.Text == "" {
+		found = c.inherited(d, below)
+	}
+	found = c.capped(d, found, below)
+	if managed.File == "" {
+		return found
+	}
+	for _, v := range c.devices { // "Bumping MTU" of systemd-networkd
+		if u, _ := c.winner(v, NetworkFile); v.Parent == d.Name {
+			if l := u.Get("Link", "MTUBytes"); l != nil && number(bytesOf(*l)) > number(found) {
+				found = bytesOf(*l)
+			}
+		}
+	}
+	return found
+}
+
+// capped is an MTU of a device that cannot be above that of its parent
+// (vlan_dev_change_mtu of net/8021q/vlan_dev.c).
+func (c *config) capped(d device.Device, l model.FileLine, below []string) model.FileLine {
+	if parent, ok := c.device(d.Parent); ok && d.Kind == "vlan" {
+		if most := c.mtu(parent, below); number(most) < number(l) {
+			return most
+		}
+	}
+	return l
+}
+
+// ownMTU is that of the .netdev file, or of the .link file.
+func (c *config) ownMTU(d device.Device) model.FileLine {
+	for _, u := range c.netdevs {
+		if l := u.Get("NetDev", "MTUBytes"); l != nil && u.Text("NetDev", "Name") == d.Name {
+			return bytesOf(*l)
+		}
+	}
+	var found model.FileLine
+	for i, v := range views(d) {
+		var one model.FileLine
+		u, _ := c.winner(v, LinkFile)
+		if l := u.Get("Link", "MTUBytes"); l != nil {
+			one = bytesOf(*l)
+		}
+		if i > 0 && one.Text != found.Text {
+			one.File, one.Number = cmp.Or(one.File, found.File), cmp.Or(one.Number, found.Number)
+			one.Text = cmp.Or(found.Text, usualMTU) + " or " + cmp.Or(one.Text, usualMTU)
+		}
+		found = one
+	}
+	return found
+}
+
+// inherited is the MTU of a VLAN without one, that of its parent, and of a bridge,
+// the smallest of its ports.
+func (c *config) inherited(d device.Device, below []string) model.FileLine {
+	if parent, ok := c.device(d.Parent); ok && d.Kind == "vlan" {
+		return c.mtu(parent, below)
+	}
+	var found model.FileLine
+	if d.Kind == "bridge" {
+		for _, p := range c.ports(d.Name) {
+			if one := c.mtu(p, below); found.Text == "" || number(one) < number(found) {
+				found = one
+			}
+		}
+	}
+	if found.Text == "" {
+		found.Text = usualMTU
+	}
+	return found
+}
+
+func (c *config) device(name string) (device.Device, bool) {
+	return files.Host{Devices: c.devices}.Device(name)
+}
+
+// ports are the devices that a bond or a bridge is made of.
+func (c *config) ports(master string) []device.Device {
+	var all []device.Device
+	for _, d := range c.devices {
+		if d.Master == master {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+func bytesOf(l model.FileLine) model.FileLine {
+	l.Text = sizeBytes(l.Text)
+	return l
+}
+
+func number(l model.FileLine) int {
+	n, _ := strconv.Atoi(strings.TrimSpace(l.Text)) // 0 of what is no number
+	return n
+}

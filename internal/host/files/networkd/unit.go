@@ -1,0 +1,224 @@
+// Package networkd plans .network and .link files: what systemd-networkd and
+// udev make of all of them after the next start, and the drop-in that changes it.
+//
+// The first file that matches a device wins alone; only drop-ins of that very file
+// add to it (systemd.network(5), systemd.link(5)). So a setting goes into a
+// drop-in of the winner, NAME.network.d/50-linerate.conf, which never has a
+// [Match] section: lists are appended, and it would match more devices.
+package networkd
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/files"
+	"linerate/internal/host/files/device"
+	"linerate/internal/host/files/tree"
+)
+
+// Dirs are the folders of systemd.network(5) and systemd.link(5), the strongest
+// first.
+func Dirs() []string {
+	return []string{"etc/systemd/network", "run/systemd/network", "usr/local/lib/systemd/network", "usr/lib/systemd/network", "lib/systemd/network"}
+}
+
+// The endings of the files.
+const (
+	LinkFile    = ".link"
+	NetworkFile = ".network"
+	netdevFile  = ".netdev"
+)
+
+// Unit is a file with its drop-ins.
+type Unit struct {
+	File     string // "/etc/systemd/network/10-lan.network"; "" for none
+	tree.INI        // assignments in their order, those of drop-ins last
+}
+
+// ReadUnit reads a file and what NAME.d folders add to it, systemd.unit(5).
+func ReadUnit(t tree.Tree, file string) Unit {
+	file = strings.TrimPrefix(file, "/")
+	u := Unit{"/" + file, t.INI(file)}
+	var dirs []string
+	for _, dir := range Dirs() {
+		dirs = append(dirs, path.Join(dir, path.Base(file)+".d"))
+	}
+	for _, name := range t.ByName(".conf", dirs...) {
+		u.INI = append(u.INI, t.INI(name)...)
+	}
+	return u
+}
+
+// units returns the files of one ending in the order in which they are tried.
+func units(t tree.Tree, ending string) []Unit {
+	var all []Unit
+	for _, file := range t.ByName(ending, Dirs()...) {
+		all = append(all, ReadUnit(t, file))
+	}
+	return all
+}
+
+// Winner returns the first file that matches a device, which is the only one that
+// counts. Where it cannot be known whether a file matches, the file that the
+// running system recorded decides; without a record sure is false, and the unit is
+// the first one that may match.
+func Winner(t tree.Tree, d device.Device, ending string) (u Unit, sure bool) {
+	return winner(units(t, ending), d, ending, recorded(t, d, ending))
+}
+
+func winner(all []Unit, d device.Device, ending, recorded string) (Unit, bool) {
+	for _, u := range all {
+		switch Matches(u.Section("Match"), d, ending) {
+		case device.Yes:
+			return u, true
+		case device.No:
+		case device.Maybe:
+			if recorded == u.File || recorded == "" {
+				return u, recorded != ""
+			}
+		}
+	}
+	return Unit{}, true
+}
+
+// recorded is the file that the running system says it took.
+func recorded(t tree.Tree, d device.Device, ending string) string {
+	if ending == LinkFile {
+		return d.Properties["ID_NET_LINK_FILE"]
+	}
+	if d.Index == "" {
+		return ""
+	}
+	return t.Assignments("run/systemd/netif/links/" + d.Index)["NETWORK_FILE"].Text
+}
+
+// match collects the lists of a [Match] section. An empty assignment drops what
+// came before it.
+func match(section []tree.Entry) map[string][]string {
+	lists := make(map[string][]string)
+	for _, e := range section {
+		if e.Text == "" {
+			delete(lists, e.Key)
+			continue
+		}
+		lists[e.Key] = append(lists[e.Key], strings.Fields(e.Text)...)
+	}
+	return lists
+}
+
+// Matches judges a [Match] section. Without a valid one the file is ignored, as
+// its log says (link_load_one, network_verify of systemd).
+func Matches(section []tree.Entry, d device.Device, ending string) device.Answer {
+	lists := match(section)
+	if len(lists) == 0 {
+		return device.No
+	}
+	answer := device.Yes
+	for key, list := range lists {
+		answer = device.And(answer, matchesOne(key, list, d, ending))
+	}
+	return answer
+}
+
+func matchesOne(key string, list []string, d device.Device, ending string) device.Answer {
+	switch key {
+	case "OriginalName":
+		return device.OneOf(d.KernelName, list)
+	case "Name":
+		if ending != NetworkFile {
+			return device.Maybe
+		}
+		return device.OneOf(d.Name, list)
+	case "MACAddress":
+		return device.HasMAC(d.MAC, list)
+	case "PermanentMACAddress":
+		if d.PermanentMAC == "" && !d.Hardware && d.Kind != "" {
+			return device.No // a virtual device has none
+		}
+		return device.HasMAC(d.PermanentMAC, list)
+	case "Driver":
+		return device.OneOf(d.Driver, list)
+	case "Type":
+		return device.OneOf(d.Type, list)
+	case "Path":
+		if d.Properties["ID_PATH"] == "" && !d.Hardware {
+			return device.No
+		}
+		return device.OneOf(d.Properties["ID_PATH"], list)
+	case "Property":
+		return hasProperties(list, d)
+	case "SSID", "BSSID", "WLANInterfaceType":
+		if d.Type != "" && d.Type != "wlan" {
+			return device.No
+		}
+	case "Kind":
+		if d.Hardware || d.Type == "loopback" { // neither is of a kind
+			return device.No
+		}
+		if d.Kind != "" {
+			return device.OneOf(d.Kind, list)
+		}
+	}
+	return device.Maybe
+}
+
+// hasProperties says whether the device has every property of a list.
+func hasProperties(list []string, d device.Device) device.Answer {
+	if len(d.Properties) == 0 {
+		return device.Maybe
+	}
+	answer := device.Yes
+	for _, p := range list {
+		key, value, _ := strings.Cut(p, "=")
+		one := device.No
+		if have, ok := d.Properties[key]; ok {
+			one = device.OneOf(have, []string{value})
+		}
+		answer = device.And(answer, one)
+	}
+	return answer
+}
+
+// single reports whether a [Match] section names one device only: by its own name,
+// address or path.
+func (u Unit) single(ending string) bool {
+	name := "Name"
+	if ending == LinkFile {
+		name = "OriginalName"
+	}
+	for key, list := range match(u.Section("Match")) {
+		if slices.Contains([]string{name, "PermanentMACAddress", "MACAddress", "Path"}, key) && len(list) == 1 && !strings.ContainsAny(list[0], "*?[!") {
+			return true
+		}
+	}
+	return false
+}
+
+// matchLine is where the file says what it matches.
+func (u Unit) matchLine() model.FileLine {
+	if all := u.Section("Match"); len(all) > 0 {
+		return all[0].FileLine
+	}
+	return model.FileLine{File: u.File, Number: 1}
+}
+
+// ours is the name of our drop-ins.
+const ours = "50-linerate.conf"
+
+// dropIn is the path of our drop-in of a file.
+func dropIn(u Unit) string {
+	return "/etc/systemd/network/" + path.Base(u.File) + ".d/" + ours
+}
+
+// ownLink is our own .link file of an interface, for a winner that stands behind
+// it.
+func ownLink(link string) string { return "/etc/systemd/network/10-linerate-" + link + ".link" }
+
+// withoutOurs is a host without the files of linerate that are about .link files.
+func withoutOurs(h files.Host, link string) files.Host {
+	own := strings.TrimPrefix(ownLink(link), "/")
+	h.Root = files.Without(h.Root, func(name string) bool { return name == own })
+	return h
+}
