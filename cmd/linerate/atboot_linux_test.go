@@ -83,9 +83,12 @@ func TestAtBootPowerCut(t *testing.T) {
 	before := n.bothKnobs(t)
 	p := start(t, n.rooted(t, root, setArgs("--at-boot", "--for", "1h")...))
 	n.changed(t, before, true, false)
-	for _, pid := range netnsPIDs(t.Context(), n.a) {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-			t.Fatal(err)
+	all := netnsPIDs(t.Context(), n.a)
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // nobody acts on the end of another one
+		for _, pid := range all {
+			if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+				t.Fatal(err)
+			}
 		}
 	}
 	p.wait(t, patience)
