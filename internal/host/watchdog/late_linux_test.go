@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"linerate/internal/core/model"
@@ -125,25 +126,27 @@ func calledBy(name string) bool {
 // TestConfirmWhatIsGoingBack: of a transaction one setting is back and one is not,
 // since its driver is busy: it is not over, and cannot be kept.
 func TestConfirmWhatIsGoingBack(t *testing.T) {
-	d := newDesk(t)
-	d.start(t.Context(), sinceBoot)
-	id := d.apply("tcp.sack", "0", "tcp.timestamps", "0").Transaction
-	free, _ := d.busyUntil(syscall.EBUSY)
-	if u := d.call(request{Op: opUndo}); u.Error == nil {
-		t.Errorf("Undo = %+v", u)
-	}
-	err := Confirm(t.Context(), d.cfg, id)
-	if !errors.Is(err, ErrNotPending) || !strings.Contains(err.Error(), "a part of it is back already") {
-		t.Errorf("Confirm = %v", err)
-	}
-	free()
-	if err := d.stop(); err != nil {
-		t.Error(err)
-	}
-	if err := Confirm(t.Context(), d.cfg, id); !errors.Is(err, ErrNotPending) || !strings.Contains(err.Error(), "nothing of that is applied any more") {
-		t.Errorf("Confirm afterwards = %v", err)
-	}
-	d.expect(sack, "1")
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.start(t.Context(), fake())
+		id := d.apply("tcp.sack", "0", "tcp.timestamps", "0").Transaction
+		free, _ := d.busyUntil(syscall.EBUSY)
+		if u := d.call(request{Op: opUndo}); u.Error == nil {
+			t.Errorf("Undo = %+v", u)
+		}
+		err := Confirm(t.Context(), d.cfg, id)
+		if !errors.Is(err, ErrNotPending) || !strings.Contains(err.Error(), "a part of it is back already") {
+			t.Errorf("Confirm = %v", err)
+		}
+		free()
+		if err := d.stop(); err != nil {
+			t.Error(err)
+		}
+		if err := Confirm(t.Context(), d.cfg, id); !errors.Is(err, ErrNotPending) || !strings.Contains(err.Error(), "nothing of that is applied any more") {
+			t.Errorf("Confirm afterwards = %v", err)
+		}
+		d.expect(sack, "1")
+	})
 }
 
 // underAnOpenOne has tcp.sack=off confirmed, and a change back to on above it that
@@ -205,17 +208,19 @@ func TestRevertUnderWhatIsOpen(t *testing.T) {
 // TestRevertIsFinished: who takes back what was confirmed and is killed, or finds
 // the driver busy, has said so in the journal: the next one finishes it unasked.
 func TestRevertIsFinished(t *testing.T) {
-	d := newDesk(t)
-	d.confirmed("tcp.sack", "0", "tcp.timestamps", "0")
-	free, _ := d.busyUntil(syscall.EBUSY)
-	if changes, err := Revert(t.Context(), d.cfg); stuck(err) == nil {
-		t.Errorf("Revert = %+v, %v", changes, err)
-	}
-	d.expect(sack, "0")
-	free()
-	changes, err := Recover(t.Context(), d.cfg)
-	if err != nil || len(changes) != 1 || changes[0].Knob != "tcp.sack" || changes[0].State != model.ChangeUndone {
-		t.Errorf("Recover = %+v, %v", changes, err)
-	}
-	d.expect(sack, "1")
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.confirmed("tcp.sack", "0", "tcp.timestamps", "0")
+		free, _ := d.busyUntil(syscall.EBUSY)
+		if changes, err := Revert(t.Context(), d.cfg); stuck(err) == nil {
+			t.Errorf("Revert = %+v, %v", changes, err)
+		}
+		d.expect(sack, "0")
+		free()
+		changes, err := Recover(t.Context(), d.cfg)
+		if err != nil || len(changes) != 1 || changes[0].Knob != "tcp.sack" || changes[0].State != model.ChangeUndone {
+			t.Errorf("Recover = %+v, %v", changes, err)
+		}
+		d.expect(sack, "1")
+	})
 }

@@ -3,6 +3,7 @@ package watchdog
 import (
 	"slices"
 	"syscall"
+	"testing/synctest"
 	"time"
 
 	"linerate/internal/host/durable/durabletest"
@@ -214,7 +215,15 @@ func busyKnobs() []fault {
 		return f
 	}
 	put, both := []string{"put"}, []string{"put", "get"}
+	killed := of("driver busy, everybody killed while it is tried again", syscall.EBUSY, put, -1)
+	killed.after = func(w *world) {
+		kill(w.everybody()...)
+		synctest.Wait()
+		w.fault.judge(w)
+		w.fault.stuck = nil
+	}
 	return []fault{
+		killed,
 		of("driver busy for 3 s", syscall.EBUSY, put, 3*time.Second), of("driver busy for 40 s", syscall.EBUSY, put, 40*time.Second),
 		of("driver busy past the deadline", syscall.EBUSY, put, -1), of("setting cannot be read for 3 s", syscall.EIO, both, 3*time.Second),
 		of("no rights past the deadline", syscall.EACCES, put, -1),
