@@ -26,8 +26,8 @@ func mutations() []struct{ name, file, old, new string } {
 		{"end older changes below one whose end is not on disk", "machine.go", "break // a later change", "continue // a later change"},
 		{"take a link by its name alone", "machine.go", "if again, _, err := m.find(o); err != nil || again != place {", "if again, _, err := m.find(o); err != nil && again != place {"},
 		{"write without an intent", "transaction.go", "t.announce(steps, deadline)", "t.announce(steps[:0], deadline)"},
-		{"write over what came since the plan", "transaction.go", "if err := t.unchanged(ctx, steps); err != nil {", "if err := t.unchanged(ctx, steps[:0]); err != nil {"},
-		{"ignore the deadline", "serve.go", "now >= s.expires:", "now >= s.expires+time.Hour:"},
+		{"write over what came since the plan", "transaction.go", "if p.Mechanism == knob.Sysctl {", "if p.Mechanism == knob.Command {"},
+		{"ignore the deadline", "serve.go", "s.expires = s.clock() + r.Deadline", "s.expires = s.clock() + r.Deadline + time.Hour"},
 		{"leave what is stuck", "stuck.go", "for stuck(err) != nil && stuck(err).worthATry() {", "for stuck(err) != nil && s.clock() < 0 {"},
 		{"confirm what is not on disk", "confirm.go", "if !dir.Confirming(transaction) {", "if transaction != \"\" {"},
 	}

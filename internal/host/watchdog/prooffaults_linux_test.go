@@ -178,7 +178,7 @@ func fullDisks() []fault {
 // foreigners set tcp.sack.
 func foreigners() []fault {
 	of := func(name string, text func(m *sim) string) fault {
-		return fault{name: "foreign write of " + name, at: onSack, inject: func(_ *world, _ *fault, p *proc, o act) {
+		return fault{name: "foreign write of " + name, at: looks, inject: func(_ *world, _ *fault, p *proc, o act) {
 			m := p.m
 			theirs := text(m)
 			// Two moments are nobody's to notice: between a write and its reading back, and between
