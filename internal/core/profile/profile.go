@@ -24,8 +24,7 @@ import (
 )
 
 // Version is the format that this package writes and reads.
-// Version 2 added the fingerprint; those of version 1 are read.
-const Version = 2
+const Version = 1
 
 // Bounds of a profile, far above any use.
 const (

@@ -16,9 +16,8 @@ var (
 	ErrNewer   = errors.New("written by a newer linerate, which has to take it back")
 )
 
-// recordVersion is that of the envelope. Records of linerate 1 had none: they are
-// read as they are, without a checksum.
-const recordVersion = 2
+// recordVersion is that of the envelope.
+const recordVersion = 1
 
 // envelope is the form of a record on disk; Sum is the SHA-256 of the bytes of
 // Record as they stand there.
@@ -52,8 +51,6 @@ func unseal(b []byte, id string) (Record, error) {
 	switch {
 	case e.V > recordVersion:
 		return Record{}, fmt.Errorf("version %d, this linerate knows %d: %w", e.V, recordVersion, ErrNewer)
-	case e.V == 0 && e.Sum == "" && body == nil:
-		body = b // of linerate 1
 	case e.V != recordVersion || sum(body) != e.Sum:
 		return Record{}, fmt.Errorf("its checksum does not match: %w", fs.ErrInvalid)
 	}

@@ -18,9 +18,9 @@ func FuzzUnseal(f *testing.F) {
 	f.Add(good)
 	f.Add(good[:len(good)/2])
 	f.Add(bytes.Replace(good, []byte("000001"), []byte("000002"), 1)) // the checksum does not match
-	f.Add(bytes.Replace(good, []byte(`"v":2`), []byte(`"v":3`), 1))
-	f.Add([]byte(`{"id":"000001"}`)) // of linerate 1
-	f.Add([]byte(`{"v":2,"sha256":"","record":null}`))
+	f.Add(bytes.Replace(good, []byte(`"v":1`), []byte(`"v":2`), 1))
+	f.Add([]byte(`{"id":"000001"}`))
+	f.Add([]byte(`{"v":1,"sha256":"","record":null}`))
 	f.Add([]byte(`{"v":-1}`))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -45,4 +45,13 @@ func FuzzUnseal(f *testing.F) {
 			t.Errorf("%s became %s", one, other)
 		}
 	})
+}
+
+// TestFormat1 holds a record of the first release: every later linerate reads it.
+func TestFormat1(t *testing.T) {
+	const text = `{"v":1,"sha256":"2037ac90557e30a3133d0cf536a04dc22177afac98905350a61a1e736c1d7c9b","record":{"id":"000001"}}`
+	r, err := unseal([]byte(text), "000001")
+	if err != nil || r.ID != "000001" {
+		t.Errorf("%+v, %v", r, err)
+	}
 }

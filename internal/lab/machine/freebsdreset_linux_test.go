@@ -10,7 +10,7 @@ import (
 )
 
 // keptOnFreeBSD is kept for the next start: a sysctl, and an MTU in rc.conf.
-const keptOnFreeBSD = `profile: 2
+const keptOnFreeBSD = `profile: 1
 title: after a restart
 hosts:
   - role: both

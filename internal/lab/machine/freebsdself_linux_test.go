@@ -89,7 +89,7 @@ func limitsOfFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 // it back on each.
 func keepOnBoth(ctx context.Context, t *testing.T, near, far *Machine) {
 	told(t, "`keep --both`")
-	const profile = "profile: 2\ntitle: both\nhosts:\n  - role: both\n    system: freebsd\n    knobs:\n      tcp.delayed_ack: 0\n"
+	const profile = "profile: 1\ntitle: both\nhosts:\n  - role: both\n    system: freebsd\n    knobs:\n      tcp.delayed_ack: 0\n"
 	if err := near.Put(ctx, "/root/both.yaml", []byte(profile), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,22 @@ func filled(t *testing.T) (*sqlite.Store, map[string]model.Session) {
 	return s, all
 }
 
+// TestSchema1 reads an archive of the first release, which every later linerate has to read.
+func TestSchema1(t *testing.T) {
+	b, err := os.ReadFile("testdata/schema1.lra")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := archive.Open(t.Context(), bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := a.Session(t.Context(), "last")
+	if err := errors.Join(err, a.Close()); err != nil || len(s.Runs) != 2 || s.Note != "before the new switch" {
+		t.Errorf("%d runs, note %q, %v", len(s.Runs), s.Note, err)
+	}
+}
+
 func TestRoundTrip(t *testing.T) {
 	from, all := filled(t)
 	for name, ids := range map[string][]string{"all": nil, "two of them": {"one", "three"}} {

@@ -114,8 +114,8 @@ func TestParseProfileMistakes(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", "p.yaml:1:1: the file is empty"},
 		{"a plan", "far: nas\n", `unknown key "far"`},
-		{"no version", "hosts: [{role: both, knobs: {link.mtu: 9000}}]", "p.yaml:1:1: this is not a profile; begin with profile: 2"},
-		{"newer", "profile: 3\nhosts: [{role: both, knobs: {link.mtu: 9000}}]", "p.yaml:1:10: profile: version 3 is newer than this linerate"},
+		{"no version", "hosts: [{role: both, knobs: {link.mtu: 9000}}]", "p.yaml:1:1: this is not a profile; begin with profile: 1"},
+		{"newer", "profile: 2\nhosts: [{role: both, knobs: {link.mtu: 9000}}]", "p.yaml:1:10: profile: version 2 is newer than this linerate"},
 		{"role", "profile: 1\nhosts: [{role: boss, knobs: {link.mtu: 9000}}]", `unknown role "boss"`},
 		{"no role", "profile: 1\nhosts: [{knobs: {link.mtu: 9000}}]", "hosts[0]: has no role"},
 		{"no knobs", "profile: 1\nhosts: [{role: both}]", "hosts[0]: has no knobs"},
