@@ -95,7 +95,7 @@ func TestCommandIsRefused(t *testing.T) {
 	if r := run(t, n.inside(t, "a", append(args[:1], args[3:]...)...)); r.code != 0 || !strings.Contains(r.out, " changes on ") {
 		t.Errorf("allowed: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	if err := validate("linerate/session/v3", succeed(t, "show", "last", "--json", "--db", n.db()).out); err != nil {
+	if err := validate("linerate/session/v1", succeed(t, "show", "last", "--json", "--db", n.db()).out); err != nil {
 		t.Error(err)
 	}
 	server.signal(t, syscall.SIGTERM)

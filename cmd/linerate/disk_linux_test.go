@@ -89,7 +89,7 @@ linerate show last --json > $W/out/last.json`)
 	if got := file(t, out, "undo"); got != "nothing to undo\nnothing to undo\n" {
 		t.Errorf("undo: %s", got)
 	}
-	if err := validate("linerate/session/v3", file(t, out, "last.json")); err != nil {
+	if err := validate("linerate/session/v1", file(t, out, "last.json")); err != nil {
 		t.Errorf("the session that met the full disk: %v", err)
 	}
 	if d := decode[document](t, file(t, out, "last.json")); len(d.Session.Runs) < 4 {

@@ -6,7 +6,7 @@ import (
 	"linerate/internal/core/knob"
 )
 
-// sessionDocument is what these tests read of linerate/session/v3.
+// sessionDocument is what these tests read of linerate/session/v1.
 type sessionDocument struct {
 	Detail  string `json:"detail"`
 	Session struct {
@@ -47,7 +47,7 @@ func TestDocumentOfAQuickTest(t *testing.T) {
 		t.Errorf("%d bytes:\n%s", len(short), short)
 	}
 	for _, text := range []string{short, whole} {
-		if err := validate("linerate/session/v3", text); err != nil {
+		if err := validate("linerate/session/v1", text); err != nil {
 			t.Error(err)
 		}
 	}

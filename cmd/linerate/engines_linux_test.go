@@ -30,7 +30,7 @@ func enginesTakeTurns(t testing.TB, blocks string) []model.Verdict {
 		t.Errorf("%.0f bytes are foreseen, want about %.0f", got, want)
 	}
 	r := succeed(t, args...)
-	if err := validate("linerate/session/v3", r.out); err != nil {
+	if err := validate("linerate/session/v1", r.out); err != nil {
 		t.Error(err)
 	}
 	s := decode[document](t, r.out).Session

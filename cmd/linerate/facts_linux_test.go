@@ -12,7 +12,7 @@ func TestFactsOfALab(t *testing.T) {
 	t.Parallel()
 	needLab(t)
 	out := succeed(t, "facts", "lab:rate=100mbit,mtu=1400", "--json").out
-	if err := validate("linerate/facts/v2", out); err != nil {
+	if err := validate("linerate/facts/v1", out); err != nil {
 		t.Error(err)
 	}
 	type text struct {

@@ -30,7 +30,7 @@ func (r *faultRun) check() {
 	}
 	if r.extra != nil {
 		e := r.extra.wait(r.t, patience)
-		o := operation{name: "second", document: "linerate/" + r.extraCommand() + "/v2", hosts: []string{r.c.host}}
+		o := operation{name: "second", document: "linerate/" + r.extraCommand() + "/v1", hosts: []string{r.c.host}}
 		r.truthful(o, e)
 	}
 	r.gone("the operation")
@@ -215,7 +215,7 @@ func (r *faultRun) undoAll(got result) {
 		case !lost && u.code != 0 && (u.code != 7 || r.link != "" || !r.c.op.spare): // a link that is gone takes nothing back
 			r.t.Errorf("undo on %s: exit code %d\n%s%s", host, u.code, u.out, u.err)
 		}
-		r.truthful(operation{name: "undo", document: "linerate/undo/v2", hosts: []string{host}}, u)
+		r.truthful(operation{name: "undo", document: "linerate/undo/v1", hosts: []string{host}}, u)
 		r.expect("linerate undo", host)
 		if host == r.foreignOn && r.mustTell() && !strings.Contains(got.out+got.err+u.out+u.err, "7777777") {
 			r.t.Errorf("nobody tells of the foreign value")

@@ -67,7 +67,7 @@ func signalled(sig syscall.Signal) func(r *faultRun) {
 }
 
 func holding(o operation, _ string) bool {
-	return o.document == "linerate/set/v2" && !o.keeps && !o.link && !o.spare // which is held for as long as a new MTU is proven
+	return o.document == "linerate/set/v1" && !o.keeps && !o.link && !o.spare // which is held for as long as a new MTU is proven
 }
 
 func faults() []fault {
@@ -176,7 +176,7 @@ func disks(plain, changing func(operation, string) bool) []fault {
 			r.shut = func() {
 				r.mounts.remount(r.t, dir, "ro")
 				u := run(r.t, r.controller(host, "undo", "--json"))
-				r.truthful(operation{document: "linerate/undo/v2", hosts: []string{host}}, u)
+				r.truthful(operation{document: "linerate/undo/v1", hosts: []string{host}}, u)
 				r.expect("linerate undo with a read-only journal", host)
 				r.mounts.remount(r.t, dir, "rw")
 			}

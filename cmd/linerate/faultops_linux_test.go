@@ -50,33 +50,33 @@ func (r *faultRun) tcpArgs(more ...string) []string {
 func operations() []operation {
 	tcp := []model.KnobID{rmemKnob, sackKnob}
 	return []operation{
-		{name: "set near", hosts: []string{"a"}, knobs: tcp, inProcess: true, document: "linerate/set/v2",
+		{name: "set near", hosts: []string{"a"}, knobs: tcp, inProcess: true, document: "linerate/set/v1",
 			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", r.tcpArgs()...)) }},
-		{name: "set far", hosts: []string{"b"}, knobs: tcp, inProcess: true, document: "linerate/set/v2",
+		{name: "set far", hosts: []string{"b"}, knobs: tcp, inProcess: true, document: "linerate/set/v1",
 			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", r.tcpArgs(r.target("b"))...)) }},
-		{name: "set both", hosts: []string{"a", "b"}, knobs: tcp, inProcess: true, document: "linerate/set/v2",
+		{name: "set both", hosts: []string{"a", "b"}, knobs: tcp, inProcess: true, document: "linerate/set/v1",
 			begin: func(r *faultRun) *process {
 				return start(r.t, r.controller("a", r.tcpArgs("--both", r.target("b"))...))
 			}},
-		{name: "keep", hosts: []string{"a", "b"}, knobs: tcp, inProcess: true, keeps: true, document: "linerate/set/v2", begin: (*faultRun).keep},
+		{name: "keep", hosts: []string{"a", "b"}, knobs: tcp, inProcess: true, keeps: true, document: "linerate/set/v1", begin: (*faultRun).keep},
 		{name: "keep over an older change", hosts: []string{"a", "b"}, knobs: tcp, inProcess: true, keeps: true, older: true,
-			writes: map[model.KnobID]string{sackKnob: "1"}, document: "linerate/set/v2", begin: (*faultRun).keepOverOlder},
+			writes: map[model.KnobID]string{sackKnob: "1"}, document: "linerate/set/v1", begin: (*faultRun).keepOverOlder},
 		{name: "run", hosts: []string{"a", "b"}, knobs: tcp, begin: func(r *faultRun) *process {
 			return start(r.t, r.controller("", "run", "--from", r.target("a"), "--far", r.target("b"),
 				"--factor", "tcp.recv_buffer_max=64KiB", "--factor", "tcp.sack=off", "--baseline", crashSetting,
 				"-w", "16KiB", "-t", "0.1s", "-i", "0.1s", "--omit", "0s", "--settle", "0s", "--blocks", "2", "--no-twin"))
 		}},
-		{name: "undo near", hosts: []string{"a"}, knobs: tcp, inProcess: true, confirmed: true, document: "linerate/undo/v2",
+		{name: "undo near", hosts: []string{"a"}, knobs: tcp, inProcess: true, confirmed: true, document: "linerate/undo/v1",
 			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", "undo", "--json")) }},
-		{name: "undo far", hosts: []string{"b"}, knobs: tcp, inProcess: true, confirmed: true, document: "linerate/undo/v2",
+		{name: "undo far", hosts: []string{"b"}, knobs: tcp, inProcess: true, confirmed: true, document: "linerate/undo/v1",
 			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", "undo", "--json", r.target("b"))) }},
-		{name: "change over ssh", hosts: []string{"b"}, knobs: tcp, inProcess: true, document: "linerate/set/v2", ssh: true,
+		{name: "change over ssh", hosts: []string{"b"}, knobs: tcp, inProcess: true, document: "linerate/set/v1", ssh: true,
 			begin: func(r *faultRun) *process { return start(r.t, r.overSSH(r.tcpArgs("root@far")...)) }},
-		{name: "change of the link", hosts: []string{"a", "b"}, knobs: []model.KnobID{mtuKnob}, inProcess: true, document: "linerate/set/v2", link: true,
+		{name: "change of the link", hosts: []string{"a", "b"}, knobs: []model.KnobID{mtuKnob}, inProcess: true, document: "linerate/set/v1", link: true,
 			begin: func(r *faultRun) *process {
 				return start(r.t, r.controller("a", "set", "link.mtu=1400", "--both", "--json", "--for", (2*r.held).String(), r.overLink()))
 			}},
-		{name: "change of a spare link", hosts: []string{"a"}, knobs: []model.KnobID{mtuKnob}, inProcess: true, document: "linerate/set/v2", spare: true,
+		{name: "change of a spare link", hosts: []string{"a"}, knobs: []model.KnobID{mtuKnob}, inProcess: true, document: "linerate/set/v1", spare: true,
 			begin: func(r *faultRun) *process {
 				return start(r.t, r.controller("a", "set", "link.mtu=1400", "--interface", "x0", "--json", "--for", r.held.String()))
 			}},

@@ -206,7 +206,7 @@ func TestForeignServers(t *testing.T) {
 		p, out := freePort(t), filepath.Join(t.TempDir(), "np.out")
 		foreignServer(t, "tcp", p, "NPtcp", "-P", p, "-u", "4", "-o", os.DevNull)
 		r := succeed(t, "sweep", "netpipe://127.0.0.1:"+p, "--max", "4", "--output", out, "--json", "-q")
-		if err := validate("linerate/session/v3", r.out); err != nil {
+		if err := validate("linerate/session/v1", r.out); err != nil {
 			t.Error(err)
 		}
 		netpipeFile(t, out, 4)
@@ -325,7 +325,7 @@ func TestOtherEnginesOfACommand(t *testing.T) {
 	t.Parallel()
 	v := serveJSON(t, serveEverything(t))
 	r := succeed(t, "test", v.Link, "--to", "--requests", "200", "-l", "64", "--reply", "4KiB", "-t", "0.2s", "-i", "0.2s", "--omit", "0s", "--json", "-q")
-	if err := validate("linerate/session/v3", r.out); err != nil {
+	if err := validate("linerate/session/v1", r.out); err != nil {
 		t.Error(err)
 	}
 	all := decode[engineReport](t, r.out).Report.Latencies
@@ -333,7 +333,7 @@ func TestOtherEnginesOfACommand(t *testing.T) {
 		t.Errorf("latencies %+v", all)
 	}
 	r = succeed(t, "test", v.Link, "--to", "--search", "--loss", "2%", "-b", "20M", "-t", "0.1s", "--omit", "0s", "--repeat", "1", "--json", "-q")
-	if err := validate("linerate/session/v3", r.out); err != nil || decode[engineReport](t, r.out).Report.Search == nil {
+	if err := validate("linerate/session/v1", r.out); err != nil || decode[engineReport](t, r.out).Report.Search == nil {
 		t.Errorf("%v\n%s", err, r.out)
 	}
 }
@@ -363,7 +363,7 @@ func TestCopyOfACommand(t *testing.T) {
 	v := serveJSON(t, serveEverything(t))
 	t.Run("to a host", func(t *testing.T) {
 		r := succeed(t, "copy", v.Link, "--size", "1MiB", "--blocks", "1", "--json", "-q")
-		if err := validate("linerate/session/v3", r.out); err != nil {
+		if err := validate("linerate/session/v1", r.out); err != nil {
 			t.Error(err)
 		}
 		d := decode[document](t, r.out)

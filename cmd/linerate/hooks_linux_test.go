@@ -55,7 +55,7 @@ func TestHooksStandAroundEveryRun(t *testing.T) {
 	if !strings.Contains(r.out, "all undone") {
 		t.Errorf("says\n%s", r.out)
 	}
-	if err := validate("linerate/session/v3", succeed(t, "show", "last", "--json", "--db", filepath.Join(filepath.Dir(log), "results.db")).out); err != nil {
+	if err := validate("linerate/session/v1", succeed(t, "show", "last", "--json", "--db", filepath.Join(filepath.Dir(log), "results.db")).out); err != nil {
 		t.Error(err)
 	}
 }

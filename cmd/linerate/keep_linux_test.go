@@ -143,7 +143,7 @@ func TestKeepOverSSH(t *testing.T) {
 	isOlder(t, etc)
 
 	r = do(0, "keep", "20261121T130000-beef", "root@far", "--dry-run", "--json")
-	if err := validate("linerate/keep/v2", r.out); err != nil {
+	if err := validate("linerate/keep/v1", r.out); err != nil {
 		t.Error(err)
 	}
 	has(t, "the dry run", r.err, "-net.ipv4.tcp_ecn = 1", "+net.ipv4.tcp_sack = 0", "no longer holds \"net.ipv4.tcp_ecn = 1\"")
@@ -164,7 +164,7 @@ func TestKeepOverSSH(t *testing.T) {
 	has(t, "knobs", do(0, "knobs", "root@far", "--match", "tcp.sack").out, "/etc/"+kept)
 
 	r = do(0, "undo", "--kept", "root@far", "--json")
-	if err := validate("linerate/undo/v2", r.out); err != nil {
+	if err := validate("linerate/undo/v1", r.out); err != nil {
 		t.Error(err)
 	}
 	isOlder(t, etc)
@@ -254,7 +254,7 @@ echo json $code`)
 	if got := file(t, etc, kept); !strings.HasSuffix(got, "\n# mine\n") {
 		t.Errorf("the file is %q", got)
 	}
-	if err := validate("linerate/undo/v2", file(t, filepath.Dir(etc), "json")); err != nil {
+	if err := validate("linerate/undo/v1", file(t, filepath.Dir(etc), "json")); err != nil {
 		t.Error(err)
 	}
 }

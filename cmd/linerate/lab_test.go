@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// document is linerate/session/v3.
+// document is linerate/session/v1.
 type document struct {
 	Schema  string
 	Session model.Session

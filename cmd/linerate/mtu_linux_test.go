@@ -21,7 +21,7 @@ func TestMTUThroughASmallMiddle(t *testing.T) {
 				t.Errorf("it does not say %q", text)
 			}
 		}
-		if err := validate("linerate/set/v2", r.out); err != nil {
+		if err := validate("linerate/set/v1", r.out); err != nil {
 			t.Error(err)
 		}
 		if t.Failed() {
@@ -77,7 +77,7 @@ func TestMTUKept(t *testing.T) {
 	}
 	// Lowered on one side by another change, each end with a value of its own.
 	r := run(t, n.inside(t, "a", "set", "near.link.mtu=8000", "far.link.mtu=8000", "--both", "--for", "1s", "--json", n.agent("b")))
-	if err := validate("linerate/set/v2", r.out); err != nil || r.code != 0 || strings.Count(r.out, `"knob": "link.mtu"`) != 2 || strings.Count(r.out, `"ok": true`) != 2 || strings.Count(r.out, `"passes": 8000`) != 2 {
+	if err := validate("linerate/set/v1", r.out); err != nil || r.code != 0 || strings.Count(r.out, `"knob": "link.mtu"`) != 2 || strings.Count(r.out, `"ok": true`) != 2 || strings.Count(r.out, `"passes": 8000`) != 2 {
 		t.Errorf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
 	for _, args := range [][]string{{"undo", n.agent("b")}, {"undo"}} {
@@ -121,7 +121,7 @@ func TestMTUKillsAWebPage(t *testing.T) {
 					t.Errorf("it does not say %q", text)
 				}
 			}
-			if err := validate("linerate/set/v2", r.out); err != nil || r.code != 1 || t.Failed() {
+			if err := validate("linerate/set/v1", r.out); err != nil || r.code != 1 || t.Failed() {
 				t.Errorf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 			}
 			n.restoredMTU(t)

@@ -94,7 +94,7 @@ func TestClientsAreKept(t *testing.T) {
 			if s.Title != c.title || s.State != c.state {
 				t.Errorf("%q is kept as %s, %s", c.argv, s.Title, s.State)
 			}
-			if err := validate("linerate/session/v3", succeed(t, "show", s.ID, "--json", "--db", db).out); err != nil {
+			if err := validate("linerate/session/v1", succeed(t, "show", s.ID, "--json", "--db", db).out); err != nil {
 				t.Error(err)
 			}
 		}

@@ -71,7 +71,7 @@ func sane(t testing.TB, r result) {
 
 // bothWays demands goodput in both directions that a veth pair or loopback can have.
 func bothWays(d document) (wrong string) {
-	if d.Schema != "linerate/session/v3" || d.Session.State != "done" {
+	if d.Schema != "linerate/session/v1" || d.Session.State != "done" {
 		return fmt.Sprintf("document %s, session %s", d.Schema, d.Session.State)
 	}
 	for _, direction := range []model.Direction{model.To, model.From} {

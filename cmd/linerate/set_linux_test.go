@@ -64,7 +64,7 @@ func setHeld(t testing.TB, changes int, more func(*netns) []string) {
 	if r.code != 0 || !strings.Contains(r.err, "held for 1 s, then it goes back: to keep it takes a terminal") {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	if err := validate("linerate/set/v2", r.out); err != nil {
+	if err := validate("linerate/set/v1", r.out); err != nil {
 		t.Errorf("%v\n%s", err, r.out)
 	}
 	if strings.Count(r.out, `"state": "undone"`) != changes {
@@ -268,7 +268,7 @@ func TestSetConfirmed(t *testing.T) {
 	}
 	n.changed(t, before, true, false)
 	r = run(t, n.inside(t, "a", "undo", "--json"))
-	if err := validate("linerate/undo/v2", r.out); err != nil || r.code != 0 || strings.Count(r.out, `"undone"`) != 2 {
+	if err := validate("linerate/undo/v1", r.out); err != nil || r.code != 0 || strings.Count(r.out, `"undone"`) != 2 {
 		t.Errorf("undo: exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
 	n.restored(t, before)
@@ -393,7 +393,7 @@ func TestSetMTU(t *testing.T) {
 			ip(t, "-n", n.a, "route", "add", "default", "via", farAddr)
 			for _, canary := range []string{nearAddr, farAddr} { // this host's own address answers anyway
 				r := run(t, n.inside(t, "a", "set", "link.mtu=9000", "--interface", "v0", "--for", "10m", "--canary", canary, "--json"))
-				if err := validate("linerate/set/v2", r.out); err != nil || r.code != 1 || !strings.Contains(r.err, farAddr+" (packets of 9000 bytes) does not answer") {
+				if err := validate("linerate/set/v1", r.out); err != nil || r.code != 1 || !strings.Contains(r.err, farAddr+" (packets of 9000 bytes) does not answer") {
 					t.Errorf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 				}
 			}

@@ -64,7 +64,7 @@ func TestProfileApply(t *testing.T) {
 		}
 	}
 	r = run(t, n.inside(t, "a", "profile", "apply", file, "--both", "--json", n.agent("b")))
-	if err := validate("linerate/set/v2", r.out); err != nil || r.code != 0 || !strings.Contains(r.out, `"nothing to do"`) || !strings.Contains(r.err, "1 of 1 settings of the profile are there already") {
+	if err := validate("linerate/set/v1", r.out); err != nil || r.code != 0 || !strings.Contains(r.out, `"nothing to do"`) || !strings.Contains(r.err, "1 of 1 settings of the profile are there already") {
 		t.Errorf("again: exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
 	for _, args := range [][]string{{"undo", n.agent("b")}, {"undo"}} {

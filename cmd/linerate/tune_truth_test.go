@@ -40,7 +40,7 @@ func TestTuneFindsTheWindow(t *testing.T) {
 		db := try.TempDir() + "/r.db"
 		host := "lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB"
 		text := succeed(try, append([]string{"tune", host, "--quick", "--json", "--db", db}, brisk()...)...).out
-		if err := validate("linerate/tune/v2", text); err != nil {
+		if err := validate("linerate/tune/v1", text); err != nil {
 			try.Error(err)
 		}
 		got := decode[tuned](try, text)
@@ -230,7 +230,7 @@ func TestTuneThorough(t *testing.T) {
 			try.Errorf("it is not thorough: %+v", short.Tuned)
 		}
 		text := succeed(try, append(args, "--thorough")...).out
-		if err := validate("linerate/tune/v2", text); err != nil {
+		if err := validate("linerate/tune/v1", text); err != nil {
 			try.Error(err)
 		}
 		got := decode[tuned](try, text)
@@ -282,7 +282,7 @@ func TestTuneData(t *testing.T) {
 					if s.Kind != model.KindTune {
 						continue
 					}
-					if err := validate("linerate/tune/v2", succeed(try, "show", one.ID, "--json", "--db", db).out); err != nil || s.Plan.Data == 0 || !strings.Contains(string(s.Tuning), `"runs":`) {
+					if err := validate("linerate/tune/v1", succeed(try, "show", one.ID, "--json", "--db", db).out); err != nil || s.Plan.Data == 0 || !strings.Contains(string(s.Tuning), `"runs":`) {
 						try.Errorf("%v: %s", err, s.Tuning)
 					}
 				}

@@ -13,7 +13,7 @@ import (
 )
 
 // CheckDocument is the report of a check. Its JSON form is part of
-// docs/schema/session-v3.schema.json.
+// docs/schema/session-v1.schema.json.
 type CheckDocument struct {
 	Quick  bool         `json:"quick,omitempty"`
 	Lines  []CheckLine  `json:"lines"`

@@ -22,7 +22,7 @@ import (
 )
 
 // Document is the report of one session. Its JSON form is part of
-// docs/schema/session-v3.schema.json.
+// docs/schema/session-v1.schema.json.
 type Document struct {
 	ID            string             `json:"id"`
 	Kind          model.Kind         `json:"kind"`

@@ -20,6 +20,9 @@ import (
 	"linerate/internal/core/model"
 )
 
+// Schema is the version of the tables that this linerate makes and reads.
+const Schema = 1
+
 // What may go wrong in every store. Errors wrap these, so that errors.Is tells
 // them apart; missing rights wrap fs.ErrPermission, a session or run that is
 // there already fs.ErrExist.

@@ -1,7 +1,7 @@
 // Package json renders reports as JSON documents. Each document is one object
 // whose first field names its format and version:
 //
-//	{"schema": "linerate/session/v3", …}
+//	{"schema": "linerate/session/v1", …}
 //
 // docs/json.md says what may change within a version; docs/schema holds a JSON
 // Schema for each.
@@ -25,11 +25,11 @@ import (
 // The formats that this package writes or names for others. A format changes
 // its version when a field goes away or changes its meaning.
 const (
-	SessionSchema = "linerate/session/v3"
+	SessionSchema = "linerate/session/v1"
 	ListSchema    = "linerate/list/v1"
 	LimitsSchema  = "linerate/limits/v1"
 	KnobsSchema   = "linerate/knobs/v1"
-	FactsSchema   = "linerate/facts/v2"
+	FactsSchema   = "linerate/facts/v1"
 	CheckSchema   = "linerate/check/v1"
 	DryRunSchema  = "linerate/dryrun/v1"
 )
@@ -40,7 +40,7 @@ const (
 	full  = "full"  // everything that is known
 )
 
-// document is linerate/session/v3.
+// document is linerate/session/v1.
 type document struct {
 	Detail  string       `json:"detail"`
 	Session session      `json:"session"`
@@ -120,7 +120,7 @@ type Options struct {
 	Samples map[int][]model.Sample
 }
 
-// Render writes s and its report d to w as linerate/session/v3. Of the numbers
+// Render writes s and its report d to w as linerate/session/v1. Of the numbers
 // that only one mode may show, p values and evidence, it writes those of the
 // session's mode. A value that is not a number cannot be written; the error
 // says which type held it, and nothing is written then.

@@ -56,7 +56,7 @@ func parse(t *testing.T, text []byte) map[string]any {
 }
 
 func TestSessionSchema(t *testing.T) {
-	_, resolved := schema(t, "session-v3.schema.json")
+	_, resolved := schema(t, "session-v1.schema.json")
 	for _, c := range reporttest.Cases() {
 		for name, o := range map[string]json.Options{"": {}, " in full": {Full: true}, " with samples": {Full: true, Samples: c.Samples}} {
 			t.Run(c.Name+name, func(t *testing.T) {
@@ -74,9 +74,9 @@ func TestSessionSchema(t *testing.T) {
 
 // TestSchemaRefuses demands that the schema is not one that accepts anything.
 func TestSchemaRefuses(t *testing.T) {
-	_, resolved := schema(t, "session-v3.schema.json")
+	_, resolved := schema(t, "session-v1.schema.json")
 	for name, spoil := range map[string]func(doc map[string]any){
-		"version":        func(doc map[string]any) { doc["schema"] = "linerate/session/v1" },
+		"version":        func(doc map[string]any) { doc["schema"] = "linerate/session/v2" },
 		"unknown field":  func(doc map[string]any) { doc["session"].(map[string]any)["extra"] = 1.0 },
 		"missing field":  func(doc map[string]any) { delete(doc["session"].(map[string]any), "plan") },
 		"unknown state":  func(doc map[string]any) { doc["session"].(map[string]any)["state"] = "great" },
@@ -96,7 +96,7 @@ func TestSchemaRefuses(t *testing.T) {
 // TestSchemaNamesWhatIsWritten demands that every property of the schema's
 // definitions is written by some case, but for those named here.
 func TestSchemaNamesWhatIsWritten(t *testing.T) {
-	s, _ := schema(t, "session-v3.schema.json")
+	s, _ := schema(t, "session-v1.schema.json")
 	seen := map[string]bool{}
 	var walk func(v any)
 	walk = func(v any) {
@@ -319,7 +319,7 @@ func TestReasonsOfSettings(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	_, resolved := schema(t, "session-v3.schema.json")
+	_, resolved := schema(t, "session-v1.schema.json")
 	if err := resolved.Validate(doc); err != nil {
 		t.Error(err)
 	}

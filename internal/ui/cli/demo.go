@@ -175,7 +175,7 @@ func (a *console) demoFix(ctx context.Context, e *reach.Ends, st results) (apptu
 	t := report.BuildTuned(out.Search, out.Record, out.Confirmation)
 	switch {
 	case a.json:
-		err = errors.Join(err, a.document("linerate/tune/v2", tuneDoc{t, out.Record, tuneNext(t, out.Record, demoLab, "")}))
+		err = errors.Join(err, a.document("linerate/tune/v1", tuneDoc{t, out.Record, tuneNext(t, out.Record, demoLab, "")}))
 	default:
 		err = errors.Join(err, term.RenderTuned(a.Out, t, a.termOptions()))
 	}

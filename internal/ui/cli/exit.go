@@ -99,11 +99,11 @@ func (a *console) versionCommand() *cobra.Command {
 func (a *console) version() error {
 	if a.json {
 		return a.document("linerate/version/v1", map[string]any{
-			"version": a.Version, "protocol": protocol,
+			"version": a.Version, "store_schema": store.Schema, "protocol": protocol,
 			"go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 		})
 	}
-	_, err := fmt.Fprintf(a.Out, "linerate %s, session protocol %d, %s %s/%s\n",
-		a.Version, protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(a.Out, "linerate %s, schema %d, protocol %d, %s %s/%s\n",
+		a.Version, store.Schema, protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }

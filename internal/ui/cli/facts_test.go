@@ -130,7 +130,7 @@ func TestFactsCommand(t *testing.T) {
 	if err := json.Unmarshal(w.out.Bytes(), &doc); err != nil {
 		t.Fatal(err)
 	}
-	if doc.Schema != "linerate/facts/v2" || doc.Facts.Host != model.Near || doc.Facts.Machine == nil || doc.Facts.Address != "127.0.0.1" {
+	if doc.Schema != "linerate/facts/v1" || doc.Facts.Host != model.Near || doc.Facts.Machine == nil || doc.Facts.Address != "127.0.0.1" {
 		t.Errorf("%+v", doc)
 	}
 	if code := w.main(t, "facts", "--to", "name.invalid"); code != exitUsage || !strings.Contains(w.err.String(), "name.invalid") {

@@ -91,7 +91,7 @@ func (a *console) tellUnproven(e app.Unproven) {
 // printKeep says what became of a keep.
 func (a *console) printKeep(r keep.Request, got keep.Result) error {
 	if a.json {
-		return a.document("linerate/keep/v2", newKeepDoc(r, got))
+		return a.document("linerate/keep/v1", newKeepDoc(r, got))
 	}
 	for _, h := range got.Hosts {
 		if !h.Done {
@@ -154,7 +154,7 @@ func (a *console) tellNow(r keep.Request, got keep.Result, h *keep.Host) {
 	}
 }
 
-// keepDoc is linerate/keep/v2.
+// keepDoc is linerate/keep/v1.
 type keepDoc struct {
 	Outcome keep.Outcome  `json:"outcome"`
 	Source  string        `json:"source"`

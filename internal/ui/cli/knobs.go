@@ -142,7 +142,7 @@ func (a *console) formatKnob(id model.KnobID, canonical string) string {
 	return canonical
 }
 
-// factsDoc is linerate/facts/v2.
+// factsDoc is linerate/facts/v1.
 type factsDoc struct {
 	Facts model.HostFacts `json:"facts"`
 }

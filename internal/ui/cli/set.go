@@ -29,7 +29,7 @@ type setFlags struct {
 func (a *console) setCommand() *cobra.Command {
 	var f setFlags
 	c := &cobra.Command{
-		Use: "set [a.|b.]KNOB=VALUE... [HOST]", Short: "change settings for a while, and keep them if you confirm",
+		Use: "set [near.|far.]KNOB=VALUE... [HOST]", Short: "change settings for a while, and keep them if you confirm",
 		Long: `set changes settings of this machine, or of HOST, or with --both of both as one
 change. Everything that is wrong with the values is reported before anything is
 written. The old values go back after --for, unless you confirm: you are asked
@@ -199,7 +199,7 @@ func splitHost(x *knob.Index, name string) (model.Host, model.KnobID, error) {
 	return "", model.KnobID(name), nil
 }
 
-// setDoc is linerate/set/v2.
+// setDoc is linerate/set/v1.
 type setDoc struct {
 	Hosts    map[model.Host]string `json:"hosts"`
 	For      time.Duration         `json:"for_ns"`
@@ -234,7 +234,7 @@ func (a *console) printSet(f setFlags, r change.Result, told bool) error {
 			doc.Changes = append(doc.Changes, h.Changes...)
 			doc.Canaries = append(doc.Canaries, canaryDocs(h)...)
 		}
-		return a.document("linerate/set/v2", doc)
+		return a.document("linerate/set/v1", doc)
 	}
 	for _, h := range r.Hosts {
 		for _, c := range h.Changes {

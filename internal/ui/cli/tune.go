@@ -220,7 +220,7 @@ type searched struct {
 	host, from string
 }
 
-// tuneDoc is linerate/tune/v2.
+// tuneDoc is linerate/tune/v1.
 type tuneDoc struct {
 	report.Tuned
 	Record tune.Record `json:"record"`
@@ -238,7 +238,7 @@ func (a *console) tuned(ctx context.Context, out apptune.Outcome, of searched, d
 		next = []string{"linerate tune --resume " + out.Search.ID}
 	}
 	if a.json {
-		return a.document("linerate/tune/v2", tuneDoc{t, out.Record, next})
+		return a.document("linerate/tune/v1", tuneDoc{t, out.Record, next})
 	}
 	if a.storePath() == inMemory && strings.Contains(t.Next.Command, out.Search.ID) { // it is gone with this process
 		t.Next = report.Step{}
@@ -320,7 +320,7 @@ func (a *console) showTuned(ctx context.Context, st results, s model.Session) er
 	}
 	next := tuneNext(t, rec, s.Far, nearOf(s))
 	if a.json {
-		return a.document("linerate/tune/v2", tuneDoc{t, rec, next})
+		return a.document("linerate/tune/v1", tuneDoc{t, rec, next})
 	}
 	if err := term.RenderTuned(a.Out, t, a.termOptions()); err != nil {
 		return err

@@ -86,7 +86,7 @@ func (a *console) printUndone(changes []model.Change) error {
 		if changes == nil {
 			changes = []model.Change{}
 		}
-		if err := a.document("linerate/undo/v2", map[string]any{"changes": changes}); err != nil {
+		if err := a.document("linerate/undo/v1", map[string]any{"changes": changes}); err != nil {
 			return err
 		}
 	} else if len(changes) == 0 {
@@ -139,7 +139,7 @@ func (a *console) undoAcknowledge(state string) error {
 		return here.UndoFault(err)
 	}
 	if a.json {
-		return a.document("linerate/undo/v2", map[string]any{"changes": []model.Change{}, "acknowledged": append([]string{}, files...)})
+		return a.document("linerate/undo/v1", map[string]any{"changes": []model.Change{}, "acknowledged": append([]string{}, files...)})
 	}
 	if len(files) == 0 {
 		fmt.Fprintln(a.Out, "nothing to acknowledge")

@@ -10,7 +10,7 @@ import (
 	"linerate/internal/core/model"
 )
 
-// undoneFileDoc is a file in linerate/undo/v2.
+// undoneFileDoc is a file in linerate/undo/v1.
 type undoneFileDoc struct {
 	Record string          `json:"record"`
 	Path   string          `json:"path"`
@@ -42,7 +42,7 @@ func (a *console) printUndoneFiles(b keep.Back) error {
 		for _, f := range b.Files {
 			files = append(files, undoneFileDoc(f))
 		}
-		return a.document("linerate/undo/v2", map[string]any{"changes": []any{}, "files": files})
+		return a.document("linerate/undo/v1", map[string]any{"changes": []any{}, "files": files})
 	}
 	if len(b.Paths) == 0 {
 		fmt.Fprintln(a.Out, "nothing is kept")
