@@ -18,7 +18,7 @@ import (
 )
 
 // quick are limits under which a silent peer is soon given up.
-var quick = limits{patience: 300 * time.Millisecond, spare: 300 * time.Millisecond, greeting: 100 * time.Millisecond,
+var quick = limits{patience: time.Second, spare: time.Second, greeting: 100 * time.Millisecond,
 	between: time.Nanosecond, idle: 2 * time.Second}
 
 const oneSecond = `{"tcp":true,"time":1,"parallel":2,"len":1000}`
