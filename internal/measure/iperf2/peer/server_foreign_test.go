@@ -138,8 +138,8 @@ func TestServerWithForeignClient(t *testing.T) {
 		{iperf2.TradeOff, []string{"-r"}, false},
 	} {
 		for _, amount := range [][]string{{"-t", "0.2"}, {"-n", "20000000"}, {"-t", "0.2", "-P", "3"}} {
-			if amount[0] != "-n" && !thorough {
-				continue
+			if (amount[0] != "-n" || m.mode.ConnectsBack()) && !thorough {
+				continue // a busy machine may let the program wait for ever for a test back
 			}
 			args := append(append([]string(nil), m.args...), amount...)
 			t.Run(fmt.Sprint(m.mode, " ", strings.Join(args, " ")), func(t *testing.T) {
