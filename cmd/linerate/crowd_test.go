@@ -40,30 +40,36 @@ type order struct {
 
 // tally is what a crowd did.
 type tally struct {
-	Tries  int64 // connections or datagrams
-	Forged int64 // bytes sent in the victim's name
+	Tries   int64            // connections or datagrams
+	Forged  int64            // bytes sent in the victim's name
+	Reached map[string]int64 // by attack, tries that came as far as they were meant to, as the server's answer shows
 }
 
 // hostile is one bad client of a crowd.
 type hostile struct {
 	order
-	from netip.Addr
-	done *tally
-	pace <-chan struct{}
+	from   netip.Addr
+	done   *tally
+	pace   <-chan struct{}
+	mu     *sync.Mutex // of done.Reached
+	attack string      // the one at work
+}
+
+// reached notes that the server did what shows that it has met the attack.
+func (h *hostile) reached() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.done.Reached[h.attack]++
 }
 
 // attacks are the ways of a crowd, by name. Each does one try and returns; those
 // that hold something return when ctx ends or the server hangs up.
 func attacks() map[string]func(h *hostile, ctx context.Context) {
-	return map[string]func(*hostile, context.Context){
+	all := map[string]func(*hostile, context.Context){
 		"silence":          (*hostile).silence,
 		"drip":             (*hostile).drip,
 		"half a record":    (*hostile).halfRecord,
 		"tls and silence":  func(h *hostile, ctx context.Context) { h.inTLS(ctx, nil) },
-		"bodies":           func(h *hostile, ctx context.Context) { h.inTLS(ctx, bodies) },
-		"continuations":    func(h *hostile, ctx context.Context) { h.inTLS(ctx, continuations) },
-		"rapid resets":     func(h *hostile, ctx context.Context) { h.inTLS(ctx, rapidResets) },
-		"pings":            func(h *hostile, ctx context.Context) { h.inTLS(ctx, pings) },
 		"noise in tls":     func(h *hostile, ctx context.Context) { h.inTLS(ctx, randomBytes) },
 		"wrong secrets":    (*hostile).wrongSecret,
 		"wrong tokens":     (*hostile).wrongToken,
@@ -75,6 +81,13 @@ func attacks() map[string]func(h *hostile, ctx context.Context) {
 		"never reads":      (*hostile).neverReads,
 		"greedy":           (*hostile).greedy,
 	}
+	for name, frames := range framesOfSessions() {
+		all[name] = func(h *hostile, ctx context.Context) { h.inHTTP2(ctx, frames) }
+	}
+	for name, calls := range callsOfSessions() {
+		all[name] = func(h *hostile, ctx context.Context) { h.calling(ctx, calls) }
+	}
+	return all
 }
 
 // attackNames are all ways by name, in order.
@@ -117,18 +130,20 @@ func crowd(ctx context.Context) error {
 			}
 		}
 	}()
-	var done tally
+	done := tally{Reached: map[string]int64{}}
+	var mu sync.Mutex
 	var clients sync.WaitGroup
 	from := o.Sources.Addr()
 	for range o.Clients {
 		from = neighbour(from)
-		h := &hostile{order: o, from: from, done: &done, pace: pace}
+		h := &hostile{order: o, from: from, done: &done, pace: pace, mu: &mu}
 		clients.Go(func() {
 			for h.next(ctx) {
 				name := o.Attack
 				if name == "everything" {
 					name = names[mathrand.IntN(len(names))]
 				}
+				h.attack = name
 				all[name](h, ctx)
 			}
 		})
@@ -183,10 +198,20 @@ func (h *hostile) dial(ctx context.Context, listener string) net.Conn {
 	return c
 }
 
-// hold keeps c until the server closes it or ctx ends.
-func hold(c net.Conn) {
-	_, _ = io.Copy(io.Discard, c)
+// hold keeps c until the server closes it, which shows that it has met the client, or ctx
+// ends.
+func (h *hostile) hold(ctx context.Context, c net.Conn) {
+	err := untilHungUp(c)
+	if ctx.Err() == nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		h.reached()
+	}
+}
+
+// untilHungUp reads from c until that fails, and closes it.
+func untilHungUp(c net.Conn) error {
+	_, err := io.Copy(io.Discard, c)
 	_ = c.Close()
+	return err
 }
 
 // friend opens sessions with the link in crowdVar until it is interrupted, and

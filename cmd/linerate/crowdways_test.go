@@ -7,10 +7,8 @@ import (
 	"encoding/base64"
 	endian "encoding/binary"
 	"errors"
-	"io"
 	mathrand "math/rand/v2"
 	"net"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -26,13 +24,19 @@ import (
 
 func (h *hostile) silence(ctx context.Context) {
 	if c := h.dial(ctx, h.some()); c != nil {
-		hold(c)
+		h.hold(ctx, c)
 	}
 }
 
-// dripped sends b slowly, a byte each quarter second.
-func dripped(ctx context.Context, c net.Conn, b []byte) {
-	defer func() { _ = c.Close() }()
+// dripped sends b slowly, a byte each quarter second, until the server hangs up.
+func (h *hostile) dripped(ctx context.Context, c net.Conn, b []byte) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		h.hold(ctx, c)
+	}()
+	defer func() { <-ended }()
+	defer func() { _ = c.SetReadDeadline(time.Now().Add(15 * time.Second)) }()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for i := range b {
@@ -41,6 +45,8 @@ func dripped(ctx context.Context, c net.Conn, b []byte) {
 		}
 		select {
 		case <-tick.C:
+		case <-ended:
+			return
 		case <-ctx.Done():
 			return
 		}
@@ -49,7 +55,7 @@ func dripped(ctx context.Context, c net.Conn, b []byte) {
 
 func (h *hostile) drip(ctx context.Context) {
 	if c := h.dial(ctx, "own"); c != nil {
-		dripped(ctx, c, append([]byte{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3}, make([]byte, 500)...))
+		h.dripped(ctx, c, append([]byte{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3}, make([]byte, 500)...))
 	}
 }
 
@@ -61,117 +67,33 @@ func (h *hostile) halfRecord(ctx context.Context) {
 	b := make([]byte, 16<<10) // a ClientHello that says it has 64 KiB, the most that TLS allows
 	copy(b, []byte{0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xff})
 	_, _ = c.Write(b)
-	hold(c)
+	h.hold(ctx, c)
 }
 
-// inTLS makes a TLS connection like a client's, sends what write writes and holds it.
-func (h *hostile) inTLS(ctx context.Context, write func(ctx context.Context, c net.Conn)) {
+// secure makes a TLS connection like a client's; nil where the server does not want it.
+func (h *hostile) secure(ctx context.Context) net.Conn {
 	raw := h.dial(ctx, "own")
 	if raw == nil {
-		return
+		return nil
 	}
 	c := ctls.Client(raw, &ctls.Config{InsecureSkipVerify: true, NextProtos: []string{"linerate/2"}, MinVersion: ctls.VersionTLS13})
 	if err := c.HandshakeContext(ctx); err != nil {
 		_ = raw.Close()
+		return nil
+	}
+	return c
+}
+
+// inTLS makes a TLS connection, sends what write writes and holds it.
+func (h *hostile) inTLS(ctx context.Context, write func(ctx context.Context, c net.Conn)) {
+	c := h.secure(ctx)
+	if c == nil {
 		return
 	}
 	if write != nil {
 		write(ctx, c)
 	}
-	hold(c)
-}
-
-// The frames of HTTP/2 (RFC 9113 section 6) that are used here.
-const (
-	frameData         = 0
-	frameHeaders      = 1
-	frameReset        = 3
-	frameSettings     = 4
-	framePing         = 6
-	frameWindow       = 8
-	frameContinuation = 9
-	endHeaders        = 4
-)
-
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
-func frame(kind, flags byte, stream uint32, payload []byte) []byte {
-	b := []byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), kind, flags}
-	return append(endian.BigEndian.AppendUint32(b, stream), payload...)
-}
-
-// helloHeaders are the header block of a call of Hello (RFC 7541, literals only).
-func helloHeaders() []byte {
-	literal := func(b []byte, name, value string) []byte {
-		b = append(b, 0, byte(len(name)))
-		b = append(b, name...)
-		b = append(b, byte(len(value)))
-		return append(b, value...)
-	}
-	var b []byte
-	for _, f := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", "/linerate.session.v1.SessionService/Hello"},
-		{":authority", "session.linerate.invalid"}, {"content-type", "application/proto"}, {"connect-protocol-version", "1"},
-	} {
-		b = literal(b, f[0], f[1])
-	}
-	return b
-}
-
-func begin(c net.Conn) {
-	_, _ = c.Write(append([]byte(preface), frame(frameSettings, 0, 0, nil)...))
-}
-
-// bodies opens as many calls as may be and sends as much of each body as is taken.
-func bodies(ctx context.Context, c net.Conn) {
-	begin(c)
-	go func() { _, _ = io.Copy(io.Discard, c) }()
-	for i := range uint32(16) {
-		if _, err := c.Write(frame(frameHeaders, endHeaders, 2*i+1, helloHeaders())); err != nil {
-			return
-		}
-	}
-	full := make([]byte, 16<<10)
-	for n := uint32(0); ctx.Err() == nil && n < 1024; n++ {
-		if _, err := c.Write(frame(frameData, 0, 2*(n%16)+1, full)); err != nil {
-			return
-		}
-	}
-}
-
-func continuations(ctx context.Context, c net.Conn) {
-	begin(c)
-	if _, err := c.Write(frame(frameHeaders, 0, 1, helloHeaders())); err != nil {
-		return
-	}
-	one := append([]byte{0, 1, 'x', 127, 0x81, 0x7f}, make([]byte, 16000)...)
-	for ctx.Err() == nil {
-		if _, err := c.Write(frame(frameContinuation, 0, 1, one)); err != nil {
-			return
-		}
-	}
-}
-
-func rapidResets(ctx context.Context, c net.Conn) {
-	begin(c)
-	for stream := uint32(1); ctx.Err() == nil && stream < 20000; stream += 2 {
-		b := append(frame(frameHeaders, endHeaders, stream, helloHeaders()), frame(frameReset, 0, stream, []byte{0, 0, 0, 8})...)
-		if _, err := c.Write(b); err != nil {
-			return
-		}
-	}
-}
-
-// pings asks for signs of life without reading them, with settings and windows
-// between, for each of which the server owes an answer.
-func pings(ctx context.Context, c net.Conn) {
-	begin(c)
-	b := slices.Concat(frame(framePing, 0, 0, make([]byte, 8)), frame(frameSettings, 0, 0, nil), frame(frameWindow, 0, 0, []byte{0, 0, 0, 1}))
-	for n := 0; ctx.Err() == nil && n < 20000; n++ {
-		if _, err := c.Write(b); err != nil {
-			return
-		}
-	}
+	h.hold(ctx, c)
 }
 
 func randomBytes(_ context.Context, c net.Conn) {
@@ -188,25 +110,25 @@ func (h *hostile) wrongSecret(ctx context.Context) {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret)
 	l.Secret = base64.RawURLEncoding.EncodeToString(secret)
-	if c, err := h.session(ctx, l); err == nil {
+	c, err := h.session(ctx, l)
+	switch {
+	case err == nil: // an open server asks for none
+		h.reached()
 		_, _ = c.Close(ctx)
+	case strings.Contains(err.Error(), "the secret is wrong"):
+		h.reached()
 	}
 }
 
 // session opens a session from the client's own address.
 func (h *hostile) session(ctx context.Context, l tls.Link) (*session.Client, error) {
-	raw := h.dial(ctx, "own")
-	if raw == nil {
+	c := h.secure(ctx)
+	if c == nil {
 		return nil, errors.New("no connection")
-	}
-	c := ctls.Client(raw, &ctls.Config{InsecureSkipVerify: true, NextProtos: []string{"linerate/2"}, MinVersion: ctls.VersionTLS13})
-	if err := c.HandshakeContext(ctx); err != nil {
-		_ = raw.Close()
-		return nil, err
 	}
 	secret, err := base64.RawURLEncoding.DecodeString(l.Secret)
 	if err != nil {
-		_ = raw.Close()
+		_ = c.Close()
 		return nil, err
 	}
 	return session.Open(ctx, wire.Peer{Control: c, Name: h.Server, DataHost: h.Server, Secret: secret},
@@ -223,13 +145,13 @@ func preambleOf() []byte {
 func (h *hostile) wrongToken(ctx context.Context) {
 	if c := h.dial(ctx, "own"); c != nil {
 		_, _ = c.Write(preambleOf())
-		hold(c)
+		h.hold(ctx, c)
 	}
 }
 
 func (h *hostile) halfPreamble(ctx context.Context) {
 	if c := h.dial(ctx, "own"); c != nil {
-		dripped(ctx, c, preambleOf())
+		h.dripped(ctx, c, preambleOf())
 	}
 }
 
@@ -244,6 +166,7 @@ func (h *hostile) forge(ctx context.Context, listener string, payloads ...[]byte
 	for _, b := range payloads {
 		if n, err := c.Write(b); err == nil {
 			atomic.AddInt64(&h.done.Forged, int64(n))
+			h.reached() // the test looks whether the server has read it
 		}
 	}
 }
@@ -296,14 +219,14 @@ func (h *hostile) opening(ctx context.Context) {
 	listener := h.some()
 	if c := h.dial(ctx, listener); c != nil {
 		_, _ = c.Write(firstWords()[listener])
-		hold(c)
+		h.hold(ctx, c)
 	}
 }
 
 func (h *hostile) dripOpening(ctx context.Context) {
 	listener := h.some()
 	if c := h.dial(ctx, listener); c != nil {
-		dripped(ctx, c, firstWords()[listener])
+		h.dripped(ctx, c, firstWords()[listener])
 	}
 }
 
@@ -316,7 +239,11 @@ func (h *hostile) neverReads(ctx context.Context) {
 	defer func() { _ = c.Close() }()
 	_ = c.(*net.TCPConn).SetReadBuffer(1 << 10)
 	_, _ = c.Write(firstWords()[listener])
-	<-ctx.Done()
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+	h.hold(ctx, c)
 }
 
 // greedy has the right secret, or none is asked, and wants all that there is.
@@ -340,7 +267,9 @@ func (h *hostile) greedy(ctx context.Context) {
 	} {
 		p := session.Preparation{Run: uint64(i) + 1, Flow: f}
 		_, _ = rand.Read(p.Token[:])
-		_, _ = c.Prepare(ctx, p)
+		if _, err := c.Prepare(ctx, p); !errors.Is(err, session.ErrLost) && ctx.Err() == nil {
+			h.reached()
+		}
 	}
 	<-ctx.Done()
 }

@@ -17,10 +17,11 @@ import (
 const (
 	maxHeaderBytes = 8 << 10
 	maxCalls       = 16
-	// What may arrive before it is read (RFC 9113 section 6.9), at a controller and at
-	// an agent, which reads one request at a time.
-	responseWindow = 1 << 20
-	requestWindow  = maxRequest
+	// What may arrive before it is read (RFC 9113 section 6.9): of a connection, and of
+	// one request. An agent reads one request at a time: those that wait for their turn
+	// leave room for the one that has it.
+	connWindow    = 1 << 20
+	requestWindow = connWindow / maxCalls
 )
 
 // onlyHTTP2 is HTTP/2 in cleartext with prior knowledge and nothing else.
@@ -30,11 +31,11 @@ func onlyHTTP2() *http.Protocols {
 	return &p
 }
 
-func http2Config(t Timeouts, window int) *http.HTTP2Config {
+func http2Config(t Timeouts, streamWindow int) *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams:          maxCalls,
-		MaxReceiveBufferPerConnection: window,
-		MaxReceiveBufferPerStream:     window,
+		MaxReceiveBufferPerConnection: connWindow,
+		MaxReceiveBufferPerStream:     streamWindow,
 		SendPingTimeout:               t.Ping,
 		PingTimeout:                   t.Pong,
 		WriteByteTimeout:              t.Ping + t.Pong,
@@ -131,7 +132,7 @@ func dialHTTP(ctx context.Context, conn net.Conn, t Timeouts) (*http.ClientConn,
 	transport := &http.Transport{
 		DialContext:            func(context.Context, string, string) (net.Conn, error) { return conn, nil },
 		Protocols:              onlyHTTP2(),
-		HTTP2:                  http2Config(t, responseWindow),
+		HTTP2:                  http2Config(t, connWindow),
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     true,
 	}

@@ -1,0 +1,388 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	endian "encoding/binary"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/protobuf/proto"
+
+	"linerate/internal/control/session"
+	"linerate/internal/control/session/sessionpb"
+	"linerate/internal/control/session/sessionpb/sessionpbconnect"
+	"linerate/internal/control/wire/tls"
+)
+
+// The attacks on what an agent answers in a session: each greets like a client first, with
+// the secret of the link where that has one.
+
+const (
+	applyCall = sessionpbconnect.SessionServiceApplyProcedure
+	runCall   = sessionpbconnect.SessionServiceRunProcedure
+)
+
+// greeted opens TLS and says hello; nil where the server does not let the client in.
+func (h *hostile) greeted(ctx context.Context) net.Conn {
+	l, err := tls.ParseLink(h.Link)
+	if err != nil {
+		return nil
+	}
+	secret, err := base64.RawURLEncoding.DecodeString(l.Secret)
+	if err != nil {
+		return nil
+	}
+	hello, err := proto.Marshal(&sessionpb.HelloRequest{Protocol: session.Protocol, Version: "v0.0.0", End: sessionpb.End_END_FAR, Secret: secret})
+	if err != nil {
+		return nil
+	}
+	c := h.secure(ctx)
+	if c == nil {
+		return nil
+	}
+	head := make([]byte, len("lr-reply")+3)
+	_, err = c.Write(append(endian.BigEndian.AppendUint16([]byte("lr-hello"), uint16(len(hello))), hello...))
+	if err == nil {
+		_, err = io.ReadFull(c, head)
+	}
+	if err == nil {
+		_, err = io.CopyN(io.Discard, c, int64(endian.BigEndian.Uint16(head[len(head)-2:])))
+	}
+	if err != nil || head[len("lr-reply")] != 0 {
+		_ = c.Close()
+		return nil
+	}
+	return c
+}
+
+// conversation is HTTP/2 by hand in a session, and what the server has answered.
+type conversation struct {
+	*http2.Framer
+	mu       sync.Mutex
+	statuses map[string]int
+	acks     int // of pings
+	settings int // of the server
+	ended    bool
+	changed  chan struct{}
+}
+
+// inHTTP2 opens HTTP/2 in a session and sends frames. It holds the connection until the
+// server has answered all of them, or ended it, which is what the attack has to reach.
+func (h *hostile) inHTTP2(ctx context.Context, frames func(ctx context.Context, v *conversation) error) {
+	c := h.greeted(ctx)
+	if c == nil {
+		return
+	}
+	v := &conversation{Framer: http2.NewFramer(c, c), statuses: map[string]int{}, changed: make(chan struct{}, 1)}
+	v.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	var reading sync.WaitGroup
+	reading.Go(v.listen)
+	defer reading.Wait()
+	defer func() { _ = c.Close() }()
+	_, err := io.WriteString(c, http2.ClientPreface)
+	if err == nil {
+		err = v.WriteSettings()
+	}
+	if err != nil || !v.until(ctx, func() bool { return v.settings > 0 }) {
+		return // the server has not begun with HTTP/2
+	}
+	if err = frames(ctx, v); err == nil {
+		v.mu.Lock()
+		before := v.acks
+		v.mu.Unlock()
+		_ = v.WritePing(false, [8]byte{'l', 'a', 's', 't'}) // frames are handled in turn
+		v.until(ctx, func() bool { return v.acks > before })
+	}
+	v.mu.Lock()
+	met := v.ended || v.acks > 0 || len(v.statuses) > 0
+	v.mu.Unlock()
+	if met && ctx.Err() == nil {
+		h.reached()
+	}
+	select { // it holds what it has for a moment
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+}
+
+// listen notes what the server says until it ends.
+func (v *conversation) listen() {
+	for {
+		f, err := v.ReadFrame()
+		v.mu.Lock()
+		switch f := f.(type) {
+		case *http2.MetaHeadersFrame:
+			v.statuses[f.PseudoValue("status")]++
+		case *http2.PingFrame:
+			v.acks++
+		case *http2.SettingsFrame:
+			v.settings++
+		case *http2.GoAwayFrame:
+			v.ended = true
+		}
+		if err != nil {
+			v.ended = true
+		}
+		v.mu.Unlock()
+		select {
+		case v.changed <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// until waits for what the server says, for its end, or for the end of ctx, and reports
+// whether ok became true.
+func (v *conversation) until(ctx context.Context, ok func() bool) bool {
+	for {
+		v.mu.Lock()
+		good, ended := ok(), v.ended
+		v.mu.Unlock()
+		if good || ended {
+			return good
+		}
+		select {
+		case <-v.changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// fields are a header block (RFC 7541).
+func fields(list ...string) []byte {
+	var b bytes.Buffer
+	e := hpack.NewEncoder(&b)
+	for i := 0; i+1 < len(list); i += 2 {
+		_ = e.WriteField(hpack.HeaderField{Name: list[i], Value: list[i+1]})
+	}
+	return b.Bytes()
+}
+
+// opens are the headers of a call.
+func opens(path, kind string, more ...string) []byte {
+	return fields(append([]string{
+		":method", "POST", ":scheme", "http", ":path", path, ":authority", "session.linerate.invalid", "content-type", kind, "connect-protocol-version", "1",
+	}, more...)...)
+}
+
+const honestKind = "application/proto"
+
+// framesOfSessions are attacks by frames, by name. An error is the server's end.
+func framesOfSessions() map[string]func(ctx context.Context, v *conversation) error {
+	open := func(v *conversation, stream uint32, block []byte, last bool) error {
+		return v.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block, EndHeaders: true, EndStream: last})
+	}
+	const few = 20000
+	return map[string]func(context.Context, *conversation) error{
+		// As many calls as may be, and of each body a part.
+		"bodies": func(_ context.Context, v *conversation) error {
+			for i := range uint32(16) {
+				if err := open(v, 2*i+1, opens(applyCall, honestKind), false); err != nil {
+					return err
+				}
+			}
+			for i := range uint32(16) {
+				if err := v.WriteData(2*i+1, false, make([]byte, 3<<10)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"continuations": func(ctx context.Context, v *conversation) error {
+			block := opens(applyCall, honestKind)
+			if err := v.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block}); err != nil {
+				return err
+			}
+			one := append([]byte{0, 1, 'x', 127, 0x81, 0x7f}, make([]byte, 16000)...)
+			for n := 0; ctx.Err() == nil && n < few; n++ {
+				if err := v.WriteContinuation(1, false, one); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"rapid resets": func(ctx context.Context, v *conversation) error {
+			for stream := uint32(1); ctx.Err() == nil && stream < few; stream += 2 {
+				if err := open(v, stream, opens(applyCall, honestKind), false); err != nil {
+					return err
+				}
+				if err := v.WriteRSTStream(stream, http2.ErrCodeCancel); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		// Signs of life, settings and windows, for each of which the server owes an answer.
+		"pings": func(ctx context.Context, v *conversation) error {
+			for n := 0; ctx.Err() == nil && n < few; n++ {
+				if err := v.WritePing(false, [8]byte{}); err != nil {
+					return err
+				}
+				if err := v.WriteSettings(); err != nil {
+					return err
+				}
+				if err := v.WriteWindowUpdate(0, 1); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"a thousand headers": func(_ context.Context, v *conversation) error {
+			var more []string
+			for i := range 1000 {
+				more = append(more, fmt.Sprintf("x%d", i), "")
+			}
+			block := opens(applyCall, honestKind, more...)
+			return open(v, 1, block[:min(len(block), 16<<10)], true)
+		},
+		"trailers": func(_ context.Context, v *conversation) error {
+			for i := range uint32(16) {
+				if err := open(v, 2*i+1, opens(applyCall, honestKind, "trailer", "a"), false); err != nil {
+					return err
+				}
+				if err := open(v, 2*i+1, fields("a", strings.Repeat("x", 4000)), true); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"envelopes": func(_ context.Context, v *conversation) error {
+			if err := open(v, 1, opens(runCall, "application/connect+proto"), false); err != nil {
+				return err
+			}
+			return v.WriteData(1, true, bytes.Repeat([]byte{0, 0, 0, 0, 2, 8, 1}, 2000))
+		},
+		"noise in http2": func(_ context.Context, v *conversation) error {
+			b := make([]byte, 1<<10)
+			for i := range b {
+				b[i] = byte(mathrand.IntN(256))
+			}
+			return v.WriteRawFrame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, b)
+		},
+	}
+}
+
+// aCall is what an attack asks for by calls of HTTP/2 that keep its rules.
+type aCall struct {
+	path    string
+	headers []string
+	begin   string // of the body
+	again   string // what it goes on with, up to size
+	size    int
+	status  int // that shows that the server has met it; 0 is any but 415
+}
+
+// callsOfSessions are attacks by calls, by name: every kind that connect answers, and
+// their mixtures, with bodies of 32 MiB that are cheap to send and dear to decode.
+func callsOfSessions() map[string][]aCall {
+	const much = 32 << 20
+	kind := func(path, media, begin, again string, more ...string) aCall {
+		return aCall{path: path, headers: append([]string{"Content-Type", media}, more...), begin: begin, again: again, size: much, status: http.StatusUnsupportedMediaType}
+	}
+	jsonBody := []string{`{"assignments":[{}`, `,{}`}
+	framed := "\x00\x02\x00\x00\x00" // an envelope of 32 MiB
+	all := map[string][]aCall{
+		"json":            {kind(applyCall, "application/json", jsonBody[0], jsonBody[1])},
+		"json streams":    {kind(runCall, "application/connect+json", framed+jsonBody[0], jsonBody[1])},
+		"grpc":            {kind(applyCall, "application/grpc", framed, "\x0a\x00", "Te", "trailers"), kind(applyCall, "application/grpc+json", framed+jsonBody[0], jsonBody[1], "Te", "trailers")},
+		"grpc-web":        {kind(applyCall, "application/grpc-web+proto", framed, "\x0a\x00"), kind(runCall, "application/grpc-web+json", framed+jsonBody[0], jsonBody[1])},
+		"compressed":      {kind(applyCall, honestKind, "\x1f\x8b\x08", "\x00", "Content-Encoding", "gzip"), kind(runCall, "application/connect+proto", "\x01", "\x00", "Connect-Content-Encoding", "gzip")},
+		"many parts":      {{path: applyCall, headers: []string{"Content-Type", honestKind}, again: "\x0a\x00", size: 16 << 10}},
+		"too many parts":  {{path: applyCall, headers: []string{"Content-Type", honestKind}, again: "\x0a\x00", size: 256 << 10}},
+		"endless message": {{path: applyCall, headers: []string{"Content-Type", honestKind}, again: "\x0a\x00", size: much}},
+	}
+	var mixture []aCall
+	for _, calls := range all {
+		mixture = append(mixture, calls...)
+	}
+	all["all kinds of calls"] = mixture
+	return all
+}
+
+// calling makes calls in a session, sixteen at a time, until one was met and some seconds
+// are over.
+func (h *hostile) calling(ctx context.Context, calls []aCall) {
+	c := h.greeted(ctx)
+	if c == nil {
+		return
+	}
+	var p http.Protocols
+	p.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return c, nil },
+		Protocols:   &p, DisableCompression: true,
+	}
+	cc, err := transport.NewClientConn(ctx, "http", "session.linerate.invalid:80")
+	if err != nil {
+		_ = c.Close()
+		return
+	}
+	defer func() { _ = cc.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			for n := i; ctx.Err() == nil; n++ {
+				met, err := calls[n%len(calls)].do(ctx, cc)
+				if met {
+					h.reached()
+				}
+				if err != nil && ctx.Err() == nil {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// do makes the call, and reports whether the server has met it.
+func (a aCall) do(ctx context.Context, cc *http.ClientConn) (met bool, err error) {
+	again := io.MultiReader(strings.NewReader(a.begin), &endless{text: []byte(a.again)})
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://session.linerate.invalid"+a.path, io.LimitReader(again, int64(a.size)))
+	if err != nil {
+		return false, err
+	}
+	for i := 0; i+1 < len(a.headers); i += 2 {
+		r.Header.Set(a.headers[i], a.headers[i+1])
+	}
+	answer, err := cc.RoundTrip(r)
+	if err != nil {
+		return false, err
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<20))
+	_ = answer.Body.Close()
+	if a.status == 0 {
+		return answer.StatusCode != http.StatusUnsupportedMediaType, nil
+	}
+	return answer.StatusCode == a.status, nil
+}
+
+// endless is a text without end.
+type endless struct {
+	text []byte
+	at   int
+}
+
+func (r *endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = r.text[r.at]
+		r.at = (r.at + 1) % len(r.text)
+	}
+	return len(b), nil
+}

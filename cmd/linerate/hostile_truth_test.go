@@ -1,0 +1,32 @@
+//go:build linux && truth
+
+package main
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"linerate/internal/truth"
+)
+
+// TestTruthRightSecretAmongHostile: among a thousand clients of every manner, and of those
+// that cost most, each in a cgroup of 512 MiB, a right secret waits at most 2 s from its
+// first packet to the answer to its first question.
+func TestTruthRightSecretAmongHostile(t *testing.T) {
+	needRoot(t)
+	for name, args := range hostileServers() {
+		t.Run(name, func(t *testing.T) {
+			s := newSiege(t, smallMachine, args...)
+			for _, way := range []string{"json", "all kinds of calls", "bodies", "wrong secrets", "everything"} {
+				t.Run(way, func(t *testing.T) {
+					truth.Hold(t, truth.Tries, func(try *truth.Try) {
+						took := s.under(try, way, 6*time.Second)
+						try.Claim("wait of a right secret", took.Seconds(), math.Inf(-1), friendWithin.Seconds(), "s")
+					})
+				})
+			}
+			s.stillServes(t)
+		})
+	}
+}

@@ -1,0 +1,49 @@
+//go:build slow
+
+package main
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// hostileVar is how long the hostile suite takes, if not ten minutes.
+const hostileVar = "LINERATE_HOSTILE"
+
+// hostileTime is the time of the suite.
+func hostileTime(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv(hostileVar)
+	if text == "" {
+		return 10 * time.Minute
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestAbuseHostile attacks a server with every way of a crowd, one after the
+// other and all at once, with a secret, which the greedy ones have, and open, in a cgroup
+// of 512 MiB. How long a friend waits is held against a bound by make truth.
+func TestAbuseHostile(t *testing.T) {
+	needRoot(t)
+	ways := append(attackNames(), "everything")
+	servers := hostileServers()
+	each := hostileTime(t) / time.Duration(len(servers)*(len(ways)+4)) // "everything" takes longer
+	for name, args := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := newSiege(t, smallMachine, args...)
+			for _, way := range ways {
+				d := max(each, 12*time.Second) // the longest timeout of those who say nothing is 10 s
+				if way == "everything" {
+					d = max(5*each, 12*time.Second)
+				}
+				s.under(t, way, d)
+			}
+			s.stillServes(t)
+		})
+	}
+}
