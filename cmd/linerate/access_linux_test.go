@@ -136,7 +136,7 @@ func TestServeKeys(t *testing.T) {
 	if r := run(t, n.inside(t, "b", "serve", "key", "revoke", "ci", "--state", n.state("b"))); r.code != 0 || r.out != "key ci is revoked\n" {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	if r := p.wait(t, patience); r.code != 3 {
+	if r := p.wait(t, patience); r.code != 3 || !strings.Contains(r.err, "the key was revoked or has expired") {
 		t.Errorf("a session whose key was revoked: exit code %d\n%s", r.code, r.err)
 	}
 	if r := n.look(t, file); r.code != 3 || !strings.Contains(r.err, "the secret is wrong") {

@@ -32,7 +32,7 @@ func silentCrowd(ctx context.Context, t testing.TB, addr string, n int) (wait fu
 				arrived()
 				if err == nil {
 					stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-					hold(c)
+					_ = untilHungUp(c)
 					stop()
 				}
 			}

@@ -130,6 +130,9 @@ type Grant struct {
 	// Share is its part of the server's budget; nil is no bound. Whoever opened it
 	// closes it, after Serve has returned.
 	Share *budget.Share
+	// Over, where given, is closed when the controller may have the session no longer.
+	// It is told so, its runs end at once and its session soon after.
+	Over <-chan struct{}
 }
 
 // Default times; see Config.
@@ -197,6 +200,12 @@ func (a *agent) Hello(ctx context.Context, h session.Hello) (session.Welcome, er
 func (a *agent) Facts(ctx context.Context, peer string) (model.HostFacts, error) {
 	if a.Config.Facts == nil {
 		return model.HostFacts{}, fmt.Errorf("this agent reads no facts: %w", errors.ErrUnsupported)
+	}
+	a.mu.Lock()
+	over := a.over
+	a.mu.Unlock()
+	if over != nil {
+		return model.HostFacts{}, over
 	}
 	f, err := a.Config.Facts(ctx, peer)
 	f.Host, f.Version = a.host, a.Version

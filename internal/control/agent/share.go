@@ -207,25 +207,40 @@ func (r *run) kernelSent() int64 {
 	return all
 }
 
-// live ends the session when its lifetime is over: the run at once, so that the
-// controller reads why, and the connection soon after.
+// live ends the session when its lifetime is over, or what let its controller in.
 func (a *agent) live(end context.CancelFunc) {
-	at := a.grant.Share.Ends()
-	if at.IsZero() {
-		return
+	if at := a.grant.Share.Ends(); !at.IsZero() {
+		timer := time.AfterFunc(time.Until(at), func() {
+			a.expire(fmt.Errorf("%w: this server gives %s no longer sessions, and this one has had its time: open another one", session.ErrRefused, a.grant.Share.Class()), end)
+		})
+		context.AfterFunc(a.base, func() { timer.Stop() })
 	}
-	timer := time.AfterFunc(time.Until(at), func() {
-		a.mu.Lock()
-		a.over = fmt.Errorf("%w: this server gives %s no longer sessions, and this one has had its time: open another one", session.ErrRefused, a.grant.Share.Class())
-		runs := slices.Clone(a.runs)
-		a.mu.Unlock()
-		for _, r := range runs {
-			r.cancel(a.over)
-		}
-		late := time.AfterFunc(farewell, end)
-		context.AfterFunc(a.base, func() { late.Stop() })
-	})
-	context.AfterFunc(a.base, func() { timer.Stop() })
+	if a.grant.Over != nil {
+		go func() {
+			select {
+			case <-a.grant.Over:
+				a.expire(errKeyOver, end)
+			case <-a.base.Done():
+			}
+		}()
+	}
+}
+
+// errKeyOver is what the controller reads whose key is no longer valid.
+var errKeyOver = fmt.Errorf("%w: the key was revoked or has expired on this server, which ends its sessions: ask for a new join link", session.ErrRefused)
+
+// expire ends the session: its runs at once, so that the controller reads why, and the
+// connection soon after.
+func (a *agent) expire(why error, end context.CancelFunc) {
+	a.mu.Lock()
+	a.over = why
+	runs := slices.Clone(a.runs)
+	a.mu.Unlock()
+	for _, r := range runs {
+		r.cancel(why)
+	}
+	late := time.AfterFunc(farewell, end)
+	context.AfterFunc(a.base, func() { late.Stop() })
 }
 
 // restrained returns open, which for a controller that may only measure sets no

@@ -23,6 +23,16 @@ type Key struct {
 // Anonymous reports whether nobody vouches for who has this key.
 func (k Key) Anonymous() bool { return k.Name == "" }
 
+// isOver reports whether the key is valid no longer.
+func (k Key) isOver() bool {
+	select {
+	case <-k.Over: // never where there is none
+		return true
+	default:
+		return false
+	}
+}
+
 // Find looks a secret up. It compares in constant time, and takes equally long
 // for every secret that it does not know. It is safe for concurrent use.
 type Find func(secret []byte) (Key, bool)
@@ -43,8 +53,10 @@ func only(want []byte) Find {
 func (s *Server) known(secret []byte) (Key, error) {
 	k, right := s.find(secret)
 	switch {
-	case right, s.config.Open:
+	case right, s.config.Open && len(secret) == 0:
 		return k, nil
+	case s.config.Open: // whoever had a key does not go on as somebody else
+		return Key{}, fmt.Errorf("%w: the secret is wrong, or its key was revoked: this server lets clients without a key measure, by the name of its host alone", session.ErrRefused)
 	case len(secret) == 0:
 		return Key{}, fmt.Errorf("%w: this server wants the secret of its join link: use the whole link that linerate serve prints there", session.ErrRefused)
 	}

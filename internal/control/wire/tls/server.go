@@ -29,7 +29,6 @@ import (
 	"linerate/internal/control/wire/data"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
-	"linerate/internal/rescue"
 )
 
 // Limits of servers; those of anonymous clients are budget.AnonymousRun.
@@ -242,8 +241,6 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	release := func() {}
 	var v *Visitor // who was let in
 	began := time.Now()
-	whole, end := context.WithCancelCause(ctx)
-	defer end(nil)
 	c.Admit = func(ctx context.Context, h session.Hello, own *agent.Config) (agent.Grant, error) {
 		k, err := s.known(h.Secret)
 		if errors.Is(err, session.ErrRefused) {
@@ -273,20 +270,17 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 		if s.config.Welcome != nil {
 			s.config.Welcome(*v, own)
 		}
-		if k.Over != nil {
-			go rescue.From(end, func() { endWith(whole, k.Over, end) })()
-		}
 		limit(&own.Limits, k)
 		own.Discreet = own.Discreet || k.Anonymous()
-		return agent.Grant{Share: share}, nil
+		return agent.Grant{Share: share, Over: k.Over}, nil
 	}
-	err := agent.Serve(whole, secure, c)
+	err := agent.Serve(ctx, secure, c)
 	release()
 	if v == nil || s.config.Ended == nil {
 		return
 	}
-	if why := context.Cause(whole); errors.Is(why, ErrKeyOver) {
-		err = errors.Join(why, err)
+	if v.Key.isOver() {
+		err = errors.Join(ErrKeyOver, err)
 	}
 	s.config.Ended(*v, time.Since(began), err)
 }
@@ -300,15 +294,6 @@ func (s *Server) refused(addr netip.Addr, err error) {
 
 // ErrKeyOver says that a session was ended since its key is no longer valid.
 var ErrKeyOver = errors.New("the key was revoked or has expired")
-
-// endWith ends a session when its key is over.
-func endWith(ctx context.Context, over <-chan struct{}, end context.CancelCauseFunc) {
-	select {
-	case <-over:
-		end(ErrKeyOver)
-	case <-ctx.Done():
-	}
-}
 
 // here is the address of this host that conn came to.
 func here(conn *net.TCPConn) netip.Addr {

@@ -1,0 +1,82 @@
+package tls_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire/data"
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/control/wire/wiretest"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+)
+
+// TestRevokedKeyIsTold: the holder of a key that is revoked during a run reads so, gets
+// nothing more, and does not go on without a key on a server that lets everybody measure.
+func TestRevokedKeyIsTold(t *testing.T) {
+	over, ended := make(chan struct{}), make(chan error, 1)
+	c := tls.Config{
+		Open: true,
+		Find: func(secret []byte) (tls.Key, bool) {
+			select {
+			case <-over:
+				return tls.Key{}, false
+			default:
+				return tls.Key{Name: "ci", Over: over}, string(secret) == "secret of ci"
+			}
+		},
+		Ended: func(_ tls.Visitor, _ time.Duration, err error) { ended <- err },
+	}
+	l := serve(t, c)
+	l.Secret = "c2VjcmV0IG9mIGNp" // "secret of ci", base64url
+	s := wiretest.Open(t, dial(t, l), model.Far)
+	if _, err := s.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: data.Token{1}}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range wiretest.Flow(model.To).Streams {
+		conn, _, err := data.Dial(t.Context(), l.Addr, data.Token{1}, i, engine.SocketOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+	}
+	result := make(chan error, 1)
+	ready := make(chan struct{})
+	go func() {
+		result <- s.Run(t.Context(), 1, func(e session.Event) {
+			if e.Kind == session.Ready {
+				close(ready)
+			}
+		})
+	}()
+	select {
+	case <-ready:
+	case err := <-result:
+		t.Fatalf("the run ended before it was ready: %v", err)
+	case <-time.After(time.Minute):
+		t.Fatal("the run is not ready")
+	}
+	close(over)
+	told := func(what string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), "the key was revoked or has expired") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	told("the run", <-result)
+	_, err := s.Prepare(t.Context(), session.Preparation{Run: 2, Flow: wiretest.Flow(model.To), Token: data.Token{2}})
+	told("another run", err)
+	_, err = s.Facts(t.Context(), "")
+	told("facts", err)
+	if err := <-ended; !errors.Is(err, tls.ErrKeyOver) {
+		t.Errorf("the session ended with %v", err)
+	}
+	if _, err := open(t, l); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "its key was revoked") {
+		t.Errorf("the same secret again, on an open server: %v", err)
+	}
+	l.Secret = ""
+	wiretest.Open(t, dial(t, l), model.Far) // without a key everybody may
+}
