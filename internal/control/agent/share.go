@@ -216,13 +216,13 @@ func (a *agent) live(end context.CancelFunc) {
 		context.AfterFunc(a.base, func() { timer.Stop() })
 	}
 	if a.grant.Over != nil {
-		go func() {
+		go rescue.From(func(error) { end() }, func() {
 			select {
 			case <-a.grant.Over:
 				a.expire(errKeyOver, end)
 			case <-a.base.Done():
 			}
-		}()
+		})()
 	}
 }
 
