@@ -93,7 +93,7 @@ func (a *agent) Keep(ctx context.Context, k session.Keep) (session.Keeping, erro
 		if out.Record, err = f.write(keeper, plan.files, out.Files); err != nil {
 			return out, err
 		}
-		if err := plan.check(ctx, keeper, f.System, out.Record); err != nil {
+		if err := f.check(ctx, keeper, plan, out.Record); err != nil {
 			out.Record = ""
 			return out, err
 		}

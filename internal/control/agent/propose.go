@@ -30,10 +30,19 @@ type proven struct {
 }
 
 // host is the machine whose files a keeper writes, as it is now.
-func host(keeper persist.Keeper, system string) files.Host {
-	h := files.Host{Root: os.DirFS(cmp.Or(keeper.Root, "/")), System: system}
-	if system == "linux" {
+func (f *Files) host(ctx context.Context, keeper persist.Keeper) files.Host {
+	h := files.Host{Root: os.DirFS(cmp.Or(keeper.Root, "/")), System: f.System}
+	if f.System == "linux" {
 		h.Devices = device.All(h.Tree())
+		for i, d := range h.Devices {
+			if !d.Hardware {
+				continue
+			}
+			text, known := f.Texts(ctx, d.Name, []model.KnobID{"nic.wol"})["wol.modes"]
+			if known {
+				h.Devices[i].WakeOnLAN = device.WakeOnLAN(text)
+			}
+		}
 	}
 	if keeper.Root == "" {
 		h.Ask = files.Programs("")
@@ -70,7 +79,7 @@ func (f *Files) propose(ctx context.Context, keeper persist.Keeper, k session.Ke
 	}
 	out.Commands, out.Omitted, out.Notes = r.Commands, r.Omitted, append(out.Notes, r.Notes...)
 	for _, format := range formats {
-		p, err := files.ProposeMost(ctx, format, host(keeper, f.System), request)
+		p, err := files.ProposeMost(ctx, format, f.host(ctx, keeper), request)
 		if err != nil {
 			return plan, err
 		}
@@ -121,9 +130,9 @@ func invalid(err error) error {
 
 // check compares what the files on disk now mean with what was promised. Where
 // they differ, the files of record are taken back.
-func (p keepPlan) check(ctx context.Context, keeper persist.Keeper, system, record string) error {
+func (f *Files) check(ctx context.Context, keeper persist.Keeper, p keepPlan, record string) error {
 	for _, one := range p.proven {
-		err := files.Check(ctx, one.format, host(keeper, system), one.proposal)
+		err := files.Check(ctx, one.format, f.host(ctx, keeper), one.proposal)
 		if err == nil {
 			continue
 		}

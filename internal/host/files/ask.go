@@ -127,7 +127,7 @@ func (c *copier) take(n int64) error {
 }
 
 // out copies a part of root below dir. What is missing is no error. Links are
-// followed: the copy has the text.
+// followed: the copy has the text, and an empty file for a link to /dev/null.
 func (c *copier) out(root fs.FS, dir, name string) error {
 	entries, err := fs.ReadDir(root, name)
 	if err == nil {
@@ -139,15 +139,18 @@ func (c *copier) out(root fs.FS, dir, name string) error {
 		return nil
 	}
 	info, err := fs.Stat(root, name)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+	mask := err == nil && info.Mode()&fs.ModeCharDevice != 0 // a link to /dev/null hides files of its name, as an empty file does
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() && !mask {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("copy %s: %w", name, err)
 	}
-	b, err := fs.ReadFile(root, name)
-	if err != nil {
-		return fmt.Errorf("copy %s: %w", name, err)
+	var b []byte
+	if !mask {
+		if b, err = fs.ReadFile(root, name); err != nil {
+			return fmt.Errorf("copy %s: %w", name, err)
+		}
 	}
 	if err := c.take(int64(len(b))); err != nil {
 		return err

@@ -4,6 +4,8 @@ package files_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -28,6 +30,16 @@ func TestPrograms(t *testing.T) {
 	}
 	if _, err := ask(t.Context(), root, files.Question{Programs: []string{"/no/such"}}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("without a program: %v", err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink("/dev/null", filepath.Join(dir, "masked.conf")); err != nil {
+		t.Fatal(err)
+	}
+	a, err = ask(t.Context(), os.DirFS(dir), files.Question{
+		Programs: []string{"/bin/sh"}, Parts: []string{"."}, Args: []string{"-c", "wc -c < {copy}/masked.conf"},
+	})
+	if err != nil || strings.TrimSpace(a.Text) != "0" {
+		t.Errorf("a mask is not in the copy: %+v, %v", a, err)
 	}
 	if len(root) != 2 {
 		t.Error("the tree was changed")
