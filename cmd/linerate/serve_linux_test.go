@@ -98,7 +98,7 @@ func TestServe(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("run with a window: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	if d := decode[document](t, r.out); len(d.Session.Runs) != 6 || len(d.Session.Verdicts) == 0 || len(d.Session.Changes) != 0 {
+	if d := decode[document](t, r.out); len(d.Session.Runs) < 6 || len(d.Session.Verdicts) == 0 || len(d.Session.Changes) != 0 {
 		t.Errorf("%d runs, verdicts %+v, changes %v", len(d.Session.Runs), d.Session.Verdicts, d.Session.Changes)
 	}
 

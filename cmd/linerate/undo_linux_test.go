@@ -186,10 +186,12 @@ func TestRecoveryIsTriedAgain(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	n.leftOpen(t, "b")
-	j, err := journal.Open(n.state("b"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var j *journal.Journal
+	var err error
+	eventually(t, patience, "the journal is free", func() bool { // a child that another test starts has its lock until its exec
+		j, err = journal.Open(n.state("b"))
+		return err == nil
+	})
 	argv := []string{"ip", "netns", "exec", n.b, binary, "agent", "--state", n.state("b")}
 	peer, err := stdio.Start(t.Context(), argv, stdio.Options{Name: "b", DataHost: farAddr})
 	if err != nil {
