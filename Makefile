@@ -20,7 +20,7 @@ demo: build ## the main job, in the built-in lab: find the limit, fix it, prove 
 
 test: build ## right or wrong, in minutes and without luck; installs or names the foreign programs that it talks to
 	@scripts/foreign
-	scripts/gotest -timeout 15m -p 3 -parallel 4 -- ./...
+	scripts/gotest -timeout 15m -p 3 -- ./...
 	@scripts/foreign --report
 
 truth: build ## measurements against a known truth: rates, delays, clocks; a majority of several tries decides; FOLDERS=internal/lab for some
