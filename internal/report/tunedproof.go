@@ -145,7 +145,7 @@ func guarded(v model.Verdict) string {
 // atLoad says at which load a guard compares.
 func atLoad(g *model.GuardCheck) string {
 	if g.EqualLoad > 0 {
-		return " at the rate of before"
+		return " at the baseline's rate"
 	}
 	return ""
 }

@@ -73,7 +73,11 @@ func Parse(s string, env app.Env) (Target, error) {
 	case strings.HasPrefix(s, "@"):
 		return parseLinkAt(s, env.Getenv)
 	case strings.HasPrefix(s, "linerate://"):
-		return parseLink(s)
+		t, err := parseLink(s)
+		if t.Link.Secret != "" {
+			t.Warning = secretShown
+		}
+		return t, err
 	case strings.HasPrefix(s, "ssh://"), strings.Contains(s, "@") && !strings.Contains(s, "://"):
 		return parseSSH(s)
 	case strings.Contains(s, "://"):
@@ -121,6 +125,10 @@ func parseLink(s string) (Target, error) {
 	}
 	return Target{Kind: Serve, Link: link, Text: tls.Link{Addr: link.Addr, Pin: link.Pin}.String()}, nil
 }
+
+// secretShown warns of a link whose secret was given as an argument.
+const secretShown = "the secret of this link is on the command line, where every user of this machine can read it: " +
+	"put the link into a file and write @FILE, or into $" + linkVariable + " and write @"
 
 // linkVariable is the environment variable that "@" alone stands for.
 const linkVariable = "LINERATE_LINK"

@@ -41,9 +41,10 @@ func (s *Server) chooseUser() error {
 }
 
 // giveUpRights becomes a user without rights, where this is root, and keeps only
-// the files that measuring needs, where the kernel can do that. It says what it got.
+// the files that measuring needs, where the kernel can do that. It says what it got. A
+// server of root on Linux that got neither is refused, unless Unconfined allows it.
 func (s *Server) giveUpRights(server *tls.Server) error {
-	got := s.got
+	got, bare := s.got, sandbox.Confines
 	if s.user != nil {
 		if err := s.become(*s.user, server); err != nil {
 			return app.WithHint(err, "start serve as that user, or name another: --user NAME")
@@ -63,12 +64,16 @@ func (s *Server) giveUpRights(server *tls.Server) error {
 		more, err := part.do()
 		switch {
 		case err == nil:
-			got = append(got, part.name+more)
+			got, bare = append(got, part.name+more), false
 		case errors.Is(err, errors.ErrUnsupported):
 			got = append(got, fmt.Sprintf("not %s: %v", part.name, err))
 		default:
 			return err
 		}
+	}
+	if bare && s.user != nil && !s.c.Unconfined {
+		return app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("serve was started by root and can give up neither new privileges nor files: %s", strings.Join(got, ", "))),
+			"use a linerate that was built without cgo, start serve as a user without rights, or accept it: --unconfined")
 	}
 	s.say("")("runs " + strings.Join(got, ", "))
 	return nil

@@ -46,6 +46,7 @@ type Config struct {
 	// AllowCommands lets those keys have commands of their own run on this host, as root.
 	AllowCommands bool
 	User          string // to become once the ports are open; "" is one without an account, for root
+	Unconfined    bool   // serve on, started by root, where neither no_new_privs nor Landlock can be had
 	Audit         string // file of the audit log; "" is none
 	Foreign       Foreign
 }

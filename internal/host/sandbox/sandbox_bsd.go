@@ -9,6 +9,9 @@ import (
 	"syscall"
 )
 
+// Confines says that this system has nothing like no_new_privs and Landlock.
+const Confines = false
+
 // drop uses calls that, by root, set the real, effective and saved numbers of the
 // whole process (setuid(2)).
 func drop(u User) error {

@@ -48,6 +48,9 @@ func mapped(id int) bool {
 	return false
 }
 
+// Confines says that this system has no_new_privs and, in newer kernels, Landlock.
+const Confines = true
+
 // everywhere makes a system call in all threads.
 func everywhere(call uintptr, args ...uintptr) error {
 	var a [6]uintptr

@@ -8,6 +8,9 @@ import (
 	"runtime"
 )
 
+// Confines says that this system has nothing like no_new_privs and Landlock.
+const Confines = false
+
 func drop(User) error {
 	return fmt.Errorf("another user on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

@@ -262,11 +262,12 @@ func guarded() Case {
 	deep.Size, calm.Size = "at least the margin", "at least the margin"
 	loss := v("calm", model.LossRatio, model.Undecided, -0.0011, 0.0042, 1.4, model.GuardOpen)
 	loss.Guard.MoreBlocks = 4
+	late, prompt := v("deep", model.LatencyP99, model.Worse, -1.13, 0.21, 190, model.GuardViolated), v("calm", model.LatencyP99, model.Undecided, 0.04, 0.19, 2.2, model.GuardHolds)
+	late.Guard.EqualLoad, prompt.Guard.Tolerable = 9, true
 	c.Session.Verdicts = []model.Verdict{
 		deep, calm,
 		v("deep", model.LatencyP50, model.Worse, -1.05, 0.12, 190, ""), v("calm", model.LatencyP50, model.Better, 0.65, 0.12, 190, ""),
-		v("deep", model.LatencyP99, model.Worse, -1.13, 0.21, 190, model.GuardViolated),
-		v("calm", model.LatencyP99, model.Undecided, 0.04, 0.19, 2.2, model.GuardHolds),
+		late, prompt,
 		v("deep", model.LossRatio, model.Undecided, -0.0002, 0.0011, 1.1, model.GuardHolds), loss,
 	}
 	c.Session.Noise = []model.Noise{{Direction: model.To, Metric: model.Goodput, Source: "baseline pairs", Pairs: 4, Sigma: 0.014, Upper: 0.022, Evidence: 1.2}}

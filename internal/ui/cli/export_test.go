@@ -109,7 +109,7 @@ func TestArticleLinux(t *testing.T) {
 	name := article("crossed-cable-linux")
 	for format, own := range map[string]struct{ path, line string }{
 		"systemd-networkd": {"/etc/systemd/network/10-linerate-eth0.link", "MTUBytes=9000"},
-		"netplan":          {"/etc/netplan/90-linerate.yaml", "      mtu: 9000"},
+		"netplan":          {"/etc/netplan/zz-linerate.yaml", "#      mtu: 9000"},
 		"networkmanager":   {"/etc/NetworkManager/conf.d/zz-linerate-eth0.conf", "ethernet.mtu=9000"},
 		"ifupdown":         {"/etc/network/interfaces.d/linerate", "    pre-up ip link set dev eth0 mtu 9000 || true"},
 	} {
@@ -235,7 +235,7 @@ func TestExportWritesTree(t *testing.T) {
 	if code := w.main(t, args...); code != exitOK || w.out.Len() > 0 {
 		t.Fatalf("exit code %d\n%s%s", code, w.out.String(), w.err.String())
 	}
-	info, err := os.Stat(filepath.Join(dir, "etc/netplan/90-linerate.yaml"))
+	info, err := os.Stat(filepath.Join(dir, "etc/netplan/zz-linerate.yaml"))
 	if err != nil || info.Mode().Perm()&^0o600 != 0 && info.Mode().Perm() != fs.FileMode(0o666) {
 		t.Errorf("%v, %v", info, err)
 	}

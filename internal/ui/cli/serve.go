@@ -42,7 +42,8 @@ own, the only part that stays root.
 
 Started by root, the part that listens drops root once the port is open: it becomes
 the user of --user, or a numeric user without an account. Where the kernel can, it
-keeps access to the files that it needs only. --print-unit prints a unit for systemd.
+keeps access to the files that it needs only; a program that can do neither, since it was
+built with cgo, refuses unless --unconfined allows it. --print-unit prints a unit for systemd.
 
 --audit FILE records one line for each session, run, change and refused attempt.
 
@@ -96,6 +97,7 @@ none is no limit, 0 is nothing at all.`,
 	fl.BoolVar(&f.AllowTune, "allow-tune", false, "let keys with the right tune change settings of this host; needs root")
 	fl.BoolVar(&f.AllowCommands, "allow-commands", false, "let them run commands of their own too (run --factor cmd:NAME=COMMAND): whoever has such a key is root here")
 	fl.StringVar(&f.User, "user", "", "user to become once the port is open (default, for root: one that no account has)")
+	fl.BoolVar(&f.Unconfined, "unconfined", false, "serve, started by root, also where this program can give up neither new privileges nor files (built with cgo)")
 	fl.StringVar(&f.Audit, "audit", "", "append a line for each event to this file")
 	fl.BoolVar(&f.printUnit, "print-unit", false, "print a systemd unit that starts serve with these flags")
 	c.AddCommand(a.keyCommand(), a.linkCommand())
