@@ -76,7 +76,7 @@ func (h *hostile) secure(ctx context.Context) net.Conn {
 	if raw == nil {
 		return nil
 	}
-	c := ctls.Client(raw, &ctls.Config{InsecureSkipVerify: true, NextProtos: []string{"linerate/2"}, MinVersion: ctls.VersionTLS13})
+	c := ctls.Client(raw, &ctls.Config{InsecureSkipVerify: true, NextProtos: []string{"linerate"}, MinVersion: ctls.VersionTLS13})
 	if err := c.HandshakeContext(ctx); err != nil {
 		_ = raw.Close()
 		return nil
@@ -174,7 +174,7 @@ func (h *hostile) forge(ctx context.Context, listener string, payloads ...[]byte
 // forgedGreeting says hello for the victim, with every form of hello that there was.
 func (h *hostile) forgedGreeting(ctx context.Context) {
 	var all [][]byte
-	for _, magic := range []string{"lr-udp-1", "lr-udp-2", "lr-udp-3", "lr-udp-4"} {
+	for _, magic := range []string{"lr-udp-1", "lr-udp-2"} {
 		for _, size := range []int{36, 52, 60, 68, 84} {
 			b := append([]byte(magic), make([]byte, size)...)
 			_, _ = rand.Read(b[8:40])

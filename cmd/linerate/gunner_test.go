@@ -85,7 +85,7 @@ func forge(ctx context.Context, host string, server int, token data.Token) error
 	if err != nil {
 		return err
 	}
-	greeting := slices.Concat([]byte("lr-udp-3"), token[:], make([]byte, 4+16))
+	greeting := slices.Concat([]byte("lr-udp-1"), token[:], make([]byte, 4+16))
 	for range 5 {
 		if _, err := udp.Write(greeting); err != nil {
 			return err

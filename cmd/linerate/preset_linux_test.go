@@ -49,6 +49,7 @@ func carryOut(t *testing.T, chosen func(config.Preset) bool) {
 			}
 			j := decode[document](t, succeed(t, "show", "last", "--json", "--db", db).out).Session
 			// A run that does not count, on a busy machine, has its whole block done again.
+			j.Runs = slices.DeleteFunc(j.Runs, func(r model.Run) bool { return r.State == model.RunEqualLoad })
 			n, repeats := len(j.Plan.Settings)*len(j.Plan.Directions), slices.ContainsFunc(j.Runs, func(r model.Run) bool { return r.Attempt > 1 })
 			if len(j.Runs) < n || len(j.Runs) > n && !repeats {
 				t.Errorf("%d runs of %d", len(j.Runs), n)

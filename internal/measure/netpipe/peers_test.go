@@ -2,6 +2,7 @@ package netpipe
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -314,13 +315,19 @@ func dialer(port string) func(context.Context) (*net.TCPConn, error) {
 	}
 }
 
-// freePort returns a port that nobody listens on now.
+// freePort returns a port that nobody listens on now, below those that the kernel gives
+// to connections of others (32768 by default), and no other test gets.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := strconv.Itoa(10000 + rand.IntN(20000))
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:"+port)
+		if err != nil {
+			continue
+		}
+		_ = l.Close()
+		return port
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	t.Fatal("no port is free")
+	return ""
 }
