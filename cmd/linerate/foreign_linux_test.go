@@ -159,13 +159,12 @@ func unchecked(string) string { return "" }
 
 // measured runs linerate, and demands that it succeeds and that check finds nothing wrong
 // in its document.
-func measured(t testing.TB, args []string, check func(d document) (wrong string)) result {
+func measured(t testing.TB, args []string, check func(d document) (wrong string)) {
 	t.Helper()
 	r := succeed(t, args...)
 	if wrong := check(decode[document](t, r.out)); wrong != "" {
 		t.Errorf("linerate %s: %s", strings.Join(args, " "), wrong)
 	}
-	return r
 }
 
 // briefly is a quick look that leaves out what it can.

@@ -259,7 +259,7 @@ func newMemoryGroup(t testing.TB, bytes int64) *memoryGroup {
 	if _, err := os.Stat(parent); err != nil {
 		limit, parent, g.events = "memory.max", "/sys/fs/cgroup", "memory.events"
 	}
-	dir, err := os.MkdirTemp(parent, "linerate-test-")
+	dir, err := os.MkdirTemp(parent, "linerate-test-") //nolint:usetesting // a cgroup has its own file system
 	if err != nil {
 		t.Skipf("no memory cgroup here: %v", err)
 	}

@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 func buildAndRun(m *testing.M) int {
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
-		_ = p.Value.Set(strconv.Itoa(4 * runtime.NumCPU())) // tests mostly wait for other processes
+		_ = p.Value.Set(strconv.Itoa(8 * runtime.NumCPU())) // tests mostly wait for other processes
 	}
 	_ = os.Setenv("LINERATE_MDNS", "off") // only in namespaces of their own do tests speak to a network
 	dir, err := os.MkdirTemp("", "linerate-test-")

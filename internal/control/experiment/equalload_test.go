@@ -24,7 +24,7 @@ type fullPath struct {
 	specs []runner.Spec
 }
 
-func (f *fullPath) Run(ctx context.Context, s runner.Spec, _ func(model.Host, []model.Sample)) (model.Run, []model.Change, error) {
+func (f *fullPath) Run(_ context.Context, s runner.Spec, _ func(model.Host, []model.Sample)) (model.Run, []model.Change, error) {
 	f.specs = append(f.specs, s)
 	rate := map[string]float64{"slow": 14e6, "slow (twin)": 14e6, "fast": 94e6}[s.Setting.Name]
 	p, err := traffic.Read[bulk.Params](probes.Load(s.Flow).Params)

@@ -2,6 +2,7 @@ package metric
 
 import (
 	"math"
+	"slices"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
@@ -31,9 +32,5 @@ func Harm(g model.Guard, times float64) float64 {
 // FollowsLoad reports whether m rises with the load of the path by itself, so that two
 // settings are compared in it at equal load (statistics.md section 6.5).
 func FollowsLoad(m model.Metric) bool {
-	switch m {
-	case model.LatencyP50, model.LatencyP99, model.AddedP50, model.AddedP99, model.RTT:
-		return true
-	}
-	return false
+	return slices.Contains([]model.Metric{model.LatencyP50, model.LatencyP99, model.AddedP50, model.AddedP99, model.RTT}, m)
 }

@@ -149,7 +149,7 @@ func TestAtBoot(t *testing.T) {
 			before := b.values(t)
 			path, dir := filepath.Join(t.TempDir(), "steps"), t.TempDir()
 			crash := crashVar + "=0" // an agent whose time is over may fail
-			out := b.runIn(t, dir, "agent", environment, crash, stepsVar+"="+path)
+			out := b.runIn(t, dir, environment, crash, stepsVar+"="+path)
 			steps := stepsIn(t, path)
 			intent, installed := slices.Index(steps, "intent tcp.sack"), slices.Index(steps, "job installed")
 			removed := slices.Index(steps, "job removed")
@@ -270,7 +270,7 @@ func TestAtBootLeavesWhatIsConfirmed(t *testing.T) {
 	b := bootBench(t)
 	before := b.values(t)
 	path := filepath.Join(t.TempDir(), "steps")
-	b.runIn(t, t.TempDir(), "agent", confirmVar+"=1", stepsVar+"="+path)
+	b.runIn(t, t.TempDir(), confirmVar+"=1", stepsVar+"="+path)
 	after := b.values(t)
 	if after["tcp.sack"] == before["tcp.sack"] {
 		t.Fatal("it was not confirmed")

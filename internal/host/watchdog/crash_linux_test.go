@@ -99,11 +99,11 @@ func (b bench) values(t *testing.T) map[model.KnobID]string {
 func (b bench) run(t *testing.T, environment ...string) (dir, output string) {
 	t.Helper()
 	dir = t.TempDir()
-	return dir, b.runIn(t, dir, "agent", environment...)
+	return dir, b.runIn(t, dir, environment...)
 }
 
-// runIn is run for a role with the state directory dir.
-func (b bench) runIn(t *testing.T, dir, role string, environment ...string) (output string) {
+// runIn is run of an agent with the state directory dir.
+func (b bench) runIn(t *testing.T, dir string, environment ...string) (output string) {
 	t.Helper()
 	changes, err := json.Marshal(b.changes)
 	if err != nil {
@@ -122,7 +122,7 @@ func (b bench) runIn(t *testing.T, dir, role string, environment ...string) (out
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Env = append(append(os.Environ(), environment...), roleVar+"="+role, changesVar+"="+string(changes),
+	cmd.Env = append(append(os.Environ(), environment...), roleVar+"=agent", changesVar+"="+string(changes),
 		// Fields drops empty words, so flags without a value are left out.
 		configVar+"=--dir="+cfg.Dir+" --proc-sys="+cfg.Host.ProcSys+" --interface="+cfg.Host.Interface+atBoot)
 	cmd.ExtraFiles = []*os.File{held}
@@ -144,10 +144,10 @@ func (b bench) runIn(t *testing.T, dir, role string, environment ...string) (out
 }
 
 // steps returns the names of all steps of an undisturbed run.
-func (b bench) steps(t *testing.T, environment ...string) []string {
+func (b bench) steps(t *testing.T) []string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "steps")
-	b.run(t, append(environment, stepsVar+"="+path)...)
+	b.run(t, stepsVar+"="+path)
 	return stepsIn(t, path)
 }
 

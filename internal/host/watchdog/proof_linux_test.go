@@ -371,7 +371,7 @@ func (m *sim) hold(want map[slot]string, overTheirs map[slot]bool, f *fault, whe
 		if theirs != "" && !overTheirs[at] && (now == theirs || !m.unseen[at]) {
 			text, known = theirs, true
 		}
-		if known && strings.Join(strings.Fields(now), " ") != strings.Join(strings.Fields(text), " ") && !(f.stuck != nil && f.stuck(at)) {
+		if known && strings.Join(strings.Fields(now), " ") != strings.Join(strings.Fields(text), " ") && (f.stuck == nil || !f.stuck(at)) {
 			m.w.errorf("%s %s holds %q in %v, want %q", when, m.name, now, at, text)
 		}
 	}
@@ -387,7 +387,7 @@ func (m *sim) finish(o operation, f *fault) {
 	default:
 		w.errorf("undo on %s does not end", m.name)
 	}
-	if u.err != nil && !(f.lost && errors.Is(u.err, journal.ErrDamaged)) {
+	if u.err != nil && (!f.lost || !errors.Is(u.err, journal.ErrDamaged)) {
 		w.errorf("undo on %s: %v", m.name, u.err)
 	}
 	if f.lost && m.name == "near" && u.err == nil && len(damaged(m)) == 0 && f.mustTell {
@@ -415,7 +415,7 @@ func (m *sim) finish(o operation, f *fault) {
 	}
 	allowed := []string{"journal-b.jsonl", "journal.jsonl", "lock", "retry"}
 	for _, name := range m.disk.Names(stateDir) {
-		if !slices.Contains(allowed, name) && !(f.lost && strings.Contains(name, ".damaged-")) && !(f.hangs && strings.HasPrefix(name, "confirmed.")) {
+		if !slices.Contains(allowed, name) && (!f.lost || !strings.Contains(name, ".damaged-")) && (!f.hangs || !strings.HasPrefix(name, "confirmed.")) {
 			w.errorf("left in the state directory of %s: %s", m.name, name)
 		}
 	}
@@ -430,7 +430,7 @@ func damaged(m *sim) []string {
 func dry(t *testing.T, o operation) (sites []site, ops []act) {
 	w := newWorld("no fault/"+o.name, o.far)
 	defer w.report(t)
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(*testing.T) {
 		if o.ready != nil {
 			o.ready(w)
 		}
@@ -507,7 +507,7 @@ func (f fault) run(t *testing.T, o operation, s site, what act) {
 	name := fmt.Sprintf("%s/%s/%s %s %d, before %s", o.name, f.name, s.machine, s.role, s.n, what)
 	w := newWorld(name, o.far)
 	defer w.report(t)
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(*testing.T) {
 		if o.ready != nil {
 			o.ready(w)
 		}

@@ -50,7 +50,7 @@ func onSack(_ site, o act) bool { return o.place == sack }
 func killed(roles ...string) func(w *world, f *fault, p *proc, o act) {
 	return func(w *world, f *fault, p *proc, _ act) {
 		kill(slices.DeleteFunc(p.m.living(""), func(q *proc) bool {
-			return len(roles) > 0 && !slices.Contains(roles, q.role) && !(q == p && slices.Contains(roles, "self"))
+			return len(roles) > 0 && !slices.Contains(roles, q.role) && (q != p || !slices.Contains(roles, "self"))
 		})...)
 		f.judge(w)
 	}
@@ -262,7 +262,7 @@ func seconds() []fault {
 			p.m.disk.RemoveAll(stateDir + "/lock")
 			p.m.reverter("meanwhile")
 		}},
-		{name: "state directory removed", lost: true, lifts: true, inject: func(_ *world, f *fault, p *proc, _ act) {
+		{name: "state directory removed", lost: true, lifts: true, inject: func(_ *world, _ *fault, p *proc, _ act) {
 			p.m.refuse["damage"] = func(act) error { return nil }
 			p.m.disk.RemoveAll(stateDir)
 		}, fits: func(o operation) bool { return o.name == "set" || o.name == "set and the deadline" }},

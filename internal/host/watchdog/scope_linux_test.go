@@ -177,7 +177,7 @@ func TestKilledCgroup(t *testing.T) {
 	for entered, script := range map[bool]string{true: "echo $$ > " + scope + "/cgroup.procs\n" + enters, false: enters} {
 		root, dir := systemd(t, "linerate.service", script), t.TempDir()
 		b.root = root
-		b.runIn(t, dir, "agent", crashVar+"="+applied+":cgroup", cgroupVar+"="+unit, noBootVar+"=1")
+		b.runIn(t, dir, crashVar+"="+applied+":cgroup", cgroupVar+"="+unit, noBootVar+"=1")
 		records, _, err := journal.Read(dir)
 		if err != nil || len(records) == 0 {
 			t.Fatalf("%d records, %v", len(records), err)

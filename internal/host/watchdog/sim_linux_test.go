@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"linerate/internal/core/knob"
-	"linerate/internal/core/model"
 	"linerate/internal/host/durable/durabletest"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
@@ -63,22 +62,21 @@ func (o act) String() string {
 
 // sim is one machine.
 type sim struct {
-	w        *world
-	name     string
-	disk     durabletest.Disk
-	boot     string
-	links    []linkid.ID
-	values   map[slot]string
-	asleep   time.Duration // which timers did not see
-	wall     time.Duration // by which somebody set the clock
-	procs    []*proc
-	count    map[string]int                // operations by role
-	refuse   map[string]func(o act) error  // faults that go on, by name
-	written  map[slot]bool                 // by linerate, in this case
-	foreign  map[slot]string               // by somebody else
-	unseen   map[slot]bool                 // at a moment at which nobody can notice it
-	lastPut  map[slot]bool                 // the last operation on the setting was a write
-	reported map[model.KnobID]model.Change // last word of any report
+	w       *world
+	name    string
+	disk    durabletest.Disk
+	boot    string
+	links   []linkid.ID
+	values  map[slot]string
+	asleep  time.Duration // which timers did not see
+	wall    time.Duration // by which somebody set the clock
+	procs   []*proc
+	count   map[string]int               // operations by role
+	refuse  map[string]func(o act) error // faults that go on, by name
+	written map[slot]bool                // by linerate, in this case
+	foreign map[slot]string              // by somebody else
+	unseen  map[slot]bool                // at a moment at which nobody can notice it
+	lastPut map[slot]bool                // the last operation on the setting was a write
 }
 
 // slot is a setting of a link, or of the machine (0).

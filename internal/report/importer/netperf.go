@@ -140,7 +140,7 @@ func readNetperfTables(text string) (File, error) {
 			begin, unit, header, done, waiting = n, "", "", false, nil
 		case netperfUnit.MatchString(l):
 			unit = strings.Replace(netperfUnit.FindStringSubmatch(l)[1], "/sec", "/s", 1)
-		case header == "" && strings.Contains(l, "Throughput") && strings.Contains(l, ","), header != "" && !done && !(l[0] >= '0' && l[0] <= '9'):
+		case header == "" && strings.Contains(l, "Throughput") && strings.Contains(l, ","), header != "" && !done && (l[0] < '0' || l[0] > '9'):
 			header, done, begin = strings.TrimSpace(header+" "+l), false, n
 		case header != "" && !done:
 			names, values := strings.Split(header, ","), strings.Split(l, ",")

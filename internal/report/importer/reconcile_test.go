@@ -14,9 +14,9 @@ import (
 	"linerate/internal/core/model"
 )
 
-// sumJSON is a sum of iperf3's JSON.
-func sumJSON(from, to, mbit float64, sender bool, more string) string {
-	return fmt.Sprintf(`{"start":%g,"end":%g,"seconds":%g,"bytes":%.0f,"bits_per_second":%.0f,"omitted":false,"sender":%t%s}`, from, to, to-from, mbit*1e6/8*(to-from), mbit*1e6, sender, more)
+// sumJSON is a sum from 0 on of iperf3's JSON.
+func sumJSON(to, mbit float64, sender bool, more string) string {
+	return fmt.Sprintf(`{"start":0,"end":%g,"seconds":%g,"bytes":%.0f,"bits_per_second":%.0f,"omitted":false,"sender":%t%s}`, to, to, mbit*1e6/8*to, mbit*1e6, sender, more)
 }
 
 const startJSON = `"start":{"version":"iperf 3.7","test_start":{"protocol":"%s","num_streams":1,"reverse":%d}}`
@@ -29,29 +29,29 @@ var reconciled = map[string]struct {
 	note string                      // that must be there; "" is none at all
 }{
 	"repeated keys of --bidir": {
-		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(0, 2, 700, true, "") + `,"sum":` + sumJSON(0, 2, 200, false, "") + `}],"end":{
-		"sum_sent":` + sumJSON(0, 2, 700, true, "") + `,"sum_received":` + sumJSON(0, 2, 690, true, "") + `,"sum_sent":` + sumJSON(0, 2, 205, false, "") + `,"sum_received":` + sumJSON(0, 2, 200, false, "") + `}}`,
+		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(2, 700, true, "") + `,"sum":` + sumJSON(2, 200, false, "") + `}],"end":{
+		"sum_sent":` + sumJSON(2, 700, true, "") + `,"sum_received":` + sumJSON(2, 690, true, "") + `,"sum_sent":` + sumJSON(2, 205, false, "") + `,"sum_received":` + sumJSON(2, 200, false, "") + `}}`,
 		map[model.Direction]float64{model.To: 690e6, model.From: 200e6}, bySenderNone,
 	},
 	"the sum of UDP is the sender's": {
-		`{` + fmt.Sprintf(startJSON, "UDP", 1) + `,"intervals":[{"streams":[],"sum":` + sumJSON(0, 2, 300, false, "") + `}],"end":{"sum":` + sumJSON(0, 2, 900, true, `,"packets":900,"lost_packets":600,"jitter_ms":1`) + `}}`,
+		`{` + fmt.Sprintf(startJSON, "UDP", 1) + `,"intervals":[{"streams":[],"sum":` + sumJSON(2, 300, false, "") + `}],"end":{"sum":` + sumJSON(2, 900, true, `,"packets":900,"lost_packets":600,"jitter_ms":1`) + `}}`,
 		map[model.Direction]float64{model.From: 300e6}, bySenderNone,
 	},
 	"interrupted": {
-		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(0, 1, 500, true, "") + `}],"end":{},"error":"interrupt - the client has terminated"}`,
+		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, "") + `}],"end":{},"error":"interrupt - the client has terminated"}`,
 		map[model.Direction]float64{model.To: 500e6}, "the client has terminated",
 	},
 	"streams that are not their sum": {
-		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[` + sumJSON(0, 1, 100, true, "") + `],"sum":` + sumJSON(0, 1, 500, true, "") + `}],"end":{"sum_sent":` + sumJSON(0, 1, 500, true, "") + `,"sum_received":` + sumJSON(0, 1, 490, true, "") + `}}`,
+		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[` + sumJSON(1, 100, true, "") + `],"sum":` + sumJSON(1, 500, true, "") + `}],"end":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 490, true, "") + `}}`,
 		map[model.Direction]float64{model.To: 490e6}, "their sum says",
 	},
 	"stream of events": {
-		`{"event":"start","data":{"version":"iperf 3.18","test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `{"event":"interval","data":{"sum":` + sumJSON(0, 1, 500, true, "") + `}}` + "\n" +
-			`{"event":"end","data":{"sum_sent":` + sumJSON(0, 1, 500, true, "") + `,"sum_received":` + sumJSON(0, 1, 480, true, "") + `}}` + "\n",
+		`{"event":"start","data":{"version":"iperf 3.18","test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `{"event":"interval","data":{"sum":` + sumJSON(1, 500, true, "") + `}}` + "\n" +
+			`{"event":"end","data":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 480, true, "") + `}}` + "\n",
 		map[model.Direction]float64{model.To: 480e6}, bySenderNone,
 	},
 	"stream of events, cut": {
-		`{"event":"start","data":{"version":"iperf 3.18","test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `{"event":"interval","data":{"sum":` + sumJSON(0, 1, 500, true, "") + `}}` + "\n" + `{"event":"inter`,
+		`{"event":"start","data":{"version":"iperf 3.18","test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `{"event":"interval","data":{"sum":` + sumJSON(1, 500, true, "") + `}}` + "\n" + `{"event":"inter`,
 		map[model.Direction]float64{model.To: 500e6}, "did not end by itself",
 	},
 	"iperf3 3.1, UDP": {

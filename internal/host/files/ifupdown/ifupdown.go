@@ -73,7 +73,7 @@ func (c Config) Settings(link string) map[model.KnobID]model.FileLine {
 	all := make(map[model.KnobID]model.FileLine)
 	for _, run := range c.runs(link) {
 		for _, o := range run {
-			set(all, o, link, c.Flavour)
+			set(all, o, link)
 		}
 	}
 	return all
@@ -142,7 +142,7 @@ func takesMTU(family, method string) bool {
 }
 
 // set adds what one option sets.
-func set(all map[model.KnobID]model.FileLine, o Option, link string, f Flavour) {
+func set(all map[model.KnobID]model.FileLine, o Option, link string) {
 	add := func(id model.KnobID, text string) {
 		all[id] = model.FileLine{File: o.File, Number: o.Number, Text: text}
 	}
@@ -209,7 +209,7 @@ func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.
 	var refusal error
 	for _, try := range []func() (files.File, error){
 		func() (files.File, error) { return ownFile(h, c, r, lines) },
-		func() (files.File, error) { return ownBlock(h, c, r, lines) },
+		func() (files.File, error) { return ownBlock(h, r, lines) },
 		func() (files.File, error) { return ownersStanza(h, c, r, lines) },
 	} {
 		file, err := try()
@@ -323,7 +323,7 @@ func ownFile(h files.Host, c Config, r files.Request, lines []line) (files.File,
 }
 
 // ownBlock appends a block of ours to the main file.
-func ownBlock(h files.Host, c Config, r files.Request, lines []line) (files.File, error) {
+func ownBlock(h files.Host, r files.Request, lines []line) (files.File, error) {
 	if proxmox(h) {
 		return files.File{}, errNotHere
 	}

@@ -122,8 +122,7 @@ cat /run/said >&2`
 	cmd.Stderr = &talk
 	out, err := cmd.Output()
 	if err != nil {
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) {
+		if _, ok := errors.AsType[*exec.ExitError](err); !ok {
 			t.Skipf("no namespaces for it: %v", err)
 		}
 		t.Fatalf("%v\n%s\n%s", err, talk.String(), out)

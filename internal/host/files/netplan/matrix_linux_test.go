@@ -124,7 +124,7 @@ func generate(t *testing.T, root fs.FS) (made map[string]string, said string, ok
 }
 
 // settled are the lines of a file of units with those of its drop-ins.
-func settled(root fs.FS, name, text string, settings bool) []string {
+func settled(root fs.FS, name, text string) []string {
 	var all []string
 	t := tree.Tree{Root: root}
 	lines := strings.Split(text, "\n")
@@ -134,7 +134,7 @@ func settled(root fs.FS, name, text string, settings bool) []string {
 	for _, l := range lines {
 		key, _, _ := strings.Cut(l, "=")
 		ours := key == "MTUBytes" || key == "mtu" || strings.HasSuffix(key, "Offload")
-		if l != "" && l[0] != '#' && l[0] != '[' && (settings || !ours) {
+		if l != "" && l[0] != '#' && l[0] != '[' && !ours {
 			all = append(all, l)
 		}
 	}
@@ -159,7 +159,7 @@ func harm(t *testing.T, root fstest.MapFS, written []files.File) string {
 		if _, there := after[name]; !there {
 			return name + " is gone"
 		}
-		if b, a := settled(root, name, text, false), settled(with, name, after[name], false); !slices.Equal(a, b) {
+		if b, a := settled(root, name, text), settled(with, name, after[name]); !slices.Equal(a, b) {
 			return fmt.Sprintf("%s: %q becomes %q", name, b, a)
 		}
 	}
@@ -176,8 +176,8 @@ func harm(t *testing.T, root fstest.MapFS, written []files.File) string {
 		if own := root["etc/systemd/network/20-card.link"]; own != nil && !strings.Contains(name, "eno2") {
 			stood = "etc/systemd/network/20-card.link"
 		}
-		want := settled(root, "none", string(root[stood].Data), false)
-		got := slices.DeleteFunc(settled(with, name, text, false), func(l string) bool {
+		want := settled(root, "none", string(root[stood].Data))
+		got := slices.DeleteFunc(settled(with, name, text), func(l string) bool {
 			return l == "WakeOnLan=off" || strings.HasPrefix(l, "OriginalName=") || strings.HasPrefix(l, "PermanentMACAddress=")
 		})
 		want = slices.DeleteFunc(want, func(l string) bool {
@@ -218,8 +218,7 @@ func TestMatrix(t *testing.T) {
 			r.Settings = []files.Setting{{Knob: "nic.offload.gro", Value: "0", Name: "gro"}, {Knob: "nic.offload.tso", Value: "0", Name: "tso"}}
 		}
 		p, err := files.Propose(t.Context(), netplan.Format{}, filestest.Host(root, program), r)
-		var refusal *files.Refusal
-		if errors.As(err, &refusal) {
+		if refusal, ok := errors.AsType[*files.Refusal](err); ok {
 			refused[name]++
 			t.Logf("%s beside %q: %v", name, beside, err)
 			if refusal.File == "" && !strings.Contains(err.Error(), "does not define") && !strings.Contains(err.Error(), "there is no interface") {

@@ -147,9 +147,9 @@ func Setting(name, text string) (id model.KnobID, value string, ok bool) {
 	if i < 0 || name == "tcp6-segmentation-offload" || text == "" {
 		return "", "", false
 	}
-	switch {
-	case name == "mtu":
-	case name == "wakeonlan":
+	switch name {
+	case "mtu":
+	case "wakeonlan":
 		text = cmp.Or(map[string]string{"1": "magic", "0": "none"}[command.Switch(text)], text)
 	default:
 		text = command.Truth(text)

@@ -42,8 +42,7 @@ func TestPlan(t *testing.T) {
 			}
 			filestest.Add(root, filestest.Device{Name: "eno1", Kernel: "eno1", Index: 2, MAC: "02:00:00:00:00:01", Driver: "e1000e"})
 			p, err := files.Propose(t.Context(), networkd.Format{}, filestest.Host(root, nil), files.Request{Link: "eno1", Settings: []files.Setting{c.setting}})
-			var refusal *files.Refusal
-			if errors.As(err, &refusal) {
+			if _, ok := errors.AsType[*files.Refusal](err); ok {
 				if c.refused == "" || !strings.HasPrefix(err.Error(), c.refused+": ") || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("refused: %v", err)
 				}

@@ -128,12 +128,12 @@ func (Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.Dr
 	p, rival, ok := Owning(t, d)
 	switch {
 	case rival != nil:
-		return files.Draft{}, files.Refuse(rival.at("connection", "id"), "give one of them a higher autoconnect-priority",
+		return files.Draft{}, files.Refuse(rival.at("id"), "give one of them a higher autoconnect-priority",
 			"%s may get this profile or %s after the next start", r.Link, p.File)
 	case ok && strings.HasPrefix(path.Base(p.File), "netplan-"):
-		return files.Draft{}, files.Refuse(p.at("connection", "id"), "change the definition of netplan", "netplan makes this profile anew at each start")
+		return files.Draft{}, files.Refuse(p.at("id"), "change the definition of netplan", "netplan makes this profile anew at each start")
 	case ok && p.Text("connection", "autoconnect") == "false":
-		return files.Draft{}, files.Refuse(p.at("connection", "autoconnect"), "nmcli connection modify "+p.UUID()+" connection.autoconnect yes", "this profile does not come up by itself")
+		return files.Draft{}, files.Refuse(p.at("autoconnect"), "nmcli connection modify "+p.UUID()+" connection.autoconnect yes", "this profile does not come up by itself")
 	case !ok || !strings.HasPrefix(p.File, "/etc/"):
 		return defaults(r, p)
 	}
@@ -165,7 +165,7 @@ func modify(ctx context.Context, h files.Host, r files.Request, p Profile) (file
 	d := files.Draft{Want: make(map[string]string)}
 	section := map[string]string{"wifi": "wifi", "infiniband": "infiniband"}[p.Type()]
 	if !slices.Contains([]string{"", "ethernet", "bond", "bridge", "vlan", "team", "wifi", "infiniband"}, p.Type()) {
-		return d, files.Refuse(p.at("connection", "type"), "", "the MTU of a profile of this type is not known to linerate")
+		return d, files.Refuse(p.at("type"), "", "the MTU of a profile of this type is not known to linerate")
 	}
 	now, known := installed(ctx, h)
 	text := string(h.Tree().Read(p.File))
@@ -306,12 +306,12 @@ func accepted(ctx context.Context, h files.Host, now version, p Profile, f files
 		return err
 	}
 	if a.Code != 0 {
-		return files.Refuse(p.at("connection", "id"), "", "nmcli refuses the profile with the change: %s", strings.TrimSpace(a.Text))
+		return files.Refuse(p.at("id"), "", "nmcli refuses the profile with the change: %s", strings.TrimSpace(a.Text))
 	}
 	said := tree.Tree{Root: files.Overlay(nothing{}, []files.File{{Path: "/said", Content: []byte(a.Text)}})}.INI("said")
 	for _, l := range lines {
 		if got := cmp.Or(said.Text(l.section, l.name), said.Text(sectionOf(l.section), l.name)); got != l.value {
-			return files.Refuse(p.at("connection", "id"), "", "nmcli reads %s=%s of [%s] as %q", l.name, l.value, l.section, got)
+			return files.Refuse(p.at("id"), "", "nmcli reads %s=%s of [%s] as %q", l.name, l.value, l.section, got)
 		}
 	}
 	return nil

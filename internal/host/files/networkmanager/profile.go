@@ -33,9 +33,9 @@ func (p Profile) Type() string {
 	return cmp.Or(map[string]string{"802-3-ethernet": "ethernet", "802-11-wireless": "wifi"}[kind], kind)
 }
 
-// at is the line of a key, the first line of the file where it has none.
-func (p Profile) at(section, key string) model.FileLine {
-	if l := p.Get(section, key); l != nil {
+// at is the line of a key of [connection], the first line of the file where it has none.
+func (p Profile) at(key string) model.FileLine {
+	if l := p.Get("connection", key); l != nil {
 		return *l
 	}
 	return model.FileLine{File: p.File, Number: 1}

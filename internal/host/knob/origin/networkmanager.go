@@ -78,11 +78,3 @@ func (f *finder) ifcfgFile(name string, all map[string]model.FileLine) {
 		}
 	}
 }
-
-// is turns what is known into an answer.
-func is(known bool) device.Answer {
-	if known {
-		return device.Yes
-	}
-	return device.No
-}

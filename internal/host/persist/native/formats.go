@@ -28,6 +28,7 @@ func Formats(f model.FileFormat) (all []files.Format, ok bool) {
 		return []files.Format{sysctl.Format{}, netplan.Format{}}, true
 	case model.FormatFreeBSD:
 		return []files.Format{rcconf.Format{}}, true
+	case model.FormatMacOS, model.FormatWindowsReg, model.FormatWindowsPowerShell, model.FormatAnsible:
 	}
 	return nil, false
 }
