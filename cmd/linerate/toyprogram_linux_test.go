@@ -29,7 +29,7 @@ func TestToyProgram(t *testing.T) {
 		}
 		return r
 	}
-	serve, served := keeping(t, "--toy=127.0.0.1:0", "--audit", log)
+	serve, served := keeping(t, "--toy=127.0.0.1:0", "--audit", log, "--unconfined") // where the test was built with cgo
 	serve.Path = os.Args[0]
 	serve.Env = append(serve.Env, "LINERATE_TEST_MAIN=1", toyVar+"=1")
 	v := serveJSON(t, serve)
