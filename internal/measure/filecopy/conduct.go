@@ -69,7 +69,7 @@ func (r *run) conclude(source *store) error {
 		}
 		source.sum = sum
 	}
-	r.finished.Store(true)
+	r.finish()
 	return writeMessage(r.conn, message{Kind: kindDigest, Digest: source.sum[:]})
 }
 
@@ -181,7 +181,7 @@ func (r *run) compare(sink *store) error {
 	if digest(of.Digest) != sum {
 		return fmt.Errorf("what was stored differs from what was sent: SHA-256 %x where the source has %x", sum[:8], of.Digest[:8])
 	}
-	r.finished.Store(true)
+	r.finish()
 	return writeMessage(r.conn, message{Kind: kindDone})
 }
 
@@ -215,7 +215,7 @@ func (r *run) alone() error {
 	if err := r.check(from, to); err != nil {
 		return err
 	}
-	r.finished.Store(true)
+	r.finish()
 	return writeMessage(r.conn, message{Kind: kindDone})
 }
 
@@ -280,7 +280,7 @@ func (r *run) check(from, to *store) error {
 // wait is the part of an end that has nothing to do while the other one works
 // alone.
 func (r *run) wait() error {
-	r.finished.Store(true)
+	r.finish()
 	_, err := readMessage(r.conn, kindDone)
 	var said *errPeer
 	if text, ok := r.cause.Load().(string); err != nil && ok && !errors.As(err, &said) {

@@ -103,6 +103,7 @@ type run struct {
 
 	sending bool // bytes of the file may be on their way
 
+	ending   sync.Mutex   // while halt or finished is set, with the deadline that belongs to it
 	halt     atomic.Bool  // the work shall end
 	finished atomic.Bool  // all that is left is the peer's last word
 	cause    atomic.Value // why, a string
@@ -136,6 +137,8 @@ func (r *run) watch(ctx context.Context) {
 // peer's last word.
 func (r *run) interrupt(why string) {
 	r.cause.CompareAndSwap(nil, why)
+	r.ending.Lock()
+	defer r.ending.Unlock()
 	if r.finished.Load() {
 		_ = r.conn.SetDeadline(time.Now().Add(lastWord))
 		return
@@ -143,6 +146,17 @@ func (r *run) interrupt(why string) {
 	r.halt.Store(true)
 	// It fails only on a closed connection, which nobody waits for.
 	_ = r.conn.SetDeadline(time.Unix(1, 0))
+}
+
+// finish says that all that is left is the peer's last word. An end that was stopped
+// just before still waits for it.
+func (r *run) finish() {
+	r.ending.Lock()
+	defer r.ending.Unlock()
+	r.finished.Store(true)
+	if r.halted() {
+		_ = r.conn.SetDeadline(time.Now().Add(lastWord))
+	}
 }
 
 // why replaces an error that is only the consequence of an interruption.
