@@ -84,7 +84,7 @@ func TestAtBootPowerCut(t *testing.T) {
 	p := start(t, n.rooted(t, root, setArgs("--at-boot", "--for", "1h")...))
 	n.changed(t, before, true, false)
 	all := netnsPIDs(t.Context(), n.a)
-	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // nobody acts on the end of another one
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // stopped first, so that none reacts when another one ends
 		for _, pid := range all {
 			if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 				t.Fatal(err)

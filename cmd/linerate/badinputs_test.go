@@ -266,8 +266,8 @@ func listenAs(t testing.TB, each func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// closedPort returns an address of loopback where nobody listens: it is that of the other
-// end of a connection, which nobody else gets while the test runs.
+// closedPort returns a loopback address without a listener. The client end of an open
+// connection holds the port, so no other process gets it while the test runs.
 func closedPort(t testing.TB) string {
 	t.Helper()
 	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", listenAs(t, func(net.Conn) {}))

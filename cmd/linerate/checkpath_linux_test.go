@@ -29,8 +29,8 @@ var mending = regexp.MustCompile(`linerate set link\.mtu=\d+(?:[^\n\\]|\\\n)*`)
 var advised = regexp.MustCompile(`linerate (set|run|show|check|test|tune) `)
 
 // TestCheckPacketSizes: a router with a small MTU that does not say so in one direction, and
-// two ends that differ, are told apart; what the report says to do next makes the finding go
-// away. TestSlowCheckPacketSizes has more of them, and a machine that is not busy.
+// two ends that differ, get different findings; the next step in the report removes the
+// finding. TestSlowCheckPacketSizes has more cases.
 func TestCheckPacketSizes(t *testing.T) {
 	t.Parallel()
 	checkPacketSizes(t, false, "black hole one way", "two ends differ")

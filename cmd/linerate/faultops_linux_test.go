@@ -88,7 +88,7 @@ type faultRun struct {
 	*netns
 	t      *testing.T
 	c      faultCase
-	held   time.Duration    // for which a change is held that nobody confirms
+	held   time.Duration    // how long an unconfirmed change stays
 	gates  map[string]*gate // of the hosts that are watched
 	stop   map[string]int   // after which step
 	mounts *mounts

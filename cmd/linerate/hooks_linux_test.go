@@ -60,8 +60,8 @@ func TestHooksStandAroundEveryRun(t *testing.T) {
 	}
 }
 
-// TestHookThatFails makes its run invalid, which says so; its block is tried again, and
-// where all are invalid no result is told.
+// TestHookThatFails: a hook that fails makes its run invalid with the reason; the block is
+// repeated, and a session without a valid run has no result.
 func TestHookThatFails(t *testing.T) {
 	t.Parallel()
 	needLab(t)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// asPair runs in the near host of a lab. It makes of the two hosts a pair that nobody
-// takes for a lab, so that what is left of them is seen: $near and $far are their
+// asPair runs in the near host of a lab. It turns the two hosts into a pair that
+// linerate does not recognise as a lab, so that the test sees what stays on them: $near and $far are their
 // targets, and show prints what both hold.
 const asPair = `
 for p in /proc/[0-9]*; do

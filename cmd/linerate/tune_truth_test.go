@@ -132,7 +132,7 @@ func search(t testing.TB, db string, id ...string) (model.Session, tune.Record) 
 }
 
 // TestTuneForLatency: a sender that fills a deep queue makes everybody wait. With the
-// goal of latency the queue is named, and what proves better is told in latency, while
+// goal of latency the report names the queue and gives the gain in latency, while
 // the rate is kept by its guard.
 func TestTuneForLatency(t *testing.T) {
 	needLab(t)

@@ -13,7 +13,7 @@ import (
 )
 
 // TestSlowServeOfRootIsConfined builds linerate with cgo, whose threads Go cannot make give
-// up rights: started by root, serve refuses, and serves where it is told to.
+// up rights: started by root, serve refuses; with --unconfined it serves.
 func TestSlowServeOfRootIsConfined(t *testing.T) {
 	needRoot(t)
 	if _, err := exec.LookPath("gcc"); err != nil {

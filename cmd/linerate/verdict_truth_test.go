@@ -73,7 +73,7 @@ func TestGuardRefusesABloatedQueue(t *testing.T) {
 		}
 		for _, want := range []string{"goodput decides", "99th percentile of latency less than 50 % higher"} {
 			if !strings.Contains(r.err, want) {
-				try.Errorf("before the first run nobody said %q:\n%s", want, r.err)
+				try.Errorf("before the first run stderr has no %q:\n%s", want, r.err)
 			}
 		}
 		d := decode[document](try, r.out)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/lab/labtest"
 	"linerate/internal/lab/wire"
 	"linerate/internal/truth"
 )
@@ -162,54 +163,12 @@ func TestRoundTrip(t *testing.T) {
 					if took[0] < rtt.Seconds() { // no load excuses this
 						t.Errorf("a round trip took %.3f ms, less than %s", 1e3*took[0], rtt)
 					}
-					most := rtt + 200*time.Microsecond + 2*waking(try, rtt, n)
+					most := rtt + 200*time.Microsecond + 2*labtest.Waking(try, rtt, n)
 					try.Claim("median round trip", 1e3*median(took), 1e3*rtt.Seconds(), 1e3*most.Seconds(), "ms")
 				})
 			})
 		}
 	}
-}
-
-// waking returns what the machine itself adds, in the median of n, to an exchange of
-// datagrams whose answer is held back for d: the time until a timer and two sockets
-// have woken their readers. It is what no wire can be blamed for.
-func waking(t testing.TB, d time.Duration, n int) time.Duration {
-	t.Helper()
-	far, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = far.Close() }()
-	near, err := net.DialUDP("udp4", nil, far.LocalAddr().(*net.UDPAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = near.Close() }()
-	go func() {
-		var b [64]byte
-		for {
-			k, from, err := far.ReadFromUDP(b[:])
-			if err != nil {
-				return
-			}
-			<-time.After(d)
-			_, _ = far.WriteToUDP(b[:k], from)
-		}
-	}()
-	added := make([]time.Duration, n)
-	var b [64]byte
-	for i := range added {
-		start := time.Now()
-		if _, err := near.Write(b[:]); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := near.Read(b[:]); err != nil {
-			t.Fatal(err)
-		}
-		added[i] = time.Since(start) - d
-	}
-	slices.Sort(added)
-	return added[n/2]
 }
 
 // claimShare claims that k of n is what share would give, within five standard

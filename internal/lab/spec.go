@@ -33,7 +33,7 @@ type Spec struct {
 	MTU        int                `json:"mtu"`                   // of both hosts' interfaces, IP bytes
 	Seed       uint64             `json:"seed"`                  // of every random choice of the wire
 	Knobs      []model.Assignment `json:"knobs,omitempty"`       // of the hosts, raw text, not validated
-	ShapeNear  units.BitRate      `json:"shape_near,omitempty"`  // of a shaper at the interface of the near host, 0 is none
+	ShapeNear  units.BitRate      `json:"shape_near,omitempty"`  // of a shaper at the interface of the near host; 0: no shaper
 	ShapeFar   units.BitRate      `json:"shape_far,omitempty"`   // and of the far host
 }
 

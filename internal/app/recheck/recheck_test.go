@@ -98,7 +98,7 @@ func TestMeasuredAgain(t *testing.T) {
 		t.Errorf("what does harm: %+v", s)
 	}
 	if s := all[2]; s.State != fingerprint.Unproven || s.Measured != "" || s.Trouble == "" {
-		t.Errorf("what nobody measured: %+v", s)
+		t.Errorf("a setting without a measurement: %+v", s)
 	}
 	s, err := st.Session(t.Context(), all[0].Measured)
 	if err != nil || s.Verdicts[0].Blocks != 6 || len(s.Changes) == 0 {

@@ -130,8 +130,8 @@ type Grant struct {
 	// Share is its part of the server's budget; nil is no bound. Whoever opened it
 	// closes it, after Serve has returned.
 	Share *budget.Share
-	// Over, where given, is closed when the controller may have the session no longer.
-	// It is told so, its runs end at once and its session soon after.
+	// Over, if not nil, is closed when the controller loses its right to the session. The
+	// agent tells it why, ends its runs at once and its session soon after.
 	Over <-chan struct{}
 }
 

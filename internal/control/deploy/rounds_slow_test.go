@@ -4,7 +4,7 @@ package deploy_test
 
 import "testing"
 
-// rounds is how many agents are started while somebody swaps their programs.
+// rounds is how many agents start while another process swaps their programs.
 const rounds = 20
 
 // TestRootRunsWhatWasCheckedAtEveryMoment is TestRootRunsWhatWasChecked with more rounds.

@@ -2,5 +2,5 @@
 
 package deploy_test
 
-// rounds is how many agents are started while somebody swaps their programs.
+// rounds is how many agents start while another process swaps their programs.
 const rounds = 2

@@ -42,8 +42,8 @@ func TestKnock(t *testing.T) {
 	}
 }
 
-// TestKnockAtAClosedDoor: where connections go to somebody who refuses them, or to
-// nobody, that is what is said.
+// TestKnockAtAClosedDoor: the error distinguishes a server that refuses data connections
+// from a port without a listener.
 func TestKnockAtAClosedDoor(t *testing.T) {
 	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

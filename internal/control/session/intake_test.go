@@ -156,8 +156,8 @@ func envelope(flags byte, length uint32, b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{flags}, length), b...)
 }
 
-// TestRequestIsOneBoundedMessage: what passes the headers and is no message of the
-// bounds costs one call and is told why.
+// TestRequestIsOneBoundedMessage: a body with valid headers that is not one message within
+// the bounds fails its call with the reason, and nothing else.
 func TestRequestIsOneBoundedMessage(t *testing.T) {
 	cc := plainHTTP(t, stub{})
 	const apply, run = sessionpbconnect.SessionServiceApplyProcedure, sessionpbconnect.SessionServiceRunProcedure
@@ -280,7 +280,7 @@ func (*deadlines) WriteHeader(int)                   {}
 func (*deadlines) SetReadDeadline(_ time.Time) error { return nil }
 
 // TestRequestsAreCharged: a large request is charged until its call has returned; where
-// the budget has no room it is told so, and small calls go on.
+// the budget has no room the call fails with that reason, and small calls go on.
 func TestRequestsAreCharged(t *testing.T) {
 	var mu sync.Mutex
 	var held, most, inApply units.Bytes

@@ -27,7 +27,7 @@ type block struct {
 	equal  map[load]model.Run // of candidates at the baseline's goodput
 }
 
-// load is what runs at equal load are told apart by.
+// load identifies a run at equal load within its block.
 type load struct {
 	setting   string
 	direction model.Direction

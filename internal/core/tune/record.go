@@ -119,8 +119,8 @@ func (m *Machine) reading(r model.Run, d model.Direction) Reading {
 	return out
 }
 
-// equalLoad puts the run of a setting at equal load in place of what its own run said of
-// the guards that follow the load; NaN where there is none.
+// equalLoad replaces the readings of guards that follow the load by those of the setting's
+// run at equal load, NaN without one.
 func (m *Machine) equalLoad(out Reading, d model.Direction, block int, setting string, runs []model.Run) {
 	at := slices.IndexFunc(runs, func(r model.Run) bool {
 		return r.Block == block && r.Setting == setting && r.State == model.RunEqualLoad

@@ -39,7 +39,7 @@ type Host struct {
 	Root    fs.FS           // its files, from /
 	System  string          // GOOS
 	Devices []device.Device // Linux: as device.All reads them from Root
-	Ask     Asker           // runs an owner's program; nil: there is none, the documented rules decide
+	Ask     Asker           // runs an owner's program; nil: apply the documented rules instead
 }
 
 // Tree returns the files of the host to be read by line.

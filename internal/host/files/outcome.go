@@ -37,7 +37,7 @@ func SysctlKey(name string) string { return "sysctl/" + name }
 
 // Refusal says why a permanent file is not written.
 type Refusal struct {
-	File string // that stands in the way; "" where it is none
+	File string // that stands in the way; "" if the cause is not a file
 	Line int    // 1…; 0: the whole file
 	Why  string // what would go wrong: "it would lose its addresses"
 	Hint string // what to change by hand; "" where nothing is known

@@ -179,7 +179,7 @@ func (j *Journal) mend(i int) error {
 	f := j.files[i]
 	have, err := j.dir.files().Read(j.path(i))
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // somebody has removed it
+	case errors.Is(err, fs.ErrNotExist): // removed by another process
 		return j.replace(i)
 	case err != nil:
 		return err

@@ -50,7 +50,7 @@ func (d Dir) Retry() (done func(), err error) {
 		return nil, err
 	}
 	return func() {
-		_ = d.files().Remove(filepath.Join(d.Path, retryName)) // one that stays is nobody's
+		_ = d.files().Remove(filepath.Join(d.Path, retryName)) // a leftover mark has no effect
 		_ = l.release()
 	}, nil
 }

@@ -117,7 +117,7 @@ func TestClaims(t *testing.T) {
 		"netplan of cloud-init": {linux(fstest.MapFS{"usr/bin/cloud-init": file(""), "etc/netplan/50-cloud-init.yaml": file("# This file is generated from information provided by the datasource.  Changes\n# to it will not persist across an instance reboot.\nnetwork:\n    ethernets:\n        eth0:\n            match: {macaddress: 00:11:22:33:44:55}\n            mtu: 1450\n            set-name: eth0\n    version: 2\n")}, "systemd-network"),
 			[]string{"link.mtu netplan 1450 /etc/netplan/50-cloud-init.yaml:7 true", "link.mtu cloud-init 1450 /etc/netplan/50-cloud-init.yaml:0 true"}},
 		"cloud-init told not to": {linux(fstest.MapFS{"usr/bin/cloud-init": file(""), "etc/cloud/cloud.cfg.d/99-x.cfg": file("network: {config: disabled}\n"),
-			"etc/network/interfaces": file("# cloud-init wrote this\niface eth0 inet dhcp\n mtu 1450\n"), "run/network/ifstate": file("lo=lo\neth0=eth0\n")}),
+			"etc/network/interfaces": file("# cloud-init wrote this\niface eth0 inet manual\n mtu 1450\n"), "run/network/ifstate": file("lo=lo\neth0=eth0\n")}),
 			[]string{"link.mtu ifupdown 1450 /etc/network/interfaces:3 true", "link.mtu cloud-init 1450 /etc/network/interfaces:0 false"}},
 		"daemons": {linux(fstest.MapFS{}, "irqbalance", "bpftune", "power-profiles-"), []string{
 			"nic.irq_affinity irqbalance :0 true", "cpu.governor power-profiles-daemon :0 true", "tcp.recv_buffer_max bpftune :0 true", "socket.recv_buffer_max bpftune :0 true"}},

@@ -138,7 +138,7 @@ func (s *search) kernelCommandLine() {
 	for word := range strings.FieldsSeq(s.tree.Word("proc/cmdline")) {
 		rest, ok := strings.CutPrefix(word, "sysctl.")
 		if key, value, given := strings.Cut(rest, "="); ok && given {
-			s.addSysctl(turnKernel, origin.SysctlName(key), model.Claim{
+			s.addSysctl(turnKernel, key, model.Claim{
 				Manager: model.ManagerKernel, Sets: value, When: "at the start of the kernel", File: "/proc/cmdline", Line: 1, Active: atStart(),
 			})
 		}

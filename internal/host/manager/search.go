@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/sysctl"
 	"linerate/internal/host/files/tree"
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/origin"
@@ -74,7 +75,7 @@ type search struct {
 	link    string
 	ids     []model.KnobID
 	knobs   *knob.Index
-	names   map[string][]model.KnobID // of sysctls, by native name
+	names   map[string][]model.KnobID // of sysctls, by sysctl.Key of the native name
 	found   origin.Found
 	running map[string]bool // nil: not known
 	claims  []ranked
@@ -89,7 +90,7 @@ func (m Machine) search(ctx context.Context, link string, ids []model.KnobID) *s
 	for _, id := range ids {
 		k, ok := m.Catalogue.ByID(id)
 		if n := k.Native[m.System]; ok && n.Mechanism == knob.Sysctl {
-			name := hostknob.Host{Interface: link}.Expand(n.Name)
+			name := sysctl.Key(hostknob.Host{Interface: link}.Expand(n.Name))
 			s.names[name] = append(s.names[name], id)
 		}
 	}
@@ -131,9 +132,9 @@ func (s *search) add(t turn, c model.Claim) {
 	s.claims = append(s.claims, ranked{c, t})
 }
 
-// addSysctl adds claims about a native name of a sysctl.
+// addSysctl adds claims about a sysctl by any of its names.
 func (s *search) addSysctl(t turn, name string, c model.Claim) {
-	for _, id := range s.names[name] {
+	for _, id := range s.names[sysctl.Key(name)] {
 		c.Knob = id
 		s.add(t, c)
 	}

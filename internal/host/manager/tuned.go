@@ -11,7 +11,6 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/files/command"
 	"linerate/internal/host/files/tuned"
-	"linerate/internal/host/knob/origin"
 )
 
 // tuned adds what the active profile of TuneD sets.
@@ -54,7 +53,7 @@ func (s *search) tunedOption(p tuned.Profile, u *tuned.Unit, key string, l model
 		if c.Sets = text; strings.Contains(text, "${") {
 			c.Sets = ""
 		}
-		s.addSysctl(t, origin.SysctlName(key), c)
+		s.addSysctl(t, key, c)
 	case "net":
 		if !s.tunedDevice(p.Expand(u.Options["devices"].Text)) || u.Options["devices_udev_regex"].Text != "" {
 			return

@@ -96,7 +96,7 @@ func TestDamagedRecords(t *testing.T) {
 func TestNewerRecord(t *testing.T) {
 	k := twoKept(t)
 	for _, name := range []string{"record.json", "record.copy.json"} {
-		if err := os.WriteFile(filepath.Join(k.State, "kept", "000001", name), []byte(`{"v":2,"what":"nobody knows"}`), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(k.State, "kept", "000001", name), []byte(`{"v":2,"what":"unknown"}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

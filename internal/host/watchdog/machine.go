@@ -25,7 +25,7 @@ type machine struct {
 	after  func(step string)
 	boot   boot
 	of     int                                                                    // places that the undo which is stuck began with; 0 for none
-	gone   <-chan struct{}                                                        // closed when nobody waits for a command any more; nil for never
+	gone   <-chan struct{}                                                        // closed when the caller of a command has gone; nil for never
 	keeps  func(id model.KnobID, p hostknob.Place, now string) (kept, there bool) // see Config.Keeps
 }
 
@@ -74,8 +74,8 @@ func (m *machine) undoThese(ctx context.Context, all []journal.Unfinished) ([]mo
 }
 
 // takeConfirmation records a confirmation that is on disk and returns the transaction that it
-// keeps; "" for none. A journal that takes no record, or a confirmation that
-// cannot be read, is none: what is not known to be wanted goes back. The confirmation
+// keeps; "" for none. Without a record in the journal, or with a confirmation
+// that cannot be read, the change goes back. The confirmation
 // goes away when its record is on disk: Confirm waits for that.
 func (m *machine) takeConfirmation() string {
 	id, err := m.j.Confirmation()

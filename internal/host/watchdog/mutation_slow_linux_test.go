@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// mutations are faults that somebody could make in this package and in package journal.
+// mutations are deliberate faults in this package and in package journal.
 func mutations() []struct{ name, file, old, new string } {
 	return []struct{ name, file, old, new string }{
 		{"skip the sync of a record", "../journal/journal.go", "err = f.Sync()", "err = nil"},

@@ -24,8 +24,8 @@ type fault struct {
 	hangs     bool               // a process may be left
 	lost      bool               // a part of the journal
 	mustTell  bool               // and undo has to say so
-	takesBack string             // somebody else takes back what is confirmed
-	orphans   map[string]bool    // machines on which nobody is left who would undo
+	takesBack string             // another program reverts a confirmed setting
+	orphans   map[string]bool    // machines without a process that would undo
 	defaults  map[slot]string    // what the machine started with since
 	happened  bool
 }
@@ -45,8 +45,8 @@ func changesDisk(_ site, o act) bool { return onDisk(o) && (o.Changes() || o.Kin
 
 func onSack(_ site, o act) bool { return o.place == sack }
 
-// killed ends processes of the machine of a step. Nobody is left where an agent that lives
-// would have undone for its watchdog.
+// killed ends processes of the machine of a step. The machine is orphaned where a
+// living agent would have undone for its watchdog.
 func killed(roles ...string) func(w *world, f *fault, p *proc, o act) {
 	return func(w *world, f *fault, p *proc, _ act) {
 		kill(slices.DeleteFunc(p.m.living(""), func(q *proc) bool {
@@ -56,7 +56,7 @@ func killed(roles ...string) func(w *world, f *fault, p *proc, o act) {
 	}
 }
 
-// judge finds the machines on which nobody is left.
+// judge finds the orphaned machines.
 func (f *fault) judge(w *world) {
 	for _, m := range w.all {
 		if len(m.living("")) == 0 {
@@ -181,7 +181,7 @@ func foreigners() []fault {
 		return fault{name: "foreign write of " + name, at: looks, inject: func(_ *world, _ *fault, p *proc, o act) {
 			m := p.m
 			theirs := text(m)
-			// Two moments are nobody's to notice: between a write and its reading back, and between
+			// Two moments cannot be noticed: between a write and its reading back, and between
 			// the last look and a write.
 			m.unseen[sackSlot] = m.lastPut[sackSlot] || o.place == sack && o.Kind == "put" || theirs != "7"
 			m.foreign[sackSlot], m.values[sackSlot] = theirs, theirs

@@ -69,13 +69,13 @@ type sim struct {
 	links   []linkid.ID
 	values  map[slot]string
 	asleep  time.Duration // which timers did not see
-	wall    time.Duration // by which somebody set the clock
+	wall    time.Duration // by which the clock was set
 	procs   []*proc
 	count   map[string]int               // operations by role
 	refuse  map[string]func(o act) error // faults that go on, by name
 	written map[slot]bool                // by linerate, in this case
-	foreign map[slot]string              // by somebody else
-	unseen  map[slot]bool                // at a moment at which nobody can notice it
+	foreign map[slot]string              // by another program
+	unseen  map[slot]bool                // at a moment that cannot be noticed
 	lastPut map[slot]bool                // the last operation on the setting was a write
 }
 
@@ -229,7 +229,7 @@ func (p *proc) step(o act) error {
 	return nil
 }
 
-// slot finds a setting; "" where there is none of that name.
+// slot returns the setting of a place, an error if the machine has no such setting.
 func (m *sim) slot(p hostknob.Place) (slot, error) {
 	if p.Target == "" {
 		return slot{0, p.Native}, nil
@@ -352,7 +352,7 @@ func (p *proc) watchdog(Config) (*process, error) {
 	}}, nil
 }
 
-// state reads the journal as somebody who only looks.
+// state reads the journal without locking it.
 func (m *sim) state() (records []journal.Record, damage []journal.Damage) {
 	records, damage, err := journal.Dir{Path: stateDir, FS: m.disk.Process(nil)}.Read()
 	if err != nil {

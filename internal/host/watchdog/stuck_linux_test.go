@@ -271,7 +271,7 @@ func busyDog(t *testing.T) (b bench, c *Client, dir, busy string) {
 	return b, c, dir, busy
 }
 
-// heldUndo waits until others are told that an undo goes on, and returns by whom.
+// heldUndo waits until the journal reports a running undo, and returns that error.
 func heldUndo(t *testing.T, dir string) *journal.HeldError {
 	t.Helper()
 	again := time.NewTicker(5 * time.Millisecond)

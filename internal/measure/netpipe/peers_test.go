@@ -315,8 +315,8 @@ func dialer(port string) func(context.Context) (*net.TCPConn, error) {
 	}
 }
 
-// freePort returns a port that nobody listens on now, below those that the kernel gives
-// to connections of others (32768 by default), and no other test gets.
+// freePort returns a port without a listener, below the range from which the kernel takes
+// the ports of outgoing connections (from 32768 on by default).
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {

@@ -113,7 +113,7 @@ func TestSilentTransmittersKeepNobodyOut(t *testing.T) {
 }
 
 // TestSilentTurnIsShortWhileOthersWait: one that syncs and then says nothing has
-// its turn for a while where somebody waits.
+// its turn for a short time while another client waits.
 func TestSilentTurnIsShortWhileOthersWait(t *testing.T) {
 	t.Parallel()
 	port, _ := serve(t, New(), tiny(), Limits{})

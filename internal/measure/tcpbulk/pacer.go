@@ -13,11 +13,12 @@ type pacer struct {
 const (
 	paceStep  = time.Millisecond
 	paceDebt  = 5 * time.Millisecond
-	paceLeast = 1448 // bytes: a segment of TCP at MTU 1500 with timestamps
+	paceLeast = 1448                   // bytes: a segment of TCP at MTU 1500 with timestamps
+	paceNap   = 100 * time.Millisecond // after which a stream looks whether it was stopped
 )
 
-// wait sleeps until the next write is due and returns its length, at most most bytes.
-// now is the time since the start.
+// wait sleeps until the next write is due, at most paceNap, and returns the length of that
+// write: at most most bytes, 0 while it is not due yet. now is the time since the start.
 func (p *pacer) wait(most int, now time.Duration) int {
 	if p.rate <= 0 {
 		return most
@@ -25,7 +26,10 @@ func (p *pacer) wait(most int, now time.Duration) int {
 	n := min(most, max(paceLeast, int(p.rate*paceStep.Seconds())))
 	p.next = max(p.next, now-paceDebt)
 	if p.next > now {
-		time.Sleep(p.next - now)
+		time.Sleep(min(p.next-now, paceNap))
+	}
+	if p.next > now+paceNap {
+		return 0
 	}
 	p.next += time.Duration(float64(n) / p.rate * float64(time.Second))
 	return n

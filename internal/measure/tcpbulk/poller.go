@@ -42,6 +42,9 @@ func (w *work) write(s *stream, c *net.TCPConn) error {
 	p := pacer{rate: w.pace}
 	for !w.stop.Load() && sent != s.quota {
 		b := w.block[:p.wait(len(w.block), time.Since(w.start))]
+		if len(b) == 0 {
+			continue
+		}
 		if s.quota != unlimited {
 			b = b[:min(int64(len(b)), s.quota-sent)]
 		}

@@ -17,7 +17,7 @@ import (
 const mostCells = 64 * 64
 
 // table is the median of every pair of what stands in the two columns of a table that
-// make its settings. A pair that nobody measured stays empty. A map of more than mostCells
+// make its settings. A pair without a measurement stays empty. A map of more than mostCells
 // is not drawn.
 func (b *builder) table() (plot.Figure, bool) {
 	f := plot.Figure{Name: "grid", Title: "All combinations"}

@@ -26,7 +26,7 @@ const startJSON = `"start":{"version":"iperf 3.7","test_start":{"protocol":"%s",
 var reconciled = map[string]struct {
 	text string
 	want map[model.Direction]float64 // goodput
-	note string                      // that must be there; "" is none at all
+	note string                      // that must be there; "": no note at all
 }{
 	"repeated keys of --bidir": {
 		`{` + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(2, 700, true, "") + `,"sum":` + sumJSON(2, 200, false, "") + `}],"end":{
@@ -235,7 +235,7 @@ func TestMutated(t *testing.T) {
 	t.Logf("%d files, %d mutants", len(texts), mutants)
 }
 
-// silent says which number of got is none of whole, if nothing in got says so.
+// silent returns a number of got that whole does not have, unless a note of got explains it.
 func silent(whole, got File) string {
 	noted := map[string]bool{}
 	values := map[model.Value]bool{}

@@ -18,7 +18,7 @@ import (
 	"linerate/internal/store/tables"
 )
 
-// A file may come from somebody else, who could put anything into it: triggers that run
+// A file from elsewhere may hold anything: triggers that run
 // when we write, views in the place of tables that never end, generated columns, values
 // of any length (sqlite.org/security.html). The connection therefore refuses to run what
 // a schema could hide, and the schema itself has to be the one that this version makes.

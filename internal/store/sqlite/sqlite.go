@@ -60,7 +60,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	return open(ctx, path, path, configure, func(db *sql.DB) error { return migrate(ctx, db, migrations()) })
 }
 
-// OpenFrozen opens the store at path, which nobody changes meanwhile, for reading alone:
+// OpenFrozen opens the store at path, which must not change meanwhile, for reading only:
 // nothing is written, and no other file beside it is looked at. Errors wrap
 // store.ErrNewer or store.ErrForeign where that is the cause.
 func OpenFrozen(ctx context.Context, path string) (*Store, error) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A store may come from somebody else: as a file, in an archive, or as rows of a server
+// A store may come from elsewhere: as a file, in an archive, or as rows of a server
 // that others write to. What is read from it is bounded before memory is taken for it.
 const (
 	// MaxValue is the length in bytes of one text or blob.

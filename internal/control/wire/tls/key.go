@@ -26,7 +26,7 @@ func (k Key) Anonymous() bool { return k.Name == "" }
 // isOver reports whether the key is valid no longer.
 func (k Key) isOver() bool {
 	select {
-	case <-k.Over: // never where there is none
+	case <-k.Over: // a nil channel never is
 		return true
 	default:
 		return false
@@ -55,7 +55,7 @@ func (s *Server) known(secret []byte) (Key, error) {
 	switch {
 	case right, s.config.Open && len(secret) == 0:
 		return k, nil
-	case s.config.Open: // whoever had a key does not go on as somebody else
+	case s.config.Open: // a revoked key does not continue as an anonymous client
 		return Key{}, fmt.Errorf("%w: the secret is wrong, or its key was revoked: this server lets clients without a key measure, by the name of its host alone", session.ErrRefused)
 	case len(secret) == 0:
 		return Key{}, fmt.Errorf("%w: this server wants the secret of its join link: use the whole link that linerate serve prints there", session.ErrRefused)

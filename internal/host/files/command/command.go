@@ -247,7 +247,7 @@ func Truth(s string) string {
 
 func same(s string) string { return s }
 
-// Switch is a switch in canonical words, "" for what is none.
+// Switch returns a switch in canonical words, "" if s is not one.
 func Switch(s string) string {
 	switch s = strings.ToLower(s); {
 	case slices.Contains([]string{"1", "yes", "y", "true", "t", "on"}, s):

@@ -41,7 +41,7 @@ func All(t tree.Tree) []Device {
 	}
 	var all []Device
 	for _, e := range entries {
-		if t.Word(path.Join(sysNet, e.Name(), "ifindex")) != "" { // bonding_masters is none
+		if t.Word(path.Join(sysNet, e.Name(), "ifindex")) != "" { // bonding_masters is a file, not a device
 			all = append(all, Look(t, e.Name()))
 		}
 	}

@@ -67,13 +67,31 @@ func (Format) Outcome(_ context.Context, h files.Host) (files.Outcome, error) {
 	return o, nil
 }
 
-// Settings returns what the stanzas of an interface set, in the order in which
-// they run.
-func (c Config) Settings(link string) map[model.KnobID]model.FileLine {
-	all := make(map[model.KnobID]model.FileLine)
+// Statement is what one option sets: a knob, or a sysctl by its name.
+type Statement struct {
+	model.FileLine // Text is the value
+	Knob           model.KnobID
+	Sysctl         string
+}
+
+// Statements returns what the stanzas of an interface set, in the order in which ifup
+// carries them out.
+func (c Config) Statements(link string) []Statement {
+	var all []Statement
 	for _, run := range c.runs(link) {
 		for _, o := range run {
-			set(all, o, link)
+			all = append(all, o.statements(link, all)...)
+		}
+	}
+	return all
+}
+
+// Settings returns the last of the statements about each knob.
+func (c Config) Settings(link string) map[model.KnobID]model.FileLine {
+	all := make(map[model.KnobID]model.FileLine)
+	for _, s := range c.Statements(link) {
+		if s.Knob != "" {
+			all[s.Knob] = s.FileLine
 		}
 	}
 	return all
@@ -119,13 +137,16 @@ func (c Config) runs(link string) [][]Option {
 	return all
 }
 
-// phase orders the options of one run of ifup.
+// phase orders the options of one run of ifup. What the hook of Debian's package ethtool
+// reads comes last: /etc/network/if-up.d runs behind the commands of up.
 func phase(name string) int {
-	switch name {
-	case "pre-up":
+	switch {
+	case name == "pre-up":
 		return 0
-	case "up", "post-up":
+	case name == "up", name == "post-up":
 		return 2
+	case hooked(Option{Name: name}, "") != "":
+		return 3
 	}
 	return 1
 }
@@ -141,42 +162,67 @@ func takesMTU(family, method string) bool {
 	return false
 }
 
-// set adds what one option sets.
-func set(all map[model.KnobID]model.FileLine, o Option, link string) {
-	add := func(id model.KnobID, text string) {
-		all[id] = model.FileLine{File: o.File, Number: o.Number, Text: text}
+// statements returns what one option sets after before.
+func (o Option) statements(link string, before []Statement) []Statement {
+	about := func(id model.KnobID, sysctl, text string) Statement {
+		return Statement{Knob: id, Sysctl: sysctl, FileLine: model.FileLine{File: o.File, Number: o.Number, Text: text}}
 	}
+	var all []Statement
+	text := hooked(o, link)
 	switch o.Name {
 	case "mtu":
-		add("link.mtu", o.Text)
+		return []Statement{about("link.mtu", "", o.Text)}
 	case "mtu6": // raises the link; where that is larger, it sets only net.ipv6.conf.IF.mtu
-		now, ok := all["link.mtu"]
-		if want, err := number(o.Text); err == nil {
-			if is, err := number(now.Text); ok && err == nil && is >= want || !ok && want <= 1500 {
-				return
+		is := 1500
+		for _, s := range before {
+			if n, err := number(s.Text); s.Knob == "link.mtu" && err == nil {
+				is = n
 			}
 		}
-		add("link.mtu", o.Text)
+		if want, err := number(o.Text); err == nil && want <= is {
+			return nil
+		}
+		return []Statement{about("link.mtu", "", o.Text)}
 	case "pre-up", "up", "post-up":
-		for _, one := range command.Settings(o.Text, link) {
-			add(one.Knob, one.Text)
-		}
+		text = o.Text
 	}
-	for group, option := range map[string]string{ // of the hook in Debian's package ethtool
-		"coalesce": "ethernet-coalesce-", "pause": "ethernet-pause-", "ring": "hardware-dma-ring-", "features": "offload-",
+	for _, one := range command.Settings(text, link) {
+		all = append(all, about(one.Knob, "", one.Text))
+	}
+	sysctls := command.Sysctls(text)
+	for _, name := range slices.Sorted(maps.Keys(sysctls)) {
+		all = append(all, about("", name, sysctls[name]))
+	}
+	return all
+}
+
+// hooked returns the command that the hook of Debian's package ethtool makes of an option
+// (/etc/network/if-up.d/ethtool of 6.1), "" if it does not read the option.
+func hooked(o Option, link string) string {
+	for _, one := range []struct{ option, word string }{
+		{"link-speed", "speed"}, {"link-duplex", "duplex"}, {"ethernet-wol", "wol"}, {"ethernet-autoneg", "autoneg"},
 	} {
-		if word, ok := strings.CutPrefix(o.Name, option); ok {
-			for _, one := range command.EthtoolWords(group, []string{word, o.Text}) {
-				add(one.Knob, one.Text)
+		if o.Name == one.option {
+			if one.word == "autoneg" && o.Text != "on" && o.Text != "off" {
+				return "ethtool -s " + link + " autoneg on advertise " + o.Text
 			}
+			return "ethtool -s " + link + " " + one.word + " " + o.Text
 		}
 	}
+	for _, one := range []struct{ prefix, flag string }{
+		{"ethernet-pause-", "-A"}, {"hardware-irq-coalesce-", "-C"}, {"hardware-dma-ring-", "-G"}, {"offload-", "-K"},
+	} {
+		if word, ok := strings.CutPrefix(o.Name, one.prefix); ok {
+			return "ethtool " + one.flag + " " + link + " " + word + " " + o.Text
+		}
+	}
+	return ""
 }
 
 // harmless reports whether an option is a command that sets only what Settings
 // understands, and that cannot fail.
 func harmless(o Option, link string) bool {
-	return phase(o.Name) != 1 && strings.HasSuffix(o.Text, "|| true") && len(command.Settings(o.Text, link)) > 0 && strings.Count(o.Text, "|") == 2
+	return slices.Contains([]string{"pre-up", "up", "post-up"}, o.Name) && strings.HasSuffix(o.Text, "|| true") && len(command.Settings(o.Text, link)) > 0 && strings.Count(o.Text, "|") == 2
 }
 
 func number(s string) (n int, err error) {

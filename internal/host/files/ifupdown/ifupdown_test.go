@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/ifupdown"
 )
@@ -90,5 +91,30 @@ func TestAgain(t *testing.T) {
 	}
 	if got := string(root[main].Data); strings.Count(got, "ethtool") != 1 || !strings.Contains(got, "static\n    pre-up ethtool -G eno1 rx 2048 || true\n") {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestHookOfEthtool: the hook of Debian's package ethtool runs behind the commands of up, and
+// reads these options.
+func TestHookOfEthtool(t *testing.T) {
+	c := ifupdown.Read(fstest.MapFS{"etc/network/interfaces": {Data: []byte("iface eth0 inet manual\n" +
+		" hardware-dma-ring-rx 4096\n hardware-irq-coalesce-rx-usecs 20\n ethernet-pause-rx on\n offload-tso off\n link-speed 100\n ethernet-autoneg off\n" +
+		" up ethtool -K eth0 tso on\n up sysctl -w net.ipv4.tcp_sack=0\n ethernet-coalesce-rx-usecs 30\n")}})
+	got := c.Settings("eth0")
+	for id, want := range map[model.KnobID]string{
+		"nic.ring.rx": "4096", "nic.coalesce.rx_usecs": "20", "nic.pause.rx": "1", "nic.offload.tso": "0", "nic.media.speed": "100", "nic.media.autoneg": "0",
+	} {
+		if got[id].Text != want {
+			t.Errorf("%s: %+v, want %s", id, got[id], want)
+		}
+	}
+	sysctls := 0
+	for _, s := range c.Statements("eth0") {
+		if s.Sysctl == "net.ipv4.tcp_sack" && s.Text == "0" && s.Number == 9 {
+			sysctls++
+		}
+	}
+	if sysctls != 1 {
+		t.Errorf("%d lines set the sysctl", sysctls)
 	}
 }

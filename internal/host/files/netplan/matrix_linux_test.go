@@ -20,7 +20,7 @@ import (
 	"linerate/internal/host/referee"
 )
 
-// owners are the ways in which somebody defines the interface that a tree is about.
+// owners are the ways to define the interface of a tree.
 // Each has eno1 and eno2, of which eno1 has the address 02:00:00:00:00:01.
 var owners = map[string]struct {
 	link, text string

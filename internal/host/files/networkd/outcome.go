@@ -164,7 +164,7 @@ func appendValue(o *files.Outcome, key string, l model.FileLine) {
 	o.Set(key, l)
 }
 
-// usualMTU is what Ethernet devices have where nobody sets it: ETH_DATA_LEN of
+// usualMTU is the default MTU of Ethernet devices: ETH_DATA_LEN of
 // include/uapi/linux/if_ether.h.
 const usualMTU = "1500"
 

@@ -27,8 +27,8 @@ func scaled(s string, base, unit float64) string {
 	return strconv.FormatInt(int64(v), 10)
 }
 
-// microseconds is a time span of systemd.time(7) with one unit, in microseconds; a
-// number alone is in seconds. It is the text itself where it is none.
+// microseconds converts a time span of systemd.time(7) with one unit to microseconds; a
+// number alone is in seconds. It returns any other text unchanged.
 func microseconds(s string) string {
 	for _, u := range []struct {
 		unit  string

@@ -216,7 +216,7 @@ type assignment struct {
 	knob                 model.KnobID
 }
 
-// assignments are the lines for a setting, or why there is none.
+// assignments returns the lines for a setting, or why it has no line.
 func assignments(s files.Setting, r files.Request, now version, known bool) (all []assignment, why string) {
 	has := func(id model.KnobID) bool {
 		return slices.ContainsFunc(r.Settings, func(o files.Setting) bool { return o.Knob == id })

@@ -100,9 +100,9 @@ func Name(key string) string {
 	return strings.ReplaceAll(key, "/", ".")
 }
 
-// counting returns the line that counts for key among those that are read first.
+// Counting returns the line that counts for key among those that are read first.
 // For systemd a bare key also takes back what earlier lines assign to it.
-func (b Boot) counting(key string) (Line, bool) {
+func (b Boot) Counting(key string) (Line, bool) {
 	bare := false
 	for _, l := range slices.Backward(b.Lines) {
 		if bare = bare || l.Key == key && l.Bare; l.Key == key && (!l.Bare || b.BySystemd) {
@@ -130,7 +130,7 @@ func (b Boot) Holds(key string) (l Line, ok bool) {
 			}
 		}
 	}
-	return b.counting(key)
+	return b.Counting(key)
 }
 
 // Keys returns the keys that lines name without wildcards, each once.

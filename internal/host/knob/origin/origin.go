@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files/device"
+	"linerate/internal/host/files/sysctl"
 	"linerate/internal/host/files/tree"
 	hostknob "linerate/internal/host/knob"
 )
@@ -75,8 +76,8 @@ func All(x *knob.Index, root fs.FS, system, link string, ids []model.KnobID) Fou
 	for _, id := range ids {
 		k, ok := x.ByID(id)
 		if n := k.Native[system]; ok && n.Mechanism == knob.Sysctl {
-			name := hostknob.Host{Interface: link}.Expand(n.Name)
-			f.sysctls[name] = append(f.sysctls[name], id)
+			key := sysctl.Key(hostknob.Host{Interface: link}.Expand(n.Name))
+			f.sysctls[key] = append(f.sysctls[key], id)
 		}
 	}
 	switch system {
@@ -99,7 +100,7 @@ func All(x *knob.Index, root fs.FS, system, link string, ids []model.KnobID) Fou
 		f.rcConf()
 	case "darwin":
 		f.launchDaemons()
-		f.sysctlConf(true) // of no macOS of today, knobs.md section 4
+		f.sysctlConf() // of no macOS of today, knobs.md section 4
 	}
 	f.Device = f.dev
 	return f.Found
@@ -111,7 +112,7 @@ type finder struct {
 	link    string
 	dev     device.Device
 	ids     []model.KnobID
-	sysctls map[string][]model.KnobID // by native name
+	sysctls map[string][]model.KnobID // by sysctl.Key of the native name
 	Found
 }
 
@@ -123,9 +124,9 @@ func (f *finder) say(source Source, id model.KnobID, l model.FileLine, text stri
 	}
 }
 
-// sysctl adds a statement about a native name of a sysctl.
+// sysctl adds a statement about a sysctl by any of its names.
 func (f *finder) sysctl(source Source, name string, l model.FileLine, text string) {
-	for _, id := range f.sysctls[name] {
+	for _, id := range f.sysctls[sysctl.Key(name)] {
 		f.say(source, id, l, text)
 	}
 }

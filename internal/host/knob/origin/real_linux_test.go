@@ -131,7 +131,7 @@ func TestIfupdownAgrees(t *testing.T) {
 	ifup := referee.Program(t, "ifup")
 	for name, text := range map[string]string{
 		"one":       "auto eth0\niface eth0 inet manual\n\tmtu 9000\n",
-		"two":       "iface eth0 inet manual\n mtu 9000\niface eth0 inet6 manual\n mtu 1400\niface eth1 inet manual\n mtu 1\n",
+		"two":       "iface eth0 inet manual\n mtu 9000\niface eth0 inet static\n address 192.0.2.5/24\n mtu 1400\niface eth1 inet manual\n mtu 1\n",
 		"included":  "iface eth0 inet manual\n mtu 9000\nsource more/*\nsource-directory dir\n",
 		"continued": "iface eth0 inet manual\n mtu \\\n 1300\n",
 		"comments":  "# iface eth0 inet manual\niface eth0 inet manual\n # mtu 9000\n mtu 1200\n",

@@ -1,59 +1,52 @@
 package origin
 
 import (
-	"io/fs"
-	"path"
-	"slices"
-	"strings"
+	"linerate/internal/core/model"
+	"linerate/internal/host/files/sysctl"
 )
 
-// sysctlDirs are the folders of sysctl.d(5), the strongest first.
-var sysctlDirs = [...]string{"etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d", "lib/sysctl.d"}
-
-// sysctlD reads the files of sysctl.d(5) in their order, then /etc/sysctl.conf,
-// which sysctl(8) --system reads last and systemd-sysctl(8) not at all, unless a
-// link among the others leads to it, as in Debian 12 and RHEL:
-//
-//	# comment
-//	-net.ipv4.tcp_rmem = 4096 131072 6291456
-//	net/core/rmem_max=8388608
+// sysctlD reads sysctl.d(5) and sysctl.conf(5) by the rules of package files/sysctl. Lines
+// of /etc/sysctl.conf that systemd-sysctl does not read are said as never read.
 func (f *finder) sysctlD() {
-	linked := false
-	files := f.tree.ByName(".conf", sysctlDirs[:]...)
-	for _, name := range files {
-		if target, err := fs.ReadLink(f.tree.Root, name); err == nil && path.Base(target) == "sysctl.conf" {
-			linked = true
+	boot := sysctl.Read(f.tree.Root)
+	for key := range f.sysctls {
+		counts, counted := boot.Counting(key)
+		for _, l := range boot.Lines {
+			if l.Key == key && !l.Bare && l != counts {
+				f.sysctlLine(key, l.FileLine, false)
+			}
 		}
-		f.sysctlLines(Sysctl, name, false)
+		if counted {
+			f.sysctlLine(key, counts.FileLine, false)
+		}
 	}
-	bySystemd := slices.ContainsFunc([]string{"usr/lib/systemd/systemd-sysctl", "lib/systemd/systemd-sysctl"}, f.tree.Exists)
-	if !linked {
-		f.sysctlConf(bySystemd)
+	if boot.BySystemd {
+		f.sysctlConf()
 	}
 }
 
-// sysctlConf reads /etc/sysctl.conf; never says that the system does not.
-func (f *finder) sysctlConf(never bool) { f.sysctlLines(SysctlConf, "etc/sysctl.conf", never) }
-
-func (f *finder) sysctlLines(source Source, name string, never bool) {
-	first := len(f.Settings)
-	for _, l := range f.tree.Lines(name, "#;") {
-		key, value, ok := strings.Cut(strings.TrimPrefix(l.Text, "-"), "=")
-		if !ok {
-			continue
+// sysctlConf reads /etc/sysctl.conf where no program does.
+func (f *finder) sysctlConf() {
+	for _, l := range sysctl.Lines(f.tree, "etc/sysctl.conf") {
+		if !l.Bare {
+			f.sysctlLine(l.Key, l.FileLine, true)
 		}
-		f.sysctl(source, SysctlName(strings.TrimSpace(key)), l, strings.TrimSpace(value))
 	}
+}
+
+// sysctlLine says what the kernel makes of a line; what it refuses is said as it stands.
+func (f *finder) sysctlLine(key string, l model.FileLine, never bool) {
+	source := Sysctl
+	if l.File == "/etc/sysctl.conf" {
+		source = SysctlConf
+	}
+	text, err := sysctl.Kernel(key, l.Text)
+	if err != nil {
+		text = l.Text
+	}
+	first := len(f.Settings)
+	f.sysctl(source, key, l, text)
 	for i := range f.Settings[first:] {
 		f.Settings[first+i].Never = never
 	}
-}
-
-// SysctlName turns the slashes of sysctl.d(5) into dots: where the first of both
-// is a slash, dots and slashes are swapped.
-func SysctlName(s string) string {
-	if i := strings.IndexAny(s, "./"); i >= 0 && s[i] == '/' {
-		return strings.NewReplacer("/", ".", ".", "/").Replace(s)
-	}
-	return s
 }

@@ -16,7 +16,7 @@ import (
 	"linerate/internal/measure/iperf3"
 )
 
-// TestClientRecognisesIperf2 holds that a server of iperf 2 is told.
+// TestClientRecognisesIperf2 holds that the error names a server of iperf 2 as that.
 func TestClientRecognisesIperf2(t *testing.T) {
 	path, err := exec.LookPath("iperf")
 	if err != nil {
