@@ -27,7 +27,7 @@ func (d document) goodput(direction model.Direction) []float64 {
 	return out
 }
 
-func median(sorted []float64) float64 { return sorted[len(sorted)/2] } //nolint:unused // tests with the tag truth use it
+func median(sorted []float64) float64 { return sorted[len(sorted)/2] }
 
 // TestDeadDirection: where full packets vanish one way, that is the first finding,
 // the other direction is measured all the same, and the command ends with an error.

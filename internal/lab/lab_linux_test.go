@@ -65,7 +65,7 @@ func startLab(t testing.TB, text string, kind wire.Kind) *Lab {
 
 // listen starts a peer in host and returns when it listens. result waits for
 // its end and decodes the JSON that it printed into v.
-func listen(t testing.TB, l *Lab, host model.Host, args ...string) (result func(v any)) { //nolint:unparam // tests with the tag truth listen in both
+func listen(t testing.TB, l *Lab, host model.Host, args ...string) (result func(v any)) {
 	t.Helper()
 	r, w := io.Pipe()
 	var text bytes.Buffer

@@ -91,7 +91,7 @@ func newFlow(t testing.TB, ca, cb *net.UDPConn, o Options, so SenderOptions, l l
 
 // run sends and receives until all is sent and received, or nothing came for
 // some time after.
-func (f *flow) run() time.Duration { //nolint:unparam // tests with the tag truth use it
+func (f *flow) run() time.Duration {
 	start := time.Now()
 	f.send.Start(start)
 	f.receive.Start(start)

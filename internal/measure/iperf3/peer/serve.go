@@ -172,6 +172,7 @@ func (t *session) exchange(ctx context.Context, window time.Duration) (own, thei
 		r.ServerText = text(own, t.params)
 	}
 	answer, err := r.Marshal()
+	t.moved.Store(false) // who comes from now on waits for the slot, and is not refused
 	if err == nil {
 		err = t.ctl.message(answer, iperf3.DisplayResults.Byte())
 	}

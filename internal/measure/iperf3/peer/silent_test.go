@@ -196,6 +196,32 @@ func TestSilentTestGivesWay(t *testing.T) {
 	}
 }
 
+// TestNextClientWaitsForTheLastOne: a client that comes when the one before has its results,
+// and has not closed yet, waits for the slot and is not refused.
+func TestNextClientWaitsForTheLastOne(t *testing.T) {
+	t.Parallel()
+	addr := serveHere(t, ServerConfig{})
+	r := newRaw(t, addr)
+	r.begin(oneSecond, 2)
+	for range 24 { // long enough to count as moving
+		for _, c := range r.streams {
+			r.send(c, make([]byte, 32<<10)...)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	r.send(r.ctl, iperf3.TestEnd.Byte())
+	r.expect(iperf3.ExchangeResults)
+	r.json(resultsOf(stream(1, "786432"), stream(3, "786432")))
+	if _, err := iperf3.ReadFrame(r.ctl, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(iperf3.DisplayResults)
+	c := Client{limits: limits{between: time.Nanosecond}}
+	if _, _, err := c.Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRunningTestKeepsItsSlot: while something moves others are refused, at once.
 func TestRunningTestKeepsItsSlot(t *testing.T) {
 	t.Parallel()
