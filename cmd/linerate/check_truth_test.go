@@ -22,8 +22,8 @@ func TestTruthOfCheckForCron(t *testing.T) {
 	needLab(t)
 	const path = "lab:rate=50mbit,rtt=20ms"
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
-		checkForCron(try, 0, path, "30M,loss<20%,p99<2s")
-		checkForCron(try, 9, path, "900M,loss<20%,p99<2s", "linerate: not met: 900M (", "Mbit/s, from ")
+		checkForCron(try, 0, "30M,loss<20%,p99<2s")
+		checkForCron(try, 9, "900M,loss<20%,p99<2s", "linerate: not met: 900M (", "Mbit/s, from ")
 		r := run(try, command(try, "check", "--quick", "--quiet", path+",far.tcp.recv_buffer_max=16KiB"))
 		if r.code != 8 || strings.Count(r.err, "\n") != 1 {
 			try.Errorf("exit code %d; stderr %q\n%s", r.code, r.err, r.out)

@@ -24,8 +24,7 @@ func TestTruthOfRoom(t *testing.T) {
 		for i := range both {
 			go func() { _ = push(both[i], n, 5e6) }()
 			go func() {
-				frames, _ := pull(both[1-i])
-				arrived <- frames
+				arrived <- pull(both[1-i])
 			}()
 		}
 		for _, end := range []string{"one end", "the other end"} {

@@ -170,12 +170,12 @@ func silent(ctx context.Context, t testing.TB, addr string, n int) (wait func())
 }
 
 // prepared is a run of four streams whose data connections are missing.
-func prepared(t testing.TB, c *session.Client, number uint64) data.Token {
+func prepared(t testing.TB, c *session.Client) data.Token {
 	t.Helper()
 	f := wiretest.Flow(model.To)
 	f.Streams = 4
-	token := data.Token{byte(number)}
-	if _, err := c.Prepare(t.Context(), session.Preparation{Run: number, Flow: f, Token: token}); err != nil {
+	token := data.Token{1}
+	if _, err := c.Prepare(t.Context(), session.Preparation{Run: 1, Flow: f, Token: token}); err != nil {
 		t.Fatal(err)
 	}
 	return token
@@ -207,7 +207,7 @@ func TestDescriptorsAreReserved(t *testing.T) {
 			t.Fatalf("only %d of %d descriptors for sessions are left", n, want)
 		}
 	}
-	connect(t, child.link.Addr, prepared(t, c, 1))
+	connect(t, child.link.Addr, prepared(t, c))
 }
 
 // turnedAway returns the longest time that an anonymous client of child took to be turned
@@ -241,14 +241,14 @@ func TestDataConnectionsWithoutDescriptors(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer silent(ctx, t, child.link.Addr, 300)()
 		defer cancel()
-		token := prepared(t, c, 1)
+		token := prepared(t, c)
 		child.ask(t, "seize")
 		connect(t, child.link.Addr, token)
 	})
 	t.Run("nobody there", func(t *testing.T) {
 		child := startChild(t)
 		c := wiretest.Open(t, dial(t, child.link), model.Far)
-		token := prepared(t, c, 1)
+		token := prepared(t, c)
 		child.ask(t, "seize")
 		turnedAway(t, child)
 		conn, _, err := data.Dial(t.Context(), child.link.Addr, token, 0, engine.SocketOptions{})

@@ -22,7 +22,7 @@ func TestSoonWithoutDescriptors(t *testing.T) {
 		ctx, cancel := context.WithCancel(try.Context())
 		defer silent(ctx, try, child.link.Addr, 300)()
 		defer cancel()
-		token := prepared(try, c, 1)
+		token := prepared(try, c)
 		child.ask(try, "seize")
 		began := time.Now()
 		connect(try, child.link.Addr, token)
@@ -30,7 +30,7 @@ func TestSoonWithoutDescriptors(t *testing.T) {
 	})
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		child := startChild(try)
-		prepared(try, wiretest.Open(try, dial(try, child.link), model.Far), 1)
+		prepared(try, wiretest.Open(try, dial(try, child.link), model.Far))
 		child.ask(try, "seize")
 		try.Claim("turned away after", turnedAway(try, child).Seconds(), 0, 1, "s")
 	})

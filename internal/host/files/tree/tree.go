@@ -201,16 +201,3 @@ func unquote(s string) string {
 	s, _, _ = strings.Cut(s, "#")
 	return strings.TrimSpace(s)
 }
-
-// After returns the word that follows a word of the line, nil where there is
-// none.
-func After(l model.FileLine, word string) *model.FileLine {
-	words := strings.Fields(l.Text)
-	for i := 0; i+1 < len(words); i++ {
-		if words[i] == word {
-			l.Text = words[i+1]
-			return &l
-		}
-	}
-	return nil
-}
