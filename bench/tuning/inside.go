@@ -62,7 +62,7 @@ func inside(ctx context.Context, args []string) error {
 	}
 	db := filepath.Join(dir, "r.db")
 	began := time.Now()
-	guard := []string{"--guard", "none"}
+	var guard []string // the default ones
 	if c.Guard != "" {
 		guard = append(guard, "--guard", c.Guard)
 	}

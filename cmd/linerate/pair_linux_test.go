@@ -20,7 +20,7 @@ near="exec:10.99.0.1 $agent --state $DIR/a"
 far="exec:10.99.0.2 $there $agent --state $DIR/b"
 show() { echo "$1: near $(cut -f3 /proc/sys/net/ipv4/tcp_wmem) far $($there cut -f3 /proc/sys/net/ipv4/tcp_rmem)"; }
 gone() { i=0; while grep -aqs "state.$DIR/" /proc/[0-9]*/cmdline; do i=$((i+1)); [ $i -gt 200 ] && { echo "an agent is still there"; return; }; sleep 0.1; done; }
-brisk="--db $DIR/r.db -t 1s --omit 0.5s --settle 0s --direction to --seed 5 --guard none"
+brisk="--db $DIR/r.db -t 1s --omit 0.5s --settle 0s --direction to --seed 5"
 `
 
 // pairInLab prepares a script in the near host of a lab.

@@ -27,7 +27,7 @@ type tuned struct {
 
 // brisk are the flags of a search that a test has time for.
 func brisk(more ...string) []string {
-	return append([]string{"-t", "1s", "--omit", "0.5s", "--settle", "0s", "--direction", "to", "--seed", "5", "--guard", "none"}, more...)
+	return append([]string{"-t", "1s", "--omit", "0.5s", "--settle", "0s", "--direction", "to", "--seed", "5"}, more...)
 }
 
 // TestTuneFindsTheWindow is the closed loop with everything real: a window of 32 KiB
@@ -221,7 +221,7 @@ func TestTuneThorough(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		args := []string{"tune", "lab:rate=50mbit,rtt=20ms,far.tcp.recv_autotune=off,far.tcp.recv_buffer_initial=16KiB,near.tcp.limit_output=4096", "--never", "tcp.recv_autotune", "--json", "--db", ":memory:",
-			"-t", "1s", "--omit", "0.5s", "--settle", "0s", "--direction", "to", "--seed", "5", "--guard", "none"}
+			"-t", "1s", "--omit", "0.5s", "--settle", "0s", "--direction", "to", "--seed", "5"}
 		plan := decode[tuned](try, succeed(try, append(args, "--thorough", "--dry-run")...).out)
 		if p := strings.Join(plan.Plan, "\n"); !strings.HasPrefix(p, "1. where that leaves something to gain, several at a time") || !strings.Contains(p, "near.tcp.limit_output=4194304") {
 			try.Errorf("plan:\n%s", p)
@@ -263,7 +263,7 @@ func TestTuneData(t *testing.T) {
 			truth.Hold(t, truth.Tries, func(try *truth.Try) {
 				db := filepath.Join(try.TempDir(), "results.db")
 				r := run(try, command(try, "tune", "lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB", "--db", db, "-t", "1s", "--omit", "500ms", "--settle", "0s", "--direction", "to", "--seed", "5",
-					"--guard", "none", "--quick", "--only", "far.tcp.recv_buffer_max", "--data", c.data))
+					"--quick", "--only", "far.tcp.recv_buffer_max", "--data", c.data))
 				list := decode[struct {
 					Sessions []struct{ ID string }
 				}](try, succeed(try, "list", "--json", "--db", db).out)
