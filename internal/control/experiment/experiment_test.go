@@ -400,6 +400,44 @@ func TestTests(t *testing.T) {
 	})
 }
 
+// TestTestOfALostHost: a test that lost its host says nothing of the path. It is done again
+// on a new connection, no test for a dead direction follows, and where the host is lost
+// each time the session may go on later.
+func TestTestOfALostHost(t *testing.T) {
+	for name, c := range map[string]struct {
+		losses int
+		want   []string
+		state  model.SessionState
+	}{
+		"once":       {1, []string{"1.1:one", "1.2:one", "3.1:many"}, model.SessionDone},
+		"every time": {9, []string{"1.1:one", "1.2:one", "1.3:one"}, model.SessionInterrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				test := func(name string, dead bool) model.Test {
+					return model.Test{Name: name, IfDead: dead, Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second}}
+				}
+				p := model.Plan{Baseline: "one", Settings: []model.Setting{{Name: "one"}}, Directions: []model.Direction{model.To}, Tests: []model.Test{
+					test("one", false), test("small", true), test("many", false),
+				}}
+				lost := 0
+				d := &desk{t: t, script: func(runner.Spec) (model.RunState, error) {
+					if lost++; lost <= c.losses {
+						return model.RunInvalid, fmt.Errorf("nas: %w", runner.ErrContact)
+					}
+					return model.RunValid, nil
+				}}
+				cfg := d.config(p)
+				cfg.Reconnect = func(context.Context) (Runner, error) { return d, nil }
+				out, err := Run(t.Context(), cfg)
+				if got := order(d.recorded); !slices.Equal(got, c.want) || out.State != c.state || (err != nil) != errors.Is(err, runner.ErrContact) || (err == nil) != (c.state == model.SessionDone) {
+					t.Errorf("%v, want %v; %s, %v", got, c.want, out.State, err)
+				}
+			})
+		})
+	}
+}
+
 // TestBetweenRuns: whoever wants to wait between two runs may, and the budget of time
 // does not count that.
 func TestBetweenRuns(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"linerate/internal/control/runner"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/stats"
 )
 
 // tests does the tests of a plan, one run each, which is a block of its own. One
@@ -28,19 +29,12 @@ func (e *experiment) tests(ctx context.Context) error {
 		}
 		e.test = i
 		e.Observe(e.event(Event{Kind: BlockStarted, Block: i + 1, RunsInBlock: 1}))
-		run, err := e.run(ctx, runner.Spec{
-			Number: len(e.out.Runs) + 1, Block: i + 1, Attempt: 1, Position: 1,
-			Setting: model.Setting{Name: t.Name}, Flow: flow, Settle: e.Plan.Settle,
-		}, 1)
-		switch {
-		case run.State == model.RunValid && err == nil:
-		case run.State != model.RunInvalid, errors.Is(err, runner.ErrGreedy), errors.Is(err, runner.ErrStuck), errors.Is(err, errRecord):
+		run, err := e.tryTest(ctx, i+1, t.Name, flow)
+		if err != nil {
 			return err
-		default:
+		}
+		if run.State != model.RunValid {
 			failed++
-			if err := e.recover(ctx, run); err != nil {
-				return err
-			}
 		}
 		if err := e.rest(ctx, i+1, i+1 == len(e.Plan.Tests)); err != nil {
 			return err
@@ -52,4 +46,27 @@ func (e *experiment) tests(ctx context.Context) error {
 		e.out.Reason += fmt.Sprintf("; %d failed", failed)
 	}
 	return nil
+}
+
+// tryTest does one test, and does it again where contact with a host was lost: that says
+// nothing of the path. Its error is that of a run after which no other one can follow.
+func (e *experiment) tryTest(ctx context.Context, block int, name string, flow model.Flow) (model.Run, error) {
+	for attempt := 1; ; attempt++ {
+		run, err := e.run(ctx, runner.Spec{
+			Number: len(e.out.Runs) + 1, Block: block, Attempt: attempt, Position: 1,
+			Setting: model.Setting{Name: name}, Flow: flow, Settle: e.Plan.Settle,
+		}, 1)
+		switch {
+		case run.State == model.RunValid && err == nil:
+			return run, nil
+		case run.State != model.RunInvalid, errors.Is(err, runner.ErrGreedy), errors.Is(err, runner.ErrStuck), errors.Is(err, errRecord):
+			return run, err
+		}
+		if err := e.recover(ctx, run); err != nil || !run.LostContact {
+			return run, err
+		}
+		if attempt > stats.BlockRepeats {
+			return run, fmt.Errorf("%s: %w in each of %d attempts: %s", name, runner.ErrContact, attempt, run.Reason)
+		}
+	}
 }

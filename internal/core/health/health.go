@@ -97,7 +97,7 @@ func (j judge) single(d model.Direction) (model.Run, bool) {
 	var last model.Run
 	found := false
 	for _, r := range j.s.Runs {
-		if r.Setting != j.s.Plan.Baseline || r.Flow.Direction != d {
+		if r.Setting != j.s.Plan.Baseline || r.Flow.Direction != d || r.LostContact {
 			continue
 		}
 		if r.State == model.RunValid {

@@ -101,6 +101,13 @@ func TestLines(t *testing.T) {
 		}, map[string]State{"speed to": Poor}, "8 streams carry 930 Mbit/s"},
 		"no ceiling is known": {func(s *model.Session) { s.WireRate = fact.Unknown[units.BitRate]("virtual") }, nil, "nothing to hold it against: the rate of the link is unknown: virtual"},
 		"a dead direction":    {func(s *model.Session) { dead(s, 1) }, map[string]State{"reach": Bad, "speed from": Bad}, "no data arrive from nas"},
+		"a host was lost": {func(s *model.Session) { // smaller segments arrived later
+			dead(s, 0)
+			s.Runs[0].LostContact = true
+			small := tcp("segments of 536", model.To, 1, 300e6)
+			small.Flow.MSS = 536
+			s.Runs = append(s.Runs, small)
+		}, nil, ""},
 		"nothing arrives":     {func(s *model.Session) { dead(s, 0); dead(s, 1) }, map[string]State{"reach": Bad, "speed to": Bad, "speed from": Bad}, "no data arrive"},
 		"some datagrams lost": {func(s *model.Session) { set(&s.Runs[3], model.To, model.LossRatio, 0.004) }, map[string]State{"loss to": Poor}, "0.4 %"},
 		"many datagrams lost": {func(s *model.Session) { set(&s.Runs[4], model.From, model.LossRatio, 0.04) }, map[string]State{"loss from": Bad}, ""},

@@ -34,11 +34,12 @@ func Resolve(p model.Plan, t model.Test, past []model.Run) (model.Flow, bool) {
 	return udp.With(t.Flow, u), true
 }
 
-// dead reports whether nothing arrived in direction d in the baseline's runs.
+// dead reports whether nothing arrived in direction d in the baseline's runs. Those that
+// lost contact with a host say nothing about that.
 func dead(p model.Plan, past []model.Run, d model.Direction) bool {
 	silent := false
 	for _, r := range past {
-		if r.Setting != p.Baseline || r.Flow.Direction != d {
+		if r.Setting != p.Baseline || r.Flow.Direction != d || r.LostContact {
 			continue
 		}
 		if _, arrived := r.Value(d, model.Goodput); arrived {
@@ -53,7 +54,7 @@ func dead(p model.Plan, past []model.Run, d model.Direction) bool {
 func failedAfter(p model.Plan, past []model.Run, d model.Direction) bool {
 	for _, t := range p.Tests {
 		for _, r := range past {
-			if t.IfDead && t.Name == r.Setting && r.Flow.Direction == d && r.State == model.RunInvalid {
+			if t.IfDead && t.Name == r.Setting && r.Flow.Direction == d && r.State == model.RunInvalid && !r.LostContact {
 				return true
 			}
 		}
