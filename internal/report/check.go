@@ -119,6 +119,8 @@ func (b *builder) limits() []CheckLimit {
 			if f.NoKnob != "" {
 				l.Evidence = append(l.Evidence, f.NoKnob)
 			}
+		} else if !b.tried(d) {
+			l.Text = b.label(d) + ": not measured"
 		} else if !b.measured(d) {
 			l.Text = b.label(d) + ": nothing arrives"
 			for _, line := range health.Judge(b.s) {
@@ -135,6 +137,13 @@ func (b *builder) limits() []CheckLimit {
 // measured reports whether the baseline has a run of direction d that counts.
 func (b *builder) measured(d model.Direction) bool {
 	return len(runValues(b.baselineRuns(), d, model.Goodput)) > 0
+}
+
+// tried reports whether a run of the baseline in direction d went to its end.
+func (b *builder) tried(d model.Direction) bool {
+	return slices.ContainsFunc(b.s.Runs, func(r model.Run) bool {
+		return r.Setting == b.s.Plan.Baseline && r.Flow.Direction == d && !r.LostContact && r.State != model.RunInterrupted
+	})
 }
 
 // first is the first finding about direction d.

@@ -43,6 +43,7 @@ func TestHostLost(t *testing.T) {
 // TestHostLostForGood: nothing answers any more.
 func TestHostLostForGood(t *testing.T) {
 	s := newStand(t)
+	s.env.Timeout = time.Millisecond
 	refused := app.WithKind(app.Unreachable, errors.New("no route to host"))
 	s.Dialing = func(h model.Host, n int) error {
 		if h == model.Far && n > 1 {
@@ -52,7 +53,7 @@ func TestHostLostForGood(t *testing.T) {
 	}
 	s.person.On = once(func(app.Sampled) { s.Cut(model.Far) })
 	got, err := s.trial(s.store, design(t, 1, shortFlow(), model.Setting{Name: "current"}, settings()[1])).Run(t.Context())
-	if got.State != model.SessionInterrupted || !strings.Contains(got.Reason, "reconnect after run 1") || !strings.Contains(got.Reason, "no route to host") {
+	if got.State != model.SessionInterrupted || !strings.Contains(got.Reason, "run 1: ") || !strings.Contains(got.Reason, "no route to host") {
 		t.Errorf("%s %q", got.State, got.Reason)
 	}
 	if len(apptest.Told[app.TrialEnded](s.person)) != 1 || !errors.Is(err, refused) {

@@ -198,7 +198,7 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 	t.env.Observe(app.TrialBegan{Session: t.Session})
 	out, err := experiment.Run(ctx, experiment.Config{
 		Plan: t.Session.Plan, Past: t.Session.Runs, Steer: t.Steer, Runner: t.ends.Across(), Left: t.left,
-		Reconnect: t.reconnect, Record: t.record, Released: t.released, Between: t.between, Observe: t.observe, Now: t.env.Now,
+		Reconnect: t.reconnect, Patience: lostTimeouts * cmp.Or(t.env.Timeout, app.DefaultTimeout), Record: t.record, Released: t.released, Between: t.between, Observe: t.observe, Now: t.env.Now,
 	})
 	_ = t.settle(keep) // as far as the hosts can be reached; notUndone tells of the rest
 	t.Session.Runs = out.Runs
@@ -219,6 +219,10 @@ func (t *Trial) begin(ctx context.Context) error {
 	}
 	return app.WithKind(app.Store, t.store.CreateSession(ctx, t.Session))
 }
+
+// lostTimeouts is how many times as long as a silent host one is looked for that was lost in
+// the middle: what has been measured so far is worth a minute.
+const lostTimeouts = 5
 
 func (t *Trial) reconnect(ctx context.Context) (experiment.Runner, error) {
 	if err := t.ends.Reopen(ctx); err != nil {

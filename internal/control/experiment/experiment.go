@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/core/units"
 )
 
 // Runner does one run on the two hosts and leaves them as they were, but for what the run
@@ -43,6 +45,9 @@ type Config struct {
 	// contact with a host was lost.
 	Runner    Runner
 	Reconnect func(ctx context.Context) (Runner, error)
+	// Patience is how long Reconnect is tried until the host answers: a link takes that
+	// long to come back. It is tried once at least.
+	Patience time.Duration
 	// Record keeps a run that ended, valid or not. Its error ends the
 	// experiment: results that cannot be kept are not worth making.
 	Record func(ctx context.Context, r model.Run, s []model.Sample, c []model.Change) error
@@ -370,7 +375,14 @@ func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model
 // errRecord says that a run could not be kept.
 var errRecord = errors.New("record run")
 
-// recover makes a new connection after an invalid run that lost its host.
+// The pause between two attempts to reach a lost host, which doubles, and the longest one.
+const (
+	reconnectPause = time.Second
+	longestPause   = 8 * time.Second
+)
+
+// recover makes a new connection after an invalid run that lost its host. It tries until the
+// host answers, whatever it answers, or the patience is over.
 func (e *experiment) recover(ctx context.Context, run model.Run) error {
 	if !run.LostContact {
 		return nil
@@ -378,11 +390,21 @@ func (e *experiment) recover(ctx context.Context, run model.Run) error {
 	if e.Reconnect == nil {
 		return fmt.Errorf("run %d: %s", run.Number, run.Reason)
 	}
-	e.Observe(e.event(Event{Kind: Reconnecting, Block: run.Block}))
-	r, err := e.Reconnect(ctx)
-	if err != nil {
-		return fmt.Errorf("reconnect after run %d (%s): %w", run.Number, run.Reason, err)
+	began := e.Now()
+	for pause := reconnectPause; ; pause = min(2*pause, longestPause) {
+		e.Observe(e.event(Event{Kind: Reconnecting, Block: run.Block}))
+		r, err := e.Reconnect(ctx)
+		if err == nil {
+			e.Runner = r
+			return nil
+		}
+		answered := errors.Is(err, session.ErrRefused) || errors.Is(err, session.ErrVersion) || errors.Is(err, fs.ErrPermission)
+		tried := e.Now().Sub(began)
+		if ctx.Err() != nil || answered || tried+pause > e.Patience {
+			return fmt.Errorf("run %d: %s; tried for %s to reach the host again: %w", run.Number, run.Reason, units.FormatDuration(tried.Round(time.Second)), err)
+		}
+		if err := wait(ctx, pause); err != nil {
+			return err
+		}
 	}
-	e.Runner = r
-	return nil
 }

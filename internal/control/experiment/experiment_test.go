@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -228,9 +229,31 @@ func TestLostHostIsCalledAgain(t *testing.T) {
 		}
 		d = &desk{t: t, script: lost}
 		c = d.config(p)
-		c.Reconnect = func(context.Context) (Runner, error) { return nil, errors.New("nobody there") }
-		if out, err := Run(t.Context(), c); err == nil || out.State != model.SessionInterrupted {
-			t.Errorf("Run without a host = %s, %v, want interrupted", out.State, err)
+		c.Patience = time.Minute
+		began, away := time.Now(), 0
+		c.Reconnect = func(context.Context) (Runner, error) { away++; return nil, errors.New("no route to host") }
+		if out, err := Run(t.Context(), c); err == nil || out.State != model.SessionInterrupted || !strings.Contains(err.Error(), "tried for 55 s") || away != 10 {
+			t.Errorf("Run without a host = %s, %v after %d attempts in %s, want interrupted", out.State, err, away, time.Since(began))
+		}
+		d = &desk{t: t, script: lost} // a link that comes back in half a minute ends nothing
+		c = d.config(p)
+		c.Patience = time.Minute
+		back := time.Now().Add(30 * time.Second)
+		c.Reconnect = func(context.Context) (Runner, error) {
+			if time.Now().Before(back) {
+				return nil, errors.New("no route to host")
+			}
+			return d, nil
+		}
+		if out, err := Run(t.Context(), c); err != nil || out.State != model.SessionDone {
+			t.Errorf("Run with a host that came back = %s, %v", out.State, err)
+		}
+		d, away = &desk{t: t, script: lost}, 0 // one that says no is not asked again
+		c = d.config(p)
+		c.Patience = time.Minute
+		c.Reconnect = func(context.Context) (Runner, error) { away++; return nil, session.ErrRefused }
+		if _, err := Run(t.Context(), c); !errors.Is(err, session.ErrRefused) || away != 1 {
+			t.Errorf("Run with a host that refuses: %v after %d attempts", err, away)
 		}
 	})
 }

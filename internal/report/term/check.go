@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/health"
+	"linerate/internal/core/model"
 	"linerate/internal/report"
 )
 
@@ -41,7 +42,7 @@ func (p *printer) check(d report.Document, why bool) {
 		p.paragraph(yellow, "warning: "+text, 2)
 	}
 	p.gap()
-	if d.Ending != "" && len(c.Lines) == 0 {
+	if d.Ending != "" && (len(c.Lines) == 0 || d.State != model.SessionDone) {
 		p.paragraph(plain, d.Ending, 2)
 	}
 	if len(d.Next) > 0 { // one thing to do next; the last is how to see this again
