@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 func TestParse(t *testing.T) {
 	o, chosen, err := parse([]string{"-rounds", "5", "-duration", "3s", "-o", "x.md", "udp", "tcp"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got := strings.Join(names(chosen), " "); got != "tcp udp" || o.bench.Rounds != 5 || o.bench.Duration != 3*time.Second || o.output != "x.md" {
 		t.Errorf("got %q %+v", got, o)
 	}

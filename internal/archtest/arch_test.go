@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // layers says which layers of this module a layer may import besides itself.
@@ -27,6 +29,7 @@ var layers = []struct {
 	{"internal/core", []string{"internal/core"}},
 	{"internal/rescue", nil},
 	{"internal/tail", nil},
+	{"internal/must", nil},
 	{"internal/truth", nil},
 	{"internal/confined", nil},
 	{"internal/measure", []string{"internal/core", "internal/measure", "internal/rescue"}},
@@ -54,6 +57,7 @@ var restricted = []struct {
 	{"charm.land", []string{"internal/ui/live"}},
 	{"github.com/vishvananda/netlink", []string{"internal/measure/enginetest", "internal/host", "internal/lab"}},
 	{"linerate/internal/measure/enginetest", []string{"tests"}},
+	{"linerate/internal/must", []string{"tests"}},
 	{"linerate/internal/truth", []string{"tests"}},
 	{"linerate/internal/confined", []string{"tests"}},
 	{"linerate/internal/host/referee", []string{"tests"}},
@@ -190,10 +194,7 @@ func TestPackageDocs(t *testing.T) {
 
 // TestFoldersAreDescribed: docs/architecture.md names every folder that holds code.
 func TestFoldersAreDescribed(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join(module, "docs", "architecture.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(module, "docs", "architecture.md")))(t)
 	named := map[string]bool{}
 	for _, m := range regexp.MustCompile("`([a-z0-9/]+)`").FindAllStringSubmatch(string(b), -1) {
 		named[path.Base(m[1])] = true

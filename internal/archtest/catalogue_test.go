@@ -4,6 +4,8 @@ import (
 	"go/ast"
 	"path/filepath"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestOneCatalogue: a process builds the catalogue of settings once, and hands it on.
@@ -11,10 +13,7 @@ func TestOneCatalogue(t *testing.T) {
 	const builder = "internal/ui/cli/cli.go"
 	calls := 0
 	for path, f := range parseFolder(t, "internal") {
-		name, err := filepath.Rel(module, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		name := must.Get(filepath.Rel(module, path))(t)
 		name = filepath.ToSlash(name)
 		ast.Inspect(f, func(n ast.Node) bool {
 			if e, ok := n.(*ast.SelectorExpr); !ok || selector(e) != "knob.NewIndex" {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 var update = flag.Bool("update", false, "write the import rules into .golangci.yml")
@@ -22,10 +24,7 @@ const (
 // The linter's, which show up in an editor, are made from them.
 func TestLinterKnowsTheRules(t *testing.T) {
 	path := filepath.Join(module, ".golangci.yml")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	before, rest, ok1 := strings.Cut(string(text), rulesBegin)
 	_, after, ok2 := strings.Cut(rest, rulesEnd)
 	if !ok1 || !ok2 {
@@ -35,9 +34,7 @@ func TestLinterKnowsTheRules(t *testing.T) {
 	switch {
 	case want == string(text):
 	case *update:
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(want), 0o644))
 	default:
 		t.Errorf("%s has other import rules than arch_test.go: run go test ./internal/archtest -run LinterKnowsTheRules -update", path)
 	}

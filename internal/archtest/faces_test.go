@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // wiring is the one file of the command line that knows the packages which
@@ -74,16 +76,13 @@ func TestUseCasesDoNotPrint(t *testing.T) {
 func parseFolder(t *testing.T, folder string) map[string]*ast.File {
 	t.Helper()
 	root, set, files := filepath.Join(module, folder), token.NewFileSet(), map[string]*ast.File{}
-	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		files[path], err = parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return files
 }
 

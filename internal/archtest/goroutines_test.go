@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // guarding are the folders whose code runs for the sessions of a server, where a
@@ -39,7 +41,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 	found := map[string]int{}
 	for _, folder := range guarding {
 		packages := map[string][]string{}
-		err := filepath.WalkDir(filepath.Join("..", "..", folder), func(path string, d fs.DirEntry, err error) error {
+		must.Do(t, filepath.WalkDir(filepath.Join("..", "..", folder), func(path string, d fs.DirEntry, err error) error {
 			test := strings.HasSuffix(path, "_test.go")
 			for _, helper := range []string{"enginetest", "agenttest", "accepttest", "wiretest", "sshtest"} {
 				test = test || filepath.Base(filepath.Dir(path)) == helper
@@ -48,10 +50,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 				packages[filepath.Dir(path)] = append(packages[filepath.Dir(path)], path)
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		for _, files := range packages {
 			for where, n := range bareGoroutines(t, files) {
 				found[where] += n
@@ -77,10 +76,7 @@ func bareGoroutines(t *testing.T, files []string) map[string]int {
 	set := token.NewFileSet()
 	found := map[string]int{}
 	for _, name := range files {
-		f, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(parser.ParseFile(set, name, nil, parser.SkipObjectResolution))(t)
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok || fn.Body == nil {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // module is the root of the module, seen from this package.
@@ -27,10 +29,7 @@ var (
 // sectionsOf returns the numbers of the sections and rules of a text.
 func sectionsOf(t *testing.T, name string) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(module, "docs", "reference", name+".md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(module, "docs", "reference", name+".md")))(t)
 	found := map[string]bool{}
 	for _, expr := range []*regexp.Regexp{heading, ruleRow} {
 		for _, m := range expr.FindAllSubmatch(text, -1) {
@@ -44,7 +43,7 @@ func sectionsOf(t *testing.T, name string) map[string]bool {
 // texts calls f with every file of the module that people read and wrote.
 func texts(t *testing.T, f func(path, text string)) {
 	t.Helper()
-	err := filepath.WalkDir(module, func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(module, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -58,10 +57,7 @@ func texts(t *testing.T, f func(path, text string)) {
 			f(path, string(b))
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // TestReferences demands that everything the code, the help and the documents

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // private are words that sound translated, or that only the authors would
@@ -65,10 +67,7 @@ func TestPlainWords(t *testing.T) {
 func written(t *testing.T, path, text string, f func(line int, literal string)) {
 	t.Helper()
 	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution|parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(set, path, text, parser.SkipObjectResolution|parser.ParseComments))(t)
 	for _, c := range file.Comments {
 		f(set.Position(c.Pos()).Line, c.Text())
 	}

@@ -7,14 +7,13 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/lab/wire"
+	"linerate/internal/must"
 )
 
 // ping sends n datagrams of size bytes from a host and returns how many were answered.
 func ping(t testing.TB, l *Lab, from model.Host, to string, n, size int) (answered int) {
 	t.Helper()
-	if err := json.Unmarshal(run(t, l, from, "udp-answers", to, fmt.Sprint(n), fmt.Sprint(size)), &answered); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(run(t, l, from, "udp-answers", to, fmt.Sprint(n), fmt.Sprint(size)), &answered))
 	return answered
 }
 
@@ -26,10 +25,7 @@ func train(t testing.TB, l *Lab, n, size, gapMicros int) (c counted, did wire.Co
 	result := listen(t, l, model.Far, "udp-count")
 	run(t, l, model.Near, "udp-burst", "far", fmt.Sprint(n), fmt.Sprint(size), fmt.Sprint(gapMicros))
 	result(&c)
-	st, err := l.Stats(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(l.Stats(t.Context()))(t)
 	return c, st.To, st.To.Frames - uint64(n)
 }
 
@@ -86,10 +82,7 @@ func TestBlackholeDropsLargeFramesOnly(t *testing.T) {
 			if got := ping(t, l, model.Near, "far", 3, 1373); got != 0 {
 				t.Errorf("%d of 3 packets of 1401 bytes came back", got)
 			}
-			st, err := l.Stats(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			st := must.Get(l.Stats(t.Context()))(t)
 			if st.To.MTUDrops != 3 || st.From.MTUDrops != 0 {
 				t.Errorf("wire says %d and %d vanished, want 3 and 0", st.To.MTUDrops, st.From.MTUDrops)
 			}
@@ -103,17 +96,11 @@ func TestJumboAndSmallMTU(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", kind, mtu), func(t *testing.T) {
 				l := startLab(t, fmt.Sprintf("rate=200mbit,rtt=1ms,mtu=%d", mtu), kind)
 				result := listen(t, l, model.Far, "tcp-sink", "0", "50", "2")
-				before, err := l.Stats(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				before := must.Get(l.Stats(t.Context()))(t)
 				run(t, l, model.Near, "tcp-source", "far")
 				var rates []float64
 				result(&rates)
-				st, err := l.Stats(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				st := must.Get(l.Stats(t.Context()))(t)
 				// Bulk TCP fills its frames, and none may be larger than the MTU.
 				mean := float64(st.To.Bytes-before.To.Bytes) / float64(st.To.Frames-before.To.Frames)
 				if full := float64(mtu + wire.HeaderBytes); mean < 0.9*full || mean > full {

@@ -18,6 +18,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/lab/wire"
+	"linerate/internal/must"
 )
 
 // kinds are the ways of exchanging frames, both of which are tested.
@@ -44,17 +45,12 @@ func startLab(t testing.TB, text string, kind wire.Kind) *Lab {
 		}
 		f.Close()
 	}
-	spec, err := ParseSpec(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(ParseSpec(text))(t)
 	l, err := Start(t.Context(), spec, testConfig(kind))
 	if errors.Is(err, fs.ErrPermission) {
 		t.Skipf("virtual hosts need user namespaces or root: %v", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -90,9 +86,7 @@ func listen(t testing.TB, l *Lab, host model.Host, args ...string) (result func(
 		t.Helper()
 		select {
 		case err := <-ended:
-			if err := errors.Join(err, <-read); err != nil {
-				t.Fatalf("peer %q: %v", args, err)
-			}
+			must.Dof(t, errors.Join(err, <-read), "peer %q", args)
 		case <-time.After(patience):
 			t.Fatalf("peer %q did not end", args)
 		}
@@ -106,9 +100,7 @@ func listen(t testing.TB, l *Lab, host model.Host, args ...string) (result func(
 func run(t testing.TB, l *Lab, host model.Host, args ...string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := l.Command(t.Context(), host, append([]string{"/proc/self/exe", "peer"}, args...), nil, &out, os.Stderr); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Command(t.Context(), host, append([]string{"/proc/self/exe", "peer"}, args...), nil, &out, os.Stderr))
 	return out.Bytes()
 }
 
@@ -136,18 +128,11 @@ func TestNamesAndAddresses(t *testing.T) {
 func TestDial(t *testing.T) {
 	l := startLab(t, "rtt=0s", wire.Auto)
 	for _, host := range []model.Host{model.Near, model.Far, model.Far} {
-		c, err := l.Dial(t.Context(), host, echoPeer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(l.Dial(t.Context(), host, echoPeer))(t)
 		defer c.Close()
-		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.SetDeadline(time.Now().Add(patience)))
 		want := "hello " + string(host)
-		if _, err := io.WriteString(c, want); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(c, want))(t)
 		got := make([]byte, len(want))
 		if _, err := io.ReadFull(c, got); err != nil || string(got) != want {
 			t.Errorf("host %s echoed %q, %v", host, got, err)
@@ -191,9 +176,7 @@ func TestCommand(t *testing.T) {
 
 func TestStartMistakes(t *testing.T) {
 	spec, err := ParseSpec("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, cfg := range map[string]Config{
 		"no command":      {},
 		"missing program": {Command: []string{"/no/such/program"}},
@@ -221,10 +204,7 @@ func TestStartMistakes(t *testing.T) {
 // marked returns the processes whose environment has the mark.
 func marked(t *testing.T, mark string) []string {
 	t.Helper()
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir("/proc"))(t)
 	var found []string
 	for _, e := range entries {
 		if _, err := strconv.Atoi(e.Name()); err != nil || e.Name() == strconv.Itoa(os.Getpid()) {
@@ -261,20 +241,13 @@ func TestCloseLeavesNothing(t *testing.T) {
 	value := strconv.FormatInt(time.Now().UnixNano(), 36)
 	t.Setenv(labMark, value)
 	l := startLab(t, "rtt=0s", wire.Auto)
-	conn, err := l.Dial(t.Context(), model.Near, echoPeer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(l.Dial(t.Context(), model.Near, echoPeer))(t)
 	defer func() { _ = conn.Close() }() // not before: what nobody holds is closed by the garbage collector, and its program ends
 	// A daemon that left its parent and its process group.
-	if err := l.Command(t.Context(), model.Far, []string{"sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &"}, nil, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Command(t.Context(), model.Far, []string{"sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &"}, nil, nil, nil))
 	mark := labMark + "=" + value
 	waitMarked(t, mark, 5, math.MaxInt) // a process that just begins a program has no environment
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Close())
 	if left := marked(t, mark); len(left) > 0 {
 		t.Errorf("processes %v are left after Close", left)
 	}
@@ -310,20 +283,13 @@ func TestKilledControllerLeavesNothing(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "peer", "controller")
 	cmd.Env = append(os.Environ(), labMark+"="+value)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "up\n" {
 		t.Fatalf("controller said %q, %v", line, err)
 	}
 	waitMarked(t, labMark+"="+value, 6, math.MaxInt)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	waitMarked(t, labMark+"="+value, 0, 0)
 	if err := cmd.Wait(); err == nil {
 		t.Error("the killed controller ended well")

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/lab/labtest"
 	"linerate/internal/lab/wire"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -47,9 +48,7 @@ func sunk(t testing.TB, l *Lab, from, to model.Host, omitMillis, windowMillis, w
 // trips returns n round trips from near to far in seconds, ascending.
 func trips(t testing.TB, l *Lab, n int) (seconds []float64) {
 	t.Helper()
-	if err := json.Unmarshal(run(t, l, model.Near, "udp-ping", "far", fmt.Sprint(n), "64", "500"), &seconds); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(run(t, l, model.Near, "udp-ping", "far", fmt.Sprint(n), "64", "500"), &seconds))
 	return seconds
 }
 
@@ -66,10 +65,7 @@ func TestGoodput(t *testing.T) {
 				truth.Hold(t, truth.Tries, func(try *truth.Try) {
 					l := startLab(try, tt.spec, kind)
 					claimGoodput(try, "goodput", sunk(try, l, model.Near, model.Far, "400", "200", "5"), tt.rate, tt.tolerance)
-					st, err := l.Stats(try.Context())
-					if err != nil {
-						try.Fatal(err)
-					}
+					st := must.Get(l.Stats(try.Context()))(try)
 					try.Claim("frames lost outside the wire", float64(st.To.Missed+st.To.Refused), 0, 0, "")
 				})
 			})
@@ -97,9 +93,7 @@ func TestIperf3(t *testing.T) {
 				truth.Hold(t, truth.Tries, func(try *truth.Try) {
 					l := startLab(try, tt.spec, kind)
 					var out bytes.Buffer
-					if err := l.Command(try.Context(), model.Far, []string{"iperf3", "-s", "-D", "-J"}, nil, nil, nil); err != nil {
-						try.Fatal(err)
-					}
+					must.Do(try, l.Command(try.Context(), model.Far, []string{"iperf3", "-s", "-D", "-J"}, nil, nil, nil))
 					argv := []string{"iperf3", "-c", "far", "-J", "-O", "2", "-t", "4", "-C", "cubic", "--get-server-output"}
 					tick := time.NewTicker(50 * time.Millisecond)
 					defer tick.Stop()
@@ -135,9 +129,7 @@ func intervals(t testing.TB, text []byte) float64 {
 			} `json:"intervals"`
 		} `json:"server_output_json"`
 	}
-	if err := json.Unmarshal(text, &r); err != nil {
-		t.Fatalf("read iperf3's report: %v", err)
-	}
+	must.Dof(t, json.Unmarshal(text, &r), "read iperf3's report")
 	var rates []float64
 	for _, i := range r.Server.Intervals {
 		if !i.Sum.Omitted && i.Sum.Seconds > 0.9 {

@@ -11,13 +11,11 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/lab/wire"
+	"linerate/internal/must"
 )
 
 func TestFirstHour19LabsSayNearAndFar(t *testing.T) {
-	spec, err := ParseSpec("rate=1gbit,rtt=10ms,to.rate=5mbit,from.loss=1%,near.tcp.sack=0,far.tcp.recv_buffer_max=64KiB")
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(ParseSpec("rate=1gbit,rtt=10ms,to.rate=5mbit,from.loss=1%,near.tcp.sack=0,far.tcp.recv_buffer_max=64KiB"))(t)
 	text := spec.String()
 	for _, want := range []string{"to.rate=5000000bit", "from.loss=1%", "near.tcp.sack=0", "far.tcp.recv_buffer_max=64KiB"} {
 		if !strings.Contains(text, want) {
@@ -78,10 +76,7 @@ func TestParseSpec(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := ParseSpec(tt.text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(ParseSpec(tt.text))(t)
 			if d := cmp.Diff(tt.want, got); d != "" {
 				t.Errorf("ParseSpec(%q) (-want +got):\n%s", tt.text, d)
 			}
@@ -151,10 +146,7 @@ func TestSpecStringRoundTrip(t *testing.T) {
 			To: path("to"), From: path("from"), MTU: rapid.IntRange(minMTU, 9000).Draw(t, "mtu"), Seed: rapid.Uint64().Draw(t, "seed"),
 			Knobs: []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: "0"}},
 		}
-		got, err := ParseSpec(want.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(ParseSpec(want.String()))(t)
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", want, d)
 		}
@@ -172,9 +164,7 @@ func FuzzParseSpec(f *testing.F) {
 		}
 		spec.Knobs = nil // raw text of the user
 		again, err := ParseSpec(spec.String())
-		if err != nil {
-			t.Fatalf("ParseSpec(%q).String() = %q: %v", text, spec, err)
-		}
+		must.Dof(t, err, "ParseSpec(%q).String() = %q", text, spec)
 		if d := cmp.Diff(spec, again); d != "" {
 			t.Errorf("%q is not %q (-want +got):\n%s", text, spec, d)
 		}

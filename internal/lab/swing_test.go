@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"linerate/internal/lab/wire"
+	"linerate/internal/must"
 )
 
 func TestSwing(t *testing.T) {
@@ -64,10 +65,7 @@ func TestSwingMistakes(t *testing.T) {
 // TestRates: what a host is told of a rate that swings is the mean, and that it is one.
 func TestRates(t *testing.T) {
 	t.Parallel()
-	spec, err := ParseSpec("to.rate=50mbit,to.swing=10%/60s/15s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(ParseSpec("to.rate=50mbit,to.swing=10%/60s/15s"))(t)
 	rates := spec.Rates()
 	if r, known := rates[0].Get(); !known || r != 50e6 || rates[0].Source() != "the lab's wire, the mean of a rate that swings by 10%/1m0s/15s" {
 		t.Errorf("%v from %q", r, rates[0].Source())

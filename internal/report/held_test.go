@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 // A plan that holds a knob says so beforehand and afterwards, with the runs of a group
@@ -31,10 +32,7 @@ func TestHeldIsToldWithItsReason(t *testing.T) {
 		"":         "",
 	} {
 		o.Held = held
-		p, err := plan.New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(plan.New(o))(t)
 		d := NewDryRun(model.Session{Plan: p}, fact.Unknown[float64]("nobody measured"), knob.NewIndex(), nil)
 		before, after := strings.Join(d.Outlook, "\n"), ""
 		for _, row := range Method(model.Session{Plan: p, Kind: model.KindRun}, Document{}) {

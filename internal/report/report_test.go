@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
 )
@@ -253,10 +254,7 @@ func TestSearchTableAscends(t *testing.T) {
 		if row.Basis != report.OverRuns {
 			continue
 		}
-		r, err := units.ParseBitRate(row.Setting)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(units.ParseBitRate(row.Setting))(t)
 		rates = append(rates, r)
 	}
 	if len(rates) < 3 || !slices.IsSorted(rates) {

@@ -14,6 +14,7 @@ import (
 	"linerate/bench/internal/ratio"
 	"linerate/bench/internal/stand"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 func TestJudge(t *testing.T) {
@@ -75,9 +76,7 @@ func TestRoundsAlternateAndMissWhoFailsTwice(t *testing.T) {
 		script(ownName, &log, 3.0, 4.0, 9.0), script("a", &log, 2.0, nil, 2.0, 3.0), script("b", &log, 1.0, nil, nil, 2.0), script("c", &log, nil),
 	}}
 	for round := range 3 {
-		if err := b.playRound(t.Context(), round, s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.playRound(t.Context(), round, s))
 	}
 	want := "linerate a b c c b b a a linerate linerate a b"
 	if got := strings.Join(log, " "); got != want {

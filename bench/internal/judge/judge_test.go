@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/lab/faults"
+	"linerate/internal/must"
 )
 
 // said is a session in which a direction measured share of a ceiling of 100 Mbit/s.
@@ -151,14 +152,9 @@ func TestKeep(t *testing.T) {
 	t.Parallel()
 	o := Options{Last: 2000, Out: t.TempDir()}
 	for _, seed := range []uint64{3, unseen + 1} {
-		if err := keep(o, faults.Case{Seed: seed, Spec: "secret"}, Row{Seed: seed, Kind: "loss"}, []byte("{}")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, keep(o, faults.Case{Seed: seed, Spec: "secret"}, Row{Seed: seed, Kind: "loss"}, []byte("{}")))
 	}
-	f, err := os.OpenFile(filepath.Join(o.Out, "rows.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.OpenFile(filepath.Join(o.Out, "rows.jsonl"), os.O_APPEND|os.O_WRONLY, 0))(t)
 	_, _ = f.WriteString(`{"seed":9,"ki`)
 	_ = f.Close()
 	rows, err := readRows(filepath.Join(o.Out, "rows.jsonl"), o)
@@ -214,13 +210,8 @@ func TestAgain(t *testing.T) {
 	c.Seed = 7
 	s := said(0.3, finding("B07", model.Far, "")) // which no rule says of a session without evidence
 	s.Kind = model.KindTest
-	text, err := json.Marshal(map[string]any{"session": s, "samples": []any{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := keep(o, c, Row{Seed: 7, Kind: "kind", Seconds: 9, Late: 0.01, Said: []Said{{Rule: "B07"}}}, text); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(map[string]any{"session": s, "samples": []any{}}))(t)
+	must.Do(t, keep(o, c, Row{Seed: 7, Kind: "kind", Seconds: 9, Late: 0.01, Said: []Said{{Rule: "B07"}}}, text))
 	rows, err := Again(o)
 	if err != nil || len(rows) != 1 || !rows[0].First || rows[0].Said[0].Rule != "unknown" || rows[0].Seconds != 9 || rows[0].Late != 0.01 {
 		t.Errorf("%+v, %v", rows, err)

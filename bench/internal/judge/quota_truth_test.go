@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -34,14 +35,8 @@ func TestSlowProcessor(t *testing.T) {
 	}
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		o := Options{Program: program, First: 500, Last: 500, Kind: "quota-sender", Quick: true, Out: t.TempDir(), Talk: &strings.Builder{}}
-		rows, err := Run(t.Context(), o)
-		if err != nil {
-			try.Fatal(err)
-		}
-		text, err := os.ReadFile(filepath.Join(o.Out, evidenceFile))
-		if err != nil {
-			try.Fatal(err)
-		}
+		rows := must.Get(Run(t.Context(), o))(try)
+		text := must.Get(os.ReadFile(filepath.Join(o.Out, evidenceFile)))(try)
 		if len(rows) != 1 || !rows[0].First || rows[0].Failed != "" {
 			try.Errorf("%+v", rows)
 		}

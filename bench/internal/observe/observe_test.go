@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 func TestAnalyse(t *testing.T) {
@@ -20,10 +22,7 @@ func TestAnalyse(t *testing.T) {
 	for range 500 {
 		times = append(times, 0, 999_900_000)
 	}
-	got, err := Analyse(times, 125, 100*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(Analyse(times, 125, 100*time.Millisecond))(t)
 	if math.Abs(got.Rate-1e7) > 1 || got.Packets != 8000 {
 		t.Errorf("%d packets at %.3f bit/s, want 8000 at 10 Mbit/s", got.Packets, got.Rate)
 	}

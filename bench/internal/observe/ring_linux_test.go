@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // The observer sees every datagram of its size that arrives, and no other.
@@ -35,28 +37,18 @@ func TestObservesLoopback(t *testing.T) {
 	if line, err := lines.ReadString('\n'); err != nil || line != "ready\n" {
 		t.Fatalf("got %q %v", line, err)
 	}
-	sink, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sink := must.Get(net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}))(t)
 	defer sink.Close()
-	c, err := net.DialUDP("udp4", nil, sink.LocalAddr().(*net.UDPAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.DialUDP("udp4", nil, sink.LocalAddr().(*net.UDPAddr)))(t)
 	defer c.Close()
 	begun := time.Now()
 	for range count {
 		for _, n := range []int{size, size + 1, 3} {
-			if _, err := c.Write(make([]byte, n)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Write(make([]byte, n)))(t)
 		}
 	}
 	took := time.Since(begun)
-	if err := stop.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stop.Close())
 	var r Report
 	if err := json.NewDecoder(lines).Decode(&r); err != nil {
 		t.Fatal(err, <-ended)

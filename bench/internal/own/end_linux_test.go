@@ -19,6 +19,7 @@ import (
 	"linerate/internal/measure/reqresp"
 	"linerate/internal/measure/tcpbulk"
 	"linerate/internal/measure/udpflow"
+	"linerate/internal/must"
 )
 
 // Both ends of each engine that the benchmarks use, on two loopback addresses.
@@ -60,9 +61,7 @@ func both(t *testing.T, f model.Flow) (near, far model.EndReport) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	listen, dial, err := Ends("self", "127.0.0.1", "127.0.0.2", f, "lo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	port := free(t)
 	listen, dial = append(listen[2:], "-port", port), append(dial[2:], "-port", port)
 	var farOut, nearOut bytes.Buffer
@@ -76,41 +75,28 @@ func both(t *testing.T, f model.Flow) (near, far model.EndReport) {
 		default:
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(nearOut.Bytes(), &near); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(farOut.Bytes(), &far); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(nearOut.Bytes(), &near))
+	must.Do(t, json.Unmarshal(farOut.Bytes(), &far))
 	return near, far
 }
 
 // free returns a port that nobody has.
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:0"))(t)
 	defer l.Close()
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
 func TestSamplingCost(t *testing.T) {
 	var b bytes.Buffer
-	if err := RunCost("lo", &b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, RunCost("lo", &b))
 	var c Cost
-	if err := json.Unmarshal(b.Bytes(), &c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b.Bytes(), &c))
 	if c.Host <= 0 || c.Stream <= 0 || c.Stream > c.Host {
 		t.Errorf("got %+v", c)
 	}

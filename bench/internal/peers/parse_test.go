@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // captured returns what a real program printed.
 func captured(t *testing.T, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 	return b
 }
 
@@ -35,10 +34,7 @@ func TestBulkReports(t *testing.T) {
 		"nuttcp": {"nuttcp-6.1.2-tcp.txt", ParseNuttcpTCP, Bulk{3763.5 * 1048576, 3763.5 * 1048576 * 8 / 31563.7716e6}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := c.parse(captured(t, c.file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(c.parse(captured(t, c.file)))(t)
 			if got.Bytes != c.want.Bytes || got.Seconds < 0.99 || got.Seconds > 1.02 {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
@@ -71,10 +67,7 @@ func TestDatagramReports(t *testing.T) {
 		"nuttcp": {"nuttcp-6.1.2-udp.txt", ParseNuttcpUDP, 284499, 249653, 34846, 1.000052},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := c.parse(captured(t, c.file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(c.parse(captured(t, c.file)))(t)
 			if got.Sent != c.sent || got.Received != c.received || got.Lost != c.lost || math.Abs(got.Seconds-c.seconds) > 1e-4 {
 				t.Errorf("got %+v, want %+v", got, c)
 			}
@@ -180,10 +173,7 @@ func FuzzReports(f *testing.F) {
 		f.Fatal(files, err)
 	}
 	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(f)
 		f.Add(b)
 	}
 	positive := func(t *testing.T, err error, v ...float64) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // inner says that the test runs in namespaces of its own.
@@ -46,19 +48,11 @@ func TestDuel(t *testing.T) {
 	if !apart(t) {
 		return
 	}
-	s, err := Make(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.MTU(t.Context(), 9000); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Make(t.Context()))(t)
+	must.Do(t, s.MTU(t.Context(), 9000))
 	server, client := []string{"iperf3", "-s", "-1"}, []string{"iperf3", "-c", FarAddress, "-n", "50M", "-J"}
 	p := Pair{Server: server, Client: client, Port: 5201, Time: time.Second}
-	out, err := s.Duel(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(s.Duel(t.Context(), p))(t)
 	if out.ServerCPU <= 0 || out.ClientCPU <= 0 || out.CPU() != out.ServerCPU+out.ClientCPU {
 		t.Errorf("CPU is %v and %v", out.ServerCPU, out.ClientCPU)
 	}

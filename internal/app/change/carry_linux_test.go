@@ -16,6 +16,7 @@ import (
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/pipe"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // minute is enough for every change that a person answers at once.
@@ -183,14 +184,9 @@ func TestSecondHostIsBusy(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", true)
 	p.Answer = yes
-	other, err := p.env.Again(t.Context(), p.hosts.Near)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(p.env.Again(t.Context(), p.hosts.Near))(t)
 	defer p.env.HangUp(other)
-	if _, err := other.Apply(t.Context(), []model.Assignment{{Host: model.Near, Knob: "tcp.timestamps", Value: "0"}}, minute); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(other.Apply(t.Context(), []model.Assignment{{Host: model.Near, Knob: "tcp.timestamps", Value: "0"}}, minute))(t)
 	r, err := p.do(t.Context(), minute)
 	if r.Outcome != Undone || !errors.Is(err, session.ErrBusy) || app.KindOf(err) != app.Unreachable || !strings.Contains(app.HintOf(err), "another linerate") {
 		t.Errorf("%+v, kind %d, %v, hint %q", r, app.KindOf(err), err, app.HintOf(err))

@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
+	"linerate/internal/must"
 )
 
 // linked is a host whose driver takes MTUs to most.
@@ -175,10 +176,7 @@ func TestHalfConfirmed(t *testing.T) {
 		return r.events
 	}
 	note := func() func() {
-		done, err := c.notePairNote()
-		if err != nil {
-			t.Fatal(err)
-		}
+		done := must.Get(c.notePairNote())(t)
 		return done
 	}
 	note() // and killed
@@ -217,9 +215,7 @@ func TestHalfConfirmed(t *testing.T) {
 	if entries, _ := os.ReadDir(dir); len(entries) > 0 {
 		t.Error("the note is left")
 	}
-	if err := os.WriteFile(filepath.Join(dir, PairNoteName), []byte("torn"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, PairNoteName), []byte("torn"), 0o600))
 	c.tellPairNote()
 	if got := told(); len(got) != 1 || !strings.Contains(got[0].(app.Trouble).Err.Error(), "damaged: one of them may hold it") {
 		t.Errorf("a damaged note: %+v", got)

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/apptest"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestConfirmationFails has one of two hosts fail at each point of being told to
@@ -98,10 +99,7 @@ func TestFirstHostKeepsItAlone(t *testing.T) {
 		t.Errorf("%s: the far host alone was told to keep it", got)
 	}
 	p.writing = nil
-	fresh, err := p.env.Again(t.Context(), p.hosts.Far)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fresh := must.Get(p.env.Again(t.Context(), p.hosts.Far))(t)
 	defer p.env.HangUp(fresh)
 	if changes, err := fresh.Revert(t.Context(), ""); err != nil || len(changes) != 1 || p.sacks() != "11" {
 		t.Errorf("undo: %+v, %v, %s", changes, err, p.sacks())
@@ -151,13 +149,9 @@ func TestNoteOfAHalfConfirmation(t *testing.T) {
 	}
 	p.writing = nil
 	// As if this process had been killed then: the near host goes back.
-	if err := os.WriteFile(note, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(note, text, 0o600))
 	p.again()
-	if _, err := p.hosts.Near.Client.Revert(t.Context(), ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.hosts.Near.Client.Revert(t.Context(), ""))(t)
 	p.again()
 	p.Answer = no
 	if r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.timestamps", Value: "0"}); err != nil || r.Outcome != Undone {
@@ -178,9 +172,7 @@ func TestNoteCannotBeWritten(t *testing.T) {
 	p := newPair(t, "lan", true)
 	p.Answer = yes
 	p.hosts.State = filepath.Join(p.dir, "nowhere", "at", "all")
-	if err := os.WriteFile(filepath.Join(p.dir, "nowhere"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(p.dir, "nowhere"), nil, 0o600))
 	r, err := p.do(t.Context(), minute)
 	if err == nil || r.Outcome != Undone || p.sacks() != "11" {
 		t.Errorf("%+v, %v, %s", r, err, p.sacks())

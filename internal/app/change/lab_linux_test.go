@@ -27,6 +27,7 @@ import (
 	"linerate/internal/host/journal"
 	"linerate/internal/host/watchdog"
 	"linerate/internal/lab"
+	"linerate/internal/must"
 )
 
 // TestMain makes the test program serve as the lab's processes, as the agents and
@@ -142,38 +143,24 @@ type pair struct {
 // newPair starts a lab and opens both hosts.
 func newPair(t *testing.T, spec string, both bool) *pair {
 	t.Helper()
-	s, err := lab.ParseSpec(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(lab.ParseSpec(spec))(t)
+	self := must.Get(os.Executable())(t)
 	l, err := lab.Start(t.Context(), s, lab.Config{Command: []string{self, "lab-init"}, Stderr: os.Stderr})
 	if errors.Is(err, fs.ErrPermission) {
 		t.Skipf("virtual hosts need user namespaces or root: %v", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := &pair{t: t, lab: l, dir: t.TempDir(), Person: &apptest.Person{}, dials: map[model.Host]int{}, dying: map[model.Host]*os.File{}}
 	p.env = app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: p.Person, Observer: p.Person}
 	t.Cleanup(func() { _ = l.Close() })
 	p.hosts = Hosts{Near: p.open(model.Near), Both: both, Named: "root@b", State: filepath.Join(p.dir, "controller")}
-	if err := os.Mkdir(p.hosts.State, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(p.hosts.State, 0o700))
 	p.hosts.Far = p.open(model.Far)
 	f, err := p.hosts.Near.Client.Facts(t.Context(), l.Addr(model.Far).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.hosts.Near.Facts = f
 	f, err = p.hosts.Far.Client.Facts(t.Context(), f.Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.hosts.Far.Facts, p.hosts.Far.Peer = f, p.hosts.Near.Facts.Address
 	app.NamePair(p.hosts.Near, p.hosts.Far, both, true)
 	t.Cleanup(func() {
@@ -319,9 +306,7 @@ func (p *pair) confirming(side model.Host, b []byte) bool {
 func (p *pair) sysctl(side model.Host, name string) string {
 	p.t.Helper()
 	var out bytes.Buffer
-	if err := p.lab.Command(p.t.Context(), side, []string{"cat", "/proc/sys/net/ipv4/" + name}, nil, &out, os.Stderr); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, p.lab.Command(p.t.Context(), side, []string{"cat", "/proc/sys/net/ipv4/" + name}, nil, &out, os.Stderr))
 	return strings.TrimSpace(out.String())
 }
 

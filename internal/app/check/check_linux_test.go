@@ -22,6 +22,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/host/watchdog"
 	"linerate/internal/lab"
+	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 )
 
@@ -88,28 +89,18 @@ func agentMain(args []string) error {
 // looked is a check of a lab, as it was stored.
 func looked(t testing.TB, spec string, q check.Request) (model.Session, error) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	person := &apptest.Person{}
 	env := app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: person, Observer: person}
 	near, far, err := reach.Pair("", "lab:"+spec, env)
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := sqlite.Open(t.Context(), sqlite.Memory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	st := must.Get(sqlite.Open(t.Context(), sqlite.Memory))(t)
 	defer st.Close()
 	e, err := reach.New(env, reach.Options{}).Open(t.Context(), near, far)
 	if errors.Is(err, fs.ErrPermission) {
 		t.Skipf("virtual hosts need user namespaces or root: %v", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer e.Close()
 	_, err = check.Run(t.Context(), env, e, st, q)
 	began := apptest.Told[app.TrialBegan](person)

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/health"
 	"linerate/internal/core/model"
 	"linerate/internal/lab"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -143,17 +144,12 @@ func TestAlone(t *testing.T) {
 		"rate=1gbit,rtt=1ms":                 {"gateway ok ", "mtu ok 1500 ", "errors ok 0 now", "buffers ok ", "hop neighbour "},
 		"rate=1gbit,rtt=1ms,to.pathmtu=1400": {"error: found: mtu BAD", "gateway ok ", "mtu BAD 1400 "},
 	} {
-		spec, err := lab.ParseSpec(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec := must.Get(lab.ParseSpec(text))(t)
 		l, err := lab.Start(t.Context(), spec, lab.Config{Command: []string{"/proc/self/exe", "lab-init"}, Stderr: os.Stderr})
 		if errors.Is(err, fs.ErrPermission) {
 			t.Skipf("virtual hosts need user namespaces or root: %v", err)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { _ = l.Close() })
 		var said strings.Builder
 		if err := l.Command(t.Context(), model.Near, []string{"ip", "route", "add", "default", "via", l.Addr(model.Far).String()}, nil, &said, &said); err != nil {
@@ -161,9 +157,7 @@ func TestAlone(t *testing.T) {
 		}
 		truth.Hold(t, truth.Tries, func(try *truth.Try) {
 			said.Reset()
-			if err := l.Command(t.Context(), model.Near, []string{"/proc/self/exe", "alone"}, nil, &said, os.Stderr); err != nil {
-				try.Fatal(err)
-			}
+			must.Do(try, l.Command(t.Context(), model.Near, []string{"/proc/self/exe", "alone"}, nil, &said, os.Stderr))
 			for _, part := range want {
 				if !strings.Contains(said.String(), part) {
 					try.Errorf("%q is not said:\n%s", part, said.String())

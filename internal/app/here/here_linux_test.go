@@ -19,6 +19,7 @@ import (
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/persist"
 	"linerate/internal/host/watchdog"
+	"linerate/internal/must"
 )
 
 // listener notes what it is told.
@@ -65,32 +66,22 @@ func sackIntent(value string) journal.Record {
 func write(t *testing.T, dir string, records ...journal.Record) {
 	t.Helper()
 	j, err := journal.OpenAs(dir, "v0.0-test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, r := range records {
 		err = errors.Join(err, j.Append(r))
 	}
-	if err := errors.Join(err, j.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, j.Close()))
 }
 
 // TestOpen opens this machine alone, reads it, and hangs up.
 func TestOpen(t *testing.T) {
 	env, _ := listening(t)
-	h, err := Open(t.Context(), env, Options{State: t.TempDir(), Link: "lo"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(Open(t.Context(), env, Options{State: t.TempDir(), Link: "lo"}))(t)
 	defer env.HangUp(h.Client)
 	if h.Side != model.Near || h.Name == "" || h.Facts.OS != "linux" || !h.Client.CanTune() || h.Facts.Route != nil || h.Value("link.mtu") == "" {
 		t.Errorf("%+v", h)
 	}
-	second, err := env.Again(t.Context(), h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := must.Get(env.Again(t.Context(), h))(t)
 	if second == h.Client {
 		t.Error("the same session twice")
 	}
@@ -141,20 +132,13 @@ func TestKeptHere(t *testing.T) {
 	sack := hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}
 	rmem := hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_rmem"}
 	_, queue, err := hostknob.Host{Interface: "eth0", Index: env.Catalogue}.Place("txqueuelen")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if kept, there := m.keeps("tcp.sack", sack, "0"); kept || there {
 		t.Error("something is kept where nothing is")
 	}
-	keeper, err := m.keeper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	keeper := must.Get(m.keeper())(t)
 	keeper.About = persist.About{Link: "eth0", Settings: []model.Assignment{{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_max", Value: "1048576"}, {Knob: "txqueuelen", Value: "500"}}}
-	if _, err := keeper.Write(time.Now(), []files.File{{Path: "/etc/sysctl.d/zz-linerate.conf", Mode: 0o644, Content: []byte("net.ipv4.tcp_sack = 0\n")}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(keeper.Write(time.Now(), []files.File{{Path: "/etc/sysctl.d/zz-linerate.conf", Mode: 0o644, Content: []byte("net.ipv4.tcp_sack = 0\n")}}))(t)
 	for _, c := range []struct {
 		id    model.KnobID
 		place hostknob.Place
@@ -179,9 +163,7 @@ func TestKeptHere(t *testing.T) {
 	if kept, there := m.keeps("txqueuelen", other, "500"); kept || there {
 		t.Error("kept for another interface")
 	}
-	if _, err := keeper.Restore(""); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(keeper.Restore(""))(t)
 	if kept, there := m.keeps("tcp.sack", sack, "0"); kept || there {
 		t.Error("kept after it was taken back")
 	}
@@ -197,13 +179,8 @@ func TestJournalThatDoesNotTellAll(t *testing.T) {
 	}
 	write(t, dir, sackIntent("0"), journal.Record{Kind: journal.KindConfirmed, Transaction: "t", Time: time.Now()})
 	for _, path := range journal.Files(dir) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, append([]byte("torn in the midst"), text[20:]...), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
+		must.Do(t, os.WriteFile(path, append([]byte("torn in the midst"), text[20:]...), 0o600))
 	}
 	TellJournal(env, dir)
 	if text := l.said(); !strings.HasPrefix(text, "|"+watchdog.UndoMark) || !strings.Contains(text, "linerate undo --acknowledge") || strings.Count(text, "\n") != 1 {
@@ -239,9 +216,7 @@ func TestLines(t *testing.T) {
 	env, l := listening(t)
 	w := Lines(env, "nas")
 	for _, text := range []string{"panic: something\n", watchdog.UndoMark + "half a ", "line\n" + watchdog.BootMark + "installed\n"} {
-		if _, err := w.Write([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write([]byte(text)))(t)
 	}
 	if want := "nas|" + watchdog.UndoMark + "half a line\nnas|" + watchdog.BootMark + "installed\n"; l.said() != want {
 		t.Errorf("want %q", want)
@@ -268,10 +243,7 @@ func TestUndoFault(t *testing.T) {
 func TestTheInterfaceThatIsNamed(t *testing.T) {
 	env, _ := listening(t)
 	env.Catalogue = knob.NewIndex()
-	h, err := Open(t.Context(), env, Options{State: t.TempDir(), Link: "lo"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(Open(t.Context(), env, Options{State: t.TempDir(), Link: "lo"}))(t)
 	defer env.HangUp(h.Client)
 	if got := h.Facts.Interface.Or(""); got != "lo" {
 		t.Errorf("interface %q, want lo", got)

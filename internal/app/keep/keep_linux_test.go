@@ -18,6 +18,7 @@ import (
 	"linerate/internal/core/profile"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/must"
 )
 
 // written is the file of the kernel's settings, below a root.
@@ -87,10 +88,7 @@ func newMachine(t *testing.T, side model.Host, p *person, after func(m *machine,
 
 func (m *machine) open(side model.Host) {
 	m.t.Helper()
-	h, err := here.Open(m.t.Context(), m.env, here.Options{State: m.state})
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	h := must.Get(here.Open(m.t.Context(), m.env, here.Options{State: m.state}))(m.t)
 	h.Side, h.Name = side, "host "+string(side)
 	m.host = h
 }
@@ -109,12 +107,8 @@ func (m *machine) text() string {
 
 func (m *machine) put(name, text string) {
 	m.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(m.path(name)), 0o755); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.WriteFile(m.path(name), []byte(text), 0o640); err != nil {
-		m.t.Fatal(err)
-	}
+	must.Do(m.t, os.MkdirAll(filepath.Dir(m.path(name)), 0o755))
+	must.Do(m.t, os.WriteFile(m.path(name), []byte(text), 0o640))
 }
 
 // block has a file stand where the directory of the kernel's settings would be.
@@ -132,10 +126,7 @@ func sackProfile(value string) profile.Profile {
 
 func request(t *testing.T, m *machine, p profile.Profile) Request {
 	t.Helper()
-	s, err := OfProfile(m.env, "sack.yaml", p, Wish{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(OfProfile(m.env, "sack.yaml", p, Wish{}))(t)
 	return Request{Source: s}
 }
 
@@ -316,9 +307,7 @@ func TestBothOrNone(t *testing.T) {
 	if back := told[app.TakenBack](p); len(back) != 1 || back[0].Host != "host far" {
 		t.Errorf("told %+v", back)
 	}
-	if err := os.Remove(near.path("etc/sysctl.d")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(near.path("etc/sysctl.d")))
 	p.answer = yes
 	if got, err := Do(t.Context(), far.env, hosts, r); err != nil || got.Outcome != Written || !strings.Contains(far.text(), "tcp_sack") || !strings.Contains(near.text(), "tcp_sack") {
 		t.Errorf("with room: %+v, %v", got, err)
@@ -355,18 +344,14 @@ func TestNotTakenBack(t *testing.T) {
 func (m *machine) confirm(value string) {
 	m.t.Helper()
 	j, err := journal.OpenAs(m.state, "v0.0-test")
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.Do(m.t, err)
 	err = errors.Join(
 		j.Append(journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Time: time.Now(), Intent: &journal.Intent{
 			Host: model.Near, Knob: "tcp.sack", Place: hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}, Old: "1", New: value, Origin: journal.Here(),
 		}}),
 		j.Append(journal.Record{Kind: journal.KindConfirmed, Transaction: "t", Time: time.Now()}), j.Close(),
 	)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.Do(m.t, err)
 }
 
 // TestWhatWasConfirmed keeps what a person set and confirmed, and tells what holds

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // open opens two hosts of this process.
@@ -37,10 +38,7 @@ func TestConnect(t *testing.T) {
 			return f, err
 		}
 	}
-	e, err := open(t, b, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(open(t, b, p))(t)
 	defer e.Close()
 	if rate, ok := e.WireRate.Get(); !ok || rate != 1e8 || !strings.Contains(e.WireRate.Source(), "of the far host") {
 		t.Errorf("the slowest link: %v", e.WireRate)
@@ -53,10 +51,7 @@ func TestConnect(t *testing.T) {
 		if one.Side != h || one.Client != e.Client(h) || one.Peer != "127.0.0.1" {
 			t.Errorf("%s: %+v", h, one)
 		}
-		fresh, err := apptest.Env(p).Again(t.Context(), one)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fresh := must.Get(apptest.Env(p).Again(t.Context(), one))(t)
 		apptest.Env(p).HangUp(fresh)
 	}
 	told := apptest.Told[app.Recovered](p)
@@ -112,18 +107,13 @@ func at(which model.Host, err error) func(model.Host, int) error {
 // TestReopen makes new sessions after one was lost.
 func TestReopen(t *testing.T) {
 	b, p := apptest.NewBed(t), &apptest.Person{}
-	e, err := open(t, b, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(open(t, b, p))(t)
 	defer e.Close()
 	b.Cut(model.Far)
 	if _, err := e.Far.ReadKnobs(t.Context(), []model.KnobID{"link.mtu"}); !errors.Is(err, session.ErrLost) {
 		t.Fatalf("after the cut: %v", err)
 	}
-	if err := e.Reopen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Reopen(t.Context()))
 	if v, err := e.Far.ReadKnobs(t.Context(), []model.KnobID{"link.mtu"}); err != nil || v["link.mtu"].Or("") != "1500" {
 		t.Errorf("over the new session: %v, %v", v, err)
 	}
@@ -136,10 +126,7 @@ func TestReopen(t *testing.T) {
 // people name.
 func TestRealHosts(t *testing.T) {
 	agenttest.NoLeaks(t)
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	closed := l.Addr().String()
 	_ = l.Close()
 	const pin = "uP2W8hvl0QyUPsbPpt7JYhtjzyVTAmKDCJOIOCmeqzk"
@@ -182,9 +169,7 @@ func TestOptionsFit(t *testing.T) {
 		"acknowledge": {reach.Options{Acknowledge: true}, "exec:127.0.0.1 linerate agent --at-boot", "--acknowledge does not reach"},
 	} {
 		near, far, err := reach.Pair("", c.far, env)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := reach.New(env, c.o).Open(t.Context(), near, far); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}

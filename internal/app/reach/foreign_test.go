@@ -18,6 +18,7 @@ import (
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/program"
+	"linerate/internal/must"
 )
 
 // What is wrong with a foreign server decides on the code and on what to do.
@@ -76,10 +77,7 @@ func TestFit(t *testing.T) {
 		"half a login":   {"iperf3://nas", model.Flow{}, program.Values{"username": "x"}, "", "belong together", ""},
 		"no rate":        {"iperf2://nas", model.Flow{}, program.Values{"rate": "fast"}, "", "--rate", ""},
 	} {
-		far, err := Parse(c.far, testEnv())
-		if err != nil {
-			t.Fatal(err)
-		}
+		far := must.Get(Parse(c.far, testEnv()))(t)
 		f, err := far.Fit(testEnv(), c.flow, c.given)
 		switch {
 		case c.says == "" && (err != nil || f.Engine != c.engine):
@@ -94,10 +92,7 @@ func TestFit(t *testing.T) {
 // nothing is given up as soon as an agent is, and the fault says so.
 func TestFirstHour13SilentForeign(t *testing.T) {
 	t.Parallel()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	env := app.Env{Timeout: time.Second, Asker: app.Nobody{}, Observer: app.Nobody{}, Getenv: func(string) string { return "" }}
 	flow := model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: time.Second, Interval: time.Second}
@@ -107,16 +102,12 @@ func TestFirstHour13SilentForeign(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
 			target, err := Parse(scheme+"://"+l.Addr().String(), env)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if flow, err = target.Fit(env, flow, program.Values{}); err != nil {
 				t.Fatal(err)
 			}
 			peer, err := target.foreignPeer(env, model.HostFacts{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			_, _, err = peer.Run(t.Context(), flow, func([]model.Sample) {})
 			if err == nil || !strings.Contains(err.Error(), "no answer in 1 s") || app.KindOf(err) != app.Unreachable || app.HintOf(err) == "" {
 				t.Errorf("%v, hint %q", err, app.HintOf(err))
@@ -129,22 +120,14 @@ func TestFirstHour13SilentForeign(t *testing.T) {
 // and never says anything is one that is not there.
 func TestFirstHour13SilentDatagrams(t *testing.T) {
 	t.Parallel()
-	c, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	env := app.Env{Timeout: 5 * time.Second, Asker: app.Nobody{}, Observer: app.Nobody{}, Getenv: func(string) string { return "" }}
-	target, err := Parse("iperf2://"+c.LocalAddr().String(), env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(Parse("iperf2://"+c.LocalAddr().String(), env))(t)
 	flow := model.Flow{Engine: udp.Name, Direction: model.To, Streams: 1, Duration: 200 * time.Millisecond, Interval: 200 * time.Millisecond}
 	flow.Params = traffic.Write(udp.Params{Rate: udp.DefaultRate})
 	peer, err := target.foreignPeer(env, model.HostFacts{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, _, err = peer.Run(t.Context(), flow, func([]model.Sample) {})
 	if err == nil || !strings.Contains(err.Error(), "no answer") || app.KindOf(err) != app.Unreachable || !strings.Contains(app.HintOf(err), "iperf -s -u") {
 		t.Errorf("%v, kind %d, hint %q", err, app.KindOf(err), app.HintOf(err))

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // Issue 10, item 16: what a killed lab left goes with the next one; what a going one
@@ -15,9 +17,7 @@ func TestFirstHour16LabsAreSweptUp(t *testing.T) {
 		fmt.Sprintf("%s%d-1", labFolder, os.Getpid()): true, labFolder + "4194305-2": false, // beyond the kernel's greatest PID
 		labFolder + "-3": true, labFolder + "old": true, "mine-4194305-2": true,
 	} {
-		if err := os.MkdirAll(filepath.Join(dir, name, "a"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, name, "a"), 0o700))
 		sweepLabs(dir)
 		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != stays {
 			t.Errorf("%s: %v, want it to stay: %v", name, err, stays)

@@ -15,19 +15,14 @@ import (
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/wire/mdns"
 	"linerate/internal/control/wire/tls"
+	"linerate/internal/must"
 )
 
 // openServer is a server that anyone may measure to, and how the network tells of it.
 func openServer(t *testing.T) (tls.Link, mdns.Server) {
 	t.Helper()
-	id, err := tls.LoadIdentity(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := tls.Listen(t.Context(), "127.0.0.1:0", tls.Config{Identity: id, Open: true, Agent: agenttest.Config(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(tls.LoadIdentity(t.TempDir()))(t)
+	s := must.Get(tls.Listen(t.Context(), "127.0.0.1:0", tls.Config{Identity: id, Open: true, Agent: agenttest.Config(nil)}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx) }()
@@ -52,10 +47,7 @@ func TestTrustOnFirstUse(t *testing.T) {
 	env.Getenv = os.Getenv
 	named := func(text string, found ...mdns.Server) error {
 		t.Helper()
-		target, err := Parse(text, testEnv())
-		if err != nil {
-			t.Fatal(err)
-		}
+		target := must.Get(Parse(text, testEnv()))(t)
 		o := New(env, Options{})
 		o.lookup = func(_ context.Context, name string) ([]mdns.Server, error) {
 			if name != "nas" {
@@ -87,9 +79,7 @@ func TestTrustOnFirstUse(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, knownFile)); err == nil {
 		t.Error("somebody who was refused is remembered")
 	}
-	if err := named("NAS", announced); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, named("NAS", announced))
 	if b, err := os.ReadFile(filepath.Join(dir, knownFile)); err != nil || string(b) != "nas "+right.Pin+"\n" {
 		t.Errorf("remembered %q, %v", b, err)
 	}
@@ -105,9 +95,7 @@ func TestTrustOnFirstUse(t *testing.T) {
 	if err := named("127.0.0.1:" + port); err != nil { // by address, without a word of the network
 		t.Fatal(err)
 	}
-	if err := (notes{filepath.Join(dir, knownFile)}).set("127.0.0.1:"+port, thief.Pin); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (notes{filepath.Join(dir, knownFile)}).set("127.0.0.1:"+port, thief.Pin))
 	refused("another key at the address", named("127.0.0.1:"+port), right.Pin, thief.Pin)
 	if err := named("nas", announced); err != nil {
 		t.Errorf("the others are remembered still: %v", err)

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/control/wire/ssh"
+	"linerate/internal/must"
 )
 
 const (
@@ -58,12 +59,8 @@ func TestParseLinkAt(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nas.link")
 	write := func(text string, mode os.FileMode) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
+		must.Do(t, os.Chmod(file, mode))
 	}
 	write(link+"\n", 0o600)
 	got, err := Parse("@"+file, testEnv())

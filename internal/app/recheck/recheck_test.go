@@ -21,6 +21,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/engines"
+	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 )
 
@@ -49,15 +50,9 @@ func hosts(t *testing.T, p *apptest.Person) (*apptest.Bed, app.Env, *reach.Ends,
 			return units.BitRate(1000*buffer + runs%7)
 		}})
 	}
-	e, err := reach.Connect(t.Context(), env, "near", "far", bed.Dial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(reach.Connect(t.Context(), env, "near", "far", bed.Dial))(t)
 	t.Cleanup(e.Close)
-	st, err := sqlite.Open(t.Context(), sqlite.Memory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(sqlite.Open(t.Context(), sqlite.Memory))(t)
 	t.Cleanup(func() { _ = st.Close() })
 	return bed, env, e, st
 }
@@ -73,9 +68,7 @@ func proven(t *testing.T, e *reach.Ends, id string, k model.KnobID, value string
 			Settings: []model.Setting{{Name: "current"}, {Name: "x", Assignments: []model.Assignment{{Host: model.Far, Knob: k, Value: value}}}},
 		},
 	}, "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return kept
 }
 

@@ -8,14 +8,13 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/measure/budget"
+	"linerate/internal/must"
 )
 
 func TestLimits(t *testing.T) {
 	host := room{memory: 8 << 30, disk: 100 << 30, files: budget.Divide(8192, 1)}
 	c, err := Limits{}.config(host, visitors{listeners: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if s := c.Server; s.Sessions != 64 || s.Memory != 2<<30 || s.Disk != 25<<30 || s.Descriptors != 8192-1024-512-896-64 || s.UDP != 0 {
 		t.Errorf("server %+v", s)
 	}
@@ -76,13 +75,8 @@ func TestMemoryLimit(t *testing.T) {
 		t.Errorf("an idle server may hold %d MiB", empty>>20)
 	}
 	for key, more := range map[string]int64{"": 0, "key": 64 << 20} {
-		s, err := b.Open(netip.MustParseAddr("192.0.2.1"), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Take(budget.Amounts{Memory: 64 << 20}); err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), key))(t)
+		must.Get(s.Take(budget.Amounts{Memory: 64 << 20}))(t)
 		if got := memoryLimit(b.Usage()); got != empty+more {
 			t.Errorf("%q took 64 MiB: %d MiB, want %d", key, got>>20, (empty+more)>>20)
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/budget"
+	"linerate/internal/must"
 )
 
 var loopback = netip.MustParseAddr("127.0.0.1")
@@ -78,10 +79,7 @@ func checkOpenMetrics(text string) error {
 
 func TestMetricsAreOpenMetrics(t *testing.T) {
 	b := budget.New(budget.Config{Server: budget.Limits{Sessions: 8, Memory: 1 << 30}, AllAnonymous: budget.Limits{Time: time.Hour}})
-	s, err := b.Open(loopback, "key")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(b.Open(loopback, "key"))(t)
 	_ = s.Use(1500 * time.Millisecond)
 	for _, u := range []budget.Usage{{}, b.Usage()} {
 		var text bytes.Buffer
@@ -105,20 +103,14 @@ func TestMetricsAreOpenMetrics(t *testing.T) {
 // TestMetricsBounded holds more connections than there are slots, and demands an
 // answer when they are gone.
 func TestMetricsBounded(t *testing.T) {
-	l, err := listenMetrics(t.Context(), "0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(listenMetrics(t.Context(), "0"))(t)
 	addr := l.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- serveMetrics(ctx, l, "v1", budget.New(budget.Config{})) }()
 	var silent []net.Conn
 	for range 40 {
-		c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(new(net.Dialer).DialContext(ctx, "tcp", addr))(t)
 		silent = append(silent, c)
 	}
 	closed := 0
@@ -134,10 +126,7 @@ func TestMetricsBounded(t *testing.T) {
 	}
 	answered := false
 	for began := time.Now(); !answered && time.Since(began) < time.Minute; {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil))(t)
 		a, err := http.DefaultClient.Do(r)
 		if err != nil {
 			<-time.After(20 * time.Millisecond)
@@ -162,10 +151,7 @@ func TestListenMetrics(t *testing.T) {
 			t.Errorf("%s: %v, %v", addr, l, err)
 		}
 	}
-	l, err := listenMetrics(t.Context(), ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(listenMetrics(t.Context(), ":0"))(t)
 	defer func() { _ = l.Close() }()
 	if !strings.HasPrefix(l.Addr().String(), "127.0.0.1:") {
 		t.Errorf("a port alone is %s", l.Addr())

@@ -21,6 +21,7 @@ import (
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/program"
+	"linerate/internal/must"
 )
 
 // heard is an Observer that keeps the lines of a server and its troubles.
@@ -76,37 +77,23 @@ func inChild(t *testing.T) bool {
 		return true
 	}
 	dir := t.TempDir()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	c := exec.CommandContext(t.Context(), self, "-test.run", "^"+t.Name()+"$", "-test.v")
 	if os.Geteuid() == 0 {
 		// The program may lie where only root can reach it.
 		program := filepath.Join(dir, "test")
-		b, err := os.ReadFile(self)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(program, b, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(self))(t)
+		must.Do(t, os.WriteFile(program, b, 0o755))
 		for d := dir; d != filepath.Dir(d) && d != os.TempDir(); d = filepath.Dir(d) {
-			if err := os.Chmod(d, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chmod(d, 0o755))
 		}
 		c.Path = program
 		becomeNobody(c)
 	}
 	work := filepath.Join(dir, "work")
-	if err := os.Mkdir(work, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(work, 0o700))
 	if os.Geteuid() == 0 {
-		if err := os.Chown(work, nobody, nobody); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chown(work, nobody, nobody))
 	}
 	c.Dir = work
 	c.Env = append(os.Environ(), "LINERATE_TEST_CHILD="+t.Name(), "HOME="+work, "TMPDIR="+work, "XDG_CACHE_HOME="+work)
@@ -119,10 +106,7 @@ func inChild(t *testing.T) bool {
 // join opens a session with the server of link.
 func join(ctx context.Context, t *testing.T, link string) (*session.Client, error) {
 	t.Helper()
-	l, err := tls.ParseLink(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(tls.ParseLink(link))(t)
 	return world(&heard{}).OpenSession(ctx, model.Far, func(ctx context.Context) (wire.Peer, error) { return tls.Dial(ctx, l) })
 }
 
@@ -137,10 +121,7 @@ func TestServer(t *testing.T) {
 	h, dir := new(heard), t.TempDir()
 	env, log := world(h), filepath.Join(t.TempDir(), "audit.log")
 	c := Config{Listen: "127.0.0.1:0", State: dir, Metrics: "0", Audit: log, Foreign: Foreign{Addrs: program.Values{"iperf3": "127.0.0.1:0"}}}
-	s, err := Open(ctx, env, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(ctx, env, c))(t)
 	defer s.Close()
 	if !s.Shows() || !strings.Contains(s.Link(), ".") || len(s.Listeners()) != 1 || s.Listeners()[0].Name != "iperf3" || !s.Logs() {
 		t.Errorf("shows %v, link %s, listeners %v", s.Shows(), s.Link(), s.Listeners())
@@ -149,10 +130,7 @@ func TestServer(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 
-	first, err := join(ctx, t, s.Link())
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(join(ctx, t, s.Link()))(t)
 	if n := s.Usage().Kinds[Sessions].Keyed; n != 1 {
 		t.Errorf("%d sessions with a key", n)
 	}
@@ -168,13 +146,8 @@ func TestServer(t *testing.T) {
 	if !strings.HasSuffix(link, "@"+s.Addr().String()) {
 		t.Errorf("%s does not name %s", link, s.Addr())
 	}
-	ci, err := join(ctx, t, link)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := keys.Revoke("ci"); err != nil {
-		t.Fatal(err)
-	}
+	ci := must.Get(join(ctx, t, link))(t)
+	must.Get(keys.Revoke("ci"))(t)
 	for until := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := ci.Facts(ctx, ""); err != nil {
 			break
@@ -190,14 +163,8 @@ func TestServer(t *testing.T) {
 		t.Errorf("the other session: %v", err)
 	}
 
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.MetricsAddr()+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.MetricsAddr()+"/metrics", nil))(t)
+	answer := must.Get(http.DefaultClient.Do(r))(t)
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		t.Errorf("metrics: %s", answer.Status)
@@ -214,10 +181,7 @@ func TestServer(t *testing.T) {
 // checkLog demands a line of each kind, with its key, and that all are JSON.
 func checkLog(t *testing.T, path string, want map[string]string) {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(path))(t)
 	for line := range strings.Lines(string(b)) {
 		var e struct{ Event, Key string }
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
@@ -241,10 +205,7 @@ func TestServerSecondStart(t *testing.T) {
 	dir, env := t.TempDir(), world(&heard{})
 	var links []string
 	for start := range 2 {
-		s, err := Open(t.Context(), env, Config{Listen: "127.0.0.1:0", Host: "nas", State: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(Open(t.Context(), env, Config{Listen: "127.0.0.1:0", Host: "nas", State: dir}))(t)
 		if s.Shows() != (start == 0) {
 			t.Errorf("start %d shows %v", start, s.Shows())
 		}
@@ -267,15 +228,9 @@ func TestServerRefuses(t *testing.T) {
 	if !inChild(t) {
 		return
 	}
-	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = taken.Close() }()
-	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	free := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	own := free.Addr().String()
 	_ = free.Close()
 	for name, c := range map[string]struct {

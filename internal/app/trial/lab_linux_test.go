@@ -20,6 +20,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/lab"
+	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 )
 
@@ -63,32 +64,22 @@ func agentMain(o here.Options) error {
 // them: the setting of the text holds there.
 func TestQuickLookInALab(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	person := &apptest.Person{}
 	env := apptest.Env(person)
 	env.Self, env.Getenv = []string{self}, os.Getenv
 	near, far, err := reach.Pair("", "lab:rate=20mbit,rtt=2ms,far.tcp.sack=off", env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	e, err := reach.New(env, reach.Options{}).Open(t.Context(), near, far)
 	if errors.Is(err, fs.ErrPermission) {
 		t.Skipf("virtual hosts need user namespaces or root: %v", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(e.Close)
 	if rate, _ := e.WireRate.Get(); !e.InLab || rate != 20e6 || e.Hosts[1].Knobs["tcp.sack"].Or("") != "0" || e.Hosts[0].Knobs["tcp.sack"].Or("") != "1" {
 		t.Errorf("%v, wire %v, tcp.sack %v and %v", e.InLab, e.WireRate, e.Hosts[0].Knobs["tcp.sack"], e.Hosts[1].Knobs["tcp.sack"])
 	}
-	st, err := sqlite.Open(t.Context(), sqlite.Memory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(sqlite.Open(t.Context(), sqlite.Memory))(t)
 	t.Cleanup(func() { _ = st.Close() })
 	p, wrong := planned(trial.Quick{Flow: model.Flow{Engine: "tcpbulk", Streams: 1, Duration: 500 * time.Millisecond, Interval: 250 * time.Millisecond}, Repeats: 1})
 	if err := trial.Suit(env, &far, &p, nil); err != nil || len(wrong) > 0 {

@@ -18,6 +18,7 @@ import (
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engines"
+	"linerate/internal/must"
 )
 
 // planned returns the plan of a quick look, and what is wrong with it by flag.
@@ -108,10 +109,7 @@ func TestSearchPlan(t *testing.T) {
 
 func target(t *testing.T, text string) reach.Target {
 	t.Helper()
-	far, err := reach.Parse(text, apptest.Env(&apptest.Person{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	far := must.Get(reach.Parse(text, apptest.Env(&apptest.Person{})))(t)
 	return far
 }
 

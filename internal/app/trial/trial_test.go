@@ -23,6 +23,7 @@ import (
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/measure/iperf3/peer"
+	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 )
 
@@ -40,10 +41,7 @@ func newStand(t *testing.T) *stand {
 	t.Helper()
 	s := &stand{t: t, Bed: apptest.NewBed(t), person: &apptest.Person{}}
 	s.env = apptest.Env(s.person)
-	st, err := sqlite.Open(t.Context(), sqlite.Memory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(sqlite.Open(t.Context(), sqlite.Memory))(t)
 	s.store = st
 	t.Cleanup(func() { _ = st.Close() })
 	s.open()
@@ -52,10 +50,7 @@ func newStand(t *testing.T) *stand {
 
 func (s *stand) open() {
 	s.t.Helper()
-	e, err := reach.Connect(s.t.Context(), s.env, "near", "far", s.Dial)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	e := must.Get(reach.Connect(s.t.Context(), s.env, "near", "far", s.Dial))(s.t)
 	s.ends = e
 	s.t.Cleanup(e.Close)
 }
@@ -75,9 +70,7 @@ func shortFlow() model.Flow {
 func design(t *testing.T, blocks int, flow model.Flow, all ...model.Setting) model.Plan {
 	t.Helper()
 	p, err := plan.New(plan.Options{Settings: all, Flow: flow, Mode: model.FixedBlocks, Blocks: blocks, Null: plan.NullNone, Settle: -1, Seed: 1, Guards: []model.Guard{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p
 }
 
@@ -172,14 +165,8 @@ func TestInterruptedAndResumed(t *testing.T) {
 
 	s.person.On = nil
 	s.open()
-	kept, err := s.store.Session(t.Context(), cut.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := trial.Resume(s.env, s.ends, s.store, kept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(s.store.Session(t.Context(), cut.ID))(t)
+	again := must.Get(trial.Resume(s.env, s.ends, s.store, kept))(t)
 	got, err := again.Run(t.Context())
 	if err != nil || got.State != model.SessionDone || got.Reason == cut.Reason {
 		t.Fatalf("%s %q, %v", got.State, got.Reason, err)
@@ -247,10 +234,7 @@ func TestExperiment(t *testing.T) {
 func TestForeignPeer(t *testing.T) {
 	agenttest.NoLeaks(t)
 	ctx, stop := context.WithCancel(t.Context())
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0"))(t)
 	served := make(chan error, 1)
 	go func() { served <- peer.Serve(ctx, l, peer.ServerConfig{}) }()
 	defer func() {
@@ -260,13 +244,8 @@ func TestForeignPeer(t *testing.T) {
 	person := &apptest.Person{}
 	env := apptest.Env(person)
 	near, far, err := reach.Pair("", "iperf3://"+l.Addr().String(), env)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := reach.New(env, reach.Options{}).Open(ctx, near, far)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	e := must.Get(reach.New(env, reach.Options{}).Open(ctx, near, far))(t)
 	defer e.Close()
 	if e.Far != nil || e.Foreign() != far.Text || len(e.Hosts) != 2 || e.Hosts[1].Kernel.IsKnown() {
 		t.Errorf("%+v", e.Hosts)
@@ -274,10 +253,7 @@ func TestForeignPeer(t *testing.T) {
 	if err := trial.MayTune(e, design(t, 1, shortFlow(), settings()...)); app.KindOf(err) != app.Unsupported || !strings.Contains(err.Error(), "only settings of the flow") {
 		t.Errorf("%v", err)
 	}
-	st, err := sqlite.Open(ctx, sqlite.Memory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(sqlite.Open(ctx, sqlite.Memory))(t)
 	defer func() { _ = st.Close() }()
 	p := design(t, 1, model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: time.Second, Interval: time.Second / 2},
 		model.Setting{Name: "current"}, model.Setting{Name: "two", Assignments: []model.Assignment{{Knob: "streams", Value: "2"}}})
@@ -335,9 +311,7 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 	flow := shortFlow()
 	flow.Duration = 20 * time.Millisecond
 	p, err := plan.New(plan.Options{Settings: settings(), Flow: flow, Blocks: 6, Null: plan.NullNone, Settle: -1, Seed: 1, Margin: 1e-6, Guards: []model.Guard{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	done, err := s.trial(s.store, p).Run(t.Context())
 	if err != nil || done.State != model.SessionDone || len(done.Runs) != 12 || done.Verdicts[0].Outcome != model.Undecided {
 		t.Fatalf("%s %q, %d runs, %+v, %v", done.State, done.Reason, len(done.Runs), done.Verdicts, err)
@@ -345,14 +319,8 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 	if _, err := trial.Extend(done, 6, 0); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "nothing left to do") || app.HintOf(err) == "" {
 		t.Errorf("no block more: %v", err)
 	}
-	longer, err := trial.Extend(done, 8, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	next, err := trial.Resume(s.env, s.ends, s.store, longer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	longer := must.Get(trial.Extend(done, 8, 0))(t)
+	next := must.Get(trial.Resume(s.env, s.ends, s.store, longer))(t)
 	got, err := next.Run(t.Context())
 	if err != nil || got.State != model.SessionDone || len(got.Runs) != 16 || got.Verdicts[0].Blocks != 8 {
 		t.Fatalf("%s %q, %d runs, %+v, %v", got.State, got.Reason, len(got.Runs), got.Verdicts, err)

@@ -14,19 +14,15 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // recorded is a real run of a second host of a lab whose send buffer is small.
 func recorded(t *testing.T) model.Session {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "core", "diagnose", "testdata", "send-buffer.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "core", "diagnose", "testdata", "send-buffer.json")))(t)
 	var r struct{ Session model.Session }
-	if err := json.Unmarshal(text, &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &r))
 	return r.Session
 }
 

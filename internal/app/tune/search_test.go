@@ -19,6 +19,7 @@ import (
 	"linerate/internal/core/plan"
 	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 )
 
@@ -66,9 +67,7 @@ func (s *stand) search(ctx context.Context, t *testing.T, r Request) (Outcome, e
 		Settings: []model.Setting{{Name: tune.Baseline}}, Baseline: tune.Baseline, Flow: flow, Directions: []model.Direction{model.To},
 		Mode: model.FixedBlocks, Blocks: 1, Null: plan.NullNone, Settle: -1, Seed: 1, Guards: []model.Guard{},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.Order, r.Directions = nil, p.Directions
 	look := tune.Look{Reached: map[model.Direction]fact.Of[float64]{model.To: fact.Known(0.1, "test")}, Ideas: []tune.Idea{mtu()}}
 	rec := tune.Record{Options: tune.Options{Margin: 5, RaceBlocks: 2}, Inputs: []tune.Input{{Look: &look}}}
@@ -141,10 +140,7 @@ func TestCutShortAndResumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.ends.Close()
-	kept, err := s.store.Session(t.Context(), out.Search.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(s.store.Session(t.Context(), out.Search.ID))(t)
 	again, err := Resume(t.Context(), s.env, s.ends, s.store, kept, Request{Risky: true})
 	if err != nil || again.Search.State != model.SessionDone || again.Search.ID != out.Search.ID || again.Record.Ideas[0].Blocks != 2 {
 		t.Errorf("%s %q, %+v, %v", again.Search.State, again.Search.Reason, again.Record.Ideas, err)

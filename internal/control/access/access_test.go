@@ -16,14 +16,12 @@ import (
 	"time"
 
 	"linerate/internal/control/access"
+	"linerate/internal/must"
 )
 
 func ring(t *testing.T, s access.Store) *access.Ring {
 	t.Helper()
-	r, err := s.Ring(func(line string) { t.Log(line) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(s.Ring(func(line string) { t.Log(line) }))(t)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
@@ -31,9 +29,7 @@ func ring(t *testing.T, s access.Store) *access.Ring {
 func add(t *testing.T, s access.Store, name string, right access.Right, expires time.Time) []byte {
 	t.Helper()
 	_, secret, err := s.Add(name, right, expires)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return secret
 }
 
@@ -71,9 +67,7 @@ func TestKeyComesAndGoes(t *testing.T) {
 	if _, _, err := s.Add("ci", access.Tune, time.Time{}); !errors.Is(err, access.ErrExists) {
 		t.Errorf("added twice: %v", err)
 	}
-	if _, err := s.Revoke("ci"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Revoke("ci"))(t)
 	if _, ok := r.Find(secret); ok || !over(g) || over(o) {
 		t.Errorf("after it was revoked: found %v, over %v, the other over %v", ok, over(g), over(o))
 	}
@@ -119,9 +113,7 @@ func TestWatchEndsSessions(t *testing.T) {
 			grants = append(grants, g)
 		}
 		began := time.Now()
-		if _, err := s.Revoke("a"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Revoke("a"))(t)
 		<-grants[0].Over
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("noticed after %v", took)
@@ -145,9 +137,7 @@ func TestSecretsAreNotStored(t *testing.T) {
 	secret := add(t, s, "ci", access.Measure, time.Now().Add(time.Hour))
 	r := ring(t, s)
 	r.Find(secret)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Close())
 	files := 0
 	err := filepath.WalkDir(s.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -185,9 +175,7 @@ func TestDefault(t *testing.T) {
 	if g, ok := r.Find(first); !ok || g.Name != "default" || g.Right != access.Measure {
 		t.Errorf("%+v, %v", g, ok)
 	}
-	if _, err := s.Revoke("default"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Revoke("default"))(t)
 	if third, made, err := s.Default(); err != nil || made || third != nil {
 		t.Errorf("a start after default was revoked: %x, %v, %v", third, made, err)
 	}
@@ -207,18 +195,14 @@ func TestDefault(t *testing.T) {
 
 	cut := access.Store{Dir: t.TempDir()}
 	secret := bytes.Repeat([]byte{9}, 32)
-	if err := os.WriteFile(filepath.Join(cut.Dir, "serve-measure.txt"), []byte(base64.RawURLEncoding.EncodeToString(secret)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(cut.Dir, "serve-measure.txt"), []byte(base64.RawURLEncoding.EncodeToString(secret)), 0o600))
 	if got, made, err := cut.Default(); err != nil || made || !bytes.Equal(got, secret) {
 		t.Errorf("of a start that was cut short: %x, %v, %v", got, made, err)
 	}
 	if g, ok := ring(t, cut).Find(secret); !ok || g.Name != "default" {
 		t.Errorf("%+v, %v", g, ok)
 	}
-	if err := os.WriteFile(filepath.Join(cut.Dir, "serve-measure.txt"), []byte("damaged"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(cut.Dir, "serve-measure.txt"), []byte("damaged"), 0o600))
 	if _, _, err := cut.Default(); err == nil {
 		t.Error("a damaged secret is accepted")
 	}
@@ -259,24 +243,16 @@ func TestDamage(t *testing.T) {
 	s := access.Store{Dir: t.TempDir()}
 	secret := add(t, s, "ci", access.Measure, time.Time{})
 	var told []string
-	r, err := s.Ring(func(line string) { told = append(told, line) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(s.Ring(func(line string) { told = append(told, line) }))(t)
 	defer func() { _ = r.Close() }()
 	path := filepath.Join(s.Dir, "keys", "keys.json")
-	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Get(os.ReadFile(path))(t)
 	for _, bad := range []string{
 		"", "{", `{"v":2,"keys":[]}`, `{"v":1,"keys":[{"name":"x/y","right":"measure","sha256":"` + strings.Repeat("0", 64) + `"}]}`,
 		`{"v":1,"keys":[{"name":"x","right":"all","sha256":"` + strings.Repeat("0", 64) + `"}]}`, `{"v":1,"keys":[{"name":"x","right":"tune","sha256":"00"}]}`,
 		strings.Replace(string(good), "}\n ]", "},\n"+string(good[bytes.IndexByte(good, '[')+1:bytes.LastIndexByte(good, ']')])+"]", 1),
 	} {
-		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(bad), 0o600))
 		if _, err := s.List(); !errors.Is(err, access.ErrDamaged) {
 			t.Errorf("%.40q: %v", bad, err)
 		}
@@ -299,9 +275,7 @@ func TestDamage(t *testing.T) {
 	if _, ok := r.Find(secret); ok {
 		t.Error("a key of a file that was removed")
 	}
-	if err := os.WriteFile(path, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, good, 0o600))
 	if _, ok := r.Find(secret); !ok {
 		t.Error("the file is back, the key is not")
 	}
@@ -328,12 +302,8 @@ func FuzzKeys(f *testing.F) {
 	f.Add([]byte(`{"v":1,"keys":[{"name":"x","right":"tune","created":"2026-11-22T08:00:00Z","sha256":"` + strings.Repeat("0a", 32) + `"}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := access.Store{Dir: t.TempDir()}
-		if err := os.Mkdir(filepath.Join(s.Dir, "keys"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(s.Dir, "keys", "keys.json"), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(s.Dir, "keys"), 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(s.Dir, "keys", "keys.json"), b, 0o600))
 		before, err := s.List()
 		if err != nil {
 			return

@@ -23,6 +23,7 @@ import (
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
+	"linerate/internal/must"
 )
 
 // far opens a session with an agent in this process; ended is closed when
@@ -57,18 +58,14 @@ func TestConnectionEndsSessionInOrder(t *testing.T) {
 	k := agenttest.NewKnobs(model.Far, agenttest.Values())
 	s, cut, ended := far(t, agenttest.Config(k))
 	ctx := t.Context()
-	if _, err := s.Apply(ctx, []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}}, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Apply(ctx, []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}}, time.Minute))(t)
 	token := [32]byte{1}
 	port, err := s.Prepare(ctx, session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: token})
 	if err != nil || port == 0 {
 		t.Fatalf("port %d, %v", port, err)
 	}
 	conn, _, err := data.Dial(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), token, 0, engine.SocketOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = conn.Close() }()
 	_ = cut()
 	within(t, "the agent to end", ended)
@@ -124,18 +121,10 @@ func TestCommandsAreRefused(t *testing.T) {
 
 func TestWrongTokenGetsNotAByte(t *testing.T) {
 	s, _, _ := far(t, agenttest.Config(nil))
-	port, err := s.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.From), Token: [32]byte{1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := dialPort(t, port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(s.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.From), Token: [32]byte{1}}))(t)
+	conn := must.Get(dialPort(t, port))(t)
 	defer func() { _ = conn.Close() }()
-	if _, err := io.WriteString(conn, "lr-data1"+strings.Repeat("\x02", 32)+"\x00\x00\x00\x00"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, "lr-data1"+strings.Repeat("\x02", 32)+"\x00\x00\x00\x00"))(t)
 	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	if n, err := conn.Read(make([]byte, 1)); n != 0 || err == nil || strings.Contains(err.Error(), "timeout") {
 		t.Errorf("%d bytes, %v", n, err)
@@ -146,9 +135,7 @@ func TestOneRunAtATime(t *testing.T) {
 	s, _, _ := far(t, agenttest.Config(nil))
 	ctx := t.Context()
 	p := session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: [32]byte{1}}
-	if _, err := s.Prepare(ctx, p); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Prepare(ctx, p))(t)
 	if err := s.Start(ctx, 1); !errors.Is(err, session.ErrState) {
 		t.Errorf("start before ready: %v", err)
 	}
@@ -163,10 +150,7 @@ func TestPreparedRunIsDroppedUnstarted(t *testing.T) {
 	c := agenttest.Config(nil)
 	c.Prepare = 100 * time.Millisecond
 	s, _, _ := far(t, c)
-	port, err := s.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: [32]byte{1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(s.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: [32]byte{1}}))(t)
 	agenttest.Eventually(t, "the port closes", func() bool {
 		conn, err := dialPort(t, port)
 		if err == nil {
@@ -223,17 +207,12 @@ func TestPurgeBeforeEveryRun(t *testing.T) {
 				token := [32]byte{byte(n)}
 				flow := wiretest.Flow(model.To)
 				flow.Streams = 1
-				port, err := s.Prepare(t.Context(), session.Preparation{Run: n, Flow: flow, Token: token})
-				if err != nil {
-					t.Fatal(err)
-				}
+				port := must.Get(s.Prepare(t.Context(), session.Preparation{Run: n, Flow: flow, Token: token}))(t)
 				if got := purges.Load(); got != int64(n) {
 					t.Errorf("%d purges when run %d may be connected to", got, n)
 				}
 				conn, _, err := data.Dial(t.Context(), net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), token, 0, engine.SocketOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				defer conn.Close()
 				var got []string
 				err = s.Run(t.Context(), n, func(e session.Event) {

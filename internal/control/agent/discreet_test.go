@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/measure/engine"
+	"linerate/internal/must"
 )
 
 func TestWithoutPath(t *testing.T) {
@@ -90,9 +91,7 @@ func TestEngineThatPanics(t *testing.T) {
 			return Serve(ctx, conn, Config{Version: "v", Engines: []engine.Engine{broken{at}}})
 		})
 		c, err := session.Open(t.Context(), peer, session.Options{Host: model.Far, Version: "v"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for n := range uint64(2) { // and the next run is another matter
 			_, err = c.Prepare(t.Context(), session.Preparation{Run: n + 1, Flow: model.Flow{Engine: "broken", Direction: model.To, Duration: time.Second}})
 			if err == nil {

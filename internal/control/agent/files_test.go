@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/host/persist"
+	"linerate/internal/must"
 )
 
 // keepsFiles is an agent of system with a root of the test's own.
@@ -24,12 +25,8 @@ func keepsFiles(t *testing.T, system string) (c agent.Config, root string) {
 	for name, text := range map[string]string{
 		"sys/class/net/em0/ifindex": "2", "sys/class/net/em0/address": "02:00:00:00:00:01", "sys/class/net/em0/type": "1", "run/udev/data/n2": "E:ID_NET_NAME_MAC=enx020000000001",
 	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(root, name), []byte(text+"\n"), 0o644))
 	}
 	state := filepath.Join(t.TempDir(), "state")
 	c = agenttest.Config(agenttest.NewKnobs(model.Far, agenttest.Values()))
@@ -66,10 +63,7 @@ func TestFilesAreKept(t *testing.T) {
 	ctx := t.Context()
 	want := asked(model.Assignment{Knob: "tcp.recv_buffer_max", Value: "4194304"}, model.Assignment{Knob: "link.mtu", Value: "9000"}, model.Assignment{Knob: "route.initcwnd", Value: "40"})
 	want.DryRun = true
-	shown, err := s.Keep(ctx, want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shown := must.Get(s.Keep(ctx, want))(t)
 	if shown.Format != model.FormatSystemdNetworkd || shown.Reason != "networkd has it" || shown.Record != "" || len(shown.Files) != 2 || len(shown.Omitted) != 1 || len(shown.Commands) == 0 {
 		t.Errorf("the dry run: %+v", shown)
 	}
@@ -92,9 +86,7 @@ func TestFilesAreKept(t *testing.T) {
 	if err != nil || len(records) != 1 || records[0].Source != "test" || !records[0].Time.Equal(c.Files.Now()) || len(records[0].Files) != 2 || len(records[0].Settings) != 2 {
 		t.Errorf("Kept = %+v, %v", records, err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "etc/sysctl.d/zz-linerate.conf"), []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(root, "etc/sysctl.d/zz-linerate.conf"), []byte("mine"), 0o600))
 	back, err := s.Restore(ctx, "")
 	if err != nil || len(back.Files) != 2 || back.Files[0].State != model.FileRestored || back.Files[1].State != model.FileChanged {
 		t.Errorf("Restore = %+v, %v", back, err)

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // keeper is a Keeper that knows one transaction.
@@ -46,9 +47,7 @@ func TestKeeping(t *testing.T) {
 	if id, err := s.Pending(ctx); id != "" || err != nil {
 		t.Errorf("before Apply: %q, %v", id, err)
 	}
-	if _, err := s.Apply(ctx, []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}}, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Apply(ctx, []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}}, time.Minute))(t)
 	if id, err := s.Pending(ctx); id != "one" || err != nil {
 		t.Errorf("after Apply: %q, %v", id, err)
 	}

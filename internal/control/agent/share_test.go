@@ -19,6 +19,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
+	"linerate/internal/must"
 )
 
 // patient is an engine whose runs last until they are stopped.
@@ -109,10 +110,7 @@ func TestMaxTimeOfWhatHasNoDuration(t *testing.T) {
 // refused, failed or never started.
 func TestShareIsGivenBack(t *testing.T) {
 	b := budget.New(budget.Config{Keyed: budget.Part{Session: budget.Limits{Memory: 64 << 20, Descriptors: 100, UDP: 1e6}}})
-	share, err := b.Open(netip.MustParseAddr("192.0.2.1"), "key")
-	if err != nil {
-		t.Fatal(err)
-	}
+	share := must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), "key"))(t)
 	c := granted(share)
 	c.Limits.MaxTime = time.Minute
 	c.Prepare = 200 * time.Millisecond
@@ -136,9 +134,7 @@ func TestShareIsGivenBack(t *testing.T) {
 			t.Errorf("%s: %d bytes are held", name, n)
 		}
 	}
-	if _, err := s.Prepare(t.Context(), session.Preparation{Run: 2, Flow: f}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Prepare(t.Context(), session.Preparation{Run: 2, Flow: f}))(t)
 	if used() == 0 {
 		t.Error("a prepared run holds nothing")
 	}
@@ -160,18 +156,13 @@ func TestPatientControllers(t *testing.T) {
 	used := func() int64 { return b.Usage().Kinds[budget.Memory].Used() }
 	// prepare has a run wait for its start, and returns what its part of the memory is.
 	prepare := func(key string) (s *session.Client, part int64) {
-		share, err := b.Open(netip.MustParseAddr("192.0.2.1"), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		share := must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), key))(t)
 		c := granted(share)
 		c.Limits.MaxTime = time.Minute
 		c.Prepare = 300 * time.Millisecond
 		s, _, _ = far(t, c)
 		before := used()
-		if _, err := s.Prepare(t.Context(), session.Preparation{Run: 1, Flow: f, Within: time.Minute}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Prepare(t.Context(), session.Preparation{Run: 1, Flow: f, Within: time.Minute}))(t)
 		return s, used() - before
 	}
 	known, part := prepare("key")
@@ -188,10 +179,7 @@ func TestPatientControllers(t *testing.T) {
 // TestTimeIsSpent ends a run when its source has had its time, and refuses others.
 func TestTimeIsSpent(t *testing.T) {
 	b := budget.New(budget.Config{Keyed: budget.Part{Source: budget.Limits{Time: 500 * time.Millisecond}}})
-	share, err := b.Open(netip.MustParseAddr("192.0.2.1"), "key")
-	if err != nil {
-		t.Fatal(err)
-	}
+	share := must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), "key"))(t)
 	s, _, _ := far(t, granted(share))
 	f := model.Flow{Engine: "patient", Direction: model.To, Duration: time.Hour, Interval: time.Second}
 	for n := range uint64(2) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"linerate/internal/control/audit"
+	"linerate/internal/must"
 )
 
 // page is a writer that can be read while it is written.
@@ -55,9 +56,7 @@ func TestLine(t *testing.T) {
 	} {
 		l.Record(e)
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Close())
 	want := []string{
 		`{"time":"2026-11-22T07:00:00.123Z","event":"run-end","protocol":"linerate","key":"ci","address":"192.0.2.1","engine":"tcp","direction":"to","seconds":1.5,"sent":12,"received":34000000,"outcome":"ok"}`,
 		`{"time":"2026-11-22T07:00:00.123Z","event":"change","protocol":"linerate","key":"ops","address":"2001:db8::1","knob":"tcp.sack","place":"net.ipv4.tcp_sack","old":"1","new":"0"}`,
@@ -88,9 +87,7 @@ func count(t *testing.T, lines []string, keep func(line map[string]any) bool) (w
 	t.Helper()
 	for _, s := range lines {
 		var m map[string]any
-		if err := json.Unmarshal([]byte(s), &m); err != nil {
-			t.Fatalf("%q: %v", s, err)
-		}
+		must.Dof(t, json.Unmarshal([]byte(s), &m), "%q", s)
 		if !keep(m) {
 			continue
 		}
@@ -122,9 +119,7 @@ func TestFloodOfOneSource(t *testing.T) {
 		l.Record(audit.Event{Kind: audit.Change, From: from(1), Knob: "tcp.sack"})
 		<-time.After(time.Minute + time.Second)
 		l.Record(audit.Event{Kind: audit.Refused, From: from(1)})
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Close())
 		written, left := count(t, p.lines(), func(m map[string]any) bool {
 			return m["address"] == from(1).String() && m["key"] == nil && m["knob"] == nil
 		})
@@ -152,9 +147,7 @@ func TestFloodOfManySources(t *testing.T) {
 		for i := range many {
 			l.Record(audit.Event{Kind: audit.Refused, From: from(i)})
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Close())
 		written, left := count(t, p.lines(), every)
 		if written > 250 || len(p.lines()) > 300 || written+left != many {
 			t.Errorf("%d written and %d left out of %d, %d lines", written, left, many, len(p.lines()))
@@ -175,9 +168,7 @@ func TestChangesAreNeverLeftOut(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Close())
 	if written, left := count(t, p.lines(), every); written != 4000 || left != 0 {
 		t.Errorf("%d written, %d left out", written, left)
 	}
@@ -208,9 +199,7 @@ func TestStuckDisk(t *testing.T) {
 			t.Errorf("a change waited %v", took)
 		}
 		close(until)
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Close())
 	})
 }
 
@@ -218,10 +207,7 @@ func TestStuckDisk(t *testing.T) {
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	var told []string
-	f, err := audit.Open(path, func(s string) { told = append(told, s) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(audit.Open(path, func(s string) { told = append(told, s) }))(t)
 	write := func(s string) {
 		t.Helper()
 		if _, err := f.Write([]byte(s + "\n")); err != nil {
@@ -233,9 +219,7 @@ func TestFile(t *testing.T) {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("mode %v, %v", info.Mode(), err)
 		}
-		if err := os.Rename(path, path+".1"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(path, path+".1"))
 		f.Reopen()
 		write("two")
 		if old, err := os.ReadFile(path + ".1"); err != nil || string(old) != "one\n" {
@@ -245,9 +229,7 @@ func TestFile(t *testing.T) {
 			t.Errorf("the new file holds %q, %v", b, err)
 		}
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Close())
 	if err := f.Close(); err != nil {
 		t.Error(err)
 	}
@@ -273,10 +255,7 @@ func TestFullDisk(t *testing.T) {
 		t.Skip("needs /dev/full")
 	}
 	var told []string
-	f, err := audit.Open("/dev/full", func(s string) { told = append(told, s) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(audit.Open("/dev/full", func(s string) { told = append(told, s) }))(t)
 	l := audit.New(audit.Config{Lines: f})
 	for range 10 {
 		l.Record(audit.Event{Kind: audit.Change, Knob: "tcp.sack"})
@@ -301,9 +280,7 @@ func FuzzEvent(f *testing.F) {
 		var talk string
 		l := audit.New(audit.Config{Lines: &p, Talk: func(e audit.Event) { talk = e.String() }})
 		l.Record(audit.Event{Kind: audit.Change, Key: key, Reason: reason, Knob: "k", Old: old, Place: place, From: from(1)})
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Close())
 		lines := p.lines()
 		if len(lines) != 1 || !json.Valid([]byte(lines[0])) || len(lines[0]) > 4000 {
 			t.Fatalf("%q", lines)
@@ -338,9 +315,7 @@ func TestDropped(t *testing.T) {
 	for i := range 40 {
 		drop(i, "reason "+string(rune('A'+i)))
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Close())
 	lines := p.lines()
 	for _, want := range []string{
 		`"event":"dropped","address":"` + from(1).String() + `","outcome":"denied","reason":"silent","count":1,"sources":1`,

@@ -20,6 +20,7 @@ import (
 	"linerate/internal/control/wire/ssh/sshtest"
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // host is a far host whose temporary folder is the test's own.
@@ -37,13 +38,9 @@ func newHost(t *testing.T, o sshtest.Options) *host {
 		h.user = name
 	}
 	tmp := filepath.Join(t.TempDir(), "tmp")
-	if err := os.Mkdir(tmp, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(tmp, 0o700))
 	for _, dir := range []string{tmp, filepath.Dir(tmp), filepath.Dir(filepath.Dir(tmp))} {
-		if err := os.Chmod(dir, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(dir, 0o777))
 	}
 	if o.Env == nil {
 		o.Env = map[string]string{}
@@ -58,25 +55,16 @@ func newHost(t *testing.T, o sshtest.Options) *host {
 // tmp is what is in the far host's temporary folder.
 func (h *host) tmp(t *testing.T) []string {
 	t.Helper()
-	config, err := os.ReadFile(h.Dir + "/sshd_config")
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(os.ReadFile(h.Dir + "/sshd_config"))(t)
 	_, rest, _ := strings.Cut(string(config), "TMPDIR=")
 	dir, _, _ := strings.Cut(rest, "\n")
-	found, err := filepath.Glob(dir + "/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(filepath.Glob(dir + "/*"))(t)
 	return found
 }
 
 func (h *host) agent(t *testing.T, o deploy.Options) (wire.Peer, error) {
 	t.Helper()
-	shell, err := ssh.Dial(t.Context(), ssh.Target{User: h.user, Host: "far"}, ssh.Options{Command: h.Command(), Hello: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	shell := must.Get(ssh.Dial(t.Context(), ssh.Target{User: h.user, Host: "far"}, ssh.Options{Command: h.Command(), Hello: time.Minute}))(t)
 	o.Copying = func(done, bytes int) {
 		if done == 0 {
 			h.copied++
@@ -89,10 +77,7 @@ func (h *host) agent(t *testing.T, o deploy.Options) (wire.Peer, error) {
 // session opens a session with a deployed agent.
 func (h *host) session(t *testing.T, o deploy.Options) *session.Client {
 	t.Helper()
-	p, err := h.agent(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(h.agent(t, o))(t)
 	return wiretest.Open(t, p, model.Far)
 }
 
@@ -119,10 +104,7 @@ func (h *host) calls(t *testing.T) string {
 func TestConformance(t *testing.T) {
 	h := newHost(t, sshtest.Options{})
 	wiretest.Run(t, wiretest.Transport{Tunes: true, Dial: func(t *testing.T) wire.Peer {
-		p, err := h.agent(t, deploy.Options{Keep: deploy.KeepYes})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(h.agent(t, deploy.Options{Keep: deploy.KeepYes}))(t)
 		return p
 	}})
 	agenttest.Eventually(t, "an empty temporary folder", func() bool { return len(h.tmp(t)) == 0 })
@@ -178,15 +160,11 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, sshtest.Options{})
 			c := h.session(t, deploy.Options{})
-			if _, err := c.Apply(t.Context(), []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}, time.Minute); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Apply(t.Context(), []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}, time.Minute))(t)
 			if len(h.tmp(t)) != 1 {
 				t.Fatalf("during the session: %q", h.tmp(t))
 			}
-			if err := syscall.Kill(victim(t, h), syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, syscall.Kill(victim(t, h), syscall.SIGKILL))
 			if name == "shell" { // the agent lives, and does not know yet
 				_, _ = c.Close(t.Context())
 			}
@@ -236,10 +214,7 @@ func TestKeep(t *testing.T) {
 	}
 	once(1)
 	kept := once(1)
-	f, err := os.OpenFile(kept, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.OpenFile(kept, os.O_WRONLY, 0))(t)
 	_, _ = f.WriteAt([]byte("X"), 100_000)
 	_ = f.Close()
 	once(2)
@@ -272,18 +247,12 @@ func TestKeepIsAsked(t *testing.T) {
 		}
 	}
 	once(deploy.KeepAsked, 1)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o755))
 	for _, name := range []string{"agent-0000", "other"} { // of an earlier version, and somebody else's
-		if err := os.WriteFile(dir+"/"+name, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(dir+"/"+name, nil, 0o644))
 	}
 	for _, d := range []string{filepath.Dir(dir), dir} {
-		if err := os.Chown(d, 4242, 4242); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chown(d, 4242, 4242))
 	}
 	once(deploy.KeepNo, 2, "agent-0000", "other")
 	answer = true
@@ -299,9 +268,7 @@ func TestKeepIsAsked(t *testing.T) {
 func TestInstalled(t *testing.T) {
 	agenttest.NoLeaks(t)
 	bin := openDir(t)
-	if err := os.Symlink(os.Args[0], bin+"/linerate"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(os.Args[0], bin+"/linerate"))
 	h := newHost(t, sshtest.Options{Env: map[string]string{"PATH": bin + ":/usr/bin:/bin"}})
 	closeSession(t, h.session(t, deploy.Options{}))
 	if h.copied != 0 || len(h.tmp(t)) > 0 {
@@ -329,9 +296,7 @@ func TestOldHosts(t *testing.T) {
 				if err != nil {
 					t.Skipf("%s is not installed", tool)
 				}
-				if err := os.Symlink(path, bin+"/"+tool); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.Symlink(path, bin+"/"+tool))
 			}
 			h := newHost(t, sshtest.Options{Env: map[string]string{"PATH": bin}})
 			closeSession(t, h.session(t, deploy.Options{}))
@@ -353,18 +318,14 @@ func TestOldHosts(t *testing.T) {
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Dir(dir), 0o755))
 	return dir
 }
 
 func script(t *testing.T, file, text string) {
 	t.Helper()
 	_ = os.Remove(file) // never through a link
-	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 }
 
 // TestDirectories demands that a folder where programs may not be started is
@@ -389,10 +350,7 @@ func TestDirectories(t *testing.T) {
 // program is the file that a process runs.
 func program(t *testing.T, pid int) string {
 	t.Helper()
-	file, err := os.Readlink("/proc/" + itoa(pid) + "/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Readlink("/proc/" + itoa(pid) + "/exe"))(t)
 	return file
 }
 
@@ -423,12 +381,8 @@ func TestOtherSystems(t *testing.T) {
 	// A file of the right name for another system is not sent.
 	as("FreeBSD", "arm64")
 	text, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(here+"/linerate-freebsd-arm64", text, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(here+"/linerate-freebsd-arm64", text, 0o755))
 	if _, err := h.agent(t, o); err == nil || !strings.Contains(err.Error(), "linerate-freebsd-arm64 is for linux/") {
 		t.Errorf("wrong file: %v", err)
 	}
@@ -436,9 +390,7 @@ func TestOtherSystems(t *testing.T) {
 		t.Errorf("copied %d times, left %q", h.copied, h.tmp(t))
 	}
 	// What is installed there will do.
-	if err := os.Symlink(os.Args[0], bin+"/linerate"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(os.Args[0], bin+"/linerate"))
 	as("FreeBSD", "riscv64")
 	_, err = h.agent(t, o)
 	if p, ok := errors.AsType[*deploy.Problem](err); !ok || !strings.Contains(err.Error(), "would run as root unchecked") || !strings.Contains(p.Hint, "--trust-far-binary") {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -62,10 +63,7 @@ func TestCksum(t *testing.T) {
 		data := rapid.SliceOfN(rapid.Byte(), 0, 3000).Draw(rt, "data")
 		cmd := exec.CommandContext(t.Context(), "cksum")
 		cmd.Stdin = bytes.NewReader(data)
-		out, err := cmd.Output()
-		if err != nil {
-			rt.Fatal(err)
-		}
+		out := must.Get(cmd.Output())(rt)
 		if want := strings.Fields(string(out))[0]; want != strconv.FormatUint(uint64(cksum(data)), 10) {
 			rt.Fatalf("%d bytes: %s, want %s", len(data), strconv.FormatUint(uint64(cksum(data)), 10), want)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/deploy"
+	"linerate/internal/must"
 )
 
 // TestRootRunsWhatWasChecked has somebody on the far host, with the rights of the
@@ -67,10 +68,7 @@ func swap(t *testing.T, h *host, evidence string) func() int {
 	t.Helper()
 	other := filepath.Join(filepath.Dir(evidence), "other")
 	script(t, other, fmt.Sprintf("id -u >>%s", evidence))
-	text, err := os.ReadFile(other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(other))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	swaps := 0
 	var swapping sync.WaitGroup

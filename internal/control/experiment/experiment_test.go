@@ -15,6 +15,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 // desk is a runner and a recorder whose runs take a second and follow a script.
@@ -78,10 +79,7 @@ func testPlan(t *testing.T, o plan.Options, names ...string) model.Plan {
 	}
 	o.Seed = 1
 	o.Flow = model.Flow{Engine: "test", Direction: model.To, Duration: time.Second}
-	p, err := plan.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.New(o))(t)
 	return p
 }
 
@@ -151,10 +149,7 @@ func TestInvalidBlockIsRepeatedAtTheEnd(t *testing.T) {
 			return model.RunValid, nil
 		}}
 		p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 4, Null: plan.NullNone}, "slow", "fast")
-		out, err := Run(t.Context(), d.config(p))
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(Run(t.Context(), d.config(p)))(t)
 		var blocks []string
 		for _, r := range d.recorded {
 			if r.Position == 1 {
@@ -175,10 +170,7 @@ func TestInterruptAndResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 7}, "slow", "fast", "same")
 		whole := &desk{t: t}
-		want, err := Run(t.Context(), whole.config(p))
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(Run(t.Context(), whole.config(p)))(t)
 		// Stop in the middle of a run, in the third block.
 		ctx, cancel := context.WithTimeout(t.Context(), 9500*time.Millisecond)
 		defer cancel()
@@ -358,10 +350,7 @@ func TestKilledAndResumed(t *testing.T) {
 			d := &desk{t: t}
 			c := d.config(p)
 			c.Past = slices.Clone(whole.recorded[:n]) // what a store holds after kill -9
-			got, err := Run(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(Run(t.Context(), c))(t)
 			if !reflect.DeepEqual(got.Result.Verdicts, want.Result.Verdicts) {
 				t.Errorf("killed after %d runs:\n%+v, want\n%+v", n, got.Result.Verdicts, want.Result.Verdicts)
 			}

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/control/runner"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 func acrossPlan(t *testing.T) model.Plan {
@@ -24,9 +25,7 @@ func acrossPlan(t *testing.T) model.Plan {
 		Settings: settings, Mode: model.FixedBlocks, Blocks: 8, Null: plan.NullNone, Seed: 5, Settle: -1,
 		Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p
 }
 

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/control/runner"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 // bench is a desk that holds what groups share, and fails where something else is
@@ -61,10 +62,7 @@ func heldPlan(t *testing.T, blocks int, directions ...model.Direction) model.Pla
 				{Host: model.Far, Knob: "link.mtu", Value: fmt.Sprint(1500 * (i + 1))}, {Knob: "window", Value: fmt.Sprint(j + 1)}}})
 		}
 	}
-	p, err := plan.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.New(o))(t)
 	return p
 }
 

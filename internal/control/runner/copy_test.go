@@ -20,6 +20,7 @@ import (
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/filecopy"
+	"linerate/internal/must"
 )
 
 // TestCopies runs every setting of a copy session over the real protocol, both
@@ -40,9 +41,7 @@ func TestCopies(t *testing.T) {
 		Source: folder, Sink: folder, Blocks: 2, Directions: []model.Direction{model.To, model.From},
 		Flow: model.Flow{Engine: filecopy.Name, Direction: model.To, Bytes: 2 << 20, Params: traffic.Write(files.Params{Sync: true})},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, d := range p.Directions {
 		in := bottleneck.Input{Rates: map[string]bottleneck.Rates{}}
 		for b, order := range p.Order {

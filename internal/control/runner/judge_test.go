@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func TestJudge(t *testing.T) {
@@ -81,9 +82,7 @@ func TestJudgeKeepsWhatVerdictsAreGivenOn(t *testing.T) {
 		{Host: model.Far, CPUUser: time.Second / 2, CPUWindow: time.Second, Flows: []model.FlowReport{
 			{Direction: model.To, Role: model.Receiver, Bytes: 250e6, Window: time.Second}}},
 	}
-	if err := a.judge(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.judge())
 	for metric, want := range map[model.Metric]float64{
 		model.RTT: 0.012, model.RetransmitRatio: 0.0025, model.AddedP50: 0.005, model.AddedP99: 0.009, model.CPUPerGbitFar: 0.25,
 	} {

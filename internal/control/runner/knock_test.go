@@ -19,6 +19,7 @@ import (
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
+	"linerate/internal/must"
 )
 
 // TestKnock opens what a run would open, from either end, and leaves nothing that the
@@ -45,10 +46,7 @@ func TestKnock(t *testing.T) {
 // TestKnockAtAClosedDoor: the error distinguishes a server that refuses data connections
 // from a port without a listener.
 func TestKnockAtAClosedDoor(t *testing.T) {
-	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	silent := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = silent.Close() }() // connects, and never answers
 	for name, addr := range map[string]string{"refused": "127.0.0.1:1", "silent": silent.Addr().String()} {
 		t.Run(name, func(t *testing.T) {
@@ -73,10 +71,7 @@ func TestKnockAtAClosedDoor(t *testing.T) {
 // free is a port that nobody has at the moment.
 func free(t *testing.T) int {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = l.Close() }()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -85,10 +80,7 @@ func free(t *testing.T) int {
 // at whichever end that is, and says so where it has none.
 func TestDataPort(t *testing.T) {
 	b := newBed(t)
-	busy, err := new(net.ListenConfig).Listen(t.Context(), "tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	busy := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", ":0"))(t)
 	defer func() { _ = busy.Close() }()
 	port := busy.Addr().(*net.TCPAddr).Port
 	for _, from := range []model.Host{model.Near, model.Far} {

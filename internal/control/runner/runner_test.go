@@ -18,6 +18,7 @@ import (
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/tcpbulk"
+	"linerate/internal/must"
 )
 
 // bed is two agents in this process, over the real protocol.
@@ -110,9 +111,7 @@ func TestRunAppliesMeasuresAndUndoes(t *testing.T) {
 	b := newBed(t)
 	spec := runner.Spec{Number: 4, Block: 2, Position: 1, Attempt: 1, Setting: setting(), Flow: wiretest.Flow(model.To)}
 	run, changes, err := b.Run(t.Context(), spec, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if run.State != model.RunValid || run.Number != 4 || run.Block != 2 || run.Setting != "big" || run.Flow.Streams != 3 || !run.Ended.After(run.Started) {
 		t.Errorf("%+v", run)
 	}
@@ -251,10 +250,7 @@ func TestDataPortOutOfReach(t *testing.T) {
 	k := agenttest.NewKnobs(model.Far, agenttest.Values())
 	c := agenttest.Config(k)
 	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	port := l.Addr().(*net.TCPAddr).Port
 	_ = l.Close() // nobody listens there now
 	p := pipe.Start(t.Context(), "host far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error { return agent.Serve(ctx, conn, c) })

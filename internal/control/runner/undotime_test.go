@@ -14,6 +14,7 @@ import (
 	"linerate/internal/control/wire/pipe"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
+	"linerate/internal/must"
 )
 
 // bouncing are knobs of which each takes 10 s to write, as drivers do that reset
@@ -62,10 +63,7 @@ func TestUndoOfWhatBounces(t *testing.T) {
 				// Without an engine no run begins: it is the settings that are watched.
 				return agent.Serve(ctx, conn, agent.Config{Version: "test", Engines: []engine.Engine{}, Knobs: bouncing{k}})
 			})
-			c, err := session.Open(t.Context(), p, session.Options{Host: h, Version: "test"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(session.Open(t.Context(), p, session.Options{Host: h, Version: "test"}))(t)
 			return c, k
 		}
 		near, _ := open(model.Near)

@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestGreedyAgentLosesTheSession: an agent that sends samples without end once
@@ -34,9 +35,7 @@ func TestGreedyAgentLosesTheSession(t *testing.T) {
 	}}, short())
 	c := mustOpen(t, conn)
 	flow := model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 3 * time.Second, Interval: time.Second}
-	if _, err := c.Prepare(t.Context(), Preparation{Run: 1, Flow: flow}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Prepare(t.Context(), Preparation{Run: 1, Flow: flow}))(t)
 	got := 0
 	err := c.Run(t.Context(), 1, func(e Event) { got += len(e.Samples) })
 	if !errors.Is(err, ErrGreedy) || !strings.Contains(err.Error(), "the agent sent more than this run can have") || got > 100_000 {
@@ -56,9 +55,7 @@ func TestAllowanceOfHonestRuns(t *testing.T) {
 		"short": {Duration: 100 * time.Millisecond}, "bytes": {Bytes: 1 << 30},
 	} {
 		a := newAllowance(f)
-		if err := a.take(Event{Kind: Ready}, start); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.take(Event{Kind: Ready}, start))
 		series := make([]model.Sample, 40)
 		host := make([]model.Sample, 3000)
 		for at := time.Duration(0); at < 20*time.Second; at += a.interval {
@@ -66,9 +63,7 @@ func TestAllowanceOfHonestRuns(t *testing.T) {
 			if at%time.Second == 0 {
 				err = errors.Join(err, a.take(Event{Kind: Samples, Samples: host}, start.Add(at)))
 			}
-			if err != nil {
-				t.Fatalf("%s: after %v: %v", name, at, err)
-			}
+			must.Dof(t, err, "%s: after %v", name, at)
 		}
 		end := errors.Join(a.take(Event{Kind: Measured}, start.Add(20*time.Second)), a.take(Event{Kind: Result}, start.Add(21*time.Second)))
 		if end != nil {
@@ -116,9 +111,7 @@ func TestSmallPartsAreCounted(t *testing.T) {
 
 func FuzzFrugal(f *testing.F) {
 	b, err := proto.Marshal(encodeEvent(Event{Kind: Samples, Samples: []model.Sample{{Direction: model.To, Metric: model.Goodput, Value: 1}}}))
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	f.Add(b)
 	f.Add([]byte("\x0a\x02\x0a\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func text(most int) *rapid.Generator[string] {
@@ -53,19 +54,15 @@ func finite() *rapid.Generator[float64] {
 
 // failer is a test, of package testing or of rapid.
 type failer interface {
+	Helper()
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
 
 // through sends a message over the wire format and back.
 func through[M proto.Message](t failer, m, empty M) M {
-	b, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := proto.Unmarshal(b, empty); err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(proto.Marshal(m))(t)
+	must.Do(t, proto.Unmarshal(b, empty))
 	return empty
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/control/wire"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // frozen is a connection that can stop moving bytes without ending, as when the
@@ -57,10 +58,7 @@ func freezing(t *testing.T, s Service, agent, controller Timeouts) (c *Client, f
 	t.Helper()
 	conn, served := serving(t, s, agent)
 	f := &frozen{Conn: conn, ice: make(chan struct{}), end: make(chan struct{})}
-	c, err := Open(t.Context(), wire.Peer{Control: f, Name: "nas"}, Options{Host: model.Far, Version: "v", Timeouts: controller})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c = must.Get(Open(t.Context(), wire.Peer{Control: f, Name: "nas"}, Options{Host: model.Far, Version: "v", Timeouts: controller}))(t)
 	t.Cleanup(func() { _ = c.shut() })
 	return c, func() { close(f.ice) }, served
 }

@@ -22,6 +22,7 @@ import (
 	"linerate/internal/control/session/sessionpb/sessionpbconnect"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // charging is a stub whose sessions have a budget.
@@ -54,10 +55,7 @@ func exchangeHTTP(t *testing.T, cc *http.ClientConn, method, path string, body i
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, "http://session.linerate.invalid"+path, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, method, "http://session.linerate.invalid"+path, body))(t)
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])
 	}
@@ -141,10 +139,7 @@ func applyOf(t *testing.T, n int) []byte {
 	for i := range n {
 		p.Assignments = append(p.Assignments, &sessionpb.Assignment{End: sessionpb.End_END_FAR, Knob: fmt.Sprintf("knob-%d", i), Value: strings.Repeat("1", 64)})
 	}
-	b, err := proto.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(proto.Marshal(p))(t)
 	return b
 }
 
@@ -190,9 +185,7 @@ func TestRequestIsOneBoundedMessage(t *testing.T) {
 		t.Errorf("a length that is too much: status %d", status)
 	}
 	trailed, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://session.linerate.invalid"+apply, sized{strings.NewReader("")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	trailed.Header.Set("Content-Type", mediaUnary)
 	trailed.Trailer = http.Header{"X": {"1"}}
 	if answer, err := cc.RoundTrip(trailed); err != nil || answer.StatusCode != http.StatusBadRequest {
@@ -304,9 +297,7 @@ func TestRequestsAreCharged(t *testing.T) {
 	for i := range 256 {
 		as = append(as, model.Assignment{Host: model.Far, Knob: model.KnobID(fmt.Sprintf("knob-%d", i)), Value: strings.Repeat("1", 100)})
 	}
-	if _, err := c.Apply(t.Context(), as, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Apply(t.Context(), as, time.Minute))(t)
 	mu.Lock()
 	if inApply < 256<<10 || held != 0 {
 		t.Errorf("charged %v in the call, %v after it", inApply, held)
@@ -342,17 +333,12 @@ func TestChargeCoversDecoding(t *testing.T) {
 		n := 0
 		for d := c.into.ProtoReflect().Descriptor(); n < maxRequestParts && len(b)+len(c.part) <= maxRequest; {
 			b = append(b, c.part...)
-			more, err := parts(c.part, d, maxRequestParts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			more := must.Get(parts(c.part, d, maxRequestParts))(t)
 			n += more
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if err := proto.Unmarshal(b, c.into); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, proto.Unmarshal(b, c.into))
 		runtime.ReadMemStats(&after)
 		if used, most := after.TotalAlloc-before.TotalAlloc, uint64(n)*uint64(partBytes); used > most {
 			t.Errorf("%s: %d bytes with %d parts take %d bytes, %d are charged", name, len(b), n, used, most)

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/control/wire"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // stub is a Service of which tests replace what they need.
@@ -115,9 +116,7 @@ func TestPatienceOfAnAgent(t *testing.T) {
 		patient := short()
 		patient.Call = call
 		c, err := Open(t.Context(), wire.Peer{Control: conn, Name: "nas"}, Options{Host: model.Far, Version: "v-controller", Timeouts: patient})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, err = c.Prepare(t.Context(), Preparation{Run: 1, Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second, Interval: time.Second}})
 		if err != nil || len(got) != 1 || got[0] != want {
 			t.Errorf("who waits %v for a call: prepared within %v, %v", call, got, err)
@@ -128,10 +127,7 @@ func TestPatienceOfAnAgent(t *testing.T) {
 
 func mustOpen(t *testing.T, conn net.Conn) *Client {
 	t.Helper()
-	c, err := opened(t, conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(opened(t, conn))(t)
 	return c
 }
 
@@ -139,13 +135,8 @@ func mustOpen(t *testing.T, conn net.Conn) *Client {
 // the test wants.
 func raw(t *testing.T, conn net.Conn) *http.ClientConn {
 	t.Helper()
-	if _, err := exchange(conn, &sessionpb.HelloRequest{Protocol: Protocol, End: sessionpb.End_END_FAR}); err != nil {
-		t.Fatal(err)
-	}
-	cc, err := dialHTTP(t.Context(), conn, short().orDefaults())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(exchange(conn, &sessionpb.HelloRequest{Protocol: Protocol, End: sessionpb.End_END_FAR}))(t)
+	cc := must.Get(dialHTTP(t.Context(), conn, short().orDefaults()))(t)
 	t.Cleanup(func() { _ = cc.Close() })
 	return cc
 }
@@ -239,10 +230,7 @@ func TestControllerThatStopsReading(t *testing.T) {
 		return err
 	}}, short())
 	c := rawCalls(t, conn)
-	stream, err := c.Run(t.Context(), &sessionpb.RunRequest{Run: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(c.Run(t.Context(), &sessionpb.RunRequest{Run: 1}))(t)
 	defer func() { _ = stream.Close() }()
 	if !stream.Receive() {
 		t.Fatal(stream.Err())

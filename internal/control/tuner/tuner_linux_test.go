@@ -14,6 +14,7 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/control/tuner"
+	"linerate/internal/must"
 )
 
 // childVar makes this test binary a tuner that echoes.
@@ -38,10 +39,7 @@ func TestMain(m *testing.M) {
 func start(t *testing.T) *tuner.Tuner {
 	t.Helper()
 	t.Setenv(childVar, "1")
-	tn, err := tuner.Start(t.Context(), []string{os.Args[0]}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tn := must.Get(tuner.Start(t.Context(), []string{os.Args[0]}, io.Discard))(t)
 	return tn
 }
 
@@ -91,10 +89,7 @@ func TestConnections(t *testing.T) {
 // TestRubbish ends a tuner whose server sends what is no request.
 func TestRubbish(t *testing.T) {
 	for _, text := range []string{"{", "", strings.Repeat("x", 5000)} {
-		fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fds := must.Get(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0))(t)
 		mine, its := os.NewFile(uintptr(fds[0]), "mine"), os.NewFile(uintptr(fds[1]), "its")
 		done := make(chan error, 1)
 		go func() {

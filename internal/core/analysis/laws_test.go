@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 // drawn is a random experiment with its runs.
@@ -29,10 +30,7 @@ func drawSession(t *rapid.T) drawn {
 	if rapid.Bool().Draw(t, "fixed") {
 		o.Mode = model.FixedBlocks
 	}
-	p, err := plan.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.New(o))(t)
 	noise := rapid.SampledFrom([]float64{0.002, 0.02, 0.2}).Draw(t, "noise")
 	gain := rapid.SampledFrom([]float64{-0.1, -0.01, 0, 0.03, 0.3}).Draw(t, "gain")
 	s := drawn{plan: p}

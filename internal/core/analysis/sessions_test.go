@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 // rate gives the goodput of a setting in a block, 1…, at a position, 1….
@@ -23,10 +24,7 @@ func newPlan(t testing.TB, settings int, change func(*plan.Options)) model.Plan 
 	if change != nil {
 		change(&o)
 	}
-	p, err := plan.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.New(o))(t)
 	return p
 }
 

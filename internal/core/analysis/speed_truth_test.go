@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -21,9 +22,7 @@ func TestLongSessionTakesLittle(t *testing.T) {
 		used := func() time.Duration {
 			const thread = 1 // RUSAGE_THREAD
 			var u syscall.Rusage
-			if err := syscall.Getrusage(thread, &u); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, syscall.Getrusage(thread, &u))
 			return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 		}
 		before := used()

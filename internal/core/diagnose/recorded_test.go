@@ -14,6 +14,7 @@ import (
 
 	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // recorded is a real run of linerate test in a lab, as it was stored, without what no
@@ -27,13 +28,8 @@ type recorded struct {
 // recording is the run in testdata of that name, read anew.
 func recording(t *testing.T, name string) (r recorded) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &r); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("testdata", name+".json")))(t)
+	must.Dof(t, json.Unmarshal(text, &r), "%s", name)
 	return r
 }
 
@@ -259,14 +255,9 @@ func TestUnshown(t *testing.T) {
 func TestDocument(t *testing.T) {
 	text := page(t)
 	if *update {
-		if err := os.WriteFile(document, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(document, []byte(text), 0o644))
 	}
-	b, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(document))(t)
 	if string(b) != text {
 		t.Error("docs/diagnosis.md is not what the list says: go test ./internal/core/diagnose -update")
 	}

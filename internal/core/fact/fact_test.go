@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -74,10 +75,7 @@ func TestJSONRoundTrip(t *testing.T) {
 		if rapid.Bool().Draw(t, "known") {
 			want = Known(rapid.Int64().Draw(t, "value"), rapid.String().Draw(t, "source"))
 		}
-		b, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(want))(t)
 		var got Of[int64]
 		if err := json.Unmarshal(b, &got); err != nil || got != want {
 			t.Fatalf("%s: %+v, %v, want %+v", b, got, err, want)

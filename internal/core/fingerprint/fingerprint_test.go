@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // host is one whose link is a card behind a tunnel.
@@ -112,10 +113,7 @@ func TestProof(t *testing.T) {
 	if !p.Covers("link.mtu", "9000") || p.Covers("link.mtu", "1500") || p.Seen(model.Near).Covers("link.mtu", "1500") {
 		t.Error("what it covers")
 	}
-	text, err := p.Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(p.Text())(t)
 	got, ok, err := Read(text)
 	if diff := cmp.Diff(p, got); err != nil || !ok || diff != "" {
 		t.Errorf("%v %v\n%s", ok, err, diff)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -33,10 +34,7 @@ func TestRoundTrips(t *testing.T) {
 		if err := fromBinary.UnmarshalBinary(b[1:]); err != nil || fromBinary != *h {
 			t.Fatalf("binary: %v, equal %v", err, fromBinary == *h)
 		}
-		text, err := json.Marshal(h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(h))(t)
 		if err := json.Unmarshal(text, &fromJSON); err != nil || fromJSON != *h {
 			t.Fatalf("json %s: %v, equal %v", text, err, fromJSON == *h)
 		}
@@ -46,19 +44,13 @@ func TestRoundTrips(t *testing.T) {
 // The bytes of version 1 never change.
 func TestGoldenForms(t *testing.T) {
 	h := of(90, 300, 300, -1, 2*time.Hour)
-	text, err := json.Marshal(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(h))(t)
 	const want = `{"version":1,"below":1,"above":1,"min_ns":-1,"max_ns":7200000000000,` +
 		`"sum_ns":7200000000689,"buckets":[[90,1],[300,2]]}`
 	if string(text) != want {
 		t.Errorf("json\n%s, want\n%s", text, want)
 	}
-	b, err := h.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(h.MarshalBinary())(t)
 	wantBytes := []byte{1, 1, 1, 1,
 		0x80, 0x80, 0x8a, 0x97, 0x8c, 0xa3, 0x03, // 7200000000000, zigzag
 		0, 0xb1, 0x85, 0xc5, 0x8b, 0xc6, 0xd1, 0x01, // 7200000000689
@@ -80,18 +72,12 @@ func TestFullHistogramFitsTheBounds(t *testing.T) {
 		h.total += h.counts[i]
 	}
 	h.min, h.max = 1, 104<<topShift
-	b, err := h.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(h.MarshalBinary())(t)
 	var back Histogram
 	if err := back.UnmarshalBinary(b); err != nil || back != *h {
 		t.Errorf("binary of %d bytes: %v", len(b), err)
 	}
-	text, err := json.MarshalIndent(h, "                ", "    ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.MarshalIndent(h, "                ", "    "))(t)
 	if err := json.Unmarshal(text, &back); err != nil || back != *h {
 		t.Errorf("json of %d bytes: %v", len(text), err)
 	}
@@ -160,10 +146,7 @@ func TestDecodersRefuseTooMany(t *testing.T) {
 // What is accepted is canonical and safe to read and to merge.
 func FuzzUnmarshalBinary(f *testing.F) {
 	for _, h := range []*Histogram{of(), of(90, 300), of(-1, 0, 5, 2*time.Hour), of(math.MaxInt64, math.MinInt64)} {
-		b, err := h.MarshalBinary()
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(h.MarshalBinary())(f)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -181,10 +164,7 @@ func FuzzUnmarshalBinary(f *testing.F) {
 
 func FuzzUnmarshalJSON(f *testing.F) {
 	for _, h := range []*Histogram{of(), of(90, 300), of(-1, 0, 5, 2*time.Hour), of(math.MaxInt64, math.MinInt64)} {
-		b, err := h.MarshalJSON()
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(h.MarshalJSON())(f)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -192,10 +172,7 @@ func FuzzUnmarshalJSON(f *testing.F) {
 		if h.UnmarshalJSON(b) != nil {
 			return
 		}
-		text, err := h.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(h.MarshalJSON())(t)
 		if err := again.UnmarshalJSON(text); err != nil || again != h {
 			t.Fatalf("%s became %s: %v", b, text, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/must"
 )
 
 // value draws durations evenly over all orders of magnitude, with ends and
@@ -150,9 +151,7 @@ func TestMergeEqualsRecordingAll(t *testing.T) {
 		b := rapid.SliceOfN(value(), 0, 40).Draw(t, "b")
 		all := of(append(slices.Clone(a), b...)...)
 		ab, ba, hb := of(a...), of(b...), of(b...)
-		if err := errors.Join(ab.Merge(hb), ba.Merge(of(a...))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(ab.Merge(hb), ba.Merge(of(a...))))
 		if *ab != *all || *ba != *all {
 			t.Fatalf("merged %v and %v differ from recording both", a, b)
 		}
@@ -164,9 +163,7 @@ func TestMergeEqualsRecordingAll(t *testing.T) {
 
 func TestMergeWithItselfDoubles(t *testing.T) {
 	h := of(3, time.Second, 2*time.Hour)
-	if err := h.Merge(h); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Merge(h))
 	if *h != *of(3, 3, time.Second, time.Second, 2*time.Hour, 2*time.Hour) {
 		t.Error("a histogram merged with itself is not every value twice")
 	}
@@ -246,9 +243,7 @@ func TestRecordAndMergeDoNotAllocate(t *testing.T) {
 		t.Errorf("Record allocates %v times", n)
 	}
 	if n := testing.AllocsPerRun(10, func() {
-		if err := h.Merge(o); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Merge(o))
 	}); n != 0 {
 		t.Errorf("Merge allocates %v times", n)
 	}

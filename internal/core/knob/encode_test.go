@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // sameValue compares a canonical value with what the place holds: a list with
@@ -151,14 +152,8 @@ func TestKnobsOfOnePlaceCompose(t *testing.T) {
 		a, _ := knob.NewIndex().ByID(model.KnobID(p.a))
 		b, _ := knob.NewIndex().ByID(model.KnobID(p.b))
 		va, vb := rapid.SampledFrom([]string{"0", "1"}).Draw(t, "a"), rapid.SampledFrom([]string{"0", "1"}).Draw(t, "b")
-		one, err := a.Encode(p.system, p.raw, va)
-		if err != nil {
-			t.Fatal(err)
-		}
-		both, err := b.Encode(p.system, one, vb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := must.Get(a.Encode(p.system, p.raw, va))(t)
+		both := must.Get(b.Encode(p.system, one, vb))(t)
 		gotA, _ := a.Decode(p.system, both)
 		gotB, _ := b.Decode(p.system, both)
 		if gotA != va || gotB != vb {

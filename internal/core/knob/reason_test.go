@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/must"
 )
 
 // TestReasons: what hosts say becomes one of the closed list. The words are those
@@ -39,10 +40,7 @@ func TestReasons(t *testing.T) {
 
 // TestReasonsAreDocumented: docs/json.md lists each, with the words of the program.
 func TestReasonsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "json.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "docs", "json.md")))(t)
 	for _, r := range knob.Reasons() {
 		if row := "| `" + string(r.Reason) + "` | " + r.Words + " |"; !strings.Contains(string(text), row) {
 			t.Errorf("docs/json.md has no row %s", row)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -43,14 +44,8 @@ func TestDatagramGoodput(t *testing.T) {
 func TestDatagramLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := Wire{Rate: 1e9, MTU: rapid.IntRange(minMTU6, 9000).Draw(t, "mtu"), IPv6: rapid.Bool().Draw(t, "6"), UDP: true, VLANTags: rapid.IntRange(0, 2).Draw(t, "tags")}
-		full, err := w.Payload()
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole, err := w.Goodput()
-		if err != nil {
-			t.Fatal(err)
-		}
+		full := must.Get(w.Payload())(t)
+		whole := must.Get(w.Goodput())(t)
 		got, err := w.DatagramGoodput(full)
 		if err != nil || got != whole {
 			t.Fatalf("%v, %v; want %v", got, err, whole)

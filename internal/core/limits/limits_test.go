@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // The table of goodput by MTU, options and link; goodput in Mbit/s.
@@ -52,9 +53,7 @@ func TestGoodputTable(t *testing.T) {
 		for i, rate := range rates {
 			w.Rate = rate
 			payload, err := w.Payload()
-			if err != nil {
-				t.Fatalf("%+v: %v", w, err)
-			}
+			must.Dof(t, err, "%+v", w)
 			if payload != r.payload || w.packetBytes() != r.wire {
 				t.Errorf("%+v: %d/%d bytes, want %d/%d", w, payload, w.packetBytes(), r.payload, r.wire)
 			}
@@ -320,9 +319,7 @@ func TestGoodputLaws(t *testing.T) {
 		}
 		goodput := func(w Wire) units.BitRate {
 			g, err := w.Goodput()
-			if err != nil {
-				t.Fatalf("%+v: %v", w, err)
-			}
+			must.Dof(t, err, "%+v", w)
 			return g
 		}
 		g := goodput(w)

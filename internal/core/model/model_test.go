@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func TestDirectionEnds(t *testing.T) {
@@ -110,10 +111,7 @@ func TestIntervalJSONRoundTrip(t *testing.T) {
 		if rapid.Bool().Draw(t, "no high") {
 			want.High = Bound(math.Inf(1))
 		}
-		b, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(want))(t)
 		var got Interval
 		if err := json.Unmarshal(b, &got); err != nil || got != want {
 			t.Fatalf("%s: %+v, %v, want %+v", b, got, err, want)
@@ -126,14 +124,9 @@ func TestIntervalJSONRoundTrip(t *testing.T) {
 func TestSessionJSONRoundTrip(t *testing.T) {
 	p, evidence := 0.03, 21.5
 	want := fullSession(&p, &evidence)
-	b, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(want))(t)
 	var got Session
-	if err := json.Unmarshal(b, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b, &got))
 	facts := []cmp.Option{
 		cmp.Comparer(func(a, b fact.Of[int]) bool { return a == b }),
 		cmp.Comparer(func(a, b fact.Of[int64]) bool { return a == b }),

@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // fill puts a mark into every text of v, however deep, and 1 into every number.
@@ -63,10 +64,7 @@ func TestPublicIsAList(t *testing.T) {
 	}
 	f.Host, f.Congestion, f.Qdisc = Far, fact.Known("cubic", "MARK"), fact.Known("fq", "MARK")
 	f.Knobs["tcp.sack"] = fact.Known("1", "MARK")
-	b, err := json.Marshal(f.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(f.Public()))(t)
 	if strings.Contains(string(b), "MARK") {
 		t.Errorf("told: %s", b)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"linerate/internal/must"
 )
 
 func TestText(t *testing.T) {
@@ -40,10 +42,7 @@ func FuzzText(f *testing.F) {
 		if Text(text) != text || strings.ContainsAny(Line(s), "\r\n") {
 			t.Fatalf("%q, %q", Text(text), Line(s))
 		}
-		doc, err := json.MarshalIndent(map[string]string{"k": s, s: "v"}, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		doc := must.Get(json.MarshalIndent(map[string]string{"k": s, s: "v"}, "", "  "))(t)
 		shown := JSON(doc)
 		var a, b map[string]string
 		if json.Unmarshal(doc, &a) != nil || json.Unmarshal(shown, &b) != nil || !reflect.DeepEqual(a, b) || !Clean(bytes.TrimSpace(shown)) {

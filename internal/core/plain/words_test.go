@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/plain"
+	"linerate/internal/must"
 )
 
 // TestWords demands that what Go really says is said in other words, and that the
@@ -29,9 +30,7 @@ func TestWords(t *testing.T) {
 	start := exec.CommandContext(t.Context(), "nosuchprogram-of-linerate").Run()
 	file := exec.CommandContext(t.Context(), missing).Run()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	addr := l.Addr().String()
 	_, again := new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
 	_ = l.Close()

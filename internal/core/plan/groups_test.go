@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // held are the options of a grid of so many MTUs of both hosts and windows, in which the
@@ -34,9 +35,7 @@ func TestLawGroupsStandTogether(t *testing.T) {
 		o := held(mtus, windows)
 		o.Seed = rapid.Uint64().Draw(t, "seed")
 		p, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if p.Held != "link.mtu" || p.Twin != "" || p.NullBlocks != 4 || p.MaxBlocks != 20 || len(p.Order) != 24 {
 			t.Fatalf("holds %q, twin %q, %d pairs, %d blocks, order of %d", p.Held, p.Twin, p.NullBlocks, p.MaxBlocks, len(p.Order))
 		}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 func options(settings int) Options {
@@ -23,10 +24,7 @@ func options(settings int) Options {
 
 func mustNew(t testing.TB, o Options) model.Plan {
 	t.Helper()
-	p, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(New(o))(t)
 	return p
 }
 
@@ -112,10 +110,7 @@ func TestLawBlocksAreBalanced(t *testing.T) {
 		o := options(rapid.IntRange(2, 14).Draw(t, "settings"))
 		o.Blocks = rapid.IntRange(10, 25).Draw(t, "blocks") // 13 comparisons need 10
 		o.Seed = rapid.Uint64().Draw(t, "seed")
-		p, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(New(o))(t)
 		if len(p.Order) != p.NullBlocks+p.MaxBlocks {
 			t.Fatalf("order of %d for %d + %d blocks", len(p.Order), p.NullBlocks, p.MaxBlocks)
 		}

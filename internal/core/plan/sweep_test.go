@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func TestSweepSizesFromOneByteToEightMebibytes(t *testing.T) {
@@ -65,10 +66,7 @@ func TestSweepSizesAreTheGridAndItsNeighbours(t *testing.T) {
 }
 
 func TestSweepOrder(t *testing.T) {
-	s, err := NewSweep(SweepOptions{Seed: 7})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(NewSweep(SweepOptions{Seed: 7}))(t)
 	if len(s.Order) != LeastSweeps || s.Seed != 7 {
 		t.Fatalf("%d sweeps, seed %d", len(s.Order), s.Seed)
 	}
@@ -80,10 +78,7 @@ func TestSweepOrder(t *testing.T) {
 			t.Errorf("sweeps %d and %d have one order", i-1, i)
 		}
 	}
-	other, err := NewSweep(SweepOptions{Seed: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(NewSweep(SweepOptions{Seed: 8}))(t)
 	if slices.Equal(other.Order[0], s.Order[0]) || !slices.Equal(other.Sizes, s.Sizes) {
 		t.Error("another seed must change the order, and nothing else")
 	}
@@ -97,20 +92,14 @@ func TestSweepLaws(t *testing.T) {
 			Sweeps:   rapid.IntRange(LeastSweeps, 12).Draw(t, "sweeps"),
 			Seed:     rapid.Uint64().Draw(t, "seed"),
 		}
-		s, err := NewSweep(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(NewSweep(o))(t)
 		for _, order := range s.Order {
 			if !slices.Equal(slices.Sorted(slices.Values(order)), s.Sizes) {
 				t.Fatalf("%v is no permutation of %v", order, s.Sizes)
 			}
 		}
 		o.Sweeps++
-		longer, err := NewSweep(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		longer := must.Get(NewSweep(o))(t)
 		if d := cmp.Diff(s.Order, longer.Order[:len(s.Order)]); d != "" {
 			t.Fatalf("one sweep more changes the others:\n%s", d)
 		}
@@ -120,10 +109,7 @@ func TestSweepLaws(t *testing.T) {
 // The order must not prefer a place for any size: over many sweeps each size is
 // at each place equally often, within five standard errors.
 func TestSweepOrderIsUniform(t *testing.T) {
-	s, err := NewSweep(SweepOptions{Smallest: 8, Largest: 16, Sweeps: sweepLimit, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(NewSweep(SweepOptions{Smallest: 8, Largest: 16, Sweeps: sweepLimit, Seed: 1}))(t)
 	n := len(s.Sizes)
 	for _, size := range s.Sizes {
 		count := make([]int, n)
@@ -170,10 +156,7 @@ func TestSweepFaults(t *testing.T) {
 func TestSweepOrderIsThePlans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := SweepOptions{Sweeps: rapid.IntRange(LeastSweeps, 12).Draw(t, "sweeps"), Seed: rapid.Uint64().Draw(t, "seed")}
-		s, err := NewSweep(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(NewSweep(o))(t)
 		n := rapid.IntRange(1, o.Sweeps).Draw(t, "n")
 		if got := SweepOrder(s.Sizes, o.Seed, n); !slices.Equal(got, s.Order[n-1]) {
 			t.Fatalf("sweep %d: %v, want %v", n, got, s.Order[n-1])

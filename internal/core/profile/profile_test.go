@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func session() model.Session {
@@ -52,9 +53,7 @@ func session() model.Session {
 
 func TestFromSession(t *testing.T) {
 	p, flow, err := profile.FromSession(session(), "tall")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(flow) != 1 || flow[0].Knob != "window" {
 		t.Errorf("settings of the flow: %v", flow)
 	}

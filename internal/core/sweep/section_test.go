@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // sweepOf returns a session of passes over sizes, each of the same time.
@@ -188,9 +189,7 @@ func TestWriteNetPIPE(t *testing.T) {
 		{Size: 1, Trials: 3, Min: 7070 * time.Nanosecond, Median: time.Second}, {Size: 2}, {Size: 29, Trials: 3, Min: time.Second / 65536},
 	}}}}}
 	var b bytes.Buffer
-	if err := d.WriteNetPIPE(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.WriteNetPIPE(&b))
 	want := "       1 1.079137   0.00000707\n      29 14.500235   0.00001526\n"
 	if !regexp.MustCompile(`^ {7}1 1\.079\d{3}   0\.00000707\n {6}29 14\.500\d{3}   0\.00001526\n$`).MatchString(b.String()) {
 		t.Errorf("got %q, want about %q", b.String(), want)

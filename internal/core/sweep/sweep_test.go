@@ -18,6 +18,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // curve says how long a message of that size takes one way.
@@ -347,14 +348,9 @@ func TestCurveComesBackFromJSON(t *testing.T) {
 		}
 		return healthy(n)
 	}))
-	b, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(c))(t)
 	var got Curve
-	if err := json.Unmarshal(b, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b, &got))
 	again, err := json.Marshal(got)
 	if err != nil || string(again) != string(b) {
 		t.Errorf("%v:\n%s\n%s", err, b, again)

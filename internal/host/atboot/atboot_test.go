@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"linerate/internal/must"
 )
 
 // kinds are the ways in which systems run a job at their start, with what is
@@ -64,15 +65,11 @@ func keeper(t *testing.T, kind string) Keeper {
 	for _, name := range kinds[kind].there {
 		path := filepath.Join(root, name)
 		if strings.HasSuffix(name, "/") {
-			if err := os.MkdirAll(path, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(path, 0o755))
 			continue
 		}
 		text := map[string]string{"systemctl": systemctl, "schtasks.exe": schtasksText}[filepath.Base(name)]
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)))
 	}
 	if kind == "windows" {
 		t.Setenv("SystemRoot", root)
@@ -86,7 +83,7 @@ func (k Keeper) tree(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, dir := range []string{k.Root, k.State} {
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		must.Do(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
@@ -104,20 +101,14 @@ func (k Keeper) tree(t *testing.T) map[string]string {
 			}
 			all[path] = fmt.Sprintf("%v %q", info.Mode(), text)
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return all
 }
 
 func install(t *testing.T, k Keeper) string {
 	t.Helper()
-	name, err := k.Install(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := must.Get(k.Install(t.Context()))(t)
 	return name
 }
 
@@ -176,24 +167,18 @@ func TestNowhere(t *testing.T) {
 	k := keeper(t, "")
 	k.choose = linuxJob
 	before := k.tree(t)
-	if err := os.MkdirAll(filepath.Join(k.Root, "usr/sbin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(k.Root, "usr/sbin"), 0o755))
 	_, err := k.Install(t.Context())
 	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "no systemd, no /etc/local.d") {
 		t.Error(err)
 	}
-	if err := os.RemoveAll(filepath.Join(k.Root, "usr")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(filepath.Join(k.Root, "usr")))
 	if diff := cmp.Diff(before, k.tree(t)); diff != "" {
 		t.Error(diff)
 	}
 	busybox := filepath.Join(k.Root, "bin/busybox")
-	if err := errors.Join(os.MkdirAll(filepath.Join(k.Root, "etc/cron.d"), 0o755), os.MkdirAll(filepath.Join(k.Root, "usr/sbin"), 0o755),
-		os.MkdirAll(filepath.Dir(busybox), 0o755), os.WriteFile(busybox, nil, 0o755), os.Symlink(busybox, filepath.Join(k.Root, "usr/sbin/crond"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Join(k.Root, "etc/cron.d"), 0o755), os.MkdirAll(filepath.Join(k.Root, "usr/sbin"), 0o755),
+		os.MkdirAll(filepath.Dir(busybox), 0o755), os.WriteFile(busybox, nil, 0o755), os.Symlink(busybox, filepath.Join(k.Root, "usr/sbin/crond"))))
 	if _, err := k.Install(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("the cron of busybox reads no /etc/cron.d: %v", err)
 	}
@@ -207,9 +192,7 @@ func TestTaken(t *testing.T) {
 			t.Run(fmt.Sprint(kind, i), func(t *testing.T) {
 				k := keeper(t, kind)
 				path := filepath.Join(k.Root, path)
-				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("theirs"), 0o640)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("theirs"), 0o640)))
 				before := k.tree(t)
 				if _, err := k.Install(t.Context()); !errors.Is(err, ErrTaken) {
 					t.Errorf("Install: %v", err)
@@ -283,9 +266,7 @@ func TestChanged(t *testing.T) {
 				before := k.tree(t)
 				install(t, k)
 				path := filepath.Join(k.Root, path)
-				if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte("theirs"), 0o640)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, errors.Join(os.Remove(path), os.WriteFile(path, []byte("theirs"), 0o640)))
 				r, err := k.Remove(t.Context())
 				if err != nil || r == nil || len(r.Left) != 1 || !strings.Contains(r.String(), "changed by somebody else") {
 					t.Fatalf("Remove = %+v, %v", r, err)
@@ -293,9 +274,7 @@ func TestChanged(t *testing.T) {
 				if b, err := os.ReadFile(path); err != nil || string(b) != "theirs" {
 					t.Errorf("%q, %v", b, err)
 				}
-				if err := os.Remove(path); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.Remove(path))
 				if dir := filepath.Dir(path); before[dir] == "" {
 					for ; before[dir] == ""; dir = filepath.Dir(dir) {
 						if err := os.Remove(dir); err != nil {
@@ -314,9 +293,7 @@ func TestChanged(t *testing.T) {
 // TestDisabled: a systemd that will not start the unit is no place for a job.
 func TestDisabled(t *testing.T) {
 	k := keeper(t, "systemd")
-	if err := os.WriteFile(filepath.Join(k.Root, "usr/bin/systemctl"), []byte("#!/bin/sh\necho masked\nexit 1\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(k.Root, "usr/bin/systemctl"), []byte("#!/bin/sh\necho masked\nexit 1\n"), 0o755))
 	before := k.tree(t)
 	if _, err := k.Install(t.Context()); err == nil || !strings.Contains(err.Error(), `"masked"`) {
 		t.Error(err)
@@ -324,18 +301,14 @@ func TestDisabled(t *testing.T) {
 	if diff := cmp.Diff(before, k.tree(t)); diff != "" {
 		t.Error(diff)
 	}
-	if err := os.Remove(filepath.Join(k.Root, "usr/bin/systemctl")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(k.Root, "usr/bin/systemctl")))
 	install(t, k) // nobody can be asked
 }
 
 // TestUntrusted: the system runs nothing as root that others could replace.
 func TestUntrusted(t *testing.T) {
 	k := keeper(t, "cron")
-	if err := os.Chmod(k.State, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(k.State, 0o777))
 	if _, err := k.Install(t.Context()); !errors.Is(err, ErrUntrusted) {
 		t.Errorf("writable by all: %v", err)
 	}
@@ -345,9 +318,7 @@ func TestUntrusted(t *testing.T) {
 	if _, err := k.Install(t.Context()); !errors.Is(err, ErrUntrusted) {
 		t.Errorf("where anybody may be first: %v", err)
 	}
-	if err := os.Chmod(k.State, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(k.State, 0o700))
 	install(t, k)
 	if _, err := k.Remove(t.Context()); err != nil {
 		t.Error(err)
@@ -367,9 +338,7 @@ func TestUntrusted(t *testing.T) {
 func TestDamagedRecord(t *testing.T) {
 	k := keeper(t, "cron")
 	install(t, k)
-	if err := os.WriteFile(filepath.Join(k.dir(), recordName), []byte(`{"pieces":[{"path":"/etc/passwd","sha256":"x"}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(k.dir(), recordName), []byte(`{"pieces":[{"path":"/etc/passwd","sha256":"x"}]}`), 0o600))
 	before := k.tree(t)
 	if _, err := k.Remove(t.Context()); !errors.Is(err, fs.ErrInvalid) {
 		t.Error(err)
@@ -393,9 +362,7 @@ func TestSystemFails(t *testing.T) {
 	program := filepath.Join(k.Root, "System32/schtasks.exe")
 	refuse := func(what string) {
 		text := strings.Replace(schtasksText, "case", `case "$*" in `+what+`*) echo denied >&2; exit 1;; esac; case`, 1)
-		if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(program, []byte(text), 0o755))
 	}
 	refuse("/Create")
 	before := k.tree(t)

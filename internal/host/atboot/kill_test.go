@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"linerate/internal/must"
 )
 
 // TestCrashChild is the process that is killed.
@@ -23,9 +24,7 @@ func TestCrashChild(t *testing.T) {
 		t.Skip("started by TestKill")
 	}
 	left, err := strconv.Atoi(w[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	k := Keeper{State: w[4], Root: w[3], Program: filepath.Join(w[3], "words"), choose: kinds[w[2]].choose, After: func(string) {
 		if left--; left == 0 {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -37,9 +36,7 @@ func TestCrashChild(t *testing.T) {
 	} else {
 		_, err = k.Remove(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // crash runs the child and reports whether it was killed before it was done.

@@ -15,6 +15,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -25,14 +26,9 @@ func golden(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if diff := cmp.Diff(strings.ReplaceAll(string(want), "\r\n", "\n"), text); diff != "" {
 		t.Errorf("%s:\n%s", path, diff)
 	}
@@ -73,12 +69,8 @@ func TestPlain(t *testing.T) {
 // words is a program that prints its arguments, one a line.
 func words(t *testing.T, path string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("#!/bin/sh\nprintf '%s\\n' \"$@\"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must.Do(t, os.WriteFile(path, []byte("#!/bin/sh\nprintf '%s\\n' \"$@\"\n"), 0o700))
 }
 
 // needSh skips where no sh can run what is rendered.
@@ -99,9 +91,7 @@ func TestShellReadsTheScripts(t *testing.T) {
 	run := func(what, script string, args ...string) {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "script")
-		if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(script), 0o700))
 		out, err := exec.CommandContext(t.Context(), "sh", append(args, path)...).CombinedOutput()
 		if len(args) > 0 {
 			want = ""
@@ -163,9 +153,7 @@ func parseXML(t *testing.T, r io.Reader) element {
 	d := xml.NewDecoder(r)
 	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // decoded already
 	var e element
-	if err := d.Decode(&e); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Decode(&e))
 	return e
 }
 
@@ -200,9 +188,7 @@ func TestPropertyList(t *testing.T) {
 		return // the parser has to do
 	}
 	path := filepath.Join(t.TempDir(), "p.plist")
-	if err := os.WriteFile(path, []byte(plistText(k)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(plistText(k)), 0o600))
 	if out, err := exec.CommandContext(t.Context(), plutil, "-lint", path).CombinedOutput(); err != nil {
 		t.Errorf("plutil: %v\n%s", err, out)
 	}

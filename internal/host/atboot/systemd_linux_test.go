@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestSystemdVerify asks the real systemd what it thinks of the unit, and of the
@@ -19,12 +21,8 @@ func TestSystemdVerify(t *testing.T) {
 	k := keeper(t, "systemd")
 	k.State = filepath.Join(k.Root, "state % {x}")
 	words(t, filepath.Join(k.Root, "words"))
-	if err := os.Mkdir(k.State, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := k.Install(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(k.State, 0o700))
+	must.Get(k.Install(t.Context()))(t)
 	unit := k.real(unitDir + "/" + unitName)
 	cmd := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", unit)
 	out, err := cmd.CombinedOutput()
@@ -39,9 +37,7 @@ func TestSystemdVerify(t *testing.T) {
 	if err != nil || strings.TrimSpace(string(out)) != "enabled" {
 		t.Errorf("systemctl is-enabled: %v\n%s", err, out)
 	}
-	if err := os.Remove(k.real(unitDir + "/multi-user.target.wants/" + unitName)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(k.real(unitDir+"/multi-user.target.wants/"+unitName)))
 	out, err = exec.CommandContext(t.Context(), systemctl, "--root="+k.Root, "is-enabled", unitName).CombinedOutput()
 	if err == nil || strings.TrimSpace(string(out)) != "disabled" {
 		t.Errorf("without the link: %v\n%s", err, out)

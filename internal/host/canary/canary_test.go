@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/core/probe"
+	"linerate/internal/must"
 )
 
 // long is enough for an answer on a busy machine, tried for one refusal, short for an
@@ -56,10 +57,7 @@ func TestEachWay(t *testing.T) {
 }
 
 func TestProbeConnection(t *testing.T) {
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	addr := l.Addr().String()
 	if got := Probe(t.Context(), addr, long, 0); len(got) != 1 || !got[0].OK {
 		t.Errorf("%+v", got)

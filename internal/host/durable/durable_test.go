@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"linerate/internal/host/durable"
+	"linerate/internal/must"
 )
 
 // TestLock: one open file holds the lock, until it is closed, and its text can be
@@ -15,29 +16,20 @@ import (
 func TestLock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
 	open := func() *os.File {
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600))(t)
 		t.Cleanup(func() { _ = f.Close() })
 		return f
 	}
 	first, second := open(), open()
-	if err := durable.Lock(first); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := first.WriteString("process 1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, durable.Lock(first))
+	must.Get(first.WriteString("process 1"))(t)
 	if err := durable.Lock(second); !errors.Is(err, durable.ErrLocked) {
 		t.Errorf("a second lock: %v", err)
 	}
 	if b, err := os.ReadFile(name); err != nil || string(b) != "process 1" {
 		t.Errorf("read while locked: %q, %v", b, err)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Close())
 	if err := durable.Lock(second); err != nil {
 		t.Errorf("after the first was closed: %v", err)
 	}
@@ -46,9 +38,7 @@ func TestLock(t *testing.T) {
 // TestMissing: outermost first, each once, and nothing of what is there.
 func TestMissing(t *testing.T) {
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "etc", "sysctl.d"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(root, "etc", "sysctl.d"), 0o755))
 	slash := string(filepath.Separator)
 	at := func(name string) string { return filepath.Join(root, name) }
 	in := func(name string) string { return filepath.FromSlash(name) }

@@ -8,16 +8,14 @@ import (
 	"testing"
 
 	"linerate/internal/host/durable"
+	"linerate/internal/must"
 )
 
 // TestSyncDirThatCannot: procfs refuses to sync a directory, as CIFS and some FUSE
 // file systems do.
 func TestSyncDirThatCannot(t *testing.T) {
 	const dir = "/proc/self"
-	d, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(os.Open(dir))(t)
 	defer d.Close()
 	if err := d.Sync(); !errors.Is(err, syscall.EINVAL) {
 		t.Skipf("this kernel syncs %s: %v", dir, err)

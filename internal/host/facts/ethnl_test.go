@@ -9,26 +9,21 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // answer reads an answer of Linux 6.18 that was recorded for the codec of the
 // driver's knobs: hexadecimal with a comment, the generic netlink header first.
 func answer(t testing.TB, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "knob", "ethtool", "testdata", "linux-6.18", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join("..", "knob", "ethtool", "testdata", "linux-6.18", name)))(t)
 	var digits strings.Builder
 	for line := range strings.Lines(string(b)) {
 		if !strings.HasPrefix(line, "#") {
 			digits.WriteString(strings.TrimSpace(line))
 		}
 	}
-	out, err := hex.DecodeString(digits.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(hex.DecodeString(digits.String()))(t)
 	return out
 }
 
@@ -64,10 +59,7 @@ func gigabit() []byte {
 }
 
 func TestDecodeModes(t *testing.T) {
-	m, err := decodeModes(gigabit())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(decodeModes(gigabit()))(t)
 	if m.Speed.Or(0) != 100e6 || m.Duplex.Or("") != "full" || !m.Autoneg.Or(false) {
 		t.Errorf("%v %v %v", m.Speed, m.Duplex, m.Autoneg)
 	}
@@ -84,9 +76,7 @@ func TestDecodeModes(t *testing.T) {
 
 func TestDecodeRecordedModes(t *testing.T) {
 	m, err := decodeModes(answer(t, "virtio-linkmodes.hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if m.Speed.IsKnown() || m.Duplex.IsKnown() || m.Autoneg.Or(true) || m.Partner.IsKnown() || m.Partner.Reason() == "" {
 		t.Errorf("%+v", m)
 	}
@@ -97,10 +87,7 @@ func TestDecodeRecordedModes(t *testing.T) {
 }
 
 func TestDecodeRecordedOffloads(t *testing.T) {
-	all, err := decodeOffloads(answer(t, "virtio-features.hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(decodeOffloads(answer(t, "virtio-features.hex")))(t)
 	find := func(name string) (model.Offload, bool) {
 		i := slices.IndexFunc(all, func(o model.Offload) bool { return o.Name == name })
 		if i < 0 {

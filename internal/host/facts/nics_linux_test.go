@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // add makes an interface, or says why it cannot be made here.
@@ -54,18 +55,10 @@ func TestNICsInNamespace(t *testing.T) {
 	}
 	bridge := add(t, &netlink.Bridge{LinkAttrs: attrs("fbr0")})
 	if bridge {
-		port, err := netlink.LinkByName("fv0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := netlink.LinkSetMaster(port, &netlink.Bridge{LinkAttrs: attrs("fbr0")}); err != nil {
-			t.Fatal(err)
-		}
+		port := must.Get(netlink.LinkByName("fv0"))(t)
+		must.Do(t, netlink.LinkSetMaster(port, &netlink.Bridge{LinkAttrs: attrs("fbr0")}))
 	}
-	parent, err := netlink.LinkByName("fv1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	parent := must.Get(netlink.LinkByName("fv1"))(t)
 	tagged := &netlink.Vlan{LinkAttrs: attrs("fv1.7"), VlanId: 7}
 	tagged.ParentIndex = parent.Attrs().Index
 	vlan := add(t, tagged)
@@ -75,17 +68,10 @@ func TestNICsInNamespace(t *testing.T) {
 		if err == nil {
 			err = netlink.LinkSetUp(l)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
-	a, err := netlink.ParseAddr("192.0.2.9/28")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := netlink.AddrAdd(parent, a); err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(netlink.ParseAddr("192.0.2.9/28"))(t)
+	must.Do(t, netlink.AddrAdd(parent, a))
 
 	first := "fv1"
 	if vlan {
@@ -96,9 +82,7 @@ func TestNICsInNamespace(t *testing.T) {
 	for begun := time.Now(); err == nil && !nicByName(t, all, "fv1").Up.Or(false) && time.Since(begun) < time.Minute; {
 		all, err = ReadNICs(t.Context(), nil, first)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if all[0].Name != first || vlan && all[1].Name != "fv1" {
 		t.Errorf("the path's interface and its parent are not first: %s, %s", all[0].Name, all[1].Name)
 	}
@@ -183,10 +167,7 @@ func TestBondInNamespace(t *testing.T) {
 	if !add(t, b) {
 		t.Skip("this kernel makes no bond (module bonding)")
 	}
-	all, err := ReadNICs(t.Context(), nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(ReadNICs(t.Context(), nil, ""))(t)
 	if n := nicByName(t, all, "fbond0"); n.Bond.Or("") != "802.3ad" || n.Kind.Or("") != "bond" {
 		t.Errorf("%+v", n)
 	}
@@ -216,23 +197,14 @@ func TestRouteInNamespace(t *testing.T) {
 	if !add(t, &netlink.Veth{LinkAttrs: attrs("fr0"), PeerName: "fr1"}) {
 		t.Skip("this kernel makes no veth pair")
 	}
-	l, err := netlink.LinkByName("fr0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(netlink.LinkByName("fr0"))(t)
 	a, err := netlink.ParseAddr("192.0.2.1/24")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = errors.Join(netlink.AddrAdd(l, a), netlink.LinkSetUp(l))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, far, _ := net.ParseCIDR("198.51.100.0/24")
 	err = netlink.RouteAdd(&netlink.Route{LinkIndex: l.Attrs().Index, Dst: far, Gw: net.ParseIP("192.0.2.254"), MTU: 1300, InitCwnd: 20, AdvMSS: 1200})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r := Read(t.Context(), nil, model.Near, "198.51.100.7", "").Route
 	if r == nil || r.Peer != "198.51.100.7" || r.Interface.Or("") != "fr0" || r.Source.Or("") != "192.0.2.1" || r.Gateway.Or("") != "192.0.2.254" || r.MTU.Or(0) != 1300 {
 		t.Fatalf("%+v", r)

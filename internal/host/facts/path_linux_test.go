@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // TestPathInNamespace: of two interfaces, the one that routes to the peer.
@@ -22,19 +23,10 @@ func TestPathInNamespace(t *testing.T) {
 	}
 	for name, network := range map[string]string{"fa0": "192.0.2.1/24", "fb0": "198.51.100.1/24"} {
 		l := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: 1400, TxQLen: 1000}, PeerName: name + "p"}
-		if err := netlink.LinkAdd(l); err != nil {
-			t.Fatal(err)
-		}
-		a, err := netlink.ParseAddr(network)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := netlink.AddrAdd(l, a); err != nil {
-			t.Fatal(err)
-		}
-		if err := netlink.LinkSetUp(l); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, netlink.LinkAdd(l))
+		a := must.Get(netlink.ParseAddr(network))(t)
+		must.Do(t, netlink.AddrAdd(l, a))
+		must.Do(t, netlink.LinkSetUp(l))
 	}
 	f := Read(t.Context(), nil, model.Near, "198.51.100.7", "")
 	if f.Interface.Or("") != "fb0" || f.MTU.Or(0) != 1400 || f.Address != "198.51.100.1" || f.Interface.Source() != "rtnetlink" {
@@ -72,13 +64,9 @@ func TestLinkRate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			dir := filepath.Join(root, "eth0")
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Mkdir(dir, 0o755))
 			for file, text := range map[string]string{"ifindex": c.ifindex, "address": mac.String(), "speed": c.speed} {
-				if err := os.WriteFile(filepath.Join(dir, file), []byte(text+"\n"), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(filepath.Join(dir, file), []byte(text+"\n"), 0o644))
 			}
 			got := linkRate(root, c.link)
 			if got.Or(0) != c.want || !strings.Contains(got.Reason(), c.reason) {
@@ -109,17 +97,10 @@ func TestRouteWithZone(t *testing.T) {
 		return
 	}
 	l := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "fz0", MTU: 1500, TxQLen: 1000}, PeerName: "fz1"}
-	if err := netlink.LinkAdd(l); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, netlink.LinkAdd(l))
 	for _, name := range []string{"fz0", "fz1"} {
-		end, err := netlink.LinkByName(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := netlink.LinkSetUp(end); err != nil {
-			t.Fatal(err)
-		}
+		end := must.Get(netlink.LinkByName(name))(t)
+		must.Do(t, netlink.LinkSetUp(end))
 	}
 	got, _, err := route(netip.MustParseAddr("fe80::77%fz1"))
 	if err != nil {

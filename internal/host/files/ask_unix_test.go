@@ -11,6 +11,7 @@ import (
 	"testing/fstest"
 
 	"linerate/internal/host/files"
+	"linerate/internal/must"
 )
 
 // TestPrograms runs a program over a copy: it sees the parts, what it writes comes
@@ -32,9 +33,7 @@ func TestPrograms(t *testing.T) {
 		t.Errorf("without a program: %v", err)
 	}
 	dir := t.TempDir()
-	if err := os.Symlink("/dev/null", filepath.Join(dir, "masked.conf")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/dev/null", filepath.Join(dir, "masked.conf")))
 	a, err = ask(t.Context(), os.DirFS(dir), files.Question{
 		Programs: []string{"/bin/sh"}, Parts: []string{"."}, Args: []string{"-c", "wc -c < {copy}/masked.conf"},
 	})

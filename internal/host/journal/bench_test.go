@@ -1,19 +1,16 @@
 package journal
 
-import "testing"
+import (
+	"testing"
+
+	"linerate/internal/must"
+)
 
 // BenchmarkAppend is what a record costs: the time of two fsyncs.
 func BenchmarkAppend(b *testing.B) {
-	j, err := Open(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	j := must.Get(Open(b.TempDir()))(b)
 	for b.Loop() {
-		if err := j.Append(intent("t", 1, "4096\t131072\t33554432", "4096 65536 65536")); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, j.Append(intent("t", 1, "4096\t131072\t33554432", "4096 65536 65536")))
 	}
-	if err := j.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, j.Close())
 }

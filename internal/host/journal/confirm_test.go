@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func TestConfirmedIntentsAreNotOpen(t *testing.T) {
@@ -62,9 +64,7 @@ func TestConfirmation(t *testing.T) {
 		t.Errorf("before: %q, %v", id, err)
 	}
 	for _, id := range []string{"first", "second"} {
-		if err := (Dir{Path: dir}).Confirm(id); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, (Dir{Path: dir}).Confirm(id))
 		if got, err := j.Confirmation(); got != id || err != nil {
 			t.Errorf("%q, %v, want %q", got, err, id)
 		}
@@ -80,9 +80,7 @@ func TestConfirmation(t *testing.T) {
 	if err := (Dir{Path: filepath.Join(dir, "none")}).Confirm("t"); err == nil {
 		t.Error("a directory that does not exist takes a confirmation")
 	}
-	if err := os.Mkdir(filepath.Join(dir, confirmationName), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, confirmationName), 0o700))
 	if id, err := j.Confirmation(); id != "" || err == nil {
 		t.Errorf("unreadable: %q, %v", id, err)
 	}
@@ -98,9 +96,7 @@ func TestUnfinishedConfirmation(t *testing.T) {
 	dir := t.TempDir()
 	half := filepath.Join(dir, confirmationName+".4711")
 	killed := func() {
-		if err := os.WriteFile(half, []byte("t\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(half, []byte("t\n"), 0o600))
 	}
 	gone := func(when string) {
 		if _, err := os.Stat(half); !os.IsNotExist(err) {
@@ -110,9 +106,7 @@ func TestUnfinishedConfirmation(t *testing.T) {
 	j := open(t, dir)
 	appendAll(t, j, intent("t", 1, "1", "2"))
 	killed()
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	gone("closed")
 	killed()
 	j = open(t, dir)

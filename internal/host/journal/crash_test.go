@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"linerate/internal/must"
 )
 
 // TestCrashAtEveryByte: bytes get to the disk in the order in which Append writes
@@ -55,10 +56,7 @@ func TestCrashWhileMending(t *testing.T) {
 		for at, last := 1, false; !last; at++ {
 			dir := put(t, c.a, c.b)
 			n := 0
-			l, err := Dir{Path: dir}.acquire(lockName)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(Dir{Path: dir}.acquire(lockName))(t)
 			j := &Journal{dir: Dir{Path: dir}, lock: l, after: func(string) {
 				if n++; n == at {
 					panic(interrupted{})

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestOneCopyDamaged cuts one copy at every byte, flips every bit of it, or takes
@@ -116,15 +118,11 @@ func TestDamageIsKeptOnce(t *testing.T) {
 	dir := t.TempDir()
 	for n := 1; n <= 3; n++ {
 		for _, path := range Files(dir) {
-			if err := os.WriteFile(path, fmt.Appendf(nil, "nonsense %d\n", n), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, fmt.Appendf(nil, "nonsense %d\n", n), 0o600))
 		}
 		opened(t, dir)
 		if n == 2 {
-			if _, err := Acknowledge(dir); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(Acknowledge(dir))(t)
 		}
 	}
 	var names []string

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // mount puts a file system in memory at dir, in the test's own namespace.
@@ -46,9 +47,7 @@ func TestFullDisk(t *testing.T) {
 	if got := numbers(j.OpenIntents()); got != "t/1" {
 		t.Errorf("open %q after a failed append", got)
 	}
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filler))
 	appendAll(t, j, intent("t", 3, "a", "c")) // nothing of the failed one is in its way
 	records, damage, err := Read(dir)
 	if len(records) != 2 || len(damage) != 0 || err != nil {
@@ -79,17 +78,11 @@ func TestBecomesReadOnly(t *testing.T) {
 	mount(t, dir, 0, "size=64k")
 	j := open(t, dir)
 	appendAll(t, j, intent("t", 1, "a", "b"))
-	if _, err := j.files[0].Write([]byte("{torn")); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(j.files[0].Write([]byte("{torn")))(t)
+	must.Do(t, j.Close())
 	remount := func(flags uintptr) {
 		t.Helper()
-		if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|flags, ""); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|flags, ""))
 	}
 	remount(syscall.MS_RDONLY)
 	j = open(t, dir)
@@ -106,9 +99,7 @@ func TestBecomesReadOnly(t *testing.T) {
 	if got := numbers(j.OpenIntents()); got != "t/1" {
 		t.Errorf("open %q after a failed append", got)
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	remount(0)
 	j = open(t, dir)
 	appendAll(t, j, over)

@@ -14,14 +14,12 @@ import (
 
 	"linerate/internal/core/knob"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/must"
 )
 
 func open(t *testing.T, dir string) *Journal {
 	t.Helper()
-	j, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(Open(dir))(t)
 	t.Cleanup(func() {
 		if err := j.Close(); err != nil {
 			t.Error(err)
@@ -33,9 +31,7 @@ func open(t *testing.T, dir string) *Journal {
 func appendAll(t *testing.T, j *Journal, records ...Record) {
 	t.Helper()
 	for _, r := range records {
-		if err := j.Append(r); err != nil {
-			t.Fatalf("Append: %v", err)
-		}
+		must.Dof(t, j.Append(r), "Append")
 	}
 }
 
@@ -66,9 +62,7 @@ func TestRecordsSurviveReopening(t *testing.T) {
 	j := open(t, dir)
 	want := []Record{intent("t1", 1, "4096\t1\t2", "1 2 3"), {Kind: KindApplied, Transaction: "t1", Number: 1, Text: "1\t2\t3", Time: time.Unix(1, 0).UTC()}}
 	appendAll(t, j, want...)
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	if err := j.Close(); err != nil {
 		t.Errorf("second Close = %v", err)
 	}
@@ -111,9 +105,7 @@ func TestOneWriter(t *testing.T) {
 	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
 		t.Fatalf("second Open = %v, want ErrLocked and the holder", err)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Close())
 	open(t, dir)
 }
 
@@ -124,16 +116,12 @@ func TestCompaction(t *testing.T) {
 		appendAll(t, j, intent("old", n+1, "a", strings.Repeat("b", compactAbove/2)), end(KindUndone, "old", n+1))
 	}
 	appendAll(t, j, end(KindClosed, "old", 0), intent("live", 1, "a", "b"))
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	j = open(t, dir)
 	if len(j.Records()) != 8 {
 		t.Errorf("a journal with an open intent was compacted on opening: %d records", len(j.Records()))
 	}
-	if err := j.Compact(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Compact())
 	if got := numbers(j.OpenIntents()); got != "live/1" || len(j.Records()) != 1 {
 		t.Errorf("Compact left %d records, open %q", len(j.Records()), got)
 	}
@@ -141,9 +129,7 @@ func TestCompaction(t *testing.T) {
 		appendAll(t, j, intent("old", n+1, "a", strings.Repeat("b", compactAbove/2)))
 	}
 	appendAll(t, j, end(KindClosed, "old", 0), end(KindUndone, "live", 1))
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	j = open(t, dir)
 	for _, path := range Files(dir) {
 		if info, err := os.Stat(path); err != nil || info.Size() != 0 || len(j.Records()) != 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"linerate/internal/must"
 )
 
 // sample are six records: one transaction that is over, one that is not.
@@ -23,10 +24,7 @@ func sample() []Record {
 func sampleText(t testing.TB) (text []byte, ends []int) {
 	t.Helper()
 	for i, r := range sample() {
-		raw, err := encode(r, uint64(i+1), uint64(i), "1.4.0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(encode(r, uint64(i+1), uint64(i), "1.4.0"))(t)
 		text = append(text, raw...)
 		ends = append(ends, len(text))
 	}
@@ -41,9 +39,7 @@ func put(t *testing.T, a, b []byte) (dir string) {
 		if text == nil {
 			continue
 		}
-		if err := os.WriteFile(Files(dir)[i], text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(Files(dir)[i], text, 0o600))
 	}
 	return dir
 }
@@ -54,20 +50,13 @@ func put(t *testing.T, a, b []byte) (dir string) {
 func opened(t *testing.T, dir string) ([]Record, []Damage) {
 	t.Helper()
 	before, beforeLost, err := Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	j := must.Get(Open(dir))(t)
 	records, damage := ours(j.Records()), j.Damage()
 	if diff := cmp.Diff(ours(before), records, cmpopts.EquateEmpty()); diff != "" || len(beforeLost) != len(damage) {
 		t.Fatalf("Read and Open differ: %s\n%v\n%v", diff, beforeLost, damage)
 	}
-	if err := errors.Join(j.Append(end(KindApplied, "later", 1)), j.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(j.Append(end(KindApplied, "later", 1)), j.Close()))
 	var texts [2][]byte
 	for i, path := range Files(dir) {
 		texts[i], _ = os.ReadFile(path)
@@ -99,9 +88,7 @@ func state(t *testing.T, n int, a, b []byte) (records []Record, damage []Damage,
 		return records, damage, dir
 	}
 	m := merge([2][]byte{a, b})
-	if err := m.newer(""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.newer(""))
 	return m.records(), m.lost, ""
 }
 

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func TestSetIsRead(t *testing.T) {
@@ -15,9 +17,7 @@ func TestSetIsRead(t *testing.T) {
 		t.Fatalf("there already: %q", v)
 	}
 	for _, value := range []string{"one", strings.Repeat("x", 127)} {
-		if err := Set(name, value); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Set(name, value))
 		if v, err := Get(name); err != nil || v != value {
 			t.Errorf("%q, %v, set to %q", v, err, value)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"linerate/internal/must"
 )
 
 // TestOpensAtTheEnd reads this machine's log, which began long ago.
@@ -16,18 +17,14 @@ func TestOpensAtTheEnd(t *testing.T) {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 		t.Skipf("this user may not read the kernel's log, or there is none: %v", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	first, err := r.Lines()
 	if err != nil || slices.ContainsFunc(first, func(s string) bool { return strings.HasPrefix(s, "Linux version") }) {
 		t.Errorf("%q, %v", first, err)
 	}
 	// From the beginning there is at least what the kernel says of itself.
-	if _, err := unix.Seek(r.fd, 0, unix.SEEK_SET); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(unix.Seek(r.fd, 0, unix.SEEK_SET))(t)
 	b, err := r.next()
 	if err != nil || b == nil {
 		t.Fatalf("no record from the beginning: %v", err)
@@ -45,10 +42,7 @@ func TestOpensAtTheEnd(t *testing.T) {
 // borders and says EAGAIN, as the device does.
 func pipe(t *testing.T) (*Reader, func(record string)) {
 	t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0))(t)
 	r := &Reader{reader{fd: fds[0], buf: make([]byte, recordBytes)}}
 	t.Cleanup(func() {
 		if err := errors.Join(r.Close(), unix.Close(fds[1])); err != nil {
@@ -56,9 +50,7 @@ func pipe(t *testing.T) (*Reader, func(record string)) {
 		}
 	})
 	return r, func(record string) {
-		if err := unix.Send(fds[1], []byte(record), 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Send(fds[1], []byte(record), 0))
 	}
 }
 

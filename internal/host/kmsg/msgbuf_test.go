@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestMessageBuffer reads kern.msgbuf of FreeBSD as it grows and goes round. The
@@ -12,10 +14,7 @@ func TestMessageBuffer(t *testing.T) {
 	var m msgbuf
 	said := func(b string) []string {
 		m.take([]byte(b))
-		lines, err := collect(func() ([]byte, error) { return m.next(), nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		lines := must.Get(collect(func() ([]byte, error) { return m.next(), nil }))(t)
 		return lines
 	}
 	boot := strings.Repeat("usbus0: 480Mbps High Speed USB v2.0\n", 20) + "Copyright (c) 1992-2023 The FreeBSD Project.\n<118>Starting sshd.\nre0: link state changed to UP\n"

@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // peeked is what the program peek of the machine tells (internal/lab/machine/userland):
@@ -29,13 +30,9 @@ type peeked struct {
 func peek(t *testing.T, name string) peeked {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "peek", "sysctl", name).Output()
-	if err != nil {
-		t.Fatalf("peek %s: %v", name, err)
-	}
+	must.Dof(t, err, "peek %s", name)
 	var all map[string]peeked
-	if err := json.Unmarshal(out, &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(out, &all))
 	return all[name]
 }
 
@@ -49,9 +46,7 @@ func (p peeked) text() string {
 func peekDevice(t *testing.T, name string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "peek", "interface", name).Output()
-	if err != nil {
-		t.Fatalf("peek %s: %v", name, err)
-	}
+	must.Dof(t, err, "peek %s", name)
 	return string(out)
 }
 
@@ -100,9 +95,7 @@ func everySetting(t *testing.T, h Host, k knob.Knob) {
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	was, err := h.ReadRaw(t.Context(), k.ID, p)
 	if p.Mechanism == knob.Sysctl {
 		if there := peek(t, p.Native); (err == nil) != (there.Error == "") {
@@ -143,9 +136,7 @@ func everySetting(t *testing.T, h Host, k knob.Knob) {
 		t.Skipf("%s is %q, and takes no other value here", p, was)
 	}
 	got, err := h.ReadRaw(t.Context(), k.ID, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if now, err := k.Decode("freebsd", got); err != nil || now != value {
 		t.Errorf("set to %s, reads %q, %v", value, got, err)
 	}

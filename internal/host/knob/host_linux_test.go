@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/model"
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // fakeTree makes a tree of the sysctl files that the catalogue names.
@@ -25,12 +26,8 @@ func fakeTree(t *testing.T) string {
 		"tcp_congestion_control": "cubic", "tcp_available_congestion_control": "reno cubic",
 	} {
 		path := filepath.Join(root, "net", "ipv4", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(text+"\n"), 0o644))
 	}
 	return root
 }
@@ -71,9 +68,7 @@ func TestUnknownAlgorithmNamesTheKnownOnes(t *testing.T) {
 	}
 	var h hostknob.Host
 	_, p, err := h.Place("tcp.congestion_control")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = h.WriteRaw(t.Context(), "tcp.congestion_control", p, "nosuch")
 	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "this host has ") {
 		t.Errorf("write of an unknown algorithm = %v", err)
@@ -103,14 +98,8 @@ func TestCeilingLowersWhatIsBelow(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		set := rapid.Int64Range(k.Min, k.Max).Draw(t, "ceiling")
-		canonical, err := k.Parse(strconv.FormatInt(set, 10))
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := k.Encode("linux", "4096\t131072\t33554432", canonical)
-		if err != nil {
-			t.Fatal(err)
-		}
+		canonical := must.Get(k.Parse(strconv.FormatInt(set, 10)))(t)
+		raw := must.Get(k.Encode("linux", "4096\t131072\t33554432", canonical))(t)
 		if back, err := k.Decode("linux", raw); back != canonical || err != nil {
 			t.Fatalf("set %s, text %q, reads back %q, %v", canonical, raw, back, err)
 		}
@@ -165,9 +154,7 @@ func TestFactsAndBootSettingsAreRefused(t *testing.T) {
 	h := hostknob.Host{Interface: "lo"}
 	for _, id := range []model.KnobID{"link.mtu_max", "link.up", "nic.ring.rx_max"} {
 		_, p, err := h.Place(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if err := h.Check(t.Context(), id, p, "1"); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("Check of %s = %v", id, err)
 		}

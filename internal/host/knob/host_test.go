@@ -5,19 +5,14 @@ import (
 
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 func TestMemoryConforms(t *testing.T) {
 	var m knobtest.Memory
 	here, gone := hostknob.Place{Native: "a"}, hostknob.Place{Native: "b"}
 	m.Set(here, "1 2  3")
-	b, err := m.Open(here)
-	if err != nil {
-		t.Fatal(err)
-	}
-	absent, err := m.Open(gone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(m.Open(here))(t)
+	absent := must.Get(m.Open(gone))(t)
 	knobtest.Run(t, knobtest.Case{Backend: b, Other: "4", Bad: []string{""}, Absent: absent})
 }

@@ -19,6 +19,7 @@ import (
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/watchdog"
+	"linerate/internal/must"
 )
 
 // TestMain lets this program be the watchdog of its own tests.
@@ -66,9 +67,7 @@ func TestUndoIsIdentity(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &world{host: hostknob.Host{Interface: "k" + name, Route: "10.7.0.0/24"}, knobs: make(t)}
 			client, err := watchdog.Start(t.Context(), watchdog.Config{Dir: t.TempDir(), Host: w.host, Command: []string{os.Args[0], "watchdog"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			w.client = client
 			w.onlyUsable(t)
 			changes := 0
@@ -100,16 +99,9 @@ func addLink(t *testing.T, l netlink.Link) {
 	if err := netlink.LinkAdd(l); err != nil {
 		t.Skipf("no %s here: %v", l.Type(), err)
 	}
-	address, err := netlink.ParseAddr("10.7.0.1/24")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := netlink.AddrAdd(l, address); err != nil {
-		t.Fatal(err)
-	}
-	if err := netlink.LinkSetUp(l); err != nil {
-		t.Fatal(err)
-	}
+	address := must.Get(netlink.ParseAddr("10.7.0.1/24"))(t)
+	must.Do(t, netlink.AddrAdd(l, address))
+	must.Do(t, netlink.LinkSetUp(l))
 	t.Cleanup(func() { _ = netlink.LinkDel(l) })
 }
 
@@ -197,13 +189,8 @@ func (w *world) raws(ctx context.Context, t *rapid.T) map[hostknob.Place]string 
 	all := make(map[hostknob.Place]string)
 	for _, id := range w.ids() {
 		_, p, err := w.host.Place(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := w.host.ReadRaw(ctx, id, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		raw := must.Get(w.host.ReadRaw(ctx, id, p))(t)
 		all[p] = raw
 	}
 	return all
@@ -260,21 +247,13 @@ func (w *world) we(ctx context.Context, t *rapid.T) int {
 func (w *world) somebodyElse(ctx context.Context, t *rapid.T) {
 	id := rapid.SampledFrom(w.ids()).Draw(t, "foreign")
 	k, p, _ := w.host.Place(id)
-	raw, err := w.host.ReadRaw(ctx, id, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(w.host.ReadRaw(ctx, id, p))(t)
 	value := rapid.SampledFrom(w.knobs[id]).Draw(t, "foreign value")
-	text, err := k.Encode("linux", raw, value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(k.Encode("linux", raw, value))(t)
 	if w.host.CheckChanges(ctx, []model.Assignment{{Knob: id, Value: value}}) != nil {
 		return
 	}
-	if err := w.host.WriteRaw(ctx, id, p, text); err != nil {
-		t.Fatalf("somebody else sets %s: %v", id, err)
-	}
+	must.Dof(t, w.host.WriteRaw(ctx, id, p, text), "somebody else sets %s", id)
 }
 
 // expectUndone compares every place with what undo has to leave, where before
@@ -301,10 +280,7 @@ func TestTheWatchdogRefusesWhatCannotBe(t *testing.T) {
 	}
 	vethWorld(t)
 	h := hostknob.Host{Interface: "kveth"}
-	client, err := watchdog.Start(t.Context(), watchdog.Config{Dir: t.TempDir(), Host: h, Command: []string{os.Args[0], "watchdog"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(watchdog.Start(t.Context(), watchdog.Config{Dir: t.TempDir(), Host: h, Command: []string{os.Args[0], "watchdog"}}))(t)
 	for _, c := range []struct{ set, want string }{
 		{"tcp.recv_buffer_initial=1073741824", "C-05"},
 		{"link.mtu=65535 tcp.recv_buffer_max=2147483647", "C-11"},

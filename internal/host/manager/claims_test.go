@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
@@ -127,10 +128,7 @@ func TestClaims(t *testing.T) {
 				"nic.ring.rx systemd-udevd 4096 /etc/systemd/network/a.link:4 true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			claims, err := c.machine.Claims(t.Context(), "eth0", ids)
-			if err != nil {
-				t.Fatal(err)
-			}
+			claims := must.Get(c.machine.Claims(t.Context(), "eth0", ids))(t)
 			if got := short(claims); !slices.Equal(got, c.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}

@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // packet is a DHCP message as dhcpcd keeps it, RFC 2131 section 2.
@@ -85,10 +86,7 @@ func TestHere(t *testing.T) {
 		all = append(all, k.ID)
 	}
 	link := map[string]string{"linux": "lo", "freebsd": "lo0", "darwin": "lo0"}[runtime.GOOS]
-	claims, err := m.Claims(t.Context(), link, all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	claims := must.Get(m.Claims(t.Context(), link, all))(t)
 	for _, c := range claims {
 		if c.Manager == "" || c.When == "" || c.Line > 0 && !strings.HasPrefix(c.File, "/") {
 			t.Errorf("%+v", c)
@@ -130,10 +128,7 @@ func FuzzClaims(f *testing.F) {
 		files["etc/tuned/active_profile"] = file("mine other")
 		for _, system := range []string{"linux", "freebsd", "darwin"} {
 			m := Machine{Root: files, System: system, Running: linux(fstest.MapFS{}, "tuned").Running}
-			claims, err := m.Claims(t.Context(), "eth0", ids)
-			if err != nil {
-				t.Fatal(err)
-			}
+			claims := must.Get(m.Claims(t.Context(), "eth0", ids))(t)
 			again, err := m.Claims(t.Context(), "eth0", ids)
 			if err != nil || fmt.Sprint(claims) != fmt.Sprint(again) {
 				t.Errorf("not the same twice:\n%v\n%v", claims, again)

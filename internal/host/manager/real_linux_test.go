@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/referee"
+	"linerate/internal/must"
 )
 
 // load has TuneD itself load the profile mine below folders: the place of its
@@ -86,12 +87,8 @@ func profileTree(t *testing.T, root, mine string) fstest.MapFS {
 	}
 	for name, f := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, f.Data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, f.Data, 0o600))
 	}
 	return files
 }
@@ -113,10 +110,7 @@ func compareProfile(t *testing.T, m Machine, loaded string) {
 	if len(want) == 0 {
 		t.Fatalf("TuneD says nothing:\n%s", loaded)
 	}
-	claims, err := m.Claims(t.Context(), "eth0", ids)
-	if err != nil {
-		t.Fatal(err)
-	}
+	claims := must.Get(m.Claims(t.Context(), "eth0", ids))(t)
 	got := map[model.KnobID]string{}
 	for _, c := range claims {
 		got[c.Knob] = c.Sets

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/facts"
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // has adds a link, and reports false, with a named skip, where the kernel has no such
@@ -26,22 +27,15 @@ func has(t *testing.T, l netlink.Link, address string) bool {
 		if err == nil {
 			err = netlink.AddrAdd(l, a)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
-	if err := netlink.LinkSetUp(l); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, netlink.LinkSetUp(l))
 	return true
 }
 
 func link(t *testing.T, name string) netlink.Link {
 	t.Helper()
-	l, err := netlink.LinkByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(netlink.LinkByName(name))(t)
 	return l
 }
 
@@ -71,14 +65,10 @@ func TestReadInNamespace(t *testing.T) {
 	if !has(t, &netlink.Veth{LinkAttrs: attrs("va", 1500), PeerName: "vb"}, "10.1.0.1/24") {
 		t.Skip("this kernel makes no veth: there is nothing to build on")
 	}
-	if err := netlink.LinkSetUp(link(t, "vb")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, netlink.LinkSetUp(link(t, "vb")))
 	neighbour := &netlink.Neigh{LinkIndex: link(t, "va").Attrs().Index, Family: netlink.FAMILY_V4, State: netlink.NUD_PERMANENT,
 		IP: net.ParseIP("10.1.0.2"), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 9}}
-	if err := netlink.NeighSet(neighbour); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, netlink.NeighSet(neighbour))
 	got, hops := way(t, "10.1.0.2")
 	if got != "veth va > neighbour 10.1.0.2" || hops[0].To != "vb" || !strings.Contains(hops[1].Note, "02:00:00:00:00:09") || hops[1].MTU.IsKnown() {
 		t.Errorf("veth: %s, %+v", got, hops)
@@ -103,9 +93,7 @@ func TestReadInNamespace(t *testing.T) {
 			t.Fatal("no more veths")
 		}
 		for _, name := range []string{"p0", "p1"} {
-			if err := netlink.LinkSetMaster(link(t, name), link(t, "br")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, netlink.LinkSetMaster(link(t, name), link(t, "br")))
 		}
 		if got, hops := way(t, "10.4.0.2"); got != "bridge br" || !strings.Contains(hops[0].Note, "not visible") {
 			t.Errorf("a bridge that does not know: %s, %+v", got, hops)

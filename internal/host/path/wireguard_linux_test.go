@@ -18,15 +18,13 @@ import (
 	"golang.zx2c4.com/wireguard/tun"
 
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // key returns a new pair of keys as WireGuard writes them.
 func key(t *testing.T) (private, public string) {
 	t.Helper()
-	k, err := ecdh.X25519().GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(ecdh.X25519().GenerateKey(rand.Reader))(t)
 	return hex.EncodeToString(k.Bytes()), hex.EncodeToString(k.PublicKey().Bytes())
 }
 
@@ -46,9 +44,7 @@ func TestWireGuardInNamespace(t *testing.T) {
 	if !has(t, &netlink.Veth{LinkAttrs: attrs("va", 1500), PeerName: "vb"}, "10.1.0.1/24") {
 		t.Skip("this kernel makes no veth: there is nothing to build on")
 	}
-	if err := netlink.LinkSetUp(link(t, "vb")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, netlink.LinkSetUp(link(t, "vb")))
 	dev, err := tun.CreateTUN("wg0", 1420)
 	if err != nil {
 		t.Skipf("this system makes no TUN device: %v", err)
@@ -58,9 +54,7 @@ func TestWireGuardInNamespace(t *testing.T) {
 	own, _ := key(t)
 	_, office := key(t)
 	_, rest := key(t)
-	if err := wg.IpcSet(fmt.Sprintf("private_key=%s\npublic_key=%s\nendpoint=10.1.0.2:51820\nallowed_ip=10.6.0.0/24\npublic_key=%s\nendpoint=10.1.0.3:51820\nallowed_ip=0.0.0.0/0\n", own, office, rest)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, wg.IpcSet(fmt.Sprintf("private_key=%s\npublic_key=%s\nendpoint=10.1.0.2:51820\nallowed_ip=10.6.0.0/24\npublic_key=%s\nendpoint=10.1.0.3:51820\nallowed_ip=0.0.0.0/0\n", own, office, rest)))
 	a, err := netlink.ParseAddr("10.6.0.1/16")
 	if err == nil {
 		err = netlink.AddrAdd(link(t, "wg0"), a)
@@ -68,20 +62,12 @@ func TestWireGuardInNamespace(t *testing.T) {
 	if err == nil {
 		err = netlink.LinkSetUp(link(t, "wg0"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, hops := way(t, "10.6.0.2"); got != "tunnel wg0" || !strings.Contains(hops[0].Note, "not visible") {
 		t.Errorf("nobody to ask: %s, %+v", got, hops)
 	}
-	f, err := ipc.UAPIOpen("wg0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := ipc.UAPIListen("wg0", f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(ipc.UAPIOpen("wg0"))(t)
+	l := must.Get(ipc.UAPIListen("wg0", f))(t)
 	defer l.Close()
 	go func() {
 		for {
@@ -99,10 +85,7 @@ func TestWireGuardInNamespace(t *testing.T) {
 		}
 	}
 	for name, address := range map[string]string{"tailscale0": "10.9.0.1/24", "tun9": "100.101.102.103/32"} {
-		made, err := tun.CreateTUN(name, 1280)
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := must.Get(tun.CreateTUN(name, 1280))(t)
 		defer made.Close()
 		a, err := netlink.ParseAddr(address)
 		if err == nil {
@@ -115,9 +98,7 @@ func TestWireGuardInNamespace(t *testing.T) {
 			_, network, _ := net.ParseCIDR(map[string]string{"tailscale0": "10.19.0.0/24", "tun9": "100.64.0.0/10"}[name])
 			err = netlink.RouteAdd(&netlink.Route{LinkIndex: link(t, name).Attrs().Index, Dst: network})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		peer := map[string]string{"tailscale0": "10.19.0.2", "tun9": "100.64.0.9"}[name]
 		if got, hops := way(t, peer); got != "tailscale "+name || !strings.Contains(hops[0].Note, "direct or by a relay is not visible") {
 			t.Errorf("%s: %s, %+v", name, got, hops)

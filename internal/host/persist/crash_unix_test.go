@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"linerate/internal/host/persist"
+	"linerate/internal/must"
 )
 
 // crashVar tells a test process to work on a tree and to kill itself after so
@@ -28,9 +29,7 @@ func TestCrashChild(t *testing.T) {
 		t.Skip("started by TestKill")
 	}
 	left, err := strconv.Atoi(words[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	k := persist.Keeper{Root: words[2], State: words[3], After: func(string) {
 		if left--; left == 0 {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -41,9 +40,7 @@ func TestCrashChild(t *testing.T) {
 	} else {
 		_, err = k.Restore("")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // crash runs the child and reports whether it was killed before it was done.
@@ -73,9 +70,7 @@ func TestKill(t *testing.T) {
 			k := keeper(t)
 			before := tree(t, k.Root)
 			if what == "restore" {
-				if _, err := k.Write(day, ours()); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(k.Write(day, ours()))(t)
 			}
 			killed = crash(t, what, steps, k)
 			whole(t, k)

@@ -13,19 +13,16 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/persist"
+	"linerate/internal/must"
 )
 
 // twoKept writes two files in two records.
 func twoKept(t *testing.T) persist.Keeper {
 	t.Helper()
 	k := persist.Keeper{Root: t.TempDir(), State: t.TempDir()}
-	if err := os.Mkdir(filepath.Join(k.Root, "etc"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(k.Root, "etc"), 0o755))
 	for i, name := range []string{"/etc/a", "/etc/b"} {
-		if _, err := k.Write(time.Unix(int64(i), 0), []files.File{{Path: name, Content: []byte("x\n"), Mode: 0o644}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(k.Write(time.Unix(int64(i), 0), []files.File{{Path: name, Content: []byte("x\n"), Mode: 0o644}}))(t)
 	}
 	return k
 }
@@ -54,17 +51,13 @@ func TestDamagedRecords(t *testing.T) {
 				for _, file := range names {
 					path := filepath.Join(k.State, "kept", "000002", file)
 					b, err := os.ReadFile(path)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, err)
 					if b = damage(b); b == nil {
 						err = os.Remove(path)
 					} else {
 						err = os.WriteFile(path, b, 0o600)
 					}
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, err)
 				}
 				results, err := k.Restore("")
 				lost := which == "both"
@@ -96,9 +89,7 @@ func TestDamagedRecords(t *testing.T) {
 func TestNewerRecord(t *testing.T) {
 	k := twoKept(t)
 	for _, name := range []string{"record.json", "record.copy.json"} {
-		if err := os.WriteFile(filepath.Join(k.State, "kept", "000001", name), []byte(`{"v":2,"what":"unknown"}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(k.State, "kept", "000001", name), []byte(`{"v":2,"what":"unknown"}`), 0o600))
 	}
 	if results, err := k.Restore(""); !errors.Is(err, persist.ErrNewer) || len(results) > 0 {
 		t.Errorf("Restore = %+v, %v", results, err)

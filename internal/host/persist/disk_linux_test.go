@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/persist"
+	"linerate/internal/must"
 )
 
 // mount puts a file system in memory at dir, in the test's own namespace.
@@ -32,10 +33,7 @@ func mount(t *testing.T, dir string, flags uintptr, options string) {
 // fill leaves no room on the file system of dir.
 func fill(t *testing.T, dir string) {
 	t.Helper()
-	f, err := os.Create(filepath.Join(dir, "filler"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(filepath.Join(dir, "filler")))(t)
 	defer f.Close()
 	for {
 		if _, err := f.Write(make([]byte, 4096)); errors.Is(err, syscall.ENOSPC) {
@@ -65,9 +63,7 @@ func TestFullDisk(t *testing.T) {
 		if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
 			t.Errorf("%s full: %s", full, diff)
 		}
-		if err := os.Remove(filepath.Join(dir, "filler")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(filepath.Join(dir, "filler")))
 		if records, err := k.Records(); err != nil || len(records) != 0 {
 			t.Errorf("%s full: %v, %v", full, records, err)
 		}
@@ -87,16 +83,12 @@ func TestFullDiskAtRestore(t *testing.T) {
 	mount(t, k.Root, 0, "size=64k")
 	machine(t, k.Root)
 	before := tree(t, k.Root)
-	if _, err := k.Write(day, ours()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(k.Write(day, ours()))(t)
 	fill(t, k.Root)
 	if _, err := k.Restore(""); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("%v", err)
 	}
-	if err := os.Remove(filepath.Join(k.Root, "filler")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(k.Root, "filler")))
 	if _, err := k.Restore(""); err != nil {
 		t.Error(err)
 	}

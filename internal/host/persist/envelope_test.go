@@ -6,15 +6,14 @@ import (
 	"errors"
 	"io/fs"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // FuzzUnseal: what is read of a record is what was sealed, and everything else is
 // damaged or newer, by name.
 func FuzzUnseal(f *testing.F) {
-	good, err := sealed(Record{ID: "000001"})
-	if err != nil {
-		f.Fatal(err)
-	}
+	good := must.Get(sealed(Record{ID: "000001"}))(f)
 	f.Add(good)
 	f.Add(good[:len(good)/2])
 	f.Add(bytes.Replace(good, []byte("000001"), []byte("000002"), 1)) // the checksum does not match
@@ -32,13 +31,9 @@ func FuzzUnseal(f *testing.F) {
 			return
 		}
 		again, err := sealed(r)
-		if err != nil {
-			t.Fatalf("%q was read and cannot be written: %v", b, err)
-		}
+		must.Dof(t, err, "%q was read and cannot be written", b)
 		same, err := unseal(again, "000001")
-		if err != nil {
-			t.Fatalf("%q became %q: %v", b, again, err)
-		}
+		must.Dof(t, err, "%q became %q", b, again)
 		one, _ := json.Marshal(r)
 		other, _ := json.Marshal(same)
 		if !bytes.Equal(one, other) {

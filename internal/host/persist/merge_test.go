@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"linerate/internal/host/files"
+	"linerate/internal/must"
 )
 
 // FuzzMerge: a block goes into any text once, what is around it stays, and a
@@ -25,10 +26,7 @@ func FuzzMerge(f *testing.F) {
 		if err != nil {
 			return
 		}
-		second, err := files.Merge(first, mark("x=2\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		second := must.Get(files.Merge(first, mark("x=2\n")))(t)
 		newHead, inner, newTail, err := files.Split(second)
 		if err != nil || !bytes.Equal(inner, mark("x=2\n")) || !bytes.Equal(newTail, tail) {
 			t.Fatalf("%v: %q", err, second)

@@ -9,32 +9,24 @@ import (
 
 	hostfiles "linerate/internal/host/files"
 	"linerate/internal/host/persist"
+	"linerate/internal/must"
 )
 
 // TestOverlay demands that a tree with changes on top reads as the tree in which
 // they were made.
 func TestOverlay(t *testing.T) {
 	k := keeper(t)
-	changes, err := k.Preview(ours())
-	if err != nil {
-		t.Fatal(err)
-	}
+	changes := must.Get(k.Preview(ours()))(t)
 	over := hostfiles.Overlay(os.DirFS(k.Root), persist.Written(changes))
 	read := func(root fs.FS) map[string]string {
 		all := map[string]string{}
 		for _, dir := range []string{"etc", "etc/sysctl.d", "etc/systemd/network"} {
-			entries, err := fs.ReadDir(root, dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			entries := must.Get(fs.ReadDir(root, dir))(t)
 			for _, e := range entries {
 				if e.IsDir() {
 					continue
 				}
-				b, err := fs.ReadFile(root, dir+"/"+e.Name())
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := must.Get(fs.ReadFile(root, dir+"/"+e.Name()))(t)
 				all[dir+"/"+e.Name()] = string(b)
 			}
 		}
@@ -47,9 +39,7 @@ func TestOverlay(t *testing.T) {
 	if _, err := fs.ReadLink(over, "etc/sysctl.conf"); err == nil {
 		t.Error("a changed file is a link")
 	}
-	if _, err := k.Write(day, ours()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(k.Write(day, ours()))(t)
 	if diff := cmp.Diff(read(os.DirFS(k.Root)), predicted); diff != "" {
 		t.Error(diff)
 	}

@@ -19,6 +19,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/persist"
+	"linerate/internal/must"
 )
 
 var day = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
@@ -46,15 +47,9 @@ func machine(t testing.TB, root string) {
 		"etc/other":                     {"other", 0o600},
 	} {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(f.text), f.mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, f.mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(f.text), f.mode))
+		must.Do(t, os.Chmod(path, f.mode))
 		if os.Geteuid() == 0 && runtime.GOOS != "windows" {
 			if err := os.Chown(path, 12, 34); err != nil && !errors.Is(err, syscall.EINVAL) { // a user namespace has one user only
 				t.Fatal(err)
@@ -67,7 +62,7 @@ func machine(t testing.TB, root string) {
 func tree(t testing.TB, root string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -86,10 +81,7 @@ func tree(t testing.TB, root string) map[string]string {
 		name, _ := filepath.Rel(root, path)
 		all[name] = fmt.Sprintf("%v %s %q", info.Mode(), ownerText(info), text)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -103,10 +95,7 @@ func keeper(t testing.TB) persist.Keeper {
 func TestWriteAndRestore(t *testing.T) {
 	k := keeper(t)
 	before := tree(t, k.Root)
-	r, err := k.Write(day, ours())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(k.Write(day, ours()))(t)
 	after := tree(t, k.Root)
 	for name, want := range map[string]string{
 		"etc/sysctl.d/zz-linerate.conf":             `"# linerate\na = 1\n"`,
@@ -150,12 +139,8 @@ func TestOneFileGoesBack(t *testing.T) {
 	if f.Block {
 		f.Content = []byte(files.BlockBegin + "\n0hwzt\n" + files.BlockEnd + "\n")
 	}
-	if _, err := k.Write(day, []files.File{f}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := k.Restore(""); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(k.Write(day, []files.File{f}))(t)
+	must.Get(k.Restore(""))(t)
 	if diff := cmp.Diff(before, tree(t, root)); diff != "" {
 		t.Error(diff)
 	}
@@ -183,16 +168,12 @@ func TestStack(t *testing.T) {
 					some = append(some, f)
 				}
 			}
-			if _, err := k.Write(day, some); err != nil {
-				rt.Fatal(err)
-			}
+			must.Get(k.Write(day, some))(rt)
 		}
 		if n := strings.Count(tree(t, root)["etc/sysctl.conf"], "BEGIN"); n > 1 {
 			rt.Fatalf("%d blocks in a shared file", n)
 		}
-		if _, err := k.Restore(""); err != nil {
-			rt.Fatal(err)
-		}
+		must.Get(k.Restore(""))(rt)
 		if diff := cmp.Diff(before, tree(t, root)); diff != "" {
 			rt.Fatal(diff)
 		}
@@ -203,9 +184,7 @@ func edit(t *testing.T, k persist.Keeper, name, text string) {
 	t.Helper()
 	path := filepath.Join(k.Root, name)
 	_ = os.Remove(path)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // TestChangedSince: what somebody else changed is neither overwritten nor
@@ -219,9 +198,7 @@ func TestChangedSince(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			k := keeper(t)
 			before := tree(t, k.Root)
-			if _, err := k.Write(day, ours()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(k.Write(day, ours()))(t)
 			edit(t, k, c.path, c.text)
 			edited := tree(t, k.Root)
 			if _, err := k.Write(day, ours()); !errors.Is(err, persist.ErrChanged) {
@@ -249,18 +226,13 @@ func TestChangedSince(t *testing.T) {
 			}
 			// Once the change is taken back by hand, the record can go.
 			if _, ok := before[c.path]; !ok {
-				if err := os.Remove(filepath.Join(k.Root, c.path)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.Remove(filepath.Join(k.Root, c.path)))
 			} else {
 				saved := 0
 				if c.name == "block" {
 					saved = 2
 				}
-				b, err := os.ReadFile(filepath.Join(k.State, "kept", "000001", fmt.Sprint(saved)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := must.Get(os.ReadFile(filepath.Join(k.State, "kept", "000001", fmt.Sprint(saved))))(t)
 				edit(t, k, c.path, string(b))
 			}
 			if _, err := k.Restore(""); err != nil {
@@ -274,15 +246,11 @@ func TestChangedSince(t *testing.T) {
 // file is theirs, and the next Write keeps it.
 func TestSharedFileEditedAround(t *testing.T) {
 	k := keeper(t)
-	if _, err := k.Write(day, ours()[2:]); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(k.Write(day, ours()[2:]))(t)
 	edit(t, k, "etc/sysctl.conf", "first=1\n"+block+"last=1\n")
 	next := ours()[2:]
 	next[0].Content = []byte(strings.Replace(block, "4194304", "8388608", 1))
-	if _, err := k.Write(day, next); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(k.Write(day, next))(t)
 	if got, _ := os.ReadFile(filepath.Join(k.Root, "etc/sysctl.conf")); string(got) != "first=1\n"+string(next[0].Content)+"last=1\n" {
 		t.Errorf("%s", got)
 	}
@@ -291,9 +259,7 @@ func TestSharedFileEditedAround(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	k := keeper(t)
 	if runtime.GOOS != "windows" {
-		if err := os.Symlink("other", filepath.Join(k.Root, "etc/link")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink("other", filepath.Join(k.Root, "etc/link")))
 	}
 	edit(t, k, "etc/half", files.BlockBegin+"\nx\n")
 	edit(t, k, "etc/twice", block+block)
@@ -338,12 +304,8 @@ func TestRefuses(t *testing.T) {
 // TestDamagedSave: a saved copy that rotted is not put back.
 func TestDamagedSave(t *testing.T) {
 	k := keeper(t)
-	if _, err := k.Write(day, ours()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(k.State, "kept", "000001", "0"), []byte("rot"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(k.Write(day, ours()))(t)
+	must.Do(t, os.WriteFile(filepath.Join(k.State, "kept", "000001", "0"), []byte("rot"), 0o600))
 	results, err := k.Restore("")
 	if !errors.Is(err, fs.ErrInvalid) || results[2].State != model.FileFailed {
 		t.Errorf("%+v, %v", results, err)
@@ -389,9 +351,7 @@ func TestOneAtATime(t *testing.T) {
 			_, got = second.Restore("")
 		}
 	}
-	if _, err := k.Write(day, ours()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(k.Write(day, ours()))(t)
 	if !errors.Is(got, persist.ErrLocked) {
 		t.Errorf("%v", got)
 	}
@@ -399,24 +359,17 @@ func TestOneAtATime(t *testing.T) {
 
 func TestRestoreSince(t *testing.T) {
 	k := keeper(t)
-	if _, err := k.Write(day, ours()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(k.Write(day, ours()))(t)
 	between := tree(t, k.Root)
 	more := ours()
 	for i := range more {
 		more[i].Content = bytes.ReplaceAll(more[i].Content, []byte("= "), []byte("=  "))
 	}
-	second, err := k.Write(day, more)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := must.Get(k.Write(day, more))(t)
 	if cmp.Equal(between, tree(t, k.Root)) {
 		t.Fatal("the second write changed nothing")
 	}
-	if _, err := k.Restore(second.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(k.Restore(second.ID))(t)
 	if diff := cmp.Diff(between, tree(t, k.Root)); diff != "" {
 		t.Error(diff)
 	}

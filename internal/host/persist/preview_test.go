@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/persist"
+	"linerate/internal/must"
 )
 
 // TestPreviewIsWhatWriteDoes demands that a preview touches nothing and tells the
@@ -20,10 +21,7 @@ import (
 func TestPreviewIsWhatWriteDoes(t *testing.T) {
 	k := keeper(t)
 	before := tree(t, k.Root)
-	changes, err := k.Preview(ours())
-	if err != nil {
-		t.Fatal(err)
-	}
+	changes := must.Get(k.Preview(ours()))(t)
 	if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
 		t.Errorf("the preview changed files:\n%s", diff)
 	}
@@ -41,10 +39,7 @@ func TestPreviewIsWhatWriteDoes(t *testing.T) {
 			t.Errorf("%s holds %q, previewed was %q, %v", c.Path, now, c.After, err)
 		}
 	}
-	again, err := k.Preview(ours())
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(k.Preview(ours()))(t)
 	for _, c := range again {
 		if !c.Same() || c.Diff() != "" {
 			t.Errorf("%s would change again: %s", c.Path, c.Diff())
@@ -65,23 +60,15 @@ func TestStandingEndsWithTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	count := func() int {
-		all, err := k.Standing()
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(k.Standing())(t)
 		return len(all)
 	}
 	own, shared := filepath.Join(k.Root, ours()[1].Path), filepath.Join(k.Root, ours()[2].Path)
 	if err := os.WriteFile(own, []byte("edited"), 0o600); err != nil || count() != 1 {
 		t.Errorf("with the block alone %d stand, %v", count(), err)
 	}
-	text, err := os.ReadFile(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(shared); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(shared))(t)
+	must.Do(t, os.Remove(shared))
 	if err := os.WriteFile(shared, append([]byte("another line\n"), text...), 0o600); err != nil || count() != 1 {
 		t.Errorf("with another line beside the block %d stand, %v", count(), err)
 	}
@@ -93,12 +80,8 @@ func TestStandingEndsWithTheFiles(t *testing.T) {
 // TestPreviewFailsAsWrite has an edited file of linerate's own.
 func TestPreviewFailsAsWrite(t *testing.T) {
 	k := keeper(t)
-	if _, err := k.Write(day, ours()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(k.Root, ours()[0].Path), []byte("edited"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(k.Write(day, ours()))(t)
+	must.Do(t, os.WriteFile(filepath.Join(k.Root, ours()[0].Path), []byte("edited"), 0o600))
 	_, previewErr := k.Preview(ours())
 	_, writeErr := k.Write(day, ours())
 	if previewErr == nil || writeErr == nil || previewErr.Error() != writeErr.Error() {
@@ -143,9 +126,7 @@ func TestDiffIsUnderstood(t *testing.T) {
 		}
 		c := persist.Change{Path: "/etc/x", Exists: true, Before: text("before"), After: text("after")}
 		name, out := filepath.Join(dir, "x"), filepath.Join(dir, "out")
-		if err := os.WriteFile(name, c.Before, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, c.Before, 0o600))
 		if c.Same() {
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"linerate/internal/host/persist"
+	"linerate/internal/must"
 )
 
 // A proof is replaced beside its files, which go back as before; a crash after any step
@@ -17,10 +18,7 @@ func TestRenew(t *testing.T) {
 		k := keeper(t)
 		before := tree(t, k.Root)
 		k.About = persist.About{Source: "a session", Proof: "old"}
-		r, err := k.Write(day, ours())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(k.Write(day, ours()))(t)
 		written := tree(t, k.Root)
 		func() {
 			defer func() { _ = recover() }()
@@ -56,14 +54,9 @@ func TestRenewRefuses(t *testing.T) {
 	if err := k.Renew("000001", "new"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
-	r, err := k.Write(day, ours())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(k.Write(day, ours()))(t)
 	for _, name := range []string{"record.json", "record.copy.json"} {
-		if err := os.WriteFile(filepath.Join(k.State, "kept", r.ID, name), []byte("{"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(k.State, "kept", r.ID, name), []byte("{"), 0o600))
 	}
 	if err := k.Renew(r.ID, "new"); !errors.Is(err, persist.ErrDamaged) {
 		t.Errorf("%v", err)

@@ -12,26 +12,17 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // saved makes a TCP connection over the loopback interface of the namespace and
 // ends it, until the kernel remembers something of it.
 func saved(t *testing.T) {
 	t.Helper()
-	if err := os.WriteFile("/proc/sys/net/ipv4/tcp_no_metrics_save", []byte("0"), 0); err != nil {
-		t.Fatal(err)
-	}
-	lo, err := netlink.LinkByName("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := netlink.LinkSetUp(lo); err != nil {
-		t.Fatal(err)
-	}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile("/proc/sys/net/ipv4/tcp_no_metrics_save", []byte("0"), 0))
+	lo := must.Get(netlink.LinkByName("lo"))(t)
+	must.Do(t, netlink.LinkSetUp(lo))
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	go func() {
 		for {
@@ -57,32 +48,17 @@ func saved(t *testing.T) {
 // exchange sends something, waits for its echo and ends the connection.
 func exchange(t *testing.T, addr string) {
 	t.Helper()
-	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", addr))(t)
 	defer c.Close()
-	if _, err := c.Write(make([]byte, 1000)); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(io.Discard, c); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write(make([]byte, 1000)))(t)
+	must.Do(t, c.(*net.TCPConn).CloseWrite())
+	must.Get(io.Copy(io.Discard, c))(t)
 }
 
 func entries(t *testing.T) int {
 	t.Helper()
-	f, err := netlink.GenlFamilyGet(family)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := remembered(f.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(netlink.GenlFamilyGet(family))(t)
+	n := must.Get(remembered(f.ID))(t)
 	return n
 }
 

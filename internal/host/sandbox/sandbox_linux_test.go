@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"linerate/internal/host/sandbox"
+	"linerate/internal/must"
 )
 
 // childVar makes this test binary give up its rights and tell what is left.
@@ -102,15 +103,11 @@ func child(dir string) left {
 func TestRightsAreGone(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{filepath.Dir(dir), dir} { // another user has to look into it
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(d, 0o755))
 	}
 	for _, name := range []string{"read", "write", "other"} {
 		folder := filepath.Join(dir, name)
-		if err := errors.Join(os.Mkdir(folder, 0o700), os.Chmod(folder, 0o777), os.WriteFile(filepath.Join(folder, "file"), nil, 0o600), os.Chmod(filepath.Join(folder, "file"), 0o666)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Mkdir(folder, 0o700), os.Chmod(folder, 0o777), os.WriteFile(filepath.Join(folder, "file"), nil, 0o600), os.Chmod(filepath.Join(folder, "file"), 0o666)))
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childVar+"="+dir)
@@ -119,9 +116,7 @@ func TestRightsAreGone(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	var l left
-	if err := json.Unmarshal(out, &l); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(out, &l))
 	if strings.HasPrefix(l.NoNewPrivileges, "unsupported") {
 		t.Skip("built with cgo, which has threads that Go does not know: ", l.NoNewPrivileges)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // BenchmarkRead is the cost of one reading of everything. At one reading per
@@ -12,19 +13,14 @@ import (
 func BenchmarkRead(b *testing.B) {
 	for _, device := range []string{"", "lo", "eth0"} {
 		b.Run("interface="+device, func(b *testing.B) {
-			w, err := Open(device)
-			if err != nil {
-				b.Fatal(err)
-			}
+			w := must.Get(Open(device))(b)
 			defer w.Close()
 			for _, m := range w.Missing() {
 				b.Log(m)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := w.Read(time.Time{}); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(w.Read(time.Time{}))(b)
 			}
 		})
 	}
@@ -32,19 +28,10 @@ func BenchmarkRead(b *testing.B) {
 
 // BenchmarkSamples is the cost of what follows a reading.
 func BenchmarkSamples(b *testing.B) {
-	w, err := Open("lo")
-	if err != nil {
-		b.Fatal(err)
-	}
+	w := must.Get(Open("lo"))(b)
 	defer w.Close()
-	first, err := w.Read(time.Time{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	second, err := w.Read(time.Time{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	first := must.Get(w.Read(time.Time{}))(b)
+	second := must.Get(w.Read(time.Time{}))(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		Samples(model.Near, first, second, 0, time.Second)

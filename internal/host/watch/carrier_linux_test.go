@@ -6,6 +6,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // TestCarrierDown: a link that is lost for a moment is counted, however short.
@@ -24,17 +25,10 @@ func TestCarrierDown(t *testing.T) {
 	if n := find(Delta(before, reading(t, w)), "nic_carrier_down", "here"); n != 0 {
 		t.Errorf("%d times although nothing happened", n)
 	}
-	there, err := netlink.LinkByName("there")
-	if err != nil {
-		t.Fatal(err)
-	}
+	there := must.Get(netlink.LinkByName("there"))(t)
 	for range 2 {
-		if err := netlink.LinkSetDown(there); err != nil {
-			t.Fatal(err)
-		}
-		if err := netlink.LinkSetUp(there); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, netlink.LinkSetDown(there))
+		must.Do(t, netlink.LinkSetUp(there))
 	}
 	if n := find(Delta(before, reading(t, w)), "nic_carrier_down", "here"); n != 2 {
 		t.Errorf("counted %d of 2", n)

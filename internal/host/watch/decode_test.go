@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // words64 returns n words of which word i is 1000 + i.
@@ -75,9 +77,7 @@ func TestDecodeStructs(t *testing.T) {
 				b = words64(len(c.fields))
 			}
 			var v values
-			if err := c.decode(b, &v); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.decode(b, &v))
 			for i, field := range c.want {
 				want := uint64(1000 + slices.Index(c.fields, field))
 				if v[i].n != want || !v[i].known || v[i].narrow == c.wide {
@@ -106,9 +106,7 @@ func TestRepeatedSegments(t *testing.T) {
 	// Windows: both families together.
 	v = values{}
 	for range 2 {
-		if err := decodeNTTCP(words32(ntTCPWords), &v); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, decodeNTTCP(words32(ntTCPWords), &v))
 	}
 	if v[tcpOut].n != 2*(1000+ntTCPOut) {
 		t.Errorf("%+v", v[tcpOut])

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 var update = flag.Bool("update", false, "write docs/counters.md anew")
@@ -39,14 +41,9 @@ Kinds: a *share* is in samples only, a *time* in counters only; a *level* is wha
 // TestDocument holds docs/counters.md against the list.
 func TestDocument(t *testing.T) {
 	if *update {
-		if err := os.WriteFile(document, []byte(page()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(document, []byte(page()), 0o644))
 	}
-	b, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(document))(t)
 	if string(b) != page() {
 		t.Error("docs/counters.md is not what the list says: go test ./internal/host/watch -update")
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // mostTracked bounds what the test fills: 256 bytes an entry, gone with the namespace.
@@ -52,10 +53,7 @@ func TestTableFull(t *testing.T) {
 	most := tracked(t)
 	w := watching(t, "lo")
 	before := reading(t, w)
-	c, err := net.ListenUDP("udp4", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.ListenUDP("udp4", nil))(t)
 	defer c.Close()
 	port := uint16(c.LocalAddr().(*net.UDPAddr).Port) // nobody reads it, and no errors come back
 	fill := func(from, to int) {
@@ -84,32 +82,18 @@ func TestMarks(t *testing.T) {
 		return
 	}
 	up(t, "lo")
-	r, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0"))))(t)
 	defer r.Close()
 	w := watching(t, "lo")
 	for mark, name := range map[int]string{0: "ecn_unmarked", 2: "ecn_capable", 3: "ecn_congested"} {
 		before := reading(t, w)
-		c, err := net.DialUDP("udp", nil, r.LocalAddr().(*net.UDPAddr))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.DialUDP("udp", nil, r.LocalAddr().(*net.UDPAddr)))(t)
 		raw, err := c.SyscallConn()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_TOS, mark) }); err != nil {
-			t.Fatal(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_TOS, mark) }))
+		must.Do(t, err)
 		for range 20 {
-			if _, err := c.Write([]byte("x")); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Write([]byte("x")))(t)
 		}
 		moved := Delta(before, reading(t, w))
 		for _, other := range []string{"ecn_unmarked", "ecn_capable", "ecn_congested"} {

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"os"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func recorded(t *testing.T, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile("testdata/freebsd-12.1/" + name + ".bin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("testdata/freebsd-12.1/" + name + ".bin"))(t)
 	return b
 }
 
@@ -22,9 +21,7 @@ func TestZoneStats(t *testing.T) {
 	b := recorded(t, "vm.zone_stats")
 	const clusterAt = "mbuf_cluster\x00"
 	var calm values
-	if err := decodeZoneStats(b, &calm); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, decodeZoneStats(b, &calm))
 	for _, z := range zones() {
 		if got := calm[z.failed]; !got.known || got.n != 0 {
 			t.Errorf("%s: %+v", z.name, got)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // TestInterfaceGone: a new interface under the old name is not the old one.
@@ -30,9 +31,7 @@ func TestInterfaceGone(t *testing.T) {
 	if find(Delta(before, reading(t, w)), countersRead, "nic") == 0 {
 		t.Fatal("the interface cannot be read")
 	}
-	if err := netlink.LinkDel(near); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, netlink.LinkDel(near))
 	wire(t)
 	if moved := Delta(before, reading(t, w)); find(moved, countersRead, "nic") != 0 {
 		t.Errorf("two interfaces were compared: %+v", moved)
@@ -107,9 +106,7 @@ func TestBusyCore(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var all, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SchedGetaffinity(0, &all))
 	chosen := 0
 	for !all.IsSet(chosen) {
 		chosen++
@@ -140,9 +137,7 @@ func spin(t *testing.T, d time.Duration) time.Duration {
 	t.Helper()
 	now := func() time.Duration {
 		var u unix.Rusage
-		if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Getrusage(unix.RUSAGE_THREAD, &u))
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
 	start := now()
@@ -168,10 +163,7 @@ func TestDriverOfVeth(t *testing.T) {
 	if len(s.driver.names) == 0 || len(s.driver.values) != len(s.driver.names) {
 		t.Fatalf("%+v; missing %q", s.driver, w.Missing())
 	}
-	out, err := exec.CommandContext(t.Context(), "ethtool", "-S", "wa").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.CommandContext(t.Context(), "ethtool", "-S", "wa").Output())(t)
 	for i, name := range s.driver.names {
 		if !bytes.Contains(out, []byte(name+": ")) {
 			t.Errorf("%q = %d is not among\n%s", name, s.driver.values[i], out)
@@ -188,9 +180,7 @@ func TestMissing(t *testing.T) {
 	if s := reading(t, w); len(s.cores) == 0 || len(s.queues) == 0 || !s.values[udpIn].known || s.values[nicRxPackets].known {
 		t.Errorf("%+v", s)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	if _, err := w.Read(time.Now()); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}

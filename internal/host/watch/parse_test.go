@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // The texts of linux-6.18 are a capture. Those of linux-6.1 and linux-5.4 have
@@ -17,10 +19,7 @@ var kernels = []string{"linux-5.4", "linux-6.1", "linux-6.18"}
 
 func fixture(t testing.TB, kernel, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", kernel, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join("testdata", kernel, name)))(t)
 	return b
 }
 
@@ -52,16 +51,12 @@ func TestTables(t *testing.T) {
 				b := fixture(t, kernel, file)
 				table := newTable()
 				for range 2 { // the second time the columns are known
-					if err := table.parse(b, &v); err != nil {
-						t.Fatalf("%s: %v", file, err)
-					}
+					must.Dof(t, table.parse(b, &v), "%s", file)
 				}
 				maps.Copy(want, slowPairs(t, string(b)))
 			}
 			six := fixture(t, kernel, "snmp6")
-			if err := parseSNMP6(six, wanted6(), &v); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, parseSNMP6(six, wanted6(), &v))
 			for l := range strings.Lines(string(six)) {
 				f := strings.Fields(l)
 				want[f[0]] = f[1]

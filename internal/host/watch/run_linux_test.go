@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // steps are the intervals that samples arrived for.
@@ -86,9 +87,7 @@ func TestRunEnds(t *testing.T) {
 		if n := s.count(); n != 2 {
 			t.Errorf("%d steps after the context ended", n)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Close())
 		if got := stop(); find(got, countersRead, "cpu") == 0 {
 			t.Errorf("the readings up to the end: %+v", got)
 		}

@@ -14,15 +14,13 @@ import (
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/model"
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // watching opens a watcher that is closed with the test.
 func watching(t testing.TB, device string) *Watcher {
 	t.Helper()
-	w, err := Open(device)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Open(device))(t)
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
 			t.Error(err)
@@ -33,23 +31,15 @@ func watching(t testing.TB, device string) *Watcher {
 
 func reading(t testing.TB, w *Watcher) Snapshot {
 	t.Helper()
-	s, err := w.Read(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(w.Read(time.Now()))(t)
 	return s
 }
 
 // up sets an interface up.
 func up(t *testing.T, name string) netlink.Link {
 	t.Helper()
-	l, err := netlink.LinkByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := netlink.LinkSetUp(l); err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(netlink.LinkByName(name))(t)
+	must.Do(t, netlink.LinkSetUp(l))
 	return l
 }
 
@@ -57,10 +47,7 @@ func up(t *testing.T, name string) netlink.Link {
 // many the kernel took.
 func send(t *testing.T, a netip.AddrPort, n, size int) int {
 	t.Helper()
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(a))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(a)))(t)
 	defer c.Close()
 	taken := 0
 	for range n {
@@ -102,9 +89,7 @@ func TestSlowReceiver(t *testing.T) {
 			t.Logf("%s: %v", c.address, err)
 			continue
 		}
-		if err := r.SetReadBuffer(20000); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.SetReadBuffer(20000))
 		w := watching(t, "lo")
 		before := reading(t, w)
 		const n = 500
@@ -138,14 +123,8 @@ func TestTrainsCountOnce(t *testing.T) {
 	up(t, "lo")
 	const trains, each, size = 40, 40, 1000
 	for _, joined := range []bool{false, true} {
-		r, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := net.DialUDP("udp", nil, r.LocalAddr().(*net.UDPAddr))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0"))))(t)
+		s := must.Get(net.DialUDP("udp", nil, r.LocalAddr().(*net.UDPAddr)))(t)
 		if err := errors.Join(r.SetReadBuffer(200000), option(s, unix.UDP_SEGMENT, size)); err != nil {
 			t.Skipf("this kernel has no trains: %v", err)
 		}
@@ -157,9 +136,7 @@ func TestTrainsCountOnce(t *testing.T) {
 		w := watching(t, "lo")
 		before := reading(t, w)
 		for range trains {
-			if _, err := s.Write(make([]byte, each*size)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Write(make([]byte, each*size)))(t)
 		}
 		moved := Delta(before, reading(t, w))
 		kept := drain(t, r) // datagrams, or trains
@@ -173,9 +150,7 @@ func TestTrainsCountOnce(t *testing.T) {
 		if got := find(moved, "udp_out_datagrams", ""); got != trains {
 			t.Errorf("joined %v: %d sent, want %d trains", joined, got, trains)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Close())
 	}
 }
 
@@ -195,12 +170,9 @@ func option(c *net.UDPConn, name, value int) error {
 // drain reads what is there and returns how many datagrams it was.
 func drain(t *testing.T, r *net.UDPConn) int {
 	t.Helper()
-	raw, err := r.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(r.SyscallConn())(t)
 	kept := 0
-	if err := raw.Control(func(fd uintptr) {
+	must.Do(t, raw.Control(func(fd uintptr) {
 		buf := make([]byte, 1<<16)
 		for {
 			if _, _, err := unix.Recvfrom(int(fd), buf, unix.MSG_DONTWAIT); err != nil {
@@ -208,12 +180,8 @@ func drain(t *testing.T, r *net.UDPConn) int {
 			}
 			kept++
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	}))
+	must.Do(t, r.Close())
 	return kept
 }
 
@@ -221,9 +189,7 @@ func drain(t *testing.T, r *net.UDPConn) int {
 // 192.0.2.2, and nothing else to say.
 func wire(t *testing.T) netlink.Link {
 	t.Helper()
-	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "wa", MTU: 1500, TxQLen: 1000}, PeerName: "wb"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "wa", MTU: 1500, TxQLen: 1000}, PeerName: "wb"}))
 	for _, name := range []string{"wa", "wb"} {
 		// No neighbour discovery between the lines. Without IPv6 there is none.
 		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0o644); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -232,18 +198,11 @@ func wire(t *testing.T) netlink.Link {
 	}
 	up(t, "wb")
 	near := up(t, "wa")
-	a, err := netlink.ParseAddr("192.0.2.1/24")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := netlink.AddrAdd(near, a); err != nil {
-		t.Fatal(err)
-	}
-	if err := netlink.NeighAdd(&netlink.Neigh{
+	a := must.Get(netlink.ParseAddr("192.0.2.1/24"))(t)
+	must.Do(t, netlink.AddrAdd(near, a))
+	must.Do(t, netlink.NeighAdd(&netlink.Neigh{
 		LinkIndex: near.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.IPv4(192, 0, 2, 2), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 2},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return near
 }
 
@@ -286,11 +245,9 @@ func TestFullQueue(t *testing.T) {
 		t.Errorf("backlog %v, %v", v, ok)
 	}
 	// Another one in its place begins at 0.
-	if err := netlink.QdiscReplace(&netlink.GenericQdisc{
+	must.Do(t, netlink.QdiscReplace(&netlink.GenericQdisc{
 		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: near.Attrs().Index, Handle: netlink.MakeHandle(2, 0), Parent: netlink.HANDLE_ROOT}, QdiscType: "pfifo",
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if moved := Delta(before, reading(t, w)); find(moved, "qdisc_dropped", "wa") != 0 || find(moved, countersRead, "qdisc") != 0 {
 		t.Errorf("two disciplines were compared: %+v", moved)
 	}

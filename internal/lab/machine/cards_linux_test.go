@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // models are the cards that QEMU and Debian's kernel share, and the drivers.
@@ -120,10 +122,7 @@ func startKernel(ctx context.Context, t *testing.T, kernel string, systemd bool,
 	if what := Missing(Debian("x", dir, kernel, systemd, Images()).Needs()...); what != "" {
 		t.Skip(what)
 	}
-	programs, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	programs := must.Get(programs())(t)
 	var cables []*Cable
 	for i := range cards {
 		cables = append(cables, NewCable(dir, fmt.Sprint("c", i)))
@@ -140,10 +139,7 @@ func startKernel(ctx context.Context, t *testing.T, kernel string, systemd bool,
 			}
 			cfg.Cards = append(cfg.Cards, card)
 		}
-		m, err := Start(ctx, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(Start(ctx, cfg))(t)
 		t.Cleanup(m.Close)
 		t.Cleanup(func() {
 			if t.Failed() {
@@ -153,9 +149,7 @@ func startKernel(ctx context.Context, t *testing.T, kernel string, systemd bool,
 		all[host] = m
 	}
 	for _, m := range all {
-		if err := m.Wait(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Wait(ctx))
 	}
 	return all
 }
@@ -440,12 +434,8 @@ func (p pair) reset(ctx context.Context, t *testing.T, near []string) []string {
 		}
 	}
 	sh(ctx, t, p.near, "sync")
-	if err := p.near.PowerCut(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.near.Wait(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.near.PowerCut())
+	must.Do(t, p.near.Wait(ctx))
 	names := names(ctx, t, p.near, 0, p.cards)
 	for i := range near {
 		said := sh(ctx, t, p.near, fmt.Sprintf("linerate undo -q --state /root/state%d; echo rc=$?", i))

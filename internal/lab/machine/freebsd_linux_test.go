@@ -10,15 +10,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // short returns a folder whose path is short, for sockets.
 func short(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "vm") //nolint:usetesting // the path of t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -29,16 +29,10 @@ func bsd(ctx context.Context, t *testing.T, name, dir string, address, files map
 	if what := MissingFreeBSD(); what != "" {
 		t.Skip(what)
 	}
-	cfg, err := FreeBSD(ctx, name, dir, address, files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(FreeBSD(ctx, name, dir, address, files))(t)
 	cfg.Cards = cards
 	cfg.Append += " " + more
-	m, err := Start(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Start(ctx, cfg))(t)
 	t.Cleanup(m.Close)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -76,19 +70,12 @@ func TestFreeBSDSettings(t *testing.T) {
 		"internal/measure/tcpinfo", "internal/measure/sockio", "internal/measure/pingpong/link",
 	}
 	for _, p := range packages {
-		program, err := BuildTests(ctx, "freebsd", dir, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := must.Get(BuildTests(ctx, "freebsd", dir, p))(t)
 		files["t/"+p+"/test"] = program
-		if err := tree(files, "../../../"+p+"/testdata", "t/"+p+"/testdata"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, tree(files, "../../../"+p+"/testdata", "t/"+p+"/testdata"))
 	}
 	m := bsd(ctx, t, "settings", dir, map[string]string{"em0": "10.0.0.9/24"}, files, "", Card{Model: "e1000", MAC: "52:54:00:00:00:09"})
-	if err := m.Wait(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Wait(ctx))
 	for _, p := range packages {
 		t.Run(p, func(t *testing.T) {
 			args := []string{"in", "/t/" + p, "./test", "-test.short", "-test.timeout=4m"}

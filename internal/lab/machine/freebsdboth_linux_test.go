@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // link is where each host has the join link of the other, with the right to tune.
@@ -53,9 +55,7 @@ func serveEachOther(ctx context.Context, t *testing.T, near, far *Machine) {
 		if found == "" {
 			t.Fatalf("no link in %q", text)
 		}
-		if err := o.other.Put(ctx, link, []byte(found+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, o.other.Put(ctx, link, []byte(found+"\n"), 0o600))
 		server := m.Start(ctx, "linerate", "serve", "--allow-tune", "--audit", "/root/audit")
 		until(ctx, t, m, func() bool { return strings.Contains(server.Printed(), "listening on") }, server)
 	}
@@ -123,10 +123,7 @@ func setBoth(ctx context.Context, t *testing.T, near, far *Machine) {
 // variableText is a variable of FreeBSD as text.
 func variableText(ctx context.Context, t *testing.T, m *Machine, name string) string {
 	t.Helper()
-	b, err := json.Marshal(number(ctx, t, m, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(number(ctx, t, m, name)))(t)
 	return string(b)
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // peeked is a variable as the program peek of FreeBSD tells it, by calls of its own.
@@ -23,9 +25,7 @@ type peeked struct {
 func number(ctx context.Context, t *testing.T, m *Machine, name string) int64 {
 	t.Helper()
 	var all map[string]peeked
-	if err := json.Unmarshal([]byte(do(ctx, t, m, "peek", "sysctl", name)), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(do(ctx, t, m, "peek", "sysctl", name)), &all))
 	if all[name].Number == nil {
 		t.Fatalf("%s: %+v", name, all[name])
 	}
@@ -69,9 +69,7 @@ func agentByExec(ctx context.Context, t *testing.T, near, far *Machine) {
 	const way = "exec:10.0.0.1 /root/way"
 	inetd := near.Start(ctx, "listen", "7", "/bin/linerate", "agent")
 	until(ctx, t, near, func() bool { return strings.Contains(inetd.Printed(), "listening on") }, inetd)
-	if err := far.Put(ctx, "/root/way", []byte("#!/bin/bash\nexec 3<>/dev/tcp/10.0.0.1/7\ncat <&3 & back=$!\ncat >&3\nkill $back\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, far.Put(ctx, "/root/way", []byte("#!/bin/bash\nexec 3<>/dev/tcp/10.0.0.1/7\ncat <&3 & back=$!\ncat >&3\nkill $back\n"), 0o755))
 	startedAgent(ctx, t, near, far, way, "pkill -KILL -x cat; pkill -KILL -f 'set --both'", inetd, func() {})
 }
 
@@ -85,13 +83,9 @@ func agentOverSSH(ctx context.Context, t *testing.T, near, far *Machine) {
 	key, err1 := far.Get(ctx, "/root/.ssh/id_ed25519.pub")
 	beastly, err2 := onFreeBSD()
 	program, err3 := os.ReadFile(beastly)
-	if err := errors.Join(err1, err2, err3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2, err3))
 	beside := strings.TrimSpace(sh(ctx, t, far, "dirname $(readlink -f $(command -v linerate))")) + "/linerate-freebsd-amd64"
-	if err := errors.Join(near.Put(ctx, "/root/.ssh/authorized_keys", key, 0o600), far.Put(ctx, beside, program, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(near.Put(ctx, "/root/.ssh/authorized_keys", key, 0o600), far.Put(ctx, beside, program, 0o755)))
 	do(ctx, t, near, "mv", "-f", "/bin/linerate", "/bin/away") // which would be used as it is
 	t.Cleanup(func() { do(ctx, t, near, "mv", "-f", "/bin/away", "/bin/linerate") })
 	copied := func() bool {
@@ -133,26 +127,19 @@ func besideLinux(ctx context.Context, t *testing.T, more string) (near, far *Mac
 	}
 	beastly, err1 := onFreeBSD()
 	programs, err2 := programs()
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2))
 	cable := NewCable(dir, "wire")
 	cfg := Debian("far", dir, "6.1", false, programs)
 	if what := Missing(cfg.Needs()...); what != "" {
 		t.Skip(what)
 	}
 	cfg.Cards = []Card{{Model: "e1000", MAC: "52:54:00:00:00:02", Cable: cable}}
-	far, err := Start(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	far = must.Get(Start(ctx, cfg))(t)
 	t.Cleanup(far.Close)
 	near = bsd(ctx, t, "near", dir, map[string]string{"em0": "10.0.0.1/24"}, map[string]string{"bin/linerate": beastly}, more,
 		Card{Model: "e1000", MAC: "52:54:00:00:00:01", Cable: cable})
 	for _, m := range []*Machine{far, near} {
-		if err := m.Wait(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Wait(ctx))
 	}
 	r, err := far.Shell(ctx, "ip addr add 10.0.0.2/24 dev eth0 && ip link set eth0 up && sysctl -qw net.core.rmem_max=8388608 net.core.wmem_max=8388608")
 	if err != nil || r.Code != 0 {
@@ -217,9 +204,7 @@ func setForAWhile(ctx context.Context, t *testing.T, near *Machine) {
 // keepAndBack: what is kept stands in sysctl.conf, and undo takes it out again.
 func keepAndBack(ctx context.Context, t *testing.T, near *Machine) {
 	profile := "profile: 1\ntitle: window\nhosts:\n  - role: both\n    system: freebsd\n    knobs:\n      tcp.recv_buffer_max: 1MiB\n"
-	if err := near.Put(ctx, "/tmp/tall.yaml", []byte(profile), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, near.Put(ctx, "/tmp/tall.yaml", []byte(profile), 0o644))
 	t.Log(do(ctx, t, near, "linerate", "keep", "/tmp/tall.yaml", "--interface", "em0", "--yes"))
 	text, err := near.Get(ctx, "/etc/sysctl.conf")
 	if err != nil || !strings.Contains(string(text), "net.inet.tcp.recvbuf_max=1048576") {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // keptOnFreeBSD is kept for the next start: a sysctl, and an MTU in rc.conf.
@@ -34,24 +36,15 @@ func TestFreeBSDReset(t *testing.T) {
 		t.Skip(what)
 	}
 	told(t, "`keep`, a change open")
-	program, err := onFreeBSD()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(onFreeBSD())(t)
 	m := bsd(ctx, t, "alone", dir, map[string]string{"em0": "10.0.0.1/24"}, map[string]string{"bin/linerate": program}, "",
 		Card{Model: "e1000", MAC: "52:54:00:00:00:01"})
-	if err := m.Wait(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Wait(ctx))
 	again := func() {
 		t.Helper()
 		do(ctx, t, m, "sync") // as the kernel does every half minute
-		if err := m.Reset(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Wait(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Reset(ctx))
+		must.Do(t, m.Wait(ctx))
 	}
 	look := func() string {
 		t.Helper()
@@ -59,9 +52,7 @@ func TestFreeBSDReset(t *testing.T) {
 			do(ctx, t, m, "peek", "interface", "em0") + do(ctx, t, m, "sh", "-c", `for f in /etc/* /boot/* /usr/local/etc/rc.d/*; do echo "$f"; done; while read -r l; do echo "$l"; done < /etc/rc.conf`)
 	}
 	before := look()
-	if err := m.Put(ctx, "/root/kept.yaml", []byte(keptOnFreeBSD), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Put(ctx, "/root/kept.yaml", []byte(keptOnFreeBSD), 0o644))
 	t.Log(do(ctx, t, m, "linerate", "keep", "/root/kept.yaml", "--interface", "em0", "--yes"))
 	set := m.Start(ctx, "linerate", "set", "tcp.sack=off", "tcp.recv_buffer_max=512KiB", "--for", "1h", "--at-boot", "-q")
 	until(ctx, t, m, func() bool {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // TestFreeBSDAgainstItself joins two FreeBSD machines: a first look in both directions
@@ -21,23 +23,16 @@ func TestFreeBSDAgainstItself(t *testing.T) {
 	if what := MissingFreeBSD(); what != "" {
 		t.Skip(what)
 	}
-	program, err := onFreeBSD()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(onFreeBSD())(t)
 	cable := NewCable(dir, "wire")
 	files := map[string]string{"bin/linerate": program}
 	far := bsd(ctx, t, "far", dir, map[string]string{"em0": "10.0.0.2/24"}, files, "", Card{Model: "e1000", MAC: "52:54:00:00:00:02", Cable: cable})
 	near := bsd(ctx, t, "near", dir, map[string]string{"em0": "10.0.0.1/24"}, files, "", Card{Model: "e1000", MAC: "52:54:00:00:00:01", Cable: cable})
 	for _, m := range []*Machine{far, near} {
-		if err := m.Wait(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Wait(ctx))
 	}
 	found := regexp.MustCompile(`linerate://\S+`).FindString(do(ctx, t, far, "linerate", "serve", "key", "add", "tuner", "--right", "tune", "--host", "10.0.0.2"))
-	if err := near.Put(ctx, link, []byte(found+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, near.Put(ctx, link, []byte(found+"\n"), 0o600))
 	server := far.Start(ctx, "linerate", "serve", "--allow-tune")
 	until(ctx, t, far, func() bool { return strings.Contains(server.Printed(), "listening on") }, server)
 	t.Run("pair", func(t *testing.T) {
@@ -90,9 +85,7 @@ func limitsOfFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 func keepOnBoth(ctx context.Context, t *testing.T, near, far *Machine) {
 	told(t, "`keep --both`")
 	const profile = "profile: 1\ntitle: both\nhosts:\n  - role: both\n    system: freebsd\n    knobs:\n      tcp.delayed_ack: 0\n"
-	if err := near.Put(ctx, "/root/both.yaml", []byte(profile), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, near.Put(ctx, "/root/both.yaml", []byte(profile), 0o644))
 	t.Log(do(ctx, t, near, "linerate", "keep", "/root/both.yaml", "@"+link, "--both", "--yes"))
 	for _, m := range []*Machine{near, far} {
 		if text, err := m.Get(ctx, "/etc/sysctl.conf"); err != nil || !strings.Contains(string(text), "\nnet.inet.tcp.delayed_ack=0\n") {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // TestTwoMachines: two machines boot, are joined by a cable, run programs, take and
@@ -16,18 +18,11 @@ func TestTwoMachines(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "vm") //nolint:usetesting // sockets have short paths
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	guest, err := BuildGuest(ctx, "linux", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	guest := must.Get(BuildGuest(ctx, "linux", dir))(t)
 	programs, err := Programs(dir, guest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cable := NewCable(dir, "wire")
 	var both [2]*Machine
 	for i, name := range []string{"near", "far"} {
@@ -43,9 +38,7 @@ func TestTwoMachines(t *testing.T) {
 	}
 	began := time.Now()
 	for i, m := range both {
-		if err := m.Wait(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Wait(ctx))
 		t.Logf("up after %.1f s", time.Since(began).Seconds())
 		if r, err := m.Shell(ctx, "ip addr add 10.0.0."+string(rune('1'+i))+"/24 dev eth0 && ip link set eth0 up"); err != nil || r.Code != 0 {
 			t.Fatalf("%+v, %v", r, err)
@@ -59,12 +52,8 @@ func TestTwoMachines(t *testing.T) {
 		t.Fatalf("shell: %+v, %v", r, err)
 	}
 	text := strings.Repeat("a file of some length\n", 20000)
-	if err := near.Put(ctx, "/root/kept/file", []byte(text), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if err := near.SetLink(ctx, "n0", false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, near.Put(ctx, "/root/kept/file", []byte(text), 0o640))
+	must.Do(t, near.SetLink(ctx, "n0", false))
 	carrier := func(want string) {
 		t.Helper()
 		if r, err := near.Shell(ctx, "for i in $(seq 100); do [ $(cat /sys/class/net/eth0/carrier) = "+want+" ] && exit; sleep 0.1; done; exit 1"); err != nil || r.Code != 0 {
@@ -72,17 +61,11 @@ func TestTwoMachines(t *testing.T) {
 		}
 	}
 	carrier("0")
-	if err := near.SetLink(ctx, "n0", true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, near.SetLink(ctx, "n0", true))
 	carrier("1")
 	for range 2 {
-		if err := near.Reset(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if err := near.Wait(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, near.Reset(ctx))
+		must.Do(t, near.Wait(ctx))
 		if got, err := near.Get(ctx, "/root/kept/file"); err != nil || string(got) != text {
 			t.Fatalf("after a reset the file has %d bytes, %v", len(got), err)
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestNewKernel: on the newer kernel of make vm, whose TCP_INFO, softnet_stat and settings
@@ -29,10 +30,7 @@ func TestNewKernel(t *testing.T) {
 	p := pair{near: hosts[0], far: hosts[1], cards: cards}
 	name := names(ctx, t, p.near, 0, cards)[0]
 	names(ctx, t, p.far, 1, cards)
-	version, err := os.ReadFile(filepath.Join(Images(), "version-new"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	version := must.Get(os.ReadFile(filepath.Join(Images(), "version-new")))(t)
 	if got := sh(ctx, t, p.near, "uname -r"); got != string(version) {
 		t.Fatalf("the kernel is %s, not %s", got, version)
 	}
@@ -64,9 +62,7 @@ func sameAsSysctl(ctx context.Context, t *testing.T, m *Machine) {
 			Value        struct{ Value, Source string }
 		}
 	}
-	if err := json.Unmarshal([]byte(sh(ctx, t, m, "linerate knobs --json -q --timeout 60s")), &page); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(sh(ctx, t, m, "linerate knobs --json -q --timeout 60s")), &page))
 	all := map[string][]string{}
 	for line := range strings.Lines(sh(ctx, t, m, "sysctl -a 2> /dev/null")) {
 		if key, value, ok := strings.Cut(strings.TrimSpace(line), " = "); ok {

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 var (
@@ -204,10 +206,7 @@ func randomPart(page string) string {
 // writeRandom puts what became of the sets behind the table of the page.
 func writeRandom(t *testing.T, said string) {
 	path := filepath.Join("..", "..", "..", "docs", "systems.md")
-	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(path))(t)
 	table, _, _ := strings.Cut(string(page), randomTitle)
 	text := randomTitle + `
 Written by ` + "`make test-vm RANDOM=500 SYSTEMS=-update`" + `: one to four settings that a card and the
@@ -216,9 +215,7 @@ confirmation and undo, with the cable pulled meanwhile, or by a power cut. After
 each, ethtool, ip, tc and all of sysctl's net settings said what they had said before.
 
 ` + said + ".\n"
-	if err := os.WriteFile(path, []byte(table+text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(table+text), 0o644))
 }
 
 // randomSet does one, and returns what was said.
@@ -232,24 +229,15 @@ func randomSet(ctx context.Context, t *testing.T, m *Machine, name string, card 
 		p := m.Start(ctx, "sh", "-c", referees+changing+"deadline "+words+" --for 3s"+after)
 		sh(ctx, t, m, "for i in $(seq 200); do grep -q -- ' -> ' /tmp/o 2>/dev/null && exit; sleep 0.1; done")
 		for _, up := range []bool{false, true} {
-			if err := m.SetLink(ctx, fmt.Sprint("n", card), up); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.SetLink(ctx, fmt.Sprint("n", card), up))
 			sh(ctx, t, m, "sleep 0.4")
 		}
-		r, err := p.Wait()
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(p.Wait())(t)
 		return r.Stdout + r.Stderr
 	case "power cut":
 		sh(ctx, t, m, referees+changing+"begin "+words+" --for 5m; sync; cat /tmp/o")
-		if err := m.PowerCut(); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Wait(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.PowerCut())
+		must.Do(t, m.Wait(ctx))
 		names(ctx, t, m, 0, []([2]string){}) // addresses and links up
 		return sh(ctx, t, m, referees+changing+"modprobe -a sch_fq sch_sfq tcp_cubic; linerate undo; sleep 5; compare "+name)
 	}

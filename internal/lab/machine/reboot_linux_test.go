@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // keptProfile is kept on each card; the setting of the kernel stands in it once more each
@@ -52,20 +54,14 @@ func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 		t.Helper()
 		defer func() { step("up again") }()
 		sh(ctx, t, m, "sync")
-		if err := m.PowerCut(); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Wait(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.PowerCut())
+		must.Do(t, m.Wait(ctx))
 		return names(ctx, t, m, 0, cards)
 	}
 	name := names(ctx, t, m, 0, cards)
 	said := sh(ctx, t, m, "touch /root/began; set -- "+strings.Join(name[:min(2, len(name))], " ")+";"+owners)
 	before := sh(ctx, t, m, "set -- "+strings.Join(name, " ")+";"+looks)
-	if err := m.Put(ctx, "/root/kept.yaml", []byte(keptProfile), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Put(ctx, "/root/kept.yaml", []byte(keptProfile), 0o644))
 	all := make([]string, len(cards))
 	for i, e := range name {
 		all[i] = yes

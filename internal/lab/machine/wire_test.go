@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // ends are two programs at a wire that speak as qemu does.
@@ -16,10 +17,7 @@ func ends(t *testing.T, w *Wire) (both [2]net.Conn) {
 	t.Helper()
 	for i := range both {
 		var d net.Dialer
-		c, err := d.DialContext(context.Background(), "unix", w.path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.DialContext(context.Background(), "unix", w.path))(t)
 		t.Cleanup(func() { c.Close() })
 		both[i] = c // the one that connects first is end 0
 	}
@@ -73,10 +71,7 @@ func TestWire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, err := NewWire(t.TempDir(), "w")
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Get(NewWire(t.TempDir(), "w"))(t)
 			defer w.Close()
 			both := ends(t, w)
 			w.Set(rate, c.half)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -13,10 +14,7 @@ import (
 func TestTruthOfRoom(t *testing.T) {
 	const n = 300
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
-		w, err := NewWire(try.TempDir(), "w")
-		if err != nil {
-			try.Fatal(err)
-		}
+		w := must.Get(NewWire(try.TempDir(), "w"))(try)
 		defer w.Close()
 		both := ends(t, w)
 		w.Set(units.BitRate(10e6), [2]bool{})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // clock is a clock that tests move.
@@ -32,10 +33,7 @@ func keyOf(c Class) string {
 
 func open(t testing.TB, b *Budget, n int, c Class) *Share {
 	t.Helper()
-	s, err := b.Open(address(n), keyOf(c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(b.Open(address(n), keyOf(c)))(t)
 	return s
 }
 
@@ -78,9 +76,7 @@ func TestRefusals(t *testing.T) {
 	_, err := a.Take(Amounts{Memory: 6 << 30})
 	check(err, false, "this needs 6 GiB of memory, this server gives 512 MiB to a session: ask for less")
 	give, err := a.Take(Amounts{Memory: 512 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = also.Take(Amounts{Memory: 512 << 20})
 	check(err, true, "this needs 512 MiB of memory, and of the 768 MiB that this server gives one address only 256 MiB is left: end another session of yours, or ask for less")
 	_, err = b.Open(address(1), "")
@@ -157,9 +153,7 @@ func TestForgottenSources(t *testing.T) {
 	}
 	for n := spenders; n < spenders+visitors; n++ {
 		s, err := b.Open(address(n), "")
-		if err != nil {
-			t.Fatalf("source %d is locked out: %v", n, err)
-		}
+		must.Dof(t, err, "source %d is locked out", n)
 		_ = s.Spend(1)
 		s.Close()
 	}
@@ -211,10 +205,7 @@ func TestManyAtOnce(t *testing.T) {
 // TestNothing demands that no budget is no limit.
 func TestNothing(t *testing.T) {
 	var b *Budget
-	s, err := b.Open(netip.Addr{}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(b.Open(netip.Addr{}, ""))(t)
 	give, err := s.Take(Amounts{Memory: 1 << 60})
 	give()
 	s.Close()

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+	"linerate/internal/must"
 )
 
 // controls puts control messages together as the kernel does.
@@ -113,9 +114,7 @@ func (s *stubborn) send(n int, cut bool) (int, outcome, error) {
 func TestOverflow(t *testing.T) {
 	a, b := loopback(t, "udp4")
 	f := newFlow(t, a, b, Options{Plain: true, RecvBuffer: 1 << 16}, SenderOptions{Size: 1000}, limits{count: 2000})
-	if err := f.send.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.send.Run())
 	f.run()
 	dropped := f.b.Dropped().Or(-1)
 	if dropped <= 0 || dropped+f.tally.Received != 2000 {

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // everyWay are the ways of talking to the kernel; on some systems they are the
@@ -70,9 +72,7 @@ func TestQuietLoops(t *testing.T) {
 func TestNobodyListens(t *testing.T) {
 	a, b := loopback(t, "udp4")
 	f := newFlow(t, a, b, Options{}, SenderOptions{Size: 100, Gap: 1e6}, limits{})
-	if err := f.b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.b.Close())
 	done := make(chan error, 1)
 	f.send.Start(time.Now())
 	go func() { done <- f.send.Run() }()
@@ -123,9 +123,7 @@ func TestWriteAndPoll(t *testing.T) {
 			if n, err := f.b.Poll(buf); n != 0 || err != nil {
 				t.Errorf("polled %d, %v where nothing was sent", n, err)
 			}
-			if err := f.a.Write([]byte("hello")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.a.Write([]byte("hello")))
 			n := 0
 			for limit := time.Now().Add(5 * time.Second); n == 0 && time.Now().Before(limit); {
 				var err error
@@ -144,10 +142,7 @@ func TestWriteAndPoll(t *testing.T) {
 }
 
 func TestAttachUnconnected(t *testing.T) {
-	c, err := (&net.ListenConfig{}).ListenPacket(context.Background(), "udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get((&net.ListenConfig{}).ListenPacket(context.Background(), "udp", "127.0.0.1:0"))(t)
 	if _, err := Attach(c.(*net.UDPConn), Options{}); err == nil {
 		t.Error("attached")
 	}

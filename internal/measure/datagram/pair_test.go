@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/measure/quiet"
+	"linerate/internal/must"
 )
 
 // loopback returns two sockets that are connected with each other.
@@ -83,9 +84,7 @@ func newFlow(t testing.TB, ca, cb *net.UDPConn, o Options, so SenderOptions, l l
 		},
 		After: func(time.Duration) bool { return l.count == 0 || f.tally.Total < l.count },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return f
 }
 

@@ -13,14 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 func TestEgressAndQueues(t *testing.T) {
 	home := netip.MustParseAddr("127.0.0.1")
-	link, err := egress(home, home)
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := must.Get(egress(home, home))(t)
 	lo, err := net.InterfaceByName("lo")
 	if err != nil {
 		t.Skip("the loopback interface is not called lo here")
@@ -40,13 +38,9 @@ func TestKernelPacing(t *testing.T) {
 	w := enginetest.NewVeth(t, enginetest.Bucket{})
 	attempt := func() (*Sender, error) {
 		a, b := w.ConnectedUDP()
-		if err := b.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Close())
 		c, err := Attach(a, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { c.Close() })
 		var s *Sender
 		err = w.AtNear(func() (err error) {
@@ -70,10 +64,7 @@ func TestKernelPacing(t *testing.T) {
 	if err != nil {
 		t.Skipf("this kernel has no fair queue (module sch_fq): %v", err)
 	}
-	s, err := attempt()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(attempt())(t)
 	if s.Pacing() != "kernel: fq" {
 		t.Errorf("pacing %q", s.Pacing())
 	}

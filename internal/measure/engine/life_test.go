@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"linerate/internal/must"
 )
 
 func isClosed(c <-chan struct{}) bool {
@@ -23,9 +25,7 @@ func isClosed(c <-chan struct{}) bool {
 func TestLifeRunsOnce(t *testing.T) {
 	l := NewLife()
 	_, end, err := l.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if isClosed(l.Measured()) || isClosed(l.Stopping()) {
 		t.Error("measured or stopped when it began")
 	}

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/must"
 )
 
 // TestKnownMetrics: what an engine says that it measures is known to whom has a stored
@@ -35,10 +36,7 @@ func TestKnownMetrics(t *testing.T) {
 
 // TestParamsAreDescribed: docs/wire says what the parameters of each engine are.
 func TestParamsAreDescribed(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/wire/params.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../docs/wire/params.md"))(t)
 	for _, kind := range List(nil).Kinds() {
 		if !strings.Contains(string(text), "`"+kind.Name+"`") {
 			t.Errorf("%s is not described", kind.Name)

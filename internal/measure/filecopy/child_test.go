@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/traffic/files"
+	"linerate/internal/must"
 )
 
 // childTask is what a child of the test binary does, as JSON in this variable.
@@ -40,14 +41,10 @@ func TestChild(t *testing.T) {
 		t.Skip("is what a child process that another test starts runs")
 	}
 	var k task
-	if err := json.Unmarshal([]byte(text), &k); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &k))
 	p := script(t, New(k.State, Options{NamedPaths: true}), flow(k.Copy))
 	p.begin(t, int64(odd))
-	if _, err := p.Write(make([]byte, 2<<20)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.Write(make([]byte, 2<<20)))(t)
 	for p.moved() < 2<<20 {
 		select {
 		case <-p.Done:
@@ -62,19 +59,11 @@ func TestChild(t *testing.T) {
 // inTheMiddle starts a child and returns when it is in the middle of its copy.
 func inTheMiddle(t *testing.T, k task) *exec.Cmd {
 	t.Helper()
-	text, err := json.Marshal(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(k))(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childTask+"="+string(text))
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if lines.Text() == "in the middle" {
@@ -89,8 +78,6 @@ func inTheMiddle(t *testing.T, k task) *exec.Cmd {
 // kill ends a child as a power cut would.
 func kill(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 }

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // relay calls change with the piece of what the near end sends that holds its
@@ -56,12 +57,8 @@ func TestSenderVanishes(t *testing.T) {
 	h := newHome(t)
 	p := script(t, h.Engine, flow(files.Params{Sink: h.folder}))
 	p.begin(t, int64(odd))
-	if _, err := p.Write(make([]byte, 1000)); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.Write(make([]byte, 1000)))(t)
+	must.Do(t, p.CloseWrite())
 	enginetest.Await(t, p.Done, "receiver")
 	if p.Err == nil || !strings.Contains(p.Err.Error(), fmt.Sprintf("ended after 1000 of %d bytes", odd)) {
 		t.Errorf("error %v", p.Err)
@@ -76,9 +73,7 @@ func TestWrongOffer(t *testing.T) {
 	} {
 		p := script(t, h.Engine, flow(files.Params{}))
 		p.say(t, m)
-		if err := p.CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.CloseWrite())
 		enginetest.Await(t, p.Done, name)
 		if p.Err == nil {
 			t.Errorf("%s: no error", name)
@@ -92,9 +87,7 @@ func TestStall(t *testing.T) {
 	h.stall = 200 * time.Millisecond
 	p := script(t, h.Engine, flow(files.Params{Sink: h.folder}))
 	p.begin(t, int64(odd))
-	if _, err := p.Write(make([]byte, 2<<20)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.Write(make([]byte, 2<<20)))(t)
 	if _, err := readMessage(p.TCPConn, kindDone); err == nil || !strings.Contains(err.Error(), "no byte moved") {
 		t.Errorf("the sender is told %v", err)
 	}

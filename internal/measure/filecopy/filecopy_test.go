@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // odd is a size that no block divides.
@@ -123,10 +124,7 @@ func TestHow(t *testing.T) {
 	a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), flow(files.Params{Source: h.folder, Sink: h.folder, Sync: true}))
 	_ = enginetest.Conduct(t, a, b, model.To)
 	checkRun(t, a, b, flow(files.Params{}))
-	v, err := ReadVolume(h.folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(ReadVolume(h.folder))(t)
 	for _, c := range []struct{ how, want string }{
 		{a.Report.Waiting, h.folder}, {b.Report.Waiting, h.folder}, {b.Report.Waiting, v.Type},
 		{a.Report.Waiting, "sendfile"}, {b.Report.Waiting, "flushed within the time"},
@@ -168,9 +166,7 @@ func TestExistingSource(t *testing.T) {
 			path := filepath.Join(h.folder, "mine")
 			content := make([]byte, 2<<20+5)
 			_, _ = newData(7).Read(content)
-			if err := os.WriteFile(path, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, content, 0o600))
 			f := flow(files.Params{Source: path})
 			f.Bytes = asked
 			a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), f)
@@ -218,9 +214,7 @@ func TestChangedSource(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHome(t)
 			path := filepath.Join(h.folder, "mine")
-			if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, make([]byte, size), 0o600))
 			w := enginetest.NewWire(t)
 			relay(t, w, 32<<10, func([]byte) {
 				if err := c.change(path); err != nil {
@@ -241,9 +235,7 @@ func TestChangedSource(t *testing.T) {
 func TestRefusesOverwrite(t *testing.T) {
 	h := newHome(t)
 	path := filepath.Join(h.folder, "precious")
-	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("mine"), 0o600))
 	link := filepath.Join(h.folder, "link")
 	if err := os.Symlink("nowhere", link); err != nil {
 		link = path // no rights to make links
@@ -294,9 +286,7 @@ func TestPermissions(t *testing.T) {
 	f.Bytes = 0
 	p := script(t, strange, f)
 	p.say(t, message{Kind: kindOffer, Bytes: 5 << 20})
-	if err := p.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.CloseWrite())
 	<-p.Done
 	if !errors.Is(p.Err, fs.ErrPermission) {
 		t.Errorf("too much by the sender's choice: %v", p.Err)

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // fullTask makes the test binary the child of TestFull, with mounts of its own.
@@ -46,9 +47,7 @@ func TestFullChild(t *testing.T) {
 	if !ok {
 		t.Skip("is what the child process of TestFull runs")
 	}
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=80m"); err != nil {
-		t.Fatalf("mount: %v", err)
-	}
+	must.Dof(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=80m"), "mount")
 	defer func() { _ = unix.Unmount(dir, 0) }()
 	h := newHome(t)
 	t.Run("from the start", func(t *testing.T) {
@@ -85,10 +84,7 @@ func TestFullChild(t *testing.T) {
 // fillUp leaves no room in dir.
 func fillUp(t *testing.T, dir string) {
 	t.Helper()
-	f, err := os.Create(filepath.Join(dir, "filler"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(filepath.Join(dir, "filler")))(t)
 	defer f.Close()
 	if n, err := io.Copy(f, newData(2)); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("filled with %d bytes: %v", n, err)

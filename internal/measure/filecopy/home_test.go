@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // home is a folder for files, and an engine with its state.
@@ -23,9 +24,7 @@ func newHome(t testing.TB) home {
 	t.Helper()
 	folder := t.TempDir()
 	h := home{state: filepath.Join(folder, "state"), folder: filepath.Join(folder, "files")}
-	if err := os.Mkdir(h.folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(h.folder, 0o700))
 	h.Engine = New(h.state, Options{NamedPaths: true})
 	return h
 }
@@ -34,15 +33,12 @@ func newHome(t testing.TB) home {
 func left(t testing.TB, folder string) []string {
 	t.Helper()
 	var out []string
-	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			out = append(out, path)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return out
 }
 
@@ -64,36 +60,24 @@ type peer struct {
 func script(t testing.TB, e *Engine, f model.Flow) peer {
 	t.Helper()
 	w := enginetest.NewWire(t)
-	c, err := w.Dial(t.Context(), engine.SocketOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(w.Dial(t.Context(), engine.SocketOptions{}))(t)
 	t.Cleanup(func() { c.Close() })
-	test, err := e.Prepare(t.Context(), w.Env(model.Far), f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test := must.Get(e.Prepare(t.Context(), w.Env(model.Far), f))(t)
 	far := enginetest.NewEnd(t, test)
-	if err := c.SetDeadline(time.Now().Add(enginetest.Soon)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetDeadline(time.Now().Add(enginetest.Soon)))
 	far.Start(t.Context())
 	return peer{c, far}
 }
 
 func (p peer) say(t testing.TB, m message) {
 	t.Helper()
-	if err := writeMessage(p.TCPConn, m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeMessage(p.TCPConn, m))
 }
 
 func (p peer) hear(t testing.TB, kind string) message {
 	t.Helper()
 	m, err := readMessage(p.TCPConn, kind)
-	if err != nil {
-		t.Fatalf("wait for %q: %v", kind, err)
-	}
+	must.Dof(t, err, "wait for %q", kind)
 	return m
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/core/traffic/files"
+	"linerate/internal/must"
 )
 
 // TestKilled: what a killed process left is removed by the next one, and
@@ -21,9 +22,7 @@ func TestKilled(t *testing.T) {
 			}
 			h := newHome(t)
 			unknown := filepath.Join(h.folder, filePrefix+"ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-			if err := os.WriteFile(unknown, []byte("not linerate's"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(unknown, []byte("not linerate's"), 0o600))
 			child := inTheMiddle(t, task{h.state, files.Params{Sink: h.path(sink)}})
 			removed, err := Clean(h.state)
 			if len(removed) > 0 || err != nil {
@@ -55,13 +54,9 @@ func TestReplaced(t *testing.T) {
 	h := newHome(t)
 	path := filepath.Join(h.folder, "new")
 	kill(t, inTheMiddle(t, task{h.state, files.Params{Sink: path}}))
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path))
 	// Where the inode is given out again, only the birth tells them apart.
-	if err := os.WriteFile(path, []byte("somebody else's"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("somebody else's"), 0o600))
 	if removed, err := Clean(h.state); len(removed) > 0 || err != nil {
 		t.Fatalf("removed %q, %v", removed, err)
 	}
@@ -76,20 +71,13 @@ func TestReplaced(t *testing.T) {
 // TestReplacedWhileRunning: the same for the end of a run.
 func TestReplacedWhileRunning(t *testing.T) {
 	h := newHome(t)
-	c, err := makeFile(h.state, h.folder, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(makeFile(h.state, h.folder, 0))(t)
 	if err := os.Remove(c.Name()); err != nil {
 		t.Skipf("this system removes no open file: %v", err)
 	}
-	if err := os.WriteFile(c.Name(), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(c.Name(), []byte("x"), 0o600))
 	for range 2 {
-		if err := c.remove(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.remove())
 	}
 	if _, err := os.Stat(c.Name()); err != nil {
 		t.Error(err)
@@ -102,10 +90,7 @@ func TestCleanEntries(t *testing.T) {
 	random := filepath.Join(h.folder, filePrefix+"RANDOM")
 	named := filepath.Join(h.folder, "named")
 	line := func(v any) string {
-		b, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(v))(t)
 		return string(b) + "\n"
 	}
 	for name, c := range map[string]struct {
@@ -128,17 +113,11 @@ func TestCleanEntries(t *testing.T) {
 		"second line is torn": {line(promise{Version: 1, Path: random}) + `{"inode":1`, "", random, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.MkdirAll(h.state, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(h.state, 0o700))
 			entry := filepath.Join(h.state, entryPrefix+"X"+entrySuffix)
-			if err := os.WriteFile(entry, []byte(c.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(entry, []byte(c.text), 0o600))
 			if c.content != "-" {
-				if err := os.WriteFile(c.path, []byte(c.content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(c.path, []byte(c.content), 0o600))
 			}
 			removed, err := Clean(h.state)
 			if err != nil || slices.Contains(removed, c.path) != c.removed || len(removed) > 1 {
@@ -153,9 +132,7 @@ func TestCleanEntries(t *testing.T) {
 			// What is unreadable and old was never finished.
 			old := time.Now().Add(-2 * abandoned)
 			if c.kept {
-				if err := os.Chtimes(entry, old, old); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.Chtimes(entry, old, old))
 				if _, err := Clean(h.state); err != nil {
 					t.Error(err)
 				}

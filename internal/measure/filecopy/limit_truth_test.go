@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -70,9 +71,7 @@ func measured(t testing.TB) bottleneck.Input {
 		Source: h.folder, Sink: h.folder,
 		Flow: model.Flow{Engine: Name, Direction: model.To, Bytes: 1 << 20, Interval: minInterval},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	in := bottleneck.Input{Rates: map[string]bottleneck.Rates{}}
 	for b, order := range p.Order {
 		for _, name := range order {

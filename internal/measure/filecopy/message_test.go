@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func TestMessages(t *testing.T) {
@@ -13,9 +15,7 @@ func TestMessages(t *testing.T) {
 	for _, m := range []message{
 		{Kind: kindOffer, Bytes: 7}, {Kind: kindDigest, Digest: make([]byte, 32)}, {Kind: kindFail, Text: "a\nb\x1b[2J"}, {Kind: kindFail, Text: long},
 	} {
-		if err := writeMessage(&b, m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, writeMessage(&b, m))
 	}
 	if m, err := readMessage(&b, kindReady, kindOffer); err != nil || m.Bytes != 7 {
 		t.Errorf("%+v, %v", m, err)

@@ -9,16 +9,14 @@ import (
 	"testing"
 
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func TestPath(t *testing.T) {
 	for name, direct := range map[string]bool{"cached": false, "direct": true} {
 		t.Run(name, func(t *testing.T) {
 			h := newHome(t)
-			v, err := ReadVolume(h.folder)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Get(ReadVolume(h.folder))(t)
 			var complete int
 			sizes := []units.Bytes{1, 70_001, odd}
 			got, err := Path(t.Context(), h.folder, PathOptions{StateDir: h.state, Sizes: sizes, Repeats: 2, Block: 64 << 10, Direct: direct}, func(p PathProgress) {
@@ -26,9 +24,7 @@ func TestPath(t *testing.T) {
 					complete++
 				}
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if len(got.Trials) != 12 || complete != 12 || got.Volume.Type != v.Type || len(got.Warnings) == 0 {
 				t.Errorf("%d trials, %+v", complete, got)
 			}
@@ -55,9 +51,7 @@ func TestPath(t *testing.T) {
 func TestPathFaults(t *testing.T) {
 	h := newHome(t)
 	file := filepath.Join(h.folder, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	for name, c := range map[string]struct {
 		dir string
 		o   PathOptions
@@ -100,14 +94,9 @@ func TestPathCorrupted(t *testing.T) {
 			return
 		}
 		names, _ := filepath.Glob(filepath.Join(h.folder, filePrefix+"*"))
-		f, err := os.OpenFile(names[0], os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.OpenFile(names[0], os.O_WRONLY, 0))(t)
 		defer f.Close()
-		if _, err := f.WriteAt([]byte{'x', 'y'}, 1<<20); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.WriteAt([]byte{'x', 'y'}, 1<<20))(t)
 	})
 	if err == nil || !strings.Contains(err.Error(), "differs") {
 		t.Errorf("error %v", err)

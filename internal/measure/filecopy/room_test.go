@@ -14,16 +14,14 @@ import (
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // shared is a share of memory and disk, and what is taken of both.
 func shared(t *testing.T, most units.Bytes) (*budget.Share, func() [2]int64) {
 	t.Helper()
 	b := budget.New(budget.Config{Keyed: budget.Part{Session: budget.Limits{Memory: most, Disk: most}}})
-	s, err := b.Open(netip.MustParseAddr("192.0.2.1"), "key")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), "key"))(t)
 	return s, func() [2]int64 {
 		u := b.Usage().Kinds
 		return [2]int64{u[budget.Memory].Used(), u[budget.Disk].Used()}
@@ -108,9 +106,7 @@ func TestAheadKeepsWhatArrived(t *testing.T) {
 	for _, size := range []int64{1, 5 << 20, 40<<20 + 1, 96<<20 + 5} {
 		for _, step := range []int64{1 << 16, 1 << 20, 24 << 20} {
 			mem, free, err := allocate((size + alignment - 1) / alignment * alignment)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			a := makeAhead(mem)
 			for at := int64(0); at < size; at += step {
 				a.arrived(at)
@@ -125,9 +121,7 @@ func TestAheadKeepsWhatArrived(t *testing.T) {
 			if a.asked > int64(len(mem)) {
 				t.Errorf("asked for %d of %d", a.asked, len(mem))
 			}
-			if err := free(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, free())
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // TestStopAnyTime stops and closes runs at random moments: they end soon, and
@@ -45,9 +46,7 @@ func TestStopInTheMiddle(t *testing.T) {
 	h := newHome(t)
 	p := script(t, h.Engine, flow(files.Params{Sink: h.folder}))
 	p.begin(t, int64(odd))
-	if _, err := p.Write(make([]byte, 2<<20)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.Write(make([]byte, 2<<20)))(t)
 	for p.moved() < 2<<20 {
 		select {
 		case <-p.Done:
@@ -101,9 +100,7 @@ func TestCloseBeforeRun(t *testing.T) {
 	h := newHome(t)
 	a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), flow(files.Params{}))
 	for range 2 {
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Close())
 	}
 	if _, err := a.Run(t.Context(), nil); err == nil {
 		t.Error("a closed test ran")

@@ -10,15 +10,14 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // wire reads hex words as the documents write them.
 func wire(t testing.TB, words string) []byte {
 	t.Helper()
-	b, err := hex.DecodeString(strings.Join(strings.Fields(words), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(hex.DecodeString(strings.Join(strings.Fields(words), "")))(t)
 	return b
 }
 
@@ -314,9 +313,7 @@ func TestAmount(t *testing.T) {
 func TestBounce(t *testing.T) {
 	want := Bounce{Size: 100, ID: 3, Flags: 4, TOS: 5, RunTime: 6, ClientSent: Stamp{7, 8}, ServerGot: Stamp{9, 10}, ServerSent: Stamp{11, 12}, Hold: 13}
 	b := make([]byte, DefaultBounceLen)
-	if err := want.Put(b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, want.Put(b))
 	if head := wire(t, "00800000 00000064 00000003 00040005 00000006 00000007"); !bytes.HasPrefix(b, head) {
 		t.Errorf("written %x", b)
 	}

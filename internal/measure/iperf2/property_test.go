@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -73,9 +74,7 @@ func TestReportRoundTrip(t *testing.T) {
 			want.Transit = Transit{s.Draw(t, "min"), s.Draw(t, "max"), s.Draw(t, "sum"), s.Draw(t, "mean"), s.Draw(t, "m2"), s.Draw(t, "vd"), 1, 2, 3}
 		}
 		b := make([]byte, 128)
-		if _, err := want.Put(b, Layout16); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(want.Put(b, Layout16))(t)
 		if got, l, err := ParseReport(b); err != nil || l != Layout16 || got != want {
 			t.Fatalf("%+v, %v, %v\nwant %+v", got, l, err, want)
 		}

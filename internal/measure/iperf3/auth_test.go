@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 func TestPlaintext(t *testing.T) {
@@ -31,10 +33,7 @@ func TestPlaintext(t *testing.T) {
 }
 
 func TestToken(t *testing.T) {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	c := Credentials{User: "mario", Password: "rossi", Time: time.Unix(1719000000, 0)}
 	for padding, other := range map[Padding]Padding{OAEP: PKCS1v15, PKCS1v15: OAEP} {
 		token, err := c.Token(&key.PublicKey, padding)

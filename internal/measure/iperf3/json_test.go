@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/must"
 )
 
 // params312 was sent by 3.12 -t 1 -P 2 (section 5).
@@ -166,10 +167,7 @@ func TestParamsRoundTrip(t *testing.T) {
 				t.Fatalf("field %s is not tested", name)
 			}
 		}
-		b, err := p.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(p.Marshal())(t)
 		if got, err := ParseParams(b); err != nil || !reflect.DeepEqual(got, p) {
 			t.Fatalf("%+v, %v\nwant %+v", got, err, p)
 		}
@@ -285,10 +283,7 @@ func TestResultsRoundTrip(t *testing.T) {
 			}
 			want.Streams = append(want.Streams, s)
 		}
-		b, err := want.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(want.Marshal())(t)
 		if got, err := ParseResults(b); err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("%+v, %v\nwant %+v", got, err, want)
 		}

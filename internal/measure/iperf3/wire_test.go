@@ -12,16 +12,14 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
 // wire reads hex words as the documents write them.
 func wire(t testing.TB, words string) []byte {
 	t.Helper()
-	b, err := hex.DecodeString(strings.Join(strings.Fields(words), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(hex.DecodeString(strings.Join(strings.Fields(words), "")))(t)
 	return b
 }
 
@@ -99,10 +97,7 @@ func TestStates(t *testing.T) {
 // TestGlued holds that states and messages that come in one piece are taken
 // apart (section 3): the results, then 0e.
 func TestGlued(t *testing.T) {
-	b, err := AppendFrame([]byte{0x0a, 1, 2}, []byte("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(AppendFrame([]byte{0x0a, 1, 2}, []byte("{}")))(t)
 	r := bytes.NewReader(append(b, 0x0e))
 	for _, want := range []State{CreateStreams, TestStart, TestRunning} {
 		if s, err := ReadState(r); s != want || err != nil {
@@ -121,10 +116,7 @@ func TestFrameRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.SampledFrom([]int{0, 1, 2, frameStep - 1, frameStep, frameStep + 1, 3*frameStep + 7}).Draw(t, "size")
 		body := bytes.Repeat([]byte{rapid.Byte().Draw(t, "byte")}, size)
-		b, err := AppendFrame(nil, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(AppendFrame(nil, body))(t)
 		r := bytes.NewReader(append(b, 'x'))
 		if got, err := ReadFrame(iotest.HalfReader(r), size); err != nil || !bytes.Equal(got, body) || r.Len() != 1 {
 			t.Fatalf("%d of %d bytes, %v, %d left", len(got), size, err, r.Len())

@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // quick returns a peer that gives up soon.
@@ -29,10 +30,7 @@ func tiny() Settings { return Settings{Start: 1, Upper: 2} }
 // dial connects and returns the bare connection.
 func dial(t testing.TB, port string) net.Conn {
 	t.Helper()
-	c, err := new(net.Dialer).DialContext(t.Context(), "tcp4", "127.0.0.1:"+port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(new(net.Dialer).DialContext(t.Context(), "tcp4", "127.0.0.1:"+port))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -40,10 +38,7 @@ func dial(t testing.TB, port string) net.Conn {
 // transmit runs a whole test as the transmitter.
 func transmit(t testing.TB, port string, s Settings) {
 	t.Helper()
-	points, err := quick().Transmit(t.Context(), dialer(port), Options{Settings: s, Repeats: 5}, func(model.Point) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	points := must.Get(quick().Transmit(t.Context(), dialer(port), Options{Settings: s, Repeats: 5}, func(model.Point) {}))(t)
 	checkPoints(t, s, points)
 }
 
@@ -87,13 +82,9 @@ func TestBadTransmittersCostTheirTurnOnly(t *testing.T) {
 			t.Parallel()
 			port, log := serve(t, quick(), tiny(), Limits{})
 			bad := dial(t, port)
-			if _, err := bad.Write([]byte(c.say)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(bad.Write([]byte(c.say)))(t)
 			if !c.stay {
-				if err := bad.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, bad.Close())
 			}
 			if lines := awaitLog(t, 1, log); !strings.Contains(lines[0], c.log) || !strings.Contains(lines[0], "127.0.0.1") {
 				t.Errorf("log %q, want %q", lines, c.log)
@@ -113,9 +104,7 @@ func TestSilentTransmitterIsGivenUp(t *testing.T) {
 	port, log := serve(t, New(), tiny(), Limits{})
 	dial(t, port)
 	// The next one, which waits.
-	if _, err := New().Transmit(t.Context(), dialer(port), Options{Settings: tiny(), Repeats: 5}, func(model.Point) {}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(New().Transmit(t.Context(), dialer(port), Options{Settings: tiny(), Repeats: 5}, func(model.Point) {}))(t)
 	if lines := awaitLog(t, 2, log); !strings.Contains(lines[1], "stalled") {
 		t.Errorf("log %q", lines)
 	}
@@ -148,10 +137,7 @@ func TestReceiverNeedNotKnowTheBound(t *testing.T) {
 // badReceiver accepts one connection and does what f says.
 func badReceiver(t testing.TB, f func(c net.Conn)) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0"))(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -167,9 +153,7 @@ func badReceiver(t testing.TB, f func(c net.Conn)) string {
 		<-done
 	})
 	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return port
 }
 
@@ -210,14 +194,9 @@ func TestListenerThatGoesAwayDuringAReset(t *testing.T) {
 	s.Reset = true
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0"))(t)
 	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -247,9 +226,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	s.Reset = true
 	port, log := serve(t, New(), s, Limits{}) // its clean-up cancels and waits
 	c := dial(t, port)
-	if _, err := c.Write([]byte("SyncMe")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write([]byte("SyncMe")))(t)
 	if len(log()) != 0 {
 		t.Errorf("log %q", log())
 	}
@@ -268,10 +245,7 @@ func TestOptionsNameEveryFault(t *testing.T) {
 	if points, err := New().Transmit(t.Context(), dialer("1"), Options{}, func(model.Point) {}); err == nil || points != nil {
 		t.Error("transmit with bad options")
 	}
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0"))(t)
 	for _, s := range []Settings{{}, {Start: 1000, Upper: 1000}} {
 		if err := New().Serve(t.Context(), l, s, Limits{Largest: 10}, func(Event) {}); err == nil {
 			t.Errorf("serve %+v", s)
@@ -285,10 +259,7 @@ func TestOptionsNameEveryFault(t *testing.T) {
 // TestServeOutlivesAcceptErrors: accepting that fails costs time, not the server,
 // and is told once.
 func TestServeOutlivesAcceptErrors(t *testing.T) {
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0"))(t)
 	port, log := serveOn(t, quick(), enginetest.Failing(listener, 5, syscall.EMFILE), tiny(), Limits{})
 	for range 3 {
 		transmit(t, port, tiny())
@@ -306,14 +277,9 @@ func TestServeOutlivesAcceptErrors(t *testing.T) {
 
 // TestServeOutlivesAPanic: a fault in one transmitter's turn ends that one.
 func TestServeOutlivesAPanic(t *testing.T) {
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0"))(t)
 	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	lines, done := make(chan string, 10), make(chan error, 1)
 	first := true

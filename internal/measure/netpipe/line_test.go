@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -105,10 +106,7 @@ func TestLinesComeBack(t *testing.T) {
 		p := Point{Bytes: rapid.IntRange(1, MaxBytes/2).Draw(t, "bytes")}
 		s := Settings{Bidirectional: rapid.Bool().Draw(t, "both ways")}
 		l := NewLine(s, p, rapid.Float64Range(1e-6, 50).Draw(t, "seconds"), 3)
-		got, err := ParseLine(l.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(ParseLine(l.String()))(t)
 		if got.Bytes != l.Bytes || math.Abs(got.Mebibit-l.Mebibit) > 5.1e-7 || math.Abs(got.Seconds-l.Seconds) > 5.1e-9 {
 			t.Fatalf("%+v became %+v", l, got)
 		}

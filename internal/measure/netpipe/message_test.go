@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -41,9 +42,7 @@ func TestSyncAndQuitShareASegment(t *testing.T) {
 	var got []Control
 	for len(b) > 0 {
 		c, n, err := DecodeControl(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got, b = append(got, c), b[n:]
 	}
 	if !slices.Equal(got, []Control{Sync, Quit}) {
@@ -98,10 +97,7 @@ func TestNumbersOutOfRange(t *testing.T) {
 	}
 	// A negative -n of the real program, zero, and four payload bytes.
 	for _, text := range []string{"ffffffff", "00000000", "61616161", "3b9aca01"} {
-		b, err := hex.DecodeString(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(hex.DecodeString(text))(t)
 		if n, err := DecodeRepeats(b); err == nil {
 			t.Errorf("%s decodes to %d repeats", text, n)
 		}
@@ -120,9 +116,7 @@ func TestNumbersComeBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, MaxRepeats).Draw(t, "repeats")
 		b, err := AppendRepeats(nil, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got, err := DecodeRepeats(b); got != n || err != nil {
 			t.Fatalf("%d, %v", got, err)
 		}

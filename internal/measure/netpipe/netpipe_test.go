@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -157,11 +158,7 @@ func settings() *rapid.Generator[Settings] {
 func TestDrawnSettingsAreValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := settings().Draw(t, "settings")
-		if err := s.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		if err := Agree(s, s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Validate())
+		must.Do(t, Agree(s, s))
 	})
 }

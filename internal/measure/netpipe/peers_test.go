@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // soon is the longest that a test against a real peer may take.
@@ -48,9 +49,7 @@ func bounded(t testing.TB, s Settings) Settings {
 		return s
 	}
 	send, receive, err := buffers(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if s, err = s.Bounded(send, receive); err != nil {
 		t.Fatal(err)
 	}
@@ -75,10 +74,7 @@ func nptcp(ctx context.Context, t testing.TB, port string, s Settings, more ...s
 // checkPoints demands the points of the whole schedule of s.
 func checkPoints(t testing.TB, s Settings, points []model.Point) {
 	t.Helper()
-	want, err := Sizes(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(Sizes(s))(t)
 	var got []int
 	for _, p := range points {
 		got = append(got, int(p.Size))
@@ -113,9 +109,7 @@ func TestTransmitToNPtcp(t *testing.T) {
 			foreign := nptcp(ctx, t, port, s)
 			var said strings.Builder
 			foreign.Stdout, foreign.Stderr = &said, &said
-			if err := foreign.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, foreign.Start())
 			var shown []model.Point
 			points, err := New().Transmit(ctx, patient(port), Options{Settings: s, Repeats: constant}, func(p model.Point) { shown = append(shown, p) })
 			if err != nil {
@@ -135,10 +129,7 @@ func TestTransmitToNPtcp(t *testing.T) {
 // serve runs a receiver and returns its port and what it logs.
 func serve(t testing.TB, p *Peer, s Settings, l Limits) (port string, log func() []string) {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0"))(t)
 	return serveOn(t, p, listener, s, l)
 }
 
@@ -168,9 +159,7 @@ func serveOn(t testing.TB, p *Peer, listener net.Listener, s Settings, l Limits)
 		}
 	})
 	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return port, func() []string {
 		mu.Lock()
 		defer mu.Unlock()
@@ -198,25 +187,16 @@ func TestServeNPtcp(t *testing.T) {
 // readFile returns the lines of an np.out.
 func readFile(t testing.TB, path string) []Line {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(path))(t)
 	defer f.Close()
-	lines, err := Parse(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lines := must.Get(Parse(f))(t)
 	return lines
 }
 
 // checkFile demands the whole schedule of s in the np.out that NPtcp wrote.
 func checkFile(t testing.TB, s Settings, path string) {
 	t.Helper()
-	want, err := Sizes(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(Sizes(s))(t)
 	factor := 1
 	if s.Bidirectional {
 		factor = 2
@@ -263,9 +243,7 @@ func bothWays(t testing.TB, s Settings) (real, ours []Line) {
 	defer cancel()
 	port := freePort(t)
 	receiver := nptcp(ctx, t, port, s)
-	if err := receiver.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, receiver.Start())
 	var transmitter *exec.Cmd
 	for { // until the receiver is up
 		transmitter = nptcp(ctx, t, port, s, "-h", "127.0.0.1", "-o", "np.out")
@@ -275,15 +253,10 @@ func bothWays(t testing.TB, s Settings) (real, ours []Line) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	if err := receiver.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, receiver.Wait())
 	real = readFile(t, filepath.Join(transmitter.Dir, "np.out"))
 	port, _ = serve(t, New(), s, Limits{})
-	points, err := New().Transmit(ctx, dialer(port), Options{Settings: s}, func(model.Point) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	points := must.Get(New().Transmit(ctx, dialer(port), Options{Settings: s}, func(model.Point) {}))(t)
 	for _, p := range points {
 		ours = append(ours, NewLine(s, Point{Bytes: int(p.Size)}, slices.Min(p.Trials).Seconds(), int(p.Rounds)))
 	}

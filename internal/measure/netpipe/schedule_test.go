@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -15,10 +16,7 @@ func numbers(t testing.TB, text string) []int {
 	t.Helper()
 	var out []int
 	for f := range strings.FieldsSeq(text) {
-		n, err := strconv.Atoi(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(f))(t)
 		out = append(out, n)
 	}
 	return out
@@ -56,10 +54,7 @@ func TestSizesAreThoseOfNPtcp(t *testing.T) {
 		{"integrity from 8", Settings{Start: 8, Upper: 20, Integrity: true}, 3, `8 12 16`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := Sizes(c.s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(Sizes(c.s))(t)
 			if d := cmp.Diff(numbers(t, c.sizes), got); d != "" || len(got) != c.count {
 				t.Errorf("%d sizes, want %d (-want +got):\n%s", len(got), c.count, d)
 			}
@@ -68,10 +63,7 @@ func TestSizesAreThoseOfNPtcp(t *testing.T) {
 }
 
 func TestPointsNameTheirNeighbours(t *testing.T) {
-	c, err := NewSchedule(Settings{Start: 7, Upper: 19, Perturbation: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(NewSchedule(Settings{Start: 7, Upper: 19, Perturbation: 3}))(t)
 	var got []Point
 	for p, ok := c.Next(0); ok; p, ok = c.Next(0) {
 		got = append(got, p)
@@ -110,10 +102,7 @@ func TestSlowMessageEndsTheScheduleAtTheNextBase(t *testing.T) {
 		{"not a number", 3, math.NaN(), 3, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			sch, err := NewSchedule(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sch := must.Get(NewSchedule(s))(t)
 			points, last := 0, 0.0
 			for {
 				if points == c.at {
@@ -160,10 +149,7 @@ func documented(s Settings) []int {
 func TestScheduleLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := settings().Draw(t, "settings")
-		c, err := NewSchedule(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(NewSchedule(s))(t)
 		var sizes []int
 		base := 0
 		for p, ok := c.Next(0.5); ok; p, ok = c.Next(0.5) {
@@ -207,16 +193,10 @@ func TestRepeatsAreThoseOfNPtcp(t *testing.T) {
 		{7559, "      27 22.445723   0.00000918"},
 	}
 	s := Default()
-	c, err := NewSchedule(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(NewSchedule(s))(t)
 	last := 0.10 / 11567.5 // the opening's time is not printed
 	for _, row := range rows {
-		l, err := ParseLine(row.line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(ParseLine(row.line))(t)
 		p, ok := c.Next(last)
 		if !ok || p.Bytes != l.Bytes {
 			t.Fatalf("point %+v, NPtcp has %d bytes", p, l.Bytes)

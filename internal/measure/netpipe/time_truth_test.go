@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/accept/accepttest"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -35,12 +36,8 @@ func TestTurnsComeSoon(t *testing.T) {
 		"one that never says a word": {func(try *truth.Try, port string) { dial(try, port) }, 1.5},
 		"one silent in its turn": {func(try *truth.Try, port string) {
 			bad := dial(try, port)
-			if _, err := bad.Write([]byte("SyncMe")); err != nil {
-				try.Fatal(err)
-			}
-			if _, err := bad.Read(make([]byte, SyncBytes)); err != nil {
-				try.Fatal(err)
-			}
+			must.Get(bad.Write([]byte("SyncMe")))(try)
+			must.Get(bad.Read(make([]byte, SyncBytes)))(try)
 		}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,9 +45,7 @@ func TestTurnsComeSoon(t *testing.T) {
 				port, _ := serve(try, New(), tiny(), Limits{})
 				c.before(try, port)
 				began := time.Now()
-				if _, err := New().Transmit(try.Context(), dialer(port), Options{Settings: tiny(), Repeats: 5}, func(model.Point) {}); err != nil {
-					try.Fatal(err)
-				}
+				must.Get(New().Transmit(try.Context(), dialer(port), Options{Settings: tiny(), Repeats: 5}, func(model.Point) {}))(try)
 				try.Claim("its test took", time.Since(began).Seconds(), 0, c.most, "s")
 			})
 		})

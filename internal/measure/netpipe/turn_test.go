@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/accept/accepttest"
 	"linerate/internal/measure/budget"
+	"linerate/internal/must"
 )
 
 // TestTransmittersWaitForTheirTurn lets several come at once, with resets, so
@@ -58,9 +59,7 @@ func TestTransmittersWaitForTheirTurn(t *testing.T) {
 func TestQueueIsBounded(t *testing.T) {
 	port, _ := serve(t, New(), tiny(), Limits{Waiting: 1})
 	active := dial(t, port)
-	if _, err := active.Write([]byte("SyncMe")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(active.Write([]byte("SyncMe")))(t)
 	answer := make([]byte, SyncBytes)
 	if _, err := active.Read(answer); err != nil { // it has its turn
 		t.Fatal(err)
@@ -69,9 +68,7 @@ func TestQueueIsBounded(t *testing.T) {
 	closed := make(chan bool, 3)
 	for range 3 {
 		c := dial(t, port)
-		if _, err := c.Write([]byte("SyncMe")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write([]byte("SyncMe")))(t)
 		go func() {
 			_, err := c.Read(make([]byte, 1))
 			closed <- err != nil
@@ -118,15 +115,11 @@ func TestSilentTurnIsShortWhileOthersWait(t *testing.T) {
 	t.Parallel()
 	port, _ := serve(t, New(), tiny(), Limits{})
 	bad := dial(t, port)
-	if _, err := bad.Write([]byte("SyncMe")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(bad.Write([]byte("SyncMe")))(t)
 	if _, err := bad.Read(make([]byte, SyncBytes)); err != nil { // it has its turn
 		t.Fatal(err)
 	}
-	if _, err := New().Transmit(t.Context(), dialer(port), Options{Settings: tiny(), Repeats: 5}, func(model.Point) {}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(New().Transmit(t.Context(), dialer(port), Options{Settings: tiny(), Repeats: 5}, func(model.Point) {}))(t)
 }
 
 // TestTurnsStayWithinTheBudget: memory and sessions come from the ledger, and come

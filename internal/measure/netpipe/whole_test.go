@@ -9,16 +9,14 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // slowest is how long a test with s takes over a path of that rate, bit/s, and
 // latency, one way, by its own schedule.
 func slowest(t *testing.T, s Settings, rate, latency float64) time.Duration {
 	t.Helper()
-	c, err := NewSchedule(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(NewSchedule(s))(t)
 	whole, last := 0.0, latency
 	for {
 		p, more := c.Next(last)

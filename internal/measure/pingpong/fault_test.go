@@ -17,6 +17,7 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/must"
 )
 
 // hole is a path between the two ends that swallows what goes to the far end
@@ -104,19 +105,11 @@ func TestStallsInARowEndTheSweep(t *testing.T) {
 func manual(t *testing.T, e *Engine, f model.Flow) (*enginetest.End, *peer) {
 	t.Helper()
 	w := enginetest.NewWire(t)
-	test, err := e.Prepare(t.Context(), w.Env(model.Near), f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test := must.Get(e.Prepare(t.Context(), w.Env(model.Near), f))(t)
 	near := enginetest.NewEnd(t, test)
-	opened, err := w.Env(model.Far).Open(t.Context(), 1, engine.SocketOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := must.Get(w.Env(model.Far).Open(t.Context(), 1, engine.SocketOptions{}))(t)
 	// Whoever opens another connection finds nobody.
-	if err := w.CloseListener(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.CloseListener())
 	far := &peer{link: link.NewPoller(opened.Conns[0]), in: make([]byte, 1<<20), out: make([]byte, 1<<20)}
 	t.Cleanup(func() { far.link.Close() })
 	return near, far
@@ -157,9 +150,7 @@ func TestPeersThatDoNotFollow(t *testing.T) {
 			if err != nil || b.kind != batch || b.size != 1000 {
 				t.Fatalf("%+v, %v", b, err)
 			}
-			if err := c.answer(far, b); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.answer(far, b))
 			enginetest.Await(t, near.Done, "leader")
 			if near.Err != nil || len(near.Report.Points) != 1 || !near.Report.Points[0].Stalled {
 				t.Errorf("%+v, %v", near.Report, near.Err)
@@ -194,9 +185,7 @@ func TestLeadersThatDoNotLead(t *testing.T) {
 			e.bounds.follower, e.bounds.connect, e.bounds.pause = 100*time.Millisecond, 100*time.Millisecond, 0
 			near, far := manual(t, e, sweepOf(model.From, sizes.Params{}, 1))
 			near.Start(t.Context())
-			if err := c.lead(far); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.lead(far))
 			enginetest.Await(t, near.Done, "follower")
 			said := strings.Join(near.Report.Warnings, "\n")
 			if near.Err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -22,10 +23,7 @@ func TestFrameOnTheWire(t *testing.T) {
 		{frame{kind: renew}, "6c72707001040000 0000000000000000 0000000000000000 0000000000000000"},
 		{frame{kind: end}, "6c72707001050000 0000000000000000 0000000000000000 0000000000000000"},
 	} {
-		want, err := hex.DecodeString(strings.ReplaceAll(c.want, " ", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(hex.DecodeString(strings.ReplaceAll(c.want, " ", "")))(t)
 		b := c.f.append(nil)
 		if !bytes.Equal(b, want) {
 			t.Errorf("%+v is %x, want %x", c.f, b, want)

@@ -22,6 +22,7 @@ import (
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/sockio"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -94,10 +95,7 @@ func ours(t testing.TB, cores [2]string, spin bool) time.Duration {
 	leader := pinned(t, cores[0], os.Args[0])
 	leader.Env = append(os.Environ(), fmt.Sprintf("%s=lead %t", roleEnv, spin))
 	leader.Stderr = os.Stderr
-	pipe, err := leader.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pipe := must.Get(leader.StdoutPipe())(t)
 	if err := leader.Start(); err != nil {
 		t.Skipf("taskset: %v", err)
 	}
@@ -110,9 +108,7 @@ func ours(t testing.TB, cores [2]string, spin bool) time.Duration {
 	}
 	said.Scan()
 	ns, err := strconv.Atoi(said.Text())
-	if err := errors.Join(err, leader.Wait()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, leader.Wait()))
 	return time.Duration(ns)
 }
 
@@ -142,10 +138,7 @@ func nptcp(t testing.TB, cores [2]string) time.Duration {
 	if readErr != nil || len(f) != 3 {
 		t.Fatalf("np.out %q, %v; %s", line, err, out)
 	}
-	seconds, err := strconv.ParseFloat(f[2], 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	seconds := must.Get(strconv.ParseFloat(f[2], 64))(t)
 	return time.Duration(seconds * 1e9)
 }
 
@@ -169,10 +162,7 @@ func sockperf(t testing.TB, cores [2]string, spin bool) time.Duration {
 	for range 20 { // until the server is up
 		out, _ = pinned(t, cores[0], "sockperf", append([]string{"ping-pong", "-m", "14", "-t", "1"}, arguments...)...).CombinedOutput()
 		if found := summary.FindSubmatch(out); found != nil {
-			us, err := strconv.ParseFloat(string(found[1]), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			us := must.Get(strconv.ParseFloat(string(found[1]), 64))(t)
 			return time.Duration(us * 1e3)
 		}
 	}
@@ -182,15 +172,10 @@ func sockperf(t testing.TB, cores [2]string, spin bool) time.Duration {
 
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return port
 }
 

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/hist"
+	"linerate/internal/must"
 )
 
 func FuzzHello(f *testing.F) {
@@ -80,13 +81,9 @@ func TestTurn(t *testing.T) {
 			running--
 		default:
 		}
-		if err := sum.Merge(turn(&epoch, meters)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, sum.Merge(turn(&epoch, meters)))
 	}
-	if err := sum.Merge(turn(&epoch, meters)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sum.Merge(turn(&epoch, meters)))
 	if got := sum.Count(); got != 2*each || turns < 2 {
 		t.Errorf("%d of %d in %d turns", got, 2*each, turns)
 	}

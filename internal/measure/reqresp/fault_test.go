@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // long is a flow that ends only when something makes it.
@@ -50,9 +51,7 @@ func TestPeerVanishes(t *testing.T) {
 				if who == "answering" {
 					victim, other = far, near
 				}
-				if err := victim.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, victim.Close())
 				enginetest.Await(t, other.Done, "the end that is left")
 				enginetest.Await(t, other.Measured(), "measured")
 				if other.Err != nil || len(other.Report.Warnings) == 0 {
@@ -68,18 +67,14 @@ func TestPeerVanishes(t *testing.T) {
 
 func TestPeerVanishesBeforeTheRun(t *testing.T) {
 	near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), long(1))
-	if err := far.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, far.Close())
 	near.Start(t.Context())
 	enginetest.Await(t, near.Done, "asking end")
 	if near.Err == nil || !strings.Contains(near.Err.Error(), "wait for the answering end") {
 		t.Errorf("error %v", near.Err)
 	}
 	near, far = enginetest.Prepare(t, New(), enginetest.NewWire(t), long(1))
-	if err := near.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, near.Close())
 	far.Start(t.Context())
 	enginetest.Await(t, far.Done, "answering end")
 	if far.Err == nil {
@@ -201,16 +196,9 @@ func TestAnonymousAreNotAnswered(t *testing.T) {
 		"wrong cookie": append(make([]byte, cookieSize), windowByte),
 		"random":       payload(cookieSize + 1 + rand.IntN(100)),
 	} {
-		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Write(says); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.SetReadDeadline(time.Now().Add(enginetest.Soon)); err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", target))(t)
+		must.Get(c.Write(says))(t)
+		must.Do(t, c.SetReadDeadline(time.Now().Add(enginetest.Soon)))
 		got, err := io.ReadAll(c)
 		if len(got) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: answered with %d bytes, %v", name, len(got), err)

@@ -8,29 +8,21 @@ import (
 	"time"
 
 	"linerate/internal/measure/sockio"
+	"linerate/internal/must"
 )
 
 // TestRefused: who asks where nobody listens learns it from the error.
 func TestRefused(t *testing.T) {
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Close())
 	if _, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr); !sockio.Refused(err) {
 		t.Errorf("TCP: %v", err)
 	}
 	c, err := new(net.Dialer).DialContext(t.Context(), "udp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
-	if err := sockio.HearRefusals(c.(*net.UDPConn)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sockio.HearRefusals(c.(*net.UDPConn)))
 	// A read tells it, or the next write.
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
 		if _, err = c.Write([]byte("x")); err != nil {

@@ -12,16 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/measure/engine"
+	"linerate/internal/must"
 )
 
 func TestSegmentSizeBeforeHandshake(t *testing.T) {
 	o := engine.SocketOptions{MSS: 700, NoDelay: true, Congestion: "reno"}
 	c, a := pair(t, o)
 	for _, end := range []*net.TCPConn{c, a} {
-		warnings, err := Apply(end, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		warnings := must.Get(Apply(end, o))(t)
 		if len(warnings) != 0 {
 			t.Errorf("warnings %q", warnings)
 		}
@@ -30,10 +28,7 @@ func TestSegmentSizeBeforeHandshake(t *testing.T) {
 
 func TestSegmentSizeTooLate(t *testing.T) {
 	c, _ := pair(t, engine.SocketOptions{NoDelay: true})
-	warnings, err := Apply(c, engine.SocketOptions{MSS: 700, NoDelay: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	warnings := must.Get(Apply(c, engine.SocketOptions{MSS: 700, NoDelay: true}))(t)
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "set too late") {
 		t.Errorf("warnings %q, want one about the segment size", warnings)
 	}
@@ -42,16 +37,10 @@ func TestSegmentSizeTooLate(t *testing.T) {
 func TestWindowAboveLimit(t *testing.T) {
 	const huge = 1 << 30
 	c, _ := pair(t, engine.SocketOptions{NoDelay: true})
-	warnings, err := Apply(c, engine.SocketOptions{Window: huge, NoDelay: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	warnings := must.Get(Apply(c, engine.SocketOptions{Window: huge, NoDelay: true}))(t)
 	all := strings.Join(warnings, "\n")
 	for _, want := range []string{"net.core.wmem_max", "net.core.rmem_max"} {
-		limit, err := os.ReadFile("/proc/sys/" + strings.ReplaceAll(want, ".", "/"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		limit := must.Get(os.ReadFile("/proc/sys/" + strings.ReplaceAll(want, ".", "/")))(t)
 		if len(limit) <= len("1073741823\n") && !strings.Contains(all, want) {
 			t.Errorf("warnings %q do not name %s", warnings, want)
 		}
@@ -65,16 +54,12 @@ func TestWindowAfterHandshake(t *testing.T) {
 	c, a := pair(t, engine.SocketOptions{NoDelay: true})
 	for _, end := range []*net.TCPConn{c, a} {
 		for _, window := range []int{8 << 20, 1 << 20} { // nothing is lowered
-			if _, err := Apply(end, engine.SocketOptions{Window: window, NoDelay: true}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(Apply(end, engine.SocketOptions{Window: window, NoDelay: true}))(t)
 			var most int
 			var failed error
-			if err := errors.Join(OnDescriptor(end, func(fd uintptr) {
+			must.Do(t, errors.Join(OnDescriptor(end, func(fd uintptr) {
 				most, failed = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP)
-			}), failed); err != nil {
-				t.Fatal(err)
-			}
+			}), failed))
 			if most < 8<<20 {
 				t.Errorf("the window may grow to %d bytes after a buffer of %d was set", most, window)
 			}
@@ -113,14 +98,8 @@ func FuzzParseStat(f *testing.F) {
 func TestCPUOfThreadAndMachine(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	thread, err := ThreadCPU()
-	if err != nil {
-		t.Fatal(err)
-	}
-	process, err := ProcessCPU()
-	if err != nil {
-		t.Fatal(err)
-	}
+	thread := must.Get(ThreadCPU())(t)
+	process := must.Get(ProcessCPU())(t)
 	if thread.Total() > process.Total() {
 		t.Errorf("thread used %v, its process only %v", thread.Total(), process.Total())
 	}

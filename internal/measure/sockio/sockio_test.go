@@ -11,24 +11,16 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
+	"linerate/internal/must"
 )
 
 // pair returns the two ends of a loopback connection, o set before its handshake.
 func pair(t *testing.T, o engine.SocketOptions) (dialed, accepted *net.TCPConn) {
 	t.Helper()
-	l, err := (&net.ListenConfig{Control: Control(o)}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get((&net.ListenConfig{Control: Control(o)}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
-	c, err := (&net.Dialer{Control: Control(o)}).DialContext(t.Context(), "tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get((&net.Dialer{Control: Control(o)}).DialContext(t.Context(), "tcp", l.Addr().String()))(t)
+	a := must.Get(l.Accept())(t)
 	t.Cleanup(func() { c.Close(); a.Close() })
 	return c.(*net.TCPConn), a.(*net.TCPConn)
 }
@@ -37,17 +29,11 @@ func TestApplyReadsBack(t *testing.T) {
 	o := engine.SocketOptions{Window: 48 << 10, NoDelay: false}
 	c, a := pair(t, o)
 	for _, end := range []*net.TCPConn{c, a} {
-		warnings, err := Apply(end, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		warnings := must.Get(Apply(end, o))(t)
 		if len(warnings) != 0 {
 			t.Errorf("warnings %q for options that the system grants", warnings)
 		}
-		g, err := Read(end)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(Read(end))(t)
 		if got := g.SendBuffer.Or(0) / bufferFactor; got != 48<<10 {
 			t.Errorf("send buffer %d, want %d", got, 48<<10)
 		}
@@ -59,17 +45,9 @@ func TestApplyReadsBack(t *testing.T) {
 
 func TestApplyLeavesWindowToTheSystem(t *testing.T) {
 	c, _ := pair(t, engine.SocketOptions{NoDelay: true})
-	before, err := Read(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Apply(c, engine.SocketOptions{NoDelay: true}); err != nil {
-		t.Fatal(err)
-	}
-	after, err := Read(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(Read(c))(t)
+	must.Get(Apply(c, engine.SocketOptions{NoDelay: true}))(t)
+	after := must.Get(Read(c))(t)
 	if !reflect.DeepEqual(before, after) {
 		t.Errorf("options changed from %+v to %+v", before, after)
 	}
@@ -127,18 +105,12 @@ func TestCompare(t *testing.T) {
 }
 
 func TestProcessCPUGrows(t *testing.T) {
-	before, err := ProcessCPU()
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(ProcessCPU())(t)
 	x := uint64(1)
 	for range 1 << 26 {
 		x = x*6364136223846793005 + 1
 	}
-	after, err := ProcessCPU()
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must.Get(ProcessCPU())(t)
 	if d := after.Sub(before).Total(); d <= 0 {
 		t.Errorf("cpu time grew by %v over a busy loop (%d)", d, x)
 	}

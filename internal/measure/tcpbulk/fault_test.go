@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // long is a flow that ends only when something makes it.
@@ -23,9 +24,7 @@ func TestReceiverVanishes(t *testing.T) {
 			near.Start(t.Context())
 			far.Start(t.Context())
 			far.AwaitTraffic(t)
-			if err := far.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, far.Close())
 			enginetest.Await(t, near.Done, "sender")
 			if near.Err != nil {
 				t.Fatal(near.Err)
@@ -47,9 +46,7 @@ func TestSenderVanishes(t *testing.T) {
 			near.Start(t.Context())
 			far.Start(t.Context())
 			far.AwaitTraffic(t)
-			if err := near.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, near.Close())
 			enginetest.Await(t, far.Done, "receiver")
 			if far.Err != nil || len(far.Report.Warnings) == 0 {
 				t.Errorf("error %v, warnings %q; want a warning", far.Err, far.Report.Warnings)
@@ -64,9 +61,7 @@ func TestSenderVanishesBeforeTheWindow(t *testing.T) {
 	f.Omit = time.Hour
 	near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), f)
 	far.Start(t.Context())
-	if err := near.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, near.Close())
 	enginetest.Await(t, far.Done, "receiver")
 	if far.Err == nil || !strings.Contains(far.Err.Error(), "before the measured window") {
 		t.Errorf("error %v", far.Err)

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // measured is long enough for several intervals, short enough for many cases.
@@ -268,9 +269,7 @@ func TestPrepareClosesWhatItGot(t *testing.T) {
 	c := <-accepted
 	defer c.Close()
 	// A leaked connection would leave the peer waiting.
-	if err := c.SetDeadline(time.Now().Add(enginetest.Soon)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetDeadline(time.Now().Add(enginetest.Soon)))
 	if _, err := c.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
 		t.Errorf("the first set of connections is still open: %v", err)
 	}

@@ -10,16 +10,14 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // recorded is what Linux 6.18 said of the sender after a second of bulk
 // traffic over loopback: 280 bytes.
 func recorded(t testing.TB) []byte {
 	t.Helper()
-	b, err := os.ReadFile("testdata/linux-6.18/tcp_info.bin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("testdata/linux-6.18/tcp_info.bin"))(t)
 	return b
 }
 
@@ -116,9 +114,7 @@ func FuzzParse(f *testing.F) {
 
 func TestReadAllocatesNothing(t *testing.T) {
 	raw, err := dial(t).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = raw.Control(func(fd uintptr) {
 		allocations := testing.AllocsPerRun(100, func() {
 			if _, err := ReadFD(fd); err != nil {
@@ -129,16 +125,11 @@ func TestReadAllocatesNothing(t *testing.T) {
 			t.Errorf("%v allocations per reading", allocations)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 func TestCongestionName(t *testing.T) {
-	b, err := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control"))(t)
 	got, err := Congestion(dial(t))
 	if want := strings.TrimSpace(string(b)); err != nil || got != want {
 		t.Errorf("Congestion = %q, %v; want %q", got, err, want)

@@ -6,31 +6,20 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // dial returns the dialing end of a loopback connection that has carried one byte.
 func dial(t *testing.T) *net.TCPConn {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
-	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String()))(t)
+	a := must.Get(l.Accept())(t)
 	t.Cleanup(func() { c.Close(); a.Close() })
-	if _, err := c.Write([]byte{1}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write([]byte{1}))(t)
+	must.Get(a.Read(make([]byte, 1)))(t)
 	return c.(*net.TCPConn)
 }
 
@@ -42,9 +31,7 @@ func TestReadConnection(t *testing.T) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if mss := info.MSS.Or(0); mss < 500 {
 		t.Errorf("segment size %d on loopback", mss)
 	}

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 func warned(e *enginetest.End, what string) bool {
@@ -31,9 +32,7 @@ func TestReceiverVanishes(t *testing.T) {
 	near.Start(t.Context())
 	far.Start(t.Context())
 	far.AwaitTraffic(t)
-	if err := far.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, far.Close())
 	enginetest.Await(t, near.Done, "sender")
 	if near.Err != nil || !warned(near, "nobody listens") && !warned(near, "hung up") {
 		t.Errorf("error %v, warnings %q", near.Err, near.Report.Warnings)
@@ -50,9 +49,7 @@ func TestSenderEndsEarly(t *testing.T) {
 			near.Start(t.Context())
 			far.Start(t.Context())
 			far.AwaitTraffic(t)
-			if err := near.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, near.Close())
 			enginetest.Await(t, far.Done, "receiver")
 			enginetest.Await(t, far.Measured(), "measured")
 			enginetest.Await(t, near.Done, "sender")
@@ -199,9 +196,7 @@ func TestAnyMoment(t *testing.T) {
 func TestCloseBeforeRun(t *testing.T) {
 	near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), long())
 	for range 2 {
-		if err := errors.Join(near.Close(), far.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(near.Close(), far.Close()))
 	}
 	if _, err := near.Run(t.Context(), near.Emit); err == nil {
 		t.Error("ran after close")

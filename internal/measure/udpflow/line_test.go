@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // puppet is a receiver without an engine: what it says is the test's.
@@ -39,18 +40,12 @@ func againstPuppet(t *testing.T, e *Engine, f model.Flow) (*enginetest.End, *pup
 		copy(p.key[:], b[len(lineMagic):])
 		there <- err
 	}()
-	test, err := e.Prepare(t.Context(), w.Env(model.Near), f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test := must.Get(e.Prepare(t.Context(), w.Env(model.Near), f))(t)
 	if err := <-there; err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.line.Close() })
-	socks, err := w.Env(model.Far).OpenUDP(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	socks := must.Get(w.Env(model.Far).OpenUDP(t.Context(), 1))(t)
 	p.udp = socks[0]
 	return enginetest.NewEnd(t, test), p
 }

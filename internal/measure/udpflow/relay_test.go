@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // relay stands between two sockets and does to data what fate says. It keeps
@@ -37,9 +38,7 @@ func (r *relay) between(t testing.TB) func(near, far *net.UDPConn) {
 		var running sync.WaitGroup
 		for _, c := range []*net.UDPConn{near, far} {
 			// Nothing shall be lost here that is not in the books.
-			if err := c.SetReadBuffer(4 << 20); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.SetReadBuffer(4<<20))
 		}
 		running.Go(func() { copyDatagrams(near, func(b []byte) { r.forward(far, b) }) })
 		running.Go(func() {

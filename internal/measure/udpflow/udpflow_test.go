@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // everyWay is the engine in each way of talking to the kernel.
@@ -233,9 +234,7 @@ func TestIPv6(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	good := timed(model.Both)
-	if err := New().Validate(good); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, New().Validate(good))
 	nan := math.NaN()
 	for name, change := range map[string]func(*model.Flow){
 		"engine":     func(f *model.Flow) { f.Engine = "tcpbulk" },

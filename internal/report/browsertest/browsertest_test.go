@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/must"
 	"linerate/internal/report/browsertest"
 )
 
@@ -34,9 +35,7 @@ func TestFaultsAreFound(t *testing.T) {
 		{"network", `<img src="http://192.0.2.1/x.png" alt="">`, "asked for http://192.0.2.1/x.png"},
 	} {
 		path := filepath.Join(t.TempDir(), "page.html")
-		if err := os.WriteFile(path, []byte(`<!doctype html><meta charset="utf-8"><title>t</title>`+c.body), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(`<!doctype html><meta charset="utf-8"><title>t</title>`+c.body), 0o600))
 		p := b.Open(t, (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String(), browsertest.View{Width: browsertest.Desk})
 		_, faults := p.Keyboard()
 		faults = slices.Concat(faults, p.Faults(), p.Problems())

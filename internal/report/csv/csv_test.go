@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/csv"
 	"linerate/internal/report/reporttest"
@@ -21,13 +22,8 @@ var update = flag.Bool("update", false, "write the tables as they are now")
 func table(t *testing.T, c reporttest.Case) (text []byte, rows [][]string) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := csv.Render(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()}), c.Samples); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := stdcsv.NewReader(bytes.NewReader(b.Bytes())).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, csv.Render(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()}), c.Samples))
+	rows = must.Get(stdcsv.NewReader(bytes.NewReader(b.Bytes())).ReadAll())(t)
 	return b.Bytes(), rows
 }
 
@@ -39,14 +35,9 @@ func TestTableIsAsStored(t *testing.T) {
 		got, _ := table(t, c)
 		path := filepath.Join("testdata", c.Name+".csv")
 		if *update {
-			if err := os.WriteFile(path, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, got, 0o644))
 		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(path))(t)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s differs from its file:\n%s", c.Name, got)
 		}

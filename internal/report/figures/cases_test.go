@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/figures"
 	"linerate/internal/report/importer"
@@ -19,10 +20,7 @@ import (
 // published returns the text of a published case.
 func published(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "importer", "testdata", "cases", name+".csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "importer", "testdata", "cases", name+".csv")))(t)
 	return string(text)
 }
 
@@ -31,27 +29,16 @@ func heat(t *testing.T, text string, where []string, columns ...string) (plot.Fi
 	t.Helper()
 	var o importer.Options
 	for _, c := range columns {
-		one, err := importer.ParseColumn(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := must.Get(importer.ParseColumn(c))(t)
 		o.Columns = append(o.Columns, one)
 	}
 	for _, w := range where {
-		one, err := importer.ParseWhere(w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := must.Get(importer.ParseWhere(w))(t)
 		o.Where = append(o.Where, one)
 	}
-	f, err := importer.Read("csv", []byte(text), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(importer.Read("csv", []byte(text), o))(t)
 	s, samples, err := importer.Session([]importer.Named{{Name: "t.csv", File: f}}, importer.About{ID: "20261121T130000-ca5e", Now: time.Unix(0, 0)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(s.Verdicts)+len(s.Plateaus) > 0 {
 		t.Errorf("a table of no blocks has verdicts %+v and plateaus %+v", s.Verdicts, s.Plateaus)
 	}

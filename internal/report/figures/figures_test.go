@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/figures"
 	"linerate/internal/report/plot"
@@ -144,23 +145,15 @@ func TestPicturesAreAsStored(t *testing.T) {
 		seen[path] = true
 		got := f.SVG(plot.Wide)
 		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 			continue
 		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(path))(t)
 		if got != string(want) {
 			t.Errorf("%s differs from its file: look at it after go test ./internal/report/figures -update", name)
 		}
 	}
-	files, err := filepath.Glob("testdata/*.svg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.svg"))(t)
 	for _, path := range files {
 		if !seen[path] {
 			t.Errorf("%s is no picture any more", path)
@@ -214,9 +207,7 @@ func inside(t *testing.T, svg string, width float64) string {
 		if errors.Is(err, io.EOF) {
 			return all.String()
 		}
-		if err != nil {
-			t.Fatalf("not well-formed: %v", err)
-		}
+		must.Dof(t, err, "not well-formed")
 		switch e := token.(type) {
 		case xml.StartElement:
 			open, anchor = e.Name.Local, "start"

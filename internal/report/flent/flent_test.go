@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/flent"
 	"linerate/internal/report/reporttest"
@@ -51,13 +52,9 @@ func TestFilesHoldTheSamples(t *testing.T) {
 		if errors.Is(err, flent.ErrNothing) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var f content
-		if err := json.Unmarshal(text, &f); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &f))
 		if want := tests[c.Name]; want != "" && f.Metadata["NAME"] != want {
 			t.Errorf("%s is the test %v", c.Name, f.Metadata["NAME"])
 		}
@@ -81,9 +78,7 @@ func TestFilesHoldTheSamples(t *testing.T) {
 		if c.Name == "test" {
 			path := filepath.Join("testdata", "test.flent")
 			if *update {
-				if err := os.WriteFile(path, text, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, text, 0o644))
 			}
 			if want, err := os.ReadFile(path); err != nil || !bytes.Equal(text, want) {
 				t.Errorf("test differs from its file (%v):\n%s", err, text)
@@ -106,18 +101,10 @@ func TestNothingIsSaid(t *testing.T) {
 // TestPackedIsTheSame: the packed file is the other one through gzip.
 func TestPackedIsTheSame(t *testing.T) {
 	c := reporttest.Cases()[0]
-	want, err := render(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(render(c))(t)
 	var b bytes.Buffer
-	if err := flent.RenderPacked(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()}), c.Samples); err != nil {
-		t.Fatal(err)
-	}
-	z, err := gzip.NewReader(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, flent.RenderPacked(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()}), c.Samples))
+	z := must.Get(gzip.NewReader(&b))(t)
 	if got, err := io.ReadAll(z); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%d bytes of %d (%v)", len(got), len(want), err)
 	}
@@ -130,14 +117,9 @@ func TestFlentReadsThem(t *testing.T) {
 		t.Skip("flent is not installed (Debian: flent; PyPI: flent)")
 	}
 	c := reporttest.Cases()[0]
-	text, err := render(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(render(c))(t)
 	path := filepath.Join(t.TempDir(), "test.flent")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, text, 0o600))
 	for _, format := range []string{"summary", "csv"} {
 		out, err := exec.CommandContext(t.Context(), program, "-f", format, "-i", path).CombinedOutput()
 		if err != nil {

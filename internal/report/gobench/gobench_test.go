@@ -11,6 +11,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/gobench"
 	"linerate/internal/report/reporttest"
@@ -21,9 +22,7 @@ var update = flag.Bool("update", false, "write the lines as they are now")
 func lines(t *testing.T, c reporttest.Case) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := gobench.Render(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, gobench.Render(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})))
 	return b.Bytes()
 }
 
@@ -40,9 +39,7 @@ func parsed(t *testing.T, name string, text []byte) []*benchfmt.Result {
 			t.Errorf("%s: %v", name, rec)
 		}
 	}
-	if err := r.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Err())
 	return out
 }
 
@@ -54,9 +51,7 @@ func TestBenchstatReadsThem(t *testing.T) {
 		if c.Name == "sequential" {
 			path := filepath.Join("testdata", c.Name+".txt")
 			if *update {
-				if err := os.WriteFile(path, text, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, text, 0o644))
 			}
 			if want, err := os.ReadFile(path); err != nil || !bytes.Equal(text, want) {
 				t.Errorf("%s differs from its file (%v):\n%s", c.Name, err, text)

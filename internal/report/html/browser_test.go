@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"linerate/internal/must"
 	"linerate/internal/report/browsertest"
 )
 
@@ -20,9 +21,7 @@ func TestPagesInABrowser(t *testing.T) {
 	folder := t.TempDir()
 	for name, page := range pages(t) {
 		path := filepath.Join(folder, name+".html")
-		if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(page), 0o600))
 		address := (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String()
 		t.Run(name, func(t *testing.T) {
 			p := b.Open(t, address, browsertest.View{Width: browsertest.Desk})

@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/html"
 	"linerate/internal/report/importer"
@@ -27,20 +28,12 @@ func cases(t *testing.T) []reporttest.Case {
 	tuned.Name, tuned.Session.Kind = "tune", model.KindTune
 	var o importer.Options
 	for _, text := range []string{"setting=window", "goodput=avg:Mbit/s", "min=min:Mbit/s", "max=max:Mbit/s"} {
-		c, err := importer.ParseColumn(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(importer.ParseColumn(text))(t)
 		o.Columns = append(o.Columns, c)
 	}
-	f, err := importer.Read("csv", []byte("window,avg,min,max\n65536,209.98,145.00,304.00\n131072,220.12,161.00,373.00\n"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(importer.Read("csv", []byte("window,avg,min,max\n65536,209.98,145.00,304.00\n131072,220.12,161.00,373.00\n"), o))(t)
 	s, samples, err := importer.Session([]importer.Named{{Name: "windows.csv", File: f}}, importer.About{ID: "20261121T130000-imp0", Version: "0.1.0", Now: time.Unix(1795266000, 0)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return append(all, tuned, reporttest.Case{Name: "imported", Session: s, Samples: samples})
 }
 
@@ -55,14 +48,10 @@ func pages(t *testing.T) map[string]string {
 		if c.Name == "tune" {
 			in.Answer = []string{"goodput to nas 2.90 times (8 blocks): far.tcp.recv_buffer_max 64 KiB -> 256 KiB", "linerate undo puts it back"}
 		}
-		if err := html.Render(&b, in); err != nil {
-			t.Fatalf("%s: %v", c.Name, err)
-		}
+		must.Dof(t, html.Render(&b, in), "%s", c.Name)
 		all[c.Name] = b.String()
 		if folder := os.Getenv("LINERATE_PAGES"); folder != "" { // to look at them
-			if err := os.WriteFile(filepath.Join(folder, c.Name+".html"), b.Bytes(), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(folder, c.Name+".html"), b.Bytes(), 0o600))
 		}
 	}
 	return all
@@ -147,9 +136,7 @@ func TestNamesOfHostsAreText(t *testing.T) {
 	c.Session.Warnings = []string{"\x1b[2J\x00"}
 	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 	var b bytes.Buffer
-	if err := html.Render(&b, html.Input{Session: c.Session, Document: d, Samples: c.Samples}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, html.Render(&b, html.Input{Session: c.Session, Document: d, Samples: c.Samples}))
 	if strings.ContainsAny(b.String(), "\x1b\x00") {
 		t.Error("what a terminal obeys is in the page")
 	}

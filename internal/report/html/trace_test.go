@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"linerate/internal/must"
 	"linerate/internal/report"
 	reportjson "linerate/internal/report/json"
 	"linerate/internal/report/reporttest"
@@ -159,17 +160,10 @@ func TestEveryNumberIsInTheDocument(t *testing.T) {
 	for _, c := range cases(t) {
 		var text bytes.Buffer
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
-		if err := reportjson.Render(&text, c.Session, d, reportjson.Options{Full: true}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, reportjson.Render(&text, c.Session, d, reportjson.Options{Full: true}))
 		var document any
-		if err := json.Unmarshal(text.Bytes(), &document); err != nil {
-			t.Fatal(err)
-		}
-		root, err := html.Parse(strings.NewReader(all[c.Name]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text.Bytes(), &document))
+		root := must.Get(html.Parse(strings.NewReader(all[c.Name])))(t)
 		looked += trace(t, c.Name, root, nil, document)
 	}
 	if looked < 500 {

@@ -7,21 +7,16 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // published reads a published case, with columns and lines as they are asked for.
 func published(t *testing.T, name, where string, columnsOf ...string) (File, error) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/cases/" + name + ".csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/cases/" + name + ".csv"))(t)
 	o := columns(t, columnsOf...)
 	if where != "" {
-		w, err := ParseWhere(where)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(ParseWhere(where))(t)
 		o.Where = []Where{w}
 	}
 	return Read("csv", text, o)

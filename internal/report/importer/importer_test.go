@@ -9,14 +9,12 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 func load(t *testing.T, name string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 	return text
 }
 
@@ -106,10 +104,7 @@ func TestPrograms(t *testing.T) {
 // TestMeaning holds what programs mean by their numbers.
 func TestMeaning(t *testing.T) {
 	read := func(name string) Test {
-		f, err := Read("", load(t, name), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(Read("", load(t, name), Options{}))(t)
 		return f.Tests[0]
 	}
 	pipe := read("np.out")
@@ -149,10 +144,7 @@ func TestMeaning(t *testing.T) {
 // TestSummaryIsNoInterval: the 31st line of a test of 30 s is its summary. Five such logs
 // in one file are 150 intervals of five runs, and not 155.
 func TestSummaryIsNoInterval(t *testing.T) {
-	f, err := Read("", []byte(strings.Repeat(string(load(t, "iperf2-30.txt")), 5)), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(Read("", []byte(strings.Repeat(string(load(t, "iperf2-30.txt")), 5)), Options{}))(t)
 	intervals := 0
 	for _, one := range f.Tests {
 		intervals += count(one, model.Sent)
@@ -206,10 +198,7 @@ func columns(t *testing.T, all ...string) Options {
 	t.Helper()
 	var o Options
 	for _, text := range all {
-		c, err := ParseColumn(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(ParseColumn(text))(t)
 		o.Columns = append(o.Columns, c)
 	}
 	return o
@@ -253,10 +242,7 @@ func TestTables(t *testing.T) {
 // FuzzRead: no text makes a reader fail in another way than with an error, and what is
 // read has values.
 func FuzzRead(f *testing.F) {
-	all, err := filepath.Glob("testdata/*.*")
-	if err != nil {
-		f.Fatal(err)
-	}
+	all := must.Get(filepath.Glob("testdata/*.*"))(f)
 	for _, name := range all {
 		if text, err := os.ReadFile(name); err == nil {
 			f.Add(text)

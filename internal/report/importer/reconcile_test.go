@@ -12,6 +12,7 @@ import (
 	"unicode/utf16"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // sumJSON is a sum from 0 on of iperf3's JSON.
@@ -115,10 +116,7 @@ const bySenderNone = ""
 func TestReconciled(t *testing.T) {
 	for name, c := range reconciled {
 		t.Run(name, func(t *testing.T) {
-			f, err := Read("", []byte(c.text), Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(Read("", []byte(c.text), Options{}))(t)
 			one := f.Tests[0]
 			for d, want := range c.want {
 				if got := value(one, d, model.Goodput); math.Abs(got/want-1) > 1e-3 {
@@ -156,10 +154,7 @@ func TestSockperf2(t *testing.T) {
 	if two == three {
 		t.Fatal("no line was changed")
 	}
-	a, err := Read("", []byte(three), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(Read("", []byte(three), Options{}))(t)
 	b, err := Read("", []byte(two), Options{})
 	if err != nil || !slices.Equal(a.Tests[0].Values, b.Tests[0].Values) {
 		t.Errorf("%+v, %v", b, err)
@@ -195,19 +190,10 @@ func mutated(text string, f func(how, text string)) {
 // or has a note that the whole file has not.
 func TestMutated(t *testing.T) {
 	texts := map[string]string{}
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	jsons, err := filepath.Glob("testdata/*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.txt"))(t)
+	jsons := must.Get(filepath.Glob("testdata/*.json"))(t)
 	for _, name := range append(append(files, jsons...), "testdata/np.out") {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		texts[filepath.Base(name)] = string(b)
 	}
 	for name, c := range reconciled {
@@ -218,9 +204,7 @@ func TestMutated(t *testing.T) {
 	mutants := 0
 	for name, text := range texts {
 		whole, err := Read("", []byte(text), Options{})
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		must.Dof(t, err, "%s", name)
 		mutated(strings.ReplaceAll(text, "\r\n", "\n"), func(how, text string) {
 			mutants++
 			got, err := Read("", []byte(text), Options{})

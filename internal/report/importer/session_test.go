@@ -9,14 +9,12 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 func table(t *testing.T, text string, columnsOf ...string) Named {
 	t.Helper()
-	f, err := Read("csv", []byte(text), columns(t, columnsOf...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(Read("csv", []byte(text), columns(t, columnsOf...)))(t)
 	return Named{Name: "t.csv", File: f}
 }
 
@@ -71,10 +69,7 @@ func TestVerdictOfBlocks(t *testing.T) {
 // refused.
 func TestSessionOfFiles(t *testing.T) {
 	one := func(name string) Named {
-		f, err := Read("", load(t, name), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(Read("", load(t, name), Options{}))(t)
 		return Named{Name: "/logs/" + name, File: f}
 	}
 	a, b := one("iperf3.json"), one("iperf3-p2.json")

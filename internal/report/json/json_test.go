@@ -14,6 +14,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/json"
 	"linerate/internal/report/reporttest"
@@ -22,27 +23,17 @@ import (
 // schema returns the published schema of that file name.
 func schema(t *testing.T, name string) (*jsonschema.Schema, *jsonschema.Resolved) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "schema", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "docs", "schema", name)))(t)
 	s := new(jsonschema.Schema)
-	if err := stdjson.Unmarshal(text, s); err != nil {
-		t.Fatal(err)
-	}
-	resolved, err := s.Resolve(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stdjson.Unmarshal(text, s))
+	resolved := must.Get(s.Resolve(nil))(t)
 	return s, resolved
 }
 
 func render(t *testing.T, c reporttest.Case, o json.Options) map[string]any {
 	t.Helper()
 	var b bytes.Buffer
-	if err := json.Render(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()}), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Render(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()}), o))
 	return parse(t, b.Bytes())
 }
 
@@ -132,9 +123,7 @@ func TestSchemaNamesWhatIsWritten(t *testing.T) {
 func TestReadsBack(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		var b bytes.Buffer
-		if err := json.Render(&b, c.Session, report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()}), json.Options{Full: true, Samples: c.Samples}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Render(&b, c.Session, report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()}), json.Options{Full: true, Samples: c.Samples}))
 		var doc struct {
 			Session model.Session `json:"session"`
 			Samples []struct {
@@ -142,9 +131,7 @@ func TestReadsBack(t *testing.T) {
 				Samples []model.Sample `json:"samples"`
 			} `json:"samples"`
 		}
-		if err := stdjson.Unmarshal(b.Bytes(), &doc); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, stdjson.Unmarshal(b.Bytes(), &doc))
 		want, got := marshal(t, c.Session), marshal(t, doc.Session)
 		if c.Session.Runs != nil && want != got {
 			t.Errorf("%s: wrote %s, read %s", c.Name, want, got)
@@ -160,10 +147,7 @@ func TestReadsBack(t *testing.T) {
 
 func marshal(t *testing.T, v any) string {
 	t.Helper()
-	b, err := stdjson.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(stdjson.Marshal(v))(t)
 	return string(b)
 }
 
@@ -189,9 +173,7 @@ func TestListSchema(t *testing.T) {
 	l := report.List{Sessions: []report.ListItem{}}
 	for _, c := range append(reporttest.Cases(), reporttest.Case{}) {
 		var b bytes.Buffer
-		if err := json.Envelope(&b, json.ListSchema, l); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Envelope(&b, json.ListSchema, l))
 		if err := resolved.Validate(parse(t, b.Bytes())); err != nil {
 			t.Error(err)
 		}
@@ -335,9 +317,7 @@ func TestLayout(t *testing.T) {
 	s := reporttest.Cases()[0].Session
 	s.Title = `a "quoted" \ } ] , : { [ text`
 	text, whole := new(bytes.Buffer), report.Build(s, report.Options{})
-	if err := json.Render(text, s, whole, json.Options{Full: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Render(text, s, whole, json.Options{Full: true}))
 	if title := parse(t, text.Bytes())["session"].(map[string]any)["title"]; title != s.Title {
 		t.Errorf("title %q", title)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/markdown"
 	"linerate/internal/report/reporttest"
@@ -20,9 +21,7 @@ func text(t *testing.T, c reporttest.Case) (string, report.Document) {
 	t.Helper()
 	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 	var b bytes.Buffer
-	if err := markdown.Render(&b, markdown.Input{Session: c.Session, Document: d}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, markdown.Render(&b, markdown.Input{Session: c.Session, Document: d}))
 	return b.String(), d
 }
 
@@ -32,9 +31,7 @@ func TestTexts(t *testing.T) {
 		got, d := text(t, c)
 		path := filepath.Join("testdata", c.Name+".md")
 		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 		}
 		if want, err := os.ReadFile(path); err != nil || got != string(want) {
 			t.Errorf("%s differs from its file (%v):\n%s", c.Name, err, got)

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	prommodel "github.com/prometheus/common/model"
 
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/openmetrics"
 	"linerate/internal/report/reporttest"
@@ -25,9 +26,7 @@ func page(t *testing.T, c reporttest.Case) (string, report.Document) {
 	t.Helper()
 	var b bytes.Buffer
 	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
-	if err := openmetrics.Render(&b, c.Session, d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, openmetrics.Render(&b, c.Session, d))
 	return b.String(), d
 }
 
@@ -59,9 +58,7 @@ func TestPrometheusReadsThem(t *testing.T) {
 		if c.Name == "test" || c.Name == "guarded" {
 			path := filepath.Join("testdata", c.Name+".prom")
 			if *update {
-				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 			}
 			if want, err := os.ReadFile(path); err != nil || text != string(want) {
 				t.Errorf("%s differs from its file (%v):\n%s", c.Name, err, text)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/image/font/gofont/goregular"
 	"golang.org/x/image/font/opentype"
 
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/figures"
 	"linerate/internal/report/plot"
@@ -39,23 +40,16 @@ func TestPicturesFit(t *testing.T) {
 	const most = 1200
 	for name, f := range pictures() {
 		var b, again bytes.Buffer
-		if err := raster.PNG(&b, f, 800, most); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		must.Dof(t, raster.PNG(&b, f, 800, most), "%s", name)
 		if err := raster.PNG(&again, f, 800, most); err != nil || !bytes.Equal(b.Bytes(), again.Bytes()) {
 			t.Errorf("%s: another picture when it is drawn again (%v)", name, err)
 		}
 		if folder := os.Getenv("LINERATE_PAGES"); folder != "" { // to look at them
 			for suffix, content := range map[string][]byte{".png": b.Bytes(), ".svg": []byte(f.SVG(800))} {
-				if err := os.WriteFile(filepath.Join(folder, name+suffix), content, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(filepath.Join(folder, name+suffix), content, 0o600))
 			}
 		}
-		m, err := png.Decode(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(png.Decode(&b))(t)
 		if size := m.Bounds().Size(); max(size.X, size.Y) != most {
 			t.Errorf("%s is %d x %d pixels", name, size.X, size.Y)
 		}
@@ -66,13 +60,8 @@ func TestPicturesFit(t *testing.T) {
 func TestShapesStandWhereTheySay(t *testing.T) {
 	f := plot.Figure{Name: "one", Panels: []plot.Panel{plot.Heat{Rows: []string{""}, Columns: []string{""}, Cells: [][]float64{{1}}, Low: 0, High: 1}}}
 	var b bytes.Buffer
-	if err := raster.PNG(&b, f, 400, 400); err != nil {
-		t.Fatal(err)
-	}
-	m, err := png.Decode(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, raster.PNG(&b, f, 400, 400))
+	m := must.Get(png.Decode(&b))(t)
 	var cell plot.Shape
 	for _, s := range f.Drawing(400).Shapes {
 		if s.Kind == plot.Block {
@@ -113,9 +102,7 @@ func TestTextsAreAsWideAsReckoned(t *testing.T) {
 	faces := map[bool]font.Face{}
 	for bold, ttf := range map[bool][]byte{false: goregular.TTF, true: gobold.TTF} {
 		parsed, err := opentype.Parse(ttf)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if faces[bold], err = opentype.NewFace(parsed, &opentype.FaceOptions{Size: 100, DPI: 72}); err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
 	"linerate/internal/report/term"
@@ -66,8 +67,6 @@ func TestPathGolden(t *testing.T) {
 		t.Fatalf("%+v", d)
 	}
 	var b bytes.Buffer
-	if err := term.RenderPath(&b, d, term.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, term.RenderPath(&b, d, term.Options{}))
 	golden(t, "copypath", b.String())
 }

@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/tune"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/term"
 )
@@ -32,10 +33,7 @@ func TestEveryGoldenReport(t *testing.T) {
 	reports := 0
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".golden")
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(os.ReadFile(file))(t)
 		text := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(string(raw), "")
 		width := 80
 		switch {
@@ -77,9 +75,7 @@ func TestOthersLeadOn(t *testing.T) {
 	} {
 		for _, width := range []int{40, 80} {
 			var text strings.Builder
-			if err := c.write(&text, term.Options{Width: width}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.write(&text, term.Options{Width: width}))
 			for _, fault := range faults(text.String(), width, false, true) {
 				t.Errorf("%s at %d columns: %s\n%s", name, width, fault, &text)
 			}

@@ -21,6 +21,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
 	"linerate/internal/report/term"
@@ -38,15 +39,10 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
 	if updating() {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 		return
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if got != string(want) {
 		t.Errorf("%s differs (renew with -update); got:\n%s\nwant:\n%s", path, got, want)
 	}
@@ -55,9 +51,7 @@ func golden(t *testing.T, name, got string) {
 func render(t *testing.T, d report.Document, o term.Options) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := term.Render(&b, d, o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, term.Render(&b, d, o))
 	return b.String()
 }
 
@@ -163,28 +157,22 @@ func documents(t *testing.T) map[string]func(term.Options) string {
 	}
 	out["list"] = func(o term.Options) string {
 		var b bytes.Buffer
-		if err := term.RenderList(&b, listed(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, term.RenderList(&b, listed(), o))
 		return b.String()
 	}
 	out["tuned"] = func(o term.Options) string {
 		var b bytes.Buffer
-		if err := term.RenderTuned(&b, report.Tuned{
+		must.Do(t, term.RenderTuned(&b, report.Tuned{
 			Headline: "1 of 4 ideas helped to nas.example.org: far.tcp.recv_buffer_max 64 KiB -> 4 MiB",
 			Gains:    []string{"to nas.example.org: at least 5.9 times the goodput (95 %), 7 blocks; 26.8 Mbit/s -> 172.8 Mbit/s"},
 			Rest:     []string{"far.tcp.sack on: no effect (0.3 % lower, 5 blocks)", "near.tcp.send_buffer_max 16 MiB: a guard refuses it: latency under load (p99) 4.1 times"},
 			Cost:     "23 runs of the search and 14 of the proof, 2 min 35 s", Reason: "nothing that is left promises more than 5 %",
-		}, o); err != nil {
-			t.Fatal(err)
-		}
+		}, o))
 		return b.String()
 	}
 	out["path"] = func(o term.Options) string {
 		var b bytes.Buffer
-		if err := term.RenderPath(&b, mounted(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, term.RenderPath(&b, mounted(), o))
 		return b.String()
 	}
 	return out
@@ -282,9 +270,7 @@ func listed() report.List {
 
 func TestList(t *testing.T) {
 	var b bytes.Buffer
-	if err := term.RenderList(&b, listed(), term.Options{Zone: time.FixedZone("", 3600)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, term.RenderList(&b, listed(), term.Options{Zone: time.FixedZone("", 3600)}))
 	golden(t, "list", b.String())
 	b.Reset()
 	if err := term.RenderList(&b, report.List{}, term.Options{}); err != nil || b.String() != "no sessions yet\n" {
@@ -358,9 +344,7 @@ func TestDatagramsOfASilentSender(t *testing.T) {
 			d.Lines[i].Datagrams.Pacing = ""
 		}
 		var b bytes.Buffer
-		if err := term.Render(&b, d, term.Options{Width: 200}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, term.Render(&b, d, term.Options{Width: 200}))
 		if text := b.String(); !strings.Contains(text, "(500 Mbit/s asked for)\n") || strings.Contains(text, "paced by") {
 			t.Errorf("got\n%s", text)
 		}
@@ -386,10 +370,7 @@ func TestBrokenCommandsArePastedWhole(t *testing.T) {
 	}
 	step := report.Step{What: "try it", Command: "linerate run 'root@na s;$(false)' --direction from --title 'it'\\''s  two  blanks' --factor far.tcp.recv_buffer_max=64KiB,1MiB --sudo --db '/tmp/a folder/x.db'"}
 	split := func(text string) string {
-		out, err := exec.CommandContext(t.Context(), shell, "-c", `linerate() { printf '<%s>' "$@"; }; `+text).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(exec.CommandContext(t.Context(), shell, "-c", `linerate() { printf '<%s>' "$@"; }; `+text).Output())(t)
 		return string(out)
 	}
 	want := split(step.Command)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/figures"
 	"linerate/internal/report/reporttest"
@@ -27,14 +28,9 @@ func TestTickets(t *testing.T) {
 		got := strings.Join(lines(c), "\n") + "\n"
 		path := filepath.Join("testdata", c.Name+".txt")
 		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(path))(t)
 		if got != string(want) {
 			t.Errorf("%s:\n%s\nbut the file has\n%s", c.Name, got, want)
 		}

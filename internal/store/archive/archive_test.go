@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/store"
 	"linerate/internal/store/archive"
 	"linerate/internal/store/sqlite"
@@ -21,10 +22,7 @@ import (
 
 func open(t *testing.T, path string) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sqlite.Open(t.Context(), path))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -39,13 +37,9 @@ func filled(t *testing.T) (*sqlite.Store, map[string]model.Session) {
 		sess.State = model.SessionDone
 		runs := sess.Runs
 		sess.Runs = nil
-		if err := s.CreateSession(t.Context(), sess); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.CreateSession(t.Context(), sess))
 		for _, r := range runs {
-			if err := s.AddRun(t.Context(), id, r, storetest.Samples().Example(r.Number), nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.AddRun(t.Context(), id, r, storetest.Samples().Example(r.Number), nil))
 		}
 		sess.Runs = runs
 		all[id] = sess
@@ -55,14 +49,8 @@ func filled(t *testing.T) (*sqlite.Store, map[string]model.Session) {
 
 // TestSchema1 reads an archive of the first release, which every later linerate has to read.
 func TestSchema1(t *testing.T) {
-	b, err := os.ReadFile("testdata/schema1.lra")
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := archive.Open(t.Context(), bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("testdata/schema1.lra"))(t)
+	a := must.Get(archive.Open(t.Context(), bytes.NewReader(b)))(t)
 	s, err := a.Session(t.Context(), "last")
 	if err := errors.Join(err, a.Close()); err != nil || len(s.Runs) != 2 || s.Note != "before the new switch" {
 		t.Errorf("%d runs, note %q, %v", len(s.Runs), s.Note, err)
@@ -73,16 +61,11 @@ func TestRoundTrip(t *testing.T) {
 	from, all := filled(t)
 	for name, ids := range map[string][]string{"all": nil, "two of them": {"one", "three"}} {
 		var b bytes.Buffer
-		if err := archive.Write(t.Context(), &b, from, ids); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, archive.Write(t.Context(), &b, from, ids))
 		if !archive.Is(b.Bytes()[:min(4096, b.Len())]) {
 			t.Errorf("%s: it is not known as an archive", name)
 		}
-		a, err := archive.Open(t.Context(), &b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(archive.Open(t.Context(), &b))(t)
 		defer a.Close()
 		items, err := a.Sessions(t.Context(), store.Filter{})
 		if want := len(ids); err != nil || len(items) != want && (want > 0 || len(items) != len(all)) {
@@ -108,9 +91,7 @@ func TestRoundTrip(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	from, _ := filled(t)
 	var b bytes.Buffer
-	if err := archive.Write(t.Context(), &b, from, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, archive.Write(t.Context(), &b, from, nil))
 	whole := b.Bytes()
 	refuse := func(name string, text []byte, want error) {
 		t.Helper()
@@ -132,21 +113,13 @@ func TestDamaged(t *testing.T) {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
 		_, err := z.Write(text)
-		if err := errors.Join(err, z.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, z.Close()))
 		return b.Bytes()
 	}
 	refuse("a text", []byte("time,rate\n1,2\n"), archive.ErrDamaged)
 	refuse("a packed text", pack([]byte("time,rate\n1,2\n")), archive.ErrDamaged)
-	z, err := gzip.NewReader(bytes.NewReader(whole))
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(bytes.NewReader(whole)))(t)
+	db := must.Get(io.ReadAll(z))(t)
 	refuse("half a store", pack(db[:len(db)/2]), archive.ErrDamaged)
 	newer := bytes.Clone(db)
 	newer[63] = 99 // the last byte of user_version (sqlite.org/fileformat.html section 1.3)
@@ -161,13 +134,8 @@ func TestDamaged(t *testing.T) {
 func TestBomb(t *testing.T) {
 	from, _ := filled(t)
 	path := filepath.Join(t.TempDir(), "bomb.db")
-	if err := from.Snapshot(t.Context(), path); err != nil {
-		t.Fatal(err)
-	}
-	db, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, from.Snapshot(t.Context(), path))
+	db := must.Get(os.ReadFile(path))(t)
 	const zeros = 1 << 30 // that are declared
 	for name, honest := range map[string]bool{"it says how large it is": true, "it does not": false} {
 		head := bytes.Clone(db)
@@ -181,9 +149,7 @@ func TestBomb(t *testing.T) {
 		for chunk := make([]byte, 1<<20); err == nil && b.Len() < 128<<10; { // a thousand times as many zeros
 			_, err = z.Write(chunk)
 		}
-		if err := errors.Join(err, z.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, z.Close()))
 		temp := t.TempDir()
 		t.Setenv("TMPDIR", temp)
 		read := &most{from: &b, dir: temp}
@@ -224,9 +190,7 @@ func (m *most) Read(b []byte) (int, error) {
 func TestBackupInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "busy.db")
 	writer, reader := open(t, path), open(t, path)
-	if err := writer.CreateSession(t.Context(), model.Session{ID: "busy", State: model.SessionRunning}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writer.CreateSession(t.Context(), model.Session{ID: "busy", State: model.SessionRunning}))
 	stop, done := make(chan struct{}), make(chan error, 1)
 	written := make(chan int, 1)
 	go func() {
@@ -249,13 +213,8 @@ func TestBackupInUse(t *testing.T) {
 	last := -1
 	for range 5 {
 		var b bytes.Buffer
-		if err := archive.Write(t.Context(), &b, reader, nil); err != nil {
-			t.Fatal(err)
-		}
-		a, err := archive.Open(t.Context(), &b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, archive.Write(t.Context(), &b, reader, nil))
+		a := must.Get(archive.Open(t.Context(), &b))(t)
 		sess, err := a.Session(t.Context(), "busy")
 		if err != nil || sess.State != model.SessionStopped || len(sess.Changes) != len(sess.Runs) || len(sess.Runs) < last {
 			t.Errorf("%d runs, %d changes, %s, %v", len(sess.Runs), len(sess.Changes), sess.State, err)

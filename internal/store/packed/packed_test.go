@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/store/packed"
 	"linerate/internal/store/storetest"
 )
@@ -69,10 +70,7 @@ func TestHour(t *testing.T) {
 		n := min(len(rest), packed.MaxSamples)
 		p := packed.Pack(rest[:n])
 		bytes += len(p)
-		got, err := packed.Unpack(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(packed.Unpack(p))(t)
 		same(t, rest[:n], got)
 		rest = rest[n:]
 	}
@@ -109,9 +107,7 @@ func FuzzUnpack(f *testing.F) {
 func BenchmarkPack(b *testing.B) {
 	samples := storetest.Seconds(rand.New(rand.NewPCG(1, 2)), 1000)
 	for b.Loop() {
-		if _, err := packed.Unpack(packed.Pack(samples)); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(packed.Unpack(packed.Pack(samples)))(b)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(samples)), "ns/sample")
 }

@@ -18,6 +18,7 @@ import (
 
 	"linerate/internal/confined"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/store"
 	"linerate/internal/store/postgres"
 	"linerate/internal/store/postgres/postgrestest"
@@ -89,10 +90,7 @@ func nameOf(address string) string {
 
 func open(t *testing.T, address string) *postgres.Store {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(postgres.Open(t.Context(), address))(t)
 	t.Cleanup(func() {
 		if err := errors.Join(s.Close(), s.Close()); err != nil { // Close is idempotent
 			t.Error(err)
@@ -123,12 +121,8 @@ func TestHostileRows(t *testing.T) {
 		} {
 			address := database(t)
 			s := open(t, address)
-			if err := s.CreateSession(t.Context(), model.Session{ID: "it", State: model.SessionDone}); err != nil {
-				t.Fatal(err)
-			}
-			if err := server.Exec(t.Context(), nameOf(address), c.statement); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.CreateSession(t.Context(), model.Session{ID: "it", State: model.SessionDone}))
+			must.Do(t, server.Exec(t.Context(), nameOf(address), c.statement))
 			_, err := s.Session(t.Context(), "it")
 			if errors.Is(c.want, store.ErrForeign) {
 				_, err = postgres.Open(t.Context(), address)
@@ -172,10 +166,7 @@ func TestSeveralPeople(t *testing.T) {
 			left--
 		default:
 		}
-		items, err := reader.Sessions(t.Context(), store.Filter{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		items := must.Get(reader.Sessions(t.Context(), store.Filter{}))(t)
 		for _, i := range items {
 			sess, err := reader.Session(t.Context(), i.ID)
 			if err != nil || len(sess.Runs) < i.Runs || len(sess.Changes) != len(sess.Runs) {
@@ -201,19 +192,11 @@ func TestSeveralPeople(t *testing.T) {
 func TestStopped(t *testing.T) {
 	address := database(t)
 	s := open(t, address)
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := must.Get(os.Executable())(t)
 	cmd := exec.CommandContext(t.Context(), exe)
 	cmd.Env = append(os.Environ(), childEnv+"="+address)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	if lines := bufio.NewScanner(out); !lines.Scan() || lines.Text() != "runs" {
 		t.Fatalf("the other process said %q", lines.Text())
 	}
@@ -233,18 +216,14 @@ func TestStopped(t *testing.T) {
 	if err := s.UpdateSession(t.Context(), again); !errors.Is(err, store.ErrRunning) {
 		t.Errorf("it goes on twice: %v", err)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	for deadline := time.Now().Add(20 * time.Second); state(s) != model.SessionStopped && time.Now().Before(deadline); {
 	}
 	if got := state(s); got != model.SessionStopped {
 		t.Fatalf("%s after it was killed", got)
 	}
-	if err := s.UpdateSession(t.Context(), again); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.UpdateSession(t.Context(), again))
 	if got := state(open(t, address)); got != model.SessionRunning {
 		t.Errorf("%s while this process runs it", got)
 	}
@@ -260,15 +239,9 @@ func TestLockComesBack(t *testing.T) {
 	address := database(t)
 	s, other := open(t, address), open(t, address)
 	sess := model.Session{ID: "long", State: model.SessionRunning}
-	if err := s.CreateSession(t.Context(), sess); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Exec(t.Context(), nameOf(address), `SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'`); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.UpdateSession(t.Context(), sess); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.CreateSession(t.Context(), sess))
+	must.Do(t, server.Exec(t.Context(), nameOf(address), `SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'`))
+	must.Do(t, s.UpdateSession(t.Context(), sess))
 	if err := other.UpdateSession(t.Context(), sess); !errors.Is(err, store.ErrRunning) {
 		t.Errorf("the other: %v", err)
 	}
@@ -286,9 +259,7 @@ func TestRefusals(t *testing.T) {
 	foreign, newer, reader := database(t), database(t), database(t)
 	exec := func(address, script string) {
 		t.Helper()
-		if err := server.Exec(t.Context(), nameOf(address), script); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, server.Exec(t.Context(), nameOf(address), script))
 	}
 	exec(foreign, `CREATE SCHEMA linerate; CREATE TABLE linerate.t (x INT)`)
 	open(t, newer)

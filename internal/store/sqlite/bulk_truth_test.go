@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -17,15 +18,11 @@ import (
 func TestBulk(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		s := open(t, filepath.Join(try.TempDir(), "results.db"))
-		if err := s.CreateSession(try.Context(), model.Session{ID: "bulk"}); err != nil {
-			try.Fatal(err)
-		}
+		must.Do(try, s.CreateSession(try.Context(), model.Session{ID: "bulk"}))
 		clock := func(f func() error) time.Duration {
 			try.Helper()
 			began := time.Now()
-			if err := f(); err != nil {
-				try.Fatal(err)
-			}
+			must.Do(try, f())
 			return time.Since(began)
 		}
 		one := make([]model.Sample, 1)

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/confined"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/store/packed"
 	"linerate/internal/store/tables"
 )
@@ -32,21 +33,15 @@ func TestTooManySamples(t *testing.T) {
 	confined.Run(t, 384<<20, hostileCPU, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "many.db")
 		s, err := Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		err = errors.Join(s.CreateSession(t.Context(), model.Session{ID: "it", State: model.SessionDone}),
 			s.AddRun(t.Context(), "it", model.Run{Number: 1}, make([]model.Sample, packed.MaxSamples), nil), s.Close())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for part := 1; part <= tables.MaxSamples/packed.MaxSamples; part++ {
 			alter(t, path, fmt.Sprintf(`INSERT INTO sample_parts SELECT run, %d, count, packed FROM sample_parts WHERE part = 0`, part))
 		}
 		over, err := OpenFrozen(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer over.Close()
 		n := 0
 		err = over.EachSamples(t.Context(), "it", 1, func(some []model.Sample) error { n += len(some); return nil })

@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/confined"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/store"
 	"linerate/internal/store/packed"
 	"linerate/internal/store/storetest"
@@ -30,25 +31,13 @@ const (
 func hostile(t *testing.T, check string, statements ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "hostile.db")
-	s, err := Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(t.Context(), path))(t)
 	sess := model.Session{ID: "it", State: model.SessionDone}
-	if err := s.CreateSession(t.Context(), sess); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.AddRun(t.Context(), "it", model.Run{Number: 1}, storetest.Samples().Example(1), []model.Change{{Run: 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.CreateSession(t.Context(), sess))
+	must.Do(t, s.AddRun(t.Context(), "it", model.Run{Number: 1}, storetest.Samples().Example(1), []model.Change{{Run: 1}}))
+	must.Do(t, s.Close())
 	alter(t, path, statements...)
-	db, err := driver.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(driver.Open(path))(t)
 	defer db.Close()
 	var n int
 	if err := db.QueryRowContext(t.Context(), check).Scan(&n); err != nil || n < 1 {
@@ -60,10 +49,7 @@ func hostile(t *testing.T, check string, statements ...string) string {
 // alter runs statements on one connection of its own.
 func alter(t *testing.T, path string, statements ...string) {
 	t.Helper()
-	db, err := driver.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(driver.Open(path))(t)
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	for _, text := range statements {
@@ -124,10 +110,7 @@ func TestHostileSchema(t *testing.T) {
 
 // TestAnalysed: what ANALYZE leaves for SQLite is no foreign object.
 func TestAnalysed(t *testing.T) {
-	s, err := Open(t.Context(), hostile(t, `SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_stat1'`, `ANALYZE`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(t.Context(), hostile(t, `SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_stat1'`, `ANALYZE`)))(t)
 	if _, err := s.Session(t.Context(), "it"); err != nil {
 		t.Error(err)
 	}
@@ -170,10 +153,7 @@ func readHostile(t *testing.T, values []hostileValue) {
 // TestSampleCountIsNotTrusted: memory is taken for samples that are there, and not for
 // those that a row says there are.
 func TestSampleCountIsNotTrusted(t *testing.T) {
-	s, err := Open(t.Context(), hostile(t, `SELECT count = 1 << 60 FROM sample_parts`, `UPDATE sample_parts SET count = 1 << 60`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(t.Context(), hostile(t, `SELECT count = 1 << 60 FROM sample_parts`, `UPDATE sample_parts SET count = 1 << 60`)))(t)
 	if got, err := s.Samples(t.Context(), "it", 1); err != nil || len(got) != len(storetest.Samples().Example(1)) {
 		t.Errorf("%d samples, %v", len(got), err)
 	}
@@ -186,32 +166,18 @@ func TestHostileSamples(t *testing.T) {
 	confined.Run(t, 384<<20, hostileCPU, func(t *testing.T) {
 		const parts = 80
 		path := hostile(t, `SELECT 1`)
-		db, err := driver.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := must.Get(driver.Open(path))(t)
 		full := packed.Pack(make([]model.Sample, packed.MaxSamples))
 		for part := range parts {
-			if _, err := db.ExecContext(t.Context(), `INSERT INTO sample_parts (run, part, count, packed) VALUES (1, ?, ?, ?)`, 10+part, packed.MaxSamples, full); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(db.ExecContext(t.Context(), `INSERT INTO sample_parts (run, part, count, packed) VALUES (1, ?, ?, ?)`, 10+part, packed.MaxSamples, full))(t)
 		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
-		from, err := OpenFrozen(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, db.Close())
+		from := must.Get(OpenFrozen(t.Context(), path))(t)
 		defer from.Close()
 		to, err := Open(t.Context(), filepath.Join(t.TempDir(), "to.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer to.Close()
-		if err := to.Import(t.Context(), from, []string{"it"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, to.Import(t.Context(), from, []string{"it"}))
 		n := 0
 		err = to.EachSamples(t.Context(), "it", 1, func(some []model.Sample) error { n += len(some); return nil })
 		if err != nil || n < parts*packed.MaxSamples {
@@ -224,21 +190,14 @@ func TestHostileSamples(t *testing.T) {
 // next call does not hang.
 func TestDriverPanic(t *testing.T) {
 	path := hostile(t, `SELECT 1`, `UPDATE sessions SET title = hex(zeroblob(10000000))`)
-	s, err := Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(t.Context(), path))(t)
 	conn, err := s.db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = conn.Raw(func(c any) error {
 		c.(driver.Conn).Raw().HardHeapLimit(10 << 20)
 		return nil
 	})
-	if err := errors.Join(err, conn.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, conn.Close()))
 	for range 2 {
 		if _, err := s.Session(t.Context(), "it"); !errors.Is(err, tables.ErrDriver) {
 			t.Errorf("%v", err)

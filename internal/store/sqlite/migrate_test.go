@@ -16,39 +16,26 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 	"linerate/internal/store"
 )
 
 // raw runs script in the database at path, past the store.
 func raw(t *testing.T, path, script string) {
 	t.Helper()
-	db, err := driver.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(driver.Open(path))(t)
 	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), script); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.ExecContext(t.Context(), script))(t)
 }
 
 // TestSchema1 reads a file as the first release writes it.
 func TestSchema1(t *testing.T) {
-	script, err := os.ReadFile("testdata/schema1.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Get(os.ReadFile("testdata/schema1.sql"))(t)
 	path := filepath.Join(t.TempDir(), "schema1.db")
 	raw(t, path, string(script))
-	s, err := Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(t.Context(), path))(t)
 	defer s.Close()
-	sess, err := s.Session(t.Context(), "20261121")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sess := must.Get(s.Session(t.Context(), "20261121"))(t)
 	if want := time.Date(2026, 11, 21, 1, 32, 9, 500, time.UTC); !sess.Created.Equal(want) {
 		t.Errorf("created %v, want %v", sess.Created, want)
 	}
@@ -78,10 +65,7 @@ func TestSchema1(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	ours := func(t *testing.T, path string) {
-		s, err := Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(Open(t.Context(), path))(t)
 		if err := errors.Join(s.Close(), s.Close()); err != nil { // Close is idempotent
 			t.Fatal(err)
 		}
@@ -99,14 +83,10 @@ func TestOpenRefuses(t *testing.T) {
 		{"foreign tables", func(t *testing.T, path string) { raw(t, path, "CREATE TABLE t (x)") }, store.ErrForeign, "not a store of linerate"},
 		{"foreign application", func(t *testing.T, path string) { raw(t, path, "PRAGMA application_id = 1") }, store.ErrForeign, "not a store of linerate"},
 		{"not SQLite", func(t *testing.T, path string) {
-			if err := os.WriteFile(path, []byte(strings.Repeat("time,rate\n", 1000)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(strings.Repeat("time,rate\n", 1000)), 0o600))
 		}, store.ErrForeign, "or damaged"},
 		{"folder", func(t *testing.T, path string) {
-			if err := os.Mkdir(path, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Mkdir(path, 0o700))
 		}, nil, "results.db"},
 		{"file as folder", func(*testing.T, string) {}, nil, "results.db"},
 	}
@@ -135,10 +115,7 @@ func TestOpenRefuses(t *testing.T) {
 // TestMigrateSteps demands that only missing steps run, in order, and that a
 // step that fails leaves everything as it was.
 func TestMigrateSteps(t *testing.T) {
-	db, err := driver.Open(Memory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(driver.Open(Memory))(t)
 	db.SetMaxOpenConns(1)
 	defer db.Close()
 	files := fstest.MapFS{
@@ -153,9 +130,7 @@ func TestMigrateSteps(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if err := migrate(t.Context(), db, files); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, migrate(t.Context(), db, files))
 		check("1 2")
 	}
 	files["0003_c.sql"] = &fstest.MapFile{Data: []byte("INSERT INTO log VALUES (3)")}
@@ -165,9 +140,7 @@ func TestMigrateSteps(t *testing.T) {
 	}
 	check("1 2")
 	delete(files, "0004_d.sql")
-	if err := migrate(t.Context(), db, files); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, migrate(t.Context(), db, files))
 	check("1 2 3")
 	delete(files, "0003_c.sql")
 	if err := migrate(t.Context(), db, files); !errors.Is(err, store.ErrNewer) {
@@ -177,15 +150,10 @@ func TestMigrateSteps(t *testing.T) {
 
 func steps(ctx context.Context, t *testing.T, db *sql.DB) string {
 	t.Helper()
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(db.BeginTx(ctx, nil))(t)
 	defer func() { _ = tx.Rollback() }()
 	var ran string
-	if err := tx.QueryRowContext(ctx, "SELECT group_concat(step, ' ') FROM (SELECT step FROM log ORDER BY rowid)").Scan(&ran); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tx.QueryRowContext(ctx, "SELECT group_concat(step, ' ') FROM (SELECT step FROM log ORDER BY rowid)").Scan(&ran))
 	return ran
 }
 

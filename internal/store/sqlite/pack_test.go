@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/store/storetest"
 )
 
@@ -20,25 +21,18 @@ func TestHourSize(t *testing.T) {
 	for i, samples := range [][]model.Sample{nil, want} {
 		path := filepath.Join(t.TempDir(), "hour.db")
 		s, err := Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		session := model.Session{ID: "hour"}
 		err = s.CreateSession(t.Context(), session)
 		if err == nil {
 			err = s.AddRun(t.Context(), session.ID, model.Run{Number: 1}, samples, nil)
 		}
 		got, readErr := s.Samples(t.Context(), session.ID, 1)
-		if err := errors.Join(err, readErr, s.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, readErr, s.Close()))
 		if !slices.Equal(samples, got) {
 			t.Error("what is packed reads as something else")
 		}
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(path))(t)
 		bytes[i] = info.Size()
 	}
 	t.Logf("%d samples: %d bytes, without any %d", len(want), bytes[1], bytes[0])

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/store"
 	"linerate/internal/store/sqlite"
 )
@@ -118,8 +119,6 @@ func TestReadOnlyFileSystem(t *testing.T) { inNamespace(t, "read-only", t.TempDi
 // TestReadOnlyFolder runs as an ordinary user, since root may write anywhere.
 func TestReadOnlyFolder(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o500))
 	inNamespace(t, "denied", dir, 1000)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/ncruces/go-sqlite3/driver"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 )
 
@@ -73,10 +74,7 @@ func addRun(ctx context.Context, s *sqlite.Store, id string, n int) error {
 // child returns the test binary, ready to do job on the store at path.
 func child(t *testing.T, job, path string) *exec.Cmd {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := must.Get(os.Executable())(t)
 	cmd := exec.CommandContext(t.Context(), exe, path)
 	cmd.Env = append(os.Environ(), childEnv+"="+job)
 	return cmd
@@ -87,19 +85,12 @@ func child(t *testing.T, job, path string) *exec.Cmd {
 func TestKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.db")
 	cmd := child(t, "endless", path)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	stored := 0
 	for lines := bufio.NewScanner(out); stored < 5 && lines.Scan(); stored++ {
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	if err := cmd.Wait(); err == nil {
 		t.Error("the writer ended by itself")
 	}
@@ -115,10 +106,7 @@ func TestKilled(t *testing.T) {
 func checkWhole(t *testing.T, path, id string, least int) {
 	t.Helper()
 	s := open(t, path)
-	sess, err := s.Session(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sess := must.Get(s.Session(t.Context(), id))(t)
 	if len(sess.Runs) < least || len(sess.Changes) != len(sess.Runs) {
 		t.Errorf("%d runs and %d changes, want at least %d of both", len(sess.Runs), len(sess.Changes), least)
 	}
@@ -136,10 +124,7 @@ func checkWhole(t *testing.T, path, id string, least int) {
 
 func integrity(t *testing.T, path string) {
 	t.Helper()
-	db, err := driver.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(driver.Open(path))(t)
 	defer db.Close()
 	var verdict string
 	if err := db.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/store"
 )
 
@@ -16,13 +17,8 @@ import (
 func TestFirstHour12Stopped(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.db")
 	cmd := child(t, "endless", path)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	if !bufio.NewScanner(out).Scan() {
 		t.Fatal("the writer stored no run")
 	}
@@ -46,23 +42,17 @@ func TestFirstHour12Stopped(t *testing.T) {
 	if err := s.UpdateSession(t.Context(), again); !errors.Is(err, store.ErrRunning) {
 		t.Errorf("it goes on twice: %v", err)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	check(model.SessionStopped, map[model.SessionState]int{"": 1, model.SessionRunning: 0, model.SessionStopped: 1, model.SessionDone: 0})
-	if err := s.UpdateSession(t.Context(), again); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.UpdateSession(t.Context(), again))
 	other := open(t, path) // as another process sees it, but for the lock, which this one has
 	check(model.SessionRunning, map[model.SessionState]int{model.SessionRunning: 1, model.SessionStopped: 0})
 	if sess, err := other.Session(t.Context(), "endless"); err != nil || sess.State != model.SessionRunning {
 		t.Errorf("%s, %v", sess.State, err)
 	}
 	again.State = model.SessionDone
-	if err := s.UpdateSession(t.Context(), again); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.UpdateSession(t.Context(), again))
 	check(model.SessionDone, map[model.SessionState]int{model.SessionRunning: 0, model.SessionStopped: 0, model.SessionDone: 1})
 	if left, err := os.ReadDir(path + ".running"); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 	"linerate/internal/store/storetest"
 )
@@ -11,10 +12,7 @@ import (
 // open opens the store at path and closes it when the test ends.
 func open(t *testing.T, path string) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sqlite.Open(t.Context(), path))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestArchiveAndNotes carries sessions from one machine to another: as they are, with
@@ -18,23 +19,14 @@ func TestArchiveAndNotes(t *testing.T) {
 	here, there := newWorld(t), newWorld(t)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	there.Now = func() time.Time { return now }
-	st, err := openStoreAt(t.Context(), here.vars["LINERATE_DB"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(openStoreAt(t.Context(), here.vars["LINERATE_DB"]))(t)
 	for i := range 3 {
 		s := model.Session{ID: fmt.Sprintf("s%d", i), Kind: model.KindTest, Near: "desk", Far: "nas", State: model.SessionDone, Created: now.Add(-time.Duration(i) * time.Hour)}
-		if err := st.CreateSession(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, st.CreateSession(t.Context(), s))
 		run := model.Run{Number: 1, State: model.RunValid, Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 9e8}}}
-		if err := st.AddRun(t.Context(), s.ID, run, []model.Sample{{Host: model.Far, Metric: model.Goodput, Value: 0.1 + float64(i)}}, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, st.AddRun(t.Context(), s.ID, run, []model.Sample{{Host: model.Far, Metric: model.Goodput, Value: 0.1 + float64(i)}}, nil))
 	}
-	if err := st.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, st.Close())
 	dir := t.TempDir()
 	all, one, damaged := filepath.Join(dir, "all.linerate"), filepath.Join(dir, "one.linerate"), filepath.Join(dir, "damaged.linerate")
 	do := func(w *world, code int, says string, args ...string) {
@@ -58,15 +50,10 @@ func TestArchiveAndNotes(t *testing.T) {
 	do(here, 1, "move that file away", "export", "--archive", all)
 	do(here, 6, "not found", "export", "--archive", filepath.Join(dir, "none"), "nosuch")
 	do(there, 0, "1 session of 1 from ", "import", one)
-	whole, err := os.ReadFile(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(all))(t)
 	changed := bytes.Clone(whole)
 	changed[len(changed)-20] ^= 1
-	if err := os.WriteFile(damaged, changed, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(damaged, changed, 0o600))
 	do(there, 2, "the archive is damaged", "import", damaged)
 	do(there, 0, "s2 ", "list")
 	if strings.Contains(there.out.String(), "s0 ") {

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/store"
 	"linerate/internal/ui/config"
 )
@@ -50,19 +51,14 @@ func TestFirstHour12Prune(t *testing.T) {
 	w := newWorld(t)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	w.Now = func() time.Time { return now }
-	st, err := openStoreAt(t.Context(), w.vars["LINERATE_DB"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(openStoreAt(t.Context(), w.vars["LINERATE_DB"]))(t)
 	for i, s := range []model.SessionState{model.SessionRunning, model.SessionDone, model.SessionFailed, model.SessionDone} {
 		one := model.Session{
 			ID: fmt.Sprintf("s%d", i), Kind: model.KindTest, Near: "this machine", Far: "nas", State: s, Reason: "because",
 			Created: now.Add(-time.Duration(i+1) * 24 * time.Hour),
 			Runs:    []model.Run{{Number: 1, State: model.RunValid, Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 9e8}}}},
 		}
-		if err := st.CreateSession(t.Context(), one); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, st.CreateSession(t.Context(), one))
 	}
 	defer func() { _ = st.Close() }() // until then the first one runs
 	for _, c := range []struct {
@@ -91,9 +87,7 @@ func TestFirstHour12Prune(t *testing.T) {
 		}
 		w.main(t, "list", "--json")
 		var doc struct{ Sessions []struct{ ID string } }
-		if err := json.Unmarshal(w.out.Bytes(), &doc); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(w.out.Bytes(), &doc))
 		left := []string{}
 		for _, s := range doc.Sessions {
 			left = append(left, s.ID)

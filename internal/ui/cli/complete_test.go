@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestFirstHour20Completion: what a shell offers after each command, asked as the shell
@@ -24,27 +25,18 @@ func TestFirstHour20Completion(t *testing.T) {
 		"plans/plan.yaml":        "", "plans/notes.txt": "",
 	} {
 		path := filepath.Join(home, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	w.main(t, "__complete", "show", "")
 	if _, err := os.Stat(w.vars["LINERATE_DB"]); err == nil {
 		t.Error("a tab made the store of results")
 	}
-	st, err := openStoreAt(t.Context(), w.vars["LINERATE_DB"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(openStoreAt(t.Context(), w.vars["LINERATE_DB"]))(t)
 	now := time.Now()
-	if err := st.CreateSession(t.Context(), model.Session{
+	must.Do(t, st.CreateSession(t.Context(), model.Session{
 		ID: "20261121T013209-x7k2", Kind: model.KindTest, Near: "this machine", Far: "nas", State: model.SessionInterrupted, Reason: "ctrl-c", Created: now.Add(-50 * time.Hour),
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	_ = st.Close()
 	plans := filepath.Join(home, "plans") + "/"
 	session := "20261121T013209-x7k2\ttest, 2 d ago, nas: ctrl-c"

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 )
 
@@ -28,9 +29,7 @@ func exported(t *testing.T, args ...string) (map[string]string, string) {
 		t.Fatalf("export %v: exit code %d\n%s", args, code, w.err.String())
 	}
 	var doc exportDoc
-	if err := json.Unmarshal(w.out.Bytes(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(w.out.Bytes(), &doc))
 	files := map[string]string{}
 	for _, f := range doc.Files {
 		files[f.Path] = f.Content
@@ -169,20 +168,11 @@ func stored(t *testing.T, w *world) model.Session {
 		Changes:  []model.Change{{Run: 1, Host: model.Far, Knob: "tcp.recv_buffer_max", Native: "net.ipv4.tcp_rmem", Old: "8192\t262144\t65536", New: "8192 262144 4194304", State: model.ChangeUndone}},
 		Verdicts: []model.Verdict{{Setting: "4MiB", Baseline: "current", Direction: model.To, Metric: model.Goodput, Outcome: model.Better, Blocks: 6, Estimate: 0.113, Interval: model.Interval{Low: 0.1, High: 0.13, Confidence: 0.95}}},
 	}
-	st, err := sqlite.Open(t.Context(), w.vars["LINERATE_DB"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(sqlite.Open(t.Context(), w.vars["LINERATE_DB"]))(t)
 	defer st.Close()
-	if err := st.CreateSession(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	if err := st.SetChanges(t.Context(), s.ID, s.Changes); err != nil {
-		t.Fatal(err)
-	}
-	if err := st.UpdateSession(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, st.CreateSession(t.Context(), s))
+	must.Do(t, st.SetChanges(t.Context(), s.ID, s.Changes))
+	must.Do(t, st.UpdateSession(t.Context(), s))
 	return s
 }
 

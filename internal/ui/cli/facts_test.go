@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 	"linerate/internal/report/reporttest"
 )
 
@@ -66,9 +67,7 @@ func TestFactsPage(t *testing.T) {
 	f.Knobs["nic.ring.rx"], f.Knobs["nic.ring.rx_max"] = fact.Known("256", "ethtool"), fact.Known("4096", "ethtool")
 	f.Knobs["nic.coalesce.adaptive_rx"] = fact.Known("1", "ethtool")
 	var b bytes.Buffer
-	if err := printFacts(&b, nil, f); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, printFacts(&b, nil, f))
 	if d := cmp.Diff(factsPage, b.String()); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
@@ -127,9 +126,7 @@ func TestFactsCommand(t *testing.T) {
 		Schema string          `json:"schema"`
 		Facts  model.HostFacts `json:"facts"`
 	}
-	if err := json.Unmarshal(w.out.Bytes(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(w.out.Bytes(), &doc))
 	if doc.Schema != "linerate/facts/v1" || doc.Facts.Host != model.Near || doc.Facts.Machine == nil || doc.Facts.Address != "127.0.0.1" {
 		t.Errorf("%+v", doc)
 	}

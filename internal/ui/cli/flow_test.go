@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // overlaid parses args as the flags of a flow and lays them over flow, of which
@@ -18,9 +19,7 @@ func overlaid(t *testing.T, flow model.Flow, has []string, args ...string) (mode
 	var f flowFlags
 	fl := pflag.NewFlagSet("flow", pflag.ContinueOnError)
 	f.register(fl, "10s", "1s", "")
-	if err := fl.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, fl.Parse(args))
 	var bad faults
 	f.overlay(&flow, fl.Changed, func(key string) bool { return strings.Contains(strings.Join(has, " ")+" ", key+" ") }, &bad)
 	return flow, bad

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
 )
@@ -24,16 +25,9 @@ func TestGridEndsWithALineThatKeepsIt(t *testing.T) {
 			}
 		}
 	}
-	st, err := openStoreAt(t.Context(), w.vars["LINERATE_DB"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := st.CreateSession(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	if err := st.UpdateSession(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(openStoreAt(t.Context(), w.vars["LINERATE_DB"]))(t)
+	must.Do(t, st.CreateSession(t.Context(), s))
+	must.Do(t, st.UpdateSession(t.Context(), s))
 	_ = st.Close()
 	step := report.Build(s, report.Options{}).Next[0]
 	if step.What != "keep A2B2" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/store"
 )
 
@@ -27,20 +28,13 @@ func TestRetention(t *testing.T) {
 			w.vars["LINERATE_RETENTION"] = text
 			now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 			w.Now = func() time.Time { return now }
-			st, err := openStoreAt(t.Context(), w.vars["LINERATE_DB"])
-			if err != nil {
-				t.Fatal(err)
-			}
+			st := must.Get(openStoreAt(t.Context(), w.vars["LINERATE_DB"]))(t)
 			defer func() { _ = st.Close() }()
 			add := func(id string, kind model.Kind, age time.Duration, verdicts ...model.Verdict) {
 				s := model.Session{ID: id, Kind: kind, Far: "nas", State: model.SessionDone, Created: now.Add(-age)}
-				if err := st.CreateSession(t.Context(), s); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, st.CreateSession(t.Context(), s))
 				s.Verdicts = verdicts
-				if err := st.UpdateSession(t.Context(), s); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, st.UpdateSession(t.Context(), s))
 			}
 			for i, age := range []time.Duration{day, 20 * day, 100 * day} {
 				add(fmt.Sprintf("test%d", i), model.KindTest, age)
@@ -48,17 +42,12 @@ func TestRetention(t *testing.T) {
 			add("better", model.KindRun, 100*day, model.Verdict{Setting: "tall", Outcome: model.Better, Metric: model.Goodput})
 			add("worse", model.KindRun, 100*day, model.Verdict{Setting: "tall", Outcome: model.Worse, Metric: model.Goodput})
 			add("noted", model.KindTest, 100*day)
-			if err := st.SetNote(t.Context(), "noted", "before the new cable"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, st.SetNote(t.Context(), "noted", "before the new cable"))
 			(&console{Env: w.Env}).retain(t.Context(), st)
 			if said := w.err.String(); !strings.Contains(said, c.says) || c.says == "" && said != "" {
 				t.Errorf("says %q, want %q", said, c.says)
 			}
-			all, err := st.Sessions(t.Context(), store.Filter{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			all := must.Get(st.Sessions(t.Context(), store.Filter{}))(t)
 			left := map[string]bool{}
 			for _, i := range all {
 				left[i.ID] = true

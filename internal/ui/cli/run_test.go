@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic/requests"
+	"linerate/internal/must"
 	"linerate/internal/ui/config"
 )
 
@@ -36,9 +37,7 @@ func TestExactlySoManyBlocks(t *testing.T) {
 	} {
 		text := fmt.Sprintf("far: lab:lan\nfactors: [%s]\n%s\n", c.factors, c.blocks)
 		file, err := config.Parse("plan.yaml", []byte(text), knobChecker{}, app.Env{}.Kinds())
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
+		must.Dof(t, err, "%s", text)
 		file.Directions, file.Flow = []model.Direction{model.To}, model.Flow{Engine: "tcpbulk", Direction: model.To, Streams: 1, Duration: time.Second}
 		p, err := question{File: file, seed: 1, omitGiven: true, counted: true}.plan(fact.Unknown[time.Duration]("not measured"))
 		switch {
@@ -59,10 +58,7 @@ func TestExactlySoManyBlocks(t *testing.T) {
 func TestRequestsFactor(t *testing.T) {
 	kinds := app.Env{}.Kinds()
 	text := "far: nas\nflow: {engine: reqresp, block: 64, requests: 50}\nfactors: [{knob: requests, levels: [500/s, 0]}]\n"
-	file, err := config.Parse("plan.yaml", []byte(text), knobChecker{knob.NewIndex(), kinds, nil}, kinds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(config.Parse("plan.yaml", []byte(text), knobChecker{knob.NewIndex(), kinds, nil}, kinds))(t)
 	settings, _ := file.Settings()
 	if len(settings) != 3 {
 		t.Fatalf("settings %+v", settings)

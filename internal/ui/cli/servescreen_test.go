@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/budget"
+	"linerate/internal/must"
 	uilive "linerate/internal/ui/live"
 	"linerate/internal/ui/screen"
 )
@@ -66,13 +67,8 @@ func TestAllowances(t *testing.T) {
 	if got := allowances(b.Usage()); !slices.Equal(got, want) {
 		t.Errorf("nothing: %+v", got)
 	}
-	s, err := b.Open(netip.MustParseAddr("127.0.0.1"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Take(budget.Amounts{Memory: 32 << 20}); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(b.Open(netip.MustParseAddr("127.0.0.1"), ""))(t)
+	must.Get(s.Take(budget.Amounts{Memory: 32 << 20}))(t)
 	_ = s.Spend(1 << 30)
 	if _, err := s.Take(budget.Amounts{Memory: 64 << 20}); err == nil {
 		t.Fatal("more than there is")

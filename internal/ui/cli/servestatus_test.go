@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"linerate/internal/measure/budget"
+	"linerate/internal/must"
 	"linerate/internal/ui/screen"
 )
 
@@ -14,13 +15,8 @@ func TestStatusText(t *testing.T) {
 	if got := statusText(b.Usage()); got != "0/8 sessions" {
 		t.Errorf("nothing: %q", got)
 	}
-	s, err := b.Open(netip.MustParseAddr("127.0.0.1"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Take(budget.Amounts{Memory: 64 << 20, UDP: 1e8}); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(b.Open(netip.MustParseAddr("127.0.0.1"), ""))(t)
+	must.Get(s.Take(budget.Amounts{Memory: 64 << 20, UDP: 1e8}))(t)
 	_ = s.Spend(1 << 30)
 	if _, err := s.Take(budget.Amounts{Memory: 2 << 30}); err == nil {
 		t.Fatal("more than there is")

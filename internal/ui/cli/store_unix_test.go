@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/must"
 	"linerate/internal/store/postgres/postgrestest"
 )
 
@@ -29,14 +30,10 @@ func TestSharedResults(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := server.Exec(t.Context(), "postgres", "CREATE DATABASE lab OWNER "+postgrestest.User); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Exec(t.Context(), "postgres", "CREATE DATABASE lab OWNER "+postgrestest.User))
 	u := url.URL{Scheme: "postgres", User: url.UserPassword(postgrestest.User, postgrestest.Password), Host: fmt.Sprintf("127.0.0.1:%d", server.Port), Path: "/lab"}
 	table := filepath.Join(t.TempDir(), "rates.csv")
-	if err := os.WriteFile(table, []byte("rate,setting\n900,before\n910,before\n940,after\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(table, []byte("rate,setting\n900,before\n910,before\n940,after\n"), 0o600))
 	w := newWorld(t)
 	args := os.Args
 	defer func() { os.Args = args }()

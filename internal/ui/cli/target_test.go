@@ -10,6 +10,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 const (
@@ -95,9 +96,7 @@ func TestNoCommandOfAFileRunsUnasked(t *testing.T) {
 		"with another exec":   {"far: '" + evil + "'\nfactors: [{knob: window, levels: [64KiB]}]\n", []string{"--from", "exec:127.0.0.1 true"}},
 	} {
 		plan := filepath.Join(t.TempDir(), "plan.yaml")
-		if err := os.WriteFile(plan, []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(plan, []byte(c.text), 0o600))
 		var out, errs strings.Builder
 		code := Main(t.Context(), Env{Version: "v", Self: []string{"linerate"}, Out: &out, Err: &errs, Getenv: func(string) string { return "" }, Now: time.Now},
 			append([]string{"run", plan, "--db", ":memory:"}, c.args...))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestCommandFactor reads a command of flags and of a plan file; alone it is compared
@@ -29,9 +30,7 @@ func TestCommandFactor(t *testing.T) {
 	}
 	other, _ := ParseFactor("cmd:vpn=up", knobs{})
 	file.Factors = append(file.Factors, other)
-	if err := Undo(file.Factors, "cmd:vpn=down"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Undo(file.Factors, "cmd:vpn=down"))
 	settings, baseline = file.Settings() // all off is the baseline: nothing is changed
 	if baseline != "A1B1" || len(settings) != 4 || len(settings[3].Assignments) != 3 || file.Validate() != nil {
 		t.Errorf("%q of %+v, %v", baseline, settings, file.Validate())

@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // knobs is a checker with some of the real knobs.
@@ -82,10 +83,7 @@ func parse(t *testing.T, text string) File {
 // examples returns the YAML blocks of the documentation.
 func examples(t testing.TB) []string {
 	t.Helper()
-	b, err := os.ReadFile("../../../docs/plan-files.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("../../../docs/plan-files.md"))(t)
 	var out []string
 	for i, part := range strings.Split(string(b), "```") {
 		if yaml, ok := strings.CutPrefix(part, "yaml\n"); ok && i%2 == 1 {
@@ -116,10 +114,7 @@ func TestDocumentedExample(t *testing.T) {
 	if !got.Has("cooldown") || !got.Has("flow.omit") || !got.Has("factors[0].levels[2]") || got.Has("blocks") || got.Has("near") {
 		t.Error("Has does not tell what the file gives")
 	}
-	p, err := plan.New(got.Options())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.New(got.Options()))(t)
 	if p.Baseline != Current || p.Factor != "tcp.recv_buffer_max" || !slices.Equal(p.Levels, []string{"64KiB", "256KiB", "1MiB"}) || p.Twin == "" {
 		t.Errorf("plan %+v", p)
 	}

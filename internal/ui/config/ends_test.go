@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 // endsToo knows far ends besides: the pin of a link stays, its secret goes.
@@ -24,9 +25,7 @@ func (e endsToo) Check(id model.KnobID, value string) (string, error) {
 // A lab keeps its commas, and a far end has a short name where no other has the same.
 func TestFarEndsOfAFlag(t *testing.T) {
 	f, err := ParseFactor("far=nas, lab:rate=1gbit,rtt=2ms,to.loss=1%,root@pi,linerate://PIN.secret@10.0.0.7:5299,exec:10.0.0.8 ssh x linerate agent,exec:10.0.0.9 a,exec:10.0.0.9 b", endsToo{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var names, values []string
 	for _, l := range f.Levels {
 		names, values = append(names, l.Text), append(values, l.Value)

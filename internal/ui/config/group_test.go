@@ -6,6 +6,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 const grouped = `far: nas
@@ -17,10 +18,7 @@ factors:
 // A factor of a file that is a group is what the plan holds, and the baseline one of the
 // combinations.
 func TestGroupOfAPlanFile(t *testing.T) {
-	f, err := Parse("plan.yaml", []byte(grouped), knobs{}, kinds())
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(Parse("plan.yaml", []byte(grouped), knobs{}, kinds()))(t)
 	o := f.Options()
 	if o.Held != "link.mtu" || o.Baseline != "A1B1" || len(o.Settings) != 4 {
 		t.Errorf("holds %q, baseline %q, %d settings", o.Held, o.Baseline, len(o.Settings))

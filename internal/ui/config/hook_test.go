@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestHooks of flags and of a plan file are one assignment for each host, and what is
@@ -28,9 +29,7 @@ func TestHooks(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	file, err := Parse("p", []byte("factors: [{knob: window, levels: [1K, 2K]}]\nhooks:\n- {before: 'sync; date', limit: 7s}\n- {host: far, before: up, after: down}\n- {after: date}\n"), knobs{}, kinds())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	near = model.Command{Run: "sync; date", Undo: "date", Limit: 7 * time.Second}
 	far = model.Command{Run: "up", Undo: "down", Limit: DefaultCommandTime}
 	if got := file.Options().Hooks; len(got) != 2 || got[0].Command != near || got[1].Command != far {

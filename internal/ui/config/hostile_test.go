@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"linerate/internal/confined"
+	"linerate/internal/must"
 )
 
 // hostilePlan is a plan file whose factors have as many combinations as levels to the
@@ -45,10 +46,7 @@ func TestHostileCombinations(t *testing.T) {
 		// The same from flags, where a caller puts a File together.
 		var f File
 		for range 13 {
-			factor, err := ParseFactor("far.tcp.recv_buffer_max=64K,65K,66K,67K,68K", knobs{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			factor := must.Get(ParseFactor("far.tcp.recv_buffer_max=64K,65K,66K,67K,68K", knobs{}))(t)
 			f.Factors = append(f.Factors, factor)
 		}
 		f.Baseline = "far.tcp.recv_buffer_max=64K"

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // line draws one line of text as a profile may hold it, hostile ones among it.
@@ -95,9 +96,7 @@ func evidence(t *rapid.T) *profile.Evidence {
 func TestProfileRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := profiles().Draw(t, "profile")
-		if err := p.Validate(); err != nil {
-			t.Fatalf("not valid: %v", err)
-		}
+		must.Dof(t, p.Validate(), "not valid")
 		comment := line(true).Draw(t, "comment")
 		text := p.Text(func(model.KnobID, string) string { return comment + "\nprofile: 2" })
 		got, err := ParseProfile("p.yaml", text, knobs{})
@@ -140,9 +139,7 @@ func TestParseProfileMistakes(t *testing.T) {
 // TestParseProfileByHand: what a person writes is made canonical.
 func TestParseProfileByHand(t *testing.T) {
 	p, err := ParseProfile("p.yaml", []byte("profile: 1\nhosts:\n  - {role: receiver, knobs: {tcp.recv_buffer_max: 4MiB}}\nevidence: {date: 2026-11-21}\n"), knobs{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got := p.Hosts[0].Settings[0]; got != (profile.Setting{Knob: "tcp.recv_buffer_max", Value: "4194304"}) {
 		t.Errorf("%+v", got)
 	}

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/must"
 )
 
 // kinds are those that linerate has.
@@ -65,10 +66,7 @@ func TestRateFactor(t *testing.T) {
 
 // Flags make a file, too: they get the hint that fits them.
 func TestRateOfFlags(t *testing.T) {
-	factor, err := ParseFactor("rate=100M,500M", knobs{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	factor := must.Get(ParseFactor("rate=100M,500M", knobs{}))(t)
 	f := File{Factors: []Factor{factor}, Flow: model.Flow{Engine: "tcpbulk"}}
 	if err := f.Validate(); err == nil || err.Error() != "factors[0]: rate belongs to UDP, which is not used; add --udp" {
 		t.Errorf("TCP: %v", err)

@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/tune"
+	"linerate/internal/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -158,9 +159,7 @@ func TestGolden(t *testing.T) {
 			file := filepath.Join("testdata", name+".txt")
 			plainText := sgr.ReplaceAllString(got, "") + "\n"
 			if *update {
-				if err := os.WriteFile(file, []byte(plainText), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, []byte(plainText), 0o644))
 			}
 			want, err := os.ReadFile(file)
 			if err != nil || plainText != string(want) {

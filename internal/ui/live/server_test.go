@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 func nameOf(f model.Flow) string { return map[string]string{"tcpbulk": "TCP"}[f.Engine] }
@@ -89,9 +90,7 @@ func TestServerGolden(t *testing.T) {
 			got := sgr.ReplaceAllString(c.of(newClock()).View(c.size), "") + "\n"
 			file := filepath.Join("testdata", name+".txt")
 			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, []byte(got), 0o644))
 			}
 			want, err := os.ReadFile(file)
 			if err != nil || got != string(want) {

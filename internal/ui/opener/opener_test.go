@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // script puts a program of that text where the opener of this system is looked for.
 func script(t *testing.T, text string) {
 	t.Helper()
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, opener("")[0]), []byte("#!/bin/sh\n"+text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, opener("")[0]), []byte("#!/bin/sh\n"+text), 0o700))
 	t.Setenv("PATH", folder+":/bin:/usr/bin")
 }
 
@@ -30,13 +30,8 @@ func TestOpensTheFile(t *testing.T) {
 	script(t, `printf '%s\n' "$#" "$1" > '`+told+"'\n")
 	name := "a b;$(touch x)' -.html"
 	t.Chdir(t.TempDir())
-	if err := Open(t.Context(), name, screen); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(told)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Open(t.Context(), name, screen))
+	got := must.Get(os.ReadFile(told))(t)
 	count, path, _ := strings.Cut(strings.TrimSuffix(string(got), "\n"), "\n")
 	if count != "1" || !filepath.IsAbs(path) || filepath.Base(path) != name {
 		t.Errorf("%s arguments, the first is %q", count, path)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestPage: the text goes to the pager as its user wrote it, with git's settings of less
@@ -19,9 +21,7 @@ func TestPage(t *testing.T) {
 		return func(name string) string { return map[string]string{"PAGER": pager, "LESS": less}[name] }
 	}
 	t.Setenv("LESS", "S") // as the environment of the pager has it, and getenv says
-	if err := Page(t.Context(), "text\n", io.Discard, io.Discard, env("cat > '"+told+"'; echo $LESS >> '"+told+"'", "S")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Page(t.Context(), "text\n", io.Discard, io.Discard, env("cat > '"+told+"'; echo $LESS >> '"+told+"'", "S")))
 	if b, _ := os.ReadFile(told); string(b) != "text\nS\n" {
 		t.Errorf("%q", b)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/must"
 	"linerate/internal/ui/web"
 )
 
@@ -39,10 +40,7 @@ func TestCookieStaysHere(t *testing.T) {
 	}
 	names := map[string]bool{}
 	for _, one := range []*web.Server{server, other} {
-		u, err := url.Parse(rootOf(one) + "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(url.Parse(rootOf(one) + "/"))(t)
 		cookies := c.Jar.Cookies(u)
 		_, port, _ := net.SplitHostPort(one.Address())
 		if len(cookies) != 1 || !strings.HasSuffix(cookies[0].Name, "-"+port) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/browsertest"
 	"linerate/internal/report/html"
@@ -139,10 +140,7 @@ func (s *sessions) Report(_ context.Context, id string, w io.Writer) error {
 // serve starts a server, which ends with t.
 func serve(t *testing.T, s *sessions) *web.Server {
 	t.Helper()
-	server, err := web.Listen(t.Context(), 0, s, 20*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(web.Listen(t.Context(), 0, s, 20*time.Millisecond))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx) }()
@@ -158,32 +156,20 @@ func serve(t *testing.T, s *sessions) *web.Server {
 // visitor is a browser that keeps its cookies.
 func visitor(t *testing.T) *http.Client {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must.Get(cookiejar.New(nil))(t)
 	return &http.Client{Jar: jar}
 }
 
 // ask makes a request; change may be nil.
 func ask(t *testing.T, c *http.Client, method, address string, change func(*http.Request)) (int, string, http.Header) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, address, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, address, http.NoBody))(t)
 	if change != nil {
 		change(r)
 	}
-	answer, err := c.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(c.Do(r))(t)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(answer.Body))(t)
 	return answer.StatusCode, string(text), answer.Header
 }
 
@@ -191,14 +177,8 @@ func ask(t *testing.T, c *http.Client, method, address string, change func(*http
 func stream(t *testing.T, server *web.Server, c *http.Client, session string) io.Reader {
 	t.Helper()
 	ask(t, c, "GET", server.Link(), nil)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, rootOf(server)+"/session/"+session+"/events", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := c.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, rootOf(server)+"/session/"+session+"/events", http.NoBody))(t)
+	answer := must.Get(c.Do(r))(t)
 	t.Cleanup(func() { _ = answer.Body.Close() })
 	return answer.Body
 }
@@ -207,10 +187,7 @@ func stream(t *testing.T, server *web.Server, c *http.Client, session string) io
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	s := newSessions()
-	server, err := web.Listen(t.Context(), 0, s, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(web.Listen(t.Context(), 0, s, time.Hour))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx) }()
@@ -366,22 +343,13 @@ func TestRatesInsideARun(t *testing.T) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, rootOf(server)+"/session/"+s.running+"/events", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := c.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, rootOf(server)+"/session/"+s.running+"/events", http.NoBody))(t)
+	stream := must.Get(c.Do(r))(t)
 	defer stream.Body.Close()
 	lines := bufio.NewReader(stream.Body)
 	next := func() (name, data string) {
 		for {
-			line, err := lines.ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
+			line := must.Get(lines.ReadString('\n'))(t)
 			switch text, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); text {
 			case "event":
 				name = value

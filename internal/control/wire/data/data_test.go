@@ -12,22 +12,18 @@ import (
 	"time"
 
 	"linerate/internal/measure/engine"
+	"linerate/internal/must"
 )
 
 func token(t *testing.T) (k Token) {
 	t.Helper()
-	if _, err := rand.Read(k[:]); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(rand.Read(k[:]))(t)
 	return k
 }
 
 func listen(t *testing.T, k Token, o engine.SocketOptions) (Port, string) {
 	t.Helper()
-	p, err := Ephemeral{Host: "127.0.0.1"}.Open(t.Context(), k, 8, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Ephemeral{Host: "127.0.0.1"}.Open(t.Context(), k, 8, o))(t)
 	t.Cleanup(func() { _ = p.Close() })
 	return p, net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Number))
 }
@@ -38,21 +34,15 @@ func TestConnectionsComeInOrder(t *testing.T) {
 	p, addr := listen(t, k, o)
 	for _, i := range []int{2, 0, 1} {
 		c, warnings, err := Dial(t.Context(), addr, k, i, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if len(warnings) > 0 {
 			t.Errorf("connection %d: %v", i, warnings)
 		}
 		defer func() { _ = c.Close() }()
-		if _, err := c.Write([]byte{byte(i)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write([]byte{byte(i)}))(t)
 	}
 	conns, _, err := p.Take(t.Context(), 0, 3, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i, c := range conns {
 		var b [1]byte
 		if _, err := io.ReadFull(c, b[:]); err != nil || int(b[0]) != i {
@@ -68,9 +58,7 @@ func TestWrongOnesAreClosedUnheard(t *testing.T) {
 	other := k
 	other[31] ^= 1
 	good, _, err := Dial(t.Context(), addr, k, 0, engine.SocketOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = good.Close() }()
 	for name, dial := range map[string]struct {
 		token Token
@@ -91,14 +79,9 @@ func TestWrongOnesAreClosedUnheard(t *testing.T) {
 func TestCloseEndsTakeAndHandshakes(t *testing.T) {
 	p, addr := listen(t, token(t), engine.SocketOptions{})
 	var d net.Dialer
-	half, err := d.DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	half := must.Get(d.DialContext(t.Context(), "tcp", addr))(t)
 	defer func() { _ = half.Close() }()
-	if _, err := half.Write([]byte("lr")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(half.Write([]byte("lr")))(t)
 	took := make(chan error, 1)
 	go func() {
 		_, _, err := p.Take(t.Context(), 0, 1, engine.SocketOptions{})
@@ -121,9 +104,7 @@ func TestCloseEndsTakeAndHandshakes(t *testing.T) {
 func TestDialEndsWithItsContext(t *testing.T) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts by the kernel, says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = l.Close() }()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -135,10 +116,7 @@ func TestDialEndsWithItsContext(t *testing.T) {
 func TestTokenIsUsedOnce(t *testing.T) {
 	var r Router
 	k := token(t)
-	e, err := r.Expect(k, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(r.Expect(k, 1))(t)
 	if _, err := r.Expect(k, 1); err == nil {
 		t.Error("two runs have one token")
 	}
@@ -162,10 +140,7 @@ func TestNoMoreThanTheRunNeeds(t *testing.T) {
 	const ahead = 3
 	var r Router
 	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -183,10 +158,7 @@ func TestNoMoreThanTheRunNeeds(t *testing.T) {
 		}
 		return err
 	}
-	e, err := r.expect(Token{1}, ahead, netip.MustParseAddr("127.0.0.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(r.expect(Token{1}, ahead, netip.MustParseAddr("127.0.0.1")))(t)
 	defer func() { _ = e.Close() }()
 	for i := range ahead + 1 { // what is refused is tried again for a second
 		if err := dial(Token{1}, i); (err == nil) != (i < ahead) {
@@ -194,19 +166,14 @@ func TestNoMoreThanTheRunNeeds(t *testing.T) {
 		}
 	}
 	conns, _, err := e.Take(t.Context(), 0, 2, engine.SocketOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer closeAll(conns)
 	for i := ahead; i < 3+ahead; i++ {
 		if err := dial(Token{1}, i); (err == nil) != (i < 2+ahead) {
 			t.Errorf("connection %d after two were taken: %v", i, err)
 		}
 	}
-	other, err := r.expect(Token{2}, ahead, netip.MustParseAddr("127.0.0.2"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(r.expect(Token{2}, ahead, netip.MustParseAddr("127.0.0.2")))(t)
 	defer func() { _ = other.Close() }()
 	if err := dial(Token{2}, 0); err == nil {
 		t.Error("a connection from elsewhere was taken")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/engine"
+	"linerate/internal/must"
 )
 
 // rendezvous returns both ends of a data connection of run k.
@@ -19,23 +20,16 @@ func rendezvous(t *testing.T, k Token) (connector, acceptor *net.TCPConn) {
 	t.Helper()
 	p, addr := listen(t, k, engine.SocketOptions{})
 	near, _, err := Dial(t.Context(), addr, k, 0, engine.SocketOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	far, _, err := p.Take(t.Context(), 0, 1, engine.SocketOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _, _ = near.Close(), far[0].Close() })
 	return near, far[0]
 }
 
 func router(t *testing.T) *UDPRouter {
 	t.Helper()
-	r, err := ListenUDP(t.Context(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(ListenUDP(t.Context(), "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
@@ -51,9 +45,7 @@ func open(t *testing.T, s *Sockets, k Token, n int) (near, far []*net.UDPConn) {
 		errs <- err
 	}()
 	far, err := s.Take(t.Context(), acceptor)
-	if err := errors.Join(err, <-errs); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, <-errs))
 	t.Cleanup(func() { closeUDP(near); closeUDP(far) })
 	return near, far
 }
@@ -61,17 +53,11 @@ func open(t *testing.T, s *Sockets, k Token, n int) (near, far []*net.UDPConn) {
 // exchange sends a word each way and ignores what the opening left.
 func exchange(t *testing.T, from, to *net.UDPConn, word string) {
 	t.Helper()
-	if _, err := from.Write([]byte(word)); err != nil {
-		t.Fatal(err)
-	}
-	if err := to.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(from.Write([]byte(word)))(t)
+	must.Do(t, to.SetReadDeadline(time.Now().Add(time.Minute)))
 	for b := make([]byte, 100); ; {
 		n, err := to.Read(b)
-		if err != nil {
-			t.Fatalf("%q did not arrive: %v", word, err)
-		}
+		must.Dof(t, err, "%q did not arrive", word)
 		if got := string(b[:n]); got == word {
 			return
 		} else if !strings.HasPrefix(got, "lr-udp-") {
@@ -83,10 +69,7 @@ func exchange(t *testing.T, from, to *net.UDPConn, word string) {
 func TestSocketsComeInOrder(t *testing.T) {
 	const n = 20
 	k, r := token(t), router(t)
-	s, err := r.Expect(k, 3, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(r.Expect(k, 3, n))(t)
 	near, far := open(t, s, k, n)
 	for i := range n {
 		exchange(t, near[i], far[i], fmt.Sprintf("to %d", i))
@@ -97,15 +80,9 @@ func TestSocketsComeInOrder(t *testing.T) {
 // Two runs share the router's port and do not mix.
 func TestRunsShareAPort(t *testing.T) {
 	k1, k2, r := token(t), token(t), router(t)
-	s1, err := r.Expect(k1, 3, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s1 := must.Get(r.Expect(k1, 3, 2))(t)
 	near1, far1 := open(t, s1, k1, 2)
-	s2, err := r.Expect(k2, 3, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s2 := must.Get(r.Expect(k2, 3, 2))(t)
 	near2, far2 := open(t, s2, k2, 2)
 	for i := range 2 {
 		exchange(t, near1[i], far1[i], "first")
@@ -117,10 +94,7 @@ func TestRunsShareAPort(t *testing.T) {
 
 func TestEphemeralSockets(t *testing.T) {
 	k := token(t)
-	s, err := Ephemeral{Host: "127.0.0.1"}.OpenUDP(t.Context(), k, 3, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Ephemeral{Host: "127.0.0.1"}.OpenUDP(t.Context(), k, 3, 1))(t)
 	near, far := open(t, s, k, 1)
 	exchange(t, near[0], far[0], "hello")
 }
@@ -128,29 +102,19 @@ func TestEphemeralSockets(t *testing.T) {
 // Greetings of anonymous clients open nothing, and are not answered.
 func TestAnonymousAreNotAnswered(t *testing.T) {
 	k, r := token(t), router(t)
-	s, err := r.Expect(k, 3, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(r.Expect(k, 3, 1))(t)
 	other := k
 	other[0] ^= 1
-	c, err := new(net.Dialer).DialContext(t.Context(), "udp", fmt.Sprintf("127.0.0.1:%d", r.Port()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(new(net.Dialer).DialContext(t.Context(), "udp", fmt.Sprintf("127.0.0.1:%d", r.Port())))(t)
 	defer func() { _ = c.Close() }()
 	good := greet(k, 3, newNonce())
 	for _, b := range [][]byte{nil, good[:20], append(slices.Clip(good), 0), greet(other, 3, newNonce()), greet(k, 2, newNonce()), greet(k, 4, newNonce()), greet(k, 65535, newNonce())} {
-		if _, err := c.Write(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write(b))(t)
 	}
 	// The run's own greeting comes after them all and is answered first.
 	near, far := open(t, s, k, 1)
 	exchange(t, near[0], far[0], "mine")
-	if err := c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
 	if n, err := c.Read(make([]byte, 100)); err == nil {
 		t.Errorf("an anonymous client got %d bytes", n)
 	}
@@ -160,24 +124,16 @@ func TestAnonymousAreNotAnswered(t *testing.T) {
 func TestNoUDPThrough(t *testing.T) {
 	k := token(t)
 	connector, acceptor := rendezvous(t, k)
-	silent, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	silent := must.Get(new(net.ListenConfig).ListenPacket(t.Context(), "udp4", "127.0.0.1:0"))(t)
 	defer func() { _ = silent.Close() }()
 	port := silent.LocalAddr().(*net.UDPAddr).Port
-	if _, err := acceptor.Write([]byte{byte(port >> 8), byte(port)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(acceptor.Write([]byte{byte(port >> 8), byte(port)}))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if _, err := DialUDP(ctx, connector, k, 3, 3); err == nil || !strings.Contains(err.Error(), "firewall") {
 		t.Errorf("got %v", err)
 	}
-	s, err := router(t).Expect(k, 3, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(router(t).Expect(k, 3, 1))(t)
 	_ = connector.Close()
 	if _, err := s.Take(t.Context(), acceptor); err == nil || errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("got %v", err)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // Linux has all of 127.0.0.0/8, so a test can have a third party's address.
@@ -23,10 +25,7 @@ type bystander struct {
 
 func newBystander(t *testing.T, ip string) *bystander {
 	t.Helper()
-	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.ParseIP(ip)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.ListenUDP("udp4", &net.UDPAddr{IP: net.ParseIP(ip)}))(t)
 	return &bystander{c}
 }
 
@@ -35,9 +34,7 @@ func (b *bystander) count(t *testing.T) (n int) {
 	t.Helper()
 	defer b.Close()
 	for buf := make([]byte, 1<<16); ; {
-		if err := b.SetReadDeadline(time.Now().Add(3 * greetEvery)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.SetReadDeadline(time.Now().Add(3*greetEvery)))
 		k, err := b.Read(buf)
 		if err != nil {
 			return n
@@ -64,32 +61,20 @@ func (f *forger) say(b ...byte) { _, _ = f.tcp.Write(b) }
 func (f *forger) send(b *bystander, to *net.UDPAddr, d []byte) {
 	f.Helper()
 	f.sent += len(d)
-	if _, err := b.WriteToUDP(d, to); err != nil {
-		f.Fatal(err)
-	}
+	must.Get(b.WriteToUDP(d, to))(f)
 }
 
 // own sends a greeting from a socket of the forger's, and returns the answer's
 // nonce.
 func (f *forger) own(index int) nonce {
 	f.Helper()
-	c, err := net.DialUDP("udp4", nil, f.port)
-	if err != nil {
-		f.Fatal(err)
-	}
+	c := must.Get(net.DialUDP("udp4", nil, f.port))(f)
 	f.Cleanup(func() { _ = c.Close() })
 	mine := newNonce()
-	if _, err := c.Write(greet(f.token, index, mine)); err != nil {
-		f.Fatal(err)
-	}
+	must.Get(c.Write(greet(f.token, index, mine)))(f)
 	b := make([]byte, answerSize+1)
-	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		f.Fatal(err)
-	}
-	n, err := c.Read(b)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, c.SetReadDeadline(time.Now().Add(time.Minute)))
+	n := must.Get(c.Read(b))(f)
 	got, ok := readAnswer(b[:n], f.token, index, mine)
 	if !ok {
 		f.Fatalf("answer %q", b[:n])
@@ -155,10 +140,7 @@ func TestForgedGreetings(t *testing.T) {
 			t.Parallel()
 			k := token(t)
 			near, far := rendezvous(t, k)
-			s, err := router(t).Expect(k, 3, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(router(t).Expect(k, 3, 2))(t)
 			done := make(chan error, 1)
 			go func() {
 				conns, err := s.Take(t.Context(), far)
@@ -167,9 +149,7 @@ func TestForgedGreetings(t *testing.T) {
 			}()
 			f := &forger{T: t, token: k, tcp: near, near: newBystander(t, "127.0.0.1"), far: newBystander(t, third)}
 			port := make([]byte, 2)
-			if _, err := io.ReadFull(near, port); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.ReadFull(near, port))(t)
 			f.port = &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(binary.BigEndian.Uint16(port))}
 			c.forge(f)
 			if err := <-done; err == nil || !strings.Contains(err.Error(), c.want) {
@@ -192,19 +172,14 @@ func TestReplayedNonces(t *testing.T) {
 	for run := range 2 {
 		k := Token{7} // the same again, which a session never does
 		near, far := rendezvous(t, k)
-		s, err := r.Expect(k, 3, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(r.Expect(k, 3, 1))(t)
 		done := make(chan error, 1)
 		go func() {
 			conns, err := s.Take(t.Context(), far)
 			closeUDP(conns)
 			done <- err
 		}()
-		if _, err := io.ReadFull(near, make([]byte, 2)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.ReadFull(near, make([]byte, 2)))(t)
 		f := &forger{T: t, token: k, tcp: near, port: &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: r.Port()}}
 		n := f.own(3)
 		if run == 0 {
@@ -224,9 +199,7 @@ func TestForgedAnswers(t *testing.T) {
 	greeted := func(f *forger, c *net.UDPConn) (from *net.UDPAddr, index int, theirs nonce) {
 		b := make([]byte, greetingSize+1)
 		n, from, err := c.ReadFromUDP(b)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		_, index, theirs, ok := readGreeting(b[:n])
 		if !ok {
 			f.Fatalf("greeting %q", b[:n])
@@ -239,13 +212,9 @@ func TestForgedAnswers(t *testing.T) {
 		for seen := map[int]bool{}; len(seen) < n; {
 			from, index, their := greeted(f, c)
 			seen[index], theirs[index-3] = true, their
-			if _, err := c.WriteToUDP(answer(f.token, index, their, newNonce()), from); err != nil {
-				f.Fatal(err)
-			}
+			must.Get(c.WriteToUDP(answer(f.token, index, their, newNonce()), from))(f)
 		}
-		if _, err := io.ReadFull(f.tcp, make([]byte, 1+n*nonceBytes)); err != nil {
-			f.Fatal(err)
-		}
+		must.Get(io.ReadFull(f.tcp, make([]byte, 1+n*nonceBytes)))(f)
 		return theirs
 	}
 	for name, c := range map[string]struct {
@@ -331,29 +300,21 @@ func TestAnswerFromAnotherPort(t *testing.T) {
 		closeUDP(conns)
 		dialed <- err
 	}()
-	if _, err := far.Write(binary.BigEndian.AppendUint16(nil, uint16(greeted.LocalAddr().(*net.UDPAddr).Port))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(far.Write(binary.BigEndian.AppendUint16(nil, uint16(greeted.LocalAddr().(*net.UDPAddr).Port))))(t)
 	b := make([]byte, greetingSize+1)
 	var theirs nonce
 	mine := newNonce()
 	for _, c := range []*net.UDPConn{greeted.UDPConn, answering.UDPConn} {
 		n, from, err := c.ReadFromUDP(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, _, theirs, _ = readGreeting(b[:n])
-		if _, err := answering.WriteToUDP(answer(k, 3, theirs, mine), from); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(answering.WriteToUDP(answer(k, 3, theirs, mine), from))(t)
 	}
 	got := make([]byte, 1+nonceBytes)
 	if _, err := io.ReadFull(far, got); err != nil || !slices.Equal(got, agreed([]nonce{mine})) {
 		t.Fatalf("%v, %q", err, got)
 	}
-	if _, err := far.Write(agreed([]nonce{theirs})); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(far.Write(agreed([]nonce{theirs})))(t)
 	if err := <-dialed; err != nil {
 		t.Error(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func server(name string) Server {
@@ -27,10 +29,7 @@ func answerIsRead(t *testing.T, own, from netip.Addr) {
 	t.Helper()
 	for _, name := range []string{"nas", "Büro 2", strings.Repeat("a", maxName)} {
 		s := server(name)
-		b, err := s.answer(own)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(s.answer(own))(t)
 		s.Addr = from // not what it says: where it comes from
 		if got := read(b, from); !slices.Equal(got, []Server{s}) {
 			t.Errorf("%+v", got)
@@ -89,10 +88,7 @@ func TestOnlyFromTheNetwork(t *testing.T) {
 // FuzzRead: nothing that comes from a network is more than servers with a name that can
 // be shown.
 func FuzzRead(f *testing.F) {
-	b, err := server("nas").answer(netip.MustParseAddr("10.0.0.2"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	b := must.Get(server("nas").answer(netip.MustParseAddr("10.0.0.2")))(f)
 	f.Add(b)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func bannerFile(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "banner")
-	if err := os.WriteFile(file, []byte("*** Authorized use only ***\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("*** Authorized use only ***\n"), 0o644))
 	return file
 }
 
@@ -23,7 +23,5 @@ func overwrite(t *testing.T, file, old, with string) {
 	if err != nil || !strings.Contains(string(b), old) {
 		t.Fatalf("no %q in %s: %v", old, file, err)
 	}
-	if err := os.WriteFile(file, []byte(strings.Replace(string(b), old, with, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(strings.Replace(string(b), old, with, 1)), 0o600))
 }

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/control/wire/ssh/sshtest"
+	"linerate/internal/must"
 )
 
 func dial(t *testing.T, s *sshtest.Server, user string) (*ssh.Shell, error) {
@@ -43,10 +44,7 @@ func TestEveryLoginShell(t *testing.T) {
 			if _, err := exec.LookPath(u.Shell); err != nil {
 				t.Skipf("%s is not installed", u.Shell)
 			}
-			shell, err := dial(t, s, name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			shell := must.Get(dial(t, s, name))(t)
 			talk(t, shell)
 		})
 	}
@@ -68,20 +66,13 @@ func talk(t *testing.T, shell *ssh.Shell) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	a, b := shell.Mark()
-	p, err := shell.Start(t.Context(), `printf '%s%s 0\n' `+a+" "+b+"; exec cat", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(shell.Start(t.Context(), `printf '%s%s 0\n' `+a+" "+b+"; exec cat", nil))(t)
 	defer p.Close()
-	if _, err := p.Control.Write(data[:7000]); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.Control.Write(data[:7000]))(t)
 	got := make([]byte, 7000)
 	for n := 0; n < len(got); {
 		m, err := p.Control.Read(got[n:])
-		if err != nil {
-			t.Fatalf("after %d bytes: %v", n, err)
-		}
+		must.Dof(t, err, "after %d bytes", n)
 		n += m
 	}
 	if string(got) != string(data[:7000]) || p.Name != "far" || p.DataHost != "127.0.0.1" || len(p.Warnings) > 0 {
@@ -93,10 +84,7 @@ func talk(t *testing.T, shell *ssh.Shell) {
 func TestFailedInputIsNoCommand(t *testing.T) {
 	agenttest.NoLeaks(t)
 	s := sshtest.Start(t, sshtest.Options{})
-	shell, err := dial(t, s, "root")
-	if err != nil {
-		t.Fatal(err)
-	}
+	shell := must.Get(dial(t, s, "root"))(t)
 	trap := s.Dir + "/ran"
 	r, err := shell.Run(t.Context(), "head -c 10 >/dev/null; false", []byte(strings.Repeat("touch "+trap+"\n", 10_000)))
 	if err != nil || r.Status != 1 {
@@ -206,10 +194,7 @@ func TestSilence(t *testing.T) {
 func TestConfiguration(t *testing.T) {
 	agenttest.NoLeaks(t)
 	s := sshtest.Start(t, sshtest.Options{Client: "RemoteCommand echo another\nLocalForward 1 localhost:1\nExitOnForwardFailure yes\nRequestTTY force\n"})
-	shell, err := dial(t, s, "root")
-	if err != nil {
-		t.Fatal(err)
-	}
+	shell := must.Get(dial(t, s, "root"))(t)
 	talk(t, shell)
 	shared := sshtest.Start(t, sshtest.Options{Client: "ControlMaster auto\nControlPersist 5\nControlPath " + s.Dir + "/mux\n"})
 	t.Cleanup(func() {
@@ -217,10 +202,7 @@ func TestConfiguration(t *testing.T) {
 	})
 	start := time.Now()
 	for range 2 {
-		shell, err := dial(t, shared, "root")
-		if err != nil {
-			t.Fatal(err)
-		}
+		shell := must.Get(dial(t, shared, "root"))(t)
 		talk(t, shell)
 		_ = shell.Close()
 	}

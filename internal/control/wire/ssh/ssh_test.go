@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf16"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -116,10 +117,7 @@ func TestLaunch(t *testing.T) {
 		if inner != strings.TrimPrefix(words[4], "; ") || strings.ContainsAny(inner, `&|<>()"`) {
 			t.Fatalf("%q, %q", inner, words[4])
 		}
-		code, err := base64.StdEncoding.DecodeString(inner[strings.LastIndexByte(inner, ' ')+1:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		code := must.Get(base64.StdEncoding.DecodeString(inner[strings.LastIndexByte(inner, ' ')+1:]))(t)
 		var units []uint16
 		for i := 0; i < len(code); i += 2 {
 			units = append(units, uint16(code[i])|uint16(code[i+1])<<8)

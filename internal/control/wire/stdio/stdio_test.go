@@ -18,6 +18,7 @@ import (
 	"linerate/internal/control/wire/stdio"
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // childMode makes this test binary behave as a child instead.
@@ -60,10 +61,7 @@ func beAgent() int {
 func start(t *testing.T, mode string, o stdio.Options, env ...string) wire.Peer {
 	t.Helper()
 	o.Name, o.DataHost, o.Env = "far", "127.0.0.1", append(env, childMode+"="+mode)
-	p, err := stdio.Start(t.Context(), []string{os.Args[0]}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(stdio.Start(t.Context(), []string{os.Args[0]}, o))(t)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -123,13 +121,8 @@ func TestUnknownCommand(t *testing.T) {
 func TestHangUpUndoesInTheChild(t *testing.T) {
 	report := t.TempDir() + "/calls"
 	p := start(t, "agent", stdio.Options{}, "LINERATE_STDIO_TEST_REPORT="+report)
-	c, err := open(t, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Apply(t.Context(), []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(open(t, p))(t)
+	must.Get(c.Apply(t.Context(), []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}, time.Minute))(t)
 	_ = p.Control.Close()
 	_ = p.Close()
 	got, err := os.ReadFile(report)

@@ -19,6 +19,7 @@ import (
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/budget"
+	"linerate/internal/must"
 )
 
 func TestSessionLimit(t *testing.T) {
@@ -41,9 +42,7 @@ func TestSessionEndsMakeRoom(t *testing.T) {
 			c, err = open(t, l)
 			return err == nil
 		})
-		if _, err := c.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Close(t.Context()))(t)
 	}
 }
 
@@ -114,10 +113,7 @@ func TestAnonymous(t *testing.T) {
 func dialTCP(t testing.TB, addr string) net.Conn {
 	t.Helper()
 	var d net.Dialer
-	conn, err := d.DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(d.DialContext(t.Context(), "tcp", addr))(t)
 	return conn
 }
 
@@ -197,9 +193,7 @@ func TestTwoHundredSessionsAtOnce(t *testing.T) {
 func TestBusyServerCostsARun(t *testing.T) {
 	l := serve(t, tls.Config{Budget: budget.New(budget.Config{Server: budget.Limits{Sessions: 4, Descriptors: 30}})})
 	other := wiretest.Open(t, dial(t, l), model.Far)
-	if _, err := other.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: data.Token{1}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(other.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: data.Token{1}}))(t)
 	c := wiretest.Open(t, dial(t, l), model.Far)
 	near := wiretest.Near(t, agenttest.Config(nil))
 	r, _, err := runner.New(near, c, time.Now, nil).Run(t.Context(), runner.Spec{Number: 1, Flow: wiretest.Flow(model.To)}, nil)

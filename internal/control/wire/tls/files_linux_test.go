@@ -24,6 +24,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
+	"linerate/internal/must"
 )
 
 // fewFiles is how many descriptors the server of TestInAChild has.
@@ -37,27 +38,18 @@ func TestInAChild(t *testing.T) {
 	if os.Getenv("LINERATE_CHILD_SERVER") == "" {
 		t.Skip("the server of other tests")
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: fewFiles, Max: fewFiles}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: fewFiles, Max: fewFiles}))
 	d := budget.Divide(fewFiles, 0)
-	id, err := tls.LoadIdentity(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(tls.LoadIdentity(t.TempDir()))(t)
 	s, err := tls.Listen(t.Context(), "127.0.0.1:0", tls.Config{
 		Identity: id, Agent: agenttest.Config(nil), Unknown: d.Unknown, Friends: d.Friends, Budget: sessions(64),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx) }()
 	link := json.NewEncoder(os.Stderr)
-	if err := link.Encode(s.Link("127.0.0.1")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, link.Encode(s.Link("127.0.0.1")))
 	var kept []*os.File
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		most := d.Sessions
@@ -101,17 +93,9 @@ func startChild(t testing.TB) *childServer {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestInAChild$")
 	cmd.Env = append(os.Environ(), "LINERATE_CHILD_SERVER=1")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StderrPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
 		if err := cmd.Wait(); err != nil && t.Context().Err() == nil {
@@ -119,30 +103,21 @@ func startChild(t testing.TB) *childServer {
 		}
 	})
 	c := &childServer{in: in, out: bufio.NewReader(out)}
-	if err := json.Unmarshal([]byte(c.line(t)), &c.link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(c.line(t)), &c.link))
 	return c
 }
 
 func (c *childServer) line(t testing.TB) string {
 	t.Helper()
-	text, err := c.out.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(c.out.ReadString('\n'))(t)
 	return strings.TrimSpace(text)
 }
 
 // ask has the server open files, and returns how many it got.
 func (c *childServer) ask(t testing.TB, what string) (n int) {
 	t.Helper()
-	if _, err := fmt.Fprintln(c.in, what); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Sscan(c.line(t), &n); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Fprintln(c.in, what))(t)
+	must.Get(fmt.Sscan(c.line(t), &n))(t)
 	return n
 }
 
@@ -175,9 +150,7 @@ func prepared(t testing.TB, c *session.Client) data.Token {
 	f := wiretest.Flow(model.To)
 	f.Streams = 4
 	token := data.Token{1}
-	if _, err := c.Prepare(t.Context(), session.Preparation{Run: 1, Flow: f, Token: token}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Prepare(t.Context(), session.Preparation{Run: 1, Flow: f, Token: token}))(t)
 	return token
 }
 
@@ -186,9 +159,7 @@ func connect(t testing.TB, addr string, token data.Token) {
 	t.Helper()
 	for i := range 4 {
 		conn, _, err := data.Dial(t.Context(), addr, token, i, engine.SocketOptions{})
-		if err != nil {
-			t.Fatalf("data connection %d: %v", i, err)
-		}
+		must.Dof(t, err, "data connection %d", i)
 		t.Cleanup(func() { _ = conn.Close() })
 	}
 }
@@ -252,9 +223,7 @@ func TestDataConnectionsWithoutDescriptors(t *testing.T) {
 		child.ask(t, "seize")
 		turnedAway(t, child)
 		conn, _, err := data.Dial(t.Context(), child.link.Addr, token, 0, engine.SocketOptions{})
-		if err != nil {
-			t.Fatalf("a data connection: %v", err)
-		}
+		must.Dof(t, err, "a data connection")
 		_ = conn.Close()
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
+	"linerate/internal/must"
 )
 
 // hostile is one who keeps a server busy until ctx ends: each call makes a
@@ -164,10 +165,7 @@ func entered(t testing.TB, l tls.Link) (time.Duration, error) {
 // and hands the others on to a server.
 func rude(t testing.TB, to string, first int, reset bool) (addr string) {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	var all sync.WaitGroup
 	t.Cleanup(func() { _ = l.Close(); all.Wait() })
 	all.Go(func() {
@@ -205,13 +203,9 @@ func TestDialTriesAgain(t *testing.T) {
 			l.Addr = rude(t, direct, 3, reset)
 			c := wiretest.Open(t, dial(t, l), model.Far)
 			token := data.Token{7}
-			if _, err := c.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: token}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: token}))(t)
 			conn, _, err := data.Dial(t.Context(), rude(t, direct, 3, reset), token, 0, engine.SocketOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			_ = conn.Close()
 			if _, err := tls.Dial(t.Context(), tls.Link{Addr: rude(t, direct, 1000, reset), Pin: l.Pin}); err == nil {
 				t.Error("a server that always hangs up was reached")

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
+	"linerate/internal/must"
 )
 
 // TestRevokedKeyIsTold: the holder of a key that is revoked during a run reads so, gets
@@ -33,14 +34,10 @@ func TestRevokedKeyIsTold(t *testing.T) {
 	l := serve(t, c)
 	l.Secret = "c2VjcmV0IG9mIGNp" // "secret of ci", base64url
 	s := wiretest.Open(t, dial(t, l), model.Far)
-	if _, err := s.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: data.Token{1}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: data.Token{1}}))(t)
 	for i := range wiretest.Flow(model.To).Streams {
 		conn, _, err := data.Dial(t.Context(), l.Addr, data.Token{1}, i, engine.SocketOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer func() { _ = conn.Close() }()
 	}
 	result := make(chan error, 1)

@@ -26,6 +26,7 @@ import (
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/budget"
+	"linerate/internal/must"
 )
 
 // sessions is a budget of so many sessions, all for those with a key.
@@ -42,15 +43,9 @@ func serve(t testing.TB, c tls.Config) tls.Link {
 // serveAgent is serve with an agent of one's own.
 func serveAgent(t testing.TB, c tls.Config, a agent.Config) tls.Link {
 	t.Helper()
-	id, err := tls.LoadIdentity(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(tls.LoadIdentity(t.TempDir()))(t)
 	c.Identity, c.Agent = id, a
-	s, err := tls.Listen(t.Context(), "127.0.0.1:0", c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(tls.Listen(t.Context(), "127.0.0.1:0", c))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx) }()
@@ -70,10 +65,7 @@ func serveAgent(t testing.TB, c tls.Config, a agent.Config) tls.Link {
 
 func dial(t testing.TB, l tls.Link) wire.Peer {
 	t.Helper()
-	p, err := tls.Dial(t.Context(), l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(tls.Dial(t.Context(), l))(t)
 	return p
 }
 
@@ -119,10 +111,7 @@ func TestLinkRoundTrip(t *testing.T) {
 
 func TestIdentityIsKeptAndPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	first, err := tls.LoadIdentity(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(tls.LoadIdentity(dir))(t)
 	second, err := tls.LoadIdentity(dir)
 	if err != nil || first.Pin() != second.Pin() || !bytes.Equal(first.Secret, second.Secret) || len(first.Secret) != 32 {
 		t.Errorf("another identity: %v", err)
@@ -139,9 +128,7 @@ func TestIdentityIsKeptAndPrivate(t *testing.T) {
 		if i, err := f.Info(); err != nil || runtime.GOOS != "windows" && i.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %v, %v", f.Name(), i.Mode(), err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, f.Name()), []byte("damaged"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, f.Name()), []byte("damaged"), 0o600))
 		if _, err := tls.LoadIdentity(dir); err == nil {
 			t.Errorf("a damaged %s is accepted", f.Name())
 		}
@@ -206,15 +193,9 @@ func TestRefusals(t *testing.T) {
 
 // A server with the right key and an old TLS is not talked to.
 func TestClientWantsTLS13(t *testing.T) {
-	id, err := tls.LoadIdentity(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(tls.LoadIdentity(t.TempDir()))(t)
 	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = l.Close() }()
 	for _, version := range []uint16{ctls.VersionTLS12, ctls.VersionTLS13} {
 		done := make(chan struct{})

@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/host/durable"
 	"linerate/internal/host/durable/durabletest"
+	"linerate/internal/must"
 )
 
 // TestLose: what was synced is left, and of the rest as much as is asked for.
@@ -23,9 +24,7 @@ func TestLose(t *testing.T) {
 		p := d.Process(nil)
 		f := open(t, p, "/s/old")
 		write(t, f, "abc")
-		if err := errors.Join(f.Sync(), p.SyncDir("/s")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(f.Sync(), p.SyncDir("/s")))
 		write(t, f, "def")
 		open(t, p, "/s/new")
 		if names, bytes := d.Unsynced(); names != 1 || bytes != 3 {
@@ -46,9 +45,7 @@ func TestLock(t *testing.T) {
 	first, second := d.Process(nil), d.Process(nil)
 	a := open(t, first, "/s/lock")
 	b := open(t, second, "/s/lock")
-	if err := a.Lock(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Lock())
 	if err := b.Lock(); !errors.Is(err, durable.ErrLocked) {
 		t.Errorf("a second lock: %v", err)
 	}
@@ -66,9 +63,7 @@ func TestReplaceIsOneStep(t *testing.T) {
 			var d durabletest.Disk
 			f := open(t, d.Process(nil), "/s/f")
 			write(t, f, "old")
-			if err := errors.Join(f.Sync(), d.Process(nil).SyncDir("/s")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(f.Sync(), d.Process(nil).SyncDir("/s")))
 			n := 0
 			_ = durable.Replace(d.Process(func(durabletest.Op) error {
 				if n++; n >= at && steps > 0 {
@@ -93,20 +88,13 @@ func TestReplaceIsOneStep(t *testing.T) {
 func open(t *testing.T, p *durabletest.Process, path string) durable.File {
 	t.Helper()
 	if _, err := p.List("/s"); err != nil {
-		if err := p.MakeDir("/s"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.MakeDir("/s"))
 	}
-	f, err := p.Open(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(p.Open(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600))(t)
 	return f
 }
 
 func write(t *testing.T, f durable.File, text string) {
 	t.Helper()
-	if _, err := f.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Write([]byte(text)))(t)
 }

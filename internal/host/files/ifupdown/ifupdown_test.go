@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/ifupdown"
+	"linerate/internal/must"
 )
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
@@ -83,10 +84,7 @@ func TestAgain(t *testing.T) {
 	root := fstest.MapFS{main: file("# in the web interface of Proxmox\n" + owner)}
 	for _, value := range []string{"4096", "2048"} {
 		r := files.Request{Link: "eno1", Settings: []files.Setting{{Knob: "nic.ring.rx", Value: value}}}
-		p, err := files.Propose(t.Context(), ifupdown.Format{}, files.Host{Root: root, System: "linux"}, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(files.Propose(t.Context(), ifupdown.Format{}, files.Host{Root: root, System: "linux"}, r))(t)
 		root[main] = file(string(p.Files[0].Content))
 	}
 	if got := string(root[main].Data); strings.Count(got, "ethtool") != 1 || !strings.Contains(got, "static\n    pre-up ethtool -G eno1 rx 2048 || true\n") {

@@ -18,6 +18,7 @@ import (
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/ifupdown"
 	"linerate/internal/host/referee"
+	"linerate/internal/must"
 )
 
 // kinds are the interfaces that a tree is about: how the owner defines them.
@@ -81,24 +82,14 @@ func judge(t *testing.T, root fstest.MapFS) (state, said string) {
 	dir := t.TempDir()
 	for name, f := range root {
 		to := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, f.Data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(to), 0o755))
+		must.Do(t, os.WriteFile(to, f.Data, 0o644))
 	}
 	// The client of DHCP stands in for a lease.
-	if err := os.MkdirAll(filepath.Join(dir, "sbin/work"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "sbin/upper"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "sbin/work"), 0o755))
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "sbin/upper"), 0o755))
 	lease := "#!/bin/sh\nfor link; do :; done\nip link set dev $link up\nip addr add 192.0.2.77/24 dev $link\n"
-	if err := os.WriteFile(filepath.Join(dir, "sbin/upper/dhclient"), []byte(lease), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "sbin/upper/dhclient"), []byte(lease), 0o755))
 	const script = `set -e
 ip link add eno1 type veth peer name peer1
 ip link add eno2 type veth peer name peer2

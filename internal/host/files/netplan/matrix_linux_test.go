@@ -18,6 +18,7 @@ import (
 	"linerate/internal/host/files/netplan"
 	"linerate/internal/host/files/tree"
 	"linerate/internal/host/referee"
+	"linerate/internal/must"
 )
 
 // owners are the ways to define the interface of a tree.
@@ -229,9 +230,7 @@ func TestMatrix(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatalf("tree %d, %s beside %q: %v", i, name, beside, err)
-		}
+		must.Dof(t, err, "tree %d, %s beside %q", i, name, beside)
 		proven[name]++
 		if beside == "" && o.refused != "" && (name != "port of a bond" || r.Settings[0].Knob == "link.mtu") {
 			t.Errorf("tree %d, %s: proven", i, name)

@@ -18,6 +18,7 @@ import (
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/sysctl"
 	"linerate/internal/host/referee"
+	"linerate/internal/must"
 )
 
 // keys are those that each network namespace has of its own, so that a test may
@@ -89,9 +90,7 @@ func judge(t *testing.T, root fstest.MapFS, program ...string) map[string]string
 	t.Helper()
 	dir := t.TempDir()
 	for _, folder := range []string{"etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d"} {
-		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, folder), 0o755))
 	}
 	if _, given := root["etc/sysctl.conf"]; !given {
 		root = maps.Clone(root)
@@ -99,16 +98,12 @@ func judge(t *testing.T, root fstest.MapFS, program ...string) map[string]string
 	}
 	for name, f := range root {
 		to := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(to), 0o755))
 		err := os.WriteFile(to, f.Data, 0o644)
 		if f.Mode&fs.ModeSymlink != 0 {
 			err = errors.Join(os.Remove(to), os.Symlink(string(f.Data), to))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	const script = `set -e
 dir=$1; shift

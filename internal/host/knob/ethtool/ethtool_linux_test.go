@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/host/knob/ethtool"
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // devices makes a veth pair, a tap and a bridge in the test's own namespace.
@@ -41,10 +42,7 @@ func exists(name string) bool {
 // openOn opens a setting over generic netlink, or over the older request.
 func openOn(t *testing.T, device, name string, older bool) *ethtool.Setting {
 	t.Helper()
-	s, err := ethtool.Open(device, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(ethtool.Open(device, name))(t)
 	if older {
 		s.UseRequest()
 	}
@@ -96,10 +94,7 @@ func wanted(t *testing.T, device, name, other string, older bool) string {
 	if name != "features.tx-checksum" {
 		return other
 	}
-	now, err := openOn(t, device, name, older).Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	now := must.Get(openOn(t, device, name, older).Read(t.Context()))(t)
 	if now != "tx-checksum-ipv4=off(fixed) tx-checksum-ip-generic=on tx-checksum-ipv6=off(fixed)" {
 		t.Skipf("another veth than that of this test: %s", now)
 	}
@@ -164,13 +159,8 @@ func TestADraggedFeatureIsTold(t *testing.T) {
 	}
 	devices(t)
 	checksum, tso := openOn(t, "kt0", "features.tx-checksum", false), openOn(t, "kt0", "features.tso", false)
-	before, err := tso.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := checksum.Write(t.Context(), "tx-checksum-ip-generic=off"); err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(tso.Read(t.Context()))(t)
+	must.Do(t, checksum.Write(t.Context(), "tx-checksum-ip-generic=off"))
 	if err := tso.InForce(t.Context()); err == nil {
 		t.Error("segmentation without checksums is at work")
 	}
@@ -185,9 +175,7 @@ func TestADraggedFeatureIsTold(t *testing.T) {
 	if err := tso.Check(t.Context(), now); err != nil {
 		t.Errorf("what was read cannot be put back: %v", err)
 	}
-	if err := checksum.Write(t.Context(), "tx-checksum-ip-generic=on"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, checksum.Write(t.Context(), "tx-checksum-ip-generic=on"))
 	if err := tso.InForce(t.Context()); err != nil {
 		t.Errorf("InForce = %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -17,20 +18,14 @@ import (
 // message in hexadecimal. Lines with # say where it is from.
 func recorded(t testing.TB, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", "linux-6.18", name+".hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join("testdata", "linux-6.18", name+".hex")))(t)
 	var digits strings.Builder
 	for line := range strings.Lines(string(b)) {
 		if !strings.HasPrefix(line, "#") {
 			digits.WriteString(strings.TrimSpace(line))
 		}
 	}
-	body, err := hex.DecodeString(digits.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(hex.DecodeString(digits.String()))(t)
 	return body
 }
 
@@ -40,20 +35,14 @@ func reply(t testing.TB, name, of string) fields {
 	if !ok {
 		t.Fatalf("no group %s", of)
 	}
-	f, err := decodeReply(g, recorded(t, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(decodeReply(g, recorded(t, name)))(t)
 	return f
 }
 
 // setting is a Setting without a kernel.
 func setting(t *testing.T, name string) *Setting {
 	t.Helper()
-	s, err := Open("eth0", name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open("eth0", name))(t)
 	return s
 }
 
@@ -99,10 +88,7 @@ func TestRecordedAnswers(t *testing.T) {
 // which the kernel accepted from this code and from ethtool(8) alike.
 func TestRequestsAreWhatTheKernelTook(t *testing.T) {
 	f := reply(t, "veth-features", "features")
-	changes, err := setting(t, "features.tso").changes(f, "tx-tcp-segmentation=off tx-tcp6-segmentation=on")
-	if err != nil {
-		t.Fatal(err)
-	}
+	changes := must.Get(setting(t, "features.tso").changes(f, "tx-tcp-segmentation=off tx-tcp6-segmentation=on"))(t)
 	g, _ := groupByName("features")
 	want := "0c010000" + // FEATURES_SET, version 1
 		"18000180" + "09000200" + "65746830" + "00000000" + "08000300" + "02000000" + // header: eth0, no answer
@@ -139,10 +125,7 @@ func TestLinkModesOfANegotiatingCard(t *testing.T) {
 	if want := "autoneg=on advertise=100baseT/Full,1000baseT/Full " + supported; raw != want || err != nil {
 		t.Errorf("text = %q, %v, want %q", raw, err, want)
 	}
-	back, err := s.changes(f, raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := must.Get(s.changes(f, raw))(t)
 	for _, one := range back.sets["ours"] {
 		if want := one.name == "100baseT/Full" || one.name == "1000baseT/Full"; one.on != want {
 			t.Errorf("written back, %s is %v", one.name, one.on)
@@ -284,10 +267,7 @@ func TestMessagesRoundTrip(t *testing.T) {
 				f.sets[a.name] = set
 			}
 		}
-		back, err := decodeReply(g, encodeRequest(g.get, "eth0", g, f))
-		if err != nil {
-			t.Fatal(err)
-		}
+		back := must.Get(decodeReply(g, encodeRequest(g.get, "eth0", g, f)))(t)
 		if diff := cmp.Diff(f, back, cmp.AllowUnexported(fields{}, bit{})); diff != "" {
 			t.Fatal(diff)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"linerate/internal/must"
 )
 
 // record writes the answers of this kernel about an interface to testdata:
@@ -25,14 +26,9 @@ func TestRecord(t *testing.T) {
 		t.Skip("nothing is to be recorded")
 	}
 	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Uname(&u))
 	release, _, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), "-")
-	transport, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	transport := must.Get(open())(t)
 	for _, g := range groups() {
 		answers, err := transport.(generic).do(encodeRequest(g.get, *record, g, fields{}), 0)
 		if err != nil || len(answers) != 1 {
@@ -45,8 +41,6 @@ func TestRecord(t *testing.T) {
 			text, digits = text+digits[:n]+"\n", digits[n:]
 		}
 		path := filepath.Join("testdata", "linux-6.18", *recordAs+"-"+g.name+".hex")
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 }

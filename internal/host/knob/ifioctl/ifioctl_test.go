@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/host/knob/ifioctl"
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // interfaces are an em(4) card at gigabit and one that has no media; the
@@ -28,10 +29,7 @@ func TestConformance(t *testing.T) {
 	for _, system := range []string{"freebsd", "darwin"} {
 		all := interfaces(system)
 		open := func(device, name string) *ifioctl.Setting {
-			s, err := ifioctl.OpenMemory(system, all, device, name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(ifioctl.OpenMemory(system, all, device, name))(t)
 			return s
 		}
 		for name, c := range map[string]knobtest.Case{
@@ -55,10 +53,7 @@ func TestConformance(t *testing.T) {
 	}
 	t.Run("freebsd wol", func(t *testing.T) {
 		all := interfaces("freebsd")
-		s, err := ifioctl.OpenMemory("freebsd", all, "em0", "wol")
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(ifioctl.OpenMemory("freebsd", all, "em0", "wol"))(t)
 		absent, _ := ifioctl.OpenMemory("freebsd", all, "em9", "wol")
 		knobtest.Run(t, knobtest.Case{Backend: s, Other: "magic", Bad: []string{"", "arp", "none,magic"}, Absent: absent})
 	})
@@ -129,10 +124,7 @@ func TestEveryWordComesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		system := rapid.SampledFrom([]string{"freebsd", "darwin"}).Draw(t, "system")
 		word := rapid.Uint32().Draw(t, "word")&^0xe0 | 0x20
-		text, err := ifioctl.MediaText(system, word)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(ifioctl.MediaText(system, word))(t)
 		if back, err := ifioctl.MediaWord(system, text); back != word || err != nil {
 			t.Fatalf("%#x is %q is %#x, %v", word, text, back, err)
 		}
@@ -163,9 +155,7 @@ func FuzzMediaWord(f *testing.F) {
 			return
 		}
 		again, err := ifioctl.MediaText("freebsd", word)
-		if err != nil {
-			t.Fatalf("%q is %#x: %v", text, word, err)
-		}
+		must.Dof(t, err, "%q is %#x", text, word)
 		if back, err := ifioctl.MediaWord("freebsd", again); back != word || err != nil {
 			t.Errorf("%q is %#x is %q is %#x, %v", text, word, again, back, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // sysfs mounts the system's files for the test's own namespace and returns the
@@ -19,9 +20,7 @@ func sysfs(t *testing.T) string {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		t.Skipf("this system lets no test change its mounts: %v", err)
 	}
-	if err := unix.Mkdir(sys, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkdir(sys, 0o755))
 	if err := unix.Mount("sysfs", sys, "sysfs", 0, ""); err != nil {
 		t.Skipf("this system lets no test mount sysfs: %v", err)
 	}
@@ -38,9 +37,7 @@ func TestConformanceInNamespace(t *testing.T) {
 	root := sysfs(t)
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.NumRxQueues, attrs.NumTxQueues = "kt0", 2, 2
-	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "kt1"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "kt1"}))
 	for name, c := range map[string]knobtest.Case{
 		"rps_cpus":             {Other: "rx-0=0 rx-1=0", Bad: []string{"", "rx-0=0", "rx-0=99 rx-1=0"}},
 		"rps_flow_cnt":         {Other: "rx-0=256 rx-1=512", Bad: []string{"rx-0=-1 rx-1=x"}},

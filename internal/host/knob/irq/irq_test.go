@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/host/knob/irq"
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // tree makes a fake machine: an interface with two queues and three vectors on
@@ -37,16 +38,10 @@ func tree(t *testing.T) string {
 		"proc/irq/9/smp_affinity_list":                     "0\n",
 	} {
 		path = filepath.Join(root, filepath.FromSlash(path))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
-	if err := os.MkdirAll(filepath.Join(root, "sys/class/net"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(root, "sys/class/net"), 0o755))
 	for from, to := range map[string]string{
 		"sys/class/net/eth0":             filepath.Join(root, bus, "virtio2/net/eth0"),
 		bus + "/virtio2/net/eth0/device": filepath.Join(root, bus, "virtio2"),
@@ -60,10 +55,7 @@ func tree(t *testing.T) string {
 
 func open(t *testing.T, root, device, name string) *irq.Files {
 	t.Helper()
-	f, err := irq.Open(root, device, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(irq.Open(root, device, name))(t)
 	return f
 }
 
@@ -120,9 +112,7 @@ func TestRefusedPartTakesTheRestBack(t *testing.T) {
 	root := tree(t)
 	f := open(t, root, "eth0", "smp_affinity_list")
 	path := filepath.Join(root, "proc/irq/39/smp_affinity_list")
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path))
 	if err := os.Symlink("/dev/full", path); err != nil { // opens, and refuses every write
 		t.Skip("no symbolic links here")
 	}
@@ -144,12 +134,8 @@ func TestTheOneInterruptOfAnOldCard(t *testing.T) {
 	for irqFile, want := range map[string]string{"9\n": "9=0", "0\n": "", "77\n": ""} {
 		root := tree(t)
 		device := filepath.Join(root, "sys/devices/pci0000:00/0000:00:03.0")
-		if err := os.RemoveAll(filepath.Join(device, "msi_irqs")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(device, "irq"), []byte(irqFile), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(filepath.Join(device, "msi_irqs")))
+		must.Do(t, os.WriteFile(filepath.Join(device, "irq"), []byte(irqFile), 0o644))
 		f := open(t, root, "eth0", "smp_affinity_list")
 		got, err := f.Read(t.Context())
 		if got != want || (want == "") != errors.Is(err, errors.ErrUnsupported) {

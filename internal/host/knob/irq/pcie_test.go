@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // registers are a configuration space with a power management capability at
@@ -51,16 +53,9 @@ func TestMaxReadRequest(t *testing.T) {
 	}
 	root := t.TempDir()
 	dir := filepath.Join(root, "sys/class/net/eth0/device")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "config"), registers(256, 0x2936), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := Open(root, "eth0", "max_read_request")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "config"), registers(256, 0x2936), 0o600))
+	f := must.Get(Open(root, "eth0", "max_read_request"))(t)
 	if got, err := f.Read(t.Context()); got != "512" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -11,14 +11,12 @@ import (
 
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/knob/link"
+	"linerate/internal/must"
 )
 
 func open(t *testing.T, device, name string) *link.Attribute {
 	t.Helper()
-	a, err := link.Open(device, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(link.Open(device, name))(t)
 	return a
 }
 
@@ -26,9 +24,7 @@ func open(t *testing.T, device, name string) *link.Attribute {
 func dummy(t *testing.T) netlink.Link {
 	t.Helper()
 	l := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "kt0", MTU: 1500, TxQLen: 1000}, PeerName: "kt0p"}
-	if err := netlink.LinkAdd(l); err != nil {
-		t.Fatalf("make interface: %v", err)
-	}
+	must.Dof(t, netlink.LinkAdd(l), "make interface")
 	return l
 }
 
@@ -79,14 +75,9 @@ func TestFacts(t *testing.T) {
 			t.Errorf("Check of the fact %s = %v", name, err)
 		}
 	}
-	peer, err := netlink.LinkByName("kt0p")
-	if err != nil {
-		t.Fatal(err)
-	}
+	peer := must.Get(netlink.LinkByName("kt0p"))(t)
 	for _, one := range []netlink.Link{l, peer} {
-		if err := netlink.LinkSetUp(one); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, netlink.LinkSetUp(one))
 	}
 	for late := time.Now().Add(5 * time.Second); time.Now().Before(late); { // the kernel tells of the carrier in its own time
 		if got, err := open(t, "kt0", link.Up).Read(t.Context()); got == "1" && err == nil {
@@ -102,10 +93,7 @@ func TestMTUThatEndsIPv6IsRefused(t *testing.T) {
 		return
 	}
 	l := dummy(t)
-	address, err := netlink.ParseAddr("2001:db8::1/64")
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := must.Get(netlink.ParseAddr("2001:db8::1/64"))(t)
 	if err := netlink.AddrAdd(l, address); err != nil {
 		t.Skipf("this kernel has no IPv6: %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/referee"
+	"linerate/internal/must"
 )
 
 // The tests in this file let the programs that own a file say what it means.
@@ -40,12 +41,8 @@ func lay(t *testing.T, files fstest.MapFS) string {
 	root := t.TempDir()
 	for name, f := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, f.Data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, f.Data, 0o600))
 	}
 	return root
 }
@@ -146,9 +143,7 @@ func TestIfupdownAgrees(t *testing.T) {
 			}
 			root := lay(t, files)
 			ifquery := filepath.Join(root, "ifquery") // it acts by its name
-			if err := os.Symlink(ifup, ifquery); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Symlink(ifup, ifquery))
 			want := ""
 			for l := range strings.Lines(ask(t, ifquery, "-i", filepath.Join(root, "etc/network/interfaces"), "eth0")) {
 				if mtu, ok := strings.CutPrefix(l, "mtu: "); ok {
@@ -257,9 +252,6 @@ mkdir -p "$4/net" && for f in address ifindex type uevent name_assign_type; do c
 
 func readWord(t *testing.T, root fs.FS, name string) string {
 	t.Helper()
-	b, err := fs.ReadFile(root, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(fs.ReadFile(root, name))(t)
 	return strings.TrimSpace(string(b))
 }

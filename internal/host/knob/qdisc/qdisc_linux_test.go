@@ -11,14 +11,12 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/knob/qdisc"
+	"linerate/internal/must"
 )
 
 func open(t *testing.T, device string) *qdisc.Discipline {
 	t.Helper()
-	d, err := qdisc.Open(device, qdisc.Root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(qdisc.Open(device, qdisc.Root))(t)
 	return d
 }
 
@@ -34,9 +32,7 @@ func device(t *testing.T, name string, queue bool) {
 	if err := netlink.LinkAdd(l); err != nil {
 		t.Skipf("this kernel has no such interface: %v", err)
 	}
-	if err := netlink.LinkSetUp(l); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, netlink.LinkSetUp(l))
 }
 
 func tc(t *testing.T, args ...string) string {
@@ -174,9 +170,6 @@ func TestWhatCannotBePutBackIsRefused(t *testing.T) {
 
 func read(t *testing.T, d *qdisc.Discipline) string {
 	t.Helper()
-	raw, err := d.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(d.Read(t.Context()))(t)
 	return raw
 }

@@ -13,14 +13,12 @@ import (
 
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/knob/route"
+	"linerate/internal/must"
 )
 
 func open(t *testing.T, target, name string) *route.Metric {
 	t.Helper()
-	m, err := route.Open(target, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(route.Open(target, name))(t)
 	return m
 }
 
@@ -30,33 +28,21 @@ func network(t *testing.T) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = "kt0"
 	l := &netlink.Veth{LinkAttrs: attrs, PeerName: "kt1"}
-	if err := netlink.LinkAdd(l); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, netlink.LinkAdd(l))
 	for _, a := range []string{"10.7.0.1/24", "2001:db8:7::1/64"} {
-		address, err := netlink.ParseAddr(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		address := must.Get(netlink.ParseAddr(a))(t)
 		address.Flags = 0x02 // IFA_F_NODAD
 		if err := netlink.AddrAdd(l, address); err != nil {
 			t.Skipf("this kernel takes no address %s: %v", a, err)
 		}
 	}
 	for _, name := range []string{"kt0", "kt1"} {
-		one, err := netlink.LinkByName(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := netlink.LinkSetUp(one); err != nil {
-			t.Fatal(err)
-		}
+		one := must.Get(netlink.LinkByName(name))(t)
+		must.Do(t, netlink.LinkSetUp(one))
 	}
 	for _, gateway := range []string{"10.7.0.2", "2001:db8:7::2"} {
 		one, _ := netlink.LinkByName("kt0")
-		if err := netlink.RouteAdd(&netlink.Route{LinkIndex: one.Attrs().Index, Gw: netip.MustParseAddr(gateway).AsSlice(), MTU: 1450}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, netlink.RouteAdd(&netlink.Route{LinkIndex: one.Attrs().Index, Gw: netip.MustParseAddr(gateway).AsSlice(), MTU: 1450}))
 	}
 }
 
@@ -95,14 +81,9 @@ func TestTheRestOfTheRouteStays(t *testing.T) {
 	for _, target := range []string{"10.8.0.0/16 dev kt0", "2001:db8:9::/48 dev kt0", "default dev kt0", "10.7.0.0/24 dev kt0"} {
 		for _, metric := range []string{"initcwnd", "mtu", "window"} {
 			m := open(t, target, metric)
-			old, err := m.Read(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			old := must.Get(m.Read(t.Context()))(t)
 			for _, v := range []string{"1298", old} {
-				if err := m.Write(t.Context(), v); err != nil {
-					t.Fatalf("%s of %s: %v", metric, target, err)
-				}
+				must.Dof(t, m.Write(t.Context(), v), "%s of %s", metric, target)
 				if v != old && !strings.Contains(ip(t, "-d route show table main")+ip(t, "-6 -d route show table main"), metric+" 1298") {
 					t.Errorf("ip does not see %s 1298 of %s", metric, target)
 				}

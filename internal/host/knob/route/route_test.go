@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -50,15 +51,9 @@ func TestOneMetricChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		msg := message(t)
 		id, n := rapid.Uint16Range(1, 12).Draw(t, "changed"), rapid.Uint32().Draw(t, "to")
-		out, err := withMetric(msg, id, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(withMetric(msg, id, n))(t)
 		for other := range uint16(12) {
-			want, err := readMetric(msg, other+1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(readMetric(msg, other+1))(t)
 			if other+1 == id {
 				want = n
 			}

@@ -10,14 +10,12 @@ import (
 
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/knob/sysctl"
+	"linerate/internal/must"
 )
 
 func open(t *testing.T, root, name string) *sysctl.Key {
 	t.Helper()
-	k, err := sysctl.Open(root, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(sysctl.Open(root, name))(t)
 	return k
 }
 
@@ -26,12 +24,8 @@ func tree(t *testing.T, path, text string) string {
 	t.Helper()
 	root := t.TempDir()
 	path = filepath.Join(root, filepath.FromSlash(path))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	return root
 }
 
@@ -78,9 +72,7 @@ func TestPermissionIsTold(t *testing.T) {
 		return
 	}
 	root := tree(t, "net/ipv4/tcp_sack", "1\n")
-	if err := os.Chmod(filepath.Join(root, "net/ipv4/tcp_sack"), 0o444); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Join(root, "net/ipv4/tcp_sack"), 0o444))
 	if err := open(t, root, "net.ipv4.tcp_sack").Check(t.Context(), "0"); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("Check of a read-only file = %v, want it to wrap fs.ErrPermission", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/knob/sysctl"
+	"linerate/internal/must"
 )
 
 const writable = 0x40000000
@@ -96,10 +97,7 @@ func TestNumbersRoundTrip(t *testing.T) {
 		width := rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "width")
 		kind := rapid.SampledFrom([]uint32{2, 6, 7, 8, 9, 0xe, 0xf}).Draw(t, "kind")
 		raw := rapid.SliceOfN(rapid.Byte(), width, width).Draw(t, "raw")
-		text, err := sysctl.Decode(kind, "", raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(sysctl.Decode(kind, "", raw))(t)
 		if back, err := sysctl.Encode(kind, "", text, width); !bytes.Equal(back, raw) || err != nil {
 			t.Fatalf("%x is %s is %x, %v", raw, text, back, err)
 		}

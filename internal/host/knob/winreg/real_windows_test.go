@@ -19,6 +19,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/knob/winreg"
+	"linerate/internal/must"
 )
 
 // scratch makes a key of this test alone, which ends with it.
@@ -52,10 +53,7 @@ func put(t interface {
 	Fatal(...any)
 }, k registry.Key, name string, v raw) {
 	t.Helper()
-	text, err := windows.UTF16PtrFromString(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(windows.UTF16PtrFromString(name))(t)
 	b := append([]byte(v.data), 0) // of which the last is not written
 	code, _, _ := windows.NewLazySystemDLL("advapi32.dll").NewProc("RegSetValueExW").Call(
 		uintptr(k), uintptr(unsafe.Pointer(text)), 0, uintptr(v.kind), uintptr(unsafe.Pointer(&b[0])), uintptr(len(v.data)))
@@ -70,17 +68,12 @@ func dump(t interface {
 	Fatal(...any)
 }, k registry.Key) map[string]raw {
 	t.Helper()
-	names, err := k.ReadValueNames(-1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(k.ReadValueNames(-1))(t)
 	all := map[string]raw{}
 	for _, name := range names {
 		b := make([]byte, 4096)
 		n, kind, err := k.GetValue(name, b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all[name] = raw{kind, string(b[:n])}
 	}
 	return all
@@ -98,10 +91,7 @@ func wide(s string) string {
 
 func onMachine(t *testing.T, path string) *winreg.Value {
 	t.Helper()
-	v, err := winreg.Open(`HKLM\` + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(winreg.Open(`HKLM\` + path))(t)
 	return v
 }
 
@@ -216,18 +206,13 @@ func TestRealUndo(t *testing.T) {
 		values := map[string]*winreg.Value{}
 		for _, name := range names {
 			values[name] = onMachine(t, path+`\`+name)
-			if err := errors.Join(values[name].Write(ctx, winreg.Absent), values[name].Write(ctx, value.Draw(rt, "before"))); err != nil {
-				rt.Fatal(err)
-			}
+			must.Do(rt, errors.Join(values[name].Write(ctx, winreg.Absent), values[name].Write(ctx, value.Draw(rt, "before"))))
 		}
 		before := dump(rt, k)
 		var undo []func() error
 		for range rapid.IntRange(1, 6).Draw(rt, "changes") {
 			v := values[rapid.SampledFrom(names).Draw(rt, "name")]
-			old, err := v.Read(ctx)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			old := must.Get(v.Read(ctx))(rt)
 			next := value.Draw(rt, "next")
 			if err := v.Write(ctx, next); err != nil { // of another type
 				if now, _ := v.Read(ctx); now != old {
@@ -241,9 +226,7 @@ func TestRealUndo(t *testing.T) {
 			undo = append(undo, func() error { return v.Write(ctx, old) })
 		}
 		for _, back := range slices.Backward(undo) {
-			if err := back(); err != nil {
-				rt.Fatal(err)
-			}
+			must.Do(rt, back())
 		}
 		if now := dump(rt, k); !maps.Equal(now, before) {
 			rt.Fatalf("was %v, is %v", before, now)
@@ -266,10 +249,7 @@ func TestRealCatalogue(t *testing.T) {
 			continue
 		}
 		n++
-		v, err := winreg.Open(native.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(winreg.Open(native.Name))(t)
 		text, err := v.Read(t.Context())
 		if errors.Is(err, fs.ErrNotExist) {
 			t.Logf("%s: %v", k.ID, err)

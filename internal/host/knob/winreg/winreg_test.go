@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/knob/winreg"
+	"linerate/internal/must"
 )
 
 const tcpip = `SYSTEM\CurrentControlSet\Services\Tcpip\Parameters`
@@ -18,10 +19,7 @@ func memory() winreg.Memory {
 
 func open(t *testing.T, m winreg.Memory, path string) *winreg.Value {
 	t.Helper()
-	v, err := m.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(m.Open(path))(t)
 	return v
 }
 
@@ -61,14 +59,9 @@ func TestAbsentComesBack(t *testing.T) {
 		for range rapid.IntRange(1, 5).Draw(rt, "changes") {
 			name := rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "name")
 			v := open(t, m, `HKLM\`+tcpip+`\`+name)
-			old, err := v.Read(t.Context())
-			if err != nil {
-				rt.Fatal(err)
-			}
+			old := must.Get(v.Read(t.Context()))(rt)
 			_ = v.Write(t.Context(), rapid.SampledFrom([]string{"dword:7", "sz:x", winreg.Absent}).Draw(rt, "new")) // another type is refused
-			if err := v.Write(t.Context(), old); err != nil {
-				rt.Fatal(err)
-			}
+			must.Do(rt, v.Write(t.Context(), old))
 		}
 		for _, name := range []string{"a", "b"} {
 			if m[tcpip][name] != before[name] || len(m[tcpip]) != len(before) {

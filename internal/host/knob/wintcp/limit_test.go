@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/host/knob/wintcp"
+	"linerate/internal/must"
 )
 
 // TestCommandThatHangs: an undo, which nothing else ends, waits for a PowerShell or
@@ -23,9 +24,7 @@ func TestCommandThatHangs(t *testing.T) {
 				}
 				return m.run(ctx, argv)
 			}, "Ethernet 2", name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			ctx := context.WithoutCancel(t.Context())
 			begin := time.Now()
 			_, err = s.Read(ctx)

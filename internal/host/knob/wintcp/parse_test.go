@@ -5,16 +5,15 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestParseCapture reads a part of a public capture of Get-NetTCPSetting on
 // Windows 10 (esnet/iperf issue 1069): the first template whole, and of the
 // second what is shown there.
 func TestParseCapture(t *testing.T) {
-	b, err := os.ReadFile("testdata/windows-10/get-nettcpsetting.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("testdata/windows-10/get-nettcpsetting.txt"))(t)
 	blocks, err := parseList(string(b))
 	if err != nil || len(blocks) != 2 {
 		t.Fatalf("parseList = %d blocks, %v", len(blocks), err)

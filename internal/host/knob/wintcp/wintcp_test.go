@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/knob/wintcp"
+	"linerate/internal/must"
 )
 
 // machine is a Windows in memory. It understands the commands that linerate
@@ -162,10 +163,7 @@ func (m *machine) run(ctx context.Context, argv []string) (string, error) {
 
 func open(t *testing.T, m *machine, adapter, name string) *wintcp.Setting {
 	t.Helper()
-	s, err := wintcp.OpenWith(m.run, adapter, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(wintcp.OpenWith(m.run, adapter, name))(t)
 	return s
 }
 
@@ -218,29 +216,20 @@ func TestWindowsUndoIsIdentity(t *testing.T) {
 			id := rapid.SampledFrom(ids).Draw(rt, "knob")
 			k, _ := knob.NewIndex().ByID(model.KnobID(id))
 			b := open(t, m, "Ethernet 2", k.Native["windows"].Name)
-			old, err := b.Read(t.Context())
-			if err != nil {
-				rt.Fatal(err)
-			}
+			old := must.Get(b.Read(t.Context()))(rt)
 			raw, err := k.Encode("windows", old, rapid.SampledFrom(values[id]).Draw(rt, "value"))
 			if errors.Is(err, errors.ErrUnsupported) {
 				continue // a duplex without a speed
 			}
-			if err != nil {
-				rt.Fatal(err)
-			}
-			if err := b.Write(t.Context(), raw); err != nil {
-				rt.Fatalf("%s=%s: %v", id, raw, err)
-			}
+			must.Do(rt, err)
+			must.Dof(rt, b.Write(t.Context(), raw), "%s=%s", id, raw)
 			if got, err := b.Read(t.Context()); got != raw || err != nil {
 				rt.Fatalf("%s: wrote %s, it holds %s, %v", id, raw, got, err)
 			}
 			undo = append(undo, func() error { return b.Write(t.Context(), old) })
 		}
 		for _, u := range slices.Backward(undo) {
-			if err := u(); err != nil {
-				rt.Fatal(err)
-			}
+			must.Do(rt, u())
 		}
 		if after := fmt.Sprint(m.adapters, m.tcp, m.offload); after != before {
 			rt.Fatalf("was\n%s\nis\n%s", before, after)
@@ -304,10 +293,7 @@ func TestRemember(t *testing.T) {
 	m := newMachine()
 	run := wintcp.Remember(m.run)
 	for _, name := range []string{"Timestamps", "EcnCapability", "*JumboPacket", "*SpeedDuplex", "NlMtuBytes", "EcnMarking", "TaskOffload", "ReceiveSideScaling"} {
-		s, err := wintcp.OpenWith(run, "Ethernet 2", name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(wintcp.OpenWith(run, "Ethernet 2", name))(t)
 		if v, err := s.Read(t.Context()); v == "" || err != nil {
 			t.Errorf("%s = %q, %v", name, v, err)
 		}

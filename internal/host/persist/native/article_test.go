@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/persist/native"
+	"linerate/internal/must"
 )
 
 // article is a profile in testdata/articles, for one role.
@@ -39,10 +40,7 @@ func exports() map[model.FileFormat][]article {
 // input reads the article's settings of its role.
 func (a article) input(t *testing.T) native.Input {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", "articles", a.name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join("testdata", "articles", a.name+".yaml")))(t)
 	var p struct {
 		Profile int
 		Title   string
@@ -51,9 +49,7 @@ func (a article) input(t *testing.T) native.Input {
 			Knobs        yaml.MapSlice
 		}
 	}
-	if err := yaml.UnmarshalWithOptions(b, &p, yaml.Strict()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalWithOptions(b, &p, yaml.Strict()))
 	in := native.Input{Interface: a.link, AdapterKey: "0007", Comments: []string{p.Title}}
 	for _, h := range p.Hosts {
 		if h.Role != a.role {
@@ -65,10 +61,7 @@ func (a article) input(t *testing.T) native.Input {
 			if !ok {
 				t.Fatalf("%s: no knob %v", a.name, item.Key)
 			}
-			v, err := k.Parse(fmt.Sprint(item.Value))
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Get(k.Parse(fmt.Sprint(item.Value)))(t)
 			in.Settings = append(in.Settings, model.Assignment{Knob: k.ID, Value: v})
 		}
 	}
@@ -82,10 +75,7 @@ func (a article) input(t *testing.T) native.Input {
 // not indented; the lines of a section begin with a tab.
 func (a article) want(t *testing.T, f model.FileFormat) map[string][]string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", "articles", fmt.Sprintf("%s.%s.%s.want", a.name, a.role, f)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join("testdata", "articles", fmt.Sprintf("%s.%s.%s.want", a.name, a.role, f))))(t)
 	all := map[string][]string{}
 	section := ""
 	for l := range strings.Lines(string(b)) {
@@ -126,10 +116,7 @@ func TestArticles(t *testing.T) {
 			t.Run(a.name+" "+string(f), func(t *testing.T) {
 				in, want := a.input(t), a.want(t, f)
 				in.Anyway = a.name == "virtio3" // TestArticlesThatDoNotFit
-				out, err := native.Render(f, in)
-				if err != nil {
-					t.Fatal(err)
-				}
+				out := must.Get(native.Render(f, in))(t)
 				got := map[string][]string{}
 				for _, file := range out.Files {
 					got[file.Path] = acting(file.Path, file.Text())
@@ -158,10 +145,7 @@ func TestArticlesByAnsible(t *testing.T) {
 	} {
 		want := a.want(t, f)
 		delete(want, "commands") // stand in comments
-		out, err := native.Render(model.FormatAnsible, a.input(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(native.Render(model.FormatAnsible, a.input(t)))(t)
 		var tasks []struct {
 			Copy struct {
 				Dest, Content string
@@ -170,9 +154,7 @@ func TestArticlesByAnsible(t *testing.T) {
 				Path, Block string
 			} `yaml:"ansible.builtin.blockinfile"`
 		}
-		if err := yaml.Unmarshal(out.Files[0].Content, &tasks); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal(out.Files[0].Content, &tasks))
 		got := map[string][]string{}
 		for _, task := range tasks {
 			if c := task.Copy; c.Dest != "" {
@@ -250,10 +232,7 @@ func TestArticlesWithAdvice(t *testing.T) {
 		{model.FormatWindowsReg, article{"gigabit", "far", "LAN"}, "left out: tcp.recv_buffer_max 262144: AutoTuningLevelLocal is set by a cmdlet"},
 		{model.FormatLinuxSysctl, article{"crossed", "both", "eth0"}, "left out: link.mtu 9000: not a sysctl: the owner of the interface keeps it"},
 	} {
-		out, err := native.Render(c.f, c.from.input(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(native.Render(c.f, c.from.input(t)))(t)
 		all := ""
 		for _, file := range out.Files {
 			all += file.Text()

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/persist/native"
+	"linerate/internal/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -69,21 +70,13 @@ func print(out native.Output) string {
 func TestGolden(t *testing.T) {
 	for _, f := range model.FileFormats() {
 		t.Run(string(f), func(t *testing.T) {
-			out, err := native.Render(f, sample())
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must.Get(native.Render(f, sample()))(t)
 			path := filepath.Join("testdata", string(f)+".golden")
 			got := print(out)
 			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, []byte(got), 0o600))
 			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(os.ReadFile(path))(t)
 			if diff := cmp.Diff(string(want), got); diff != "" {
 				t.Error(diff)
 			}
@@ -116,10 +109,7 @@ func checkNothingDropped(t *testing.T, f model.FileFormat, out native.Output) {
 
 func TestFirstFileIsMarked(t *testing.T) {
 	for _, f := range model.FileFormats() {
-		out, err := native.Render(f, sample())
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(native.Render(f, sample()))(t)
 		for _, file := range out.Files {
 			if !strings.Contains(decode(file), "Written by linerate") {
 				t.Errorf("%s: %s does not say who wrote it", f, file.Path)
@@ -212,10 +202,7 @@ func TestSharedTexts(t *testing.T) {
 		{"memory", "", "whose other parts are not known", settings("tcp.mem_limit=100000"), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, err := native.Render(model.FormatLinuxSysctl, native.Input{Settings: c.set, Before: c.before})
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must.Get(native.Render(model.FormatLinuxSysctl, native.Input{Settings: c.set, Before: c.before}))(t)
 			if c.want != "" && (len(out.Files) != 1 || !strings.Contains(string(out.Files[0].Content), c.want)) {
 				t.Errorf("want %s\n%s", c.want, print(out))
 			}

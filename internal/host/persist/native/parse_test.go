@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/persist/native"
+	"linerate/internal/must"
 )
 
 // decode returns the text of a file.
@@ -123,10 +124,7 @@ func TestRegRoundTrip(t *testing.T) {
 		{adapter + "*JumboPacket": `"9014"`, adapter + "*SpeedDuplex": `"4"`, adapter + "*FlowControl": `"2"`, tcpip + "EnablePMTUDiscovery": "dword:00000001", tcpip + "EnablePMTUBHDetect": "dword:00000001"},
 		{adapter + "*JumboPacket": `"1514"`, adapter + "*SpeedDuplex": `"0"`, adapter + "*FlowControl": `"3"`, tcpip + "EnablePMTUDiscovery": "-", tcpip + "EnablePMTUBHDetect": "dword:00000000"},
 	} {
-		got, err := readReg(out.Files[i].Content)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(readReg(out.Files[i].Content))(t)
 		for name, data := range want {
 			if got[name] != data {
 				t.Errorf("%s: %s is %s, want %s", out.Files[i].Path, name, got[name], data)
@@ -164,14 +162,12 @@ func TestHostileComments(t *testing.T) {
 
 // acted renders in and returns what a system would act on, file by file.
 func acted(t interface {
-	Helper()
+	must.TB
 	Fatalf(string, ...any)
 }, f model.FileFormat, in native.Input) []string {
 	t.Helper()
 	out, err := native.Render(f, in)
-	if err != nil {
-		t.Fatalf("%s: %v", f, err)
-	}
+	must.Dof(t, err, "%s", f)
 	all := append([]string{}, out.Commands...)
 	for _, file := range out.Files {
 		text := decode(file)

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/persist/native"
 	"linerate/internal/host/referee"
+	"linerate/internal/must"
 )
 
 // The tests in this file let the program that will read a file read it. Each is
@@ -34,10 +35,7 @@ func file(t *testing.T, out native.Output, end string) files.File {
 
 func render(t *testing.T, f model.FileFormat, in native.Input) native.Output {
 	t.Helper()
-	out, err := native.Render(f, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(native.Render(f, in))(t)
 	return out
 }
 
@@ -45,12 +43,8 @@ func render(t *testing.T, f model.FileFormat, in native.Input) native.Output {
 func put(t *testing.T, root string, f files.File) string {
 	t.Helper()
 	path := filepath.Join(root, f.Path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, f.Content, f.Mode); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.Do(t, os.WriteFile(path, f.Content, f.Mode))
 	return path
 }
 
@@ -110,9 +104,7 @@ func TestUdevReads(t *testing.T) {
 	advertise := file(t, render(t, model.FormatSystemdNetworkd, native.Input{Interface: "e1", Settings: settings("nic.media.advertise=100baseT/Full,1000baseT/Full,2500baseT/Full", "nic.wol=none")}), ".link")
 	wrong := files.File{Path: "99-wrong.link", Mode: 0o644, Content: []byte("[Match]\nOriginalName=e2\n[Link]\nMTUByte=9000\n")}
 	for _, one := range []files.File{f, advertise, wrong} {
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(one.Path)), one.Content, one.Mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, filepath.Base(one.Path)), one.Content, one.Mode))
 	}
 	cmd := referee.Command(t, udevadm, "test-builtin", "net_setup_link", "/sys/class/net/lo")
 	cmd.Env = append(cmd.Environ(), "SYSTEMD_LOG_LEVEL=debug", "SYSTEMD_LOG_TARGET=console")
@@ -179,9 +171,7 @@ func TestIfupdownReads(t *testing.T) {
 	put(t, root, f)
 	own := filepath.Join(root, "interfaces")
 	text := "iface eth7 inet static\n    address 10.9.8.7/24\n\nsource " + filepath.Join(root, "etc/network/interfaces.d") + "/*\n"
-	if err := os.WriteFile(own, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(own, []byte(text), 0o600))
 	out := start(t, ifup, "--no-act", "--force", "--state-dir="+root, "-v", "-i", own, "eth7")
 	for _, want := range []string{"10.9.8.7", "ip link set dev eth7 mtu 9000", "ethtool -G eth7 rx 4096", "tc qdisc replace dev eth7 root fq", "ethtool -K eth7 tso off", "ethtool -C eth7 adaptive-rx off", "ip link set dev eth7 txqueuelen 2000"} {
 		if !strings.Contains(out, want) {
@@ -253,9 +243,7 @@ func TestAnsibleReads(t *testing.T) {
 		tasks = strings.NewReplacer(`dest: "/`, `dest: "`+root+`/`, `path: "/`, `path: "`+root+`/`, "group: wheel", "group: root").Replace(tasks)
 		want := render(t, format, in).Files
 		for _, f := range want {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(root, f.Path)), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(root, f.Path)), 0o755))
 		}
 		put(t, root, files.File{Path: "/linerate.yml", Mode: 0o600, Content: []byte(tasks)})
 		put(t, root, files.File{Path: "/play.yml", Mode: 0o600, Content: []byte("- hosts: localhost\n  connection: local\n  gather_facts: false\n  tasks:\n    - ansible.builtin.import_tasks: linerate.yml\n")})

@@ -19,6 +19,7 @@ import (
 	"linerate/internal/host/files"
 	"linerate/internal/host/knob/winreg"
 	"linerate/internal/host/persist/native"
+	"linerate/internal/must"
 )
 
 const (
@@ -42,24 +43,15 @@ func everything(t *testing.T) map[string]string {
 	all := map[string]string{}
 	for _, path := range []string{adapterKey, stackKey, mediaKey} {
 		k, _, err := registry.CreateKey(registry.LOCAL_MACHINE, path, registry.ALL_ACCESS|registry.WOW64_64KEY)
-		if err != nil {
-			t.Fatal(err)
-		}
-		names, err := k.ReadValueNames(-1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		names := must.Get(k.ReadValueNames(-1))(t)
 		for _, name := range names {
 			b := make([]byte, 4096)
 			n, kind, err := k.GetValue(name, b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			all[path+`\`+name] = fmt.Sprintf("%d %x", kind, b[:n])
 		}
-		if err := k.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.Close())
 	}
 	return all
 }
@@ -67,10 +59,7 @@ func everything(t *testing.T) map[string]string {
 // value opens a value of the machine.
 func value(t *testing.T, path string) *winreg.Value {
 	t.Helper()
-	v, err := winreg.Open(`HKLM\` + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(winreg.Open(`HKLM\` + path))(t)
 	return v
 }
 
@@ -78,9 +67,7 @@ func value(t *testing.T, path string) *winreg.Value {
 func merge(t *testing.T, dir string, f files.File, argv ...string) {
 	t.Helper()
 	path := filepath.Join(dir, f.Path)
-	if err := os.WriteFile(path, f.Content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, f.Content, 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if out, err := exec.CommandContext(ctx, argv[0], append(argv[1:], path)...).CombinedOutput(); err != nil {
@@ -94,9 +81,7 @@ func TestRegImported(t *testing.T) {
 	needWine(t)
 	everything(t)                       // makes the keys
 	dir, err := os.MkdirTemp("", "reg") //nolint:usetesting // Wine 8 cannot remove a folder in the way of TempDir
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer os.RemoveAll(dir)
 	names := []string{
 		stackKey + `\EnablePMTUDiscovery`, stackKey + `\EnablePMTUBHDetect`, mediaKey + `\NetworkThrottlingIndex`,
@@ -117,9 +102,7 @@ func TestRegImported(t *testing.T) {
 		in.Before = map[string]string{}
 		for j, name := range names {
 			v := value(t, name)
-			if err := errors.Join(v.Write(t.Context(), winreg.Absent), v.Write(t.Context(), before[j])); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(v.Write(t.Context(), winreg.Absent), v.Write(t.Context(), before[j])))
 			native, isKeyword := strings.CutPrefix(name, adapterKey+`\`) // whose texts have no type
 			if !isKeyword {
 				native = `HKLM\` + name

@@ -6,6 +6,7 @@ import (
 	"io"
 	"testing"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -23,9 +24,7 @@ func TestFramesSurviveWhatIsNone(t *testing.T) {
 				Kind: Kind(rapid.IntRange(int(Hello), int(End)).Draw(t, "kind")), ID: rapid.Uint32().Draw(t, "id"),
 				Payload: rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "payload"),
 			}
-			if err := w.Write(f.Kind, f.ID, f.Payload); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Write(f.Kind, f.ID, f.Payload))
 			want = append(want, f)
 		}
 		r := NewReader(&stream)

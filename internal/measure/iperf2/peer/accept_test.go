@@ -13,15 +13,13 @@ import (
 
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/must"
 )
 
 // TestServerOutlivesAcceptErrors: accepting that fails costs time, not the server,
 // and is told once.
 func TestServerOutlivesAcceptErrors(t *testing.T) {
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	s := startServerOn(t, enginetest.Failing(l, 5, syscall.EMFILE), ServerConfig{})
 	for range 3 {
 		s.alive(t)
@@ -73,19 +71,14 @@ func TestUDPServerOutlivesAPanic(t *testing.T) {
 	b := digits(200)
 	stamper := stamper{layout: iperf2.Layout16, header: h.Append(nil, iperf2.DatagramLead), wall: time.Now()}
 	stamper.stamp(b, 1, 0)
-	if _, err := dialUDP(t, s.addr).Write(b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(dialUDP(t, s.addr).Write(b))(t)
 	s.logged(t, "a fault")
 	s.aliveUDP(t)
 }
 
 // TestServeEndsWhenItsListenerIsClosed by somebody else, and says so.
 func TestServeEndsWhenItsListenerIsClosed(t *testing.T) {
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	_ = l.Close()
 	if err := Serve(context.Background(), l, nil, ServerConfig{}); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/must"
 )
 
 // drip writes b to c every step until that fails.
@@ -78,10 +79,7 @@ func TestUDPServerThatNeverEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pc, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			pc := must.Get((&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
 			t.Cleanup(func() { pc.Close() })
 			go endless(t, pc, c.number)
 			c.client.slack = 200 * time.Millisecond

@@ -17,6 +17,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // realProgram returns the path of the foreign program.
@@ -82,9 +83,7 @@ func foreignServer(t testing.TB, args ...string) (string, *output) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := exec.CommandContext(ctx, path, append([]string{"-s", "-B", "127.0.0.1", "-f", "b", "-p", strconv.Itoa(port)}, args...)...)
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		cancel()
 		_ = cmd.Wait() // it was killed
@@ -126,10 +125,7 @@ func awaitSocket(t testing.TB, port int) {
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 20 {
-		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 		u, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", l.Addr().String())
 		if err == nil {
 			u.Close()
@@ -147,9 +143,7 @@ func freePort(t testing.TB) int {
 func foreignClient(t testing.TB, addr string, args ...string) string {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, realProgram(t), append([]string{"-c", host, "-f", "b", "-p", port}, args...)...)

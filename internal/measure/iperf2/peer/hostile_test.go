@@ -15,6 +15,7 @@ import (
 	"linerate/internal/measure/accept/accepttest"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/must"
 )
 
 // strict are limits that tests can wait for.
@@ -22,14 +23,9 @@ var strict = ServerConfig{Idle: 1500 * time.Millisecond, Opening: 1500 * time.Mi
 
 func dialRaw(t testing.TB, addr string) *net.TCPConn {
 	t.Helper()
-	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", addr))(t)
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetDeadline(time.Now().Add(time.Minute)))
 	return c.(*net.TCPConn)
 }
 
@@ -75,9 +71,7 @@ func TestHostileClients(t *testing.T) {
 	}
 	bounce := func(size uint32) []byte {
 		b := make([]byte, 48)
-		if err := (iperf2.Bounce{Size: size}).Put(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, (iperf2.Bounce{Size: size}).Put(b))
 		return b
 	}
 	for name, c := range map[string]struct {
@@ -113,9 +107,7 @@ func TestHostileClients(t *testing.T) {
 func checkHostileClient(t testing.TB, send []byte, want string) {
 	s := startServer(t, strict)
 	c := dialRaw(t, s.addr)
-	if _, err := c.Write(send); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write(send))(t)
 	s.alive(t) // beside it
 	s.await(t, want, func(results []Result, log []string) bool {
 		for _, r := range results {
@@ -129,9 +121,7 @@ func checkHostileClient(t testing.TB, send []byte, want string) {
 
 func TestPortProbeIsNoFault(t *testing.T) {
 	s := startServer(t, strict)
-	if err := dialRaw(t, s.addr).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, dialRaw(t, s.addr).CloseWrite())
 	s.alive(t)
 	if _, log := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 }); len(log) > 0 {
 		t.Errorf("log %q", log)
@@ -142,9 +132,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	s := startServer(t, ServerConfig{Sessions: 3, PerClient: 2, Opening: time.Minute})
 	begin := func() *net.TCPConn {
 		c := dialRaw(t, s.addr)
-		if _, err := c.Write(header(func(*iperf2.Header) {})); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write(header(func(*iperf2.Header) {})))(t)
 		return c
 	}
 	conns := []*net.TCPConn{begin(), begin(), begin()}
@@ -173,9 +161,7 @@ func TestPlaces(t *testing.T) {
 	p := newPlaces(ServerConfig{Sessions: 3, PerClient: 2})
 	a, b := mustAddr(t, "10.0.0.1"), mustAddr(t, "10.0.0.2")
 	for _, one := range []netip.Addr{a, a, b} {
-		if err := p.admit(one); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.admit(one))
 	}
 	if err := p.admit(b); err == nil || !strings.Contains(err.Error(), "all 3") {
 		t.Errorf("fourth: %v", err)
@@ -206,10 +192,7 @@ func TestTimeIsBounded(t *testing.T) {
 // hostileServer accepts connections and does do with each.
 func hostileServer(t testing.TB, do func(c net.Conn)) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -308,9 +291,7 @@ func TestConnectionsStayWithinTheBudget(t *testing.T) {
 		t.Errorf("warnings %q", w)
 	}
 	c := dialRaw(t, s.addr)
-	if _, err := c.Write(header(func(*iperf2.Header) {})); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write(header(func(*iperf2.Header) {})))(t)
 	s.logged(t, "try again in")
 	for _, k := range b.Usage().Kinds {
 		if k.Kind < budget.Egress && k.Used() != 0 {

@@ -18,6 +18,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/must"
 )
 
 const udpLimit units.BitRate = 4e6
@@ -35,9 +36,7 @@ func (s *ownServer) logged(t testing.TB, want string) {
 func anyEnd(t testing.TB, addr string, args ...string) (string, error) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	out, _ := exec.CommandContext(ctx, realProgram(t), append([]string{"-c", host, "-f", "b", "-p", port}, args...)...).CombinedOutput()
@@ -63,9 +62,7 @@ func TestUDPLimitOfWhatComes(t *testing.T) {
 		// enough wait at a time for the socket to hold.
 		for sent := 0; ; {
 			for range 50 {
-				if _, err := c.Write(b); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(c.Write(b))(t)
 				sent++
 			}
 			s.mu.Lock()
@@ -189,9 +186,7 @@ func serverOf3(t testing.TB, path string) string {
 	port := freePort(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := exec.CommandContext(ctx, path, "-s", "-B", "127.0.0.1", "-p", strconv.Itoa(port))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		cancel()
 		_ = cmd.Wait() // it was killed

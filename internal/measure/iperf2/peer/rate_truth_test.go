@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/accept/accepttest"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -71,10 +72,7 @@ func TestBounceTime(t *testing.T) {
 		if m == nil {
 			try.Fatalf("the client does not show ten bounces:\n%s", text)
 		}
-		least, err := strconv.ParseFloat(m[2], 64)
-		if err != nil {
-			try.Fatal(err)
-		}
+		least := must.Get(strconv.ParseFloat(m[2], 64))(try)
 		try.Claim("shortest of ten", least, 3, 6, "ms")
 	})
 }

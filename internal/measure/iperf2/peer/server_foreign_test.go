@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/must"
 )
 
 // ownServer is a server of this package on loopback.
@@ -42,9 +43,7 @@ func startServerOn(t testing.TB, l net.Listener, cfg ServerConfig, change ...fun
 		if l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"); err == nil {
 			pc, err = (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", l.Addr().String())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	s := &ownServer{addr: l.Addr().String(), more: make(chan struct{}, 1), ended: make(chan error, 1)}
 	signal := func() {
@@ -195,9 +194,7 @@ func checkWithForeignClient(t testing.TB, mode iperf2.Mode, stars bool, args []s
 func portAbove(t testing.TB, addr string) int {
 	t.Helper()
 	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for range 100 {
 		if p := freePort(t); fmt.Sprintf("%05d", p) > fmt.Sprintf("%05s", port) {
 			return p

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/must"
 )
 
 // heldNothing waits until all that is held of b came back.
@@ -108,9 +109,7 @@ func TestUDPEndsWithTheBudget(t *testing.T) {
 			if w := strings.Join(results[0].Report.Warnings, "; "); !strings.Contains(w, c.want) {
 				t.Errorf("warnings %q", w)
 			}
-			if _, err := dialUDP(t, s.addr).Write(datagramOf(iperf2.Forward, 1)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(dialUDP(t, s.addr).Write(datagramOf(iperf2.Forward, 1)))(t)
 			s.logged(t, "try again in")
 			heldNothing(t, b)
 		})
@@ -124,9 +123,7 @@ func TestForgedDatagramsTakeNothing(t *testing.T) {
 	b := budget.New(budget.Config{AllAnonymous: budget.Limits{Sessions: 2}, Server: budget.Limits{Sessions: 4}})
 	s := startServer(t, ServerConfig{Budget: b, Sessions: 4, UDPTo: func(netip.Addr) bool { return false }})
 	for i := range 300 {
-		if err := forge(t.Context(), fmt.Sprintf("127.0.%d.%d", 1+i/200, 1+i%200), s.addr, datagramOf(iperf2.Forward, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, forge(t.Context(), fmt.Sprintf("127.0.%d.%d", 1+i/200, 1+i%200), s.addr, datagramOf(iperf2.Forward, 1)))
 	}
 	// A client that shows where it is comes last, so that the others have been read.
 	s.alive(t)

@@ -13,23 +13,18 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/must"
 )
 
 func mustAddr(t testing.TB, s string) netip.Addr {
 	t.Helper()
-	a, err := netip.ParseAddr(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(netip.ParseAddr(s))(t)
 	return a
 }
 
 func dialUDP(t testing.TB, addr string) net.Conn {
 	t.Helper()
-	c, err := (&net.Dialer{}).DialContext(t.Context(), "udp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get((&net.Dialer{}).DialContext(t.Context(), "udp", addr))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -50,9 +45,7 @@ const atOnce = 200 * time.Millisecond
 // answered returns what comes back within a while.
 func answered(t testing.TB, c net.Conn, within time.Duration) []byte {
 	t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(within)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetReadDeadline(time.Now().Add(within)))
 	b := make([]byte, maxDatagram)
 	n, err := c.Read(b)
 	if err != nil {
@@ -78,9 +71,7 @@ func TestHostileDatagrams(t *testing.T) {
 		for i := range b {
 			b[i] = byte(random.Uint32())
 		}
-		if _, err := dialUDP(t, s.addr).Write(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(dialUDP(t, s.addr).Write(b))(t)
 	}
 	s.await(t, "refusal", func(_ []Result, log []string) bool { return len(log) > 0 })
 	// The random flows end by themselves, and their places come back.
@@ -110,9 +101,7 @@ func TestNoMirror(t *testing.T) {
 		"short":       datagramOf(iperf2.Reverse, 1)[:30],
 	} {
 		c := dialUDP(t, s.addr)
-		if _, err := c.Write(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write(b))(t)
 		if got := answered(t, c, atOnce); got != nil {
 			t.Errorf("%s: %d bytes came back", name, len(got))
 		}
@@ -123,13 +112,9 @@ func TestNoMirror(t *testing.T) {
 func TestReportsAreBounded(t *testing.T) {
 	s := startServer(t, ServerConfig{})
 	c := dialUDP(t, s.addr)
-	if _, err := c.Write(datagramOf(iperf2.Forward, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write(datagramOf(iperf2.Forward, 1)))(t)
 	for i := range int64(3 * mostAcks) {
-		if _, err := c.Write(datagramOf(iperf2.Forward, -2-i)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write(datagramOf(iperf2.Forward, -2-i)))(t)
 	}
 	for n := range mostAcks {
 		b := answered(t, c, time.Minute)
@@ -152,9 +137,7 @@ func TestVanishedFlow(t *testing.T) {
 	s := startServer(t, ServerConfig{Idle: time.Second})
 	c := dialUDP(t, s.addr)
 	for _, n := range []int64{1, 2, 5, 1<<63 - 1, 4} {
-		if _, err := c.Write(datagramOf(iperf2.Forward, n)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write(datagramOf(iperf2.Forward, n)))(t)
 	}
 	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
 	r := results[0].Report
@@ -174,9 +157,7 @@ func TestOldClient(t *testing.T) {
 		return b
 	}
 	for _, id := range []int32{0, 1, 2, 4, -5} {
-		if _, err := c.Write(old(id)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write(old(id)))(t)
 	}
 	b := answered(t, c, time.Minute)
 	r, l, err := iperf2.ParseReport(b)
@@ -190,10 +171,7 @@ func TestOldClient(t *testing.T) {
 
 // TestLyingServer answers the client's final datagram with nonsense first.
 func TestLyingServer(t *testing.T) {
-	pc, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pc := must.Get((&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
 	defer pc.Close()
 	go func() {
 		b := make([]byte, 2048)
@@ -225,10 +203,7 @@ func TestUDPNobody(t *testing.T) {
 				t.Skip("takes some seconds: with the build tag slow")
 			}
 			t.Parallel()
-			pc, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			pc := must.Get((&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
 			addr := pc.LocalAddr().String()
 			pc.Close()
 			f := model.Flow{Direction: d, Duration: short, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}

@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/must"
 )
 
 // wary is a server that believes the sender of no datagram.
@@ -22,9 +23,7 @@ func TestProofByTCP(t *testing.T) {
 	s := wary(t)
 	c := dialUDP(t, s.addr)
 	for _, m := range []iperf2.Mode{iperf2.Reverse, iperf2.FullDuplex, iperf2.Dual} {
-		if _, err := c.Write(datagramOf(m, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write(datagramOf(m, 1)))(t)
 		if got := answered(t, c, atOnce); got != nil {
 			t.Errorf("%s: %d bytes came back", m, len(got))
 		}
@@ -32,9 +31,7 @@ func TestProofByTCP(t *testing.T) {
 	for _, d := range []model.Direction{model.From, model.Both} {
 		f := model.Flow{Direction: d, Duration: 200 * time.Millisecond, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 		near, _, err := Client{}.Run(t.Context(), s.addr, f, nil)
-		if err != nil {
-			t.Fatalf("%s: %v", d, err)
-		}
+		must.Dof(t, err, "%s", d)
 		got := false
 		for _, r := range near.Flows {
 			got = got || r.Direction == model.From && r.Bytes > 0
@@ -52,10 +49,7 @@ func TestSmallFinals(t *testing.T) {
 	c := dialUDP(t, s.addr)
 	sent, got := 0, 0
 	send := func(b []byte) {
-		n, err := c.Write(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(c.Write(b))(t)
 		sent += n
 	}
 	send(datagramOf(iperf2.Forward, 1)[:minDatagram])

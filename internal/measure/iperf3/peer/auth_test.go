@@ -17,6 +17,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/must"
 )
 
 // makeKey makes one key for all tests.
@@ -24,10 +25,7 @@ var makeKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.Gener
 
 func testKey(t testing.TB) *rsa.PrivateKey {
 	t.Helper()
-	key, err := makeKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(makeKey())(t)
 	return key
 }
 
@@ -35,9 +33,7 @@ func testKey(t testing.TB) *rsa.PrivateKey {
 func writePEM(t testing.TB, kind string, der []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "key.pem")
-	if err := os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 	return name
 }
 
@@ -51,9 +47,7 @@ func TestClientLogin(t *testing.T) {
 	key := testKey(t)
 	private := writePEM(t, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key))
 	users := filepath.Join(t.TempDir(), "users.csv")
-	if err := os.WriteFile(users, []byte("# name,hash\nmario,"+iperf3.PasswordHash("mario", "rossi")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(users, []byte("# name,hash\nmario,"+iperf3.PasswordHash("mario", "rossi")+"\n"), 0o600))
 	addr := foreignServer(t, "--rsa-private-key-path", private, "--authorized-users-path", users)
 	f := model.Flow{Direction: model.To, Bytes: 1 << 20}
 	for _, c := range []struct {
@@ -77,10 +71,7 @@ func TestClientLogin(t *testing.T) {
 func TestServerLogin(t *testing.T) {
 	t.Parallel()
 	key := testKey(t)
-	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.MarshalPKIXPublicKey(&key.PublicKey))(t)
 	public := writePEM(t, "PUBLIC KEY", der)
 	access := &Access{Key: key, Users: map[string]string{"mario": iperf3.PasswordHash("mario", "rossi")}}
 	both := []iperf3.Padding{iperf3.OAEP, iperf3.PKCS1v15}
@@ -133,10 +124,7 @@ func TestOldPaddingIsNamed(t *testing.T) {
 		t.Skip("this client pads with OAEP")
 	}
 	key := testKey(t)
-	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.MarshalPKIXPublicKey(&key.PublicKey))(t)
 	public := writePEM(t, "PUBLIC KEY", der)
 	e := newEvents()
 	addr := serveHere(t, ServerConfig{Event: e.add, Access: &Access{Key: key, Users: map[string]string{"mario": iperf3.PasswordHash("mario", "rossi")}}})
@@ -154,10 +142,7 @@ func TestOldPaddingIsNamed(t *testing.T) {
 func TestRefusedLoginsLookAlike(t *testing.T) {
 	key := testKey(t)
 	token := func(user, password string, at time.Time, padding iperf3.Padding) string {
-		text, err := iperf3.Credentials{User: user, Password: password, Time: at}.Token(&key.PublicKey, padding)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(iperf3.Credentials{User: user, Password: password, Time: at}.Token(&key.PublicKey, padding))(t)
 		return text
 	}
 	garbage := make([]byte, key.Size())

@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/must"
 )
 
 // near01 reports whether two totals agree within 0.1 %.
@@ -73,9 +74,7 @@ func checkClient(t testing.TB, addr string, f model.Flow, c Client) {
 			samples[s.Direction]++
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	parts := f.Direction.Parts()
 	if len(near.Flows) != len(parts) || len(far.Flows) != len(parts) || far.Host != model.Far {
 		t.Fatalf("near %+v, far %+v", near, far)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // realProgram returns the path of the real iperf3.
@@ -25,10 +27,7 @@ func realProgram(t testing.TB) string {
 // atLeast reports whether the real iperf3 is 3.minor or later.
 func atLeast(t testing.TB, minor int) bool {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), realProgram(t), "--version").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.CommandContext(t.Context(), realProgram(t), "--version").Output())(t)
 	var is, sub int
 	if n, err := fmt.Sscanf(string(out), "iperf %d.%d", &is, &sub); n != 2 { // "iperf 3.12 (cJSON 1.7.15)"
 		t.Fatalf("%q is no version: %v", out, err)
@@ -41,10 +40,7 @@ func freePort(t testing.TB) int {
 	t.Helper()
 	var lc net.ListenConfig
 	for range 50 {
-		l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 		port := l.Addr().(*net.TCPAddr).Port
 		u, err := lc.ListenPacket(t.Context(), "udp", fmt.Sprintf("127.0.0.1:%d", port))
 		_ = l.Close()
@@ -104,9 +100,7 @@ func startServer(t testing.TB, path string, port int, args []string) bool {
 	cmd := exec.CommandContext(ctx, path, append([]string{"-s", "-B", "127.0.0.1", "-p", fmt.Sprint(port), "--forceflush"}, args...)...)
 	out := &output{want: "Server listening", seen: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)

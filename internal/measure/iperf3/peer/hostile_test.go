@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/must"
 )
 
 // quick are limits under which a silent peer is soon given up.
@@ -184,10 +185,7 @@ func TestServerStrangeStream(t *testing.T) {
 func TestServerStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get((&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"))(t)
 	done := make(chan error, 1)
 	go func() { done <- Serve(ctx, l, ServerConfig{}) }()
 	r := newRaw(t, l.Addr().String())
@@ -296,10 +294,7 @@ func TestClientHostile(t *testing.T) {
 // listenHere listens on a port of its own until the test ends.
 func listenHere(t testing.TB) net.Listener {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
@@ -360,9 +355,7 @@ func TestClientUDPSilence(t *testing.T) {
 	greetings := 0
 	b := make([]byte, 100)
 	for {
-		if err := u.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, u.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
 		n, _, err := u.ReadFrom(b)
 		if err != nil {
 			break

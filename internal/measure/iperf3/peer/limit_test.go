@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/units"
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/must"
 )
 
 const udpLimit units.BitRate = 5e6
@@ -70,9 +71,7 @@ func TestServerEndsUDP(t *testing.T) {
 	r.expect(iperf3.CreateStreams)
 	u := r.greet("9876")
 	r.expect(iperf3.TestStart, iperf3.TestRunning)
-	if err := r.ctl.SetDeadline(time.Now().Add(3 * rawPatience)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.ctl.SetDeadline(time.Now().Add(3*rawPatience)))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

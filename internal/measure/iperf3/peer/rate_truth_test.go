@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -33,9 +34,7 @@ func TestClientRate(t *testing.T) {
 				if errors.Is(err, errors.ErrUnsupported) {
 					try.Skip(err)
 				}
-				if err != nil {
-					try.Fatal(err)
-				}
+				must.Do(try, err)
 				// The kernel lets ten segments of each stream go unpaced,
 				// which on a loopback are 0.65 MB.
 				claimRates(try, 50e6, 100e6, near, far)
@@ -49,9 +48,7 @@ func TestClientUDPRate(t *testing.T) {
 	f := model.Flow{Engine: udp.Name, Direction: model.Both, Duration: 500 * time.Millisecond, Streams: 2, Params: traffic.Write(udp.Params{Rate: 4e6})}
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		near, far, err := Client{}.Run(try.Context(), foreignServer(try), f, func([]model.Sample) {})
-		if err != nil {
-			try.Fatal(err)
-		}
+		must.Do(try, err)
 		claimRates(try, 3.6e6, 4.4e6, near, far)
 	})
 }

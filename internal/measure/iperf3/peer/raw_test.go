@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/must"
 )
 
 // raw is a client that does only what a test tells it to.
@@ -33,13 +34,8 @@ func newRaw(t testing.TB, addr string) *raw {
 
 func (r *raw) dial() net.Conn {
 	r.t.Helper()
-	c, err := (&net.Dialer{}).DialContext(r.t.Context(), "tcp", r.addr)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := c.SetDeadline(time.Now().Add(rawPatience)); err != nil {
-		r.t.Fatal(err)
-	}
+	c := must.Get((&net.Dialer{}).DialContext(r.t.Context(), "tcp", r.addr))(r.t)
+	must.Do(r.t, c.SetDeadline(time.Now().Add(rawPatience)))
 	r.t.Cleanup(func() { _ = c.Close() })
 	return c
 }

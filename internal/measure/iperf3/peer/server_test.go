@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/must"
 )
 
 // summary is the part of the real client's JSON report that says who counted
@@ -45,9 +46,7 @@ type total struct {
 func foreignClient(t testing.TB, addr, args string, env ...string) summary {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cmd := exec.CommandContext(t.Context(), realProgram(t), append([]string{"-J", "-c", host, "-p", port}, strings.Fields(args)...)...)
 	cmd.Env = append(cmd.Environ(), env...)
 	// It ends with an error where its report has one.
@@ -292,15 +291,10 @@ func TestServerParallel(t *testing.T) {
 // TestServerAddresses holds that a server of all addresses answers UDP from the
 // one that the client knows, in both families.
 func TestServerAddresses(t *testing.T) {
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", ":0"))(t)
 	addr := serveOn(t, l, ServerConfig{})
 	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, host := range []string{"127.0.0.1", "127.0.0.2", "::1"} {
 		addr := net.JoinHostPort(host, port)
 		probe, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)

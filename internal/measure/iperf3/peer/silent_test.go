@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/must"
 )
 
 // besieger is a client that goes as far as one stage and then says nothing, holds
@@ -212,9 +213,7 @@ func TestNextClientWaitsForTheLastOne(t *testing.T) {
 	r.send(r.ctl, iperf3.TestEnd.Byte())
 	r.expect(iperf3.ExchangeResults)
 	r.json(resultsOf(stream(1, "786432"), stream(3, "786432")))
-	if _, err := iperf3.ReadFrame(r.ctl, 1<<20); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(iperf3.ReadFrame(r.ctl, 1<<20))(t)
 	r.expect(iperf3.DisplayResults)
 	c := Client{limits: limits{between: time.Nanosecond}}
 	if _, _, err := c.Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {}); err != nil {

@@ -7,6 +7,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/must"
 )
 
 // TestClientUDP runs our client against the real server over UDP.
@@ -33,9 +34,7 @@ func TestClientUDP(t *testing.T) {
 				samples[s.Metric]++
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for i, d := range f.Direction.Parts() {
 			checkUDP(t, f, near.Flows[i], far.Flows[i])
 			want := model.Sent

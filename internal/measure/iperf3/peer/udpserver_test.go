@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/must"
 )
 
 // faulty is a socket whose reads fail, then give a greeting, then wait to be
@@ -73,10 +74,7 @@ func TestGreeterRests(t *testing.T) {
 
 // TestGreeterEndsWithItsSocket, by whomever that is closed.
 func TestGreeterEndsWithItsSocket(t *testing.T) {
-	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get((&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
 	_ = conn.Close()
 	(&greeter{conn: conn}).listen(t.Context(), func(line string) { t.Error(line) })
 }

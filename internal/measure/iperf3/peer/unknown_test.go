@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/must"
 )
 
 // TestClientRecognisesIperf2 holds that the error names a server of iperf 2 as that.
@@ -42,9 +43,7 @@ func serverOf2(t testing.TB, path string) string {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, port, _ := strings.Cut(hereOnce(t), ":")
 	cmd := exec.CommandContext(ctx, path, "-s", "-B", "127.0.0.1", "-p", port)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		cancel()
 		_ = cmd.Wait() // it was killed
@@ -65,10 +64,7 @@ func serverOf2(t testing.TB, path string) string {
 // hereOnce returns an address that nobody listens on now.
 func hereOnce(t testing.TB) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().String()
 }

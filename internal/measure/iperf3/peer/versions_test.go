@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/must"
 )
 
 // dialect is how the client of a version speaks, as far as versions differ: its
@@ -102,10 +103,7 @@ func TestServerVersions(t *testing.T) {
 		r.send(r.ctl, iperf3.TestEnd.Byte())
 		r.expect(iperf3.ExchangeResults)
 		r.json(d.results("10000"))
-		body, err := iperf3.ReadFrame(r.ctl, iperf3.MaxResults)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must.Get(iperf3.ReadFrame(r.ctl, iperf3.MaxResults))(t)
 		got, err := iperf3.ParseResults(body)
 		if err != nil || len(got.Streams) != n {
 			t.Fatalf("%+v, %v", got, err)
@@ -132,16 +130,11 @@ func TestServerVersions(t *testing.T) {
 // greet opens a UDP stream.
 func (r *raw) greet(hello string) net.Conn {
 	r.t.Helper()
-	u, err := (&net.Dialer{}).DialContext(r.t.Context(), "udp", r.addr)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	u := must.Get((&net.Dialer{}).DialContext(r.t.Context(), "udp", r.addr))(r.t)
 	r.t.Cleanup(func() { _ = u.Close() })
 	r.send(u, []byte(hello)...)
 	b := make([]byte, 100)
-	if err := u.SetReadDeadline(time.Now().Add(rawPatience)); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, u.SetReadDeadline(time.Now().Add(rawPatience)))
 	n, err := u.Read(b)
 	if err != nil || !bytes.Equal(b[:n], iperf3.Reply()) {
 		r.t.Fatalf("answer % x, %v", b[:n], err)

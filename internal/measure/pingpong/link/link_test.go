@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/measure/quiet"
+	"linerate/internal/must"
 )
 
 // soon is the longest that anything here may take before it counts as hanging.
@@ -42,28 +43,14 @@ func everyKind(t *testing.T, f func(t *testing.T, a, b *Link)) {
 // pair returns the two ends of a connection over loopback with small buffers.
 func pair(t *testing.T, open func(*net.TCPConn) (*Link, error)) (a, b *Link) {
 	t.Helper()
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}))(t)
 	defer l.Close()
-	dialed, err := net.DialTCP("tcp", nil, l.Addr().(*net.TCPAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	accepted, err := l.AcceptTCP()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dialed := must.Get(net.DialTCP("tcp", nil, l.Addr().(*net.TCPAddr)))(t)
+	accepted := must.Get(l.AcceptTCP())(t)
 	links := []*Link{}
 	for _, c := range []*net.TCPConn{dialed, accepted} {
-		if err := errors.Join(c.SetReadBuffer(16<<10), c.SetWriteBuffer(16<<10)); err != nil {
-			t.Fatal(err)
-		}
-		l, err := open(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(c.SetReadBuffer(16<<10), c.SetWriteBuffer(16<<10)))
+		l := must.Get(open(c))(t)
 		t.Cleanup(func() {
 			if err := l.Close(); err != nil {
 				t.Errorf("close: %v", err)
@@ -109,9 +96,7 @@ func TestMessagesArriveWhole(t *testing.T) {
 			want := random(n, byte(n))
 			sent := beside(func() error { return a.Send(want) })
 			got := make([]byte, n)
-			if err := b.Receive(got); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, b.Receive(got))
 			if err := within(t, sent); err != nil || !bytes.Equal(got, want) {
 				t.Fatalf("%d bytes: error %v, equal %t", n, err, bytes.Equal(got, want))
 			}
@@ -126,9 +111,7 @@ func TestExchangeNeverDeadlocks(t *testing.T) {
 			left, right := random(n, 1), random(n, 2)
 			atA, atB := make([]byte, n), make([]byte, n)
 			other := beside(func() error { return b.Exchange(right, atB) })
-			if err := within(t, beside(func() error { return a.Exchange(left, atA) })); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, within(t, beside(func() error { return a.Exchange(left, atA) })))
 			if err := within(t, other); err != nil || !bytes.Equal(atA, right) || !bytes.Equal(atB, left) {
 				t.Fatalf("%d bytes: error %v, equal %t %t", n, err, bytes.Equal(atA, right), bytes.Equal(atB, left))
 			}
@@ -148,9 +131,7 @@ func TestExchangeOfAnySizes(t *testing.T) {
 			left, right := random(size.Draw(rt, "there"), 3), random(size.Draw(rt, "back"), 4)
 			atA, atB := make([]byte, len(right)), make([]byte, len(left))
 			other := beside(func() error { return b.Exchange(right, atB) })
-			if err := within(t, beside(func() error { return a.Exchange(left, atA) })); err != nil {
-				rt.Fatal(err)
-			}
+			must.Do(rt, within(t, beside(func() error { return a.Exchange(left, atA) })))
 			if err := within(t, other); err != nil || !bytes.Equal(atA, right) || !bytes.Equal(atB, left) {
 				rt.Fatalf("error %v", err)
 			}
@@ -160,17 +141,11 @@ func TestExchangeOfAnySizes(t *testing.T) {
 
 func TestEnds(t *testing.T) {
 	everyKind(t, func(t *testing.T, a, b *Link) {
-		if err := a.Send([]byte("ab")); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Receive(make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Send([]byte("ab")))
+		must.Do(t, b.Receive(make([]byte, 1)))
 		a.Interrupt() // on Linux this ends the connection; elsewhere closing does
 		if p, ok := a.wire.(*poller); ok {
-			if err := p.conn.CloseWrite(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.conn.CloseWrite())
 		}
 		if err := b.Receive(make([]byte, 2)); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("in the middle of a message: %v", err)
