@@ -61,6 +61,7 @@ func (g greed) refused(t *testing.T, i *intruder) {
 // TestGreedyAnonymous asks an open server for memory, disk and descriptors on its
 // word alone. One message of 30 bytes once cost 6 GiB.
 func TestGreedyAnonymous(t *testing.T) {
+	t.Parallel()
 	server, link := publicServer(t, "--open")
 	for name, g := range map[string]greed{
 		"an offer of 6 GiB":      {memoryCopy(copyflow.Network, model.To, 0), 6 << 30, "6 GiB"},
@@ -83,6 +84,7 @@ func TestGreedyAnonymous(t *testing.T) {
 // TestGreedyFriend does the same with the secret: there is more, and no less of a
 // bound.
 func TestGreedyFriend(t *testing.T) {
+	t.Parallel()
 	server, link := publicServer(t, "--limit", "memory=1GiB,disk=1GiB,egress=1TiB/day")
 	for name, g := range map[string]greed{
 		"an offer of 6 GiB":  {memoryCopy(copyflow.Network, model.To, 0), 6 << 30, "this needs 6 GiB of memory, this server gives 512 MiB to a session"},
@@ -127,6 +129,7 @@ func TestOfferWithoutBytes(t *testing.T) {
 // TestEgressIsSpent reads from a server until it has sent what it sends an
 // address, and asks again.
 func TestEgressIsSpent(t *testing.T) {
+	t.Parallel()
 	_, link := publicServer(t, "--open", "--limit-source", "egress=300MiB/day")
 	i := intrude(t, link)
 	f := bulk(model.From, 1, 128<<10)
@@ -248,6 +251,7 @@ func TestMetrics(t *testing.T) {
 // TestNobodyStops has a server send for a second and never stops it: an anonymous client's
 // run ends by itself.
 func TestNobodyStops(t *testing.T) {
+	t.Parallel()
 	_, link := publicServer(t, "--open")
 	i := intrude(t, link)
 	conns, err := i.prepare(t, bulk(model.From, 1, 128<<10), 1)

@@ -199,6 +199,7 @@ func crashSteps(t *testing.T) []string {
 // hosts hold their old values again, and what was measured before is kept.
 func TestCrash(t *testing.T) {
 	needRoot(t)
+	t.Parallel()
 	began := time.Now()
 	steps := crashSteps(t)
 	cases := map[string]func(*testing.T){}

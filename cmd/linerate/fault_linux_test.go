@@ -45,6 +45,7 @@ func (c faultCase) String() string {
 // LINERATE_FAULTS=all after every step.
 func TestFaults(t *testing.T) {
 	needRoot(t)
+	t.Parallel()
 	began := time.Now()
 	const most = 12 // they mostly wait
 	hosts := newPool(t, most)

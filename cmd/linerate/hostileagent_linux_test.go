@@ -12,11 +12,25 @@ import (
 // TestHostileAgent: whatever an agent sends, the controller ends soon, with a plain
 // sentence, and has neither memory nor disk filled.
 func TestHostileAgent(t *testing.T) {
-	for _, c := range []struct {
-		manner hostileManner
-		says   string
-		within time.Duration
-	}{
+	t.Parallel()
+	for _, h := range badAgents() {
+		t.Run(string(h.manner), func(t *testing.T) {
+			t.Parallel()
+			meetHostile(t, h)
+		})
+	}
+}
+
+// badAgent is one manner of an agent, what the controller says of it, and how long it
+// takes on a quiet machine, which make truth asks.
+type badAgent struct {
+	manner hostileManner
+	says   string
+	within time.Duration
+}
+
+func badAgents() []badAgent {
+	return []badAgent{
 		{floodsSamples, "the agent sent more than this run can have", 25 * time.Second},
 		{floodsMeasured, "the agent sent more than this run can have", 25 * time.Second},
 		{floodsParts, "a message has more than 65536 parts", 25 * time.Second},
@@ -25,34 +39,27 @@ func TestHostileAgent(t *testing.T) {
 		{floodsStderr, "", 30 * time.Second},
 		{neverEnds, "did not end the run when it was told to", 50 * time.Second}, // once, whatever the plan repeats
 		{drips, "no answer in time", 60 * time.Second},
-	} {
-		t.Run(string(c.manner), func(t *testing.T) {
-			t.Parallel()
-			meetHostile(t, c.manner, c.says, c.within)
-		})
 	}
 }
 
-// meetHostile runs a test with a hostile agent and demands words, and an end.
-func meetHostile(t *testing.T, manner hostileManner, says string, within time.Duration) {
+// meetHostile runs a test with a hostile agent, demands words and an end, and returns how
+// long that took.
+func meetHostile(t testing.TB, h badAgent) time.Duration {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := command(t, "test", hostileTarget(manner), "--to", "-t", "3s", "--omit", "0")
+	cmd := command(t, "test", hostileTarget(h.manner), "--to", "-t", "3s", "--omit", "0")
 	cmd.Env = append(cmd.Env, "LINERATE_DB="+filepath.Join(dir, "results.db"))
 	began := time.Now()
 	p := start(t, cmd)
 	peak := residentPeak(cmd.Process.Pid)
-	r := p.wait(t, within+time.Minute)
+	r := p.wait(t, h.within+time.Minute)
 	took, used := time.Since(began), <-peak
 	t.Logf("exit code %d after %v, %d MB\n%s", r.code, took.Round(time.Millisecond), used>>10, r.err[:min(len(r.err), 2000)])
-	if manner != floodsStderr && r.code == 0 || r.code < 0 || !strings.Contains(r.err, says) {
-		t.Errorf("exit code %d, want words %q", r.code, says)
+	if h.manner != floodsStderr && r.code == 0 || r.code < 0 || !strings.Contains(r.err, h.says) {
+		t.Errorf("exit code %d, want words %q", r.code, h.says)
 	}
 	if used > 150<<10 {
 		t.Errorf("used %d MB", used>>10)
-	}
-	if took > within {
-		t.Errorf("took %v", took)
 	}
 	if len(r.out)+len(r.err) > 64<<10 {
 		t.Errorf("%d bytes on stdout, %d on stderr", len(r.out), len(r.err))
@@ -67,6 +74,7 @@ func meetHostile(t *testing.T, manner hostileManner, says string, within time.Du
 	if disk > 8<<20 {
 		t.Errorf("wrote %d MB", disk>>20)
 	}
+	return took
 }
 
 // residentPeak sends the most memory that a process ever had resident, in kB, once it

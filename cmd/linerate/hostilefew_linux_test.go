@@ -27,6 +27,7 @@ type serveDocument struct {
 // without one: each attack comes as far as it is meant to, by the server's own answer, and
 // what it costs is bounded. make abuse and make truth do it with a thousand clients.
 func TestHostileFew(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{
 		"with a secret": {"--limit", "memory=96MiB"},
 		"open":          {"--open", "--limit-source", "time=none"},

@@ -110,6 +110,19 @@ func (m Missing) Error() string { return string(m) }
 // Is reports whether target is errors.ErrUnsupported.
 func (m Missing) Is(target error) bool { return target == errors.ErrUnsupported }
 
+// MayTune demands that settings of a host may be changed in its session, and names what
+// cannot be done where they may not.
+func MayTune(c *session.Client, what string) error {
+	if c.NoSettings() == "" {
+		return nil
+	}
+	return &Fault{Kind: Unsupported, Err: fmt.Errorf("%s on %s: %s", what, c.Name(), c.NoSettings()), Hint: settingsTake}
+}
+
+// settingsTake says what it takes to change settings of a host.
+const settingsTake = "settings of a host take root there (over ssh: --sudo), or a key with the right tune and serve --allow-tune;\n" +
+	"those of the flow (window, mss, streams, block, nodelay) need neither"
+
 // Refused reports whether a host said no: to a session, a run or a file.
 func Refused(err error) bool {
 	return errors.Is(err, session.ErrRefused) || errors.Is(err, fs.ErrPermission)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -25,7 +26,8 @@ type Tuned struct {
 	Session  string      `json:"session"`          // of the search
 	Proof    string      `json:"proof,omitempty"`  // session of the confirmation
 	Reason   string      `json:"reason,omitempty"` // why the search ended
-	Next     Step        `json:"-"`                // what leads on, whatever is kept
+	Warnings []string    `json:"warnings,omitempty"`
+	Next     Step        `json:"-"` // what leads on, whatever is kept
 }
 
 // TunedIdea is what became of one setting.
@@ -54,7 +56,8 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 			}
 		}
 	}
-	t.Rest = rest(rec)
+	t.Rest = rest(rec, info)
+	t.Warnings = s.Warnings
 	if proof != nil {
 		t.prove(*proof)
 	} else if rec.Reason == "" && len(rec.Inputs) == 1 && s.State == model.SessionDone {
@@ -138,19 +141,22 @@ func change(c candidate.Candidate, a model.Assignment, hosts []model.HostFacts) 
 
 // Fate says what became of one idea: "far.tcp.sack=1: no effect (0.3 % lower, 5
 // blocks)".
-func Fate(f tune.Fate, info metric.Info) string {
-	text := fmt.Sprintf("%s: %s", f.Setting.Name, f.State)
+func Fate(f tune.Fate, info metric.Info) string { return f.Setting.Name + ": " + became(f, info) }
+
+// became is that without the setting: "no effect (0.3 % lower, 5 blocks)".
+func became(f tune.Fate, info metric.Info) string {
 	var more []string
 	if g := float64(f.Gain); f.Blocks > 0 && !math.IsNaN(g) && f.State != tune.Broke {
 		more = append(more, info.ChangeText(g, g-0.05, g+0.05), count(f.Blocks, "block"))
 	}
-	if f.Detail != "" {
-		more = append(more, f.Detail)
-	} else if f.State == tune.Waiting && f.Ask != "" {
-		more = append(more, f.Ask)
+	switch why := cmp.Or(f.Detail, f.Refused); {
+	case f.State == tune.Waiting && f.Ask != "":
+		more = append(more, f.Ask+": --allow risky tries it")
+	case why != "":
+		more = append(more, why)
 	}
-	if len(more) > 0 {
-		text += " (" + strings.Join(more, ", ") + ")"
+	if len(more) == 0 {
+		return string(f.State)
 	}
-	return text
+	return string(f.State) + " (" + strings.Join(more, ", ") + ")"
 }

@@ -66,7 +66,10 @@ func TestTunedSaysWhatHelped(t *testing.T) {
 	if want := []string{"to nas: 30 Mbit/s -> 884 Mbit/s; 29.4 times as fast, at least 28.1; 7 blocks, decided; round trip is unchanged"}; !slices.Equal(got.Gains, want) {
 		t.Errorf("gains %q, want %q", got.Gains, want)
 	}
-	if want := []string{"no effect: tcp.sack", "failed: txqueuelen (the link was lost)", "not tried: link.mtu (--allow risky)"}; !slices.Equal(got.Rest, want) {
+	if want := []string{
+		"tcp.recv_buffer_max: 256KiB not tried", "tcp.sack: 1 no effect", "txqueuelen: 4000 failed (the link was lost)",
+		"link.mtu: 9000 not tried (may cut the connection: --allow risky tries it)",
+	}; !slices.Equal(got.Rest, want) {
 		t.Errorf("rest %q, want %q", got.Rest, want)
 	}
 

@@ -21,7 +21,7 @@ import (
 // and tells what is unwise.
 func (c *change) check() error {
 	for _, e := range c.changing() {
-		if err := MayTune(e.Host, "set"); err != nil {
+		if err := app.MayTune(e.Client, "nothing can be set"); err != nil {
 			return err
 		}
 	}
@@ -59,16 +59,6 @@ func (c *change) check() error {
 	}
 	c.noteOneSided()
 	return nil
-}
-
-// MayTune demands that a host lets its settings be changed; what is done to them
-// otherwise: "set", "kept".
-func MayTune(h *app.Host, what string) error {
-	if h.Client.CanTune() {
-		return nil
-	}
-	return app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("%s measures only: nothing can be %s there", h.Client.Name(), what)),
-		"reach it over ssh, as in user@host, or start its agent by a command: exec:ADDRESS COMMAND...")
 }
 
 // faults are what is wrong with what a host is to get.

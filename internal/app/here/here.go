@@ -93,7 +93,7 @@ func Serve(ctx context.Context, env app.Env, conn net.Conn, o Options) error {
 // engines.
 func (m *Machine) Agent() agent.Config {
 	return agent.Config{
-		Version: m.env.Version, Catalogue: m.env.Catalogue, Facts: m.Facts, Knobs: m, Keeper: m, Files: m.files(), Origins: m.Origins, Recovered: m.Recovered,
+		Version: m.env.Version, Catalogue: m.env.Catalogue, Facts: m.Facts, Knobs: m, Rights: hostknob.Rights, Keeper: m, Files: m.files(), Origins: m.Origins, Recovered: m.Recovered,
 	}
 }
 

@@ -93,7 +93,7 @@ func (k *keeping) prepare(ctx context.Context) error {
 	unsupported := true
 	var left []*Host
 	for _, h := range k.hosts {
-		if err := change.MayTune(h.Host, "kept"); err != nil {
+		if err := app.MayTune(h.Client, "nothing can be kept"); err != nil {
 			return err
 		}
 		other, err := k.settings(ctx, h)

@@ -260,6 +260,15 @@ func (e *Ends) hangUp() []error {
 	return errs
 }
 
+// Rehearse has the hosts take a setting once and put it back (runner.Runner.Rehearse). A far
+// end that is no linerate has no settings.
+func (e *Ends) Rehearse(ctx context.Context, s model.Setting) ([]model.Change, error) {
+	if r, ok := e.Runner.(*runner.Runner); ok {
+		return r.Rehearse(ctx, s)
+	}
+	return nil, nil
+}
+
 // Reopen makes new sessions after contact was lost.
 func (e *Ends) Reopen(ctx context.Context) error {
 	if len(e.Others) > 0 {

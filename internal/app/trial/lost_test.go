@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,17 +158,48 @@ func TestStoreFull(t *testing.T) {
 	s.Untouched()
 }
 
-// unsure is a host whose settings never read back as they were written.
-type unsure struct{ *agenttest.Knobs }
+// unsure is a host whose settings do not read back as they were written from some time on.
+type unsure struct {
+	*agenttest.Knobs
+	begun *atomic.Bool
+}
 
-func (unsure) Verify(context.Context) error { return errors.New("reads back as something else") }
+func (u unsure) Verify(ctx context.Context) error {
+	if u.begun.Load() {
+		return errors.New("reads back as something else")
+	}
+	return u.Knobs.Verify(ctx)
+}
+
+// TestPlanRefused: where the hosts do not take one setting of a plan, nothing of it is
+// measured or stored, and the refusal names each.
+func TestPlanRefused(t *testing.T) {
+	s := newStand(t)
+	s.ends.Close()
+	knobs := map[model.Host]*agenttest.Knobs{model.Near: s.Knobs(model.Near), model.Far: s.Knobs(model.Far)}
+	var begun atomic.Bool
+	begun.Store(true)
+	s.Configure = func(h model.Host, _ int, c *agent.Config) { c.Knobs = unsure{knobs[h], &begun} }
+	s.open()
+	got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "big cannot be applied") || !strings.Contains(app.HintOf(err), "nothing was measured") || len(got.Runs) != 0 {
+		t.Errorf("%d runs, %v", len(got.Runs), err)
+	}
+	if _, err := s.store.Session(t.Context(), got.ID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("stored: %v", err)
+	}
+	s.ends.Close()
+	s.Untouched()
+}
 
 // TestNothingMeasured: a session without a valid run is not to be used.
 func TestNothingMeasured(t *testing.T) {
 	s := newStand(t)
 	s.ends.Close()
 	knobs := map[model.Host]*agenttest.Knobs{model.Near: s.Knobs(model.Near), model.Far: s.Knobs(model.Far)}
-	s.Configure = func(h model.Host, _ int, c *agent.Config) { c.Knobs = unsure{knobs[h]} }
+	var begun atomic.Bool
+	s.person.On = once(func(app.TrialBegan) { begun.Store(true) })
+	s.Configure = func(h model.Host, _ int, c *agent.Config) { c.Knobs = unsure{knobs[h], &begun} }
 	s.open()
 	all := settings()
 	all[0].Assignments = all[1].Assignments[:1]

@@ -112,13 +112,12 @@ func MayTune(e *reach.Ends, p model.Plan) error {
 				"start linerate serve or a linerate agent on that host")
 		}
 		c := e.Client(as.Host)
-		if as.Host == "" || c.CanTune() {
+		if as.Host == "" {
 			continue
 		}
-		return app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("%s measures only: %s cannot be set there", c.Name(), as.Knob)),
-			"settings of the flow (window, mss, streams, block, nodelay) need no rights there;\n"+
-				"to change that host, use a key with the right tune and serve --allow-tune there,\n"+
-				"or start its agent by a command: exec:ADDRESS COMMAND...")
+		if err := app.MayTune(c, string(as.Knob)+" cannot be set"); err != nil {
+			return err
+		}
 	}
 	return nil
 }

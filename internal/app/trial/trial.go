@@ -189,6 +189,9 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 	if err := t.commands(ctx); err != nil {
 		return t.Session, err
 	}
+	if err := t.rehearse(ctx); err != nil {
+		return t.Session, err
+	}
 	if err := t.begin(keep); err != nil {
 		return t.Session, err
 	}

@@ -119,7 +119,7 @@ func TestTrial(t *testing.T) {
 		t.Fatalf("%s, %d runs, %d verdicts, %v", got.State, len(got.Runs), len(got.Verdicts), err)
 	}
 	block := []string{"BlockBegan", "RunBegan", "RunEnded", "RunBegan", "RunEnded", "BlockEnded"}
-	if want, told := slices.Concat([]string{"TrialBegan"}, block, block, []string{"TrialEnded"}), kinds(s.person.Events()); !slices.Equal(told, want) {
+	if want, told := slices.Concat([]string{"Looking", "TrialBegan"}, block, block, []string{"TrialEnded"}), kinds(s.person.Events()); !slices.Equal(told, want) {
 		t.Errorf("told %v, want %v", told, want)
 	}
 	if all := apptest.Told[app.Sampled](s.person); len(all) == 0 || len(all[0].Samples) == 0 || all[0].MaxBlocks != 2 || all[0].RunsInBlock != 2 {
@@ -220,7 +220,7 @@ func TestExperiment(t *testing.T) {
 	}
 	s.open()
 	err = trial.MayTune(s.ends, design(t, 1, shortFlow(), settings()...))
-	if app.KindOf(err) != app.Unsupported || app.HintOf(err) == "" || !strings.Contains(err.Error(), "link.mtu cannot be set there") {
+	if app.KindOf(err) != app.Unsupported || app.HintOf(err) == "" || !strings.Contains(err.Error(), "link.mtu cannot be set on ") {
 		t.Errorf("%v", err)
 	}
 	if _, err := trial.Resume(s.env, s.ends, s.store, model.Session{Plan: design(t, 1, shortFlow(), settings()...)}); app.KindOf(err) != app.Unsupported {

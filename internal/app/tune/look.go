@@ -208,8 +208,8 @@ func (s *steer) idea(c candidate.Candidate) tune.Idea {
 		switch {
 		case a.Host != "" && client == nil:
 			idea.Refused = fmt.Sprintf("with %s only settings of the test can be tried", s.ends.Foreign())
-		case a.Host != "" && !client.CanTune():
-			idea.Refused = client.Name() + " measures only"
+		case a.Host != "" && client.NoSettings() != "":
+			idea.Refused = client.Name() + ": " + client.NoSettings()
 		case named(s.request.Never, a):
 			idea.Refused = "it may not be tried: --never"
 		case len(s.request.Only) > 0 && !named(s.request.Only, a):

@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"linerate/internal/app"
@@ -68,6 +69,10 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Requ
 	if len(r.Directions) == 0 {
 		r.Directions = []model.Direction{model.To, model.From}
 	}
+	fixed, err := unsettable(e)
+	if err != nil {
+		return Outcome{}, err
+	}
 	rtt, err := trial.Probe(ctx, e, r.Flow)
 	if err != nil {
 		return Outcome{}, err
@@ -84,7 +89,32 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Requ
 		return Outcome{}, err
 	}
 	t := trial.New(env, e, st, model.KindTune, r.Title, r.Command, p)
+	for _, why := range fixed {
+		t.Session.Warnings = append(t.Session.Warnings, why)
+		env.Observe(app.Warning{Text: why})
+	}
 	return search(ctx, env, e, st, r, t, tune.Record{Options: r.options(p)})
+}
+
+// unsettable says of each host why its settings are not tried. Its error is that of a search
+// that could change neither.
+func unsettable(e *reach.Ends) ([]string, error) {
+	var out []string
+	var last error
+	for _, h := range []model.Host{model.Near, model.Far} {
+		c := e.Client(h)
+		if c == nil {
+			out = append(out, fmt.Sprintf("%s: its settings are not tried: with %s only those of the test can be", h, e.Foreign()))
+		} else if why := c.NoSettings(); why != "" {
+			out = append(out, fmt.Sprintf("%s: its settings are not tried: %s", c.Name(), why))
+			last = app.MayTune(c, "nothing can be set")
+		}
+	}
+	if len(out) < 2 {
+		return out, nil
+	}
+	return nil, app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("tune can set nothing on either host\n%s", strings.Join(out, "\n"))),
+		"%s\nlinerate check says what limits the path, without any right", app.HintOf(last))
 }
 
 // Resume goes on with a search that was cut short, with the plan that it has.

@@ -67,6 +67,9 @@ type Config struct {
 	// given, is the sentence that says why.
 	Knobs   Knobs
 	NoKnobs string
+	// Rights, where given, is why this process has not the right to change settings, nil
+	// where it has.
+	Rights func() error
 	// Commands lets the controller have commands of its own run on this host, with the
 	// rights of Knobs, which it needs. Only for a controller that could run them anyway,
 	// or where the owner of the host said so.
@@ -193,7 +196,16 @@ func (a *agent) Hello(ctx context.Context, h session.Hello) (session.Welcome, er
 		a.live(a.end)
 	}
 	a.host = h.Host
-	return session.Welcome{CanTune: a.Knobs != nil, Charge: a.chargeMemory}, nil
+	w := session.Welcome{Charge: a.chargeMemory}
+	switch {
+	case a.Knobs == nil:
+		w.NoSettings = a.noKnobs()
+	case a.Rights != nil:
+		if err := a.Rights(); err != nil {
+			w.NoSettings = err.Error()
+		}
+	}
+	return w, nil
 }
 
 // Facts reads the host.
@@ -238,8 +250,12 @@ func (a *agent) mayTune() error {
 	if a.Knobs != nil {
 		return nil
 	}
-	why := cmp.Or(a.NoKnobs, "this agent measures only: it changes no settings")
-	return fmt.Errorf("%w: %s", session.ErrRefused, why)
+	return fmt.Errorf("%w: %s", session.ErrRefused, a.noKnobs())
+}
+
+// noKnobs is why this agent measures only.
+func (a *agent) noKnobs() string {
+	return cmp.Or(a.NoKnobs, "this agent measures only: it changes no settings")
 }
 
 // mayRun refuses commands where the owner of this host did not allow them.

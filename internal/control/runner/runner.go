@@ -160,6 +160,21 @@ func (r *Runner) Run(ctx context.Context, s Spec, emit func(model.Host, []model.
 	return a.run, a.changes, err
 }
 
+// Rehearse applies a setting of the hosts, reads it back and takes it back, without
+// traffic: whether they take it is known before hours are measured. The changes are those
+// of Run, and so are the errors, but that one of a host that does not take it is its own.
+func (r *Runner) Rehearse(ctx context.Context, s model.Setting) ([]model.Change, error) {
+	r.busy.Lock()
+	defer r.busy.Unlock()
+	a := &attempt{Runner: r, spec: Spec{Setting: s}, wire: r.runs.Add(1)}
+	err := a.apply(ctx)
+	if err == nil {
+		err = a.verify(ctx, "when it was tried")
+	}
+	err = a.undo(ctx, err)
+	return a.changes, err
+}
+
 // do does everything, and undoes what it did.
 func (a *attempt) do(ctx context.Context) (err error) {
 	if a.flow, err = knob.WithSetting(a.spec.Flow, a.spec.Setting, a.kinds...); err != nil {

@@ -39,18 +39,18 @@ type Options struct {
 // the agent sent too much, the context's error when that ended first, and otherwise
 // what the agent's refusal wraps.
 type Client struct {
-	peer     wire.Peer
-	host     model.Host
-	version  string
-	canTune  bool
-	timeouts Timeouts
-	knobs    *knob.Index
-	conn     *http.ClientConn
-	api      sessionpbconnect.SessionServiceClient
-	settings sessionpbconnect.SettingsServiceClient
-	close    sync.Once
-	closeErr error
-	ended    []model.Change
+	peer       wire.Peer
+	host       model.Host
+	version    string
+	noSettings string
+	timeouts   Timeouts
+	knobs      *knob.Index
+	conn       *http.ClientConn
+	api        sessionpbconnect.SessionServiceClient
+	settings   sessionpbconnect.SettingsServiceClient
+	close      sync.Once
+	closeErr   error
+	ended      []model.Change
 
 	mu      sync.Mutex
 	holds   []model.KnobID        // what Apply was asked for since Undo
@@ -195,8 +195,8 @@ func (c *Client) Name() string { return c.peer.Name }
 // Version is the agent's linerate version.
 func (c *Client) Version() string { return c.version }
 
-// CanTune reports whether the agent changes knobs in this session.
-func (c *Client) CanTune() bool { return c.canTune }
+// NoSettings is why this session can change no settings of the host, "" where it can.
+func (c *Client) NoSettings() string { return c.noSettings }
 
 // DataHost is the address of the host for data connections, "" when unknown.
 func (c *Client) DataHost() string { return c.peer.DataHost }

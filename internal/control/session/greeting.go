@@ -60,7 +60,7 @@ func (a *adapter) greeted(ctx context.Context, c net.Conn) (Welcome, model.Host,
 		}
 		return Welcome{}, "", err
 	}
-	b, err := proto.Marshal(&sessionpb.HelloResponse{Protocol: Protocol, Version: clean(a.version, MaxName), CanTune: w.CanTune})
+	b, err := proto.Marshal(&sessionpb.HelloResponse{Protocol: Protocol, Version: clean(a.version, MaxName), NoSettings: clean(w.NoSettings, MaxText)})
 	if err == nil {
 		err = writeReply(c, 0, b)
 	}
@@ -174,6 +174,7 @@ func (c *Client) hello(ctx, outer context.Context, o Options) error {
 	}
 	var k check
 	c.version = k.text("version", r.GetVersion(), MaxName)
+	c.noSettings = k.text("reason", r.GetNoSettings(), MaxText)
 	if k.err != nil {
 		return c.failed(outer, op, k.err)
 	}
@@ -181,7 +182,6 @@ func (c *Client) hello(ctx, outer context.Context, o Options) error {
 		return fmt.Errorf("%s with %s: %w", op, c.peer.Name,
 			mismatch("the controller", o.Version, Protocol, "the agent", c.version, r.GetProtocol()))
 	}
-	c.canTune = r.GetCanTune()
 	return nil
 }
 

@@ -103,7 +103,7 @@ type Hello struct {
 
 // Welcome is an agent's answer to Hello.
 type Welcome struct {
-	CanTune bool // knobs may be changed
+	NoSettings string // why the session can change no settings, "" where it can
 	// Charge takes memory from what the session may hold, until give is called; nil is
 	// no bound. It is called before a large request is read or decoded. Its error is
 	// what the controller reads; it should wrap ErrBusy or ErrRefused.

@@ -22,6 +22,9 @@ func RenderTuned(w io.Writer, t report.Tuned, o Options) error {
 		p.paragraph(plain, text, 2)
 	}
 	p.gap()
+	for _, text := range t.Warnings {
+		p.paragraph(yellow, text, 2)
+	}
 	if t.Reason != "" {
 		p.paragraph(dim, "the search ended: "+t.Reason, 2)
 	}

@@ -335,9 +335,9 @@ func (x *HelloRequest) GetSecret() []byte {
 // HelloResponse accepts the session. Its fields are frozen.
 type HelloResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`              // version of this protocol, 1
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`                 // linerate's version, a name
-	CanTune       bool                   `protobuf:"varint,3,opt,name=can_tune,json=canTune,proto3" json:"can_tune,omitempty"` // knobs may be changed in this session
+	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`                      // version of this protocol, 1
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`                         // linerate's version, a name
+	NoSettings    string                 `protobuf:"bytes,3,opt,name=no_settings,json=noSettings,proto3" json:"no_settings,omitempty"` // why this session can change no settings, at most 2048 bytes; "" where it can
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -386,11 +386,11 @@ func (x *HelloResponse) GetVersion() string {
 	return ""
 }
 
-func (x *HelloResponse) GetCanTune() bool {
+func (x *HelloResponse) GetNoSettings() string {
 	if x != nil {
-		return x.CanTune
+		return x.NoSettings
 	}
-	return false
+	return ""
 }
 
 // FactsRequest asks what the host is.
@@ -4267,11 +4267,12 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12*\n" +
 	"\x03end\x18\x03 \x01(\x0e2\x18.linerate.session.v1.EndR\x03end\x12\x16\n" +
-	"\x06secret\x18\x04 \x01(\fR\x06secret\"`\n" +
+	"\x06secret\x18\x04 \x01(\fR\x06secret\"f\n" +
 	"\rHelloResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\x12\x19\n" +
-	"\bcan_tune\x18\x03 \x01(\bR\acanTune\"\"\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1f\n" +
+	"\vno_settings\x18\x03 \x01(\tR\n" +
+	"noSettings\"\"\n" +
 	"\fFactsRequest\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\tR\x04peer\"E\n" +
 	"\rFactsResponse\x124\n" +

@@ -72,8 +72,8 @@ func Run(t *testing.T, tr Transport) {
 
 func looks(t *testing.T, tr Transport) {
 	c := Open(t, tr.Dial(t), model.Far)
-	if c.Version() != agenttest.Version || c.CanTune() != tr.Tunes {
-		t.Errorf("version %q, can tune %t", c.Version(), c.CanTune())
+	if c.Version() != agenttest.Version || (c.NoSettings() == "") != tr.Tunes {
+		t.Errorf("version %q, no settings %q", c.Version(), c.NoSettings())
 	}
 	f, err := c.Facts(t.Context(), "192.0.2.7")
 	if err != nil {

@@ -1,0 +1,15 @@
+package knob
+
+import (
+	"errors"
+
+	"golang.org/x/sys/windows"
+)
+
+// Rights is why this process may not change settings, nil where it may.
+func Rights() error {
+	if !windows.GetCurrentProcessToken().IsElevated() {
+		return errors.New("linerate runs without the rights of an administrator there")
+	}
+	return nil
+}
