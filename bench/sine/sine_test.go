@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/lab"
+	"linerate/internal/must"
 )
 
 // TestTheDifferenceIsFivePercent: what the headers take is arithmetic.
@@ -77,9 +78,7 @@ func TestSection(t *testing.T) {
 	for _, v := range section([]row{three, found, {kind: kinds()[2]}}).Verdicts {
 		words = append(words, v.Result+" "+v.Word)
 	}
-	if got := strings.Join(words, "; "); got != "3 of 40 missed; 0 of 40 wrong not judged; 9 of 12 missed" {
-		t.Error(got)
-	}
+	must.Equal(t, strings.Join(words, "; "), "3 of 40 missed; 0 of 40 wrong not judged; 9 of 12 missed")
 }
 
 // TestSequenceIsFooled: a slope is told apart, and noise without one is not.
@@ -97,9 +96,7 @@ func TestSequenceIsFooled(t *testing.T) {
 // TestDecode: a document without a verdict is a fault, not a session that found nothing.
 func TestDecode(t *testing.T) {
 	t.Parallel()
-	if _, err := decode([]byte(`{"session":{"id":"x"}}`)); err == nil {
-		t.Error("a session without a verdict is taken")
-	}
+	must.Fail(t, must.Err(decode([]byte(`{"session":{"id":"x"}}`))), "a session without a verdict is taken")
 	s, err := decode([]byte(`{"session":{"verdicts":[{"metric":"goodput","outcome":"equivalent","blocks":8}]}}`))
 	if err != nil || verdict(s).Blocks != 8 {
 		t.Errorf("%+v, %v", s, err)

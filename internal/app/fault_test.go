@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/host/durable"
+	"linerate/internal/must"
 )
 
 func TestKinds(t *testing.T) {
@@ -29,9 +30,7 @@ func TestKinds(t *testing.T) {
 		{WithKind(NotUndone, context.Canceled), NotUndone},
 		{errors.Join(errors.New("first"), &Fault{Kind: Store, Err: errors.New("second")}), Store},
 	} {
-		if got := KindOf(c.err); got != c.want {
-			t.Errorf("%v: %d, want %d", c.err, got, c.want)
-		}
+		must.Equal(t, KindOf(c.err), c.want, "%v", c.err)
 		wrapped := fmt.Errorf("wrapped: %w", WithHint(c.err, "do %s", "this"))
 		if KindOf(wrapped) != c.want || HintOf(wrapped) != "do this" || !errors.Is(wrapped, c.err) {
 			t.Errorf("%v with a hint: %d, %q", c.err, KindOf(wrapped), HintOf(wrapped))
@@ -47,7 +46,5 @@ func TestKinds(t *testing.T) {
 
 func TestNobodyAnswers(t *testing.T) {
 	var asker Asker = Nobody{}
-	if _, err := asker.Ask(t.Context(), Question{Kind: KeepChange}); !errors.Is(err, ErrNobody) {
-		t.Errorf("Ask = %v", err)
-	}
+	must.Is(t, must.Err(asker.Ask(t.Context(), Question{Kind: KeepChange})), ErrNobody, "Ask")
 }

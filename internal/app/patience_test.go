@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"linerate/internal/control/session"
+	"linerate/internal/must"
 )
 
 // TestPatienceScales: --timeout is how long a host may be silent, and a host that is given
@@ -12,9 +13,7 @@ import (
 func TestPatienceScales(t *testing.T) {
 	usual := session.DefaultTimeouts()
 	for _, most := range []time.Duration{time.Second, DefaultTimeout} {
-		if got := patient(most); got != (session.Timeouts{}) {
-			t.Errorf("%s: %+v", most, got)
-		}
+		must.Equal(t, patient(most), (session.Timeouts{}), "%s", most)
 	}
 	got := patient(4 * DefaultTimeout)
 	if got.Hello != 4*DefaultTimeout || got.Call != 4*usual.Call || got.Ping != 4*usual.Ping || got.Pong != 4*usual.Pong || got.Send != 4*usual.Send || got.Idle != 0 {

@@ -63,9 +63,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 		}
 	}
 	for where, n := range unguarded {
-		if found[where] != n {
-			t.Errorf("%s: %d unguarded goroutines are listed, it has %d", where, n, found[where])
-		}
+		must.Equal(t, found[where], n, "%s: %d unguarded goroutines are listed, it has", where, n)
 	}
 }
 

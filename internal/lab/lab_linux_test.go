@@ -52,9 +52,7 @@ func startLab(t testing.TB, text string, kind wire.Kind) *Lab {
 	}
 	must.Do(t, err)
 	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
+		must.OK(t, l.Close(), "close")
 	})
 	return l
 }
@@ -138,9 +136,7 @@ func TestDial(t *testing.T) {
 			t.Errorf("host %s echoed %q, %v", host, got, err)
 		}
 	}
-	if _, err := l.Dial(t.Context(), "c", echoPeer); err == nil {
-		t.Error("dialled host c, which does not exist")
-	}
+	must.Fail(t, must.Err(l.Dial(t.Context(), "c", echoPeer)), "dialled host c, which does not exist")
 }
 
 func TestCommand(t *testing.T) {
@@ -155,9 +151,7 @@ func TestCommand(t *testing.T) {
 	if got, want := out.String(), "in\n10.99.0.1 10.99.0.2\n"; got != want {
 		t.Errorf("stdout %q, want %q", got, want)
 	}
-	if errs.String() != "oops\n" {
-		t.Errorf("stderr %q", errs.String())
-	}
+	must.Equal(t, errs.String(), "oops\n", "stderr")
 	if err := l.Command(t.Context(), model.Near, []string{"no-such-program"}, nil, nil, nil); err == nil || errors.As(err, &exit) {
 		t.Errorf("running a missing program: %v", err)
 	}
@@ -169,9 +163,7 @@ func TestCommand(t *testing.T) {
 	}()
 	// A program that ignores SIGTERM, so that SIGKILL has to follow.
 	err = l.Command(ctx, model.Near, []string{"sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done"}, nil, w, nil)
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled program: %v", err)
-	}
+	must.Is(t, err, context.Canceled, "cancelled program")
 }
 
 func TestStartMistakes(t *testing.T) {
@@ -193,12 +185,8 @@ func TestStartMistakes(t *testing.T) {
 	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "run it as root") {
 		t.Errorf("explained as %v", err)
 	}
-	if err := Child(nil); err == nil {
-		t.Error("Child without a role gave no error")
-	}
-	if err := Child([]string{"cook"}); err == nil {
-		t.Error("Child with an unknown role gave no error")
-	}
+	must.Fail(t, Child(nil), "Child without a role gave no error")
+	must.Fail(t, Child([]string{"cook"}), "Child with an unknown role gave no error")
 }
 
 // marked returns the processes whose environment has the mark.
@@ -251,12 +239,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if left := marked(t, mark); len(left) > 0 {
 		t.Errorf("processes %v are left after Close", left)
 	}
-	if err := l.Close(); err != nil {
-		t.Errorf("second close: %v", err)
-	}
-	if _, err := l.Stats(t.Context()); err == nil {
-		t.Error("a closed lab gave counters")
-	}
+	must.OK(t, l.Close(), "second close")
+	must.Fail(t, must.Err(l.Stats(t.Context())), "a closed lab gave counters")
 }
 
 // controller runs a lab until it is killed.
@@ -291,9 +275,7 @@ func TestKilledControllerLeavesNothing(t *testing.T) {
 	waitMarked(t, labMark+"="+value, 6, math.MaxInt)
 	must.Do(t, cmd.Process.Kill())
 	waitMarked(t, labMark+"="+value, 0, 0)
-	if err := cmd.Wait(); err == nil {
-		t.Error("the killed controller ended well")
-	}
+	must.Fail(t, cmd.Wait(), "the killed controller ended well")
 }
 
 // echoPeer is an agent that answers what it reads.

@@ -77,9 +77,7 @@ func TestParseSpec(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := must.Get(ParseSpec(tt.text))(t)
-			if d := cmp.Diff(tt.want, got); d != "" {
-				t.Errorf("ParseSpec(%q) (-want +got):\n%s", tt.text, d)
-			}
+			must.NoDiff(t, cmp.Diff(tt.want, got), "ParseSpec(%q)", tt.text)
 		})
 	}
 }
@@ -147,9 +145,7 @@ func TestSpecStringRoundTrip(t *testing.T) {
 			Knobs: []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: "0"}},
 		}
 		got := must.Get(ParseSpec(want.String()))(t)
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%s (-want +got):\n%s", want, d)
-		}
+		must.NoDiff(t, cmp.Diff(want, got), "%s", want)
 	})
 }
 
@@ -165,9 +161,7 @@ func FuzzParseSpec(f *testing.F) {
 		spec.Knobs = nil // raw text of the user
 		again, err := ParseSpec(spec.String())
 		must.Dof(t, err, "ParseSpec(%q).String() = %q", text, spec)
-		if d := cmp.Diff(spec, again); d != "" {
-			t.Errorf("%q is not %q (-want +got):\n%s", text, spec, d)
-		}
+		must.NoDiff(t, cmp.Diff(spec, again), "%q is not %q", text, spec)
 	})
 }
 
@@ -180,7 +174,5 @@ func TestAddressesDiffer(t *testing.T) {
 	if !a.v4.Contains(b.v4.Addr()) || !a.v6.Contains(b.v6.Addr()) {
 		t.Errorf("hosts are in different networks: %v, %v", a, b)
 	}
-	if got := other(model.Near); got != model.Far {
-		t.Errorf("other(a) = %s", got)
-	}
+	must.Equal(t, other(model.Near), model.Far, "other(a)")
 }

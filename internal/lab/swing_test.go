@@ -27,9 +27,7 @@ func TestSwing(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got := [2]wire.Swing{spec.To.Swing, spec.From.Swing}; got != want {
-			t.Errorf("%s: %+v, want %+v", text, got, want)
-		}
+		must.Equal(t, [2]wire.Swing{spec.To.Swing, spec.From.Swing}, want, "%s", text)
 		if again, err := ParseSpec(spec.String()); err != nil || !cmp.Equal(again, spec) {
 			t.Errorf("%s is not %s: %v, %s", text, spec, err, cmp.Diff(spec, again))
 		}
@@ -74,7 +72,5 @@ func TestRates(t *testing.T) {
 		t.Errorf("a wire without a limit: %+v", rates[1])
 	}
 	spec.To.Swing = wire.Swing{}
-	if got := spec.Rates()[0].Source(); got != "the lab's wire" {
-		t.Errorf("a steady rate is of %q", got)
-	}
+	must.Equal(t, spec.Rates()[0].Source(), "the lab's wire", "a steady rate is of")
 }

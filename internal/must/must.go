@@ -1,11 +1,17 @@
-// Package must ends a test at an error that the test does not expect.
+// Package must holds what tests check most. Do, Dof and Get end a test at an error that
+// it does not expect. After the others a test that failed goes on. what is a format and
+// its arguments, which name what failed.
 package must
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // TB is the part of testing.TB that rapid.T has as well.
 type TB interface {
 	Helper()
+	Errorf(format string, args ...any)
 	Fatal(args ...any)
 }
 
@@ -18,10 +24,10 @@ func Do(t TB, err error) {
 }
 
 // Dof ends t if err is not nil, with what failed before the error.
-func Dof(t TB, err error, format string, args ...any) {
+func Dof(t TB, err error, what ...any) {
 	t.Helper()
 	if err != nil {
-		t.Fatal(fmt.Sprintf(format, args...) + ": " + err.Error())
+		t.Fatal(named(what) + err.Error())
 	}
 }
 
@@ -33,4 +39,60 @@ func Get[T any](v T, err error) func(TB) T {
 		Do(t, err)
 		return v
 	}
+}
+
+// Err returns the error of a call that returns a value as well.
+func Err[T any](_ T, err error) error { return err }
+
+// OK reports err if it is not nil.
+func OK(t TB, err error, what ...any) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s%v", named(what), err)
+	}
+}
+
+// Fail reports that err is nil.
+func Fail(t TB, err error, what ...any) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%sno error", named(what))
+	}
+}
+
+// Is reports err if errors.Is does not find target in it.
+func Is(t TB, err, target error, what ...any) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("%s%v, want %v", named(what), err, target)
+	}
+}
+
+// Equal reports got if it is not want.
+func Equal[T comparable](t TB, got, want T, what ...any) {
+	t.Helper()
+	if got == want {
+		return
+	}
+	format := "%s%+v, want %+v"
+	if _, text := any(got).(string); text {
+		format = "%s%q, want %q"
+	}
+	t.Errorf(format, named(what), got, want)
+}
+
+// NoDiff reports diff, of package cmp, if it is not empty.
+func NoDiff(t TB, diff string, what ...any) {
+	t.Helper()
+	if diff != "" {
+		t.Errorf("%s(-want +got):\n%s", named(what), diff)
+	}
+}
+
+// named formats what, which names what failed, for the front of a message.
+func named(what []any) string {
+	if len(what) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(what[0].(string), what[1:]...) + ": "
 }

@@ -1,41 +1,46 @@
 package must
 
 import (
-	"errors"
+	"fmt"
 	"io"
 	"testing"
 )
 
-// end is a test that keeps what ended it.
-type end struct{ said []any }
+// end is a test that keeps how it failed.
+type end struct {
+	text  string
+	fatal bool
+}
 
-func (e *end) Helper()           {}
-func (e *end) Fatal(args ...any) { e.said = args }
+func (e *end) Helper()                   {}
+func (e *end) Errorf(f string, a ...any) { e.text = fmt.Sprintf(f, a...) }
+func (e *end) Fatal(args ...any)         { e.text, e.fatal = fmt.Sprint(args...), true }
 
 func TestMust(t *testing.T) {
+	wrapped := fmt.Errorf("read: %w", io.EOF)
 	for name, c := range map[string]struct {
-		do   func(TB, error)
-		want string
+		good, bad func(TB)
+		want      string
+		fatal     bool
 	}{
-		"Do":  {Do, "EOF"},
-		"Dof": {func(t TB, err error) { Dof(t, err, "file %d", 3) }, "file 3: EOF"},
-		"Get": {func(t TB, err error) { Get(1, err)(t) }, "EOF"},
+		"Do":     {func(t TB) { Do(t, nil) }, func(t TB) { Do(t, io.EOF) }, "EOF", true},
+		"Dof":    {func(t TB) { Dof(t, nil, "a") }, func(t TB) { Dof(t, io.EOF, "file %d", 3) }, "file 3: EOF", true},
+		"Get":    {func(t TB) { Get(1, nil)(t) }, func(t TB) { Get(1, io.EOF)(t) }, "EOF", true},
+		"OK":     {func(t TB) { OK(t, nil) }, func(t TB) { OK(t, Err(1, io.EOF), "a") }, "a: EOF", false},
+		"Fail":   {func(t TB) { Fail(t, io.EOF) }, func(t TB) { Fail(t, nil, "a") }, "a: no error", false},
+		"Is":     {func(t TB) { Is(t, wrapped, io.EOF) }, func(t TB) { Is(t, io.EOF, wrapped) }, "EOF, want read: EOF", false},
+		"Equal":  {func(t TB) { Equal(t, 1, 1) }, func(t TB) { Equal(t, 1, 2, "n") }, "n: 1, want 2", false},
+		"text":   {func(t TB) { Equal(t, "", "") }, func(t TB) { Equal(t, "a", "b") }, `"a", want "b"`, false},
+		"NoDiff": {func(t TB) { NoDiff(t, "") }, func(t TB) { NoDiff(t, "-1", "n") }, "n: (-want +got):\n-1", false},
 	} {
 		var good, bad end
-		c.do(&good, nil)
-		c.do(&bad, io.EOF)
-		if good.said != nil || len(bad.said) != 1 || !says(bad.said[0], c.want) {
-			t.Errorf("%s: %v without an error, %v with one", name, good.said, bad.said)
+		c.good(&good)
+		c.bad(&bad)
+		if good != (end{}) || bad != (end{c.want, c.fatal}) {
+			t.Errorf("%s: %+v where all is well, %+v where not", name, good, bad)
 		}
 	}
 	if got := Get(7, error(nil))(t); got != 7 {
 		t.Errorf("Get returns %d", got)
 	}
-}
-
-func says(what any, want string) bool {
-	if err, ok := what.(error); ok {
-		return errors.Is(err, io.EOF) && err.Error() == want
-	}
-	return what == want
 }

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func TestTries(t *testing.T) {
@@ -108,9 +109,7 @@ func TestTryReachesTheHostsAgain(t *testing.T) {
 			if slices.Contains(c.command, "--db") {
 				store = " --db 'my results.db'"
 			}
-			if again != "linerate show x"+store {
-				t.Errorf("see again: %q", again)
-			}
+			must.Equal(t, again, "linerate show x"+store, "see again")
 			if c.want == "" {
 				if len(next) != 1 {
 					t.Errorf("suggested %q", next[0].Command)

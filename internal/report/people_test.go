@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 )
 
@@ -100,9 +101,7 @@ func TestNoiseForPeople(t *testing.T) {
 		}
 		s := judged(model.Sequential, v)
 		s.Noise = []model.Noise{{Direction: model.To, Metric: model.Goodput, Source: "twin", Pairs: 7, Sigma: c.sigma, Checked: true}}
-		if got := report.Build(s, report.Options{}).Noise[0].Said; got != c.want {
-			t.Errorf("%s: %q, want %q", c.what, got, c.want)
-		}
+		must.Equal(t, report.Build(s, report.Options{}).Noise[0].Said, c.want, "%s", c.what)
 	}
 }
 
@@ -125,9 +124,7 @@ func TestGuardsForPeople(t *testing.T) {
 		model.GuardOpen:     "11 % faster, at least 8.3 %; 7 blocks, decided; may not be kept yet: 99th percentile of latency to root@nas is not decided (about 4 blocks more (1 min 20 s))",
 	} {
 		d := report.Build(judged(model.Sequential, better, guard("a", state, 4)), report.Options{})
-		if got := d.Tables[0].Rows[0].Said; got != want {
-			t.Errorf("%s is said as %q, want %q", state, got, want)
-		}
+		must.Equal(t, d.Tables[0].Rows[0].Said, want, "%s is said as", state)
 	}
 }
 
@@ -173,9 +170,7 @@ func TestAdvice(t *testing.T) {
 		"interrupted":       {running, ""},
 		"without a verdict": {judged(model.FixedBlocks), ""},
 	} {
-		if got := report.Build(c.s, report.Options{}).Advice; got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		must.Equal(t, report.Build(c.s, report.Options{}).Advice, c.want, "%s", name)
 	}
 	d := report.Build(judged(model.Sequential, longer), report.Options{})
 	if d.Advice != "not everything is decided" || len(d.Next) < 2 || d.Next[0].What != "go on until it is decided (about 14 blocks more (4 min 40 s))" {
@@ -208,9 +203,7 @@ func TestMeasureAgain(t *testing.T) {
 				got = n.Command
 			}
 		}
-		if got != c.want {
-			t.Errorf("%q is repeated as %q, want %q", c.command, got, c.want)
-		}
+		must.Equal(t, got, c.want, "%q is repeated as", c.command)
 	}
 }
 

@@ -47,9 +47,7 @@ func TestHeaderAndLines(t *testing.T) {
 	if c, ok := d.Header.Ceiling.Get(); !ok || math.Abs(float64(c)-941.482e6) > 1e3 {
 		t.Errorf("ceiling %v, known %v", c, ok)
 	}
-	if rtt := d.Header.RTT.Or(0).String(); rtt != "210µs" {
-		t.Errorf("round trip %s", rtt)
-	}
+	must.Equal(t, d.Header.RTT.Or(0).String(), "210µs", "round trip")
 	if len(d.Lines) != 2 {
 		t.Fatalf("%d lines", len(d.Lines))
 	}
@@ -61,9 +59,7 @@ func TestHeaderAndLines(t *testing.T) {
 		t.Errorf("CPU %v and %v", from.NearCPU, from.FarCPU)
 	}
 	want := "from nas: held back by the receive window of desk: 64 KiB at 0.86 ms allows 610 Mbit/s"
-	if got := d.Findings[1].Text; got != want {
-		t.Errorf("finding %q, want %q", got, want)
-	}
+	must.Equal(t, d.Findings[1].Text, want, "finding")
 }
 
 func TestUnknownStaysUnknown(t *testing.T) {
@@ -71,9 +67,7 @@ func TestUnknownStaysUnknown(t *testing.T) {
 	if d.Header.Ceiling.IsKnown() || d.Header.RTT.IsKnown() || d.Header.Ceiling.Reason() == "" {
 		t.Errorf("%+v", d.Header)
 	}
-	if len(d.Lines)+len(d.Tables)+len(d.Classic)+len(d.Changes) != 0 {
-		t.Errorf("made up: %+v", d)
-	}
+	must.Equal(t, len(d.Lines)+len(d.Tables)+len(d.Classic)+len(d.Changes), 0, "made up: %+v", d)
 	if d.Header.Far != "iperf3://old:5201" || !strings.Contains(d.Ending, "connection refused") {
 		t.Errorf("far %q, ending %q", d.Header.Far, d.Ending)
 	}
@@ -177,9 +171,7 @@ func TestChangesSummary(t *testing.T) {
 		t.Errorf("%+v", d.Changes)
 	}
 	d, _ = build(t, "fixed")
-	if got := d.Changes[0].Text; got != "2 changes on desk: 1 undone (verified), 1 left alone" {
-		t.Errorf("near: %q", got)
-	}
+	must.Equal(t, d.Changes[0].Text, "2 changes on desk: 1 undone (verified), 1 left alone", "near")
 	if got := d.Changes[1].Open; len(got) != 1 || !strings.HasSuffix(got[0], "no such algorithm") {
 		t.Errorf("far: %q", got)
 	}
@@ -187,9 +179,7 @@ func TestChangesSummary(t *testing.T) {
 
 func TestPlateauAndNext(t *testing.T) {
 	d, _ := build(t, "sequential")
-	if got := d.Plateaus[0].Text; got != "goodput to nas: 256K is the smallest level within 5 % of the best" {
-		t.Errorf("%q", got)
-	}
+	must.Equal(t, d.Plateaus[0].Text, "goodput to nas: 256K is the smallest level within 5 % of the best")
 	d, s := build(t, "interrupted")
 	if got := d.Plateaus[0].Text; !strings.Contains(got, "not decided, it lies from 64K to 256K") {
 		t.Errorf("%q", got)
@@ -269,9 +259,7 @@ func TestGridHasOneConclusion(t *testing.T) {
 	if len(d.Grid.Factors) != 2 || d.Grid.Factors[0].Text != "A: tcp.recv_buffer_max of nas, A1 is 64 KiB, A2 is 1 MiB" {
 		t.Errorf("legend %+v", d.Grid.Factors)
 	}
-	if got := d.Grid.Conclusion; got != "A2B2 is the best combination: against current, goodput to nas 2.91 times as fast, at least 2.90" {
-		t.Errorf("%q", got)
-	}
+	must.Equal(t, d.Grid.Conclusion, "A2B2 is the best combination: against current, goodput to nas 2.91 times as fast, at least 2.90")
 	if e := d.Grid.Effects; len(e) != 3 || !strings.Contains(e[2].Text, "depend on each other: with B1, A2 gives 84.2 % higher; with B2, 2.89 times") {
 		t.Errorf("effects %+v", e)
 	}
@@ -280,17 +268,11 @@ func TestGridHasOneConclusion(t *testing.T) {
 			s.Verdicts[i].Outcome = model.Worse
 		}
 	}
-	if got := report.Build(s, report.Options{}).Grid.Conclusion; got != "leave it: no combination that may be kept is better than current" {
-		t.Errorf("%q", got)
-	}
+	must.Equal(t, report.Build(s, report.Options{}).Grid.Conclusion, "leave it: no combination that may be kept is better than current")
 	s.Verdicts[0].Outcome = model.Undecided
-	if got := report.Build(s, report.Options{}).Grid.Conclusion; got != "no combination is shown to be better than current" {
-		t.Errorf("%q", got)
-	}
+	must.Equal(t, report.Build(s, report.Options{}).Grid.Conclusion, "no combination is shown to be better than current")
 	s.Noise = []model.Noise{{Direction: model.To, Metric: model.Goodput, Checked: true, Evidence: 1e6}}
-	if got := report.Build(s, report.Options{}).Grid.Conclusion; got != "" {
-		t.Errorf("a conclusion of a session that cannot be trusted: %q", got)
-	}
+	must.Equal(t, report.Build(s, report.Options{}).Grid.Conclusion, "", "a conclusion of a session that cannot be trusted")
 	if d, _ := build(t, "sequential"); d.Grid != nil {
 		t.Errorf("one setting is no grid: %+v", d.Grid)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
 )
@@ -66,9 +67,7 @@ func TestExtensionGivesDataToo(t *testing.T) {
 func TestShareAboveTheCeiling(t *testing.T) {
 	for share, want := range map[float64]string{0.993: "99.3 %", 0.9996: "100 %", 1: "100 %", 1.0004: "100 %", 1.009: "about 100 %", 1.029: "about 100 %"} {
 		for _, write := range []func(float64) string{report.Percent, units.FormatShare} {
-			if got := report.OfCeiling(share, write); got != want {
-				t.Errorf("%g is %q, want %q", share, got, want)
-			}
+			must.Equal(t, report.OfCeiling(share, write), want, "%g", share)
 		}
 	}
 	c := reporttest.Cases()[0]
@@ -78,9 +77,7 @@ func TestShareAboveTheCeiling(t *testing.T) {
 		}
 	}
 	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
-	if got := report.LineRows(d)[0].Ceiling; got != "about 100 % of 941.5 Mbit/s" {
-		t.Errorf("%q", got)
-	}
+	must.Equal(t, report.LineRows(d)[0].Ceiling, "about 100 % of 941.5 Mbit/s")
 	if share, _ := d.Lines[0].Share.Get(); share < 1.008 || share > 1.01 {
 		t.Errorf("the share in the data is %v", share)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestFrom: a panic in a goroutine is told once, with where it was, and the
@@ -32,9 +34,7 @@ func TestFrom(t *testing.T) {
 }
 
 func TestCall(t *testing.T) {
-	if err := Call(func() error { return nil }); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, Call(func() error { return nil }))
 	if err := Call(func() error { return io.EOF }); !errors.Is(err, io.EOF) || errors.Unwrap(err) != nil {
 		t.Error(err)
 	}

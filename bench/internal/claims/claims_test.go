@@ -34,9 +34,7 @@ func TestJudge(t *testing.T) {
 		"busy":          {1.2, true, 0.97, 0.3, "not judged: others kept 0.30 cores busy"},
 		"a little busy": {1.2, true, 0.97, 0.05, "met"},
 	} {
-		if got := judge(c.got, c.atLeast, c.bar, c.busy); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		must.Equal(t, judge(c.got, c.atLeast, c.bar, c.busy), c.want, "%s", name)
 	}
 }
 
@@ -49,9 +47,7 @@ func TestJudgeSampling(t *testing.T) {
 		"not shown: the runs spread by 9 %": {ratio.Of([]float64{0.94, 0.97, 1.03}), 0.03},
 		"missed by 2.0 percentage points":   {ratio.Of([]float64{0.96, 0.97, 0.98}), 0.03},
 	} {
-		if got := judgeSampling("", "", c.r, c.cost, 0).Word; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		must.Equal(t, judgeSampling("", "", c.r, c.cost, 0).Word, want, "got")
 	}
 }
 
@@ -79,24 +75,18 @@ func TestRoundsAlternateAndMissWhoFailsTwice(t *testing.T) {
 		must.Do(t, b.playRound(t.Context(), round, s))
 	}
 	want := "linerate a b c c b b a a linerate linerate a b"
-	if got := strings.Join(log, " "); got != want {
-		t.Errorf("turns were %q, want %q", got, want)
-	}
+	must.Equal(t, strings.Join(log, " "), want, "turns were")
 	if len(s.runs[ownName]) != 3 || len(s.runs["a"]) != 3 || len(s.runs["b"]) != 3 || len(s.runs["c"]) != 0 {
 		t.Errorf("runs are %v", s.runs)
 	}
 	if len(s.notes) != 2 || !strings.Contains(s.notes[0], "c: left out from round 1 on: broken") || !strings.Contains(s.notes[1], "b: not in round 2: broken") {
 		t.Errorf("notes are %q", s.notes)
 	}
-	if best := s.best(rateKey, true, s.foreign()); best != "a" {
-		t.Errorf("the best peer is %q", best)
-	}
+	must.Equal(t, s.best(rateKey, true, s.foreign()), "a", "the best peer")
 	if r := s.ratio(ownName, "b", rateKey); r.Count != 2 || r.Low != 3 || r.High != 4.5 {
 		t.Errorf("the ratio to b is %+v", r)
 	}
-	if r := s.ratio(ownName, "a", rateKey); r != (ratio.Spread{Median: 2, Low: 1.5, High: 3, Count: 3}) {
-		t.Errorf("the ratio is %+v", r)
-	}
+	must.Equal(t, s.ratio(ownName, "a", rateKey), (ratio.Spread{Median: 2, Low: 1.5, High: 3, Count: 3}), "the ratio")
 }
 
 func TestOwnFailureIsAnError(t *testing.T) {
@@ -115,9 +105,7 @@ func TestBest(t *testing.T) {
 	if low, high := s.best(costKey, false, all), s.best(costKey, true, all); low != "b" || high != "c" {
 		t.Errorf("lowest %q, highest %q", low, high)
 	}
-	if got := s.best(rateKey, true, all); got != "" {
-		t.Errorf("best of nothing is %q", got)
-	}
+	must.Equal(t, s.best(rateKey, true, all), "", "best of nothing")
 }
 
 // Verdicts are by the best peer of each number, not by one peer for all.
@@ -170,9 +158,7 @@ func TestTrialsAreAsManyAsNPtcpHas(t *testing.T) {
 	for name, p := range map[string][]model.Point{
 		"none": nil, "stalled": {{Size: 1, Stalled: true, Trials: make([]time.Duration, 7)}}, "too few": {{Size: 1, Trials: make([]time.Duration, 2)}},
 	} {
-		if _, err := trialsOf(model.EndReport{Points: p}); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		must.Fail(t, must.Err(trialsOf(model.EndReport{Points: p})), "%s: no error", name)
 	}
 }
 

@@ -142,9 +142,7 @@ func TestVerdicts(t *testing.T) {
 		{[]Row{{Clean: true, First: true}}, "clean met, longe met"},
 		{nil, ""},
 	} {
-		if got := words(c.rows...); got != c.want {
-			t.Errorf("%+v: %s, want %s", c.rows, got, c.want)
-		}
+		must.Equal(t, words(c.rows...), c.want, "%+v", c.rows)
 	}
 }
 
@@ -220,9 +218,7 @@ func TestAgain(t *testing.T) {
 	if rows, err := Again(o); err != nil || len(rows) != 0 {
 		t.Errorf("other seeds: %+v, %v", rows, err)
 	}
-	if _, err := Again(Options{Out: t.TempDir()}); err == nil {
-		t.Error("no error where nothing was measured")
-	}
+	must.Fail(t, must.Err(Again(Options{Out: t.TempDir()})), "no error where nothing was measured")
 }
 
 func TestCounts(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"linerate/bench/internal/machines"
 	"linerate/internal/lab/faults"
+	"linerate/internal/must"
 )
 
 // TestMachineCases: all kinds of machines are judged under one name, and each by its own;
@@ -29,9 +30,7 @@ func TestMachineCases(t *testing.T) {
 	if o := (Options{Kind: "clean"}); o.Claim() != "judge" || o.Missing() != "" {
 		t.Errorf("a lab: %q, %q", o.Claim(), o.Missing())
 	}
-	if _, err := (Options{Kind: "machine-none"}).cases(); err == nil {
-		t.Error("a kind that there is not")
-	}
+	must.Fail(t, must.Err((Options{Kind: "machine-none"}).cases()), "a kind that there is not")
 }
 
 // TestMachineCommand: what is measured, and where the address of far stands.
@@ -41,9 +40,7 @@ func TestMachineCommand(t *testing.T) {
 		{Check: true}:                        "check  --quick",
 		{Args: []string{"--to", "-t", "4s"}}: "test  --to -t 4s",
 	} {
-		if got := strings.Join(machineCommand(*c), " "); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		must.Equal(t, strings.Join(machineCommand(*c), " "), want)
 	}
 }
 

@@ -69,9 +69,7 @@ func TestObservesLoopback(t *testing.T) {
 }
 
 func TestRefusesAnUnknownInterface(t *testing.T) {
-	if err := Run(t.Context(), []string{"-device", "nosuch0", "-size", "9"}, nil, io.Discard); err == nil {
-		t.Error("no error")
-	}
+	must.Fail(t, Run(t.Context(), []string{"-device", "nosuch0", "-size", "9"}, nil, io.Discard), "no error")
 }
 
 // block is what the kernel hands over: header, then frames with their times.

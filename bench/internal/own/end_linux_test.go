@@ -110,8 +110,6 @@ func TestOddArgumentsAreErrors(t *testing.T) {
 		{"-host", "middle"}, {"-host", "near", "-near", "x", "-far", "127.0.0.2", "-flow", "{}"},
 		{"-host", "near", "-near", "127.0.0.1", "-far", "127.0.0.2", "-flow", "{"},
 	} {
-		if err := Run(t.Context(), args, nil); err == nil {
-			t.Errorf("%q: no error", args)
-		}
+		must.Fail(t, Run(t.Context(), args, nil), "%q: no error", args)
 	}
 }

@@ -50,9 +50,7 @@ func TestIperf2CountsTheSlowestStream(t *testing.T) {
 	if want := (Bulk{2000, 2}); err != nil || got != want {
 		t.Errorf("got %+v %v, want %+v", got, err, want)
 	}
-	if _, err := ParseIperf2TCP(captured(t, "iperf-2.1.8-tcp.csv"), 9); err == nil {
-		t.Error("a missing stream goes unseen")
-	}
+	must.Fail(t, must.Err(ParseIperf2TCP(captured(t, "iperf-2.1.8-tcp.csv"), 9)), "a missing stream goes unseen")
 }
 
 func TestDatagramReports(t *testing.T) {
@@ -124,9 +122,7 @@ func TestBrokenReportsAreErrors(t *testing.T) {
 	}
 	for name, parse := range parsers {
 		for _, text := range texts {
-			if err := parse([]byte(text)); err == nil {
-				t.Errorf("%s takes %q", name, text)
-			}
+			must.Fail(t, parse([]byte(text)), "%s takes %q", name, text)
 		}
 	}
 	if _, err := ParseIperf3TCP(captured(t, "iperf3-3.12-error.json")); !strings.Contains(err.Error(), "congestion control") {
@@ -138,9 +134,7 @@ func TestIperf3Threads(t *testing.T) {
 	for text, want := range map[string]bool{
 		"iperf 3.12 (cJSON 1.7.15)": false, "iperf 3.15": false, "iperf 3.16 (cJSON 1.7.15)": true, "iperf 3.21+": true, "iperf 4.0": true, "": false,
 	} {
-		if got := Iperf3Threads(text); got != want {
-			t.Errorf("%q: %t", text, got)
-		}
+		must.Equal(t, Iperf3Threads(text), want, "%q", text)
 	}
 }
 

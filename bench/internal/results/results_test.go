@@ -3,6 +3,8 @@ package results
 import (
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 const old = `# Measured
@@ -106,8 +108,6 @@ func FuzzDocument(f *testing.F) {
 		if strings.Contains(once, "```") {
 			return // an open fence swallows what follows it, wherever it goes
 		}
-		if twice := Parse(once).Render("# H", []string{"tcp"}); twice != once {
-			t.Errorf("%q became %q, then %q", text, once, twice)
-		}
+		must.Equal(t, Parse(once).Render("# H", []string{"tcp"}), once, "%q became %q, then", text, once)
 	})
 }

@@ -76,13 +76,9 @@ func TestDuel(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		// Nothing is left that has the port.
-		if out := Output(context.WithoutCancel(t.Context()), "ip", "netns", "exec", Far, "ss", "-Hltn"); out != "" {
-			t.Errorf("still listening: %s", out)
-		}
+		must.Equal(t, Output(context.WithoutCancel(t.Context()), "ip", "netns", "exec", Far, "ss", "-Hltn"), "", "still listening")
 	})
 	t.Run("nobody listens", func(t *testing.T) {
-		if _, err := s.Duel(t.Context(), Pair{Server: []string{"sleep", "60"}, Client: []string{"true"}, Port: 5201}); err == nil {
-			t.Error("no error")
-		}
+		must.Fail(t, must.Err(s.Duel(t.Context(), Pair{Server: []string{"sleep", "60"}, Client: []string{"true"}, Port: 5201})), "no error")
 	})
 }

@@ -51,17 +51,13 @@ func TestKeptOnBoth(t *testing.T) {
 		t.Errorf("again, by facts that are old: %+v, %v", again, err)
 	}
 	p.again()
-	if got := p.sacks(); got != "00" {
-		t.Errorf("after the sessions: %s", got)
-	}
+	must.Equal(t, p.sacks(), "00", "after the sessions")
 	for _, h := range []*app.Host{p.hosts.Near, p.hosts.Far} {
 		if changes, err := h.Client.Revert(t.Context(), ""); err != nil || len(changes) == 0 {
 			t.Errorf("undo of %s: %+v, %v", h.Name, changes, err)
 		}
 	}
-	if got := p.sacks(); got != "11" {
-		t.Errorf("after the undo: %s", got)
-	}
+	must.Equal(t, p.sacks(), "11", "after the undo")
 }
 
 // TestOneHostOfAPair changes HOST alone, and tells what both should have.
@@ -99,9 +95,7 @@ func TestNotKept(t *testing.T) {
 			defer stop()
 			within := 5 * time.Second // what is asked is answered by then
 			p.Answer = func(ctx context.Context, q app.Question) (app.Answer, error) {
-				if got := p.sacks(); got != "00" {
-					t.Errorf("while it is asked: %s", got)
-				}
+				must.Equal(t, p.sacks(), "00", "while it is asked")
 				if c.stop {
 					stop()
 				}
@@ -123,9 +117,7 @@ func TestNotKept(t *testing.T) {
 			if got := len(apptest.Told[app.Held](p.Person)); (got == 1) != (c.answer == nil) {
 				t.Errorf("told %d times that nobody is there", got)
 			}
-			if got := p.sacks(); got != "11" {
-				t.Errorf("afterwards: %s", got)
-			}
+			must.Equal(t, p.sacks(), "11", "afterwards")
 		})
 	}
 }

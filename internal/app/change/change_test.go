@@ -2,7 +2,6 @@ package change
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -109,9 +108,7 @@ func TestMTUsThatDiffer(t *testing.T) {
 	}
 	alone := &change{Env: c.Env, hosts: Hosts{Near: c.hosts.Near}, ends: []*end{{Host: c.hosts.Near, wanted: c.ends[0].wanted}}}
 	alone.noteOneSided()
-	if got := r.events[len(r.events)-1]; got != (app.OtherMTU{MTU: 9000}) {
-		t.Errorf("alone: %+v", got)
-	}
+	must.Equal(t, r.events[len(r.events)-1], app.Event(app.OtherMTU{MTU: 9000}), "alone")
 }
 
 func TestLostCanaryHint(t *testing.T) {
@@ -121,9 +118,7 @@ func TestLostCanaryHint(t *testing.T) {
 		t.Error(got)
 	}
 	l.path.Passes = 0 // it answers no probes: what it was before is known to work
-	if l.size() != 1500 {
-		t.Error(l.size())
-	}
+	must.Equal(t, l.size(), 1500)
 }
 
 // TestTransferWatch ends transfers that stall, go on, or never begin.
@@ -148,18 +143,14 @@ func TestTransferWatch(t *testing.T) {
 					arrived.Store(int64(d))
 				}
 			}
-			if got := context.Cause(ctx); !errors.Is(got, c.want) {
-				t.Errorf("%s: %v", name, got)
-			}
+			must.Is(t, context.Cause(ctx), c.want, "%s", name)
 		})
 	}
 }
 
 func TestCanariesOfAHost(t *testing.T) {
 	e := end{Host: &app.Host{Peer: "10.0.0.1", Facts: model.HostFacts{Route: &model.Route{Gateway: fact.Known("10.0.0.254", "test")}}}}
-	if got := strings.Join(e.canaries([]string{"https://x/", "10.0.0.1"}), " "); got != "10.0.0.254 10.0.0.1 https://x/" {
-		t.Errorf("%s", got)
-	}
+	must.Equal(t, strings.Join(e.canaries([]string{"https://x/", "10.0.0.1"}), " "), "10.0.0.254 10.0.0.1 https://x/")
 	e.Peer, e.Facts.Route.Gateway = "127.0.0.1", fact.Known("", "test")
 	if got := e.canaries(nil); len(got) > 0 {
 		t.Errorf("this machine by itself: %q", got)
@@ -228,9 +219,7 @@ func TestHalfConfirmed(t *testing.T) {
 // TestRequestsThatCannotBeMeant are refused before any host is asked.
 func TestRequestsThatCannotBeMeant(t *testing.T) {
 	minute := Request{Within: time.Minute}
-	if err := minute.Check(false, false); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, minute.Check(false, false))
 	for says, r := range map[string]Request{
 		"want 1s to 24h":           {Within: time.Millisecond},
 		"at most 14":               {Within: time.Minute, Canaries: slices.Repeat([]string{"nas"}, MaxCanaries+1)},
@@ -246,7 +235,5 @@ func TestRequestsThatCannotBeMeant(t *testing.T) {
 	if err := r.Check(true, false); app.KindOf(err) != app.Usage || app.HintOf(err) != "add --both" {
 		t.Errorf("%v", err)
 	}
-	if err := r.Check(true, true); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, r.Check(true, true))
 }

@@ -1,7 +1,6 @@
 package change
 
 import (
-	"errors"
 	"io/fs"
 	"net"
 	"os"
@@ -63,12 +62,8 @@ func TestConfirmationFails(t *testing.T) {
 						t.Errorf("%s: %+v", h.Name, h.Changes)
 					}
 				}
-				if got := p.sacks(); got != "11" {
-					t.Errorf("afterwards: %s", got)
-				}
-				if _, err := os.Stat(filepath.Join(p.hosts.State, PairNoteName)); !errors.Is(err, fs.ErrNotExist) {
-					t.Errorf("the note: %v", err)
-				}
+				must.Equal(t, p.sacks(), "11", "afterwards")
+				must.Is(t, must.Err(os.Stat(filepath.Join(p.hosts.State, PairNoteName))), fs.ErrNotExist, "the note")
 			})
 		}
 	}
@@ -161,9 +156,7 @@ func TestNoteOfAHalfConfirmation(t *testing.T) {
 	if len(got) != 1 || got[0].Far != "lab host far" || len(got[0].Holds) != 1 || got[0].Holds[0].Knob != "tcp.sack" {
 		t.Errorf("told %+v", got)
 	}
-	if _, err := os.Stat(note); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the note is left: %v", err)
-	}
+	must.Is(t, must.Err(os.Stat(note)), fs.ErrNotExist, "the note is left")
 }
 
 // TestNoteCannotBeWritten: without the note nobody is told to keep the change.

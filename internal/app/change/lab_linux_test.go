@@ -236,18 +236,12 @@ func (l *line) Read(b []byte) (int, error) {
 func (p *pair) kill(side model.Host, step string) {
 	p.t.Helper()
 	name := p.state(side) + ".die"
-	if err := os.WriteFile(name+".new", []byte(step), 0o600); err != nil {
-		p.t.Error(err)
-	}
+	must.OK(p.t, os.WriteFile(name+".new", []byte(step), 0o600))
 	f, err := os.Open(name + ".new")
-	if err != nil {
-		p.t.Error(err)
-	}
+	must.OK(p.t, err)
 	p.t.Cleanup(func() { _ = f.Close() })
 	p.dying[side] = f
-	if err := os.Rename(name+".new", name); err != nil {
-		p.t.Error(err)
-	}
+	must.OK(p.t, os.Rename(name+".new", name))
 }
 
 // dead waits until a watchdog has taken notice that it is to be killed, and is gone.
@@ -313,9 +307,7 @@ func (p *pair) sysctl(side model.Host, name string) string {
 // in runs a shell command in a host.
 func (p *pair) in(side model.Host, script string) {
 	p.t.Helper()
-	if err := p.lab.Command(p.t.Context(), side, []string{"sh", "-c", script}, nil, nil, os.Stderr); err != nil {
-		p.t.Errorf("%s in %s: %v", script, side, err)
-	}
+	must.OK(p.t, p.lab.Command(p.t.Context(), side, []string{"sh", "-c", script}, nil, nil, os.Stderr), "%s in %s", script, side)
 }
 
 // sacks are net.ipv4.tcp_sack of both hosts, the near one first.

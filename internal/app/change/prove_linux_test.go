@@ -9,6 +9,7 @@ import (
 	"linerate/internal/app/apptest"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // mtus are the MTUs of both hosts, the near one first.
@@ -44,9 +45,7 @@ func TestProvenMTU(t *testing.T) {
 			t.Errorf("%+v", transfer)
 		}
 	}
-	if got := p.mtus(); got != "4000 4000" {
-		t.Error(got)
-	}
+	must.Equal(t, p.mtus(), "4000 4000")
 	if w := apptest.Told[app.Watching](p.Person); len(w) != 2 || !w[0].Risky {
 		t.Errorf("told %+v", w)
 	}
@@ -65,9 +64,7 @@ func TestBlackHole(t *testing.T) {
 	if len(r.Paths) != 2 || r.Paths[0].Passes != 1500 || r.Paths[0].Told || !strings.Contains(app.HintOf(err), "link.mtu=1500 fits") {
 		t.Errorf("%+v, hint %q", r.Paths, app.HintOf(err))
 	}
-	if got := p.mtus(); got != "1500 1500" {
-		t.Error(got)
-	}
+	must.Equal(t, p.mtus(), "1500 1500")
 }
 
 // TestLargerOnOneSide changes one end's MTU: the other end is told to be smaller,

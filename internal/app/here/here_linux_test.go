@@ -174,9 +174,7 @@ func TestJournalThatDoesNotTellAll(t *testing.T) {
 	env, l := listening(t)
 	dir := t.TempDir()
 	TellJournal(env, dir)
-	if text := l.said(); text != "" {
-		t.Errorf("of a machine without a journal: %s", text)
-	}
+	must.Equal(t, l.said(), "", "of a machine without a journal")
 	write(t, dir, sackIntent("0"), journal.Record{Kind: journal.KindConfirmed, Transaction: "t", Time: time.Now()})
 	for _, path := range journal.Files(dir) {
 		text := must.Get(os.ReadFile(path))(t)
@@ -187,28 +185,20 @@ func TestJournalThatDoesNotTellAll(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 	m := New(env, Options{State: dir})
-	if _, err := m.confirmed(t.Context()); !errors.Is(err, journal.ErrDamaged) {
-		t.Errorf("%v", err)
-	}
+	must.Is(t, must.Err(m.confirmed(t.Context())), journal.ErrDamaged)
 	files, err := Acknowledge("v0.0-test", dir)
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%v, %v", files, err)
 	}
 	for _, path := range files {
-		if filepath.Dir(path) != dir {
-			t.Errorf("kept as %s", path)
-		}
+		must.Equal(t, filepath.Dir(path), dir, "kept as %s", path)
 	}
-	if err := JournalFault(dir); err != nil {
-		t.Errorf("after that: %v", err)
-	}
+	must.OK(t, JournalFault(dir), "after that")
 	if files, err := Acknowledge("v0.0-test", dir); err != nil || len(files) > 0 {
 		t.Errorf("again: %v, %v", files, err)
 	}
 	acknowledge(env, Options{State: dir, Acknowledge: true})
-	if text := l.said(); text != "" {
-		t.Errorf("nothing is left to acknowledge: %q", text)
-	}
+	must.Equal(t, l.said(), "", "nothing is left to acknowledge")
 }
 
 // TestLines passes on what is for people, and nothing else.
@@ -222,9 +212,7 @@ func TestLines(t *testing.T) {
 		t.Errorf("want %q", want)
 	}
 	Tell(env, errors.New("two\n  lines"))
-	if got := l.said(); got != "|"+watchdog.UndoMark+"two; lines\n" {
-		t.Errorf("%q", got)
-	}
+	must.Equal(t, l.said(), "|"+watchdog.UndoMark+"two; lines\n")
 }
 
 func TestUndoFault(t *testing.T) {
@@ -245,9 +233,7 @@ func TestTheInterfaceThatIsNamed(t *testing.T) {
 	env.Catalogue = knob.NewIndex()
 	h := must.Get(Open(t.Context(), env, Options{State: t.TempDir(), Link: "lo"}))(t)
 	defer env.HangUp(h.Client)
-	if got := h.Facts.Interface.Or(""); got != "lo" {
-		t.Errorf("interface %q, want lo", got)
-	}
+	must.Equal(t, h.Facts.Interface.Or(""), "lo", "interface")
 	if h.Facts.Route != nil {
 		t.Errorf("the route of another interface: %+v", h.Facts.Route)
 	}

@@ -113,9 +113,7 @@ func (m *machine) put(name, text string) {
 
 // block has a file stand where the directory of the kernel's settings would be.
 func (m *machine) block() {
-	if err := os.RemoveAll(m.path("etc/sysctl.d")); err != nil {
-		m.t.Error(err)
-	}
+	must.OK(m.t, os.RemoveAll(m.path("etc/sysctl.d")))
 	m.put("etc/sysctl.d", "in the way")
 }
 
@@ -177,9 +175,7 @@ func TestKept(t *testing.T) {
 	if err != nil || b.Left != 0 || len(b.Paths) != 1 || b.Last[b.Paths[0]].State != model.FileRestored {
 		t.Errorf("%+v, %v", b, err)
 	}
-	if text := m.text(); text != "# somebody's\nnet.ipv4.tcp_ecn = 1\n" {
-		t.Errorf("%q", text)
-	}
+	must.Equal(t, m.text(), "# somebody's\nnet.ipv4.tcp_ecn = 1\n")
 	if b, err := Undo(t.Context(), m.host.Client); err != nil || len(b.Paths) != 0 {
 		t.Errorf("once more: %+v, %v", b, err)
 	}

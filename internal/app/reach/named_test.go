@@ -50,9 +50,7 @@ func TestTrustOnFirstUse(t *testing.T) {
 		target := must.Get(Parse(text, testEnv()))(t)
 		o := New(env, Options{})
 		o.lookup = func(_ context.Context, name string) ([]mdns.Server, error) {
-			if name != "nas" {
-				t.Errorf("looked for %q", name)
-			}
+			must.Equal(t, name, "nas", "looked for")
 			return found, nil
 		}
 		peer, err := o.Dial(t.Context(), target)
@@ -76,16 +74,12 @@ func TestTrustOnFirstUse(t *testing.T) {
 		}
 	}
 	refused("two servers of one name, none known", named("nas", stolen, announced), right.Pin, thief.Pin)
-	if _, err := os.Stat(filepath.Join(dir, knownFile)); err == nil {
-		t.Error("somebody who was refused is remembered")
-	}
+	must.Fail(t, must.Err(os.Stat(filepath.Join(dir, knownFile))), "somebody who was refused is remembered")
 	must.Do(t, named("NAS", announced))
 	if b, err := os.ReadFile(filepath.Join(dir, knownFile)); err != nil || string(b) != "nas "+right.Pin+"\n" {
 		t.Errorf("remembered %q, %v", b, err)
 	}
-	if err := named("nas", stolen, announced); err != nil {
-		t.Errorf("the known one of two: %v", err)
-	}
+	must.OK(t, named("nas", stolen, announced), "the known one of two")
 	refused("another pin is announced", named("nas", stolen), right.Pin, thief.Pin)
 	mitm := stolen
 	mitm.Pin = announced.Pin // says what the right one says, and has not its key
@@ -97,8 +91,6 @@ func TestTrustOnFirstUse(t *testing.T) {
 	}
 	must.Do(t, (notes{filepath.Join(dir, knownFile)}).set("127.0.0.1:"+port, thief.Pin))
 	refused("another key at the address", named("127.0.0.1:"+port), right.Pin, thief.Pin)
-	if err := named("nas", announced); err != nil {
-		t.Errorf("the others are remembered still: %v", err)
-	}
+	must.OK(t, named("nas", announced), "the others are remembered still")
 	refused("nobody there", named("127.0.0.1:1"))
 }

@@ -8,6 +8,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/apptest"
 	"linerate/internal/control/deploy"
+	"linerate/internal/must"
 )
 
 // TestSudoPassword asks once for each target, again where the password was wrong,
@@ -44,14 +45,10 @@ func TestSudoPassword(t *testing.T) {
 // TestNobodyTypesAPassword: deploy is told in its own word.
 func TestNobodyTypesAPassword(t *testing.T) {
 	o := New(apptest.Env(&apptest.Person{}), Options{Sudo: true})
-	if _, err := o.sudoPassword(t.Context(), "user@nas")("nas"); !errors.Is(err, deploy.ErrNobody) {
-		t.Errorf("%v", err)
-	}
+	must.Is(t, must.Err(o.sudoPassword(t.Context(), "user@nas")("nas")), deploy.ErrNobody)
 	gone := errors.New("the page is gone")
 	o = New(apptest.Env(&apptest.Person{Answer: func(context.Context, app.Question) (app.Answer, error) { return app.Answer{}, gone }}), Options{})
-	if _, err := o.sudoPassword(t.Context(), "user@nas")("nas"); !errors.Is(err, gone) {
-		t.Errorf("%v", err)
-	}
+	must.Is(t, must.Err(o.sudoPassword(t.Context(), "user@nas")("nas")), gone)
 }
 
 // TestWarnedOnce tells a warning once, however often a host is opened.

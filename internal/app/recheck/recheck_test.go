@@ -43,9 +43,7 @@ func hosts(t *testing.T, p *apptest.Person) (*apptest.Bed, app.Env, *reach.Ends,
 		}
 		c.Engines = append(c.Engines, agenttest.Scripted{Rate: func() units.BitRate {
 			buffer, err := strconv.Atoi(bed.Knobs(model.Far).Value("tcp.recv_buffer_max"))
-			if err != nil {
-				t.Error(err)
-			}
+			must.OK(t, err)
 			runs++
 			return units.BitRate(1000*buffer + runs%7)
 		}})
@@ -98,9 +96,7 @@ func TestMeasuredAgain(t *testing.T) {
 		t.Errorf("%+v, %v", s.Verdicts, err)
 	}
 	for _, c := range s.Changes {
-		if c.State != model.ChangeUndone {
-			t.Errorf("%+v", c)
-		}
+		must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 	}
 	if got := bed.Knobs(model.Far).Value("tcp.recv_buffer_max"); got != "1000" {
 		t.Errorf("the far host holds %s afterwards", got)

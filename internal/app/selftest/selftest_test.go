@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // world is this machine with a person, and a journal of its own.
@@ -43,9 +44,7 @@ func TestThisMachine(t *testing.T) {
 	env, q := world(t, &p)
 	q.Results = func(context.Context) (string, error) { return "", errors.New("the disk is full") }
 	r, err := Run(t.Context(), env, q)
-	if app.KindOf(err) != app.Found {
-		t.Errorf("%v", err)
-	}
+	must.Equal(t, app.KindOf(err), app.Found, "%v", err)
 	text, _ := json.MarshalIndent(r.Lines, "", " ")
 	for _, f := range flows() {
 		if s := states(r, "loopback")[f.Engine]; s != OK {
@@ -106,9 +105,7 @@ func TestAsks(t *testing.T) {
 		t.Errorf("%v, %d lines", err, len(r.Lines))
 	}
 	p := apptest.Person{Answer: func(_ context.Context, q app.Question) (app.Answer, error) {
-		if q.Kind != app.TrySettings {
-			t.Errorf("asked %+v", q)
-		}
+		must.Equal(t, q.Kind, app.TrySettings, "asked %+v", q)
 		return app.Answer{}, nil
 	}}
 	env, q = world(t, &p)

@@ -140,9 +140,7 @@ func TestMetricsBounded(t *testing.T) {
 		t.Error("no answer after the silent ones were gone")
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-done)
 }
 
 func TestListenMetrics(t *testing.T) {

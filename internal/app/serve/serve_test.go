@@ -159,16 +159,12 @@ func TestServer(t *testing.T) {
 	if _, err := join(ctx, t, link); app.KindOf(err) != app.Unreachable {
 		t.Errorf("it is let in again: %v", err)
 	}
-	if _, err := first.Facts(ctx, ""); err != nil {
-		t.Errorf("the other session: %v", err)
-	}
+	must.OK(t, must.Err(first.Facts(ctx, "")), "the other session")
 
 	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.MetricsAddr()+"/metrics", nil))(t)
 	answer := must.Get(http.DefaultClient.Do(r))(t)
 	_ = answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		t.Errorf("metrics: %s", answer.Status)
-	}
+	must.Equal(t, answer.StatusCode, http.StatusOK, "metrics: %s", answer.Status)
 
 	cancel()
 	if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
@@ -184,9 +180,7 @@ func checkLog(t *testing.T, path string, want map[string]string) {
 	b := must.Get(os.ReadFile(path))(t)
 	for line := range strings.Lines(string(b)) {
 		var e struct{ Event, Key string }
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Errorf("%s: %v", line, err)
-		}
+		must.OK(t, json.Unmarshal([]byte(line), &e), "%s", line)
 		if key, ok := want[e.Event]; ok && key == e.Key {
 			delete(want, e.Event)
 		}
@@ -206,9 +200,7 @@ func TestServerSecondStart(t *testing.T) {
 	var links []string
 	for start := range 2 {
 		s := must.Get(Open(t.Context(), env, Config{Listen: "127.0.0.1:0", Host: "nas", State: dir}))(t)
-		if s.Shows() != (start == 0) {
-			t.Errorf("start %d shows %v", start, s.Shows())
-		}
+		must.Equal(t, s.Shows(), (start == 0), "start %d shows", start)
 		links = append(links, s.Link())
 		s.closePorts()
 		s.Close()

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/control/agent"
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/store"
 	"linerate/internal/store/sqlite"
@@ -122,9 +123,7 @@ func TestSettledAtTheReconnect(t *testing.T) {
 				s.Cut(model.Far)
 			}
 		case app.BlockEnded: // the last one
-			if _, err := s.Knobs(model.Far).Apply(t.Context(), []model.Assignment{{Knob: "link.mtu", Value: "4000"}}, time.Minute); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, must.Err(s.Knobs(model.Far).Apply(t.Context(), []model.Assignment{{Knob: "link.mtu", Value: "4000"}}, time.Minute)))
 		}
 	}
 	got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())

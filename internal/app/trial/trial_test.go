@@ -129,9 +129,7 @@ func TestTrial(t *testing.T) {
 		t.Errorf("the last block: %+v", last.Progress)
 	}
 	for _, c := range got.Changes {
-		if c.State != model.ChangeUndone {
-			t.Errorf("%+v", c)
-		}
+		must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 	}
 	if len(got.Changes) != 4 || got.Title != "a title" || got.Near != "near" || got.Far != "far" || len(got.Hosts) != 2 || len(got.Warnings) < 2 {
 		t.Errorf("%d changes, %q, %s, %s, %d hosts, %q", len(got.Changes), got.Title, got.Near, got.Far, len(got.Hosts), got.Warnings)
@@ -271,9 +269,7 @@ func TestTakes(t *testing.T) {
 	env := apptest.Env(&apptest.Person{})
 	flow := model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: time.Second, Interval: time.Second}
 	p := model.Plan{Flow: flow, Directions: []model.Direction{model.To}, Settings: []model.Setting{{Name: "current"}}}
-	if err := trial.Takes(env, p); err != nil {
-		t.Errorf("%v", err)
-	}
+	must.OK(t, trial.Takes(env, p))
 	p.Settings = append(p.Settings, model.Setting{Name: "many", Assignments: []model.Assignment{{Knob: "streams", Value: "100000"}}})
 	if err := trial.Takes(env, p); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "setting many") {
 		t.Errorf("%v", err)

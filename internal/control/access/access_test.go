@@ -71,9 +71,7 @@ func TestKeyComesAndGoes(t *testing.T) {
 	if _, ok := r.Find(secret); ok || !over(g) || over(o) {
 		t.Errorf("after it was revoked: found %v, over %v, the other over %v", ok, over(g), over(o))
 	}
-	if _, err := s.Revoke("ci"); !errors.Is(err, access.ErrUnknown) {
-		t.Errorf("revoked twice: %v", err)
-	}
+	must.Is(t, must.Err(s.Revoke("ci")), access.ErrUnknown, "revoked twice")
 	again := add(t, s, "ci", access.Tune, time.Time{})
 	if bytes.Equal(again, secret) {
 		t.Error("the same secret again")
@@ -253,9 +251,7 @@ func TestDamage(t *testing.T) {
 		strings.Replace(string(good), "}\n ]", "},\n"+string(good[bytes.IndexByte(good, '[')+1:bytes.LastIndexByte(good, ']')])+"]", 1),
 	} {
 		must.Do(t, os.WriteFile(path, []byte(bad), 0o600))
-		if _, err := s.List(); !errors.Is(err, access.ErrDamaged) {
-			t.Errorf("%.40q: %v", bad, err)
-		}
+		must.Is(t, must.Err(s.List()), access.ErrDamaged, "%.40q", bad)
 		if _, _, err := s.Add("other", access.Tune, time.Time{}); !errors.Is(err, access.ErrDamaged) {
 			t.Errorf("added to %.40q: %v", bad, err)
 		}
@@ -265,9 +261,7 @@ func TestDamage(t *testing.T) {
 				t.Errorf("%.40q: the key is gone", bad)
 			}
 		}
-		if len(told) != 1 {
-			t.Errorf("%.40q: told %q", bad, told)
-		}
+		must.Equal(t, len(told), 1, "%.40q: told %q", bad, told)
 	}
 	if err := os.Remove(path); err != nil { // by hand: that is meant
 		t.Fatal(err)
@@ -283,14 +277,10 @@ func TestDamage(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for _, good := range []string{"a", "CI-2.x_y", "0", strings.Repeat("n", 32)} {
-		if err := access.CheckName(good); err != nil {
-			t.Errorf("%q: %v", good, err)
-		}
+		must.OK(t, access.CheckName(good), "%q", good)
 	}
 	for _, bad := range []string{"", "-a", ".", "..", "a b", "a/b", "ä", "a\n", "\x1b", strings.Repeat("n", 33)} {
-		if err := access.CheckName(bad); !errors.Is(err, access.ErrName) {
-			t.Errorf("%q: %v", bad, err)
-		}
+		must.Is(t, access.CheckName(bad), access.ErrName, "%q", bad)
 		if _, _, err := (access.Store{Dir: t.TempDir()}).Add(bad, access.Measure, time.Time{}); !errors.Is(err, access.ErrName) {
 			t.Errorf("%q is added: %v", bad, err)
 		}

@@ -90,9 +90,7 @@ func TestFailedApplyIsUndoneAtTheEnd(t *testing.T) {
 	}
 	_ = cut()
 	within(t, "the agent to end", ended)
-	if v := k.Value("link.mtu"); v != "1500" {
-		t.Errorf("mtu left at %s", v)
-	}
+	must.Equal(t, k.Value("link.mtu"), "1500", "mtu left at")
 }
 
 // TestCommandsAreRefused unless the owner of the host allowed them: nothing of what came
@@ -136,14 +134,10 @@ func TestOneRunAtATime(t *testing.T) {
 	ctx := t.Context()
 	p := session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: [32]byte{1}}
 	must.Get(s.Prepare(ctx, p))(t)
-	if err := s.Start(ctx, 1); !errors.Is(err, session.ErrState) {
-		t.Errorf("start before ready: %v", err)
-	}
+	must.Is(t, s.Start(ctx, 1), session.ErrState, "start before ready")
 	time.AfterFunc(50*time.Millisecond, func() { _ = s.Stop(ctx, 1) })
 	p.Run = 2 // waits for the first to go
-	if _, err := s.Prepare(ctx, p); err != nil {
-		t.Errorf("after stop: %v", err)
-	}
+	must.OK(t, must.Err(s.Prepare(ctx, p)), "after stop")
 }
 
 func TestPreparedRunIsDroppedUnstarted(t *testing.T) {
@@ -158,9 +152,7 @@ func TestPreparedRunIsDroppedUnstarted(t *testing.T) {
 		}
 		return err != nil
 	})
-	if _, err := s.Prepare(t.Context(), session.Preparation{Run: 2, Flow: wiretest.Flow(model.To), Token: [32]byte{2}}); err != nil {
-		t.Errorf("the next one: %v", err)
-	}
+	must.OK(t, must.Err(s.Prepare(t.Context(), session.Preparation{Run: 2, Flow: wiretest.Flow(model.To), Token: [32]byte{2}})), "the next one")
 }
 
 func TestLimits(t *testing.T) {
@@ -176,9 +168,7 @@ func TestLimits(t *testing.T) {
 	} {
 		p := session.Preparation{Run: 1, Flow: wiretest.Flow(model.To)}
 		change(&p)
-		if _, err := s.Prepare(t.Context(), p); !errors.Is(err, session.ErrRefused) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, must.Err(s.Prepare(t.Context(), p)), session.ErrRefused, "%s", name)
 	}
 }
 
@@ -262,15 +252,11 @@ func TestControllerThatReadsTooSlowly(t *testing.T) {
 	}
 	err = s.Run(ctx, 1, func(e session.Event) {
 		if e.Kind == session.Ready {
-			if err := s.Start(ctx, 1); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, s.Start(ctx, 1))
 		}
 	})
 	if err == nil || !strings.Contains(err.Error(), "does not read the samples") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := s.Facts(ctx, ""); err != nil {
-		t.Errorf("the session did not survive: %v", err)
-	}
+	must.OK(t, must.Err(s.Facts(ctx, "")), "the session did not survive")
 }

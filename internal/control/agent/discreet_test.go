@@ -26,9 +26,7 @@ func TestWithoutPath(t *testing.T) {
 		`open C:\Users\anna\x: denied`:                     `open a file of this server: denied`,
 		"1.2 GiB/s to 10.0.0.1/24, 3 of 4 and/or more":     "1.2 GiB/s to 10.0.0.1/24, 3 of 4 and/or more",
 	} {
-		if got := withoutPath(in); got != want {
-			t.Errorf("%q became %q", in, got)
-		}
+		must.Equal(t, withoutPath(in), want, "%q became", in)
 	}
 }
 
@@ -97,9 +95,7 @@ func TestEngineThatPanics(t *testing.T) {
 			if err == nil {
 				err = c.Run(t.Context(), n+1, func(e session.Event) {
 					if e.Kind == session.Ready {
-						if err := c.Start(t.Context(), n+1); err != nil {
-							t.Error(err)
-						}
+						must.OK(t, c.Start(t.Context(), n+1))
 					}
 				})
 			}
@@ -110,9 +106,7 @@ func TestEngineThatPanics(t *testing.T) {
 				t.Errorf("%s: %v", at, err)
 			}
 		}
-		if _, err := c.Close(t.Context()); err != nil {
-			t.Errorf("%s: the session ended: %v", at, err)
-		}
+		must.OK(t, must.Err(c.Close(t.Context())), "%s: the session ended", at)
 	}
 }
 

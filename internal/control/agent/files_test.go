@@ -111,15 +111,11 @@ func TestFilesOfSystems(t *testing.T) {
 			t.Errorf("%s: %+v, %v", system, got, err)
 		}
 		k.Format = model.FormatAnsible
-		if _, err := s.Keep(t.Context(), k); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("%s: tasks: %v", system, err)
-		}
+		must.Is(t, must.Err(s.Keep(t.Context(), k)), session.ErrInvalid, "%s: tasks", system)
 	}
 	c, _ := keepsFiles(t, "windows")
 	s, _, _ := far(t, c)
-	if _, err := s.Keep(t.Context(), asked(sack)); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("windows: %v", err)
-	}
+	must.Is(t, must.Err(s.Keep(t.Context(), asked(sack))), errors.ErrUnsupported, "windows")
 }
 
 // TestFilesBounds sends what no controller of linerate's would.
@@ -133,22 +129,14 @@ func TestFilesBounds(t *testing.T) {
 		"control":      {Settings: []model.Assignment{sack}, Link: "a\x00b"}, "long": {Settings: []model.Assignment{sack}, Plan: strings.Repeat("x", 200)},
 		"path in a link": {Settings: []model.Assignment{{Knob: "link.mtu", Value: "9000"}}, Link: "../x"},
 	} {
-		if _, err := s.Keep(t.Context(), k); err == nil {
-			t.Errorf("%s is kept", name)
-		}
+		must.Fail(t, must.Err(s.Keep(t.Context(), k)), "%s is kept", name)
 	}
 	measures := agenttest.Config(nil)
 	measures.Files = c.Files
 	m, _, _ := far(t, measures)
-	if _, err := m.Keep(t.Context(), asked(sack)); !errors.Is(err, session.ErrRefused) {
-		t.Errorf("an agent that only measures: %v", err)
-	}
-	if _, err := m.Restore(t.Context(), ""); !errors.Is(err, session.ErrRefused) {
-		t.Errorf("an agent that only measures: %v", err)
-	}
+	must.Is(t, must.Err(m.Keep(t.Context(), asked(sack))), session.ErrRefused, "an agent that only measures")
+	must.Is(t, must.Err(m.Restore(t.Context(), "")), session.ErrRefused, "an agent that only measures")
 	c.Files = nil
 	none, _, _ := far(t, c)
-	if _, err := none.Kept(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("an agent without files: %v", err)
-	}
+	must.Is(t, must.Err(none.Kept(t.Context())), errors.ErrUnsupported, "an agent without files")
 }

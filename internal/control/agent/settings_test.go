@@ -51,22 +51,14 @@ func TestKeeping(t *testing.T) {
 	if id, err := s.Pending(ctx); id != "one" || err != nil {
 		t.Errorf("after Apply: %q, %v", id, err)
 	}
-	if err := s.Confirm(ctx, "one"); err != nil {
-		t.Error(err)
-	}
-	if err := s.Confirm(ctx, "two"); !errors.Is(err, session.ErrState) {
-		t.Errorf("Confirm of what is gone: %v", err)
-	}
+	must.OK(t, s.Confirm(ctx, "one"))
+	must.Is(t, s.Confirm(ctx, "two"), session.ErrState, "Confirm of what is gone")
 	for _, id := range []string{"", strings.Repeat("x", 200), "a\x00"} {
-		if err := s.Confirm(ctx, id); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("Confirm of %.5q: %v", id, err)
-		}
+		must.Is(t, s.Confirm(ctx, id), session.ErrInvalid, "Confirm of %.5q", id)
 		if id == "" {
 			continue // all of it
 		}
-		if _, err := s.Revert(ctx, id); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("Revert of %.5q: %v", id, err)
-		}
+		must.Is(t, must.Err(s.Revert(ctx, id)), session.ErrInvalid, "Revert of %.5q", id)
 	}
 	if changes, err := s.Revert(ctx, ""); len(changes) != 1 || changes[0].Host != model.Far || changes[0].Knob != "link.mtu" || err != nil {
 		t.Errorf("Revert = %+v, %v", changes, err)
@@ -76,9 +68,7 @@ func TestKeeping(t *testing.T) {
 	if len(changes) != 1 || err == nil || !strings.HasSuffix(err.Error(), k.broken.Error()) {
 		t.Errorf("Revert that ends half way = %+v, %v: want what was undone, and why not all", changes, err)
 	}
-	if strings.Join(k.asked, " ") != "one two revert revertone" {
-		t.Errorf("the keeper was asked %q", k.asked)
-	}
+	must.Equal(t, strings.Join(k.asked, " "), "one two revert revertone", "the keeper was asked %q", k.asked)
 	if found, err := s.Origins(ctx, []model.KnobID{"tcp.sack"}); len(found) != 1 || found["tcp.sack"] != (model.FileLine{File: "/etc/x", Number: 3, Text: "9"}) || err != nil {
 		t.Errorf("Origins = %+v, %v", found, err)
 	}
@@ -92,13 +82,9 @@ func TestProbe(t *testing.T) {
 		t.Errorf("Probe = %+v, %v", got, err)
 	}
 	for _, bad := range [][]string{nil, {"a b"}, {"gopher://x"}, make([]string, 17)} {
-		if _, err := s.Probe(ctx, bad, time.Second, 0); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("Probe of %q: %v", bad, err)
-		}
+		must.Is(t, must.Err(s.Probe(ctx, bad, time.Second, 0)), session.ErrInvalid, "Probe of %q", bad)
 	}
-	if _, err := s.Probe(ctx, []string{"127.0.0.1"}, time.Hour, 0); !errors.Is(err, session.ErrInvalid) {
-		t.Errorf("Probe for an hour: %v", err)
-	}
+	must.Is(t, must.Err(s.Probe(ctx, []string{"127.0.0.1"}, time.Hour, 0)), session.ErrInvalid, "Probe for an hour")
 }
 
 // TestOnlyMeasuring: who may only measure neither keeps nor has this host talk to
@@ -112,15 +98,9 @@ func TestOnlyMeasuring(t *testing.T) {
 	_, revert := s.Revert(ctx, "")
 	_, probe := s.Probe(ctx, []string{"127.0.0.1"}, time.Second, 0)
 	for name, err := range map[string]error{"pending": pending, "confirm": s.Confirm(ctx, "one"), "revert": revert, "probe": probe} {
-		if !errors.Is(err, session.ErrRefused) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, err, session.ErrRefused, "%s", name)
 	}
-	if _, err := s.Origins(ctx, []model.KnobID{"tcp.sack"}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("origins: %v", err)
-	}
+	must.Is(t, must.Err(s.Origins(ctx, []model.KnobID{"tcp.sack"})), errors.ErrUnsupported, "origins")
 	s2, _, _ := far(t, agenttest.Config(agenttest.NewKnobs(model.Far, agenttest.Values())))
-	if err := s2.Confirm(ctx, "one"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("without a keeper: %v", err)
-	}
+	must.Is(t, s2.Confirm(ctx, "one"), errors.ErrUnsupported, "without a keeper")
 }

@@ -67,9 +67,7 @@ func conduct(t *testing.T, s *session.Client, n uint64, f model.Flow) (report mo
 	err = s.Run(t.Context(), n, func(e session.Event) {
 		switch e.Kind {
 		case session.Ready:
-			if err := s.Start(t.Context(), n); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, s.Start(t.Context(), n))
 		case session.Result:
 			report = e.Report
 		case session.Samples, session.Measured:
@@ -171,9 +169,7 @@ func TestPatientControllers(t *testing.T) {
 	if used() != part || part == 0 {
 		t.Errorf("%d bytes are held, %d by the run of a known controller", used(), part)
 	}
-	if err := known.Stop(t.Context(), 1); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, known.Stop(t.Context(), 1))
 }
 
 // TestTimeIsSpent ends a run when its source has had its time, and refuses others.

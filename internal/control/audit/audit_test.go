@@ -75,9 +75,7 @@ func TestLine(t *testing.T) {
 		`2001:db8::1 (key ops) changes tcp.sack (net.ipv4.tcp_sack) "1" -> "0"`,
 		"iperf3: refused 192.0.2.9: busy??[2J??x",
 	}
-	if fmt.Sprint(talk) != fmt.Sprint(words) {
-		t.Errorf("in words: %q", talk)
-	}
+	must.Equal(t, fmt.Sprint(talk), fmt.Sprint(words), "in words: %q", talk)
 	l.Record(audit.Event{Kind: audit.Started}) // after the end: nothing
 	(*audit.Log)(nil).Record(audit.Event{})
 }
@@ -210,9 +208,7 @@ func TestFile(t *testing.T) {
 	f := must.Get(audit.Open(path, func(s string) { told = append(told, s) }))(t)
 	write := func(s string) {
 		t.Helper()
-		if _, err := f.Write([]byte(s + "\n")); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, must.Err(f.Write([]byte(s+"\n"))))
 	}
 	write("one")
 	if runtime.GOOS != "windows" { // which renames no open file
@@ -230,20 +226,14 @@ func TestFile(t *testing.T) {
 		}
 	}
 	must.Do(t, f.Close())
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := f.Write([]byte("x")); err == nil {
-		t.Error("a closed file takes lines")
-	}
+	must.OK(t, f.Close())
+	must.Fail(t, must.Err(f.Write([]byte("x"))), "a closed file takes lines")
 	if again, err := audit.Open(path, nil); err != nil { // and is appended to
 		t.Error(err)
 	} else if err := again.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := audit.Open(filepath.Dir(path), nil); err == nil {
-		t.Error("a directory is a log")
-	}
+	must.Fail(t, must.Err(audit.Open(filepath.Dir(path), nil)), "a directory is a log")
 	if len(told) > 0 {
 		t.Errorf("told %q", told)
 	}
@@ -260,12 +250,8 @@ func TestFullDisk(t *testing.T) {
 	for range 10 {
 		l.Record(audit.Event{Kind: audit.Change, Knob: "tcp.sack"})
 	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, l.Close())
+	must.OK(t, f.Close())
 	if len(told) != 1 || !strings.Contains(told[0], "no space left") {
 		t.Errorf("told %q", told)
 	}

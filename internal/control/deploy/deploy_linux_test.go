@@ -83,9 +83,7 @@ func (h *host) session(t *testing.T, o deploy.Options) *session.Client {
 
 func closeSession(t *testing.T, c *session.Client) {
 	t.Helper()
-	if _, err := c.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, must.Err(c.Close(t.Context())))
 }
 
 func (h *host) calls(t *testing.T) string {

@@ -29,13 +29,9 @@ func TestParseSystem(t *testing.T) {
 		{"windows", "AMD64", system{"windows", "amd64"}},
 		{"windows", "ARM64", system{"windows", "arm64"}},
 	} {
-		if got := parseSystem(c.name, c.machine); got != c.want {
-			t.Errorf("%s %s: %s", c.name, c.machine, got)
-		}
+		must.Equal(t, parseSystem(c.name, c.machine), c.want, "%s %s", c.name, c.machine)
 	}
-	if got := (system{"windows", "arm64"}).distFile(); got != "linerate-windows-arm64.exe" {
-		t.Error(got)
-	}
+	must.Equal(t, (system{"windows", "arm64"}).distFile(), "linerate-windows-arm64.exe")
 }
 
 // FuzzSystem demands that no word of a far host becomes a path.
@@ -53,9 +49,7 @@ func FuzzSystem(f *testing.F) {
 func TestCksum(t *testing.T) {
 	// From the specification's algorithm: nothing but the length 0 is the
 	// complement of 0.
-	if got := cksum(nil); got != 4294967295 {
-		t.Errorf("empty: %d", got)
-	}
+	must.Equal(t, cksum(nil), 4294967295, "empty")
 	if _, err := exec.LookPath("cksum"); err != nil {
 		t.Skip("needs cksum, a program of POSIX")
 	}

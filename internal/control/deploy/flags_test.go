@@ -3,6 +3,8 @@ package deploy
 import (
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestFlags: what the agent is told stands behind its name, in every language.
@@ -15,14 +17,10 @@ func TestFlags(t *testing.T) {
 		{remote{path: "/x"}, "--at-boot"},
 		{remote{path: "/d/x", dir: "/d"}, "--at-boot --remove '/d'"},
 	} {
-		if got := d.flags(c.r); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
-		}
+		must.Equal(t, d.flags(c.r), c.want)
 	}
 	d.o.Flags = nil
-	if got := d.flags(remote{path: "/d/x", dir: "/d"}); got != "--remove '/d'" {
-		t.Errorf("without flags: %q", got)
-	}
+	must.Equal(t, d.flags(remote{path: "/d/x", dir: "/d"}), "--remove '/d'", "without flags")
 	for flags, want := range map[string]string{"--at-boot": "($f,'agent --at-boot')", "": "($f,'agent')"} {
 		if got := windowsStart("a", "b", strings.Fields(flags)); !strings.Contains(got, want) {
 			t.Errorf("%s is not in %s", want, got)

@@ -69,9 +69,7 @@ func TestCopies(t *testing.T) {
 			}
 		}
 		limits := bottleneck.Limits(in)
-		if len(limits) != 4 {
-			t.Errorf("%s: %+v", d, limits)
-		}
+		must.Equal(t, len(limits), 4, "%s: %+v", d, limits)
 		for _, l := range limits {
 			if l.Verdict == bottleneck.NotMeasured || l.Blocks != 2 {
 				t.Errorf("%s: %+v", d, l)

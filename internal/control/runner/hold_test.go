@@ -10,6 +10,7 @@ import (
 	"linerate/internal/control/runner"
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // member is a run of a group that shares an MTU of both hosts and changes a buffer of the
@@ -48,13 +49,9 @@ func TestGroupIsHeldFromFirstToLastRun(t *testing.T) {
 			}
 			continue
 		}
-		if len(changes) != 3 {
-			t.Errorf("%+v", changes)
-		}
+		must.Equal(t, len(changes), 3, "%+v", changes)
 		for _, c := range changes {
-			if c.State != model.ChangeUndone {
-				t.Errorf("%+v", c)
-			}
+			must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 		}
 	}
 	b.untouched(t)

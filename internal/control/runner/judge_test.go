@@ -130,9 +130,7 @@ func TestFlowKnobs(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := knob.WithSetting(model.Flow{}, model.Setting{Assignments: []model.Assignment{{Knob: "mss", Value: "big"}}}); err == nil {
-		t.Error("no error")
-	}
+	must.Fail(t, must.Err(knob.WithSetting(model.Flow{}, model.Setting{Assignments: []model.Assignment{{Knob: "mss", Value: "big"}}})), "no error")
 }
 
 func TestCopyKnobs(t *testing.T) {

@@ -27,9 +27,7 @@ import (
 func TestKnock(t *testing.T) {
 	b := newBed(t)
 	for _, from := range []model.Host{model.Near, model.Far} {
-		if err := b.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To), Connector: from}, 10*time.Second); err != nil {
-			t.Errorf("from %s: %v", from, err)
-		}
+		must.OK(t, b.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To), Connector: from}, 10*time.Second), "from %s", from)
 	}
 	flow := wiretest.Flow(model.To)
 	flow.Duration = time.Second // something arrives in it on a busy machine, too
@@ -61,9 +59,7 @@ func TestKnockAtAClosedDoor(t *testing.T) {
 			if !ok || (closed.Why != nil) != (name == "refused") || closed.Acceptor != "host far" {
 				t.Errorf("%v", err)
 			}
-			if err := r.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To), Connector: model.Far}, time.Minute); err != nil {
-				t.Errorf("from the other end: %v", err)
-			}
+			must.OK(t, r.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To), Connector: model.Far}, time.Minute), "from the other end")
 		})
 	}
 }

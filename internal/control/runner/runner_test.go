@@ -115,9 +115,7 @@ func TestRunAppliesMeasuresAndUndoes(t *testing.T) {
 	if run.State != model.RunValid || run.Number != 4 || run.Block != 2 || run.Setting != "big" || run.Flow.Streams != 3 || !run.Ended.After(run.Started) {
 		t.Errorf("%+v", run)
 	}
-	if len(changes) != 2 {
-		t.Errorf("%+v", changes)
-	}
+	must.Equal(t, len(changes), 2, "%+v", changes)
 	for _, c := range changes {
 		if c.State != model.ChangeUndone || c.Run != 4 || c.New != "9000" {
 			t.Errorf("%+v", c)
@@ -150,9 +148,7 @@ func TestApplyFailsOnOneSide(t *testing.T) {
 		t.Errorf("%+v", run)
 	}
 	for _, c := range changes {
-		if c.State != model.ChangeUndone {
-			t.Errorf("%+v", c)
-		}
+		must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 	}
 	b.untouched(t)
 }
@@ -219,9 +215,7 @@ func lost(t *testing.T, lose func(b *bed), engine string, d model.Direction) {
 	if run.State != model.RunInvalid || !run.LostContact || run.Reason == "" {
 		t.Errorf("%+v", run)
 	}
-	if v := b.near.Value("tcp.recv_buffer_max"); v != "1000" {
-		t.Errorf("near still has %s", v)
-	}
+	must.Equal(t, b.near.Value("tcp.recv_buffer_max"), "1000", "near still has")
 	select {
 	case <-b.left[1]: // the far agent, left alone, ends by itself
 	case <-time.After(time.Minute):
@@ -263,9 +257,7 @@ func TestDataPortOutOfReach(t *testing.T) {
 	if !errors.Is(err, runner.ErrInvalid) || run.LostContact || !strings.Contains(err.Error(), "open data connection") {
 		t.Errorf("%v, %+v", err, run)
 	}
-	if v := k.Value("tcp.sack"); v != "1" {
-		t.Errorf("knob left at %s", v)
-	}
+	must.Equal(t, k.Value("tcp.sack"), "1", "knob left at")
 }
 
 // TestRefusedIdea: a setting that a host does not take ends an experiment, and costs a

@@ -70,9 +70,7 @@ func TestUndoOfWhatBounces(t *testing.T) {
 		far, knobs := open(model.Far)
 		_, changes, err := runner.New(near, far, time.Now, nil).Run(t.Context(), runner.Spec{Setting: s, Flow: model.Flow{Engine: "tcp", Streams: 1, Duration: time.Second}}, nil)
 		<-time.After(10 * time.Minute) // whoever was given up on ends: to wait for a mutex stops this clock
-		if err == nil {
-			t.Error("a run without an engine")
-		}
+		must.Fail(t, err, "a run without an engine")
 		if len(changes) != len(ids) {
 			t.Errorf("%d changes: %v", len(changes), err)
 		}
@@ -82,14 +80,10 @@ func TestUndoOfWhatBounces(t *testing.T) {
 			}
 		}
 		for _, id := range ids {
-			if v := knobs.Value(id); v != "1" {
-				t.Errorf("%s is %s", id, v)
-			}
+			must.Equal(t, knobs.Value(id), "1", "%s", id)
 		}
 		for _, c := range []*session.Client{near, far} {
-			if _, err := c.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, must.Err(c.Close(t.Context())))
 		}
 	})
 }

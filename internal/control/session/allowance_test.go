@@ -42,9 +42,7 @@ func TestGreedyAgentLosesTheSession(t *testing.T) {
 		t.Errorf("%d samples, error %v", got, err)
 	}
 	soon(t, "the agent to be cut off", left)
-	if _, err := c.Facts(t.Context(), ""); !errors.Is(err, ErrGreedy) {
-		t.Errorf("the session goes on: %v", err)
-	}
+	must.Is(t, must.Err(c.Facts(t.Context(), "")), ErrGreedy, "the session goes on")
 }
 
 // TestAllowanceOfHonestRuns: what real agents send passes, at every moment.
@@ -76,14 +74,10 @@ func TestAllowanceOfEvents(t *testing.T) {
 	a := newAllowance(model.Flow{Points: 3})
 	now := time.Now()
 	for _, e := range []Event{{Kind: Ready}, {Kind: Measured}, {Kind: Result, Report: model.EndReport{Points: make([]model.Point, 3)}}} {
-		if err := a.take(e, now); err != nil {
-			t.Errorf("%+v: %v", e, err)
-		}
+		must.OK(t, a.take(e, now), "%+v", e)
 	}
 	for _, e := range []Event{{Kind: Measured}, {Kind: Result, Report: model.EndReport{Points: make([]model.Point, 4)}}} {
-		if err := a.take(e, now); !errors.Is(err, ErrGreedy) {
-			t.Errorf("%+v: %v", e, err)
-		}
+		must.Is(t, a.take(e, now), ErrGreedy, "%+v", e)
 	}
 }
 
@@ -98,9 +92,7 @@ func TestSmallPartsAreCounted(t *testing.T) {
 		"samples":    {[]byte(strings.Repeat("\x0a\x00", many/2*2)), &sessionpb.Samples{}},
 		"unknown":    {[]byte(strings.Repeat("\xfa\x7f\x00", many/3)), &sessionpb.Samples{}},
 	} {
-		if err := (frugal{}).Unmarshal(m.wire, m.into); !errors.Is(err, ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, (frugal{}).Unmarshal(m.wire, m.into), ErrInvalid, "%s", name)
 	}
 	deep := []byte{}
 	for range 100 {

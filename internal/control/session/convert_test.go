@@ -54,8 +54,7 @@ func finite() *rapid.Generator[float64] {
 
 // failer is a test, of package testing or of rapid.
 type failer interface {
-	Helper()
-	Fatal(args ...any)
+	must.TB
 	Fatalf(format string, args ...any)
 }
 

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func rates() *rapid.Generator[fact.Of[units.BitRate]] {
@@ -104,9 +104,7 @@ func TestDecodingOfHostsRefuses(t *testing.T) {
 	} {
 		var c check
 		decodeFacts(&c, facts, model.Far)
-		if !errors.Is(c.err, ErrInvalid) {
-			t.Errorf("%s: %v", what, c.err)
-		}
+		must.Is(t, c.err, ErrInvalid, "%s", what)
 	}
 }
 

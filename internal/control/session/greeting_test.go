@@ -15,6 +15,7 @@ import (
 
 	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // says demands that err has all words.
@@ -48,9 +49,7 @@ func TestVersionsMustFitBothWays(t *testing.T) {
 		}
 	}()
 	_, err = opened(t, near)
-	if !errors.Is(err, ErrVersion) {
-		t.Errorf("error %v", err)
-	}
+	must.Is(t, err, ErrVersion, "error")
 	says(t, err, "nas", "v-controller", "v-future", spoken, "7", "install the same linerate")
 }
 
@@ -62,9 +61,7 @@ func TestSomethingElseAnswers(t *testing.T) {
 		_ = far.Close()
 	}()
 	_, err := opened(t, near)
-	if !errors.Is(err, ErrLost) {
-		t.Errorf("error %v", err)
-	}
+	must.Is(t, err, ErrLost, "error")
 	says(t, err, "not a linerate agent", "SSH-2.0-")
 }
 

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync"
 	"testing"
@@ -86,9 +85,7 @@ func TestControllerNoticesThatTheAgentHangs(t *testing.T) {
 	freeze()
 	select {
 	case err := <-failed:
-		if !errors.Is(err, ErrLost) {
-			t.Errorf("error %v", err)
-		}
+		must.Is(t, err, ErrLost, "error")
 	case <-time.After(time.Minute):
 		t.Error("the controller waits for ever")
 	}

@@ -304,9 +304,7 @@ func TestRequestsAreCharged(t *testing.T) {
 	}
 	full, most = true, 0
 	mu.Unlock()
-	if _, err := c.Apply(t.Context(), as, time.Minute); !errors.Is(err, ErrBusy) {
-		t.Errorf("no room: %v", err)
-	}
+	must.Is(t, must.Err(c.Apply(t.Context(), as, time.Minute)), ErrBusy, "no room")
 	if err := errors.Join(c.Start(t.Context(), 1), c.Stop(t.Context(), 1), c.Verify(t.Context())); err != nil || most != 0 {
 		t.Errorf("small calls: %v, charged %v", err, most)
 	}

@@ -163,9 +163,7 @@ func TestPanicCostsOneCall(t *testing.T) {
 	if _, err := c.Facts(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "a bug in the agent: oh") {
 		t.Errorf("error %v", err)
 	}
-	if err := c.Verify(t.Context()); err != nil {
-		t.Errorf("the next call: %v", err)
-	}
+	must.OK(t, c.Verify(t.Context()), "the next call")
 }
 
 func TestSilentController(t *testing.T) {
@@ -192,9 +190,7 @@ func TestCallerGivesUp(t *testing.T) {
 	defer func() { _ = far.Close() }()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Open(ctx, wire.Peer{Control: near, Name: "nas"}, Options{Host: model.Far}); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
+	must.Is(t, must.Err(Open(ctx, wire.Peer{Control: near, Name: "nas"}, Options{Host: model.Far})), context.Canceled, "error")
 }
 
 func TestSessionOutlivesItsFirstTimeouts(t *testing.T) {
@@ -203,9 +199,7 @@ func TestSessionOutlivesItsFirstTimeouts(t *testing.T) {
 	idle, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 	defer cancel()
 	<-idle.Done()
-	if _, err := c.Facts(t.Context(), ""); err != nil {
-		t.Errorf("after a pause: %v", err)
-	}
+	must.OK(t, must.Err(c.Facts(t.Context(), "")), "after a pause")
 }
 
 func TestIdleSessionEnds(t *testing.T) {
@@ -240,9 +234,7 @@ func TestControllerThatStopsReading(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the agent waits for ever")
 	}
-	if _, err := c.Facts(t.Context(), &sessionpb.FactsRequest{}); err != nil {
-		t.Errorf("the session did not survive: %v", err)
-	}
+	must.OK(t, must.Err(c.Facts(t.Context(), &sessionpb.FactsRequest{})), "the session did not survive")
 }
 
 func TestAgentThatLies(t *testing.T) {
@@ -258,9 +250,7 @@ func TestAgentThatLies(t *testing.T) {
 		},
 	} {
 		conn, _ := serving(t, stub{run: run}, short())
-		if err := mustOpen(t, conn).Run(t.Context(), 1, func(Event) {}); !errors.Is(err, ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, mustOpen(t, conn).Run(t.Context(), 1, func(Event) {}), ErrInvalid, "%s", name)
 	}
 }
 

@@ -61,29 +61,21 @@ func TestConnections(t *testing.T) {
 	}
 	for _, c := range conns {
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
-		if _, err := io.WriteString(c, "hello"); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, must.Err(io.WriteString(c, "hello")))
 		b := make([]byte, len("192.0.2.1;hello"))
 		if _, err := io.ReadFull(c, b); err != nil || string(b) != "192.0.2.1;hello" {
 			t.Errorf("%q, %v", b, err)
 		}
 	}
-	if _, err := tn.Open(t.Context(), tuner.Request{Peer: strings.Repeat("x", 2000)}); err == nil {
-		t.Error("a request of any length is sent")
-	}
-	if err := tn.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Fail(t, must.Err(tn.Open(t.Context(), tuner.Request{Peer: strings.Repeat("x", 2000)})), "a request of any length is sent")
+	must.OK(t, tn.Close())
 	for _, c := range conns {
 		if _, err := io.ReadAll(c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 			t.Error(err)
 		}
 		_ = c.Close()
 	}
-	if _, err := tn.Open(t.Context(), tuner.Request{}); err == nil {
-		t.Error("a tuner that has ended is asked")
-	}
+	must.Fail(t, must.Err(tn.Open(t.Context(), tuner.Request{})), "a tuner that has ended is asked")
 }
 
 // TestRubbish ends a tuner whose server sends what is no request.
@@ -98,15 +90,11 @@ func TestRubbish(t *testing.T) {
 		if b := make([]byte, 1); func() error { _, err := io.ReadFull(mine, b); return err }() != nil || !bytes.Equal(b, []byte("+")) {
 			t.Errorf("it is not ready: %q", b)
 		}
-		if _, err := mine.WriteString(text); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, must.Err(mine.WriteString(text)))
 		_ = mine.Close()
 		select {
 		case err := <-done:
-			if (err == nil) != (text == "") {
-				t.Errorf("%.10q: %v", text, err)
-			}
+			must.Equal(t, (err == nil), (text == ""), "%.10q: %v", text, err)
 		case <-time.After(time.Minute):
 			t.Errorf("%.10q: it goes on", text)
 		}

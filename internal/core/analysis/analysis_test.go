@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 func TestSequentialV1IsBetterAtBlockSeven(t *testing.T) {
@@ -45,9 +46,7 @@ func TestSequentialV2IsEquivalentAtBlockSix(t *testing.T) {
 	f := steady(p, map[string][]float64{"s1": v2()})
 	for n := 1; n <= 10; n++ {
 		v := verdictOf(t, Analyse(p, runsOf(p, p.NullBlocks+n, f)), "s1")
-		if (v.Outcome == model.Equivalent) != (n >= 6) {
-			t.Errorf("block %d: %s", n, v.Outcome)
-		}
+		must.Equal(t, (v.Outcome == model.Equivalent), (n >= 6), "block %d: %s", n, v.Outcome)
 	}
 }
 
@@ -354,9 +353,7 @@ func TestResultsHaveNoNumberThatJSONCannotShow(t *testing.T) {
 			if len(r.Verdicts) != 1 {
 				t.Fatalf("%d blocks: %d verdicts", blocks, len(r.Verdicts))
 			}
-			if _, err := json.Marshal(r.Verdicts); err != nil {
-				t.Errorf("%d blocks: %v", blocks, err)
-			}
+			must.OK(t, must.Err(json.Marshal(r.Verdicts)), "%d blocks", blocks)
 		}
 	}
 }

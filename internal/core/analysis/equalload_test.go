@@ -7,6 +7,7 @@ import (
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/probes"
+	"linerate/internal/must"
 )
 
 // starved are the runs of n blocks of a plan whose candidate carries six times as much as
@@ -68,9 +69,7 @@ func TestGuardAtEqualLoad(t *testing.T) {
 			if g.State != c.state || (g.EqualLoad > 0) != c.blocks {
 				t.Errorf("%s, %s: guard %s, at equal load in %d blocks; want %s", mode, name, g.State, g.EqualLoad, c.state)
 			}
-			if refused := len(Refused(r.Verdicts, "s1")) > 0; refused != (c.state == model.GuardViolated) {
-				t.Errorf("%s, %s: refused %v", mode, name, refused)
-			}
+			must.Equal(t, len(Refused(r.Verdicts, "s1")) > 0, (c.state == model.GuardViolated), "%s, %s: refused", mode, name)
 		}
 	}
 }
@@ -104,9 +103,7 @@ func TestEqualLoadIsAskedForWhereItMatters(t *testing.T) {
 		"no baseline":                   {[]model.Run{run("s1", 94, 0.090, tcp)}, guards, 0},
 	} {
 		got := AtEqualLoad(c.guards, "current", c.runs, nil)
-		if len(got) != c.want {
-			t.Errorf("%s: %+v, want %d", name, got, c.want)
-		}
+		must.Equal(t, len(got), c.want, "%s: %+v, want %d", name, got, c.want)
 		for _, p := range got {
 			if p.Rate != 14e6 || p.Direction != model.To {
 				t.Errorf("%s: %+v, want 14 Mbit/s to the far end", name, p)

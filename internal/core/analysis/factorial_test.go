@@ -6,6 +6,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 // gridOf is a plan of two factors with so many levels, held against "current".
@@ -61,9 +62,7 @@ func TestGridTellsMainEffectsAndInteraction(t *testing.T) {
 		if pair.Outcome != model.Better || pair.Comparisons != 1 {
 			t.Errorf("%s: %+v", name, pair)
 		}
-		if got := Best(p, Analyse(p, runsOf(p, 10, rates(p, 0.4))).Verdicts); got != "A2B2" {
-			t.Errorf("%s: best is %q", name, got)
-		}
+		must.Equal(t, Best(p, Analyse(p, runsOf(p, 10, rates(p, 0.4))).Verdicts), "A2B2", "%s: best", name)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 func hasWarning(r Result, text string) bool {
@@ -135,9 +136,7 @@ func TestSmallestGoodLevelIsHeldAgainstTheBaseline(t *testing.T) {
 			rate := map[string]float64{"current": now, "64K": 30e6, "1M": 470e6, p.Twin: now * 2}[setting]
 			return rate * (1 + 0.004*float64((block+position)%3))
 		}))
-		if r.Untrustworthy != twin {
-			t.Errorf("untrustworthy %v", r.Untrustworthy)
-		}
+		must.Equal(t, r.Untrustworthy, twin, "untrustworthy")
 		return r.Plateaus
 	}
 	for name, c := range map[string]struct {
@@ -221,9 +220,7 @@ func TestPlanLine(t *testing.T) {
 	ten := PlanLine(newPlan(t, 2, fixed(10)), sigma)
 	x, _ = ten.LeastChange.Get()
 	near(t, "fixed least change", float64(x), 100*math.Expm1(0.04*0.996), 0.01)
-	if len(ten.Warnings) != 0 {
-		t.Errorf("ten blocks warn: %q", ten.Warnings)
-	}
+	must.Equal(t, len(ten.Warnings), 0, "ten blocks warn: %q", ten.Warnings)
 	thin := PlanLine(newPlan(t, 2, fixed(2)), sigma)
 	if thin.LeastChange.IsKnown() || len(thin.Warnings) == 0 {
 		t.Errorf("two blocks: %+v", thin)

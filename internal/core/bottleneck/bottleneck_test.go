@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // noisy returns rate in n blocks, each off by up to about spread.
@@ -187,9 +188,7 @@ func TestPlan(t *testing.T) {
 	}
 	for _, block := range p.Order {
 		sorted := slices.Sorted(slices.Values(block))
-		if len(slices.Compact(sorted)) != 8 {
-			t.Errorf("block %q", block)
-		}
+		must.Equal(t, len(slices.Compact(sorted)), 8, "block %q", block)
 	}
 	if again, _ := Plan(o); !slices.EqualFunc(p.Order, again.Order, slices.Equal) {
 		t.Error("the same seed gives another order")
@@ -198,7 +197,5 @@ func TestPlan(t *testing.T) {
 	if other, _ := Plan(o); slices.EqualFunc(p.Order, other.Order, slices.Equal) {
 		t.Error("another seed gives the same order")
 	}
-	if _, err := Plan(PlanOptions{Blocks: -1, Directions: []model.Direction{model.Both}}); err == nil {
-		t.Error("no faults")
-	}
+	must.Fail(t, must.Err(Plan(PlanOptions{Blocks: -1, Directions: []model.Direction{model.Both}})), "no faults")
 }

@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func known[T any](v T) fact.Of[T] { return fact.Known(v, "test") }
@@ -161,9 +162,7 @@ func TestFrom(t *testing.T) {
 					t.Errorf("%+v", one)
 				}
 			}
-			if text := strings.Join(names, " "); text != c.want {
-				t.Errorf("%q, want %q", text, c.want)
-			}
+			must.Equal(t, strings.Join(names, " "), c.want)
 		})
 	}
 }
@@ -197,8 +196,6 @@ func TestRoom(t *testing.T) {
 		{"tcp.recv_buffer_max", "16777216", "4194304", "4194304"},
 		{"tcp.congestion_control", "bbr", "cubic", "cubic"},
 	} {
-		if got := Room(c.id, c.earlier, c.later); got != c.want {
-			t.Errorf("%s of %s and %s: %s, want %s", c.id, c.earlier, c.later, got, c.want)
-		}
+		must.Equal(t, Room(c.id, c.earlier, c.later), c.want, "%s of %s and %s", c.id, c.earlier, c.later)
 	}
 }

@@ -1,6 +1,10 @@
 package diagnose
 
-import "testing"
+import (
+	"testing"
+
+	"linerate/internal/must"
+)
 
 // TestCalibrated: what was counted moves the confidence from what was expected towards
 // the share that was right, in both directions, and no rule is ever certain.
@@ -14,9 +18,7 @@ func TestCalibrated(t *testing.T) {
 				t.Errorf("%s: %g", r.ID, c)
 			}
 			if n.said == 0 {
-				if c != before {
-					t.Errorf("%s: %g, want what is expected, %g", r.ID, c, before)
-				}
+				must.Equal(t, c, before, "%s", r.ID)
 				continue
 			}
 			share := float64(n.right) / float64(n.said)

@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // loadedRun is a session of one run over 20 ms and 20 Mbit/s in which a message took so
@@ -76,10 +77,6 @@ func TestWaiting(t *testing.T) {
 	if _, text := Waiting(loadedRun(0.021, 0, 0), model.From); text != "" {
 		t.Errorf("a direction without a run: %q", text)
 	}
-	if got := Work(loadedRun(0.4, 0, 0), model.To, model.Far); got != "each Gbit costs the far host 420 ms of processor time, with an MTU of 1500" {
-		t.Error(got)
-	}
-	if got := Work(loadedRun(0.4, 0, 0), model.To, model.Near); got != "" {
-		t.Error(got)
-	}
+	must.Equal(t, Work(loadedRun(0.4, 0, 0), model.To, model.Far), "each Gbit costs the far host 420 ms of processor time, with an MTU of 1500")
+	must.Equal(t, Work(loadedRun(0.4, 0, 0), model.To, model.Near), "")
 }

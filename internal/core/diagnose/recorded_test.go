@@ -136,9 +136,7 @@ func TestRecorded(t *testing.T) {
 			}
 			got = append(got, fmt.Sprintf("%s %s %s", f.Direction, f.Rule, host))
 		}
-		if text := strings.Join(got, ", "); text != want {
-			t.Errorf("%s: %s, want %s", name, text, want)
-		}
+		must.Equal(t, strings.Join(got, ", "), want, "%s", name)
 	}
 }
 
@@ -258,9 +256,7 @@ func TestDocument(t *testing.T) {
 		must.Do(t, os.WriteFile(document, []byte(text), 0o644))
 	}
 	b := must.Get(os.ReadFile(document))(t)
-	if string(b) != text {
-		t.Error("docs/diagnosis.md is not what the list says: go test ./internal/core/diagnose -update")
-	}
+	must.Equal(t, string(b), text, "docs/diagnosis.md is not what the list says: go test ./internal/core/diagnose -update")
 	for n := 1; n <= 43; n++ {
 		if id := fmt.Sprintf("B%02d", n); !strings.Contains(text, "\n## "+id+": ") {
 			t.Errorf("%s is not in the list", id)

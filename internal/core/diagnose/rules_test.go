@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func known[T any](v T) fact.Of[T] { return fact.Known(v, "test") }
@@ -204,9 +205,7 @@ func check(t *testing.T, d model.Direction, c aCase, got []model.Finding) {
 		if f.Evidence == "" || (f.Rule == "unknown") != (f.Confidence == 0) || f.Confidence < 0 || f.Confidence >= 1 || len(f.Proof) == 0 || f.Direction != d {
 			t.Errorf("%+v is no whole finding", f)
 		}
-		if first := f.Kind != model.FindingBeside; first != (i == 0) {
-			t.Errorf("%d: %s is of kind %q", i, f.Rule, f.Kind)
-		}
+		must.Equal(t, f.Kind != model.FindingBeside, (i == 0), "%d: %s is of kind %q", i, f.Rule, f.Kind)
 		if text := Sentence(f, func(h model.Host) string { return string(h) }); strings.Contains(text, "%!") || strings.Contains(text, "  ") {
 			t.Errorf("sentence %q", text)
 		}
@@ -266,9 +265,7 @@ func TestRankedByWhatTheyExplain(t *testing.T) {
 func TestNotFoundSaysWhatWasRuledOut(t *testing.T) {
 	got := Find(evidence(model.To, 400e6, nil))
 	want := "limit not found; ruled out: windows, loss, reordering, CPU of both ends, the sending application (42.5 % of 941.5 Mbit/s were reached)"
-	if text := Sentence(got[0], nil); text != want {
-		t.Errorf("%q, want %q", text, want)
-	}
+	must.Equal(t, Sentence(got[0], nil), want)
 	got = Find(evidence(model.To, 400e6, func(e *Evidence) { e.Receiver.Counters = Counters{} }))
 	if !slices.Contains(got[0].RuledOut, "CPU of the sender") || slices.Contains(got[0].RuledOut, "CPU of both ends") || len(got[0].Missing) != 1 {
 		t.Errorf("%+v", got[0])

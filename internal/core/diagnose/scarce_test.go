@@ -7,6 +7,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // scarceCases are those of what a host has too little of, and of what its kernel
@@ -111,9 +112,7 @@ func TestCutOff(t *testing.T) {
 		"traffic": {[]any{"tcp_retransmitted", 500, "nic_rx_packets/eth0", 9}, ""},
 	} {
 		got := strings.Join(CutOff(model.EndReport{Host: model.Near, Counters: counted(append(everything(), looked("log", "mbuf", "track")...), c.counters...)}), "; ")
-		if got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		must.Equal(t, got, c.want, "%s", name)
 	}
 	if got := CutOff(model.EndReport{Host: model.Near}); got != nil {
 		t.Errorf("of a host that counted nothing: %q", got)

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // looked says that an end read its counters of these groups.
@@ -164,9 +165,7 @@ func TestLocateUDP(t *testing.T) {
 				t.Fatal("not located")
 			}
 			for _, d := range l.Drops {
-				if got := d.Count.Or(0); got != c.where[d.Place] {
-					t.Errorf("%s: %d, want %d", d.Place, got, c.where[d.Place])
-				}
+				must.Equal(t, d.Count.Or(0), c.where[d.Place], "%s", d.Place)
 				if want := strings.HasPrefix(string(d.Place), "sender"); (d.Host == model.Near) != want {
 					t.Errorf("%s is at host %s", d.Place, d.Host)
 				}

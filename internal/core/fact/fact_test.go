@@ -28,9 +28,7 @@ func TestUnknown(t *testing.T) {
 			t.Errorf("%s: or %d, source %q", name, f.Or(7), f.Source())
 		}
 	}
-	if got := Unknown[int]("virtual link").Reason(); got != "virtual link" {
-		t.Errorf("Reason = %q", got)
-	}
+	must.Equal(t, Unknown[int]("virtual link").Reason(), "virtual link", "Reason")
 }
 
 func TestJSON(t *testing.T) {

@@ -40,17 +40,13 @@ func TestTake(t *testing.T) {
 	if diff := cmp.Diff(want.Without(RoundTrip), got.Without(RoundTrip)); diff != "" {
 		t.Error(diff)
 	}
-	if err := got.Validate(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, got.Validate())
 	was := Print{"near.interface": "eth0", "near.driver": "igb 5.5", "near.firmware": "3.25", "near.mtu": "9000", "near.gateway": "10.0.0.1"}
 	if text := Since(was.Changes(TakeAlone(host(model.Near), was))); text != "driver igb 5.5 -> igb 5.6 at the near end, MTU 9000 -> 1500 at the near end" {
 		t.Errorf("alone: %q", text)
 	}
 	was = Print{"near.interface": "eth9", "near.driver": "igb"}
-	if text := Since(was.Changes(TakeAlone(host(model.Near), was))); text != "interface eth9 -> not there at the near end" {
-		t.Errorf("without its interface: %q", text)
-	}
+	must.Equal(t, Since(was.Changes(TakeAlone(host(model.Near), was))), "interface eth9 -> not there at the near end", "without its interface")
 }
 
 func TestChanges(t *testing.T) {
@@ -71,9 +67,7 @@ func TestChanges(t *testing.T) {
 			"MTU 1500 -> 1420 at the near end, way device -> wireguard + device at the near end",
 		},
 	} {
-		if got := Since(c.was.Changes(c.now)); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		must.Equal(t, Since(c.was.Changes(c.now)), c.want, "%s", name)
 		if back := c.now.Changes(c.was); len(back) != len(c.was.Changes(c.now)) {
 			t.Errorf("%s: the other way round there are %v", name, back)
 		}
@@ -122,9 +116,7 @@ func TestProof(t *testing.T) {
 	if turned.Directions[0] != model.From || turned.Kept[0].Host != model.Near || p.Directions[0] != model.To || !cmp.Equal(turned.Seen(model.Far), p) {
 		t.Errorf("%+v", turned)
 	}
-	if _, err := Prove(proven(), "small"); err == nil {
-		t.Error("a setting that is not there")
-	}
+	must.Fail(t, must.Err(Prove(proven(), "small")), "a setting that is not there")
 	s := proven()
 	s.Hosts = nil
 	if p, err := Prove(s, "tall"); err != nil || p.Whole() {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 func TestLook(t *testing.T) {
@@ -45,8 +46,6 @@ func TestJudge(t *testing.T) {
 		"of another metric":     {[]model.Verdict{verdict(model.To, model.RTT, model.Better), verdict(model.To, model.Goodput, model.Equivalent)}, NoLonger},
 		"only of another thing": {[]model.Verdict{{Setting: "before (twin)", IsTwin: true, Metric: model.Goodput, Outcome: model.Better}}, NoLonger},
 	} {
-		if got := Judge(model.Plan{}, c.verdicts, "kept"); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
+		must.Equal(t, Judge(model.Plan{}, c.verdicts, "kept"), c.want, "%s", name)
 	}
 }

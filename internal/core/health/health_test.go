@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // session is a check of a clean gigabit path between desk and nas.
@@ -197,9 +198,7 @@ func TestExpect(t *testing.T) {
 				t.Errorf("%s: %+v", text, m)
 			}
 		}
-		if all != met {
-			t.Errorf("%s: met %v", text, all)
-		}
+		must.Equal(t, all, met, "%s: met", text)
 	}
 	for text, says := range map[string]string{
 		"": "neither a rate", "fast": "neither a rate", "speed>3": "none of goodput", "loss>1%": "low: use <", "900M,p99<soon,x<1": "none of", "goodput<9M": "high: use >",
@@ -231,9 +230,7 @@ func TestLonger(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "10gbit", "@80ms", "10gbit@", "10gbit@0s", "0@1s", "1gbit@1h", "x@y"} {
-		if _, err := ParseLonger(text); err == nil {
-			t.Errorf("%q is taken", text)
-		}
+		must.Fail(t, must.Err(ParseLonger(text)), "%q is taken", text)
 	}
 	states := func(s *model.Session, l Longer) map[string]State {
 		out := map[string]State{}
@@ -249,9 +246,7 @@ func TestLonger(t *testing.T) {
 	// of 400,000 was, which is at most 1 in 133,000.
 	got := states(session(), Longer{100e6, 20 * time.Millisecond})
 	for _, thing := range []string{"hosts to", "window to", "loss to", "start to", "order from"} {
-		if got[thing] != OK {
-			t.Errorf("%s is %s", thing, got[thing])
-		}
+		must.Equal(t, got[thing], OK, "%s", thing)
 	}
 	// 10 Gbit/s at 80 ms is 100 MB under way, more than the links and the buffers have.
 	got = states(session(), Longer{10e9, 80 * time.Millisecond})

@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // machine is a desk with gigabit Ethernet and a router that answers.
@@ -65,7 +66,5 @@ func TestMachine(t *testing.T) {
 			}
 		})
 	}
-	if got := fastest([]string{"10baseT/Half", "2500baseT/Full", "400Gbase/x", "FIBRE", "autoselect"}); got != 2.5e9 {
-		t.Errorf("the fastest mode is %s", got)
-	}
+	must.Equal(t, fastest([]string{"10baseT/Half", "2500baseT/Full", "400Gbase/x", "FIBRE", "autoselect"}), 2.5e9, "the fastest mode")
 }

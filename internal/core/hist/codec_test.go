@@ -47,9 +47,7 @@ func TestGoldenForms(t *testing.T) {
 	text := must.Get(json.Marshal(h))(t)
 	const want = `{"version":1,"below":1,"above":1,"min_ns":-1,"max_ns":7200000000000,` +
 		`"sum_ns":7200000000689,"buckets":[[90,1],[300,2]]}`
-	if string(text) != want {
-		t.Errorf("json\n%s, want\n%s", text, want)
-	}
+	must.Equal(t, string(text), want, "json\n%s, want\n%s", text, want)
 	b := must.Get(h.MarshalBinary())(t)
 	wantBytes := []byte{1, 1, 1, 1,
 		0x80, 0x80, 0x8a, 0x97, 0x8c, 0xa3, 0x03, // 7200000000000, zigzag
@@ -125,9 +123,7 @@ func TestDecodersRefuse(t *testing.T) {
 			t.Errorf("%s: error %v, changed %v", name, err, *h != *of(42))
 		}
 	}
-	if err := new(Histogram).UnmarshalJSON([]byte(`{"version":`)); err == nil {
-		t.Error("half a document was read")
-	}
+	must.Fail(t, new(Histogram).UnmarshalJSON([]byte(`{"version":`)), "half a document was read")
 }
 
 func TestDecodersRefuseTooMany(t *testing.T) {
@@ -137,9 +133,7 @@ func TestDecodersRefuseTooMany(t *testing.T) {
 		`{"version":1,"min_ns":1,"max_ns":2,"sum_ns":3,"buckets":[[1,18446744073709551615],[2,1]]}`,
 		`{"version":1,"below":9007199254740992,"above":1,"min_ns":0,"max_ns":7200000000000,"sum_ns":7200000000000}`,
 	} {
-		if err := new(Histogram).UnmarshalJSON([]byte(text)); !errors.Is(err, ErrTooMany) {
-			t.Errorf("%s: %v", text, err)
-		}
+		must.Is(t, new(Histogram).UnmarshalJSON([]byte(text)), ErrTooMany, "%s", text)
 	}
 }
 

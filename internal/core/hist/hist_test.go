@@ -68,9 +68,7 @@ func TestBucketsCoverTheRangeWithoutGapOrOverlap(t *testing.T) {
 		}
 		next = high + 1
 	}
-	if next != int64(Highest)+1 {
-		t.Errorf("the last bucket ends before %d, want %d", next, int64(Highest)+1)
-	}
+	must.Equal(t, next, int64(Highest)+1, "the last bucket ends before")
 }
 
 func TestQuantileIsWithinTheErrorOfTheExactOne(t *testing.T) {
@@ -139,9 +137,7 @@ func TestMean(t *testing.T) {
 		{"sum below −2^63", []time.Duration{math.MinInt64, math.MinInt64}, math.MinInt64},
 		{"outside counts", []time.Duration{0, 4 * time.Hour}, 2 * time.Hour},
 	} {
-		if got := known(t, c.name, of(c.values...).Mean()); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
+		must.Equal(t, known(t, c.name, of(c.values...).Mean()), c.want, "%s", c.name)
 	}
 }
 
@@ -164,9 +160,7 @@ func TestMergeEqualsRecordingAll(t *testing.T) {
 func TestMergeWithItselfDoubles(t *testing.T) {
 	h := of(3, time.Second, 2*time.Hour)
 	must.Do(t, h.Merge(h))
-	if *h != *of(3, 3, time.Second, time.Second, 2*time.Hour, 2*time.Hour) {
-		t.Error("a histogram merged with itself is not every value twice")
-	}
+	must.Equal(t, *h, *of(3, 3, time.Second, time.Second, 2*time.Hour, 2*time.Hour), "a histogram merged with itself is not every value twice")
 }
 
 func TestMergeRefusesTooMany(t *testing.T) {
@@ -199,9 +193,7 @@ func TestQuantileOutsideTheRangeIsUnknown(t *testing.T) {
 		}
 	}
 	for q, want := range map[float64]time.Duration{0: -1, 1: 3 * time.Hour} {
-		if got := known(t, "end", h.Quantile(q)); got != want {
-			t.Errorf("quantile %v = %v, want %v", q, got, want)
-		}
+		must.Equal(t, known(t, "end", h.Quantile(q)), want, "quantile %v", q)
 	}
 	middle := known(t, "median", h.Quantile(0.5))
 	if math.Abs(float64(middle-time.Millisecond)) > MaxError*float64(time.Millisecond) {
@@ -227,9 +219,7 @@ func TestQuantileRankIsNotRoundedUpByBinary(t *testing.T) {
 		h.Record(v + 1)
 	}
 	for q, want := range map[float64]time.Duration{0.07: 7, 0.55: 55, 0.56: 56, 0.999: 100, 0.505: 51} {
-		if got := known(t, "quantile", h.Quantile(q)); got != want {
-			t.Errorf("quantile %v = %d, want %d", q, got, want)
-		}
+		must.Equal(t, known(t, "quantile", h.Quantile(q)), want, "quantile %v", q)
 	}
 }
 

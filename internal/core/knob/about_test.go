@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 func TestThemesHoldTheCatalogue(t *testing.T) {
@@ -28,14 +29,10 @@ func TestDefaultOn(t *testing.T) {
 		{"linux", ""}: "old (to 6.17), or new (since 6.18)", {"freebsd", "13.2-RELEASE-p1"}: "mid", {"freebsd", "15.0-CURRENT"}: "mid",
 		{"freebsd", "7.4"}: "small", {"freebsd", "9.1"}: "", {"windows", "10.0.19045"}: "w", {"darwin", "23.1"}: "",
 	} {
-		if got := k.DefaultOn(at[0], at[1]); got != want {
-			t.Errorf("%v: %q, want %q", at, got, want)
-		}
+		must.Equal(t, k.DefaultOn(at[0], at[1]), want, "%v", at)
 	}
 	mtu, _ := NewIndex().ByID("link.mtu")
-	if got := mtu.DefaultOn("linux", "6.1"); got != "1500" {
-		t.Errorf("link.mtu: %q", got)
-	}
+	must.Equal(t, mtu.DefaultOn("linux", "6.1"), "1500", "link.mtu")
 	for _, k := range Catalogue() {
 		for _, d := range k.Defaults { // every text of a version is understood
 			system, versions, _ := strings.Cut(d.System, " ")
@@ -55,9 +52,7 @@ func TestRange(t *testing.T) {
 		"route.initcwnd": "1 to 1000 segments, or unset",
 	} {
 		k, _ := NewIndex().ByID(id)
-		if got := k.Range("linux"); got != want {
-			t.Errorf("%s: %q, want %q", id, got, want)
-		}
+		must.Equal(t, k.Range("linux"), want, "%s", id)
 	}
 	k, _ := NewIndex().ByID("socket.buffer_max")
 	if a, b := k.Range("freebsd"), k.Range("darwin"); a == b {

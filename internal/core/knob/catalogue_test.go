@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestCatalogueIsComplete holds what every entry must say.
@@ -28,12 +29,8 @@ func TestCatalogueIsComplete(t *testing.T) {
 		if k.Type == knob.TypeInt && k.Unit == "" {
 			t.Errorf("%s: a number without a unit", k.ID)
 		}
-		if (k.Type == knob.TypeEnum) != (len(k.Choices) > 0) {
-			t.Errorf("%s: choices are for enumerations, which need them", k.ID)
-		}
-		if k.Scope == knob.ScopeFlow != (len(k.Native) == 0) {
-			t.Errorf("%s: a knob of a host or link has native names, one of a flow has none", k.ID)
-		}
+		must.Equal(t, (k.Type == knob.TypeEnum), (len(k.Choices) > 0), "%s: choices are for enumerations, which need them", k.ID)
+		must.Equal(t, k.Scope == knob.ScopeFlow, (len(k.Native) == 0), "%s: a knob of a host or link has native names, one of a flow has none", k.ID)
 		if k.Scope != knob.ScopeFlow && !k.ReadOnly && (k.Verify == "" || len(k.Defaults) == 0) {
 			t.Errorf("%s: has no way to verify it or no defaults", k.ID)
 		}
@@ -160,9 +157,7 @@ func TestConstraintsNameKnobs(t *testing.T) {
 				t.Errorf("%s: looks at %s, which is no knob", c.ID, id)
 			}
 		}
-		if how := c.Breaks(knob.Values{}, knob.Values{}); how != "" {
-			t.Errorf("%s: unknown values break it: %s", c.ID, how)
-		}
+		must.Equal(t, c.Breaks(knob.Values{}, knob.Values{}), "", "%s: unknown values break it", c.ID)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 func TestConstraints(t *testing.T) {
@@ -88,9 +89,7 @@ func TestConstraints(t *testing.T) {
 				}
 			}
 		}
-		if (len(refused) > 0) != (c.want != "") {
-			t.Errorf("%s %s: refused by %q, want %q", c.system, c.set, refused, c.want)
-		}
+		must.Equal(t, (len(refused) > 0), (c.want != ""), "%s %s: refused by %q, want %q", c.system, c.set, refused, c.want)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/must"
 )
 
 // TestDriverModes: what ethtool calls 3 us is a mode to the driver e1000e, is said to be
@@ -32,9 +33,7 @@ func TestDriverModes(t *testing.T) {
 	if got, want := of.Range("linux"), "0 (no moderation), 1 (mode dynamic), 3 (mode dynamic, conservative), 4 (mode simplified balancing), or 10 to 10000 µs"; got != want {
 		t.Errorf("range %q, want %q", got, want)
 	}
-	if got := plain.From("coalesce.rx-usecs of eth0").Range("linux"); got != "0 to 1000000 µs" {
-		t.Errorf("range of another driver: %q", got)
-	}
+	must.Equal(t, plain.From("coalesce.rx-usecs of eth0").Range("linux"), "0 to 1000000 µs", "range of another driver")
 	for text, fits := range map[string]bool{"0": true, "1": true, "2": false, "3": true, "4": true, "5": false, "9": false, "10": true, "10000": true, "10001": false} {
 		if _, err := of.Parse(text); (err == nil) != fits {
 			t.Errorf("%s: %v", text, err)
@@ -44,13 +43,9 @@ func TestDriverModes(t *testing.T) {
 		if err := knob.DriverTakes("e1000e", "coalesce.rx-usecs", number); (err == nil) != fits {
 			t.Errorf("%d: %v", number, err)
 		}
-		if err := knob.DriverTakes("mlx5_core", "coalesce.rx-usecs", number); err != nil {
-			t.Errorf("another driver, %d: %v", number, err)
-		}
+		must.OK(t, knob.DriverTakes("mlx5_core", "coalesce.rx-usecs", number), "another driver, %d", number)
 	}
-	if err := knob.DriverTakes("igb", "coalesce.tx-usecs", 4); err == nil {
-		t.Error("igb has no mode 4")
-	}
+	must.Fail(t, knob.DriverTakes("igb", "coalesce.tx-usecs", 4), "igb has no mode 4")
 	if k, _ := knob.NewIndex().ByID("nic.ring.rx"); k.From("rings.rx of eth0 (e1000e)").Named != nil {
 		t.Error("a ring has modes")
 	}

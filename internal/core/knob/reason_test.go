@@ -32,9 +32,7 @@ func TestReasons(t *testing.T) {
 		"read tcp.sack (net.ipv4.tcp_sack): open /proc/sys/net/ipv4/tcp_sack: operation not permitted":                                                         knob.NoRights,
 		"read tcp.sack (net.ipv4.tcp_sack): read /proc/sys/net/ipv4/tcp_sack: input/output error":                                                              knob.OtherReason,
 	} {
-		if got := knob.ReasonOf(words); got != want {
-			t.Errorf("%q is %s, want %s", words, got, want)
-		}
+		must.Equal(t, knob.ReasonOf(words), want, "%q", words)
 	}
 }
 

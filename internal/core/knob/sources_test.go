@@ -3,6 +3,8 @@ package knob
 import (
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func TestCite(t *testing.T) {
@@ -14,13 +16,9 @@ func TestCite(t *testing.T) {
 		"RFC 9293 section 3.4.1 [X tcp_timer.c]; the ends are linerate's": "RFC 9293 section 3.4.1; macOS source, xnu-11417 (tcp_timer.c); the ends are linerate's",
 		"no tag": "no tag",
 	} {
-		if got := Cite(in); got != want {
-			t.Errorf("%q became %q, want %q", in, got, want)
-		}
+		must.Equal(t, Cite(in), want, "%q became", in)
 	}
-	if got := Cite("[Q7 x]"); got != "[Q7 x]" {
-		t.Errorf("an unknown tag became %q", got)
-	}
+	must.Equal(t, Cite("[Q7 x]"), "[Q7 x]", "an unknown tag became")
 }
 
 // Every source in the catalogue is one that people can follow.

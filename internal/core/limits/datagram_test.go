@@ -31,12 +31,8 @@ func TestDatagramGoodput(t *testing.T) {
 			t.Errorf("%+v with %d bytes: %v, %v; want %v", c.wire, c.payload, float64(got), err, 1e9*c.want)
 		}
 	}
-	if _, err := (Wire{Rate: 1e9, MTU: 1500}).DatagramGoodput(65508); err == nil {
-		t.Error("65508 bytes fit nowhere")
-	}
-	if _, err := (Wire{Rate: 1e9}).DatagramGoodput(1); err == nil {
-		t.Error("a wire without an MTU")
-	}
+	must.Fail(t, must.Err((Wire{Rate: 1e9, MTU: 1500}).DatagramGoodput(65508)), "65508 bytes fit nowhere")
+	must.Fail(t, must.Err((Wire{Rate: 1e9}).DatagramGoodput(1)), "a wire without an MTU")
 }
 
 // Full-sized datagrams fill the wire like full-sized packets, and no datagram

@@ -112,9 +112,7 @@ func TestAcknowledgments(t *testing.T) {
 		"tag":               {Wire{MTU: 1500, VLANTags: 1, Timestamps: true}, 94},
 		"ipv6":              {Wire{MTU: 1500, IPv6: true, Timestamps: true}, 110},
 	} {
-		if got := c.wire.ackBytes(); got != c.want {
-			t.Errorf("%s: ackBytes = %d, want %d", name, got, c.want)
-		}
+		must.Equal(t, c.wire.ackBytes(), c.want, "%s: ackBytes", name)
 	}
 	udp := Wire{Rate: 1e9, MTU: 1500, UDP: true}
 	full, _ := udp.Goodput()
@@ -194,9 +192,7 @@ func TestWindowEdges(t *testing.T) {
 	if got := WindowBound(0, 0); got != 0 {
 		t.Errorf("no window: %v, want 0", float64(got))
 	}
-	if MaxWindow != 1_073_725_440 {
-		t.Errorf("MaxWindow = %d", MaxWindow)
-	}
+	must.Equal(t, MaxWindow, 1_073_725_440, "MaxWindow")
 	for _, c := range []struct {
 		rate units.BitRate
 		rtt  time.Duration
@@ -210,9 +206,7 @@ func TestWindowEdges(t *testing.T) {
 		{units.BitRate(math.NaN()), time.Second, 0},
 		{inf, time.Second, math.MaxInt64},
 	} {
-		if got := WindowFor(c.rate, c.rtt); got != c.want {
-			t.Errorf("WindowFor(%v, %v) = %d, want %d", c.rate, c.rtt, got, c.want)
-		}
+		must.Equal(t, WindowFor(c.rate, c.rtt), c.want, "WindowFor(%v, %v)", c.rate, c.rtt)
 	}
 }
 
@@ -287,9 +281,7 @@ func TestLossEdges(t *testing.T) {
 		"budget no segment": {CubicLossBudget(1e9, 0, ms), 0},
 		"budget at most 1":  {LossBudget(1, 1448, ms), 1},
 	} {
-		if v[0] != v[1] {
-			t.Errorf("%s: %g, want %g", name, v[0], v[1])
-		}
+		must.Equal(t, v[0], v[1], "%s", name)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func known[T any](v T) fact.Of[T] { return fact.Known(v, "test") }
@@ -232,8 +233,6 @@ func TestDuplex(t *testing.T) {
 	} {
 		var n model.NIC
 		n.Bus.Kind, n.Media.Duplex, n.Media.Supported = known(c.bus), known(c.duplex), known(c.modes)
-		if got := Duplex(n); got != c.want {
-			t.Errorf("%+v: %q", c, got)
-		}
+		must.Equal(t, Duplex(n), c.want, "%+v", c)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 func TestChangesReadRight(t *testing.T) {
@@ -51,9 +52,7 @@ func TestHarmInWords(t *testing.T) {
 				}
 			}
 		}
-		if got != want {
-			t.Errorf("%s: no default guard against %q, but %q", m, want, got)
-		}
+		must.Equal(t, got, want, "%s: no default guard against %q, but", m, want)
 	}
 }
 

@@ -1,6 +1,10 @@
 package model
 
-import "testing"
+import (
+	"testing"
+
+	"linerate/internal/must"
+)
 
 func TestParsePorts(t *testing.T) {
 	for text, want := range map[string]Ports{
@@ -31,14 +35,8 @@ func TestDataPathWords(t *testing.T) {
 		"": {}, "through ssh": {Through: ThroughSSH},
 		"the far end connects to the near one, data port 5300-5301": {ConnectFrom: Far, Ports: Ports{5300, 5301}},
 	} {
-		if p.String() != want {
-			t.Errorf("%+v: %q", p, p.String())
-		}
+		must.Equal(t, p.String(), want, "%+v", p)
 	}
-	if _, err := ParseConnectFrom("FAR"); err == nil {
-		t.Error("FAR is taken")
-	}
-	if _, err := ParseThrough("vpn"); err == nil {
-		t.Error("vpn is taken")
-	}
+	must.Fail(t, must.Err(ParseConnectFrom("FAR")), "FAR is taken")
+	must.Fail(t, must.Err(ParseThrough("vpn")), "vpn is taken")
 }

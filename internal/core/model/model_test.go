@@ -92,9 +92,7 @@ func TestIntervalJSONWithoutEnds(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{}`), &i); err != nil || !math.IsInf(float64(i.Low), -1) || !math.IsInf(float64(i.High), 1) {
 		t.Errorf("{}: %+v, %v", i, err)
 	}
-	if err := json.Unmarshal([]byte(`{"low":"small"}`), &i); err == nil {
-		t.Errorf("a text as bound was read as %v", i.Low)
-	}
+	must.Fail(t, json.Unmarshal([]byte(`{"low":"small"}`), &i), "a text as bound was read as %v", i.Low)
 }
 
 func TestIntervalJSONRoundTrip(t *testing.T) {
@@ -137,9 +135,7 @@ func TestSessionJSONRoundTrip(t *testing.T) {
 		cmp.Comparer(func(a, b fact.Of[units.Bytes]) bool { return a == b }),
 		cmp.Comparer(func(a, b fact.Of[time.Duration]) bool { return a == b }),
 	}
-	if diff := cmp.Diff(want, got, facts...); diff != "" {
-		t.Errorf("after a round trip (-want +got):\n%s", diff)
-	}
+	must.NoDiff(t, cmp.Diff(want, got, facts...), "after a round trip")
 	if strings.Contains(string(b), `"ended":"0001`) && want.Ended.IsZero() {
 		t.Error("a session that has not ended says when it did")
 	}
@@ -178,7 +174,5 @@ func fullSession(p, evidence *float64) Session {
 
 func TestRunLength(t *testing.T) {
 	p := Plan{Settle: 2 * time.Second, Cooldown: time.Second, Flow: Flow{Omit: 3 * time.Second, Duration: 10 * time.Second}}
-	if got := p.RunLength(); got != 16*time.Second {
-		t.Errorf("RunLength = %v, want 16s", got)
-	}
+	must.Equal(t, p.RunLength(), 16*time.Second, "RunLength")
 }

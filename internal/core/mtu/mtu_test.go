@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -22,9 +23,7 @@ func TestTheArticle(t *testing.T) {
 	if err := Check(9014, windows, freebsd); !errors.Is(err, ErrRange) || !strings.Contains(err.Error(), "xp takes only") || strings.Contains(err.Error(), "bsd takes") {
 		t.Errorf("9014: %v", err)
 	}
-	if err := Check(9000, windows, freebsd); err != nil {
-		t.Errorf("9000: %v", err)
-	}
+	must.OK(t, Check(9000, windows, freebsd), "9000")
 	small := Side{Name: "old", Max: 4088}
 	if got, err := Largest(windows, small); err != nil || got.MTU != 4074 {
 		t.Errorf("with a driver that ends at 4088: %+v, %v", got, err)
@@ -91,9 +90,7 @@ func TestFarFirst(t *testing.T) {
 		from, to int
 		want     bool
 	}{{1500, 9000, true}, {9000, 1500, false}, {1500, 1500, true}, {0, 9000, true}} {
-		if got := FarFirst(c.from, c.to); got != c.want {
-			t.Errorf("%d to %d: %v", c.from, c.to, got)
-		}
+		must.Equal(t, FarFirst(c.from, c.to), c.want, "%d to %d", c.from, c.to)
 	}
 	// The far host is changed only while the near one holds the smaller value, also
 	// by undo, which goes the other way.
@@ -119,7 +116,5 @@ func TestMismatch(t *testing.T) {
 	if got := Mismatch(a, b); got != Mismatch(b, a) || !strings.HasPrefix(got, "nas has an MTU of 9000 and desk one of 1500: TCP uses the smaller") {
 		t.Error(got)
 	}
-	if got := Mismatch(a, a) + Mismatch(a, Side{}); got != "" {
-		t.Error(got)
-	}
+	must.Equal(t, Mismatch(a, a)+Mismatch(a, Side{}), "")
 }

@@ -23,13 +23,9 @@ func TestText(t *testing.T) {
 		"in\u200bvis\ufeffible\u2060\u00ad": "in?vis?ible??",
 		"tag\U000e0041 line\u2028par\u2029": "tag? line?par?",
 	} {
-		if got := Text(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
+		must.Equal(t, Text(in), want, "%q", in)
 	}
-	if got := Line("ok\nlinerate: everything is fine\r\n"); got != "ok linerate: everything is fine " {
-		t.Errorf("%q", got)
-	}
+	must.Equal(t, Line("ok\nlinerate: everything is fine\r\n"), "ok linerate: everything is fine ")
 }
 
 func FuzzText(f *testing.F) {

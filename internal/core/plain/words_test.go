@@ -61,9 +61,7 @@ func TestWords(t *testing.T) {
 		{fs.ErrNotExist, "file does not exist"},
 		{errors.New("the size of a look-up, read by nobody"), "the size of a look-up, read by nobody"},
 	} {
-		if got := plain.Words(c.err.Error()); got != c.want {
-			t.Errorf("%q: %q, want %q", c.err, got, c.want)
-		}
+		must.Equal(t, plain.Words(c.err.Error()), c.want, "%q", c.err)
 		if got, want := plain.Words(fmt.Sprintf("read state of nas: %v: then more", c.err)), "read state of nas: "+c.want+": then more"; got != want {
 			t.Errorf("in a sentence: %q, want %q", got, want)
 		}
@@ -74,8 +72,6 @@ func TestASCII(t *testing.T) {
 	for in, want := range map[string]string{
 		"latency 47 ms": "latency 47 ms", "9.8 µs": "9.8 us", "−3 % ◂──●──▸ │": "-3 % <--o--> |", "naïve 東": "na?ve ?", "a → b": "a > b",
 	} {
-		if got := plain.ASCII(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
+		must.Equal(t, plain.ASCII(in), want, "%q", in)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // cell is one combination of a grid.
@@ -47,9 +48,7 @@ func TestGridOfShortNames(t *testing.T) {
 			t.Errorf("%s: %+v", name, factors)
 		}
 	}
-	if got := Letter(25) + Letter(26) + Code(1, 2); got != "ZAAB3" {
-		t.Errorf("%s", got)
-	}
+	must.Equal(t, Letter(25)+Letter(26)+Code(1, 2), "ZAAB3")
 }
 
 // Issue 10, item 4: max_blocks of a large grid was rounded up to three times as many.

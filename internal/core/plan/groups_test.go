@@ -136,8 +136,6 @@ func TestExtendKeepsTheBlocksOfAGridComplete(t *testing.T) {
 		t.Fatalf("%d blocks, %v", len(longer.Order), err)
 	}
 	for _, block := range longer.Order {
-		if len(block) != 10 {
-			t.Errorf("block %v", block)
-		}
+		must.Equal(t, len(block), 10, "block %v", block)
 	}
 }

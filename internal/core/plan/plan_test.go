@@ -40,9 +40,7 @@ func TestTwoSettingsStartWithBaselinePairs(t *testing.T) {
 	}
 	want := model.Plan{Mode: model.Sequential, Margin: 3, Tolerance: 5, Confidence: 0.95, Settle: 2 * time.Second, Baseline: "s0"}
 	got := model.Plan{Mode: p.Mode, Margin: p.Margin, Tolerance: p.Tolerance, Confidence: p.Confidence, Settle: p.Settle, Baseline: p.Baseline}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("defaults (-want +got):\n%s", d)
-	}
+	must.NoDiff(t, cmp.Diff(want, got), "defaults")
 }
 
 func TestThreeSettingsGetATwin(t *testing.T) {
@@ -60,9 +58,7 @@ func TestThreeSettingsGetATwin(t *testing.T) {
 	if got := Candidates(p); !slices.Equal(got, []string{"s0", "s2"}) {
 		t.Errorf("candidates %v", got)
 	}
-	if len(o.Settings) != 3 {
-		t.Error("the caller's settings changed")
-	}
+	must.Equal(t, len(o.Settings), 3, "the caller's settings changed")
 }
 
 func TestNullCheckOnRequest(t *testing.T) {
@@ -82,12 +78,8 @@ func TestSingleSettingIsMeasuredAlone(t *testing.T) {
 	o := options(1)
 	o.Mode, o.Blocks, o.Settle = model.FixedBlocks, 3, -1
 	p := mustNew(t, o)
-	if d := cmp.Diff([][]string{{"s0"}, {"s0"}, {"s0"}}, p.Order); d != "" {
-		t.Errorf("order (-want +got):\n%s", d)
-	}
-	if p.Settle != 0 {
-		t.Errorf("settle %v, want none", p.Settle)
-	}
+	must.NoDiff(t, cmp.Diff([][]string{{"s0"}, {"s0"}, {"s0"}}, p.Order), "order")
+	must.Equal(t, p.Settle, 0, "settle")
 }
 
 func TestSameSeedSameOrder(t *testing.T) {
@@ -95,9 +87,7 @@ func TestSameSeedSameOrder(t *testing.T) {
 		o := options(settings)
 		o.Seed = 42
 		a, b := mustNew(t, o), mustNew(t, o)
-		if d := cmp.Diff(a, b); d != "" {
-			t.Errorf("%d settings (-first +second):\n%s", settings, d)
-		}
+		must.NoDiff(t, cmp.Diff(a, b), "%d settings (-first +second)", settings)
 		o.Seed = 43
 		if cmp.Equal(a.Order, mustNew(t, o).Order) {
 			t.Errorf("%d settings: another seed, the same order", settings)
@@ -284,15 +274,11 @@ func TestFirstHour09Extend(t *testing.T) {
 			}
 		}
 		again, _ := Extend(p, had+26)
-		if d := cmp.Diff(longer, again); d != "" {
-			t.Errorf("the same seed gives another order:\n%s", d)
-		}
+		must.NoDiff(t, cmp.Diff(longer, again), "the same seed gives another order")
 		if same, err := Extend(p, had); err != nil || len(same.Order) != len(p.Order) {
 			t.Errorf("no block more: %d, %v", len(same.Order), err)
 		}
-		if _, err := Extend(p, had-1); err == nil {
-			t.Error("a plan became shorter")
-		}
+		must.Fail(t, must.Err(Extend(p, had-1)), "a plan became shorter")
 	}
 	o := options(2)
 	o.Mode, o.Blocks = model.FixedBlocks, 8

@@ -18,13 +18,9 @@ func TestSweepSizesFromOneByteToEightMebibytes(t *testing.T) {
 	first := []units.Bytes{
 		1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 19, 21, 24, 27, 29, 32, 35, 45, 48, 51, 61, 64, 67, 93, 96, 99,
 	}
-	if d := cmp.Diff(first, got[:len(first)]); d != "" {
-		t.Errorf("first sizes (-want +got):\n%s", d)
-	}
+	must.NoDiff(t, cmp.Diff(first, got[:len(first)]), "first sizes")
 	last := []units.Bytes{6291453, 6291456, 6291459, 8388605, 8388608, 8388611}
-	if d := cmp.Diff(last, got[len(got)-len(last):]); d != "" {
-		t.Errorf("last sizes (-want +got):\n%s", d)
-	}
+	must.NoDiff(t, cmp.Diff(last, got[len(got)-len(last):]), "last sizes")
 	// There are 24 powers and 22 midpoints. All but 1, 2, 3, 4, 6, 8, 12 and 16
 	// are so far apart that each has two neighbours of its own.
 	alone := 0

@@ -145,9 +145,7 @@ func TestValidateReportsAll(t *testing.T) {
 	if n := strings.Count(err.Error(), "verdict on"); n != 3 {
 		t.Errorf("%d verdicts are reported:\n%v", n, err)
 	}
-	if err := (profile.Profile{}).Validate(); err == nil {
-		t.Error("a profile without hosts is valid")
-	}
+	must.Fail(t, (profile.Profile{}).Validate(), "a profile without hosts is valid")
 }
 
 func TestDiffAndDoubts(t *testing.T) {

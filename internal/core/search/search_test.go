@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func wanted() model.RateSearch {
@@ -131,9 +132,7 @@ func TestLaws(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	if err := Validate(wanted()); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, Validate(wanted()))
 	for name, spoil := range map[string]func(*model.RateSearch){
 		"no low":      func(s *model.RateSearch) { s.Low = 0 },
 		"upside down": func(s *model.RateSearch) { s.High = 1 },

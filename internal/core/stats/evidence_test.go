@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func TestEvidenceV1(t *testing.T) {
@@ -114,9 +116,7 @@ func TestEvidenceRefusesWhatIsNoNumber(t *testing.T) {
 			}
 		}
 	}
-	if m := e.Max(); m != (Extremes{}) {
-		t.Errorf("%+v", m)
-	}
+	must.Equal(t, e.Max(), (Extremes{}))
 }
 
 // The interval after n blocks is the intersection of those of every prefix: a

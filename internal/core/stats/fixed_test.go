@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func TestSignFlip(t *testing.T) {
@@ -33,9 +35,7 @@ func TestHodgesLehmannV1(t *testing.T) {
 	near(t, "low", r.Low, 0.021902, 1e-6)
 	near(t, "high", r.High, 0.066725, 1e-6)
 	near(t, "achieved", r.Confidence, 0.9609375, 1e-12)
-	if r.K != 4 {
-		t.Errorf("k = %d, want 4", r.K)
-	}
+	must.Equal(t, r.K, 4, "k")
 	tPlus, p, ok := SignedRank(v1(t))
 	if tPlus != 36 || !ok {
 		t.Errorf("T+ = %d (%v), want 36", tPlus, ok)
@@ -87,9 +87,7 @@ func TestTIntervalV1(t *testing.T) {
 	near(t, "low", r.Low, 0.02564028, 1e-8)
 	near(t, "high", r.High, 0.06255171, 1e-8)
 	near(t, "quantile", tQuantile(7, 0.975), 2.36462425, 1e-8)
-	if len(r.Warnings) != 0 {
-		t.Errorf("eight blocks warn: %v", r.Warnings)
-	}
+	must.Equal(t, len(r.Warnings), 0, "eight blocks warn: %v", r.Warnings)
 	if five := TInterval(v1(t)[:5], 0.95); len(five.Warnings) != 1 {
 		t.Errorf("five blocks: warnings %v, want the remark on normality", five.Warnings)
 	}
@@ -139,9 +137,7 @@ func TestMinBlocks(t *testing.T) {
 func TestNoNumbersNoTest(t *testing.T) {
 	for _, odd := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		d := []float64{.05, .04, odd, .06, .05, .04, .05, .06}
-		if p := SignFlip(d, nil); p != 1 {
-			t.Errorf("%v: sign flips say p = %v", odd, p)
-		}
+		must.Equal(t, SignFlip(d, nil), 1, "%v: sign flips say p", odd)
 		if _, p, ok := SignedRank(d); ok || p != 1 {
 			t.Errorf("%v: signed ranks say p = %v", odd, p)
 		}

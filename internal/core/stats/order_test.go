@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func TestTrendOfBaselineV1(t *testing.T) {
@@ -13,9 +15,7 @@ func TestTrendOfBaselineV1(t *testing.T) {
 	}
 	near(t, "slope", TheilSen(x, y), -0.005899, 1e-6)
 	k := Kendall(y)
-	if k.S != -8 {
-		t.Errorf("S = %d, want -8", k.S)
-	}
+	must.Equal(t, k.S, -8, "S")
 	near(t, "tau", k.Tau, -0.285714, 1e-6)
 	near(t, "p", k.P, 0.398760, 1e-6)
 }
@@ -68,9 +68,7 @@ func TestBestSplit(t *testing.T) {
 	x := []float64{9.5, 9.4, 9.6, 9.5, 9.3, 9.6, 9.5, 9.4, 7.1, 7.0, 7.2, 7.1, 6.9, 7.0, 7.2, 7.1}
 	s := BestSplit(x)
 	near(t, "Q", s.Q, 3.987042, 1e-6)
-	if s.At != 8 {
-		t.Errorf("k = %d, want 8", s.At)
-	}
+	must.Equal(t, s.At, 8, "k")
 	near(t, "before", s.Before, 9.475, 1e-9)
 	if short := BestSplit(x[:5]); short.At != 0 {
 		t.Errorf("five values were split: %+v", short)

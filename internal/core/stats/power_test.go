@@ -3,15 +3,15 @@ package stats
 import (
 	"math"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func TestNullNoise(t *testing.T) {
 	n := NullNoise([]float64{.012, -.031, .008, .022})
 	near(t, "sigma", n.Sigma, 0.020329, 1e-6)
 	near(t, "upper", n.Upper, 0.031663, 1e-6)
-	if n.Pairs != 4 {
-		t.Errorf("pairs = %d", n.Pairs)
-	}
+	must.Equal(t, n.Pairs, 4, "pairs")
 	if none := NullNoise(nil); !math.IsNaN(none.Sigma) || !math.IsNaN(none.Upper) {
 		t.Errorf("no pairs: %+v", none)
 	}
@@ -44,9 +44,7 @@ func TestExpectedBlocks(t *testing.T) {
 		sigma, g float64
 		want     int
 	}{{0.04, 0.05, 11}, {0.04, 0.2, 6}, {0, 0.03, 6}, {0.04, 0, 1_000_000}} {
-		if got := ExpectedBlocks(c.sigma, c.g); got != c.want {
-			t.Errorf("ExpectedBlocks(%v, %v) = %d, want %d", c.sigma, c.g, got, c.want)
-		}
+		must.Equal(t, ExpectedBlocks(c.sigma, c.g), c.want, "ExpectedBlocks(%v, %v)", c.sigma, c.g)
 	}
 	near(t, "turned round", SequentialLeast(16, 0.04), 0.04, 1e-12)
 }
@@ -65,8 +63,6 @@ func TestMoreBlocks(t *testing.T) {
 		"no noise, no effect":   {0, 0, 0.03, 6, 6, 1},
 		"never":                 {0.03, 1e9, 0.03, 6, 6, 1_000_000 - 6},
 	} {
-		if got := MoreBlocks(c.estimate, c.s, c.margin, c.n, c.floor); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
+		must.Equal(t, MoreBlocks(c.estimate, c.s, c.margin, c.n, c.floor), c.want, "%s", name)
 	}
 }

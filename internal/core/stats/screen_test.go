@@ -3,6 +3,8 @@ package stats
 import (
 	"math"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // Every design has orthogonal columns, and with its mirror images main effects that no
@@ -19,9 +21,7 @@ func TestScreen(t *testing.T) {
 				for _, row := range design {
 					sum += row[a] * row[b]
 				}
-				if sum != 0 {
-					t.Errorf("%d factors: columns %d and %d have product %d", n, a, b, sum)
-				}
+				must.Equal(t, sum, 0, "%d factors: columns %d and %d have product", n, a, b)
 			}
 		}
 	}
@@ -70,7 +70,5 @@ func TestLenth(t *testing.T) {
 	if pse := Lenth(e); math.Abs(pse-0.015) > 1e-12 {
 		t.Errorf("pseudo standard error %g, want 0.015", pse)
 	}
-	if pse := Lenth([]float64{0, 0, 0, 0, 1}); pse != 0 {
-		t.Errorf("nearly all are nothing: %g", pse)
-	}
+	must.Equal(t, Lenth([]float64{0, 0, 0, 0, 1}), 0, "nearly all are nothing")
 }

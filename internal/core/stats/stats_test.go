@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func TestDescribe(t *testing.T) {
@@ -16,17 +17,13 @@ func TestDescribe(t *testing.T) {
 	if empty := Describe(nil); empty.N != 0 || !math.IsNaN(empty.Mean) {
 		t.Errorf("Describe(nil) = %+v, want no values", empty)
 	}
-	if Median([]float64{3, 1, 2}) != 2 {
-		t.Error("median of three is not the middle one")
-	}
+	must.Equal(t, Median([]float64{3, 1, 2}), 2, "median of three is not the middle one")
 }
 
 func TestMSER(t *testing.T) {
 	x := []float64{1.2, 4.8, 8.1, 9.2, 9.6, 9.4, 9.5, 9.3, 9.6, 9.5, 9.4, 9.5}
 	d, criterion := MSER(x)
-	if d != 5 {
-		t.Errorf("d = %d, want 5", d)
-	}
+	must.Equal(t, d, 5, "d")
 	nearAll(t, "criterion", criterion,
 		[]float64{0.518119, 0.167438, 0.017690, 0.001756, 0.001172, 0.001166, 0.001481}, 1e-6)
 	if d, c := MSER(nil); d != 0 || c != nil {
@@ -38,12 +35,8 @@ func TestMSER(t *testing.T) {
 }
 
 func TestDefaultOmit(t *testing.T) {
-	if got := DefaultOmit(time.Millisecond); got != 3*time.Second {
-		t.Errorf("short path: %v", got)
-	}
-	if got := DefaultOmit(600 * time.Millisecond); got != 12*time.Second {
-		t.Errorf("satellite: %v", got)
-	}
+	must.Equal(t, DefaultOmit(time.Millisecond), 3*time.Second, "short path")
+	must.Equal(t, DefaultOmit(600*time.Millisecond), 12*time.Second, "satellite")
 }
 
 func TestDifferencesV1(t *testing.T) {

@@ -152,9 +152,7 @@ func TestSweepOfASessionWithNothing(t *testing.T) {
 		}(),
 	} {
 		d := reported(s)
-		if len(d.Directions) != 0 {
-			t.Errorf("%s: %+v", name, d.Directions)
-		}
+		must.Equal(t, len(d.Directions), 0, "%s: %+v", name, d.Directions)
 		b, err := json.Marshal(d)
 		if err != nil || strings.Contains(string(b), `"directions":null`) {
 			t.Errorf("%s: %s, %v", name, b, err)
@@ -164,9 +162,7 @@ func TestSweepOfASessionWithNothing(t *testing.T) {
 	if d := all.Directions[0]; d.Smallest != nil || d.Largest != nil || len(d.Rows) != 2 || len(d.Findings) != 1 {
 		t.Errorf("everything stalls: %+v", d)
 	}
-	if _, err := json.Marshal(all); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, must.Err(json.Marshal(all)))
 }
 
 func TestSweepLogsNameTheirHost(t *testing.T) {
@@ -201,9 +197,7 @@ func TestWriteNetPIPE(t *testing.T) {
 	}
 	r, w := io.Pipe()
 	failure := errors.New("disk full")
-	if err := errors.Join(r.CloseWithError(failure), d.WriteNetPIPE(w)); !errors.Is(err, failure) {
-		t.Errorf("%v", err)
-	}
+	must.Is(t, errors.Join(r.CloseWithError(failure), d.WriteNetPIPE(w)), failure)
 }
 
 func TestSizeText(t *testing.T) {
@@ -211,16 +205,12 @@ func TestSizeText(t *testing.T) {
 		1: "1 B", 4093: "4093 B", 65536: "64 KiB", 98307: "98307 B", 1 << 20: "1 MiB", 1<<20 + 3: "1 MiB + 3 B",
 		192<<10 - 3: "192 KiB - 3 B", 192<<10 - 4: "196604 B", 1_000_000: "1000000 B",
 	} {
-		if got := SizeText(n); got != want {
-			t.Errorf("%d is %q, want %q", n, got, want)
-		}
+		must.Equal(t, SizeText(n), want, "%d", n)
 	}
 }
 
 func TestRoundedBytes(t *testing.T) {
 	for n, want := range map[units.Bytes]string{0: "0", 999: "999", 2503: "2500", 147459: "147000", 1234567: "1230000"} {
-		if got := fmt.Sprint(int64(roundedBytes(n))); got != want {
-			t.Errorf("%d is %s, want %s", n, got, want)
-		}
+		must.Equal(t, fmt.Sprint(int64(roundedBytes(n))), want, "%d", n)
 	}
 }

@@ -140,9 +140,7 @@ func TestFeatures(t *testing.T) {
 				// Which of the many like sizes is the reference is chance.
 				got, c.want = got[strings.LastIndex(got, ">")+1:], c.want[strings.LastIndex(c.want, ">")+1:]
 			}
-			if got != c.want {
-				t.Errorf("features %q, want %q", got, c.want)
-			}
+			must.Equal(t, got, c.want, "features")
 		})
 	}
 }
@@ -180,16 +178,12 @@ func TestSizesAreDescribed(t *testing.T) {
 		{Size: 10, Passes: 2, Trials: 2, Min: 5 * us, Low: 5 * us, Median: 5 * us, High: 5 * us, Max: 5 * us, Goodput: c.Sizes[0].Goodput, Stalled: 1},
 		{Size: 1000, Passes: 2, Trials: 5, Min: 10 * us, Low: 20 * us, Median: 30 * us, High: 40 * us, Max: 50 * us, Goodput: c.Sizes[1].Goodput},
 	}
-	if d := cmp.Diff(want, c.Sizes); d != "" {
-		t.Errorf("sizes (-want +got):\n%s", d)
-	}
+	must.NoDiff(t, cmp.Diff(want, c.Sizes), "sizes")
 	if math.Abs(float64(c.Sizes[0].Goodput)-16e6) > 1 || math.Abs(float64(c.Sizes[1].Goodput)-8000/30e-6) > 1 {
 		t.Errorf("goodput %v, %v", c.Sizes[0].Goodput, c.Sizes[1].Goodput)
 	}
 	logs := []Log{{model.Near, 1000, []string{"a", "c"}}, {model.Far, 1000, []string{"b"}}}
-	if d := cmp.Diff(logs, c.Logs); d != "" {
-		t.Errorf("logs (-want +got):\n%s", d)
-	}
+	must.NoDiff(t, cmp.Diff(logs, c.Logs), "logs")
 }
 
 func TestKnee(t *testing.T) {
@@ -261,9 +255,7 @@ func TestPassesOfRuns(t *testing.T) {
 		t.Fatalf("%+v, %+v", survey, confirm)
 	}
 	want := []Log{{model.Near, 2, []string{"near"}}, {model.Far, 1, []string{"far"}}}
-	if d := cmp.Diff(want, survey[0].Logs); d != "" {
-		t.Errorf("logs (-want +got):\n%s", d)
-	}
+	must.NoDiff(t, cmp.Diff(want, survey[0].Logs), "logs")
 }
 
 func TestFeaturesHaveTheirLogs(t *testing.T) {
@@ -323,9 +315,7 @@ func TestConfirmation(t *testing.T) {
 		{"other sizes", passes(n, 10, []units.Bytes{7}, healthy), "candidate, candidate, candidate"},
 	} {
 		got := Confirmed(found, c.passes)
-		if states(got) != c.want {
-			t.Errorf("%s: %s, want %s", c.name, states(got), c.want)
-		}
+		must.Equal(t, states(got), c.want, "%s", c.name)
 		if c.name == "the same again" {
 			fall := 1 - float64(healthy(2048))*4096/2048/(2*float64(healthy(4096)))
 			if f := got[1]; math.Abs(f.Fall-fall) > 0.02 || !(float64(f.Low) < f.Fall && f.Fall < float64(f.High)) || f.Passes != n {
@@ -333,9 +323,7 @@ func TestConfirmation(t *testing.T) {
 			}
 		}
 	}
-	if states(found) != "candidate, candidate, candidate" {
-		t.Error("the candidates were changed")
-	}
+	must.Equal(t, states(found), "candidate, candidate, candidate", "the candidates were changed")
 	if Confirm(nil) != nil || ConfirmPasses(0) != 0 || ConfirmPasses(1) != 9 {
 		t.Errorf("nothing to confirm: %v, %d; one: %d passes", Confirm(nil), ConfirmPasses(0), ConfirmPasses(1))
 	}

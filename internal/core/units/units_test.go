@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -55,15 +56,9 @@ func TestBytesString(t *testing.T) {
 		{math.MaxInt64, "9.22 EB", "9.22 EB", "8 EiB"},
 		{-1500, "-1500 B", "-1.5 kB", "-1.46 KiB"},
 	} {
-		if got := c.in.String(); got != c.exact {
-			t.Errorf("Bytes(%d).String() = %q, want %q", c.in, got, c.exact)
-		}
-		if got := c.in.Decimal(); got != c.decimal {
-			t.Errorf("Bytes(%d).Decimal() = %q, want %q", c.in, got, c.decimal)
-		}
-		if got := c.in.Binary(); got != c.twoBased {
-			t.Errorf("Bytes(%d).Binary() = %q, want %q", c.in, got, c.twoBased)
-		}
+		must.Equal(t, c.in.String(), c.exact, "Bytes(%d).String()", c.in)
+		must.Equal(t, c.in.Decimal(), c.decimal, "Bytes(%d).Decimal()", c.in)
+		must.Equal(t, c.in.Binary(), c.twoBased, "Bytes(%d).Binary()", c.in)
 	}
 }
 
@@ -99,9 +94,7 @@ func TestFormatDuration(t *testing.T) {
 		time.Duration(math.MinInt64):       "-2562047 h 47 min",
 		2*time.Minute + 499999*time.Second: "138 h 55 min",
 	} {
-		if got := FormatDuration(in); got != want {
-			t.Errorf("FormatDuration(%d ns) = %q, want %q", in, got, want)
-		}
+		must.Equal(t, FormatDuration(in), want, "FormatDuration(%d ns)", in)
 	}
 }
 
@@ -125,9 +118,7 @@ func TestFormatChange(t *testing.T) {
 		{math.Inf(1), "+∞ %"},
 		{math.NaN(), "unknown"},
 	} {
-		if got := FormatChange(c.in); got != c.want {
-			t.Errorf("FormatChange(%g) = %q, want %q", c.in, got, c.want)
-		}
+		must.Equal(t, FormatChange(c.in), c.want, "FormatChange(%g)", c.in)
 	}
 }
 
@@ -152,9 +143,7 @@ func TestFormatChangeInterval(t *testing.T) {
 		{-inf, inf, "not bounded yet"},
 		{math.NaN(), math.NaN(), "not bounded yet"},
 	} {
-		if got := FormatChangeInterval((c.low+c.high)/2, c.low, c.high); got != c.want {
-			t.Errorf("FormatChangeInterval(%g, %g) = %q, want %q", c.low, c.high, got, c.want)
-		}
+		must.Equal(t, FormatChangeInterval((c.low+c.high)/2, c.low, c.high), c.want, "FormatChangeInterval(%g, %g)", c.low, c.high)
 	}
 }
 
@@ -170,9 +159,7 @@ func TestRound(t *testing.T) {
 		{941.4824, 0, "941.5"},
 		{941.4824, math.Inf(1), "941.5"},
 	} {
-		if got := Round(c.v, c.uncertainty); got != c.want {
-			t.Errorf("Round(%g, %g) = %q, want %q", c.v, c.uncertainty, got, c.want)
-		}
+		must.Equal(t, Round(c.v, c.uncertainty), c.want, "Round(%g, %g)", c.v, c.uncertainty)
 	}
 }
 

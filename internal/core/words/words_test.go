@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -16,9 +17,7 @@ func TestDistance(t *testing.T) {
 		{"kitten", "sitting", 3}, {"link.mtu", "link.mtus", 1},
 		{strings.Repeat("x", 100), "mtu", 100},
 	} {
-		if got := Distance(c.a, c.b); got != c.want {
-			t.Errorf("Distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
-		}
+		must.Equal(t, Distance(c.a, c.b), c.want, "Distance(%q, %q)", c.a, c.b)
 	}
 }
 
@@ -26,12 +25,8 @@ func TestDistanceIsAMetric(t *testing.T) {
 	word := rapid.StringOfN(rapid.SampledFrom([]rune("abc")), 4, 8, 8)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := word.Draw(t, "a"), word.Draw(t, "b"), word.Draw(t, "c")
-		if Distance(a, b) != Distance(b, a) {
-			t.Errorf("not symmetric: %q, %q", a, b)
-		}
-		if (Distance(a, b) == 0) != (a == b) {
-			t.Errorf("zero for different words: %q, %q", a, b)
-		}
+		must.Equal(t, Distance(a, b), Distance(b, a), "not symmetric: %q, %q", a, b)
+		must.Equal(t, (Distance(a, b) == 0), (a == b), "zero for different words: %q, %q", a, b)
 		if Distance(a, c) > Distance(a, b)+Distance(b, c) {
 			t.Errorf("a detour is shorter: %q, %q, %q", a, b, c)
 		}
@@ -44,8 +39,6 @@ func TestNearest(t *testing.T) {
 		"tset": "test", "lst": "list", "LIST": "list", "facs": "facts", "sack": "tcp.sack", "udpflw": "udpflow", "bidirectional": "bidir",
 		"xyzzy": "", "": "", "iperf3": "", "lim": "limits", "nonsense": "",
 	} {
-		if got := Nearest(unknown, commands); got != want {
-			t.Errorf("%q: %q, want %q", unknown, got, want)
-		}
+		must.Equal(t, Nearest(unknown, commands), want, "%q", unknown)
 	}
 }

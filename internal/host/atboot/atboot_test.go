@@ -126,20 +126,14 @@ func TestInstallAndRemove(t *testing.T) {
 				t.Errorf("name %q", name)
 			}
 			for _, path := range c.job {
-				if _, err := os.Lstat(filepath.Join(k.Root, path)); err != nil {
-					t.Error(err)
-				}
+				must.OK(t, must.Err(os.Lstat(filepath.Join(k.Root, path))))
 			}
 			if b, err := os.ReadFile(k.program()); err != nil || !strings.HasPrefix(string(b), "#!/bin/sh") {
 				t.Errorf("the copy: %q, %v", b, err)
 			}
 			after := k.tree(t)
-			if again := install(t, k); again != "" {
-				t.Errorf("installed twice: %s", again)
-			}
-			if diff := cmp.Diff(after, k.tree(t)); diff != "" {
-				t.Errorf("a second Install changed something: %s", diff)
-			}
+			must.Equal(t, install(t, k), "", "installed twice")
+			must.NoDiff(t, cmp.Diff(after, k.tree(t)), "a second Install changed something")
 			r, err := k.Remove(t.Context())
 			if err != nil || r == nil || r.Name != name || len(r.Left) > 0 || r.String() != "removed "+name {
 				t.Errorf("Remove = %+v, %v", r, err)
@@ -179,9 +173,7 @@ func TestNowhere(t *testing.T) {
 	busybox := filepath.Join(k.Root, "bin/busybox")
 	must.Do(t, errors.Join(os.MkdirAll(filepath.Join(k.Root, "etc/cron.d"), 0o755), os.MkdirAll(filepath.Join(k.Root, "usr/sbin"), 0o755),
 		os.MkdirAll(filepath.Dir(busybox), 0o755), os.WriteFile(busybox, nil, 0o755), os.Symlink(busybox, filepath.Join(k.Root, "usr/sbin/crond"))))
-	if _, err := k.Install(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("the cron of busybox reads no /etc/cron.d: %v", err)
-	}
+	must.Is(t, must.Err(k.Install(t.Context())), errors.ErrUnsupported, "the cron of busybox reads no /etc/cron.d")
 }
 
 // TestTaken: what has the name of the job and is somebody else's stays as it is,
@@ -194,9 +186,7 @@ func TestTaken(t *testing.T) {
 				path := filepath.Join(k.Root, path)
 				must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("theirs"), 0o640)))
 				before := k.tree(t)
-				if _, err := k.Install(t.Context()); !errors.Is(err, ErrTaken) {
-					t.Errorf("Install: %v", err)
-				}
+				must.Is(t, must.Err(k.Install(t.Context())), ErrTaken, "Install")
 				if diff := cmp.Diff(before, k.tree(t)); diff != "" {
 					t.Error(diff)
 				}
@@ -216,9 +206,7 @@ func TestTakenMeanwhile(t *testing.T) {
 				k.After = func(string) {
 					if _, err := os.Stat(filepath.Dir(path)); err == nil && !done {
 						done = true
-						if err := os.WriteFile(path, []byte("theirs"), 0o640); err != nil {
-							t.Error(err)
-						}
+						must.OK(t, os.WriteFile(path, []byte("theirs"), 0o640))
 					}
 				}
 				if _, err := k.Install(t.Context()); err == nil || kind != "windows" && !errors.Is(err, ErrTaken) {
@@ -244,9 +232,7 @@ func TestOtherState(t *testing.T) {
 			before := k.tree(t)
 			other := k
 			other.State = t.TempDir()
-			if _, err := other.Install(t.Context()); !errors.Is(err, ErrTaken) {
-				t.Errorf("Install: %v", err)
-			}
+			must.Is(t, must.Err(other.Install(t.Context())), ErrTaken, "Install")
 			if r, err := other.Remove(t.Context()); r != nil || err != nil {
 				t.Errorf("Remove: %+v, %v", r, err)
 			}
@@ -277,9 +263,7 @@ func TestChanged(t *testing.T) {
 				must.Do(t, os.Remove(path))
 				if dir := filepath.Dir(path); before[dir] == "" {
 					for ; before[dir] == ""; dir = filepath.Dir(dir) {
-						if err := os.Remove(dir); err != nil {
-							t.Error(err)
-						}
+						must.OK(t, os.Remove(dir))
 					}
 				}
 				if diff := cmp.Diff(before, k.tree(t)); diff != "" {
@@ -309,29 +293,21 @@ func TestDisabled(t *testing.T) {
 func TestUntrusted(t *testing.T) {
 	k := keeper(t, "cron")
 	must.Do(t, os.Chmod(k.State, 0o777))
-	if _, err := k.Install(t.Context()); !errors.Is(err, ErrUntrusted) {
-		t.Errorf("writable by all: %v", err)
-	}
+	must.Is(t, must.Err(k.Install(t.Context())), ErrUntrusted, "writable by all")
 	if err := os.Chmod(k.State, fs.ModeSticky|0o777); err != nil { // as /tmp
 		t.Fatal(err)
 	}
-	if _, err := k.Install(t.Context()); !errors.Is(err, ErrUntrusted) {
-		t.Errorf("where anybody may be first: %v", err)
-	}
+	must.Is(t, must.Err(k.Install(t.Context())), ErrUntrusted, "where anybody may be first")
 	must.Do(t, os.Chmod(k.State, 0o700))
 	install(t, k)
-	if _, err := k.Remove(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, must.Err(k.Remove(t.Context())))
 	if os.Geteuid() != 0 {
 		t.Skip("no other user without root")
 	}
 	if err := os.Chown(k.State, 12, 34); err != nil {
 		t.Skip(err)
 	}
-	if _, err := k.Install(t.Context()); !errors.Is(err, ErrUntrusted) {
-		t.Errorf("of another user: %v", err)
-	}
+	must.Is(t, must.Err(k.Install(t.Context())), ErrUntrusted, "of another user")
 }
 
 // TestDamagedRecord fails, and removes nothing.
@@ -340,12 +316,8 @@ func TestDamagedRecord(t *testing.T) {
 	install(t, k)
 	must.Do(t, os.WriteFile(filepath.Join(k.dir(), recordName), []byte(`{"pieces":[{"path":"/etc/passwd","sha256":"x"}]}`), 0o600))
 	before := k.tree(t)
-	if _, err := k.Remove(t.Context()); !errors.Is(err, fs.ErrInvalid) {
-		t.Error(err)
-	}
-	if _, err := k.Install(t.Context()); !errors.Is(err, fs.ErrInvalid) {
-		t.Error(err)
-	}
+	must.Is(t, must.Err(k.Remove(t.Context())), fs.ErrInvalid)
+	must.Is(t, must.Err(k.Install(t.Context())), fs.ErrInvalid)
 	if diff := cmp.Diff(before, k.tree(t)); diff != "" {
 		t.Error(diff)
 	}

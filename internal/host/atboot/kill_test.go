@@ -74,17 +74,11 @@ func TestKill(t *testing.T) {
 				if steps%2 == 0 { // the other half without
 					install(t, k)
 					for _, path := range kinds[kind].job {
-						if _, err := os.Lstat(filepath.Join(k.Root, path)); err != nil {
-							t.Errorf("%s: %v", when, err)
-						}
+						must.OK(t, must.Err(os.Lstat(filepath.Join(k.Root, path))), "%s", when)
 					}
 				}
-				if _, err := k.Remove(t.Context()); err != nil {
-					t.Errorf("%s: %v", when, err)
-				}
-				if diff := cmp.Diff(before, k.tree(t)); diff != "" {
-					t.Errorf("%s: %s", when, diff)
-				}
+				must.OK(t, must.Err(k.Remove(t.Context())), "%s", when)
+				must.NoDiff(t, cmp.Diff(before, k.tree(t)), "%s", when)
 			}
 			if steps < 5 {
 				t.Errorf("%s, %s: %d steps only: the test looks at nothing", kind, what, steps)

@@ -29,9 +29,7 @@ func golden(t *testing.T, name, text string) {
 		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	want := must.Get(os.ReadFile(path))(t)
-	if diff := cmp.Diff(strings.ReplaceAll(string(want), "\r\n", "\n"), text); diff != "" {
-		t.Errorf("%s:\n%s", path, diff)
-	}
+	must.NoDiff(t, cmp.Diff(strings.ReplaceAll(string(want), "\r\n", "\n"), text), "%s", path)
 }
 
 // odd is a state directory with everything that may be in a name of one.
@@ -61,9 +59,7 @@ func TestPlain(t *testing.T) {
 			t.Errorf("%q was taken", dir)
 		}
 	}
-	if err := plain(odd); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, plain(odd))
 }
 
 // words is a program that prints its arguments, one a line.
@@ -217,9 +213,7 @@ func TestTask(t *testing.T) {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
-	if e.XMLName.Space != "http://schemas.microsoft.com/windows/2004/02/mit/task" {
-		t.Errorf("namespace %q", e.XMLName.Space)
-	}
+	must.Equal(t, e.XMLName.Space, "http://schemas.microsoft.com/windows/2004/02/mit/task", "namespace")
 }
 
 // TestWindowsWord is undone by the rules of CommandLineToArgvW.

@@ -81,7 +81,5 @@ func TestProbePage(t *testing.T) {
 
 // TestChecksum is the example of RFC 1071 section 3, whose sum is ddf2.
 func TestChecksum(t *testing.T) {
-	if got := checksum([]byte{0, 1, 0xf2, 3, 0xf4, 0xf5, 0xf6, 0xf7}); got != ^uint16(0xddf2) {
-		t.Errorf("%04x", got)
-	}
+	must.Equal(t, checksum([]byte{0, 1, 0xf2, 3, 0xf4, 0xf5, 0xf6, 0xf7}), ^uint16(0xddf2))
 }

@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/core/mtu"
 	"linerate/internal/core/probe"
+	"linerate/internal/must"
 )
 
 // TestSearch holds the search against ways of every size.
@@ -93,9 +94,7 @@ func TestHost(t *testing.T) {
 		"10.0.0.1": "10.0.0.1", "nas:22": "nas", "[2001:db8::1]:80": "2001:db8::1", "2001:db8::1": "2001:db8::1",
 		"https://u:p@example.net:8443/a/b?c": "example.net", "http://[2001:db8::2]/": "2001:db8::2", "nas": "nas",
 	} {
-		if got := Host(target); got != want {
-			t.Errorf("%s: %q", target, got)
-		}
+		must.Equal(t, Host(target), want, "%s", target)
 	}
 }
 

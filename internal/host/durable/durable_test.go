@@ -1,7 +1,6 @@
 package durable_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,16 +22,12 @@ func TestLock(t *testing.T) {
 	first, second := open(), open()
 	must.Do(t, durable.Lock(first))
 	must.Get(first.WriteString("process 1"))(t)
-	if err := durable.Lock(second); !errors.Is(err, durable.ErrLocked) {
-		t.Errorf("a second lock: %v", err)
-	}
+	must.Is(t, durable.Lock(second), durable.ErrLocked, "a second lock")
 	if b, err := os.ReadFile(name); err != nil || string(b) != "process 1" {
 		t.Errorf("read while locked: %q, %v", b, err)
 	}
 	must.Do(t, first.Close())
-	if err := durable.Lock(second); err != nil {
-		t.Errorf("after the first was closed: %v", err)
-	}
+	must.OK(t, durable.Lock(second), "after the first was closed")
 }
 
 // TestMissing: outermost first, each once, and nothing of what is there.
@@ -50,7 +45,5 @@ func TestMissing(t *testing.T) {
 	if got, want := durable.Missing(real, nil), []string{root + slash + "x", root + slash + "x" + slash + "y"}; !slices.Equal(got, want) {
 		t.Errorf("Missing = %q, want %q", got, want)
 	}
-	if err := durable.SyncDir(root); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, durable.SyncDir(root))
 }

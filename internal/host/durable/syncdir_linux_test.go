@@ -20,10 +20,6 @@ func TestSyncDirThatCannot(t *testing.T) {
 	if err := d.Sync(); !errors.Is(err, syscall.EINVAL) {
 		t.Skipf("this kernel syncs %s: %v", dir, err)
 	}
-	if err := durable.SyncDir(dir); err != nil {
-		t.Errorf("SyncDir = %v", err)
-	}
-	if err := durable.SyncDir(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("SyncDir of no directory = %v", err)
-	}
+	must.OK(t, durable.SyncDir(dir), "SyncDir")
+	must.Is(t, durable.SyncDir(filepath.Join(t.TempDir(), "none")), os.ErrNotExist, "SyncDir of no directory")
 }

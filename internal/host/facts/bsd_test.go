@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // answers answers from a table, and with an error where it has nothing.
@@ -81,9 +82,7 @@ func TestDarwinMachine(t *testing.T) {
 	}
 	for product, want := range map[string]string{"VirtualMac2,1": "apple", "VMware7,1": "vmware", "Parallels-ARM": "parallels", "Other1,1": "unnamed"} {
 		m := machine("darwin", map[string]string{"hw.model": product, "kern.hv_vmm_present": "1"}, nil).darwinMachine()
-		if m.Virtual.Or("") != want {
-			t.Errorf("%s: %v", product, m.Virtual)
-		}
+		must.Equal(t, m.Virtual.Or(""), want, "%s: %v", product, m.Virtual)
 	}
 	if m := machine("darwin", nil, nil).darwinMachine(); m.Virtual.IsKnown() || m.Virtual.Reason() == "" {
 		t.Errorf("%+v", m)

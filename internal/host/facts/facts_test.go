@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func TestReadToLoopback(t *testing.T) {
@@ -19,9 +20,7 @@ func TestReadToLoopback(t *testing.T) {
 	if k, ok := f.Kernel.Get(); k == "" || !ok {
 		t.Errorf("kernel unknown: %s", f.Kernel.Reason())
 	}
-	if f.Address != "127.0.0.1" {
-		t.Errorf("address %q", f.Address)
-	}
+	must.Equal(t, f.Address, "127.0.0.1", "address")
 	if name, ok := f.Interface.Get(); !ok || !strings.HasPrefix(strings.ToLower(name), "lo") {
 		t.Errorf("interface %q, unknown because %q", name, f.Interface.Reason())
 	}
@@ -58,9 +57,7 @@ func TestPortablePath(t *testing.T) {
 	if p.address != "127.0.0.1" || !p.device.IsKnown() || !p.mtu.IsKnown() || p.rate.IsKnown() {
 		t.Errorf("portablePath = %+v", p)
 	}
-	if _, err := owner(netip.MustParseAddr("192.0.2.77")); err == nil {
-		t.Error("an interface has an address for documentation (RFC 5737)")
-	}
+	must.Fail(t, must.Err(owner(netip.MustParseAddr("192.0.2.77"))), "an interface has an address for documentation (RFC 5737)")
 }
 
 func TestPathRate(t *testing.T) {

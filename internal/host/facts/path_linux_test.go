@@ -86,9 +86,7 @@ func TestRootQdisc(t *testing.T) {
 		"mq of fq_codel":  {at(netlink.HANDLE_ROOT, "mq"), at(1, "fq_codel"), at(2, "fq_codel")},
 		"mq of fq, pfifo": {at(netlink.HANDLE_ROOT, "mq"), at(1, "fq"), at(2, "pfifo")},
 	} {
-		if got := rootQdisc(all); got != want {
-			t.Errorf("rootQdisc = %q, want %q", got, want)
-		}
+		must.Equal(t, rootQdisc(all), want, "rootQdisc")
 	}
 }
 
@@ -106,7 +104,5 @@ func TestRouteWithZone(t *testing.T) {
 	if err != nil {
 		t.Skipf("this kernel has no IPv6 here: %v", err)
 	}
-	if got.Attrs().Name != "fz1" {
-		t.Errorf("route leaves by %s", got.Attrs().Name)
-	}
+	must.Equal(t, got.Attrs().Name, "fz1", "route leaves by")
 }

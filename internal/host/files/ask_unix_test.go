@@ -29,9 +29,7 @@ func TestPrograms(t *testing.T) {
 	if len(a.Files) != 1 || a.Files[0].Path != "/run/new" || string(a.Files[0].Content) != "made\n" {
 		t.Errorf("%+v", a.Files)
 	}
-	if _, err := ask(t.Context(), root, files.Question{Programs: []string{"/no/such"}}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("without a program: %v", err)
-	}
+	must.Is(t, must.Err(ask(t.Context(), root, files.Question{Programs: []string{"/no/such"}})), errors.ErrUnsupported, "without a program")
 	dir := t.TempDir()
 	must.Do(t, os.Symlink("/dev/null", filepath.Join(dir, "masked.conf")))
 	a, err = ask(t.Context(), os.DirFS(dir), files.Question{
@@ -40,7 +38,5 @@ func TestPrograms(t *testing.T) {
 	if err != nil || strings.TrimSpace(a.Text) != "0" {
 		t.Errorf("a mask is not in the copy: %+v, %v", a, err)
 	}
-	if len(root) != 2 {
-		t.Error("the tree was changed")
-	}
+	must.Equal(t, len(root), 2, "the tree was changed")
 }

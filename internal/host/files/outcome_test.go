@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
+	"linerate/internal/must"
 )
 
 // outcome makes one from "KEY=VALUE" texts, each of a line of its own.
@@ -41,7 +42,5 @@ func TestProve(t *testing.T) {
 			}
 		})
 	}
-	if err := files.Prove(before, before, nil); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, files.Prove(before, before, nil))
 }

@@ -13,12 +13,8 @@ func TestConfirmedIntentsAreNotOpen(t *testing.T) {
 	j := open(t, dir)
 	appendAll(t, j, intent("t1", 1, "1", "2"), intent("t1", 2, "1", "2"), intent("t2", 1, "1", "2"),
 		end(KindConfirmed, "t1", 0), end(KindClosed, "t2", 0))
-	if got := numbers(j.OpenIntents()); got != "" {
-		t.Errorf("open: %s", got)
-	}
-	if got := numbers(j.ConfirmedIntents()); got != "t1/1 t1/2" {
-		t.Errorf("confirmed: %s", got)
-	}
+	must.Equal(t, numbers(j.OpenIntents()), "", "open")
+	must.Equal(t, numbers(j.ConfirmedIntents()), "t1/1 t1/2", "confirmed")
 	if err := j.Compact(); err != nil { // what a person may still undo is not dropped
 		t.Fatal(err)
 	}
@@ -30,13 +26,9 @@ func TestConfirmedIntentsAreNotOpen(t *testing.T) {
 		t.Errorf("after one was revoked: open %s, confirmed %s", open, kept)
 	}
 	appendAll(t, j, end(KindUndone, "t1", 2))
-	if got := numbers(j.ConfirmedIntents()); got != "t1/1" {
-		t.Errorf("confirmed: %s", got)
-	}
+	must.Equal(t, numbers(j.ConfirmedIntents()), "t1/1", "confirmed")
 	appendAll(t, j, end(KindForeign, "t1", 1))
-	if got := numbers(j.ConfirmedIntents()); got != "" {
-		t.Errorf("confirmed: %s", got)
-	}
+	must.Equal(t, numbers(j.ConfirmedIntents()), "", "confirmed")
 }
 
 func TestStateOf(t *testing.T) {
@@ -51,9 +43,7 @@ func TestStateOf(t *testing.T) {
 	for id, want := range map[string]State{
 		"pending": Pending, "kept": Confirmed, "back": Over, "half back": Leaving, "revoked": Leaving, "kept and back": Over, "none": Unheard,
 	} {
-		if got := StateOf(records, id); got != want {
-			t.Errorf("%s: %d, want %d", id, got, want)
-		}
+		must.Equal(t, StateOf(records, id), want, "%s", id)
 	}
 }
 
@@ -70,23 +60,17 @@ func TestConfirmation(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if err := j.DropConfirmation(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, j.DropConfirmation())
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, confirmationName+"*")); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
-	if err := (Dir{Path: filepath.Join(dir, "none")}).Confirm("t"); err == nil {
-		t.Error("a directory that does not exist takes a confirmation")
-	}
+	must.Fail(t, (Dir{Path: filepath.Join(dir, "none")}).Confirm("t"), "a directory that does not exist takes a confirmation")
 	must.Do(t, os.Mkdir(filepath.Join(dir, confirmationName), 0o700))
 	if id, err := j.Confirmation(); id != "" || err == nil {
 		t.Errorf("unreadable: %q, %v", id, err)
 	}
-	if err := (Dir{Path: dir}).Confirm("t"); err == nil {
-		t.Error("a confirmation that cannot be put in place is no error")
-	}
+	must.Fail(t, (Dir{Path: dir}).Confirm("t"), "a confirmation that cannot be put in place is no error")
 }
 
 // TestUnfinishedConfirmation has a process killed between writing a confirmation

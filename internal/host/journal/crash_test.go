@@ -63,9 +63,7 @@ func TestCrashWhileMending(t *testing.T) {
 				}
 			}}
 			last = !crashes(func() {
-				if err := errors.Join(j.begin(), j.Append(end(KindClosed, "t", 0)), j.Compact()); err != nil {
-					t.Error(err)
-				}
+				must.OK(t, errors.Join(j.begin(), j.Append(end(KindClosed, "t", 0)), j.Compact()))
 			})
 			if err := j.Close(); err != nil { // as the end of the process does
 				t.Fatal(err)

@@ -22,9 +22,7 @@ func mount(t *testing.T, dir string, flags uintptr, options string) {
 		t.Skipf("this system allows no mount here: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, syscall.Unmount(dir, syscall.MNT_DETACH))
 	})
 }
 
@@ -89,9 +87,7 @@ func TestBecomesReadOnly(t *testing.T) {
 	if got := numbers(j.OpenIntents()); got != "t/1" || len(j.Damage()) > 0 {
 		t.Errorf("open %q, damage %v", got, j.Damage())
 	}
-	if _, err := Open(dir); !errors.Is(err, ErrLocked) {
-		t.Errorf("a second Open = %v, want ErrLocked", err)
-	}
+	must.Is(t, must.Err(Open(dir)), ErrLocked, "a second Open")
 	over := Record{Kind: KindUndone, Transaction: "t", Number: 1}
 	if err := j.Append(over); !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), j.Path()) {
 		t.Errorf("Append = %v", err)
@@ -103,9 +99,7 @@ func TestBecomesReadOnly(t *testing.T) {
 	remount(0)
 	j = open(t, dir)
 	appendAll(t, j, over)
-	if got := numbers(j.OpenIntents()); got != "" {
-		t.Errorf("open %q", got)
-	}
+	must.Equal(t, numbers(j.OpenIntents()), "", "open")
 	if err := j.Close(); err != nil { // before the mount goes
 		t.Fatal(err)
 	}

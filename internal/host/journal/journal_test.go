@@ -21,9 +21,7 @@ func open(t *testing.T, dir string) *Journal {
 	t.Helper()
 	j := must.Get(Open(dir))(t)
 	t.Cleanup(func() {
-		if err := j.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, j.Close())
 	})
 	return j
 }
@@ -63,9 +61,7 @@ func TestRecordsSurviveReopening(t *testing.T) {
 	want := []Record{intent("t1", 1, "4096\t1\t2", "1 2 3"), {Kind: KindApplied, Transaction: "t1", Number: 1, Text: "1\t2\t3", Time: time.Unix(1, 0).UTC()}}
 	appendAll(t, j, want...)
 	must.Do(t, j.Close())
-	if err := j.Close(); err != nil {
-		t.Errorf("second Close = %v", err)
-	}
+	must.OK(t, j.Close(), "second Close")
 	j = open(t, dir)
 	if diff := cmp.Diff(want, j.Records()); diff != "" {
 		t.Error(diff)
@@ -92,9 +88,7 @@ func TestOpenIntents(t *testing.T) {
 		"applied is open": {[]Record{intent("t", 1, "a", "b"), end(KindApplied, "t", 1)}, "t/1"},
 		"closed ends all": {[]Record{intent("t", 1, "a", "b"), intent("t", 2, "a", "b"), end(KindClosed, "t", 0)}, ""},
 	} {
-		if got := numbers(OpenIntents(c.records)); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		must.Equal(t, numbers(OpenIntents(c.records)), c.want, "%s", name)
 	}
 }
 
@@ -144,9 +138,7 @@ func TestTextThatJSONCannotKeepIsRefused(t *testing.T) {
 	if err := j.Append(intent("t", 1, "\xff", "b")); err == nil || !strings.Contains(err.Error(), "UTF-8") {
 		t.Errorf("Append = %v", err)
 	}
-	if len(j.Records()) != 0 {
-		t.Error("the record is there")
-	}
+	must.Equal(t, len(j.Records()), 0, "the record is there")
 }
 
 func TestOrigins(t *testing.T) {
@@ -157,9 +149,7 @@ func TestOrigins(t *testing.T) {
 	if !a.SameBoot(Origin{}) || !a.SameNamespace(Origin{}) {
 		t.Error("unknown counts as different")
 	}
-	if Here().PID != os.Getpid() {
-		t.Error("Here does not know this process")
-	}
+	must.Equal(t, Here().PID, os.Getpid(), "Here does not know this process")
 }
 
 func TestDefaultDir(t *testing.T) {

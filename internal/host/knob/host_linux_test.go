@@ -57,9 +57,7 @@ func TestChoices(t *testing.T) {
 	if strings.Join(got, " ") != "reno cubic" || err != nil {
 		t.Errorf("Choices = %v, %v", got, err)
 	}
-	if _, err := h.Choices(t.Context(), "tcp.sack"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Choices of a switch = %v, want it to wrap errors.ErrUnsupported", err)
-	}
+	must.Is(t, must.Err(h.Choices(t.Context(), "tcp.sack")), errors.ErrUnsupported, "Choices of a switch")
 }
 
 func TestUnknownAlgorithmNamesTheKnownOnes(t *testing.T) {
@@ -89,12 +87,8 @@ func TestCeilingLowersWhatIsBelow(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "1 2", "1 2 x", "1 2 3 4"} {
-		if _, err := k.Encode("linux", bad, "65536"); err == nil {
-			t.Errorf("Encode of the text %q succeeded", bad)
-		}
-		if _, err := k.Decode("linux", bad); err == nil {
-			t.Errorf("Decode(%q) succeeded", bad)
-		}
+		must.Fail(t, must.Err(k.Encode("linux", bad, "65536")), "Encode of the text %q succeeded", bad)
+		must.Fail(t, must.Err(k.Decode("linux", bad)), "Decode(%q) succeeded", bad)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		set := rapid.Int64Range(k.Min, k.Max).Draw(t, "ceiling")
@@ -118,9 +112,7 @@ func TestEveryPlaceOpens(t *testing.T) {
 			}
 			continue
 		}
-		if _, err := h.Open(p); err != nil {
-			t.Errorf("%s: %v", k.ID, err)
-		}
+		must.OK(t, must.Err(h.Open(p)), "%s", k.ID)
 	}
 }
 
@@ -155,9 +147,7 @@ func TestFactsAndBootSettingsAreRefused(t *testing.T) {
 	for _, id := range []model.KnobID{"link.mtu_max", "link.up", "nic.ring.rx_max"} {
 		_, p, err := h.Place(id)
 		must.Do(t, err)
-		if err := h.Check(t.Context(), id, p, "1"); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("Check of %s = %v", id, err)
-		}
+		must.Is(t, h.Check(t.Context(), id, p, "1"), errors.ErrUnsupported, "Check of %s", id)
 	}
 }
 

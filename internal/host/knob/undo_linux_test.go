@@ -72,9 +72,7 @@ func TestUndoIsIdentity(t *testing.T) {
 			w.onlyUsable(t)
 			changes := 0
 			rapid.Check(t, func(rt *rapid.T) { changes += w.story(t.Context(), rt) })
-			if err := client.Close(); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, client.Close())
 			if changes < 10 {
 				t.Errorf("only %d changes were made: nothing was tested", changes)
 			}
@@ -298,9 +296,7 @@ func TestTheWatchdogRefusesWhatCannotBe(t *testing.T) {
 			t.Errorf("%s: was\n%s\nis\n%s", c.set, before, after)
 		}
 	}
-	if err := client.Close(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, client.Close())
 }
 
 // snapshot reads every knob of the machine into one text.

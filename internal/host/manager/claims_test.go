@@ -200,21 +200,13 @@ func (p policies) Values(_ context.Context, key string) (map[string]string, erro
 
 func TestString(t *testing.T) {
 	c := model.Claim{Knob: "link.mtu", Link: "eth0", Manager: model.ManagerNetworkManager, Sets: "1400", When: "whenever the connection comes up again", File: "/etc/a", Line: 3, Active: fact.Known(true, "x")}
-	if got := c.String(); got != "NetworkManager manages eth0 and may set link.mtu again, to 1400: whenever the connection comes up again (/etc/a:3)" {
-		t.Error(got)
-	}
+	must.Equal(t, c.String(), "NetworkManager manages eth0 and may set link.mtu again, to 1400: whenever the connection comes up again (/etc/a:3)")
 	c.Active, c.Sets, c.Line = fact.Known(false, "x"), "", 0
-	if got := c.String(); got != "NetworkManager would set link.mtu of eth0, but is not at work now: whenever the connection comes up again (/etc/a)" {
-		t.Error(got)
-	}
+	must.Equal(t, c.String(), "NetworkManager would set link.mtu of eth0, but is not at work now: whenever the connection comes up again (/etc/a)")
 	c = model.Claim{Knob: "link.mtu", Link: "eth0", Manager: model.ManagerDHCP, When: "whenever the lease is renewed"}
-	if got := c.String(); got != "DHCP may set link.mtu of eth0 again: whenever the lease is renewed" {
-		t.Error(got)
-	}
+	must.Equal(t, c.String(), "DHCP may set link.mtu of eth0 again: whenever the lease is renewed")
 	c = model.Claim{Knob: "tcp.sack", Manager: model.ManagerTuneD, Sets: "0", When: "whenever it starts"}
-	if got := c.String(); got != "TuneD may set tcp.sack again, to 0: whenever it starts" {
-		t.Error(got)
-	}
+	must.Equal(t, c.String(), "TuneD may set tcp.sack again, to 0: whenever it starts")
 }
 
 func TestMerge(t *testing.T) {
@@ -231,9 +223,7 @@ func TestMerge(t *testing.T) {
 func TestClaimsEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := linux(fstest.MapFS{}).Claims(ctx, "eth0", ids); !errors.Is(err, context.Canceled) {
-		t.Errorf("claims: %v", err)
-	}
+	must.Is(t, must.Err(linux(fstest.MapFS{}).Claims(ctx, "eth0", ids)), context.Canceled, "claims")
 	if _, _, err := linux(fstest.MapFS{}).Owner(ctx, "eth0"); !errors.Is(err, context.Canceled) {
 		t.Errorf("owner: %v", err)
 	}
@@ -254,14 +244,8 @@ func TestOrderOfSysctlFiles(t *testing.T) {
 		}
 		return claims[len(claims)-1].File
 	}
-	if got := last(linux(files)); got != "/usr/lib/sysctl.d/99-vendor-net.conf" {
-		t.Errorf("without TuneD: %s", got)
-	}
+	must.Equal(t, last(linux(files)), "/usr/lib/sysctl.d/99-vendor-net.conf", "without TuneD")
 	files["etc/tuned/active_profile"], files["etc/tuned/mine/tuned.conf"] = file("mine\n"), file("[sysctl]\nnet.core.wmem_max=5\n")
-	if got := last(linux(files, "tuned")); got != "/etc/sysctl.d/10-mine.conf" {
-		t.Errorf("with TuneD: %s", got)
-	}
-	if got := last(linux(files)); got != "/usr/lib/sysctl.d/99-vendor-net.conf" {
-		t.Errorf("with TuneD that does not run: %s", got)
-	}
+	must.Equal(t, last(linux(files, "tuned")), "/etc/sysctl.d/10-mine.conf", "with TuneD")
+	must.Equal(t, last(linux(files)), "/usr/lib/sysctl.d/99-vendor-net.conf", "with TuneD that does not run")
 }

@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/files/device"
 	"linerate/internal/host/files/networkmanager"
+	"linerate/internal/must"
 )
 
 func TestOwner(t *testing.T) {
@@ -73,13 +74,9 @@ func TestDeviceList(t *testing.T) {
 		"except:interface-name:eth1": device.Yes, "except:interface-name:=eth0": device.No, "interface-name:=eth*": device.No, "interface-name:~eth?": device.Yes,
 		"type:ethernet": device.Yes, "type:wifi": device.No, "driver:e1000e/1.*": device.Yes, "driver:ixgbe": device.No, "": device.No, "s390-subchannels:0.0.1": device.No,
 	} {
-		if got := networkmanager.DeviceList(list, d); got != want {
-			t.Errorf("%q: %d, want %d", list, got, want)
-		}
+		must.Equal(t, networkmanager.DeviceList(list, d), want, "%q", list)
 	}
-	if got := networkmanager.DeviceList("mac:00:22:68:1c:59:b1", device.Device{Name: "x"}); got != device.Maybe {
-		t.Errorf("unknown address: %d", got)
-	}
+	must.Equal(t, networkmanager.DeviceList("mac:00:22:68:1c:59:b1", device.Device{Name: "x"}), device.Maybe, "unknown address")
 }
 
 // The sections are in the order of NetworkManager.conf(5), "Sections".

@@ -64,17 +64,11 @@ func TestProcesses(t *testing.T) {
 	if got, err := processes(t.Context(), files); err != nil || got["NetworkManager"] || !got["tuned"] || !got["systemd"] {
 		t.Errorf("namespaces: %v, %v", got, err)
 	}
-	if _, err := processes(t.Context(), fstest.MapFS{"etc/x": file("")}); err == nil {
-		t.Error("no /proc: no error")
-	}
-	if _, err := processes(t.Context(), fstest.MapFS{"proc/x": file("")}); err == nil {
-		t.Error("an empty /proc: no error")
-	}
+	must.Fail(t, must.Err(processes(t.Context(), fstest.MapFS{"etc/x": file("")})), "no /proc: no error")
+	must.Fail(t, must.Err(processes(t.Context(), fstest.MapFS{"proc/x": file("")})), "an empty /proc: no error")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := processes(ctx, files); err == nil {
-		t.Error("no end")
-	}
+	must.Fail(t, must.Err(processes(ctx, files)), "no end")
 }
 
 // TestHere asks this machine about everything. What it answers is its own, but

@@ -120,7 +120,5 @@ func compareProfile(t *testing.T, m Machine, loaded string) {
 			t.Errorf("%s: %q, TuneD says %q\n%s", id, got[id], v, loaded)
 		}
 	}
-	if len(got) != len(want) {
-		t.Errorf("%v, TuneD says %v", got, want)
-	}
+	must.Equal(t, len(got), len(want), "%v, TuneD says %v", got, want)
 }

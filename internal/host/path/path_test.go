@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // scripted is a system that tells what a test says.
@@ -91,9 +92,7 @@ func TestTrace(t *testing.T) {
 				words = append(words, fmt.Sprintf("%s %s", h.Kind, h.Name))
 				notes = append(notes, h.Note)
 			}
-			if got := strings.Join(words, " > "); got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			must.Equal(t, strings.Join(words, " > "), c.want)
 			for _, note := range c.notes {
 				if !strings.Contains(strings.Join(notes, "\n"), note) {
 					t.Errorf("%q does not say %q", notes, note)

@@ -74,12 +74,8 @@ func TestKill(t *testing.T) {
 			}
 			killed = crash(t, what, steps, k)
 			whole(t, k)
-			if _, err := k.Restore(""); err != nil {
-				t.Errorf("%s, killed after %d steps: %v", what, steps, err)
-			}
-			if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
-				t.Errorf("%s, killed after %d steps: %s", what, steps, diff)
-			}
+			must.OK(t, must.Err(k.Restore("")), "%s, killed after %d steps", what, steps)
+			must.NoDiff(t, cmp.Diff(before, tree(t, k.Root)), "%s, killed after %d steps", what, steps)
 			if rest, _ := filepath.Glob(filepath.Join(k.State, "kept", "0*")); len(rest) > 0 {
 				t.Errorf("%s, killed after %d steps: %q is left", what, steps, rest)
 			}

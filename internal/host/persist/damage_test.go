@@ -65,18 +65,14 @@ func TestDamagedRecords(t *testing.T) {
 					t.Errorf("Restore = %+v, %v", results, err)
 				}
 				left, _ := os.ReadDir(filepath.Join(k.Root, "etc"))
-				if len(left) > 0 != lost {
-					t.Errorf("left: %v", left)
-				}
+				must.Equal(t, len(left) > 0, lost, "left: %v", left)
 				if !lost {
 					return
 				}
 				if records, err := k.Records(); err != nil || len(records) != 1 || !strings.Contains(records[0].Damage, "000002") {
 					t.Errorf("Records = %+v, %v", records, err)
 				}
-				if _, err := k.Restore(""); !errors.Is(err, persist.ErrDamaged) {
-					t.Errorf("told once only: %v", err)
-				}
+				must.Is(t, must.Err(k.Restore("")), persist.ErrDamaged, "told once only")
 				if r, err := k.Write(time.Unix(9, 0), []files.File{{Path: "/etc/c", Content: []byte("x\n"), Mode: 0o644}}); err != nil || r.ID != "000003" {
 					t.Errorf("Write beside it: %+v, %v", r, err)
 				}
@@ -94,9 +90,7 @@ func TestNewerRecord(t *testing.T) {
 	if results, err := k.Restore(""); !errors.Is(err, persist.ErrNewer) || len(results) > 0 {
 		t.Errorf("Restore = %+v, %v", results, err)
 	}
-	if _, err := k.Write(time.Unix(9, 0), []files.File{{Path: "/etc/c", Content: []byte("x\n"), Mode: 0o644}}); !errors.Is(err, persist.ErrNewer) {
-		t.Errorf("Write: %v", err)
-	}
+	must.Is(t, must.Err(k.Write(time.Unix(9, 0), []files.File{{Path: "/etc/c", Content: []byte("x\n"), Mode: 0o644}})), persist.ErrNewer, "Write")
 	if left, _ := os.ReadDir(filepath.Join(k.Root, "etc")); len(left) != 2 {
 		t.Errorf("left: %v", left)
 	}

@@ -24,9 +24,7 @@ func mount(t *testing.T, dir string, flags uintptr, options string) {
 		t.Skipf("this system allows no mount here: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, syscall.Unmount(dir, syscall.MNT_DETACH))
 	})
 }
 
@@ -57,19 +55,13 @@ func TestFullDisk(t *testing.T) {
 		machine(t, k.Root)
 		fill(t, dir)
 		before := tree(t, k.Root)
-		if _, err := k.Write(day, ours()); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("%s full: %v", full, err)
-		}
-		if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
-			t.Errorf("%s full: %s", full, diff)
-		}
+		must.Is(t, must.Err(k.Write(day, ours())), syscall.ENOSPC, "%s full", full)
+		must.NoDiff(t, cmp.Diff(before, tree(t, k.Root)), "%s full", full)
 		must.Do(t, os.Remove(filepath.Join(dir, "filler")))
 		if records, err := k.Records(); err != nil || len(records) != 0 {
 			t.Errorf("%s full: %v, %v", full, records, err)
 		}
-		if _, err := k.Write(day, ours()); err != nil {
-			t.Errorf("with room again: %v", err)
-		}
+		must.OK(t, must.Err(k.Write(day, ours())), "with room again")
 	}
 }
 
@@ -89,9 +81,7 @@ func TestFullDiskAtRestore(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	must.Do(t, os.Remove(filepath.Join(k.Root, "filler")))
-	if _, err := k.Restore(""); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, must.Err(k.Restore("")))
 	if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
 		t.Error(diff)
 	}
@@ -110,9 +100,7 @@ func TestReadOnly(t *testing.T) {
 	if err := syscall.Mount("", k.Root, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 		t.Skipf("no read-only mount here: %v", err)
 	}
-	if _, err := k.Write(day, ours()); !errors.Is(err, syscall.EROFS) {
-		t.Errorf("%v", err)
-	}
+	must.Is(t, must.Err(k.Write(day, ours())), syscall.EROFS)
 	if records, err := k.Records(); err != nil || len(records) != 0 {
 		t.Errorf("%v, %v", records, err)
 	}

@@ -33,12 +33,8 @@ func TestOverlay(t *testing.T) {
 		return all
 	}
 	predicted := read(over)
-	if _, err := fs.ReadDir(over, "nosuch"); err == nil {
-		t.Error("a directory that is nowhere can be read")
-	}
-	if _, err := fs.ReadLink(over, "etc/sysctl.conf"); err == nil {
-		t.Error("a changed file is a link")
-	}
+	must.Fail(t, must.Err(fs.ReadDir(over, "nosuch")), "a directory that is nowhere can be read")
+	must.Fail(t, must.Err(fs.ReadLink(over, "etc/sysctl.conf")), "a changed file is a link")
 	must.Get(k.Write(day, ours()))(t)
 	if diff := cmp.Diff(read(os.DirFS(k.Root)), predicted); diff != "" {
 		t.Error(diff)

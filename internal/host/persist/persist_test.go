@@ -201,16 +201,12 @@ func TestChangedSince(t *testing.T) {
 			must.Get(k.Write(day, ours()))(t)
 			edit(t, k, c.path, c.text)
 			edited := tree(t, k.Root)
-			if _, err := k.Write(day, ours()); !errors.Is(err, persist.ErrChanged) {
-				t.Errorf("written over: %v", err)
-			}
+			must.Is(t, must.Err(k.Write(day, ours())), persist.ErrChanged, "written over")
 			if diff := cmp.Diff(edited, tree(t, k.Root)); diff != "" {
 				t.Error(diff)
 			}
 			results, err := k.Restore("")
-			if !errors.Is(err, persist.ErrChanged) {
-				t.Errorf("restored over: %v", err)
-			}
+			must.Is(t, err, persist.ErrChanged, "restored over")
 			changed := 0
 			for _, r := range results {
 				if r.State == model.FileChanged {
@@ -235,9 +231,7 @@ func TestChangedSince(t *testing.T) {
 				b := must.Get(os.ReadFile(filepath.Join(k.State, "kept", "000001", fmt.Sprint(saved))))(t)
 				edit(t, k, c.path, string(b))
 			}
-			if _, err := k.Restore(""); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, must.Err(k.Restore("")))
 		})
 	}
 }
@@ -289,13 +283,9 @@ func TestRefuses(t *testing.T) {
 		if err == nil || c.is != nil && !errors.Is(err, c.is) {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
-			t.Errorf("%s: %s", c.name, diff)
-		}
+		must.NoDiff(t, cmp.Diff(before, tree(t, k.Root)), "%s", c.name)
 	}
-	if _, err := k.Write(day, nil); err == nil {
-		t.Error("no files are a record")
-	}
+	must.Fail(t, must.Err(k.Write(day, nil)), "no files are a record")
 	if records, err := k.Records(); err != nil || len(records) != 0 {
 		t.Errorf("%v, %v", records, err)
 	}
@@ -325,9 +315,7 @@ func TestEditedMeanwhile(t *testing.T) {
 			edit(t, k, "etc/sysctl.conf", "race")
 		}
 	}
-	if _, err := k.Write(day, ours()); !errors.Is(err, persist.ErrChanged) {
-		t.Errorf("%v", err)
-	}
+	must.Is(t, must.Err(k.Write(day, ours())), persist.ErrChanged)
 	after := tree(t, k.Root)
 	if !strings.HasSuffix(after["etc/sysctl.conf"], `"race"`) {
 		t.Errorf("%s", after["etc/sysctl.conf"])
@@ -352,9 +340,7 @@ func TestOneAtATime(t *testing.T) {
 		}
 	}
 	must.Get(k.Write(day, ours()))(t)
-	if !errors.Is(got, persist.ErrLocked) {
-		t.Errorf("%v", got)
-	}
+	must.Is(t, got, persist.ErrLocked)
 }
 
 func TestRestoreSince(t *testing.T) {

@@ -22,12 +22,8 @@ func TestPreviewIsWhatWriteDoes(t *testing.T) {
 	k := keeper(t)
 	before := tree(t, k.Root)
 	changes := must.Get(k.Preview(ours()))(t)
-	if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
-		t.Errorf("the preview changed files:\n%s", diff)
-	}
-	if _, err := os.Stat(k.State); err == nil {
-		t.Error("the preview made the state directory")
-	}
+	must.NoDiff(t, cmp.Diff(before, tree(t, k.Root)), "the preview changed files")
+	must.Fail(t, must.Err(os.Stat(k.State)), "the preview made the state directory")
 	k.About = persist.About{Source: "test", Link: "eth0", Settings: []model.Assignment{{Knob: "tcp.sack", Value: "1"}}, Comments: []string{"why"}}
 	r, err := k.Write(day, ours())
 	if err != nil || len(changes) != len(ours()) {
@@ -105,9 +101,7 @@ func TestDiffText(t *testing.T) {
 		},
 		"same": {persist.Change{Path: "/x", Exists: true, Before: []byte("a"), After: []byte("a")}, ""},
 	} {
-		if diff := cmp.Diff(c.want, c.change.Diff()); diff != "" {
-			t.Errorf("%s:\n%s", name, diff)
-		}
+		must.NoDiff(t, cmp.Diff(c.want, c.change.Diff()), "%s", name)
 	}
 }
 

@@ -1,7 +1,6 @@
 package persist_test
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,9 +26,7 @@ func TestRenew(t *testing.T) {
 					panic(step)
 				}
 			}
-			if err := k.Renew(r.ID, "new"); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, k.Renew(r.ID, "new"))
 		}()
 		k.After = nil
 		all, err := k.Peek()
@@ -39,9 +36,7 @@ func TestRenew(t *testing.T) {
 		if got := tree(t, k.Root); len(got) != len(written) {
 			t.Errorf("crash at %q: %v", crash, got)
 		}
-		if _, err := k.Restore(""); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, must.Err(k.Restore("")))
 		if got := tree(t, k.Root); len(got) != len(before) {
 			t.Errorf("crash at %q: %v is left", crash, got)
 		}
@@ -51,14 +46,10 @@ func TestRenew(t *testing.T) {
 // A record that nobody keeps has no proof to replace, and a damaged one is told as that.
 func TestRenewRefuses(t *testing.T) {
 	k := keeper(t)
-	if err := k.Renew("000001", "new"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v", err)
-	}
+	must.Is(t, k.Renew("000001", "new"), fs.ErrNotExist)
 	r := must.Get(k.Write(day, ours()))(t)
 	for _, name := range []string{"record.json", "record.copy.json"} {
 		must.Do(t, os.WriteFile(filepath.Join(k.State, "kept", r.ID, name), []byte("{"), 0o600))
 	}
-	if err := k.Renew(r.ID, "new"); !errors.Is(err, persist.ErrDamaged) {
-		t.Errorf("%v", err)
-	}
+	must.Is(t, k.Renew(r.ID, "new"), persist.ErrDamaged)
 }

@@ -68,9 +68,7 @@ func TestTCPMetricsInNamespace(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
 	}
-	if err := TCPMetrics(t.Context()); err != nil {
-		t.Errorf("of an empty cache: %v", err)
-	}
+	must.OK(t, TCPMetrics(t.Context()), "of an empty cache")
 	saved(t)
 	err := TCPMetrics(t.Context())
 	n := entries(t)

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"encoding/binary"
-	"errors"
 	"slices"
 	"strings"
 	"syscall"
@@ -84,9 +83,7 @@ func TestDecodeStructs(t *testing.T) {
 					t.Errorf("%s: %+v, want %d", field, v[i], want)
 				}
 			}
-			if err := c.decode(b[:len(b)/3], new(values)); !errors.Is(err, errShape) {
-				t.Errorf("a third of the structure: %v", err)
-			}
+			must.Is(t, c.decode(b[:len(b)/3], new(values)), errShape, "a third of the structure")
 		})
 	}
 }
@@ -100,9 +97,7 @@ func TestRepeatedSegments(t *testing.T) {
 	if err := decodeFreeBSDTCP(b, &v); err != nil || v[tcpOut].n != 70 || v[tcpRetransmitted].n != 30 {
 		t.Errorf("%+v, %v", v[tcpOut], err)
 	}
-	if err := decodeDarwinTCP(make([]byte, 400), &v); !errors.Is(err, errHidden) {
-		t.Errorf("zeros for those who are not root: %v", err)
-	}
+	must.Is(t, decodeDarwinTCP(make([]byte, 400), &v), errHidden, "zeros for those who are not root")
 	// Windows: both families together.
 	v = values{}
 	for range 2 {
@@ -129,12 +124,8 @@ func TestDecodeCores(t *testing.T) {
 	if err != nil || len(cores) != 2 || cores[0].busy() != 154*tick || cores[0].irq != 4*tick || cores[1].user != 200*tick {
 		t.Errorf("%+v, %v", cores, err)
 	}
-	if _, err := decodeFreeBSDCores(b[:79], tick); !errors.Is(err, errShape) {
-		t.Error(err)
-	}
-	if _, err := decodeClockRate(make([]byte, 20)); !errors.Is(err, errShape) {
-		t.Error(err)
-	}
+	must.Is(t, must.Err(decodeFreeBSDCores(b[:79], tick)), errShape)
+	must.Is(t, must.Err(decodeClockRate(make([]byte, 20))), errShape)
 
 	nt := make([]byte, 2*ntCore)
 	for i, n := range []uint64{7e7, 9e7, 1e7, 5e6, 2e6} { // idle, kernel with all but user, user, DPC, interrupt
@@ -145,9 +136,7 @@ func TestDecodeCores(t *testing.T) {
 	if err != nil || len(cores) != 2 || cores[1] != want || cores[1].busy() != 3*time.Second {
 		t.Errorf("%+v, %v", cores, err)
 	}
-	if _, err := decodeNTCores(nt[:50]); !errors.Is(err, errShape) {
-		t.Error(err)
-	}
+	must.Is(t, must.Err(decodeNTCores(nt[:50])), errShape)
 }
 
 // routeList is a list of three messages, the second of which is the interface.
@@ -185,13 +174,9 @@ func TestDecodeInterface(t *testing.T) {
 				t.Errorf("%s: %s = %d, want %d", name, counters()[i].name, v[i].n, 3000+at)
 			}
 		}
-		if err := c.m.decode(b, 9, &v); !errors.Is(err, errShape) {
-			t.Errorf("%s: an interface that is not there: %v", name, err)
-		}
+		must.Is(t, c.m.decode(b, 9, &v), errShape, "%s: an interface that is not there", name)
 		b[0] = 255
-		if err := c.m.decode(b[:200], 3, &v); !errors.Is(err, errShape) {
-			t.Errorf("%s: a message longer than the list: %v", name, err)
-		}
+		must.Is(t, c.m.decode(b[:200], 3, &v), errShape, "%s: a message longer than the list", name)
 	}
 }
 
@@ -247,14 +232,10 @@ func TestDecodeStats(t *testing.T) {
 		"empty": nil, "header": make([]byte, 16), "other": nlMessage(16, make([]byte, 20)), "short": nlMessage(rtmNewStats, make([]byte, 4)),
 		"no attribute": nlMessage(rtmNewStats, make([]byte, statsHeader)),
 	} {
-		if err := decodeStats(b, linkFields(), new(values)); !errors.Is(err, errShape) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, decodeStats(b, linkFields(), new(values)), errShape, "%s", name)
 	}
 	gone := binary.NativeEndian.AppendUint32(nil, uint32(0xffffffff-uint32(syscall.ENODEV)+1))
-	if err := decodeStats(nlMessage(nlError, gone), linkFields(), new(values)); !errors.Is(err, syscall.ENODEV) {
-		t.Errorf("an error of the kernel: %v", err)
-	}
+	must.Is(t, decodeStats(nlMessage(nlError, gone), linkFields(), new(values)), syscall.ENODEV, "an error of the kernel")
 }
 
 // qdiscMessage is one queueing discipline of a dump.
@@ -297,9 +278,7 @@ func TestDecodeQdiscs(t *testing.T) {
 	if _, err := decodeQdiscs(dump, 4, &q, &v); err != nil || q.known {
 		t.Errorf("an interface without one: %+v, %v", q, err)
 	}
-	if _, err := decodeQdiscs(dump[:len(dump)-1], 3, &q, &v); !errors.Is(err, errShape) {
-		t.Errorf("cut off: %v", err)
-	}
+	must.Is(t, must.Err(decodeQdiscs(dump[:len(dump)-1], 3, &q, &v)), errShape, "cut off")
 }
 
 func TestDriver(t *testing.T) {
@@ -318,9 +297,7 @@ func TestDriver(t *testing.T) {
 	if err != nil || !slices.Equal(got, []uint64{1001, 1003, 1004, 1005, 1006}) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := decodeDriver(append(stats, native64(7)...), 8, indexes); !errors.Is(err, errShape) {
-		t.Errorf("a driver that has others now: %v", err)
-	}
+	must.Is(t, must.Err(decodeDriver(append(stats, native64(7)...), 8, indexes)), errShape, "a driver that has others now")
 }
 
 func FuzzDecodeNetlink(f *testing.F) {

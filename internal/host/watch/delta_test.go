@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
@@ -172,13 +173,9 @@ func TestDelta(t *testing.T) {
 		{Name: "qdisc_dropped", Of: "eth0", Value: 10}, {Name: nicDriver, Of: "eth0 rx_drops", Value: 3},
 		{Name: countersRead, Of: "udp", Value: 3}, {Name: countersRead, Of: "nic", Value: 1}, {Name: countersRead, Of: "qdisc", Value: 1}, {Name: countersRead, Of: "driver", Value: 2},
 	} {
-		if n := find(got, want.Name, want.Of); n != want.Value {
-			t.Errorf("%s %s = %d, want %d", want.Name, want.Of, n, want.Value)
-		}
+		must.Equal(t, find(got, want.Name, want.Of), want.Value, "%s %s", want.Name, want.Of)
 	}
-	if len(got) != 9 {
-		t.Errorf("what did not move, or began anew, is listed: %+v", got)
-	}
+	must.Equal(t, len(got), 9, "what did not move, or began anew, is listed: %+v", got)
 	b.qdisc.handle = 2 // another one took its place
 	b.driver.values = b.driver.values[:1]
 	got = Delta(a, b)

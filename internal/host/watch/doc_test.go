@@ -44,9 +44,7 @@ func TestDocument(t *testing.T) {
 		must.Do(t, os.WriteFile(document, []byte(page()), 0o644))
 	}
 	b := must.Get(os.ReadFile(document))(t)
-	if string(b) != page() {
-		t.Error("docs/counters.md is not what the list says: go test ./internal/host/watch -update")
-	}
+	must.Equal(t, string(b), page(), "docs/counters.md is not what the list says: go test ./internal/host/watch -update")
 	sections := map[string]bool{}
 	for l := range strings.Lines(string(b)) {
 		if strings.HasPrefix(l, "## ") && sections[l] {

@@ -101,12 +101,8 @@ func TestMarks(t *testing.T) {
 			if other == name {
 				want = 20
 			}
-			if got := find(moved, other, ""); got != want {
-				t.Errorf("mark %d: %s moved by %d, want %d", mark, other, got, want)
-			}
+			must.Equal(t, find(moved, other, ""), want, "mark %d: %s moved by", mark, other)
 		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, c.Close())
 	}
 }

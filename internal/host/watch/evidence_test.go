@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestLogLines holds the patterns against lines as the kernels write them: each
@@ -63,9 +64,7 @@ func TestTransmitQueues(t *testing.T) {
 		if !ok {
 			got = -1
 		}
-		if got != want {
-			t.Errorf("%s: queue %d, want %d", name, got, want)
-		}
+		must.Equal(t, got, want, "%s: queue", name)
 	}
 	names := []string{"rx_missed", "tx0_packets", "tx1_packets", "tx2_packets"}
 	a := Snapshot{device: "eth0", driver: driverValues{names, []uint64{5, 10, 20, 30}}}
@@ -80,9 +79,7 @@ func TestTransmitQueues(t *testing.T) {
 	if n := find(got, countersRead, "queue"); n != 3 {
 		t.Errorf("%d queues were read, want 3", n)
 	}
-	if n := find(got, nicDriver, "eth0 tx1_packets"); n != 0 {
-		t.Error("a queue is told twice")
-	}
+	must.Equal(t, find(got, nicDriver, "eth0 tx1_packets"), 0, "a queue is told twice")
 }
 
 // TestTrack reads the file of Linux 6.18 on two cores, with drops planted in it.
@@ -96,9 +93,7 @@ func TestTrack(t *testing.T) {
 	}
 	for _, bad := range []string{"", "entries drop\n", "entries drop\n0 x\n", "entries drop\n0\n", "entries\n0\n"} {
 		var v values
-		if err := parseTrack([]byte(bad), &v); !errors.Is(err, errShape) {
-			t.Errorf("%q: %v", bad, err)
-		}
+		must.Is(t, parseTrack([]byte(bad), &v), errShape, "%q", bad)
 	}
 }
 

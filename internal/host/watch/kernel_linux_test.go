@@ -116,9 +116,7 @@ func TestBusyCore(t *testing.T) {
 		t.Skipf("this system does not bind threads here: %v", err)
 	}
 	defer func() {
-		if err := unix.SchedSetaffinity(0, &all); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, unix.SchedSetaffinity(0, &all))
 	}()
 	before := reading(t, w)
 	used := spin(t, 400*time.Millisecond)
@@ -181,9 +179,7 @@ func TestMissing(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	must.Do(t, w.Close())
-	if _, err := w.Read(time.Now()); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
+	must.Is(t, must.Err(w.Read(time.Now())), os.ErrClosed, "after Close")
 	if w.Missing() != nil {
 		t.Error("a closed watcher misses something")
 	}

@@ -114,13 +114,9 @@ func TestTableRefuses(t *testing.T) {
 		"too few numbers":  "Udp: InDatagrams NoPorts\nUdp: 1\n",
 		"empty line first": "\n\n",
 	} {
-		if err := newTable().parse([]byte(text), new(values)); !errors.Is(err, errShape) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, newTable().parse([]byte(text), new(values)), errShape, "%s", name)
 	}
-	if err := parseSNMP6([]byte("Udp6InDatagrams x\n"), wanted6(), new(values)); !errors.Is(err, errShape) {
-		t.Errorf("snmp6 without a number: %v", err)
-	}
+	must.Is(t, parseSNMP6([]byte("Udp6InDatagrams x\n"), wanted6(), new(values)), errShape, "snmp6 without a number")
 }
 
 func TestParseStat(t *testing.T) {
@@ -130,9 +126,7 @@ func TestParseStat(t *testing.T) {
 	}
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	want := core{id: 0, user: ms(138800), system: ms(22230), irq: ms(40), softirq: ms(280), steal: ms(710)}
-	if cores[0] != want {
-		t.Errorf("cpu0 = %+v, want %+v", cores[0], want)
-	}
+	must.Equal(t, cores[0], want, "cpu0")
 	if got := cores[1].busy(); got != ms(151990+26740+50+560) {
 		t.Errorf("cpu1 was busy for %v: idle, waiting and steal do not count", got)
 	}
@@ -182,9 +176,7 @@ func TestParseSoftnet(t *testing.T) {
 			t.Fatalf("%s: %+v", c.kernel, got)
 		}
 		for i := range got {
-			if got[i] != c.want[i] {
-				t.Errorf("%s line %d: %+v, want %+v", c.kernel, i, got[i], c.want[i])
-			}
+			must.Equal(t, got[i], c.want[i], "%s line %d", c.kernel, i)
 		}
 	}
 	for name, text := range map[string]string{

@@ -22,9 +22,7 @@ func watching(t testing.TB, device string) *Watcher {
 	t.Helper()
 	w := must.Get(Open(device))(t)
 	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, w.Close())
 	})
 	return w
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"linerate/internal/lab"
+	"linerate/internal/must"
 )
 
 // seedsLooked are those that tests draw: seeds from 1000 on are never looked at.
@@ -116,9 +117,7 @@ func TestMended(t *testing.T) {
 // holds demands of a case what every case must have.
 func holds(t *testing.T, c Case) {
 	t.Helper()
-	if _, err := lab.ParseSpec(c.Spec); err != nil {
-		t.Errorf("seed %d, %s: %s: %v", c.Seed, c.Kind, c.Spec, err)
-	}
+	must.OK(t, must.Err(lab.ParseSpec(c.Spec)), "seed %d, %s: %s", c.Seed, c.Kind, c.Spec)
 	if c.Rate < LeastRate || c.Rate > MostRate || c.Trip < LeastTrip || c.Trip > MostTrip {
 		t.Errorf("seed %d, %s: %s at %s", c.Seed, c.Kind, c.Rate, c.Trip)
 	}

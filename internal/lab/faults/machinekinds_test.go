@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestMachineKinds: each kind is the same case each time, plants something in a direction
@@ -43,9 +44,7 @@ func TestMachineKinds(t *testing.T) {
 				t.Errorf("%s, seed %d: nothing takes this back: %s", k.Name, seed, script)
 			}
 		}
-		if len(directions) != 2 {
-			t.Errorf("%s looks at %v only", k.Name, directions)
-		}
+		must.Equal(t, len(directions), 2, "%s looks at %v only", k.Name, directions)
 	}
 	if _, ok := OfMachines("clean", 1); ok {
 		t.Error("a kind of the labs is one of machines")

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // The part of docs/systems.md that TestCards writes.
@@ -60,9 +62,7 @@ func report(t *testing.T, cards [][2]string, rows map[string]map[string]string) 
 	if !*update {
 		return
 	}
-	if err := os.WriteFile(path, []byte(systemsHead+head+body+freebsdPart(string(before), "", "")+randomPart(string(before))), 0o644); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(systemsHead+head+body+freebsdPart(string(before), "", "")+randomPart(string(before))), 0o644))
 }
 
 // cells are those of a row of the page, behind what the row begins with.

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // mii prints the registers 0 to 5 of a transceiver, and is no part of linerate.
@@ -29,9 +31,7 @@ func TestDrivers(t *testing.T) {
 	t.Run("coalescing of e1000e is a mode", func(t *testing.T) { coalescing(ctx, t, m, name[0]) })
 	t.Run("second ring of vmxnet3", func(t *testing.T) {
 		onPage(ctx, t, m, name[1], "settings", `ring.rx_jumbo 512 descriptors of 4096`)
-		if got := try(ctx, t, m, name[1], trial{"rings", []string{"nic.ring.rx_jumbo=256"}, []string{`^RX Jumbo:\s+256$`}}); got != yes {
-			t.Error(got)
-		}
+		must.Equal(t, try(ctx, t, m, name[1], trial{"rings", []string{"nic.ring.rx_jumbo=256"}, []string{`^RX Jumbo:\s+256$`}}), yes)
 		if said := sh(ctx, t, m, "linerate set nic.ring.rx_jumbo=8192 --interface "+name[1]+" --for 1s -q 2>&1; ethtool -g "+name[1]); !strings.Contains(said, "C-12") || !regexp.MustCompile(`RX Jumbo:\s+512\n`).MatchString(said) {
 			t.Error(said)
 		}

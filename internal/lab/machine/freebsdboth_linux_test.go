@@ -142,9 +142,7 @@ func runFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 	if !regexp.MustCompile(`[234]\.\d+ times as fast, at least .*decided`).MatchString(text) {
 		t.Error("four times the window is not told as about four times the rate")
 	}
-	if n := number(ctx, t, near, most); n != 16384 {
-		t.Errorf("after the runs %s is %d", most, n)
-	}
+	must.Equal(t, number(ctx, t, near, most), 16384, "after the runs %s", most)
 	// The guard of the round trip may stay open: emulated processors answer unevenly.
 	t.Log(do(ctx, t, near, "linerate", "keep", "last", "--interface", "em0", "--despite-guards", "--yes"))
 	conf, err := near.Get(ctx, "/etc/sysctl.conf")

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // The part of docs/systems.md that the tests of FreeBSD write.
@@ -80,9 +82,7 @@ func told(t *testing.T, what string) {
 			cards, _, _ := strings.Cut(string(text), freebsdMark)
 			err = os.WriteFile(path, []byte(cards+freebsdPart(string(text), row, result)+randomPart(string(text))), 0o644)
 		}
-		if err != nil {
-			t.Error(err)
-		}
+		must.OK(t, err)
 	})
 }
 

@@ -63,9 +63,7 @@ func TestFreeBSDReset(t *testing.T) {
 	}
 	again()
 	for name, want := range map[string]int64{"net.inet.tcp.delayed_ack": 0, "net.inet.tcp.recvbuf_max": 1 << 20, "net.inet.tcp.sack.enable": 1} {
-		if n := number(ctx, t, m, name); n != want {
-			t.Errorf("after the reset %s is %d, not %d", name, n, want)
-		}
+		must.Equal(t, number(ctx, t, m, name), want, "after the reset %s", name)
 	}
 	if d := do(ctx, t, m, "peek", "interface", "em0"); !strings.Contains(d, `"MTU": 1400,`) {
 		t.Errorf("after the reset: %s", d)
@@ -83,9 +81,7 @@ func TestFreeBSDReset(t *testing.T) {
 		}
 	}
 	for _, gone := range []string{"/usr/local/etc/rc.d/linerate_undo", "/var/lib/linerate/atboot/linerate"} {
-		if _, err := m.Get(ctx, gone); err == nil {
-			t.Errorf("%s is still there", gone)
-		}
+		must.Fail(t, must.Err(m.Get(ctx, gone)), "%s is still there", gone)
 	}
 	if text := do(ctx, t, m, "linerate", "undo"); !strings.Contains(text, "nothing to undo") {
 		t.Errorf("undo after it: %s", text)

@@ -97,8 +97,6 @@ func keepOnBoth(ctx context.Context, t *testing.T, near, far *Machine) {
 		if text, err := m.Get(ctx, "/etc/sysctl.conf"); err == nil {
 			t.Errorf("sysctl.conf of %s is still there: %s", m.cfg.Name, text)
 		}
-		if n := number(ctx, t, m, "net.inet.tcp.delayed_ack"); n != 1 {
-			t.Errorf("delayed_ack of %s is %d", m.cfg.Name, n)
-		}
+		must.Equal(t, number(ctx, t, m, "net.inet.tcp.delayed_ack"), 1, "delayed_ack of %s", m.cfg.Name)
 	}
 }

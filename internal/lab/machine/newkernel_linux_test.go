@@ -45,9 +45,7 @@ func TestNewKernel(t *testing.T) {
 	t.Run("test", func(t *testing.T) { sameAsSocketStatistics(ctx, t, p, name) })
 	t.Run("settings", func(t *testing.T) {
 		for _, one := range trials(sh(ctx, t, p.near, referees+"snap "+name+" | tee /tmp/b"))[:2] {
-			if got := try(ctx, t, p.near, name, one); got != yes {
-				t.Errorf("%v: %s", one.settings, got)
-			}
+			must.Equal(t, try(ctx, t, p.near, name, one), yes, "%v", one.settings)
 		}
 	})
 }

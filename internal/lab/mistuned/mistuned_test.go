@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/lab"
 	"linerate/internal/lab/mistuned"
+	"linerate/internal/must"
 )
 
 // Every case is a lab that can be made, at every point of its exhaustive search, and
@@ -28,9 +29,7 @@ func TestCasesAreLabs(t *testing.T) {
 			t.Errorf("%s: %d points, the first with %v", c.Name, len(points), points[0])
 		}
 		for _, p := range points {
-			if _, err := lab.ParseSpec(c.Spec(p...)); err != nil {
-				t.Errorf("%s: %v", c.Name, err)
-			}
+			must.OK(t, must.Err(lab.ParseSpec(c.Spec(p...))), "%s", c.Name)
 		}
 	}
 }
@@ -70,9 +69,7 @@ func TestScore(t *testing.T) {
 		r.Without = append([]float64(nil), good.Without...)
 		c.change(&r)
 		c.want.Cases, c.want.Share = 1, 10.0/54
-		if got := mistuned.Sum([]mistuned.Row{r}); got != c.want {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
+		must.Equal(t, mistuned.Sum([]mistuned.Row{r}), c.want, "%s", name)
 	}
 	if line := good.Line(); !strings.Contains(line, "near.x=1, far.y=2") {
 		t.Error(line)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // line is a listener that gives what a test lays in.
@@ -80,9 +82,7 @@ func TestLoopOutlivesFailures(t *testing.T) {
 				}
 				cancel()
 				_ = l.Close()
-				if err := <-done; err != nil {
-					t.Error(err)
-				}
+				must.OK(t, <-done)
 			})
 		})
 	}
@@ -101,9 +101,7 @@ func TestLoopTellsFlappingOnce(t *testing.T) {
 			l.next <- pipe{}
 		}
 		synctest.Wait()
-		if len(log) != 1 {
-			t.Errorf("log %q", log)
-		}
+		must.Equal(t, len(log), 1, "log %q", log)
 		cancel()
 		_ = l.Close()
 	})
@@ -114,9 +112,7 @@ func TestLoopTellsFlappingOnce(t *testing.T) {
 func TestLoopSaysThatItWasClosed(t *testing.T) {
 	l := newLine()
 	_ = l.Close()
-	if err := Loop(t.Context(), l, func(string) {}, func(net.Conn) {}); !errors.Is(err, net.ErrClosed) {
-		t.Error(err)
-	}
+	must.Is(t, Loop(t.Context(), l, func(string) {}, func(net.Conn) {}), net.ErrClosed)
 }
 
 // TestLoopOutlivesAPanic: it ends what one connection is about, and is told with
@@ -152,9 +148,7 @@ func TestLoopOutlivesAPanic(t *testing.T) {
 	<-served
 	cancel()
 	_ = l.Close()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-done)
 }
 
 // TestCrowdDropsTheLargestSource: 1000 clients of one source do not cost another

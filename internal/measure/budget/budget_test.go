@@ -46,9 +46,7 @@ func TestSource(t *testing.T) {
 			t.Errorf("%s: %v, want %s", in, got, want)
 		}
 	}
-	if got := Source(netip.Addr{}); got != (netip.Prefix{}) {
-		t.Errorf("no address: %v", got)
-	}
+	must.Equal(t, Source(netip.Addr{}), (netip.Prefix{}), "no address")
 }
 
 // TestRefusals demands that a refusal has the numbers and says what to do.
@@ -90,12 +88,8 @@ func TestRefusals(t *testing.T) {
 	check(err, false, "this needs 2 Gbit/s of UDP, this server gives 1 Gbit/s to all together")
 	give()
 	give()
-	if _, err := also.Take(Amounts{Memory: 512 << 20}); err != nil {
-		t.Error(err)
-	}
-	if err := a.Spend(1<<30 - 1); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, must.Err(also.Take(Amounts{Memory: 512 << 20})))
+	must.OK(t, a.Spend(1<<30-1))
 	err = a.Spend(1)
 	check(err, true, "this server sends 1 GiB for one address within 24 h, and has: try again in 26 h")
 	a.Close()
@@ -107,9 +101,7 @@ func TestRefusals(t *testing.T) {
 	check(err, true, "try again in 3 h")
 	c.Time = c.Add(3 * time.Hour)
 	open(t, b, 1, Anonymous)
-	if _, err := key.Take(Amounts{Memory: -1}); err == nil {
-		t.Error("took a negative amount")
-	}
+	must.Fail(t, must.Err(key.Take(Amounts{Memory: -1})), "took a negative amount")
 }
 
 // TestKeyedBehindAnonymous has one address spend all that it has as an anonymous client:
@@ -130,9 +122,7 @@ func TestKeyedBehindAnonymous(t *testing.T) {
 	if len(all) != 6 {
 		t.Fatalf("%d sessions of anonymous clients, want 6", len(all))
 	}
-	if err := all[0].Spend(1000); err == nil {
-		t.Error("an anonymous client spent the budget of others")
-	}
+	must.Fail(t, all[0].Spend(1000), "an anonymous client spent the budget of others")
 	if s := open(t, b, 1, Keyed); s.Class() != Keyed {
 		t.Errorf("class %v", s.Class())
 	}

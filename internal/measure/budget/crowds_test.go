@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestNewcomersFindASlot: one who has many sessions does not keep others with a
@@ -48,9 +50,7 @@ func TestOneKeyLeavesRoomForOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(in) != want {
-			t.Errorf("%d sessions: one key got %d, want %d", sessions, len(in), want)
-		}
+		must.Equal(t, len(in), want, "%d sessions: one key got", sessions)
 		for i := range sessions - want {
 			if _, err := b.Open(address(i), "ben"); err != nil {
 				t.Errorf("%d sessions: another key's session %d: %v", sessions, i+1, err)
@@ -58,9 +58,7 @@ func TestOneKeyLeavesRoomForOthers(t *testing.T) {
 		}
 		in[0].Close()
 		in[0].Close()
-		if _, err := b.Open(address(2000), "anna"); err != nil {
-			t.Errorf("%d sessions: the key where one of its sessions went: %v", sessions, err)
-		}
+		must.OK(t, must.Err(b.Open(address(2000), "anna")), "%d sessions: the key where one of its sessions went", sessions)
 	}
 }
 

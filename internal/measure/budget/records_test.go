@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // TestRecords: neither one address nor all without a key have more results kept than
@@ -40,16 +42,12 @@ func TestRecords(t *testing.T) {
 	if n := count(1, 100, "ci"); n != 10 {
 		t.Errorf("%d of a key", n)
 	}
-	if _, err := b.Open(netip.MustParseAddr("10.0.0.1"), ""); err != nil {
-		t.Errorf("no session for who has no more records: %v", err)
-	}
+	must.OK(t, must.Err(b.Open(netip.MustParseAddr("10.0.0.1"), "")), "no session for who has no more records")
 	if n := b.Usage().Kinds[Records].Used(); n != 30 {
 		t.Errorf("%d are told", n)
 	}
 	if now = now.Add(2 * time.Hour); count(1, 100, "") != 8 {
 		t.Error("nothing comes back")
 	}
-	if err := (*Budget)(nil).Record(netip.Addr{}, ""); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, (*Budget)(nil).Record(netip.Addr{}, ""))
 }

@@ -39,9 +39,7 @@ func TestEveryWayCountsTheSame(t *testing.T) {
 						t.Errorf("sent %d of %d, received %d in %d bytes, %d odd ones",
 							f.send.Sent.Load(), n, f.tally.Received, f.bytes, f.odd)
 					}
-					if f.tally.Reordered+f.tally.Duplicates != 0 {
-						t.Errorf("%d reordered, %d duplicates", f.tally.Reordered, f.tally.Duplicates)
-					}
+					must.Equal(t, f.tally.Reordered+f.tally.Duplicates, 0, "%d reordered, %d duplicates", f.tally.Reordered, f.tally.Duplicates)
 					if o.Plain || o.Portable {
 						if f.send.Segmented() || f.receive.Coalesced() {
 							t.Errorf("segmented %t, coalesced %t", f.send.Segmented(), f.receive.Coalesced())
@@ -134,32 +132,22 @@ func TestWriteAndPoll(t *testing.T) {
 			if string(buf[:n]) != "hello" {
 				t.Errorf("got %q", buf[:n])
 			}
-			if err := errors.Join(f.a.Close(), f.a.Close()); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, errors.Join(f.a.Close(), f.a.Close()))
 		})
 	}
 }
 
 func TestAttachUnconnected(t *testing.T) {
 	c := must.Get((&net.ListenConfig{}).ListenPacket(context.Background(), "udp", "127.0.0.1:0"))(t)
-	if _, err := Attach(c.(*net.UDPConn), Options{}); err == nil {
-		t.Error("attached")
-	}
-	if err := c.Close(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("it was left open: %v", err)
-	}
+	must.Fail(t, must.Err(Attach(c.(*net.UDPConn), Options{})), "attached")
+	must.Is(t, c.Close(), net.ErrClosed, "it was left open")
 }
 
 func TestSizeLimits(t *testing.T) {
 	a, b := loopback(t, "udp4")
 	f := newFlow(t, a, b, Options{}, SenderOptions{Size: 100}, limits{})
 	for _, size := range []int{0, MaxPayload + 1} {
-		if _, err := NewSender(f.a, SenderOptions{Size: size}); err == nil {
-			t.Errorf("a sender of %d bytes", size)
-		}
-		if _, err := NewReceiver(f.a, ReceiverOptions{Size: size}); err == nil {
-			t.Errorf("a receiver of %d bytes", size)
-		}
+		must.Fail(t, must.Err(NewSender(f.a, SenderOptions{Size: size})), "a sender of %d bytes", size)
+		must.Fail(t, must.Err(NewReceiver(f.a, ReceiverOptions{Size: size})), "a receiver of %d bytes", size)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -52,9 +53,7 @@ func TestScheduleForgives(t *testing.T) {
 	}
 	before := s.missed
 	s.forgive(time.Second)
-	if s.missed != before {
-		t.Error("given up twice")
-	}
+	must.Equal(t, s.missed, before, "given up twice")
 }
 
 func TestClockWaits(t *testing.T) {

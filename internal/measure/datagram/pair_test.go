@@ -49,12 +49,8 @@ func newFlow(t testing.TB, ca, cb *net.UDPConn, o Options, so SenderOptions, l l
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := f.a.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := f.b.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, f.a.Close())
+		must.OK(t, f.b.Close())
 	})
 	so.Stamp = func(b []byte, seq int64, at time.Duration) {
 		binary.BigEndian.PutUint64(b, uint64(seq))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -141,23 +142,13 @@ func TestTallyForgets(t *testing.T) {
 		tally.Add(Arrival{Seq: seq, Counted: true})
 	}
 	// Remembered are 2…1+MinMemory.
-	if got := tally.Add(Arrival{Seq: 1, Counted: true}); got != Stale {
-		t.Errorf("1 is %v", got)
-	}
-	if got := tally.Add(Arrival{Seq: 2, Counted: true}); got != Duplicate {
-		t.Errorf("2 is %v", got)
-	}
-	if got := tally.Add(Arrival{Seq: 3, Counted: true}); got != First {
-		t.Errorf("3 is %v", got)
-	}
+	must.Equal(t, tally.Add(Arrival{Seq: 1, Counted: true}), Stale, "1")
+	must.Equal(t, tally.Add(Arrival{Seq: 2, Counted: true}), Duplicate, "2")
+	must.Equal(t, tally.Add(Arrival{Seq: 3, Counted: true}), First, "3")
 	// A leap over all that is remembered leaves nothing of it.
 	tally.Add(Arrival{Seq: 1 << 40, Counted: true})
-	if got := tally.Add(Arrival{Seq: 1<<40 - MinMemory + 1, Counted: true}); got != First {
-		t.Errorf("a number in the leap is %v", got)
-	}
-	if got := tally.Add(Arrival{Seq: -1, Counted: true}); got != Stale {
-		t.Errorf("-1 is %v", got)
-	}
+	must.Equal(t, tally.Add(Arrival{Seq: 1<<40 - MinMemory + 1, Counted: true}), First, "a number in the leap")
+	must.Equal(t, tally.Add(Arrival{Seq: -1, Counted: true}), Stale, "-1")
 	if tally.Stale != 2 {
 		t.Errorf("%d stale", tally.Stale)
 	}
@@ -172,9 +163,7 @@ func TestExtentForgets(t *testing.T) {
 		tally.Add(Arrival{Seq: 3 + 2*i, Counted: true})
 	}
 	tally.Add(Arrival{Seq: 0, Counted: true})
-	if got := tally.MaxExtent; got != maxStretches {
-		t.Errorf("extent %d, want the %d that are remembered", got, maxStretches)
-	}
+	must.Equal(t, tally.MaxExtent, maxStretches, "extent")
 }
 
 func TestJitter(t *testing.T) {

@@ -23,9 +23,7 @@ func TestEgressAndQueues(t *testing.T) {
 	if err != nil {
 		t.Skip("the loopback interface is not called lo here")
 	}
-	if int(link) != lo.Index {
-		t.Errorf("127.0.0.1 is reached through %d, want %d", link, lo.Index)
-	}
+	must.Equal(t, int(link), lo.Index, "127.0.0.1 is reached through %d, want %d", link, lo.Index)
 	queues, err := queuesOf(link)
 	if err != nil || len(queues) == 0 || queues[0].kind == "" {
 		t.Errorf("queues %+v, %v", queues, err)
@@ -65,9 +63,7 @@ func TestKernelPacing(t *testing.T) {
 		t.Skipf("this kernel has no fair queue (module sch_fq): %v", err)
 	}
 	s := must.Get(attempt())(t)
-	if s.Pacing() != "kernel: fq" {
-		t.Errorf("pacing %q", s.Pacing())
-	}
+	must.Equal(t, s.Pacing(), "kernel: fq", "pacing")
 }
 
 // TestDepartures sends with departure times over loopback, which has no queue
@@ -104,9 +100,7 @@ func TestLeaf(t *testing.T) {
 		"classful": {[]queue{{kind: "htb", handle: 1 << 16, parent: rootParent}, {kind: "fq", parent: 1<<16 | 1}}, "htb"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := leaf(c.queues); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			must.Equal(t, leaf(c.queues), c.want, "got")
 		})
 	}
 }

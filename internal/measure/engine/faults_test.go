@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func TestFaults(t *testing.T) {
@@ -21,9 +22,7 @@ func TestFaults(t *testing.T) {
 		faults.MSS(f)
 		return faults.Err()
 	}
-	if err := all(model.Flow{Direction: model.From, Duration: 1, Interval: MinInterval, MSS: MaxMSS, Window: math.MaxInt32}); err != nil {
-		t.Errorf("a good flow: %v", err)
-	}
+	must.OK(t, all(model.Flow{Direction: model.From, Duration: 1, Interval: MinInterval, MSS: MaxMSS, Window: math.MaxInt32}), "a good flow")
 	bad := model.Flow{
 		Engine: "other", Direction: "up", Duration: -1, Omit: -1, Bytes: units.Bytes(-1), Interval: time.Millisecond, Window: -1, MSS: MinMSS - 1,
 	}

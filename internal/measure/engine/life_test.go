@@ -43,9 +43,7 @@ func TestLifeClosedBeforeRun(t *testing.T) {
 	want := errors.New("busy")
 	freed := 0
 	for range 2 {
-		if err := l.End(func() error { freed++; return want }); !errors.Is(err, want) {
-			t.Errorf("error %v, want %v", err, want)
-		}
+		must.Is(t, l.End(func() error { freed++; return want }), want, "error")
 	}
 	if freed != 1 {
 		t.Errorf("freed %d times", freed)
@@ -93,9 +91,7 @@ func TestLifeAtOnce(t *testing.T) {
 				at(func() {
 					err := l.End(func() error {
 						freed.Add(1)
-						if running.Load() != 0 {
-							t.Error("freed while it runs")
-						}
+						must.Equal(t, running.Load(), 0, "freed while it runs")
 						return nil
 					})
 					if err != nil || freed.Load() != 1 {
@@ -136,8 +132,6 @@ func TestLifeFails(t *testing.T) {
 		if err := run(); !errors.Is(err, bug) || errors.Is(err, second) {
 			t.Errorf("before %t: %v", before, err)
 		}
-		if err := l.End(func() error { return nil }); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, l.End(func() error { return nil }))
 	}
 }

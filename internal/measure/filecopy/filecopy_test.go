@@ -88,9 +88,7 @@ func checkRun(t *testing.T, a, b *enginetest.End, f model.Flow) {
 	if got.Role != model.Receiver || got.Direction != f.Direction || got.Bytes != f.Bytes || got.Window <= 0 {
 		t.Errorf("report %+v", got)
 	}
-	if moves := mode == files.Copy || mode == files.Network; moves != (len(other.Report.Flows) == 1) {
-		t.Errorf("the other end reports %+v", other.Report.Flows)
-	}
+	must.Equal(t, mode == files.Copy || mode == files.Network, (len(other.Report.Flows) == 1), "the other end reports %+v", other.Report.Flows)
 	if len(measuring.Samples()) < 2 || measuring.Samples()[0].Metric != model.Goodput {
 		t.Errorf("samples %+v", measuring.Samples())
 	}
@@ -217,9 +215,7 @@ func TestChangedSource(t *testing.T) {
 			must.Do(t, os.WriteFile(path, make([]byte, size), 0o600))
 			w := enginetest.NewWire(t)
 			relay(t, w, 32<<10, func([]byte) {
-				if err := c.change(path); err != nil {
-					t.Error(err)
-				}
+				must.OK(t, c.change(path))
 			})
 			f := flow(files.Params{Source: path})
 			f.Bytes = 0
@@ -280,17 +276,13 @@ func TestPermissions(t *testing.T) {
 	}
 	f := flow(files.Params{})
 	f.Bytes = 4<<20 + 1
-	if _, err := strange.Prepare(t.Context(), enginetest.NewWire(t).Env(model.Far), f); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("too much: %v", err)
-	}
+	must.Is(t, must.Err(strange.Prepare(t.Context(), enginetest.NewWire(t).Env(model.Far), f)), fs.ErrPermission, "too much")
 	f.Bytes = 0
 	p := script(t, strange, f)
 	p.say(t, message{Kind: kindOffer, Bytes: 5 << 20})
 	must.Do(t, p.CloseWrite())
 	<-p.Done
-	if !errors.Is(p.Err, fs.ErrPermission) {
-		t.Errorf("too much by the sender's choice: %v", p.Err)
-	}
+	must.Is(t, p.Err, fs.ErrPermission, "too much by the sender's choice")
 }
 
 func TestValidate(t *testing.T) {

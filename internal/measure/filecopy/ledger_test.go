@@ -36,9 +36,7 @@ func TestKilled(t *testing.T) {
 			if _, err := os.Stat(removed[0]); err == nil {
 				t.Errorf("%s is still there", removed[0])
 			}
-			if _, err := os.Stat(unknown); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, must.Err(os.Stat(unknown)))
 			if files := left(t, h.state); len(files) > 0 {
 				t.Errorf("the ledger still holds %q", files)
 			}
@@ -79,9 +77,7 @@ func TestReplacedWhileRunning(t *testing.T) {
 	for range 2 {
 		must.Do(t, c.remove())
 	}
-	if _, err := os.Stat(c.Name()); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, must.Err(os.Stat(c.Name())))
 }
 
 // TestCleanEntries settles entries as kills at odd moments leave them.
@@ -133,12 +129,8 @@ func TestCleanEntries(t *testing.T) {
 			old := time.Now().Add(-2 * abandoned)
 			if c.kept {
 				must.Do(t, os.Chtimes(entry, old, old))
-				if _, err := Clean(h.state); err != nil {
-					t.Error(err)
-				}
-				if _, err := os.Stat(entry); err == nil {
-					t.Error("an old entry of nothing is kept")
-				}
+				must.OK(t, must.Err(Clean(h.state)))
+				must.Fail(t, must.Err(os.Stat(entry)), "an old entry of nothing is kept")
 			}
 			_ = os.Remove(c.path)
 		})
@@ -155,15 +147,11 @@ func TestLedgerFirst(t *testing.T) {
 	if err := os.WriteFile(state, nil, 0o600); err != nil { // no folder can be there
 		t.Fatal(err)
 	}
-	if _, err := makeFile(state, h.folder, 0); err == nil {
-		t.Error("made without a ledger")
-	}
+	must.Fail(t, must.Err(makeFile(state, h.folder, 0)), "made without a ledger")
 	if files := left(t, h.folder); len(files) != 1 {
 		t.Errorf("files %q", files)
 	}
-	if _, err := register(h.state, state, true, 0); err == nil {
-		t.Error("overwritten")
-	}
+	must.Fail(t, must.Err(register(h.state, state, true, 0)), "overwritten")
 	if files := left(t, h.state); len(files) > 0 {
 		t.Errorf("an entry of nothing: %q", files)
 	}
@@ -181,9 +169,7 @@ func TestIdentity(t *testing.T) {
 		{identity{1, 2, 0}, identity{1, 2, 3}, true},
 		{identity{1, 2, 0}, identity{9, 2, 0}, false},
 	} {
-		if got := c.a.same(c.b); got != c.same {
-			t.Errorf("%v %v: %v", c.a, c.b, got)
-		}
+		must.Equal(t, c.a.same(c.b), c.same, "%v %v", c.a, c.b)
 	}
 }
 

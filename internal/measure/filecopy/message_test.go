@@ -30,9 +30,7 @@ func TestMessages(t *testing.T) {
 	if _, err := readMessage(&b, kindDone); !errors.As(err, &said) || len(said.text) > maxText {
 		t.Errorf("%v", err)
 	}
-	if _, err := readMessage(&b, kindDone); err == nil {
-		t.Error("a message out of nothing")
-	}
+	must.Fail(t, must.Err(readMessage(&b, kindDone)), "a message out of nothing")
 	if _, err := readMessage(strings.NewReader("\xff\xff\xff\xff"), kindDone); err == nil || !strings.Contains(err.Error(), "longer") {
 		t.Errorf("%v", err)
 	}

@@ -87,16 +87,10 @@ func TestCopiesWithinAShare(t *testing.T) {
 func TestMostBytesOfAnEnd(t *testing.T) {
 	h := newHome(t)
 	m := maker{engine: h.Engine, halted: func() bool { return false }, most: 1 << 20}
-	if _, err := m.sink(files.InMemory, 2<<20); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("a sink: %v", err)
-	}
-	if _, err := m.plain(2<<20, false); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("memory: %v", err)
-	}
+	must.Is(t, must.Err(m.sink(files.InMemory, 2<<20)), fs.ErrPermission, "a sink")
+	must.Is(t, must.Err(m.plain(2<<20, false)), fs.ErrPermission, "memory")
 	for _, c := range []struct{ a, b, want units.Bytes }{{0, 0, 0}, {0, 5, 5}, {5, 0, 5}, {4, 5, 4}, {5, 4, 4}} {
-		if got := most(c.a, c.b); got != c.want {
-			t.Errorf("most(%d, %d) = %d", c.a, c.b, got)
-		}
+		must.Equal(t, most(c.a, c.b), c.want, "most(%d, %d)", c.a, c.b)
 	}
 }
 

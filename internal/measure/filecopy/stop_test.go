@@ -102,9 +102,7 @@ func TestCloseBeforeRun(t *testing.T) {
 	for range 2 {
 		must.Do(t, a.Close())
 	}
-	if _, err := a.Run(t.Context(), nil); err == nil {
-		t.Error("a closed test ran")
-	}
+	must.Fail(t, must.Err(a.Run(t.Context(), nil)), "a closed test ran")
 	b.Start(t.Context())
 	enginetest.Await(t, b.Done, "far")
 	if b.Err == nil {

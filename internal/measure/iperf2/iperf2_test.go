@@ -41,9 +41,7 @@ func TestPlainHeader(t *testing.T) {
 		t.Errorf("time %v, %v", d, ok)
 	}
 	for n := range b {
-		if _, err := ParseHeader(b[:n], 0); !errors.Is(err, ErrHeader) {
-			t.Errorf("cut to %d bytes: %v", n, err)
-		}
+		must.Is(t, must.Err(ParseHeader(b[:n], 0)), ErrHeader, "cut to %d bytes", n)
 	}
 }
 
@@ -74,9 +72,7 @@ func TestFirstWords(t *testing.T) {
 		"-u duplex":   {NewHeader(FullDuplex, true), 16, [2]string{"6c010098", "08080000"}, FullDuplex, false},
 	} {
 		b := c.h.Append(nil, c.lead)
-		if got := [2]string{hex.EncodeToString(b[:4]), hex.EncodeToString(b[32:36])}; got != c.words {
-			t.Errorf("%s: words %v, want %v", name, got, c.words)
-		}
+		must.Equal(t, [2]string{hex.EncodeToString(b[:4]), hex.EncodeToString(b[32:36])}, c.words, "%s: words", name)
 		h, err := ParseHeader(b, c.lead)
 		if err != nil || h.Mode() != c.mode || h.Flags.AckDue() != c.ack {
 			t.Errorf("%s: mode %v, ack due %v, %v", name, h.Mode(), h.Flags.AckDue(), err)
@@ -95,9 +91,7 @@ func TestNewerHeader(t *testing.T) {
 	if n, _ := h.Flags.HeaderLen(); err != nil || n != 64 || h.Extension.VersionUpper != VersionUpper {
 		t.Errorf("length %d, %+v, %v", n, h, err)
 	}
-	if _, err := ParseHeader(b[:63], 0); !errors.Is(err, ErrHeader) {
-		t.Errorf("63 of 64 bytes: %v", err)
-	}
+	must.Is(t, must.Err(ParseHeader(b[:63], 0)), ErrHeader, "63 of 64 bytes")
 }
 
 // TestOldHeader holds 2.0.5 -t 1 (section 7).
@@ -118,9 +112,7 @@ func TestOldHeader(t *testing.T) {
 		}
 	}
 	for _, mode := range []Mode{Reverse, FullDuplex} {
-		if _, err := NewOldHeader(mode); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%v: %v", mode, err)
-		}
+		must.Is(t, must.Err(NewOldHeader(mode)), errors.ErrUnsupported, "%v", mode)
 	}
 }
 
@@ -178,9 +170,7 @@ func TestAck(t *testing.T) {
 		t.Errorf("read %+v, %v of %d bytes", got, err, len(long))
 	}
 	for _, bad := range []string{"00000001 0000001c", "00000002 0000001b", "00000002 ffffffff"} {
-		if _, err := ReadAck(io.MultiReader(bytes.NewReader(wire(t, bad)), bytes.NewReader(make([]byte, 512)))); !errors.Is(err, ErrAck) {
-			t.Errorf("%s: %v", bad, err)
-		}
+		must.Is(t, must.Err(ReadAck(io.MultiReader(bytes.NewReader(wire(t, bad)), bytes.NewReader(make([]byte, 512))))), ErrAck, "%s", bad)
 	}
 }
 
@@ -215,9 +205,7 @@ func TestFinalDatagram(t *testing.T) {
 	if d, err = ParseDatagram(b, Layout12); err != nil || d.ID != -93 {
 		t.Errorf("old layout: %+v, %v", d, err)
 	}
-	if n := (Datagram{ID: math.MinInt64}).Number(); n != 1<<63 {
-		t.Errorf("the most negative id has number %d", n)
-	}
+	must.Equal(t, (Datagram{ID: math.MinInt64}).Number(), 1<<63, "the most negative id has number")
 }
 
 func TestDetectLayout(t *testing.T) {
@@ -272,13 +260,9 @@ func TestReportLayouts(t *testing.T) {
 		t.Errorf("zeros: %v", err)
 	}
 	big := Report{Lost: 1 << 31}
-	if _, err := big.Put(b, Layout12); err == nil {
-		t.Error("a loss of 2^31 fits 32 bits")
-	}
+	must.Fail(t, must.Err(big.Put(b, Layout12)), "a loss of 2^31 fits 32 bits")
 	for l, short := range map[Layout]int{Layout12: 51, Layout16: 127} {
-		if _, err := want.Put(b[:short], l); err == nil {
-			t.Errorf("%v: a report fits %d bytes", l, short)
-		}
+		must.Fail(t, must.Err(want.Put(b[:short], l)), "%v: a report fits %d bytes", l, short)
 	}
 }
 
@@ -299,14 +283,10 @@ func TestAmount(t *testing.T) {
 		t.Error("a time is bytes")
 	}
 	for _, d := range []time.Duration{0, -1, math.MaxInt64} {
-		if _, err := AmountOfTime(d); err == nil {
-			t.Errorf("%v fits", d)
-		}
+		must.Fail(t, must.Err(AmountOfTime(d)), "%v fits", d)
 	}
 	for _, n := range []int64{0, -1, 1 << 31} {
-		if _, err := AmountOfBytes(n); err == nil {
-			t.Errorf("%d bytes fit", n)
-		}
+		must.Fail(t, must.Err(AmountOfBytes(n)), "%d bytes fit", n)
 	}
 }
 
@@ -321,9 +301,7 @@ func TestBounce(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for n := range bounceLen {
-		if _, err := ParseBounce(b[:n]); !errors.Is(err, ErrHeader) {
-			t.Errorf("cut to %d: %v", n, err)
-		}
+		must.Is(t, must.Err(ParseBounce(b[:n])), ErrHeader, "cut to %d", n)
 		if want.Put(b[:n]) == nil {
 			t.Errorf("fits %d bytes", n)
 		}

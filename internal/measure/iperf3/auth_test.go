@@ -21,14 +21,10 @@ func TestPlaintext(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, bad := range []string{"", "user: a b\npwd:  c\nts:   1", "user: a\npwd:  c\nts:   x", "pwd: a\nuser: b\nts: 1"} {
-		if _, err := parsePlaintext([]byte(bad)); !errors.Is(err, ErrRefused) {
-			t.Errorf("%q: %v", bad, err)
-		}
+		must.Is(t, must.Err(parsePlaintext([]byte(bad))), ErrRefused, "%q", bad)
 	}
 	for _, bad := range []Credentials{{User: "a b", Password: "c"}, {User: "a", Password: "c\nts: 1"}, {User: "a"}} {
-		if _, err := bad.plaintext(); err == nil {
-			t.Errorf("%+v: taken", bad)
-		}
+		must.Fail(t, must.Err(bad.plaintext()), "%+v: taken", bad)
 	}
 }
 
@@ -49,9 +45,7 @@ func TestToken(t *testing.T) {
 		}
 	}
 	for name, token := range map[string]string{"empty": "", "no base64": "*", "short": "AAAA", "long": strings.Repeat("A", maxToken+4)} {
-		if _, err := OpenToken(key, token, OAEP); !errors.Is(err, ErrRefused) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, must.Err(OpenToken(key, token, OAEP)), ErrRefused, "%s", name)
 	}
 }
 
@@ -65,24 +59,16 @@ func TestUsers(t *testing.T) {
 	now := time.Unix(1719000000, 0)
 	good := Credentials{User: "mario", Password: "rossi", Time: now}
 	for _, d := range []time.Duration{0, DefaultClockSkew, -DefaultClockSkew} {
-		if err := good.Check(users, now.Add(d), DefaultClockSkew); err != nil {
-			t.Errorf("clock off by %v: %v", d, err)
-		}
+		must.OK(t, good.Check(users, now.Add(d), DefaultClockSkew), "clock off by %v", d)
 	}
 	for name, c := range map[string]Credentials{
 		"late": {"mario", "rossi", now.Add(-11 * time.Second)}, "early": {"mario", "rossi", now.Add(11 * time.Second)},
 		"far away": {"mario", "rossi", time.Unix(1<<62, 0)}, "password": {"mario", "verdi", now}, "user": {"luigi", "rossi", now},
 	} {
-		if err := c.Check(users, now, DefaultClockSkew); !errors.Is(err, ErrRefused) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, c.Check(users, now, DefaultClockSkew), ErrRefused, "%s", name)
 	}
 	for name, file := range map[string]string{"no hash": "mario", "short": "mario,00", "no name": "," + hash} {
-		if _, err := ParseUsers(strings.NewReader(file)); err == nil {
-			t.Errorf("%s: taken", name)
-		}
+		must.Fail(t, must.Err(ParseUsers(strings.NewReader(file))), "%s: taken", name)
 	}
-	if _, err := ParseUsers(strings.NewReader(strings.Repeat("# comment\n", 1+maxUsersFile/10))); !errors.Is(err, ErrTooLong) {
-		t.Errorf("large file: %v", err)
-	}
+	must.Is(t, must.Err(ParseUsers(strings.NewReader(strings.Repeat("# comment\n", 1+maxUsersFile/10)))), ErrTooLong, "large file")
 }

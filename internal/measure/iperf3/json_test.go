@@ -83,17 +83,11 @@ func TestParamsTraps(t *testing.T) {
 		}
 	}
 	for n := range len(params312) {
-		if _, err := ParseParams([]byte(params312[:n])); err == nil {
-			t.Errorf("cut to %d bytes: taken", n)
-		}
+		must.Fail(t, must.Err(ParseParams([]byte(params312[:n]))), "cut to %d bytes: taken", n)
 	}
 	long := `{"title":"` + strings.Repeat("x", MaxParams) + `"}`
-	if _, err := ParseParams([]byte(long)); !errors.Is(err, ErrTooLong) {
-		t.Errorf("9 KB: %v", err)
-	}
-	if _, err := (Params{Title: long}).Marshal(); !errors.Is(err, ErrTooLong) {
-		t.Errorf("writing 9 KB: %v", err)
-	}
+	must.Is(t, must.Err(ParseParams([]byte(long))), ErrTooLong, "9 KB")
+	must.Is(t, must.Err((Params{Title: long}).Marshal()), ErrTooLong, "writing 9 KB")
 }
 
 func manyKeys(n int) string {
@@ -132,9 +126,7 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	p := Params{Direction: Bidirectional, Parallel: 3, BitsPerSecond: 1e6}
-	if got := p.TotalBitsPerSecond(); got != 6e6 {
-		t.Errorf("total rate %d", got)
-	}
+	must.Equal(t, p.TotalBitsPerSecond(), 6e6, "total rate")
 	if p.BitsPerSecond = math.MaxInt64; p.TotalBitsPerSecond() != math.MaxInt64 {
 		t.Errorf("total rate %d overflows", p.TotalBitsPerSecond())
 	}
@@ -206,9 +198,7 @@ func TestResults312(t *testing.T) {
 		t.Errorf("written %s, %v", b, err)
 	}
 	for n := range len(results312) {
-		if _, err := ParseResults([]byte(results312[:n])); err == nil {
-			t.Errorf("cut to %d bytes: taken", n)
-		}
+		must.Fail(t, must.Err(ParseResults([]byte(results312[:n]))), "cut to %d bytes: taken", n)
 	}
 }
 
@@ -217,14 +207,10 @@ func TestResultsNeeds(t *testing.T) {
 		"cpu_util_total", "cpu_util_user", "cpu_util_system", "sender_has_retransmits", "streams",
 		"id", "bytes", "retransmits", "jitter", "errors", "packets",
 	} {
-		if _, err := ParseResults([]byte(strings.Replace(results312, `"`+key+`"`, `"other"`, 1))); !errors.Is(err, errMissing) {
-			t.Errorf("without %s: %v", key, err)
-		}
+		must.Is(t, must.Err(ParseResults([]byte(strings.Replace(results312, `"`+key+`"`, `"other"`, 1)))), errMissing, "without %s", key)
 	}
 	half := strings.Replace(results312, `"packets":0`, `"packets":0,"omitted_errors":1`, 1)
-	if _, err := ParseResults([]byte(half)); !errors.Is(err, errMissing) {
-		t.Errorf("one of both omitted counts: %v", err)
-	}
+	must.Is(t, must.Err(ParseResults([]byte(half))), errMissing, "one of both omitted counts")
 	whole := strings.Replace(half, `"omitted_errors":1`, `"omitted_errors":1,"omitted_packets":2`, 1)
 	if r, err := ParseResults([]byte(whole)); err != nil || r.Streams[0].Omitted.Or(Omitted{}) != (Omitted{1, 2}) {
 		t.Errorf("%+v, %v", r, err)
@@ -234,13 +220,9 @@ func TestResultsNeeds(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	many := strings.Replace(results312, `"streams":[`, `"streams":[`+strings.Repeat(`{"id":1,"bytes":0,"retransmits":0,"jitter":0,"errors":0,"packets":0},`, MaxStreams), 1)
-	if _, err := ParseResults([]byte(many)); err == nil {
-		t.Error("one stream too many is taken")
-	}
+	must.Fail(t, must.Err(ParseResults([]byte(many))), "one stream too many is taken")
 	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
-		if _, err := (Results{CPUTotal: bad}).Marshal(); err == nil {
-			t.Errorf("%v is written", bad)
-		}
+		must.Fail(t, must.Err((Results{CPUTotal: bad}).Marshal()), "%v is written", bad)
 	}
 }
 
@@ -310,9 +292,7 @@ func FuzzJSON(f *testing.F) {
 			if len(r.Streams) > MaxStreams {
 				t.Errorf("%d streams", len(r.Streams))
 			}
-			if _, err := r.Marshal(); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, must.Err(r.Marshal()))
 		}
 	})
 }

@@ -64,9 +64,7 @@ func TestNewCookie(t *testing.T) {
 			t.Fatalf("%q, %v", c, err)
 		}
 	})
-	if _, err := NewCookie(bytes.NewReader(make([]byte, 35))); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("35 random bytes: %v", err)
-	}
+	must.Is(t, must.Err(NewCookie(bytes.NewReader(make([]byte, 35)))), io.ErrUnexpectedEOF, "35 random bytes")
 }
 
 func TestStates(t *testing.T) {
@@ -89,9 +87,7 @@ func TestStates(t *testing.T) {
 			t.Errorf("%s: %v by %v, known %v, %v", word, s, s.SentBy(), s.Known(), err)
 		}
 	}
-	if _, err := ReadState(strings.NewReader("")); !errors.Is(err, io.EOF) {
-		t.Errorf("closed: %v", err)
-	}
+	must.Is(t, must.Err(ReadState(strings.NewReader(""))), io.EOF, "closed")
 }
 
 // TestGlued holds that states and messages that come in one piece are taken
@@ -137,17 +133,13 @@ func TestFrameLimit(t *testing.T) {
 			t.Errorf("%s: %v, %d bytes left", head, err, r.Len())
 		}
 	}
-	if _, err := ReadFrame(bytes.NewReader(wire(t, "00000001")), -1); !errors.Is(err, ErrTooLong) {
-		t.Errorf("negative limit: %v", err)
-	}
+	must.Is(t, must.Err(ReadFrame(bytes.NewReader(wire(t, "00000001")), -1)), ErrTooLong, "negative limit")
 	lie := wire(t, "007fffff 7b")
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	const times = 16
 	for range times {
-		if _, err := ReadFrame(bytes.NewReader(lie), MaxResults); !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("a cut message: %v", err)
-		}
+		must.Is(t, must.Err(ReadFrame(bytes.NewReader(lie), MaxResults)), io.ErrUnexpectedEOF, "a cut message")
 	}
 	runtime.ReadMemStats(&after)
 	if each := (after.TotalAlloc - before.TotalAlloc) / times; each > 4*frameStep {
@@ -221,18 +213,14 @@ func TestServerErrors(t *testing.T) {
 }
 
 func TestGreetings(t *testing.T) {
-	if got := hex.EncodeToString(Hello()) + hex.EncodeToString(Reply()); got != "3938373636373839" {
-		t.Errorf("hello and reply %s", got)
-	}
+	must.Equal(t, hex.EncodeToString(Hello())+hex.EncodeToString(Reply()), "3938373636373839", "hello and reply")
 	for word, want := range map[string][2]bool{
 		"39383736": {true, false}, "15cd5b07": {true, false},
 		"36373839": {false, true}, "b168de3a": {false, true},
 		"00000000": {false, false}, "393837": {false, false}, "3938373600": {false, false},
 	} {
 		b := wire(t, word)
-		if got := [2]bool{IsHello(b), IsReply(b)}; got != want {
-			t.Errorf("%s: hello and reply %v", word, got)
-		}
+		must.Equal(t, [2]bool{IsHello(b), IsReply(b)}, want, "%s: hello and reply", word)
 	}
 }
 
@@ -249,9 +237,7 @@ func TestDatagramHeader(t *testing.T) {
 	}
 	for _, counters64 := range []bool{false, true} {
 		for n := range DatagramHeaderLen(counters64) {
-			if _, err := ParseDatagramHeader(wide[:n], counters64); err == nil {
-				t.Errorf("header in %d bytes", n)
-			}
+			must.Fail(t, must.Err(ParseDatagramHeader(wide[:n], counters64)), "header in %d bytes", n)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/measure/tcpbulk"
+	"linerate/internal/must"
 )
 
 // brief is a short flow with a time without load.
@@ -64,9 +65,7 @@ func TestUnderLoad(t *testing.T) {
 				if got := int64(l.Times.Count()); got != l.Sent-l.Lost || got == 0 {
 					t.Errorf("%s: %d answered of %d with %d lost", name, got, l.Sent, l.Lost)
 				}
-				if l.Direction != d {
-					t.Errorf("%s: direction %q", name, l.Direction)
-				}
+				must.Equal(t, l.Direction, d, "%s: direction", name)
 			}
 			for _, m := range []model.Metric{model.LatencyP50, model.LatencyP99, model.IdleP50, model.IdleP99} {
 				if v := seconds(t, near, of, m); v <= 0 {
@@ -217,17 +216,13 @@ func TestPace(t *testing.T) {
 		{linkOf(10e6), 24880 * time.Microsecond},
 		{linkOf(64e3), mostPace},
 	} {
-		if got := pace(c.link); got != c.want {
-			t.Errorf("link %v: a probe each %v, want %v", c.link, got, c.want)
-		}
+		must.Equal(t, pace(c.link), c.want, "link %v: a probe each", c.link)
 	}
 }
 
 func TestValidate(t *testing.T) {
 	e := bulk()
-	if err := e.Validate(brief(model.Both)); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, e.Validate(brief(model.Both)))
 	bad := brief("up")
 	bad.Engine, bad.Interval, bad.Lead = "x", 1, time.Hour
 	err := e.Validate(bad)
@@ -326,14 +321,10 @@ func TestNothingLeaks(t *testing.T) {
 	f := brief(model.Both)
 	near, far := enginetest.Prepare(t, bulk(), w, f)
 	enginetest.Succeed(t, near, far, f.Direction)
-	if _, err := near.Run(t.Context(), near.Emit); err == nil {
-		t.Error("a test ran twice")
-	}
+	must.Fail(t, must.Err(near.Run(t.Context(), near.Emit)), "a test ran twice")
 	idle, other := enginetest.Prepare(t, bulk(), w, f) // and never run
 	for _, e := range []*enginetest.End{near, far, idle, other} {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, e.Close())
 	}
 	check()
 }

@@ -116,9 +116,7 @@ func TestLimitsOfATransmitter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			port, log := serve(t, quick(), s.withUpper(64), l)
 			_, err := quick().Transmit(t.Context(), dialer(port), Options{Settings: s, Repeats: 3}, func(model.Point) {})
-			if err == nil {
-				t.Error("no limit")
-			}
+			must.Fail(t, err, "no limit")
 			if lines := awaitLog(t, 1, log); !strings.Contains(lines[0], "largest message") && !strings.Contains(lines[0], "longer than 1ms") {
 				t.Errorf("log %q", lines)
 			}
@@ -247,13 +245,9 @@ func TestOptionsNameEveryFault(t *testing.T) {
 	}
 	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0"))(t)
 	for _, s := range []Settings{{}, {Start: 1000, Upper: 1000}} {
-		if err := New().Serve(t.Context(), l, s, Limits{Largest: 10}, func(Event) {}); err == nil {
-			t.Errorf("serve %+v", s)
-		}
+		must.Fail(t, New().Serve(t.Context(), l, s, Limits{Largest: 10}, func(Event) {}), "serve %+v", s)
 	}
-	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the listener is left open: %v", err)
-	}
+	must.Is(t, must.Err(l.Accept()), net.ErrClosed, "the listener is left open")
 }
 
 // TestServeOutlivesAcceptErrors: accepting that fails costs time, not the server,
@@ -301,7 +295,5 @@ func TestServeOutlivesAPanic(t *testing.T) {
 		t.Errorf("log %q", line)
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-done)
 }

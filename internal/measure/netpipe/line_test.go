@@ -25,9 +25,7 @@ func TestLinesOfNPtcp(t *testing.T) {
 		if err != nil || got != c.want {
 			t.Errorf("%q is %+v, %v", c.text, got, err)
 		}
-		if got.String() != c.text {
-			t.Errorf("%q is printed as %q", c.text, got)
-		}
+		must.Equal(t, got.String(), c.text, "%q is printed as %q", c.text, got)
 	}
 	if l, _ := ParseLine("       1 1.000000   0.00000763"); l.BitRate() != 1048576 {
 		t.Errorf("rate %v", l.BitRate())
@@ -46,9 +44,7 @@ func TestNewLine(t *testing.T) {
 		{"integrity", Settings{Integrity: true}, "      29 20"},
 		{"integrity both ways", Settings{Integrity: true, Bidirectional: true}, "      58 20"},
 	} {
-		if got := NewLine(c.s, p, 1.0/65536, 20).String(); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
+		must.Equal(t, NewLine(c.s, p, 1.0/65536, 20).String(), c.want, "%s", c.name)
 	}
 }
 

@@ -80,12 +80,8 @@ func TestNumberBytes(t *testing.T) {
 		t.Errorf("time %g, %v", got, err)
 	}
 	for n := range NumberBytes {
-		if _, err := DecodeRepeats(b[1 : 1+n]); !errors.Is(err, ErrShort) {
-			t.Errorf("repeat count of %d bytes: %v", n, err)
-		}
-		if _, err := DecodeTime(b[1 : 1+n]); !errors.Is(err, ErrShort) {
-			t.Errorf("time of %d bytes: %v", n, err)
-		}
+		must.Is(t, must.Err(DecodeRepeats(b[1:1+n])), ErrShort, "repeat count of %d bytes", n)
+		must.Is(t, must.Err(DecodeTime(b[1:1+n])), ErrShort, "time of %d bytes", n)
 	}
 }
 
@@ -134,22 +130,16 @@ func TestIntegrityPayload(t *testing.T) {
 	b := bytes.Repeat([]byte{0xee}, 14)
 	FillIntegrity(b)
 	for i := range 3 {
-		if got := binary.NativeEndian.Uint32(b[4*i:]); got != uint32(i) {
-			t.Errorf("number %d is %d", i, got)
-		}
+		must.Equal(t, binary.NativeEndian.Uint32(b[4*i:]), uint32(i), "number %d", i)
 	}
 	if b[12] != 0xee || b[13] != 0xee {
 		t.Error("the rest changed")
 	}
-	if err := CheckIntegrity(b); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, CheckIntegrity(b))
 	for i := range 12 {
 		bad := slices.Clone(b)
 		bad[i] ^= 0x40
-		if err := CheckIntegrity(bad); err == nil {
-			t.Errorf("byte %d differs unseen", i)
-		}
+		must.Fail(t, CheckIntegrity(bad), "byte %d differs unseen", i)
 	}
 	slices.Reverse(b[4:8])
 	if err := CheckIntegrity(b); err == nil || !strings.Contains(err.Error(), "byte order") {

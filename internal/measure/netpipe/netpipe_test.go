@@ -49,9 +49,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 func TestIntegrityOverwritesSizes(t *testing.T) {
 	s := Default().WithIntegrity()
 	want := Settings{Start: 5, Upper: DefaultUpper, Integrity: true}
-	if s != want {
-		t.Errorf("settings %+v", s)
-	}
+	must.Equal(t, s, want, "settings")
 	if s.Trials() != 1 || Default().Trials() != 3 || (Settings{Final: true}).Trials() != 7 {
 		t.Error("trials are not 1, 3 and 7")
 	}
@@ -61,9 +59,7 @@ func TestStreamingResets(t *testing.T) {
 	for _, c := range []struct{ streaming, reset, want bool }{
 		{false, false, false}, {true, false, true}, {false, true, true}, {true, true, true},
 	} {
-		if got := (Settings{Streaming: c.streaming, Reset: c.reset}).Resets(); got != c.want {
-			t.Errorf("-s %t, -r %t: resets %t", c.streaming, c.reset, got)
-		}
+		must.Equal(t, (Settings{Streaming: c.streaming, Reset: c.reset}).Resets(), c.want, "-s %t, -r %t: resets", c.streaming, c.reset)
 	}
 }
 
@@ -124,16 +120,12 @@ func TestAgreeNamesEachDifference(t *testing.T) {
 		})
 	}
 	// -s alone and -s with -r are the same on the wire.
-	if err := Agree(Settings{Streaming: true}, Settings{Streaming: true, Reset: true}); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, Agree(Settings{Streaming: true}, Settings{Streaming: true, Reset: true}))
 }
 
 func TestArgumentsPutIntegrityFirst(t *testing.T) {
 	s := Settings{Start: 8, Upper: 64, Perturbation: 1, Integrity: true, Bidirectional: true, Reset: true}
-	if got := strings.Join(s.Arguments(), " "); got != "-i -r -2 -l 8 -u 64 -p 1" {
-		t.Errorf("arguments %q", got)
-	}
+	must.Equal(t, strings.Join(s.Arguments(), " "), "-i -r -2 -l 8 -u 64 -p 1", "arguments")
 	if got := Default().Arguments(); !slices.Equal(got, []string{"-l", "1", "-u", "10000000", "-p", "3"}) {
 		t.Errorf("arguments %q", got)
 	}

@@ -151,9 +151,7 @@ func serveOn(t testing.TB, p *Peer, listener net.Listener, s Settings, l Limits)
 		cancel()
 		select {
 		case err := <-done:
-			if err != nil {
-				t.Errorf("serve: %v", err)
-			}
+			must.OK(t, err, "serve")
 		case <-time.After(soon):
 			t.Error("serve did not end")
 		}

@@ -78,9 +78,7 @@ func TestPointsNameTheirNeighbours(t *testing.T) {
 		{Index: 6, Bytes: 19, Base: 19, Previous: 16, Increment: 6},
 		{Index: 7, Bytes: 22, Base: 19, Previous: 19, Increment: 6},
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("points (-want +got):\n%s", d)
-	}
+	must.NoDiff(t, cmp.Diff(want, got), "points")
 	if c.Slow() {
 		t.Error("the bound ended it, not the time")
 	}

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/packets"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 func flow(d model.Direction, most int) model.Flow {
@@ -100,9 +101,7 @@ func TestSilence(t *testing.T) {
 // TestSix: the headers of IPv6 count.
 func TestSix(t *testing.T) {
 	w := enginetest.NewWire6(t)
-	if v := found(t, w, flow(model.To, 9000)).Value(t, model.To, packets.Passes); v != 9000 {
-		t.Errorf("%v", v)
-	}
+	must.Equal(t, found(t, w, flow(model.To, 9000)).Value(t, model.To, packets.Passes), 9000)
 }
 
 // TestStop: Close ends an end that still waits for the other one.

@@ -59,9 +59,7 @@ func TestStalledSizes(t *testing.T) {
 			near, far := enginetest.Prepare(t, e, w, sweepOf(model.To, sizes.Params{Fresh: true}, 1, 8<<20, 2, 8<<20, 8<<20, 3))
 			conduct(t, near, far)
 			checkStalls(t, near.Report.Points, "1 2! 3 4! 5! 6")
-			if len(near.Report.Warnings)+len(far.Report.Warnings) != 0 {
-				t.Errorf("warnings %q %q", near.Report.Warnings, far.Report.Warnings)
-			}
+			must.Equal(t, len(near.Report.Warnings)+len(far.Report.Warnings), 0, "warnings %q %q", near.Report.Warnings, far.Report.Warnings)
 		})
 	}
 }
@@ -75,14 +73,10 @@ func checkStalls(t *testing.T, points []model.Point, want string) {
 		if p.Stalled {
 			s += "!"
 		}
-		if p.Stalled != (len(p.Trials) == 0) {
-			t.Errorf("point %+v", p)
-		}
+		must.Equal(t, p.Stalled, (len(p.Trials) == 0), "point %+v", p)
 		got = append(got, s)
 	}
-	if s := strings.Join(got, " "); s != want {
-		t.Errorf("points %q, want %q", s, want)
-	}
+	must.Equal(t, strings.Join(got, " "), want, "points")
 }
 
 func TestStallsInARowEndTheSweep(t *testing.T) {
@@ -96,9 +90,7 @@ func TestStallsInARowEndTheSweep(t *testing.T) {
 	if w := near.Report.Warnings; len(w) != 1 || !strings.Contains(w[0], "1 of 5 sizes were not measured: three sizes in a row stalled") {
 		t.Errorf("warnings %q", w)
 	}
-	if len(far.Report.Warnings) != 0 {
-		t.Errorf("far end warns %q", far.Report.Warnings)
-	}
+	must.Equal(t, len(far.Report.Warnings), 0, "far end warns %q", far.Report.Warnings)
 }
 
 // manual returns the near end, which leads, and a far end in the test's hands.
@@ -268,9 +260,7 @@ func TestCloseEndsRun(t *testing.T) {
 	far.Start(t.Context())
 	near.AwaitSample(t, anything)
 	for _, e := range []*enginetest.End{near, far} {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, e.Close())
 		enginetest.Await(t, e.Done, "closed end")
 		enginetest.Await(t, e.Measured(), "measured")
 	}
@@ -279,7 +269,5 @@ func TestCloseEndsRun(t *testing.T) {
 func TestRunOnce(t *testing.T) {
 	near, far := enginetest.Prepare(t, quick(), enginetest.NewWire(t), sweepOf(model.To, sizes.Params{}, 1))
 	conduct(t, near, far)
-	if _, err := near.Run(t.Context(), func([]model.Sample) {}); err == nil {
-		t.Error("a test ran twice")
-	}
+	must.Fail(t, must.Err(near.Run(t.Context(), func([]model.Sample) {})), "a test ran twice")
 }

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/must"
 )
 
 // conduct runs both ends until they return by themselves.
@@ -232,9 +233,7 @@ func checkLogs(t *testing.T, points []model.Point, want string) {
 	for _, p := range points {
 		got = append(got, fmt.Sprintf("%d:%d", p.Size, len(p.Log)))
 	}
-	if s := strings.Join(got, " "); s != want {
-		t.Errorf("lines of sizes %q, want %q", s, want)
-	}
+	must.Equal(t, strings.Join(got, " "), want, "lines of sizes")
 }
 
 func TestKernelLogThatCannotBeRead(t *testing.T) {
@@ -251,9 +250,7 @@ func TestKernelLogThatCannotBeRead(t *testing.T) {
 func TestValidateNamesEveryFault(t *testing.T) {
 	good := sweepOf(model.Both, sizes.Params{Mode: sizes.Stream, Fresh: true, Spin: true}, 1, maxSize)
 	good.Streams, good.Window, good.MSS = 1, 1<<20, 1448
-	if err := New(nil).Validate(good); err != nil {
-		t.Errorf("a good flow: %v", err)
-	}
+	must.OK(t, New(nil).Validate(good), "a good flow")
 	bad := model.Flow{
 		Engine: "udp", Direction: "up", Streams: 2, Duration: -1, Omit: 1, Bytes: 1, Block: 1, Window: -1, MSS: 1,
 		Points: 1, Lead: 1,
@@ -277,9 +274,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 
 func TestLimitFollowsTheSizesBefore(t *testing.T) {
 	s := sweep{run: &run{test: &test{engine: New(nil)}}}
-	if got := s.limit(1<<20, 1); got != 30*time.Second {
-		t.Errorf("without a size before: %v", got)
-	}
+	must.Equal(t, s.limit(1<<20, 1), 30*time.Second, "without a size before")
 	s.report.Points = []model.Point{
 		{Size: 1, Trials: []time.Duration{10 * time.Millisecond}},
 		{Size: 1000, Trials: []time.Duration{2 * time.Second, time.Second, 3 * time.Second}},
@@ -289,7 +284,5 @@ func TestLimitFollowsTheSizesBefore(t *testing.T) {
 	if got, want := s.limit(4000, 1), 10*2*4*2*time.Second; got != want {
 		t.Errorf("4000 bytes: %v, want %v", got, want)
 	}
-	if got := s.limit(1<<30, maxRounds); got != maxBatch {
-		t.Errorf("1 GiB: %v, want %v", got, maxBatch)
-	}
+	must.Equal(t, s.limit(1<<30, maxRounds), maxBatch, "1 GiB")
 }

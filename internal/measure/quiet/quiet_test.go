@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -26,17 +27,10 @@ func setPercent(t *testing.T, p int) {
 	t.Cleanup(func() { debug.SetGCPercent(before) })
 }
 
-func check(t interface {
-	Helper()
-	Errorf(string, ...any)
-}, procs, gc int) {
+func check(t must.TB, procs, gc int) {
 	t.Helper()
-	if now := runtime.GOMAXPROCS(0); now != procs {
-		t.Errorf("GOMAXPROCS is %d, want %d", now, procs)
-	}
-	if now := percent(); now != gc {
-		t.Errorf("the collector's percentage is %d, want %d", now, gc)
-	}
+	must.Equal(t, runtime.GOMAXPROCS(0), procs, "GOMAXPROCS")
+	must.Equal(t, percent(), gc, "the collector's percentage")
 }
 
 // TestAnyOrder begins and ends holds in any order: at every moment the process

@@ -125,9 +125,7 @@ func TestEndsAtAnyTime(t *testing.T) {
 						e.Stop()
 						enginetest.Await(t, e.Done, "stopped end")
 					case "close":
-						if err := e.Close(); err != nil {
-							t.Error(err)
-						}
+						must.OK(t, e.Close())
 					}
 				}
 				if how == "cancel" {
@@ -160,9 +158,7 @@ func TestRunOnce(t *testing.T) {
 	f := brief(model.To, 1)
 	near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), f)
 	enginetest.Succeed(t, near, far, f.Direction)
-	if _, err := near.Run(t.Context(), near.Emit); err == nil {
-		t.Error("a test ran twice")
-	}
+	must.Fail(t, must.Err(near.Run(t.Context(), near.Emit)), "a test ran twice")
 }
 
 func TestNothingLeaks(t *testing.T) {
@@ -175,9 +171,7 @@ func TestNothingLeaks(t *testing.T) {
 		enginetest.Succeed(t, near, far, f.Direction)
 		idle, other := enginetest.Prepare(t, New(), w, f) // and never run
 		for _, e := range []*enginetest.End{near, far, idle, other} {
-			if err := e.Close(); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, e.Close())
 		}
 		check()
 	}

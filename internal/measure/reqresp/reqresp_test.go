@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // brief is a short flow.
@@ -123,9 +124,7 @@ func TestSamples(t *testing.T) {
 		if s.Host != model.Near || s.Length <= 0 || s.Start < 0 {
 			t.Errorf("sample %+v", s)
 		}
-		if (s.Start < f.Omit) != s.Omitted {
-			t.Errorf("sample at %v: omitted is %t", s.Start, s.Omitted)
-		}
+		must.Equal(t, (s.Start < f.Omit), s.Omitted, "sample at %v: omitted is %t", s.Start, s.Omitted)
 		if !s.Omitted {
 			seen[s.Metric]++
 			if s.Metric == model.RequestRate {
@@ -245,9 +244,7 @@ func TestConnect(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	if err := New().Validate(brief(model.Both, 0)); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, New().Validate(brief(model.Both, 0)))
 	bad := model.Flow{
 		Engine: "x", Direction: "up", Streams: maxStreams + 1, Omit: -1, Bytes: 1, Interval: 1, Block: maxBlock + 1,
 		Window: -1, MSS: 1, Params: traffic.Write(requests.Params{Rate: -1, Reply: -1}),

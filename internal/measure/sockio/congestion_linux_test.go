@@ -1,13 +1,15 @@
 package sockio
 
-import "testing"
+import (
+	"testing"
+
+	"linerate/internal/must"
+)
 
 // TestAllowedCongestion: reno is always allowed (tcp_cong.c), and a name that
 // would have a module loaded is not.
 func TestAllowedCongestion(t *testing.T) {
 	for name, want := range map[string]bool{"reno": true, "nosuch": false, "": false, "reno cubic": false} {
-		if got := AllowedCongestion(name); got != want {
-			t.Errorf("%q: %v, want %v", name, got, want)
-		}
+		must.Equal(t, AllowedCongestion(name), want, "%q", name)
 	}
 }

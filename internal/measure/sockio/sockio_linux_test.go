@@ -20,9 +20,7 @@ func TestSegmentSizeBeforeHandshake(t *testing.T) {
 	c, a := pair(t, o)
 	for _, end := range []*net.TCPConn{c, a} {
 		warnings := must.Get(Apply(end, o))(t)
-		if len(warnings) != 0 {
-			t.Errorf("warnings %q", warnings)
-		}
+		must.Equal(t, len(warnings), 0, "warnings %q", warnings)
 	}
 }
 

@@ -30,13 +30,9 @@ func TestApplyReadsBack(t *testing.T) {
 	c, a := pair(t, o)
 	for _, end := range []*net.TCPConn{c, a} {
 		warnings := must.Get(Apply(end, o))(t)
-		if len(warnings) != 0 {
-			t.Errorf("warnings %q for options that the system grants", warnings)
-		}
+		must.Equal(t, len(warnings), 0, "warnings %q for options that the system grants", warnings)
 		g := must.Get(Read(end))(t)
-		if got := g.SendBuffer.Or(0) / bufferFactor; got != 48<<10 {
-			t.Errorf("send buffer %d, want %d", got, 48<<10)
-		}
+		must.Equal(t, g.SendBuffer.Or(0)/bufferFactor, 48<<10, "send buffer")
 		if g.NoDelay.Or(true) {
 			t.Error("tcp_nodelay is on where it was asked off")
 		}

@@ -152,9 +152,7 @@ func TestStandstill(t *testing.T) {
 func TestRunOnce(t *testing.T) {
 	near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), timed(model.To, 1))
 	enginetest.Succeed(t, near, far, model.To)
-	if _, err := near.Run(t.Context(), near.Emit); err == nil {
-		t.Error("a test ran twice")
-	}
+	must.Fail(t, must.Err(near.Run(t.Context(), near.Emit)), "a test ran twice")
 }
 
 func TestStopBeforeRun(t *testing.T) {
@@ -178,9 +176,7 @@ func TestNothingLeaks(t *testing.T) {
 			near, far := enginetest.Prepare(t, e, w, f)
 			enginetest.Succeed(t, near, far, model.Both)
 			for _, e := range []*enginetest.End{near, far} {
-				if err := e.Close(); err != nil {
-					t.Error(err)
-				}
+				must.OK(t, e.Close())
 			}
 			check()
 		})

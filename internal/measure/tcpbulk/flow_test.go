@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestNextInterval: a sampler that wakes up late leaves no very short interval behind.
@@ -27,9 +28,7 @@ func TestNextInterval(t *testing.T) {
 		if c.state == measuring {
 			f.open.at = 20 * ms
 		}
-		if got := f.next(c.planned); got != c.want {
-			t.Errorf("next after %v is %v, want %v", c.planned, got, c.want)
-		}
+		must.Equal(t, f.next(c.planned), c.want, "next after %v", c.planned)
 	}
 }
 
@@ -56,9 +55,7 @@ func TestLosses(t *testing.T) {
 			going.last.Store(int64(f.shut.at))
 			f.streams = []*stream{ended, going}
 			f.losses()
-			if got := len(f.warnings) > 0; got != c.warn {
-				t.Errorf("warnings %q, want any: %v", f.warnings, c.warn)
-			}
+			must.Equal(t, len(f.warnings) > 0, c.warn, "warnings %q, want any: %v", f.warnings, c.warn)
 		})
 	}
 }

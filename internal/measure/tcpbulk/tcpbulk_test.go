@@ -179,9 +179,7 @@ func TestBytes(t *testing.T) {
 					if e.Err != nil {
 						t.Fatalf("end %s: %v", h, e.Err)
 					}
-					if len(e.Report.Warnings) != 0 {
-						t.Errorf("end %s warns %q", h, e.Report.Warnings)
-					}
+					must.Equal(t, len(e.Report.Warnings), 0, "end %s warns %q", h, e.Report.Warnings)
 					for _, r := range e.Report.Flows {
 						if r.Bytes != amount || r.Window <= 0 {
 							t.Errorf("%s %s: %d bytes in %v", r.Direction, r.Role, r.Bytes, r.Window)
@@ -207,18 +205,14 @@ func TestBlock(t *testing.T) {
 		{"ten gigabit", fact.Known(units.BitRate(10e9), "sysfs"), 512 << 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := Block(engine.Env{LinkRate: c.rate}); got != c.want {
-				t.Errorf("Block = %d, want %d", got, c.want)
-			}
+			must.Equal(t, Block(engine.Env{LinkRate: c.rate}), c.want, "Block")
 		})
 	}
 }
 
 func TestValidateNamesEveryFault(t *testing.T) {
 	good := model.Flow{Direction: model.Both, Streams: 8, Duration: time.Second, MSS: 1448, Window: 1 << 20}
-	if err := New().Validate(good); err != nil {
-		t.Errorf("a good flow: %v", err)
-	}
+	must.OK(t, New().Validate(good), "a good flow")
 	bad := model.Flow{
 		Engine: "udp", Direction: "up", Streams: -1, Duration: -1, Omit: -1, Bytes: -1,
 		Interval: time.Millisecond, Block: 1 << 40, Window: -1, MSS: 10,

@@ -6,6 +6,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // TestVeth checks what the sender's kernel says against what is known of the
@@ -16,16 +17,12 @@ func TestVeth(t *testing.T) {
 	near, far := enginetest.Prepare(t, New(), enginetest.NewVeth(t, enginetest.Bucket{}), f)
 	enginetest.Succeed(t, near, far, model.To)
 	s := near.Flow(t, model.To).TCP
-	if got := s.PathMTU.Or(0); got != 1500 {
-		t.Errorf("path MTU %d, want 1500", got)
-	}
+	must.Equal(t, s.PathMTU.Or(0), 1500, "path MTU")
 	// 12 bytes of each segment are the timestamps option (RFC 7323 section 3.2).
 	if got, timestamps := s.MSS.Or(0), s.Timestamps.Or(false); got != 988 && timestamps || got != 1000 && !timestamps {
 		t.Errorf("segments of %d bytes with timestamps %t, 1000 asked", got, timestamps)
 	}
-	if got := s.Congestion.Or(""); got != "reno" {
-		t.Errorf("congestion control %q, want reno", got)
-	}
+	must.Equal(t, s.Congestion.Or(""), "reno", "congestion control")
 	if got := s.PeerWindow.Or(0); got == 0 || got > 2*2*f.Window {
 		t.Errorf("the peers announce %d bytes with buffers of %d each", got, f.Window)
 	}

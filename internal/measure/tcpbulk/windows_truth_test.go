@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -38,9 +39,7 @@ func TestWindows(t *testing.T) {
 
 func claimWindows(try *truth.Try, ends ...*enginetest.End) {
 	for _, end := range ends {
-		if len(end.Report.Warnings) != 0 {
-			try.Errorf("end %s warns %q", end.Report.Host, end.Report.Warnings)
-		}
+		must.Equal(try, len(end.Report.Warnings), 0, "end %s warns %q", end.Report.Host, end.Report.Warnings)
 		for _, r := range end.Report.Flows {
 			name := fmt.Sprintf("window of the %s %s", r.Role, r.Direction)
 			try.Claim(name, 1e3*r.Window.Seconds(), 1e3*measured.Seconds(), 10e3*measured.Seconds(), "ms")

@@ -43,10 +43,6 @@ func TestReadConnection(t *testing.T) {
 func TestReadClosed(t *testing.T) {
 	c := dial(t)
 	c.Close()
-	if _, err := Read(c); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Read of a closed connection: %v, want net.ErrClosed", err)
-	}
-	if _, err := Congestion(c); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Congestion of a closed connection: %v, want net.ErrClosed", err)
-	}
+	must.Is(t, must.Err(Read(c)), net.ErrClosed, "Read of a closed connection")
+	must.Is(t, must.Err(Congestion(c)), net.ErrClosed, "Congestion of a closed connection")
 }

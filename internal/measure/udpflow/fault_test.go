@@ -186,9 +186,7 @@ func TestAnyMoment(t *testing.T) {
 		for _, timer := range timers {
 			timer.Stop()
 		}
-		if err := errors.Join(near.Close(), far.Close()); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, errors.Join(near.Close(), far.Close()))
 	}
 	check()
 }
@@ -198,7 +196,5 @@ func TestCloseBeforeRun(t *testing.T) {
 	for range 2 {
 		must.Do(t, errors.Join(near.Close(), far.Close()))
 	}
-	if _, err := near.Run(t.Context(), near.Emit); err == nil {
-		t.Error("ran after close")
-	}
+	must.Fail(t, must.Err(near.Run(t.Context(), near.Emit)), "ran after close")
 }

@@ -261,19 +261,13 @@ func TestValidate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := good
 			change(&f)
-			if err := New().Validate(f); err == nil {
-				t.Error("no fault found")
-			}
-			if _, err := New().Prepare(t.Context(), engine.Env{}, f); err == nil {
-				t.Error("prepared")
-			}
+			must.Fail(t, New().Validate(f), "no fault found")
+			must.Fail(t, must.Err(New().Prepare(t.Context(), engine.Env{}, f)), "prepared")
 		})
 	}
 }
 
 func TestNoUDP(t *testing.T) {
 	_, err := New().Prepare(t.Context(), engine.Env{Host: model.Near}, timed(model.To))
-	if !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("error %v", err)
-	}
+	must.Is(t, err, errors.ErrUnsupported, "error")
 }

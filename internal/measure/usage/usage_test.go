@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/sockio"
+	"linerate/internal/must"
 )
 
 func edge(at, user, system, busy time.Duration) Reading {
@@ -56,9 +57,7 @@ func TestSample(t *testing.T) {
 	prev, now := edge(time.Second, time.Second, 0, 0), edge(3*time.Second, 2*time.Second, 4*time.Second, 0)
 	got := now.Sample(prev, model.Near, 2*time.Second)
 	want := model.Sample{Host: model.Near, Metric: model.CPU, Value: 2.5, Start: time.Second, Length: 2 * time.Second, Omitted: true}
-	if got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	must.Equal(t, got, want, "got")
 	if now.Sample(prev, model.Near, time.Second).Omitted {
 		t.Error("the first interval of the window is omitted")
 	}

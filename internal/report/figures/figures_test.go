@@ -149,9 +149,7 @@ func TestPicturesAreAsStored(t *testing.T) {
 			continue
 		}
 		want := must.Get(os.ReadFile(path))(t)
-		if got != string(want) {
-			t.Errorf("%s differs from its file: look at it after go test ./internal/report/figures -update", name)
-		}
+		must.Equal(t, got, string(want), "%s differs from its file: look at it after go test ./internal/report/figures -update", name)
 	}
 	files := must.Get(filepath.Glob("testdata/*.svg"))(t)
 	for _, path := range files {
@@ -178,9 +176,7 @@ func TestPicturesStandAlone(t *testing.T) {
 		for _, width := range []float64{plot.Wide, plot.Narrow, plot.File} {
 			t.Run(fmt.Sprintf("%s/%.0f", name, width), func(t *testing.T) {
 				svg := f.SVG(width)
-				if svg != f.SVG(width) {
-					t.Error("it is another one when it is drawn again")
-				}
+				must.Equal(t, svg, f.SVG(width), "it is another one when it is drawn again")
 				texts := inside(t, svg, width)
 				for _, want := range []string{"desk", "nas", "2026-11-21", "linux 6.8.0", "session "} {
 					if !strings.Contains(texts, want) {

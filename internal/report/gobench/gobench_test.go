@@ -72,18 +72,14 @@ func TestBenchstatReadsThem(t *testing.T) {
 					got = append(got, v.Value)
 				}
 			}
-			if near := r.GetConfig("near"); near != "desk" {
-				t.Errorf("%s: the near end is %q", c.Name, near)
-			}
+			must.Equal(t, r.GetConfig("near"), "desk", "%s: the near end", c.Name)
 		}
 		if len(got) != len(want) {
 			t.Errorf("%s: %d goodputs, not %d", c.Name, len(got), len(want))
 			continue
 		}
 		for i := range want {
-			if got[i] != want[i] {
-				t.Errorf("%s: goodput %d is %v, not %v", c.Name, i, got[i], want[i])
-			}
+			must.Equal(t, got[i], want[i], "%s: goodput %d", c.Name, i)
 		}
 	}
 }

@@ -61,9 +61,7 @@ func pages(t *testing.T) map[string]string {
 func TestPageNeedsNothing(t *testing.T) {
 	outside := regexp.MustCompile(`(?i)(src|href|action|data)\s*=\s*"(https?:)?//|@import|url\(|<script|<iframe|<object|javascript:| on[a-z]+=`)
 	for name, page := range pages(t) {
-		if at := outside.FindString(page); at != "" {
-			t.Errorf("%s: the page has %q", name, at)
-		}
+		must.Equal(t, outside.FindString(page), "", "%s: the page has", name)
 		if strings.Contains(page, "ZgotmplZ") || strings.Contains(page, "%!") || strings.Contains(page, "NaN") {
 			t.Errorf("%s: a value of the page could not be written", name)
 		}
@@ -154,9 +152,7 @@ func TestPageSaysWhatToDo(t *testing.T) {
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		head, rest, _ := strings.Cut(plain(all[c.Name]), "</header>")
 		lead, leads := d.Lead()
-		if said := strings.Contains(head, "What to do:"); said != (leads || d.Advice != "") {
-			t.Errorf("%s: what to do is said: %v", c.Name, said)
-		}
+		must.Equal(t, strings.Contains(head, "What to do:"), (leads || d.Advice != ""), "%s: what to do is said", c.Name)
 		if d.Advice != "" {
 			advised++
 		}

@@ -3,6 +3,7 @@ package html
 import (
 	"testing"
 
+	"linerate/internal/must"
 	"linerate/internal/report"
 )
 
@@ -14,8 +15,6 @@ func TestNotesAddSomething(t *testing.T) {
 		{"not decided: needs at least 6 blocks", "needs at least 6 blocks", ""},
 		{"not decided after 7 blocks", "", ""},
 	} {
-		if got := noted(report.Row{Said: c.said, Note: c.note}); got != c.want {
-			t.Errorf("%q beside %q: %q, want %q", c.note, c.said, got, c.want)
-		}
+		must.Equal(t, noted(report.Row{Said: c.said, Note: c.note}), c.want, "%q beside %q", c.note, c.said)
 	}
 }

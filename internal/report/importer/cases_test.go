@@ -74,7 +74,5 @@ func TestUnitsFitTheirRole(t *testing.T) {
 			t.Errorf("%s: %+v", bad, c)
 		}
 	}
-	if _, err := ParseWhere("medium"); err == nil {
-		t.Error("a column without a text is taken")
-	}
+	must.Fail(t, must.Err(ParseWhere("medium")), "a column without a text is taken")
 }

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -188,9 +187,7 @@ func TestBroken(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
 	}
-	if _, err := Read("", []byte("Dear Sir,\n"), Options{}); !errors.Is(err, ErrUnknown) {
-		t.Errorf("%v", err)
-	}
+	must.Is(t, must.Err(Read("", []byte("Dear Sir,\n"), Options{})), ErrUnknown)
 }
 
 // columns parses what --column says.

@@ -211,9 +211,7 @@ func TestMutated(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if says := silent(whole, got); says != "" {
-				t.Errorf("%s, %s: %s", name, how, says)
-			}
+			must.Equal(t, silent(whole, got), "", "%s, %s", name, how)
 		})
 	}
 	t.Logf("%d files, %d mutants", len(texts), mutants)

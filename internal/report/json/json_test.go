@@ -52,9 +52,7 @@ func TestSessionSchema(t *testing.T) {
 		for name, o := range map[string]json.Options{"": {}, " in full": {Full: true}, " with samples": {Full: true, Samples: c.Samples}} {
 			t.Run(c.Name+name, func(t *testing.T) {
 				doc := render(t, c, o)
-				if err := resolved.Validate(doc); err != nil {
-					t.Error(err)
-				}
+				must.OK(t, resolved.Validate(doc))
 				if _, ok := doc["samples"]; ok != (len(o.Samples) > 0) {
 					t.Errorf("samples written: %v", ok)
 				}
@@ -174,9 +172,7 @@ func TestListSchema(t *testing.T) {
 	for _, c := range append(reporttest.Cases(), reporttest.Case{}) {
 		var b bytes.Buffer
 		must.Do(t, json.Envelope(&b, json.ListSchema, l))
-		if err := resolved.Validate(parse(t, b.Bytes())); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, resolved.Validate(parse(t, b.Bytes())))
 		s := c.Session
 		l.Sessions = append(l.Sessions, report.NewListItem(report.Item{ID: s.ID, Kind: s.Kind, Created: s.Created, Ended: s.Ended, State: s.State, Reason: s.Reason, Runs: len(s.Runs)}, s))
 	}
@@ -302,9 +298,7 @@ func TestReasonsOfSettings(t *testing.T) {
 		t.Error(diff)
 	}
 	_, resolved := schema(t, "session-v1.schema.json")
-	if err := resolved.Validate(doc); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, resolved.Validate(doc))
 	got.(map[string]any)["tcp.sack"] = map[string]any{"unknown": "no_idea"}
 	if resolved.Validate(doc) == nil {
 		t.Error("the schema takes a reason that is not of the list")
@@ -318,9 +312,7 @@ func TestLayout(t *testing.T) {
 	s.Title = `a "quoted" \ } ] , : { [ text`
 	text, whole := new(bytes.Buffer), report.Build(s, report.Options{})
 	must.Do(t, json.Render(text, s, whole, json.Options{Full: true}))
-	if title := parse(t, text.Bytes())["session"].(map[string]any)["title"]; title != s.Title {
-		t.Errorf("title %q", title)
-	}
+	must.Equal(t, parse(t, text.Bytes())["session"].(map[string]any)["title"], any(s.Title), "title")
 	for line := range strings.Lines(text.String()) {
 		if len(line) > 111 && strings.Contains(line, ", ") && !strings.Contains(line, `": "`) {
 			t.Errorf("a line of %d bytes: %s", len(line), line)

@@ -105,9 +105,7 @@ func TestNoLineIsTooLongAndNoWordBroken(t *testing.T) {
 					if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
 						t.Errorf("%s: %d columns in a width of %d: %q", name, n, width, line)
 					}
-					if strings.TrimRight(line, " \n")+"\n" != line {
-						t.Errorf("%s: space at the end of %q", name, line)
-					}
+					must.Equal(t, strings.TrimRight(line, " \n")+"\n", line, "%s: space at the end of %q", name, line)
 				}
 				narrow := words(text)
 				for w := range wide {
@@ -252,9 +250,7 @@ var errBroken = errors.New("broken pipe")
 func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
 
 func TestWriteErrorIsReturned(t *testing.T) {
-	if err := term.Render(brokenWriter{}, report.Document{}, term.Options{}); !errors.Is(err, errBroken) {
-		t.Errorf("%v", err)
-	}
+	must.Is(t, term.Render(brokenWriter{}, report.Document{}, term.Options{}), errBroken)
 }
 
 func listed() report.List {
@@ -297,9 +293,7 @@ func TestProgress(t *testing.T) {
 		{10, ""},
 	}
 	for _, test := range tests {
-		if got := p.Line(test.width, false); got != test.want {
-			t.Errorf("width %d: %q, want %q", test.width, got, test.want)
-		}
+		must.Equal(t, p.Line(test.width, false), test.want, "width %d", test.width)
 	}
 	if got, want := (term.Progress{Direction: "to nas", Elapsed: time.Second}).Line(80, true), "to nas  1 s"; got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -96,9 +96,7 @@ func TestDamaged(t *testing.T) {
 	refuse := func(name string, text []byte, want error) {
 		t.Helper()
 		a, err := archive.Open(t.Context(), bytes.NewReader(text))
-		if !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", name, err, want)
-		}
+		must.Is(t, err, want, "%s", name)
 		if err == nil {
 			_ = a.Close()
 		}
@@ -225,14 +223,10 @@ func TestBackupInUse(t *testing.T) {
 				t.Fatalf("run %d at %d: %d samples, %v", r.Number, i, len(samples), err)
 			}
 		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, a.Close())
 	}
 	close(stop)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-done)
 	if n := <-written; last < 1 || n < last {
 		t.Errorf("%d runs written, %d in the last archive", n, last)
 	}

@@ -87,9 +87,7 @@ func TestDamaged(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"cut": whole[:len(whole)-3], "half": whole[:len(whole)/2], "version only": whole[:1], "version": append([]byte{9}, whole[1:]...),
 	} {
-		if _, err := packed.Unpack(b); !errors.Is(err, packed.ErrDamaged) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, must.Err(packed.Unpack(b)), packed.ErrDamaged, "%s", name)
 	}
 }
 

@@ -127,9 +127,7 @@ func TestHostileRows(t *testing.T) {
 			if errors.Is(c.want, store.ErrForeign) {
 				_, err = postgres.Open(t.Context(), address)
 			}
-			if !errors.Is(err, c.want) {
-				t.Errorf("%s: %v", name, err)
-			}
+			must.Is(t, err, c.want, "%s", name)
 		}
 	})
 }
@@ -160,9 +158,7 @@ func TestSeveralPeople(t *testing.T) {
 	for left := 2; left > 0; looked++ {
 		select {
 		case err := <-writers:
-			if err != nil {
-				t.Error(err)
-			}
+			must.OK(t, err)
 			left--
 		default:
 		}
@@ -213,9 +209,7 @@ func TestStopped(t *testing.T) {
 	if got := state(s); got != model.SessionRunning {
 		t.Errorf("%s while it runs", got)
 	}
-	if err := s.UpdateSession(t.Context(), again); !errors.Is(err, store.ErrRunning) {
-		t.Errorf("it goes on twice: %v", err)
-	}
+	must.Is(t, s.UpdateSession(t.Context(), again), store.ErrRunning, "it goes on twice")
 	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	for deadline := time.Now().Add(20 * time.Second); state(s) != model.SessionStopped && time.Now().Before(deadline); {
@@ -242,9 +236,7 @@ func TestLockComesBack(t *testing.T) {
 	must.Do(t, s.CreateSession(t.Context(), sess))
 	must.Do(t, server.Exec(t.Context(), nameOf(address), `SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'`))
 	must.Do(t, s.UpdateSession(t.Context(), sess))
-	if err := other.UpdateSession(t.Context(), sess); !errors.Is(err, store.ErrRunning) {
-		t.Errorf("the other: %v", err)
-	}
+	must.Is(t, other.UpdateSession(t.Context(), sess), store.ErrRunning, "the other")
 }
 
 // TestRefusals opens what cannot be opened: every error says what to do, and none says
@@ -301,7 +293,5 @@ func TestRefusals(t *testing.T) {
 	if got := s.Path(); !strings.Contains(got, postgrestest.User+"@127.0.0.1") || strings.Contains(got, "word") {
 		t.Errorf("it is called %s", got)
 	}
-	if err := open(t, address).CreateSession(t.Context(), model.Session{ID: "x"}); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, open(t, address).CreateSession(t.Context(), model.Session{ID: "x"}))
 }

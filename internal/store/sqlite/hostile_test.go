@@ -111,9 +111,7 @@ func TestHostileSchema(t *testing.T) {
 // TestAnalysed: what ANALYZE leaves for SQLite is no foreign object.
 func TestAnalysed(t *testing.T) {
 	s := must.Get(Open(t.Context(), hostile(t, `SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_stat1'`, `ANALYZE`)))(t)
-	if _, err := s.Session(t.Context(), "it"); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, must.Err(s.Session(t.Context(), "it")))
 	_ = s.Close()
 }
 
@@ -140,12 +138,8 @@ func readHostile(t *testing.T, values []hostileValue) {
 			_, listErr := s.Sessions(t.Context(), store.Filter{})
 			_, readErr := s.Session(t.Context(), "it")
 			_, samplesErr := s.Samples(t.Context(), "it", 1)
-			if err := errors.Join(listErr, readErr, samplesErr); !errors.Is(err, tables.ErrTooLarge) {
-				t.Errorf("%s: %v", v.name, err)
-			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Is(t, errors.Join(listErr, readErr, samplesErr), tables.ErrTooLarge, "%s", v.name)
+			must.OK(t, s.Close())
 		}
 	})
 }
@@ -199,9 +193,7 @@ func TestDriverPanic(t *testing.T) {
 	})
 	must.Do(t, errors.Join(err, conn.Close()))
 	for range 2 {
-		if _, err := s.Session(t.Context(), "it"); !errors.Is(err, tables.ErrDriver) {
-			t.Errorf("%v", err)
-		}
+		must.Is(t, must.Err(s.Session(t.Context(), "it")), tables.ErrDriver)
 	}
 	if err := s.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) {
 		t.Error(err)

@@ -125,9 +125,7 @@ func TestMigrateSteps(t *testing.T) {
 	}
 	check := func(want string) {
 		t.Helper()
-		if got := steps(t.Context(), t, db); got != want {
-			t.Errorf("steps %s, want %s", got, want)
-		}
+		must.Equal(t, steps(t.Context(), t, db), want, "steps")
 	}
 	for range 2 {
 		must.Do(t, migrate(t.Context(), db, files))
@@ -143,9 +141,7 @@ func TestMigrateSteps(t *testing.T) {
 	must.Do(t, migrate(t.Context(), db, files))
 	check("1 2 3")
 	delete(files, "0003_c.sql")
-	if err := migrate(t.Context(), db, files); !errors.Is(err, store.ErrNewer) {
-		t.Errorf("older build: %v, want ErrNewer", err)
-	}
+	must.Is(t, migrate(t.Context(), db, files), store.ErrNewer, "older build")
 }
 
 func steps(ctx context.Context, t *testing.T, db *sql.DB) string {

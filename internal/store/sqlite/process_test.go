@@ -91,9 +91,7 @@ func TestKilled(t *testing.T) {
 	for lines := bufio.NewScanner(out); stored < 5 && lines.Scan(); stored++ {
 	}
 	must.Do(t, cmd.Process.Kill())
-	if err := cmd.Wait(); err == nil {
-		t.Error("the writer ended by itself")
-	}
+	must.Fail(t, cmd.Wait(), "the writer ended by itself")
 	if stored < 5 {
 		t.Fatalf("the writer stored %d runs only", stored)
 	}
@@ -116,9 +114,7 @@ func checkWhole(t *testing.T, path, id string, least int) {
 			t.Errorf("run %d at %d: %d samples, %v", r.Number, i, len(samples), err)
 		}
 	}
-	if err := addRun(t.Context(), s, id, len(sess.Runs)+1); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, addRun(t.Context(), s, id, len(sess.Runs)+1))
 	integrity(t, path)
 }
 
@@ -131,9 +127,7 @@ func integrity(t *testing.T, path string) {
 		t.Errorf("integrity check: %s, %v", verdict, err)
 	}
 	var row sql.NullString
-	if err := db.QueryRowContext(t.Context(), "PRAGMA foreign_key_check").Scan(&row); !errors.Is(err, sql.ErrNoRows) {
-		t.Errorf("foreign keys: %v, %v", row, err)
-	}
+	must.Is(t, db.QueryRowContext(t.Context(), "PRAGMA foreign_key_check").Scan(&row), sql.ErrNoRows, "foreign keys: %v", row)
 }
 
 // TestTwoProcesses lets two processes make and fill one file at once.
@@ -152,9 +146,7 @@ func TestTwoProcesses(t *testing.T) {
 		}()
 	}
 	for range ids {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-done)
 	}
 	for _, id := range ids {
 		checkWhole(t, path, id, 20)

@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"bufio"
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -39,9 +38,7 @@ func TestFirstHour12Stopped(t *testing.T) {
 	}
 	check(model.SessionRunning, map[model.SessionState]int{"": 1, model.SessionRunning: 1, model.SessionStopped: 0, model.SessionDone: 0})
 	again := model.Session{ID: "endless", State: model.SessionRunning}
-	if err := s.UpdateSession(t.Context(), again); !errors.Is(err, store.ErrRunning) {
-		t.Errorf("it goes on twice: %v", err)
-	}
+	must.Is(t, s.UpdateSession(t.Context(), again), store.ErrRunning, "it goes on twice")
 	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	check(model.SessionStopped, map[model.SessionState]int{"": 1, model.SessionRunning: 0, model.SessionStopped: 1, model.SessionDone: 0})

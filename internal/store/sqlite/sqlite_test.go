@@ -14,9 +14,7 @@ func open(t *testing.T, path string) *sqlite.Store {
 	t.Helper()
 	s := must.Get(sqlite.Open(t.Context(), path))(t)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, s.Close())
 	})
 	return s
 }

@@ -31,9 +31,7 @@ func TestArchiveAndNotes(t *testing.T) {
 	all, one, damaged := filepath.Join(dir, "all.linerate"), filepath.Join(dir, "one.linerate"), filepath.Join(dir, "damaged.linerate")
 	do := func(w *world, code int, says string, args ...string) {
 		t.Helper()
-		if got := w.main(t, args...); got != code {
-			t.Errorf("%q: exit code %d, want %d", args, got, code)
-		}
+		must.Equal(t, w.main(t, args...), code, "%q: exit code", args)
 		if said := w.out.String() + w.err.String(); !strings.Contains(said, says) {
 			t.Errorf("%q does not say %q:\n%s", args, says, said)
 		}

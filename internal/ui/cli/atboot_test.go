@@ -9,6 +9,7 @@ import (
 	"linerate/internal/app/change"
 	"linerate/internal/app/here"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestNoteLasting notes settings that a restart does not forget, of systems that
@@ -29,9 +30,7 @@ func TestNoteLasting(t *testing.T) {
 		var out bytes.Buffer
 		a := &console{Env: Env{Err: &out}}
 		change.TellLasting(a.world(), "desk", c.os, c.wanted, c.within)
-		if out.String() != c.want {
-			t.Errorf("%s: %q, want %q", c.os, out.String(), c.want)
-		}
+		must.Equal(t, out.String(), c.want, "%s", c.os)
 	}
 }
 
@@ -41,9 +40,7 @@ func TestBootTalk(t *testing.T) {
 	a := &console{Env: Env{Err: &out}, quiet: true}
 	for range 2 {
 		for _, host := range []string{"", "nas"} {
-			if _, err := here.Lines(a.world(), host).Write([]byte("at-boot: installed x\nelse\n")); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, must.Err(here.Lines(a.world(), host).Write([]byte("at-boot: installed x\nelse\n"))))
 		}
 	}
 	if want := "at-boot: installed x\nnas: at-boot: installed x\n"; out.String() != want || strings.Contains(out.String(), "else") {

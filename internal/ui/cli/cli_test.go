@@ -92,9 +92,7 @@ func TestFirstHour12Prune(t *testing.T) {
 		for _, s := range doc.Sessions {
 			left = append(left, s.ID)
 		}
-		if got := strings.Join(left, " "); got != c.left {
-			t.Errorf("%q leaves %q, want %q", c.args, got, c.left)
-		}
+		must.Equal(t, strings.Join(left, " "), c.left, "%q leaves", c.args)
 	}
 }
 
@@ -120,15 +118,11 @@ func TestExitCode(t *testing.T) {
 		{context.Canceled, exitInterrupted},
 		{app.WithKind(app.NotUndone, context.Canceled), exitNotUndone},
 	} {
-		if got := exitCode(c.err); got != c.want {
-			t.Errorf("%v: %d, want %d", c.err, got, c.want)
-		}
+		must.Equal(t, exitCode(c.err), c.want, "%v", c.err)
 		if c.err == nil {
 			continue
 		}
-		if got := exitCode(fmt.Errorf("wrapped: %w", c.err)); got != c.want {
-			t.Errorf("%v, wrapped: %d, want %d", c.err, got, c.want)
-		}
+		must.Equal(t, exitCode(fmt.Errorf("wrapped: %w", c.err)), c.want, "%v, wrapped", c.err)
 		hinted := withHint(c.err, "do %s", "this")
 		if exitCode(hinted) != c.want || hintOf(hinted) != "do this" || !errors.Is(hinted, c.err) && c.want != exitUsage {
 			t.Errorf("%v with a hint: %d, %q", c.err, exitCode(hinted), hintOf(hinted))
@@ -149,9 +143,7 @@ func TestSessionRef(t *testing.T) {
 		"last": "last", "last~0": "-1", "last~1": "-2", "last~12": "-13", "20261121T0132": "20261121T0132",
 		"last~": "last~", "last~x": "last~x", "last~-1": "last~-1", "-2": "-2",
 	} {
-		if got := sessionRef(in); got != want {
-			t.Errorf("sessionRef(%q) = %q, want %q", in, got, want)
-		}
+		must.Equal(t, sessionRef(in), want, "sessionRef(%q)", in)
 	}
 }
 
@@ -223,9 +215,7 @@ func TestColor(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.OutTerminal, w.vars["NO_COLOR"], w.vars["TERM"] = c.terminal, c.noColor, c.term
-		if got := (&console{Env: w.Env}).color(); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
+		must.Equal(t, (&console{Env: w.Env}).color(), c.want, "%+v", c)
 	}
 }
 
@@ -234,13 +224,9 @@ func TestStorePath(t *testing.T) {
 	home := t.TempDir()
 	w.vars = map[string]string{"HOME": home, "LocalAppData": home, "XDG_DATA_HOME": filepath.Join(home, "data"), "LINERATE_DB": "named.db"}
 	a := &console{Env: w.Env, db: "flag.db"}
-	if got := a.storePath(); got != "flag.db" {
-		t.Errorf("with --db: %s", got)
-	}
+	must.Equal(t, a.storePath(), "flag.db", "with --db")
 	a.db = ""
-	if got := a.storePath(); got != "named.db" {
-		t.Errorf("with LINERATE_DB: %s", got)
-	}
+	must.Equal(t, a.storePath(), "named.db", "with LINERATE_DB")
 	delete(w.vars, "LINERATE_DB")
 	if got := a.storePath(); !strings.HasPrefix(got, home) || filepath.Base(got) != "linerate.db" {
 		t.Errorf("by default: %s", got)

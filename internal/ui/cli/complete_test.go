@@ -29,9 +29,7 @@ func TestFirstHour20Completion(t *testing.T) {
 		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	w.main(t, "__complete", "show", "")
-	if _, err := os.Stat(w.vars["LINERATE_DB"]); err == nil {
-		t.Error("a tab made the store of results")
-	}
+	must.Fail(t, must.Err(os.Stat(w.vars["LINERATE_DB"])), "a tab made the store of results")
 	st := must.Get(openStoreAt(t.Context(), w.vars["LINERATE_DB"]))(t)
 	now := time.Now()
 	must.Do(t, st.CreateSession(t.Context(), model.Session{

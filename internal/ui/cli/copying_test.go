@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
+	"linerate/internal/must"
 )
 
 // TestCopyProgress: of a copy that takes longer than two seconds it is said how much is
@@ -21,9 +22,7 @@ func TestCopyProgress(t *testing.T) {
 		return out.String()
 	}
 	for _, terminal := range []bool{false, true} {
-		if got := run(terminal, time.Second); got != "copying linerate to nas (10 MiB)\n" {
-			t.Errorf("a short copy: %q", got)
-		}
+		must.Equal(t, run(terminal, time.Second), "copying linerate to nas (10 MiB)\n", "a short copy")
 		long := run(terminal, 40*time.Second)
 		for _, want := range []string{"nas (10 MiB)\n", "of 10 MiB, ", "Mbit/s, ", "s left"} {
 			if !strings.Contains(long, want) {

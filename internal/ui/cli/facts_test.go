@@ -68,12 +68,8 @@ func TestFactsPage(t *testing.T) {
 	f.Knobs["nic.coalesce.adaptive_rx"] = fact.Known("1", "ethtool")
 	var b bytes.Buffer
 	must.Do(t, printFacts(&b, nil, f))
-	if d := cmp.Diff(factsPage, b.String()); d != "" {
-		t.Errorf("-want +got:\n%s", d)
-	}
-	if err := printFacts(full{}, nil, f); err == nil {
-		t.Error("a page that was not written is no error")
-	}
+	must.NoDiff(t, cmp.Diff(factsPage, b.String()), "-want +got")
+	must.Fail(t, printFacts(full{}, nil, f), "a page that was not written is no error")
 }
 
 // full is a disk without room.
@@ -100,9 +96,7 @@ func TestFactsOfBuses(t *testing.T) {
 	} {
 		p := &page{}
 		p.bus(b)
-		if d := cmp.Diff(want, p.text.String()); d != "" {
-			t.Errorf("-want +got:\n%s", d)
-		}
+		must.NoDiff(t, cmp.Diff(want, p.text.String()), "-want +got")
 	}
 }
 

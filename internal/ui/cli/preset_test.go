@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 	"linerate/internal/ui/config"
 )
 
@@ -36,9 +37,7 @@ func TestPresets(t *testing.T) {
 			if err != nil || len(plan.Candidates(made)) == 0 {
 				t.Errorf("%s: %v", p.Name, err)
 			}
-			if single := p.Name == "windows" || p.Name == "buffers"; single != (len(made.Levels) == 6) {
-				t.Errorf("%s has the levels %v", p.Name, made.Levels)
-			}
+			must.Equal(t, p.Name == "windows" || p.Name == "buffers", (len(made.Levels) == 6), "%s has the levels %v", p.Name, made.Levels)
 			if p.Name == "buffers" && len(made.Settings[1].Assignments) != 4 {
 				t.Errorf("%+v", made.Settings[1])
 			}

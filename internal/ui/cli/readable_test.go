@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestChangesOfAnotherSystem: what a far host held is read as its own system writes
@@ -16,12 +17,8 @@ func TestChangesOfAnotherSystem(t *testing.T) {
 		{"darwin", "4194304", "4 MiB"},
 		{"freebsd", "4096 131072 6291456", "4096 131072 6291456"},
 	} {
-		if got := a.readable(c.system, "tcp.recv_buffer_max", c.raw); got != c.want {
-			t.Errorf("%s: %q is %q, want %q", c.system, c.raw, got, c.want)
-		}
+		must.Equal(t, a.readable(c.system, "tcp.recv_buffer_max", c.raw), c.want, "%s: %q", c.system, c.raw)
 	}
 	got := a.undoneText("freebsd", model.Change{Knob: "tcp.recv_buffer_max", State: model.ChangeUndone, Old: "2097152"})
-	if got != "back to 2 MiB" {
-		t.Errorf("%q", got)
-	}
+	must.Equal(t, got, "back to 2 MiB")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
+	"linerate/internal/must"
 )
 
 // TestNoTimeLeftIsLessThanNothing: what is still to come is never told as a negative time,
@@ -21,10 +22,6 @@ func TestNoTimeLeftIsLessThanNothing(t *testing.T) {
 			t.Errorf("%g: %q", share, left)
 		}
 	}
-	if left := moreTime(app.FolderProgress{Share: 0.25, Elapsed: time.Minute}); left != ", about 3 min more" {
-		t.Error(left)
-	}
-	if left := moreTime(app.FolderProgress{Elapsed: time.Minute}); left != "" {
-		t.Error(left)
-	}
+	must.Equal(t, moreTime(app.FolderProgress{Share: 0.25, Elapsed: time.Minute}), ", about 3 min more")
+	must.Equal(t, moreTime(app.FolderProgress{Elapsed: time.Minute}), "")
 }

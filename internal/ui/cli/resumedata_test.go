@@ -3,6 +3,8 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestDataOfAResumedSession: the budget of data may be given anew with more blocks, and
@@ -13,8 +15,6 @@ func TestDataOfAResumedSession(t *testing.T) {
 		bad   bool
 	}{{"data", true}, {"data max-blocks", false}, {"margin max-blocks", true}} {
 		err := (&runFlags{}).onlyResume(func(flag string) bool { return strings.Contains(" "+c.flags+" ", " "+flag+" ") })
-		if (err != nil) != c.bad {
-			t.Errorf("%s: %v", c.flags, err)
-		}
+		must.Equal(t, (err != nil), c.bad, "%s: %v", c.flags, err)
 	}
 }

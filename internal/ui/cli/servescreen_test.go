@@ -33,9 +33,7 @@ func TestServeScreenKeeps(t *testing.T) {
 	if !w.keep("a visit\x1b[2J") {
 		t.Error("does not keep a line beside the screen")
 	}
-	if out.String() != screen.Redraw {
-		t.Errorf("written over the screen: %q", out.String())
-	}
+	must.Equal(t, out.String(), screen.Redraw, "written over the screen")
 	if text := w.state.View(uilive.Size{Columns: 80, Rows: 24}); !strings.Contains(text, "half a line") || strings.Contains(text, "a visit") {
 		t.Errorf("on the screen:\n%s", text)
 	}

@@ -12,9 +12,7 @@ import (
 
 func TestStatusText(t *testing.T) {
 	b := budget.New(budget.Config{Server: budget.Limits{Sessions: 8, Memory: 1 << 30}})
-	if got := statusText(b.Usage()); got != "0/8 sessions" {
-		t.Errorf("nothing: %q", got)
-	}
+	must.Equal(t, statusText(b.Usage()), "0/8 sessions", "nothing")
 	s := must.Get(b.Open(netip.MustParseAddr("127.0.0.1"), ""))(t)
 	must.Get(s.Take(budget.Amounts{Memory: 64 << 20, UDP: 1e8}))(t)
 	_ = s.Spend(1 << 30)
@@ -24,9 +22,7 @@ func TestStatusText(t *testing.T) {
 	if got, want := statusText(b.Usage()), "1/8 sessions, 64 MiB memory, 100 Mbit/s UDP, 1 GiB sent, 1 source, 1 refused"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := shortened("ÄBCDEF", 3); got != "ÄBC" {
-		t.Errorf("shortened: %q", got)
-	}
+	must.Equal(t, shortened("ÄBCDEF", 3), "ÄBC", "shortened")
 }
 
 // TestStatusLine demands that what others write stands above the line.

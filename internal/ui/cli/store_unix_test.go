@@ -26,9 +26,7 @@ func TestSharedResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, server.Stop())
 	}()
 	must.Do(t, server.Exec(t.Context(), "postgres", "CREATE DATABASE lab OWNER "+postgrestest.User))
 	u := url.URL{Scheme: "postgres", User: url.UserPassword(postgrestest.User, postgrestest.Password), Host: fmt.Sprintf("127.0.0.1:%d", server.Port), Path: "/lab"}

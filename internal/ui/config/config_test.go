@@ -108,9 +108,7 @@ func TestDocumentedExample(t *testing.T) {
 		Baseline: "current", MaxBlocks: 20, Budget: time.Hour, Margin: 3, Tolerance: 5, Confidence: 0.95,
 		Settle: 2 * time.Second, Seed: 42, Null: plan.NullTwin,
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(File{}), cmpopts.IgnoreFields(File{}, "Kinds")); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.NoDiff(t, cmp.Diff(want, got, cmpopts.IgnoreUnexported(File{}), cmpopts.IgnoreFields(File{}, "Kinds")))
 	if !got.Has("cooldown") || !got.Has("flow.omit") || !got.Has("factors[0].levels[2]") || got.Has("blocks") || got.Has("near") {
 		t.Error("Has does not tell what the file gives")
 	}
@@ -158,9 +156,7 @@ baseline: window=auto near.tcp.timestamps=1
 	if a := got[1].Assignments; a[0].Value != "65536" || a[1] != (model.Assignment{Host: "near", Knob: "tcp.timestamps", Value: "1"}) {
 		t.Errorf("second combination sets %+v", a)
 	}
-	if f.Options().Factor != "" {
-		t.Error("a grid of two factors has a plateau")
-	}
+	must.Equal(t, f.Options().Factor, "", "a grid of two factors has a plateau")
 }
 
 func TestBaseline(t *testing.T) {
@@ -196,9 +192,7 @@ func TestNumericFactor(t *testing.T) {
 	} {
 		knob, list, _ := strings.Cut(levels, ":")
 		f := parse(t, "factors: [{knob: "+knob+", levels:"+list+"}]\n")
-		if got := f.Options().Factor; got != want {
-			t.Errorf("%s: plateau of %q, want %q", levels, got, want)
-		}
+		must.Equal(t, f.Options().Factor, want, "%s: plateau of", levels)
 	}
 }
 
@@ -211,9 +205,7 @@ confidence: 95%
 twin: false
 `)
 	want := model.Flow{Direction: model.Both, Bytes: 1 << 30, Streams: 4, MSS: 1400, Nagle: true, Congestion: "bbr"}
-	if f.Flow != want {
-		t.Errorf("flow %+v, want %+v", f.Flow, want)
-	}
+	must.Equal(t, f.Flow, want, "flow")
 	if o := f.Options(); o.Settle >= 0 || o.Confidence != 0.95 || o.Null != plan.NullNone {
 		t.Errorf("a settle of 0 s is not the default: options %+v", o)
 	}
@@ -225,9 +217,7 @@ func TestParseFactor(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if got.String() != "far.tcp.recv_buffer_max" {
-		t.Errorf("String = %q", got)
-	}
+	must.Equal(t, got.String(), "far.tcp.recv_buffer_max", "String = %q", got)
 	for in, want := range map[string]string{
 		"window":               `"window" has no levels; write it like far.tcp.recv_buffer_max=64KiB,1MiB`,
 		"window=":              `value "" of window: want at least 0`,
@@ -287,9 +277,7 @@ func TestFlowKnobsAreTheCatalogues(t *testing.T) {
 func TestValidateFlags(t *testing.T) {
 	window, _ := ParseFactor("window=64KiB,1MiB", knobs{})
 	f := File{Factors: []Factor{window}, Blocks: 8, MaxBlocks: 20}
-	if err := f.Validate(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, f.Validate())
 	f.Factors = append(f.Factors, window)
 	f.Baseline = "2MiB"
 	want := `factors[1]: window is already a factor; leave one of them out
@@ -297,9 +285,7 @@ baseline: "2MiB" is not a setting of this plan; known are current, window=64KiB 
 	if err := f.Validate(); err == nil || err.Error() != want {
 		t.Errorf("%v, want\n%s", err, want)
 	}
-	if err := (File{}).Validate(); err == nil {
-		t.Error("a plan that compares nothing is valid")
-	}
+	must.Fail(t, (File{}).Validate(), "a plan that compares nothing is valid")
 }
 
 func TestFirstHour19EndsAreNearAndFar(t *testing.T) {
@@ -309,9 +295,7 @@ func TestFirstHour19EndsAreNearAndFar(t *testing.T) {
 		}
 	}
 	f := parse(t, "factors: [{knob: tcp.timestamps, host: far, levels: [0, 1]}]\n")
-	if f.Factors[0].Host != model.Far {
-		t.Errorf("%+v", f.Factors)
-	}
+	must.Equal(t, f.Factors[0].Host, model.Far, "%+v", f.Factors)
 	if _, err := Parse("p", []byte("factors: [{knob: near.tcp.timestamps, host: far, levels: [0, 1]}]\n"), knobs{}, kinds()); err == nil || !strings.Contains(err.Error(), "contradicts") {
 		t.Errorf("%v", err)
 	}

@@ -53,9 +53,7 @@ func TestHostileCombinations(t *testing.T) {
 		if err := f.Validate(); err == nil || !strings.Contains(err.Error(), "1220703125 settings") {
 			t.Errorf("flags: %v", err)
 		}
-		if err := f.Hold("far.tcp.recv_buffer_max"); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, f.Hold("far.tcp.recv_buffer_max"))
 		if o := f.Options(); len(o.Settings) > MaxSettings {
 			t.Errorf("%d settings", len(o.Settings))
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func TestTenMistakesAreTenProblems(t *testing.T) {
@@ -152,9 +154,7 @@ func TestDidYouMean(t *testing.T) {
 		"mtu": "did you mean link.mtu?", "xyzzy-plugh": "known are duration, direction, omit, link.mtu",
 		strings.Repeat("x", 5000): "known are duration, direction, omit, link.mtu",
 	} {
-		if got := didYouMean(in, words); got != want {
-			t.Errorf("didYouMean(%.20q) = %q, want %q", in, got, want)
-		}
+		must.Equal(t, didYouMean(in, words), want, "didYouMean(%.20q)", in)
 	}
 }
 

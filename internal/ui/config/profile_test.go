@@ -140,12 +140,8 @@ func TestParseProfileMistakes(t *testing.T) {
 func TestParseProfileByHand(t *testing.T) {
 	p, err := ParseProfile("p.yaml", []byte("profile: 1\nhosts:\n  - {role: receiver, knobs: {tcp.recv_buffer_max: 4MiB}}\nevidence: {date: 2026-11-21}\n"), knobs{})
 	must.Do(t, err)
-	if got := p.Hosts[0].Settings[0]; got != (profile.Setting{Knob: "tcp.recv_buffer_max", Value: "4194304"}) {
-		t.Errorf("%+v", got)
-	}
-	if p.Evidence.Date.Format(time.DateOnly) != "2026-11-21" {
-		t.Errorf("%v", p.Evidence.Date)
-	}
+	must.Equal(t, p.Hosts[0].Settings[0], (profile.Setting{Knob: "tcp.recv_buffer_max", Value: "4194304"}))
+	must.Equal(t, p.Evidence.Date.Format(time.DateOnly), "2026-11-21", "%v", p.Evidence.Date)
 }
 
 func FuzzParseProfile(f *testing.F) {

@@ -41,9 +41,7 @@ func TestEngines(t *testing.T) {
 		"requests":         {"engine: reqresp, requests: 500/s, reply: 4KiB, connect: on, spin: off, block: 64", model.Flow{Engine: "reqresp", Block: 64, Params: traffic.Write(requests.Params{Rate: 500, Reply: 4096, Connect: true})}},
 		"requests in turn": {"engine: reqresp", model.Flow{Engine: "reqresp", Params: traffic.Write(requests.Params{})}},
 	} {
-		if diff := cmp.Diff(c.want, parse(t, window+"flow: {"+c.text+"}\n").Flow); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		must.NoDiff(t, cmp.Diff(c.want, parse(t, window+"flow: {"+c.text+"}\n").Flow), "%s", name)
 	}
 }
 
@@ -55,9 +53,7 @@ func TestRateFactor(t *testing.T) {
 		{Name: Current}, {Name: "100M", Assignments: []model.Assignment{{Knob: "rate", Value: "100000000"}}},
 		{Name: "0.5 Gbit/s", Assignments: []model.Assignment{{Knob: "rate", Value: "500000000"}}},
 	}
-	if diff := cmp.Diff(want, settings); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.NoDiff(t, cmp.Diff(want, settings))
 	p, err := plan.New(f.Options())
 	if err != nil || p.Factor != "rate" || len(p.Levels) != 2 {
 		t.Errorf("plan of factor %q with levels %q: %v", p.Factor, p.Levels, err)
@@ -72,9 +68,7 @@ func TestRateOfFlags(t *testing.T) {
 		t.Errorf("TCP: %v", err)
 	}
 	f.Flow = model.Flow{Engine: "udpflow", Params: traffic.Write(udp.Params{Rate: 1e6})}
-	if err := f.Validate(); err != nil {
-		t.Errorf("UDP: %v", err)
-	}
+	must.OK(t, f.Validate(), "UDP")
 }
 
 func TestDocumentedRates(t *testing.T) {

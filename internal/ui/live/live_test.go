@@ -260,9 +260,7 @@ func TestRates(t *testing.T) {
 	tell(model.Near, model.RTT, 0.002)
 	tell(model.Near, model.LatencyP50, 0.001)
 	tell(model.Near, model.RTT, 0.003)
-	if d := s.ways[0].trip; d != fact.Known(time.Millisecond, "probes") {
-		t.Errorf("round trip %v", d)
-	}
+	must.Equal(t, s.ways[0].trip, fact.Known(time.Millisecond, "probes"), "round trip")
 	if n := s.Now(); len(n.Ways) != 1 || len(n.Ways[0].Rates) != 2 || n.Ways[0].Rates[1].Value != 2e8 || len(n.Ways[0].Trips) != 1 || n.Run != 1 {
 		t.Errorf("tells others %+v", n)
 	}
@@ -299,9 +297,7 @@ func TestWarmUp(t *testing.T) {
 		state.Observe(app.Sampled{Samples: []model.Sample{{
 			Host: model.To.Receiver(), Direction: model.To, Metric: model.Goodput, Start: c.start, Length: c.length, Omitted: c.omitted, Value: 1e6,
 		}}})
-		if state.phase != c.want {
-			t.Errorf("%+v: %s", c, state.phase)
-		}
+		must.Equal(t, state.phase, c.want, "%+v", c)
 	}
 }
 

@@ -60,7 +60,5 @@ func TestSaysWhyNot(t *testing.T) {
 // TestDoesNotWaitForAViewer: an opener that stays open does not hold the command.
 func TestDoesNotWaitForAViewer(t *testing.T) {
 	script(t, "exec sleep 4\n")
-	if err := Open(t.Context(), "x.html", screen); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, Open(t.Context(), "x.html", screen))
 }

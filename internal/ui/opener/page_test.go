@@ -29,13 +29,9 @@ func TestPage(t *testing.T) {
 	if err := Page(t.Context(), "text\n", &out, io.Discard, env("cat; echo $LESS $LV", "")); err != nil || out.String() != "text\nFRX -c\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
-	if err := Page(t.Context(), strings.Repeat("a line\n", 1<<16), io.Discard, io.Discard, env("head -n 1", "")); err != nil {
-		t.Errorf("a pager that is left early: %v", err)
-	}
+	must.OK(t, Page(t.Context(), strings.Repeat("a line\n", 1<<16), io.Discard, io.Discard, env("head -n 1", "")), "a pager that is left early")
 	for _, pager := range []string{"cat", "no-such-pager -x"} {
-		if err := Page(t.Context(), "text\n", io.Discard, io.Discard, env(pager, "")); !errors.Is(err, ErrNone) {
-			t.Errorf("PAGER=%s: %v", pager, err)
-		}
+		must.Is(t, Page(t.Context(), "text\n", io.Discard, io.Discard, env(pager, "")), ErrNone, "PAGER=%s", pager)
 	}
 	t.Setenv("PATH", t.TempDir())
 	if err := Page(t.Context(), "text\n", io.Discard, io.Discard, env("", "")); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "less is not installed") {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/plain"
+	"linerate/internal/must"
 )
 
 func TestWriterStopsEscapes(t *testing.T) {
@@ -16,17 +17,13 @@ func TestWriterStopsEscapes(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	const want = "a?[31mred??2J?? µ東\r\nend"
-	if whole.String() != want {
-		t.Errorf("%q", whole.String())
-	}
+	must.Equal(t, whole.String(), want)
 	var parts strings.Builder
 	w = New(&parts)
 	for i := range len(hostile) {
 		_, _ = w.Write([]byte(hostile[i : i+1]))
 	}
-	if parts.String() != want {
-		t.Errorf("byte by byte: %q", parts.String())
-	}
+	must.Equal(t, parts.String(), want, "byte by byte")
 	_, _ = w.Write([]byte("\xe6\x9d"))
 	if err := w.Flush(); err != nil || parts.String() != want+"??" {
 		t.Errorf("%q, %v", parts.String(), err)
@@ -42,9 +39,7 @@ func TestOnlyOwnStylePasses(t *testing.T) {
 	}
 	out.Reset()
 	_, _ = w.Write([]byte(Redraw + "\x1b[1m"))
-	if out.String() != "??[K?[1m" {
-		t.Errorf("%q", out.String())
-	}
+	must.Equal(t, out.String(), "??[K?[1m")
 }
 
 func FuzzWriter(f *testing.F) {

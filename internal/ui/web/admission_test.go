@@ -55,9 +55,7 @@ func TestCookieStaysHere(t *testing.T) {
 			t.Errorf("%s without its path: %d", one.Address(), code)
 		}
 	}
-	if len(names) != 2 {
-		t.Errorf("two pages have the cookies %v", names)
-	}
+	must.Equal(t, len(names), 2, "two pages have the cookies %v", names)
 }
 
 // TestLinkOpensOnce: nothing is shown without the cookie, the link gives it once, to
@@ -70,9 +68,7 @@ func TestLinkOpensOnce(t *testing.T) {
 	expect := func(who *http.Client, method, address string, want int) string {
 		t.Helper()
 		code, text, _ := ask(t, who, method, address, nil)
-		if code != want {
-			t.Errorf("%s %s: %d, want %d", method, address, code, want)
-		}
+		must.Equal(t, code, want, "%s %s", method, address)
 		return text
 	}
 	for _, path := range []string{"/", "/events", "/live.js", "/session/x", "/report/x", "/nowhere"} {
@@ -124,12 +120,8 @@ func TestOthersAreRefused(t *testing.T) {
 		{"its own page", "GET", func(r *http.Request) { r.Header.Set("Origin", "http://"+server.Address()) }, http.StatusOK},
 	} {
 		code, _, h := ask(t, c, x.method, root+"/", x.change)
-		if code != x.want {
-			t.Errorf("%s: %d, want %d", x.name, code, x.want)
-		}
-		if h.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s: other pages may read it", x.name)
-		}
+		must.Equal(t, code, x.want, "%s", x.name)
+		must.Equal(t, h.Get("Access-Control-Allow-Origin"), "", "%s: other pages may read it", x.name)
 		if p := h.Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") || !strings.Contains(p, "frame-ancestors 'none'") {
 			t.Errorf("%s: the policy is %q", x.name, p)
 		}

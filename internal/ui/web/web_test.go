@@ -146,9 +146,7 @@ func serve(t *testing.T, s *sessions) *web.Server {
 	go func() { done <- server.Serve(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-done; err != nil {
-			t.Errorf("it ended with %v", err)
-		}
+		must.OK(t, <-done, "it ended with")
 	})
 	return server
 }
@@ -197,9 +195,7 @@ func TestEnds(t *testing.T) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-done)
 }
 
 // TestStreamSaysWhatIsNew: each change once, and the end.
@@ -223,9 +219,7 @@ func TestStreamSaysWhatIsNew(t *testing.T) {
 			break
 		}
 	}
-	if got := strings.Join(counts, "; "); got != "3 of at most 100; 8 of at most 100; 13 of at most 100; 13 of at most 100" {
-		t.Errorf("it said %s", got)
-	}
+	must.Equal(t, strings.Join(counts, "; "), "3 of at most 100; 8 of at most 100; 13 of at most 100; 13 of at most 100", "it said")
 }
 
 // TestPagesInABrowser: the list, a session that runs and its report: nothing on the

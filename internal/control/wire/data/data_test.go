@@ -87,15 +87,9 @@ func TestCloseEndsTakeAndHandshakes(t *testing.T) {
 		_, _, err := p.Take(t.Context(), 0, 1, engine.SocketOptions{})
 		took <- err
 	}()
-	if err := p.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-took; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("take: %v", err)
-	}
-	if _, err := half.Read(make([]byte, 1)); err == nil {
-		t.Error("a half connection is answered")
-	}
+	must.OK(t, p.Close())
+	must.Is(t, <-took, net.ErrClosed, "take")
+	must.Fail(t, must.Err(half.Read(make([]byte, 1))), "a half connection is answered")
 	if _, _, err := Dial(t.Context(), addr, Token{}, 0, engine.SocketOptions{}); err == nil {
 		t.Error("the port is still open")
 	}
@@ -117,20 +111,12 @@ func TestTokenIsUsedOnce(t *testing.T) {
 	var r Router
 	k := token(t)
 	e := must.Get(r.Expect(k, 1))(t)
-	if _, err := r.Expect(k, 1); err == nil {
-		t.Error("two runs have one token")
-	}
-	if err := e.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Fail(t, must.Err(r.Expect(k, 1)), "two runs have one token")
+	must.OK(t, e.Close())
 	again, err := r.Expect(k, 1)
-	if err != nil {
-		t.Error(err)
-	}
+	must.OK(t, err)
 	_ = again.Close()
-	if _, err := r.Expect(k, MaxConns+1); err == nil {
-		t.Error("any number of connections is accepted")
-	}
+	must.Fail(t, must.Err(r.Expect(k, MaxConns+1)), "any number of connections is accepted")
 }
 
 // TestNoMoreThanTheRunNeeds has a peer that holds the token open connections
@@ -175,7 +161,5 @@ func TestNoMoreThanTheRunNeeds(t *testing.T) {
 	}
 	other := must.Get(r.expect(Token{2}, ahead, netip.MustParseAddr("127.0.0.2")))(t)
 	defer func() { _ = other.Close() }()
-	if err := dial(Token{2}, 0); err == nil {
-		t.Error("a connection from elsewhere was taken")
-	}
+	must.Fail(t, dial(Token{2}, 0), "a connection from elsewhere was taken")
 }

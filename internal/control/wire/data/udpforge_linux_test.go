@@ -315,9 +315,7 @@ func TestAnswerFromAnotherPort(t *testing.T) {
 		t.Fatalf("%v, %q", err, got)
 	}
 	must.Get(far.Write(agreed([]nonce{theirs})))(t)
-	if err := <-dialed; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-dialed)
 }
 
 // A host's addresses are compared without what only one of them says.
@@ -335,8 +333,6 @@ func TestSameHost(t *testing.T) {
 		{"fe80::1%eth0", "fe80::1%eth1", false},
 		{"fe80::1%eth0", "fe80::1", true},
 	} {
-		if got := sameHost(netip.MustParseAddr(c.a), netip.MustParseAddr(c.b)); got != c.same {
-			t.Errorf("%s and %s: %t", c.a, c.b, got)
-		}
+		must.Equal(t, sameHost(netip.MustParseAddr(c.a), netip.MustParseAddr(c.b)), c.same, "%s and %s", c.a, c.b)
 	}
 }

@@ -52,14 +52,10 @@ func TestNotAnnounced(t *testing.T) {
 	} {
 		s := server("nas")
 		change(&s)
-		if _, err := s.answer(netip.MustParseAddr("10.0.0.2")); err == nil {
-			t.Errorf("announced: %+v", s)
-		}
+		must.Fail(t, must.Err(s.answer(netip.MustParseAddr("10.0.0.2"))), "announced: %+v", s)
 	}
 	for host, want := range map[string]string{"nas": "nas", "nas.example.org": "nas", "nas.local": "nas", "": "", "a\nb": "", ".": ""} {
-		if got := Label(host); got != want {
-			t.Errorf("%q: %q", host, got)
-		}
+		must.Equal(t, Label(host), want, "%q", host)
 	}
 }
 

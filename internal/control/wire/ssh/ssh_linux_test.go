@@ -174,9 +174,7 @@ func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(300*time.Millisecond, cancel)
 	_, err := ssh.Dial(ctx, ssh.Target{User: "root", Host: "far"}, ssh.Options{Command: s.Command()})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
+	must.Is(t, err, context.Canceled, "error")
 }
 
 // TestSilence demands that a host that never answers is given up.

@@ -90,9 +90,7 @@ func TestChildThatEndsTellsItsLastWords(t *testing.T) {
 
 func TestChildThatIsNoAgent(t *testing.T) {
 	agenttest.NoLeaks(t)
-	if _, err := open(t, start(t, "web", stdio.Options{Grace: time.Second})); !errors.Is(err, session.ErrLost) {
-		t.Errorf("error %v", err)
-	}
+	must.Is(t, must.Err(open(t, start(t, "web", stdio.Options{Grace: time.Second}))), session.ErrLost, "error")
 }
 
 func TestSilentChildIsGivenUpAndKilled(t *testing.T) {
@@ -109,12 +107,8 @@ func TestSilentChildIsGivenUpAndKilled(t *testing.T) {
 
 func TestUnknownCommand(t *testing.T) {
 	agenttest.NoLeaks(t)
-	if _, err := stdio.Start(t.Context(), []string{"linerate-no-such-command"}, stdio.Options{}); err == nil {
-		t.Error("no error")
-	}
-	if _, err := stdio.Start(t.Context(), nil, stdio.Options{}); err == nil {
-		t.Error("no error without a command")
-	}
+	must.Fail(t, must.Err(stdio.Start(t.Context(), []string{"linerate-no-such-command"}, stdio.Options{})), "no error")
+	must.Fail(t, must.Err(stdio.Start(t.Context(), nil, stdio.Options{})), "no error without a command")
 }
 
 // A controller that dies closes the pipe and says nothing.
@@ -129,9 +123,7 @@ func TestHangUpUndoesInTheChild(t *testing.T) {
 	if err != nil || string(got) != "apply undo close" {
 		t.Errorf("calls %q, %v", got, err)
 	}
-	if _, err := c.Facts(t.Context(), ""); !errors.Is(err, session.ErrLost) {
-		t.Errorf("call after hang-up: %v", err)
-	}
+	must.Is(t, must.Err(c.Facts(t.Context(), "")), session.ErrLost, "call after hang-up")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, _ = c.Close(ctx) // ends nothing that is left

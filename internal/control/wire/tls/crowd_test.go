@@ -52,18 +52,14 @@ func TestOpenLimits(t *testing.T) {
 		Server: budget.Limits{Sessions: 72}, AllAnonymous: budget.Limits{Sessions: 8},
 		Anonymous: budget.Part{Source: budget.Limits{Sessions: 4}},
 	})})
-	if l.Secret != "" {
-		t.Error("an open server has a secret in its link")
-	}
+	must.Equal(t, l.Secret, "", "an open server has a secret in its link")
 	c := wiretest.Open(t, dial(t, l), model.Far)
 	long, wide, thick := wiretest.Flow(model.To), wiretest.Flow(model.To), wiretest.Flow(model.To)
 	long.Duration = time.Minute
 	wide.Streams = 17
 	thick.Block = 2 << 20
 	for _, f := range []model.Flow{long, wide, thick} {
-		if _, err := c.Prepare(t.Context(), session.Preparation{Run: 1, Flow: f}); !errors.Is(err, session.ErrRefused) {
-			t.Errorf("%+v: %v", f, err)
-		}
+		must.Is(t, must.Err(c.Prepare(t.Context(), session.Preparation{Run: 1, Flow: f})), session.ErrRefused, "%+v", f)
 	}
 	for range 3 {
 		wiretest.Open(t, dial(t, l), model.Far)
@@ -85,9 +81,7 @@ func TestAnonymous(t *testing.T) {
 		"bad magic": "lr-data2" + strings.Repeat("x", 36),
 	} {
 		conn := dialTCP(t, l.Addr)
-		if _, err := io.WriteString(conn, say); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.OK(t, must.Err(io.WriteString(conn, say)), "%s", name)
 		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		got, err := io.ReadAll(conn) // a reset is as good as an end
 		if len(got) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -103,9 +97,7 @@ func TestAnonymous(t *testing.T) {
 	}
 	_ = noALPN.Close()
 	old := ctls.Client(dialTCP(t, l.Addr), &ctls.Config{InsecureSkipVerify: true, MaxVersion: ctls.VersionTLS12})
-	if err := old.HandshakeContext(t.Context()); err == nil {
-		t.Error("TLS 1.2 is accepted")
-	}
+	must.Fail(t, old.HandshakeContext(t.Context()), "TLS 1.2 is accepted")
 	_ = old.Close()
 	wiretest.Open(t, dial(t, l), model.Far) // and it still serves
 }

@@ -74,9 +74,7 @@ func TestInAChild(t *testing.T) {
 		}
 	}
 	end()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-done)
 	for _, f := range kept {
 		_ = f.Close()
 	}

@@ -68,9 +68,7 @@ func TestRevokedKeyIsTold(t *testing.T) {
 	told("another run", err)
 	_, err = s.Facts(t.Context(), "")
 	told("facts", err)
-	if err := <-ended; !errors.Is(err, tls.ErrKeyOver) {
-		t.Errorf("the session ended with %v", err)
-	}
+	must.Is(t, <-ended, tls.ErrKeyOver, "the session ended with")
 	if _, err := open(t, l); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "its key was revoked") {
 		t.Errorf("the same secret again, on an open server: %v", err)
 	}

@@ -53,9 +53,7 @@ func serveAgent(t testing.TB, c tls.Config, a agent.Config) tls.Link {
 		cancel()
 		select {
 		case err := <-done:
-			if err != nil {
-				t.Error(err)
-			}
+			must.OK(t, err)
 		case <-time.After(time.Minute):
 			t.Error("the server does not end")
 		}
@@ -103,9 +101,7 @@ func TestLinkRoundTrip(t *testing.T) {
 		"", "nas", "http://nas:5299/", "linerate://:5299", "linerate://%", "linerate://x@", "linerate://x@,nas", "linerate://x@nas/y", "linerate://x@nas?y=1", "linerate://nas:5299/?pin=x", "linerate://x@y@nas",
 		"linerate://x y@nas", "linerate://x.y.z!@nas", "linerate://x@" + strings.Repeat("nas,", 8) + "nas",
 	} {
-		if _, err := tls.ParseLink(s); err == nil {
-			t.Errorf("%q is a link", s)
-		}
+		must.Fail(t, must.Err(tls.ParseLink(s)), "%q is a link", s)
 	}
 }
 
@@ -166,12 +162,8 @@ func TestRefusals(t *testing.T) {
 	if _, err := tls.Dial(t.Context(), wrongPin); !errors.Is(err, tls.ErrPin) || !strings.Contains(err.Error(), l.Pin) {
 		t.Errorf("wrong pin: %v", err)
 	}
-	if _, err := tls.Dial(t.Context(), noPin); !errors.Is(err, tls.ErrNoPin) {
-		t.Errorf("no pin: %v", err)
-	}
-	if _, err := tls.Dial(t.Context(), damaged); err == nil {
-		t.Error("a damaged secret is accepted")
-	}
+	must.Is(t, must.Err(tls.Dial(t.Context(), noPin)), tls.ErrNoPin, "no pin")
+	must.Fail(t, must.Err(tls.Dial(t.Context(), damaged)), "a damaged secret is accepted")
 	if _, err := open(t, wrong); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "secret is wrong") {
 		t.Errorf("wrong secret: %v", err)
 	}
@@ -182,9 +174,7 @@ func TestRefusals(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if _, err := open(t, wrong); !errors.Is(err, session.ErrRefused) {
-				t.Errorf("wrong secret: %v", err)
-			}
+			must.Is(t, must.Err(open(t, wrong)), session.ErrRefused, "wrong secret")
 		})
 	}
 	all.Wait()
@@ -285,8 +275,6 @@ func TestPinOfALinkIsDemanded(t *testing.T) {
 	}
 	for _, word := range []string{"any", "*", "insecure", " ", strings.ToLower(l.Pin)} {
 		l.Pin = word
-		if _, err := tls.Dial(t.Context(), l); !errors.Is(err, tls.ErrPin) {
-			t.Errorf("%q: %v", word, err)
-		}
+		must.Is(t, must.Err(tls.Dial(t.Context(), l)), tls.ErrPin, "%q", word)
 	}
 }

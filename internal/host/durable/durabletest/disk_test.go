@@ -46,13 +46,9 @@ func TestLock(t *testing.T) {
 	a := open(t, first, "/s/lock")
 	b := open(t, second, "/s/lock")
 	must.Do(t, a.Lock())
-	if err := b.Lock(); !errors.Is(err, durable.ErrLocked) {
-		t.Errorf("a second lock: %v", err)
-	}
+	must.Is(t, b.Lock(), durable.ErrLocked, "a second lock")
 	first.End()
-	if err := b.Lock(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, b.Lock())
 }
 
 // TestReplaceIsOneStep: whenever the power goes, the old text or the new one is there.

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/host/files/networkmanager"
 	"linerate/internal/host/files/tree"
 	"linerate/internal/host/referee"
+	"linerate/internal/must"
 )
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o600} }
@@ -157,9 +158,7 @@ func TestMatrix(t *testing.T) {
 				t.Errorf("tree %d: %s is %q, want %q\n%s", i, key, got[key], want[key], p.Files[0].Content)
 			}
 		}
-		if len(got) != len(want) {
-			t.Errorf("tree %d: %v, want %v", i, got, want)
-		}
+		must.Equal(t, len(got), len(want), "tree %d: %v, want %v", i, got, want)
 	}
 	t.Logf("%d trees, proven %d, refused 0", trees, trees)
 }

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/sysctl"
+	"linerate/internal/must"
 )
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
@@ -82,9 +83,7 @@ func TestHolds(t *testing.T) {
 			if ok {
 				got = fmt.Sprintf("%s:%d %s", l.File, l.Number, l.Text)
 			}
-			if got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			must.Equal(t, got, c.want)
 		})
 	}
 }
@@ -113,7 +112,5 @@ func TestPropose(t *testing.T) {
 		t.Errorf("a later file: %v", err)
 	}
 	root["run/sysctl.d/zzz.conf"] = file("\nnet.core.rmem_max = 8388608 # the same\n")
-	if _, err := files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux"}, r); err != nil {
-		t.Errorf("a later file with the same value: %v", err)
-	}
+	must.OK(t, must.Err(files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux"}, r)), "a later file with the same value")
 }

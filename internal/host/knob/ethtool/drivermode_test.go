@@ -3,6 +3,8 @@ package ethtool
 import (
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // throttled is a card whose driver has modes among its delays.
@@ -45,7 +47,5 @@ func TestModesNameTheirDriver(t *testing.T) {
 		}
 	}
 	rings := setting(t, "rings.rx")
-	if _, err := rings.changes(fields{numbers: map[string]uint32{"rx": 1}}, "3 (e1000e)"); err == nil {
-		t.Error("a ring takes the name of a driver")
-	}
+	must.Fail(t, must.Err(rings.changes(fields{numbers: map[string]uint32{"rx": 1}}, "3 (e1000e)")), "a ring takes the name of a driver")
 }

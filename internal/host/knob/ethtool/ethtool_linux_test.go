@@ -129,21 +129,15 @@ func TestTransportsAgree(t *testing.T) {
 		for _, name := range []string{"features", "channels", "coalesce"} {
 			a, errA := ethtool.Told(device, name, false)
 			b, errB := ethtool.Told(device, name, true)
-			if (errA == nil) != (errB == nil) {
-				t.Errorf("%s of %s: %v, and by request %v", name, device, errA, errB)
-			}
+			must.Equal(t, (errA == nil), (errB == nil), "%s of %s: %v, and by request %v", name, device, errA, errB)
 			if errA != nil {
 				continue
 			}
 			compared++
 			for field, n := range a.Numbers { // the request fills in zeros where the driver says nothing
-				if b.Numbers[field] != n {
-					t.Errorf("%s.%s of %s: %d, and by request %d", name, field, device, n, b.Numbers[field])
-				}
+				must.Equal(t, b.Numbers[field], n, "%s.%s of %s: %d, and by request", name, field, device, n)
 			}
-			if diff := cmp.Diff(a.On, b.On); diff != "" {
-				t.Errorf("%s of %s differ:\n%s", name, device, diff)
-			}
+			must.NoDiff(t, cmp.Diff(a.On, b.On), "%s of %s differ", name, device)
 		}
 	}
 	if compared < 3 {
@@ -161,9 +155,7 @@ func TestADraggedFeatureIsTold(t *testing.T) {
 	checksum, tso := openOn(t, "kt0", "features.tx-checksum", false), openOn(t, "kt0", "features.tso", false)
 	before := must.Get(tso.Read(t.Context()))(t)
 	must.Do(t, checksum.Write(t.Context(), "tx-checksum-ip-generic=off"))
-	if err := tso.InForce(t.Context()); err == nil {
-		t.Error("segmentation without checksums is at work")
-	}
+	must.Fail(t, tso.InForce(t.Context()), "segmentation without checksums is at work")
 	now, err := tso.Read(t.Context())
 	if knob.SameText(now) != knob.SameText(before) || !strings.Contains(now, "on(held)") || err != nil {
 		t.Errorf("the wish was %q, is %q, %v", before, now, err)
@@ -172,11 +164,7 @@ func TestADraggedFeatureIsTold(t *testing.T) {
 	if v, err := k.Decode("linux", now); v != "0" || err != nil {
 		t.Errorf("segmentation that is not at work reads as %s, %v", v, err)
 	}
-	if err := tso.Check(t.Context(), now); err != nil {
-		t.Errorf("what was read cannot be put back: %v", err)
-	}
+	must.OK(t, tso.Check(t.Context(), now), "what was read cannot be put back")
 	must.Do(t, checksum.Write(t.Context(), "tx-checksum-ip-generic=on"))
-	if err := tso.InForce(t.Context()); err != nil {
-		t.Errorf("InForce = %v", err)
-	}
+	must.OK(t, tso.InForce(t.Context()), "InForce")
 }

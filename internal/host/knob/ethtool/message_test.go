@@ -73,15 +73,9 @@ func TestRecordedAnswers(t *testing.T) {
 			t.Errorf("%s in %s = %q, %v, want %q", c.setting, c.file, got, err, c.want)
 		}
 	}
-	if _, err := setting(t, "linkmodes.speed").text(reply(t, "virtio-linkmodes", "linkmodes")); err == nil {
-		t.Error("a link of unknown speed has a speed")
-	}
-	if _, err := setting(t, "features.no-such").text(reply(t, "veth-features", "features")); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("an unknown feature = %v", err)
-	}
-	if _, err := setting(t, "rings.rx-mini").text(reply(t, "virtio-rings", "rings")); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a ring that the driver has not = %v", err)
-	}
+	must.Fail(t, must.Err(setting(t, "linkmodes.speed").text(reply(t, "virtio-linkmodes", "linkmodes"))), "a link of unknown speed has a speed")
+	must.Is(t, must.Err(setting(t, "features.no-such").text(reply(t, "veth-features", "features"))), errors.ErrUnsupported, "an unknown feature")
+	must.Is(t, must.Err(setting(t, "rings.rx-mini").text(reply(t, "virtio-rings", "rings"))), errors.ErrUnsupported, "a ring that the driver has not")
 }
 
 // TestRequestsAreWhatTheKernelTook compares our messages with recorded ones,
@@ -101,9 +95,7 @@ func TestRequestsAreWhatTheKernelTook(t *testing.T) {
 	g, _ = groupByName("coalesce")
 	got := encodeRequest(g.set, "eth0", g, fields{numbers: map[string]uint32{"rx-usecs": 50, "adaptive-rx": 0}})
 	want = "14010000" + "18000180" + "09000200" + "65746830" + "00000000" + "08000300" + "02000000" + "08000200" + "32000000" + "05000b00" + "00000000"
-	if hex.EncodeToString(got) != want {
-		t.Errorf("COALESCE_SET =\n%x, want\n%s", got, want)
-	}
+	must.Equal(t, hex.EncodeToString(got), want, "COALESCE_SET =\n%x, want\n%s", got, want)
 }
 
 // modesOf is a negotiating card, put together from the kernel's UAPI: no
@@ -144,16 +136,10 @@ func TestLinkModesOfANegotiatingCard(t *testing.T) {
 		t.Errorf("forced: %v\n%s", err, diff)
 	}
 	for _, bad := range []string{"", "autoneg=on", "autoneg=maybe", "autoneg=off", "autoneg=off speed=100", "autoneg=off speed=0 duplex=full", "autoneg=on advertise=TP", "nonsense"} {
-		if _, err := s.changes(f, bad); err == nil {
-			t.Errorf("%q was accepted", bad)
-		}
+		must.Fail(t, must.Err(s.changes(f, bad)), "%q was accepted", bad)
 	}
-	if _, err := s.changes(f, "autoneg=on advertise=10000baseT/Full"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a mode that the card has not = %v", err)
-	}
-	if err := modeKnown(f); err != nil {
-		t.Errorf("a mode that is known: %v", err)
-	}
+	must.Is(t, must.Err(s.changes(f, "autoneg=on advertise=10000baseT/Full")), errors.ErrUnsupported, "a mode that the card has not")
+	must.OK(t, modeKnown(f), "a mode that is known")
 	if err := modeKnown(reply(t, "virtio-linkmodes", "linkmodes")); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a change of an unknown mode = %v, want it refused: it could not be put back", err)
 	}
@@ -180,12 +166,8 @@ func TestWake(t *testing.T) {
 	if err != nil || c.sets["modes"].is("magic") {
 		t.Errorf("none = %v, %v", c, err)
 	}
-	if _, err := s.changes(f, "arp"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("an event that the device has not = %v", err)
-	}
-	if _, err := s.text(fields{}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("no events = %v", err)
-	}
+	must.Is(t, must.Err(s.changes(f, "arp")), errors.ErrUnsupported, "an event that the device has not")
+	must.Is(t, must.Err(s.text(fields{})), errors.ErrUnsupported, "no events")
 }
 
 func TestNumbersAreBounded(t *testing.T) {
@@ -195,31 +177,21 @@ func TestNumbersAreBounded(t *testing.T) {
 			t.Errorf("rings.rx %q: %v", raw, err)
 		}
 	}
-	if _, err := setting(t, "rings.rx-max").changes(rings, "1"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a maximum was accepted: %v", err)
-	}
-	if _, err := setting(t, "coalesce.adaptive-rx").changes(reply(t, "virtio-coalesce", "coalesce"), "2"); err == nil {
-		t.Error("a switch took 2")
-	}
+	must.Is(t, must.Err(setting(t, "rings.rx-max").changes(rings, "1")), errors.ErrUnsupported, "a maximum was accepted")
+	must.Fail(t, must.Err(setting(t, "coalesce.adaptive-rx").changes(reply(t, "virtio-coalesce", "coalesce"), "2")), "a switch took 2")
 	if _, err := setting(t, "features.lro").changes(reply(t, "veth-features", "features"), "rx-lro=on"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a fixed feature = %v", err)
 	}
 	for _, name := range []string{"", "rings", "rings.", "rings.colour", "colour.rx", "features."} {
-		if _, err := Open("eth0", name); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("Open(%q) = %v", name, err)
-		}
+		must.Is(t, must.Err(Open("eth0", name)), errors.ErrUnsupported, "Open(%q)", name)
 	}
-	if _, err := Open("a-name-that-is-too-long", "rings.rx"); err == nil {
-		t.Error("a name longer than the kernel's was accepted")
-	}
+	must.Fail(t, must.Err(Open("a-name-that-is-too-long", "rings.rx")), "a name longer than the kernel's was accepted")
 }
 
 // TestInForce: a feature that is wanted and not active is told.
 func TestInForce(t *testing.T) {
 	f := reply(t, "veth-features", "features")
-	if err := inForce(f, "tso"); err != nil {
-		t.Errorf("inForce = %v", err)
-	}
+	must.OK(t, inForce(f, "tso"), "inForce")
 	f.sets["active"] = slices.DeleteFunc(f.sets["active"], func(b bit) bool { return b.name == "tx-tcp-segmentation" })
 	if err := inForce(f, "tso"); err == nil || !strings.Contains(err.Error(), "tx-tcp-segmentation was set to on and stays off") {
 		t.Errorf("inForce = %v", err)

@@ -82,14 +82,10 @@ func TestReads(t *testing.T) {
 		if c.name == "cap.polling" {
 			c.want = "polling=off(fixed)"
 		}
-		if got := read(t, c.system, c.device, c.name); got != c.want {
-			t.Errorf("%s %s of %s = %q, want %q", c.system, c.name, c.device, got, c.want)
-		}
+		must.Equal(t, read(t, c.system, c.device, c.name), c.want, "%s %s of %s", c.system, c.name, c.device)
 	}
 	for _, c := range []struct{ system, name string }{{"freebsd", "mtu_max"}, {"darwin", "wol"}, {"darwin", "cap.polling"}, {"freebsd", "cap.colour"}, {"freebsd", "colour"}} {
-		if _, err := ifioctl.OpenMemory(c.system, nil, "em0", c.name); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%s on %s = %v", c.name, c.system, err)
-		}
+		must.Is(t, must.Err(ifioctl.OpenMemory(c.system, nil, "em0", c.name)), errors.ErrUnsupported, "%s on %s", c.name, c.system)
 	}
 }
 
@@ -113,9 +109,7 @@ func TestMediaWords(t *testing.T) {
 			t.Errorf("%q = %#x, %v, want %#x", got, back, err, word)
 		}
 	}
-	if _, err := ifioctl.MediaText("freebsd", 0x80); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a wireless medium = %v", err)
-	}
+	must.Is(t, must.Err(ifioctl.MediaText("freebsd", 0x80)), errors.ErrUnsupported, "a wireless medium")
 }
 
 // TestEveryWordComesBack: a word that a driver shows is written back the same,
@@ -139,9 +133,7 @@ func TestCatalogueUsesWhatIsThere(t *testing.T) {
 			if n.Mechanism != knob.IfIoctl {
 				continue
 			}
-			if _, err := ifioctl.OpenMemory(system, nil, "em0", n.Name); err != nil {
-				t.Errorf("%s: %v", k.ID, err)
-			}
+			must.OK(t, must.Err(ifioctl.OpenMemory(system, nil, "em0", n.Name)), "%s", k.ID)
 		}
 	}
 }

@@ -90,20 +90,12 @@ func TestReads(t *testing.T) {
 			t.Errorf("%s = %q, %v, want %q", name, got, err, want)
 		}
 	}
-	if err := open(t, root, "eth0", "numa_node").Check(t.Context(), "0"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Check of a fact = %v", err)
-	}
-	if _, err := open(t, root, "eth0", "xps_cpus").Read(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a setting that the interface has not = %v", err)
-	}
+	must.Is(t, open(t, root, "eth0", "numa_node").Check(t.Context(), "0"), errors.ErrUnsupported, "Check of a fact")
+	must.Is(t, must.Err(open(t, root, "eth0", "xps_cpus").Read(t.Context())), errors.ErrUnsupported, "a setting that the interface has not")
 	for _, bad := range []string{"", "..", "a/b", "*", "a-name-that-is-too-long"} {
-		if _, err := irq.Open(root, bad, "rps_cpus"); err == nil {
-			t.Errorf("interface %q was accepted", bad)
-		}
+		must.Fail(t, must.Err(irq.Open(root, bad, "rps_cpus")), "interface %q was accepted", bad)
 	}
-	if _, err := irq.Open(root, "eth0", "colour"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("an unknown setting = %v", err)
-	}
+	must.Is(t, must.Err(irq.Open(root, "eth0", "colour")), errors.ErrUnsupported, "an unknown setting")
 }
 
 // TestRefusedPartTakesTheRestBack: a kernel that refuses one of several files
@@ -119,9 +111,7 @@ func TestRefusedPartTakesTheRestBack(t *testing.T) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		t.Skip("this system has no /dev/full")
 	}
-	if err := f.Write(t.Context(), "38=1 39=1"); err == nil {
-		t.Error("the write succeeded")
-	}
+	must.Fail(t, f.Write(t.Context(), "38=1 39=1"), "the write succeeded")
 	got, err := os.ReadFile(filepath.Join(root, "proc/irq/38/smp_affinity_list"))
 	if string(got) != "0-3\n" || err != nil {
 		t.Errorf("the part before the refused one holds %q, %v", got, err)
@@ -144,9 +134,7 @@ func TestTheOneInterruptOfAnOldCard(t *testing.T) {
 		if want == "" {
 			continue
 		}
-		if err := f.Write(t.Context(), "9=1-2"); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, f.Write(t.Context(), "9=1-2"))
 		if got, err := f.Read(t.Context()); got != "9=1-2" || err != nil {
 			t.Errorf("after it was set: %q, %v", got, err)
 		}

@@ -71,9 +71,7 @@ func TestFacts(t *testing.T) {
 		if got, err := open(t, "kt0", name).Read(t.Context()); got != want || err != nil {
 			t.Errorf("%s = %q, %v, want %q", name, got, err, want)
 		}
-		if err := open(t, "kt0", name).Check(t.Context(), "1"); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("Check of the fact %s = %v", name, err)
-		}
+		must.Is(t, open(t, "kt0", name).Check(t.Context(), "1"), errors.ErrUnsupported, "Check of the fact %s", name)
 	}
 	peer := must.Get(netlink.LinkByName("kt0p"))(t)
 	for _, one := range []netlink.Link{l, peer} {
@@ -101,16 +99,10 @@ func TestMTUThatEndsIPv6IsRefused(t *testing.T) {
 	if err := mtu.Check(t.Context(), "1279"); err == nil || !strings.Contains(err.Error(), "IPv6") {
 		t.Errorf("Check(1279) with an IPv6 address = %v, want a refusal that says why", err)
 	}
-	if err := mtu.Check(t.Context(), "1280"); err != nil {
-		t.Errorf("Check(1280) = %v", err)
-	}
+	must.OK(t, mtu.Check(t.Context(), "1280"), "Check(1280)")
 }
 
 func TestOpenRefuses(t *testing.T) {
-	if _, err := link.Open("eth0", "colour"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("unknown attribute = %v, want it to wrap errors.ErrUnsupported", err)
-	}
-	if _, err := link.Open("a-name-that-is-too-long", link.MTU); err == nil {
-		t.Error("a name longer than the kernel's was accepted")
-	}
+	must.Is(t, must.Err(link.Open("eth0", "colour")), errors.ErrUnsupported, "unknown attribute")
+	must.Fail(t, must.Err(link.Open("a-name-that-is-too-long", link.MTU)), "a name longer than the kernel's was accepted")
 }

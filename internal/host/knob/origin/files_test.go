@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // link is a symbolic link of a fake tree.
@@ -63,13 +64,9 @@ func runFiles(t *testing.T, cases map[string]filesCase) {
 		t.Run(name, func(t *testing.T) {
 			got := Find(knob.NewIndex(), card(c.files), "linux", "eth0", ids)
 			found := states(All(knob.NewIndex(), c.files, "linux", "eth0", ids))
-			if len(got) != len(c.want) {
-				t.Errorf("%+v, want %+v", got, c.want)
-			}
+			must.Equal(t, len(got), len(c.want), "%+v, want %+v", got, c.want)
 			for _, w := range c.want {
-				if got[w.id] != w.line {
-					t.Errorf("%s: %+v, want %+v", w.id, got[w.id], w.line)
-				}
+				must.Equal(t, got[w.id], w.line, "%s", w.id)
 				ok := false
 				for _, s := range found {
 					ok = ok || s == w
@@ -299,12 +296,8 @@ func TestLaunchDaemons(t *testing.T) {
 		"tcp.recv_buffer_max": at("/Library/LaunchDaemons/a.plist", 11, "8388608"), "tcp.sack": at("/Library/LaunchDaemons/b.plist", 11, "0"),
 		"link.mtu": at("/Library/LaunchDaemons/c.plist", 12, "9000"),
 	}
-	if len(got) != len(want) {
-		t.Errorf("%+v", got)
-	}
+	must.Equal(t, len(got), len(want), "%+v", got)
 	for id, l := range want {
-		if got[id] != l {
-			t.Errorf("%s: %+v, want %+v", id, got[id], l)
-		}
+		must.Equal(t, got[id], l, "%s", id)
 	}
 }

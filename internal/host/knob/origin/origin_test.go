@@ -6,6 +6,7 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
@@ -61,13 +62,9 @@ func TestFind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Find(knob.NewIndex(), c.files, c.system, "eth0", ids)
-			if len(got) != len(c.want) {
-				t.Errorf("%+v, want %+v", got, c.want)
-			}
+			must.Equal(t, len(got), len(c.want), "%+v, want %+v", got, c.want)
 			for id, want := range c.want {
-				if got[id] != want {
-					t.Errorf("%s: %+v, want %+v", id, got[id], want)
-				}
+				must.Equal(t, got[id], want, "%s", id)
 			}
 		})
 	}

@@ -84,19 +84,13 @@ func TestWhatOthersMadeIsPutBack(t *testing.T) {
 		}
 		before, shown := read(t, d), tc(t, "-d", "qdisc", "show", "dev", "kt0")
 		for _, other := range []string{"pfifo", "default", "bfifo"} {
-			if err := d.Check(t.Context(), other); err != nil {
-				t.Errorf("%s: Check(%s) = %v", args, other, err)
-			}
-			if err := d.Write(t.Context(), other); err != nil {
-				t.Errorf("%s: Write(%s) = %v", args, other, err)
-			}
+			must.OK(t, d.Check(t.Context(), other), "%s: Check(%s)", args, other)
+			must.OK(t, d.Write(t.Context(), other), "%s: Write(%s)", args, other)
 			if got := read(t, d); !knob.Holds(other, got) {
 				t.Errorf("%s: wrote %s, it holds %s", args, other, got)
 			}
 		}
-		if err := d.Write(t.Context(), before); err != nil {
-			t.Errorf("%s: Write(%s) = %v", args, before, err)
-		}
+		must.OK(t, d.Write(t.Context(), before), "%s: Write(%s)", args, before)
 		if after, now := read(t, d), tc(t, "-d", "qdisc", "show", "dev", "kt0"); after != before || now != shown {
 			t.Errorf("%s: was %q, is %q\n%s%s", args, before, after, shown, now)
 		}
@@ -158,9 +152,7 @@ func TestWhatCannotBePutBackIsRefused(t *testing.T) {
 		if err := d.Check(t.Context(), "pfifo"); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "could not be put back") {
 			t.Errorf("%s: Check = %v", name, err)
 		}
-		if err := d.Write(t.Context(), "pfifo"); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%s: Write = %v", name, err)
-		}
+		must.Is(t, d.Write(t.Context(), "pfifo"), errors.ErrUnsupported, "%s: Write", name)
 		if after := tc(t, "qdisc", "show", "dev", "kt0"); after != before {
 			t.Errorf("%s: was\n%sis\n%s", name, before, after)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"linerate/internal/must"
 	"pgregory.net/rapid"
 )
 
@@ -26,9 +27,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("parse(%q) = %+v", bad, s)
 		}
 	}
-	if _, err := parse("htb (handle 1: with filters)"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a scheduler that is not known whole = %v", err)
-	}
+	must.Is(t, must.Err(parse("htb (handle 1: with filters)")), errors.ErrUnsupported, "a scheduler that is not known whole")
 }
 
 // TestTextIsAFixedPoint: what the text of a state says parses to that state.

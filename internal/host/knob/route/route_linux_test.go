@@ -62,9 +62,7 @@ func TestConformanceInNamespace(t *testing.T) {
 			})
 		})
 	}
-	if _, err := open(t, "default dev kt9", "mtu").Read(t.Context()); err == nil {
-		t.Error("a metric of an interface that is not there was read")
-	}
+	must.Fail(t, must.Err(open(t, "default dev kt9", "mtu").Read(t.Context())), "a metric of an interface that is not there was read")
 }
 
 // TestTheRestOfTheRouteStays: what ip(8) shows of a route is the same after a
@@ -94,9 +92,7 @@ func TestTheRestOfTheRouteStays(t *testing.T) {
 		t.Errorf("was\n%sis\n%s", before, after)
 	}
 	ip(t, "route add 10.7.0.0/24 dev kt0 metric 5")
-	if _, err := open(t, "10.7.0.0/24 dev kt0", "mtu").Read(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("one of two routes to the same place = %v, want it refused", err)
-	}
+	must.Is(t, must.Err(open(t, "10.7.0.0/24 dev kt0", "mtu").Read(t.Context())), errors.ErrUnsupported, "one of two routes to the same place")
 }
 
 // sorted puts the routes in order: the kernel moves a replaced one within its
@@ -146,9 +142,7 @@ func TestTowards(t *testing.T) {
 			t.Errorf("%s: %v", peer, err)
 			continue
 		}
-		if _, err := m.Read(t.Context()); err != nil {
-			t.Errorf("%s: read a metric: %v", peer, err)
-		}
+		must.OK(t, must.Err(m.Read(t.Context())), "%s: read a metric", peer)
 	}
 	if to, _, err := route.Towards(t.Context(), netip.MustParseAddr("10.7.0.1")); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("to an address of this host: %q, %v", to, err) // by the local table

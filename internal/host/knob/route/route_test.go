@@ -11,18 +11,12 @@ import (
 
 func TestTargets(t *testing.T) {
 	for _, ok := range []string{"default dev eth0", "10.0.0.0/24 dev eth0", "::/0 dev eth0", "2001:db8::/32 dev eth0.1"} {
-		if _, err := Open(ok, "mtu"); err != nil {
-			t.Errorf("Open(%q) = %v", ok, err)
-		}
+		must.OK(t, must.Err(Open(ok, "mtu")), "Open(%q)", ok)
 	}
 	for _, bad := range []string{"", "default", "default eth0", "10.0.0.1/24 dev eth0", "10.0.0.1 dev eth0", "default dev a-name-that-is-too-long", "x dev eth0"} {
-		if _, err := Open(bad, "mtu"); err == nil {
-			t.Errorf("Open(%q) succeeded", bad)
-		}
+		must.Fail(t, must.Err(Open(bad, "mtu")), "Open(%q) succeeded", bad)
 	}
-	if _, err := Open("default dev eth0", "colour"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("an unknown metric = %v", err)
-	}
+	must.Is(t, must.Err(Open("default dev eth0", "colour")), errors.ErrUnsupported, "an unknown metric")
 }
 
 // message is a route message with random attributes, as the kernel could tell it.

@@ -1,6 +1,10 @@
 package sysctl
 
-import "testing"
+import (
+	"testing"
+
+	"linerate/internal/must"
+)
 
 // TestDriverChoice: a ring or queue that is left to the driver is what the driver chose,
 // not 0, as FreeBSD 12.1 tells it of an 82540.
@@ -15,8 +19,6 @@ func TestDriverChoice(t *testing.T) {
 		{"dev.em.0.iflib.rx_budget", "0", ""},
 	} {
 		got := driverChoice(c.name, c.value, func() string { return log }, func(n string) bool { return nodes[n] })
-		if got != c.want {
-			t.Errorf("%s=%q: %q, want %q", c.name, c.value, got, c.want)
-		}
+		must.Equal(t, got, c.want, "%s=%q", c.name, c.value)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 func TestConformanceInNamespace(t *testing.T) {
@@ -24,9 +25,7 @@ func TestConformanceInNamespace(t *testing.T) {
 		})
 	}
 	err := open(t, "", "net.ipv4.tcp_congestion_control").Write(t.Context(), "nosuchalgorithm")
-	if !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("write of an unknown algorithm = %v, want it to wrap errors.ErrUnsupported", err)
-	}
+	must.Is(t, err, errors.ErrUnsupported, "write of an unknown algorithm")
 	// A newer kernel's namespace shows it and cannot write it; before, it has none.
 	shared := open(t, "", "net.core.rmem_max")
 	if _, err := shared.Read(t.Context()); err == nil {

@@ -53,9 +53,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("Read = %q, %v", got, err)
 	}
 	for _, bad := range []string{"", "net..ipv4", "net.//.x", ".net", "net."} {
-		if _, err := sysctl.Open(root, bad); err == nil {
-			t.Errorf("Open(%q) accepted a name that leaves the tree or is none", bad)
-		}
+		must.Fail(t, must.Err(sysctl.Open(root, bad)), "Open(%q) accepted a name that leaves the tree or is none", bad)
 	}
 }
 
@@ -66,16 +64,12 @@ func TestPermissionIsTold(t *testing.T) {
 		if errors.Is(err, fs.ErrNotExist) {
 			t.Skip("this system has no /proc/sys/kernel/ostype")
 		}
-		if !errors.Is(err, fs.ErrPermission) {
-			t.Errorf("Check of a read-only setting = %v, want it to wrap fs.ErrPermission", err)
-		}
+		must.Is(t, err, fs.ErrPermission, "Check of a read-only setting")
 		return
 	}
 	root := tree(t, "net/ipv4/tcp_sack", "1\n")
 	must.Do(t, os.Chmod(filepath.Join(root, "net/ipv4/tcp_sack"), 0o444))
-	if err := open(t, root, "net.ipv4.tcp_sack").Check(t.Context(), "0"); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("Check of a read-only file = %v, want it to wrap fs.ErrPermission", err)
-	}
+	must.Is(t, open(t, root, "net.ipv4.tcp_sack").Check(t.Context(), "0"), fs.ErrPermission, "Check of a read-only file")
 }
 
 func TestAbsentIsUnsupported(t *testing.T) {

@@ -58,15 +58,11 @@ func TestConformanceOnTypedTree(t *testing.T) {
 			knobtest.Run(t, c)
 		})
 	}
-	if err := sysctl.OpenMemory(all, "net.isr.maxthreads").Check(t.Context(), "4"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Check of a boot-time setting = %v", err)
-	}
+	must.Is(t, sysctl.OpenMemory(all, "net.isr.maxthreads").Check(t.Context(), "4"), errors.ErrUnsupported, "Check of a boot-time setting")
 	if got, err := sysctl.OpenMemory(all, "net.isr.maxthreads").Read(t.Context()); got != "1" || err != nil {
 		t.Errorf("Read of a boot-time setting = %q, %v", got, err)
 	}
-	if _, err := sysctl.OpenMemory(all, "kern.msgbuf").Read(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Read of an opaque setting = %v", err)
-	}
+	must.Is(t, must.Err(sysctl.OpenMemory(all, "kern.msgbuf").Read(t.Context())), errors.ErrUnsupported, "Read of an opaque setting")
 }
 
 func TestNumbers(t *testing.T) {
@@ -85,9 +81,7 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	for _, width := range []int{0, 3, 12} {
-		if _, err := sysctl.Decode(2, "I", make([]byte, width)); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("a number of %d bytes = %v", width, err)
-		}
+		must.Is(t, must.Err(sysctl.Decode(2, "I", make([]byte, width))), errors.ErrUnsupported, "a number of %d bytes", width)
 	}
 }
 

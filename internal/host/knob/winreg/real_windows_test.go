@@ -34,9 +34,7 @@ func scratch(t *testing.T) (string, registry.Key) {
 		t.Fatalf("make %s: there already %v, %v", path, existed, err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(k.Close(), registry.DeleteKey(registry.LOCAL_MACHINE, path)); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, errors.Join(k.Close(), registry.DeleteKey(registry.LOCAL_MACHINE, path)))
 	})
 	return path, k
 }
@@ -48,10 +46,7 @@ type raw struct {
 }
 
 // put writes type and bytes as they are, which package registry cannot.
-func put(t interface {
-	Helper()
-	Fatal(...any)
-}, k registry.Key, name string, v raw) {
+func put(t must.TB, k registry.Key, name string, v raw) {
 	t.Helper()
 	text := must.Get(windows.UTF16PtrFromString(name))(t)
 	b := append([]byte(v.data), 0) // of which the last is not written
@@ -63,10 +58,7 @@ func put(t interface {
 }
 
 // dump is everything in k.
-func dump(t interface {
-	Helper()
-	Fatal(...any)
-}, k registry.Key) map[string]raw {
+func dump(t must.TB, k registry.Key) map[string]raw {
 	t.Helper()
 	names := must.Get(k.ReadValueNames(-1))(t)
 	all := map[string]raw{}
@@ -166,14 +158,10 @@ func TestRealTypes(t *testing.T) {
 			case c.want == "" && !errors.Is(err, errors.ErrUnsupported):
 				t.Fatalf("read %q, %v, want it refused", got, err)
 			case c.want == "":
-				if err := v.Write(t.Context(), "dword:1"); !errors.Is(err, errors.ErrUnsupported) {
-					t.Errorf("write: %v, want it refused", err)
-				}
+				must.Is(t, v.Write(t.Context(), "dword:1"), errors.ErrUnsupported, "write")
 			default:
 				err := errors.Join(v.Write(t.Context(), winreg.Absent), v.Write(t.Context(), got))
-				if err != nil {
-					t.Error(err)
-				}
+				must.OK(t, err)
 			}
 			if now := dump(t, k); !maps.Equal(now, before) {
 				t.Errorf("was %v, is %v", before, now)
@@ -255,9 +243,7 @@ func TestRealCatalogue(t *testing.T) {
 			t.Logf("%s: %v", k.ID, err)
 			continue
 		}
-		if err != nil {
-			t.Errorf("%s: %v", k.ID, err)
-		}
+		must.OK(t, err, "%s", k.ID)
 		if value, err := k.Decode("windows", text); err != nil || value == "" {
 			t.Errorf("%s: %q is %q, %v", k.ID, text, value, err)
 		}

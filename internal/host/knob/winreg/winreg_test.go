@@ -73,9 +73,7 @@ func TestAbsentComesBack(t *testing.T) {
 
 func TestPaths(t *testing.T) {
 	for _, bad := range []string{"", "HKLM", `HKLM\x`, `HKLM\x\`, `HKCU\Software\x`, "HKLM\\a\\b\x00"} {
-		if _, err := memory().Open(bad); err == nil {
-			t.Errorf("Open(%q) succeeded", bad)
-		}
+		must.Fail(t, must.Err(memory().Open(bad)), "Open(%q) succeeded", bad)
 	}
 }
 
@@ -87,9 +85,7 @@ func TestCatalogueUsesWhatIsThere(t *testing.T) {
 		if !ok || n.Mechanism != knob.WinReg {
 			continue
 		}
-		if _, err := memory().Open(n.Name); err != nil {
-			t.Errorf("%s: %v", k.ID, err)
-		}
+		must.OK(t, must.Err(memory().Open(n.Name)), "%s", k.ID)
 		raw, err := k.Encode("windows", winreg.Absent, "1")
 		if raw != "dword:1" || err != nil {
 			t.Errorf("%s: 1 is %q, %v", k.ID, raw, err)

@@ -35,9 +35,7 @@ func TestCommandThatHangs(t *testing.T) {
 				t.Errorf("%s: Write = %v", name, err)
 			}
 			hangs = false
-			if _, err := s.Read(ctx); err != nil {
-				t.Errorf("%s: Read once it answers = %v", name, err)
-			}
+			must.OK(t, must.Err(s.Read(ctx)), "%s: Read once it answers", name)
 		})
 	}
 }

@@ -21,20 +21,14 @@ func TestParseCapture(t *testing.T) {
 	for name, want := range map[string]string{
 		"SettingName": "InternetCustom", "MinRtoMs": "300", "InitialCongestionWindowMss": "10", "CongestionProvider": "CUBIC", "DelayedAckTimeoutMs": "40", "AutoTuningLevelLocal": "Normal",
 	} {
-		if got := blocks[1][name]; got != want {
-			t.Errorf("%s = %q, want %q", name, got, want)
-		}
+		must.Equal(t, blocks[1][name], want, "%s", name)
 	}
 	if v, ok := blocks[0]["Timestamps"]; !ok || v != "" {
 		t.Errorf("Timestamps of a template that has none = %q, %v", v, ok)
 	}
 	s, _ := sourceOf("Timestamps")
-	if _, err := s.parse("SettingName : Automatic\nTimestamps :\n"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("an empty value = %v", err)
-	}
-	if _, err := s.parse(string(b)); err == nil {
-		t.Error("two templates were taken for one")
-	}
+	must.Is(t, must.Err(s.parse("SettingName : Automatic\nTimestamps :\n")), errors.ErrUnsupported, "an empty value")
+	must.Fail(t, must.Err(s.parse(string(b))), "two templates were taken for one")
 }
 
 func TestParseKeyword(t *testing.T) {
@@ -43,9 +37,7 @@ func TestParseKeyword(t *testing.T) {
 	if err != nil || a.value != "1514" || !slices.Equal(a.values, []string{"1514", "4088", "9014"}) {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if _, err := s.parse("RegistryKeyword : *JumboPacket\nRegistryValue : {}\n"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("no value = %v", err)
-	}
+	must.Is(t, must.Err(s.parse("RegistryKeyword : *JumboPacket\nRegistryValue : {}\n")), errors.ErrUnsupported, "no value")
 	up, _ := sourceOf("MediaConnectionState")
 	if a, err := up.parse("MediaConnectionState : Disconnected\n"); a.value != "0" || err != nil {
 		t.Errorf("%+v, %v", a, err)

@@ -247,9 +247,7 @@ func TestErrorsByTheirIds(t *testing.T) {
 	} {
 		m := newMachine()
 		m.fail = text
-		if err := open(t, m, "", "Timestamps").Write(t.Context(), "Enabled"); !errors.Is(err, want) {
-			t.Errorf("%q = %v, want it to wrap %v", text, err, want)
-		}
+		must.Is(t, open(t, m, "", "Timestamps").Write(t.Context(), "Enabled"), want, "%q", text)
 	}
 	m := newMachine()
 	m.fail = "something else"
@@ -265,9 +263,7 @@ func TestPolicyWins(t *testing.T) {
 	if err := open(t, m, "", "AutoTuningLevelLocal").Write(t.Context(), "Restricted"); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "group policy") {
 		t.Errorf("Write = %v", err)
 	}
-	if m.tcp["AutoTuningLevelLocal"] != "Normal" {
-		t.Error("it was written all the same")
-	}
+	must.Equal(t, m.tcp["AutoTuningLevelLocal"], "Normal", "it was written all the same")
 }
 
 // TestNamesAreQuoted: a name of an adapter is data, whatever it holds.
@@ -278,13 +274,9 @@ func TestNamesAreQuoted(t *testing.T) {
 	if err == nil || !strings.Contains(m.commands[0], "-Name 'x''; Remove-Item C:\\; '''") {
 		t.Errorf("%v: %q", err, m.commands)
 	}
-	if _, err := wintcp.OpenWith(m.run, "a\nb", "*JumboPacket"); err == nil {
-		t.Error("a name with a line feed was accepted")
-	}
+	must.Fail(t, must.Err(wintcp.OpenWith(m.run, "a\nb", "*JumboPacket")), "a name with a line feed was accepted")
 	for _, name := range []string{"", "*", "*a b", "Nonsense"} {
-		if _, err := wintcp.OpenWith(m.run, "Ethernet", name); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("Open(%q) = %v", name, err)
-		}
+		must.Is(t, must.Err(wintcp.OpenWith(m.run, "Ethernet", name)), errors.ErrUnsupported, "Open(%q)", name)
 	}
 }
 
@@ -302,9 +294,7 @@ func TestRemember(t *testing.T) {
 		t.Errorf("%d commands were started: %q", len(m.commands), m.commands)
 	}
 	s, _ := wintcp.OpenWith(run, "Ethernet 2", "*RSS")
-	if _, err := s.Read(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a keyword that the driver has not = %v", err)
-	}
+	must.Is(t, must.Err(s.Read(t.Context())), errors.ErrUnsupported, "a keyword that the driver has not")
 }
 
 // TestCatalogueUsesWhatIsThere: every setting that the catalogue wants of this
@@ -315,8 +305,6 @@ func TestCatalogueUsesWhatIsThere(t *testing.T) {
 		if !ok || n.Mechanism != knob.WinTCP {
 			continue
 		}
-		if _, err := wintcp.OpenWith(newMachine().run, "Ethernet", n.Name); err != nil {
-			t.Errorf("%s: %v", k.ID, err)
-		}
+		must.OK(t, must.Err(wintcp.OpenWith(newMachine().run, "Ethernet", n.Name)), "%s", k.ID)
 	}
 }

@@ -163,9 +163,7 @@ func TestArticlesByAnsible(t *testing.T) {
 			}
 			got[task.Block.Path] = acting(task.Block.Path, task.Block.Block)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: %s", a.name, diff)
-		}
+		must.NoDiff(t, cmp.Diff(want, got), "%s", a.name)
 	}
 }
 

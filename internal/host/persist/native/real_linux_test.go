@@ -140,9 +140,7 @@ func TestNetplanReads(t *testing.T) {
 			f.Content = bytes.ReplaceAll(f.Content, []byte("\n#  "), []byte("\n  "))
 		}
 		put(t, root, f)
-		if out := start(t, generate, "--root-dir", root); out != "" {
-			t.Errorf("netplan says: %s", out)
-		}
+		must.Equal(t, start(t, generate, "--root-dir", root), "", "netplan says")
 		link, _ := os.ReadFile(filepath.Join(root, "run/systemd/network/10-netplan-eth0.link")) // there may be none
 		network, err := os.ReadFile(filepath.Join(root, "run/systemd/network/10-netplan-eth0.network"))
 		if err != nil || !strings.Contains(string(network), "DHCP=ipv4") {
@@ -259,8 +257,6 @@ func TestAnsibleReads(t *testing.T) {
 				t.Errorf("%s: Ansible wrote %v\n%s\nwant\n%s", f.Path, err, got, f.Content)
 			}
 		}
-		if _, err := os.Stat(filepath.Join(root, "pwned")); err == nil {
-			t.Error("Ansible ran a template in a comment")
-		}
+		must.Fail(t, must.Err(os.Stat(filepath.Join(root, "pwned"))), "Ansible ran a template in a comment")
 	}
 }

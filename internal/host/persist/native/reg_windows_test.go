@@ -136,8 +136,6 @@ func TestRegImported(t *testing.T) {
 		}
 	}
 	for _, name := range names {
-		if err := value(t, name).Write(t.Context(), winreg.Absent); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, value(t, name).Write(t.Context(), winreg.Absent))
 	}
 }

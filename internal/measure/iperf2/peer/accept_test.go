@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"net"
 	"slices"
 	"strings"
@@ -80,7 +79,5 @@ func TestUDPServerOutlivesAPanic(t *testing.T) {
 func TestServeEndsWhenItsListenerIsClosed(t *testing.T) {
 	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	_ = l.Close()
-	if err := Serve(context.Background(), l, nil, ServerConfig{}); !errors.Is(err, net.ErrClosed) {
-		t.Error(err)
-	}
+	must.Is(t, Serve(context.Background(), l, nil, ServerConfig{}), net.ErrClosed)
 }

@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/netip"
 	"os/exec"
@@ -122,14 +121,10 @@ func TestGrants(t *testing.T) {
 	}{
 		{a, 60, 60}, {b, 60, 40}, {a, 60, 0}, {mustAddr(t, "2001:db8:0:1::1"), 60, 60}, {mustAddr(t, "10.0.0.1"), 60, 60},
 	} {
-		if got := u.grant(c.to, c.asked); got != c.want {
-			t.Errorf("%v asks for %v: %v, want %v", c.to, c.asked, got, c.want)
-		}
+		must.Equal(t, u.grant(c.to, c.asked), c.want, "%v asks for %v", c.to, c.asked)
 	}
 	u.giveBack(b, 60)
-	if got := u.grant(a, 70); got != 60 {
-		t.Errorf("after 60 came back: %v", got)
-	}
+	must.Equal(t, u.grant(a, 70), 60, "after 60 came back")
 }
 
 // TestLevel: what comes at the limit may come for ever, twice that for a second.
@@ -172,9 +167,7 @@ func TestClientRecognisesIperf3(t *testing.T) {
 				addr := serverOf3(t, path)
 				f := model.Flow{Direction: m.d, Duration: 10 * time.Minute, Engine: engine, Params: own}
 				_, _, err := m.client.Run(t.Context(), addr, f, nil)
-				if !errors.Is(err, ErrIperf3) {
-					t.Error(err)
-				}
+				must.Is(t, err, ErrIperf3)
 			})
 		}
 	}

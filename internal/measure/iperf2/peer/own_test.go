@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/must"
 )
 
 // TestMain lets more tests run at once than there are processors: most of them
@@ -154,9 +155,7 @@ func TestClientValidates(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	if err := (Client{}).Validate(ok); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, (Client{}).Validate(ok))
 	if err := (Client{Legacy: true}).Validate(model.Flow{Direction: model.From, Duration: 1}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("%v is not ErrUnsupported", err)
 	}
@@ -165,7 +164,5 @@ func TestClientValidates(t *testing.T) {
 func TestServeEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Serve(ctx, nil, nil, ServerConfig{}); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, Serve(ctx, nil, nil, ServerConfig{}))
 }

@@ -78,9 +78,7 @@ func startServerOn(t testing.TB, l net.Listener, cfg ServerConfig, change ...fun
 		cancel()
 		select {
 		case err := <-s.ended:
-			if err != nil {
-				t.Errorf("serve: %v", err)
-			}
+			must.OK(t, err, "serve")
 		case <-time.After(time.Minute):
 			t.Error("the server did not end")
 		}

@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"net"
 	"strings"
 	"syscall"
@@ -10,6 +9,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // TestServerOutlivesAcceptErrors: accepting that fails costs time, not the server,
@@ -30,16 +30,12 @@ func TestServerOutlivesAcceptErrors(t *testing.T) {
 			told++
 		}
 	}
-	if told != 1 {
-		t.Errorf("events %+v", e.all)
-	}
+	must.Equal(t, told, 1, "events %+v", e.all)
 }
 
 // TestServeEndsWhenItsListenerIsClosed by somebody else, and says so.
 func TestServeEndsWhenItsListenerIsClosed(t *testing.T) {
 	l := listenHere(t)
 	_ = l.Close()
-	if err := Serve(context.Background(), l, ServerConfig{}); !errors.Is(err, net.ErrClosed) {
-		t.Error(err)
-	}
+	must.Is(t, Serve(context.Background(), l, ServerConfig{}), net.ErrClosed)
 }

@@ -68,9 +68,7 @@ func checkClient(t testing.TB, addr string, f model.Flow, c Client) {
 	samples := map[model.Direction]int{}
 	near, far, err := c.Run(t.Context(), addr, f, func(s []model.Sample) {
 		for _, s := range s {
-			if s.Host != model.Near {
-				t.Errorf("sample of host %q", s.Host)
-			}
+			must.Equal(t, s.Host, model.Near, "sample of host")
 			samples[s.Direction]++
 		}
 	})
@@ -174,9 +172,7 @@ func TestClientBusy(t *testing.T) {
 	<-running
 	c := Client{limits: limits{between: time.Nanosecond}}
 	_, _, err := c.Run(t.Context(), addr, model.Flow{Direction: model.To, Duration: time.Second}, func([]model.Sample) {})
-	if !errors.Is(err, ErrBusy) {
-		t.Errorf("second client: %v", err)
-	}
+	must.Is(t, err, ErrBusy, "second client")
 	cancel()
 	<-done
 }

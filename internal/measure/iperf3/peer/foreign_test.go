@@ -162,9 +162,7 @@ func serveOn(t testing.TB, l net.Listener, c ServerConfig) string {
 	go func() { done <- Serve(ctx, l, c) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-done)
 	})
 	return l.Addr().String()
 }

@@ -192,9 +192,7 @@ func TestServerStops(t *testing.T) {
 	r.begin(oneSecond, 2)
 	cancel()
 	r.expect(iperf3.ServerTerminate)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-done)
 }
 
 // script is a server that goes through the steps of a test, and after so many
@@ -321,9 +319,7 @@ func TestClientCancelled(t *testing.T) {
 	defer cancel()
 	f := model.Flow{Direction: model.Both, Duration: time.Minute, Interval: 20 * time.Millisecond}
 	_, _, err := Client{}.Run(ctx, addr, f, func([]model.Sample) { cancel() })
-	if !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	must.Is(t, err, context.Canceled)
 	if end := e.ended(t); !errors.Is(end.Err, errLeft) {
 		t.Errorf("the server says: %v", end.Err)
 	}
@@ -349,9 +345,7 @@ func TestClientUDPSilence(t *testing.T) {
 	// Only the greeting is waited for in vain.
 	c := Client{limits: limits{patience: rawPatience, greeting: quick.greeting, between: time.Nanosecond}}
 	_, _, err = c.Run(t.Context(), l.Addr().String(), f, func([]model.Sample) {})
-	if !errors.Is(err, errGreetingLost) {
-		t.Error(err)
-	}
+	must.Is(t, err, errGreetingLost)
 	greetings := 0
 	b := make([]byte, 100)
 	for {

@@ -99,8 +99,6 @@ func TestServerTimeIsBounded(t *testing.T) {
 	s := &session{server: &server{ServerConfig: ServerConfig{Duration: time.Minute}}}
 	for seconds, want := range map[int64]time.Duration{0: time.Minute, 5: 5*time.Second + grace, 60: time.Minute + overrun} {
 		s.params.Seconds = seconds
-		if got := s.guard(); got != want {
-			t.Errorf("%d s asked: %v, want %v", seconds, got, want)
-		}
+		must.Equal(t, s.guard(), want, "%d s asked", seconds)
 	}
 }

@@ -199,9 +199,7 @@ func checkEvent(t testing.TB, e Event, s summary) {
 		}
 	}
 	both := s.End.Sent.Bytes + s.End.Received.Bytes + s.End.SentReverse.Bytes + s.End.ReceivedReverse.Bytes
-	if own+theirs != both {
-		t.Errorf("the server tells of %d and %d bytes, the client of %d", own, theirs, both)
-	}
+	must.Equal(t, own+theirs, both, "the server tells of %d and %d bytes, the client of %d", own, theirs, both)
 	if len(e.Own.Warnings) > 0 {
 		t.Errorf("warnings %q", e.Own.Warnings)
 	}

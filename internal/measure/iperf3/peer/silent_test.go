@@ -185,9 +185,7 @@ func TestSilentTestGivesWay(t *testing.T) {
 	// It waits, and is not turned away.
 	c := Client{limits: limits{between: time.Nanosecond}}
 	_, _, err := c.Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {})
-	if err != nil {
-		t.Error(err)
-	}
+	must.OK(t, err)
 	if said := r.over(); len(said) < 5 || said[0] != iperf3.ServerFailed.Byte() {
 		t.Errorf("the silent one was told % x", said)
 	}

@@ -53,9 +53,7 @@ func TestGreeterRests(t *testing.T) {
 			defer close(ended)
 			g.listen(ctx, func(line string) { log = append(log, line) })
 		}()
-		if got := <-h.found; got != from {
-			t.Errorf("a greeting of %v", got)
-		}
+		must.Equal(t, <-h.found, from, "a greeting of")
 		// 5 ms to 640 ms, and then a second each: 13.275 s.
 		if took := time.Since(began); took < 13*time.Second || took > 14*time.Second {
 			t.Errorf("20 failures took %v", took)

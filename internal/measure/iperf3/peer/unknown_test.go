@@ -31,9 +31,7 @@ func TestClientRecognisesIperf2(t *testing.T) {
 	} {
 		addr := serverOf2(t, path)
 		_, _, err := Client{}.Run(t.Context(), addr, f, func([]model.Sample) {})
-		if !errors.Is(err, ErrIperf2) {
-			t.Errorf("%s: %v", f.Direction, err)
-		}
+		must.Is(t, err, ErrIperf2, "%s", f.Direction)
 	}
 }
 

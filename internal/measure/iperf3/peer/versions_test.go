@@ -165,11 +165,7 @@ func TestServerGlued(t *testing.T) {
 	r.expect(iperf3.TestStart, iperf3.TestRunning)
 	r.send(r.ctl, append([]byte{iperf3.TestEnd.Byte()}, append(frame(resultsOf(stream(1, "0"))), iperf3.Done.Byte())...)...)
 	r.expect(iperf3.ExchangeResults)
-	if _, err := iperf3.ReadFrame(r.ctl, iperf3.MaxResults); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, must.Err(iperf3.ReadFrame(r.ctl, iperf3.MaxResults)))
 	r.expect(iperf3.DisplayResults)
-	if err := e.ended(t).Err; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, e.ended(t).Err)
 }

@@ -52,9 +52,7 @@ func pair(t *testing.T, open func(*net.TCPConn) (*Link, error)) (a, b *Link) {
 		must.Do(t, errors.Join(c.SetReadBuffer(16<<10), c.SetWriteBuffer(16<<10)))
 		l := must.Get(open(c))(t)
 		t.Cleanup(func() {
-			if err := l.Close(); err != nil {
-				t.Errorf("close: %v", err)
-			}
+			must.OK(t, l.Close(), "close")
 		})
 		links = append(links, l)
 	}
@@ -147,15 +145,9 @@ func TestEnds(t *testing.T) {
 		if p, ok := a.wire.(*poller); ok {
 			must.Do(t, p.conn.CloseWrite())
 		}
-		if err := b.Receive(make([]byte, 2)); !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("in the middle of a message: %v", err)
-		}
-		if err := b.Receive(make([]byte, 2)); !errors.Is(err, io.EOF) {
-			t.Errorf("between messages: %v", err)
-		}
-		if err := b.Exchange([]byte("x"), make([]byte, 2)); err == nil {
-			t.Error("exchange with an ended connection")
-		}
+		must.Is(t, b.Receive(make([]byte, 2)), io.ErrUnexpectedEOF, "in the middle of a message")
+		must.Is(t, b.Receive(make([]byte, 2)), io.EOF, "between messages")
+		must.Fail(t, b.Exchange([]byte("x"), make([]byte, 2)), "exchange with an ended connection")
 	})
 }
 
@@ -168,9 +160,7 @@ func TestBoundWithoutProgress(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			everyKind(t, func(t *testing.T, a, _ *Link) {
 				a.Limit(50*time.Millisecond, time.Hour)
-				if err := within(t, beside(func() error { return call(a) })); !errors.Is(err, ErrStalled) {
-					t.Errorf("error %v, want stalled", err)
-				}
+				must.Is(t, within(t, beside(func() error { return call(a) })), ErrStalled, "error")
 			})
 		})
 	}
@@ -200,9 +190,7 @@ func TestBoundInAll(t *testing.T) {
 		err := within(t, beside(func() error { return a.Receive(make([]byte, 1<<20)) }))
 		close(stop)
 		<-drip
-		if !errors.Is(err, ErrStalled) {
-			t.Errorf("error %v, want stalled", err)
-		}
+		must.Is(t, err, ErrStalled, "error")
 	})
 }
 
@@ -216,12 +204,8 @@ func TestInterrupt(t *testing.T) {
 			everyKind(t, func(t *testing.T, a, _ *Link) {
 				c := beside(func() error { return call(a) })
 				a.Interrupt()
-				if err := within(t, c); !errors.Is(err, ErrInterrupted) {
-					t.Errorf("error %v, want interrupted", err)
-				}
-				if err := within(t, beside(func() error { return call(a) })); !errors.Is(err, ErrInterrupted) {
-					t.Errorf("a later call: error %v, want interrupted", err)
-				}
+				must.Is(t, within(t, c), ErrInterrupted, "error")
+				must.Is(t, within(t, beside(func() error { return call(a) })), ErrInterrupted, "a later call: error")
 			})
 		})
 	}
@@ -238,13 +222,9 @@ func TestAbort(t *testing.T) {
 			if err := within(t, beside(func() error { return a.Send(make([]byte, 16<<20)) })); !errors.Is(err, ErrStalled) {
 				t.Fatalf("send: %v", err)
 			}
-			if err := a.Abort(); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, a.Abort())
 			err := within(t, beside(func() error { return b.Receive(make([]byte, 32<<20)) }))
-			if !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("receive: %v, want a reset", err)
-			}
+			must.Is(t, err, syscall.ECONNRESET, "receive")
 			a.wire = closed{}
 		})
 	}
