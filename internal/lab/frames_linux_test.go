@@ -76,12 +76,8 @@ func TestBlackholeDropsLargeFramesOnly(t *testing.T) {
 			l := startLab(t, "rtt=0s,to.blackhole=1400", kind)
 			listen(t, l, model.Far, "udp-echo")
 			// 20 bytes of IPv4 header and 8 of UDP are added.
-			if got := ping(t, l, model.Near, "far", 3, 1372); got != 3 {
-				t.Errorf("%d of 3 packets of 1400 bytes came back", got)
-			}
-			if got := ping(t, l, model.Near, "far", 3, 1373); got != 0 {
-				t.Errorf("%d of 3 packets of 1401 bytes came back", got)
-			}
+			must.Equal(t, ping(t, l, model.Near, "far", 3, 1372), 3, "of 3 packets of 1400 bytes came back")
+			must.Equal(t, ping(t, l, model.Near, "far", 3, 1373), 0, "of 3 packets of 1401 bytes came back")
 			st := must.Get(l.Stats(t.Context()))(t)
 			if st.To.MTUDrops != 3 || st.From.MTUDrops != 0 {
 				t.Errorf("wire says %d and %d vanished, want 3 and 0", st.To.MTUDrops, st.From.MTUDrops)

@@ -29,9 +29,7 @@ func TestFirstHour19LabsSayNearAndFar(t *testing.T) {
 		"to.rate=1mbit,to.rate=2mbit": "to.rate is given twice", "to.rtt=1ms": "use to.delay", "far.=1": "far.=1 names no knob",
 		"ab.rate=1mbit": "use to., from. (one direction of the wire), near. or far.", "a.x=1": "use to., from.",
 	} {
-		if _, err := ParseSpec(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
+		must.Say(t, must.Err(ParseSpec(text)), want, "%s", text)
 	}
 }
 

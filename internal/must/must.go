@@ -6,6 +6,7 @@ package must
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // TB is the part of testing.TB that rapid.T has as well.
@@ -65,6 +66,14 @@ func Is(t TB, err, target error, what ...any) {
 	t.Helper()
 	if !errors.Is(err, target) {
 		t.Errorf("%s%v, want %v", named(what), err, target)
+	}
+}
+
+// Say reports err if it is nil or does not contain text.
+func Say(t TB, err error, text string, what ...any) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("%s%v, want %q in it", named(what), err, text)
 	}
 }
 

@@ -40,9 +40,7 @@ func TestCall(t *testing.T) {
 	}
 	for what, v := range map[string]any{"a bug in linerate: boom": "boom", io.ErrClosedPipe.Error(): io.ErrClosedPipe} {
 		err := Call(func() error { panic(v) })
-		if err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("%v: %v", v, err)
-		}
+		must.Say(t, err, what, "%v", v)
 		if want, ok := v.(error); ok && !errors.Is(err, want) {
 			t.Errorf("%v is not %v", err, want)
 		}
@@ -67,8 +65,6 @@ func TestGroup(t *testing.T) {
 	if !errors.As(err, &p) || p.Value != "boom" || strings.Count(err.Error(), "a bug in linerate") != 1 || !strings.Contains(err.Error(), "rescue_test.go") {
 		t.Error(err)
 	}
-	if len(whole) != 3 {
-		t.Errorf("%d of 3 others ended", len(whole))
-	}
+	must.Equal(t, len(whole), 3, "of 3 others ended")
 	g.Wait()
 }

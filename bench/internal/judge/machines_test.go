@@ -57,7 +57,5 @@ func TestMachinesMissing(t *testing.T) {
 			skipped++
 		}
 	}
-	if skipped != len(faults.MachineKinds()) {
-		t.Errorf("%d kinds are skipped", skipped)
-	}
+	must.Equal(t, skipped, len(faults.MachineKinds()), "kinds are skipped")
 }

@@ -1,12 +1,12 @@
 package change
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"linerate/internal/app"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestHeldUntilTheHostsSayItIsOver has this process ask a host whether it holds the
@@ -35,9 +35,7 @@ func TestHeldUntilTheHostsSayItIsOver(t *testing.T) {
 			}
 			r, err := p.do(t.Context(), within)
 			if answer.person {
-				if err == nil || !strings.Contains(err.Error(), "nobody confirmed within 2 s: all settings are back") {
-					t.Errorf("%+v, %v", r, err)
-				}
+				must.Say(t, err, "nobody confirmed within 2 s: all settings are back", "%+v", r)
 			} else if err != nil || r.Reason != "held for 2 s" {
 				t.Errorf("%+v, %v", r, err)
 			}

@@ -10,6 +10,7 @@ import (
 	"linerate/internal/app/here"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
+	"linerate/internal/must"
 )
 
 // listener notes what it is told.
@@ -143,9 +144,7 @@ func TestFirstHour08SmallestGoodLevel(t *testing.T) {
 		"no plateau": levels(), "not decided": levels(model.Plateau{Direction: model.To, From: "1MiB", To: "4MiB"}),
 		"the baseline": levels(decided(model.To, "current")), "two directions": levels(decided(model.To, "4MiB"), decided(model.From, "1MiB")), "guarded": harmful,
 	} {
-		if _, err := OfSession(env, s, "", false, Wish{}); err == nil || !strings.Contains(err.Error(), "several settings of session s1 proved better") {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Say(t, must.Err(OfSession(env, s, "", false, Wish{})), "several settings of session s1 proved better", "%s", name)
 	}
 }
 

@@ -131,12 +131,8 @@ func TestServer(t *testing.T) {
 	go func() { done <- s.Run(ctx) }()
 
 	first := must.Get(join(ctx, t, s.Link()))(t)
-	if n := s.Usage().Kinds[Sessions].Keyed; n != 1 {
-		t.Errorf("%d sessions with a key", n)
-	}
-	if _, err := first.Apply(ctx, []model.Assignment{{Knob: "tcp.sack", Value: "off"}}, time.Second); err == nil {
-		t.Error("a key that measures changed settings")
-	}
+	must.Equal(t, s.Usage().Kinds[Sessions].Keyed, 1, "sessions with a key")
+	must.Fail(t, must.Err(first.Apply(ctx, []model.Assignment{{Knob: "tcp.sack", Value: "off"}}, time.Second)), "a key that measures changed settings")
 
 	keys := Keys{Env: env, State: dir}
 	made, link, err := keys.Add("ci", "measure", "30d", "")

@@ -184,9 +184,7 @@ func TestPlanRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "big cannot be applied") || !strings.Contains(app.HintOf(err), "nothing was measured") || len(got.Runs) != 0 {
 		t.Errorf("%d runs, %v", len(got.Runs), err)
 	}
-	if _, err := s.store.Session(t.Context(), got.ID); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("stored: %v", err)
-	}
+	must.Is(t, must.Err(s.store.Session(t.Context(), got.ID)), store.ErrNotFound, "stored")
 	s.ends.Close()
 	s.Untouched()
 }
@@ -229,9 +227,7 @@ func TestHalfMeasured(t *testing.T) {
 		t.Errorf("%s, %v", got.State, err)
 	}
 	for _, r := range report.Counted(got.Runs) {
-		if r.Flow.Direction != model.To {
-			t.Errorf("%s counts", r.Flow.Direction)
-		}
+		must.Equal(t, r.Flow.Direction, model.To, "counts")
 	}
 	if len(report.Counted(got.Runs)) == 0 {
 		t.Errorf("none of %d runs counts", len(got.Runs))

@@ -67,9 +67,7 @@ func TestLine(t *testing.T) {
 			t.Errorf("line %d is %s", i, got)
 		}
 	}
-	if len(p.lines()) != len(want) {
-		t.Errorf("%d lines", len(p.lines()))
-	}
+	must.Equal(t, len(p.lines()), len(want), "lines")
 	words := []string{
 		"192.0.2.1 (key ci) done (tcp, to, 1.5 s, 12 B sent, 34 MB received)",
 		`2001:db8::1 (key ops) changes tcp.sack (net.ipv4.tcp_sack) "1" -> "0"`,

@@ -304,9 +304,7 @@ func TestOldHosts(t *testing.T) {
 			// A copy that loses a byte on the way must not be started.
 			script(t, bin+"/chmod", `/bin/chmod "$@"; case "$2" in */linerate) /usr/bin/truncate -s -1 "$2";; esac`)
 			_, err := h.agent(t, deploy.Options{})
-			if err == nil || !strings.Contains(err.Error(), "what arrived is not what was sent") {
-				t.Errorf("broken copy: %v", err)
-			}
+			must.Say(t, err, "what arrived is not what was sent", "broken copy")
 			agenttest.Eventually(t, "the directory is gone", func() bool { return len(h.tmp(t)) == 0 })
 		})
 	}
@@ -381,9 +379,7 @@ func TestOtherSystems(t *testing.T) {
 	text, err := os.ReadFile(os.Args[0])
 	must.Do(t, err)
 	must.Do(t, os.WriteFile(here+"/linerate-freebsd-arm64", text, 0o755))
-	if _, err := h.agent(t, o); err == nil || !strings.Contains(err.Error(), "linerate-freebsd-arm64 is for linux/") {
-		t.Errorf("wrong file: %v", err)
-	}
+	must.Say(t, must.Err(h.agent(t, o)), "linerate-freebsd-arm64 is for linux/", "wrong file")
 	if h.copied != 0 || len(h.tmp(t)) > 0 {
 		t.Errorf("copied %d times, left %q", h.copied, h.tmp(t))
 	}

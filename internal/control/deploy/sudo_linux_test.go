@@ -12,6 +12,7 @@ import (
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/deploy"
 	"linerate/internal/control/wire/ssh/sshtest"
+	"linerate/internal/must"
 )
 
 // sudoers makes the user someone with the password "open sesame", by files that
@@ -77,9 +78,7 @@ func TestSudo(t *testing.T) {
 		t.Parallel()
 		h := newHost(t, sudoers(t, "Defaults lecture=never"))
 		_, err := h.agent(t, deploy.Options{Sudo: true, Password: typed(t, h, "open sesame", "open sesame", "open sesame")})
-		if err == nil || !strings.Contains(err.Error(), "sudo") {
-			t.Errorf("error %v", err)
-		}
+		must.Say(t, err, "sudo", "error")
 	})
 	t.Run("root already", func(t *testing.T) {
 		t.Parallel()

@@ -389,9 +389,7 @@ func TestTests(t *testing.T) {
 		out, err := Run(t.Context(), Config{Plan: p, Runner: d, Record: d.record, Now: time.Now, Observe: func(e Event) {
 			if e.Kind == RunStarted {
 				left = append(left, e.AtMost)
-				if e.MaxBlocks != len(p.Tests) {
-					t.Errorf("%d tests in all", e.MaxBlocks)
-				}
+				must.Equal(t, e.MaxBlocks, len(p.Tests), "tests in all")
 			}
 		}})
 		var names []string

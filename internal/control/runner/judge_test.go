@@ -148,9 +148,7 @@ func TestCopyKnobs(t *testing.T) {
 	}
 	for id, value := range map[model.KnobID]string{"copy.sink": "/srv", "rate": "1000"} {
 		s.Assignments = []model.Assignment{{Knob: id, Value: value}}
-		if _, err := knob.WithSetting(model.Flow{Engine: "tcpbulk"}, s); err == nil || !strings.Contains(err.Error(), "not to engine tcpbulk") {
-			t.Errorf("%s of a flow that has none: %v", id, err)
-		}
+		must.Say(t, must.Err(knob.WithSetting(model.Flow{Engine: "tcpbulk"}, s)), "not to engine tcpbulk", "%s of a flow that has none", id)
 	}
 }
 

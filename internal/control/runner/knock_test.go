@@ -82,9 +82,7 @@ func TestDataPort(t *testing.T) {
 	for _, from := range []model.Host{model.Near, model.Far} {
 		b.Path = model.DataPath{ConnectFrom: from, Ports: model.Ports{First: port, Last: port}}
 		err := b.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, 5*time.Second)
-		if err == nil || !strings.Contains(err.Error(), strconv.Itoa(port)) {
-			t.Errorf("from %s to a port that is in use: %v", from, err)
-		}
+		must.Say(t, err, strconv.Itoa(port), "from %s to a port that is in use", from)
 	}
 	_ = busy.Close()
 	b.Path = model.DataPath{Ports: model.Ports{First: port, Last: port}}

@@ -124,9 +124,7 @@ func TestOneMediaType(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", name, status, c.status)
 		}
 	}
-	if applied != 0 {
-		t.Errorf("%d of them were heard", applied)
-	}
+	must.Equal(t, applied, 0, "of them were heard")
 	if status, text := exchangeHTTP(t, cc, http.MethodPost, apply, bytes.NewReader(applyOf(t, 1)), "Content-Type", mediaUnary); status != http.StatusOK || applied != 1 {
 		t.Errorf("an honest call after them: status %d, %s", status, text)
 	}
@@ -221,9 +219,7 @@ func TestRequestsAreReadOneAtATime(t *testing.T) {
 			synctest.Wait()
 			go serve(strings.NewReader(""))
 			synctest.Wait()
-			if handed != 0 {
-				t.Errorf("%d were read beside the first", handed)
-			}
+			must.Equal(t, handed, 0, "were read beside the first")
 			close(release)
 			synctest.Wait()
 			if want := map[bool]int{true: 2, false: 1}[arrives]; handed != want || len(in.turn) != 0 || in.now != nil {

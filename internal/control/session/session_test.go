@@ -160,9 +160,7 @@ func TestErrorsKeepTheirKind(t *testing.T) {
 func TestPanicCostsOneCall(t *testing.T) {
 	conn, _ := serving(t, stub{facts: func(context.Context) error { panic("oh") }}, short())
 	c := mustOpen(t, conn)
-	if _, err := c.Facts(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "a bug in the agent: oh") {
-		t.Errorf("error %v", err)
-	}
+	must.Say(t, must.Err(c.Facts(t.Context(), "")), "a bug in the agent: oh", "error")
 	must.OK(t, c.Verify(t.Context()), "the next call")
 }
 

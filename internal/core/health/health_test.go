@@ -204,9 +204,7 @@ func TestExpect(t *testing.T) {
 		"": "neither a rate", "fast": "neither a rate", "speed>3": "none of goodput", "loss>1%": "low: use <", "900M,p99<soon,x<1": "none of", "goodput<9M": "high: use >",
 		"-5M": "neither", "0": "neither", "mtu>=99999": "99999", "p99<": "p99<", "up.goodput>1M": "none of",
 	} {
-		if _, err := ParseExpect(text); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v, want %q", text, err, says)
-		}
+		must.Say(t, must.Err(ParseExpect(text)), says, "%q", text)
 	}
 	s := session()
 	s.Runs[1].State = model.RunInvalid
@@ -225,9 +223,7 @@ func TestExpect(t *testing.T) {
 // TestLonger reads a longer path, and says what the hosts lack for it.
 func TestLonger(t *testing.T) {
 	for text, want := range map[string]Longer{"10gbit@80ms": {10e9, 80 * time.Millisecond}, " 100M @ 1s ": {100e6, time.Second}} {
-		if got, err := ParseLonger(text); err != nil || got != want {
-			t.Errorf("%q: %+v, %v", text, got, err)
-		}
+		must.Equal(t, must.Get(ParseLonger(text))(t), want, "%q", text)
 	}
 	for _, text := range []string{"", "10gbit", "@80ms", "10gbit@", "10gbit@0s", "0@1s", "1gbit@1h", "x@y"} {
 		must.Fail(t, must.Err(ParseLonger(text)), "%q is taken", text)

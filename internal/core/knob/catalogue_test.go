@@ -94,9 +94,7 @@ func checkNative(t *testing.T, k knob.Knob, system string, n knob.Native) {
 	if !slices.Contains(knob.Mechanisms(system), n.Mechanism) {
 		t.Errorf("%s: %s has no mechanism %s", k.ID, system, n.Mechanism)
 	}
-	if n.Mechanism == knob.WinReg != (n.Absent != "") {
-		t.Errorf("%s on %s: what an absent value means is for registry values, which need it", k.ID, system)
-	}
+	must.Equal(t, n.Mechanism == knob.WinReg, (n.Absent != ""), "%s on %s: what an absent value means is for registry values, which need it", k.ID, system)
 	low, high := k.Bounds(system)
 	if (k.Type == knob.TypeBytes || k.Type == knob.TypeInt) && (low < k.Min || high > k.Max || low >= high) {
 		t.Errorf("%s on %s: range %d to %d is not within %d to %d", k.ID, system, low, high, k.Min, k.Max)

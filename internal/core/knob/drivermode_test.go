@@ -20,9 +20,7 @@ func TestDriverModes(t *testing.T) {
 		{"3 (e1000e)", "3 (mode dynamic, conservative)"}, {"1 (e1000e)", "1 (mode dynamic)"}, {"0 (e1000e)", "0 (no moderation)"},
 		{"4 (e1000)", "4 (mode simplified balancing)"}, {"50 (e1000e)", "50 µs"}, {"3", "3 µs"}, {"3 (ixgbe)", "3 µs"},
 	} {
-		if got, err := plain.Text("linux", c.raw); err != nil || got != c.text {
-			t.Errorf("%q reads %q, %v, want %q", c.raw, got, err, c.text)
-		}
+		must.Equal(t, must.Get(plain.Text("linux", c.raw))(t), c.text, "%q reads", c.raw)
 		value, err := plain.Decode("linux", c.raw)
 		back, err2 := plain.Encode("linux", c.raw, value)
 		if err != nil || err2 != nil || !knob.Holds(back, c.raw) || strings.Contains(back, "(") {

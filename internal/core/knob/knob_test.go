@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/must"
 )
 
 func TestParseAndFormat(t *testing.T) {
@@ -136,9 +137,7 @@ func TestApplyFlow(t *testing.T) {
 		{Knob: "tcp.sack", Value: "1"}, {Host: model.Near, Knob: "mss", Value: "1400"}, {Knob: "widnow", Value: "1"}, {Knob: "mss", Value: "big"},
 	})
 	for _, want := range []string{"knob tcp.sack", `knob mss of host "near"`, "did you mean window", `value "big" of mss`} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("ApplyFlow = %v, want all faults, also %q", err, want)
-		}
+		must.Say(t, err, want, "ApplyFlow")
 	}
 }
 
@@ -172,8 +171,6 @@ func TestHintsByCause(t *testing.T) {
 		if got := knob.Hint(err); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
 			t.Errorf("Hint(%v) = %q, want %q", err, got, c.want)
 		}
-		if !errors.Is(err, c.cause) {
-			t.Errorf("%v does not wrap its cause", err)
-		}
+		must.Is(t, err, c.cause, "does not wrap its cause")
 	}
 }

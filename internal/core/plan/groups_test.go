@@ -114,9 +114,7 @@ func TestGroupsRefuse(t *testing.T) {
 	} {
 		o := held(2, 3)
 		c.change(&o)
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want %q", name, err, c.want)
-		}
+		must.Say(t, must.Err(New(o)), c.want, "%s: error", name)
 	}
 	ends := held(2, 2) // the hosts need not agree: what both assign is the value
 	ends.Settings[0].Assignments[1].Value, ends.Settings[1].Assignments[1].Value = "9000", "9000"

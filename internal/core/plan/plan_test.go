@@ -227,9 +227,7 @@ func TestNewRefuses(t *testing.T) {
 	} {
 		o := options(3)
 		c.change(&o)
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want %q", name, err, c.want)
-		}
+		must.Say(t, must.Err(New(o)), c.want, "%s: error", name)
 	}
 	thin := options(3)
 	thin.Mode, thin.Blocks = model.FixedBlocks, 3
@@ -282,7 +280,5 @@ func TestFirstHour09Extend(t *testing.T) {
 	}
 	o := options(2)
 	o.Mode, o.Blocks = model.FixedBlocks, 8
-	if _, err := Extend(mustNew(t, o), 20); err == nil || !strings.Contains(err.Error(), "a second look") {
-		t.Errorf("a fixed plan: %v", err)
-	}
+	must.Say(t, must.Err(Extend(mustNew(t, o), 20)), "a second look", "a fixed plan")
 }

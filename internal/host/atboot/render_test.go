@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/xml"
-	"errors"
 	"flag"
 	"io"
 	"os"
@@ -256,9 +255,7 @@ func FuzzRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := decode(b)
 		if err != nil {
-			if !errors.Is(err, os.ErrInvalid) {
-				t.Errorf("%v does not wrap fs.ErrInvalid", err)
-			}
+			must.Is(t, err, os.ErrInvalid, "does not wrap fs.ErrInvalid")
 			return
 		}
 		for _, p := range r.Pieces {

@@ -41,9 +41,7 @@ func TestEachWay(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
 	for _, size := range []int{probe.Small, 1500, 9000} {
-		if how, err := refusedPort(ctx, lo, size); err != nil || how != "UDP port refused" {
-			t.Errorf("UDP with %d bytes: %q, %v", size, how, err)
-		}
+		must.Equal(t, must.Get(refusedPort(ctx, lo, size))(t), "UDP port refused", "UDP with %d bytes", size)
 		how, err := echo(ctx, lo, size)
 		if err != nil && strings.Contains(err.Error(), "not permitted") {
 			t.Log("no right to send echo requests here")

@@ -190,9 +190,7 @@ func TestOrderInterfaces(t *testing.T) {
 	if !slices.Equal(got, []string{"em2", "em1", "em0", "lo0"}) {
 		t.Errorf("%q", got)
 	}
-	if n := len(orderInterfaces(make([]net.Interface, 2*maxNICs), "")); n != maxNICs {
-		t.Errorf("%d interfaces", n)
-	}
+	must.Equal(t, len(orderInterfaces(make([]net.Interface, 2*maxNICs), "")), maxNICs, "interfaces")
 }
 
 func FuzzDecodeConfig(f *testing.F) {

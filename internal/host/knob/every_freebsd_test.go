@@ -137,9 +137,7 @@ func everySetting(t *testing.T, h Host, k knob.Knob) {
 	}
 	got, err := h.ReadRaw(t.Context(), k.ID, p)
 	must.Do(t, err)
-	if now, err := k.Decode("freebsd", got); err != nil || now != value {
-		t.Errorf("set to %s, reads %q, %v", value, got, err)
-	}
+	must.Equal(t, must.Get(k.Decode("freebsd", got))(t), value, "set to %s, reads %q", value, got)
 	if during := peekPlace(t, p); during == before {
 		t.Errorf("set to %s, and the kernel still says %s", value, before)
 	} else if p.Mechanism == knob.Sysctl && during != got {

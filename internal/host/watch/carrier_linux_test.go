@@ -22,9 +22,7 @@ func TestCarrierDown(t *testing.T) {
 	up(t, "there")
 	w := watching(t, "here")
 	before := reading(t, w)
-	if n := find(Delta(before, reading(t, w)), "nic_carrier_down", "here"); n != 0 {
-		t.Errorf("%d times although nothing happened", n)
-	}
+	must.Equal(t, find(Delta(before, reading(t, w)), "nic_carrier_down", "here"), 0, "times although nothing happened")
 	there := must.Get(netlink.LinkByName("there"))(t)
 	for range 2 {
 		must.Do(t, netlink.LinkSetDown(there))

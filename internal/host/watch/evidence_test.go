@@ -76,9 +76,7 @@ func TestTransmitQueues(t *testing.T) {
 			t.Errorf("%+v is not among %+v", w, got)
 		}
 	}
-	if n := find(got, countersRead, "queue"); n != 3 {
-		t.Errorf("%d queues were read, want 3", n)
-	}
+	must.Equal(t, find(got, countersRead, "queue"), 3, "queues were read")
 	must.Equal(t, find(got, nicDriver, "eth0 tx1_packets"), 0, "a queue is told twice")
 }
 

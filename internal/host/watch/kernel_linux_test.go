@@ -71,12 +71,8 @@ func TestNamespaceOfOpen(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if got := find(Delta(first, reading(t, w)), "udp_out_datagrams", ""); got != 1 {
-		t.Errorf("%d datagrams in the namespace of the watcher, want 1", got)
-	}
-	if got := find(Delta(before, reading(t, outer)), "udp_out_datagrams", ""); got != 0 {
-		t.Errorf("%d datagrams of another namespace are counted", got)
-	}
+	must.Equal(t, find(Delta(first, reading(t, w)), "udp_out_datagrams", ""), 1, "datagrams in the namespace of the watcher")
+	must.Equal(t, find(Delta(before, reading(t, outer)), "udp_out_datagrams", ""), 0, "datagrams of another namespace are counted")
 }
 
 // elsewhere moves the calling thread into a new network namespace and opens a

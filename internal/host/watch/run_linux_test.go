@@ -84,9 +84,7 @@ func TestRunEnds(t *testing.T) {
 		time.Sleep(2500 * time.Millisecond)
 		cancel()
 		time.Sleep(10 * time.Second)
-		if n := s.count(); n != 2 {
-			t.Errorf("%d steps after the context ended", n)
-		}
+		must.Equal(t, s.count(), 2, "steps after the context ended")
 		must.Do(t, w.Close())
 		if got := stop(); find(got, countersRead, "cpu") == 0 {
 			t.Errorf("the readings up to the end: %+v", got)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // TestFreeBSDBuffers: a FreeBSD with 1200 clusters, most of which its card's ring holds,
@@ -55,7 +57,5 @@ func TestFreeBSDBuffers(t *testing.T) {
 	if err != nil || refused.Code == 0 || !strings.Contains(refused.Stderr, "/boot/loader.conf") {
 		t.Errorf("raised for a trial: %+v, %v", refused, err)
 	}
-	if n := number(ctx, t, near, "kern.ipc.nmbclusters"); n != 1200 {
-		t.Errorf("%d clusters after it", n)
-	}
+	must.Equal(t, number(ctx, t, near, "kern.ipc.nmbclusters"), 1200, "clusters after it")
 }

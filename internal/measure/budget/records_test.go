@@ -33,19 +33,11 @@ func TestRecords(t *testing.T) {
 		}
 		return kept
 	}
-	if n := count(1, 100, ""); n != 8 {
-		t.Errorf("%d of one address", n)
-	}
-	if n := count(100, 3, ""); n != 12 {
-		t.Errorf("%d of all beside them", n)
-	}
-	if n := count(1, 100, "ci"); n != 10 {
-		t.Errorf("%d of a key", n)
-	}
+	must.Equal(t, count(1, 100, ""), 8, "of one address")
+	must.Equal(t, count(100, 3, ""), 12, "of all beside them")
+	must.Equal(t, count(1, 100, "ci"), 10, "of a key")
 	must.OK(t, must.Err(b.Open(netip.MustParseAddr("10.0.0.1"), "")), "no session for who has no more records")
-	if n := b.Usage().Kinds[Records].Used(); n != 30 {
-		t.Errorf("%d are told", n)
-	}
+	must.Equal(t, b.Usage().Kinds[Records].Used(), 30, "are told")
 	if now = now.Add(2 * time.Hour); count(1, 100, "") != 8 {
 		t.Error("nothing comes back")
 	}

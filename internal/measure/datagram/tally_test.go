@@ -149,9 +149,7 @@ func TestTallyForgets(t *testing.T) {
 	tally.Add(Arrival{Seq: 1 << 40, Counted: true})
 	must.Equal(t, tally.Add(Arrival{Seq: 1<<40 - MinMemory + 1, Counted: true}), First, "a number in the leap")
 	must.Equal(t, tally.Add(Arrival{Seq: -1, Counted: true}), Stale, "-1")
-	if tally.Stale != 2 {
-		t.Errorf("%d stale", tally.Stale)
-	}
+	must.Equal(t, tally.Stale, 2, "stale")
 }
 
 // TestExtentForgets reorders more often than is remembered: the extent is then

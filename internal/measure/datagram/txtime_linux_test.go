@@ -82,9 +82,7 @@ func TestDepartures(t *testing.T) {
 	if f.sendErr != nil || f.tally.Received != sent || sent > 3000+leadSlots || sent < 1500 {
 		t.Errorf("sent %d, received %d, %v", sent, f.tally.Received, f.sendErr)
 	}
-	if f.send.Refused.Load() != 0 {
-		t.Errorf("%d refused", f.send.Refused.Load())
-	}
+	must.Equal(t, f.send.Refused.Load(), 0, "refused")
 }
 
 func TestLeaf(t *testing.T) {

@@ -88,9 +88,7 @@ func TestStall(t *testing.T) {
 	p := script(t, h.Engine, flow(files.Params{Sink: h.folder}))
 	p.begin(t, int64(odd))
 	must.Get(p.Write(make([]byte, 2<<20)))(t)
-	if _, err := readMessage(p.TCPConn, kindDone); err == nil || !strings.Contains(err.Error(), "no byte moved") {
-		t.Errorf("the sender is told %v", err)
-	}
+	must.Say(t, must.Err(readMessage(p.TCPConn, kindDone)), "no byte moved", "the sender is told")
 	p.TCPConn.Close()
 	enginetest.Await(t, p.Done, "receiver")
 	if p.Err != nil || len(p.Report.Flows) != 1 || !strings.Contains(strings.Join(p.Report.Warnings, " "), "no byte moved") {

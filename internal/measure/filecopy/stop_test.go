@@ -56,9 +56,7 @@ func TestStopInTheMiddle(t *testing.T) {
 	}
 	p.Stop()
 	m, err := readMessage(p.TCPConn, kindDone)
-	if err == nil || !strings.Contains(err.Error(), "stopped") {
-		t.Errorf("the sender is told %+v, %v", m, err)
-	}
+	must.Say(t, err, "stopped", "the sender is told %+v", m)
 	p.TCPConn.Close()
 	enginetest.Await(t, p.Done, "receiver")
 	if p.Err != nil || len(p.Report.Flows) != 1 || p.Report.Flows[0].Bytes < 2<<20 || len(p.Report.Warnings) == 0 {

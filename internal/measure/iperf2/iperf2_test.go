@@ -102,9 +102,7 @@ func TestOldHeader(t *testing.T) {
 	if err != nil || !bytes.Equal(h.Append(nil, 0), b) {
 		t.Errorf("written %x, %v", h.Append(nil, 0), err)
 	}
-	if got, err := ParseHeader(b, 0); err != nil || got != h {
-		t.Errorf("parsed %+v, %v", got, err)
-	}
+	must.Equal(t, must.Get(ParseHeader(b, 0))(t), h, "parsed")
 	for mode, word := range map[Mode]Flags{Dual: 0x80000001, TradeOff: 0x80000000} {
 		h, err := NewOldHeader(mode)
 		if err != nil || h.Flags != word || h.Mode() != mode || !h.Mode().ConnectsBack() {
@@ -297,9 +295,7 @@ func TestBounce(t *testing.T) {
 	if head := wire(t, "00800000 00000064 00000003 00040005 00000006 00000007"); !bytes.HasPrefix(b, head) {
 		t.Errorf("written %x", b)
 	}
-	if got, err := ParseBounce(b); err != nil || got != want {
-		t.Errorf("%+v, %v", got, err)
-	}
+	must.Equal(t, must.Get(ParseBounce(b))(t), want)
 	for n := range bounceLen {
 		must.Is(t, must.Err(ParseBounce(b[:n])), ErrHeader, "cut to %d", n)
 		if want.Put(b[:n]) == nil {

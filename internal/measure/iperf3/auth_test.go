@@ -17,9 +17,7 @@ func TestPlaintext(t *testing.T) {
 	if got, err := c.plaintext(); err != nil || string(got) != want {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got, err := parsePlaintext([]byte(want)); err != nil || got != c {
-		t.Errorf("%+v, %v", got, err)
-	}
+	must.Equal(t, must.Get(parsePlaintext([]byte(want)))(t), c)
 	for _, bad := range []string{"", "user: a b\npwd:  c\nts:   1", "user: a\npwd:  c\nts:   x", "pwd: a\nuser: b\nts: 1"} {
 		must.Is(t, must.Err(parsePlaintext([]byte(bad))), ErrRefused, "%q", bad)
 	}
@@ -36,9 +34,7 @@ func TestToken(t *testing.T) {
 		if err != nil || len(token) != 344 || strings.ContainsAny(token, "\r\n") {
 			t.Fatalf("token of %d characters, %v", len(token), err)
 		}
-		if got, err := OpenToken(key, token, padding); err != nil || got != c {
-			t.Errorf("padding %d: %+v, %v", padding, got, err)
-		}
+		must.Equal(t, must.Get(OpenToken(key, token, padding))(t), c, "padding %d", padding)
 		// A wrong padding can by chance open PKCS#1 v1.5, but never into words.
 		if got, err := OpenToken(key, token, other); !errors.Is(err, ErrRefused) {
 			t.Errorf("padding %d read as %d: %+v, %v", padding, other, got, err)

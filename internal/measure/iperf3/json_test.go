@@ -170,9 +170,7 @@ func TestParseInteger(t *testing.T) {
 	for text, want := range map[string]int64{
 		"0": 0, "-1": -1, "18446744073709551615": -1, "9223372036854775808": math.MinInt64, "1.5e+15": 1.5e15, "3.0": 3, "-2e0": -2,
 	} {
-		if got, err := parseInteger(json.RawMessage(text)); err != nil || got != want {
-			t.Errorf("%s: %d, %v", text, got, err)
-		}
+		must.Equal(t, must.Get(parseInteger(json.RawMessage(text)))(t), want, "%s", text)
 	}
 	for _, text := range []string{"", "1.5", "1e19", "-1e19", "1e999", "NaN", "inf", "null", `"1"`, "18446744073709551616"} {
 		if got, err := parseInteger(json.RawMessage(text)); err == nil {

@@ -168,12 +168,8 @@ func TestStreams(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, c.got, c.want)
 		}
 	}
-	if n := len(Streams(Bidirectional, math.MaxInt)); n != MaxStreams {
-		t.Errorf("%d streams", n)
-	}
-	if n := len(Streams(Forward, -1)); n != 0 {
-		t.Errorf("%d streams of -1", n)
-	}
+	must.Equal(t, len(Streams(Bidirectional, math.MaxInt)), MaxStreams, "streams")
+	must.Equal(t, len(Streams(Forward, -1)), 0, "streams of -1")
 }
 
 // TestServerErrors holds the answers of section 11.

@@ -227,15 +227,11 @@ func TestValidate(t *testing.T) {
 	bad.Engine, bad.Interval, bad.Lead = "x", 1, time.Hour
 	err := e.Validate(bad)
 	for _, want := range []string{"engine", "direction", "interval", "idle"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not in %v", want, err)
-		}
+		must.Say(t, err, want, "%q is not in", want)
 	}
 	bad = brief(model.To)
 	bad.Params = traffic.Write(probes.Params{Engine: "loaded"})
-	if err := e.Validate(bad); err == nil || !strings.Contains(err.Error(), "tcpbulk") {
-		t.Errorf("an unknown load: %v", err)
-	}
+	must.Say(t, e.Validate(bad), "tcpbulk", "an unknown load")
 }
 
 // TestEndsAtAnyTime ends a run in each of its phases in each way, at one end or

@@ -154,7 +154,5 @@ func TestTurnEndsWithTheLifetime(t *testing.T) {
 	if lines := awaitLog(t, 1, log); !strings.Contains(lines[0], "the lifetime of a session is over") {
 		t.Errorf("log %q", lines)
 	}
-	if n := b.Usage().Kinds[budget.Sessions].Used(); n != 0 {
-		t.Errorf("%d sessions did not come back", n)
-	}
+	must.Equal(t, b.Usage().Kinds[budget.Sessions].Used(), 0, "sessions did not come back")
 }

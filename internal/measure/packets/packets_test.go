@@ -90,9 +90,7 @@ func TestSilence(t *testing.T) {
 	w := enginetest.NewWire(t)
 	w.RelayUDP = narrow(0, 1)
 	began := time.Now()
-	if v := found(t, w, flow(model.To, 1500)).Value(t, model.To, packets.Passes); v != 0 {
-		t.Errorf("%v pass of nothing", v)
-	}
+	must.Equal(t, found(t, w, flow(model.To, 1500)).Value(t, model.To, packets.Passes), 0, "pass of nothing")
 	if took := time.Since(began); took > enginetest.Soon {
 		t.Errorf("it took %v", took)
 	}

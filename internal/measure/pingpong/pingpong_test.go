@@ -78,9 +78,7 @@ func TestSweep(t *testing.T) {
 							t.Errorf("report %+v", e.Report)
 						}
 					}
-					if w.Opened() != 1 {
-						t.Errorf("%d connections, want 1", w.Opened())
-					}
+					must.Equal(t, w.Opened(), 1, "connections")
 				})
 			}
 		}

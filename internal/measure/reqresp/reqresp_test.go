@@ -104,12 +104,8 @@ func TestSchedule(t *testing.T) {
 			enginetest.Succeed(t, near, far, f.Direction)
 			check(t, near, far, f, f.Direction)
 			// Requests 25 to 174 are due from 50 to 350 ms.
-			if got := near.Latency(t, model.To, "request").Sent; got != 150 {
-				t.Errorf("%d requests, the schedule has 150", got)
-			}
-			if got := near.Latency(t, model.To, "request (service)").Times.Count(); got != 150 {
-				t.Errorf("%d service times, want 150", got)
-			}
+			must.Equal(t, near.Latency(t, model.To, "request").Sent, 150, "requests, the schedule has 150")
+			must.Equal(t, near.Latency(t, model.To, "request (service)").Times.Count(), 150, "service times")
 		})
 	}
 }
@@ -251,8 +247,6 @@ func TestValidate(t *testing.T) {
 	}
 	err := New().Validate(bad)
 	for _, want := range []string{"engine", "direction", "streams", "duration", "omit", "bytes", "interval", "request of", "window", "segment", "arrivals", "answer"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not in %v", want, err)
-		}
+		must.Say(t, err, want, "%q is not in", want)
 	}
 }

@@ -257,9 +257,7 @@ func TestPrepareClosesWhatItGot(t *testing.T) {
 		accepted <- c
 	}()
 	_, err := New().Prepare(t.Context(), env, timed(model.Both, 1))
-	if err == nil || !strings.Contains(err.Error(), "open 1 connections from") {
-		t.Errorf("error %v", err)
-	}
+	must.Say(t, err, "open 1 connections from", "error")
 	c := <-accepted
 	defer c.Close()
 	// A leaked connection would leave the peer waiting.

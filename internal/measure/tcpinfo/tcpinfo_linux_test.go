@@ -119,9 +119,7 @@ func TestReadAllocatesNothing(t *testing.T) {
 		allocations := testing.AllocsPerRun(100, func() {
 			must.OK(t, must.Err(ReadFD(fd)))
 		})
-		if allocations != 0 {
-			t.Errorf("%v allocations per reading", allocations)
-		}
+		must.Equal(t, allocations, 0, "allocations per reading")
 	})
 	must.Do(t, err)
 }

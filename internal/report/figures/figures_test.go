@@ -106,12 +106,8 @@ func stalled() reporttest.Case {
 func TestStallsAreMarked(t *testing.T) {
 	f := pictures(t)["stalled-rate"]
 	svg := f.SVG(plot.Wide)
-	if n := strings.Count(svg, `class="stall"`); n != 6 {
-		t.Errorf("%d marks, want 3 in each of the two drawings", n)
-	}
-	if n := strings.Count(svg, ">time of the run, s<"); n != 1 {
-		t.Errorf("%d time axes, want one", n)
-	}
+	must.Equal(t, strings.Count(svg, `class="stall"`), 6, "marks")
+	must.Equal(t, strings.Count(svg, ">time of the run, s<"), 1, "time axes")
 	if want := "stood still 2 times, at most for 2 s"; !strings.Contains(f.Sentence, want) {
 		t.Errorf("%q does not say that it %s", f.Sentence, want)
 	}

@@ -26,9 +26,7 @@ func published(t *testing.T, name, where string, columnsOf ...string) (File, err
 // and words are none.
 func TestGigabitSteps(t *testing.T) {
 	rates := []string{"setting=setup", "setting=step", "goodput=value:{unit}"}
-	if _, err := published(t, "gigabit-steps", "", rates...); err == nil || !strings.Contains(err.Error(), `line 5: 262144 bytes as goodput: unit "bytes" is none of`) {
-		t.Errorf("bytes as a rate: %v", err)
-	}
+	must.Say(t, must.Err(published(t, "gigabit-steps", "", rates...)), `line 5: 262144 bytes as goodput: unit "bytes" is none of`, "bytes as a rate")
 	mbit, err := published(t, "gigabit-steps", "unit=Mbit/s", rates...)
 	if err != nil || len(mbit.Tests) != 3 {
 		t.Fatalf("%+v, %v", mbit, err)

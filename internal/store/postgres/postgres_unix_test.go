@@ -206,9 +206,7 @@ func TestStopped(t *testing.T) {
 		return sess.State
 	}
 	again := model.Session{ID: "endless", State: model.SessionRunning}
-	if got := state(s); got != model.SessionRunning {
-		t.Errorf("%s while it runs", got)
-	}
+	must.Equal(t, state(s), model.SessionRunning, "while it runs")
 	must.Is(t, s.UpdateSession(t.Context(), again), store.ErrRunning, "it goes on twice")
 	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
@@ -218,9 +216,7 @@ func TestStopped(t *testing.T) {
 		t.Fatalf("%s after it was killed", got)
 	}
 	must.Do(t, s.UpdateSession(t.Context(), again))
-	if got := state(open(t, address)); got != model.SessionRunning {
-		t.Errorf("%s while this process runs it", got)
-	}
+	must.Equal(t, state(open(t, address)), model.SessionRunning, "while this process runs it")
 	again.State = model.SessionDone
 	if err := s.UpdateSession(t.Context(), again); err != nil || state(s) != model.SessionDone {
 		t.Errorf("%s at its end, %v", state(s), err)

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // gate is a writer that nobody reads from until it is opened.
@@ -116,9 +117,7 @@ func TestFirstHour10NobodyReads(t *testing.T) {
 			}
 			close(out.open)
 			l.close()
-			if n := strings.Count(out.String(), " done, 0 of 1 comparisons decided"); n != 20 {
-				t.Errorf("%d of 20 blocks were told", n)
-			}
+			must.Equal(t, strings.Count(out.String(), " done, 0 of 1 comparisons decided"), 20, "of 20 blocks were told")
 		})
 	}
 }

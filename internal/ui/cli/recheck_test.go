@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"linerate/internal/must"
 )
 
 // TestRecheckFitsTheWidth: no line of a recheck is wider than the terminal, and no word
@@ -21,9 +23,7 @@ func TestRecheckFitsTheWidth(t *testing.T) {
 					t.Errorf("%d columns in %d: %q", n, width, l)
 				}
 			}
-			if strings.Join(strings.Fields(strings.Join(got, " ")), " ") != strings.Join(strings.Fields(text), " ") {
-				t.Errorf("width %d: %q", width, got)
-			}
+			must.Equal(t, strings.Join(strings.Fields(strings.Join(got, " ")), " "), strings.Join(strings.Fields(text), " "), "width %d: %q", width, got)
 			if indent := len(text) - len(strings.TrimLeft(text, " ")); !strings.HasPrefix(got[0], strings.Repeat(" ", indent)) {
 				t.Errorf("the indent is lost: %q", got[0])
 			}

@@ -18,9 +18,7 @@ func TestCommandFactor(t *testing.T) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	file := File{Factors: []Factor{f}}
-	if err := file.Validate(); err == nil || !strings.Contains(err.Error(), "no command that takes it back; add --undo shaper=") {
-		t.Errorf("without its undo: %v", err)
-	}
+	must.Say(t, file.Validate(), "no command that takes it back; add --undo shaper=", "without its undo")
 	if err := Undo(file.Factors, "shaper=tc qdisc del dev eth0 root"); err != nil || file.Factors[0].Command.Undo != "tc qdisc del dev eth0 root" {
 		t.Fatalf("%+v, %v", file.Factors, err)
 	}
@@ -62,9 +60,7 @@ func TestCommandMistakes(t *testing.T) {
 	}
 	f, _ := ParseFactor("far.cmd:x=true", knobs{})
 	for in, want := range map[string]string{"x": "has no command", "y=true": "there is no command", "near.cmd:x=true": "there is no command", "x=": "there is no undo command"} {
-		if err := Undo([]Factor{f}, in); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("--undo %q: %v, want %s", in, err, want)
-		}
+		must.Say(t, Undo([]Factor{f}, in), want, "--undo %q", in)
 	}
 	for in, want := range map[string]string{
 		"{knob: cmd:x, run: a}":                          "no command that takes it back",
@@ -74,9 +70,7 @@ func TestCommandMistakes(t *testing.T) {
 		"{knob: far.cmd:x, host: near, run: a, undo: b}": "contradicts",
 		"{knob: window, levels: [1K, 2K], run: a}":       "run, undo and limit are of commands",
 	} {
-		if _, err := Parse("p", []byte("factors:\n- "+in+"\n"), knobs{}, kinds()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", in, err, want)
-		}
+		must.Say(t, must.Err(Parse("p", []byte("factors:\n- "+in+"\n"), knobs{}, kinds())), want, "%s", in)
 	}
 }
 

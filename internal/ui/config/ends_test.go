@@ -36,9 +36,7 @@ func TestFarEndsOfAFlag(t *testing.T) {
 	if values[3] != "linerate://PIN@10.0.0.7:5299" || f.Targets[values[3]] != "linerate://PIN.secret@10.0.0.7:5299" {
 		t.Errorf("%q is opened with %q", values[3], f.Targets[values[3]])
 	}
-	if _, err := ParseFactor("far=nas,nas", endsToo{}); err == nil || !strings.Contains(err.Error(), "same value") {
-		t.Errorf("twice: %v", err)
-	}
+	must.Say(t, must.Err(ParseFactor("far=nas,nas", endsToo{})), "same value", "twice")
 }
 
 // Where far ends are a factor the first is the baseline, unless another host is named
@@ -77,8 +75,6 @@ func TestFarEndsOfAPlanFile(t *testing.T) {
 			o.Flow = model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1e9}
 			_, err = plan.New(o)
 		}
-		if err == nil || !strings.Contains(err.Error(), c[1]) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Say(t, err, c[1], "%s", name)
 	}
 }

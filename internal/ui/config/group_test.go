@@ -34,9 +34,7 @@ func TestGroupOfAPlanFile(t *testing.T) {
 	if err := f.Hold("link.mtu"); err != nil || f.Options().Held != "link.mtu" {
 		t.Errorf("--group: %q, %v", f.Options().Held, err)
 	}
-	if err := f.Hold("link.mtv"); err == nil || !strings.Contains(err.Error(), "did you mean link.mtu?") {
-		t.Errorf("%v", err)
-	}
+	must.Say(t, f.Hold("link.mtv"), "did you mean link.mtu?")
 }
 
 func TestGroupsThatCannotBe(t *testing.T) {
@@ -46,8 +44,6 @@ func TestGroupsThatCannotBe(t *testing.T) {
 		"nothing else": {"\n  - {knob: window, levels: [64KiB, 1MiB]}", "", "link.mtu is the only factor"},
 		"neither":      {"group: true", "group: 3", "neither true nor false"},
 	} {
-		if _, err := Parse("plan.yaml", []byte(strings.Replace(grouped, c.from, c.to, 1)), knobs{}, kinds()); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Say(t, must.Err(Parse("plan.yaml", []byte(strings.Replace(grouped, c.from, c.to, 1)), knobs{}, kinds())), c.want, "%s", name)
 	}
 }

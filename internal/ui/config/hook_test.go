@@ -52,7 +52,5 @@ func TestHookMistakes(t *testing.T) {
 			t.Errorf("%s: %v, want %s", in, err, want)
 		}
 	}
-	if _, err := Hook(nil, false, "far: "); err == nil || !strings.Contains(err.Error(), "there is no command") {
-		t.Error(err)
-	}
+	must.Say(t, must.Err(Hook(nil, false, "far: ")), "there is no command")
 }

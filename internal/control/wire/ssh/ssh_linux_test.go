@@ -204,8 +204,6 @@ func TestConfiguration(t *testing.T) {
 		talk(t, shell)
 		_ = shell.Close()
 	}
-	if n := len(shared.PIDs()); n != 1 {
-		t.Errorf("%d connections for two sessions that share one", n)
-	}
+	must.Equal(t, len(shared.PIDs()), 1, "connections for two sessions that share one")
 	t.Logf("two sessions in %v", time.Since(start))
 }

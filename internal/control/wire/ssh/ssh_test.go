@@ -24,9 +24,7 @@ func TestParseTarget(t *testing.T) {
 		"ssh://root@nas:2222":       {User: "root", Host: "nas", Port: 2222},
 		"ssh://root@[2001:db8::1]:": {User: "root", Host: "2001:db8::1"},
 	} {
-		if got, err := ParseTarget(in); err != nil || got != want {
-			t.Errorf("%s: %+v, %v", in, got, err)
-		}
+		must.Equal(t, must.Get(ParseTarget(in))(t), want, "%s", in)
 	}
 	for _, in := range []string{
 		"", "nas", "@nas", "root@", "root@nas:22", "root@-oProxyCommand=id", "-l@nas", "a b@nas", "root@n as", "root@nas;id",

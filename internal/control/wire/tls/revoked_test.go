@@ -59,9 +59,7 @@ func TestRevokedKeyIsTold(t *testing.T) {
 	close(over)
 	told := func(what string, err error) {
 		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), "the key was revoked or has expired") {
-			t.Errorf("%s: %v", what, err)
-		}
+		must.Say(t, err, "the key was revoked or has expired", "%s", what)
 	}
 	told("the run", <-result)
 	_, err := s.Prepare(t.Context(), session.Preparation{Run: 2, Flow: wiretest.Flow(model.To), Token: data.Token{2}})

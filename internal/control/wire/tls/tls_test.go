@@ -84,18 +84,14 @@ func TestLinkRoundTrip(t *testing.T) {
 	for _, l := range []tls.Link{
 		{Addr: "nas:5299", Pin: "p", Secret: "s-_"}, {Addr: "[2001:db8::1]:1", Pin: "p"}, {Addr: "10.0.0.2:5299,[2001:db8::1]:5299,nas:5299", Pin: "p", Secret: "s"},
 	} {
-		if got, err := tls.ParseLink(l.String()); err != nil || got != l {
-			t.Errorf("%+v became %+v, %v", l, got, err)
-		}
+		must.Equal(t, must.Get(tls.ParseLink(l.String()))(t), l, "%+v became", l)
 	}
 	for in, want := range map[string]tls.Link{
 		"linerate://x.y@nas":       {Addr: "nas:5299", Pin: "x", Secret: "y"},
 		"linerate://nas":           {Addr: "nas:5299"}, // a part is missing, see reach
 		"linerate://x@nas,desk:1/": {Addr: "nas:5299,desk:1", Pin: "x"},
 	} {
-		if got, err := tls.ParseLink(in); err != nil || got != want {
-			t.Errorf("%s: %+v, %v", in, got, err)
-		}
+		must.Equal(t, must.Get(tls.ParseLink(in))(t), want, "%s", in)
 	}
 	for _, s := range []string{
 		"", "nas", "http://nas:5299/", "linerate://:5299", "linerate://%", "linerate://x@", "linerate://x@,nas", "linerate://x@nas/y", "linerate://x@nas?y=1", "linerate://nas:5299/?pin=x", "linerate://x@y@nas",

@@ -112,7 +112,5 @@ func TestHookOfEthtool(t *testing.T) {
 			sysctls++
 		}
 	}
-	if sysctls != 1 {
-		t.Errorf("%d lines set the sysctl", sysctls)
-	}
+	must.Equal(t, sysctls, 1, "lines set the sysctl")
 }

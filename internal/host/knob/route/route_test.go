@@ -72,8 +72,6 @@ func FuzzWithMetric(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got, err := readMetric(out, id&typeMask); err != nil || got != 7 {
-			t.Errorf("metric = %d, %v", got, err)
-		}
+		must.Equal(t, must.Get(readMetric(out, id&typeMask))(t), 7, "metric")
 	})
 }

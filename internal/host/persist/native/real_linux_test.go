@@ -213,9 +213,7 @@ func TestArticleApplies(t *testing.T) {
 			t.Errorf("%s: the kernel has no such setting: %v", l, err)
 		}
 	}
-	if n != 4 {
-		t.Errorf("%d sysctls", n)
-	}
+	must.Equal(t, n, 4, "sysctls")
 	ifup := referee.Program(t, "ifup")
 	root := t.TempDir()
 	path := put(t, root, file(t, out, "interfaces.d/linerate"))

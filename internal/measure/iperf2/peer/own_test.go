@@ -151,14 +151,10 @@ func TestClientValidates(t *testing.T) {
 		c.change(&f)
 		// Nothing may be dialled: the address is none.
 		_, _, err := c.client.Run(t.Context(), "", f, nil)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		must.Say(t, err, c.want, "%s", name)
 	}
 	must.OK(t, (Client{}).Validate(ok))
-	if err := (Client{Legacy: true}).Validate(model.Flow{Direction: model.From, Duration: 1}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("%v is not ErrUnsupported", err)
-	}
+	must.Is(t, (Client{Legacy: true}).Validate(model.Flow{Direction: model.From, Duration: 1}), errors.ErrUnsupported, "is not ErrUnsupported")
 }
 
 func TestServeEnds(t *testing.T) {

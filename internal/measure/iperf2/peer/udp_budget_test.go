@@ -130,9 +130,7 @@ func TestForgedDatagramsTakeNothing(t *testing.T) {
 	s.aliveUDP(t)
 	heldNothing(t, b)
 	results, _ := s.await(t, "both results", func(r []Result, _ []string) bool { return len(r) >= 2 })
-	if n := len(results); n != 2 {
-		t.Errorf("%d sessions", n)
-	}
+	must.Equal(t, len(results), 2, "sessions")
 }
 
 // TestForgedFlowsKeepNobodyOut: where forged addresses send two datagrams each in
@@ -209,7 +207,5 @@ func TestNewcomersAreBounded(t *testing.T) {
 		t.Fatalf("flow %+v", f)
 	}
 	u.forget(time.Hour)
-	if len(u.waiting) != 0 {
-		t.Errorf("%d wait for ever", len(u.waiting))
-	}
+	must.Equal(t, len(u.waiting), 0, "wait for ever")
 }

@@ -176,9 +176,7 @@ func TestServerStrangeStream(t *testing.T) {
 	// One stream too many.
 	late := r.dial()
 	r.send(late, r.cookie...)
-	if s, err := iperf3.ReadState(late); err != nil || s != iperf3.AccessDenied {
-		t.Errorf("a third stream got %v, %v", s, err)
-	}
+	must.Equal(t, must.Get(iperf3.ReadState(late))(t), iperf3.AccessDenied, "a third stream got")
 }
 
 // TestServerStops holds that a server that is stopped tells its clients.

@@ -88,9 +88,7 @@ func TestServerEndsUDP(t *testing.T) {
 		iperf3.DatagramHeader{Sequence: n}.Put(b, false)
 		_, _ = u.Write(b) // it is refused once the test has ended
 	}
-	if err := e.ended(t).Err; err == nil || !strings.Contains(err.Error(), "more than 5 Mbit/s came over UDP") {
-		t.Errorf("the server says %v", err)
-	}
+	must.Say(t, e.ended(t).Err, "more than 5 Mbit/s came over UDP", "the server says")
 }
 
 // TestServerTimeIsBounded holds that a client that does not end its test is ended

@@ -255,9 +255,7 @@ func TestServerEndsRate(t *testing.T) {
 	if s.Error == "" {
 		t.Error("the client ran to its end")
 	}
-	if err := e.ended(t).Err; err == nil || !strings.Contains(err.Error(), "at most") {
-		t.Errorf("the server says: %v", err)
-	}
+	must.Say(t, e.ended(t).Err, "at most", "the server says")
 }
 
 // TestServerParallel holds that several tests run at once where they may, and
