@@ -366,7 +366,12 @@ func TestSetLosesAHost(t *testing.T) {
 // mtu reads the MTU of a host's link.
 func (n *netns) mtu(t testing.TB, host string) string {
 	t.Helper()
-	_, rest, _ := strings.Cut(ip(t, "-n", n.name(host), "link", "show", "v0"), " mtu ")
+	return n.mtuOf(t, host, "v0")
+}
+
+func (n *netns) mtuOf(t testing.TB, host, link string) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(ip(t, "-n", n.name(host), "link", "show", link), " mtu ")
 	mtu, _, _ := strings.Cut(rest, " ")
 	return mtu
 }
@@ -399,6 +404,17 @@ func TestSetMTU(t *testing.T) {
 			}
 			if n.mtu(t, "a") != "1500" {
 				t.Errorf("MTU %s", n.mtu(t, "a"))
+			}
+		},
+		"a bridge": func(t *testing.T) { // names the port that needs it too, and sets both
+			n := newNetns(t)
+			ip(t, "-n", n.a, "link", "add", "br0", "type", "bridge")
+			ip(t, "-n", n.a, "link", "add", "p0", "type", "veth", "peer", "name", "p1")
+			ip(t, "-n", n.a, "link", "set", "p0", "master", "br0")
+			mtu := func(link string) string { return n.mtuOf(t, "a", link) }
+			r := held(t, n.inside(t, "a", "set", "link.mtu=9000", "--interface", "br0", "--for", "10m"), func() bool { return mtu("br0") == "9000" && mtu("p0") == "9000" })
+			if !strings.Contains(r.out, "mtu of p0") || mtu("br0") != "1500" || mtu("p0") != "1500" {
+				t.Errorf("MTU %s, of the port %s\n%s", mtu("br0"), mtu("p0"), r.out+r.err)
 			}
 		},
 		"both sides": func(t *testing.T) {

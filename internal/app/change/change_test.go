@@ -84,6 +84,20 @@ func TestMTURanges(t *testing.T) {
 	}
 }
 
+// TestMTUOfABridge: the largest MTU of a bridge is that of its ports, and of what
+// these are made of.
+func TestMTUOfABridge(t *testing.T) {
+	h := linked(model.Near, "linux", 1500, 65535)
+	h.Facts.Interface = fact.Known("br0", "test")
+	h.Facts.NICs = []model.NIC{
+		{Name: "br0", MTUMax: fact.Known(65535, "test"), Below: []string{"bond0", "tap0"}}, {Name: "tap0", MTUMax: fact.Known(65521, "test")},
+		{Name: "bond0", MTUMax: fact.Known(0, "test"), Below: []string{"eno1", "eno2"}}, {Name: "eno1", MTUMax: fact.Known(9216, "test")}, {Name: "eno2", MTUMax: fact.Known(4088, "test")},
+	}
+	if got := side(h); got.Max != 4088 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestOrderOfHosts: the far host is changed only while the near one holds the
 // smaller of its two MTUs.
 func TestOrderOfHosts(t *testing.T) {

@@ -80,8 +80,29 @@ func side(h *app.Host) mtu.Side {
 		if slices.ContainsFunc(n.Addresses, func(a string) bool { return strings.Contains(a, ":") }) {
 			s.Floor = 1280 // RFC 8200 section 5
 		}
+		s.Max = partsMax(h.Facts.NICs, n.Name, s.Max)
 	}
 	return s
+}
+
+// partsMax is the largest MTU that the ports and parents of an interface take, at
+// most the one that it takes itself; 0 is that no driver says. An MTU of a bridge, a
+// bond or a VLAN takes them along.
+func partsMax(all []model.NIC, name string, most int) int {
+	for _, n := range all {
+		if n.Name != name {
+			continue
+		}
+		if own := n.MTUMax.Or(0); own > 0 {
+			most = min(cmp.Or(most, own), own)
+		}
+		for _, part := range n.Below {
+			if part != name {
+				most = partsMax(all, part, most)
+			}
+		}
+	}
+	return most
 }
 
 // sides are both ends of the change, as far as there are two.

@@ -133,8 +133,8 @@ func (m *Machine) confirmed(ctx context.Context) ([]session.Confirmation, error)
 	here := journal.Here()
 	var all []session.Confirmation
 	for _, u := range journal.ConfirmedIntents(records) {
-		if u.Origin.SameBoot(here) && !u.Origin.SameNamespace(here) {
-			continue // of another network namespace, which has values of its own
+		if u.Member || u.Origin.SameBoot(here) && !u.Origin.SameNamespace(here) {
+			continue // it follows from another setting, or is of another network namespace, which has values of its own
 		}
 		one := m.confirmation(ctx, u)
 		all = slices.DeleteFunc(all, func(o session.Confirmation) bool { return o.Knob == one.Knob })

@@ -65,6 +65,9 @@ type Intent struct {
 	// Link is the interface that Place is about; nil for none, and for one of which
 	// nothing was known but its name.
 	Link *linkid.ID `json:"link,omitempty"`
+	// Member says that the setting belongs to that of another interface in the same
+	// transaction: a port of a bridge needs the bridge's MTU.
+	Member bool `json:"member,omitempty"`
 	// Limit is of a command: how long it may take. Its Old is the command that takes
 	// it back, its New the one that is run.
 	Limit time.Duration `json:"limit_ns,omitempty"`

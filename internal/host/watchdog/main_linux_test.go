@@ -160,16 +160,16 @@ func interruptions() func(step string) {
 		}
 		if n == foreignAt {
 			path, text, _ := strings.Cut(foreign, "=")
-			must(os.WriteFile(path, []byte(text+"\n"), 0o644))
+			orPanic(os.WriteFile(path, []byte(text+"\n"), 0o644))
 		}
 		if target == "stop" && step == "closed" {
-			must(syscall.Kill(os.Getppid(), syscall.SIGCONT))
+			orPanic(syscall.Kill(os.Getppid(), syscall.SIGCONT))
 		}
 		if n != crashAt {
 			return
 		}
 		if target == "stop" {
-			must(syscall.Kill(os.Getppid(), syscall.SIGSTOP))
+			orPanic(syscall.Kill(os.Getppid(), syscall.SIGSTOP))
 			for !standsStill(os.Getppid()) {
 				runtime.Gosched()
 			}
@@ -178,10 +178,10 @@ func interruptions() func(step string) {
 			killCgroup(os.Getenv(cgroupVar))
 		}
 		if target == "agent" || target == "both" {
-			must(syscall.Kill(os.Getppid(), syscall.SIGKILL))
+			orPanic(syscall.Kill(os.Getppid(), syscall.SIGKILL))
 		}
 		if target == "watchdog" || target == "both" {
-			must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+			orPanic(syscall.Kill(os.Getpid(), syscall.SIGKILL))
 			select {} // until it arrives
 		}
 	}
@@ -191,13 +191,13 @@ func interruptions() func(step string) {
 // reaches one after the other (state T of proc_pid_stat(5)).
 func standsStill(pid int) bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-	must(err)
+	orPanic(err)
 	for _, name := range threads {
 		text, err := os.ReadFile(name)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 			continue
 		}
-		must(err)
+		orPanic(err)
 		if _, state, ok := strings.Cut(string(text), ") "); !ok || !strings.HasPrefix(state, "T") {
 			return false
 		}
@@ -213,14 +213,14 @@ func numbered(s string) (int, string) {
 
 func addLine(path, line string) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	must(err)
+	orPanic(err)
 	_, err = fmt.Fprintln(f, line)
-	must(err)
-	must(f.Close())
+	orPanic(err)
+	orPanic(f.Close())
 }
 
-// must is for the processes that have no test to fail.
-func must(err error) {
+// orPanic is for the processes that have no test to fail.
+func orPanic(err error) {
 	if err != nil {
 		panic(err)
 	}

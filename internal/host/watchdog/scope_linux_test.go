@@ -201,7 +201,7 @@ func joinCgroup(dir string) error {
 // killCgroup ends all that is in a cgroup, and waits for the end of all but this
 // process.
 func killCgroup(dir string) {
-	must(os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0))
+	orPanic(os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0))
 	if unit, err := os.ReadFile("/proc/self/cgroup"); err == nil && bytes.Contains(unit, []byte(filepath.Base(dir)+"\n")) {
 		select {} // until it arrives
 	}

@@ -57,6 +57,7 @@ func quiet(disk *durabletest.Disk) *system {
 	s.files, s.spare = disk.Process(nil), &noSpare{}
 	s.kernel = func() (kernelLog, error) { return nil, fs.ErrPermission }
 	s.links = func() ([]linkid.ID, error) { return nil, nil }
+	s.around = nil // the settings are in memory
 	return s
 }
 

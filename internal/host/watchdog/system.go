@@ -5,6 +5,7 @@ import (
 
 	"linerate/internal/host/durable"
 	"linerate/internal/host/journal"
+	"linerate/internal/host/knob/link"
 	"linerate/internal/host/knob/linkid"
 )
 
@@ -14,16 +15,20 @@ type system struct {
 	clock  func() time.Duration        // for deadlines; counts from any point
 	now    func() time.Time            // for people
 	links  func() ([]linkid.ID, error) // of this network namespace
+	around around                      // what an MTU takes along; nil for nothing
 	kernel func() (kernelLog, error)
 	origin func() journal.Origin
 	start  func(cfg Config) (*process, error) // a watchdog of its own; nil has Config.Command started
 	spare  spare
 }
 
+// around is link.Around.
+type around func(device string, mtu int, was map[string]int) (before, after []link.Member, err error)
+
 // machineItself is the system of a Config that names none.
 func machineItself() *system {
 	return &system{
-		files: durable.OS{}, clock: sinceBoot, now: time.Now, links: linkid.All, kernel: openKernelLog, origin: journal.Here,
+		files: durable.OS{}, clock: sinceBoot, now: time.Now, links: linkid.All, around: link.Around, kernel: openKernelLog, origin: journal.Here,
 		spare: &descriptors{},
 	}
 }

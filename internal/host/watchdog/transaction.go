@@ -31,6 +31,7 @@ type held struct {
 	old    string             // native text before the transaction
 	now    string             // native text that it should hold
 	values []model.Assignment // of the knobs that live there, in the order of their first setting
+	member bool               // it is here because of another interface, see members
 }
 
 // step is one change, worked out and not yet made.
@@ -97,7 +98,7 @@ func (t *transaction) plan(ctx context.Context, changes []model.Assignment) ([]s
 	var wanted []model.Assignment
 	var errs []error
 	for _, c := range changes {
-		k, h, err := t.hold(ctx, c.Knob)
+		k, h, err := t.hold(ctx, t.m.host, c.Knob)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -127,11 +128,15 @@ func (t *transaction) plan(ctx context.Context, changes []model.Assignment) ([]s
 	}
 	var steps []step
 	for _, c := range t.m.host.Index.Plan(now, wanted) {
-		s, err := t.planOne(c)
+		before, after, err := t.members(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		steps = append(steps, s)
+		s, err := t.planOne(t.m.host, c)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(append(append(steps, before...), s), after...)
 	}
 	return steps, t.check(ctx, steps)
 }
@@ -165,10 +170,10 @@ func modeOf(p hostknob.Place) bool {
 	return p.Mechanism == knob.Ethtool && p.Native == "linkmodes.mode" || p.Mechanism == knob.IfIoctl && p.Native == "media"
 }
 
-// hold returns the knob's place as the transaction knows it. A place that it
+// hold returns the knob's place on a host as the transaction knows it. A place that it
 // does not hold yet is read; one that it holds must hold what was written.
-func (t *transaction) hold(ctx context.Context, id model.KnobID) (knob.Knob, *held, error) {
-	k, p, err := t.m.host.Place(id)
+func (t *transaction) hold(ctx context.Context, host hostknob.Host, id model.KnobID) (knob.Knob, *held, error) {
+	k, p, err := host.Place(id)
 	if err != nil {
 		return k, nil, err
 	}
@@ -199,8 +204,8 @@ func (t *transaction) hold(ctx context.Context, id model.KnobID) (knob.Knob, *he
 // planOne works out the text of c: that of the place before the transaction,
 // with all its knobs as the transaction wants them. So a level does not depend
 // on the levels tried before it.
-func (t *transaction) planOne(c model.Assignment) (step, error) {
-	_, p, err := t.m.host.Place(c.Knob)
+func (t *transaction) planOne(host hostknob.Host, c model.Assignment) (step, error) {
+	_, p, err := host.Place(c.Knob)
 	if err != nil {
 		return step{}, err
 	}
@@ -232,7 +237,7 @@ func (t *transaction) announce(steps []step, deadline time.Time) error {
 	for _, s := range steps {
 		r := journal.Record{Kind: journal.KindIntent, Transaction: t.id, Number: s.number, Intent: &journal.Intent{
 			Host: s.Host, Knob: s.Knob, Place: s.held.place, Old: s.held.old, New: s.new,
-			Deadline: deadline.UTC(), Origin: t.m.origin, Link: s.held.link, Limit: s.Command.Limit,
+			Deadline: deadline.UTC(), Origin: t.m.origin, Link: s.held.link, Member: s.held.member, Limit: s.Command.Limit,
 		}}
 		if err := t.m.record(r, "intent "+string(s.Knob)); err != nil {
 			return err

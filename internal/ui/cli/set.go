@@ -46,7 +46,9 @@ gateway, the other end and what --canary names are checked before and after it,
 with full packets too. If one that answered before does not answer after, the change
 is undone at once.
 
-link.mtu=max is the largest MTU that the drivers of all ends take. A new MTU is
+link.mtu=max is the largest MTU that the drivers of all ends take. On Linux an MTU
+of a bridge, a bond or a VLAN takes its ports or its parent along, and a smaller one
+takes the VLANs along; each is named, and undone in the reverse order. A new MTU is
 kept only where full packets pass uncut from each end to the other, and where a
 transfer over new connections does not stall in either direction; if not, you are
 told what passes, and whether a router reports the rest as too big or drops it silently.

@@ -95,7 +95,16 @@ func (a *Attribute) check(raw string) error {
 		return fmt.Errorf("%s of %s is a fact and no setting: %w", a.name, a.device, errors.ErrUnsupported)
 	case (a.name == GSOMax || a.name == GROMax) && n < minGSO:
 		return fmt.Errorf("%s %d: below %d nothing is joined", a.name, n, minGSO)
-	case a.name != MTU || n >= minIPv6:
+	case a.name != MTU:
+		return nil
+	}
+	// Of a kernel that does not tell the write does.
+	if text, err := a.raw(l, unix.IFLA_MAX_MTU); err == nil {
+		if most, err := number(text); err == nil && most > 0 && n > most {
+			return fmt.Errorf("mtu %d on %s: its driver takes %d at most", n, a.device, most)
+		}
+	}
+	if n >= minIPv6 {
 		return nil
 	}
 	addresses, err := netlink.AddrList(l, netlink.FAMILY_V6)

@@ -21,3 +21,5 @@ func (a *Attribute) read() (string, error) { return "", a.unsupported() }
 func (a *Attribute) check(string) error { return a.unsupported() }
 
 func (a *Attribute) write(string) error { return a.unsupported() }
+
+func nodes() ([]node, error) { return nil, nil }
