@@ -195,7 +195,7 @@ func TestServeTune(t *testing.T) {
 	if uid, caps := status(t, listener, "Uid"), status(t, listener, "CapEff"); strings.HasPrefix(uid, "0 ") || strings.Trim(caps, "0") != "" || status(t, listener, "NoNewPrivs") != "1" {
 		t.Errorf("what listens is user %s with capabilities %s", uid, caps)
 	}
-	if r := run(t, n.inside(t, "a", setArgs(first.String(), "--for", "3s")...)); r.code != 4 || !strings.Contains(r.err, "measures only") {
+	if r := run(t, n.inside(t, "a", setArgs(first.String(), "--for", "3s")...)); r.code != 4 || !strings.Contains(r.err, "nothing can be set on 10.77.0.2: ") {
 		t.Errorf("a key that may measure: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 	if r := run(t, n.inside(t, "a", setArgs(ops, "--for", "1s", "--json")...)); r.code != 0 || strings.Count(r.out, `"state": "undone"`) != 2 {
@@ -238,7 +238,7 @@ func TestServeTune(t *testing.T) {
 	// Without --allow-tune the same key measures.
 	plain, _ := n.serve(t, "--open")
 	r = run(t, n.inside(t, "a", setArgs(ops, "--for", "3s")...))
-	if r.code != 4 || !strings.Contains(r.err, "measures only") {
+	if r.code != 4 || !strings.Contains(r.err, "nothing can be set on 10.77.0.2: ") {
 		t.Errorf("without --allow-tune: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 	plain.signal(t, syscall.SIGTERM)

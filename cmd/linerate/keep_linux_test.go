@@ -415,7 +415,7 @@ echo code $code; cat $W/nobody/err; echo $(ls -A /etc/sysctl.d | wc -l) files`)
 	if strings.Contains(r.out+r.err, "setpriv: ") || strings.Contains(r.out, "code 126") || strings.Contains(r.out, "code 127") {
 		t.Skipf("cannot become another user here: %s%s", r.out, r.err)
 	}
-	has(t, "stdout", r.out, "code 4\n", "permission denied", "files of the system belong to root: run linerate as root; over ssh with --sudo", "\n0 files\n")
+	has(t, "stdout", r.out, "code 4\n", "nothing can be kept on this machine: linerate has no root rights", "over ssh: --sudo", "\n0 files\n")
 }
 
 // TestFirstHour08PastedKeep: the command at the end of a report works as it stands

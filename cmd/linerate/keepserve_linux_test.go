@@ -47,7 +47,7 @@ func TestKeepOverServer(t *testing.T) {
 		return r
 	}
 	r := do(4, "keep", "20261121T130000-beef", first.String(), "--yes")
-	has(t, "a key that may measure", r.err, "measures only: nothing can be kept there")
+	has(t, "a key that may measure", r.err, "nothing can be kept on 10.77.0.2: the key default has the right to measure, not to change settings of this host")
 	isOlder(t, etc)
 	r = do(3, "undo", "--kept", first.String())
 	has(t, "its undo", r.err, "the right to measure")

@@ -64,7 +64,7 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 		t.Plan, t.Rest = dryPlan(s, rec), nil
 	}
 	t.Next = afterSearch(s, rec)
-	t.Headline = headline(rec, s.Hosts, t.Proven, proof)
+	t.Headline = headline(s, rec, t.Proven, proof)
 	t.Cost = fmt.Sprintf("%s of the search", count(len(s.Runs), "run"))
 	spent := s.Ended.Sub(s.Created)
 	if proof != nil {
@@ -90,8 +90,8 @@ func afterSearch(s model.Session, rec tune.Record) Step {
 	return b.again()
 }
 
-// headline is the first sentence. hosts are as they were when the search began.
-func headline(rec tune.Record, hosts []model.HostFacts, proven bool, proof *model.Session) string {
+// headline is the first sentence.
+func headline(s model.Session, rec tune.Record, proven bool, proof *model.Session) string {
 	tried, helped := 0, []string{}
 	for _, f := range rec.Ideas {
 		if f.State != tune.Waiting && len(f.Setting.Assignments) == 1 {
@@ -101,14 +101,16 @@ func headline(rec tune.Record, hosts []model.HostFacts, proven bool, proof *mode
 	for _, a := range rec.Winner.Assignments {
 		i := slices.IndexFunc(rec.Ideas, func(f tune.Fate) bool { return f.State == tune.Helped && slices.Contains(f.Setting.Assignments, a) })
 		if i >= 0 {
-			helped = append(helped, change(rec.Ideas[i].Candidate, a, hosts))
+			helped = append(helped, change(rec.Ideas[i].Candidate, a, s.Hosts))
 		}
 	}
 	switch {
 	case len(rec.Ideas) == 0 && rec.Reason == "":
 		return "nothing was tried"
 	case len(rec.Ideas) == 0:
-		return "nothing to try: " + rec.Reason
+		return measuredOnly(s, rec)
+	case !slices.ContainsFunc(rec.Ideas, func(f tune.Fate) bool { return f.Refused == "" }):
+		return fmt.Sprintf("%s could help, and none may be tried", count(len(rec.Ideas), "value"))
 	case tried == 0:
 		return count(len(rec.Ideas), "value") + " to try"
 	case len(helped) == 0:
@@ -122,6 +124,29 @@ func headline(rec tune.Record, hosts []model.HostFacts, proven bool, proof *mode
 	default:
 		return fmt.Sprintf("%d of %s helped: %s", len(helped), count(max(tried, len(helped)), "idea"), strings.Join(helped, ", "))
 	}
+}
+
+// measuredOnly is the first sentence of a search without an idea: what was measured, and what
+// its last look says of it.
+func measuredOnly(s model.Session, rec tune.Record) string {
+	look := rec.Look()
+	if look == nil {
+		return "nothing to try: " + rec.Reason
+	}
+	var out []string
+	b := newBuilder(&s)
+	b.counted = s.Runs
+	for _, d := range []model.Direction{model.To, model.From} {
+		if _, tuned := look.Reached[d]; !tuned {
+			continue
+		}
+		text := direction(d) + ": "
+		if v, ok := b.medianOf(tune.Baseline, d, rec.Options.Objective); ok {
+			text += amount(rec.Options.Objective, v) + ", "
+		}
+		out = append(out, text+cmp.Or(look.Limits[d], "limit not identified"))
+	}
+	return "nothing to try: " + strings.Join(append(out, rec.Reason), "; ")
 }
 
 // change says what a candidate changes: "far.tcp.recv_buffer_max 64KiB -> 4MiB". It goes

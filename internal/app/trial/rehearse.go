@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/control/runner"
+	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
 )
 
@@ -38,8 +39,14 @@ func (t *Trial) rehearse(ctx context.Context) error {
 			continue
 		}
 		t.Session.Changes = append(t.Session.Changes, changes...)
-		if ctx.Err() != nil || errors.Is(err, runner.ErrContact) {
-			return errors.Join(fmt.Errorf("try %s: %w", s.Name, err), t.notUndone())
+		if ctx.Err() != nil {
+			return errors.Join(err, t.notUndone())
+		}
+		if errors.Is(err, runner.ErrContact) { // the runs will tell whether this setting did it
+			if _, err := t.reconnect(ctx); err != nil {
+				return errors.Join(fmt.Errorf("try %s: %w", s.Name, err), t.notUndone())
+			}
+			continue
 		}
 		refused = append(refused, fmt.Errorf("%s cannot be applied: %w", s.Name, err))
 	}
@@ -49,7 +56,11 @@ func (t *Trial) rehearse(ctx context.Context) error {
 	if err := t.notUndone(); err != nil {
 		return errors.Join(append(refused, err)...)
 	}
-	return app.WithHint(errors.Join(refused...), "nothing was measured, and the hosts are as they were: leave that value out, or name another one")
+	err := t.fault(errors.Join(refused...), analysis.Result{})
+	if app.HintOf(err) != "" {
+		return err
+	}
+	return app.WithHint(err, "nothing was measured, and the hosts are as they were: leave that value out, or name another one")
 }
 
 // hostSetting is what a setting changes of hosts, "" for nothing that can be rehearsed.

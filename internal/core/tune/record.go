@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -49,6 +50,30 @@ func Read(s *model.Session) (Record, bool, error) {
 func (r Record) Text() (model.Params, error) {
 	b, err := json.Marshal(r)
 	return model.Params(b), err
+}
+
+// Look returns the last look at an incumbent, nil before the first.
+func (r Record) Look() *Look {
+	for _, in := range slices.Backward(r.Inputs) {
+		if in.Look != nil {
+			return in.Look
+		}
+	}
+	return nil
+}
+
+// AtCeiling reports whether the last look found nothing left to gain in any direction.
+func (r Record) AtCeiling() bool {
+	l := r.Look()
+	if l == nil {
+		return false
+	}
+	for _, share := range l.Reached {
+		if share.Or(0) < cmp.Or(r.Options.Enough, Enough) {
+			return false
+		}
+	}
+	return len(l.Reached) > 0
 }
 
 // Replay returns the machine that the record leads to, given the runs of its session.

@@ -13,7 +13,7 @@ func Rights() error {
 	var set [2]unix.CapUserData
 	err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &set[0])
 	if err == nil && set[0].Effective&(1<<unix.CAP_NET_ADMIN) == 0 {
-		return errors.New("linerate runs without root (CAP_NET_ADMIN) there")
+		return errors.New("linerate has no root rights (CAP_NET_ADMIN)")
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 // Rights is why this process may not change settings, nil where it may.
 func Rights() error {
 	if os.Geteuid() != 0 {
-		return errors.New("linerate runs without root there")
+		return errors.New("linerate has no root rights")
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 // Rights is why this process may not change settings, nil where it may.
 func Rights() error {
 	if !windows.GetCurrentProcessToken().IsElevated() {
-		return errors.New("linerate runs without the rights of an administrator there")
+		return errors.New("linerate has no administrator rights")
 	}
 	return nil
 }

@@ -211,7 +211,27 @@ func (a *console) tune(ctx context.Context, f tuneFlags, args []string) error {
 	} else {
 		out, err = apptune.Run(ctx, a.world(), e, st, r)
 	}
-	return errors.Join(err, a.tuned(ctx, out, searched{e, host, f.from}, f.dryRun))
+	shown := a.tuned(ctx, out, searched{e, host, f.from}, f.dryRun)
+	if err == nil && !f.dryRun {
+		err = tuneVerdict(out)
+	}
+	return errors.Join(err, shown)
+}
+
+// tuneVerdict is the error of a search that went to its end and left the path as slow as it
+// was, of kind app.Found: nothing that was tried is proven, and there is something to gain.
+func tuneVerdict(out apptune.Outcome) error {
+	if out.Record.AtCeiling() {
+		return nil
+	}
+	switch t := report.BuildTuned(out.Search, out.Record, out.Confirmation); {
+	case t.Proven:
+		return nil
+	case out.Confirmation == nil:
+		return app.WithKind(app.Found, errors.New("no setting that was tried makes the path better"))
+	default:
+		return app.WithKind(app.Found, errors.New("what seemed to help is not proven"))
+	}
 }
 
 // searched are the hosts of a search: open, and as they were named.
