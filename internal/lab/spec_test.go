@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -18,9 +17,7 @@ func TestFirstHour19LabsSayNearAndFar(t *testing.T) {
 	spec := must.Get(ParseSpec("rate=1gbit,rtt=10ms,to.rate=5mbit,from.loss=1%,near.tcp.sack=0,far.tcp.recv_buffer_max=64KiB"))(t)
 	text := spec.String()
 	for _, want := range []string{"to.rate=5000000bit", "from.loss=1%", "near.tcp.sack=0", "far.tcp.recv_buffer_max=64KiB"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%s does not say %s", text, want)
-		}
+		must.Contain(t, text, want)
 	}
 	if again, err := ParseSpec(text); err != nil || !cmp.Equal(again, spec) {
 		t.Errorf("%v, %s", err, cmp.Diff(spec, again))
@@ -113,9 +110,7 @@ func TestParseSpecMistakes(t *testing.T) {
 				t.Fatalf("ParseSpec(%q) = %+v without an error", tt.text, spec)
 			}
 			for _, part := range tt.want {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("error %q does not say %q", err, part)
-				}
+				must.Contain(t, err.Error(), part)
 			}
 		})
 	}

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // nobody is the unprivileged user of the test.
@@ -31,8 +32,6 @@ func TestUnprivileged(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, name := range []string{"TestDial", "TestCloseLeavesNothing", "TestKilledControllerLeavesNothing", "TestFramesAreLostHeldBackAndDoubled/packet"} {
-		if !strings.Contains(string(out), "--- PASS: "+name+" ") {
-			t.Errorf("%s did not pass as uid %d:\n%s", name, nobody, out)
-		}
+		must.Contain(t, string(out), "--- PASS: "+name+" ", "%s did not pass as uid %d", name, nobody)
 	}
 }

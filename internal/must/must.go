@@ -77,6 +77,14 @@ func Say(t TB, err error, text string, what ...any) {
 	}
 }
 
+// Contain reports text if it does not contain part.
+func Contain(t TB, text, part string, what ...any) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Errorf("%sno %q in:\n%s", named(what), part, text)
+	}
+}
+
 // Equal reports got if it is not want.
 func Equal[T comparable](t TB, got, want T, what ...any) {
 	t.Helper()

@@ -23,17 +23,18 @@ func TestMust(t *testing.T) {
 		want      string
 		fatal     bool
 	}{
-		"Do":     {func(t TB) { Do(t, nil) }, func(t TB) { Do(t, io.EOF) }, "EOF", true},
-		"Dof":    {func(t TB) { Dof(t, nil, "a") }, func(t TB) { Dof(t, io.EOF, "file %d", 3) }, "file 3: EOF", true},
-		"Get":    {func(t TB) { Get(1, nil)(t) }, func(t TB) { Get(1, io.EOF)(t) }, "EOF", true},
-		"OK":     {func(t TB) { OK(t, nil) }, func(t TB) { OK(t, Err(1, io.EOF), "a") }, "a: EOF", false},
-		"Fail":   {func(t TB) { Fail(t, io.EOF) }, func(t TB) { Fail(t, nil, "a") }, "a: no error", false},
-		"Is":     {func(t TB) { Is(t, wrapped, io.EOF) }, func(t TB) { Is(t, io.EOF, wrapped) }, "EOF, want read: EOF", false},
-		"Say":    {func(t TB) { Say(t, wrapped, "read") }, func(t TB) { Say(t, io.EOF, "read") }, `EOF, want "read" in it`, false},
-		"none":   {func(t TB) { Say(t, io.EOF, "") }, func(t TB) { Say(t, nil, "") }, `<nil>, want "" in it`, false},
-		"Equal":  {func(t TB) { Equal(t, 1, 1) }, func(t TB) { Equal(t, 1, 2, "n") }, "n: 1, want 2", false},
-		"text":   {func(t TB) { Equal(t, "", "") }, func(t TB) { Equal(t, "a", "b") }, `"a", want "b"`, false},
-		"NoDiff": {func(t TB) { NoDiff(t, "") }, func(t TB) { NoDiff(t, "-1", "n") }, "n: (-want +got):\n-1", false},
+		"Do":      {func(t TB) { Do(t, nil) }, func(t TB) { Do(t, io.EOF) }, "EOF", true},
+		"Dof":     {func(t TB) { Dof(t, nil, "a") }, func(t TB) { Dof(t, io.EOF, "file %d", 3) }, "file 3: EOF", true},
+		"Get":     {func(t TB) { Get(1, nil)(t) }, func(t TB) { Get(1, io.EOF)(t) }, "EOF", true},
+		"OK":      {func(t TB) { OK(t, nil) }, func(t TB) { OK(t, Err(1, io.EOF), "a") }, "a: EOF", false},
+		"Fail":    {func(t TB) { Fail(t, io.EOF) }, func(t TB) { Fail(t, nil, "a") }, "a: no error", false},
+		"Is":      {func(t TB) { Is(t, wrapped, io.EOF) }, func(t TB) { Is(t, io.EOF, wrapped) }, "EOF, want read: EOF", false},
+		"Say":     {func(t TB) { Say(t, wrapped, "read") }, func(t TB) { Say(t, io.EOF, "read") }, `EOF, want "read" in it`, false},
+		"none":    {func(t TB) { Say(t, io.EOF, "") }, func(t TB) { Say(t, nil, "") }, `<nil>, want "" in it`, false},
+		"Contain": {func(t TB) { Contain(t, "ab", "b") }, func(t TB) { Contain(t, "ab", "c") }, "no \"c\" in:\nab", false},
+		"Equal":   {func(t TB) { Equal(t, 1, 1) }, func(t TB) { Equal(t, 1, 2, "n") }, "n: 1, want 2", false},
+		"text":    {func(t TB) { Equal(t, "", "") }, func(t TB) { Equal(t, "a", "b") }, `"a", want "b"`, false},
+		"NoDiff":  {func(t TB) { NoDiff(t, "") }, func(t TB) { NoDiff(t, "-1", "n") }, "n: (-want +got):\n-1", false},
 	} {
 		var good, bad end
 		c.good(&good)

@@ -2,11 +2,11 @@ package report_test
 
 import (
 	"maps"
-	"strings"
 	"testing"
 
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
 )
@@ -58,9 +58,7 @@ func TestCopyLimits(t *testing.T) {
 					continue
 				}
 				for _, want := range c.want {
-					if !strings.Contains(r.Limit, want) {
-						t.Errorf("%q does not say %q", r.Limit, want)
-					}
+					must.Contain(t, r.Limit, want)
 				}
 			}
 		})

@@ -181,9 +181,7 @@ func TestPlateauAndNext(t *testing.T) {
 	d, _ := build(t, "sequential")
 	must.Equal(t, d.Plateaus[0].Text, "goodput to nas: 256K is the smallest level within 5 % of the best")
 	d, s := build(t, "interrupted")
-	if got := d.Plateaus[0].Text; !strings.Contains(got, "not decided, it lies from 64K to 256K") {
-		t.Errorf("%q", got)
-	}
+	must.Contain(t, d.Plateaus[0].Text, "not decided, it lies from 64K to 256K")
 	if len(d.Next) != 2 || !strings.Contains(d.Next[0].Command, s.ID) {
 		t.Errorf("%+v", d.Next)
 	}

@@ -111,9 +111,7 @@ func TestSums(t *testing.T) {
 	}
 	text := Markdown(rows, "note")
 	for _, part := range []string{"1 of 3, 33.3 %", "1 of 2, 50.0 %", "45.0 points", "| 95 to 100 %, mean 95 | 4 | 2 | 50 % |"} {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q is not in\n%s", part, text)
-		}
+		must.Contain(t, text, part)
 	}
 }
 

@@ -128,9 +128,7 @@ func TestMTUsThatDiffer(t *testing.T) {
 func TestLostCanaryHint(t *testing.T) {
 	l := lostCanary{&end{Host: linked(model.Near, "linux", 1500, 9000)}, probe.Path{Host: "example.net", Address: "2001:db8::1", Asked: 9000, Passes: 1480}}
 	l.end.wanted = []model.Assignment{{Knob: "link.mtu", Value: "9000"}}
-	if got := aroundHint([]lostCanary{l}); !strings.Contains(got, "route.mtu=1480 or route.advmss=1420 for the route to example.net, and tcp.mtu_probing=1") {
-		t.Error(got)
-	}
+	must.Contain(t, aroundHint([]lostCanary{l}), "route.mtu=1480 or route.advmss=1420 for the route to example.net, and tcp.mtu_probing=1")
 	l.path.Passes = 0 // it answers no probes: what it was before is known to work
 	must.Equal(t, l.size(), 1500)
 }

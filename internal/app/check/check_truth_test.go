@@ -159,9 +159,7 @@ func TestAlone(t *testing.T) {
 			said.Reset()
 			must.Do(try, l.Command(t.Context(), model.Near, []string{"/proc/self/exe", "alone"}, nil, &said, os.Stderr))
 			for _, part := range want {
-				if !strings.Contains(said.String(), part) {
-					try.Errorf("%q is not said:\n%s", part, said.String())
-				}
+				must.Contain(try, said.String(), part)
 			}
 		})
 	}

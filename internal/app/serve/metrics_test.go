@@ -94,9 +94,7 @@ func TestMetricsAreOpenMetrics(t *testing.T) {
 		"linerate_serve_time_seconds{class=\"keyed\"} 1.5\n", "linerate_serve_time_limit_seconds{of=\"anonymous\"} 3600\n",
 		"linerate_serve_memory_limit_bytes{of=\"server\"} 1073741824\n", "linerate_serve_disk_limit_bytes{of=\"server\"} +Inf\n",
 	} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("no %q in\n%s", want, text.String())
-		}
+		must.Contain(t, text.String(), want)
 	}
 }
 

@@ -170,9 +170,7 @@ func TestFaults(t *testing.T) {
 			if name == "agent" {
 				return // its knobs died with it; a watchdog's do not
 			}
-			if got := h.calls(t); !strings.Contains(got, "apply undo") {
-				t.Errorf("calls %q", got)
-			}
+			must.Contain(t, h.calls(t), "apply undo", "calls")
 		})
 	}
 }

@@ -22,8 +22,6 @@ func TestFlags(t *testing.T) {
 	d.o.Flags = nil
 	must.Equal(t, d.flags(remote{path: "/d/x", dir: "/d"}), "--remove '/d'", "without flags")
 	for flags, want := range map[string]string{"--at-boot": "($f,'agent --at-boot')", "": "($f,'agent')"} {
-		if got := windowsStart("a", "b", strings.Fields(flags)); !strings.Contains(got, want) {
-			t.Errorf("%s is not in %s", want, got)
-		}
+		must.Contain(t, windowsStart("a", "b", strings.Fields(flags)), want)
 	}
 }

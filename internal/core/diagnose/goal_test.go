@@ -66,9 +66,7 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("%s: share %v %s", name, v, share.Reason())
 		}
 		for _, want := range c.want {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s: %q does not say %q", name, text, want)
-			}
+			must.Contain(t, text, want, "%s", name)
 		}
 		if strings.HasPrefix(name, "a busy processor") && strings.Contains(text, "not seen") || name == "a busy processor alone" && strings.Contains(text, "queue") {
 			t.Errorf("%s: %q names what it is not", name, text)

@@ -192,9 +192,7 @@ func check(t *testing.T, d model.Direction, c aCase, got []model.Finding) {
 	if c.alone && len(got) > 1 {
 		t.Errorf("more than one finding: %s", rulesOf(got))
 	}
-	if !strings.Contains(f.Evidence, c.says) {
-		t.Errorf("%q is not in %q", c.says, f.Evidence)
-	}
+	must.Contain(t, f.Evidence, c.says)
 	if c.help != "" && (len(f.Knobs) == 0 || f.Knobs[0] != c.help) {
 		t.Errorf("knobs %v, want %s first", f.Knobs, c.help)
 	}

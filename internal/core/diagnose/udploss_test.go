@@ -185,9 +185,7 @@ func TestLocateUDP(t *testing.T) {
 				t.Errorf("limits %q, want %q\n%s", limits, c.limits, text.String())
 			}
 			for _, part := range c.says {
-				if !strings.Contains(text.String(), part) {
-					t.Errorf("%q is not said in\n%s", part, text.String())
-				}
+				must.Contain(t, text.String(), part)
 			}
 		})
 	}
@@ -266,9 +264,7 @@ func TestLossAdviceSaysWhatAPersonCanDo(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	for _, word := range []string{"cable", "optics", "duplex", "Wi-Fi"} {
-		if !strings.Contains(atTheWire, word) {
-			t.Errorf("no %s in %q", word, atTheWire)
-		}
+		must.Contain(t, atTheWire, word)
 	}
 }
 

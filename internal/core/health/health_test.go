@@ -173,9 +173,7 @@ func TestLines(t *testing.T) {
 					t.Errorf("%s was not seen, and nobody says why", key)
 				}
 			}
-			if !strings.Contains(all, c.says) {
-				t.Errorf("%q is not said in:\n%s", c.says, all)
-			}
+			must.Contain(t, all, c.says)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestLongerVectors holds the numbers of a longer path against diagnosis.md sections 2.2
@@ -42,9 +43,7 @@ func TestLongerVectors(t *testing.T) {
 			if line.Direction != model.To {
 				continue
 			}
-			if got := line.Number + " " + line.Text; !strings.Contains(got, c.says[line.Thing]) {
-				t.Errorf("%s: %s: %q, want %q", name, line.Thing, got, c.says[line.Thing])
-			}
+			must.Contain(t, line.Number+" "+line.Text, c.says[line.Thing], "%s: %s", name, line.Thing)
 			if line.Thing == "loss" && !strings.Contains(strings.Join(line.Evidence, " "), c.proof) {
 				t.Errorf("%s: %v", name, line.Evidence)
 			}

@@ -87,9 +87,7 @@ func TestFaultsComeAllAtOnce(t *testing.T) {
 		"link.mtu 9000 is above the driver's most, 1500 (C-07", "tcp.recv_buffer_initial 8388608 is above tcp.recv_buffer_max", "set streams: belongs to the test traffic",
 		"set link.up: a fact of the machine", "tcp.sack is set twice", "set socket.buffer_max: linux has no such setting", `unknown knob "no.such"`,
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in\n%s", want, text)
-		}
+		must.Contain(t, text, want)
 	}
 	if !errors.Is(errors.Join(errs...), ErrConstraint) || !errors.Is(errors.Join(errs...), errors.ErrUnsupported) {
 		t.Errorf("kinds of %v", errs)
@@ -114,9 +112,7 @@ func TestNeeds(t *testing.T) {
 		{"txqueuelen", "freebsd"}: "a restart of the machine", {"link.mtu", "windows"}: "an administrator",
 	} {
 		k, _ := NewIndex().ByID(model.KnobID(at[0]))
-		if got := strings.Join(k.Needs(at[1]), "; "); !strings.Contains(got, want) {
-			t.Errorf("%v: %q", at, got)
-		}
+		must.Contain(t, strings.Join(k.Needs(at[1]), "; "), want, "%v", at)
 	}
 	for _, id := range []model.KnobID{"link.up", "streams"} {
 		if k, _ := NewIndex().ByID(id); len(k.Needs("linux")) > 0 {

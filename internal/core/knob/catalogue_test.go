@@ -216,9 +216,7 @@ func TestExplain(t *testing.T) {
 			continue
 		}
 		for _, w := range want {
-			if !strings.Contains(meant(e), w) {
-				t.Errorf("Explain(%q) does not say %q:\n%s", name, w, meant(e))
-			}
+			must.Contain(t, meant(e), w, "Explain(%q)", name)
 		}
 	}
 	for _, name := range []string{"", "=", "tcp", "net.ipv4", "completely.different", "max", "enable"} {

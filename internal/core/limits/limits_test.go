@@ -2,7 +2,6 @@ package limits
 
 import (
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -146,9 +145,7 @@ func TestWireRefusesImpossibleValues(t *testing.T) {
 				t.Fatalf("%s: no error", name)
 			}
 			for _, want := range c.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%s: error %q lacks %q", name, err, want)
-				}
+				must.Contain(t, err.Error(), want, "%s: error %q", name, err)
 			}
 		}
 	}

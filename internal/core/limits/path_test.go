@@ -157,9 +157,7 @@ func TestOfPath(t *testing.T) {
 			}
 			to := OfPath(s, model.To).Rate
 			for _, part := range c.says {
-				if !strings.Contains(to.Source()+to.Reason(), part) {
-					t.Errorf("%q is not said in %q", part, to.Source()+to.Reason())
-				}
+				must.Contain(t, to.Source()+to.Reason(), part)
 			}
 		})
 	}

@@ -69,8 +69,6 @@ func TestPublicIsAList(t *testing.T) {
 		t.Errorf("told: %s", b)
 	}
 	for _, want := range []string{`"cubic"`, `"fq"`, `"tcp.sack"`, `"told"`} {
-		if !strings.Contains(string(b), want) {
-			t.Errorf("%s is not told: %s", want, b)
-		}
+		must.Contain(t, string(b), want)
 	}
 }

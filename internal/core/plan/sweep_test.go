@@ -3,7 +3,6 @@ package plan
 import (
 	"math/bits"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -141,9 +140,7 @@ func TestSweepFaults(t *testing.T) {
 				t.Fatalf("sizes %v, error %v", s.Sizes, err)
 			}
 			for _, w := range c.want {
-				if !strings.Contains(err.Error(), w) {
-					t.Errorf("%q lacks %q", err, w)
-				}
+				must.Contain(t, err.Error(), w)
 			}
 		})
 	}

@@ -32,9 +32,7 @@ func TestPathInNamespace(t *testing.T) {
 	if f.Interface.Or("") != "fb0" || f.MTU.Or(0) != 1400 || f.Address != "198.51.100.1" || f.Interface.Source() != "rtnetlink" {
 		t.Errorf("Read = %+v", f)
 	}
-	if !strings.Contains(f.LinkRate.Reason(), "virtual") {
-		t.Errorf("a veth has the rate %v", f.LinkRate)
-	}
+	must.Contain(t, f.LinkRate.Reason(), "virtual", "a veth has the rate %v", f.LinkRate)
 	if f.Qdisc.Or("") != "noqueue" || !f.Congestion.IsKnown() {
 		t.Errorf("qdisc %v (%s), congestion %v", f.Qdisc.Or(""), f.Qdisc.Reason(), f.Congestion)
 	}

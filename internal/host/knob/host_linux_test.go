@@ -45,9 +45,7 @@ func TestHostRead(t *testing.T) {
 		"tcp.timestamps": "no net.ipv4.tcp_timestamps", "link.mtu": "interface of the data path",
 		"window": "not to a host", "nonsense": "unknown knob",
 	} {
-		if r := got[id].Reason(); !strings.Contains(r, why) {
-			t.Errorf("%s is unknown because %q, want %q", id, r, why)
-		}
+		must.Contain(t, got[id].Reason(), why, "%s is unknown because", id)
 	}
 }
 

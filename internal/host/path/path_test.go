@@ -94,9 +94,7 @@ func TestTrace(t *testing.T) {
 			}
 			must.Equal(t, strings.Join(words, " > "), c.want)
 			for _, note := range c.notes {
-				if !strings.Contains(strings.Join(notes, "\n"), note) {
-					t.Errorf("%q does not say %q", notes, note)
-				}
+				must.Contain(t, strings.Join(notes, "\n"), note, "%q", notes)
 			}
 		})
 	}

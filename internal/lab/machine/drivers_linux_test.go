@@ -86,9 +86,7 @@ func coalescing(ctx context.Context, t *testing.T, m *Machine, name string) {
 		if got := try(ctx, t, m, name, trial{"coalescing", []string{"nic.coalesce.rx_usecs=" + c.value}, []string{`^rx-usecs:\s+` + c.value + "$"}}); got != yes {
 			t.Errorf("%s to %s: %s", c.before, c.value, got)
 		}
-		if said := sh(ctx, t, m, "cat /tmp/o"); !strings.Contains(said, c.says) {
-			t.Errorf("%s to %s: %q is not said:\n%s", c.before, c.value, c.says, said)
-		}
+		must.Contain(t, sh(ctx, t, m, "cat /tmp/o"), c.says, "%s to %s", c.before, c.value)
 	}
 	sh(ctx, t, m, "ethtool -C "+name+" rx-usecs 3")
 	for _, value := range []string{"2", "5", "9", "10001"} {

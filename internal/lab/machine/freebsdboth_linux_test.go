@@ -163,9 +163,7 @@ func tuneFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 	do(ctx, t, near, small()...)
 	text := do(ctx, t, near, "linerate", "tune", "@"+link, "--direction", "from", "--quick", "-t", "3s", "--allow", "risky", "-q")
 	t.Logf("%s", text)
-	if !strings.Contains(text, "times as fast") {
-		t.Error("the search does not find that the receive buffer of FreeBSD is too small")
-	}
+	must.Contain(t, text, "times as fast", "the search does not find that the receive buffer of FreeBSD is too small")
 	if n, limit := number(ctx, t, near, most), number(ctx, t, near, all); n != 16384 || limit != 131072 {
 		t.Errorf("after the search %s is %d, %s %d", most, n, all, limit)
 	}

@@ -104,9 +104,7 @@ func agentOverSSH(ctx context.Context, t *testing.T, near, far *Machine) {
 func startedAgent(ctx context.Context, t *testing.T, near, far *Machine, way, cut string, server *Program, open func()) {
 	t.Helper()
 	const sack = "net.inet.tcp.sack.enable"
-	if out := do(ctx, t, far, "linerate", "test", way, "-t", "1s", "-q", "--json=full"); !strings.Contains(out, `"os": "freebsd"`) {
-		t.Errorf("what test tells has no FreeBSD: %.2000s", out)
-	}
+	must.Contain(t, do(ctx, t, far, "linerate", "test", way, "-t", "1s", "-q", "--json=full"), `"os": "freebsd"`, "what test tells has no FreeBSD")
 	p := far.Start(ctx, "linerate", "set", "--both", way, "far.tcp.sack=off", "--for", "4m")
 	until(ctx, t, near, func() bool { return number(ctx, t, near, sack) == 0 }, p)
 	open()
@@ -162,9 +160,7 @@ func firstLook(ctx context.Context, t *testing.T, near *Machine, server *Program
 		time.Sleep(3 * time.Second)
 	}
 	for _, want := range []string{"freebsd", "8086:100e", `"em"`, "10.0.0.2"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("what test tells has no %s", want)
-		}
+		must.Contain(t, out, want, "what test tells")
 	}
 }
 

@@ -65,9 +65,7 @@ func TestFreeBSDReset(t *testing.T) {
 	for name, want := range map[string]int64{"net.inet.tcp.delayed_ack": 0, "net.inet.tcp.recvbuf_max": 1 << 20, "net.inet.tcp.sack.enable": 1} {
 		must.Equal(t, number(ctx, t, m, name), want, "after the reset %s", name)
 	}
-	if d := do(ctx, t, m, "peek", "interface", "em0"); !strings.Contains(d, `"MTU": 1400,`) {
-		t.Errorf("after the reset: %s", d)
-	}
+	must.Contain(t, do(ctx, t, m, "peek", "interface", "em0"), `"MTU": 1400,`, "after the reset")
 	said := m.Console()
 	said = said[strings.LastIndex(said, "trying /sbin/init"):]
 	t.Logf("what the start printed:\n%s", said)
@@ -76,16 +74,12 @@ func TestFreeBSDReset(t *testing.T) {
 		"tcp.sack (net.inet.tcp.sack.enable): back to on (was back already: the machine was restarted)",
 		"tcp.recv_buffer_max (net.inet.tcp.recvbuf_max): back to 1 MiB (which linerate keeps: the machine was restarted)",
 	} {
-		if !strings.Contains(said, want) {
-			t.Errorf("the script in rc.d does not say: %s", want)
-		}
+		must.Contain(t, said, want, "the script in rc.d")
 	}
 	for _, gone := range []string{"/usr/local/etc/rc.d/linerate_undo", "/var/lib/linerate/atboot/linerate"} {
 		must.Fail(t, must.Err(m.Get(ctx, gone)), "%s is still there", gone)
 	}
-	if text := do(ctx, t, m, "linerate", "undo"); !strings.Contains(text, "nothing to undo") {
-		t.Errorf("undo after it: %s", text)
-	}
+	must.Contain(t, do(ctx, t, m, "linerate", "undo"), "nothing to undo", "undo after it")
 	t.Log(do(ctx, t, m, "linerate", "undo", "--kept"))
 	again()
 	if after := look(); after != before {

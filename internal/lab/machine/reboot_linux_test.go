@@ -105,9 +105,7 @@ func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 			t.Errorf("not said after the restart: %s\n%s", want, job)
 		}
 	}
-	if text := sh(ctx, t, m, "linerate undo --kept; linerate keep --list"); !strings.Contains(text, "nothing is kept") {
-		t.Errorf("undo --kept: %s", text)
-	}
+	must.Contain(t, sh(ctx, t, m, "linerate undo --kept; linerate keep --list"), "nothing is kept", "undo --kept")
 	name = again()
 	if final := sh(ctx, t, m, "set -- "+strings.Join(name, " ")+";"+looks); final != before {
 		t.Errorf("after undo --kept and a restart:\n%s\nat first:\n%s", final, before)

@@ -2,7 +2,6 @@ package mistuned_test
 
 import (
 	"math"
-	"strings"
 	"testing"
 
 	"linerate/internal/lab"
@@ -71,7 +70,5 @@ func TestScore(t *testing.T) {
 		c.want.Cases, c.want.Share = 1, 10.0/54
 		must.Equal(t, mistuned.Sum([]mistuned.Row{r}), c.want, "%s", name)
 	}
-	if line := good.Line(); !strings.Contains(line, "near.x=1, far.y=2") {
-		t.Error(line)
-	}
+	must.Contain(t, good.Line(), "near.x=1, far.y=2")
 }

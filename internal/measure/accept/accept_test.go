@@ -134,9 +134,7 @@ func TestLoopOutlivesAPanic(t *testing.T) {
 	l.next <- pipe{}
 	said := <-log
 	for _, want := range []string{"192.0.2.1:1", "handling", "accept_test.go"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("%q lacks %q", said, want)
-		}
+		must.Contain(t, said, want)
 	}
 	if strings.ContainsAny(said, "\n\t") {
 		t.Errorf("more than a line: %q", said)

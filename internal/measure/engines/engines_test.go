@@ -38,9 +38,7 @@ func TestKnownMetrics(t *testing.T) {
 func TestParamsAreDescribed(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../docs/wire/params.md"))(t)
 	for _, kind := range List(nil).Kinds() {
-		if !strings.Contains(string(text), "`"+kind.Name+"`") {
-			t.Errorf("%s is not described", kind.Name)
-		}
+		must.Contain(t, string(text), "`"+kind.Name+"`", "%s is not described", kind.Name)
 	}
 	for _, p := range []any{udp.Params{}, requests.Params{}, probes.Params{}, sizes.Params{}, files.Params{}, packets.Params{}} {
 		of := reflect.TypeOf(p)

@@ -130,9 +130,7 @@ func TestHow(t *testing.T) {
 		if v.Memory && strings.Contains(c.want, "flushed") {
 			continue
 		}
-		if !strings.Contains(c.how, c.want) {
-			t.Errorf("%q does not say %q", c.how, c.want)
-		}
+		must.Contain(t, c.how, c.want)
 	}
 	if s := a.Report.Flows[0].TCP; s == nil || s.MSS.IsKnown() != s.Retransmits.IsKnown() {
 		t.Errorf("summary %+v", s)

@@ -201,9 +201,7 @@ func TestUDPThatIsSwallowed(t *testing.T) {
 	if v := seconds(t, near, model.To, model.LatencyP50); v <= 0 {
 		t.Errorf("p50 %v", v)
 	}
-	if all := strings.Join(near.Report.Warnings, "\n"); !strings.Contains(all, "most UDP probes were not answered") {
-		t.Errorf("warnings %q", near.Report.Warnings)
-	}
+	must.Contain(t, strings.Join(near.Report.Warnings, "\n"), "most UDP probes were not answered", "warnings %q", near.Report.Warnings)
 }
 
 func TestPace(t *testing.T) {

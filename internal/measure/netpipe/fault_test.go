@@ -236,9 +236,7 @@ func TestOptionsNameEveryFault(t *testing.T) {
 		t.Fatal("bad options are valid")
 	}
 	for _, want := range []string{"-l", "-b", "-n"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q lacks %q", err, want)
-		}
+		must.Contain(t, err.Error(), want)
 	}
 	if points, err := New().Transmit(t.Context(), dialer("1"), Options{}, func(model.Point) {}); err == nil || points != nil {
 		t.Error("transmit with bad options")
@@ -291,9 +289,7 @@ func TestServeOutlivesAPanic(t *testing.T) {
 		t.Errorf("log %q", line)
 	}
 	transmit(t, port, tiny())
-	if line := <-lines; !strings.Contains(line, "complete") {
-		t.Errorf("log %q", line)
-	}
+	must.Contain(t, <-lines, "complete", "log")
 	cancel()
 	must.OK(t, <-done)
 }

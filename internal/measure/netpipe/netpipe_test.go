@@ -35,9 +35,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 				t.Fatalf("error %v", err)
 			}
 			for _, w := range c.want {
-				if !strings.Contains(err.Error(), w) {
-					t.Errorf("%q lacks %q", err, w)
-				}
+				must.Contain(t, err.Error(), w)
 			}
 			if _, serr := NewSchedule(c.s); (serr == nil) != (err == nil) {
 				t.Errorf("schedule says %v", serr)
@@ -113,9 +111,7 @@ func TestAgreeNamesEachDifference(t *testing.T) {
 				t.Fatalf("error %v", err)
 			}
 			for _, w := range c.want {
-				if !strings.Contains(err.Error(), w) {
-					t.Errorf("%q lacks %q", err, w)
-				}
+				must.Contain(t, err.Error(), w)
 			}
 		})
 	}

@@ -49,9 +49,7 @@ func TestTransmittersWaitForTheirTurn(t *testing.T) {
 	}
 	all.Wait()
 	for _, line := range awaitLog(t, 5, log) {
-		if !strings.Contains(line, "2 sizes, complete") {
-			t.Errorf("log %q", line)
-		}
+		must.Contain(t, line, "2 sizes, complete", "log")
 	}
 }
 

@@ -259,9 +259,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		t.Fatal("a bad flow is valid")
 	}
 	for _, want := range []string{"engine", "direction", "streams", "duration", "omit", "bytes:", "block", "window", "segment", "mode", "5000 sizes: not", "new connection", "0 bytes"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q lacks %q", err, want)
-		}
+		must.Contain(t, err.Error(), want)
 	}
 	for _, f := range []model.Flow{{Direction: model.To}, sweepOf(model.To, sizes.Params{}), sweepOf(model.To, sizes.Params{}, maxSize+1)} {
 		if New(nil).Validate(f) == nil {

@@ -207,9 +207,7 @@ func TestMoreThanCanBeAnswered(t *testing.T) {
 	}
 	all := strings.Join(near.Report.Warnings, "\n")
 	for _, want := range []string{"schedule was not kept", "were not answered", "no 99th percentile of latency"} {
-		if !strings.Contains(all, want) {
-			t.Errorf("warnings %q do not say %q", all, want)
-		}
+		must.Contain(t, all, want, "warnings")
 	}
 	if rate := near.Value(t, model.To, model.RequestRate); rate > 52 {
 		t.Errorf("%v requests per second", rate)

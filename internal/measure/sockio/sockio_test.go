@@ -59,9 +59,7 @@ func TestControlRefusesUnknownCongestion(t *testing.T) {
 	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("error %v is not errors.ErrUnsupported", err)
 	}
-	if !strings.Contains(err.Error(), runtime.GOOS) {
-		t.Errorf("error %q does not name the system", err)
-	}
+	must.Contain(t, err.Error(), runtime.GOOS, "error %q does not name the system", err)
 }
 
 func TestCompare(t *testing.T) {

@@ -111,9 +111,7 @@ func TestCancel(t *testing.T) {
 				if victim.Err != nil {
 					said += victim.Err.Error()
 				}
-				if !strings.Contains(said, cause.Error()) {
-					t.Errorf("neither warnings nor error name the cause: %q", said)
-				}
+				must.Contain(t, said, cause.Error(), "neither warnings nor error name the cause")
 				enginetest.Await(t, victim.Measured(), "measured")
 			})
 		}

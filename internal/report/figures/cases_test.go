@@ -58,13 +58,9 @@ func TestMapOfWindows(t *testing.T) {
 		t.Fatalf("%+v", h)
 	}
 	for _, want := range []string{"1 with 1048576 (237.3 Mbit/s)", "3 with 65536 (128.5 Mbit/s)"} {
-		if !strings.Contains(f.Sentence, want) {
-			t.Errorf("%q is not in %q", want, f.Sentence)
-		}
+		must.Contain(t, f.Sentence, want)
 	}
-	if svg := f.SVG(plot.Wide); !strings.Contains(svg, "237.3") {
-		t.Error("the picture has no figures")
-	}
+	must.Contain(t, f.SVG(plot.Wide), "237.3", "the picture has no figures")
 }
 
 // TestMapOfCards: the published matrix of computers and cards as a map. The article has

@@ -74,9 +74,7 @@ func cards(t *testing.T) plot.Figure {
 func TestCardsAreToldApart(t *testing.T) {
 	svg := cards(t).SVG(plot.Wide)
 	for _, want := range []string{">r8169 eth0, to nas<", ">e1000e eth0 car1, to nas<", ">e1000e eth0 car2, to nas<", "at 64 KiB (e1000e eth0 car2)", "20261121T080002-car2"} {
-		if !strings.Contains(svg, want) {
-			t.Errorf("nothing in it says %q", want)
-		}
+		must.Contain(t, svg, want, "nothing in it says")
 	}
 }
 
@@ -175,9 +173,7 @@ func TestPicturesStandAlone(t *testing.T) {
 				must.Equal(t, svg, f.SVG(width), "it is another one when it is drawn again")
 				texts := inside(t, svg, width)
 				for _, want := range []string{"desk", "nas", "2026-11-21", "linux 6.8.0", "session "} {
-					if !strings.Contains(texts, want) {
-						t.Errorf("nothing in it says %q:\n%s", want, texts)
-					}
+					must.Contain(t, texts, want, "nothing in it says")
 				}
 				if f.Sentence == "" || !strings.HasSuffix(f.Sentence, ".") {
 					t.Errorf("it does not say what it shows: %q", f.Sentence)

@@ -82,9 +82,7 @@ func TestPageSaysTheAnswerFirst(t *testing.T) {
 			continue
 		}
 		for _, f := range d.Findings {
-			if !strings.Contains(plain(page), f.Text) {
-				t.Errorf("%s: the finding %q is missing", c.Name, f.Text)
-			}
+			must.Contain(t, plain(page), f.Text, "%s: the finding", c.Name)
 		}
 		if d.Check != nil {
 			for _, l := range d.Check.Lines {
@@ -94,14 +92,10 @@ func TestPageSaysTheAnswerFirst(t *testing.T) {
 			}
 		}
 		for _, w := range append(d.Warnings, d.Untrustworthy) {
-			if !strings.Contains(plain(page), w) {
-				t.Errorf("%s: the warning %q is missing", c.Name, w)
-			}
+			must.Contain(t, plain(page), w, "%s: the warning", c.Name)
 		}
 		for _, l := range d.Latencies {
-			if !strings.Contains(page, report.LatencyName(l)) {
-				t.Errorf("%s: the times of %s are missing", c.Name, report.LatencyName(l))
-			}
+			must.Contain(t, page, report.LatencyName(l), "%s: the times of", c.Name)
 		}
 		if d.Section != nil {
 			for _, b := range d.Section.Blocks {
@@ -115,9 +109,7 @@ func TestPageSaysTheAnswerFirst(t *testing.T) {
 			}
 		}
 		for _, n := range d.Next {
-			if !strings.Contains(plain(page), n.Command) {
-				t.Errorf("%s: the command %q is missing", c.Name, n.Command)
-			}
+			must.Contain(t, plain(page), n.Command, "%s: the command", c.Name)
 		}
 	}
 }
@@ -164,9 +156,7 @@ func TestPageSaysWhatToDo(t *testing.T) {
 		}
 		for _, f := range d.Findings {
 			for _, r := range f.Remedies() {
-				if !strings.Contains(strings.ReplaceAll(rest, "\u00a0", " "), r[1:]) {
-					t.Errorf("%s: %q is missing", c.Name, r)
-				}
+				must.Contain(t, strings.ReplaceAll(rest, "\u00a0", " "), r[1:], "%s: %q is missing", c.Name, r)
 			}
 		}
 	}

@@ -30,9 +30,7 @@ func TestNoVerdictOfSummaries(t *testing.T) {
 	// 0.2939, so that 5 % takes (4 x 0.2939 / ln 1.05)^2 = 581 blocks.
 	said := strings.Join(s.Warnings, "\n")
 	for _, want := range []string{"no verdict: the files do not say that the tests were made in blocks", "all 4 settings once in each block", "about 581 blocks (8 h)", "a quarter of the range"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("%q is not in %s", want, said)
-		}
+		must.Contain(t, said, want)
 	}
 }
 

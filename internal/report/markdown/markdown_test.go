@@ -53,9 +53,7 @@ func TestTexts(t *testing.T) {
 			all = append(all, n.Command)
 		}
 		for _, want := range append(all, append(d.Warnings, d.Untrustworthy, d.ID)...) {
-			if !strings.Contains(plain, want) {
-				t.Errorf("%s: %q is missing", c.Name, want)
-			}
+			must.Contain(t, plain, want, "%s", c.Name)
 		}
 	}
 }

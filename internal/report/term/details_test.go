@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
 	"linerate/internal/report/term"
@@ -42,9 +43,7 @@ func TestAVerdictIsOneLine(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		text := render(t, report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()}), term.Options{})
 		for _, line := range want[c.Name] {
-			if !strings.Contains(text, line) {
-				t.Errorf("%s: no %q in\n%s", c.Name, line, text)
-			}
+			must.Contain(t, text, line, "%s", c.Name)
 		}
 		delete(want, c.Name)
 	}
@@ -94,9 +93,7 @@ func TestWhatElseChangedForPeople(t *testing.T) {
 			t.Errorf("%q in\n%s", found, text)
 		}
 		for _, want := range []string{"as high  more than is allowed\n", " lower  better\n", " points higher  worse, perhaps too much\n"} {
-			if !strings.Contains(text, want) {
-				t.Errorf("no %q in\n%s", want, text)
-			}
+			must.Contain(t, text, want)
 		}
 		if text := render(t, d, term.Options{Details: true}); !strings.Contains(text, "better, guard holds") || !strings.Contains(text, "guard violated") {
 			t.Errorf("with details:\n%s", text)

@@ -374,9 +374,7 @@ func TestBrokenCommandsArePastedWhole(t *testing.T) {
 			t.Errorf("width %d: a shell reads\n%s\nnot\n%s", width, got, want)
 		}
 	}
-	if text := render(t, report.Document{Next: []report.Step{step}}, term.Options{OneLine: true}); !strings.Contains(text, "\n    "+step.Command+"\n") {
-		t.Errorf("in one line: %s", text)
-	}
+	must.Contain(t, render(t, report.Document{Next: []report.Step{step}}, term.Options{OneLine: true}), "\n    "+step.Command+"\n", "in one line")
 }
 
 // TestNamesOfRowsStayWhole: where the rates of a test are too wide for the terminal, another

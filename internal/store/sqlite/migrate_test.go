@@ -105,9 +105,7 @@ func TestOpenRefuses(t *testing.T) {
 			if test.want != nil && !errors.Is(err, test.want) {
 				t.Errorf("%v: does not wrap %v", err, test.want)
 			}
-			if !strings.Contains(err.Error(), test.say) {
-				t.Errorf("%v: does not say %q", err, test.say)
-			}
+			must.Contain(t, err.Error(), test.say, "%v", err)
 		})
 	}
 }

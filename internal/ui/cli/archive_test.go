@@ -32,9 +32,7 @@ func TestArchiveAndNotes(t *testing.T) {
 	do := func(w *world, code int, says string, args ...string) {
 		t.Helper()
 		must.Equal(t, w.main(t, args...), code, "%q: exit code", args)
-		if said := w.out.String() + w.err.String(); !strings.Contains(said, says) {
-			t.Errorf("%q does not say %q:\n%s", args, says, said)
-		}
+		must.Contain(t, w.out.String()+w.err.String(), says, "%q", args)
 	}
 	do(here, 0, "note: after the new cable", "annotate", "s1", "after the new cable")
 	do(here, 0, "  note: after the new cable", "show", "s1")

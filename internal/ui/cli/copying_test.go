@@ -25,9 +25,7 @@ func TestCopyProgress(t *testing.T) {
 		must.Equal(t, run(terminal, time.Second), "copying linerate to nas (10 MiB)\n", "a short copy")
 		long := run(terminal, 40*time.Second)
 		for _, want := range []string{"nas (10 MiB)\n", "of 10 MiB, ", "Mbit/s, ", "s left"} {
-			if !strings.Contains(long, want) {
-				t.Errorf("does not say %q: %q", want, long)
-			}
+			must.Contain(t, long, want, "does not say")
 		}
 		if n := strings.Count(long, "\n"); terminal && n != 1 || !terminal && (n < 4 || n > 12) {
 			t.Errorf("%d lines: %q", n, long)

@@ -35,9 +35,7 @@ func exported(t *testing.T, args ...string) (map[string]string, string) {
 		files[f.Path] = f.Content
 	}
 	for _, o := range doc.Omitted {
-		if !strings.Contains(w.err.String(), "left out: "+string(o.Knob)+"="+o.Value+": "+o.Reason) {
-			t.Errorf("stderr does not say that %s is left out:\n%s", o.Knob, w.err.String())
-		}
+		must.Contain(t, w.err.String(), "left out: "+string(o.Knob)+"="+o.Value+": "+o.Reason, "stderr does not say that %s is left out", o.Knob)
 	}
 	return files, w.err.String()
 }
@@ -51,9 +49,7 @@ func want(t *testing.T, files map[string]string, path string, lines ...string) {
 		return
 	}
 	for _, l := range lines {
-		if !strings.Contains(strings.ReplaceAll(text, "\r\n", "\n"), l+"\n") {
-			t.Errorf("%s has no line %q:\n%s", path, l, text)
-		}
+		must.Contain(t, strings.ReplaceAll(text, "\r\n", "\n"), l+"\n", "%s has no line %q: %s", path, l, text)
 	}
 }
 
@@ -71,9 +67,7 @@ func TestArticleGigabit(t *testing.T) {
 	files, said := exported(t, "--for", "windows-powershell", "--role", "far", "--interface", "Ethernet", name)
 	want(t, files, "linerate.ps1", "Set-NetAdapterAdvancedProperty -Name 'Ethernet' -RegistryKeyword '*JumboPacket' -RegistryValue '9014'",
 		"Set-NetTCPSetting -SettingName Internet -AutoTuningLevelLocal 'Restricted'", "Set-NetTCPSetting -SettingName Internet -Timestamps 'Enabled'")
-	if !strings.Contains(said, "restarts the adapter") {
-		t.Errorf("stderr does not warn:\n%s", said)
-	}
+	must.Contain(t, said, "restarts the adapter", "stderr does not warn")
 	w := newWorld(t)
 	if code := w.main(t, "export", "--for", "windows-reg", "--role", "far", "--interface", "Ethernet", "--adapter-key", "0007", "--output", t.TempDir(), name); code != exitOK {
 		t.Errorf("exit code %d\n%s", code, w.err.String())
@@ -93,9 +87,7 @@ func TestArticleMac(t *testing.T) {
 	name := article("mtu-and-buffers-mac")
 	files, said := exported(t, "--for", "macos", "--interface", "en0", name)
 	want(t, files, "/Library/LaunchDaemons/linerate.plist", "    <string>net.inet.tcp.sendspace=524288</string>", "    <string>net.inet.tcp.recvspace=524288</string>")
-	if !strings.Contains(said, "then run: networksetup -setMTU en0 1500") {
-		t.Errorf("the MTU is dropped:\n%s", said)
-	}
+	must.Contain(t, said, "then run: networksetup -setMTU en0 1500", "the MTU is dropped")
 	files, _ = exported(t, "--for", "freebsd", "--interface", "em0", name)
 	want(t, files, "/etc/sysctl.conf", "net.inet.tcp.sendspace=524288", "net.inet.tcp.recvspace=524288")
 	want(t, files, "/etc/start_if.em0", "ifconfig em0 mtu 1500 || :")
@@ -194,9 +186,7 @@ func TestProfileOfSession(t *testing.T) {
 	}
 	for _, s := range []string{"tall buffers", "receiver, tried on linux, 6.18, 1 Gbit/s, MTU 1500", "tcp.recv_buffer_max  4 MiB", "goodput to: better, 12.0 % higher (+10.5 % to +13.9 % at 95 %), 6 blocks",
 		`session 20261121T130000-abcd, setting "4MiB" against "current", 2026-11-21`} {
-		if !strings.Contains(w.out.String(), s) {
-			t.Errorf("no %q in\n%s", s, w.out.String())
-		}
+		must.Contain(t, w.out.String(), s)
 	}
 	// A session and the profile of it give the same files, with the other
 	// numbers of the line as they were on the host.

@@ -105,9 +105,7 @@ func TestFactsOfModes(t *testing.T) {
 	for source, want := range map[string]string{"coalesce.rx-usecs of eth0 (e1000e)": "coalesce.rx_usecs 3 (mode dynamic, conservative)", "coalesce.rx-usecs of eth0": "coalesce.rx_usecs 3 µs"} {
 		p := &page{knobs: knob.NewIndex()}
 		p.settings(map[model.KnobID]fact.Of[string]{"nic.coalesce.rx_usecs": fact.Known("3", source)})
-		if !strings.Contains(p.text.String(), want+"\n") {
-			t.Errorf("%s: %s", source, p.text.String())
-		}
+		must.Contain(t, p.text.String(), want+"\n", "%s", source)
 	}
 }
 

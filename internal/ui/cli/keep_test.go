@@ -38,8 +38,6 @@ func TestGridEndsWithALineThatKeepsIt(t *testing.T) {
 		t.Errorf("%q: exit code %d\n%s", words, code, w.err.String())
 	}
 	for _, want := range []string{"A2B2", "1048576", "4194304"} {
-		if text := w.out.String() + w.err.String(); !strings.Contains(text, want) {
-			t.Errorf("%q does not say %q:\n%s", words, want, text)
-		}
+		must.Contain(t, w.out.String()+w.err.String(), want, "%q", words)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestFirstHour17KnobsPage: of a host without a way out no table is empty and what is
@@ -49,9 +50,7 @@ func TestFirstHour17KnobsPage(t *testing.T) {
 	for _, want := range []string{
 		"link and route: eth0 (--interface NAME", "\n    set by /etc/sysctl.d/90-buffers-of-the-storage.conf:4 says 6 MiB\n", "linerate knobs explain NAME tells all",
 	} {
-		if !strings.Contains(narrow, want) {
-			t.Errorf("%q is missing:\n%s", want, narrow)
-		}
+		must.Contain(t, narrow, want)
 	}
 }
 

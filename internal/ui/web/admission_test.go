@@ -79,12 +79,8 @@ func TestLinkOpensOnce(t *testing.T) {
 	expect(first, "GET", root+"/open/wrong", http.StatusForbidden)
 	expect(second, "HEAD", server.Link(), http.StatusOK)
 	expect(first, "GET", server.Link(), http.StatusOK)
-	if text := expect(first, "GET", root+"/", http.StatusOK); !strings.Contains(text, "nas") {
-		t.Error("the list is not there")
-	}
-	if text := expect(second, "GET", server.Link(), http.StatusForbidden); !strings.Contains(text, "was used already") {
-		t.Errorf("the second is told %q", text)
-	}
+	must.Contain(t, expect(first, "GET", root+"/", http.StatusOK), "nas", "the list is not there")
+	must.Contain(t, expect(second, "GET", server.Link(), http.StatusForbidden), "was used already", "the second is told")
 	expect(second, "GET", root+"/", http.StatusForbidden)
 	expect(first, "GET", server.Link(), http.StatusOK) // going back in the browser
 	expect(first, "GET", root+"/report/none", http.StatusNotFound)
@@ -100,9 +96,7 @@ func TestOthersAreRefused(t *testing.T) {
 	_, _, header := ask(t, c, "GET", server.Link(), nil)
 	cookie := header.Get("Set-Cookie")
 	for _, want := range []string{"HttpOnly", "SameSite=Strict", "Path=" + strings.TrimPrefix(root, "http://"+server.Address()) + "/;"} {
-		if !strings.Contains(cookie, want) {
-			t.Errorf("the cookie %q lacks %s", cookie, want)
-		}
+		must.Contain(t, cookie, want, "the cookie")
 	}
 	_, port, _ := net.SplitHostPort(server.Address())
 	for _, x := range []struct {

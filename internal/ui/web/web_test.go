@@ -333,9 +333,7 @@ func TestRatesInsideARun(t *testing.T) {
 	ask(t, c, "GET", server.Link(), nil)
 	_, page, _ := ask(t, c, "GET", rootOf(server)+"/session/"+s.running, nil)
 	for _, want := range []string{"Now: Run 4 of this process, &lt;b&gt;1MiB", "100 Mbit/s", "1 ms"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page has no %q", want)
-		}
+		must.Contain(t, page, want, "the page has")
 	}
 	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, rootOf(server)+"/session/"+s.running+"/events", http.NoBody))(t)
 	stream := must.Get(c.Do(r))(t)

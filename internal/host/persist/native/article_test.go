@@ -235,8 +235,6 @@ func TestArticlesWithAdvice(t *testing.T) {
 		for _, file := range out.Files {
 			all += file.Text()
 		}
-		if !strings.Contains(all, c.want) {
-			t.Errorf("%s of %s: no %q in\n%s", c.f, c.from.name, c.want, all)
-		}
+		must.Contain(t, all, c.want, "%s of %s", c.f, c.from.name)
 	}
 }

@@ -3,11 +3,11 @@ package native_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestArticleNames: whoever types a name from an article gets the knob that it
@@ -69,8 +69,6 @@ func TestArticleNames(t *testing.T) {
 		if e.Knob != nil {
 			said += fmt.Sprintf("%+v", *e.Knob)
 		}
-		if !strings.Contains(said, c.says) {
-			t.Errorf("%s: no %q in\n%s", name, c.says, said)
-		}
+		must.Contain(t, said, c.says, "%s", name)
 	}
 }

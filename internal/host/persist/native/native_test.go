@@ -111,9 +111,7 @@ func TestFirstFileIsMarked(t *testing.T) {
 	for _, f := range model.FileFormats() {
 		out := must.Get(native.Render(f, sample()))(t)
 		for _, file := range out.Files {
-			if !strings.Contains(decode(file), "Written by linerate") {
-				t.Errorf("%s: %s does not say who wrote it", f, file.Path)
-			}
+			must.Contain(t, decode(file), "Written by linerate", "%s: %s does not say who wrote it", f, file.Path)
 		}
 	}
 }

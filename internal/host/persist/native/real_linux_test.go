@@ -153,9 +153,7 @@ func TestNetplanReads(t *testing.T) {
 	}
 	text := made(true)
 	for _, want := range []string{"MTUBytes=9000", "TCPSegmentationOffload=false", "TCP6SegmentationOffload=false", "LargeReceiveOffload=false", "GenericReceiveOffload=true", "WakeOnLan=magic"} {
-		if !strings.Contains(text, want+"\n") {
-			t.Errorf("no %s in\n%s", want, text)
-		}
+		must.Contain(t, text, want+"\n", "no %s in", want)
 	}
 }
 
@@ -172,9 +170,7 @@ func TestIfupdownReads(t *testing.T) {
 	must.Do(t, os.WriteFile(own, []byte(text), 0o600))
 	out := start(t, ifup, "--no-act", "--force", "--state-dir="+root, "-v", "-i", own, "eth7")
 	for _, want := range []string{"10.9.8.7", "ip link set dev eth7 mtu 9000", "ethtool -G eth7 rx 4096", "tc qdisc replace dev eth7 root fq", "ethtool -K eth7 tso off", "ethtool -C eth7 adaptive-rx off", "ip link set dev eth7 txqueuelen 2000"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("ifup would not run %s:\n%s", want, out)
-		}
+		must.Contain(t, out, want, "ifup would not run")
 	}
 }
 
@@ -218,9 +214,7 @@ func TestArticleApplies(t *testing.T) {
 	root := t.TempDir()
 	path := put(t, root, file(t, out, "interfaces.d/linerate"))
 	start(t, ifup, "--force", "--ignore-errors", "--state-dir="+root, "-v", "-i", path, "eth7")
-	if got := start(t, ip, "-o", "link", "show", "eth7"); !strings.Contains(got, " mtu 9000 ") {
-		t.Errorf("%s", got)
-	}
+	must.Contain(t, start(t, ip, "-o", "link", "show", "eth7"), " mtu 9000 ")
 }
 
 // TestAnsibleReads lets Ansible run the tasks on a tree of the test's own. What

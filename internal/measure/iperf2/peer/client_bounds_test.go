@@ -56,9 +56,7 @@ func TestServerThatNeverEnds(t *testing.T) {
 			if err != nil {
 				text += err.Error()
 			}
-			if !strings.Contains(text, c.want) {
-				t.Errorf("%v, %q", err, near.Warnings)
-			}
+			must.Contain(t, text, c.want, "%v, %q", err, near.Warnings)
 		})
 	}
 }

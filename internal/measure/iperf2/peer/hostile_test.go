@@ -283,9 +283,7 @@ func TestConnectionsStayWithinTheBudget(t *testing.T) {
 	f := model.Flow{Direction: model.From, Duration: 20 * time.Minute}
 	_, _, _ = Client{}.Run(t.Context(), s.addr, f, nil) // however it ends
 	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
-	if w := strings.Join(results[0].Report.Warnings, "; "); !strings.Contains(w, "1 MiB") {
-		t.Errorf("warnings %q", w)
-	}
+	must.Contain(t, strings.Join(results[0].Report.Warnings, "; "), "1 MiB", "warnings")
 	c := dialRaw(t, s.addr)
 	must.Get(c.Write(header(func(*iperf2.Header) {})))(t)
 	s.logged(t, "try again in")

@@ -85,9 +85,7 @@ func TestUDPLimitOfWhatComes(t *testing.T) {
 	t.Run("keeps to it", func(t *testing.T) {
 		s := startServer(t, ServerConfig{UDPRate: udpLimit})
 		text := foreignClient(t, s.addr, "-u", "-b", "3900k", "-t", "1")
-		if !strings.Contains(text, "Server Report") {
-			t.Errorf("no report:\n%s", text)
-		}
+		must.Contain(t, text, "Server Report", "no report")
 	})
 }
 

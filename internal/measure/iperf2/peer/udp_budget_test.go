@@ -75,9 +75,7 @@ func TestUDPTakesFromTheBudget(t *testing.T) {
 	if got == 0 {
 		t.Errorf("nothing came:\n%s", text)
 	}
-	if text := foreignClient(t, s.addr, "-u", "-b", "4m", "-t", "0.3"); !strings.Contains(text, "Server Report") {
-		t.Errorf("no report:\n%s", text)
-	}
+	must.Contain(t, foreignClient(t, s.addr, "-u", "-b", "4m", "-t", "0.3"), "Server Report", "no report")
 	heldNothing(t, b)
 	if n := used(b, budget.Egress); units.Bytes(n) < got || n > 2*int64(got)+10_000 {
 		t.Errorf("%d bytes are counted, %d came", n, got)
@@ -106,9 +104,7 @@ func TestUDPEndsWithTheBudget(t *testing.T) {
 			s := startServer(t, ServerConfig{Budget: b})
 			_, _ = anyEnd(t, s.addr, append([]string{"-u", "-t", "4"}, c.args...)...) // the program goes on by itself
 			results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
-			if w := strings.Join(results[0].Report.Warnings, "; "); !strings.Contains(w, c.want) {
-				t.Errorf("warnings %q", w)
-			}
+			must.Contain(t, strings.Join(results[0].Report.Warnings, "; "), c.want, "warnings")
 			must.Get(dialUDP(t, s.addr).Write(datagramOf(iperf2.Forward, 1)))(t)
 			s.logged(t, "try again in")
 			heldNothing(t, b)
@@ -164,9 +160,7 @@ func TestForgedFlowsKeepNobodyOut(t *testing.T) {
 	s.alive(t)
 	// The program shows nothing, but sends.
 	text := foreignClient(t, s.addr, "-u", "-b", "2m", "-t", "0.5")
-	if !strings.Contains(text, "Server Report") {
-		t.Errorf("no report:\n%s", text)
-	}
+	must.Contain(t, text, "Server Report", "no report")
 	f := model.Flow{Direction: model.Both, Duration: 200 * time.Millisecond, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 	if near, _, err := (Client{}).Run(t.Context(), s.addr, f, nil); err != nil || len(near.Flows) != 2 {
 		t.Errorf("who shows where it is: %v, %+v", err, near)

@@ -129,9 +129,7 @@ func TestOldPaddingIsNamed(t *testing.T) {
 	e := newEvents()
 	addr := serveHere(t, ServerConfig{Event: e.add, Access: &Access{Key: key, Users: map[string]string{"mario": iperf3.PasswordHash("mario", "rossi")}}})
 	s := foreignClient(t, addr, "-n 1M --username mario --rsa-public-key-path "+public, "IPERF3_PASSWORD=rossi")
-	if !strings.Contains(s.Error, "authorization") {
-		t.Errorf("the client says %q", s.Error)
-	}
+	must.Contain(t, s.Error, "authorization", "the client says")
 	if err := e.ended(t).Err; !errors.Is(err, iperf3.ErrRefused) || !strings.Contains(err.Error(), "PKCS #1 v1.5") {
 		t.Errorf("the server says %v", err)
 	}
