@@ -86,6 +86,10 @@ func (o overlay) ReadDir(name string) ([]fs.DirEntry, error) {
 			entries = append(entries, fs.FileInfoToDirEntry(f))
 		case strings.HasPrefix(dir+"/", name+"/"):
 			found = true
+			below, _, _ := strings.Cut(strings.TrimPrefix(dir, name+"/"), "/")
+			if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == below }) {
+				entries = append(entries, fs.FileInfoToDirEntry(overlaid{name: below, mode: fs.ModeDir | 0o755}))
+			}
 		}
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
@@ -132,13 +136,13 @@ func (f overlaid) Name() string { return f.name }
 func (f overlaid) Size() int64 { return int64(len(f.text)) }
 
 // Mode implements fs.FileInfo.
-func (f overlaid) Mode() fs.FileMode { return f.mode.Perm() }
+func (f overlaid) Mode() fs.FileMode { return f.mode & (fs.ModeDir | fs.ModePerm) }
 
 // ModTime implements fs.FileInfo; it is not known.
 func (f overlaid) ModTime() time.Time { return time.Time{} }
 
 // IsDir implements fs.FileInfo.
-func (f overlaid) IsDir() bool { return false }
+func (f overlaid) IsDir() bool { return f.mode.IsDir() }
 
 // Sys implements fs.FileInfo.
 func (f overlaid) Sys() any { return nil }

@@ -1,6 +1,7 @@
 package networkd
 
 import (
+	"slices"
 	"strconv"
 
 	"linerate/internal/core/model"
@@ -16,8 +17,8 @@ type Step struct {
 }
 
 // Steps returns the devices whose MTU belongs to an MTU of a link, in the order in
-// which they are raised: ports and parents first, then the link, then the VLANs and
-// bridges on them, which keep what they have. It returns a *files.Refusal where
+// which they are raised: ports and parents first, then the link, then the VLANs on
+// them, which keep what they have. It returns a *files.Refusal where
 // another device stands in the way.
 func Steps(h files.Host, link, mtu string) ([]Step, error) {
 	c := read(h)
@@ -89,18 +90,40 @@ func (s *steps) keep() error {
 	for i := 0; i < len(s.all); i++ {
 		below := s.all[i]
 		for _, d := range s.devices {
-			on := d.Parent == below.Device.Name && d.Kind == "vlan" || below.Device.Master == d.Name && d.Kind == "bridge"
+			bridge := below.Device.Master == d.Name && d.Kind == "bridge"
+			on := d.Parent == below.Device.Name && d.Kind == "vlan" || bridge
 			if !on || s.has(d.Name) || below.Keeps {
 				continue
 			}
 			l := s.mtu(d, nil)
 			switch {
+			case bridge && !s.states(d):
+				if least := s.least(d); least != number(l) {
+					u, _ := s.winner(below.Device, NetworkFile)
+					return files.Refuse(u.matchLine(), "set the MTU of "+d.Name+" instead, which its ports get too",
+						"%s is a port of the bridge %s, which takes the MTU of its smallest port: it would get %d", below.Device.Name, d.Name, least)
+				}
 			case number(l) > atoi(below.MTU):
 				return files.Refuse(l, "lower the MTU of "+d.Name+" first", "%s is on %s and has an MTU of %s", d.Name, below.Device.Name, l.Text)
-			case !s.states(d):
+			case !bridge && !s.states(d):
 				s.all = append(s.all, Step{d, strconv.Itoa(number(l)), true})
 			}
 		}
 	}
 	return nil
+}
+
+// least is the smallest MTU that a port of a bridge will have.
+func (s *steps) least(bridge device.Device) int {
+	least := 0
+	for _, p := range s.ports(bridge.Name) {
+		n := number(s.mtu(p, nil))
+		if i := slices.IndexFunc(s.all, func(one Step) bool { return one.Device.Name == p.Name }); i >= 0 {
+			n = atoi(s.all[i].MTU)
+		}
+		if least == 0 || n < least {
+			least = n
+		}
+	}
+	return least
 }

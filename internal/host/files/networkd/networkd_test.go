@@ -32,7 +32,7 @@ func TestPlan(t *testing.T) {
 		"earlier wins":     {map[string]string{"etc/systemd/network/20-owner.network": owner, "usr/lib/systemd/network/10-x.network": owner}, mtu, "/etc/systemd/network/10-x.network.d/50-linerate.conf", "MTUBytes=9000", ""},
 		"the owner's link": {map[string]string{"etc/systemd/network/20-card.link": "[Match]\nPermanentMACAddress=02:00:00:00:00:01\n[Link]\nName=eno1\n"}, ring, "/etc/systemd/network/20-card.link.d/50-linerate.conf", "RxBufferSize=4096", ""},
 		"default link":     {nil, ring, "/etc/systemd/network/10-linerate-eno1.link", "NamePolicy=keep kernel\n\nRxBufferSize=4096", ""},
-		"link of a type":   {map[string]string{"etc/systemd/network/20-all.link": "[Match]\nType=ether\n[Link]\nName=lan0\n"}, ring, "", "more than eno1", "/etc/systemd/network/20-all.link:2"},
+		"link of a type":   {map[string]string{"etc/systemd/network/20-all.link": "[Match]\nType=ether\n[Link]\nNamePolicy=path\n"}, ring, "", "more than eno1", "/etc/systemd/network/20-all.link:2"},
 		"no .network":      {nil, mtu, "/etc/systemd/network/10-linerate-eno1.link", "MTUBytes=9000", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,5 +55,46 @@ func TestPlan(t *testing.T) {
 				t.Error("a drop-in matches")
 			}
 		})
+	}
+}
+
+// TestSteps: the devices whose MTU goes with one, in the order in which they are
+// raised.
+func TestSteps(t *testing.T) {
+	network := func(name, more string) string { return "[Match]\nName=" + name + "\n[Network]\n" + more }
+	netdev := func(name, kind string) string { return "[NetDev]\nName=" + name + "\nKind=" + kind + "\n" }
+	stack := map[string]string{ // br0 on bond0 on eno1 and eno2, with a port tap0 and the VLANs 7 and 8
+		"10-eno1.network": network("eno1", "Bond=bond0\n"), "11-eno2.network": network("eno2", "Bond=bond0\n"),
+		"12-bond0.netdev": netdev("bond0", "bond"), "12-bond0.network": network("bond0", "Bridge=br0\n"),
+		"13-tap0.netdev": netdev("tap0", "tap"), "13-tap0.network": network("tap0", "Bridge=br0\n"),
+		"14-br0.netdev": netdev("br0", "bridge"), "14-br0.network": network("br0", "VLAN=br0.7\nVLAN=br0.8\n"),
+		"15-v7.netdev": netdev("br0.7", "vlan"), "15-v7.network": network("br0.7", "DHCP=yes\n"),
+		"16-v8.netdev": netdev("br0.8", "vlan"), "16-v8.network": network("br0.8", "DHCP=yes\n[Link]\nMTUBytes=1400\n"),
+	}
+	for link, want := range map[string]string{
+		"br0":   "eno1=9000 eno2=9000 bond0=9000 tap0=9000 br0=9000 br0.7 keeps 1500",
+		"br0.7": "eno1=9000 eno2=9000 bond0=9000 tap0=9000 br0=9000 br0.7=9000",
+		"bond0": "eno1=9000 eno2=9000 bond0=9000",
+		"eno1":  "eno1 is a port of the bond bond0",
+		"none":  "there is no interface none",
+	} {
+		root := fstest.MapFS{}
+		for name, text := range stack {
+			root["etc/systemd/network/"+name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		filestest.Add(root, filestest.Device{Name: "eno1", Kernel: "eno1", Index: 2, MAC: "02:00:00:00:00:01", Driver: "e1000e"})
+		filestest.Add(root, filestest.Device{Name: "eno2", Kernel: "eno2", Index: 3, MAC: "02:00:00:00:00:02", Driver: "e1000e"})
+		all, err := networkd.Steps(filestest.Host(root, nil), link, "9000")
+		var words []string
+		for _, s := range all {
+			words = append(words, s.Device.Name+map[bool]string{true: " keeps ", false: "="}[s.Keeps]+s.MTU)
+		}
+		got := strings.Join(words, " ")
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want && !(err != nil && strings.Contains(got, want)) {
+			t.Errorf("%s: %s, want %s", link, got, want)
+		}
 	}
 }

@@ -54,6 +54,10 @@ type config struct {
 	devices                  []device.Device // those of the kernel, and those that .netdev files define; master and parent as configured
 }
 
+// drivers are the words of ETHTOOL_GDRVINFO for kinds of devices: br_getinfo of
+// net/bridge/br_device.c, bond_ethtool_get_drvinfo, vlan_ethtool_get_drvinfo.
+var drivers = map[string]string{"bridge": "bridge", "bond": "bonding", "vlan": "802.1Q VLAN Support", "veth": "veth", "dummy": "dummy"}
+
 func read(h files.Host) *config {
 	t := h.Tree()
 	c := &config{tree: t, links: units(t, LinkFile), networks: units(t, NetworkFile), devices: slices.Clone(h.Devices)}
@@ -65,7 +69,7 @@ func read(h files.Host) *config {
 		c.netdevs = append(c.netdevs, u)
 		if !slices.ContainsFunc(c.devices, func(d device.Device) bool { return d.Name == name }) {
 			kind := u.Text("NetDev", "Kind")
-			c.devices = append(c.devices, device.Device{Name: name, KernelName: name, Kind: kind, Type: kind})
+			c.devices = append(c.devices, device.Device{Name: name, KernelName: name, Kind: kind, Type: kind, Driver: drivers[kind]})
 		}
 	}
 	for i := range c.devices {
@@ -178,7 +182,7 @@ func (c *config) mtu(d device.Device, below []string) model.FileLine {
 	below = append(slices.Clone(below), d.Name)
 	managed, _ := c.winner(d, NetworkFile)
 	if l := managed.Get("Link", "MTUBytes"); l != nil && command.Switch(managed.Text("Link", "Unmanaged")) != "1" {
-		return c.capped(d, bytesOf(*l), below)
+		return c.capped(d, c.started(d, bytesOf(*l), below), below)
 	}
 	found := c.ownMTU(d)
 	if master, ok := c.device(d.Master); ok && master.Kind == "bond" {
@@ -201,6 +205,19 @@ func (c *config) mtu(d device.Device, below []string) model.FileLine {
 	return found
 }
 
+// started is an MTU that the .network file of a device states. That of a bridge is not
+// set where the bridge begins with it; then it follows its ports as one without an MTU
+// does, unless they had theirs before (br_mtu_auto_adjust of net/bridge/br_if.c).
+func (c *config) started(d device.Device, l model.FileLine, below []string) model.FileLine {
+	if d.Kind != "bridge" || number(l) != number(cmp.Or(c.netdevMTU(d), model.FileLine{Text: usualMTU})) {
+		return l
+	}
+	if least := c.smallest(d, below); least.Text != "" && number(least) != number(l) {
+		l.Text += " or " + least.Text
+	}
+	return l
+}
+
 // capped is an MTU of a device that cannot be above that of its parent
 // (vlan_dev_change_mtu of net/8021q/vlan_dev.c).
 func (c *config) capped(d device.Device, l model.FileLine, below []string) model.FileLine {
@@ -212,12 +229,21 @@ func (c *config) capped(d device.Device, l model.FileLine, below []string) model
 	return l
 }
 
-// ownMTU is that of the .netdev file, or of the .link file.
-func (c *config) ownMTU(d device.Device) model.FileLine {
+// netdevMTU is the MTU that the .netdev file gives a device.
+func (c *config) netdevMTU(d device.Device) (found model.FileLine) {
 	for _, u := range c.netdevs {
 		if l := u.Get("NetDev", "MTUBytes"); l != nil && u.Text("NetDev", "Name") == d.Name {
-			return bytesOf(*l)
+			found = bytesOf(*l)
 		}
+	}
+	return found
+}
+
+// ownMTU is that of the .netdev file, or of the .link file. A bridge loses that of its
+// .netdev file when it gets a port.
+func (c *config) ownMTU(d device.Device) model.FileLine {
+	if l := c.netdevMTU(d); l.Text != "" && (d.Kind != "bridge" || len(c.ports(d.Name)) == 0) {
+		return l
 	}
 	var found model.FileLine
 	for i, v := range views(d) {
@@ -243,14 +269,20 @@ func (c *config) inherited(d device.Device, below []string) model.FileLine {
 	}
 	var found model.FileLine
 	if d.Kind == "bridge" {
-		for _, p := range c.ports(d.Name) {
-			if one := c.mtu(p, below); found.Text == "" || number(one) < number(found) {
-				found = one
-			}
-		}
+		found = c.smallest(d, below)
 	}
 	if found.Text == "" {
 		found.Text = usualMTU
+	}
+	return found
+}
+
+// smallest is the smallest MTU of the ports of a bridge; without Text it has none.
+func (c *config) smallest(bridge device.Device, below []string) (found model.FileLine) {
+	for _, p := range c.ports(bridge.Name) {
+		if one := c.mtu(p, below); found.Text == "" || number(one) < number(found) {
+			found = one
+		}
 	}
 	return found
 }

@@ -14,6 +14,11 @@ import (
 // Plan implements files.Format.
 func (Format) Plan(_ context.Context, h files.Host, r files.Request) (files.Draft, error) {
 	p := plan{host: h, config: read(withoutOurs(h, r.Link)), request: r, draft: files.Draft{Want: make(map[string]string)}}
+	if d, ok := h.Device(r.Link); ok && slices.ContainsFunc(r.Settings, func(s files.Setting) bool { return s.Text == "" }) {
+		if err := p.named(d); err != nil {
+			return files.Draft{}, err
+		}
+	}
 	var rest []files.Setting
 	for _, s := range r.Settings {
 		switch {
@@ -87,6 +92,17 @@ func (p *plan) mtu(one Step, s files.Setting) (left []files.Setting, err error) 
 	}
 	p.write(dropIn(u), nil, [][]string{append(comments(remarks), "MTUBytes="+one.MTU)})
 	return nil, nil
+}
+
+// named refuses where a card will have another name after the next start: what is
+// about its name would no longer be about it. A policy for names is trusted.
+func (p *plan) named(d device.Device) error {
+	u, _ := p.config.winner(d, LinkFile)
+	name, policy := u.Text("Link", "Name"), u.Text("Link", "NamePolicy")
+	if !d.Hardware || u.File == "" || policy != "" || name == d.Name || name == "" && d.KernelName == d.Name {
+		return nil
+	}
+	return files.Refuse(u.matchLine(), "add Name="+d.Name+" to its [Link] section", "this file counts for %s, and would not give it that name", d.Name)
 }
 
 // link plans settings in a drop-in of the .link file, or in a .link file of ours

@@ -1,0 +1,305 @@
+package networkd_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/files"
+	"linerate/internal/host/files/filestest"
+	"linerate/internal/host/files/networkd"
+	"linerate/internal/host/referee"
+	"linerate/internal/must"
+)
+
+const (
+	etc = "etc/systemd/network/"
+	usr = "usr/lib/systemd/network/"
+	lan = "[Match]\nName=eno1\n[Network]\nLinkLocalAddressing=no\nAddress=192.0.2.5/24\n"
+	// other is of eno2 where nothing else is about it.
+	other    = "[Match]\nName=eno2\n[Network]\nLinkLocalAddressing=no\nAddress=198.51.100.5/24\n"
+	byMAC    = "[Match]\nPermanentMACAddress=02:00:00:00:00:01\n"
+	port     = "[Match]\nName=eno2\n[Network]\nLinkLocalAddressing=no\nBridge=br0\n"
+	bridge   = "[NetDev]\nName=br0\nKind=bridge\n"
+	bridgeIP = "[Match]\nName=br0\n[Network]\nLinkLocalAddressing=no\nConfigureWithoutCarrier=yes\nAddress=203.0.113.5/24\n"
+	vendor   = "[Match]\nOriginalName=*\n[Link]\nNamePolicy=keep kernel database onboard slot path\nAlternativeNamesPolicy=database onboard slot path\nMACAddressPolicy=persistent\n"
+)
+
+// owners are the ways in which files are about the interface that is set.
+var owners = map[string]struct {
+	link    string
+	files   map[string]string
+	kernel  string // as the kernel calls eno1; "" for eno1
+	refused string // for the MTU; "" where it is proven beside nothing else
+}{
+	"by name":           {link: "eno1", files: map[string]string{etc + "20-lan.network": lan}},
+	"in /run":           {link: "eno1", files: map[string]string{"run/systemd/network/20-lan.network": lan}},
+	"in /usr/lib":       {link: "eno1", files: map[string]string{usr + "20-lan.network": lan}},
+	"hides one":         {link: "eno1", files: map[string]string{etc + "20-lan.network": lan, usr + "20-lan.network": lan + "[Link]\nMTUBytes=1300\n"}},
+	"masked":            {link: "eno1", files: map[string]string{etc + "20-lan.network": "", usr + "20-lan.network": lan + "[Link]\nMTUBytes=1300\n", usr + "30-lan.network": lan}},
+	"by address":        {link: "eno1", files: map[string]string{etc + "20-lan.network": strings.Replace(lan, "Name=eno1", "MACAddress=02:00:00:00:00:01", 1)}},
+	"by two":            {link: "eno1", files: map[string]string{etc + "20-lan.network": strings.Replace(lan, "Name=eno1", "Name=eno1\nType=ether", 1)}},
+	"two owners":        {link: "eno1", files: map[string]string{etc + "20-lan.network": lan, etc + "30-lan.network": strings.ReplaceAll(lan, "192.0.2.5", "192.0.2.9")}},
+	"has an MTU":        {link: "eno1", files: map[string]string{etc + "20-lan.network": lan + "[Link]\nMTUBytes=1K\n"}},
+	"by glob":           {link: "eno1", files: map[string]string{etc + "20-lan.network": strings.Replace(lan, "eno1", "eno*", 1)}, refused: "more than eno1"},
+	"by type":           {link: "eno1", files: map[string]string{etc + "20-lan.network": strings.Replace(lan, "Name=eno1", "Type=ether\nName=!peer*", 1)}, refused: "more than eno1"},
+	"by driver":         {link: "eno1", files: map[string]string{etc + "20-lan.network": strings.Replace(lan, "Name=eno1", "Driver=veth\nName=!peer*", 1)}, refused: "more than eno1"},
+	"no owner":          {link: "eno1"},
+	"the owner's .link": {link: "eno1", files: map[string]string{etc + "20-lan.network": lan, etc + "20-card.link": byMAC + "[Link]\nTransmitQueueLength=500\nMTUBytes=1600\n"}},
+	".link alone":       {link: "eno1", files: map[string]string{etc + "20-card.link": byMAC + "[Link]\nTransmitQueueLength=500\nMTUBytes=1600\n"}},
+	"renamed":           {link: "eno1", kernel: "eth5", files: map[string]string{etc + "20-lan.network": lan, etc + "20-card.link": byMAC + "[Link]\nName=eno1\n"}},
+	"renamed by name":   {link: "eno1", kernel: "eth5", files: map[string]string{etc + "20-lan.network": lan, etc + "20-card.link": "[Match]\nOriginalName=eth5\n[Link]\nName=eno1\n"}},
+	"a bridge":          {link: "br0", files: map[string]string{etc + "25-br0.netdev": bridge, etc + "25-br0.network": bridgeIP, etc + "30-port.network": port}},
+	"a bridge with MTU": {link: "br0", files: map[string]string{etc + "25-br0.netdev": bridge + "MTUBytes=1400\n", etc + "25-br0.network": bridgeIP, etc + "30-port.network": port}},
+	"the one port":      {link: "eno2", files: map[string]string{etc + "25-br0.netdev": bridge, etc + "25-br0.network": bridgeIP, etc + "30-port.network": port}, refused: "smallest port"},
+	"one of two ports":  {link: "eno2", files: map[string]string{etc + "25-br0.netdev": bridge, etc + "25-br0.network": bridgeIP, etc + "30-port.network": port, etc + "31-port.network": strings.Replace(port, "eno2", "eno1", 1)}},
+	"of a stated MTU":   {link: "eno2", files: map[string]string{etc + "25-br0.netdev": bridge, etc + "25-br0.network": bridgeIP + "[Link]\nMTUBytes=1500\n", etc + "30-port.network": port}, refused: "1500 or 9000"},
+	"of a smaller MTU":  {link: "eno2", files: map[string]string{etc + "25-br0.netdev": bridge, etc + "25-br0.network": bridgeIP + "[Link]\nMTUBytes=1400\n", etc + "30-port.network": port}},
+	"two ports":         {link: "br0", files: map[string]string{etc + "25-br0.netdev": bridge, etc + "25-br0.network": bridgeIP, etc + "30-port.network": port, etc + "31-port.network": strings.Replace(port, "eno2", "eno1", 1)}},
+	"renamed otherwise": {link: "eno1", kernel: "eth5", files: map[string]string{etc + "20-lan.network": lan, etc + "20-card.link": byMAC + "[Link]\nName=lan0\n"}, refused: "that name"},
+}
+
+// besides are further files, of other people.
+var besides = []struct{ path, text string }{
+	{},
+	{},
+	{usr + "10-vendor.network", lan},
+	{etc + "05-other.network", other},
+	{usr + "80-all.network", "[Match]\nName=eno* eth*\n[Network]\nLinkLocalAddressing=no\n[Link]\nMTUBytes=1450\n"},
+	{usr + "20-lan.network.d/40-vendor.conf", "[Link]\nMTUBytes=1350\n"},
+	{usr + "20-lan.network.d/90-site.conf", "[Link]\nMTUBytes=1360\n"},
+	{"run/systemd/network/20-lan.network.d/60-lease.conf", "[Network]\nAddress=192.0.2.77/24\n"},
+	{usr + "20-card.link.d/90-site.conf", "[Link]\nTransmitQueueLength=700\n"},
+	{usr + "05-cards.link", "[Match]\nDriver=veth\n[Link]\nTransmitQueueLength=800\n"},
+	{usr + "50-cards.link", "[Match]\nOriginalName=eno1\n[Link]\nTransmitQueueLength=900\nGenericReceiveOffload=false\n"},
+}
+
+func draw(random *rand.Rand, name string) (root fstest.MapFS, beside string) {
+	o := owners[name]
+	root = fstest.MapFS{usr + "99-default.link": {Data: []byte(vendor)}}
+	for file, text := range o.files {
+		root[file] = &fstest.MapFile{Data: []byte(text)}
+	}
+	if o.link == "eno1" && random.IntN(2) == 0 {
+		root[etc+"40-other.network"] = &fstest.MapFile{Data: []byte(other)}
+	}
+	if b := besides[random.IntN(len(besides))]; b.path != "" {
+		root[b.path], beside = &fstest.MapFile{Data: []byte(b.text)}, b.path
+	}
+	d := filestest.Device{Name: "eno1", Kernel: "eno1", Index: 11, MAC: "02:00:00:00:00:01", Driver: "veth"}
+	if o.kernel != "" { // a card that udev renamed, by the file that it says
+		d.Kernel, d.Link = "", "/"+etc+"20-card.link"
+	}
+	filestest.Add(root, d)
+	filestest.Add(root, filestest.Device{Name: "eno2", Kernel: "eno2", Index: 12, MAC: "02:00:00:00:00:02", Driver: "veth"})
+	return root, beside
+}
+
+// start brings a machine up: udev sets up both cards, and systemd-networkd all
+// interfaces. It ends when nothing is being configured any more. Pairs of veth stand
+// for cards. They have no permanent address: MACAddress= is read in its place.
+const start = `set -e
+dir=$1; kernel=$2; networkd=$3; udevadm=$4
+ip link set lo up
+ip link add $kernel index 11 address 02:00:00:00:00:01 type veth peer name peer1 index 21
+ip link add eno2 index 12 address 02:00:00:00:00:02 type veth peer name peer2 index 22
+ip link set peer1 up; ip link set peer2 up
+mount -t sysfs none /sys
+mount -t tmpfs none /run
+mkdir -p /run/systemd/network /run/udev/data /run/systemd/netif/links /run/systemd/netif/leases /run/systemd/netif/lldp
+mount -t tmpfs none /etc/systemd/network
+mount -t tmpfs none /usr/lib/systemd/network
+mount -t tmpfs none /usr/local/lib
+for d in etc/systemd/network usr/lib/systemd/network run/systemd/network run/udev/data; do
+	[ ! -d "$dir/$d" ] || cp -a "$dir/$d/." /$d
+done
+chown -R systemd-network: /run/systemd/netif
+for l in $kernel eno2; do
+	"$udevadm" test-builtin net_setup_link /sys/class/net/$l >/run/udev.$l 2>/run/udev.log.$l
+done
+name=$(sed -n s/^ID_NET_NAME=//p /run/udev.$kernel)
+[ "${name:-$kernel}" = "$kernel" ] || ip link set $kernel name $name
+mount -o remount,ro /sys # systemd-networkd waits for no udev then
+"$networkd" >/run/networkd.log 2>&1 &
+pid=$!
+n=0
+while [ $n -lt 1200 ]; do
+	n=$((n+1)); sleep 0.05
+	open=0
+	for l in /sys/class/net/*; do
+		case $(sed -n s/^ADMIN_STATE=//p /run/systemd/netif/links/$(cat $l/ifindex) 2>/dev/null) in
+		configured|unmanaged|failed) ;;
+		*) open=1 ;;
+		esac
+	done
+	for f in $(grep -hs ^Name= /run/systemd/network/*.netdev /etc/systemd/network/*.netdev | cut -d= -f2); do
+		[ -e /sys/class/net/$f ] || open=1
+	done
+	[ $open = 1 ] || break
+done
+kill $pid; wait $pid || true
+[ $open = 0 ] || { cat /run/networkd.log >&2; exit 9; }
+grep -h '^ID_NET_\(LINK_FILE\|NAME\)=' /run/udev.$kernel /run/udev.eno2 >&2 || true
+ip -j addr
+for l in ${name:-$kernel} eno2; do
+	ethtool -k $l | grep '^\(.tx-tcp-segmentation\|generic-segmentation-offload\|generic-receive-offload\):'
+done`
+
+// judge starts the machine of a tree and returns how it is then, by keys of the
+// outcome.
+func judge(t *testing.T, root fstest.MapFS, kernel string, written []files.File) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	tree := files.Overlay(root, written)
+	filestest.Put(t, dir, tree, "etc/systemd/network", "usr/lib/systemd/network", "run/systemd/network", "run/udev/data")
+	must.Do(t, filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return errors.Join(err, os.Chmod(name, 0o755))
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return errors.Join(os.WriteFile(name, []byte(strings.ReplaceAll(string(b), "PermanentMACAddress=", "MACAddress=")), 0o644), os.Chmod(name, 0o644))
+	}))
+	networkd := referee.Program(t, "/usr/lib/systemd/systemd-networkd", "/lib/systemd/systemd-networkd")
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", start, "sh", dir, kernel, networkd, referee.Program(t, "udevadm"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
+	var talk strings.Builder
+	cmd.Stderr = &talk
+	out, err := cmd.Output()
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+		t.Skipf("no namespaces for it: %v", err)
+	}
+	must.Dof(t, err, "%s", &talk)
+	text, rest, _ := strings.Cut(string(out), "\n")
+	var links []struct {
+		Name      string   `json:"ifname"`
+		MTU       int      `json:"mtu"`
+		Queue     int      `json:"txqlen"`
+		Flags     []string `json:"flags"`
+		Master    string   `json:"master"`
+		Address   string   `json:"address"`
+		Addresses []struct {
+			Local  string `json:"local"`
+			Length int    `json:"prefixlen"`
+		} `json:"addr_info"`
+	}
+	must.Dof(t, json.Unmarshal([]byte(text), &links), "%s", text)
+	all := map[string]string{"udev": talk.String()}
+	for _, l := range links {
+		if l.Name == "lo" || strings.HasPrefix(l.Name, "peer") {
+			continue
+		}
+		all[files.LinkKey(l.Name, "link.mtu")], all[files.LinkKey(l.Name, "txqueuelen")] = strconv.Itoa(l.MTU), strconv.Itoa(l.Queue)
+		state := fmt.Sprintf("up %t, of %q", slices.Contains(l.Flags, "UP"), l.Master)
+		for _, a := range l.Addresses {
+			state += fmt.Sprintf(", %s/%d", a.Local, a.Length)
+		}
+		all["link/"+l.Name] = state
+	}
+	features := strings.Split(strings.TrimSpace(rest), "\n")
+	for i, l := range features {
+		what, is, _ := strings.Cut(strings.TrimSpace(l), ": ")
+		id := map[string]model.KnobID{"tx-tcp-segmentation": "nic.offload.tso", "generic-segmentation-offload": "nic.offload.gso", "generic-receive-offload": "nic.offload.gro"}[what]
+		link := []string{"eno1", "eno2"}[i/3]
+		all[files.LinkKey(link, id)] = map[bool]string{true: "1", false: "0"}[strings.HasPrefix(is, "on")]
+	}
+	return all
+}
+
+// TestMatrix draws trees, has udev and systemd-networkd bring each machine up
+// without and with the files that are proposed, and compares how it is: exactly the
+// settings differ, or the proposal is refused. It also compares the machine with
+// what the outcome says of its MTUs.
+func TestMatrix(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for a mount namespace")
+	}
+	for _, kind := range []string{".network", ".link"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(26, 11))
+			names := slices.Sorted(maps.Keys(owners))
+			random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+			proven, refused := 0, 0
+			for i := range trees {
+				if one(t, random, names[i%len(names)], kind) {
+					proven++
+				} else {
+					refused++
+				}
+			}
+			t.Logf("%d trees, proven %d, refused %d", trees, proven, refused)
+		})
+	}
+}
+
+// one draws a tree of an owner and judges it. proven is false where the settings are
+// refused.
+func one(t *testing.T, random *rand.Rand, name, kind string) (proven bool) {
+	t.Helper()
+	o := owners[name]
+	root, beside := draw(random, name)
+	r := files.Request{Link: o.link, Settings: []files.Setting{{Knob: "link.mtu", Value: "9000", Name: "mtu"}}}
+	if kind == ".link" {
+		if o.link == "br0" {
+			r.Link = "eno1"
+		}
+		r.Settings = []files.Setting{{Knob: "txqueuelen", Value: "2000", Name: "txqueuelen"}, {Knob: "nic.offload.tso", Value: "0", Name: "tso"}, {Knob: "nic.offload.gro", Value: "1", Name: "gro"}}
+	}
+	kernel := map[bool]string{true: "eno1", false: o.kernel}[o.kernel == ""]
+	host := filestest.Host(root, nil)
+	before := judge(t, root, kernel, nil)
+	outcome := must.Get(networkd.Format{}.Outcome(t.Context(), host))(t)
+	compare(t, name+" beside "+beside, outcome, before)
+	p, err := files.Propose(t.Context(), networkd.Format{}, host, r)
+	if refusal, ok := errors.AsType[*files.Refusal](err); ok {
+		t.Logf("%s beside %q: refused: %v", name, beside, err)
+		if refusal.File == "" || beside == "" && kind == ".network" && (o.refused == "" || !strings.Contains(err.Error(), o.refused)) {
+			t.Errorf("%s beside %q: refused: %v", name, beside, err)
+		}
+		return false
+	}
+	must.Dof(t, err, "%s beside %q", name, beside)
+	after := judge(t, root, kernel, p.Files)
+	want := maps.Clone(before)
+	maps.Copy(want, p.Want)
+	delete(want, files.LinkKey(r.Link, "nic.offload.tso")+"/TCP6SegmentationOffload") // a part of the feature
+	want["udev"] = after["udev"]                                                      // a .link file of ours has another name
+	if !maps.Equal(want, after) || maps.Equal(before, after) {
+		t.Errorf("%s beside %q:\nwithout %v\nwith    %v\nwant    %v\n%s", name, beside, before, after, want, show(p.Files))
+	}
+	compare(t, name+" beside "+beside+" with ours", p.Outcome, after)
+	return true
+}
+
+// compare holds an outcome against a machine, as far as it says what the machine has.
+func compare(t *testing.T, name string, o files.Outcome, machine map[string]string) {
+	t.Helper()
+	for key, is := range machine {
+		if l, said := o.Values[key]; said && l.Text != is {
+			t.Errorf("%s: %s is %s, and the outcome says %s", name, key, is, l.Text)
+		}
+	}
+}
+
+func show(all []files.File) string {
+	var b strings.Builder
+	for _, f := range all {
+		fmt.Fprintf(&b, "== %s\n%s", f.Path, f.Content)
+	}
+	return b.String()
+}
