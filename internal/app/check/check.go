@@ -31,6 +31,7 @@ type Request struct {
 	Disk   bool   // what each host reads from and writes to its disk besides
 	Expect string // demands as health.ParseExpect reads them, "" for none
 	For    string // a longer path as health.ParseLonger reads it, "" for none
+	Grades string // as health.ParseGrades reads them, "" for the default ones
 	Title  string
 	// Command is how it was asked for, without secrets.
 	Command []string
@@ -48,6 +49,9 @@ func (q Request) Validate() error {
 			return app.Usagef("--for: %w", err)
 		}
 	}
+	if _, err := health.ParseGrades(q.Grades); err != nil {
+		return app.Usagef("--grade: %w", err)
+	}
 	return nil
 }
 
@@ -59,7 +63,7 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Requ
 		return model.Session{}, err
 	}
 	t := trial.New(env, e, st, model.KindCheck, q.Title, q.Command, Plan(q, e.Hosts, e.Foreign() != ""))
-	t.Session.Check = &model.Check{Quick: q.Quick, Expect: q.Expect, For: q.For}
+	t.Session.Check = &model.Check{Quick: q.Quick, Expect: q.Expect, For: q.For, Grades: q.Grades}
 	if e.Foreign() != "" { // of an agent that does not answer there are no ends
 		if _, err := trial.Probe(ctx, e, t.Session.Plan.Flow); err != nil {
 			return t.Session, err

@@ -43,6 +43,7 @@ type Ends struct {
 	// path is how data connections are made; nearHere says that the near end is this
 	// process, whose address the far end's facts tell.
 	path     model.DataPath
+	contract Contract
 	nearHere bool
 	overSSH  bool
 	proven   []string // protocols whose way was found to be open
@@ -62,7 +63,7 @@ func (o *Opener) open(ctx context.Context, near, far Target, beside *Ends) (*End
 	if err := errors.Join(o.fits(near, far), fitsPath(o.o.Path, near, far)); err != nil {
 		return nil, err
 	}
-	e := &Ends{env: o.env, beside: beside, NearText: near.Text, FarText: far.Text, path: o.o.Path, nearHere: near.Kind == Here && far.Kind != Here, overSSH: far.Kind == SSH}
+	e := &Ends{env: o.env, beside: beside, NearText: near.Text, FarText: far.Text, path: o.o.Path, contract: o.remembered(near, far), nearHere: near.Kind == Here && far.Kind != Here, overSSH: far.Kind == SSH}
 	switch far.Kind {
 	case Lab:
 		if err := e.startLab(ctx, far.Spec, o.o.Commands); err != nil {
@@ -190,6 +191,7 @@ func (e *Ends) connect(ctx context.Context) error {
 			e.Hosts[i].PathRate = rate
 		}
 	}
+	e.agreed(e.contract)
 	e.Runner = e.newRunner()
 	return nil
 }
@@ -212,6 +214,7 @@ func (e *Ends) meetForeign(ctx context.Context) error {
 	}}
 	e.tellRecovered(ctx, e.Near)
 	e.WireRate = hostRates(e.Hosts)
+	e.agreed(e.contract)
 	peer, err := e.foreign.foreignPeer(e.env, facts)
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func TestFit(t *testing.T) {
 		"time of NPtcp":  {"netpipe://nas", model.Flow{Engine: sizes.Name, Duration: 1}, nil, "", "--time: an NPtcp receiver does not have it", ""},
 		"small of NPtcp": {"netpipe://nas", sizes.With(model.Flow{Engine: sizes.Name}, sizes.Params{}), program.Values{"min": "64", "max": "1"}, "", "below the first size", ""},
 		"half a login":   {"iperf3://nas", model.Flow{}, program.Values{"username": "x"}, "", "belong together", ""},
-		"no rate":        {"iperf2://nas", model.Flow{}, program.Values{"rate": "fast"}, "", "--rate", ""},
+		"no rate":        {"iperf2://nas", model.Flow{}, program.Values{"bitrate": "fast"}, "", "--bitrate", ""},
 	} {
 		far := must.Get(Parse(c.far, testEnv()))(t)
 		f, err := far.Fit(testEnv(), c.flow, c.given)

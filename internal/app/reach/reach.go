@@ -32,7 +32,8 @@ type Options struct {
 	AtBoot      bool // a job at the next start puts back, too
 	Acknowledge bool // a person has seen that the far journal was damaged
 
-	Path model.DataPath // how data connections are made
+	Path     model.DataPath // how data connections are made
+	Contract Contract       // the rate of the path, remembered for it
 
 	// Commands are the ends that are to run commands of the user. Servers decide for
 	// themselves whether they do.

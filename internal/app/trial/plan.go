@@ -121,7 +121,7 @@ func (q Quick) search(flow model.Flow, directions []model.Direction, wrong Wrong
 	switch {
 	case flow.Duration == 0 && flow.Bytes == 0: // whose mistake is told already
 	case s.High < low:
-		wrong("rate", fmt.Errorf("at %s a run of %s sends less than %d datagrams, too few to tell a loss: use a longer --time",
+		wrong("bitrate", fmt.Errorf("at %s a run of %s sends less than %d datagrams, too few to tell a loss: use a longer --time",
 			s.High, units.FormatDuration(flow.Duration), searchLow))
 	default:
 		wrong("search", search.Validate(s))

@@ -37,25 +37,19 @@ type Line struct {
 	Evidence  []string        `json:"evidence,omitempty"` // what it was told from
 }
 
-// Thresholds; all are proposals of ours without a source, but for those that say so.
+// Thresholds that are no grades; all are proposals of ours without a source, but for those
+// that say so.
 const (
-	fullSpeed = 0.90 // of the ceiling: at and above it nothing is missing (diagnosis.md section 1, step 4)
-	deadSpeed = 0.10 // of the ceiling: below it a path counts as broken
+	fullSpeed = 0.90 // of the ceiling: at and above it the path is full (diagnosis.md section 1, step 4)
 	// disturbedSpeed is the share below which a hypervisor that ran others is no excuse.
 	disturbedSpeed = 0.50
-	crowd          = 0.80  // of all processors of a host, which others had
-	sharedTotal    = 1.20  // both directions at once carry so much more than one alone, or they share something
-	manyHelp       = 1.30  // several streams carry so much more than one, or one was not held back
-	lossPoor       = 0.001 // of paced datagrams at half the path's rate
-	lossBad        = 0.02  //
-	againPoor      = 0.01  // of TCP's segments, which fill every queue by design
-	againBad       = 0.05  //
+	crowd          = 0.80 // of all processors of a host, which others had
+	sharedTotal    = 1.20 // both directions at once carry so much more than one alone, or they share something
+	manyHelp       = 1.30 // several streams carry so much more than one, or one was not held back
 	lanQueue       = 5 * time.Millisecond
 	fastPath       = 500e6                  // bit/s: above it lanQueue holds, below it slowQueue
-	slowQueue      = 30 * time.Millisecond  // what home users' tests of bufferbloat call good
 	wanQueue       = 100 * time.Millisecond // diagnosis.md, rule B30
 	badQueue       = 10                     // times the time from which queueing is poor
-	wireErrors     = 1e-6                   // of frames: rule B04
 	countsApart    = 0.10                   // between what two ends count of the same bytes
 	coreFull       = 0.95                   // rule B16
 )
@@ -64,7 +58,7 @@ const (
 func Judge(s *model.Session) []Line {
 	j := judge{s: s}
 	lines := []Line{j.reach()}
-	for _, part := range []func(model.Direction) Line{j.mtu, j.loss, j.queue, j.speed} {
+	for _, part := range []func(model.Direction) Line{j.mtu, j.loss, j.queue, j.jitter, j.speed} {
 		for _, d := range []model.Direction{model.To, model.From} {
 			lines = append(lines, part(d))
 		}
@@ -188,7 +182,7 @@ func (j judge) speed(d model.Direction) Line {
 	ceiling := path.Against(rate)
 	c, known := ceiling.Get()
 	if !known {
-		l.Text = "nothing to hold it against: " + ceiling.Reason()
+		l.State, l.Text = j.balance(d, v, "nothing to hold it against: "+ceiling.Reason()+" (--rate says it)")
 		if m := several.Or(0); float64(m) > manyHelp*v {
 			l.State, l.Text = Poor, fmt.Sprintf("%d streams carry %s: one alone is held back", streams, m)
 		}
@@ -198,20 +192,30 @@ func (j judge) speed(d model.Direction) Line {
 	share := v / float64(c)
 	l.Text = fmt.Sprintf("%s of the %s that the path can carry", percent(share), c)
 	switch {
-	case share >= fullSpeed:
+	case j.grade("speed").of(share) == OK:
 		l.State = OK
 	case j.disturbed(d) != "" && share >= disturbedSpeed:
 		l.Text += ": " + j.disturbed(d) + ", so this says little of the path: check again when it has time"
 		return l
-	case share >= deadSpeed:
-		l.State = Poor
 	default:
-		l.State = Bad
+		l.State = j.grade("speed").of(share)
 	}
 	if m := several.Or(0); l.State != OK && float64(m) > manyHelp*v {
 		l.Text += fmt.Sprintf("; %d streams carry %s", streams, m)
 	}
 	return l
+}
+
+// balance holds the rate v of a direction against the other one, where nothing else is known
+// of the path.
+func (j judge) balance(d model.Direction, v float64, otherwise string) (State, string) {
+	r, ok := j.valid(back(d))
+	other, measured := r.Value(back(d), model.Goodput)
+	g := j.grade("balance")
+	if !ok || !measured || other <= 0 || g.of(v/other) == OK {
+		return Unseen, otherwise
+	}
+	return g.of(v / other), fmt.Sprintf("%s of the other direction's %s; where the path is meant to be so, --rate to=RATE,from=RATE says it", percent(v/other), units.BitRate(other))
 }
 
 // waitedCounter is the source of findings that the measuring process could have run and

@@ -72,6 +72,7 @@ func (j judge) link() Line {
 			l.State, l.Number, l.Text = OK, "", strings.Join(said, ", ")
 		}
 	}
+	errors := j.grade("errors")
 	values := map[string]bool{}
 	for _, v := range duplex {
 		values[v] = true
@@ -82,8 +83,8 @@ func (j judge) link() Line {
 	case lost > 0:
 		l.State, l.Number = Bad, fmt.Sprintf("lost %d x", lost)
 		l.Text += ": the link went down during the check"
-	case frames > 0 && float64(broken) > wireErrors*float64(frames) && broken > 1:
-		l.State = Bad
+	case frames > 0 && broken > 1 && errors.of(float64(broken)/float64(frames)) != OK:
+		l.State = errors.of(float64(broken) / float64(frames))
 		l.Text += ": frames arrive broken"
 	case values["half"]:
 		l.State = Poor

@@ -144,10 +144,11 @@ func (m Machine) errors() Line {
 	}
 	l.State, l.Number = OK, fmt.Sprintf("%d now", now.Broken+now.Dropped)
 	l.Text = fmt.Sprintf("in %s; since the start of the machine %d broken and %d dropped of %d packets", units.FormatDuration(m.Over), boot.Broken, boot.Dropped, boot.Packets)
+	errors := judge{}.grade("errors")
 	switch {
 	case now.Broken > 0:
 		l.State = Bad
-	case now.Dropped > 0, boot.Packets > 0 && float64(boot.Broken) > wireErrors*float64(boot.Packets) && boot.Broken > 1:
+	case now.Dropped > 0, boot.Packets > 0 && boot.Broken > 1 && errors.of(float64(boot.Broken)/float64(boot.Packets)) != OK:
 		l.State = Poor
 	}
 	return l

@@ -10,6 +10,9 @@ import (
 	"linerate/internal/core/units"
 )
 
+// fullResent is the share of TCP's segments that may be sent again while the path is full (p).
+const fullResent = 0.05
+
 // loss is what of a direction gets lost when the path is not full; where no
 // datagrams were sent, what TCP had to send again.
 func (j judge) loss(d model.Direction) Line {
@@ -31,27 +34,21 @@ func (j judge) loss(d model.Direction) Line {
 	if ok && told {
 		l.Evidence = append(l.Evidence, fmt.Sprintf("%s of TCP's segments were sent again at full speed", exact(again)))
 	}
-	poor, bad := lossPoor, lossBad
+	g := j.grade("loss")
 	switch {
 	case lowest > 0:
 		l.Text = fmt.Sprintf("of datagrams at %s", lowest)
 	case ok && told:
-		ratio, poor, bad = again, againPoor, againBad
+		ratio, g = again, j.grade("resent")
 		l.Text = "of TCP's segments, sent again"
 		if j.full(d) { // it fills every queue until one overflows, and that cost nothing
-			poor = againBad
+			g.Poor, g.Bad = fullResent, fullResent
 		}
 	default:
 		return l
 	}
-	l.Number, l.State = exact(ratio), OK
-	switch {
-	case ratio >= bad:
-		l.State = Bad
-	case ratio >= poor:
-		l.State = Poor
-	}
-	if why := j.disturbed(d); l.State == Poor && lowest == 0 && why != "" {
+	l.Number, l.State = exact(ratio), g.of(ratio)
+	if why := j.disturbed(d); l.State != OK && lowest == 0 && why != "" {
 		l.State = Unseen
 		l.Text += ": " + why + ", so this says little of the path"
 	}
@@ -77,22 +74,38 @@ func (j judge) queue(d model.Direction) Line {
 	idle, _ := r.Value(d, model.IdleP50)
 	loaded, _ := r.Value(d, model.LatencyP50)
 	rate, _ := r.Value(d, model.Goodput)
-	most := max(lanQueue, seconds(idle))
-	if rate < fastPath {
-		most = max(most, slowQueue)
+	g := j.grade("queueing")
+	if g.From != setGrade {
+		most := max(lanQueue, seconds(idle))
+		if rate < fastPath {
+			most = max(most, seconds(g.Poor))
+		}
+		most = min(most, wanQueue)
+		g.Poor, g.Bad = most.Seconds(), min(g.Bad, (badQueue*most).Seconds())
 	}
-	most = min(most, wanQueue)
 	more := max(0, seconds(added))
 	l.State, l.Number, l.Text = OK, units.FormatDuration(more), "more latency while the path is full"
 	l.Evidence = []string{fmt.Sprintf("median %s idle, %s under load", units.FormatDuration(seconds(idle)), units.FormatDuration(seconds(loaded)))}
 	if p99, ok := r.Value(d, model.LatencyP99); ok {
 		l.Evidence = append(l.Evidence, "99th percentile under load "+units.FormatDuration(seconds(p99)))
 	}
-	switch {
-	case more > badQueue*most:
-		l.State = Bad
-	case more > most:
-		l.State = Poor
+	l.State = g.of(more.Seconds())
+	return l
+}
+
+// jitter is how much the gaps of paced datagrams vary at the lowest rate that was tried.
+func (j judge) jitter(d model.Direction) Line {
+	l := Line{Thing: "jitter", Direction: d, State: Unseen, Text: "not measured"}
+	var lowest units.BitRate
+	for _, r := range j.s.Runs {
+		u, paced := udp.Of(r.Flow)
+		v, ok := r.Value(d, model.Jitter)
+		if !paced || !ok || r.State != model.RunValid || lowest > 0 && u.Rate >= lowest {
+			continue
+		}
+		g := j.grade("jitter")
+		lowest = u.Rate
+		l.State, l.Number, l.Text = g.of(v), units.FormatDuration(seconds(v)), fmt.Sprintf("between datagrams at %s", lowest)
 	}
 	return l
 }

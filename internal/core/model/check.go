@@ -23,6 +23,7 @@ type Check struct {
 	Quick  bool   `json:"quick,omitempty"`
 	Expect string `json:"expect,omitempty"` // as it was given
 	For    string `json:"for,omitempty"`    // as it was given
+	Grades string `json:"grades,omitempty"` // in place of the default ones, as they were given
 	Ways   []Way  `json:"ways"`             // in both directions
 	Own    []Own  `json:"own,omitempty"`    // of both hosts
 	Disks  []Disk `json:"disks,omitempty"`  // of both hosts, where they were asked for

@@ -83,14 +83,14 @@ func FitBulk(f model.Flow, _ Values) (model.Flow, error) {
 	return f, nil
 }
 
-// Pace is the payload rate that --rate asks of a test over TCP; 0 is none.
+// Pace is the payload rate that --bitrate asks of a test over TCP; 0 is none.
 func (v Values) Pace() (units.BitRate, error) {
-	if v["rate"] == "" || v.On("udp") {
+	if v["bitrate"] == "" || v.On("udp") {
 		return 0, nil
 	}
-	rate, err := units.ParseBitRate(v["rate"])
+	rate, err := units.ParseBitRate(v["bitrate"])
 	if err != nil {
-		return 0, Askedf("--rate: %v", err)
+		return 0, Askedf("--bitrate: %v", err)
 	}
 	return rate, nil
 }

@@ -22,6 +22,7 @@ import (
 type checkFlags struct {
 	request check.Request
 	from    string
+	grades  []string
 }
 
 func (a *console) checkCommand() *cobra.Command {
@@ -58,7 +59,7 @@ is not met, and 0 where all are.`,
 		Args: atMostHost,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				for _, flag := range []string{"quick", "disk", "for", "expect", "from", "title"} {
+				for _, flag := range []string{"quick", "disk", "for", "expect", "grade", "from", "title"} {
 					if cmd.Flags().Changed(flag) {
 						return usagef("--%s: belongs to a check of the path to a HOST: name one", flag)
 					}
@@ -74,12 +75,14 @@ is not met, and 0 where all are.`,
 	fl.BoolVar(&a.why, "why", false, "what each line was told from")
 	fl.StringVar(&f.request.For, "for", "", "whether the hosts would carry a longer path, as 10gbit@80ms")
 	fl.StringVar(&f.request.Expect, "expect", "", "demands, as '900M,loss<0.1%,p99<20ms'")
+	fl.StringArrayVar(&f.grades, "grade", nil, "from which value a quantity is POOR and BAD, as loss=0.05%,0.5%; linerate docs manual has the table")
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.StringVar(&f.request.Title, "title", "", "a name for the session")
 	return c
 }
 
 func (a *console) check(ctx context.Context, f checkFlags, host string) error {
+	f.request.Grades = strings.Join(f.grades, ";")
 	if err := f.request.Validate(); err != nil {
 		return err
 	}

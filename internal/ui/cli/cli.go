@@ -19,6 +19,7 @@ import (
 	terminal "golang.org/x/term"
 
 	"linerate/internal/app"
+	"linerate/internal/app/reach"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
@@ -110,8 +111,9 @@ type console struct {
 	ssh         sshFlags
 	boot        bootJob
 	// copied is how long a copy to a host had taken when a person was told of it last.
-	copied time.Duration
-	path   model.DataPath // of the data connections of this command
+	copied   time.Duration
+	path     model.DataPath // of the data connections of this command
+	contract reach.Contract // the rate of the path, as --rate has it
 	// commands are the ends that run commands of this one's user.
 	commands []model.Host
 	// intervals are how a test shows its intervals and connections; nil where nobody asked.
@@ -334,9 +336,9 @@ HOST is one of
 			root.AddCommand(c)
 		}
 	}
-	add("measure", a.testCommand(), a.checkCommand(), a.sweepCommand(), a.copyCommand(), a.runCommand(), a.tuneCommand(), a.limitsCommand(), a.demoCommand(), a.labCommand())
+	add("measure", a.bindContract(a.testCommand()), a.bindContract(a.checkCommand()), a.bindContract(a.sweepCommand()), a.bindContract(a.copyCommand()), a.bindContract(a.runCommand()), a.bindContract(a.tuneCommand()), a.limitsCommand(), a.demoCommand(), a.labCommand())
 	add("results", a.listCommand(), a.showCommand(), a.reportCommand(), a.uiCommand(), a.importCommand(), a.compareCommand(), a.annotateCommand(), a.rmCommand(), a.pruneCommand(), a.profileCommand(), a.exportCommand())
-	add("hosts", a.factsCommand(), a.knobsCommand(), a.setCommand(), a.keepCommand(), a.recheckCommand(), a.undoCommand(), a.serveCommand(), a.agentCommand(), a.selftestCommand())
+	add("hosts", a.factsCommand(), a.knobsCommand(), a.setCommand(), a.keepCommand(), a.bindContract(a.recheckCommand()), a.undoCommand(), a.serveCommand(), a.agentCommand(), a.selftestCommand())
 	root.AddCommand(a.docsCommand(), a.versionCommand(), a.completionCommand(), a.watchdogCommand(), a.tunerCommand(), a.labInitCommand(), exitCodesTopic())
 	fitHelp(root)
 	root.SetHelpCommand(helpCommand())

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
 )
 
@@ -17,6 +18,30 @@ func (f *pathFlags) register(c *cobra.Command) {
 	for name, values := range map[string][]string{"connect-from": {"near", "far"}, "through": {model.ThroughSSH}} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // it errs for a flag that is not there
 	}
+}
+
+// contractFlag is --rate: what the path is meant to carry.
+type contractFlag struct{ c *reach.Contract }
+
+func (f contractFlag) String() string {
+	if f.c == nil {
+		return ""
+	}
+	return f.c.String()
+}
+
+func (contractFlag) Type() string { return "RATE" }
+
+// Set implements pflag.Value.
+func (f contractFlag) Set(text string) (err error) {
+	*f.c, err = reach.ParseContract(text)
+	return err
+}
+
+// bindContract gives a command that measures the flag --rate.
+func (a *console) bindContract(c *cobra.Command) *cobra.Command {
+	c.Flags().Var(contractFlag{&a.contract}, "rate", "what the path is meant to carry, as 200mbit or to=50mbit,from=10mbit, where no host can know it (a WAN, a VPN, a virtual machine); remembered for the path, none forgets it")
+	return c
 }
 
 // over returns p with what was given in its place.

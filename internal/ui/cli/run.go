@@ -82,7 +82,7 @@ commands only for who could run them anyway: over ssh, or by linerate agent
   linerate run lab:rate=50mbit --factor window=64KiB,1MiB --before sync --after 'far:rm -f /tmp/left-over'
   linerate run --factor far=lab:rate=50mbit,lab:rate=20mbit --factor window=64KiB,1MiB
   linerate run "$NAS" --udp --factor rate=100M,500M --blocks 8
-  linerate run "$NAS" --udp --rate 500M --factor engine=tcpbulk
+  linerate run "$NAS" --udp --bitrate 500M --factor engine=tcpbulk
   linerate run "$NAS" --requests 0 --factor reply=1KiB,64KiB
   linerate run "$NAS" --factor congestion=cubic,bbr --objective rtt --guard 'goodput<5%'
   linerate run --resume last
@@ -111,7 +111,7 @@ commands only for who could run them anyway: over ssh, or by linerate agent
 	fl.StringArrayVar(&f.after, "after", nil, "COMMAND of this host, or far:COMMAND: run after every run, also after one that failed")
 	fl.StringVar(&f.commandTime, "command-time", "30s", "how long such a command may take")
 	fl.BoolVarP(&f.udp, "udp", "u", false, "UDP instead of TCP")
-	fl.StringVarP(&f.rate, "rate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default: 1 Mbit/s; 0: as fast as possible)")
+	fl.StringVarP(&f.rate, "bitrate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default: 1 Mbit/s; 0: as fast as possible)")
 	f.own.register(fl, a.kinds())
 	f.knobs = a.knobs
 	fl.StringVar(&f.direction, "direction", "to", "to, from, each (one after the other) or both (at once)")

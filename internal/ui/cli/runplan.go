@@ -129,11 +129,11 @@ func (f *runFlags) datagrams(flow *model.Flow, bad *faults) {
 	case f.rate == "":
 		return
 	case !udp.Carries(*flow):
-		bad.add("rate", errors.New("belongs to UDP: add --udp"))
+		bad.add("bitrate", errors.New("belongs to UDP: add --udp"))
 		return
 	}
 	next, err := knob.ApplyFlow(*flow, []model.Assignment{{Knob: "rate", Value: f.rate}})
-	bad.add("rate", err)
+	bad.add("bitrate", err)
 	*flow = next
 }
 

@@ -102,8 +102,8 @@ func (f testFlags) suit(a *console, far *reach.Target, p *model.Plan, set *pflag
 			}
 		}
 	}
-	if far.Kind != reach.Foreign && set.Changed("rate") && !f.traffic.udp && !f.traffic.search {
-		return withHint(usagef("--rate: linerate's own TCP is not paced"), "add --udp, or use a smaller --window")
+	if far.Kind != reach.Foreign && set.Changed("bitrate") && !f.traffic.udp && !f.traffic.search {
+		return withHint(usagef("--bitrate: linerate's own TCP is not paced"), "add --udp, or use a smaller --window")
 	}
 	return trial.Suit(a.world(), far, p, givenValues(set))
 }
@@ -142,7 +142,7 @@ func (a *console) test(ctx context.Context, f testFlags, set *pflag.FlagSet, hos
 		return err
 	}
 	defer e.Close()
-	if !set.Changed("rate") {
+	if !set.Changed("bitrate") {
 		trial.FitSearch(e, &p)
 	}
 	s, err := trial.New(a.world(), e, st, model.KindTest, f.title, reach.RedactAll(os.Args), p).Run(ctx)

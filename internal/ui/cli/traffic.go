@@ -30,7 +30,7 @@ const defaultIdle = "1s"
 
 func (f *trafficFlags) register(fl *pflag.FlagSet, kinds traffic.Kinds) {
 	fl.BoolVarP(&f.udp, "udp", "u", false, "UDP instead of TCP")
-	fl.StringVarP(&f.rate, "rate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default: 1 Mbit/s; 0: as fast as possible); with iperf2:// and iperf3:// also of TCP")
+	fl.StringVarP(&f.rate, "bitrate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default: 1 Mbit/s; 0: as fast as possible); with iperf2:// and iperf3:// also of TCP")
 	fl.BoolVar(&f.search, "search", false, "find the highest UDP rate whose loss stays below --loss")
 	fl.StringVar(&f.lossLimit, "loss", "0.1%", "with --search: the loss that is accepted")
 	fl.StringVar(&f.idle, "idle", defaultIdle, "probe the latency for so long before the load, then beside it; 0s: do not probe")
@@ -59,7 +59,7 @@ func (f *trafficFlags) apply(q *trial.Quick, given func(string) bool, bad *fault
 func (f *trafficFlags) datagrams(flow *model.Flow, given func(string) bool, bad *faults) {
 	if f.rate != "" {
 		next, err := knob.ApplyFlow(*flow, []model.Assignment{{Knob: "rate", Value: f.rate}})
-		bad.add("rate", err)
+		bad.add("bitrate", err)
 		*flow = next
 	}
 	for _, flag := range []string{"set-mss", "congestion", "nagle"} {

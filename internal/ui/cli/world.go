@@ -43,7 +43,7 @@ func (a *console) tellJournal(state string) {
 // reach opens hosts as the flags say.
 func (a *console) reach() *reach.Opener {
 	return reach.New(a.world(), reach.Options{
-		Sudo: a.ssh.sudo, Keep: a.ssh.keeping(), TrustFar: a.ssh.trust, AtBoot: a.boot.wanted, Acknowledge: a.acknowledge, Path: a.path, Commands: a.commands,
+		Sudo: a.ssh.sudo, Keep: a.ssh.keeping(), TrustFar: a.ssh.trust, AtBoot: a.boot.wanted, Acknowledge: a.acknowledge, Path: a.path, Contract: a.contract, Commands: a.commands,
 	})
 }
 

@@ -1,0 +1,58 @@
+package health
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/must"
+)
+
+// TestGrades: the manual has the default grades, and a session holds those that were set.
+func TestGrades(t *testing.T) {
+	manual := string(must.Get(os.ReadFile("../../../docs/manual.md"))(t))
+	for _, g := range Grades() {
+		poor, bad := g.Values()
+		must.Contain(t, manual, fmt.Sprintf("| `%s` | %s | %s | %s | %s |", g.Name, g.What, poor, bad, g.From))
+	}
+	s := session()
+	set(&s.Runs[3], model.To, model.LossRatio, 0.004)
+	s.Check.Grades = "loss=0.5%,2%;queueing=1s,2s"
+	for _, l := range Judge(s) {
+		if l.Thing == "loss" && l.Direction == model.To && l.State != OK {
+			t.Errorf("0.4 %% where 0.5 %% is POOR: %+v", l)
+		}
+	}
+	for text, want := range map[string]string{
+		"los=1%,2%":       "there are loss, resent",
+		"loss=1%":         "write two values",
+		"loss=2%,1%":      "BAD is the worse",
+		"speed=10%,90%":   "BAD is the worse",
+		"queueing=1%,2%":  "queueing=30 ms,200 ms",
+		"loss=fast,loose": "write two values",
+	} {
+		if _, err := ParseGrades(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestBalance: where nobody knows what the path carries, a direction that reaches a seventh
+// of the other one is not passed over.
+func TestBalance(t *testing.T) {
+	for rate, want := range map[float64]State{900e6: Unseen, 134e6: Poor, 50e6: Bad} {
+		s := session()
+		s.WireRate = fact.Unknown[units.BitRate]("virtual")
+		s.Runs = s.Runs[:2]
+		set(&s.Runs[0], model.To, model.Goodput, rate)
+		for _, l := range Judge(s) {
+			if l.Thing == "speed" && l.Direction == model.To && (l.State != want || !strings.Contains(l.Text, "--rate")) {
+				t.Errorf("%g: %+v", rate, l)
+			}
+		}
+	}
+}
