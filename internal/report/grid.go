@@ -139,7 +139,7 @@ func (b *builder) conclusion(found []analysis.Factorial) string {
 	best := analysis.Best(b.s.Plan, b.s.Verdicts)
 	if best == "" {
 		for _, v := range b.s.Verdicts {
-			if v.Metric == b.s.Plan.Decides() && !v.IsTwin && v.Outcome == model.Undecided {
+			if b.s.Plan.DecidedBy(&v) && v.Outcome == model.Undecided {
 				return fmt.Sprintf("no combination is shown to be better than %s", baseline)
 			}
 		}

@@ -56,11 +56,11 @@ func (b *builder) open(v model.Verdict) string {
 // hindered says which guards are in the way of keeping a setting that is better.
 func (b *builder) hindered(v model.Verdict) string {
 	var harm, open []string
-	for _, g := range analysis.Refused(b.s.Verdicts, v.Setting) {
-		if g.Guard.State != model.GuardViolated {
-			open = append(open, b.guardWords(g))
-			continue
-		}
+	keep := analysis.MayKeep(v.Metric, b.s.Verdicts, v.Setting)
+	for _, g := range keep.Open {
+		open = append(open, b.guardWords(g))
+	}
+	for _, g := range keep.Harms {
 		i := metric.Describe(g.Metric)
 		what := i.Name
 		if g.Direction != v.Direction {
@@ -135,7 +135,7 @@ func (b *builder) advice() string {
 
 // decisive reports whether a verdict is one on what decides, with this outcome.
 func (b *builder) decisive(o model.Outcome) func(model.Verdict) bool {
-	return func(v model.Verdict) bool { return v.Metric == b.s.Plan.Decides() && !v.IsTwin && v.Outcome == o }
+	return func(v model.Verdict) bool { return b.s.Plan.DecidedBy(&v) && v.Outcome == o }
 }
 
 // because is why a setting is the one to take.
@@ -179,12 +179,10 @@ func (b *builder) openFor(withDistant bool) (more, most int) {
 			n = v.MoreBlocks
 		}
 		if b.decisive(model.Better)(v) {
-			for _, g := range analysis.Refused(b.s.Verdicts, v.Setting) {
-				if g.Guard.State == model.GuardViolated { // whatever becomes of the others
-					n = 0
-					break
+			if keep := analysis.MayKeep(v.Metric, b.s.Verdicts, v.Setting); keep.Ask() {
+				for _, g := range keep.Open {
+					n = max(n, g.Guard.MoreBlocks)
 				}
-				n = max(n, g.Guard.MoreBlocks)
 			}
 		}
 		if n > 0 && (withDistant || !distant(n, v.Blocks)) {

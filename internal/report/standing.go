@@ -20,7 +20,7 @@ type Standing struct {
 func Standings(p model.Plan, verdicts []model.Verdict) []Standing {
 	var all []Standing
 	for _, v := range verdicts {
-		if v.IsTwin || v.Metric != p.Decides() {
+		if !p.DecidedBy(&v) {
 			continue
 		}
 		s := Standing{Setting: v.Setting, Direction: v.Direction, Outcome: v.Outcome, Text: "no block yet"}

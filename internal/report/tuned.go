@@ -22,7 +22,8 @@ type Tuned struct {
 	Plan     []string    `json:"plan,omitempty"`   // of a dry run: what would be tried
 	Ideas    []TunedIdea `json:"ideas"`            // all of them, those that helped first
 	Cost     string      `json:"cost"`             // runs and time
-	Proven   bool        `json:"proven"`           // the confirmation found the winner better
+	Proven   bool        `json:"proven"`           // the confirmation found the winner better, and no harm
+	Open     []string    `json:"open,omitempty"`   // guards that it did not decide: the person decides
 	Session  string      `json:"session"`          // of the search
 	Proof    string      `json:"proof,omitempty"`  // session of the confirmation
 	Reason   string      `json:"reason,omitempty"` // why the search ended
@@ -59,7 +60,7 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 	t.Rest = rest(rec, info)
 	t.Warnings = s.Warnings
 	if proof != nil {
-		t.prove(*proof)
+		t.prove(*proof, rec.Winner.Name)
 	} else if rec.Reason == "" && len(rec.Inputs) == 1 && s.State == model.SessionDone {
 		t.Plan, t.Rest = dryPlan(s, rec), nil
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/core/analysis"
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
@@ -17,19 +18,20 @@ import (
 )
 
 // prove takes over what the confirmation says.
-func (t *Tuned) prove(s model.Session) {
+func (t *Tuned) prove(s model.Session, winner string) {
 	b := newBuilder(&s)
 	b.counted = Counted(s.Runs)
-	worse := Untrustworthy(s) != ""
 	for _, v := range s.Verdicts {
 		if v.IsTwin || v.Metric != s.Plan.Decides() {
 			continue
 		}
-		parts := []string{b.change(v), metric.Said(v, s.Plan.Margin)}
+		parts := []string{b.change(v)}
+		if v.Guard == nil {
+			parts = append(parts, metric.Said(v, s.Plan.Margin))
+		}
 		for _, g := range s.Verdicts {
 			if g.Guard != nil && !g.IsTwin && g.Direction == v.Direction {
 				parts = append(parts, guarded(g))
-				worse = worse || g.Guard.State == model.GuardViolated
 			}
 		}
 		parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
@@ -37,10 +39,13 @@ func (t *Tuned) prove(s model.Session) {
 		if queue := b.fullQueue(v); queue != "" {
 			t.Gains = append(t.Gains, b.label(v.Direction)+": "+queue)
 		}
-		t.Proven = t.Proven || v.Outcome == model.Better
-		worse = worse || v.Outcome == model.Worse
 	}
-	t.Proven = t.Proven && !worse
+	if keep := analysis.MayKeep(s.Plan.Decides(), s.Verdicts, winner); Untrustworthy(s) == "" {
+		t.Proven = keep.Ask()
+		for _, g := range keep.Open {
+			t.Open = append(t.Open, strings.TrimSpace(b.guardWords(g)))
+		}
+	}
 }
 
 // undecided reports whether a confirmation ended before it could say more than that there
@@ -116,8 +121,11 @@ func (b *builder) fullQueue(v model.Verdict) string {
 	})
 	was, ok1 := b.medianOf(v.Baseline, v.Direction, model.LatencyP50)
 	is, ok2 := b.medianOf(v.Setting, v.Direction, model.LatencyP50)
-	if !held || !ok1 || !ok2 || is-was < longQueue {
+	switch {
+	case !held || !ok1 || !ok2:
 		return ""
+	case is-was < longQueue:
+		return fmt.Sprintf("used fully, the path has a median latency of %s (%s before): its queue stays short", amount(model.LatencyP50, is), amount(model.LatencyP50, was))
 	}
 	return fmt.Sprintf("used fully, the path has a median latency of %s (%s before): its queue fills; linerate tune --goal latency tries what keeps it short",
 		amount(model.LatencyP50, is), amount(model.LatencyP50, was))

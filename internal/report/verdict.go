@@ -202,7 +202,7 @@ func (b *builder) newTable(v model.Verdict) Table {
 		Direction: v.Direction, Metric: v.Metric, Unit: i.ShownUnit(), Margin: b.s.Plan.Margin, Confidence: b.s.Plan.Confidence,
 		Title:     strings.TrimSpace(i.Name+" "+b.toward(v.Direction)) + ", against " + v.Baseline,
 		LowerIs:   "worse",
-		Objective: v.Metric == b.s.Plan.Decides(),
+		Objective: v.Metric == b.s.Plan.Decides() && v.Guard == nil,
 	}
 	if i.LowIs {
 		t.LowerIs = "better"
@@ -245,7 +245,7 @@ func (b *builder) row(v model.Verdict) Row {
 		r.FamilyLow, r.FamilyHigh = new(familyLow), new(familyHigh)
 		r.FamilyText = i.RangeText(estimate, float64(v.Family.Low), float64(v.Family.High))
 	}
-	if v.Metric == b.s.Plan.Decides() && v.Outcome == model.Better && !v.IsTwin {
+	if b.s.Plan.DecidedBy(&v) && v.Outcome == model.Better {
 		b.refused(v, &r)
 	}
 	if v.Metric == b.s.Plan.Decides() {
@@ -259,15 +259,14 @@ func (b *builder) row(v model.Verdict) Row {
 // decided yet in the note.
 func (b *builder) refused(v model.Verdict, r *Row) {
 	var harm, open []string
-	for _, g := range analysis.Refused(b.s.Verdicts, v.Setting) {
-		text := b.guardWords(g)
-		r.Refused = append(r.Refused, text)
-		if g.Guard.State == model.GuardViolated {
-			harm = append(harm, text)
-		} else {
-			open = append(open, text)
-		}
+	keep := analysis.MayKeep(v.Metric, b.s.Verdicts, v.Setting)
+	for _, g := range keep.Harms {
+		harm = append(harm, b.guardWords(g))
 	}
+	for _, g := range keep.Open {
+		open = append(open, b.guardWords(g))
+	}
+	r.Refused = slices.Concat(harm, open)
 	r.Harms = len(harm) > 0
 	if len(harm) > 0 {
 		r.Words += ", but " + strings.Join(harm, ", and ")

@@ -102,31 +102,34 @@ func demandProof(env app.Env, e *profile.Evidence, w Wish, what string) error {
 		env.Observe(app.Unproven{What: what})
 		return nil
 	}
-	proof := e.Proof()
-	if !proof.Better || proof.Worse {
+	keep := e.MayKeep()
+	against := keep.InTheWay()
+	if !keep.Better || keep.Worse {
 		lines := strings.Join(e.Lines()[1:], "; ")
 		if !w.Anyway {
 			return app.WithHint(app.Usagef("%s: no proof that it is better: %s", what, lines), "measure it once more, or keep it all the same: --anyway")
 		}
 		env.Observe(app.Unproven{What: what, Verdicts: lines})
-		proof.Guards = slices.DeleteFunc(proof.Guards, func(v profile.Verdict) bool { return v.Guard != model.GuardViolated })
+		against = keep.Harms
 	}
-	if len(proof.Guards) == 0 {
+	if len(against) == 0 {
 		return nil
 	}
 	if !w.DespiteGuards {
-		return app.WithHint(app.Usagef("%s: refused by its guards: %s", what, GuardLines(e)),
+		return app.WithHint(app.Usagef("%s: refused by its guards: %s", what, guardLines(against)),
 			"choose another setting, measure on where a guard is not decided, or keep it all the same: --despite-guards")
 	}
-	env.Observe(app.Unproven{What: what, Guards: GuardLines(e)})
+	env.Observe(app.Unproven{What: what, Guards: guardLines(against)})
 	return nil
 }
 
-// GuardLines are the guards that do not hold, in one line.
-func GuardLines(e *profile.Evidence) string {
+// GuardLines are the guards that speak against keeping it, in one line.
+func GuardLines(e *profile.Evidence) string { return guardLines(e.MayKeep().InTheWay()) }
+
+func guardLines(against []model.Verdict) string {
 	var lines []string
-	for _, v := range e.Proof().Guards {
-		lines = append(lines, v.String())
+	for _, v := range against {
+		lines = append(lines, profile.FromVerdict(v).String())
 	}
 	return strings.Join(lines, "; ")
 }

@@ -27,7 +27,7 @@ import (
 
 // Request is what a person wants tuned.
 type Request struct {
-	Flow       model.Flow        // of every run; an Omit of 0 is what suits the round trip
+	Flow       model.Flow        // of every run; without a length the evidence says how long they are; an Omit of 0 is what suits the round trip
 	Directions []model.Direction // To, From or both; none are both
 	Objective  model.Metric      // what decides; "" is what suits the traffic
 	Guards     []model.Guard     // nil are those that suit the traffic
@@ -44,6 +44,8 @@ type Request struct {
 	Seed       uint64
 	Title      string
 	Command    []string // without secrets
+
+	watched []model.Direction // of the confirmation
 }
 
 // Outcome is how a search ended.
@@ -58,7 +60,7 @@ type Outcome struct {
 const confirmBlocks = 12
 
 // confirming is about how many runs a confirmation takes, which a budget leaves room for.
-const confirming = 2 * (stats.NullBlocks + stats.RankBlocks + 2)
+const confirming = 2 * (stats.RankBlocks + 2)
 
 // quickRace is the most blocks of a race where time is short.
 const quickRace = 5
@@ -77,6 +79,10 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Requ
 	if err != nil {
 		return Outcome{}, err
 	}
+	adapt := r.Flow.Duration == 0 && r.Flow.Bytes == 0
+	if adapt {
+		r.Flow = pilot(r.Flow, rtt.Or(0), r.Quick)
+	}
 	if r.Flow.Omit == 0 && r.Flow.Bytes == 0 {
 		r.Flow.Omit = stats.DefaultOmit(rtt.Or(0))
 	}
@@ -93,7 +99,9 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Requ
 		t.Session.Warnings = append(t.Session.Warnings, why)
 		env.Observe(app.Warning{Text: why})
 	}
-	return search(ctx, env, e, st, r, t, tune.Record{Options: r.options(p)})
+	o := r.options(p)
+	o.Adapt, o.RTT = adapt, rtt.Or(0)
+	return search(ctx, env, e, st, r, t, tune.Record{Options: o})
 }
 
 // unsettable says of each host why its settings are not tried. Its error is that of a search
@@ -145,7 +153,9 @@ func (r Request) plan(settings []model.Setting, seed uint64) (model.Plan, error)
 	if len(settings) == 1 {
 		o.Mode, o.Blocks = model.FixedBlocks, 1
 	} else {
-		o.Blocks = confirmBlocks // a guard that stays open longer is told as open
+		// A guard that stays open longer is told as open. That the baseline is like itself
+		// four pairs cannot say, and the noise is known from the search (statistics.md 5.4).
+		o.Blocks, o.Null, o.Watched = confirmBlocks, plan.NullNone, r.watched
 	}
 	p, err := plan.New(o)
 	return p, app.WithKind(app.Usage, err)
@@ -177,6 +187,9 @@ func search(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r R
 	if err != nil || !won || s.machine.Next().Kind != tune.KindConfirm {
 		return out, err
 	}
+	if r, err = s.confirmation(ctx, r, winner, out.Search.Runs); err != nil {
+		return out, err
+	}
 	if r.Data > 0 {
 		r.Data = max(1, r.Data-plan.Payload(out.Search.Runs))
 	}
@@ -206,9 +219,10 @@ type steer struct {
 	trial   *trial.Trial
 	machine *tune.Machine
 	inputs  []tune.Input
-	issued  bool // the last block of the runs answers the machine's step
-	failed  int  // blocks in a row in which the incumbent failed
-	most    int  // runs that the machine was told to do at most, 0 for none
+	issued  bool        // the last block of the runs answers the machine's step
+	failed  int         // blocks in a row in which the incumbent failed
+	most    int         // runs that the machine was told to do at most, 0 for none
+	length  tune.Length // of the runs of the race that goes on, once its pilots are done
 }
 
 // mostFailed is how often in a row the incumbent may fail.
@@ -255,8 +269,12 @@ func (s *steer) Next(ctx context.Context, runs []model.Run) (trial.Block, error)
 				return trial.Block{}, err
 			}
 		case tune.KindRace, tune.KindScreen, tune.KindTrim, tune.KindPlateau:
+			l, err := s.fit(ctx, step, runs)
+			if err != nil {
+				return trial.Block{}, err
+			}
 			s.issued = true
-			return trial.Block{Settings: step.Settings, Direction: step.Direction}, nil
+			return trial.Block{Settings: step.Settings, Direction: step.Direction, Omit: l.Omit, Duration: l.Duration}, nil
 		case tune.KindConfirm, tune.KindEnd:
 			return trial.Block{Reason: step.Reason}, nil
 		}

@@ -52,7 +52,7 @@ func (e *experiment) event(ev Event) Event {
 	}
 	runs := 0
 	for _, b := range e.pending {
-		runs += len(e.Plan.Order[b-1]) * max(1, len(e.Plan.Directions))
+		runs += e.Plan.RunsIn(b)
 	}
 	if ev.Kind != BlockEnded {
 		runs += max(0, ev.RunsInBlock-max(0, ev.Position-1))

@@ -245,7 +245,7 @@ func slots(p model.Plan, block int, leaving []string) ([]slot, error) {
 		if !ok {
 			return nil, fmt.Errorf("plan: order names an unknown setting %q", name)
 		}
-		d := slices.Clone(p.Directions)
+		d := slices.Clone(p.Ways(block))
 		rng := rand.New(rand.NewPCG(p.Seed, uint64(block)<<16|uint64(i)))
 		rng.Shuffle(len(d), func(i, j int) { d[i], d[j] = d[j], d[i] })
 		for _, dir := range d {

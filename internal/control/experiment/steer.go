@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"time"
 
 	"linerate/internal/control/runner"
 	"linerate/internal/core/model"
@@ -24,7 +25,9 @@ type Steer interface {
 type Steered struct {
 	Settings  []model.Setting // none where the experiment is over
 	Direction model.Direction
-	Reason    string // why it is over
+	// Omit and Duration are the length of its runs; that of the plan where Duration is 0.
+	Omit, Duration time.Duration
+	Reason         string // why it is over
 }
 
 // steered does block after block as the plan's steer has it. Runs that are invalid
@@ -51,6 +54,9 @@ func (e *experiment) steered(ctx context.Context) error {
 func (e *experiment) steeredBlock(ctx context.Context, block int, next Steered) error {
 	flow := e.Plan.Flow
 	flow.Direction = next.Direction
+	if next.Duration > 0 {
+		flow.Omit, flow.Duration = next.Omit, next.Duration
+	}
 	n := len(next.Settings)
 	if n > 1 {
 		e.Observe(e.event(Event{Kind: BlockStarted, Block: block, RunsInBlock: n}))

@@ -87,7 +87,7 @@ func (s *session) complete(a attempt) (block, bool) {
 	for _, r := range a.runs {
 		have[r.Setting]++
 	}
-	each := max(1, len(s.plan.Directions))
+	each := max(1, len(s.plan.Ways(a.block)))
 	for _, name := range s.plan.Order[a.block-1] {
 		if have[name] < each && !s.left[name] {
 			return block{}, false

@@ -69,7 +69,7 @@ func TestGuardAtEqualLoad(t *testing.T) {
 			if g.State != c.state || (g.EqualLoad > 0) != c.blocks {
 				t.Errorf("%s, %s: guard %s, at equal load in %d blocks; want %s", mode, name, g.State, g.EqualLoad, c.state)
 			}
-			must.Equal(t, len(Refused(r.Verdicts, "s1")) > 0, (c.state == model.GuardViolated), "%s, %s: refused", mode, name)
+			must.Equal(t, len(MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay()) > 0, (c.state == model.GuardViolated), "%s, %s: refused", mode, name)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestOpenGuardThatIsTolerable(t *testing.T) {
 	if g.State != model.GuardOpen || !g.Tolerable {
 		t.Errorf("guard %s, tolerable %v", g.State, g.Tolerable)
 	}
-	if got := Refused(r.Verdicts, "s1"); len(got) != 0 {
+	if got := MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay(); len(got) != 0 {
 		t.Errorf("refused by %d guards", len(got))
 	}
 }

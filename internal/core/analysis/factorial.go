@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"math"
 	"slices"
 
 	"linerate/internal/core/model"
@@ -221,17 +220,13 @@ func (g *grid) shown(d []float64, comparisons int) Shown {
 func Best(p model.Plan, all []model.Verdict) string {
 	best, most := "", 0.0
 	for _, name := range candidatesOf(p) {
-		sum, better := 0.0, false
+		sum := 0.0
 		for _, v := range all {
-			if v.Setting != name || v.Metric != p.Decides() {
-				continue
-			}
-			sum, better = sum+v.Estimate, better || v.Outcome == model.Better
-			if v.Outcome == model.Worse {
-				sum = math.Inf(-1)
+			if v.Setting == name && p.DecidedBy(&v) {
+				sum += v.Estimate
 			}
 		}
-		if better && sum > most && len(Refused(all, name)) == 0 {
+		if sum > most && MayKeep(p.Decides(), all, name).May() {
 			best, most = name, sum
 		}
 	}

@@ -41,22 +41,3 @@ func (s *session) fixedGuard(x *series, one *side) model.GuardState {
 	}
 	return ""
 }
-
-// Refused says, guard by guard, why the setting of that name may not be kept
-// whatever it gained: each guard of verdicts that does not hold. A default guard that no
-// run has a value of does not count, nor one that is undecided and leaves at most
-// metric.Tolerable margins of harm possible (statistics.md section 6.5).
-func Refused(verdicts []model.Verdict, setting string) []model.Verdict {
-	var out []model.Verdict
-	for _, v := range verdicts {
-		g := v.Guard
-		switch {
-		case v.Setting != setting || g == nil || g.State == model.GuardHolds:
-		case g.State == model.GuardUnmeasured && g.Default:
-		case g.State == model.GuardOpen && g.Tolerable:
-		default:
-			out = append(out, v)
-		}
-	}
-	return out
-}

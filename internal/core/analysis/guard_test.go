@@ -86,7 +86,7 @@ func TestGuards(t *testing.T) {
 			if guards != 4 || !slices.Equal(bad, c.bad) {
 				t.Errorf("%s, %s: %d guards, violated %v, want 4 and %v", mode, c.name, guards, bad, c.bad)
 			}
-			if got := Refused(r.Verdicts, "s1"); len(got) != len(c.bad) {
+			if got := MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay(); len(got) != len(c.bad) {
 				t.Errorf("%s, %s: refused by %d guards, want %d", mode, c.name, len(got), len(c.bad))
 			}
 		}
@@ -94,7 +94,7 @@ func TestGuards(t *testing.T) {
 		if v := verdictOfMetric(t, thin, "s1", model.LatencyP99); v.Guard.State != model.GuardOpen || v.Guard.MoreBlocks < 1 {
 			t.Errorf("%s, two blocks: %+v", mode, v.Guard)
 		}
-		if got := Refused(thin.Verdicts, "s1"); len(got) != 4 {
+		if got := MayKeep(model.Goodput, thin.Verdicts, "s1").InTheWay(); len(got) != 4 {
 			t.Errorf("%s, two blocks: %d guards in the way, want 4", mode, len(got))
 		}
 	}
@@ -127,7 +127,7 @@ func TestGuardsWithoutValues(t *testing.T) {
 	gain := map[string][]float64{"s1": {0.10, 0.11, 0.09, 0.105}}
 	p := newPlan(t, 2, probed)
 	r := Analyse(p, runsOf(p, 24, steady(p, gain)))
-	if len(r.Verdicts) != 1 || len(Refused(r.Verdicts, "s1")) != 0 || !r.Done {
+	if len(r.Verdicts) != 1 || len(MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay()) != 0 || !r.Done {
 		t.Errorf("defaults: %+v", r.Verdicts)
 	}
 	for i := range p.Guards {
@@ -137,7 +137,7 @@ func TestGuardsWithoutValues(t *testing.T) {
 	if v := verdictOfMetric(t, r, "s1", model.LatencyP99); v.Guard.State != model.GuardUnmeasured {
 		t.Errorf("asked for: %+v", v.Guard)
 	}
-	if got := Refused(r.Verdicts, "s1"); len(got) != 4 {
+	if got := MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay(); len(got) != 4 {
 		t.Errorf("refused by %d guards, want 4", len(got))
 	}
 }
@@ -171,7 +171,7 @@ func TestPlansOfBefore(t *testing.T) {
 	p := newPlan(t, 2, nil)
 	p.Objective, p.Guards = "", nil
 	r := Analyse(p, withMetrics(runsOf(p, 24, steady(p, map[string][]float64{"s1": {0.2, 0.21}})), 5, 5, 0.5))
-	if v := r.Verdicts[0]; v.Metric != model.Goodput || v.Outcome != model.Better || len(Refused(r.Verdicts, "s1")) != 0 {
+	if v := r.Verdicts[0]; v.Metric != model.Goodput || v.Outcome != model.Better || len(MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay()) != 0 {
 		t.Errorf("%+v", v)
 	}
 }

@@ -37,9 +37,7 @@ func PlanLine(p model.Plan, noise fact.Of[float64]) Outlook {
 		Expected: fact.Unknown[int]("the noise is unknown"), LeastChange: fact.Unknown[units.Percent]("the noise is unknown"),
 	}
 	o.LeastBlocks = stats.MinBlocks(o.Candidates, alpha)
-	for _, b := range p.Order {
-		o.Runs += len(b) * max(1, len(p.Directions))
-	}
+	o.Runs = p.Runs()
 	sigma, known := noise.Get()
 	if p.Mode == model.FixedBlocks {
 		o.Expected = fact.Known(o.MostBlocks, "plan")

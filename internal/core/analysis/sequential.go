@@ -92,9 +92,11 @@ func (s *session) decideGuard(one *side) {
 func (s *session) harms() float64 { return float64(max(1, s.guards*len(s.candidates))) }
 
 // open reports whether a candidate has to stay in the blocks: it is undecided in
-// a direction of what decides, or it is better and a guard has not spoken yet.
+// a direction of what decides, or it is better and a guard has not spoken yet. A guard
+// holds up no large effect: what the data say of it by then is for the person to judge
+// (statistics.md section 6.5). Nor does that of a direction that is measured no more.
 func (s *session) open(name string) bool {
-	better, waiting := false, false
+	better, large, waiting := false, true, false
 	for _, x := range s.series {
 		for _, one := range x.sides {
 			switch {
@@ -103,12 +105,14 @@ func (s *session) open(name string) bool {
 				return true
 			case x.objective:
 				better = better || one.outcome == model.Better
+				large = large && one.outcome == model.Better && one.ev.Interval(0).Low >= stats.LargeEffect
+			case x.watched && s.counted >= s.plan.WatchBlocks:
 			case one.harmed != nil && one.guard == "" && len(one.d) > 0:
 				waiting = waiting || !one.tolerable
 			}
 		}
 	}
-	return better && waiting
+	return better && waiting && !large
 }
 
 // decideDirections takes the running maxima through Holm at level: the leading

@@ -36,6 +36,7 @@ type series struct {
 	metric.Info
 	direction model.Direction
 	objective bool         // of the metric that decides
+	watched   bool         // in a direction that the first blocks measure only
 	guard     *model.Guard // nil where it is none
 	scale     float64      // of differences: 1 for log ratios (statistics.md section 3)
 	margin    float64      // smallest change that matters, on the scale of the differences
@@ -95,8 +96,15 @@ func (s *session) addSeries(m model.Metric, g *model.Guard) {
 	if len(found) == 0 && (objective || g != nil && !g.Default) {
 		found = planned(s.plan)
 	}
+	decides := objective
 	for _, d := range found {
-		x := &series{Info: info, direction: d, objective: objective, guard: g, scale: 1, margin: s.margin}
+		watched := slices.Contains(s.plan.Watched, d)
+		if objective = decides && !watched; decides && watched { // it may do no harm there
+			g = metric.Guarding(m)
+		} else if decides {
+			g = nil
+		}
+		x := &series{watched: watched, Info: info, direction: d, objective: objective, guard: g, scale: 1, margin: s.margin}
 		switch {
 		case info.CanBe0 && g != nil:
 			x.scale, x.margin = stats.RateScale(g.Margin), stats.UnitMargin

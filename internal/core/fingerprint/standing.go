@@ -81,7 +81,7 @@ func Judge(p model.Plan, verdicts []model.Verdict, name string) State {
 		if v.Guard != nil && v.Guard.State == model.GuardViolated {
 			return NoLonger
 		}
-		if v.Metric != p.Decides() {
+		if !p.DecidedBy(&v) {
 			continue
 		}
 		switch v.Outcome {

@@ -150,24 +150,29 @@ func Guards(f model.Flow, objective model.Metric, engines ...string) []model.Gua
 		if !ServedBy(m, engines) {
 			continue
 		}
-		g := model.Guard{Metric: m, Default: true}
-		switch m {
-		case objective:
-			continue
-		case model.LatencyP99, model.RTT:
-			g.Margin = latencyGuard
-		case model.LossRatio, model.RetransmitRatio:
-			g.Margin = lossGuard
-		case model.CPUPerGbitNear, model.CPUPerGbitFar:
-			g.Margin = cpuGuard
-		case model.Goodput:
-			g.Margin = goodputGuard
-		default:
-			continue
+		if g := Guarding(m); g != nil && m != objective && m != model.LatencyP50 {
+			out = append(out, *g)
 		}
-		out = append(out, g)
 	}
 	return out
+}
+
+// Guarding is the default guard of a metric, nil where it has none.
+func Guarding(m model.Metric) *model.Guard {
+	margin := 0.0
+	switch m {
+	case model.LatencyP50, model.LatencyP99, model.RTT:
+		margin = latencyGuard
+	case model.LossRatio, model.RetransmitRatio:
+		margin = lossGuard
+	case model.CPUPerGbitNear, model.CPUPerGbitFar:
+		margin = cpuGuard
+	case model.Goodput:
+		margin = goodputGuard
+	default:
+		return nil
+	}
+	return &model.Guard{Metric: m, Margin: margin, Default: true}
 }
 
 // Measured returns the metrics that runs of f have values for, where the systems

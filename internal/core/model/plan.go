@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	"linerate/internal/core/units"
@@ -18,33 +19,37 @@ const (
 // Plan is an experiment, complete before its first run: Order fixes what runs
 // when, so that an interrupted session continues as if nothing had happened.
 type Plan struct {
-	Settings   []Setting     `json:"settings"`            // Settings[Baseline] is what others are compared with
-	Baseline   string        `json:"baseline"`            // name of a setting
-	Twin       string        `json:"twin,omitempty"`      // name of the null twin among Settings, "" for none
-	Factor     KnobID        `json:"factor,omitempty"`    // the one numeric knob whose levels the settings are, if so
-	Levels     []string      `json:"levels,omitempty"`    // names of the settings that are Factor's levels, ascending
-	Held       KnobID        `json:"held,omitempty"`      // the knob whose value is held over a group of runs inside a block, "" for none
-	Flow       Flow          `json:"flow"`                // of every run, before a setting's flow knobs
-	Directions []Direction   `json:"directions"`          // each setting of a block is run once per entry, in random order
-	Mode       Mode          `json:"mode"`                //
-	MaxBlocks  int           `json:"max_blocks"`          // number of blocks (fixed) or most blocks (sequential)
-	Budget     time.Duration `json:"budget_ns"`           // most time for the whole; 0 is no limit
-	Data       units.Bytes   `json:"data,omitempty"`      // payload after which no further block begins; 0 is no limit
-	Objective  Metric        `json:"objective,omitempty"` // the metric that decides; "" is Goodput, as in plans before there was a choice
-	Guards     []Guard       `json:"guards,omitempty"`    // what a setting must not harm, whatever it gains
-	Margin     units.Percent `json:"margin"`              // smallest change that matters
-	Tolerance  units.Percent `json:"tolerance"`           // of the plateau search
-	Confidence float64       `json:"confidence"`          // 0.95
-	Settle     time.Duration `json:"settle_ns"`           // after applying a setting
-	Cooldown   time.Duration `json:"cooldown_ns"`         // after each run
-	Seed       uint64        `json:"seed"`                //
-	NullBlocks int           `json:"null_blocks"`         // first so many blocks are baseline pairs (two settings, or a knob that is held)
-	Order      [][]string    `json:"order"`               // names of settings, per block; len is NullBlocks + MaxBlocks
-	Search     *RateSearch   `json:"search,omitempty"`    // instead of blocks: the highest rate with little loss
-	Path       DataPath      `json:"path,omitzero"`       // how its data connections are made
-	Tests      []Test        `json:"tests,omitempty"`     // instead of blocks: one run each, in this order
-	Ends       []End         `json:"ends,omitempty"`      // far ends of settings, beside that of the session
-	Hooks      []Assignment  `json:"hooks,omitempty"`     // HookKnob, at most one for each host: commands around every run
+	Settings   []Setting   `json:"settings"`         // Settings[Baseline] is what others are compared with
+	Baseline   string      `json:"baseline"`         // name of a setting
+	Twin       string      `json:"twin,omitempty"`   // name of the null twin among Settings, "" for none
+	Factor     KnobID      `json:"factor,omitempty"` // the one numeric knob whose levels the settings are, if so
+	Levels     []string    `json:"levels,omitempty"` // names of the settings that are Factor's levels, ascending
+	Held       KnobID      `json:"held,omitempty"`   // the knob whose value is held over a group of runs inside a block, "" for none
+	Flow       Flow        `json:"flow"`             // of every run, before a setting's flow knobs
+	Directions []Direction `json:"directions"`       // each setting of a block is run once per entry, in random order
+	// Watched are directions that the settings are not meant for: the first WatchBlocks
+	// blocks measure them too, to see whether a setting does harm there.
+	Watched     []Direction   `json:"watched,omitempty"`
+	WatchBlocks int           `json:"watch_blocks,omitempty"`
+	Mode        Mode          `json:"mode"`                //
+	MaxBlocks   int           `json:"max_blocks"`          // number of blocks (fixed) or most blocks (sequential)
+	Budget      time.Duration `json:"budget_ns"`           // most time for the whole; 0 is no limit
+	Data        units.Bytes   `json:"data,omitempty"`      // payload after which no further block begins; 0 is no limit
+	Objective   Metric        `json:"objective,omitempty"` // the metric that decides; "" is Goodput, as in plans before there was a choice
+	Guards      []Guard       `json:"guards,omitempty"`    // what a setting must not harm, whatever it gains
+	Margin      units.Percent `json:"margin"`              // smallest change that matters
+	Tolerance   units.Percent `json:"tolerance"`           // of the plateau search
+	Confidence  float64       `json:"confidence"`          // 0.95
+	Settle      time.Duration `json:"settle_ns"`           // after applying a setting
+	Cooldown    time.Duration `json:"cooldown_ns"`         // after each run
+	Seed        uint64        `json:"seed"`                //
+	NullBlocks  int           `json:"null_blocks"`         // first so many blocks are baseline pairs (two settings, or a knob that is held)
+	Order       [][]string    `json:"order"`               // names of settings, per block; len is NullBlocks + MaxBlocks
+	Search      *RateSearch   `json:"search,omitempty"`    // instead of blocks: the highest rate with little loss
+	Path        DataPath      `json:"path,omitzero"`       // how its data connections are made
+	Tests       []Test        `json:"tests,omitempty"`     // instead of blocks: one run each, in this order
+	Ends        []End         `json:"ends,omitempty"`      // far ends of settings, beside that of the session
+	Hooks       []Assignment  `json:"hooks,omitempty"`     // HookKnob, at most one for each host: commands around every run
 }
 
 // Decides returns the metric that decides the plan's comparisons.
@@ -53,6 +58,32 @@ func (p *Plan) Decides() Metric {
 		return Goodput
 	}
 	return p.Objective
+}
+
+// Ways returns the directions that a block measures every setting in.
+func (p *Plan) Ways(block int) []Direction {
+	if block > p.NullBlocks && block <= p.NullBlocks+p.WatchBlocks {
+		return slices.Concat(p.Directions, p.Watched)
+	}
+	return p.Directions
+}
+
+// RunsIn returns how many runs a block has, those at equal load apart.
+func (p *Plan) RunsIn(block int) int { return len(p.Order[block-1]) * max(1, len(p.Ways(block))) }
+
+// Runs returns how many runs all blocks have.
+func (p *Plan) Runs() int {
+	n := 0
+	for i := range p.Order {
+		n += p.RunsIn(i + 1)
+	}
+	return n
+}
+
+// DecidedBy reports whether v is of what decides the plan, in a direction in which it
+// decides: in one that is watched it is a guard.
+func (p *Plan) DecidedBy(v *Verdict) bool {
+	return !v.IsTwin && v.Metric == p.Decides() && v.Guard == nil
 }
 
 // Guard is a metric that a setting must not worsen by Margin or more

@@ -124,11 +124,12 @@ const (
 	GuardHolds      GuardState = "holds"      // harm as large as the margin is ruled out
 	GuardViolated   GuardState = "violated"   // harm of the margin or more is shown
 	GuardOpen       GuardState = "open"       // neither is shown yet
+	GuardTolerable  GuardState = "tolerable"  // in profiles: open, but harm of three margins is ruled out
 	GuardUnmeasured GuardState = "unmeasured" // no run of the setting and the baseline has a value
 )
 
-// GuardCheck is how one guard stands for one setting. Only GuardHolds lets the
-// setting be kept.
+// GuardCheck is how one guard stands for one setting. Package analysis says what that means
+// for keeping it.
 type GuardCheck struct {
 	Guard
 	State GuardState `json:"state"`

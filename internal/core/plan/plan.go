@@ -54,7 +54,10 @@ type Options struct {
 	// Directions are measured one after the other, each in a run of its own in
 	// every block; none is Flow.Direction alone.
 	Directions []model.Direction
-	Mode       model.Mode // "" is Sequential
+	// Watched are directions that the settings are not meant for: the first blocks
+	// measure them too, as many as it takes to rule harm out.
+	Watched []model.Direction
+	Mode    model.Mode // "" is Sequential
 	// Blocks is the number of block differences that each candidate gets
 	// (fixed) or gets at most (sequential, where 0 is 20). With more than six
 	// settings it is rounded up to what balances.
@@ -103,6 +106,9 @@ func New(o Options) (model.Plan, error) {
 		Objective: o.Objective, Guards: o.Guards,
 		Margin: o.Margin, Tolerance: o.Tolerance, Confidence: o.Confidence,
 		Settle: o.Settle, Cooldown: o.Cooldown, Seed: o.Seed, Hooks: o.Hooks,
+	}
+	if len(o.Watched) > 0 {
+		p.Watched, p.WatchBlocks = slices.Clone(o.Watched), min(stats.WatchBlocks, o.Blocks)
 	}
 	switch {
 	case o.hasTwin():

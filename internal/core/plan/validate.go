@@ -69,6 +69,9 @@ func (o Options) checkFlow(f *faults) {
 		f.add(!slices.Contains([]model.Direction{model.To, model.From, model.Both}, d), "flow direction %q is none of to, from, both", d)
 		f.add(slices.Contains(o.Directions[:i], d), "flow direction %q appears twice", d)
 	}
+	for _, d := range o.Watched {
+		f.add(d == model.Both || slices.Contains(o.Directions, model.Both) || slices.Contains(o.Directions, d), "flow direction %q cannot be watched beside the others", d)
+	}
 	f.add(len(o.Directions) > 1 && slices.Contains(o.Directions, model.Both), "both directions at once cannot be measured beside single ones")
 	f.add(o.Flow.Duration < 0 || o.Flow.Omit < 0 || o.Flow.Interval < 0 || o.Flow.Bytes < 0, "the flow has a negative length")
 	f.add(o.Flow.Duration == 0 && o.Flow.Bytes == 0, "the flow has neither a duration nor an amount of bytes")

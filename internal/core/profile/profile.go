@@ -17,6 +17,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"linerate/internal/core/analysis"
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
@@ -91,25 +92,23 @@ type Evidence struct {
 	Print fingerprint.Print
 }
 
-// Proof is what the evidence says in one look.
-type Proof struct {
-	Better, Worse bool      // in the metric that decides, in any direction
-	Guards        []Verdict // that do not hold: they speak against keeping it
-}
-
-// Proof sums the verdicts up.
-func (e Evidence) Proof() Proof {
-	var p Proof
+// MayKeep is whether the settings may be kept by the evidence.
+func (e Evidence) MayKeep() analysis.Keep {
+	var all []model.Verdict
 	for _, v := range e.Verdicts {
-		if v.Metric == cmp.Or(e.Objective, model.Goodput) {
-			p.Better = p.Better || v.Outcome == model.Better
-			p.Worse = p.Worse || v.Outcome == model.Worse
+		m := model.Verdict{
+			Direction: v.Direction, Metric: v.Metric, Outcome: v.Outcome, Blocks: v.Blocks, Estimate: v.Estimate,
+			Interval: model.Interval{Low: model.Bound(v.Low), High: model.Bound(v.High), Confidence: v.Confidence},
 		}
-		if v.Guard != "" && v.Guard != model.GuardHolds {
-			p.Guards = append(p.Guards, v)
+		if v.Guard != "" {
+			m.Guard = &model.GuardCheck{State: v.Guard}
 		}
+		if v.Guard == model.GuardTolerable {
+			m.Guard = &model.GuardCheck{State: model.GuardOpen, Tolerable: true}
+		}
+		all = append(all, m)
 	}
-	return p
+	return analysis.MayKeep(cmp.Or(e.Objective, model.Goodput), all, "")
 }
 
 // Empty reports whether e says nothing.
@@ -215,7 +214,7 @@ func (e Evidence) validate(fault func(string, ...any), line func(what, s string)
 			fault("outcome %q", v.Outcome)
 		}
 		switch v.Guard {
-		case "", model.GuardHolds, model.GuardViolated, model.GuardOpen, model.GuardUnmeasured:
+		case "", model.GuardHolds, model.GuardViolated, model.GuardOpen, model.GuardTolerable, model.GuardUnmeasured:
 		default:
 			fault("guard %q", v.Guard)
 		}
@@ -299,6 +298,8 @@ func (v Verdict) String() string {
 		s += ", guard violated"
 	case model.GuardOpen:
 		s += ", guard not decided"
+	case model.GuardTolerable:
+		s += ", guard not decided, harm of three margins ruled out"
 	case model.GuardUnmeasured:
 		s += ", guard not measured"
 	}

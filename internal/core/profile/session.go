@@ -135,6 +135,9 @@ func FromVerdict(v model.Verdict) Verdict {
 	}
 	if g := v.Guard; g != nil && (!g.Default || g.State != model.GuardUnmeasured) {
 		out.Guard = g.State
+		if g.State == model.GuardOpen && g.Tolerable {
+			out.Guard = model.GuardTolerable
+		}
 	}
 	return out
 }
@@ -148,12 +151,11 @@ func Candidates(s model.Session) (names, refused []string) {
 		if !changes || setting.Name == s.Plan.Twin {
 			continue
 		}
-		switch proof := evidence(s, setting.Name).Proof(); {
-		case !proof.Better || proof.Worse:
-		case len(proof.Guards) > 0:
-			refused = append(refused, setting.Name)
-		default:
+		switch keep := analysis.MayKeep(s.Plan.Decides(), s.Verdicts, setting.Name); {
+		case keep.May():
 			names = append(names, setting.Name)
+		case keep.Better && !keep.Worse:
+			refused = append(refused, setting.Name)
 		}
 	}
 	return names, refused

@@ -38,6 +38,8 @@ const (
 	ExactFlipBlocks = 20              // most blocks whose sign vectors are enumerated (4.1)
 	FlipDraws       = 100_000         // sign vectors drawn above that (4.1)
 	NormalBlocks    = 3               // least blocks for a t interval, which describes (4.3)
+	WatchBlocks     = 5               // least blocks that can rule out harm by evidence of 20 (5.3)
+	LargeEffect     = 0.405           // log ratio of 1.5: from there on an open guard holds up nothing (6.5)
 	RankBlocks      = 6               // least blocks for the exact rank interval, and for any verdict (4.2, 4.4)
 	PlannedPower    = 0.80            // power behind "will not be seen" (7.2)
 	NoiseQuantile   = 0.20            // lower chi-square quantile behind the noise bound (7.1)

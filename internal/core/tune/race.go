@@ -288,8 +288,12 @@ func replaced(fates []*Fate, old, now *Fate) []*Fate {
 	return out
 }
 
+// enough is the share of what a size gained that the smallest value worth trying allows:
+// a flow that its buffer limits gains no more than in proportion to it (p).
+const enough = 0.8
+
 // lower returns smaller values of an accepted size, half each time, above the
-// present one. The largest comes first.
+// present one, that may be enough for what it gained. The largest comes first.
 func lower(f *Fate) []*Fate {
 	now, err := strconv.ParseInt(f.Now.Or(""), 10, 64)
 	if err != nil || len(f.Setting.Assignments) != 1 {
@@ -300,7 +304,11 @@ func lower(f *Fate) []*Fate {
 		return nil
 	}
 	var out []*Fate
-	for v := value / 2; v > now && len(out) < plateauLevels-1; v /= 2 {
+	least := float64(now)
+	if gain := float64(f.Gain); gain > 0 {
+		least *= enough * math.Exp(gain)
+	}
+	for v := value / 2; v > now && float64(v) >= least && len(out) < plateauLevels-1; v /= 2 {
 		l := *f
 		a := f.Setting.Assignments[0]
 		a.Value = strconv.FormatInt(v, 10)

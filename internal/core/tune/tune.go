@@ -44,6 +44,8 @@ type Options struct {
 	Thorough   bool          `json:"thorough,omitempty"`   // screen what no finding names once, where that leaves something to gain
 	Seed       uint64        `json:"seed,omitempty"`       // of the order of a screening
 	NoPlateau  bool          `json:"no_plateau,omitempty"` // take the size that won, without looking for a smaller one
+	Adapt      bool          `json:"adapt,omitempty"`      // the length of runs follows from pilots, which are as long as the plan says
+	RTT        time.Duration `json:"rtt_ns,omitempty"`     // of the path without load, 0 where it is not known
 }
 
 // Enough is the share of the ceiling from which nothing is left to gain, unless

@@ -333,13 +333,7 @@ func wireRate(sess *model.Session) any {
 }
 
 // plannedRuns returns how many runs the order of p and its tests hold.
-func plannedRuns(p *model.Plan) int {
-	n := 0
-	for _, block := range p.Order {
-		n += len(block)
-	}
-	return n*max(1, len(p.Directions)) + len(p.Tests)
-}
+func plannedRuns(p *model.Plan) int { return p.Runs() + len(p.Tests) }
 
 // KeepNewest removes all sessions of kind but the newest keep, with all that belongs
 // to them.

@@ -294,17 +294,13 @@ func (a *console) demoOnLoopback(ctx context.Context) error {
 // announce says what is about to happen, how long it takes, and what it can see.
 func (a *console) announce(ctx context.Context, st results, s model.Session) {
 	p := s.Plan
-	runs := 0
-	for _, b := range p.Order {
-		runs += len(b) * max(1, len(p.Directions))
-	}
 	often := "at most "
 	if p.Mode == model.FixedBlocks {
 		often = ""
 	}
 	a.talk("session %s: %d settings, %s%s of %s a run, %s%s in all (seed %d)", s.ID, len(p.Settings), often,
 		plural(len(p.Order), "block"), units.FormatDuration(p.RunLength().Round(100*time.Millisecond)), often,
-		units.FormatDuration((time.Duration(runs) * p.RunLength()).Round(time.Second)), p.Seed)
+		units.FormatDuration((time.Duration(p.Runs()) * p.RunLength()).Round(time.Second)), p.Seed)
 	for _, line := range report.Outlook(p, analysis.PlanLine(p, a.noiseBefore(ctx, st, s))) {
 		a.talk("%s", line)
 	}

@@ -308,7 +308,7 @@ func (l *live) evidence(ev app.BlockEnded) {
 	s := &l.state
 	s.Evidence = fact.Unknown[float64]("none yet")
 	for _, v := range ev.Result.Verdicts {
-		if v.IsTwin || v.Metric != l.plan.Decides() || v.Outcome != model.Undecided {
+		if !l.plan.DecidedBy(&v) || v.Outcome != model.Undecided {
 			continue
 		}
 		if e := v.Evidence; e != nil && *e > s.Evidence.Or(0) {

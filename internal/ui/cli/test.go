@@ -151,9 +151,5 @@ func (a *console) test(ctx context.Context, f testFlags, set *pflag.FlagSet, hos
 
 // expected is how long a plan takes at most.
 func expected(p model.Plan) time.Duration {
-	runs := 0
-	for _, b := range p.Order {
-		runs += len(b) * max(1, len(p.Directions))
-	}
-	return time.Duration(runs) * p.RunLength()
+	return time.Duration(p.Runs()) * p.RunLength()
 }

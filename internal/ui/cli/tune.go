@@ -87,10 +87,10 @@ processor time that each Gbit costs the receiver: offloads, moderation, jumbo fr
 	fl.StringVar(&f.margin, "margin", "3%", "smallest gain that matters")
 	fl.StringVar(&f.budget, "budget", "", "at most so much time for the search (default: until nothing is left to try)")
 	fl.StringVar(&f.data, "data", "", "at most so much payload, as 10GB, the confirmation included")
-	fl.StringVarP(&f.duration, "time", "t", "5s", "measured time of a run")
-	fl.StringVar(&f.omit, "omit", "", "warm-up before it, sent but not counted (default: 3s, or 20 round trips where that is longer)")
+	fl.StringVarP(&f.duration, "time", "t", "", "measured time of a run (default: what the first runs show to be enough)")
+	fl.StringVar(&f.omit, "omit", "", "warm-up before it, sent but not counted (default: what the first runs show of slow start; with --time 3s, or 20 round trips where that is longer)")
 	fl.IntVarP(&f.streams, "parallel", "P", 1, "parallel connections")
-	fl.StringVar(&f.settle, "settle", "1s", "wait after applying a setting")
+	fl.StringVar(&f.settle, "settle", "200ms", "wait after applying a setting")
 	fl.StringVar(&f.allow, "allow", "", "risky: settings that can cut the connection are tried without asking")
 	fl.BoolVar(&f.quick, "quick", false, "short races, and no search for the smallest good value")
 	fl.BoolVar(&f.thorough, "thorough", false, "then try what no finding names, several settings at a time: 16 to 40 runs more")
@@ -115,7 +115,7 @@ func (f tuneFlags) request(x *knob.Index) (apptune.Request, error) {
 	r.Flow.Duration, r.Budget, r.Settle = bad.duration("time", f.duration), bad.duration("budget", f.budget), bad.duration("settle", f.settle)
 	r.Flow.Omit = bad.duration("omit", f.omit)
 	r.Data = bad.data(f.data)
-	if r.Flow.Duration < time.Second && len(bad) == 0 {
+	if f.duration != "" && r.Flow.Duration < time.Second && len(bad) == 0 {
 		bad.add("time", fmt.Errorf("%s is too short to tell what limits; at least 1s", f.duration))
 	}
 	if f.streams < 1 || f.streams > 1000 {
@@ -273,12 +273,12 @@ func (a *console) tuned(ctx context.Context, out apptune.Outcome, of searched, d
 	if len(next) == 0 || dry {
 		return nil
 	}
-	return a.keepTuned(ctx, out.Record.Winner, t.Proof, of, next)
+	return a.keepTuned(ctx, out.Record.Winner, t, of, next)
 }
 
 // keepTuned asks what is to become of settings that proved better, and does it.
-func (a *console) keepTuned(ctx context.Context, winner model.Setting, proof string, of searched, next []string) error {
-	answer, err := a.Ask(ctx, app.Question{Kind: app.KeepTuned})
+func (a *console) keepTuned(ctx context.Context, winner model.Setting, t report.Tuned, of searched, next []string) error {
+	answer, err := a.Ask(ctx, app.Question{Kind: app.KeepTuned, Why: strings.Join(t.Open, "; ")})
 	switch {
 	case errors.Is(err, app.ErrNobody) || err == nil && answer.Choice == "":
 		a.talk("the hosts are as they were; to keep it until the next start: %s\nfor good: %s", next[0], next[1])
@@ -286,11 +286,11 @@ func (a *console) keepTuned(ctx context.Context, winner model.Setting, proof str
 	case err != nil:
 		return err
 	case answer.Choice == "profile":
-		p, err := a.profileOf(ctx, proof, "")
+		p, err := a.profileOf(ctx, t.Proof, "")
 		if err != nil {
 			return err
 		}
-		return a.saveProfile(p, "linerate-"+proof+".yaml")
+		return a.saveProfile(p, "linerate-"+t.Proof+".yaml")
 	}
 	held, err := apptune.Hold(ctx, a.world(), of.ends, of.host, winner, a.boot.wanted)
 	if held.Outcome != "" {
@@ -299,7 +299,7 @@ func (a *console) keepTuned(ctx context.Context, winner model.Setting, proof str
 	if err != nil || answer.Choice == "reboot" {
 		return err
 	}
-	src, err := a.keepSource(ctx, proof, keepFlags{})
+	src, err := a.keepSource(ctx, t.Proof, keepFlags{despiteGuards: len(t.Open) > 0})
 	if err != nil {
 		return err
 	}
@@ -380,6 +380,10 @@ func tuneNext(t report.Tuned, rec tune.Record, host, from string) []string {
 	if !t.Proven || len(wanted) == 0 {
 		return nil
 	}
+	despite := ""
+	if len(t.Open) > 0 { // which keep does only where the person says so
+		despite = " --despite-guards"
+	}
 	if from == "" {
 		words := []string{"linerate", "set"}
 		for _, a := range wanted {
@@ -387,7 +391,7 @@ func tuneNext(t report.Tuned, rec tune.Record, host, from string) []string {
 		}
 		return []string{
 			strings.Join(append(words, "--both", plain.ShellWord(host)), " "),
-			fmt.Sprintf("linerate keep %s %s --both", t.Proof, plain.ShellWord(host)),
+			fmt.Sprintf("linerate keep %s %s --both%s", t.Proof, plain.ShellWord(host), despite),
 		}
 	}
 	var set, kept []string // a command for each host: this machine is neither
@@ -403,7 +407,7 @@ func tuneNext(t report.Tuned, rec tune.Record, host, from string) []string {
 		}
 		if len(words) > 2 {
 			set = append(set, strings.Join(append(words, plain.ShellWord(end.named)), " "))
-			kept = append(kept, fmt.Sprintf("linerate keep %s %s --role %s", t.Proof, plain.ShellWord(end.named), end.side))
+			kept = append(kept, fmt.Sprintf("linerate keep %s %s --role %s%s", t.Proof, plain.ShellWord(end.named), end.side, despite))
 		}
 	}
 	return []string{strings.Join(set, " && "), strings.Join(kept, " && ")}

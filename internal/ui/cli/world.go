@@ -69,7 +69,11 @@ func (a *console) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
 	case app.TrySettings:
 		return a.agreed(ctx, "set and take back harmless settings of "+q.Host+", each for a moment? [y/N] ")
 	case app.KeepTuned:
-		answer, err := a.answered(ctx, "keep it? [n]o, until the next [s]tart, [p]ermanently, as a pro[f]ile [N/s/p/f] ")
+		question := "keep it? "
+		if q.Why != "" {
+			question = "not decided: " + plain.Line(q.Why) + "\nkeep it all the same? "
+		}
+		answer, err := a.answered(ctx, question+"[n]o, until the next [s]tart, [p]ermanently, as a pro[f]ile [N/s/p/f] ")
 		return app.Answer{Choice: map[string]string{"s": "reboot", "p": "permanent", "f": "profile"}[answer]}, err
 	case app.Password:
 	}

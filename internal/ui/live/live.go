@@ -96,7 +96,7 @@ func New(s model.Session, names Names, now func() time.Time) *State {
 		t.ways = append(t.ways, &way{direction: d})
 	}
 	t.at.MaxBlocks = len(s.Plan.Order)
-	t.at.AtMost = longest(s.Plan)
+	t.at.AtMost = time.Duration(s.Plan.Runs()) * s.Plan.RunLength()
 	return t
 }
 
@@ -131,15 +131,6 @@ func directions(p model.Plan) []model.Direction {
 		}
 	}
 	return all
-}
-
-// longest is how long p takes at most.
-func longest(p model.Plan) time.Duration {
-	runs := 0
-	for _, b := range p.Order {
-		runs += len(b) * max(1, len(p.Directions))
-	}
-	return time.Duration(runs) * p.RunLength()
 }
 
 // Observe takes in what happened.
@@ -243,7 +234,7 @@ func (t *State) block(e app.BlockEnded) {
 	}
 	t.leaving, t.lead = e.Result.Leaving, evidence{}
 	for _, v := range e.Result.Verdicts {
-		if v.IsTwin || v.Metric != p.Decides() || v.Outcome != model.Undecided || v.Evidence == nil {
+		if !p.DecidedBy(&v) || v.Outcome != model.Undecided || v.Evidence == nil {
 			continue
 		}
 		if *v.Evidence > t.lead.has {

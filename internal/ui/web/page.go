@@ -125,10 +125,7 @@ func (s *Server) sessionPart(ctx context.Context, id string) (text string, last 
 	d := s.source.Document(session)
 	p := progress{
 		Where: d.Header.Near + " to " + d.Header.Far, Title: session.Title, State: d.Ending, ID: session.ID, Running: session.State == model.SessionRunning,
-		Count: len(session.Runs), Warnings: d.Warnings,
-	}
-	for _, block := range session.Plan.Order {
-		p.Most += len(block) * max(1, len(session.Plan.Directions))
+		Count: len(session.Runs), Most: session.Plan.Runs(), Warnings: d.Warnings,
 	}
 	for _, r := range slices.Backward(session.Runs) {
 		if len(p.Runs) < shownRuns {

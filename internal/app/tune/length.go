@@ -1,0 +1,92 @@
+package tune
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/tune"
+)
+
+// pilot returns f with the length of the runs that show how long the others have to be:
+// long enough to see slow start in intervals of at least two round trips, and what limits
+// the path after it (statistics.md section 11.7).
+func pilot(f model.Flow, rtt time.Duration, quick bool) model.Flow {
+	omit, measured := time.Second, 2*time.Second
+	if quick {
+		omit, measured = omit/2, measured/2
+	}
+	f.Interval = min(max(100*time.Millisecond, 2*rtt), time.Second)
+	f.Omit, f.Duration = max(f.Omit, omit, 20*rtt), max(measured, 20*rtt)
+	return f
+}
+
+// fit returns the length of the runs of a step: that of pilots for the first block of a
+// race, then what they show, the same until it is decided.
+func (s *steer) fit(ctx context.Context, step tune.Step, runs []model.Run) (tune.Length, error) {
+	race := step.Kind == tune.KindRace
+	if !s.machine.Record(nil).Options.Adapt || race && step.Block == 1 {
+		s.length = tune.Length{}
+		return s.length, nil
+	}
+	if s.length.Duration > 0 && step.Block != 1 {
+		return s.length, nil
+	}
+	effect := 0.0
+	for _, c := range step.Settings[1:] {
+		if race { // what is left out, or less of, is to make no difference
+			effect = max(effect, math.Abs(tune.Effect(runs, s.trial.Session.Plan.Decides(), step.Direction, step.Settings[0].Name, c.Name)))
+		}
+	}
+	var err error
+	if s.length, err = s.fitted(ctx, runs, effect); !race {
+		s.length.Duration = min(s.length.Duration, max(niceRun, 20*s.machine.Record(nil).Options.RTT))
+	}
+	return s.length, err
+}
+
+// niceRun is the longest run of trimming and of a plateau (p): a setting less, or a smaller
+// size, is worth less time than the gain itself.
+const niceRun = 2 * time.Second
+
+// fitted is the length that the pilots among runs show for an effect.
+func (s *steer) fitted(ctx context.Context, runs []model.Run, effect float64) (tune.Length, error) {
+	plan := s.trial.Session.Plan
+	pilots := tune.Pilots{RTT: s.machine.Record(nil).Options.RTT, Samples: map[int][]model.Sample{}}
+	for _, r := range runs {
+		if r.Flow.Duration != plan.Flow.Duration || r.State != model.RunValid {
+			continue
+		}
+		kept, err := s.store.Samples(ctx, s.trial.Session.ID, r.Number)
+		if err != nil {
+			return tune.Length{}, err
+		}
+		pilots.Runs, pilots.Samples[r.Number] = append(pilots.Runs, r), kept
+	}
+	return pilots.Fit(plan.Decides(), effect), nil
+}
+
+// confirmation is what is asked of the proof of a winner: the directions that it was found
+// for decide, the others are watched for harm, and its runs are as long as the search shows
+// to be enough.
+func (s *steer) confirmation(ctx context.Context, r Request, winner model.Setting, runs []model.Run) (Request, error) {
+	of := s.machine.Directions()
+	asked := r.Directions
+	r.Directions = slices.DeleteFunc(slices.Clone(asked), func(d model.Direction) bool { return !slices.Contains(of, d) })
+	r.watched = slices.DeleteFunc(slices.Clone(asked), func(d model.Direction) bool { return slices.Contains(of, d) })
+	if len(r.Directions) == 0 {
+		r.Directions, r.watched = asked, nil
+	}
+	if !s.machine.Record(nil).Options.Adapt {
+		return r, nil
+	}
+	effect := math.Inf(1)
+	for _, d := range r.Directions {
+		effect = min(effect, math.Abs(tune.Effect(runs, s.trial.Session.Plan.Decides(), d, tune.Baseline, winner.Name)))
+	}
+	l, err := s.fitted(ctx, runs, effect)
+	r.Flow = l.Of(s.trial.Session.Plan.Flow)
+	return r, err
+}

@@ -1,0 +1,133 @@
+package tune
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+)
+
+// Length is how long the runs of a block are: as the plan's flow has it where it is zero.
+type Length struct{ Omit, Duration time.Duration }
+
+// Of returns f with that length.
+func (l Length) Of(f model.Flow) model.Flow {
+	if l.Duration > 0 {
+		f.Omit, f.Duration = l.Omit, l.Duration
+	}
+	return f
+}
+
+// Pilots are the runs that the length of later ones follows from, with their samples by
+// number (statistics.md section 11.7).
+type Pilots struct {
+	Runs    []model.Run
+	Samples map[int][]model.Sample
+	RTT     time.Duration // without load
+}
+
+// What is taken for the noise of runs that too few pilots show (p).
+const (
+	assumedBetween = 0.015 // standard deviation between runs (statistics.md section 13)
+	leastBetween   = 0.005 // however alike a few of them are
+)
+
+// Fit returns the length for blocks that look for an effect, a log ratio: 0 is a small one.
+// Slow start is what the pilots show of it, or what they left out where they show none.
+func (p Pilots) Fit(objective model.Metric, effect float64) Length {
+	var l Length
+	var overhead time.Duration
+	within, freedom, n := 0.0, 0, 0
+	for _, r := range p.Runs {
+		if r.State != model.RunValid {
+			continue
+		}
+		n++
+		overhead += r.Ended.Sub(r.Started) - r.Flow.Length()
+		all := received(p.Samples[r.Number], r.Flow.Direction)
+		omit, seen := stats.SlowStart(all)
+		if !seen {
+			omit = r.Flow.Omit
+		}
+		l.Omit = max(l.Omit, omit)
+		v, f := stats.Within(slices.DeleteFunc(all, func(x stats.RunInterval) bool { return x.Start < omit }))
+		within, freedom = within+v*float64(f), freedom+f
+	}
+	if n == 0 {
+		return Length{}
+	}
+	within /= float64(max(1, freedom))
+	overhead = max(0, overhead/time.Duration(n)) + l.Omit
+	l.Duration = stats.RunLength(overhead, p.between(objective, within), within, effect, p.RTT)
+	return l
+}
+
+// between is the variance between runs of one setting, of the log of what decides, that no
+// longer run takes away.
+func (p Pilots) between(objective model.Metric, within float64) float64 {
+	type of struct {
+		setting   string
+		direction model.Direction
+	}
+	logs := map[of][]float64{}
+	measured := 0.0
+	for _, r := range p.Runs {
+		if v, ok := r.Value(r.Flow.Direction, objective); ok && v > 0 && r.State == model.RunValid {
+			key := of{r.Setting, r.Flow.Direction}
+			logs[key] = append(logs[key], math.Log(v))
+			measured = max(measured, r.Flow.Duration.Seconds())
+		}
+	}
+	sum, freedom := 0.0, 0
+	for _, all := range logs {
+		if n := len(all) - 1; n > 0 {
+			s := stats.StdDev(all)
+			sum, freedom = sum+s*s*float64(n), freedom+n
+		}
+	}
+	if freedom == 0 {
+		return assumedBetween * assumedBetween
+	}
+	return max(leastBetween*leastBetween, sum/float64(freedom)-within/max(measured, 1e-3))
+}
+
+// received are the intervals of a direction at its receiver, the warm-up included.
+func received(samples []model.Sample, d model.Direction) []stats.RunInterval {
+	var out []stats.RunInterval
+	for _, x := range samples {
+		if x.Host == d.Receiver() && x.Direction == d && x.Metric == model.Goodput && x.Length > 0 {
+			out = append(out, stats.RunInterval{Start: x.Start, Length: x.Length, Value: x.Value})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b stats.RunInterval) int { return cmp.Compare(a.Start, b.Start) })
+	return out
+}
+
+// Effect returns what a setting gained over another in what decides, a log ratio, by the
+// medians of their runs in a direction; 0 where either has none.
+func Effect(runs []model.Run, objective model.Metric, d model.Direction, from, to string) float64 {
+	logs := map[string][]float64{}
+	for _, r := range runs {
+		if v, ok := r.Value(d, objective); ok && r.State == model.RunValid && r.Flow.Direction == d {
+			logs[r.Setting] = append(logs[r.Setting], good(objective, v))
+		}
+	}
+	if len(logs[from]) == 0 || len(logs[to]) == 0 {
+		return 0
+	}
+	return stats.Median(logs[to]) - stats.Median(logs[from])
+}
+
+// Directions returns those that the parts of the winner were found for.
+func (m *Machine) Directions() []model.Direction {
+	var out []model.Direction
+	for _, f := range m.accepted {
+		if !slices.Contains(out, f.Direction) {
+			out = append(out, f.Direction)
+		}
+	}
+	return out
+}
