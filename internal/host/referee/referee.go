@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -57,4 +59,16 @@ func Command(t testing.TB, program string, args ...string) *exec.Cmd {
 	}
 	cmd.Env = append(cmd.Environ(), "LD_LIBRARY_PATH="+strings.Join(libs, ":"))
 	return cmd
+}
+
+// Version is the longest number that a program says with --version: 252.39 of "systemd
+// 252 (252.39-1~deb12u2)".
+func Version(t testing.TB, program string) string {
+	t.Helper()
+	out, err := Command(t, program, "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := regexp.MustCompile(`\d+(\.\d+)*`).FindAllString(string(out), 2)
+	return slices.MaxFunc(all, func(a, b string) int { return len(a) - len(b) })
 }

@@ -242,7 +242,12 @@ func TestMatrix(t *testing.T) {
 					refused++
 				}
 			}
-			t.Logf("%d trees, proven %d, refused %d", trees, proven, refused)
+			networkd := referee.Version(t, referee.Program(t, "/usr/lib/systemd/systemd-networkd", "/lib/systemd/systemd-networkd"))
+			row := filestest.Row{Format: kind, Program: "systemd-networkd " + networkd, Remark: ", all interfaces brought up", Proven: proven, Refused: refused}
+			if kind == ".link" {
+				row.Program, row.Remark = "udevadm "+referee.Version(t, referee.Program(t, "udevadm")), ", net_setup_link; a pair of veth is the card, its address the permanent one"
+			}
+			filestest.Record(t, row)
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing/fstest"
 
 	"linerate/internal/host/files"
+	"linerate/internal/host/files/filestest"
 	"linerate/internal/host/files/sysctl"
 	"linerate/internal/host/referee"
 	"linerate/internal/must"
@@ -204,7 +205,11 @@ func TestMatrix(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%d trees, proven %d, refused %d", trees, proven, refused)
+			row := filestest.Row{Format: "sysctl.d", Program: "systemd-sysctl " + referee.Version(t, program[0]), Proven: proven, Refused: refused}
+			if name == "procps" {
+				row.Format, row.Program = "sysctl.d, sysctl.conf", "procps "+referee.Version(t, program[0])
+			}
+			filestest.Record(t, row)
 			if trees >= 20 && (proven < trees/4 || refused < trees/20) {
 				t.Errorf("%d trees: proven %d, refused %d: too few of one kind to show something", trees, proven, refused)
 			}

@@ -1,0 +1,5 @@
+//go:build slow
+
+package filestest
+
+const whole = true
