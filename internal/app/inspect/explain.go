@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"strings"
 
 	"linerate/internal/app/here"
 	"linerate/internal/core/fact"
@@ -13,9 +14,21 @@ import (
 
 // Explanation is one name in linerate/explain/v1.
 type Explanation struct {
-	Name  string `json:"name"`  // as it was understood
-	Knobs []Page `json:"knobs"` // that it means, or that stand behind it
-	Dead  []Dead `json:"dead"`  // settings of that name that are no more
+	Name    string             `json:"name"`    // as it was understood
+	Sets    []model.Assignment `json:"sets"`    // what a line of a guide sets, in linerate's words
+	Unknown []string           `json:"unknown"` // words of that line that linerate does not know
+	Knobs   []Page             `json:"knobs"`   // that it means, or that stand behind it
+	Dead    []Dead             `json:"dead"`    // settings of that name that are no more
+	Outside []Outside          `json:"outside"` // settings of that name that linerate does not set
+}
+
+// Outside is a setting that exists and that linerate does not set.
+type Outside struct {
+	System  string         `json:"system"`
+	Does    string         `json:"does"`
+	Instead []model.KnobID `json:"instead"`
+	Advice  string         `json:"advice"`
+	Source  string         `json:"source"`
 }
 
 // Page is all that is known of one knob.
@@ -79,6 +92,9 @@ type Dead struct {
 // known of are in unknown.
 func Explain(ctx context.Context, m *here.Machine, names []string) (all []Explanation, unknown []error) {
 	x := m.Catalogue()
+	if len(names) > 1 && knob.IsGuideCommand(names[0]) { // a command without quotes around it
+		names = []string{strings.Join(names, " ")}
+	}
 	for _, name := range names {
 		if name == "sysctl" || name == "sudo" { // of a pasted command
 			continue
@@ -95,7 +111,10 @@ func Explain(ctx context.Context, m *here.Machine, names []string) (all []Explan
 // explained gathers the pages of a name: the knob itself, or those behind a native
 // name, or those that replace a dead one.
 func explained(ctx context.Context, m *here.Machine, e knob.Explanation) Explanation {
-	out := Explanation{Name: e.Name, Knobs: []Page{}, Dead: []Dead{}}
+	out := Explanation{
+		Name: e.Name, Knobs: []Page{}, Dead: []Dead{}, Outside: []Outside{},
+		Sets: append([]model.Assignment{}, e.Sets...), Unknown: append([]string{}, e.Unknown...),
+	}
 	var ids []model.KnobID
 	add := func(id model.KnobID) {
 		if !slices.Contains(ids, id) {
@@ -126,6 +145,9 @@ func explained(ctx context.Context, m *here.Machine, e knob.Explanation) Explana
 	}
 	for _, d := range e.Dead {
 		out.Dead = append(out.Dead, Dead{d.System, d.Lived, d.Was, d.Now, append([]model.KnobID{}, d.Instead...), d.Advice, knob.Cite(d.Source)})
+	}
+	for _, o := range e.Outside {
+		out.Outside = append(out.Outside, Outside{o.System, o.Does, append([]model.KnobID{}, o.Instead...), o.Advice, knob.Cite(o.Source)})
 	}
 	return out
 }

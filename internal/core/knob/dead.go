@@ -45,6 +45,10 @@ func deadBSD() []Dead {
 			"a property list in /Library/LaunchDaemons that runs sysctl", "[K]"},
 		{[]string{"kern.ipc.nmbclusters"}, "darwin", "never writable in sysctl.conf", "how many packet buffers there are", "read-only while the system runs",
 			ids("mbuf.clusters"), "the boot argument ncl", "[X unix_startup.c]"},
+		{[]string{"hw.{driver}.rxd"}, "freebsd", "FreeBSD to 11", "receive descriptors of one driver", "replaced by a name that all drivers of iflib share",
+			ids("nic.ring.rx"), "", "[B12 iflib]"},
+		{[]string{"hw.{driver}.txd"}, "freebsd", "FreeBSD to 11", "transmit descriptors of one driver", "replaced by a name that all drivers of iflib share",
+			ids("nic.ring.tx"), "", "[B12 iflib]"},
 	}
 }
 

@@ -14,6 +14,10 @@ type Explanation struct {
 	Knob *Knob  // the knob of this id; nil when Name is native
 	Uses []Use  // the native settings of this name, by system
 	Dead []Dead // the settings of this name that are no more
+	// Outside are settings of this name that exist and that linerate does not set.
+	Outside []Outside
+	Sets    []model.Assignment // what a line of a guide sets, in linerate's words
+	Unknown []string           // words of the line that linerate does not know
 }
 
 // Use is a native setting that a knob stands for.
@@ -26,9 +30,13 @@ type Use struct {
 // Explain says what name is: a knob's id, a native name of any system, or a
 // name of old guides. A native name may be whole or its last part ("tcp_rmem"),
 // with slashes or dots, with a value behind it ("net.ipv4.tcp_sack=0"), or with
-// a command in front ("sysctl -w ..."). It is false when nothing is known; then
-// Suggest may know what was meant.
+// a command in front ("sysctl -w ..."). A line of a guide may also be a command of
+// ethtool, ip, tc, ifconfig, netsh, PowerShell, networksetup, cpupower or modprobe. It is
+// false when nothing is known; then Suggest may know what was meant.
 func (x *Index) Explain(name string) (Explanation, bool) {
+	if line := guide(name); len(line.sets) > 0 {
+		return x.explainLine(strings.TrimSpace(name), line)
+	}
 	e := Explanation{Name: tidyName(name)}
 	text := plainName(e.Name)
 	if text == "" {
@@ -44,12 +52,79 @@ func (x *Index) Explain(name string) (Explanation, bool) {
 			}
 		}
 	}
+	e.others(text, "")
+	if _, value, ok := strings.Cut(name, "="); ok {
+		for _, u := range e.Uses {
+			e.set(u, strings.Trim(strings.TrimSpace(value), `"'`))
+		}
+	}
+	return e, e.Knob != nil || len(e.Uses)+len(e.Dead)+len(e.Outside) > 0
+}
+
+// explainLine says what the command of a guide sets.
+func (x *Index) explainLine(text string, line guideLine) (Explanation, bool) {
+	e := Explanation{Name: text}
+	for _, s := range line.sets {
+		known := len(e.Dead) + len(e.Outside) + len(e.Uses)
+		for _, k := range x.All() {
+			n, ok := k.Native[line.system]
+			if !ok || s.id != k.ID && (s.id != "" || s.native == "" || !slices.ContainsFunc(append([]string{n.Name}, n.Also...), func(name string) bool { return plainName(name) == plainName(s.native) })) {
+				continue
+			}
+			e.Uses = append(e.Uses, Use{line.system, k, n})
+			e.set(e.Uses[len(e.Uses)-1], s.value)
+		}
+		if s.native != "" && len(e.Uses) == known {
+			e.others(plainName(s.native), line.system)
+		}
+		if len(e.Dead)+len(e.Outside)+len(e.Uses) == known {
+			e.Unknown = append(e.Unknown, s.word)
+		}
+	}
+	return e, len(e.Uses)+len(e.Dead)+len(e.Outside) > 0
+}
+
+// others adds the settings of a name that linerate does not set, on system or, if that
+// is empty, on any.
+func (e *Explanation) others(text, system string) {
+	named := func(names []string, on string) bool {
+		return (system == "" || system == on) && slices.ContainsFunc(names, func(n string) bool { return sameName(n, text) })
+	}
 	for _, d := range DeadNames() {
-		if slices.ContainsFunc(d.Names, func(n string) bool { return sameName(n, text) }) {
+		if named(d.Names, d.System) {
 			e.Dead = append(e.Dead, d)
 		}
 	}
-	return e, e.Knob != nil || len(e.Uses) > 0 || len(e.Dead) > 0
+	for _, o := range OutsideNames() {
+		if named(o.Names, o.System) {
+			e.Outside = append(e.Outside, o)
+		}
+	}
+}
+
+// set adds the value that a line gives to u, unless u cannot hold it.
+func (e *Explanation) set(u Use, value string) {
+	if value == "" || u.Native.Encoding == Level { // a level is the setting, the size what follows from it
+		return
+	}
+	canonical, err := u.Knob.Decode(u.System, value)
+	switch {
+	case err == nil:
+		value = canonical
+	case u.Native.Encoding == Initial || u.Native.Encoding == Ceiling: // a line of fewer than three numbers leaves the others
+		return
+	}
+	for _, c := range u.Knob.Choices { // Windows takes its words in any case
+		if strings.EqualFold(c.Value, value) {
+			value = c.Value
+		}
+	}
+	if canonical, err := u.Knob.Parse(value); err == nil {
+		a := model.Assignment{Knob: u.Knob.ID, Value: canonical}
+		if !slices.ContainsFunc(e.Sets, func(b model.Assignment) bool { return a.Knob == b.Knob }) {
+			e.Sets = append(e.Sets, a)
+		}
+	}
 }
 
 // tidyName takes a command in front and a value behind off a name.
@@ -84,15 +159,22 @@ func sameName(native, text string) bool {
 	return len(text) >= 7 && (strings.HasSuffix(native, "."+text) || strings.HasSuffix(native, `\`+text))
 }
 
-// Replaced returns the knobs that stand where a dead name stood.
+// Replaced returns the knobs that stand where a dead name stood, and those that do the
+// work of settings which linerate does not set.
 func (e Explanation) Replaced() []model.KnobID {
 	var list []model.KnobID
-	for _, d := range e.Dead {
-		for _, id := range d.Instead {
+	add := func(all []model.KnobID) {
+		for _, id := range all {
 			if !slices.Contains(list, id) {
 				list = append(list, id)
 			}
 		}
+	}
+	for _, d := range e.Dead {
+		add(d.Instead)
+	}
+	for _, o := range e.Outside {
+		add(o.Instead)
 	}
 	return list
 }

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/app/here"
 	"linerate/internal/app/inspect"
 	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
 )
 
 // explainSchema names the document of linerate knobs explain.
@@ -26,11 +27,14 @@ func (a *console) explainCommand() *cobra.Command {
 		Long: `explain prints all that linerate knows about settings: meaning, range, defaults by
 version, native name by system, what a change needs and risks, how to see that it
 took effect, how to make it permanent. NAME is linerate's own name, the native name
-of any system, with its command and value as pasted from a guide if you like, or a
-name from an old guide that no longer exists: then it prints what replaced it.`,
+of any system, a line of a tuning guide as it stands, or a name from an old guide that
+no longer exists: then it prints what replaced it. Of a line it prints what the line
+would set, in linerate's words. It reads sysctl, ethtool, ip, tc, ifconfig, rc.conf,
+netsh, PowerShell, networksetup, cpupower, modprobe and options lines; quote them.`,
 		Example: `  linerate knobs explain link.mtu
   linerate knobs explain tcp_rmem kern.ipc.maxsockbuf
   linerate knobs explain 'sysctl -w net.inet.tcp.inflight_enable=0'
+  linerate knobs explain 'ethtool -G eth0 rx 8192 tx 8192'
   linerate knobs explain GlobalMaxTcpWindowSize --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -73,26 +77,47 @@ func (a *console) explain(ctx context.Context, names []string, link string) erro
 
 // printExplanation shows an explanation to people.
 func printExplanation(w io.Writer, e inspect.Explanation) {
+	head := len(e.Sets) + len(e.Unknown) + len(e.Dead) + len(e.Outside)
+	if len(e.Sets)+len(e.Unknown) > 0 {
+		sets := make([]string, len(e.Sets))
+		for i, s := range e.Sets {
+			sets[i] = string(s.Knob) + "=" + s.Value
+		}
+		fmt.Fprintln(w, e.Name)
+		line(w, "sets", strings.Join(sets, " "))
+		line(w, "not known", strings.Join(e.Unknown, ", "))
+	}
+	for _, o := range e.Outside {
+		fmt.Fprintf(w, "%s: a setting of %s that linerate does not set\n", e.Name, o.System)
+		line(w, "does", o.Does)
+		line(w, "instead", instead(o.Instead, o.Advice))
+		line(w, "source", o.Source)
+	}
 	for _, d := range e.Dead {
 		fmt.Fprintf(w, "%s no longer exists on %s\n", e.Name, d.System)
 		line(w, "was", fmt.Sprintf("%s (%s)", d.Was, d.Lived))
 		line(w, "now", d.Now)
-		var instead []string
-		for _, id := range d.Instead {
-			instead = append(instead, string(id))
-		}
-		if d.Advice != "" {
-			instead = append(instead, d.Advice)
-		}
-		line(w, "instead", strings.Join(instead, ", "))
+		line(w, "instead", instead(d.Instead, d.Advice))
 		line(w, "source", d.Source)
 	}
 	for i, p := range e.Knobs {
-		if i > 0 || len(e.Dead) > 0 {
+		if i > 0 || head > 0 {
 			fmt.Fprintln(w)
 		}
 		printPage(w, p)
 	}
+}
+
+// instead lists the knobs that do the work of a setting, then what else to do.
+func instead(ids []model.KnobID, advice string) string {
+	var all []string
+	for _, id := range ids {
+		all = append(all, string(id))
+	}
+	if advice != "" {
+		all = append(all, advice)
+	}
+	return strings.Join(all, ", ")
 }
 
 func printPage(w io.Writer, p inspect.Page) {

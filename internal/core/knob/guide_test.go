@@ -1,0 +1,86 @@
+package knob_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/knob"
+	"linerate/internal/must"
+)
+
+// Lines of guides as they stand, with what they set in linerate's words.
+func TestGuideLines(t *testing.T) {
+	for line, want := range map[string]string{
+		"ethtool -G enp3s0 rx 4096 tx 2048":                                                                        "nic.ring.rx=4096 nic.ring.tx=2048",
+		"sudo ethtool -C eth2 adaptive-rx off rx-usecs 30 rx-frames 8":                                             "nic.coalesce.adaptive_rx=0 nic.coalesce.rx_usecs=30 nic.coalesce.rx_frames=8",
+		"ethtool -K eth0 gso on tso off rx-gro-hw on generic-receive-offload off":                                  "nic.offload.gso=1 nic.offload.tso=0 nic.offload.gro_hw=1 nic.offload.gro=0",
+		"ethtool --pause eth0 autoneg off rx off tx on":                                                            "nic.pause.autoneg=0 nic.pause.rx=0 nic.pause.tx=1",
+		"ethtool -L eth0 combined 8":                                                                               "nic.queues.combined=8",
+		"ethtool -s eth0 speed 1000 duplex full autoneg on":                                                        "nic.media.speed=1000 nic.media.duplex=full nic.media.autoneg=1",
+		"ifconfig eth0 txqueuelen 2000":                                                                            "txqueuelen=2000",
+		"ip link set eth0 mtu 8900 txqueuelen 5000":                                                                "link.mtu=8900 txqueuelen=5000",
+		"ip -4 route replace 198.51.100.0/24 via 192.0.2.9 dev eth0 initcwnd 32 rto_min 5ms":                       "route.initcwnd=32 route.rto_min=5",
+		"tc qdisc add dev eth0 root handle 1: fq_codel":                                                            "qdisc=fq_codel",
+		"cpupower -c all frequency-set -g powersave":                                                               "cpu.governor=powersave",
+		"options e1000e TxDescriptors=1024,1024":                                                                   "nic.ring.tx=1024",
+		"ifconfig ix1 mtu 8000 -lro rxcsum -tso4":                                                                  "link.mtu=8000 nic.offload.lro=0 nic.offload.rx_csum=1 nic.offload.tso=0",
+		`ifconfig_em1="inet 198.51.100.7/24 mtu 4000 -txcsum"`:                                                     "link.mtu=4000 nic.offload.tx_csum=0",
+		"networksetup -setMTU en1 1400":                                                                            "link.mtu=1400",
+		"netsh interface tcp set global autotuninglevel=normal timestamps=disabled":                                "tcp.autotune_level=Normal tcp.timestamps=0",
+		"netsh int tcp set heuristics wsh=disabled":                                                                "tcp.autotune_heuristics=0",
+		`netsh interface ipv4 set subinterface "Ethernet 2" mtu=1400 store=persistent`:                             "link.mtu=1400",
+		"Set-NetTCPSetting -SettingName Internet -CongestionProvider DCTCP":                                        "tcp.congestion_control=DCTCP",
+		`Set-NetAdapterAdvancedProperty -Name "Ethernet 2" -DisplayName "Jumbo Packet" -DisplayValue "4088 Bytes"`: "link.frame_mtu=4074",
+		`Set-NetAdapterAdvancedProperty -Name x -RegistryKeyword "*ReceiveBuffers" -RegistryValue 1024`:            "nic.ring.rx=1024",
+		"Set-NetAdapterRsc -Name x -IPv6Enabled $true":                                                             "nic.offload.rsc6=1",
+		"Enable-NetAdapterLso -Name x":                                                                             "nic.offload.tso=1 nic.offload.tso6=1",
+		"Disable-NetAdapterRsc -Name x -IPv4":                                                                      "nic.offload.rsc=0",
+		"net.ipv4.tcp_rmem = 4096 131072 8388608":                                                                  "tcp.recv_buffer_max=8388608 tcp.recv_buffer_initial=131072 tcp.recv_buffer_min=4096",
+		"sysctl -w net.ipv4.tcp_wmem=8192":                                                                         "tcp.send_buffer_min=8192",
+		"sysctl -w net.ipv4.tcp_timestamps=0":                                                                      "tcp.timestamps=0",
+	} {
+		e, ok := knob.NewIndex().Explain(line)
+		if !ok {
+			t.Errorf("%s: not known", line)
+			continue
+		}
+		var got []string
+		for _, a := range e.Sets {
+			got = append(got, string(a.Knob)+"="+a.Value)
+		}
+		must.Equal(t, strings.Join(got, " "), want, "%s", line)
+		must.Equal(t, len(e.Unknown), 0, "%s: %q", line, e.Unknown)
+	}
+}
+
+// Settings that exist and that linerate does not set have an answer, and words of a
+// known command that it does not know are named.
+func TestGuideLinesOutside(t *testing.T) {
+	for name, want := range map[string]string{
+		"net.ipv4.tcp_autocorking = 1": "small writes", "sunrpc.tcp_slot_table_entries=64": "NFS", "iommu=pt": "command line",
+		"dev.ixl.3.fc=3": "flow control", "hw.em.max_interrupt_rate=8000": "interrupts a second", "TcpAckFrequency": "acknowledgement",
+		"options igb InterruptThrottleRate=3000": "moderation",
+	} {
+		e, ok := knob.NewIndex().Explain(name)
+		if !ok || len(e.Outside) != 1 {
+			t.Errorf("%s: %+v", name, e)
+			continue
+		}
+		must.Contain(t, e.Outside[0].Does, want, "%s", name)
+		for _, id := range e.Replaced() {
+			if _, ok := knob.NewIndex().ByID(id); !ok {
+				t.Errorf("%s: %s is no knob", name, id)
+			}
+		}
+	}
+	e, ok := knob.NewIndex().Explain("ethtool -K eth0 ntuple on gro on")
+	if !ok || !slices.Equal(e.Unknown, []string{"ntuple"}) || len(e.Sets) != 1 {
+		t.Errorf("%+v", e)
+	}
+	for _, name := range []string{"ip addr add 192.0.2.1/24 dev eth0", "tc filter show", "netsh wlan show all", "Get-NetRoute", "ethtool eth0"} {
+		if e, ok := knob.NewIndex().Explain(name); ok {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package knob
+
+import "linerate/internal/core/model"
+
+// Outside is a setting that guides name, that exists, and that linerate does not set.
+type Outside struct {
+	Names   []string // native, the best known first; written as in Dead
+	System  string   // GOOS
+	Does    string
+	Instead []model.KnobID // knobs that reach the same
+	Advice  string
+	Source  string
+}
+
+// OutsideNames returns the settings of guides that linerate knows by name only. The
+// slice is the caller's own.
+func OutsideNames() []Outside {
+	return []Outside{
+		{[]string{"net.ipv4.tcp_shrink_window"}, "linux", "a receiver short of memory may take back window that it has offered (RFC 7323 section 2.4)",
+			nil, "off is the default; it saves memory and raises no rate", "[Ldoc tcp_shrink_window]"},
+		{[]string{"net.ipv4.tcp_autocorking"}, "linux", "small writes wait while earlier packets of the connection are still in a queue of this host",
+			ids("nodelay"), "leave it on; it costs bulk traffic nothing", "[Ldoc tcp_autocorking]"},
+		{[]string{"net.ipv4.route.flush"}, "linux", "an action, not a setting: writing it discards cached routes and the path MTU found for them",
+			ids("tcp.metrics_cache"), "ip tcp_metrics flush discards what TCP remembers", "[L6.1 net/ipv4/route.c]"},
+		{[]string{"sunrpc.tcp_slot_table_entries", "tcp_slot_table_entries", "tcp_max_slot_table_entries"}, "linux", "requests of NFS and other ONC RPC clients that may be under way on one connection",
+			nil, "it limits NFS clients only; linerate's traffic does not use it", "[L6.1 net/sunrpc/xprtsock.c]"},
+		{[]string{"iommu", "intel_iommu", "amd_iommu"}, "linux", "a parameter of the kernel's command line; iommu=pt lets the drivers of the host use memory without translation",
+			nil, "takes a new boot; worth a try at 100 Gbit/s where the processor spends its time in mapping", "[L6.1 kernel-parameters.txt iommu]"},
+		{[]string{"InterruptThrottleRate", "RxIntDelay", "TxIntDelay", "RxAbsIntDelay"}, "linux", "interrupt moderation, as a parameter of the driver's module",
+			ids("nic.coalesce.rx_usecs", "nic.coalesce.tx_usecs"), "", "[L6.1 e1000.rst InterruptThrottleRate]"},
+		{[]string{"net.inet.tcp.rfc6675_pipe"}, "freebsd", "counts data in flight by what was acknowledged selectively (RFC 6675)",
+			nil, "it matters while lost packets are repaired", "[B13 tcp_input.c]"},
+		{[]string{"net.inet.tcp.abc_l_var"}, "freebsd", "segments by which one acknowledgement may open the window in slow start (RFC 3465 section 2.2)",
+			ids("tcp.initial_cwnd"), "more makes slow start burstier, not the rate that follows", "[B13 tcp_input.c]"},
+		{[]string{"net.inet.tcp.soreceive_stream"}, "freebsd", "a shorter way through the receiving socket code", nil, "takes a new boot: /boot/loader.conf", "[B13 tcp_subr.c]"},
+		{[]string{"net.inet.raw.maxdgram"}, "freebsd", "largest datagram of a raw IP socket", nil, "it has no effect on TCP and UDP", "[B13 raw_ip.c]"},
+		{[]string{"hw.{driver}.max_interrupt_rate"}, "freebsd", "most interrupts a second of one driver", ids("nic.coalesce.rx_usecs"), "takes a new boot: /boot/loader.conf", "[K]"},
+		{[]string{"hw.intr_storm_threshold"}, "freebsd", "interrupts in a row after which one source is throttled", nil,
+			"raise it only if the kernel's log tells of an interrupt storm", "[B13 kern_intr.c]"},
+		{[]string{"dev.{dev}.fc", "hw.{driver}.flow_control"}, "freebsd", "flow control of some drivers: 0 none, 1 receive, 2 transmit, 3 both",
+			ids("nic.pause.rx", "nic.pause.tx"), "", "[B13 ixgbe]"},
+		{[]string{"dev.{dev}.eee_disabled", "dev.{dev}.eee_control"}, "freebsd", "energy efficient Ethernet of some drivers: 1 switches it off", ids("nic.eee"), "", "[B13 e1000]"},
+		{[]string{"net.inet.tcp.syncache.hashsize"}, "freebsd", "buckets of the table of half-open connections", ids("tcp.syn_queue"),
+			"for servers that get floods of connections; it raises no rate", "[B13 tcp_syncache.c]"},
+		{[]string{"TcpAckFrequency"}, "windows", "segments per acknowledgement, of one interface, in the registry", ids("tcp.delayed_ack_frequency"), "", "[K]"},
+		{[]string{"TCPNoDelay"}, "windows", "sends small writes at once, of Message Queuing (MSMQ) only; other programs set TCP_NODELAY themselves", ids("nodelay"), "", "[K]"},
+	}
+}
