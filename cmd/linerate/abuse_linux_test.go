@@ -21,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // abuseVar is how long a server is abused, if not for a minute.
@@ -71,19 +73,10 @@ type weight struct{ descriptors, memory int }
 func (v victim) weigh(t *testing.T) weight {
 	t.Helper()
 	dir := filepath.Join("/proc", strconv.Itoa(v.cmd.Process.Pid))
-	fds, err := os.ReadDir(filepath.Join(dir, "fd"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, err := os.ReadFile(filepath.Join(dir, "status"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fds := must.Get(os.ReadDir(filepath.Join(dir, "fd")))(t)
+	status := must.Get(os.ReadFile(filepath.Join(dir, "status")))(t)
 	m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(status)
-	kib, err := strconv.Atoi(string(m[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kib := must.Get(strconv.Atoi(string(m[1])))(t)
 	return weight{len(fds), kib << 10}
 }
 
@@ -231,10 +224,7 @@ func killed(ctx context.Context, argv []string) {
 func TestAbuse(t *testing.T) {
 	length := time.Minute
 	if text := os.Getenv(abuseVar); text != "" {
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(time.ParseDuration(text))(t)
 		length = d
 	}
 	v := startVictim(t)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"linerate/internal/host/referee"
+	"linerate/internal/must"
 )
 
 // addKey makes a key on host b and returns its link in a file.
@@ -27,19 +28,14 @@ func (n *netns) addKey(t testing.TB, name string, more ...string) (link, file st
 		Link string `json:"link"`
 	}](t, r.out).Link
 	file = filepath.Join(n.dir, name+".link")
-	if err := os.WriteFile(file, []byte(link+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(link+"\n"), 0o600))
 	return link, "@" + file
 }
 
 // audited returns the lines of an audit log.
 func audited(t testing.TB, path string) (all []map[string]any) {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(path))(t)
 	defer func() { _ = f.Close() }()
 	for s := bufio.NewScanner(f); s.Scan(); {
 		var m map[string]any
@@ -73,10 +69,7 @@ func (n *netns) asBefore(t testing.TB, before both) {
 // status reads a line of /proc/PID/status.
 func status(t testing.TB, pid int, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status")))(t)
 	for line := range strings.Lines(string(b)) {
 		if v, ok := strings.CutPrefix(line, name+":"); ok {
 			return strings.Join(strings.Fields(v), " ")
@@ -118,9 +111,7 @@ func TestServeKeys(t *testing.T) {
 	look.Env = append(look.Env, "LINERATE_LINK="+link)
 	sane(t, run(t, look))
 
-	if err := os.Chmod(strings.TrimPrefix(file, "@"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(strings.TrimPrefix(file, "@"), 0o644))
 	if r := run(t, n.inside(t, "a", "facts", file)); r.code != 0 || !strings.Contains(r.err, "others may read it: chmod 600") {
 		t.Errorf("a link that others may read: exit code %d\n%s", r.code, r.err)
 	}
@@ -303,9 +294,7 @@ func TestPrintUnit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			unit := succeed(t, append([]string{"serve", "--print-unit"}, c.args...)...).out
 			for _, s := range append(c.has, "NoNewPrivileges=yes", "ExecStart="+binary+" serve") {
-				if !strings.Contains(unit, s) {
-					t.Errorf("it has no %q\n%s", s, unit)
-				}
+				must.Contain(t, unit, s, "it has")
 			}
 			for _, s := range c.not {
 				if strings.Contains(unit, s) {
@@ -313,9 +302,7 @@ func TestPrintUnit(t *testing.T) {
 				}
 			}
 			file := filepath.Join(t.TempDir(), "linerate.service")
-			if err := os.WriteFile(file, []byte(unit), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(unit), 0o600))
 			out, err := referee.Command(t, judge, "verify", "--man=no", "--generators=no", file).CombinedOutput()
 			for line := range strings.Lines(string(out)) {
 				if strings.Contains(line, filepath.Base(file)) {
@@ -335,12 +322,8 @@ func TestKeysOfAServerOfAnotherUser(t *testing.T) {
 	const nobody = 61234
 	dir := filepath.Join(t.TempDir(), "private") // closed to that user, as /var/lib/private is
 	state := filepath.Join(dir, "linerate")
-	if err := os.MkdirAll(state, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(state, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(state, 0o700))
+	must.Do(t, os.Chown(state, nobody, nobody))
 	r := run(t, command(t, "serve", "key", "add", "anna", "--state", state))
 	if r.code != 0 || !strings.Contains(r.err, "as user 61234") || !strings.Contains(r.out, "linerate://") {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
@@ -355,9 +338,7 @@ func TestKeysOfAServerOfAnotherUser(t *testing.T) {
 			return err
 		}
 		made++
-		if uid := info.Sys().(*syscall.Stat_t).Uid; uid != nobody {
-			t.Errorf("%s belongs to user %d", path, uid)
-		}
+		must.Equal(t, info.Sys().(*syscall.Stat_t).Uid, nobody, "%s belongs to user", path)
 		return nil
 	})
 	if err != nil || made < 4 {
@@ -368,12 +349,8 @@ func TestKeysOfAServerOfAnotherUser(t *testing.T) {
 	}
 	// Root's own directory to which others may write is nobody's to manage.
 	open := filepath.Join(t.TempDir(), "open")
-	if err := os.Mkdir(open, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(open, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(open, 0o700))
+	must.Do(t, os.Chmod(open, 0o777))
 	if r := run(t, command(t, "serve", "key", "add", "anna", "--state", open)); r.code != 4 {
 		t.Errorf("a directory for everybody: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
@@ -392,9 +369,7 @@ func TestServeSharesItsPort(t *testing.T) {
 		sockets = ip(t, "netns", "exec", n.b, "ss", "-Hun")
 		return strings.Contains(sockets, serverAddr+" ") && strings.Contains(sockets, nearAddr+":") || len(p.done) > 0
 	})
-	if !strings.Contains(sockets, serverAddr+" ") {
-		t.Errorf("the run's sockets:\n%s", sockets)
-	}
+	must.Contain(t, sockets, serverAddr+" ", "the run's sockets")
 	p.signal(t, os.Interrupt)
 	if r := p.wait(t, patience); r.code != 130 {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // articles are profiles with what old articles set, see the README there.
@@ -49,10 +51,7 @@ func TestArticlesExported(t *testing.T) {
 			if err := json.Unmarshal([]byte(r.out), &doc); err != nil || r.code != 0 || len(doc.Files) == 0 {
 				t.Fatalf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 			}
-			b, err := os.ReadFile(want)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(os.ReadFile(want))(t)
 			files := map[string]string{}
 			for _, f := range doc.Files {
 				files[f.Path] = f.Content
@@ -114,9 +113,7 @@ func TestArticlesSet(t *testing.T) {
 			held(t, n.inside(t, "a", append(append([]string{"set"}, strings.Fields(c.set)...), "--both", "--for", "10m", n.agent("b"))...), func() bool {
 				return read(t, n, "a") == c.holds(was[0]) && read(t, n, "b") == c.holds(was[1])
 			})
-			if now := [2]state{read(t, n, "a"), read(t, n, "b")}; now != was {
-				t.Errorf("was %v, is %v", was, now)
-			}
+			must.Equal(t, [2]state{read(t, n, "a"), read(t, n, "b")}, was, "was %v,", was)
 		}
 	}
 	// The sysctls belong to the whole machine: two hosts of a test cannot have
@@ -132,9 +129,7 @@ func TestArticlesSet(t *testing.T) {
 		if r.code != 4 || !strings.Contains(r.err, "net.core.") {
 			t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 		}
-		if now := [2]state{read(t, n, "a"), read(t, n, "b")}; now != was {
-			t.Errorf("was %v, is %v", was, now)
-		}
+		must.Equal(t, [2]state{read(t, n, "a"), read(t, n, "b")}, was, "was %v,", was)
 	}
 	beside(t, cases)
 }

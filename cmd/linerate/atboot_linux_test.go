@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // systemdRoot is a machine's files with a systemd that enables what has a link.
@@ -15,10 +17,8 @@ func systemdRoot(t testing.TB) string {
 	t.Helper()
 	root := t.TempDir()
 	systemctl := "#!/bin/sh\n[ -L " + root + "/etc/systemd/system/multi-user.target.wants/$2 ] && echo enabled\n"
-	if err := errors.Join(os.MkdirAll(root+"/run/systemd/system", 0o755), os.MkdirAll(root+"/usr/bin", 0o755),
-		os.WriteFile(root+"/usr/bin/systemctl", []byte(systemctl), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(root+"/run/systemd/system", 0o755), os.MkdirAll(root+"/usr/bin", 0o755),
+		os.WriteFile(root+"/usr/bin/systemctl", []byte(systemctl), 0o755)))
 	return root
 }
 
@@ -55,9 +55,7 @@ func TestAtBootSet(t *testing.T) {
 			return false
 		}
 		for _, root := range []string{here, there} {
-			if _, err := os.Stat(root + unit); err != nil {
-				t.Errorf("changed, and no job is installed: %v", err)
-			}
+			must.OK(t, must.Err(os.Stat(root+unit)), "changed, and no job is installed")
 		}
 		return true
 	})
@@ -66,9 +64,7 @@ func TestAtBootSet(t *testing.T) {
 		"\nat-boot: installed " + here + unit + ": puts the settings back", "\nat-boot: removed " + here + unit + "\n",
 		"\n" + farAddr + ": at-boot: installed " + there + unit + ": puts", "\n" + farAddr + ": at-boot: removed " + there + unit + "\n",
 	} {
-		if strings.Count("\n"+r.err, line) != 1 {
-			t.Errorf("not told once: %q\n%s", line, r.err)
-		}
+		must.Equal(t, strings.Count("\n"+r.err, line), 1, "not told once: %q\n%s", line, r.err)
 	}
 	jobGone(t, here, n.dir)
 	jobGone(t, there, n.state("b"))

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // lineOf returns the first line of an audit log that has all the fields of want,
@@ -31,10 +33,7 @@ func lineOf(t testing.TB, log, want string) (found map[string]any) {
 // saying connects to addr, says something, and reads until the server closes.
 func saying(t testing.TB, addr, what string) {
 	t.Helper()
-	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", addr))(t)
 	defer func() { _ = c.Close() }()
 	_, _ = io.WriteString(c, what)
 	_ = c.SetReadDeadline(time.Now().Add(patience))
@@ -52,9 +51,7 @@ func TestAuditOfTheDoor(t *testing.T) {
 	}
 	saying(t, v.Address, "lr-data1"+strings.Repeat("x", 36))
 	first := lineOf(t, log, "event=dropped protocol=linerate address=127.0.0.1 outcome=denied count=1")
-	if first["reason"] != "spoke another protocol" {
-		t.Errorf("%v", first)
-	}
+	must.Equal(t, first["reason"], "spoke another protocol", "%v", first)
 	if c, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}}).DialContext(t.Context(), "tcp", v.Address); err == nil {
 		t.Error("TLS 1.2 is accepted")
 		_ = c.Close()

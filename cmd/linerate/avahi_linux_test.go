@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"linerate/internal/host/referee"
+	"linerate/internal/must"
 )
 
 // avahi is Avahi, the responder of Linux systems, on host a: with a bus and a /run of
@@ -22,9 +23,7 @@ func (n *netns) avahi(t testing.TB) func(ctx context.Context, program string, ar
 	address := "unix:path=" + filepath.Join(n.dir, "bus")
 	write := func(name, text string) string {
 		file := filepath.Join(n.dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	busFile := write("dbus.conf", `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
@@ -76,9 +75,7 @@ func TestFirstHour15Avahi(t *testing.T) {
 		return strings.Contains(said, "=;v0;IPv4;") && strings.Contains(said, "=;v0;IPv6;")
 	})
 	for _, want := range []string{";" + farAddr + ";5299;", ";fe80:", `"pin=` + pin[1] + `"`} {
-		if !strings.Contains(said, want) {
-			t.Errorf("not %q in\n%s", want, said)
-		}
+		must.Contain(t, said, want, "not")
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // fails runs linerate and demands an exit code and texts on stderr, and nothing
@@ -32,9 +34,7 @@ func fails(t testing.TB, code int, args []string, want ...string) result {
 func write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -151,10 +151,7 @@ func TestForeignStores(t *testing.T) {
 	t.Parallel()
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	succeed(t, "list", "--db", newer)
-	b, err := os.ReadFile(newer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(newer))(t)
 	bits.BigEndian.PutUint32(b[60:], 99) // user_version, SQLite file format section 1.3.9
 	for name, c := range map[string]struct{ text, want string }{
 		"newer":   {string(b), "use the linerate that wrote it, or --db FILE for another place"},
@@ -199,10 +196,7 @@ func TestShowIsTheReportAgain(t *testing.T) {
 		if again := do(append([]string{"show", "last"}, form...)...); again != printed {
 			t.Errorf("show last %v prints\n%s\nthe experiment printed\n%s", form, again, printed)
 		}
-		b, err := os.ReadFile(db)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(db))(t)
 		moved := write(t, "copy.db", string(b))
 		if again := do(append([]string{"show", "last", "--db", moved}, form...)...); again != printed {
 			t.Errorf("show last %v of a copied file prints\n%s\nthe experiment printed\n%s", form, again, printed)

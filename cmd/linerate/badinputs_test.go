@@ -18,6 +18,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"linerate/internal/must"
 	"linerate/internal/ui/cli"
 )
 
@@ -76,10 +77,7 @@ type mistake struct {
 // readMistakes reads the table; fill replaces the {names} in it.
 func readMistakes(t testing.TB, fill *strings.Replacer) []mistake {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "badinputs.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("testdata", "badinputs.txt")))(t)
 	var all []mistake
 	number := 0
 	for line := range strings.Lines(string(text)) {
@@ -216,9 +214,7 @@ func TestMayChangeHere(t *testing.T) {
 		"set tcp.sack=off": true, "set tcp.sack=off --both": true, "set tcp.sack=off lab:lan": false, "set": false,
 		"keep profile.yaml": true, "keep profile.yaml --dry-run": false, "undo": true, "undo lab:lan": false, "tune nas": true, "test nas": false,
 	} {
-		if mayChangeHere(strings.Fields(line)) != want {
-			t.Errorf("linerate %s: want %v", line, want)
-		}
+		must.Equal(t, mayChangeHere(strings.Fields(line)), want, "linerate %s: want %v", line, want)
 	}
 }
 
@@ -238,9 +234,7 @@ func badFiles(t testing.TB) string {
 		"exec.yaml":    "far: exec:127.0.0.1 false\nfactors: [{knob: window, levels: [64KiB, 1MiB]}]\n",
 		"profile.yaml": "profile: 1\ntitle: tall\nhosts: [{role: far, knobs: {tcp.sack: on}}]\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return dir
 }
@@ -248,10 +242,7 @@ func badFiles(t testing.TB) string {
 // listenAs listens on loopback until the test ends, and does that to each connection.
 func listenAs(t testing.TB, each func(net.Conn)) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -270,10 +261,7 @@ func listenAs(t testing.TB, each func(net.Conn)) string {
 // connection holds the port, so no other process gets it while the test runs.
 func closedPort(t testing.TB) string {
 	t.Helper()
-	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", listenAs(t, func(net.Conn) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(new(net.Dialer).DialContext(t.Context(), "tcp", listenAs(t, func(net.Conn) {})))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c.LocalAddr().String()
 }

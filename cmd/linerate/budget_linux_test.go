@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // mostResident is what a server may have resident whatever anonymous clients ask for, MiB.
@@ -53,9 +54,7 @@ func (g greed) refused(t *testing.T, i *intruder) {
 			t.Fatalf("granted: the server says %s, the run ends with %v", answer, err)
 		}
 	}
-	if !strings.Contains(err.Error(), g.says) {
-		t.Errorf("refused with %q, without %q", err, g.says)
-	}
+	must.Contain(t, err.Error(), g.says, "refused with %q,", err)
 }
 
 // TestGreedyAnonymous asks an open server for memory, disk and descriptors on its
@@ -112,10 +111,7 @@ func interval(f model.Flow, d, i time.Duration) model.Flow {
 func TestOfferWithoutBytes(t *testing.T) {
 	server, link := publicServer(t, "--limit", "memory=4GiB")
 	i := intrude(t, link)
-	conns, err := i.prepare(t, memoryCopy(copyflow.Network, model.To, 0), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conns := must.Get(i.prepare(t, memoryCopy(copyflow.Network, model.To, 0), 1))(t)
 	i.start(t)
 	say(t, conns[0], "offer", 1<<30)
 	if got := hear(conns[0], 10*time.Second); !strings.Contains(got, `"ready"`) {
@@ -135,9 +131,7 @@ func TestEgressIsSpent(t *testing.T) {
 	f := bulk(model.From, 1, 128<<10)
 	f.Duration = 50 * time.Second
 	conns, err := i.prepare(t, f, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	i.start(t)
 	// Read slowly enough that it takes some seconds, and count.
 	read := make(chan int64, 1)
@@ -146,18 +140,12 @@ func TestEgressIsSpent(t *testing.T) {
 		read <- n
 	}()
 	err = i.end(t, 30*time.Second)
-	if err == nil || !strings.Contains(err.Error(), "this server sends 300 MiB for one address within 24 h, and has") {
-		t.Errorf("ended with %v", err)
-	}
+	must.Say(t, err, "this server sends 300 MiB for one address within 24 h, and has", "ended with")
 	if n := <-read; n < 250<<20 || n > 600<<20 {
 		t.Errorf("the server sent %d MiB", n>>20)
 	}
-	if _, err := i.prepare(t, f, 1); err == nil || !strings.Contains(err.Error(), "300 MiB") {
-		t.Errorf("another run: %v", err)
-	}
-	if _, err := tryIntrude(t, link); err == nil || !strings.Contains(err.Error(), "try again in") {
-		t.Errorf("another session: %v", err)
-	}
+	must.Say(t, must.Err(i.prepare(t, f, 1)), "300 MiB", "another run")
+	must.Say(t, must.Err(tryIntrude(t, link)), "try again in", "another session")
 }
 
 // slowly reads at most at a rate, bytes per second.
@@ -184,14 +172,10 @@ func TestLifetime(t *testing.T) {
 	i := intrude(t, link)
 	f := bulk(model.To, 1, 1<<10)
 	f.Duration = 50 * time.Second
-	if _, err := i.prepare(t, f, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(i.prepare(t, f, 1))(t)
 	i.start(t)
 	err := i.end(t, 10*time.Second)
-	if err == nil || !strings.Contains(err.Error(), "open another one") {
-		t.Errorf("the run ended with %v", err)
-	}
+	must.Say(t, err, "open another one", "the run ended with")
 	eventually(t, 15*time.Second, "the session to end", func() bool {
 		_, err := i.Facts(t.Context(), "")
 		return err != nil
@@ -202,9 +186,7 @@ func TestLifetime(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	p, link := publicServer(t, "--metrics", "0")
 	i := intrude(t, link)
-	if _, err := i.prepare(t, bulk(model.To, 2, 1<<20), 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(i.prepare(t, bulk(model.To, 2, 1<<20), 2))(t)
 	addr := decode[struct {
 		Metrics string `json:"metrics"`
 	}](t, p.said()).Metrics
@@ -213,19 +195,10 @@ func TestMetrics(t *testing.T) {
 	}
 	get := func(method, path string) (int, string, string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(t.Context(), method, "http://"+addr+path, nil))(t)
+		a := must.Get(http.DefaultClient.Do(r))(t)
 		defer func() { _ = a.Body.Close() }()
-		text, err := io.ReadAll(a.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(io.ReadAll(a.Body))(t)
 		return a.StatusCode, a.Header.Get("Content-Type"), string(text)
 	}
 	code, kind, text := get(http.MethodGet, "/metrics")
@@ -236,9 +209,7 @@ func TestMetrics(t *testing.T) {
 		"linerate_serve_sessions{class=\"keyed\"} 1\n", "linerate_serve_descriptors{class=\"keyed\"} 21\n",
 		"linerate_serve_sessions_limit{of=\"server\"} 64\n", "linerate_serve_refusals_total{kind=\"memory\"} 0\n",
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
+		must.Contain(t, text, want)
 	}
 	if code, _, _ := get(http.MethodPost, "/metrics"); code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: status %d", code)
@@ -254,15 +225,10 @@ func TestNobodyStops(t *testing.T) {
 	t.Parallel()
 	_, link := publicServer(t, "--open")
 	i := intrude(t, link)
-	conns, err := i.prepare(t, bulk(model.From, 1, 128<<10), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conns := must.Get(i.prepare(t, bulk(model.From, 1, 128<<10), 1))(t)
 	i.start(t)
 	go func() { _, _ = io.Copy(io.Discard, &slowly{Conn: conns[0], rate: 10 << 20}) }()
-	if err := i.end(t, 25*time.Second); err != nil {
-		t.Errorf("ended with %v", err)
-	}
+	must.OK(t, i.end(t, 25*time.Second), "ended with")
 }
 
 // TestEgressOfFreshConnections: what a server answers over connections that only its

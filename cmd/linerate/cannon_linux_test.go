@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // bystander is a third host, which has nothing to do with the measurement, with a
@@ -45,10 +47,7 @@ func (b bystander) got(t *testing.T) (sum int) {
 	t.Helper()
 	for _, dev := range []string{"v1", "v2"} {
 		text := ip(t, "netns", "exec", b.c, "cat", "/sys/class/net/"+dev+"/statistics/rx_bytes")
-		n, err := strconv.Atoi(strings.TrimSpace(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(strings.TrimSpace(text)))(t)
 		sum += n
 	}
 	return sum

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"linerate/internal/must"
 )
 
 // TestTruthOfCheckForCron: a check with demands near to what a path carries ends as its
@@ -37,9 +38,7 @@ func TestTruthOfCheckForCron(t *testing.T) {
 func slowDisk(t testing.TB, dir string, bytesPerSecond int) string {
 	t.Helper()
 	var s unix.Stat_t
-	if err := unix.Stat(dir, &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Stat(dir, &s))
 	group, err := os.MkdirTemp("/sys/fs/cgroup/blkio", "linerate-test-") //nolint:usetesting // a control group, not a folder
 	if err != nil {
 		t.Skipf("needs the blkio controller of control groups: %v", err)
@@ -65,9 +64,7 @@ func TestTruthOfADisk(t *testing.T) {
 		group := slowDisk(t, n.dir, 20e6)
 		script := filepath.Join(n.dir, "slow.sh")
 		text := fmt.Sprintf("#!/bin/sh\nmkdir -p %s/.cache\nexport HOME=%[1]s\necho $$ > %s/cgroup.procs && exec \"$@\"\n", filepath.Join(n.dir, "home"), group)
-		if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
-			try.Fatal(err)
-		}
+		must.Do(try, os.WriteFile(script, []byte(text), 0o755))
 		far := fmt.Sprintf("exec:%s %s ip netns exec %s %s agent --state %s", farAddr, script, n.b, binary, n.state("b"))
 		r := run(try, n.command(try, "check", far, "--from", n.agent("a"), "--quick", "--disk", "--why", "--quiet"))
 		if r.code != 8 {
@@ -82,9 +79,7 @@ func TestTruthOfADisk(t *testing.T) {
 				continue
 			}
 			rate, err := strconv.ParseFloat(found[2], 64)
-			if err != nil {
-				try.Error(err)
-			}
+			must.OK(try, err)
 			try.Claim("disk "+what, rate, 110, 200, "Mbit/s of a disk that moves 160")
 		}
 	})

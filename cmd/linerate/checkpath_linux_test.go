@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // narrowRouter makes the middle a router that passes to bytes of IP to the far host and
@@ -79,9 +81,7 @@ func mended(t testing.TB, n *middle, alone bool, says []string, not ...string) {
 	look := func() result { return run(t, n.inside(t, "a", "check", n.agent("b"), "--quick", "--quiet")) }
 	r := look()
 	for _, text := range says {
-		if !strings.Contains(words(r.out), words(text)) {
-			t.Errorf("it does not say %q", text)
-		}
+		must.Contain(t, words(r.out), words(text), "it does not say %q", text)
 	}
 	for _, text := range not {
 		if strings.Contains(words(r.out), text) {
@@ -176,9 +176,7 @@ func TestCheckOfIperf3(t *testing.T) {
 	}
 	n := newNetns(t)
 	server := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.b, iperf3, "-s")
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Start())
 	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
 	eventually(t, patience, "the server", func() bool {
 		return strings.Contains(ip(t, "netns", "exec", n.b, "ss", "-ltn"), ":5201")

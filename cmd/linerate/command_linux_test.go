@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"linerate/internal/host/journal"
+	"linerate/internal/must"
 )
 
 // switched are the arguments of an experiment with a command on host b, which leaves
@@ -39,7 +39,7 @@ func TestCommandIsUndone(t *testing.T) {
 				p.signal(t, os.Interrupt)
 			}
 			for _, pid := range relatives(p.cmd.Process.Pid, n.dir).members(who) {
-				must(syscall.Kill(pid, syscall.SIGKILL))
+				orPanic(syscall.Kill(pid, syscall.SIGKILL))
 			}
 			r := p.wait(t, patience)
 			if who == "ctrl-c" && (r.code != 130 || !strings.Contains(r.err, "--resume") || !strings.Contains(r.err, "--allow-exec")) {
@@ -87,20 +87,14 @@ func TestCommandIsRefused(t *testing.T) {
 	}
 	server.signal(t, syscall.SIGTERM)
 	server.wait(t, patience)
-	if _, err := os.Stat(on); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it was run: %v", err)
-	}
+	must.Is(t, must.Err(os.Stat(on)), fs.ErrNotExist, "it was run")
 	server, _ = n.serve(t, "--allow-tune", "--allow-commands", "--open")
 	args, _ = n.switched(ops, "--settle", "0s", "-q")
 	if r := run(t, n.inside(t, "a", append(args[:1], args[3:]...)...)); r.code != 0 || !strings.Contains(r.out, " changes on ") {
 		t.Errorf("allowed: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	if err := validate("linerate/session/v1", succeed(t, "show", "last", "--json", "--db", n.db()).out); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, validate("linerate/session/v1", succeed(t, "show", "last", "--json", "--db", n.db()).out))
 	server.signal(t, syscall.SIGTERM)
 	server.wait(t, patience)
-	if _, err := os.Stat(on); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it is still on: %v", err)
-	}
+	must.Is(t, must.Err(os.Stat(on)), fs.ErrNotExist, "it is still on")
 }

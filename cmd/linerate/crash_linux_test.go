@@ -14,6 +14,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
+	"linerate/internal/must"
 )
 
 // What the watchdog of host b does, told by variables of its agent.
@@ -39,7 +40,7 @@ func crashPoint() func(step string) {
 	return func(step string) {
 		n++
 		if log != "" {
-			must(addLine(log, step))
+			orPanic(addLine(log, step))
 		}
 		if n != at || !first(os.Getenv(onceVar)) {
 			return
@@ -49,7 +50,7 @@ func crashPoint() func(step string) {
 			return // somebody else's child by now
 		}
 		for _, pid := range relatives(controller, owner).members(who) {
-			must(syscall.Kill(pid, syscall.SIGKILL))
+			orPanic(syscall.Kill(pid, syscall.SIGKILL))
 			if pid == os.Getpid() {
 				select {} // until it arrives
 			}
@@ -75,8 +76,8 @@ func addLine(path, line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// must is for a process that has no test to fail.
-func must(err error) {
+// orPanic is for a process that has no test to fail.
+func orPanic(err error) {
 	if err != nil {
 		panic(err)
 	}
@@ -181,10 +182,7 @@ func crashSteps(t *testing.T) []string {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 	n.restored(t, before)
-	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(log))(t)
 	steps := strings.Split(strings.TrimSpace(string(text)), "\n")
 	each := len(steps) / 3
 	// 2 knobs: intent, write, read, applied; look, restore, undone; and closed once.
@@ -381,9 +379,7 @@ func foreignStays(t *testing.T, who string) {
 	want.b.rmem = foreign
 	// Backward: a watchdog must not have the time to undo.
 	for _, pid := range slices.Backward(relatives(p.cmd.Process.Pid, n.dir).members(who)) {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
 	}
 	switch who {
 	case "agent-b", "far-host": // the session goes on, from the foreign value

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -51,9 +52,7 @@ func serveAmongManyIPv6Networks(t *truth.Try) {
 			Attack: attack, Clients: 1000, Time: d, Rate: 500, Server: far, Ports: map[string]string{"own": "5299"},
 			Sources: netip.MustParsePrefix(sources), Link: link,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		bad, good := n.role(t, "a", "crowd"), n.role(t, "a", "friend")
 		bad.Env, good.Env = append(bad.Env, crowdVar+"="+string(text)), append(good.Env, crowdVar+"="+link)
 		crowd, friend := start(t, bad), start(t, good)

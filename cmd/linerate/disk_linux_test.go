@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // isolated runs a shell script with mounts and a network of its own, so that it
@@ -38,10 +40,7 @@ const (
 // file reads a file that a script left.
 func file(t testing.TB, parts ...string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(parts...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(parts...)))(t)
 	return string(b)
 }
 
@@ -74,9 +73,7 @@ linerate show last --json > $W/out/last.json`)
 		t.Fatalf("exit code %d: %s%s", r.code, r.out, r.err)
 	}
 	out := filepath.Join(dir, "out")
-	if got := strings.TrimSpace(file(t, out, "code")); got != "6" {
-		t.Errorf("exit code %s, want 6", got)
-	}
+	must.Equal(t, strings.TrimSpace(file(t, out, "code")), "6", "exit code")
 	has(t, "stderr", file(t, out, "err"), "no space left (free some, or keep results elsewhere: --db PATH)", "hosts undone", "linerate run --resume ")
 	has(t, "stdout", file(t, out, "out"), "interrupted: record run ", "all undone, verified")
 	if before, after := file(t, out, "before"), file(t, out, "after"); before != after {
@@ -86,12 +83,8 @@ linerate show last --json > $W/out/last.json`)
 	if file(t, out, "first") != file(t, out, "again") {
 		t.Errorf("the earlier session reads differently:\n%s\n%s", file(t, out, "first"), file(t, out, "again"))
 	}
-	if got := file(t, out, "undo"); got != "nothing to undo\nnothing to undo\n" {
-		t.Errorf("undo: %s", got)
-	}
-	if err := validate("linerate/session/v1", file(t, out, "last.json")); err != nil {
-		t.Errorf("the session that met the full disk: %v", err)
-	}
+	must.Equal(t, file(t, out, "undo"), "nothing to undo\nnothing to undo\n", "undo")
+	must.OK(t, validate("linerate/session/v1", file(t, out, "last.json")), "the session that met the full disk")
 	if d := decode[document](t, file(t, out, "last.json")); len(d.Session.Runs) < 4 {
 		t.Errorf("%d runs kept of at least the 4 of the first block", len(d.Session.Runs))
 	}
@@ -115,9 +108,7 @@ linerate list > $W/out/list 2>&1`)
 				t.Fatalf("exit code %d: %s%s", r.code, r.out, r.err)
 			}
 			out := filepath.Join(dir, "out")
-			if got := strings.TrimSpace(file(t, out, "code")); got != "1" {
-				t.Errorf("exit code %s, want 1", got)
-			}
+			must.Equal(t, strings.TrimSpace(file(t, out, "code")), "1", "exit code")
 			has(t, "stderr", file(t, out, "err"), " cannot be applied: apply setting on ", "journal.jsonl: no space left on device",
 				"make room there; a setting is only changed once its undo is on disk")
 			if before, after := file(t, out, "before"), file(t, out, "after"); before != after {
@@ -144,9 +135,7 @@ linerate test "$FAR" --to -t 100ms --omit 0 --db :memory: > $W/out/memory`)
 	if r.code != 0 {
 		t.Fatalf("exit code %d: %s%s", r.code, r.out, r.err)
 	}
-	if got := strings.TrimSpace(file(t, dir, "out", "code")); got != "6" {
-		t.Errorf("exit code %s, want 6", got)
-	}
+	must.Equal(t, strings.TrimSpace(file(t, dir, "out", "code")), "6", "exit code")
 	has(t, "stderr", file(t, dir, "out", "list"), "read-only file system", "for this command only: --db :memory:")
 	has(t, "stdout with --db :memory:", file(t, dir, "out", "memory"), "bit/s")
 }

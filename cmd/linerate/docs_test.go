@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // block is one fenced block of a page.
@@ -80,9 +82,7 @@ func files(t testing.TB, text, dir string) {
 		if !ok || b.language != "yaml" || filepath.Ext(name) != ".yaml" {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(strings.Join(b.lines, "\n")+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(strings.Join(b.lines, "\n")+"\n"), 0o600))
 	}
 }
 
@@ -119,20 +119,11 @@ var (
 func documentedCommands(t *testing.T, as func(command string) string) {
 	t.Helper()
 	root := filepath.Join("..", "..")
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := must.Get(filepath.Glob(filepath.Join(root, "docs", "*.md")))(t)
+	makefile := must.Get(os.ReadFile(filepath.Join(root, "Makefile")))(t)
 	ran := 0
 	for _, page := range append(pages, filepath.Join(root, "README.md")) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(page))(t)
 		all := shownIn(string(text))
 		ran += len(all)
 		if len(all) == 0 {

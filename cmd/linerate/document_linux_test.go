@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/must"
 )
 
 // sessionDocument is what these tests read of linerate/session/v1.
@@ -47,9 +48,7 @@ func TestDocumentOfAQuickTest(t *testing.T) {
 		t.Errorf("%d bytes:\n%s", len(short), short)
 	}
 	for _, text := range []string{short, whole} {
-		if err := validate("linerate/session/v1", text); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, validate("linerate/session/v1", text))
 	}
 	brief, full := decode[sessionDocument](t, short), decode[sessionDocument](t, whole)
 	if brief.Detail != "brief" || full.Detail != "full" || len(brief.Session.Hosts) != 2 || len(full.Session.Hosts) != 2 {

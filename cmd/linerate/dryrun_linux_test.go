@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 	"linerate/internal/report"
 )
 
@@ -25,11 +26,9 @@ func TestDryRun(t *testing.T) {
 		"--blocks", "2", "--no-twin", "--seed", "7", "--db", db,
 	}
 	shown := succeed(t, append(args, "--dry-run", "--json")...).out
-	if err := validate("linerate/dryrun/v1", shown); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, validate("linerate/dryrun/v1", shown))
 	var d report.DryRun
-	must(json.Unmarshal([]byte(shown), &d))
+	orPanic(json.Unmarshal([]byte(shown), &d))
 	if d.Seed != 7 || d.Blocks != 2 || d.Runs != 4 || d.Time.Or(0).Seconds() != 4 || len(d.First) != 2 {
 		t.Errorf("%+v", d)
 	}
@@ -43,21 +42,15 @@ func TestDryRun(t *testing.T) {
 	if len(d.Changes) != 2 || !strings.Contains(d.Changes[0].Risk, "memory") || d.Changes[1].What != "exit 9" || d.Changes[1].Undo != "exit 0" {
 		t.Errorf("%+v", d.Changes)
 	}
-	if out := succeed(t, "list", "--json", "--db", db).out; !strings.Contains(out, `"sessions": []`) {
-		t.Errorf("kept: %s", out)
-	}
+	must.Contain(t, succeed(t, "list", "--json", "--db", db).out, `"sessions": []`, "kept")
 	text := succeed(t, append(args, "--dry-run")...).out
 	for _, want := range []string{"nothing is measured", "4 runs, 4 s", "(seed 7)", "47.1 MB of payload", "assumed", "tcp.recv_buffer_max=262144: may waste memory", `command "exit 9"`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in\n%s", want, text)
-		}
+		must.Contain(t, text, want)
 	}
 	args[5] = "far:exit 0"
 	succeed(t, append(args, "-t", "50ms", "-q")...) // the last one counts
 	s := decode[document](t, succeed(t, "show", "last", "--json", "--db", db).out)
-	if fmt.Sprint(s.Session.Plan.Order) != fmt.Sprint(d.First) {
-		t.Errorf("told %v, done %v", d.First, s.Session.Plan.Order)
-	}
+	must.Equal(t, fmt.Sprint(s.Session.Plan.Order), fmt.Sprint(d.First), "told %v, done %v", d.First, s.Session.Plan.Order)
 }
 
 // TestDataBudgetOfATest: of a hundred runs each way no more are begun once the payload is
@@ -66,9 +59,7 @@ func TestDataBudgetOfATest(t *testing.T) {
 	t.Parallel()
 	needLab(t)
 	r := succeed(t, "test", "lab:rate=50mbit,rtt=1ms", "-t", "200ms", "-i", "200ms", "--omit", "0", "--idle", "0s", "--repeat", "100", "--data", "2MB", "--json=full", "--db", filepath.Join(t.TempDir(), "results.db"))
-	if err := validate("linerate/session/v1", r.out); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, validate("linerate/session/v1", r.out))
 	s := decode[document](t, r.out).Session
 	last := slices.IndexFunc(s.Runs, func(r model.Run) bool { return r.Block == s.Runs[len(s.Runs)-1].Block })
 	if before, all := plan.Payload(s.Runs[:last]), plan.Payload(s.Runs); before >= 2e6 || all < 2e6 || len(s.Runs) > 8 || !strings.Contains(s.Reason, "the data budget of 2 MB is spent: "+all.Decimal()) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 )
 
@@ -30,9 +31,7 @@ func enginesTakeTurns(t testing.TB, blocks string) []model.Verdict {
 		t.Errorf("%.0f bytes are foreseen, want about %.0f", got, want)
 	}
 	r := succeed(t, args...)
-	if err := validate("linerate/session/v1", r.out); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, validate("linerate/session/v1", r.out))
 	s := decode[document](t, r.out).Session
 	for _, one := range s.Runs {
 		want := "udpflow"

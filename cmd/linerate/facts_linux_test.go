@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestFactsOfALab reads a host over a session: what the agent there knows, in
@@ -12,9 +14,7 @@ func TestFactsOfALab(t *testing.T) {
 	t.Parallel()
 	needLab(t)
 	out := succeed(t, "facts", "lab:rate=100mbit,mtu=1400", "--json").out
-	if err := validate("linerate/facts/v1", out); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, validate("linerate/facts/v1", out))
 	type text struct {
 		Value string `json:"value"`
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // A job that failed is no success: what happened, how the command ends, and what its last
@@ -35,16 +37,11 @@ var failures = []struct {
 func TestFailures(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
-	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "manual.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	manual := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "manual.md")))(t)
 	for i, f := range failures {
 		t.Run(fmt.Sprintf("%d %s", i, f.name), func(t *testing.T) {
 			t.Parallel()
-			if !strings.Contains(string(manual), "\n| "+f.name+" | ") {
-				t.Errorf("the manual has no row %q", f.name)
-			}
+			must.Contain(t, string(manual), "\n| "+f.name+" | ", "the manual has no row %q", f.name)
 			n := newNetns(t)
 			text := f.args
 			if strings.Contains(text, "{open}") {
@@ -101,13 +98,9 @@ func (n *netns) full(t *testing.T) string {
 	} else if err != nil {
 		return dir
 	}
-	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=64k,mode=700"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mount("none", dir, "tmpfs", 0, "size=64k,mode=700"))
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	if err := os.WriteFile(filepath.Join(dir, "fill"), make([]byte, 64<<10-8<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "fill"), make([]byte, 64<<10-8<<10), 0o600))
 	return dir
 }
 
@@ -115,21 +108,15 @@ func (n *netns) full(t *testing.T) string {
 func (n *netns) asUser(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	home := filepath.Join(t.TempDir(), "home")
-	if err := os.Mkdir(home, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(home, 65534, 65534); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(home, 0o700))
+	must.Do(t, os.Chown(home, 65534, 65534))
 	for dir := filepath.Dir(home); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the user has to get in
 			t.Fatal(err)
 		}
 	}
 	program := filepath.Join(filepath.Dir(home), "linerate")
-	if err := os.Link(binary, program); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Link(binary, program))
 	argv := append([]string{"netns", "exec", n.a, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "env", "HOME=" + home, program}, args...)
 	cmd := n.prepare(exec.CommandContext(t.Context(), "ip", argv...))
 	cmd.Env = append(cmd.Env, "LINERATE_DB="+filepath.Join(home, "r.db"), "LINERATE_STATE="+filepath.Join(home, "state"), "LINERATE_CONFIG="+filepath.Join(home, "config"))

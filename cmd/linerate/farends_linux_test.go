@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestFarEndsInLabs: blocks alternate over far ends with a setting of each, everything is
@@ -23,9 +24,7 @@ func TestFarEndsInLabs(t *testing.T) {
 		t.Errorf("%d ends, %d changes of %d runs", len(s.Plan.Ends), len(s.Changes), len(s.Runs))
 	}
 	for _, c := range s.Changes {
-		if c.State != model.ChangeUndone {
-			t.Errorf("%+v", c)
-		}
+		must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 	}
 	for format, want := range map[string]string{"html": "Every far end with every", "markdown": "far end"} {
 		file := filepath.Join(t.TempDir(), "report")

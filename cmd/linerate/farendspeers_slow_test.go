@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestSlowFarEndsOverSSH is TestFarEndsServed with two ssh servers, of which one takes no connection
@@ -20,22 +22,19 @@ func TestSlowFarEndsOverSSH(t *testing.T) {
 	n := newNetns(t)
 	temp := func(name string) string {
 		dir := filepath.Join(n.dir, "tmp-"+name)
-		must(os.Mkdir(dir, 0o700))
+		orPanic(os.Mkdir(dir, 0o700))
 		return dir
 	}
 	var config strings.Builder
 	servers := map[string]*sshtest.Server{}
 	for _, name := range []string{"one", "two"} {
 		s := sshtest.Start(t, sshtest.Options{Namespace: n.b, Proxy: true, HostName: farAddr, Env: map[string]string{"LINERATE_STATE": n.state("b") + name, "TMPDIR": temp(name)}})
-		text, err := os.ReadFile(s.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(s.Config))(t)
 		config.WriteString(strings.Replace(string(text), "Host *\n", "Host "+name+"\n", 1) + "\n")
 		servers[name] = s
 	}
 	file := filepath.Join(n.dir, "ssh_config")
-	must(os.WriteFile(file, []byte(config.String()), 0o600))
+	orPanic(os.WriteFile(file, []byte(config.String()), 0o600))
 	both := func(args ...string) *process {
 		cmd := n.inside(t, "a", args...)
 		cmd.Env = append(cmd.Env, "LINERATE_SSH=ssh -F "+file)
@@ -52,12 +51,12 @@ func TestSlowFarEndsOverSSH(t *testing.T) {
 	eventually(t, patience, "four runs", func() bool {
 		return strings.Contains(run(t, n.inside(t, "a", "show", "last", "--json", "--db", filepath.Join(n.dir, "dies.db"))).out, `"number": 4`)
 	})
-	must(os.WriteFile(filepath.Join(servers["two"].Dir, "start"), []byte("exit 1\n"), 0o700))
+	orPanic(os.WriteFile(filepath.Join(servers["two"].Dir, "start"), []byte("exit 1\n"), 0o700))
 	killed := 0
 	for _, pid := range sshtest.Children(p.cmd.Process.Pid) {
 		line, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 		if text := strings.ReplaceAll(string(line), "\x00", " "); strings.HasPrefix(text, "ssh -F") && strings.Contains(text, "root@two") {
-			must(syscall.Kill(pid, syscall.SIGKILL))
+			orPanic(syscall.Kill(pid, syscall.SIGKILL))
 			killed++
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // busyDrivers have the kernel of the step's host take no value of tcp.sack for a
@@ -86,9 +88,7 @@ func (r *faultRun) busy() {
 // free has it take values again. Nobody could change it meanwhile.
 func (r *faultRun) free() {
 	r.t.Helper()
-	if now := r.settings()[r.c.host][sackKnob]; now != r.stuck {
-		r.t.Errorf("tcp.sack takes no value, was %s and is %s", r.stuck, now)
-	}
+	must.Equal(r.t, r.settings()[r.c.host][sackKnob], r.stuck, "tcp.sack takes no value, was %s and", r.stuck)
 	r.inMounts("umount -l " + sack + "\numount -l " + r.busyFile())
 }
 

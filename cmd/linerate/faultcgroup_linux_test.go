@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // cgroups end all that is in the cgroup of the agent at once, as systemctl stop
@@ -16,9 +18,7 @@ import (
 func cgroups(plain func(operation, string) bool) []fault {
 	killed := func(r *faultRun) {
 		r.t.Helper()
-		if err := os.WriteFile(filepath.Join(r.cgroup, "cgroup.kill"), []byte("1"), 0); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Do(r.t, os.WriteFile(filepath.Join(r.cgroup, "cgroup.kill"), []byte("1"), 0))
 		r.dead = r.dead || r.c.host == "a" && r.c.op.inProcess
 		r.open[r.c.host] = r.root == "" || r.c.op.confirmed
 	}
@@ -36,9 +36,7 @@ func (r *faultRun) enterCgroup() {
 	r.t.Helper()
 	r.cgroup = newCgroup(r.t)
 	script := "#!/bin/sh\necho $$ > " + filepath.Join(r.cgroup, "cgroup.procs") + "\nexec \"$@\"\n"
-	if err := os.WriteFile(r.enterPath(), []byte(script), 0o700); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, os.WriteFile(r.enterPath(), []byte(script), 0o700))
 }
 
 // enterPath is a command that runs its arguments in the cgroup.
@@ -82,9 +80,7 @@ func scopes(t *testing.T, root, scope string) string {
 		if err == nil {
 			err = os.WriteFile(path, []byte(text), 0o755)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	return root
 }

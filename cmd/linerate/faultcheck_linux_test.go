@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
+	"linerate/internal/must"
 )
 
 // exitCodes are those of linerate, and that of a process which a signal ended.
@@ -158,9 +159,7 @@ func (r *faultRun) afterwards(confirmed bool) {
 			continue
 		}
 		records, _, err := journal.Read(r.mounts.path(r.state(host)))
-		if err != nil {
-			r.t.Error(err)
-		}
+		must.OK(r.t, err)
 		older, kept := 0, false
 		for _, o := range journal.ConfirmedIntents(records) {
 			if r.older[o.Transaction] > 0 {
@@ -295,9 +294,7 @@ func (r *faultRun) nothingLeft() {
 	r.t.Helper()
 	r.gone("undo")
 	for link, mtu := range r.others {
-		if now := r.mtuOf(link); now != mtu {
-			r.t.Errorf("%s, another link, has MTU %s, want %s", link, now, mtu)
-		}
+		must.Equal(r.t, r.mtuOf(link), mtu, "%s, another link, has MTU", link)
 	}
 	for _, host := range []string{"a", "b"} {
 		dir := r.mounts.path(r.state(host))

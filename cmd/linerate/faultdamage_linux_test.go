@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"linerate/internal/host/journal"
+	"linerate/internal/must"
 )
 
 // damages are faults of what the journal of the step's host holds.
@@ -37,9 +38,7 @@ func damages(plain func(operation, string) bool) []fault {
 		killed("first copy of the journal flipped", false, func(r *faultRun) { r.spoil(0, some(r, 0), flipByte) }),
 		killed("second copy of the journal torn", false, func(r *faultRun) { r.spoil(1, last, tear) }),
 		killed("first copy of the journal gone", false, func(r *faultRun) {
-			if err := os.Remove(r.mounts.path(journal.Files(r.state(r.c.host))[0])); err != nil {
-				r.t.Error(err)
-			}
+			must.OK(r.t, os.Remove(r.mounts.path(journal.Files(r.state(r.c.host))[0])))
 		}),
 		killed("different records of both copies flipped", false, func(r *faultRun) {
 			r.spoil(0, some(r, 0), flipByte)
@@ -68,9 +67,7 @@ func damages(plain func(operation, string) bool) []fault {
 			if err == nil {
 				err = j.Close()
 			}
-			if err != nil {
-				r.t.Fatal(err)
-			}
+			must.Do(r.t, err)
 			back := r.newer()
 			r.open[r.c.host] = r.c.op.confirmed
 			r.unread = true
@@ -100,17 +97,13 @@ func (r *faultRun) spoil(which int, choose func([][]byte) int, damage func([]byt
 	all[len(all)-1] = append(bytes.Clone(all[len(all)-1]), '\n')
 	i := choose(all[:min(len(all), len(lines(r.mounts.path(paths[1-which]))))])
 	all[i] = damage(bytes.Clone(all[i]))
-	if err := os.WriteFile(path, bytes.Join(all, nil), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, os.WriteFile(path, bytes.Join(all, nil), 0o600))
 }
 
 // records is how many the journal of the case's host has.
 func (r *faultRun) records() int {
 	all, _, err := journal.Read(r.mounts.path(r.state(r.c.host)))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	return len(all)
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/host/journal"
+	"linerate/internal/must"
 )
 
 // heldLong is longer than anybody waits for a journal that is in use.
@@ -73,9 +74,7 @@ func (r *faultRun) hold() (free func()) {
 		return err == nil
 	})
 	return sync.OnceFunc(func() {
-		if err := j.Close(); err != nil {
-			r.t.Error(err)
-		}
+		must.OK(r.t, j.Close())
 	})
 }
 
@@ -102,9 +101,7 @@ func (r *faultRun) keepFiles(damaged []string) {
 	var texts []string
 	for i, knob := range []string{"tcp.sack: off", "tcp.ecn: on"} {
 		profile := filepath.Join(r.dir, fmt.Sprintf("profile-%d.yaml", i))
-		if err := os.WriteFile(profile, []byte("profile: 1\nhosts:\n  - {role: receiver, knobs: {"+knob+"}}\n"), 0o600); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Do(r.t, os.WriteFile(profile, []byte("profile: 1\nhosts:\n  - {role: receiver, knobs: {"+knob+"}}\n"), 0o600))
 		if k := run(r.t, r.controller(r.c.host, "keep", profile, "--yes")); k.code != 0 {
 			r.t.Fatalf("keep: exit code %d\n%s%s", k.code, k.out, k.err)
 		}
@@ -116,15 +113,11 @@ func (r *faultRun) keepFiles(damaged []string) {
 		if err == nil {
 			err = os.WriteFile(path, slices.Concat(text[:len(text)/2], []byte("#"), text[len(text)/2+1:]), 0o600)
 		}
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		must.Do(r.t, err)
 	}
 	r.gates = gates
 	r.shut = func() {
-		if now := r.keptFile(); now != texts[1] {
-			r.t.Errorf("the kept file is %q, want %q", now, texts[1])
-		}
+		must.Equal(r.t, r.keptFile(), texts[1], "the kept file")
 		code, want := 0, ""
 		if len(damaged) == 2 { // the second record goes back, the first one stays and is told
 			code, want = 7, texts[0]

@@ -23,6 +23,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
+	"linerate/internal/must"
 )
 
 // inNetns calls f on a thread in a network namespace, which ends with the call.
@@ -66,7 +67,7 @@ func sameSettings(a, b settings) bool { return maps.Equal(a, b) }
 func settingsOf(t *testing.T, netns string) settings {
 	t.Helper()
 	s := settings{}
-	err := inNetns(netns, func() error {
+	must.Do(t, inNetns(netns, func() error {
 		for id, path := range map[model.KnobID]string{rmemKnob: rmem, sackKnob: sack, stampKnob: "/proc/sys/net/ipv4/tcp_timestamps"} {
 			b, err := os.ReadFile(path)
 			if err != nil {
@@ -80,10 +81,7 @@ func settingsOf(t *testing.T, netns string) settings {
 		}
 		s[mtuKnob] = strconv.Itoa(link.MTU)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return s
 }
 
@@ -184,17 +182,9 @@ type mounts struct{ pid int }
 func newMounts(t *testing.T, script string) *mounts {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "unshare", "-m", "sh", "-ec", script+"\necho ready\nexec cat")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
 		_ = cmd.Wait()
@@ -232,9 +222,7 @@ func (m *mounts) fill(t *testing.T, dir string) {
 
 func (m *mounts) free(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(m.path(dir), "fill")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(m.path(dir), "fill")))
 }
 
 // remount makes the file system of a directory read-only or not, as soon as
@@ -252,13 +240,10 @@ func (m *mounts) remount(t *testing.T, dir, how string) {
 func (n *netns) inetd(t *testing.T, argv []string, environment []string) int {
 	t.Helper()
 	var l net.Listener
-	err := inNetns(n.b, func() (err error) {
+	must.Do(t, inNetns(n.b, func() (err error) {
 		l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp4", farAddr+":0")
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var all sync.WaitGroup
 	t.Cleanup(func() {
@@ -297,9 +282,7 @@ func (n *netns) shiftJournal(t *testing.T, host string, by time.Duration) {
 		return
 	}
 	for _, path := range journal.Files(n.state(host)) {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(path))
 	}
 	var j *journal.Journal
 	// Of a process that was killed, one thread may be the last to let go of the lock.
@@ -312,11 +295,7 @@ func (n *netns) shiftJournal(t *testing.T, host string, by time.Duration) {
 		if r.Intent != nil {
 			r.Intent.Deadline = r.Intent.Deadline.Add(by)
 		}
-		if err := j.Append(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Append(r))
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 }

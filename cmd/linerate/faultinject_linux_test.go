@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // fault is what goes wrong after a step.
@@ -135,9 +136,7 @@ func (r *faultRun) killNamed(prefix string) {
 	for _, pid := range slices.Sorted(slices.Values(r.left())) {
 		line, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 		if strings.HasPrefix(string(line), prefix) {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				r.t.Fatal(err)
-			}
+			must.Do(r.t, syscall.Kill(pid, syscall.SIGKILL))
 			return
 		}
 	}
@@ -199,10 +198,7 @@ func others(plain func(operation, string) bool) []fault {
 		{name: "second controller elsewhere", fits: plain, long: true, inject: second("set", "tcp.timestamps=off", "--for", "1s")},
 		{name: "undo meanwhile", fits: plain, inject: second("undo")},
 		{name: "foreign change", fits: plain, inject: func(r *faultRun) {
-			err := inNetns(r.name(r.c.host), func() error { return os.WriteFile(rmem, []byte(foreign+"\n"), 0o644) })
-			if err != nil {
-				r.t.Fatal(err)
-			}
+			must.Do(r.t, inNetns(r.name(r.c.host), func() error { return os.WriteFile(rmem, []byte(foreign+"\n"), 0o644) }))
 			r.foreignOn, r.foreignAfter = r.c.host, r.gates[r.c.host].steps(r.t)
 		}},
 	}
@@ -219,15 +215,10 @@ func machines(plain func(operation, string) bool) []fault {
 				r.a, r.b, r.rebooted = next.a, next.b, true
 				boot := filepath.Join(r.dir, "boot_id")
 				text := fmt.Sprintf("00000000-0000-4000-8000-%012d\n", r.controllerPID())
-				if err := os.WriteFile(boot, []byte(text), 0o600); err != nil {
-					r.t.Fatal(err)
-				}
+				must.Do(r.t, os.WriteFile(boot, []byte(text), 0o600))
 				r.mounts = newMounts(r.t, "mount --bind "+boot+" /proc/sys/kernel/random/boot_id")
 				if configured { // what linerate had written is what the machine starts with
-					err := inNetns(r.name(r.c.host), func() error { return os.WriteFile(rmem, []byte("4096 65536 65536\n"), 0o644) })
-					if err != nil {
-						r.t.Fatal(err)
-					}
+					must.Do(r.t, inNetns(r.name(r.c.host), func() error { return os.WriteFile(rmem, []byte("4096 65536 65536\n"), 0o644) }))
 				}
 				r.before = r.settings()
 				r.base = r.before

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/control/wire/ssh/sshtest"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
+	"linerate/internal/must"
 )
 
 // operation is what a fault comes into.
@@ -183,9 +184,7 @@ func (r *faultRun) overLink() string {
 func (r *faultRun) overSSH(args ...string) *exec.Cmd {
 	// The program is there already: to copy it is what TestSSHDrops is for.
 	bin := r.dir + "/bin"
-	if err := errors.Join(os.MkdirAll(bin, 0o700), os.Symlink(r.program("b"), bin+"/linerate")); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, errors.Join(os.MkdirAll(bin, 0o700), os.Symlink(r.program("b"), bin+"/linerate")))
 	env := map[string]string{"LINERATE_STATE": r.state("b"), "TMPDIR": r.temp(), "PATH": bin + ":" + os.Getenv("PATH")}
 	if g := r.gates["b"]; g != nil {
 		name, value, _ := strings.Cut(g.variable(r.stop["b"]), "=")
@@ -239,9 +238,7 @@ func (o operation) changed() []string { return o.hosts }
 func (r *faultRun) ready() {
 	r.t.Helper()
 	for _, dir := range []string{r.temp(), r.state("a"), r.state("b")} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Do(r.t, os.MkdirAll(dir, 0o700))
 	}
 	if r.c.op.spare {
 		ip(r.t, "-n", r.a, "link", "add", "x0", "index", spareIndex, "type", "veth", "peer", "name", "x1")
@@ -261,9 +258,7 @@ func (r *faultRun) ready() {
 			for _, o := range journal.ConfirmedIntents(records) {
 				r.older[o.Transaction]++
 			}
-			if err != nil {
-				r.t.Fatal(err)
-			}
+			must.Do(r.t, err)
 		}
 	case r.c.op.confirmed && r.c.op.hosts[0] == "b":
 		r.confirmed("tcp.sack=off", "tcp.recv_buffer_max=64KiB", r.target("b"))

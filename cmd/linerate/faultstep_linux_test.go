@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // faultVar is N:DIR for a process that changes a host: it adds the name of every
@@ -26,19 +28,19 @@ func faultPoint() func(step string) {
 		return nil
 	}
 	at, err := strconv.Atoi(number)
-	must(err)
+	orPanic(err)
 	n := 0
 	return func(step string) {
-		must(addLine(filepath.Join(dir, "steps"), step))
+		orPanic(addLine(filepath.Join(dir, "steps"), step))
 		if n++; n != at || !first(filepath.Join(dir, "once")) {
 			return
 		}
 		reached, err := os.OpenFile(filepath.Join(dir, "reached"), os.O_WRONLY, 0)
-		must(err)
+		orPanic(err)
 		resume, err := os.Open(filepath.Join(dir, "go"))
-		must(err)
+		orPanic(err)
 		_, err = fmt.Fprintf(reached, "%d %s\n", os.Getpid(), step)
-		must(err)
+		orPanic(err)
 		_, _ = resume.Read(make([]byte, 1)) // the end of the test too lets it go on
 	}
 }
@@ -53,20 +55,13 @@ type gate struct {
 // newGate makes a gate in dir, which ends with the test.
 func newGate(t *testing.T, dir string) *gate {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o700))
 	g := &gate{dir: dir}
 	for name, file := range map[string]**os.File{"reached": &g.reached, "go": &g.resume} {
 		path := filepath.Join(dir, name)
-		if err := syscall.Mkfifo(path, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Mkfifo(path, 0o600))
 		// For both directions, so that nobody waits for the other to open it.
-		f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0))(t)
 		*file = f
 		t.Cleanup(func() { _ = f.Close() })
 	}
@@ -79,9 +74,7 @@ func (g *gate) variable(n int) string { return fmt.Sprintf("%s=%d:%s", faultVar,
 // wait waits until a process has stopped. It returns false when p ended before.
 func (g *gate) wait(t *testing.T, p *process, within time.Duration) (pid int, step string, ok bool) {
 	t.Helper()
-	if err := g.reached.SetReadDeadline(time.Now().Add(within)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.reached.SetReadDeadline(time.Now().Add(within)))
 	ended := make(chan struct{})
 	defer close(ended)
 	go func() {
@@ -96,23 +89,17 @@ func (g *gate) wait(t *testing.T, p *process, within time.Duration) (pid int, st
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return 0, "", false
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	number, step, _ := strings.Cut(strings.TrimSpace(line), " ")
 	pid, err = strconv.Atoi(number)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return pid, step, true
 }
 
 // open has the process go on.
 func (g *gate) open(t *testing.T) {
 	t.Helper()
-	if _, err := io.WriteString(g.resume, "!"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(g.resume, "!"))(t)
 }
 
 // steps are the names of the steps so far.
@@ -122,8 +109,6 @@ func (g *gate) steps(t *testing.T) []string {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return strings.Split(strings.TrimSpace(string(b)), "\n")
 }

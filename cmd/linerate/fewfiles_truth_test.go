@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/budget"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -63,10 +64,7 @@ func TestTruthOfAFullServer(t *testing.T) {
 	f := model.Flow{Engine: "tcpbulk", Direction: model.To, Streams: 4, Duration: 300 * time.Millisecond, Interval: 100 * time.Millisecond}
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		began := time.Now()
-		conns, err := first.prepare(t, f, f.Streams)
-		if err != nil {
-			try.Fatal(err)
-		}
+		conns := must.Get(first.prepare(t, f, f.Streams))(try)
 		select {
 		case <-first.ready:
 		case err := <-first.ended:
@@ -76,13 +74,9 @@ func TestTruthOfAFullServer(t *testing.T) {
 		for _, c := range conns {
 			_ = c.Close()
 		}
-		if err := first.Stop(t.Context(), first.runs); err != nil {
-			try.Error(err)
-		}
+		must.OK(try, first.Stop(t.Context(), first.runs))
 		began = time.Now()
-		if _, err := tryIntrude(t, v.Link); err != nil {
-			try.Error(err)
-		}
+		must.OK(try, must.Err(tryIntrude(t, v.Link)))
 		try.Claim("a new session", time.Since(began).Seconds(), 0, 2, "s")
 	})
 	cancel()

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // What a new user met in the first hour was a list of 25 items. Each has at least one
@@ -19,16 +21,10 @@ import (
 // TestFirstHour00EveryItem demands a test of this folder for each item.
 func TestFirstHour00EveryItem(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("*_test.go"))(t)
 	of := map[int]bool{}
 	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(name))(t)
 		for _, m := range regexp.MustCompile(`(?m)^func TestFirstHour(\d\d)[A-Z]\w*\(t \*testing\.T\)`).FindAllSubmatch(text, -1) {
 			n, _ := strconv.Atoi(string(m[1]))
 			of[n] = true
@@ -150,9 +146,7 @@ func TestFirstHour09LongerByResume(t *testing.T) {
 	store := storeOf(t)
 	inStore(t, store, 0, inSeconds("--factor", "block=65KiB", "--max-blocks", "6", "--no-twin", "--margin", "0.1%", "-q")...)
 	r := inStore(t, store, 0, "run", "--resume", "last", "--max-blocks", "7", "-q", "--json")
-	if got := len(decode[document](t, r.out).Session.Plan.Order); got != 7 {
-		t.Errorf("%d blocks, asked for 7", got)
-	}
+	must.Equal(t, len(decode[document](t, r.out).Session.Plan.Order), 7, "blocks, asked for 7")
 	inStore(t, store, 0, "test", "lab:rate=100mbit", "--to", "-t", "200ms", "--omit", "0s", "--idle", "0s", "-q")
 	r = inStore(t, store, 2, "run", "--resume", "last", "--max-blocks", "9")
 	has(t, "the refusal", r.err, "is of kind test and has no blocks to add to", "linerate test HOST -t 30s")
@@ -251,16 +245,11 @@ func TestFirstHour24FourQuestions(t *testing.T) {
 	t.Parallel()
 	docs := filepath.Join("..", "..", "docs")
 	text := func(name string) string {
-		b, err := os.ReadFile(filepath.Join(docs, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(docs, name)))(t)
 		return string(b)
 	}
 	parts := strings.Split(text("start.md"), "\n## ")[1:]
-	if len(parts) != 4 {
-		t.Errorf("%d questions", len(parts))
-	}
+	must.Equal(t, len(parts), 4, "questions")
 	for _, p := range parts {
 		if n := len(shownIn(p)); n < 1 || n > 3 {
 			t.Errorf("%d commands: %.40q", n, p)
@@ -310,10 +299,7 @@ func anchors(page string) (all []string) {
 // which ends with 0; TestScript/firsthour runs it and holds every word.
 func TestFirstHour25Transcript(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("testdata", "script", "firsthour.txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("testdata", "script", "firsthour.txtar")))(t)
 	steps, _, found := strings.Cut(string(text), "-- want --")
 	if n := len(begun(steps, "code ")); n < 60 || !found {
 		t.Errorf("%d steps", n)

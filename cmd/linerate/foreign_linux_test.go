@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // needProgram skips a test where a foreign program is not installed.
@@ -39,9 +41,7 @@ func serveJSON(t testing.TB, cmd *exec.Cmd) serving {
 	p := start(t, cmd)
 	t.Cleanup(func() { _ = p.cmd.Process.Signal(os.Interrupt); p.wait(t, patience) })
 	eventually(t, patience, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
-	if err := validate("linerate/serve/v1", p.said()); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, validate("linerate/serve/v1", p.said()))
 	s := decode[serving](t, p.said())
 	s.p = p
 	return s
@@ -92,10 +92,7 @@ func freePort(t testing.TB) string {
 // connection would not.
 func listens(t testing.TB, network, port string) bool {
 	t.Helper()
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(strconv.Atoi(port))(t)
 	for _, table := range []string{network, network + "6"} {
 		file, err := os.Open(filepath.Join("/proc/net", table))
 		if err != nil {
@@ -124,9 +121,7 @@ func foreignServer(t testing.TB, network, port string, argv ...string) {
 	cmd.Dir = t.TempDir()
 	var said lines
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		cancel()
 		_ = cmd.Wait() // it was killed, or is done
@@ -205,9 +200,7 @@ func TestForeignServers(t *testing.T) {
 		p, out := freePort(t), filepath.Join(t.TempDir(), "np.out")
 		foreignServer(t, "tcp", p, "NPtcp", "-P", p, "-u", "4", "-o", os.DevNull)
 		r := succeed(t, "sweep", "netpipe://127.0.0.1:"+p, "--max", "4", "--output", out, "--json", "-q")
-		if err := validate("linerate/session/v1", r.out); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, validate("linerate/session/v1", r.out))
 		netpipeFile(t, out, 4)
 	})
 }
@@ -216,10 +209,7 @@ func TestForeignServers(t *testing.T) {
 // message, ascending up to largest at least, the three of a line in agreement.
 func netpipeFile(t testing.TB, path string, largest int) {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(path))(t)
 	before, rows := 0, 0
 	for line := range strings.Lines(string(b)) {
 		var size int
@@ -324,9 +314,7 @@ func TestOtherEnginesOfACommand(t *testing.T) {
 	t.Parallel()
 	v := serveJSON(t, serveEverything(t))
 	r := succeed(t, "test", v.Link, "--to", "--requests", "200", "-l", "64", "--reply", "4KiB", "-t", "0.2s", "-i", "0.2s", "--omit", "0s", "--json", "-q")
-	if err := validate("linerate/session/v1", r.out); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, validate("linerate/session/v1", r.out))
 	all := decode[engineReport](t, r.out).Report.Latencies
 	if len(all) != 2 || all[0].Name != "request" || all[0].Sent == 0 || all[1].Name != "request (service)" || !strings.HasPrefix(all[0].Label, "to ") {
 		t.Errorf("latencies %+v", all)
@@ -345,10 +333,7 @@ func TestSweepWritesItsFile(t *testing.T) {
 	args := []string{"sweep", v.Link, "--max", "64", "-t", "0.5s", "-q", "--output", out}
 	succeed(t, args...)
 	netpipeFile(t, out, 64)
-	before, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(os.ReadFile(out))(t)
 	fails(t, 2, args, "file exists", "name a file that is not there yet")
 	if after, err := os.ReadFile(out); err != nil || string(after) != string(before) {
 		t.Errorf("the file that was there is not what it was: %v", err)
@@ -362,9 +347,7 @@ func TestCopyOfACommand(t *testing.T) {
 	v := serveJSON(t, serveEverything(t))
 	t.Run("to a host", func(t *testing.T) {
 		r := succeed(t, "copy", v.Link, "--size", "1MiB", "--blocks", "1", "--json", "-q")
-		if err := validate("linerate/session/v1", r.out); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, validate("linerate/session/v1", r.out))
 		d := decode[document](t, r.out)
 		for _, run := range d.Session.Runs {
 			if run.State != "valid" {
@@ -372,9 +355,7 @@ func TestCopyOfACommand(t *testing.T) {
 			}
 		}
 		// From memory and disk to memory and disk, and four parts alone.
-		if n := len(d.Session.Runs); n != 8 {
-			t.Errorf("%d runs", n)
-		}
+		must.Equal(t, len(d.Session.Runs), 8, "runs")
 		if c := decode[engineReport](t, r.out).Report.Copy; c == nil || len(c.Directions) != 1 {
 			t.Errorf("report of the copy: %+v", c)
 		}
@@ -382,9 +363,7 @@ func TestCopyOfACommand(t *testing.T) {
 	t.Run("--path", func(t *testing.T) {
 		dir := t.TempDir()
 		r := succeed(t, "copy", "--path", dir, "--size", "1MiB", "--blocks", "2", "--state", t.TempDir(), "--json", "-q")
-		if err := validate("linerate/path/v1", r.out); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, validate("linerate/path/v1", r.out))
 		d := decode[struct {
 			Complete bool              `json:"complete"`
 			Trials   []json.RawMessage `json:"trials"`

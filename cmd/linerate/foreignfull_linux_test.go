@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/budget"
+	"linerate/internal/must"
 )
 
 // TestServerOutOfDescriptors takes all descriptors that anonymous clients can have of a server
@@ -60,8 +61,6 @@ func fewFiles(t testing.TB, cmd *exec.Cmd) *exec.Cmd {
 func descriptors(t testing.TB, p *process) int {
 	t.Helper()
 	list, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "fd"))
-	if err != nil {
-		t.Fatalf("the server is gone: %v", err)
-	}
+	must.Dof(t, err, "the server is gone")
 	return len(list)
 }

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/must"
 )
 
 // somebody is a user who is not root.
@@ -28,36 +29,23 @@ func TestForeignState(t *testing.T) {
 		"of another user": func(dir string) string { return dir },
 		"a link to it": func(dir string) string {
 			link := filepath.Join(n.dir, "link")
-			if err := errors.Join(os.MkdirAll(dir, 0o755), os.Symlink(dir, link)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(os.MkdirAll(dir, 0o755), os.Symlink(dir, link)))
 			return link
 		},
 		"below it": func(dir string) string { return filepath.Join(dir, "linerate") },
 	} {
 		dir := filepath.Join(t.TempDir(), "home")
 		state := prepare(dir)
-		if err := os.MkdirAll(state, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(state, 0o755))
 		// What he forges would take effect: the host holds what he says that linerate
 		// had written.
 		forged := journal.Record{Kind: journal.KindIntent, Transaction: "forged", Number: 1, Intent: &journal.Intent{
 			Host: model.Near, Knob: sackKnob, Place: hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}, Old: "0", New: before.sack,
 		}}
-		j, err := journal.Open(state)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := j.Append(forged); err != nil {
-			t.Fatal(err)
-		}
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(dir, somebody, somebody); err != nil {
-			t.Fatal(err)
-		}
+		j := must.Get(journal.Open(state))(t)
+		must.Do(t, j.Append(forged))
+		must.Do(t, j.Close())
+		must.Do(t, os.Chown(dir, somebody, somebody))
 		for _, c := range []struct {
 			args []string
 			env  string
@@ -85,28 +73,18 @@ func TestForeignState(t *testing.T) {
 	}
 	// A user may have his own where he likes.
 	own := filepath.Join(t.TempDir(), "own")
-	if err := os.Mkdir(own, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(own, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(own, 0o777))
+	must.Do(t, os.Chmod(own, 0o777))
 	for dir := own; dir != os.TempDir(); dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(dir, 0o755))
 	}
-	if err := os.Chown(own, somebody, somebody); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chown(own, somebody, somebody))
 	program := filepath.Join(own, "linerate")
 	b, err := os.ReadFile(binary)
 	if err == nil {
 		err = os.WriteFile(program, b, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cmd := n.inside(t, "b", "undo", "--state", filepath.Join(own, "state"))
 	cmd.Args = append([]string{"ip", "netns", "exec", n.b, "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", program}, cmd.Args[5:]...)
 	if r := run(t, cmd); r.code != 0 || r.out != "nothing to undo\n" {

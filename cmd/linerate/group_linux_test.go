@@ -20,7 +20,7 @@ func TestGroupInALab(t *testing.T) {
 		"--no-twin", "-t", "100ms", "--omit", "0s", "--blocks", "3", "--db", filepath.Join(t.TempDir(), "results.db"), "--json", "-q"}
 	var dry report.DryRun
 	told := succeed(t, append(args, "--group", "link.mtu", "--dry-run")...).out
-	must(json.Unmarshal([]byte(told), &dry))
+	orPanic(json.Unmarshal([]byte(told), &dry))
 	if err := validate("linerate/dryrun/v1", told); err != nil || dry.Held == nil || dry.Held.Knob != "link.mtu" || dry.Held.Runs != 3 || dry.Held.Changes != 2 {
 		t.Errorf("told: %+v, %v", dry.Held, err)
 	}

@@ -1,12 +1,13 @@
 package main
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // hooked are the arguments of four runs of two settings, the baseline one of them, in a
@@ -31,10 +32,7 @@ func TestHooksStandAroundEveryRun(t *testing.T) {
 	args, log := hooked(t)
 	args = append(args, "--before", "far:"+held+"echo before $3 >>"+log, "--after", "far:"+held+"echo after $3 >>"+log, "--before", "echo near >>"+log+".near")
 	r := succeed(t, args...)
-	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(log))(t)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	under := 0
 	for i, l := range lines {
@@ -52,12 +50,8 @@ func TestHooksStandAroundEveryRun(t *testing.T) {
 	if near, _ := os.ReadFile(log + ".near"); strings.Count(string(near), "near") != 4 {
 		t.Errorf("near: %q", near)
 	}
-	if !strings.Contains(r.out, "all undone") {
-		t.Errorf("says\n%s", r.out)
-	}
-	if err := validate("linerate/session/v1", succeed(t, "show", "last", "--json", "--db", filepath.Join(filepath.Dir(log), "results.db")).out); err != nil {
-		t.Error(err)
-	}
+	must.Contain(t, r.out, "all undone", "says")
+	must.OK(t, validate("linerate/session/v1", succeed(t, "show", "last", "--json", "--db", filepath.Join(filepath.Dir(log), "results.db")).out))
 }
 
 // TestHookThatFails: a hook that fails makes its run invalid with the reason; the block is
@@ -103,13 +97,9 @@ func TestHookIsRefused(t *testing.T) {
 	}
 	file := filepath.Join(n.dir, "plan.yaml")
 	plan := "far: lab:lan\nfactors: [{knob: window, levels: [16KiB, 64KiB]}]\nhooks: [{after: 'touch " + mark + "'}]\n"
-	if err := os.WriteFile(file, []byte(plan), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(plan), 0o600))
 	if r := run(t, n.command(t, "run", file, "--blocks", "1")); r.code != 2 || !strings.Contains(r.err, "wants to run a command: touch") {
 		t.Errorf("a file: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	if _, err := os.Stat(mark); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it was run: %v", err)
-	}
+	must.Is(t, must.Err(os.Stat(mark)), fs.ErrNotExist, "it was run")
 }

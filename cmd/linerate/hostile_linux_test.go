@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // What has to hold, whoever comes (docs/public-server.md, SECURITY.md).
@@ -72,10 +74,7 @@ func newSiege(t testing.TB, memory int64, args ...string) *siege {
 	all := []string{"serve", "--listen", serverAddr, "--state", s.state("b"), "--iperf3=" + farAddr + ":5201", "--iperf2=" + farAddr + ":5001", "--netpipe=" + farAddr + ":5002"}
 	cmd := s.inside(t, "b", append(all, args...)...)
 	cmd.Args = append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, filepath.Join(s.group.dir, "cgroup.procs")}, cmd.Args...)
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sh := must.Get(exec.LookPath("sh"))(t)
 	cmd.Path = sh
 	s.server = start(t, cmd)
 	link := regexp.MustCompile(`linerate://[^\s']+`)
@@ -106,10 +105,7 @@ func (s *siege) crowd(t testing.TB, attack string, d time.Duration) func() tally
 		Attack: attack, Clients: hostileClients, Time: d, Rate: 2000, Server: farAddr, Ports: s.ports,
 		Sources: netip.MustParsePrefix(crowdNet), Victim: netip.MustParseAddr(victimAddr), Link: s.link,
 	}
-	text, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(o))(t)
 	cmd := s.role(t, "a", "crowd")
 	cmd.Env = append(cmd.Env, crowdVar+"="+string(text))
 	p := start(t, cmd)
@@ -133,10 +129,7 @@ func (s *siege) resident(t testing.TB) int {
 	if m == nil {
 		t.Fatalf("the server has ended\n%s", s.server.said())
 	}
-	kib, err := strconv.Atoi(string(m[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kib := must.Get(strconv.Atoi(string(m[1])))(t)
 	return kib << 10
 }
 
@@ -284,9 +277,6 @@ func (g *memoryGroup) killed(t testing.TB) int {
 	if err != nil || m == nil {
 		t.Fatalf("%s: %v\n%s", g.events, err, text)
 	}
-	n, err := strconv.Atoi(string(m[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(strconv.Atoi(string(m[1])))(t)
 	return n
 }

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // document of linerate serve.
@@ -123,16 +125,10 @@ func attackUntilMet(t *testing.T, h *hostile) {
 //	79: 0100007F:14B3 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 20881 2 0000000000000000 0
 func everyDatagramRead(t *testing.T, pid int, port string) {
 	t.Helper()
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(strconv.Atoi(port))(t)
 	socket := regexp.MustCompile(fmt.Sprintf(`(?m)^ *\d+: [0-9A-F]+:%04X [0-9A-F]+:0000 07 [0-9A-F]{8}:([0-9A-F]{8}) `, n))
 	eventually(t, time.Minute, "datagrams to be read at UDP port "+port, func() bool {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/udp", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/net/udp", pid)))(t)
 		m := socket.FindAllStringSubmatch(string(text), -1)
 		for _, s := range m {
 			if strings.Trim(s[1], "0") != "" {

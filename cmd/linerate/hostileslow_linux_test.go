@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // hostileVar is how long the hostile suite takes, if not ten minutes.
@@ -18,10 +20,7 @@ func hostileTime(t *testing.T) time.Duration {
 	if text == "" {
 		return 10 * time.Minute
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(time.ParseDuration(text))(t)
 	return d
 }
 

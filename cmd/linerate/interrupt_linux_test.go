@@ -16,6 +16,7 @@ import (
 
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 )
 
@@ -65,9 +66,7 @@ func (n *netns) received(t testing.TB) float64 {
 	t.Helper()
 	_, rest, _ := strings.Cut(ip(t, "netns", "exec", n.b, "cat", "/proc/net/dev"), "v0:")
 	var bytes float64
-	if _, err := fmt.Sscan(rest, &bytes); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(rest, &bytes))(t)
 	return bytes
 }
 
@@ -133,9 +132,7 @@ func TestSecondInterrupt(t *testing.T) {
 	if agent == 0 {
 		t.Fatal("no agent on host b")
 	}
-	if err := syscall.Kill(agent, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(agent, syscall.SIGSTOP))
 	p.signal(t, os.Interrupt)
 	select {
 	case r := <-p.done:
@@ -147,9 +144,7 @@ func TestSecondInterrupt(t *testing.T) {
 	if r.code != -1 || p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGINT {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	if err := syscall.Kill(agent, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(agent, syscall.SIGCONT))
 	n.restored(t, before)
 }
 
@@ -185,9 +180,7 @@ func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 	p.wait(t, patience)
 	n.restored(t, before)
 	cut := n.session(t)
-	if l := list(); !strings.Contains(l, fmt.Sprintf("%q: %q", "state", state)) {
-		t.Errorf("listed as\n%s", l)
-	}
+	must.Contain(t, list(), fmt.Sprintf("%q: %q", "state", state), "listed as")
 	if cut.State != state || len(cut.Runs) == 0 || len(cut.Runs) >= blocks*len(cut.Plan.Order[0]) {
 		t.Fatalf("session is %s with runs %s", cut.State, outline(cut))
 	}

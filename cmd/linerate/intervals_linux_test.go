@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"linerate/internal/host/referee"
+	"linerate/internal/must"
 )
 
 // intervalLines is what scripts that read iperf3 look for. Lines of an idle interval have no
@@ -54,9 +55,7 @@ func TestFirstHour18AsIperf3(t *testing.T) {
 	iperf := referee.Program(t, "iperf3")
 	n := newNetns(t)
 	server := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.b, iperf, "-s")
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Start())
 	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
 	theirs := func(args ...string) string {
 		args = append([]string{"netns", "exec", n.a, iperf, "-c", farAddr, "-t", "1", "-i", "0.5"}, args...)

@@ -20,6 +20,7 @@ import (
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
+	"linerate/internal/must"
 )
 
 // intruder is a controller of linerate's own protocol that asks for what it
@@ -37,19 +38,14 @@ type intruder struct {
 // intrude opens a session by a join link.
 func intrude(t *testing.T, link string) *intruder {
 	t.Helper()
-	i, err := tryIntrude(t, link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := must.Get(tryIntrude(t, link))(t)
 	return i
 }
 
 func tryIntrude(t *testing.T, link string) (*intruder, error) {
 	t.Helper()
 	l, err := tls.ParseLink(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var peer wire.Peer
 	if peer, err = tls.Dial(t.Context(), l); err != nil {
 		return nil, err
@@ -66,9 +62,7 @@ func tryIntrude(t *testing.T, link string) (*intruder, error) {
 func (i *intruder) prepare(t *testing.T, f model.Flow, n int) ([]*net.TCPConn, error) {
 	t.Helper()
 	i.runs++
-	if _, err := rand.Read(i.token[:]); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(rand.Read(i.token[:]))(t)
 	if _, err := i.Prepare(t.Context(), session.Preparation{Run: i.runs, Flow: f, Token: i.token}); err != nil {
 		return nil, err
 	}
@@ -102,9 +96,7 @@ func (i *intruder) start(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("the run is not ready")
 	}
-	if err := i.Start(t.Context(), i.runs); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, i.Start(t.Context(), i.runs))
 }
 
 // end waits for the end of the run.
@@ -122,13 +114,8 @@ func (i *intruder) end(t *testing.T, within time.Duration) error {
 // say writes a message of a copy, docs/wire/filecopy.md.
 func say(t *testing.T, c io.Writer, kind string, bytes int64) {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"kind": kind, "bytes": bytes})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Write(append(endian.BigEndian.AppendUint32(nil, uint32(len(body))), body...)); err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(json.Marshal(map[string]any{"kind": kind, "bytes": bytes}))(t)
+	must.Get(c.Write(append(endian.BigEndian.AppendUint32(nil, uint32(len(body))), body...)))(t)
 }
 
 // hear reads a message of a copy.
@@ -159,14 +146,8 @@ func publicServer(t *testing.T, args ...string) (*process, string) {
 // peakMemory is the most that a process ever had resident, in MiB.
 func peakMemory(t *testing.T, p *process) int {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)))(t)
 	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
-	kib, err := strconv.Atoi(string(m[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kib := must.Get(strconv.Atoi(string(m[1])))(t)
 	return kib >> 10
 }

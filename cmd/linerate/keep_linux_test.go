@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 )
 
@@ -44,10 +45,7 @@ func ownEtc(dir string) string {
 // outcome.
 func keepSession(t testing.TB, db, id string, outcome model.Outcome) {
 	t.Helper()
-	st, err := sqlite.Open(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(sqlite.Open(t.Context(), db))(t)
 	defer st.Close()
 	now := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
 	s := model.Session{
@@ -64,18 +62,14 @@ func keepSession(t testing.TB, db, id string, outcome model.Outcome) {
 			Interval: model.Interval{Low: 0.05, High: 0.15, Confidence: 0.95}, Blocks: 6,
 		}},
 	}
-	if err := st.CreateSession(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, st.CreateSession(t.Context(), s))
 }
 
 // keepBySSH is host b behind an sshd whose files of the system are those in etc,
 // with a login shell that is not Bourne's and talks.
 func (n *netns) keepBySSH(t testing.TB, etc string) *sshtest.Server {
 	t.Helper()
-	if err := os.Mkdir(n.sshTemp(), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(n.sshTemp(), 0o700))
 	root := sshtest.User{Files: map[string]string{".cshrc": "echo welcome to this machine\n"}}
 	if _, err := exec.LookPath("csh"); err == nil {
 		root.Shell = "/bin/csh"
@@ -89,12 +83,8 @@ func (n *netns) keepBySSH(t testing.TB, etc string) *sshtest.Server {
 // olderFile puts a file of somebody's in the place of linerate's.
 func olderFile(t testing.TB, etc string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(etc, "sysctl.d"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(etc, kept), []byte(older), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(etc, "sysctl.d"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(etc, kept), []byte(older), 0o640))
 }
 
 // isOlder demands that file as it was, and nothing beside it.
@@ -143,9 +133,7 @@ func TestKeepOverSSH(t *testing.T) {
 	isOlder(t, etc)
 
 	r = do(0, "keep", "20261121T130000-beef", "root@far", "--dry-run", "--json")
-	if err := validate("linerate/keep/v1", r.out); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, validate("linerate/keep/v1", r.out))
 	has(t, "the dry run", r.err, "-net.ipv4.tcp_ecn = 1", "+net.ipv4.tcp_sack = 0", "no longer holds \"net.ipv4.tcp_ecn = 1\"")
 	isOlder(t, etc)
 
@@ -154,9 +142,7 @@ func TestKeepOverSSH(t *testing.T) {
 	has(t, "the file", file(t, etc, kept), "evidence: session 20261121T130000-beef, setting \"tall\"", "net.ipv4.tcp_sack = 0\n", " 4194304\n", "linerate undo --kept")
 	n.restored(t, before) // no running value has changed
 	r = do(0, "keep", "--list", "root@far", "--json")
-	if err := validate("linerate/kept/v1", r.out); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, validate("linerate/kept/v1", r.out))
 	has(t, "the list", r.out, "session 20261121T130000-beef, setting \\\"tall\\\"", "/etc/"+kept, "tcp.sack")
 	if r = do(0, "keep", "20261121T130000-beef", "root@far", "--yes"); !strings.Contains(r.out, "nothing to do: all of it is kept already") {
 		t.Errorf("again: %s", r.out)
@@ -164,9 +150,7 @@ func TestKeepOverSSH(t *testing.T) {
 	has(t, "knobs", do(0, "knobs", "root@far", "--match", "tcp.sack").out, "/etc/"+kept)
 
 	r = do(0, "undo", "--kept", "root@far", "--json")
-	if err := validate("linerate/undo/v1", r.out); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, validate("linerate/undo/v1", r.out))
 	isOlder(t, etc)
 	if r = do(0, "undo", "--kept", "root@far"); r.out != "nothing is kept\n" {
 		t.Errorf("once more: %s", r.out)
@@ -213,13 +197,9 @@ func (n *netns) answerKeep(t testing.TB, s *sshtest.Server, answer, says string)
 	t.Helper()
 	tt := onTerminal(t, withSSH(n.inside(t, "a", "keep", "root@far", "--keep-agent"), s))
 	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "write these files on ") })
-	if _, err := tt.master.WriteString(answer); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tt.master.WriteString(answer))(t)
 	r := tt.wait(t, patience)
-	if r.code != 0 {
-		t.Errorf("%q: exit code %d", answer, r.code)
-	}
+	must.Equal(t, r.code, 0, "%q: exit code", answer)
 	eventually(t, patience, "the terminal to say "+says, func() bool { return strings.Contains(tt.shown.String(), says) })
 }
 
@@ -254,9 +234,7 @@ echo json $code`)
 	if got := file(t, etc, kept); !strings.HasSuffix(got, "\n# mine\n") {
 		t.Errorf("the file is %q", got)
 	}
-	if err := validate("linerate/undo/v1", file(t, filepath.Dir(etc), "json")); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, validate("linerate/undo/v1", file(t, filepath.Dir(etc), "json")))
 }
 
 // TestKeepFullDisk has no room, first for the file and then for what it was
@@ -431,24 +409,16 @@ func TestFirstHour08PastedKeep(t *testing.T) {
 		Plateaus: []model.Plateau{{Direction: model.To, Metric: model.Goodput, Decided: true, Level: "4MiB", Tolerance: 5}},
 	}
 	for _, name := range []string{"4MiB", "16MiB"} {
-		value, err := units.ParseBytes(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		value := must.Get(units.ParseBytes(name))(t)
 		s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: name, Assignments: []model.Assignment{{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: fmt.Sprint(int64(value))}}})
 		s.Verdicts = append(s.Verdicts, model.Verdict{
 			Setting: name, Outcome: model.Better, Direction: model.To, Metric: model.Goodput, Estimate: 0.1,
 			Interval: model.Interval{Low: 0.05, High: 0.15, Confidence: 0.95}, Blocks: 6,
 		})
 	}
-	st, err := sqlite.Open(t.Context(), n.db())
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(sqlite.Open(t.Context(), n.db()))(t)
 	defer st.Close()
-	if err := st.CreateSession(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, st.CreateSession(t.Context(), s))
 	report := run(t, n.command(t, "show", "last")).out
 	_, line, found := strings.Cut(report, "linerate keep ")
 	line, _, _ = strings.Cut(regexp.MustCompile(`\\\n\s*`).ReplaceAllString(line, ""), "\n") // a long one is broken

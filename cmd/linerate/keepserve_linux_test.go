@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // serveWithFiles is serve on host b, with files of the system of its own in etc.
@@ -57,9 +58,7 @@ func TestKeepOverServer(t *testing.T) {
 	has(t, "the file", file(t, etc, kept), "evidence: session 20261121T130000-beef, setting \"tall\"", "net.ipv4.tcp_sack = 0\n", " 4194304\n")
 	n.asBefore(t, before) // no running value has changed
 	r = do(0, "keep", "--list", ops, "--json")
-	if err := validate("linerate/kept/v1", r.out); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, validate("linerate/kept/v1", r.out))
 	has(t, "the list", r.out, "session 20261121T130000-beef", "/etc/"+kept)
 	if there, err := filepath.Glob(filepath.Join(n.state("b"), "kept", "*")); err != nil || len(there) == 0 {
 		t.Errorf("the server's list of kept files: %v, %v", there, err)

@@ -15,7 +15,7 @@ func TestLabCongestionIsExplained(t *testing.T) {
 	t.Parallel()
 	words := func(name string) []string {
 		text, err := os.ReadFile("/proc/sys/net/ipv4/" + name)
-		must(err)
+		orPanic(err)
 		return strings.Fields(string(text))
 	}
 	allowed := words("tcp_allowed_congestion_control")

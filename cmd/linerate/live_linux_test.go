@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+	"linerate/internal/must"
 )
 
 // sized gives a terminal a size, as one that people look at has.
@@ -24,10 +25,7 @@ func (tt *terminal) sized(t testing.TB, columns, rows uint16) {
 
 func control(t testing.TB, f *os.File, do func(fd int) error) {
 	t.Helper()
-	raw, err := f.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(f.SyscallConn())(t)
 	var doErr error
 	if err := raw.Control(func(fd uintptr) { doErr = do(int(fd)) }); err != nil || doErr != nil {
 		t.Fatal(err, doErr)
@@ -50,9 +48,7 @@ func (tt *terminal) modes(t testing.TB) unix.Termios {
 
 func (tt *terminal) types(t testing.TB, keys string) {
 	t.Helper()
-	if _, err := tt.master.WriteString(keys); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tt.master.WriteString(keys))(t)
 }
 
 // draw is what the terminal does with b. A program writes only the cells that change, so
@@ -126,18 +122,14 @@ func TestLiveScreen(t *testing.T) {
 	tt.types(t, "\x03")
 	r := tt.wait(t, patience)
 	tt.shows(t, "linerate run --resume")
-	if r.code != 130 {
-		t.Errorf("exit code %d", r.code)
-	}
+	must.Equal(t, r.code, 130, "exit code")
 	text := tt.shown.String()
 	_, after, gave := strings.Cut(text, givesScreen)
 	if !gave || strings.Contains(after, takesScreen) {
 		t.Errorf("does not give the screen back: %q", text)
 	}
 	for _, want := range []string{"stopping: what was changed goes back", "goodput to far", "interrupted by the user"} {
-		if !strings.Contains(after, want) {
-			t.Errorf("%q does not stay on the terminal:\n%s", want, after)
-		}
+		must.Contain(t, after, want)
 	}
 	if now := tt.modes(t); now != before {
 		t.Errorf("the terminal is %+v, and was %+v", now, before)
@@ -159,9 +151,7 @@ func TestLiveScreenQ(t *testing.T) {
 			if r := tt.wait(t, patience); r.code != 130 {
 				t.Errorf("exit code %d", r.code)
 			}
-			if text := tt.shown.String(); !strings.Contains(text, givesScreen) {
-				t.Errorf("does not give the screen back: %q", text)
-			}
+			must.Contain(t, tt.shown.String(), givesScreen, "does not give the screen back")
 			if now := tt.modes(t); now != before {
 				t.Errorf("the terminal is %+v, and was %+v", now, before)
 			}

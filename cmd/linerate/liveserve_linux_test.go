@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"linerate/internal/must"
 )
 
 // watchedServer is a server on loopback, on a terminal of 80 columns with a person
@@ -48,9 +49,7 @@ func (tt *terminal) ends(t testing.TB, before unix.Termios, want ...string) {
 		t.Fatalf("does not give the screen back: %q", text)
 	}
 	for _, w := range append(want, "server stopped") {
-		if !strings.Contains(after, w) {
-			t.Errorf("%q does not stay on the terminal:\n%s", w, after)
-		}
+		must.Contain(t, after, w)
 	}
 	if now := tt.modes(t); now != before {
 		t.Errorf("the terminal is %+v, and was %+v", now, before)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/must"
 	"linerate/internal/ui/cli"
 )
 
@@ -173,8 +174,6 @@ func needLab(t testing.TB) {
 func has(t testing.TB, what, text string, want ...string) {
 	t.Helper()
 	for _, w := range want {
-		if !strings.Contains(text, w) {
-			t.Errorf("%s: no %q in\n%s", what, w, text)
-		}
+		must.Contain(t, text, w, "%s:", what)
 	}
 }

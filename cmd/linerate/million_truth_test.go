@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/must"
 	"linerate/internal/store/postgres/postgrestest"
 	"linerate/internal/truth"
 )
@@ -29,9 +30,7 @@ func TestTruthOfAMillionSamples(t *testing.T) {
 	switch server, err := postgrestest.Start(t.Context()); {
 	case err == nil:
 		t.Cleanup(func() {
-			if err := server.Stop(); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, server.Stop())
 		})
 		stores["PostgreSQL"] = func() string { return server.Database(t) }
 	case errors.Is(err, postgrestest.ErrMissing):
@@ -56,9 +55,7 @@ func handleSamples(try *truth.Try, from, db string, samples int) {
 		cmd := exec.CommandContext(try.Context(), binary, append(args, "--db", db)...)
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := cmd.Start(); err != nil {
-			try.Fatal(err)
-		}
+		must.Do(try, cmd.Start())
 		peak := residentPeak(cmd.Process.Pid)
 		if err := cmd.Wait(); err != nil {
 			try.Fatalf("%q: %v\n%s", args, err, out.Bytes())

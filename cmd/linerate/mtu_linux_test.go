@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestMTUThroughASmallMiddle raises MTUs on ways that pass 1500 bytes: it goes
@@ -13,17 +15,11 @@ func TestMTUThroughASmallMiddle(t *testing.T) {
 	needRoot(t)
 	refuse := func(t *testing.T, n *middle, args []string, says ...string) {
 		r := run(t, n.inside(t, "a", append([]string{"set", "link.mtu=9000", "--for", "5m", "--json"}, args...)...))
-		if r.code != 1 {
-			t.Errorf("exit code %d", r.code)
-		}
+		must.Equal(t, r.code, 1, "exit code")
 		for _, text := range append(says, "all settings are back", "link.mtu=1500 fits") {
-			if !strings.Contains(r.err, text) {
-				t.Errorf("it does not say %q", text)
-			}
+			must.Contain(t, r.err, text, "it")
 		}
-		if err := validate("linerate/set/v1", r.out); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, validate("linerate/set/v1", r.out))
 		if t.Failed() {
 			t.Logf("%s%s", r.out, r.err)
 		}
@@ -72,9 +68,7 @@ func TestMTUKept(t *testing.T) {
 	if entries, _ := os.ReadDir(n.dir); len(entries) == 0 {
 		t.Error("no journal")
 	}
-	if _, err := os.Stat(n.dir + "/confirming.json"); err == nil {
-		t.Error("the note of a confirmation is left")
-	}
+	must.Fail(t, must.Err(os.Stat(n.dir+"/confirming.json")), "the note of a confirmation is left")
 	// Lowered on one side by another change, each end with a value of its own.
 	r := run(t, n.inside(t, "a", "set", "near.link.mtu=8000", "far.link.mtu=8000", "--both", "--for", "1s", "--json", n.agent("b")))
 	if err := validate("linerate/set/v1", r.out); err != nil || r.code != 0 || strings.Count(r.out, `"knob": "link.mtu"`) != 2 || strings.Count(r.out, `"ok": true`) != 2 || strings.Count(r.out, `"passes": 8000`) != 2 {
@@ -117,9 +111,7 @@ func TestMTUKillsAWebPage(t *testing.T) {
 				"to " + webAddr + " passes packets of 1500 bytes, not 9000: something between them has a smaller MTU and drops larger packets silently (a black hole)",
 				"--work-around takes small segments to there", "route.mtu=1500 or route.advmss=1460",
 			} {
-				if !strings.Contains(r.err, text) {
-					t.Errorf("it does not say %q", text)
-				}
+				must.Contain(t, r.err, text, "it")
 			}
 			if err := validate("linerate/set/v1", r.out); err != nil || r.code != 1 || t.Failed() {
 				t.Errorf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)

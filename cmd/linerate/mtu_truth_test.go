@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/limits"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -37,10 +38,7 @@ func TestTruthOfMTU(t *testing.T) {
 		return v[0] / 1e6
 	}
 	ceiling := func(mtu int) float64 {
-		c, err := limits.Wire{Rate: 1e9, MTU: mtu, Timestamps: true}.Goodput()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(limits.Wire{Rate: 1e9, MTU: mtu, Timestamps: true}.Goodput())(t)
 		return float64(c) / 1e6
 	}
 	shaped("add")

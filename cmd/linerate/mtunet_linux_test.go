@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"linerate/internal/must"
 )
 
 // middle is what stands between the two hosts of a pair.
@@ -117,25 +118,18 @@ func listenIn(t testing.TB, ns string) net.Listener {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	open := func(path string) *os.File {
-		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.Open(path))(t)
 		return f
 	}
 	home, there := open("/proc/thread-self/ns/net"), open("/run/netns/"+ns)
 	defer home.Close()
 	defer there.Close()
-	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Setns(int(there.Fd()), unix.CLONE_NEWNET))
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":80")
 	if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back != nil {
 		panic(back) // nothing in this process may go on in there
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return l
 }
 

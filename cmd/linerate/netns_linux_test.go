@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 )
 
@@ -174,10 +175,7 @@ func (n *netns) restored(t testing.TB, before both) {
 // session reads a session from the store.
 func (n *netns) session(t testing.TB) model.Session {
 	t.Helper()
-	s, err := n.trySession(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(n.trySession(t))(t)
 	return s
 }
 
@@ -203,9 +201,7 @@ func start(t testing.TB, cmd *exec.Cmd) *process {
 	p := &process{cmd: cmd, done: make(chan result, 1)}
 	var out, stderr lines
 	cmd.Stdout, cmd.Stderr = &out, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	go func() {
 		_ = cmd.Wait() // the exit code says it
 		p.done <- result{out.String(), stderr.String(), cmd.ProcessState.ExitCode()}
@@ -215,9 +211,7 @@ func start(t testing.TB, cmd *exec.Cmd) *process {
 
 func (p *process) signal(t testing.TB, s os.Signal) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.cmd.Process.Signal(s))
 }
 
 // wait waits for the end of the process.

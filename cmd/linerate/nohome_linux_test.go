@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestFirstHour16NoHome is somebody whom the system's list of users does not know, as in
@@ -18,9 +20,7 @@ func TestFirstHour16NoHome(t *testing.T) {
 	needRoot(t)
 	const nobodyKnows = 54321
 	dir, err := os.MkdirTemp("", "linerate-nohome-") //nolint:usetesting // a folder that others may enter
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	own, here := filepath.Join(dir, "own"), filepath.Join(dir, "here")
 	program := filepath.Join(dir, "linerate")
@@ -28,20 +28,12 @@ func TestFirstHour16NoHome(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(program, text, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, d := range []string{own, here} {
-		if err := os.Mkdir(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(d, nobodyKnows, nobodyKnows); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(d, 0o700))
+		must.Do(t, os.Chown(d, nobodyKnows, nobodyKnows))
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o755))
 	for name, c := range map[string]struct {
 		env  []string
 		args string
@@ -68,9 +60,7 @@ func TestFirstHour16NoHome(t *testing.T) {
 				t.Errorf("in the present folder: %v, %v", left, err)
 			}
 			if c.db != "" {
-				if _, err := os.Stat(filepath.Join(own, c.db)); err != nil {
-					t.Error(err)
-				}
+				must.OK(t, must.Err(os.Stat(filepath.Join(own, c.db))))
 			}
 		})
 	}

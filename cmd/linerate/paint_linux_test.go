@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 	"linerate/internal/ui/cli"
 )
@@ -44,15 +45,9 @@ func paintedStore(t testing.TB) string {
 	if r := run(t, cmd); r.code != 0 {
 		t.Fatalf("exit code %d\n%s", r.code, r.err)
 	}
-	st, err := sqlite.Open(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(sqlite.Open(t.Context(), db))(t)
 	defer st.Close()
-	s, err := st.Session(t.Context(), "last")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(st.Session(t.Context(), "last"))(t)
 	s.ID, s.Title, s.Reason, s.Note = s.ID+"x", "title"+paintRaw, "reason"+paintRaw, "note"+paintRaw
 	s.Near, s.Far, s.Version = "near"+paintRaw, "far"+paintRaw, "v"+paintRaw
 	s.State = model.SessionInterrupted
@@ -65,9 +60,7 @@ func paintedStore(t testing.TB) string {
 	}
 	runs := s.Runs
 	s.Runs, s.Changes = nil, nil
-	if err := st.CreateSession(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, st.CreateSession(t.Context(), s))
 	for _, r := range runs {
 		r.Reason, r.Warnings = paintRaw, []string{"run" + paintRaw}
 		for i := range r.Ends {
@@ -75,9 +68,7 @@ func paintedStore(t testing.TB) string {
 			r.Ends[i].Counters = append(r.Ends[i].Counters, model.Counter{Name: "c" + paintRaw, Of: paintRaw, Value: 1})
 		}
 		change := model.Change{Run: r.Number, Host: model.Far, Knob: "tcp.sack", Native: "n" + paintRaw, Old: `"a` + paintRaw, New: `"b` + paintRaw, State: model.ChangeForeign, Detail: "d" + paintRaw}
-		if err := st.AddRun(t.Context(), s.ID, r, nil, []model.Change{change}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, st.AddRun(t.Context(), s.ID, r, nil, []model.Change{change}))
 	}
 	return db
 }
@@ -87,24 +78,17 @@ func paintingSSH(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	words := filepath.Join(dir, "words")
-	if err := os.WriteFile(words, []byte(paintRaw), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(words, []byte(paintRaw), 0o600))
 	ssh := filepath.Join(dir, "ssh")
 	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = -G ] && { echo hostname 127.0.0.1; exit 0; }\ncat %s; cat %s >&2; exit 255\n", words, words)
-	if err := os.WriteFile(ssh, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(ssh, []byte(script), 0o700))
 	return ssh
 }
 
 // paintingServer answers every connection with escapes.
 func paintingServer(t testing.TB) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -187,9 +171,7 @@ func TestNobodyPaints(t *testing.T) {
 	t.Parallel()
 	db, ssh, server := paintedStore(t), paintingSSH(t), paintingServer(t)
 	file := filepath.Join(t.TempDir(), "painted.yaml")
-	if err := os.WriteFile(file, []byte("title: \""+strings.ReplaceAll(paintFair, "\n", `\n`)+`\e[2J"`+"\nfar: \"exec:1 \\e[2J\"\n"+strings.ToValidUTF8(paintFair, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("title: \""+strings.ReplaceAll(paintFair, "\n", `\n`)+`\e[2J"`+"\nfar: \"exec:1 \\e[2J\"\n"+strings.ToValidUTF8(paintFair, "")), 0o600))
 	argument := strings.ReplaceAll(paintRaw, "\x00", "") // which no argument may hold
 	hosts := []string{
 		hostileTarget(paints), hostileTarget(paintsRaw), "root@painted", "iperf3://" + server, "iperf2://" + server,

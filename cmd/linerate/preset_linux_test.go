@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/ui/config"
 )
 
@@ -55,9 +56,7 @@ func carryOut(t *testing.T, chosen func(config.Preset) bool) {
 				t.Errorf("%d runs of %d", len(j.Runs), n)
 			}
 			for _, c := range j.Changes {
-				if c.State != model.ChangeUndone {
-					t.Errorf("%+v", c)
-				}
+				must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 			}
 			page := filepath.Join(t.TempDir(), "report.html")
 			succeed(t, "report", "last", "--format", "html", "-o", page, "--db", db)
@@ -66,9 +65,7 @@ func carryOut(t *testing.T, chosen func(config.Preset) bool) {
 				t.Fatalf("%d bytes, %v", len(text), err)
 			}
 			for _, s := range j.Plan.Settings {
-				if !strings.Contains(string(text), s.Name) {
-					t.Errorf("the page has no %s", s.Name)
-				}
+				must.Contain(t, string(text), s.Name, "the page has")
 			}
 		})
 	}

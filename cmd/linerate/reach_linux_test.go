@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // firewall gives host b a firewall: its rules are what it lets in besides ssh, which
@@ -84,18 +85,14 @@ func TestFirewall(t *testing.T) {
 				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 			}
 			for _, want := range c.says {
-				if !strings.Contains(r.err, want) {
-					t.Errorf("does not say %q:\n%s", want, r.err)
-				}
+				must.Contain(t, r.err, want, "does not say")
 			}
 			for _, bad := range append(c.not, "find what disturbs") {
 				if strings.Contains(r.err, bad) {
 					t.Errorf("says %q:\n%s", bad, r.err)
 				}
 			}
-			if _, err := n.trySession(t); err == nil {
-				t.Error("a session was stored although nothing was measured")
-			}
+			must.Fail(t, must.Err(n.trySession(t)), "a session was stored although nothing was measured")
 			if c.then == nil {
 				return
 			}
@@ -110,9 +107,7 @@ func TestFirewall(t *testing.T) {
 					}
 				}
 			}
-			if err := json.Unmarshal([]byte(r.out), &d); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(r.out), &d))
 			got := n.session(t)
 			if d.Report.Header.DataPath != got.Plan.Path.String() || len(c.then) > 0 && got.Plan.Path == (model.DataPath{}) {
 				t.Errorf("shown %q, stored %+v", d.Report.Header.DataPath, got.Plan.Path)
@@ -156,9 +151,7 @@ func TestFoundByName(t *testing.T) {
 		return p
 	}
 	p := up("--open", "--host", farAddr)
-	if !strings.Contains(p.said(), "announced on the local network as "+host) {
-		t.Errorf("says %s", p.said())
-	}
+	must.Contain(t, p.said(), "announced on the local network as "+host, "says")
 	for i, says := range []string{"is known from now on by its pin", ""} {
 		r := look()
 		if r.code != 0 || says != "" && !strings.Contains(r.err, says) || says == "" && strings.Contains(r.err, "known from now on") {
@@ -171,17 +164,13 @@ func TestFoundByName(t *testing.T) {
 	if err != nil || len(first) != 43 {
 		t.Fatalf("remembered %q, %v", b, err)
 	}
-	if err := os.RemoveAll(n.state("b")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(n.state("b")))
 	p = up("--open", "--host", farAddr) // with a key of its own, as somebody else has
 	if r := look(); r.code != 3 || !strings.Contains(r.err, first) || !strings.Contains(r.err, "known_servers") {
 		t.Errorf("another key: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 	end(p)
-	if err := os.RemoveAll(config); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(config))
 	p = up("--open", "--announce=false", "--host", farAddr)
 	if r := look(); r.code != 3 || strings.Contains(p.said(), "announced") {
 		t.Errorf("not announced: exit code %d\n%s%s%s", r.code, r.out, r.err, p.said())

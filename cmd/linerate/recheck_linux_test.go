@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // unwrapped joins lines with those that go on further in.
@@ -44,10 +46,7 @@ linerate undo --kept > /dev/null
 linerate keep $W/tall.yaml --role receiver --yes > /dev/null
 code=0; linerate recheck tcp.sack --look || code=$?
 echo nobody $code`)
-	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kernel := must.Get(os.ReadFile("/proc/sys/kernel/osrelease"))(t)
 	r.out = unwrapped(r.out)
 	has(t, "stdout", r.out, "nothing is kept\n", ": unproven since kernel 2.6.9 -> "+strings.TrimSpace(string(kernel))+" at the near end\n", "old 8\n",
 		"  proven on 2026-11-21 in session 20261121T130000-beef\n", "unproven since kernel 2.6.9 -> ", "measure 2\n", ": proven on 2026-11-21\n", "same 0\n",

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -50,9 +51,7 @@ func recheckRenews(t testing.TB) {
 		"after: tcp.recv_buffer_max=1 MiB on far: proven on ", "after exits 0",
 		"namesake: tcp.recv_buffer_max=1 MiB on near (far): unproven since ", "namesake exits 8",
 	} {
-		if !strings.Contains(out, want) {
-			t.Errorf("not said: %q", want)
-		}
+		must.Contain(t, out, want, "not said")
 	}
 	knobs := ""
 	for line := range strings.Lines(r.out) {
@@ -63,9 +62,7 @@ func recheckRenews(t testing.TB) {
 	if !strings.Contains(knobs, "proven on ") || strings.Contains(knobs, "unproven") {
 		t.Errorf("knobs on that host: %q", knobs)
 	}
-	if !strings.Contains(r.out, "end: near 4194304 far 33554432") {
-		t.Error("a host is changed")
-	}
+	must.Contain(t, r.out, "end: near 4194304 far 33554432", "a host is changed")
 	if t.Failed() {
 		t.Log(r.out + r.err)
 	}

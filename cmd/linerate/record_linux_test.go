@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // keeping is a serve with JSON and these flags besides, and the file in which it keeps
@@ -87,16 +89,12 @@ func TestClientsAreKept(t *testing.T) {
 			seen[s.ID] = true
 			shown := succeed(t, "show", s.ID, "--db", db).out
 			for _, part := range append(c.says, "127.0.0.1") {
-				if !strings.Contains(shown, part) {
-					t.Errorf("%q: no %q in\n%s", c.argv, part, shown)
-				}
+				must.Contain(t, shown, part, "%q:", c.argv)
 			}
 			if s.Title != c.title || s.State != c.state {
 				t.Errorf("%q is kept as %s, %s", c.argv, s.Title, s.State)
 			}
-			if err := validate("linerate/session/v1", succeed(t, "show", s.ID, "--json", "--db", db).out); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, validate("linerate/session/v1", succeed(t, "show", s.ID, "--json", "--db", db).out))
 		}
 	}
 }
@@ -106,9 +104,7 @@ func TestClientsAreKept(t *testing.T) {
 func TestKeptNowhereIsToldOnce(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	cmd, _ := keeping(t, "--iperf2=127.0.0.1:0", "--db", filepath.Join(file, "results.db"))
 	v := serveJSON(t, cmd)
 	const told = "what clients of other programs measure is not kept"

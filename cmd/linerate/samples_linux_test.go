@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/store/archive"
 	"linerate/internal/store/sqlite"
 	"linerate/internal/store/storetest"
@@ -22,19 +23,14 @@ import (
 func sampled(t testing.TB, path string, samples int) int64 {
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "from.db")
-	st, err := sqlite.Open(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(sqlite.Open(t.Context(), db))(t)
 	defer st.Close()
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	s := model.Session{
 		ID: "20261121T120000-many", Kind: model.KindTest, Near: "this machine", Far: "nas", State: model.SessionDone, Created: at, Ended: at.Add(time.Hour),
 		Plan: model.Plan{Settings: []model.Setting{{Name: "as-is"}}, Baseline: "as-is", Directions: []model.Direction{model.To}},
 	}
-	if err := st.CreateSession(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, st.CreateSession(t.Context(), s))
 	rng := rand.New(rand.NewPCG(12, 6))
 	const runs = 5
 	for n := 1; n <= runs; n++ {
@@ -42,21 +38,11 @@ func sampled(t testing.TB, path string, samples int) int64 {
 		r := model.Run{Number: n, Block: n, Setting: "as-is", Started: at, Ended: at.Add(time.Hour), State: model.RunValid,
 			Flow:   model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Hour, Interval: time.Second},
 			Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 9.3e8}}}
-		if err := st.AddRun(t.Context(), s.ID, r, all, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, st.AddRun(t.Context(), s.ID, r, all, nil))
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(archive.Write(t.Context(), f, st, nil), f.Close(), st.Close()); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(t)
+	must.Do(t, errors.Join(archive.Write(t.Context(), f, st, nil), f.Close(), st.Close()))
+	info := must.Get(os.Stat(db))(t)
 	return info.Size()
 }
 
@@ -76,10 +62,7 @@ func TestSamplesOfAReport(t *testing.T) {
 // attachedAgain imports the archive that a page holds, and demands all its samples.
 func attachedAgain(t testing.TB, page string, samples int) {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(page))(t)
 	m := regexp.MustCompile(`href="data:application/octet-stream;base64,([^"]+)"`).FindSubmatch(text)
 	if m == nil || len(text) > 8<<20 {
 		t.Fatalf("no archive in a page of %d bytes", len(text))
@@ -87,28 +70,15 @@ func attachedAgain(t testing.TB, page string, samples int) {
 	// As a browser does: the template escapes some of what base64 uses.
 	data, err := base64.StdEncoding.DecodeString(html.UnescapeString(string(m[1])))
 	from := filepath.Join(t.TempDir(), "again.linerate")
-	if err := errors.Join(err, os.WriteFile(from, data, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, os.WriteFile(from, data, 0o600)))
+	f := must.Get(os.Open(from))(t)
 	defer f.Close()
-	a, err := archive.Open(t.Context(), f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(archive.Open(t.Context(), f))(t)
 	defer a.Close()
 	n := 0
 	for run := 1; run <= 5; run++ {
-		all, err := a.Samples(t.Context(), "last", run)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(a.Samples(t.Context(), "last", run))(t)
 		n += len(all)
 	}
-	if n != samples {
-		t.Errorf("%d samples are in the page", n)
-	}
+	must.Equal(t, n, samples, "samples are in the page")
 }

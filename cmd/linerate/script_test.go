@@ -22,6 +22,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"linerate/internal/core/plain"
+	"linerate/internal/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden texts of the scripts")
@@ -225,31 +226,18 @@ func TestExampleWithUnknownFlag(t *testing.T) {
 func TestServeDocument(t *testing.T) {
 	t.Parallel()
 	cmd := command(t, "serve", "--listen", "127.0.0.1:0", "--json")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	var doc json.RawMessage
-	if err := json.NewDecoder(out).Decode(&doc); err != nil {
-		t.Fatal(err)
-	}
-	if err := validate("linerate/serve/v1", string(doc)); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, json.NewDecoder(out).Decode(&doc))
+	must.OK(t, validate("linerate/serve/v1", string(doc)))
 	if runtime.GOOS == "windows" {
 		_ = cmd.Process.Kill() // there is no other way to ask
 		_ = cmd.Wait()
 		return
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("serve ended with %v", err)
-	}
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
+	must.OK(t, cmd.Wait(), "serve ended with")
 }
 
 // TestSchemasRefuse demands that no schema accepts what another one describes,
@@ -261,9 +249,7 @@ func TestSchemasRefuse(t *testing.T) {
 		t.Fatalf("%d schemas, %v", len(paths), err)
 	}
 	version := succeed(t, "version", "--json").out
-	if err := validate("linerate/version/v1", version); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, validate("linerate/version/v1", version))
 	for _, p := range paths {
 		name, number, _ := strings.Cut(strings.TrimSuffix(filepath.Base(p), ".schema.json"), "-")
 		if name != "version" && validate("linerate/"+name+"/"+number, version) == nil {
@@ -279,10 +265,7 @@ func TestSchemasRefuse(t *testing.T) {
 // TestExitCodesInManual holds the manual's list against the program's.
 func TestExitCodesInManual(t *testing.T) {
 	t.Parallel()
-	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "manual.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "manual.md")))(t)
 	lines := regexp.MustCompile(`(?m)^  (\d+) +(.*)$`).FindAllStringSubmatch(succeed(t, "help", "exit-codes").out, -1)
 	if len(lines) != 11 {
 		t.Fatalf("%d exit codes", len(lines))

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // selftestDocument is what these tests read of linerate/selftest/v1.
@@ -27,13 +29,8 @@ func TestSelftestInALab(t *testing.T) {
 	if r.code != 0 || !ok || before != after || !strings.Contains(before, "tcp_rmem") {
 		t.Fatalf("exit code %d, before:\n%safter:\n%s%s", r.code, before, after, r.err)
 	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := validate("linerate/selftest/v1", string(b)); err != nil {
-		t.Error(err)
-	}
+	b := must.Get(os.ReadFile(file))(t)
+	must.OK(t, validate("linerate/selftest/v1", string(b)))
 	changed := map[string]string{}
 	for _, l := range decode[selftestDocument](t, string(b)).Lines {
 		if l.Part == "changes" {

@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // serverAddr is where the tests' servers listen.
@@ -64,9 +65,7 @@ func sane(t testing.TB, r result) {
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	if wrong := bothWays(decode[document](t, r.out)); wrong != "" {
-		t.Error(wrong)
-	}
+	must.Equal(t, bothWays(decode[document](t, r.out)), "")
 }
 
 // bothWays demands goodput in both directions that a veth pair or loopback can have.
@@ -180,9 +179,7 @@ func TestServeOpen(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	server, link := n.serve(t, "--open")
-	if link.Secret != "" {
-		t.Errorf("the link of an open server has a secret: %s", link)
-	}
+	must.Equal(t, link.Secret, "", "the link of an open server has a secret: %s", link)
 	sane(t, n.look(t, link.String(), "--json"))
 	r := run(t, n.inside(t, "a", "test", link.String(), "-t", "61s", "--omit", "0s"))
 	if r.code != 3 || !strings.Contains(r.err, "this agent allows 1m0s") {

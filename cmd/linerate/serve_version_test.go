@@ -12,6 +12,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/control/wire/stdio"
+	"linerate/internal/must"
 )
 
 // mismatched demands the sentence that names both sides and says what to do.
@@ -22,9 +23,7 @@ func mismatched(t testing.TB, text, mine, other string) {
 		fmt.Sprintf("%s is linerate", mine), fmt.Sprintf("speaks session protocol %d", session.Protocol),
 		fmt.Sprintf("%s is linerate %s and speaks %d", other, otherVersion, session.Protocol+1),
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in\n%s", want, text)
-		}
+		must.Contain(t, text, want)
 	}
 }
 
@@ -45,26 +44,13 @@ func TestControllerRefusesAnotherProtocol(t *testing.T) {
 // that speaks a later protocol, and the agent as it is installed.
 func TestAgentRefusesAnotherProtocol(t *testing.T) {
 	t.Parallel()
-	peer, err := stdio.Start(t.Context(), []string{binary, "agent", "--state", t.TempDir()}, stdio.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := proto.Marshal(&sessionpb.HelloRequest{Protocol: session.Protocol + 1, Version: otherVersion, End: sessionpb.End_END_FAR})
-	if err != nil {
-		t.Fatal(err)
-	}
+	peer := must.Get(stdio.Start(t.Context(), []string{binary, "agent", "--state", t.TempDir()}, stdio.Options{}))(t)
+	b := must.Get(proto.Marshal(&sessionpb.HelloRequest{Protocol: session.Protocol + 1, Version: otherVersion, End: sessionpb.End_END_FAR}))(t)
 	hello := endian.BigEndian.AppendUint16([]byte("lr-hello"), uint16(len(b)))
-	if _, err := peer.Control.Write(append(hello, b...)); err != nil {
-		t.Fatal(err)
-	}
-	said, err := greeting(peer.Control, len("lr-reply?"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(peer.Control.Write(append(hello, b...)))(t)
+	said := must.Get(greeting(peer.Control, len("lr-reply?")))(t)
 	mismatched(t, string(said), "the agent", "the controller")
-	if err := peer.Close(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, peer.Close())
 	if why := peer.Why(); why == nil || !strings.HasSuffix(why.Error(), "ended") { // well, and without a word
 		t.Errorf("the agent: %v", why)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hinshun/vt10x"
 	"golang.org/x/sys/unix"
+	"linerate/internal/must"
 )
 
 // setArgs is a change of two settings.
@@ -67,9 +68,7 @@ func setHeld(t testing.TB, changes int, more func(*netns) []string) {
 	if err := validate("linerate/set/v1", r.out); err != nil {
 		t.Errorf("%v\n%s", err, r.out)
 	}
-	if strings.Count(r.out, `"state": "undone"`) != changes {
-		t.Errorf("not %d changes undone\n%s", changes, r.out)
-	}
+	must.Equal(t, strings.Count(r.out, `"state": "undone"`), changes, "not %d changes undone\n%s", changes, r.out)
 }
 
 // TestSetFaults demands that nothing is written where anything is wrong on one of
@@ -109,9 +108,7 @@ func TestSetOnOneHostFails(t *testing.T) {
 			if r.code != 1 || !strings.Contains(r.err, "/dev/null/none") || !strings.Contains(r.err, "all settings are back") {
 				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 			}
-			if strings.Count(r.out, `"state": "undone"`) != 2 {
-				t.Errorf("the far host was not changed before\n%s", r.out)
-			}
+			must.Equal(t, strings.Count(r.out, `"state": "undone"`), 2, "the far host was not changed before\n%s", r.out)
 		},
 		"far": func(t *testing.T) {
 			n := newNetns(t)
@@ -143,18 +140,14 @@ func onTerminal(t testing.TB, cmd *exec.Cmd) *terminal {
 		t.Skipf("no terminals here: %v", err)
 	}
 	raw, err := master.SyscallConn() // Fd would make reads block Close
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var number int
 	var numberErr, unlockErr error
 	err = raw.Control(func(fd uintptr) {
 		number, numberErr = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
 		unlockErr = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0)
 	})
-	if err := errors.Join(err, numberErr, unlockErr); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, numberErr, unlockErr))
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Skipf("no terminals here: %v", err)
@@ -162,9 +155,7 @@ func onTerminal(t testing.TB, cmd *exec.Cmd) *terminal {
 	tt := &terminal{process: &process{cmd: cmd, done: make(chan result, 1)}, master: master, shown: &lines{}, screen: vt10x.New(vt10x.WithSize(80, 24))}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	_ = slave.Close()
 	go func() {
 		b := make([]byte, 1024)
@@ -189,9 +180,7 @@ func onTerminal(t testing.TB, cmd *exec.Cmd) *terminal {
 func (tt *terminal) asked(t testing.TB, answer string) {
 	t.Helper()
 	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
-	if _, err := tt.master.WriteString(answer); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tt.master.WriteString(answer))(t)
 }
 
 // TestSetOnTerminal answers the question in every way there is.
@@ -287,9 +276,7 @@ func TestSetUnreachableAfterwards(t *testing.T) {
 	once := filepath.Join(n.dir, "once.sh")
 	_, command, _ := strings.Cut(n.agent("b"), " ")
 	script := fmt.Sprintf("#!/bin/sh\nmkdir %s/once || exit 1\nexec %s\n", n.dir, command)
-	if err := os.WriteFile(once, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(once, []byte(script), 0o700))
 	tt := onTerminal(t, n.inside(t, "a", setArgs("--both", "exec:"+farAddr+" "+once)...))
 	tt.asked(t, "y\n")
 	r := tt.wait(t, patience)
@@ -338,9 +325,7 @@ func TestSetLosesAHost(t *testing.T) {
 			if agent == 0 {
 				t.Fatal("no agent on host b")
 			}
-			if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, syscall.Kill(agent, syscall.SIGKILL))
 			r := p.wait(t, patience)
 			n.restored(t, before)
 			if r.code != 3 || !strings.Contains(r.err, "all settings are back") {
@@ -389,9 +374,7 @@ func TestSetMTU(t *testing.T) {
 			if r.code != 1 || !strings.Contains(r.err, " has an MTU of 1500 and drops larger packets silently") || !strings.Contains(r.err, "link.mtu=1500 fits") || !strings.Contains(r.err, "all settings are back") {
 				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 			}
-			if n.mtu(t, "b") != "1500" {
-				t.Errorf("MTU %s", n.mtu(t, "b"))
-			}
+			must.Equal(t, n.mtu(t, "b"), "1500", "MTU")
 		},
 		"here": func(t *testing.T) { // with a canary of the user, and the gateway
 			n := newNetns(t)
@@ -402,9 +385,7 @@ func TestSetMTU(t *testing.T) {
 					t.Errorf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 				}
 			}
-			if n.mtu(t, "a") != "1500" {
-				t.Errorf("MTU %s", n.mtu(t, "a"))
-			}
+			must.Equal(t, n.mtu(t, "a"), "1500", "MTU")
 		},
 		"a bridge": func(t *testing.T) { // names the port that needs it too, and sets both
 			n := newNetns(t)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"linerate/internal/must"
 )
 
 // TestSetPerHost gives each host its own value.
@@ -19,9 +20,7 @@ func TestSetPerHost(t *testing.T) {
 		now := n.bothKnobs(t)
 		return now.a.sack != before.a.sack && now.a.rmem == before.a.rmem && now.b.sack == before.b.sack && now.b.rmem != before.b.rmem
 	})
-	if strings.Count(r.out, ": back to ") != 2 {
-		t.Errorf("%s%s", r.out, r.err)
-	}
+	must.Equal(t, strings.Count(r.out, ": back to "), 2, "%s%s", r.out, r.err)
 	n.restored(t, before)
 	for _, c := range []struct {
 		args []string
@@ -47,9 +46,7 @@ func TestProfileApply(t *testing.T) {
 	n := newNetns(t)
 	file := n.dir + "/pair.yaml"
 	text := "profile: 1\nhosts:\n- {role: near, kernel: 2.6.9, knobs: {tcp.sack: off}}\n- {role: far, system: freebsd, knobs: {tcp.recv_buffer_max: 64KiB}}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	before := n.bothKnobs(t)
 	tt := onTerminal(t, n.inside(t, "a", "profile", "apply", file, "--both", n.agent("b")))
 	tt.asked(t, "y\n")
@@ -59,9 +56,7 @@ func TestProfileApply(t *testing.T) {
 		t.Errorf("exit code %d: %+v, before %+v\n%s", r.code, now, before, r.out)
 	}
 	for _, says := range []string{"tried with kernel 2.6.9", "tried on freebsd, and this host runs linux"} {
-		if !strings.Contains(r.out, says) {
-			t.Errorf("it does not say %q\n%s", says, r.out)
-		}
+		must.Contain(t, r.out, says, "it")
 	}
 	r = run(t, n.inside(t, "a", "profile", "apply", file, "--both", "--json", n.agent("b")))
 	if err := validate("linerate/set/v1", r.out); err != nil || r.code != 0 || !strings.Contains(r.out, `"nothing to do"`) || !strings.Contains(r.err, "1 of 1 settings of the profile are there already") {
@@ -93,9 +88,7 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 		t.Fatal("no watchdog on host b")
 	}
 	// A watchdog that stands still sees the confirmation later: the controller waits.
-	if err := unix.Kill(watchdog, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(watchdog, unix.SIGSTOP))
 	tt.asked(t, "y\n")
 	eventually(t, patience, "the confirmation on host b", func() bool {
 		_, noted := os.Stat(n.dir + "/confirming.json")
@@ -103,9 +96,7 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 		return noted == nil && err == nil && len(told) > 0
 	})
 	tt.signal(t, unix.SIGKILL)
-	if err := unix.Kill(watchdog, unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(watchdog, unix.SIGCONT))
 	eventually(t, patience, "a process is left", func() bool { return len(netnsPIDs(t.Context(), n.a))+len(netnsPIDs(t.Context(), n.b)) == 0 })
 	n.changed(t, before, false, true)
 

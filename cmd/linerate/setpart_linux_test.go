@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/host/journal"
+	"linerate/internal/must"
 )
 
 // TestSetPartlyConfirmed has the second host lose a change after the first one was
@@ -40,21 +41,15 @@ func TestSetPartlyConfirmed(t *testing.T) {
 	}
 	// The far watchdog is told and acts on it only when the near one is dead and its
 	// change back.
-	if err := unix.Kill(far, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(far, unix.SIGSTOP))
 	tt.asked(t, "y\n")
 	eventually(t, patience, "the confirmation on host b", func() bool {
 		told, err := os.ReadFile(filepath.Join(n.state("b"), "confirmed"))
 		return err == nil && len(told) > 0
 	})
-	if err := unix.Kill(near, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(near, unix.SIGKILL))
 	eventually(t, patience, "the rescue of host a", func() bool { return n.knobs(t, "a") == kept.a })
-	if err := unix.Kill(far, unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(far, unix.SIGCONT))
 	r := tt.wait(t, patience)
 	if r.code == 0 || r.code == 7 {
 		t.Errorf("exit code %d\n%s", r.code, r.out)
@@ -105,15 +100,11 @@ func unanswered(t testing.TB, heard bool) {
 	}
 	confirmation := filepath.Join(n.state("b"), "confirmed")
 	if !heard { // a directory cannot be replaced by a file
-		if err := os.MkdirAll(filepath.Join(confirmation, "full"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(confirmation, "full"), 0o700))
 		tt.asked(t, "y\n")
 	} else {
 		// It is told, and heeds that only when whoever told it is gone.
-		if err := unix.Kill(first.watchdogB, unix.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Kill(first.watchdogB, unix.SIGSTOP))
 		tt.asked(t, "y\n")
 		eventually(t, patience, "the confirmation", func() bool {
 			text, err := os.ReadFile(confirmation)
@@ -128,20 +119,14 @@ func unanswered(t testing.TB, heard bool) {
 		if second == 0 {
 			t.Fatal("no second agent on host b")
 		}
-		if err := unix.Kill(second, unix.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Kill(first.watchdogB, unix.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Kill(second, unix.SIGKILL))
+		must.Do(t, unix.Kill(first.watchdogB, unix.SIGCONT))
 	}
 	if r := tt.wait(t, patience); r.code == 0 || r.code == 7 {
 		t.Errorf("exit code %d\n%s", r.code, r.out)
 	}
 	n.restored(t, stay)
-	if err := os.RemoveAll(confirmation); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, os.RemoveAll(confirmation))
 	records, _, err := journal.Read(n.state("b"))
 	if left := journal.ConfirmedIntents(records); err != nil || len(left) != 2 || len(journal.OpenIntents(records)) > 0 {
 		t.Errorf("host b keeps %+v, %v", left, err)

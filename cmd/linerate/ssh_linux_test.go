@@ -12,14 +12,13 @@ import (
 	"testing"
 
 	"linerate/internal/control/wire/ssh/sshtest"
+	"linerate/internal/must"
 )
 
 // overSSH makes host b reachable as root@far, by an sshd in its namespace.
 func (n *netns) overSSH(t testing.TB) *sshtest.Server {
 	t.Helper()
-	if err := os.Mkdir(n.sshTemp(), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(n.sshTemp(), 0o700))
 	return sshtest.Start(t, sshtest.Options{
 		Namespace: n.b, Proxy: true, HostName: farAddr,
 		Env: map[string]string{"LINERATE_STATE": n.state("b"), "TMPDIR": n.sshTemp()},
@@ -32,10 +31,7 @@ func (n *netns) sshTemp() string { return filepath.Join(n.dir, "tmp") }
 // copies are the directories that linerate made there.
 func (n *netns) copies(t testing.TB) []string {
 	t.Helper()
-	found, err := filepath.Glob(n.sshTemp() + "/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(filepath.Glob(n.sshTemp() + "/*"))(t)
 	return found
 }
 
@@ -71,9 +67,7 @@ func TestSSH(t *testing.T) {
 	if left := n.copies(t); len(left)+len(home) > 0 || err != nil {
 		t.Errorf("left: %q, home %v, %v", left, home, err)
 	}
-	if _, err := os.Stat(n.state("b")); err == nil {
-		t.Error("a journal where nothing was changed")
-	}
+	must.Fail(t, must.Err(os.Stat(n.state("b"))), "a journal where nothing was changed")
 	r = run(t, withSSH(n.command(t, "undo", "root@far"), s))
 	if r.code != 0 || r.out != "nothing to undo\n" {
 		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
@@ -106,9 +100,7 @@ func sshDrops(t testing.TB, victim string) {
 		line, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 		text := strings.ReplaceAll(string(line), "\x00", " ")
 		if strings.HasPrefix(text, victim) {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
 			break
 		}
 	}
@@ -148,14 +140,10 @@ func TestSSHTerminal(t *testing.T) {
 	}
 	cmd := withSSH(n.prepare(exec.CommandContext(t.Context(), "script", "-qfec", strings.Join(words, " "), "/dev/null")), s)
 	keys, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := start(t, cmd)
 	press := func(text string) {
-		if _, err := io.WriteString(keys, text); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(keys, text))(t)
 	}
 	asked := func(times int) func() bool {
 		return func() bool { return strings.Count(p.said(), "Enter passphrase for key") >= times }
@@ -202,10 +190,7 @@ func TestSSHSudo(t *testing.T) {
 			t.Skipf("needs %s (Debian packages bsdutils, sudo, openssl)", program)
 		}
 	}
-	hash, err := exec.CommandContext(t.Context(), "openssl", "passwd", "-6", "open sesame").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	hash := must.Get(exec.CommandContext(t.Context(), "openssl", "passwd", "-6", "open sesame").Output())(t)
 	s := sshtest.Start(t, sshtest.Options{
 		Users: map[string]sshtest.User{"someone": {UID: 4242}},
 		Mount: map[string]string{
@@ -217,18 +202,13 @@ func TestSSHSudo(t *testing.T) {
 	words := "'" + binary + "' undo --sudo someone@far --keep-agent=false"
 	cmd := withSSH(exec.CommandContext(t.Context(), "script", "-qfec", words, "/dev/null"), s)
 	cmd.Env = append(os.Environ(), cmd.Env...)
-	keys, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(cmd.StdinPipe())(t)
 	p := start(t, cmd)
 	for i, password := range []string{"wrong", "open sesame"} {
 		eventually(t, patience, "the question for the password", func() bool {
 			return strings.Count(p.said(), "password of sudo on far: ") > i
 		})
-		if _, err := io.WriteString(keys, password+"\n"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(keys, password+"\n"))(t)
 	}
 	r := p.wait(t, patience)
 	if r.code != 0 || !strings.Contains(r.out, "nothing to undo") || strings.Contains(r.out, "sesame") {

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // told is one command of a story, with what it is said to print.
@@ -66,10 +68,7 @@ func stories(t testing.TB) map[string][]told {
 	}
 	all := map[string][]told{}
 	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(page))(t)
 		all[filepath.Base(page)] = storyOf(string(text))
 	}
 	return all

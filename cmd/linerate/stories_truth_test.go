@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -27,9 +28,7 @@ func TestTruthOfStories(t *testing.T) {
 					}
 					got := shape(r.out + "\n" + r.err)
 					for _, want := range c.lines {
-						if !strings.Contains(got, shape(want)) {
-							try.Errorf("%s does not say %q:\n%s%s", c.command, want, r.out, r.err)
-						}
+						must.Contain(try, got, shape(want), "%s does not say %q: %s%s", c.command, want, r.out, r.err)
 					}
 				}
 				if page == "slow-gigabit.md" {

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/measure/enginetest/toyprogram"
 	programs "linerate/internal/measure/foreign"
 	"linerate/internal/measure/program"
+	"linerate/internal/must"
 )
 
 // toyVar has the test binary, as linerate, know one engine more.
@@ -55,9 +56,7 @@ func TestToyEngine(t *testing.T) {
 		t.Helper()
 		text := "far: \"" + far + "\"\nblocks: 6\nsettle: 0s\ntwin: false\nflow: {" + flow + ", duration: 10ms}\n" +
 			"factors: [{knob: window, levels: [64KiB]}]\n"
-		if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(plan, []byte(text), 0o600))
 	}
 	write("engine: toy, rounds: 7, shout: off")
 	has(t, "toy", do(0, "run", plan, "--allow-exec", "-q").out, "the byte came back 7 times")
@@ -68,15 +67,10 @@ func TestToyEngine(t *testing.T) {
 	// What it may vary is a factor, in files and by flag; the rest, and what is of
 	// another engine, is not.
 	write("engine: toy")
-	text, err := os.ReadFile(plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(plan))(t)
 	vary := func(factor string) {
 		t.Helper()
-		if err := os.WriteFile(plan, []byte(strings.Replace(string(text), "{knob: window, levels: [64KiB]}", factor, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(plan, []byte(strings.Replace(string(text), "{knob: window, levels: [64KiB]}", factor, 1)), 0o600))
 	}
 	vary("{knob: rounds, levels: [9]}")
 	do(0, "run", plan, "--allow-exec", "-q")

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestToyProgram: a folder and a line in the list make a program of another kind whose
@@ -54,9 +56,7 @@ func TestToyProgram(t *testing.T) {
 	// Plan files.
 	plan := filepath.Join(dir, "plan.yaml")
 	text := "far: " + far + "\nblocks: 6\nsettle: 0s\ntwin: false\nflow: {duration: 10ms}\nfactors: [{knob: window, levels: [64KiB]}]\n"
-	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(plan, []byte(text), 0o600))
 	has(t, "toy", do(0, "run", plan, "--db", db).out, "3 toy bytes came back")
 	// What the server kept and wrote down.
 	eventually(t, patience, "a served result", func() bool {

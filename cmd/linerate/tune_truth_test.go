@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/tune"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/store/sqlite"
 	"linerate/internal/truth"
@@ -40,9 +41,7 @@ func TestTuneFindsTheWindow(t *testing.T) {
 		db := try.TempDir() + "/r.db"
 		host := "lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB"
 		text := succeed(try, append([]string{"tune", host, "--quick", "--json", "--db", db}, brisk()...)...).out
-		if err := validate("linerate/tune/v1", text); err != nil {
-			try.Error(err)
-		}
+		must.OK(try, validate("linerate/tune/v1", text))
 		got := decode[tuned](try, text)
 		if !got.Proven || len(got.Next) != 2 || !strings.Contains(got.Headline, "far.tcp.recv_buffer_max 32KiB -> ") || len(got.Gains) != 1 || !strings.Contains(got.Gains[0], " times ") {
 			try.Errorf("%+v", got.Tuned)
@@ -52,13 +51,9 @@ func TestTuneFindsTheWindow(t *testing.T) {
 		}
 		again := succeed(try, "show", got.Session, "--db", db).out
 		for _, want := range []string{got.Headline, got.Gains[0][:20]} {
-			if !strings.Contains(again, want) {
-				try.Errorf("show does not say %q:\n%s", want, again)
-			}
+			must.Contain(try, again, want, "show")
 		}
-		if proof := succeed(try, "show", got.Proof, "--details", "--db", db).out; !strings.Contains(proof, "better") {
-			try.Errorf("the proof:\n%s", proof)
-		}
+		must.Contain(try, succeed(try, "show", got.Proof, "--details", "--db", db).out, "better", "the proof")
 	})
 }
 
@@ -116,18 +111,13 @@ func cutShort(t testing.TB, signal syscall.Signal) {
 // search reads a search from the store, the newest session where none is named.
 func search(t testing.TB, db string, id ...string) (model.Session, tune.Record) {
 	t.Helper()
-	st, err := sqlite.Open(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must.Get(sqlite.Open(t.Context(), db))(t)
 	s, err := st.Session(t.Context(), cmp.Or(strings.Join(id, ""), "last"))
 	if err = errors.Join(err, st.Close()); err != nil {
 		t.Fatal(err)
 	}
 	rec, _, err := tune.Read(&s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s, rec
 }
 
@@ -230,9 +220,7 @@ func TestTuneThorough(t *testing.T) {
 			try.Errorf("it is not thorough: %+v", short.Tuned)
 		}
 		text := succeed(try, append(args, "--thorough")...).out
-		if err := validate("linerate/tune/v1", text); err != nil {
-			try.Error(err)
-		}
+		must.OK(try, validate("linerate/tune/v1", text))
 		got := decode[tuned](try, text)
 		screened := 0
 		for _, f := range got.Record.Ideas {
@@ -268,16 +256,10 @@ func TestTuneData(t *testing.T) {
 					Sessions []struct{ ID string }
 				}](try, succeed(try, "list", "--json", "--db", db).out)
 				sent := 0.0
-				st, err := sqlite.Open(try.Context(), db)
-				if err != nil {
-					try.Fatal(err)
-				}
+				st := must.Get(sqlite.Open(try.Context(), db))(try)
 				defer st.Close()
 				for _, one := range list.Sessions {
-					s, err := st.Session(try.Context(), one.ID)
-					if err != nil {
-						try.Fatal(err)
-					}
+					s := must.Get(st.Session(try.Context(), one.ID))(try)
 					sent += float64(plan.Payload(s.Runs))
 					if s.Kind != model.KindTune {
 						continue

@@ -6,6 +6,8 @@ import (
 	"linerate/internal/truth"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestTuneStaysUntilTheNextStart: the person says once that it is to stay until the next
@@ -15,18 +17,12 @@ func TestTuneStaysUntilTheNextStart(t *testing.T) {
 		tt := onTerminal(try, pairInLab(try, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB",
 			"show before; $LR tune --from \"$near\" \"$far\" $brisk --quick; gone; show after; LINERATE_STATE=$DIR/b $there $LR undo; show undone\n"))
 		eventually(try, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it?") })
-		if _, err := tt.master.WriteString("s\n"); err != nil {
-			try.Fatal(err)
-		}
+		must.Get(tt.master.WriteString("s\n"))(try)
 		r := tt.wait(try, patience)
 		for _, want := range []string{"before: near 4194304 far 32768", "after: near 4194304 far 524288", "undone: near 4194304 far 32768"} {
-			if !strings.Contains(r.out, want) {
-				try.Errorf("not said: %q", want)
-			}
+			must.Contain(try, r.out, want, "not said")
 		}
-		if strings.Count(r.out, "keep it?") != 1 {
-			try.Error("it asks more than once")
-		}
+		must.Equal(try, strings.Count(r.out, "keep it?"), 1, "it asks more than once")
 		if try.Failed() {
 			try.Log(r.out)
 		}
@@ -43,15 +39,11 @@ func TestTunePermanently(t *testing.T) {
 	`))
 		for _, ask := range []struct{ shown, answer string }{{"keep it?", "p\n"}, {"write these files on", "y\n"}} {
 			eventually(try, patience, ask.shown, func() bool { return strings.Contains(tt.shown.String(), ask.shown) })
-			if _, err := tt.master.WriteString(ask.answer); err != nil {
-				try.Fatal(err)
-			}
+			must.Get(tt.master.WriteString(ask.answer))(try)
 		}
 		r := tt.wait(try, patience)
 		for _, want := range []string{"after: near 4194304 far ", "net.ipv4.tcp_rmem = ", "left:\r\n"} {
-			if !strings.Contains(r.out, want) {
-				try.Errorf("not said: %q", want)
-			}
+			must.Contain(try, r.out, want, "not said")
 		}
 		if strings.Contains(r.out, "after: near 4194304 far 32768") || strings.Contains(r.out, "from the next start\r\n") || strings.Count(r.out, "keep it?") != 1 {
 			try.Error("it does not hold, or it asks more than once")
@@ -69,14 +61,10 @@ func TestTuneAsAProfile(t *testing.T) {
 		tt := onTerminal(try, pairInLab(try, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB",
 			`$LR tune --from "$near" "$far" $brisk --quick; gone; show after; cat linerate-*.yaml; ls /etc/sysctl.d`))
 		eventually(try, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it?") })
-		if _, err := tt.master.WriteString("f\n"); err != nil {
-			try.Fatal(err)
-		}
+		must.Get(tt.master.WriteString("f\n"))(try)
 		r := tt.wait(try, patience)
 		for _, want := range []string{"after: near 4194304 far 32768", "saved linerate-", "tcp.recv_buffer_max:", "verdicts:", "outcome: better"} {
-			if !strings.Contains(r.out, want) {
-				try.Errorf("not said: %q", want)
-			}
+			must.Contain(try, r.out, want, "not said")
 		}
 		if try.Failed() {
 			try.Log(r.out)
@@ -91,9 +79,7 @@ func TestTuneKilledInEveryPhase(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		r := run(try, pairInLab(try, "rate=50mbit,rtt=20ms,near.tcp.send_buffer_max=32KiB,far.tcp.recv_buffer_max=32KiB", killPhases))
 		for _, phase := range []string{"before", "race", "trim", "plateau", "proof"} {
-			if !strings.Contains(r.out, phase+": near 32768 far 32768\n") {
-				try.Errorf("after %s a host is changed, or it did not come", phase)
-			}
+			must.Contain(try, r.out, phase+": near 32768 far 32768\n", "after %s a host is changed, or it did not come", phase)
 		}
 		if try.Failed() || strings.Contains(r.out, "still there") {
 			try.Fatal(r.out + r.err)

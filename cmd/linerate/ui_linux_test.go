@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/must"
 	"linerate/internal/report/browsertest"
 )
 
@@ -18,17 +19,10 @@ import (
 func pageOf(t testing.TB, db string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := command(t, "ui", "--no-open", "--db", db)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	link, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("no link: %v", err)
-	}
+	must.Dof(t, err, "no link")
 	return cmd, strings.TrimSpace(link)
 }
 
@@ -49,9 +43,7 @@ func TestPageShowsWhatIsMeasured(t *testing.T) {
 	session := command(t, "run", "lab:rate=100mbit,rtt=2ms", "--factor", "window=32KiB,256KiB", "--blocks", "4", "-t", "1s", "--omit", "0", "--settle", "0", "--no-twin", "-q", "--db", db)
 	var said bytes.Buffer
 	session.Stdout, session.Stderr = &said, &said
-	if err := session.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, session.Start())
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the session said %q", said.String())
@@ -87,12 +79,8 @@ func TestPageShowsWhatIsMeasured(t *testing.T) {
 
 	p.Go(root + "/")
 	p.Until("document.getElementById('state')?.textContent.startsWith('live')")
-	if err := page.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if err := page.Wait(); err != nil {
-		t.Errorf("it ended with %v", err)
-	}
+	must.Do(t, page.Process.Signal(os.Interrupt))
+	must.OK(t, page.Wait(), "it ended with")
 }
 
 // TestPageIsForItsUser: what other programs of this machine, and other names for it, are
@@ -102,24 +90,12 @@ func TestPageIsForItsUser(t *testing.T) {
 	page, link := pageOf(t, filepath.Join(t.TempDir(), "results.db"))
 	root, _, _ := strings.Cut(link, "/open/")
 	for host, want := range map[string]int{"": http.StatusForbidden, "linerate.example": http.StatusMisdirectedRequest} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, root+"/", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, root+"/", http.NoBody))(t)
 		r.Host = host
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(http.DefaultClient.Do(r))(t)
 		_ = answer.Body.Close()
-		if answer.StatusCode != want {
-			t.Errorf("host %q: %d, want %d", host, answer.StatusCode, want)
-		}
+		must.Equal(t, answer.StatusCode, want, "host %q", host)
 	}
-	if err := page.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if err := page.Wait(); err != nil {
-		t.Errorf("it ended with %v", err)
-	}
+	must.Do(t, page.Process.Signal(os.Interrupt))
+	must.OK(t, page.Wait(), "it ended with")
 }

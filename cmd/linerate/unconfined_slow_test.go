@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // TestSlowServeOfRootIsConfined builds linerate with cgo, whose threads Go cannot make give
@@ -36,7 +38,5 @@ func TestSlowServeOfRootIsConfined(t *testing.T) {
 	if out := serve(); !strings.Contains(out, "--unconfined") || strings.Contains(out, "listening") {
 		t.Errorf("without --unconfined:\n%s", out)
 	}
-	if out := serve("--unconfined"); !strings.Contains(out, "runs ") {
-		t.Errorf("with --unconfined:\n%s", out)
-	}
+	must.Contain(t, serve("--unconfined"), "runs ", "with --unconfined")
 }

@@ -20,6 +20,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/must"
 )
 
 const toldOfDamage = "undo: the journal is damaged, a setting may be changed that linerate no longer knows of: see journal-b.jsonl.damaged-1, journal.jsonl.damaged-1 in "
@@ -28,7 +29,7 @@ const toldOfDamage = "undo: the journal is damaged, a setting may be changed tha
 // host, and whatever more there is to write.
 func (n *netns) leftOpen(t testing.TB, host string, more ...journal.Record) {
 	t.Helper()
-	err := inNetns(n.name(host), func() error {
+	must.Do(t, inNetns(n.name(host), func() error {
 		j, err := journal.OpenAs(n.state(host), "1.2.3")
 		if err != nil {
 			return err
@@ -40,10 +41,7 @@ func (n *netns) leftOpen(t testing.TB, host string, more ...journal.Record) {
 			err = errors.Join(err, j.Append(r))
 		}
 		return errors.Join(err, j.Close(), os.WriteFile(sack, []byte("0\n"), 0o644))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // edit changes both copies of a host's journal.
@@ -54,9 +52,7 @@ func (n *netns) edit(t testing.TB, host string, f func([]byte) []byte) {
 		if err == nil {
 			err = os.WriteFile(path, f(text), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 }
 
@@ -141,7 +137,7 @@ func TestDriverIsBusy(t *testing.T) {
 		enter := append(m.enter()[1:], "--net=/run/netns/"+n.b)
 		return n.prepare(exec.CommandContext(t.Context(), "nsenter", append(enter, args...)...))
 	}
-	must := func(args ...string) {
+	do := func(args ...string) {
 		t.Helper()
 		if out, err := in(args...).CombinedOutput(); err != nil {
 			t.Fatalf("%q: %v\n%s", args, err, out)
@@ -150,11 +146,9 @@ func TestDriverIsBusy(t *testing.T) {
 	state := []string{"--state", n.state("b")}
 	p := start(t, in(append([]string{binary, "set", "tcp.sack=off", "tcp.timestamps=off", "--for", "1m"}, state...)...))
 	eventually(t, patience, "the setting", func() bool { return settingsOf(t, n.b)[sackKnob] == "0" && settingsOf(t, n.b)[stampKnob] == "0" })
-	must("mount", "--bind", sack, sack)
-	must("mount", "-o", "remount,bind,ro", sack)
-	if err := syscall.Kill(p.cmd.Process.Pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	do("mount", "--bind", sack, sack)
+	do("mount", "-o", "remount,bind,ro", sack)
+	must.Do(t, syscall.Kill(p.cmd.Process.Pid, syscall.SIGKILL))
 	p.wait(t, patience)
 	eventually(t, patience, "the undo of the rest", func() bool { return settingsOf(t, n.b)[stampKnob] == "1" })
 	if got := settingsOf(t, n.b)[sackKnob]; got != "0" {
@@ -171,7 +165,7 @@ func TestDriverIsBusy(t *testing.T) {
 			t.Errorf("undo meanwhile: exit code %d\n%s%s", u.code, u.out, u.err)
 		}
 	}
-	must("umount", sack)
+	do("umount", sack)
 	eventually(t, patience, "the undo", func() bool { return settingsOf(t, n.b)[sackKnob] == "1" })
 	eventually(t, patience, "the end of the watchdog", func() bool { return len(withVariable("LINERATE_STATE="+n.dir)) == 0 })
 	if u := run(t, in(append([]string{binary, "undo"}, state...)...)); u.code != 0 || u.out != "nothing to undo\n" {
@@ -193,14 +187,8 @@ func TestRecoveryIsTriedAgain(t *testing.T) {
 		return err == nil
 	})
 	argv := []string{"ip", "netns", "exec", n.b, binary, "agent", "--state", n.state("b")}
-	peer, err := stdio.Start(t.Context(), argv, stdio.Options{Name: "b", DataHost: farAddr})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := session.Open(t.Context(), peer, session.Options{Host: model.Far, Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	peer := must.Get(stdio.Start(t.Context(), argv, stdio.Options{Name: "b", DataHost: farAddr}))(t)
+	c := must.Get(session.Open(t.Context(), peer, session.Options{Host: model.Far, Version: "test"}))(t)
 	want := []model.Assignment{{Host: model.Far, Knob: stampKnob, Value: "0"}}
 	if changes, err := c.Recovered(t.Context()); len(changes) > 0 || err != nil {
 		t.Errorf("Recovered = %+v, %v", changes, err)
@@ -208,18 +196,12 @@ func TestRecoveryIsTriedAgain(t *testing.T) {
 	if _, err := c.Apply(t.Context(), want, time.Minute); !errors.Is(err, session.ErrBusy) || !strings.Contains(err.Error(), fmt.Sprintf("process %d, since ", os.Getpid())) {
 		t.Errorf("Apply while somebody holds the journal = %v", err)
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Apply(t.Context(), want, time.Minute); err != nil {
-		t.Errorf("Apply = %v", err)
-	}
+	must.Do(t, j.Close())
+	must.OK(t, must.Err(c.Apply(t.Context(), want, time.Minute)), "Apply")
 	if got := settingsOf(t, n.b); got[sackKnob] != "1" || got[stampKnob] != "0" {
 		t.Errorf("after Apply: %v", got)
 	}
-	if _, err := c.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, must.Err(c.Close(t.Context())))
 	if left, err := filepath.Glob(n.state("b") + "/confirm*"); len(left) > 0 || err != nil {
 		t.Errorf("left %q, %v", left, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/truth"
 )
@@ -64,17 +65,13 @@ func TestGuardRefusesABloatedQueue(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		dir := try.TempDir()
 		plan, db := filepath.Join(dir, "deep.yaml"), filepath.Join(dir, "results.db")
-		if err := os.WriteFile(plan, []byte(deepPlan), 0o600); err != nil {
-			try.Fatal(err)
-		}
+		must.Do(try, os.WriteFile(plan, []byte(deepPlan), 0o600))
 		r := run(try, command(try, "run", plan, "--json", "--db", db))
 		if r.code != 0 {
 			try.Fatalf("exit code %d: %s", r.code, r.err)
 		}
 		for _, want := range []string{"goodput decides", "99th percentile of latency less than 50 % higher"} {
-			if !strings.Contains(r.err, want) {
-				try.Errorf("before the first run stderr has no %q:\n%s", want, r.err)
-			}
+			must.Contain(try, r.err, want, "before the first run stderr has")
 		}
 		d := decode[document](try, r.out)
 		goodput, p99 := d.verdict(try, "deep", model.Goodput), d.verdict(try, "deep", model.LatencyP99)
@@ -122,9 +119,7 @@ func TestRequestsDecideOnLatency(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		plan := filepath.Join(try.TempDir(), "requests.yaml")
-		if err := os.WriteFile(plan, []byte(requestPlan), 0o600); err != nil {
-			try.Fatal(err)
-		}
+		must.Do(try, os.WriteFile(plan, []byte(requestPlan), 0o600))
 		r := run(try, command(try, "run", plan, "--json"))
 		if r.code != 0 {
 			try.Fatalf("exit code %d: %s", r.code, r.err)
@@ -132,9 +127,7 @@ func TestRequestsDecideOnLatency(t *testing.T) {
 		d := decode[document](try, r.out)
 		v, row := d.verdict(try, "large", model.LatencyP50), d.row(try, "large", model.LatencyP50)
 		try.Logf("median latency %s by %.3f after %d blocks: %s; %s", v.Outcome, v.Estimate, v.Blocks, row.ChangeText, row.Words)
-		if d.Session.Plan.Objective != model.LatencyP50 {
-			try.Errorf("%s decides", d.Session.Plan.Objective)
-		}
+		must.Equal(try, d.Session.Plan.Objective, model.LatencyP50, "decides")
 		try.Claim("time of a request with the large window", math.Exp(-v.Estimate), 0.35, 0.65, "times")
 		if v.Outcome != model.Better || !strings.HasPrefix(row.Words, "better") {
 			try.Fatalf("the latency is %s (%s)", v.Outcome, row.Words)
@@ -163,9 +156,7 @@ func TestFirstHour04SixBlocksDecide(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		r := succeed(try, "run", "lab:rate=50mbit,rtt=10ms", "--direction", "to", "--factor", "window=8KiB", "--blocks", "6", "-t", "400ms", "--omit", "200ms", "--settle", "0s", "-q")
-		if !strings.Contains(r.out, "6 blocks, decided") {
-			try.Errorf("no verdict:\n%s", r.out)
-		}
+		must.Contain(try, r.out, "6 blocks, decided", "no verdict")
 	})
 }
 
@@ -199,9 +190,7 @@ func TestRecheckASession(t *testing.T) {
 		look := succeed(try, "recheck", "last", "--look", "--db", db)
 		has(try, "the look", unwrapped(look.out), "tcp.recv_buffer_max=1 MiB on far: proven on ", ", against 32 KiB; nothing that is known has changed since")
 		r := succeed(try, "recheck", "last", "--json", "-q", "--db", db)
-		if err := validate("linerate/recheck/v1", r.out); err != nil {
-			try.Error(err)
-		}
+		must.OK(try, validate("linerate/recheck/v1", r.out))
 		if d := decode[recheckDoc](try, r.out); len(d.Settings) != 1 || d.Settings[0].State != "still better" || d.Settings[0].Measured == "" {
 			try.Errorf("%+v", d)
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // oldEnds is a or b where near or far is meant: before a knob, as a host in a document,
@@ -21,24 +23,15 @@ func TestFirstHour19NearAndFar(t *testing.T) {
 	t.Parallel()
 	t.Run("pages", func(t *testing.T) {
 		pages := []string{"../../README.md", "../../docs/demo.svg"}
-		err := filepath.WalkDir("../../docs", func(path string, _ fs.DirEntry, err error) error {
+		must.Do(t, filepath.WalkDir("../../docs", func(path string, _ fs.DirEntry, err error) error {
 			if err == nil && (filepath.Ext(path) == ".md" || filepath.Ext(path) == ".json") && !strings.Contains(path, "reference") {
 				pages = append(pages, path)
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		scripts, err := filepath.Glob("testdata/script/*.txtar")
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
+		scripts := must.Get(filepath.Glob("testdata/script/*.txtar"))(t)
 		for _, page := range slices.Concat(pages, scripts) {
-			text, err := os.ReadFile(page)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(page))(t)
 			for i, line := range strings.Split(string(text), "\n") {
 				if oldEnds.MatchString(line) {
 					t.Errorf("%s:%d: %s", page, i+1, line)
@@ -66,9 +59,7 @@ func TestFirstHour19NearAndFar(t *testing.T) {
 			if found := oldEnds.FindString(said); r.code != 0 && r.code != 8 || found != "" {
 				t.Errorf("exit code %d, says %q\n%s", r.code, found, said)
 			}
-			if !strings.Contains(said, "far") {
-				t.Errorf("it does not name the far host\n%s", said)
-			}
+			must.Contain(t, said, "far", "it does not name the far host")
 		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/must"
 )
 
 // unit is the job on the machines of these tests, below their root.
@@ -30,11 +31,8 @@ func bootBench(t *testing.T) bench {
 	b.changes = b.changes[2:]
 	b.root = t.TempDir()
 	program := filepath.Join(b.root, "usr/bin/systemctl")
-	err := errors.Join(os.MkdirAll(filepath.Join(b.root, "run/systemd/system"), 0o755), os.MkdirAll(filepath.Dir(program), 0o755),
-		os.WriteFile(program, []byte("#!/bin/sh\n[ -L \"$(dirname \"$0\")/../../etc/systemd/system/multi-user.target.wants/$2\" ] && echo enabled\n"), 0o755))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Join(b.root, "run/systemd/system"), 0o755), os.MkdirAll(filepath.Dir(program), 0o755),
+		os.WriteFile(program, []byte("#!/bin/sh\n[ -L \"$(dirname \"$0\")/../../etc/systemd/system/multi-user.target.wants/$2\" ] && echo enabled\n"), 0o755)))
 	return b
 }
 
@@ -97,25 +95,17 @@ func (b bench) restart(t *testing.T, dir string, environment ...string) string {
 		t.Fatalf("%v, %v", damage, err)
 	}
 	for _, path := range journal.Files(dir) {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(path))
 	}
 	j, err := Config{}.open(t.Context(), journal.Dir{Path: dir}) // the kernel closes a dead process's pipe before its lock
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, r := range records {
 		if r.Intent != nil {
 			r.Intent.Origin.Boot, r.Intent.Origin.Netns = "", 0
 		}
-		if err := j.Append(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Append(r))
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	return b.boot(t, environment...)
 }
 
@@ -213,9 +203,7 @@ func TestAtBootCrash(t *testing.T) {
 			continue
 		}
 		dir, _ = b.run(t, crash)
-		if _, err := Recover(t.Context(), Config{Dir: dir, Host: b.host}); err != nil {
-			t.Errorf("%s: %v", when, err)
-		}
+		must.OK(t, must.Err(Recover(t.Context(), Config{Dir: dir, Host: b.host})), "%s", when)
 		b.expect(t, before, when)
 		b.clean(t, dir, when)
 	}
@@ -297,16 +285,11 @@ func TestAtBootRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := bootBench(t)
 			before := b.values(t)
-			if err := spoil(b); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, spoil(b))
 			var said bytes.Buffer
 			dir := t.TempDir()
 			t.Setenv(roleVar, "watchdog")
-			c, err := Start(t.Context(), Config{Dir: dir, Host: b.host, Root: b.root, AtBoot: true, Command: os.Args[:1], Talk: &said})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(Start(t.Context(), Config{Dir: dir, Host: b.host, Root: b.root, AtBoot: true, Command: os.Args[:1], Talk: &said}))(t)
 			changes, err := c.Apply(t.Context(), b.changes, time.Minute)
 			if err == nil || slices.ContainsFunc(changes, func(c model.Change) bool { return c.State != model.ChangeUndone }) {
 				t.Errorf("Apply = %+v, %v", changes, err)
@@ -315,9 +298,7 @@ func TestAtBootRefused(t *testing.T) {
 				t.Errorf("errors.ErrUnsupported is %v: %v", !want, err)
 			}
 			b.expect(t, before, name)
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, c.Close())
 			if exists(filepath.Join(dir, "atboot")) || said.Len() > 0 {
 				t.Errorf("something is left, or told: %s", said.String())
 			}
@@ -335,27 +316,16 @@ func TestAtBootChangedByHand(t *testing.T) {
 	var said bytes.Buffer
 	dir := t.TempDir()
 	t.Setenv(roleVar, "watchdog")
-	c, err := Start(t.Context(), Config{Dir: dir, Host: b.host, Root: b.root, AtBoot: true, Command: os.Args[:1], Talk: &said})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Apply(t.Context(), b.changes, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Start(t.Context(), Config{Dir: dir, Host: b.host, Root: b.root, AtBoot: true, Command: os.Args[:1], Talk: &said}))(t)
+	must.Get(c.Apply(t.Context(), b.changes, time.Minute))(t)
 	path := filepath.Join(b.root, unit)
-	if err := os.WriteFile(path, []byte("theirs"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("theirs"), 0o644))
+	must.OK(t, c.Close())
 	b.expect(t, before, "close")
 	if text, err := os.ReadFile(path); string(text) != "theirs" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if !strings.Contains(said.String(), path+" was changed by somebody else and stays") {
-		t.Errorf("not told: %s", said.String())
-	}
+	must.Contain(t, said.String(), path+" was changed by somebody else and stays", "not told")
 }
 
 // TestBootLines passes on whole lines with the mark, however they come.

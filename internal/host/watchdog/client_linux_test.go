@@ -16,16 +16,14 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/must"
 )
 
 // start starts a watchdog process whose agent is this test.
 func start(t *testing.T, b bench, dir string) *Client {
 	t.Helper()
 	t.Setenv(roleVar, "watchdog")
-	c, err := Start(t.Context(), Config{Dir: dir, Host: b.host, Command: os.Args[:1]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Start(t.Context(), Config{Dir: dir, Host: b.host, Command: os.Args[:1]}))(t)
 	t.Cleanup(func() { _ = c.Close() }) // tests that care close it themselves
 	return c
 }
@@ -67,9 +65,7 @@ func TestClient(t *testing.T) {
 	if v, ok := values["tcp.sack"].Get(); v != "0" || !ok || values["link.mtu"].IsKnown() || err != nil {
 		t.Errorf("Read = %v, %v", values, err)
 	}
-	if err := c.Extend(t.Context(), time.Hour); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, c.Extend(t.Context(), time.Hour))
 	if bad, err := c.Verify(t.Context()); len(bad) != 0 || err != nil {
 		t.Errorf("Verify = %v, %v", bad, err)
 	}
@@ -79,64 +75,46 @@ func TestClient(t *testing.T) {
 	if !errors.Is(err, journal.ErrLocked) || !strings.Contains(err.Error(), "process "+strconv.Itoa(c.process.pid)) {
 		t.Errorf("second Start = %v, want ErrLocked and the holder", err)
 	}
-	if _, err := Recover(t.Context(), Config{Dir: dir, Host: b.host, Patience: time.Millisecond}); !errors.Is(err, journal.ErrLocked) {
-		t.Errorf("Recover = %v, want ErrLocked", err)
-	}
+	must.Is(t, must.Err(Recover(t.Context(), Config{Dir: dir, Host: b.host, Patience: time.Millisecond})), journal.ErrLocked, "Recover")
 	if bad, err := c.Verify(t.Context()); len(bad) != 0 || err != nil {
 		t.Errorf("Verify = %v, %v", bad, err)
 	}
 
 	pid := c.process.pid
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(pid, syscall.SIGSTOP))
 	stopped(t, pid)
 	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	for range 2 { // asked, then not even asked
-		if err := c.Extend(short, time.Minute); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Extend with an ended context = %v", err)
-		}
+		must.Is(t, c.Extend(short, time.Minute), context.DeadlineExceeded, "Extend with an ended context")
 	}
-	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(pid, syscall.SIGCONT))
 	if bad, err := c.Verify(t.Context()); len(bad) != 0 || err != nil { // the late reply is not taken for this one
 		t.Errorf("Verify = %v, %v", bad, err)
 	}
 	for range 2 {
-		if err := c.Close(); err != nil {
-			t.Errorf("Close = %v", err)
-		}
+		must.OK(t, c.Close(), "Close")
 	}
 	b.expect(t, before, "after Close")
-	if _, err := c.Verify(t.Context()); !errors.Is(err, ErrGone) {
-		t.Errorf("Verify after Close = %v, want ErrGone", err)
-	}
+	must.Is(t, must.Err(c.Verify(t.Context())), ErrGone, "Verify after Close")
 }
 
 func TestSignals(t *testing.T) {
 	b := fakeBench(t)
 	before := b.values(t)
 	c := start(t, b, t.TempDir())
-	if _, err := c.Apply(t.Context(), b.changes, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Apply(t.Context(), b.changes, time.Minute))(t)
 	pid := c.process.pid
 	if sid, err := syscall.Getpgid(pid); sid != pid || err != nil {
 		t.Errorf("the watchdog is in group %d, %v: not its own", sid, err)
 	}
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
-		if err := syscall.Kill(pid, s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Kill(pid, s))
 		if bad, err := c.Verify(t.Context()); len(bad) != 0 || err != nil {
 			t.Errorf("Verify after %v = %v, %v", s, bad, err)
 		}
 	}
-	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(pid, syscall.SIGTERM))
 	<-c.gone
 	b.expect(t, before, "after SIGTERM")
 }
@@ -147,12 +125,8 @@ func TestKilledWatchdogIsReplaced(t *testing.T) {
 	b, dir := fakeBench(t), t.TempDir()
 	before := b.values(t)
 	c := start(t, b, dir)
-	if _, err := c.Apply(t.Context(), b.changes, time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.process.kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Apply(t.Context(), b.changes, time.Minute))(t)
+	must.Do(t, c.process.kill())
 	<-c.gone
 	b.expect(t, before, "after the watchdog was killed")
 	if changes, err := c.Undo(t.Context()); !errors.Is(err, ErrGone) || len(changes) != 3 || changes[0].State != model.ChangeUndone {
@@ -174,9 +148,7 @@ func TestDeadlineWhileTheAgentHangs(t *testing.T) {
 	last := slices.Index(b.steps(t), "applied tcp.recv_buffer_max") + 1 // what shrinks comes last
 	_, said := b.run(t, fmt.Sprintf("%s=%d:stop", crashVar, last), deadlineVar+"=500ms")
 	b.expect(t, before, "after the deadline")
-	if !strings.Contains(said, ErrExpired.Error()) {
-		t.Errorf("the agent says %q, want that the deadline passed", said)
-	}
+	must.Contain(t, said, ErrExpired.Error(), "the agent says")
 }
 
 func TestStartWithoutADirectory(t *testing.T) {
@@ -194,9 +166,7 @@ func TestStartOfSomethingElse(t *testing.T) {
 	if !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "no such thing") {
 		t.Errorf("Start = %v, want ErrGone and what the program said", err)
 	}
-	if _, err := Start(t.Context(), Config{Command: []string{filepath.Join(t.TempDir(), "none")}}); err == nil {
-		t.Error("Start of a missing program succeeded")
-	}
+	must.Fail(t, must.Err(Start(t.Context(), Config{Command: []string{filepath.Join(t.TempDir(), "none")}})), "Start of a missing program succeeded")
 }
 
 func TestArgsRoundTrip(t *testing.T) {
@@ -206,7 +176,5 @@ func TestArgsRoundTrip(t *testing.T) {
 		got.Patience != time.Second {
 		t.Errorf("ParseArgs(Args) = %+v, %v", got, err)
 	}
-	if _, err := ParseArgs([]string{"extra"}); err == nil {
-		t.Error("an extra argument was accepted")
-	}
+	must.Fail(t, must.Err(ParseArgs([]string{"extra"})), "an extra argument was accepted")
 }

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/command"
 	"linerate/internal/host/journal"
+	"linerate/internal/must"
 )
 
 // switchBench is a fake tree with a setting and a command, which has left the file
@@ -32,10 +33,7 @@ func switchBench(t *testing.T) (b bench, state string) {
 
 func (b bench) sack(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(b.host.ProcSys, "net", "ipv4", "tcp_sack"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(b.host.ProcSys, "net", "ipv4", "tcp_sack")))(t)
 	return strings.TrimSpace(string(text))
 }
 
@@ -61,9 +59,7 @@ func TestCrashAfterEveryStepOfACommand(t *testing.T) {
 			when := fmt.Sprintf("kill %s after %q", target, step)
 			dir, _ := b.run(t, fmt.Sprintf("%s=%d:%s", crashVar, n+1, target))
 			if target != "agent" {
-				if _, err := Recover(t.Context(), Config{Dir: dir, Host: b.host}); err != nil {
-					t.Errorf("%s: Recover: %v", when, err)
-				}
+				must.OK(t, must.Err(Recover(t.Context(), Config{Dir: dir, Host: b.host})), "%s: Recover", when)
 			}
 			if _, err := os.Stat(state); !errors.Is(err, fs.ErrNotExist) || b.sack(t) != "1" {
 				t.Errorf("%s: still on (%v), sack %s", when, err, b.sack(t))
@@ -108,22 +104,14 @@ func TestUndoCommandIsTriedAgain(t *testing.T) {
 	b.changes[0].Command.Undo = "test -e " + free + " && rm " + state
 	m := testMachine(t, Config{Dir: t.TempDir(), Host: b.host})
 	s := testServer(m)
-	if _, err := s.apply(t.Context(), request{Changes: b.changes, Deadline: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.apply(t.Context(), request{Changes: b.changes, Deadline: time.Minute}))(t)
 	changes, err := s.undoOpen(t.Context())
 	if left := stuck(err); left == nil || left.Open != 1 || changes[0].State != model.ChangeFailed || b.sack(t) != "1" {
 		t.Fatalf("%v, %+v", err, changes)
 	}
-	if _, err := s.apply(t.Context(), request{Changes: b.changes, Deadline: time.Minute}); err == nil {
-		t.Error("it was run on top of one that is not undone")
-	}
-	if err := os.WriteFile(free, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.undoOpen(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Fail(t, must.Err(s.apply(t.Context(), request{Changes: b.changes, Deadline: time.Minute})), "it was run on top of one that is not undone")
+	must.Do(t, os.WriteFile(free, nil, 0o600))
+	must.OK(t, must.Err(s.undoOpen(t.Context())))
 	if _, err := os.Stat(state); !errors.Is(err, fs.ErrNotExist) || len(m.j.OpenIntents()) > 0 {
 		t.Errorf("%v, open %v", err, m.j.OpenIntents())
 	}
@@ -136,14 +124,9 @@ func testServer(m *machine) *server {
 // testMachine is a machine with a journal of its own.
 func testMachine(t *testing.T, cfg Config) *machine {
 	t.Helper()
-	j, err := journal.Open(cfg.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(journal.Open(cfg.Dir))(t)
 	t.Cleanup(func() {
-		if err := j.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, j.Close())
 	})
 	return newMachine(cfg, j)
 }

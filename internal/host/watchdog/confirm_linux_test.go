@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
+	"linerate/internal/must"
 )
 
 // reset puts the values of a bench back, as somebody else would.
@@ -20,9 +21,7 @@ func (b bench) reset(t *testing.T, values map[model.KnobID]string) {
 		if err == nil {
 			err = b.host.WriteRaw(t.Context(), id, p, raw)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 }
 
@@ -36,9 +35,7 @@ func (d *desk) confirmed(pairs ...string) {
 		d.t.Fatalf("nothing is applied: %v", err)
 	}
 	id := records[len(records)-1].Transaction
-	if err := errors.Join(Confirm(d.t.Context(), d.cfg, id), d.stop()); err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, errors.Join(Confirm(d.t.Context(), d.cfg, id), d.stop()))
 }
 
 func TestConfirmedTwice(t *testing.T) {
@@ -63,9 +60,7 @@ func TestConfirmedTwice(t *testing.T) {
 			// A session that tries something and undoes it leaves what was kept.
 			d.start(t.Context(), sinceBoot)
 			d.apply("tcp.recv_buffer_max", "1MiB")
-			if err := d.stop(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, d.stop())
 			d.confirmed("tcp.sack", "1", "tcp.timestamps", "0")
 			if c.last != "" {
 				d.memory.Set(sack, c.last)
@@ -91,29 +86,19 @@ func TestConfirmComesLate(t *testing.T) {
 	d.start(t.Context(), sinceBoot)
 	d.apply("tcp.sack", "0")
 	records, _, err := d.state().Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	id := records[0].Transaction
 	if r := d.call(request{Op: opUndo}); r.Error != nil {
 		t.Fatal(r.Error)
 	}
-	if err := Confirm(t.Context(), d.cfg, id); !errors.Is(err, ErrNotPending) {
-		t.Errorf("Confirm after Undo = %v", err)
-	}
-	if err := Confirm(t.Context(), d.cfg, "of nobody"); !errors.Is(err, ErrNotPending) {
-		t.Errorf("Confirm of nothing = %v", err)
-	}
-	if err := d.state().Confirm(id); err != nil {
-		t.Fatal(err)
-	}
+	must.Is(t, Confirm(t.Context(), d.cfg, id), ErrNotPending, "Confirm after Undo")
+	must.Is(t, Confirm(t.Context(), d.cfg, "of nobody"), ErrNotPending, "Confirm of nothing")
+	must.Do(t, d.state().Confirm(id))
 	d.apply("tcp.timestamps", "0")
 	if r := d.call(request{Op: opVerify}); r.Error != nil || len(r.Mismatches) > 0 {
 		t.Errorf("Verify = %+v", r)
 	}
-	if err := d.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.stop())
 	d.expect(place("net.ipv4.tcp_timestamps"), "1")
 	if names := d.disk.Names(stateDir); slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "confirmed") }) {
 		t.Errorf("left behind: %q", names)
@@ -125,29 +110,21 @@ func TestConfirmComesLate(t *testing.T) {
 func TestConfirmNeedsAWatchdog(t *testing.T) {
 	dir := t.TempDir()
 	j, err := journal.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = j.Append(journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Intent: &journal.Intent{
 		Host: model.Near, Knob: "tcp.sack", Place: sack, Old: "1", New: "0", Origin: journal.Here(),
 	}})
-	if err := errors.Join(err, j.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, j.Close()))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*retry)
 	defer cancel()
-	if err := Confirm(ctx, Config{Dir: dir}, "t"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Confirm = %v", err)
-	}
+	must.Is(t, Confirm(ctx, Config{Dir: dir}, "t"), context.DeadlineExceeded, "Confirm")
 }
 
 // TestRevertAfterRestart: a restart of the machine has forgotten the change.
 func TestRevertAfterRestart(t *testing.T) {
 	d := newDesk(t)
 	j, err := d.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	here := journal.Here()
 	for i, o := range []journal.Origin{{Boot: "other", Netns: here.Netns}, {Boot: here.Boot, Netns: here.Netns + 1}} {
 		id := []string{"boot", "namespace"}[i]
@@ -157,9 +134,7 @@ func TestRevertAfterRestart(t *testing.T) {
 			}}),
 			j.Append(journal.Record{Kind: journal.KindConfirmed, Transaction: id, Time: time.Now()}))
 	}
-	if err := errors.Join(err, j.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, j.Close()))
 	d.memory.Set(sack, "0")
 	changes, err := Revert(t.Context(), d.cfg)
 	if err != nil || len(changes) != 2 || changes[0].State != model.ChangeForeign || changes[1].State != model.ChangeApplied {

@@ -20,6 +20,7 @@ import (
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/must"
 )
 
 // bench is a host to crash on.
@@ -52,9 +53,7 @@ func fakeBench(t *testing.T) bench {
 func realBench(t *testing.T) bench {
 	t.Helper()
 	l := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "wd0", MTU: 1500, TxQLen: 1000}, PeerName: "wd1"}
-	if err := netlink.LinkAdd(l); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, netlink.LinkAdd(l))
 	return bench{
 		host: hostknob.Host{Interface: "wd0"},
 		changes: []model.Assignment{
@@ -67,12 +66,8 @@ func realBench(t *testing.T) bench {
 
 func setFile(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.Do(t, os.WriteFile(path, []byte(text+"\n"), 0o644))
 }
 
 // values returns the native texts of the bench's knobs.
@@ -81,13 +76,8 @@ func (b bench) values(t *testing.T) map[model.KnobID]string {
 	all := make(map[model.KnobID]string)
 	for _, c := range b.changes {
 		_, p, err := b.host.Place(c.Knob)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := b.host.ReadRaw(t.Context(), c.Knob, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		raw := must.Get(b.host.ReadRaw(t.Context(), c.Knob, p))(t)
 		all[c.Knob] = raw
 	}
 	return all
@@ -105,19 +95,14 @@ func (b bench) run(t *testing.T, environment ...string) (dir, output string) {
 // runIn is run of an agent with the state directory dir.
 func (b bench) runIn(t *testing.T, dir string, environment ...string) (output string) {
 	t.Helper()
-	changes, err := json.Marshal(b.changes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	changes := must.Get(json.Marshal(b.changes))(t)
 	cfg := Config{Dir: dir, Host: b.host}
 	atBoot := ""
 	if b.root != "" {
 		atBoot = " --at-boot --root=" + b.root
 	}
 	alive, held, err := os.Pipe() // both processes hold its other end
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer alive.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -134,9 +119,7 @@ func (b bench) runIn(t *testing.T, dir string, environment ...string) (output st
 	if err != nil && !interrupted {
 		t.Fatalf("agent: %v\n%s", err, out)
 	}
-	if err := alive.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, alive.SetReadDeadline(time.Now().Add(30*time.Second)))
 	if _, err := alive.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("%v: a process is still alive\n%s", environment, out)
 	}
@@ -153,10 +136,7 @@ func (b bench) steps(t *testing.T) []string {
 
 func stepsIn(t *testing.T, path string) []string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
@@ -182,9 +162,7 @@ func TestCrashInNamespace(t *testing.T) {
 			}
 			dir, _ := b.run(t, fmt.Sprintf("%s=%d:%s", crashVar, n+1, target))
 			if target != "agent" {
-				if _, err := Recover(t.Context(), Config{Dir: dir, Host: b.host}); err != nil {
-					t.Errorf("kill %s after %q: Recover: %v", target, step, err)
-				}
+				must.OK(t, must.Err(Recover(t.Context(), Config{Dir: dir, Host: b.host})), "kill %s after %q: Recover", target, step)
 			}
 			b.expect(t, before, fmt.Sprintf("kill %s after %q", target, step))
 			records, damage, err := journal.Read(dir)

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/model"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/must"
 )
 
 func TestDeadline(t *testing.T) {
@@ -56,9 +57,7 @@ func TestDeadline(t *testing.T) {
 				t.Errorf("deadline %s was accepted", bad)
 			}
 		}
-		if err := d.stop(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, d.stop())
 	})
 }
 
@@ -91,8 +90,6 @@ func TestFailedUndoOfTheDeadlineIsTriedAgain(t *testing.T) {
 			u.Changes[0].State != model.ChangeUndone || u.Changes[1].State != model.ChangeUndone {
 			t.Errorf("Undo = %+v, want each knob once, undone", u)
 		}
-		if err := d.stop(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, d.stop())
 	})
 }

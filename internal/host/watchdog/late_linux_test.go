@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	"linerate/internal/host/knob"
+	"linerate/internal/must"
 )
 
 // TestLateConfirmation has a confirmation land while the watchdog is undoing
@@ -48,16 +49,12 @@ func TestLateConfirmation(t *testing.T) {
 			var once atomic.Bool
 			moment(d, id, func() {
 				if !once.Swap(true) {
-					if err := d.state().Confirm(id); err != nil {
-						t.Error(err)
-					}
+					must.OK(t, d.state().Confirm(id))
 				}
 			})
 			d.memory.Refuse = nil
 			d.wentBack(id)
-			if err := d.stop(); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, d.stop())
 		})
 	}
 }
@@ -69,9 +66,7 @@ func (d *desk) wentBack(id string) {
 	d.expect(rmem, "4096\t131072\t33554432")
 	ctx, cancel := context.WithTimeout(d.t.Context(), 10*time.Second)
 	defer cancel()
-	if err := Confirm(ctx, d.cfg, id); !errors.Is(err, ErrNotPending) {
-		d.t.Errorf("Confirm = %v", err)
-	}
+	must.Is(d.t, Confirm(ctx, d.cfg, id), ErrNotPending, "Confirm")
 	records, _, err := d.state().Read()
 	if kept := journal.ConfirmedIntents(records); len(kept) > 0 || err != nil {
 		d.t.Errorf("kept: %+v, %v", kept, err)
@@ -95,9 +90,7 @@ func TestConfirmationAtTheDeadline(t *testing.T) {
 		if id == nil {
 			return sinceBoot()
 		}
-		if err := d.state().Confirm(*id); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, d.state().Confirm(*id))
 		return sinceBoot() + time.Hour
 	}
 	d.start(t.Context(), clock)
@@ -110,9 +103,7 @@ func TestConfirmationAtTheDeadline(t *testing.T) {
 	if u := d.call(request{Op: opUndo}); !errors.Is(u.err(), ErrExpired) || len(u.Changes) != 1 || u.Changes[0].State != model.ChangeUndone {
 		t.Errorf("Undo = %+v", u)
 	}
-	if err := d.stop(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, d.stop())
 }
 
 // calledBy reports whether a method of that name called the caller.
@@ -139,9 +130,7 @@ func TestConfirmWhatIsGoingBack(t *testing.T) {
 			t.Errorf("Confirm = %v", err)
 		}
 		free()
-		if err := d.stop(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, d.stop())
 		if err := Confirm(t.Context(), d.cfg, id); !errors.Is(err, ErrNotPending) || !strings.Contains(err.Error(), "nothing of that is applied any more") {
 			t.Errorf("Confirm afterwards = %v", err)
 		}
@@ -159,15 +148,10 @@ func underAnOpenOne(t *testing.T) *desk {
 	d.apply("tcp.sack", "1")
 	var copies [][]byte
 	for _, path := range journal.Files(stateDir) {
-		b, err := d.cfg.sys.files.Read(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(d.cfg.sys.files.Read(path))(t)
 		copies = append(copies, b)
 	}
-	if err := d.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.stop())
 	for i, path := range journal.Files(stateDir) {
 		d.disk.Edit(path, func([]byte) []byte { return copies[i] })
 	}

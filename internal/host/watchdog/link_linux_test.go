@@ -16,6 +16,7 @@ import (
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/knob/linkid"
+	"linerate/internal/must"
 )
 
 // fate is what became of an interface between a change and its undo.
@@ -91,9 +92,7 @@ func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate,
 	old, ours := text[0], text[1]
 	at := func(link string) hostknob.Place {
 		_, p, err := hostknob.Host{Interface: link, Route: "10.0.0.0/24", Index: catalogue()}.Place(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return p
 	}
 	memory := &knobtest.Memory{}
@@ -103,10 +102,7 @@ func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate,
 		}
 	}
 	disk := &durabletest.Disk{}
-	j, err := journal.Dir{Path: stateDir, FS: disk.Process(nil)}.Open("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(journal.Dir{Path: stateDir, FS: disk.Process(nil)}.Open(""))(t)
 	defer func() { _ = j.Close() }()
 	sys := quiet(disk)
 	sys.links = func() ([]linkid.ID, error) { return f.links(was), nil }
@@ -125,9 +121,7 @@ func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate,
 		records = append(records, journal.Record{Kind: journal.KindConfirmed, Transaction: "t"})
 	}
 	for _, r := range records {
-		if err := j.Append(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Append(r))
 	}
 	changes, err := m.recover(t.Context())
 	if confirmed {
@@ -154,9 +148,7 @@ func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate,
 	}
 	expect := func(link, want string) {
 		b, _ := memory.Open(at(link))
-		if got, err := b.Read(t.Context()); err != nil || got != want {
-			t.Errorf("%s holds %q, %v, want %q", link, got, err, want)
-		}
+		must.Equal(t, must.Get(b.Read(t.Context()))(t), want, "%s holds", link)
 	}
 	for _, name := range f.others {
 		expect(name, ours)

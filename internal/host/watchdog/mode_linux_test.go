@@ -12,6 +12,7 @@ import (
 	"linerate/internal/host/durable/durabletest"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/must"
 )
 
 // stubborn is the link mode of a driver that goes on negotiating where it is told a
@@ -38,10 +39,7 @@ func (s *stubborn) Write(_ context.Context, raw string) error {
 func TestALinkModeIsWrittenWhole(t *testing.T) {
 	const before = "autoneg=on advertise=100baseT/Full,1000baseT/Full (supported=100baseT/Full,1000baseT/Full; now=1000/full)"
 	card := &stubborn{text: before}
-	j, err := journal.Dir{Path: stateDir, FS: (&durabletest.Disk{}).Process(nil)}.Open("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(journal.Dir{Path: stateDir, FS: (&durabletest.Disk{}).Process(nil)}.Open(""))(t)
 	defer func() { _ = j.Close() }()
 	m := newMachine(Config{Host: hostknob.Host{Interface: "eth0", Index: catalogue(), Backend: func(hostknob.Place) (hostknob.Backend, error) { return card, nil }}, sys: quiet(nil)}, j)
 	tx := m.begin()
@@ -61,9 +59,7 @@ func TestALinkModeIsWrittenWhole(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if _, err := m.takeBack(t.Context(), func(journal.Unfinished) bool { return true }); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, must.Err(m.takeBack(t.Context(), func(journal.Unfinished) bool { return true })))
 	if _, err := m.recover(t.Context()); err != nil || card.text != before {
 		t.Errorf("after undo: %q, %v", card.text, err)
 	}
@@ -117,9 +113,7 @@ func TestALinkTakesItsTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				card := &linkless{mode: c.before, takes: c.takes}
 				j, err := journal.Dir{Path: stateDir, FS: (&durabletest.Disk{}).Process(nil)}.Open("")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				defer func() { _ = j.Close() }()
 				m := newMachine(Config{Host: hostknob.Host{Interface: "eth0", Index: catalogue(), Backend: func(hostknob.Place) (hostknob.Backend, error) { return card, nil }}, sys: quiet(nil)}, j)
 				began := time.Now()
@@ -140,9 +134,7 @@ func TestALinkTakesItsTime(t *testing.T) {
 					t.Errorf("after undo: %q, %+v, %v", card.mode, changes, err)
 				}
 				for _, c := range changes {
-					if c.State != model.ChangeUndone {
-						t.Errorf("%+v", c)
-					}
+					must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 				}
 			})
 		})
@@ -187,16 +179,11 @@ func TestWhatTheKernelLogsIsTold(t *testing.T) {
 		if want == "" {
 			place.says = []string{text}
 		}
-		j, err := journal.Dir{Path: stateDir, FS: (&durabletest.Disk{}).Process(nil)}.Open("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := must.Get(journal.Dir{Path: stateDir, FS: (&durabletest.Disk{}).Process(nil)}.Open(""))(t)
 		var said bytes.Buffer
 		m := newMachine(Config{Talk: &said, Host: hostknob.Host{Interface: "eth0", Index: catalogue(), Backend: func(hostknob.Place) (hostknob.Backend, error) { return place, nil }}}, j)
 		m.sys.kernel = func() (kernelLog, error) { return log, nil }
-		if _, err := m.begin().apply(t.Context(), []model.Assignment{{Host: model.Near, Knob: "txqueuelen", Value: "64"}}, time.Now().Add(time.Minute), func() error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(m.begin().apply(t.Context(), []model.Assignment{{Host: model.Near, Knob: "txqueuelen", Value: "64"}}, time.Now().Add(time.Minute), func() error { return nil }))(t)
 		set := said.String()
 		if told := strings.HasPrefix(set, KernelMark+"while txqueuelen of eth0 was set: ") && strings.Contains(set, want); told != (want != "") || strings.Count(set, "\n") > 1 {
 			t.Errorf("%q: said %q", text, set)

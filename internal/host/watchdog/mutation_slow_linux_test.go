@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // mutations are deliberate faults in this package and in package journal.
@@ -38,28 +40,15 @@ func TestTheProofFindsMutations(t *testing.T) {
 	for _, m := range mutations() {
 		t.Run(m.name, func(t *testing.T) {
 			began := time.Now()
-			path, err := filepath.Abs(m.file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			path := must.Get(filepath.Abs(m.file))(t)
+			text := must.Get(os.ReadFile(path))(t)
 			if n := strings.Count(string(text), m.old); n != 1 {
 				t.Fatalf("%d places of %s have %q, want one", n, m.file, m.old)
 			}
 			changed, overlay := filepath.Join(t.TempDir(), "changed.go"), filepath.Join(t.TempDir(), "overlay.json")
-			if err := os.WriteFile(changed, []byte(strings.Replace(string(text), m.old, m.new, 1)), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			list, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(overlay, list, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(changed, []byte(strings.Replace(string(text), m.old, m.new, 1)), 0o600))
+			list := must.Get(json.Marshal(map[string]map[string]string{"Replace": {path: changed}}))(t)
+			must.Do(t, os.WriteFile(overlay, list, 0o600))
 			out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", overlay, "-run", "^TestEveryFaultAfterEveryStep$", ".").CombinedOutput()
 			if err == nil || !strings.Contains(string(out), "--- FAIL: TestEveryFaultAfterEveryStep") {
 				t.Fatalf("it is not found: %v\n%s", err, out)

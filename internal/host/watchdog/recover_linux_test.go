@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/must"
 )
 
 func TestRecoverLooksWhereTheChangeWasMade(t *testing.T) {
@@ -38,15 +39,11 @@ func TestRecoverLooksWhereTheChangeWasMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
 			j, err := d.open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			err = j.Append(journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Intent: &journal.Intent{
 				Host: model.Near, Knob: "tcp.sack", Place: sack, Old: "1", New: "0", Origin: c.origin,
 			}})
-			if err := errors.Join(err, j.Close()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(err, j.Close()))
 			d.memory.Set(sack, c.holds)
 			if strings.HasSuffix(name, "kept") {
 				d.cfg.Keeps = func(id model.KnobID, p hostknob.Place, now string) (kept, there bool) {
@@ -78,9 +75,7 @@ func TestRecoverWithNothingToDo(t *testing.T) {
 	if changes, err := Recover(t.Context(), Config{Dir: dir}); changes != nil || err != nil {
 		t.Errorf("Recover = %v, %v", changes, err)
 	}
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Recover made a directory: %v", err)
-	}
+	must.Is(t, must.Err(os.Stat(dir)), fs.ErrNotExist, "Recover made a directory")
 }
 
 // TestRecoverFromDamage: what can be read is undone, the rest is reported and
@@ -89,13 +84,8 @@ func TestRecoverFromDamage(t *testing.T) {
 	d := newDesk(t)
 	d.start(t.Context(), sinceBoot)
 	d.apply("tcp.sack", "0", "tcp.recv_buffer_max", "1MiB")
-	text, err := d.cfg.sys.files.Read(journal.Files(stateDir)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.stop(); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(d.cfg.sys.files.Read(journal.Files(stateDir)[0]))(t)
+	must.Do(t, d.stop())
 	d.memory.Set(sack, "0")
 	d.memory.Set(rmem, "4096 131072 1048576")
 	first, rest, _ := strings.Cut(string(text), "\n")
@@ -124,9 +114,7 @@ func TestRecoverWaitsForADyingWatchdog(t *testing.T) {
 	b, dir := fakeBench(t), t.TempDir()
 	before := b.values(t)
 	first := start(t, b, dir)
-	if _, err := first.Apply(t.Context(), b.changes, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(first.Apply(t.Context(), b.changes, time.Minute))(t)
 	done := make(chan error, 2)
 	go func() {
 		_, err := Recover(t.Context(), Config{Dir: dir, Host: b.host, Patience: time.Minute})
@@ -139,9 +127,7 @@ func TestRecoverWaitsForADyingWatchdog(t *testing.T) {
 	}
 	go func() { done <- first.Close() }()
 	for range 2 {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-done)
 	}
 	b.expect(t, before, "after Recover")
 
@@ -154,7 +140,5 @@ func TestRecoverWaitsForADyingWatchdog(t *testing.T) {
 		}
 		starting <- err
 	}()
-	if err := errors.Join(second.Close(), <-starting); err != nil {
-		t.Errorf("Start while another watchdog ends: %v", err)
-	}
+	must.OK(t, errors.Join(second.Close(), <-starting), "Start while another watchdog ends")
 }

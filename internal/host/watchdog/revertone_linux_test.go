@@ -5,6 +5,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
+	"linerate/internal/must"
 )
 
 // TestRevertOne takes one of three confirmed transactions back: the others stay,
@@ -14,9 +15,7 @@ func TestRevertOne(t *testing.T) {
 	d.confirmed("tcp.sack", "0", "tcp.timestamps", "0")
 	d.confirmed("tcp.sack", "1", "tcp.recv_buffer_max", "1MiB")
 	records, _, err := d.state().Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	all := journal.ConfirmedIntents(records)
 	first, second := all[0].Transaction, all[len(all)-1].Transaction
 

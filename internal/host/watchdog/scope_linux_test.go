@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"linerate/internal/host/journal"
+	"linerate/internal/must"
 )
 
 func TestUnitOf(t *testing.T) {
@@ -29,9 +30,7 @@ func TestUnitOf(t *testing.T) {
 		"":                     "",
 		"nonsense\n::\n0:::\n": "",
 	} {
-		if got := unitOf(text); got != want {
-			t.Errorf("unitOf(%q) = %q, want %q", text, got, want)
-		}
+		must.Equal(t, unitOf(text), want, "unitOf(%q)", text)
 	}
 }
 
@@ -44,9 +43,7 @@ func systemd(t *testing.T, unit, script string) (root string) {
 	setFile(t, filepath.Join(root, "run/systemd/system/there"), "")
 	path := filepath.Join(root, "usr/bin/systemd-run")
 	setFile(t, path, "#!/bin/sh\n"+script)
-	if err := os.Chmod(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(path, 0o755))
 	return root
 }
 
@@ -73,13 +70,9 @@ func TestScope(t *testing.T) {
 			t.Setenv(roleVar, "watchdog")
 			var said bytes.Buffer
 			w, err := Start(t.Context(), Config{Dir: dir, Host: b.host, Root: root, Command: os.Args[:1], Talk: &said})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			_, err = w.Apply(t.Context(), b.changes, time.Minute)
-			if err := errors.Join(err, w.Close()); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, errors.Join(err, w.Close()))
 			b.expect(t, before, "the end")
 			if c.says == "" && said.Len() > 0 || !strings.Contains(said.String(), c.says) || name == "no bus" && !strings.Contains(said.String(), "Failed to connect to bus") {
 				t.Errorf("it says %q", said.String())
@@ -100,15 +93,11 @@ func TestScope(t *testing.T) {
 // is no systemd says nothing.
 func TestScopeOfNobody(t *testing.T) {
 	root := systemd(t, "linerate.service", enters)
-	if err := os.Remove(filepath.Join(root, "usr/bin/systemd-run")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(root, "usr/bin/systemd-run")))
 	if s := findScope(root); s.unit != "linerate.service" || s.prefix != nil || s.why == "" {
 		t.Errorf("without systemd-run: %+v", s)
 	}
-	if err := os.RemoveAll(filepath.Join(root, "run")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(filepath.Join(root, "run")))
 	if s := findScope(root); s.unit != "" || s.prefix != nil {
 		t.Errorf("without systemd: %+v", s)
 	}
@@ -122,16 +111,12 @@ func TestScopeThatDoesNotAnswer(t *testing.T) {
 		path := filepath.Join(root, "usr/bin/systemd-run")
 		err = os.WriteFile(path, stuckProgram, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := findScope(root)
 	s.prefix = []string{s.prefix[0], "1000000"} // what follows is more time to sleep
 	t.Setenv(roleVar, "watchdog")
 	c, err := startProcess(t.Context(), Config{Dir: t.TempDir(), Host: b.host}, s.prefix, s.prefix[0])
-	if !errors.Is(err, ErrGone) {
-		t.Errorf("Start = %+v, %v", c, err)
-	}
+	must.Is(t, err, ErrGone, "Start = %+v", c)
 }
 
 // cgroup makes a cgroup of the test's own, below the root of the unified hierarchy.
@@ -183,12 +168,8 @@ func TestKilledCgroup(t *testing.T) {
 			t.Fatalf("%d records, %v", len(records), err)
 		}
 		left := len(journal.OpenIntents(records))
-		if (left == 0) != entered {
-			t.Errorf("watchdog in a scope: %v, %d changes are open", entered, left)
-		}
-		if _, err := Recover(t.Context(), Config{Dir: dir, Host: b.host}); err != nil {
-			t.Error(err)
-		}
+		must.Equal(t, (left == 0), entered, "watchdog in a scope: %v, %d changes are open", entered, left)
+		must.OK(t, must.Err(Recover(t.Context(), Config{Dir: dir, Host: b.host})))
 		b.expect(t, before, "Recover")
 	}
 }

@@ -18,6 +18,7 @@ import (
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/knob/linkid"
+	"linerate/internal/must"
 )
 
 // desk is a watchdog in this process, over a host in memory, asked by hand.
@@ -97,9 +98,7 @@ func (d *desk) call(r request) reply {
 	d.t.Helper()
 	d.id++
 	r.ID = d.id
-	if err := writeLine(d.ask, r); err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, writeLine(d.ask, r))
 	a, ok := <-d.replies
 	if !ok || a.ID != r.ID {
 		d.t.Fatalf("reply %+v to request %d, open %v", a, r.ID, ok)
@@ -118,10 +117,7 @@ func (d *desk) apply(knobsAndValues ...string) reply {
 
 func (d *desk) expect(p hostknob.Place, want string) {
 	d.t.Helper()
-	b, err := d.memory.Open(p)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	b := must.Get(d.memory.Open(p))(d.t)
 	if got, err := b.Read(d.t.Context()); got != want || err != nil {
 		d.t.Errorf("%s holds %q, %v, want %q", p, got, err, want)
 	}
@@ -169,9 +165,7 @@ func TestApplyVerifyUndo(t *testing.T) {
 			t.Errorf("%s with nothing applied = %v, want ErrIdle", o, a.err())
 		}
 	}
-	if err := d.stop(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, d.stop())
 }
 
 // TestApplyWhole: a mode of a link without carrier is forced by three settings of one
@@ -214,17 +208,13 @@ func TestApplyWhileApplied(t *testing.T) {
 	d.expect(rmem, "4096 65536 65536")
 	a := d.apply("tcp.recv_buffer_max", "1MiB", "tcp.sack", "0")
 	d.expect(rmem, "4096 131072 1048576")
-	if a.Changes[0].Old != "4096\t131072\t33554432" {
-		t.Errorf("Old = %q, want the text before the first Apply", a.Changes[0].Old)
-	}
+	must.Equal(t, a.Changes[0].Old, "4096\t131072\t33554432", "Old")
 	if u := d.call(request{Op: opUndo}); len(u.Changes) != 2 || u.Error != nil {
 		t.Errorf("Undo = %+v, want one change a knob", u)
 	}
 	d.expect(rmem, "4096\t131072\t33554432")
 	d.expect(sack, "1")
-	if err := d.stop(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, d.stop())
 }
 
 func TestApplyIsAllOrNothing(t *testing.T) {
@@ -269,9 +259,7 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 			if a := d.call(request{Op: opVerify}); !errors.Is(a.err(), ErrIdle) {
 				t.Errorf("after a failed Apply, Verify = %v, want ErrIdle", a.err())
 			}
-			if err := d.stop(); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, d.stop())
 			records, _, err := d.state().Read()
 			if open := journal.OpenIntents(records); len(open) != 0 || err != nil {
 				t.Errorf("open %v, %v", open, err)
@@ -291,9 +279,7 @@ func TestVanishedKnobIsReported(t *testing.T) {
 	if len(u.Changes) != 2 || u.Changes[0].State != model.ChangeFailed || u.Changes[0].Detail == "" || u.Changes[1].State != model.ChangeUndone {
 		t.Errorf("Undo = %+v", u)
 	}
-	if err := d.stop(); err != nil {
-		t.Errorf("a knob that is gone is not left to undo: %v", err)
-	}
+	must.OK(t, d.stop(), "a knob that is gone is not left to undo")
 }
 
 func TestEndUndoes(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
+	"linerate/internal/must"
 )
 
 // lowestFree returns the file descriptor that a process would get next: with it as its limit
@@ -40,9 +41,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 			b, dir := fakeBench(t), t.TempDir()
 			before := b.values(t)
 			c1 := start(t, b, dir)
-			if _, err := c1.Apply(t.Context(), b.changes, c.deadline); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c1.Apply(t.Context(), b.changes, c.deadline))(t)
 			pid := c1.process.pid
 			var limit unix.Rlimit
 			err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit)
@@ -57,9 +56,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 				c1.close.Do(func() { _ = c1.process.in.Close() })
 			}
 			b.back(t, before, "with no descriptors left")
-			if err := c1.Close(); err != nil {
-				t.Errorf("Close = %v", err)
-			}
+			must.OK(t, c1.Close(), "Close")
 			records, damage, err := journal.Read(dir)
 			if open := journal.OpenIntents(records); len(open) > 0 || len(damage) > 0 || err != nil {
 				t.Errorf("open %v, damage %v, %v", open, damage, err)
@@ -92,9 +89,7 @@ func TestArmedOnlyWithDescriptors(t *testing.T) {
 		t.Errorf("Apply = %+v", a)
 	}
 	d.expect(sack, "1")
-	if err := d.stop(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, d.stop())
 }
 
 type noneLeft struct{}

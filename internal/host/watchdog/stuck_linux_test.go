@@ -19,6 +19,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/must"
 )
 
 // busyBackend is a driver that takes no old value while there is a file.
@@ -104,9 +105,7 @@ func TestBusyDriverAtTheEnd(t *testing.T) {
 					<-time.After(3 * time.Second)
 					synctest.Wait()
 					d.expect(sack, "1")
-					if err := <-d.done; err != nil {
-						t.Errorf("the watchdog ends with %v", err)
-					}
+					must.OK(t, <-d.done, "the watchdog ends with")
 					cancel()
 					_ = d.ask.Close()
 				})
@@ -129,9 +128,7 @@ func TestBusyDriverIsHandedOver(t *testing.T) {
 			d.apply("tcp.sack", "0")
 			_, asked := d.busyUntil(syscall.EBUSY)
 			if name != "" { // what a job that is installed leaves there
-				if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 			}
 			begin := time.Now()
 			err := d.stop()
@@ -182,9 +179,7 @@ func TestBusyDriverOfALiveAgent(t *testing.T) {
 		if a := d.apply("tcp.timestamps", "0"); a.Error != nil {
 			t.Errorf("Apply = %v", a.Error)
 		}
-		if err := d.stop(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, d.stop())
 	})
 }
 
@@ -198,14 +193,10 @@ func TestConfirmationOfHalf(t *testing.T) {
 		free, _ := d.busyUntil(syscall.EBUSY)
 		_ = d.ask.Close()
 		<-time.After(time.Second)
-		if err := d.state().Confirm(a.Transaction); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.state().Confirm(a.Transaction))
 		<-time.After(time.Minute)
 		free()
-		if err := <-d.done; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-d.done)
 		d.expect(sack, "1")
 	})
 }
@@ -226,18 +217,14 @@ func TestRecoverWaitsForABusyDriver(t *testing.T) {
 			t.Run(which+" "+name, func(t *testing.T) {
 				d := newDesk(t)
 				j, err := d.open()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				err = j.Append(journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Intent: &journal.Intent{
 					Host: model.Near, Knob: "tcp.sack", Place: sack, Old: "1", New: "0", Origin: journal.Here(),
 				}})
 				if which == "Revert" {
 					err = errors.Join(err, j.Append(journal.Record{Kind: journal.KindConfirmed, Transaction: "t"}))
 				}
-				if err := errors.Join(err, j.Close()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, errors.Join(err, j.Close()))
 				synctest.Test(t, func(t *testing.T) {
 					d.memory.Set(sack, "0")
 					free, _ := d.busyUntil(c.why)
@@ -264,9 +251,7 @@ func busyDog(t *testing.T) (b bench, c *Client, dir, busy string) {
 	b.host = busyHost(b.host.ProcSys, busy)
 	t.Setenv(busyVar, busy)
 	c = start(t, b, dir)
-	if _, err := c.Apply(t.Context(), b.changes, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Apply(t.Context(), b.changes, time.Minute))(t)
 	setFile(t, busy, "")
 	return b, c, dir, busy
 }
@@ -296,9 +281,7 @@ func TestNoSignalEndsAnUndo(t *testing.T) {
 	before := map[model.KnobID]string{"tcp.sack": "0", "tcp.recv_buffer_max": "4096\t131072\t33554432", "tcp.send_buffer_max": "4096\t16384\t4194304"}
 	who := "process " + strconv.Itoa(c.process.pid)
 	for range 3 {
-		if err := syscall.Kill(c.process.pid, syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Kill(c.process.pid, syscall.SIGTERM))
 		if held := heldUndo(t, dir); !strings.Contains(held.Who, who) {
 			t.Errorf("%v", held)
 		}
@@ -308,15 +291,11 @@ func TestNoSignalEndsAnUndo(t *testing.T) {
 		t.Errorf("Recover meanwhile = %+v, %v", changes, err)
 	}
 	b.expect(t, before, "while the driver is busy")
-	if err := os.Remove(busy); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(busy))
 	<-c.gone
 	before["tcp.sack"] = "1"
 	b.expect(t, before, "after SIGTERM")
-	if err := c.Close(); err != nil {
-		t.Errorf("Close = %v", err)
-	}
+	must.OK(t, c.Close(), "Close")
 }
 
 // TestRecoverHandsOver: what Recover cannot do in a moment a process of its own
@@ -331,14 +310,8 @@ func TestRecoverHandsOver(t *testing.T) {
 		t.Fatalf("Recover = %+v, %v", c.left, c.leftErr)
 	}
 	held := heldUndo(t, dir)
-	if err := os.Remove(busy); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(busy))
 	changes, err := Recover(t.Context(), Config{Dir: dir, Host: b.host, Patience: time.Minute})
-	if err != nil {
-		t.Errorf("Recover behind %v = %+v, %v", held, changes, err)
-	}
-	if got := b.values(t)["tcp.sack"]; got != "1" {
-		t.Errorf("tcp.sack is %q", got)
-	}
+	must.OK(t, err, "Recover behind %v = %+v", held, changes)
+	must.Equal(t, b.values(t)["tcp.sack"], "1", "tcp.sack")
 }
