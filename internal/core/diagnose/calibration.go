@@ -48,9 +48,13 @@ func key(rule string, whole bool) string {
 }
 
 // calibrated is the probability that a finding of a rule is right: the counted ones and
-// priorWeight expected ones together, as the mean of a beta distribution.
+// priorWeight expected ones together, as the mean of a beta distribution. It is 0 for a rule
+// that was never tried: nobody knows.
 func calibrated(rule string, whole bool) float64 {
 	t := judged()[key(rule, whole)]
+	if t.said == 0 {
+		return 0
+	}
 	p := (float64(t.right) + priorWeight*expected(rule, whole)) / (float64(t.said) + priorWeight)
 	return min(mostSure, math.Round(100*p)/100)
 }

@@ -14,11 +14,11 @@ func TestCalibrated(t *testing.T) {
 		rules[r.ID] = true
 		for _, whole := range []bool{true, false} {
 			c, n, before := calibrated(r.ID, whole), judged()[key(r.ID, whole)], expected(r.ID, whole)
-			if !(c > 0 && c < 1) {
+			if !(c >= 0 && c < 1) {
 				t.Errorf("%s: %g", r.ID, c)
 			}
 			if n.said == 0 {
-				must.Equal(t, c, before, "%s", r.ID)
+				must.Equal(t, c, 0, "%s", r.ID)
 				continue
 			}
 			share := float64(n.right) / float64(n.said)

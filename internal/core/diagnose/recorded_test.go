@@ -149,16 +149,17 @@ func sure(rule string) string {
 	var out []string
 	for _, whole := range []bool{true, false} {
 		t := judged()[key(rule, whole)]
+		if t.said == 0 {
+			continue
+		}
 		text := fmt.Sprintf("%.0f %%", 100*calibrated(rule, whole))
 		if !whole {
 			text += " where a part of the evidence is missing"
 		}
-		if t.said > 0 {
-			text += fmt.Sprintf(" (%d of %d were right)", t.right, t.said)
-		} else {
-			text += " (expected: never tried)"
-		}
-		out = append(out, text)
+		out = append(out, text+fmt.Sprintf(" (%d of %d were right)", t.right, t.said))
+	}
+	if len(out) == 0 {
+		return "not known: no lab tried it yet."
 	}
 	return strings.Join(out, "; ") + "."
 }
