@@ -23,7 +23,7 @@ func TestEnginesTakeTurns(t *testing.T) {
 // of the lab carry, and returns the verdicts.
 func enginesTakeTurns(t testing.TB, blocks string) []model.Verdict {
 	t.Helper()
-	args := []string{"run", "lab:rate=20mbit,rtt=1ms", "--udp", "--rate", "5M", "--factor", "engine=tcpbulk,udpflow",
+	args := []string{"run", "lab:rate=20mbit,rtt=1ms", "--udp", "--bitrate", "5M", "--factor", "engine=tcpbulk,udpflow",
 		"--blocks", blocks, "-t", "250ms", "--omit", "150ms", "--settle", "0s", "--no-twin", "--db", filepath.Join(t.TempDir(), "results.db"), "--json", "-q"}
 	dry := decode[report.DryRun](t, succeed(t, append(args, "--dry-run")...).out)
 	// 0.4 s a run: TCP at the ceiling of the path, which is that of datagrams, the others at their rate.
@@ -61,8 +61,8 @@ func TestEnginesRefused(t *testing.T) {
 		{[]string{"run", lab, "--factor", "engine=tcpbulc"}, `did you mean tcpbulk? "tcpbulc" is not one of tcpbulk, udpflow, reqresp, loaded`},
 		{[]string{"run", lab, "--factor", "engine=tcpbulk,udpflow"}, "engine udpflow: it has options of its own, which a level cannot give: begin from it"},
 		{[]string{"run", lab, "--factor", "engine=reqresp"}, "engine reqresp, a level, measures no goodput"},
-		{[]string{"run", lab, "--udp", "--rate", "5M", "--factor", "engine=tcpbulk", "--guard", "loss<1%"}, "engine tcpbulk, a level, measures no loss, which is a guard"},
-		{[]string{"run", lab, "--udp", "--rate", "5M", "--factor", "engine=tcpbulk", "--factor", "rate=1M,5M"}, "knob rate: belongs to UDP, not to engine tcpbulk"},
+		{[]string{"run", lab, "--udp", "--bitrate", "5M", "--factor", "engine=tcpbulk", "--guard", "loss<1%"}, "engine tcpbulk, a level, measures no loss, which is a guard"},
+		{[]string{"run", lab, "--udp", "--bitrate", "5M", "--factor", "engine=tcpbulk", "--factor", "rate=1M,5M"}, "knob rate: belongs to UDP, not to engine tcpbulk"},
 		{[]string{"run", lab, "--factor", "near.engine=tcpbulk"}, "engine belongs to the flow, not to the near host"},
 		{[]string{"set", "near.engine=tcpbulk"}, "engine"},
 	} {

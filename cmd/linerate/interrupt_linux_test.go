@@ -16,6 +16,7 @@ import (
 
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
 	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 )
@@ -305,13 +306,22 @@ func counted(s model.Session) []model.Run {
 }
 
 // followed reports whether the runs that count are the plan's, all blocks in
-// the order that was drawn before the first run.
+// the order that was drawn before the first run. A block may have been given up: on a busy
+// machine a short run may end before its first byte.
 func followed(s model.Session) bool {
 	var done, planned []string
+	counts, attempts := map[int]bool{}, map[int]int{}
 	for _, r := range counted(s) {
 		done = append(done, fmt.Sprintf("%d %s", r.Block, r.Setting))
+		counts[r.Block] = true
+	}
+	for _, r := range s.Runs {
+		attempts[r.Block] = max(attempts[r.Block], r.Attempt)
 	}
 	for b, block := range s.Plan.Order {
+		if !counts[b+1] && attempts[b+1] > stats.BlockRepeats {
+			continue
+		}
 		for _, setting := range block {
 			planned = append(planned, fmt.Sprintf("%d %s", b+1, setting))
 		}

@@ -43,6 +43,7 @@ type Trial struct {
 	ends    *reach.Ends
 	store   Store
 	resumed bool
+	begun   bool // it is in the store
 }
 
 // Steer decides block after block what is measured next.
@@ -215,6 +216,7 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 
 // begin stores the session before its first run.
 func (t *Trial) begin(ctx context.Context) error {
+	t.begun = true
 	if t.resumed {
 		t.Session.State, t.Session.Reason = model.SessionRunning, ""
 		err := t.store.SetPlan(ctx, t.Session.ID, t.Session.Plan) // it may have been extended
@@ -316,7 +318,7 @@ func (t *Trial) settle(ctx context.Context) error {
 		}
 		t.Session.Changes[i], asked = t.env.Settle(c, system(e, c.Host), values[c.Knob]), true
 	}
-	if !asked {
+	if !asked || !t.begun {
 		return nil
 	}
 	return app.WithKind(app.Store, t.store.SetChanges(context.WithoutCancel(ctx), t.Session.ID, t.Session.Changes))
