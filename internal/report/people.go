@@ -179,7 +179,7 @@ func (b *builder) openFor(withDistant bool) (more, most int) {
 			n = v.MoreBlocks
 		}
 		if b.decisive(model.Better)(v) {
-			if keep := analysis.MayKeep(v.Metric, b.s.Verdicts, v.Setting); keep.Ask() {
+			if keep := analysis.MayKeep(v.Metric, b.s.Verdicts, v.Setting); len(keep.Harms) == 0 {
 				for _, g := range keep.Open {
 					n = max(n, g.Guard.MoreBlocks)
 				}

@@ -18,6 +18,8 @@ import (
 type Tuned struct {
 	Headline string      `json:"headline"`         // "1 of 4 ideas helped: far.tcp.recv_buffer_max 64 KiB -> 4 MiB"
 	Gains    []string    `json:"gains,omitempty"`  // what the confirmation says, a sentence for each direction
+	Short    []string    `json:"short,omitempty"`  // what the path could carry beyond that, and what holds it back, a sentence for each direction
+	Front    []string    `json:"front,omitempty"`  // where rate and latency conflict: the choice, a line for each setting
 	Rest     []string    `json:"rest,omitempty"`   // what became of the other ideas, a line for each fate
 	Plan     []string    `json:"plan,omitempty"`   // of a dry run: what would be tried
 	Ideas    []TunedIdea `json:"ideas"`            // all of them, those that helped first
@@ -58,6 +60,12 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 		}
 	}
 	t.Rest = rest(rec, info)
+	if dry := rec.Reason == "" && len(rec.Inputs) <= 1; !dry && rec.Options.Objective == model.Goodput {
+		t.Short = short(rec)
+		for _, d := range s.Plan.Directions {
+			t.Front = append(t.Front, front(s.Runs, d, rec.Winner.Name)...)
+		}
+	}
 	t.Warnings = s.Warnings
 	if proof != nil {
 		t.prove(*proof, rec.Winner.Name)

@@ -134,3 +134,33 @@ func TestTunedDryRun(t *testing.T) {
 		t.Errorf("plan:\n%s\nwant:\n%s", strings.Join(got.Plan, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// A search that stays below the ceiling says so, with what holds it back; where rate and
+// latency conflict, all settings between which the choice is are told, and what it took.
+func TestTunedSaysWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	won := fate("tcp.recv_buffer_max", "65536", "262144", tune.Helped, 0)
+	rec := tune.Record{
+		Options: tune.Options{Objective: model.Goodput, Enough: 0.97}, Winner: won.Setting, Ideas: []tune.Fate{won}, Reason: tune.NothingLeft,
+		Inputs: []tune.Input{{Look: &tune.Look{
+			Reached: map[model.Direction]fact.Of[float64]{model.To: fact.Known(0.61, "test"), model.From: fact.Known(0.98, "test")},
+			Limits:  map[model.Direction]string{model.To: "held back by the receive window of the far host"},
+		}}, {Block: 1}},
+	}
+	rec.Winner.Name = "small"
+	s := model.Session{State: model.SessionDone, Plan: model.Plan{Directions: []model.Direction{model.To, model.From}}}
+	for name, v := range map[string][2]float64{"current": {14e6, 0.010}, "small": {58e6, 0.030}, "large": {94e6, 0.095}} {
+		s.Runs = append(s.Runs, model.Run{Setting: name, State: model.RunValid, Flow: model.Flow{Direction: model.To}, Values: []model.Value{
+			{Metric: model.Goodput, Direction: model.To, Value: v[0]}, {Metric: model.LatencyP50, Direction: model.To, Value: v[1]},
+		}})
+	}
+	got := report.BuildTuned(s, rec, nil)
+	if want := []string{"to the far end it reaches 61 % of what the path can carry: held back by the receive window of the far host"}; !slices.Equal(got.Short, want) {
+		t.Errorf("%q", got.Short)
+	}
+	if want := []string{
+		"to the far end rate and latency conflict; the choice:", "14 Mbit/s at 10 ms: current", "58 Mbit/s at 30 ms: small (the goal takes it)", "94 Mbit/s at 95 ms: large",
+	}; !slices.Equal(got.Front, want) {
+		t.Errorf("%q", got.Front)
+	}
+}

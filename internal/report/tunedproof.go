@@ -131,6 +131,46 @@ func (b *builder) fullQueue(v model.Verdict) string {
 		amount(model.LatencyP50, is), amount(model.LatencyP50, was))
 }
 
+// short says of each direction that stays below its ceiling how much it reaches, and what
+// holds it back, as the last look at the winner found.
+func short(rec tune.Record) []string {
+	var out []string
+	for _, in := range slices.Backward(rec.Inputs) {
+		if in.Look == nil {
+			continue
+		}
+		for _, d := range []model.Direction{model.To, model.From} {
+			if share, known := in.Look.Reached[d].Get(); known && share < rec.Options.Enough {
+				text := fmt.Sprintf("%s it reaches %.0f %% of what the path can carry", direction(d), 100*share)
+				if why := in.Look.Limits[d]; why != "" {
+					text += ": " + why
+				}
+				out = append(out, text)
+			}
+		}
+		break
+	}
+	return out
+}
+
+// front are the settings between which rate and latency leave the choice in a direction,
+// where it makes a difference: the one that the goal takes is named.
+func front(runs []model.Run, d model.Direction, winner string) []string {
+	all := tune.Front(runs, d)
+	if len(all) < 2 || all[len(all)-1].Latency-all[0].Latency < longQueue || math.Log(all[len(all)-1].Rate/all[0].Rate) < unmoved {
+		return nil
+	}
+	out := []string{direction(d) + " rate and latency conflict; the choice:"}
+	for _, p := range all {
+		text := fmt.Sprintf("%s at %s: %s", units.BitRate(p.Rate), amount(model.LatencyP50, p.Latency), p.Setting)
+		if p.Setting == winner {
+			text += " (the goal takes it)"
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
 // guarded says what became of what no setting may harm.
 func guarded(v model.Verdict) string {
 	info := metric.Describe(v.Metric)
@@ -143,7 +183,7 @@ func guarded(v model.Verdict) string {
 	case v.Guard.State == model.GuardOpen && v.Guard.Tolerable:
 		return name + " is not decided, but less than " + info.HarmText(metric.Tolerable*v.Guard.Margin)
 	case v.Guard.State == model.GuardOpen:
-		return name + " is not decided"
+		return name + " is not decided (" + info.ChangeText(v.Estimate, low, high) + " so far)"
 	case info.CanBe0 || math.Abs(v.Estimate) < unmoved || low < 0 && high > 0:
 		return name + " is unchanged"
 	}

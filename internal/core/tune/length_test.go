@@ -60,3 +60,21 @@ func TestLengthFollowsTheEvidence(t *testing.T) {
 		t.Errorf("no pilots: %+v", l)
 	}
 }
+
+// What a plateau turns down is told with its effect, as everything that was measured.
+func TestPlateauTellsWhatItTurnsDown(t *testing.T) {
+	w := bufferWorld(1, 2<<20)
+	m := tune.New(options())
+	play(t, w, m)
+	told := map[string]tune.Fate{}
+	for _, f := range m.Fates() {
+		if f.State == tune.Racing || f.State == tune.Waiting {
+			t.Errorf("%s is %s", f.Setting.Name, f.State)
+		}
+		told[f.Setting.Name] = f
+	}
+	worse := told["far.tcp.recv_buffer_max=256KiB"] // 4 of the 5 times that the link allows
+	if worse.State != tune.Harmful || worse.Blocks < 3 || float64(worse.Gain) > -0.1 {
+		t.Errorf("256 KiB: %+v", worse)
+	}
+}

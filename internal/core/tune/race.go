@@ -268,10 +268,20 @@ func (m *Machine) smaller() {
 			continue
 		}
 		m.plateaued[f.Levels] = true
-		var levels []*Fate
-		levels = append(levels, lower(f)...)
+		levels := slices.DeleteFunc(lower(f), func(l *Fate) bool { // what did harm, or broke, does not return
+			known := m.fate(l.Setting.Name)
+			return known != nil && (known.State == Guarded || known.State == Broke)
+		})
 		if len(levels) == 0 || !m.affords(len(levels)+1) {
 			continue
+		}
+		for i, l := range levels { // what becomes of them is told, too
+			if known := m.fate(l.Setting.Name); known != nil {
+				levels[i] = known
+			} else {
+				m.fates = append(m.fates, l)
+			}
+			levels[i].State, levels[i].Detail = Racing, ""
 		}
 		m.begin(KindPlateau, f.Direction, levels, func(l *Fate) model.Setting {
 			return join(replaced(m.accepted, f, l))
@@ -324,11 +334,14 @@ func lower(f *Fate) []*Fate {
 // the margin of the incumbent's.
 func (m *Machine) levelled() {
 	r := &m.race
-	if r.blocks >= leastDrop {
-		m.drop(func(f *Fate) bool {
-			return -stats.TBound(negated(r.gains(slices.Index(r.of, f))), trimLevel) < -m.o.Margin
-		})
+	for i, f := range r.of {
+		d := r.gains(i)
+		f.Gain, f.Blocks = model.Bound(stats.Mean(d)), len(d)
+		if r.blocks >= leastDrop && -stats.TBound(negated(d), trimLevel) < -m.o.Margin {
+			f.State, f.Detail = Harmful, "beside "+r.settings[0].Name
+		}
 	}
+	m.drop(func(f *Fate) bool { return f.State == Harmful })
 	// The smallest that is good enough ends it, however good the larger ones are.
 	last := r.blocks >= m.o.TrimBlocks || len(r.of) == 0
 	for i, v := range slices.Backward(r.of) {
@@ -346,12 +359,16 @@ func (m *Machine) levelled() {
 		old.State = Trimmed
 		now.State, now.Detail = Helped, "the smallest value that is as good as "+old.Text()
 		m.accepted = replaced(m.accepted, old, now)
-		m.fates = append(m.fates, now)
 		m.incumbent = join(m.accepted)
 		last = true
 		break
 	}
 	if last {
+		for _, f := range r.of {
+			if f.State == Racing {
+				f.State, f.Detail = Undecided, "not shown to be as good as "+r.settings[0].Name
+			}
+		}
 		m.smaller()
 	}
 }

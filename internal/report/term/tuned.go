@@ -3,6 +3,7 @@ package term
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"linerate/internal/core/metric"
@@ -18,7 +19,7 @@ func RenderTuned(w io.Writer, t report.Tuned, o Options) error {
 	for _, text := range t.Gains {
 		p.paragraph(plain, text, 2)
 	}
-	for _, text := range append(t.Plan, t.Rest...) {
+	for _, text := range slices.Concat(t.Short, t.Front, t.Plan, t.Rest) {
 		p.paragraph(plain, text, 2)
 	}
 	p.gap()

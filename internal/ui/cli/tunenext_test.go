@@ -24,6 +24,9 @@ func TestNextStepsOfASearch(t *testing.T) {
 		{report.Tuned{Proven: true, Proof: "p1", Next: again}, []report.Step{
 			{What: "keep it until the next start", Command: "linerate set far.tcp.sack=on --both root@nas"},
 			{What: "keep it for good", Command: "linerate keep p1 root@nas --both"}}},
+		{report.Tuned{Proven: true, Proof: "p1", Open: []string{"latency is not decided"}, Next: again}, []report.Step{ // keep refuses it without the person's word
+			{What: "keep it until the next start", Command: "linerate set far.tcp.sack=on --both root@nas"},
+			{What: "keep it for good", Command: "linerate keep p1 root@nas --both --despite-guards"}}},
 		{report.Tuned{Next: on}, []report.Step{on}},
 		{report.Tuned{Next: again}, nil},
 	} {
