@@ -27,6 +27,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 	"unicode/utf16"
 
 	"linerate/internal/core/model"
@@ -138,8 +139,43 @@ func Propose(ctx context.Context, f Format, h Host, r Request) (Proposal, error)
 	if err != nil {
 		return Proposal{}, err
 	}
-	return Proposal{d, after}, Prove(before, after, d.Want)
+	if err := Prove(before, after, d.Want); err != nil {
+		return Proposal{d, after}, err
+	}
+	return Proposal{d, after}, h.carries(after, r)
 }
+
+// carries returns a *Refusal where a port of a bridge or the parent of a VLAN will have
+// a smaller MTU than the one that a request is for. A bond gives its ports its own.
+func (h Host) carries(after Outcome, r Request) error {
+	link, _ := h.Device(r.Link)
+	for _, s := range r.Settings {
+		want, err := strconv.Atoi(s.Value)
+		if s.Knob != "link.mtu" || err != nil {
+			continue
+		}
+		for _, d := range h.Devices {
+			if !(link.Kind == "bridge" && d.Master == link.Name || link.Kind == "vlan" && d.Name == link.Parent) {
+				continue
+			}
+			l, stated := after.Values[LinkKey(d.Name, s.Knob)]
+			if !stated {
+				l.Text = usualMTU
+			}
+			if n, err := strconv.Atoi(l.Text); err != nil || n < want {
+				if l.File == "" { // where the MTU of the bridge is
+					l.File, l.Number = after.Values[LinkKey(link.Name, s.Knob)].File, 0
+				}
+				return Refuse(l, "linerate set link.mtu="+s.Value+" --interface "+d.Name+", and keep that first",
+					"%s is made of %s, which will have an MTU of %s", link.Name, d.Name, l.Text)
+			}
+		}
+	}
+	return nil
+}
+
+// usualMTU is that of Ethernet, RFC 894.
+const usualMTU = "1500"
 
 // Check returns a *Refusal where a host, on which the files of a proposal were
 // written, will not come up as the proposal says.

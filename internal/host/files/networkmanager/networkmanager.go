@@ -20,6 +20,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
+	"linerate/internal/host/files/command"
 	"linerate/internal/host/files/device"
 	"linerate/internal/host/files/tree"
 )
@@ -126,14 +127,20 @@ func (Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.Dr
 		return files.Draft{}, files.Refuse(l, "add a line there: MTU=VALUE, or ETHTOOL_OPTS for the card", "this file configures %s, and linerate does not write its form", r.Link)
 	}
 	p, rival, ok := Owning(t, d)
+	idle := p
+	if !ok {
+		idle = manual(t, d)
+	} else if command.Switch(p.Text("connection", "autoconnect")) != "0" {
+		idle = Profile{}
+	}
 	switch {
 	case rival != nil:
 		return files.Draft{}, files.Refuse(rival.at("id"), "give one of them a higher autoconnect-priority",
 			"%s may get this profile or %s after the next start", r.Link, p.File)
 	case ok && strings.HasPrefix(path.Base(p.File), "netplan-"):
 		return files.Draft{}, files.Refuse(p.at("id"), "change the definition of netplan", "netplan makes this profile anew at each start")
-	case ok && p.Text("connection", "autoconnect") == "false":
-		return files.Draft{}, files.Refuse(p.at("autoconnect"), "nmcli connection modify "+p.UUID()+" connection.autoconnect yes", "this profile does not come up by itself")
+	case idle.File != "":
+		return files.Draft{}, files.Refuse(idle.at("autoconnect"), "nmcli connection modify "+idle.UUID()+" connection.autoconnect yes", "this profile does not come up by itself")
 	case !ok || !strings.HasPrefix(p.File, "/etc/"):
 		return defaults(r, p)
 	}

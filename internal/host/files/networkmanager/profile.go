@@ -100,6 +100,17 @@ func Owning(t tree.Tree, d device.Device) (p Profile, rival *Profile, ok bool) {
 	return all[0].Profile, nil, true
 }
 
+// manual returns a profile of a device that does not come up by itself; without
+// File there is none.
+func manual(t tree.Tree, d device.Device) Profile {
+	for _, p := range Profiles(t) {
+		if p.matches(d) == device.Yes && command.Switch(p.Text("connection", "autoconnect")) == "0" {
+			return p
+		}
+	}
+	return Profile{}
+}
+
 // matches says whether a profile is for a device. One that names no device is for
 // any of its type.
 func (p Profile) matches(d device.Device) device.Answer {

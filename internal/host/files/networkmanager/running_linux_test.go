@@ -1,0 +1,197 @@
+package networkmanager_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+
+	"linerate/internal/host/files"
+	"linerate/internal/host/files/filestest"
+	"linerate/internal/host/files/networkmanager"
+	"linerate/internal/host/referee"
+	"linerate/internal/must"
+)
+
+// profile is a keyfile of a device.
+func profile(id, uuid, kind, link, more string) *fstest.MapFile {
+	return file(fmt.Sprintf("[connection]\nid=%s\nuuid=%s-2222-3333-4444-555555555555\ntype=%s\ninterface-name=%s\n%s", id, uuid, kind, link, more))
+}
+
+const (
+	static = "\n[ipv4]\nmethod=manual\naddress1=192.0.2.5/24\n\n[ipv6]\nmethod=disabled\n"
+	second = "\n[ipv4]\nmethod=manual\naddress1=192.0.2.9/24\n\n[ipv6]\nmethod=disabled\n"
+	slave  = "master=br0\nslave-type=bridge\n"
+)
+
+// machines are the ways in which profiles are about the interface that is set.
+var machines = map[string]struct {
+	link    string
+	files   fstest.MapFS
+	refused string // "" where it is proven beside nothing else
+}{
+	"plain":            {"eno1", fstest.MapFS{dir + "lan.nmconnection": profile("lan", "11111111", "ethernet", "eno1", static)}, ""},
+	"with an MTU":      {"eno1", fstest.MapFS{dir + "lan.nmconnection": profile("lan", "11111111", "ethernet", "eno1", "\n[ethernet]\nmtu=1400\n"+static)}, ""},
+	"old name":         {"eno1", fstest.MapFS{dir + "lan.nmconnection": profile("lan", "11111111", "802-3-ethernet", "eno1", "\n[802-3-ethernet]\nmtu=1400\n"+static)}, ""},
+	"by priority":      {"eno1", fstest.MapFS{dir + "a.nmconnection": profile("a", "11111111", "ethernet", "eno1", second), dir + "b.nmconnection": profile("b", "22222222", "ethernet", "eno1", "autoconnect-priority=5\n"+static)}, ""},
+	"two of one rank":  {"eno1", fstest.MapFS{dir + "a.nmconnection": profile("a", "11111111", "ethernet", "eno1", second), dir + "b.nmconnection": profile("b", "22222222", "ethernet", "eno1", static)}, "may get this profile"},
+	"not by itself":    {"eno1", fstest.MapFS{dir + "lan.nmconnection": profile("lan", "11111111", "ethernet", "eno1", "autoconnect=false\n"+static)}, "by itself"},
+	"in /run":          {"eno1", fstest.MapFS{"run/NetworkManager/system-connections/lan.nmconnection": profile("lan", "11111111", "ethernet", "eno1", static)}, ""},
+	"hidden by /run":   {"eno1", fstest.MapFS{dir + "lan.nmconnection": profile("lan", "11111111", "ethernet", "eno1", second), "run/NetworkManager/system-connections/lan.nmconnection": profile("lan", "11111111", "ethernet", "eno1", static)}, ""},
+	"others may read":  {"eno1", fstest.MapFS{dir + "a.nmconnection": {Data: profile("a", "11111111", "ethernet", "eno1", second).Data, Mode: 0o644}, dir + "b.nmconnection": profile("b", "22222222", "ethernet", "eno1", static)}, ""},
+	"a bridge":         {"br0", fstest.MapFS{dir + "br0.nmconnection": profile("br0", "11111111", "bridge", "br0", "\n[bridge]\nstp=false\n"+static), dir + "port.nmconnection": profile("port", "22222222", "ethernet", "eno2", slave)}, "is made of eno2"},
+	"a bridge of 9000": {"br0", fstest.MapFS{dir + "br0.nmconnection": profile("br0", "11111111", "bridge", "br0", "\n[bridge]\nstp=false\n"+static), dir + "port.nmconnection": profile("port", "22222222", "ethernet", "eno2", slave+"\n[ethernet]\nmtu=9000\n")}, ""},
+}
+
+// asides are further files of other people.
+var asides = []struct{ path, text string }{
+	{},
+	{dir + "other.nmconnection", string(profile("other", "33333333", "ethernet", "eno3", second).Data)},
+	{"etc/NetworkManager/conf.d/10-mtu.conf", "[connection-all]\nethernet.mtu=1300\n"},
+	{"etc/NetworkManager/conf.d/zzz-mtu.conf", "[connection-eno1]\nmatch-device=interface-name:eno1\nethernet.mtu=1350\n"},
+	{dir + "late.nmconnection", string(profile("late", "44444444", "ethernet", "eno1", "autoconnect-priority=-5\n"+second).Data)},
+}
+
+// running starts NetworkManager in network and mount namespaces of its own, with a bus
+// of its own, and says how the kernel and nmcli show the interfaces when it has started.
+const running = `set -e
+dir=$1; nm=$2; nmcli=$3
+ip link set lo up
+for n in 1 2; do ip link add eno$n index 1$n address 02:00:00:00:00:0$n type veth peer name peer$n index 2$n; ip link set peer$n up; done
+mount -t sysfs none /sys
+mount -t tmpfs none /run
+mkdir -p /run/dbus /run/udev/data /run/NetworkManager/system-connections /run/upper /run/work /run/systemd
+for n in 1 11 12 21 22; do echo I:1 >/run/udev/data/n$n; done
+mount -t overlay none -o lowerdir=/etc,upperdir=/run/upper,workdir=/run/work /etc
+rm -rf /etc/NetworkManager; mkdir -p /etc/NetworkManager/system-connections /etc/NetworkManager/conf.d
+mount -t tmpfs none /var/lib; mkdir -p /var/lib/NetworkManager
+for d in etc run; do [ ! -d "$dir/$d/NetworkManager" ] || cp -a "$dir/$d/NetworkManager/." /$d/NetworkManager; done
+cat >/etc/NetworkManager/NetworkManager.conf <<X
+[main]
+plugins=keyfile
+dns=none
+auth-polkit=false
+no-auto-default=*
+[keyfile]
+unmanaged-devices=interface-name:peer*
+[device-veth]
+match-device=interface-name:eno*
+managed=1
+X
+cat >/run/bus.conf <<X
+<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig><type>system</type><listen>unix:path=/run/dbus/system_bus_socket</listen><auth>EXTERNAL</auth><policy context="default"><allow user="*"/><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy></busconfig>
+X
+dbus-daemon --config-file=/run/bus.conf --nofork --nopidfile >/run/bus.log 2>&1 &
+bus=$!
+n=0; while [ ! -S /run/dbus/system_bus_socket ] && [ $n -lt 600 ]; do n=$((n+1)); sleep 0.1; done
+"$nm" --debug --log-level=INFO >/run/nm.log 2>&1 &
+pid=$!
+n=0; while ! grep -q 'startup complete' /run/nm.log && [ $n -lt 600 ]; do n=$((n+1)); sleep 0.1; done
+[ $n -lt 600 ] || { cat /run/nm.log >&2; exit 9; }
+ip -j addr
+"$nmcli" -t -f DEVICE,NAME,UUID connection show --active | grep -v '^lo:' | sort
+kill $pid $bus; wait || true`
+
+// manage returns how the interfaces of a tree are once NetworkManager has started.
+func manage(t *testing.T, root fs.FS) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, part := range []string{"etc/NetworkManager", "run/NetworkManager"} {
+		filestest.Put(t, dir, root, part)
+		must.Do(t, filepath.WalkDir(filepath.Join(dir, part), func(name string, e os.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return nil // a tree without that folder
+			}
+			rel, err := filepath.Rel(dir, name)
+			must.Do(t, err)
+			return os.Chmod(name, must.Get(fs.Stat(root, rel))(t).Mode().Perm())
+		}))
+	}
+	cmd := referee.Command(t, "sh", "-c", running, "sh", dir, referee.Program(t, "NetworkManager"), referee.Program(t, "nmcli"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
+	var talk strings.Builder
+	cmd.Stderr = &talk
+	out, err := cmd.Output()
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+		t.Skipf("no namespaces for it: %v", err)
+	}
+	must.Dof(t, err, "%s", &talk)
+	text, active, _ := strings.Cut(string(out), "\n")
+	var links []struct {
+		Name      string `json:"ifname"`
+		MTU       int    `json:"mtu"`
+		Master    string `json:"master"`
+		Addresses []struct {
+			Local string `json:"local"`
+		} `json:"addr_info"`
+	}
+	must.Dof(t, json.Unmarshal([]byte(text), &links), "%s", text)
+	all := map[string]string{"active": active}
+	for _, l := range links {
+		if l.Name != "lo" && !strings.HasPrefix(l.Name, "peer") {
+			all[l.Name], all[files.LinkKey(l.Name, "link.mtu")] = fmt.Sprint(l.Master, l.Addresses), fmt.Sprint(l.MTU)
+		}
+	}
+	return all
+}
+
+// TestRunning draws machines and has NetworkManager bring them up without and with the
+// file that is proposed: the MTU of the one interface differs, and nothing else.
+func TestRunning(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for a mount namespace")
+	}
+	nm := referee.Program(t, "NetworkManager")
+	if _, err := exec.LookPath("dbus-daemon"); err != nil {
+		t.Skip("no dbus-daemon is installed")
+	}
+	if err := referee.Command(t, nm, "--version").Run(); err != nil {
+		t.Skipf("its libraries are missing: %v", err)
+	}
+	random := rand.New(rand.NewPCG(26, 11))
+	names := slices.Sorted(maps.Keys(machines))
+	random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	proven, refused := 0, 0
+	for i := range machinesDrawn {
+		name := names[i%len(names)]
+		m, aside := machines[name], asides[random.IntN(len(asides))]
+		root := maps.Clone(m.files)
+		if aside.path != "" {
+			root[aside.path] = file(aside.text)
+		}
+		h := host(root, referee.Version(t, nm))
+		h.Devices[2].Name, h.Devices[2].Kind = "br0", "bridge"
+		if m.link == "br0" {
+			h.Devices[1].Master = "br0"
+		}
+		p, err := files.Propose(t.Context(), networkmanager.Format{}, h, files.Request{Link: m.link, Settings: []files.Setting{{Knob: "link.mtu", Value: "9000"}}})
+		if _, ok := errors.AsType[*files.Refusal](err); ok {
+			refused++
+			t.Logf("%s beside %q: refused: %v", name, aside.path, err)
+			if aside.path == "" && (m.refused == "" || !strings.Contains(err.Error(), m.refused)) {
+				t.Errorf("%s: refused: %v", name, err)
+			}
+			continue
+		}
+		must.Dof(t, err, "%s beside %q", name, aside.path)
+		proven++
+		before, after := manage(t, root), manage(t, files.Overlay(root, p.Files))
+		want := maps.Clone(before)
+		want[files.LinkKey(m.link, "link.mtu")] = "9000"
+		if !maps.Equal(want, after) || maps.Equal(before, after) && name != "a bridge of 9000" {
+			t.Errorf("%s beside %q:\nwithout %q\nwith    %q\n%s", name, aside.path, before, after, p.Files[0].Content)
+		}
+	}
+	filestest.Record(t, filestest.Row{Format: "NetworkManager", Program: "NetworkManager " + referee.Version(t, nm), Remark: ", running", Proven: proven, Refused: refused})
+}
