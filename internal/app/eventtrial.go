@@ -68,10 +68,12 @@ type BlockEnded struct {
 // TrialEnded ends the runs of a session, however it ends.
 type TrialEnded struct{ Session model.Session }
 
-// Searched is how far a search for settings is, after each thing that it learnt.
+// Searched is how far a search for settings is: before its first run, and after each thing
+// that it learnt.
 type Searched struct {
 	Step   tune.Step // that comes next
 	Record tune.Record
+	Left   time.Duration // about, of the search and its proof together, where what it tries helps a lot
 }
 
 // At returns how far the experiment is, of any event that has it.

@@ -47,6 +47,27 @@ func (s *steer) fit(ctx context.Context, step tune.Step, runs []model.Run) (tune
 	return s.length, err
 }
 
+// switching is about what a run takes beside its traffic and the wait after a setting.
+const switching = 350 * time.Millisecond
+
+// left is about how much longer the search and its proof take where what it tries helps. It
+// never rises: what was announced is a whole, and what turns up later comes out of it.
+func (s *steer) left() time.Duration {
+	p := s.trial.Session.Plan
+	c := tune.Cost{Pilot: p.RunLength() + switching, Run: p.RunLength() + switching}
+	if o := s.machine.Record(nil).Options; o.Adapt {
+		p.Flow.Omit, p.Flow.Duration = 500*time.Millisecond, max(500*time.Millisecond, 20*o.RTT)
+		p.Flow = s.length.Of(p.Flow)
+		c.Run = p.RunLength() + switching
+	}
+	left := s.machine.Expect(c, len(s.request.Directions))
+	if s.told > 0 {
+		left = min(left, s.told)
+	}
+	s.told = left
+	return left
+}
+
 // niceRun is the longest run of trimming and of a plateau (p): a setting less, or a smaller
 // size, is worth less time than the gain itself.
 const niceRun = 2 * time.Second

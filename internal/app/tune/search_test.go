@@ -167,3 +167,21 @@ func TestIdeasThatAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestTimeIsSaidFirst: how long the whole takes is told before the first run, and what is
+// left of it falls with every phase.
+func TestTimeIsSaidFirst(t *testing.T) {
+	s := newStand(t)
+	s.person.Answer = func(context.Context, app.Question) (app.Answer, error) { return app.Answer{Yes: true}, nil }
+	out, err := s.search(t.Context(), t, Request{Directions: []model.Direction{model.To}})
+	must.Do(t, err)
+	told := apptest.Told[app.Searched](s.person)
+	if len(told) < 3 || told[0].Left <= 0 || told[0].Record.Runs > 0 || out.Search.State != model.SessionDone {
+		t.Fatalf("told %+v", told)
+	}
+	for i, one := range told[1:] {
+		if one.Left > told[i].Left {
+			t.Errorf("%v left before %s, %v after it", told[i].Left, one.Step.Kind, one.Left)
+		}
+	}
+}

@@ -219,10 +219,11 @@ type steer struct {
 	trial   *trial.Trial
 	machine *tune.Machine
 	inputs  []tune.Input
-	issued  bool        // the last block of the runs answers the machine's step
-	failed  int         // blocks in a row in which the incumbent failed
-	most    int         // runs that the machine was told to do at most, 0 for none
-	length  tune.Length // of the runs of the race that goes on, once its pilots are done
+	issued  bool          // the last block of the runs answers the machine's step
+	failed  int           // blocks in a row in which the incumbent failed
+	most    int           // runs that the machine was told to do at most, 0 for none
+	told    time.Duration // that is left, as last announced; 0 for not yet
+	length  tune.Length   // of the runs of the race that goes on, once its pilots are done
 }
 
 // mostFailed is how often in a row the incumbent may fail.
@@ -230,6 +231,9 @@ const mostFailed = 1 + stats.BlockRepeats
 
 // Next implements experiment.Steer.
 func (s *steer) Next(ctx context.Context, runs []model.Run) (trial.Block, error) {
+	if len(runs) == 0 && !s.request.DryRun {
+		s.env.Observe(app.Searched{Step: s.machine.Next(), Record: s.record(), Left: s.left()})
+	}
 	if s.issued {
 		s.issued = false
 		if err := s.answer(ctx, runs); err != nil {
@@ -313,7 +317,7 @@ func (s *steer) tell(ctx context.Context, in tune.Input, runs []model.Run) error
 		return app.WithKind(app.Store, err)
 	}
 	if !s.request.DryRun { // which begins nothing
-		s.env.Observe(app.Searched{Step: s.machine.Next(), Record: rec})
+		s.env.Observe(app.Searched{Step: s.machine.Next(), Record: rec, Left: s.left()})
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/term"
@@ -249,6 +250,15 @@ func (l *live) sample(ev app.Sampled) {
 func (l *live) searched(ev app.Searched) {
 	for _, text := range term.Searched(ev.Step, ev.Record, l.told) {
 		l.line(text)
+	}
+	left := units.FormatDuration(ev.Left.Round(time.Second))
+	switch phase := fmt.Sprint("phase ", ev.Step.Kind, ev.Step.Settings); {
+	case ev.Left > 0 && len(ev.Record.Inputs) == 0:
+		first := time.Duration(max(1, len(l.plan.Directions))) * l.plan.RunLength()
+		l.line(fmt.Sprintf("about %s in all where a setting helps a lot, %s where there is nothing to gain", left, units.FormatDuration(first.Round(time.Second))))
+	case ev.Left > 0 && ev.Step.Kind != tune.KindLook && !l.told[phase]:
+		l.told[phase] = true
+		l.line("about " + left + " more in all")
 	}
 }
 
