@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 )
@@ -102,7 +103,7 @@ func answered(d Document) (out []string) {
 // Method says how the session came to its numbers.
 func Method(s model.Session, d Document) [][2]string {
 	p := s.Plan
-	out := [][2]string{{"command", strings.Join(s.Command, " ")}, {"session", s.ID}, {"measured", s.Created.UTC().Format("2006-01-02 15:04:05 UTC")}, {"ended", d.Ending}}
+	out := [][2]string{{"command", plain.ShellLine(s.Command)}, {"session", s.ID}, {"measured", s.Created.UTC().Format("2006-01-02 15:04:05 UTC")}, {"ended", d.Ending}}
 	add := func(name, format string, args ...any) {
 		out = append(out, [2]string{name, fmt.Sprintf(format, args...)})
 	}

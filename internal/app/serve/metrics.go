@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"mime"
 	"net"
 	"net/http"
 	"strconv"
@@ -18,9 +19,37 @@ import (
 	"linerate/internal/measure/budget"
 )
 
-// metricsType is the content type of OpenMetrics 1.0
-// (https://prometheus.io/docs/specs/om/open_metrics_spec/, "Content-Type").
-const metricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+// The content types of OpenMetrics 1.0
+// (https://prometheus.io/docs/specs/om/open_metrics_spec/, "Content-Type") and of
+// Prometheus's own text, which clients get that do not ask for OpenMetrics.
+const (
+	openMetrics     = "application/openmetrics-text"
+	openMetricsType = openMetrics + "; version=1.0.0; charset=utf-8"
+	textType        = "text/plain; version=0.0.4; charset=utf-8"
+)
+
+// wantsOpenMetrics reports whether a client that sends accept prefers OpenMetrics to
+// plain text (RFC 9110 section 12.5.1).
+func wantsOpenMetrics(accept string) bool {
+	open, text := 0.0, 0.0
+	for part := range strings.SplitSeq(accept, ",") {
+		kind, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		weight := 1.0
+		if q, err := strconv.ParseFloat(params["q"], 64); err == nil {
+			weight = q
+		}
+		switch kind {
+		case openMetrics:
+			open = max(open, weight)
+		case "text/plain", "text/*":
+			text = max(text, weight)
+		}
+	}
+	return open > 0 && open >= text
+}
 
 // Bounds of the server of metrics, which answers with a few kilobytes.
 const (
@@ -51,10 +80,15 @@ func listenMetrics(ctx context.Context, addr string) (net.Listener, error) {
 // serveMetrics answers on l until ctx ends. A request that fails is its client's.
 func serveMetrics(ctx context.Context, l net.Listener, version string, b *budget.Budget) error {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		var text bytes.Buffer
-		writeMetrics(&text, version, b.Usage())
-		w.Header().Set("Content-Type", metricsType)
+		open, kind := wantsOpenMetrics(r.Header.Get("Accept")), textType
+		if open {
+			kind = openMetricsType
+		}
+		writeMetrics(&text, open, version, b.Usage())
+		w.Header().Set("Content-Type", kind)
+		w.Header().Set("Vary", "Accept")
 		_, _ = w.Write(text.Bytes())
 	})
 	s := &http.Server{
@@ -104,11 +138,18 @@ func (s *slotted) Close() error {
 	return s.Conn.Close()
 }
 
-// writeMetrics writes u as OpenMetrics text.
-func writeMetrics(w io.Writer, version string, u budget.Usage) {
+// writeMetrics writes u as OpenMetrics, or as the older text, in which a family has the
+// name of its lines, and no unit, no kind info and no end.
+func writeMetrics(w io.Writer, open bool, version string, u budget.Usage) {
 	family := func(name, kind, unit, help string) {
+		switch {
+		case !open && kind == "info":
+			name, kind = name+"_info", "gauge"
+		case !open && kind == "counter":
+			name += "_total"
+		}
 		fmt.Fprintf(w, "# TYPE %s %s\n", name, kind)
-		if unit != "" {
+		if open && unit != "" {
 			fmt.Fprintf(w, "# UNIT %s %s\n", name, unit)
 		}
 		fmt.Fprintf(w, "# HELP %s %s\n", name, help)
@@ -139,7 +180,9 @@ func writeMetrics(w io.Writer, version string, u budget.Usage) {
 	for _, k := range u.Kinds {
 		fmt.Fprintf(w, "linerate_serve_refusals_total{kind=%q} %d\n", k.Kind.String(), k.Refused)
 	}
-	fmt.Fprint(w, "# EOF\n")
+	if open {
+		fmt.Fprint(w, "# EOF\n")
+	}
 }
 
 // metricHelp says what the metric of a kind is.
@@ -172,7 +215,7 @@ func metricName(k budget.Kind) (name, unit string, scale float64) {
 	case budget.Time:
 		return "linerate_serve_time_seconds", "seconds", 1e-9
 	case budget.UDP:
-		return "linerate_serve_udp_bits_per_second", "bits_per_second", 1
+		return "linerate_serve_udp_bytes_per_second", "bytes_per_second", 1.0 / 8
 	case budget.Sessions, budget.Descriptors:
 	}
 	return "linerate_serve_" + k.String(), "", 1

@@ -106,6 +106,15 @@ func ShellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// ShellLine returns a command that a shell reads as these words.
+func ShellLine(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = ShellWord(w)
+	}
+	return strings.Join(quoted, " ")
+}
+
 // And lists words: "a", "a and b", "a, b and c".
 func And(list []string) string {
 	n := len(list)

@@ -1,6 +1,8 @@
 package plain
 
 import (
+	"os/exec"
+	"runtime"
 	"testing"
 
 	"linerate/internal/must"
@@ -12,4 +14,19 @@ func TestShellWord(t *testing.T) {
 	} {
 		must.Equal(t, ShellWord(s), want, "%q", s)
 	}
+}
+
+// TestShellLine has a real shell read the line back.
+func TestShellLine(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("it has no POSIX shell")
+	}
+	words := []string{"linerate", "run", "a b", "it's", "$HOME", "near.x=1,2", "~", "#1", "", "a;b", "far.tcp.recv_buffer_max=64KiB", "back\\slash", "^", "-n"}
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\n' "+ShellLine(words)).Output()
+	must.Do(t, err)
+	want := ""
+	for _, w := range words {
+		want += w + "\n"
+	}
+	must.Equal(t, string(out), want)
 }

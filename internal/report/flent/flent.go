@@ -2,7 +2,8 @@
 // file format version 4), which its plots and its summaries read.
 //
 // A file of Flent is one test. Of an experiment it holds the last block of the runs with
-// the settings as they were, one run after the other on one clock.
+// the settings as they were, one run after the other on one clock; of a check, the last
+// run of its first test in each direction.
 package flent
 
 import (
@@ -115,8 +116,8 @@ func fileOf(s model.Session, d report.Document, samples map[int][]model.Sample) 
 		Title: title(d), Host: plain.Line(d.Header.Far), LocalHost: plain.Line(d.Header.Near),
 		Time: stamp(s.Created), T0: stamp(began), Length: runs[0].Flow.Length().Seconds(), TotalLength: (last.at + last.length/2).Seconds(),
 		Step: step.Seconds(), Filename: "linerate-" + s.ID + ".flent.gz", Version: written,
-		Note: fmt.Sprintf("linerate %s, session %s: %d of %d runs, those of the last block with the settings as they were. Upload is to %s, download from it.",
-			plain.Line(s.Version), s.ID, len(runs), len(s.Runs), plain.Line(d.Header.Far)),
+		Note: fmt.Sprintf("linerate %s, session %s: %d of %d runs, %s. Upload is to %s, download from it.",
+			plain.Line(s.Version), s.ID, len(runs), len(s.Runs), which(s), plain.Line(d.Header.Far)),
 	}}
 	f.place(points, began, step)
 	f.Metadata.Name = test(f.Results)
@@ -160,10 +161,14 @@ func (f *file) place(points []point, began time.Time, step time.Duration) {
 
 // shown are the counted runs of the last block with the settings as they were.
 func shown(s model.Session) []model.Run {
+	counted := report.Counted(s.Runs)
+	if len(s.Plan.Tests) > 0 {
+		return eachDirection(counted)
+	}
 	var out []model.Run
 	last := 0
-	for _, r := range report.Counted(s.Runs) {
-		if s.Plan.Baseline != "" && s.Plan.Search == nil && len(s.Plan.Tests) == 0 && r.Setting != s.Plan.Baseline {
+	for _, r := range counted {
+		if s.Plan.Baseline != "" && s.Plan.Search == nil && r.Setting != s.Plan.Baseline {
 			continue
 		}
 		if r.Block > last {
@@ -172,6 +177,19 @@ func shown(s model.Session) []model.Run {
 		if r.Block == last {
 			out = append(out, r)
 		}
+	}
+	return out
+}
+
+// eachDirection are the last runs of the first test of runs, one for each direction.
+func eachDirection(runs []model.Run) []model.Run {
+	var out []model.Run
+	for _, r := range runs {
+		if r.Setting != runs[0].Setting {
+			continue
+		}
+		out = slices.DeleteFunc(out, func(o model.Run) bool { return o.Flow.Direction == r.Flow.Direction })
+		out = append(out, r)
 	}
 	return out
 }
@@ -202,6 +220,14 @@ func pointsOf(r model.Run, samples []model.Sample, began time.Time) []point {
 		out = append(out, p)
 	}
 	return out
+}
+
+// which says which runs of s the file holds.
+func which(s model.Session) string {
+	if len(s.Plan.Tests) > 0 {
+		return "the first test of the check in each direction"
+	}
+	return "those of the last block with the settings as they were"
 }
 
 // test is the test of Flent that has these series, so that it knows how to plot them.

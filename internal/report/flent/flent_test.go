@@ -87,6 +87,28 @@ func TestFilesHoldTheSamples(t *testing.T) {
 	}
 }
 
+// TestCheckHasEachDirection: the file of a check has its first test to and from, and not
+// the datagrams of its last one.
+func TestCheckHasEachDirection(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		if c.Name != "check" {
+			continue
+		}
+		for i := range c.Session.Runs {
+			r := &c.Session.Runs[i]
+			r.Block = r.Number
+			c.Samples[r.Number] = []model.Sample{{Host: r.Flow.Direction.Receiver(), Direction: r.Flow.Direction, Metric: model.Goodput, Length: time.Second, Value: float64(r.Number) * 1e6}}
+		}
+		var f content
+		must.Do(t, json.Unmarshal(must.Get(render(c))(t), &f))
+		if len(f.Raw) != 2 || len(f.Raw["TCP upload"]) != 1 || f.Raw["TCP upload"][0].Val != 1 || len(f.Raw["TCP download"]) != 1 || f.Raw["TCP download"][0].Val != 2 {
+			t.Errorf("%+v", f.Raw)
+		}
+		return
+	}
+	t.Error("no check among the cases")
+}
+
 // TestNothingIsSaid: of a session without goodput over time there is an error and no file.
 func TestNothingIsSaid(t *testing.T) {
 	for _, c := range reporttest.Cases() {

@@ -41,6 +41,9 @@ func Render(w io.Writer, s model.Session, d report.Document) error {
 		fmt.Fprintf(&b, "# no verdict counts: %s\n", plain.Line(d.Untrustworthy))
 	}
 	runs := report.Counted(s.Runs)
+	slices.SortStableFunc(runs, func(a, b model.Run) int { // benchstat compares with what it reads first
+		return first(s.Plan, a) - first(s.Plan, b)
+	})
 	units(&b, runs)
 	for _, r := range runs {
 		for _, w := range append(r.Flow.Direction.Parts(), "") {
@@ -51,6 +54,14 @@ func Render(w io.Writer, s model.Session, d report.Document) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// first is 0 for the runs of the baseline and 1 for others.
+func first(p model.Plan, r model.Run) int {
+	if r.Setting == p.Baseline {
+		return 0
+	}
+	return 1
 }
 
 // unit is that of the values of m, of which a line has one each.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,10 +60,12 @@ func TestBenchstatReadsThem(t *testing.T) {
 			}
 		}
 		var want []float64
-		for _, r := range report.Counted(c.Session.Runs) {
-			for _, v := range r.Values {
-				if v.Metric == model.Goodput {
-					want = append(want, v.Value)
+		for _, baseline := range []bool{true, false} {
+			for _, r := range report.Counted(c.Session.Runs) {
+				for _, v := range r.Values {
+					if v.Metric == model.Goodput && (r.Setting == c.Session.Plan.Baseline) == baseline {
+						want = append(want, v.Value)
+					}
 				}
 			}
 		}
@@ -81,6 +85,28 @@ func TestBenchstatReadsThem(t *testing.T) {
 		for i := range want {
 			must.Equal(t, got[i], want[i], "%s: goodput %d", c.Name, i)
 		}
+	}
+}
+
+// TestBaselineComesFirst: benchstat compares with the setting that it reads first, so the
+// baseline is that, even where another one was measured before it.
+func TestBaselineComesFirst(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		if c.Name != "sequential" {
+			continue
+		}
+		slices.Reverse(c.Session.Runs)
+		path := filepath.Join(t.TempDir(), "runs.txt")
+		must.Do(t, os.WriteFile(path, lines(t, c), 0o600))
+		out, err := exec.CommandContext(t.Context(), "go", "run", "golang.org/x/perf/cmd/benchstat", "-col", "/setting", "-format", "csv", path).Output()
+		must.Do(t, err)
+		for l := range strings.Lines(string(out)) {
+			if columns := strings.Split(l, ","); len(columns) > 3 && columns[0] == "" && !strings.Contains(l, "CI") {
+				must.Equal(t, columns[1], c.Session.Plan.Baseline, "the first column of benchstat")
+				return
+			}
+		}
+		t.Errorf("benchstat has no columns:\n%s", out)
 	}
 }
 

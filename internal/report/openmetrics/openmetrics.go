@@ -1,5 +1,5 @@
 // Package openmetrics renders what a session showed as OpenMetrics text
-// (https://prometheus.io/docs/specs/om/open_metrics_spec/), of gauges in base units
+// (https://prometheus.io/docs/specs/om/open_metrics_spec/), of gauges and summaries in base units
 // without timestamps, which the textfile collector of node_exporter takes too.
 package openmetrics
 
@@ -22,7 +22,7 @@ import (
 
 // Render writes s, of which d is the report. What is not known has no line.
 func Render(w io.Writer, s model.Session, d report.Document) error {
-	m := page{ends: labels("near", d.Header.Near, "far", d.Header.Far)}
+	m := page{ends: labels("near", d.Header.Near, "far", d.Header.Far, "session", s.ID)}
 	m.session(s, d)
 	m.lines(d)
 	m.latencies(d)
@@ -37,15 +37,17 @@ func Render(w io.Writer, s model.Session, d report.Document) error {
 
 type page struct {
 	b    bytes.Buffer
-	ends string // labels of every line: two paths measured from one machine are two series
+	ends string // labels of every line: two sessions in one folder of a textfile collector must not have one series
 }
 
 // label is one label of a line.
 type label struct{ name, value string }
 
 // family begins a metric. Its unit, if it has one, ends its name.
-func (p *page) family(name, unit, help string) {
-	fmt.Fprintf(&p.b, "# TYPE linerate_%s gauge\n", name)
+func (p *page) family(name, unit, help string) { p.typed(name, "gauge", unit, help) }
+
+func (p *page) typed(name, kind, unit, help string) {
+	fmt.Fprintf(&p.b, "# TYPE linerate_%s %s\n", name, kind)
 	if unit != "" {
 		fmt.Fprintf(&p.b, "# UNIT linerate_%s %s\n", name, unit)
 	}
@@ -76,7 +78,7 @@ func escape(text string) string {
 
 func (p *page) session(s model.Session, d report.Document) {
 	p.family("session_info", "", "What was measured; always 1.")
-	p.line("session_info", 1, label{"session", s.ID}, label{"kind", string(s.Kind)}, label{"state", string(s.State)}, label{"version", s.Version})
+	p.line("session_info", 1, label{"kind", string(s.Kind)}, label{"state", string(s.State)}, label{"version", s.Version})
 	p.family("session_start_timestamp_seconds", "seconds", "When the session began, since the epoch.")
 	p.line("session_start_timestamp_seconds", stamp(s.Created))
 	if !s.Ended.IsZero() {
@@ -185,7 +187,7 @@ func (p *page) latencies(d report.Document) {
 				continue
 			}
 			if !begun {
-				p.family("latency_seconds", "seconds", "Times of probes or requests, all valid runs together.")
+				p.typed("latency_seconds", "summary", "seconds", "Times of probes or requests, all valid runs together.")
 				begun = true
 			}
 			p.line("latency_seconds", t.Seconds(), label{"of", l.Name}, label{"direction", string(l.Direction)}, label{"quantile", q.text})

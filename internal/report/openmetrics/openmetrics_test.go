@@ -5,6 +5,7 @@ import (
 	"flag"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ func TestPrometheusReadsThem(t *testing.T) {
 		all := read(t, c.Name, text)
 		for name, f := range all {
 			for _, m := range f.GetMetric() {
-				if m.TimestampMs != nil || f.GetType() != dto.MetricType_GAUGE {
+				if want := kindOf(name); m.TimestampMs != nil || f.GetType() != want {
 					t.Errorf("%s: %s is a %v with timestamp %v", c.Name, name, f.GetType(), m.TimestampMs)
 				}
 			}
@@ -83,6 +84,52 @@ func TestPrometheusReadsThem(t *testing.T) {
 			if !found {
 				t.Errorf("%s: %s of %s is missing", c.Name, l.Goodput, l.Label)
 			}
+		}
+	}
+}
+
+// kindOf is the type of the family name: times by quantile are a summary.
+func kindOf(name string) dto.MetricType {
+	if name == "linerate_latency_seconds" {
+		return dto.MetricType_SUMMARY
+	}
+	return dto.MetricType_GAUGE
+}
+
+// TestTextfilesOfOnePair: two sessions between the same hosts have no series in common,
+// which a textfile collector would refuse.
+func TestTextfilesOfOnePair(t *testing.T) {
+	series := map[string]bool{}
+	for _, id := range []string{"20261122T080000-aaaa", "20261122T090000-bbbb"} {
+		c := reporttest.Cases()[0]
+		c.Session.ID = id
+		text, _ := page(t, c)
+		for l := range strings.Lines(text) {
+			if name, _, ok := strings.Cut(l, "} "); ok && !strings.HasPrefix(l, "#") {
+				if series[name] {
+					t.Errorf("%s} is in both", name)
+				}
+				series[name] = true
+			}
+		}
+	}
+	if len(series) < 10 {
+		t.Errorf("%d series", len(series))
+	}
+}
+
+// TestPromtoolAccepts has promtool judge the page of every kind of session.
+func TestPromtoolAccepts(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed (Debian: prometheus)")
+	}
+	for _, c := range reporttest.Cases() {
+		text, _ := page(t, c)
+		p := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+		p.Stdin = strings.NewReader(text)
+		if out, err := p.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: promtool check metrics: %v\n%s", c.Name, err, out)
 		}
 	}
 }

@@ -288,7 +288,7 @@ func (b builder) method() string {
 	p := b.s.Plan
 	text := "Method: linerate"
 	if len(b.s.Command) > 1 {
-		text += " " + strings.Join(b.s.Command[1:], " ") // the first word is where the program lies
+		text += " " + plain.ShellLine(b.s.Command[1:]) // the first word is where the program lies
 	}
 	text += " (version " + b.s.Version + ")"
 	if p.Flow.Duration > 0 {

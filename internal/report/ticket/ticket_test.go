@@ -124,3 +124,17 @@ func TestPictureOfATicket(t *testing.T) {
 		}
 	}
 }
+
+// TestCommandIsQuoted: the command of the method is one that a shell reads as it was given,
+// in the ticket and on the pages.
+func TestCommandIsQuoted(t *testing.T) {
+	c := reporttest.Cases()[0]
+	c.Session.Command = []string{"linerate", "test", "nas", "--title", "before; after"}
+	const want = "linerate test nas --title 'before; after'"
+	must.Contain(t, strings.Join(lines(c), " "), want)
+	for _, row := range report.Method(c.Session, report.Document{}) {
+		if row[0] == "command" {
+			must.Equal(t, row[1], want)
+		}
+	}
+}
