@@ -77,7 +77,7 @@ func TestQuickPlanRefuses(t *testing.T) {
 		"length: 65508 bytes are more than":                         {Flow: large, Repeats: 1},
 		"bytes: requests end by time":                               {Flow: asked, Repeats: 1},
 		"search: a search is for one direction":                     {Flow: datagrams, Repeats: 1, Directions: both, Search: fast},
-		"rate: at 1 kbit/s a run of 1 s sends less than 50 datagra": {Flow: datagrams, Repeats: 1, Search: &trial.RateSearch{Highest: 1000, Timed: true}},
+		"bitrate: at 1 kbit/s a run of 1 s sends less than 50 datagra": {Flow: datagrams, Repeats: 1, Search: &trial.RateSearch{Highest: 1000, Timed: true}},
 	} {
 		_, wrong := planned(q)
 		flag, text, _ := strings.Cut(want, ": ")
