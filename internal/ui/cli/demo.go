@@ -39,7 +39,7 @@ const (
 	demoKnob  = model.KnobID("tcp.recv_buffer_max")
 	demoHeld  = 2 * time.Second // how long the last step holds the change
 	demoCheck = "$ linerate check " + demoLab + " --quick"
-	demoTune  = "$ linerate tune " + demoLab + " \\\n    --direction to --quick -t 1s --omit 600ms --settle 0s"
+	demoTune  = "$ linerate tune " + demoLab + " \\\n    --direction to --quick"
 )
 
 func (a *console) demoCommand() *cobra.Command {
@@ -162,7 +162,7 @@ func (a *console) demoFix(ctx context.Context, e *reach.Ends, st results) (apptu
 	a.say("%s\n", demoTune)
 	before, _ := e.Hosts[1].Knobs[demoKnob].Get()
 	f := tuneFlags{
-		direction: "to", goal: "throughput", margin: "3%", duration: "1s", omit: "600ms", settle: "0s", streams: 1, quick: true, seed: 1,
+		direction: "to", goal: "throughput", margin: "3%", settle: "200ms", streams: 1, quick: true, seed: 1,
 	}
 	r, err := f.request(a.knobs)
 	if err != nil {
