@@ -39,12 +39,21 @@ func startServerOn(t testing.TB, l net.Listener, cfg ServerConfig, change ...fun
 	t.Helper()
 	var pc net.PacketConn
 	if l == nil {
-		var err error
-		if l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"); err == nil {
-			pc, err = (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", l.Addr().String())
-		}
-		must.Do(t, err)
+		l, pc = listenBoth(t, "127.0.0.1")
 	}
+	return serveOn(t, l, pc, cfg, change...)
+}
+
+// listenBoth returns listeners on one port of host, over TCP and UDP.
+func listenBoth(t testing.TB, host string) (net.Listener, net.PacketConn) {
+	t.Helper()
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0")))(t)
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return l, must.Get((&net.ListenConfig{}).ListenPacket(t.Context(), "udp", net.JoinHostPort(host, port)))(t)
+}
+
+func serveOn(t testing.TB, l net.Listener, pc net.PacketConn, cfg ServerConfig, change ...func(*ServerConfig)) *ownServer {
+	t.Helper()
 	s := &ownServer{addr: l.Addr().String(), more: make(chan struct{}, 1), ended: make(chan error, 1)}
 	signal := func() {
 		select {

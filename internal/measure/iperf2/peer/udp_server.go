@@ -22,7 +22,7 @@ import (
 // udpServer serves the flows of one socket. Its loop owns them.
 type udpServer struct {
 	*server
-	conn  *net.UDPConn
+	conn  *udpSocket
 	began time.Time
 	from  netip.AddrPort // of the present datagram
 	flows map[netip.AddrPort]*udpFlow
@@ -44,6 +44,7 @@ type udpServer struct {
 type udpFlow struct {
 	in      *arrivals
 	from    netip.AddrPort
+	local   local // where it sent its first datagram
 	header  iperf2.Header
 	old     bool // of 2.0.5
 	mode    iperf2.Mode
@@ -90,7 +91,7 @@ func (s *server) serveUDP(ctx context.Context, pc net.PacketConn) error {
 		return fmt.Errorf("serve %T: %w: only UDP carries iperf 2", pc, errors.ErrUnsupported)
 	}
 	_ = conn.SetReadBuffer(int(datagram.DefaultRecvBuffer)) // the system grants what it likes
-	u := &udpServer{server: s, conn: conn, began: time.Now(), flows: map[netip.AddrPort]*udpFlow{}, came: map[netip.Addr]*level{}, granted: map[netip.Addr]units.BitRate{},
+	u := &udpServer{server: s, conn: newUDPSocket(conn), began: time.Now(), flows: map[netip.AddrPort]*udpFlow{}, came: map[netip.Addr]*level{}, granted: map[netip.Addr]units.BitRate{},
 		waiting: map[netip.AddrPort]*newcomer{}, spare: make([]byte, maxDatagram+1)}
 	defer u.endAll()
 	u.reading = accept.Retry{What: "read UDP", Log: s.Log}
@@ -111,7 +112,7 @@ func (u *udpServer) read(ctx context.Context, buf []byte) error {
 		if err := u.conn.SetReadDeadline(time.Now().Add(sweepEvery)); err != nil {
 			return err
 		}
-		n, from, err := u.conn.ReadFromUDPAddrPort(buf)
+		n, from, err := u.conn.read(buf)
 		at := time.Since(u.began)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
@@ -164,7 +165,7 @@ func (u *udpServer) take(ctx context.Context, b []byte, from netip.AddrPort, at 
 		f.acks++
 		out, err := reportFor(f.in, b)
 		if err == nil && u.mayAnswer(f, len(out)) {
-			_, err = u.conn.WriteToUDPAddrPort(out, from)
+			err = u.conn.send(out, f.local, from)
 		}
 		if err != nil {
 			u.logf("client %v: report: %v", from, err)
@@ -295,14 +296,17 @@ func (u *udpServer) sendTo(ctx context.Context, f *udpFlow) error {
 	p.charge = f.guest.charge
 	if !f.mode.ConnectsBack() {
 		p.write = func(b []byte) error {
-			_, err := u.conn.WriteToUDPAddrPort(b, f.from)
-			return err
+			return u.conn.send(b, f.local, f.from)
 		}
 		f.sent.flow = p.run(ctx)
 		return p.err
 	}
 	to := netip.AddrPortFrom(f.from.Addr(), uint16(f.header.Port))
-	c, err := (&net.Dialer{}).DialContext(ctx, "udp", to.String())
+	var d net.Dialer
+	if f.local.addr.IsValid() {
+		d.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(f.local.addr, 0))
+	}
+	c, err := d.DialContext(ctx, "udp", to.String())
 	if err != nil {
 		return fmt.Errorf("reach client at %v: %w", to, err)
 	}
