@@ -71,14 +71,8 @@ func (f *Files) propose(ctx context.Context, keeper persist.Keeper, k session.Ke
 	if err != nil {
 		return plan, invalid(err)
 	}
-	formats, all := native.Formats(out.Format)
-	if !all {
-		if r, err = f.rendered(in, out.Format, len(formats) > 0); err != nil {
-			return plan, err
-		}
-	}
 	out.Commands, out.Omitted, out.Notes = r.Commands, r.Omitted, append(out.Notes, r.Notes...)
-	for _, format := range formats {
+	for _, format := range native.Formats(out.Format) {
 		p, err := files.ProposeMost(ctx, format, f.host(ctx, keeper), request)
 		if err != nil {
 			return plan, err
@@ -90,24 +84,10 @@ func (f *Files) propose(ctx context.Context, keeper persist.Keeper, k session.Ke
 		}
 		out.Commands, out.Omitted, out.Notes = append(out.Commands, p.Commands...), append(out.Omitted, p.Omitted...), append(out.Notes, p.Notes...)
 	}
-	plan.files = append(plan.files, r.Files...)
 	if out.Format == model.FormatLinuxSysctl {
 		f.ownerless(request, out)
 	}
 	return plan, nil
-}
-
-// rendered adds files that no format proves: those of links, where the kernel's
-// settings have a format.
-func (f *Files) rendered(in native.Input, format model.FileFormat, kernel bool) (native.Output, error) {
-	if kernel {
-		in.Settings = slices.DeleteFunc(slices.Clone(in.Settings), func(s model.Assignment) bool {
-			c, _ := f.Catalogue.ByID(s.Knob)
-			return c.Native[f.System].Mechanism == knob.Sysctl
-		})
-	}
-	r, err := native.Render(format, in)
-	return r, invalid(err)
 }
 
 // ownerless omits settings of links where no owner of the link is known.
@@ -146,10 +126,19 @@ func (f *Files) check(ctx context.Context, keeper persist.Keeper, p keepPlan, re
 	return nil
 }
 
+// notProven refuses to write files of macOS: launchd(8) promises no order of the daemons
+// that set the same, and scripts that they run cannot be read.
+func notProven() error {
+	return fmt.Errorf("what macOS will do with a launch daemon beside its others after the next start cannot be proven: linerate export --for macos writes one to put in place by hand: %w", errors.ErrUnsupported)
+}
+
 // format is the one that the controller names, or that of who configures the
 // link where a setting is of one.
 func (f *Files) format(ctx context.Context, k session.Keep, settings []model.Assignment, out *session.Keeping) (model.FileFormat, string, error) {
 	if k.Format != "" {
+		if k.Format == model.FormatMacOS && f.System == "darwin" {
+			return "", "", notProven()
+		}
 		if !slices.Contains(model.FileFormats(), k.Format) || k.Format.System() != f.System || f.System == "windows" {
 			return "", "", fmt.Errorf("%w: %s is no format of files that %s reads by itself", session.ErrInvalid, k.Format, f.System)
 		}
@@ -160,7 +149,7 @@ func (f *Files) format(ctx context.Context, k session.Keep, settings []model.Ass
 	case "freebsd":
 		return model.FormatFreeBSD, "", nil
 	case "darwin":
-		return model.FormatMacOS, "", nil
+		return "", "", notProven()
 	default:
 		return "", "", fmt.Errorf("%s keeps what is set over a restart by itself: there is no file to write: %w", f.System, errors.ErrUnsupported)
 	}

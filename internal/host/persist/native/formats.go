@@ -12,23 +12,23 @@ import (
 )
 
 // Formats returns the formats that prove what they write for f: that of the
-// kernel's settings, and that of the owner of an interface. ok is false where
-// Render has to write the settings of links.
-func Formats(f model.FileFormat) (all []files.Format, ok bool) {
+// kernel's settings, and that of the owner of an interface. There is none for what
+// Render alone writes.
+func Formats(f model.FileFormat) []files.Format {
 	switch f {
 	case model.FormatLinuxSysctl:
-		return []files.Format{sysctl.Format{}}, true
+		return []files.Format{sysctl.Format{}}
 	case model.FormatIfupdown:
-		return []files.Format{sysctl.Format{}, ifupdown.Format{}}, true
+		return []files.Format{sysctl.Format{}, ifupdown.Format{}}
 	case model.FormatNetworkManager:
-		return []files.Format{sysctl.Format{}, networkmanager.Format{}}, true
+		return []files.Format{sysctl.Format{}, networkmanager.Format{}}
 	case model.FormatSystemdNetworkd:
-		return []files.Format{sysctl.Format{}, networkd.Format{}}, true
+		return []files.Format{sysctl.Format{}, networkd.Format{}}
 	case model.FormatNetplan:
-		return []files.Format{sysctl.Format{}, netplan.Format{}}, true
+		return []files.Format{sysctl.Format{}, netplan.Format{}}
 	case model.FormatFreeBSD:
-		return []files.Format{rcconf.Format{}}, true
+		return []files.Format{rcconf.Format{}}
 	case model.FormatMacOS, model.FormatWindowsReg, model.FormatWindowsPowerShell, model.FormatAnsible:
 	}
-	return nil, false
+	return nil
 }
