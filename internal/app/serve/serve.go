@@ -359,6 +359,9 @@ const (
 	Records     = budget.Records
 )
 
+// AnonymousRun returns what one run without a key may ask for. No option raises it.
+func AnonymousRun() budget.Run { return budget.AnonymousRun() }
+
 // noteAddress remembers how links name the server, for who makes more of them. One
 // that cannot be kept is asked for there.
 func (s *Server) noteAddress(addr string) {

@@ -55,8 +55,8 @@ this host (mDNS): linerate test NAME. It is announced with its port and its pin,
 with a secret; --announce=false leaves that out.
 
 --open lets anyone who reaches the port measure, with limits: 60 s a run, 16
-streams, 8 sessions, 4 from one source, UDP up to 100 Mbit/s. It never lets them
-change settings.
+streams, 8 sessions, 4 from one source, UDP up to 100 Mbit/s. No option raises what
+one run gets without a key. It never lets them change settings.
 
 ` + programs.Names("--") + ` answer the clients of those programs as well.
 Those protocols have no secret: anyone who reaches the port may measure, with the limits of

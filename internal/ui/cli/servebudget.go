@@ -86,6 +86,8 @@ func (a *console) printBudget(u serve.Usage) {
 		text += ", a session lasts " + units.FormatDuration(u.Lifetime)
 	}
 	a.talk("  to one address without a key: %s", text)
+	run := serve.AnonymousRun()
+	a.talk("  to one run without a key: %s, %d streams, %s of UDP in each direction; no option raises that, a key does (linerate serve key)", units.FormatDuration(run.Time), run.Streams, run.UDP)
 }
 
 // kindText is n of a kind in words.
