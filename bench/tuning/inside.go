@@ -67,7 +67,7 @@ func inside(ctx context.Context, args []string) error {
 		guard = append(guard, "--guard", c.Guard)
 	}
 	said, err := output(ctx, program, append([]string{"tune", "--from", agent(nearAddress, "near"), agent(farAddress, "far", enter...), "--direction", c.Direction,
-		"-t", "1s", "--omit", "500ms", "--settle", "0s", "--seed", "1", "--json", "--db", db}, guard...)...)
+		"--seed", "1", "--json", "--db", db}, guard...)...)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 func section(rows []mistuned.Row) results.Section {
 	var b strings.Builder
 	b.WriteString(`Made by ` + "`make tuning`" + `: in each lab the two hosts are tuned as hosts of their own
-(` + "`linerate tune -t 1s --omit 500ms --settle 0s`" + `), and everything in the table but the
+(` + "`linerate tune`" + `), and everything in the table but the
 claimed gain is measured apart from the tuner. "Exhaustive" is the best of every
 combination of the settings that bite in that direction, each measured once and the
 best of them afresh, as the best of many is so by luck too; it was left out where the

@@ -18,6 +18,7 @@ import (
 type Tuned struct {
 	Headline string      `json:"headline"`         // "1 of 4 ideas helped: far.tcp.recv_buffer_max 64 KiB -> 4 MiB"
 	Gains    []string    `json:"gains,omitempty"`  // what the confirmation says, a sentence for each direction
+	Queues   []string    `json:"queues,omitempty"` // what the path does to latency when the winner uses it fully, a sentence for each direction
 	Short    []string    `json:"short,omitempty"`  // what the path could carry beyond that, and what holds it back, a sentence for each direction
 	Front    []string    `json:"front,omitempty"`  // where rate and latency conflict: the choice, a line for each setting
 	Rest     []string    `json:"rest,omitempty"`   // what became of the other ideas, a line for each fate

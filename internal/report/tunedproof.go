@@ -37,7 +37,7 @@ func (t *Tuned) prove(s model.Session, winner string) {
 		parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
 		t.Gains = append(t.Gains, b.label(v.Direction)+": "+strings.Join(parts, "; "))
 		if queue := b.fullQueue(v); queue != "" {
-			t.Gains = append(t.Gains, b.label(v.Direction)+": "+queue)
+			t.Queues = append(t.Queues, b.label(v.Direction)+": "+queue)
 		}
 	}
 	if keep := analysis.MayKeep(s.Plan.Decides(), s.Verdicts, winner); Untrustworthy(s) == "" {

@@ -19,7 +19,7 @@ func RenderTuned(w io.Writer, t report.Tuned, o Options) error {
 	for _, text := range t.Gains {
 		p.paragraph(plain, text, 2)
 	}
-	for _, text := range slices.Concat(t.Short, t.Front, t.Plan, t.Rest) {
+	for _, text := range slices.Concat(t.Queues, t.Short, t.Front, t.Plan, t.Rest) {
 		p.paragraph(plain, text, 2)
 	}
 	p.gap()
