@@ -50,6 +50,9 @@ func guide(text string) guideLine {
 	if name, rest, ok := strings.Cut(text, "="); ok && strings.HasPrefix(name, "ifconfig_") { // rc.conf(5)
 		return ifconfigLine(append([]string{""}, shellWords(strings.Trim(rest, `"'`))...))
 	}
+	if words[0] == "options" && len(words) < 3 { // of a FreeBSD kernel; those of modprobe.d(5) name a module first
+		return guideLine{}
+	}
 	if read, ok := guideCommands()[strings.ToLower(words[0])]; ok {
 		return read(words[1:])
 	}

@@ -243,7 +243,7 @@ func noisy() Case {
 // cost of three times the latency, and one with a guard that is not decided.
 func guarded() Case {
 	p := windows(model.Sequential, "as-is", "deep", "calm")
-	p.Factor, p.Objective = "", model.Goodput
+	p.Factor, p.Objective, p.Watched, p.WatchBlocks = "", model.Goodput, []model.Direction{model.From}, 5
 	p.Guards = []model.Guard{{Metric: model.LatencyP99, Margin: 50, Default: true}, {Metric: model.LossRatio, Margin: 0.005, Default: true}}
 	c := Case{"guarded", base("20261121T070000-9a4d", model.KindRun, p), map[int][]model.Sample{}}
 	c.Session.Reason = "the plan's blocks are spent"
