@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"linerate/internal/rescue"
 )
@@ -57,6 +58,9 @@ type joined struct {
 	close    sync.Once
 }
 
+// lastWords is how long a stream is still read whose other direction takes nothing any more.
+const lastWords = time.Second
+
 // Join makes one connection of a stream to read and one to write, with the
 // deadlines that pipes and terminals lack on some systems. Closing it closes w
 // once what was written has gone out. r is then still read, and what comes is
@@ -76,8 +80,13 @@ func Join(r io.Reader, w io.WriteCloser) (conn net.Conn, done <-chan struct{}) {
 		_, _ = io.Copy(io.Discard, r)
 	}))
 	both.Go(rescue.From(broken, func() {
-		_, _ = io.Copy(w, inner)
+		_, err := io.Copy(w, inner)
 		_ = w.Close()
+		if err != nil { // whoever takes no more may have said why
+			late := time.AfterFunc(lastWords, func() { _ = inner.Close() })
+			_, _ = io.Copy(io.Discard, inner)
+			late.Stop()
+		}
 		_ = inner.Close()
 	}))
 	finished := make(chan struct{})
