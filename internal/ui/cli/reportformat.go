@@ -88,7 +88,7 @@ func (a *console) tellOf(ctx context.Context, st results, s model.Session, page 
 	if s.Kind == model.KindTune {
 		if found, rec, ok, err := tunedOf(ctx, st, s); err == nil && ok {
 			t.doc.Next = slices.Concat(nextSteps(found, rec, s), t.doc.Next)
-			t.answer = slices.Concat([]string{found.Headline}, found.Gains, found.Plan, found.Rest)
+			t.answer = slices.Concat([]string{found.Headline}, found.Gains, found.Queues, found.Short, found.Front, found.Plan, found.Rest)
 		}
 	}
 	t.figures = figures.Of(s, t.doc, samples)
