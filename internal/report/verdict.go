@@ -290,7 +290,7 @@ func (b *builder) guardWords(v model.Verdict) string {
 			i.ChangeText(v.Estimate, float64(v.Interval.Low), float64(v.Interval.High)), i.HarmText(v.Guard.Margin))
 	case model.GuardUnmeasured:
 		return what + " is not measured"
-	case model.GuardHolds, model.GuardOpen:
+	case model.GuardHolds, model.GuardOpen, model.GuardTolerable:
 	}
 	if v.Guard.MoreBlocks > 0 {
 		return fmt.Sprintf("%s is not decided (%s)", what, b.moreBlocks(v.Guard.MoreBlocks))
@@ -347,7 +347,7 @@ func guardNote(m model.Metric, g *model.GuardCheck) string {
 		return "guard violated: surely " + harm + " or more" + load
 	case model.GuardUnmeasured:
 		return "guard: not measured"
-	case model.GuardOpen:
+	case model.GuardOpen, model.GuardTolerable:
 	}
 	if g.Tolerable {
 		return "guard of " + harm + " is not decided" + load + "; surely less than " + i.HarmText(metric.Tolerable*g.Margin)

@@ -28,7 +28,7 @@ func (k Keep) Ask() bool {
 
 // InTheWay are the guards that speak against the setting, those that are violated first.
 func (k Keep) InTheWay() []model.Verdict {
-	return append(k.Harms[:len(k.Harms):len(k.Harms)], k.Open...)
+	return slices.Concat(k.Harms, k.Open)
 }
 
 // MayKeep answers for the setting of that name by its verdicts. A default guard that no run

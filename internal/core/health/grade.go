@@ -62,7 +62,11 @@ func ParseGrades(text string) ([]Grade, error) {
 		}
 		switch {
 		case err != nil || !two:
-			return nil, fmt.Errorf("%q: write two values, POOR and BAD, as %s=%s,%s (%v)", part, g.Name, g.value(Grades()[i].Poor), g.value(Grades()[i].Bad), err)
+			how := fmt.Errorf("%q: write two values, POOR and BAD, as %s=%s,%s", part, g.Name, g.value(Grades()[i].Poor), g.value(Grades()[i].Bad))
+			if err != nil {
+				how = fmt.Errorf("%w: %w", how, err)
+			}
+			return nil, how
 		case g.low && g.Bad > g.Poor, !g.low && g.Bad < g.Poor:
 			return nil, fmt.Errorf("%q: BAD is the worse of the two", part)
 		}
@@ -87,9 +91,6 @@ func (g Grade) value(v float64) string {
 	}
 	return exact(v)
 }
-
-// Values writes both values of g, as the manual has them.
-func (g Grade) Values() (poor, bad string) { return g.value(g.Poor), g.value(g.Bad) }
 
 // of says how a value of g stands.
 func (g Grade) of(v float64) State {

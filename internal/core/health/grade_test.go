@@ -16,7 +16,7 @@ import (
 func TestGrades(t *testing.T) {
 	manual := string(must.Get(os.ReadFile("../../../docs/manual.md"))(t))
 	for _, g := range Grades() {
-		poor, bad := g.Values()
+		poor, bad := g.value(g.Poor), g.value(g.Bad)
 		must.Contain(t, manual, fmt.Sprintf("| `%s` | %s | %s | %s | %s |", g.Name, g.What, poor, bad, g.From))
 	}
 	s := session()

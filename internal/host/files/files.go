@@ -155,7 +155,8 @@ func (h Host) carries(after Outcome, r Request) error {
 			continue
 		}
 		for _, d := range h.Devices {
-			if !(link.Kind == "bridge" && d.Master == link.Name || link.Kind == "vlan" && d.Name == link.Parent) {
+			port := link.Kind == "bridge" && d.Master == link.Name
+			if parent := link.Kind == "vlan" && d.Name == link.Parent; !port && !parent {
 				continue
 			}
 			l, stated := after.Values[LinkKey(d.Name, s.Knob)]

@@ -130,7 +130,7 @@ func other(r report.Row) cell {
 		} else {
 			c.text += ", guard holds"
 		}
-	case model.GuardOpen:
+	case model.GuardOpen, model.GuardTolerable:
 		c.text = "guard not decided"
 	case model.GuardUnmeasured:
 		c.text = "not measured"

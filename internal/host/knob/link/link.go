@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package link reads and writes attributes of a network interface over
 // rtnetlink (Linux).
 package link
