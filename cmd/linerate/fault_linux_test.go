@@ -87,6 +87,11 @@ func generate(t *testing.T, hosts *pool) []faultCase {
 	for _, o := range operations() {
 		dry["no fault/"+o.name] = func(t *testing.T) {
 			s := o.dryRun(t, hosts)
+			for host, again := range o.dryRun(t, hosts) { // on a busy machine a run may be done twice: those steps do not come each time
+				if len(again) < len(s[host]) {
+					s[host] = again
+				}
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			steps[o.name] = s

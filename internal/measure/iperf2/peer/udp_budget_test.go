@@ -177,7 +177,7 @@ func TestForgedFlowsKeepNobodyOut(t *testing.T) {
 func TestNewcomersAreBounded(t *testing.T) {
 	s := &server{ServerConfig: ServerConfig{}.withDefaults()}
 	s.udp = newPlaces(s.ServerConfig)
-	u := &udpServer{server: s, flows: map[netip.AddrPort]*udpFlow{}, waiting: map[netip.AddrPort]*newcomer{}, spare: make([]byte, maxDatagram+1)}
+	u := &udpServer{server: s, conn: &udpSocket{}, flows: map[netip.AddrPort]*udpFlow{}, waiting: map[netip.AddrPort]*newcomer{}, spare: make([]byte, maxDatagram+1)}
 	a := netip.MustParseAddr("2001:db8::")
 	for range 2 * mostWaiting {
 		a = a.Next()
