@@ -136,7 +136,7 @@ func TestTunedDryRun(t *testing.T) {
 }
 
 // A search that stays below the ceiling says so, with what holds it back; where rate and
-// latency conflict, all settings between which the choice is are told, and what it took.
+// latency conflict, the result lists the settings to choose from, and which one it took.
 func TestTunedSaysWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	won := fate("tcp.recv_buffer_max", "65536", "262144", tune.Helped, 0)

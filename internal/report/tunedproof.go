@@ -217,7 +217,7 @@ func rest(rec tune.Record, info metric.Info) []string {
 }
 
 // notTaken says what became of the values of a setting that did not help: "4MiB no effect
-// (0.3 % lower, 5 blocks)". Values of one fate of which nothing else is known stand together.
+// (0.3 % lower, 5 blocks)". Values with one fate and no numbers of their own stand together.
 func notTaken(rec tune.Record, setting string, info metric.Info) []string {
 	var fates []string
 	values := map[string][]string{}

@@ -168,7 +168,7 @@ func TestIdeasThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestTimeIsSaidFirst: how long the whole takes is told before the first run, and what is
+// TestTimeIsSaidFirst: the time of the whole is said before the first run, and what is
 // left of it falls with every phase.
 func TestTimeIsSaidFirst(t *testing.T) {
 	s := newStand(t)

@@ -153,7 +153,7 @@ func (r Request) plan(settings []model.Setting, seed uint64) (model.Plan, error)
 	if len(settings) == 1 {
 		o.Mode, o.Blocks = model.FixedBlocks, 1
 	} else {
-		// A guard that stays open longer is told as open. That the baseline is like itself
+		// A guard that stays open longer is reported as open. That the baseline is like itself
 		// four pairs cannot say, and the noise is known from the search (statistics.md 5.4).
 		o.Blocks, o.Null, o.Watched = confirmBlocks, plan.NullNone, r.watched
 	}

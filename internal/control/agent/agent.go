@@ -67,7 +67,7 @@ type Config struct {
 	// given, is the sentence that says why.
 	Knobs   Knobs
 	NoKnobs string
-	// Rights, where given, is why this process has not the right to change settings, nil
+	// Rights, if set, returns why this process has not the right to change settings, nil
 	// where it has.
 	Rights func() error
 	// Commands lets the controller have commands of its own run on this host, with the

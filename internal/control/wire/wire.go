@@ -82,7 +82,7 @@ func Join(r io.Reader, w io.WriteCloser) (conn net.Conn, done <-chan struct{}) {
 	both.Go(rescue.From(broken, func() {
 		_, err := io.Copy(w, inner)
 		_ = w.Close()
-		if err != nil { // whoever takes no more may have said why
+		if err != nil { // a program that takes no more may have said why
 			late := time.AfterFunc(lastWords, func() { _ = inner.Close() })
 			_, _ = io.Copy(io.Discard, inner)
 			late.Stop()

@@ -49,7 +49,7 @@ func key(rule string, whole bool) string {
 
 // calibrated is the probability that a finding of a rule is right: the counted ones and
 // priorWeight expected ones together, as the mean of a beta distribution. It is 0 for a rule
-// that was never tried: nobody knows.
+// that no lab has tried.
 func calibrated(rule string, whole bool) float64 {
 	t := judged()[key(rule, whole)]
 	if t.said == 0 {

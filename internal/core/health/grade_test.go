@@ -41,7 +41,7 @@ func TestGrades(t *testing.T) {
 	}
 }
 
-// TestBalance: where nobody knows what the path carries, a direction that reaches a seventh
+// TestBalance: where the rate of the path is unknown, a direction that reaches a seventh
 // of the other one is not passed over.
 func TestBalance(t *testing.T) {
 	for rate, want := range map[float64]State{900e6: Unseen, 134e6: Poor, 50e6: Bad} {

@@ -61,7 +61,7 @@ func TestLengthFollowsTheEvidence(t *testing.T) {
 	}
 }
 
-// What a plateau turns down is told with its effect, as everything that was measured.
+// The result lists what a plateau turns down, with its effect, like all that was measured.
 func TestPlateauTellsWhatItTurnsDown(t *testing.T) {
 	w := bufferWorld(1, 2<<20)
 	m := tune.New(options())

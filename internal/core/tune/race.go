@@ -275,7 +275,7 @@ func (m *Machine) smaller() {
 		if len(levels) == 0 || !m.affords(len(levels)+1) {
 			continue
 		}
-		for i, l := range levels { // what becomes of them is told, too
+		for i, l := range levels { // the result lists them, too
 			if known := m.fate(l.Setting.Name); known != nil {
 				levels[i] = known
 			} else {

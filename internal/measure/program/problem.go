@@ -83,7 +83,7 @@ func FitBulk(f model.Flow, _ Values) (model.Flow, error) {
 	return f, nil
 }
 
-// Pace is the payload rate that --bitrate asks of a test over TCP; 0 is none.
+// Pace is the payload rate that --bitrate asks of a test over TCP, 0 without one.
 func (v Values) Pace() (units.BitRate, error) {
 	if v["bitrate"] == "" || v.On("udp") {
 		return 0, nil

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -176,15 +175,7 @@ func judge(t *testing.T, root fstest.MapFS, kernel string, written []files.File)
 	}))
 	networkd := referee.Program(t, "/usr/lib/systemd/systemd-networkd", "/lib/systemd/systemd-networkd")
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", start, "sh", dir, kernel, networkd, referee.Program(t, "udevadm"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
-	var talk strings.Builder
-	cmd.Stderr = &talk
-	out, err := cmd.Output()
-	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
-		t.Skipf("no namespaces for it: %v", err)
-	}
-	must.Dof(t, err, "%s", &talk)
-	text, rest, _ := strings.Cut(string(out), "\n")
+	text, rest, talk := filestest.InNamespaces(t, cmd)
 	var links []struct {
 		Name      string   `json:"ifname"`
 		MTU       int      `json:"mtu"`
@@ -198,7 +189,7 @@ func judge(t *testing.T, root fstest.MapFS, kernel string, written []files.File)
 		} `json:"addr_info"`
 	}
 	must.Dof(t, json.Unmarshal([]byte(text), &links), "%s", text)
-	all := map[string]string{"udev": talk.String()}
+	all := map[string]string{"udev": talk}
 	for _, l := range links {
 		if l.Name == "lo" || strings.HasPrefix(l.Name, "peer") {
 			continue

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -97,11 +96,11 @@ bus=$!
 n=0; while [ ! -S /run/dbus/system_bus_socket ] && [ $n -lt 600 ]; do n=$((n+1)); sleep 0.1; done
 "$nm" --debug --log-level=INFO >/run/nm.log 2>&1 &
 pid=$!
+trap 'kill $pid $bus; wait || true' EXIT
 n=0; while ! grep -q 'startup complete' /run/nm.log && [ $n -lt 600 ]; do n=$((n+1)); sleep 0.1; done
 [ $n -lt 600 ] || { cat /run/nm.log >&2; exit 9; }
 ip -j addr
-"$nmcli" -t -f DEVICE,NAME,UUID connection show --active | grep -v '^lo:' | sort
-kill $pid $bus; wait || true`
+"$nmcli" -t -f DEVICE,NAME,UUID connection show --active | grep -v '^lo:' | sort`
 
 // manage returns how the interfaces of a tree are once NetworkManager has started.
 func manage(t *testing.T, root fs.FS) map[string]string {
@@ -119,15 +118,7 @@ func manage(t *testing.T, root fs.FS) map[string]string {
 		}))
 	}
 	cmd := referee.Command(t, "sh", "-c", running, "sh", dir, referee.Program(t, "NetworkManager"), referee.Program(t, "nmcli"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
-	var talk strings.Builder
-	cmd.Stderr = &talk
-	out, err := cmd.Output()
-	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
-		t.Skipf("no namespaces for it: %v", err)
-	}
-	must.Dof(t, err, "%s", &talk)
-	text, active, _ := strings.Cut(string(out), "\n")
+	text, active, _ := filestest.InNamespaces(t, cmd)
 	var links []struct {
 		Name      string `json:"ifname"`
 		MTU       int    `json:"mtu"`
