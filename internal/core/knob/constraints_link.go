@@ -35,7 +35,7 @@ func linkConstraints() []Constraint {
 		atMost("C-12", linux, "nic.queues.tx", "nic.queues.tx_max", "there are no more queues than the card can have", "[L6.1 net/ethtool/channels.c]"),
 		atMost("C-12", linux, "nic.queues.combined", "nic.queues.combined_max", "there are no more queues than the card can have", "[L6.1 net/ethtool/channels.c]"),
 		atMost("C-12", linux, "nic.gso_max_size", "nic.tso_max_size", "no larger segment than the driver can cut", "[L6.1 net/core/rtnetlink.c]"),
-		powerOfTwo("nic.ring.rx"), powerOfTwo("nic.ring.tx"), copperNegotiates(), queuesKeepSteering("nic.queues.rx"), queuesKeepSteering("nic.queues.combined"),
+		powerOfTwo("nic.ring.rx"), powerOfTwo("nic.ring.tx"), copperNegotiates(), queueBeforeDiscipline(), queuesKeepSteering("nic.queues.rx"), queuesKeepSteering("nic.queues.combined"),
 		{
 			ID: "C-14", Systems: linux, Knobs: ids("nic.coalesce.adaptive_rx", "nic.coalesce.rx_usecs", "nic.coalesce.rx_frames"), Source: "[L6.1 net/ethtool/coalesce.c]",
 			Rule: "a fixed delay has no effect while the driver finds it itself",
@@ -100,6 +100,25 @@ func queuesKeepSteering(name string) Constraint {
 				if v := before[id]; v != "" && v != "none" && v != "0" {
 					return fmt.Sprintf("%s is %s while %s falls from %d to %d", id, v, list[0], was, n)
 				}
+			}
+			return ""
+		},
+	}
+}
+
+// queueBeforeDiscipline: Linux gives a device without a queue of its own one of 1000
+// packets when a queueing discipline is attached while its length is 0. Undo could not
+// tell that write from another program's.
+func queueBeforeDiscipline() Constraint {
+	return Constraint{
+		ID: "Q-02", Systems: []string{"linux"}, Knobs: ids("txqueuelen", "qdisc"), Source: "[L6.1 net/sched/sch_api.c qdisc_create]; found by the property test of undo",
+		Rule: "no queueing discipline is attached to a device whose queue has length 0: the kernel would set txqueuelen to 1000",
+		Breaks: func(before, after Values) string {
+			if after["qdisc"] == before["qdisc"] || after["qdisc"] == "noqueue" {
+				return ""
+			}
+			if before["txqueuelen"] == "0" || after["txqueuelen"] == "0" {
+				return fmt.Sprintf("qdisc becomes %s while txqueuelen is 0", after["qdisc"])
 			}
 			return ""
 		},

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"linerate/internal/core/units"
@@ -112,9 +111,11 @@ func Path(ctx context.Context, dir string, o PathOptions, emit func(PathProgress
 	if err != nil {
 		return PathResult{}, fmt.Errorf("copy by way of %s: %w", dir, err)
 	}
-	w := &pathWork{options: o, emit: emit, place: p, result: PathResult{Folder: dir, Volume: p.volume}}
+	w := &pathWork{
+		options: o, emit: emit, place: p, result: PathResult{Folder: dir, Volume: p.volume},
+		halted: func() bool { return ctx.Err() != nil },
+	}
 	w.remarks()
-	defer context.AfterFunc(ctx, func() { w.halt.Store(true) })()
 	rng := rand.New(rand.NewPCG(o.Seed, pathStream))
 	for repeat := range o.Repeats {
 		for _, i := range rng.Perm(len(o.Sizes)) {
@@ -138,11 +139,9 @@ type pathWork struct {
 	emit    func(PathProgress)
 	place   place
 	result  PathResult
-	halt    atomic.Bool
+	halted  func() bool // reports whether the caller has stopped the work
 	files   uint64
 }
-
-func (w *pathWork) halted() bool { return w.halt.Load() }
 
 // remarks says what the kind of file system means for the numbers.
 func (w *pathWork) remarks() {

@@ -93,6 +93,7 @@ func (t *session) serve(ctx context.Context) {
 		e.Err = err
 		t.excuse(ctx, err)
 	}
+	t.share.Close() // before the event: its reader finds the budget free
 	t.tell(e)
 }
 
