@@ -48,6 +48,13 @@ func Delta(a, b Snapshot) []model.Counter {
 		add(threadRun, "", t.run.Milliseconds())
 		add(threadWait, "", t.wait.Milliseconds())
 	}
+	length := b.at.Sub(a.at)
+	if len(spent) > 0 {
+		add(cpuWindow, "", length.Milliseconds())
+	}
+	if b.quota > 0 {
+		add(cgroupQuota, "", int64(b.quota*float64(length.Milliseconds())))
+	}
 	for _, m := range moves(a, b) {
 		add(m.name, m.of, m.n)
 	}

@@ -62,6 +62,9 @@ const (
 	cpuBusyTime    = "cpu_busy_ms"
 	cpuSoftIRQTime = "cpu_softirq_ms"
 	cpuStealTime   = "cpu_steal_ms"
+	cpuWindow      = "cpu_window_ms"
+
+	cgroupQuota = "cgroup_quota_ms"
 
 	threadRun  = "thread_run_ms"
 	threadWait = "thread_wait_ms"
@@ -90,6 +93,7 @@ func Definitions() []Definition {
 		{cpuBusyTime, GroupCPU, Time, "ms", "cpu_busy over the window", stat},
 		{cpuSoftIRQTime, GroupCPU, Time, "ms", "cpu_softirq over the window", stat},
 		{cpuStealTime, GroupCPU, Time, "ms", "cpu_steal over the window", stat},
+		{cpuWindow, GroupCPU, Time, "ms", "the window: the time between the two readings, and what one core can spend in it", "internal/host/watch"},
 		{softnetProcessed, GroupSoftnet, Count, "packets", "taken from drivers or from another core's queue; a joined train counts once", softnet},
 		{softnetDropped, GroupSoftnet, Count, "packets", "dropped because a core's backlog was full (net.core.netdev_max_backlog)", softnet},
 		{softnetSqueezed, GroupSoftnet, Count, "times", "receive work stopped with packets left: budget or time was used up (net.core.netdev_budget)", softnet},
@@ -102,6 +106,8 @@ func Definitions() []Definition {
 			all = append(all, Definition{c.name, c.group, Count, c.unit, c.meaning, c.source})
 		}
 	}
+	at := slices.IndexFunc(all, func(d Definition) bool { return d.Group == GroupCgroup })
+	all = slices.Insert(all, at, Definition{cgroupQuota, GroupCgroup, Time, "ms", "processor time that the smallest quota of the groups gives in the window: 200 ms in a second are 0.2 processors", "kernel/sched/core.c: cpu.max, and cpu.cfs_quota_us over cpu.cfs_period_us of version 1"})
 	const sched = "kernel/sched/stats.h, /proc/PID/task/*/schedstat"
 	return append(all,
 		Definition{qdiscBacklog, GroupQdisc, Level, "bytes", "waiting in front of the interface", "net/core/gen_stats.c"},

@@ -52,19 +52,55 @@ func parseThread(b []byte) (thread, bool) {
 	return thread{run: time.Duration(run), wait: time.Duration(wait)}, true
 }
 
-// openGroups opens cpu.stat of the control groups that this process is in, and of
-// those around them: a quota of any of them holds it back. A group without the
-// file has no quota of its own.
-func openGroups() []*text {
-	b, err := os.ReadFile("/proc/self/cgroup")
+// groups are the control groups that schedule this process, the innermost first.
+type groups struct {
+	stat []*text // cpu.stat of each that has one
+	// local is cpu.stat.local of the innermost group: it counts what the quotas of all
+	// groups around it cost, also of those that a container does not show (Linux 6.6,
+	// commit 677ea015f231). nil before.
+	local  *text
+	quotas []quotaFiles
+}
+
+// quotaFiles hold the quota of one group: cpu.max, or the two files of version 1.
+type quotaFiles struct{ quota, period *text }
+
+// openGroups opens the files of the groups that this process is in, and of those around
+// them, under root: a quota of any of them holds it back.
+func openGroups(root string) groups {
+	var g groups
+	b, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
-		return nil
+		return g
 	}
-	var out []*text
-	for _, dir := range groupFolders(string(b)) {
-		if t, err := openText(filepath.Join(dir, "cpu.stat")); err == nil {
-			out = append(out, t)
+	open := func(dir, name string) *text {
+		t, err := openText(filepath.Join(root, dir, name))
+		if err != nil {
+			return nil // a group without the file has no quota of its own
 		}
+		return t
+	}
+	for _, dir := range groupFolders(string(b)) {
+		if t := open(dir, "cpu.stat"); t != nil {
+			g.stat = append(g.stat, t)
+		}
+		if g.local == nil {
+			g.local = open(dir, "cpu.stat.local")
+		}
+		if t := open(dir, "cpu.max"); t != nil {
+			g.quotas = append(g.quotas, quotaFiles{quota: t})
+		}
+		if q, p := open(dir, "cpu.cfs_quota_us"), open(dir, "cpu.cfs_period_us"); q != nil && p != nil {
+			g.quotas = append(g.quotas, quotaFiles{q, p})
+		}
+	}
+	return g
+}
+
+func (g groups) files() []*text {
+	out := append(slices.Clone(g.stat), g.local)
+	for _, q := range g.quotas {
+		out = append(out, q.quota, q.period)
 	}
 	return out
 }
@@ -97,20 +133,28 @@ func groupFolders(list string) []string {
 	return out
 }
 
-// quota is what a control group counts of its quota of processor time.
-type quota struct {
+// throttling is what a control group counts of its quota of processor time.
+type throttling struct {
 	stood            time.Duration // added up over processors
 	periods, stopped uint64
 }
 
-// readGroups adds up how often and for how long the groups stood still.
-func (s *source) readGroups(o *Snapshot) {
-	var sum quota
+// read fills in how often and for how long the groups stood still, and the smallest of
+// their quotas.
+func (g groups) read(o *Snapshot) {
+	var sum throttling
 	some := false
-	for _, g := range s.groups {
-		if b, err := g.read(); err == nil {
+	for _, t := range g.stat {
+		if b, err := t.read(); err == nil {
 			if q, ok := parseThrottled(b); ok {
 				sum.stood, sum.periods, sum.stopped, some = sum.stood+q.stood, sum.periods+q.periods, sum.stopped+q.stopped, true
+			}
+		}
+	}
+	if g.local != nil {
+		if b, err := g.local.read(); err == nil {
+			if q, ok := parseThrottled(b); ok {
+				sum.stood, some = q.stood, true
 			}
 		}
 	}
@@ -119,14 +163,52 @@ func (s *source) readGroups(o *Snapshot) {
 		o.values.set(cgroupPeriods, sum.periods)
 		o.values.set(cgroupStopped, sum.stopped)
 	}
+	for _, f := range g.quotas {
+		if v, ok := f.read(); ok && (o.quota == 0 || v < o.quota) {
+			o.quota = v
+		}
+	}
+}
+
+// read returns a quota in processors, false for a group without one.
+func (f quotaFiles) read() (float64, bool) {
+	b, err := f.quota.read()
+	if err != nil {
+		return 0, false
+	}
+	text := string(b)
+	if f.period != nil {
+		p, err := f.period.read()
+		if err != nil {
+			return 0, false
+		}
+		text += " " + string(p)
+	}
+	return parseQuota(text)
+}
+
+// parseQuota reads "20000 100000": so many microseconds of each period. Without a quota
+// version 2 has "max 100000", version 1 "-1 100000" (Linux
+// Documentation/admin-guide/cgroup-v2.rst, scheduler/sched-bwc.rst).
+func parseQuota(text string) (float64, bool) {
+	f := strings.Fields(text)
+	if len(f) != 2 {
+		return 0, false
+	}
+	quota, err1 := strconv.ParseUint(f[0], 10, 52)
+	period, err2 := strconv.ParseUint(f[1], 10, 52)
+	if err1 != nil || err2 != nil || quota == 0 || period == 0 {
+		return 0, false
+	}
+	return float64(quota) / float64(period), true
 }
 
 // parseThrottled finds "throttled_usec 12" of version 2, or "throttled_time 12000"
 // in ns of version 1, and before it how many periods there were with work, and how many
 // that were cut short (Linux Documentation/admin-guide/cgroup-v2.rst,
 // scheduler/sched-bwc.rst).
-func parseThrottled(b []byte) (quota, bool) {
-	var q quota
+func parseThrottled(b []byte) (throttling, bool) {
+	var q throttling
 	for len(b) > 0 {
 		var l []byte
 		l, b = line(b)
@@ -147,5 +229,5 @@ func parseThrottled(b []byte) (quota, bool) {
 			q.stopped = n
 		}
 	}
-	return quota{}, false
+	return throttling{}, false
 }

@@ -1,11 +1,14 @@
 package watch
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 func TestParseSched(t *testing.T) {
@@ -15,7 +18,7 @@ func TestParseSched(t *testing.T) {
 	if _, ok := parseThread([]byte("x 1 2\n")); ok {
 		t.Error("a text that is no number was read")
 	}
-	for text, want := range map[string]quota{
+	for text, want := range map[string]throttling{
 		"usage_usec 9\nnr_periods 5\nnr_throttled 3\nthrottled_usec 1500\n": {1500 * time.Microsecond, 5, 3},
 		"nr_periods 0\nnr_throttled 0\nthrottled_time 2000000":              {stood: 2 * time.Millisecond},
 	} {
@@ -69,5 +72,56 @@ func TestOwnThreads(t *testing.T) {
 		if time.Since(began) > time.Minute {
 			t.Fatalf("after a minute of work: %+v, %v", most, ok)
 		}
+	}
+}
+
+// TestGroups: quotas of both versions of control groups are read, the smallest of those
+// around the process; what cpu.stat.local counts holds for all of them.
+func TestGroups(t *testing.T) {
+	stat := "nr_periods 10\nnr_throttled 9\nthrottled_"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  throttling
+		quota float64
+	}{
+		"version 2": {map[string]string{
+			"proc/self/cgroup": "0::/box/in\n", "sys/fs/cgroup/box/cpu.max": "20000 100000\n", "sys/fs/cgroup/box/in/cpu.max": "max 100000\n",
+			"sys/fs/cgroup/box/cpu.stat": stat + "usec 800000\n", "sys/fs/cgroup/box/in/cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_usec 0\n",
+		}, throttling{800 * time.Millisecond, 10, 9}, 0.2},
+		"version 1": {map[string]string{
+			"proc/self/cgroup": "3:cpu,cpuacct:/box\n0::/\n", "sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us": "150000\n", "sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us": "100000\n",
+			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n", "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+			"sys/fs/cgroup/cpu,cpuacct/box/cpu.stat": stat + "time 800000000\n",
+		}, throttling{800 * time.Millisecond, 10, 9}, 1.5},
+		"local": {map[string]string{ // of a container, which does not see the group with the quota
+			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.stat": "usage_usec 5\n", "sys/fs/cgroup/cpu.stat.local": "throttled_usec 2400000\n",
+		}, throttling{stood: 2400 * time.Millisecond}, 0},
+		"local counts once": {map[string]string{
+			"proc/self/cgroup": "1:cpu:/a\n", "sys/fs/cgroup/cpu/a/cpu.stat": stat + "time 400000000", "sys/fs/cgroup/cpu/cpu.stat": stat + "time 900000000", "sys/fs/cgroup/cpu/a/cpu.stat.local": "throttled_time 600000000",
+		}, throttling{600 * time.Millisecond, 20, 18}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			for path, text := range c.files {
+				path = filepath.Join(root, path)
+				must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+				must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+			}
+			g := openGroups(root)
+			var o Snapshot
+			g.read(&o)
+			for _, f := range g.files() {
+				if f != nil {
+					must.Do(t, f.f.Close())
+				}
+			}
+			got := throttling{time.Duration(o.values[cgroupThrottled].n) * time.Millisecond, o.values[cgroupPeriods].n, o.values[cgroupStopped].n}
+			must.Equal(t, got, c.want, "throttling")
+			must.Equal(t, o.quota, c.quota, "quota")
+			o.at = time.Unix(10, 0)
+			if i := slices.IndexFunc(Delta(Snapshot{at: time.Unix(9, 0)}, o), func(m model.Counter) bool { return m.Name == cgroupQuota && m.Value == int64(1000*c.quota) }); (i >= 0) != (c.quota > 0) {
+				t.Error("the quota of one second is not among the counters")
+			}
+		})
 	}
 }

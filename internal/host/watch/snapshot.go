@@ -16,6 +16,7 @@ type Snapshot struct {
 	values values  //
 	// threads of this process, ascending id; nil where the system does not tell
 	threads []thread
+	quota   float64      // of processors, the smallest of this process's control groups; 0 for none
 	qdisc   qdiscKind    // whose counters values holds
 	driver  driverValues // of the interface's driver
 }

@@ -20,8 +20,8 @@ type source struct {
 	want6                               map[string]id
 	link                                *link // nil without an interface
 	coreCount, queueCount               int
-	groups                              []*text // cpu.stat of the control groups with a quota
-	track                               *text   // nil where nothing tracks connections
+	groups                              groups
+	track                               *text // nil where nothing tracks connections
 	log                                 kernelLog
 }
 
@@ -47,7 +47,7 @@ func openSource(iface string) (*source, error) {
 		*f.to, err = openText(f.path)
 		s.note(f.path, err)
 	}
-	s.groups = openGroups()
+	s.groups = openGroups("/")
 	s.track, _ = openText(own + "stat/nf_conntrack") // not there unless something tracks connections
 	s.note("kernel log", s.log.open(iface))
 	if iface != "" {
@@ -62,7 +62,7 @@ func (s *source) missing() []string { return s.texts() }
 
 func (s *source) close() error {
 	var errs []error
-	for _, t := range append([]*text{s.stat, s.softnet, s.snmp, s.netstat, s.snmp6, s.track}, s.groups...) {
+	for _, t := range append([]*text{s.stat, s.softnet, s.snmp, s.netstat, s.snmp6, s.track}, s.groups.files()...) {
 		if t != nil {
 			errs = append(errs, t.f.Close())
 		}
@@ -105,7 +105,7 @@ func (s *source) read(o *Snapshot, driver bool) error {
 	try(s.track, func(b []byte) error { return parseTrack(b, &o.values) })
 	s.note("kernel log", s.log.read(&o.values))
 	o.threads = readThreads()
-	s.readGroups(o)
+	s.groups.read(o)
 	if s.link != nil {
 		s.link.read(o, driver, &s.gaps)
 		some = some || o.values[nicRxPackets].known
