@@ -21,7 +21,7 @@ func hostCases() []aCase {
 			shut(e)
 			e.TCP.PeerWindow = known(units.Bytes(0))
 			e.Receiver.moved("cgroup_throttled_ms", 23600)
-		}, rule: "B16", at: atReceiver, says: "stopped the process, for 2.4 s of each second if its processors are added up", without: "B07"},
+		}, rule: "B16", at: atReceiver, says: "a quota of processor time stopped the process for 100 % of the time", without: "B07"},
 		{name: "the same, of a kernel that counts periods", rate: 50e6, change: func(e *Evidence) {
 			shut(e)
 			e.TCP.PeerWindow = known(units.Bytes(0))
@@ -29,6 +29,13 @@ func hostCases() []aCase {
 			e.Receiver.moved("cgroup_periods", 100)
 			e.Receiver.moved("cgroup_periods_throttled", 93)
 		}, rule: "B16", at: atReceiver, says: "a quota of processor time was used up in 93 % of its periods, and stopped the process", without: "B07"},
+		{name: "the same, of one of version 1 or 2 whose size is known", rate: 50e6, change: func(e *Evidence) {
+			shut(e)
+			e.Receiver.moved("cgroup_throttled_ms", 23600, "cgroup_quota_ms", 2000, "cpu_window_ms", 10000)
+		}, rule: "B16", at: atReceiver, says: "a quota of 0.2 processors stopped the process for 100 % of the time"},
+		{name: "more time than there was", rate: 500e6, change: func(e *Evidence) {
+			e.Receiver.moved("cpu_window_ms", 1000, "thread_run_ms", 9900)
+		}, rule: "fault", at: atReceiver, beside: true, says: "more time than there was: thread_run_ms is 9900 ms in 1000 ms", without: "B16"},
 		{name: "a quota that is hardly used up", rate: 50e6, change: func(e *Evidence) {
 			shut(e)
 			e.Receiver.moved("cgroup_throttled_ms", 200)

@@ -172,7 +172,7 @@ func notFound(f features) model.Finding {
 	ruled(f.rwnd.IsKnown() && f.sndbuf.IsKnown() && f.rwnd.Or(1) < limitedShare && f.sndbuf.Or(1) < limitedShare, "windows")
 	ruled(f.resent.IsKnown() && f.resent.Or(1) < lossMatters, "loss")
 	ruled(f.signs.IsKnown() && f.signs.Or(fewSigns) < fewSigns, "reordering")
-	idle := func(e End) bool { return f.load(e).run.IsKnown() && !f.starved(e) }
+	idle := func(e End) bool { return f.load(e).run.IsKnown() && !f.starved(e) && !f.busy(e) }
 	switch sender, receiver := idle(f.Sender), idle(f.Receiver); {
 	case sender && receiver:
 		ruled(true, "CPU of both ends")
@@ -184,6 +184,7 @@ func notFound(f features) model.Finding {
 	ruled(f.idle.IsKnown() && f.idle.Or(1) < idleShare, "the sending application")
 	b.misses(f.Ceiling.IsKnown(), "the rate of the link ("+cmp.Or(f.Ceiling.Reason(), "unknown")+")", "ethtool at both hosts, or the contract")
 	b.misses(f.TCP.Busy.IsKnown(), "what the sender waited for, which its system does not count", byCheck)
+	b.misses(!f.busy(f.Sender) && !f.busy(f.Receiver), "processors with time left: other programs kept those of an end busy", "stop what else runs there, and measure again")
 	b.misses(f.Receiver.Counters.read() && f.Sender.Counters.read(), "counters of both hosts", byCounters)
 	if c, ok := f.Ceiling.Get(); ok {
 		b.because("goodput over ceiling", "%.1f %% of %s were reached", 100*f.full.Or(0), c)

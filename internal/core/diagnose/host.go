@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,35 +23,62 @@ type load struct {
 	others    fact.Of[float64] // mean of the other cores
 	softirq   fact.Of[float64] // of the busiest core, for packets
 	process   fact.Of[float64] // cores that the measuring process used, per stream
-	spare     fact.Of[float64] // of all processors' time: nobody wanted it
+	spare     fact.Of[float64] // of all processors' time: nothing wanted it
+	quota     fact.Of[float64] // processors that the smallest quota of its control groups gives
+	faults    []string         // shares that cannot be: faults of the measurement
 }
 
-// load returns what the processors of an end did. Counters cover the warm-up, so
-// that their time is that of the whole run.
+// tick is how exact the times of processors are: Linux counts each of their four parts in
+// ticks of 10 ms (include/asm-generic/param.h, USER_HZ 100).
+const tick = 4 * 10.0 // ms
+
+// load returns what the processors of an end did, as shares of the time between the two
+// readings of its counters. A share above 1 is unknown: its clock and its counter do not
+// belong together.
 func (f features) load(e End) load {
 	var l load
-	length := f.Window.Seconds() * 1000
-	if f.Run != nil {
-		length = max(length, float64(f.Run.Flow.Length().Milliseconds()))
+	length := float64(e.Counters.total("cpu_window_ms", ""))
+	told := length > 0
+	if !told { // a host that does not tell: as long as the run at least
+		length = f.Window.Seconds() * 1000
+		if f.Run != nil {
+			length = max(length, float64(f.Run.Flow.Length().Milliseconds()))
+		}
 	}
 	if length <= 0 {
 		return l
+	}
+	share := func(ms float64, source string) fact.Of[float64] {
+		if told && ms > length+tick {
+			fault := fmt.Sprintf("%s is %.0f ms in %.0f ms", source, ms, length)
+			l.faults = append(l.faults, fault)
+			return fact.Unknown[float64]("measurement fault: " + fault)
+		}
+		return fact.Known(min(1, ms/length), source)
 	}
 	over := func(name string) fact.Of[float64] {
 		n, ok := e.Counters.Moved(name).Get()
 		if !ok {
 			return fact.Unknown[float64](e.Counters.Moved(name).Reason())
 		}
-		return fact.Known(float64(n)/length, name)
+		return share(float64(n), name)
 	}
-	l.run, l.wait, l.stopped = over("thread_run_ms"), over("thread_wait_ms"), over("cgroup_throttled_ms")
+	l.run, l.wait = over("thread_run_ms"), over("thread_wait_ms")
+	// What a quota costs is added up over processors, and a process cannot stand still for
+	// more than all of the time.
+	if stood, ok := e.Counters.Moved("cgroup_throttled_ms").Get(); ok {
+		l.stopped = fact.Known(min(float64(stood)/length, 1), "cgroup_throttled_ms")
+	}
+	if given := e.Counters.total("cgroup_quota_ms", ""); given > 0 && told {
+		l.quota = fact.Known(float64(given)/length, "cgroup_quota_ms")
+	}
 	if use, ok := e.CPU.Get(); ok {
 		l.process = fact.Known(use/float64(f.Streams), e.CPU.Source())
 	}
 	cores := e.Counters.By("cpu_busy_ms")
 	n := max(e.Facts.CPUs, len(cores)-1)
-	if steal := over("cpu_steal_ms"); steal.IsKnown() && n > 0 {
-		l.stolen = fact.Known(e.Counters.total("cpu_steal_ms", "")/length/float64(n), steal.Source())
+	if steal := e.Counters.Moved("cpu_steal_ms"); steal.IsKnown() && n > 0 {
+		l.stolen = share(float64(e.Counters.total("cpu_steal_ms", ""))/float64(n), steal.Source())
 	}
 	busiest, most, sum, count := "", 0.0, 0.0, 0
 	for name, ms := range cores {
@@ -63,11 +91,11 @@ func (f features) load(e End) load {
 		}
 	}
 	if busiest != "" {
-		l.core = fact.Known(most/length, "cpu_busy_ms of "+busiest)
-		l.softirq = fact.Known(float64(e.Counters.By("cpu_softirq_ms")[busiest])/length, "cpu_softirq_ms of "+busiest)
+		l.core = share(most, "cpu_busy_ms of "+busiest)
+		l.softirq = share(float64(e.Counters.By("cpu_softirq_ms")[busiest]), "cpu_softirq_ms of "+busiest)
 		l.spare = fact.Known(max(0, 1-sum/float64(max(count, n))/length), "cpu_busy_ms")
 		if others := max(count, n) - 1; others > 0 {
-			l.others = fact.Known((sum-most)/float64(others)/length, "cpu_busy_ms")
+			l.others = share((sum-most)/float64(others), "cpu_busy_ms")
 		}
 	}
 	return l
@@ -75,7 +103,7 @@ func (f features) load(e End) load {
 
 // total is how far a counter moved at one part of the host, or at all of them
 // together where the part is not listed.
-func (c Counters) total(name, of string) float64 { return float64(c.parts[name][of]) }
+func (c Counters) total(name, of string) int64 { return c.parts[name][of] }
 
 // starved reports whether an end shows that its program waited for a processor.
 func (f features) starved(e End) bool {
@@ -94,6 +122,10 @@ func (f features) shortOfTime(e End) bool {
 // hears late (__tcp_ack_snd_check, net/ipv4/tcp_input.c), so that round trips are long and
 // slowing down is taken back, though no window was shut and the path is as it was.
 func (f features) famished(e End) bool { return f.load(e).wait.Or(0) >= starvedThread }
+
+// busy reports whether the processors of an end had hardly any time left, whoever used it:
+// that they do not limit cannot be said then.
+func (f features) busy(e End) bool { return f.load(e).spare.Or(1) < limitedShare }
 
 // crowded reports whether the processors of an end are so short that its kernel may be
 // late with packets, or that a quota stops its program: one that waits for others is none
@@ -121,8 +153,8 @@ func cpuRule(end func(features) End) look {
 		polls := e.Report != nil && strings.Contains(e.Report.Waiting, "poll")
 		switch stopped, run, wait := l.stopped.Or(0), l.run.Or(0), l.wait.Or(0); {
 		case stopped >= throttled && (waited || stopped >= limitedShare):
-			b.share(min(1, stopped), l.stopped.Source()).becauseOfQuota(e, l).
-				explains(f.explainedByTime(min(1, max(stopped, lost)))).noKnob("raise the quota of the control group or the container (cpu.max)")
+			b.share(stopped, l.stopped.Source()).becauseOfQuota(e, l).
+				explains(f.explainedByTime(max(stopped, lost))).noKnob(raiseQuota)
 		case run >= busyThread && !polls:
 			b.share(min(1, run), l.run.Source()).
 				because(l.run.Source(), "one thread of the process worked %.0f %% of the time", 100*min(1, run)).allows(f.Goodput, "measured with a full thread").helps("streams", "link.mtu")

@@ -264,6 +264,11 @@ func TestNotFoundSaysWhatWasRuledOut(t *testing.T) {
 	got := Find(evidence(model.To, 400e6, nil))
 	want := "limit not found; ruled out: windows, loss, reordering, CPU of both ends, the sending application (42.5 % of 941.5 Mbit/s were reached)"
 	must.Equal(t, Sentence(got[0], nil), want)
+	got = Find(evidence(model.To, 400e6, func(e *Evidence) { // processors that others keep busy are not ruled out
+		e.Receiver.moved("cpu_busy_ms/cpu0", 9000, "cpu_busy_ms/cpu1", 9000, "cpu_busy_ms/cpu2", 8000, "cpu_busy_ms/cpu3", 8000)
+	}))
+	must.Contain(t, strings.Join(got[0].RuledOut, ", "), "CPU of the sender")
+	must.Equal(t, len(got[0].Missing), 1, "a quiet receiver is missing")
 	got = Find(evidence(model.To, 400e6, func(e *Evidence) { e.Receiver.Counters = Counters{} }))
 	if !slices.Contains(got[0].RuledOut, "CPU of the sender") || slices.Contains(got[0].RuledOut, "CPU of both ends") || len(got[0].Missing) != 1 {
 		t.Errorf("%+v", got[0])

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -200,19 +201,34 @@ func damagedMarks(f features) (*finding, bool) {
 	return nil, false
 }
 
-// becauseOfQuota says how much a quota stopped the process. The kernel adds the time up
-// over processors, so that it is more than there was where several stood still at once;
-// how many periods were cut short has no such trouble (admin-guide/cgroup-v2.rst).
+// becauseOfQuota says how much a quota stopped the process. How many periods were cut
+// short needs no sum over processors (admin-guide/cgroup-v2.rst).
 func (b *finding) becauseOfQuota(e End, l load) *finding {
-	stopped, source := l.stopped.Or(0), l.stopped.Source()
+	stopped, source, what := l.stopped.Or(0), l.stopped.Source(), "a quota of processor time"
+	if q, ok := l.quota.Get(); ok {
+		what, source = fmt.Sprintf("a quota of %.2g processors", q), source+", "+l.quota.Source()
+	}
 	if n := e.Counters.Moved("cgroup_periods").Or(0); n > 0 {
-		cut := e.Counters.Moved("cgroup_periods_throttled").Or(0)
-		return b.because(source+", cgroup_periods", "a quota of processor time was used up in %.0f %% of its periods, and stopped the process until the next one", 100*float64(cut)/float64(n))
+		cut := min(n, e.Counters.Moved("cgroup_periods_throttled").Or(0))
+		return b.because(source+", cgroup_periods", "%s was used up in %.0f %% of its periods, and stopped the process until the next one", what, 100*float64(cut)/float64(n))
 	}
-	if stopped > 1 {
-		return b.because(source, "a quota of processor time stopped the process, for %.1f s of each second if its processors are added up", stopped)
+	return b.because(source, "%s stopped the process for %.0f %% of the time", what, 100*stopped)
+}
+
+// raiseQuota is what helps against a quota.
+const raiseQuota = "raise the quota of the control group or the container (cpu.max, in version 1 cpu.cfs_quota_us)"
+
+// impossible tells of numbers that cannot be, which no rule looks at: they are faults of
+// the measurement and say nothing of the host.
+func impossible(f features) (*finding, bool) {
+	for _, e := range []End{f.Sender, f.Receiver} {
+		if faults := f.load(e).faults; len(faults) > 0 {
+			return f.found(e.Host, "measurement fault").kind(model.FindingBeside).
+				because("counters", "more time than there was: %s; nothing is concluded from it", strings.Join(faults, ", ")).
+				noKnob("measure again; if it stays, the host's clock or its counters are wrong, so please report it"), true
+		}
 	}
-	return b.because(source, "a quota of processor time stopped the process for %.0f %% of the time", 100*stopped)
+	return nil, false
 }
 
 // waitsFor says who had the processor that a thread waited for: nobody, where there was
@@ -221,7 +237,7 @@ func (b *finding) waitsFor(l load) {
 	wait := 100 * min(1, l.wait.Or(0))
 	if spare := l.spare.Or(0); spare >= limitedShare {
 		b.because(l.wait.Source()+", "+l.spare.Source(), "the process could have run and had no processor for %.0f %% of the time, though the processors had nothing to do for %.0f %% of it: a quota stops it, or it may use one of them only", wait, 100*spare).
-			noKnob("raise the quota of the control group or the container (cpu.max), or let the program use more processors (cpuset, taskset)")
+			noKnob(raiseQuota + ", or let the program use more processors (cpuset, taskset)")
 		return
 	}
 	b.because(l.wait.Source(), "the process could have run and had no processor for %.0f %% of the time: other programs had it", wait).

@@ -20,6 +20,7 @@ func unshown() map[string]string {
 		"B42 old kernel":                     "needs a Linux older than 6.8 whose processor is full.",
 		"B15 remembered path":                "needs a host on which linerate may not forget what TCP remembers, as it does before each run where it may, and that remembers thresholds (tcp_no_ssthresh_metrics_save=0).",
 		"B43 layer in between":               "needs the Windows Subsystem for Linux or Docker Desktop.",
+		"fault measurement fault":            "needs a host whose clock or counters are wrong.",
 		"B34 sticky transmit queue":          "needs a card with several transmit queues whose driver counts each.",
 	}
 }
