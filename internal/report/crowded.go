@@ -2,9 +2,7 @@ package report
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
-	"strings"
 
 	"linerate/internal/core/health"
 	"linerate/internal/core/model"
@@ -18,20 +16,22 @@ const crowdedRuns = 0.2
 // measured: what they show may be of that host and not of the path.
 func (b *builder) crowds(runs []model.Run) []string {
 	var out []string
-	hosts, together := b.s.Hosts, b.oneMachine()
+	hosts, together := b.s.Hosts, health.OneMachine(b.s)
 	if together {
 		hosts = hosts[:1]
 	}
 	for _, h := range hosts {
 		var most []float64 // of crowded runs
-		all := 0
+		all, of := 0, 0
 		for _, r := range runs {
 			i := slices.IndexFunc(r.Ends, func(e model.EndReport) bool { return e.Host == h.Host })
 			if i < 0 || r.State == model.RunInvalid {
 				continue
 			}
 			all++
-			if others, ok := health.Others(r, r.Ends[i], together); ok && health.Crowded(others, h.CPUs) {
+			var others float64
+			var ok bool
+			if others, of, ok = health.Others(h, r, r.Ends[i], together); ok && health.Crowded(others, of) {
 				most = append(most, others)
 			}
 		}
@@ -42,7 +42,7 @@ func (b *builder) crowds(runs []model.Run) []string {
 		if all > 1 {
 			when = fmt.Sprintf("in %d of %s", len(most), count(all, "run"))
 		}
-		had := fmt.Sprintf("%.1f of its %s", stats.Median(most), count(h.CPUs, "processor"))
+		had := fmt.Sprintf("%.1f of its %s", stats.Median(most), count(of, "processor"))
 		text := fmt.Sprintf("%s: others than linerate had %s %s", b.name(h.Host), had, when)
 		if together { // where the wire of a lab is linerate's, too
 			text = fmt.Sprintf("this machine: %s were busy with more than the two ends %s", had, when)
@@ -50,13 +50,4 @@ func (b *builder) crowds(runs []model.Run) []string {
 		out = append(out, text+": what is slow may be slow for that")
 	}
 	return out
-}
-
-// oneMachine reports whether both ends are on this machine: in a lab, or over loopback.
-func (b *builder) oneMachine() bool {
-	if len(b.s.Hosts) == 0 || strings.HasPrefix(b.s.Far, "lab:") {
-		return len(b.s.Hosts) > 0
-	}
-	address, err := netip.ParseAddr(b.s.Hosts[0].Address)
-	return err == nil && address.IsLoopback()
 }

@@ -82,14 +82,16 @@ type Part struct {
 
 // Limit is what holds one copy back.
 type Limit struct {
-	Copy     string           `json:"copy"` // a setting
-	Verdict  Verdict          `json:"verdict"`
-	Rate     units.BitRate    `json:"rate"`              // of the copy, median over its runs; 0 is not measured
-	Parts    []Part           `json:"parts,omitempty"`   // slowest first; Parts[0] limits, with SeveralOf together with Tied
-	Tied     []string         `json:"tied,omitempty"`    // parts that cannot be told from the slowest
-	Overlap  units.BitRate    `json:"overlap,omitempty"` // rate predicted for parts that overlap
-	InTurn   units.BitRate    `json:"in_turn,omitempty"` // rate predicted for parts that take turns
-	Low      float64          `json:"low"`               // the copy's rate over Overlap: ends of the interval
+	Copy    string        `json:"copy"` // a setting
+	Verdict Verdict       `json:"verdict"`
+	Rate    units.BitRate `json:"rate"`              // of the copy, median over its runs; 0 is not measured
+	Parts   []Part        `json:"parts,omitempty"`   // slowest first; Parts[0] limits, with SeveralOf together with Tied
+	Tied    []string      `json:"tied,omitempty"`    // parts that cannot be told from the slowest
+	Overlap units.BitRate `json:"overlap,omitempty"` // rate predicted for parts that overlap
+	InTurn  units.BitRate `json:"in_turn,omitempty"` // rate predicted for parts that take turns
+	// Low and High are the copy's rate over Overlap: the ends of the interval, or, where it
+	// cannot tell, the lowest and highest of any block.
+	Low      float64          `json:"low"`
 	High     float64          `json:"high"`
 	Blocks   int              `json:"blocks"`              // complete ones
 	Missing  []string         `json:"missing,omitempty"`   // what was not measured
@@ -237,6 +239,13 @@ func (l *Limit) decide(rows []row, order []int, confidence float64) {
 		l.Verdict = slower(interval(rows, confidence, func(r row) float64 { return r.copy - r.inTurn() }), near)
 	default:
 		l.Verdict = CannotTell
+	}
+	if l.Verdict == CannotTell { // an interval of so few blocks may be any number
+		l.Low, l.High = math.Inf(1), 0
+		for _, r := range rows {
+			ratio := math.Exp(r.copy - r.parts[slowest])
+			l.Low, l.High = min(l.Low, ratio), max(l.High, ratio)
+		}
 	}
 }
 

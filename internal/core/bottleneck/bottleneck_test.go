@@ -75,6 +75,17 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// TestCannotTell: what two blocks say that vary is the range of both, no interval that
+// reaches from nothing to many times what a copy can do.
+func TestCannotTell(t *testing.T) {
+	l := Limits(Input{Rates: map[string]Rates{
+		MemoryToDisk: {1: 1e8, 2: 4e8}, Network: {1: 9e8, 2: 9e8}, Write: {1: 4e8, 2: 2e8},
+	}})[0]
+	must.Equal(t, l.Verdict, CannotTell)
+	must.Equal(t, [2]float64{math.Round(100 * l.Low), math.Round(100 * l.High)}, [2]float64{25, 200})
+	must.Contain(t, Direction{Receiver: "nas"}.verdictText(l), "in 2 blocks it reached 25 % to 200 % of its slowest part, writing at nas")
+}
+
 // TestTied: two parts that are equally fast are both named.
 func TestTied(t *testing.T) {
 	in := Input{Rates: map[string]Rates{

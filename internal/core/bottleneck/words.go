@@ -86,8 +86,8 @@ func (d Direction) cannotTell(l Limit) string {
 	case 1:
 		return fmt.Sprintf("cannot tell from one run of each; slowest alone was %s with %s", d.partText(l.Parts[0].Name), l.Parts[0].Rate)
 	}
-	return fmt.Sprintf("cannot tell: the runs vary too much. It reached %s to %s of its slowest part, %s",
-		units.FormatShare(l.Low), units.FormatShare(l.High), d.partText(l.Parts[0].Name))
+	return fmt.Sprintf("cannot tell: in %d blocks it reached %s to %s of its slowest part, %s; the runs vary too much for so few of them",
+		l.Blocks, units.FormatShare(l.Low), units.FormatShare(l.High), d.partText(l.Parts[0].Name))
 }
 
 // alone gives the rate of a part.

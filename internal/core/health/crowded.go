@@ -1,25 +1,64 @@
 package health
 
 import (
+	"net/netip"
+	"strings"
+
 	"linerate/internal/core/model"
 )
 
-// Others is how many of the processors of end were busy during run r with what is no end
-// of it: other programs, and what the kernel does for nobody in particular, as its
-// interrupts. 1 is one processor. false where the system does not tell. together says
-// that both ends are on one machine, as in a lab or over loopback.
-func Others(r model.Run, end model.EndReport, together bool) (float64, bool) {
-	busy, ok := end.SystemBusy.Get()
-	if !ok || end.CPUWindow <= 0 {
-		return 0, false
+// Others is how many of the processors of the host with facts f were busy during run r
+// with more than its ends: other programs, and the kernel's own work such as interrupts.
+// of is how many there are. together says that both ends are on one machine. It reports
+// false where the system does not tell, or tells of more than there are, which is a fault
+// of the measurement.
+func Others(f model.HostFacts, r model.Run, end model.EndReport, together bool) (others float64, of int, ok bool) {
+	busy, of, ok := busyOf(f, end)
+	if !ok {
+		return 0, of, false
 	}
 	for _, e := range r.Ends {
 		if e.CPUWindow > 0 && (together || e.Host == end.Host) {
 			busy -= float64(e.CPUUser+e.CPUSystem) / float64(e.CPUWindow)
 		}
 	}
-	return max(0, busy), true
+	return max(0, busy), of, true
 }
 
-// Crowded reports whether others are most of the processors, so many as cpus, of an end.
-func Crowded(others float64, cpus int) bool { return cpus > 0 && others >= crowd*float64(cpus) }
+// tick is how exact the time of a processor is, in seconds: Linux counts each of its four
+// parts in ticks of 10 ms (include/asm-generic/param.h, USER_HZ 100).
+const tick = 4 * 0.010
+
+// busyOf is how many processors of a host were busy with everything, and how many it has:
+// what this process may use (facts) can be less than what is counted.
+func busyOf(f model.HostFacts, end model.EndReport) (busy float64, of int, ok bool) {
+	busy, ok = end.SystemBusy.Get()
+	of = f.CPUs
+	if f.Machine != nil {
+		of = max(of, f.Machine.Threads.Or(0))
+	}
+	listed := 0
+	for _, c := range end.Counters {
+		if c.Name == "cpu_busy_ms" && strings.HasPrefix(c.Of, "cpu") {
+			listed++
+		}
+	}
+	of = max(of, listed)
+	if !ok || end.CPUWindow <= 0 || of == 0 || busy > float64(of)*(1+tick/end.CPUWindow.Seconds()) {
+		return 0, of, false
+	}
+	return min(busy, float64(of)), of, true
+}
+
+// Crowded reports whether others had most of the processors of an end, which has so many
+// as of.
+func Crowded(others float64, of int) bool { return of > 0 && others >= crowd*float64(of) }
+
+// OneMachine reports whether both ends are on one machine: in a lab, or over loopback.
+func OneMachine(s *model.Session) bool {
+	if len(s.Hosts) == 0 || strings.HasPrefix(s.Far, "lab:") {
+		return len(s.Hosts) > 0
+	}
+	address, err := netip.ParseAddr(s.Hosts[0].Address)
+	return err == nil && address.IsLoopback()
+}

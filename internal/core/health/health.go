@@ -249,7 +249,7 @@ func (j judge) crowded(d model.Direction) string {
 	r, _ := j.valid(d)
 	for _, end := range r.Ends {
 		f, _ := j.s.Facts(end.Host)
-		if others, ok := Others(r, end, false); ok && Crowded(others, f.CPUs) {
+		if others, of, ok := Others(f, r, end, false); ok && Crowded(others, of) {
 			return "other programs had the processors of " + j.name(end.Host) + " meanwhile"
 		}
 	}

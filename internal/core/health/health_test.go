@@ -150,7 +150,16 @@ func TestLines(t *testing.T) {
 			s.Runs[0].Ends[1].CPUSystem = 5 * time.Second
 		}, map[string]State{"cpu": Poor, "speed to": Poor}, "at nas"},
 		"a full core on a full path": {func(s *model.Session) { s.Runs[0].Ends[1].CPUSystem = 5 * time.Second }, nil, ""},
-		"a wrong clock":              {func(s *model.Session) { s.Runs[0].Ends[1].Flows[0].Window *= 2 }, map[string]State{"clock": Poor}, "100.0 %"},
+		"a wrong clock": {func(s *model.Session) {
+			s.Runs[0].Ends[1].Flows[0].Window *= 2
+			s.Runs[1].Ends[1].Flows[0].Window *= 2
+		}, map[string]State{"clock": Poor}, "100.0 %"},
+		"counts apart one way": {func(s *model.Session) { s.Runs[0].Ends[1].Flows[0].Window *= 2 }, nil, "fault of the measurement and no clock"},
+		"counts apart on one machine": {func(s *model.Session) {
+			s.Far = "lab:rate=1gbit"
+			s.Runs[0].Ends[1].Flows[0].Window *= 2
+			s.Runs[1].Ends[1].Flows[0].Window *= 2
+		}, nil, "fault of the measurement and no clock"},
 		"a black hole": {func(s *model.Session) {
 			s.Check.Ways[1].Passes, s.Check.Ways[1].Exact = fact.Known(1400, "test"), true
 			dead(s, 1)

@@ -112,10 +112,11 @@ func (j judge) cpu() Line {
 			use := float64(end.CPUUser+end.CPUSystem) / float64(end.CPUWindow)
 			l.Evidence = append(l.Evidence, fmt.Sprintf("%s: %.0f %% of a core for the %s of one stream", j.name(end.Host), 100*use,
 				map[bool]string{true: "sending", false: "receiving"}[end.Host == d.Sender()]))
-			if busy, ok := end.SystemBusy.Get(); ok {
-				if f, told := j.s.Facts(end.Host); told && f.CPUs > 0 {
-					l.Evidence = append(l.Evidence, fmt.Sprintf("%s: %.1f of %d cores busy with everything", j.name(end.Host), busy, f.CPUs))
-				}
+			f, _ := j.s.Facts(end.Host)
+			if busy, of, ok := busyOf(f, end); ok {
+				l.Evidence = append(l.Evidence, fmt.Sprintf("%s: %.1f of %d cores busy with everything", j.name(end.Host), busy, of))
+			} else if busy, told := end.SystemBusy.Get(); told && of > 0 {
+				l.Evidence = append(l.Evidence, fmt.Sprintf("%s: measurement fault: %.1f cores busy, and it has %d", j.name(end.Host), busy, of))
 			}
 			if use > most {
 				most = use
@@ -133,44 +134,63 @@ func (j judge) cpu() Line {
 }
 
 // clock is whether both ends count the same bytes in the same time: a clock that is
-// wrong makes every rate wrong.
+// wrong makes every rate wrong. It makes those of its host too high, or too low, both ways
+// alike; what is one way only, or on one machine with its one clock, is a fault of the
+// measurement and says nothing of a clock.
 func (j judge) clock() Line {
 	l := Line{Thing: "clock", State: Unseen, Text: "the other end does not count"}
-	worst, seen := 0.0, false
+	worst := 0.0
+	var ratios []float64 // what the near end counts over what the far end does
 	for _, d := range []model.Direction{model.To, model.From} {
 		r, ok := j.valid(d)
 		if !ok {
 			continue
 		}
-		var sent, got, held float64
+		var rate [2]float64 // of the sender and the receiver
+		held := 0.0
 		for _, end := range r.Ends {
 			for _, f := range end.Flows {
 				if f.Direction != d || f.Window <= 0 {
 					continue
 				}
-				if f.Role == model.Sender {
-					sent = float64(f.Bytes) / f.Window.Seconds()
-					if f.TCP != nil { // what it wrote and what has left it differ by what its buffer holds
-						held = float64(f.TCP.SendBuffer.Or(0)) / f.Window.Seconds()
-					}
-				} else {
-					got = float64(f.Bytes) / f.Window.Seconds()
+				rate[bit(f.Role != model.Sender)] = float64(f.Bytes) / f.Window.Seconds()
+				if f.TCP != nil { // what it wrote and what has left it differ by what its buffer holds
+					held = float64(f.TCP.SendBuffer.Or(0)) / f.Window.Seconds()
 				}
 			}
 		}
-		if sent > 0 && got > 0 {
-			seen = true
-			apart := max(0, math.Abs(sent-got)-held) / got
-			worst = max(worst, apart)
-			l.Evidence = append(l.Evidence, fmt.Sprintf("%s sent %.4g bytes a second, %s received %.4g", j.name(d.Sender()), sent, j.name(d.Receiver()), got))
+		sent, got := rate[0], rate[1]
+		if sent <= 0 || got <= 0 {
+			continue
 		}
+		apart := math.Copysign(max(0, math.Abs(sent-got)-held), sent-got) / got
+		worst = max(worst, math.Abs(apart))
+		if d == model.From {
+			apart = 1/(1+apart) - 1
+		}
+		ratios = append(ratios, apart)
+		l.Evidence = append(l.Evidence, fmt.Sprintf("%s sent %.4g bytes a second, %s received %.4g", j.name(d.Sender()), sent, j.name(d.Receiver()), got))
 	}
-	if seen {
-		l.State, l.Number, l.Text = OK, percent(worst), "between what the two ends count"
-		if worst > countsApart {
-			l.State = Poor
-			l.Text += ": a clock or a counter is wrong, or the run was too short"
-		}
+	if len(ratios) == 0 {
+		return l
+	}
+	l.State, l.Number, l.Text = OK, percent(worst), "between what the two ends count"
+	const less = -countsApart / (1 + countsApart)
+	alike := len(ratios) == 2 && (min(ratios[0], ratios[1]) > countsApart || max(ratios[0], ratios[1]) < less)
+	switch {
+	case worst <= countsApart:
+	case alike && !OneMachine(j.s):
+		l.State, l.Text = Poor, l.Text+", both ways alike: the clock of a host is wrong"
+	default:
+		l.State, l.Text = Unseen, l.Text+": a fault of the measurement and no clock, which would show both ways; longer runs have less of it"
 	}
 	return l
+}
+
+// bit is 1 for true.
+func bit(v bool) int {
+	if v {
+		return 1
+	}
+	return 0
 }
