@@ -42,9 +42,7 @@ func TestEveryLabSwings(t *testing.T) {
 			t.Errorf("session %d: %q", i, args)
 		}
 	}
-	if slices.Min(quarters[:]) < 9 {
-		t.Errorf("so many begin in each quarter: %v", quarters)
-	}
+	must.True(t, slices.Min(quarters[:]) >= 9, "so many begin in each quarter: %v", quarters)
 }
 
 // TestCounts: a session counts by what it says, and against what is true.
@@ -98,7 +96,5 @@ func TestDecode(t *testing.T) {
 	t.Parallel()
 	must.Fail(t, must.Err(decode([]byte(`{"session":{"id":"x"}}`))), "a session without a verdict is taken")
 	s, err := decode([]byte(`{"session":{"verdicts":[{"metric":"goodput","outcome":"equivalent","blocks":8}]}}`))
-	if err != nil || verdict(s).Blocks != 8 {
-		t.Errorf("%+v, %v", s, err)
-	}
+	must.True(t, err == nil && verdict(s).Blocks == 8, "%+v, %v", s, err)
 }

@@ -282,8 +282,6 @@ func (v victim) stillWorks(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
 		cancel()
-		if err != nil {
-			t.Errorf("%s: %v\n%s", name, err, out)
-		}
+		must.True(t, err == nil, "%s: %v\n%s", name, err, out)
 	}
 }

@@ -112,9 +112,7 @@ func TestServeKeys(t *testing.T) {
 	sane(t, run(t, look))
 
 	must.Do(t, os.Chmod(strings.TrimPrefix(file, "@"), 0o644))
-	if r := run(t, n.inside(t, "a", "facts", file)); r.code != 0 || !strings.Contains(r.err, "others may read it: chmod 600") {
-		t.Errorf("a link that others may read: exit code %d\n%s", r.code, r.err)
-	}
+	run(t, n.inside(t, "a", "facts", file)).ends(t, 0, "others may read it: chmod 600") // a link that others may read
 
 	r := run(t, n.inside(t, "b", "serve", "key", "list", "--state", n.state("b"), "--json"))
 	if err := validate("linerate/keys/v1", r.out); err != nil || strings.Count(r.out, `"state": "valid"`) != 2 {
@@ -127,19 +125,13 @@ func TestServeKeys(t *testing.T) {
 	if r := run(t, n.inside(t, "b", "serve", "key", "revoke", "ci", "--state", n.state("b"))); r.code != 0 || r.out != "key ci is revoked\n" {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	if r := p.wait(t, patience); r.code != 3 || !strings.Contains(r.err, "the key was revoked or has expired") {
-		t.Errorf("a session whose key was revoked: exit code %d\n%s", r.code, r.err)
-	}
-	if r := n.look(t, file); r.code != 3 || !strings.Contains(r.err, "the secret is wrong") {
-		t.Errorf("a revoked key: exit code %d\n%s", r.code, r.err)
-	}
-	if err := os.Rename(log, log+".1"); err != nil { // as logrotate does
+	p.wait(t, patience).ends(t, 3, "the key was revoked or has expired") // a session whose key was revoked
+	n.look(t, file).ends(t, 3, "the secret is wrong")                    // a revoked key
+	if err := os.Rename(log, log+".1"); err != nil {                     // as logrotate does
 		t.Fatal(err)
 	}
 	again, _ := n.addKey(t, "ci", "--expires", "1h")
-	if again == link {
-		t.Error("the same secret again")
-	}
+	must.True(t, again != link, "the same secret again")
 	server.signal(t, syscall.SIGHUP)
 	server.signal(t, syscall.SIGTERM)
 	if r := server.wait(t, patience); r.code != 0 || strings.Contains(r.err, again) {
@@ -151,9 +143,7 @@ func TestServeKeys(t *testing.T) {
 		"event=run-end key=ci direction=from outcome=ok", "event=session-end key=ci outcome=ok", "event=session-end key=ci outcome=cut",
 		"event=refused address=10.77.0.1 outcome=denied",
 	} {
-		if !tells(lines, want) {
-			t.Errorf("the audit log has no %s", want)
-		}
+		must.True(t, tells(lines, want), "the audit log has no %s", want)
 	}
 	for _, file := range []string{log + ".1", log} {
 		if b, err := os.ReadFile(file); err == nil && strings.Contains(string(b), "linerate://") {
@@ -180,9 +170,7 @@ func TestServeTune(t *testing.T) {
 	server, first := n.serve(t, "--allow-tune", "--audit", log)
 	_, ops := n.addKey(t, "ops", "--right", "tune")
 	listener, tuner := n.daemon(t)
-	if listener == 0 || tuner == 0 {
-		t.Fatal("no listener, or no tuner")
-	}
+	must.Need(t, listener != 0 && tuner != 0, "no listener, or no tuner")
 	if uid, caps := status(t, listener, "Uid"), status(t, listener, "CapEff"); strings.HasPrefix(uid, "0 ") || strings.Trim(caps, "0") != "" || status(t, listener, "NoNewPrivs") != "1" {
 		t.Errorf("what listens is user %s with capabilities %s", uid, caps)
 	}
@@ -204,26 +192,20 @@ func TestServeTune(t *testing.T) {
 	// A person confirms over a connection of its own, and takes it back later.
 	tt := onTerminal(t, n.inside(t, "a", setArgs(ops)...))
 	tt.asked(t, "y\n")
-	if r := tt.wait(t, patience); r.code != 0 {
-		t.Errorf("exit code %d\n%s", r.code, r.out)
-	}
+	tt.wait(t, patience).ends(t, 0)
 	n.changed(t, before, false, true)
 	if r := run(t, n.inside(t, "a", "undo", ops)); r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
 		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 	n.asBefore(t, before)
 	server.signal(t, syscall.SIGTERM)
-	if r := server.wait(t, patience); r.code != 0 {
-		t.Errorf("exit code %d\n%s", r.code, r.err)
-	}
+	server.wait(t, patience).ends(t, 0)
 	lines := audited(t, log)
 	for _, want := range []string{
 		"event=change key=ops address=10.77.0.1 knob=tcp.sack old=1 new=0 outcome=ok", "event=undo key=ops knob=tcp.sack old=0 new=1 outcome=ok",
 		"event=confirm key=ops outcome=ok",
 	} {
-		if !tells(lines, want) {
-			t.Errorf("the audit log has no %s", want)
-		}
+		must.True(t, tells(lines, want), "the audit log has no %s", want)
 	}
 
 	// Without --allow-tune the same key measures.
@@ -250,9 +232,7 @@ func TestServeTuneKilled(t *testing.T) {
 			_ = syscall.Kill(listener, syscall.SIGKILL)
 		},
 		"revoked": func(t *testing.T, n *netns, _, _ int) {
-			if r := run(t, n.inside(t, "b", "serve", "key", "revoke", "ops", "--state", n.state("b"))); r.code != 0 {
-				t.Errorf("exit code %d\n%s", r.code, r.err)
-			}
+			run(t, n.inside(t, "b", "serve", "key", "revoke", "ops", "--state", n.state("b"))).ends(t, 0)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -297,17 +277,13 @@ func TestPrintUnit(t *testing.T) {
 				must.Contain(t, unit, s, "it has")
 			}
 			for _, s := range c.not {
-				if strings.Contains(unit, s) {
-					t.Errorf("it has %q\n%s", s, unit)
-				}
+				must.True(t, !strings.Contains(unit, s), "it has %q\n%s", s, unit)
 			}
 			file := filepath.Join(t.TempDir(), "linerate.service")
 			must.Do(t, os.WriteFile(file, []byte(unit), 0o600))
 			out, err := referee.Command(t, judge, "verify", "--man=no", "--generators=no", file).CombinedOutput()
 			for line := range strings.Lines(string(out)) {
-				if strings.Contains(line, filepath.Base(file)) {
-					t.Errorf("systemd: %s", line)
-				}
+				must.True(t, !strings.Contains(line, filepath.Base(file)), "systemd: %s", line)
 			}
 			t.Logf("%v\n%s", err, out)
 		})
@@ -341,19 +317,13 @@ func TestKeysOfAServerOfAnotherUser(t *testing.T) {
 		must.Equal(t, info.Sys().(*syscall.Stat_t).Uid, nobody, "%s belongs to user", path)
 		return nil
 	})
-	if err != nil || made < 4 {
-		t.Errorf("%d files: %v", made, err)
-	}
-	if r := run(t, command(t, "serve", "key", "list", "--state", state)); r.code != 0 || !strings.Contains(r.out, "anna") {
-		t.Errorf("list: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, err == nil && made >= 4, "%d files: %v", made, err)
+	run(t, command(t, "serve", "key", "list", "--state", state)).ends(t, 0).prints(t, "anna")
 	// Root's own directory to which others may write is nobody's to manage.
 	open := filepath.Join(t.TempDir(), "open")
 	must.Do(t, os.Mkdir(open, 0o700))
 	must.Do(t, os.Chmod(open, 0o777))
-	if r := run(t, command(t, "serve", "key", "add", "anna", "--state", open)); r.code != 4 {
-		t.Errorf("a directory for everybody: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	run(t, command(t, "serve", "key", "add", "anna", "--state", open)).ends(t, 4) // a directory for everybody
 }
 
 // TestServeSharesItsPort: also once it has become another user a server has one
@@ -371,7 +341,5 @@ func TestServeSharesItsPort(t *testing.T) {
 	})
 	must.Contain(t, sockets, serverAddr+" ", "the run's sockets")
 	p.signal(t, os.Interrupt)
-	if r := p.wait(t, patience); r.code != 130 {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	p.wait(t, patience).ends(t, 130)
 }

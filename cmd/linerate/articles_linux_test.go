@@ -21,10 +21,8 @@ const articles = "../../internal/host/persist/native/testdata/articles"
 // the files against those written by hand.
 func TestArticlesExported(t *testing.T) {
 	t.Parallel()
-	wants, err := filepath.Glob(filepath.Join(articles, "*.want"))
-	if err != nil || len(wants) < 12 {
-		t.Fatalf("%d expectations, %v", len(wants), err)
-	}
+	wants := must.Get(filepath.Glob(filepath.Join(articles, "*.want")))(t)
+	must.Need(t, len(wants) >= 12, "%d expectations", len(wants))
 	for _, want := range wants {
 		parts := strings.Split(filepath.Base(want), ".") // NAME.ROLE.FORMAT.want
 		name, role, format := parts[0], parts[1], parts[2]
@@ -125,10 +123,7 @@ func TestArticlesSet(t *testing.T) {
 		for _, way := range []string{"recv", "send"} {
 			args = append(args, fmt.Sprintf("socket.%s_buffer_max=262144", way), fmt.Sprintf("socket.%s_buffer_default=262144", way))
 		}
-		r := run(t, n.inside(t, "a", append(args, "--both", "--for", "3s", n.agent("b"))...))
-		if r.code != 4 || !strings.Contains(r.err, "net.core.") {
-			t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-		}
+		run(t, n.inside(t, "a", append(args, "--both", "--for", "3s", n.agent("b"))...)).ends(t, 4, "net.core.")
 		must.Equal(t, [2]state{read(t, n, "a"), read(t, n, "b")}, was, "was %v,", was)
 	}
 	beside(t, cases)

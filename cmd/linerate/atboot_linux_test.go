@@ -88,21 +88,14 @@ func TestAtBootPowerCut(t *testing.T) {
 		}
 	}
 	p.wait(t, patience)
-	if now := n.knobs(t, "a"); now == before.a {
-		t.Fatal("there is nothing left to put back")
-	}
+	must.Need(t, n.knobs(t, "a") != before.a, "there is nothing left to put back")
 	text, err := os.ReadFile(root + "/etc/systemd/system/multi-user.target.wants/linerate-undo.service")
 	_, line, ok := strings.Cut(string(text), "\nExecStart=")
-	if err != nil || !ok {
-		t.Fatalf("%v\n%s", err, text)
-	}
+	must.Need(t, err == nil && ok, "%v\n%s", err, text)
 	line, _, _ = strings.Cut(line, "\n")
 	job := n.rooted(t, "/nonexistent")
 	job.Args = append(job.Args[:4], "sh", "-c", strings.ReplaceAll(line, "$$", "$")) // see package atboot
-	r := run(t, job)
-	if r.code != 0 || !strings.Contains(r.out, "tcp.sack (net.ipv4.tcp_sack): back to ") || !strings.Contains(r.err, "at-boot: removed ") {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	run(t, job).ends(t, 0, "at-boot: removed ").prints(t, "tcp.sack (net.ipv4.tcp_sack): back to ")
 	n.restored(t, before)
 	jobGone(t, root, n.dir)
 }

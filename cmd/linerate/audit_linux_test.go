@@ -99,9 +99,7 @@ func TestAuditOfForeignListeners(t *testing.T) {
 	lineOf(t, log, "event=run-begin protocol=iperf3 address=127.0.0.1")
 	moves("iperf3", "tcpbulk", "received")
 	r := run(t, exec.CommandContext(t.Context(), "iperf3", "-c", "127.0.0.1", "-p", port, "-P", "17", "-t", "1"))
-	if r.code == 0 {
-		t.Error("17 streams were given to iperf3")
-	}
+	must.True(t, r.code != 0, "17 streams were given to iperf3")
 	if m := lineOf(t, log, "event=refused protocol=iperf3 address=127.0.0.1 outcome=denied"); m["reason"] == nil {
 		t.Errorf("%v", m)
 	}

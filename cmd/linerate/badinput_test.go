@@ -19,13 +19,9 @@ func fails(t testing.TB, code int, args []string, want ...string) result {
 	if r.code != code {
 		t.Errorf("linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
 	}
-	if r.out != "" {
-		t.Errorf("linerate %s: on stdout: %s", strings.Join(args, " "), r.out)
-	}
+	must.Equal(t, r.out, "", "linerate %s: on stdout", strings.Join(args, " "))
 	for _, w := range want {
-		if !strings.Contains(r.err, w) {
-			t.Errorf("linerate %s: no %q in\n%s", strings.Join(args, " "), w, r.err)
-		}
+		must.True(t, strings.Contains(r.err, w), "linerate %s: no %q in\n%s", strings.Join(args, " "), w, r.err)
 	}
 	return r
 }
@@ -77,9 +73,7 @@ func TestPlanWithTenMistakes(t *testing.T) {
 	path := write(t, "plan.yaml", tenMistakes)
 	r := fails(t, 2, []string{"run", path})
 	lines := strings.Split(strings.TrimSpace(r.err), "\n")
-	if len(lines) != len(mistakes) {
-		t.Fatalf("%d mistakes of %d:\n%s", len(lines), len(mistakes), r.err)
-	}
+	must.Need(t, len(lines) == len(mistakes), "%d mistakes of %d:\n%s", len(lines), len(mistakes), r.err)
 	for i, m := range mistakes {
 		place := regexp.MustCompile(`^linerate: ` + regexp.QuoteMeta(path) + `:` + m.line + `:\d+: `)
 		if !place.MatchString(lines[i]) || !strings.Contains(lines[i], m.right) {
@@ -138,9 +132,7 @@ func TestBadExperiments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := fails(t, 2, c.args, c.want...)
-			if !strings.HasPrefix(r.err, "linerate: ") {
-				t.Errorf("who says this? %s", r.err)
-			}
+			must.True(t, strings.HasPrefix(r.err, "linerate: "), "who says this? %s", r.err)
 		})
 	}
 }
@@ -163,9 +155,7 @@ func TestForeignStores(t *testing.T) {
 			for _, args := range [][]string{{"list"}, {"show", "last"}, {"test", "exec:127.0.0.1 false"}} {
 				fails(t, 6, append(args, "--db", path), path, c.want)
 			}
-			if after, err := os.ReadFile(path); err != nil || string(after) != c.text {
-				t.Errorf("the file was changed: %v", err)
-			}
+			must.Equal(t, string(must.Get(os.ReadFile(path))(t)), c.text, "the file was changed")
 		})
 	}
 }
@@ -185,9 +175,7 @@ func TestShowIsTheReportAgain(t *testing.T) {
 		cmd := command(t, args...)
 		cmd.Env = env
 		r := run(t, cmd)
-		if r.code != 0 {
-			t.Fatalf("linerate %s: exit code %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
-		}
+		must.Need(t, r.code == 0, "linerate %s: exit code %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
 		return r.out
 	}
 	for _, form := range [][]string{nil, {"--json"}} {
@@ -202,8 +190,6 @@ func TestShowIsTheReportAgain(t *testing.T) {
 			t.Errorf("show last %v of a copied file prints\n%s\nthe experiment printed\n%s", form, again, printed)
 		}
 		other := do(append([]string{"test", "exec:127.0.0.1 linerate agent", "--to", "-t", "50ms", "--omit", "0", "--idle", "0s"}, form...)...)
-		if other == printed {
-			t.Error("all reports are the same")
-		}
+		must.True(t, other != printed, "all reports are the same")
 	}
 }

@@ -87,10 +87,8 @@ func readMistakes(t testing.TB, fill *strings.Replacer) []mistake {
 			continue
 		}
 		column := strings.Split(fill.Replace(line), " | ")
-		code, err := strconv.Atoi(column[0])
-		if err != nil || len(column) != 3 {
-			t.Fatalf("badinputs.txt:%d: want CODE | ARGUMENTS | WORDS: %s", number, line)
-		}
+		code := must.Get(strconv.Atoi(column[0]))(t)
+		must.Need(t, len(column) == 3, "badinputs.txt:%d: want CODE | ARGUMENTS | WORDS: %s", number, line)
 		all = append(all, mistake{number, code, shellWords(column[1]), strings.Split(column[2], " ; ")})
 	}
 	return all

@@ -190,9 +190,7 @@ func TestMetrics(t *testing.T) {
 	addr := decode[struct {
 		Metrics string `json:"metrics"`
 	}](t, p.said()).Metrics
-	if !strings.HasPrefix(addr, "127.0.0.1:") {
-		t.Fatalf("metrics are on %q", addr)
-	}
+	must.Need(t, strings.HasPrefix(addr, "127.0.0.1:"), "metrics are on %q", addr)
 	get := func(method, path string) (int, string, string) {
 		t.Helper()
 		r := must.Get(http.NewRequestWithContext(t.Context(), method, "http://"+addr+path, nil))(t)

@@ -4,8 +4,6 @@ package main
 
 import (
 	"fmt"
-	"linerate/internal/core/model"
-	"linerate/internal/truth"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,7 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/core/model"
+	"linerate/internal/truth"
+
 	"golang.org/x/sys/unix"
+
 	"linerate/internal/must"
 )
 
@@ -67,9 +69,7 @@ func TestTruthOfADisk(t *testing.T) {
 		must.Do(try, os.WriteFile(script, []byte(text), 0o755))
 		far := fmt.Sprintf("exec:%s %s ip netns exec %s %s agent --state %s", farAddr, script, n.b, binary, n.state("b"))
 		r := run(try, n.command(try, "check", far, "--from", n.agent("a"), "--quick", "--disk", "--why", "--quiet"))
-		if r.code != 8 {
-			try.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-		}
+		must.True(try, r.code == 8, "exit code %d\n%s%s", r.code, r.out, r.err)
 		for _, d := range []model.Direction{model.To, model.From} {
 			what := map[model.Direction]string{model.To: "writes", model.From: "reads"}[d]
 			line := regexp.MustCompile(`POOR disk ` + string(d) + ` \S+( \(far\))? ([\d.]+) Mbit/s is what \S+( \(far\))? ` + what + `, and the network carries [^:]+: files are held back by the disk`)

@@ -84,17 +84,13 @@ func mended(t testing.TB, n *middle, alone bool, says []string, not ...string) {
 		must.Contain(t, words(r.out), words(text), "it does not say %q", text)
 	}
 	for _, text := range not {
-		if strings.Contains(words(r.out), text) {
-			t.Errorf("it says %q", text)
-		}
+		must.True(t, !strings.Contains(words(r.out), text), "it says %q", text)
 	}
 	next := mending.FindString(r.out)
 	if r.code != 8 || next == "" || alone && len(advised.FindAllString(r.out, -1)) != 1 {
 		t.Errorf("exit code %d, next %q", r.code, next)
 	}
-	if t.Failed() {
-		t.Fatalf("%s%s", r.out, r.err)
-	}
+	must.Need(t, !t.Failed(), "%s%s", r.out, r.err)
 	cmd := n.prepare(exec.CommandContext(t.Context(), "ip", "netns", "exec", n.a, "sh", "-c", "exec "+next+" --for 10m"))
 	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
 	held := start(t, cmd)
@@ -131,9 +127,7 @@ func TestCheckOptionsOnTheWay(t *testing.T) {
 				t.Skipf("this kernel does not do that: %v: %s", err, out)
 			}
 			r := run(t, n.inside(t, "a", "check", n.agent("b"), "--quick", "--quiet"))
-			if !strings.Contains(words(r.out), says) {
-				t.Errorf("%q is not said:\n%s%s", says, r.out, r.err)
-			}
+			must.True(t, strings.Contains(words(r.out), says), "%q is not said:\n%s%s", says, r.out, r.err)
 		}
 	}
 	beside(t, cases)
@@ -187,8 +181,6 @@ func TestCheckOfIperf3(t *testing.T) {
 		binary, "check", "iperf3://"+farAddr, "--quick", "--why", "--quiet", "--db", ":memory:"))
 	cmd.Env = append(cmd.Env, "HOME="+open, "LINERATE_STATE="+open, "LINERATE_CONFIG="+open, "LINERATE_DB="+filepath.Join(open, "r.db"))
 	r := run(t, cmd)
-	if r.code != 0 && r.code != 8 {
-		t.Errorf("exit code %d\n%s", r.code, r.err)
-	}
+	must.True(t, r.code == 0 || r.code == 8, "exit code %d\n%s", r.code, r.err)
 	has(t, "without root", words(r.out), "speed to ", "speed from ", "not visible: iperf3://"+farAddr+" does not probe", "does not do that", "limit: ")
 }

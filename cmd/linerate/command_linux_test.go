@@ -71,9 +71,7 @@ func TestCommandIsRefused(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	args, on := n.switched(n.agent("b"))
-	if r := run(t, n.command(t, args...)); r.code != 2 || !strings.Contains(r.err, "linerate agent --allow-commands") {
-		t.Errorf("an agent: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	run(t, n.command(t, args...)).ends(t, 2, "linerate agent --allow-commands") // an agent
 	server, first := n.serve(t, "--allow-tune")
 	_, ops := n.addKey(t, "ops", "--right", "tune")
 	for who, link := range map[string]string{"may measure": first.String(), "may tune": ops} {
@@ -90,9 +88,7 @@ func TestCommandIsRefused(t *testing.T) {
 	must.Is(t, must.Err(os.Stat(on)), fs.ErrNotExist, "it was run")
 	server, _ = n.serve(t, "--allow-tune", "--allow-commands", "--open")
 	args, _ = n.switched(ops, "--settle", "0s", "-q")
-	if r := run(t, n.inside(t, "a", append(args[:1], args[3:]...)...)); r.code != 0 || !strings.Contains(r.out, " changes on ") {
-		t.Errorf("allowed: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	run(t, n.inside(t, "a", append(args[:1], args[3:]...)...)).ends(t, 0).prints(t, " changes on ")
 	must.OK(t, validate("linerate/session/v1", succeed(t, "show", "last", "--json", "--db", n.db()).out))
 	server.signal(t, syscall.SIGTERM)
 	server.wait(t, patience)

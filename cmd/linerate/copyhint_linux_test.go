@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"linerate/internal/must"
+)
 
 // TestCopyHint: who asks an open server for more than it gives is told what to ask
 // for, and that is given.
@@ -16,9 +20,7 @@ func TestCopyHint(t *testing.T) {
 		{[]string{"--sink", "/tmp/x", "--size", "1MiB"}, []string{"not from or to a path", "leave --source and --sink there"}},
 	} {
 		r := run(t, command(t, append([]string{"copy", link, "-q", "--blocks", "1"}, c.args...)...))
-		if r.code == 0 {
-			t.Errorf("%v: it was given", c.args)
-		}
+		must.True(t, r.code != 0, "%v: it was given", c.args)
 		has(t, "the refusal", r.err, c.says...)
 	}
 	if r := run(t, command(t, "copy", link, "-q", "--blocks", "1", "--size", "64MiB", "--sink", "memory", "--source", "memory")); r.code != 0 {
@@ -31,8 +33,6 @@ func TestCopyHint(t *testing.T) {
 func TestFirstHour01CopyOfNothing(t *testing.T) {
 	t.Parallel()
 	r := run(t, command(t, "copy", "exec:127.0.0.1 "+binary+" agent --state "+t.TempDir(), "-q", "--reverse", "--source", "/nonexistent/file", "--blocks", "1"))
-	if r.code != 5 {
-		t.Errorf("exit code %d, want 5\n%s", r.code, r.err)
-	}
+	must.True(t, r.code == 5, "exit code %d, want 5\n%s", r.code, r.err)
 	has(t, "the end", r.err, "/nonexistent/file", "no such file")
 }

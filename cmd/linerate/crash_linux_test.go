@@ -177,10 +177,7 @@ func crashSteps(t *testing.T) []string {
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	log := filepath.Join(n.dir, "steps")
-	r := run(t, n.command(t, n.crashArgs(n.agent("b", stepsVar+"="+log), quick()...)...))
-	if r.code != 0 {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	run(t, n.command(t, n.crashArgs(n.agent("b", stepsVar+"="+log), quick()...)...)).succeeds(t)
 	n.restored(t, before)
 	text := must.Get(os.ReadFile(log))(t)
 	steps := strings.Split(strings.TrimSpace(string(text)), "\n")
@@ -240,9 +237,7 @@ func crashOnce(t *testing.T, steps []string, k int, who string) {
 		n.lostWatchdog(t, r)
 	default:
 		// The controller finds new agents, repeats the block and ends well.
-		if r.code != 0 {
-			t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-		}
+		r.ends(t, 0)
 		n.restored(t, before)
 		s := n.session(t)
 		if s.State != model.SessionDone || !followed(s) {
@@ -260,9 +255,7 @@ func (n *netns) lostWatchdog(t *testing.T, r result) {
 		if r.code != 1 || !strings.Contains(r.err, "the watchdog is gone") || s.State != model.SessionInterrupted && s.State != model.SessionFailed {
 			t.Fatalf("exit code %d, session is %s\n%s%s", r.code, s.State, r.out, r.err)
 		}
-		if r := run(t, n.command(t, "run", "--allow-exec", "--resume", s.ID)); r.code != 0 {
-			t.Fatalf("resume: exit code %d\n%s%s", r.code, r.out, r.err)
-		}
+		run(t, n.command(t, "run", "--allow-exec", "--resume", s.ID)).succeeds(t)
 	}
 	if s := n.session(t); s.State != model.SessionDone || !followed(s) {
 		t.Errorf("session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
@@ -273,9 +266,7 @@ func (n *netns) lostWatchdog(t *testing.T, r result) {
 // stopped, and has what was measured before.
 func (n *netns) killedSession(t *testing.T, r result) {
 	t.Helper()
-	if r.code != -1 {
-		t.Errorf("exit code %d of a killed controller\n%s%s", r.code, r.out, r.err)
-	}
+	r.ends(t, -1) // a killed controller
 	s := n.session(t)
 	if s.State != model.SessionStopped || len(s.Runs) == 0 || s.Runs[0].State != model.RunValid {
 		t.Errorf("session is %s with runs %s", s.State, outline(s))
@@ -336,9 +327,7 @@ func crashAlways(t *testing.T, k int, who string) {
 	r := run(t, n.command(t, n.crashArgs(far, quick()...)...))
 	n.restored(t, before)
 	s := n.session(t)
-	if r.code != 5 || !strings.Contains(r.err, "nothing was measured, all 6 runs are invalid") || !strings.Contains(r.err, "contact lost") {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r.ends(t, 5, "nothing was measured, all 6 runs are invalid", "contact lost")
 	if s.State != model.SessionFailed || !strings.Contains(s.Reason, "2 of 2 blocks were given up") || len(s.Runs) != 6 {
 		t.Errorf("session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
 	}
@@ -391,10 +380,7 @@ func foreignStays(t *testing.T, who string) {
 	r := p.wait(t, 20*time.Second)
 	reports := r.out + r.err
 	if who == "whole-machine" {
-		u := run(t, n.inside(t, "b", "undo", "--state", n.state("b")))
-		if u.code != 0 {
-			t.Errorf("undo: exit code %d\n%s%s", u.code, u.out, u.err)
-		}
+		u := run(t, n.inside(t, "b", "undo", "--state", n.state("b"))).ends(t, 0)
 		reports = u.out
 		run(t, n.inside(t, "a", "undo", "--state", n.state("a")))
 	}

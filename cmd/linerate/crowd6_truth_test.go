@@ -60,10 +60,7 @@ func serveAmongManyIPv6Networks(t *truth.Try) {
 			out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.b, "ss", "-Htan").Output()
 			return err == nil && strings.Count(string(out), "[fd78:") > 20
 		})
-		r := crowd.wait(t, d+30*time.Second)
-		if r.code != 0 {
-			t.Fatalf("the crowd: %s%s", r.out, r.err)
-		}
+		r := crowd.wait(t, d+30*time.Second).succeeds(t)
 		did := decode[tally](t, r.out)
 		friend.signal(t, os.Interrupt)
 		if r = friend.wait(t, 30*time.Second); r.code != 0 {
@@ -77,7 +74,5 @@ func serveAmongManyIPv6Networks(t *truth.Try) {
 		t.Claim("a friend waits at most, "+attack, took[len(took)-1].Seconds(), 0, 2, "s")
 	}
 	p.signal(t, os.Interrupt)
-	if r := p.wait(t, 20*time.Second); r.code != 0 {
-		t.Errorf("the server ended with %d: %s", r.code, r.err)
-	}
+	p.wait(t, 20*time.Second).ends(t, 0)
 }

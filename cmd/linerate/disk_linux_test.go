@@ -69,9 +69,7 @@ linerate undo > $W/out/undo
 linerate undo --state $W/far >> $W/out/undo
 rm $W/store/fill
 linerate show last --json > $W/out/last.json`)
-	if r.code != 0 {
-		t.Fatalf("exit code %d: %s%s", r.code, r.out, r.err)
-	}
+	must.Need(t, r.code == 0, "exit code %d: %s%s", r.code, r.out, r.err)
 	out := filepath.Join(dir, "out")
 	must.Equal(t, strings.TrimSpace(file(t, out, "code")), "6", "exit code")
 	has(t, "stderr", file(t, out, "err"), "no space left (free some, or keep results elsewhere: --db PATH)", "hosts undone", "linerate run --resume ")
@@ -80,9 +78,7 @@ linerate show last --json > $W/out/last.json`)
 		t.Errorf("the host is left with %s, had %s", after, before)
 	}
 	has(t, "list", file(t, out, "list"), "earlier")
-	if file(t, out, "first") != file(t, out, "again") {
-		t.Errorf("the earlier session reads differently:\n%s\n%s", file(t, out, "first"), file(t, out, "again"))
-	}
+	must.Equal(t, file(t, out, "first"), file(t, out, "again"), "the earlier session reads differently")
 	must.Equal(t, file(t, out, "undo"), "nothing to undo\nnothing to undo\n", "undo")
 	must.OK(t, validate("linerate/session/v1", file(t, out, "last.json")), "the session that met the full disk")
 	if d := decode[document](t, file(t, out, "last.json")); len(d.Session.Runs) < 4 {
@@ -104,9 +100,7 @@ cat `+ceilingFile+` > $W/out/before
 linerate run "$FAR" --seed 1 --factor `+end+`.tcp.recv_buffer_max=64KiB,1MiB`+shortOptions+`--blocks 2 > $W/out/out 2> $W/out/err || echo $? > $W/out/code
 cat `+ceilingFile+` > $W/out/after
 linerate list > $W/out/list 2>&1`)
-			if r.code != 0 {
-				t.Fatalf("exit code %d: %s%s", r.code, r.out, r.err)
-			}
+			must.Need(t, r.code == 0, "exit code %d: %s%s", r.code, r.out, r.err)
 			out := filepath.Join(dir, "out")
 			must.Equal(t, strings.TrimSpace(file(t, out, "code")), "1", "exit code")
 			has(t, "stderr", file(t, out, "err"), " cannot be applied: apply setting on ", "journal.jsonl: no space left on device",
@@ -132,9 +126,7 @@ export HOME=$W/home
 code=0; linerate list 2> $W/out/list || code=$?; echo $code > $W/out/code
 linerate test "$FAR" --to -t 100ms --omit 0 2>> $W/out/list && exit 9
 linerate test "$FAR" --to -t 100ms --omit 0 --db :memory: > $W/out/memory`)
-	if r.code != 0 {
-		t.Fatalf("exit code %d: %s%s", r.code, r.out, r.err)
-	}
+	must.Need(t, r.code == 0, "exit code %d: %s%s", r.code, r.out, r.err)
 	must.Equal(t, strings.TrimSpace(file(t, dir, "out", "code")), "6", "exit code")
 	has(t, "stderr", file(t, dir, "out", "list"), "read-only file system", "for this command only: --db :memory:")
 	has(t, "stdout with --db :memory:", file(t, dir, "out", "memory"), "bit/s")

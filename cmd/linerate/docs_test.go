@@ -147,9 +147,7 @@ func documentedCommands(t *testing.T, as func(command string) string) {
 			}
 		})
 	}
-	if ran < 20 {
-		t.Errorf("%d commands found in all pages", ran)
-	}
+	must.True(t, ran >= 20, "%d commands found in all pages", ran)
 }
 
 // documented runs one command of a page.
@@ -179,9 +177,7 @@ func documented(t testing.TB, s shown, dir, makefile string) {
 		t.Logf("this machine was too busy for a result, and the session says so:\n%s", r.err)
 		return
 	}
-	if r.code != s.code {
-		t.Errorf("exit code %d, want %d\n%s%s", r.code, s.code, r.out, r.err)
-	}
+	must.True(t, r.code == s.code, "exit code %d, want %d\n%s%s", r.code, s.code, r.out, r.err)
 }
 
 // TestShownIn keeps the test above from running nothing.

@@ -44,9 +44,7 @@ func TestDocumentOfAQuickTest(t *testing.T) {
 	short := succeed(t, "--db", db, "test", "-q", "-t", "200ms", "--omit", "0s", "--idle", "0s", "lab:rate=20mbit,rtt=2ms", "--json").out
 	whole := succeed(t, "--db", db, "show", "last", "--json=full").out
 	t.Logf("%d bytes in brief, %d in full", len(short), len(whole))
-	if len(short) >= 15_000 {
-		t.Errorf("%d bytes:\n%s", len(short), short)
-	}
+	must.True(t, len(short) < 15_000, "%d bytes:\n%s", len(short), short)
 	for _, text := range []string{short, whole} {
 		must.OK(t, validate("linerate/session/v1", text))
 	}

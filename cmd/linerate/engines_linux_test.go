@@ -43,9 +43,7 @@ func enginesTakeTurns(t testing.TB, blocks string) []model.Verdict {
 		}
 	}
 	for _, g := range s.Plan.Guards {
-		if g.Metric == model.LossRatio {
-			t.Error("loss is a guard, which TCP does not measure")
-		}
+		must.True(t, g.Metric != model.LossRatio, "loss is a guard, which TCP does not measure")
 	}
 	return s.Verdicts
 }

@@ -64,10 +64,7 @@ func TestFailures(t *testing.T) {
 			if f.user {
 				cmd = n.asUser(t, args...)
 			}
-			r := run(t, cmd)
-			if r.code != f.code {
-				t.Errorf("exit code %d, want %d\n%s%s", r.code, f.code, r.out, r.err)
-			}
+			r := run(t, cmd).ends(t, f.code)
 			has(t, "stderr", r.err, f.words...)
 		})
 	}

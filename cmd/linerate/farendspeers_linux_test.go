@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // acrossArgs compare two far ends in short runs, so many blocks of them.
@@ -38,9 +39,7 @@ func farCounts(s model.Session) (valid map[string]int, lost int) {
 // runs with it, and ended with what could still be decided.
 func wentOn(t testing.TB, r result) {
 	t.Helper()
-	if r.code != 0 {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r.succeeds(t)
 	s := decode[document](t, r.out).Session
 	valid, lost := farCounts(s)
 	ends := s.Plan.FarEnds()
@@ -63,13 +62,8 @@ func TestFarEndsServed(t *testing.T) {
 	n := newNetns(t)
 	one, first := n.serve(t)
 	two, second := n.serve(t, "--listen", farAddr+":5300", "--state", n.state("b")+"2")
-	if first.Secret == second.Secret || first.Pin == second.Pin {
-		t.Fatal("both servers have one key")
-	}
-	r := run(t, n.inside(t, "a", acrossArgs("6", first.String(), second.String())...))
-	if r.code != 0 {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.Need(t, first.Secret != second.Secret && first.Pin != second.Pin, "both servers have one key")
+	r := run(t, n.inside(t, "a", acrossArgs("6", first.String(), second.String())...)).succeeds(t)
 	s := decode[document](t, r.out).Session
 	valid, lost := farCounts(s)
 	ends := s.Plan.FarEnds()

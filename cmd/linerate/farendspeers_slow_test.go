@@ -3,13 +3,14 @@
 package main
 
 import (
-	"linerate/internal/control/wire/ssh/sshtest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"linerate/internal/control/wire/ssh/sshtest"
 
 	"linerate/internal/must"
 )
@@ -40,10 +41,7 @@ func TestSlowFarEndsOverSSH(t *testing.T) {
 		cmd.Env = append(cmd.Env, "LINERATE_SSH=ssh -F "+file)
 		return start(t, cmd)
 	}
-	r := both(acrossArgs("6", "root@one", "root@two")...).wait(t, patience)
-	if r.code != 0 {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r := both(acrossArgs("6", "root@one", "root@two")...).wait(t, patience).succeeds(t)
 	if valid, lost := farCounts(decode[document](t, r.out).Session); valid["root@one"] != 6 || valid["root@two"] != 6 || lost != 0 {
 		t.Errorf("%v, %d lost", valid, lost)
 	}
@@ -60,8 +58,6 @@ func TestSlowFarEndsOverSSH(t *testing.T) {
 			killed++
 		}
 	}
-	if killed == 0 {
-		t.Fatal("no ssh to the second far end was found")
-	}
+	must.Need(t, killed != 0, "no ssh to the second far end was found")
 	wentOn(t, p.wait(t, patience))
 }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // faultsVar chooses the cases: "all" for every step, or those whose names contain it.
@@ -192,9 +194,7 @@ func (o operation) dryRun(t *testing.T, hosts *pool) map[string][]string {
 	steps := map[string][]string{}
 	for _, host := range o.hosts {
 		steps[host] = gates[host].steps(t)
-		if len(steps[host]) < 2 {
-			t.Errorf("steps on %s: %q", host, steps[host])
-		}
+		must.True(t, len(steps[host]) >= 2, "steps on %s: %q", host, steps[host])
 	}
 	return steps
 }

@@ -215,9 +215,7 @@ func (m *mounts) path(path string) string {
 func (m *mounts) fill(t *testing.T, dir string) {
 	t.Helper()
 	err := os.WriteFile(filepath.Join(m.path(dir), "fill"), make([]byte, 1<<20), 0o600)
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("fill %s: %v", dir, err)
-	}
+	must.Need(t, errors.Is(err, syscall.ENOSPC), "fill %s: %v", dir, err)
 }
 
 func (m *mounts) free(t *testing.T, dir string) {

@@ -31,9 +31,7 @@ func TestFirstHour00EveryItem(t *testing.T) {
 		}
 	}
 	for n := 1; n <= 25; n++ {
-		if !of[n] {
-			t.Errorf("no test of item %d: TestFirstHour%02d...", n, n)
-		}
+		must.True(t, of[n], "no test of item %d: TestFirstHour%02d...", n, n)
 	}
 }
 
@@ -132,9 +130,7 @@ func TestFirstHour07Grid(t *testing.T) {
 		t.Errorf("%d conclusions:\n%s", n, r.out)
 	}
 	for line := range strings.Lines(r.out) {
-		if strings.ContainsAny(line, "…") {
-			t.Errorf("cut: %s", line)
-		}
+		must.True(t, !strings.ContainsAny(line, "…"), "cut: %s", line)
 	}
 }
 
@@ -179,9 +175,7 @@ func TestFirstHour11ExitCodes(t *testing.T) {
 		has(t, line, r.err, "congestion control nosuch: this linux has ", "cubic")
 	}
 	r := inStore(t, store, 0, "list", "--json")
-	if strings.Contains(r.out, `"id"`) {
-		t.Errorf("something was measured:\n%s", r.out)
-	}
+	must.True(t, !strings.Contains(r.out, `"id"`), "something was measured:\n%s", r.out)
 }
 
 // TestFirstHour12ListAndRemove: what failed is in the list as failed, with its age, and
@@ -218,9 +212,7 @@ func TestFirstHour14SentAndAsked(t *testing.T) {
 	t.Parallel()
 	r := succeed(t, "test", "lab:rate=10mbit,rtt=2ms", "--udp", "-b", "1tbit", "--to", "-t", "300ms", "--omit", "0s", "--idle", "0s", "-q")
 	m := regexp.MustCompile(`([\d.]+) ([MG])bit/s sent \(1 Tbit/s\s+asked\s+for\)`).FindStringSubmatch(r.out)
-	if m == nil {
-		t.Fatalf("not what was sent, with what was asked:\n%s", r.out)
-	}
+	must.Need(t, m != nil, "not what was sent, with what was asked:\n%s", r.out)
 	if v, _ := strconv.ParseFloat(m[1], 64); m[2] == "G" && v > 200 {
 		t.Errorf("%s Gbit/s were not sent here", m[1])
 	}
@@ -264,10 +256,8 @@ func TestFirstHour24FourQuestions(t *testing.T) {
 			t.Errorf("a long table in the manual: %s", line)
 		}
 	}
-	pages, err := filepath.Glob(filepath.Join(docs, "*.md"))
-	if err != nil || len(pages) < 8 {
-		t.Fatal(len(pages), err)
-	}
+	pages := must.Get(filepath.Glob(filepath.Join(docs, "*.md")))(t)
+	must.Need(t, len(pages) >= 8, "%v", len(pages))
 	for _, page := range pages {
 		name := filepath.Base(page)
 		for _, m := range regexp.MustCompile(`\]\(([\w./-]*)(#[\w-]+)?\)`).FindAllStringSubmatch(text(name), -1) {

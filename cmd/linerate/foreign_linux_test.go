@@ -157,9 +157,7 @@ func unchecked(string) string { return "" }
 func measured(t testing.TB, args []string, check func(d document) (wrong string)) {
 	t.Helper()
 	r := succeed(t, args...)
-	if wrong := check(decode[document](t, r.out)); wrong != "" {
-		t.Errorf("linerate %s: %s", strings.Join(args, " "), wrong)
-	}
+	must.Equal(t, check(decode[document](t, r.out)), "", "linerate %s", strings.Join(args, " "))
 }
 
 // briefly is a quick look that leaves out what it can.
@@ -226,9 +224,7 @@ func netpipeFile(t testing.TB, path string, largest int) {
 		before = size
 		rows++
 	}
-	if rows < 4 || before < largest {
-		t.Errorf("%s: %d rows up to %d bytes, want %d", path, rows, before, largest)
-	}
+	must.True(t, rows >= 4 && before >= largest, "%s: %d rows up to %d bytes, want %d", path, rows, before, largest)
 }
 
 // iperf3Fault says what is wrong in the document of an iperf3 client.
@@ -335,9 +331,7 @@ func TestSweepWritesItsFile(t *testing.T) {
 	netpipeFile(t, out, 64)
 	before := must.Get(os.ReadFile(out))(t)
 	fails(t, 2, args, "file exists", "name a file that is not there yet")
-	if after, err := os.ReadFile(out); err != nil || string(after) != string(before) {
-		t.Errorf("the file that was there is not what it was: %v", err)
-	}
+	must.Equal(t, string(must.Get(os.ReadFile(out))(t)), string(before), "the file that was there is not what it")
 }
 
 // TestCopyOfACommand copies small files to a server, then measures a folder, and
@@ -350,9 +344,7 @@ func TestCopyOfACommand(t *testing.T) {
 		must.OK(t, validate("linerate/session/v1", r.out))
 		d := decode[document](t, r.out)
 		for _, run := range d.Session.Runs {
-			if run.State != "valid" {
-				t.Errorf("%s: %s: %s", run.Setting, run.State, run.Reason)
-			}
+			must.True(t, run.State == "valid", "%s: %s: %s", run.Setting, run.State, run.Reason)
 		}
 		// From memory and disk to memory and disk, and four parts alone.
 		must.Equal(t, len(d.Session.Runs), 8, "runs")
@@ -371,9 +363,7 @@ func TestCopyOfACommand(t *testing.T) {
 		if !d.Complete || len(d.Trials) != 4 { // written and read, twice
 			t.Errorf("complete %v, %d trials", d.Complete, len(d.Trials))
 		}
-		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-			t.Errorf("left in the folder: %v, %v", left, err)
-		}
+		must.Len(t, must.Get(os.ReadDir(dir))(t), 0, "left in the folder")
 	})
 }
 
@@ -398,9 +388,7 @@ func TestPlansOfOtherEngines(t *testing.T) {
 			r := succeed(t, append([]string{"run", plan, "--far", v.Link}, quick...)...)
 			d := decode[document](t, r.out)
 			for _, run := range d.Session.Runs {
-				if run.State != "valid" {
-					t.Errorf("%s: %s: %s", run.Setting, run.State, run.Reason)
-				}
+				must.True(t, run.State == "valid", "%s: %s: %s", run.Setting, run.State, run.Reason)
 			}
 			if len(d.Session.Runs) != 3 || len(decode[engineReport](t, r.out).Report.Latencies) == 0 {
 				t.Errorf("%d runs, latencies %+v", len(d.Session.Runs), decode[engineReport](t, r.out).Report.Latencies)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -31,9 +32,7 @@ func TestTruthOfForeign(t *testing.T) {
 			d := decode[document](try, succeed(try, briefly(c.far, strings.Fields(c.flags)...)...).out)
 			for _, way := range c.ways {
 				got := d.goodput(way)
-				if len(got) != 1 {
-					try.Fatalf("%s %s: goodput %s %v", c.far, c.flags, way, got)
-				}
+				must.Need(try, len(got) == 1, "%s %s: goodput %s %v", c.far, c.flags, way, got)
 				scheme, _, _ := strings.Cut(c.far, ":")
 				try.Claim(scheme+" "+c.flags+" "+string(way), got[0]/1e6, c.asked/2, 1.2*c.asked, "Mbit/s")
 			}
@@ -50,9 +49,7 @@ func TestTruthOfServer(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		all := decode[engineReport](try, succeed(try, "test", v.Link, "--to", "--requests", "200", "-l", "64", "--reply", "4KiB",
 			"-t", "0.5s", "-i", "0.5s", "--omit", "0s", "--json", "-q").out).Report.Latencies
-		if len(all) == 0 {
-			try.Fatal("no latency of requests")
-		}
+		must.Need(try, len(all) != 0, "no latency of requests")
 		try.Claim("requests sent", float64(all[0].Sent), 100, 100, "")
 		try.Claim("requests lost", float64(all[0].Lost), 0, 0, "")
 		try.Claim("requests", all[0].Rate.Value, 180, 205, "a second")

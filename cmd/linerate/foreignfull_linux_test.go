@@ -29,9 +29,7 @@ func TestServerOutOfDescriptors(t *testing.T) {
 				all = append(all, c)
 			}
 		}
-		if len(all) < 150 {
-			t.Errorf("%s: only %d connections", name, len(all))
-		}
+		must.True(t, len(all) >= 150, "%s: only %d connections", name, len(all))
 		held := func() int { return descriptors(t, v.p) }
 		if n := held(); n > 96-budget.Divide(96, 3).Sessions {
 			t.Errorf("%s: anonymous clients hold %d of 96 descriptors", name, n)

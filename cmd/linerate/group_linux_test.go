@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 )
 
@@ -24,21 +24,14 @@ func TestGroupInALab(t *testing.T) {
 	if err := validate("linerate/dryrun/v1", told); err != nil || dry.Held == nil || dry.Held.Knob != "link.mtu" || dry.Held.Runs != 3 || dry.Held.Changes != 2 {
 		t.Errorf("told: %+v, %v", dry.Held, err)
 	}
-	r := run(t, command(t, append(args, "--group", "link.mtu")...))
-	if r.code != 0 {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r := run(t, command(t, append(args, "--group", "link.mtu")...)).succeeds(t)
 	j := decode[document](t, r.out).Session
 	repeated := slices.ContainsFunc(j.Runs, func(r model.Run) bool { return r.Attempt > 1 })
 	if j.Plan.Held != "link.mtu" || j.Plan.Baseline != "A1B1" || !repeated && (len(j.Runs) != 18 || len(j.Changes) != 12) {
 		t.Errorf("holds %q, baseline %q, %d runs, %d changes", j.Plan.Held, j.Plan.Baseline, len(j.Runs), len(j.Changes))
 	}
 	for _, c := range j.Changes {
-		if c.Knob != "link.mtu" || c.State != model.ChangeUndone {
-			t.Errorf("%+v", c)
-		}
+		must.True(t, c.Knob == "link.mtu" && c.State == model.ChangeUndone, "%+v", c)
 	}
-	if r := run(t, command(t, append(args, "--group", "link.mtv")...)); r.code != 2 || !strings.Contains(r.err, "did you mean link.mtu?") {
-		t.Errorf("exit code %d\n%s", r.code, r.err)
-	}
+	run(t, command(t, append(args, "--group", "link.mtv")...)).ends(t, 2, "did you mean link.mtu?")
 }

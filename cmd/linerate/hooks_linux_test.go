@@ -44,9 +44,7 @@ func TestHooksStandAroundEveryRun(t *testing.T) {
 			under++
 		}
 	}
-	if len(lines) != 8 || under != 4 {
-		t.Errorf("%d lines, %d of them under the setting:\n%s", len(lines), under, text)
-	}
+	must.True(t, len(lines) == 8 && under == 4, "%d lines, %d of them under the setting:\n%s", len(lines), under, text)
 	if near, _ := os.ReadFile(log + ".near"); strings.Count(string(near), "near") != 4 {
 		t.Errorf("near: %q", near)
 	}
@@ -76,9 +74,7 @@ func TestHookThatFails(t *testing.T) {
 			t.Parallel()
 			args, _ := hooked(t, append(c.flags, "--blocks", "1")...)
 			r := run(t, command(t, args...))
-			if r.code == 0 {
-				t.Error("exit code 0")
-			}
+			must.True(t, r.code != 0, "exit code 0")
 			has(t, "stderr", r.err, c.says...)
 		})
 	}
@@ -92,14 +88,10 @@ func TestHookIsRefused(t *testing.T) {
 	n := newNetns(t)
 	mark := filepath.Join(n.dir, "mark")
 	args := []string{"run", "--from", n.agent("a"), "--far", n.agent("b"), "--factor", "window=16KiB,64KiB", "-t", "0.1s", "--blocks", "1", "--before", "far:touch " + mark}
-	if r := run(t, n.command(t, args...)); r.code != 2 || !strings.Contains(r.err, "linerate agent --allow-commands") {
-		t.Errorf("an agent: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	run(t, n.command(t, args...)).ends(t, 2, "linerate agent --allow-commands") // an agent
 	file := filepath.Join(n.dir, "plan.yaml")
 	plan := "far: lab:lan\nfactors: [{knob: window, levels: [16KiB, 64KiB]}]\nhooks: [{after: 'touch " + mark + "'}]\n"
 	must.Do(t, os.WriteFile(file, []byte(plan), 0o600))
-	if r := run(t, n.command(t, "run", file, "--blocks", "1")); r.code != 2 || !strings.Contains(r.err, "wants to run a command: touch") {
-		t.Errorf("a file: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	run(t, n.command(t, "run", file, "--blocks", "1")).ends(t, 2, "wants to run a command: touch") // a file
 	must.Is(t, must.Err(os.Stat(mark)), fs.ErrNotExist, "it was run")
 }

@@ -110,10 +110,7 @@ func (s *siege) crowd(t testing.TB, attack string, d time.Duration) func() tally
 	cmd.Env = append(cmd.Env, crowdVar+"="+string(text))
 	p := start(t, cmd)
 	return func() tally {
-		r := p.wait(t, d+30*time.Second)
-		if r.code != 0 {
-			t.Fatalf("the crowd: %s%s", r.out, r.err)
-		}
+		r := p.wait(t, d+30*time.Second).succeeds(t)
 		return decode[tally](t, r.out)
 	}
 }
@@ -199,9 +196,7 @@ func (s *siege) under(t testing.TB, attack string, d time.Duration) time.Duratio
 	if most > hostileMemory {
 		t.Errorf("%s: %d MB resident, at most %d are allowed", attack, most/1e6, hostileMemory/int(1e6))
 	}
-	if len(took) == 0 {
-		t.Errorf("%s: a friend was not served", attack)
-	}
+	must.True(t, len(took) != 0, "%s: a friend was not served", attack)
 	if sent > amplification*did.Forged+quietLink {
 		t.Errorf("%s: the victim got %d bytes for %d in its name", attack, sent, did.Forged)
 	}
@@ -236,9 +231,7 @@ func (s *siege) stillServes(t testing.TB) {
 		return r.code == 0 && bothWays(decode[document](t, r.out)) == ""
 	})
 	s.server.signal(t, os.Interrupt)
-	if r := s.server.wait(t, 20*time.Second); r.code != 0 {
-		t.Errorf("the server ended with %d\n%s", r.code, r.err)
-	}
+	s.server.wait(t, 20*time.Second).ends(t, 0)
 }
 
 // memoryGroup is a cgroup that bounds the memory of what is put into it.

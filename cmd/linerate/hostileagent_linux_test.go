@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // TestHostileAgent: whatever an agent sends, the controller ends soon, with a plain
@@ -58,12 +60,8 @@ func meetHostile(t testing.TB, h badAgent) time.Duration {
 	if h.manner != floodsStderr && r.code == 0 || r.code < 0 || !strings.Contains(r.err, h.says) {
 		t.Errorf("exit code %d, want words %q", r.code, h.says)
 	}
-	if used > 150<<10 {
-		t.Errorf("used %d MB", used>>10)
-	}
-	if len(r.out)+len(r.err) > 64<<10 {
-		t.Errorf("%d bytes on stdout, %d on stderr", len(r.out), len(r.err))
-	}
+	must.True(t, used <= 150<<10, "used %d MB", used>>10)
+	must.True(t, len(r.out)+len(r.err) <= 64<<10, "%d bytes on stdout, %d on stderr", len(r.out), len(r.err))
 	var disk int64
 	_ = filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {
 		if err == nil {
@@ -71,9 +69,7 @@ func meetHostile(t testing.TB, h badAgent) time.Duration {
 		}
 		return nil
 	})
-	if disk > 8<<20 {
-		t.Errorf("wrote %d MB", disk>>20)
-	}
+	must.True(t, disk <= 8<<20, "wrote %d MB", disk>>20)
 	return took
 }
 

@@ -99,9 +99,7 @@ func interrupt(t *testing.T, m during, twice bool) {
 	r := p.wait(t, patience)
 	n.restored(t, before)
 	bySignal := p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGINT
-	if r.code != 130 && (!twice || !bySignal) {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.Need(t, r.code == 130 || twice && bySignal, "exit code %d\n%s%s", r.code, r.out, r.err)
 	if !m.runs {
 		if s, err := n.trySession(t); err == nil {
 			t.Errorf("there is a session: %s", outline(s))
@@ -130,9 +128,7 @@ func TestSecondInterrupt(t *testing.T) {
 		return now.a.rmem != before.a.rmem && now.b.rmem != before.b.rmem
 	})
 	agent := relatives(p.cmd.Process.Pid, n.dir).agentB
-	if agent == 0 {
-		t.Fatal("no agent on host b")
-	}
+	must.Need(t, agent != 0, "no agent on host b")
 	must.Do(t, syscall.Kill(agent, syscall.SIGSTOP))
 	p.signal(t, os.Interrupt)
 	select {

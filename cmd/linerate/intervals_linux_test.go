@@ -61,16 +61,12 @@ func TestFirstHour18AsIperf3(t *testing.T) {
 		args = append([]string{"netns", "exec", n.a, iperf, "-c", farAddr, "-t", "1", "-i", "0.5"}, args...)
 		idle(t, n)
 		out, err := exec.CommandContext(t.Context(), "ip", args...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		must.Need(t, err == nil, "%v\n%s", err, out)
 		return string(out)
 	}
 	ours := func(far string, args ...string) string {
 		r := run(t, n.inside(t, "a", append([]string{"test", far, "--to", "-t", "1", "-i", "0.5s", "--omit", "0s", "--idle", "0s", "-q"}, args...)...))
-		if r.code != 0 {
-			t.Fatalf("%s %v: exit code %d\n%s%s", far, args, r.code, r.out, r.err)
-		}
+		must.Need(t, r.code == 0, "%s %v: exit code %d\n%s%s", far, args, r.code, r.out, r.err)
 		return r.out
 	}
 	for name, args := range map[string][]string{"TCP": {"-P", "2"}, "UDP": {"-u", "-b", "10M"}} {

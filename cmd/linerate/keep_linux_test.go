@@ -155,9 +155,7 @@ func TestKeepOverSSH(t *testing.T) {
 	if r = do(0, "undo", "--kept", "root@far"); r.out != "nothing is kept\n" {
 		t.Errorf("once more: %s", r.out)
 	}
-	if left := n.copies(t); len(left) > 0 {
-		t.Errorf("left: %q", left)
-	}
+	must.Len(t, n.copies(t), 0, "left")
 }
 
 // TestKeepAsks answers the question on a terminal, and keeps what was confirmed.
@@ -170,9 +168,7 @@ func TestKeepAsks(t *testing.T) {
 	s := n.keepBySSH(t, etc)
 	tt := onTerminal(t, withSSH(n.inside(t, "a", setArgs("root@far", "--keep-agent")...), s))
 	tt.asked(t, "y\n")
-	if r := tt.wait(t, patience); r.code != 0 {
-		t.Fatalf("set: exit code %d\n%s", r.code, r.out)
-	}
+	tt.wait(t, patience).succeeds(t)
 	for _, answer := range []string{"n\n", "\x04"} {
 		n.answerKeep(t, s, answer, "declined: nothing was written")
 		isOlder(t, etc)
@@ -260,9 +256,7 @@ linerate undo --kept > /dev/null
 cmp $W/before /etc/`+kept+` && echo as before again
 cat $W/err`)
 		has(t, full, r.out, "code 1\nas before\nzz-linerate.conf\nnothing is kept\n", "as before again", "no space left on device")
-		if r.code != 0 {
-			t.Errorf("%s: exit code %d\n%s%s", full, r.code, r.out, r.err)
-		}
+		must.True(t, r.code == 0, "%s: exit code %d\n%s%s", full, r.code, r.out, r.err)
 	}
 }
 
@@ -303,14 +297,10 @@ export LINERATE_TEST_MAIN=1
 `
 	etc, r := keptHere(t, begin+keepStepsVar+`=$W/steps `+os.Args[0]+` keep $W/tall.yaml --yes
 cp -p /etc/`+kept+` $W/written; `+os.Args[0]+` undo --kept`)
-	if r.code != 0 {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r.succeeds(t)
 	isOlder(t, etc)
 	steps := strings.Split(strings.TrimSpace(file(t, filepath.Dir(etc), "steps")), "\n")
-	if len(steps) < 5 {
-		t.Fatalf("only %d steps: %q", len(steps), steps)
-	}
+	must.Need(t, len(steps) >= 5, "only %d steps: %q", len(steps), steps)
 	written := 0
 	for i, step := range steps {
 		etc, r := keptHere(t, begin+fmt.Sprintf(`code=0
@@ -324,9 +314,7 @@ if grep -q tcp_sack /etc/%s; then echo written; fi
 		written += strings.Count(r.out, "\nwritten\n")
 		isOlder(t, etc)
 	}
-	if written == 0 || written == len(steps) {
-		t.Errorf("%d of %d kills left the new file", written, len(steps))
-	}
+	must.True(t, written != 0 && written != len(steps), "%d of %d kills left the new file", written, len(steps))
 	t.Logf("steps: %q; %d after the file was there", steps, written)
 }
 
@@ -352,9 +340,7 @@ linerate keep $W/tall.yaml --yes --json 2> /dev/null > $W/json
 echo 'net.ipv4.tcp_sack = 1' > /etc/sysctl.d/zzz-other.conf
 linerate undo --kept > /dev/null
 linerate keep $W/tall.yaml --yes`)
-	if r.code != 0 {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r.succeeds(t)
 	has(t, "stdout", r.out, "0\n4096\t", "\t4194304\n", "/etc/"+kept+":", "nothing was written", "left out: tcp.sack=0: /etc/sysctl.d/zzz-other.conf:1: sysctl/net.ipv4.tcp_sack would be 1 after the next start")
 	has(t, "stderr", r.err, "left out: tcp.sack=0: /etc/sysctl.d/zzz-other.conf:1: ")
 	if strings.Contains(r.out+r.err, "99-other.conf") {
@@ -371,9 +357,7 @@ printf 'profile: 1\nhosts:\n  - {role: both, knobs: {tcp.timestamps: off, tcp.sa
 linerate keep $W/more.yaml --yes
 cp /etc/`+kept+` $W/both
 linerate undo --kept`)
-	if r.code != 0 {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r.succeeds(t)
 	has(t, "the file", file(t, filepath.Dir(etc), "both"), "net.ipv4.tcp_timestamps = 0\n", "net.ipv4.tcp_sack = 1\n", " 4194304\n", "and what was kept before: profile ")
 	has(t, "stderr", r.err, "tcp.recv_buffer_max=4194304 stays, which was kept before")
 	if entries, _ := os.ReadDir(filepath.Join(etc, "sysctl.d")); len(entries) > 0 {
@@ -422,14 +406,10 @@ func TestFirstHour08PastedKeep(t *testing.T) {
 	report := run(t, n.command(t, "show", "last")).out
 	_, line, found := strings.Cut(report, "linerate keep ")
 	line, _, _ = strings.Cut(regexp.MustCompile(`\\\n\s*`).ReplaceAllString(line, ""), "\n") // a long one is broken
-	if !found || !strings.Contains(line, s.ID) {
-		t.Fatalf("no command at the end of\n%s", report)
-	}
+	must.Need(t, found && strings.Contains(line, s.ID), "no command at the end of\n%s", report)
 	cmd := n.prepare(exec.CommandContext(t.Context(), "ip", "netns", "exec", n.a, "sh", "-c", "linerate keep "+line+" --dry-run"))
 	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(binary)+string(os.PathListSeparator)+os.Getenv("PATH"))
 	r := run(t, cmd)
-	if r.code != 0 {
-		t.Fatalf("linerate keep %s: exit code %d\n%s%s", line, r.code, r.out, r.err)
-	}
+	must.Need(t, r.code == 0, "linerate keep %s: exit code %d\n%s%s", line, r.code, r.out, r.err)
 	has(t, "the pasted command", r.out+r.err, "4MiB is taken: the smallest level within 5 % of the best", "proved better: 16MiB", " 4194304")
 }

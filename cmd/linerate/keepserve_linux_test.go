@@ -69,19 +69,13 @@ func TestKeepOverServer(t *testing.T) {
 	do(0, "undo", "--kept", ops)
 	isOlder(t, etc)
 	server.signal(t, syscall.SIGTERM)
-	if r := server.wait(t, patience); r.code != 0 {
-		t.Errorf("exit code %d\n%s", r.code, r.err)
-	}
+	server.wait(t, patience).ends(t, 0)
 	lines := audited(t, log)
 	for _, want := range []string{
 		"event=keep protocol=linerate key=ops address=10.77.0.1 place=/etc/" + kept + " outcome=ok",
 		"event=restore protocol=linerate key=ops address=10.77.0.1 place=/etc/" + kept + " outcome=ok",
 	} {
-		if !tells(lines, want) {
-			t.Errorf("the audit log has no %s", want)
-		}
+		must.True(t, tells(lines, want), "the audit log has no %s", want)
 	}
-	if tells(lines, "event=keep key=default") {
-		t.Error("a refused attempt is written down as one that was kept")
-	}
+	must.True(t, !tells(lines, "event=keep key=default"), "a refused attempt is written down as one that was kept")
 }

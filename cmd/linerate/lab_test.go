@@ -1,12 +1,12 @@
 package main
 
 import (
+	"slices"
+	"testing"
+
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/model"
 	"linerate/internal/report"
-	"slices"
-	"strings"
-	"testing"
 )
 
 // document is linerate/session/v1.
@@ -42,9 +42,7 @@ func TestDeadDirection(t *testing.T) {
 			t.Parallel()
 			r := run(t, command(t, "test", "lab:rate=50mbit,rtt=5ms,"+string(dead)+".blackhole=1300", "-t", "500ms", "--omit", "300ms", "--json", "-q"))
 			d := decode[document](t, r.out)
-			if r.code != 5 || !strings.Contains(r.err, "nothing arrived in direction "+string(dead)) {
-				t.Errorf("exit code %d, %s", r.code, r.err)
-			}
+			r.ends(t, 5, "nothing arrived in direction "+string(dead))
 			answers := 0
 			for _, r := range d.Session.Runs {
 				if diagnose.Dead(r, dead) {

@@ -34,9 +34,7 @@ func TestLinkThatStaysDown(t *testing.T) {
 	p := start(t, n.inside(t, "a", "test", join.String(), "--reverse", "-t", "1m", "--omit", "0s", "--idle", "0s", "--db", ":memory:"))
 	eventually(t, patience, "traffic", func() bool { return sent(t, n.b) > 4e6 || len(p.done) > 0 })
 	ip(t, "-n", n.b, "link", "set", "v0", "down")
-	if r := p.wait(t, patience); r.code != 3 || !strings.Contains(r.err, "contact lost") || !strings.Contains(r.err, "meanwhile on this machine: the link was lost once during the test") {
-		t.Errorf("exit code %d:\n%s%s", r.code, r.out, r.err)
-	}
+	p.wait(t, patience).ends(t, 3, "contact lost", "meanwhile on this machine: the link was lost once during the test")
 }
 
 // sent is how many bytes the link of a namespace has sent.

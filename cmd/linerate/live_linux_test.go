@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
 	"linerate/internal/must"
 )
 
@@ -105,9 +106,7 @@ func TestLiveScreen(t *testing.T) {
 	tt, before := watchedRun(t)
 	tt.shows(t, "settings against current: 2 of 2 in play")
 	tt.shows(t, "round trip")
-	if now := tt.modes(t); now.Lflag&unix.ICANON != 0 {
-		t.Error("keys are read a line at a time")
-	}
+	must.Equal(t, tt.modes(t).Lflag&unix.ICANON, 0, "keys are read a line at a time")
 	if text := tt.shown.String(); strings.Count(text, takesScreen) != 1 || strings.Contains(text, givesScreen) {
 		t.Errorf("does not have the screen to itself: %q", text)
 	}
@@ -125,9 +124,7 @@ func TestLiveScreen(t *testing.T) {
 	must.Equal(t, r.code, 130, "exit code")
 	text := tt.shown.String()
 	_, after, gave := strings.Cut(text, givesScreen)
-	if !gave || strings.Contains(after, takesScreen) {
-		t.Errorf("does not give the screen back: %q", text)
-	}
+	must.True(t, gave && !strings.Contains(after, takesScreen), "does not give the screen back: %q", text)
 	for _, want := range []string{"stopping: what was changed goes back", "goodput to far", "interrupted by the user"} {
 		must.Contain(t, after, want)
 	}
@@ -148,9 +145,7 @@ func TestLiveScreenQ(t *testing.T) {
 			tt, before := watchedRun(t)
 			tt.shows(t, "measuring")
 			stop(tt)
-			if r := tt.wait(t, patience); r.code != 130 {
-				t.Errorf("exit code %d", r.code)
-			}
+			must.Equal(t, tt.wait(t, patience).code, 130, "exit code")
 			must.Contain(t, tt.shown.String(), givesScreen, "does not give the screen back")
 			if now := tt.modes(t); now != before {
 				t.Errorf("the terminal is %+v, and was %+v", now, before)
@@ -170,9 +165,7 @@ func TestLiveScreenEnds(t *testing.T) {
 	tt.shows(t, "see this again")
 	text := tt.shown.String()
 	during, after, _ := strings.Cut(text, givesScreen)
-	if !strings.Contains(during, takesScreen) || !strings.Contains(after, "latency") {
-		t.Errorf("%q", text)
-	}
+	must.True(t, strings.Contains(during, takesScreen) && strings.Contains(after, "latency"), "%q", text)
 	if m := regexp.MustCompile("\x1b\\[[0-9;]*3[0-9][0-9;]*m").FindString(text); m != "" {
 		t.Errorf("a colour, %q, in spite of NO_COLOR", m)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
 	"linerate/internal/must"
 )
 
@@ -39,15 +40,11 @@ const (
 // was, with what it said.
 func (tt *terminal) ends(t testing.TB, before unix.Termios, want ...string) {
 	t.Helper()
-	if r := tt.wait(t, patience); r.code != 0 {
-		t.Errorf("exit code %d\n%q", r.code, r.out)
-	}
+	tt.wait(t, patience).ends(t, 0)
 	tt.shows(t, "server stopped")
 	text := tt.shown.String()
 	_, after, gave := strings.Cut(text, givesScreen)
-	if !gave {
-		t.Fatalf("does not give the screen back: %q", text)
-	}
+	must.Need(t, gave, "does not give the screen back: %q", text)
 	for _, w := range append(want, "server stopped") {
 		must.Contain(t, after, w)
 	}

@@ -85,6 +85,32 @@ type result struct {
 	code     int
 }
 
+// succeeds ends t unless the exit code is 0.
+func (r result) succeeds(t must.TB) result {
+	t.Helper()
+	must.Need(t, r.code == 0, "exit code %d\n%s%s", r.code, r.out, r.err)
+	return r
+}
+
+// ends reports another exit code than code and each text that stderr lacks.
+func (r result) ends(t must.TB, code int, says ...string) result {
+	t.Helper()
+	must.True(t, r.code == code, "exit code %d, want %d\n%s%s", r.code, code, r.out, r.err)
+	for _, text := range says {
+		must.Contain(t, r.err, text, "stderr")
+	}
+	return r
+}
+
+// prints reports each text that stdout lacks.
+func (r result) prints(t must.TB, texts ...string) result {
+	t.Helper()
+	for _, text := range texts {
+		must.Contain(t, r.out, text, "stdout")
+	}
+	return r
+}
+
 // command prepares linerate with a store and a journal of the test's own.
 func command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
@@ -111,11 +137,7 @@ func run(t testing.TB, cmd *exec.Cmd) result {
 // succeed runs linerate and demands exit code 0.
 func succeed(t testing.TB, args ...string) result {
 	t.Helper()
-	r := run(t, command(t, args...))
-	if r.code != 0 {
-		t.Fatalf("linerate %s: exit code %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
-	}
-	return r
+	return run(t, command(t, args...)).succeeds(t)
 }
 
 // decode reads one JSON document.
@@ -165,9 +187,7 @@ func needLab(t testing.TB) {
 	if r.code == 4 {
 		t.Skip("no lab here: " + r.err)
 	}
-	if r.code != 0 {
-		t.Fatalf("the lab does not start: %s", r.err)
-	}
+	must.Need(t, r.code == 0, "the lab does not start: %s", r.err)
 }
 
 // has demands that text says all of want.

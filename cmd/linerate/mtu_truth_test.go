@@ -32,9 +32,7 @@ func TestTruthOfMTU(t *testing.T) {
 	goodput := func(t testing.TB) float64 {
 		r := run(t, n.inside(t, "a", "test", n.agent("b"), "--to", "-t", "3s", "--json"))
 		v := decode[document](t, r.out).goodput("to")
-		if len(v) == 0 {
-			t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-		}
+		must.Need(t, len(v) != 0, "exit code %d\n%s%s", r.code, r.out, r.err)
 		return v[0] / 1e6
 	}
 	ceiling := func(mtu int) float64 {
@@ -45,9 +43,7 @@ func TestTruthOfMTU(t *testing.T) {
 	before := goodput(t)
 	tt := onTerminal(t, n.inside(t, "a", "set", "link.mtu=9000", "--both", "--for", "2m", n.agent("b")))
 	tt.asked(t, "y\n")
-	if r := tt.wait(t, patience); r.code != 0 {
-		t.Fatalf("exit code %d\n%s", r.code, r.out)
-	}
+	tt.wait(t, patience).succeeds(t)
 	shaped("del")
 	if free := goodput(t); free < 2*ceiling(9000) {
 		t.Skipf("the processors limit: %.0f Mbit/s without the wire's limit", free)

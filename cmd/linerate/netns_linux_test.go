@@ -55,9 +55,7 @@ func newNetns(t testing.TB) *netns {
 func ip(t testing.TB, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ip", args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
+	must.Need(t, err == nil, "ip %s: %v\n%s", strings.Join(args, " "), err, out)
 	return string(out)
 }
 
@@ -147,9 +145,7 @@ type holds struct{ rmem, sack string }
 func (n *netns) knobs(t testing.TB, host string) holds {
 	t.Helper()
 	lines := strings.Split(ip(t, "netns", "exec", n.name(host), "cat", rmem, sack), "\n")
-	if len(lines) != 3 {
-		t.Fatalf("read knobs of %s: %q", host, lines)
-	}
+	must.Need(t, len(lines) == 3, "read knobs of %s: %q", host, lines)
 	return holds{lines[0], lines[1]}
 }
 

@@ -53,9 +53,7 @@ func TestFirstHour16NoHome(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), program, strings.Fields(c.args)...)
 			cmd.Dir, cmd.Env = here, append([]string{"PATH=" + os.Getenv("PATH"), "LINERATE_MDNS=off"}, c.env...)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyKnows, Gid: nobodyKnows}}
-			if r := run(t, cmd); r.code != c.code || !strings.Contains(r.err, c.says) {
-				t.Errorf("exit code %d, want %d\n%s%s", r.code, c.code, r.out, r.err)
-			}
+			run(t, cmd).ends(t, c.code, c.says)
 			if left, err := os.ReadDir(here); err != nil || len(left) > 0 {
 				t.Errorf("in the present folder: %v, %v", left, err)
 			}

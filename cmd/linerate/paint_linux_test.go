@@ -23,9 +23,7 @@ import (
 func unpainted(t testing.TB, args []string, r result) {
 	t.Helper()
 	for stream, text := range map[string]string{"stdout": r.out, "stderr": r.err} {
-		if !plain.Clean([]byte(text)) {
-			t.Errorf("%q: %s holds escapes: %q", args, stream, text)
-		}
+		must.True(t, plain.Clean([]byte(text)), "%q: %s holds escapes: %q", args, stream, text)
 		for line := range strings.Lines(text) {
 			if strings.HasPrefix(line, "linerate: everything is fine") {
 				t.Errorf("%q: %s holds a forged line:\n%s", args, stream, text)
@@ -42,9 +40,7 @@ func paintedStore(t testing.TB) string {
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "painted.db")
 	cmd := command(t, "test", "exec:127.0.0.1 "+binary+" agent", "--to", "-t", "100ms", "--omit", "0", "--db", db)
-	if r := run(t, cmd); r.code != 0 {
-		t.Fatalf("exit code %d\n%s", r.code, r.err)
-	}
+	run(t, cmd).succeeds(t)
 	st := must.Get(sqlite.Open(t.Context(), db))(t)
 	defer st.Close()
 	s := must.Get(st.Session(t.Context(), "last"))(t)
@@ -224,8 +220,6 @@ func commandPaths(t testing.TB) []string {
 		}
 	}
 	walk(cli.Commands())
-	if len(all) < 20 {
-		t.Fatalf("only %q", all)
-	}
+	must.Need(t, len(all) >= 20, "only %q", all)
 	return all
 }

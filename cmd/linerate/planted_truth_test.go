@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/model"
 	planted "linerate/internal/lab/faults"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -19,9 +20,7 @@ func TestTruthOfFaults(t *testing.T) {
 	for _, name := range []string{"clean", "receive-window", "send-buffer", "scaling-off-receiver", "black-hole", "own-shaper"} {
 		t.Run(name, func(t *testing.T) {
 			c, ok := small(name)
-			if !ok {
-				t.Fatal("no seed stands for a small lab of this kind")
-			}
+			must.Need(t, ok, "no seed stands for a small lab of this kind")
 			truth.Hold(t, truth.Tries, func(try *truth.Try) { firstIsRight(try, c) })
 		})
 	}
@@ -72,9 +71,7 @@ func TestTruthOfReceiveWindow(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		r := succeed(try, "test", "lab:rate=1gbit,rtt=10ms,far.tcp.recv_buffer_max=64KiB", "--to", "-t", "2s", "--json", "-q")
 		d := decode[document](try, r.out)
-		if len(d.Session.Findings) == 0 {
-			try.Fatal("no finding")
-		}
+		must.Need(try, len(d.Session.Findings) != 0, "no finding")
 		f := d.Session.Findings[0]
 		if f.Limit != "receive window" || f.Host != "far" || f.Direction != "to" {
 			try.Errorf("found %q of host %s in direction %s, want the receive window of the far host", f.Limit, f.Host, f.Direction)
@@ -108,9 +105,7 @@ func TestTruthOfRules(t *testing.T) {
 					try.Fatalf("findings %+v, want %s of %q first", f, c.rule, c.host)
 				}
 				for _, other := range f[1:] {
-					if other.Kind != "beside" || c.rule == "ceiling" {
-						try.Errorf("%+v is found too", other)
-					}
+					must.True(try, other.Kind == "beside" && c.rule != "ceiling", "%+v is found too", other)
 				}
 			})
 		})
@@ -151,9 +146,7 @@ func TestFirstHour22LossAdvice(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		r := succeed(try, "test", "lab:rate=100mbit,rtt=20ms,loss=1%", "-C", "reno", "--to", "-t", "3s", "--omit", "500ms", "-q")
 		for _, word := range []string{"loss", "cable", "optics", "duplex", "Wi-Fi"} {
-			if !strings.Contains(words(r.out), word) {
-				try.Errorf("no %q in the advice:\n%s", word, r.out)
-			}
+			must.True(try, strings.Contains(words(r.out), word), "no %q in the advice:\n%s", word, r.out)
 		}
 	})
 }

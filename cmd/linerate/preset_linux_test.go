@@ -37,14 +37,10 @@ func carryOut(t *testing.T, chosen func(config.Preset) bool) {
 			}
 			r := run(t, command(t, args...))
 			if p.Name == "polling" {
-				if r.code != 4 || !strings.Contains(r.err, "preset polling cannot be measured here: FreeBSD and macOS: ") || !strings.Contains(r.err, "; Linux: ") || !strings.Contains(r.err, "it needs ") {
-					t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-				}
+				r.ends(t, 4, "preset polling cannot be measured here: FreeBSD and macOS: ", "; Linux: ", "it needs ")
 				return
 			}
-			if r.code != 0 {
-				t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-			}
+			r.succeeds(t)
 			if p.Name == "cards" && !strings.Contains(r.err, "not as for cards with media to choose: nic.media.speed of the near host: eth0 is of kind veth") {
 				t.Errorf("does not say why not by media:\n%s", r.err)
 			}
@@ -52,18 +48,14 @@ func carryOut(t *testing.T, chosen func(config.Preset) bool) {
 			// A run that does not count, on a busy machine, has its whole block done again.
 			j.Runs = slices.DeleteFunc(j.Runs, func(r model.Run) bool { return r.State == model.RunEqualLoad })
 			n, repeats := len(j.Plan.Settings)*len(j.Plan.Directions), slices.ContainsFunc(j.Runs, func(r model.Run) bool { return r.Attempt > 1 })
-			if len(j.Runs) < n || len(j.Runs) > n && !repeats {
-				t.Errorf("%d runs of %d", len(j.Runs), n)
-			}
+			must.True(t, len(j.Runs) >= n && (len(j.Runs) <= n || repeats), "%d runs of %d", len(j.Runs), n)
 			for _, c := range j.Changes {
 				must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 			}
 			page := filepath.Join(t.TempDir(), "report.html")
 			succeed(t, "report", "last", "--format", "html", "-o", page, "--db", db)
-			text, err := os.ReadFile(page)
-			if err != nil || !strings.Contains(string(text), j.Title) {
-				t.Fatalf("%d bytes, %v", len(text), err)
-			}
+			text := must.Get(os.ReadFile(page))(t)
+			must.Need(t, strings.Contains(string(text), j.Title), "%d bytes", len(text))
 			for _, s := range j.Plan.Settings {
 				must.Contain(t, string(text), s.Name, "the page has")
 			}

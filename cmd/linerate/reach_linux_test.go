@@ -80,26 +80,19 @@ func TestFirewall(t *testing.T) {
 			s := n.overSSH(t)
 			n.firewall(t, "a", c.near)
 			n.firewall(t, "b", c.far)
-			r := run(t, withSSH(n.inside(t, "a", quickOverSSH(c.args...)...), s))
-			if r.code != 3 {
-				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-			}
+			r := run(t, withSSH(n.inside(t, "a", quickOverSSH(c.args...)...), s)).ends(t, 3)
 			for _, want := range c.says {
 				must.Contain(t, r.err, want, "does not say")
 			}
 			for _, bad := range append(c.not, "find what disturbs") {
-				if strings.Contains(r.err, bad) {
-					t.Errorf("says %q:\n%s", bad, r.err)
-				}
+				must.True(t, !strings.Contains(r.err, bad), "says %q:\n%s", bad, r.err)
 			}
 			must.Fail(t, must.Err(n.trySession(t)), "a session was stored although nothing was measured")
 			if c.then == nil {
 				return
 			}
 			r = run(t, withSSH(n.inside(t, "a", quickOverSSH(append(c.then, "--json")...)...), s))
-			if r.code != 0 {
-				t.Fatalf("with %q: exit code %d\n%s%s", c.then, r.code, r.out, r.err)
-			}
+			must.Need(t, r.code == 0, "with %q: exit code %d\n%s%s", c.then, r.code, r.out, r.err)
 			var d struct {
 				Report struct {
 					Header struct {
@@ -161,14 +154,10 @@ func TestFoundByName(t *testing.T) {
 	end(p)
 	b, err := os.ReadFile(filepath.Join(config, "known_servers"))
 	first, _, _ := strings.Cut(strings.TrimPrefix(string(b), strings.ToLower(host)+" "), "\n")
-	if err != nil || len(first) != 43 {
-		t.Fatalf("remembered %q, %v", b, err)
-	}
+	must.Need(t, err == nil && len(first) == 43, "remembered %q, %v", b, err)
 	must.Do(t, os.RemoveAll(n.state("b")))
-	p = up("--open", "--host", farAddr) // with a key of its own, as somebody else has
-	if r := look(); r.code != 3 || !strings.Contains(r.err, first) || !strings.Contains(r.err, "known_servers") {
-		t.Errorf("another key: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	p = up("--open", "--host", farAddr)       // with a key of its own, as somebody else has
+	look().ends(t, 3, first, "known_servers") // another key
 	end(p)
 	must.Do(t, os.RemoveAll(config))
 	p = up("--open", "--announce=false", "--host", farAddr)
@@ -177,9 +166,7 @@ func TestFoundByName(t *testing.T) {
 	}
 	end(p)
 	p = up("--announce", "--host", farAddr)
-	if r := look(); r.code != 3 || !strings.Contains(r.err, "wants the secret") {
-		t.Errorf("announced, and not open: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	look().ends(t, 3, "wants the secret") // announced, and not open
 	end(p)
 }
 

@@ -91,9 +91,7 @@ func TestClientsAreKept(t *testing.T) {
 			for _, part := range append(c.says, "127.0.0.1") {
 				must.Contain(t, shown, part, "%q:", c.argv)
 			}
-			if s.Title != c.title || s.State != c.state {
-				t.Errorf("%q is kept as %s, %s", c.argv, s.Title, s.State)
-			}
+			must.True(t, s.Title == c.title && s.State == c.state, "%q is kept as %s, %s", c.argv, s.Title, s.State)
 			must.OK(t, validate("linerate/session/v1", succeed(t, "show", s.ID, "--json", "--db", db).out))
 		}
 	}

@@ -64,9 +64,7 @@ func attachedAgain(t testing.TB, page string, samples int) {
 	t.Helper()
 	text := must.Get(os.ReadFile(page))(t)
 	m := regexp.MustCompile(`href="data:application/octet-stream;base64,([^"]+)"`).FindSubmatch(text)
-	if m == nil || len(text) > 8<<20 {
-		t.Fatalf("no archive in a page of %d bytes", len(text))
-	}
+	must.Need(t, m != nil && len(text) <= 8<<20, "no archive in a page of %d bytes", len(text))
 	// As a browser does: the template escapes some of what base64 uses.
 	data, err := base64.StdEncoding.DecodeString(html.UnescapeString(string(m[1])))
 	from := filepath.Join(t.TempDir(), "again.linerate")

@@ -167,9 +167,7 @@ func commands(t testing.TB) []string {
 	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+) {2,}\S`).FindAllStringSubmatch(succeed(t, "--help").out, -1) {
 		names = append(names, m[1])
 	}
-	if len(names) < 14 || !slices.Contains(names, "test") {
-		t.Fatalf("commands of the help: %q", names)
-	}
+	must.Need(t, len(names) >= 14 && slices.Contains(names, "test"), "commands of the help: %q", names)
 	return names
 }
 
@@ -183,9 +181,7 @@ func TestHelpHasExamples(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			help := succeed(t, "help", name).out
 			_, rest, ok := strings.Cut(help, "Examples:\n")
-			if !ok {
-				t.Fatalf("no examples:\n%s", help)
-			}
+			must.Need(t, ok, "no examples:\n%s", help)
 			examples, _, _ := strings.Cut(rest, "\n\n")
 			for line := range strings.Lines(examples) {
 				example(t, strings.TrimSpace(line))
@@ -216,9 +212,7 @@ func example(t testing.TB, line string) {
 // TestExampleWithUnknownFlag holds the check above against a lie.
 func TestExampleWithUnknownFlag(t *testing.T) {
 	t.Parallel()
-	if r := run(t, command(t, "test", "nas", "--no-such-flag", "--help")); r.code != 2 {
-		t.Errorf("a flag that does not exist, then --help: exit code %d", r.code)
-	}
+	run(t, command(t, "test", "nas", "--no-such-flag", "--help")).ends(t, 2) // a flag that does not exist, then --help
 }
 
 // TestServeDocument demands that a server with --json prints its link in one
@@ -244,10 +238,8 @@ func TestServeDocument(t *testing.T) {
 // or a field that it does not know.
 func TestSchemasRefuse(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob(filepath.Join("..", "..", "docs", "schema", "*.json"))
-	if err != nil || len(paths) < 9 {
-		t.Fatalf("%d schemas, %v", len(paths), err)
-	}
+	paths := must.Get(filepath.Glob(filepath.Join("..", "..", "docs", "schema", "*.json")))(t)
+	must.Need(t, len(paths) >= 9, "%d schemas", len(paths))
 	version := succeed(t, "version", "--json").out
 	must.OK(t, validate("linerate/version/v1", version))
 	for _, p := range paths {
@@ -267,12 +259,8 @@ func TestExitCodesInManual(t *testing.T) {
 	t.Parallel()
 	b := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "manual.md")))(t)
 	lines := regexp.MustCompile(`(?m)^  (\d+) +(.*)$`).FindAllStringSubmatch(succeed(t, "help", "exit-codes").out, -1)
-	if len(lines) != 11 {
-		t.Fatalf("%d exit codes", len(lines))
-	}
+	must.Need(t, len(lines) == 11, "%d exit codes", len(lines))
 	for _, l := range lines {
-		if row := "| " + l[1] + " | " + l[2] + " |"; !strings.Contains(string(b), row) {
-			t.Errorf("docs/manual.md has no row %s", row)
-		}
+		must.Contain(t, string(b), "| "+l[1]+" | "+l[2]+" |", "docs/manual.md has no row")
 	}
 }

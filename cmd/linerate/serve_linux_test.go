@@ -31,10 +31,8 @@ func (n *netns) serve(t testing.TB, args ...string) (*process, tls.Link) {
 // joinLink reads a join link that the server printed, and keeps the first of its addresses.
 func joinLink(t testing.TB, link string) tls.Link {
 	t.Helper()
-	l, err := tls.ParseLink(link)
-	if err != nil || strings.ContainsAny(link, "&? $()<>|;*!") {
-		t.Fatalf("link %q: %v", link, err)
-	}
+	l := must.Get(tls.ParseLink(link))(t)
+	must.Need(t, !strings.ContainsAny(link, "&? $()<>|;*!"), "link %q:", link)
 	l.Addr = l.Addrs()[0]
 	return l
 }
@@ -62,9 +60,7 @@ func (n *netns) look(t testing.TB, link string, more ...string) result {
 // sane demands that a look measured both directions of a veth pair.
 func sane(t testing.TB, r result) {
 	t.Helper()
-	if r.code != 0 {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r.succeeds(t)
 	must.Equal(t, bothWays(decode[document](t, r.out)), "")
 }
 
@@ -94,9 +90,7 @@ func TestServe(t *testing.T) {
 
 	r := run(t, n.inside(t, "a", "run", good, "--factor", "window=16KiB,256KiB", "--baseline", "16KiB", "--blocks", "3",
 		"-t", "0.2s", "-i", "0.2s", "--omit", "0s", "--settle", "0s", "--no-twin", "--json", "-q"))
-	if r.code != 0 {
-		t.Fatalf("run with a window: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r.succeeds(t) // run with a window
 	if d := decode[document](t, r.out); len(d.Session.Runs) < 6 || len(d.Session.Verdicts) == 0 || len(d.Session.Changes) != 0 {
 		t.Errorf("%d runs, verdicts %+v, changes %v", len(d.Session.Runs), d.Session.Verdicts, d.Session.Changes)
 	}
@@ -116,12 +110,8 @@ func TestServe(t *testing.T) {
 	enough := n.received(t) + 10e6
 	eventually(t, patience, "traffic", func() bool { return n.received(t) > enough })
 	server.signal(t, syscall.SIGTERM)
-	if r := server.wait(t, patience); r.code != 0 {
-		t.Errorf("SIGTERM: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
-	if r := p.wait(t, patience); r.code != 3 || !strings.Contains(r.err, farAddr) {
-		t.Errorf("a session whose server ended: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	server.wait(t, patience).ends(t, 0)
+	p.wait(t, patience).ends(t, 3, farAddr) // a session whose server ended
 	n.restored(t, before)
 	if files, err := filepath.Glob(filepath.Join(n.state("b"), "journal*")); err != nil || len(files) > 0 {
 		t.Errorf("the server wrote a journal: %v, %v", files, err)
@@ -190,25 +180,19 @@ func TestServeOpen(t *testing.T) {
 		t.Errorf("17 streams: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 	server.signal(t, os.Interrupt)
-	if r := server.wait(t, patience); r.code != 0 {
-		t.Errorf("Ctrl-C: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	server.wait(t, patience).ends(t, 0)
 }
 
 // far is what a report says of its far host.
 func far(t testing.TB, r result) (model.HostFacts, string) {
 	t.Helper()
-	if r.code != 0 {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r.succeeds(t)
 	d := decode[struct {
 		Session struct {
 			Hosts []json.RawMessage `json:"hosts"`
 		} `json:"session"`
 	}](t, r.out)
-	if len(d.Session.Hosts) != 2 {
-		t.Fatalf("%d hosts\n%s", len(d.Session.Hosts), r.out)
-	}
+	must.Need(t, len(d.Session.Hosts) == 2, "%d hosts\n%s", len(d.Session.Hosts), r.out)
 	return decode[model.HostFacts](t, string(d.Session.Hosts[1])), string(d.Session.Hosts[1])
 }
 
@@ -230,10 +214,8 @@ func TestServeSeesEachSession(t *testing.T) {
 		ip(t, "-n", name, "link", "set", "w0", "mtu", "1400", "up")
 	}
 	macs := regexp.MustCompile(`link/ether ([0-9a-f:]{17})`).FindAllStringSubmatch(ip(t, "-n", n.b, "link"), -1)
-	name, err := os.Hostname()
-	if err != nil || len(macs) < 2 {
-		t.Fatalf("%v, %v", macs, err)
-	}
+	name := must.Get(os.Hostname())(t)
+	must.Need(t, len(macs) >= 2, "%v", macs)
 	there := &netns{dir: t.TempDir(), a: other, b: n.b}
 	for _, open := range []bool{false, true} {
 		args := []string{"serve", "--listen", ":5299", "--host", farAddr, "--state", n.state("b")}

@@ -33,10 +33,7 @@ func TestControllerRefusesAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	cmd := command(t, "test", "exec:127.0.0.1 "+os.Args[0]+" agent", "-t", "1s")
 	cmd.Env = append(cmd.Env, roleVar+"=future-agent") // for the agent; linerate itself does not look
-	r := run(t, cmd)
-	if r.code != 3 {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r := run(t, cmd).ends(t, 3)
 	mismatched(t, r.err, "the controller", "the agent")
 }
 

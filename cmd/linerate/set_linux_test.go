@@ -12,6 +12,7 @@ import (
 
 	"github.com/hinshun/vt10x"
 	"golang.org/x/sys/unix"
+
 	"linerate/internal/must"
 )
 
@@ -62,9 +63,7 @@ func setHeld(t testing.TB, changes int, more func(*netns) []string) {
 	before := n.bothKnobs(t)
 	r := run(t, n.inside(t, "a", setArgs(append(more(n), "--for", "1s", "--json")...)...))
 	n.restored(t, before)
-	if r.code != 0 || !strings.Contains(r.err, "held for 1 s, then it goes back: to keep it takes a terminal") {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r.ends(t, 0, "held for 1 s, then it goes back: to keep it takes a terminal")
 	if err := validate("linerate/set/v1", r.out); err != nil {
 		t.Errorf("%v\n%s", err, r.out)
 	}
@@ -105,9 +104,7 @@ func TestSetOnOneHostFails(t *testing.T) {
 			cmd.Env = append(cmd.Env, "LINERATE_STATE=/dev/null/none")
 			r := run(t, cmd)
 			n.restored(t, before)
-			if r.code != 1 || !strings.Contains(r.err, "/dev/null/none") || !strings.Contains(r.err, "all settings are back") {
-				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-			}
+			r.ends(t, 1, "/dev/null/none", "all settings are back")
 			must.Equal(t, strings.Count(r.out, `"state": "undone"`), 2, "the far host was not changed before\n%s", r.out)
 		},
 		"far": func(t *testing.T) {
@@ -116,9 +113,7 @@ func TestSetOnOneHostFails(t *testing.T) {
 			bad := strings.Replace(n.agent("b"), "--state "+n.state("b"), "--state /dev/null/none", 1)
 			r := run(t, n.inside(t, "a", setArgs("--both", bad)...))
 			n.restored(t, before)
-			if r.code != 1 || !strings.Contains(r.err, "/dev/null/none") {
-				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-			}
+			r.ends(t, 1, "/dev/null/none")
 		},
 	})
 }
@@ -236,18 +231,14 @@ func TestSetConfirmed(t *testing.T) {
 	far := n.agent("b")
 	tt := onTerminal(t, n.inside(t, "a", setArgs("--both", far)...))
 	tt.asked(t, "y\n")
-	if r := tt.wait(t, patience); r.code != 0 {
-		t.Fatalf("exit code %d\n%s", r.code, r.out)
-	}
+	tt.wait(t, patience).succeeds(t)
 	eventually(t, patience, "the terminal to tell it", func() bool { return strings.Contains(tt.shown.String(), "confirmed: it stays until") })
 	gone := func() bool { return len(netnsPIDs(t.Context(), n.a))+len(netnsPIDs(t.Context(), n.b)) == 0 }
 	eventually(t, patience, "a process is left", gone)
 	n.changed(t, before, true, true)
 
 	// Other sessions on both hosts neither undo it nor lose it.
-	if r := run(t, n.inside(t, "a", "set", "tcp.timestamps=off", "--both", far, "--for", "1s")); r.code != 0 {
-		t.Errorf("another change: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	run(t, n.inside(t, "a", "set", "tcp.timestamps=off", "--both", far, "--for", "1s")).ends(t, 0) // another change
 	eventually(t, patience, "a process is left", gone)
 	n.changed(t, before, true, true)
 
@@ -261,9 +252,7 @@ func TestSetConfirmed(t *testing.T) {
 		t.Errorf("undo: exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
 	n.restored(t, before)
-	if r := run(t, n.inside(t, "a", "undo")); r.out != "nothing to undo\n" {
-		t.Errorf("second undo: %s", r.out)
-	}
+	must.Equal(t, run(t, n.inside(t, "a", "undo")).out, "nothing to undo\n", "second undo")
 }
 
 // TestSetUnreachableAfterwards has a host that takes no second connection: what
@@ -281,9 +270,7 @@ func TestSetUnreachableAfterwards(t *testing.T) {
 	tt.asked(t, "y\n")
 	r := tt.wait(t, patience)
 	n.restored(t, before)
-	if r.code != 3 {
-		t.Errorf("exit code %d\n%s", r.code, r.out)
-	}
+	r.ends(t, 3)
 	eventually(t, patience, "the terminal to tell it", func() bool {
 		return strings.Contains(tt.shown.String(), "no new connection: ") && strings.Contains(tt.shown.String(), "all settings are back")
 	})
@@ -304,9 +291,7 @@ func TestSetTwice(t *testing.T) {
 	}
 	n.changed(t, before, false, true)
 	p.signal(t, os.Interrupt)
-	if r := p.wait(t, patience); r.code != 130 || !strings.Contains(r.err, "stopped by the user: all settings are back") {
-		t.Errorf("the first one: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	p.wait(t, patience).ends(t, 130, "stopped by the user: all settings are back") // the first one
 	n.restored(t, before)
 }
 
@@ -322,15 +307,11 @@ func TestSetLosesAHost(t *testing.T) {
 			p := start(t, n.inside(t, "a", setArgs("--for", "10m", "--both", n.agent("b"))...))
 			n.changed(t, before, true, true)
 			agent := relatives(p.cmd.Process.Pid, n.dir).agentB
-			if agent == 0 {
-				t.Fatal("no agent on host b")
-			}
+			must.Need(t, agent != 0, "no agent on host b")
 			must.Do(t, syscall.Kill(agent, syscall.SIGKILL))
 			r := p.wait(t, patience)
 			n.restored(t, before)
-			if r.code != 3 || !strings.Contains(r.err, "all settings are back") {
-				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-			}
+			r.ends(t, 3, "all settings are back")
 		},
 		"changed by somebody else": func(t *testing.T) {
 			n := newNetns(t)
@@ -338,10 +319,7 @@ func TestSetLosesAHost(t *testing.T) {
 			p := start(t, n.inside(t, "a", setArgs("--for", "10m", "--both", n.agent("b"))...))
 			n.changed(t, before, true, true)
 			ip(t, "netns", "exec", n.b, "sh", "-c", "echo '4096 65536 99999' > "+rmem)
-			r := p.wait(t, patience)
-			if r.code != 1 || !strings.Contains(r.err, "99999") || !strings.Contains(r.out, "changed by somebody else meanwhile, left alone") {
-				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-			}
+			p.wait(t, patience).ends(t, 1, "99999").prints(t, "changed by somebody else meanwhile, left alone")
 			before.b.rmem = "4096\t65536\t99999"
 			n.restored(t, before)
 		},

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // TestSlowSetOnABusyMachine holds a change until its time is over while every
@@ -28,7 +30,5 @@ func TestSlowSetOnABusyMachine(t *testing.T) {
 	}
 	r := run(t, n.inside(t, "a", setArgs("--for", "3s", "--both", n.agent("b"))...))
 	n.restored(t, before)
-	if r.code != 0 || strings.Contains(r.err, "deadline passed") {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == 0 && !strings.Contains(r.err, "deadline passed"), "exit code %d\n%s%s", r.code, r.out, r.err)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
 	"linerate/internal/must"
 )
 
@@ -68,9 +69,7 @@ func TestProfileApply(t *testing.T) {
 		}
 	}
 	n.restored(t, before)
-	if r := run(t, n.inside(t, "a", "profile", "apply", file)); r.code != 2 || !strings.Contains(r.err, "choose with --role") {
-		t.Errorf("without a role: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	run(t, n.inside(t, "a", "profile", "apply", file)).ends(t, 2, "choose with --role") // without a role
 }
 
 // TestSetKilledBetweenConfirmations kills the controller when the far host was told
@@ -84,9 +83,7 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 	tt := onTerminal(t, n.inside(t, "a", setArgs("--both", n.agent("b"))...))
 	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
 	watchdog := relatives(tt.cmd.Process.Pid, n.dir).watchdogB
-	if watchdog == 0 {
-		t.Fatal("no watchdog on host b")
-	}
+	must.Need(t, watchdog != 0, "no watchdog on host b")
 	// A watchdog that stands still sees the confirmation later: the controller waits.
 	must.Do(t, unix.Kill(watchdog, unix.SIGSTOP))
 	tt.asked(t, "y\n")
@@ -100,9 +97,7 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 	eventually(t, patience, "a process is left", func() bool { return len(netnsPIDs(t.Context(), n.a))+len(netnsPIDs(t.Context(), n.b)) == 0 })
 	n.changed(t, before, false, true)
 
-	if r := run(t, n.inside(t, "a", "undo")); r.code != 0 || !strings.Contains(r.err, " may hold it: linerate undo 'exec:") {
-		t.Errorf("undo here: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	run(t, n.inside(t, "a", "undo")).ends(t, 0, " may hold it: linerate undo 'exec:") // undo here
 	for _, c := range []struct {
 		args []string
 		says []string
@@ -120,8 +115,6 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 	if r := run(t, n.inside(t, "a", "set", "tcp.timestamps=off", "--for", "1s")); strings.Contains(r.err, "cut short") {
 		t.Errorf("told again\n%s", r.err)
 	}
-	if r := run(t, n.inside(t, "a", "undo", n.agent("b"))); r.code != 0 {
-		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	run(t, n.inside(t, "a", "undo", n.agent("b"))).ends(t, 0)
 	n.restored(t, before)
 }

@@ -22,9 +22,7 @@ func TestSetPartlyConfirmed(t *testing.T) {
 	before := n.bothKnobs(t)
 	older := onTerminal(t, n.inside(t, "a", "set", "tcp.timestamps=off", "tcp.sack=off", "--both", n.agent("b")))
 	older.asked(t, "y\n")
-	if r := older.wait(t, patience); r.code != 0 {
-		t.Fatalf("the older change: exit code %d\n%s", r.code, r.out)
-	}
+	older.wait(t, patience).succeeds(t) // the older change
 	kept := n.bothKnobs(t)
 
 	tt := onTerminal(t, n.inside(t, "a", "set", "tcp.sack=on", "tcp.recv_buffer_max=64KiB", "--both", n.agent("b")))
@@ -36,9 +34,7 @@ func TestSetPartlyConfirmed(t *testing.T) {
 			near = pid
 		}
 	}
-	if far == 0 || near == 0 {
-		t.Fatalf("watchdogs %d and %d", near, far)
-	}
+	must.Need(t, far != 0 && near != 0, "watchdogs %d and %d", near, far)
 	// The far watchdog is told and acts on it only when the near one is dead and its
 	// change back.
 	must.Do(t, unix.Kill(far, unix.SIGSTOP))
@@ -51,9 +47,7 @@ func TestSetPartlyConfirmed(t *testing.T) {
 	eventually(t, patience, "the rescue of host a", func() bool { return n.knobs(t, "a") == kept.a })
 	must.Do(t, unix.Kill(far, unix.SIGCONT))
 	r := tt.wait(t, patience)
-	if r.code == 0 || r.code == 7 {
-		t.Errorf("exit code %d\n%s", r.code, r.out)
-	}
+	must.True(t, r.code != 0 && r.code != 7, "exit code %d\n%s", r.code, r.out)
 	n.restored(t, kept) // the older change, and nothing of this one
 	for _, dir := range []string{n.dir, n.state("b")} {
 		records, _, err := journal.Read(dir)
@@ -88,16 +82,12 @@ func unanswered(t testing.TB, heard bool) {
 	before := n.bothKnobs(t)
 	older := onTerminal(t, n.inside(t, "a", "set", "tcp.timestamps=off", "tcp.sack=off", n.agent("b")))
 	older.asked(t, "y\n")
-	if r := older.wait(t, patience); r.code != 0 {
-		t.Fatalf("the older change: exit code %d\n%s", r.code, r.out)
-	}
+	older.wait(t, patience).succeeds(t) // the older change
 	stay := n.bothKnobs(t)
 	tt := onTerminal(t, n.inside(t, "a", "set", "tcp.sack=on", "tcp.recv_buffer_max=64KiB", n.agent("b")))
 	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
 	first := relatives(tt.cmd.Process.Pid, n.dir)
-	if first.watchdogB == 0 {
-		t.Fatal("no watchdog on host b")
-	}
+	must.Need(t, first.watchdogB != 0, "no watchdog on host b")
 	confirmation := filepath.Join(n.state("b"), "confirmed")
 	if !heard { // a directory cannot be replaced by a file
 		must.Do(t, os.MkdirAll(filepath.Join(confirmation, "full"), 0o700))
@@ -116,9 +106,7 @@ func unanswered(t testing.TB, heard bool) {
 				second = pid
 			}
 		}
-		if second == 0 {
-			t.Fatal("no second agent on host b")
-		}
+		must.Need(t, second != 0, "no second agent on host b")
 		must.Do(t, unix.Kill(second, unix.SIGKILL))
 		must.Do(t, unix.Kill(first.watchdogB, unix.SIGCONT))
 	}

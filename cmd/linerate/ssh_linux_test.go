@@ -69,9 +69,7 @@ func TestSSH(t *testing.T) {
 	}
 	must.Fail(t, must.Err(os.Stat(n.state("b"))), "a journal where nothing was changed")
 	r = run(t, withSSH(n.command(t, "undo", "root@far"), s))
-	if r.code != 0 || r.out != "nothing to undo\n" {
-		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == 0 && r.out == "nothing to undo\n", "undo: exit code %d\n%s%s", r.code, r.out, r.err)
 }
 
 // TestSSHDrops kills ssh, and the sshd of the connection, while host b is
@@ -93,9 +91,7 @@ func sshDrops(t testing.TB, victim string) {
 	p := start(t, withSSH(n.command(t, n.compareOverSSH(2, "-t", "1s", "--settle", "0s", "--baseline", "8KiB", "--no-twin")...), s))
 	eventually(t, patience, "host b is changed", func() bool { return n.knobs(t, "b") != before.b })
 	first := n.copies(t)
-	if len(first) != 1 {
-		t.Fatalf("during the session: %q", first)
-	}
+	must.Need(t, len(first) == 1, "during the session: %q", first)
 	for _, pid := range sshtest.Children(p.cmd.Process.Pid) {
 		line, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 		text := strings.ReplaceAll(string(line), "\x00", " ")
@@ -108,13 +104,9 @@ func sshDrops(t testing.TB, victim string) {
 		return !slices.Contains(n.copies(t), first[0])
 	})
 	r := p.wait(t, patience)
-	if r.code != 0 && r.code != 5 {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == 0 || r.code == 5, "exit code %d\n%s%s", r.code, r.out, r.err)
 	n.restored(t, before)
-	if left := n.copies(t); len(left) > 0 {
-		t.Errorf("left: %q", left)
-	}
+	must.Len(t, n.copies(t), 0, "left")
 }
 
 // TestSSHTerminal types the passphrase of a key into ssh's own question on a
@@ -157,13 +149,9 @@ func TestSSHTerminal(t *testing.T) {
 	eventually(t, patience, "host b is changed\n"+p.said(), func() bool { return n.knobs(t, "b") != before.b })
 	press("\x03")
 	r := p.wait(t, patience)
-	if r.code != 130 || strings.Contains(r.out, "contact lost") {
-		t.Errorf("exit code %d\n%s", r.code, r.out)
-	}
+	must.True(t, r.code == 130 && !strings.Contains(r.out, "contact lost"), "exit code %d\n%s", r.code, r.out)
 	n.restored(t, before)
-	if left := n.copies(t); len(left) > 0 {
-		t.Errorf("left: %q", left)
-	}
+	must.Len(t, n.copies(t), 0, "left")
 	if b, err := os.ReadFile(filepath.Join(n.dir, "config", "kept_programs")); err != nil || string(b) != "root@far remove\n" {
 		t.Errorf("remembered %q, %v", b, err)
 	}
@@ -175,9 +163,7 @@ func TestSSHTerminal(t *testing.T) {
 	p = start(t, cmd)
 	eventually(t, patience, "the question for the passphrase", asked(1))
 	press("\x03")
-	if r := p.wait(t, patience); r.code != 130 {
-		t.Errorf("exit code %d\n%s", r.code, r.out)
-	}
+	p.wait(t, patience).ends(t, 130)
 }
 
 // TestSSHSudo types the password of sudo, first a wrong one, into linerate's own
@@ -223,12 +209,7 @@ func TestFirstHour21CopyIsTold(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	s := n.overSSH(t)
-	first := run(t, withSSH(n.inside(t, "a", "facts", "root@far", "--keep-agent"), s))
-	if first.code != 0 || !strings.Contains(first.err, "copying linerate to far (") {
-		t.Errorf("exit code %d\n%s", first.code, first.err)
-	}
+	run(t, withSSH(n.inside(t, "a", "facts", "root@far", "--keep-agent"), s)).ends(t, 0, "copying linerate to far (")
 	again := run(t, withSSH(n.inside(t, "a", "facts", "root@far"), s))
-	if again.code != 0 || strings.Contains(again.err, "copying") {
-		t.Errorf("exit code %d\n%s", again.code, again.err)
-	}
+	must.True(t, again.code == 0 && !strings.Contains(again.err, "copying"), "exit code %d\n%s", again.code, again.err)
 }

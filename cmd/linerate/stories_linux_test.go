@@ -53,19 +53,15 @@ func TestStoriesAreUnderstood(t *testing.T) {
 			lines += len(c.lines)
 			example(t, c.command)
 		}
-		if lines < 5 {
-			t.Errorf("%s: %d lines of output on the page", page, lines)
-		}
+		must.True(t, lines >= 5, "%s: %d lines of output on the page", page, lines)
 	}
 }
 
 // stories returns the commands of each story by the name of its page.
 func stories(t testing.TB) map[string][]told {
 	t.Helper()
-	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "stories", "*.md"))
-	if err != nil || len(pages) < 2 {
-		t.Fatal(pages, err)
-	}
+	pages := must.Get(filepath.Glob(filepath.Join("..", "..", "docs", "stories", "*.md")))(t)
+	must.Need(t, len(pages) >= 2, "%v", pages)
 	all := map[string][]told{}
 	for _, page := range pages {
 		text := must.Get(os.ReadFile(page))(t)
@@ -80,7 +76,5 @@ func TestShape(t *testing.T) {
 	if a, b := shape("to far  122.3 Mbit/s  at\n  5.56 ms"), shape("to far 1.1 Gbit/s at 7 s"); a != b {
 		t.Errorf("%q and %q", a, b)
 	}
-	if shape("back to 9000 B") == shape("stays 9000 B") {
-		t.Error("words are lost")
-	}
+	must.True(t, shape("back to 9000 B") != shape("stays 9000 B"), "words are lost")
 }

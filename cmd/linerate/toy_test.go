@@ -93,9 +93,7 @@ func TestToyEngine(t *testing.T) {
 	has(t, "toy", do(2, byFlag("--engine", "toy", "--factor", "rounds=1001")...).err, "setting 1001: 1001 rounds: not between 1 and 1000")
 	has(t, "toy", do(2, byFlag("--factor", "reply=1KiB")...).err, "reply belongs to engine reqresp, not to engine tcpbulk; add --requests")
 	// Who has not the line knows nothing of it.
-	if r := run(t, command(t, "test", far, "--engine", "toy", "--db", db)); r.code != 2 || !strings.Contains(r.err, `"toy" is not one of`) {
-		t.Errorf("exit code %d: %s", r.code, r.err)
-	}
+	run(t, command(t, "test", far, "--engine", "toy", "--db", db)).ends(t, 2, `"toy" is not one of`)
 }
 
 // withToyProgram is the list of foreign programs with one line more.

@@ -63,9 +63,7 @@ func TestTuneLeavesAloneWhatIsFull(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		got := decode[tuned](try, succeed(try, append([]string{"tune", "lab:rate=20mbit,rtt=5ms", "--json", "--db", ":memory:"}, brisk()...)...).out)
-		if got.Proven || len(got.Record.Winner.Assignments) > 0 || got.Record.Runs > 0 {
-			try.Errorf("%+v", got)
-		}
+		must.True(try, !got.Proven && len(got.Record.Winner.Assignments) == 0 && got.Record.Runs <= 0, "%+v", got)
 		got = decode[tuned](try, succeed(try, append([]string{"tune", "lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB", "--dry-run", "--json", "--db", ":memory:"}, brisk()...)...).out)
 		if len(got.Ideas) == 0 || got.Ideas[0].State != tune.Waiting || got.Record.Runs > 0 {
 			try.Errorf("dry run: %+v", got.Tuned)
@@ -156,9 +154,7 @@ func TestTuneForCPU(t *testing.T) {
 			try.Errorf("%+v", look)
 		}
 		for _, a := range got.Record.Winner.Assignments {
-			if a.Knob != "link.mtu" || a.Value != "9000" {
-				try.Errorf("winner %+v", got.Record.Winner)
-			}
+			must.True(try, a.Knob == "link.mtu" && a.Value == "9000", "winner %+v", got.Record.Winner)
 		}
 		if !got.Proven || len(got.Gains) != 1 || !strings.Contains(got.Gains[0], "of CPU for each Gbit -> ") || !strings.Contains(got.Gains[0], " % lower, at least ") {
 			try.Errorf("%+v\n%+v", got.Tuned, got.Record.Ideas)
@@ -180,13 +176,9 @@ func TestTuneStarvedFlow(t *testing.T) {
 			took = took || a.Knob == "tcp.recv_buffer_max"
 		}
 		for _, f := range got.Record.Ideas {
-			if f.State == tune.Guarded {
-				try.Errorf("%s was refused for %s", f.Levels, f.Detail)
-			}
+			must.True(try, f.State != tune.Guarded, "%s was refused for %s", f.Levels, f.Detail)
 		}
-		if !took || !got.Proven {
-			try.Errorf("winner %+v, proven %v: %v", got.Record.Winner, got.Proven, got.Gains)
-		}
+		must.True(try, took && got.Proven, "winner %+v, proven %v: %v", got.Record.Winner, got.Proven, got.Gains)
 	})
 }
 

@@ -3,9 +3,10 @@
 package main
 
 import (
-	"linerate/internal/truth"
 	"strings"
 	"testing"
+
+	"linerate/internal/truth"
 
 	"linerate/internal/must"
 )
@@ -81,9 +82,7 @@ func TestTuneKilledInEveryPhase(t *testing.T) {
 		for _, phase := range []string{"before", "race", "trim", "plateau", "proof"} {
 			must.Contain(try, r.out, phase+": near 32768 far 32768\n", "after %s a host is changed, or it did not come", phase)
 		}
-		if try.Failed() || strings.Contains(r.out, "still there") {
-			try.Fatal(r.out + r.err)
-		}
+		must.Need(try, !try.Failed() && !strings.Contains(r.out, "still there"), "%v", r.out+r.err)
 	})
 }
 

@@ -66,10 +66,7 @@ func TestGuardRefusesABloatedQueue(t *testing.T) {
 		dir := try.TempDir()
 		plan, db := filepath.Join(dir, "deep.yaml"), filepath.Join(dir, "results.db")
 		must.Do(try, os.WriteFile(plan, []byte(deepPlan), 0o600))
-		r := run(try, command(try, "run", plan, "--json", "--db", db))
-		if r.code != 0 {
-			try.Fatalf("exit code %d: %s", r.code, r.err)
-		}
+		r := run(try, command(try, "run", plan, "--json", "--db", db)).succeeds(try)
 		for _, want := range []string{"goodput decides", "99th percentile of latency less than 50 % higher"} {
 			must.Contain(try, r.err, want, "before the first run stderr has")
 		}
@@ -120,10 +117,7 @@ func TestRequestsDecideOnLatency(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		plan := filepath.Join(try.TempDir(), "requests.yaml")
 		must.Do(try, os.WriteFile(plan, []byte(requestPlan), 0o600))
-		r := run(try, command(try, "run", plan, "--json"))
-		if r.code != 0 {
-			try.Fatalf("exit code %d: %s", r.code, r.err)
-		}
+		r := run(try, command(try, "run", plan, "--json")).succeeds(try)
 		d := decode[document](try, r.out)
 		v, row := d.verdict(try, "large", model.LatencyP50), d.row(try, "large", model.LatencyP50)
 		try.Logf("median latency %s by %.3f after %d blocks: %s; %s", v.Outcome, v.Estimate, v.Blocks, row.ChangeText, row.Words)
@@ -206,9 +200,7 @@ func TestTruthOfEngines(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		all := enginesTakeTurns(try, "8")
 		i := slices.IndexFunc(all, func(v model.Verdict) bool { return v.Setting == "tcpbulk" && v.Metric == model.Goodput })
-		if i < 0 || all[i].Outcome != model.Better {
-			try.Errorf("%+v", all)
-		}
+		must.True(try, i >= 0 && all[i].Outcome == model.Better, "%+v", all)
 	})
 }
 
@@ -223,9 +215,7 @@ func TestTruthOfFarEnds(t *testing.T) {
 		dry := decode[report.DryRun](try, succeed(try, append(args, "--dry-run")...).out)
 		// 300 ms at the ceilings of three links, each with two settings in eight blocks.
 		try.Claim("bytes foreseen", float64(dry.Bytes.Or(0))/(16*0.3/8*0.9415*105e6), 0.99, 1.01, "times what the links carry")
-		if dry.Runs != 48 || len(dry.Settings) != 6 || dry.Baseline != "A1B1" {
-			try.Errorf("%+v", dry)
-		}
+		must.True(try, dry.Runs == 48 && len(dry.Settings) == 6 && dry.Baseline == "A1B1", "%+v", dry)
 		d := decode[document](try, succeed(try, args...).out)
 		if len(d.Report.FarEnds) != 3 || d.Report.FarEnds[1].Ceiling.Or(0) > 19e6 || d.Session.Far != "lab:rate=50mbit,rtt=1ms" {
 			try.Errorf("far %s, %+v", d.Session.Far, d.Report.FarEnds)
@@ -239,9 +229,7 @@ func TestTruthOfFarEnds(t *testing.T) {
 		}
 		for end := range rates {
 			slices.Sort(shares[end])
-			if len(shares[end]) < 2 {
-				try.Fatalf("%s: %d runs", end, len(shares[end]))
-			}
+			must.Need(try, len(shares[end]) >= 2, "%s: %d runs", end, len(shares[end]))
 			try.Claim(end, median(shares[end]), 0.7, 1.05, "of its wire, median")
 		}
 		more := decode[document](try, succeed(try, "run", "--resume", "last", "--max-blocks", "8", "--db", args[slices.Index(args, "--db")+1], "--json", "-q").out).Session

@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/lab/labtest"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -200,9 +201,7 @@ func TestTruthOfSearch(t *testing.T) {
 func searched(t testing.TB, r result) float64 {
 	t.Helper()
 	s := decode[engineReport](t, r.out).Report.Search
-	if s == nil || !s.Found {
-		t.Fatalf("nothing was found: %+v", s)
-	}
+	must.Need(t, s != nil && s.Found, "nothing was found: %+v", s)
 	return s.Rate
 }
 
@@ -234,9 +233,7 @@ func TestTruthOfBlackHole(t *testing.T) {
 				try.Errorf("%d bytes: stalled in %d passes, %d trials", s.Size, s.Stalled, s.Trials)
 			}
 		}
-		if len(way.Findings) != 1 || way.Findings[0].State != "confirmed" {
-			try.Errorf("findings %+v", way.Findings)
-		}
+		must.True(try, len(way.Findings) == 1 && way.Findings[0].State == "confirmed", "findings %+v", way.Findings)
 	})
 }
 
@@ -301,9 +298,7 @@ func TestTruthOfCeilings(t *testing.T) {
 		} {
 			args := append([]string{"test", "lab:rate=50mbit,to.rate=5mbit,rtt=2ms", "-t", "1s", "--omit", "1s", "--idle", "0s", "--json", "-q"}, c.flags...)
 			lines := decode[ceilings](try, succeed(try, args...).out).Report.Lines
-			if len(lines) != 2 {
-				try.Fatalf("%+v", lines)
-			}
+			must.Need(try, len(lines) == 2, "%+v", lines)
 			for _, l := range lines {
 				want := map[string]float64{"to": c.to, "from": c.from}[l.Direction]
 				try.Claim(name+", ceiling "+l.Direction, l.Ceiling.Value/want, 1-1e-4, 1+1e-4, "times the right one")

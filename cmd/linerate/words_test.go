@@ -33,9 +33,7 @@ func TestFirstHour19NearAndFar(t *testing.T) {
 		for _, page := range slices.Concat(pages, scripts) {
 			text := must.Get(os.ReadFile(page))(t)
 			for i, line := range strings.Split(string(text), "\n") {
-				if oldEnds.MatchString(line) {
-					t.Errorf("%s:%d: %s", page, i+1, line)
-				}
+				must.True(t, !oldEnds.MatchString(line), "%s:%d: %s", page, i+1, line)
 			}
 		}
 	})

@@ -39,9 +39,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%v with another kind: %d, %q, %v", c.err, KindOf(again), HintOf(again), again)
 		}
 	}
-	if WithHint(nil, "x") != nil || WithKind(Failed, nil) != nil {
-		t.Error("an error out of nothing")
-	}
+	must.True(t, WithHint(nil, "x") == nil && WithKind(Failed, nil) == nil, "an error out of nothing")
 }
 
 func TestNobodyAnswers(t *testing.T) {

@@ -99,9 +99,7 @@ func list(t *testing.T, goos string) []listed {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list for %s: %v\n%s", goos, err, stderr.String())
-	}
+	must.Need(t, err == nil, "go list for %s: %v\n%s", goos, err, stderr.String())
 	var all []listed
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p listed
@@ -176,9 +174,7 @@ func checkPure(t *testing.T, p listed) {
 		return
 	}
 	for _, imp := range p.Imports {
-		if slices.Contains(impure, imp) {
-			t.Errorf("%s imports %s: core does no input or output", p.ImportPath, imp)
-		}
+		must.True(t, !slices.Contains(impure, imp), "%s imports %s: core does no input or output", p.ImportPath, imp)
 	}
 }
 

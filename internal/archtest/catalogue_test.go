@@ -25,7 +25,5 @@ func TestOneCatalogue(t *testing.T) {
 			return true
 		})
 	}
-	if calls != 1 {
-		t.Errorf("%d places build the catalogue, want %s alone", calls, builder)
-	}
+	must.True(t, calls == 1, "%d places build the catalogue, want %s alone", calls, builder)
 }

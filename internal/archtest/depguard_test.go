@@ -27,9 +27,7 @@ func TestLinterKnowsTheRules(t *testing.T) {
 	text := must.Get(os.ReadFile(path))(t)
 	before, rest, ok1 := strings.Cut(string(text), rulesBegin)
 	_, after, ok2 := strings.Cut(rest, rulesEnd)
-	if !ok1 || !ok2 {
-		t.Fatalf("%s lacks the lines that its rules stand between", path)
-	}
+	must.Need(t, ok1 && ok2, "%s lacks the lines that its rules stand between", path)
 	want := before + rulesBegin + depguard() + rulesEnd + after
 	switch {
 	case want == string(text):

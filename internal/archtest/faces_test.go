@@ -35,9 +35,7 @@ func TestCommandLineIsThin(t *testing.T) {
 			wired = true
 		}
 	}
-	if !wired {
-		t.Errorf("internal/ui/cli/%s imports none of them: the test looks in the wrong place", wiring)
-	}
+	must.True(t, wired, "internal/ui/cli/%s imports none of them: the test looks in the wrong place", wiring)
 }
 
 // TestUseCasesDoNotPrint: internal/app tells what happens as events, and asks
@@ -67,9 +65,7 @@ func TestUseCasesDoNotPrint(t *testing.T) {
 			return true
 		})
 	}
-	if files < 3 {
-		t.Errorf("only %d files found: the test looks in the wrong place", files)
-	}
+	must.True(t, files >= 3, "only %d files found: the test looks in the wrong place", files)
 }
 
 // parseFolder parses the files of a folder and those below it, without tests.

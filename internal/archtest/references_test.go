@@ -66,9 +66,7 @@ func TestReferences(t *testing.T) {
 	have := map[string]map[string]bool{}
 	for _, name := range []string{"statistics", "diagnosis", "knobs", "wire-protocols"} {
 		have[name] = sectionsOf(t, name)
-		if len(have[name]) < 8 {
-			t.Fatalf("%s: only %d sections found", name, len(have[name]))
-		}
+		must.Need(t, len(have[name]) >= 8, "%s: only %d sections found", name, len(have[name]))
 	}
 	seen := 0
 	texts(t, func(path, text string) {
@@ -92,9 +90,7 @@ func TestReferences(t *testing.T) {
 			checkLinks(t, path, text)
 		}
 	})
-	if seen < 60 {
-		t.Errorf("only %d references found: the test looks for the wrong thing", seen)
-	}
+	must.True(t, seen >= 60, "only %d references found: the test looks for the wrong thing", seen)
 }
 
 // checkLinks demands that the files which a document links are there.

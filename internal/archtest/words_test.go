@@ -37,9 +37,7 @@ func TestPrivateWords(t *testing.T) {
 		"whence the settings come": 1, "seconds thereof": 1, "gives the lock free": 1, "whom a host asks": 1, "5 strangers heed": 2,
 		"a lane of the test": 1, "lanes of PCIe, bits of PCI": 0, "watchdog": 0, "half duplex": 0, "the path": 0,
 	} {
-		if got := privateWords(text); len(got) != want {
-			t.Errorf("%q: %q", text, got)
-		}
+		must.Len(t, privateWords(text), want, "%q", text)
 	}
 }
 

@@ -47,9 +47,7 @@ func TestFramesAreLostHeldBackAndDoubled(t *testing.T) {
 			if twice == 0 || twice > did.Duplicated {
 				t.Errorf("%d arrived twice, the wire doubled %d", twice, did.Duplicated)
 			}
-			if did.Missed+did.Refused > 0 {
-				t.Errorf("frames were lost outside the wire: %+v", did)
-			}
+			must.True(t, did.Missed+did.Refused <= 0, "frames were lost outside the wire: %+v", did)
 		})
 	}
 }

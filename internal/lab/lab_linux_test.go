@@ -145,12 +145,8 @@ func TestCommand(t *testing.T) {
 	err := l.Command(t.Context(), model.Near, []string{"sh", "-c", "cat; echo $NEAR_ADDR $FAR_ADDR; echo oops >&2; exit 3"},
 		strings.NewReader("in\n"), &out, &errs)
 	var exit *ExitError
-	if !errors.As(err, &exit) || exit.Code != 3 {
-		t.Errorf("error %v, want exit code 3", err)
-	}
-	if got, want := out.String(), "in\n10.99.0.1 10.99.0.2\n"; got != want {
-		t.Errorf("stdout %q, want %q", got, want)
-	}
+	must.True(t, errors.As(err, &exit) && exit.Code == 3, "error %v, want exit code 3", err)
+	must.Equal(t, out.String(), "in\n10.99.0.1 10.99.0.2\n", "stdout")
 	must.Equal(t, errs.String(), "oops\n", "stderr")
 	if err := l.Command(t.Context(), model.Near, []string{"no-such-program"}, nil, nil, nil); err == nil || errors.As(err, &exit) {
 		t.Errorf("running a missing program: %v", err)

@@ -136,9 +136,7 @@ func intervals(t testing.TB, text []byte) float64 {
 			rates = append(rates, i.Sum.Rate)
 		}
 	}
-	if len(rates) == 0 {
-		t.Fatalf("no interval in iperf3's report: %.200s", text)
-	}
+	must.Need(t, len(rates) != 0, "no interval in iperf3's report: %.200s", text)
 	return median(rates)
 }
 

@@ -106,9 +106,7 @@ func TestParseSpecMistakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			spec, err := ParseSpec(tt.text)
-			if err == nil {
-				t.Fatalf("ParseSpec(%q) = %+v without an error", tt.text, spec)
-			}
+			must.Need(t, err != nil, "ParseSpec(%q) = %+v without an error", tt.text, spec)
 			for _, part := range tt.want {
 				must.Contain(t, err.Error(), part)
 			}

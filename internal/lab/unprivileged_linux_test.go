@@ -28,9 +28,7 @@ func TestUnprivileged(t *testing.T) {
 		t.Skipf("an unprivileged user may not have virtual hosts here: %s", bytes.TrimSpace(out))
 	}
 	out, err := as("-test.v", "-test.run", "^(TestDial|TestCloseLeavesNothing|TestKilledControllerLeavesNothing|TestFramesAreLostHeldBackAndDoubled)$")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Need(t, err == nil, "%v\n%s", err, out)
 	for _, name := range []string{"TestDial", "TestCloseLeavesNothing", "TestKilledControllerLeavesNothing", "TestFramesAreLostHeldBackAndDoubled/packet"} {
 		must.Contain(t, string(out), "--- PASS: "+name+" ", "%s did not pass as uid %d", name, nobody)
 	}

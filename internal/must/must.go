@@ -1,6 +1,6 @@
 // Package must holds what tests check most. Do, Dof and Get end a test at an error that
-// it does not expect. After the others a test that failed goes on. what is a format and
-// its arguments, which name what failed.
+// it does not expect, Need at a condition that does not hold. After the others a test that
+// failed goes on. what is a format and its arguments, which name what failed.
 package must
 
 import (
@@ -74,6 +74,30 @@ func Say(t TB, err error, text string, what ...any) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {
 		t.Errorf("%s%v, want %q in it", named(what), err, text)
+	}
+}
+
+// True reports a condition that does not hold: format and args say what is wrong.
+func True(t TB, ok bool, format string, args ...any) {
+	if !ok {
+		t.Helper()
+		t.Errorf("%s", fmt.Sprintf(format, args...))
+	}
+}
+
+// Need ends t if a condition does not hold: format and args say what is wrong.
+func Need(t TB, ok bool, format string, args ...any) {
+	if !ok {
+		t.Helper()
+		t.Fatal(fmt.Sprintf(format, args...))
+	}
+}
+
+// Len reports list if it does not hold n values.
+func Len[T any](t TB, list []T, n int, what ...any) {
+	if len(list) != n {
+		t.Helper()
+		t.Errorf("%s%d, want %d, in %+v", named(what), len(list), n, list)
 	}
 }
 

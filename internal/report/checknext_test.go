@@ -6,6 +6,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
 )
@@ -42,9 +43,7 @@ func TestMendingPacketSizes(t *testing.T) {
 			for _, s := range next {
 				set = set || strings.Contains(s.Command, "mtu=")
 			}
-			if !strings.HasPrefix(next[0].Command, c.first) || set != c.any {
-				t.Errorf("%s: %+v", name, next)
-			}
+			must.True(t, strings.HasPrefix(next[0].Command, c.first) && set == c.any, "%s: %+v", name, next)
 		}
 	}
 }

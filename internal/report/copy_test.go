@@ -15,9 +15,7 @@ import (
 func copies(t *testing.T, s model.Session) *bottleneck.Document {
 	t.Helper()
 	d, ok := report.Build(s, report.Options{Kinds: reporttest.Kinds()}).Section.Data.(*bottleneck.Document)
-	if !ok {
-		t.Fatal("the report of copies has another section")
-	}
+	must.Need(t, ok, "the report of copies has another section")
 	return d
 }
 
@@ -47,13 +45,9 @@ func TestCopyLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := copies(t, reporttest.CopySession(c.blocks, c.rates))
-			if len(d.Directions) != 1 || d.Size != 256<<20 {
-				t.Fatalf("%+v", d)
-			}
+			must.Need(t, len(d.Directions) == 1 && d.Size == 256<<20, "%+v", d)
 			for _, r := range d.Directions[0].Rows {
-				if r.Part && r.Limit != "" {
-					t.Errorf("a part has a limit: %+v", r)
-				}
+				must.True(t, !r.Part || r.Limit == "", "a part has a limit: %+v", r)
 				if r.Setting != c.copy {
 					continue
 				}
@@ -71,9 +65,7 @@ func TestCopyCounts(t *testing.T) {
 	s.Runs[0].State = model.RunInvalid
 	d := copies(t, s)
 	for _, r := range d.Directions[0].Rows {
-		if r.Runs != 2 {
-			t.Errorf("%s: %d runs", r.Setting, r.Runs)
-		}
+		must.True(t, r.Runs == 2, "%s: %d runs", r.Setting, r.Runs)
 	}
 	s.Runs = nil
 	if d := copies(t, s); len(d.Directions) != 0 {

@@ -117,9 +117,7 @@ func TestTryReachesTheHostsAgain(t *testing.T) {
 				return
 			}
 			want := "linerate run " + c.want + " --factor " + string(c.host) + ".tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB" + store
-			if got := next[0].Command; got != want {
-				t.Errorf("%s\nwant %s", got, want)
-			}
+			must.Equal(t, next[0].Command, want)
 		})
 	}
 }
@@ -160,9 +158,7 @@ func TestFirstHour08ReportEndsWithKeep(t *testing.T) {
 				got = append(got, step.Command)
 			}
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		must.True(t, slices.Equal(got, c.want), "%s: %q, want %q", name, got, c.want)
 	}
 }
 

@@ -65,9 +65,7 @@ func TestVerdictsForPeople(t *testing.T) {
 		{"no block yet", model.Verdict{Setting: "a", Direction: model.To, Metric: model.Goodput, Outcome: model.Undecided}},
 	} {
 		d := report.Build(judged(model.Sequential, c.v), report.Options{})
-		if got := d.Tables[0].Rows[0].Said; got != c.want {
-			t.Errorf("%+v\nis said as %q, want %q", c.v, got, c.want)
-		}
+		must.Equal(t, d.Tables[0].Rows[0].Said, c.want, "%+v\nis", c.v)
 	}
 	// Of a metric that is good when it is low.
 	s := judged(model.Sequential, with(gain("a", model.Better, 0.5, 0.4, 0.6), func(v *model.Verdict) { v.Metric = model.RTT }))

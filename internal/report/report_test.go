@@ -31,13 +31,9 @@ func build(t *testing.T, name string) (report.Document, model.Session) {
 func TestWordsOfEquivalentAndUndecidedAreDisjoint(t *testing.T) {
 	equivalent := strings.Fields(report.Words(model.Verdict{Outcome: model.Equivalent}))
 	undecided := strings.Fields(report.Words(model.Verdict{Outcome: model.Undecided}))
-	if len(equivalent) == 0 || len(undecided) == 0 {
-		t.Fatal("no words")
-	}
+	must.Need(t, len(equivalent) != 0 && len(undecided) != 0, "no words")
 	for _, w := range equivalent {
-		if slices.Contains(undecided, w) {
-			t.Errorf("%q and %q share %q", equivalent, undecided, w)
-		}
+		must.True(t, !slices.Contains(undecided, w), "%q and %q share %q", equivalent, undecided, w)
 	}
 }
 
@@ -48,9 +44,7 @@ func TestHeaderAndLines(t *testing.T) {
 		t.Errorf("ceiling %v, known %v", c, ok)
 	}
 	must.Equal(t, d.Header.RTT.Or(0).String(), "210µs", "round trip")
-	if len(d.Lines) != 2 {
-		t.Fatalf("%d lines", len(d.Lines))
-	}
+	must.Need(t, len(d.Lines) == 2, "%d lines", len(d.Lines))
 	from := d.Lines[1]
 	if from.Label != "from nas" || from.Goodput != 611.2e6 || math.Abs(from.Share.Or(0)-0.6492) > 1e-4 {
 		t.Errorf("%+v", from)
@@ -113,9 +107,7 @@ func TestChangesOfTheMetric(t *testing.T) {
 			if r.ChangeText != test.change || r.RangeText != test.rng {
 				t.Errorf("%q, %q; want %q, %q", r.ChangeText, r.RangeText, test.change, test.rng)
 			}
-			if !(r.Low <= r.Change && r.Change <= r.High) {
-				t.Errorf("%v is not within %v to %v", r.Change, r.Low, r.High)
-			}
+			must.True(t, r.Low <= r.Change && r.Change <= r.High, "%v is not within %v to %v", r.Change, r.Low, r.High)
 		})
 	}
 }
@@ -123,9 +115,7 @@ func TestChangesOfTheMetric(t *testing.T) {
 func TestUntrustworthy(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		d := report.Build(c.Session, report.Options{})
-		if got, want := d.Untrustworthy != "", c.Name == "untrustworthy"; got != want {
-			t.Errorf("%s: %q", c.Name, d.Untrustworthy)
-		}
+		must.Equal(t, d.Untrustworthy != "", c.Name == "untrustworthy", "%s: %q", c.Name, d.Untrustworthy)
 	}
 }
 
@@ -136,17 +126,11 @@ func TestClassic(t *testing.T) {
 	var got []string
 	for _, r := range d.Classic {
 		got = append(got, r.Setting+" "+r.BasisText)
-		if !(r.Min <= r.Median && r.Median <= r.Max && r.Min <= r.Average && r.Average <= r.Max) {
-			t.Errorf("%+v", r)
-		}
+		must.True(t, r.Min <= r.Median && r.Median <= r.Max && r.Min <= r.Average && r.Average <= r.Max, "%+v", r)
 	}
 	want := []string{"64K over runs (2)", "64K over intervals (4; not independent)", "256K over runs (1)", "256K over intervals (2; not independent)"}
-	if !slices.Equal(got, want) {
-		t.Errorf("rows %q, want %q", got, want)
-	}
-	if len(s.Runs) != 6 {
-		t.Errorf("the case has %d runs", len(s.Runs))
-	}
+	must.True(t, slices.Equal(got, want), "rows %q, want %q", got, want)
+	must.True(t, len(s.Runs) == 6, "the case has %d runs", len(s.Runs))
 	if c := d.Classic[2]; float64(c.Average) != s.Runs[3].Values[0].Value {
 		t.Errorf("average %v of one run of %v", c.Average, s.Runs[3].Values[0].Value)
 	}
@@ -160,9 +144,7 @@ func TestClassicCountsReceivers(t *testing.T) {
 		{Host: model.Far, Direction: model.To, Metric: model.Goodput, Value: 5},
 		{Host: model.Far, Direction: model.To, Metric: model.Sent, Value: 7},
 	}}})
-	if len(d.Classic) != 1 || d.Classic[0].N != 1 || d.Classic[0].Average != 5 {
-		t.Errorf("%+v", d.Classic)
-	}
+	must.True(t, len(d.Classic) == 1 && d.Classic[0].N == 1 && d.Classic[0].Average == 5, "%+v", d.Classic)
 }
 
 func TestChangesSummary(t *testing.T) {
@@ -182,9 +164,7 @@ func TestPlateauAndNext(t *testing.T) {
 	must.Equal(t, d.Plateaus[0].Text, "goodput to nas: 256K is the smallest level within 5 % of the best")
 	d, s := build(t, "interrupted")
 	must.Contain(t, d.Plateaus[0].Text, "not decided, it lies from 64K to 256K")
-	if len(d.Next) != 2 || !strings.Contains(d.Next[0].Command, s.ID) {
-		t.Errorf("%+v", d.Next)
-	}
+	must.True(t, len(d.Next) == 2 && strings.Contains(d.Next[0].Command, s.ID), "%+v", d.Next)
 }
 
 // Issue 10, item 2: what the host has now may be the answer, and a session that
@@ -202,9 +182,7 @@ func TestRecommendationLeavesAGoodBaseline(t *testing.T) {
 	}
 	_, bad := build(t, "untrustworthy")
 	bad.Plateaus = s.Plateaus
-	if d := report.Build(bad, report.Options{}); len(d.Plateaus) != 0 {
-		t.Errorf("an untrustworthy session recommends %+v", d.Plateaus)
-	}
+	must.Len(t, report.Build(bad, report.Options{}).Plateaus, 0, "an untrustworthy session recommends")
 }
 
 // Both directions of requests are told apart, and what was served from what was due.
@@ -225,9 +203,7 @@ func TestRequestLabels(t *testing.T) {
 		got = append(got, l.Label+" "+l.Name)
 	}
 	want := []string{"to nas request", "to nas request (service)", "from nas request", "from nas request (service)"}
-	if !slices.Equal(got, want) {
-		t.Errorf("latencies %q, want %q", got, want)
-	}
+	must.True(t, slices.Equal(got, want), "latencies %q, want %q", got, want)
 	if want := []string{"held up", "of from", "of to"}; !slices.Equal(d.Warnings, want) {
 		t.Errorf("warnings %q, want %q", d.Warnings, want)
 	}
@@ -245,9 +221,7 @@ func TestSearchTableAscends(t *testing.T) {
 		r := must.Get(units.ParseBitRate(row.Setting))(t)
 		rates = append(rates, r)
 	}
-	if len(rates) < 3 || !slices.IsSorted(rates) {
-		t.Errorf("rates %v", rates)
-	}
+	must.True(t, len(rates) >= 3 && slices.IsSorted(rates), "rates %v", rates)
 }
 
 // Issue 10, item 7: a grid has a legend, tells what each setting does and whether they

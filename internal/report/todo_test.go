@@ -32,9 +32,7 @@ func TestRemedies(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"could help: tcp.recv_buffer_max on desk", "what helps: the queue is in a device on the way: shape a little below its rate"} {
-		if !strings.Contains(strings.Join(said, "\n"), want) {
-			t.Errorf("%q is not in %q", want, said)
-		}
+		must.True(t, strings.Contains(strings.Join(said, "\n"), want), "%q is not in %q", want, said)
 	}
 	soft := report.Finding{NoKnob: "a faster link", Knobs: []model.KnobID{"window"}, Host: "nas"}
 	if got := soft.Remedies(); len(got) != 2 || got[1] != "settings that may soften it: window on nas" {
@@ -95,9 +93,7 @@ func TestRefutedCeilingIsSaidOnce(t *testing.T) {
 			return report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		}
 		warned := build().Warnings
-		if len(warned) != 1 || !strings.Contains(warned[0], said) {
-			t.Fatalf("warnings %q", warned)
-		}
+		must.Need(t, len(warned) == 1 && strings.Contains(warned[0], said), "warnings %q", warned)
 		_, evidence, _ := strings.Cut(warned[0], ": ")
 		c.Session.Findings = []model.Finding{{Rule: "B32", Kind: model.FindingNotFound, Direction: model.To, Limit: "rate of the link", Evidence: evidence}}
 		if d := build(); len(d.Warnings) != 0 || len(d.Findings) != 1 || !strings.Contains(d.Findings[0].Text, said) {

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 	"linerate/internal/report"
 )
 
@@ -99,9 +100,7 @@ func TestTunedGoesFromTheBeginning(t *testing.T) {
 		{Host: model.Far, Knobs: map[model.KnobID]fact.Of[string]{"tcp.recv_buffer_max": fact.Known("65536", "test")}},
 	}}
 	got := report.BuildTuned(s, tune.Record{Winner: won.Setting, Ideas: []tune.Fate{won}}, nil)
-	if want := "1 of 1 idea helped: far.tcp.recv_buffer_max 64KiB -> 4MiB"; got.Headline != want {
-		t.Errorf("%q, want %q", got.Headline, want)
-	}
+	must.Equal(t, got.Headline, "1 of 1 idea helped: far.tcp.recv_buffer_max 64KiB -> 4MiB")
 }
 
 // A dry run lists what would be tried in its order, with the best value first, the

@@ -24,9 +24,7 @@ func TestFrom(t *testing.T) {
 		}))
 	}
 	all.Wait()
-	if len(told) != 5 {
-		t.Fatalf("%d told", len(told))
-	}
+	must.Need(t, len(told) == 5, "%d told", len(told))
 	var p *Panic
 	if err := <-told; !errors.As(err, &p) || !strings.Contains(err.Error(), "index out of range") || !strings.Contains(err.Error(), "rescue_test.go") {
 		t.Error(err)

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // verdictOf is the verdict on a claim of at most 10, of tries that measure these values;
@@ -71,9 +73,7 @@ func TestATryEndsWhatItBegan(t *testing.T) {
 		y.Cleanup(func() { order = append(order, "first") })
 		y.Cleanup(func() {
 			order = append(order, "second")
-			if y.Context().Err() == nil {
-				t.Error("the context of the try outlives it")
-			}
+			must.Fail(t, y.Context().Err(), "the context of the try outlives it")
 			y.Fatal("fails")
 		})
 		y.Fatal("ends")

@@ -152,9 +152,7 @@ func TestLatencyIsComparedAlike(t *testing.T) {
 func TestTrialsAreAsManyAsNPtcpHas(t *testing.T) {
 	ms := time.Millisecond
 	got, err := trialsOf(model.EndReport{Points: []model.Point{{Size: 8, Trials: []time.Duration{5 * ms, 4 * ms, 6 * ms, ms, 7 * ms}}}})
-	if err != nil || got[8].fastest != 0.004 || got[8].median != 0.005 {
-		t.Errorf("got %v %v", got, err)
-	}
+	must.True(t, err == nil && got[8].fastest == 0.004 && got[8].median == 0.005, "got %v %v", got, err)
 	for name, p := range map[string][]model.Point{
 		"none": nil, "stalled": {{Size: 1, Stalled: true, Trials: make([]time.Duration, 7)}}, "too few": {{Size: 1, Trials: make([]time.Duration, 2)}},
 	} {
@@ -165,9 +163,7 @@ func TestTrialsAreAsManyAsNPtcpHas(t *testing.T) {
 func TestCostsPerUnit(t *testing.T) {
 	v := values{nearKey: 1, farKey: 0.5, bytesKey: 5e9}
 	v.costs()
-	if v[nearCostKey] != 0.2 || v[farCostKey] != 0.1 || v[costKey] != 0.3 {
-		t.Errorf("got %v", v)
-	}
+	must.True(t, v[nearCostKey] == 0.2 && v[farCostKey] == 0.1 && v[costKey] == 0.3, "got %v", v)
 	v = values{nearKey: 1, farKey: 0.5, packetsKey: 1e6}
 	v.costs()
 	if _, there := v[costKey]; v[perKey] != 1.5 || there {

@@ -154,9 +154,7 @@ func TestKeep(t *testing.T) {
 	_, _ = f.WriteString(`{"seed":9,"ki`)
 	_ = f.Close()
 	rows, err := readRows(filepath.Join(o.Out, "rows.jsonl"), o)
-	if err != nil || len(rows) != 2 || rows[0].Seed != 3 || rows[1].Seed != unseen+1 {
-		t.Errorf("%+v, %v", rows, err)
-	}
+	must.True(t, err == nil && len(rows) == 2 && rows[0].Seed == 3 && rows[1].Seed == unseen+1, "%+v, %v", rows, err)
 	text, err := os.ReadFile(filepath.Join(o.Out, evidenceFile))
 	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), `"seed":3`) {
 		t.Errorf("evidence: %s, %v", text, err)
@@ -213,9 +211,7 @@ func TestAgain(t *testing.T) {
 		t.Errorf("%+v, %v", rows, err)
 	}
 	o.First = 8
-	if rows, err := Again(o); err != nil || len(rows) != 0 {
-		t.Errorf("other seeds: %+v, %v", rows, err)
-	}
+	must.Len(t, must.Get(Again(o))(t), 0, "other seeds")
 	must.Fail(t, must.Err(Again(Options{Out: t.TempDir()})), "no error where nothing was measured")
 }
 
@@ -225,9 +221,7 @@ func TestCounts(t *testing.T) {
 		{Said: []Said{{Rule: "B07", Right: true}, {Rule: "B10"}, {Rule: "unknown", Kind: model.FindingNotFound}}},
 		{Said: []Said{{Rule: "B07"}, {Rule: "B10", Part: true}}}, {Late: 0.5, Said: []Said{{Rule: "B07"}}},
 	}
-	if text, want := Counts(rows), "\t\t\"B07\": {1, 2},\n\t\t\"B10\": {0, 1},\n\t\t\"B10 in part\": {0, 1},\n"; text != want {
-		t.Errorf("%q, want %q", text, want)
-	}
+	must.Equal(t, Counts(rows), "\t\t\"B07\": {1, 2},\n\t\t\"B10\": {0, 1},\n\t\t\"B10 in part\": {0, 1},\n")
 }
 
 // TestRecorded: of a document stays what rules look at, and nothing of the machine that
@@ -244,16 +238,12 @@ func TestRecorded(t *testing.T) {
 	text, err := json.Marshal(map[string]any{"session": s, "samples": []any{
 		map[string]any{"run": 7, "samples": []model.Sample{{Value: 1}}}, map[string]any{"run": 8, "samples": []model.Sample{{Value: 2}}},
 	}})
-	if err != nil || json.Unmarshal(text, &d) != nil {
-		t.Fatal(err)
-	}
+	must.Need(t, err == nil && json.Unmarshal(text, &d) == nil, "%v", err)
 	r := d.recorded("a trap")
 	if got := strings.Join(r.Session.Command, " "); got != "linerate test lab:lan" || r.Planted != "a trap" || r.Session.Findings != nil {
 		t.Errorf("%q, %q, %v", got, r.Planted, r.Session.Findings)
 	}
-	if len(r.Samples) != 1 || r.Samples[0].Value != 1 {
-		t.Errorf("samples of runs that nobody looks at: %v", r.Samples)
-	}
+	must.True(t, len(r.Samples) == 1 && r.Samples[0].Value == 1, "samples of runs that nobody looks at: %v", r.Samples)
 	if h := r.Session.Hosts; h[0].Name != "desk" || h[1].Name != "nas" || len(h[0].Knobs) != 1 {
 		t.Errorf("%+v", h)
 	}

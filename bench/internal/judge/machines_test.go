@@ -14,10 +14,8 @@ import (
 // a folder may hold several kinds; each card that is asked for is there.
 func TestMachineCases(t *testing.T) {
 	t.Parallel()
-	all, err := Options{Kind: Machines, First: 3, Last: 4}.cases()
-	if err != nil || len(all) != 2*len(faults.MachineKinds()) {
-		t.Fatalf("%d cases, %v", len(all), err)
-	}
+	all := must.Get(Options{Kind: Machines, First: 3, Last: 4}.cases())(t)
+	must.Need(t, len(all) == 2*len(faults.MachineKinds()), "%d cases", len(all))
 	for _, c := range all {
 		if !slices.ContainsFunc(cards(), func(one machines.Card) bool { return one.Model == c.Machine.Card }) {
 			t.Errorf("%s: the machines have no %s", c.Kind, c.Machine.Card)
@@ -48,9 +46,7 @@ func TestMachineCommand(t *testing.T) {
 // there.
 func TestMachinesMissing(t *testing.T) {
 	t.Setenv("LINERATE_VM", t.TempDir())
-	if what := (Options{Kind: Machines}).Missing(); what == "" {
-		t.Error("nothing is missing")
-	}
+	must.True(t, (Options{Kind: Machines}).Missing() != "", "nothing is missing")
 	skipped := 0
 	for _, k := range Kinds() {
 		if strings.HasPrefix(k.Name, "machine-") && k.Skip != "" {

@@ -37,9 +37,7 @@ func TestSlowProcessor(t *testing.T) {
 		o := Options{Program: program, First: 500, Last: 500, Kind: "quota-sender", Quick: true, Out: t.TempDir(), Talk: &strings.Builder{}}
 		rows := must.Get(Run(t.Context(), o))(try)
 		text := must.Get(os.ReadFile(filepath.Join(o.Out, evidenceFile)))(try)
-		if len(rows) != 1 || !rows[0].First || rows[0].Failed != "" {
-			try.Errorf("%+v", rows)
-		}
+		must.True(try, len(rows) == 1 && rows[0].First && rows[0].Failed == "", "%+v", rows)
 		if !strings.Contains(string(text), "a quota of processor time stopped the process") || strings.Contains(string(text), "other programs had it") {
 			try.Error("the quota is not named, or something else is as well")
 		}

@@ -34,9 +34,7 @@ func TestObservesLoopback(t *testing.T) {
 		ended <- errors.Join(err, out.CloseWithError(err))
 	}()
 	lines := bufio.NewReader(result)
-	if line, err := lines.ReadString('\n'); err != nil || line != "ready\n" {
-		t.Fatalf("got %q %v", line, err)
-	}
+	must.Equal(t, must.Get(lines.ReadString('\n'))(t), "ready\n")
 	sink := must.Get(net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}))(t)
 	defer sink.Close()
 	c := must.Get(net.DialUDP("udp4", nil, sink.LocalAddr().(*net.UDPAddr)))(t)
@@ -53,9 +51,7 @@ func TestObservesLoopback(t *testing.T) {
 	if err := json.NewDecoder(lines).Decode(&r); err != nil {
 		t.Fatal(err, <-ended)
 	}
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-ended)
 	if r.Packets != count || r.Missed != 0 {
 		t.Errorf("saw %d packets and missed %d, want %d and 0", r.Packets, r.Missed, count)
 	}
@@ -93,9 +89,7 @@ func block(times []int64, length int, kind byte) []byte {
 func TestFrames(t *testing.T) {
 	times := []int64{1_700_000_000_123_456_789, 1_700_000_001_000_000_001}
 	got, missed := frames(block(times, frameHeaders+100, 0), 100, make([]int64, 0, 9))
-	if !slices.Equal(got, times) || missed != 0 {
-		t.Errorf("got %v, missed %d", got, missed)
-	}
+	must.True(t, slices.Equal(got, times) && missed == 0, "got %v, missed %d", got, missed)
 	if got, missed = frames(block(times, frameHeaders+100, 0), 100, make([]int64, 0, 1)); len(got) != 1 || missed != 1 {
 		t.Errorf("without room: %v, missed %d", got, missed)
 	}

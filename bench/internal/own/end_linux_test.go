@@ -48,9 +48,7 @@ func TestEnds(t *testing.T) {
 			if near.Host != model.Near || far.Host != model.Far || !c.check(near, far) {
 				t.Errorf("near %+v, far %+v", near, far)
 			}
-			if len(far.Counters) == 0 {
-				t.Error("the far end has watched nothing")
-			}
+			must.True(t, len(far.Counters) != 0, "the far end has watched nothing")
 		})
 	}
 }
@@ -76,9 +74,7 @@ func both(t *testing.T, f model.Flow) (near, far model.EndReport) {
 		}
 	}
 	must.Do(t, err)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-ended)
 	must.Do(t, json.Unmarshal(nearOut.Bytes(), &near))
 	must.Do(t, json.Unmarshal(farOut.Bytes(), &far))
 	return near, far
@@ -97,12 +93,8 @@ func TestSamplingCost(t *testing.T) {
 	must.Do(t, RunCost("lo", &b))
 	var c Cost
 	must.Do(t, json.Unmarshal(b.Bytes(), &c))
-	if c.Host <= 0 || c.Stream <= 0 || c.Stream > c.Host {
-		t.Errorf("got %+v", c)
-	}
-	if got, want := c.Each(10), 2*c.Host+10*c.Stream; got != want {
-		t.Errorf("both ends with 10 streams: %v, want %v", got, want)
-	}
+	must.True(t, c.Host > 0 && c.Stream > 0 && c.Stream <= c.Host, "got %+v", c)
+	must.Equal(t, c.Each(10), 2*c.Host+10*c.Stream, "both ends with 10 streams")
 }
 
 func TestOddArgumentsAreErrors(t *testing.T) {

@@ -79,9 +79,7 @@ func TestLatencyReports(t *testing.T) {
 		t.Errorf("sockperf: %+v %v", l, err)
 	}
 	l, err = ParseQperfLatency(captured(t, "qperf-0.4.11-latency.txt"))
-	if err != nil || !near(l.Mean, 3447.444e-9) || l.P50 != 0 {
-		t.Errorf("qperf: %+v %v", l, err)
-	}
+	must.True(t, err == nil && near(l.Mean, 3447.444e-9) && l.P50 == 0, "qperf: %+v %v", l, err)
 	times, err := ParseNetPIPE(captured(t, "netpipe-3.7.2.out"))
 	if err != nil || len(times) != 20 || !near(times[1], 3.30e-6) || !near(times[1024], 7.16e-6) {
 		t.Errorf("NPtcp: %v %v", times, err)
@@ -151,9 +149,7 @@ func TestTunedAlike(t *testing.T) {
 		{QperfTCP(o), []string{"131072", "2"}},
 	} {
 		for _, w := range c.words {
-			if !slices.Contains(c.command.Client, w) {
-				t.Errorf("%v lacks %s", c.command, w)
-			}
+			must.True(t, slices.Contains(c.command.Client, w), "%v lacks %s", c.command, w)
 		}
 	}
 	if c := SockperfTCP("192.0.2.1", 1, time.Second, true); !slices.Contains(c.Client, "14") || !slices.Contains(c.Server, "--nonblocked") {
@@ -162,19 +158,15 @@ func TestTunedAlike(t *testing.T) {
 }
 
 func FuzzReports(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.*")
-	if err != nil || len(files) < 10 {
-		f.Fatal(files, err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.*"))(f)
+	must.Need(f, len(files) >= 10, "%v", files)
 	for _, name := range files {
 		b := must.Get(os.ReadFile(name))(f)
 		f.Add(b)
 	}
 	positive := func(t *testing.T, err error, v ...float64) {
 		for _, x := range v {
-			if err == nil && !(x > 0) {
-				t.Errorf("%v is no figure", v)
-			}
+			must.True(t, err != nil || x > 0, "%v is no figure", v)
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

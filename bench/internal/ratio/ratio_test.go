@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func TestPairedRatios(t *testing.T) {
@@ -22,9 +24,7 @@ func TestPairedRatios(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Paired(c.a, c.b)
-			if got != c.want || got.String() != c.text {
-				t.Errorf("got %+v %q, want %+v %q", got, got, c.want, c.text)
-			}
+			must.True(t, got == c.want && got.String() == c.text, "got %+v %q, want %+v %q", got, got, c.want, c.text)
 		})
 	}
 }
@@ -44,9 +44,7 @@ func TestDriftCancels(t *testing.T) {
 func TestOfLeavesItsInputAlone(t *testing.T) {
 	v := []float64{3, 1, 2}
 	Of(v)
-	if !slices.Equal(v, []float64{3, 1, 2}) {
-		t.Errorf("values are now %v", v)
-	}
+	must.True(t, slices.Equal(v, []float64{3, 1, 2}), "values are now %v", v)
 }
 
 func TestOrderAlternates(t *testing.T) {

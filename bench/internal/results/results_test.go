@@ -74,20 +74,14 @@ new pacing
 
 stay: as they are
 `
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	if again := Parse(got).Render("", []string{"tcp", "udp", "pacing"}); again != got {
-		t.Errorf("a second pass changes it to\n%s", again)
-	}
+	must.Equal(t, got, want)
+	must.Equal(t, Parse(got).Render("", []string{"tcp", "udp", "pacing"}), got, "a second pass changes it")
 }
 
 func TestNewDocument(t *testing.T) {
 	d := Parse("")
 	d.Replace(Section{Name: "tcp", Title: "T", Body: "b"})
-	if got, want := d.Render("# H", nil), "# H\n\n## tcp: T\n\nb\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	must.Equal(t, d.Render("# H", nil), "# H\n\n## tcp: T\n\nb\n")
 }
 
 func TestHeadingsInsideFencesAreText(t *testing.T) {

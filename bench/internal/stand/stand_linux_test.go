@@ -37,10 +37,8 @@ func apart(t *testing.T) bool {
 	args := append(space, "sh", "-c", `mount -t tmpfs none /run && exec "$@"`, "sh", os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	c := exec.CommandContext(t.Context(), "unshare", args...)
 	c.Env = append(c.Environ(), inner+"=1")
-	out, err := c.CombinedOutput()
-	if err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out := must.Get(c.CombinedOutput())(t)
+	must.True(t, bytes.Contains(out, []byte("--- PASS: "+t.Name())), "%s", out)
 	return false
 }
 
@@ -57,9 +55,7 @@ func TestDuel(t *testing.T) {
 		t.Errorf("CPU is %v and %v", out.ServerCPU, out.ClientCPU)
 	}
 	for _, want := range []string{`"sum_received"`, `"receiver_tcp_congestion":	"` + Congestion} {
-		if !bytes.Contains(out.Client, []byte(want)) {
-			t.Errorf("no %s in %s", want, out.Client)
-		}
+		must.True(t, bytes.Contains(out.Client, []byte(want)), "no %s in %s", want, out.Client)
 	}
 
 	t.Run("endless server, watched", func(t *testing.T) {

@@ -108,9 +108,7 @@ func TestNotKept(t *testing.T) {
 				within = minute
 			}
 			r, err := p.do(ctx, within)
-			if r.Outcome != Undone || r.Reason != c.reason || (err != nil) != c.fails {
-				t.Errorf("%+v, %v", r, err)
-			}
+			must.True(t, r.Outcome == Undone && r.Reason == c.reason && (err != nil) == c.fails, "%+v, %v", r, err)
 			if err != nil && (!strings.Contains(err.Error(), ": all settings are back") || app.KindOf(err) != app.Failed) {
 				t.Errorf("kind %d: %v", app.KindOf(err), err)
 			}
@@ -141,10 +139,8 @@ func TestRefusedBeforeAnythingIsWritten(t *testing.T) {
 			t.Errorf("%s: %+v, kind %d, %v", says, r, app.KindOf(err), err)
 		}
 	}
-	r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.sack", Value: "1"})
-	if err != nil || r.Outcome != Nothing {
-		t.Errorf("what holds already: %+v, %v", r, err)
-	}
+	r := must.Get(p.do(t.Context(), minute, model.Assignment{Knob: "tcp.sack", Value: "1"}))(t)
+	must.Equal(t, r.Outcome, Nothing, "what holds already: %+v", r)
 	if len(p.Asked()) > 0 || p.sacks() != "11" {
 		t.Errorf("asked %+v, %s", p.Asked(), p.sacks())
 	}
@@ -202,9 +198,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 	before := p.sysctl(model.Near, "tcp_ecn")
 	r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.sack", Value: "0"}, model.Assignment{Knob: "tcp.ecn", Value: "1"})
-	if r.Outcome != Undone || err == nil || !strings.Contains(err.Error(), "tcp.ecn") {
-		t.Errorf("%+v, %v", r, err)
-	}
+	must.True(t, r.Outcome == Undone && err != nil && strings.Contains(err.Error(), "tcp.ecn"), "%+v, %v", r, err)
 	var foreign int
 	for _, c := range r.Hosts[0].Changes {
 		if c.State == model.ChangeForeign && c.Knob == "tcp.ecn" {

@@ -164,9 +164,7 @@ func TestCanariesOfAHost(t *testing.T) {
 	e := end{Host: &app.Host{Peer: "10.0.0.1", Facts: model.HostFacts{Route: &model.Route{Gateway: fact.Known("10.0.0.254", "test")}}}}
 	must.Equal(t, strings.Join(e.canaries([]string{"https://x/", "10.0.0.1"}), " "), "10.0.0.254 10.0.0.1 https://x/")
 	e.Peer, e.Facts.Route.Gateway = "127.0.0.1", fact.Known("", "test")
-	if got := e.canaries(nil); len(got) > 0 {
-		t.Errorf("this machine by itself: %q", got)
-	}
+	must.Len(t, e.canaries(nil), 0, "this machine by itself")
 }
 
 // TestHalfConfirmed tells of a change that was kept on one host only.

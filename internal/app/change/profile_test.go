@@ -6,6 +6,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
+	"linerate/internal/must"
 )
 
 // TestCastProfile gives each host its part, whatever the profile calls them.
@@ -41,9 +42,7 @@ func TestCastProfile(t *testing.T) {
 		"role without part":  {p: of("near"), role: "far", bad: true},
 	} {
 		parts, err := CastProfile(c.p, c.role, c.far, c.both)
-		if (err != nil) != c.bad || c.bad && app.KindOf(err) != app.Usage {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.True(t, (err != nil) == c.bad && (!c.bad || app.KindOf(err) == app.Usage), "%s: %v", name, err)
 		knobs := func(h model.Host) (text string) {
 			for _, s := range parts[h].Settings {
 				if text != "" {

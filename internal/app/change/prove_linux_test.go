@@ -31,14 +31,10 @@ func TestProvenMTU(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "rate=1gbit,rtt=1ms,mtu=9000", true)
 	p.Answer = yes
-	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
-	if err != nil || r.Outcome != Confirmed || len(r.Paths) != 2 || len(r.Transfers) != 2 {
-		t.Fatalf("%+v, %v", r, err)
-	}
+	r := must.Get(p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"}))(t)
+	must.Need(t, r.Outcome == Confirmed && len(r.Paths) == 2 && len(r.Transfers) == 2, "%+v", r)
 	for _, w := range r.Paths {
-		if w.Passes != 4000 || !w.Exact {
-			t.Errorf("%+v", w)
-		}
+		must.True(t, w.Passes == 4000 && w.Exact, "%+v", w)
 	}
 	for _, transfer := range r.Transfers {
 		if !transfer.OK || transfer.Goodput == 0 && !strings.Contains(transfer.Detail, "kept arriving") {
@@ -58,9 +54,7 @@ func TestBlackHole(t *testing.T) {
 	p := newPair(t, "rate=1gbit,rtt=1ms,pathmtu=1500", true)
 	p.Answer = yes
 	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
-	if err == nil || r.Outcome != Undone || len(p.Asked()) > 0 {
-		t.Fatalf("%+v, %v", r, err)
-	}
+	must.Need(t, err != nil && r.Outcome == Undone && len(p.Asked()) == 0, "%+v, %v", r, err)
 	if len(r.Paths) != 2 || r.Paths[0].Passes != 1500 || r.Paths[0].Told || !strings.Contains(app.HintOf(err), "link.mtu=1500 fits") {
 		t.Errorf("%+v, hint %q", r.Paths, app.HintOf(err))
 	}
@@ -74,9 +68,7 @@ func TestLargerOnOneSide(t *testing.T) {
 	p := newPair(t, "rate=1gbit,rtt=1ms", false)
 	p.Answer = yes
 	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
-	if len(apptest.Told[app.OtherMTU](p.Person)) != 1 {
-		t.Errorf("told %+v", apptest.Told[app.OtherMTU](p.Person))
-	}
+	must.Len(t, apptest.Told[app.OtherMTU](p.Person), 1, "told")
 	if err == nil || r.Outcome != Undone || !strings.Contains(app.HintOf(err), "--both changes both ends") || p.mtus() != "1500 1500" {
 		t.Errorf("%+v, %v, hint %q, %s", r, err, app.HintOf(err), p.mtus())
 	}
@@ -93,15 +85,11 @@ func TestWorkAroundWithoutARouter(t *testing.T) {
 	c.outcome = Undone
 	c.lost = []lostCanary{{end: c.ends[0]}}
 	c.lost[0].path.Host, c.lost[0].path.Address, c.lost[0].path.Passes = "a", p.lab.Addr(model.Near).String(), 1400
-	if !c.canGoAround() {
-		t.Fatal("not tried")
-	}
+	must.Need(t, c.canGoAround(), "not tried")
 	old := p.hosts.Far.Client
 	p.Answer = yes
 	err := c.goAround(t.Context(), errors.New("the first cause"))
-	if p.hosts.Far.Client == old {
-		t.Error("the host got no new session")
-	}
+	must.True(t, p.hosts.Far.Client != old, "the host got no new session")
 	switch {
 	case err == nil && c.outcome == Confirmed: // probing helps where the kernel has it
 		if got := apptest.Told[app.Around](p.Person); len(got) != 1 || got[0].Setting.Knob != probingKnob || p.sysctl(model.Far, "tcp_mtu_probing") != "1" {
@@ -110,7 +98,5 @@ func TestWorkAroundWithoutARouter(t *testing.T) {
 	case err == nil || !strings.Contains(err.Error(), "the first cause; no work-around: "):
 		t.Errorf("%s, %v", c.outcome, err)
 	}
-	if c.canGoAround() {
-		t.Error("tried twice")
-	}
+	must.True(t, !c.canGoAround(), "tried twice")
 }

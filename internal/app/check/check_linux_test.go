@@ -119,9 +119,7 @@ func looked(t testing.TB, spec string, q check.Request) (model.Session, error) {
 func TestQuickCheckInALab(t *testing.T) {
 	t.Parallel()
 	s, err := looked(t, "rate=50mbit,rtt=4ms", check.Request{Quick: true})
-	if err != nil && app.KindOf(err) != app.Found {
-		t.Fatal(err)
-	}
+	must.Need(t, err == nil || app.KindOf(err) == app.Found, "%v", err)
 	if len(s.Check.Ways) != 2 || len(s.Runs) == 0 || len(s.Runs) > len(s.Plan.Tests) {
 		t.Errorf("%d directions, %d runs of %d tests", len(s.Check.Ways), len(s.Runs), len(s.Plan.Tests))
 	}
@@ -130,14 +128,10 @@ func TestQuickCheckInALab(t *testing.T) {
 		seen[l.Thing+" "+string(l.Direction)] = true
 	}
 	for _, want := range []string{"reach ", "mtu to", "mtu from", "speed to", "speed from", "link ", "options "} {
-		if !seen[want] {
-			t.Errorf("no line about %s: %v", want, seen)
-		}
+		must.True(t, seen[want], "no line about %s: %v", want, seen)
 	}
 	for _, h := range s.Hosts {
-		if len(h.Path) == 0 || h.Path[0].Name != "eth0" {
-			t.Errorf("the path of %s: %+v", h.Host, h.Path)
-		}
+		must.True(t, len(h.Path) != 0 && h.Path[0].Name == "eth0", "the path of %s: %+v", h.Host, h.Path)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"linerate/internal/app/check"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 // TestLength: a check lasts about a minute at most, a quick one 10 s, and what cannot
@@ -28,9 +29,7 @@ func TestLength(t *testing.T) {
 			if c.foreign && (test.Flow.Engine == "loaded" || test.Flow.Lead > 0) {
 				t.Errorf("a foreign peer is probed: %+v", test)
 			}
-			if test.Flow.Streams > 4 {
-				t.Errorf("%d streams where a host has 4 cores", test.Flow.Streams)
-			}
+			must.True(t, test.Flow.Streams <= 4, "%d streams where a host has 4 cores", test.Flow.Streams)
 		}
 	}
 	above := map[model.Direction]int{} // what TCP reached: there a policer is told from what only TCP meets
@@ -43,8 +42,6 @@ func TestLength(t *testing.T) {
 		t.Errorf("rungs above the rate of TCP: %v, want one in each direction", above)
 	}
 	for _, q := range []check.Request{{Expect: "fast"}, {For: "10gbit"}} {
-		if err := q.Validate(); app.KindOf(err) != app.Usage {
-			t.Errorf("%+v: %v", q, err)
-		}
+		must.Equal(t, app.KindOf(q.Validate()), app.Usage, "%+v", q)
 	}
 }

@@ -39,9 +39,7 @@ func judge(t testing.TB, s model.Session, err error, kind app.Kind, want map[str
 			t.Errorf("%s is %s (%s, %s), not %s", key, l.State, l.Number, l.Text, state)
 		}
 	}
-	if kind < 0 && err != nil || kind >= 0 && (err == nil || app.KindOf(err) != kind) {
-		t.Errorf("error %v", err)
-	}
+	must.True(t, (kind >= 0 || err == nil) && (kind < 0 || err != nil && app.KindOf(err) == kind), "error %v", err)
 }
 
 // nothing is no kind of fault.
@@ -71,9 +69,7 @@ func TestCleanPath(t *testing.T) {
 			try.Errorf("60 Mbit/s of 50: %v", err)
 		}
 		for _, h := range s.Hosts {
-			if len(h.Path) == 0 || h.Path[0].Name != "eth0" {
-				try.Errorf("the path of %s: %+v", h.Host, h.Path)
-			}
+			must.True(try, len(h.Path) != 0 && h.Path[0].Name == "eth0", "the path of %s: %+v", h.Host, h.Path)
 		}
 	})
 }

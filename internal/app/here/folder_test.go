@@ -9,6 +9,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/apptest"
 	"linerate/internal/app/here"
+	"linerate/internal/must"
 )
 
 // TestFolder measures a folder, tells how far it is, and leaves nothing there.
@@ -16,14 +17,10 @@ func TestFolder(t *testing.T) {
 	p := &apptest.Person{}
 	dir := t.TempDir()
 	o := here.FolderOptions{State: filepath.Join(t.TempDir(), "state"), Size: 64 << 10, Repeats: 2, Seed: 1}
-	r, err := here.Folder(t.Context(), apptest.Env(p), dir, o)
-	if err != nil || len(r.Trials) != 4 {
-		t.Fatalf("%d trials, %v", len(r.Trials), err)
-	}
+	r := must.Get(here.Folder(t.Context(), apptest.Env(p), dir, o))(t)
+	must.Need(t, len(r.Trials) == 4, "%d trials", len(r.Trials))
 	told := apptest.Told[app.FolderProgress](p)
-	if len(told) == 0 || told[len(told)-1].Share != 1 || told[len(told)-1].Repeats != 2 {
-		t.Errorf("told %+v", told)
-	}
+	must.True(t, len(told) != 0 && told[len(told)-1].Share == 1 && told[len(told)-1].Repeats == 2, "told %+v", told)
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}

@@ -82,9 +82,7 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	second := must.Get(env.Again(t.Context(), h))(t)
-	if second == h.Client {
-		t.Error("the same session twice")
-	}
+	must.True(t, second != h.Client, "the same session twice")
 	env.HangUp(second)
 	if _, err := Open(t.Context(), env, Options{State: t.TempDir(), Link: "no-such0"}); app.KindOf(err) != app.Usage || !strings.Contains(app.HintOf(err), "known are ") || !strings.Contains(app.HintOf(err), "lo") {
 		t.Errorf("%v, hint %q", err, app.HintOf(err))
@@ -186,10 +184,8 @@ func TestJournalThatDoesNotTellAll(t *testing.T) {
 	}
 	m := New(env, Options{State: dir})
 	must.Is(t, must.Err(m.confirmed(t.Context())), journal.ErrDamaged)
-	files, err := Acknowledge("v0.0-test", dir)
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%v, %v", files, err)
-	}
+	files := must.Get(Acknowledge("v0.0-test", dir))(t)
+	must.Need(t, len(files) != 0, "%v", files)
 	for _, path := range files {
 		must.Equal(t, filepath.Dir(path), dir, "kept as %s", path)
 	}
@@ -208,22 +204,16 @@ func TestLines(t *testing.T) {
 	for _, text := range []string{"panic: something\n", watchdog.UndoMark + "half a ", "line\n" + watchdog.BootMark + "installed\n"} {
 		must.Get(w.Write([]byte(text)))(t)
 	}
-	if want := "nas|" + watchdog.UndoMark + "half a line\nnas|" + watchdog.BootMark + "installed\n"; l.said() != want {
-		t.Errorf("want %q", want)
-	}
+	must.Equal(t, l.said(), "nas|"+watchdog.UndoMark+"half a line\nnas|"+watchdog.BootMark+"installed\n")
 	Tell(env, errors.New("two\n  lines"))
 	must.Equal(t, l.said(), "|"+watchdog.UndoMark+"two; lines\n")
 }
 
 func TestUndoFault(t *testing.T) {
 	for _, err := range []error{journal.ErrDamaged, journal.ErrNewer, journal.ErrLocked, &watchdog.StuckError{}} {
-		if got := UndoFault(fmt.Errorf("undo: %w", err)); app.KindOf(got) != app.NotUndone {
-			t.Errorf("%T: kind %d", err, app.KindOf(got))
-		}
+		must.Equal(t, app.KindOf(UndoFault(fmt.Errorf("undo: %w", err))), app.NotUndone, "%T: kind", err)
 	}
-	if got := UndoFault(context.Canceled); app.KindOf(got) != app.Interrupted {
-		t.Errorf("kind %d", app.KindOf(got))
-	}
+	must.Equal(t, app.KindOf(UndoFault(context.Canceled)), app.Interrupted, "kind")
 }
 
 // TestTheInterfaceThatIsNamed: settings of a link are for the interface that was named,

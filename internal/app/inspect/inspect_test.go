@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
+	"linerate/internal/must"
 )
 
 func known(text string) fact.Of[string] { return fact.Known(text, "test") }
@@ -96,9 +97,7 @@ func TestExplain(t *testing.T) {
 	if len(all) != 1 || len(all[0].Knobs) != 1 || all[0].Knobs[0].Knob != "tcp.sack" || len(all[0].Knobs[0].Systems) < 2 {
 		t.Errorf("%+v", all)
 	}
-	if len(unknown) != 1 || !strings.Contains(unknown[0].Error(), "tcp.sack") {
-		t.Errorf("%v", unknown)
-	}
+	must.True(t, len(unknown) == 1 && strings.Contains(unknown[0].Error(), "tcp.sack"), "%v", unknown)
 }
 
 // Words of a command line: values of a switch, of an enumeration, and none of what is

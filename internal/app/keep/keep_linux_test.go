@@ -164,9 +164,7 @@ func TestKept(t *testing.T) {
 		t.Errorf("%+v", running)
 	}
 	again, err := m.do(r)
-	if err != nil || again.Outcome != Holds || len(p.asked) != 1 {
-		t.Errorf("again: %+v, %v", again, err)
-	}
+	must.True(t, err == nil && again.Outcome == Holds && len(p.asked) == 1, "again: %+v, %v", again, err)
 	records, err := m.host.Client.Kept(t.Context())
 	if err != nil || len(records) != 1 || records[0].Source != "profile sack.yaml: no sack" {
 		t.Errorf("%+v, %v", records, err)
@@ -261,9 +259,7 @@ func TestUndoLeavesWhatWasEdited(t *testing.T) {
 	p := sackProfile("0")
 	p.Hosts[0].Settings = append(p.Hosts[0].Settings, profile.Setting{Knob: "tcp.congestion_control", Value: "reno"})
 	got, err := m.do(request(t, m, p))
-	if err != nil || got.Outcome != Written {
-		t.Fatalf("%+v, %v", got, err)
-	}
+	must.Need(t, err == nil && got.Outcome == Written, "%+v, %v", got, err)
 	m.put(written, m.text()+"# mine\n")
 	b, err := Undo(t.Context(), m.host.Client)
 	if app.KindOf(err) != app.NotUndone || b.Left != 1 || b.Last["/"+written].State != model.FileChanged || !strings.HasSuffix(m.text(), "# mine\n") {
@@ -288,9 +284,7 @@ func TestBothOrNone(t *testing.T) {
 	far, near, hosts := pairOf(t, p, nil)
 	far.put(written, "before\n")
 	p.answer = func(q app.Question) (app.Answer, error) {
-		if q.Host != "host far and host near" || q.Count != 2 {
-			t.Errorf("asked %+v", q)
-		}
+		must.True(t, q.Host == "host far and host near" && q.Count == 2, "asked %+v", q)
 		near.block()
 		return app.Answer{Yes: true}, nil
 	}
@@ -391,9 +385,7 @@ func TestWindowsKeepsByItself(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	got, err = Do(t.Context(), far.env, hosts[:1], r)
-	if err != nil || got.Outcome != Holds || len(got.Hosts) != 0 {
-		t.Errorf("alone: %+v, %v", got, err)
-	}
+	must.True(t, err == nil && got.Outcome == Holds && len(got.Hosts) == 0, "alone: %+v, %v", got, err)
 }
 
 // TestLinkOfAnother: the interface that was named is the one that is asked for.
@@ -423,9 +415,7 @@ func TestKeptWithProof(t *testing.T) {
 		t.Helper()
 		records, err := m.host.Client.Kept(t.Context())
 		all := Standing(records, model.Near)
-		if err != nil || len(all) != 1 {
-			t.Fatalf("%+v, %v", all, err)
-		}
+		must.Need(t, err == nil && len(all) == 1, "%+v, %v", all, err)
 		return all[0]
 	}
 	if k := standing(); !k.Proven || k.Value != "0" || k.Proof.Session != "20261121T130000-abcd" || k.Look(fingerprint.Print{"near.kernel": "7.0"}).String() != "unproven since kernel 6.19 -> 7.0 at the near end" {

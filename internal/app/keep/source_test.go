@@ -151,10 +151,8 @@ func TestFirstHour08SmallestGoodLevel(t *testing.T) {
 // TestDirectionsGiveRoles: in a session the other way round this machine receives.
 func TestDirectionsGiveRoles(t *testing.T) {
 	env, _ := listening()
-	s, err := OfSession(env, tall(model.From, verdict(model.Better, "")), "", false, Wish{})
-	if err != nil || s.Near != profile.Receiver || s.Far != profile.Sender {
-		t.Errorf("%+v, %v", s, err)
-	}
+	s := must.Get(OfSession(env, tall(model.From, verdict(model.Better, "")), "", false, Wish{}))(t)
+	must.True(t, s.Near == profile.Receiver && s.Far == profile.Sender, "%+v", s)
 }
 
 // TestRoles: which part of a profile an end gets.

@@ -48,9 +48,7 @@ func TestConnect(t *testing.T) {
 	}
 	for _, h := range []model.Host{model.Near, model.Far} {
 		one := e.Host(h)
-		if one.Side != h || one.Client != e.Client(h) || one.Peer != "127.0.0.1" {
-			t.Errorf("%s: %+v", h, one)
-		}
+		must.True(t, one.Side == h && one.Client == e.Client(h) && one.Peer == "127.0.0.1", "%s: %+v", h, one)
 		fresh := must.Get(apptest.Env(p).Again(t.Context(), one))(t)
 		apptest.Env(p).HangUp(fresh)
 	}
@@ -117,9 +115,7 @@ func TestReopen(t *testing.T) {
 	if v, err := e.Far.ReadKnobs(t.Context(), []model.KnobID{"link.mtu"}); err != nil || v["link.mtu"].Or("") != "1500" {
 		t.Errorf("over the new session: %v, %v", v, err)
 	}
-	if got := apptest.Told[app.Trouble](p); len(got) > 0 {
-		t.Errorf("that a host was lost is told as trouble: %v", got)
-	}
+	must.Len(t, apptest.Told[app.Trouble](p), 0, "that a host was lost is told as trouble")
 }
 
 // TestRealHosts: what becomes of hosts that cannot be reached, by the ways that

@@ -55,9 +55,7 @@ func TestTrustOnFirstUse(t *testing.T) {
 		}
 		peer, err := o.Dial(t.Context(), target)
 		if err == nil {
-			if len(peer.Secret) > 0 {
-				t.Error("a secret for somebody who was named without one")
-			}
+			must.Len(t, peer.Secret, 0, "a secret for somebody who was named without one")
 			_ = peer.Control.Close()
 		}
 		return err
@@ -68,9 +66,7 @@ func TestTrustOnFirstUse(t *testing.T) {
 			t.Fatalf("%s: kind %d, hint %q: %v", what, app.KindOf(err), app.HintOf(err), err)
 		}
 		for _, want := range says {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: does not say %q: %v", what, want, err)
-			}
+			must.True(t, strings.Contains(err.Error(), want), "%s: does not say %q: %v", what, want, err)
 		}
 	}
 	refused("two servers of one name, none known", named("nas", stolen, announced), right.Pin, thief.Pin)

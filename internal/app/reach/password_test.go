@@ -17,9 +17,7 @@ func TestSudoPassword(t *testing.T) {
 	p := &apptest.Person{}
 	answers := []string{"wrong", "right", "other"}
 	p.Answer = func(_ context.Context, q app.Question) (app.Answer, error) {
-		if q.Kind != app.Password || q.Host != "nas" {
-			t.Errorf("asked %+v", q)
-		}
+		must.True(t, q.Kind == app.Password && q.Host == "nas", "asked %+v", q)
 		one := answers[0]
 		answers = answers[1:]
 		return app.Answer{Secret: []byte(one)}, nil
@@ -27,10 +25,8 @@ func TestSudoPassword(t *testing.T) {
 	o := New(apptest.Env(p), Options{Sudo: true})
 	give := o.sudoPassword(t.Context(), "user@nas")
 	for _, want := range []string{"wrong", "right"} {
-		got, err := give("nas")
-		if err != nil || string(got) != want {
-			t.Fatalf("%q, %v", got, err)
-		}
+		got := must.Get(give("nas"))(t)
+		must.Need(t, string(got) == want, "%q", got)
 		clear(got) // as who got it may do
 	}
 	anew := o.sudoPassword(t.Context(), "user@nas")

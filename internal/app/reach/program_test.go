@@ -8,6 +8,7 @@ import (
 	"linerate/internal/app/apptest"
 	"linerate/internal/control/deploy"
 	"linerate/internal/control/wire/ssh"
+	"linerate/internal/must"
 )
 
 // TestKeepIsRemembered: a person is asked once for each host whether the program may
@@ -27,12 +28,8 @@ func TestKeepIsRemembered(t *testing.T) {
 	answer := func(host ssh.Target, flag Keep, want deploy.Keep, asked int, yes bool) {
 		t.Helper()
 		got, ask, err := New(env, Options{Keep: flag}).keeping(host)
-		if err != nil || got != want {
-			t.Errorf("%v, %v, want %v", got, err, want)
-		}
-		if (ask != nil) != (want == deploy.KeepAsked) {
-			t.Fatalf("asks: %v", ask != nil)
-		}
+		must.True(t, err == nil && got == want, "%v, %v, want %v", got, err, want)
+		must.Need(t, (ask != nil) == (want == deploy.KeepAsked), "asks: %v", ask != nil)
 		if ask != nil {
 			if got, err := ask(t.Context(), 1000); got != yes || err != nil {
 				t.Errorf("answered %v, %v", got, err)
@@ -44,9 +41,7 @@ func TestKeepIsRemembered(t *testing.T) {
 	}
 	answer(nas, KeepAsRemembered, deploy.KeepAsked, 1, false) // nobody is there
 	p.Answer = func(_ context.Context, q app.Question) (app.Answer, error) {
-		if q.Kind != app.KeepProgram || q.Host != "nas" || q.Count != 1000 {
-			t.Errorf("asked %+v", q)
-		}
+		must.True(t, q.Kind == app.KeepProgram && q.Host == "nas" && q.Count == 1000, "asked %+v", q)
 		return app.Answer{Yes: true}, nil
 	}
 	answer(nas, KeepAsRemembered, deploy.KeepAsked, 2, true)

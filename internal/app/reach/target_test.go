@@ -88,9 +88,7 @@ func TestParseLinkAt(t *testing.T) {
 
 func TestParsePair(t *testing.T) {
 	near, far, err := Pair("", "lab:lan", testEnv())
-	if err != nil || near.Kind != Here || far.Kind != Lab {
-		t.Errorf("%+v %+v %v", near, far, err)
-	}
+	must.True(t, err == nil && near.Kind == Here && far.Kind == Lab, "%+v %+v %v", near, far, err)
 	if near, _, err = Pair("exec:10.0.0.1 ssh a linerate agent", link, testEnv()); err != nil || near.Kind != Exec {
 		t.Errorf("%+v %v", near, err)
 	}
@@ -107,7 +105,5 @@ func TestRedact(t *testing.T) {
 	if text := strings.Join(got, " "); strings.Contains(text, "c2VjcmV0") || !strings.Contains(text, pin) || strings.Contains(text, "%zz") {
 		t.Errorf("%q", got)
 	}
-	if got[0] != "linerate" || got[4] != "x" {
-		t.Errorf("%q", got)
-	}
+	must.True(t, got[0] == "linerate" && got[4] == "x", "%q", got)
 }

@@ -79,9 +79,7 @@ func TestMeasuredAgain(t *testing.T) {
 	small := proven(t, e, "small", "tcp.recv_buffer_max", "500")
 	unknown := fingerprint.Kept{Knob: "tcp.sack", Value: "0"}
 	all, err := recheck.Do(t.Context(), env, e, st, slices.Concat(tall, small, []fingerprint.Kept{unknown}), model.Far, recheck.Request{Seed: 1})
-	if err != nil || len(all) != 3 {
-		t.Fatalf("%+v, %v", all, err)
-	}
+	must.Need(t, err == nil && len(all) == 3, "%+v, %v", all, err)
 	if s := all[0]; s.State != fingerprint.Still || !strings.Contains(s.Gain, "9 times as fast, at least ") || s.Before != "1000" || !strings.Contains(fingerprint.Since(s.Changes), "MTU 9000 -> 1500") {
 		t.Errorf("what helps: %+v", s)
 	}
@@ -92,9 +90,7 @@ func TestMeasuredAgain(t *testing.T) {
 		t.Errorf("a setting without a measurement: %+v", s)
 	}
 	s, err := st.Session(t.Context(), all[0].Measured)
-	if err != nil || s.Verdicts[0].Blocks != 6 || len(s.Changes) == 0 {
-		t.Errorf("%+v, %v", s.Verdicts, err)
-	}
+	must.True(t, err == nil && s.Verdicts[0].Blocks == 6 && len(s.Changes) != 0, "%+v, %v", s.Verdicts, err)
 	for _, c := range s.Changes {
 		must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 	}
@@ -110,10 +106,8 @@ func TestLookMeasuresNothing(t *testing.T) {
 	kept := proven(t, e, "tall", "tcp.recv_buffer_max", "9000")
 	look := func() recheck.Setting {
 		t.Helper()
-		all, err := recheck.Do(t.Context(), env, e, st, kept, "", recheck.Request{Look: true})
-		if err != nil || len(all) != 1 || all[0].Measured != "" {
-			t.Fatalf("%+v, %v", all, err)
-		}
+		all := must.Get(recheck.Do(t.Context(), env, e, st, kept, "", recheck.Request{Look: true}))(t)
+		must.Need(t, len(all) == 1 && all[0].Measured == "", "%+v", all)
 		return all[0]
 	}
 	if s := look(); s.State != fingerprint.Proven || s.Side != model.Far {
@@ -123,9 +117,7 @@ func TestLookMeasuresNothing(t *testing.T) {
 	if s := look(); s.String() != "unproven since MTU 9000 -> 1500 at the far end" {
 		t.Errorf("%s", s.Standing)
 	}
-	if began := apptest.Told[app.TrialBegan](p); len(began) > 0 {
-		t.Errorf("it measured: %+v", began)
-	}
+	must.Len(t, apptest.Told[app.TrialBegan](p), 0, "it measured")
 	if all, err := recheck.Do(t.Context(), env, e, st, kept, "", recheck.Request{Look: true, Only: []model.KnobID{"tcp.sack"}}); err != nil || len(all) != 0 {
 		t.Errorf("another setting: %+v, %v", all, err)
 	}
@@ -136,13 +128,9 @@ func TestRiskyIsAsked(t *testing.T) {
 	p := &apptest.Person{}
 	_, env, e, st := hosts(t, p)
 	_, err := recheck.Do(t.Context(), env, e, st, proven(t, e, "mtu", "link.mtu", "1400"), "", recheck.Request{})
-	if app.KindOf(err) != app.Usage || !strings.Contains(app.HintOf(err), "--allow risky") {
-		t.Errorf("%v", err)
-	}
+	must.True(t, app.KindOf(err) == app.Usage && strings.Contains(app.HintOf(err), "--allow risky"), "%v", err)
 	if asked := p.Asked(); len(asked) != 1 || asked[0].Kind != app.TryRisky {
 		t.Errorf("asked %+v", asked)
 	}
-	if began := apptest.Told[app.TrialBegan](p); len(began) > 0 {
-		t.Error("it measured all the same")
-	}
+	must.Len(t, apptest.Told[app.TrialBegan](p), 0, "it measured all the same")
 }

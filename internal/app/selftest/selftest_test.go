@@ -111,9 +111,7 @@ func TestAsks(t *testing.T) {
 	env, q = world(t, &p)
 	q.Settings = true
 	r, err = Run(t.Context(), env, q)
-	if err != nil && app.KindOf(err) != app.Found {
-		t.Fatal(err)
-	}
+	must.Need(t, err == nil || app.KindOf(err) == app.Found, "%v", err)
 	if s := states(r, "changes"); len(s) != 1 || s["all"] != Unseen || len(p.Asked()) != 1 {
 		t.Errorf("%v, asked %v", s, p.Asked())
 	}
@@ -136,17 +134,13 @@ func TestAnother(t *testing.T) {
 		{"tcp.recv_buffer_max", "", ""},
 	} {
 		k, ok := index.ByID(c.id)
-		if !ok {
-			t.Fatal(c.id)
-		}
+		must.Need(t, ok, "%v", c.id)
 		s := inspect.Setting{Knob: c.id, Of: k, Scope: k.Scope, Value: fact.Known(c.now, "test")}
 		if c.now == "" {
 			s.Value = fact.Unknown[string]("not there")
 		}
 		got, ok := another(s, "linux")
-		if got != c.other || ok != (c.other != "") {
-			t.Errorf("%s=%s: %q, %v", c.id, c.now, got, ok)
-		}
+		must.True(t, got == c.other && ok == (c.other != ""), "%s=%s: %q, %v", c.id, c.now, got, ok)
 	}
 	for _, system := range knob.Systems() {
 		for _, k := range knob.Catalogue() {

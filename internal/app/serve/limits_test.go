@@ -71,9 +71,7 @@ func TestLimitsRefuse(t *testing.T) {
 func TestMemoryLimit(t *testing.T) {
 	b := budget.New(budget.Config{Server: budget.Limits{Memory: 1 << 30}, AllAnonymous: budget.Limits{Memory: 128 << 20}})
 	empty := memoryLimit(b.Usage())
-	if empty != besideBudget+128<<20 || empty > 300e6 {
-		t.Errorf("an idle server may hold %d MiB", empty>>20)
-	}
+	must.True(t, empty == besideBudget+128<<20 && empty <= 300e6, "an idle server may hold %d MiB", empty>>20)
 	for key, more := range map[string]int64{"": 0, "key": 64 << 20} {
 		s := must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), key))(t)
 		must.Get(s.Take(budget.Amounts{Memory: 64 << 20}))(t)

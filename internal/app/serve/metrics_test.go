@@ -168,9 +168,7 @@ func TestMetricsBounded(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	if closed < 40-16 {
-		t.Errorf("%d of 40 connections were closed", closed)
-	}
+	must.True(t, closed >= 40-16, "%d of 40 connections were closed", closed)
 	answered := false
 	for began := time.Now(); !answered && time.Since(began) < time.Minute; {
 		r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil))(t)
@@ -183,9 +181,7 @@ func TestMetricsBounded(t *testing.T) {
 		_ = a.Body.Close()
 		answered = a.StatusCode == http.StatusOK && len(text) > 0
 	}
-	if !answered {
-		t.Error("no answer after the silent ones were gone")
-	}
+	must.True(t, answered, "no answer after the silent ones were gone")
 	cancel()
 	must.OK(t, <-done)
 }

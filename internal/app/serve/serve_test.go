@@ -54,9 +54,7 @@ func (h *heard) said(t *testing.T, text string) {
 		if found {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("nobody said %q:\n%s", text, all)
-		}
+		must.Need(t, !time.Now().After(deadline), "nobody said %q:\n%s", text, all)
 		time.Sleep(20 * time.Millisecond)
 	}
 }
@@ -148,9 +146,7 @@ func TestServer(t *testing.T) {
 		if _, err := ci.Facts(ctx, ""); err != nil {
 			break
 		}
-		if time.Now().After(until) {
-			t.Fatal("a key that was taken back is still served")
-		}
+		must.Need(t, !time.Now().After(until), "a key that was taken back is still served")
 	}
 	if _, err := join(ctx, t, link); app.KindOf(err) != app.Unreachable {
 		t.Errorf("it is let in again: %v", err)
@@ -181,9 +177,7 @@ func checkLog(t *testing.T, path string, want map[string]string) {
 			delete(want, e.Event)
 		}
 	}
-	if len(want) > 0 {
-		t.Errorf("not in the log: %v\n%s", want, b)
-	}
+	must.True(t, len(want) == 0, "not in the log: %v\n%s", want, b)
 }
 
 // TestServerSecondStart: the secret of the first key is shown once, and printed again
@@ -196,7 +190,7 @@ func TestServerSecondStart(t *testing.T) {
 	var links []string
 	for start := range 2 {
 		s := must.Get(Open(t.Context(), env, Config{Listen: "127.0.0.1:0", Host: "nas", State: dir}))(t)
-		must.Equal(t, s.Shows(), (start == 0), "start %d shows", start)
+		must.Equal(t, s.Shows(), start == 0, "start %d shows", start)
 		links = append(links, s.Link())
 		s.closePorts()
 		s.Close()
@@ -204,10 +198,8 @@ func TestServerSecondStart(t *testing.T) {
 	if strings.Contains(links[1], ".") {
 		t.Errorf("the second link holds a secret: %s", links[1])
 	}
-	link, err := Keys{Env: env, State: dir}.Link("other:1234")
-	if err != nil || !strings.HasSuffix(link, "@other:1234") || !strings.Contains(link, ".") {
-		t.Errorf("%s, %v", link, err)
-	}
+	link := must.Get(Keys{Env: env, State: dir}.Link("other:1234"))(t)
+	must.True(t, strings.HasSuffix(link, "@other:1234") && strings.Contains(link, "."), "%s", link)
 }
 
 // TestServerRefuses: what cannot be served is told with its kind and what to do, and
@@ -281,8 +273,6 @@ func TestKeysRefuse(t *testing.T) {
 			t.Errorf("%s: %v, hint %q", name, err, app.HintOf(err))
 		}
 	}
-	all, err := k.List()
-	if err != nil || len(all) != 1 || all[0].Name != "ci" || !all[0].LastUsed.IsZero() {
-		t.Errorf("%+v, %v", all, err)
-	}
+	all := must.Get(k.List())(t)
+	must.True(t, len(all) == 1 && all[0].Name == "ci" && all[0].LastUsed.IsZero(), "%+v", all)
 }

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/program"
+	"linerate/internal/must"
 )
 
 // told writes events of visits down, a word each.
@@ -68,9 +69,7 @@ func TestForeignVisits(t *testing.T) {
 		"2 sampled 5", "1 sampled 6", "1 ran: sent 4, received 9, <nil>", "1 ended: <nil>", "refused iperf3 192.0.2.7: full",
 		"2 ran: sent 4, received 9, cut", "2 ended: cut",
 	}
-	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
-		t.Errorf("got\n%s\nwant\n%s", g, w)
-	}
+	must.Equal(t, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	if len(v.open) != 0 {
 		t.Errorf("remembers %d visits that are over", len(v.open))
 	}

@@ -86,9 +86,7 @@ func TestQuickLookInALab(t *testing.T) {
 		t.Fatal(err, wrong)
 	}
 	s, err := trial.New(env, e, st, model.KindTest, "", nil, p).Run(t.Context())
-	if err != nil || len(s.Runs) != 2 {
-		t.Fatalf("%d runs, %v", len(s.Runs), err)
-	}
+	must.Need(t, err == nil && len(s.Runs) == 2, "%d runs, %v", len(s.Runs), err)
 	for _, r := range s.Runs {
 		if v := r.Values; len(v) == 0 || v[0].Metric != model.Goodput || v[0].Value <= 0 {
 			t.Errorf("%s: %+v", r.Flow.Direction, v)

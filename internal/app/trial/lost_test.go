@@ -27,10 +27,8 @@ import (
 func TestHostLost(t *testing.T) {
 	s := newStand(t)
 	s.person.On = once(func(app.Sampled) { s.Cut(model.Far) })
-	got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())
-	if err != nil || got.State != model.SessionDone {
-		t.Fatalf("%s %q, %v", got.State, got.Reason, err)
-	}
+	got := must.Get(s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context()))(t)
+	must.Need(t, got.State == model.SessionDone, "%s %q", got.State, got.Reason)
 	if !got.Runs[0].LostContact || got.Runs[0].State != model.RunInvalid || s.Dials(model.Far) != 2 || s.Dials(model.Near) != 2 {
 		t.Errorf("first run %s, %d and %d ways to the hosts", got.Runs[0].State, s.Dials(model.Near), s.Dials(model.Far))
 	}
@@ -58,9 +56,7 @@ func TestHostLostForGood(t *testing.T) {
 	if got.State != model.SessionInterrupted || !strings.Contains(got.Reason, "run 1: ") || !strings.Contains(got.Reason, "no route to host") {
 		t.Errorf("%s %q", got.State, got.Reason)
 	}
-	if len(apptest.Told[app.TrialEnded](s.person)) != 1 || !errors.Is(err, refused) {
-		t.Errorf("%v", err)
-	}
+	must.True(t, len(apptest.Told[app.TrialEnded](s.person)) == 1 && errors.Is(err, refused), "%v", err)
 	s.stored(got)
 	s.ends.Close()
 	s.Untouched()
@@ -94,16 +90,12 @@ func TestWhatBecameOfSettings(t *testing.T) {
 				s.Cut(model.Far)
 			}
 			got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())
-			if (err != nil) != c.fails || err != nil && app.KindOf(err) != c.kind {
-				t.Fatalf("%v", err)
-			}
+			must.Need(t, (err != nil) == c.fails && (err == nil || app.KindOf(err) == c.kind), "%v", err)
 			if c.fails && (app.HintOf(err) == "" || !strings.Contains(err.Error(), "link.mtu on the far host")) {
 				t.Errorf("%v, hint %q", err, app.HintOf(err))
 			}
 			i := slices.IndexFunc(got.Changes, func(ch model.Change) bool { return ch.Knob == "link.mtu" })
-			if i < 0 || got.Changes[i].State != c.state || got.Changes[i].Detail == "" {
-				t.Errorf("%+v", got.Changes)
-			}
+			must.True(t, i >= 0 && got.Changes[i].State == c.state && got.Changes[i].Detail != "", "%+v", got.Changes)
 			s.stored(got)
 		})
 	}
@@ -229,9 +221,7 @@ func TestHalfMeasured(t *testing.T) {
 	for _, r := range report.Counted(got.Runs) {
 		must.Equal(t, r.Flow.Direction, model.To, "counts")
 	}
-	if len(report.Counted(got.Runs)) == 0 {
-		t.Errorf("none of %d runs counts", len(got.Runs))
-	}
+	must.True(t, len(report.Counted(got.Runs)) != 0, "none of %d runs counts", len(got.Runs))
 	s.stored(got)
 	s.ends.Close()
 	s.Untouched()

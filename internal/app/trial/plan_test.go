@@ -53,9 +53,7 @@ func TestQuickPlan(t *testing.T) {
 		}
 	}
 	p, _ := planned(trial.Quick{Flow: tcp(), Repeats: 1, Idle: time.Second})
-	if p.Flow.Engine != probes.Name || p.Flow.Lead != time.Second {
-		t.Errorf("probes beside a load: %+v", p.Flow)
-	}
+	must.True(t, p.Flow.Engine == probes.Name && p.Flow.Lead == time.Second, "probes beside a load: %+v", p.Flow)
 	bytes := tcp()
 	bytes.Bytes, bytes.Duration = 1000, 0
 	if p, _ := planned(trial.Quick{Flow: bytes, Repeats: 1, Idle: time.Second}); p.Flow.Engine != "tcpbulk" {
@@ -81,9 +79,7 @@ func TestQuickPlanRefuses(t *testing.T) {
 	} {
 		_, wrong := planned(q)
 		flag, text, _ := strings.Cut(want, ": ")
-		if len(wrong) != 1 || !strings.HasPrefix(wrong[flag], text) {
-			t.Errorf("%v, want %s", wrong, want)
-		}
+		must.True(t, len(wrong) == 1 && strings.HasPrefix(wrong[flag], text), "%v, want %s", wrong, want)
 	}
 }
 
@@ -155,9 +151,7 @@ func TestSweepPlan(t *testing.T) {
 		t.Errorf("the defaults: %+v", p)
 	}
 	_, err = trial.Sweep{Flow: model.Flow{Direction: model.To}, Passes: 1}.Plan(env, &far, nil)
-	if app.KindOf(err) != app.Usage || errors.Unwrap(err) == nil {
-		t.Errorf("one pass: %v", err)
-	}
+	must.True(t, app.KindOf(err) == app.Usage && errors.Unwrap(err) != nil, "one pass: %v", err)
 }
 
 // TestCopyPlan: a copy and its parts in blocks, between agents, from and to what can

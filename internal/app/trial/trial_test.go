@@ -171,9 +171,7 @@ func TestInterruptedAndResumed(t *testing.T) {
 	}
 	counts := map[int]int{}
 	for i, r := range got.Runs {
-		if r.Number != i+1 {
-			t.Errorf("run %d is called %d", i+1, r.Number)
-		}
+		must.True(t, r.Number == i+1, "run %d is called %d", i+1, r.Number)
 		if r.State == model.RunValid && (r.Block != 2 || r.Attempt > cut.Runs[len(cut.Runs)-1].Attempt) {
 			counts[r.Block]++
 		}
@@ -197,12 +195,8 @@ func TestExperiment(t *testing.T) {
 		rtt = r
 		return design(t, 1, shortFlow(), settings()...), nil
 	})
-	if err != nil || tr.Session.Kind != model.KindRun || tr.Session.ID == "" {
-		t.Fatalf("%v", err)
-	}
-	if !rtt.IsKnown() && rtt.Reason() == "" {
-		t.Errorf("the round trip: %v", rtt)
-	}
+	must.Need(t, err == nil && tr.Session.Kind == model.KindRun && tr.Session.ID != "", "%v", err)
+	must.True(t, rtt.IsKnown() || rtt.Reason() != "", "the round trip: %v", rtt)
 	wrong := errors.New("no such setting")
 	if _, err := trial.Experiment(t.Context(), s.env, s.ends, s.store, "", nil, flow, func(fact.Of[time.Duration]) (model.Plan, error) {
 		return model.Plan{}, wrong
@@ -256,9 +250,7 @@ func TestForeignPeer(t *testing.T) {
 	p := design(t, 1, model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: time.Second, Interval: time.Second / 2},
 		model.Setting{Name: "current"}, model.Setting{Name: "two", Assignments: []model.Assignment{{Knob: "streams", Value: "2"}}})
 	got, err := trial.New(env, e, st, model.KindTest, "", nil, p).Run(ctx)
-	if err != nil || !trial.Measured(got) {
-		t.Fatalf("%s %q, %v", got.State, got.Reason, err)
-	}
+	must.Need(t, err == nil && trial.Measured(got), "%s %q, %v", got.State, got.Reason, err)
 	if v, ok := got.Runs[0].Value(model.To, model.Goodput); !ok || v <= 0 {
 		t.Errorf("%+v", got.Runs[0].Values)
 	}
@@ -275,9 +267,7 @@ func TestTakes(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	p.Flow.Engine = "nothing"
-	if err := trial.Takes(env, p); app.KindOf(err) != app.Usage {
-		t.Errorf("%v", err)
-	}
+	must.Equal(t, app.KindOf(trial.Takes(env, p)), app.Usage)
 }
 
 // balanced makes runs without traffic in which a setting is better in every second
@@ -339,9 +329,7 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 	if _, err := trial.Extend(paid, 8, 0); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "has sent 1.2 GB, and may send no more than 1 GB in all") || !strings.Contains(app.HintOf(err), "--data 1.8GB") {
 		t.Errorf("a budget that is spent: %v, hint %q", err, app.HintOf(err))
 	}
-	if longer, err := trial.Extend(paid, 8, 18e8); err != nil || longer.Plan.Data != 18e8 {
-		t.Errorf("a budget given anew: %v, %v", longer.Plan.Data, err)
-	}
+	must.Equal(t, must.Get(trial.Extend(paid, 8, 18e8))(t).Plan.Data, 18e8, "a budget given anew")
 	fixed := done
 	fixed.Plan = design(t, 2, flow, settings()...)
 	quick := done

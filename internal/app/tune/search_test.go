@@ -103,9 +103,7 @@ func TestWhatIsAskedFor(t *testing.T) {
 				t.Errorf("applied %v, fate %+v", applied, f)
 			}
 			told := apptest.Told[app.Searched](s.person)
-			if len(told) == 0 || told[len(told)-1].Step.Kind != tune.KindEnd {
-				t.Errorf("told %+v", told)
-			}
+			must.True(t, len(told) != 0 && told[len(told)-1].Step.Kind == tune.KindEnd, "told %+v", told)
 			kept, err := s.store.Session(t.Context(), out.Search.ID)
 			if rec, ok, bad := tune.Read(&kept); err != nil || bad != nil || !ok || len(rec.Inputs) != len(out.Record.Inputs) {
 				t.Errorf("stored %+v, %v, %v", rec, err, bad)

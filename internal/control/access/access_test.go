@@ -52,13 +52,9 @@ func TestKeyComesAndGoes(t *testing.T) {
 	secret := add(t, s, "ci", access.Measure, time.Time{})
 	other := add(t, s, "ops.2", access.Tune, time.Time{})
 	g, ok := r.Find(secret)
-	if !ok || g.Name != "ci" || g.Right != access.Measure || over(g) {
-		t.Fatalf("%+v, %v", g, ok)
-	}
+	must.Need(t, ok && g.Name == "ci" && g.Right == access.Measure && !over(g), "%+v, %v", g, ok)
 	o, ok := r.Find(other)
-	if !ok || o.Right != access.Tune {
-		t.Fatalf("%+v, %v", o, ok)
-	}
+	must.Need(t, ok && o.Right == access.Tune, "%+v, %v", o, ok)
 	for _, wrong := range [][]byte{nil, {}, secret[:31], append(bytes.Clone(secret), 0), bytes.Repeat([]byte{7}, 32)} {
 		if _, ok := r.Find(wrong); ok {
 			t.Errorf("%x opens it", wrong)
@@ -73,19 +69,15 @@ func TestKeyComesAndGoes(t *testing.T) {
 	}
 	must.Is(t, must.Err(s.Revoke("ci")), access.ErrUnknown, "revoked twice")
 	again := add(t, s, "ci", access.Tune, time.Time{})
-	if bytes.Equal(again, secret) {
-		t.Error("the same secret again")
-	}
+	must.True(t, !bytes.Equal(again, secret), "the same secret again")
 	if _, ok := r.Find(secret); ok {
 		t.Error("the old secret opens the new key")
 	}
 	if g, ok := r.Find(again); !ok || g.Right != access.Tune {
 		t.Errorf("%+v, %v", g, ok)
 	}
-	keys, err := s.List()
-	if err != nil || len(keys) != 2 || keys[0].Name != "ci" || keys[1].Name != "ops.2" {
-		t.Errorf("%+v, %v", keys, err)
-	}
+	keys := must.Get(s.List())(t)
+	must.True(t, len(keys) == 2 && keys[0].Name == "ci" && keys[1].Name == "ops.2", "%+v", keys)
 	if err := r.Close(); err != nil { // which writes what was used
 		t.Error(err)
 	}
@@ -105,9 +97,7 @@ func TestWatchEndsSessions(t *testing.T) {
 		var grants []*access.Grant
 		for _, secret := range secrets {
 			g, ok := r.Find(secret)
-			if !ok {
-				t.Fatal("a valid key is not found")
-			}
+			must.Need(t, ok, "a valid key is not found")
 			grants = append(grants, g)
 		}
 		began := time.Now()
@@ -144,31 +134,23 @@ func TestSecretsAreNotStored(t *testing.T) {
 		files++
 		b, err := os.ReadFile(path)
 		for _, form := range [][]byte{secret, fmt.Appendf(nil, "%x", secret), []byte(base64.StdEncoding.EncodeToString(secret)[:20]), []byte(base64.RawURLEncoding.EncodeToString(secret)[:20])} {
-			if bytes.Contains(b, form) {
-				t.Errorf("%s holds the secret", path)
-			}
+			must.True(t, !bytes.Contains(b, form), "%s holds the secret", path)
 		}
 		if info, ierr := d.Info(); runtime.GOOS != "windows" && (ierr != nil || info.Mode().Perm() != 0o600) {
 			t.Errorf("%s has mode %v, %v", path, info.Mode(), ierr)
 		}
 		return err
 	})
-	if err != nil || files < 3 {
-		t.Errorf("%d files, %v", files, err)
-	}
+	must.True(t, err == nil && files >= 3, "%d files, %v", files, err)
 }
 
 // TestDefault makes the first key, and takes over the secret of a start that was cut short.
 func TestDefault(t *testing.T) {
 	s := access.Store{Dir: t.TempDir()}
 	first, made, err := s.Default()
-	if err != nil || !made || len(first) != access.SecretBytes {
-		t.Fatalf("%x, %v, %v", first, made, err)
-	}
+	must.Need(t, err == nil && made && len(first) == access.SecretBytes, "%x, %v, %v", first, made, err)
 	second, made, err := s.Default()
-	if err != nil || made || !bytes.Equal(first, second) {
-		t.Errorf("the second start: %x, %v, %v", second, made, err)
-	}
+	must.True(t, err == nil && !made && bytes.Equal(first, second), "the second start: %x, %v, %v", second, made, err)
 	r := ring(t, s)
 	if g, ok := r.Find(first); !ok || g.Name != "default" || g.Right != access.Measure {
 		t.Errorf("%+v, %v", g, ok)
@@ -230,9 +212,7 @@ func TestManyAtOnce(t *testing.T) {
 		if g, ok := r.Find(secrets[i]); !ok || g.Name != fmt.Sprint("k", i) {
 			t.Errorf("key %d: %+v", i, g)
 		}
-		if !bytes.Equal(defaults[i], defaults[0]) {
-			t.Error("two servers that started at once differ")
-		}
+		must.True(t, bytes.Equal(defaults[i], defaults[0]), "two servers that started at once differ")
 	}
 }
 

@@ -61,9 +61,7 @@ func TestConnectionEndsSessionInOrder(t *testing.T) {
 	must.Get(s.Apply(ctx, []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}}, time.Minute))(t)
 	token := [32]byte{1}
 	port, err := s.Prepare(ctx, session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: token})
-	if err != nil || port == 0 {
-		t.Fatalf("port %d, %v", port, err)
-	}
+	must.Need(t, err == nil && port != 0, "port %d, %v", port, err)
 	conn, _, err := data.Dial(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), token, 0, engine.SocketOptions{})
 	must.Do(t, err)
 	defer func() { _ = conn.Close() }()
@@ -247,9 +245,7 @@ func TestControllerThatReadsTooSlowly(t *testing.T) {
 	s, _, _ := far(t, c)
 	ctx := t.Context()
 	port, err := s.Prepare(ctx, session.Preparation{Run: 1, Flow: wiretest.Flow(model.To)})
-	if err != nil || port != 0 {
-		t.Fatalf("port %d, %v", port, err)
-	}
+	must.Need(t, err == nil && port == 0, "port %d, %v", port, err)
 	err = s.Run(ctx, 1, func(e session.Event) {
 		if e.Kind == session.Ready {
 			must.OK(t, s.Start(ctx, 1))

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/measure/engine"
+	"linerate/internal/must"
 )
 
 // choosing is an engine that asks for the flow's congestion control, as those of
@@ -66,9 +67,7 @@ func TestCongestionOfWhoMeasures(t *testing.T) {
 		if err == nil {
 			err = s.Run(t.Context(), 1, func(session.Event) {})
 		}
-		if err == nil {
-			t.Fatalf("%s: no error", c.what)
-		}
+		must.Need(t, err != nil, "%s: no error", c.what)
 		if held := strings.Contains(err.Error(), refused); held != c.held || held && !errors.Is(err, session.ErrRefused) {
 			t.Errorf("%s: %q: %v", c.what, c.name, err)
 		}

@@ -42,14 +42,10 @@ func TestPublicReport(t *testing.T) {
 	})
 	text := fmt.Sprintf("%+v", r)
 	for _, secret := range []string{"eth7", "rx_bytes", "rx_secret", "link down", "/sys"} {
-		if strings.Contains(text, secret) {
-			t.Errorf("%s is told: %s", secret, text)
-		}
+		must.True(t, !strings.Contains(text, secret), "%s is told: %s", secret, text)
 	}
 	want := []model.Counter{{Name: "nic_rx_missed", Value: 3}, {Name: "softnet_dropped", Value: 9}, {Name: "udp_receive_buffer_errors", Of: "IPv6", Value: 6}, {Name: "counters_read", Of: "nic", Value: 7}}
-	if !slices.Equal(r.Counters, want) {
-		t.Errorf("counters %+v", r.Counters)
-	}
+	must.True(t, slices.Equal(r.Counters, want), "counters %+v", r.Counters)
 }
 
 // broken is an engine with a bug at a place.
@@ -102,9 +98,7 @@ func TestEngineThatPanics(t *testing.T) {
 			if at != "close" && (err == nil || !strings.Contains(err.Error(), "a bug in the agent: oh")) {
 				t.Errorf("%s: %v", at, err)
 			}
-			if at == "close" && err != nil {
-				t.Errorf("%s: %v", at, err)
-			}
+			must.True(t, at != "close" || err == nil, "%s: %v", at, err)
 		}
 		must.OK(t, must.Err(c.Close(t.Context())), "%s: the session ended", at)
 	}
@@ -114,7 +108,5 @@ func TestEngineThatPanics(t *testing.T) {
 func TestDiscreetErrors(t *testing.T) {
 	a := &agent{Config: Config{Discreet: true}}
 	err := a.tell(&fs.PathError{Op: "open", Path: "/var/lib/linerate/x", Err: fs.ErrPermission})
-	if !errors.Is(err, fs.ErrPermission) || strings.Contains(err.Error(), "/var") {
-		t.Errorf("%v", err)
-	}
+	must.True(t, errors.Is(err, fs.ErrPermission) && !strings.Contains(err.Error(), "/var"), "%v", err)
 }

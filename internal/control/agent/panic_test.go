@@ -9,6 +9,7 @@ import (
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
+	"linerate/internal/must"
 	"linerate/internal/rescue"
 )
 
@@ -71,8 +72,6 @@ func TestBugInAGoroutineOfAnEngine(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), ": runtime error: index out of range") || !strings.Contains(err.Error(), "panic_test.go") {
 			t.Errorf("%s: %v", way, err)
 		}
-		if _, err := s.Recovered(t.Context()); err != nil {
-			t.Fatalf("%s: the session is gone: %v", way, err)
-		}
+		must.Dof(t, must.Err(s.Recovered(t.Context())), "%s: the session is gone", way)
 	}
 }

@@ -97,10 +97,8 @@ func TestMaxTimeOfWhatHasNoDuration(t *testing.T) {
 		{Engine: "patient", Direction: model.To, Params: traffic.Write(files.Params{Mode: files.Memory})},
 		{Engine: "patient", Direction: model.To, Bytes: 1 << 40},
 	} {
-		r, err := conduct(t, s, uint64(i+1), f)
-		if err != nil || len(r.Warnings) == 0 || r.Warnings[0] != "stopped" {
-			t.Errorf("%+v: %+v, %v", f, r, err)
-		}
+		r := must.Get(conduct(t, s, uint64(i+1), f))(t)
+		must.True(t, len(r.Warnings) != 0 && r.Warnings[0] == "stopped", "%+v: %+v", f, r)
 	}
 }
 
@@ -133,9 +131,7 @@ func TestShareIsGivenBack(t *testing.T) {
 		}
 	}
 	must.Get(s.Prepare(t.Context(), session.Preparation{Run: 2, Flow: f}))(t)
-	if used() == 0 {
-		t.Error("a prepared run holds nothing")
-	}
+	must.True(t, used() != 0, "a prepared run holds nothing")
 	for deadline := time.After(time.Minute); used() != 0; {
 		select {
 		case <-deadline:
@@ -193,7 +189,5 @@ func TestRunWithoutAWord(t *testing.T) {
 	c.Limits.MaxTime = 2 * agenttest.Timeouts().Send
 	s, _, _ := far(t, c)
 	r, err := conduct(t, s, 1, model.Flow{Engine: "patient", Direction: model.To, Params: traffic.Write(files.Params{Mode: files.Memory})})
-	if err != nil || len(r.Warnings) == 0 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	must.True(t, err == nil && len(r.Warnings) != 0, "%+v, %v", r, err)
 }

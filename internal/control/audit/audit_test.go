@@ -63,9 +63,7 @@ func TestLine(t *testing.T) {
 		`{"time":"2026-11-22T07:00:00.123Z","event":"refused","protocol":"iperf3","address":"192.0.2.9","outcome":"denied","reason":"busy??[2J??x"}`,
 	}
 	for i, got := range p.lines() {
-		if i >= len(want) || got != want[i] {
-			t.Errorf("line %d is %s", i, got)
-		}
+		must.True(t, i < len(want) && got == want[i], "line %d is %s", i, got)
 	}
 	must.Equal(t, len(p.lines()), len(want), "lines")
 	words := []string{
@@ -119,9 +117,7 @@ func TestFloodOfOneSource(t *testing.T) {
 		written, left := count(t, p.lines(), func(m map[string]any) bool {
 			return m["address"] == from(1).String() && m["key"] == nil && m["knob"] == nil
 		})
-		if written > 40 || written+left != many+1 {
-			t.Errorf("%d written and %d left out of %d", written, left, many+1)
-		}
+		must.True(t, written <= 40 && written+left == many+1, "%d written and %d left out of %d", written, left, many+1)
 		if n, _ := count(t, p.lines(), func(m map[string]any) bool { return m["address"] == from(2).String() }); n != 1 {
 			t.Errorf("another source: %d", n)
 		}
@@ -232,9 +228,7 @@ func TestFile(t *testing.T) {
 		t.Error(err)
 	}
 	must.Fail(t, must.Err(audit.Open(filepath.Dir(path), nil)), "a directory is a log")
-	if len(told) > 0 {
-		t.Errorf("told %q", told)
-	}
+	must.Len(t, told, 0, "told")
 }
 
 // TestFullDisk loses lines, says so once, and goes on.
@@ -250,9 +244,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	must.OK(t, l.Close())
 	must.OK(t, f.Close())
-	if len(told) != 1 || !strings.Contains(told[0], "no space left") {
-		t.Errorf("told %q", told)
-	}
+	must.True(t, len(told) == 1 && strings.Contains(told[0], "no space left"), "told %q", told)
 }
 
 // FuzzEvent demands one line of clean text, whatever an anonymous client's words are.
@@ -266,9 +258,7 @@ func FuzzEvent(f *testing.F) {
 		l.Record(audit.Event{Kind: audit.Change, Key: key, Reason: reason, Knob: "k", Old: old, Place: place, From: from(1)})
 		must.Do(t, l.Close())
 		lines := p.lines()
-		if len(lines) != 1 || !json.Valid([]byte(lines[0])) || len(lines[0]) > 4000 {
-			t.Fatalf("%q", lines)
-		}
+		must.Need(t, len(lines) == 1 && json.Valid([]byte(lines[0])) && len(lines[0]) <= 4000, "%q", lines)
 		for _, s := range []string{lines[0], talk} {
 			if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x202e || r == 0x2028 }) {
 				t.Errorf("%q", s)
@@ -311,7 +301,5 @@ func TestDropped(t *testing.T) {
 			t.Errorf("no line has %s", want)
 		}
 	}
-	if len(lines) > 40 {
-		t.Errorf("%d lines", len(lines))
-	}
+	must.True(t, len(lines) <= 40, "%d lines", len(lines))
 }

@@ -122,9 +122,7 @@ func TestLeavesNothing(t *testing.T) {
 		h := newHost(t, sshtest.Options{Users: map[string]sshtest.User{"someone": {UID: 4242, Shell: shell}}})
 		c := h.session(t, deploy.Options{})
 		dirs := h.tmp(t)
-		if len(dirs) != 1 {
-			t.Fatalf("during the session: %q", dirs)
-		}
+		must.Need(t, len(dirs) == 1, "during the session: %q", dirs)
 		if s, err := os.Stat(dirs[0]); err != nil || s.Mode().Perm() != 0o700 || s.Sys().(*syscall.Stat_t).Uid != 4242 {
 			t.Errorf("the directory: %v, %v", s, err)
 		}
@@ -185,9 +183,7 @@ func find(t *testing.T, pid int, words string) int {
 			found = append(found, p)
 		}
 	}
-	if len(found) == 0 {
-		t.Fatalf("no process %q", words)
-	}
+	must.Need(t, len(found) != 0, "no process %q", words)
 	return found[len(found)-1]
 }
 
@@ -255,9 +251,7 @@ func TestKeepIsAsked(t *testing.T) {
 	once(deploy.KeepAsked, 3, "agent-*", "other")
 	once(deploy.KeepYes, 3, "agent-*", "other")
 	once(deploy.KeepNone, 4, "other")
-	if asked != 2 {
-		t.Errorf("asked %d times", asked)
-	}
+	must.True(t, asked == 2, "asked %d times", asked)
 }
 
 // TestInstalled demands that the same program in the far PATH is not copied.
@@ -296,9 +290,7 @@ func TestOldHosts(t *testing.T) {
 			}
 			h := newHost(t, sshtest.Options{Env: map[string]string{"PATH": bin}})
 			closeSession(t, h.session(t, deploy.Options{}))
-			if left := h.tmp(t); len(left) > 0 {
-				t.Errorf("left %q", left)
-			}
+			must.Len(t, h.tmp(t), 0, "left")
 			// A copy that loses a byte on the way must not be started.
 			script(t, bin+"/chmod", `/bin/chmod "$@"; case "$2" in */linerate) /usr/bin/truncate -s -1 "$2";; esac`)
 			_, err := h.agent(t, deploy.Options{})
@@ -336,9 +328,7 @@ func TestDirectories(t *testing.T) {
 	full := openDir(t)
 	f := newHost(t, sshtest.Options{Env: map[string]string{"TMPDIR": full}, Setup: "mount -t tmpfs -o size=1m none " + full})
 	_, err := f.agent(t, deploy.Options{})
-	if err == nil || !strings.Contains(strings.ToLower(err.Error()), "no space left") {
-		t.Errorf("full: %v", err)
-	}
+	must.True(t, err != nil && strings.Contains(strings.ToLower(err.Error()), "no space left"), "full: %v", err)
 }
 
 // program is the file that a process runs.

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 func TestParseSystem(t *testing.T) {
@@ -70,9 +71,7 @@ func TestQuote(t *testing.T) {
 		t.Skip("needs sh, a program of POSIX")
 	}
 	for _, s := range []string{"/tmp/a b", "it's", `$HOME "x" \n`, "''", "*"} {
-		out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+quote(s)).Output()
-		if err != nil || string(out) != s {
-			t.Errorf("%q: %q, %v", s, out, err)
-		}
+		out := must.Get(exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+quote(s)).Output())(t)
+		must.True(t, string(out) == s, "%q: %q", s, out)
 	}
 }

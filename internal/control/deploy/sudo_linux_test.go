@@ -44,9 +44,7 @@ func TestSudo(t *testing.T) {
 			t.Errorf("the agent's user: %v, %v", s, err)
 		}
 		closeSession(t, c)
-		if left := h.tmp(t); len(left) > 0 {
-			t.Errorf("left %q", left)
-		}
+		must.Len(t, h.tmp(t), 0, "left")
 	}
 	defaults := "Defaults env_keep+=HOME,!always_set_home,!set_home,lecture=never\n" // the agent of the test writes there
 	t.Run("without a password", func(t *testing.T) {

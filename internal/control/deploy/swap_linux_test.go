@@ -42,16 +42,10 @@ func TestRootRunsWhatWasChecked(t *testing.T) {
 			swaps := stop()
 			ran, err := os.ReadFile(evidence)
 			t.Logf("%d swaps, %d agents, %d refused", swaps, good, refused)
-			if swaps == 0 {
-				t.Error("nothing was swapped")
-			}
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				t.Fatal(err)
-			}
+			must.True(t, swaps != 0, "nothing was swapped")
+			must.Need(t, err == nil || errors.Is(err, fs.ErrNotExist), "%v", err)
 			for line := range strings.Lines(string(ran)) {
-				if strings.TrimSpace(line) == "0" {
-					t.Fatalf("root ran the other program: %q", ran)
-				}
+				must.Need(t, strings.TrimSpace(line) != "0", "root ran the other program: %q", ran)
 			}
 			agenttest.Eventually(t, "root's copies to be gone", func() bool {
 				left, _ := filepath.Glob("/var/lib/linerate-??????????/linerate")

@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 // TestDataBudget: the block in which the budget is reached is the last one, whole, and
@@ -21,8 +22,6 @@ func TestDataBudget(t *testing.T) {
 			t.Errorf("%d runs, %s, %q, %v", len(out.Runs), out.State, out.Reason, err)
 		}
 		out, err = Run(t.Context(), Config{Plan: p, Past: out.Runs[:4], Runner: d, Record: d.record, Now: time.Now})
-		if err != nil || len(out.Runs) != 6 {
-			t.Errorf("gone on: %d runs, %q, %v", len(out.Runs), out.Reason, err)
-		}
+		must.True(t, err == nil && len(out.Runs) == 6, "gone on: %d runs, %q, %v", len(out.Runs), out.Reason, err)
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // fullPath is a runner over a path of 100 Mbit/s with a deep queue: a flow that fills it
@@ -70,10 +71,8 @@ func TestEqualLoadFollowsItsBlock(t *testing.T) {
 				c := f.config(p)
 				c.Runner = f
 				c.Record = func(context.Context, model.Run, []model.Sample, []model.Change) error { return nil }
-				out, err := Run(t.Context(), c)
-				if err != nil || out.State != model.SessionDone {
-					t.Fatalf("Run = %s, %v", out.State, err)
-				}
+				out := must.Get(Run(t.Context(), c))(t)
+				must.Need(t, out.State == model.SessionDone, "Run = %s", out.State)
 				paced := 0
 				for i, s := range f.specs {
 					if !s.EqualLoad {
@@ -87,13 +86,9 @@ func TestEqualLoadFollowsItsBlock(t *testing.T) {
 					if i+1 < len(f.specs) && f.specs[i+1].Block == s.Block {
 						t.Errorf("run %d is not the last of block %d", s.Number, s.Block)
 					}
-					if s.Block <= p.NullBlocks {
-						t.Errorf("a pair of the baseline ran at equal load")
-					}
+					must.True(t, s.Block > p.NullBlocks, "a pair of the baseline ran at equal load")
 				}
-				if paced == 0 {
-					t.Fatal("no run at equal load")
-				}
+				must.Need(t, paced != 0, "no run at equal load")
 				for _, v := range out.Result.Verdicts {
 					want := map[bool]model.GuardState{false: model.GuardHolds, true: model.GuardUnmeasured}[fail]
 					if v.Guard != nil && v.Guard.State != want {

@@ -100,10 +100,8 @@ func TestRunsThePlanInItsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &desk{t: t}
 		p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 7}, "slow", "fast", "same")
-		out, err := Run(t.Context(), d.config(p))
-		if err != nil || out.State != model.SessionDone {
-			t.Fatalf("Run = %s, %v", out.State, err)
-		}
+		out := must.Get(Run(t.Context(), d.config(p)))(t)
+		must.Need(t, out.State == model.SessionDone, "Run = %s", out.State)
 		var want []string
 		for b, names := range p.Order {
 			for _, n := range names {
@@ -113,9 +111,7 @@ func TestRunsThePlanInItsOrder(t *testing.T) {
 		if got := order(d.recorded); !slices.Equal(got, want) {
 			t.Errorf("ran %v, want %v", got, want)
 		}
-		if len(out.Changes) != len(want) {
-			t.Errorf("%d changes reported, want %d", len(out.Changes), len(want))
-		}
+		must.True(t, len(out.Changes) == len(want), "%d changes reported, want %d", len(out.Changes), len(want))
 	})
 }
 
@@ -129,10 +125,8 @@ func TestStopsWhenDecided(t *testing.T) {
 				ended++
 			}
 		}
-		out, err := Run(t.Context(), c)
-		if err != nil || out.Reason != "every comparison is decided" {
-			t.Fatalf("Run = %q, %v", out.Reason, err)
-		}
+		out := must.Get(Run(t.Context(), c))(t)
+		must.Need(t, out.Reason == "every comparison is decided", "Run = %q", out.Reason)
 		// Four baseline pairs, then the six blocks that one comparison needs at least.
 		if ended != 4+6 || out.Result.Verdicts[0].Outcome != model.Better {
 			t.Errorf("%d blocks, verdict %s; want 10 and better", ended, out.Result.Verdicts[0].Outcome)
@@ -160,9 +154,7 @@ func TestInvalidBlockIsRepeatedAtTheEnd(t *testing.T) {
 		if want := []string{"1.1", "2.1", "3.1", "4.1", "2.2", "3.2", "3.3"}; !slices.Equal(blocks, want) {
 			t.Errorf("blocks %v, want %v", blocks, want)
 		}
-		if want := "1 of 4 blocks were given up after 3 invalid attempts each"; out.Reason != want {
-			t.Errorf("reason %q, want %q", out.Reason, want)
-		}
+		must.Equal(t, out.Reason, "1 of 4 blocks were given up after 3 invalid attempts each", "reason")
 	})
 }
 
@@ -187,9 +179,7 @@ func TestInterruptAndResume(t *testing.T) {
 		c := second.config(p)
 		c.Past = first.recorded
 		got, err := Run(t.Context(), c)
-		if err != nil || got.State != model.SessionDone {
-			t.Fatalf("resumed Run = %s, %v", got.State, err)
-		}
+		must.Need(t, err == nil && got.State == model.SessionDone, "resumed Run = %s, %v", got.State, err)
 		if r := second.recorded[0]; r.Block != 3 || r.Attempt != 2 || r.Position != 1 || r.Number != 11 {
 			t.Errorf("resumed with %+v, want the third block from its start", r)
 		}
@@ -237,9 +227,7 @@ func TestLostHostIsCalledAgain(t *testing.T) {
 			}
 			return d, nil
 		}
-		if out, err := Run(t.Context(), c); err != nil || out.State != model.SessionDone {
-			t.Errorf("Run with a host that came back = %s, %v", out.State, err)
-		}
+		must.Equal(t, must.Get(Run(t.Context(), c))(t).State, model.SessionDone, "Run with a host that came back")
 		d, away = &desk{t: t, script: lost}, 0 // one that says no is not asked again
 		c = d.config(p)
 		c.Patience = time.Minute
@@ -299,13 +287,9 @@ func TestDirectionsAreShuffledAndRepeatable(t *testing.T) {
 		}
 		first[one[0].direction]++
 	}
-	if first[model.To] < 4 || first[model.From] < 4 {
-		t.Errorf("the first direction of 20 blocks was %v", first)
-	}
-	some, err := slots(p, 1, []string{"fast"})
-	if err != nil || len(some) != 2 || some[0].setting.Name != "slow" {
-		t.Errorf("without fast: %v, %v", some, err)
-	}
+	must.True(t, first[model.To] >= 4 && first[model.From] >= 4, "the first direction of 20 blocks was %v", first)
+	some := must.Get(slots(p, 1, []string{"fast"}))(t)
+	must.True(t, len(some) == 2 && some[0].setting.Name == "slow", "without fast: %v", some)
 }
 
 // TestBusyHostIsWaitedFor: a host that has given to others what a run needs costs
@@ -320,9 +304,7 @@ func TestBusyHostIsWaitedFor(t *testing.T) {
 			return model.RunValid, nil
 		}}
 		out, err := Run(t.Context(), d.config(testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 2, Null: plan.NullNone}, "slow", "fast")))
-		if err != nil || out.State != model.SessionDone {
-			t.Fatalf("%v, %v", out.State, err)
-		}
+		must.Need(t, err == nil && out.State == model.SessionDone, "%v, %v", out.State, err)
 		valid := 0
 		for _, r := range out.Runs {
 			if r.State == model.RunValid {
@@ -342,10 +324,8 @@ func TestKilledAndResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 6, Null: plan.NullNone}, "slow", "fast")
 		whole := &desk{t: t}
-		want, err := Run(t.Context(), whole.config(p))
-		if err != nil || len(want.Result.Verdicts) == 0 {
-			t.Fatalf("%+v, %v", want.Result, err)
-		}
+		want := must.Get(Run(t.Context(), whole.config(p)))(t)
+		must.Need(t, len(want.Result.Verdicts) != 0, "%+v", want.Result)
 		for n := range whole.recorded {
 			d := &desk{t: t}
 			c := d.config(p)

@@ -72,9 +72,7 @@ func TestLostFarEndLeaves(t *testing.T) {
 		}
 		for i, names := range kept.Order {
 			want := slices.DeleteFunc(slices.Clone(p.Order[i]), func(n string) bool { return i >= 3 && n == "same" })
-			if !slices.Equal(names, want) {
-				t.Errorf("block %d: %v, want %v", i+1, names, want)
-			}
+			must.True(t, slices.Equal(names, want), "block %d: %v, want %v", i+1, names, want)
 		}
 	})
 }
@@ -96,8 +94,6 @@ func TestFarEndThatComesBack(t *testing.T) {
 			Reconnect: func(context.Context) (Runner, error) { return d, nil },
 			Left:      func(context.Context, model.Plan, string, string) error { t.Error("it was left out"); return nil },
 		})
-		if err != nil || out.Result.Blocks != 8 {
-			t.Errorf("%v, %d blocks", err, out.Result.Blocks)
-		}
+		must.True(t, err == nil && out.Result.Blocks == 8, "%v, %d blocks", err, out.Result.Blocks)
 	})
 }

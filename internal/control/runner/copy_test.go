@@ -50,9 +50,7 @@ func TestCopies(t *testing.T) {
 				flow := p.Flow
 				flow.Direction = d
 				run, _, err := r.Run(t.Context(), runner.Spec{Number: 1, Block: b + 1, Position: i + 1, Attempt: 1, Setting: set, Flow: flow}, nil)
-				if err != nil || run.State != model.RunValid {
-					t.Fatalf("%s %s: %v, %+v", name, d, err, run)
-				}
+				must.Need(t, err == nil && run.State == model.RunValid, "%s %s: %v, %+v", name, d, err, run)
 				rate, ok := run.Value(d, model.Goodput)
 				if !ok || rate <= 0 {
 					t.Errorf("%s %s: no goodput in %+v", name, d, run.Values)
@@ -62,18 +60,14 @@ func TestCopies(t *testing.T) {
 				}
 				in.Rates[name][b+1] = rate
 				for _, w := range run.Warnings {
-					if strings.Contains(w, "stopped") {
-						t.Errorf("%s %s: %s", name, d, w)
-					}
+					must.True(t, !strings.Contains(w, "stopped"), "%s %s: %s", name, d, w)
 				}
 			}
 		}
 		limits := bottleneck.Limits(in)
 		must.Equal(t, len(limits), 4, "%s: %+v", d, limits)
 		for _, l := range limits {
-			if l.Verdict == bottleneck.NotMeasured || l.Blocks != 2 {
-				t.Errorf("%s: %+v", d, l)
-			}
+			must.True(t, l.Verdict != bottleneck.NotMeasured && l.Blocks == 2, "%s: %+v", d, l)
 		}
 	}
 	for _, dir := range []string{folder, state} {

@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestLastWordsAreHeard: what the end that is left counted is told each time, also where
@@ -20,9 +21,7 @@ func TestLastWordsAreHeard(t *testing.T) {
 			}}}
 			close(left.done)
 			err := cutOff(t.Context(), ErrContact, []*end{lost, left})
-			if !strings.Contains(err.Error(), "the link was lost once") {
-				t.Fatal(err)
-			}
+			must.Need(t, strings.Contains(err.Error(), "the link was lost once"), "%v", err)
 		})
 	}
 }

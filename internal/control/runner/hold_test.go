@@ -39,14 +39,10 @@ func TestGroupIsHeldFromFirstToLastRun(t *testing.T) {
 			hold = 0
 		}
 		run, changes, err := b.Run(t.Context(), member(i+1, buffer, hold), nil)
-		if err != nil || run.State != model.RunValid {
-			t.Fatalf("run %d: %+v, %v", i+1, run, err)
-		}
+		must.Need(t, err == nil && run.State == model.RunValid, "run %d: %+v, %v", i+1, run, err)
 		if i < 2 {
 			b.demand(t, "9000", buffer)
-			if len(changes) != 0 {
-				t.Errorf("run %d tells of changes that hold still: %+v", i+1, changes)
-			}
+			must.Equal(t, len(changes), 0, "run %d tells of changes that hold still: %+v", i+1, changes)
 			continue
 		}
 		must.Equal(t, len(changes), 3, "%+v", changes)
@@ -73,22 +69,16 @@ func TestGroupThatEndsEarly(t *testing.T) {
 	run := func(s runner.Spec) []model.Change {
 		t.Helper()
 		r, changes, err := b.Run(t.Context(), s, nil)
-		if err != nil || r.State != model.RunValid {
-			t.Fatalf("%+v, %v", r, err)
-		}
+		must.Need(t, err == nil && r.State == model.RunValid, "%+v, %v", r, err)
 		return changes
 	}
 	run(member(1, "2000", time.Minute))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	changes, err := b.Release(ctx)
-	if err != nil || len(changes) != 3 {
-		t.Errorf("%+v, %v", changes, err)
-	}
+	changes := must.Get(b.Release(ctx))(t)
+	must.Equal(t, len(changes), 3, "%+v", changes)
 	b.untouched(t)
-	if changes, err := b.Release(t.Context()); err != nil || len(changes) != 0 {
-		t.Errorf("nothing is held: %+v, %v", changes, err)
-	}
+	must.Len(t, must.Get(b.Release(t.Context()))(t), 0, "nothing is held")
 
 	run(member(2, "2000", time.Minute))
 	changes = run(runner.Spec{Number: 3, Setting: setting(), Flow: wiretest.Flow(model.To)})
@@ -147,9 +137,7 @@ func TestHostLostInAGroup(t *testing.T) {
 	}
 	b.cut()
 	run, _, err := b.Run(t.Context(), member(2, "3000", time.Minute), nil)
-	if !errors.Is(err, runner.ErrContact) || !run.LostContact {
-		t.Errorf("%+v, %v", run, err)
-	}
+	must.True(t, errors.Is(err, runner.ErrContact) && run.LostContact, "%+v, %v", run, err)
 	<-b.left[1]
 	b.untouched(t)
 	if calls := b.far.Calls(); !slices.Contains(calls, "undo") {

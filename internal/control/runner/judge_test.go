@@ -62,9 +62,7 @@ func TestJudge(t *testing.T) {
 			if v, ok := a.run.Value(model.To, model.CPUPerGbitNear); ok != (c.value > 0) || ok && math.Abs(v*c.value/1e9-0.5) > 1e-9 {
 				t.Errorf("CPU of %v for each Gbit at %v bit/s", v, c.value)
 			}
-			if len(a.run.Warnings) == 0 {
-				t.Error("no warnings")
-			}
+			must.True(t, len(a.run.Warnings) != 0, "no warnings")
 		})
 	}
 }
@@ -127,9 +125,7 @@ func TestFlowKnobs(t *testing.T) {
 	}}
 	got, err := knob.WithSetting(model.Flow{Engine: "e", Duration: 1}, s)
 	want := model.Flow{Engine: "e", Duration: 1, Window: 65536, Streams: 4, Block: 8192, MSS: 536, Nagle: true, Congestion: "bbr"}
-	if err != nil || got != want {
-		t.Errorf("%+v, %v", got, err)
-	}
+	must.True(t, err == nil && got == want, "%+v, %v", got, err)
 	must.Fail(t, must.Err(knob.WithSetting(model.Flow{}, model.Setting{Assignments: []model.Assignment{{Knob: "mss", Value: "big"}}})), "no error")
 }
 
@@ -166,9 +162,7 @@ func TestAlone(t *testing.T) {
 			a.run.Ends = []model.EndReport{{Host: said, Flows: []model.FlowReport{
 				{Direction: model.To, Role: model.Receiver, Bytes: 1000, Window: time.Second},
 			}}}
-			if err := a.judge(); (err == nil) != (said == host) {
-				t.Errorf("mode %s, reported by %s: %v", mode, said, err)
-			}
+			must.Equal(t, a.judge() == nil, said == host, "mode %s, reported by %s", mode, said)
 		}
 	}
 }

@@ -32,9 +32,7 @@ func TestKnock(t *testing.T) {
 	flow := wiretest.Flow(model.To)
 	flow.Duration = time.Second // something arrives in it on a busy machine, too
 	run, _, err := b.Run(t.Context(), runner.Spec{Number: 1, Setting: setting(), Flow: flow}, nil)
-	if err != nil || run.State != model.RunValid {
-		t.Errorf("the run after it: %s, %v", run.State, err)
-	}
+	must.True(t, err == nil && run.State == model.RunValid, "the run after it: %s, %v", run.State, err)
 	b.untouched(t)
 	if trip, err := b.RoundTrip(t.Context()); err != nil || trip <= 0 {
 		t.Errorf("%v, %v", trip, err)
@@ -56,9 +54,7 @@ func TestKnockAtAClosedDoor(t *testing.T) {
 			r := runner.New(wiretest.Near(t, agenttest.Config(nil)), wiretest.Open(t, p, model.Far), time.Now, nil)
 			err := r.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, 300*time.Millisecond)
 			closed, ok := errors.AsType[*runner.Closed](err)
-			if !ok || (closed.Why != nil) != (name == "refused") || closed.Acceptor != "host far" {
-				t.Errorf("%v", err)
-			}
+			must.True(t, ok && (closed.Why != nil) == (name == "refused") && closed.Acceptor == "host far", "%v", err)
 			must.OK(t, r.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To), Connector: model.Far}, time.Minute), "from the other end")
 		})
 	}
@@ -111,10 +107,6 @@ func TestPortOutsideRange(t *testing.T) {
 	r := runner.New(wiretest.Near(t, agenttest.Config(nil)), wiretest.Open(t, p, model.Far), time.Now, nil)
 	r.Path.Ports = model.Ports{First: 1, Last: 1}
 	err := r.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, 5*time.Second)
-	if !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), "instead of") {
-		t.Errorf("%v", err)
-	}
-	if errors.Is(err, session.ErrLost) {
-		t.Error("the session is lost")
-	}
+	must.True(t, errors.Is(err, session.ErrInvalid) && strings.Contains(err.Error(), "instead of"), "%v", err)
+	must.True(t, !errors.Is(err, session.ErrLost), "the session is lost")
 }

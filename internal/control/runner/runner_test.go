@@ -117,9 +117,7 @@ func TestRunAppliesMeasuresAndUndoes(t *testing.T) {
 	}
 	must.Equal(t, len(changes), 2, "%+v", changes)
 	for _, c := range changes {
-		if c.State != model.ChangeUndone || c.Run != 4 || c.New != "9000" {
-			t.Errorf("%+v", c)
-		}
+		must.True(t, c.State == model.ChangeUndone && c.Run == 4 && c.New == "9000", "%+v", c)
 	}
 	for _, k := range []*agenttest.Knobs{b.near, b.far} {
 		if got := k.Calls(); !slices.Equal(got, []string{"apply", "verify", "verify", "undo"}) {
@@ -144,9 +142,7 @@ func TestApplyFailsOnOneSide(t *testing.T) {
 	if err == nil || errors.Is(err, runner.ErrInvalid) || !strings.Contains(err.Error(), "host far: no such value") {
 		t.Errorf("error %v", err)
 	}
-	if run.State != model.RunInvalid || run.LostContact || len(run.Ends) != 0 {
-		t.Errorf("%+v", run)
-	}
+	must.True(t, run.State == model.RunInvalid && !run.LostContact && len(run.Ends) == 0, "%+v", run)
 	for _, c := range changes {
 		must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 	}
@@ -161,9 +157,7 @@ func TestKnobThatDoesNotHold(t *testing.T) {
 		if !errors.Is(err, runner.ErrInvalid) || run.State != model.RunInvalid || !strings.Contains(run.Reason, when) {
 			t.Errorf("%s: %v, %+v", when, err, run)
 		}
-		if measured := len(run.Ends) == 2; measured != (n == 1) {
-			t.Errorf("%s: %d reports", when, len(run.Ends))
-		}
+		must.Equal(t, len(run.Ends) == 2, n == 1, "%s: %d reports", when, len(run.Ends))
 		b.untouched(t)
 	}
 }
@@ -174,9 +168,7 @@ func TestUnknownFlowKnob(t *testing.T) {
 	if _, _, err := b.Run(t.Context(), runner.Spec{Setting: s, Flow: wiretest.Flow(model.To)}, nil); err == nil || !strings.Contains(err.Error(), "colour") {
 		t.Errorf("error %v", err)
 	}
-	if got := b.far.Calls(); len(got) != 0 {
-		t.Errorf("calls %v", got)
-	}
+	must.Len(t, b.far.Calls(), 0, "calls")
 }
 
 func TestRunCancelledAtAnyMoment(t *testing.T) {
@@ -212,9 +204,7 @@ func lost(t *testing.T, lose func(b *bed), engine string, d model.Direction) {
 	if !errors.Is(err, runner.ErrContact) || !strings.Contains(err.Error(), "host far") || strings.Contains(err.Error(), "on host near: contact") {
 		t.Errorf("error %v", err)
 	}
-	if run.State != model.RunInvalid || !run.LostContact || run.Reason == "" {
-		t.Errorf("%+v", run)
-	}
+	must.True(t, run.State == model.RunInvalid && run.LostContact && run.Reason != "", "%+v", run)
 	must.Equal(t, b.near.Value("tcp.recv_buffer_max"), "1000", "near still has")
 	select {
 	case <-b.left[1]: // the far agent, left alone, ends by itself

@@ -71,13 +71,9 @@ func TestUndoOfWhatBounces(t *testing.T) {
 		_, changes, err := runner.New(near, far, time.Now, nil).Run(t.Context(), runner.Spec{Setting: s, Flow: model.Flow{Engine: "tcp", Streams: 1, Duration: time.Second}}, nil)
 		<-time.After(10 * time.Minute) // whoever was given up on ends: to wait for a mutex stops this clock
 		must.Fail(t, err, "a run without an engine")
-		if len(changes) != len(ids) {
-			t.Errorf("%d changes: %v", len(changes), err)
-		}
+		must.True(t, len(changes) == len(ids), "%d changes: %v", len(changes), err)
 		for _, c := range changes {
-			if c.State != model.ChangeUndone {
-				t.Errorf("%s is %s: %v", c.Knob, c.State, err)
-			}
+			must.True(t, c.State == model.ChangeUndone, "%s is %s: %v", c.Knob, c.State, err)
 		}
 		for _, id := range ids {
 			must.Equal(t, knobs.Value(id), "1", "%s", id)

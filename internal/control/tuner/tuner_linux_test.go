@@ -56,9 +56,7 @@ func TestConnections(t *testing.T) {
 		}
 		conns = append(conns, c)
 	}
-	if len(conns) != 16 || !errors.Is(err, session.ErrBusy) {
-		t.Fatalf("%d connections, then %v", len(conns), err)
-	}
+	must.Need(t, len(conns) == 16 && errors.Is(err, session.ErrBusy), "%d connections, then %v", len(conns), err)
 	for _, c := range conns {
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		must.OK(t, must.Err(io.WriteString(c, "hello")))
@@ -94,7 +92,7 @@ func TestRubbish(t *testing.T) {
 		_ = mine.Close()
 		select {
 		case err := <-done:
-			must.Equal(t, (err == nil), (text == ""), "%.10q: %v", text, err)
+			must.Equal(t, err == nil, text == "", "%.10q: %v", text, err)
 		case <-time.After(time.Minute):
 			t.Errorf("%.10q: it goes on", text)
 		}

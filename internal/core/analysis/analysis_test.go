@@ -26,9 +26,7 @@ func TestSequentialV1IsBetterAtBlockSeven(t *testing.T) {
 		if v.Outcome != want || r.Done != (n >= 7) || v.Blocks != n || r.Blocks != n {
 			t.Fatalf("block %d: %s (%s), done %v", n, v.Outcome, v.Reason, r.Done)
 		}
-		if v.P != nil {
-			t.Errorf("block %d: a fixed-n p in sequential mode", n)
-		}
+		must.True(t, v.P == nil, "block %d: a fixed-n p in sequential mode", n)
 		if n == 8 {
 			near(t, "evidence", *v.Evidence, 127.446110, 1e-3)
 			near(t, "low", float64(v.Interval.Low), 0.015764, 1e-6)
@@ -46,7 +44,7 @@ func TestSequentialV2IsEquivalentAtBlockSix(t *testing.T) {
 	f := steady(p, map[string][]float64{"s1": v2()})
 	for n := 1; n <= 10; n++ {
 		v := verdictOf(t, Analyse(p, runsOf(p, p.NullBlocks+n, f)), "s1")
-		must.Equal(t, (v.Outcome == model.Equivalent), (n >= 6), "block %d: %s", n, v.Outcome)
+		must.Equal(t, v.Outcome == model.Equivalent, n >= 6, "block %d: %s", n, v.Outcome)
 	}
 }
 
@@ -61,13 +59,9 @@ func TestSequentialHolmAsksMoreOfTheLeader(t *testing.T) {
 	strong := []float64{0.3}
 	r = Analyse(alone, runsOf(alone, 7, steady(alone, map[string][]float64{"s1": v1(), "s2": strong})))
 	for _, name := range []string{"s1", "s2"} {
-		if v := verdictOf(t, r, name); v.Outcome != model.Better {
-			t.Errorf("%s behind a decided leader: %s", name, v.Outcome)
-		}
+		must.Equal(t, verdictOf(t, r, name).Outcome, model.Better, "%s behind a decided leader", name)
 	}
-	if !r.Done || r.Reason != "every comparison is decided" {
-		t.Errorf("done %v: %s", r.Done, r.Reason)
-	}
+	must.True(t, r.Done && r.Reason == "every comparison is decided", "done %v: %s", r.Done, r.Reason)
 }
 
 func TestCandidateLeavesAndBlocksStayComplete(t *testing.T) {
@@ -160,9 +154,7 @@ func TestFixedHolmHoldsBackAWeakCandidate(t *testing.T) {
 		t.Errorf("%s (%s), interval %v", v.Outcome, v.Reason, v.Interval)
 	}
 	near(t, "adjusted p", *v.P, 5*2*2.0/256, 1e-12)
-	if v.Family == nil || !(v.Family.Low < v.Interval.Low) {
-		t.Errorf("family interval %v inside %v", v.Family, v.Interval)
-	}
+	must.True(t, v.Family != nil && v.Family.Low < v.Interval.Low, "family interval %v inside %v", v.Family, v.Interval)
 	alone := newPlan(t, 2, fixed(8))
 	if v := verdictOf(t, Analyse(alone, runsOf(alone, 12, steady(alone, d))), "s1"); v.Outcome != model.Better {
 		t.Errorf("alone: %s", v.Outcome)
@@ -181,9 +173,7 @@ func TestTwinMakesTheSessionUntrustworthy(t *testing.T) {
 			if v.IsTwin != (v.Setting == p.Twin) || v.IsTwin != (v.Outcome == model.Better) {
 				t.Errorf("%s: %s is %s (%s)", name, v.Setting, v.Outcome, v.Reason)
 			}
-			if !v.IsTwin && (v.Reason != r.Reason || v.P != nil) {
-				t.Errorf("%s: %s says %q", name, v.Setting, v.Reason)
-			}
+			must.True(t, v.IsTwin || v.Reason == r.Reason && v.P == nil, "%s: %s says %q", name, v.Setting, v.Reason)
 		}
 	}
 }
@@ -286,9 +276,7 @@ func TestLastCompleteAttemptCounts(t *testing.T) {
 	}
 	near(t, "estimate", verdictOf(t, r, "s1").Estimate, 0.2, 1e-9)
 	interrupted := append(runs, attemptOf(len(runs), 6, 2, p.Order[5][:1], better)...)
-	if got := Analyse(p, interrupted); got.Blocks != 3 {
-		t.Errorf("an interrupted repeat took a block away: %d", got.Blocks)
-	}
+	must.Equal(t, Analyse(p, interrupted).Blocks, 3, "an interrupted repeat took a block away")
 }
 
 func TestUnstableSettingIsReported(t *testing.T) {
@@ -305,9 +293,7 @@ func TestUnstableSettingIsReported(t *testing.T) {
 	if len(r.Unstable) != 1 || r.Unstable[0] != (Unstable{Setting: "s1", Invalid: 2, Runs: 6}) {
 		t.Errorf("unstable: %+v", r.Unstable)
 	}
-	if quiet := Analyse(p, runsOf(p, 10, steady(p, nil))); len(quiet.Unstable) != 0 {
-		t.Errorf("unstable without an invalid run: %+v", quiet.Unstable)
-	}
+	must.Len(t, Analyse(p, runsOf(p, 10, steady(p, nil))).Unstable, 0, "unstable without an invalid run")
 }
 
 func TestBudgetEndsTheSession(t *testing.T) {
@@ -324,9 +310,7 @@ func TestBudgetEndsTheSession(t *testing.T) {
 func TestHopeless(t *testing.T) {
 	p := newPlan(t, 2, nil)
 	far := steady(p, map[string][]float64{"s1": {.5, -.48}})
-	if r := Analyse(p, runsOf(p, 9, far)); r.Hopeless {
-		t.Error("hopeless before a verdict was possible")
-	}
+	must.True(t, !Analyse(p, runsOf(p, 9, far)).Hopeless, "hopeless before a verdict was possible")
 	if r := Analyse(p, runsOf(p, 12, far)); !r.Hopeless || r.Done {
 		t.Errorf("hopeless %v, done %v", r.Hopeless, r.Done)
 	}
@@ -350,9 +334,7 @@ func TestResultsHaveNoNumberThatJSONCannotShow(t *testing.T) {
 		for _, mode := range []func(*plan.Options){nil, fixed(20)} {
 			p := newPlan(t, 2, mode)
 			r := Analyse(p, runsOf(p, blocks, steady(p, map[string][]float64{"s1": {.1, .11}})))
-			if len(r.Verdicts) != 1 {
-				t.Fatalf("%d blocks: %d verdicts", blocks, len(r.Verdicts))
-			}
+			must.Need(t, len(r.Verdicts) == 1, "%d blocks: %d verdicts", blocks, len(r.Verdicts))
 			must.OK(t, must.Err(json.Marshal(r.Verdicts)), "%d blocks", blocks)
 		}
 	}

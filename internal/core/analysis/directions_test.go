@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 // separate runs the first blocks of a plan with one run per setting and
@@ -59,9 +60,7 @@ func TestDirectionsAsRunsOfTheirOwn(t *testing.T) {
 			t.Errorf("%d pairs, %d blocks looked at", r.Noise[i].Pairs, r.Health[i].Blocks)
 		}
 	}
-	if !r.Done || !slices.Equal(r.Leaving, []string{"s1"}) {
-		t.Errorf("done %v, leaving %v", r.Done, r.Leaving)
-	}
+	must.True(t, r.Done && slices.Equal(r.Leaving, []string{"s1"}), "done %v, leaving %v", r.Done, r.Leaving)
 	early := runs[:4*8-1] // the eighth block lacks one direction of a setting that is still in question
 	if cut := Analyse(p, early); cut.Blocks != 3 {
 		t.Errorf("a block without its last direction counts: %d blocks, want 3", cut.Blocks)

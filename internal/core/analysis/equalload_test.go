@@ -69,7 +69,7 @@ func TestGuardAtEqualLoad(t *testing.T) {
 			if g.State != c.state || (g.EqualLoad > 0) != c.blocks {
 				t.Errorf("%s, %s: guard %s, at equal load in %d blocks; want %s", mode, name, g.State, g.EqualLoad, c.state)
 			}
-			must.Equal(t, len(MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay()) > 0, (c.state == model.GuardViolated), "%s, %s: refused", mode, name)
+			must.Equal(t, len(MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay()) > 0, c.state == model.GuardViolated, "%s, %s: refused", mode, name)
 		}
 	}
 }
@@ -105,9 +105,7 @@ func TestEqualLoadIsAskedForWhereItMatters(t *testing.T) {
 		got := AtEqualLoad(c.guards, "current", c.runs, nil)
 		must.Equal(t, len(got), c.want, "%s: %+v, want %d", name, got, c.want)
 		for _, p := range got {
-			if p.Rate != 14e6 || p.Direction != model.To {
-				t.Errorf("%s: %+v, want 14 Mbit/s to the far end", name, p)
-			}
+			must.True(t, p.Rate == 14e6 && p.Direction == model.To, "%s: %+v, want 14 Mbit/s to the far end", name, p)
 		}
 	}
 	settled := func(string, model.Direction, model.Metric) bool { return true }

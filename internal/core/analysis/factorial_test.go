@@ -53,15 +53,11 @@ func TestGridTellsMainEffectsAndInteraction(t *testing.T) {
 		if f.Mains[0].Outcome != model.Better || f.Mains[1].Outcome != model.Better || f.Pairs[0].Outcome != model.Equivalent {
 			t.Errorf("%s: %+v", name, f)
 		}
-		if len(f.Good) != 1 || f.Good[0] != "A2B2" {
-			t.Errorf("%s: good are %q", name, f.Good)
-		}
+		must.True(t, len(f.Good) == 1 && f.Good[0] == "A2B2", "%s: good are %q", name, f.Good)
 		pair := Factorials(p, runsOf(p, 10, rates(p, 0.4)))[0].Pairs[0]
 		near(t, name+" with", pair.With, 0.6, 0.005)
 		near(t, name+" without", pair.Without, 0.2, 0.005)
-		if pair.Outcome != model.Better || pair.Comparisons != 1 {
-			t.Errorf("%s: %+v", name, pair)
-		}
+		must.True(t, pair.Outcome == model.Better && pair.Comparisons == 1, "%s: %+v", name, pair)
 		must.Equal(t, Best(p, Analyse(p, runsOf(p, 10, rates(p, 0.4))).Verdicts), "A2B2", "%s: best", name)
 	}
 }
@@ -77,9 +73,7 @@ func TestGridOfThreeLevelsAndItsLimits(t *testing.T) {
 		return 1e9 * math.Exp(y)
 	}
 	found := Factorials(p, runsOf(p, 8, f))
-	if len(found) != 1 || len(found[0].Mains) != 3 || len(found[0].Pairs) != 1 {
-		t.Fatalf("%+v", found)
-	}
+	must.Need(t, len(found) == 1 && len(found[0].Mains) == 3 && len(found[0].Pairs) == 1, "%+v", found)
 	pair := found[0].Pairs[0]
 	if pair.A.Level != 2 || pair.Comparisons != 2 || pair.Outcome != model.Better || math.Abs(pair.Estimate-0.5) > 0.01 {
 		t.Errorf("%+v", pair)

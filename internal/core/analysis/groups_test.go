@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
+	"linerate/internal/must"
 )
 
 // split are the true effects of a grid of two MTUs, which are held, and four windows.
@@ -134,9 +135,7 @@ func TestGroupsShareTheirShift(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := splitSessions(t, sessions, c.mode, split{first: c.first})
-			if n.mtu > most {
-				t.Errorf("MTU: %d false verdicts of %d sessions", n.mtu, sessions)
-			}
+			must.True(t, n.mtu <= most, "MTU: %d false verdicts of %d sessions", n.mtu, sessions)
 			for what, wrong := range map[string]int{"window": n.window, "interaction": n.both, "any setting": n.setting} {
 				if float64(wrong) > most+chance {
 					t.Errorf("%s: %d false verdicts of %d sessions", what, wrong, sessions)
@@ -165,9 +164,7 @@ func TestGroupsHideNoEffect(t *testing.T) {
 				t.Errorf("found of %d: MTU %d, window %d", sessions, n.mtu, n.window)
 			}
 			n = splitSessions(t, sessions, mode, split{both: math.Log(1.08)})
-			if n.both < sessions*80/100 {
-				t.Errorf("found of %d: interaction %d", sessions, n.both)
-			}
+			must.True(t, n.both >= sessions*80/100, "found of %d: interaction %d", sessions, n.both)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 // probed is a plan of probes beside a load: goodput decides, and latency, loss and
@@ -148,9 +149,7 @@ func TestLatencyDecides(t *testing.T) {
 		p := newPlan(t, 2, func(o *plan.Options) {
 			o.Flow.Engine = engine
 		})
-		if p.Objective != model.LatencyP50 {
-			t.Fatalf("%s decides on %s", engine, p.Objective)
-		}
+		must.Need(t, p.Objective == model.LatencyP50, "%s decides on %s", engine, p.Objective)
 		runs := runsOf(p, 24, steady(p, nil))
 		for i := range runs {
 			v := 0.010 * (1 + 0.03*math.Cos(float64(i)))

@@ -41,9 +41,7 @@ func TestTrendOfTheBaseline(t *testing.T) {
 	h := Analyse(pairless, runsOf(pairless, 8, func(_ string, block, _ int) float64 { return base[block-1] })).Health[0]
 	near(t, "slope", h.Slope, -0.005899, 1e-6)
 	near(t, "p", h.TrendP, 0.398760, 1e-6)
-	if h.Drifting() {
-		t.Error("the example drifts")
-	}
+	must.True(t, !h.Drifting(), "the example drifts")
 	r := Analyse(p, runsOf(p, 12, func(_ string, block, _ int) float64 { return 1e9 * math.Exp(-0.01*float64(block)) }))
 	near(t, "slope", r.Health[0].Slope, -0.01, 1e-9)
 	if !r.Health[0].Drifting() || !hasWarning(r, "drifts by -1.00 % per block") {
@@ -75,18 +73,14 @@ func TestCreditExhaustionTakesTheVerdicts(t *testing.T) {
 	if !r.PathChanged || !r.Done || v.Outcome != model.Undecided || v.Reason != "the path changed during the session" {
 		t.Errorf("path changed %v, done %v, %s (%s)", r.PathChanged, r.Done, v.Outcome, v.Reason)
 	}
-	if !hasWarning(r, "fell by 50 %") {
-		t.Errorf("warnings %q", r.Warnings)
-	}
+	must.True(t, hasWarning(r, "fell by 50 %"), "warnings %q", r.Warnings)
 	dip := func(setting string, block, position int) float64 {
 		if block >= 7 && block <= 9 {
 			return credits(0)(setting, block, position)
 		}
 		return credits(99)(setting, block, position)
 	}
-	if r := Analyse(p, runsOf(p, 14, dip)); r.PathChanged {
-		t.Error("a passing dip was taken for a changed path")
-	}
+	must.True(t, !Analyse(p, runsOf(p, 14, dip)).PathChanged, "a passing dip was taken for a changed path")
 }
 
 func TestPlateauUsesBlocksWithAllLevels(t *testing.T) {
@@ -100,9 +94,7 @@ func TestPlateauUsesBlocksWithAllLevels(t *testing.T) {
 		}
 	})
 	f := func(setting string, block, _ int) float64 { return 1e9 * rates[setting][(block-1)%6] }
-	if r := Analyse(p, runsOf(p, 2, f)); len(r.Plateaus) != 0 {
-		t.Errorf("a plateau of two blocks: %+v", r.Plateaus)
-	}
+	must.Len(t, Analyse(p, runsOf(p, 2, f)).Plateaus, 0, "a plateau of two blocks")
 	runs := runsOf(p, 6, f)
 	r := Analyse(p, runs)
 	if len(r.Plateaus) != 1 || !r.Plateaus[0].Decided || r.Plateaus[0].Level != "512K" {
@@ -112,9 +104,7 @@ func TestPlateauUsesBlocksWithAllLevels(t *testing.T) {
 		return f(setting, block, position) * (1 + 0.2*float64((block+position)%3))
 	}
 	u := Analyse(p, runsOf(p, 3, noisy)).Plateaus[0]
-	if u.Decided || u.From == "" || u.To == "" || u.Reason == "" {
-		t.Errorf("%+v, want a range", u)
-	}
+	must.True(t, !u.Decided && u.From != "" && u.To != "" && u.Reason != "", "%+v, want a range", u)
 }
 
 // Issue 10, item 2: the smallest good level was named among the levels alone, although
@@ -156,9 +146,7 @@ func TestSmallestGoodLevelIsHeldAgainstTheBaseline(t *testing.T) {
 			}
 		})
 	}
-	if found := plateauOf(t, 60e6, true); len(found) != 0 {
-		t.Errorf("a recommendation of a session that cannot be trusted: %+v", found)
-	}
+	must.Len(t, plateauOf(t, 60e6, true), 0, "a recommendation of a session that cannot be trusted")
 }
 
 func TestInside(t *testing.T) {
@@ -181,20 +169,14 @@ func TestInside(t *testing.T) {
 	if w := look(3*time.Second, slow, slow, flat); len(w) != 1 || w[0] != "the warm-up takes longer than the 3 s that are omitted: omit 5 s next time (--omit)" {
 		t.Errorf("warnings %q", w)
 	}
-	if w := look(5*time.Second, slow, slow, flat); len(w) != 0 {
-		t.Errorf("five seconds suffice, but: %q", w)
-	}
-	if w := look(3*time.Second, slow[:7], slow[:7]); len(w) != 0 {
-		t.Errorf("seven intervals tell nothing of a warm-up, but: %q", w)
-	}
+	must.Len(t, look(5*time.Second, slow, slow, flat), 0, "five seconds suffice")
+	must.Len(t, look(3*time.Second, slow[:7], slow[:7]), 0, "seven intervals tell nothing of a warm-up")
 	stopped := slices.Clone(flat)
 	stopped[5], stopped[6] = 0.1, 0
 	if w := look(time.Second, flat, stopped); len(w) != 1 || w[0] != "1 of 2 runs stood still for a while, at most 2 s (s1): they count like every other" {
 		t.Errorf("warnings %q", w)
 	}
-	if w := look(0); len(w) != 0 {
-		t.Errorf("no runs: %q", w)
-	}
+	must.Len(t, look(0), 0, "no runs")
 }
 
 func TestPlanLine(t *testing.T) {
@@ -222,9 +204,7 @@ func TestPlanLine(t *testing.T) {
 	near(t, "fixed least change", float64(x), 100*math.Expm1(0.04*0.996), 0.01)
 	must.Equal(t, len(ten.Warnings), 0, "ten blocks warn: %q", ten.Warnings)
 	thin := PlanLine(newPlan(t, 2, fixed(2)), sigma)
-	if thin.LeastChange.IsKnown() || len(thin.Warnings) == 0 {
-		t.Errorf("two blocks: %+v", thin)
-	}
+	must.True(t, !thin.LeastChange.IsKnown() && len(thin.Warnings) != 0, "two blocks: %+v", thin)
 	many := PlanLine(newPlan(t, 9, nil), sigma)
 	if many.MostBlocks != 21 || many.Candidates != 8 || many.LeastBlocks != 9 || len(many.Warnings) == 0 {
 		t.Errorf("nine settings: %+v", many)

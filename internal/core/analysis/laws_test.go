@@ -131,9 +131,7 @@ func TestLawVerdictsStay(t *testing.T) {
 				}
 			}
 		}
-		if size == 0 {
-			t.Fatal("no blocks")
-		}
+		must.Need(t, size != 0, "no blocks")
 	})
 }
 

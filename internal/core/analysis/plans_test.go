@@ -5,6 +5,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 func TestSubsetBlocksDecideEveryCandidate(t *testing.T) {
@@ -27,9 +28,7 @@ func TestSubsetBlocksDecideEveryCandidate(t *testing.T) {
 			t.Errorf("%s: %s after %d blocks, want %s", v.Setting, v.Outcome, v.Blocks, want)
 		}
 	}
-	if len(r.Leaving) != 6 || !r.Done {
-		t.Errorf("leaving %v, done %v", r.Leaving, r.Done)
-	}
+	must.True(t, len(r.Leaving) == 6 && r.Done, "leaving %v, done %v", r.Leaving, r.Done)
 }
 
 func TestPlanByHand(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/must"
 )
 
 // sine is the number of a session's runs on a path whose rate swings by 10 % up and down
@@ -72,9 +73,7 @@ func TestSlowSine(t *testing.T) {
 				}
 			}
 			t.Logf("false verdicts %d, true 5 %% found %d, batches in sequence wrong %d of %d", wrong, found, fooled, sessions)
-			if wrong > sessions*5/100 {
-				t.Errorf("%d false verdicts in %d sessions", wrong, sessions)
-			}
+			must.True(t, wrong <= sessions*5/100, "%d false verdicts in %d sessions", wrong, sessions)
 			if period >= 10*time.Minute && found < sessions*80/100 {
 				t.Errorf("a true 5 %% is found in %d of %d sessions", found, sessions)
 			}

@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
+	"linerate/internal/must"
 )
 
 // watchedPlan compares s1 with s0 to the far end, and watches it from there.
@@ -61,9 +62,7 @@ func TestWatchedDirection(t *testing.T) {
 		keep  bool
 	}{"no harm": {0, model.GuardHolds, true}, "harm": {-0.7, model.GuardViolated, false}} {
 		r := watched(p, 3, 0.01, math.Log(2), c.other, 1)
-		if !r.Done || r.Blocks != stats.RankBlocks {
-			t.Errorf("%s: done %v after %d blocks", name, r.Done, r.Blocks)
-		}
+		must.True(t, r.Done && r.Blocks == stats.RankBlocks, "%s: done %v after %d blocks", name, r.Done, r.Blocks)
 		for _, v := range r.Verdicts {
 			if decides := v.Direction == model.To; v.Metric == model.Goodput && (p.DecidedBy(&v) != decides || !decides && v.Guard.State != c.state) {
 				t.Errorf("%s: %s %+v", name, v.Direction, v.Guard)
@@ -124,7 +123,5 @@ func TestWatchedFalsePositives(t *testing.T) {
 		}
 	}
 	t.Logf("of %d sessions without a difference %d say one, %d claim harm, %d intervals hold 0", sessions, said, harm, covered)
-	if said > sessions/20 || harm > sessions/20 || covered < sessions*19/20 {
-		t.Errorf("more than 5 %%")
-	}
+	must.True(t, said <= sessions/20 && harm <= sessions/20 && covered >= sessions*19/20, "more than 5 %%")
 }

@@ -181,9 +181,7 @@ func TestSession(t *testing.T) {
 		names = append(names, c.Rule+" "+string(c.Direction)+" "+c.Setting.Name)
 	}
 	want := "B09 to far.tcp.window_scaling=1, B07 to far.tcp.recv_buffer_max=1MiB, B07 to far.tcp.recv_buffer_max=4MiB, B07 to far.tcp.recv_buffer_max=16MiB, B07 from far.tcp.window_scaling=1"
-	if got := strings.Join(names, ", "); got != want {
-		t.Errorf("%s\nwant %s", got, want)
-	}
+	must.Equal(t, strings.Join(names, ", "), want)
 }
 
 func TestRoom(t *testing.T) {

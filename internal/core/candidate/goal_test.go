@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // The best guesses for what no finding names: one for each setting that stands off it, at
@@ -19,14 +20,10 @@ func TestRest(t *testing.T) {
 	var got []string
 	for _, c := range Rest(s, model.To) {
 		got = append(got, c.Setting.Name)
-		if !slices.Contains(RestKnobs(), c.Setting.Assignments[0].Knob) || c.Direction != model.To {
-			t.Errorf("%+v", c)
-		}
+		must.True(t, slices.Contains(RestKnobs(), c.Setting.Assignments[0].Knob) && c.Direction == model.To, "%+v", c)
 	}
 	want := "far.tcp.recv_buffer_max=16MiB near.tcp.window_scaling=1 near.tcp.sack=1 near.tcp.congestion_control=bbr near.tcp.limit_output=4194304 near.tcp.slow_start_after_idle=0 far.rx.gro_flush_timeout=0 far.rx.budget=600"
-	if strings.Join(got, " ") != want {
-		t.Errorf("%s\nwant %s", strings.Join(got, " "), want)
-	}
+	must.Equal(t, strings.Join(got, " "), want)
 }
 
 // What is proposed against other things than a slow path: never what is there already,
@@ -82,9 +79,7 @@ func TestGoals(t *testing.T) {
 					t.Errorf("%+v", one)
 				}
 			}
-			if got := strings.Join(names, " "); got != c.want {
-				t.Errorf("%s\nwant %s", got, c.want)
-			}
+			must.Equal(t, strings.Join(names, " "), c.want)
 		})
 	}
 }

@@ -14,9 +14,7 @@ func TestCalibrated(t *testing.T) {
 		rules[r.ID] = true
 		for _, whole := range []bool{true, false} {
 			c, n, before := calibrated(r.ID, whole), judged()[key(r.ID, whole)], expected(r.ID, whole)
-			if !(c >= 0 && c < 1) {
-				t.Errorf("%s: %g", r.ID, c)
-			}
+			must.True(t, c >= 0 && c < 1, "%s: %g", r.ID, c)
 			if n.said == 0 {
 				must.Equal(t, c, 0, "%s", r.ID)
 				continue
@@ -32,8 +30,6 @@ func TestCalibrated(t *testing.T) {
 		if len(name) > len(inPart) && name[len(name)-len(inPart):] == inPart {
 			rule = name[:len(name)-len(inPart)]
 		}
-		if !rules[rule] && rule != "B37" && rule != "udp-send" {
-			t.Errorf("%s is no rule", name)
-		}
+		must.True(t, rules[rule] || rule == "B37" || rule == "udp-send", "%s is no rule", name)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // session is a quick look between two hosts that tell everything of themselves.
@@ -61,9 +62,7 @@ func TestCollect(t *testing.T) {
 			{Host: d.Receiver(), Metric: "cpu_softirq", Of: "cpu1", Value: 0.9},
 		}
 		e, ok := Collect(s, run, d, samples)
-		if !ok {
-			t.Fatalf("%s: nothing collected", d)
-		}
+		must.Need(t, ok, "%s: nothing collected", d)
 		for name, good := range map[string]bool{
 			"plan":     e.Plan == &s.Plan && e.Run.Number == run.Number && e.Streams == 2,
 			"goodput":  e.Goodput == units.BitRate(run.Values[0].Value) && e.Window == 10*time.Second,
@@ -79,9 +78,7 @@ func TestCollect(t *testing.T) {
 			"unread":   !e.Sender.Counters.Moved("nic_driver").IsKnown() && !e.Sender.Counters.Moved("cpu_busy_ms").IsKnown(),
 			"samples":  len(e.Sampled(d.Sender(), model.Cwnd)) == 1 && len(e.Sampled(d.Receiver(), "cpu_softirq")) == 1,
 		} {
-			if !good {
-				t.Errorf("%s: %s: %+v", d, name, e)
-			}
+			must.True(t, good, "%s: %s: %+v", d, name, e)
 		}
 		share, ok := e.Share(e.TCP.RwndLimited)
 		if nic, told := e.Sender.NIC(); !told || nic.Name != "eth"+string(d.Sender()) || !ok || share != 0.7 {
@@ -108,18 +105,14 @@ func TestRefutedCeiling(t *testing.T) {
 	s := session()
 	s.WireRate = known(units.BitRate(10e6))
 	for _, f := range Session(s, nil) {
-		if f.Rule == "ceiling" {
-			t.Errorf("50 Mbit/s are said to fill a link of 10: %+v", f)
-		}
+		must.True(t, f.Rule != "ceiling", "50 Mbit/s are said to fill a link of 10: %+v", f)
 	}
 }
 
 func TestSession(t *testing.T) {
 	s := session()
 	found := Session(s, nil)
-	if len(found) != 2 {
-		t.Fatalf("%+v", found)
-	}
+	must.Need(t, len(found) == 2, "%+v", found)
 	for i, d := range s.Plan.Directions {
 		if f := found[i]; f.Direction != d || f.Rule != "B07" || f.Host != d.Receiver() {
 			t.Errorf("%+v, want the receive window of %s", f, d.Receiver())
@@ -156,9 +149,7 @@ func TestMedianRun(t *testing.T) {
 			run(1, 1, 1, model.RunInvalid, 1e9), run(2, 2, 1, model.RunValid, 5e8), run(3, 3, 1, model.RunValid, 5e8), run(4, 1, 2, model.RunValid, 4e8),
 		},
 	}
-	if r := Looked(s)[model.To]; r.Number != 2 {
-		t.Errorf("run %d", r.Number)
-	}
+	must.Equal(t, Looked(s)[model.To].Number, 2, "run")
 	s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: "b"})
 	s.Plan.Order = [][]string{{"as is", "b"}, {"as is", "b"}}
 	other := func(number, block, attempt int, state model.RunState) model.Run {
@@ -174,9 +165,7 @@ func TestMedianRun(t *testing.T) {
 	if r := Looked(s)[model.To]; r.Number != 3 {
 		t.Errorf("run %d of a spoilt block", r.Number)
 	}
-	if len(Looked(&model.Session{})) > 0 {
-		t.Error("a run of a session without runs")
-	}
+	must.True(t, len(Looked(&model.Session{})) == 0, "a run of a session without runs")
 }
 
 // TestFactsUnderASetting: rules see what a host had while the run went on, and the
@@ -186,9 +175,7 @@ func TestFactsUnderASetting(t *testing.T) {
 	got := under(before, model.Setting{Assignments: []model.Assignment{
 		{Host: model.Far, Knob: "link.mtu", Value: "1500"}, {Host: model.Far, Knob: "tcp.sack", Value: "0"}, {Host: model.Near, Knob: "tcp.ecn", Value: "1"},
 	}})
-	if got.MTU.Or(0) != 1500 || got.Knobs["tcp.sack"].Or("") != "0" {
-		t.Errorf("%v, %v", got.MTU, got.Knobs)
-	}
+	must.True(t, got.MTU.Or(0) == 1500 && got.Knobs["tcp.sack"].Or("") == "0", "%v, %v", got.MTU, got.Knobs)
 	if _, ok := got.Knobs["tcp.ecn"]; ok || before.Knobs["tcp.sack"].Or("") != "1" || before.MTU.Or(0) != 9000 {
 		t.Errorf("the other host's setting, or the facts before: %v, %v", got.Knobs, before)
 	}

@@ -161,9 +161,7 @@ func TestLocateUDP(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, ok := LocateUDP(c.run, model.To)
-			if !ok {
-				t.Fatal("not located")
-			}
+			must.Need(t, ok, "not located")
 			for _, d := range l.Drops {
 				must.Equal(t, d.Count.Or(0), c.where[d.Place], "%s", d.Place)
 				if want := strings.HasPrefix(string(d.Place), "sender"); (d.Host == model.Near) != want {
@@ -181,9 +179,7 @@ func TestLocateUDP(t *testing.T) {
 			}
 			slices.Sort(limits)
 			slices.Sort(c.limits)
-			if !slices.Equal(limits, c.limits) {
-				t.Errorf("limits %q, want %q\n%s", limits, c.limits, text.String())
-			}
+			must.True(t, slices.Equal(limits, c.limits), "limits %q, want %q\n%s", limits, c.limits, text.String())
 			for _, part := range c.says {
 				must.Contain(t, text.String(), part)
 			}
@@ -201,9 +197,7 @@ func TestLocateUDPMainFirst(t *testing.T) {
 		{Host: model.Far, Counters: counted(everything(), "qdisc_dropped/eth0", 20)}, // it did not report its flow
 	}}
 	l, ok := LocateUDP(r, model.From)
-	if !ok || l.Sent.IsKnown() {
-		t.Fatalf("%+v, %v", l, ok)
-	}
+	must.Need(t, ok && !l.Sent.IsKnown(), "%+v, %v", l, ok)
 	f := l.Findings()
 	if len(f) != 3 || f[0].Limit != "socket buffer" || f[0].Host != model.Near || f[0].Share.Or(0) != 0.7 ||
 		f[1].Limit != "sender's queue" || f[1].Host != model.Far || f[2].Limit != "path" || f[2].Share.Or(0) != 0.1 {
@@ -236,14 +230,10 @@ func TestLocateUDPLaws(t *testing.T) {
 			if s, ok := f.Share.Get(); ok && (s < lossShare || s > 1) {
 				t.Fatalf("share %v of %s", s, f.Limit)
 			}
-			if f.Evidence == "" || f.Rule == "" || f.Limit == "" {
-				t.Fatalf("%+v", f)
-			}
+			must.Need(t, f.Evidence != "" && f.Rule != "" && f.Limit != "", "%+v", f)
 		}
 		less, _ := LocateUDP(udpRun(model.UDPSummary{}, summary, everything(), everything()), model.To)
-		if less.Path < l.Path {
-			t.Fatalf("counting made the path lose more: %d, %d", less.Path, l.Path)
-		}
+		must.Need(t, less.Path >= l.Path, "counting made the path lose more: %d, %d", less.Path, l.Path)
 	})
 }
 
@@ -260,9 +250,7 @@ func TestLossAdviceSaysWhatAPersonCanDo(t *testing.T) {
 	}
 	l := UDPLoss{Direction: model.To, Lost: 10, Path: 10}
 	f := l.Findings()
-	if len(f) != 1 || f[0].NoKnob != onTheWay {
-		t.Errorf("%+v", f)
-	}
+	must.True(t, len(f) == 1 && f[0].NoKnob == onTheWay, "%+v", f)
 	for _, word := range []string{"cable", "optics", "duplex", "Wi-Fi"} {
 		must.Contain(t, atTheWire, word)
 	}
@@ -304,9 +292,7 @@ func TestLossIsBlamedOnItsHost(t *testing.T) {
 			if blames(elsewhere) {
 				t.Errorf("%s: %s is named, and %s moved at the other end", d, p.where, p.names[0])
 			}
-			if blames(silent) {
-				t.Errorf("%s: %s is named, and nobody read its counters", d, p.where)
-			}
+			must.True(t, !blames(silent), "%s: %s is named, and nobody read its counters", d, p.where)
 		}
 	}
 }

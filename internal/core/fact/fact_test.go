@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 func TestKnown(t *testing.T) {
@@ -44,10 +45,8 @@ func TestJSON(t *testing.T) {
 		{"unknown", Unknown[int]("not available on freebsd"), `{"unknown":"not available on freebsd"}`},
 		{"unknown without a reason", Of[int]{}, `{"unknown":""}`},
 	} {
-		got, err := json.Marshal(c.in)
-		if err != nil || string(got) != c.want {
-			t.Errorf("%s: %s, %v, want %s", c.name, got, err, c.want)
-		}
+		got := must.Get(json.Marshal(c.in))(t)
+		must.Equal(t, string(got), c.want, "%s: %s", c.name, got)
 	}
 }
 

@@ -34,12 +34,8 @@ func TestTake(t *testing.T) {
 		"near.host": "nas", "near.system": "linux", "near.kernel": "6.19.3", "near.driver": "wireguard", "near.interface": "wg0", "near.mtu": "1420",
 		"near.gateway": "none", "near.way": "wireguard + device", "far.system": "linux", "round_trip": "4.123456ms",
 	}
-	if got[RoundTrip] == "" || !sameTrip(got[RoundTrip], want[RoundTrip]) {
-		t.Errorf("round trip %q", got[RoundTrip])
-	}
-	if diff := cmp.Diff(want.Without(RoundTrip), got.Without(RoundTrip)); diff != "" {
-		t.Error(diff)
-	}
+	must.True(t, got[RoundTrip] != "" && sameTrip(got[RoundTrip], want[RoundTrip]), "round trip %q", got[RoundTrip])
+	must.NoDiff(t, cmp.Diff(want.Without(RoundTrip), got.Without(RoundTrip)))
 	must.OK(t, got.Validate())
 	was := Print{"near.interface": "eth0", "near.driver": "igb 5.5", "near.firmware": "3.25", "near.mtu": "9000", "near.gateway": "10.0.0.1"}
 	if text := Since(was.Changes(TakeAlone(host(model.Near), was))); text != "driver igb 5.5 -> igb 5.6 at the near end, MTU 9000 -> 1500 at the near end" {
@@ -68,9 +64,7 @@ func TestChanges(t *testing.T) {
 		},
 	} {
 		must.Equal(t, Since(c.was.Changes(c.now)), c.want, "%s", name)
-		if back := c.now.Changes(c.was); len(back) != len(c.was.Changes(c.now)) {
-			t.Errorf("%s: the other way round there are %v", name, back)
-		}
+		must.Len(t, c.now.Changes(c.was), len(c.was.Changes(c.now)), "%s: the other way round", name)
 		if got := c.was.Turned().Turned(); !cmp.Equal(got, c.was) {
 			t.Errorf("%s: turned twice it is %v", name, got)
 		}
@@ -96,9 +90,7 @@ func proven() *model.Session {
 
 func TestProof(t *testing.T) {
 	p, err := Prove(proven(), "tall")
-	if err != nil || !p.Whole() {
-		t.Fatalf("%+v, %v", p, err)
-	}
+	must.Need(t, err == nil && p.Whole(), "%+v, %v", p, err)
 	p.Side = model.Far
 	want := []model.Assignment{{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: "65536"}, {Host: model.Far, Knob: "link.mtu", Value: "1500"}}
 	if !slices.Equal(p.Before, want) || p.Print[RoundTrip] != "5ms" || p.Print["far.mtu"] != "" || p.Print["near.mtu"] != "1420" {

@@ -35,9 +35,7 @@ func TestGrades(t *testing.T) {
 		"queueing=1%,2%":  "queueing=30 ms,200 ms",
 		"loss=fast,loose": "write two values",
 	} {
-		if _, err := ParseGrades(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
-		}
+		must.Say(t, must.Err(ParseGrades(text)), want, "%s", text)
 	}
 }
 

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 var (
@@ -26,10 +27,8 @@ var (
 func TestRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := of(rapid.SliceOfN(value(), 0, 60).Draw(t, "values")...)
-		b, err := h.AppendBinary([]byte("x"))
-		if err != nil || b[0] != 'x' {
-			t.Fatalf("append: %q, %v", b, err)
-		}
+		b := must.Get(h.AppendBinary([]byte("x")))(t)
+		must.Need(t, b[0] == 'x', "append: %q", b)
 		var fromBinary, fromJSON Histogram
 		if err := fromBinary.UnmarshalBinary(b[1:]); err != nil || fromBinary != *h {
 			t.Fatalf("binary: %v, equal %v", err, fromBinary == *h)
@@ -53,9 +52,7 @@ func TestGoldenForms(t *testing.T) {
 		0x80, 0x80, 0x8a, 0x97, 0x8c, 0xa3, 0x03, // 7200000000000, zigzag
 		0, 0xb1, 0x85, 0xc5, 0x8b, 0xc6, 0xd1, 0x01, // 7200000000689
 		90, 1, 112, 2} // buckets 90 and 203: 2 × 64 + 300/4
-	if !bytes.Equal(b, wantBytes) {
-		t.Errorf("binary\n%x, want\n%x", b, wantBytes)
-	}
+	must.True(t, bytes.Equal(b, wantBytes), "binary\n%x, want\n%x", b, wantBytes)
 	if b, _ := new(Histogram).MarshalBinary(); !bytes.Equal(b, []byte{1}) {
 		t.Errorf("empty: %x, want 01", b)
 	}
@@ -148,10 +145,8 @@ func FuzzUnmarshalBinary(f *testing.F) {
 		if h.UnmarshalBinary(b) != nil {
 			return
 		}
-		again, err := h.MarshalBinary()
-		if err != nil || !bytes.Equal(again, b) {
-			t.Fatalf("%x was read, %x is written: %v", b, again, err)
-		}
+		again := must.Get(h.MarshalBinary())(t)
+		must.Need(t, bytes.Equal(again, b), "%x was read, %x is written:", b, again)
 		exercise(t, &h)
 	})
 }
@@ -207,8 +202,6 @@ func TestWideSumsAgreeWithBig(t *testing.T) {
 		if sum.compare(product(v, n)) != big.NewInt(w).Sign() {
 			t.Fatalf("comparing %v with %d × %d", sum.number(), v, n)
 		}
-		if product(v, n).divide(n) != v {
-			t.Fatalf("%d × %d / %d is not the start", v, n, n)
-		}
+		must.Need(t, product(v, n).divide(n) == v, "%d × %d / %d is not the start", v, n, n)
 	})
 }

@@ -57,9 +57,7 @@ func TestBucketsCoverTheRangeWithoutGapOrOverlap(t *testing.T) {
 	next := int64(1)
 	for i := 1; i < buckets; i++ {
 		low, high := edges(i)
-		if low != next || high < low {
-			t.Fatalf("bucket %d is %d…%d, want it to start at %d", i, low, high, next)
-		}
+		must.Need(t, low == next && high >= low, "bucket %d is %d…%d, want it to start at %d", i, low, high, next)
 		if bucketOf(uint64(low)) != i || bucketOf(uint64(high)) != i {
 			t.Fatalf("ends of bucket %d lie in %d and %d", i, bucketOf(uint64(low)), bucketOf(uint64(high)))
 		}
@@ -116,9 +114,7 @@ func TestExactNumbers(t *testing.T) {
 		for _, n := range h.occupied() {
 			inside -= n
 		}
-		if inside != 0 {
-			t.Fatalf("the buckets lack %d values", inside)
-		}
+		must.Need(t, inside == 0, "the buckets lack %d values", inside)
 	})
 }
 
@@ -148,12 +144,8 @@ func TestMergeEqualsRecordingAll(t *testing.T) {
 		all := of(append(slices.Clone(a), b...)...)
 		ab, ba, hb := of(a...), of(b...), of(b...)
 		must.Do(t, errors.Join(ab.Merge(hb), ba.Merge(of(a...))))
-		if *ab != *all || *ba != *all {
-			t.Fatalf("merged %v and %v differ from recording both", a, b)
-		}
-		if *hb != *of(b...) {
-			t.Fatal("merge changed its argument")
-		}
+		must.Need(t, *ab == *all && *ba == *all, "merged %v and %v differ from recording both", a, b)
+		must.Need(t, *hb == *of(b...), "merge changed its argument")
 	})
 }
 

@@ -12,9 +12,7 @@ import (
 func TestThemesHoldTheCatalogue(t *testing.T) {
 	n := 0
 	for _, theme := range Themes() {
-		if theme.Name == "" || len(theme.Knobs) == 0 {
-			t.Errorf("empty: %+v", theme)
-		}
+		must.True(t, theme.Name != "" && len(theme.Knobs) != 0, "empty: %+v", theme)
 		n += len(theme.Knobs)
 	}
 	if n != len(Catalogue()) {
@@ -92,15 +90,11 @@ func TestFaultsComeAllAtOnce(t *testing.T) {
 	if !errors.Is(errors.Join(errs...), ErrConstraint) || !errors.Is(errors.Join(errs...), errors.ErrUnsupported) {
 		t.Errorf("kinds of %v", errs)
 	}
-	if errs := NewIndex().Faults("linux", before, set("tcp.recv_buffer_max", "1048576")); len(errs) > 0 {
-		t.Errorf("a good change: %v", errs)
-	}
+	must.Len(t, NewIndex().Faults("linux", before, set("tcp.recv_buffer_max", "1048576")), 0, "a good change")
 	if advice := Advice("linux", before, set("tcp.recv_buffer_max", "1048576")); len(advice) == 0 {
 		t.Error("no advice about a ceiling below the running one")
 	}
-	if errs := NewIndex().Faults("windows", nil, set("tcp.sack", "0")); len(errs) != 1 {
-		t.Errorf("windows: %v", errs)
-	}
+	must.Len(t, NewIndex().Faults("windows", nil, set("tcp.sack", "0")), 1, "windows")
 	if errs := NewIndex().Faults("freebsd", nil, set("txqueuelen", "100")); len(errs) != 1 || !strings.Contains(errs[0].Error(), "/boot/loader.conf") {
 		t.Errorf("freebsd at boot: %v", errs)
 	}

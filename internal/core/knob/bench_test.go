@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/must"
 )
 
 func BenchmarkByID(b *testing.B) {
@@ -14,9 +15,7 @@ func BenchmarkByID(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if !byID() {
-					b.Fatal("no link.mtu")
-				}
+				must.Need(b, byID(), "no link.mtu")
 			}
 		})
 	}

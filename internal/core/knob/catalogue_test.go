@@ -15,22 +15,16 @@ import (
 func TestCatalogueIsComplete(t *testing.T) {
 	seen := map[model.KnobID]bool{}
 	for _, k := range knob.Catalogue() {
-		if seen[k.ID] {
-			t.Errorf("%s: listed twice", k.ID)
-		}
+		must.True(t, !seen[k.ID], "%s: listed twice", k.ID)
 		seen[k.ID] = true
 		if k.Summary == "" || k.Source == "" || k.Effect == "" || k.Type == "" || k.Scope == "" {
 			t.Errorf("%s: has no summary, source, effect, type or scope", k.ID)
 		}
 		number := k.Type == knob.TypeBytes || k.Type == knob.TypeInt || k.Type == knob.TypeRate
-		if number && k.Min >= k.Max {
-			t.Errorf("%s: range %d to %d", k.ID, k.Min, k.Max)
-		}
-		if k.Type == knob.TypeInt && k.Unit == "" {
-			t.Errorf("%s: a number without a unit", k.ID)
-		}
-		must.Equal(t, (k.Type == knob.TypeEnum), (len(k.Choices) > 0), "%s: choices are for enumerations, which need them", k.ID)
-		must.Equal(t, k.Scope == knob.ScopeFlow, (len(k.Native) == 0), "%s: a knob of a host or link has native names, one of a flow has none", k.ID)
+		must.True(t, !number || k.Min < k.Max, "%s: range %d to %d", k.ID, k.Min, k.Max)
+		must.True(t, k.Type != knob.TypeInt || k.Unit != "", "%s: a number without a unit", k.ID)
+		must.Equal(t, k.Type == knob.TypeEnum, len(k.Choices) > 0, "%s: choices are for enumerations, which need them", k.ID)
+		must.Equal(t, k.Scope == knob.ScopeFlow, len(k.Native) == 0, "%s: a knob of a host or link has native names, one of a flow has none", k.ID)
 		if k.Scope != knob.ScopeFlow && !k.ReadOnly && (k.Verify == "" || len(k.Defaults) == 0) {
 			t.Errorf("%s: has no way to verify it or no defaults", k.ID)
 		}
@@ -41,9 +35,7 @@ func TestCatalogueIsComplete(t *testing.T) {
 			t.Errorf("ByID(%s) does not find it", k.ID)
 		}
 	}
-	if len(seen) < 150 {
-		t.Errorf("the catalogue has %d knobs: a part of it is missing", len(seen))
-	}
+	must.True(t, len(seen) >= 150, "the catalogue has %d knobs: a part of it is missing", len(seen))
 	if _, ok := knob.NewIndex().ByID("no.such"); ok {
 		t.Error("ByID finds a knob that is not there")
 	}
@@ -61,9 +53,7 @@ func TestNativeSettings(t *testing.T) {
 	owner := map[part]model.KnobID{}
 	for _, k := range knob.Catalogue() {
 		for system, n := range k.Native {
-			if !slices.Contains(knob.Systems(), system) {
-				t.Errorf("%s: unknown system %q", k.ID, system)
-			}
+			must.True(t, slices.Contains(knob.Systems(), system), "%s: unknown system %q", k.ID, system)
 			p := part{system, n.Mechanism, n.Name, n.Encoding}
 			if other, ok := owner[p]; ok {
 				t.Errorf("%s and %s both are %s (%q) on %s", k.ID, other, n.Name, n.Encoding, system)
@@ -82,19 +72,15 @@ func TestNativeSettings(t *testing.T) {
 
 func checkNative(t *testing.T, k knob.Knob, system string, n knob.Native) {
 	t.Helper()
-	if n.Name == "" {
-		t.Errorf("%s on %s: has no name", k.ID, system)
-	}
+	must.True(t, n.Name != "", "%s on %s: has no name", k.ID, system)
 	if n.Mechanism == knob.NotYet {
-		if n.Note == "" {
-			t.Errorf("%s on %s: does not say why %s cannot be used", k.ID, system, n.Name)
-		}
+		must.True(t, n.Note != "", "%s on %s: does not say why %s cannot be used", k.ID, system, n.Name)
 		return
 	}
 	if !slices.Contains(knob.Mechanisms(system), n.Mechanism) {
 		t.Errorf("%s: %s has no mechanism %s", k.ID, system, n.Mechanism)
 	}
-	must.Equal(t, n.Mechanism == knob.WinReg, (n.Absent != ""), "%s on %s: what an absent value means is for registry values, which need it", k.ID, system)
+	must.Equal(t, n.Mechanism == knob.WinReg, n.Absent != "", "%s on %s: what an absent value means is for registry values, which need it", k.ID, system)
 	low, high := k.Bounds(system)
 	if (k.Type == knob.TypeBytes || k.Type == knob.TypeInt) && (low < k.Min || high > k.Max || low >= high) {
 		t.Errorf("%s on %s: range %d to %d is not within %d to %d", k.ID, system, low, high, k.Min, k.Max)
@@ -119,9 +105,7 @@ func TestDeadNames(t *testing.T) {
 		if len(d.Names) == 0 || d.Was == "" || d.Now == "" || d.Lived == "" || d.Source == "" {
 			t.Errorf("%v: an answer is missing", d.Names)
 		}
-		if len(d.Instead) == 0 && d.Advice == "" {
-			t.Errorf("%v: nothing is said about what to do instead", d.Names)
-		}
+		must.True(t, len(d.Instead) != 0 || d.Advice != "", "%v: nothing is said about what to do instead", d.Names)
 		for _, id := range d.Instead {
 			k, ok := knob.NewIndex().ByID(id)
 			if !ok {
@@ -132,9 +116,7 @@ func TestDeadNames(t *testing.T) {
 		}
 		for _, name := range d.Names {
 			e, ok := knob.NewIndex().Explain(name)
-			if !ok || len(e.Dead) == 0 {
-				t.Errorf("Explain(%q) does not know that it is dead", name)
-			}
+			must.True(t, ok && len(e.Dead) != 0, "Explain(%q) does not know that it is dead", name)
 			for _, u := range e.Uses {
 				n := u.Native
 				if u.System == d.System && strings.EqualFold(n.Name, name) && n.Mechanism != knob.NotYet && !n.ReadOnly {

@@ -13,9 +13,7 @@ import (
 // driver takes are those that it took in a machine.
 func TestDriverModes(t *testing.T) {
 	plain, ok := knob.NewIndex().ByID("nic.coalesce.rx_usecs")
-	if !ok {
-		t.Fatal("no such knob")
-	}
+	must.Need(t, ok, "no such knob")
 	for _, c := range []struct{ raw, text string }{
 		{"3 (e1000e)", "3 (mode dynamic, conservative)"}, {"1 (e1000e)", "1 (mode dynamic)"}, {"0 (e1000e)", "0 (no moderation)"},
 		{"4 (e1000)", "4 (mode simplified balancing)"}, {"50 (e1000e)", "50 µs"}, {"3", "3 µs"}, {"3 (ixgbe)", "3 µs"},
@@ -38,9 +36,7 @@ func TestDriverModes(t *testing.T) {
 		}
 	}
 	for number, fits := range map[uint32]bool{0: true, 1: true, 2: false, 3: true, 4: true, 5: false, 9: false, 10: true, 50: true, 10000: true, 10001: false} {
-		if err := knob.DriverTakes("e1000e", "coalesce.rx-usecs", number); (err == nil) != fits {
-			t.Errorf("%d: %v", number, err)
-		}
+		must.Equal(t, knob.DriverTakes("e1000e", "coalesce.rx-usecs", number) == nil, fits, "%d", number)
 		must.OK(t, knob.DriverTakes("mlx5_core", "coalesce.rx-usecs", number), "another driver, %d", number)
 	}
 	must.Fail(t, knob.DriverTakes("igb", "coalesce.tx-usecs", 4), "igb has no mode 4")

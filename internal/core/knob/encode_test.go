@@ -71,9 +71,7 @@ func TestEncodings(t *testing.T) {
 		{"darwin", "nic.eee", "autoselect,energy-efficient-ethernet", "0", "autoselect"},
 	} {
 		k, ok := knob.NewIndex().ByID(model.KnobID(c.knob))
-		if !ok {
-			t.Fatalf("no knob %s", c.knob)
-		}
+		must.Need(t, ok, "no knob %s", c.knob)
 		got, err := k.Encode(c.system, c.raw, c.value)
 		if got != c.want || err != nil {
 			t.Errorf("%s %s: %q with %s is %q, %v, want %q", c.system, c.knob, c.raw, c.value, got, err, c.want)

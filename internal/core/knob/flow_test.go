@@ -18,6 +18,7 @@ import (
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // asRunsRead is how runs read a setting of the flow before there was one reading:
@@ -87,9 +88,7 @@ func TestOneReadingOfFlowSettings(t *testing.T) {
 			}
 		})
 	}
-	if seen < 7 {
-		t.Errorf("only %d knobs of the flow", seen)
-	}
+	must.True(t, seen >= 7, "only %d knobs of the flow", seen)
 }
 
 // TestWhereTheReadingsDiffered: who was right. Runs took numbers out of every

@@ -75,9 +75,7 @@ func TestGuideLinesOutside(t *testing.T) {
 		}
 	}
 	e, ok := knob.NewIndex().Explain("ethtool -K eth0 ntuple on gro on")
-	if !ok || !slices.Equal(e.Unknown, []string{"ntuple"}) || len(e.Sets) != 1 {
-		t.Errorf("%+v", e)
-	}
+	must.True(t, ok && slices.Equal(e.Unknown, []string{"ntuple"}) && len(e.Sets) == 1, "%+v", e)
 	for _, name := range []string{"ip addr add 192.0.2.1/24 dev eth0", "tc filter show", "netsh wlan show all", "Get-NetRoute", "ethtool eth0"} {
 		if e, ok := knob.NewIndex().Explain(name); ok {
 			t.Errorf("%s: %+v", name, e)

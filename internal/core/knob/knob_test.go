@@ -38,16 +38,12 @@ func TestParseAndFormat(t *testing.T) {
 		{"rate", "0", "0", "unlimited"},
 	} {
 		k, ok := knob.NewIndex().ByID(model.KnobID(c.knob))
-		if !ok {
-			t.Fatalf("no knob %s", c.knob)
-		}
+		must.Need(t, ok, "no knob %s", c.knob)
 		got, err := k.Parse(c.text)
 		if got != c.canonical || err != nil {
 			t.Errorf("%s: Parse(%q) = %q, %v, want %q", c.knob, c.text, got, err, c.canonical)
 		}
-		if people := k.Format(got); people != c.people {
-			t.Errorf("%s: Format(%q) = %q, want %q", c.knob, got, people, c.people)
-		}
+		must.Equal(t, k.Format(got), c.people, "%s: Format(%q)", c.knob, got)
 	}
 }
 
@@ -152,9 +148,7 @@ func TestPlanOrdersChanges(t *testing.T) {
 		order = append(order, string(a.Knob))
 	}
 	want := []string{"tcp.recv_buffer_max", "tcp.sack", "link.mtu", "tcp.send_buffer_max"} // grow, the rest by risk, shrink
-	if !slices.Equal(order, want) {
-		t.Errorf("Plan = %v, want %v", order, want)
-	}
+	must.True(t, slices.Equal(order, want), "Plan = %v, want %v", order, want)
 }
 
 func TestHintsByCause(t *testing.T) {

@@ -3,7 +3,6 @@ package knob_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"linerate/internal/core/knob"
@@ -40,8 +39,6 @@ func TestReasons(t *testing.T) {
 func TestReasonsAreDocumented(t *testing.T) {
 	text := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "docs", "json.md")))(t)
 	for _, r := range knob.Reasons() {
-		if row := "| `" + string(r.Reason) + "` | " + r.Words + " |"; !strings.Contains(string(text), row) {
-			t.Errorf("docs/json.md has no row %s", row)
-		}
+		must.Contain(t, string(text), "| `"+string(r.Reason)+"` | "+r.Words+" |", "docs/json.md has no row")
 	}
 }

@@ -33,9 +33,7 @@ func TestEverySourceCanBeCited(t *testing.T) {
 	for _, c := range Constraints() {
 		all = append(all, c.Source)
 	}
-	if len(all) < 100 {
-		t.Fatalf("only %d sources", len(all))
-	}
+	must.Need(t, len(all) >= 100, "only %d sources", len(all))
 	for _, s := range all {
 		if words := Cite(s); strings.ContainsAny(words, "[]\x00") || strings.Contains(words, ";;") {
 			t.Errorf("%q became %q", s, words)

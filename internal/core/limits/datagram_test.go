@@ -4,8 +4,9 @@ import (
 	"math"
 	"testing"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 func TestDatagramGoodput(t *testing.T) {
@@ -42,10 +43,8 @@ func TestDatagramLaws(t *testing.T) {
 		w := Wire{Rate: 1e9, MTU: rapid.IntRange(minMTU6, 9000).Draw(t, "mtu"), IPv6: rapid.Bool().Draw(t, "6"), UDP: true, VLANTags: rapid.IntRange(0, 2).Draw(t, "tags")}
 		full := must.Get(w.Payload())(t)
 		whole := must.Get(w.Goodput())(t)
-		got, err := w.DatagramGoodput(full)
-		if err != nil || got != whole {
-			t.Fatalf("%v, %v; want %v", got, err, whole)
-		}
+		got := must.Get(w.DatagramGoodput(full))(t)
+		must.Need(t, got == whole, "%v; want %v", got, whole)
 		n := rapid.IntRange(1, maxDatagram).Draw(t, "payload")
 		if got, err := w.DatagramGoodput(n); err != nil || got <= 0 || got >= w.Rate {
 			t.Fatalf("%d bytes: %v, %v", n, got, err)

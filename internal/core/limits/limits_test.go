@@ -88,10 +88,8 @@ func TestUDPGoodput(t *testing.T) {
 
 func TestPacketsPerSecond(t *testing.T) {
 	for mtu, want := range map[int]float64{1500: 81274, 9000: 13830} {
-		got, err := Wire{Rate: 1e9, MTU: mtu}.PacketsPerSecond()
-		if err != nil || math.Round(got) != want {
-			t.Errorf("MTU %d at 1 Gbit/s: %.1f packets/s, %v, want %.0f", mtu, got, err, want)
-		}
+		got := must.Get(Wire{Rate: 1e9, MTU: mtu}.PacketsPerSecond())(t)
+		must.Equal(t, math.Round(got), want, "MTU %d at 1 Gbit/s: %.1f packets/s", mtu, got)
 	}
 }
 
@@ -116,9 +114,7 @@ func TestAcknowledgments(t *testing.T) {
 	udp := Wire{Rate: 1e9, MTU: 1500, UDP: true}
 	full, _ := udp.Goodput()
 	half, err = udp.HalfDuplex()
-	if err != nil || half != full {
-		t.Errorf("UDP: HalfDuplex %v, %v; want %v", half, err, full)
-	}
+	must.True(t, err == nil && half == full, "UDP: HalfDuplex %v, %v; want %v", half, err, full)
 }
 
 func TestWireRefusesImpossibleValues(t *testing.T) {
@@ -141,9 +137,7 @@ func TestWireRefusesImpossibleValues(t *testing.T) {
 		_, packets := c.wire.PacketsPerSecond()
 		_, half := c.wire.HalfDuplex()
 		for _, err := range []error{payload, share, goodput, packets, half} {
-			if err == nil {
-				t.Fatalf("%s: no error", name)
-			}
+			must.Need(t, err != nil, "%s: no error", name)
 			for _, want := range c.want {
 				must.Contain(t, err.Error(), want, "%s: error %q", name, err)
 			}

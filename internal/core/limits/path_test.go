@@ -175,9 +175,7 @@ func TestRefuted(t *testing.T) {
 	if why := c.Against(9e9).Reason(); !strings.Contains(why, "9 Gbit/s") || !strings.Contains(why, "941.5 Mbit/s") {
 		t.Errorf("reason %q", why)
 	}
-	if unknown := (Ceiling{}); unknown.Refuted(1e12) {
-		t.Error("an unknown ceiling was refuted")
-	}
+	must.True(t, !(Ceiling{}).Refuted(1e12), "an unknown ceiling was refuted")
 }
 
 // TestWaitedBeforeTheWindow: what had come before a window is no rate above the link's,
@@ -212,9 +210,7 @@ func TestLeastRTT(t *testing.T) {
 	if rtt := LeastRTT(s).Or(0); rtt != 10*time.Millisecond {
 		t.Errorf("%v, of a run that is not valid", rtt)
 	}
-	if LeastRTT(&model.Session{}).IsKnown() {
-		t.Error("known of nothing")
-	}
+	must.True(t, !LeastRTT(&model.Session{}).IsKnown(), "known of nothing")
 }
 
 // TestDuplex: only the half duplex of an emulated card without link modes is no answer.

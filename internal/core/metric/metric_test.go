@@ -59,9 +59,7 @@ func TestHarmInWords(t *testing.T) {
 func TestNames(t *testing.T) {
 	for _, name := range Names() {
 		i, ok := ByName(name)
-		if !ok || i.Name == "" {
-			t.Errorf("%s is not known by its own name", name)
-		}
+		must.True(t, ok && i.Name != "", "%s is not known by its own name", name)
 		if again, ok := ByName(string(i.ID)); !ok || again.ID != i.ID {
 			t.Errorf("%s is not known as %s", name, i.ID)
 		}
@@ -74,7 +72,5 @@ func TestNames(t *testing.T) {
 			t.Errorf("no verdict can be given on %s, which loaded measures", m)
 		}
 	}
-	if slices.Contains(Names(), CPU) {
-		t.Errorf("%s is two metrics", CPU)
-	}
+	must.True(t, !slices.Contains(Names(), CPU), "%s is two metrics", CPU)
 }

@@ -12,22 +12,16 @@ func TestParsePorts(t *testing.T) {
 		"": {}, "0": {}, "65536": {}, "-1": {}, "5310-5300": {}, "5300-": {}, "a": {}, "5300-5310-5320": {}, "0-0": {}, "ssh": {},
 	} {
 		got, err := ParsePorts(text)
-		if got != want || (err == nil) != (want != Ports{}) {
-			t.Errorf("%q: %v, %v", text, got, err)
-		}
+		must.True(t, got == want && (err == nil) == (want != Ports{}), "%q: %v, %v", text, got, err)
 		if err != nil {
 			continue
 		}
 		if back, err := ParsePorts(got.String()); back != got || err != nil {
 			t.Errorf("%q read back: %v, %v", got, back, err)
 		}
-		if !got.Has(got.First) || got.Has(got.First-1) || got.Has(got.Last+1) {
-			t.Errorf("%v has the wrong ones", got)
-		}
+		must.True(t, got.Has(got.First) && !got.Has(got.First-1) && !got.Has(got.Last+1), "%v has the wrong ones", got)
 	}
-	if !(Ports{}).Has(40000) || !(Ports{}).Valid() {
-		t.Error("any port")
-	}
+	must.True(t, (Ports{}).Has(40000) && (Ports{}).Valid(), "any port")
 }
 
 func TestDataPathWords(t *testing.T) {

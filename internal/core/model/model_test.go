@@ -75,10 +75,8 @@ func TestIntervalJSON(t *testing.T) {
 		{Interval{Low: 0, High: inf}, `{"low":0,"high":null,"confidence":0,"method":""}`},
 		{Interval{Low: -inf, High: inf}, `{"low":null,"high":null,"confidence":0,"method":""}`},
 	} {
-		b, err := json.Marshal(c.in)
-		if err != nil || string(b) != c.want {
-			t.Errorf("%+v: %s, %v, want %s", c.in, b, err, c.want)
-		}
+		b := must.Get(json.Marshal(c.in))(t)
+		must.Equal(t, string(b), c.want, "%+v: %s", c.in, b)
 		var back Interval
 		if err := json.Unmarshal(b, &back); err != nil || back != c.in {
 			t.Errorf("%s: read back as %+v, %v", b, back, err)

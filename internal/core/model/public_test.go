@@ -65,9 +65,7 @@ func TestPublicIsAList(t *testing.T) {
 	f.Host, f.Congestion, f.Qdisc = Far, fact.Known("cubic", "MARK"), fact.Known("fq", "MARK")
 	f.Knobs["tcp.sack"] = fact.Known("1", "MARK")
 	b := must.Get(json.Marshal(f.Public()))(t)
-	if strings.Contains(string(b), "MARK") {
-		t.Errorf("told: %s", b)
-	}
+	must.True(t, !strings.Contains(string(b), "MARK"), "told: %s", b)
 	for _, want := range []string{`"cubic"`, `"fq"`, `"tcp.sack"`, `"told"`} {
 		must.Contain(t, string(b), want)
 	}

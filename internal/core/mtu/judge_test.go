@@ -3,6 +3,8 @@ package mtu
 import (
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestJudge has the kinds of trouble of diagnosis.md section 6.1.
@@ -40,8 +42,6 @@ func TestJudge(t *testing.T) {
 		"nothing was tried":                   {Way{}, false, Transfer{}, NotSeen, ""},
 	} {
 		got, text := Judge(c.way, c.known, c.tcp)
-		if got != c.want || !strings.Contains(text, c.says) {
-			t.Errorf("%s: %d %q, want %d", name, got, text, c.want)
-		}
+		must.True(t, got == c.want && strings.Contains(text, c.says), "%s: %d %q, want %d", name, got, text, c.want)
 	}
 }

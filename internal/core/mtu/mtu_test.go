@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 // TestTheArticle has the hosts of the article whose drivers disagree: on Windows
@@ -48,9 +49,7 @@ func TestLargest(t *testing.T) {
 		"IPv6":                {[]Side{{Name: "a", Max: 1000, Floor: 1280}}, 0, ErrNone},
 	} {
 		got, err := Largest(c.sides...)
-		if got.MTU != c.want || !errors.Is(err, c.err) {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
+		must.True(t, got.MTU == c.want && errors.Is(err, c.err), "%s: %+v, %v", name, got, err)
 	}
 }
 
@@ -79,9 +78,7 @@ func TestLaws(t *testing.T) {
 				t.Fatalf("%d is taken by both, %+v %v", n, got, err)
 			}
 		}
-		if err == nil && Check(got.MTU, a, b) != nil {
-			t.Fatalf("%d is not taken", got.MTU)
-		}
+		must.Need(t, err != nil || Check(got.MTU, a, b) == nil, "%d is not taken", got.MTU)
 	})
 }
 

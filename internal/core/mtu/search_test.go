@@ -3,6 +3,8 @@ package mtu
 import (
 	"testing"
 
+	"linerate/internal/must"
+
 	"pgregory.net/rapid"
 )
 
@@ -13,9 +15,7 @@ func TestNext(t *testing.T) {
 		passes, lost, n := 128, asked, 0
 		for ; lost-passes > 1 && n < 100; n++ {
 			size := Next(passes, lost, told)
-			if size <= passes || size >= lost {
-				t.Fatalf("between %d and %d: %d", passes, lost, size)
-			}
+			must.Need(t, size > passes && size < lost, "between %d and %d: %d", passes, lost, size)
 			if size <= truth {
 				passes = size
 			} else {

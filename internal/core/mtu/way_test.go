@@ -1,6 +1,10 @@
 package mtu
 
-import "testing"
+import (
+	"testing"
+
+	"linerate/internal/must"
+)
 
 func TestWay(t *testing.T) {
 	ask := Way{From: "a", To: "b", Asked: 9000, Passes: 1500, Exact: true}
@@ -20,8 +24,6 @@ func TestWay(t *testing.T) {
 		"whole":         {with(func(w *Way) { w.Passes = 9000 }), "the path from a to b passes packets of 9000 bytes"},
 		"dead":          {with(func(w *Way) { w.Passes = 0 }), "b does not answer a any more, not even small packets"},
 	} {
-		if got := c.way.String(); got != c.want {
-			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
-		}
+		must.Equal(t, c.way.String(), c.want, "%s", name)
 	}
 }

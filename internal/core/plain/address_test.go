@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/plain"
+	"linerate/internal/must"
 )
 
 func TestDatabases(t *testing.T) {
@@ -19,8 +20,6 @@ func TestDatabases(t *testing.T) {
 		"postgres://postgres@/lab?host=/run/postgresql&port=5433":  "postgres://postgres@/lab?host=/run/postgresql&port=5433",
 		"a mail to anna:b@example.org is no address of a database": "a mail to anna:b@example.org is no address of a database",
 	} {
-		if got := plain.Databases(text); got != want {
-			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
-		}
+		must.Equal(t, plain.Databases(text), want, "%s", text)
 	}
 }

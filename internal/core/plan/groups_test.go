@@ -81,9 +81,7 @@ func TestGroupsAreUniform(t *testing.T) {
 		t.Errorf("%d orders of 72, chi-square %.1f", len(orders), chi)
 	}
 	for name, n := range first {
-		if n < blocks/6*8/10 || n > blocks/6*12/10 {
-			t.Errorf("%s is first in %d of %d blocks", name, n, blocks)
-		}
+		must.True(t, n >= blocks/6*8/10 && n <= blocks/6*12/10, "%s is first in %d of %d blocks", name, n, blocks)
 	}
 }
 
@@ -118,9 +116,7 @@ func TestGroupsRefuse(t *testing.T) {
 	}
 	ends := held(2, 2) // the hosts need not agree: what both assign is the value
 	ends.Settings[0].Assignments[1].Value, ends.Settings[1].Assignments[1].Value = "9000", "9000"
-	if p := mustNew(t, ends); len(Groups(p, 5)) != 2 {
-		t.Errorf("groups %v", Groups(p, 5))
-	}
+	must.Len(t, Groups(mustNew(t, ends), 5), 2, "groups")
 }
 
 // A grid of more than six settings was given blocks of subsets when it went on, in which
@@ -129,10 +125,8 @@ func TestExtendKeepsTheBlocksOfAGridComplete(t *testing.T) {
 	o := held(3, 3)
 	o.Held = ""
 	p := mustNew(t, o)
-	longer, err := Extend(p, 30)
-	if err != nil || len(longer.Order) != 30 {
-		t.Fatalf("%d blocks, %v", len(longer.Order), err)
-	}
+	longer := must.Get(Extend(p, 30))(t)
+	must.Need(t, len(longer.Order) == 30, "%d blocks", len(longer.Order))
 	for _, block := range longer.Order {
 		must.Equal(t, len(block), 10, "block %v", block)
 	}

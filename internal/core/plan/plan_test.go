@@ -34,9 +34,7 @@ func TestTwoSettingsStartWithBaselinePairs(t *testing.T) {
 		t.Fatalf("null blocks %d, twin %q, most blocks %d, order of %d", p.NullBlocks, p.Twin, p.MaxBlocks, len(p.Order))
 	}
 	for _, block := range p.Order[:4] {
-		if !slices.Equal(block, []string{"s0", "s0"}) {
-			t.Errorf("null block %v", block)
-		}
+		must.True(t, slices.Equal(block, []string{"s0", "s0"}), "null block %v", block)
 	}
 	want := model.Plan{Mode: model.Sequential, Margin: 3, Tolerance: 5, Confidence: 0.95, Settle: 2 * time.Second, Baseline: "s0"}
 	got := model.Plan{Mode: p.Mode, Margin: p.Margin, Tolerance: p.Tolerance, Confidence: p.Confidence, Settle: p.Settle, Baseline: p.Baseline}
@@ -49,12 +47,8 @@ func TestThreeSettingsGetATwin(t *testing.T) {
 	o.Baseline = "s1"
 	p := mustNew(t, o)
 	twin, ok := p.Setting("s1 (twin)")
-	if !ok || p.Twin != twin.Name || p.NullBlocks != 0 {
-		t.Fatalf("twin %q, null blocks %d", p.Twin, p.NullBlocks)
-	}
-	if !slices.Equal(twin.Assignments, o.Settings[1].Assignments) {
-		t.Errorf("twin assigns %v", twin.Assignments)
-	}
+	must.Need(t, ok && p.Twin == twin.Name && p.NullBlocks == 0, "twin %q, null blocks %d", p.Twin, p.NullBlocks)
+	must.True(t, slices.Equal(twin.Assignments, o.Settings[1].Assignments), "twin assigns %v", twin.Assignments)
 	if got := Candidates(p); !slices.Equal(got, []string{"s0", "s2"}) {
 		t.Errorf("candidates %v", got)
 	}
@@ -89,9 +83,7 @@ func TestSameSeedSameOrder(t *testing.T) {
 		a, b := mustNew(t, o), mustNew(t, o)
 		must.NoDiff(t, cmp.Diff(a, b), "%d settings (-first +second)", settings)
 		o.Seed = 43
-		if cmp.Equal(a.Order, mustNew(t, o).Order) {
-			t.Errorf("%d settings: another seed, the same order", settings)
-		}
+		must.True(t, !cmp.Equal(a.Order, mustNew(t, o).Order), "%d settings: another seed, the same order", settings)
 	}
 }
 
@@ -129,9 +121,7 @@ func checkBlock(t *rapid.T, p model.Plan, block []string) {
 		}
 		seen[name] = true
 	}
-	if !seen[p.Baseline] || p.Twin != "" && !seen[p.Twin] {
-		t.Fatalf("block %v lacks the baseline or its twin", block)
-	}
+	must.Need(t, seen[p.Baseline] && (p.Twin == "" || seen[p.Twin]), "block %v lacks the baseline or its twin", block)
 	if most := len(p.Settings); len(Candidates(p)) >= 6 && len(block) != 5 || len(block) > most {
 		t.Fatalf("block %v of %d settings", block, most)
 	}
@@ -155,13 +145,9 @@ func TestOrderIsUniform(t *testing.T) {
 	for _, block := range mustNew(t, o).Order {
 		count[strings.Join(block, " ")]++
 	}
-	if len(count) != 6 {
-		t.Fatalf("%d of 6 permutations: %v", len(count), count)
-	}
+	must.Need(t, len(count) == 6, "%d of 6 permutations: %v", len(count), count)
 	for order, n := range count {
-		if n < 1000-145 || n > 1000+145 {
-			t.Errorf("%s: %d times of 6000, want about 1000", order, n)
-		}
+		must.True(t, n >= 1000-145 && n <= 1000+145, "%s: %d times of 6000, want about 1000", order, n)
 	}
 }
 
@@ -193,17 +179,13 @@ func TestNewReportsEveryFault(t *testing.T) {
 		Flow: model.Flow{Direction: "up", Omit: -1}, Factor: "gone",
 	}
 	_, err := New(o)
-	if err == nil {
-		t.Fatal("no error")
-	}
+	must.Need(t, err != nil, "no error")
 	for _, want := range []string{
 		`setting "a" appears twice`, "setting 3 has no name", `setting "x" assigns k twice`, `baseline "b" is not`,
 		`mode "often" is unknown`, "budget", "margin", "tolerance", "confidence", "cooldown", `null check "maybe"`,
 		"no engine", `direction "up"`, "negative length", "neither a duration", "factor gone has 0 levels",
 	} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("no %q in:\n%v", want, err)
-		}
+		must.True(t, strings.Contains(err.Error(), want), "no %q in:\n%v", want, err)
 	}
 }
 
@@ -273,9 +255,7 @@ func TestFirstHour09Extend(t *testing.T) {
 		}
 		again, _ := Extend(p, had+26)
 		must.NoDiff(t, cmp.Diff(longer, again), "the same seed gives another order")
-		if same, err := Extend(p, had); err != nil || len(same.Order) != len(p.Order) {
-			t.Errorf("no block more: %d, %v", len(same.Order), err)
-		}
+		must.Equal(t, len(must.Get(Extend(p, had))(t).Order), len(p.Order), "no block more")
 		must.Fail(t, must.Err(Extend(p, had-1)), "a plan became shorter")
 	}
 	o := options(2)

@@ -28,9 +28,7 @@ func TestSweepSizesFromOneByteToEightMebibytes(t *testing.T) {
 			alone++
 		}
 	}
-	if alone != 3*(46-8) {
-		t.Errorf("%d sizes from 21 B on, want %d", alone, 3*(46-8))
-	}
+	must.True(t, alone == 3*(46-8), "%d sizes from 21 B on, want %d", alone, 3*(46-8))
 }
 
 // onGrid reports whether n is a power of two or a midpoint between two of them.
@@ -54,24 +52,16 @@ func TestSweepSizesAreTheGridAndItsNeighbours(t *testing.T) {
 				want = append(want, n)
 			}
 		}
-		if !slices.Equal(want, got) {
-			t.Fatalf("sizes %d, want %d", got, want)
-		}
+		must.Need(t, slices.Equal(want, got), "sizes %d, want %d", got, want)
 	})
 }
 
 func TestSweepOrder(t *testing.T) {
 	s := must.Get(NewSweep(SweepOptions{Seed: 7}))(t)
-	if len(s.Order) != LeastSweeps || s.Seed != 7 {
-		t.Fatalf("%d sweeps, seed %d", len(s.Order), s.Seed)
-	}
+	must.Need(t, len(s.Order) == LeastSweeps && s.Seed == 7, "%d sweeps, seed %d", len(s.Order), s.Seed)
 	for i, order := range s.Order {
-		if slices.IsSorted(order) {
-			t.Errorf("sweep %d is in ascending order", i)
-		}
-		if i > 0 && slices.Equal(order, s.Order[i-1]) {
-			t.Errorf("sweeps %d and %d have one order", i-1, i)
-		}
+		must.True(t, !slices.IsSorted(order), "sweep %d is in ascending order", i)
+		must.True(t, i <= 0 || !slices.Equal(order, s.Order[i-1]), "sweeps %d and %d have one order", i-1, i)
 	}
 	other := must.Get(NewSweep(SweepOptions{Seed: 8}))(t)
 	if slices.Equal(other.Order[0], s.Order[0]) || !slices.Equal(other.Sizes, s.Sizes) {
@@ -136,9 +126,7 @@ func TestSweepFaults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := NewSweep(c.o)
-			if err == nil || s.Sizes != nil {
-				t.Fatalf("sizes %v, error %v", s.Sizes, err)
-			}
+			must.Need(t, err != nil && s.Sizes == nil, "sizes %v, error %v", s.Sizes, err)
 			for _, w := range c.want {
 				must.Contain(t, err.Error(), w)
 			}

@@ -3,6 +3,8 @@ package probe
 import (
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func TestLost(t *testing.T) {
@@ -12,18 +14,14 @@ func TestLost(t *testing.T) {
 	if len(got) != 1 || got[0].String() != "b (packets of 9000 bytes) does not answer: no answer in time" {
 		t.Errorf("%+v", got)
 	}
-	if got := Lost(before, before); len(got) > 0 {
-		t.Errorf("of itself: %+v", got)
-	}
+	must.Len(t, Lost(before, before), 0, "of itself")
 }
 
 func TestValid(t *testing.T) {
 	for target, ok := range map[string]bool{
 		"10.0.0.1": true, "nas:22": true, "https://example.net/": true, "": false, "ftp://example.net": false, "a b": false, strings.Repeat("x", 3000): false,
 	} {
-		if err := Valid(target); (err == nil) != ok {
-			t.Errorf("%.20q: %v", target, err)
-		}
+		must.Equal(t, Valid(target) == nil, ok, "%.20q", target)
 	}
 }
 
@@ -52,8 +50,6 @@ func TestValidPath(t *testing.T) {
 		"path://10.0.0.1/1500": true, "path://fe80::1%eth0/1500": true, "small://10.0.0.1": true, "path://10.0.0.1": false,
 		"path://10.0.0.1/70000": false, "path:///1500": false, "small://": false, "path://a/b/1500": false, "path://a/x": false,
 	} {
-		if err := Valid(target); (err == nil) != ok {
-			t.Errorf("%s: %v", target, err)
-		}
+		must.Equal(t, Valid(target) == nil, ok, "%s", target)
 	}
 }

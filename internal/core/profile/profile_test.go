@@ -54,9 +54,7 @@ func session() model.Session {
 func TestFromSession(t *testing.T) {
 	p, flow, err := profile.FromSession(session(), "tall")
 	must.Do(t, err)
-	if len(flow) != 1 || flow[0].Knob != "window" {
-		t.Errorf("settings of the flow: %v", flow)
-	}
+	must.True(t, len(flow) == 1 && flow[0].Knob == "window", "settings of the flow: %v", flow)
 	want := profile.Profile{
 		Title: "tall buffers  [31m",
 		Hosts: []profile.Host{
@@ -71,9 +69,7 @@ func TestFromSession(t *testing.T) {
 			Print:    fingerprint.Print{"far.kernel": "6.1", "far.system": "linux", "near.kernel": "6.18", "near.mtu": "1500", "near.system": "linux"},
 		},
 	}
-	if diff := cmp.Diff(want, p); diff != "" {
-		t.Error(diff)
-	}
+	must.NoDiff(t, cmp.Diff(want, p))
 	if got, refused := profile.Candidates(session()); len(got) != 1 || got[0] != "tall" || len(refused) != 0 {
 		t.Errorf("Candidates = %q, refused %q: one is worse elsewhere, one changes no host", got, refused)
 	}
@@ -133,14 +129,10 @@ func TestValidateReportsAll(t *testing.T) {
 		Evidence: &profile.Evidence{Session: "\x00", Verdicts: []profile.Verdict{{Outcome: "great", Low: math.NaN()}, {Outcome: model.Better, Low: 1, High: 0}, {Outcome: model.Better, Estimate: math.Inf(1)}}},
 	}
 	err := p.Validate()
-	if !errors.Is(err, profile.ErrInvalid) {
-		t.Fatal(err)
-	}
+	must.Need(t, errors.Is(err, profile.ErrInvalid), "%v", err)
 	for _, want := range []string{"title", `knob "a b"`, "value of a b", "value of tcp.sack", "tcp.sack of the near is there twice", "native text",
 		`role "near"`, `role "boss"`, "below zero", "do not mix", "session", `outcome "great"`, "0 settings of the sender"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not reported:\n%v", want, err)
-		}
+		must.True(t, strings.Contains(err.Error(), want), "%q is not reported:\n%v", want, err)
 	}
 	if n := strings.Count(err.Error(), "verdict on"); n != 3 {
 		t.Errorf("%d verdicts are reported:\n%v", n, err)
@@ -155,14 +147,8 @@ func TestDiffAndDoubts(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	facts := model.HostFacts{OS: "linux", Kernel: fact.Known("6.18", "x"), LinkRate: fact.Known(units.BitRate(1e8), "x"), MTU: fact.Known(9000, "x")}
-	if doubts := h.Doubts(facts); len(doubts) != 4 {
-		t.Errorf("%q", doubts)
-	}
+	must.Len(t, h.Doubts(facts), 4)
 	facts = model.HostFacts{OS: "freebsd", Kernel: fact.Known("9.0", "x"), LinkRate: fact.Known(units.BitRate(0.95e9), "x"), MTU: fact.Unknown[int]("x")}
-	if doubts := h.Doubts(facts); len(doubts) != 0 {
-		t.Errorf("%q", doubts)
-	}
-	if doubts := (profile.Host{}).Doubts(facts); len(doubts) != 0 {
-		t.Errorf("%q", doubts)
-	}
+	must.Len(t, h.Doubts(facts), 0)
+	must.Len(t, (profile.Host{}).Doubts(facts), 0)
 }

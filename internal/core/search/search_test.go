@@ -52,9 +52,7 @@ func TestFindsTheEdge(t *testing.T) {
 		if got.Short || got.Runs < s.Repeats || got.Passed != got.Runs || got.Above <= got.Rate {
 			t.Fatalf("%+v", got)
 		}
-		if len(trials) > 40 {
-			t.Fatalf("%d trials", len(trials))
-		}
+		must.Need(t, len(trials) <= 40, "%d trials", len(trials))
 	})
 }
 
@@ -111,18 +109,14 @@ func TestLaws(t *testing.T) {
 			return min(1, max(0, 1-3e8/float64(r))+noise*random.ExpFloat64()/4)
 		})
 		got := Evaluate(s, trials)
-		if len(trials) > maxTrials {
-			t.Fatalf("%d trials", len(trials))
-		}
+		must.Need(t, len(trials) <= maxTrials, "%d trials", len(trials))
 		if got.Found && (votes*(got.Runs-got.Passed) > got.Runs || got.Rate < s.Low || got.Rate > s.High) {
 			t.Fatalf("%+v", got)
 		}
 		if got.Found && (got.Loss > s.Limit || got.Most > s.Limit) {
 			t.Fatalf("%.3g lost in all runs together: %+v", got.Loss, got)
 		}
-		if got.Found && got.Ended && got.Runs < s.Repeats {
-			t.Fatalf("%+v", got)
-		}
+		must.Need(t, !got.Found || !got.Ended || got.Runs >= s.Repeats, "%+v", got)
 		for _, tr := range trials {
 			if tr.Rate < s.Low || tr.Rate > s.High {
 				t.Fatalf("tried %v", tr.Rate)
@@ -184,9 +178,7 @@ func TestTrialsOfRuns(t *testing.T) {
 	want := []Trial{
 		{Rate: 8e6, Loss: 0.25, Lost: 25, Sent: 100}, {Rate: 8e6, Loss: 0.25, Lost: 25, Sent: 100, Short: true}, {Rate: 8e6, Loss: 0.25, Lost: 25, Sent: 100, Filling: true},
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
-	}
+	must.True(t, slices.Equal(got, want), "%+v", got)
 }
 
 // A search that says found has shown it: a loss that is within the limit in the mean

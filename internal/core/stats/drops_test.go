@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"linerate/internal/must"
+
 	"pgregory.net/rapid"
 )
 
@@ -28,9 +30,7 @@ func TestDropsExample(t *testing.T) {
 	if !slices.Equal(r.Reference[1:], []int{0, 1, 1}) || r.Sweeps != 5 || len(r.Warnings) != 0 {
 		t.Errorf("references %v of %d sweeps, warnings %q", r.Reference, r.Sweeps, r.Warnings)
 	}
-	if len(r.Features) != 1 {
-		t.Fatalf("features %+v, want one", r.Features)
-	}
+	must.Need(t, len(r.Features) == 1, "features %+v, want one", r.Features)
 	f := r.Features[0]
 	if f.Kind != Cliff || f.Reference != 1 || f.From != 2 || f.To != 3 {
 		t.Errorf("%+v, want a cliff from 2 to 3 against 1", f)
@@ -76,9 +76,7 @@ func TestDropsFeatures(t *testing.T) {
 			for _, f := range Drops(sweeps(5, c.rates...), DropLeast, DefaultConfidence).Features {
 				got = append(got, feature{f.Kind, f.Reference, f.From, f.To})
 			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("features %v, want %v", got, c.want)
-			}
+			must.True(t, slices.Equal(got, c.want), "features %v, want %v", got, c.want)
 		})
 	}
 }
@@ -120,9 +118,7 @@ func TestLawDropsOfScaledAndShuffledSweeps(t *testing.T) {
 			}
 		}
 		a, b := Drops(logs, DropLeast, DefaultConfidence), Drops(moved, DropLeast, DefaultConfidence)
-		if len(a.Features) != len(b.Features) {
-			t.Fatalf("features %v and %v", a.Features, b.Features)
-		}
+		must.Need(t, len(a.Features) == len(b.Features), "features %v and %v", a.Features, b.Features)
 		for j := 1; j < len(a.Least); j++ {
 			same(t, "fall", a.Fall[j], b.Fall[j])
 			same(t, "least", a.Least[j], b.Least[j])

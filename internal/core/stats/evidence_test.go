@@ -20,9 +20,7 @@ func TestEvidenceV1(t *testing.T) {
 		iv := e.Interval(0)
 		want, bounded := intervals[i+1]
 		if !bounded {
-			if !math.IsInf(iv.Low, -1) || !math.IsInf(iv.High, 1) {
-				t.Errorf("n %d: %+v, want no bounds", i+1, iv)
-			}
+			must.True(t, math.IsInf(iv.Low, -1) && math.IsInf(iv.High, 1), "n %d: %+v, want no bounds", i+1, iv)
 			continue
 		}
 		near(t, "low", iv.Low, want[0], 1e-6)
@@ -49,9 +47,7 @@ func TestEvidenceV2(t *testing.T) {
 	for i, d := range v2() {
 		e.Add(d)
 		decided := e.Max().NotAbove >= math.Log(20) && e.Max().NotBelow >= math.Log(20)
-		if decided != (i+1 >= 6) {
-			t.Errorf("block %d: equivalent %v", i+1, decided)
-		}
+		must.Equal(t, decided, i+1 >= 6, "block %d: equivalent", i+1)
 	}
 }
 
@@ -74,9 +70,7 @@ func TestEvidenceKeepsLastIntervalWhenContradicted(t *testing.T) {
 	for range 200 {
 		e.Add(-0.5)
 	}
-	if !e.Contradicted() {
-		t.Fatal("a gain that turned round was not noticed")
-	}
+	must.Need(t, e.Contradicted(), "a gain that turned round was not noticed")
 	after := e.Interval(0)
 	if after.Low > after.High || after.Low < before.Low || after.High > before.High {
 		t.Errorf("interval went from %+v to %+v", before, after)
@@ -111,9 +105,7 @@ func TestEvidenceRefusesWhatIsNoNumber(t *testing.T) {
 	e := NewEvidence(LogMargin(3), 0.05)
 	for _, d := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		for range 20 {
-			if e.Add(d) {
-				t.Fatalf("%v was added", d)
-			}
+			must.Need(t, !e.Add(d), "%v was added", d)
 		}
 	}
 	must.Equal(t, e.Max(), (Extremes{}))

@@ -37,9 +37,7 @@ func TestHodgesLehmannV1(t *testing.T) {
 	near(t, "achieved", r.Confidence, 0.9609375, 1e-12)
 	must.Equal(t, r.K, 4, "k")
 	tPlus, p, ok := SignedRank(v1(t))
-	if tPlus != 36 || !ok {
-		t.Errorf("T+ = %d (%v), want 36", tPlus, ok)
-	}
+	must.True(t, tPlus == 36 && ok, "T+ = %d (%v), want 36", tPlus, ok)
 	near(t, "signed-rank p", p, 0.0078125, 1e-15)
 }
 
@@ -51,9 +49,7 @@ func TestSignedRankRefusesTiesAndDropsZeros(t *testing.T) {
 		t.Error("zeros alone were ranked")
 	}
 	tPlus, p, ok := SignedRank([]float64{0, 1, -2, 3})
-	if !ok || tPlus != 4 {
-		t.Errorf("T+ = %d (%v), want 4", tPlus, ok)
-	}
+	must.True(t, ok && tPlus == 4, "T+ = %d (%v), want 4", tPlus, ok)
 	near(t, "p of T+ = 4 of 6", p, 0.75, 1e-15) // P(T ≤ 2) = 3/8
 }
 
@@ -64,15 +60,11 @@ func TestHodgesLehmannRanks(t *testing.T) {
 		95.06, 95.21, 95.57, 95.52, 95.17, 95.06, 95.16}
 	for i, want := range k95 {
 		r := HodgesLehmann(make([]float64, i+6), 0.95)
-		if r.K != want {
-			t.Errorf("n %d: k = %d, want %d", i+6, r.K, want)
-		}
+		must.Equal(t, r.K, want, "n %d: k", i+6)
 		near(t, "achieved %", 100*r.Confidence, achieved[i], 0.005+1e-9)
 	}
 	for n, want := range map[int]int{6: 0, 7: 0, 8: 1, 9: 2, 10: 4, 12: 8, 15: 16, 20: 38} {
-		if r := HodgesLehmann(make([]float64, n), 0.99); r.K != want {
-			t.Errorf("n %d at 99 %%: k = %d, want %d", n, r.K, want)
-		}
+		must.Equal(t, HodgesLehmann(make([]float64, n), 0.99).K, want, "n %d at 99 %%: k", n)
 	}
 	thin := HodgesLehmann(make([]float64, 5), 0.95)
 	if thin.K != 0 || !math.IsInf(thin.Low, -1) || !math.IsInf(thin.High, 1) || len(thin.Warnings) == 0 {
@@ -107,9 +99,7 @@ func TestTIntervalV2(t *testing.T) {
 
 func TestTIntervalOfEqualDifferences(t *testing.T) {
 	r := TInterval([]float64{0.1, 0.1, 0.1}, 0.95)
-	if r.P != 0 || !math.IsInf(r.T, 1) || r.Low != r.High {
-		t.Errorf("equal differences: %+v", r)
-	}
+	must.True(t, r.P == 0 && math.IsInf(r.T, 1) && r.Low == r.High, "equal differences: %+v", r)
 	if z := TInterval([]float64{0, 0, 0}, 0.95); z.P != 1 || z.T != 0 {
 		t.Errorf("zeros: %+v", z)
 	}
@@ -127,9 +117,7 @@ func TestHolm(t *testing.T) {
 func TestMinBlocks(t *testing.T) {
 	want := []int{6, 7, 7, 8, 8, 8, 9, 9, 9, 9, 9, 9}
 	for i, w := range want {
-		if got := MinBlocks(i+1, 0.05); got != w {
-			t.Errorf("MinBlocks(%d) = %d, want %d", i+1, got, w)
-		}
+		must.Equal(t, MinBlocks(i+1, 0.05), w, "MinBlocks(%d)", i+1)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/must"
+
 	"pgregory.net/rapid"
 )
 
@@ -76,9 +78,7 @@ func TestSpikesExample(t *testing.T) {
 	near(t, "scaled MAD", madScale*0.05, 0.07413, 1e-9)
 	near(t, "scale", r.Scale, 0.189, 1e-9) // the floor
 	near(t, "z5", r.Z[4], -49.999, 1e-3)
-	if !slices.Equal(r.At, []int{4}) {
-		t.Errorf("spikes at %v, want 4", r.At)
-	}
+	must.True(t, slices.Equal(r.At, []int{4}), "spikes at %v, want 4", r.At)
 	for i, z := range r.Z {
 		if i != 4 && math.Abs(z) > 1.33 {
 			t.Errorf("z%d = %v, want within ±1.33", i+1, z)
@@ -89,9 +89,7 @@ func TestSpikesExample(t *testing.T) {
 func TestSpikesUseTheSpreadAboveTheFloor(t *testing.T) {
 	r := Spikes([]float64{8, 9, 10, 11, 12, 30})
 	near(t, "scale", r.Scale, madScale*1.5, 1e-12)
-	if !slices.Equal(r.At, []int{5}) {
-		t.Errorf("spikes at %v, want 5", r.At)
-	}
+	must.True(t, slices.Equal(r.At, []int{5}), "spikes at %v, want 5", r.At)
 }
 
 func TestSpikesWithoutAScale(t *testing.T) {
@@ -114,8 +112,6 @@ func TestLawSpikesScale(t *testing.T) {
 		for i := range a.Z {
 			same(t, "z", a.Z[i], b.Z[i])
 		}
-		if len(a.At) > len(x)/2 {
-			t.Fatalf("%d of %d values are spikes", len(a.At), len(x))
-		}
+		must.Need(t, len(a.At) <= len(x)/2, "%d of %d values are spikes", len(a.At), len(x))
 	})
 }

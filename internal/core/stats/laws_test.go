@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"linerate/internal/must"
+
 	"pgregory.net/rapid"
 )
 
@@ -153,9 +155,7 @@ func TestLawSignedRankMatchesSignFlipOfRanks(t *testing.T) {
 			}
 		}
 		_, p, ok := SignedRank(ranks)
-		if !ok {
-			t.Fatal("distinct ranks refused")
-		}
+		must.Need(t, ok, "distinct ranks refused")
 		same(t, "p", p, SignFlip(ranks, nil))
 	})
 }

@@ -40,18 +40,14 @@ func plateauExample() [][]float64 {
 func TestPlateau(t *testing.T) {
 	r := Plateau(plateauExample(), 0.05, 0.95)
 	nearAll(t, "low", r.Low, []float64{-0.696478, -0.157280, -0.014110, -0.004645}, 1e-6)
-	if !r.Decided || r.Level != 2 {
-		t.Errorf("%+v, want level 2", r)
-	}
+	must.True(t, r.Decided && r.Level == 2, "%+v, want level 2", r)
 	near(t, "quantile", tQuantile(5, 0.95), 2.015048, 1e-6)
 }
 
 func TestPlateauUndecidedGivesARange(t *testing.T) {
 	noisy := [][]float64{{1, 2, 2.3, 1.9}, {1.1, 2.4, 2, 2.2}, {0.9, 2.1, 2.4, 2.1}}
 	r := Plateau(noisy, 0.05, 0.95)
-	if r.Decided || r.From != 1 || r.To != 2 {
-		t.Errorf("%+v, want not decided, levels 1 to 2", r)
-	}
+	must.True(t, !r.Decided && r.From == 1 && r.To == 2, "%+v, want not decided, levels 1 to 2", r)
 	if thin := Plateau(noisy[:1], 0.05, 0.95); thin.Decided || thin.To != 3 || len(thin.Warnings) == 0 {
 		t.Errorf("one block: %+v", thin)
 	}
@@ -99,9 +95,7 @@ func TestShiftLimit(t *testing.T) {
 		near(t, "95 % at N 30", shiftQuantile(30, phi, 10_000, 0.95, rng), want, 0.06)
 	}
 	a := ShiftLimit(12, 0.4, rand.New(rand.NewPCG(1, 1)))
-	if b := ShiftLimit(12, 0.4, rand.New(rand.NewPCG(1, 1))); a != b {
-		t.Errorf("the same generator gave %v and %v", a, b)
-	}
+	must.Equal(t, a, ShiftLimit(12, 0.4, rand.New(rand.NewPCG(1, 1))), "the same generator gave")
 }
 
 // The exact distribution by counting inversions of every permutation, and a long

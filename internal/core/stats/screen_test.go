@@ -25,9 +25,7 @@ func TestScreen(t *testing.T) {
 			}
 		}
 	}
-	if Screen(0) != nil || Screen(ScreenMost+1) != nil {
-		t.Error("a design of no factors, or of too many")
-	}
+	must.True(t, Screen(0) == nil && Screen(ScreenMost+1) == nil, "a design of no factors, or of too many")
 }
 
 // The effects of a known plane, with an interaction that must not show.

@@ -11,9 +11,7 @@ import (
 
 func TestDescribe(t *testing.T) {
 	got := Describe([]float64{4, 1, 2, 9})
-	if want := (Summary{N: 4, Mean: 4, Median: 3, Min: 1, Max: 9}); got != want {
-		t.Errorf("Describe = %+v, want %+v", got, want)
-	}
+	must.Equal(t, got, (Summary{N: 4, Mean: 4, Median: 3, Min: 1, Max: 9}), "Describe")
 	if empty := Describe(nil); empty.N != 0 || !math.IsNaN(empty.Mean) {
 		t.Errorf("Describe(nil) = %+v, want no values", empty)
 	}

@@ -3,6 +3,8 @@ package stats
 import (
 	"math"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // Reference data V1 and V2 of statistics.md sections 3 and 4.4.
@@ -43,9 +45,7 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 // nearAll compares slices element by element.
 func nearAll(t *testing.T, what string, got, want []float64, tolerance float64) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s has %d values, want %d: %v", what, len(got), len(want), got)
-	}
+	must.Need(t, len(got) == len(want), "%s has %d values, want %d: %v", what, len(got), len(want), got)
 	for i := range got {
 		if math.IsNaN(got[i]) || math.Abs(got[i]-want[i]) > tolerance {
 			t.Errorf("%s[%d] = %.9g, want %.9g ± %g", what, i, got[i], want[i], tolerance)

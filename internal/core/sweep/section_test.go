@@ -56,9 +56,7 @@ func gigabit(n units.Bytes) time.Duration {
 func TestSweepKeepsItsTableShort(t *testing.T) {
 	sizes := plan.SweepSizes(1, 8<<20)
 	d := reported(sweepOf(5, sizes, gigabit)).Directions[0]
-	if len(d.Rows) < 20 || len(d.Rows) > tableRows+2 {
-		t.Errorf("%d rows of %d sizes", len(d.Rows), len(sizes))
-	}
+	must.True(t, len(d.Rows) >= 20 && len(d.Rows) <= tableRows+2, "%d rows of %d sizes", len(d.Rows), len(sizes))
 	if first, last := d.Rows[0].Size.Size, d.Rows[len(d.Rows)-1].Size.Size; first != 1 || last < 8<<20 {
 		t.Errorf("rows from %v to %v", first, last)
 	}
@@ -72,9 +70,7 @@ func TestSweepKeepsItsTableShort(t *testing.T) {
 		t.Errorf("largest %+v", d.Largest)
 	}
 	// n½ of a + bn is a/b: 20 µs at 1 Gbit/s are 2500 bytes.
-	if d.Half < 2400 || d.Half > 2600 {
-		t.Errorf("half of the goodput with %v", d.Half)
-	}
+	must.True(t, d.Half >= 2400 && d.Half <= 2600, "half of the goodput with %v", d.Half)
 	for _, n := range []int{0, 1, 2} {
 		few := reported(sweepOf(5, sizes[:n], gigabit))
 		if n > 0 && len(few.Directions[0].Rows) != n {
@@ -133,9 +129,7 @@ func TestSweepWords(t *testing.T) {
 		{with(func(f *Feature) { f.Kind, f.State, f.Reference = Stall, NotConfirmed, 0 }),
 			"nothing came back from 96 KiB to 8 MiB: it did not happen again in 9 fresh passes"},
 	} {
-		if got := sentence(c.f, sizes.PingPong); got != c.want {
-			t.Errorf("%s %s:\n got %q\nwant %q", c.f.Kind, c.f.State, got, c.want)
-		}
+		must.Equal(t, sentence(c.f, sizes.PingPong), c.want, "%s %s", c.f.Kind, c.f.State)
 	}
 }
 
@@ -153,10 +147,8 @@ func TestSweepOfASessionWithNothing(t *testing.T) {
 	} {
 		d := reported(s)
 		must.Equal(t, len(d.Directions), 0, "%s: %+v", name, d.Directions)
-		b, err := json.Marshal(d)
-		if err != nil || strings.Contains(string(b), `"directions":null`) {
-			t.Errorf("%s: %s, %v", name, b, err)
-		}
+		b := must.Get(json.Marshal(d))(t)
+		must.True(t, !strings.Contains(string(b), `"directions":null`), "%s: %s", name, b)
 	}
 	all := reported(sweepOf(5, []units.Bytes{1, 2}, func(units.Bytes) time.Duration { return -1 }))
 	if d := all.Directions[0]; d.Smallest != nil || d.Largest != nil || len(d.Rows) != 2 || len(d.Findings) != 1 {

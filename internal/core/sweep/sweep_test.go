@@ -156,9 +156,7 @@ func TestFewFalseAlarms(t *testing.T) {
 			t.Logf("seed %d: %s", seed, show(c.Features))
 		}
 	}
-	if alarms > curves/20 {
-		t.Errorf("%d false alarms in %d curves", alarms, curves)
-	}
+	must.True(t, alarms <= curves/20, "%d false alarms in %d curves", alarms, curves)
 }
 
 func TestSizesAreDescribed(t *testing.T) {
@@ -209,9 +207,7 @@ func TestSpikesAreCounted(t *testing.T) {
 	survey[2].Points[0].Trials[3] *= 10
 	c := Pool(survey)
 	got := map[units.Bytes]int{c.Sizes[0].Size: c.Sizes[0].Spikes, c.Sizes[1].Size: c.Sizes[1].Spikes}
-	if got[survey[2].Points[0].Size] != 1 || got[1]+got[100] != 1 {
-		t.Errorf("spikes %v", got)
-	}
+	must.True(t, got[survey[2].Points[0].Size] == 1 && got[1]+got[100] == 1, "spikes %v", got)
 }
 
 func TestThinSurveys(t *testing.T) {
@@ -233,9 +229,7 @@ func TestThinSurveys(t *testing.T) {
 		if !strings.Contains(strings.Join(got.Warnings, "; "), c.want) || len(got.Features) != 0 {
 			t.Errorf("%s: warnings %q, %s", name, got.Warnings, show(got.Features))
 		}
-		if got.Sizes == nil || got.Features == nil || got.Logs == nil {
-			t.Errorf("%s: null in JSON", name)
-		}
+		must.True(t, got.Sizes != nil && got.Features != nil && got.Logs != nil, "%s: null in JSON", name)
 	}
 }
 
@@ -251,9 +245,7 @@ func TestPassesOfRuns(t *testing.T) {
 		{Setting: "current", Flow: model.Flow{Direction: model.To}},
 	}
 	survey, confirm := Passes(runs, model.To)
-	if len(survey) != 1 || len(confirm) != 1 || len(survey[0].Points) != 2 {
-		t.Fatalf("%+v, %+v", survey, confirm)
-	}
+	must.Need(t, len(survey) == 1 && len(confirm) == 1 && len(survey[0].Points) == 2, "%+v, %+v", survey, confirm)
 	want := []Log{{model.Near, 2, []string{"near"}}, {model.Far, 1, []string{"far"}}}
 	must.NoDiff(t, cmp.Diff(want, survey[0].Logs), "logs")
 }
@@ -291,9 +283,7 @@ func TestConfirmation(t *testing.T) {
 	}
 	again := Confirm(found)
 	for _, n := range []units.Bytes{1, 2048, 4096, 8192, 16384} {
-		if !slices.Contains(again, n) {
-			t.Errorf("sizes to confirm %v lack %d", again, n)
-		}
+		must.True(t, slices.Contains(again, n), "sizes to confirm %v lack %d", again, n)
 	}
 	n := ConfirmPasses(len(found))
 	states := func(f []Feature) string {
@@ -340,9 +330,7 @@ func TestCurveComesBackFromJSON(t *testing.T) {
 	var got Curve
 	must.Do(t, json.Unmarshal(b, &got))
 	again, err := json.Marshal(got)
-	if err != nil || string(again) != string(b) {
-		t.Errorf("%v:\n%s\n%s", err, b, again)
-	}
+	must.True(t, err == nil && string(again) == string(b), "%v:\n%s\n%s", err, b, again)
 }
 
 // The order of passes and of points in them changes nothing; times that are all
@@ -381,9 +369,7 @@ func TestLaws(t *testing.T) {
 			t.Fatalf("another order: %s, was %s", show(other.Features), show(c.Features))
 		}
 		twice := Pool(doubled)
-		if twice.Best != c.Best && c.Best != 0 && twice.Best == 0 {
-			t.Fatalf("best %d, was %d", twice.Best, c.Best)
-		}
+		must.Need(t, twice.Best == c.Best || c.Best == 0 || twice.Best != 0, "best %d, was %d", twice.Best, c.Best)
 		for i, s := range c.Sizes {
 			if d := twice.Sizes[i]; d.Median < 2*s.Median-2 || d.Median > 2*s.Median+2 || d.Stalled != s.Stalled {
 				t.Fatalf("%+v, was %+v", d, s)

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 func all() traffic.Kinds {
@@ -52,9 +53,7 @@ func TestOptions(t *testing.T) {
 		t.Error("a load of TCP is plain")
 	}
 	f, ok, err := set(f, "load", udp.Name)
-	if !ok || err != nil {
-		t.Fatal(ok, err)
-	}
+	must.Need(t, ok && err == nil, "%v %v", ok, err)
 	f, ok, err = set(f, "plain", "on")
 	if u, is := udp.Of(f); !ok || err != nil || !is || !u.Plain || u.Rate != udp.DefaultRate {
 		t.Errorf("%+v, %t, %v", f, ok, err)
@@ -84,9 +83,7 @@ func FuzzParams(f *testing.F) {
 		p := model.Params(text)
 		for _, k := range all() {
 			d := k.Of(model.Flow{Engine: k.Name, Block: 1, Params: p})
-			if d.Message < 0 {
-				t.Errorf("%s: a message of %d bytes", k.Name, d.Message)
-			}
+			must.True(t, d.Message >= 0, "%s: a message of %d bytes", k.Name, d.Message)
 			all().Options(model.Flow{Engine: k.Name, Params: p})
 		}
 		again[udp.Params](t, p)

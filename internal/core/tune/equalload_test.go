@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/tune"
+	"linerate/internal/must"
 )
 
 // TestReadingsAtEqualLoad holds that the latency of a setting that carries more is that of
@@ -27,9 +28,7 @@ func TestReadingsAtEqualLoad(t *testing.T) {
 	m := tune.New(o)
 	m.Looked(w.look(m.Next().Settings[0]))
 	step := m.Next()
-	if step.Kind != tune.KindRace || len(step.Settings) != 2 {
-		t.Fatalf("%+v, want a race", step)
-	}
+	must.Need(t, step.Kind == tune.KindRace && len(step.Settings) == 2, "%+v, want a race", step)
 	m2 := step.Settings[1].Name
 	runs := []model.Run{run(tune.Baseline, model.RunValid, 14, 0.010), run(m2, model.RunValid, 94, 0.090)}
 	for name, c := range map[string]struct {
@@ -40,9 +39,7 @@ func TestReadingsAtEqualLoad(t *testing.T) {
 		"not measured": {runs, math.NaN()},
 	} {
 		b, ok := m.Readings(3, c.runs)
-		if !ok || len(b) != 2 {
-			t.Fatalf("%s: %v, complete %v", name, b, ok)
-		}
+		must.Need(t, ok && len(b) == 2, "%s: %v, complete %v", name, b, ok)
 		got := b[tune.Baseline].Harm[0] - b[m2].Harm[0]
 		if math.IsNaN(got) != math.IsNaN(c.want) || math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: harm %v, want %v", name, got, c.want)
@@ -50,8 +47,6 @@ func TestReadingsAtEqualLoad(t *testing.T) {
 		if gain := b[m2].Log - b[tune.Baseline].Log; math.Abs(gain-math.Log(94.0/14)) > 1e-9 {
 			t.Errorf("%s: gain %v is not that of the ordinary runs", name, gain)
 		}
-		if again := b[m2].Harm[1]; math.IsNaN(again) {
-			t.Errorf("%s: retransmissions are unknown", name)
-		}
+		must.True(t, !math.IsNaN(b[m2].Harm[1]), "%s: retransmissions are unknown", name)
 	}
 }

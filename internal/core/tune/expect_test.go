@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"linerate/internal/core/tune"
+	"linerate/internal/must"
 )
 
 // The time that is expected before the first run is right within a factor of 1.5 in nine of
@@ -49,7 +50,5 @@ func TestExpectedTime(t *testing.T) {
 		}
 	}
 	t.Logf("the time was right within a factor of 1.5 in %d of %d searches", right, worlds)
-	if right < worlds*9/10 {
-		t.Error("wanted nine of ten")
-	}
+	must.True(t, right >= worlds*9/10, "wanted nine of ten")
 }

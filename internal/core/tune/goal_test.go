@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/tune"
+	"linerate/internal/must"
 )
 
 // queue is a path with a deep queue: a window that is larger than it needs waits there,
@@ -72,7 +73,5 @@ func TestGoalLatency(t *testing.T) {
 			t.Errorf("seed %d: 64 KiB, which carries a quarter: %+v", seed, f)
 		}
 	}
-	if right < 95 {
-		t.Errorf("256 KiB, which is what the path needs, in %d of 100 worlds", right)
-	}
+	must.True(t, right >= 95, "256 KiB, which is what the path needs, in %d of 100 worlds", right)
 }

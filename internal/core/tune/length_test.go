@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/tune"
+	"linerate/internal/must"
 )
 
 // pilots are runs of 1 s and 2 s in intervals of 100 ms: slow start until ramp, then the
@@ -56,9 +57,7 @@ func TestLengthFollowsTheEvidence(t *testing.T) {
 	if l := far.Fit(model.Goodput, math.Log(6)); l.Duration != 4*time.Second {
 		t.Errorf("200 ms of round trip: %+v", l)
 	}
-	if l := (tune.Pilots{}).Fit(model.Goodput, 1); l != (tune.Length{}) {
-		t.Errorf("no pilots: %+v", l)
-	}
+	must.Equal(t, (tune.Pilots{}).Fit(model.Goodput, 1), (tune.Length{}), "no pilots")
 }
 
 // The result lists what a plateau turns down, with its effect, like all that was measured.
@@ -68,9 +67,7 @@ func TestPlateauTellsWhatItTurnsDown(t *testing.T) {
 	play(t, w, m)
 	told := map[string]tune.Fate{}
 	for _, f := range m.Fates() {
-		if f.State == tune.Racing || f.State == tune.Waiting {
-			t.Errorf("%s is %s", f.Setting.Name, f.State)
-		}
+		must.True(t, f.State != tune.Racing && f.State != tune.Waiting, "%s is %s", f.Setting.Name, f.State)
 		told[f.Setting.Name] = f
 	}
 	worse := told["far.tcp.recv_buffer_max=256KiB"] // 4 of the 5 times that the link allows

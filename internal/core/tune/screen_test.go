@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/tune"
+	"linerate/internal/must"
 )
 
 // outcome is what searches in worlds came to.
@@ -77,9 +78,7 @@ func TestThoroughInVain(t *testing.T) {
 		}
 	}
 	t.Logf("%d of 200 worlds ask for a confirmation", n)
-	if n > 60 {
-		t.Errorf("%d of 200 worlds ask for a confirmation", n)
-	}
+	must.True(t, n <= 60, "%d of 200 worlds ask for a confirmation", n)
 	o := thorough()
 	o.Runs = 40
 	few := inSilence(t, 50, in, o).untrimmed
@@ -114,9 +113,7 @@ func TestThoroughWithWhatBreaks(t *testing.T) {
 			reached++
 		}
 		for _, a := range s.Assignments {
-			if a.Value == "77" {
-				t.Fatalf("seed %d: it is in the winner", seed)
-			}
+			must.Need(t, a.Value != "77", "seed %d: it is in the winner", seed)
 		}
 	}
 	t.Logf("named in %d of %d worlds, 95 %% of the best in %d", broke, worlds, reached)

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/stats"
 	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // world is a path with known truth: the rate is that of the narrowest of its
@@ -151,9 +152,7 @@ func play(t testing.TB, w *world, m *tune.Machine) tune.Step {
 			for _, i := range w.rng.Perm(len(s.Settings)) {
 				b[s.Settings[i].Name] = w.run(s.Settings[i])
 			}
-			if len(b) != len(s.Settings) {
-				t.Fatalf("two settings of one name in %v", s.Settings)
-			}
+			must.Need(t, len(b) == len(s.Settings), "two settings of one name in %v", s.Settings)
 			m.Measured(b)
 		case tune.KindConfirm, tune.KindEnd:
 			return s
@@ -265,9 +264,7 @@ func TestTwoEqualLimits(t *testing.T) {
 			found++
 		}
 	}
-	if found < 95 {
-		t.Errorf("both settings were found in %d of 100 worlds", found)
-	}
+	must.True(t, found >= 95, "both settings were found in %d of 100 worlds", found)
 }
 
 // Where nothing helps, nothing is changed, and it costs few runs.
@@ -305,9 +302,7 @@ func TestGuardAtEveryStep(t *testing.T) {
 		m := tune.New(options())
 		play(t, w, m)
 		s, ok := m.Winner()
-		if !ok || s.Assignments[0].Value == strconv.Itoa(512<<10) {
-			t.Fatalf("seed %d: winner %+v", seed, s)
-		}
+		must.Need(t, ok && s.Assignments[0].Value != strconv.Itoa(512<<10), "seed %d: winner %+v", seed, s)
 	}
 }
 
@@ -331,9 +326,7 @@ func TestGuardThatScatters(t *testing.T) {
 			}
 		}
 		t.Logf("%.0f times the latency: condemned in %d of %d worlds", c.harm, condemned, worlds)
-		if condemned < c.least || condemned > c.most {
-			t.Errorf("wanted %d to %d", c.least, c.most)
-		}
+		must.True(t, condemned >= c.least && condemned <= c.most, "wanted %d to %d", c.least, c.most)
 	}
 }
 
@@ -359,9 +352,7 @@ func TestSmallestGoodValue(t *testing.T) {
 			right++
 		}
 	}
-	if right < 45 {
-		t.Errorf("512 KiB in %d of 50 worlds", right)
-	}
+	must.True(t, right >= 45, "512 KiB in %d of 50 worlds", right)
 }
 
 // What a person refuses is not tried, and is told; what needs agreement comes last.
@@ -377,9 +368,7 @@ func TestAsk(t *testing.T) {
 				l.Ideas[0].Ask = "the link may be lost"
 				m.Looked(l)
 			case tune.KindAsk:
-				if s.Reason != "the link may be lost" {
-					t.Fatalf("it asks %q", s.Reason)
-				}
+				must.Need(t, s.Reason == "the link may be lost", "it asks %q", s.Reason)
 				m.Answered(agree)
 			case tune.KindRace, tune.KindScreen, tune.KindTrim, tune.KindPlateau:
 				b := tune.Block{}

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 func TestBitRateString(t *testing.T) {
@@ -29,9 +30,7 @@ func TestBitRateString(t *testing.T) {
 		{BitRate(math.NaN()), "unknown bit/s"},
 		{BitRate(math.Inf(1)), "unknown bit/s"},
 	} {
-		if got := c.in.String(); got != c.want {
-			t.Errorf("BitRate(%g) = %q, want %q", float64(c.in), got, c.want)
-		}
+		must.Equal(t, c.in.String(), c.want, "BitRate(%g)", float64(c.in))
 	}
 }
 
@@ -66,9 +65,7 @@ func TestPercentString(t *testing.T) {
 	for in, want := range map[Percent]string{
 		3: "3 %", 0: "0 %", 0.01: "0.01 %", 99.2734: "99.27 %", -4.5: "-4.5 %", Percent(math.Inf(1)): "unknown %",
 	} {
-		if got := in.String(); got != want {
-			t.Errorf("Percent(%g) = %q, want %q", float64(in), got, want)
-		}
+		must.Equal(t, in.String(), want, "Percent(%g)", float64(in))
 	}
 }
 
@@ -171,10 +168,8 @@ func TestParseBitRate(t *testing.T) {
 		"12.5MB/s": 100e6, "12.5 MBps": 100e6, "1MiB/s": 8 << 20, "1Kibit": 1024, "8bit/s": 8,
 		" 1 gbit ": 1e9, "1tbit": 1e12, ".5gbit": 5e8, "1Ebit/s": 1e18,
 	} {
-		got, err := ParseBitRate(in)
-		if err != nil || got != want {
-			t.Errorf("ParseBitRate(%q) = %g, %v, want %g", in, float64(got), err, float64(want))
-		}
+		got := must.Get(ParseBitRate(in))(t)
+		must.True(t, got == want, "ParseBitRate(%q) = %g, want %g", in, float64(got), float64(want))
 	}
 }
 
@@ -185,19 +180,15 @@ func TestParseBytes(t *testing.T) {
 		"1.5MiB": 3 << 19, "1.5 MB": 1500000, "2G": 2 << 30, "2GB": 2e9, "1TiB": 1 << 40, "1e6": 1e6,
 		"9223372036854775807": math.MaxInt64, "9007199254740993": 1<<53 + 1, "1.3 KiB": 1331,
 	} {
-		got, err := ParseBytes(in)
-		if err != nil || got != want {
-			t.Errorf("ParseBytes(%q) = %d, %v, want %d", in, got, err, want)
-		}
+		got := must.Get(ParseBytes(in))(t)
+		must.Equal(t, got, want, "ParseBytes(%q)", in)
 	}
 }
 
 func TestParsePercent(t *testing.T) {
 	for in, want := range map[string]Percent{"3%": 3, "3 %": 3, "0.01%": 0.01, "3": 3, "250%": 250, "0": 0} {
-		got, err := ParsePercent(in)
-		if err != nil || got != want {
-			t.Errorf("ParsePercent(%q) = %g, %v, want %g", in, float64(got), err, float64(want))
-		}
+		got := must.Get(ParsePercent(in))(t)
+		must.True(t, got == want, "ParsePercent(%q) = %g, want %g", in, float64(got), float64(want))
 	}
 }
 
@@ -207,10 +198,8 @@ func TestParseDuration(t *testing.T) {
 		"1m30s": 90 * time.Second, "2 min 10 s": 130 * time.Second, "1h 5min": 65 * time.Minute,
 		"250ms": 250 * time.Millisecond, "9.8 µs": 9800, "9.8us": 9800, "850 ns": 850,
 	} {
-		got, err := ParseDuration(in)
-		if err != nil || got != want {
-			t.Errorf("ParseDuration(%q) = %v, %v, want %v", in, got, err, want)
-		}
+		got := must.Get(ParseDuration(in))(t)
+		must.Equal(t, got, want, "ParseDuration(%q)", in)
 	}
 }
 
@@ -300,10 +289,8 @@ func TestPrintedBytesParseBack(t *testing.T) {
 		shift := rapid.IntRange(0, 40).Draw(t, "shift")
 		want := Bytes(rapid.Int64Range(0, 1<<53>>shift).Draw(t, "n") << shift)
 		for _, text := range []string{want.String(), want.Decimal(), want.Binary()} {
-			got, err := ParseBytes(text)
-			if err != nil || !near(float64(got), float64(want), 3) {
-				t.Fatalf("%d printed as %q parsed as %d, %v", want, text, got, err)
-			}
+			got := must.Get(ParseBytes(text))(t)
+			must.Need(t, near(float64(got), float64(want), 3), "%d printed as %q parsed as %d", want, text, got)
 		}
 		if text, ok := want.exactBinary(); ok {
 			if got, err := ParseBytes(text); err != nil || got != want {
@@ -317,10 +304,8 @@ func TestPrintedDurationsParseBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := time.Duration(math.Pow(10, rapid.Float64Range(0, 16).Draw(t, "exponent")))
 		text := FormatDuration(want)
-		got, err := ParseDuration(text)
-		if err != nil || !near(float64(got), float64(want), 2) {
-			t.Fatalf("%d ns printed as %q parsed as %d ns, %v", want, text, got, err)
-		}
+		got := must.Get(ParseDuration(text))(t)
+		must.Need(t, near(float64(got), float64(want), 2), "%d ns printed as %q parsed as %d ns", want, text, got)
 	})
 }
 

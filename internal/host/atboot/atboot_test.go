@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"linerate/internal/must"
 )
 
@@ -122,9 +123,7 @@ func TestInstallAndRemove(t *testing.T) {
 				t.Errorf("nothing to remove: %v, %v", r, err)
 			}
 			name := install(t, k)
-			if name == "" || !Installed(k.State) {
-				t.Errorf("name %q", name)
-			}
+			must.True(t, name != "" && Installed(k.State), "name %q", name)
 			for _, path := range c.job {
 				must.OK(t, must.Err(os.Lstat(filepath.Join(k.Root, path))))
 			}
@@ -167,9 +166,7 @@ func TestNowhere(t *testing.T) {
 		t.Error(err)
 	}
 	must.Do(t, os.RemoveAll(filepath.Join(k.Root, "usr")))
-	if diff := cmp.Diff(before, k.tree(t)); diff != "" {
-		t.Error(diff)
-	}
+	must.NoDiff(t, cmp.Diff(before, k.tree(t)))
 	busybox := filepath.Join(k.Root, "bin/busybox")
 	must.Do(t, errors.Join(os.MkdirAll(filepath.Join(k.Root, "etc/cron.d"), 0o755), os.MkdirAll(filepath.Join(k.Root, "usr/sbin"), 0o755),
 		os.MkdirAll(filepath.Dir(busybox), 0o755), os.WriteFile(busybox, nil, 0o755), os.Symlink(busybox, filepath.Join(k.Root, "usr/sbin/crond"))))
@@ -187,9 +184,7 @@ func TestTaken(t *testing.T) {
 				must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("theirs"), 0o640)))
 				before := k.tree(t)
 				must.Is(t, must.Err(k.Install(t.Context())), ErrTaken, "Install")
-				if diff := cmp.Diff(before, k.tree(t)); diff != "" {
-					t.Error(diff)
-				}
+				must.NoDiff(t, cmp.Diff(before, k.tree(t)))
 			})
 		}
 	}
@@ -215,9 +210,7 @@ func TestTakenMeanwhile(t *testing.T) {
 				if b, err := os.ReadFile(path); err != nil || string(b) != "theirs" {
 					t.Errorf("%q, %v", b, err)
 				}
-				if Installed(k.State) {
-					t.Error("something of it is left")
-				}
+				must.True(t, !Installed(k.State), "something of it is left")
 			})
 		}
 	}
@@ -236,9 +229,7 @@ func TestOtherState(t *testing.T) {
 			if r, err := other.Remove(t.Context()); r != nil || err != nil {
 				t.Errorf("Remove: %+v, %v", r, err)
 			}
-			if diff := cmp.Diff(before, k.tree(t)); diff != "" {
-				t.Error(diff)
-			}
+			must.NoDiff(t, cmp.Diff(before, k.tree(t)))
 		})
 	}
 }
@@ -266,9 +257,7 @@ func TestChanged(t *testing.T) {
 						must.OK(t, os.Remove(dir))
 					}
 				}
-				if diff := cmp.Diff(before, k.tree(t)); diff != "" {
-					t.Error(diff)
-				}
+				must.NoDiff(t, cmp.Diff(before, k.tree(t)))
 			})
 		}
 	}
@@ -280,9 +269,7 @@ func TestDisabled(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(k.Root, "usr/bin/systemctl"), []byte("#!/bin/sh\necho masked\nexit 1\n"), 0o755))
 	before := k.tree(t)
 	must.Say(t, must.Err(k.Install(t.Context())), `"masked"`)
-	if diff := cmp.Diff(before, k.tree(t)); diff != "" {
-		t.Error(diff)
-	}
+	must.NoDiff(t, cmp.Diff(before, k.tree(t)))
 	must.Do(t, os.Remove(filepath.Join(k.Root, "usr/bin/systemctl")))
 	install(t, k) // nobody can be asked
 }
@@ -316,9 +303,7 @@ func TestDamagedRecord(t *testing.T) {
 	before := k.tree(t)
 	must.Is(t, must.Err(k.Remove(t.Context())), fs.ErrInvalid)
 	must.Is(t, must.Err(k.Install(t.Context())), fs.ErrInvalid)
-	if diff := cmp.Diff(before, k.tree(t)); diff != "" {
-		t.Error(diff)
-	}
+	must.NoDiff(t, cmp.Diff(before, k.tree(t)))
 }
 
 // crashVar tells a test process to work on a machine and to kill itself after so
@@ -337,9 +322,7 @@ func TestSystemFails(t *testing.T) {
 	refuse("/Create")
 	before := k.tree(t)
 	must.Say(t, must.Err(k.Install(t.Context())), "denied")
-	if diff := cmp.Diff(before, k.tree(t)); diff != "" {
-		t.Error(diff)
-	}
+	must.NoDiff(t, cmp.Diff(before, k.tree(t)))
 	refuse("/None")
 	install(t, k)
 	refuse("/Delete")
@@ -363,8 +346,6 @@ func TestRunningProgram(t *testing.T) {
 	install(t, k)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	out, err := exec.CommandContext(ctx, k.program(), "-test.list=TestRunningProgram").Output()
-	if err != nil || !slices.Contains(strings.Fields(string(out)), "TestRunningProgram") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out := must.Get(exec.CommandContext(ctx, k.program(), "-test.list=TestRunningProgram").Output())(t)
+	must.True(t, slices.Contains(strings.Fields(string(out)), "TestRunningProgram"), "%s", out)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"linerate/internal/must"
 )
 
@@ -80,9 +81,7 @@ func TestKill(t *testing.T) {
 				must.OK(t, must.Err(k.Remove(t.Context())), "%s", when)
 				must.NoDiff(t, cmp.Diff(before, k.tree(t)), "%s", when)
 			}
-			if steps < 5 {
-				t.Errorf("%s, %s: %d steps only: the test looks at nothing", kind, what, steps)
-			}
+			must.True(t, steps >= 5, "%s, %s: %d steps only: the test looks at nothing", kind, what, steps)
 		}
 	}
 }

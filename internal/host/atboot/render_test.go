@@ -14,8 +14,9 @@ import (
 	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 var update = flag.Bool("update", false, "renew the golden files")
@@ -54,9 +55,7 @@ func TestPlain(t *testing.T) {
 		t.Skip("the paths are of other systems")
 	}
 	for _, dir := range []string{"relative", "", "/a'b", `/a"b`, "/a`b", "/a$b", `/a\b`, "/a\nb", "/a\x7f", "/a ", "/a\tb"} {
-		if plain(dir) == nil {
-			t.Errorf("%q was taken", dir)
-		}
+		must.Fail(t, plain(dir), "%q was taken", dir)
 	}
 	must.OK(t, plain(odd))
 }
@@ -91,9 +90,7 @@ func TestShellReadsTheScripts(t *testing.T) {
 		if len(args) > 0 {
 			want = ""
 		}
-		if err != nil || string(out) != want {
-			t.Errorf("%s: %v\n%s", what, err, out)
-		}
+		must.True(t, err == nil && string(out) == want, "%s: %v\n%s", what, err, out)
 	}
 	run("line of sh", k.shellLine())
 	run("systemd", systemdLine(t, unitText(k)))
@@ -108,9 +105,7 @@ func TestShellReadsTheScripts(t *testing.T) {
 func systemdLine(t *testing.T, unit string) string {
 	t.Helper()
 	_, line, ok := strings.Cut(unit, "\nExecStart=")
-	if !ok {
-		t.Fatalf("no ExecStart:\n%s", unit)
-	}
+	must.Need(t, ok, "no ExecStart:\n%s", unit)
 	line, _, _ = strings.Cut(line, "\n")
 	return strings.NewReplacer("$$", "$", "%%", "%").Replace(line)
 }
@@ -130,9 +125,7 @@ func rcBody(t *testing.T, script string) string {
 	t.Helper()
 	_, body, _ := strings.Cut(script, "_start()\n{\n")
 	body, _, ok := strings.Cut(body, "\n}\n")
-	if !ok {
-		t.Fatalf("no function:\n%s", script)
-	}
+	must.Need(t, ok, "no function:\n%s", script)
 	return body
 }
 
@@ -240,9 +233,7 @@ func TestWindowsWord(t *testing.T) {
 			got.WriteByte('"')
 			body = body[1:]
 		}
-		if got.String() != s || body != `"` {
-			rt.Fatalf("%q became %s, which reads as %q", s, word, got.String())
-		}
+		must.Need(rt, got.String() == s && body == `"`, "%q became %s, which reads as %q", s, word, got.String())
 	})
 }
 
@@ -263,9 +254,7 @@ func FuzzRecord(f *testing.F) {
 			if p.Task != nil {
 				name = p.Task.Name
 			}
-			if !strings.HasPrefix(name, "linerate") {
-				t.Errorf("%q would be removed", name)
-			}
+			must.True(t, strings.HasPrefix(name, "linerate"), "%q would be removed", name)
 		}
 	})
 }

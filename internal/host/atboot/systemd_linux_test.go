@@ -26,20 +26,14 @@ func TestSystemdVerify(t *testing.T) {
 	unit := k.real(unitDir + "/" + unitName)
 	cmd := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", unit)
 	out, err := cmd.CombinedOutput()
-	if err != nil || bytes.Contains(out, []byte(unitName)) {
-		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
-	}
+	must.True(t, err == nil && !bytes.Contains(out, []byte(unitName)), "systemd-analyze verify: %v\n%s", err, out)
 	systemctl, err := exec.LookPath("systemctl")
 	if err != nil {
 		return
 	}
 	out, err = exec.CommandContext(t.Context(), systemctl, "--root="+k.Root, "is-enabled", unitName).CombinedOutput()
-	if err != nil || strings.TrimSpace(string(out)) != "enabled" {
-		t.Errorf("systemctl is-enabled: %v\n%s", err, out)
-	}
+	must.True(t, err == nil && strings.TrimSpace(string(out)) == "enabled", "systemctl is-enabled: %v\n%s", err, out)
 	must.Do(t, os.Remove(k.real(unitDir+"/multi-user.target.wants/"+unitName)))
 	out, err = exec.CommandContext(t.Context(), systemctl, "--root="+k.Root, "is-enabled", unitName).CombinedOutput()
-	if err == nil || strings.TrimSpace(string(out)) != "disabled" {
-		t.Errorf("without the link: %v\n%s", err, out)
-	}
+	must.True(t, err != nil && strings.TrimSpace(string(out)) == "disabled", "without the link: %v\n%s", err, out)
 }

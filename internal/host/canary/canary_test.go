@@ -49,9 +49,7 @@ func TestEachWay(t *testing.T) {
 			t.Errorf("echo with %d bytes: %q, %v", size, how, err)
 		}
 	}
-	if how, err := knock(ctx, lo, closedPort); err != nil || !strings.Contains(how, "refuses") {
-		t.Errorf("TCP: %q, %v", how, err)
-	}
+	must.Contain(t, must.Get(knock(ctx, lo, closedPort))(t), "refuses", "TCP")
 }
 
 func TestProbeConnection(t *testing.T) {

@@ -66,9 +66,7 @@ func TestSearchOnABadWay(t *testing.T) {
 		return "echo reply", nil
 	}}
 	s.do()
-	if s.passes != 9000 {
-		t.Errorf("every third packet lost: %d pass", s.passes)
-	}
+	must.True(t, s.passes == 9000, "every third packet lost: %d pass", s.passes)
 	s = search{largest: 9000, ask: func(int, time.Duration) (string, error) { return "", errSilent }}
 	if s.do(); s.passes != 0 || s.detail() != "no answer in time" {
 		t.Errorf("nothing passes: %d, %s", s.passes, s.detail())

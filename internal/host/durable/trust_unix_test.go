@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"linerate/internal/host/durable"
+	"linerate/internal/must"
 )
 
 // TestPrivate: whatever another user could change on the way to a directory makes
@@ -21,17 +22,11 @@ func TestPrivate(t *testing.T) {
 	}
 	base := t.TempDir()
 	in := func(name string) string { return filepath.Join(base, name) }
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	mkdir := func(name string, uid int, mode fs.FileMode) {
 		t.Helper()
-		must(os.MkdirAll(in(name), 0o755))
-		must(os.Chmod(in(name), mode))
-		must(os.Chown(in(name), uid, uid))
+		must.Do(t, os.MkdirAll(in(name), 0o755))
+		must.Do(t, os.Chmod(in(name), mode))
+		must.Do(t, os.Chown(in(name), uid, uid))
 	}
 	const other = 4711
 	mkdir("good/state", 0, 0o700)
@@ -45,8 +40,8 @@ func TestPrivate(t *testing.T) {
 	mkdir("tmp/theirs", other, 0o700)
 	link := func(target, name string, uid int) {
 		t.Helper()
-		must(os.Symlink(target, in(name)))
-		must(os.Lchown(in(name), uid, uid))
+		must.Do(t, os.Symlink(target, in(name)))
+		must.Do(t, os.Lchown(in(name), uid, uid))
 	}
 	link("good", "link", 0)
 	link(in("good/state"), "tmp/link", other)
@@ -72,7 +67,5 @@ func TestPrivate(t *testing.T) {
 		}
 	}
 	t.Chdir(in("good"))
-	if err := durable.Private("../foreign/x"); !errors.Is(err, durable.ErrUntrusted) {
-		t.Errorf("a path that begins here: %v", err)
-	}
+	must.Is(t, durable.Private("../foreign/x"), durable.ErrUntrusted, "a path that begins here")
 }

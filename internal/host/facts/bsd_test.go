@@ -77,9 +77,7 @@ func TestDarwinMachine(t *testing.T) {
 	if m.Vendor.Or("") != "Apple" || m.Product.Or("") != "MacBookPro18,3" || m.CPU.Or("") != "Apple M1 Pro" || m.Memory.Or(0) != 16<<30 || m.Virtual.Or("") != model.NotVirtual {
 		t.Errorf("%+v", m)
 	}
-	if m.Sockets.Or(0) != 1 || m.Cores.Or(0) != 8 || m.Threads.Or(0) != 8 || m.NUMA.IsKnown() {
-		t.Errorf("%+v", m)
-	}
+	must.True(t, m.Sockets.Or(0) == 1 && m.Cores.Or(0) == 8 && m.Threads.Or(0) == 8 && !m.NUMA.IsKnown(), "%+v", m)
 	for product, want := range map[string]string{"VirtualMac2,1": "apple", "VMware7,1": "vmware", "Parallels-ARM": "parallels", "Other1,1": "unnamed"} {
 		m := machine("darwin", map[string]string{"hw.model": product, "kern.hv_vmm_present": "1"}, nil).darwinMachine()
 		must.Equal(t, m.Virtual.Or(""), want, "%s: %v", product, m.Virtual)
@@ -187,9 +185,7 @@ func TestOrderInterfaces(t *testing.T) {
 	for _, i := range orderInterfaces(list, "em2") {
 		got = append(got, i.Name)
 	}
-	if !slices.Equal(got, []string{"em2", "em1", "em0", "lo0"}) {
-		t.Errorf("%q", got)
-	}
+	must.True(t, slices.Equal(got, []string{"em2", "em1", "em0", "lo0"}), "%q", got)
 	must.Equal(t, len(orderInterfaces(make([]net.Interface, 2*maxNICs), "")), maxNICs, "interfaces")
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // config makes a configuration space with a status and, at 0x80 behind a power
@@ -133,9 +134,7 @@ func TestReadConventional(t *testing.T) {
 		if c.allows == 0 && b.Allows.IsKnown() || c.allows != 0 && !about(b.Allows.Or(0), c.allows) {
 			t.Errorf("%s allows %v, want %v", name, b.Allows, c.allows)
 		}
-		if b.NUMA.IsKnown() {
-			t.Errorf("%s is on node %v", name, b.NUMA)
-		}
+		must.True(t, !b.NUMA.IsKnown(), "%s is on node %v", name, b.NUMA)
 	}
 }
 
@@ -169,9 +168,7 @@ func TestBusOf(t *testing.T) {
 
 func TestPCIChain(t *testing.T) {
 	got := pciChain("../../devices/pci0000:00/0000:00:1c.4/0000:03:00.0/net/eth0")
-	if !slices.Equal(got, []string{"0000:00:1c.4", "0000:03:00.0"}) {
-		t.Errorf("%q", got)
-	}
+	must.True(t, slices.Equal(got, []string{"0000:00:1c.4", "0000:03:00.0"}), "%q", got)
 }
 
 func FuzzDecodeConventional(f *testing.F) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/must"
 )
 
 // TestSlotInTheLog: what drivers log of the bus that they found.
@@ -44,9 +45,7 @@ func TestSlotInTheRegisters(t *testing.T) {
 		dump := make([]byte, e1000Registers)
 		binary.NativeEndian.PutUint32(dump[4:], c.status)
 		got, ok := slotOfRegisters(c.version, dump)
-		if ok != (c.want != slotBus{}) || ok && got != c.want {
-			t.Errorf("%s: %+v, %t", name, got, ok)
-		}
+		must.True(t, ok == (c.want != slotBus{}) && (!ok || got == c.want), "%s: %+v, %t", name, got, ok)
 	}
 	if _, ok := slotOfRegisters(of82540, make([]byte, 8)); ok {
 		t.Error("a dump that is cut short tells something")

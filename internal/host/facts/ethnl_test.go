@@ -68,9 +68,7 @@ func TestDecodeModes(t *testing.T) {
 		"advertised": {m.Advertised.Or(nil), []string{"10baseT/Half", "100baseT/Full", "1000baseT/Full"}},
 		"partner":    {m.Partner.Or(nil), []string{"10baseT/Half", "100baseT/Full"}},
 	} {
-		if !slices.Equal(c.got, c.want) {
-			t.Errorf("%s: %q, want %q", name, c.got, c.want)
-		}
+		must.True(t, slices.Equal(c.got, c.want), "%s: %q, want %q", name, c.got, c.want)
 	}
 }
 
@@ -81,9 +79,7 @@ func TestDecodeRecordedModes(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	m, err = decodeModes(answer(t, "tap-linkmodes.hex"))
-	if err != nil || m.Duplex.Or("") != "full" || m.Speed.Or(0) == 0 {
-		t.Errorf("%+v, %v", m, err)
-	}
+	must.True(t, err == nil && m.Duplex.Or("") == "full" && m.Speed.Or(0) != 0, "%+v, %v", m, err)
 }
 
 func TestDecodeRecordedOffloads(t *testing.T) {
@@ -132,9 +128,7 @@ func FuzzDecodeOffloads(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		all, err := decodeOffloads(b)
 		for _, o := range all {
-			if err == nil && (o.Name == "" || !o.On && o.Fixed) {
-				t.Errorf("%+v", o)
-			}
+			must.True(t, err != nil || o.Name != "" && (o.On || !o.Fixed), "%+v", o)
 		}
 	})
 }

@@ -27,9 +27,7 @@ func TestReadToLoopback(t *testing.T) {
 	if mtu, ok := f.MTU.Get(); mtu < 1280 || !ok {
 		t.Errorf("MTU %d, unknown because %q", mtu, f.MTU.Reason())
 	}
-	if f.LinkRate.IsKnown() || f.LinkRate.Reason() == "" {
-		t.Errorf("a loopback has a link rate: %v", f.LinkRate)
-	}
+	must.True(t, !f.LinkRate.IsKnown() && f.LinkRate.Reason() != "", "a loopback has a link rate: %v", f.LinkRate)
 }
 
 func TestReadWithoutPath(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // tree makes a file system of texts.
@@ -92,9 +93,7 @@ func TestNothingIsKnownOfNothing(t *testing.T) {
 		"vendor": m.Vendor.Reason(), "product": m.Product.Reason(), "virtual": m.Virtual.Reason(), "cpu": m.CPU.Reason(),
 		"sockets": m.Sockets.Reason(), "cores": m.Cores.Reason(), "threads": m.Threads.Reason(), "numa": m.NUMA.Reason(), "memory": m.Memory.Reason(),
 	} {
-		if reason == "" {
-			t.Errorf("%s is known, or unknown without a reason", name)
-		}
+		must.True(t, reason != "", "%s is known, or unknown without a reason", name)
 	}
 }
 
@@ -140,9 +139,7 @@ func TestUnfilledFirmware(t *testing.T) {
 
 func TestTopologyThatTheKernelDoesNotKnow(t *testing.T) {
 	s, c, n := linuxTopology(tree(processors(2, func(int) (int, int, int) { return -1, 0, 0 })))
-	if s.IsKnown() || c.IsKnown() || n.Or(0) != 2 {
-		t.Errorf("%v %v %v", s, c, n)
-	}
+	must.True(t, !s.IsKnown() && !c.IsKnown() && n.Or(0) == 2, "%v %v %v", s, c, n)
 }
 
 func TestParseList(t *testing.T) {
@@ -160,8 +157,6 @@ func FuzzLinuxMachine(f *testing.F) {
 			"proc/cpuinfo": info, "proc/meminfo": memory, "sys/devices/system/cpu/online": list, "sys/devices/system/node/online": list,
 			"proc/device-tree/hypervisor/compatible": compatible,
 		}))
-		if m.Memory.Or(1) <= 0 || m.NUMA.Or(1) < 1 || m.Threads.Or(1) < 1 {
-			t.Errorf("%+v", m)
-		}
+		must.True(t, m.Memory.Or(1) > 0 && m.NUMA.Or(1) >= 1 && m.Threads.Or(1) >= 1, "%+v", m)
 	})
 }

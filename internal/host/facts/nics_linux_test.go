@@ -149,9 +149,7 @@ func TestOrderOfInterfaces(t *testing.T) {
 		for _, l := range r.chosen(first) {
 			got = append(got, l.Attrs().Name)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%q first: %q, want %q", first, got, want)
-		}
+		must.True(t, slices.Equal(got, want), "%q first: %q, want %q", first, got, want)
 	}
 	if below := r.below(r.byName("veth0")); below != nil {
 		t.Errorf("a veth is made of %q", below)

@@ -40,15 +40,11 @@ func twoSockets() []byte {
 
 func TestDecodeTopology(t *testing.T) {
 	got, err := decodeTopology(twoSockets())
-	if want := (ntTopology{sockets: 2, cores: 4, threads: 8, nodes: 2}); got != want || err != nil {
-		t.Errorf("%+v, %v", got, err)
-	}
+	must.True(t, got == (ntTopology{sockets: 2, cores: 4, threads: 8, nodes: 2}) && err == nil, "%+v, %v", got, err)
 	whole := twoSockets()
 	for n := range whole {
 		if n%48 != 0 || n == 0 {
-			if _, err := decodeTopology(whole[:n]); err == nil {
-				t.Errorf("%d of %d bytes are accepted", n, len(whole))
-			}
+			must.Fail(t, must.Err(decodeTopology(whole[:n])), "%d of %d bytes are accepted", n, len(whole))
 		}
 	}
 }
@@ -96,9 +92,7 @@ func TestWindowsDevice(t *testing.T) {
 	}
 	for id, want := range map[string]string{`pci\ven_8086&dev_1026`: "pci", `PCI\VEN_1AF4&DEV_1000`: "virtual", `USB\VID_0BDA&PID_8153`: "usb", `VMBUS\{f8615163-df3e-46c5-913f-f2d2f965ed0e}`: "virtual", "": "", "vms_mp": ""} {
 		b := device(map[string]string{"MatchingDeviceId": id}, "", nil).bus()
-		if b.Kind.Or("") != want || b.Allows.IsKnown() || b.Allows.Reason() == "" {
-			t.Errorf("%q: %+v", id, b)
-		}
+		must.True(t, b.Kind.Or("") == want && !b.Allows.IsKnown() && b.Allows.Reason() != "", "%q: %+v", id, b)
 	}
 	bare := model.NIC{Media: unknownMedia("x")}
 	device(nil, "", nil).fill(&bare)
@@ -108,12 +102,8 @@ func TestWindowsDevice(t *testing.T) {
 }
 
 func TestWindowsWords(t *testing.T) {
-	if ntSpeed(1e9).Or(0) != 1e9 || ntSpeed(0).IsKnown() || ntSpeed(1<<64-1).IsKnown() {
-		t.Error("speeds")
-	}
-	if ntKind(6) != "device" || ntKind(71) != "wireless" || ntKind(53) != "type 53" {
-		t.Error("kinds")
-	}
+	must.True(t, ntSpeed(1e9).Or(0) == 1e9 && !ntSpeed(0).IsKnown() && !ntSpeed(1<<64-1).IsKnown(), "speeds")
+	must.True(t, ntKind(6) == "device" && ntKind(71) == "wireless" && ntKind(53) == "type 53", "kinds")
 	if ntVirtual("Microsoft Corporation", "Virtual Machine").Or("") != "hyperv" || ntVirtual("LENOVO", "20KH").Or("") != model.NotVirtual || ntVirtual("", "").IsKnown() {
 		t.Error("hypervisors")
 	}

@@ -35,8 +35,6 @@ func TestPrograms(t *testing.T) {
 	a, err = ask(t.Context(), os.DirFS(dir), files.Question{
 		Programs: []string{"/bin/sh"}, Parts: []string{"."}, Args: []string{"-c", "wc -c < {copy}/masked.conf"},
 	})
-	if err != nil || strings.TrimSpace(a.Text) != "0" {
-		t.Errorf("a mask is not in the copy: %+v, %v", a, err)
-	}
+	must.True(t, err == nil && strings.TrimSpace(a.Text) == "0", "a mask is not in the copy: %+v, %v", a, err)
 	must.Equal(t, len(root), 2, "the tree was changed")
 }

@@ -134,9 +134,7 @@ func TestDamageIsKeptOnce(t *testing.T) {
 		"journal-b.jsonl", "journal-b.jsonl.damaged-1.seen", "journal-b.jsonl.damaged-2.seen", "journal-b.jsonl.damaged-3",
 		"journal.jsonl", "journal.jsonl.damaged-1.seen", "journal.jsonl.damaged-2.seen", "journal.jsonl.damaged-3", "lock",
 	}
-	if !slices.Equal(names, want) || err != nil {
-		t.Errorf("%q, %v", names, err)
-	}
+	must.True(t, slices.Equal(names, want) && err == nil, "%q, %v", names, err)
 	if all, err := Unacknowledged(filepath.Join(dir, "none")); all != nil || err != nil {
 		t.Errorf("of no directory: %q, %v", all, err)
 	}

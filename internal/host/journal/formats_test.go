@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestNewerFormatIsLeftAlone: a record of a newer linerate is neither guessed at
@@ -37,10 +39,8 @@ func TestNewerFormatIsLeftAlone(t *testing.T) {
 // TestFormat1 holds the lines of the first release: every later linerate reads them.
 func TestFormat1(t *testing.T) {
 	const line = `{"crc":"aa4a05ab","v":1,"seq":2,"prev":1,"record":{"kind":"applied","transaction":"t","number":1,"time":"2026-01-02T03:04:05Z"}}`
-	e, err := decode([]byte(line))
-	if err != nil || e.seq != 2 || e.prev != 1 || e.Kind != KindApplied || e.Transaction != "t" || e.Number != 1 {
-		t.Fatalf("%+v, %v", e, err)
-	}
+	e := must.Get(decode([]byte(line)))(t)
+	must.Need(t, e.seq == 2 && e.prev == 1 && e.Kind == KindApplied && e.Transaction == "t" && e.Number == 1, "%+v", e)
 	if again, err := encode(e.Record, e.seq, e.prev, ""); err != nil || string(again) != line+"\n" {
 		t.Errorf("%s, %v", again, err)
 	}

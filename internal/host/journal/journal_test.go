@@ -63,9 +63,7 @@ func TestRecordsSurviveReopening(t *testing.T) {
 	must.Do(t, j.Close())
 	must.OK(t, j.Close(), "second Close")
 	j = open(t, dir)
-	if diff := cmp.Diff(want, j.Records()); diff != "" {
-		t.Error(diff)
-	}
+	must.NoDiff(t, cmp.Diff(want, j.Records()))
 	got := j.OpenIntents()
 	if numbers(got) != "t1/1" || !slices.Equal(got[0].Wrote, []string{"1 2 3", "1\t2\t3"}) {
 		t.Errorf("OpenIntents = %+v", got)
@@ -144,9 +142,7 @@ func TestOrigins(t *testing.T) {
 	if a.SameBoot(b) || a.SameNamespace(b) || !a.SameBoot(a) || !a.SameNamespace(a) {
 		t.Error("different boots or namespaces are taken for the same")
 	}
-	if !a.SameBoot(Origin{}) || !a.SameNamespace(Origin{}) {
-		t.Error("unknown counts as different")
-	}
+	must.True(t, a.SameBoot(Origin{}) && a.SameNamespace(Origin{}), "unknown counts as different")
 	must.Equal(t, Here().PID, os.Getpid(), "Here does not know this process")
 }
 

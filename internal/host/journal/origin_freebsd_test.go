@@ -4,6 +4,8 @@ import (
 	"os"
 	"regexp"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestOriginOfThisStart: the name of a start is the same each time, and text, which a line
@@ -13,9 +15,7 @@ func TestOriginOfThisStart(t *testing.T) {
 		t.Skip("may add to the kernel's environment: only where LINERATE_MACHINE says that the machine is for tests")
 	}
 	first := Here()
-	if !regexp.MustCompile(`^[0-9a-f.]{8,}$`).MatchString(first.Boot) {
-		t.Errorf("the start is %q", first.Boot)
-	}
+	must.True(t, regexp.MustCompile(`^[0-9a-f.]{8,}$`).MatchString(first.Boot), "the start is %q", first.Boot)
 	if second := Here(); second.Boot != first.Boot || !second.SameBoot(first) {
 		t.Errorf("the start is %q, then %q", first.Boot, second.Boot)
 	}

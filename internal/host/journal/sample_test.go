@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"linerate/internal/must"
 )
 
@@ -117,9 +118,7 @@ func expectKept(t *testing.T, dir string, lost bool, text []byte) {
 		t.Fatalf("kept %q, %v, lost something: %v", kept, err, lost)
 	}
 	done, err := Acknowledge(dir)
-	if err != nil || len(done) != len(kept) {
-		t.Fatalf("Acknowledge = %q, %v", done, err)
-	}
+	must.Need(t, err == nil && len(done) == len(kept), "Acknowledge = %q, %v", done, err)
 	for _, path := range done {
 		if have, err := os.ReadFile(path); !bytes.Equal(have, text) || err != nil {
 			t.Fatalf("%s is not what was there: %v", path, err)

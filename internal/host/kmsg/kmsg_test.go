@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"linerate/internal/must"
 )
 
 // As /dev/kmsg of Linux 6.18 has them.
@@ -23,10 +25,8 @@ func TestParse(t *testing.T) {
 		{"6,1,1,-;a\\x0ab\n", record{0, 6, `a\x0ab`}},
 		{"6,1,1,-;\x1b[2J\xff\n", record{0, 6, "?[2J?"}},
 	} {
-		got, err := parse([]byte(c.in))
-		if err != nil || got != c.want {
-			t.Errorf("%q is %+v, %v; want %+v", c.in, got, err, c.want)
-		}
+		got := must.Get(parse([]byte(c.in)))(t)
+		must.Equal(t, got, c.want, "%q", c.in)
 	}
 	for _, in := range []string{"", "6,1,1,-", ";text", "-1,1,1,-;x", "x;y", "99999999999,1;x"} {
 		if got, err := parse([]byte(in)); err == nil || got != (record{}) {
@@ -65,8 +65,6 @@ func FuzzParse(f *testing.F) {
 		if err != nil && r != (record{}) || len(r.text) > maxText+len("…") || !utf8.ValidString(r.text) || strings.ContainsAny(r.text, "\n\x1b") {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if r.facility < 0 || r.level < 0 || r.level > 7 {
-			t.Errorf("%+v", r)
-		}
+		must.True(t, r.facility >= 0 && r.level >= 0 && r.level <= 7, "%+v", r)
 	})
 }

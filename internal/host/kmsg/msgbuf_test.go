@@ -52,9 +52,7 @@ func TestEach(t *testing.T) {
 		left--
 		return []byte("6,1,1,-;line"), nil
 	}, func(l string) {
-		if !strings.HasPrefix(l, "line") {
-			t.Error(l)
-		}
+		must.True(t, strings.HasPrefix(l, "line"), "%v", l)
 		n++
 	}); err != nil || n != 45 {
 		t.Errorf("%d lines, %v", n, err)

@@ -130,9 +130,7 @@ func everySetting(t *testing.T, h Host, k knob.Knob) {
 		break
 	}
 	if value == "" {
-		if after := peekPlace(t, p); after != before {
-			t.Errorf("refused, and yet changed:\n%s\n%s", before, after)
-		}
+		must.Equal(t, peekPlace(t, p), before, "refused, and yet changed")
 		t.Skipf("%s is %q, and takes no other value here", p, was)
 	}
 	got, err := h.ReadRaw(t.Context(), k.ID, p)
@@ -149,9 +147,7 @@ func everySetting(t *testing.T, h Host, k knob.Knob) {
 		time.Sleep(250 * time.Millisecond) // a driver that was set anew has no link at first
 		after = peekPlace(t, p)
 	}
-	if err != nil || after != before {
-		t.Errorf("undo: %v; was\n%s is\n%s", err, before, after)
-	}
+	must.True(t, err == nil && after == before, "undo: %v; was\n%s is\n%s", err, before, after)
 	t.Logf("%s: %s -> %s -> %s", p, k.Format(was), value, after)
 }
 
@@ -185,9 +181,7 @@ func others(t *testing.T, h Host, k knob.Knob, raw string) []string {
 		return all
 	case knob.TypeInt, knob.TypeBytes:
 		n, err := strconv.ParseInt(now, 10, 64)
-		if err != nil {
-			t.Fatalf("%q is no number", now)
-		}
+		must.Dof(t, err, "%q is no number", now)
 		low, high := k.Bounds("freebsd")
 		var all []string
 		for _, v := range []int64{n / 2, n + 64, n - 100, n + 1, n * 2, 100} {

@@ -52,9 +52,7 @@ func TestHostRead(t *testing.T) {
 func TestChoices(t *testing.T) {
 	h := hostknob.Host{ProcSys: fakeTree(t)}
 	got, err := h.Choices(t.Context(), "tcp.congestion_control")
-	if strings.Join(got, " ") != "reno cubic" || err != nil {
-		t.Errorf("Choices = %v, %v", got, err)
-	}
+	must.True(t, strings.Join(got, " ") == "reno cubic" && err == nil, "Choices = %v, %v", got, err)
 	must.Is(t, must.Err(h.Choices(t.Context(), "tcp.sack")), errors.ErrUnsupported, "Choices of a switch")
 }
 
@@ -133,9 +131,7 @@ func TestReadsThisMachine(t *testing.T) {
 			t.Errorf("%s is unknown without a reason", id)
 		}
 	}
-	if known < 40 {
-		t.Errorf("only %d of %d knobs are known here", known, len(ids))
-	}
+	must.True(t, known >= 40, "only %d of %d knobs are known here", known, len(ids))
 	t.Logf("%d of %d knobs are known here", known, len(ids))
 }
 

@@ -73,9 +73,7 @@ func TestUndoIsIdentity(t *testing.T) {
 			changes := 0
 			rapid.Check(t, func(rt *rapid.T) { changes += w.story(t.Context(), rt) })
 			must.OK(t, client.Close())
-			if changes < 10 {
-				t.Errorf("only %d changes were made: nothing was tested", changes)
-			}
+			must.True(t, changes >= 10, "only %d changes were made: nothing was tested", changes)
 			t.Logf("%d knobs, %d changes", len(w.knobs), changes)
 		})
 	}
@@ -208,9 +206,7 @@ func (w *world) story(ctx context.Context, t *rapid.T) int {
 	}
 	before := w.raws(ctx, t)
 	changes, err := w.client.Undo(ctx)
-	if err != nil {
-		t.Fatalf("undo: %v\n%v", err, changes)
-	}
+	must.Need(t, err == nil, "undo: %v\n%v", err, changes)
 	w.expectUndone(ctx, t, before)
 	return made
 }
@@ -290,9 +286,7 @@ func TestTheWatchdogRefusesWhatCannotBe(t *testing.T) {
 	} {
 		before := snapshot(t, h)
 		must.Say(t, must.Err(client.Apply(t.Context(), assignments(c.set), time.Minute)), c.want, "%s", c.set)
-		if after := snapshot(t, h); after != before {
-			t.Errorf("%s: was\n%s\nis\n%s", c.set, before, after)
-		}
+		must.Equal(t, snapshot(t, h), before, "%s", c.set)
 	}
 	must.OK(t, client.Close())
 }

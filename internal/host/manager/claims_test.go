@@ -238,10 +238,8 @@ func TestOrderOfSysctlFiles(t *testing.T) {
 		"usr/lib/sysctl.d/99-vendor-net.conf": file("net.core.rmem_max = 2\n"),
 	}
 	last := func(m Machine) string {
-		claims, err := m.Claims(t.Context(), "", []model.KnobID{"socket.recv_buffer_max"})
-		if err != nil || len(claims) == 0 {
-			t.Fatalf("%+v, %v", claims, err)
-		}
+		claims := must.Get(m.Claims(t.Context(), "", []model.KnobID{"socket.recv_buffer_max"}))(t)
+		must.Need(t, len(claims) != 0, "%+v", claims)
 		return claims[len(claims)-1].File
 	}
 	must.Equal(t, last(linux(files)), "/usr/lib/sysctl.d/99-vendor-net.conf", "without TuneD")

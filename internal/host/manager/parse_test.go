@@ -38,10 +38,8 @@ func TestPacketMTU(t *testing.T) {
 		}
 	}
 	m := linux(fstest.MapFS{"var/lib/dhcpcd/eth0.lease": {Data: packet(26, 2, 0x05, 0x78, 255)}}, "dhcpcd")
-	claims, err := m.Claims(t.Context(), "eth0", ids)
-	if err != nil || len(claims) != 1 || claims[0].Sets != "1400" || !claims[0].Active.Or(false) {
-		t.Errorf("%+v, %v", claims, err)
-	}
+	claims := must.Get(m.Claims(t.Context(), "eth0", ids))(t)
+	must.True(t, len(claims) == 1 && claims[0].Sets == "1400" && claims[0].Active.Or(false), "%+v", claims)
 	m.Root.(fstest.MapFS)["etc/dhcpcd.conf"] = file("nooption interface_mtu\n")
 	if claims, _ = m.Claims(t.Context(), "eth0", ids); len(claims) > 0 {
 		t.Errorf("refused: %+v", claims)
@@ -52,10 +50,8 @@ func TestProcesses(t *testing.T) {
 	files := fstest.MapFS{
 		"proc/1/comm": file("systemd\n"), "proc/20/comm": file("NetworkManager\n"), "proc/30/comm": file("tuned\n"), "proc/self/comm": file("me\n"),
 	}
-	got, err := processes(t.Context(), files)
-	if err != nil || len(got) != 3 || !got["tuned"] || got["me"] {
-		t.Errorf("%v, %v", got, err)
-	}
+	got := must.Get(processes(t.Context(), files))(t)
+	must.True(t, len(got) == 3 && got["tuned"] && !got["me"], "%v", got)
 	link := func(target string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
 	}
@@ -82,17 +78,13 @@ func TestHere(t *testing.T) {
 	link := map[string]string{"linux": "lo", "freebsd": "lo0", "darwin": "lo0"}[runtime.GOOS]
 	claims := must.Get(m.Claims(t.Context(), link, all))(t)
 	for _, c := range claims {
-		if c.Manager == "" || c.When == "" || c.Line > 0 && !strings.HasPrefix(c.File, "/") {
-			t.Errorf("%+v", c)
-		}
+		must.True(t, c.Manager != "" && c.When != "" && (c.Line <= 0 || strings.HasPrefix(c.File, "/")), "%+v", c)
 	}
 	if runtime.GOOS != "linux" {
 		return
 	}
-	running, err := m.Running(t.Context())
-	if err != nil || len(running) == 0 {
-		t.Errorf("running: %v, %v", running, err)
-	}
+	running := must.Get(m.Running(t.Context()))(t)
+	must.True(t, len(running) != 0, "running: %v", running)
 	if _, why, err := m.Owner(t.Context(), "lo"); err == nil && why == "" {
 		t.Error("an owner without a reason")
 	}
@@ -123,10 +115,8 @@ func FuzzClaims(f *testing.F) {
 		for _, system := range []string{"linux", "freebsd", "darwin"} {
 			m := Machine{Root: files, System: system, Running: linux(fstest.MapFS{}, "tuned").Running}
 			claims := must.Get(m.Claims(t.Context(), "eth0", ids))(t)
-			again, err := m.Claims(t.Context(), "eth0", ids)
-			if err != nil || fmt.Sprint(claims) != fmt.Sprint(again) {
-				t.Errorf("not the same twice:\n%v\n%v", claims, again)
-			}
+			again := must.Get(m.Claims(t.Context(), "eth0", ids))(t)
+			must.Equal(t, fmt.Sprint(claims), fmt.Sprint(again), "not the same twice:\n%v\n%v", claims, again)
 			if f, why, err := m.Owner(t.Context(), "eth0"); (err == nil) != (f != "" && why != "") {
 				t.Errorf("owner %q, %q, %v", f, why, err)
 			}

@@ -61,9 +61,7 @@ func TestTuneDAgrees(t *testing.T) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("TuneD does not load: %v\n%s", err, stderr.String())
-	}
+	must.Need(t, err == nil, "TuneD does not load: %v\n%s", err, stderr.String())
 	for root, files := range trees {
 		t.Run(filepath.Base(root), func(t *testing.T) {
 			loaded := ""
@@ -107,18 +105,14 @@ func compareProfile(t *testing.T, m Machine, loaded string) {
 			want[id] = strings.TrimLeft(strings.Trim(words[2], `"`), "<>")
 		}
 	}
-	if len(want) == 0 {
-		t.Fatalf("TuneD says nothing:\n%s", loaded)
-	}
+	must.Need(t, len(want) != 0, "TuneD says nothing:\n%s", loaded)
 	claims := must.Get(m.Claims(t.Context(), "eth0", ids))(t)
 	got := map[model.KnobID]string{}
 	for _, c := range claims {
 		got[c.Knob] = c.Sets
 	}
 	for id, v := range want {
-		if got[id] != v {
-			t.Errorf("%s: %q, TuneD says %q\n%s", id, got[id], v, loaded)
-		}
+		must.True(t, got[id] == v, "%s: %q, TuneD says %q\n%s", id, got[id], v, loaded)
 	}
 	must.Equal(t, len(got), len(want), "%v, TuneD says %v", got, want)
 }

@@ -80,9 +80,7 @@ func TestKill(t *testing.T) {
 				t.Errorf("%s, killed after %d steps: %q is left", what, steps, rest)
 			}
 		}
-		if steps < 7 {
-			t.Errorf("%s has %d steps only: the test looks at nothing", what, steps)
-		}
+		must.True(t, steps >= 7, "%s has %d steps only: the test looks at nothing", what, steps)
 	}
 }
 
@@ -93,9 +91,7 @@ func whole(t *testing.T, k persist.Keeper) {
 		"etc/sysctl.d/zz-linerate.conf": {"# by hand\nb = 2", "# linerate\na = 1\n"},
 		"etc/sysctl.conf":               {"kern.coredump=0", "kern.coredump=0\n" + block},
 	} {
-		b, err := os.ReadFile(filepath.Join(k.Root, name))
-		if err != nil || string(b) != texts[0] && string(b) != texts[1] {
-			t.Errorf("%s holds %q, %v", name, b, err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(k.Root, name)))(t)
+		must.True(t, string(b) == texts[0] || string(b) == texts[1], "%s holds %q", name, b)
 	}
 }

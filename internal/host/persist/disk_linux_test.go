@@ -58,9 +58,7 @@ func TestFullDisk(t *testing.T) {
 		must.Is(t, must.Err(k.Write(day, ours())), syscall.ENOSPC, "%s full", full)
 		must.NoDiff(t, cmp.Diff(before, tree(t, k.Root)), "%s full", full)
 		must.Do(t, os.Remove(filepath.Join(dir, "filler")))
-		if records, err := k.Records(); err != nil || len(records) != 0 {
-			t.Errorf("%s full: %v, %v", full, records, err)
-		}
+		must.Len(t, must.Get(k.Records())(t), 0, "%s full", full)
 		must.OK(t, must.Err(k.Write(day, ours())), "with room again")
 	}
 }
@@ -82,9 +80,7 @@ func TestFullDiskAtRestore(t *testing.T) {
 	}
 	must.Do(t, os.Remove(filepath.Join(k.Root, "filler")))
 	must.OK(t, must.Err(k.Restore("")))
-	if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
-		t.Error(diff)
-	}
+	must.NoDiff(t, cmp.Diff(before, tree(t, k.Root)))
 }
 
 // TestReadOnly: a file system that is read-only is not touched, and the record
@@ -101,10 +97,6 @@ func TestReadOnly(t *testing.T) {
 		t.Skipf("no read-only mount here: %v", err)
 	}
 	must.Is(t, must.Err(k.Write(day, ours())), syscall.EROFS)
-	if records, err := k.Records(); err != nil || len(records) != 0 {
-		t.Errorf("%v, %v", records, err)
-	}
-	if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
-		t.Error(diff)
-	}
+	must.Len(t, must.Get(k.Records())(t), 0)
+	must.NoDiff(t, cmp.Diff(before, tree(t, k.Root)))
 }

@@ -25,9 +25,7 @@ func FuzzUnseal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := unseal(b, "000001")
 		if err != nil {
-			if !errors.Is(err, ErrNewer) && !errors.Is(err, fs.ErrInvalid) {
-				t.Errorf("%q: %v", b, err)
-			}
+			must.True(t, errors.Is(err, ErrNewer) || errors.Is(err, fs.ErrInvalid), "%q: %v", b, err)
 			return
 		}
 		again, err := sealed(r)
@@ -36,17 +34,13 @@ func FuzzUnseal(f *testing.F) {
 		must.Dof(t, err, "%q became %q", b, again)
 		one, _ := json.Marshal(r)
 		other, _ := json.Marshal(same)
-		if !bytes.Equal(one, other) {
-			t.Errorf("%s became %s", one, other)
-		}
+		must.True(t, bytes.Equal(one, other), "%s became %s", one, other)
 	})
 }
 
 // TestFormat1 holds a record of the first release: every later linerate reads it.
 func TestFormat1(t *testing.T) {
 	const text = `{"v":1,"sha256":"2037ac90557e30a3133d0cf536a04dc22177afac98905350a61a1e736c1d7c9b","record":{"id":"000001"}}`
-	r, err := unseal([]byte(text), "000001")
-	if err != nil || r.ID != "000001" {
-		t.Errorf("%+v, %v", r, err)
-	}
+	r := must.Get(unseal([]byte(text), "000001"))(t)
+	must.Equal(t, r.ID, "000001", "%+v", r)
 }

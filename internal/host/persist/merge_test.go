@@ -20,9 +20,7 @@ func FuzzMerge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		head, _, tail, err := files.Split(text)
 		first, mergeErr := files.Merge(text, mark("x=1\n"))
-		if (err == nil) != (mergeErr == nil) {
-			t.Fatalf("split says %v and merge %v", err, mergeErr)
-		}
+		must.Need(t, (err == nil) == (mergeErr == nil), "split says %v and merge %v", err, mergeErr)
 		if err != nil {
 			return
 		}

@@ -36,7 +36,5 @@ func TestOverlay(t *testing.T) {
 	must.Fail(t, must.Err(fs.ReadDir(over, "nosuch")), "a directory that is nowhere can be read")
 	must.Fail(t, must.Err(fs.ReadLink(over, "etc/sysctl.conf")), "a changed file is a link")
 	must.Get(k.Write(day, ours()))(t)
-	if diff := cmp.Diff(read(os.DirFS(k.Root)), predicted); diff != "" {
-		t.Error(diff)
-	}
+	must.NoDiff(t, cmp.Diff(read(os.DirFS(k.Root)), predicted))
 }

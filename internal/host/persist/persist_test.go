@@ -102,9 +102,7 @@ func TestWriteAndRestore(t *testing.T) {
 		"etc/systemd/network/10-linerate-eth0.link": `"[Match]\n"`,
 		"etc/sysctl.conf":                           fmt.Sprintf("%q", "kern.coredump=0\n"+block),
 	} {
-		if !strings.HasSuffix(after[name], want) {
-			t.Errorf("%s is %s, want %s", name, after[name], want)
-		}
+		must.True(t, strings.HasSuffix(after[name], want), "%s is %s, want %s", name, after[name], want)
 	}
 	if runtime.GOOS != "windows" && !strings.HasPrefix(after["etc/sysctl.conf"], "-r--r--r-- ") {
 		t.Errorf("the shared file has another mode now: %s", after["etc/sysctl.conf"])
@@ -115,16 +113,10 @@ func TestWriteAndRestore(t *testing.T) {
 	if records, err := k.Records(); err != nil || len(records) != 1 || records[0].ID != r.ID || len(records[0].Files) != 3 {
 		t.Errorf("%+v, %v", records, err)
 	}
-	results, err := k.Restore("")
-	if err != nil || len(results) != 3 || results[0].State != model.FileRestored {
-		t.Errorf("%+v, %v", results, err)
-	}
-	if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
-		t.Error(diff)
-	}
-	if results, err := k.Restore(""); err != nil || len(results) != 0 {
-		t.Errorf("a second time: %+v, %v", results, err)
-	}
+	results := must.Get(k.Restore(""))(t)
+	must.True(t, len(results) == 3 && results[0].State == model.FileRestored, "%+v", results)
+	must.NoDiff(t, cmp.Diff(before, tree(t, k.Root)))
+	must.Len(t, must.Get(k.Restore(""))(t), 0, "a second time")
 }
 
 // TestOneFileGoesBack: a write of one file only leaves neither it nor its record.
@@ -141,12 +133,8 @@ func TestOneFileGoesBack(t *testing.T) {
 	}
 	must.Get(k.Write(day, []files.File{f}))(t)
 	must.Get(k.Restore(""))(t)
-	if diff := cmp.Diff(before, tree(t, root)); diff != "" {
-		t.Error(diff)
-	}
-	if records, err := k.Records(); err != nil || len(records) != 0 {
-		t.Errorf("left: %+v, %v", records, err)
-	}
+	must.NoDiff(t, cmp.Diff(before, tree(t, root)))
+	must.Len(t, must.Get(k.Records())(t), 0, "left")
 }
 
 // TestStack: several writes, over one another, go back to the first state.
@@ -202,9 +190,7 @@ func TestChangedSince(t *testing.T) {
 			edit(t, k, c.path, c.text)
 			edited := tree(t, k.Root)
 			must.Is(t, must.Err(k.Write(day, ours())), persist.ErrChanged, "written over")
-			if diff := cmp.Diff(edited, tree(t, k.Root)); diff != "" {
-				t.Error(diff)
-			}
+			must.NoDiff(t, cmp.Diff(edited, tree(t, k.Root)))
 			results, err := k.Restore("")
 			must.Is(t, err, persist.ErrChanged, "restored over")
 			changed := 0
@@ -217,9 +203,7 @@ func TestChangedSince(t *testing.T) {
 			if changed != 1 || after[c.path] != edited[c.path] || len(after) < len(before) {
 				t.Errorf("%+v\n%v", results, after)
 			}
-			if records, err := k.Records(); err != nil || len(records) != 1 {
-				t.Errorf("the record is gone: %v, %v", records, err)
-			}
+			must.Len(t, must.Get(k.Records())(t), 1, "the record is gone")
 			// Once the change is taken back by hand, the record can go.
 			if _, ok := before[c.path]; !ok {
 				must.Do(t, os.Remove(filepath.Join(k.Root, c.path)))
@@ -280,15 +264,11 @@ func TestRefuses(t *testing.T) {
 			continue
 		}
 		_, err := k.Write(day, []files.File{own, c.f})
-		if err == nil || c.is != nil && !errors.Is(err, c.is) {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		must.True(t, err != nil && (c.is == nil || errors.Is(err, c.is)), "%s: %v", c.name, err)
 		must.NoDiff(t, cmp.Diff(before, tree(t, k.Root)), "%s", c.name)
 	}
 	must.Fail(t, must.Err(k.Write(day, nil)), "no files are a record")
-	if records, err := k.Records(); err != nil || len(records) != 0 {
-		t.Errorf("%v, %v", records, err)
-	}
+	must.Len(t, must.Get(k.Records())(t), 0)
 }
 
 // TestDamagedSave: a saved copy that rotted is not put back.
@@ -297,9 +277,7 @@ func TestDamagedSave(t *testing.T) {
 	must.Get(k.Write(day, ours()))(t)
 	must.Do(t, os.WriteFile(filepath.Join(k.State, "kept", "000001", "0"), []byte("rot"), 0o600))
 	results, err := k.Restore("")
-	if !errors.Is(err, fs.ErrInvalid) || results[2].State != model.FileFailed {
-		t.Errorf("%+v, %v", results, err)
-	}
+	must.True(t, errors.Is(err, fs.ErrInvalid) && results[2].State == model.FileFailed, "%+v, %v", results, err)
 	if got, _ := os.ReadFile(filepath.Join(k.Root, "etc/sysctl.d/zz-linerate.conf")); string(got) != "# linerate\na = 1\n" {
 		t.Errorf("%s", got)
 	}
@@ -317,17 +295,11 @@ func TestEditedMeanwhile(t *testing.T) {
 	}
 	must.Is(t, must.Err(k.Write(day, ours())), persist.ErrChanged)
 	after := tree(t, k.Root)
-	if !strings.HasSuffix(after["etc/sysctl.conf"], `"race"`) {
-		t.Errorf("%s", after["etc/sysctl.conf"])
-	}
+	must.True(t, strings.HasSuffix(after["etc/sysctl.conf"], `"race"`), "%s", after["etc/sysctl.conf"])
 	delete(before, "etc/sysctl.conf")
 	delete(after, "etc/sysctl.conf")
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Error(diff)
-	}
-	if records, err := k.Records(); err != nil || len(records) != 0 {
-		t.Errorf("%v, %v", records, err)
-	}
+	must.NoDiff(t, cmp.Diff(before, after))
+	must.Len(t, must.Get(k.Records())(t), 0)
 }
 
 func TestOneAtATime(t *testing.T) {
@@ -352,14 +324,8 @@ func TestRestoreSince(t *testing.T) {
 		more[i].Content = bytes.ReplaceAll(more[i].Content, []byte("= "), []byte("=  "))
 	}
 	second := must.Get(k.Write(day, more))(t)
-	if cmp.Equal(between, tree(t, k.Root)) {
-		t.Fatal("the second write changed nothing")
-	}
+	must.Need(t, !cmp.Equal(between, tree(t, k.Root)), "the second write changed nothing")
 	must.Get(k.Restore(second.ID))(t)
-	if diff := cmp.Diff(between, tree(t, k.Root)); diff != "" {
-		t.Error(diff)
-	}
-	if records, err := k.Records(); err != nil || len(records) != 1 {
-		t.Errorf("%v, %v", records, err)
-	}
+	must.NoDiff(t, cmp.Diff(between, tree(t, k.Root)))
+	must.Len(t, must.Get(k.Records())(t), 1)
 }

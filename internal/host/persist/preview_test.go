@@ -26,14 +26,10 @@ func TestPreviewIsWhatWriteDoes(t *testing.T) {
 	must.Fail(t, must.Err(os.Stat(k.State)), "the preview made the state directory")
 	k.About = persist.About{Source: "test", Link: "eth0", Settings: []model.Assignment{{Knob: "tcp.sack", Value: "1"}}, Comments: []string{"why"}}
 	r, err := k.Write(day, ours())
-	if err != nil || len(changes) != len(ours()) {
-		t.Fatalf("%d changes, %v", len(changes), err)
-	}
+	must.Need(t, err == nil && len(changes) == len(ours()), "%d changes, %v", len(changes), err)
 	for _, c := range changes {
-		now, err := os.ReadFile(filepath.Join(k.Root, c.Path))
-		if err != nil || !bytes.Equal(now, c.After) || c.Same() {
-			t.Errorf("%s holds %q, previewed was %q, %v", c.Path, now, c.After, err)
-		}
+		now := must.Get(os.ReadFile(filepath.Join(k.Root, c.Path)))(t)
+		must.True(t, bytes.Equal(now, c.After) && !c.Same(), "%s holds %q, previewed was %q", c.Path, now, c.After)
 	}
 	again := must.Get(k.Preview(ours()))(t)
 	for _, c := range again {

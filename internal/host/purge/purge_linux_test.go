@@ -74,9 +74,7 @@ func TestTCPMetricsInNamespace(t *testing.T) {
 	n := entries(t)
 	switch {
 	case errors.Is(err, fs.ErrPermission): // root of a user namespace of its own
-		if n == 0 {
-			t.Errorf("%v, yet nothing is remembered", err)
-		}
+		must.True(t, n != 0, "%v, yet nothing is remembered", err)
 	case err != nil || n != 0:
 		t.Errorf("error %v, %d destinations are remembered after the purge", err, n)
 	}

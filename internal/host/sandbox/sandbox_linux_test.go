@@ -112,9 +112,7 @@ func TestRightsAreGone(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childVar+"="+dir)
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	must.Need(t, err == nil, "%v: %s", err, out)
 	var l left
 	must.Do(t, json.Unmarshal(out, &l))
 	if strings.HasPrefix(l.NoNewPrivileges, "unsupported") {
@@ -126,20 +124,14 @@ func TestRightsAreGone(t *testing.T) {
 		if sandbox.IsRoot() {
 			bad = bad || strings.HasPrefix(s, "Cap") && !strings.HasSuffix(s, " 0000000000000000") || strings.Contains(s+" ", " 0 ") && strings.Contains(s, "id:")
 		}
-		if bad {
-			t.Errorf("a thread has %s", s)
-		}
+		must.True(t, !bad, "a thread has %s", s)
 	}
-	if sandbox.IsRoot() && (l.Dropped != "" || l.UID < 61184) {
-		t.Errorf("user %d, %s", l.UID, l.Dropped)
-	}
+	must.True(t, !sandbox.IsRoot() || l.Dropped == "" && l.UID >= 61184, "user %d, %s", l.UID, l.Dropped)
 	if strings.HasPrefix(l.Confined, "unsupported") {
 		t.Skip("TestRightsAreGone: files: ", l.Confined)
 	}
 	want := map[string]string{"read/file": "", "read/new": "permission", "write/file": "", "write/new": "", "other/file": "permission", "other/new": "permission"}
-	if fmt.Sprint(l.Opened) != fmt.Sprint(want) || l.Confined != "" || l.Exec != "permission" {
-		t.Errorf("%+v", l)
-	}
+	must.True(t, fmt.Sprint(l.Opened) == fmt.Sprint(want) && l.Confined == "" && l.Exec == "permission", "%+v", l)
 }
 
 func TestChoose(t *testing.T) {
@@ -148,9 +140,7 @@ func TestChoose(t *testing.T) {
 		t.Skip(err)
 	}
 	b, _ := sandbox.Choose("", "/var/lib/linerate")
-	if err != nil || a != b || a.UID < 61184 || a.UID > 65519 || a.UID != a.GID {
-		t.Errorf("%+v, %+v, %v", a, b, err)
-	}
+	must.True(t, err == nil && a == b && a.UID >= 61184 && a.UID <= 65519 && a.UID == a.GID, "%+v, %+v, %v", a, b, err)
 	for _, bad := range []string{"root", "0", "no-such-user"} {
 		if u, err := sandbox.Choose(bad, ""); err == nil {
 			t.Errorf("%s: %+v", bad, u)

@@ -117,9 +117,7 @@ func TestDecodeCores(t *testing.T) {
 	clock := words32(5)
 	binary.LittleEndian.PutUint32(clock[12:], 125)
 	tick, err := decodeClockRate(clock)
-	if err != nil || tick != 8*time.Millisecond {
-		t.Fatal(tick, err)
-	}
+	must.Need(t, err == nil && tick == 8*time.Millisecond, "%v %v", tick, err)
 	cores, err := decodeFreeBSDCores(b, tick)
 	if err != nil || len(cores) != 2 || cores[0].busy() != 154*tick || cores[0].irq != 4*tick || cores[1].user != 200*tick {
 		t.Errorf("%+v, %v", cores, err)
@@ -166,9 +164,7 @@ func TestDecodeInterface(t *testing.T) {
 	} {
 		var v values
 		b := routeList(c.m, 3)
-		if err := c.m.decode(b, 3, &v); err != nil {
-			t.Fatal(name, err)
-		}
+		must.Dof(t, c.m.decode(b, 3, &v), "%v", name)
 		for i, at := range c.want {
 			if v[i].n != 3000+at {
 				t.Errorf("%s: %s = %d, want %d", name, counters()[i].name, v[i].n, 3000+at)
@@ -218,9 +214,7 @@ func TestDecodeStats(t *testing.T) {
 		var v values
 		payload := append(make([]byte, statsHeader), attr(9, []byte{1})...)
 		b := nlMessage(rtmNewStats, append(payload, attr(statsLink64, native64(n))...))
-		if err := decodeStats(b, linkFields(), &v); err != nil {
-			t.Fatal(n, err)
-		}
+		must.Dof(t, decodeStats(b, linkFields(), &v), "%v", n)
 		for i, name := range want {
 			at := slices.Index(names, name)
 			if known := at < n; v[i].known != known || (known && v[i].n != uint64(1000+at)) {
@@ -262,9 +256,7 @@ func TestDecodeQdiscs(t *testing.T) {
 	var v values
 	var q qdiscKind
 	done, err := decodeQdiscs(dump, 3, &q, &v)
-	if err != nil || done {
-		t.Fatal(done, err)
-	}
+	must.Need(t, err == nil && !done, "%v %v", done, err)
 	if done, err = decodeQdiscs(nlMessage(nlDone, make([]byte, 4)), 3, &q, &v); !done || err != nil {
 		t.Fatal(done, err)
 	}
@@ -293,10 +285,8 @@ func TestDriver(t *testing.T) {
 	}
 	stats := make([]byte, ethStatsHead)
 	binary.NativeEndian.PutUint32(stats[4:], 7)
-	got, err := decodeDriver(append(stats, native64(7)...), 7, indexes)
-	if err != nil || !slices.Equal(got, []uint64{1001, 1003, 1004, 1005, 1006}) {
-		t.Errorf("%v, %v", got, err)
-	}
+	got := must.Get(decodeDriver(append(stats, native64(7)...), 7, indexes))(t)
+	must.True(t, slices.Equal(got, []uint64{1001, 1003, 1004, 1005, 1006}), "%v", got)
 	must.Is(t, must.Err(decodeDriver(append(stats, native64(7)...), 8, indexes)), errShape, "a driver that has others now")
 }
 
@@ -318,9 +308,7 @@ func FuzzDecodeDriver(f *testing.F) {
 	f.Add(make([]byte, 200), 2)
 	f.Fuzz(func(t *testing.T, b []byte, n int) {
 		indexes, names := pick(b, n)
-		if len(indexes) != len(names) {
-			t.Error(indexes, names)
-		}
+		must.Equal(t, len(indexes), len(names), "%v %v", indexes, names)
 		_, _ = decodeDriver(b, min(max(n, 0), mostStats), indexes)
 	})
 }

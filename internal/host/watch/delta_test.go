@@ -93,9 +93,7 @@ func TestSamplesOfCores(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 	}
-	if Samples(model.Far, a, b, 0, 0) != nil {
-		t.Error("samples of no time")
-	}
+	must.True(t, Samples(model.Far, a, b, 0, 0) == nil, "samples of no time")
 }
 
 // TestManyCores: the lists stay short, and the sums stay right.
@@ -112,9 +110,7 @@ func TestManyCores(t *testing.T) {
 			}
 		}
 	}
-	if listedCores != listed || len(got) > 200 {
-		t.Errorf("%d cores listed, %d samples", listedCores, len(got))
-	}
+	must.True(t, listedCores == listed && len(got) <= 200, "%d cores listed, %d samples", listedCores, len(got))
 	if v, _ := sample(got, cpuBusy, ""); v < 14.92 || v > 14.93 { // 1.5 * (0 + … + 199) / 2000
 		t.Errorf("all cores %v", v)
 	}
@@ -128,9 +124,7 @@ func TestManyCores(t *testing.T) {
 	if dropped != 200*100 || find(counters, softnetDropped, others) != 184*100 {
 		t.Errorf("dropped %d, of the others %d", dropped, find(counters, softnetDropped, others))
 	}
-	if len(counters) > 120 {
-		t.Errorf("%d counters", len(counters))
-	}
+	must.True(t, len(counters) <= 120, "%d counters", len(counters))
 }
 
 func TestCoresComeAndGo(t *testing.T) {
@@ -148,9 +142,7 @@ func TestCoresComeAndGo(t *testing.T) {
 		t.Errorf("%+v, %+v", each, sum) // cpu1 came, cpu3 ran backwards
 	}
 	each, _ = coreMoves(at(1, 2, 3), at(-1, 5))
-	if len(each) != 1 || each[0].id != 1 || each[0].user != 3 {
-		t.Errorf("%+v", each)
-	}
+	must.True(t, len(each) == 1 && each[0].id == 1 && each[0].user == 3, "%+v", each)
 }
 
 func TestDelta(t *testing.T) {
@@ -224,9 +216,7 @@ func TestDeltaAddsUp(t *testing.T) {
 		}
 		first, second, whole := Delta(s[0], s[1]), Delta(s[1], s[2]), Delta(s[0], s[2])
 		for _, c := range whole {
-			if !names[c.Name] || c.Value == 0 {
-				t.Fatalf("%+v", c)
-			}
+			must.Need(t, names[c.Name] && c.Value != 0, "%+v", c)
 			if got := find(first, c.Name, c.Of) + find(second, c.Name, c.Of); c.Name != countersRead && got != c.Value {
 				t.Fatalf("%+v, and in parts %d", c, got)
 			}
@@ -238,15 +228,11 @@ func TestDeltaAddsUp(t *testing.T) {
 // in the list.
 func TestList(t *testing.T) {
 	all := counters()
-	if len(all) != int(counterCount) {
-		t.Fatalf("%d counters for %d ids", len(all), counterCount)
-	}
+	must.Need(t, len(all) == int(counterCount), "%d counters for %d ids", len(all), counterCount)
 	type key struct{ name, of string }
 	seen := map[key]bool{}
 	for i, c := range all {
-		if c.id != id(i) || seen[key{c.name, c.of}] {
-			t.Errorf("%d: %+v", i, c)
-		}
+		must.True(t, c.id == id(i) && !seen[key{c.name, c.of}], "%d: %+v", i, c)
 		seen[key{c.name, c.of}] = true
 	}
 	names, definitions := map[string]bool{}, Definitions()
@@ -257,8 +243,6 @@ func TestList(t *testing.T) {
 		names[d.Name] = true
 	}
 	for _, name := range diagnose.UDPCounters() {
-		if !names[name] {
-			t.Errorf("the diagnosis looks at %s, which nobody counts", name)
-		}
+		must.True(t, names[name], "the diagnosis looks at %s, which nobody counts", name)
 	}
 }

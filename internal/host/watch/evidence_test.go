@@ -72,9 +72,7 @@ func TestTransmitQueues(t *testing.T) {
 	got := Delta(a, b)
 	want := []model.Counter{{Name: nicDriver, Of: "eth0 rx_missed", Value: 1}, {Name: queueSent, Of: "eth0 queue 1", Value: 900}, {Name: queueSent, Of: "eth0 queue 0", Value: 5}}
 	for _, w := range want {
-		if !slices.Contains(got, w) {
-			t.Errorf("%+v is not among %+v", w, got)
-		}
+		must.True(t, slices.Contains(got, w), "%+v is not among %+v", w, got)
 	}
 	must.Equal(t, find(got, countersRead, "queue"), 3, "queues were read")
 	must.Equal(t, find(got, nicDriver, "eth0 tx1_packets"), 0, "a queue is told twice")

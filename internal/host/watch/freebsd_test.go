@@ -2,7 +2,6 @@ package watch
 
 import (
 	"encoding/binary"
-	"errors"
 	"os"
 	"testing"
 
@@ -33,9 +32,7 @@ func TestZoneStats(t *testing.T) {
 			at = i
 		}
 	}
-	if at < 0 {
-		t.Fatal("no zone of clusters")
-	}
+	must.Need(t, at >= 0, "no zone of clusters")
 	binary.LittleEndian.PutUint64(b[at+zoneFails:], 77)
 	binary.LittleEndian.PutUint64(b[at+zoneSleeps:], 5)
 	var short values
@@ -43,9 +40,7 @@ func TestZoneStats(t *testing.T) {
 		t.Errorf("%+v, %+v, %v", short[clusterFailed], short[clusterWaits], err)
 	}
 	for _, bad := range [][]byte{nil, b[:15], b[:len(b)-1], append([]byte{2}, b[1:]...)} {
-		if err := decodeZoneStats(bad, new(values)); !errors.Is(err, errShape) {
-			t.Errorf("%d bytes: %v", len(bad), err)
-		}
+		must.Is(t, decodeZoneStats(bad, new(values)), errShape, "%d bytes", len(bad))
 	}
 }
 
@@ -53,17 +48,13 @@ func TestZoneStats(t *testing.T) {
 // packets, ARP 1, IPv6 8.
 func TestNetisr(t *testing.T) {
 	b := recorded(t, "net.isr.work")
-	got, err := decodeNetisr(b)
-	if err != nil || len(got) != 1 || got[0].processed != 7202 || got[0].dropped != 0 {
-		t.Fatalf("%+v, %v", got, err)
-	}
+	got := must.Get(decodeNetisr(b))(t)
+	must.Need(t, len(got) == 1 && got[0].processed == 7202 && got[0].dropped == 0, "%+v", got)
 	binary.LittleEndian.PutUint64(b[8*netisrDropped:], 9)
 	if got, err := decodeNetisr(b); err != nil || got[0].dropped != 9 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, bad := range [][]byte{nil, b[:100], append([]byte{1}, b[1:]...)} {
-		if _, err := decodeNetisr(bad); !errors.Is(err, errShape) {
-			t.Errorf("%d bytes: %v", len(bad), err)
-		}
+		must.Is(t, must.Err(decodeNetisr(bad)), errShape, "%d bytes", len(bad))
 	}
 }

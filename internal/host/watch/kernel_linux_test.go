@@ -28,9 +28,7 @@ func TestInterfaceGone(t *testing.T) {
 	near := wire(t)
 	w := watching(t, "wa")
 	before := reading(t, w)
-	if find(Delta(before, reading(t, w)), countersRead, "nic") == 0 {
-		t.Fatal("the interface cannot be read")
-	}
+	must.Need(t, find(Delta(before, reading(t, w)), countersRead, "nic") != 0, "the interface cannot be read")
 	must.Do(t, netlink.LinkDel(near))
 	wire(t)
 	if moved := Delta(before, reading(t, w)); find(moved, countersRead, "nic") != 0 {
@@ -68,9 +66,7 @@ func TestNamespaceOfOpen(t *testing.T) {
 	defer w.Close()
 	first := reading(t, w)
 	close(begin)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-done)
 	must.Equal(t, find(Delta(first, reading(t, w)), "udp_out_datagrams", ""), 1, "datagrams in the namespace of the watcher")
 	must.Equal(t, find(Delta(before, reading(t, outer)), "udp_out_datagrams", ""), 0, "datagrams of another namespace are counted")
 }
@@ -176,7 +172,5 @@ func TestMissing(t *testing.T) {
 	}
 	must.Do(t, w.Close())
 	must.Is(t, must.Err(w.Read(time.Now())), os.ErrClosed, "after Close")
-	if w.Missing() != nil {
-		t.Error("a closed watcher misses something")
-	}
+	must.True(t, w.Missing() == nil, "a closed watcher misses something")
 }

@@ -30,9 +30,7 @@ func slowPairs(t *testing.T, text string) map[string]string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for i := 0; i+1 < len(lines); i += 2 {
 		names, numbers := strings.Fields(lines[i]), strings.Fields(lines[i+1])
-		if len(names) != len(numbers) || names[0] != numbers[0] {
-			t.Fatalf("fixture: lines %d", i)
-		}
+		must.Need(t, len(names) == len(numbers) && names[0] == numbers[0], "fixture: lines %d", i)
 		for k := 1; k < len(names); k++ {
 			out[strings.TrimSuffix(names[0], ":")+"."+names[k]] = numbers[k]
 		}
@@ -121,9 +119,7 @@ func TestTableRefuses(t *testing.T) {
 
 func TestParseStat(t *testing.T) {
 	cores, err := parseStat(fixture(t, "linux-6.1", "stat"), nil)
-	if err != nil || len(cores) != 2 {
-		t.Fatal(cores, err)
-	}
+	must.Need(t, err == nil && len(cores) == 2, "%v %v", cores, err)
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	want := core{id: 0, user: ms(138800), system: ms(22230), irq: ms(40), softirq: ms(280), steal: ms(710)}
 	must.Equal(t, cores[0], want, "cpu0")
@@ -132,9 +128,7 @@ func TestParseStat(t *testing.T) {
 	}
 	// Of four cores, two are switched off.
 	cores, err = parseStat([]byte("cpu  1 1 1 1 1 1 1 1\ncpu0 1 0 0 0 0 0 0 0 0 0\ncpu3 2 0 0 0 0 0 0 0\nintr 1\n"), nil)
-	if err != nil || len(cores) != 2 || cores[1].id != 3 {
-		t.Errorf("%+v, %v", cores, err)
-	}
+	must.True(t, err == nil && len(cores) == 2 && cores[1].id == 3, "%+v, %v", cores, err)
 	for name, text := range map[string]string{
 		"empty": "", "no core": "cpu 1 1 1 1 1 1 1 1\nintr 0\n", "short": "cpu0 1 2 3\n", "word": "cpu0 1 2 3 4 x 6 7 8\n",
 		"twice": "cpu0 1 1 1 1 1 1 1 1\ncpu0 1 1 1 1 1 1 1 1\n", "huge": "cpu0 99999999999999999999 1 1 1 1 1 1 1\n",
@@ -163,18 +157,14 @@ func TestParseSoftnet(t *testing.T) {
 		{"linux-6.18", nil},
 	} {
 		got, err := parseSoftnet(fixture(t, c.kernel, "softnet_stat"), nil)
-		if err != nil {
-			t.Fatal(c.kernel, err)
-		}
+		must.Dof(t, err, "%v", c.kernel)
 		if c.want == nil {
 			if len(got) != 2 || got[0].id != 0 || got[1].id != 1 || got[1].processed <= got[0].processed || !got[0].hasLimited {
 				t.Errorf("%s: %+v", c.kernel, got)
 			}
 			continue
 		}
-		if len(got) != len(c.want) {
-			t.Fatalf("%s: %+v", c.kernel, got)
-		}
+		must.Need(t, len(got) == len(c.want), "%s: %+v", c.kernel, got)
 		for i := range got {
 			must.Equal(t, got[i], c.want[i], "%s line %d", c.kernel, i)
 		}
@@ -198,9 +188,7 @@ func FuzzParseStat(f *testing.F) {
 			return
 		}
 		for i, c := range cores {
-			if c.busy() < 0 || c.steal < 0 || (i > 0 && c.id <= cores[i-1].id) {
-				t.Errorf("%+v", cores)
-			}
+			must.True(t, c.busy() >= 0 && c.steal >= 0 && (i <= 0 || c.id > cores[i-1].id), "%+v", cores)
 		}
 	})
 }
@@ -212,9 +200,7 @@ func FuzzParseSoftnet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		queues, err := parseSoftnet(b, nil)
 		for i := 1; err == nil && i < len(queues); i++ {
-			if queues[i].id <= queues[i-1].id {
-				t.Errorf("%+v", queues)
-			}
+			must.True(t, queues[i].id > queues[i-1].id, "%+v", queues)
 		}
 	})
 }

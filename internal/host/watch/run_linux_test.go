@@ -52,9 +52,7 @@ func TestRun(t *testing.T) {
 				stop := w.Run(t.Context(), model.Near, 0, start, s.take)
 				time.Sleep(c.run) // of the bubble's clock
 				counters := stop()
-				if len(s.starts) != c.want {
-					t.Fatalf("%d steps, want %d: %v", len(s.starts), c.want, s.starts)
-				}
+				must.Need(t, len(s.starts) == c.want, "%d steps, want %d: %v", len(s.starts), c.want, s.starts)
 				for i := range s.starts {
 					if s.starts[i] != time.Duration(5+i)*time.Second || (i < c.want-1 && s.length[i] != time.Second) {
 						t.Errorf("step %d from %v for %v", i, s.starts[i], s.length[i])
@@ -63,9 +61,7 @@ func TestRun(t *testing.T) {
 				if c.want > 0 && s.length[c.want-1] != c.last {
 					t.Errorf("the last step is %v long, want %v", s.length[c.want-1], c.last)
 				}
-				if find(counters, countersRead, "udp") == 0 {
-					t.Errorf("%+v", counters)
-				}
+				must.True(t, find(counters, countersRead, "udp") != 0, "%+v", counters)
 				if again := stop(); len(again) != len(counters) || len(s.starts) != c.want {
 					t.Errorf("stopped twice: %+v", again)
 				}

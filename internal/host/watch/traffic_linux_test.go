@@ -65,9 +65,7 @@ func loss(t *testing.T, lost int64, from, to []model.Counter) []model.Finding {
 		{Host: model.Near, Counters: from, Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, UDP: &model.UDPSummary{}}}},
 		{Host: model.Far, Counters: to, Flows: []model.FlowReport{{Direction: model.To, Role: model.Receiver, UDP: &model.UDPSummary{Lost: lost}}}},
 	}}, model.To)
-	if !ok {
-		t.Fatal("not located")
-	}
+	must.Need(t, ok, "not located")
 	return l.Findings()
 }
 

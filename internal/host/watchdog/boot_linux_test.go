@@ -91,9 +91,7 @@ func bootMain() error {
 func (b bench) restart(t *testing.T, dir string, environment ...string) string {
 	t.Helper()
 	records, damage, err := journal.Read(dir)
-	if err != nil || len(damage) > 0 {
-		t.Fatalf("%v, %v", damage, err)
-	}
+	must.Need(t, err == nil && len(damage) == 0, "%v, %v", damage, err)
 	for _, path := range journal.Files(dir) {
 		must.Do(t, os.Remove(path))
 	}
@@ -117,16 +115,12 @@ func (b bench) boot(t *testing.T, environment ...string) string {
 		return ""
 	}
 	_, line, ok := strings.Cut(string(text), "\nExecStart=")
-	if err != nil || !ok {
-		t.Fatalf("%v\n%s", err, text)
-	}
+	must.Need(t, err == nil && ok, "%v\n%s", err, text)
 	line, _, _ = strings.Cut(line, "\n")
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.NewReplacer("$$", "$", "%%", "%").Replace(line)) // see package atboot
 	cmd.Env = append(append(os.Environ(), environment...), roleVar+"=boot", configVar+"="+b.host.ProcSys)
 	out, err := cmd.CombinedOutput()
-	if err != nil && len(environment) == 0 {
-		t.Fatalf("the job: %v\n%s", err, out)
-	}
+	must.Need(t, err == nil || len(environment) != 0, "the job: %v\n%s", err, out)
 	return string(out)
 }
 
@@ -143,9 +137,7 @@ func TestAtBoot(t *testing.T) {
 			steps := stepsIn(t, path)
 			intent, installed := slices.Index(steps, "intent tcp.sack"), slices.Index(steps, "job installed")
 			removed := slices.Index(steps, "job removed")
-			if intent != 0 || installed < 1 || removed != len(steps)-1 {
-				t.Fatalf("steps %q\n%s", steps, out)
-			}
+			must.Need(t, intent == 0 && installed >= 1 && removed == len(steps)-1, "steps %q\n%s", steps, out)
 			if write := slices.Index(steps, "write tcp.sack"); write >= 0 && write < installed {
 				t.Errorf("written before the job was installed: %q", steps)
 			}
@@ -178,23 +170,17 @@ func TestAtBootCrash(t *testing.T) {
 	b := bootBench(t)
 	before := b.values(t)
 	steps := b.steps(t)
-	if len(steps) < 16 {
-		t.Fatalf("%d steps: %q", len(steps), steps)
-	}
+	must.Need(t, len(steps) >= 16, "%d steps: %q", len(steps), steps)
 	installed := slices.Index(steps, "job installed")
 	for n, step := range steps {
 		when := fmt.Sprintf("kill both after %q", step)
 		crash := fmt.Sprintf("%s=%d:both", crashVar, n+1)
 		dir, _ := b.run(t, crash)
 		changed := b.values(t)["tcp.sack"] != before["tcp.sack"]
-		if changed && n < installed {
-			t.Errorf("%s: a setting is changed and no job installed", when)
-		}
+		must.True(t, !changed || n >= installed, "%s: a setting is changed and no job installed", when)
 		said := b.restart(t, dir)
 		b.expect(t, before, when+", restart")
-		if changed && !strings.Contains(said, "tcp.sack undone\n") {
-			t.Errorf("%s: the job says %q", when, said)
-		}
+		must.True(t, !changed || strings.Contains(said, "tcp.sack undone\n"), "%s: the job says %q", when, said)
 		if _, err := Recover(t.Context(), Config{Dir: dir, Host: lasting(b.host.ProcSys)}); err != nil { // of a job that was not there yet
 			t.Errorf("%s: %v", when, err)
 		}
@@ -229,9 +215,7 @@ func TestAtBootCrashOfTheJob(t *testing.T) {
 		}
 		b.clean(t, dir, when)
 		if last {
-			if n < 8 {
-				t.Errorf("%d steps only: the test looks at nothing", n)
-			}
+			must.True(t, n >= 8, "%d steps only: the test looks at nothing", n)
 			return
 		}
 	}
@@ -260,9 +244,7 @@ func TestAtBootLeavesWhatIsConfirmed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "steps")
 	b.runIn(t, t.TempDir(), confirmVar+"=1", stepsVar+"="+path)
 	after := b.values(t)
-	if after["tcp.sack"] == before["tcp.sack"] {
-		t.Fatal("it was not confirmed")
-	}
+	must.Need(t, after["tcp.sack"] != before["tcp.sack"], "it was not confirmed")
 	b.reset(t, before)
 	dir, _ := b.run(t, confirmVar+"=1", fmt.Sprintf("%s=%d:both", crashVar, slices.Index(stepsIn(t, path), "confirmed")+1))
 	b.restart(t, dir)
@@ -338,7 +320,5 @@ func TestBootLines(t *testing.T) {
 			t.Errorf("Write = %d, %v", n, err)
 		}
 	}
-	if want := "at-boot: one\nat-boot: two\n" + long[:maxTalk] + "\n"; got.String() != want {
-		t.Errorf("%q", got.String())
-	}
+	must.Equal(t, got.String(), "at-boot: one\nat-boot: two\n"+long[:maxTalk]+"\n")
 }

@@ -38,10 +38,8 @@ func stopped(t *testing.T, pid int) {
 	defer again.Stop()
 	for range 10_000 {
 		<-again.C
-		all, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-		if err != nil || len(all) == 0 {
-			t.Fatalf("threads of %d: %q, %v", pid, all, err)
-		}
+		all := must.Get(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)))(t)
+		must.Need(t, len(all) != 0, "threads of %d: %q", pid, all)
 		if !slices.ContainsFunc(all, func(path string) bool {
 			b, err := os.ReadFile(path)
 			_, rest, _ := strings.Cut(string(b), ") ")
@@ -58,9 +56,7 @@ func TestClient(t *testing.T) {
 	before := b.values(t)
 	c := start(t, b, dir)
 	changes, err := c.Apply(t.Context(), b.changes, time.Minute)
-	if err != nil || len(changes) != 3 {
-		t.Fatalf("Apply = %+v, %v", changes, err)
-	}
+	must.Need(t, err == nil && len(changes) == 3, "Apply = %+v, %v", changes, err)
 	values, err := c.Read(t.Context(), []model.KnobID{"tcp.sack", "link.mtu"})
 	if v, ok := values["tcp.sack"].Get(); v != "0" || !ok || values["link.mtu"].IsKnown() || err != nil {
 		t.Errorf("Read = %v, %v", values, err)

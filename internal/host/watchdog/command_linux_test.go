@@ -47,9 +47,7 @@ func TestCrashAfterEveryStepOfACommand(t *testing.T) {
 		"intent tcp.sack", "intent cmd:shaper", "write tcp.sack", "read tcp.sack", "applied tcp.sack", "write cmd:shaper", "applied cmd:shaper",
 		"restore cmd:shaper", "undone cmd:shaper", "look tcp.sack", "restore tcp.sack", "undone tcp.sack", "closed",
 	}
-	if !slices.Equal(steps, want) {
-		t.Fatalf("steps %q", steps)
-	}
+	must.Need(t, slices.Equal(steps, want), "steps %q", steps)
 	b.changes[0].Command.Undo = "rm -f " + state
 	for _, target := range []string{"agent", "watchdog", "both"} {
 		for n, step := range steps[:9] { // what follows is of the setting
@@ -90,9 +88,7 @@ func TestCommandThatFails(t *testing.T) {
 	if i < 0 || changes[i].State != model.ChangeFailed || !strings.Contains(changes[i].Detail, "it had failed, and its undo failed too") {
 		t.Errorf("%+v", changes)
 	}
-	if open := m.j.OpenIntents(); len(open) > 0 {
-		t.Errorf("open %v", open)
-	}
+	must.Len(t, m.j.OpenIntents(), 0, "open")
 }
 
 // TestUndoCommandIsTriedAgain: an undo that fails stays open, and is over when it

@@ -112,13 +112,9 @@ func (b bench) runIn(t *testing.T, dir string, environment ...string) (output st
 		configVar+"=--dir="+cfg.Dir+" --proc-sys="+cfg.Host.ProcSys+" --interface="+cfg.Host.Interface+atBoot)
 	cmd.ExtraFiles = []*os.File{held}
 	out, err := cmd.CombinedOutput()
-	if closeErr := held.Close(); closeErr != nil {
-		t.Fatal(closeErr)
-	}
+	must.Do(t, held.Close())
 	interrupted := slices.ContainsFunc(environment, func(e string) bool { return strings.HasPrefix(e, crashVar) })
-	if err != nil && !interrupted {
-		t.Fatalf("agent: %v\n%s", err, out)
-	}
+	must.Need(t, err == nil || interrupted, "agent: %v\n%s", err, out)
 	must.Do(t, alive.SetReadDeadline(time.Now().Add(30*time.Second)))
 	if _, err := alive.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("%v: a process is still alive\n%s", environment, out)
@@ -151,15 +147,11 @@ func TestCrashInNamespace(t *testing.T) {
 	before := b.values(t)
 	steps := b.steps(t)
 	// 3 knobs: intent, write, read, applied; look, restore, undone; and closed once.
-	if len(steps) != 3*7+1 {
-		t.Fatalf("%d steps: %q", len(steps), steps)
-	}
+	must.Need(t, len(steps) == 3*7+1, "%d steps: %q", len(steps), steps)
 	for _, target := range []string{"agent", "watchdog", "both"} {
 		for _, step := range []string{"intent link.mtu", "write link.mtu", "applied tcp.recv_buffer_max", "restore link.mtu"} {
 			n := slices.Index(steps, step)
-			if n < 0 {
-				t.Fatalf("no step %q in %q", step, steps)
-			}
+			must.Need(t, n >= 0, "no step %q in %q", step, steps)
 			dir, _ := b.run(t, fmt.Sprintf("%s=%d:%s", crashVar, n+1, target))
 			if target != "agent" {
 				must.OK(t, must.Err(Recover(t.Context(), Config{Dir: dir, Host: b.host})), "kill %s after %q: Recover", target, step)
@@ -176,8 +168,6 @@ func TestCrashInNamespace(t *testing.T) {
 func (b bench) expect(t *testing.T, want map[model.KnobID]string, when string) {
 	t.Helper()
 	for id, got := range b.values(t) {
-		if knob.SameText(got) != knob.SameText(want[id]) {
-			t.Errorf("%s: %s holds %q, want %q", when, id, got, want[id])
-		}
+		must.Equal(t, knob.SameText(got), knob.SameText(want[id]), "%s: %s holds %q, want %q", when, id, got, want[id])
 	}
 }

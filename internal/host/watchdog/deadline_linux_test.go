@@ -53,9 +53,7 @@ func TestDeadline(t *testing.T) {
 		d.call(request{Op: opUndo})
 
 		for _, bad := range []time.Duration{0, -1, 3 * time.Minute} {
-			if a := d.call(request{Op: opApply, Deadline: bad}); a.Error == nil {
-				t.Errorf("deadline %s was accepted", bad)
-			}
+			must.True(t, d.call(request{Op: opApply, Deadline: bad}).Error != nil, "deadline %s was accepted", bad)
 		}
 		must.OK(t, d.stop())
 	})

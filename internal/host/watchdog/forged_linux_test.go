@@ -15,6 +15,7 @@ import (
 	"linerate/internal/host/durable/durabletest"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/must"
 )
 
 // ledger is a host on which every place holds what was forged to have been
@@ -138,9 +139,7 @@ func TestForgedRecords(t *testing.T) {
 			check(t.Errorf, id, p, "1")
 		}
 	}
-	if wrote < 50 {
-		t.Errorf("%d writes: true records are refused, too", wrote)
-	}
+	must.True(t, wrote >= 50, "%d writes: true records are refused, too", wrote)
 	rapid.Check(t, func(rt *rapid.T) {
 		p := rapid.OneOf(rapid.SampledFrom(places), rapid.Custom(func(rt *rapid.T) hostknob.Place {
 			one := rapid.SampledFrom(places).Draw(rt, "of")

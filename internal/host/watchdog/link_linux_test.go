@@ -83,9 +83,7 @@ func TestLinkFates(t *testing.T) {
 		}
 	}
 	t.Logf("%d cases", cases)
-	if cases < 100 {
-		t.Errorf("%d cases, want 100 at least", cases)
-	}
+	must.True(t, cases >= 100, "%d cases, want 100 at least", cases)
 }
 
 func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate, confirmed, restarted bool) {
@@ -125,14 +123,10 @@ func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate,
 	}
 	changes, err := m.recover(t.Context())
 	if confirmed {
-		if len(changes) > 0 || err != nil {
-			t.Errorf("recover = %+v, %v", changes, err)
-		}
+		must.True(t, len(changes) == 0 && err == nil, "recover = %+v, %v", changes, err)
 		changes, err = m.takeBack(t.Context(), func(journal.Unfinished) bool { return true })
 	}
-	if err != nil || len(changes) != 1 {
-		t.Fatalf("%+v, %v", changes, err)
-	}
+	must.Need(t, err == nil && len(changes) == 1, "%+v, %v", changes, err)
 	back := f.at != "" && !restarted // a restart forgets such settings: what it holds now is not ours
 	c := changes[0]
 	forgot := restarted && c.State == model.ChangeUndone // and nothing is there: nothing is left to undo
@@ -158,9 +152,7 @@ func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate,
 	} else if f.at != "" {
 		expect(f.at, ours)
 	}
-	if left := append(j.OpenIntents(), j.ConfirmedIntents()...); len(left) > 0 {
-		t.Errorf("left open: %+v", left)
-	}
+	must.Len(t, append(j.OpenIntents(), j.ConfirmedIntents()...), 0, "left open")
 }
 
 // A recovery waits for the card of a change that was made before a restart, no longer than

@@ -48,16 +48,12 @@ func TestALinkModeIsWrittenWhole(t *testing.T) {
 		{Host: model.Near, Knob: "nic.media.speed", Value: "100"},
 		{Host: model.Near, Knob: "nic.media.duplex", Value: "full"},
 	}, time.Now().Add(time.Minute), func() error { return nil })
-	if err != nil || len(changes) != 3 {
-		t.Fatalf("%+v, %v", changes, err)
-	}
+	must.Need(t, err == nil && len(changes) == 3, "%+v, %v", changes, err)
 	if len(card.writes) != 1 || card.writes[0] != "autoneg=off speed=100 duplex=full" {
 		t.Errorf("written: %q", card.writes)
 	}
 	for _, c := range changes {
-		if c.Old != before || c.New != "autoneg=off speed=100 duplex=full" {
-			t.Errorf("%+v", c)
-		}
+		must.True(t, c.Old == before && c.New == "autoneg=off speed=100 duplex=full", "%+v", c)
 	}
 	must.OK(t, must.Err(m.takeBack(t.Context(), func(journal.Unfinished) bool { return true })))
 	if _, err := m.recover(t.Context()); err != nil || card.text != before {

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/must"
 )
 
 // truthful holds a report against the machine.
@@ -214,9 +215,7 @@ func TestEveryFaultAfterEveryStep(t *testing.T) {
 			t.Run(o.name, func(t *testing.T) {
 				t.Parallel()
 				sites, acts := dry(t, o)
-				if len(sites) < 10 {
-					t.Fatalf("%d steps", len(sites))
-				}
+				must.Need(t, len(sites) >= 10, "%d steps", len(sites))
 				cases := 0
 				for _, f := range faults() {
 					if f.fits != nil && !f.fits(o) {

@@ -89,9 +89,7 @@ func TestRecoverFromDamage(t *testing.T) {
 	d.memory.Set(sack, "0")
 	d.memory.Set(rmem, "4096 131072 1048576")
 	first, rest, _ := strings.Cut(string(text), "\n")
-	if !strings.Contains(first, "tcp_sack") {
-		t.Fatalf("the first record is %s", first)
-	}
+	must.Need(t, strings.Contains(first, "tcp_sack"), "the first record is %s", first)
 	for _, path := range journal.Files(stateDir) {
 		d.disk.Edit(path, func([]byte) []byte { return []byte(strings.Replace(first, "tcp_sack", "tcp_sick", 1) + "\n" + rest) })
 	}

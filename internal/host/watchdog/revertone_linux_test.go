@@ -34,13 +34,9 @@ func TestRevertOne(t *testing.T) {
 	d.expect(rmem, "4096 131072 1048576")
 
 	changes, err = RevertOne(t.Context(), d.cfg, second)
-	if err != nil || len(changes) != 2 {
-		t.Errorf("RevertOne of the second = %+v, %v", changes, err)
-	}
+	must.True(t, err == nil && len(changes) == 2, "RevertOne of the second = %+v, %v", changes, err)
 	d.expect(sack, "0") // as the first one left it
 	d.expect(rmem, "4096\t131072\t33554432")
-	if changes, err := Revert(t.Context(), d.cfg); err != nil || len(changes) != 1 {
-		t.Errorf("Revert = %+v, %v", changes, err)
-	}
+	must.Len(t, must.Get(Revert(t.Context(), d.cfg))(t), 1, "Revert")
 	d.expect(sack, "1")
 }

@@ -79,9 +79,7 @@ func TestScope(t *testing.T) {
 			}
 			told, err := os.ReadFile(filepath.Join(root, "usr/bin/told"))
 			want := slices.Contains([]string{"service", "session"}, name)
-			if (err == nil) != want {
-				t.Fatalf("systemd was asked: %v", err)
-			}
+			must.Need(t, (err == nil) == want, "systemd was asked: %v", err)
 			if want && !strings.HasPrefix(string(told), fmt.Sprintf("--scope --quiet --collect --unit=linerate-undo-%d-", os.Getpid())) {
 				t.Errorf("systemd was asked for %q", told)
 			}
@@ -164,11 +162,9 @@ func TestKilledCgroup(t *testing.T) {
 		b.root = root
 		b.runIn(t, dir, crashVar+"="+applied+":cgroup", cgroupVar+"="+unit, noBootVar+"=1")
 		records, _, err := journal.Read(dir)
-		if err != nil || len(records) == 0 {
-			t.Fatalf("%d records, %v", len(records), err)
-		}
+		must.Need(t, err == nil && len(records) != 0, "%d records, %v", len(records), err)
 		left := len(journal.OpenIntents(records))
-		must.Equal(t, (left == 0), entered, "watchdog in a scope: %v, %d changes are open", entered, left)
+		must.Equal(t, left == 0, entered, "watchdog in a scope: %v, %d changes are open", entered, left)
 		must.OK(t, must.Err(Recover(t.Context(), Config{Dir: dir, Host: b.host})))
 		b.expect(t, before, "Recover")
 	}

@@ -138,9 +138,7 @@ func TestApplyVerifyUndo(t *testing.T) {
 		"near net.ipv4.tcp_timestamps: 1 -> 1, applied",
 		"near net.ipv4.tcp_rmem: 4096 131072 33554432 -> 4096 65536 65536, applied",
 	}
-	if !slices.Equal(made, want) || a.Error != nil {
-		t.Errorf("Apply = %q, %+v, want %q", made, a.Error, want)
-	}
+	must.True(t, slices.Equal(made, want) && a.Error == nil, "Apply = %q, %+v, want %q", made, a.Error, want)
 	if v := d.call(request{Op: opVerify}); len(v.Mismatches) != 0 || v.Error != nil {
 		t.Errorf("Verify = %+v", v)
 	}

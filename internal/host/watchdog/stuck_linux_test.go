@@ -233,9 +233,7 @@ func TestRecoverWaitsForABusyDriver(t *testing.T) {
 					if len(changes) != 1 || changes[0].State != c.state || (err == nil) != (c.state == model.ChangeUndone) {
 						t.Errorf("%+v, %v", changes, err)
 					}
-					if err != nil && !errors.Is(err, c.why) {
-						t.Errorf("it fails with %v", err)
-					}
+					must.True(t, err == nil || errors.Is(err, c.why), "it fails with %v", err)
 					<-time.After(time.Minute)
 				})
 			})

@@ -20,14 +20,10 @@ func TestDrawIsTheSame(t *testing.T) {
 	specs := map[string]bool{}
 	for seed := range uint64(50) {
 		a, b := Draw(seed), Draw(seed)
-		if !reflect.DeepEqual(a, b) {
-			t.Fatalf("seed %d: %+v and %+v", seed, a, b)
-		}
+		must.Need(t, reflect.DeepEqual(a, b), "seed %d: %+v and %+v", seed, a, b)
 		specs[a.Spec] = true
 	}
-	if len(specs) != 50 {
-		t.Errorf("50 seeds stand for %d labs", len(specs))
-	}
+	must.True(t, len(specs) == 50, "50 seeds stand for %d labs", len(specs))
 }
 
 // TestKinds: the catalogue has its forty kinds that can be planted, no name twice, and
@@ -36,9 +32,7 @@ func TestKinds(t *testing.T) {
 	t.Parallel()
 	names, live := map[string]bool{}, 0
 	for _, k := range Catalogue() {
-		if names[k.Name] || k.Says == "" || strings.ContainsAny(k.Name, " +") {
-			t.Errorf("kind %+v", k)
-		}
+		must.True(t, !names[k.Name] && k.Says != "" && !strings.ContainsAny(k.Name, " +"), "kind %+v", k)
 		names[k.Name] = true
 		if k.Skip != "" {
 			if _, ok := Of(k.Name, 0); ok || k.plant != nil {
@@ -56,9 +50,7 @@ func TestKinds(t *testing.T) {
 			holds(t, c)
 		}
 	}
-	if live < 40 {
-		t.Errorf("%d kinds can be planted", live)
-	}
+	must.True(t, live >= 40, "%d kinds can be planted", live)
 }
 
 // TestDraws: the shares of what seeds stand for, that all kinds come, and that each
@@ -81,16 +73,10 @@ func TestDraws(t *testing.T) {
 			pairs++
 		}
 	}
-	if clean < 260 || clean > 340 {
-		t.Errorf("%d of %d paths are clean, want 30 %%", clean, seedsLooked)
-	}
-	if pairs < 110 || pairs > 190 {
-		t.Errorf("%d of %d cases are pairs, want 15 %%", pairs, seedsLooked)
-	}
+	must.True(t, clean >= 260 && clean <= 340, "%d of %d paths are clean, want 30 %%", clean, seedsLooked)
+	must.True(t, pairs >= 110 && pairs <= 190, "%d of %d cases are pairs, want 15 %%", pairs, seedsLooked)
 	for _, k := range Catalogue() {
-		if k.Skip == "" && !seen[k.Name] {
-			t.Errorf("no seed stands for %s", k.Name)
-		}
+		must.True(t, k.Skip != "" || seen[k.Name], "no seed stands for %s", k.Name)
 	}
 }
 
@@ -100,9 +86,7 @@ func TestMended(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"sack-off", "sack-off-loss", "reordering-sack-off", "send-buffer", "clean"} {
 		c, ok := Of(name, 3)
-		if !ok {
-			t.Fatal(name)
-		}
+		must.Need(t, ok, "%v", name)
 		for _, l := range c.Labels {
 			if got, want := slices.Contains(l.First, Answer{"B10", l.Direction.Sender()}), strings.Contains(name, "sack-off"); got != want {
 				t.Errorf("%s, %s: %v", name, l.Direction, l.First)
@@ -134,7 +118,5 @@ func holds(t *testing.T, c Case) {
 			t.Errorf("seed %d, %s: nothing is planted and %v is right", c.Seed, c.Kind, l.First)
 		}
 	}
-	if planted == c.Clean {
-		t.Errorf("seed %d, %s: clean %v, planted %v", c.Seed, c.Kind, c.Clean, planted)
-	}
+	must.True(t, planted != c.Clean, "seed %d, %s: clean %v, planted %v", c.Seed, c.Kind, c.Clean, planted)
 }

@@ -37,9 +37,7 @@ func TestMachineKinds(t *testing.T) {
 					t.Errorf("%s: a limit that is not found is right: %+v", k.Name, l)
 				}
 			}
-			if planted == c.Clean {
-				t.Errorf("%s, seed %d: clean %v, planted %v", k.Name, seed, c.Clean, planted)
-			}
+			must.True(t, planted != c.Clean, "%s, seed %d: clean %v, planted %v", k.Name, seed, c.Clean, planted)
 			if script := strings.Join(c.Machine.Before[:], ""); script != "" && c.Machine.Back == "" {
 				t.Errorf("%s, seed %d: nothing takes this back: %s", k.Name, seed, script)
 			}

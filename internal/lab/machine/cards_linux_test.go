@@ -158,9 +158,7 @@ func startKernel(ctx context.Context, t *testing.T, kernel string, systemd bool,
 func sh(ctx context.Context, t *testing.T, m *Machine, text string) string {
 	t.Helper()
 	r, err := m.Shell(ctx, text)
-	if err != nil {
-		t.Fatalf("%v\n%s%s", err, r.Stdout, r.Stderr)
-	}
+	must.Need(t, err == nil, "%v\n%s%s", err, r.Stdout, r.Stderr)
 	return r.Stdout + r.Stderr
 }
 

@@ -49,9 +49,7 @@ func TestDrivers(t *testing.T) {
 	})
 	t.Run("slot of e1000", func(t *testing.T) {
 		dump := sh(ctx, t, m, "ethtool -d "+name[3])
-		if !regexp.MustCompile(`Bus speed:\s+33MHz\n\s+Bus width:\s+32-bit`).MatchString(dump) {
-			t.Fatal(dump)
-		}
+		must.Need(t, regexp.MustCompile(`Bus speed:\s+33MHz\n\s+Bus width:\s+32-bit`).MatchString(dump), "%v", dump)
 		for _, from := range []string{"kernel log", "registers"} {
 			onPage(ctx, t, m, name[3], "bus", `says of itself 32 bit 33 MHz`)
 			if doc := sh(ctx, t, m, "linerate facts --json -q"); !regexp.MustCompile(`"clock[a-z_]*": \{\s*"value": 33,\s*"source": "` + from + `"`).MatchString(doc) {

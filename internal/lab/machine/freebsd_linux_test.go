@@ -45,10 +45,8 @@ func bsd(ctx context.Context, t *testing.T, name, dir string, address, files map
 // do runs a program that has to succeed, and returns what it printed.
 func do(ctx context.Context, t *testing.T, m *Machine, args ...string) string {
 	t.Helper()
-	r, err := m.Run(ctx, args...)
-	if err != nil || r.Code != 0 {
-		t.Fatalf("%q: code %d, %v\n%s%s", args, r.Code, err, r.Stdout, r.Stderr)
-	}
+	r := must.Get(m.Run(ctx, args...))(t)
+	must.Need(t, r.Code == 0, "%q: code %d\n%s%s", args, r.Code, r.Stdout, r.Stderr)
 	return r.Stdout
 }
 

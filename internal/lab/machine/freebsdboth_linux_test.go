@@ -52,9 +52,7 @@ func serveEachOther(ctx context.Context, t *testing.T, near, far *Machine) {
 	}{near: {"10.0.0.1", far}, far: {"10.0.0.2", near}} {
 		text := do(ctx, t, m, "linerate", "serve", "key", "add", "tuner", "--right", "tune", "--host", o.address)
 		found := regexp.MustCompile(`linerate://\S+`).FindString(text)
-		if found == "" {
-			t.Fatalf("no link in %q", text)
-		}
+		must.Need(t, found != "", "no link in %q", text)
 		must.Do(t, o.other.Put(ctx, link, []byte(found+"\n"), 0o600))
 		server := m.Start(ctx, "linerate", "serve", "--allow-tune", "--audit", "/root/audit")
 		until(ctx, t, m, func() bool { return strings.Contains(server.Printed(), "listening on") }, server)
@@ -145,10 +143,8 @@ func runFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 	must.Equal(t, number(ctx, t, near, most), 16384, "after the runs %s", most)
 	// The guard of the round trip may stay open: emulated processors answer unevenly.
 	t.Log(do(ctx, t, near, "linerate", "keep", "last", "--interface", "em0", "--despite-guards", "--yes"))
-	conf, err := near.Get(ctx, "/etc/sysctl.conf")
-	if err != nil || !strings.Contains(string(conf), most+"=65536") {
-		t.Errorf("sysctl.conf: %q, %v", conf, err)
-	}
+	conf := must.Get(near.Get(ctx, "/etc/sysctl.conf"))(t)
+	must.True(t, strings.Contains(string(conf), most+"=65536"), "sysctl.conf: %q", conf)
 	t.Log(do(ctx, t, near, "linerate", "undo", "--kept"))
 	if conf, err := near.Get(ctx, "/etc/sysctl.conf"); err == nil && strings.Contains(string(conf), most) {
 		t.Errorf("sysctl.conf after undo --kept: %q", conf)

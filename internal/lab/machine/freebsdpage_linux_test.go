@@ -63,9 +63,7 @@ func told(t *testing.T, what string) {
 			row = r
 		}
 	}
-	if row == "" {
-		t.Fatalf("no line of docs/systems.md begins with %q", what)
-	}
+	must.Need(t, row != "", "no line of docs/systems.md begins with %q", what)
 	t.Cleanup(func() {
 		if !*update || t.Skipped() {
 			return

@@ -26,9 +26,7 @@ func number(ctx context.Context, t *testing.T, m *Machine, name string) int64 {
 	t.Helper()
 	var all map[string]peeked
 	must.Do(t, json.Unmarshal([]byte(do(ctx, t, m, "peek", "sysctl", name)), &all))
-	if all[name].Number == nil {
-		t.Fatalf("%s: %+v", name, all[name])
-	}
+	must.Need(t, all[name].Number != nil, "%s: %+v", name, all[name])
 	return *all[name].Number
 }
 
@@ -92,9 +90,7 @@ func agentOverSSH(ctx context.Context, t *testing.T, near, far *Machine) {
 		return do(ctx, t, near, "sh", "-c", "for f in /tmp/linerate-*/linerate; do [ -e $f ] && echo $f; done; true") != ""
 	}
 	startedAgent(ctx, t, near, far, "root@10.0.0.1", "pkill -KILL -x ssh; pkill -KILL -f 'set --both'", sshd, func() {
-		if !copied() {
-			t.Error("no copy of linerate is in /tmp while its agent runs")
-		}
+		must.True(t, copied(), "no copy of linerate is in /tmp while its agent runs")
 	})
 	until(ctx, t, near, func() bool { return !copied() }, sshd)
 }
@@ -140,9 +136,7 @@ func besideLinux(ctx context.Context, t *testing.T, more string) (near, far *Mac
 		must.Do(t, m.Wait(ctx))
 	}
 	r, err := far.Shell(ctx, "ip addr add 10.0.0.2/24 dev eth0 && ip link set eth0 up && sysctl -qw net.core.rmem_max=8388608 net.core.wmem_max=8388608")
-	if err != nil || r.Code != 0 {
-		t.Fatalf("%+v, %v", r, err)
-	}
+	must.Need(t, err == nil && r.Code == 0, "%+v, %v", r, err)
 	return near, far
 }
 
@@ -182,12 +176,8 @@ func setForAWhile(ctx context.Context, t *testing.T, near *Machine) {
 		time.Sleep(time.Second)
 	}
 	r, err := p.Wait()
-	if !held {
-		t.Fatalf("never held in the kernel: code %d, %v\n%s%s", r.Code, err, r.Stdout, r.Stderr)
-	}
-	if !job {
-		t.Error("no job for the next start in rc.d while the change was open")
-	}
+	must.Need(t, held, "never held in the kernel: code %d, %v\n%s%s", r.Code, err, r.Stdout, r.Stderr)
+	must.True(t, job, "no job for the next start in rc.d while the change was open")
 	for range 60 {
 		if number(ctx, t, near, sack) == 1 && number(ctx, t, near, most) == 2<<20 {
 			return
@@ -202,10 +192,8 @@ func keepAndBack(ctx context.Context, t *testing.T, near *Machine) {
 	profile := "profile: 1\ntitle: window\nhosts:\n  - role: both\n    system: freebsd\n    knobs:\n      tcp.recv_buffer_max: 1MiB\n"
 	must.Do(t, near.Put(ctx, "/tmp/tall.yaml", []byte(profile), 0o644))
 	t.Log(do(ctx, t, near, "linerate", "keep", "/tmp/tall.yaml", "--interface", "em0", "--yes"))
-	text, err := near.Get(ctx, "/etc/sysctl.conf")
-	if err != nil || !strings.Contains(string(text), "net.inet.tcp.recvbuf_max=1048576") {
-		t.Errorf("sysctl.conf: %q, %v", text, err)
-	}
+	text := must.Get(near.Get(ctx, "/etc/sysctl.conf"))(t)
+	must.True(t, strings.Contains(string(text), "net.inet.tcp.recvbuf_max=1048576"), "sysctl.conf: %q", text)
 	t.Log(do(ctx, t, near, "linerate", "undo", "--kept"))
 	if text, err := near.Get(ctx, "/etc/sysctl.conf"); err == nil && strings.Contains(string(text), "recvbuf_max") {
 		t.Errorf("sysctl.conf after undo --kept: %q", text)

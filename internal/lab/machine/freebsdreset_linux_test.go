@@ -58,9 +58,7 @@ func TestFreeBSDReset(t *testing.T) {
 	until(ctx, t, m, func() bool {
 		return number(ctx, t, m, "net.inet.tcp.sack.enable") == 0 && number(ctx, t, m, "net.inet.tcp.recvbuf_max") == 512<<10
 	}, set)
-	if _, err := m.Get(ctx, "/usr/local/etc/rc.d/linerate_undo"); err != nil {
-		t.Fatalf("no job for the next start: %v", err)
-	}
+	must.Dof(t, must.Err(m.Get(ctx, "/usr/local/etc/rc.d/linerate_undo")), "no job for the next start")
 	again()
 	for name, want := range map[string]int64{"net.inet.tcp.delayed_ack": 0, "net.inet.tcp.recvbuf_max": 1 << 20, "net.inet.tcp.sack.enable": 1} {
 		must.Equal(t, number(ctx, t, m, name), want, "after the reset %s", name)

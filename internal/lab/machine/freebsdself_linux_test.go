@@ -61,10 +61,8 @@ func TestFreeBSDAgainstItself(t *testing.T) {
 func limitsOfFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 	told(t, "buffers above 8/9")
 	const most, all = "net.inet.tcp.recvbuf_max", "kern.ipc.maxsockbuf"
-	r, err := near.Run(ctx, "linerate", "set", "tcp.recv_buffer_max=4MiB", "--for", "5s")
-	if err != nil || r.Code == 0 || !strings.Contains(r.Stderr, "8/9 of socket.buffer_max") {
-		t.Errorf("a buffer without room: %+v, %v", r, err)
-	}
+	r := must.Get(near.Run(ctx, "linerate", "set", "tcp.recv_buffer_max=4MiB", "--for", "5s"))(t)
+	must.True(t, r.Code != 0 && strings.Contains(r.Stderr, "8/9 of socket.buffer_max"), "a buffer without room: %+v", r)
 	if n := number(ctx, t, near, most); n != 2<<20 {
 		t.Errorf("%s is %d after it was refused", most, n)
 	}

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // windowStory: over a path of 40 ms, windows from 64 KiB to 1536 KiB, set for the
@@ -68,9 +70,7 @@ func look(ctx context.Context, t *testing.T, near *Machine, direction, window st
 			}
 		}
 	}
-	if rate == 0 {
-		t.Fatalf("no goodput in %s", text)
-	}
+	must.Need(t, rate != 0, "no goodput in %s", text)
 	if len(d.Session.Findings) > 0 {
 		limit = d.Session.Findings[0].Limit
 	}

@@ -86,7 +86,5 @@ func TestAMachineThatCannotStart(t *testing.T) {
 		t.Skip(what)
 	}
 	_, err := Start(t.Context(), Config{Name: "none", Dir: t.TempDir(), Kernel: "/nonexistent"})
-	if err == nil || !strings.Contains(err.Error(), "/nonexistent") {
-		t.Fatalf("%v", err)
-	}
+	must.Need(t, err != nil && strings.Contains(err.Error(), "/nonexistent"), "%v", err)
 }

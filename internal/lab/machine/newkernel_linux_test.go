@@ -81,13 +81,9 @@ func sameAsSysctl(ctx context.Context, t *testing.T, m *Machine) {
 		for _, w := range words {
 			found = found || w == k.Value.Value
 		}
-		if !found {
-			t.Errorf("%s: %q, and sysctl says of %s %q", k.Knob, k.Value.Value, k.Native, words)
-		}
+		must.True(t, found, "%s: %q, and sysctl says of %s %q", k.Knob, k.Value.Value, k.Native, words)
 	}
-	if held < 40 {
-		t.Errorf("%d settings held against sysctl, of %d", held, len(page.Knobs))
-	}
+	must.True(t, held >= 40, "%d settings held against sysctl, of %d", held, len(page.Knobs))
 	t.Logf("%d of %d settings are what sysctl says", held, len(page.Knobs))
 }
 

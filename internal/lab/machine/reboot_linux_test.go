@@ -67,9 +67,7 @@ func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 		all[i] = yes
 		r, err := m.Run(ctx, "linerate", "keep", "/root/kept.yaml", "--interface", e, "--yes", "--timeout", "300s")
 		step("kept on " + e)
-		if err != nil || r.Code != 0 {
-			t.Errorf("keep on %s: %v\n%s%s", e, err, r.Stdout, r.Stderr)
-		}
+		must.True(t, err == nil && r.Code == 0, "keep on %s: %v\n%s%s", e, err, r.Stdout, r.Stderr)
 		owner := "nobody else manages"
 		if i < 2 {
 			owner = []string{"ifupdown brings", "systemd-networkd manages"}[i]
@@ -101,9 +99,7 @@ func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 		regexp.QuoteMeta("txqueuelen (txqlen of "+name[0]+"): back to ") + `(500 packets \(which linerate keeps: the machine was restarted\)|1000 packets \(was back already: the machine was restarted; what linerate keeps is not set yet\))`,
 		regexp.QuoteMeta("at-boot: removed /etc/systemd/system/linerate-undo.service"), "nothing to undo\nrc=0",
 	} {
-		if !regexp.MustCompile(want).MatchString(job) {
-			t.Errorf("not said after the restart: %s\n%s", want, job)
-		}
+		must.True(t, regexp.MustCompile(want).MatchString(job), "not said after the restart: %s\n%s", want, job)
 	}
 	must.Contain(t, sh(ctx, t, m, "linerate undo --kept; linerate keep --list"), "nothing is kept", "undo --kept")
 	name = again()

@@ -14,9 +14,7 @@ import (
 func TestCasesAreLabs(t *testing.T) {
 	t.Parallel()
 	list := mistuned.List()
-	if len(list) < 20 {
-		t.Errorf("%d cases", len(list))
-	}
+	must.True(t, len(list) >= 20, "%d cases", len(list))
 	names := map[string]bool{}
 	for _, c := range list {
 		if names[c.Name] || c.About == "" || c.Ceiling <= 0 || c.Direction != "to" && c.Direction != "from" {

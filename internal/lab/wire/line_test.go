@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // testLine returns a line with its own medium.
@@ -62,9 +63,7 @@ func TestLineRate(t *testing.T) {
 		offer(t, l, 0, size)
 	}
 	out := run(l)
-	if len(out) != n {
-		t.Fatalf("%d frames came out, want %d", len(out), n)
-	}
+	must.Need(t, len(out) == n, "%d frames came out, want %d", len(out), n)
 	for i, p := range out {
 		// 1538 bytes on a gigabit link take 12.304 us.
 		want := float64(i+1)*12304 + 1e6
@@ -87,12 +86,8 @@ func TestLineQueue(t *testing.T) {
 	if got := l.count.read().QueueDrops; accepted != 10 || got != 10 {
 		t.Errorf("accepted %d and dropped %d of 20, want 10 and 10", accepted, got)
 	}
-	if offer(t, l, 1_023_999, size) {
-		t.Error("a frame was accepted before the first one had left")
-	}
-	if !offer(t, l, 1_024_000, size) {
-		t.Error("no frame was accepted when the first one had left")
-	}
+	must.True(t, !offer(t, l, 1_023_999, size), "a frame was accepted before the first one had left")
+	must.True(t, offer(t, l, 1_024_000, size), "no frame was accepted when the first one had left")
 }
 
 func TestLineReorder(t *testing.T) {
@@ -103,9 +98,7 @@ func TestLineReorder(t *testing.T) {
 		offer(t, l, int64(i)*20_000, 200+i)
 	}
 	out := run(l)
-	if len(out) != n {
-		t.Fatalf("%d frames came out, want %d", len(out), n)
-	}
+	must.Need(t, len(out) == n, "%d frames came out, want %d", len(out), n)
 	late := 0
 	for i, p := range out {
 		passed := 0
@@ -201,12 +194,8 @@ func TestLineLaws(t *testing.T) {
 		}
 		last := int64(0)
 		for _, o := range out {
-			if o.at < o.due || o.due < o.left+int64(p.Delay) {
-				t.Fatalf("frame came out early: %+v", o)
-			}
-			if o.fate != holdBack && o.due < last {
-				t.Fatalf("frame due at %d came after one due at %d", o.due, last)
-			}
+			must.Need(t, o.at >= o.due && o.due >= o.left+int64(p.Delay), "frame came out early: %+v", o)
+			must.Need(t, o.fate == holdBack || o.due >= last, "frame due at %d came after one due at %d", o.due, last)
 			if o.fate != holdBack {
 				last = o.due
 			}
@@ -242,12 +231,8 @@ func TestLineRepeats(t *testing.T) {
 		}
 		return true
 	}
-	if !same(one, again) {
-		t.Error("one seed gave two outcomes")
-	}
-	if same(one, another) {
-		t.Error("two seeds gave one outcome")
-	}
+	must.True(t, same(one, again), "one seed gave two outcomes")
+	must.True(t, !same(one, another), "two seeds gave one outcome")
 }
 
 func TestLineDoesNotAllocate(t *testing.T) {

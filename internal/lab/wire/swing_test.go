@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // swung is how many bytes of frames and gaps leave a busy line in each of n equal parts of
@@ -19,9 +20,7 @@ func swung(t *testing.T, p Path, length time.Duration, n int) []float64 {
 	out := make([]float64, n)
 	for now := int64(0); now < int64(length); now += int64(time.Millisecond) {
 		for l.tail == 0 || l.bytes < 20*size { // it never runs dry
-			if !offer(t, l, now, size) {
-				t.Fatal("a frame was dropped")
-			}
+			must.Need(t, offer(t, l, now, size), "a frame was dropped")
 		}
 		for e, ok := l.pop(now); ok; e, ok = l.pop(now) {
 			l.pool.put(e.slot)

@@ -68,9 +68,7 @@ func TestLoopOutlivesFailures(t *testing.T) {
 					t.Errorf("100 failures took %v", took)
 				}
 				synctest.Wait()
-				if len(log) != 1 || !strings.Contains(log[0], errno.Error()) {
-					t.Errorf("log %q", log)
-				}
+				must.True(t, len(log) == 1 && strings.Contains(log[0], errno.Error()), "log %q", log)
 				for range 3 {
 					l.next <- pipe{} // at once: the failure may come back
 				}
@@ -136,9 +134,7 @@ func TestLoopOutlivesAPanic(t *testing.T) {
 	for _, want := range []string{"192.0.2.1:1", "handling", "accept_test.go"} {
 		must.Contain(t, said, want)
 	}
-	if strings.ContainsAny(said, "\n\t") {
-		t.Errorf("more than a line: %q", said)
-	}
+	must.True(t, !strings.ContainsAny(said, "\n\t"), "more than a line: %q", said)
 	one, other := net.Pipe()
 	defer one.Close()
 	defer other.Close()
@@ -166,9 +162,7 @@ func TestCrowdDropsTheLargestSource(t *testing.T) {
 		t.Fatalf("%d places, dropped %v", c.Count(), dropped)
 	}
 	for _, p := range lone {
-		if !p.Leave() || p.Leave() {
-			t.Error("a source with one place lost it, or left twice")
-		}
+		must.True(t, p.Leave() && !p.Leave(), "a source with one place lost it, or left twice")
 	}
 	left := 0
 	for _, p := range many {
@@ -204,7 +198,5 @@ func TestCrowdOfManySources(t *testing.T) {
 		}
 	}
 	// The chance to go is below (32/256)^2 / 2.
-	if stayed < 190 {
-		t.Errorf("only %d of 200 stayed while 32 others came to 256 places", stayed)
-	}
+	must.True(t, stayed >= 190, "only %d of 200 stayed while 32 others came to 256 places", stayed)
 }

@@ -119,13 +119,9 @@ func TestKeyedBehindAnonymous(t *testing.T) {
 		}
 		all = append(all, s)
 	}
-	if len(all) != 6 {
-		t.Fatalf("%d sessions of anonymous clients, want 6", len(all))
-	}
+	must.Need(t, len(all) == 6, "%d sessions of anonymous clients, want 6", len(all))
 	must.Fail(t, all[0].Spend(1000), "an anonymous client spent the budget of others")
-	if s := open(t, b, 1, Keyed); s.Class() != Keyed {
-		t.Errorf("class %v", s.Class())
-	}
+	must.Equal(t, open(t, b, 1, Keyed).Class(), Keyed, "class")
 }
 
 // TestForgottenSources has more sources than are remembered. None of those that
@@ -136,9 +132,7 @@ func TestForgottenSources(t *testing.T) {
 	const spenders, visitors = 8, 3 * maxSources
 	for n := range spenders {
 		s := open(t, b, n, Anonymous)
-		if err := s.Spend(1000); err == nil {
-			t.Fatal("more than the limit")
-		}
+		must.Need(t, s.Spend(1000) != nil, "more than the limit")
 		s.Close()
 	}
 	for n := spenders; n < spenders+visitors; n++ {
@@ -176,9 +170,7 @@ func TestManyAtOnce(t *testing.T) {
 				give, _ := s.Take(Amounts{Memory: 400})
 				_ = s.Spend(1)
 				u := b.Usage()
-				if u.Kinds[Memory].Used() > 1000 || u.Kinds[Sessions].Used() > 4 {
-					t.Error("over the limit")
-				}
+				must.True(t, u.Kinds[Memory].Used() <= 1000 && u.Kinds[Sessions].Used() <= 4, "over the limit")
 				go give()
 				s.Close()
 			}

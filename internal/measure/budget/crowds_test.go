@@ -52,9 +52,7 @@ func TestOneKeyLeavesRoomForOthers(t *testing.T) {
 		}
 		must.Equal(t, len(in), want, "%d sessions: one key got", sessions)
 		for i := range sessions - want {
-			if _, err := b.Open(address(i), "ben"); err != nil {
-				t.Errorf("%d sessions: another key's session %d: %v", sessions, i+1, err)
-			}
+			must.OK(t, must.Err(b.Open(address(i), "ben")), "%d sessions: another key's session %d", sessions, i+1)
 		}
 		in[0].Close()
 		in[0].Close()

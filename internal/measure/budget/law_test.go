@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 )
 
 // TestLaws does anything in any order and compares with a ledger that forgets
@@ -93,9 +94,7 @@ func (m *ledger) step(t *rapid.T, c *clock) {
 		s, n := m.open[pick("taker", len(m.open))], rapid.Int64Range(1, 20).Draw(t, "memory")
 		fits := m.fits(s, n)
 		give, err := s.Take(Amounts{Memory: units.Bytes(n)})
-		if (err == nil) != fits {
-			t.Fatalf("take %d: %v, fits: %v", n, err, fits)
-		}
+		must.Need(t, (err == nil) == fits, "take %d: %v, fits: %v", n, err, fits)
 		if err == nil {
 			m.takes = append(m.takes, taken{s, n, give})
 		}
@@ -108,9 +107,7 @@ func (m *ledger) step(t *rapid.T, c *clock) {
 		s, n := m.open[pick("sender", len(m.open))], rapid.Int64Range(1, 10).Draw(t, "sent")
 		err := s.Spend(units.Bytes(n))
 		m.sent = append(m.sent, sending{s.who, c.Time, n})
-		if m.reached(s, c.Time) && err == nil {
-			t.Fatal("spent more than the limit")
-		}
+		must.Need(t, !m.reached(s, c.Time) || err != nil, "spent more than the limit")
 	case what == 5:
 		c.Time = c.Add(time.Duration(pick("minutes", 50)) * time.Minute)
 	}
@@ -172,9 +169,7 @@ func (m *ledger) compare(t *rapid.T) {
 	u := m.b.Usage().Kinds
 	for kind, want := range map[Kind][2]int64{Memory: memory, Sessions: sessions, Descriptors: sessions} {
 		got := u[kind]
-		if got.Anonymous != want[Anonymous] || got.Keyed != want[Keyed] {
-			t.Fatalf("%v: %+v, want %v", kind, got, want)
-		}
+		must.Need(t, got.Anonymous == want[Anonymous] && got.Keyed == want[Keyed], "%v: %+v, want %v", kind, got, want)
 		if got.Limit >= 0 && got.Used() > got.Limit || got.AllAnonymous >= 0 && got.Anonymous > got.AllAnonymous {
 			t.Fatalf("%v: over the limit: %+v", kind, got)
 		}

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
 	"linerate/internal/must"
 )
 
@@ -49,9 +50,7 @@ func TestParseControl(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each, wall := parseControl(c.b)
-			if each != c.each || wall != c.wall {
-				t.Errorf("got %d, %d, want %d, %d", each, wall, c.each, c.wall)
-			}
+			must.True(t, each == c.each && wall == c.wall, "got %d, %d, want %d, %d", each, wall, c.each, c.wall)
 		})
 	}
 }

@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 // TestScheduleKeepsRate wakes at random times: what is sent by any time is what
@@ -31,9 +32,7 @@ func TestScheduleKeepsRate(t *testing.T) {
 			if s.next() <= at {
 				t.Fatalf("one due at %v was left at %v", s.next(), at)
 			}
-			if s.missed > 0 {
-				t.Fatalf("%d given up, though never more than 50 ms late", s.missed)
-			}
+			must.Need(t, s.missed <= 0, "%d given up, though never more than 50 ms late", s.missed)
 			want := math.Floor(float64(at-s.offset)/s.gap) + 1
 			if at >= s.offset && math.Abs(float64(s.slot)-want) > 1 {
 				t.Fatalf("%d sent at %v, want %v", s.slot, at, want)
@@ -45,9 +44,7 @@ func TestScheduleKeepsRate(t *testing.T) {
 func TestScheduleForgives(t *testing.T) {
 	s := schedule{gap: 1e6} // 1 ms
 	s.forgive(time.Second)
-	if s.missed == 0 || s.slot != s.missed {
-		t.Fatalf("slot %d, missed %d", s.slot, s.missed)
-	}
+	must.Need(t, s.missed != 0 && s.slot == s.missed, "slot %d, missed %d", s.slot, s.missed)
 	if behind := time.Second - s.next(); behind > catchUp || behind < catchUp-2*time.Millisecond {
 		t.Errorf("%v are made good, want about %v", behind, catchUp)
 	}

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 // judged is a list of arrivals by the letter of the definitions, with all
@@ -170,9 +171,7 @@ func TestJitter(t *testing.T) {
 		tally.Add(Arrival{Seq: seq, Sent: sent, At: at, Counted: true, Follows: follows})
 	}
 	add(0, 0, 1000, false)
-	if tally.Jitter().IsKnown() {
-		t.Error("jitter of one datagram")
-	}
+	must.True(t, !tally.Jitter().IsKnown(), "jitter of one datagram")
 	// RFC 3550 section 6.4.1 by hand: D = 1600, then -1600, and a follower
 	// and a copy that do not count.
 	add(1, 10_000, 12_600, false)

@@ -25,9 +25,7 @@ func TestEgressAndQueues(t *testing.T) {
 	}
 	must.Equal(t, int(link), lo.Index, "127.0.0.1 is reached through %d, want %d", link, lo.Index)
 	queues, err := queuesOf(link)
-	if err != nil || len(queues) == 0 || queues[0].kind == "" {
-		t.Errorf("queues %+v, %v", queues, err)
-	}
+	must.True(t, err == nil && len(queues) != 0 && queues[0].kind != "", "queues %+v, %v", queues, err)
 }
 
 // TestKernelPacing asks for it through queues that cannot and, where this
@@ -138,7 +136,5 @@ func TestParseQueue(t *testing.T) {
 			got = append(got, q)
 		}
 	})
-	if err != nil || !more || len(got) != 2 || got[0] != want {
-		t.Errorf("got %+v, %t, %v", got, more, err)
-	}
+	must.True(t, err == nil && more && len(got) == 2 && got[0] == want, "got %+v, %t, %v", got, more, err)
 }

@@ -27,16 +27,12 @@ func TestFaults(t *testing.T) {
 		Engine: "other", Direction: "up", Duration: -1, Omit: -1, Bytes: units.Bytes(-1), Interval: time.Millisecond, Window: -1, MSS: MinMSS - 1,
 	}
 	err := all(bad)
-	if err == nil {
-		t.Fatal("no fault")
-	}
+	must.Need(t, err != nil, "no fault")
 	for _, want := range []string{
 		`engine "other"`, `direction "up"`, "duration -1ns is negative", "omit -1ns is negative", "-1 bytes: negative", "duration and bytes exclude",
 		"omit and bytes exclude", "interval 1ms", "window of -1", "segment size of 87",
 	} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("no fault with %q in\n%v", want, err)
-		}
+		must.True(t, strings.Contains(err.Error(), want), "no fault with %q in\n%v", want, err)
 	}
 	if err := all(model.Flow{Direction: model.To}); err == nil || err.Error() != "neither duration nor bytes given" {
 		t.Errorf("a flow without an end: %v", err)

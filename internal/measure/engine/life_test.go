@@ -26,13 +26,9 @@ func TestLifeRunsOnce(t *testing.T) {
 	l := NewLife()
 	_, end, err := l.Begin(t.Context())
 	must.Do(t, err)
-	if isClosed(l.Measured()) || isClosed(l.Stopping()) {
-		t.Error("measured or stopped when it began")
-	}
+	must.True(t, !isClosed(l.Measured()) && !isClosed(l.Stopping()), "measured or stopped when it began")
 	end(&err)
-	if !isClosed(l.Measured()) || isClosed(l.Stopping()) {
-		t.Error("the end of Run is not measured, or a stop")
-	}
+	must.True(t, isClosed(l.Measured()) && !isClosed(l.Stopping()), "the end of Run is not measured, or a stop")
 	if _, _, err := l.Begin(t.Context()); err == nil {
 		t.Error("it began twice")
 	}
@@ -45,9 +41,7 @@ func TestLifeClosedBeforeRun(t *testing.T) {
 	for range 2 {
 		must.Is(t, l.End(func() error { freed++; return want }), want, "error")
 	}
-	if freed != 1 {
-		t.Errorf("freed %d times", freed)
-	}
+	must.True(t, freed == 1, "freed %d times", freed)
 	if _, _, err := l.Begin(t.Context()); err == nil {
 		t.Error("it began although it is closed")
 	}

@@ -42,12 +42,8 @@ func TestCorruptedInTransit(t *testing.T) {
 			relay(t, w, 1<<20, func(b []byte) { b[0] ^= 0x10 })
 			a, b := enginetest.Prepare(t, h.Engine, w, flow(c))
 			_ = enginetest.Conduct(t, a, b, model.To)
-			if b.Err == nil || !strings.Contains(b.Err.Error(), "differs from what was sent") {
-				t.Errorf("far %v", b.Err)
-			}
-			if a.Err == nil || !strings.Contains(a.Err.Error(), "differs") {
-				t.Errorf("near %v", a.Err)
-			}
+			must.Say(t, b.Err, "differs from what was sent", "far")
+			must.Say(t, a.Err, "differs", "near")
 			h.checkEmpty(t)
 		})
 	}
@@ -60,9 +56,7 @@ func TestSenderVanishes(t *testing.T) {
 	must.Get(p.Write(make([]byte, 1000)))(t)
 	must.Do(t, p.CloseWrite())
 	enginetest.Await(t, p.Done, "receiver")
-	if p.Err == nil || !strings.Contains(p.Err.Error(), fmt.Sprintf("ended after 1000 of %d bytes", odd)) {
-		t.Errorf("error %v", p.Err)
-	}
+	must.Say(t, p.Err, fmt.Sprintf("ended after 1000 of %d bytes", odd))
 	h.checkEmpty(t)
 }
 
@@ -75,9 +69,7 @@ func TestWrongOffer(t *testing.T) {
 		p.say(t, m)
 		must.Do(t, p.CloseWrite())
 		enginetest.Await(t, p.Done, name)
-		if p.Err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		must.Fail(t, p.Err, "%s: no error", name)
 	}
 }
 

@@ -88,7 +88,7 @@ func checkRun(t *testing.T, a, b *enginetest.End, f model.Flow) {
 	if got.Role != model.Receiver || got.Direction != f.Direction || got.Bytes != f.Bytes || got.Window <= 0 {
 		t.Errorf("report %+v", got)
 	}
-	must.Equal(t, mode == files.Copy || mode == files.Network, (len(other.Report.Flows) == 1), "the other end reports %+v", other.Report.Flows)
+	must.Equal(t, mode == files.Copy || mode == files.Network, len(other.Report.Flows) == 1, "the other end reports %+v", other.Report.Flows)
 	if len(measuring.Samples()) < 2 || measuring.Samples()[0].Metric != model.Goodput {
 		t.Errorf("samples %+v", measuring.Samples())
 	}
@@ -106,9 +106,7 @@ func checkRun(t *testing.T, a, b *enginetest.End, f model.Flow) {
 		t.Errorf("report %+v", measuring.Report)
 	}
 	for _, w := range append(a.Report.Warnings, b.Report.Warnings...) {
-		if !expected(w) {
-			t.Errorf("warning %q", w)
-		}
+		must.True(t, expected(w), "warning %q", w)
 	}
 }
 
@@ -180,9 +178,7 @@ func TestExistingSource(t *testing.T) {
 			if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, content) {
 				t.Errorf("the user's file was touched: %v", err)
 			}
-			if files := left(t, h.folder); len(files) != 1 {
-				t.Errorf("files %q", files)
-			}
+			must.Len(t, left(t, h.folder), 1, "files")
 		})
 	}
 }
@@ -297,9 +293,7 @@ func TestValidate(t *testing.T) {
 		"mode":      {Direction: model.To, Params: traffic.Write(files.Params{Mode: "teleport"})},
 		"path":      {Direction: model.To, Params: traffic.Write(files.Params{Sink: strings.Repeat("x", maxPath+1)})},
 	} {
-		if New("", Options{}).Validate(f) == nil {
-			t.Errorf("%s: no fault", name)
-		}
+		must.Fail(t, New("", Options{}).Validate(f), "%s: no fault", name)
 	}
 	if err := New("", Options{}).Validate(model.Flow{Engine: Name, Direction: model.From, Bytes: 1, Params: traffic.Write(files.Params{Mode: files.Read})}); err != nil {
 		t.Error(err)

@@ -36,9 +36,7 @@ func TestFull(t *testing.T) {
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
 		t.Skipf("no user namespaces here: %v", err)
 	}
-	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestFullChild")) {
-		t.Errorf("%v\n%s", err, out)
-	}
+	must.True(t, err == nil && bytes.Contains(out, []byte("--- PASS: TestFullChild")), "%v\n%s", err, out)
 }
 
 // TestFullChild fills a file system up in the middle of a copy.
@@ -72,12 +70,8 @@ func TestFullChild(t *testing.T) {
 		}
 		p.TCPConn.Close()
 		enginetest.Await(t, p.Done, "receiver")
-		if !errors.Is(p.Err, syscall.ENOSPC) || !strings.Contains(p.Err.Error(), "free") {
-			t.Errorf("error %v", p.Err)
-		}
-		if files := left(t, dir); len(files) != 1 {
-			t.Errorf("files %q", files)
-		}
+		must.True(t, errors.Is(p.Err, syscall.ENOSPC) && strings.Contains(p.Err.Error(), "free"), "error %v", p.Err)
+		must.Len(t, left(t, dir), 1, "files")
 	})
 }
 

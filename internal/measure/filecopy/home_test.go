@@ -45,9 +45,7 @@ func left(t testing.TB, folder string) []string {
 // checkEmpty demands that nothing of linerate's is left.
 func (h home) checkEmpty(t testing.TB) {
 	t.Helper()
-	if files := append(left(t, h.state), left(t, h.folder)...); len(files) > 0 {
-		t.Errorf("left behind: %q", files)
-	}
+	must.Len(t, append(left(t, h.state), left(t, h.folder)...), 0, "left behind")
 }
 
 // peer is the far end of a connection whose near end a test plays itself.

@@ -25,21 +25,15 @@ func TestKilled(t *testing.T) {
 			must.Do(t, os.WriteFile(unknown, []byte("not linerate's"), 0o600))
 			child := inTheMiddle(t, task{h.state, files.Params{Sink: h.path(sink)}})
 			removed, err := Clean(h.state)
-			if len(removed) > 0 || err != nil {
-				t.Fatalf("removed %q of a process that lives, %v", removed, err)
-			}
+			must.Need(t, len(removed) == 0 && err == nil, "removed %q of a process that lives, %v", removed, err)
 			kill(t, child)
 			removed, err = Clean(h.state)
-			if len(removed) != 1 || err != nil {
-				t.Fatalf("removed %q, %v", removed, err)
-			}
+			must.Need(t, len(removed) == 1 && err == nil, "removed %q, %v", removed, err)
 			if _, err := os.Stat(removed[0]); err == nil {
 				t.Errorf("%s is still there", removed[0])
 			}
 			must.OK(t, must.Err(os.Stat(unknown)))
-			if files := left(t, h.state); len(files) > 0 {
-				t.Errorf("the ledger still holds %q", files)
-			}
+			must.Len(t, left(t, h.state), 0, "the ledger still holds")
 			if removed, err = Clean(h.state); len(removed) > 0 || err != nil {
 				t.Errorf("a second time: %q, %v", removed, err)
 			}
@@ -61,9 +55,7 @@ func TestReplaced(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || string(text) != "somebody else's" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if files := left(t, h.state); len(files) > 0 {
-		t.Errorf("the ledger still holds %q", files)
-	}
+	must.Len(t, left(t, h.state), 0, "the ledger still holds")
 }
 
 // TestReplacedWhileRunning: the same for the end of a run.
@@ -115,10 +107,8 @@ func TestCleanEntries(t *testing.T) {
 			if c.content != "-" {
 				must.Do(t, os.WriteFile(c.path, []byte(c.content), 0o600))
 			}
-			removed, err := Clean(h.state)
-			if err != nil || slices.Contains(removed, c.path) != c.removed || len(removed) > 1 {
-				t.Errorf("removed %q, %v", removed, err)
-			}
+			removed := must.Get(Clean(h.state))(t)
+			must.True(t, slices.Contains(removed, c.path) == c.removed && len(removed) <= 1, "removed %q", removed)
 			if _, err := os.Stat(c.path); (err == nil) != (c.content != "-" && !c.removed) {
 				t.Errorf("the file: %v", err)
 			}
@@ -148,13 +138,9 @@ func TestLedgerFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	must.Fail(t, must.Err(makeFile(state, h.folder, 0)), "made without a ledger")
-	if files := left(t, h.folder); len(files) != 1 {
-		t.Errorf("files %q", files)
-	}
+	must.Len(t, left(t, h.folder), 1, "files")
 	must.Fail(t, must.Err(register(h.state, state, true, 0)), "overwritten")
-	if files := left(t, h.state); len(files) > 0 {
-		t.Errorf("an entry of nothing: %q", files)
-	}
+	must.Len(t, left(t, h.state), 0, "an entry of nothing")
 }
 
 func TestIdentity(t *testing.T) {
@@ -178,8 +164,6 @@ func FuzzEntry(f *testing.F) {
 	f.Add([]byte(`{"v":1,"path":"/a","named":true}` + "\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, _, ok := parseEntry(b)
-		if ok && !filepath.IsAbs(p.Path) {
-			t.Errorf("%q is accepted", p.Path)
-		}
+		must.True(t, !ok || filepath.IsAbs(p.Path), "%q is accepted", p.Path)
 	})
 }

@@ -57,9 +57,7 @@ func TestPlantedNetwork(t *testing.T) {
 				named++
 			}
 		}
-		if len(got) != 4 || named == 0 {
-			try.Errorf("the network is named %d times: %+v", named, got)
-		}
+		must.True(try, len(got) == 4 && named != 0, "the network is named %d times: %+v", named, got)
 	})
 }
 

@@ -40,9 +40,7 @@ func FuzzMessage(f *testing.F) {
 	f.Add([]byte(`{"kind":"digest","digest":"AAAA"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := parseMessage(b, kindOffer, kindDigest, kindDone)
-		if err == nil && m.Kind == kindOffer && m.Bytes < 1 {
-			t.Errorf("an offer of %d bytes is accepted", m.Bytes)
-		}
+		must.True(t, err != nil || m.Kind != kindOffer || m.Bytes >= 1, "an offer of %d bytes is accepted", m.Bytes)
 		var said *errPeer
 		if errors.As(err, &said) && len(said.text) > maxText {
 			t.Errorf("%d bytes of text", len(said.text))

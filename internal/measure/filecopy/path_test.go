@@ -33,15 +33,11 @@ func TestPath(t *testing.T) {
 				if trial.Took <= 0 || trial.Rate <= 0 || trial.Flush > trial.Took {
 					t.Errorf("%+v", trial)
 				}
-				if trial.Operation == WriteFile && !strings.Contains(trial.How, "flushed") {
-					t.Errorf("%+v", trial)
-				}
+				must.True(t, trial.Operation != WriteFile || strings.Contains(trial.How, "flushed"), "%+v", trial)
 				count[PathTrial{Operation: trial.Operation, Size: trial.Size}]++
 			}
 			for k, n := range count {
-				if n != 2 {
-					t.Errorf("%+v %d times", k, n)
-				}
+				must.True(t, n == 2, "%+v %d times", k, n)
 			}
 			h.checkEmpty(t)
 		})

@@ -108,9 +108,7 @@ func TestAheadKeepsWhatArrived(t *testing.T) {
 			}
 			a.end()
 			for at := int64(0); at < size; at += step {
-				if mem[at] != byte(at/step)|1 {
-					t.Fatalf("byte %d of %d was changed, in steps of %d", at, size, step)
-				}
+				must.Need(t, mem[at] == byte(at/step)|1, "byte %d of %d was changed, in steps of %d", at, size, step)
 			}
 			if a.asked > int64(len(mem)) {
 				t.Errorf("asked for %d of %d", a.asked, len(mem))

@@ -34,9 +34,7 @@ func TestPlainHeader(t *testing.T) {
 	}
 	got, err := ParseHeader(b, 0)
 	want.Flags = 0x40010078
-	if err != nil || got != want {
-		t.Errorf("parsed %+v, %v\nwant %+v", got, err, want)
-	}
+	must.True(t, err == nil && got == want, "parsed %+v, %v\nwant %+v", got, err, want)
 	if d, ok := got.Amount.Time(); d != 2*time.Second || !ok {
 		t.Errorf("time %v, %v", d, ok)
 	}
@@ -130,21 +128,15 @@ func TestPeek(t *testing.T) {
 		"00800000": {OpeningBounceBack, 48},
 	} {
 		o, n, err := Peek([4]byte(wire(t, word)))
-		if o != want.o || n != want.n || err != nil {
-			t.Errorf("%s: %v, %d, %v", word, o, n, err)
-		}
+		must.True(t, o == want.o && n == want.n && err == nil, "%s: %v, %d, %v", word, o, n, err)
 	}
 	if _, _, err := Peek([4]byte(wire(t, "40010008"))); !errors.Is(err, ErrHeader) {
 		t.Errorf("extension in 4 bytes: %v", err)
 	}
 	for _, b := range []byte("0123456789\x00") {
-		if !SafeFirstByte(b) {
-			t.Errorf("byte %q is not safe", b)
-		}
+		must.True(t, SafeFirstByte(b), "byte %q is not safe", b)
 	}
-	if SafeFirstByte(0x80) || SafeFirstByte(0x40) {
-		t.Error("a first byte that looks like flags is safe")
-	}
+	must.True(t, !SafeFirstByte(0x80) && !SafeFirstByte(0x40), "a first byte that looks like flags is safe")
 }
 
 func TestAck(t *testing.T) {
@@ -184,9 +176,7 @@ func TestFirstDatagram(t *testing.T) {
 		t.Errorf("datagram %+v, %v", d, err)
 	}
 	h, err := ParseHeader(b[DatagramLead:], DatagramLead)
-	if err != nil || h.Extension.BitsPerSecond != 1<<20 || h.Amount != -100 {
-		t.Errorf("header %+v, %v", h, err)
-	}
+	must.True(t, err == nil && h.Extension.BitsPerSecond == 1<<20 && h.Amount == -100, "header %+v, %v", h, err)
 	again := make([]byte, DatagramLead)
 	d.Put(again, Layout16)
 	if again = h.Append(again, DatagramLead); !bytes.Equal(again, b) {
@@ -197,9 +187,7 @@ func TestFirstDatagram(t *testing.T) {
 func TestFinalDatagram(t *testing.T) {
 	b := wire(t, "ffffffa3 6548a3b2 00012345 ffffffff 48010098")
 	d, err := ParseDatagram(b, Layout16)
-	if err != nil || d.ID != -93 || !d.Final() || d.Number() != 93 {
-		t.Errorf("%+v, %v", d, err)
-	}
+	must.True(t, err == nil && d.ID == -93 && d.Final() && d.Number() == 93, "%+v, %v", d, err)
 	if d, err = ParseDatagram(b, Layout12); err != nil || d.ID != -93 {
 		t.Errorf("old layout: %+v, %v", d, err)
 	}
@@ -211,10 +199,8 @@ func TestDetectLayout(t *testing.T) {
 	if l, ok := DetectLayout(old); l != Layout12 || !ok {
 		t.Errorf("2.0.5: %v, %v", l, ok)
 	}
-	h, err := ParseHeader(old[Layout12.HeaderOffset():], 0)
-	if err != nil || h.WinBand != 1000000 || h.Threads != 1 {
-		t.Errorf("2.0.5: %+v, %v", h, err)
-	}
+	h := must.Get(ParseHeader(old[Layout12.HeaderOffset():], 0))(t)
+	must.True(t, h.WinBand == 1000000 && h.Threads == 1, "2.0.5: %+v", h)
 	old[3] = 7
 	if l, ok := DetectLayout(old); ok {
 		t.Errorf("a later datagram is taken for %v", l)
@@ -227,9 +213,7 @@ func TestReport(t *testing.T) {
 	copy(b[16:], wire(t, "88000000 00000000 00021606 00000001 00005165 00000000 00000000 0000005d 00000000 00000002"))
 	want := Report{Bytes: 136710, Duration: Stamp{1, 20837}, Datagrams: 93, Jitter: Stamp{0, 2}}
 	got, l, err := ParseReport(b)
-	if err != nil || got != want || l != Layout16 {
-		t.Errorf("%+v, %v, %v", got, l, err)
-	}
+	must.True(t, err == nil && got == want && l == Layout16, "%+v, %v, %v", got, l, err)
 	again := bytes.Repeat([]byte{0xee}, 1470)
 	if n, err := want.Put(again, Layout16); n != 128 || err != nil || !bytes.Equal(again[:n], b) {
 		t.Errorf("written %d bytes %x, %v", n, again[:n], err)
@@ -292,14 +276,10 @@ func TestBounce(t *testing.T) {
 	want := Bounce{Size: 100, ID: 3, Flags: 4, TOS: 5, RunTime: 6, ClientSent: Stamp{7, 8}, ServerGot: Stamp{9, 10}, ServerSent: Stamp{11, 12}, Hold: 13}
 	b := make([]byte, DefaultBounceLen)
 	must.Do(t, want.Put(b))
-	if head := wire(t, "00800000 00000064 00000003 00040005 00000006 00000007"); !bytes.HasPrefix(b, head) {
-		t.Errorf("written %x", b)
-	}
+	must.True(t, bytes.HasPrefix(b, wire(t, "00800000 00000064 00000003 00040005 00000006 00000007")), "written %x", b)
 	must.Equal(t, must.Get(ParseBounce(b))(t), want)
 	for n := range bounceLen {
 		must.Is(t, must.Err(ParseBounce(b[:n])), ErrHeader, "cut to %d", n)
-		if want.Put(b[:n]) == nil {
-			t.Errorf("fits %d bytes", n)
-		}
+		must.Fail(t, want.Put(b[:n]), "fits %d bytes", n)
 	}
 }

@@ -5,8 +5,9 @@ import (
 	"math"
 	"testing"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 func stamps() *rapid.Generator[Stamp] {
@@ -39,9 +40,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 		if h.Flags&Extend != 0 {
 			h.Flags = h.Flags.withLen(lead + len(b))
 		}
-		if err != nil || got != h {
-			t.Fatalf("%+v, %v\nwant %+v", got, err, h)
-		}
+		must.Need(t, err == nil && got == h, "%+v, %v\nwant %+v", got, err, h)
 	})
 }
 
@@ -50,14 +49,10 @@ func TestDatagramRoundTrip(t *testing.T) {
 		d := Datagram{ID: rapid.Int64().Draw(t, "id"), Sent: stamps().Draw(t, "sent")}
 		b := make([]byte, 16)
 		d.Put(b, Layout16)
-		if got, err := ParseDatagram(b, Layout16); err != nil || got != d {
-			t.Fatalf("%+v, %v, want %+v", got, err, d)
-		}
+		must.Equal(t, must.Get(ParseDatagram(b, Layout16))(t), d)
 		d.ID = int64(int32(d.ID))
 		d.Put(b, Layout12)
-		if got, err := ParseDatagram(b[:12], Layout12); err != nil || got != d {
-			t.Fatalf("old layout: %+v, %v, want %+v", got, err, d)
-		}
+		must.Equal(t, must.Get(ParseDatagram(b[:12], Layout12))(t), d, "old layout")
 	})
 }
 

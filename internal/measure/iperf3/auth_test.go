@@ -30,10 +30,8 @@ func TestToken(t *testing.T) {
 	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	c := Credentials{User: "mario", Password: "rossi", Time: time.Unix(1719000000, 0)}
 	for padding, other := range map[Padding]Padding{OAEP: PKCS1v15, PKCS1v15: OAEP} {
-		token, err := c.Token(&key.PublicKey, padding)
-		if err != nil || len(token) != 344 || strings.ContainsAny(token, "\r\n") {
-			t.Fatalf("token of %d characters, %v", len(token), err)
-		}
+		token := must.Get(c.Token(&key.PublicKey, padding))(t)
+		must.Need(t, len(token) == 344 && !strings.ContainsAny(token, "\r\n"), "token of %d characters", len(token))
 		must.Equal(t, must.Get(OpenToken(key, token, padding))(t), c, "padding %d", padding)
 		// A wrong padding can by chance open PKCS#1 v1.5, but never into words.
 		if got, err := OpenToken(key, token, other); !errors.Is(err, ErrRefused) {
@@ -48,10 +46,8 @@ func TestToken(t *testing.T) {
 func TestUsers(t *testing.T) {
 	// printf '{mario}rossi' | sha256sum
 	const hash = "bf7a49a846d44b454a5d11e7acfaf13d138bbe0b7483aa3e050879700572709b"
-	users, err := ParseUsers(strings.NewReader("# name,hash\n\nmario," + hash + "\n"))
-	if err != nil || len(users) != 1 || users["mario"] != hash || PasswordHash("mario", "rossi") != hash {
-		t.Fatalf("%v, %v", users, err)
-	}
+	users := must.Get(ParseUsers(strings.NewReader("# name,hash\n\nmario," + hash + "\n")))(t)
+	must.Need(t, len(users) == 1 && users["mario"] == hash && PasswordHash("mario", "rossi") == hash, "%v", users)
 	now := time.Unix(1719000000, 0)
 	good := Credentials{User: "mario", Password: "rossi", Time: now}
 	for _, d := range []time.Duration{0, DefaultClockSkew, -DefaultClockSkew} {

@@ -233,10 +233,8 @@ func TestMatch(t *testing.T) {
 		}
 		return r
 	}
-	got, err := of(5, 4, 3, 1).Match(want)
-	if err != nil || len(got) != 4 || got[0].Bytes != 10 || got[3].Bytes != 50 {
-		t.Errorf("%+v, %v", got, err)
-	}
+	got := must.Get(of(5, 4, 3, 1).Match(want))(t)
+	must.True(t, len(got) == 4 && got[0].Bytes == 10 && got[3].Bytes == 50, "%+v", got)
 	for name, r := range map[string]Results{"unknown": of(1, 2, 4, 5), "missing": of(1, 3, 4), "repeated": of(1, 3, 4, 4, 5)} {
 		var refused *ServerError
 		if _, err := r.Match(want); !errors.As(err, &refused) || refused.Code != CodeStreamID {
@@ -287,9 +285,7 @@ func FuzzJSON(f *testing.F) {
 			}
 		}
 		if r, err := ParseResults(data); err == nil {
-			if len(r.Streams) > MaxStreams {
-				t.Errorf("%d streams", len(r.Streams))
-			}
+			must.True(t, len(r.Streams) <= MaxStreams, "%d streams", len(r.Streams))
 			must.OK(t, must.Err(r.Marshal()))
 		}
 	})

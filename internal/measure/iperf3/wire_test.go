@@ -12,8 +12,9 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 // wire reads hex words as the documents write them.
@@ -51,9 +52,7 @@ func TestCookie(t *testing.T) {
 	if c[CookieLen-1] = 'x'; c.Validate() == nil {
 		t.Error("a cookie without NUL is valid")
 	}
-	if (Cookie{}).Validate() == nil {
-		t.Error("no cookie is valid")
-	}
+	must.Fail(t, (Cookie{}).Validate(), "no cookie is valid")
 }
 
 func TestNewCookie(t *testing.T) {
@@ -164,9 +163,7 @@ func TestStreams(t *testing.T) {
 		"bidirectional, sending":   {ids(Bidirectional, 2, Client), []int{1, 3}},
 		"bidirectional, receiving": {ids(Bidirectional, 2, Server), []int{4, 5}},
 	} {
-		if !slices.Equal(c.got, c.want) {
-			t.Errorf("%s: %v, want %v", name, c.got, c.want)
-		}
+		must.True(t, slices.Equal(c.got, c.want), "%s: %v, want %v", name, c.got, c.want)
 	}
 	must.Equal(t, len(Streams(Bidirectional, math.MaxInt)), MaxStreams, "streams")
 	must.Equal(t, len(Streams(Forward, -1)), 0, "streams of -1")
@@ -202,9 +199,7 @@ func TestServerErrors(t *testing.T) {
 	}
 	for n := range 8 {
 		e, err := ReadServerError(bytes.NewReader(make([]byte, n)))
-		if (err == nil) != (n >= 4) || err == nil && e.HasErrno {
-			t.Errorf("%d bytes: %v, %v", n, e, err)
-		}
+		must.True(t, (err == nil) == (n >= 4) && (err != nil || !e.HasErrno), "%d bytes: %v, %v", n, e, err)
 	}
 }
 
@@ -223,10 +218,8 @@ func TestGreetings(t *testing.T) {
 func TestDatagramHeader(t *testing.T) {
 	b := wire(t, "000008a4 00006943 00000001")
 	want := DatagramHeader{Seconds: 2212, Microseconds: 26947, Sequence: 1}
-	got, err := ParseDatagramHeader(b, false)
-	if err != nil || got != want {
-		t.Errorf("%+v, %v", got, err)
-	}
+	got := must.Get(ParseDatagramHeader(b, false))(t)
+	must.Equal(t, got, want)
 	wide := wire(t, "000008a4 00006943 00000001 00000002")
 	if got, err := ParseDatagramHeader(wide, true); err != nil || got.Sequence != 1<<32+2 {
 		t.Errorf("64 bits: %+v, %v", got, err)
@@ -244,9 +237,7 @@ func TestDatagramHeader(t *testing.T) {
 		if !counters64 {
 			h.Sequence &= math.MaxUint32
 		}
-		if got, err := ParseDatagramHeader(b, counters64); err != nil || got != h {
-			t.Fatalf("%+v, %v, want %+v", got, err, h)
-		}
+		must.Equal(t, must.Get(ParseDatagramHeader(b, counters64))(t), h)
 	})
 }
 

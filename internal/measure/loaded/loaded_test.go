@@ -99,12 +99,8 @@ func checkFlow(t *testing.T, e *enginetest.End, h model.Host, d model.Direction)
 	}
 	for _, f := range e.Report.Flows {
 		if f.Direction == d && f.Role == role {
-			if f.Bytes == 0 || f.Window <= 0 {
-				t.Errorf("%s %s: %d bytes in %v", d, role, f.Bytes, f.Window)
-			}
-			if role == model.Receiver && f.Window < 400*time.Millisecond {
-				t.Errorf("%s: measured %v", d, f.Window)
-			}
+			must.True(t, f.Bytes != 0 && f.Window > 0, "%s %s: %d bytes in %v", d, role, f.Bytes, f.Window)
+			must.True(t, role != model.Receiver || f.Window >= 400*time.Millisecond, "%s: measured %v", d, f.Window)
 			return
 		}
 	}
@@ -126,9 +122,7 @@ func TestSamples(t *testing.T) {
 		}
 	}
 	for _, m := range []model.Metric{model.IdleP50, model.IdleP99, model.LatencyP50, model.LatencyP99, model.Goodput, model.CPU} {
-		if seen[m] == 0 {
-			t.Errorf("no sample of %s: %v", m, seen)
-		}
+		must.True(t, seen[m] != 0, "no sample of %s: %v", m, seen)
 	}
 }
 
@@ -140,13 +134,9 @@ func TestBytesAndNoIdle(t *testing.T) {
 		near, far := enginetest.Prepare(t, bulk(), enginetest.NewWire(t), f)
 		enginetest.Succeed(t, near, far, d)
 		for _, l := range near.Report.Latencies {
-			if strings.HasPrefix(l.Name, "idle") {
-				t.Errorf("%d probes without load, which nobody asked for", l.Sent)
-			}
+			must.True(t, !strings.HasPrefix(l.Name, "idle"), "%d probes without load, which nobody asked for", l.Sent)
 		}
-		if latency(t, near, "loaded udp").Times.Count() == 0 {
-			t.Errorf("%s: nothing was probed", d)
-		}
+		must.True(t, latency(t, near, "loaded udp").Times.Count() != 0, "%s: nothing was probed", d)
 	}
 }
 
@@ -195,9 +185,7 @@ func TestUDPThatIsSwallowed(t *testing.T) {
 	far.Test.(*test).udp.Close()
 	enginetest.Succeed(t, near, far, f.Direction)
 	l := latency(t, near, "loaded udp")
-	if l.Lost != l.Sent || l.Sent == 0 {
-		t.Errorf("%d lost of %d", l.Lost, l.Sent)
-	}
+	must.True(t, l.Lost == l.Sent && l.Sent != 0, "%d lost of %d", l.Lost, l.Sent)
 	if v := seconds(t, near, model.To, model.LatencyP50); v <= 0 {
 		t.Errorf("p50 %v", v)
 	}
@@ -276,9 +264,7 @@ func TestEndsAtAnyTime(t *testing.T) {
 					if near.Err != nil {
 						said += near.Err.Error()
 					}
-					if said == "" {
-						t.Error("nothing says that the run was cut short")
-					}
+					must.True(t, said != "", "nothing says that the run was cut short")
 					if how == "cancel" && !strings.Contains(said, cause.Error()) {
 						t.Errorf("%q does not name the cause", said)
 					}
@@ -297,16 +283,12 @@ func TestPeerIsSilent(t *testing.T) {
 	e.grace = 50 * time.Millisecond
 	near.Start(t.Context())
 	enginetest.Await(t, near.Done, "near end")
-	if near.Err == nil || !strings.Contains(near.Err.Error(), "i/o timeout") {
-		t.Errorf("near end: error %v", near.Err)
-	}
+	must.Say(t, near.Err, "i/o timeout", "near end: error")
 	_, far := enginetest.Prepare(t, bulk(), enginetest.NewWire(t), f)
 	far.Test.(*test).engine = e
 	far.Start(t.Context())
 	enginetest.Await(t, far.Done, "far end")
-	if far.Err == nil || !strings.Contains(far.Err.Error(), "no word of the near end") {
-		t.Errorf("far end: error %v", far.Err)
-	}
+	must.Say(t, far.Err, "no word of the near end", "far end: error")
 }
 
 func TestNothingLeaks(t *testing.T) {

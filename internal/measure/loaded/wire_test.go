@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 func FuzzHello(f *testing.F) {
@@ -67,9 +69,7 @@ func TestTracker(t *testing.T) {
 		t.Errorf("the interval had %d answers, want 3 once", got)
 	}
 	fourth := k.send(40 * ms)
-	if !k.waiting(40*ms) || k.waiting(41*ms) {
-		t.Error("waits for a probe of another time")
-	}
+	must.True(t, k.waiting(40*ms) && !k.waiting(41*ms), "waits for a probe of another time")
 	for range remembered { // all of them forgotten but the last
 		k.send(50 * ms)
 	}

@@ -204,9 +204,7 @@ func TestListenerThatGoesAwayDuringAReset(t *testing.T) {
 		cancel() // after the first size
 		<-done
 	})
-	if err == nil || len(points) != 1 {
-		t.Errorf("%d points, %v", len(points), err)
-	}
+	must.True(t, err != nil && len(points) == 1, "%d points, %v", len(points), err)
 }
 
 func TestCancelEndsTransmit(t *testing.T) {
@@ -214,9 +212,7 @@ func TestCancelEndsTransmit(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	port, _ := serve(t, New(), tiny().withUpper(1<<20), Limits{})
 	points, err := New().Transmit(ctx, dialer(port), Options{Settings: tiny().withUpper(1 << 20), Repeats: 3}, func(model.Point) { cancel(cause) })
-	if !errors.Is(err, cause) || len(points) != 1 {
-		t.Errorf("%d points, %v", len(points), err)
-	}
+	must.True(t, errors.Is(err, cause) && len(points) == 1, "%d points, %v", len(points), err)
 }
 
 func TestServeEndsWithItsContext(t *testing.T) {
@@ -225,16 +221,12 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	port, log := serve(t, New(), s, Limits{}) // its clean-up cancels and waits
 	c := dial(t, port)
 	must.Get(c.Write([]byte("SyncMe")))(t)
-	if len(log()) != 0 {
-		t.Errorf("log %q", log())
-	}
+	must.Len(t, log(), 0, "log")
 }
 
 func TestOptionsNameEveryFault(t *testing.T) {
 	err := Options{Settings: Settings{Start: 0, Upper: 1}, Window: -1, Repeats: -1}.Validate()
-	if err == nil {
-		t.Fatal("bad options are valid")
-	}
+	must.Need(t, err != nil, "bad options are valid")
 	for _, want := range []string{"-l", "-b", "-n"} {
 		must.Contain(t, err.Error(), want)
 	}

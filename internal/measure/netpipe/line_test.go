@@ -6,8 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 // Written by NPtcp 3.7.2 (Debian).
@@ -21,10 +22,8 @@ func TestLinesOfNPtcp(t *testing.T) {
 		{"      58 29.000000   0.00001526", Line{Bytes: 58, Mebibit: 29, Seconds: 1.526e-5}},
 		{"      13 20", Line{Bytes: 13, Repeats: 20}},
 	} {
-		got, err := ParseLine(c.text)
-		if err != nil || got != c.want {
-			t.Errorf("%q is %+v, %v", c.text, got, err)
-		}
+		got := must.Get(ParseLine(c.text))(t)
+		must.Equal(t, got, c.want, "%q", c.text)
 		must.Equal(t, got.String(), c.text, "%q is printed as %q", c.text, got)
 	}
 	if l, _ := ParseLine("       1 1.000000   0.00000763"); l.BitRate() != 1048576 {
@@ -118,14 +117,10 @@ func FuzzParseLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		l, err := ParseLine(text)
 		if err != nil {
-			if l != (Line{}) {
-				t.Errorf("%+v beside %v", l, err)
-			}
+			must.True(t, l == (Line{}), "%+v beside %v", l, err)
 			return
 		}
 		again, err := ParseLine(l.String())
-		if err != nil || again.String() != l.String() {
-			t.Errorf("%q becomes %q, %v", l, again, err)
-		}
+		must.True(t, err == nil && again.String() == l.String(), "%q becomes %q, %v", l, again, err)
 	})
 }

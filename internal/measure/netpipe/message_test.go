@@ -11,8 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 func TestControlBytes(t *testing.T) {
@@ -45,9 +46,7 @@ func TestSyncAndQuitShareASegment(t *testing.T) {
 		must.Do(t, err)
 		got, b = append(got, c), b[n:]
 	}
-	if !slices.Equal(got, []Control{Sync, Quit}) {
-		t.Errorf("messages %v", got)
-	}
+	must.True(t, slices.Equal(got, []Control{Sync, Quit}), "messages %v", got)
 }
 
 func TestOutOfStep(t *testing.T) {
@@ -69,9 +68,7 @@ func TestOutOfStep(t *testing.T) {
 
 func TestNumberBytes(t *testing.T) {
 	b, err := AppendRepeats([]byte{9}, 10152)
-	if err != nil || !bytes.Equal(b, []byte{9, 0, 0, 0x27, 0xa8}) {
-		t.Errorf("repeat count % x, %v", b, err)
-	}
+	must.True(t, err == nil && bytes.Equal(b, []byte{9, 0, 0, 0x27, 0xa8}), "repeat count % x, %v", b, err)
 	b, err = AppendTime([]byte{9}, 0.0000065899)
 	if err != nil || !bytes.Equal(b, []byte{9, 0, 0, 2, 0x92}) { // 658.99 units, cut
 		t.Errorf("time % x, %v", b, err)
@@ -132,9 +129,7 @@ func TestIntegrityPayload(t *testing.T) {
 	for i := range 3 {
 		must.Equal(t, binary.NativeEndian.Uint32(b[4*i:]), uint32(i), "number %d", i)
 	}
-	if b[12] != 0xee || b[13] != 0xee {
-		t.Error("the rest changed")
-	}
+	must.True(t, b[12] == 0xee && b[13] == 0xee, "the rest changed")
 	must.OK(t, CheckIntegrity(b))
 	for i := range 12 {
 		bad := slices.Clone(b)
@@ -144,9 +139,7 @@ func TestIntegrityPayload(t *testing.T) {
 	slices.Reverse(b[4:8])
 	must.Say(t, CheckIntegrity(b), "byte order", "swapped bytes")
 	FillPayload(b)
-	if string(b) != strings.Repeat("a", 14) || CheckIntegrity(b) == nil {
-		t.Errorf("payload %q", b)
-	}
+	must.True(t, string(b) == strings.Repeat("a", 14) && CheckIntegrity(b) != nil, "payload %q", b)
 }
 
 func FuzzDecodeControl(f *testing.F) {
@@ -161,12 +154,8 @@ func FuzzDecodeControl(f *testing.F) {
 			}
 			return
 		}
-		if n != 0 || c != 0 {
-			t.Errorf("%v, %d bytes beside %v", c, n, err)
-		}
-		if errors.Is(err, ErrShort) && len(b) >= SyncBytes {
-			t.Errorf("%q is called short", b)
-		}
+		must.True(t, n == 0 && c == 0, "%v, %d bytes beside %v", c, n, err)
+		must.True(t, !errors.Is(err, ErrShort) || len(b) < SyncBytes, "%q is called short", b)
 	})
 }
 

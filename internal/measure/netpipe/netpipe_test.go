@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 func TestValidateNamesEveryFault(t *testing.T) {
@@ -31,9 +32,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := c.s.Validate()
-			if (err == nil) != (c.want == nil) {
-				t.Fatalf("error %v", err)
-			}
+			must.Need(t, (err == nil) == (c.want == nil), "error %v", err)
 			for _, w := range c.want {
 				must.Contain(t, err.Error(), w)
 			}
@@ -107,9 +106,7 @@ func TestAgreeNamesEachDifference(t *testing.T) {
 			there := Default()
 			c.change(&there)
 			err := Agree(Default(), there)
-			if (err == nil) != (c.want == nil) {
-				t.Fatalf("error %v", err)
-			}
+			must.Need(t, (err == nil) == (c.want == nil), "error %v", err)
 			for _, w := range c.want {
 				must.Contain(t, err.Error(), w)
 			}

@@ -85,18 +85,12 @@ func checkPoints(t testing.TB, s Settings, points []model.Point) {
 		case s.Streaming:
 			trials = 1 // the receiver tells its fastest
 		}
-		if len(p.Trials) != trials || p.Rounds < 3 {
-			t.Errorf("point %+v", p)
-		}
+		must.True(t, len(p.Trials) == trials && p.Rounds >= 3, "point %+v", p)
 		for _, d := range p.Trials {
-			if d <= 0 {
-				t.Errorf("%d bytes: a message took %v", p.Size, d)
-			}
+			must.True(t, d > 0, "%d bytes: a message took %v", p.Size, d)
 		}
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("sizes %v, want %v", got, want)
-	}
+	must.True(t, slices.Equal(got, want), "sizes %v, want %v", got, want)
 }
 
 // TestTransmitToNPtcp takes the place of NPtcp -h.
@@ -112,16 +106,12 @@ func TestTransmitToNPtcp(t *testing.T) {
 			must.Do(t, foreign.Start())
 			var shown []model.Point
 			points, err := New().Transmit(ctx, patient(port), Options{Settings: s, Repeats: constant}, func(p model.Point) { shown = append(shown, p) })
-			if err != nil {
-				t.Fatalf("%v; NPtcp says %s", err, said.String())
-			}
+			must.Need(t, err == nil, "%v; NPtcp says %s", err, said.String())
 			if err := foreign.Wait(); err != nil {
 				t.Errorf("NPtcp: %v: %s", err, said.String())
 			}
 			checkPoints(t, bounded(t, s), points)
-			if len(shown) != len(points) {
-				t.Errorf("%d points shown, %d returned", len(shown), len(points))
-			}
+			must.True(t, len(shown) == len(points), "%d points shown, %d returned", len(shown), len(points))
 		})
 	}
 }
@@ -206,9 +196,7 @@ func checkFile(t testing.TB, s Settings, path string) {
 			t.Errorf("line %q", l)
 		}
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("sizes %v, want %v", got, want)
-	}
+	must.True(t, slices.Equal(got, want), "sizes %v, want %v", got, want)
 }
 
 // TestLikeNPtcp holds our np.out against that of NPtcp on the same path: the same sizes.
@@ -219,9 +207,7 @@ func TestLikeNPtcp(t *testing.T) { alike(t) }
 func alike(t testing.TB) []float64 {
 	t.Helper()
 	real, ours := bothWays(t, Settings{Start: 2000, Upper: 10_000, Perturbation: 0})
-	if len(real) != len(ours) {
-		t.Fatalf("%d lines, NPtcp has %d", len(ours), len(real))
-	}
+	must.Need(t, len(real) == len(ours), "%d lines, NPtcp has %d", len(ours), len(real))
 	var ratios []float64
 	for i := range real {
 		if real[i].Bytes != ours[i].Bytes {

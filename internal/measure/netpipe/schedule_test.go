@@ -8,8 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 func numbers(t testing.TB, text string) []int {
@@ -79,9 +80,7 @@ func TestPointsNameTheirNeighbours(t *testing.T) {
 		{Index: 7, Bytes: 22, Base: 19, Previous: 19, Increment: 6},
 	}
 	must.NoDiff(t, cmp.Diff(want, got), "points")
-	if c.Slow() {
-		t.Error("the bound ended it, not the time")
-	}
+	must.True(t, !c.Slow(), "the bound ended it, not the time")
 }
 
 func TestSlowMessageEndsTheScheduleAtTheNextBase(t *testing.T) {
@@ -157,12 +156,8 @@ func TestScheduleLaws(t *testing.T) {
 			if off := p.Bytes - p.Base; off != 0 && off != s.Perturbation && off != -s.Perturbation {
 				t.Fatalf("point %+v is %d off", p, off)
 			}
-			if p.Bytes < 1 || p.Bytes > MaxBytes {
-				t.Fatalf("point %+v is out of bounds", p)
-			}
-			if p.Previous-p.Increment+1 < 1 {
-				t.Fatalf("point %+v has no repeat count", p)
-			}
+			must.Need(t, p.Bytes >= 1 && p.Bytes <= MaxBytes, "point %+v is out of bounds", p)
+			must.Need(t, p.Previous-p.Increment+1 >= 1, "point %+v has no repeat count", p)
 			base = p.Base
 			sizes = append(sizes, p.Bytes)
 		}
@@ -196,9 +191,7 @@ func TestRepeatsAreThoseOfNPtcp(t *testing.T) {
 	for _, row := range rows {
 		l := must.Get(ParseLine(row.line))(t)
 		p, ok := c.Next(last)
-		if !ok || p.Bytes != l.Bytes {
-			t.Fatalf("point %+v, NPtcp has %d bytes", p, l.Bytes)
-		}
+		must.Need(t, ok && p.Bytes == l.Bytes, "point %+v, NPtcp has %d bytes", p, l.Bytes)
 		if got := s.Repeats(p, last); got < row.repeats-1 || got > row.repeats+1 {
 			t.Errorf("%d bytes: %d repeats, NPtcp has %d", p.Bytes, got, row.repeats)
 		}

@@ -42,9 +42,7 @@ func TestTransmittersWaitForTheirTurn(t *testing.T) {
 		all.Go(func() {
 			// Its turn may come late.
 			points, err := New().Transmit(t.Context(), from, Options{Settings: s, Repeats: 3}, func(model.Point) {})
-			if err != nil || len(points) != 2 {
-				t.Errorf("%d points, %v", len(points), err)
-			}
+			must.True(t, err == nil && len(points) == 2, "%d points, %v", len(points), err)
 		})
 	}
 	all.Wait()
@@ -74,9 +72,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 	select {
 	case end := <-closed:
-		if !end {
-			t.Error("one that should wait was answered first")
-		}
+		must.True(t, end, "one that should wait was answered first")
 	case <-time.After(soon):
 		t.Error("all three wait")
 	}
@@ -99,9 +95,7 @@ func TestSilentTransmittersKeepNobodyOut(t *testing.T) {
 					checkPoints(t, tiny(), points)
 					return
 				}
-				if ctx.Err() != nil {
-					t.Fatalf("never had its turn: %v", err)
-				}
+				must.Dof(t, ctx.Err(), "never had its turn: %v", err)
 			}
 		})
 	}

@@ -73,7 +73,7 @@ func checkStalls(t *testing.T, points []model.Point, want string) {
 		if p.Stalled {
 			s += "!"
 		}
-		must.Equal(t, p.Stalled, (len(p.Trials) == 0), "point %+v", p)
+		must.Equal(t, p.Stalled, len(p.Trials) == 0, "point %+v", p)
 		got = append(got, s)
 	}
 	must.Equal(t, strings.Join(got, " "), want, "points")
@@ -138,10 +138,8 @@ func TestPeersThatDoNotFollow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			near, far := manual(t, quick(), sweepOf(model.To, sizes.Params{Mode: c.mode}, 1000))
 			near.Start(t.Context())
-			b, err := far.receive()
-			if err != nil || b.kind != batch || b.size != 1000 {
-				t.Fatalf("%+v, %v", b, err)
-			}
+			b := must.Get(far.receive())(t)
+			must.Need(t, b.kind == batch && b.size == 1000, "%+v", b)
 			must.Do(t, c.answer(far, b))
 			enginetest.Await(t, near.Done, "leader")
 			if near.Err != nil || len(near.Report.Points) != 1 || !near.Report.Points[0].Stalled {

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 // The layout of docs/wire/pingpong.md, byte by byte.
@@ -25,9 +26,7 @@ func TestFrameOnTheWire(t *testing.T) {
 	} {
 		want := must.Get(hex.DecodeString(strings.ReplaceAll(c.want, " ", "")))(t)
 		b := c.f.append(nil)
-		if !bytes.Equal(b, want) {
-			t.Errorf("%+v is %x, want %x", c.f, b, want)
-		}
+		must.True(t, bytes.Equal(b, want), "%+v is %x, want %x", c.f, b, want)
 		if got, err := decode(b); got != c.f || err != nil {
 			t.Errorf("%x is %+v, %v", b, got, err)
 		}
@@ -88,13 +87,9 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got, err := decode(b)
 		if err != nil {
-			if !errors.Is(err, errFrame) || got != (frame{}) {
-				t.Errorf("%+v beside %v", got, err)
-			}
+			must.True(t, errors.Is(err, errFrame) && got == (frame{}), "%+v beside %v", got, err)
 			return
 		}
-		if !got.valid() || !bytes.Equal(got.append(nil), b) {
-			t.Errorf("%x is %+v", b, got)
-		}
+		must.True(t, got.valid() && bytes.Equal(got.append(nil), b), "%x is %+v", b, got)
 	})
 }

@@ -135,9 +135,7 @@ func nptcp(t testing.TB, cores [2]string) time.Duration {
 	}
 	line, readErr := os.ReadFile(filepath.Join(dir, "np.out"))
 	f := strings.Fields(string(line))
-	if readErr != nil || len(f) != 3 {
-		t.Fatalf("np.out %q, %v; %s", line, err, out)
-	}
+	must.Need(t, readErr == nil && len(f) == 3, "np.out %q, %v; %s", line, err, out)
 	seconds := must.Get(strconv.ParseFloat(f[2], 64))(t)
 	return time.Duration(seconds * 1e9)
 }

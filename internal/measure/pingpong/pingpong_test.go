@@ -26,9 +26,7 @@ func conduct(t *testing.T, near, far *enginetest.End) {
 	for _, e := range []*enginetest.End{near, far} {
 		enginetest.Await(t, e.Done, "an end")
 		enginetest.Await(t, e.Measured(), "its measured")
-		if e.Err != nil {
-			t.Fatal(e.Err)
-		}
+		must.Do(t, e.Err)
 	}
 }
 
@@ -95,14 +93,10 @@ func checkPoints(t *testing.T, r model.EndReport, list []units.Bytes) {
 			t.Errorf("point %+v", p)
 		}
 		for _, trial := range p.Trials {
-			if trial <= 0 || trial > time.Second {
-				t.Errorf("%v: a message took %v", p.Size, trial)
-			}
+			must.True(t, trial > 0 && trial <= time.Second, "%v: a message took %v", p.Size, trial)
 		}
 	}
-	if !slices.Equal(got, list) {
-		t.Errorf("sizes %v, want %v", got, list)
-	}
+	must.True(t, slices.Equal(got, list), "sizes %v, want %v", got, list)
 }
 
 // checkSamples demands a sample for each point, one after the other.
@@ -219,9 +213,7 @@ func TestKernelLogGoesToItsSize(t *testing.T) {
 	// before the first size.
 	checkLogs(t, far.Report.Points, "1:1 2:1 3:1")
 	for _, p := range far.Report.Points {
-		if p.Rounds != 0 || p.Trials != nil {
-			t.Errorf("follower's point %+v", p)
-		}
+		must.True(t, p.Rounds == 0 && p.Trials == nil, "follower's point %+v", p)
 	}
 }
 
@@ -255,16 +247,12 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		Params: traffic.Write(sizes.Params{Mode: "x", Fresh: true, Sizes: slices.Repeat([]units.Bytes{0}, 5000)}),
 	}
 	err := New(nil).Validate(bad)
-	if err == nil {
-		t.Fatal("a bad flow is valid")
-	}
+	must.Need(t, err != nil, "a bad flow is valid")
 	for _, want := range []string{"engine", "direction", "streams", "duration", "omit", "bytes:", "block", "window", "segment", "mode", "5000 sizes: not", "new connection", "0 bytes"} {
 		must.Contain(t, err.Error(), want)
 	}
 	for _, f := range []model.Flow{{Direction: model.To}, sweepOf(model.To, sizes.Params{}), sweepOf(model.To, sizes.Params{}, maxSize+1)} {
-		if New(nil).Validate(f) == nil {
-			t.Errorf("valid: %+v", f)
-		}
+		must.Fail(t, New(nil).Validate(f), "valid: %+v", f)
 	}
 }
 
@@ -277,8 +265,6 @@ func TestLimitFollowsTheSizesBefore(t *testing.T) {
 		{Size: 2000, Stalled: true},
 	}
 	// 1000 bytes in 2 s cost less per byte than 1 byte in 10 ms does.
-	if got, want := s.limit(4000, 1), 10*2*4*2*time.Second; got != want {
-		t.Errorf("4000 bytes: %v, want %v", got, want)
-	}
+	must.Equal(t, s.limit(4000, 1), 10*2*4*2*time.Second, "4000 bytes")
 	must.Equal(t, s.limit(1<<30, maxRounds), maxBatch, "1 GiB")
 }

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 // percent reads the collector's percentage without setting it.
@@ -228,14 +229,10 @@ func TestCheck(t *testing.T) {
 	first, second, room := Begin(0), Begin(0), Room(0)
 	for _, h := range []*Hold{first, second, room} {
 		defer h.End()
-		if h.Check() {
-			t.Error("told of a collection before there was one")
-		}
+		must.True(t, !h.Check(), "told of a collection before there was one")
 	}
 	litter(first.Check)
-	if !second.Check() {
-		t.Error("one hold was told of a collection, another was not")
-	}
+	must.True(t, second.Check(), "one hold was told of a collection, another was not")
 	third := Begin(0)
 	defer third.End()
 	for name, h := range map[string]*Hold{"first": first, "second": second, "third": third, "room": room} {
@@ -244,9 +241,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	litter(third.Check)
-	if first.Check() {
-		t.Error("told twice")
-	}
+	must.True(t, !first.Check(), "told twice")
 	if n := testing.AllocsPerRun(100, func() { first.Check() }); n != 0 {
 		t.Errorf("Check allocates %v times", n)
 	}
@@ -260,9 +255,7 @@ func TestRoomCollects(t *testing.T) {
 	check(t, runtime.GOMAXPROCS(0), 100)
 	process.mu.Lock()
 	defer process.mu.Unlock()
-	if process.off != 0 || process.next != nil {
-		t.Error("collections are held off")
-	}
+	must.True(t, process.off == 0 && process.next == nil, "collections are held off")
 }
 
 // TestOffStaysOff: who runs a process without collections gets none.

@@ -57,9 +57,7 @@ func TestPeerVanishes(t *testing.T) {
 				if other.Err != nil || len(other.Report.Warnings) == 0 {
 					t.Errorf("error %v, warnings %q; want a warning", other.Err, other.Report.Warnings)
 				}
-				if other.Flow(t, model.To).Bytes == 0 {
-					t.Error("what had been done is not reported")
-				}
+				must.True(t, other.Flow(t, model.To).Bytes != 0, "what had been done is not reported")
 			})
 		}
 	}
@@ -70,16 +68,12 @@ func TestPeerVanishesBeforeTheRun(t *testing.T) {
 	must.Do(t, far.Close())
 	near.Start(t.Context())
 	enginetest.Await(t, near.Done, "asking end")
-	if near.Err == nil || !strings.Contains(near.Err.Error(), "wait for the answering end") {
-		t.Errorf("error %v", near.Err)
-	}
+	must.Say(t, near.Err, "wait for the answering end")
 	near, far = enginetest.Prepare(t, New(), enginetest.NewWire(t), long(1))
 	must.Do(t, near.Close())
 	far.Start(t.Context())
 	enginetest.Await(t, far.Done, "answering end")
-	if far.Err == nil {
-		t.Error("an answering end without a question reports success")
-	}
+	must.Fail(t, far.Err, "an answering end without a question reports success")
 }
 
 // TestPeerIsSilent is about a peer that holds its connections and says nothing.
@@ -91,15 +85,11 @@ func TestPeerIsSilent(t *testing.T) {
 	near, _ := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 	near.Start(t.Context())
 	enginetest.Await(t, near.Done, "asking end")
-	if near.Err == nil || !strings.Contains(near.Err.Error(), "i/o timeout") {
-		t.Errorf("asking end: error %v", near.Err)
-	}
+	must.Say(t, near.Err, "i/o timeout", "asking end: error")
 	_, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 	far.Start(t.Context())
 	enginetest.Await(t, far.Done, "answering end")
-	if far.Err == nil || !strings.Contains(far.Err.Error(), "no word of the asking end") {
-		t.Errorf("answering end: error %v", far.Err)
-	}
+	must.Say(t, far.Err, "no word of the asking end", "answering end: error")
 }
 
 func TestEndsAtAnyTime(t *testing.T) {
@@ -137,9 +127,7 @@ func TestEndsAtAnyTime(t *testing.T) {
 				if near.Err != nil {
 					said += near.Err.Error()
 				}
-				if said == "" {
-					t.Error("nothing says that the run was cut short")
-				}
+				must.True(t, said != "", "nothing says that the run was cut short")
 				if how == "cancel" && !strings.Contains(said, cause.Error()) {
 					t.Errorf("%q does not name the cause", said)
 				}
@@ -204,9 +192,7 @@ func TestAnonymousAreNotAnswered(t *testing.T) {
 	enginetest.Await(t, far.Done, "answering end")
 	// What was on its way when the run was stopped may have arrived.
 	asked, answered := near.Flow(t, model.To).Bytes, far.Flow(t, model.To).Bytes
-	if answered < asked || answered > asked+1 {
-		t.Errorf("%d requests, %d answered", asked, answered)
-	}
+	must.True(t, answered >= asked && answered <= asked+1, "%d requests, %d answered", asked, answered)
 }
 
 // TestFirewall closes the port for fresh connections before it is tried.

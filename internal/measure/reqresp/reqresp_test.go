@@ -55,9 +55,7 @@ func check(t testing.TB, near, far *enginetest.End, f model.Flow, d model.Direct
 		t.Errorf("%s: %d latencies of %d sent and %d lost", d, got, l.Sent, l.Lost)
 	}
 	sent, got := asking.Flow(t, d), answering.Flow(t, d)
-	if sent.Role != model.Sender || got.Role != model.Receiver {
-		t.Errorf("%s: roles %s and %s", d, sent.Role, got.Role)
-	}
+	must.True(t, sent.Role == model.Sender && got.Role == model.Receiver, "%s: roles %s and %s", d, sent.Role, got.Role)
 	if sent.Bytes != got.Bytes || int64(sent.Bytes) != l.Sent*int64(max(1, f.Block)) {
 		t.Errorf("%s: %d bytes asked, %d answered, %d requests of %d bytes", d, sent.Bytes, got.Bytes, l.Sent, max(1, f.Block))
 	}
@@ -117,10 +115,8 @@ func TestSamples(t *testing.T) {
 	seen := map[model.Metric]int{}
 	var requests float64
 	for _, s := range near.Samples() {
-		if s.Host != model.Near || s.Length <= 0 || s.Start < 0 {
-			t.Errorf("sample %+v", s)
-		}
-		must.Equal(t, (s.Start < f.Omit), s.Omitted, "sample at %v: omitted is %t", s.Start, s.Omitted)
+		must.True(t, s.Host == model.Near && s.Length > 0 && s.Start >= 0, "sample %+v", s)
+		must.Equal(t, s.Start < f.Omit, s.Omitted, "sample at %v: omitted is %t", s.Start, s.Omitted)
 		if !s.Omitted {
 			seen[s.Metric]++
 			if s.Metric == model.RequestRate {
@@ -129,9 +125,7 @@ func TestSamples(t *testing.T) {
 		}
 	}
 	for _, m := range []model.Metric{model.RequestRate, model.LatencyP50, model.LatencyP99, model.CPU} {
-		if seen[m] < 2 {
-			t.Errorf("%d samples of %s", seen[m], m)
-		}
+		must.True(t, seen[m] >= 2, "%d samples of %s", seen[m], m)
 	}
 	if sent := float64(near.Latency(t, model.To, "request").Sent); requests < 0.9*sent || requests > 1.1*sent {
 		t.Errorf("the samples tell of %v requests, the report of %v", requests, sent)
@@ -156,12 +150,8 @@ func TestStallIsSeen(t *testing.T) {
 			enginetest.Succeed(t, near, far, f.Direction)
 			due := near.Latency(t, model.To, "request")
 			p99, service := at(t, due.Times, 0.99), at(t, near.Latency(t, model.To, "request (service)").Times, 0.99)
-			if due.Sent != 400 || due.Lost != 0 {
-				t.Errorf("%d sent and %d lost of 400", due.Sent, due.Lost)
-			}
-			if p99 < stall/2 {
-				t.Errorf("p99 is %v after a stall of %v", p99, stall)
-			}
+			must.True(t, due.Sent == 400 && due.Lost == 0, "%d sent and %d lost of 400", due.Sent, due.Lost)
+			must.True(t, p99 >= stall/2, "p99 is %v after a stall of %v", p99, stall)
 			if service > p99/2 {
 				t.Errorf("p99 of the service is %v, with %v since due: the stall hit one request only", service, p99)
 			}

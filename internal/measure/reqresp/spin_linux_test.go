@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // TestSpin waits by polling where there are cores for it, and says so where not.
@@ -37,9 +38,7 @@ func spin(t testing.TB) float64 {
 	far.Start(t.Context())
 	enginetest.Await(t, near.Done, "asking end")
 	enginetest.Await(t, far.Done, "answering end")
-	if near.Err != nil {
-		t.Fatal(near.Err)
-	}
+	must.Do(t, near.Err)
 	check(t, near, far, f, f.Direction)
 	if near.Report.Waiting != "spinning thread" || far.Report.Waiting != "spinning thread" {
 		t.Errorf("waited as %q and %q", near.Report.Waiting, far.Report.Waiting)

@@ -35,12 +35,8 @@ func TestRefused(t *testing.T) {
 			break
 		}
 	}
-	if !sockio.Refused(err) {
-		t.Errorf("UDP: %v", err)
-	}
+	must.True(t, sockio.Refused(err), "UDP: %v", err)
 	for _, other := range []error{nil, net.ErrClosed, errors.New("refused")} {
-		if sockio.Refused(other) {
-			t.Errorf("%v counts as refused", other)
-		}
+		must.True(t, !sockio.Refused(other), "%v counts as refused", other)
 	}
 }

@@ -33,9 +33,7 @@ func TestApplyReadsBack(t *testing.T) {
 		must.Equal(t, len(warnings), 0, "warnings %q for options that the system grants", warnings)
 		g := must.Get(Read(end))(t)
 		must.Equal(t, g.SendBuffer.Or(0)/bufferFactor, 48<<10, "send buffer")
-		if g.NoDelay.Or(true) {
-			t.Error("tcp_nodelay is on where it was asked off")
-		}
+		must.True(t, !g.NoDelay.Or(true), "tcp_nodelay is on where it was asked off")
 	}
 }
 
@@ -44,9 +42,7 @@ func TestApplyLeavesWindowToTheSystem(t *testing.T) {
 	before := must.Get(Read(c))(t)
 	must.Get(Apply(c, engine.SocketOptions{NoDelay: true}))(t)
 	after := must.Get(Read(c))(t)
-	if !reflect.DeepEqual(before, after) {
-		t.Errorf("options changed from %+v to %+v", before, after)
-	}
+	must.True(t, reflect.DeepEqual(before, after), "options changed from %+v to %+v", before, after)
 }
 
 func TestControlRefusesUnknownCongestion(t *testing.T) {
@@ -56,9 +52,7 @@ func TestControlRefusesUnknownCongestion(t *testing.T) {
 		l.Close()
 		t.Fatalf("congestion control %q accepted", o.Congestion)
 	}
-	if !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("error %v is not errors.ErrUnsupported", err)
-	}
+	must.True(t, errors.Is(err, errors.ErrUnsupported), "error %v is not errors.ErrUnsupported", err)
 	must.Contain(t, err.Error(), runtime.GOOS, "error %q does not name the system", err)
 }
 
@@ -86,9 +80,7 @@ func TestCompare(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := compare(c.o, c.g)
-			if len(got) != len(c.want) {
-				t.Fatalf("warnings %q, want %q", got, c.want)
-			}
+			must.Need(t, len(got) == len(c.want), "warnings %q, want %q", got, c.want)
 			for i := range got {
 				if !strings.HasPrefix(got[i], c.want[i]) {
 					t.Errorf("warning %q, want %q", got[i], c.want[i])

@@ -26,15 +26,11 @@ func TestReceiverVanishes(t *testing.T) {
 			far.AwaitTraffic(t)
 			must.Do(t, far.Close())
 			enginetest.Await(t, near.Done, "sender")
-			if near.Err != nil {
-				t.Fatal(near.Err)
-			}
+			must.Do(t, near.Err)
 			if all := strings.Join(near.Report.Warnings, "\n"); !strings.Contains(all, "reset") && !strings.Contains(all, "pipe") && !strings.Contains(all, "abort") {
 				t.Errorf("warnings %q do not say that the connection was lost", near.Report.Warnings)
 			}
-			if near.Flow(t, model.To).Bytes == 0 {
-				t.Error("what had been sent is not reported")
-			}
+			must.True(t, near.Flow(t, model.To).Bytes != 0, "what had been sent is not reported")
 		})
 	}
 }
@@ -63,9 +59,7 @@ func TestSenderVanishesBeforeTheWindow(t *testing.T) {
 	far.Start(t.Context())
 	must.Do(t, near.Close())
 	enginetest.Await(t, far.Done, "receiver")
-	if far.Err == nil || !strings.Contains(far.Err.Error(), "before the measured window") {
-		t.Errorf("error %v", far.Err)
-	}
+	must.Say(t, far.Err, "before the measured window")
 }
 
 func TestBytesCutShort(t *testing.T) {

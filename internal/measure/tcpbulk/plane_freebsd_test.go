@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // everyPlane returns an engine for each way of waiting that this machine has cores
@@ -26,12 +27,8 @@ func everyPlane() map[string]*Engine {
 func checkSummary(t testing.TB, r model.FlowReport) {
 	t.Helper()
 	s := r.TCP
-	if s == nil {
-		t.Fatal("no summary of the sender")
-	}
-	if s.Congestion.Or("") == "" || s.MSS.Or(0) <= 0 || s.RTT.Or(0) <= 0 {
-		t.Errorf("summary of the sender: %+v", s)
-	}
+	must.Need(t, s != nil, "no summary of the sender")
+	must.True(t, s.Congestion.Or("") != "" && s.MSS.Or(0) > 0 && s.RTT.Or(0) > 0, "summary of the sender: %+v", s)
 	if f := s.PathMTU; f.IsKnown() || f.Reason() == "" {
 		t.Errorf("path MTU: %v", f)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // everyPlane returns an engine for each way of waiting, by its name.
@@ -23,9 +24,7 @@ func everyPlane() map[string]*Engine {
 func checkSummary(t testing.TB, r model.FlowReport) {
 	t.Helper()
 	s := r.TCP
-	if s == nil {
-		t.Fatal("no summary of the sender")
-	}
+	must.Need(t, s != nil, "no summary of the sender")
 	for name, known := range map[string]bool{
 		"congestion": s.Congestion.Or("") != "", "mss": s.MSS.Or(0) > 0, "mtu": s.PathMTU.Or(0) > 0,
 		"segments": s.SegmentsOut.Or(0) > 0, "retransmits": s.Retransmits.IsKnown(), "busy": s.Busy.Or(0) > 0,

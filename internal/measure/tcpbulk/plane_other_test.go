@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // everyPlane returns an engine for each way of waiting, by its name.
@@ -14,9 +15,7 @@ func everyPlane() map[string]*Engine { return map[string]*Engine{"poller": New()
 // checkSummary demands that what is not known says why.
 func checkSummary(t testing.TB, r model.FlowReport) {
 	t.Helper()
-	if r.TCP == nil {
-		t.Fatal("no summary of the sender")
-	}
+	must.Need(t, r.TCP != nil, "no summary of the sender")
 	if f := r.TCP.PathMTU; !f.IsKnown() && f.Reason() == "" {
 		t.Error("path MTU is unknown without a reason")
 	}

@@ -63,19 +63,11 @@ func checkEnds(t testing.TB, d model.Direction, streams int, near, far *enginete
 	for _, part := range d.Parts() {
 		receiver, sender := ends[part.Receiver()], ends[part.Sender()]
 		got, sent := receiver.Flow(t, part), sender.Flow(t, part)
-		if got.Role != model.Receiver || sent.Role != model.Sender {
-			t.Errorf("roles %s, %s", got.Role, sent.Role)
-		}
-		if got.Bytes > sent.Bytes {
-			t.Errorf("%s: received %d of %d bytes", part, got.Bytes, sent.Bytes)
-		}
-		if got.Window < measured {
-			t.Errorf("%s: window of %v, want at least %v", part, got.Window, measured)
-		}
+		must.True(t, got.Role == model.Receiver && sent.Role == model.Sender, "roles %s, %s", got.Role, sent.Role)
+		must.True(t, got.Bytes <= sent.Bytes, "%s: received %d of %d bytes", part, got.Bytes, sent.Bytes)
+		must.True(t, got.Window >= measured, "%s: window of %v, want at least %v", part, got.Window, measured)
 		for _, f := range []model.FlowReport{got, sent} {
-			if len(f.Streams) != streams {
-				t.Errorf("%s %s: %d streams, want %d", part, f.Role, len(f.Streams), streams)
-			}
+			must.True(t, len(f.Streams) == streams, "%s %s: %d streams, want %d", part, f.Role, len(f.Streams), streams)
 			if sum := total64(f.Streams); sum != f.Bytes {
 				t.Errorf("%s %s: streams sum to %d, bytes are %d", part, f.Role, sum, f.Bytes)
 			}
@@ -153,13 +145,9 @@ func TestOmit(t *testing.T) {
 			omitted += s.Length
 		}
 	}
-	if omitted < f.Omit {
-		t.Errorf("omitted %v of %v", omitted, f.Omit)
-	}
+	must.True(t, omitted >= f.Omit, "omitted %v of %v", omitted, f.Omit)
 	// The window is what remains when the omitted samples are cut off.
-	if got.Window < measured {
-		t.Errorf("window of %v, want at least %v", got.Window, measured)
-	}
+	must.True(t, got.Window >= measured, "window of %v, want at least %v", got.Window, measured)
 	checkSamples(t, samples, model.To, model.Goodput, got)
 }
 
@@ -176,9 +164,7 @@ func TestBytes(t *testing.T) {
 				enginetest.Await(t, near.Done, "near end")
 				enginetest.Await(t, far.Done, "far end")
 				for h, e := range map[model.Host]*enginetest.End{model.Near: near, model.Far: far} {
-					if e.Err != nil {
-						t.Fatalf("end %s: %v", h, e.Err)
-					}
+					must.Dof(t, e.Err, "end %s", h)
 					must.Equal(t, len(e.Report.Warnings), 0, "end %s warns %q", h, e.Report.Warnings)
 					for _, r := range e.Report.Flows {
 						if r.Bytes != amount || r.Window <= 0 {
@@ -218,13 +204,9 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		Interval: time.Millisecond, Block: 1 << 40, Window: -1, MSS: 10,
 	}
 	err := New().Validate(bad)
-	if err == nil {
-		t.Fatal("a bad flow is valid")
-	}
+	must.Need(t, err != nil, "a bad flow is valid")
 	for _, want := range []string{"engine", "direction", "streams", "duration", "omit", "bytes", "interval", "block", "window", "segment"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error does not name the %s:\n%v", want, err)
-		}
+		must.True(t, strings.Contains(err.Error(), want), "error does not name the %s:\n%v", want, err)
 	}
 	for _, f := range []model.Flow{
 		{Direction: model.To},
@@ -232,9 +214,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		{Direction: model.To, Omit: 1, Bytes: 1},
 		{Direction: model.To, Streams: 2, Bytes: 1},
 	} {
-		if New().Validate(f) == nil {
-			t.Errorf("valid: %+v", f)
-		}
+		must.Fail(t, New().Validate(f), "valid: %+v", f)
 	}
 }
 

@@ -43,9 +43,7 @@ func claimWindows(try *truth.Try, ends ...*enginetest.End) {
 		for _, r := range end.Report.Flows {
 			name := fmt.Sprintf("window of the %s %s", r.Role, r.Direction)
 			try.Claim(name, 1e3*r.Window.Seconds(), 1e3*measured.Seconds(), 10e3*measured.Seconds(), "ms")
-			if r.Bytes == 0 {
-				try.Errorf("%s %s: nothing in %v", r.Direction, r.Role, r.Window)
-			}
+			must.True(try, r.Bytes != 0, "%s %s: nothing in %v", r.Direction, r.Role, r.Window)
 			if s := r.TCP; s != nil && s.Busy.Or(0) > 2*r.Window {
 				try.Errorf("busy for %v of %v", s.Busy, r.Window)
 			}

@@ -87,9 +87,7 @@ func TestParseUnknowns(t *testing.T) {
 		i.RTTMin.IsKnown() || i.Busy.IsKnown() {
 		t.Errorf("known where the kernel knows nothing: %+v", i)
 	}
-	if i.Timestamps.Or(true) || !i.SACK.Or(false) {
-		t.Errorf("options: timestamps %v, sack %v", i.Timestamps, i.SACK)
-	}
+	must.True(t, !i.Timestamps.Or(true) && i.SACK.Or(false), "options: timestamps %v, sack %v", i.Timestamps, i.SACK)
 }
 
 func FuzzParse(f *testing.F) {
@@ -102,13 +100,9 @@ func FuzzParse(f *testing.F) {
 			"cwnd": int64(i.Cwnd.Or(0)), "peer window": int64(i.PeerWindow.Or(0)), "rtt": int64(i.RTT.Or(0)),
 			"rtt min": int64(i.RTTMin.Or(0)), "busy": int64(i.Busy.Or(0)), "retransmits": i.Retransmits.Or(0),
 		} {
-			if v < 0 {
-				t.Errorf("%s is %d", name, v)
-			}
+			must.True(t, v >= 0, "%s is %d", name, v)
 		}
-		if i.SendScale.Or(0) > 15 || i.RecvScale.Or(0) > 15 {
-			t.Errorf("scales %v, %v", i.SendScale, i.RecvScale)
-		}
+		must.True(t, i.SendScale.Or(0) <= 15 && i.RecvScale.Or(0) <= 15, "scales %v, %v", i.SendScale, i.RecvScale)
 	})
 }
 

@@ -32,9 +32,7 @@ func TestReadConnection(t *testing.T) {
 	if mss := info.MSS.Or(0); mss < 500 {
 		t.Errorf("segment size %d on loopback", mss)
 	}
-	if !info.Cwnd.IsKnown() || !info.PeerWindow.IsKnown() {
-		t.Errorf("windows unknown: %+v", info)
-	}
+	must.True(t, info.Cwnd.IsKnown() && info.PeerWindow.IsKnown(), "windows unknown: %+v", info)
 }
 
 func TestReadClosed(t *testing.T) {

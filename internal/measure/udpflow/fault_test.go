@@ -37,9 +37,7 @@ func TestReceiverVanishes(t *testing.T) {
 	if near.Err != nil || !warned(near, "nobody listens") && !warned(near, "hung up") {
 		t.Errorf("error %v, warnings %q", near.Err, near.Report.Warnings)
 	}
-	if near.Flow(t, model.To).UDP.Sent == 0 {
-		t.Error("what had been sent is not reported")
-	}
+	must.True(t, near.Flow(t, model.To).UDP.Sent != 0, "what had been sent is not reported")
 }
 
 func TestSenderEndsEarly(t *testing.T) {
@@ -79,9 +77,7 @@ func TestSenderVanishes(t *testing.T) {
 	if far.Err != nil || !warned(far, "nothing came for 200ms") {
 		t.Errorf("error %v, warnings %q", far.Err, far.Report.Warnings)
 	}
-	if far.Flow(t, model.To).UDP.Received == 0 {
-		t.Error("what had been received is not reported")
-	}
+	must.True(t, far.Flow(t, model.To).UDP.Received != 0, "what had been received is not reported")
 }
 
 // TestNothingComes has a path that carries nothing at all.
@@ -95,9 +91,7 @@ func TestNothingComes(t *testing.T) {
 	near.Start(t.Context())
 	far.Start(t.Context())
 	enginetest.Await(t, far.Done, "receiver")
-	if far.Err == nil || !strings.Contains(far.Err.Error(), "no datagram came") {
-		t.Errorf("error %v", far.Err)
-	}
+	must.Say(t, far.Err, "no datagram came")
 	enginetest.Await(t, near.Done, "sender") // nobody stops it
 	if near.Err != nil || !warned(near, "neither answered nor stopped") {
 		t.Errorf("error %v, warnings %q", near.Err, near.Report.Warnings)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/must"
+
 	"pgregory.net/rapid"
 )
 
@@ -15,9 +17,7 @@ func TestHeaderBytes(t *testing.T) {
 	header{kind: ending, stream: 0x0102, seq: 0x030405060708, sent: 0x090a0b0c0d0e}.put(b[:])
 	counts{first: 0x11, behind: 0x22, early: true}.put(b[:])
 	want := "4c120102030405060708090a0b0c0d0e" + "0000000000000011" + "0000000000000022" + "00000001"
-	if got := hex.EncodeToString(b[:]); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	must.Equal(t, hex.EncodeToString(b[:]), want)
 }
 
 func TestHeaderRoundTrip(t *testing.T) {
@@ -35,12 +35,8 @@ func TestHeaderRoundTrip(t *testing.T) {
 		h.put(b[:])
 		c.put(b[:])
 		got, ok := parseHeader(b[:])
-		if !ok || got != h {
-			t.Fatalf("got %+v, %t, want %+v", got, ok, h)
-		}
-		if back, err := parseEnd(h, b[:]); err != nil || back != c {
-			t.Fatalf("got %+v, %v, want %+v", back, err, c)
-		}
+		must.Need(t, ok && got == h, "got %+v, %t, want %+v", got, ok, h)
+		must.Equal(t, must.Get(parseEnd(h, b[:]))(t), c)
 	})
 }
 
@@ -68,8 +64,6 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if c.first < 0 || c.first > c.behind || c.behind > h.seq {
-			t.Fatalf("%+v with %+v", c, h)
-		}
+		must.Need(t, c.first >= 0 && c.first <= c.behind && c.behind <= h.seq, "%+v with %+v", c, h)
 	})
 }

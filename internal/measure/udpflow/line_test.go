@@ -41,9 +41,7 @@ func againstPuppet(t *testing.T, e *Engine, f model.Flow) (*enginetest.End, *pup
 		there <- err
 	}()
 	test := must.Get(e.Prepare(t.Context(), w.Env(model.Near), f))(t)
-	if err := <-there; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-there)
 	t.Cleanup(func() { _ = p.line.Close() })
 	socks := must.Get(w.Env(model.Far).OpenUDP(t.Context(), 1))(t)
 	p.udp = socks[0]

@@ -121,9 +121,7 @@ func TestSamples(t *testing.T) {
 	enginetest.Succeed(t, near, far, model.To)
 	sum := map[model.Metric]float64{}
 	for _, s := range append(near.Samples(), far.Samples()...) {
-		if s.Length <= 0 || s.Omitted != (s.Start < 50*time.Millisecond) {
-			t.Errorf("%+v", s)
-		}
+		must.True(t, s.Length > 0 && s.Omitted == (s.Start < 50*time.Millisecond), "%+v", s)
 		if s.Metric == model.Datagrams && s.Host == s.Direction.Sender() {
 			sum["sent#"] += s.Value
 			continue
@@ -188,9 +186,7 @@ func TestSizes(t *testing.T) {
 					enginetest.Succeed(t, near, far, model.To)
 					send, receive := near.Flow(t, model.To), far.Flow(t, model.To)
 					checkBooks(t, send, receive)
-					if receive.Bytes%size != 0 || receive.Bytes == 0 {
-						t.Errorf("%d bytes received", receive.Bytes)
-					}
+					must.True(t, receive.Bytes%size == 0 && receive.Bytes != 0, "%d bytes received", receive.Bytes)
 				})
 			}
 		}
@@ -208,9 +204,7 @@ func TestFast(t *testing.T) {
 				enginetest.Succeed(t, near, far, model.To)
 				send, receive := near.Flow(t, model.To), far.Flow(t, model.To)
 				checkBooks(t, send, receive)
-				if receive.UDP.Received == 0 {
-					t.Error("nothing arrived")
-				}
+				must.True(t, receive.UDP.Received != 0, "nothing arrived")
 				if send.UDP.Segmented != receive.UDP.Coalesced || plain && send.UDP.Segmented {
 					t.Errorf("segmented %t, coalesced %t", send.UDP.Segmented, receive.UDP.Coalesced)
 				}

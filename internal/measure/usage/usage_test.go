@@ -26,9 +26,7 @@ func TestFill(t *testing.T) {
 	if busy, known := out.SystemBusy.Get(); !known || math.Abs(busy-1.5) > 1e-12 {
 		t.Errorf("%v cores were busy, want 1.5", out.SystemBusy)
 	}
-	if out.Host != model.Far || out.Waiting != "poller" {
-		t.Errorf("changed what it does not own: %+v", out)
-	}
+	must.True(t, out.Host == model.Far && out.Waiting == "poller", "changed what it does not own: %+v", out)
 }
 
 // TestFillSaysWhy: busy time that is not known has a reason, whichever reading
@@ -58,9 +56,7 @@ func TestSample(t *testing.T) {
 	got := now.Sample(prev, model.Near, 2*time.Second)
 	want := model.Sample{Host: model.Near, Metric: model.CPU, Value: 2.5, Start: time.Second, Length: 2 * time.Second, Omitted: true}
 	must.Equal(t, got, want, "got")
-	if now.Sample(prev, model.Near, time.Second).Omitted {
-		t.Error("the first interval of the window is omitted")
-	}
+	must.True(t, !now.Sample(prev, model.Near, time.Second).Omitted, "the first interval of the window is omitted")
 }
 
 // TestRead reads the real clocks: work between two readings is between them.
@@ -72,16 +68,12 @@ func TestRead(t *testing.T) {
 	open := ReadEdge(time.Since(start))
 	for x := 1.0; Read(0).process.Total()-open.process.Total() < 20*time.Millisecond; {
 		x = math.Sqrt(x + 1)
-		if time.Since(start) > time.Minute {
-			t.Fatal("a minute of work is less than 20 ms of processor time")
-		}
+		must.Need(t, time.Since(start) <= time.Minute, "a minute of work is less than 20 ms of processor time")
 	}
 	var out model.EndReport
 	Fill(&out, open, ReadEdge(time.Since(start)))
 	if used := out.CPUUser + out.CPUSystem; used < 20*time.Millisecond || out.CPUWindow <= 0 {
 		t.Errorf("used %v in %v", used, out.CPUWindow)
 	}
-	if !out.SystemBusy.IsKnown() && out.SystemBusy.Reason() == "" {
-		t.Error("busy cores are unknown for no reason")
-	}
+	must.True(t, out.SystemBusy.IsKnown() || out.SystemBusy.Reason() != "", "busy cores are unknown for no reason")
 }

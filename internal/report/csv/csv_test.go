@@ -38,9 +38,7 @@ func TestTableIsAsStored(t *testing.T) {
 			must.Do(t, os.WriteFile(path, got, 0o644))
 		}
 		want := must.Get(os.ReadFile(path))(t)
-		if !bytes.Equal(got, want) {
-			t.Errorf("%s differs from its file:\n%s", c.Name, got)
-		}
+		must.True(t, bytes.Equal(got, want), "%s differs from its file:\n%s", c.Name, got)
 	}
 }
 
@@ -58,9 +56,7 @@ func TestEveryNumberIsThere(t *testing.T) {
 				want = append(want, x.Value)
 			}
 		}
-		if len(rows) != len(want)+1 {
-			t.Fatalf("%s: %d rows of %d numbers", c.Name, len(rows)-1, len(want))
-		}
+		must.Need(t, len(rows) == len(want)+1, "%s: %d rows of %d numbers", c.Name, len(rows)-1, len(want))
 		for i, row := range rows[1:] {
 			if got, err := strconv.ParseFloat(row[len(row)-1], 64); err != nil || got != want[i] {
 				t.Errorf("%s, row %d: %v is not %v (%v)", c.Name, i, row, want[i], err)
@@ -78,13 +74,9 @@ func TestNoCellIsAFormula(t *testing.T) {
 		}
 		c.Samples[1][0].Of, c.Samples[1][0].Metric = evil, model.Metric(evil)
 		text, rows := table(t, c)
-		if bytes.ContainsRune(text, '\x1b') {
-			t.Errorf("%q is in the file", evil)
-		}
+		must.True(t, !bytes.ContainsRune(text, '\x1b'), "%q is in the file", evil)
 		for _, row := range rows[1:] {
-			if len(row) != len(csv.Columns()) {
-				t.Fatalf("%q: a row of %d cells", evil, len(row))
-			}
+			must.Need(t, len(row) == len(csv.Columns()), "%q: a row of %d cells", evil, len(row))
 			for i, cell := range row[:len(row)-1] {
 				if cell != "" && strings.ContainsAny(cell[:1], "=+-@\t") {
 					t.Errorf("%q: %s is %q", evil, csv.Columns()[i], cell)

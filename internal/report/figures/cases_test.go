@@ -116,7 +116,5 @@ func TestHostileMap(t *testing.T) {
 // TestSharesCarryDirections: each direction of a table has a map of its own.
 func TestSharesCarryDirections(t *testing.T) {
 	f, _ := heat(t, "direction,a,b,v\nwrite,1,1,10\nwrite,2,2,20\nread,1,1,30\nread,2,2,40\n", nil, "direction=direction", "setting=a", "setting=b", "goodput=v:MB/s")
-	if len(f.Panels) != 2 || f.Panels[1].(plot.Heat).Cells[1][1] != 320e6 {
-		t.Errorf("%+v", f.Panels)
-	}
+	must.True(t, len(f.Panels) == 2 && f.Panels[1].(plot.Heat).Cells[1][1] == 320e6, "%+v", f.Panels)
 }

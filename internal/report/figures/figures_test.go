@@ -147,18 +147,14 @@ func TestPicturesAreAsStored(t *testing.T) {
 	}
 	files := must.Get(filepath.Glob("testdata/*.svg"))(t)
 	for _, path := range files {
-		if !seen[path] {
-			t.Errorf("%s is no picture any more", path)
-		}
+		must.True(t, seen[path], "%s is no picture any more", path)
 	}
 	for _, kind := range []string{"path", "effects", "settings", "plateau", "grid", "rate", "sizes", "latency", "cores"} {
 		found := false
 		for path := range seen {
 			found = found || strings.HasSuffix(path, "-"+kind+".svg")
 		}
-		if !found {
-			t.Errorf("no session here has a picture %q", kind)
-		}
+		must.True(t, found, "no session here has a picture %q", kind)
 	}
 }
 

@@ -144,9 +144,7 @@ func TestFlentReadsThem(t *testing.T) {
 	must.Do(t, os.WriteFile(path, text, 0o600))
 	for _, format := range []string{"summary", "csv"} {
 		out, err := exec.CommandContext(t.Context(), program, "-f", format, "-i", path).CombinedOutput()
-		if err != nil {
-			t.Fatalf("flent -f %s: %v\n%s", format, err, out)
-		}
+		must.Need(t, err == nil, "flent -f %s: %v\n%s", format, err, out)
 		if !bytes.Contains(out, []byte("TCP upload")) || !bytes.Contains(out, []byte("TCP download")) || format == "summary" && !bytes.Contains(out, []byte("Mbits/s")) {
 			t.Errorf("flent -f %s says\n%s", format, out)
 		}

@@ -119,9 +119,7 @@ func TestNamesAreOneWord(t *testing.T) {
 			c.Session.Runs[i].Setting = evil
 		}
 		got := parsed(t, evil, lines(t, c))
-		if len(got) != len(c.Session.Runs) {
-			t.Errorf("%q: %d results of %d runs", evil, len(got), len(c.Session.Runs))
-		}
+		must.True(t, len(got) == len(c.Session.Runs), "%q: %d results of %d runs", evil, len(got), len(c.Session.Runs))
 		for _, r := range got {
 			_, parts := r.Name.Parts()
 			if len(parts) != 3 || !strings.HasPrefix(string(parts[1]), "/setting=") || string(parts[2]) != "/direction=to" {

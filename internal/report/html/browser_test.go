@@ -46,9 +46,7 @@ func TestPagesInABrowser(t *testing.T) {
 					continue
 				}
 				controls, faults := p.Keyboard()
-				if controls < 2 {
-					t.Errorf("%s: only %d controls: the test looks in the wrong place", at, controls)
-				}
+				must.True(t, controls >= 2, "%s: only %d controls: the test looks in the wrong place", at, controls)
 				for _, x := range faults {
 					t.Errorf("%s: %s", at, x)
 				}

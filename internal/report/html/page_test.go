@@ -127,12 +127,8 @@ func TestNamesOfHostsAreText(t *testing.T) {
 	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 	var b bytes.Buffer
 	must.Do(t, html.Render(&b, html.Input{Session: c.Session, Document: d, Samples: c.Samples}))
-	if strings.ContainsAny(b.String(), "\x1b\x00") {
-		t.Error("what a terminal obeys is in the page")
-	}
-	if strings.Contains(b.String(), "<script") {
-		t.Error("a host's name is a script of the page")
-	}
+	must.True(t, !strings.ContainsAny(b.String(), "\x1b\x00"), "what a terminal obeys is in the page")
+	must.True(t, !strings.Contains(b.String(), "<script"), "a host's name is a script of the page")
 }
 
 // TestPageSaysWhatToDo: above the first section stands what to do, with the command that
@@ -144,7 +140,7 @@ func TestPageSaysWhatToDo(t *testing.T) {
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		head, rest, _ := strings.Cut(plain(all[c.Name]), "</header>")
 		lead, leads := d.Lead()
-		must.Equal(t, strings.Contains(head, "What to do:"), (leads || d.Advice != ""), "%s: what to do is said", c.Name)
+		must.Equal(t, strings.Contains(head, "What to do:"), leads || d.Advice != "", "%s: what to do is said", c.Name)
 		if d.Advice != "" {
 			advised++
 		}

@@ -166,9 +166,7 @@ func TestEveryNumberIsInTheDocument(t *testing.T) {
 		root := must.Get(html.Parse(strings.NewReader(all[c.Name])))(t)
 		looked += trace(t, c.Name, root, nil, document)
 	}
-	if looked < 500 {
-		t.Errorf("only %d numbers: the test looks in the wrong place", looked)
-	}
+	must.True(t, looked >= 500, "only %d numbers: the test looks in the wrong place", looked)
 }
 
 // outside are elements whose numbers are no data: drawings, the same as text, styles.

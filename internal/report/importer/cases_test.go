@@ -28,13 +28,9 @@ func TestGigabitSteps(t *testing.T) {
 	rates := []string{"setting=setup", "setting=step", "goodput=value:{unit}"}
 	must.Say(t, must.Err(published(t, "gigabit-steps", "", rates...)), `line 5: 262144 bytes as goodput: unit "bytes" is none of`, "bytes as a rate")
 	mbit, err := published(t, "gigabit-steps", "unit=Mbit/s", rates...)
-	if err != nil || len(mbit.Tests) != 3 {
-		t.Fatalf("%+v, %v", mbit, err)
-	}
+	must.Need(t, err == nil && len(mbit.Tests) == 3, "%+v, %v", mbit, err)
 	tuned := value(mbit.Tests[1], model.To, model.Goodput)
-	if tuned != 626e6 || value(mbit.Tests[0], model.To, model.Goodput) != 134e6 {
-		t.Errorf("%+v", mbit.Tests)
-	}
+	must.True(t, tuned == 626e6 && value(mbit.Tests[0], model.To, model.Goodput) == 134e6, "%+v", mbit.Tests)
 	// The article prints 626 Mbit/s as 74.6 MB/s: that is MiB/s, of 1048576 bytes.
 	for unit, want := range map[string]float64{"MiB/s": 74.6, "MB/s": 78.3} {
 		if got := math.Round(tuned/rateUnits[unit]*10) / 10; math.Abs(got-want) > 0.051 { // it is 78.25

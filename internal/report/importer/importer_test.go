@@ -76,10 +76,8 @@ func TestPrograms(t *testing.T) {
 		"rrul.flent.gz":     {"flent", 1, model.Both, 0, 94.2e6, 2, model.Goodput},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, err := Read("", load(t, name), Options{})
-			if err != nil || f.Format != c.format || len(f.Tests) != c.tests {
-				t.Fatalf("%s, %d tests, %v", f.Format, len(f.Tests), err)
-			}
+			f := must.Get(Read("", load(t, name), Options{}))(t)
+			must.Need(t, f.Format == c.format && len(f.Tests) == c.tests, "%s, %d tests", f.Format, len(f.Tests))
 			last := f.Tests[len(f.Tests)-1]
 			if last.Flow.Direction != c.direction || last.Flow.Streams != c.streams {
 				t.Errorf("%s, %d streams", last.Flow.Direction, last.Flow.Streams)
@@ -93,9 +91,7 @@ func TestPrograms(t *testing.T) {
 					n++
 				}
 			}
-			if n != c.samples {
-				t.Errorf("%d intervals, want %d", n, c.samples)
-			}
+			must.True(t, n == c.samples, "%d intervals, want %d", n, c.samples)
 		})
 	}
 }
@@ -148,9 +144,7 @@ func TestSummaryIsNoInterval(t *testing.T) {
 	for _, one := range f.Tests {
 		intervals += count(one, model.Sent)
 	}
-	if len(f.Tests) != 5 || intervals != 150 {
-		t.Errorf("%d runs, %d intervals", len(f.Tests), intervals)
-	}
+	must.True(t, len(f.Tests) == 5 && intervals == 150, "%d runs, %d intervals", len(f.Tests), intervals)
 }
 
 // TestBroken: what is cut off, mixed or foreign is refused, with the line.
@@ -203,9 +197,7 @@ func columns(t *testing.T, all ...string) Options {
 func TestTables(t *testing.T) {
 	shares := "table,direction,baseline,candidate,baseline_mb_s,candidate_mb_s\n1,write,mtu 1500,mtu 9000,87.6,90.5\n1,read,mtu 1500,mtu 9000,80.7,81.1\n"
 	f, err := Read("", []byte(shares), columns(t, "direction=direction", "goodput=baseline_mb_s:MB/s@{baseline}", "goodput=candidate_mb_s:MB/s@{candidate}"))
-	if err != nil || len(f.Tests) != 4 {
-		t.Fatalf("%+v, %v", f, err)
-	}
+	must.Need(t, err == nil && len(f.Tests) == 4, "%+v, %v", f, err)
 	if got := f.Tests[1]; got.Setting != "mtu 9000" || got.Flow.Direction != model.To || value(got, model.To, model.Goodput) != 90.5*8e6 {
 		t.Errorf("%+v", got)
 	}
@@ -247,9 +239,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, one := range got.Tests {
-			if len(one.Values) == 0 && len(one.Points) == 0 {
-				t.Errorf("%s: a test without a value", got.Format)
-			}
+			must.True(t, len(one.Values) != 0 || len(one.Points) != 0, "%s: a test without a value", got.Format)
 		}
 	})
 }

@@ -141,9 +141,7 @@ func TestUTF16(t *testing.T) {
 			pair := []byte{byte(u), byte(u >> 8)}
 			text = append(text, pair[low], pair[1-low])
 		}
-		if f, err := Read("", text, Options{}); err != nil || f.Format != "iperf3" {
-			t.Errorf("%s: %s, %v", name, f.Format, err)
-		}
+		must.Equal(t, must.Get(Read("", text, Options{}))(t).Format, "iperf3", "%s", name)
 	}
 }
 
@@ -151,14 +149,10 @@ func TestUTF16(t *testing.T) {
 func TestSockperf2(t *testing.T) {
 	three := string(load(t, "sockperf.txt"))
 	two := regexp.MustCompile(`percentile ([0-9]+\.[0-9]{2})[0-9] =`).ReplaceAllString(three, "percentile  $1 =")
-	if two == three {
-		t.Fatal("no line was changed")
-	}
+	must.Need(t, two != three, "no line was changed")
 	a := must.Get(Read("", []byte(three), Options{}))(t)
-	b, err := Read("", []byte(two), Options{})
-	if err != nil || !slices.Equal(a.Tests[0].Values, b.Tests[0].Values) {
-		t.Errorf("%+v, %v", b, err)
-	}
+	b := must.Get(Read("", []byte(two), Options{}))(t)
+	must.True(t, slices.Equal(a.Tests[0].Values, b.Tests[0].Values), "%+v", b)
 }
 
 // TestNearest: of an unknown file the three nearest kinds are named, with what it lacks.

@@ -76,9 +76,7 @@ func TestSchemaRefuses(t *testing.T) {
 	} {
 		doc := render(t, reporttest.Cases()[0], json.Options{})
 		spoil(doc)
-		if resolved.Validate(doc) == nil {
-			t.Errorf("%s: accepted", name)
-		}
+		must.Fail(t, resolved.Validate(doc), "%s: accepted", name)
 	}
 }
 
@@ -109,9 +107,7 @@ func TestSchemaNamesWhatIsWritten(t *testing.T) {
 	}
 	for name, def := range s.Defs {
 		for property := range def.Properties {
-			if !seen[property] && !rare[property] {
-				t.Errorf("%s.%s is in the schema and never written", name, property)
-			}
+			must.True(t, seen[property] || rare[property], "%s.%s is in the schema and never written", name, property)
 		}
 	}
 }
@@ -131,9 +127,7 @@ func TestReadsBack(t *testing.T) {
 		}
 		must.Do(t, stdjson.Unmarshal(b.Bytes(), &doc))
 		want, got := marshal(t, c.Session), marshal(t, doc.Session)
-		if c.Session.Runs != nil && want != got {
-			t.Errorf("%s: wrote %s, read %s", c.Name, want, got)
-		}
+		must.True(t, c.Session.Runs == nil || want == got, "%s: wrote %s, read %s", c.Name, want, got)
 		if len(doc.Samples) != len(c.Samples) {
 			t.Errorf("%s: samples of %d runs, want %d", c.Name, len(doc.Samples), len(c.Samples))
 		}
@@ -157,12 +151,8 @@ func TestNumbersOfTheOtherMode(t *testing.T) {
 		v := doc["session"].(map[string]any)["verdicts"].([]any)[0].(map[string]any)
 		_, hasP := v["p"]
 		_, hasE := v["evidence"]
-		if hasP != want[0] || hasE != want[1] {
-			t.Errorf("%s: p %v, evidence %v", mode, hasP, hasE)
-		}
-		if s.Verdicts[0].P == nil || s.Verdicts[0].Evidence == nil {
-			t.Error("the caller's session was changed")
-		}
+		must.True(t, hasP == want[0] && hasE == want[1], "%s: p %v, evidence %v", mode, hasP, hasE)
+		must.True(t, s.Verdicts[0].P != nil && s.Verdicts[0].Evidence != nil, "the caller's session was changed")
 	}
 }
 
@@ -215,9 +205,7 @@ func TestNothingTwice(t *testing.T) {
 			}
 		}
 	}
-	if parts < 2 {
-		t.Errorf("only %d sweeps and copies", parts)
-	}
+	must.True(t, parts >= 2, "only %d sweeps and copies", parts)
 }
 
 // TestBrief: a brief document has each value that the full one has in the same
@@ -237,9 +225,7 @@ func TestBrief(t *testing.T) {
 			for _, v := range counts["unknown"].(map[string]any) {
 				n += v.(float64)
 			}
-			if int(n) != len(all) {
-				t.Errorf("%s: %v settings counted, %d told in full", c.Name, n, len(all))
-			}
+			must.True(t, int(n) == len(all), "%s: %v settings counted, %d told in full", c.Name, n, len(all))
 		}
 	}
 }
@@ -250,9 +236,7 @@ func within(t *testing.T, at string, short, whole any) {
 	switch s := short.(type) {
 	case map[string]any:
 		w, ok := whole.(map[string]any)
-		if !ok {
-			t.Errorf("%s: an object in brief, %T in full", at, whole)
-		}
+		must.True(t, ok, "%s: an object in brief, %T in full", at, whole)
 		if _, value := s["value"]; value && s["source"] != nil && len(s) == 2 {
 			t.Errorf("%s: a brief fact tells its source", at)
 		}
@@ -272,9 +256,7 @@ func within(t *testing.T, at string, short, whole any) {
 			within(t, at, s[i], w[i])
 		}
 	default:
-		if short != whole {
-			t.Errorf("%s: %v in brief, %v in full", at, short, whole)
-		}
+		must.True(t, short == whole, "%s: %v in brief, %v in full", at, short, whole)
 	}
 }
 
@@ -294,15 +276,11 @@ func TestReasonsOfSettings(t *testing.T) {
 		"socket.buffer_max": map[string]any{"unknown": "not_on_this_system"},
 		"tcp.timestamps":    map[string]any{"unknown": "other", "words": "read tcp.timestamps (x): input/output error"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.NoDiff(t, cmp.Diff(want, got))
 	_, resolved := schema(t, "session-v1.schema.json")
 	must.OK(t, resolved.Validate(doc))
 	got.(map[string]any)["tcp.sack"] = map[string]any{"unknown": "no_idea"}
-	if resolved.Validate(doc) == nil {
-		t.Error("the schema takes a reason that is not of the list")
-	}
+	must.Fail(t, resolved.Validate(doc), "the schema takes a reason that is not of the list")
 }
 
 // TestLayout: however a document is laid out, it says the same, and no line that

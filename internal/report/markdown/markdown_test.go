@@ -99,8 +99,6 @@ func TestNamesAreText(t *testing.T) {
 		c.Session.Command = nil
 		c.Session.Far = "nas"
 		got, _ := text(t, c)
-		if strings.Contains(got, never) {
-			t.Errorf("%q is in the text as %q", evil, never)
-		}
+		must.True(t, !strings.Contains(got, never), "%q is in the text as %q", evil, never)
 	}
 }

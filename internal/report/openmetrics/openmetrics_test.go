@@ -36,9 +36,7 @@ func read(t *testing.T, name, text string) map[string]*dto.MetricFamily {
 	t.Helper()
 	p := expfmt.NewTextParser(prommodel.LegacyValidation)
 	all, err := p.TextToMetricFamilies(strings.NewReader(text))
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", name, err, text)
-	}
+	must.Need(t, err == nil, "%s: %v\n%s", name, err, text)
 	return all
 }
 
@@ -81,9 +79,7 @@ func TestPrometheusReadsThem(t *testing.T) {
 					found = math.Abs(m.GetGauge().GetValue()*8-float64(l.Goodput)) < 1
 				}
 			}
-			if !found {
-				t.Errorf("%s: %s of %s is missing", c.Name, l.Goodput, l.Label)
-			}
+			must.True(t, found, "%s: %s of %s is missing", c.Name, l.Goodput, l.Label)
 		}
 	}
 }
@@ -106,16 +102,12 @@ func TestTextfilesOfOnePair(t *testing.T) {
 		text, _ := page(t, c)
 		for l := range strings.Lines(text) {
 			if name, _, ok := strings.Cut(l, "} "); ok && !strings.HasPrefix(l, "#") {
-				if series[name] {
-					t.Errorf("%s} is in both", name)
-				}
+				must.True(t, !series[name], "%s} is in both", name)
 				series[name] = true
 			}
 		}
 	}
-	if len(series) < 10 {
-		t.Errorf("%d series", len(series))
-	}
+	must.True(t, len(series) >= 10, "%d series", len(series))
 }
 
 // TestPromtoolAccepts has promtool judge the page of every kind of session.
@@ -139,35 +131,27 @@ func TestPromtoolAccepts(t *testing.T) {
 func strict(t *testing.T, name, text string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if lines[len(lines)-1] != "# EOF" || !strings.HasSuffix(text, "\n") {
-		t.Errorf("%s: no # EOF", name)
-	}
+	must.True(t, lines[len(lines)-1] == "# EOF" && strings.HasSuffix(text, "\n"), "%s: no # EOF", name)
 	var seen []string
 	family := ""
 	series := map[string]bool{}
 	for _, l := range lines[:len(lines)-1] {
 		if rest, ok := strings.CutPrefix(l, "# TYPE "); ok {
 			family, _, _ = strings.Cut(rest, " ")
-			if slices.Contains(seen, family) {
-				t.Errorf("%s: %s comes twice", name, family)
-			}
+			must.True(t, !slices.Contains(seen, family), "%s: %s comes twice", name, family)
 			seen = append(seen, family)
 			continue
 		}
 		if rest, ok := strings.CutPrefix(l, "# UNIT "); ok {
 			of, unit, _ := strings.Cut(rest, " ")
-			if of != family || !strings.HasSuffix(family, "_"+unit) {
-				t.Errorf("%s: %q in %s", name, l, family)
-			}
+			must.True(t, of == family && strings.HasSuffix(family, "_"+unit), "%s: %q in %s", name, l, family)
 			continue
 		}
 		if strings.HasPrefix(l, "# HELP "+family+" ") {
 			continue
 		}
 		of, _, _ := strings.Cut(l, " ")
-		if !strings.HasPrefix(l, family+"{") || series[of] {
-			t.Errorf("%s: %q in %s, or twice", name, l, family)
-		}
+		must.True(t, strings.HasPrefix(l, family+"{") && !series[of], "%s: %q in %s, or twice", name, l, family)
 		series[l[:strings.LastIndexByte(l, ' ')]] = true
 	}
 }
@@ -186,11 +170,7 @@ func TestLabelsAreText(t *testing.T) {
 		text, _ := page(t, c)
 		strict(t, evil, text)
 		all := read(t, evil, text)
-		if len(all["linerate_evil"].GetMetric()) > 0 {
-			t.Errorf("%q is a metric", evil)
-		}
-		if strings.ContainsRune(text, '\x1b') {
-			t.Errorf("%q is in the page", evil)
-		}
+		must.Len(t, all["linerate_evil"].GetMetric(), 0, "%q is a metric", evil)
+		must.True(t, !strings.ContainsRune(text, '\x1b'), "%q is in the page", evil)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestScaleVectors: ends, whole steps and their texts.
@@ -41,9 +43,7 @@ func TestScaleVectors(t *testing.T) {
 // TestScaleHasNoPlaceForWhatItCannotShow: 0 on a logarithmic scale.
 func TestScaleHasNoPlaceForWhatItCannotShow(t *testing.T) {
 	s := newScale(Axis{Log: true}, []float64{0, -3, 1, 100, math.Inf(1), math.NaN()}, 0, 100)
-	if !math.IsNaN(s.at(0)) || !math.IsNaN(s.at(-3)) {
-		t.Error("0 has a place on a logarithmic scale")
-	}
+	must.True(t, math.IsNaN(s.at(0)) && math.IsNaN(s.at(-3)), "0 has a place on a logarithmic scale")
 	if a, b := s.at(1), s.at(100); a < 0 || b > 100 || a >= b {
 		t.Errorf("1 and 100 stand at %v and %v", a, b)
 	}
@@ -51,9 +51,7 @@ func TestScaleHasNoPlaceForWhatItCannotShow(t *testing.T) {
 
 // TestBoxOf: the quartiles of R's default, and no box of four values.
 func TestBoxOf(t *testing.T) {
-	if BoxOf([]float64{1, 2, 3, 4}) != nil {
-		t.Error("a box of four values")
-	}
+	must.True(t, BoxOf([]float64{1, 2, 3, 4}) == nil, "a box of four values")
 	got := BoxOf([]float64{7, 1, 3, 5, 2, math.NaN()})
 	if want := (Box{1, 2, 3, 5, 7}); got == nil || *got != want {
 		t.Errorf("%v, want %v", got, want)
@@ -105,9 +103,7 @@ func luminance(t *testing.T, hex string) float64 {
 	if len(digits) == 3 {
 		digits = string([]byte{digits[0], digits[0], digits[1], digits[1], digits[2], digits[2]})
 	}
-	if len(digits) != 6 {
-		t.Fatalf("no colour: %q", hex)
-	}
+	must.Need(t, len(digits) == 6, "no colour: %q", hex)
 	var sum float64
 	for i, weight := range []float64{.2126, .7152, .0722} {
 		v := float64(strings.Index("0123456789abcdef", digits[2*i:2*i+1])*16+strings.Index("0123456789abcdef", digits[2*i+1:2*i+2])) / 255

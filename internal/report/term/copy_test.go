@@ -41,9 +41,7 @@ func TestCopyLooks(t *testing.T) {
 	s.Runs[0].Ends[0].Waiting = "\x07bell"
 	text := render(t, report.Build(s, report.Options{Kinds: reporttest.Kinds()}), term.Options{ASCII: true})
 	for line := range strings.Lines(text) {
-		if strings.ContainsAny(line, "\x1b\x07") {
-			t.Errorf("line %q steers", line)
-		}
+		must.True(t, !strings.ContainsAny(line, "\x1b\x07"), "line %q steers", line)
 	}
 }
 

@@ -47,9 +47,7 @@ func TestAVerdictIsOneLine(t *testing.T) {
 		}
 		delete(want, c.Name)
 	}
-	if len(want) > 0 {
-		t.Errorf("no sessions %v", want)
-	}
+	must.True(t, len(want) == 0, "no sessions %v", want)
 }
 
 // Where there is room, the interval is drawn beside the verdict, without that of all

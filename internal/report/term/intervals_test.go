@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 	"linerate/internal/report/term"
 )
 
@@ -50,9 +51,7 @@ func newIntervals(v term.Intervals) *term.Intervals {
 // same compares lines with a text.
 func same(t *testing.T, what string, got []string, want string) {
 	t.Helper()
-	if text := strings.Join(got, "\n"); text != want {
-		t.Errorf("%s: got\n%s\nwant\n%s", what, text, want)
-	}
+	must.Equal(t, strings.Join(got, "\n"), want, "%s", what)
 }
 
 // TestFirstHour18Intervals: intervals, connections and their sum in iperf3's columns,
@@ -98,9 +97,7 @@ func TestFirstHour18Intervals(t *testing.T) {
 [ ID] Interval           Transfer     Bitrate         Retr  Cwnd
 [  1]   0.00-1.00   sec  0.12 Bytes  1.00 bits/sec    3   3.00 MBytes`)
 	v = newIntervals(term.Intervals{Streams: 1})
-	if lines := v.Add(moved(0, false, 1)); len(lines) > 0 {
-		t.Errorf("nobody asked for intervals: %q", lines)
-	}
+	must.Len(t, v.Add(moved(0, false, 1)), 0, "nobody asked for intervals")
 }
 
 // TestFirstHour18Datagrams: of UDP the receiver's jitter and losses, and of a server

@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
 	"linerate/internal/report/term"
@@ -59,9 +60,7 @@ func TestSweepLooks(t *testing.T) {
 	s.Runs[0].Ends[1].Points = []model.Point{{Size: 49152, Log: []string{"\x1b[31mred " + strings.Repeat("and long ", 30)}}}
 	for _, width := range []int{40, 60, 80} {
 		for line := range strings.Lines(render(t, report.Build(s, report.Options{Kinds: reporttest.Kinds()}), term.Options{ASCII: true, Width: width})) {
-			if strings.ContainsAny(line, "\x1b\x07") {
-				t.Errorf("line %q steers", line)
-			}
+			must.True(t, !strings.ContainsAny(line, "\x1b\x07"), "line %q steers", line)
 			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > width && !strings.HasPrefix(line, "    linerate ") {
 				t.Errorf("width %d: line %q is too long", width, line)
 			}

@@ -26,10 +26,8 @@ var leading = regexp.MustCompile(`(^|: | {4})linerate (show|run|tune|keep|test|c
 // Issue 12, point 7: every report that is printed fits its width says nothing in the words of statistics unless it is asked to, and ends
 // with a command that leads on.
 func TestEveryGoldenReport(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.golden")
-	if err != nil || len(files) < 50 {
-		t.Fatalf("%d golden reports: %v", len(files), err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.golden"))(t)
+	must.Need(t, len(files) >= 50, "%d golden reports:", len(files))
 	reports := 0
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".golden")

@@ -43,9 +43,7 @@ func golden(t *testing.T, name, got string) {
 		return
 	}
 	want := must.Get(os.ReadFile(path))(t)
-	if got != string(want) {
-		t.Errorf("%s differs (renew with -update); got:\n%s\nwant:\n%s", path, got, want)
-	}
+	must.True(t, got == string(want), "%s differs (renew with -update); got:\n%s\nwant:\n%s", path, got, want)
 }
 
 func render(t *testing.T, d report.Document, o term.Options) string {
@@ -79,16 +77,12 @@ func TestLooks(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		plain := render(t, d, term.Options{})
-		if strings.ContainsRune(plain, '\x1b') {
-			t.Errorf("%s: escape sequences without colour", c.Name)
-		}
+		must.True(t, !strings.ContainsRune(plain, '\x1b'), "%s: escape sequences without colour", c.Name)
 		if colored := render(t, d, term.Options{Color: true}); escape.ReplaceAllString(colored, "") != plain {
 			t.Errorf("%s: colour changes the text", c.Name)
 		}
 		for _, r := range render(t, d, term.Options{ASCII: true}) {
-			if r >= utf8.RuneSelf {
-				t.Errorf("%s: %q in ASCII", c.Name, r)
-			}
+			must.True(t, r < utf8.RuneSelf, "%s: %q in ASCII", c.Name, r)
 		}
 	}
 }
@@ -182,12 +176,8 @@ func TestModesNeverMix(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		text := render(t, report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()}), term.Options{Details: true})
 		fixed := c.Session.Plan.Mode == model.FixedBlocks
-		if hasP := p.MatchString(text); hasP && !fixed {
-			t.Errorf("%s: a p value in sequential mode", c.Name)
-		}
-		if fixed && strings.Contains(text, "evidence ") {
-			t.Errorf("%s: evidence in fixed mode", c.Name)
-		}
+		must.True(t, !p.MatchString(text) || fixed, "%s: a p value in sequential mode", c.Name)
+		must.True(t, !fixed || !strings.Contains(text, "evidence "), "%s: evidence in fixed mode", c.Name)
 	}
 }
 
@@ -227,9 +217,7 @@ func TestAnyVerdictRenders(t *testing.T) {
 		}
 		s := model.Session{Plan: model.Plan{Margin: 3}, Verdicts: []model.Verdict{v, v}}
 		o := term.Options{Width: rapid.IntRange(0, 150).Draw(r, "width"), ASCII: rapid.Bool().Draw(r, "ascii")}
-		if err := term.Render(&bytes.Buffer{}, report.Build(s, report.Options{Kinds: reporttest.Kinds()}), o); err != nil {
-			r.Fatal(err)
-		}
+		must.Do(r, term.Render(&bytes.Buffer{}, report.Build(s, report.Options{Kinds: reporttest.Kinds()}), o))
 	})
 }
 
@@ -238,9 +226,7 @@ func TestBareVerdictRenders(t *testing.T) {
 	open := model.Interval{Low: model.Bound(math.Inf(-1)), High: model.Bound(math.Inf(1))}
 	v := model.Verdict{Metric: model.RTT, Estimate: 1, Interval: open, Family: &open}
 	s := model.Session{Plan: model.Plan{Margin: 3}, Verdicts: []model.Verdict{v, v}}
-	if text := render(t, report.Build(s, report.Options{}), term.Options{}); text == "" {
-		t.Error("nothing")
-	}
+	must.True(t, render(t, report.Build(s, report.Options{}), term.Options{}) != "", "nothing")
 }
 
 type brokenWriter struct{}
@@ -295,9 +281,7 @@ func TestProgress(t *testing.T) {
 	for _, test := range tests {
 		must.Equal(t, p.Line(test.width, false), test.want, "width %d", test.width)
 	}
-	if got, want := (term.Progress{Direction: "to nas", Elapsed: time.Second}).Line(80, true), "to nas  1 s"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	must.Equal(t, (term.Progress{Direction: "to nas", Elapsed: time.Second}).Line(80, true), "to nas  1 s")
 	rapid.Check(t, func(r *rapid.T) {
 		p.Setting = rapid.String().Draw(r, "setting")
 		width := rapid.IntRange(0, 200).Draw(r, "width")

@@ -31,9 +31,7 @@ func TestTickets(t *testing.T) {
 			must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 		}
 		want := must.Get(os.ReadFile(path))(t)
-		if got != string(want) {
-			t.Errorf("%s:\n%s\nbut the file has\n%s", c.Name, got, want)
-		}
+		must.True(t, got == string(want), "%s:\n%s\nbut the file has\n%s", c.Name, got, want)
 		survives(t, c.Name, got)
 	}
 }
@@ -46,9 +44,7 @@ var markup = regexp.MustCompile("[`*~<>|\\[\\]{}^#!\\\\$\\t]|(?m:^[ ]|^[-+=]+( |
 func survives(t *testing.T, name, text string) {
 	t.Helper()
 	all := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if len(all) > ticket.MaxLines {
-		t.Errorf("%s: %d lines", name, len(all))
-	}
+	must.True(t, len(all) <= ticket.MaxLines, "%s: %d lines", name, len(all))
 	for _, l := range all {
 		if len(l) > ticket.MaxWidth || strings.TrimSpace(l) == "" {
 			t.Errorf("%s: a line of %d columns: %q", name, len(l), l)
@@ -61,9 +57,7 @@ func survives(t *testing.T, name, text string) {
 		}
 	}
 	for _, r := range text {
-		if r > '~' || r < ' ' && r != '\n' {
-			t.Errorf("%s: %q is not printable ASCII", name, r)
-		}
+		must.True(t, r <= '~' && (r >= ' ' || r == '\n'), "%s: %q is not printable ASCII", name, r)
 	}
 	if at := markup.FindString(text); at != "" {
 		t.Errorf("%s: %q is markup in\n%s", name, at, text)
@@ -116,9 +110,7 @@ func TestPictureOfATicket(t *testing.T) {
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		all := figures.Of(c.Session, d, c.Samples)
 		f, ok := ticket.Picture(all)
-		if ok != (len(all) > 0) {
-			t.Errorf("%s: of %d pictures, one is chosen: %v", c.Name, len(all), ok)
-		}
+		must.Equal(t, ok, len(all) > 0, "%s: of %d pictures, one is chosen", c.Name, len(all))
 		if c.Session.Kind == model.KindRun && len(c.Session.Verdicts) > 0 && f.Name != "effects" {
 			t.Errorf("%s: the picture is %q", c.Name, f.Name)
 		}

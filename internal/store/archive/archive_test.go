@@ -62,9 +62,7 @@ func TestRoundTrip(t *testing.T) {
 	for name, ids := range map[string][]string{"all": nil, "two of them": {"one", "three"}} {
 		var b bytes.Buffer
 		must.Do(t, archive.Write(t.Context(), &b, from, ids))
-		if !archive.Is(b.Bytes()[:min(4096, b.Len())]) {
-			t.Errorf("%s: it is not known as an archive", name)
-		}
+		must.True(t, archive.Is(b.Bytes()[:min(4096, b.Len())]), "%s: it is not known as an archive", name)
 		a := must.Get(archive.Open(t.Context(), &b))(t)
 		defer a.Close()
 		items, err := a.Sessions(t.Context(), store.Filter{})

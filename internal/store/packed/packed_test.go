@@ -52,10 +52,7 @@ func TestExact(t *testing.T) {
 	})
 	rapid.Check(t, func(r *rapid.T) {
 		want := rapid.SliceOfN(one, 0, 100).Draw(r, "samples")
-		got, err := packed.Unpack(packed.Pack(want))
-		if err != nil {
-			r.Fatalf("%v", err)
-		}
+		got := must.Get(packed.Unpack(packed.Pack(want)))(r)
 		same(r, want, got)
 	})
 }
@@ -75,9 +72,7 @@ func TestHour(t *testing.T) {
 		rest = rest[n:]
 	}
 	t.Logf("%d samples are %d bytes, %.2f each", len(hour), bytes, float64(bytes)/float64(len(hour)))
-	if bytes > 1_000_000 {
-		t.Errorf("an hour takes %d bytes", bytes)
-	}
+	must.True(t, bytes <= 1_000_000, "an hour takes %d bytes", bytes)
 }
 
 // TestDamaged changes, cuts and lengthens: an error or other samples, never a crash, and

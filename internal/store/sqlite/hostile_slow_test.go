@@ -45,8 +45,6 @@ func TestTooManySamples(t *testing.T) {
 		defer over.Close()
 		n := 0
 		err = over.EachSamples(t.Context(), "it", 1, func(some []model.Sample) error { n += len(some); return nil })
-		if !errors.Is(err, tables.ErrTooLarge) || n != tables.MaxSamples {
-			t.Errorf("%d samples: %v", n, err)
-		}
+		must.True(t, errors.Is(err, tables.ErrTooLarge) && n == tables.MaxSamples, "%d samples: %v", n, err)
 	})
 }

@@ -57,10 +57,8 @@ func TestSchema1(t *testing.T) {
 	if v := sess.Verdicts[0]; v.Outcome != model.Better || v.Evidence == nil || *v.Evidence != 138.859354 || v.P != nil {
 		t.Errorf("verdict %+v", v)
 	}
-	samples, err := s.Samples(t.Context(), "last", 2)
-	if err != nil || len(samples) != 2 || !samples[0].Omitted || samples[1].Value != 941.5e6 {
-		t.Errorf("samples %v, %v", samples, err)
-	}
+	samples := must.Get(s.Samples(t.Context(), "last", 2))(t)
+	must.True(t, len(samples) == 2 && samples[0].Omitted && samples[1].Value == 941.5e6, "samples %v", samples)
 }
 
 func TestOpenRefuses(t *testing.T) {
@@ -102,9 +100,7 @@ func TestOpenRefuses(t *testing.T) {
 			if err == nil {
 				t.Fatal(errors.Join(errors.New("opened"), s.Close()))
 			}
-			if test.want != nil && !errors.Is(err, test.want) {
-				t.Errorf("%v: does not wrap %v", err, test.want)
-			}
+			must.True(t, test.want == nil || errors.Is(err, test.want), "%v: does not wrap %v", err, test.want)
 			must.Contain(t, err.Error(), test.say, "%v", err)
 		})
 	}
@@ -153,10 +149,8 @@ func steps(ctx context.Context, t *testing.T, db *sql.DB) string {
 
 // TestMigrationNames demands numbers without gaps, since the count is the version.
 func TestMigrationNames(t *testing.T) {
-	names, err := fs.Glob(migrations(), "*.sql")
-	if err != nil || len(names) != store.Schema {
-		t.Fatal(names, err)
-	}
+	names := must.Get(fs.Glob(migrations(), "*.sql"))(t)
+	must.Need(t, len(names) == store.Schema, "%v", names)
 	for i, name := range names {
 		if want := []byte{'0', '0', '0' + byte((i+1)/10), '0' + byte((i+1)%10), '_'}; !strings.HasPrefix(name, string(want)) {
 			t.Errorf("%s: want prefix %s", name, want)

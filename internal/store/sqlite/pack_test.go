@@ -29,9 +29,7 @@ func TestHourSize(t *testing.T) {
 		}
 		got, readErr := s.Samples(t.Context(), session.ID, 1)
 		must.Do(t, errors.Join(err, readErr, s.Close()))
-		if !slices.Equal(samples, got) {
-			t.Error("what is packed reads as something else")
-		}
+		must.True(t, slices.Equal(samples, got), "what is packed reads as something else")
 		info := must.Get(os.Stat(path))(t)
 		bytes[i] = info.Size()
 	}

@@ -107,9 +107,7 @@ func inNamespace(t *testing.T, job, dir string, uid int) {
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 		t.Skipf("user and mount namespaces are not available: %v", err)
 	}
-	if err != nil {
-		t.Fatalf("%s: %v: %s", job, err, out)
-	}
+	must.Need(t, err == nil, "%s: %v: %s", job, err, out)
 }
 
 func TestFullDisk(t *testing.T) { inNamespace(t, "full", t.TempDir(), 0) }

@@ -92,9 +92,7 @@ func TestKilled(t *testing.T) {
 	}
 	must.Do(t, cmd.Process.Kill())
 	must.Fail(t, cmd.Wait(), "the writer ended by itself")
-	if stored < 5 {
-		t.Fatalf("the writer stored %d runs only", stored)
-	}
+	must.Need(t, stored >= 5, "the writer stored %d runs only", stored)
 	checkWhole(t, path, "endless", stored)
 }
 

@@ -18,9 +18,7 @@ func TestFirstHour12Stopped(t *testing.T) {
 	cmd := child(t, "endless", path)
 	out := must.Get(cmd.StdoutPipe())(t)
 	must.Do(t, cmd.Start())
-	if !bufio.NewScanner(out).Scan() {
-		t.Fatal("the writer stored no run")
-	}
+	must.Need(t, bufio.NewScanner(out).Scan(), "the writer stored no run")
 	s := open(t, path)
 	check := func(want model.SessionState, listed map[model.SessionState]int) {
 		t.Helper()
@@ -30,10 +28,8 @@ func TestFirstHour12Stopped(t *testing.T) {
 			t.Errorf("%s and %s, want %s; %v, %v", sess.State, brief.State, want, err, berr)
 		}
 		for state, n := range listed {
-			items, err := s.Sessions(t.Context(), store.Filter{State: state, Limit: 1})
-			if err != nil || len(items) != n || n > 0 && items[0].State != want {
-				t.Errorf("listed as %s: %+v, %v", state, items, err)
-			}
+			items := must.Get(s.Sessions(t.Context(), store.Filter{State: state, Limit: 1}))(t)
+			must.True(t, len(items) == n && (n <= 0 || items[0].State == want), "listed as %s: %+v", state, items)
 		}
 	}
 	check(model.SessionRunning, map[model.SessionState]int{"": 1, model.SessionRunning: 1, model.SessionStopped: 0, model.SessionDone: 0})
@@ -45,9 +41,7 @@ func TestFirstHour12Stopped(t *testing.T) {
 	must.Do(t, s.UpdateSession(t.Context(), again))
 	other := open(t, path) // as another process sees it, but for the lock, which this one has
 	check(model.SessionRunning, map[model.SessionState]int{model.SessionRunning: 1, model.SessionStopped: 0})
-	if sess, err := other.Session(t.Context(), "endless"); err != nil || sess.State != model.SessionRunning {
-		t.Errorf("%s, %v", sess.State, err)
-	}
+	must.Equal(t, must.Get(other.Session(t.Context(), "endless"))(t).State, model.SessionRunning)
 	again.State = model.SessionDone
 	must.Do(t, s.UpdateSession(t.Context(), again))
 	check(model.SessionDone, map[model.SessionState]int{model.SessionRunning: 0, model.SessionStopped: 0, model.SessionDone: 1})

@@ -128,9 +128,7 @@ func TestExitCode(t *testing.T) {
 			t.Errorf("%v with a hint: %d, %q", c.err, exitCode(hinted), hintOf(hinted))
 		}
 	}
-	if withHint(nil, "x") != nil || app.WithKind(app.Failed, nil) != nil {
-		t.Error("an error out of nothing")
-	}
+	must.True(t, withHint(nil, "x") == nil && app.WithKind(app.Failed, nil) == nil, "an error out of nothing")
 	for _, code := range []int{exitOK, exitFailed, exitUsage, exitUnreachable, exitUnsupported, exitUntrusted, exitStore, exitNotUndone, exitInterrupted} {
 		if !strings.Contains(exitText, fmt.Sprintf("\n  %-3d  ", code)) && !strings.HasPrefix(exitText, fmt.Sprintf("  %-3d  ", code)) {
 			t.Errorf("the help does not name exit code %d", code)
@@ -200,9 +198,7 @@ func TestEveryLineSaysWho(t *testing.T) {
 	w := newWorld(t)
 	a := &console{Env: w.Env}
 	a.printError(withHint(errors.Join(errors.New("one"), errors.New("two")), "first\nsecond"))
-	if want := "linerate: one\nlinerate: two\n  first\n  second\n"; w.err.String() != want {
-		t.Errorf("%q, want %q", w.err.String(), want)
-	}
+	must.Equal(t, w.err.String(), "linerate: one\nlinerate: two\n  first\n  second\n")
 }
 
 func TestColor(t *testing.T) {

@@ -104,9 +104,7 @@ func TestFirstHour20Completion(t *testing.T) {
 		for _, line := range lines {
 			text, _, _ := strings.Cut(line, "\t")
 			for _, bad := range c.lacks {
-				if strings.Contains(text, bad) {
-					t.Errorf("%q offers %q", c.args, line)
-				}
+				must.True(t, !strings.Contains(text, bad), "%q offers %q", c.args, line)
 			}
 		}
 	}

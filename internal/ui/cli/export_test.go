@@ -178,9 +178,7 @@ func TestProfileOfSession(t *testing.T) {
 	if !strings.Contains(w.err.String(), "left out: nodelay=1 belongs to the test traffic") || strings.Contains(w.err.String(), "warning") {
 		t.Errorf("%s", w.err.String())
 	}
-	if code := w.main(t, "profile", "save", "last", name); code == exitOK {
-		t.Error("a file is written over")
-	}
+	must.True(t, w.main(t, "profile", "save", "last", name) != exitOK, "a file is written over")
 	if code := w.main(t, "profile", "show", name); code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, w.err.String())
 	}
@@ -215,10 +213,8 @@ func TestExportWritesTree(t *testing.T) {
 	if code := w.main(t, args...); code != exitOK || w.out.Len() > 0 {
 		t.Fatalf("exit code %d\n%s%s", code, w.out.String(), w.err.String())
 	}
-	info, err := os.Stat(filepath.Join(dir, "etc/netplan/zz-linerate.yaml"))
-	if err != nil || info.Mode().Perm()&^0o600 != 0 && info.Mode().Perm() != fs.FileMode(0o666) {
-		t.Errorf("%v, %v", info, err)
-	}
+	info := must.Get(os.Stat(filepath.Join(dir, "etc/netplan/zz-linerate.yaml")))(t)
+	must.True(t, info.Mode().Perm()&^0o600 == 0 || info.Mode().Perm() == fs.FileMode(0o666), "%v", info)
 	if code := w.main(t, args...); code != exitFailed || !strings.Contains(w.err.String(), "nothing was written") {
 		t.Errorf("exit code %d\n%s", code, w.err.String())
 	}

@@ -80,14 +80,10 @@ func TestFlowFlagsWrong(t *testing.T) {
 		"-C averyverylongname": "--congestion: value \"averyverylongname\"",
 	} {
 		_, bad := overlaid(t, model.Flow{}, nil, strings.Fields(arg)...)
-		if len(bad) != 1 || !strings.HasPrefix(bad[0], want) {
-			t.Errorf("%s: %q, want %q", arg, bad, want)
-		}
+		must.True(t, len(bad) == 1 && strings.HasPrefix(bad[0], want), "%s: %q, want %q", arg, bad, want)
 	}
 	_, bad := overlaid(t, model.Flow{}, nil, "-P", "0", "-M", "1", "-t", "x")
-	if len(bad) != 3 || exitCode(bad.err()) != exitUsage {
-		t.Errorf("%d of 3 mistakes: %q", len(bad), bad)
-	}
+	must.True(t, len(bad) == 3 && exitCode(bad.err()) == exitUsage, "%d of 3 mistakes: %q", len(bad), bad)
 }
 
 func TestQuickFlags(t *testing.T) {

@@ -30,9 +30,7 @@ func TestGridEndsWithALineThatKeepsIt(t *testing.T) {
 	must.Do(t, st.UpdateSession(t.Context(), s))
 	_ = st.Close()
 	step := report.Build(s, report.Options{}).Next[0]
-	if step.What != "keep A2B2" {
-		t.Fatalf("%+v", step)
-	}
+	must.Need(t, step.What == "keep A2B2", "%+v", step)
 	words := append(strings.Fields(strings.TrimPrefix(step.Command, "linerate ")), "--dry-run", "--for", "linux-sysctl", "--state", t.TempDir())
 	if code := w.main(t, words...); code != exitOK {
 		t.Errorf("%q: exit code %d\n%s", words, code, w.err.String())

@@ -20,24 +20,18 @@ func TestPresets(t *testing.T) {
 	t.Parallel()
 	check := knobChecker{knob.NewIndex(), app.Env{}.Kinds(), nil}
 	for _, p := range config.Presets() {
-		if !strings.Contains(presetHelp(), "\n  "+p.Name) || p.Summary == "" {
-			t.Errorf("%s is not in the help", p.Name)
-		}
-		files, err := p.Files(check, check.kinds)
-		if err != nil || len(files) != len(p.Variants) {
-			t.Fatalf("%s: %v", p.Name, err)
-		}
+		must.True(t, strings.Contains(presetHelp(), "\n  "+p.Name) && p.Summary != "", "%s is not in the help", p.Name)
+		files := must.Get(p.Files(check, check.kinds))(t)
+		must.Need(t, len(files) == len(p.Variants), "%s:", p.Name)
 		for _, f := range files {
 			o := f.Options()
 			o.Directions, o.Flow.Direction = f.Directions, model.To
 			if o.Flow.Engine == "" {
 				o.Flow.Engine, o.Flow.Duration = "tcpbulk", 1e9
 			}
-			made, err := plan.New(o)
-			if err != nil || len(plan.Candidates(made)) == 0 {
-				t.Errorf("%s: %v", p.Name, err)
-			}
-			must.Equal(t, p.Name == "windows" || p.Name == "buffers", (len(made.Levels) == 6), "%s has the levels %v", p.Name, made.Levels)
+			made := must.Get(plan.New(o))(t)
+			must.True(t, len(plan.Candidates(made)) != 0, "%s:", p.Name)
+			must.Equal(t, p.Name == "windows" || p.Name == "buffers", len(made.Levels) == 6, "%s has the levels %v", p.Name, made.Levels)
 			if p.Name == "buffers" && len(made.Settings[1].Assignments) != 4 {
 				t.Errorf("%+v", made.Settings[1])
 			}

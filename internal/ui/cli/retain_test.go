@@ -53,9 +53,7 @@ func TestRetention(t *testing.T) {
 				left[i.ID] = true
 			}
 			for id := range strings.FieldsSeq("better noted test0 test1 test2 worse") {
-				if want := strings.Contains(" "+c.left+" ", " "+id+" "); left[id] != want {
-					t.Errorf("%s is left: %v, want %v", id, left[id], want)
-				}
+				must.Equal(t, left[id], strings.Contains(" "+c.left+" ", " "+id+" "), "%s is left", id)
 			}
 		})
 	}

@@ -60,9 +60,7 @@ func TestRequestsFactor(t *testing.T) {
 	text := "far: nas\nflow: {engine: reqresp, block: 64, requests: 50}\nfactors: [{knob: requests, levels: [500/s, 0]}]\n"
 	file := must.Get(config.Parse("plan.yaml", []byte(text), knobChecker{knob.NewIndex(), kinds, nil}, kinds))(t)
 	settings, _ := file.Settings()
-	if len(settings) != 3 {
-		t.Fatalf("settings %+v", settings)
-	}
+	must.Need(t, len(settings) == 3, "settings %+v", settings)
 	for i, rate := range []float64{50, 500, 0} {
 		flow, err := knob.WithSetting(file.Options().Flow, settings[i], kinds...)
 		if got, ok := requests.Of(flow); err != nil || !ok || got.Rate != rate {

@@ -22,17 +22,13 @@ func TestServeScreenKeeps(t *testing.T) {
 	w := &serveScreen{state: uilive.NewServer(time.Now, nil), line: line}
 	line.show("0/8")
 	out.Reset()
-	if w.keep("before") {
-		t.Error("keeps a line where there is no screen")
-	}
+	must.True(t, !w.keep("before"), "keeps a line where there is no screen")
 	w.begins(true)
 	line.divert(w.write)
 	line.show("1/8")
 	fmt.Fprint(line, "half ")
 	fmt.Fprint(line, "a line\n")
-	if !w.keep("a visit\x1b[2J") {
-		t.Error("does not keep a line beside the screen")
-	}
+	must.True(t, w.keep("a visit\x1b[2J"), "does not keep a line beside the screen")
 	must.Equal(t, out.String(), screen.Redraw, "written over the screen")
 	if text := w.state.View(uilive.Size{Columns: 80, Rows: 24}); !strings.Contains(text, "half a line") || strings.Contains(text, "a visit") {
 		t.Errorf("on the screen:\n%s", text)
@@ -42,9 +38,7 @@ func TestServeScreenKeeps(t *testing.T) {
 	line.divert(nil)
 	a := &console{Env: Env{Err: line}}
 	w.flush(a)
-	if want := "1/8" + screen.Redraw + "half a line\n1/8" + screen.Redraw + "a visit?[2J\n1/8"; out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
-	}
+	must.Equal(t, out.String(), "1/8"+screen.Redraw+"half a line\n1/8"+screen.Redraw+"a visit?[2J\n1/8")
 
 	w.begins(true)
 	for i := range 10 * keptServed {

@@ -19,9 +19,7 @@ func TestStatusText(t *testing.T) {
 	if _, err := s.Take(budget.Amounts{Memory: 2 << 30}); err == nil {
 		t.Fatal("more than there is")
 	}
-	if got, want := statusText(b.Usage()), "1/8 sessions, 64 MiB memory, 100 Mbit/s UDP, 1 GiB sent, 1 source, 1 refused"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	must.Equal(t, statusText(b.Usage()), "1/8 sessions, 64 MiB memory, 100 Mbit/s UDP, 1 GiB sent, 1 source, 1 refused")
 	must.Equal(t, shortened("ÄBCDEF", 3), "ÄBC", "shortened")
 }
 
@@ -41,7 +39,5 @@ func TestStatusLine(t *testing.T) {
 	write("b\n")
 	l.show("")
 	write("c\n")
-	if want := "a\n" + screen.Redraw + "1/8" + screen.Redraw + "b\n1/8" + screen.Redraw + "c\n"; out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
-	}
+	must.Equal(t, out.String(), "a\n"+screen.Redraw+"1/8"+screen.Redraw+"b\n1/8"+screen.Redraw+"c\n")
 }

@@ -8,6 +8,7 @@ import (
 	"linerate/internal/app/change"
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
+	"linerate/internal/must"
 )
 
 func TestParseSet(t *testing.T) {
@@ -30,9 +31,7 @@ func TestParseSet(t *testing.T) {
 func TestParseSetOfOneHost(t *testing.T) {
 	wanted, host, err := parseSet(nil, []string{"near.tcp.sack=off", "far.link.mtu=max", "link.mtu=9000", "nas"})
 	want := []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: "0"}, {Host: model.Far, Knob: "link.mtu", Value: "max"}, {Knob: "link.mtu", Value: "9000"}}
-	if err != nil || host != "nas" || !slices.Equal(wanted, want) {
-		t.Errorf("%+v, %q, %v", wanted, host, err)
-	}
+	must.True(t, err == nil && host == "nas" && slices.Equal(wanted, want), "%+v, %q, %v", wanted, host, err)
 	for text, says := range map[string]string{
 		"c.link.mtu=9000": `c.link.mtu: unknown host "c": write near. or far. before`, "far.link.mut=9000": "link.mut", "near.tcp.sack=max": "want on or off",
 	} {

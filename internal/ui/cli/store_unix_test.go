@@ -49,9 +49,7 @@ func TestSharedResults(t *testing.T) {
 		{[]string{"rm", "last", "--yes", "--db", u.String()}, 0, "removed 1 session from postgres://linerate@127.0.0.1:"},
 	} {
 		os.Args = append([]string{"linerate"}, c.args...) // what is kept of the command
-		if code := w.main(t, c.args...); code != c.code {
-			t.Errorf("%q: exit code %d, want %d", c.args, code, c.code)
-		}
+		must.Equal(t, w.main(t, c.args...), c.code, "%q: exit code", c.args)
 		said := w.out.String() + w.err.String()
 		if !strings.Contains(said, c.says) || !strings.Contains(said, "the password in --db can be read") {
 			t.Errorf("%q does not say %q:\n%s", c.args, c.says, said)

@@ -37,9 +37,7 @@ func TestCompareRows(t *testing.T) {
 	b.Runs = append(b.Runs, model.Run{Setting: "current", State: model.RunInvalid,
 		Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 9000}}})
 	rows := compareRows(a, b)
-	if len(rows) != 2 {
-		t.Fatalf("%d rows: %+v", len(rows), rows)
-	}
+	must.Need(t, len(rows) == 2, "%d rows: %+v", len(rows), rows)
 	if r := rows[0]; r.Setting != "current" || *r.A != (summary{3, 200, 200, 100, 300}) || r.B.N != 1 || r.Ratio == nil || *r.Ratio != 2 {
 		t.Errorf("%+v", r)
 	}
@@ -70,9 +68,7 @@ func TestResumedPair(t *testing.T) {
 		"new lab":   {f: runFlags{far: "lab:wan"}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: reach.Here, far: reach.Lab},
 	} {
 		near, far, err := c.f.resumedPair(c.s, c.args, app.Env{Getenv: os.Getenv})
-		if err != nil || near.Kind != c.near || far.Kind != c.far {
-			t.Errorf("%s: %+v, %+v, %v", name, near, far, err)
-		}
+		must.True(t, err == nil && near.Kind == c.near && far.Kind == c.far, "%s: %+v, %+v, %v", name, near, far, err)
 		if name == "link" && far.Link.Secret == "" || name == "new lab" && far.Text != "lab:wan" {
 			t.Errorf("%s: the stored end won over the one given: %+v", name, far)
 		}

@@ -74,9 +74,7 @@ func (knobs) Check(id model.KnobID, value string) (string, error) {
 func parse(t *testing.T, text string) File {
 	t.Helper()
 	f, err := Parse("plan.yaml", []byte(text), knobs{}, kinds())
-	if err != nil {
-		t.Fatalf("%v\nin\n%s", err, text)
-	}
+	must.Need(t, err == nil, "%v\nin\n%s", err, text)
 	return f
 }
 
@@ -90,9 +88,7 @@ func examples(t testing.TB) []string {
 			out = append(out, yaml)
 		}
 	}
-	if len(out) != 5 {
-		t.Fatalf("%d examples in the documentation, want 5", len(out))
-	}
+	must.Need(t, len(out) == 5, "%d examples in the documentation, want 5", len(out))
 	return out
 }
 
@@ -131,9 +127,7 @@ func TestDocumentedSettings(t *testing.T) {
 		t.Errorf("baseline %q (-want +got):\n%s", baseline, diff)
 	}
 	o := f.Options()
-	if o.Mode != model.FixedBlocks || o.Blocks != 12 || o.Factor != "" || o.Settle != 0 {
-		t.Errorf("options %+v", o)
-	}
+	must.True(t, o.Mode == model.FixedBlocks && o.Blocks == 12 && o.Factor == "" && o.Settle == 0, "options %+v", o)
 }
 
 func TestGrid(t *testing.T) {
@@ -149,9 +143,7 @@ baseline: window=auto near.tcp.timestamps=1
 		names = append(names, s.Name)
 	}
 	want := []string{"A1B1", "A1B2", "A2B1", "A2B2"}
-	if !slices.Equal(names, want) || baseline != want[3] {
-		t.Errorf("settings %q, baseline %q", names, baseline)
-	}
+	must.True(t, slices.Equal(names, want) && baseline == want[3], "settings %q, baseline %q", names, baseline)
 	// Combinations must not share memory: each has its own values.
 	if a := got[1].Assignments; a[0].Value != "65536" || a[1] != (model.Assignment{Host: "near", Knob: "tcp.timestamps", Value: "1"}) {
 		t.Errorf("second combination sets %+v", a)
@@ -232,9 +224,7 @@ func TestParseFactor(t *testing.T) {
 	} {
 		_, err := ParseFactor(in, knobs{})
 		var problems Errors
-		if !errors.As(err, &problems) || err.Error() != want {
-			t.Errorf("ParseFactor(%q): %v, want %s", in, err, want)
-		}
+		must.True(t, errors.As(err, &problems) && err.Error() == want, "ParseFactor(%q): %v, want %s", in, err, want)
 	}
 }
 
@@ -244,10 +234,8 @@ func TestParseSet(t *testing.T) {
 		"link.mtu = 9000":    {{Host: "near", Knob: "link.mtu", Value: "9000"}, {Host: "far", Knob: "link.mtu", Value: "9000"}},
 		"window=1MiB":        {{Knob: "window", Value: "1048576"}},
 	} {
-		got, err := ParseSet(in, knobs{})
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("ParseSet(%q) = %+v, %v, want %+v", in, got, err, want)
-		}
+		got := must.Get(ParseSet(in, knobs{}))(t)
+		must.True(t, slices.Equal(got, want), "ParseSet(%q) = %+v, want %+v", in, got, want)
 	}
 	for _, in := range []string{"", "window", "mss=10", "a.nothing=1"} {
 		if got, err := ParseSet(in, knobs{}); err == nil || got != nil {
@@ -268,9 +256,7 @@ func TestFlowKnobsAreTheCatalogues(t *testing.T) {
 	got := flowKnobs()
 	slices.Sort(got)
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("flow knobs %v, the catalogue has %v", got, want)
-	}
+	must.True(t, slices.Equal(got, want), "flow knobs %v, the catalogue has %v", got, want)
 }
 
 // A File made from flags is checked like one from a file.

@@ -25,9 +25,7 @@ func TestGroupOfAPlanFile(t *testing.T) {
 	}
 	o.Flow, o.Blocks = model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1e9}, 20
 	p, err := plan.New(o)
-	if err != nil || len(plan.Groups(p, 5)) != 2 {
-		t.Errorf("%v", err)
-	}
+	must.True(t, err == nil && len(plan.Groups(p, 5)) == 2, "%v", err)
 	if f, err = Parse("plan.yaml", []byte(strings.Replace(grouped, ", group: true", "", 1)), knobs{}, kinds()); err != nil || f.Options().Held != "" || f.Options().Baseline != Current {
 		t.Errorf("without a group: %+v, %v", f.Options(), err)
 	}

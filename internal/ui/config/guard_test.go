@@ -1,12 +1,12 @@
 package config
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 func TestObjectiveAndGuards(t *testing.T) {
@@ -56,8 +56,6 @@ func TestGuardMistakes(t *testing.T) {
 		"flow: {engine: reqresp}\nguards: [cpu<5%]": "plan.yaml:4:10: guards[0]: engine reqresp does not measure CPU per Gbit (near end)",
 	} {
 		_, err := Parse("plan.yaml", []byte(head+text+"\n"), knobs{}, kinds())
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\ngives  %v\nwant   %s", text, err, want)
-		}
+		must.Say(t, err, want, "%s\ngives", text)
 	}
 }

@@ -39,9 +39,7 @@ func TestHostileCombinations(t *testing.T) {
 		} {
 			text := hostilePlan(c.factors, c.levels)
 			_, err := Parse("plan.yaml", []byte(text), knobs{}, kinds())
-			if err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%d factors of %d levels in %d bytes: %v", c.factors, c.levels, len(text), err)
-			}
+			must.Say(t, err, c.says, "%d factors of %d levels in %d bytes", c.factors, c.levels, len(text))
 		}
 		// The same from flags, where a caller puts a File together.
 		var f File

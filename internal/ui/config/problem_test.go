@@ -39,12 +39,8 @@ plan.yaml:14:9: blocks: "0" is not a number of blocks; write 1 to 10000
 plan.yaml:15:13: confidence: "95" is not a confidence between 0.5 and 1; write it like 0.95
 plan.yaml:16:9: margin: percentage "3 apples" has the unknown unit "apples"; write it like 3% or 0.01%`
 	var problems Errors
-	if !errors.As(err, &problems) || len(problems) != 10 {
-		t.Errorf("%d problems, want 10", len(problems))
-	}
-	if err == nil || err.Error() != want {
-		t.Errorf("got\n%v\nwant\n%s", err, want)
-	}
+	must.True(t, errors.As(err, &problems) && len(problems) == 10, "%d problems, want 10", len(problems))
+	must.True(t, err != nil && err.Error() == want, "got\n%v\nwant\n%s", err, want)
 }
 
 func TestMistakes(t *testing.T) {
@@ -141,9 +137,7 @@ func TestMistakes(t *testing.T) {
 		for _, p := range problems {
 			got = append(got, fmt.Sprintf("%d:%d: %s", p.Line, p.Column, p))
 		}
-		if text := strings.Join(got, "\n"); text != c.want {
-			t.Errorf("%s: got\n%s\nwant\n%s", name, text, c.want)
-		}
+		must.Equal(t, strings.Join(got, "\n"), c.want, "%s", name)
 	}
 }
 
@@ -171,9 +165,7 @@ func FuzzParse(f *testing.F) {
 		file, err := Parse("f", []byte(text), knobs{}, kinds())
 		if err != nil {
 			var problems Errors
-			if !errors.As(err, &problems) || len(problems) == 0 {
-				t.Fatalf("error %v", err)
-			}
+			must.Need(t, errors.As(err, &problems) && len(problems) != 0, "error %v", err)
 			for _, p := range problems {
 				if p.Line < 1 || p.Line > strings.Count(text, "\n")+strings.Count(text, "\r")+1 || p.Message == "" {
 					t.Fatalf("problem %+v of %q", p, text)
@@ -187,13 +179,9 @@ func FuzzParse(f *testing.F) {
 		}
 		names := map[string]bool{}
 		for _, s := range settings {
-			if s.Name == "" || names[s.Name] {
-				t.Fatalf("setting %q without a name of its own", s.Name)
-			}
+			must.Need(t, s.Name != "" && !names[s.Name], "setting %q without a name of its own", s.Name)
 			names[s.Name] = true
 		}
-		if !names[baseline] {
-			t.Fatalf("baseline %q is no setting", baseline)
-		}
+		must.Need(t, names[baseline], "baseline %q is no setting", baseline)
 	})
 }

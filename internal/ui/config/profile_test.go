@@ -100,9 +100,7 @@ func TestProfileRoundTrip(t *testing.T) {
 		comment := line(true).Draw(t, "comment")
 		text := p.Text(func(model.KnobID, string) string { return comment + "\nprofile: 2" })
 		got, err := ParseProfile("p.yaml", text, knobs{})
-		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
+		must.Need(t, err == nil, "%v\n%s", err, text)
 		if diff := cmp.Diff(p, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("%s\n%s", diff, text)
 		}
@@ -129,9 +127,7 @@ func TestParseProfileMistakes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := ParseProfile("p.yaml", []byte(c.text), knobs{})
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v\nwant %s", err, c.want)
-			}
+			must.Say(t, err, c.want)
 		})
 	}
 }

@@ -54,10 +54,8 @@ func TestRateFactor(t *testing.T) {
 		{Name: "0.5 Gbit/s", Assignments: []model.Assignment{{Knob: "rate", Value: "500000000"}}},
 	}
 	must.NoDiff(t, cmp.Diff(want, settings))
-	p, err := plan.New(f.Options())
-	if err != nil || p.Factor != "rate" || len(p.Levels) != 2 {
-		t.Errorf("plan of factor %q with levels %q: %v", p.Factor, p.Levels, err)
-	}
+	p := must.Get(plan.New(f.Options()))(t)
+	must.True(t, p.Factor == "rate" && len(p.Levels) == 2, "plan of factor %q with levels %q:", p.Factor, p.Levels)
 }
 
 // Flags make a file, too: they get the hint that fits them.

@@ -161,10 +161,8 @@ func TestGolden(t *testing.T) {
 			if *update {
 				must.Do(t, os.WriteFile(file, []byte(plainText), 0o644))
 			}
-			want, err := os.ReadFile(file)
-			if err != nil || plainText != string(want) {
-				t.Errorf("%v\n%s\nwant\n%s", err, plainText, want)
-			}
+			want := must.Get(os.ReadFile(file))(t)
+			must.True(t, plainText == string(want), "%s\nwant\n%s", plainText, want)
 		})
 	}
 }
@@ -176,9 +174,7 @@ func TestFits(t *testing.T) {
 		for columns := 20; columns < 130; columns += 7 {
 			for rows := 6; rows < 40; rows += 3 {
 				all := strings.Split(sgr.ReplaceAllString(s.View(Size{columns, rows}), ""), "\n")
-				if len(all) != rows {
-					t.Errorf("%d rows in %dx%d", len(all), columns, rows)
-				}
+				must.True(t, len(all) == rows, "%d rows in %dx%d", len(all), columns, rows)
 				for _, row := range all {
 					if n := utf8.RuneCountInString(row); n > columns {
 						t.Errorf("%d columns in %dx%d: %q", n, columns, rows, row)
@@ -213,26 +209,20 @@ func TestNothingForeign(t *testing.T) {
 func TestPause(t *testing.T) {
 	c := newClock()
 	s := inBlock6(c)
-	if s.Rest(nil) {
-		t.Error("paused without being asked")
-	}
+	must.True(t, !s.Rest(nil), "paused without being asked")
 	if s.TogglePause() != Pausing || s.TogglePause() != Going || s.Rest(nil) {
 		t.Error("a wish that was taken back is kept")
 	}
 	s.TogglePause()
 	left, _ := s.left()
 	for range 2 {
-		if !s.Rest(nil) {
-			t.Error("does not pause")
-		}
+		must.True(t, s.Rest(nil), "does not pause")
 	}
 	c.passes(time.Hour)
 	if again, _ := s.left(); again != left {
 		t.Errorf("%v is left after a pause, and %v before it", again, left)
 	}
-	if s.TogglePause() != Going || s.Rest(nil) {
-		t.Error("does not go on")
-	}
+	must.True(t, s.TogglePause() == Going && !s.Rest(nil), "does not go on")
 }
 
 // TestRates: the receiver's rate takes the place of what its sender said, and the round

@@ -92,10 +92,8 @@ func TestServerGolden(t *testing.T) {
 			if *update {
 				must.Do(t, os.WriteFile(file, []byte(got), 0o644))
 			}
-			want, err := os.ReadFile(file)
-			if err != nil || got != string(want) {
-				t.Errorf("%v\n%s\nwant\n%s", err, got, want)
-			}
+			want := must.Get(os.ReadFile(file))(t)
+			must.True(t, got == string(want), "%s\nwant\n%s", got, want)
 		})
 	}
 }
@@ -166,14 +164,10 @@ func TestServerCame(t *testing.T) {
 		}
 	}
 	s.Observe(app.VisitRefused{Err: errors.New("no such key")})
-	if came() {
-		t.Error("comes with somebody who was turned away")
-	}
+	must.True(t, !came(), "comes with somebody who was turned away")
 	for i := range uint64(2) {
 		s.Observe(visit(i, "linerate", "", "192.0.2.1"))
-		if !came() {
-			t.Error("does not come")
-		}
+		must.True(t, came(), "does not come")
 	}
 }
 

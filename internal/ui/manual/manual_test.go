@@ -4,14 +4,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestTopics: those for newcomers come first, and every text has a title of its own.
 func TestTopics(t *testing.T) {
 	all := Topics()
-	if len(all) < 20 || all[0].Name != "start" || all[1].Name != "manual" {
-		t.Fatalf("%v", all)
-	}
+	must.Need(t, len(all) >= 20 && all[0].Name == "start" && all[1].Name == "manual", "%v", all)
 	titles := map[string]string{}
 	for _, topic := range all {
 		if topic.Title == topic.Name || topic.Title == "" || titles[topic.Title] != "" {
@@ -45,9 +45,7 @@ func TestRender(t *testing.T) {
 			"- one \x1b[1ma|b\x1b[0m goes on\n- two\n\n   1. three\n\n  said twice\n\n\x1b[1mPart\x1b[0m\n\n    $ linerate  test\n\n" +
 			"Key  Means\n---  --------------------------------------------------------\n\x1b[1ma|b\x1b[0m  something that is too long for one line of this terminal\nb    x\n"},
 	} {
-		if got := topic.Render(c.o); got != c.want {
-			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
-		}
+		must.Equal(t, topic.Render(c.o), c.want, "%s", c.name)
 	}
 }
 

@@ -34,9 +34,7 @@ func TestOnlyOwnStylePasses(t *testing.T) {
 	var out strings.Builder
 	w := New(&out)
 	_, _ = w.WriteStyled([]byte(Redraw + "\x1b[1mbold\x1b[0m \x1b[5mblink\x1b[0m \x1b]0;title\x07\x1b[2J\x1b[K\r\x1b"))
-	if want := Redraw + "\x1b[1mbold\x1b[0m ?[5mblink\x1b[0m ?]0;title??[2J?[K??"; out.String() != want {
-		t.Errorf("%q", out.String())
-	}
+	must.Equal(t, out.String(), Redraw+"\x1b[1mbold\x1b[0m ?[5mblink\x1b[0m ?]0;title??[2J?[K??")
 	out.Reset()
 	_, _ = w.Write([]byte(Redraw + "\x1b[1m"))
 	must.Equal(t, out.String(), "??[K?[1m")
@@ -62,9 +60,7 @@ func FuzzWriter(f *testing.F) {
 				got = strings.ReplaceAll(got, c, "")
 			}
 		}
-		if !plain.Clean([]byte(got)) {
-			t.Errorf("%q", got)
-		}
+		must.True(t, plain.Clean([]byte(got)), "%q", got)
 	})
 }
 

@@ -35,9 +35,7 @@ func TestCookieStaysHere(t *testing.T) {
 	for _, path := range []string{"/", "/session/x", "/open/x", "/s/", "/report/"} {
 		ask(t, c, "GET", stranger.URL+path, nil)
 	}
-	if len(got) != 5 || strings.Join(got, "") != "" {
-		t.Errorf("another service of this host was sent %q", got)
-	}
+	must.True(t, len(got) == 5 && strings.Join(got, "") == "", "another service of this host was sent %q", got)
 	names := map[string]bool{}
 	for _, one := range []*web.Server{server, other} {
 		u := must.Get(url.Parse(rootOf(one) + "/"))(t)

@@ -191,9 +191,7 @@ func TestEnds(t *testing.T) {
 	go func() { done <- server.Serve(ctx) }()
 	c := visitor(t)
 	events := stream(t, server, c, s.running)
-	if line, err := bufio.NewReader(events).ReadString('\n'); err != nil || line != "event: part\n" {
-		t.Fatalf("%q, %v", line, err)
-	}
+	must.Equal(t, must.Get(bufio.NewReader(events).ReadString('\n'))(t), "event: part\n")
 	stop()
 	must.OK(t, <-done)
 }
@@ -257,9 +255,7 @@ func TestPagesInABrowser(t *testing.T) {
 	look("live")
 	s.end()
 	p.Until("document.body.innerText.includes('done') && document.getElementById('state').textContent == ''")
-	if !browsertest.Eval[bool](p, "window.loaded === true") {
-		t.Error("the page was loaded again")
-	}
+	must.True(t, browsertest.Eval[bool](p, "window.loaded === true"), "the page was loaded again")
 	still := b.Open(t, root+"/session/"+s.running, browsertest.View{Width: browsertest.Phone, NoScript: true})
 	if text := browsertest.Eval[string](still, "document.body.innerText"); !strings.Contains(text, "load it again") || !strings.Contains(text, "10 of at most 100 runs") {
 		t.Errorf("without scripts the page says %q", text)
@@ -275,9 +271,7 @@ func TestPagesInABrowser(t *testing.T) {
 		t.Errorf("the console says %s", x)
 	}
 	for _, x := range p.Requests() {
-		if !strings.HasPrefix(x, root) {
-			t.Errorf("it asked for %s", x)
-		}
+		must.True(t, strings.HasPrefix(x, root), "it asked for %s", x)
 	}
 }
 
@@ -301,9 +295,7 @@ func TestNamesAreText(t *testing.T) {
 	for _, path := range []string{"/", "/session/" + s.running, "/report/" + s.running} {
 		_, text, _ := ask(t, c, "GET", rootOf(server)+path, nil)
 		for _, bad := range []string{"\x1b", "\x07", "<script>", "<b>\n", "<i>", "<img"} {
-			if strings.Contains(text, bad) {
-				t.Errorf("%s holds %q", path, bad)
-			}
+			must.True(t, !strings.Contains(text, bad), "%s holds %q", path, bad)
 		}
 	}
 }

@@ -76,9 +76,7 @@ func TestReplaceIsOneStep(t *testing.T) {
 			seen[string(got)] = true
 		}
 	}
-	if steps < 4 || len(seen) != 2 {
-		t.Errorf("%d steps, seen %v", steps, seen)
-	}
+	must.True(t, steps >= 4 && len(seen) == 2, "%d steps, seen %v", steps, seen)
 }
 
 func open(t *testing.T, p *durabletest.Process, path string) durable.File {

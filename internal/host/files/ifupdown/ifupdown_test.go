@@ -73,10 +73,8 @@ func TestPlan(t *testing.T) {
 func TestAnotherTime(t *testing.T) {
 	root := fstest.MapFS{main: file(owner + "# BEGIN linerate\niface eno1 inet manual\n    mtu 4000\n# END linerate\n")}
 	r := files.Request{Link: "eno1", Settings: []files.Setting{{Knob: "txqueuelen", Value: "2000"}}}
-	p, err := files.Propose(t.Context(), ifupdown.Format{}, files.Host{Root: root, System: "linux"}, r)
-	if err != nil || len(p.Files) != 1 || !p.Files[0].Block {
-		t.Errorf("%+v, %v", p, err)
-	}
+	p := must.Get(files.Propose(t.Context(), ifupdown.Format{}, files.Host{Root: root, System: "linux"}, r))(t)
+	must.True(t, len(p.Files) == 1 && p.Files[0].Block, "%+v", p)
 }
 
 // TestAgain: a second keep takes the place of the first one's lines.
@@ -102,9 +100,7 @@ func TestHookOfEthtool(t *testing.T) {
 	for id, want := range map[model.KnobID]string{
 		"nic.ring.rx": "4096", "nic.coalesce.rx_usecs": "20", "nic.pause.rx": "1", "nic.offload.tso": "0", "nic.media.speed": "100", "nic.media.autoneg": "0",
 	} {
-		if got[id].Text != want {
-			t.Errorf("%s: %+v, want %s", id, got[id], want)
-		}
+		must.Equal(t, got[id].Text, want, "%s: %+v", id, got[id])
 	}
 	sysctls := 0
 	for _, s := range c.Statements("eth0") {

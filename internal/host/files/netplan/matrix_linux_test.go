@@ -117,9 +117,7 @@ func generate(t *testing.T, root fs.FS) (made map[string]string, said string, ok
 		made[name] = string(b)
 		return err
 	})
-	if walk != nil {
-		t.Fatal(walk)
-	}
+	must.Do(t, walk)
 	for _, where := range []string{"etc/systemd/network", "usr/lib/systemd/network"} {
 		filestest.Put(t, dir, root, where)
 	}

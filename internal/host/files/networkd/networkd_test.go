@@ -9,6 +9,7 @@ import (
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/filestest"
 	"linerate/internal/host/files/networkd"
+	"linerate/internal/must"
 )
 
 // TestPlan: a setting goes into a drop-in of the file that wins today, or the
@@ -93,8 +94,6 @@ func TestSteps(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		if got != want && (err == nil || !strings.Contains(got, want)) {
-			t.Errorf("%s: %s, want %s", link, got, want)
-		}
+		must.True(t, got == want || err != nil && strings.Contains(got, want), "%s: %s, want %s", link, got, want)
 	}
 }

@@ -120,9 +120,7 @@ func said(t *testing.T, nmcli, text string) map[string]string {
 	cmd := referee.Command(t, nmcli, "--offline", "connection", "modify", "connection.autoconnect-retries", "-1")
 	cmd.Stdin = strings.NewReader(text)
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
+	must.Need(t, err == nil, "%v\n%s", err, text)
 	all := make(map[string]string)
 	for _, e := range (tree.Tree{Root: fstest.MapFS{"said": file(string(out))}}).INI("said") {
 		all[e.Section+"."+e.Key] = e.Text

@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/rcconf"
+	"linerate/internal/must"
 )
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
@@ -59,15 +60,11 @@ func TestPlan(t *testing.T) {
 			path, line, _ := strings.Cut(c.want, " ")
 			switch {
 			case errors.As(err, &refusal):
-				if !strings.HasPrefix(refusal.Error(), c.want) || c.want == "" {
-					t.Errorf("%v, want %s", refusal, c.want)
-				}
+				must.True(t, strings.HasPrefix(refusal.Error(), c.want) && c.want != "", "%v, want %s", refusal, c.want)
 			case err != nil:
 				t.Error(err)
 			case c.want == "":
-				if len(p.Omitted) != 1 || len(p.Files) > 0 {
-					t.Errorf("%+v", p.Draft)
-				}
+				must.True(t, len(p.Omitted) == 1 && len(p.Files) == 0, "%+v", p.Draft)
 			case len(p.Files) == 0 || p.Files[0].Path != path || !p.Files[0].Block || !strings.Contains(string(p.Files[0].Content), "\n"+line+"\n"):
 				t.Errorf("%+v, want %s", p.Files, c.want)
 			}

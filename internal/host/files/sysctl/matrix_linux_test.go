@@ -132,9 +132,7 @@ grep . `
 		key, value, _ := strings.Cut(strings.TrimSpace(l), ":")
 		got[key] = strings.Join(strings.Fields(value), " ")
 	}
-	if len(got) != len(keys) {
-		t.Fatalf("%d keys of %d:\n%s", len(got), len(keys), out)
-	}
+	must.Need(t, len(got) == len(keys), "%d keys of %d:\n%s", len(got), len(keys), out)
 	return got
 }
 

@@ -95,10 +95,8 @@ func TestPropose(t *testing.T) {
 		{Knob: "tcp.congestion_control", Name: "net.ipv4.tcp_congestion_control", Text: "bbr"}, {Knob: "link.mtu", Name: "mtu", Value: "9000"},
 	}}
 	root := fstest.MapFS{bySystemd: file(""), "usr/lib/sysctl.d/99-a.conf": file("net.core.rmem_max = 2\nnet.core.wmem_max = 16M\n")}
-	p, err := files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux"}, r)
-	if err != nil || len(p.Files) != 2 {
-		t.Fatalf("%+v, %v", p, err)
-	}
+	p := must.Get(files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux"}, r))(t)
+	must.Need(t, len(p.Files) == 2, "%+v", p)
 	const want = "# why\n\n# largest buffer\nnet.core.rmem_max = 8388608\n\nnet.ipv4.tcp_congestion_control = bbr\n"
 	if got := string(p.Files[0].Content); got != want || p.Files[0].Path != sysctl.Path || !strings.HasSuffix(string(p.Files[1].Content), "\ntcp_bbr\n") {
 		t.Errorf("%s", got)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"linerate/internal/must"
 )
 
 // TestJoined holds what readers count on: no line is empty or has blanks around
@@ -29,12 +31,8 @@ func TestJoined(t *testing.T) {
 		}
 		for i, text := range got {
 			got[i] = strings.Join(strings.Fields(text), " ") // blanks inside do not count
-			if text == "" || text != strings.TrimSpace(text) {
-				t.Errorf("%q: line %q", c.text, text)
-			}
+			must.True(t, text != "" && text == strings.TrimSpace(text), "%q: line %q", c.text, text)
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
-		}
+		must.True(t, slices.Equal(got, c.want), "%q: got %q, want %q", c.text, got, c.want)
 	}
 }

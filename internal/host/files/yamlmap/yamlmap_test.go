@@ -3,14 +3,14 @@ package yamlmap
 import (
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func TestParse(t *testing.T) {
 	v := Parse([]byte("---\na:\n  b: {c: 1, d: \"x y\"}\n  # comment\n  e: [1, 2]\n  f: true\nb: &x 1\nc: *x\na2: |\n  text\n"))
 	for path, want := range map[string]string{"a b c": "1", "a b d": "x y", "a e": "", "a f": "true", "b": "", "c": "", "a none": "", "": ""} {
-		if got := v.At(strings.Fields(path)...); got.Text != want {
-			t.Errorf("%s: %q, want %q", path, got.Text, want)
-		}
+		must.Equal(t, v.At(strings.Fields(path)...).Text, want, "%s", path)
 	}
 	if p, ok := v.At("a").Get("f"); !ok || p.Line != 6 {
 		t.Errorf("f: %+v, %t", p, ok)
@@ -36,13 +36,9 @@ func FuzzParse(f *testing.F) {
 		lines := strings.Count(string(b), "\n") + strings.Count(string(b), "\r") + 1
 		var walk func(v Value, depth int)
 		walk = func(v Value, depth int) {
-			if depth > maxNested+1 {
-				t.Fatal("too deep")
-			}
+			must.Need(t, depth <= maxNested+1, "too deep")
 			for _, p := range v.Keys {
-				if p.Line < 1 || p.Line > lines {
-					t.Errorf("key %q in line %d of %d", p.Key, p.Line, lines)
-				}
+				must.True(t, p.Line >= 1 && p.Line <= lines, "key %q in line %d of %d", p.Key, p.Line, lines)
 				walk(p.Value, depth+1)
 			}
 		}

@@ -32,9 +32,7 @@ func TestModesNameTheirDriver(t *testing.T) {
 		s := setting(t, "coalesce.rx-usecs")
 		s.open = func() (transport, error) { return card, nil }
 		raw, err := s.Read(t.Context())
-		if raw != c.read || err != nil {
-			t.Errorf("%s reads %q, %v", c.driver, raw, err)
-		}
+		must.True(t, raw == c.read && err == nil, "%s reads %q, %v", c.driver, raw, err)
 		if err := s.Write(t.Context(), "50"); err != nil || card.usecs != 50 {
 			t.Errorf("%s: wrote 50, holds %d, %v", c.driver, card.usecs, err)
 		}

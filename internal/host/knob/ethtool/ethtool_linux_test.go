@@ -129,7 +129,7 @@ func TestTransportsAgree(t *testing.T) {
 		for _, name := range []string{"features", "channels", "coalesce"} {
 			a, errA := ethtool.Told(device, name, false)
 			b, errB := ethtool.Told(device, name, true)
-			must.Equal(t, (errA == nil), (errB == nil), "%s of %s: %v, and by request %v", name, device, errA, errB)
+			must.Equal(t, errA == nil, errB == nil, "%s of %s: %v, and by request %v", name, device, errA, errB)
 			if errA != nil {
 				continue
 			}
@@ -140,9 +140,7 @@ func TestTransportsAgree(t *testing.T) {
 			must.NoDiff(t, cmp.Diff(a.On, b.On), "%s of %s differ", name, device)
 		}
 	}
-	if compared < 3 {
-		t.Errorf("only %d groups were compared", compared)
-	}
+	must.True(t, compared >= 3, "only %d groups were compared", compared)
 }
 
 // TestADraggedFeatureIsTold: checksums off take segmentation with them, and the

@@ -10,8 +10,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 // recorded reads an answer of a real kernel: the body of the generic netlink
@@ -32,9 +33,7 @@ func recorded(t testing.TB, name string) []byte {
 func reply(t testing.TB, name, of string) fields {
 	t.Helper()
 	g, ok := groupByName(of)
-	if !ok {
-		t.Fatalf("no group %s", of)
-	}
+	must.Need(t, ok, "no group %s", of)
 	f := must.Get(decodeReply(g, recorded(t, name)))(t)
 	return f
 }
@@ -89,9 +88,7 @@ func TestRequestsAreWhatTheKernelTook(t *testing.T) {
 		"48000380" + "44000380" + // wanted, bits
 		"1c000180" + "18000200" + hex.EncodeToString([]byte("tx-tcp-segmentation\x00")) + // off: no value
 		"24000180" + "19000200" + hex.EncodeToString([]byte("tx-tcp6-segmentation\x00")) + "000000" + "04000300" // on
-	if got := hex.EncodeToString(encodeRequest(g.set, "eth0", g, changes)); got != want {
-		t.Errorf("FEATURES_SET =\n%s, want\n%s", got, want)
-	}
+	must.Equal(t, hex.EncodeToString(encodeRequest(g.set, "eth0", g, changes)), want, "FEATURES_SET")
 	g, _ = groupByName("coalesce")
 	got := encodeRequest(g.set, "eth0", g, fields{numbers: map[string]uint32{"rx-usecs": 50, "adaptive-rx": 0}})
 	want = "14010000" + "18000180" + "09000200" + "65746830" + "00000000" + "08000300" + "02000000" + "08000200" + "32000000" + "05000b00" + "00000000"
@@ -119,12 +116,8 @@ func TestLinkModesOfANegotiatingCard(t *testing.T) {
 	}
 	back := must.Get(s.changes(f, raw))(t)
 	for _, one := range back.sets["ours"] {
-		if want := one.name == "100baseT/Full" || one.name == "1000baseT/Full"; one.on != want {
-			t.Errorf("written back, %s is %v", one.name, one.on)
-		}
-		if !isMode(one.name) {
-			t.Errorf("%s is no mode and would be changed", one.name)
-		}
+		must.Equal(t, one.on, one.name == "100baseT/Full" || one.name == "1000baseT/Full", "written back, %s", one.name)
+		must.True(t, isMode(one.name), "%s is no mode and would be changed", one.name)
 	}
 	down := modesOf(1, "1000baseT/Full")
 	down.numbers["speed"] = unknownSpeed
@@ -163,9 +156,7 @@ func TestWake(t *testing.T) {
 		t.Errorf("changes = %v, %v", c.sets["modes"], err)
 	}
 	c, err = s.changes(f, "none")
-	if err != nil || c.sets["modes"].is("magic") {
-		t.Errorf("none = %v, %v", c, err)
-	}
+	must.True(t, err == nil && !c.sets["modes"].is("magic"), "none = %v, %v", c, err)
 	must.Is(t, must.Err(s.changes(f, "arp")), errors.ErrUnsupported, "an event that the device has not")
 	must.Is(t, must.Err(s.text(fields{})), errors.ErrUnsupported, "no events")
 }
@@ -205,10 +196,8 @@ func TestWordsRoundTrip(t *testing.T) {
 			}
 		}
 		b := encodeWords(g, g.ioctlSet, nil, f)
-		back, err := decodeWords(g, b)
-		if err != nil || !cmp.Equal(back.numbers, f.numbers) {
-			t.Fatalf("%v became %v, %v", f.numbers, back.numbers, err)
-		}
+		back := must.Get(decodeWords(g, b))(t)
+		must.Need(t, cmp.Equal(back.numbers, f.numbers), "%v became %v", f.numbers, back.numbers)
 		if _, err := decodeWords(g, b[:len(b)-1]); err == nil {
 			t.Fatal("a short struct was read")
 		}

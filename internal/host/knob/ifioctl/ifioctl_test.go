@@ -102,9 +102,7 @@ func TestMediaWords(t *testing.T) {
 			want = "2500Base-T,full-duplex"
 		}
 		got, err := ifioctl.MediaText("freebsd", word)
-		if got != want || err != nil {
-			t.Errorf("%#x = %q, %v, want %q", word, got, err, want)
-		}
+		must.True(t, got == want && err == nil, "%#x = %q, %v, want %q", word, got, err, want)
 		if back, err := ifioctl.MediaWord("freebsd", got); back != word || err != nil {
 			t.Errorf("%q = %#x, %v, want %#x", got, back, err, word)
 		}

@@ -113,9 +113,7 @@ func TestRefusedPartTakesTheRestBack(t *testing.T) {
 	}
 	must.Fail(t, f.Write(t.Context(), "38=1 39=1"), "the write succeeded")
 	got, err := os.ReadFile(filepath.Join(root, "proc/irq/38/smp_affinity_list"))
-	if string(got) != "0-3\n" || err != nil {
-		t.Errorf("the part before the refused one holds %q, %v", got, err)
-	}
+	must.True(t, string(got) == "0-3\n" && err == nil, "the part before the refused one holds %q, %v", got, err)
 }
 
 // TestTheOneInterruptOfAnOldCard: a card without message signalled interrupts has one,

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/must"
+
 	"pgregory.net/rapid"
 )
 
@@ -18,10 +20,8 @@ func TestMasksAndLists(t *testing.T) {
 			}
 		}
 		text := formatList(list)
-		back, err := parseList(text)
-		if err != nil || formatList(back) != text {
-			t.Fatalf("%v is %q is %v, %v", list, text, back, err)
-		}
+		back := must.Get(parseList(text))(t)
+		must.Need(t, formatList(back) == text, "%v is %q is %v", list, text, back)
 		if got, err := listOfMask(maskOf(list)); got != text || err != nil {
 			t.Fatalf("%q is mask %s is %q, %v", text, maskOf(list), got, err)
 		}
@@ -38,9 +38,7 @@ func FuzzLists(f *testing.F) {
 	f.Add("ff,00000001")
 	f.Fuzz(func(t *testing.T, s string) {
 		if list, err := parseList(s); err == nil {
-			if again, err := parseList(formatList(list)); err != nil || len(again) != len(list) {
-				t.Errorf("%q is %v, then %v, %v", s, list, again, err)
-			}
+			must.Len(t, must.Get(parseList(formatList(list)))(t), len(list), "%q is %v, then", s, list)
 		}
 		if text, err := listOfMask(s); err == nil && strings.Contains(text, "--") {
 			t.Errorf("mask %q is %q", s, text)

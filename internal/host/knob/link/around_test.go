@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestAround: what an MTU takes along, on bonds, bridges and VLANs on each other.
@@ -42,9 +44,7 @@ func TestAround(t *testing.T) {
 			t.Errorf("%s %d: %q, want %q", c.link, c.mtu, got, c.wants)
 		}
 		for _, m := range append(before, after...) {
-			if m.MTU != c.mtu {
-				t.Errorf("%s %d: %+v", c.link, c.mtu, m)
-			}
+			must.True(t, m.MTU == c.mtu, "%s %d: %+v", c.link, c.mtu, m)
 		}
 	}
 }

@@ -71,9 +71,7 @@ func runFiles(t *testing.T, cases map[string]filesCase) {
 				for _, s := range found {
 					ok = ok || s == w
 				}
-				if !ok {
-					t.Errorf("%+v is not in %+v", w, found)
-				}
+				must.True(t, ok, "%+v is not in %+v", w, found)
 			}
 		})
 	}

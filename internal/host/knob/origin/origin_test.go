@@ -93,9 +93,7 @@ func FuzzFind(f *testing.F) {
 		}
 		for _, system := range []string{"linux", "freebsd", "darwin"} {
 			for id, l := range Find(knob.NewIndex(), files, system, "eth0", ids) {
-				if l.Number < 1 || l.File == "" {
-					t.Errorf("%s: %+v", id, l)
-				}
+				must.True(t, l.Number >= 1 && l.File != "", "%s: %+v", id, l)
 			}
 		}
 	})

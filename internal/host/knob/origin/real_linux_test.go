@@ -29,9 +29,7 @@ func ask(t *testing.T, program string, args ...string) string {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, stderr.String())
-	}
+	must.Need(t, err == nil, "%s %s: %v\n%s", program, strings.Join(args, " "), err, stderr.String())
 	return string(out)
 }
 
@@ -80,9 +78,7 @@ func TestNetplanAgrees(t *testing.T) {
 			set++
 		}
 	}
-	if set < 5 {
-		t.Errorf("only %d of the files set an MTU", set)
-	}
+	must.True(t, set >= 5, "only %d of the files set an MTU", set)
 }
 
 // drawNetplan draws a file about another interface, or about one by its address.
@@ -174,9 +170,7 @@ func TestKeyfileAgrees(t *testing.T) {
 	}
 	got := Find(knob.NewIndex(), card(fstest.MapFS{"etc/NetworkManager/system-connections/a.nmconnection": file(text)}), "linux", "eth0", ids)
 	for id, v := range want {
-		if got[id].Text != v {
-			t.Errorf("%s: %q, want %q\n%s", id, got[id].Text, v, text)
-		}
+		must.True(t, got[id].Text == v, "%s: %q, want %q\n%s", id, got[id].Text, v, text)
 	}
 }
 

@@ -41,9 +41,7 @@ func tc(t *testing.T, args ...string) string {
 	if errors.Is(err, exec.ErrNotFound) {
 		t.Skip("tc is not installed")
 	}
-	if err != nil {
-		t.Fatalf("tc %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
+	must.Need(t, err == nil, "tc %s: %v\n%s", strings.Join(args, " "), err, out)
 	return string(out)
 }
 
@@ -153,9 +151,7 @@ func TestWhatCannotBePutBackIsRefused(t *testing.T) {
 			t.Errorf("%s: Check = %v", name, err)
 		}
 		must.Is(t, d.Write(t.Context(), "pfifo"), errors.ErrUnsupported, "%s: Write", name)
-		if after := tc(t, "qdisc", "show", "dev", "kt0"); after != before {
-			t.Errorf("%s: was\n%sis\n%s", name, before, after)
-		}
+		must.Equal(t, tc(t, "qdisc", "show", "dev", "kt0"), before, "%s", name)
 		tc(t, "qdisc", "del", "dev", "kt0", "root")
 	}
 }

@@ -115,9 +115,7 @@ func ip(t *testing.T, args string) string {
 	if errors.Is(err, exec.ErrNotFound) {
 		t.Skip("ip is not installed")
 	}
-	if err != nil {
-		t.Fatalf("ip %s: %v\n%s", args, err, out)
-	}
+	must.Need(t, err == nil, "ip %s: %v\n%s", args, err, out)
 	return string(out)
 }
 

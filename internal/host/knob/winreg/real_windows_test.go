@@ -30,9 +30,7 @@ func scratch(t *testing.T) (string, registry.Key) {
 	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
 		t.Skip("only an administrator can make keys of the machine")
 	}
-	if err != nil || existed {
-		t.Fatalf("make %s: there already %v, %v", path, existed, err)
-	}
+	must.Need(t, err == nil && !existed, "make %s: there already %v, %v", path, existed, err)
 	t.Cleanup(func() {
 		must.OK(t, errors.Join(k.Close(), registry.DeleteKey(registry.LOCAL_MACHINE, path)))
 	})
@@ -52,9 +50,7 @@ func put(t must.TB, k registry.Key, name string, v raw) {
 	b := append([]byte(v.data), 0) // of which the last is not written
 	code, _, _ := windows.NewLazySystemDLL("advapi32.dll").NewProc("RegSetValueExW").Call(
 		uintptr(k), uintptr(unsafe.Pointer(text)), 0, uintptr(v.kind), uintptr(unsafe.Pointer(&b[0])), uintptr(len(v.data)))
-	if code != 0 {
-		t.Fatal(windows.Errno(code))
-	}
+	must.Need(t, code == 0, "%v", windows.Errno(code))
 }
 
 // dump is everything in k.
@@ -248,7 +244,5 @@ func TestRealCatalogue(t *testing.T) {
 			t.Errorf("%s: %q is %q, %v", k.ID, text, value, err)
 		}
 	}
-	if n < 3 {
-		t.Errorf("only %d of the catalogue in the registry", n)
-	}
+	must.True(t, n >= 3, "only %d of the catalogue in the registry", n)
 }

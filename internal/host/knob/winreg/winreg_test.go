@@ -87,9 +87,7 @@ func TestCatalogueUsesWhatIsThere(t *testing.T) {
 		}
 		must.OK(t, must.Err(memory().Open(n.Name)), "%s", k.ID)
 		raw, err := k.Encode("windows", winreg.Absent, "1")
-		if raw != "dword:1" || err != nil {
-			t.Errorf("%s: 1 is %q, %v", k.ID, raw, err)
-		}
+		must.True(t, raw == "dword:1" && err == nil, "%s: 1 is %q, %v", k.ID, raw, err)
 		if v, err := k.Decode("windows", "dword:0"); v != "0" || err != nil {
 			t.Errorf("%s: dword:0 is %q, %v", k.ID, v, err)
 		}

@@ -14,10 +14,8 @@ import (
 // second what is shown there.
 func TestParseCapture(t *testing.T) {
 	b := must.Get(os.ReadFile("testdata/windows-10/get-nettcpsetting.txt"))(t)
-	blocks, err := parseList(string(b))
-	if err != nil || len(blocks) != 2 {
-		t.Fatalf("parseList = %d blocks, %v", len(blocks), err)
-	}
+	blocks := must.Get(parseList(string(b)))(t)
+	must.Need(t, len(blocks) == 2, "parseList = %d blocks", len(blocks))
 	for name, want := range map[string]string{
 		"SettingName": "InternetCustom", "MinRtoMs": "300", "InitialCongestionWindowMss": "10", "CongestionProvider": "CUBIC", "DelayedAckTimeoutMs": "40", "AutoTuningLevelLocal": "Normal",
 	} {

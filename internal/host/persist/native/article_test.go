@@ -58,16 +58,12 @@ func (a article) input(t *testing.T) native.Input {
 		in.System = h.System
 		for _, item := range h.Knobs {
 			k, ok := knob.NewIndex().ByID(model.KnobID(fmt.Sprint(item.Key)))
-			if !ok {
-				t.Fatalf("%s: no knob %v", a.name, item.Key)
-			}
+			must.Need(t, ok, "%s: no knob %v", a.name, item.Key)
 			v := must.Get(k.Parse(fmt.Sprint(item.Value)))(t)
 			in.Settings = append(in.Settings, model.Assignment{Knob: k.ID, Value: v})
 		}
 	}
-	if len(in.Settings) == 0 {
-		t.Fatalf("%s has nothing for %s", a.name, a.role)
-	}
+	must.Need(t, len(in.Settings) != 0, "%s has nothing for %s", a.name, a.role)
 	return in
 }
 
@@ -130,9 +126,7 @@ func TestArticles(t *testing.T) {
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("want -, got +\n%s\n%s", diff, print(out))
 				}
-				if len(out.Commands) == 0 {
-					t.Error("no command puts it to use")
-				}
+				must.True(t, len(out.Commands) != 0, "no command puts it to use")
 			})
 		}
 	}

@@ -77,9 +77,7 @@ func TestGolden(t *testing.T) {
 				must.Do(t, os.WriteFile(path, []byte(got), 0o600))
 			}
 			want := must.Get(os.ReadFile(path))(t)
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Error(diff)
-			}
+			must.NoDiff(t, cmp.Diff(string(want), got))
 			checkNothingDropped(t, f, out)
 		})
 	}
@@ -153,9 +151,7 @@ func TestRefusals(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) || c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("got %v, want one with %q that is %v", err, c.want, c.is)
 			}
-			if len(out.Files) > 0 {
-				t.Error("files in spite of the error")
-			}
+			must.Len(t, out.Files, 0, "files in spite of the error")
 		})
 	}
 }

@@ -185,9 +185,7 @@ func acted(t interface {
 			t.Fatalf("%s: %s has %d ends of its block", f, file.Path, n)
 		}
 		s, err := acts(file)
-		if err != nil {
-			t.Fatalf("%s: %s cannot be read: %v\n%s", f, file.Path, err, text)
-		}
+		must.Need(t, err == nil, "%s: %s cannot be read: %v\n%s", f, file.Path, err, text)
 		all = append(all, file.Path+"\n"+s)
 	}
 	return all

@@ -51,9 +51,7 @@ func put(t *testing.T, root string, f files.File) string {
 func start(t *testing.T, argv ...string) string {
 	t.Helper()
 	out, err := referee.Command(t, argv[0], argv[1:]...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
-	}
+	must.Need(t, err == nil, "%s: %v\n%s", strings.Join(argv, " "), err, out)
 	return string(out)
 }
 
@@ -142,10 +140,8 @@ func TestNetplanReads(t *testing.T) {
 		put(t, root, f)
 		must.Equal(t, start(t, generate, "--root-dir", root), "", "netplan says")
 		link, _ := os.ReadFile(filepath.Join(root, "run/systemd/network/10-netplan-eth0.link")) // there may be none
-		network, err := os.ReadFile(filepath.Join(root, "run/systemd/network/10-netplan-eth0.network"))
-		if err != nil || !strings.Contains(string(network), "DHCP=ipv4") {
-			t.Errorf("the user's own definition is gone: %v\n%s", err, network)
-		}
+		network := must.Get(os.ReadFile(filepath.Join(root, "run/systemd/network/10-netplan-eth0.network")))(t)
+		must.True(t, strings.Contains(string(network), "DHCP=ipv4"), "the user's own definition is gone: %s", network)
 		return string(link) + string(network)
 	}
 	if text := made(false); strings.Contains(text, "MTUBytes") || strings.Contains(text, "Offload") {
@@ -244,10 +240,8 @@ func TestAnsibleReads(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		for _, f := range want {
-			got, err := os.ReadFile(filepath.Join(root, f.Path))
-			if err != nil || !bytes.Equal(got, f.Content) {
-				t.Errorf("%s: Ansible wrote %v\n%s\nwant\n%s", f.Path, err, got, f.Content)
-			}
+			got := must.Get(os.ReadFile(filepath.Join(root, f.Path)))(t)
+			must.True(t, bytes.Equal(got, f.Content), "%s: Ansible wrote %s\nwant\n%s", f.Path, got, f.Content)
 		}
 		must.Fail(t, must.Err(os.Stat(filepath.Join(root, "pwned"))), "Ansible ran a template in a comment")
 	}

@@ -126,9 +126,7 @@ func TestRegImported(t *testing.T) {
 			delete(now, name)
 		}
 		for name, v := range now {
-			if was[name] != v {
-				t.Errorf("%s: was %q, is %q: nobody asked for it", name, was[name], v)
-			}
+			must.True(t, was[name] == v, "%s: was %q, is %q: nobody asked for it", name, was[name], v)
 		}
 		merge(t, dir, out.Files[1], program...)
 		if now := everything(t); !maps.Equal(now, was) {

@@ -6,8 +6,9 @@ import (
 	"io"
 	"testing"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 // TestFramesSurviveWhatIsNone: whatever stands between frames, and whichever frame was
@@ -52,9 +53,7 @@ func TestADamagedFrameIsSkipped(t *testing.T) {
 	_ = w.Write(Stdout, 7, bytes.Repeat([]byte("x"), MaxPayload+1))
 	r := NewReader(&stream)
 	hello, err := r.Read()
-	if err != nil || hello.Kind != Hello {
-		t.Fatalf("after a cut frame: %+v, %v", hello, err)
-	}
+	must.Need(t, err == nil && hello.Kind == Hello, "after a cut frame: %+v, %v", hello, err)
 	first, err := r.Read()
 	second, err2 := r.Read()
 	if err != nil || err2 != nil || len(first.Payload) != MaxPayload || len(second.Payload) != 1 || second.ID != 7 {

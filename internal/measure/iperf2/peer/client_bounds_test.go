@@ -83,9 +83,7 @@ func TestUDPServerThatNeverEnds(t *testing.T) {
 			c.client.slack = 200 * time.Millisecond
 			c.flow.Params = traffic.Write(udp.Params{Rate: gentle})
 			near, _, err := c.client.Run(t.Context(), pc.LocalAddr().String(), c.flow, nil)
-			if err == nil && len(near.Warnings) == 0 {
-				t.Errorf("neither error nor warning: %+v", near)
-			}
+			must.True(t, err != nil || len(near.Warnings) != 0, "neither error nor warning: %+v", near)
 		})
 	}
 }

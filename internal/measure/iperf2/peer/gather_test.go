@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/program"
+	"linerate/internal/must"
 )
 
 // TestGathering: connections that begin together are one test with the sum of their
@@ -66,9 +67,7 @@ func TestGathering(t *testing.T) {
 				time.Sleep(2 * sistersCome)
 				synctest.Wait()
 				g.end()
-				if len(kept) != len(c.kept) {
-					t.Fatalf("%d tests, want %d: %+v", len(kept), len(c.kept), kept)
-				}
+				must.Need(t, len(kept) == len(c.kept), "%d tests, want %d: %+v", len(kept), len(c.kept), kept)
 				for i, one := range kept {
 					if f := one.Ends[0].Flows[0]; one.Flow.Streams != c.kept[i] || int(f.Bytes) != 100*c.kept[i] || (one.Err != nil) != c.failed {
 						t.Errorf("%d streams of %d bytes, %v; want %d", one.Flow.Streams, f.Bytes, one.Err, c.kept[i])

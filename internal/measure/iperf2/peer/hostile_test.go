@@ -50,9 +50,7 @@ func gone(t testing.TB, c net.Conn) {
 func (s *ownServer) alive(t testing.TB) {
 	t.Helper()
 	near, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, nil)
-	if err != nil || len(near.Warnings) > 0 {
-		t.Errorf("the server serves no more: %v, %q", err, near.Warnings)
-	}
+	must.True(t, err == nil && len(near.Warnings) == 0, "the server serves no more: %v, %q", err, near.Warnings)
 }
 
 func header(change func(h *iperf2.Header)) []byte {
@@ -151,9 +149,7 @@ func TestSessionsAreBounded(t *testing.T) {
 		if err == nil && len(near.Flows) == 1 && near.Flows[0].Bytes == 1<<20 {
 			return
 		}
-		if time.Now().After(limit) {
-			t.Fatalf("no place came back: %v", err)
-		}
+		must.Need(t, !time.Now().After(limit), "no place came back: %v", err)
 	}
 }
 
@@ -166,9 +162,7 @@ func TestPlaces(t *testing.T) {
 	must.Say(t, p.admit(b), "all 3", "fourth")
 	p.release(b)
 	must.Say(t, p.admit(a), "2 sessions already", "third of one")
-	if p.admit(b) != nil || len(p.clients) != 2 {
-		t.Error("a place did not come back")
-	}
+	must.True(t, p.admit(b) == nil && len(p.clients) == 2, "a place did not come back")
 }
 
 func TestTimeIsBounded(t *testing.T) {
@@ -176,9 +170,7 @@ func TestTimeIsBounded(t *testing.T) {
 	cfg.Time = 600 * time.Millisecond
 	s := startServer(t, cfg)
 	near, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Duration: 20 * time.Minute}, nil)
-	if err != nil {
-		t.Errorf("%v %+v", err, near)
-	}
+	must.True(t, err == nil, "%v %+v", err, near)
 	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
 	if w := results[0].Report.Warnings; !slices.ContainsFunc(w, func(l string) bool { return strings.Contains(l, errOverrun.Error()) }) {
 		t.Errorf("warnings %q", w)
@@ -267,9 +259,7 @@ func TestConnectionsOfATestAreOneSession(t *testing.T) {
 	b := budget.New(budget.Config{Anonymous: budget.Part{Source: budget.Limits{Sessions: 1}}})
 	s := startServer(t, ServerConfig{Budget: b})
 	near, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Duration: short, Streams: 8}, nil)
-	if err != nil || len(near.Warnings) > 0 {
-		t.Errorf("%v, %q", err, near.Warnings)
-	}
+	must.True(t, err == nil && len(near.Warnings) == 0, "%v, %q", err, near.Warnings)
 	if _, log := s.await(t, "results", func(r []Result, _ []string) bool { return len(r) == 8 }); len(log) > 0 {
 		t.Errorf("log %q", log)
 	}

@@ -49,9 +49,7 @@ func TestUDPLimitOfWhatComes(t *testing.T) {
 		s := startServer(t, ServerConfig{UDPRate: udpLimit})
 		text, _ := anyEnd(t, s.addr, "-u", "-b", "3m", "-P", "2", "-t", "0.2")
 		s.logged(t, "6 Mbit/s over UDP, at most 4 Mbit/s")
-		if strings.Contains(text, "Server Report") {
-			t.Errorf("it was served all the same:\n%s", text)
-		}
+		must.True(t, !strings.Contains(text, "Server Report"), "it was served all the same:\n%s", text)
 	})
 	t.Run("does so", func(t *testing.T) {
 		s := startServer(t, ServerConfig{UDPRate: udpLimit})
@@ -70,9 +68,7 @@ func TestUDPLimitOfWhatComes(t *testing.T) {
 			if over {
 				break
 			}
-			if sent > 1_000_000 {
-				t.Fatalf("%d datagrams of %d bytes were taken", sent, len(b))
-			}
+			must.Need(t, sent <= 1_000_000, "%d datagrams of %d bytes were taken", sent, len(b))
 		}
 		s.logged(t, "ended 1 flows: more than 4 Mbit/s over UDP")
 		results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })

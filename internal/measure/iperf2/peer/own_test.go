@@ -67,13 +67,9 @@ func checkOwnEnds(t testing.TB, c Client, f model.Flow) {
 		t.Fatalf("%v, warnings %q", err, w)
 	}
 	results, log := s.await(t, "results", func(r []Result, _ []string) bool { return len(r) == f.Streams })
-	if len(log) > 0 {
-		t.Errorf("log %q", log)
-	}
+	must.Len(t, log, 0, "log")
 	for _, r := range results {
-		if len(unhurried(r.Report.Warnings)) > 0 || r.Mode != c.mode(f) {
-			t.Errorf("result %+v", r)
-		}
+		must.True(t, len(unhurried(r.Report.Warnings)) == 0 && r.Mode == c.mode(f), "result %+v", r)
 	}
 	for _, d := range f.Direction.Parts() {
 		role := model.Sender
@@ -84,9 +80,7 @@ func checkOwnEnds(t testing.TB, c Client, f model.Flow) {
 		if theirs := sum(results, d); !agree(ours.Bytes, theirs) {
 			t.Errorf("%s: client has %d bytes, server %d", d, ours.Bytes, theirs)
 		}
-		if f.Engine == udp.Name && d == model.From && ours.UDP.Lost > 0 {
-			t.Errorf("from: %+v", ours.UDP)
-		}
+		must.True(t, f.Engine != udp.Name || d != model.From || ours.UDP.Lost <= 0, "from: %+v", ours.UDP)
 		if d == model.To && (f.Engine != udp.Name || f.Direction == model.To) {
 			if got := find(t, far, d, model.Receiver); got.Bytes != ours.Bytes {
 				t.Errorf("to: sent %d bytes, the server told of %d", ours.Bytes, got.Bytes)
@@ -113,21 +107,15 @@ func omitAndRate(t testing.TB, d model.Direction) model.EndReport {
 	s := startServer(t, ServerConfig{Rate: pacedRate})
 	var got taken
 	near, _, err := Client{Rate: pacedRate}.Run(t.Context(), s.addr, f, got.emit)
-	if err != nil || len(unhurried(near.Warnings)) > 0 {
-		t.Fatalf("%v, %q", err, near.Warnings)
-	}
+	must.Need(t, err == nil && len(unhurried(near.Warnings)) == 0, "%v, %q", err, near.Warnings)
 	for _, r := range near.Flows {
-		if r.Window <= 0 || r.Bytes == 0 {
-			t.Errorf("%s: %d bytes in a window of %v", r.Direction, r.Bytes, r.Window)
-		}
+		must.True(t, r.Window > 0 && r.Bytes != 0, "%s: %d bytes in a window of %v", r.Direction, r.Bytes, r.Window)
 	}
 	got.mu.Lock()
 	defer got.mu.Unlock()
 	omitted := slices.ContainsFunc(got.list, func(s model.Sample) bool { return s.Omitted })
 	counted := slices.ContainsFunc(got.list, func(s model.Sample) bool { return !s.Omitted })
-	if !omitted || !counted {
-		t.Errorf("samples of the warm-up %t, of the window %t", omitted, counted)
-	}
+	must.True(t, omitted && counted, "samples of the warm-up %t, of the window %t", omitted, counted)
 	return near
 }
 

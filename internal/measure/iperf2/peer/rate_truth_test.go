@@ -70,9 +70,7 @@ func TestBounceTime(t *testing.T) {
 		s := startServer(try, ServerConfig{})
 		text := foreignClient(try, s.addr, "--bounceback", "-t", "1", "-l", "200", "--bounceback-hold", "3")
 		m := bounceTimes.FindStringSubmatch(text)
-		if m == nil {
-			try.Fatalf("the client does not show ten bounces:\n%s", text)
-		}
+		must.Need(try, m != nil, "the client does not show ten bounces:\n%s", text)
 		least := must.Get(strconv.ParseFloat(m[2], 64))(try)
 		try.Claim("shortest of ten", least, 3, 6, "ms")
 	})

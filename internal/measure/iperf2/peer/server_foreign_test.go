@@ -166,13 +166,9 @@ func checkWithForeignClient(t testing.TB, mode iperf2.Mode, stars bool, args []s
 	text := foreignClient(t, s.addr, args...)
 	list := transfers(t, text)
 	results, log := s.await(t, "results", func(r []Result, _ []string) bool { return len(r) == n })
-	if len(log) > 0 {
-		t.Errorf("log %q", log)
-	}
+	must.Len(t, log, 0, "log")
 	for _, r := range results {
-		if r.Mode != mode || len(r.Report.Warnings) > 0 {
-			t.Errorf("result %+v", r)
-		}
+		must.True(t, r.Mode == mode && len(r.Report.Warnings) == 0, "result %+v", r)
 	}
 	to, from := sum(results, model.To), sum(results, model.From)
 	switch {
@@ -225,9 +221,7 @@ func TestServerBounces(t *testing.T) {
 	}
 	// Other work delays bounces, and never makes one shorter.
 	m := bounceTimes.FindStringSubmatch(text)
-	if m == nil {
-		t.Fatalf("the client does not show ten bounces:\n%s", text)
-	}
+	must.Need(t, m != nil, "the client does not show ten bounces:\n%s", text)
 	if least, err := strconv.ParseFloat(m[2], 64); err != nil || least < 3 {
 		t.Errorf("the shortest of ten bounces took less than 3 ms:\n%s", text)
 	}

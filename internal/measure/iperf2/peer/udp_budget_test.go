@@ -72,9 +72,7 @@ func TestUDPTakesFromTheBudget(t *testing.T) {
 	s := startServer(t, ServerConfig{Budget: b})
 	text := foreignClient(t, s.addr, "-u", "-R", "-b", "50m", "-P", "2", "-t", "1")
 	got := total(transfers(t, text), func(transfer) bool { return true })
-	if got == 0 {
-		t.Errorf("nothing came:\n%s", text)
-	}
+	must.True(t, got != 0, "nothing came:\n%s", text)
 	must.Contain(t, foreignClient(t, s.addr, "-u", "-b", "4m", "-t", "0.3"), "Server Report", "no report")
 	heldNothing(t, b)
 	if n := used(b, budget.Egress); units.Bytes(n) < got || n > 2*int64(got)+10_000 {
@@ -167,9 +165,7 @@ func TestForgedFlowsKeepNobodyOut(t *testing.T) {
 	}
 	close(stop)
 	<-stopped
-	if most > 2 {
-		t.Errorf("%d sessions at a time", most)
-	}
+	must.True(t, most <= 2, "%d sessions at a time", most)
 }
 
 // TestNewcomersAreBounded: forged first datagrams are kept in a bounded table, and
@@ -197,9 +193,7 @@ func TestNewcomersAreBounded(t *testing.T) {
 		u.begin(t.Context(), datagramOf(iperf2.Forward, 1), from, time.Second)
 	}
 	f := u.begin(t.Context(), datagramOf(iperf2.Forward, 4), from, 2*time.Second)
-	if f == nil || f.in.got.Load() != 1 || f.got != 200 || f.in.first != time.Second {
-		t.Fatalf("flow %+v", f)
-	}
+	must.Need(t, f != nil && f.in.got.Load() == 1 && f.got == 200 && f.in.first == time.Second, "flow %+v", f)
 	u.forget(time.Hour)
 	must.Equal(t, len(u.waiting), 0, "wait for ever")
 }

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/must"
 )
 
 // 4 Mbit/s: some hundred datagrams, which no loaded machine loses.
@@ -49,12 +50,8 @@ func checkUDPWithForeignServer(t testing.TB, c Client, f model.Flow) {
 	addr, out := foreignServer(t, "-u")
 	var s taken
 	near, far, err := c.Run(t.Context(), addr, f, s.emit)
-	if err != nil {
-		t.Fatalf("%v\nnear %+v\nserver:\n%s", err, near, out)
-	}
-	if len(near.Warnings)+len(far.Warnings) > 0 {
-		t.Errorf("warnings %q, %q", near.Warnings, far.Warnings)
-	}
+	must.Need(t, err == nil, "%v\nnear %+v\nserver:\n%s", err, near, out)
+	must.True(t, len(near.Warnings)+len(far.Warnings) == 0, "warnings %q, %q", near.Warnings, far.Warnings)
 	stars := c.mode(f).ConnectsBack() || f.Direction == model.Both
 	mixed := mixedUp(f)
 	for _, d := range f.Direction.Parts() {
@@ -101,9 +98,7 @@ func checkAmount(t testing.TB, f model.Flow, d model.Direction, got model.FlowRe
 	if r := float64(got.Bytes) / want; r > 1.1 || r < 0.4 || f.Bytes > 0 && r < 0.99 {
 		t.Errorf("%s: %d bytes are %.3f of what was asked for", d, got.Bytes, r)
 	}
-	if f.Duration > 0 && got.Window < f.Duration*8/10 {
-		t.Errorf("%s: window %v", d, got.Window)
-	}
+	must.True(t, f.Duration <= 0 || got.Window >= f.Duration*8/10, "%s: window %v", d, got.Window)
 }
 
 // "[  1] 0.0000-0.5871 sec  17640 Bytes  240372 bits/sec   0.068 ms 0/12 (0%)".
@@ -145,13 +140,9 @@ func checkUDPWithForeignClient(t testing.TB, mode iperf2.Mode, args []string) {
 	}
 	text := foreignClient(t, s.addr, args...)
 	results, log := s.await(t, "results", func(r []Result, _ []string) bool { return len(r) == n })
-	if len(log) > 0 {
-		t.Errorf("log %q", log)
-	}
+	must.Len(t, log, 0, "log")
 	for _, r := range results {
-		if r.Mode != mode || !r.UDP || len(r.Report.Warnings) > 0 {
-			t.Errorf("result %+v", r)
-		}
+		must.True(t, r.Mode == mode && r.UDP && len(r.Report.Warnings) == 0, "result %+v", r)
 	}
 	got := total(transfers(t, text), func(transfer) bool { return true })
 	// The program's listener may lose the first datagram of a flow that comes back.

@@ -80,9 +80,7 @@ func TestHostileDatagrams(t *testing.T) {
 		if _, far, err := (Client{}).Run(t.Context(), s.addr, f, nil); err == nil && len(far.Flows) == 1 {
 			break
 		}
-		if time.Now().After(limit) {
-			t.Fatal("no place came back")
-		}
+		must.Need(t, !time.Now().After(limit), "no place came back")
 	}
 	s.aliveUDP(t)
 }
@@ -118,17 +116,13 @@ func TestReportsAreBounded(t *testing.T) {
 	}
 	for n := range mostAcks {
 		b := answered(t, c, time.Minute)
-		if b == nil {
-			t.Fatalf("%d reports, want %d", n, mostAcks)
-		}
+		must.Need(t, b != nil, "%d reports, want %d", n, mostAcks)
 		r, l, err := iperf2.ParseReport(b)
 		if err != nil || l != iperf2.Layout16 || r.Datagrams != 2 || r.Lost != 0 || r.Bytes != 400 {
 			t.Fatalf("report %+v, %v, %v", r, l, err)
 		}
 	}
-	if answered(t, c, atOnce) != nil {
-		t.Errorf("more than %d reports", mostAcks)
-	}
+	must.True(t, answered(t, c, atOnce) == nil, "more than %d reports", mostAcks)
 }
 
 // TestVanishedFlow: a flow without end is reported, and one with a number that
@@ -164,9 +158,7 @@ func TestOldClient(t *testing.T) {
 	if err != nil || l != iperf2.Layout12 || len(b) != 1470 || int32(binary.BigEndian.Uint32(b)) != -5 {
 		t.Fatalf("answer of %d bytes, %v, %v", len(b), l, err)
 	}
-	if r.Datagrams != 6 || r.Lost != 1 || r.Bytes != 5*1470 {
-		t.Errorf("report %+v", r)
-	}
+	must.True(t, r.Datagrams == 6 && r.Lost == 1 && r.Bytes == 5*1470, "report %+v", r)
 }
 
 // TestLyingServer answers the client's final datagram with nonsense first.

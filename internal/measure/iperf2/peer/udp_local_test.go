@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestUDPAnswersFromAskedAddress asks a server on all addresses of a host at one that
@@ -36,9 +37,7 @@ func TestUDPAnswersFromAskedAddress(t *testing.T) {
 				}
 				if args != nil {
 					got := transfers(t, text)
-					if n := total(got, func(transfer) bool { return true }); n == 0 {
-						t.Errorf("nothing came back:\n%s", text)
-					}
+					must.True(t, total(got, func(transfer) bool { return true }) != 0, "nothing came back:\n%s", text)
 					s.await(t, "result", func(results []Result, _ []string) bool { return sum(results, model.From) > 0 })
 				}
 			})

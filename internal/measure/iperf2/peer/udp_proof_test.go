@@ -36,9 +36,7 @@ func TestProofByTCP(t *testing.T) {
 		for _, r := range near.Flows {
 			got = got || r.Direction == model.From && r.Bytes > 0
 		}
-		if !got {
-			t.Errorf("%s: %+v", d, near)
-		}
+		must.True(t, got, "%s: %+v", d, near)
 	}
 }
 
@@ -60,13 +58,9 @@ func TestSmallFinals(t *testing.T) {
 				got += len(b)
 			}
 		}
-		if got > mostAnswer*sent {
-			t.Fatalf("%d bytes for %d", got, sent)
-		}
+		must.Need(t, got <= mostAnswer*sent, "%d bytes for %d", got, sent)
 	}
-	if got == 0 {
-		t.Error("no report at all")
-	}
+	must.True(t, got != 0, "no report at all")
 }
 
 // TestProofsAreBounded: anonymous clients fill the list, and nobody is kept out.
@@ -76,15 +70,9 @@ func TestProofsAreBounded(t *testing.T) {
 	for range 2 * mostProven {
 		a = a.Next()
 		p.note(a)
-		if !p.has(a) {
-			t.Fatal(a)
-		}
+		must.Need(t, p.has(a), "%v", a)
 	}
-	if len(p.came) > mostProven || p.has(netip.MustParseAddr("192.0.2.1")) {
-		t.Errorf("%d proven", len(p.came))
-	}
+	must.True(t, len(p.came) <= mostProven && !p.has(netip.MustParseAddr("192.0.2.1")), "%d proven", len(p.came))
 	p.came[a] = time.Now().Add(-2 * proofTime)
-	if p.has(a) {
-		t.Error("for ever")
-	}
+	must.True(t, !p.has(a), "for ever")
 }

@@ -61,9 +61,7 @@ func TestClientLogin(t *testing.T) {
 		{"right again", &Login{"mario", "rossi", &key.PublicKey, right}, true},
 	} {
 		_, _, err := Client{Login: c.login}.Run(t.Context(), addr, f, func([]model.Sample) {})
-		if c.ok && err != nil || !c.ok && !errors.Is(err, iperf3.ErrRefused) {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		must.True(t, (!c.ok || err == nil) && (c.ok || errors.Is(err, iperf3.ErrRefused)), "%s: %v", c.name, err)
 	}
 }
 
@@ -83,12 +81,8 @@ func TestServerLogin(t *testing.T) {
 		old.Paddings = both
 		addr := serveHere(t, ServerConfig{Access: &old})
 		args := "-n 1M --username mario --rsa-public-key-path " + public
-		if s := foreignClient(t, addr, args, "IPERF3_PASSWORD=rossi"); s.Error != "" {
-			t.Error(s.Error)
-		}
-		if s := foreignClient(t, addr, args, "IPERF3_PASSWORD=russo"); s.Error == "" {
-			t.Error("a wrong password was accepted")
-		}
+		must.Equal(t, foreignClient(t, addr, args, "IPERF3_PASSWORD=rossi").Error, "")
+		must.True(t, foreignClient(t, addr, args, "IPERF3_PASSWORD=russo").Error != "", "a wrong password was accepted")
 	})
 	f := model.Flow{Direction: model.To, Bytes: 1 << 20}
 	for _, c := range []struct {
@@ -109,9 +103,7 @@ func TestServerLogin(t *testing.T) {
 			c.access.Key, c.access.Users = access.Key, access.Users
 			addr := serveHere(t, ServerConfig{Access: &c.access})
 			_, _, err := Client{Login: c.login}.Run(t.Context(), addr, f, func([]model.Sample) {})
-			if c.ok && err != nil || !c.ok && !errors.Is(err, iperf3.ErrRefused) {
-				t.Error(err)
-			}
+			must.True(t, (!c.ok || err == nil) && (c.ok || errors.Is(err, iperf3.ErrRefused)), "%v", err)
 		})
 	}
 }

@@ -78,9 +78,7 @@ func checkClient(t testing.TB, addr string, f model.Flow, c Client) {
 		t.Fatalf("near %+v, far %+v", near, far)
 	}
 	for i, d := range parts {
-		if f.Duration > 0 && samples[d] == 0 {
-			t.Errorf("no sample %s", d)
-		}
+		must.True(t, f.Duration <= 0 || samples[d] != 0, "no sample %s", d)
 		checkFlow(t, f, d, near.Flows[i], far.Flows[i], all[d])
 	}
 	if f.Duration > 0 && (far.CPUWindow <= 0 || far.CPUUser+far.CPUSystem <= 0 || near.CPUWindow <= 0) {
@@ -124,9 +122,7 @@ func checkFlow(t testing.TB, f model.Flow, d model.Direction, ours, theirs model
 	if f.Congestion != "" && (sender.TCP == nil || sender.TCP.Congestion.Or("") != f.Congestion) {
 		t.Errorf("congestion control of %+v", sender)
 	}
-	if sender.TCP == nil || !sender.TCP.Retransmits.IsKnown() {
-		t.Errorf("retransmissions of %+v", sender)
-	}
+	must.True(t, sender.TCP != nil && sender.TCP.Retransmits.IsKnown(), "retransmissions of %+v", sender)
 }
 
 func TestClientServerOutput(t *testing.T) {
@@ -203,8 +199,6 @@ func TestClientFlowFaults(t *testing.T) {
 		"neither time nor bytes": {Direction: model.To},
 	} {
 		_, _, err := Client{}.Run(t.Context(), "127.0.0.1:1", f, nil)
-		if err == nil || !strings.HasPrefix(err.Error(), "flow: ") {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.True(t, err != nil && strings.HasPrefix(err.Error(), "flow: "), "%s: %v", name, err)
 	}
 }

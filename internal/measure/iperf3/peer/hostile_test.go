@@ -279,9 +279,7 @@ func TestClientHostile(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), rawPatience)
 		defer cancel()
 		_, _, err := Client{limits: quick}.Run(ctx, s.listener.Addr().String(), f, func([]model.Sample) {})
-		if err == nil || ctx.Err() != nil {
-			t.Error(err)
-		}
+		must.True(t, err != nil && ctx.Err() == nil, "%v", err)
 		_ = s.listener.Close()
 		<-over
 	})
@@ -304,9 +302,7 @@ func TestClientScript(t *testing.T) {
 	go s.serve()
 	f := model.Flow{Direction: model.To, Duration: 100 * time.Millisecond}
 	_, far, err := Client{limits: quick}.Run(t.Context(), l.Addr().String(), f, func([]model.Sample) {})
-	if err != nil || far.Flows[0].Bytes != 1000 {
-		t.Errorf("%+v, %v", far, err)
-	}
+	must.True(t, err == nil && far.Flows[0].Bytes == 1000, "%+v, %v", far, err)
 }
 
 // TestClientCancelled holds that a client that is stopped says so.
@@ -357,7 +353,5 @@ func TestClientUDPSilence(t *testing.T) {
 		}
 		greetings++
 	}
-	if greetings != greetingTries+1 {
-		t.Errorf("%d greetings in %d tests", greetings, greetingTries+1)
-	}
+	must.True(t, greetings == greetingTries+1, "%d greetings in %d tests", greetings, greetingTries+1)
 }

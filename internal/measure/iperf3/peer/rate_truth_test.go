@@ -78,9 +78,7 @@ func TestServedSoon(t *testing.T) {
 				besiege(try, addr, stage, 256, false)
 				began := time.Now()
 				for foreignClient(try, addr, clientArgs(stage)).Error != "" {
-					if time.Since(began) > time.Minute {
-						try.Fatal("it never had its test")
-					}
+					must.Need(try, time.Since(began) <= time.Minute, "it never had its test")
 				}
 				try.Claim("it had its test after", time.Since(began).Seconds(), 0, 2.5, "s")
 			})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 )
 
 // TestSampled: while a real client measures, its server tells the rate of each
@@ -31,9 +32,7 @@ func TestSampled(t *testing.T) {
 	end := e.ended(t)
 	mu.Lock()
 	defer mu.Unlock()
-	if rates[model.Goodput] < 2 || rates[model.Sent] < 2 {
-		t.Errorf("in 3 s the server told %v", rates)
-	}
+	must.True(t, rates[model.Goodput] >= 2 && rates[model.Sent] >= 2, "in 3 s the server told %v", rates)
 	if len(remotes) != 1 || !remotes[netip.MustParseAddrPort(end.Remote)] {
 		t.Errorf("of %v, and the client is %s", remotes, end.Remote)
 	}

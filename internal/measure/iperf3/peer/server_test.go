@@ -134,13 +134,9 @@ func TestServer(t *testing.T) {
 		skipTimed(t, c.args)
 		e := newEvents()
 		s := foreignClient(t, serveHere(t, ServerConfig{Event: e.add}), c.args)
-		if s.Error != "" {
-			t.Fatal(s.Error)
-		}
+		must.Need(t, s.Error == "", "%v", s.Error)
 		end := e.ended(t)
-		if end.Err != nil {
-			t.Fatalf("the server says: %v", end.Err)
-		}
+		must.Dof(t, end.Err, "the server")
 		checkSums(t, c, s)
 		checkEvent(t, end, s)
 	})
@@ -176,9 +172,7 @@ func checkSums(t testing.TB, c serverCase, s summary) {
 		if got == 0 || math.Abs(float64(sent-got)) > tolerance*float64(sent) {
 			t.Errorf("sent %d, received %d", sent, got)
 		}
-		if p[0].Retransmits == nil {
-			t.Error("retransmissions are not known")
-		}
+		must.True(t, p[0].Retransmits != nil, "retransmissions are not known")
 		if rate := p[0].Rate; strings.Contains(c.args, "-b 50M") && (rate < 5e6 || rate > 150e6) {
 			// A machine that is busy elsewhere sends less, and nothing more.
 			t.Errorf("%.0f bit/s where 50M a stream were asked", rate)
@@ -200,9 +194,7 @@ func checkEvent(t testing.TB, e Event, s summary) {
 	}
 	both := s.End.Sent.Bytes + s.End.Received.Bytes + s.End.SentReverse.Bytes + s.End.ReceivedReverse.Bytes
 	must.Equal(t, own+theirs, both, "the server tells of %d and %d bytes, the client of %d", own, theirs, both)
-	if len(e.Own.Warnings) > 0 {
-		t.Errorf("warnings %q", e.Own.Warnings)
-	}
+	must.Len(t, e.Own.Warnings, 0, "warnings")
 	if e.Own.Host != model.Far || e.Theirs.Host != model.Near || e.Own.CPUWindow <= 0 {
 		t.Errorf("own %+v, theirs %+v", e.Own, e.Theirs)
 	}
@@ -252,9 +244,7 @@ func TestServerEndsRate(t *testing.T) {
 	t.Parallel()
 	e := newEvents()
 	s := foreignClient(t, serveHere(t, ServerConfig{Event: e.add, Rate: 5e6}), "-t 10")
-	if s.Error == "" {
-		t.Error("the client ran to its end")
-	}
+	must.True(t, s.Error != "", "the client ran to its end")
 	must.Say(t, e.ended(t).Err, "at most", "the server says")
 }
 
@@ -277,9 +267,7 @@ func TestServerParallel(t *testing.T) {
 	}
 	<-e.more
 	<-e.more
-	if s := foreignClient(t, addr, "-n 1M"); !strings.Contains(s.Error, "server is busy") {
-		t.Errorf("a third client: %q", s.Error)
-	}
+	must.Contain(t, foreignClient(t, addr, "-n 1M").Error, "server is busy", "a third client")
 	cancel()
 	all.Wait()
 }

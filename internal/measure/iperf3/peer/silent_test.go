@@ -190,9 +190,7 @@ func TestSilentTestGivesWay(t *testing.T) {
 		t.Errorf("the silent one was told % x", said)
 	}
 	waitFor(t, func() bool { return e.told("another client waits") })
-	if !e.told("another client waits") {
-		t.Error("the log does not say why the silent one ended")
-	}
+	must.True(t, e.told("another client waits"), "the log does not say why the silent one ended")
 }
 
 // TestNextClientWaitsForTheLastOne: a client that comes when the one before has its results,
@@ -239,9 +237,7 @@ func TestRunningTestKeepsItsSlot(t *testing.T) {
 	}()
 	<-moving
 	for range 3 {
-		if s := foreignClient(t, addr, "-n 1M"); !strings.Contains(s.Error, "server is busy") {
-			t.Errorf("%q", s.Error)
-		}
+		must.Contain(t, foreignClient(t, addr, "-n 1M").Error, "server is busy")
 	}
 	cancel()
 	<-done

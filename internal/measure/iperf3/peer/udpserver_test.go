@@ -64,9 +64,7 @@ func TestGreeterRests(t *testing.T) {
 			"read UDP: read udp: no buffer space available: trying again until it works",
 			"read UDP: works again, after 20 failures in 12.275s",
 		}
-		if !slices.Equal(log, want) {
-			t.Errorf("log %q", log)
-		}
+		must.True(t, slices.Equal(log, want), "log %q", log)
 	})
 }
 

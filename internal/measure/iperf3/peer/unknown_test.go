@@ -53,9 +53,7 @@ func serverOf2(t testing.TB, path string) string {
 			_ = c.Close()
 			return addr
 		}
-		if time.Now().After(limit) {
-			t.Fatalf("the real iperf 2 does not listen: %v", err)
-		}
+		must.Need(t, !time.Now().After(limit), "the real iperf 2 does not listen: %v", err)
 	}
 }
 
@@ -98,7 +96,5 @@ func TestClientBothWithOldServer(t *testing.T) {
 	}()
 	f := model.Flow{Direction: model.Both, Duration: 20 * time.Minute, Interval: 100 * time.Millisecond}
 	_, _, err := Client{}.Run(t.Context(), l.Addr().String(), f, func([]model.Sample) {})
-	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "before 3.7") {
-		t.Error(err)
-	}
+	must.True(t, errors.Is(err, errors.ErrUnsupported) && strings.Contains(err.Error(), "before 3.7"), "%v", err)
 }

@@ -104,17 +104,11 @@ func TestServerVersions(t *testing.T) {
 		r.expect(iperf3.ExchangeResults)
 		r.json(d.results("10000"))
 		body := must.Get(iperf3.ReadFrame(r.ctl, iperf3.MaxResults))(t)
-		got, err := iperf3.ParseResults(body)
-		if err != nil || len(got.Streams) != n {
-			t.Fatalf("%+v, %v", got, err)
-		}
+		got := must.Get(iperf3.ParseResults(body))(t)
+		must.Need(t, len(got.Streams) == n, "%+v", got)
 		for i, s := range got.Streams {
-			if s.Bytes != 10000 || s.ID != int64(iperf3.StreamID(i)) {
-				t.Errorf("stream %d: %+v", i, s)
-			}
-			if d.hello != "" && (s.Packets != 10 || s.Errors != 0) {
-				t.Errorf("datagrams of stream %d: %+v", i, s)
-			}
+			must.True(t, s.Bytes == 10000 && s.ID == int64(iperf3.StreamID(i)), "stream %d: %+v", i, s)
+			must.True(t, d.hello == "" || s.Packets == 10 && s.Errors == 0, "datagrams of stream %d: %+v", i, s)
 		}
 		r.expect(iperf3.DisplayResults)
 		r.send(r.ctl, iperf3.Done.Byte())
