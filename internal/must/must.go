@@ -6,6 +6,7 @@ package must
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -98,6 +99,14 @@ func Len[T any](t TB, list []T, n int, what ...any) {
 	if len(list) != n {
 		t.Helper()
 		t.Errorf("%s%d, want %d, in %+v", named(what), len(list), n, list)
+	}
+}
+
+// Same reports got if it does not hold the values of want in their order.
+func Same[T comparable](t TB, got, want []T, what ...any) {
+	if !slices.Equal(got, want) {
+		t.Helper()
+		t.Errorf("%s%+v, want %+v", named(what), got, want)
 	}
 }
 

@@ -34,6 +34,7 @@ func TestMust(t *testing.T) {
 		"True":    {func(t TB) { True(t, true, "") }, func(t TB) { True(t, false, "n %d%%", 3) }, "n 3%", false},
 		"Need":    {func(t TB) { Need(t, true, "") }, func(t TB) { Need(t, false, "n %d%%", 3) }, "n 3%", true},
 		"Len":     {func(t TB) { Len(t, []int{7}, 1) }, func(t TB) { Len(t, []int{7}, 2, "n") }, "n: 1, want 2, in [7]", false},
+		"Same":    {func(t TB) { Same(t, []int{1, 2}, []int{1, 2}) }, func(t TB) { Same(t, []int{2, 1}, []int{1, 2}, "n") }, "n: [2 1], want [1 2]", false},
 		"Contain": {func(t TB) { Contain(t, "ab", "b") }, func(t TB) { Contain(t, "ab", "c") }, "no \"c\" in:\nab", false},
 		"Equal":   {func(t TB) { Equal(t, 1, 1) }, func(t TB) { Equal(t, 1, 2, "n") }, "n: 1, want 2", false},
 		"text":    {func(t TB) { Equal(t, "", "") }, func(t TB) { Equal(t, "a", "b") }, `"a", want "b"`, false},

@@ -129,9 +129,7 @@ func TestTunedDryRun(t *testing.T) {
 		"3. where that leaves something to gain, several at a time, up to 3 min 20 s for each direction: " + rest.Setting.Name,
 		"not tcp.sack: it may not be tried: --never",
 	}
-	if !slices.Equal(got.Plan, want) {
-		t.Errorf("plan:\n%s\nwant:\n%s", strings.Join(got.Plan, "\n"), strings.Join(want, "\n"))
-	}
+	must.Same(t, got.Plan, want, "plan:\n%s\nwant:\n%s", strings.Join(got.Plan, "\n"), strings.Join(want, "\n"))
 }
 
 // A search that stays below the ceiling says so, with what holds it back; where rate and

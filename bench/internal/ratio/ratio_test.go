@@ -48,10 +48,6 @@ func TestOfLeavesItsInputAlone(t *testing.T) {
 }
 
 func TestOrderAlternates(t *testing.T) {
-	if got := Order(3, 0); !slices.Equal(got, []int{0, 1, 2}) {
-		t.Errorf("round 0: %v", got)
-	}
-	if got := Order(3, 1); !slices.Equal(got, []int{2, 1, 0}) {
-		t.Errorf("round 1: %v", got)
-	}
+	must.Same(t, Order(3, 0), []int{0, 1, 2}, "round 0")
+	must.Same(t, Order(3, 1), []int{2, 1, 0}, "round 1")
 }

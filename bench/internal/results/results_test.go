@@ -87,9 +87,7 @@ func TestNewDocument(t *testing.T) {
 func TestHeadingsInsideFencesAreText(t *testing.T) {
 	text := "# H\n\n## tcp: T\n\n```\n## udp: no section\n```\n"
 	d := Parse(text)
-	if len(d.parts) != 1 || !strings.Contains(d.parts[0].text, "no section") {
-		t.Errorf("parts are %+v", d.parts)
-	}
+	must.True(t, len(d.parts) == 1 && strings.Contains(d.parts[0].text, "no section"), "parts are %+v", d.parts)
 }
 
 // Reading and writing a document once brings it into its form, which stays.

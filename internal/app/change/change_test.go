@@ -117,9 +117,7 @@ func TestMTUsThatDiffer(t *testing.T) {
 	c, r := planned(linked(model.Near, "linux", 1500, 9000), linked(model.Far, "linux", 1500, 9000), model.Assignment{Knob: mtuKnob, Value: "9000"})
 	c.ends[1].wanted = nil // the near one keeps its own
 	c.noteOneSided()
-	if len(r.events) != 1 || !strings.Contains(r.events[0].(app.OtherMTU).Text, "9000") {
-		t.Errorf("told %+v", r.events)
-	}
+	must.True(t, len(r.events) == 1 && strings.Contains(r.events[0].(app.OtherMTU).Text, "9000"), "told %+v", r.events)
 	alone := &change{Env: c.Env, hosts: Hosts{Near: c.hosts.Near}, ends: []*end{{Host: c.hosts.Near, wanted: c.ends[0].wanted}}}
 	alone.noteOneSided()
 	must.Equal(t, r.events[len(r.events)-1], app.Event(app.OtherMTU{MTU: 9000}), "alone")

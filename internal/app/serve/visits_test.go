@@ -70,7 +70,5 @@ func TestForeignVisits(t *testing.T) {
 		"2 ran: sent 4, received 9, cut", "2 ended: cut",
 	}
 	must.Equal(t, strings.Join(got, "\n"), strings.Join(want, "\n"))
-	if len(v.open) != 0 {
-		t.Errorf("remembers %d visits that are over", len(v.open))
-	}
+	must.True(t, len(v.open) == 0, "remembers %d visits that are over", len(v.open))
 }

@@ -108,9 +108,7 @@ func TestRunsThePlanInItsOrder(t *testing.T) {
 				want = append(want, fmt.Sprintf("%d.1:%s", b+1, n))
 			}
 		}
-		if got := order(d.recorded); !slices.Equal(got, want) {
-			t.Errorf("ran %v, want %v", got, want)
-		}
+		must.Same(t, order(d.recorded), want, "ran")
 		must.True(t, len(out.Changes) == len(want), "%d changes reported, want %d", len(out.Changes), len(want))
 	})
 }
@@ -151,9 +149,7 @@ func TestInvalidBlockIsRepeatedAtTheEnd(t *testing.T) {
 			}
 		}
 		// An invalid run ends its block at once; the third block never gets well.
-		if want := []string{"1.1", "2.1", "3.1", "4.1", "2.2", "3.2", "3.3"}; !slices.Equal(blocks, want) {
-			t.Errorf("blocks %v, want %v", blocks, want)
-		}
+		must.Same(t, blocks, []string{"1.1", "2.1", "3.1", "4.1", "2.2", "3.2", "3.3"}, "blocks")
 		must.Equal(t, out.Reason, "1 of 4 blocks were given up after 3 invalid attempts each", "reason")
 	})
 }

@@ -54,12 +54,8 @@ func TestGroupIsHeldFromFirstToLastRun(t *testing.T) {
 	rest := []string{"verify", "verify", "extend"}
 	near := slices.Concat([]string{"apply"}, rest, []string{"apply"}, rest, []string{"apply", "verify", "verify", "undo"})
 	far := slices.Concat([]string{"apply"}, rest, []string{"extend"}, rest, []string{"extend", "verify", "verify", "undo"})
-	if got := b.near.Calls(); !slices.Equal(got, near) {
-		t.Errorf("near: %v", got)
-	}
-	if got := b.far.Calls(); !slices.Equal(got, far) {
-		t.Errorf("far: %v", got)
-	}
+	must.Same(t, b.near.Calls(), near, "near")
+	must.Same(t, b.far.Calls(), far, "far")
 }
 
 // A group that ends early is undone by Release, also when the caller has given up, and

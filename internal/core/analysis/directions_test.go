@@ -93,9 +93,7 @@ func TestInterruptedAttemptsAreNoFailures(t *testing.T) {
 	if r := Analyse(p, runs); r.Done || len(r.Unstable) != 0 {
 		t.Errorf("done %v, unstable %v", r.Done, r.Unstable)
 	}
-	if open := OpenBlocks(p, runs); !slices.Equal(open, []int{7}) {
-		t.Errorf("open blocks %v, want 7", open)
-	}
+	must.Same(t, OpenBlocks(p, runs), []int{7}, "open blocks")
 	for i := range runs {
 		if runs[i].Block == 7 {
 			runs[i].State = model.RunInvalid

@@ -121,9 +121,7 @@ func TestOpenGuardThatIsTolerable(t *testing.T) {
 	gain := map[string][]float64{"s1": {0.10, 0.11, 0.09, 0.105}}
 	r := Analyse(p, withMetrics(runsOf(p, p.NullBlocks+12, steady(p, gain)), 1.5, 1, 0)) // exactly the margin: never decided
 	g := verdictOfMetric(t, r, "s1", model.LatencyP99).Guard
-	if g.State != model.GuardOpen || !g.Tolerable {
-		t.Errorf("guard %s, tolerable %v", g.State, g.Tolerable)
-	}
+	must.True(t, g.State == model.GuardOpen && g.Tolerable, "guard %s, tolerable %v", g.State, g.Tolerable)
 	if got := MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay(); len(got) != 0 {
 		t.Errorf("refused by %d guards", len(got))
 	}

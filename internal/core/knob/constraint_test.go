@@ -119,9 +119,7 @@ func TestAdvice(t *testing.T) {
 		for _, v := range knob.Violations(c.system, c.before, assignments(c.set)) {
 			found = found || v.Constraint.ID == c.want && v.Constraint.Advice
 		}
-		if !found {
-			t.Errorf("%s %s: not advised by %s", c.system, c.set, c.want)
-		}
+		must.True(t, found, "%s %s: not advised by %s", c.system, c.set, c.want)
 	}
 }
 
@@ -176,9 +174,7 @@ func TestNoStepOnTheWayBreaksARule(t *testing.T) {
 				}
 				for _, c := range knob.NewIndex().Plan(now, changes) {
 					for _, v := range knob.Violations(system, now, []model.Assignment{c}) {
-						if !v.Constraint.Advice {
-							t.Fatalf("on the way from %v: %s=%s: %v", now, c.Knob, c.Value, v)
-						}
+						must.Need(t, v.Constraint.Advice, "on the way from %v: %s=%s: %v", now, c.Knob, c.Value, v)
 					}
 					now[c.Knob] = c.Value
 				}

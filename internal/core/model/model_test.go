@@ -3,7 +3,6 @@ package model
 import (
 	"encoding/json"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,13 +27,9 @@ func TestDirectionEnds(t *testing.T) {
 		if c.direction.Sender() != c.sender || c.direction.Receiver() != c.receiver {
 			t.Errorf("%s: %s sends, %s receives", c.direction, c.direction.Sender(), c.direction.Receiver())
 		}
-		if got := c.direction.Parts(); !slices.Equal(got, c.parts) {
-			t.Errorf("%s: parts %v", c.direction, got)
-		}
+		must.Same(t, c.direction.Parts(), c.parts, "%s: parts", c.direction)
 	}
-	if got := Both.Parts(); !slices.Equal(got, []Direction{To, From}) {
-		t.Errorf("both: parts %v", got)
-	}
+	must.Same(t, Both.Parts(), []Direction{To, From}, "both: parts")
 }
 
 func TestRunValue(t *testing.T) {

@@ -1,11 +1,11 @@
 package tune_test
 
 import (
-	"slices"
 	"testing"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/tune"
+	"linerate/internal/must"
 )
 
 // The front holds the settings that nothing beats in both rate and latency, whatever their
@@ -25,7 +25,5 @@ func TestFront(t *testing.T) {
 	for _, p := range tune.Front(runs, model.To) {
 		got = append(got, p.Setting)
 	}
-	if want := []string{"current", "256KiB", "4MiB"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	must.Same(t, got, []string{"current", "256KiB", "4MiB"})
 }

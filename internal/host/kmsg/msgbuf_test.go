@@ -28,12 +28,8 @@ func TestMessageBuffer(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	grown := boot + "re0: watchdog timeout\n<118>a program's line\n[zone: mbuf_cluster] kern.ipc.nmbclusters limit reached\n"
-	if got := said(grown); !slices.Equal(got, []string{"[zone: mbuf_cluster] kern.ipc.nmbclusters limit reached"}) {
-		t.Errorf("%q", got)
-	}
-	if got := said(grown[60:] + "re0: watchdog timeout\n"); !slices.Equal(got, []string{"re0: watchdog timeout"}) {
-		t.Errorf("after it went round: %q", got)
-	}
+	must.Same(t, said(grown), []string{"[zone: mbuf_cluster] kern.ipc.nmbclusters limit reached"})
+	must.Same(t, said(grown[60:]+"re0: watchdog timeout\n"), []string{"re0: watchdog timeout"}, "after it went round")
 	if got := said("re0: no memory for jumbo buffers\n"); !slices.Equal(got, []string{"re0: no memory for jumbo buffers"}) {
 		t.Errorf("after it went round altogether: %q", got)
 	}

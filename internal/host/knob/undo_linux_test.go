@@ -166,9 +166,7 @@ func (w *world) onlyUsable(t *testing.T) {
 			delete(w.knobs, id)
 		}
 	}
-	if len(w.knobs) < 8 {
-		t.Fatalf("only %d knobs can be tried here", len(w.knobs))
-	}
+	must.Need(t, len(w.knobs) >= 8, "only %d knobs can be tried here", len(w.knobs))
 }
 
 func (w *world) ids() []model.KnobID {

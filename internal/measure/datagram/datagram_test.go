@@ -32,9 +32,7 @@ func TestEveryWayCountsTheSame(t *testing.T) {
 					a, b := loopback(t, network)
 					f := newFlow(t, a, b, o, SenderOptions{Size: size}, limits{count: n})
 					f.run()
-					if f.sendErr != nil || f.recvErr != nil {
-						t.Fatalf("send: %v, receive: %v", f.sendErr, f.recvErr)
-					}
+					must.Need(t, f.sendErr == nil && f.recvErr == nil, "send: %v, receive: %v", f.sendErr, f.recvErr)
 					if f.tally.Received != n || f.bytes != n*int64(size) || f.odd != 0 || f.send.Sent.Load() != n {
 						t.Errorf("sent %d of %d, received %d in %d bytes, %d odd ones",
 							f.send.Sent.Load(), n, f.tally.Received, f.bytes, f.odd)
@@ -104,9 +102,7 @@ func TestStopWaiting(t *testing.T) {
 					t.Fatal("a loop goes on")
 				}
 			}
-			if f.sendErr != nil || f.recvErr != nil {
-				t.Errorf("send: %v, receive: %v", f.sendErr, f.recvErr)
-			}
+			must.True(t, f.sendErr == nil && f.recvErr == nil, "send: %v, receive: %v", f.sendErr, f.recvErr)
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/hist"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -24,9 +25,7 @@ func TestVethRates(t *testing.T) {
 				a, b := w.ConnectedUDP()
 				f := newFlow(t, a, b, Options{Plain: plain}, SenderOptions{Size: size}, limits{time: 2 * time.Second})
 				took := f.run()
-				if f.sendErr != nil || f.recvErr != nil {
-					t.Fatalf("send: %v, receive: %v", f.sendErr, f.recvErr)
-				}
+				must.Need(t, f.sendErr == nil && f.recvErr == nil, "send: %v, receive: %v", f.sendErr, f.recvErr)
 				sent, came := float64(f.send.Sent.Load()), float64(f.tally.Received)
 				t.Logf("%.0f kpps sent, %.0f kpps received, %.2f %% lost, of them %d pieces by the socket",
 					sent/took.Seconds()/1e3, came/took.Seconds()/1e3, 100*(sent-came)/sent, f.b.Dropped().Or(0))

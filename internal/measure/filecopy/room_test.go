@@ -110,9 +110,7 @@ func TestAheadKeepsWhatArrived(t *testing.T) {
 			for at := int64(0); at < size; at += step {
 				must.Need(t, mem[at] == byte(at/step)|1, "byte %d of %d was changed, in steps of %d", at, size, step)
 			}
-			if a.asked > int64(len(mem)) {
-				t.Errorf("asked for %d of %d", a.asked, len(mem))
-			}
+			must.True(t, a.asked <= int64(len(mem)), "asked for %d of %d", a.asked, len(mem))
 			must.Do(t, free())
 		}
 	}

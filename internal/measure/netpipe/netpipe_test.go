@@ -119,9 +119,7 @@ func TestAgreeNamesEachDifference(t *testing.T) {
 func TestArgumentsPutIntegrityFirst(t *testing.T) {
 	s := Settings{Start: 8, Upper: 64, Perturbation: 1, Integrity: true, Bidirectional: true, Reset: true}
 	must.Equal(t, strings.Join(s.Arguments(), " "), "-i -r -2 -l 8 -u 64 -p 1", "arguments")
-	if got := Default().Arguments(); !slices.Equal(got, []string{"-l", "1", "-u", "10000000", "-p", "3"}) {
-		t.Errorf("arguments %q", got)
-	}
+	must.Same(t, Default().Arguments(), []string{"-l", "1", "-u", "10000000", "-p", "3"}, "arguments")
 	if got := (Settings{Streaming: true}).Arguments(); got[0] != "-s" || slices.Contains(got, "-r") {
 		t.Errorf("arguments %q", got)
 	}

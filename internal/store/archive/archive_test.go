@@ -156,9 +156,7 @@ func TestBomb(t *testing.T) {
 		if err == nil {
 			_ = a.Close()
 		}
-		if read.size < 1 || read.size > 32<<20 {
-			t.Errorf("%s: %d bytes were on the disk", name, read.size)
-		}
+		must.True(t, read.size >= 1 && read.size <= 32<<20, "%s: %d bytes were on the disk", name, read.size)
 	}
 }
 

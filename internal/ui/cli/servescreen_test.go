@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,9 +55,7 @@ func TestAllowances(t *testing.T) {
 		AllAnonymous: budget.Limits{Sessions: 4}, Anonymous: budget.Part{Source: budget.Limits{Sessions: 2, Memory: 64 << 20}}, Window: 24 * time.Hour,
 	})
 	want := []uilive.Allowance{{Name: "sessions", Used: "0", Limit: "8", Source: "2"}}
-	if got := allowances(b.Usage()); !slices.Equal(got, want) {
-		t.Errorf("nothing: %+v", got)
-	}
+	must.Same(t, allowances(b.Usage()), want, "nothing")
 	s := must.Get(b.Open(netip.MustParseAddr("127.0.0.1"), ""))(t)
 	must.Get(s.Take(budget.Amounts{Memory: 32 << 20}))(t)
 	_ = s.Spend(1 << 30)
@@ -69,7 +66,5 @@ func TestAllowances(t *testing.T) {
 		{Name: "sessions", Used: "1", Limit: "8", Source: "2"}, {Name: "descriptors", Used: "1", Limit: "no limit", Source: "no limit"}, {Name: "memory", Used: "32 MiB", Limit: "1 GiB", Source: "64 MiB", Refused: 1},
 		{Name: "sent in 24 h", Used: "1 GiB", Limit: "no limit", Source: "no limit"},
 	}
-	if got := allowances(b.Usage()); !slices.Equal(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	must.Same(t, allowances(b.Usage()), want)
 }

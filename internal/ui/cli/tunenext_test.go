@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"slices"
 	"testing"
 
 	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/core/tune"
+	"linerate/internal/must"
 	"linerate/internal/report"
 )
 
@@ -30,8 +30,6 @@ func TestNextStepsOfASearch(t *testing.T) {
 		{report.Tuned{Next: on}, []report.Step{on}},
 		{report.Tuned{Next: again}, nil},
 	} {
-		if got := nextSteps(c.t, rec, s); !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %+v, want %+v", c.t, got, c.want)
-		}
+		must.Same(t, nextSteps(c.t, rec, s), c.want, "%+v", c.t)
 	}
 }

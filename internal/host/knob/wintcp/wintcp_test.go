@@ -290,9 +290,7 @@ func TestRemember(t *testing.T) {
 			t.Errorf("%s = %q, %v", name, v, err)
 		}
 	}
-	if len(m.commands) != 4 {
-		t.Errorf("%d commands were started: %q", len(m.commands), m.commands)
-	}
+	must.True(t, len(m.commands) == 4, "%d commands were started: %q", len(m.commands), m.commands)
 	s, _ := wintcp.OpenWith(run, "Ethernet 2", "*RSS")
 	must.Is(t, must.Err(s.Read(t.Context())), errors.ErrUnsupported, "a keyword that the driver has not")
 }

@@ -25,9 +25,7 @@ func TestServerOutlivesAcceptErrors(t *testing.T) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.log) != 1 || !strings.Contains(s.log[0], "too many open files") {
-		t.Errorf("log %q", s.log)
-	}
+	must.True(t, len(s.log) == 1 && strings.Contains(s.log[0], "too many open files"), "log %q", s.log)
 }
 
 // TestServerOutlivesAPanic: a fault in the handling of one client ends that one.

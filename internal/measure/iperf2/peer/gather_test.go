@@ -73,9 +73,7 @@ func TestGathering(t *testing.T) {
 						t.Errorf("%d streams of %d bytes, %v; want %d", one.Flow.Streams, f.Bytes, one.Err, c.kept[i])
 					}
 				}
-				if len(g.tests)+len(g.by) > 0 {
-					t.Errorf("left: %v, %v", g.tests, g.by)
-				}
+				must.True(t, len(g.tests)+len(g.by) == 0, "left: %v, %v", g.tests, g.by)
 			})
 		})
 	}

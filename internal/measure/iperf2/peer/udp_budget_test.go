@@ -182,9 +182,7 @@ func TestNewcomersAreBounded(t *testing.T) {
 			t.Fatalf("%v: %+v", from, f)
 		}
 	}
-	if len(u.waiting) > mostWaiting || len(u.flows) != 0 {
-		t.Errorf("%d wait, %d flows", len(u.waiting), len(u.flows))
-	}
+	must.True(t, len(u.waiting) <= mostWaiting && len(u.flows) == 0, "%d wait, %d flows", len(u.waiting), len(u.flows))
 	from := netip.AddrPortFrom(a, 7)
 	for _, n := range []int64{1, 1 << 40} { // no order
 		if f := u.begin(t.Context(), datagramOf(iperf2.Forward, n), from, time.Second); f != nil {

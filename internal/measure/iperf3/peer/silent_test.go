@@ -157,9 +157,7 @@ func TestSilentClientsKeepNobodyOut(t *testing.T) {
 						break
 					}
 					t.Logf("after %v: %s", time.Since(began), s.Error)
-					if time.Since(began) > time.Minute {
-						t.Fatalf("after %v: %s", time.Since(began), s.Error)
-					}
+					must.Need(t, time.Since(began) <= time.Minute, "after %v: %s", time.Since(began), s.Error)
 				}
 			})
 		}
