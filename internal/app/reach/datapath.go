@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -13,8 +14,10 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/udp"
 )
 
@@ -40,8 +43,20 @@ func fitsPath(p model.DataPath, near, far Target) error {
 	if p.ConnectFrom == model.Far {
 		accepting = near
 	}
+	if near.Kind == Here && far.Kind != Lab {
+		if err := onThisMachine(p.Egress); err != nil {
+			return err
+		}
+	}
+	dials := model.DataPath{Egress: p.Egress}
 	switch {
 	case p == model.DataPath{}:
+		return nil
+	case p.Through != "" && p.Egress != model.Egress{}:
+		return app.Usagef("--through ssh excludes --bind, --bind-dev, --cport and --dscp: the packets are those of ssh")
+	case p.ConnectFrom == model.Far && p.From != model.Ports{}:
+		return app.WithHint(app.Usagef("--cport: with --connect-from far the near end accepts"), "name the ports that it accepts at: --data-port %s", p.From)
+	case far.Kind == Foreign && p == dials:
 		return nil
 	case far.Kind == Foreign:
 		return app.WithHint(app.Usagef("%s: the connections to %s are as its protocol has them", pathFlag(p), far), "leave it out")
@@ -55,6 +70,42 @@ func fitsPath(p model.DataPath, near, far Target) error {
 		return app.WithHint(app.Usagef("--data-port: linerate serve has one port for everything, that of its link"), "leave it out, or start serve there with another --listen")
 	}
 	return nil
+}
+
+// onThisMachine demands that this machine has the address and the interface that data
+// are to leave from.
+func onThisMachine(from model.Egress) error {
+	if from.Device != "" {
+		if _, err := net.InterfaceByName(from.Device); err != nil {
+			var names []string
+			all, _ := net.Interfaces() // without them the hint is shorter
+			for _, i := range all {
+				names = append(names, i.Name)
+			}
+			return app.WithHint(app.Usagef("--bind-dev: this machine has no interface %s", from.Device), "it has %s", plain.And(names))
+		}
+	}
+	if from.Bind == "" {
+		return nil
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return err
+	}
+	asked, _, _ := strings.Cut(from.Bind, "%")
+	var has []string
+	for _, a := range own {
+		p, err := netip.ParsePrefix(a.String())
+		if err != nil {
+			continue
+		}
+		text := p.Addr().Unmap().String()
+		if text == asked || p.Addr().IsLoopback() && netip.MustParseAddr(asked).IsLoopback() { // all of 127.0.0.0/8 is
+			return nil
+		}
+		has = append(has, text)
+	}
+	return app.WithHint(app.Usagef("--bind: this machine has no address %s", from.Bind), "it has %s", plain.And(has))
 }
 
 // pathFlag is the flag that a path that is not the usual one was given by.
@@ -73,6 +124,9 @@ func Carries(p model.DataPath, flow model.Flow) error {
 	if p.Through != "" && udp.Carries(flow) {
 		return app.WithHint(app.Usagef("--through %s: ssh forwards connections of TCP, and no datagrams: UDP cannot go through it", p.Through),
 			"leave out UDP, or open a port for it and name that with --data-port")
+	}
+	if r, ok := requests.Of(flow); ok && r.Connect && p.From != (model.Ports{}) {
+		return app.WithHint(app.Usagef("--cport: each request has a connection of its own, and a port stays taken for a minute after it"), "leave out --cport or --connect")
 	}
 	return nil
 }
@@ -159,6 +213,8 @@ func (e *Ends) provenBy(ctx context.Context, wanted []way, errs []error) error {
 			e.proven = append(e.proven, wanted[i].protocol)
 		case e.path.Ports != (model.Ports{}) && ctx.Err() == nil:
 			return app.WithHint(err, "name another port or range with --data-port")
+		case e.path.Egress != (model.Egress{}) && ctx.Err() == nil:
+			return app.WithHint(err, "what was asked for: %s", strings.Join(e.path.Egress.Flags(), " "))
 		case errors.Is(err, context.Canceled):
 			return err
 		}

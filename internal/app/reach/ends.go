@@ -215,7 +215,7 @@ func (e *Ends) meetForeign(ctx context.Context) error {
 	e.tellRecovered(ctx, e.Near)
 	e.WireRate = hostRates(e.Hosts)
 	e.agreed(e.contract)
-	peer, err := e.foreign.foreignPeer(e.env, facts)
+	peer, err := e.foreign.foreignPeer(e.env, facts, e.path)
 	if err != nil {
 		return err
 	}

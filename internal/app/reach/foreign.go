@@ -64,7 +64,7 @@ type foreignPeer struct {
 }
 
 // foreignPeer returns how to measure with t from the host that said facts.
-func (t *Target) foreignPeer(env app.Env, facts model.HostFacts) (runner.Peer, error) {
+func (t *Target) foreignPeer(env app.Env, facts model.HostFacts, path model.DataPath) (runner.Peer, error) {
 	client := t.client
 	if client == nil {
 		var err error
@@ -72,7 +72,7 @@ func (t *Target) foreignPeer(env app.Env, facts model.HostFacts) (runner.Peer, e
 			return nil, err
 		}
 	}
-	return foreignPeer{env, client, program.Near{LinkRate: facts.LinkRate, Said: func(line string) { env.Observe(app.ServerSaid{Line: line}) }}}, nil
+	return foreignPeer{env, client, program.Near{LinkRate: facts.LinkRate, Egress: path.Egress, Said: func(line string) { env.Observe(app.ServerSaid{Line: line}) }}}, nil
 }
 
 // Run implements runner.Peer.

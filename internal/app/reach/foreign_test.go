@@ -106,7 +106,7 @@ func TestFirstHour13SilentForeign(t *testing.T) {
 			if flow, err = target.Fit(env, flow, program.Values{}); err != nil {
 				t.Fatal(err)
 			}
-			peer, err := target.foreignPeer(env, model.HostFacts{})
+			peer, err := target.foreignPeer(env, model.HostFacts{}, model.DataPath{})
 			must.Do(t, err)
 			_, _, err = peer.Run(t.Context(), flow, func([]model.Sample) {})
 			if err == nil || !strings.Contains(err.Error(), "no answer in 1 s") || app.KindOf(err) != app.Unreachable || app.HintOf(err) == "" {
@@ -126,7 +126,7 @@ func TestFirstHour13SilentDatagrams(t *testing.T) {
 	target := must.Get(Parse("iperf2://"+c.LocalAddr().String(), env))(t)
 	flow := model.Flow{Engine: udp.Name, Direction: model.To, Streams: 1, Duration: 200 * time.Millisecond, Interval: 200 * time.Millisecond}
 	flow.Params = traffic.Write(udp.Params{Rate: udp.DefaultRate})
-	peer, err := target.foreignPeer(env, model.HostFacts{})
+	peer, err := target.foreignPeer(env, model.HostFacts{}, model.DataPath{})
 	must.Do(t, err)
 	_, _, err = peer.Run(t.Context(), flow, func([]model.Sample) {})
 	if err == nil || !strings.Contains(err.Error(), "no answer") || app.KindOf(err) != app.Unreachable || !strings.Contains(app.HintOf(err), "iperf -s -u") {

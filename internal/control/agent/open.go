@@ -12,6 +12,7 @@ import (
 	"linerate/internal/control/wire/data"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
+	"linerate/internal/measure/sockio"
 	"linerate/internal/rescue"
 )
 
@@ -40,6 +41,7 @@ func (a *agent) opener(r *run, p session.Preparation, ports chan<- int) func(con
 		}
 		ctx, cancel := context.WithTimeout(ctx, a.within(p))
 		defer cancel()
+		o.Egress = p.Egress
 		first := next
 		next += n
 		var conns []*net.TCPConn
@@ -77,7 +79,7 @@ func (a *agent) udpOpener(p session.Preparation, open func(context.Context, int,
 		var sockets *data.Sockets
 		if p.Connect == "" {
 			var err error
-			if sockets, err = data.For(a.Data, p.Ports, p.Loopback).OpenUDP(ctx, p.Token, first, n); err != nil {
+			if sockets, err = data.For(a.Data, p.Ports, acceptAt(p)).OpenUDP(ctx, p.Token, first, n); err != nil {
 				return nil, err
 			}
 			defer func() { _ = sockets.Close() }() // what was not taken
@@ -87,11 +89,26 @@ func (a *agent) udpOpener(p session.Preparation, open func(context.Context, int,
 			return nil, err
 		}
 		defer func() { _ = rendezvous.Conns[0].Close() }()
-		if sockets != nil {
-			return sockets.Take(ctx, rendezvous.Conns[0])
+		if sockets == nil {
+			return data.DialUDP(ctx, rendezvous.Conns[0], p.Token, first, n, p.Egress)
 		}
-		return data.DialUDP(ctx, rendezvous.Conns[0], p.Token, first, n)
+		conns, err := sockets.Take(ctx, rendezvous.Conns[0])
+		for _, c := range conns {
+			// The device follows from the address that the rendezvous came to.
+			if failed := sockio.MarkDSCP(c, p.Egress.DSCP); failed != nil {
+				err = failed
+			}
+		}
+		return conns, err
 	}
+}
+
+// acceptAt is the address at which an accepting end listens, "" for all.
+func acceptAt(p session.Preparation) string {
+	if p.Loopback {
+		return "127.0.0.1"
+	}
+	return p.Egress.Bind
 }
 
 func (a *agent) acceptAll(ctx context.Context, r *run, p session.Preparation, first, n int, o engine.SocketOptions, ports chan<- int) ([]*net.TCPConn, []string, error) {
@@ -99,7 +116,7 @@ func (a *agent) acceptAll(ctx context.Context, r *run, p session.Preparation, fi
 	port := r.port
 	r.mu.Unlock()
 	if port == nil {
-		opened, err := data.For(a.Data, p.Ports, p.Loopback).Open(ctx, p.Token, ahead(p.Flow), o)
+		opened, err := data.For(a.Data, p.Ports, acceptAt(p)).Open(ctx, p.Token, ahead(p.Flow), o)
 		if err != nil {
 			return nil, nil, err
 		}

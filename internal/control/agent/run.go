@@ -157,6 +157,9 @@ func (a *agent) prepare(ctx context.Context, p session.Preparation) (int, error)
 			return 0, fmt.Errorf("prepare run: %w", err)
 		}
 	}
+	if a.MayConnect != nil && p.Egress != p.Egress.MarkOnly() {
+		return 0, fmt.Errorf("prepare run: %w: this server chooses the address, interface and port of its data by itself", session.ErrRefused)
+	}
 	give, err := a.reserve(p.Flow, e.Kind().Of(p.Flow))
 	if err != nil {
 		return 0, fmt.Errorf("prepare run: %w", err)
@@ -171,7 +174,7 @@ func (a *agent) prepare(ctx context.Context, p session.Preparation) (int, error)
 		defer close(r.prepared)
 		r.err = guarded("prepare", func() (err error) {
 			a.forget(r)
-			env := engine.Env{Host: a.host, Open: a.restrained(r.counted(a.opener(r, p, ports))), Share: a.grant.Share, MaxBytes: a.Limits.MaxBytes}
+			env := engine.Env{Host: a.host, Egress: p.Egress, Open: a.restrained(r.counted(a.opener(r, p, ports))), Share: a.grant.Share, MaxBytes: a.Limits.MaxBytes}
 			if !p.Loopback { // what brings connections there brings no datagrams
 				env.OpenUDP = a.udpOpener(p, env.Open)
 			}

@@ -31,8 +31,8 @@ func (a *attempt) dataAddress() (address, error) {
 		d.connector, d.acceptor = d.acceptor, d.connector
 	}
 	d.host = d.acceptor.DataHost()
-	if d.acceptor == a.ends[0] && a.NearHost != "" {
-		d.host = a.NearHost
+	if d.acceptor == a.ends[0] {
+		d.host = cmp.Or(a.Path.Bind, a.NearHost, d.host)
 	}
 	if d.host == "" {
 		return d, fmt.Errorf("the address of %s for data connections is not known: name it, or let the other end accept", d.acceptor.Name())
@@ -97,6 +97,7 @@ func (a *attempt) preparedAt(ctx context.Context, d address) (int, error) {
 	if forwarded != nil {
 		p.Ports, p.Loopback = model.Ports{First: forwarded.Port, Last: forwarded.Port}, true
 	}
+	p.Egress = a.egress(d.acceptor)
 	port, err := d.acceptor.Prepare(ctx, p)
 	if err != nil {
 		return 0, err
@@ -116,8 +117,17 @@ func (a *attempt) preparedAt(ctx context.Context, d address) (int, error) {
 	if port == 0 {
 		return 0, fmt.Errorf("prepare run on %s: it opened no port for data connections", d.acceptor.Name())
 	}
+	p.Egress = a.egress(d.connector)
 	_, err = d.connector.Prepare(ctx, p)
 	return port, err
+}
+
+// egress is where the data of an end leave from.
+func (a *attempt) egress(c *session.Client) model.Egress {
+	if c == a.ends[0] {
+		return a.Path.Egress
+	}
+	return a.Path.MarkOnly()
 }
 
 // dropBoth lets go of what was prepared on either end.

@@ -26,6 +26,10 @@ func (c *Client) Prepare(ctx context.Context, p Preparation) (port int, err erro
 		return c.api.Prepare(ctx, &sessionpb.PrepareRequest{
 			Run: p.Run, Flow: encodeFlow(p.Flow), Token: p.Token[:], Connect: p.Connect,
 			FirstPort: uint32(p.Ports.First), LastPort: uint32(p.Ports.Last), Loopback: p.Loopback, WithinNs: int64(p.Within),
+			Egress: &sessionpb.Egress{
+				Bind: p.Egress.Bind, Device: p.Egress.Device, Dscp: uint32(p.Egress.DSCP),
+				FirstPort: uint32(p.Egress.From.First), LastPort: uint32(p.Egress.From.Last),
+			},
 		})
 	})
 	if err != nil {

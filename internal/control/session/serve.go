@@ -220,6 +220,7 @@ func (a *adapter) Prepare(ctx context.Context, p *sessionpb.PrepareRequest) (*se
 		prep.Ports = model.Ports{First: int(p.GetFirstPort()), Last: int(p.GetLastPort())}
 		c.that(prep.Ports.Valid(), "no ports: %d to %d", p.GetFirstPort(), p.GetLastPort())
 		prep.Loopback = p.GetLoopback()
+		prep.Egress = decodeEgress(&c, p.GetEgress())
 		prep.Within = c.duration("time to prepare", p.GetWithinNs(), 0, MaxPrepare)
 		if c.err != nil {
 			return nil, c.err
@@ -227,6 +228,16 @@ func (a *adapter) Prepare(ctx context.Context, p *sessionpb.PrepareRequest) (*se
 		port, err := a.service.Prepare(ctx, prep)
 		return &sessionpb.PrepareResponse{Port: uint32(port)}, err
 	})
+}
+
+// decodeEgress reads what an agent is asked of its sockets.
+func decodeEgress(c *check, p *sessionpb.Egress) model.Egress {
+	e := model.Egress{
+		Bind: c.text("address to bind to", p.GetBind(), MaxName), Device: c.text("interface to bind to", p.GetDevice(), MaxName),
+		From: model.Ports{First: int(p.GetFirstPort()), Last: int(p.GetLastPort())}, DSCP: int(c.atMost("DSCP", int64(p.GetDscp()), model.MaxDSCP)),
+	}
+	c.that(e.From.Valid(), "no ports: %s", e.From)
+	return e
 }
 
 // Run follows a run.

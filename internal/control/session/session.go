@@ -118,6 +118,8 @@ type Preparation struct {
 	Connect string           // host:port for data connections; "" to accept them
 	// Ports are those that an accepting agent may take, where it has one for each run.
 	Ports model.Ports
+	// Egress is where an agent's data leave from. One that serves obeys the mark alone.
+	Egress model.Egress
 	// Loopback has it accept at the loopback address only, and no UDP.
 	Loopback bool
 	// Within is how long the connections may take to open, and a run that is ready to be

@@ -17,6 +17,8 @@ type DataPath struct {
 	// Through is what carries the connections in place of a path of their own:
 	// ThroughSSH, "" for nothing.
 	Through string `json:"through,omitempty"`
+	// Egress is where the near end's data leave from, and how both ends mark theirs.
+	Egress
 }
 
 // ThroughSSH has the connection of ssh to the far host carry the data: TCP only.
@@ -53,7 +55,7 @@ func (p DataPath) Flags() []string {
 	if p.Through != "" {
 		out = append(out, "--through "+p.Through)
 	}
-	return out
+	return append(out, p.Egress.Flags()...)
 }
 
 // String says it in a few words, "" for the zero value.
@@ -67,6 +69,9 @@ func (p DataPath) String() string {
 	}
 	if p.Through != "" {
 		out = append(out, "through "+p.Through)
+	}
+	if from := p.Egress.String(); from != "" {
+		out = append(out, from)
 	}
 	return strings.Join(out, ", ")
 }

@@ -72,6 +72,9 @@ type Env struct {
 	// calls it once, in Prepare. What it gives is called from another goroutine, also
 	// after Close.
 	Counts func(sent func() int64)
+	// Egress is for sockets that an engine opens by itself; those of Open and OpenUDP
+	// have it.
+	Egress model.Egress
 	// LinkRate is the rate of the interface that carries the flow, where it is
 	// known. Engines choose their block size by it.
 	LinkRate fact.Of[units.BitRate]
@@ -96,4 +99,6 @@ type SocketOptions struct {
 	MSS        int    // bytes, TCP_MAXSEG
 	NoDelay    bool   // TCP_NODELAY
 	Congestion string // TCP_CONGESTION
+
+	Egress model.Egress // where the socket sends from
 }

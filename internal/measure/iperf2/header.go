@@ -68,6 +68,25 @@ type Start struct {
 	FQLow, FQHigh uint32
 }
 
+// DSCP is the mark that the client wants on the server's packets.
+func (h Header) DSCP() int { return int(h.Extension.TOS&0xff) >> 2 }
+
+// Unobeyed says which options of a client this program does not obey when it sends.
+func (h Header) Unobeyed() (out []string) {
+	if h.Flags&Extend == 0 || h.Mode() == Forward {
+		return nil
+	}
+	for _, o := range []struct {
+		flag UpperFlags
+		name string
+	}{{Isochronous, "--isochronous"}, {FQRate, "--fq-rate"}, {Periodic, "--burst-period"}, {WritePrefetch, "--tcp-write-prefetch"}} {
+		if h.Extension.Upper&o.flag != 0 {
+			out = append(out, o.name+" of the client is not obeyed: the server sends steadily, at --bitrate where that is given")
+		}
+	}
+	return out
+}
+
 // hasStart reports whether the header has the Start part when it is written.
 func (h Header) hasStart() bool { return h.Flags&Extend != 0 && h.Extension.Upper&timed != 0 }
 

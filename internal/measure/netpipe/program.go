@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
 	"linerate/internal/measure/program"
 	"linerate/internal/measure/sockio"
 )
@@ -113,7 +114,7 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 	before, cpuErr := sockio.ProcessCPU()
 	started := time.Now()
 	dial := func(ctx context.Context) (*net.TCPConn, error) {
-		c, err := new(net.Dialer).DialContext(ctx, "tcp4", r.addr)
+		c, err := sockio.Dial(ctx, net.Dialer{}, "tcp4", r.addr, engine.SocketOptions{NoDelay: true, Egress: host.Egress})
 		if err != nil {
 			return nil, err
 		}

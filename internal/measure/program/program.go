@@ -76,6 +76,7 @@ type Client interface {
 // Near is the host on which a client runs.
 type Near struct {
 	LinkRate fact.Of[units.BitRate] // of the interface that leads to the far end
+	Egress   model.Egress           // where all connections and datagrams leave from
 	Said     func(line string)      // takes what the server printed; never nil
 	// Met is called once the far end has answered, or where its protocol has no answer
 	// once it is connected to: until then a person waits. It is never nil.

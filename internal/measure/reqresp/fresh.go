@@ -20,7 +20,6 @@ type fresh struct {
 	cookie [cookieSize]byte   // what each connection begins with
 	ctx    context.Context    // of all that is dialed, kept because a worker has no call to pass it through
 	cancel context.CancelFunc // of ctx
-	dialer net.Dialer
 }
 
 // maxMisses is how many requests of a worker may fail one after the other
@@ -53,7 +52,6 @@ func (f *fresh) meet(ctx context.Context, h hello, limit time.Duration) error {
 	}
 	f.target = net.JoinHostPort(host, strconv.Itoa(int(h.port)))
 	f.cookie = h.cookie
-	f.dialer = net.Dialer{KeepAlive: -1, Control: sockio.Control(options(f.asker.spec))}
 	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for _, w := range f.asker.workers {
 		w.request = slices.Concat(f.cookie[:], w.request)
@@ -61,7 +59,7 @@ func (f *fresh) meet(ctx context.Context, h hello, limit time.Duration) error {
 	}
 	trying, end := context.WithTimeout(ctx, limit)
 	defer end()
-	c, err := f.dialer.DialContext(trying, "tcp", f.target)
+	c, err := f.dial(trying)
 	if err != nil {
 		return fmt.Errorf("%s: open a fresh connection to %s, a port that only this run has "+
 			"(does a firewall, or an address translation, stand before it?): %w", d, f.target, err)
@@ -69,10 +67,14 @@ func (f *fresh) meet(ctx context.Context, h hello, limit time.Duration) error {
 	return c.Close()
 }
 
+func (f *fresh) dial(ctx context.Context) (net.Conn, error) {
+	return sockio.Dial(ctx, net.Dialer{KeepAlive: -1}, "tcp", f.target, options(f.asker.spec))
+}
+
 // exchange opens a connection, asks, and waits until the peer has closed it.
 // It returns when the answer was there.
 func (f *fresh) exchange(w *worker) (time.Duration, error) {
-	c, err := f.dialer.DialContext(f.ctx, "tcp", f.target)
+	c, err := f.dial(f.ctx)
 	if err != nil {
 		return 0, f.said(err)
 	}

@@ -107,6 +107,7 @@ func complete(f model.Flow) spec {
 type spec struct {
 	model.Flow
 	Requests requests.Params
+	egress   model.Egress // of fresh connections
 }
 
 // Prepare opens for each direction of f, first To, then From, one connection
@@ -167,12 +168,13 @@ func (t *test) sent() (all int64) {
 
 // options are those of the connections that carry requests.
 func options(f spec) engine.SocketOptions {
-	return engine.SocketOptions{Window: int(f.Window), MSS: f.MSS, NoDelay: !f.Nagle, Congestion: f.Congestion}
+	return engine.SocketOptions{Window: int(f.Window), MSS: f.MSS, NoDelay: !f.Nagle, Congestion: f.Congestion, Egress: f.egress}
 }
 
 // open opens everything, then lets the ends greet each other: what answers
 // speaks first.
 func (t *test) open(ctx context.Context, env engine.Env) error {
+	t.spec.egress = env.Egress
 	for _, d := range t.spec.Direction.Parts() {
 		steer, err := t.take(ctx, env, d, 1, engine.SocketOptions{NoDelay: true})
 		if err != nil {

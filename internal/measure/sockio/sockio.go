@@ -41,7 +41,11 @@ type Granted struct {
 func Control(o engine.SocketOptions) func(network, address string, c syscall.RawConn) error {
 	return func(_, address string, c syscall.RawConn) error {
 		var failed error
-		if err := c.Control(func(fd uintptr) { failed = set(fd, o) }); err != nil {
+		if err := c.Control(func(fd uintptr) {
+			if failed = set(fd, o); failed == nil {
+				failed = leave(fd, o.Egress)
+			}
+		}); err != nil {
 			return fmt.Errorf("reach socket for %s: %w", address, err)
 		}
 		return failed
@@ -58,6 +62,9 @@ func Apply(c *net.TCPConn, o engine.SocketOptions) ([]string, error) {
 	)
 	err := OnDescriptor(c, func(fd uintptr) {
 		if failed = set(fd, o); failed == nil {
+			failed = markDSCP(fd, o.Egress.DSCP)
+		}
+		if failed == nil {
 			failed = openWindow(fd, o.Window)
 		}
 		if failed == nil {

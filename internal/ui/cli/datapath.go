@@ -8,14 +8,21 @@ import (
 )
 
 // pathFlags say how the data connections are made.
-type pathFlags struct{ port, from, through string }
+type pathFlags struct {
+	port, from, through       string
+	bind, device, cport, dscp string
+}
 
 func (f *pathFlags) register(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringVar(&f.port, "data-port", "", "port, or range as 5300-5310, at which data connections are accepted, TCP and UDP (default: one that is free, for each run)")
 	fl.StringVar(&f.from, "connect-from", "near", "which end makes the data connections: near or far; through a NAT, the one behind it")
 	fl.StringVar(&f.through, "through", "", "ssh: the data go through the connection of ssh, where nothing else is open; TCP only, and it measures ssh")
-	for name, values := range map[string][]string{"connect-from": {"near", "far"}, "through": {model.ThroughSSH}} {
+	fl.StringVarP(&f.bind, "bind", "B", "", "address of the near end that data leave from, as 10.0.0.2 or fe80::1%eth0 (default: by the route)")
+	fl.StringVar(&f.device, "bind-dev", "", "interface of the near end that data leave through (default: by the route)")
+	fl.StringVar(&f.cport, "cport", "", "port from which on the near end's connections take theirs, or range as 6000-6100 (default: the system's choice)")
+	fl.StringVarP(&f.dscp, "dscp", "S", "", "mark the data of both ends: 0 to 63, or a name such as ef, af41 or le")
+	for name, values := range map[string][]string{"connect-from": {"near", "far"}, "through": {model.ThroughSSH}, "dscp": model.DSCPNames()} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // it errs for a flag that is not there
 	}
 }
@@ -59,6 +66,23 @@ func (f pathFlags) over(p model.DataPath, given func(string) bool) (model.DataPa
 	if given("through") {
 		p.Through, err = model.ParseThrough(f.through)
 		bad.add("through", err)
+	}
+	if given("bind") {
+		e, err := model.ParseBind(f.bind)
+		bad.add("bind", err)
+		p.Bind, p.Device = e.Bind, e.Device
+	}
+	if given("bind-dev") {
+		p.Device, err = model.ParseDevice(f.device)
+		bad.add("bind-dev", err)
+	}
+	if given("cport") {
+		p.From, err = model.ParseClientPorts(f.cport)
+		bad.add("cport", err)
+	}
+	if given("dscp") {
+		p.DSCP, err = model.ParseDSCP(f.dscp)
+		bad.add("dscp", err)
 	}
 	return p, bad.err()
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -69,6 +70,14 @@ func (r *reader) fields() []field {
 		{"data_port", value(r, &f.Path.Ports, model.ParsePorts)},
 		{"connect_from", value(r, &f.Path.ConnectFrom, model.ParseConnectFrom)},
 		{"through", value(r, &f.Path.Through, model.ParseThrough)},
+		{"bind", func(n ast.Node, path string) {
+			var e model.Egress
+			value(r, &e, model.ParseBind)(n, path)
+			f.Path.Bind, f.Path.Device = e.Bind, cmp.Or(e.Device, f.Path.Device)
+		}},
+		{"bind_dev", value(r, &f.Path.Device, model.ParseDevice)},
+		{"client_port", value(r, &f.Path.From, model.ParseClientPorts)},
+		{"dscp", value(r, &f.Path.DSCP, model.ParseDSCP)},
 		{"flow", func(n ast.Node, path string) { r.object(n, path, r.flowFields()) }},
 		{"factors", r.factors},
 		{"settings", r.settings},

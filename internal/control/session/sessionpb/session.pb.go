@@ -39,11 +39,12 @@
 package sessionpb
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -2676,8 +2677,9 @@ type PrepareRequest struct {
 	LastPort  uint32 `protobuf:"varint,6,opt,name=last_port,json=lastPort,proto3" json:"last_port,omitempty"`
 	// Accept at the loopback address only, and no UDP: something on this host, such as
 	// a forwarding of ssh, brings the connections there.
-	Loopback      bool  `protobuf:"varint,7,opt,name=loopback,proto3" json:"loopback,omitempty"`
-	WithinNs      int64 `protobuf:"varint,8,opt,name=within_ns,json=withinNs,proto3" json:"within_ns,omitempty"` // how long the connections may take to open, and the run to be started; at most 10 min, 0: as the agent thinks
+	Loopback      bool    `protobuf:"varint,7,opt,name=loopback,proto3" json:"loopback,omitempty"`
+	WithinNs      int64   `protobuf:"varint,8,opt,name=within_ns,json=withinNs,proto3" json:"within_ns,omitempty"` // how long the connections may take to open, and the run to be started; at most 10 min, 0: as the agent thinks
+	Egress        *Egress `protobuf:"bytes,9,opt,name=egress,proto3" json:"egress,omitempty"`                      // absent: as the system has it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2768,6 +2770,91 @@ func (x *PrepareRequest) GetWithinNs() int64 {
 	return 0
 }
 
+func (x *PrepareRequest) GetEgress() *Egress {
+	if x != nil {
+		return x.Egress
+	}
+	return nil
+}
+
+// Egress is where the data of an end leave from. An agent that another host reaches
+// over the network refuses all but the mark.
+type Egress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bind          string                 `protobuf:"bytes,1,opt,name=bind,proto3" json:"bind,omitempty"`                             // an address of the agent's host, "" for any
+	Device        string                 `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"`                         // an interface, a name; "" for that of the route
+	FirstPort     uint32                 `protobuf:"varint,3,opt,name=first_port,json=firstPort,proto3" json:"first_port,omitempty"` // ports of the sockets that connect, both ends included; 0 for any
+	LastPort      uint32                 `protobuf:"varint,4,opt,name=last_port,json=lastPort,proto3" json:"last_port,omitempty"`
+	Dscp          uint32                 `protobuf:"varint,5,opt,name=dscp,proto3" json:"dscp,omitempty"` // 0 to 63 (RFC 2474 section 3)
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Egress) Reset() {
+	*x = Egress{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Egress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Egress) ProtoMessage() {}
+
+func (x *Egress) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Egress.ProtoReflect.Descriptor instead.
+func (*Egress) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Egress) GetBind() string {
+	if x != nil {
+		return x.Bind
+	}
+	return ""
+}
+
+func (x *Egress) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *Egress) GetFirstPort() uint32 {
+	if x != nil {
+		return x.FirstPort
+	}
+	return 0
+}
+
+func (x *Egress) GetLastPort() uint32 {
+	if x != nil {
+		return x.LastPort
+	}
+	return 0
+}
+
+func (x *Egress) GetDscp() uint32 {
+	if x != nil {
+		return x.Dscp
+	}
+	return 0
+}
+
 // PrepareResponse says where an accepting agent listens.
 type PrepareResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2778,7 +2865,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2790,7 +2877,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2803,7 +2890,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{34}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PrepareResponse) GetPort() uint32 {
@@ -2823,7 +2910,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2835,7 +2922,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2848,7 +2935,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{35}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RunRequest) GetRun() uint64 {
@@ -2876,7 +2963,7 @@ type RunResponse struct {
 
 func (x *RunResponse) Reset() {
 	*x = RunResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2888,7 +2975,7 @@ func (x *RunResponse) String() string {
 func (*RunResponse) ProtoMessage() {}
 
 func (x *RunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2901,7 +2988,7 @@ func (x *RunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunResponse.ProtoReflect.Descriptor instead.
 func (*RunResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{36}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RunResponse) GetEvent() isRunResponse_Event {
@@ -2985,7 +3072,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3084,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3097,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{37}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Ready) GetWarnings() []string {
@@ -3030,7 +3117,7 @@ type Samples struct {
 
 func (x *Samples) Reset() {
 	*x = Samples{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3129,7 @@ func (x *Samples) String() string {
 func (*Samples) ProtoMessage() {}
 
 func (x *Samples) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3142,7 @@ func (x *Samples) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Samples.ProtoReflect.Descriptor instead.
 func (*Samples) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{38}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Samples) GetSamples() []*Sample {
@@ -3074,7 +3161,7 @@ type Measured struct {
 
 func (x *Measured) Reset() {
 	*x = Measured{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3086,7 +3173,7 @@ func (x *Measured) String() string {
 func (*Measured) ProtoMessage() {}
 
 func (x *Measured) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3099,7 +3186,7 @@ func (x *Measured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measured.ProtoReflect.Descriptor instead.
 func (*Measured) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{39}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{40}
 }
 
 // Sample is the value of one metric over one interval. The end is the agent's.
@@ -3118,7 +3205,7 @@ type Sample struct {
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3130,7 +3217,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3143,7 +3230,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{40}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Sample) GetDirection() Direction {
@@ -3215,7 +3302,7 @@ type EndReport struct {
 
 func (x *EndReport) Reset() {
 	*x = EndReport{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3227,7 +3314,7 @@ func (x *EndReport) String() string {
 func (*EndReport) ProtoMessage() {}
 
 func (x *EndReport) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3240,7 +3327,7 @@ func (x *EndReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndReport.ProtoReflect.Descriptor instead.
 func (*EndReport) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{41}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *EndReport) GetFlows() []*FlowReport {
@@ -3332,7 +3419,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3344,7 +3431,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3357,7 +3444,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{42}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Value) GetDirection() Direction {
@@ -3395,7 +3482,7 @@ type Latency struct {
 
 func (x *Latency) Reset() {
 	*x = Latency{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3407,7 +3494,7 @@ func (x *Latency) String() string {
 func (*Latency) ProtoMessage() {}
 
 func (x *Latency) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3420,7 +3507,7 @@ func (x *Latency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Latency.ProtoReflect.Descriptor instead.
 func (*Latency) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{43}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Latency) GetName() string {
@@ -3472,7 +3559,7 @@ type Point struct {
 
 func (x *Point) Reset() {
 	*x = Point{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3484,7 +3571,7 @@ func (x *Point) String() string {
 func (*Point) ProtoMessage() {}
 
 func (x *Point) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3497,7 +3584,7 @@ func (x *Point) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Point.ProtoReflect.Descriptor instead.
 func (*Point) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{44}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Point) GetSize() int64 {
@@ -3547,7 +3634,7 @@ type Counter struct {
 
 func (x *Counter) Reset() {
 	*x = Counter{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3559,7 +3646,7 @@ func (x *Counter) String() string {
 func (*Counter) ProtoMessage() {}
 
 func (x *Counter) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3572,7 +3659,7 @@ func (x *Counter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counter.ProtoReflect.Descriptor instead.
 func (*Counter) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{45}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Counter) GetName() string {
@@ -3612,7 +3699,7 @@ type FlowReport struct {
 
 func (x *FlowReport) Reset() {
 	*x = FlowReport{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3624,7 +3711,7 @@ func (x *FlowReport) String() string {
 func (*FlowReport) ProtoMessage() {}
 
 func (x *FlowReport) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3637,7 +3724,7 @@ func (x *FlowReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowReport.ProtoReflect.Descriptor instead.
 func (*FlowReport) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{46}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *FlowReport) GetDirection() Direction {
@@ -3711,7 +3798,7 @@ type UDPSummary struct {
 
 func (x *UDPSummary) Reset() {
 	*x = UDPSummary{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3723,7 +3810,7 @@ func (x *UDPSummary) String() string {
 func (*UDPSummary) ProtoMessage() {}
 
 func (x *UDPSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3736,7 +3823,7 @@ func (x *UDPSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UDPSummary.ProtoReflect.Descriptor instead.
 func (*UDPSummary) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{47}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *UDPSummary) GetReceived() int64 {
@@ -3858,7 +3945,7 @@ type TCPSummary struct {
 
 func (x *TCPSummary) Reset() {
 	*x = TCPSummary{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3870,7 +3957,7 @@ func (x *TCPSummary) String() string {
 func (*TCPSummary) ProtoMessage() {}
 
 func (x *TCPSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3883,7 +3970,7 @@ func (x *TCPSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TCPSummary.ProtoReflect.Descriptor instead.
 func (*TCPSummary) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{48}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *TCPSummary) GetCongestion() *Fact {
@@ -4022,7 +4109,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4034,7 +4121,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4047,7 +4134,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{49}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StartRequest) GetRun() uint64 {
@@ -4066,7 +4153,7 @@ type StartResponse struct {
 
 func (x *StartResponse) Reset() {
 	*x = StartResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4078,7 +4165,7 @@ func (x *StartResponse) String() string {
 func (*StartResponse) ProtoMessage() {}
 
 func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4091,7 +4178,7 @@ func (x *StartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
 func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{50}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{51}
 }
 
 // StopRequest ends a run.
@@ -4104,7 +4191,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4116,7 +4203,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4129,7 +4216,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{51}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StopRequest) GetRun() uint64 {
@@ -4148,7 +4235,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4160,7 +4247,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4173,7 +4260,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{52}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{53}
 }
 
 // CloseRequest ends the session.
@@ -4185,7 +4272,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[53]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4197,7 +4284,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[53]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4210,7 +4297,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{53}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{54}
 }
 
 // CloseResponse tells what became of each change.
@@ -4223,7 +4310,7 @@ type CloseResponse struct {
 
 func (x *CloseResponse) Reset() {
 	*x = CloseResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[54]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4235,7 +4322,7 @@ func (x *CloseResponse) String() string {
 func (*CloseResponse) ProtoMessage() {}
 
 func (x *CloseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[54]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4248,7 +4335,7 @@ func (x *CloseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseResponse.ProtoReflect.Descriptor instead.
 func (*CloseResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{54}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CloseResponse) GetChanges() []*Change {
@@ -4454,7 +4541,7 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"congestion\x12\x16\n" +
 	"\x06params\x18\x12 \x01(\tR\x06params\x12\x17\n" +
 	"\alead_ns\x18\x13 \x01(\x03R\x06leadNs\x12\x16\n" +
-	"\x06points\x18\x14 \x01(\rR\x06pointsJ\x04\b\r\x10\x12\"\xf6\x01\n" +
+	"\x06points\x18\x14 \x01(\rR\x06pointsJ\x04\b\r\x10\x12\"\xab\x02\n" +
 	"\x0ePrepareRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12-\n" +
 	"\x04flow\x18\x02 \x01(\v2\x19.linerate.session.v1.FlowR\x04flow\x12\x14\n" +
@@ -4464,7 +4551,15 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"first_port\x18\x05 \x01(\rR\tfirstPort\x12\x1b\n" +
 	"\tlast_port\x18\x06 \x01(\rR\blastPort\x12\x1a\n" +
 	"\bloopback\x18\a \x01(\bR\bloopback\x12\x1b\n" +
-	"\twithin_ns\x18\b \x01(\x03R\bwithinNs\"%\n" +
+	"\twithin_ns\x18\b \x01(\x03R\bwithinNs\x123\n" +
+	"\x06egress\x18\t \x01(\v2\x1b.linerate.session.v1.EgressR\x06egress\"\x84\x01\n" +
+	"\x06Egress\x12\x12\n" +
+	"\x04bind\x18\x01 \x01(\tR\x04bind\x12\x16\n" +
+	"\x06device\x18\x02 \x01(\tR\x06device\x12\x1d\n" +
+	"\n" +
+	"first_port\x18\x03 \x01(\rR\tfirstPort\x12\x1b\n" +
+	"\tlast_port\x18\x04 \x01(\rR\blastPort\x12\x12\n" +
+	"\x04dscp\x18\x05 \x01(\rR\x04dscp\"%\n" +
 	"\x0fPrepareResponse\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\rR\x04port\"\x1e\n" +
 	"\n" +
@@ -4636,7 +4731,7 @@ func file_linerate_session_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_linerate_session_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_linerate_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_linerate_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_linerate_session_v1_session_proto_goTypes = []any{
 	(End)(0),                  // 0: linerate.session.v1.End
 	(Direction)(0),            // 1: linerate.session.v1.Direction
@@ -4676,27 +4771,28 @@ var file_linerate_session_v1_session_proto_goTypes = []any{
 	(*RecoveredResponse)(nil), // 35: linerate.session.v1.RecoveredResponse
 	(*Flow)(nil),              // 36: linerate.session.v1.Flow
 	(*PrepareRequest)(nil),    // 37: linerate.session.v1.PrepareRequest
-	(*PrepareResponse)(nil),   // 38: linerate.session.v1.PrepareResponse
-	(*RunRequest)(nil),        // 39: linerate.session.v1.RunRequest
-	(*RunResponse)(nil),       // 40: linerate.session.v1.RunResponse
-	(*Ready)(nil),             // 41: linerate.session.v1.Ready
-	(*Samples)(nil),           // 42: linerate.session.v1.Samples
-	(*Measured)(nil),          // 43: linerate.session.v1.Measured
-	(*Sample)(nil),            // 44: linerate.session.v1.Sample
-	(*EndReport)(nil),         // 45: linerate.session.v1.EndReport
-	(*Value)(nil),             // 46: linerate.session.v1.Value
-	(*Latency)(nil),           // 47: linerate.session.v1.Latency
-	(*Point)(nil),             // 48: linerate.session.v1.Point
-	(*Counter)(nil),           // 49: linerate.session.v1.Counter
-	(*FlowReport)(nil),        // 50: linerate.session.v1.FlowReport
-	(*UDPSummary)(nil),        // 51: linerate.session.v1.UDPSummary
-	(*TCPSummary)(nil),        // 52: linerate.session.v1.TCPSummary
-	(*StartRequest)(nil),      // 53: linerate.session.v1.StartRequest
-	(*StartResponse)(nil),     // 54: linerate.session.v1.StartResponse
-	(*StopRequest)(nil),       // 55: linerate.session.v1.StopRequest
-	(*StopResponse)(nil),      // 56: linerate.session.v1.StopResponse
-	(*CloseRequest)(nil),      // 57: linerate.session.v1.CloseRequest
-	(*CloseResponse)(nil),     // 58: linerate.session.v1.CloseResponse
+	(*Egress)(nil),            // 38: linerate.session.v1.Egress
+	(*PrepareResponse)(nil),   // 39: linerate.session.v1.PrepareResponse
+	(*RunRequest)(nil),        // 40: linerate.session.v1.RunRequest
+	(*RunResponse)(nil),       // 41: linerate.session.v1.RunResponse
+	(*Ready)(nil),             // 42: linerate.session.v1.Ready
+	(*Samples)(nil),           // 43: linerate.session.v1.Samples
+	(*Measured)(nil),          // 44: linerate.session.v1.Measured
+	(*Sample)(nil),            // 45: linerate.session.v1.Sample
+	(*EndReport)(nil),         // 46: linerate.session.v1.EndReport
+	(*Value)(nil),             // 47: linerate.session.v1.Value
+	(*Latency)(nil),           // 48: linerate.session.v1.Latency
+	(*Point)(nil),             // 49: linerate.session.v1.Point
+	(*Counter)(nil),           // 50: linerate.session.v1.Counter
+	(*FlowReport)(nil),        // 51: linerate.session.v1.FlowReport
+	(*UDPSummary)(nil),        // 52: linerate.session.v1.UDPSummary
+	(*TCPSummary)(nil),        // 53: linerate.session.v1.TCPSummary
+	(*StartRequest)(nil),      // 54: linerate.session.v1.StartRequest
+	(*StartResponse)(nil),     // 55: linerate.session.v1.StartResponse
+	(*StopRequest)(nil),       // 56: linerate.session.v1.StopRequest
+	(*StopResponse)(nil),      // 57: linerate.session.v1.StopResponse
+	(*CloseRequest)(nil),      // 58: linerate.session.v1.CloseRequest
+	(*CloseResponse)(nil),     // 59: linerate.session.v1.CloseResponse
 }
 var file_linerate_session_v1_session_proto_depIdxs = []int32{
 	0,   // 0: linerate.session.v1.HelloRequest.end:type_name -> linerate.session.v1.End
@@ -4775,73 +4871,74 @@ var file_linerate_session_v1_session_proto_depIdxs = []int32{
 	27,  // 73: linerate.session.v1.RecoveredResponse.changes:type_name -> linerate.session.v1.Change
 	1,   // 74: linerate.session.v1.Flow.direction:type_name -> linerate.session.v1.Direction
 	36,  // 75: linerate.session.v1.PrepareRequest.flow:type_name -> linerate.session.v1.Flow
-	41,  // 76: linerate.session.v1.RunResponse.ready:type_name -> linerate.session.v1.Ready
-	42,  // 77: linerate.session.v1.RunResponse.samples:type_name -> linerate.session.v1.Samples
-	43,  // 78: linerate.session.v1.RunResponse.measured:type_name -> linerate.session.v1.Measured
-	45,  // 79: linerate.session.v1.RunResponse.result:type_name -> linerate.session.v1.EndReport
-	44,  // 80: linerate.session.v1.Samples.samples:type_name -> linerate.session.v1.Sample
-	1,   // 81: linerate.session.v1.Sample.direction:type_name -> linerate.session.v1.Direction
-	50,  // 82: linerate.session.v1.EndReport.flows:type_name -> linerate.session.v1.FlowReport
-	8,   // 83: linerate.session.v1.EndReport.system_busy:type_name -> linerate.session.v1.Fact
-	46,  // 84: linerate.session.v1.EndReport.values:type_name -> linerate.session.v1.Value
-	47,  // 85: linerate.session.v1.EndReport.latencies:type_name -> linerate.session.v1.Latency
-	48,  // 86: linerate.session.v1.EndReport.points:type_name -> linerate.session.v1.Point
-	49,  // 87: linerate.session.v1.EndReport.counters:type_name -> linerate.session.v1.Counter
-	1,   // 88: linerate.session.v1.Value.direction:type_name -> linerate.session.v1.Direction
-	1,   // 89: linerate.session.v1.Latency.direction:type_name -> linerate.session.v1.Direction
-	1,   // 90: linerate.session.v1.FlowReport.direction:type_name -> linerate.session.v1.Direction
-	2,   // 91: linerate.session.v1.FlowReport.role:type_name -> linerate.session.v1.Role
-	52,  // 92: linerate.session.v1.FlowReport.tcp:type_name -> linerate.session.v1.TCPSummary
-	51,  // 93: linerate.session.v1.FlowReport.udp:type_name -> linerate.session.v1.UDPSummary
-	8,   // 94: linerate.session.v1.UDPSummary.jitter:type_name -> linerate.session.v1.Fact
-	8,   // 95: linerate.session.v1.TCPSummary.congestion:type_name -> linerate.session.v1.Fact
-	8,   // 96: linerate.session.v1.TCPSummary.mss:type_name -> linerate.session.v1.Fact
-	8,   // 97: linerate.session.v1.TCPSummary.path_mtu:type_name -> linerate.session.v1.Fact
-	8,   // 98: linerate.session.v1.TCPSummary.timestamps:type_name -> linerate.session.v1.Fact
-	8,   // 99: linerate.session.v1.TCPSummary.sack:type_name -> linerate.session.v1.Fact
-	8,   // 100: linerate.session.v1.TCPSummary.send_scale:type_name -> linerate.session.v1.Fact
-	8,   // 101: linerate.session.v1.TCPSummary.recv_scale:type_name -> linerate.session.v1.Fact
-	8,   // 102: linerate.session.v1.TCPSummary.retransmits:type_name -> linerate.session.v1.Fact
-	8,   // 103: linerate.session.v1.TCPSummary.segments_out:type_name -> linerate.session.v1.Fact
-	8,   // 104: linerate.session.v1.TCPSummary.busy:type_name -> linerate.session.v1.Fact
-	8,   // 105: linerate.session.v1.TCPSummary.rwnd_limited:type_name -> linerate.session.v1.Fact
-	8,   // 106: linerate.session.v1.TCPSummary.sndbuf_limited:type_name -> linerate.session.v1.Fact
-	8,   // 107: linerate.session.v1.TCPSummary.rtt:type_name -> linerate.session.v1.Fact
-	8,   // 108: linerate.session.v1.TCPSummary.rtt_min:type_name -> linerate.session.v1.Fact
-	8,   // 109: linerate.session.v1.TCPSummary.cwnd:type_name -> linerate.session.v1.Fact
-	8,   // 110: linerate.session.v1.TCPSummary.peer_window:type_name -> linerate.session.v1.Fact
-	8,   // 111: linerate.session.v1.TCPSummary.send_buffer:type_name -> linerate.session.v1.Fact
-	8,   // 112: linerate.session.v1.TCPSummary.ecn:type_name -> linerate.session.v1.Fact
-	27,  // 113: linerate.session.v1.CloseResponse.changes:type_name -> linerate.session.v1.Change
-	6,   // 114: linerate.session.v1.SessionService.Facts:input_type -> linerate.session.v1.FactsRequest
-	21,  // 115: linerate.session.v1.SessionService.ReadKnobs:input_type -> linerate.session.v1.ReadKnobsRequest
-	25,  // 116: linerate.session.v1.SessionService.Apply:input_type -> linerate.session.v1.ApplyRequest
-	28,  // 117: linerate.session.v1.SessionService.Verify:input_type -> linerate.session.v1.VerifyRequest
-	30,  // 118: linerate.session.v1.SessionService.Extend:input_type -> linerate.session.v1.ExtendRequest
-	32,  // 119: linerate.session.v1.SessionService.Undo:input_type -> linerate.session.v1.UndoRequest
-	34,  // 120: linerate.session.v1.SessionService.Recovered:input_type -> linerate.session.v1.RecoveredRequest
-	37,  // 121: linerate.session.v1.SessionService.Prepare:input_type -> linerate.session.v1.PrepareRequest
-	39,  // 122: linerate.session.v1.SessionService.Run:input_type -> linerate.session.v1.RunRequest
-	53,  // 123: linerate.session.v1.SessionService.Start:input_type -> linerate.session.v1.StartRequest
-	55,  // 124: linerate.session.v1.SessionService.Stop:input_type -> linerate.session.v1.StopRequest
-	57,  // 125: linerate.session.v1.SessionService.Close:input_type -> linerate.session.v1.CloseRequest
-	7,   // 126: linerate.session.v1.SessionService.Facts:output_type -> linerate.session.v1.FactsResponse
-	22,  // 127: linerate.session.v1.SessionService.ReadKnobs:output_type -> linerate.session.v1.ReadKnobsResponse
-	26,  // 128: linerate.session.v1.SessionService.Apply:output_type -> linerate.session.v1.ApplyResponse
-	29,  // 129: linerate.session.v1.SessionService.Verify:output_type -> linerate.session.v1.VerifyResponse
-	31,  // 130: linerate.session.v1.SessionService.Extend:output_type -> linerate.session.v1.ExtendResponse
-	33,  // 131: linerate.session.v1.SessionService.Undo:output_type -> linerate.session.v1.UndoResponse
-	35,  // 132: linerate.session.v1.SessionService.Recovered:output_type -> linerate.session.v1.RecoveredResponse
-	38,  // 133: linerate.session.v1.SessionService.Prepare:output_type -> linerate.session.v1.PrepareResponse
-	40,  // 134: linerate.session.v1.SessionService.Run:output_type -> linerate.session.v1.RunResponse
-	54,  // 135: linerate.session.v1.SessionService.Start:output_type -> linerate.session.v1.StartResponse
-	56,  // 136: linerate.session.v1.SessionService.Stop:output_type -> linerate.session.v1.StopResponse
-	58,  // 137: linerate.session.v1.SessionService.Close:output_type -> linerate.session.v1.CloseResponse
-	126, // [126:138] is the sub-list for method output_type
-	114, // [114:126] is the sub-list for method input_type
-	114, // [114:114] is the sub-list for extension type_name
-	114, // [114:114] is the sub-list for extension extendee
-	0,   // [0:114] is the sub-list for field type_name
+	38,  // 76: linerate.session.v1.PrepareRequest.egress:type_name -> linerate.session.v1.Egress
+	42,  // 77: linerate.session.v1.RunResponse.ready:type_name -> linerate.session.v1.Ready
+	43,  // 78: linerate.session.v1.RunResponse.samples:type_name -> linerate.session.v1.Samples
+	44,  // 79: linerate.session.v1.RunResponse.measured:type_name -> linerate.session.v1.Measured
+	46,  // 80: linerate.session.v1.RunResponse.result:type_name -> linerate.session.v1.EndReport
+	45,  // 81: linerate.session.v1.Samples.samples:type_name -> linerate.session.v1.Sample
+	1,   // 82: linerate.session.v1.Sample.direction:type_name -> linerate.session.v1.Direction
+	51,  // 83: linerate.session.v1.EndReport.flows:type_name -> linerate.session.v1.FlowReport
+	8,   // 84: linerate.session.v1.EndReport.system_busy:type_name -> linerate.session.v1.Fact
+	47,  // 85: linerate.session.v1.EndReport.values:type_name -> linerate.session.v1.Value
+	48,  // 86: linerate.session.v1.EndReport.latencies:type_name -> linerate.session.v1.Latency
+	49,  // 87: linerate.session.v1.EndReport.points:type_name -> linerate.session.v1.Point
+	50,  // 88: linerate.session.v1.EndReport.counters:type_name -> linerate.session.v1.Counter
+	1,   // 89: linerate.session.v1.Value.direction:type_name -> linerate.session.v1.Direction
+	1,   // 90: linerate.session.v1.Latency.direction:type_name -> linerate.session.v1.Direction
+	1,   // 91: linerate.session.v1.FlowReport.direction:type_name -> linerate.session.v1.Direction
+	2,   // 92: linerate.session.v1.FlowReport.role:type_name -> linerate.session.v1.Role
+	53,  // 93: linerate.session.v1.FlowReport.tcp:type_name -> linerate.session.v1.TCPSummary
+	52,  // 94: linerate.session.v1.FlowReport.udp:type_name -> linerate.session.v1.UDPSummary
+	8,   // 95: linerate.session.v1.UDPSummary.jitter:type_name -> linerate.session.v1.Fact
+	8,   // 96: linerate.session.v1.TCPSummary.congestion:type_name -> linerate.session.v1.Fact
+	8,   // 97: linerate.session.v1.TCPSummary.mss:type_name -> linerate.session.v1.Fact
+	8,   // 98: linerate.session.v1.TCPSummary.path_mtu:type_name -> linerate.session.v1.Fact
+	8,   // 99: linerate.session.v1.TCPSummary.timestamps:type_name -> linerate.session.v1.Fact
+	8,   // 100: linerate.session.v1.TCPSummary.sack:type_name -> linerate.session.v1.Fact
+	8,   // 101: linerate.session.v1.TCPSummary.send_scale:type_name -> linerate.session.v1.Fact
+	8,   // 102: linerate.session.v1.TCPSummary.recv_scale:type_name -> linerate.session.v1.Fact
+	8,   // 103: linerate.session.v1.TCPSummary.retransmits:type_name -> linerate.session.v1.Fact
+	8,   // 104: linerate.session.v1.TCPSummary.segments_out:type_name -> linerate.session.v1.Fact
+	8,   // 105: linerate.session.v1.TCPSummary.busy:type_name -> linerate.session.v1.Fact
+	8,   // 106: linerate.session.v1.TCPSummary.rwnd_limited:type_name -> linerate.session.v1.Fact
+	8,   // 107: linerate.session.v1.TCPSummary.sndbuf_limited:type_name -> linerate.session.v1.Fact
+	8,   // 108: linerate.session.v1.TCPSummary.rtt:type_name -> linerate.session.v1.Fact
+	8,   // 109: linerate.session.v1.TCPSummary.rtt_min:type_name -> linerate.session.v1.Fact
+	8,   // 110: linerate.session.v1.TCPSummary.cwnd:type_name -> linerate.session.v1.Fact
+	8,   // 111: linerate.session.v1.TCPSummary.peer_window:type_name -> linerate.session.v1.Fact
+	8,   // 112: linerate.session.v1.TCPSummary.send_buffer:type_name -> linerate.session.v1.Fact
+	8,   // 113: linerate.session.v1.TCPSummary.ecn:type_name -> linerate.session.v1.Fact
+	27,  // 114: linerate.session.v1.CloseResponse.changes:type_name -> linerate.session.v1.Change
+	6,   // 115: linerate.session.v1.SessionService.Facts:input_type -> linerate.session.v1.FactsRequest
+	21,  // 116: linerate.session.v1.SessionService.ReadKnobs:input_type -> linerate.session.v1.ReadKnobsRequest
+	25,  // 117: linerate.session.v1.SessionService.Apply:input_type -> linerate.session.v1.ApplyRequest
+	28,  // 118: linerate.session.v1.SessionService.Verify:input_type -> linerate.session.v1.VerifyRequest
+	30,  // 119: linerate.session.v1.SessionService.Extend:input_type -> linerate.session.v1.ExtendRequest
+	32,  // 120: linerate.session.v1.SessionService.Undo:input_type -> linerate.session.v1.UndoRequest
+	34,  // 121: linerate.session.v1.SessionService.Recovered:input_type -> linerate.session.v1.RecoveredRequest
+	37,  // 122: linerate.session.v1.SessionService.Prepare:input_type -> linerate.session.v1.PrepareRequest
+	40,  // 123: linerate.session.v1.SessionService.Run:input_type -> linerate.session.v1.RunRequest
+	54,  // 124: linerate.session.v1.SessionService.Start:input_type -> linerate.session.v1.StartRequest
+	56,  // 125: linerate.session.v1.SessionService.Stop:input_type -> linerate.session.v1.StopRequest
+	58,  // 126: linerate.session.v1.SessionService.Close:input_type -> linerate.session.v1.CloseRequest
+	7,   // 127: linerate.session.v1.SessionService.Facts:output_type -> linerate.session.v1.FactsResponse
+	22,  // 128: linerate.session.v1.SessionService.ReadKnobs:output_type -> linerate.session.v1.ReadKnobsResponse
+	26,  // 129: linerate.session.v1.SessionService.Apply:output_type -> linerate.session.v1.ApplyResponse
+	29,  // 130: linerate.session.v1.SessionService.Verify:output_type -> linerate.session.v1.VerifyResponse
+	31,  // 131: linerate.session.v1.SessionService.Extend:output_type -> linerate.session.v1.ExtendResponse
+	33,  // 132: linerate.session.v1.SessionService.Undo:output_type -> linerate.session.v1.UndoResponse
+	35,  // 133: linerate.session.v1.SessionService.Recovered:output_type -> linerate.session.v1.RecoveredResponse
+	39,  // 134: linerate.session.v1.SessionService.Prepare:output_type -> linerate.session.v1.PrepareResponse
+	41,  // 135: linerate.session.v1.SessionService.Run:output_type -> linerate.session.v1.RunResponse
+	55,  // 136: linerate.session.v1.SessionService.Start:output_type -> linerate.session.v1.StartResponse
+	57,  // 137: linerate.session.v1.SessionService.Stop:output_type -> linerate.session.v1.StopResponse
+	59,  // 138: linerate.session.v1.SessionService.Close:output_type -> linerate.session.v1.CloseResponse
+	127, // [127:139] is the sub-list for method output_type
+	115, // [115:127] is the sub-list for method input_type
+	115, // [115:115] is the sub-list for extension type_name
+	115, // [115:115] is the sub-list for extension extendee
+	0,   // [0:115] is the sub-list for field type_name
 }
 
 func init() { file_linerate_session_v1_session_proto_init() }
@@ -4855,7 +4952,7 @@ func file_linerate_session_v1_session_proto_init() {
 		(*Fact_Real)(nil),
 		(*Fact_Truth)(nil),
 	}
-	file_linerate_session_v1_session_proto_msgTypes[36].OneofWrappers = []any{
+	file_linerate_session_v1_session_proto_msgTypes[37].OneofWrappers = []any{
 		(*RunResponse_Ready)(nil),
 		(*RunResponse_Samples)(nil),
 		(*RunResponse_Measured)(nil),
@@ -4867,7 +4964,7 @@ func file_linerate_session_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_linerate_session_v1_session_proto_rawDesc), len(file_linerate_session_v1_session_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   55,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -70,9 +70,7 @@ func Dial(ctx context.Context, addr string, token Token, index int, o engine.Soc
 }
 
 func dial(ctx context.Context, addr string, token Token, index int, o engine.SocketOptions) (*net.TCPConn, []string, error) {
-	d := net.Dialer{Timeout: HandshakeTimeout, Control: sockio.Control(o)}
-	d.SetMultipathTCP(false) // its sockets have neither the options nor the counters
-	c, err := d.DialContext(ctx, "tcp", addr)
+	c, err := sockio.Dial(ctx, net.Dialer{Timeout: HandshakeTimeout}, "tcp", addr, o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open data connection: %w", err)
 	}

@@ -19,9 +19,9 @@ import (
 // an ephemeral port. What comes above waits in the kernel's queue.
 const maxHandshakes = 64
 
-// For is the source of a run that asks for ports, or for the loopback address: a
-// source that opens ports for runs obeys, one that shares a port has it.
-func For(s Source, ports model.Ports, loopback bool) Source {
+// For is the source of a run that asks for ports, or for an address: a source that
+// opens ports for runs obeys, one that shares a port has it.
+func For(s Source, ports model.Ports, host string) Source {
 	own, ok := s.(Ephemeral)
 	if !ok {
 		return s
@@ -29,8 +29,8 @@ func For(s Source, ports model.Ports, loopback bool) Source {
 	if own.Ports == (model.Ports{}) {
 		own.Ports = ports
 	}
-	if loopback {
-		own.Host = "127.0.0.1"
+	if host != "" {
+		own.Host = host
 	}
 	return own
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/must"
 )
@@ -41,7 +42,7 @@ func open(t *testing.T, s *Sockets, k Token, n int) (near, far []*net.UDPConn) {
 	errs := make(chan error, 1)
 	go func() {
 		var err error
-		near, err = DialUDP(t.Context(), connector, k, 3, n)
+		near, err = DialUDP(t.Context(), connector, k, 3, n, model.Egress{})
 		errs <- err
 	}()
 	far, err := s.Take(t.Context(), acceptor)
@@ -130,7 +131,7 @@ func TestNoUDPThrough(t *testing.T) {
 	must.Get(acceptor.Write([]byte{byte(port >> 8), byte(port)}))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	must.Say(t, must.Err(DialUDP(ctx, connector, k, 3, 3)), "firewall", "got")
+	must.Say(t, must.Err(DialUDP(ctx, connector, k, 3, 3, model.Egress{})), "firewall", "got")
 	s := must.Get(router(t).Expect(k, 3, 1))(t)
 	_ = connector.Close()
 	if _, err := s.Take(t.Context(), acceptor); err == nil || errors.Is(err, io.ErrNoProgress) {

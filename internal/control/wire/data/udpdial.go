@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"linerate/internal/core/model"
+	"linerate/internal/measure/sockio"
 	"linerate/internal/rescue"
 )
 
@@ -26,7 +28,8 @@ const (
 
 // DialUDP opens the run's UDP sockets first…first+n-1, connected with the
 // acceptor at the other end of the rendezvous, whose part is Sockets.Take.
-func DialUDP(ctx context.Context, rendezvous *net.TCPConn, token Token, first, n int) ([]*net.UDPConn, error) {
+// The sockets send from where o says.
+func DialUDP(ctx context.Context, rendezvous *net.TCPConn, token Token, first, n int, o model.Egress) ([]*net.UDPConn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var listening sync.WaitGroup
 	defer listening.Wait()
@@ -37,7 +40,7 @@ func DialUDP(ctx context.Context, rendezvous *net.TCPConn, token Token, first, n
 		return nil, fmt.Errorf("open UDP sockets: %w", said(err))
 	}
 	d := dialer{
-		token: token, local: host(rendezvous.LocalAddr()),
+		token: token, local: host(rendezvous.LocalAddr()), egress: o,
 		to: netip.AddrPortFrom(host(rendezvous.RemoteAddr()), binary.BigEndian.Uint16(port[:])),
 	}
 	for i := 0; i < len(d.secret); i += nonceBytes {
@@ -95,7 +98,8 @@ type dialer struct {
 	token  Token
 	secret [sha256.Size]byte // nonces are made of it
 	local  netip.Addr        // as the rendezvous, on hosts that have several
-	to     netip.AddrPort    // where greetings go
+	egress model.Egress
+	to     netip.AddrPort // where greetings go
 }
 
 // nonce is what socket index sends to one address only.
@@ -127,10 +131,14 @@ func (d *dialer) openAll(ctx context.Context, cancel context.CancelCauseFunc, fi
 // open greets until it is answered, then connects to who answered.
 func (d *dialer) open(ctx context.Context, index int, made *dialed, i int) error {
 	network := udpNetwork(d.to.Addr())
-	c, err := net.ListenUDP(network, net.UDPAddrFromAddrPort(netip.AddrPortFrom(d.local, 0)))
+	lc := net.ListenConfig{Control: sockio.ControlEgress(d.egress)}
+	l, err := sockio.FromPorts(d.egress.From, func(port int) (net.PacketConn, error) {
+		return lc.ListenPacket(ctx, network, netip.AddrPortFrom(d.local, uint16(port)).String())
+	})
 	if err != nil {
 		return err
 	}
+	c := l.(*net.UDPConn)
 	from, theirs, err := d.greetUntilAnswered(ctx, c, index)
 	local := c.LocalAddr().(*net.UDPAddr)
 	_ = c.Close()
@@ -139,8 +147,13 @@ func (d *dialer) open(ctx context.Context, index int, made *dialed, i int) error
 	}
 	made.mine[i], made.theirs[i] = d.nonce(index, from), theirs
 	// The same port again, so that the other end and every NAT know it.
-	made.conns[i], err = net.DialUDP(network, local, net.UDPAddrFromAddrPort(from))
-	return err
+	again := net.Dialer{LocalAddr: local, Control: sockio.ControlEgress(d.egress)}
+	conn, err := again.DialContext(ctx, network, from.String())
+	if err != nil {
+		return err
+	}
+	made.conns[i] = conn.(*net.UDPConn)
+	return nil
 }
 
 // greetUntilAnswered greets the acceptor until it answers from where it was

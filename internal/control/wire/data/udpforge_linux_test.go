@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
 
@@ -261,7 +262,7 @@ func TestForgedAnswers(t *testing.T) {
 			defer cancel()
 			done := make(chan error, 1)
 			go func() {
-				conns, err := DialUDP(ctx, near, k, 3, 2)
+				conns, err := DialUDP(ctx, near, k, 3, 2, model.Egress{})
 				closeUDP(conns)
 				done <- err
 			}()
@@ -291,7 +292,7 @@ func TestAnswerFromAnotherPort(t *testing.T) {
 	defer answering.Close()
 	dialed := make(chan error, 1)
 	go func() {
-		conns, err := DialUDP(t.Context(), near, k, 3, 1)
+		conns, err := DialUDP(t.Context(), near, k, 3, 1, model.Egress{})
 		closeUDP(conns)
 		dialed <- err
 	}()

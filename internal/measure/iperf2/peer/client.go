@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/tcpbulk"
 	"linerate/internal/rescue"
@@ -35,6 +36,8 @@ type Client struct {
 	// Rate is the payload that this end sends at most over TCP, over all
 	// streams (-b); 0 is no limit. That of UDP stands in the flow.
 	Rate units.BitRate
+	// Egress is where connections and datagrams leave from.
+	Egress model.Egress
 	// Met, where it is not nil, is called when the server has answered the header. Over
 	// UDP, and where payload only goes to a server, as one of 2.0 does not answer, it is
 	// called once there are connections.
@@ -84,6 +87,12 @@ type clientTest struct {
 	udp       udp.Params // with datagrams
 	datagrams bool
 	heard     bool // a report of the server came
+}
+
+func (t *clientTest) options() engine.SocketOptions {
+	o := options(t.flow)
+	o.Egress = t.Egress
+	return o
 }
 
 // Validate reports every fault of f at once, joined.
@@ -157,6 +166,7 @@ func (c Client) header(f model.Flow, m iperf2.Mode) ([]iperf2.Header, error) {
 			}
 			h.WinBand = int32(min(f.Window, math.MaxInt32))
 		}
+		h.Extension.TOS = uint16(c.Egress.DSCP) << 2
 		h.Threads, h.BufferLen = int32(len(out)), int32(min(f.Block, math.MaxInt32))
 		if m.ConnectsBack() && !c.Legacy {
 			// A server of 2.1 connects back once for each header, and often
@@ -187,7 +197,7 @@ func amountOf(f model.Flow, n, i int) (iperf2.Amount, error) {
 }
 
 func (t *clientTest) runTCP(ctx context.Context) error {
-	conns, warnings, err := dial(ctx, t.addr, nil, t.flow.Streams, options(t.flow))
+	conns, warnings, err := dial(ctx, t.addr, t.flow.Streams, t.options())
 	if err != nil {
 		return err
 	}
@@ -237,7 +247,7 @@ func (t *clientTest) open(ctx context.Context, conns []*net.TCPConn) (in []*net.
 	}
 	local := *conns[0].LocalAddr().(*net.TCPAddr)
 	local.Port = t.ListenPort
-	back, err := listenTCP(&local, options(t.flow))
+	back, err := listenTCP(&local, t.options())
 	if err != nil {
 		return nil, fmt.Errorf("listen for the server's connection: %w", err)
 	}

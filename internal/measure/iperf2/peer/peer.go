@@ -54,11 +54,7 @@ func options(f model.Flow) engine.SocketOptions {
 
 // dial opens n TCP connections to addr. It returns the warnings about o with
 // them, and closes what it has opened where one fails.
-func dial(ctx context.Context, addr string, from net.IP, n int, o engine.SocketOptions) ([]*net.TCPConn, []string, error) {
-	d := net.Dialer{Timeout: connectTime, Control: sockio.Control(o)}
-	if from != nil {
-		d.LocalAddr = &net.TCPAddr{IP: from}
-	}
+func dial(ctx context.Context, addr string, n int, o engine.SocketOptions) ([]*net.TCPConn, []string, error) {
 	var (
 		conns    []*net.TCPConn
 		warnings []string
@@ -67,7 +63,7 @@ func dial(ctx context.Context, addr string, from net.IP, n int, o engine.SocketO
 	ctx, cancel := context.WithTimeout(ctx, connectTime+time.Duration(n)*eachTime)
 	defer cancel()
 	for range n {
-		c, err := d.DialContext(ctx, "tcp", addr)
+		c, err := sockio.Dial(ctx, net.Dialer{Timeout: connectTime}, "tcp", addr, o)
 		if err != nil {
 			closeAll(conns)
 			return nil, nil, fmt.Errorf("connect to iperf 2 at %s: %w", addr, err)

@@ -49,7 +49,7 @@ type remote struct {
 
 // Run implements program.Client.
 func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit func([]model.Sample)) (near, far model.EndReport, err error) {
-	r.client.Met = host.Met
+	r.client.Met, r.client.Egress = host.Met, host.Egress
 	near, far, err = r.client.Run(ctx, r.addr, f, emit)
 	switch {
 	case errors.Is(err, ErrIperf3):

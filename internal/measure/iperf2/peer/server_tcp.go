@@ -15,6 +15,7 @@ import (
 	"linerate/internal/measure/accept"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/sockio"
 )
 
 // tcpSession is one connection from a client.
@@ -73,6 +74,12 @@ func (s *server) handle(ctx context.Context, c *net.TCPConn, place *accept.Place
 	}
 	r.Mode, r.Threads = t.header.Mode(), int(t.header.Threads)
 	s.Begun(*r)
+	if err := sockio.MarkDSCP(c, t.header.DSCP()); err != nil {
+		t.sink.warn("the client asked for it: %v", err)
+	}
+	for _, w := range t.header.Unobeyed() {
+		t.sink.warn("from sender: %s", w)
+	}
 	switch r.Mode {
 	case iperf2.Forward:
 		t.receive(ctx)
@@ -255,13 +262,12 @@ func (t *tcpSession) withReturn(ctx context.Context, mode iperf2.Mode) error {
 		return errors.Join(fmt.Errorf("%s test: the client listens on port %d: not between 1 and %d", mode, p, math.MaxUint16),
 			t.conn.Close())
 	}
-	local := hostOf(t.conn.LocalAddr())
 	if mode == iperf2.TradeOff {
 		t.receive(ctx)
-		return t.sendBack(ctx, local)
+		return t.sendBack(ctx)
 	}
 	var err error
-	t.together(func() { t.receive(ctx) }, func() { err = t.sendBack(ctx, local) })
+	t.together(func() { t.receive(ctx) }, func() { err = t.sendBack(ctx) })
 	return err
 }
 
@@ -276,15 +282,17 @@ func (t *tcpSession) together(one, other func()) {
 // sendBack connects to the client, to no other address than the one it came from, and
 // sends. A client gets as long to listen as to send its header: 2.1 listens only after
 // its own half, and 2.0 does not wait for it before it sends its header.
-func (t *tcpSession) sendBack(ctx context.Context, local net.IP) error {
+func (t *tcpSession) sendBack(ctx context.Context) error {
 	to := netip.AddrPortFrom(t.from.Addr(), uint16(t.header.Port)).String()
 	o := options(model.Flow{})
+	o.Egress.DSCP = t.header.DSCP()
+	o.Egress.Bind = t.conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap().String()
 	var (
 		conns []*net.TCPConn
 		err   error
 	)
 	for limit, pause := time.Now().Add(t.Opening), 10*time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
-		conns, _, err = dial(ctx, to, local, 1, o)
+		conns, _, err = dial(ctx, to, 1, o)
 		if err == nil || !time.Now().Add(pause).Before(limit) || ctx.Err() != nil {
 			break
 		}

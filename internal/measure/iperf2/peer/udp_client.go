@@ -86,7 +86,7 @@ func (u *udpClient) open(ctx context.Context) error {
 	o := datagram.Options{Plain: u.udp.Plain, SendBuffer: u.flow.Window, RecvBuffer: u.flow.Window}
 	per := u.udpRate() / units.BitRate(len(headers))
 	for i, h := range headers {
-		c, err := (&net.Dialer{}).DialContext(ctx, "udp", u.addr)
+		c, err := sockio.Dial(ctx, net.Dialer{}, "udp", u.addr, u.options())
 		if err != nil {
 			return fmt.Errorf("reach iperf 2 at %s: %w", u.addr, err)
 		}
@@ -241,7 +241,7 @@ func (u *udpClient) recognise(ctx context.Context, found func(error)) (stop func
 				if s.sender.Refused.Load() == 0 {
 					continue
 				}
-				if speaksIperf3(ctx, u.addr) {
+				if speaksIperf3(ctx, u.addr, u.Egress) {
 					found(ErrIperf3)
 				}
 				return

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/sockio"
 )
 
 // The sender of a datagram can be forged, and iperf 2's protocol has no answer
@@ -87,7 +89,7 @@ func (u *udpClient) show(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, showTime)
 	defer cancel()
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.addr)
+	c, err := sockio.Dial(ctx, net.Dialer{}, "tcp", u.addr, engine.SocketOptions{NoDelay: true, Egress: u.Egress})
 	if err != nil {
 		return
 	}

@@ -16,7 +16,9 @@ import (
 	"linerate/internal/measure/accept"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/datagram"
+	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/sockio"
 )
 
 // udpServer serves the flows of one socket. Its loop owns them.
@@ -294,7 +296,11 @@ func (u *udpServer) sendTo(ctx context.Context, f *udpFlow) error {
 	}
 	defer give()
 	p.charge = f.guest.charge
+	f.sent.warns = append(f.sent.warns, f.header.Unobeyed()...)
 	if !f.mode.ConnectsBack() {
+		if n := f.header.DSCP(); n != 0 {
+			f.sent.warns = append(f.sent.warns, "from sender: not marked "+model.FormatDSCP(n)+" as the client asked: all clients share this socket")
+		}
 		p.write = func(b []byte) error {
 			return u.conn.send(b, f.local, f.from)
 		}
@@ -302,11 +308,11 @@ func (u *udpServer) sendTo(ctx context.Context, f *udpFlow) error {
 		return p.err
 	}
 	to := netip.AddrPortFrom(f.from.Addr(), uint16(f.header.Port))
-	var d net.Dialer
+	o := engine.SocketOptions{Egress: model.Egress{DSCP: f.header.DSCP()}}
 	if f.local.addr.IsValid() {
-		d.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(f.local.addr, 0))
+		o.Egress.Bind = f.local.addr.String()
 	}
-	c, err := d.DialContext(ctx, "udp", to.String())
+	c, err := sockio.Dial(ctx, net.Dialer{}, "udp", to.String(), o)
 	if err != nil {
 		return fmt.Errorf("reach client at %v: %w", to, err)
 	}

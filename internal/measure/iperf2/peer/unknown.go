@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/measure/sockio"
 )
 
 // ErrIperf3 says that the server is one of iperf3, whose protocol is another.
@@ -85,13 +87,13 @@ func payloadBegins(ctx context.Context, conns []*net.TCPConn, limit time.Duratio
 // speaksIperf3 reports whether an iperf3 server listens at addr. It opens a test
 // there and leaves at once. Such a server closes its port for a moment after a
 // test, with those who wait there, so that it is asked more than once.
-func speaksIperf3(ctx context.Context, addr string) bool {
+func speaksIperf3(ctx context.Context, addr string, from model.Egress) bool {
 	ctx, cancel := context.WithTimeout(ctx, firstWord)
 	defer cancel()
 	pause := time.NewTicker(firstWord / 10)
 	defer pause.Stop()
 	for {
-		if saysIperf3(ctx, addr) {
+		if saysIperf3(ctx, addr, from) {
 			return true
 		}
 		select {
@@ -103,8 +105,8 @@ func speaksIperf3(ctx context.Context, addr string) bool {
 }
 
 // saysIperf3 is one attempt of speaksIperf3.
-func saysIperf3(ctx context.Context, addr string) bool {
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+func saysIperf3(ctx context.Context, addr string, from model.Egress) bool {
+	c, err := sockio.Dial(ctx, net.Dialer{}, "tcp", addr, engine.SocketOptions{NoDelay: true, Egress: from})
 	if err != nil {
 		return false
 	}
@@ -147,7 +149,7 @@ func (t *clientTest) judgePeer(ctx context.Context, near model.EndReport, err er
 		}
 		moved = moved && (some || d == model.To && t.flow.Direction == model.Both)
 	}
-	if !moved && speaksIperf3(ctx, t.addr) {
+	if !moved && speaksIperf3(ctx, t.addr, t.Egress) {
 		return fmt.Errorf("%s: %w", t.addr, ErrIperf3)
 	}
 	late, isNet := errors.AsType[net.Error](err)

@@ -37,6 +37,9 @@ type Client struct {
 	// gets it: text, or for a server that writes JSON a document. At most one
 	// of the two is not empty. It is called before Run returns.
 	ServerOutput func(text string, document json.RawMessage)
+	// Egress is where connections and datagrams leave from; the server marks its own
+	// packets in the same way.
+	Egress model.Egress
 	// Met, where it is not nil, is called at the server's first word.
 	Met func()
 	// LinkRate is the rate of the interface that carries the test, where it is
@@ -146,6 +149,7 @@ func (c Client) params(f model.Flow) (iperf3.Params, error) {
 	p.Bytes = int64(f.Bytes)
 	p.Window, p.MSS = int64(f.Window), int64(f.MSS)
 	p.Congestion = f.Congestion
+	p.TOS = int64(c.Egress.DSCP) << 2
 	p.ServerOutput = c.ServerOutput != nil
 	p.ClientVersion = version
 	switch f.Direction {
@@ -193,8 +197,7 @@ func (t *clientTest) run(ctx context.Context, addr string, emit func([]model.Sam
 		return near, far, err
 	}
 	t.cookie = unlikeIperf2(t.cookie)
-	d := net.Dialer{Timeout: t.limits.wait()}
-	conn, err := d.DialContext(ctx, "tcp", addr)
+	conn, err := sockio.Dial(ctx, net.Dialer{Timeout: t.limits.wait()}, "tcp", addr, engine.SocketOptions{NoDelay: true, Egress: t.Egress})
 	if err != nil {
 		return near, far, err
 	}

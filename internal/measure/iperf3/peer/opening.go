@@ -155,6 +155,7 @@ func (t *session) openTCP(ctx context.Context, all []iperf3.Stream, opened []arr
 		// stated its own; an algorithm or a buffer that this system does not
 		// give is the client's loss, as with a real server.
 		o.MSS = 0
+		o.Egress.DSCP = int(t.params.TOS) >> 2
 		var warnings []string
 		if o.Congestion != "" && !sockio.AllowedCongestion(o.Congestion) {
 			warnings = append(warnings, fmt.Sprintf("congestion control %.32q is not one that every program of this host may choose", o.Congestion))

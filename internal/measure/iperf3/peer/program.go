@@ -66,7 +66,7 @@ type remote struct {
 
 // Run implements program.Client.
 func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit func([]model.Sample)) (near, far model.EndReport, err error) {
-	r.client.LinkRate, r.client.Met = host.LinkRate, host.Met
+	r.client.LinkRate, r.client.Met, r.client.Egress = host.LinkRate, host.Met, host.Egress
 	if r.output {
 		r.client.ServerOutput = func(text string, document json.RawMessage) {
 			for line := range strings.Lines(cmp.Or(text, string(document))) {

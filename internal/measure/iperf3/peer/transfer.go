@@ -58,9 +58,9 @@ func (t *clientTest) openWay(ctx context.Context, l *way) error {
 
 // dial opens one TCP stream: a connection, and the cookie.
 func (t *clientTest) dial(ctx context.Context, o engine.SocketOptions) (*net.TCPConn, []string, error) {
-	d := net.Dialer{Timeout: t.limits.wait(), Control: sockio.Control(o)}
+	o.Egress = t.Egress
 	// The address that answered, since a name may have several.
-	c, err := d.DialContext(ctx, "tcp", t.ctl.conn.RemoteAddr().String())
+	c, err := sockio.Dial(ctx, net.Dialer{Timeout: t.limits.wait()}, "tcp", t.ctl.conn.RemoteAddr().String(), o)
 	if err != nil {
 		return nil, nil, err
 	}

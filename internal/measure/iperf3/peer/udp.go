@@ -12,7 +12,9 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/measure/sockio"
 )
 
 // defaultDatagram fits an Ethernet frame of 1500 bytes with IPv6, or with
@@ -100,8 +102,7 @@ func (l *way) useUDP(host model.Host, conns []*net.UDPConn, p iperf3.Params, ope
 
 // greet opens one UDP stream.
 func (t *clientTest) greet(ctx context.Context) (*net.UDPConn, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "udp", t.ctl.conn.RemoteAddr().String())
+	c, err := sockio.Dial(ctx, net.Dialer{}, "udp", t.ctl.conn.RemoteAddr().String(), engine.SocketOptions{Egress: t.Egress})
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/measure/sockio"
 )
 
 // ErrIperf2 says that the server is one of iperf 2, whose protocol is another.
@@ -44,7 +46,7 @@ func (t *clientTest) firstWord(ctx context.Context) (iperf3.State, error) {
 		return s, nil
 	case err != nil && (!isTimeout(err) || ctx.Err() != nil): // whoever gives up makes the read end so, too
 		return 0, err
-	case speaksIperf2(ctx, t.ctl.conn.RemoteAddr().String()):
+	case speaksIperf2(ctx, t.ctl.conn.RemoteAddr().String(), t.Egress):
 		return 0, ErrIperf2
 	case err == nil || early.patience == t.ctl.patience:
 		return s, err
@@ -54,10 +56,10 @@ func (t *clientTest) firstWord(ctx context.Context) (iperf3.State, error) {
 
 // speaksIperf2 reports whether a server of iperf 2.1 listens at addr. It begins a
 // test there and leaves at once.
-func speaksIperf2(ctx context.Context, addr string) bool {
+func speaksIperf2(ctx context.Context, addr string, from model.Egress) bool {
 	ctx, cancel := context.WithTimeout(ctx, ackTime)
 	defer cancel()
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	c, err := sockio.Dial(ctx, net.Dialer{}, "tcp", addr, engine.SocketOptions{NoDelay: true, Egress: from})
 	if err != nil {
 		return false
 	}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/must"
+)
+
+// nft loads rules into the chain of a host's incoming packets.
+func (n *netns) nft(t testing.TB, host string, rules ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.name(host), "nft", "-f", "-")
+	cmd.Stdin = strings.NewReader("flush ruleset\ntable inet t {\nchain c {\ntype filter hook input priority 0;\n" + strings.Join(rules, "\n") + "\n}\n}\n")
+	out, err := cmd.CombinedOutput()
+	must.OK(t, err, string(out))
+}
+
+var nftCount = regexp.MustCompile(`counter packets \d+ bytes (\d+)(?: accept)? comment "(\w+)"`)
+
+// counted are the bytes that the counters of nft in a host have seen.
+func (n *netns) counted(t testing.TB, host string) map[string]int {
+	t.Helper()
+	all := map[string]int{}
+	for _, m := range nftCount.FindAllStringSubmatch(ip(t, "netns", "exec", n.name(host), "nft", "list", "ruleset"), -1) {
+		all[m[2]] = must.Get(strconv.Atoi(m[1]))(t)
+	}
+	return all
+}
+
+// TestEgress: a host with two addresses and two interfaces sends from where it was
+// asked to, marked, and so do the clients of foreign programs; a look at the packets
+// of the other host tells.
+func TestEgress(t *testing.T) {
+	t.Parallel()
+	needProgram(t, "nft")
+	const (
+		second = "10.77.0.11"
+		noise  = 4096 // bytes of what opens a path: greetings over UDP, and ICMP
+	)
+	brief := []string{"-t", "0.3s", "--omit", "0s", "-i", "0.3s"}
+	from := []string{"-B", second, "--cport", "20000", "-S", "ef"}
+	for _, c := range []struct {
+		name   string
+		args   []string // own far end where there is no server
+		egress []string
+		server string // that listens in the far host
+		device string
+		back   bool // what comes back is marked too
+	}{
+		{"TCP", append([]string{"test"}, brief...), from, "", "v0", true},
+		{"UDP", append([]string{"test", "--udp", "-b", "5M"}, brief...), from, "", "v0", true},
+		{"UDP, far connects", append([]string{"test", "--udp", "-b", "5M", "--connect-from", "far"}, brief...), []string{"-B", second, "-S", "46"}, "", "v0", true},
+		{"requests", append([]string{"test", "--requests", "500", "--length", "1KiB"}, brief...), from, "", "v0", true},
+		{"fresh connections", append([]string{"test", "--requests", "200", "--connect", "--length", "1KiB"}, brief...), []string{"-B", second, "-S", "0x2e"}, "", "v0", true},
+		{"copy", []string{"copy", "--size", "1MiB", "--blocks", "1"}, from, "", "v0", true},
+		{"message sizes", []string{"sweep", "--max", "64", "--sweeps", "5"}, from, "", "v0", true},
+		{"device", append([]string{"test"}, brief...), []string{"--bind-dev", "v1", "-S", "ef"}, "", "v1", true},
+		{"device, UDP", append([]string{"test", "--udp", "-b", "5M"}, brief...), []string{"-B", "10.77.1.1%v1", "-S", "ef"}, "", "v1", true},
+		{"iperf3", append([]string{"test", "iperf3://" + farAddr, "--to"}, brief...), from, "iperf3 -s", "v0", false},
+		{"iperf3 UDP", append([]string{"test", "iperf3://" + farAddr, "--to", "--udp", "-b", "5M"}, brief...), from, "iperf3 -s", "v0", false},
+		{"iperf2", append([]string{"test", "iperf2://" + farAddr}, brief...), from, "iperf -s", "v0", true},
+		{"iperf2 UDP", append([]string{"test", "iperf2://" + farAddr, "--to", "--udp", "-b", "5M"}, brief...), from, "iperf -s -u", "v0", false},
+		{"NPtcp", []string{"sweep", "netpipe://" + farAddr, "--min", "512", "--max", "512"}, from, "NPtcp -l 512 -u 512", "v0", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			n := newNetns(t)
+			ip(t, "-n", n.a, "addr", "add", second+"/24", "dev", "v0")
+			ip(t, "link", "add", "v1", "netns", n.a, "type", "veth", "peer", "name", "v1", "netns", n.b)
+			ip(t, "-n", n.a, "addr", "add", "10.77.1.1/24", "dev", "v1")
+			ip(t, "-n", n.b, "addr", "add", "10.77.1.2/24", "dev", "v1")
+			for _, host := range []string{n.a, n.b} {
+				ip(t, "-n", host, "link", "set", "v1", "up")
+			}
+			ip(t, "-n", n.a, "route", "add", "10.77.0.0/24", "dev", "v1", "metric", "100")
+			address := map[string]string{"v0": second, "v1": "10.77.1.1"}[c.device]
+			ports := ""
+			if len(c.egress) > 4 {
+				ports = "tcp sport 20000-24095 "
+			}
+			n.nft(t, "b", fmt.Sprintf("ip saddr %s ip dscp ef iifname %s %scounter accept comment \"%s\"", address, c.device, ports, "asked"),
+				fmt.Sprintf("ip saddr %s ip dscp ef iifname %s udp sport 1-65535 counter accept comment \"%s\"", address, c.device, "datagrams"),
+				`ip saddr 10.77.0.0/16 counter comment "else"`)
+			n.nft(t, "a", `ip dscp ef counter accept comment "asked"`, `ip saddr 10.77.0.0/16 counter comment "else"`)
+			if c.server != "" {
+				argv := strings.Fields(c.server)
+				needProgram(t, argv[0])
+				server := exec.CommandContext(t.Context(), "ip", append([]string{"netns", "exec", n.b}, argv...)...)
+				server.Dir = t.TempDir()
+				must.Do(t, server.Start())
+				t.Cleanup(func() { _ = server.Wait() }) // it is killed with its namespace
+				eventually(t, patience, argv[0]+" listens", func() bool {
+					return strings.Count(ip(t, "netns", "exec", n.b, "cat", "/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6"), "\n") > 4
+				})
+			} else {
+				c.args = append(c.args, n.agent("b"))
+			}
+			r := run(t, n.inside(t, "a", append(append(c.args, c.egress...), "--json", "-q")...))
+			must.Equal(t, r.code, 0, "exit code, %s%s", r.out, r.err)
+			path := decode[struct {
+				Session struct {
+					Plan struct {
+						Path model.DataPath `json:"path"`
+					} `json:"plan"`
+				} `json:"session"`
+			}](t, r.out).Session.Plan.Path
+			must.Equal(t, path.DSCP, 46, "DSCP in the document, %+v", path)
+			there, back := n.counted(t, "b"), n.counted(t, "a")
+			if there["asked"]+there["datagrams"] < 2*noise || there["else"] > noise {
+				t.Errorf("to the far host: %v bytes", there)
+			}
+			if c.back && (back["asked"] == 0 || back["else"] > noise) {
+				t.Errorf("back: %v bytes", back)
+			}
+		})
+	}
+}
+
+// TestEgressRefused: what this machine or the kind of traffic does not have is refused
+// before anything is measured.
+func TestEgressRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, says string }{
+		{"test iperf3://127.0.0.1 -B 192.0.2.7", "this machine has no address 192.0.2.7\n  it has "},
+		{"test iperf3://127.0.0.1 --bind-dev nosuch0", "this machine has no interface nosuch0\n  it has "},
+		{"test iperf3://127.0.0.1 -B nas", `"nas" is not an address of this host`},
+		{"test iperf3://127.0.0.1 -B fe80::1", "is on every interface: name one, as fe80::1%eth0"},
+		{"test iperf3://127.0.0.1 -S 184", "as a whole TOS byte it is DSCP 46"},
+		{"test iperf3://127.0.0.1 -S gold", "write 0 to 63, or a name such as ef"},
+		{"test nas --requests 10 --connect --cport 6000", "leave out --cport or --connect"},
+		{"test nas --connect-from far --cport 6000-6010", "--data-port 6000-6010"},
+		{"test root@nas --through ssh -S ef", "the packets are those of ssh"},
+	} {
+		r := run(t, command(t, strings.Fields(c.args)...))
+		if r.code != 2 || !strings.Contains(r.err, c.says) {
+			t.Errorf("%s: exit code %d\n%s", c.args, r.code, r.err)
+		}
+	}
+}

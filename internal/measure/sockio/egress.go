@@ -1,0 +1,125 @@
+package sockio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+)
+
+// Dial connects to addr as d does, with o; over UDP with its egress alone. Over TCP the
+// caller applies o once more, see Control. Its errors are those of Control.
+func Dial(ctx context.Context, d net.Dialer, network, addr string, o engine.SocketOptions) (net.Conn, error) {
+	local, err := address(o.Egress)
+	if err != nil {
+		return nil, err
+	}
+	d.SetMultipathTCP(false) // its sockets have neither the options nor the counters
+	datagrams := strings.HasPrefix(network, "udp")
+	if d.Control = Control(o); datagrams {
+		d.Control = ControlEgress(o.Egress)
+	}
+	return FromPorts(o.Egress.From, func(port int) (net.Conn, error) {
+		if local.IP != nil || port != 0 {
+			local.Port = port
+			if d.LocalAddr = local; datagrams {
+				d.LocalAddr = (*net.UDPAddr)(local)
+			}
+		}
+		return d.DialContext(ctx, network, addr)
+	})
+}
+
+// address is where a socket of o is bound to; without an IP it is anywhere.
+func address(o model.Egress) (*net.TCPAddr, error) {
+	if o.Bind == "" {
+		return &net.TCPAddr{}, nil
+	}
+	a, err := netip.ParseAddr(o.Bind)
+	if err != nil {
+		return nil, fmt.Errorf("bind to %.60q: %w", o.Bind, err)
+	}
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, 0)), nil
+}
+
+// FromPorts calls dial with each of ports until one is free, and with 0 where all are
+// the same to the caller.
+func FromPorts[T any](ports model.Ports, dial func(port int) (T, error)) (c T, err error) {
+	for port := ports.First; port <= ports.Last; port++ {
+		if c, err = dial(port); err == nil || ports == (model.Ports{}) || !portTaken(err) {
+			return c, err
+		}
+	}
+	return c, fmt.Errorf("no port of %s is free: %w", ports, err)
+}
+
+// portTaken reports whether another socket has a port: bind says so, and connect where
+// the pair of addresses is still in use (__inet_check_established,
+// net/ipv4/inet_hashtables.c).
+func portTaken(err error) bool {
+	call, ok := errors.AsType[*os.SyscallError](err)
+	if !ok {
+		return false
+	}
+	const windowsInUse = syscall.Errno(10048) // WSAEADDRINUSE
+	return errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, windowsInUse) ||
+		call.Syscall == "connect" && errors.Is(err, syscall.EADDRNOTAVAIL)
+}
+
+// ControlEgress returns a function for the Control field of net.Dialer and
+// net.ListenConfig that has a socket of TCP or UDP send as o says. It wraps
+// errors.ErrUnsupported where the system cannot.
+func ControlEgress(o model.Egress) func(network, address string, c syscall.RawConn) error {
+	return func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		if err := c.Control(func(fd uintptr) { failed = leave(fd, o) }); err != nil {
+			return err
+		}
+		return failed
+	}
+}
+
+// MarkDSCP marks the packets of a socket that is open already; 0 leaves it as it is.
+func MarkDSCP(c syscall.Conn, dscp int) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if cerr := raw.Control(func(fd uintptr) { err = markDSCP(fd, dscp) }); cerr != nil {
+		return cerr
+	}
+	return err
+}
+
+// leave prepares a socket that is neither bound nor connected.
+func leave(fd uintptr, o model.Egress) error {
+	if o.From != (model.Ports{}) {
+		if err := reuseAddress(fd); err != nil {
+			return fmt.Errorf("share source ports: %w", err)
+		}
+	}
+	if o.Device != "" {
+		if err := bindDevice(fd, o.Device); err != nil {
+			return fmt.Errorf("send through interface %s: %w", o.Device, err)
+		}
+	}
+	return markDSCP(fd, o.DSCP)
+}
+
+// markDSCP sets the DSCP of a socket.
+func markDSCP(fd uintptr, dscp int) error {
+	if dscp == 0 {
+		return nil
+	}
+	if err := setTOS(fd, dscp<<2); err != nil { // RFC 2474 section 3: the six upper bits
+		return fmt.Errorf("mark packets with DSCP %d: %w", dscp, err)
+	}
+	return nil
+}
