@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/url"
 	"strconv"
 	"strings"
 
 	"linerate/internal/app"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/measure/program"
 )
 
@@ -27,7 +27,7 @@ func foreignScheme(s string, known program.List) (program.Program, bool) {
 
 // parseForeign reads iperf3://HOST[:PORT] and its like.
 func parseForeign(s string, p program.Program) (Target, error) {
-	u, err := url.Parse(s)
+	u, err := plain.ParseURL(s)
 	if err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 		_, rest, _ := strings.Cut(s, "://")
 		return Target{}, app.WithHint(app.Usagef("%q is not the address of an %s", rest, p.Server),

@@ -38,6 +38,7 @@ func TestParseTarget(t *testing.T) {
 	}
 	for in, want := range map[string]ssh.Target{
 		"someone@nas": {User: "someone", Host: "nas"}, "ssh://nas": {Host: "nas"}, "ssh://root@[fe80::1]:2222": {User: "root", Host: "fe80::1", Port: 2222},
+		"root@fe80::1%eth0": {User: "root", Host: "fe80::1%eth0"}, "ssh://root@[fe80::1%eth0]:22": {User: "root", Host: "fe80::1%eth0", Port: 22},
 	} {
 		if got, err := Parse(in, testEnv()); err != nil || got.Kind != SSH || got.SSH != want || got.Text != in {
 			t.Errorf("%s: %+v, %v", in, got, err)
@@ -50,6 +51,19 @@ func TestParseTarget(t *testing.T) {
 		if got, err := Parse(in, testEnv()); err == nil || app.KindOf(err) != app.Usage {
 			t.Errorf("%q: %+v, %v", in, got, err)
 		}
+	}
+}
+
+// TestInterfaces: the interface of a link-local address is written behind % in every form.
+func TestInterfaces(t *testing.T) {
+	pin := strings.Repeat("p", 43)
+	for in, want := range map[string]string{
+		"iperf3://[fe80::1%eth0]": "[fe80::1%eth0]:5201", "iperf3://[fe80::1%25eth0]:99": "[fe80::1%eth0]:99", "iperf3://fe80::1%eth0": "[fe80::1%eth0]:5201",
+		"iperf2://[fe80::1%eth0]:99": "[fe80::1%eth0]:99", "exec:fe80::1%eth0 agent": "fe80::1%eth0", "linerate://" + pin + "@[fe80::1%eth0]:99": "[fe80::1%eth0]:99",
+		"fe80::1%eth0": "[fe80::1%eth0]:5299", "[fe80::1%eth0]:99": "[fe80::1%eth0]:99", "iperf3://10.0.0.2": "10.0.0.2:5201",
+	} {
+		got, err := Parse(in, testEnv())
+		must.Equal(t, got.Addr+got.Link.Addr, want, "%s: %v", in, err)
 	}
 }
 

@@ -1,9 +1,32 @@
 package plain
 
 import (
+	"net/netip"
+	"net/url"
 	"regexp"
 	"strings"
 )
+
+// ParseURL reads a URL as people write it: the interface of a link-local address stands
+// behind %, which RFC 6874 section 2 wants as %25, and an address of IPv6 alone needs no
+// brackets.
+func ParseURL(s string) (*url.URL, error) {
+	scheme, rest, found := strings.Cut(s, "://")
+	if !found {
+		return url.Parse(s)
+	}
+	user, host := "", rest
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		user, host = rest[:at+1], rest[at+1:]
+	}
+	if a, err := netip.ParseAddr(host); err == nil && a.Is6() {
+		host = "[" + host + "]"
+	}
+	if address, zone, zoned := strings.Cut(host, "%"); zoned && strings.HasPrefix(host, "[") && !strings.HasPrefix(zone, "25") {
+		host = address + "%25" + zone
+	}
+	return url.Parse(scheme + "://" + user + host)
+}
 
 // Secrets that the address of a database may hold ("Connection URIs" of the PostgreSQL
 // manual): behind the user, and among its parameters.

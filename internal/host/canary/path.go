@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"time"
 
 	"linerate/internal/core/mtu"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/probe"
 	"linerate/internal/rescue"
 )
@@ -150,7 +150,7 @@ func (s *search) detail() string {
 // Host returns the host that a target of the user is about: the address, or that
 // of HOST:PORT or of a URL.
 func Host(target string) string {
-	if u, err := url.Parse(target); err == nil && u.Host != "" {
+	if u, err := plain.ParseURL(target); err == nil && u.Host != "" {
 		return u.Hostname()
 	}
 	if host, _, err := net.SplitHostPort(target); err == nil {

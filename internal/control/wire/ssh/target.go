@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"linerate/internal/core/plain"
 )
 
 // ErrTarget says that a text names no host for ssh.
@@ -26,7 +27,7 @@ type Target struct {
 func ParseTarget(s string) (Target, error) {
 	var t Target
 	if strings.HasPrefix(s, "ssh://") {
-		u, err := url.Parse(s)
+		u, err := plain.ParseURL(s)
 		if err != nil {
 			return Target{}, fmt.Errorf("%w: no URL", ErrTarget)
 		}

@@ -16,11 +16,12 @@ import (
 	"io/fs"
 	"math/big"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"linerate/internal/core/plain"
 )
 
 // Files of a state directory.
@@ -212,7 +213,7 @@ func ParseLink(s string) (Link, error) {
 	l.Pin, l.Secret, _ = strings.Cut(who, ".")
 	var addrs []string
 	for host := range strings.SplitSeq(strings.TrimSuffix(hosts, "/"), ",") {
-		u, err := url.Parse(scheme + host)
+		u, err := plain.ParseURL(scheme + host)
 		if err != nil || u.Hostname() == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
 			return Link{}, errLink
 		}
