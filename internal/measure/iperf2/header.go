@@ -71,6 +71,16 @@ type Start struct {
 // DSCP is the mark that the client wants on the server's packets.
 func (h Header) DSCP() int { return int(h.Extension.TOS&0xff) >> 2 }
 
+// Pace is the rate at which the client wants one connection of TCP to be sent to, by its
+// --bandwidth or its --fq-rate, bit/s; 0 is as fast as possible. The rate of fq stands
+// there in bytes (2.1.8 sends 002625a0 for 20m).
+func (h Header) Pace() uint64 {
+	if h.Extension.Upper&FQRate != 0 && h.Start.FQLow|h.Start.FQHigh != 0 {
+		return 8 * (uint64(h.Start.FQHigh)<<32 | uint64(h.Start.FQLow))
+	}
+	return h.Extension.BitsPerSecond
+}
+
 // Unobeyed says which options of a client this program does not obey when it sends.
 func (h Header) Unobeyed() (out []string) {
 	if h.Flags&Extend == 0 || h.Mode() == Forward {
@@ -79,7 +89,7 @@ func (h Header) Unobeyed() (out []string) {
 	for _, o := range []struct {
 		flag UpperFlags
 		name string
-	}{{Isochronous, "--isochronous"}, {FQRate, "--fq-rate"}, {Periodic, "--burst-period"}, {WritePrefetch, "--tcp-write-prefetch"}} {
+	}{{Isochronous, "--isochronous"}, {Periodic, "--burst-period"}, {WritePrefetch, "--tcp-write-prefetch"}} {
 		if h.Extension.Upper&o.flag != 0 {
 			out = append(out, o.name+" of the client is not obeyed: the server sends steadily, at --bitrate where that is given")
 		}

@@ -27,7 +27,6 @@ import (
 	"strings"
 	"time"
 
-	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/probes"
@@ -129,7 +128,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 		return nil, fmt.Errorf("flow: %w", err)
 	}
 	f.Interval = cmp.Or(f.Interval, defaultInterval)
-	t := newTest(e, env.Host, f, pace(env.LinkRate))
+	t := newTest(e, env.Host, f, pace(env.LinkRate.Or(0)))
 	if err := t.open(ctx, env); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -143,7 +142,7 @@ const (
 	// leastPace is the time between two probes of a kind. 50 a second are 500 in
 	// a run of 10 s, so that p99 rests on the slowest 5.
 	leastPace = 20 * time.Millisecond
-	// mostPace keeps some probes in every interval of a second, whatever they take.
+	// mostPace keeps some probes in the time without load, whatever they take.
 	mostPace = 200 * time.Millisecond
 	// pairBits is what a datagram, a TCP byte and an acknowledgment take on
 	// Ethernet with preamble and gap, each way: 130 + 91 + 90 bytes.
@@ -153,15 +152,14 @@ const (
 	share = 0.01
 )
 
-// pace returns the time between two probes of a kind: 20 ms, and more on links
-// below 12.5 Mbit/s, where that would be more than 1 % of the rate.
-func pace(link fact.Of[units.BitRate]) time.Duration {
-	rate, known := link.Get()
-	if !known || rate <= 0 {
+// pace returns the time between two probes of a kind: 20 ms, and more where a path
+// carries less than 12.5 Mbit/s, so that they take no more than 1 % of it. A rate of 0
+// is not known.
+func pace(rate units.BitRate) time.Duration {
+	if rate <= 0 {
 		return leastPace
 	}
-	d := time.Duration(pairBits / (share * float64(rate)) * float64(time.Second))
-	return min(max(d, leastPace), mostPace)
+	return max(time.Duration(pairBits/(share*float64(rate))*float64(time.Second)), leastPace)
 }
 
 // open opens what the probes need. Both ends say first whether they have UDP,

@@ -193,16 +193,16 @@ func TestUDPThatIsSwallowed(t *testing.T) {
 }
 
 func TestPace(t *testing.T) {
+	for rate, want := range map[units.BitRate]time.Duration{0: leastPace, 1e9: leastPace, 10e6: 24880 * time.Microsecond, 100e3: 2488 * time.Millisecond} {
+		must.Equal(t, pace(rate), want, "at %v a probe each", rate)
+	}
+	p := newProber(newTest(bulk(), model.Near, model.Flow{Duration: 10 * time.Second}, pace(0)))
 	for _, c := range []struct {
-		link fact.Of[units.BitRate]
-		want time.Duration
-	}{
-		{fact.Unknown[units.BitRate]("virtual"), leastPace},
-		{linkOf(1e9), leastPace},
-		{linkOf(10e6), 24880 * time.Microsecond},
-		{linkOf(64e3), mostPace},
-	} {
-		must.Equal(t, pace(c.link), c.want, "link %v: a probe each", c.link)
+		carried units.BitRate
+		want    time.Duration
+	}{{0, leastPace}, {100e3, 2488 * time.Millisecond}, {1e3, 5 * time.Second}, {1e9, leastPace}} {
+		p.slow(c.carried)
+		must.Equal(t, time.Duration(p.gap.Load()), c.want, "once %v were carried", c.carried)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 	"linerate/internal/rescue"
 )
 
@@ -108,6 +109,9 @@ func (n *nearRun) announce(ctx context.Context) {
 
 // enterLoad begins the load at this end, where the window's clock starts.
 func (n *nearRun) enterLoad(ctx context.Context) {
+	if n.pace > leastPace {
+		n.probes.slow(0)
+	}
 	n.begin(ctx)
 	n.step = warm
 	n.opened = n.began + n.spec.Omit
@@ -158,6 +162,7 @@ func (n *nearRun) follow(ctx context.Context) {
 				n.enterLoad(ctx)
 			}
 		case s, more := <-n.samples:
+			n.carried(s)
 			if n.pass(s, more); n.finished {
 				n.loadEnded()
 			}
@@ -172,6 +177,15 @@ func (n *nearRun) follow(ctx context.Context) {
 		case <-ctx.Done():
 			n.abort(context.Cause(ctx).Error())
 			n.drain()
+		}
+	}
+}
+
+// carried slows the probes down by what this end saw the path carry in an interval.
+func (n *nearRun) carried(samples []model.Sample) {
+	for _, s := range samples {
+		if (s.Metric == model.Goodput || s.Metric == model.Sent) && s.Host == n.host && s.Value > 0 {
+			n.probes.slow(units.BitRate(s.Value))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"linerate/internal/core/units"
 	"linerate/internal/rescue"
 )
 
@@ -31,18 +32,21 @@ type prober struct {
 	gone    chan struct{} // closed when the far end's connection ended
 	reason  error         // why, set before gone is closed
 
+	gap     atomic.Int64 // between two probes of a kind, ns
 	skipped atomic.Int64 // probes that were not sent, because this end was held up
 }
 
 func newProber(t *test) *prober {
-	return &prober{test: t, quit: make(chan struct{}), loadAck: make(chan struct{}), gone: make(chan struct{})}
+	p := &prober{test: t, quit: make(chan struct{}), loadAck: make(chan struct{}), gone: make(chan struct{})}
+	p.gap.Store(int64(min(t.pace, mostPace)))
+	return p
 }
 
 // begin starts the probes. The two kinds take turns.
 func (p *prober) begin() {
 	p.start = time.Now()
 	p.running.Go(rescue.From(p.Fail, p.listenTCP))
-	p.running.Go(rescue.From(p.Fail, func() { p.send(p.pace/2, p.sendTCP) }))
+	p.running.Go(rescue.From(p.Fail, func() { p.send(time.Duration(p.gap.Load())/2, p.sendTCP) }))
 	if p.udp == nil {
 		return
 	}
@@ -53,25 +57,44 @@ func (p *prober) begin() {
 
 func (p *prober) now() time.Duration { return time.Since(p.start) }
 
+// slow has the probes under load take no more than their share of rate, which the path
+// was seen to carry, and of the link; but some are sent in any window.
+func (p *prober) slow(rate units.BitRate) {
+	gap := max(pace(rate), p.pace)
+	p.gap.Store(int64(min(gap, max(p.spec.Duration/leastProbes, mostPace))))
+}
+
+// leastProbes are sent of each kind in a window, whatever they take.
+const leastProbes = 2
+
 // send calls once at the pace, the first time after offset, until quit.
 func (p *prober) send(offset time.Duration, once func() error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	<-timer.C
-	for due := offset; ; due += p.pace {
-		if late := p.now() - due; late > p.pace {
+	for last := time.Duration(-1); ; {
+		gap := time.Duration(p.gap.Load())
+		due := offset
+		if last >= 0 {
+			due = last + gap
+		}
+		now := p.now()
+		if late := now - due; late > gap {
 			// Sent now, they would all tell of this moment.
-			missed := late / p.pace
-			due += missed * p.pace
+			missed := late / gap
+			due += missed * gap
 			p.skipped.Add(int64(missed))
 		}
-		timer.Reset(due - p.now())
+		timer.Reset(min(due-now, mostPace)) // the pace may change
 		select {
 		case <-timer.C:
 		case <-p.quit:
 			return
 		}
-		if once() != nil {
+		if due-now > mostPace {
+			continue
+		}
+		if last = due; once() != nil {
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 )
 
 // kind is one kind of probes and what became of them.
@@ -38,6 +39,7 @@ func (n *nearRun) report() (model.EndReport, error) {
 	if n.cut != "" {
 		warnings = append(warnings, "probing ended early: "+n.cut)
 	}
+	warnings = append(warnings, n.taken(kinds)...)
 	skipped := n.probes.skipped.Load()
 	if sent := n.sent(kinds); skipped*20 > sent {
 		warnings = append(warnings, fmt.Sprintf("this end was held up: %d probes were not sent, %d were", skipped, sent))
@@ -48,6 +50,23 @@ func (n *nearRun) report() (model.EndReport, error) {
 		return out, errors.New("no probe was answered under load: " + why)
 	}
 	return out, n.result.err
+}
+
+// taken says what the probes took of a slow path under load.
+func (n *nearRun) taken(kinds []kind) []string {
+	var moved units.BitRate
+	for _, f := range n.result.report.Flows {
+		if r := units.BitRate(float64(f.Bytes) * 8 / f.Window.Seconds()); f.Window > 0 && (moved == 0 || r < moved) {
+			moved = r
+		}
+	}
+	window := (n.shut - n.opened).Seconds()
+	sent := max(kinds[0].loaded.sent, kinds[1].loaded.sent)
+	if moved <= 0 || window <= 0 || pace(moved) <= mostPace {
+		return nil
+	}
+	took := units.BitRate(float64(sent) * pairBits / window)
+	return []string{fmt.Sprintf("on this slow path %d probes of a kind were sent under load: they took %s, %.1f %% of it", sent, took, 100*float64(took/moved))}
 }
 
 // latencies lists the distributions of all probes that were sent.

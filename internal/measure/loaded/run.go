@@ -20,7 +20,7 @@ type test struct {
 	engine   *Engine
 	host     model.Host
 	spec     model.Flow
-	pace     time.Duration // between two probes of a kind
+	pace     time.Duration // between two probes of a kind, by the rate of the link
 	cookie   [cookieSize]byte
 	tcp      *net.TCPConn
 	udp      *net.UDPConn // nil where there is none

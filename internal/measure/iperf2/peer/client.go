@@ -167,6 +167,9 @@ func (c Client) header(f model.Flow, m iperf2.Mode) ([]iperf2.Header, error) {
 			h.WinBand = int32(min(f.Window, math.MaxInt32))
 		}
 		h.Extension.TOS = uint16(c.Egress.DSCP) << 2
+		if c.Rate > 0 && m != iperf2.Forward && f.Engine != udp.Name {
+			h.Extension.BitsPerSecond = uint64(float64(c.Rate) / float64(len(out)))
+		}
 		h.Threads, h.BufferLen = int32(len(out)), int32(min(f.Block, math.MaxInt32))
 		if m.ConnectsBack() && !c.Legacy {
 			// A server of 2.1 connects back once for each header, and often

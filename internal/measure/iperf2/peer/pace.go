@@ -54,6 +54,7 @@ func (h half) pace(ctx context.Context, _ *tcpbulk.Engine, host model.Host, emit
 		// The peer's time runs since then, and it may reset what comes later.
 		p.end = earlier(p.start, h.since).Add(h.flow.Omit + h.flow.Duration)
 	}
+	p.aheadOfPath()
 	p.prev = p.read()
 	p.open = p.prev
 	var running sync.WaitGroup
@@ -72,6 +73,7 @@ func (h half) pace(ctx context.Context, _ *tcpbulk.Engine, host model.Host, emit
 	})
 	defer stop()
 	p.sample(done, host, emit)
+	p.awaitAcknowledged(ctx)
 	report := p.report()
 	if !h.shared {
 		settle(ctx, h.conns, settleTime)
@@ -181,10 +183,85 @@ func (p *pacer) count(i, n int) {
 	p.last.Store(now)
 }
 
+// Bounds of what waits in the send buffer beside what is on its way: a client would get
+// it after the time of its test.
+const (
+	leastAhead = 16 << 10
+	mostAhead  = 1 << 20
+	aheadTime  = 20 * time.Millisecond // of data, at a rate
+)
+
+// aheadOfPath bounds the send buffers of a sender.
+func (p *pacer) aheadOfPath() {
+	if p.role == model.Receiver {
+		return
+	}
+	ahead := mostAhead
+	if _, rate := p.buffer(); rate > 0 {
+		ahead = min(max(int(rate/8*aheadTime.Seconds()), leastAhead), mostAhead)
+	}
+	for _, c := range p.conns {
+		_ = sockio.LimitUnsent(c, ahead) // more is sent after the end then
+	}
+}
+
+// acknowledged is how much of what was written to connection i has arrived; all of it
+// where the system does not tell.
+func (p *pacer) acknowledged(i int) int64 {
+	n := p.counts[i].Load()
+	if p.role == model.Receiver {
+		return n
+	}
+	queue, err := sockio.Unacknowledged(p.conns[i])
+	if err != nil {
+		return n
+	}
+	return max(n-int64(queue), 0)
+}
+
+// ackStep is how often a sender that is done looks at what has arrived.
+const ackStep = 5 * time.Millisecond
+
+// awaitAcknowledged waits at the end of a sender until all has arrived, or nothing does
+// any more, and takes the time of that.
+func (p *pacer) awaitAcknowledged(ctx context.Context) {
+	if p.role == model.Receiver {
+		return
+	}
+	step := time.NewTicker(ackStep)
+	defer step.Stop()
+	limit := p.prev.at + settleTime
+	for ctx.Err() == nil && p.prev.at < limit {
+		all := true
+		for i := range p.counts {
+			// The end of the connection is one byte of the queue.
+			all = all && p.acknowledged(i)+1 >= p.counts[i].Load()
+		}
+		if all {
+			p.prev.total = 0
+			for i := range p.counts {
+				n := p.counts[i].Load()
+				p.prev.bytes[i] = units.Bytes(n)
+				p.prev.total += n
+			}
+			return
+		}
+		select {
+		case <-step.C:
+		case <-ctx.Done():
+		}
+		now := p.read()
+		if now.total > p.prev.total {
+			limit = now.at + settleTime
+		}
+		p.prev = now
+	}
+}
+
 func (p *pacer) read() edge {
 	e := edge{at: time.Since(p.start), bytes: make([]units.Bytes, len(p.counts))}
 	for i := range p.counts {
-		n := p.counts[i].Load()
+		n := p.acknowledged(i)
 		e.bytes[i] = units.Bytes(n)
 		e.total += n
 	}

@@ -155,6 +155,29 @@ func TestServerWithForeignClient(t *testing.T) {
 	}
 }
 
+// TestServerObeysRate: a client that asks for a rate gets that and no more, for the time
+// that it asked for, and the server records what the client got. A busy machine may make
+// it less, never more.
+func TestServerObeysRate(t *testing.T) {
+	realProgram(t)
+	for _, c := range []struct {
+		args string
+		warn string
+	}{{"-R -b 20m", ""}, {"--full-duplex -b 20m", ""}, {"-R --fq-rate 20m -S 0xb8", ""}, {"-R --isochronous=20:20m,0", "--isochronous of the client is not obeyed"}} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t, ServerConfig{})
+			text := foreignClient(t, s.addr, append(strings.Fields(c.args), "-t", "0.5")...)
+			results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
+			report := results[0].Report
+			if from := sum(results, model.From); from == 0 || c.warn == "" && from > 20e6/8/2*1.1+2*leastAhead {
+				t.Errorf("%d bytes were sent of 1250000:\n%s", from, text)
+			}
+			must.Contain(t, strings.Join(report.Warnings, "\n"), c.warn, "warnings")
+		})
+	}
+}
+
 func checkWithForeignClient(t testing.TB, mode iperf2.Mode, stars bool, args []string) {
 	n, s := 1, startServer(t, ServerConfig{Opening: time.Minute})
 	if strings.Contains(strings.Join(args, " "), "-P 3") {

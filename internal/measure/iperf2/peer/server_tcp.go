@@ -188,8 +188,17 @@ func (t *tcpSession) half(d model.Direction, conns []*net.TCPConn) half {
 	}
 	if d == model.From {
 		h.role = model.Sender
+		h.rate = lower(h.rate, units.BitRate(t.header.Pace()))
 	}
 	return h
+}
+
+// lower is the lower of two limits, of which 0 is none.
+func lower(a, b units.BitRate) units.BitRate {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // receive receives until the client's end.

@@ -8,6 +8,8 @@ import (
 	"net"
 	"runtime"
 
+	"linerate/internal/measure/sockio"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -30,11 +32,8 @@ func kernelUnread(c *net.TCPConn) (int, error) {
 }
 
 func kernelDelivered(c *net.TCPConn) (bool, error) {
-	n, err := sendQueue(c)
-	if err != nil {
-		return false, fmt.Errorf("read send queue: %w", err)
-	}
-	return n == 0, nil
+	n, err := sockio.Unacknowledged(c)
+	return err == nil && n == 0, err
 }
 
 func kernelReceived(*net.TCPConn) (int64, error) { return 0, unsupported("received bytes") }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 
+	"linerate/internal/measure/sockio"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -48,22 +50,10 @@ func kernelDelivered(c *net.TCPConn) (bool, error) {
 		return true, nil
 	case stateFinWait1, stateClosing, stateLastAck:
 		// The end takes one number of the sequence.
-		n, err := queued(c)
+		n, err := sockio.Unacknowledged(c)
 		return err == nil && n <= 1, err
 	}
 	return false, nil
-}
-
-// queued is how much of the sequence has not been acknowledged.
-func queued(c *net.TCPConn) (n int, err error) {
-	err = reach(c, func(fd uintptr) (err error) {
-		n, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("read send queue: %w", err)
-	}
-	return n, nil
 }
 
 func kernelEnded(c *net.TCPConn) (bool, error) {
@@ -112,11 +102,9 @@ const (
 func kernelPace(c *net.TCPConn, bytesPerSecond uint64) error {
 	ahead := int(min(max(bytesPerSecond/50, leastAhead), mostAhead))
 	err := reach(c, func(fd uintptr) error {
-		return errors.Join(
-			unix.SetsockoptUint64(int(fd), unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, bytesPerSecond),
-			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, ahead))
+		return unix.SetsockoptUint64(int(fd), unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, bytesPerSecond)
 	})
-	if err != nil {
+	if err = errors.Join(err, sockio.LimitUnsent(c, ahead)); err != nil {
 		return fmt.Errorf("set pacing rate: %w", err)
 	}
 	return nil
