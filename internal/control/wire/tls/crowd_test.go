@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -100,6 +101,51 @@ func TestAnonymous(t *testing.T) {
 	must.Fail(t, old.HandshakeContext(t.Context()), "TLS 1.2 is accepted")
 	_ = old.Close()
 	wiretest.Open(t, dial(t, l), model.Far) // and it still serves
+}
+
+// TestDropped: the log hears of every connection that ended before its hello, once and with its reason.
+func TestDropped(t *testing.T) {
+	secure := &ctls.Config{InsecureSkipVerify: true, MinVersion: ctls.VersionTLS13, NextProtos: []string{"linerate"}}
+	overTLS := func(say string, leave bool) func(*testing.T, net.Conn) {
+		return func(t *testing.T, c net.Conn) {
+			s := ctls.Client(c, secure)
+			must.Do(t, s.HandshakeContext(t.Context()))
+			must.Get(io.WriteString(s, say))(t)
+			if leave {
+				must.Do(t, s.Close())
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		act  func(*testing.T, net.Conn)
+		says string
+	}{
+		"silent":                 {func(*testing.T, net.Conn) {}, "said nothing"},
+		"leaves":                 {func(_ *testing.T, c net.Conn) { _ = c.Close() }, "before it said anything"},
+		"web":                    {func(t *testing.T, c net.Conn) { must.Get(io.WriteString(c, "GET / HTTP/1.1\r\n\r\n"))(t) }, "another protocol"},
+		"silent in TLS":          {overTLS("", false), "no valid hello"},
+		"leaves in TLS":          {overTLS("", true), "no valid hello"},
+		"half a hello in TLS":    {overTLS("lr-hello\x00", false), "no valid hello"},
+		"HTTP/2 in TLS":          {overTLS("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", false), "no valid hello"},
+		"hello of version 0":     {overTLS("lr-hello\x00\x00", false), "no valid hello"},
+		"hello of 64 KiB in TLS": {overTLS("lr-hello\xff\xff", false), "no valid hello"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := make(chan error, 9)
+			a := agenttest.Config(nil)
+			a.Timeouts.Hello = 50 * time.Millisecond
+			config := tls.Config{Open: true, Dropped: func(_ netip.Addr, why error) { told <- why }, Refused: func(_ netip.Addr, why error) { told <- why }}
+			if name == "silent" {
+				config.Handshake = 50 * time.Millisecond
+			}
+			conn := dialTCP(t, serveAgent(t, config, a).Addr)
+			defer conn.Close()
+			c.act(t, conn)
+			must.Contain(t, (<-told).Error(), c.says)
+			_, _ = io.Copy(io.Discard, conn) // until the server has closed it
+			must.Equal(t, len(told), 0, "told again")
+		})
+	}
 }
 
 func dialTCP(t testing.TB, addr string) net.Conn {

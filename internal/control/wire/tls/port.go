@@ -22,6 +22,7 @@ var (
 	errLeft    = errors.New("closed it before it said anything")
 	errForeign = errors.New("spoke another protocol")
 	errNoRun   = errors.New("a data connection that no run waits for")
+	errNoHello = errors.New("no valid hello inside its TLS session")
 )
 
 // Serve serves until ctx ends, then ends all sessions and waits for them.

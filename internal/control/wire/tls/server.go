@@ -240,8 +240,9 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	c.MayConnect = func(to string) error { return onlyTo(addr, to) }
 	release := func() {}
 	var v *Visitor // who was let in
-	began := time.Now()
+	began, greeted := time.Now(), false
 	c.Admit = func(ctx context.Context, h session.Hello, own *agent.Config) (agent.Grant, error) {
+		greeted = true
 		k, err := s.known(h.Secret)
 		if errors.Is(err, session.ErrRefused) {
 			s.door.pause(at, true)
@@ -276,6 +277,9 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	}
 	err := agent.Serve(ctx, secure, c)
 	release()
+	if !greeted && s.door.leave(at) && ctx.Err() == nil { // else the door has told of it
+		s.dropped(addr, errNoHello)
+	}
 	if v == nil || s.config.Ended == nil {
 		return
 	}
