@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"linerate/internal/store"
+	"linerate/internal/store/tables"
 )
 
 // Codes of errors, from appendix A of the PostgreSQL manual.
@@ -25,6 +26,7 @@ const (
 	diskFull           = "53100"
 	tooManyConnections = "53300"
 	cannotConnectNow   = "57P03"
+	queryCanceled      = "57014"
 )
 
 // IsDuplicate implements tables.Database.
@@ -67,6 +69,8 @@ func (s *Store) explainCode(pg *pgconn.PgError, err error) error {
 		return hinted("the password comes from ~/.pgpass or PGPASSWORD; who may connect from where is in the server's pg_hba.conf", fs.ErrPermission)
 	case noDatabase:
 		return &store.HintError{Err: said, Hint: "make it, as a user who may: createdb NAME; linerate makes its tables by itself"}
+	case queryCanceled:
+		return hinted("statement_timeout=MILLISECONDS in the address gives it longer", tables.ErrEndless)
 	case tooManyConnections, cannotConnectNow:
 		return &store.HintError{Err: said, Hint: "try again in a moment"}
 	}

@@ -12,6 +12,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"linerate/internal/store"
@@ -35,6 +37,9 @@ const connectTimeout = 10 * time.Second
 // statementTimeout is how long the server may work on one statement, unless the address
 // says statement_timeout.
 const statementTimeout = 5 * time.Minute
+
+// maxMessage bounds a message of the server in bytes, and so a row.
+const maxMessage = 2 * tables.MaxValue
 
 // connections is how many a process uses at most: one for the locks of its sessions, and
 // some for what it reads and writes at once.
@@ -75,6 +80,11 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	cfg.RuntimeParams["tcp_keepalives_idle"] = "30"
 	cfg.RuntimeParams["tcp_keepalives_interval"] = "10"
 	cfg.RuntimeParams["tcp_keepalives_count"] = "6"
+	cfg.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		f := pgproto3.NewFrontend(r, w)
+		f.SetMaxBodyLen(maxMessage) // else a server has us take what it announces, up to 2 GiB
+		return f
+	}
 	db := stdlib.OpenDB(*cfg)
 	db.SetMaxOpenConns(connections)
 	s := &Store{db: db, at: describe(cfg)}

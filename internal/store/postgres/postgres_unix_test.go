@@ -4,17 +4,22 @@ package postgres_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"linerate/internal/confined"
 	"linerate/internal/core/model"
@@ -130,6 +135,89 @@ func TestHostileRows(t *testing.T) {
 			must.Is(t, err, c.want, "%s", name)
 		}
 	})
+}
+
+// TestHostileServer: a server that sends rows without end, or one row of 2 GB, costs no
+// more than a bounded amount of memory and a clear error.
+func TestHostileServer(t *testing.T) {
+	confined.Run(t, 1536<<20, 60, func(t *testing.T) {
+		huge := must.Get((&pgproto3.DataRow{Values: [][]byte{nil}}).Encode(nil))(t)
+		binary.BigEndian.PutUint32(huge[1:], 2_000_000_000)
+		for name, c := range map[string]struct {
+			row  []byte
+			want string
+		}{
+			"rows without end": {must.Get((&pgproto3.DataRow{Values: [][]byte{bytes.Repeat([]byte("x"), 1000)}}).Encode(nil))(t), "larger than linerate writes"},
+			"a row of 2 GB":    {huge, "body length"},
+		} {
+			l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+			go func() {
+				for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+					go pretend(conn, c.row)
+				}
+			}()
+			s := must.Get(postgres.Open(t.Context(), "postgres://x:x@"+l.Addr().String()+"/x?sslmode=disable&default_query_exec_mode=simple_protocol"))(t)
+			must.Say(t, must.Err(s.Session(t.Context(), "20")), c.want, name)
+			_, _ = s.Close(), l.Close()
+		}
+	})
+}
+
+// pretend is a PostgreSQL that has linerate's tables. It answers a query for IDs with row,
+// again and again.
+func pretend(conn net.Conn, row []byte) {
+	defer conn.Close()
+	b := pgproto3.NewBackend(conn, conn)
+	answer := func(tag string, values ...string) error {
+		var d pgproto3.RowDescription
+		var r pgproto3.DataRow
+		for _, v := range values {
+			d.Fields = append(d.Fields, pgproto3.FieldDescription{Name: []byte("x"), DataTypeOID: 25, DataTypeSize: -1})
+			r.Values = append(r.Values, []byte(v))
+		}
+		if len(values) > 0 {
+			b.Send(&d)
+		}
+		if tag != "" && len(values) > 0 {
+			b.Send(&r)
+		}
+		if tag != "" {
+			b.Send(&pgproto3.CommandComplete{CommandTag: []byte(tag)})
+			b.Send(&pgproto3.ReadyForQuery{TxStatus: 'T'})
+		}
+		return b.Flush()
+	}
+	if _, err := b.ReceiveStartupMessage(); err != nil {
+		return
+	}
+	b.Send(&pgproto3.AuthenticationOk{})
+	b.Send(&pgproto3.ParameterStatus{Name: "standard_conforming_strings", Value: "on"})
+	b.Send(&pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"})
+	b.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+	err := b.Flush()
+	for err == nil {
+		var m pgproto3.FrontendMessage
+		if m, err = b.Receive(); err != nil {
+			return
+		}
+		q, ok := m.(*pgproto3.Query)
+		switch {
+		case !ok:
+			return
+		case strings.Contains(q.String, "pg_tables"):
+			err = answer("SELECT 1", "t", "t")
+		case strings.Contains(q.String, "pg_class"):
+			err = answer("SELECT 1", "")
+		case strings.Contains(q.String, "linerate.version"):
+			err = answer("SELECT 1", "1")
+		case strings.Contains(q.String, "substr(id"):
+			for err = answer("", ""); err == nil; {
+				_, err = conn.Write(row)
+			}
+		default:
+			err = answer("SELECT 0")
+		}
+	}
 }
 
 // TestSeveralPeople lets two processes' worth of stores make the schema at once and write

@@ -1,11 +1,16 @@
 package sqlite
 
 import (
+	"bytes"
+	"context"
 	"database/sql"
+	"encoding/binary"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ncruces/go-sqlite3/driver"
 
@@ -176,6 +181,75 @@ func TestHostileSamples(t *testing.T) {
 		err = to.EachSamples(t.Context(), "it", 1, func(some []model.Sample) error { n += len(some); return nil })
 		if err != nil || n < parts*packed.MaxSamples {
 			t.Errorf("%d samples, %v", n, err)
+		}
+	})
+}
+
+// endless makes the b-tree of a table of the file at path one of 19 levels, each page of
+// which names the page below some hundred times: a file of a few pages with more rows than
+// anybody can count. SQLite stops at 20 levels (BTCURSOR_MAX_DEPTH of btreeInt.h).
+func endless(t *testing.T, path, table string) {
+	t.Helper()
+	const page, levels = 4096, 17
+	db := must.Get(driver.Open(path))(t)
+	root := 1
+	if table != "sqlite_schema" {
+		must.Do(t, db.QueryRowContext(t.Context(), `SELECT rootpage FROM sqlite_schema WHERE name = ?`, table).Scan(&root))
+	}
+	must.Get(db.ExecContext(t.Context(), `PRAGMA journal_mode = DELETE`))(t)
+	must.Do(t, db.Close())
+	b := must.Get(os.ReadFile(path))(t)
+	at, begins := b[(root-1)*page:root*page], 0
+	leaf := bytes.Clone(at)
+	if root == 1 { // behind the header of the file, which offsets count from too
+		begins = 100
+		copy(leaf, at[begins:begins+8+2*int(binary.BigEndian.Uint16(at[begins+3:]))])
+	}
+	below := uint32(len(b)/page) + 1
+	b = append(b, leaf...)
+	inner := func(p []byte, begins int) { // sqlite.org/fileformat.html section 1.6
+		const cells = 400
+		p[begins] = 5 // an interior page of a table
+		binary.BigEndian.PutUint16(p[begins+1:], 0)
+		binary.BigEndian.PutUint16(p[begins+3:], cells)
+		binary.BigEndian.PutUint16(p[begins+5:], page-8*cells)
+		p[begins+7] = 0
+		binary.BigEndian.PutUint32(p[begins+8:], below)
+		for i := range cells {
+			cell := page - 8*(i+1)
+			binary.BigEndian.PutUint16(p[begins+12+2*i:], uint16(cell))
+			binary.BigEndian.PutUint32(p[cell:], below)
+			copy(p[cell+4:], []byte{0x81, 0x80, byte(0x80 | i>>7), byte(i & 0x7f)}) // a key
+		}
+	}
+	for range levels {
+		p := make([]byte, page)
+		inner(p, 0)
+		below = uint32(len(b)/page) + 1
+		b = append(b, p...)
+	}
+	inner(b[(root-1)*page:root*page], begins)
+	binary.BigEndian.PutUint32(b[28:], uint32(len(b)/page))
+	must.Do(t, os.WriteFile(path, b, 0o600))
+}
+
+// TestEndlessRows: reading a table whose rows never end is stopped with an error, and so
+// is copying it.
+func TestEndlessRows(t *testing.T) {
+	confined.Run(t, hostileMemory, hostileCPU, func(t *testing.T) {
+		for table, want := range map[string]error{"sqlite_schema": store.ErrForeign, "sessions": tables.ErrEndless, "runs": store.ErrForeign, "changes": store.ErrForeign, "sample_parts": store.ErrForeign} {
+			path := hostile(t, `SELECT 1`)
+			endless(t, path, table)
+			s, err := open(t.Context(), path, path, time.Second, configure, func(ctx context.Context, db *sql.DB) error { return migrate(ctx, db, migrations()) })
+			if err == nil {
+				_, listErr := s.Sessions(t.Context(), store.Filter{})
+				_, readErr := s.Session(t.Context(), "it")
+				_, samplesErr := s.Samples(t.Context(), "it", 1)
+				err = errors.Join(listErr, readErr, samplesErr, s.Snapshot(t.Context(), path+".copy"))
+				s.Removed(t.Context(), nil) // returns
+				must.OK(t, s.Close())
+			}
+			must.Is(t, err, want, "%s", table)
 		}
 	})
 }

@@ -65,16 +65,17 @@ func migrateTx(ctx context.Context, tx *sql.Tx, files fs.FS, names []string) err
 // schemaVersion returns the version of the tables, 0 for an empty file. It
 // refuses a database that somebody else made.
 func schemaVersion(ctx context.Context, tx *sql.Tx) (int, error) {
-	var version, application, tables int
+	var version, application int
+	var tables bool
 	err := errors.Join(
 		tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version),
 		tx.QueryRowContext(ctx, "PRAGMA application_id").Scan(&application),
-		tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables),
+		tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM sqlite_schema)").Scan(&tables),
 	)
 	switch {
 	case err != nil:
 		return 0, err
-	case application == applicationID, application == 0 && version == 0 && tables == 0:
+	case application == applicationID, application == 0 && version == 0 && !tables:
 		return version, nil
 	}
 	return 0, store.ErrForeign

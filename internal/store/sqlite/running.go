@@ -16,6 +16,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/store"
+	"linerate/internal/store/tables"
 )
 
 // A session runs while somebody holds its lock: an exclusive one of SQLite on an empty
@@ -130,5 +131,9 @@ func (s *Store) Removed(ctx context.Context, ids []string) {
 	for _, id := range ids {
 		_ = os.Remove(s.lockFile(id))
 	}
-	_, _ = s.db.ExecContext(ctx, `VACUUM`) // while others read it, or on a full disk, the file keeps its size
+	var err error
+	defer tables.Rescue(&err)
+	if err = s.check(ctx, "quick_check"); err == nil {
+		_, _ = s.db.ExecContext(ctx, `VACUUM`) // while others read it, or on a full disk, the file keeps its size
+	}
 }

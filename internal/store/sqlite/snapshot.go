@@ -12,7 +12,11 @@ import (
 // may read and write it meanwhile (sqlite.org/lang_vacuum.html section 3).
 func (s *Store) Snapshot(ctx context.Context, path string) (err error) {
 	defer tables.Rescue(&err)
-	if _, err := s.db.ExecContext(ctx, `VACUUM INTO ?`, path); err != nil {
+	err = s.check(ctx, "quick_check")
+	if err == nil {
+		_, err = s.db.ExecContext(ctx, `VACUUM INTO ?`, path)
+	}
+	if err != nil {
 		return fmt.Errorf("copy results to %s: %w", path, explain(err, path))
 	}
 	return nil
@@ -22,8 +26,14 @@ func (s *Store) Snapshot(ctx context.Context, path string) (err error) {
 // store.ErrForeign.
 func (s *Store) Check(ctx context.Context) (err error) {
 	defer tables.Rescue(&err)
+	return s.check(ctx, "integrity_check")
+}
+
+// check runs the pragma integrity_check, or quick_check, which finds a page that is used
+// twice too: copying such a file could take all of the disk.
+func (s *Store) check(ctx context.Context, pragma string) error {
 	var verdict string
-	err = s.db.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&verdict)
+	err := s.db.QueryRowContext(ctx, `PRAGMA `+pragma+`(1)`).Scan(&verdict)
 	if err == nil && verdict != "ok" {
 		return fmt.Errorf("%w: %s", store.ErrForeign, verdict)
 	}

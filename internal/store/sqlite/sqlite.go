@@ -34,6 +34,10 @@ const Memory = ":memory:"
 // transaction, one run's samples, takes well below a second.
 const busyTimeout = 30 * time.Second
 
+// statementTime is how long one statement may take, waiting for another process
+// included. The longest of linerate's own, a list of 100,000 sessions, takes some seconds.
+const statementTime = time.Minute + busyTimeout
+
 // retryAfter is the pause before another look at a file that is being made.
 const retryAfter = 10 * time.Millisecond
 
@@ -57,7 +61,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 		}
 		path = abs
 	}
-	return open(ctx, path, path, configure, func(db *sql.DB) error { return migrate(ctx, db, migrations()) })
+	return open(ctx, path, path, statementTime, configure, func(ctx context.Context, db *sql.DB) error { return migrate(ctx, db, migrations()) })
 }
 
 // OpenFrozen opens the store at path, which must not change meanwhile, for reading only:
@@ -69,12 +73,12 @@ func OpenFrozen(ctx context.Context, path string) (*Store, error) {
 		return nil, err
 	}
 	from := "file:" + (&url.URL{Path: filepath.ToSlash(abs)}).EscapedPath() + "?mode=ro&immutable=1"
-	return open(ctx, abs, from, guard, func(db *sql.DB) error { return current(ctx, db) })
+	return open(ctx, abs, from, statementTime, guard, current)
 }
 
 // open opens the database that name stands for, the file at path, whose tables prepare
-// makes or looks at.
-func open(ctx context.Context, path, name string, set func(*sqlite3.Conn) error, prepare func(*sql.DB) error) (s *Store, err error) {
+// makes or looks at. One statement may take so long.
+func open(ctx context.Context, path, name string, statement time.Duration, set func(*sqlite3.Conn) error, prepare func(context.Context, *sql.DB) error) (s *Store, err error) {
 	defer tables.Rescue(&err)
 	db, err := driver.Open(name, set)
 	if err != nil {
@@ -86,11 +90,16 @@ func open(ctx context.Context, path, name string, set func(*sqlite3.Conn) error,
 	db.SetMaxIdleConns(1)
 	s = &Store{db: db, path: path}
 	s.Tables = tables.New(db, tables.Dialect{
-		Database: s, Write: sql.TxOptions{Isolation: sql.LevelSerializable}, Read: sql.TxOptions{ReadOnly: true}, Greatest: "max",
+		Database: s, Write: sql.TxOptions{Isolation: sql.LevelSerializable}, Read: sql.TxOptions{ReadOnly: true}, Greatest: "max", Statement: statement,
 	})
-	err = patiently(ctx, func() error { return prepare(db) })
+	opening, cancel := context.WithTimeout(ctx, statement+2*busyTimeout)
+	defer cancel()
+	err = patiently(opening, func() error { return prepare(opening, db) })
 	if err == nil {
-		err = checkSchema(ctx, db)
+		err = checkSchema(opening, db)
+	}
+	if err != nil && opening.Err() != nil && ctx.Err() == nil {
+		err = tables.ErrEndless
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open results %s: %w", path, explain(err, path)), db.Close())

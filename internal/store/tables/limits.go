@@ -2,8 +2,11 @@ package tables
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"reflect"
+	"strconv"
 	"strings"
 )
 
@@ -28,6 +31,9 @@ const (
 // ErrTooLarge says that what a store holds is larger than anything that linerate writes.
 var ErrTooLarge = errors.New("larger than linerate writes")
 
+// ErrEndless says that reading a store takes longer than any store of linerate.
+var ErrEndless = errors.New("damaged, or made so that reading it never ends")
+
 // fits checks the rows of a table that where chooses: how many there are, and how long
 // their texts are, before any of them is fetched.
 func fits(ctx context.Context, tx *tx, table, where string, args []any, texts ...string) error {
@@ -41,18 +47,31 @@ func fits(ctx context.Context, tx *tx, table, where string, args []any, texts ..
 	}
 	var rows, most, all int64
 	err := tx.row(ctx, `SELECT count(*), coalesce(max(most), 0), CAST(coalesce(sum(total), 0) AS BIGINT) FROM
-		(SELECT `+longest+` AS most, `+strings.Join(lengths, " + ")+` AS total FROM `+table+` WHERE `+where+`) AS sizes`, args...).Scan(&rows, &most, &all)
+		(SELECT `+longest+` AS most, `+strings.Join(lengths, " + ")+` AS total FROM `+table+` WHERE `+where+` LIMIT `+strconv.Itoa(maxRows+1)+`) AS sizes`, args...).Scan(&rows, &most, &all)
 	switch {
 	case err != nil:
 		return err
 	case rows > maxRows:
-		return fmt.Errorf("%w: %d rows of %s, at most %d are read", ErrTooLarge, rows, table, maxRows)
+		return fmt.Errorf("%w: more than %d rows of %s", ErrTooLarge, maxRows, table)
 	case most > MaxValue:
 		return fmt.Errorf("%w: %s has a text of %d bytes, at most %d are read", ErrTooLarge, table, most, MaxValue)
 	case all > maxTexts:
 		return fmt.Errorf("%w: %s has %d bytes of text, at most %d are read", ErrTooLarge, table, all, maxTexts)
 	}
 	return nil
+}
+
+// textBytes is the length of the texts and blobs that a row was read into.
+func textBytes(into []any) (n int) {
+	for _, one := range into {
+		switch v := reflect.Indirect(reflect.ValueOf(one)); {
+		case v.Kind() == reflect.String, v.Type() == reflect.TypeFor[[]byte]():
+			n += v.Len()
+		case v.Type() == reflect.TypeFor[sql.NullString]():
+			n += v.Field(0).Len()
+		}
+	}
+	return n
 }
 
 // budget counts what one transaction has decoded.

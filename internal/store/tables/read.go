@@ -366,32 +366,46 @@ func scanItem(scan func(...any) error) (it store.Item, err error) {
 	return it, d.err
 }
 
-// queryAll returns all rows of a query, each made by read.
+// queryAll returns all rows of a query, each made by read. A server may send more than
+// fits counted: rows and bytes are bounded here too.
 func queryAll[T any](ctx context.Context, tx *tx, read func(scan func(...any) error) (T, error), query string, args ...any) (all []T, err error) {
-	rows, err := tx.sql.QueryContext(ctx, query, tx.bind(args)...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if e := rows.Close(); err == nil {
-			err = e
-		}
-	}()
-	scan := func(into ...any) error {
-		err := rows.Scan(into...)
-		if err == nil {
-			tx.dialect.plain(into)
-		}
-		return err
-	}
-	for rows.Next() {
-		v, err := read(scan)
+	return all, tx.bounded(ctx, func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		rows, err := tx.sql.QueryContext(ctx, query, tx.bind(args)...)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, v)
-	}
-	return all, rows.Err()
+		defer func() {
+			if err != nil {
+				cancel() // else Close would read the rest first
+				_ = rows.Close()
+				return
+			}
+			err = rows.Close()
+		}()
+		size := 0
+		scan := func(into ...any) error {
+			if err := rows.Scan(into...); err != nil {
+				return err
+			}
+			if size += textBytes(into); size > maxTexts {
+				return fmt.Errorf("%w: rows of more than %d bytes", ErrTooLarge, maxTexts)
+			}
+			tx.dialect.plain(into)
+			return nil
+		}
+		for rows.Next() {
+			v, err := read(scan)
+			if err != nil {
+				return err
+			}
+			if all = append(all, v); len(all) > maxRows {
+				return fmt.Errorf("%w: more than %d rows", ErrTooLarge, maxRows)
+			}
+		}
+		return rows.Err()
+	})
 }
 
 // decoder reads texts of the store and keeps the first error.

@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"reflect"
 	"sync/atomic"
+	"time"
 
 	"linerate/internal/core/model"
 )
@@ -54,6 +55,8 @@ type Dialect struct {
 	Escape, Plain func(string) string
 	// Greatest is the function that returns the largest of its arguments.
 	Greatest string
+	// Statement is how long one statement may take; 0 is no bound.
+	Statement time.Duration
 }
 
 // ErrDriver says that the driver of the database failed in the middle of its work.
@@ -128,28 +131,43 @@ func Rescue(err *error) {
 func driverError(p any) error { return fmt.Errorf("%w: %v", ErrDriver, p) }
 
 // exec runs a statement that returns no rows.
-func (t *tx) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	return t.sql.ExecContext(ctx, query, t.bind(args)...)
+func (t *tx) exec(ctx context.Context, query string, args ...any) (r sql.Result, err error) {
+	err = t.bounded(ctx, func(ctx context.Context) error {
+		r, err = t.sql.ExecContext(ctx, query, t.bind(args)...)
+		return err
+	})
+	return r, err
 }
 
-// row is one row to come.
-type row struct {
-	row     *sql.Row
-	dialect *Dialect
+// bounded runs f, which is one statement, for as long as one may take.
+func (t *tx) bounded(ctx context.Context, f func(context.Context) error) error {
+	if t.dialect.Statement == 0 {
+		return f(ctx)
+	}
+	short, cancel := context.WithTimeout(ctx, t.dialect.Statement)
+	defer cancel()
+	err := f(short)
+	if err != nil && short.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: a statement was stopped after %s", ErrEndless, t.dialect.Statement)
+	}
+	return err
 }
 
-// row runs a query for one row.
+// row runs a query for one row and reads it.
+type row func(into ...any) error
+
+// Scan reads the row. It returns sql.ErrNoRows if the query has none.
+func (r row) Scan(into ...any) error { return r(into...) }
+
+// row returns a query for one row, which its Scan runs.
 func (t *tx) row(ctx context.Context, query string, args ...any) row {
-	return row{t.sql.QueryRowContext(ctx, query, t.bind(args)...), t.dialect}
-}
-
-// Scan reads the row; the error is sql.ErrNoRows where there is none.
-func (r row) Scan(into ...any) error {
-	if err := r.row.Scan(into...); err != nil {
+	return func(into ...any) error {
+		n, err := queryAll(ctx, t, func(scan func(...any) error) (struct{}, error) { return struct{}{}, scan(into...) }, query, args...)
+		if err == nil && len(n) == 0 {
+			return sql.ErrNoRows
+		}
 		return err
 	}
-	r.dialect.plain(into)
-	return nil
 }
 
 // bind turns arguments into what every driver knows: nil, text, whole numbers, numbers,
