@@ -23,6 +23,7 @@ package files
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io/fs"
 	"maps"
@@ -146,33 +147,54 @@ func Propose(ctx context.Context, f Format, h Host, r Request) (Proposal, error)
 }
 
 // carries returns a *Refusal where a port of a bridge or the parent of a VLAN will have
-// a smaller MTU than the one that a request is for. A bond gives its ports its own.
+// a smaller MTU than the one that a request is for.
 func (h Host) carries(after Outcome, r Request) error {
-	link, _ := h.Device(r.Link)
-	for _, s := range r.Settings {
-		want, err := strconv.Atoi(s.Value)
-		if s.Knob != "link.mtu" || err != nil {
-			continue
+	for _, need := range h.Members(after, r) {
+		l := after.Values[LinkKey(need.Link, "link.mtu")]
+		if l.Text == "" {
+			l.Text = usualMTU
 		}
-		for _, d := range h.Devices {
-			port := link.Kind == "bridge" && d.Master == link.Name
-			if parent := link.Kind == "vlan" && d.Name == link.Parent; !port && !parent {
-				continue
-			}
-			l, stated := after.Values[LinkKey(d.Name, s.Knob)]
-			if !stated {
-				l.Text = usualMTU
-			}
-			if n, err := strconv.Atoi(l.Text); err != nil || n < want {
-				if l.File == "" { // where the MTU of the bridge is
-					l.File, l.Number = after.Values[LinkKey(link.Name, s.Knob)].File, 0
-				}
-				return Refuse(l, "linerate set link.mtu="+s.Value+" --interface "+d.Name+", and keep that first",
-					"%s is made of %s, which will have an MTU of %s", link.Name, d.Name, l.Text)
-			}
+		if l.File == "" { // where the MTU of the bridge is
+			l.File = after.Values[LinkKey(r.Link, "link.mtu")].File
 		}
+		return Refuse(l, "linerate set link.mtu="+need.Settings[0].Value+" --interface "+need.Link+", and keep that first",
+			"%s is made of %s, which will have an MTU of %s", r.Link, need.Link, l.Text)
 	}
 	return nil
+}
+
+// Members returns a request for each device that the link of r is made of, the lowest
+// first, whose MTU is smaller in an outcome than the one that r is for. The ports of a
+// bond are none of them: it gives them its own.
+func (h Host) Members(o Outcome, r Request) (all []Request) {
+	i := slices.IndexFunc(r.Settings, func(s Setting) bool { return s.Knob == "link.mtu" })
+	if i < 0 {
+		return nil
+	}
+	one := r.Settings[i]
+	one.Also, one.Remarks = nil, []string{Comment("the MTU of " + r.Link + " needs it")}
+	want, err := strconv.Atoi(one.Value)
+	if err != nil {
+		return nil
+	}
+	var below func(name string)
+	below = func(name string) {
+		link, _ := h.Device(name)
+		for _, d := range h.Devices {
+			port, parent := link.Kind == "bridge" && d.Master == name, link.Kind == "vlan" && d.Name == link.Parent
+			is := cmp.Or(o.Values[LinkKey(d.Name, "link.mtu")].Text, usualMTU)
+			if n, err := strconv.Atoi(is); !port && !parent || err == nil && n >= want {
+				continue
+			}
+			if slices.ContainsFunc(all, func(r Request) bool { return r.Link == d.Name }) || d.Name == r.Link {
+				continue
+			}
+			below(d.Name)
+			all = append(all, Request{Link: d.Name, Head: r.Head, Settings: []Setting{one}})
+		}
+	}
+	below(r.Link)
+	return all
 }
 
 // usualMTU is that of Ethernet, RFC 894.

@@ -29,6 +29,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/command"
+	"linerate/internal/host/files/device"
 )
 
 // Format is interfaces(5), of settings of links. Its zero value is ready.
@@ -230,47 +231,88 @@ func number(s string) (n int, err error) {
 	return n, err
 }
 
-// Plan implements files.Format.
-func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.Draft, error) {
+// part is what one interface of a plan gets.
+type part struct {
+	files.Request
+	lines []line
+}
+
+// parts returns what the interface of a request gets, behind what the ports and parents
+// get that its MTU needs. What an earlier keep gave them is written anew.
+func parts(h files.Host, c Config, o files.Outcome, r files.Request) (all []part, d files.Draft) {
 	lines, d := render(r)
 	if len(lines) == 0 {
+		return nil, d
+	}
+	lasting := files.Outcome{Values: maps.Clone(o.Values)}
+	maps.DeleteFunc(lasting.Values, func(_ string, l model.FileLine) bool { return c.ours(l) })
+	for _, member := range h.Members(lasting, r) {
+		lines, more := render(member)
+		maps.Copy(d.Want, more.Want)
+		all = append(all, part{member, lines})
+	}
+	return append(all, part{r, lines}), d
+}
+
+// startsBefore refuses an interface that no line brings up, or that is brought up behind
+// the VLAN above on it.
+func (c Config) startsBefore(link string, above device.Device) error {
+	owner := slices.IndexFunc(c.Stanzas, func(s Stanza) bool { return s.Link == link && !s.Ours })
+	if owner < 0 {
+		return &files.Refusal{File: Main, Why: "no iface line defines " + link, Hint: "define " + link + " there first"}
+	}
+	at, mine := c.Stanzas[owner].At, c.started(link)
+	if mine < 0 {
+		return files.Refuse(at, "add a line: auto "+link, "no auto line brings %s up at the start", link)
+	}
+	if c.Flavour == Classic && above.Kind == "vlan" && mine > c.started(above.Name) {
+		return files.Refuse(c.Auto[mine/maxWords], "put "+link+" before "+above.Name, "%s comes up behind %s, which needs its MTU", link, above.Name)
+	}
+	return nil
+}
+
+// Plan implements files.Format.
+func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.Draft, error) {
+	c := Read(h.Root)
+	before, err := f.Outcome(ctx, h)
+	if err != nil {
+		return files.Draft{}, err
+	}
+	all, d := parts(h, c, before, r)
+	if len(all) == 0 {
 		return d, nil
 	}
-	c := Read(h.Root)
 	if len(c.Unproven) > 0 {
 		return d, files.Refuse(c.Unproven[0], "write plain paths and names there", "linerate cannot tell what %q means for %s", c.Unproven[0].Text, r.Link)
 	}
-	owner := slices.IndexFunc(c.Stanzas, func(s Stanza) bool { return s.Link == r.Link && !s.Ours })
-	if owner < 0 {
-		return d, &files.Refusal{File: Main, Why: "no iface line defines " + r.Link, Hint: "define " + r.Link + " there first"}
-	}
-	if at := c.Stanzas[owner].At; !c.startsAtBoot(r.Link) {
-		return d, files.Refuse(at, "add a line: auto "+r.Link, "no auto line brings %s up at the start", r.Link)
-	}
-	before, err := f.Outcome(ctx, h)
-	if err != nil {
-		return d, err
+	for i, p := range all {
+		above, _ := h.Device(all[min(i+1, len(all)-1)].Link)
+		if err := c.startsBefore(p.Link, above); err != nil {
+			return d, err
+		}
 	}
 	want := d.Want
 	var refusal error
-	for _, try := range []func() (files.File, error){
-		func() (files.File, error) { return ownFile(h, c, r, lines) },
-		func() (files.File, error) { return ownBlock(h, r, lines) },
-		func() (files.File, error) { return ownersStanza(h, c, r, lines) },
+	for _, try := range []func() ([]files.File, error){
+		func() ([]files.File, error) { return ownFile(h, c, all) },
+		func() ([]files.File, error) { return ownBlock(h, all) },
+		func() ([]files.File, error) { return ownersStanzas(h, all) },
 	} {
-		file, err := try()
+		written, err := try()
 		if errors.Is(err, errNotHere) {
 			continue
 		}
 		if err == nil {
-			d.Files = []files.File{file}
+			d.Files = written
 			var after files.Outcome
 			if after, err = f.Outcome(ctx, h.With(d.Files)); err == nil {
 				d.Want = maps.Clone(want)
-				for id, l := range c.Settings(r.Link) { // of ours, which is replaced
-					key := files.LinkKey(r.Link, id)
-					if _, wanted := want[key]; !wanted && c.ours(l) {
-						d.Want[key] = after.Values[key].Text
+				for _, p := range all {
+					for id, l := range c.Settings(p.Link) { // of ours, which is replaced
+						key := files.LinkKey(p.Link, id)
+						if _, wanted := want[key]; !wanted && c.ours(l) {
+							d.Want[key] = after.Values[key].Text
+						}
 					}
 				}
 				err = files.Prove(before, after, d.Want)
@@ -295,28 +337,34 @@ func (c Config) ours(l model.FileLine) bool {
 // errNotHere says that a place is not to be tried.
 var errNotHere = errors.New("not in this place")
 
-// startsAtBoot reports whether an auto or allow-… line brings an interface up, or
-// ifupdown2 does because it is a part of one that comes up.
-func (c Config) startsAtBoot(link string) bool {
-	for _, a := range c.Auto {
+// maxWords is more than the names of a line of auto.
+const maxWords = 1 << 16
+
+// started says when an auto or allow-… line brings an interface up: the number of the
+// line, times maxWords, and of the name in it. ifupdown2 does so too because it is a part of
+// one that comes up. -1 is never.
+func (c Config) started(link string) int {
+	for i, a := range c.Auto {
 		words := strings.Fields(a.Text)
-		for _, pattern := range words[1:] {
+		for j, pattern := range words[1:] {
 			if ok, err := path.Match(strings.TrimPrefix(pattern, "/"), link); ok && err == nil && slices.Contains([]string{"auto", "allow-auto", "allow-hotplug"}, words[0]) {
-				return true
+				return i*maxWords + j
 			}
 		}
 	}
 	if c.Flavour == Classic {
-		return false
+		return -1
 	}
 	for _, s := range c.Stanzas {
 		for _, o := range s.Options {
-			if makesDevice(o.Name) && s.Link != link && slices.Contains(strings.Fields(o.Text), link) && c.startsAtBoot(s.Link) {
-				return true
+			if makesDevice(o.Name) && s.Link != link && slices.Contains(strings.Fields(o.Text), link) {
+				if at := c.started(s.Link); at >= 0 {
+					return at
+				}
 			}
 		}
 	}
-	return false
+	return -1
 }
 
 // makesDevice reports whether an option makes a bridge, a bond or a VLAN of other
@@ -345,36 +393,36 @@ func (c Config) makes(link string) (model.FileLine, bool) {
 }
 
 // ownFile writes a file of ours, which a source line has to read.
-func ownFile(h files.Host, c Config, r files.Request, lines []line) (files.File, error) {
+func ownFile(h files.Host, c Config, all []part) ([]files.File, error) {
 	if proxmox(h) {
-		return files.File{}, errNotHere
+		return nil, errNotHere
 	}
-	file := files.File{Path: Own, Mode: 0o644}
-	for _, last := range []bool{true, false} {
-		file.Content = []byte(stanza(r, lines, last))
-		after := Read(h.With([]files.File{file}).Root)
-		ours := slices.IndexFunc(after.Stanzas, func(s Stanza) bool { return s.At.File == Own })
-		if ours < 0 {
-			return file, errNotHere
-		}
-		behind := slices.IndexFunc(after.Stanzas[ours:], func(s Stanza) bool { return s.Link == r.Link && !s.Ours }) < 0
-		if _, made := c.makes(r.Link); made && !behind {
-			return file, errNotHere // there is no such interface yet
-		}
-		if behind == last {
-			return file, nil
-		}
+	file := files.File{Path: Own, Mode: 0o644, Content: stanzas(all, func(part) bool { return true })}
+	read := Read(h.With([]files.File{file}).Root).Stanzas
+	ours := slices.IndexFunc(read, func(s Stanza) bool { return s.At.File == Own })
+	if ours < 0 {
+		return nil, errNotHere
 	}
-	return file, errNotHere
+	early := false
+	file.Content = stanzas(all, func(p part) bool {
+		behind := !slices.ContainsFunc(read[ours:], func(s Stanza) bool { return s.Link == p.Link && !s.Ours })
+		_, made := c.makes(p.Link)
+		early = early || made && !behind // there is no such interface yet
+		return behind
+	})
+	if early {
+		return nil, errNotHere
+	}
+	return []files.File{file}, nil
 }
 
 // ownBlock appends a block of ours to the main file.
-func ownBlock(h files.Host, r files.Request, lines []line) (files.File, error) {
+func ownBlock(h files.Host, all []part) ([]files.File, error) {
 	if proxmox(h) {
-		return files.File{}, errNotHere
+		return nil, errNotHere
 	}
-	text := files.BlockBegin + "\n" + stanza(r, lines, true) + files.BlockEnd + "\n"
-	return files.File{Path: Main, Mode: 0o644, Block: true, Content: []byte(text)}, nil
+	text := slices.Concat([]byte(files.BlockBegin+"\n"), stanzas(all, func(part) bool { return true }), []byte(files.BlockEnd+"\n"))
+	return []files.File{{Path: Main, Mode: 0o644, Block: true, Content: text}}, nil
 }
 
 // proxmox reports whether the web page of Proxmox VE rewrites the main file. It
@@ -383,9 +431,22 @@ func proxmox(h files.Host) bool {
 	return h.Tree().Exists("usr/share/perl5/PVE") || strings.Contains(string(h.Tree().Read(Main)), "web interface of Proxmox") || slices.ContainsFunc([]string{"etc/pve", "usr/share/pve-manager"}, h.Tree().Exists)
 }
 
+// ownersStanzas puts the lines of each interface into the stanza of its owner.
+func ownersStanzas(h files.Host, all []part) (written []files.File, err error) {
+	for _, p := range all {
+		file, err := ownersStanza(h.With(written), p.Request, p.lines)
+		if err != nil {
+			return nil, err
+		}
+		written = append(slices.DeleteFunc(written, func(f files.File) bool { return f.Path == file.Path }), file)
+	}
+	return written, nil
+}
+
 // ownersStanza puts the lines into the stanza of the owner: an mtu in the place of
 // the one that is there.
-func ownersStanza(h files.Host, c Config, r files.Request, lines []line) (files.File, error) {
+func ownersStanza(h files.Host, r files.Request, lines []line) (files.File, error) {
+	c := Read(h.Root)
 	var owner Stanza
 	for _, s := range c.Stanzas {
 		if s.Link == r.Link && !s.Ours && (owner.Link == "" || s.Family == "inet" && owner.Family != "inet") {

@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
+	"linerate/internal/host/files/filestest"
 	"linerate/internal/host/files/ifupdown"
 	"linerate/internal/must"
 )
@@ -66,6 +67,37 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%s:\n%s\nwant %s", p.Files[0].Path, p.Files[0].Content, c.want)
 			}
 		})
+	}
+}
+
+// TestMembers: a keep of a bridge or a VLAN writes what its ports and its parent need, also a
+// second time, or names the line that stands in the way.
+func TestMembers(t *testing.T) {
+	const ports = "auto eno1 eno2 br0\niface eno1 inet manual\niface eno2 inet manual\niface br0 inet static\n    bridge_ports eno1 eno2\n    address 192.0.2.6/24\n"
+	const vlan = "iface eno1 inet manual\niface eno1.7 inet static\n    vlan-raw-device eno1\n    address 192.0.2.8/24\n"
+	for name, c := range map[string]struct{ text, link, want string }{
+		"a block":               {ports, "br0", "iface eno1 inet manual\n    # the MTU of br0 needs it\n    mtu 9000\niface eno2 inet manual\n    # the MTU of br0 needs it\n    mtu 9000\niface br0 inet manual\n    mtu 9000\n"},
+		"the owner's stanzas":   {"# in the web interface of Proxmox\n" + ports, "br0", "iface eno1 inet manual\n    mtu 9000\niface eno2 inet manual\n    mtu 9000\niface br0 inet static\n    mtu 9000\n"},
+		"a VLAN":                {"auto eno1 eno1.7\n" + vlan, "eno1.7", "iface eno1 inet manual\n    # the MTU of eno1.7 needs it\n    mtu 9000\niface eno1.7 inet manual\n    mtu 9000\n"},
+		"a VLAN before":         {"auto eno1.7\nauto eno1\n" + vlan, "eno1.7", "/etc/network/interfaces:2: eno1 comes up behind eno1.7"},
+		"a port that has none":  {strings.Replace(ports, "iface eno2 inet manual\n", "", 1), "br0", "/etc/network/interfaces: no iface line defines eno2"},
+		"a port not brought up": {strings.Replace(ports, "eno1 eno2 br0", "eno1 br0", 1), "br0", "/etc/network/interfaces:3: no auto line brings eno2 up"},
+	} {
+		root := fstest.MapFS{main: file(c.text)}
+		for range 2 {
+			filestest.Add(root, filestest.Device{Name: "eno1", Kernel: "eno1", Index: 2, Driver: "e1000e", Master: map[bool]string{true: "br0"}[c.link == "br0"]})
+			filestest.Add(root, filestest.Device{Name: "eno2", Kernel: "eno2", Index: 3, Driver: "e1000e", Master: "br0"})
+			filestest.Add(root, filestest.Device{Name: "br0", Kernel: "br0", Index: 4, Kind: "bridge"})
+			filestest.Add(root, filestest.Device{Name: "eno1.7", Kernel: "eno1.7", Index: 5, Kind: "vlan", Parent: "eno1"})
+			p, err := files.Propose(t.Context(), ifupdown.Format{}, filestest.Host(root, nil), files.Request{Link: c.link, Settings: []files.Setting{{Knob: "link.mtu", Value: "9000"}}})
+			if _, ok := errors.AsType[*files.Refusal](err); ok {
+				must.Contain(t, err.Error(), c.want, name)
+				break
+			}
+			must.Do(t, err)
+			root = with(t, root, p.Files)
+			must.Contain(t, string(root[main].Data), c.want, name)
+		}
 	}
 }
 

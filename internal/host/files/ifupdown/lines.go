@@ -46,27 +46,31 @@ func render(r files.Request) ([]line, files.Draft) {
 	return lines, d
 }
 
-// stanza is a stanza of ours with lines. Behind the stanza of the owner it has the
-// option mtu, before it a command.
-func stanza(r files.Request, lines []line, behind bool) string {
+// stanzas are stanzas of ours, one for each interface. Behind the stanza of the owner one
+// has the option mtu, before it a command.
+func stanzas(all []part, behind func(part) bool) []byte {
 	var b strings.Builder
 	comment := func(indent string, lines []string) {
 		for _, l := range lines {
 			b.WriteString(indent + "# " + l + "\n")
 		}
 	}
-	comment("", r.Head)
-	comment("", []string{"A second stanza of the interface, beside your own; no line of it can fail."})
-	b.WriteString("iface " + r.Link + " inet manual\n")
-	for _, l := range lines {
-		comment("    ", l.remarks)
-		if l.mtu != "" && behind {
-			b.WriteString("    mtu " + l.mtu + "\n")
-			continue
+	for i, p := range all {
+		if i == 0 {
+			comment("", p.Head)
+			comment("", []string{"A second stanza of the interface, beside your own; no line of it can fail."})
 		}
-		b.WriteString("    " + l.command + "\n")
+		b.WriteString("iface " + p.Link + " inet manual\n")
+		for _, l := range p.lines {
+			comment("    ", l.remarks)
+			if l.mtu != "" && behind(p) {
+				b.WriteString("    mtu " + l.mtu + "\n")
+				continue
+			}
+			b.WriteString("    " + l.command + "\n")
+		}
 	}
-	return b.String()
+	return []byte(b.String())
 }
 
 // Export returns the file of ours for a host that is not looked at.
@@ -78,7 +82,7 @@ func Export(r files.Request) files.Draft {
 	r.Head = append(slices.Clip(r.Head),
 		"Not proven: that /etc/network/interfaces has a source line that reads this file,",
 		"that it brings the interface up, and that no later stanza sets the same.")
-	d.Files = []files.File{{Path: Own, Mode: 0o644, Content: []byte(stanza(r, lines, false))}}
+	d.Files = []files.File{{Path: Own, Mode: 0o644, Content: stanzas([]part{{r, lines}}, func(part) bool { return false })}}
 	d.Commands = []string{"ifquery " + r.Link, "ifup --no-act --force -v " + r.Link}
 	d.Notes = append(d.Notes, "the lines hold from the next time that ifup brings "+r.Link+" up; look at what ifup would run before")
 	return d

@@ -1,6 +1,7 @@
 package ifupdown_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -36,6 +37,7 @@ var kinds = map[string]struct{ link, auto, stanza string }{
 	"bridge":     {"br0", "auto br0", "iface br0 inet static\n    pre-up ip link add br0 type veth peer name brp\n    bridge_ports eno2\n    address 192.0.2.6/24\n"},
 	"bond":       {"bond0", "auto bond0", "iface bond0 inet static\n    pre-up ip link add bond0 type veth peer name bop\n    bond-slaves none\n    address 192.0.2.7/24\n"},
 	"VLAN":       {"eno1.7", "auto eno1 eno1.7", "iface eno1 inet manual\niface eno1.7 inet static\n    pre-up ip link add eno1.7 type veth peer name v7\n    vlan-raw-device eno1\n    address 192.0.2.8/24\n"},
+	"ports":      {"br0", "auto eno1 eno2 br0", "iface eno1 inet manual\niface eno2 inet manual\niface br0 inet static\n    pre-up ip link add br0 type bridge && ip link set eno1 master br0 && ip link set eno2 master br0\n    bridge_ports eno1 eno2\n    address 192.0.2.6/24\n"},
 	"not auto":   {"eno1", "auto lo", "iface eno1 inet static\n    address 192.0.2.5/24\n"},
 	"no owner":   {"eno1", "auto eno2", "iface eno2 inet static\n    address 192.0.2.5/24\n"},
 	"mapping":    {"eno1", "auto eno1", "mapping eno1\n    script /bin/true\niface eno1 inet static\n    address 192.0.2.5/24\n"},
@@ -72,6 +74,15 @@ func draw(random *rand.Rand) (name, link string, root fstest.MapFS) {
 			root["etc/network/interfaces.d/"+other] = &fstest.MapFile{Data: []byte(others[other])}
 		}
 	}
+	switch name {
+	case "ports":
+		filestest.Add(root, filestest.Device{Name: "br0", Kernel: "br0", Index: 4, Kind: "bridge"})
+		filestest.Add(root, filestest.Device{Name: "eno1", Kernel: "eno1", Index: 2, Driver: "e1000e", Master: "br0"})
+		filestest.Add(root, filestest.Device{Name: "eno2", Kernel: "eno2", Index: 3, Driver: "e1000e", Master: "br0"})
+	case "VLAN":
+		filestest.Add(root, filestest.Device{Name: "eno1", Kernel: "eno1", Index: 2, Driver: "e1000e"})
+		filestest.Add(root, filestest.Device{Name: "eno1.7", Kernel: "eno1.7", Index: 5, Kind: "vlan", Parent: "eno1"})
+	}
 	return name, k.link, root
 }
 
@@ -82,9 +93,10 @@ func judge(t *testing.T, root fstest.MapFS) (state, said string) {
 	ifup := referee.Program(t, "ifup")
 	dir := t.TempDir()
 	for name, f := range root {
-		to := filepath.Join(dir, name)
-		must.Do(t, os.MkdirAll(filepath.Dir(to), 0o755))
-		must.Do(t, os.WriteFile(to, f.Data, 0o644))
+		if to := filepath.Join(dir, name); strings.HasPrefix(name, "etc/") {
+			must.Do(t, os.MkdirAll(filepath.Dir(to), 0o755))
+			must.Do(t, os.WriteFile(to, f.Data, 0o644))
+		}
 	}
 	// The client of DHCP stands in for a lease.
 	must.Do(t, os.MkdirAll(filepath.Join(dir, "sbin/work"), 0o755))
@@ -131,12 +143,13 @@ cat /run/said >&2`
 // links are the lines of ip -o link; helper are the far ends of pairs.
 var (
 	links  = regexp.MustCompile(`(?m)^\d+: ([^:@]+)[^:]*: <([^>]*)> mtu (\d+) .* qlen (\d+).*\n`)
+	state  = regexp.MustCompile(`^(\S+)( up \S+ mtu )(\d+) qlen (\d+)$`) // as judge says it
 	helper = regexp.MustCompile(`^(peer.|brp|bop|v7)$`)
 )
 
 // TestMatrix draws trees and has ifup bring up all interfaces without and with the
 // file that is proposed: what the kernel shows then differs by the MTU and the
-// queue of the one interface, or the proposal is refused. The card of the test
+// queue of the one interface, and the MTU of those that it is made of, or the proposal is refused. The card of the test
 // refuses ring sizes, which must cost nothing.
 func TestMatrix(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -149,7 +162,7 @@ func TestMatrix(t *testing.T) {
 		r := files.Request{Link: link, Head: []string{"why"}, Settings: []files.Setting{
 			{Knob: "link.mtu", Value: "9000", Remarks: []string{"largest packet"}}, {Knob: "nic.ring.rx", Value: "4096"}, {Knob: "txqueuelen", Value: "2000"},
 		}}
-		p, err := files.Propose(t.Context(), ifupdown.Format{}, files.Host{Root: root, System: "linux"}, r)
+		p, err := files.Propose(t.Context(), ifupdown.Format{}, filestest.Host(root, nil), r)
 		var refusal *files.Refusal
 		if errors.As(err, &refusal) && refusal.File != "" {
 			refused[name]++
@@ -164,8 +177,9 @@ func TestMatrix(t *testing.T) {
 		after, said := judge(t, with(t, root, p.Files))
 		want := strings.Split(before, "\n")
 		for n, l := range want {
-			if head, _, ok := strings.Cut(l, " mtu "); ok && strings.HasPrefix(l, link+" up ") {
-				want[n] = head + " mtu 9000 qlen 2000"
+			if m := state.FindStringSubmatch(l); m != nil {
+				mtu, queue := cmp.Or(p.Want[files.LinkKey(m[1], "link.mtu")], m[3]), cmp.Or(p.Want[files.LinkKey(m[1], "txqueuelen")], m[4])
+				want[n] = m[1] + m[2] + mtu + " qlen " + queue
 			}
 		}
 		if got := strings.Join(want, "\n"); got != after || got == before {

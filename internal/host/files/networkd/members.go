@@ -17,9 +17,9 @@ type Step struct {
 }
 
 // Steps returns the devices whose MTU belongs to an MTU of a link, in the order in
-// which they are raised: ports and parents first, then the link, then the VLANs on
-// them, which keep what they have. It returns a *files.Refusal where
-// another device stands in the way.
+// which they change. Raised, ports and parents come first, then the link, then the VLANs
+// on them, which keep what they have. Lowered, the VLANs and the bridge on the link come
+// first. It returns a *files.Refusal where another device stands in the way.
 func Steps(h files.Host, link, mtu string) ([]Step, error) {
 	c := read(h)
 	d, ok := c.device(link)
@@ -32,11 +32,8 @@ func Steps(h files.Host, link, mtu string) ([]Step, error) {
 			at := u.matchLine()
 			l.File, l.Number = at.File, at.Number
 		}
-		switch {
-		case master.Kind == "bond" && l.Text != mtu:
+		if master.Kind == "bond" && l.Text != mtu {
 			return nil, files.Refuse(l, "set it on "+master.Name, "%s is a port of the bond %s, which gives it its MTU", link, master.Name)
-		case master.Kind == "bridge" && number(l) > atoi(mtu) && c.states(master):
-			return nil, files.Refuse(l, "lower "+master.Name+" first", "%s is a port of the bridge %s, which sends up to %s bytes", link, master.Name, l.Text)
 		}
 	}
 	s := steps{config: c}
@@ -84,9 +81,11 @@ func (s *steps) raise(d device.Device, mtu string) {
 	s.all = append(append(s.all[:at:at], s.all[at+1:]...), Step{Device: d, MTU: mtu})
 }
 
-// keep adds the devices on those that change, and refuses where one of them cannot
-// keep what it has.
+// keep adds the devices on those that change: one that is too large is lowered before
+// them, as the kernel does (vlan_device_event of net/8021q/vlan.c), and a VLAN keeps what
+// it has. It refuses where a device can do neither.
 func (s *steps) keep() error {
+next:
 	for i := 0; i < len(s.all); i++ {
 		below := s.all[i]
 		for _, d := range s.devices {
@@ -104,7 +103,9 @@ func (s *steps) keep() error {
 						"%s is a port of the bridge %s, which takes the MTU of its smallest port: it would get %d", below.Device.Name, d.Name, least)
 				}
 			case number(l) > atoi(below.MTU):
-				return files.Refuse(l, "lower the MTU of "+d.Name+" first", "%s is on %s and has an MTU of %s", d.Name, below.Device.Name, l.Text)
+				s.all = slices.Insert(s.all, i, Step{Device: d, MTU: below.MTU})
+				i-- // what is on it comes before it
+				continue next
 			case !bridge && !s.states(d):
 				s.all = append(s.all, Step{d, strconv.Itoa(number(l)), true})
 			}

@@ -71,21 +71,31 @@ func TestSteps(t *testing.T) {
 		"14-br0.netdev": netdev("br0", "bridge"), "14-br0.network": network("br0", "VLAN=br0.7\nVLAN=br0.8\n"),
 		"15-v7.netdev": netdev("br0.7", "vlan"), "15-v7.network": network("br0.7", "DHCP=yes\n"),
 		"16-v8.netdev": netdev("br0.8", "vlan"), "16-v8.network": network("br0.8", "DHCP=yes\n[Link]\nMTUBytes=1400\n"),
+		"20-eno3.network": network("eno3", "Bridge=br1\n"), // br1 states its MTU
+		"21-br1.netdev":   netdev("br1", "bridge"), "21-br1.network": network("br1", "VLAN=br1.9\n[Link]\nMTUBytes=1499\n"),
+		"22-v9.netdev": netdev("br1.9", "vlan"), "22-v9.network": network("br1.9", "DHCP=yes\n"),
 	}
-	for link, want := range map[string]string{
-		"br0":   "eno1=9000 eno2=9000 bond0=9000 tap0=9000 br0=9000 br0.7 keeps 1500",
-		"br0.7": "eno1=9000 eno2=9000 bond0=9000 tap0=9000 br0=9000 br0.7=9000",
-		"bond0": "eno1=9000 eno2=9000 bond0=9000",
-		"eno1":  "eno1 is a port of the bond bond0",
-		"none":  "there is no interface none",
+	for ask, want := range map[string]string{
+		"br0 9000":   "eno1=9000 eno2=9000 bond0=9000 tap0=9000 br0=9000 br0.7 keeps 1500",
+		"br0.7 9000": "eno1=9000 eno2=9000 bond0=9000 tap0=9000 br0=9000 br0.7=9000",
+		"bond0 9000": "eno1=9000 eno2=9000 bond0=9000",
+		"eno1 9000":  "eno1 is a port of the bond bond0",
+		"none 9000":  "there is no interface none",
+		"br0 1450":   "br0.7=1450 br0=1450",
+		"br0 1300":   "br0.7=1300 br0.8=1300 br0=1300",
+		"br0.7 1300": "br0.7=1300",
+		"tap0 1300":  "tap0 is a port of the bridge br0, which takes the MTU of its smallest port: it would get 1300",
+		"eno3 1300":  "br1.9=1300 br1=1300 eno3=1300",
 	} {
+		link, mtu, _ := strings.Cut(ask, " ")
 		root := fstest.MapFS{}
 		for name, text := range stack {
 			root["etc/systemd/network/"+name] = &fstest.MapFile{Data: []byte(text)}
 		}
 		filestest.Add(root, filestest.Device{Name: "eno1", Kernel: "eno1", Index: 2, MAC: "02:00:00:00:00:01", Driver: "e1000e"})
 		filestest.Add(root, filestest.Device{Name: "eno2", Kernel: "eno2", Index: 3, MAC: "02:00:00:00:00:02", Driver: "e1000e"})
-		all, err := networkd.Steps(filestest.Host(root, nil), link, "9000")
+		filestest.Add(root, filestest.Device{Name: "eno3", Kernel: "eno3", Index: 4, MAC: "02:00:00:00:00:03", Driver: "e1000e"})
+		all, err := networkd.Steps(filestest.Host(root, nil), link, mtu)
 		var words []string
 		for _, s := range all {
 			words = append(words, s.Device.Name+map[bool]string{true: " keeps ", false: "="}[s.Keeps]+s.MTU)
@@ -94,6 +104,6 @@ func TestSteps(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		must.True(t, got == want || err != nil && strings.Contains(got, want), "%s: %s, want %s", link, got, want)
+		must.True(t, got == want || err != nil && strings.Contains(got, want), "%s: %s, want %s", ask, got, want)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -111,7 +112,36 @@ func defaultMTU(all []conf, d device.Device) (l model.FileLine, found, several b
 }
 
 // Plan implements files.Format.
-func (Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.Draft, error) {
+func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.Draft, error) {
+	o, err := f.Outcome(ctx, h)
+	if err != nil {
+		return files.Draft{}, err
+	}
+	all := files.Draft{Want: make(map[string]string)}
+	for _, one := range append(h.Members(o, r), r) {
+		if member, _ := h.Device(one.Link); one.Link != r.Link {
+			if _, _, ok := Owning(h.Tree(), member); !ok && manual(h.Tree(), member).File == "" {
+				return files.Draft{}, &files.Refusal{File: "/etc/NetworkManager/system-connections", Why: r.Link + " is made of " + one.Link + ", which no profile is for",
+					Hint: "set the MTU of " + one.Link + " where it is made"}
+			}
+		}
+		d, err := planOne(ctx, h, one)
+		if err != nil {
+			return files.Draft{}, err
+		}
+		all.Files, all.Commands, all.Omitted = append(all.Files, d.Files...), append(all.Commands, d.Commands...), append(all.Omitted, d.Omitted...)
+		for _, n := range d.Notes {
+			if !slices.Contains(all.Notes, n) {
+				all.Notes = append(all.Notes, n)
+			}
+		}
+		maps.Copy(all.Want, d.Want)
+	}
+	return all, nil
+}
+
+// planOne plans the settings of one device.
+func planOne(ctx context.Context, h files.Host, r files.Request) (files.Draft, error) {
 	t := h.Tree()
 	d, _ := h.Device(r.Link)
 	r.Settings = slices.DeleteFunc(slices.Clone(r.Settings), func(s files.Setting) bool { return s.Text != "" })

@@ -48,7 +48,8 @@ var machines = map[string]struct {
 	"in /run":          {"eno1", fstest.MapFS{"run/NetworkManager/system-connections/lan.nmconnection": profile("lan", "11111111", "ethernet", "eno1", static)}, ""},
 	"hidden by /run":   {"eno1", fstest.MapFS{dir + "lan.nmconnection": profile("lan", "11111111", "ethernet", "eno1", second), "run/NetworkManager/system-connections/lan.nmconnection": profile("lan", "11111111", "ethernet", "eno1", static)}, ""},
 	"others may read":  {"eno1", fstest.MapFS{dir + "a.nmconnection": {Data: profile("a", "11111111", "ethernet", "eno1", second).Data, Mode: 0o644}, dir + "b.nmconnection": profile("b", "22222222", "ethernet", "eno1", static)}, ""},
-	"a bridge":         {"br0", fstest.MapFS{dir + "br0.nmconnection": profile("br0", "11111111", "bridge", "br0", "\n[bridge]\nstp=false\n"+static), dir + "port.nmconnection": profile("port", "22222222", "ethernet", "eno2", slave)}, "is made of eno2"},
+	"a bridge":         {"br0", fstest.MapFS{dir + "br0.nmconnection": profile("br0", "11111111", "bridge", "br0", "\n[bridge]\nstp=false\n"+static), dir + "port.nmconnection": profile("port", "22222222", "ethernet", "eno2", slave)}, ""},
+	"a port without":   {"br0", fstest.MapFS{dir + "br0.nmconnection": profile("br0", "11111111", "bridge", "br0", "\n[bridge]\nstp=false\n"+static), dir + "port.nmconnection": profile("port", "22222222", "ethernet", "eno2", "autoconnect=false\n"+slave)}, "by itself"},
 	"a bridge of 9000": {"br0", fstest.MapFS{dir + "br0.nmconnection": profile("br0", "11111111", "bridge", "br0", "\n[bridge]\nstp=false\n"+static), dir + "port.nmconnection": profile("port", "22222222", "ethernet", "eno2", slave+"\n[ethernet]\nmtu=9000\n")}, ""},
 }
 
@@ -138,7 +139,8 @@ func manage(t *testing.T, root fs.FS) map[string]string {
 }
 
 // TestRunning draws machines and has NetworkManager bring them up without and with the
-// file that is proposed: the MTU of the one interface differs, and nothing else.
+// file that is proposed: the MTU of the one interface and of its ports
+// differs, and nothing else.
 func TestRunning(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root for a mount namespace")
@@ -179,7 +181,7 @@ func TestRunning(t *testing.T) {
 		proven++
 		before, after := manage(t, root), manage(t, files.Overlay(root, p.Files))
 		want := maps.Clone(before)
-		want[files.LinkKey(m.link, "link.mtu")] = "9000"
+		maps.Copy(want, p.Want)
 		if !maps.Equal(want, after) || maps.Equal(before, after) && name != "a bridge of 9000" {
 			t.Errorf("%s beside %q:\nwithout %q\nwith    %q\n%s", name, aside.path, before, after, p.Files[0].Content)
 		}
