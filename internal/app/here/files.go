@@ -24,10 +24,14 @@ import (
 // files are where this machine keeps settings over a restart.
 func (m *Machine) files() *agent.Files {
 	machine := manager.Here(m.env.Catalogue)
-	return &agent.Files{
+	f := &agent.Files{
 		System: runtime.GOOS, Keeper: m.keeper, Link: m.interfaceName, MAC: hardwareAddress, Texts: m.texts, Origins: m.originsAfter,
 		Owner: machine.Owner, Claims: machine.Claims, Catalogue: m.env.Catalogue, Confirmed: m.confirmed,
 	}
+	if m.env.Root == "" {
+		f.Ask = files.Programs("")
+	}
+	return f
 }
 
 func (m *Machine) keeper() (persist.Keeper, error) {

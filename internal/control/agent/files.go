@@ -27,6 +27,7 @@ type Files struct {
 	Link      func() string                  // interface of the data path, "" where it is not known
 	MAC       func(link string) string       // its address, "" where it is not known
 	Now       func() time.Time               // nil is time.Now
+	Ask       files.Asker                    // runs the owners' programs over copies; nil: the documented rules decide
 	// Texts returns the native texts of knobs as they are now, by native name as
 	// the catalogue has it; what cannot be read is left out.
 	Texts func(ctx context.Context, link string, ids []model.KnobID) map[string]string

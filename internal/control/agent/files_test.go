@@ -14,7 +14,9 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files"
 	"linerate/internal/host/persist"
+	"linerate/internal/host/referee"
 	"linerate/internal/must"
 )
 
@@ -96,6 +98,50 @@ func TestFilesAreKept(t *testing.T) {
 	}
 	if all, err := s.Confirmed(ctx); err != nil || len(all) != 1 || !all[0].Holds || all[0].Link != "em0" {
 		t.Errorf("Confirmed = %+v, %v", all, err)
+	}
+}
+
+// TestOwnersLink: netplan writes a .link file for an MTU, which turns off what wakes the
+// machine and hides the owner's file. A keep adds what both had, or writes a drop-in of the
+// owner's file. A name that the owner gives stays.
+func TestOwnersLink(t *testing.T) {
+	const card = "[Match]\nPermanentMACAddress=02:00:00:00:00:01\n[Link]\nName=em0\nRxBufferSize=512\nTransmitQueueLength=700\n"
+	generator := referee.Program(t, "/usr/libexec/netplan/generate", "/lib/netplan/generate")
+	libraries, _ := filepath.Glob(filepath.Join(referee.Root(), "usr/lib/*-linux-gnu"))
+	for name, c := range map[string]struct {
+		format     model.FileFormat
+		knob, link string // of the request, and the owner's .link file
+		path, want string
+	}{
+		"netplan, by the driver": {model.FormatNetplan, "link.mtu=9000", "", "10-netplan-em0.link.d/50-linerate.conf", "WakeOnLan=magic\n"},
+		"netplan, by the owner":  {model.FormatNetplan, "link.mtu=9000", card + "WakeOnLan=unicast\n", "10-netplan-em0.link.d/50-linerate.conf", "Name=em0\nRxBufferSize=512\nTransmitQueueLength=700\nWakeOnLan=unicast\n"},
+		"networkd, its drop-in":  {model.FormatSystemdNetworkd, "nic.ring.tx=2048", card + "WakeOnLan=unicast\n", "20-card.link.d/50-linerate.conf", "TxBufferSize=2048\n"},
+		"networkd, as by udev":   {model.FormatSystemdNetworkd, "nic.ring.tx=2048", "", "10-linerate-em0.link", "NamePolicy=keep\nMACAddressPolicy=persistent\n"},
+	} {
+		config, root := keepsFiles(t, "linux")
+		config.Files.Ask = files.Programs(strings.TrimSuffix(strings.TrimSuffix(generator, "/usr/libexec/netplan/generate"), "/lib/netplan/generate"), "LD_LIBRARY_PATH="+strings.Join(libraries, ":"))
+		config.Files.Texts = func(_ context.Context, link string, ids []model.KnobID) map[string]string {
+			return map[string]string{"wol.modes": "magic"}
+		}
+		must.Do(t, os.MkdirAll(filepath.Join(root, "sys/class/net/em0/device"), 0o755))
+		must.Do(t, os.Symlink("../../../bus/pci/drivers/e1000e", filepath.Join(root, "sys/class/net/em0/device/driver")))
+		for file, text := range map[string]string{
+			"etc/netplan/01.yaml": "network: {version: 2, ethernets: {em0: {addresses: [192.0.2.5/24]}}}\n", "etc/systemd/network/20-card.link": c.link,
+			"usr/lib/systemd/network/99-default.link": "[Match]\nOriginalName=*\n[Link]\nNamePolicy=keep\nMACAddressPolicy=persistent\n",
+		} {
+			if text != "" {
+				must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o755))
+				must.Do(t, os.WriteFile(filepath.Join(root, file), []byte(text), 0o600))
+			}
+		}
+		s, _, _ := far(t, config)
+		id, value, _ := strings.Cut(c.knob, "=")
+		k := asked(model.Assignment{Knob: model.KnobID(id), Value: value})
+		k.Format = c.format
+		done := must.Get(s.Keep(t.Context(), k))(t)
+		text, err := os.ReadFile(filepath.Join(root, "etc/systemd/network", c.path))
+		must.OK(t, err, "%s: %+v", name, done)
+		must.Contain(t, string(text), c.want, name)
 	}
 }
 

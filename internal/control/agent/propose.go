@@ -31,7 +31,7 @@ type proven struct {
 
 // host is the machine whose files a keeper writes, as it is now.
 func (f *Files) host(ctx context.Context, keeper persist.Keeper) files.Host {
-	h := files.Host{Root: os.DirFS(cmp.Or(keeper.Root, "/")), System: f.System}
+	h := files.Host{Root: os.DirFS(cmp.Or(keeper.Root, "/")), System: f.System, Ask: f.Ask}
 	if f.System == "linux" {
 		h.Devices = device.All(h.Tree())
 		for i, d := range h.Devices {
@@ -43,9 +43,6 @@ func (f *Files) host(ctx context.Context, keeper persist.Keeper) files.Host {
 				h.Devices[i].WakeOnLAN = device.WakeOnLAN(text)
 			}
 		}
-	}
-	if keeper.Root == "" {
-		h.Ask = files.Programs("")
 	}
 	return h
 }
