@@ -91,6 +91,7 @@ func (q Quick) Plan(kinds traffic.Kinds, wrong Wrong) model.Plan {
 	}
 	if q.Repeats < 1 || q.Repeats > 1000 {
 		wrong("repeat", fmt.Errorf("%d is not between 1 and 1000", q.Repeats))
+		q.Repeats = 1 // no plan of that many runs is made
 	}
 	directions := q.Directions
 	if len(directions) == 0 {

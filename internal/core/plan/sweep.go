@@ -78,7 +78,7 @@ func NewSweep(o SweepOptions) (Sweep, error) {
 
 // SweepSizes returns the sizes of a message-size curve, ascending and each once:
 // the powers of two and their midpoints 3 × 2^k from smallest to largest, each
-// with the sizes SizeOffset bytes below and above it that are at least 1 byte.
+// with the sizes SizeOffset bytes below and above it that are from 1 byte to 1 GiB.
 // The neighbours may lie outside the two bounds. There are none if smallest is
 // above largest.
 func SweepSizes(smallest, largest units.Bytes) []units.Bytes {
@@ -88,7 +88,7 @@ func SweepSizes(smallest, largest units.Bytes) []units.Bytes {
 			return
 		}
 		for _, size := range []units.Bytes{base - SizeOffset, base, base + SizeOffset} {
-			if size >= 1 {
+			if size >= 1 && size <= sizeLimit {
 				sizes = append(sizes, size)
 			}
 		}

@@ -20,6 +20,7 @@ func TestSweepSizesFromOneByteToEightMebibytes(t *testing.T) {
 	must.NoDiff(t, cmp.Diff(first, got[:len(first)]), "first sizes")
 	last := []units.Bytes{6291453, 6291456, 6291459, 8388605, 8388608, 8388611}
 	must.NoDiff(t, cmp.Diff(last, got[len(got)-len(last):]), "last sizes")
+	must.Equal(t, slices.Max(SweepSizes(1, sizeLimit)), sizeLimit, "largest of all sizes")
 	// There are 24 powers and 22 midpoints. All but 1, 2, 3, 4, 6, 8, 12 and 16
 	// are so far apart that each has two neighbours of its own.
 	alone := 0
