@@ -2,6 +2,7 @@ package ifupdown_test
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -68,6 +69,24 @@ func TestPlan(t *testing.T) {
 			}
 		})
 	}
+}
+
+// with returns a tree with files in place.
+func with(t *testing.T, root fstest.MapFS, written []files.File) fstest.MapFS {
+	t.Helper()
+	all := maps.Clone(root)
+	for _, f := range written {
+		name := strings.TrimPrefix(f.Path, "/")
+		text := f.Content
+		if old, ok := root[name]; ok && f.Block {
+			var err error
+			if text, err = files.Merge(old.Data, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all[name] = &fstest.MapFile{Data: text}
+	}
+	return all
 }
 
 // TestMembers: a keep of a bridge or a VLAN writes what its ports and its parent need, also a

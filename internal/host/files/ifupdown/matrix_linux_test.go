@@ -204,24 +204,6 @@ func show(root fstest.MapFS) string {
 	return b.String()
 }
 
-// with returns a tree with files in place.
-func with(t *testing.T, root fstest.MapFS, written []files.File) fstest.MapFS {
-	t.Helper()
-	all := maps.Clone(root)
-	for _, f := range written {
-		name := strings.TrimPrefix(f.Path, "/")
-		text := f.Content
-		if old, ok := root[name]; ok && f.Block {
-			var err error
-			if text, err = files.Merge(old.Data, text); err != nil {
-				t.Fatal(err)
-			}
-		}
-		all[name] = &fstest.MapFile{Data: text}
-	}
-	return all
-}
-
 // TestUnguarded shows that the judge sees the harm that a line without "|| true"
 // does: the stanza behind it is not run, and the address is gone.
 func TestUnguarded(t *testing.T) {
