@@ -28,8 +28,19 @@ import (
 	"linerate/internal/core/units"
 )
 
-// MaxBytes is the size of a file, unpacked, above which nothing is read.
-const MaxBytes units.Bytes = 256 << 20
+// MaxBytes is the size of a file, unpacked, above which nothing is read. An hour of
+// iperf3 -J with 20 streams has 24 MB.
+const MaxBytes units.Bytes = 32 << 20
+
+// What a file may be, beside its size. Read, a text takes many times its length.
+const (
+	roomAnyway = 4 << 20   // that any packed file may unpack to
+	roomTimes  = 50        // and so many times its size: text of real programs unpacks to 4 to 20 times
+	maxObjects = 150_000   // of JSON; an hour with 20 streams has 76,000
+	maxFields  = 2_000_000 // elements of JSON, and cells of a table
+	maxLines   = 200_000   // of text that is no JSON; a day of one stream has 86,400
+	maxLine    = 64 << 10  // bytes of one of them
+)
 
 // Test is one test that a file tells of.
 type Test struct {
@@ -144,6 +155,9 @@ func Read(name string, text []byte, o Options) (File, error) {
 	case !utf8.ValidString(all) || strings.ContainsRune(all, 0):
 		return File{}, faultf(0, "this is no text: %w", ErrUnknown)
 	}
+	if err := fits(all); err != nil {
+		return File{}, err
+	}
 	all = unstamped(all)
 	if name == "" && len(o.Columns) > 0 {
 		name = "csv"
@@ -231,17 +245,45 @@ func unpack(text []byte) ([]byte, error) {
 		}
 		return text, nil
 	}
+	most := min(int64(MaxBytes), roomAnyway+roomTimes*int64(len(text)))
 	z, err := gzip.NewReader(bytes.NewReader(text))
 	if err == nil {
-		text, err = io.ReadAll(io.LimitReader(z, int64(MaxBytes)+1))
+		text, err = io.ReadAll(io.LimitReader(z, most+1))
 	}
 	switch {
 	case err != nil:
 		return nil, faultf(0, "its compression is broken, so it was cut off or changed: %w", err)
-	case len(text) > int(MaxBytes):
-		return nil, faultf(0, "unpacked it is larger than %s", MaxBytes)
+	case int64(len(text)) > most:
+		return nil, faultf(0, "unpacked it is larger than %s", units.Bytes(most))
 	}
 	return text, nil
+}
+
+// fits refuses a text that would take far more memory than it is long: JSON of more
+// objects or elements than a program writes, or a line without end.
+func fits(text string) error {
+	if first := strings.TrimSpace(text)[0]; first != '{' && first != '[' {
+		n := 0
+		for l := range strings.SplitSeq(text, "\n") {
+			if n++; len(l) > maxLine {
+				return faultf(n, "the line has %d bytes, at most %d are read", len(l), maxLine)
+			}
+		}
+		if n > maxLines {
+			return faultf(0, "it has %d lines, at most %d are read: cut it into several files", n, maxLines)
+		}
+		if n := strings.Count(text, ",") + strings.Count(text, ";") + strings.Count(text, "\t"); n > maxFields {
+			return faultf(0, "it has %d cells, at most %d are read", n, maxFields)
+		}
+		return nil
+	}
+	if n := strings.Count(text, "{"); n > maxObjects {
+		return faultf(0, "it has %d objects, at most %d are read", n, maxObjects)
+	}
+	if n := strings.Count(text, ",") + strings.Count(text, "["); n > maxFields {
+		return faultf(0, "it has %d elements, at most %d are read", n, maxFields)
+	}
+	return nil
 }
 
 // number reads a decimal number as programs write it with LC_ALL=C.
