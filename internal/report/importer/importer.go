@@ -54,8 +54,13 @@ type Test struct {
 	Parts     []model.Assignment // of Setting, where columns of a table make it: the column and what is in it
 	Block     int                // 1…, where the file says which tests belong together
 	Spread    *Spread            // the values are those of several runs of which nothing else is known
-	Notes     []string           // what somebody who compares it must know
+	Notes     []string           // what a reader who compares it must know; at most maxNotes and a count
+	unsaid    int                // notes beyond maxNotes
 }
+
+// maxNotes is how many notes a test has. A file that is wrong in one line is usually wrong
+// in thousands.
+const maxNotes = 10
 
 // Spread is what a summary of several runs says beside their average, in the unit of the
 // value. Runs is 0 where it does not say of how many.
@@ -69,10 +74,14 @@ func (t *Test) add(d model.Direction, m model.Metric, v float64) {
 	t.Values = append(t.Values, model.Value{Direction: d, Metric: m, Value: v})
 }
 
-// note appends a note once.
+// note appends a note once, and counts those beyond maxNotes.
 func (t *Test) note(text string) {
-	if !slices.Contains(t.Notes, text) {
+	switch {
+	case slices.Contains(t.Notes, text):
+	case len(t.Notes) < maxNotes:
 		t.Notes = append(t.Notes, text)
+	default:
+		t.unsaid++
 	}
 }
 
@@ -173,6 +182,11 @@ func Read(name string, text []byte, o Options) (File, error) {
 		got.Format = f.Name
 		if len(got.Tests) == 0 {
 			return File{}, fmt.Errorf("as %s: %w", f.Name, faultf(0, "it holds no test"))
+		}
+		for i := range got.Tests {
+			if t := &got.Tests[i]; t.unsaid > 0 {
+				t.Notes = append(t.Notes, fmt.Sprintf("and %d warnings more", t.unsaid))
+			}
 		}
 		return got, nil
 	}

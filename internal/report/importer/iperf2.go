@@ -102,6 +102,10 @@ func (s section) tests2() ([]Test, error) {
 	case s.inTurn:
 		groups = grouped(s.rows, func(l line) string { return string(s.way2(l)) })
 	}
+	told := map[string]bool{} // connections with a result
+	for _, l := range s.rows {
+		told[strings.TrimPrefix(l.id, "*")] = true
+	}
 	var out []Test
 	for _, g := range groups {
 		t, err := s.test2(g)
@@ -112,7 +116,7 @@ func (s section) tests2() ([]Test, error) {
 			t.note("several connections at the same time and no sum of them: each is taken as a test of its own")
 		}
 		for _, c := range s.ends {
-			if !slices.ContainsFunc(s.rows, func(l line) bool { return strings.TrimPrefix(l.id, "*") == strings.TrimPrefix(c[1], "*") }) {
+			if !told[strings.TrimPrefix(c[1], "*")] {
 				t.note("connection " + c[1] + " has no line with a result")
 			}
 		}
@@ -124,10 +128,12 @@ func (s section) tests2() ([]Test, error) {
 // grouped returns rows by what by says of them, in the order of their first ones.
 func grouped(rows []line, by func(line) string) [][]line {
 	var groups [][]line
+	at := map[string]int{}
 	for _, l := range rows {
-		i := slices.IndexFunc(groups, func(g []line) bool { return by(g[0]) == by(l) })
-		if i < 0 {
-			groups, i = append(groups, nil), len(groups)
+		i, seen := at[by(l)]
+		if !seen {
+			i = len(groups)
+			groups, at[by(l)] = append(groups, nil), i
 		}
 		groups[i] = append(groups[i], l)
 	}

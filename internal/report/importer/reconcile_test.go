@@ -235,3 +235,13 @@ func silent(whole, got File) string {
 	}
 	return ""
 }
+
+// TestNotesAreCounted: a file that is wrong in every line says so in a few of them and
+// counts the others, so that its reader finds the answer.
+func TestNotesAreCounted(t *testing.T) {
+	text := "Client connecting to 10.0.0.2, TCP port 5001\n[ ID] Interval       Transfer     Bandwidth\n" +
+		strings.Repeat("[  3]  0.0- 1.0 sec  1.00 MBytes  8.39 Mbits/sec\n", 1000)
+	notes := must.Get(Read("", []byte(text), Options{}))(t).Tests[0].Notes
+	must.Equal(t, len(notes), maxNotes+1)
+	must.Contain(t, notes[maxNotes], "warnings more")
+}
