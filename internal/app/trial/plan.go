@@ -78,6 +78,8 @@ func (q Quick) Plan(kinds traffic.Kinds, wrong Wrong) model.Plan {
 	switch {
 	case flow.Engine == udp.Name && flow.Block > udp.MaxDatagram:
 		wrong("length", fmt.Errorf("%d bytes are more than the %d of a UDP datagram", flow.Block, udp.MaxDatagram))
+	case flow.Engine == udp.Name && q.Search == nil:
+		wrong("bitrate", sparse(flow))
 	case flow.Engine == requests.Name && flow.Bytes > 0:
 		wrong("bytes", errors.New("requests end by time: use --time"))
 	}
@@ -103,6 +105,21 @@ func (q Quick) Plan(kinds traffic.Kinds, wrong Wrong) model.Plan {
 	p := Repeated(flow, directions, q.Repeats)
 	p.Cooldown, p.Data = q.Cooldown, q.Data
 	return p
+}
+
+// sparse says that no datagram of a flow would be due in its time.
+func sparse(f model.Flow) error {
+	p, ok := udp.Of(f)
+	size := cmp.Or(float64(f.Block), usualDatagram)
+	if !ok || p.Rate <= 0 || f.Duration <= 0 {
+		return nil
+	}
+	every := time.Duration(8 * size * float64(max(f.Streams, 1)) / float64(p.Rate) * float64(time.Second))
+	if every <= f.Duration {
+		return nil
+	}
+	return fmt.Errorf("no datagram is due in %s: at %s one of %.0f bytes leaves each stream every %s; use a longer --time, smaller datagrams (--length) or a higher rate",
+		units.FormatDuration(f.Duration), p.Rate, size, units.FormatDuration(every))
 }
 
 // search is the plan of a search: one direction, and rates in place of blocks.

@@ -76,6 +76,9 @@ func TestQuickPlanRefuses(t *testing.T) {
 		"bytes: requests end by time":                                  {Flow: asked, Repeats: 1},
 		"search: a search is for one direction":                        {Flow: datagrams, Repeats: 1, Directions: both, Search: fast},
 		"bitrate: at 1 kbit/s a run of 1 s sends less than 50 datagra": {Flow: datagrams, Repeats: 1, Search: &trial.RateSearch{Highest: 1000, Timed: true}},
+		"bitrate: no datagram is due in 1 s: at 1.024 kbit/s one of 1472 bytes leaves each stream every 11.5 s; use a longer --time": {
+			Flow: udp.With(datagrams, udp.Params{Rate: 1024}), Repeats: 1,
+		},
 	} {
 		p, wrong := planned(q)
 		flag, text, _ := strings.Cut(want, ": ")

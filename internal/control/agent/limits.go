@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"linerate/internal/control/session"
@@ -23,6 +24,8 @@ type Limits struct {
 	// NoPaths refuses copies from or to paths that the controller names, so that
 	// who may measure can neither read nor write files of the host.
 	NoPaths bool
+	// More says how a controller is allowed more; "" is no way.
+	More string
 }
 
 // maxIntervals is how many samples of a kind one run may have: those of a day at
@@ -34,28 +37,34 @@ func (l Limits) check(f model.Flow, d traffic.Demand) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", session.ErrRefused, fmt.Sprintf(format, args...))
 	}
+	limited := func(format string, args ...any) error {
+		if l.More != "" {
+			format += "; " + strings.ReplaceAll(l.More, "%", "%%")
+		}
+		return refuse(format, args...)
+	}
 	whole := f.Length()
 	switch {
 	case l.MaxStreams > 0 && f.Streams > l.MaxStreams:
-		return refuse("%d streams, this agent allows %d", f.Streams, l.MaxStreams)
+		return limited("%d streams, this agent allows %d", f.Streams, l.MaxStreams)
 	case l.MaxTime > 0 && whole > l.MaxTime:
-		return refuse("a run of %v, this agent allows %v", whole, l.MaxTime)
+		return limited("a run of %v, this agent allows %v", whole, l.MaxTime)
 	case intervals(f) > maxIntervals:
 		return refuse("samples of %d intervals, at most %d are allowed", intervals(f), maxIntervals)
 	case l.MaxBlock > 0 && f.Block > l.MaxBlock:
-		return refuse("%d bytes per write, this agent allows %d", f.Block, l.MaxBlock)
+		return limited("%d bytes per write, this agent allows %d", f.Block, l.MaxBlock)
 	}
 	switch {
 	case l.MaxBlock > 0 && d.Message > l.MaxBlock:
-		return refuse("a message of %d bytes, this agent allows %d", d.Message, l.MaxBlock)
+		return limited("a message of %d bytes, this agent allows %d", d.Message, l.MaxBlock)
 	case l.MaxBlock > 0 && d.Answer > l.MaxBlock:
-		return refuse("answers of %d bytes, this agent allows %d", d.Answer, l.MaxBlock)
+		return limited("answers of %d bytes, this agent allows %d", d.Answer, l.MaxBlock)
 	case l.MaxRate > 0 && d.Datagrams && (d.Rate == 0 || d.Rate > l.MaxRate):
-		return refuse("UDP at more than %v, which this agent allows", l.MaxRate)
+		return limited("UDP at more than %v, which this agent allows", l.MaxRate)
 	case l.NoPaths && d.Paths:
 		return refuse("this agent copies between memory and a disk file of its own, not from or to a path")
 	case l.MaxBytes > 0 && d.Stored && f.Bytes > l.MaxBytes:
-		return refuse("a copy of %d bytes, this agent allows %d", f.Bytes, l.MaxBytes)
+		return limited("a copy of %d bytes, this agent allows %d", f.Bytes, l.MaxBytes)
 	}
 	return nil
 }

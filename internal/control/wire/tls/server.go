@@ -184,6 +184,7 @@ func limit(l *agent.Limits, k Key) {
 	if k.Anonymous() {
 		one := budget.AnonymousRun()
 		longest, streams = one.Time, one.Streams
+		l.More = "that is fixed for clients without a key: with one, of linerate serve key add NAME there, it allows more"
 		l.MaxBlock = units.Bytes(tighter(int(l.MaxBlock), int(one.Block)))
 		l.MaxBytes = units.Bytes(tighter(int(l.MaxBytes), int(one.Copy)))
 		if l.MaxRate <= 0 || l.MaxRate > one.UDP {
