@@ -24,9 +24,9 @@ type flentFile struct {
 	X       []float64             `json:"x_values"`
 	Results map[string][]*float64 `json:"results"`
 	Raw     map[string][]struct {
-		Value *float64 `json:"val"` // Mbit/s
-		At    float64  `json:"t"`   // s, when it ended
-		Took  float64  `json:"dur"` // s
+		Value *float64 `json:"val"` // Mbit/s; a time alone has neither this nor dur
+		At    *float64 `json:"t"`   // s, when it ended
+		Took  *float64 `json:"dur"` // s
 	} `json:"raw_values"`
 	Metadata struct {
 		Name  string  `json:"NAME"`
@@ -111,8 +111,8 @@ func (d *flentFile) rate(t *Test, what string, w model.Direction) (float64, erro
 	if err != nil {
 		return 0, err
 	}
-	if raw := d.raw(what); raw > 0 {
-		return raw, nil
+	if raw, err := d.raw(t, what); raw > 0 || err != nil {
+		return raw, err
 	}
 	if sum == "" {
 		all := 0.0
@@ -145,24 +145,40 @@ func (d *flentFile) gaps(t *Test, name string, values int) {
 // raw returns what the raw values of a direction come to in bit/s: the bits of all streams
 // over the time from the begin of the first to the end of the last value. It returns 0 if
 // there are none.
-func (d *flentFile) raw(what string) float64 {
+func (d *flentFile) raw(t *Test, what string) (float64, error) {
 	all, first, last := 0.0, math.Inf(1), math.Inf(-1)
-	for name, values := range d.Raw {
+	for _, name := range slices.Sorted(maps.Keys(d.Raw)) {
+		values := d.Raw[name]
 		if low := strings.ToLower(name); !strings.Contains(low, what) || strings.HasSuffix(low, "avg") || strings.HasSuffix(low, "sum") || strings.HasSuffix(low, "totals") {
 			continue
 		}
-		for _, v := range values {
-			if v.Value != nil && v.Took > 0 {
-				all += *v.Value * 1e6 * v.Took
-				first, last = min(first, v.At-v.Took), max(last, v.At)
+		begin, end, covered := math.Inf(1), math.Inf(-1), 0.0
+		for i, v := range values {
+			if (v.Value == nil) != (v.Took == nil) || v.At == nil {
+				return 0, faultf(0, "raw value %d of %q lacks its time, length or value", i+1, name)
 			}
+			if v.Value == nil || *v.Took <= 0 {
+				continue
+			}
+			all += *v.Value * 1e6 * *v.Took
+			covered += *v.Took
+			begin, end = min(begin, *v.At-*v.Took), max(end, *v.At)
 		}
+		// In files of netperf the values follow each other within some milliseconds.
+		if span := end - begin; span > 0 && math.Abs(covered/span-1) > rawSlack {
+			t.note(fmt.Sprintf("the raw values of %q cover %.4g s of %.4g s: one is missing or there twice", name, covered, span))
+		}
+		first, last = min(first, begin), max(last, end)
 	}
 	if last <= first {
-		return 0
+		return 0, nil
 	}
-	return all / (last - first)
+	return all / (last - first), nil
 }
+
+// rawSlack is by how much raw values may miss the time from their first to their last; those
+// of published files miss 0.0002 of it.
+const rawSlack = 0.01
 
 // flentSeries returns the name of the series about what: the sum of all where there is
 // one, then the mean or first.

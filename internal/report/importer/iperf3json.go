@@ -74,7 +74,7 @@ type sum3 struct {
 	Rate        float64  `json:"bits_per_second"`
 	Retransmits *float64 `json:"retransmits"`
 	Jitter      *float64 `json:"jitter_ms"`
-	Lost        float64  `json:"lost_packets"`
+	Lost        *float64 `json:"lost_packets"`
 	Packets     float64  `json:"packets"`
 	Omitted     bool     `json:"omitted"`
 	Sender      *bool    `json:"sender"`
@@ -311,7 +311,10 @@ func (d *document3) way(t *Test, me model.Host, w model.Direction, sent, arrived
 			t.Samples = append(t.Samples, s)
 		}
 		if !x.Omitted {
-			jitter, lost, packets = x.Jitter, lost+x.Lost, packets+x.Packets
+			jitter, packets = x.Jitter, packets+x.Packets
+			if x.Lost != nil {
+				lost += *x.Lost
+			}
 		}
 	}
 	if t.Flow.Engine == udp.Name {
@@ -320,11 +323,17 @@ func (d *document3) way(t *Test, me model.Host, w model.Direction, sent, arrived
 		if c.sent == nil && datagrams != nil {
 			c.sent = datagrams.amount()
 		}
-		if datagrams != nil && datagrams.Packets > 0 {
-			jitter, lost, packets = datagrams.Jitter, datagrams.Lost, datagrams.Packets
-		} else if arrived != nil && arrived.Packets > 0 {
-			jitter, lost, packets = arrived.Jitter, arrived.Lost, arrived.Packets
-		} else if metric == model.Sent {
+		total := datagrams
+		if total == nil || total.Packets <= 0 {
+			total = arrived
+		}
+		switch {
+		case total != nil && total.Packets > 0 && total.Lost != nil:
+			jitter, lost, packets = total.Jitter, *total.Lost, total.Packets
+		case total != nil && total.Packets > 0:
+			packets = 0
+			t.note("the summary does not say how many datagrams were lost")
+		case metric == model.Sent:
 			packets = 0
 		}
 		if packets > 0 {

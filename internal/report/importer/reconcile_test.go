@@ -1,7 +1,10 @@
 package importer
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -11,6 +14,7 @@ import (
 	"testing"
 	"unicode/utf16"
 
+	"linerate/docs"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
@@ -112,6 +116,20 @@ var reconciled = map[string]struct {
 // bySenderNone says that a file fits: nothing is noted.
 const bySenderNone = ""
 
+// others are forms without goodput.
+var others = map[string]string{
+	"perftest, its JSON": "{\ntest_info: {\ntest: RDMA_Write_Latency_Test,\nDevice: \"mlx5_0\",\nMtu: 4096,\n},\nresults: {\nMsgSize: 2,\nn_iterations: 1000,\nt_min: 1.10,\nt_max: 9.20,\nt_typical: 1.20,\nt_avg: 1.30,\nt_stdev: 0.20,\npercentile_99: 2.50,\npercentile_99.9: 6.50,\n},\n}\n",
+	"netperf, omni CSV": "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 192.0.2.2 () port 0 AF_INET : demo : first burst 0\n" +
+		"Throughput,Throughput Units,Elapsed Time (sec),50th Percentile Latency Microseconds,99th Percentile Latency Microseconds\n1500.25,Trans/s,10.00,600,900\n",
+	"netperf, omni CSV with a histogram": "MIGRATED UDP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to\n192.0.2.2 () port 0 AF_INET : histogram : first burst 0\n" +
+		"Throughput,Throughput Units,50th Percentile Latency Microseconds,99th Percentile\nLatency Microseconds,Minimum Latency Microseconds\n2500.50,Trans/s,400,700,300\n\nHistogram of request/response times\n" +
+		"HUNDRED_USEC  :    0:    0:    0:  100: 2400\nHIST_TOTAL:        2500\n",
+	"netperf, its table of transactions": "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 192.0.2.2 () port 0 AF_INET : demo : first burst 0\nLocal /Remote\nSocket Size   Request  Resp.   Elapsed  Trans.\n" +
+		"Send   Recv   Size     Size    Time     Rate\nbytes  Bytes  bytes    bytes   secs.    per sec\n\n65536  87380  1        1       10.00    12500.50\n65536  87380\n",
+	"iperf 2 -y C of datagrams": "20261125120834,192.0.2.1,40000,192.0.2.2,5001,1,0.0-1.0,1250000,10000000,0.100,9,850,1.059,0\n20261125120835,192.0.2.1,40000,192.0.2.2,5001,1,1.0-2.0,1250000,10000000,0.100,9,850,1.059,0\n" +
+		"20261125120835,192.0.2.1,40000,192.0.2.2,5001,1,0.0-2.0,2500000,10000000,0.100,18,1700,1.059,0\n",
+}
+
 // TestReconciled holds what each file must be read as.
 func TestReconciled(t *testing.T) {
 	for name, c := range reconciled {
@@ -131,6 +149,29 @@ func TestReconciled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDocumented: the table of docs/imports.md names every input of these tests, and no
+// other.
+func TestDocumented(t *testing.T) {
+	text := must.Get(docs.Texts.ReadFile("imports.md"))(t)
+	named := map[string]bool{}
+	for row := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(row), "|"), "|")
+		if len(cells) == 5 && strings.HasPrefix(strings.TrimSpace(cells[3]), "yes") || len(cells) == 5 && strings.Contains(cells[3], "common columns") {
+			for name := range strings.SplitSeq(cells[4], ";") {
+				named[strings.TrimSpace(name)] = true
+			}
+		}
+	}
+	have := slices.Concat(slices.Collect(maps.Keys(reconciled)), slices.Collect(maps.Keys(others)))
+	for _, pattern := range []string{"testdata/*.*", "testdata/cases/*"} {
+		for _, file := range must.Get(filepath.Glob(pattern))(t) {
+			have = append(have, filepath.Base(file))
+		}
+	}
+	slices.Sort(have)
+	must.Equal(t, strings.Join(slices.Sorted(maps.Keys(named)), "\n"), strings.Join(have, "\n"), "inputs in the table")
 }
 
 // TestUTF16 reads what PowerShell writes with >.
@@ -190,9 +231,14 @@ func TestMutated(t *testing.T) {
 		b := must.Get(os.ReadFile(name))(t)
 		texts[filepath.Base(name)] = string(b)
 	}
+	maps.Copy(texts, others)
 	for name, c := range reconciled {
 		if strings.Count(c.text, "\n") > 1 {
 			texts[name] = c.text
+		}
+		var spread bytes.Buffer // a document of one line has a line for each value then
+		if json.Indent(&spread, []byte(c.text), "", " ") == nil {
+			texts[name+", spread"] = spread.String()
 		}
 	}
 	mutants := 0
