@@ -4,6 +4,6 @@ package importer
 
 import "testing"
 
-// TestHostileLargest: a file of the largest size is read or refused in a process with
-// little memory, whatever is in it.
+// TestHostileLargest: a file as large as it may be is read in a process with little
+// memory, whatever is in it.
 func TestHostileLargest(t *testing.T) { readHostile(t, int(MaxBytes), false) }

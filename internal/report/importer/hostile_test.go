@@ -10,10 +10,19 @@ import (
 	"linerate/internal/must"
 )
 
-// hostile returns files of a size that take far more memory than they are long, by name.
-func hostile(size int) map[string]func() string {
+// hostile returns files that take far more memory than they are long, by name: of a size,
+// or as large as they may be.
+func hostile(size int, allowed bool) map[string]func() string {
 	fill := func(head, one, tail string) func() string {
-		return func() string { return head + strings.Repeat(one, (size-len(head)-len(tail))/len(one)) + tail }
+		return func() string {
+			n := (size - len(head) - len(tail)) / len(one)
+			for part, most := range map[string]int{"{": maxObjects - 100, "\n": maxLines - 10, ",": maxFields - 100, "[": maxFields - 100} {
+				if each := strings.Count(one, part); allowed && each > 0 {
+					n = min(n, most/each)
+				}
+			}
+			return head + strings.Repeat(one, n) + tail
+		}
 	}
 	const start = `{"start":{"connected":[],"version":"iperf 3.12","timestamp":{"timesecs":1},"test_start":{"protocol":"TCP","num_streams":1}},`
 	return map[string]func() string{
@@ -34,10 +43,11 @@ func hostile(size int) map[string]func() string {
 	}
 }
 
-// readHostile reads each file in a process that has little memory, as it is or packed.
+// readHostile reads each file in a process that has little memory: as large as it may be,
+// or packed.
 func readHostile(t *testing.T, size int, packed bool) {
 	confined.Run(t, 480<<20, 120, func(t *testing.T) {
-		for name, text := range hostile(size) {
+		for name, text := range hostile(size, !packed) {
 			file := []byte(text())
 			if packed {
 				var b bytes.Buffer

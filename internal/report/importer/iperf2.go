@@ -161,8 +161,8 @@ func (s section) way2(l line) model.Direction {
 
 // whole2 reports whether each stream of a section has its summary.
 func (s section) whole2() bool {
-	for _, l := range s.rows {
-		if _, ok := summary2(s.rows, l.id); !ok {
+	for _, own := range grouped(s.rows, func(l line) string { return l.id }) {
+		if _, ok := summary2(own, own[0].id); !ok {
 			return false
 		}
 	}
@@ -327,7 +327,8 @@ func (s section) checkEnds(t *Test, rows []line) {
 		}
 	}
 	for _, l := range rows {
-		if l.id != "SUM" && !seen[strings.TrimPrefix(l.id, "*")] {
+		if id := strings.TrimPrefix(l.id, "*"); id != "SUM" && !seen[id] {
+			seen[id] = true
 			t.note(fmt.Sprintf("line %d: the line of connection %s is missing", l.number, l.id))
 		}
 	}
