@@ -145,6 +145,24 @@ func TestOwnersLink(t *testing.T) {
 	}
 }
 
+// TestTakenBack: a file that turns out to do something else than was shown is taken back.
+// Here another program writes a file while linerate writes its own.
+func TestTakenBack(t *testing.T) {
+	c, root := keepsFiles(t, "linux")
+	keeper := must.Get(c.Files.Keeper())(t)
+	keeper.After = func(string) {
+		must.Do(t, os.MkdirAll(filepath.Join(root, "etc/systemd/network"), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(root, "etc/systemd/network/05-other.link"), []byte("[Match]\nPermanentMACAddress=02:00:00:00:00:01\n[Link]\nMTUBytes=1300\n"), 0o644))
+	}
+	c.Files.Keeper = func() (persist.Keeper, error) { return keeper, nil }
+	s, _, _ := far(t, c)
+	got, err := s.Keep(t.Context(), asked(model.Assignment{Knob: "link.mtu", Value: "9000"}))
+	must.Is(t, err, session.ErrState)
+	must.Contain(t, err.Error(), "would not do what was shown")
+	must.Equal(t, got.Record, "")
+	must.Equal(t, strings.Join(must.Get(filepath.Glob(filepath.Join(root, "etc/systemd/network/*linerate*")))(t), " "), "", "files of ours that stayed")
+}
+
 // TestFilesOfSystems finds the format of each system, and refuses what is none.
 func TestFilesOfSystems(t *testing.T) {
 	sack := model.Assignment{Knob: "tcp.sack", Value: "0"}

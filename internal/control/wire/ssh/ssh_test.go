@@ -95,6 +95,19 @@ func FuzzWords(f *testing.F) {
 // TestLaunch holds the command line to what every shell understands: the quoted
 // part that a POSIX shell gets has no character that csh, fish or cmd.exe would
 // obey, and the marker stands nowhere whole.
+// TestForwarding: ssh forwards nothing, or the one port of --through ssh between the loopback
+// addresses of both hosts.
+func TestForwarding(t *testing.T) {
+	for f, want := range map[Forward]string{
+		{}:                        "-o ClearAllForwardings=yes",
+		{Here: 4000, There: 5000}: "-o GatewayPorts=no -L 127.0.0.1:4000:127.0.0.1:5000",
+	} {
+		line := strings.Join(arguments(Target{Host: "nas"}, config{}, false, f), " ")
+		must.Contain(t, line, want)
+		must.True(t, strings.Count(line, " -L ") <= 1 && !strings.Contains(line, "-R") && !strings.Contains(line, "-D") && strings.Contains(line, "-T -a -x"), "%s", line)
+	}
+}
+
 func TestLaunch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mark := rapid.StringMatching(`[A-Z2-7]{26}`).Draw(t, "mark")
