@@ -37,8 +37,10 @@ ip addr flush dev $1; ip link set $1 down; ifup $1
 sync
 `
 
-// looks is what is kept, as ip, ethtool and sysctl have it.
-const looks = `for e in $*; do echo "$e $(ip link show $e | grep -oE 'mtu [0-9]+|qlen [0-9]+' | xargs) $(ethtool -k $e | grep '^generic-receive')"; done; sysctl net.ipv4.tcp_congestion_control net.ipv4.tcp_sack; find /etc -newer /root/began -name '*linerate*'`
+// looks is what is kept, as ip, ethtool and sysctl have it, and the addresses that the
+// owners give, which are waited for.
+const looks = `for a in 10.9.0.1 ${2:+10.9.1.1}; do for i in $(seq 90); do ip -4 addr | grep -q "inet $a/" && break; sleep 1; done; ip -4 -o addr | grep -o "inet $a/24"; done
+for e in $*; do echo "$e $(ip link show $e | grep -oE 'mtu [0-9]+|qlen [0-9]+' | xargs) $(ethtool -k $e | grep '^generic-receive')"; done; sysctl net.ipv4.tcp_congestion_control net.ipv4.tcp_sack; find /etc -newer /root/began -name '*linerate*'`
 
 // reboot keeps settings on each card of a Debian with systemd, leaves a change open that
 // is to be undone at the next start, and resets the machine. Afterwards the kept ones are
@@ -86,6 +88,9 @@ func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 	for i, e := range name {
 		if !strings.Contains(after, e+" mtu 1400 qlen 500 generic-receive-offload: off\n") {
 			all[i] = "what is kept is not there"
+		}
+		if i < 2 && !strings.Contains(after, fmt.Sprintf("inet 10.9.%d.1/24\n", i)) {
+			all[i] = "with what is kept, its owner gives it no address"
 		}
 	}
 	if !strings.Contains(after, "tcp_congestion_control = reno") || !strings.Contains(after, "tcp_sack = 1") || strings.Contains(fmt.Sprint(all), "kept") {
