@@ -396,3 +396,18 @@ func TestPlansOfOtherEngines(t *testing.T) {
 		})
 	}
 }
+
+// TestForeignOptionsNotObeyed: an option of a client that the server does not obey is said
+// on its terminal, once the test is over.
+func TestForeignOptionsNotObeyed(t *testing.T) {
+	t.Parallel()
+	s := serveJSON(t, serveEverything(t))
+	for _, c := range []struct{ args, says string }{
+		{"iperf -u -R -b 1m -S ef -t 0.3", "not marked ef as the client asked"},
+		{"iperf -R --isochronous=10:1m,0 -t 0.3", "--isochronous of the client is not obeyed"},
+	} {
+		argv := append(strings.Fields(c.args), "-c", "127.0.0.1", "-p", portOf(s.Foreign["iperf2"]))
+		foreignClient(t, unchecked, argv...)
+		eventually(t, patience, c.says, func() bool { return strings.Contains(s.p.complaints(), c.says) })
+	}
+}

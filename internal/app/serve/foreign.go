@@ -88,6 +88,11 @@ func (s *Server) listenFor(ctx context.Context, p program.Program) (Listener, er
 		Tell: func(e program.Event) {
 			s.log.Record(foreignEvent(p.Name, e))
 			s.visits.foreign(p.Name, e)
+			if e.Over && len(e.Ends) > 0 {
+				for _, w := range e.Ends[0].Warnings {
+					s.say(p.Name + ": ")(e.From.Unmap().String() + ": " + w)
+				}
+			}
 		},
 		Sampled: func(from netip.AddrPort, samples []model.Sample) { s.visits.foreignSampled(p.Name, from, samples) },
 		Keep:    func(t program.Test) { s.keep(p.Name, t) },

@@ -7,8 +7,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/iperf2"
 	"linerate/internal/must"
 )
 
@@ -42,5 +45,33 @@ func TestUDPAnswersFromAskedAddress(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestLateDatagrams: what a busy machine holds up goes out late, in order and without a
+// gap in its numbers, as from a real server; of what took longer than paceBehind the rest
+// is not made good.
+func TestLateDatagrams(t *testing.T) {
+	for stall, want := range map[time.Duration]int64{0: 100, 80 * time.Millisecond: 100, 300 * time.Millisecond: 80} {
+		synctest.Test(t, func(t *testing.T) {
+			var numbers []int64
+			p := udpSender{
+				stamp: stamper{layout: iperf2.Layout16}, size: 1000, rate: 800e3, length: time.Second,
+				write: func(b []byte) error {
+					numbers = append(numbers, must.Get(iperf2.ParseDatagram(b, iperf2.Layout16))(t).ID)
+					if len(numbers) == 10 {
+						<-time.After(stall)
+					}
+					return nil
+				},
+			}
+			r := p.run(t.Context())
+			last := len(numbers) - 1
+			for i, n := range numbers[:last] {
+				must.Equal(t, n, int64(i+1), "number of datagram %d", i+1)
+			}
+			must.Equal(t, numbers[last], -int64(last+1), "the final one")
+			must.True(t, r.UDP.Sent >= want && r.UDP.Sent <= want+2, "%d were sent after a stall of %v, want %d", r.UDP.Sent, stall, want)
+		})
 	}
 }
