@@ -9,7 +9,7 @@ type Outside struct {
 	Does    string
 	Instead []model.KnobID // knobs that reach the same
 	Advice  string
-	Source  string
+	Source  string // with the tags of docs/reference/knobs.md; [K] could not be looked up
 }
 
 // OutsideNames returns the settings of guides that linerate knows by name only. The
@@ -21,28 +21,28 @@ func OutsideNames() []Outside {
 		{[]string{"net.ipv4.tcp_autocorking"}, "linux", "small writes wait while earlier packets of the connection are still in a queue of this host",
 			ids("nodelay"), "leave it on; it costs bulk traffic nothing", "[Ldoc tcp_autocorking]"},
 		{[]string{"net.ipv4.route.flush"}, "linux", "an action, not a setting: writing it discards cached routes and the path MTU found for them",
-			ids("tcp.metrics_cache"), "ip tcp_metrics flush discards what TCP remembers", "[L6.1 net/ipv4/route.c]"},
+			ids("tcp.metrics_cache"), "ip tcp_metrics flush discards what TCP remembers", "[K] net/ipv4/route.c ipv4_sysctl_rtcache_flush"},
 		{[]string{"sunrpc.tcp_slot_table_entries", "tcp_slot_table_entries", "tcp_max_slot_table_entries"}, "linux", "requests of NFS and other ONC RPC clients that may be under way on one connection",
-			nil, "it limits NFS clients only; linerate's traffic does not use it", "[L6.1 net/sunrpc/xprtsock.c]"},
+			nil, "it limits NFS clients only; linerate's traffic does not use it", "[L6.1 net/sunrpc/xprtsock.c] [K]"},
 		{[]string{"iommu", "intel_iommu", "amd_iommu"}, "linux", "a parameter of the kernel's command line; iommu=pt lets the drivers of the host use memory without translation",
-			nil, "takes a new boot; worth a try at 100 Gbit/s where the processor spends its time in mapping", "[L6.1 kernel-parameters.txt iommu]"},
+			nil, "takes a new boot; worth a try at 100 Gbit/s where the processor spends its time in mapping", "[K] kernel-parameters.txt iommu"},
 		{[]string{"InterruptThrottleRate", "RxIntDelay", "TxIntDelay", "RxAbsIntDelay"}, "linux", "interrupt moderation, as a parameter of the driver's module",
 			ids("nic.coalesce.rx_usecs", "nic.coalesce.tx_usecs"), "", "[L6.1 e1000.rst InterruptThrottleRate]"},
 		{[]string{"net.inet.tcp.rfc6675_pipe"}, "freebsd", "counts data in flight by what was acknowledged selectively (RFC 6675)",
-			nil, "it matters while lost packets are repaired", "[B13 tcp_input.c]"},
+			nil, "it matters while lost packets are repaired", "[K] tcp_input.c"},
 		{[]string{"net.inet.tcp.abc_l_var"}, "freebsd", "segments by which one acknowledgement may open the window in slow start (RFC 3465 section 2.2)",
-			ids("tcp.initial_cwnd"), "more makes slow start burstier, not the rate that follows", "[B13 tcp_input.c]"},
-		{[]string{"net.inet.tcp.soreceive_stream"}, "freebsd", "a shorter way through the receiving socket code", nil, "takes a new boot: /boot/loader.conf", "[B13 tcp_subr.c]"},
-		{[]string{"net.inet.raw.maxdgram"}, "freebsd", "largest datagram of a raw IP socket", nil, "it has no effect on TCP and UDP", "[B13 raw_ip.c]"},
-		{[]string{"hw.{driver}.max_interrupt_rate"}, "freebsd", "most interrupts a second of one driver", ids("nic.coalesce.rx_usecs"), "takes a new boot: /boot/loader.conf", "[K]"},
+			ids("tcp.initial_cwnd"), "more makes slow start burstier, not the rate that follows", "[B13 cc_newreno.c]"},
+		{[]string{"net.inet.tcp.soreceive_stream"}, "freebsd", "a shorter way through the receiving socket code", nil, "takes a new boot: /boot/loader.conf", "[K] tcp_subr.c"},
+		{[]string{"net.inet.raw.maxdgram"}, "freebsd", "largest datagram of a raw IP socket", nil, "it has no effect on TCP and UDP", "[K] raw_ip.c"},
+		{[]string{"hw.{driver}.max_interrupt_rate"}, "freebsd", "most interrupts a second of one driver", ids("nic.coalesce.rx_usecs"), "takes a new boot: /boot/loader.conf", "[B13 if_ix.c]"},
 		{[]string{"hw.intr_storm_threshold"}, "freebsd", "interrupts in a row after which one source is throttled", nil,
 			"raise it only if the kernel's log tells of an interrupt storm", "[B13 kern_intr.c]"},
 		{[]string{"dev.{dev}.fc", "hw.{driver}.flow_control"}, "freebsd", "flow control of some drivers: 0 none, 1 receive, 2 transmit, 3 both",
-			ids("nic.pause.rx", "nic.pause.tx"), "", "[B13 ixgbe]"},
-		{[]string{"dev.{dev}.eee_disabled", "dev.{dev}.eee_control"}, "freebsd", "energy efficient Ethernet of some drivers: 1 switches it off", ids("nic.eee"), "", "[B13 e1000]"},
+			ids("nic.pause.rx", "nic.pause.tx"), "", "[B13 if_ix.c]"},
+		{[]string{"dev.{dev}.eee_disabled", "dev.{dev}.eee_control"}, "freebsd", "energy efficient Ethernet of some drivers: 1 switches it off", ids("nic.eee"), "", "[B13 if_em.c em_sysctl_eee]"},
 		{[]string{"net.inet.tcp.syncache.hashsize"}, "freebsd", "buckets of the table of half-open connections", ids("tcp.syn_queue"),
 			"for servers that get floods of connections; it raises no rate", "[B13 tcp_syncache.c]"},
-		{[]string{"TcpAckFrequency"}, "windows", "segments per acknowledgement, of one interface, in the registry", ids("tcp.delayed_ack_frequency"), "", "[K]"},
+		{[]string{"TcpAckFrequency"}, "windows", "segments per acknowledgement, of one interface, in the registry: 0 to 255, 2 by default", ids("tcp.delayed_ack_frequency"), "", "[W registry-entry-control-tcp-acknowledgment-behavior, KB 328890]"},
 		{[]string{"TCPNoDelay"}, "windows", "sends small writes at once, of Message Queuing (MSMQ) only; other programs set TCP_NODELAY themselves", ids("nodelay"), "", "[K]"},
 	}
 }
