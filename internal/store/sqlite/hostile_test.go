@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -144,6 +145,23 @@ func readHostile(t *testing.T, values []hostileValue) {
 			_, readErr := s.Session(t.Context(), "it")
 			_, samplesErr := s.Samples(t.Context(), "it", 1)
 			must.Is(t, errors.Join(listErr, readErr, samplesErr), tables.ErrTooLarge, "%s", v.name)
+			must.OK(t, s.Close())
+		}
+	})
+}
+
+// TestManySmallObjects: a file of 4 MB that holds as many objects as are read takes less
+// memory than a small machine has, and one with more is refused.
+func TestManySmallObjects(t *testing.T) {
+	confined.Run(t, hostileMemory, hostileCPU, func(t *testing.T) {
+		const each = 59_000
+		for runs, want := range map[int]error{14: nil, 17: tables.ErrTooLarge} {
+			path := hostile(t, `SELECT 1`, `UPDATE sessions SET hosts_json = '[{"NICs":[{}' || replace(hex(zeroblob(59000)), '00', ',{}') || ']}]'`,
+				fmt.Sprintf(`WITH RECURSIVE c(x) AS (SELECT 2 UNION ALL SELECT x + 1 FROM c LIMIT %d) INSERT INTO runs (session, number, block, attempt, position, setting, engine, direction, state, reason, lost_contact, flow_json, ends_json, warnings_json)
+				SELECT 1, x, 1, 1, 1, '', '', '', 'valid', '', 0, '{}', '[{}' || replace(hex(zeroblob(%d)), '00', ',{}') || ']', '[]' FROM c`, runs, each))
+			s := must.Get(Open(t.Context(), path))(t)
+			_, err := s.Session(t.Context(), "it")
+			must.True(t, errors.Is(err, want), "%d runs: %v, want %v", runs, err, want)
 			must.OK(t, s.Close())
 		}
 	})

@@ -21,10 +21,11 @@ const (
 	maxTexts = 512 << 20 // bytes of all texts of one session in one table
 	maxRows  = 1 << 20   // of one session in one table, and of a list
 
-	// JSON takes far more memory decoded than as text: an interface of a host, written
-	// as {}, takes 1.2 kB. A real run has about 100 objects.
-	maxObjects    = 200_000   // in one text
-	maxAllObjects = 2_000_000 // in all texts that one transaction reads
+	// JSON takes far more memory decoded than as text: written as {}, an interface of a
+	// host takes 1.3 kB and an end of a run 280 bytes, so that these take 360 MB at most.
+	// A real run has about 100 objects, and an interface 30.
+	maxObjects    = 60_000    // in one text
+	maxAllObjects = 1_000_000 // in all texts that one transaction reads
 	maxElements   = 16 << 20  // of lists and objects, in all texts that one transaction reads
 )
 
