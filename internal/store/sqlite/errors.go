@@ -11,6 +11,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"linerate/internal/store"
+	"linerate/internal/store/tables"
 )
 
 // explain wraps the sentinel that callers test for around what the system or
@@ -20,6 +21,8 @@ func explain(err error, path string) error {
 	switch {
 	case err == nil, errors.Is(err, store.ErrForeign):
 		return err
+	case errors.Is(err, tables.ErrEndless), errors.Is(err, tables.ErrTooLarge):
+		return &store.HintError{Err: err, Hint: "the PRAGMA quick_check of sqlite3 says if the file is damaged; for other results use --db PATH"}
 	case isFull(err, path):
 		return fmt.Errorf("%w (free some, or keep results elsewhere: --db PATH): %w", store.ErrFull, err)
 	case isDenied(err):
