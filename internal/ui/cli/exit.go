@@ -85,7 +85,12 @@ func withHint(err error, format string, args ...any) error {
 // usagef returns a fault of the user's input.
 func usagef(format string, args ...any) error { return app.Usagef(format, args...) }
 
-func hintOf(err error) string { return app.HintOf(err) }
+func hintOf(err error) string {
+	if h, ok := errors.AsType[*store.HintError](err); ok && app.HintOf(err) == "" {
+		return h.Hint
+	}
+	return app.HintOf(err)
+}
 
 func (a *console) versionCommand() *cobra.Command {
 	return &cobra.Command{

@@ -59,10 +59,8 @@ func openStoreAt(ctx context.Context, path string) (results, error) {
 	if err == nil {
 		return s, nil
 	}
-	var hinted *store.HintError
 	switch {
-	case errors.As(err, &hinted):
-		err = withHint(err, "%s", hinted.Hint)
+	case hintOf(err) != "":
 	case errors.Is(err, store.ErrFull), errors.Is(err, fs.ErrPermission): // the store says what to do
 	case errors.Is(err, store.ErrNewer):
 		err = withHint(err, "use the linerate that wrote it, or --db FILE for another place")
