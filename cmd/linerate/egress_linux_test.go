@@ -110,6 +110,8 @@ func TestEgress(t *testing.T) {
 					} `json:"plan"`
 				} `json:"session"`
 			}](t, r.out).Session.Plan.Path
+			near := decode[document](t, r.out).Session.Hosts[0].Interface.Or("")
+			must.Equal(t, near, c.device, "interface of the near end")
 			must.Equal(t, path.DSCP, 46, "DSCP in the document, %+v", path)
 			there, back := n.counted(t, "b"), n.counted(t, "a")
 			if there["asked"]+there["datagrams"] < 2*noise || there["else"] > noise {

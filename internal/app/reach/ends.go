@@ -176,6 +176,9 @@ func (e *Ends) connect(ctx context.Context) error {
 			// that it was given may be no more than "this machine".
 			peer = cmp.Or(e.Hosts[0].Address, e.Near.DataHost())
 		}
+		if c == e.Near {
+			peer = e.nearPeer(peer)
+		}
 		f, err := c.Facts(ctx, peer)
 		if err != nil {
 			return err
@@ -196,13 +199,22 @@ func (e *Ends) connect(ctx context.Context) error {
 	return nil
 }
 
+// nearPeer is the peer of the near end, with the interface that was asked for.
+func (e *Ends) nearPeer(host string) string {
+	if e.path.Device == "" || host == "" {
+		return host
+	}
+	host, _, _ = strings.Cut(host, "%")
+	return host + "%" + e.path.Device
+}
+
 // meetForeign reads the facts of this end; the other one tells none.
 func (e *Ends) meetForeign(ctx context.Context) error {
 	host, _, err := net.SplitHostPort(e.foreign.Addr)
 	if err != nil {
 		return err
 	}
-	facts, err := e.Near.Facts(ctx, host)
+	facts, err := e.Near.Facts(ctx, e.nearPeer(host))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"strings"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
@@ -23,7 +24,8 @@ const discard = 9
 
 // Read returns the facts of this machine, which is the end called host of a
 // session, with the data path to peer: a host name or an address, with or
-// without a port; "" for no path. version is linerate's own. What cannot be
+// without a port, behind % the interface that leads there in place of the route's; ""
+// for no path. version is linerate's own. What cannot be
 // read is unknown, with the reason. Knobs is left to the caller, who knows
 // which ones matter. x is the catalogue of the settings.
 func Read(ctx context.Context, x *knob.Index, host model.Host, peer, version string) model.HostFacts {
@@ -35,6 +37,7 @@ func Read(ctx context.Context, x *knob.Index, host model.Host, peer, version str
 	f.Name, _ = os.Hostname() // "" is what a host without a name is called
 	m := ReadMachine(ctx)
 	f.Machine = &m
+	peer, device := splitDevice(peer)
 	a, err := resolve(ctx, peer)
 	if err != nil {
 		f.NICs, _ = ReadNICs(ctx, x, "") // what cannot be listed is not told
@@ -43,7 +46,7 @@ func Read(ctx context.Context, x *knob.Index, host model.Host, peer, version str
 		f.Qdisc = fact.Unknown[string](why)
 		return f
 	}
-	p := readPath(ctx, a)
+	p := readPath(ctx, a, device)
 	f.Address, f.Interface, f.MTU, f.LinkRate, f.Qdisc = p.address, p.device, p.mtu, p.rate, p.qdisc
 	p.route.Peer = a.String()
 	f.Route = &p.route
@@ -85,6 +88,15 @@ func unknownPath(why string) path {
 			Gateway: fact.Unknown[string](why), MTU: fact.Unknown[int](why),
 		},
 	}
+}
+
+// splitDevice takes the interface off a peer. That of a link-local address stays part of it.
+func splitDevice(peer string) (host, device string) {
+	host, device, _ = strings.Cut(peer, "%")
+	if a, err := netip.ParseAddr(peer); err == nil && a.IsLinkLocalUnicast() {
+		return peer, device
+	}
+	return host, device
 }
 
 // resolve returns the first address of peer.

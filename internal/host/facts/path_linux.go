@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -22,8 +23,8 @@ import (
 const sysClassNet = "/sys/class/net"
 
 // readPath asks the routing table, as "ip route get" does, and the interface.
-func readPath(ctx context.Context, peer netip.Addr) path {
-	l, r, err := route(peer)
+func readPath(ctx context.Context, peer netip.Addr, device string) path {
+	l, r, err := route(peer, device)
 	if err != nil {
 		p := portablePath(ctx, peer)
 		p.rate, p.qdisc = fact.Unknown[units.BitRate](err.Error()), fact.Unknown[string](err.Error())
@@ -45,10 +46,10 @@ func readPath(ctx context.Context, peer netip.Addr) path {
 }
 
 // route returns the interface that packets to peer leave by, and the route that
-// takes them there.
-func route(peer netip.Addr) (netlink.Link, netlink.Route, error) {
-	o := &netlink.RouteGetOptions{Oif: peer.Zone()}
-	if peer.Zone() == "" {
+// takes them there; by device where it is given.
+func route(peer netip.Addr, device string) (netlink.Link, netlink.Route, error) {
+	o := &netlink.RouteGetOptions{Oif: cmp.Or(device, peer.Zone())}
+	if o.Oif == "" {
 		o = nil
 	}
 	routes, err := netlink.RouteGetWithOptions(net.IP(peer.WithZone("").AsSlice()), o)

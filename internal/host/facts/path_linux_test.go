@@ -98,7 +98,7 @@ func TestRouteWithZone(t *testing.T) {
 		end := must.Get(netlink.LinkByName(name))(t)
 		must.Do(t, netlink.LinkSetUp(end))
 	}
-	got, _, err := route(netip.MustParseAddr("fe80::77%fz1"))
+	got, _, err := route(netip.MustParseAddr("fe80::77%fz1"), "")
 	if err != nil {
 		t.Skipf("this kernel has no IPv6 here: %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // readPath finds the interface that owns the local address, and asks the
 // system's routing table for the rest.
-func readPath(ctx context.Context, peer netip.Addr) path {
+func readPath(ctx context.Context, peer netip.Addr, _ string) path {
 	p := portablePath(ctx, peer)
 	gateway, mtu, err := lookUpRoute(ctx, peer)
 	if err != nil {
