@@ -135,6 +135,7 @@ func TestEgressRefused(t *testing.T) {
 		{"test iperf3://127.0.0.1 -B fe80::1", "is on every interface: name one, as fe80::1%eth0"},
 		{"test iperf3://127.0.0.1 -S 184", "as a whole TOS byte it is DSCP 46"},
 		{"test iperf3://127.0.0.1 -S gold", "write 0 to 63, or a name such as ef"},
+		{"test lab:rate=10mbit -B 10.0.0.2", "a host of a lab has one address and one interface"},
 		{"test nas --requests 10 --connect --cport 6000", "leave out --cport or --connect"},
 		{"test nas --connect-from far --cport 6000-6010", "--data-port 6000-6010"},
 		{"test root@nas --through ssh -S ef", "the packets are those of ssh"},

@@ -56,6 +56,8 @@ func fitsPath(p model.DataPath, near, far Target) error {
 		return app.Usagef("--through ssh excludes --bind, --bind-dev, --cport and --dscp: the packets are those of ssh")
 	case p.ConnectFrom == model.Far && p.From != model.Ports{}:
 		return app.WithHint(app.Usagef("--cport: with --connect-from far the near end accepts"), "name the ports that it accepts at: --data-port %s", p.From)
+	case far.Kind == Lab && p.Bind+p.Device != "":
+		return app.WithHint(app.Usagef("--bind and --bind-dev: a host of a lab has one address and one interface"), "leave them out; --dscp and --cport work there")
 	case far.Kind == Foreign && p == dials:
 		return nil
 	case far.Kind == Foreign:
