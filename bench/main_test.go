@@ -23,8 +23,7 @@ func TestParseRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"nosuch"}, {"-quick", "-o", "x.md"}, {"-rounds", "-1"}, {"-duration", "1500ms"},
 	} {
-		if _, _, err := parse(args); err == nil {
-			t.Errorf("%q is taken", args)
-		}
+		_, _, err := parse(args)
+		must.True(t, err != nil, "%q is taken", args)
 	}
 }

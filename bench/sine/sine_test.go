@@ -38,9 +38,8 @@ func TestEveryLabSwings(t *testing.T) {
 			t.Errorf("%s: %+v, %v", target(i), s, err)
 		}
 		quarters[4*s.Lead/s.Period]++
-		if args := kinds()[0].args(i); !slices.Contains(args, fmt.Sprint(i+1)) || args[1] != target(i) {
-			t.Errorf("session %d: %q", i, args)
-		}
+		args := kinds()[0].args(i)
+		must.True(t, slices.Contains(args, fmt.Sprint(i+1)) && args[1] == target(i), "session %d: %q", i, args)
 	}
 	must.True(t, slices.Min(quarters[:]) >= 9, "so many begin in each quarter: %v", quarters)
 }
@@ -61,9 +60,8 @@ func TestCounts(t *testing.T) {
 		for _, o := range all {
 			r.add(said(o))
 		}
-		if got := [2]int{r.found, r.wrong}; got != want || r.done != len(all) {
-			t.Errorf("%q: %v of %d, want %v", right, got, r.done, want)
-		}
+		got := [2]int{r.found, r.wrong}
+		must.True(t, got == want && r.done == len(all), "%q: %v of %d, want %v", right, got, r.done, want)
 	}
 }
 

@@ -21,9 +21,8 @@ import (
 func (n *netns) addKey(t testing.TB, name string, more ...string) (link, file string) {
 	t.Helper()
 	r := run(t, n.inside(t, "b", append([]string{"serve", "key", "add", name, "--state", n.state("b"), "--json"}, more...)...))
-	if err := validate("linerate/key/v1", r.out); err != nil || r.code != 0 {
-		t.Fatalf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
-	}
+	err := validate("linerate/key/v1", r.out)
+	must.Need(t, err == nil && r.code == 0, "exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 	link = decode[struct {
 		Link string `json:"link"`
 	}](t, r.out).Link
@@ -115,9 +114,8 @@ func TestServeKeys(t *testing.T) {
 	run(t, n.inside(t, "a", "facts", file)).ends(t, 0, "others may read it: chmod 600") // a link that others may read
 
 	r := run(t, n.inside(t, "b", "serve", "key", "list", "--state", n.state("b"), "--json"))
-	if err := validate("linerate/keys/v1", r.out); err != nil || strings.Count(r.out, `"state": "valid"`) != 2 {
-		t.Errorf("%v\n%s%s", err, r.out, r.err)
-	}
+	err := validate("linerate/keys/v1", r.out)
+	must.True(t, err == nil && strings.Count(r.out, `"state": "valid"`) == 2, "%v\n%s%s", err, r.out, r.err)
 
 	p := start(t, n.inside(t, "a", "test", file, "--to", "-t", "1m"))
 	enough := n.received(t) + 10e6
@@ -146,9 +144,8 @@ func TestServeKeys(t *testing.T) {
 		must.True(t, tells(lines, want), "the audit log has no %s", want)
 	}
 	for _, file := range []string{log + ".1", log} {
-		if b, err := os.ReadFile(file); err == nil && strings.Contains(string(b), "linerate://") {
-			t.Errorf("%s has a secret", file)
-		}
+		b, err := os.ReadFile(file)
+		must.True(t, err != nil || !strings.Contains(string(b), "linerate://"), "%s has a secret", file)
 	}
 	// A later start shows no secret.
 	later, _ := n.serve(t, "--open")

@@ -68,9 +68,8 @@ func TestArticlesExported(t *testing.T) {
 					t.Errorf("%s has no line %q\n%s", path, text, content)
 				}
 			}
-			if paths := slices.Sorted(maps.Keys(files)); !strings.Contains(string(b), paths[0]) {
-				t.Errorf("nobody expected %q", paths)
-			}
+			paths := slices.Sorted(maps.Keys(files))
+			must.True(t, strings.Contains(string(b), paths[0]), "nobody expected %q", paths)
 		})
 	}
 }

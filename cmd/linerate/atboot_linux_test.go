@@ -82,9 +82,8 @@ func TestAtBootPowerCut(t *testing.T) {
 	all := netnsPIDs(t.Context(), n.a)
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // stopped first, so that none reacts when another one ends
 		for _, pid := range all {
-			if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-				t.Fatal(err)
-			}
+			err := syscall.Kill(pid, sig)
+			must.Need(t, err == nil || errors.Is(err, syscall.ESRCH), "%v", err)
 		}
 	}
 	p.wait(t, patience)

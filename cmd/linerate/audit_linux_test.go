@@ -56,9 +56,8 @@ func TestAuditOfTheDoor(t *testing.T) {
 		t.Error("TLS 1.2 is accepted")
 		_ = c.Close()
 	}
-	if m := lineOf(t, log, "event=refused protocol=linerate address=127.0.0.1 outcome=denied"); !strings.Contains(m["reason"].(string), "handshake: ") {
-		t.Errorf("%v", m)
-	}
+	m := lineOf(t, log, "event=refused protocol=linerate address=127.0.0.1 outcome=denied")
+	must.True(t, strings.Contains(m["reason"].(string), "handshake: "), "%v", m)
 	v.p.signal(t, os.Interrupt)
 	v.p.wait(t, patience)
 	total := map[string]float64{}
@@ -100,9 +99,8 @@ func TestAuditOfForeignListeners(t *testing.T) {
 	moves("iperf3", "tcpbulk", "received")
 	r := run(t, exec.CommandContext(t.Context(), "iperf3", "-c", "127.0.0.1", "-p", port, "-P", "17", "-t", "1"))
 	must.True(t, r.code != 0, "17 streams were given to iperf3")
-	if m := lineOf(t, log, "event=refused protocol=iperf3 address=127.0.0.1 outcome=denied"); m["reason"] == nil {
-		t.Errorf("%v", m)
-	}
+	m := lineOf(t, log, "event=refused protocol=iperf3 address=127.0.0.1 outcome=denied")
+	must.True(t, m["reason"] != nil, "%v", m)
 
 	port = portOf(foreign["iperf2"])
 	foreignClient(t, iperf2Fault, "iperf", "-c", "127.0.0.1", "-p", port, "-n", "2M", "-y", "C")

@@ -95,9 +95,8 @@ func TestLabSpecWithMistakes(t *testing.T) {
 			"mtu=9: use a whole number from 576 to 65521",
 			"duplex=some: use half or full",
 			"to.mtu: belongs to the whole lab: use mtu=")
-		if n := strings.Count(r.err, "\n"); n != 7 {
-			t.Errorf("%d lines for 7 mistakes:\n%s", n, r.err)
-		}
+		n := strings.Count(r.err, "\n")
+		must.True(t, n == 7, "%d lines for 7 mistakes:\n%s", n, r.err)
 	}
 }
 
@@ -181,9 +180,8 @@ func TestShowIsTheReportAgain(t *testing.T) {
 	for _, form := range [][]string{nil, {"--json"}} {
 		printed := do(append([]string{"run", "exec:127.0.0.1 linerate agent", "--factor", "window=16KiB",
 			"-t", "50ms", "-i", "50ms", "--omit", "0", "--settle", "0s", "--blocks", "2", "--no-twin", "--direction", "each"}, form...)...)
-		if again := do(append([]string{"show", "last"}, form...)...); again != printed {
-			t.Errorf("show last %v prints\n%s\nthe experiment printed\n%s", form, again, printed)
-		}
+		again := do(append([]string{"show", "last"}, form...)...)
+		must.True(t, again == printed, "show last %v prints\n%s\nthe experiment printed\n%s", form, again, printed)
 		b := must.Get(os.ReadFile(db))(t)
 		moved := write(t, "copy.db", string(b))
 		if again := do(append([]string{"show", "last", "--db", moved}, form...)...); again != printed {

@@ -75,9 +75,8 @@ func TestGreedyAnonymous(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { g.refused(t, intrude(t, link)) })
 	}
-	if got := peakMemory(t, server); got > mostResident {
-		t.Errorf("the server had %d MiB resident, more than %d", got, mostResident)
-	}
+	got := peakMemory(t, server)
+	must.True(t, got <= mostResident, "the server had %d MiB resident, more than %d", got, mostResident)
 }
 
 // TestGreedyFriend does the same with the secret: there is more, and no less of a
@@ -96,9 +95,8 @@ func TestGreedyFriend(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { g.refused(t, intrude(t, link)) })
 	}
-	if got := peakMemory(t, server); got > mostResident {
-		t.Errorf("the server had %d MiB resident, more than %d", got, mostResident)
-	}
+	got := peakMemory(t, server)
+	must.True(t, got <= mostResident, "the server had %d MiB resident, more than %d", got, mostResident)
 }
 
 func interval(f model.Flow, d, i time.Duration) model.Flow {
@@ -114,9 +112,8 @@ func TestOfferWithoutBytes(t *testing.T) {
 	conns := must.Get(i.prepare(t, memoryCopy(copyflow.Network, model.To, 0), 1))(t)
 	i.start(t)
 	say(t, conns[0], "offer", 1<<30)
-	if got := hear(conns[0], 10*time.Second); !strings.Contains(got, `"ready"`) {
-		t.Fatalf("1 GiB of 4 GiB: %s", got)
-	}
+	got := hear(conns[0], 10*time.Second)
+	must.Need(t, strings.Contains(got, `"ready"`), "1 GiB of 4 GiB: %s", got)
 	if got := peakMemory(t, server); got > 150 {
 		t.Errorf("the server had %d MiB resident for nothing", got)
 	}
@@ -141,9 +138,8 @@ func TestEgressIsSpent(t *testing.T) {
 	}()
 	err = i.end(t, 30*time.Second)
 	must.Say(t, err, "this server sends 300 MiB for one address within 24 h, and has", "ended with")
-	if n := <-read; n < 250<<20 || n > 600<<20 {
-		t.Errorf("the server sent %d MiB", n>>20)
-	}
+	n := <-read
+	must.True(t, n >= 250<<20 && n <= 600<<20, "the server sent %d MiB", n>>20)
 	must.Say(t, must.Err(i.prepare(t, f, 1)), "300 MiB", "another run")
 	must.Say(t, must.Err(tryIntrude(t, link)), "try again in", "another session")
 }
@@ -237,7 +233,6 @@ func TestEgressOfFreshConnections(t *testing.T) {
 	if r := run(t, command(t, ask...)); r.code == 0 || !strings.Contains(r.err, "this server sends 20 MiB for one address within 24 h, and has") {
 		t.Errorf("exit code %d\n%s", r.code, r.err)
 	}
-	if r := run(t, command(t, "test", link, "-t", "1s", "-q")); r.code == 0 || !strings.Contains(r.err, "20 MiB") {
-		t.Errorf("another one: exit code %d\n%s", r.code, r.err)
-	}
+	r := run(t, command(t, "test", link, "-t", "1s", "-q"))
+	must.True(t, r.code != 0 && strings.Contains(r.err, "20 MiB"), "another one: exit code %d\n%s", r.code, r.err)
 }

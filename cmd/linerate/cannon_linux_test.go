@@ -66,9 +66,8 @@ func TestServerIsNoCannon(t *testing.T) {
 	before := b.got(t)
 	out, err := b.role(t, "a", "gunner "+link.String()).CombinedOutput()
 	t.Logf("%s", out)
-	if n := b.got(t) - before; n > chatter {
-		t.Errorf("the bystander got %d bytes for 300", n)
-	}
+	n := b.got(t) - before
+	must.True(t, n <= chatter, "the bystander got %d bytes for 300", n)
 	if err == nil || !strings.Contains(string(out), "UDP comes from "+toFar) {
 		t.Errorf("the server let the client have it: %v\n%s", err, out)
 	}
@@ -90,9 +89,8 @@ func TestControllerIsNoCannon(t *testing.T) {
 	eventually(t, 20*time.Second, "forged answers", func() bool {
 		return strings.Count(aimer.said(), "answer") > 20 || len(p.done) > 0 || b.got(t)-before > 100*chatter
 	})
-	if n, sent := b.got(t)-before, 60*strings.Count(aimer.said(), "answer"); n > chatter+3*sent {
-		t.Errorf("the bystander got %d bytes for %d", n, sent)
-	}
+	n, sent := b.got(t)-before, 60*strings.Count(aimer.said(), "answer")
+	must.True(t, n <= chatter+3*sent, "the bystander got %d bytes for %d", n, sent)
 	_ = p.cmd.Process.Signal(os.Interrupt) // it may have ended
 	r := p.wait(t, 60*time.Second)
 	if t.Logf("%s%s", r.out, r.err); r.code == 0 {

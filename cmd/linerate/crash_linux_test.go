@@ -220,9 +220,8 @@ func crashOnce(t *testing.T, steps []string, k int, who string) {
 	once := filepath.Join(n.dir, "once")
 	far := n.agent("b", fmt.Sprintf("%s=%d:%s", crashVar, k, who), ownerVar+"="+n.dir, onceVar+"="+once)
 	r := run(t, n.command(t, n.crashArgs(far, quick()...)...))
-	if _, err := os.Stat(once); err != nil {
-		t.Fatalf("nothing was killed\n%s%s", r.out, r.err)
-	}
+	_, err := os.Stat(once)
+	must.Need(t, err == nil, "nothing was killed\n%s%s", r.out, r.err)
 	switch who {
 	case "controller", "all-but-watchdogs":
 		n.restored(t, before)
@@ -297,9 +296,8 @@ func (n *netns) undoBoth(t *testing.T, k int) {
 		if k%2 == 0 {
 			cmd = n.command(t, "undo", n.agent(host))
 		}
-		if r := run(t, cmd); r.code != 0 {
-			t.Errorf("undo on %s: exit code %d\n%s%s", host, r.code, r.out, r.err)
-		}
+		r := run(t, cmd)
+		must.True(t, r.code == 0, "undo on %s: exit code %d\n%s%s", host, r.code, r.out, r.err)
 	}
 }
 

@@ -69,21 +69,19 @@ linerate undo > $W/out/undo
 linerate undo --state $W/far >> $W/out/undo
 rm $W/store/fill
 linerate show last --json > $W/out/last.json`)
-	must.Need(t, r.code == 0, "exit code %d: %s%s", r.code, r.out, r.err)
+	r.succeeds(t)
 	out := filepath.Join(dir, "out")
 	must.Equal(t, strings.TrimSpace(file(t, out, "code")), "6", "exit code")
 	has(t, "stderr", file(t, out, "err"), "no space left (free some, or keep results elsewhere: --db PATH)", "hosts undone", "linerate run --resume ")
 	has(t, "stdout", file(t, out, "out"), "interrupted: record run ", "all undone, verified")
-	if before, after := file(t, out, "before"), file(t, out, "after"); before != after {
-		t.Errorf("the host is left with %s, had %s", after, before)
-	}
+	before, after := file(t, out, "before"), file(t, out, "after")
+	must.True(t, before == after, "the host is left with %s, had %s", after, before)
 	has(t, "list", file(t, out, "list"), "earlier")
 	must.Equal(t, file(t, out, "first"), file(t, out, "again"), "the earlier session reads differently")
 	must.Equal(t, file(t, out, "undo"), "nothing to undo\nnothing to undo\n", "undo")
 	must.OK(t, validate("linerate/session/v1", file(t, out, "last.json")), "the session that met the full disk")
-	if d := decode[document](t, file(t, out, "last.json")); len(d.Session.Runs) < 4 {
-		t.Errorf("%d runs kept of at least the 4 of the first block", len(d.Session.Runs))
-	}
+	d := decode[document](t, file(t, out, "last.json"))
+	must.True(t, len(d.Session.Runs) >= 4, "%d runs kept of at least the 4 of the first block", len(d.Session.Runs))
 }
 
 // TestFullDiskUnderJournal has no room for a journal, on either end: nothing may
@@ -100,14 +98,13 @@ cat `+ceilingFile+` > $W/out/before
 linerate run "$FAR" --seed 1 --factor `+end+`.tcp.recv_buffer_max=64KiB,1MiB`+shortOptions+`--blocks 2 > $W/out/out 2> $W/out/err || echo $? > $W/out/code
 cat `+ceilingFile+` > $W/out/after
 linerate list > $W/out/list 2>&1`)
-			must.Need(t, r.code == 0, "exit code %d: %s%s", r.code, r.out, r.err)
+			r.succeeds(t)
 			out := filepath.Join(dir, "out")
 			must.Equal(t, strings.TrimSpace(file(t, out, "code")), "1", "exit code")
 			has(t, "stderr", file(t, out, "err"), " cannot be applied: apply setting on ", "journal.jsonl: no space left on device",
 				"make room there; a setting is only changed once its undo is on disk")
-			if before, after := file(t, out, "before"), file(t, out, "after"); before != after {
-				t.Errorf("the host is left with %s, had %s", after, before)
-			}
+			before, after := file(t, out, "before"), file(t, out, "after")
+			must.True(t, before == after, "the host is left with %s, had %s", after, before)
 			has(t, "list", file(t, out, "list"), "no session") // the plan is refused as a whole
 		})
 	}
@@ -126,7 +123,7 @@ export HOME=$W/home
 code=0; linerate list 2> $W/out/list || code=$?; echo $code > $W/out/code
 linerate test "$FAR" --to -t 100ms --omit 0 2>> $W/out/list && exit 9
 linerate test "$FAR" --to -t 100ms --omit 0 --db :memory: > $W/out/memory`)
-	must.Need(t, r.code == 0, "exit code %d: %s%s", r.code, r.out, r.err)
+	r.succeeds(t)
 	must.Equal(t, strings.TrimSpace(file(t, dir, "out", "code")), "6", "exit code")
 	has(t, "stderr", file(t, dir, "out", "list"), "read-only file system", "for this command only: --db :memory:")
 	has(t, "stdout with --db :memory:", file(t, dir, "out", "memory"), "bit/s")

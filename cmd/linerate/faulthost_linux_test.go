@@ -189,9 +189,8 @@ func newMounts(t *testing.T, script string) *mounts {
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
-	if k, err := out.Read(make([]byte, 16)); k == 0 {
-		t.Fatalf("mount: %v", err)
-	}
+	k, err := out.Read(make([]byte, 16))
+	must.Need(t, k != 0, "mount: %v", err)
 	return &mounts{cmd.Process.Pid}
 }
 

@@ -75,9 +75,8 @@ func TestFirstHour03NamedHostsAreMeasured(t *testing.T) {
 	plan := write(t, "plan.yaml", "far: nosuch.invalid\nfactors: [{knob: window, levels: [64KiB, 1MiB]}]\nblocks: 1\nflow: {duration: 200ms, omit: 100ms}\nsettle: 0s\n")
 	needLab(t)
 	r := succeed(t, "run", plan, "lab:rate=100mbit,rtt=5ms", "-q", "--json")
-	if got := decode[document](t, r.out).Session.Far; got != "lab:rate=100mbit,rtt=5ms" {
-		t.Errorf("measured %q, the HOST beside the plan was another", got)
-	}
+	got := decode[document](t, r.out).Session.Far
+	must.True(t, got == "lab:rate=100mbit,rtt=5ms", "measured %q, the HOST beside the plan was another", got)
 }
 
 // TestFirstHour04ValuesAreTakenOrRefused: what a person says is done exactly, or
@@ -94,9 +93,8 @@ func TestFirstHour04ValuesAreTakenOrRefused(t *testing.T) {
 	needLab(t)
 	for _, n := range []int{1, 3} {
 		r := succeed(t, inSeconds("--factor", "window=64KiB,1MiB", "--blocks", strconv.Itoa(n), "--no-twin", "-q", "--json")...)
-		if got := len(decode[document](t, r.out).Session.Plan.Order); got != n {
-			t.Errorf("%d blocks, asked for %d", got, n)
-		}
+		got := len(decode[document](t, r.out).Session.Plan.Order)
+		must.True(t, got == n, "%d blocks, asked for %d", got, n)
 	}
 }
 
@@ -107,9 +105,8 @@ func TestFirstHour06OneSentenceEach(t *testing.T) {
 	t.Parallel()
 	r := succeed(t, "test", "lab:rate=100mbit,rtt=2ms", "-t", "500ms", "--omit", "300ms", "-q")
 	for _, head := range []string{"  to far: ", "  from far: "} {
-		if n := len(begun(r.out, head)); n != 1 {
-			t.Errorf("%d sentences %q:\n%s", n, head, r.out)
-		}
+		n := len(begun(r.out, head))
+		must.True(t, n == 1, "%d sentences %q:\n%s", n, head, r.out)
 	}
 }
 
@@ -122,13 +119,11 @@ func TestFirstHour07Grid(t *testing.T) {
 	has(t, "the grid", r.out, "\n  A: window, A1 is 8 KiB, A2 is 1 MiB\n", "\n  B: streams, B1 is 1 stream, B2 is 2 streams\n",
 		"what each setting does", "A2 against A1", "B2 against B1")
 	for _, once := range []string{"goodput to far, against current\n", "what each setting does", "what else changed"} {
-		if n := strings.Count(r.out, once); n != 1 {
-			t.Errorf("%q %d times:\n%s", once, n, r.out)
-		}
+		n := strings.Count(r.out, once)
+		must.True(t, n == 1, "%q %d times:\n%s", once, n, r.out)
 	}
-	if n := strings.Count(r.out, "no combination") + strings.Count(r.out, "linerate keep "); n != 1 {
-		t.Errorf("%d conclusions:\n%s", n, r.out)
-	}
+	n := strings.Count(r.out, "no combination") + strings.Count(r.out, "linerate keep ")
+	must.True(t, n == 1, "%d conclusions:\n%s", n, r.out)
 	for line := range strings.Lines(r.out) {
 		must.True(t, !strings.ContainsAny(line, "…"), "cut: %s", line)
 	}
@@ -154,9 +149,8 @@ func TestFirstHour10EstimatesInAPipe(t *testing.T) {
 	needLab(t)
 	t.Parallel()
 	r := succeed(t, inSeconds("--factor", "window=8KiB,1MiB", "--blocks", "3", "--no-twin")...)
-	if n := strings.Count(r.err, "so far, against current:"); n != 3 {
-		t.Errorf("estimates %d times after 3 blocks:\n%s", n, r.err)
-	}
+	n := strings.Count(r.err, "so far, against current:")
+	must.True(t, n == 3, "estimates %d times after 3 blocks:\n%s", n, r.err)
 	has(t, "the estimates", r.err, "block 1/3 done", "  8KiB: ", "  1MiB: ", " to ")
 }
 
@@ -243,9 +237,8 @@ func TestFirstHour24FourQuestions(t *testing.T) {
 	parts := strings.Split(text("start.md"), "\n## ")[1:]
 	must.Equal(t, len(parts), 4, "questions")
 	for _, p := range parts {
-		if n := len(shownIn(p)); n < 1 || n > 3 {
-			t.Errorf("%d commands: %.40q", n, p)
-		}
+		n := len(shownIn(p))
+		must.True(t, n >= 1 && n <= 3, "%d commands: %.40q", n, p)
 	}
 	rows := 0
 	for line := range strings.Lines(text("manual.md")) {
@@ -291,10 +284,8 @@ func TestFirstHour25Transcript(t *testing.T) {
 	t.Parallel()
 	text := must.Get(os.ReadFile(filepath.Join("testdata", "script", "firsthour.txtar")))(t)
 	steps, _, found := strings.Cut(string(text), "-- want --")
-	if n := len(begun(steps, "code ")); n < 60 || !found {
-		t.Errorf("%d steps", n)
-	}
-	if bad := begun(steps, "code 0 "); len(bad) > 0 {
-		t.Errorf("no mistakes: %s", fmt.Sprint(bad))
-	}
+	n := len(begun(steps, "code "))
+	must.True(t, n >= 60 && found, "%d steps", n)
+	bad := begun(steps, "code 0 ")
+	must.True(t, len(bad) == 0, "no mistakes: %s", fmt.Sprint(bad))
 }

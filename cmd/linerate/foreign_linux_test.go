@@ -212,9 +212,8 @@ func netpipeFile(t testing.TB, path string, largest int) {
 	for line := range strings.Lines(string(b)) {
 		var size int
 		var rate, seconds float64
-		if n, err := fmt.Sscan(line, &size, &rate, &seconds); n != 3 || err != nil {
-			t.Fatalf("%s: %q: %v", path, line, err)
-		}
+		n, err := fmt.Sscan(line, &size, &rate, &seconds)
+		must.Need(t, n == 3 && err == nil, "%s: %q: %v", path, line, err)
 		// NPtcp's Mbit are 2^20 bits; seconds are written with 8 decimals.
 		least := float64(size) * 8 / (1 << 20) / (seconds + 1e-8)
 		most := float64(size) * 8 / (1 << 20) / max(seconds-1e-8, 1e-9)
@@ -316,9 +315,8 @@ func TestOtherEnginesOfACommand(t *testing.T) {
 		t.Errorf("latencies %+v", all)
 	}
 	r = succeed(t, "test", v.Link, "--to", "--search", "--loss", "2%", "-b", "20M", "-t", "0.1s", "--omit", "0s", "--repeat", "1", "--json", "-q")
-	if err := validate("linerate/session/v1", r.out); err != nil || decode[engineReport](t, r.out).Report.Search == nil {
-		t.Errorf("%v\n%s", err, r.out)
-	}
+	err := validate("linerate/session/v1", r.out)
+	must.True(t, err == nil && decode[engineReport](t, r.out).Report.Search != nil, "%v\n%s", err, r.out)
 }
 
 // TestSweepWritesItsFile sweeps a few sizes into a file, and no other one.
@@ -348,9 +346,8 @@ func TestCopyOfACommand(t *testing.T) {
 		}
 		// From memory and disk to memory and disk, and four parts alone.
 		must.Equal(t, len(d.Session.Runs), 8, "runs")
-		if c := decode[engineReport](t, r.out).Report.Copy; c == nil || len(c.Directions) != 1 {
-			t.Errorf("report of the copy: %+v", c)
-		}
+		c := decode[engineReport](t, r.out).Report.Copy
+		must.True(t, c != nil && len(c.Directions) == 1, "report of the copy: %+v", c)
 	})
 	t.Run("--path", func(t *testing.T) {
 		dir := t.TempDir()
@@ -375,9 +372,8 @@ func TestPlansOfOtherEngines(t *testing.T) {
 	quick := []string{"--blocks", "1", "--settle", "0s", "--no-twin", "--json", "-q"}
 	t.Run("rate as a factor", func(t *testing.T) {
 		r := succeed(t, append([]string{"run", v.Link, "-u", "--factor", "rate=4M,8M", "--baseline", "4M", "-t", "0.2s", "--omit", "0s"}, quick...)...)
-		if d := decode[document](t, r.out); len(d.Session.Runs) != 2 || len(d.goodput("to")) != 2 {
-			t.Errorf("%+v", d.Session.Runs)
-		}
+		d := decode[document](t, r.out)
+		must.True(t, len(d.Session.Runs) == 2 && len(d.goodput("to")) == 2, "%+v", d.Session.Runs)
 	})
 	for name, flow := range map[string]string{
 		"loaded":  "engine: loaded, load: udpflow, rate: 4M, idle: 100ms",

@@ -31,9 +31,8 @@ func TestServerOutOfDescriptors(t *testing.T) {
 		}
 		must.True(t, len(all) >= 150, "%s: only %d connections", name, len(all))
 		held := func() int { return descriptors(t, v.p) }
-		if n := held(); n > 96-budget.Divide(96, 3).Sessions {
-			t.Errorf("%s: anonymous clients hold %d of 96 descriptors", name, n)
-		}
+		n := held()
+		must.True(t, n <= 96-budget.Divide(96, 3).Sessions, "%s: anonymous clients hold %d of 96 descriptors", name, n)
 		measured(t, briefly(v.Link), bothWays)
 		for _, c := range all {
 			_ = c.Close()

@@ -83,7 +83,6 @@ func TestForeignState(t *testing.T) {
 	must.Do(t, os.Link(binary, program)) // a copy could not run while a fork holds the file that wrote it
 	cmd := n.inside(t, "b", "undo", "--state", filepath.Join(own, "state"))
 	cmd.Args = append([]string{"ip", "netns", "exec", n.b, "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", program}, cmd.Args[5:]...)
-	if r := run(t, cmd); r.code != 0 || r.out != "nothing to undo\n" {
-		t.Errorf("a user's own: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	r := run(t, cmd)
+	must.True(t, r.code == 0 && r.out == "nothing to undo\n", "a user's own: exit code %d\n%s%s", r.code, r.out, r.err)
 }

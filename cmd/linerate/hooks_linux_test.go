@@ -37,17 +37,15 @@ func TestHooksStandAroundEveryRun(t *testing.T) {
 	under := 0
 	for i, l := range lines {
 		when, most, _ := strings.Cut(l, " ")
-		if want := []string{"before", "after"}[i%2]; when != want || i%2 == 1 && !strings.HasSuffix(lines[i-1], " "+most) {
-			t.Errorf("line %d: %s", i+1, l)
-		}
+		want := []string{"before", "after"}[i%2]
+		must.True(t, when == want && (i%2 != 1 || strings.HasSuffix(lines[i-1], " "+most)), "line %d: %s", i+1, l)
 		if most == "262144" {
 			under++
 		}
 	}
 	must.True(t, len(lines) == 8 && under == 4, "%d lines, %d of them under the setting:\n%s", len(lines), under, text)
-	if near, _ := os.ReadFile(log + ".near"); strings.Count(string(near), "near") != 4 {
-		t.Errorf("near: %q", near)
-	}
+	near, _ := os.ReadFile(log + ".near")
+	must.True(t, strings.Count(string(near), "near") == 4, "near: %q", near)
 	must.Contain(t, r.out, "all undone", "says")
 	must.OK(t, validate("linerate/session/v1", succeed(t, "show", "last", "--json", "--db", filepath.Join(filepath.Dir(log), "results.db")).out))
 }

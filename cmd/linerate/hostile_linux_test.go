@@ -200,9 +200,8 @@ func (s *siege) under(t testing.TB, attack string, d time.Duration) time.Duratio
 	if sent > amplification*did.Forged+quietLink {
 		t.Errorf("%s: the victim got %d bytes for %d in its name", attack, sent, did.Forged)
 	}
-	if n := s.group.killed(t); n != 0 {
-		t.Errorf("%s: the kernel ended %d processes of the server", attack, n)
-	}
+	n := s.group.killed(t)
+	must.True(t, n == 0, "%s: the kernel ended %d processes of the server", attack, n)
 	return slowest
 }
 

@@ -65,9 +65,8 @@ func TestHostileFew(t *testing.T) {
 			for _, protocol := range []string{"own", "iperf2"} {
 				everyDatagramRead(t, server.cmd.Process.Pid, o.Ports[protocol])
 			}
-			if got := peakMemory(t, server); got > 150 {
-				t.Errorf("the server had %d MiB resident for one client of each kind", got)
-			}
+			got := peakMemory(t, server)
+			must.True(t, got <= 150, "the server had %d MiB resident for one client of each kind", got)
 			intrude(t, d.Link) // it still serves
 			for _, want := range []string{"event=session-begin protocol=linerate", "event=dropped protocol=linerate outcome=denied", "event=refused protocol=linerate outcome=denied"} {
 				lineOf(t, log, want)

@@ -110,9 +110,8 @@ func interrupt(t *testing.T, m during, twice bool) {
 	if s.State != model.SessionInterrupted && (r.code != -1 || s.State != model.SessionStopped) {
 		t.Errorf("session is %s", s.State)
 	}
-	if how := "linerate run --resume " + s.ID; r.code == 130 && !strings.Contains(r.err, how) {
-		t.Errorf("%q is not in\n%s", how, r.err)
-	}
+	how := "linerate run --resume " + s.ID
+	must.True(t, r.code != 130 || strings.Contains(r.err, how), "%q is not in\n%s", how, r.err)
 }
 
 // TestSecondInterrupt has a host that does not answer any more: the first Ctrl-C
@@ -237,9 +236,8 @@ func interruptLab(t testing.TB, sig syscall.Signal, args []string) {
 	eventually(t, patience, "a session", func() bool {
 		return sessions(t.Context(), filepath.Join(dir, "db")) > 0
 	})
-	if n := len(withVariable("LINERATE_STATE=" + dir)); n < 4 {
-		t.Errorf("%d processes: this test does not see the lab", n)
-	}
+	n := len(withVariable("LINERATE_STATE=" + dir))
+	must.True(t, n >= 4, "%d processes: this test does not see the lab", n)
 	p.signal(t, sig)
 	r := p.wait(t, patience)
 	if want := map[syscall.Signal]int{syscall.SIGKILL: -1}[sig]; sig != syscall.SIGKILL && r.code != 130 || want == -1 && r.code != -1 {
@@ -248,9 +246,8 @@ func interruptLab(t testing.TB, sig syscall.Signal, args []string) {
 	eventually(t, patience, "processes of the lab are left", func() bool {
 		return len(withVariable("LINERATE_STATE="+dir)) == 0
 	})
-	if left, _ := os.ReadDir(tmp); sig != syscall.SIGKILL && len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	left, _ := os.ReadDir(tmp)
+	must.True(t, sig == syscall.SIGKILL || len(left) == 0, "left behind: %v", left)
 }
 
 // sessions counts what a store has.

@@ -227,9 +227,8 @@ code=0; linerate undo --kept --json > $W/json || code=$?
 echo json $code`)
 	has(t, "stdout", r.out, "left alone: changed by somebody else since; there was no such file before linerate", "undo 7\n", "keep 1\n", "json 7\n")
 	has(t, "stderr", r.err, "1 of 1 files not taken back", "move it away, or take the change over")
-	if got := file(t, etc, kept); !strings.HasSuffix(got, "\n# mine\n") {
-		t.Errorf("the file is %q", got)
-	}
+	got := file(t, etc, kept)
+	must.True(t, strings.HasSuffix(got, "\n# mine\n"), "the file is %q", got)
 	must.OK(t, validate("linerate/undo/v1", file(t, filepath.Dir(etc), "json")))
 }
 
@@ -360,9 +359,8 @@ linerate undo --kept`)
 	r.succeeds(t)
 	has(t, "the file", file(t, filepath.Dir(etc), "both"), "net.ipv4.tcp_timestamps = 0\n", "net.ipv4.tcp_sack = 1\n", " 4194304\n", "and what was kept before: profile ")
 	has(t, "stderr", r.err, "tcp.recv_buffer_max=4194304 stays, which was kept before")
-	if entries, _ := os.ReadDir(filepath.Join(etc, "sysctl.d")); len(entries) > 0 {
-		t.Errorf("left: %v", entries)
-	}
+	entries, _ := os.ReadDir(filepath.Join(etc, "sysctl.d"))
+	must.True(t, len(entries) == 0, "left: %v", entries)
 }
 
 // TestKeepWithoutRights says what it takes.

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // What linerate keep does when it is this test binary.
@@ -60,14 +62,12 @@ func TestKeepMistakes(t *testing.T) {
 		{[]string{"keep", "nosuch.yaml", "--yes"}, "linerate: nosuch.yaml: no such file or directory\n"},
 		{[]string{"keep", "--setting", "x", "--yes"}, "linerate: --setting and --role are about a session or a profile\n  linerate keep SESSION --setting NAME\n"},
 	} {
-		if r := run(t, command(t, c.args...)); r.code != 2 || r.err != c.says {
-			t.Errorf("%q: exit code %d\n%s", c.args, r.code, r.err)
-		}
+		r := run(t, command(t, c.args...))
+		must.True(t, r.code == 2 && r.err == c.says, "%q: exit code %d\n%s", c.args, r.code, r.err)
 	}
 	for host, code := range map[string]int{"lab:lan": 4, "iperf3://127.0.0.1": 4} {
-		if r := run(t, command(t, "keep", host, "--yes")); r.code != code {
-			t.Errorf("%s: exit code %d\n%s", host, r.code, r.err)
-		}
+		r := run(t, command(t, "keep", host, "--yes"))
+		must.True(t, r.code == code, "%s: exit code %d\n%s", host, r.code, r.err)
 		if r := run(t, command(t, "undo", "--kept", host)); r.code != code {
 			t.Errorf("undo --kept %s: exit code %d\n%s", host, r.code, r.err)
 		}

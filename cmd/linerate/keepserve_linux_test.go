@@ -60,12 +60,10 @@ func TestKeepOverServer(t *testing.T) {
 	r = do(0, "keep", "--list", ops, "--json")
 	must.OK(t, validate("linerate/kept/v1", r.out))
 	has(t, "the list", r.out, "session 20261121T130000-beef", "/etc/"+kept)
-	if there, err := filepath.Glob(filepath.Join(n.state("b"), "kept", "*")); err != nil || len(there) == 0 {
-		t.Errorf("the server's list of kept files: %v, %v", there, err)
-	}
-	if here, _ := filepath.Glob(filepath.Join(n.dir, "kept", "*")); len(here) > 0 {
-		t.Errorf("kept on the controller's own host: %v", here)
-	}
+	there := must.Get(filepath.Glob(filepath.Join(n.state("b"), "kept", "*")))(t)
+	must.True(t, len(there) != 0, "the server's list of kept files: %v", there)
+	here, _ := filepath.Glob(filepath.Join(n.dir, "kept", "*"))
+	must.True(t, len(here) == 0, "kept on the controller's own host: %v", here)
 	do(0, "undo", "--kept", ops)
 	isOlder(t, etc)
 	server.signal(t, syscall.SIGTERM)

@@ -28,9 +28,8 @@ func control(t testing.TB, f *os.File, do func(fd int) error) {
 	t.Helper()
 	raw := must.Get(f.SyscallConn())(t)
 	var doErr error
-	if err := raw.Control(func(fd uintptr) { doErr = do(int(fd)) }); err != nil || doErr != nil {
-		t.Fatal(err, doErr)
-	}
+	err := raw.Control(func(fd uintptr) { doErr = do(int(fd)) })
+	must.Need(t, err == nil && doErr == nil, "%v %v", err, doErr)
 }
 
 // modes are how the terminal reads keys and writes lines.
@@ -128,9 +127,8 @@ func TestLiveScreen(t *testing.T) {
 	for _, want := range []string{"stopping: what was changed goes back", "goodput to far", "interrupted by the user"} {
 		must.Contain(t, after, want)
 	}
-	if now := tt.modes(t); now != before {
-		t.Errorf("the terminal is %+v, and was %+v", now, before)
-	}
+	now := tt.modes(t)
+	must.True(t, now == before, "the terminal is %+v, and was %+v", now, before)
 }
 
 // TestLiveScreenQ: q is Ctrl-C, and SIGTERM too gives the terminal back.
@@ -147,9 +145,8 @@ func TestLiveScreenQ(t *testing.T) {
 			stop(tt)
 			must.Equal(t, tt.wait(t, patience).code, 130, "exit code")
 			must.Contain(t, tt.shown.String(), givesScreen, "does not give the screen back")
-			if now := tt.modes(t); now != before {
-				t.Errorf("the terminal is %+v, and was %+v", now, before)
-			}
+			now := tt.modes(t)
+			must.True(t, now == before, "the terminal is %+v, and was %+v", now, before)
 		})
 	}
 }
@@ -166,12 +163,10 @@ func TestLiveScreenEnds(t *testing.T) {
 	text := tt.shown.String()
 	during, after, _ := strings.Cut(text, givesScreen)
 	must.True(t, strings.Contains(during, takesScreen) && strings.Contains(after, "latency"), "%q", text)
-	if m := regexp.MustCompile("\x1b\\[[0-9;]*3[0-9][0-9;]*m").FindString(text); m != "" {
-		t.Errorf("a colour, %q, in spite of NO_COLOR", m)
-	}
-	if now := tt.modes(t); now != before {
-		t.Errorf("the terminal is %+v, and was %+v", now, before)
-	}
+	m := regexp.MustCompile("\x1b\\[[0-9;]*3[0-9][0-9;]*m").FindString(text)
+	must.True(t, m == "", "a colour, %q, in spite of NO_COLOR", m)
+	now := tt.modes(t)
+	must.True(t, now == before, "the terminal is %+v, and was %+v", now, before)
 }
 
 // TestLiveScreenNot: lines as ever where nobody can watch a screen, or does not want it.
@@ -183,12 +178,10 @@ func TestLiveScreenNot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tt, before := onScreen(t, command(t, "test", "lab:rate=50mbit,rtt=4ms", "-t", "200ms", "--omit", "0s", "--idle", "0s", "--to", c.flag), c.env)
-			if r := tt.wait(t, patience); r.code != 0 || strings.Contains(r.out, takesScreen) {
-				t.Errorf("exit code %d\n%q", r.code, r.out)
-			}
-			if now := tt.modes(t); now != before {
-				t.Errorf("the terminal is %+v, and was %+v", now, before)
-			}
+			r := tt.wait(t, patience)
+			must.True(t, r.code == 0 && !strings.Contains(r.out, takesScreen), "exit code %d\n%q", r.code, r.out)
+			now := tt.modes(t)
+			must.True(t, now == before, "the terminal is %+v, and was %+v", now, before)
 		})
 	}
 }

@@ -48,9 +48,8 @@ func (tt *terminal) ends(t testing.TB, before unix.Termios, want ...string) {
 	for _, w := range append(want, "server stopped") {
 		must.Contain(t, after, w)
 	}
-	if now := tt.modes(t); now != before {
-		t.Errorf("the terminal is %+v, and was %+v", now, before)
-	}
+	now := tt.modes(t)
+	must.True(t, now == before, "the terminal is %+v, and was %+v", now, before)
 }
 
 // TestServeScreen: the owner of a server takes its link from the terminal, and sees who
@@ -111,15 +110,13 @@ func TestServeScreen(t *testing.T) {
 	tt.shows(t, "nobody is here now")
 	tt.shows(t, "done")
 	wrong := strings.Replace(link, secret, strings.Repeat("A", len(secret)), 1)
-	if r := run(t, command(t, "test", wrong, "-t", "1s", "--to", "--quiet", "--db", ":memory:")); r.code == 0 {
-		t.Error("a wrong secret is let in")
-	}
+	r := run(t, command(t, "test", wrong, "-t", "1s", "--to", "--quiet", "--db", ":memory:"))
+	must.True(t, r.code != 0, "a wrong secret is let in")
 	tt.shows(t, "turned away: 1")
 	tt.types(t, "q")
 	tt.ends(t, before, "session from 127.0.0.1 (key default) begins", "refused 127.0.0.1", "iperf3: 127.0.0.1 done")
-	if m := regexp.MustCompile("\x1b\\[[0-9;]*3[0-9][0-9;]*m").FindString(tt.shown.String()); m != "" {
-		t.Errorf("a colour, %q, in spite of NO_COLOR", m)
-	}
+	m := regexp.MustCompile("\x1b\\[[0-9;]*3[0-9][0-9;]*m").FindString(tt.shown.String())
+	must.True(t, m == "", "a colour, %q, in spite of NO_COLOR", m)
 }
 
 // TestServeScreenEnds: a server whose link was printed at an earlier start has its screen
@@ -146,9 +143,8 @@ func TestServeScreenEnds(t *testing.T) {
 			tt.shows(t, "nobody is here now")
 			stop(tt)
 			tt.ends(t, before)
-			if s := tt.screen.String(); strings.Contains(s, "l shows who measures") {
-				t.Errorf("a row of the screen stays:\n%s", s)
-			}
+			s := tt.screen.String()
+			must.True(t, !strings.Contains(s, "l shows who measures"), "a row of the screen stays:\n%s", s)
 		})
 	}
 }
@@ -175,12 +171,10 @@ func TestServeScreenNot(t *testing.T) {
 				}
 			}
 			tt.signal(t, syscall.SIGTERM)
-			if r := tt.wait(t, patience); r.code != 0 || strings.Contains(r.out, takesScreen) {
-				t.Errorf("exit code %d\n%q", r.code, r.out)
-			}
-			if now := tt.modes(t); now != before {
-				t.Errorf("the terminal is %+v, and was %+v", now, before)
-			}
+			r := tt.wait(t, patience)
+			must.True(t, r.code == 0 && !strings.Contains(r.out, takesScreen), "exit code %d\n%q", r.code, r.out)
+			now := tt.modes(t)
+			must.True(t, now == before, "the terminal is %+v, and was %+v", now, before)
 		})
 	}
 }

@@ -144,9 +144,8 @@ func succeed(t testing.TB, args ...string) result {
 func decode[T any](t testing.TB, text string) T {
 	t.Helper()
 	var v T
-	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatalf("no JSON: %v\n%s", err, text)
-	}
+	err := json.Unmarshal([]byte(text), &v)
+	must.Need(t, err == nil, "no JSON: %v\n%s", err, text)
 	return v
 }
 
@@ -187,7 +186,7 @@ func needLab(t testing.TB) {
 	if r.code == 4 {
 		t.Skip("no lab here: " + r.err)
 	}
-	must.Need(t, r.code == 0, "the lab does not start: %s", r.err)
+	r.succeeds(t) // the lab does not start
 }
 
 // has demands that text says all of want.

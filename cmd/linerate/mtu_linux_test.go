@@ -65,9 +65,8 @@ func TestMTUKept(t *testing.T) {
 	if r := tt.wait(t, patience); r.code != 0 || n.mtu(t, "a") != "9000" || n.mtu(t, "b") != "9000" {
 		t.Fatalf("exit code %d, MTU %s and %s\n%s", r.code, n.mtu(t, "a"), n.mtu(t, "b"), r.out)
 	}
-	if entries, _ := os.ReadDir(n.dir); len(entries) == 0 {
-		t.Error("no journal")
-	}
+	entries, _ := os.ReadDir(n.dir)
+	must.True(t, len(entries) != 0, "no journal")
 	must.Fail(t, must.Err(os.Stat(n.dir+"/confirming.json")), "the note of a confirmation is left")
 	// Lowered on one side by another change, each end with a value of its own.
 	r := run(t, n.inside(t, "a", "set", "near.link.mtu=8000", "far.link.mtu=8000", "--both", "--for", "1s", "--json", n.agent("b")))
@@ -75,9 +74,8 @@ func TestMTUKept(t *testing.T) {
 		t.Errorf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
 	for _, args := range [][]string{{"undo", n.agent("b")}, {"undo"}} {
-		if r := run(t, n.inside(t, "a", args...)); r.code != 0 {
-			t.Errorf("%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
-		}
+		r := run(t, n.inside(t, "a", args...))
+		must.True(t, r.code == 0, "%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
 	}
 	n.restoredMTU(t)
 }
@@ -113,9 +111,8 @@ func TestMTUKillsAWebPage(t *testing.T) {
 			} {
 				must.Contain(t, r.err, text, "it")
 			}
-			if err := validate("linerate/set/v1", r.out); err != nil || r.code != 1 || t.Failed() {
-				t.Errorf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
-			}
+			err := validate("linerate/set/v1", r.out)
+			must.True(t, err == nil && r.code == 1 && !t.Failed(), "exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 			n.restoredMTU(t)
 		},
 		"work-around": func(t *testing.T) {
@@ -131,9 +128,8 @@ func TestMTUKillsAWebPage(t *testing.T) {
 				t.Fatalf("exit code %d, MTU %s and %s\n%s", r.code, n.mtu(t, "a"), n.mtu(t, "b"), r.out)
 			}
 			for _, host := range []string{"a", "b"} {
-				if routes := ip(t, "-n", n.name(host), "route", "show", "default"); !strings.Contains(routes, "mtu 1500") {
-					t.Errorf("host %s: %s\n%s", host, routes, r.out)
-				}
+				routes := ip(t, "-n", n.name(host), "route", "show", "default")
+				must.True(t, strings.Contains(routes, "mtu 1500"), "host %s: %s\n%s", host, routes, r.out)
 			}
 			for _, args := range [][]string{{"undo", n.agent("b")}, {"undo"}} {
 				if r := run(t, n.inside(t, "a", args...)); r.code != 0 || strings.Count(r.out, ": back to ") < 2 {
@@ -141,9 +137,8 @@ func TestMTUKillsAWebPage(t *testing.T) {
 				}
 			}
 			n.restoredMTU(t)
-			if routes := ip(t, "-n", n.a, "route", "show", "default"); strings.Contains(routes, "mtu") {
-				t.Errorf("the route is left changed: %s", routes)
-			}
+			routes := ip(t, "-n", n.a, "route", "show", "default")
+			must.True(t, !strings.Contains(routes, "mtu"), "the route is left changed: %s", routes)
 		},
 	})
 }

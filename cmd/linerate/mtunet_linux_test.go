@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	"linerate/internal/must"
 )
 
@@ -105,9 +106,8 @@ func (n *middle) forward(t testing.TB) {
 // restoredMTU demands that both hosts hold 1500 again.
 func (n *middle) restoredMTU(t testing.TB) {
 	t.Helper()
-	if a, b := n.mtu(t, "a"), n.mtu(t, "b"); a != "1500" || b != "1500" {
-		t.Errorf("MTU %s and %s", a, b)
-	}
+	a, b := n.mtu(t, "a"), n.mtu(t, "b")
+	must.True(t, a == "1500" && b == "1500", "MTU %s and %s", a, b)
 }
 
 // listenIn listens on port 80 of every address of a namespace. The thread that

@@ -65,9 +65,8 @@ func removeNetns(t testing.TB, name string) {
 	for _, pid := range netnsPIDs(ctx, name) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	if out, err := exec.CommandContext(ctx, "ip", "netns", "del", name).CombinedOutput(); err != nil {
-		t.Errorf("ip netns del %s: %v: %s", name, err, out)
-	}
+	out, err := exec.CommandContext(ctx, "ip", "netns", "del", name).CombinedOutput()
+	must.True(t, err == nil, "ip netns del %s: %v: %s", name, err, out)
 }
 
 func netnsPIDs(ctx context.Context, name string) []int {
@@ -163,9 +162,8 @@ func (n *netns) restored(t testing.TB, before both) {
 	eventually(t, patience, "an agent or a watchdog is still there", func() bool {
 		return len(netnsPIDs(t.Context(), n.a))+len(netnsPIDs(t.Context(), n.b)) == 0
 	})
-	if now := n.bothKnobs(t); now != before {
-		t.Errorf("the knobs hold %+v, before %+v", now, before)
-	}
+	now := n.bothKnobs(t)
+	must.True(t, now == before, "the knobs hold %+v, before %+v", now, before)
 }
 
 // session reads a session from the store.

@@ -54,9 +54,8 @@ func TestFirstHour16NoHome(t *testing.T) {
 			cmd.Dir, cmd.Env = here, append([]string{"PATH=" + os.Getenv("PATH"), "LINERATE_MDNS=off"}, c.env...)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyKnows, Gid: nobodyKnows}}
 			run(t, cmd).ends(t, c.code, c.says)
-			if left, err := os.ReadDir(here); err != nil || len(left) > 0 {
-				t.Errorf("in the present folder: %v, %v", left, err)
-			}
+			left := must.Get(os.ReadDir(here))(t)
+			must.True(t, len(left) == 0, "in the present folder: %v", left)
 			if c.db != "" {
 				must.OK(t, must.Err(os.Stat(filepath.Join(own, c.db))))
 			}

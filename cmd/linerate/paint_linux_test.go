@@ -30,9 +30,8 @@ func unpainted(t testing.TB, args []string, r result) {
 			}
 		}
 	}
-	if doc := strings.TrimSpace(r.out); strings.HasPrefix(doc, "{") && !json.Valid([]byte(doc)) {
-		t.Errorf("%q: not JSON:\n%s", args, doc)
-	}
+	doc := strings.TrimSpace(r.out)
+	must.True(t, !strings.HasPrefix(doc, "{") || json.Valid([]byte(doc)), "%q: not JSON:\n%s", args, doc)
 }
 
 // paintedStore makes a database of somebody who means harm: escapes in every text.

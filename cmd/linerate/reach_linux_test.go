@@ -23,9 +23,8 @@ func (n *netns) firewall(t testing.TB, host, rules string) {
 	text := "table inet f {\nchain in {\n type filter hook input priority 0; policy accept;\n iif lo accept\n ct state established,related accept\n" + rules + "\n}\n}\n"
 	cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.name(host), "nft", "-f", "-")
 	cmd.Stdin = strings.NewReader(text)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("nft: %v\n%s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	must.Need(t, err == nil, "nft: %v\n%s", err, out)
 }
 
 // quickOverSSH is a test that is over soon.

@@ -100,9 +100,8 @@ func TestServe(t *testing.T) {
 		t.Errorf("a knob of a server: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 
-	if out, err := n.role(t, "a", "scan "+serverAddr).CombinedOutput(); err != nil {
-		t.Fatalf("scan: %v\n%s", err, out)
-	}
+	out, err := n.role(t, "a", "scan "+serverAddr).CombinedOutput()
+	must.Need(t, err == nil, "scan: %v\n%s", err, out)
 	sane(t, n.look(t, good, "--json"))
 
 	// A server that goes takes nobody's session down without a word.
@@ -113,9 +112,8 @@ func TestServe(t *testing.T) {
 	server.wait(t, patience).ends(t, 0)
 	p.wait(t, patience).ends(t, 3, farAddr) // a session whose server ended
 	n.restored(t, before)
-	if files, err := filepath.Glob(filepath.Join(n.state("b"), "journal*")); err != nil || len(files) > 0 {
-		t.Errorf("the server wrote a journal: %v, %v", files, err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(n.state("b"), "journal*")))(t)
+	must.True(t, len(files) == 0, "the server wrote a journal: %v", files)
 }
 
 // TestServeRefuses demands a clear sentence for every way not to get in.

@@ -112,9 +112,8 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 			}
 		}
 	}
-	if r := run(t, n.inside(t, "a", "set", "tcp.timestamps=off", "--for", "1s")); strings.Contains(r.err, "cut short") {
-		t.Errorf("told again\n%s", r.err)
-	}
+	r := run(t, n.inside(t, "a", "set", "tcp.timestamps=off", "--for", "1s"))
+	must.True(t, !strings.Contains(r.err, "cut short"), "told again\n%s", r.err)
 	run(t, n.inside(t, "a", "undo", n.agent("b"))).ends(t, 0)
 	n.restored(t, before)
 }

@@ -51,9 +51,8 @@ func TestSetPartlyConfirmed(t *testing.T) {
 	n.restored(t, kept) // the older change, and nothing of this one
 	for _, dir := range []string{n.dir, n.state("b")} {
 		records, _, err := journal.Read(dir)
-		if left := journal.ConfirmedIntents(records); err != nil || len(left) != 2 {
-			t.Errorf("%s keeps %+v, %v", dir, left, err)
-		}
+		left := journal.ConfirmedIntents(records)
+		must.True(t, err == nil && len(left) == 2, "%s keeps %+v, %v", dir, left, err)
 	}
 	for _, args := range [][]string{{"undo", n.agent("b")}, {"undo"}} {
 		if r := run(t, n.inside(t, "a", args...)); r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
@@ -110,9 +109,8 @@ func unanswered(t testing.TB, heard bool) {
 		must.Do(t, unix.Kill(second, unix.SIGKILL))
 		must.Do(t, unix.Kill(first.watchdogB, unix.SIGCONT))
 	}
-	if r := tt.wait(t, patience); r.code == 0 || r.code == 7 {
-		t.Errorf("exit code %d\n%s", r.code, r.out)
-	}
+	r := tt.wait(t, patience)
+	must.True(t, r.code != 0 && r.code != 7, "exit code %d\n%s", r.code, r.out)
 	n.restored(t, stay)
 	must.OK(t, os.RemoveAll(confirmation))
 	records, _, err := journal.Read(n.state("b"))

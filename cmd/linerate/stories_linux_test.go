@@ -73,8 +73,7 @@ func stories(t testing.TB) map[string][]told {
 // TestShape: numbers and line breaks do not count, words do.
 func TestShape(t *testing.T) {
 	t.Parallel()
-	if a, b := shape("to far  122.3 Mbit/s  at\n  5.56 ms"), shape("to far 1.1 Gbit/s at 7 s"); a != b {
-		t.Errorf("%q and %q", a, b)
-	}
+	a, b := shape("to far  122.3 Mbit/s  at\n  5.56 ms"), shape("to far 1.1 Gbit/s at 7 s")
+	must.True(t, a == b, "%q and %q", a, b)
 	must.True(t, shape("back to 9000 B") != shape("stays 9000 B"), "words are lost")
 }

@@ -136,9 +136,8 @@ func TestTuneForLatency(t *testing.T) {
 			!strings.Contains(rec.Inputs[0].Look.Limits[model.To], "wait in a queue on the way") {
 			try.Errorf("what limits it: %+v", rec.Inputs[0].Look.Limits)
 		}
-		if w := got.Record.Winner.Assignments; len(w) == 0 || w[0].Knob == "link.mtu" {
-			try.Errorf("winner %+v", w)
-		}
+		w := got.Record.Winner.Assignments
+		must.True(try, len(w) != 0 && w[0].Knob != "link.mtu", "winner %+v", w)
 	})
 }
 
@@ -208,9 +207,8 @@ func TestTuneThorough(t *testing.T) {
 		if p := strings.Join(plan.Plan, "\n"); !strings.HasPrefix(p, "1. where that leaves something to gain, several at a time") || !strings.Contains(p, "near.tcp.limit_output=4194304") {
 			try.Errorf("plan:\n%s", p)
 		}
-		if short := decode[tuned](try, succeed(try, args...).out); short.Record.Runs != 0 || len(short.Ideas) != 1 {
-			try.Errorf("it is not thorough: %+v", short.Tuned)
-		}
+		short := decode[tuned](try, succeed(try, args...).out)
+		must.True(try, short.Record.Runs == 0 && len(short.Ideas) == 1, "it is not thorough: %+v", short.Tuned)
 		text := succeed(try, append(args, "--thorough")...).out
 		must.OK(try, validate("linerate/tune/v1", text))
 		got := decode[tuned](try, text)

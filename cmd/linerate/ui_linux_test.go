@@ -60,9 +60,8 @@ func TestPageShowsWhatIsMeasured(t *testing.T) {
 	const count = "Number(document.body.innerText.match(/([0-9]+) of at most/)[1])"
 	seen := browsertest.Eval[int](p, count)
 	p.Until(count + " > " + strconv.Itoa(seen))
-	if err := session.Wait(); err != nil {
-		t.Fatalf("the session: %v\n%s", err, said.String())
-	}
+	err := session.Wait()
+	must.Need(t, err == nil, "the session: %v\n%s", err, said.String())
 	p.Until("document.getElementById('state').textContent == ''")
 	if !browsertest.Eval[bool](p, "window.loaded === true && !document.querySelector('.running')") {
 		t.Error("the page was loaded again, or says that the session runs")

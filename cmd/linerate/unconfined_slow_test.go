@@ -24,9 +24,8 @@ func TestSlowServeOfRootIsConfined(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "linerate")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build with cgo: %v\n%s", err, out)
-	}
+	out, err := build.CombinedOutput()
+	must.Need(t, err == nil, "build with cgo: %v\n%s", err, out)
 	serve := func(more ...string) string {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // long enough to start and to say so
 		defer cancel()

@@ -78,9 +78,8 @@ func TestDamagedJournal(t *testing.T) {
 				if u.code != 7 || i > 0 && !strings.Contains(u.err, toldOfDamage) {
 					t.Errorf("undo: exit code %d\n%s%s", u.code, u.out, u.err)
 				}
-				if got := settingsOf(t, n.b); got[sackKnob] != before[sackKnob] {
-					t.Errorf("after undo: %v", got)
-				}
+				got := settingsOf(t, n.b)
+				must.True(t, got[sackKnob] == before[sackKnob], "after undo: %v", got)
 			}
 			facts := n.inside(t, "b", "facts")
 			facts.Env = append(facts.Env, "LINERATE_STATE="+n.state("b"))
@@ -90,9 +89,8 @@ func TestDamagedJournal(t *testing.T) {
 			p := start(t, n.inside(t, "b", "serve", "--state", n.state("b"), "--listen", farAddr+":0"))
 			eventually(t, patience, "the join link", func() bool { return p.said() != "" })
 			p.signal(t, os.Interrupt)
-			if s := p.wait(t, patience); strings.Count(s.err, toldOfDamage) != 1 {
-				t.Errorf("serve: exit code %d\n%s%s", s.code, s.out, s.err)
-			}
+			s := p.wait(t, patience)
+			must.True(t, strings.Count(s.err, toldOfDamage) == 1, "serve: exit code %d\n%s%s", s.code, s.out, s.err)
 			if r := run(t, undo("--acknowledge")); r.code != 0 || !strings.Contains(r.out+r.err, "acknowledged, and kept as "+journal.Files(n.state("b"))[0]+".damaged-1.seen") {
 				t.Errorf("undo --acknowledge: exit code %d\n%s%s", r.code, r.out, r.err)
 			}
@@ -121,9 +119,8 @@ func TestJournalOfANewerLinerate(t *testing.T) {
 		}
 	}
 	for _, path := range journal.Files(n.state("b")) {
-		if text, err := os.ReadFile(path); err != nil || !bytes.HasSuffix(text, []byte(line+"\n")) {
-			t.Errorf("%s was changed: %v", path, err)
-		}
+		text, err := os.ReadFile(path)
+		must.True(t, err == nil && bytes.HasSuffix(text, []byte(line+"\n")), "%s was changed: %v", path, err)
 	}
 }
 
@@ -139,9 +136,8 @@ func TestDriverIsBusy(t *testing.T) {
 	}
 	do := func(args ...string) {
 		t.Helper()
-		if out, err := in(args...).CombinedOutput(); err != nil {
-			t.Fatalf("%q: %v\n%s", args, err, out)
-		}
+		out, err := in(args...).CombinedOutput()
+		must.Need(t, err == nil, "%q: %v\n%s", args, err, out)
 	}
 	state := []string{"--state", n.state("b")}
 	p := start(t, in(append([]string{binary, "set", "tcp.sack=off", "tcp.timestamps=off", "--for", "1m"}, state...)...))
@@ -151,9 +147,8 @@ func TestDriverIsBusy(t *testing.T) {
 	must.Do(t, syscall.Kill(p.cmd.Process.Pid, syscall.SIGKILL))
 	p.wait(t, patience)
 	eventually(t, patience, "the undo of the rest", func() bool { return settingsOf(t, n.b)[stampKnob] == "1" })
-	if got := settingsOf(t, n.b)[sackKnob]; got != "0" {
-		t.Fatalf("tcp.sack is %s: nothing was refused", got)
-	}
+	got := settingsOf(t, n.b)[sackKnob]
+	must.Need(t, got == "0", "tcp.sack is %s: nothing was refused", got)
 	watchdogs := withVariable("LINERATE_STATE=" + n.dir)
 	for range 2 {
 		for _, pid := range watchdogs {
@@ -168,9 +163,8 @@ func TestDriverIsBusy(t *testing.T) {
 	do("umount", sack)
 	eventually(t, patience, "the undo", func() bool { return settingsOf(t, n.b)[sackKnob] == "1" })
 	eventually(t, patience, "the end of the watchdog", func() bool { return len(withVariable("LINERATE_STATE="+n.dir)) == 0 })
-	if u := run(t, in(append([]string{binary, "undo"}, state...)...)); u.code != 0 || u.out != "nothing to undo\n" {
-		t.Errorf("undo: exit code %d\n%s%s", u.code, u.out, u.err)
-	}
+	u := run(t, in(append([]string{binary, "undo"}, state...)...))
+	must.True(t, u.code == 0 && u.out == "nothing to undo\n", "undo: exit code %d\n%s%s", u.code, u.out, u.err)
 }
 
 // TestRecoveryIsTriedAgain: an agent that found the journal busy when it started
@@ -198,9 +192,8 @@ func TestRecoveryIsTriedAgain(t *testing.T) {
 	}
 	must.Do(t, j.Close())
 	must.OK(t, must.Err(c.Apply(t.Context(), want, time.Minute)), "Apply")
-	if got := settingsOf(t, n.b); got[sackKnob] != "1" || got[stampKnob] != "0" {
-		t.Errorf("after Apply: %v", got)
-	}
+	got := settingsOf(t, n.b)
+	must.True(t, got[sackKnob] == "1" && got[stampKnob] == "0", "after Apply: %v", got)
 	must.OK(t, must.Err(c.Close(t.Context())))
 	if left, err := filepath.Glob(n.state("b") + "/confirm*"); len(left) > 0 || err != nil {
 		t.Errorf("left %q, %v", left, err)

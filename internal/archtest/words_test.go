@@ -48,9 +48,8 @@ func TestPlainWords(t *testing.T) {
 		switch {
 		case strings.HasSuffix(path, "_test.go") || strings.Contains(path, "archtest"):
 		case strings.HasSuffix(path, ".md"):
-			if words := privateWords(text); len(words) > 0 {
-				t.Errorf("%s: %q: say it in the field's words", path, words)
-			}
+			words := privateWords(text)
+			must.True(t, len(words) == 0, "%s: %q: say it in the field's words", path, words)
 		case strings.HasSuffix(path, ".go"):
 			written(t, path, text, func(line int, literal string) {
 				if words := privateWords(literal); len(words) > 0 {

@@ -115,9 +115,8 @@ func TestNamesAndAddresses(t *testing.T) {
 			}
 			listen(t, l, model.Far, "udp-echo")
 			for _, to := range []string{"far", l.Addr(model.Far).String(), "[" + l.Addr6(model.Far).String() + "]", "far6"} {
-				if got := ping(t, l, model.Near, to, 3, 64); got != 3 {
-					t.Errorf("ping %s: %d of 3 answered", to, got)
-				}
+				got := ping(t, l, model.Near, to, 3, 64)
+				must.True(t, got == 3, "ping %s: %d of 3 answered", to, got)
 			}
 		})
 	}
@@ -132,9 +131,8 @@ func TestDial(t *testing.T) {
 		want := "hello " + string(host)
 		must.Get(io.WriteString(c, want))(t)
 		got := make([]byte, len(want))
-		if _, err := io.ReadFull(c, got); err != nil || string(got) != want {
-			t.Errorf("host %s echoed %q, %v", host, got, err)
-		}
+		_, err := io.ReadFull(c, got)
+		must.True(t, err == nil && string(got) == want, "host %s echoed %q, %v", host, got, err)
 	}
 	must.Fail(t, must.Err(l.Dial(t.Context(), "c", echoPeer)), "dialled host c, which does not exist")
 }
@@ -232,9 +230,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 	mark := labMark + "=" + value
 	waitMarked(t, mark, 5, math.MaxInt) // a process that just begins a program has no environment
 	must.Do(t, l.Close())
-	if left := marked(t, mark); len(left) > 0 {
-		t.Errorf("processes %v are left after Close", left)
-	}
+	left := marked(t, mark)
+	must.True(t, len(left) == 0, "processes %v are left after Close", left)
 	must.OK(t, l.Close(), "second close")
 	must.Fail(t, must.Err(l.Stats(t.Context())), "a closed lab gave counters")
 }
@@ -265,9 +262,8 @@ func TestKilledControllerLeavesNothing(t *testing.T) {
 	cmd.Stderr = os.Stderr
 	out := must.Get(cmd.StdoutPipe())(t)
 	must.Do(t, cmd.Start())
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "up\n" {
-		t.Fatalf("controller said %q, %v", line, err)
-	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	must.Need(t, line == "up\n", "controller said %q, %v", line, err)
 	waitMarked(t, labMark+"="+value, 6, math.MaxInt)
 	must.Do(t, cmd.Process.Kill())
 	waitMarked(t, labMark+"="+value, 0, 0)
@@ -286,8 +282,7 @@ func TestShaper(t *testing.T) {
 		if err := l.Command(t.Context(), host, []string{"tc", "qdisc", "show", "dev", "eth0"}, nil, &out, &out); err != nil {
 			t.Skipf("tc of iproute2 is needed: %v", err)
 		}
-		if got := strings.Contains(out.String(), "tbf") && strings.Contains(out.String(), "20Mbit"); got != want {
-			t.Errorf("host %s: %s", host, out.String())
-		}
+		got := strings.Contains(out.String(), "tbf") && strings.Contains(out.String(), "20Mbit")
+		must.True(t, got == want, "host %s: %s", host, out.String())
 	}
 }

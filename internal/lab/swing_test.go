@@ -54,9 +54,8 @@ func TestSwingMistakes(t *testing.T) {
 		"lan,duplex=half,to.swing=10%/60s":         "one medium has one swing",
 		"lan,swin=10%/60s":                         "swin: unknown key: use rate, rtt, delay, jitter, loss, reorder, dup, queue, swing",
 	} {
-		if spec, err := ParseSpec(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %+v, %v, want %q", text, spec, err, want)
-		}
+		spec, err := ParseSpec(text)
+		must.True(t, err != nil && strings.Contains(err.Error(), want), "%s: %+v, %v, want %q", text, spec, err, want)
 	}
 }
 

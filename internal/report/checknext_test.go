@@ -68,8 +68,7 @@ func TestLimitingBox(t *testing.T) {
 		for i := range k.Session.Findings {
 			k.Session.Findings[i].Kind = model.FindingFull
 		}
-		if got := marked(k.Session); len(got) > 0 {
-			t.Errorf("nothing limits, and %v are marked", got)
-		}
+		got := marked(k.Session)
+		must.True(t, len(got) == 0, "nothing limits, and %v are marked", got)
 	}
 }

@@ -23,9 +23,8 @@ func TestRemedies(t *testing.T) {
 		for _, f := range d.Findings {
 			said = append(said, f.Remedies()...)
 		}
-		if lead, ok := d.Lead(); !ok || !strings.HasPrefix(lead.Command, "linerate run ") {
-			t.Errorf("lead %+v", lead)
-		}
+		lead, ok := d.Lead()
+		must.True(t, ok && strings.HasPrefix(lead.Command, "linerate run "), "lead %+v", lead)
 		d.Next = d.Next[len(d.Next)-1:]
 		if lead, ok := d.Lead(); ok {
 			t.Errorf("%+v leads on", lead)
@@ -35,9 +34,8 @@ func TestRemedies(t *testing.T) {
 		must.True(t, strings.Contains(strings.Join(said, "\n"), want), "%q is not in %q", want, said)
 	}
 	soft := report.Finding{NoKnob: "a faster link", Knobs: []model.KnobID{"window"}, Host: "nas"}
-	if got := soft.Remedies(); len(got) != 2 || got[1] != "settings that may soften it: window on nas" {
-		t.Errorf("%q", got)
-	}
+	got := soft.Remedies()
+	must.True(t, len(got) == 2 && got[1] == "settings that may soften it: window on nas", "%q", got)
 }
 
 // TestExtensionGivesDataToo: a command that adds blocks to a session with a budget of data
@@ -53,9 +51,8 @@ func TestExtensionGivesDataToo(t *testing.T) {
 		for data, want := range map[units.Bytes]string{0: "--max-blocks 20", 30e9: "--max-blocks 20 --data 66.1GB", 90e9: "--max-blocks 20"} {
 			c.Session.Plan.Data = data
 			d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
-			if got := d.Next[0].Command; !strings.HasSuffix(got, want) {
-				t.Errorf("budget %s: %q, want %q", data, got, want)
-			}
+			got := d.Next[0].Command
+			must.True(t, strings.HasSuffix(got, want), "budget %s: %q, want %q", data, got, want)
 		}
 	}
 }

@@ -33,15 +33,13 @@ func TestFrom(t *testing.T) {
 
 func TestCall(t *testing.T) {
 	must.OK(t, Call(func() error { return nil }))
-	if err := Call(func() error { return io.EOF }); !errors.Is(err, io.EOF) || errors.Unwrap(err) != nil {
-		t.Error(err)
-	}
+	err := Call(func() error { return io.EOF })
+	must.True(t, errors.Is(err, io.EOF) && errors.Unwrap(err) == nil, "%v", err)
 	for what, v := range map[string]any{"a bug in linerate: boom": "boom", io.ErrClosedPipe.Error(): io.ErrClosedPipe} {
 		err := Call(func() error { panic(v) })
 		must.Say(t, err, what, "%v", v)
-		if want, ok := v.(error); ok && !errors.Is(err, want) {
-			t.Errorf("%v is not %v", err, want)
-		}
+		want, ok := v.(error)
+		must.True(t, !ok || errors.Is(err, want), "%v is not %v", err, want)
 	}
 }
 

@@ -61,9 +61,8 @@ func TestLinesShowFiguresAndBounds(t *testing.T) {
 	y.Claim("rate", 941.2, 937, 943, "Mbit/s")
 	v.add(y)
 	const want = "truth: holds TestX: rate: 941.2 Mbit/s, bound 937 to 943, 1 of 1 tries inside"
-	if got := v.lines("TestX"); len(got) != 1 || got[0] != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	got := v.lines("TestX")
+	must.True(t, len(got) == 1 && got[0] == want, "got %q, want %q", got, want)
 }
 
 func TestATryEndsWhatItBegan(t *testing.T) {

@@ -83,18 +83,16 @@ func TestRoundsAlternateAndMissWhoFailsTwice(t *testing.T) {
 		t.Errorf("notes are %q", s.notes)
 	}
 	must.Equal(t, s.best(rateKey, true, s.foreign()), "a", "the best peer")
-	if r := s.ratio(ownName, "b", rateKey); r.Count != 2 || r.Low != 3 || r.High != 4.5 {
-		t.Errorf("the ratio to b is %+v", r)
-	}
+	r := s.ratio(ownName, "b", rateKey)
+	must.True(t, r.Count == 2 && r.Low == 3 && r.High == 4.5, "the ratio to b is %+v", r)
 	must.Equal(t, s.ratio(ownName, "a", rateKey), (ratio.Spread{Median: 2, Low: 1.5, High: 3, Count: 3}), "the ratio")
 }
 
 func TestOwnFailureIsAnError(t *testing.T) {
 	var log []string
 	s := &situation{name: "s", contenders: []contender{script(ownName, &log, nil)}}
-	if err := (&Bench{Talk: io.Discard}).playRound(t.Context(), 0, s); err == nil || len(log) != 2 {
-		t.Errorf("got %v after %d tries", err, len(log))
-	}
+	err := (&Bench{Talk: io.Discard}).playRound(t.Context(), 0, s)
+	must.True(t, err != nil && len(log) == 2, "got %v after %d tries", err, len(log))
 }
 
 func TestBest(t *testing.T) {
@@ -102,9 +100,8 @@ func TestBest(t *testing.T) {
 		"a": {{costKey: 3}}, "b": {{costKey: 2}}, "c": {{costKey: 5}}, "none": {{}},
 	}}
 	all := []string{"none", "a", "b", "c"}
-	if low, high := s.best(costKey, false, all), s.best(costKey, true, all); low != "b" || high != "c" {
-		t.Errorf("lowest %q, highest %q", low, high)
-	}
+	low, high := s.best(costKey, false, all), s.best(costKey, true, all)
+	must.True(t, low == "b" && high == "c", "lowest %q, highest %q", low, high)
 	must.Equal(t, s.best(rateKey, true, all), "", "best of nothing")
 }
 
@@ -144,9 +141,8 @@ func TestLatencyIsComparedAlike(t *testing.T) {
 		},
 	}
 	v := judgeMessages(s, 0)
-	if want := "1.00 of sockperf (p50), 0.50 of qperf (mean), 0.50 of NPtcp (fastest)"; v.Result != want || v.Word != "met" {
-		t.Errorf("got %q %q, want %q", v.Result, v.Word, want)
-	}
+	want := "1.00 of sockperf (p50), 0.50 of qperf (mean), 0.50 of NPtcp (fastest)"
+	must.True(t, v.Result == want && v.Word == "met", "got %q %q, want %q", v.Result, v.Word, want)
 }
 
 func TestTrialsAreAsManyAsNPtcpHas(t *testing.T) {
@@ -166,9 +162,8 @@ func TestCostsPerUnit(t *testing.T) {
 	must.True(t, v[nearCostKey] == 0.2 && v[farCostKey] == 0.1 && v[costKey] == 0.3, "got %v", v)
 	v = values{nearKey: 1, farKey: 0.5, packetsKey: 1e6}
 	v.costs()
-	if _, there := v[costKey]; v[perKey] != 1.5 || there {
-		t.Errorf("got %v", v)
-	}
+	_, there := v[costKey]
+	must.True(t, v[perKey] == 1.5 && !there, "got %v", v)
 }
 
 // TestNoRunIsShorterThanItsCPU: iperf with 1000 threads said 67 GB in 2.7 s, in

@@ -82,9 +82,8 @@ func TestStolen(t *testing.T) {
 	clean := faults.Label{First: []faults.Answer{{Rule: "ceiling", Host: faults.Any}}}
 	s := said(0.95, finding("ceiling", model.Near, model.FindingFull), finding("B23", model.Near, model.FindingBeside))
 	for share, wrong := range map[float64]int{0: 1, 0.01: 1, 0.03: 0, 0.2: 0} {
-		if r := Score(planted(clean), s, share); r.False != wrong {
-			t.Errorf("%g stolen: %d false, want %d", share, r.False, wrong)
-		}
+		r := Score(planted(clean), s, share)
+		must.True(t, r.False == wrong, "%g stolen: %d false, want %d", share, r.False, wrong)
 	}
 }
 
@@ -159,9 +158,8 @@ func TestKeep(t *testing.T) {
 	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), `"seed":3`) {
 		t.Errorf("evidence: %s, %v", text, err)
 	}
-	if b := brief(Row{Seed: unseen, Kind: "loss"}); strings.Contains(b, "loss") {
-		t.Errorf("told of a seed that nobody looks at: %s", b)
-	}
+	b := brief(Row{Seed: unseen, Kind: "loss"})
+	must.True(t, !strings.Contains(b, "loss"), "told of a seed that nobody looks at: %s", b)
 }
 
 // TestCommand: a case is measured by what a person would type.
@@ -172,9 +170,8 @@ func TestCommand(t *testing.T) {
 		t.Errorf("the bus needs the whole check: %v", args)
 	}
 	c, ok = faults.Of("program-buffer", 1)
-	if args := Command(c, true); !ok || args[0] != "test" || !slices.Contains(args, "-w") {
-		t.Errorf("%v", args)
-	}
+	args := Command(c, true)
+	must.True(t, ok && args[0] == "test" && slices.Contains(args, "-w"), "%v", args)
 }
 
 // TestFailures: a program that says nothing, or is not there, is a wrong answer, and
@@ -244,17 +241,15 @@ func TestRecorded(t *testing.T) {
 		t.Errorf("%q, %q, %v", got, r.Planted, r.Session.Findings)
 	}
 	must.True(t, len(r.Samples) == 1 && r.Samples[0].Value == 1, "samples of runs that nobody looks at: %v", r.Samples)
-	if h := r.Session.Hosts; h[0].Name != "desk" || h[1].Name != "nas" || len(h[0].Knobs) != 1 {
-		t.Errorf("%+v", h)
-	}
+	h := r.Session.Hosts
+	must.True(t, h[0].Name == "desk" && h[1].Name == "nas" && len(h[0].Knobs) == 1, "%+v", h)
 }
 
 // TestRecordFails: a program that looks at nothing leaves no recording.
 func TestRecordFails(t *testing.T) {
 	t.Parallel()
 	for _, r := range []Recording{{Name: "lab", Args: []string{"test"}}, {Name: "pair", Pair: "exit 3", Args: []string{"test"}}} {
-		if _, _, err := Record(context.Background(), "/bin/false", r); err == nil {
-			t.Errorf("%s: no error", r.Name)
-		}
+		_, _, err := Record(context.Background(), "/bin/false", r)
+		must.True(t, err != nil, "%s: no error", r.Name)
 	}
 }

@@ -35,9 +35,8 @@ func TestAnalyseRefusesTooFew(t *testing.T) {
 	for name, times := range map[string][]int64{
 		"none": nil, "one": {5}, "at once": {5, 5, 5}, "in the margins": {0, 1, 99, 100},
 	} {
-		if r, err := Analyse(times, 100, 10); err == nil {
-			t.Errorf("%s: got %+v", name, r)
-		}
+		r, err := Analyse(times, 100, 10)
+		must.True(t, err != nil, "%s: got %+v", name, r)
 	}
 }
 

@@ -47,9 +47,8 @@ func TestBulkReports(t *testing.T) {
 
 func TestIperf2CountsTheSlowestStream(t *testing.T) {
 	got, err := ParseIperf2TCP([]byte("0,a,1,b,2,1,0.0-1.0,1000,8000\nwrite failed: odd, line\n0,a,1,b,2,2,0.0-2.0,1000,4000\n"), 2)
-	if want := (Bulk{2000, 2}); err != nil || got != want {
-		t.Errorf("got %+v %v, want %+v", got, err, want)
-	}
+	want := (Bulk{2000, 2})
+	must.True(t, err == nil && got == want, "got %+v %v, want %+v", got, err, want)
 	must.Fail(t, must.Err(ParseIperf2TCP(captured(t, "iperf-2.1.8-tcp.csv"), 9)), "a missing stream goes unseen")
 }
 
@@ -92,9 +91,8 @@ func TestQperfBandwidth(t *testing.T) {
 		"tcp_bw:\n    bw        =     5.6 GB/sec\n":           5.6e9,
 		"tcp_bw:\n    bw  =  11,234,567 bytes/sec\n port = 1": 11234567,
 	} {
-		if got, err := ParseQperfTCP([]byte(text)); err != nil || !near(got, want) {
-			t.Errorf("%q: got %v %v, want %v", text, got, err, want)
-		}
+		got, err := ParseQperfTCP([]byte(text))
+		must.True(t, err == nil && near(got, want), "%q: got %v %v, want %v", text, got, err, want)
 	}
 }
 
@@ -123,9 +121,8 @@ func TestBrokenReportsAreErrors(t *testing.T) {
 			must.Fail(t, parse([]byte(text)), "%s takes %q", name, text)
 		}
 	}
-	if _, err := ParseIperf3TCP(captured(t, "iperf3-3.12-error.json")); !strings.Contains(err.Error(), "congestion control") {
-		t.Errorf("the reason is lost: %v", err)
-	}
+	_, err := ParseIperf3TCP(captured(t, "iperf3-3.12-error.json"))
+	must.True(t, strings.Contains(err.Error(), "congestion control"), "the reason is lost: %v", err)
 }
 
 func TestIperf3Threads(t *testing.T) {
@@ -152,9 +149,8 @@ func TestTunedAlike(t *testing.T) {
 			must.True(t, slices.Contains(c.command.Client, w), "%v lacks %s", c.command, w)
 		}
 	}
-	if c := SockperfTCP("192.0.2.1", 1, time.Second, true); !slices.Contains(c.Client, "14") || !slices.Contains(c.Server, "--nonblocked") {
-		t.Errorf("sockperf: %v", c)
-	}
+	c := SockperfTCP("192.0.2.1", 1, time.Second, true)
+	must.True(t, slices.Contains(c.Client, "14") && slices.Contains(c.Server, "--nonblocked"), "sockperf: %v", c)
 }
 
 func FuzzReports(f *testing.F) {

@@ -40,12 +40,10 @@ func TestKeptOnBoth(t *testing.T) {
 	if len(p.Asked()) != 1 || p.Asked()[0].Kind != app.KeepChange || p.Asked()[0].Within != minute {
 		t.Errorf("asked %+v", p.Asked())
 	}
-	if got := apptest.Told[app.Changed](p.Person); len(got) != 2 || got[0].Host != "lab host far" {
-		t.Errorf("told %+v", got)
-	}
-	if entries, _ := os.ReadDir(p.hosts.State); len(entries) > 0 {
-		t.Errorf("a note is left: %v", entries)
-	}
+	got := apptest.Told[app.Changed](p.Person)
+	must.True(t, len(got) == 2 && got[0].Host == "lab host far", "told %+v", got)
+	entries, _ := os.ReadDir(p.hosts.State)
+	must.True(t, len(entries) == 0, "a note is left: %v", entries)
 	again, err := p.do(t.Context(), minute)
 	if err != nil || again.Outcome != Undone && again.Outcome != Confirmed {
 		t.Errorf("again, by facts that are old: %+v, %v", again, err)
@@ -112,9 +110,8 @@ func TestNotKept(t *testing.T) {
 			if err != nil && (!strings.Contains(err.Error(), ": all settings are back") || app.KindOf(err) != app.Failed) {
 				t.Errorf("kind %d: %v", app.KindOf(err), err)
 			}
-			if got := len(apptest.Told[app.Held](p.Person)); (got == 1) != (c.answer == nil) {
-				t.Errorf("told %d times that nobody is there", got)
-			}
+			got := len(apptest.Told[app.Held](p.Person))
+			must.True(t, (got == 1) == (c.answer == nil), "told %d times that nobody is there", got)
 			must.Equal(t, p.sacks(), "11", "afterwards")
 		})
 	}
@@ -179,9 +176,8 @@ func TestSecondHostIsBusy(t *testing.T) {
 	if r.Outcome != Undone || !errors.Is(err, session.ErrBusy) || app.KindOf(err) != app.Unreachable || !strings.Contains(app.HintOf(err), "another linerate") {
 		t.Errorf("%+v, kind %d, %v, hint %q", r, app.KindOf(err), err, app.HintOf(err))
 	}
-	if h := r.Hosts[0]; len(h.Changes) != 1 || h.Changes[0].State != model.ChangeUndone {
-		t.Errorf("the first host: %+v", h)
-	}
+	h := r.Hosts[0]
+	must.True(t, len(h.Changes) == 1 && h.Changes[0].State == model.ChangeUndone, "the first host: %+v", h)
 	if p.sacks() != "11" || len(p.Asked()) > 0 {
 		t.Errorf("%s, asked %+v", p.sacks(), p.Asked())
 	}
@@ -230,16 +226,14 @@ func TestCanaryDies(t *testing.T) {
 			<-gone
 		}
 	}
-	if got, err := p.hosts.Far.Client.Probe(t.Context(), []string{address}, 10*time.Second, 0); err != nil || len(got) != 1 || !got[0].OK {
-		t.Fatalf("nobody listens: %+v, %v", got, err)
-	}
+	got := must.Get(p.hosts.Far.Client.Probe(t.Context(), []string{address}, 10*time.Second, 0))(t)
+	must.Need(t, len(got) == 1 && got[0].OK, "nobody listens: %+v", got)
 	r, err := Do(t.Context(), p.env, p.hosts, Request{Wanted: []model.Assignment{{Knob: "tcp.sack", Value: "0"}}, Within: minute, Canaries: []string{address, "192.0.2.9:1"}})
 	if r.Outcome != Undone || err == nil || !strings.Contains(err.Error(), "seen from lab host far, since the change "+address+" does not answer") {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if w := apptest.Told[app.Watching](p.Person); len(w) != 1 || len(w[0].Answers) < 2 || w[0].Risky {
-		t.Errorf("told %+v", w)
-	}
+	w := apptest.Told[app.Watching](p.Person)
+	must.True(t, len(w) == 1 && len(w[0].Answers) >= 2 && !w[0].Risky, "told %+v", w)
 	if len(p.Asked()) > 0 || p.sacks() != "11" {
 		t.Errorf("asked %+v, %s", p.Asked(), p.sacks())
 	}

@@ -93,9 +93,8 @@ func TestMTUOfABridge(t *testing.T) {
 		{Name: "br0", MTUMax: fact.Known(65535, "test"), Below: []string{"bond0", "tap0"}}, {Name: "tap0", MTUMax: fact.Known(65521, "test")},
 		{Name: "bond0", MTUMax: fact.Known(0, "test"), Below: []string{"eno1", "eno2"}}, {Name: "eno1", MTUMax: fact.Known(9216, "test")}, {Name: "eno2", MTUMax: fact.Known(4088, "test")},
 	}
-	if got := side(h); got.Max != 4088 {
-		t.Errorf("%+v", got)
-	}
+	got := side(h)
+	must.True(t, got.Max == 4088, "%+v", got)
 }
 
 // TestOrderOfHosts: the far host is changed only while the near one holds the
@@ -186,9 +185,8 @@ func TestHalfConfirmed(t *testing.T) {
 	}
 	elsewhere := &change{Env: c.Env, hosts: Hosts{Near: c.hosts.Near, Far: c.hosts.Far, Named: "root@other", State: dir}}
 	elsewhere.tellPairNote()
-	if got := told(); len(got) != 1 || len(got[0].(app.PartlyKept).Holds) > 0 {
-		t.Errorf("with another host: %+v", got)
-	}
+	got := told()
+	must.True(t, len(got) == 1 && len(got[0].(app.PartlyKept).Holds) == 0, "with another host: %+v", got)
 	TellUndone(c.Env, "", dir)
 	if got := told(); len(got) != 1 || got[0].(app.PartlyKept).Gone {
 		t.Errorf("after an undo here: %+v", got)
@@ -211,9 +209,8 @@ func TestHalfConfirmed(t *testing.T) {
 		t.Error("both keep it")
 	}
 	note()()
-	if entries, _ := os.ReadDir(dir); len(entries) > 0 {
-		t.Error("the note is left")
-	}
+	entries, _ := os.ReadDir(dir)
+	must.True(t, len(entries) == 0, "the note is left")
 	must.Do(t, os.WriteFile(filepath.Join(dir, PairNoteName), []byte("torn"), 0o600))
 	c.tellPairNote()
 	if got := told(); len(got) != 1 || !strings.Contains(got[0].(app.Trouble).Err.Error(), "damaged: one of them may hold it") {
@@ -235,13 +232,11 @@ func TestRequestsThatCannotBeMeant(t *testing.T) {
 		"want an address":          {Within: time.Minute, Canaries: []string{"a b"}},
 		"far.tcp.sack: no HOST is": {Within: time.Minute, Wanted: []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}},
 	} {
-		if err := r.Check(false, false); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", says, err)
-		}
+		err := r.Check(false, false)
+		must.True(t, app.KindOf(err) == app.Usage && strings.Contains(err.Error(), says), "%s: %v", says, err)
 	}
 	r := Request{Within: time.Minute, Wanted: []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: "0"}}}
-	if err := r.Check(true, false); app.KindOf(err) != app.Usage || app.HintOf(err) != "add --both" {
-		t.Errorf("%v", err)
-	}
+	err := r.Check(true, false)
+	must.True(t, app.KindOf(err) == app.Usage && app.HintOf(err) == "add --both", "%v", err)
 	must.OK(t, r.Check(true, true))
 }

@@ -90,9 +90,8 @@ func TestFirstHostKeepsItAlone(t *testing.T) {
 	if r.Outcome != StillOpen || app.KindOf(err) != app.NotUndone || !strings.Contains(err.Error(), "not undone: tcp.sack on the far host") || app.HintOf(err) != "run linerate undo on that host" {
 		t.Errorf("%+v, kind %d, %v", r, app.KindOf(err), err)
 	}
-	if got := p.sacks(); got != "10" {
-		t.Errorf("%s: the far host alone was told to keep it", got)
-	}
+	got := p.sacks()
+	must.True(t, got == "10", "%s: the far host alone was told to keep it", got)
 	p.writing = nil
 	fresh := must.Get(p.env.Again(t.Context(), p.hosts.Far))(t)
 	defer p.env.HangUp(fresh)
@@ -120,9 +119,8 @@ func TestEarlierConfirmationsStay(t *testing.T) {
 	if err == nil || r.Outcome != Undone || p.sacks() != "11" {
 		t.Errorf("%+v, %v, %s", r, err, p.sacks())
 	}
-	if a, b := p.sysctl(model.Near, "tcp_timestamps"), p.sysctl(model.Far, "tcp_timestamps"); a+b != "00" {
-		t.Errorf("the earlier change: %s and %s", a, b)
-	}
+	a, b := p.sysctl(model.Near, "tcp_timestamps"), p.sysctl(model.Far, "tcp_timestamps")
+	must.True(t, a+b == "00", "the earlier change: %s and %s", a, b)
 }
 
 // TestNoteOfAHalfConfirmation: a process that is killed when one host was told
@@ -139,9 +137,8 @@ func TestNoteOfAHalfConfirmation(t *testing.T) {
 		}
 		return nil
 	}
-	if r, err := p.do(t.Context(), minute); err != nil || r.Outcome != Confirmed || len(text) == 0 {
-		t.Fatalf("%+v, %v, note %q", r, err, text)
-	}
+	r, err := p.do(t.Context(), minute)
+	must.Need(t, err == nil && r.Outcome == Confirmed && len(text) != 0, "%+v, %v, note %q", r, err, text)
 	p.writing = nil
 	// As if this process had been killed then: the near host goes back.
 	must.Do(t, os.WriteFile(note, text, 0o600))

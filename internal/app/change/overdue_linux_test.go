@@ -48,9 +48,8 @@ func TestHeldUntilTheHostsSayItIsOver(t *testing.T) {
 				}
 			}
 			for _, e := range p.Events() {
-				if e, ok := e.(app.Trouble); ok {
-					t.Errorf("trouble: %v", e.Err)
-				}
+				e, ok := e.(app.Trouble)
+				must.True(t, !ok, "trouble: %v", e.Err)
 			}
 		})
 	}

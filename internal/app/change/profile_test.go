@@ -52,8 +52,7 @@ func TestCastProfile(t *testing.T) {
 			}
 			return text
 		}
-		if near, far := knobs(model.Near), knobs(model.Far); near != c.wantNear || far != c.wantFar {
-			t.Errorf("%s: near %q, far %q", name, near, far)
-		}
+		near, far := knobs(model.Near), knobs(model.Far)
+		must.True(t, near == c.wantNear && far == c.wantFar, "%s: near %q, far %q", name, near, far)
 	}
 }

@@ -42,9 +42,8 @@ func TestProvenMTU(t *testing.T) {
 		}
 	}
 	must.Equal(t, p.mtus(), "4000 4000")
-	if w := apptest.Told[app.Watching](p.Person); len(w) != 2 || !w[0].Risky {
-		t.Errorf("told %+v", w)
-	}
+	w := apptest.Told[app.Watching](p.Person)
+	must.True(t, len(w) == 2 && w[0].Risky, "told %+v", w)
 }
 
 // TestBlackHole: larger packets vanish on the way, and the MTU goes back with what

@@ -35,9 +35,8 @@ func judge(t testing.TB, s model.Session, err error, kind app.Kind, want map[str
 	lines := health.Judge(&s)
 	for key, state := range want {
 		thing, d, _ := strings.Cut(key, " ")
-		if l := line(lines, thing, model.Direction(d)); l.State != state {
-			t.Errorf("%s is %s (%s, %s), not %s", key, l.State, l.Number, l.Text, state)
-		}
+		l := line(lines, thing, model.Direction(d))
+		must.True(t, l.State == state, "%s is %s (%s, %s), not %s", key, l.State, l.Number, l.Text, state)
 	}
 	must.True(t, (kind >= 0 || err == nil) && (kind < 0 || err != nil && app.KindOf(err) == kind), "error %v", err)
 }
@@ -62,9 +61,8 @@ func TestCleanPath(t *testing.T) {
 				try.Errorf("what passes: %+v", w)
 			}
 		}
-		if _, ok := valueOf(s, model.Both); !ok {
-			try.Error("both directions at once were not measured")
-		}
+		_, ok := valueOf(s, model.Both)
+		must.True(try, ok, "both directions at once were not measured")
 		if err := check.Verdict(&model.Session{Check: &model.Check{Expect: "60M"}, Runs: s.Runs, Plan: s.Plan, Hosts: s.Hosts}); app.KindOf(err) != app.Unmet || !strings.Contains(err.Error(), "60M") {
 			try.Errorf("60 Mbit/s of 50: %v", err)
 		}
@@ -113,9 +111,8 @@ func TestBlackHoles(t *testing.T) {
 				})
 				l := line(health.Judge(&s), "mtu", d)
 				for _, w := range s.Check.Ways {
-					if want := map[bool]int{true: 1300, false: 1500}[w.Direction == d]; w.Datagrams.Or(0) != want || w.Passes.Or(0) != want {
-						try.Errorf("%d pass: %+v", want, w)
-					}
+					want := map[bool]int{true: 1300, false: 1500}[w.Direction == d]
+					must.True(try, w.Datagrams.Or(0) == want && w.Passes.Or(0) == want, "%d pass: %+v", want, w)
 				}
 				if !strings.Contains(l.Text, "this way only") || l.Number != "1300" || !strings.Contains(l.Text, "segments of 1160 bytes arrive") {
 					try.Errorf("%+v", l)

@@ -21,13 +21,11 @@ func TestFolder(t *testing.T) {
 	must.Need(t, len(r.Trials) == 4, "%d trials", len(r.Trials))
 	told := apptest.Told[app.FolderProgress](p)
 	must.True(t, len(told) != 0 && told[len(told)-1].Share == 1 && told[len(told)-1].Repeats == 2, "told %+v", told)
-	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("left %v", left)
-	}
+	left, _ := os.ReadDir(dir)
+	must.True(t, len(left) == 0, "left %v", left)
 	o.Size = 0
-	if _, err := here.Folder(t.Context(), apptest.Env(p), dir, o); app.KindOf(err) != app.Usage {
-		t.Errorf("nothing to write: %v", err)
-	}
+	_, err := here.Folder(t.Context(), apptest.Env(p), dir, o)
+	must.True(t, app.KindOf(err) == app.Usage, "nothing to write: %v", err)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	o.Size = 64 << 10

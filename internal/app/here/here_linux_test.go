@@ -131,9 +131,8 @@ func TestKeptHere(t *testing.T) {
 	rmem := hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_rmem"}
 	_, queue, err := hostknob.Host{Interface: "eth0", Index: env.Catalogue}.Place("txqueuelen")
 	must.Do(t, err)
-	if kept, there := m.keeps("tcp.sack", sack, "0"); kept || there {
-		t.Error("something is kept where nothing is")
-	}
+	kept, there := m.keeps("tcp.sack", sack, "0")
+	must.True(t, !kept && !there, "something is kept where nothing is")
 	keeper := must.Get(m.keeper())(t)
 	keeper.About = persist.About{Link: "eth0", Settings: []model.Assignment{{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_max", Value: "1048576"}, {Knob: "txqueuelen", Value: "500"}}}
 	must.Get(keeper.Write(time.Now(), []files.File{{Path: "/etc/sysctl.d/zz-linerate.conf", Mode: 0o644, Content: []byte("net.ipv4.tcp_sack = 0\n")}}))(t)
@@ -152,9 +151,8 @@ func TestKeptHere(t *testing.T) {
 		{"txqueuelen", queue, "1000", true, false},
 		{"tcp.timestamps", hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_timestamps"}, "0", false, false},
 	} {
-		if kept, there := m.keeps(c.id, c.place, c.now); kept != c.kept || there != c.there {
-			t.Errorf("%s holds %q: kept %v, there %v", c.id, c.now, kept, there)
-		}
+		kept, there := m.keeps(c.id, c.place, c.now)
+		must.True(t, kept == c.kept && there == c.there, "%s holds %q: kept %v, there %v", c.id, c.now, kept, there)
 	}
 	other := queue
 	other.Target = "eth1"

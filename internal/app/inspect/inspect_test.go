@@ -51,9 +51,8 @@ func TestSettings(t *testing.T) {
 	if recv.Kept == nil || recv.Kept.State != fingerprint.Unproven || recv.Kept.Value != "4194304" || recv.SetBy != nil {
 		t.Errorf("%+v", recv)
 	}
-	if other := nas().Settings("tcp.dsack", false); len(other) != 1 || other[0].Value.IsKnown() || other[0].Value.Reason() != "not read" {
-		t.Errorf("%+v", other)
-	}
+	other := nas().Settings("tcp.dsack", false)
+	must.True(t, len(other) == 1 && !other[0].Value.IsKnown() && other[0].Value.Reason() == "not read", "%+v", other)
 	here, all := nas().Settings("tcp.autotune_level", false), nas().Settings("tcp.autotune_level", true)
 	if len(here) != 0 || len(all) != 1 {
 		t.Errorf("a setting of Windows: %d here, %d of all systems", len(here), len(all))
@@ -111,9 +110,8 @@ func TestWords(t *testing.T) {
 		}
 		return out
 	}
-	if got := texts(inspect.Values(t.Context(), x, "tcp.sack")); len(got) < 2 || got[0] != "on" || got[1] != "off" {
-		t.Errorf("%v", got)
-	}
+	got := texts(inspect.Values(t.Context(), x, "tcp.sack"))
+	must.True(t, len(got) >= 2 && got[0] == "on" && got[1] == "off", "%v", got)
 	if got := inspect.Values(t.Context(), x, "no.such"); got != nil {
 		t.Errorf("%v", got)
 	}

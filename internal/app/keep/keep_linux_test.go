@@ -141,9 +141,8 @@ func TestKept(t *testing.T) {
 	m.put(written, "# somebody's\nnet.ipv4.tcp_ecn = 1\n")
 	r := request(t, m, sackProfile("0"))
 	p.on = func(e app.Event) {
-		if _, ok := e.(app.ToWrite); ok && strings.Contains(m.text(), "tcp_sack") {
-			t.Error("written before it was shown")
-		}
+		_, ok := e.(app.ToWrite)
+		must.True(t, !ok || !strings.Contains(m.text(), "tcp_sack"), "written before it was shown")
 	}
 	got, err := m.do(r)
 	p.on = nil
@@ -160,9 +159,8 @@ func TestKept(t *testing.T) {
 	if len(p.asked) != 1 || p.asked[0].Kind != app.WriteFiles || p.asked[0].Host != "host near" || p.asked[0].Count != 1 {
 		t.Errorf("asked %+v", p.asked)
 	}
-	if running := got.Hosts[0].Running(); len(running) != 1 || running[0].Kept != "0" || running[0].Now == nil {
-		t.Errorf("%+v", running)
-	}
+	running := got.Hosts[0].Running()
+	must.True(t, len(running) == 1 && running[0].Kept == "0" && running[0].Now != nil, "%+v", running)
 	again, err := m.do(r)
 	must.True(t, err == nil && again.Outcome == Holds && len(p.asked) == 1, "again: %+v, %v", again, err)
 	records, err := m.host.Client.Kept(t.Context())
@@ -218,9 +216,8 @@ func TestNothingIsWritten(t *testing.T) {
 			if name == "no link" && !strings.Contains(app.HintOf(err), "name the interface with --interface; known are ") {
 				t.Errorf("hint %q", app.HintOf(err))
 			}
-			if entries, _ := os.ReadDir(m.root); len(entries) > 0 {
-				t.Errorf("wrote %v", entries)
-			}
+			entries, _ := os.ReadDir(m.root)
+			must.True(t, len(entries) == 0, "wrote %v", entries)
 		})
 	}
 }
@@ -230,9 +227,8 @@ func TestWithoutAsking(t *testing.T) {
 	m := newMachine(t, model.Near, &person{}, nil)
 	r := request(t, m, sackProfile("0"))
 	r.Sure = true
-	if got, err := m.do(r); err != nil || got.Outcome != Written || len(m.asked) > 0 {
-		t.Errorf("%+v, %v", got, err)
-	}
+	got := must.Get(m.do(r))(t)
+	must.True(t, got.Outcome == Written && len(m.asked) == 0, "%+v", got)
 	if got := told[app.Unproven](m.person); len(got) != 1 || got[0].Verdicts+got[0].Guards != "" {
 		t.Errorf("told %+v", got)
 	}
@@ -294,9 +290,8 @@ func TestBothOrNone(t *testing.T) {
 	if err == nil || got.Outcome != Failed || got.Hosts[0].Done || got.Hosts[1].Done || far.text() != "before\n" {
 		t.Errorf("%+v, %v, %q", got, err, far.text())
 	}
-	if back := told[app.TakenBack](p); len(back) != 1 || back[0].Host != "host far" {
-		t.Errorf("told %+v", back)
-	}
+	back := told[app.TakenBack](p)
+	must.True(t, len(back) == 1 && back[0].Host == "host far", "told %+v", back)
 	must.Do(t, os.Remove(near.path("etc/sysctl.d")))
 	p.answer = yes
 	if got, err := Do(t.Context(), far.env, hosts, r); err != nil || got.Outcome != Written || !strings.Contains(far.text(), "tcp_sack") || !strings.Contains(near.text(), "tcp_sack") {
@@ -357,12 +352,10 @@ func TestWhatWasConfirmed(t *testing.T) {
 	if err != nil || got.Outcome != Written || len(got.Hosts) != 1 || got.Hosts[0].Side != model.Far || !strings.Contains(far.text(), "net.ipv4.tcp_sack = "+now) || near.text() != "" {
 		t.Errorf("%+v, %v, %q", got, err, near.text())
 	}
-	if lost := told[app.NotKept](p); len(lost) != 1 || lost[0].Host != "host near" || lost[0].Setting.Knob != "tcp.sack" {
-		t.Errorf("told %+v", lost)
-	}
-	if none := told[app.NothingToKeep](p); len(none) != 1 || none[0].Host != "host near" {
-		t.Errorf("told %+v", none)
-	}
+	lost := told[app.NotKept](p)
+	must.True(t, len(lost) == 1 && lost[0].Host == "host near" && lost[0].Setting.Knob == "tcp.sack", "told %+v", lost)
+	none := told[app.NothingToKeep](p)
+	must.True(t, len(none) == 1 && none[0].Host == "host near", "told %+v", none)
 	if _, err := near.do(Request{Source: ConfirmedThere()}); app.KindOf(err) != app.Usage || app.HintOf(err) == "" {
 		t.Errorf("alone: %v", err)
 	}
@@ -408,9 +401,8 @@ func TestKeptWithProof(t *testing.T) {
 		Session: "20261121T130000-abcd", Setting: "off", Date: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), Print: fingerprint.Print{"near.kernel": "6.19"},
 		Verdicts: []profile.Verdict{{Direction: model.To, Metric: model.Goodput, Outcome: model.Better, Blocks: 6, Estimate: 0.2, Low: 0.1, High: 0.3, Confidence: 0.95}},
 	}
-	if got, err := m.do(request(t, m, p)); err != nil || got.Outcome != Written {
-		t.Fatalf("%+v, %v", got, err)
-	}
+	got := must.Get(m.do(request(t, m, p)))(t)
+	must.Need(t, got.Outcome == Written, "%+v", got)
 	standing := func() fingerprint.Kept {
 		t.Helper()
 		records, err := m.host.Client.Kept(t.Context())

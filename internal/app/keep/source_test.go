@@ -130,9 +130,8 @@ func TestFirstHour08SmallestGoodLevel(t *testing.T) {
 	if err != nil || s.Label != `session s1, setting "4MiB"` || len(l.events) != 1 {
 		t.Fatalf("%+v, %v, told %+v", s, err, l.events)
 	}
-	if e := l.events[0].(app.SmallestGood); e.Setting != "4MiB" || strings.Join(e.Others, " ") != "1MiB 16MiB" || e.Tolerance != 5 {
-		t.Errorf("told %+v", e)
-	}
+	e := l.events[0].(app.SmallestGood)
+	must.True(t, e.Setting == "4MiB" && strings.Join(e.Others, " ") == "1MiB 16MiB" && e.Tolerance == 5, "told %+v", e)
 	if s, err := OfSession(env, levels(decided(model.To, "4MiB")), "16MiB", false, Wish{}); err != nil || s.Label != `session s1, setting "16MiB"` {
 		t.Errorf("the one that is named: %+v, %v", s, err)
 	}
@@ -210,9 +209,8 @@ func TestSeveralAreBetter(t *testing.T) {
 	if _, err := OfSession(env, s, "", false, Wish{}); app.KindOf(err) != app.Usage || app.HintOf(err) != "choose with --setting: tall, wide" {
 		t.Errorf("%v, hint %q", err, app.HintOf(err))
 	}
-	if _, p, err := Setting(env, s, "wide"); err != nil || len(p.Hosts) != 1 || p.Evidence == nil {
-		t.Errorf("%+v, %v", p, err)
-	}
+	_, p, err := Setting(env, s, "wide")
+	must.True(t, err == nil && len(p.Hosts) == 1 && p.Evidence != nil, "%+v, %v", p, err)
 }
 
 // TestHostsWithoutFiles: nothing can be kept where nothing outlives the command.
@@ -220,16 +218,14 @@ func TestHostsWithoutFiles(t *testing.T) {
 	env, _ := listening()
 	env.Getenv = func(string) string { return "" }
 	for _, named := range []string{"lab:rate=1gbit", "iperf3://127.0.0.1:5201"} {
-		if _, _, err := OpenAlone(t.Context(), env, nil, here.Options{}, named); app.KindOf(err) != app.Unsupported {
-			t.Errorf("%s: %v", named, err)
-		}
+		_, _, err := OpenAlone(t.Context(), env, nil, here.Options{}, named)
+		must.True(t, app.KindOf(err) == app.Unsupported, "%s: %v", named, err)
 		if _, _, err := Open(t.Context(), env, nil, here.Options{}, named, true); app.KindOf(err) != app.Unsupported {
 			t.Errorf("%s: %v", named, err)
 		}
 	}
-	if _, _, err := OpenAlone(t.Context(), env, nil, here.Options{}, "nonsense host"); app.KindOf(err) != app.Usage {
-		t.Errorf("%v", err)
-	}
+	_, _, err := OpenAlone(t.Context(), env, nil, here.Options{}, "nonsense host")
+	must.True(t, app.KindOf(err) == app.Usage, "%v", err)
 }
 
 // TestCommandIsNotKept: what a command did stands in no file, and neither does half of

@@ -108,13 +108,11 @@ func TestReopen(t *testing.T) {
 	e := must.Get(open(t, b, p))(t)
 	defer e.Close()
 	b.Cut(model.Far)
-	if _, err := e.Far.ReadKnobs(t.Context(), []model.KnobID{"link.mtu"}); !errors.Is(err, session.ErrLost) {
-		t.Fatalf("after the cut: %v", err)
-	}
+	_, err := e.Far.ReadKnobs(t.Context(), []model.KnobID{"link.mtu"})
+	must.Need(t, errors.Is(err, session.ErrLost), "after the cut: %v", err)
 	must.Do(t, e.Reopen(t.Context()))
-	if v, err := e.Far.ReadKnobs(t.Context(), []model.KnobID{"link.mtu"}); err != nil || v["link.mtu"].Or("") != "1500" {
-		t.Errorf("over the new session: %v, %v", v, err)
-	}
+	v := must.Get(e.Far.ReadKnobs(t.Context(), []model.KnobID{"link.mtu"}))(t)
+	must.True(t, v["link.mtu"].Or("") == "1500", "over the new session: %v", v)
 	must.Len(t, apptest.Told[app.Trouble](p), 0, "that a host was lost is told as trouble")
 }
 
@@ -170,9 +168,8 @@ func TestOptionsFit(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if far.Kind == reach.Exec {
-			if _, err := reach.New(env, c.o).Alone(t.Context(), far); app.KindOf(err) != app.Usage {
-				t.Errorf("%s, alone: %v", name, err)
-			}
+			_, err := reach.New(env, c.o).Alone(t.Context(), far)
+			must.True(t, app.KindOf(err) == app.Usage, "%s, alone: %v", name, err)
 		}
 	}
 }

@@ -19,8 +19,7 @@ func TestFirstHour16LabsAreSweptUp(t *testing.T) {
 	} {
 		must.Do(t, os.MkdirAll(filepath.Join(dir, name, "a"), 0o700))
 		sweepLabs(dir)
-		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != stays {
-			t.Errorf("%s: %v, want it to stay: %v", name, err, stays)
-		}
+		_, err := os.Stat(filepath.Join(dir, name))
+		must.True(t, (err == nil) == stays, "%s: %v, want it to stay: %v", name, err, stays)
 	}
 }

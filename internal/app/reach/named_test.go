@@ -72,9 +72,8 @@ func TestTrustOnFirstUse(t *testing.T) {
 	refused("two servers of one name, none known", named("nas", stolen, announced), right.Pin, thief.Pin)
 	must.Fail(t, must.Err(os.Stat(filepath.Join(dir, knownFile))), "somebody who was refused is remembered")
 	must.Do(t, named("NAS", announced))
-	if b, err := os.ReadFile(filepath.Join(dir, knownFile)); err != nil || string(b) != "nas "+right.Pin+"\n" {
-		t.Errorf("remembered %q, %v", b, err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(dir, knownFile)))(t)
+	must.True(t, string(b) == "nas "+right.Pin+"\n", "remembered %q", b)
 	must.OK(t, named("nas", stolen, announced), "the known one of two")
 	refused("another pin is announced", named("nas", stolen), right.Pin, thief.Pin)
 	mitm := stolen

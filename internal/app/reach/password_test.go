@@ -33,9 +33,8 @@ func TestSudoPassword(t *testing.T) {
 	if got, err := anew("nas"); err != nil || string(got) != "right" || len(p.Asked()) != 2 {
 		t.Errorf("anew: %q, %v, asked %d times", got, err, len(p.Asked()))
 	}
-	if got, err := o.sudoPassword(t.Context(), "user@desk")("nas"); err != nil || string(got) != "other" {
-		t.Errorf("of another host: %q, %v", got, err)
-	}
+	got := must.Get(o.sudoPassword(t.Context(), "user@desk")("nas"))(t)
+	must.True(t, string(got) == "other", "of another host: %q", got)
 }
 
 // TestNobodyTypesAPassword: deploy is told in its own word.
@@ -64,9 +63,8 @@ func TestLinesOfTheLab(t *testing.T) {
 	w := &lines{each: func(line string) { got = append(got, line) }}
 	long := make([]byte, 3*maxLine)
 	for _, part := range []string{"a", "b\r\nc\n", "", string(long), "\nd"} {
-		if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
-			t.Errorf("%d, %v", n, err)
-		}
+		n, err := w.Write([]byte(part))
+		must.True(t, n == len(part) && err == nil, "%d, %v", n, err)
 	}
 	if len(got) != 3 || got[0] != "ab" || got[1] != "c" || len(got[2]) > maxLine {
 		t.Errorf("%d lines, %.20q", len(got), got)

@@ -31,13 +31,11 @@ func TestKeepIsRemembered(t *testing.T) {
 		must.True(t, err == nil && got == want, "%v, %v, want %v", got, err, want)
 		must.Need(t, (ask != nil) == (want == deploy.KeepAsked), "asks: %v", ask != nil)
 		if ask != nil {
-			if got, err := ask(t.Context(), 1000); got != yes || err != nil {
-				t.Errorf("answered %v, %v", got, err)
-			}
+			got, err := ask(t.Context(), 1000)
+			must.True(t, got == yes && err == nil, "answered %v, %v", got, err)
 		}
-		if n := len(p.Asked()); n != asked {
-			t.Errorf("asked %d times, want %d", n, asked)
-		}
+		n := len(p.Asked())
+		must.True(t, n == asked, "asked %d times, want %d", n, asked)
 	}
 	answer(nas, KeepAsRemembered, deploy.KeepAsked, 1, false) // nobody is there
 	p.Answer = func(_ context.Context, q app.Question) (app.Answer, error) {

@@ -94,9 +94,8 @@ func TestMeasuredAgain(t *testing.T) {
 	for _, c := range s.Changes {
 		must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 	}
-	if got := bed.Knobs(model.Far).Value("tcp.recv_buffer_max"); got != "1000" {
-		t.Errorf("the far host holds %s afterwards", got)
-	}
+	got := bed.Knobs(model.Far).Value("tcp.recv_buffer_max")
+	must.True(t, got == "1000", "the far host holds %s afterwards", got)
 }
 
 // TestLookMeasuresNothing: fingerprints alone tell what they can.
@@ -110,9 +109,8 @@ func TestLookMeasuresNothing(t *testing.T) {
 		must.Need(t, len(all) == 1 && all[0].Measured == "", "%+v", all)
 		return all[0]
 	}
-	if s := look(); s.State != fingerprint.Proven || s.Side != model.Far {
-		t.Errorf("%+v", s)
-	}
+	s := look()
+	must.True(t, s.State == fingerprint.Proven && s.Side == model.Far, "%+v", s)
 	kept[0].Proof.Print["far.mtu"] = "9000"
 	if s := look(); s.String() != "unproven since MTU 9000 -> 1500 at the far end" {
 		t.Errorf("%s", s.Standing)
@@ -129,8 +127,7 @@ func TestRiskyIsAsked(t *testing.T) {
 	_, env, e, st := hosts(t, p)
 	_, err := recheck.Do(t.Context(), env, e, st, proven(t, e, "mtu", "link.mtu", "1400"), "", recheck.Request{})
 	must.True(t, app.KindOf(err) == app.Usage && strings.Contains(app.HintOf(err), "--allow risky"), "%v", err)
-	if asked := p.Asked(); len(asked) != 1 || asked[0].Kind != app.TryRisky {
-		t.Errorf("asked %+v", asked)
-	}
+	asked := p.Asked()
+	must.True(t, len(asked) == 1 && asked[0].Kind == app.TryRisky, "asked %+v", asked)
 	must.Len(t, apptest.Told[app.TrialBegan](p), 0, "it measured all the same")
 }

@@ -47,9 +47,8 @@ func TestThisMachine(t *testing.T) {
 	must.Equal(t, app.KindOf(err), app.Found, "%v", err)
 	text, _ := json.MarshalIndent(r.Lines, "", " ")
 	for _, f := range flows() {
-		if s := states(r, "loopback")[f.Engine]; s != OK {
-			t.Errorf("%s is %q\n%s", f.Engine, s, text)
-		}
+		s := states(r, "loopback")[f.Engine]
+		must.True(t, s == OK, "%s is %q\n%s", f.Engine, s, text)
 	}
 	if kinds := env.Kinds(); len(flows()) != len(env.Engines.Kinds()) {
 		t.Errorf("%d flows for the engines among %d kinds", len(flows()), len(kinds))
@@ -60,21 +59,17 @@ func TestThisMachine(t *testing.T) {
 			wanted++
 		}
 	}
-	if got := len(states(r, "settings")); got != wanted || wanted < 10 {
-		t.Errorf("%d settings of %d", got, wanted)
-	}
-	if s := states(r, "counters"); s["all"] != OK {
-		t.Errorf("counters: %v", s)
-	}
+	got := len(states(r, "settings"))
+	must.True(t, got == wanted && wanted >= 10, "%d settings of %d", got, wanted)
+	s := states(r, "counters")
+	must.True(t, s["all"] == OK, "counters: %v", s)
 	if s := states(r, "records"); s["results"] != Wrong || s["journal"] != OK {
 		t.Errorf("records: %v", s)
 	}
-	if _, changed := states(r, "changes")["all"]; changed || len(p.Asked()) > 0 {
-		t.Error("settings were asked for")
-	}
-	if left, _ := os.ReadDir(q.State); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	_, changed := states(r, "changes")["all"]
+	must.True(t, !changed && len(p.Asked()) == 0, "settings were asked for")
+	left, _ := os.ReadDir(q.State)
+	must.True(t, len(left) == 0, "left behind: %v", left)
 	if host, _ := os.Hostname(); len(host) > 1 && host != "localhost" && strings.Contains(string(text), `"`+host) {
 		t.Errorf("the name of this machine is in it:\n%s", text)
 	}

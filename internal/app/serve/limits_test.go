@@ -75,9 +75,8 @@ func TestMemoryLimit(t *testing.T) {
 	for key, more := range map[string]int64{"": 0, "key": 64 << 20} {
 		s := must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), key))(t)
 		must.Get(s.Take(budget.Amounts{Memory: 64 << 20}))(t)
-		if got := memoryLimit(b.Usage()); got != empty+more {
-			t.Errorf("%q took 64 MiB: %d MiB, want %d", key, got>>20, (empty+more)>>20)
-		}
+		got := memoryLimit(b.Usage())
+		must.True(t, got == empty+more, "%q took 64 MiB: %d MiB, want %d", key, got>>20, (empty+more)>>20)
 		s.Close()
 	}
 }

@@ -89,9 +89,8 @@ func TestMetricsAreOpenMetrics(t *testing.T) {
 	for _, u := range []budget.Usage{{}, b.Usage()} {
 		var text bytes.Buffer
 		writeMetrics(&text, true, "v1 \"x\"\\\n\x1b", u)
-		if err := checkOpenMetrics(text.String()); err != nil {
-			t.Errorf("%v\n%s", err, text.String())
-		}
+		err := checkOpenMetrics(text.String())
+		must.True(t, err == nil, "%v\n%s", err, text.String())
 	}
 	var text bytes.Buffer
 	writeMetrics(&text, true, "v1", b.Usage())
@@ -126,9 +125,8 @@ func TestMetricsAccept(t *testing.T) {
 	} {
 		kind, text := ask(accept)
 		must.Equal(t, kind, want, "Accept: %s", accept)
-		if open := checkOpenMetrics(text) == nil; open != (want == openMetricsType) {
-			t.Errorf("Accept: %s: OpenMetrics is %v\n%s", accept, open, text)
-		}
+		open := checkOpenMetrics(text) == nil
+		must.True(t, open == (want == openMetricsType), "Accept: %s: OpenMetrics is %v\n%s", accept, open, text)
 	}
 	_, text := ask("")
 	p := expfmt.NewTextParser(prommodel.LegacyValidation)
@@ -142,9 +140,8 @@ func TestMetricsAccept(t *testing.T) {
 	}
 	c := exec.CommandContext(t.Context(), promtool, "check", "metrics")
 	c.Stdin = strings.NewReader(text)
-	if out, err := c.CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("promtool check metrics: %v\n%s", err, out)
-	}
+	out := must.Get(c.CombinedOutput())(t)
+	must.True(t, len(out) == 0, "promtool check metrics: %s", out)
 }
 
 // TestMetricsBounded holds more connections than there are slots, and demands an
@@ -188,9 +185,8 @@ func TestMetricsBounded(t *testing.T) {
 
 func TestListenMetrics(t *testing.T) {
 	for addr, says := range map[string]string{"::1:x": "--metrics", "127.0.0.1:http-none": "--metrics"} {
-		if l, err := listenMetrics(t.Context(), addr); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, %v", addr, l, err)
-		}
+		l, err := listenMetrics(t.Context(), addr)
+		must.True(t, err != nil && strings.Contains(err.Error(), says), "%s: %v, %v", addr, l, err)
 	}
 	l := must.Get(listenMetrics(t.Context(), ":0"))(t)
 	defer func() { _ = l.Close() }()

@@ -95,9 +95,8 @@ func inChild(t *testing.T) bool {
 	}
 	c.Dir = work
 	c.Env = append(os.Environ(), "LINERATE_TEST_CHILD="+t.Name(), "HOME="+work, "TMPDIR="+work, "XDG_CACHE_HOME="+work)
-	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out := must.Get(c.CombinedOutput())(t)
+	must.Need(t, strings.Contains(string(out), "--- PASS: "+t.Name()), "%s", out)
 	return false
 }
 
@@ -252,9 +251,8 @@ func TestServerRefuses(t *testing.T) {
 // TestKeysRefuse: mistakes about keys have their kind and a hint.
 func TestKeysRefuse(t *testing.T) {
 	k := Keys{Env: world(&heard{}), State: t.TempDir()}
-	if _, _, err := k.Add("ci", "measure", "", ""); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := k.Add("ci", "measure", "", "")
+	must.Need(t, err == nil, "%v", err)
 	for name, c := range map[string]struct {
 		do   func() error
 		kind app.Kind

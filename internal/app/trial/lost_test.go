@@ -32,9 +32,8 @@ func TestHostLost(t *testing.T) {
 	if !got.Runs[0].LostContact || got.Runs[0].State != model.RunInvalid || s.Dials(model.Far) != 2 || s.Dials(model.Near) != 2 {
 		t.Errorf("first run %s, %d and %d ways to the hosts", got.Runs[0].State, s.Dials(model.Near), s.Dials(model.Far))
 	}
-	if told := kinds(s.person.Events()); !slices.Contains(told, "Reconnecting") {
-		t.Errorf("told %v", told)
-	}
+	told := kinds(s.person.Events())
+	must.True(t, slices.Contains(told, "Reconnecting"), "told %v", told)
 	s.stored(got)
 	s.ends.Close()
 	s.Untouched()

@@ -176,9 +176,8 @@ func TestInterruptedAndResumed(t *testing.T) {
 			counts[r.Block]++
 		}
 	}
-	if want := map[int]int{1: 2, 2: 2, 3: 2}; !maps.Equal(counts, want) {
-		t.Errorf("valid runs of each block: %v, want %v", counts, want)
-	}
+	want := map[int]int{1: 2, 2: 2, 3: 2}
+	must.True(t, maps.Equal(counts, want), "valid runs of each block: %v, want %v", counts, want)
 	s.stored(got)
 	s.ends.Close()
 	s.Untouched()
@@ -263,9 +262,8 @@ func TestTakes(t *testing.T) {
 	p := model.Plan{Flow: flow, Directions: []model.Direction{model.To}, Settings: []model.Setting{{Name: "current"}}}
 	must.OK(t, trial.Takes(env, p))
 	p.Settings = append(p.Settings, model.Setting{Name: "many", Assignments: []model.Assignment{{Knob: "streams", Value: "100000"}}})
-	if err := trial.Takes(env, p); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "setting many") {
-		t.Errorf("%v", err)
-	}
+	err := trial.Takes(env, p)
+	must.True(t, app.KindOf(err) == app.Usage && strings.Contains(err.Error(), "setting many"), "%v", err)
 	p.Flow.Engine = "nothing"
 	must.Equal(t, app.KindOf(trial.Takes(env, p)), app.Usage)
 }
@@ -312,9 +310,8 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 		t.Fatalf("%s %q, %d runs, %+v, %v", got.State, got.Reason, len(got.Runs), got.Verdicts, err)
 	}
 	s.stored(got)
-	if kept, err := s.store.Session(t.Context(), got.ID); err != nil || kept.Plan.MaxBlocks != 8 || len(kept.Plan.Order) != 8 {
-		t.Errorf("stored plan of %d blocks, %v", kept.Plan.MaxBlocks, err)
-	}
+	kept := must.Get(s.store.Session(t.Context(), got.ID))(t)
+	must.True(t, kept.Plan.MaxBlocks == 8 && len(kept.Plan.Order) == 8, "stored plan of %d blocks", kept.Plan.MaxBlocks)
 	// The budget of data is for the whole session: it lasts, is refused where it is spent,
 	// and is given anew.
 	paid := done

@@ -104,8 +104,7 @@ func TestBlind(t *testing.T) {
 		"nothing to gain": {fact.Known(0.98, ""), 3, false}, "nobody knows how far": {fact.Unknown[float64]("no ceiling"), 3, false},
 	} {
 		l := tune.Look{Reached: map[model.Direction]fact.Of[float64]{model.To: c.share}}
-		if d, again := blind(l, tune.Baseline, runs, c.enough); again != c.want || again && d != model.To {
-			t.Errorf("%s: %v %q", name, again, d)
-		}
+		d, again := blind(l, tune.Baseline, runs, c.enough)
+		must.True(t, again == c.want && (!again || d == model.To), "%s: %v %q", name, again, d)
 	}
 }

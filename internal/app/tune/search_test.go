@@ -99,9 +99,8 @@ func TestWhatIsAskedFor(t *testing.T) {
 				t.Errorf("asked %+v", asked)
 			}
 			applied := slices.ContainsFunc(out.Search.Runs, func(r model.Run) bool { return r.Setting == "far.link.mtu=9000" })
-			if f := out.Record.Ideas[0]; applied != c.tried || (f.State != tune.Waiting) != c.tried {
-				t.Errorf("applied %v, fate %+v", applied, f)
-			}
+			f := out.Record.Ideas[0]
+			must.True(t, applied == c.tried && (f.State != tune.Waiting) == c.tried, "applied %v, fate %+v", applied, f)
 			told := apptest.Told[app.Searched](s.person)
 			must.True(t, len(told) != 0 && told[len(told)-1].Step.Kind == tune.KindEnd, "told %+v", told)
 			kept, err := s.store.Session(t.Context(), out.Search.ID)
@@ -128,9 +127,8 @@ func TestCutShortAndResumed(t *testing.T) {
 	if out.Search.State != model.SessionInterrupted || !errors.Is(err, context.Canceled) && err != nil && app.KindOf(err) != app.Interrupted {
 		t.Fatalf("%s %q, %v", out.Search.State, out.Search.Reason, err)
 	}
-	if f := out.Record.Ideas[0]; f.State != tune.Racing && f.State != tune.Waiting {
-		t.Errorf("fate %+v", f)
-	}
+	f := out.Record.Ideas[0]
+	must.True(t, f.State == tune.Racing || f.State == tune.Waiting, "fate %+v", f)
 	s.ends.Close()
 	s.Untouched()
 	s.person.On = nil

@@ -56,13 +56,11 @@ func TestKeyComesAndGoes(t *testing.T) {
 	o, ok := r.Find(other)
 	must.Need(t, ok && o.Right == access.Tune, "%+v, %v", o, ok)
 	for _, wrong := range [][]byte{nil, {}, secret[:31], append(bytes.Clone(secret), 0), bytes.Repeat([]byte{7}, 32)} {
-		if _, ok := r.Find(wrong); ok {
-			t.Errorf("%x opens it", wrong)
-		}
+		_, ok := r.Find(wrong)
+		must.True(t, !ok, "%x opens it", wrong)
 	}
-	if _, _, err := s.Add("ci", access.Tune, time.Time{}); !errors.Is(err, access.ErrExists) {
-		t.Errorf("added twice: %v", err)
-	}
+	_, _, err := s.Add("ci", access.Tune, time.Time{})
+	must.True(t, errors.Is(err, access.ErrExists), "added twice: %v", err)
 	must.Get(s.Revoke("ci"))(t)
 	if _, ok := r.Find(secret); ok || !over(g) || over(o) {
 		t.Errorf("after it was revoked: found %v, over %v, the other over %v", ok, over(g), over(o))
@@ -81,9 +79,8 @@ func TestKeyComesAndGoes(t *testing.T) {
 	if err := r.Close(); err != nil { // which writes what was used
 		t.Error(err)
 	}
-	if used := s.Used(); time.Since(used[access.HashOf(again)]) > time.Minute || len(used) != 3 {
-		t.Errorf("used: %v", used)
-	}
+	used := s.Used()
+	must.True(t, time.Since(used[access.HashOf(again)]) <= time.Minute && len(used) == 3, "used: %v", used)
 }
 
 // TestWatchEndsSessions has a revoked and an expired key noticed within a second,
@@ -103,19 +100,16 @@ func TestWatchEndsSessions(t *testing.T) {
 		began := time.Now()
 		must.Get(s.Revoke("a"))(t)
 		<-grants[0].Over
-		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("noticed after %v", took)
-		}
+		took := time.Since(began)
+		must.True(t, took <= 2*time.Second, "noticed after %v", took)
 		<-grants[1].Over
 		if took := time.Since(began); took < 59*time.Minute || took > 61*time.Minute {
 			t.Errorf("the hour took %v", took)
 		}
-		if _, ok := r.Find(secrets[1]); ok {
-			t.Error("an expired key is found")
-		}
-		if _, _, err := s.Add("b", access.Measure, time.Time{}); err != nil {
-			t.Errorf("an expired key makes no room: %v", err)
-		}
+		_, ok := r.Find(secrets[1])
+		must.True(t, !ok, "an expired key is found")
+		_, _, err := s.Add("b", access.Measure, time.Time{})
+		must.True(t, err == nil, "an expired key makes no room: %v", err)
 	})
 }
 
@@ -152,16 +146,14 @@ func TestDefault(t *testing.T) {
 	second, made, err := s.Default()
 	must.True(t, err == nil && !made && bytes.Equal(first, second), "the second start: %x, %v, %v", second, made, err)
 	r := ring(t, s)
-	if g, ok := r.Find(first); !ok || g.Name != "default" || g.Right != access.Measure {
-		t.Errorf("%+v, %v", g, ok)
-	}
+	g, ok := r.Find(first)
+	must.True(t, ok && g.Name == "default" && g.Right == access.Measure, "%+v, %v", g, ok)
 	must.Get(s.Revoke("default"))(t)
 	if third, made, err := s.Default(); err != nil || made || third != nil {
 		t.Errorf("a start after default was revoked: %x, %v, %v", third, made, err)
 	}
-	if shown, err := s.Shown(); err != nil || shown != nil {
-		t.Errorf("the secret of a revoked key is shown: %x, %v", shown, err)
-	}
+	shown := must.Get(s.Shown())(t)
+	must.True(t, shown == nil, "the secret of a revoked key is shown: %x", shown)
 	if _, ok := r.Find(first); ok {
 		t.Error("revoked, it opens")
 	}
@@ -209,9 +201,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	for i := range secrets {
-		if g, ok := r.Find(secrets[i]); !ok || g.Name != fmt.Sprint("k", i) {
-			t.Errorf("key %d: %+v", i, g)
-		}
+		g, ok := r.Find(secrets[i])
+		must.True(t, ok && g.Name == fmt.Sprint("k", i), "key %d: %+v", i, g)
 		must.True(t, bytes.Equal(defaults[i], defaults[0]), "two servers that started at once differ")
 	}
 }
@@ -232,23 +223,20 @@ func TestDamage(t *testing.T) {
 	} {
 		must.Do(t, os.WriteFile(path, []byte(bad), 0o600))
 		must.Is(t, must.Err(s.List()), access.ErrDamaged, "%.40q", bad)
-		if _, _, err := s.Add("other", access.Tune, time.Time{}); !errors.Is(err, access.ErrDamaged) {
-			t.Errorf("added to %.40q: %v", bad, err)
-		}
+		_, _, err := s.Add("other", access.Tune, time.Time{})
+		must.True(t, errors.Is(err, access.ErrDamaged), "added to %.40q: %v", bad, err)
 		told = nil
 		for range 3 {
-			if _, ok := r.Find(secret); !ok {
-				t.Errorf("%.40q: the key is gone", bad)
-			}
+			_, ok := r.Find(secret)
+			must.True(t, ok, "%.40q: the key is gone", bad)
 		}
 		must.Equal(t, len(told), 1, "%.40q: told %q", bad, told)
 	}
 	if err := os.Remove(path); err != nil { // by hand: that is meant
 		t.Fatal(err)
 	}
-	if _, ok := r.Find(secret); ok {
-		t.Error("a key of a file that was removed")
-	}
+	_, ok := r.Find(secret)
+	must.True(t, !ok, "a key of a file that was removed")
 	must.Do(t, os.WriteFile(path, good, 0o600))
 	if _, ok := r.Find(secret); !ok {
 		t.Error("the file is back, the key is not")
@@ -261,9 +249,8 @@ func TestNames(t *testing.T) {
 	}
 	for _, bad := range []string{"", "-a", ".", "..", "a b", "a/b", "ä", "a\n", "\x1b", strings.Repeat("n", 33)} {
 		must.Is(t, access.CheckName(bad), access.ErrName, "%q", bad)
-		if _, _, err := (access.Store{Dir: t.TempDir()}).Add(bad, access.Measure, time.Time{}); !errors.Is(err, access.ErrName) {
-			t.Errorf("%q is added: %v", bad, err)
-		}
+		_, _, err := (access.Store{Dir: t.TempDir()}).Add(bad, access.Measure, time.Time{})
+		must.True(t, errors.Is(err, access.ErrName), "%q is added: %v", bad, err)
 	}
 }
 

@@ -83,9 +83,8 @@ func TestFailedApplyIsUndoneAtTheEnd(t *testing.T) {
 	k := agenttest.NewKnobs(model.Far, agenttest.Values())
 	k.FailApply = errors.New("half way")
 	s, cut, ended := far(t, agenttest.Config(k))
-	if _, err := s.Apply(t.Context(), []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}}, time.Minute); err == nil {
-		t.Fatal("no error")
-	}
+	_, err := s.Apply(t.Context(), []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}}, time.Minute)
+	must.Need(t, err != nil, "no error")
 	_ = cut()
 	within(t, "the agent to end", ended)
 	must.Equal(t, k.Value("link.mtu"), "1500", "mtu left at")
@@ -122,9 +121,8 @@ func TestWrongTokenGetsNotAByte(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	must.Get(io.WriteString(conn, "lr-data1"+strings.Repeat("\x02", 32)+"\x00\x00\x00\x00"))(t)
 	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
-	if n, err := conn.Read(make([]byte, 1)); n != 0 || err == nil || strings.Contains(err.Error(), "timeout") {
-		t.Errorf("%d bytes, %v", n, err)
-	}
+	n, err := conn.Read(make([]byte, 1))
+	must.True(t, n == 0 && err != nil && !strings.Contains(err.Error(), "timeout"), "%d bytes, %v", n, err)
 }
 
 func TestOneRunAtATime(t *testing.T) {

@@ -68,8 +68,7 @@ func TestCongestionOfWhoMeasures(t *testing.T) {
 			err = s.Run(t.Context(), 1, func(session.Event) {})
 		}
 		must.Need(t, err != nil, "%s: no error", c.what)
-		if held := strings.Contains(err.Error(), refused); held != c.held || held && !errors.Is(err, session.ErrRefused) {
-			t.Errorf("%s: %q: %v", c.what, c.name, err)
-		}
+		held := strings.Contains(err.Error(), refused)
+		must.True(t, held == c.held && (!held || errors.Is(err, session.ErrRefused)), "%s: %q: %v", c.what, c.name, err)
 	}
 }

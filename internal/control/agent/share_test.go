@@ -126,9 +126,8 @@ func TestShareIsGivenBack(t *testing.T) {
 		if _, err := conduct(t, s, 1, bad); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "this server gives") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if n := used(); n != 0 {
-			t.Errorf("%s: %d bytes are held", name, n)
-		}
+		n := used()
+		must.True(t, n == 0, "%s: %d bytes are held", name, n)
 	}
 	must.Get(s.Prepare(t.Context(), session.Preparation{Run: 2, Flow: f}))(t)
 	must.True(t, used() != 0, "a prepared run holds nothing")

@@ -118,9 +118,8 @@ func TestFloodOfOneSource(t *testing.T) {
 			return m["address"] == from(1).String() && m["key"] == nil && m["knob"] == nil
 		})
 		must.True(t, written <= 40 && written+left == many+1, "%d written and %d left out of %d", written, left, many+1)
-		if n, _ := count(t, p.lines(), func(m map[string]any) bool { return m["address"] == from(2).String() }); n != 1 {
-			t.Errorf("another source: %d", n)
-		}
+		n, _ := count(t, p.lines(), func(m map[string]any) bool { return m["address"] == from(2).String() })
+		must.True(t, n == 1, "another source: %d", n)
 		if n, _ := count(t, p.lines(), func(m map[string]any) bool { return m["key"] == "ci" }); n != 300 {
 			t.Errorf("a key from the same source: %d of 300", n)
 		}
@@ -161,9 +160,8 @@ func TestChangesAreNeverLeftOut(t *testing.T) {
 	}
 	all.Wait()
 	must.Do(t, l.Close())
-	if written, left := count(t, p.lines(), every); written != 4000 || left != 0 {
-		t.Errorf("%d written, %d left out", written, left)
-	}
+	written, left := count(t, p.lines(), every)
+	must.True(t, written == 4000 && left == 0, "%d written, %d left out", written, left)
 }
 
 // stuck is a disk that does not answer.
@@ -183,9 +181,8 @@ func TestStuckDisk(t *testing.T) {
 		for i := range 5000 {
 			l.Record(audit.Event{Kind: audit.RunBegin, Key: fmt.Sprint("k", i%200), From: from(i)})
 		}
-		if took := time.Since(began); took > 0 {
-			t.Errorf("sessions waited %v", took)
-		}
+		took := time.Since(began)
+		must.True(t, took <= 0, "sessions waited %v", took)
 		l.Record(audit.Event{Kind: audit.Change, Knob: "tcp.sack"})
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("a change waited %v", took)
@@ -212,12 +209,10 @@ func TestFile(t *testing.T) {
 		must.Do(t, os.Rename(path, path+".1"))
 		f.Reopen()
 		write("two")
-		if old, err := os.ReadFile(path + ".1"); err != nil || string(old) != "one\n" {
-			t.Errorf("the old file holds %q, %v", old, err)
-		}
-		if b, err := os.ReadFile(path); err != nil || string(b) != "two\n" {
-			t.Errorf("the new file holds %q, %v", b, err)
-		}
+		old := must.Get(os.ReadFile(path + ".1"))(t)
+		must.True(t, string(old) == "one\n", "the old file holds %q", old)
+		b := must.Get(os.ReadFile(path))(t)
+		must.True(t, string(b) == "two\n", "the new file holds %q", b)
 	}
 	must.Do(t, f.Close())
 	must.OK(t, f.Close())

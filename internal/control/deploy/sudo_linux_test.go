@@ -40,9 +40,8 @@ func TestSudo(t *testing.T) {
 		t.Helper()
 		c := h.session(t, deploy.Options{Sudo: true, Password: typed(t, h, "wrong", "open sesame")})
 		pid := find(t, h.PIDs()[0], "/linerate agent --remove")
-		if s, err := os.Stat("/proc/" + itoa(pid)); err != nil || s.Sys().(*syscall.Stat_t).Uid != 0 {
-			t.Errorf("the agent's user: %v, %v", s, err)
-		}
+		s := must.Get(os.Stat("/proc/" + itoa(pid)))(t)
+		must.True(t, s.Sys().(*syscall.Stat_t).Uid == 0, "the agent's user: %v", s)
 		closeSession(t, c)
 		must.Len(t, h.tmp(t), 0, "left")
 	}
@@ -60,17 +59,15 @@ func TestSudo(t *testing.T) {
 		t.Parallel()
 		h := newHost(t, sudoers(t, "Defaults lecture=never\nDefaults passwd_tries=3\nsomeone ALL=(ALL) ALL"))
 		_, err := h.agent(t, deploy.Options{Sudo: true, Password: typed(t, h, "a", "b", "c")})
-		if _, ok := errors.AsType[*deploy.Problem](err); !ok {
-			t.Errorf("error %v", err)
-		}
+		_, ok := errors.AsType[*deploy.Problem](err)
+		must.True(t, ok, "error %v", err)
 	})
 	t.Run("nobody to ask", func(t *testing.T) {
 		t.Parallel()
 		h := newHost(t, sudoers(t, "someone ALL=(ALL) ALL"))
 		_, err := h.agent(t, deploy.Options{Sudo: true})
-		if p, ok := errors.AsType[*deploy.Problem](err); !ok || !strings.Contains(p.Hint, "NOPASSWD") {
-			t.Errorf("error %v", err)
-		}
+		p, ok := errors.AsType[*deploy.Problem](err)
+		must.True(t, ok && strings.Contains(p.Hint, "NOPASSWD"), "error %v", err)
 	})
 	t.Run("not allowed", func(t *testing.T) {
 		t.Parallel()

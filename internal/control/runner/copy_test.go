@@ -71,8 +71,7 @@ func TestCopies(t *testing.T) {
 		}
 	}
 	for _, dir := range []string{folder, state} {
-		if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
-			t.Errorf("left behind: %v, %v", left, err)
-		}
+		left, err := os.ReadDir(dir)
+		must.True(t, len(left) == 0 && err == nil, "left behind: %v, %v", left, err)
 	}
 }

@@ -24,9 +24,8 @@ func member(number int, buffer string, hold time.Duration) runner.Spec {
 // demand says what both hosts hold of a group.
 func (b *bed) demand(t *testing.T, mtu, buffer string) {
 	t.Helper()
-	if n, f, v := b.near.Value("link.mtu"), b.far.Value("link.mtu"), b.near.Value("tcp.recv_buffer_max"); n != mtu || f != mtu || v != buffer {
-		t.Errorf("MTU %s and %s, buffer %s; want %s and %s", n, f, v, mtu, buffer)
-	}
+	n, f, v := b.near.Value("link.mtu"), b.far.Value("link.mtu"), b.near.Value("tcp.recv_buffer_max")
+	must.True(t, n == mtu && f == mtu && v == buffer, "MTU %s and %s, buffer %s; want %s and %s", n, f, v, mtu, buffer)
 }
 
 // What a group shares is applied before its first run and undone after its last; in
@@ -104,9 +103,8 @@ func TestGroupIsUndoneWhateverFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
-			if _, _, err := b.Run(t.Context(), member(1, "2000", time.Minute), nil); err != nil {
-				t.Fatal(err)
-			}
+			_, _, err := b.Run(t.Context(), member(1, "2000", time.Minute), nil)
+			must.Need(t, err == nil, "%v", err)
 			c.fail(b)
 			s := member(2, "3000", time.Minute)
 			s.Flow.Duration = max(s.Flow.Duration, c.flow)
@@ -136,7 +134,6 @@ func TestHostLostInAGroup(t *testing.T) {
 	must.True(t, errors.Is(err, runner.ErrContact) && run.LostContact, "%+v, %v", run, err)
 	<-b.left[1]
 	b.untouched(t)
-	if calls := b.far.Calls(); !slices.Contains(calls, "undo") {
-		t.Errorf("far: %v", calls)
-	}
+	calls := b.far.Calls()
+	must.True(t, slices.Contains(calls, "undo"), "far: %v", calls)
 }

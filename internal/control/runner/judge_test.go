@@ -53,9 +53,8 @@ func TestJudge(t *testing.T) {
 			if (err == nil) != (c.fault == "") || err != nil && (!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.fault)) {
 				t.Errorf("error %v", err)
 			}
-			if v, _ := a.run.Value(model.To, model.Goodput); v != c.value {
-				t.Errorf("goodput %v, want %v", v, c.value)
-			}
+			v, _ := a.run.Value(model.To, model.Goodput)
+			must.True(t, v == c.value, "goodput %v, want %v", v, c.value)
 			if v, _ := a.run.Value("", CPUMetric(model.Near)); v != 0.5 {
 				t.Errorf("CPU %v", v)
 			}
@@ -88,9 +87,8 @@ func TestJudgeKeepsWhatVerdictsAreGivenOn(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", metric, got, ok, want)
 		}
 	}
-	if v, ok := a.run.Value(model.To, model.CPUPerGbitNear); ok {
-		t.Errorf("CPU of the near end, which told none: %v", v)
-	}
+	v, ok := a.run.Value(model.To, model.CPUPerGbitNear)
+	must.True(t, !ok, "CPU of the near end, which told none: %v", v)
 }
 
 // TestDeadline: a setting outlasts its run, however long that is.
@@ -135,13 +133,11 @@ func TestCopyKnobs(t *testing.T) {
 		{Knob: "copy.mode", Value: "read"}, {Knob: "copy.source", Value: "disk"}, {Knob: "copy.sink", Value: "/srv"},
 	}}
 	got, err := knob.WithSetting(model.Flow{Engine: files.Name, Params: before}, s)
-	if want := traffic.Write(files.Params{Mode: files.Read, Source: "disk", Sink: "/srv", Sync: true}); err != nil || got.Params != want {
-		t.Errorf("%+v, %v", got.Params, err)
-	}
+	want := traffic.Write(files.Params{Mode: files.Read, Source: "disk", Sink: "/srv", Sync: true})
+	must.True(t, err == nil && got.Params == want, "%+v, %v", got.Params, err)
 	got, err = knob.WithSetting(model.Flow{Engine: files.Name}, s)
-	if c, ok := files.Of(got); err != nil || !ok || c.Sink != "/srv" {
-		t.Errorf("without a copy before: %+v, %v", got.Params, err)
-	}
+	c, ok := files.Of(got)
+	must.True(t, err == nil && ok && c.Sink == "/srv", "without a copy before: %+v, %v", got.Params, err)
 	for id, value := range map[model.KnobID]string{"copy.sink": "/srv", "rate": "1000"} {
 		s.Assignments = []model.Assignment{{Knob: id, Value: value}}
 		must.Say(t, must.Err(knob.WithSetting(model.Flow{Engine: "tcpbulk"}, s)), "not to engine tcpbulk", "%s of a flow that has none", id)
@@ -177,8 +173,7 @@ func TestNothingWithLargePackets(t *testing.T) {
 		a := &attempt{Runner: &Runner{ends: [2]*session.Client{{}, {}}}, flow: model.Flow{Direction: model.To, Duration: time.Second}}
 		a.spec.Setting.Assignments = []model.Assignment{{Knob: knob, Value: "9000"}}
 		a.run.Ends = []model.EndReport{{Host: model.Far, Flows: []model.FlowReport{{Direction: model.To, Role: model.Receiver, Window: time.Second}}}}
-		if err := a.judge(); err == nil || !strings.HasSuffix(err.Error(), want) {
-			t.Errorf("%s: %v", knob, err)
-		}
+		err := a.judge()
+		must.True(t, err != nil && strings.HasSuffix(err.Error(), want), "%s: %v", knob, err)
 	}
 }

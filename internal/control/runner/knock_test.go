@@ -34,9 +34,8 @@ func TestKnock(t *testing.T) {
 	run, _, err := b.Run(t.Context(), runner.Spec{Number: 1, Setting: setting(), Flow: flow}, nil)
 	must.True(t, err == nil && run.State == model.RunValid, "the run after it: %s, %v", run.State, err)
 	b.untouched(t)
-	if trip, err := b.RoundTrip(t.Context()); err != nil || trip <= 0 {
-		t.Errorf("%v, %v", trip, err)
-	}
+	trip := must.Get(b.RoundTrip(t.Context()))(t)
+	must.True(t, trip > 0, "%v", trip)
 }
 
 // TestKnockAtAClosedDoor: the error distinguishes a server that refuses data connections
@@ -82,9 +81,8 @@ func TestDataPort(t *testing.T) {
 	}
 	_ = busy.Close()
 	b.Path = model.DataPath{Ports: model.Ports{First: port, Last: port}}
-	if run, _, err := b.Run(t.Context(), runner.Spec{Number: 1, Flow: wiretest.Flow(model.To)}, nil); err != nil {
-		t.Errorf("%s, %v", run.Reason, err)
-	}
+	run, _, err := b.Run(t.Context(), runner.Spec{Number: 1, Flow: wiretest.Flow(model.To)}, nil)
+	must.True(t, err == nil, "%s, %v", run.Reason, err)
 }
 
 // deaf opens ports as it likes.

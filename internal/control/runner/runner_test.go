@@ -101,9 +101,8 @@ func setting() model.Setting {
 func (b *bed) untouched(t *testing.T) {
 	t.Helper()
 	for id, v := range agenttest.Values() {
-		if n, f := b.near.Value(id), b.far.Value(id); n != v || f != v {
-			t.Errorf("%s is %s on near and %s on far, was %s", id, n, f, v)
-		}
+		n, f := b.near.Value(id), b.far.Value(id)
+		must.True(t, n == v && f == v, "%s is %s on near and %s on far, was %s", id, n, f, v)
 	}
 }
 
@@ -128,9 +127,8 @@ func TestRunAppliesMeasuresAndUndoes(t *testing.T) {
 		}
 	}
 	for _, h := range []model.Host{model.Near, model.Far} {
-		if _, ok := run.Value("", runner.CPUMetric(h)); !ok {
-			t.Errorf("no CPU of %s in %+v", h, run.Values)
-		}
+		_, ok := run.Value("", runner.CPUMetric(h))
+		must.True(t, ok, "no CPU of %s in %+v", h, run.Values)
 	}
 	b.untouched(t)
 }
@@ -165,9 +163,8 @@ func TestKnobThatDoesNotHold(t *testing.T) {
 func TestUnknownFlowKnob(t *testing.T) {
 	b := newBed(t)
 	s := model.Setting{Name: "odd", Assignments: []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}, {Knob: "colour", Value: "1"}}}
-	if _, _, err := b.Run(t.Context(), runner.Spec{Setting: s, Flow: wiretest.Flow(model.To)}, nil); err == nil || !strings.Contains(err.Error(), "colour") {
-		t.Errorf("error %v", err)
-	}
+	_, _, err := b.Run(t.Context(), runner.Spec{Setting: s, Flow: wiretest.Flow(model.To)}, nil)
+	must.True(t, err != nil && strings.Contains(err.Error(), "colour"), "error %v", err)
 	must.Len(t, b.far.Calls(), 0, "calls")
 }
 
@@ -212,9 +209,8 @@ func lost(t *testing.T, lose func(b *bed), engine string, d model.Direction) {
 		t.Fatal("the far agent goes on")
 	}
 	b.untouched(t)
-	if calls := b.far.Calls(); !slices.Contains(calls, "undo") || calls[len(calls)-1] != "close" {
-		t.Errorf("far: %v", calls)
-	}
+	calls := b.far.Calls()
+	must.True(t, slices.Contains(calls, "undo") && calls[len(calls)-1] == "close", "far: %v", calls)
 }
 
 func TestHostCutOff(t *testing.T) {
@@ -272,9 +268,8 @@ func TestUnknownDataAddress(t *testing.T) {
 		return agent.Serve(ctx, conn, agenttest.Config(nil))
 	}), model.Far)
 	r := runner.New(wiretest.Near(t, agenttest.Config(nil)), far, time.Now, nil)
-	if _, _, err := r.Run(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, nil); err == nil || !strings.Contains(err.Error(), "host far") {
-		t.Errorf("error %v", err)
-	}
+	_, _, err := r.Run(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, nil)
+	must.True(t, err != nil && strings.Contains(err.Error(), "host far"), "error %v", err)
 	if _, _, err := r.Run(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To), Connector: model.Far}, nil); err != nil {
 		t.Errorf("the other way round: %v", err)
 	}

@@ -53,9 +53,8 @@ func TestSequentialHolmAsksMoreOfTheLeader(t *testing.T) {
 	// the second of two (40), not for the leading one of two (80).
 	alone := newPlan(t, 3, nil)
 	r := Analyse(alone, runsOf(alone, 7, steady(alone, map[string][]float64{"s1": v1(), "s2": {0.001, -0.012}})))
-	if v := verdictOf(t, r, "s1"); v.Outcome != model.Undecided || v.Family == nil {
-		t.Errorf("leader with E 70 of 80: %s", v.Outcome)
-	}
+	v := verdictOf(t, r, "s1")
+	must.True(t, v.Outcome == model.Undecided && v.Family != nil, "leader with E 70 of 80: %s", v.Outcome)
 	strong := []float64{0.3}
 	r = Analyse(alone, runsOf(alone, 7, steady(alone, map[string][]float64{"s1": v1(), "s2": strong})))
 	for _, name := range []string{"s1", "s2"} {
@@ -73,9 +72,8 @@ func TestCandidateLeavesAndBlocksStayComplete(t *testing.T) {
 	}
 	without := slices.DeleteFunc(slices.Clone(p.Order[7]), func(s string) bool { return s == "s1" })
 	r := Analyse(p, append(runs, attemptOf(len(runs), 8, 1, without, f)...))
-	if v := verdictOf(t, r, "s2"); v.Blocks != 8 {
-		t.Errorf("s2 has %d blocks, want 8", v.Blocks)
-	}
+	v := verdictOf(t, r, "s2")
+	must.True(t, v.Blocks == 8, "s2 has %d blocks, want 8", v.Blocks)
 	if v := verdictOf(t, r, "s1"); v.Blocks != 7 || v.Outcome != model.Better {
 		t.Errorf("s1: %s after %d blocks", v.Outcome, v.Blocks)
 	}
@@ -198,9 +196,8 @@ func TestBaselinePairs(t *testing.T) {
 	near(t, "sigma", quiet.Noise[0].Sigma, 0.020329, 1e-6)
 	near(t, "upper", quiet.Noise[0].Upper, 0.031663, 1e-6)
 	// Four of one sign come by chance in one session of eight: they say nothing.
-	if odd := pairs([]float64{.10, .12, .09, .11}); odd.Untrustworthy || odd.Noise[0].Checked {
-		t.Errorf("four pairs judge the baseline: %+v", odd)
-	}
+	odd := pairs([]float64{.10, .12, .09, .11})
+	must.True(t, !odd.Untrustworthy && !odd.Noise[0].Checked, "four pairs judge the baseline: %+v", odd)
 }
 
 // A twin that differs a little is told of; one that could not do so by chance
@@ -238,9 +235,8 @@ func TestOneStalledBlock(t *testing.T) {
 		d[i] = -.05 + .001*float64(i%5)
 	}
 	d[3] = .24
-	if v := verdictOf(t, Analyse(p, runsOf(p, len(p.Order), steady(p, map[string][]float64{"s1": d}))), "s1"); v.Outcome != model.Worse {
-		t.Errorf("%s after %d blocks (%s)", v.Outcome, v.Blocks, v.Reason)
-	}
+	v := verdictOf(t, Analyse(p, runsOf(p, len(p.Order), steady(p, map[string][]float64{"s1": d}))), "s1")
+	must.True(t, v.Outcome == model.Worse, "%s after %d blocks (%s)", v.Outcome, v.Blocks, v.Reason)
 }
 
 func TestInvalidRunsRepeatTheBlock(t *testing.T) {
@@ -248,9 +244,8 @@ func TestInvalidRunsRepeatTheBlock(t *testing.T) {
 	f := steady(p, map[string][]float64{"s1": {.1}})
 	runs := runsOf(p, 7, f)
 	runs[8].State, runs[8].Reason = model.RunInvalid, "knob did not read back" // block 5
-	if r := Analyse(p, runs); r.Blocks != 2 || r.Done {
-		t.Errorf("%d blocks, done %v; want 2 and a repeat", r.Blocks, r.Done)
-	}
+	r := Analyse(p, runs)
+	must.True(t, r.Blocks == 2 && !r.Done, "%d blocks, done %v; want 2 and a repeat", r.Blocks, r.Done)
 	repeated := append(slices.Clone(runs), attemptOf(len(runs), 5, 2, p.Order[4], f)...)
 	if r := Analyse(p, repeated); r.Blocks != 3 || !r.Done {
 		t.Errorf("%d blocks, done %v; want 3 and the end", r.Blocks, r.Done)
@@ -271,9 +266,8 @@ func TestLastCompleteAttemptCounts(t *testing.T) {
 	better := steady(p, map[string][]float64{"s1": {.4}})
 	runs = append(runs, attemptOf(len(runs), 5, 2, p.Order[4], better)...)
 	r := Analyse(p, runs)
-	if v := verdictOf(t, r, "s1"); v.Blocks != 3 {
-		t.Fatalf("%d blocks, want 3", v.Blocks)
-	}
+	v := verdictOf(t, r, "s1")
+	must.Need(t, v.Blocks == 3, "%d blocks, want 3", v.Blocks)
 	near(t, "estimate", verdictOf(t, r, "s1").Estimate, 0.2, 1e-9)
 	interrupted := append(runs, attemptOf(len(runs), 6, 2, p.Order[5][:1], better)...)
 	must.Equal(t, Analyse(p, interrupted).Blocks, 3, "an interrupted repeat took a block away")
@@ -299,9 +293,8 @@ func TestUnstableSettingIsReported(t *testing.T) {
 func TestBudgetEndsTheSession(t *testing.T) {
 	p := newPlan(t, 2, func(o *plan.Options) { o.Budget = 3 * time.Minute })
 	f := steady(p, map[string][]float64{"s1": {.03, -.03}})
-	if r := Analyse(p, runsOf(p, 8, f)); r.Done {
-		t.Errorf("done after 160 s of 180: %s", r.Reason)
-	}
+	r := Analyse(p, runsOf(p, 8, f))
+	must.True(t, !r.Done, "done after 160 s of 180: %s", r.Reason)
 	if r := Analyse(p, runsOf(p, 9, f)); !r.Done || !strings.Contains(r.Reason, "budget") {
 		t.Errorf("done %v after 180 s: %s", r.Done, r.Reason)
 	}
@@ -311,9 +304,8 @@ func TestHopeless(t *testing.T) {
 	p := newPlan(t, 2, nil)
 	far := steady(p, map[string][]float64{"s1": {.5, -.48}})
 	must.True(t, !Analyse(p, runsOf(p, 9, far)).Hopeless, "hopeless before a verdict was possible")
-	if r := Analyse(p, runsOf(p, 12, far)); !r.Hopeless || r.Done {
-		t.Errorf("hopeless %v, done %v", r.Hopeless, r.Done)
-	}
+	r := Analyse(p, runsOf(p, 12, far))
+	must.True(t, r.Hopeless && !r.Done, "hopeless %v, done %v", r.Hopeless, r.Done)
 	mild := steady(p, map[string][]float64{"s1": {.03, .01, .025, -.01}})
 	if r := Analyse(p, runsOf(p, 12, mild)); r.Hopeless {
 		t.Errorf("hopeless, with %d more blocks", verdictOf(t, r, "s1").MoreBlocks)
@@ -360,9 +352,8 @@ func TestDirectionsAndMetrics(t *testing.T) {
 		t.Errorf("a longer round trip is %s by %v before goodput is decided", v.Outcome, v.Estimate)
 	}
 	p.Objective, p.Guards = model.RTT, nil
-	if v := verdictOf(t, Analyse(p, runs), "s1"); v.Metric != model.RTT || v.Outcome != model.Worse {
-		t.Errorf("a longer round trip is %s", v.Outcome)
-	}
+	v := verdictOf(t, Analyse(p, runs), "s1")
+	must.True(t, v.Metric == model.RTT && v.Outcome == model.Worse, "a longer round trip is %s", v.Outcome)
 	p.Objective = model.Retransmits
 	if none := Analyse(p, runs); !slices.ContainsFunc(none.Warnings, func(w string) bool { return strings.Contains(w, "retransmits is not") }) {
 		t.Errorf("warnings %q", none.Warnings)
@@ -374,9 +365,8 @@ func TestUnusableValuesLeaveTheBlockOut(t *testing.T) {
 	runs := runsOf(p, 12, steady(p, map[string][]float64{"s1": {.5}}))
 	runs[8].Values = nil
 	r := Analyse(p, runs)
-	if v := verdictOf(t, r, "s1"); v.Blocks != 7 || r.Blocks != 8 {
-		t.Errorf("%d differences of %d blocks, want 7 of 8", v.Blocks, r.Blocks)
-	}
+	v := verdictOf(t, r, "s1")
+	must.True(t, v.Blocks == 7 && r.Blocks == 8, "%d differences of %d blocks, want 7 of 8", v.Blocks, r.Blocks)
 	if !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "block 5 has no usable value") }) {
 		t.Errorf("warnings %q", r.Warnings)
 	}

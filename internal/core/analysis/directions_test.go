@@ -62,12 +62,10 @@ func TestDirectionsAsRunsOfTheirOwn(t *testing.T) {
 	}
 	must.True(t, r.Done && slices.Equal(r.Leaving, []string{"s1"}), "done %v, leaving %v", r.Done, r.Leaving)
 	early := runs[:4*8-1] // the eighth block lacks one direction of a setting that is still in question
-	if cut := Analyse(p, early); cut.Blocks != 3 {
-		t.Errorf("a block without its last direction counts: %d blocks, want 3", cut.Blocks)
-	}
-	if open := OpenBlocks(p, early); len(open) != len(p.Order)-7 || open[0] != 8 {
-		t.Errorf("open blocks %v, want 8 and on", open)
-	}
+	cut := Analyse(p, early)
+	must.True(t, cut.Blocks == 3, "a block without its last direction counts: %d blocks, want 3", cut.Blocks)
+	open := OpenBlocks(p, early)
+	must.True(t, len(open) == len(p.Order)-7 && open[0] == 8, "open blocks %v, want 8 and on", open)
 }
 
 func TestPositionIsThatOfTheDirection(t *testing.T) {
@@ -90,18 +88,16 @@ func TestInterruptedAttemptsAreNoFailures(t *testing.T) {
 		next[0].State = model.RunInterrupted
 		runs = append(runs, next...)
 	}
-	if r := Analyse(p, runs); r.Done || len(r.Unstable) != 0 {
-		t.Errorf("done %v, unstable %v", r.Done, r.Unstable)
-	}
+	r := Analyse(p, runs)
+	must.True(t, !r.Done && len(r.Unstable) == 0, "done %v, unstable %v", r.Done, r.Unstable)
 	must.Same(t, OpenBlocks(p, runs), []int{7}, "open blocks")
 	for i := range runs {
 		if runs[i].Block == 7 {
 			runs[i].State = model.RunInvalid
 		}
 	}
-	if open := OpenBlocks(p, runs); len(open) != 0 {
-		t.Errorf("open blocks %v after too many failures", open)
-	}
+	open := OpenBlocks(p, runs)
+	must.True(t, len(open) == 0, "open blocks %v after too many failures", open)
 }
 
 func TestPlanLineCountsDirections(t *testing.T) {

@@ -62,9 +62,8 @@ func TestGuardAtEqualLoad(t *testing.T) {
 			"nothing measured at that load": {0, model.GuardUnmeasured, false},
 		} {
 			r := Analyse(p, starved(t, p, 24, c.equal))
-			if v := verdictOfMetric(t, r, "s1", model.Goodput); v.Outcome != model.Better {
-				t.Fatalf("%s, %s: goodput is %s", mode, name, v.Outcome)
-			}
+			v := verdictOfMetric(t, r, "s1", model.Goodput)
+			must.Need(t, v.Outcome == model.Better, "%s, %s: goodput is %s", mode, name, v.Outcome)
 			g := verdictOfMetric(t, r, "s1", model.LatencyP99).Guard
 			if g.State != c.state || (g.EqualLoad > 0) != c.blocks {
 				t.Errorf("%s, %s: guard %s, at equal load in %d blocks; want %s", mode, name, g.State, g.EqualLoad, c.state)
@@ -109,9 +108,8 @@ func TestEqualLoadIsAskedForWhereItMatters(t *testing.T) {
 		}
 	}
 	settled := func(string, model.Direction, model.Metric) bool { return true }
-	if got := AtEqualLoad(guards, "current", []model.Run{base, run("s1", 94, 0.090, tcp)}, settled); len(got) != 0 {
-		t.Errorf("a guard that has spoken is asked again: %+v", got)
-	}
+	got := AtEqualLoad(guards, "current", []model.Run{base, run("s1", 94, 0.090, tcp)}, settled)
+	must.True(t, len(got) == 0, "a guard that has spoken is asked again: %+v", got)
 }
 
 // TestOpenGuardThatIsTolerable holds that an undecided guard refuses a setting only until
@@ -122,7 +120,6 @@ func TestOpenGuardThatIsTolerable(t *testing.T) {
 	r := Analyse(p, withMetrics(runsOf(p, p.NullBlocks+12, steady(p, gain)), 1.5, 1, 0)) // exactly the margin: never decided
 	g := verdictOfMetric(t, r, "s1", model.LatencyP99).Guard
 	must.True(t, g.State == model.GuardOpen && g.Tolerable, "guard %s, tolerable %v", g.State, g.Tolerable)
-	if got := MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay(); len(got) != 0 {
-		t.Errorf("refused by %d guards", len(got))
-	}
+	got := MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay()
+	must.True(t, len(got) == 0, "refused by %d guards", len(got))
 }

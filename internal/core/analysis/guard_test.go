@@ -92,12 +92,10 @@ func TestGuards(t *testing.T) {
 			}
 		}
 		thin := Analyse(p, withMetrics(runsOf(p, p.NullBlocks+2, steady(p, gain)), 1, 1, 0))
-		if v := verdictOfMetric(t, thin, "s1", model.LatencyP99); v.Guard.State != model.GuardOpen || v.Guard.MoreBlocks < 1 {
-			t.Errorf("%s, two blocks: %+v", mode, v.Guard)
-		}
-		if got := MayKeep(model.Goodput, thin.Verdicts, "s1").InTheWay(); len(got) != 4 {
-			t.Errorf("%s, two blocks: %d guards in the way, want 4", mode, len(got))
-		}
+		v := verdictOfMetric(t, thin, "s1", model.LatencyP99)
+		must.True(t, v.Guard.State == model.GuardOpen && v.Guard.MoreBlocks >= 1, "%s, two blocks: %+v", mode, v.Guard)
+		got := MayKeep(model.Goodput, thin.Verdicts, "s1").InTheWay()
+		must.True(t, len(got) == 4, "%s, two blocks: %d guards in the way, want 4", mode, len(got))
 	}
 }
 
@@ -135,12 +133,10 @@ func TestGuardsWithoutValues(t *testing.T) {
 		p.Guards[i].Default = false
 	}
 	r = Analyse(p, runsOf(p, 24, steady(p, gain)))
-	if v := verdictOfMetric(t, r, "s1", model.LatencyP99); v.Guard.State != model.GuardUnmeasured {
-		t.Errorf("asked for: %+v", v.Guard)
-	}
-	if got := MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay(); len(got) != 4 {
-		t.Errorf("refused by %d guards, want 4", len(got))
-	}
+	v := verdictOfMetric(t, r, "s1", model.LatencyP99)
+	must.True(t, v.Guard.State == model.GuardUnmeasured, "asked for: %+v", v.Guard)
+	got := MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay()
+	must.True(t, len(got) == 4, "refused by %d guards, want 4", len(got))
 }
 
 // Latency that falls is better, in requests and under load.

@@ -60,9 +60,8 @@ func TestLawScaleChangesNothing(t *testing.T) {
 			s.runs[i].Values[0].Value *= factor
 		}
 		after := Analyse(s.plan, s.runs)
-		if d := cmp.Diff(before, after, nearly()); d != "" {
-			t.Fatalf("times %v (-before +after):\n%s", factor, d)
-		}
+		d := cmp.Diff(before, after, nearly())
+		must.Need(t, d == "", "times %v (-before +after):\n%s", factor, d)
 	})
 }
 
@@ -100,9 +99,8 @@ func TestLawOrderOfRecordsDoesNotMatter(t *testing.T) {
 		s := drawSession(t)
 		before := Analyse(s.plan, s.runs)
 		after := Analyse(s.plan, rapid.Permutation(s.runs).Draw(t, "records"))
-		if d := cmp.Diff(before, after, cmpopts.EquateNaNs()); d != "" {
-			t.Fatalf("(-before +after):\n%s", d)
-		}
+		d := cmp.Diff(before, after, cmpopts.EquateNaNs())
+		must.Need(t, d == "", "(-before +after):\n%s", d)
 	})
 }
 
@@ -123,9 +121,8 @@ func TestLawVerdictsStay(t *testing.T) {
 				return // verdicts are withheld from here on
 			}
 			for _, v := range r.Verdicts {
-				if was, ok := reached[v.Setting]; ok && was != v.Outcome {
-					t.Fatalf("%s was %s and is %s", v.Setting, was, v.Outcome)
-				}
+				was, ok := reached[v.Setting]
+				must.Need(t, !ok || was == v.Outcome, "%s was %s and is %s", v.Setting, was, v.Outcome)
 				if v.Outcome != model.Undecided {
 					reached[v.Setting] = v.Outcome
 				}

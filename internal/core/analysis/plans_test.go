@@ -34,15 +34,13 @@ func TestSubsetBlocksDecideEveryCandidate(t *testing.T) {
 func TestPlanByHand(t *testing.T) {
 	one := model.Plan{Settings: []model.Setting{{Name: "as is"}}, Baseline: "as is", MaxBlocks: 1, Order: [][]string{{"as is"}},
 		Flow: model.Flow{Direction: model.To}}
-	if r := Analyse(one, nil); r.Done || len(r.Verdicts) != 0 {
-		t.Errorf("before: %+v", r)
-	}
+	r := Analyse(one, nil)
+	must.True(t, !r.Done && len(r.Verdicts) == 0, "before: %+v", r)
 	if r := Analyse(one, runsOf(one, 1, steady(one, nil))); !r.Done || r.Blocks != 1 || len(r.Verdicts) != 0 {
 		t.Errorf("after: %+v", r)
 	}
 	two := one
 	two.Settings, two.Order = append(one.Settings, model.Setting{Name: "b"}), [][]string{{"b", "as is"}}
-	if v := verdictOf(t, Analyse(two, runsOf(two, 1, steady(two, nil))), "b"); v.Outcome != model.Undecided || v.Interval.Confidence != 0.95 {
-		t.Errorf("%+v", v)
-	}
+	v := verdictOf(t, Analyse(two, runsOf(two, 1, steady(two, nil))), "b")
+	must.True(t, v.Outcome == model.Undecided && v.Interval.Confidence == 0.95, "%+v", v)
 }

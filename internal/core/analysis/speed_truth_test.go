@@ -26,9 +26,8 @@ func TestLongSessionTakesLittle(t *testing.T) {
 			return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 		}
 		before := used()
-		if r := Analyse(p, runs); r.Blocks != 500 || len(r.Verdicts) != 6*5 {
-			try.Fatalf("%d blocks, %d verdicts", r.Blocks, len(r.Verdicts))
-		}
+		r := Analyse(p, runs)
+		must.Need(try, r.Blocks == 500 && len(r.Verdicts) == 6*5, "%d blocks, %d verdicts", r.Blocks, len(r.Verdicts))
 		try.Claim("processor time of a look at 500 blocks of 5 settings", 1e3*(used()-before).Seconds(), 0, 500, "ms")
 	})
 }

@@ -68,9 +68,8 @@ func TestWatchedDirection(t *testing.T) {
 				t.Errorf("%s: %s %+v", name, v.Direction, v.Guard)
 			}
 		}
-		if k := MayKeep(model.Goodput, r.Verdicts, "s1"); k.May() != c.keep || k.Ask() != c.keep {
-			t.Errorf("%s: %+v", name, k)
-		}
+		k := MayKeep(model.Goodput, r.Verdicts, "s1")
+		must.True(t, k.May() == c.keep && k.Ask() == c.keep, "%s: %+v", name, k)
 	}
 }
 
@@ -88,9 +87,8 @@ func TestOpenGuardHoldsUpNoLargeEffect(t *testing.T) {
 					if r.Blocks < 12 {
 						ended++
 					}
-					if k := MayKeep(model.Goodput, r.Verdicts, "s1"); k.May() {
-						t.Errorf("gain %.1f, seed %d: kept without the person", gain, seed)
-					}
+					k := MayKeep(model.Goodput, r.Verdicts, "s1")
+					must.True(t, !k.May(), "gain %.1f, seed %d: kept without the person", gain, seed)
 				}
 			}
 		}

@@ -94,9 +94,8 @@ func TestCollect(t *testing.T) {
 	if _, told := e.Sender.NIC(); !ok || told || e.Window != 0 || e.Sender.CPU.IsKnown() || e.Sender.Counters.Moved("tcp_timeouts").IsKnown() {
 		t.Errorf("%+v", e)
 	}
-	if f := Find(e); len(f) != 1 || f[0].Kind != model.FindingNotFound || len(f[0].RuledOut) > 0 {
-		t.Errorf("%+v", f)
-	}
+	f := Find(e)
+	must.True(t, len(f) == 1 && f[0].Kind == model.FindingNotFound && len(f[0].RuledOut) == 0, "%+v", f)
 }
 
 // A rate that the link cannot carry shows that the link's rate is wrong: the
@@ -162,9 +161,8 @@ func TestMedianRun(t *testing.T) {
 		run(3, 1, 2, model.RunValid, 1e8), other(4, 1, 2, model.RunValid),
 		run(5, 2, 1, model.RunValid, 2e8), other(6, 2, 1, model.RunValid),
 	}
-	if r := Looked(s)[model.To]; r.Number != 3 {
-		t.Errorf("run %d of a spoilt block", r.Number)
-	}
+	r := Looked(s)[model.To]
+	must.True(t, r.Number == 3, "run %d of a spoilt block", r.Number)
 	must.True(t, len(Looked(&model.Session{})) == 0, "a run of a session without runs")
 }
 

@@ -72,9 +72,8 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("%s: %q names what it is not", name, text)
 		}
 	}
-	if _, text := Waiting(loadedRun(0.021, 0, 0), model.From); text != "" {
-		t.Errorf("a direction without a run: %q", text)
-	}
+	_, text := Waiting(loadedRun(0.021, 0, 0), model.From)
+	must.True(t, text == "", "a direction without a run: %q", text)
 	must.Equal(t, Work(loadedRun(0.4, 0, 0), model.To, model.Far), "each Gbit costs the far host 420 ms of processor time, with an MTU of 1500")
 	must.Equal(t, Work(loadedRun(0.4, 0, 0), model.To, model.Near), "")
 }

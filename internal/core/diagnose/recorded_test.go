@@ -259,8 +259,7 @@ func TestDocument(t *testing.T) {
 	b := must.Get(os.ReadFile(document))(t)
 	must.Equal(t, string(b), text, "docs/diagnosis.md is not what the list says: go test ./internal/core/diagnose -update")
 	for n := 1; n <= 43; n++ {
-		if id := fmt.Sprintf("B%02d", n); !strings.Contains(text, "\n## "+id+": ") {
-			t.Errorf("%s is not in the list", id)
-		}
+		id := fmt.Sprintf("B%02d", n)
+		must.True(t, strings.Contains(text, "\n## "+id+": "), "%s is not in the list", id)
 	}
 }

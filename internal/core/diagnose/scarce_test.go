@@ -114,7 +114,6 @@ func TestCutOff(t *testing.T) {
 		got := strings.Join(CutOff(model.EndReport{Host: model.Near, Counters: counted(append(everything(), looked("log", "mbuf", "track")...), c.counters...)}), "; ")
 		must.Equal(t, got, c.want, "%s", name)
 	}
-	if got := CutOff(model.EndReport{Host: model.Near}); got != nil {
-		t.Errorf("of a host that counted nothing: %q", got)
-	}
+	got := CutOff(model.EndReport{Host: model.Near})
+	must.True(t, got == nil, "of a host that counted nothing: %q", got)
 }

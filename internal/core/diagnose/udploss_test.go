@@ -164,9 +164,8 @@ func TestLocateUDP(t *testing.T) {
 			must.Need(t, ok, "not located")
 			for _, d := range l.Drops {
 				must.Equal(t, d.Count.Or(0), c.where[d.Place], "%s", d.Place)
-				if want := strings.HasPrefix(string(d.Place), "sender"); (d.Host == model.Near) != want {
-					t.Errorf("%s is at host %s", d.Place, d.Host)
-				}
+				want := strings.HasPrefix(string(d.Place), "sender")
+				must.True(t, (d.Host == model.Near) == want, "%s is at host %s", d.Place, d.Host)
 			}
 			if l.Explained != c.explained || l.Explained+l.Path != l.Lost || len(l.Unknown()) != c.unknown {
 				t.Errorf("explained %d, path %d of %d, unknown %v", l.Explained, l.Path, l.Lost, l.Unknown())

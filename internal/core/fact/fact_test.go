@@ -12,9 +12,8 @@ import (
 
 func TestKnown(t *testing.T) {
 	f := Known(0, "sysfs")
-	if v, ok := f.Get(); v != 0 || !ok {
-		t.Errorf("Get = %d, %v; a known zero is known", v, ok)
-	}
+	v, ok := f.Get()
+	must.True(t, v == 0 && ok, "Get = %d, %v; a known zero is known", v, ok)
 	if !f.IsKnown() || f.Or(7) != 0 || f.Source() != "sysfs" || f.Reason() != "" {
 		t.Errorf("known zero: known %v, or %d, source %q, reason %q", f.IsKnown(), f.Or(7), f.Source(), f.Reason())
 	}
@@ -22,9 +21,8 @@ func TestKnown(t *testing.T) {
 
 func TestUnknown(t *testing.T) {
 	for name, f := range map[string]Of[int]{"zero value": {}, "with a reason": Unknown[int]("virtual link")} {
-		if v, ok := f.Get(); v != 0 || ok || f.IsKnown() {
-			t.Errorf("%s: Get = %d, %v", name, v, ok)
-		}
+		v, ok := f.Get()
+		must.True(t, v == 0 && !ok && !f.IsKnown(), "%s: Get = %d, %v", name, v, ok)
 		if f.Or(7) != 7 || f.Source() != "" {
 			t.Errorf("%s: or %d, source %q", name, f.Or(7), f.Source())
 		}
@@ -56,14 +54,12 @@ func TestJSONReadsStrangers(t *testing.T) {
 		`{"value":3,"unknown":"x"}`: Known(3, ""), `{"value":3,"source":"s","later":1}`: Known(3, "s"),
 	} {
 		got := Known(9, "what was there before")
-		if err := json.Unmarshal([]byte(in), &got); err != nil || got != want {
-			t.Errorf("%s: %+v, %v, want %+v", in, got, err, want)
-		}
+		err := json.Unmarshal([]byte(in), &got)
+		must.True(t, err == nil && got == want, "%s: %+v, %v, want %+v", in, got, err, want)
 	}
 	var f Of[int]
-	if err := json.Unmarshal([]byte(`{"value":"three"}`), &f); err == nil || f.IsKnown() {
-		t.Errorf("a value of the wrong type: %+v, %v", f, err)
-	}
+	err := json.Unmarshal([]byte(`{"value":"three"}`), &f)
+	must.True(t, err != nil && !f.IsKnown(), "a value of the wrong type: %+v, %v", f, err)
 }
 
 func TestJSONRoundTrip(t *testing.T) {
@@ -74,8 +70,7 @@ func TestJSONRoundTrip(t *testing.T) {
 		}
 		b := must.Get(json.Marshal(want))(t)
 		var got Of[int64]
-		if err := json.Unmarshal(b, &got); err != nil || got != want {
-			t.Fatalf("%s: %+v, %v, want %+v", b, got, err, want)
-		}
+		err := json.Unmarshal(b, &got)
+		must.Need(t, err == nil && got == want, "%s: %+v, %v, want %+v", b, got, err, want)
 	})
 }

@@ -65,9 +65,8 @@ func TestChanges(t *testing.T) {
 	} {
 		must.Equal(t, Since(c.was.Changes(c.now)), c.want, "%s", name)
 		must.Len(t, c.now.Changes(c.was), len(c.was.Changes(c.now)), "%s: the other way round", name)
-		if got := c.was.Turned().Turned(); !cmp.Equal(got, c.was) {
-			t.Errorf("%s: turned twice it is %v", name, got)
-		}
+		got := c.was.Turned().Turned()
+		must.True(t, cmp.Equal(got, c.was), "%s: turned twice it is %v", name, got)
 	}
 }
 
@@ -101,9 +100,8 @@ func TestProof(t *testing.T) {
 	}
 	text := must.Get(p.Text())(t)
 	got, ok, err := Read(text)
-	if diff := cmp.Diff(p, got); err != nil || !ok || diff != "" {
-		t.Errorf("%v %v\n%s", ok, err, diff)
-	}
+	diff := cmp.Diff(p, got)
+	must.True(t, err == nil && ok && diff == "", "%v %v\n%s", ok, err, diff)
 	turned := p.Seen(model.Near)
 	if turned.Directions[0] != model.From || turned.Kept[0].Host != model.Near || p.Directions[0] != model.To || !cmp.Equal(turned.Seen(model.Far), p) {
 		t.Errorf("%+v", turned)

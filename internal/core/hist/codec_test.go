@@ -69,9 +69,8 @@ func TestFullHistogramFitsTheBounds(t *testing.T) {
 	h.min, h.max = 1, 104<<topShift
 	b := must.Get(h.MarshalBinary())(t)
 	var back Histogram
-	if err := back.UnmarshalBinary(b); err != nil || back != *h {
-		t.Errorf("binary of %d bytes: %v", len(b), err)
-	}
+	err := back.UnmarshalBinary(b)
+	must.True(t, err == nil && back == *h, "binary of %d bytes: %v", len(b), err)
 	text := must.Get(json.MarshalIndent(h, "                ", "    "))(t)
 	if err := json.Unmarshal(text, &back); err != nil || back != *h {
 		t.Errorf("json of %d bytes: %v", len(text), err)
@@ -162,9 +161,8 @@ func FuzzUnmarshalJSON(f *testing.F) {
 			return
 		}
 		text := must.Get(h.MarshalJSON())(t)
-		if err := again.UnmarshalJSON(text); err != nil || again != h {
-			t.Fatalf("%s became %s: %v", b, text, err)
-		}
+		err := again.UnmarshalJSON(text)
+		must.Need(t, err == nil && again == h, "%s became %s: %v", b, text, err)
 		exercise(t, &h)
 	})
 }
@@ -172,13 +170,11 @@ func FuzzUnmarshalJSON(f *testing.F) {
 func exercise(t *testing.T, h *Histogram) {
 	t.Helper()
 	least, greatest := h.Min().Or(0), h.Max().Or(0)
-	if mean := h.Mean().Or(0); mean < least || mean > greatest {
-		t.Fatalf("mean %v outside %v…%v", mean, least, greatest)
-	}
+	mean := h.Mean().Or(0)
+	must.Need(t, mean >= least && mean <= greatest, "mean %v outside %v…%v", mean, least, greatest)
 	for _, q := range []float64{0, 0.01, 0.5, 0.99, 0.999, 1} {
-		if v, ok := h.Quantile(q).Get(); ok && (v < least || v > greatest) {
-			t.Fatalf("quantile %v = %v outside %v…%v", q, v, least, greatest)
-		}
+		v, ok := h.Quantile(q).Get()
+		must.Need(t, !ok || v >= least && v <= greatest, "quantile %v = %v outside %v…%v", q, v, least, greatest)
 	}
 	n := h.Count()
 	if err := h.Merge(of(1)); err == nil && h.Count() != n+1 {
@@ -196,9 +192,8 @@ func TestWideSumsAgreeWithBig(t *testing.T) {
 		if sum.number().Cmp(want) != 0 {
 			t.Fatalf("%d × %d + %d = %v, want %v", v, n, w, sum.number(), want)
 		}
-		if back, ok := fromNumber(want); !ok || back != sum {
-			t.Fatalf("%v read as %v, %v", want, back, ok)
-		}
+		back, ok := fromNumber(want)
+		must.Need(t, ok && back == sum, "%v read as %v, %v", want, back, ok)
 		if sum.compare(product(v, n)) != big.NewInt(w).Sign() {
 			t.Fatalf("comparing %v with %d × %d", sum.number(), v, n)
 		}

@@ -37,9 +37,8 @@ func TestDefaultOn(t *testing.T) {
 			if system != "linux" && system != "freebsd" || versions == "" {
 				continue
 			}
-			if _, known := inVersions(versions, "6.1"); !known && versions != "newest" {
-				t.Errorf("%s: nobody understands %q", k.ID, d.System)
-			}
+			_, known := inVersions(versions, "6.1")
+			must.True(t, known || versions == "newest", "%s: nobody understands %q", k.ID, d.System)
 		}
 	}
 }
@@ -53,9 +52,8 @@ func TestRange(t *testing.T) {
 		must.Equal(t, k.Range("linux"), want, "%s", id)
 	}
 	k, _ := NewIndex().ByID("socket.buffer_max")
-	if a, b := k.Range("freebsd"), k.Range("darwin"); a == b {
-		t.Errorf("the systems' own ranges are the same: %q", a)
-	}
+	a, b := k.Range("freebsd"), k.Range("darwin")
+	must.True(t, a != b, "the systems' own ranges are the same: %q", a)
 }
 
 func TestRisky(t *testing.T) {
@@ -91,9 +89,8 @@ func TestFaultsComeAllAtOnce(t *testing.T) {
 		t.Errorf("kinds of %v", errs)
 	}
 	must.Len(t, NewIndex().Faults("linux", before, set("tcp.recv_buffer_max", "1048576")), 0, "a good change")
-	if advice := Advice("linux", before, set("tcp.recv_buffer_max", "1048576")); len(advice) == 0 {
-		t.Error("no advice about a ceiling below the running one")
-	}
+	advice := Advice("linux", before, set("tcp.recv_buffer_max", "1048576"))
+	must.True(t, len(advice) != 0, "no advice about a ceiling below the running one")
 	must.Len(t, NewIndex().Faults("windows", nil, set("tcp.sack", "0")), 1, "windows")
 	if errs := NewIndex().Faults("freebsd", nil, set("txqueuelen", "100")); len(errs) != 1 || !strings.Contains(errs[0].Error(), "/boot/loader.conf") {
 		t.Errorf("freebsd at boot: %v", errs)

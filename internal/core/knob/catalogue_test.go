@@ -31,14 +31,12 @@ func TestCatalogueIsComplete(t *testing.T) {
 		if strings.ToLower(k.Summary[:1]) != k.Summary[:1] && !strings.HasPrefix(k.Summary, "TCP") && !strings.HasPrefix(k.Summary, "VLAN") {
 			t.Errorf("%s: summary %q does not start in lower case", k.ID, k.Summary)
 		}
-		if got, ok := knob.NewIndex().ByID(k.ID); !ok || got.Summary != k.Summary {
-			t.Errorf("ByID(%s) does not find it", k.ID)
-		}
+		got, ok := knob.NewIndex().ByID(k.ID)
+		must.True(t, ok && got.Summary == k.Summary, "ByID(%s) does not find it", k.ID)
 	}
 	must.True(t, len(seen) >= 150, "the catalogue has %d knobs: a part of it is missing", len(seen))
-	if _, ok := knob.NewIndex().ByID("no.such"); ok {
-		t.Error("ByID finds a knob that is not there")
-	}
+	_, ok := knob.NewIndex().ByID("no.such")
+	must.True(t, !ok, "ByID finds a knob that is not there")
 }
 
 // TestNativeSettings holds what every native setting must say, and that no two
@@ -55,9 +53,8 @@ func TestNativeSettings(t *testing.T) {
 		for system, n := range k.Native {
 			must.True(t, slices.Contains(knob.Systems(), system), "%s: unknown system %q", k.ID, system)
 			p := part{system, n.Mechanism, n.Name, n.Encoding}
-			if other, ok := owner[p]; ok {
-				t.Errorf("%s and %s both are %s (%q) on %s", k.ID, other, n.Name, n.Encoding, system)
-			}
+			other, ok := owner[p]
+			must.True(t, !ok, "%s and %s both are %s (%q) on %s", k.ID, other, n.Name, n.Encoding, system)
 			owner[p] = k.ID
 			checkNative(t, k, system, n)
 		}
@@ -92,9 +89,8 @@ func checkNative(t *testing.T, k knob.Knob, system string, n knob.Native) {
 		t.Errorf("%s on %s: has no permanent form", k.ID, system)
 	}
 	if n.Mechanism == knob.WinReg && n.Encoding == knob.Plain {
-		if got, err := k.Decode(system, "absent"); got != n.Absent || err != nil {
-			t.Errorf("%s on %s: absent reads as %q, %v", k.ID, system, got, err)
-		}
+		got, err := k.Decode(system, "absent")
+		must.True(t, got == n.Absent && err == nil, "%s on %s: absent reads as %q, %v", k.ID, system, got, err)
 	}
 }
 
@@ -133,9 +129,8 @@ func TestConstraintsNameKnobs(t *testing.T) {
 			t.Errorf("%s: rule, source or knobs are missing", c.ID)
 		}
 		for _, id := range c.Knobs {
-			if _, ok := knob.NewIndex().ByID(id); !ok {
-				t.Errorf("%s: looks at %s, which is no knob", c.ID, id)
-			}
+			_, ok := knob.NewIndex().ByID(id)
+			must.True(t, ok, "%s: looks at %s, which is no knob", c.ID, id)
 		}
 		must.Equal(t, c.Breaks(knob.Values{}, knob.Values{}), "", "%s: unknown values break it", c.ID)
 	}
@@ -215,9 +210,8 @@ func TestExplain(t *testing.T) {
 // understood, and leads back to the knob.
 func TestEveryNativeNameIsExplained(t *testing.T) {
 	for _, k := range knob.Catalogue() {
-		if e, ok := knob.NewIndex().Explain(string(k.ID)); !ok || e.Knob == nil {
-			t.Errorf("Explain(%s) knows nothing", k.ID)
-		}
+		e, ok := knob.NewIndex().Explain(string(k.ID))
+		must.True(t, ok && e.Knob != nil, "Explain(%s) knows nothing", k.ID)
 		for system, n := range k.Native {
 			e, _ := knob.NewIndex().Explain(n.Name)
 			if !slices.ContainsFunc(e.Uses, func(u knob.Use) bool { return u.System == system && u.Knob.ID == k.ID }) {

@@ -140,13 +140,11 @@ func TestWindowScale(t *testing.T) {
 		for _, a := range assignments(c.values) {
 			v[a.Knob] = a.Value
 		}
-		if got, ok := knob.WindowScale(c.system, v); got != c.want || !ok {
-			t.Errorf("%s %s: scale %d, %v, want %d", c.system, c.values, got, ok, c.want)
-		}
+		got, ok := knob.WindowScale(c.system, v)
+		must.True(t, got == c.want && ok, "%s %s: scale %d, %v, want %d", c.system, c.values, got, ok, c.want)
 	}
-	if _, ok := knob.WindowScale("linux", knob.Values{}); ok {
-		t.Error("a scale was computed from nothing")
-	}
+	_, ok := knob.WindowScale("linux", knob.Values{})
+	must.True(t, !ok, "a scale was computed from nothing")
 }
 
 // TestNoStepOnTheWayBreaksARule: where values fit together before and after,

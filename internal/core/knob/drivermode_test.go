@@ -31,16 +31,14 @@ func TestDriverModes(t *testing.T) {
 	}
 	must.Equal(t, plain.From("coalesce.rx-usecs of eth0").Range("linux"), "0 to 1000000 µs", "range of another driver")
 	for text, fits := range map[string]bool{"0": true, "1": true, "2": false, "3": true, "4": true, "5": false, "9": false, "10": true, "10000": true, "10001": false} {
-		if _, err := of.Parse(text); (err == nil) != fits {
-			t.Errorf("%s: %v", text, err)
-		}
+		_, err := of.Parse(text)
+		must.True(t, (err == nil) == fits, "%s: %v", text, err)
 	}
 	for number, fits := range map[uint32]bool{0: true, 1: true, 2: false, 3: true, 4: true, 5: false, 9: false, 10: true, 50: true, 10000: true, 10001: false} {
 		must.Equal(t, knob.DriverTakes("e1000e", "coalesce.rx-usecs", number) == nil, fits, "%d", number)
 		must.OK(t, knob.DriverTakes("mlx5_core", "coalesce.rx-usecs", number), "another driver, %d", number)
 	}
 	must.Fail(t, knob.DriverTakes("igb", "coalesce.tx-usecs", 4), "igb has no mode 4")
-	if k, _ := knob.NewIndex().ByID("nic.ring.rx"); k.From("rings.rx of eth0 (e1000e)").Named != nil {
-		t.Error("a ring has modes")
-	}
+	k, _ := knob.NewIndex().ByID("nic.ring.rx")
+	must.True(t, k.From("rings.rx of eth0 (e1000e)").Named == nil, "a ring has modes")
 }

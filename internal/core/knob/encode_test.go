@@ -102,9 +102,8 @@ func TestWhatCannotBeSaidIsUnsupported(t *testing.T) {
 func TestLevelIsTheLeastThatAllows(t *testing.T) {
 	k, _ := knob.NewIndex().ByID("tcp.recv_buffer_max")
 	for value, want := range map[string]string{"4096": "Disabled", "65535": "Disabled", "65536": "HighlyRestricted", "1048560": "Restricted", "16776960": "Normal", "16776961": "Experimental"} {
-		if got, err := k.Encode("windows", "Normal", value); got != want || err != nil {
-			t.Errorf("%s is %q, %v, want %s", value, got, err, want)
-		}
+		got, err := k.Encode("windows", "Normal", value)
+		must.True(t, got == want && err == nil, "%s is %q, %v, want %s", value, got, err, want)
 	}
 }
 
@@ -112,9 +111,8 @@ func TestLevelIsTheLeastThatAllows(t *testing.T) {
 func TestHeldSwitchReadsAsItIs(t *testing.T) {
 	k, _ := knob.NewIndex().ByID("nic.offload.tso")
 	for raw, want := range map[string]string{"a=on(held) b=off": "0", "a=off(held)": "1", "a=on(held) b=on": "1", "a=on": "1"} {
-		if got, err := k.Decode("linux", raw); got != want || err != nil {
-			t.Errorf("%s reads as %s, %v, want %s", raw, got, err, want)
-		}
+		got, err := k.Decode("linux", raw)
+		must.True(t, got == want && err == nil, "%s reads as %s, %v, want %s", raw, got, err, want)
 	}
 }
 
@@ -132,9 +130,8 @@ func TestHolds(t *testing.T) {
 		{"autoneg=on advertise=a (supported=a; now=1000/full)", "autoneg=on advertise=b (supported=a; now=1000/full)", false},
 		{"a=on(held) b=off", "a=on b=off", true}, {"a=off", "a=off(held)", true}, {"a=on", "a=off(held)", false},
 	} {
-		if got := knob.Holds(c.want, c.got); got != c.holds {
-			t.Errorf("Holds(%q, %q) = %v", c.want, c.got, got)
-		}
+		got := knob.Holds(c.want, c.got)
+		must.True(t, got == c.holds, "Holds(%q, %q) = %v", c.want, c.got, got)
 	}
 }
 

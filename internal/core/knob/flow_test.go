@@ -80,12 +80,10 @@ func TestOneReadingOfFlowSettings(t *testing.T) {
 			a := model.Assignment{Knob: k.ID, Value: text}
 			want := model.Flow{Engine: udp.Name, Streams: 2}
 			got, err := knob.ApplyFlow(want, []model.Assignment{a})
-			if old := asRunsRead(&want, a); old != nil || err != nil {
-				t.Fatalf("%s=%s: %v before, %v now", k.ID, text, old, err)
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("%s=%s: %s", k.ID, text, diff)
-			}
+			old := asRunsRead(&want, a)
+			must.Need(t, old == nil && err == nil, "%s=%s: %v before, %v now", k.ID, text, old, err)
+			diff := cmp.Diff(want, got)
+			must.Need(t, diff == "", "%s=%s: %s", k.ID, text, diff)
 		})
 	}
 	must.True(t, seen >= 7, "only %d knobs of the flow", seen)
@@ -103,14 +101,12 @@ func TestWhereTheReadingsDiffered(t *testing.T) {
 		{"streams", "129", false}, {"streams", "0", false}, {"mss", "1", false}, {"window", "-1", false}, {"nodelay", "2", false},
 		{"window", "64KiB", true}, {"rate", "100M", true}, {"rate", "unlimited", true}, {"nodelay", "off", true},
 	} {
-		if _, err := knob.ApplyFlow(model.Flow{Engine: udp.Name}, []model.Assignment{{Knob: c.knob, Value: c.value}}); (err == nil) != c.ok {
-			t.Errorf("%s=%s: %v", c.knob, c.value, err)
-		}
+		_, err := knob.ApplyFlow(model.Flow{Engine: udp.Name}, []model.Assignment{{Knob: c.knob, Value: c.value}})
+		must.True(t, (err == nil) == c.ok, "%s=%s: %v", c.knob, c.value, err)
 	}
 	f, err := knob.ApplyFlow(model.Flow{Engine: udp.Name}, []model.Assignment{{Knob: "rate", Value: "1234567.891"}})
-	if u, _ := udp.Of(f); err != nil || u.Rate != 1234567.891 {
-		t.Errorf("a rate of a search is %v, %v", u, err)
-	}
+	u, _ := udp.Of(f)
+	must.True(t, err == nil && u.Rate == 1234567.891, "a rate of a search is %v, %v", u, err)
 }
 
 // TestOptionsOfKinds: what an engine lets plans vary is a knob of its flows, also as
@@ -145,9 +141,8 @@ func TestWithSetting(t *testing.T) {
 	f, err := knob.WithSetting(model.Flow{Engine: "filecopy"}, model.Setting{Name: "s", Assignments: []model.Assignment{
 		{Host: model.Far, Knob: "link.mtu", Value: "x"}, {Knob: "streams", Value: "4"}, {Knob: "copy.sink", Value: "/srv"},
 	}})
-	if c, _ := files.Of(f); err != nil || f.Streams != 4 || c.Sink != "/srv" {
-		t.Errorf("%+v, %v", f, err)
-	}
+	c, _ := files.Of(f)
+	must.True(t, err == nil && f.Streams == 4 && c.Sink == "/srv", "%+v, %v", f, err)
 	_, err = knob.WithSetting(model.Flow{}, model.Setting{Name: "odd", Assignments: []model.Assignment{{Knob: "widnow", Value: "1"}, {Knob: "tcp.sack", Value: "1"}}})
 	if err == nil || !strings.Contains(err.Error(), `setting "odd"`) || !strings.Contains(err.Error(), "did you mean window") || !strings.Contains(err.Error(), "tcp.sack") {
 		t.Errorf("%v", err)

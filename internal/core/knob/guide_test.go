@@ -69,16 +69,14 @@ func TestGuideLinesOutside(t *testing.T) {
 		}
 		must.Contain(t, e.Outside[0].Does, want, "%s", name)
 		for _, id := range e.Replaced() {
-			if _, ok := knob.NewIndex().ByID(id); !ok {
-				t.Errorf("%s: %s is no knob", name, id)
-			}
+			_, ok := knob.NewIndex().ByID(id)
+			must.True(t, ok, "%s: %s is no knob", name, id)
 		}
 	}
 	e, ok := knob.NewIndex().Explain("ethtool -K eth0 ntuple on gro on")
 	must.True(t, ok && slices.Equal(e.Unknown, []string{"ntuple"}) && len(e.Sets) == 1, "%+v", e)
 	for _, name := range []string{"ip addr add 192.0.2.1/24 dev eth0", "tc filter show", "netsh wlan show all", "Get-NetRoute", "ethtool eth0"} {
-		if e, ok := knob.NewIndex().Explain(name); ok {
-			t.Errorf("%s: %+v", name, e)
-		}
+		e, ok := knob.NewIndex().Explain(name)
+		must.True(t, !ok, "%s: %+v", name, e)
 	}
 }

@@ -98,13 +98,11 @@ func TestSuggest(t *testing.T) {
 		"Window":                "window",
 		"tcp.congestion_contrl": "tcp.congestion_control",
 	} {
-		if got := knob.NewIndex().Suggest(text); len(got) == 0 || got[0] != want {
-			t.Errorf("Suggest(%q) = %v, want %s first", text, got, want)
-		}
+		got := knob.NewIndex().Suggest(text)
+		must.True(t, len(got) != 0 && got[0] == want, "Suggest(%q) = %v, want %s first", text, got, want)
 	}
-	if got := knob.NewIndex().Suggest("completely.different.thing"); got != nil {
-		t.Errorf("Suggest of nothing similar = %v", got)
-	}
+	got := knob.NewIndex().Suggest("completely.different.thing")
+	must.True(t, got == nil, "Suggest of nothing similar = %v", got)
 }
 
 func TestApplyFlow(t *testing.T) {
@@ -114,9 +112,8 @@ func TestApplyFlow(t *testing.T) {
 		{Knob: "block", Value: "131072"}, {Knob: "nodelay", Value: "1"}, {Knob: "congestion", Value: "bbr"},
 	})
 	want := model.Flow{Engine: "tcpbulk", Window: 65536, MSS: 1400, Streams: 4, Block: 131072, Congestion: "bbr"}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("ApplyFlow: %v\n%s", err, diff)
-	}
+	diff := cmp.Diff(want, got)
+	must.True(t, diff == "" && err == nil, "ApplyFlow: %v\n%s", err, diff)
 	datagrams := model.Flow{Engine: "udpflow", Params: traffic.Write(udp.Params{Pacing: "clock"})}
 	got, err = knob.ApplyFlow(datagrams, []model.Assignment{{Knob: "rate", Value: "100M"}})
 	if want := traffic.Write(udp.Params{Rate: 100e6, Pacing: "clock"}); err != nil || got.Params != want {

@@ -35,8 +35,7 @@ func TestEverySourceCanBeCited(t *testing.T) {
 	}
 	must.Need(t, len(all) >= 100, "only %d sources", len(all))
 	for _, s := range all {
-		if words := Cite(s); strings.ContainsAny(words, "[]\x00") || strings.Contains(words, ";;") {
-			t.Errorf("%q became %q", s, words)
-		}
+		words := Cite(s)
+		must.True(t, !strings.ContainsAny(words, "[]\x00") && !strings.Contains(words, ";;"), "%q became %q", s, words)
 	}
 }

@@ -177,9 +177,8 @@ func TestWindowTable(t *testing.T) {
 
 func TestWindowEdges(t *testing.T) {
 	inf := units.BitRate(math.Inf(1))
-	if got := WindowBound(1, 0); got != inf {
-		t.Errorf("no delay: %v, want +Inf", float64(got))
-	}
+	got := WindowBound(1, 0)
+	must.True(t, got == inf, "no delay: %v, want +Inf", float64(got))
 	if got := WindowBound(0, 0); got != 0 {
 		t.Errorf("no window: %v, want 0", float64(got))
 	}
@@ -255,9 +254,8 @@ func TestTimeoutBound(t *testing.T) {
 	if got := float64(TimeoutBound(1448, rtt, timer, 1e-8) / Mathis(1448, rtt, 1e-8, false)); math.Abs(got-1) > 0.002 {
 		t.Errorf("%g of Mathis at next to no loss", got)
 	}
-	if got := float64(TimeoutBound(1448, rtt, timer, 0)); !math.IsInf(got, 1) {
-		t.Errorf("%g without losses", got)
-	}
+	got := float64(TimeoutBound(1448, rtt, timer, 0))
+	must.True(t, math.IsInf(got, 1), "%g without losses", got)
 }
 
 func TestLossEdges(t *testing.T) {
@@ -279,9 +277,8 @@ func TestLossEdges(t *testing.T) {
 func TestSmallest(t *testing.T) {
 	inf, nan := units.BitRate(math.Inf(1)), units.BitRate(math.NaN())
 	limits := []Limit{{"loss", inf, "no loss seen"}, {"cpu", nan, ""}, {"wire", 941e6, "x"}, {"window", 52e6, "y"}, {"disk", 52e6, "z"}}
-	if got, ok := Smallest(limits); !ok || got != limits[3] {
-		t.Errorf("Smallest = %+v, %v, want the window", got, ok)
-	}
+	got, ok := Smallest(limits)
+	must.True(t, ok && got == limits[3], "Smallest = %+v, %v, want the window", got, ok)
 	if got, ok := Smallest(limits[:2]); ok || got != (Limit{}) {
 		t.Errorf("Smallest of unbounded = %+v, %v", got, ok)
 	}
@@ -334,9 +331,8 @@ func TestWindowLaws(t *testing.T) {
 		window := units.Bytes(rapid.Int64Range(1, int64(MaxWindow)).Draw(t, "window"))
 		rtt := time.Duration(rapid.Int64Range(int64(time.Microsecond), int64(10*time.Second)).Draw(t, "rtt"))
 		rate := WindowBound(window, rtt)
-		if back := WindowFor(rate, rtt); back < window || back > window+1 {
-			t.Fatalf("%v over %v gives %v, which needs %v", window, rtt, rate, back)
-		}
+		back := WindowFor(rate, rtt)
+		must.Need(t, back >= window && back <= window+1, "%v over %v gives %v, which needs %v", window, rtt, rate, back)
 		if WindowBound(window+1, rtt) <= rate || WindowBound(window, rtt+1) >= rate {
 			t.Fatalf("%v over %v: not monotonic", window, rtt)
 		}

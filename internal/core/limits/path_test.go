@@ -172,9 +172,8 @@ func TestRefuted(t *testing.T) {
 			t.Errorf("%s: refuted %v, %v", rate, c.Refuted(rate), c.Against(rate))
 		}
 	}
-	if why := c.Against(9e9).Reason(); !strings.Contains(why, "9 Gbit/s") || !strings.Contains(why, "941.5 Mbit/s") {
-		t.Errorf("reason %q", why)
-	}
+	why := c.Against(9e9).Reason()
+	must.True(t, strings.Contains(why, "9 Gbit/s") && strings.Contains(why, "941.5 Mbit/s"), "reason %q", why)
 	must.True(t, !(Ceiling{}).Refuted(1e12), "an unknown ceiling was refuted")
 }
 
@@ -196,16 +195,14 @@ func TestWaitedBeforeTheWindow(t *testing.T) {
 			t.Errorf("%s: refuted %v", window, !refuted)
 		}
 	}
-	if c := OfPath(session(2500*time.Millisecond), model.From); !c.Refuted(1.727e6) {
-		t.Error("the other direction has no window")
-	}
+	c := OfPath(session(2500*time.Millisecond), model.From)
+	must.True(t, c.Refuted(1.727e6), "the other direction has no window")
 }
 
 func TestLeastRTT(t *testing.T) {
 	s := path(func(*model.Session) {})
-	if rtt, ok := LeastRTT(s).Get(); !ok || rtt != 9*time.Millisecond {
-		t.Errorf("%v, %v", rtt, ok)
-	}
+	rtt, ok := LeastRTT(s).Get()
+	must.True(t, ok && rtt == 9*time.Millisecond, "%v, %v", rtt, ok)
 	s.Runs[1].State = model.RunInvalid
 	if rtt := LeastRTT(s).Or(0); rtt != 10*time.Millisecond {
 		t.Errorf("%v, of a run that is not valid", rtt)

@@ -68,9 +68,8 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for _, m := range Measured(model.Flow{Engine: "loaded"}) {
-		if _, ok := Of(m); !ok {
-			t.Errorf("no verdict can be given on %s, which loaded measures", m)
-		}
+		_, ok := Of(m)
+		must.True(t, ok, "no verdict can be given on %s, which loaded measures", m)
 	}
 	must.True(t, !slices.Contains(Names(), CPU), "%s is two metrics", CPU)
 }

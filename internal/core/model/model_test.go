@@ -38,9 +38,8 @@ func TestRunValue(t *testing.T) {
 		{Direction: From, Metric: Goodput, Value: 2},
 		{Direction: To, Metric: Retransmits, Value: 0},
 	}}
-	if v, ok := r.Value(From, Goodput); v != 2 || !ok {
-		t.Errorf("goodput from: %g, %v", v, ok)
-	}
+	v, ok := r.Value(From, Goodput)
+	must.True(t, v == 2 && ok, "goodput from: %g, %v", v, ok)
 	if v, ok := r.Value(To, Retransmits); v != 0 || !ok {
 		t.Errorf("a measured zero: %g, %v", v, ok)
 	}
@@ -51,9 +50,8 @@ func TestRunValue(t *testing.T) {
 
 func TestPlanSetting(t *testing.T) {
 	p := Plan{Settings: []Setting{{Name: "current"}, {Name: "jumbo", Assignments: []Assignment{{Host: Near, Knob: "link.mtu", Value: "9000"}}}}}
-	if s, ok := p.Setting("jumbo"); !ok || len(s.Assignments) != 1 {
-		t.Errorf("jumbo: %+v, %v", s, ok)
-	}
+	s, ok := p.Setting("jumbo")
+	must.True(t, ok && len(s.Assignments) == 1, "jumbo: %+v, %v", s, ok)
 	if s, ok := p.Setting("other"); ok || s.Name != "" {
 		t.Errorf("other: %+v, %v", s, ok)
 	}
@@ -73,18 +71,16 @@ func TestIntervalJSON(t *testing.T) {
 		b := must.Get(json.Marshal(c.in))(t)
 		must.Equal(t, string(b), c.want, "%+v: %s", c.in, b)
 		var back Interval
-		if err := json.Unmarshal(b, &back); err != nil || back != c.in {
-			t.Errorf("%s: read back as %+v, %v", b, back, err)
-		}
+		err := json.Unmarshal(b, &back)
+		must.True(t, err == nil && back == c.in, "%s: read back as %+v, %v", b, back, err)
 	}
 }
 
 // An interval that says nothing of an end does not bound it.
 func TestIntervalJSONWithoutEnds(t *testing.T) {
 	var i Interval
-	if err := json.Unmarshal([]byte(`{}`), &i); err != nil || !math.IsInf(float64(i.Low), -1) || !math.IsInf(float64(i.High), 1) {
-		t.Errorf("{}: %+v, %v", i, err)
-	}
+	err := json.Unmarshal([]byte(`{}`), &i)
+	must.True(t, err == nil && math.IsInf(float64(i.Low), -1) && math.IsInf(float64(i.High), 1), "{}: %+v, %v", i, err)
 	must.Fail(t, json.Unmarshal([]byte(`{"low":"small"}`), &i), "a text as bound was read as %v", i.Low)
 }
 
@@ -104,9 +100,8 @@ func TestIntervalJSONRoundTrip(t *testing.T) {
 		}
 		b := must.Get(json.Marshal(want))(t)
 		var got Interval
-		if err := json.Unmarshal(b, &got); err != nil || got != want {
-			t.Fatalf("%s: %+v, %v, want %+v", b, got, err, want)
-		}
+		err := json.Unmarshal(b, &got)
+		must.Need(t, err == nil && got == want, "%s: %+v, %v, want %+v", b, got, err, want)
 	})
 }
 

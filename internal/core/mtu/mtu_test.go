@@ -99,9 +99,8 @@ func TestFarFirst(t *testing.T) {
 			}
 			return after
 		}
-		if n := holds(FarFirst(from, to), from, to); n != min(from, to) {
-			t.Fatalf("%d to %d: the near host holds %d", from, to, n)
-		}
+		n := holds(FarFirst(from, to), from, to)
+		must.Need(t, n == min(from, to), "%d to %d: the near host holds %d", from, to, n)
 		if n := holds(!FarFirst(from, to), to, from); n != min(from, to) {
 			t.Fatalf("undo of %d to %d: the near host holds %d", from, to, n)
 		}

@@ -7,6 +7,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/must"
 )
 
 // TestResolve: datagrams follow from what arrived before, and a dead direction is not
@@ -41,15 +42,13 @@ func TestResolve(t *testing.T) {
 		"after smaller ones arrived":   {test("smaller", model.To, true), []model.Run{dead, run("small", model.To, model.RunValid, 1e6)}, true},
 		"cut short, but it arrived":    {test("many", model.To, false), []model.Run{run("one", model.To, model.RunInvalid, 1e6)}, true},
 	} {
-		if _, got := Resolve(p, c.test, c.past); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		_, got := Resolve(p, c.test, c.past)
+		must.True(t, got == c.want, "%s: %v", name, got)
 	}
 	paced := model.Test{Name: "half", Share: 0.5, Flow: model.Flow{Engine: udp.Name, Direction: model.From, Params: traffic.Write(udp.Params{Rate: 1})}}
 	f, ok := Resolve(p, paced, []model.Run{alive, back})
-	if u, is := udp.Of(f); !ok || !is || u.Rate != 40e6 {
-		t.Errorf("half of 80 Mbit/s: %v, %+v", ok, f)
-	}
+	u, is := udp.Of(f)
+	must.True(t, ok && is && u.Rate == 40e6, "half of 80 Mbit/s: %v, %+v", ok, f)
 	if _, ok := Resolve(p, paced, []model.Run{alive}); ok {
 		t.Error("half of nothing is sent")
 	}

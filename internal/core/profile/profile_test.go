@@ -92,9 +92,8 @@ func TestFromSessionRoles(t *testing.T) {
 		t.Errorf("from: %+v, %v", p.Hosts, err)
 	}
 	for name, want := range map[string]string{"flow": "changes no host", "nothing": "no setting"} {
-		if _, _, err := profile.FromSession(s, name); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, _, err := profile.FromSession(s, name)
+		must.True(t, err != nil && strings.Contains(err.Error(), want), "%s: %v", name, err)
 	}
 }
 
@@ -105,9 +104,8 @@ func TestHostJoinsRoles(t *testing.T) {
 	}}
 	h, ok := p.Host(profile.Receiver)
 	want := []profile.Setting{{"tcp.sack", "0"}, {"tcp.dsack", "1"}, {"link.mtu", "9000"}}
-	if diff := cmp.Diff(want, h.Settings); !ok || diff != "" || h.System != "linux" || h.Before["mtu"] != "1500" {
-		t.Errorf("%v %+v\n%s", ok, h, diff)
-	}
+	diff := cmp.Diff(want, h.Settings)
+	must.True(t, ok && diff == "" && h.System == "linux" && h.Before["mtu"] == "1500", "%v %+v\n%s", ok, h, diff)
 	if h, ok := p.Host(profile.Sender); !ok || len(h.Settings) != 2 {
 		t.Errorf("a role with nothing of its own gets what is for either: %+v", h)
 	}
@@ -134,9 +132,8 @@ func TestValidateReportsAll(t *testing.T) {
 		`role "near"`, `role "boss"`, "below zero", "do not mix", "session", `outcome "great"`, "0 settings of the sender"} {
 		must.True(t, strings.Contains(err.Error(), want), "%q is not reported:\n%v", want, err)
 	}
-	if n := strings.Count(err.Error(), "verdict on"); n != 3 {
-		t.Errorf("%d verdicts are reported:\n%v", n, err)
-	}
+	n := strings.Count(err.Error(), "verdict on")
+	must.True(t, n == 3, "%d verdicts are reported:\n%v", n, err)
 	must.Fail(t, (profile.Profile{}).Validate(), "a profile without hosts is valid")
 }
 

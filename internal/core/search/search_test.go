@@ -69,9 +69,8 @@ func TestEnds(t *testing.T) {
 	if got := Evaluate(s, none); got.Found || !got.Ended || len(none) != 4 {
 		t.Errorf("a path that loses half: %+v after %d trials", got, len(none))
 	}
-	if got := Evaluate(s, nil); got.Found || got.Ended {
-		t.Errorf("nothing tried: %+v", got)
-	}
+	got := Evaluate(s, nil)
+	must.True(t, !got.Found && !got.Ended, "nothing tried: %+v", got)
 }
 
 // A rate that passed once and fails when repeated is not the answer.
@@ -208,9 +207,8 @@ func TestFoundIsShown(t *testing.T) {
 			t.Errorf("%d datagrams each: %+v after %d trials", sent, got, len(trials))
 		}
 	}
-	if got := Evaluate(s, []Trial{{Rate: 1e6}}); got.Found || got.Most != 1 {
-		t.Errorf("nobody counted: %+v", got)
-	}
+	got := Evaluate(s, []Trial{{Rate: 1e6}})
+	must.True(t, !got.Found && got.Most == 1, "nobody counted: %+v", got)
 	// Runs that lost 0.66 % of a limit of 0.1 % were called found once.
 	var six []Trial
 	for range 6 {

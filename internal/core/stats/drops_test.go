@@ -87,15 +87,13 @@ func TestDropsThin(t *testing.T) {
 		t.Errorf("four sweeps: %+v, want numbers, a warning, no feature", four)
 	}
 	for name, logs := range map[string][][]float64{"nothing": nil, "one size": sweeps(5, 100)} {
-		if r := Drops(logs, DropLeast, DefaultConfidence); r.Features != nil || len(r.Warnings) != 1 {
-			t.Errorf("%s: %+v, want a warning", name, r)
-		}
+		r := Drops(logs, DropLeast, DefaultConfidence)
+		must.True(t, r.Features == nil && len(r.Warnings) == 1, "%s: %+v, want a warning", name, r)
 	}
 	odd := sweeps(7, 200, 100)
 	odd[2], odd[3][1] = odd[2][:1], math.Inf(-1)
-	if r := Drops(odd, DropLeast, DefaultConfidence); r.Sweeps != 5 || len(r.Features) != 1 || len(r.Warnings) != 1 {
-		t.Errorf("two incomplete sweeps: %+v", r)
-	}
+	r := Drops(odd, DropLeast, DefaultConfidence)
+	must.True(t, r.Sweeps == 5 && len(r.Features) == 1 && len(r.Warnings) == 1, "two incomplete sweeps: %+v", r)
 }
 
 // drawSweeps draws multiples of 1/1024: moving them by such a one is exact, so

@@ -80,9 +80,8 @@ func TestTIntervalV1(t *testing.T) {
 	near(t, "high", r.High, 0.06255171, 1e-8)
 	near(t, "quantile", tQuantile(7, 0.975), 2.36462425, 1e-8)
 	must.Equal(t, len(r.Warnings), 0, "eight blocks warn: %v", r.Warnings)
-	if five := TInterval(v1(t)[:5], 0.95); len(five.Warnings) != 1 {
-		t.Errorf("five blocks: warnings %v, want the remark on normality", five.Warnings)
-	}
+	five := TInterval(v1(t)[:5], 0.95)
+	must.True(t, len(five.Warnings) == 1, "five blocks: warnings %v, want the remark on normality", five.Warnings)
 }
 
 func TestTIntervalV2(t *testing.T) {
@@ -100,12 +99,10 @@ func TestTIntervalV2(t *testing.T) {
 func TestTIntervalOfEqualDifferences(t *testing.T) {
 	r := TInterval([]float64{0.1, 0.1, 0.1}, 0.95)
 	must.True(t, r.P == 0 && math.IsInf(r.T, 1) && r.Low == r.High, "equal differences: %+v", r)
-	if z := TInterval([]float64{0, 0, 0}, 0.95); z.P != 1 || z.T != 0 {
-		t.Errorf("zeros: %+v", z)
-	}
-	if one := TInterval([]float64{1}, 0.95); !math.IsInf(one.Low, -1) || one.P != 1 {
-		t.Errorf("one block: %+v", one)
-	}
+	z := TInterval([]float64{0, 0, 0}, 0.95)
+	must.True(t, z.P == 1 && z.T == 0, "zeros: %+v", z)
+	one := TInterval([]float64{1}, 0.95)
+	must.True(t, math.IsInf(one.Low, -1) && one.P == 1, "one block: %+v", one)
 }
 
 func TestHolm(t *testing.T) {
@@ -126,20 +123,16 @@ func TestNoNumbersNoTest(t *testing.T) {
 	for _, odd := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		d := []float64{.05, .04, odd, .06, .05, .04, .05, .06}
 		must.Equal(t, SignFlip(d, nil), 1, "%v: sign flips say p", odd)
-		if _, p, ok := SignedRank(d); ok || p != 1 {
-			t.Errorf("%v: signed ranks say p = %v", odd, p)
-		}
+		_, p, ok := SignedRank(d)
+		must.True(t, !ok && p == 1, "%v: signed ranks say p = %v", odd, p)
 		if r := TInterval(d, 0.95); r.P != 1 || !math.IsInf(r.Low, -1) || !math.IsInf(r.High, 1) || len(r.Warnings) == 0 {
 			t.Errorf("%v: %+v", odd, r)
 		}
-		if r := HodgesLehmann(d, 0.95); r.K != 0 || !math.IsInf(r.Low, -1) || len(r.Warnings) == 0 {
-			t.Errorf("%v: %+v", odd, r)
-		}
-		if b := TBound(d, 0.95); !math.IsInf(b, -1) {
-			t.Errorf("%v: bound %v", odd, b)
-		}
-		if k := Kendall(d); k.P != 1 {
-			t.Errorf("%v: trend %+v", odd, k)
-		}
+		r := HodgesLehmann(d, 0.95)
+		must.True(t, r.K == 0 && math.IsInf(r.Low, -1) && len(r.Warnings) != 0, "%v: %+v", odd, r)
+		b := TBound(d, 0.95)
+		must.True(t, math.IsInf(b, -1), "%v: bound %v", odd, b)
+		k := Kendall(d)
+		must.True(t, k.P == 1, "%v: trend %+v", odd, k)
 	}
 }

@@ -45,9 +45,8 @@ func TestStallsJoinNeighbours(t *testing.T) {
 
 func TestStallsWithoutAMedian(t *testing.T) {
 	for name, window := range map[string][]RunInterval{"nothing": nil, "mostly nothing": seconds(0, 0, 0, 5, 5)} {
-		if r := Stalls(window); r.Count != 0 || len(r.Warnings) != 1 {
-			t.Errorf("%s: %+v, want a warning", name, r)
-		}
+		r := Stalls(window)
+		must.True(t, r.Count == 0 && len(r.Warnings) == 1, "%s: %+v, want a warning", name, r)
 	}
 }
 
@@ -94,9 +93,8 @@ func TestSpikesUseTheSpreadAboveTheFloor(t *testing.T) {
 
 func TestSpikesWithoutAScale(t *testing.T) {
 	for name, x := range map[string][]float64{"nothing": nil, "mostly 0": {0, 0, 0, 5}} {
-		if r := Spikes(x); r.Z != nil || r.At != nil || len(r.Warnings) != 1 {
-			t.Errorf("%s: %+v, want a warning", name, r)
-		}
+		r := Spikes(x)
+		must.True(t, r.Z == nil && r.At == nil && len(r.Warnings) == 1, "%s: %+v, want a warning", name, r)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // tenths are intervals of 100 ms with these values.
@@ -47,9 +49,8 @@ func TestSlowStartIsSeen(t *testing.T) {
 		"too short":      {[]float64{9, 9}, 0, false},
 		"two are no row": {[]float64{9.4, 9.4, 5, 9.4, 9.4, 5}, 0, false},
 	} {
-		if got, seen := SlowStart(tenths(c.values...)); got != c.want || seen != c.seen {
-			t.Errorf("%s: %v, %v", name, got, seen)
-		}
+		got, seen := SlowStart(tenths(c.values...))
+		must.True(t, got == c.want && seen == c.seen, "%s: %v, %v", name, got, seen)
 	}
 }
 
@@ -69,7 +70,6 @@ func TestWithinCountsAutocorrelation(t *testing.T) {
 			t.Errorf("φ %.1f: v_w %.3g s with %d degrees of freedom, long-run %.3g", phi, got, freedom, long)
 		}
 	}
-	if v, n := Within(tenths(1, 2, 3, 4, 5, 6, 7)); v != 0 || n != 0 {
-		t.Errorf("one batch has no spread: %v, %d", v, n)
-	}
+	v, n := Within(tenths(1, 2, 3, 4, 5, 6, 7))
+	must.True(t, v == 0 && n == 0, "one batch has no spread: %v, %d", v, n)
 }

@@ -48,16 +48,14 @@ func TestPlateauUndecidedGivesARange(t *testing.T) {
 	noisy := [][]float64{{1, 2, 2.3, 1.9}, {1.1, 2.4, 2, 2.2}, {0.9, 2.1, 2.4, 2.1}}
 	r := Plateau(noisy, 0.05, 0.95)
 	must.True(t, !r.Decided && r.From == 1 && r.To == 2, "%+v, want not decided, levels 1 to 2", r)
-	if thin := Plateau(noisy[:1], 0.05, 0.95); thin.Decided || thin.To != 3 || len(thin.Warnings) == 0 {
-		t.Errorf("one block: %+v", thin)
-	}
+	thin := Plateau(noisy[:1], 0.05, 0.95)
+	must.True(t, !thin.Decided && thin.To == 3 && len(thin.Warnings) != 0, "one block: %+v", thin)
 }
 
 func TestPlateauFindsAFallingCurve(t *testing.T) {
 	logs := [][]float64{{2.30, 2.00, 1.5}, {2.31, 2.01, 1.5}, {2.29, 2.02, 1.4}, {2.30, 2.00, 1.5}}
-	if r := Plateau(logs, 0.05, 0.95); !r.Decided || r.Level != 0 {
-		t.Errorf("%+v, want level 0", r)
-	}
+	r := Plateau(logs, 0.05, 0.95)
+	must.True(t, r.Decided && r.Level == 0, "%+v, want level 0", r)
 }
 
 func TestBestSplit(t *testing.T) {
@@ -66,12 +64,10 @@ func TestBestSplit(t *testing.T) {
 	near(t, "Q", s.Q, 3.987042, 1e-6)
 	must.Equal(t, s.At, 8, "k")
 	near(t, "before", s.Before, 9.475, 1e-9)
-	if short := BestSplit(x[:5]); short.At != 0 {
-		t.Errorf("five values were split: %+v", short)
-	}
-	if flat := BestSplit(make([]float64, 10)); flat.At != 0 {
-		t.Errorf("a constant was split: %+v", flat)
-	}
+	short := BestSplit(x[:5])
+	must.True(t, short.At == 0, "five values were split: %+v", short)
+	flat := BestSplit(make([]float64, 10))
+	must.True(t, flat.At == 0, "a constant was split: %+v", flat)
 }
 
 func TestPhi(t *testing.T) {
@@ -113,8 +109,7 @@ func TestPlateauOfRaggedRows(t *testing.T) {
 	for _, rows := range [][][]float64{
 		{{1, 2, 3}, {1, 2}, {1, 2, 3}}, {{1, 2}, {1, 2, 3}}, {{1, math.NaN()}, {1, 2}, {1, 2}},
 	} {
-		if r := Plateau(rows, 0.05, 0.95); r.Decided || len(r.Warnings) == 0 {
-			t.Errorf("%v: %+v", rows, r)
-		}
+		r := Plateau(rows, 0.05, 0.95)
+		must.True(t, !r.Decided && len(r.Warnings) != 0, "%v: %+v", rows, r)
 	}
 }

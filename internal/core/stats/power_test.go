@@ -12,9 +12,8 @@ func TestNullNoise(t *testing.T) {
 	near(t, "sigma", n.Sigma, 0.020329, 1e-6)
 	near(t, "upper", n.Upper, 0.031663, 1e-6)
 	must.Equal(t, n.Pairs, 4, "pairs")
-	if none := NullNoise(nil); !math.IsNaN(none.Sigma) || !math.IsNaN(none.Upper) {
-		t.Errorf("no pairs: %+v", none)
-	}
+	none := NullNoise(nil)
+	must.True(t, math.IsNaN(none.Sigma) && math.IsNaN(none.Upper), "no pairs: %+v", none)
 }
 
 func TestPower(t *testing.T) {

@@ -12,9 +12,8 @@ import (
 func TestDescribe(t *testing.T) {
 	got := Describe([]float64{4, 1, 2, 9})
 	must.Equal(t, got, (Summary{N: 4, Mean: 4, Median: 3, Min: 1, Max: 9}), "Describe")
-	if empty := Describe(nil); empty.N != 0 || !math.IsNaN(empty.Mean) {
-		t.Errorf("Describe(nil) = %+v, want no values", empty)
-	}
+	empty := Describe(nil)
+	must.True(t, empty.N == 0 && math.IsNaN(empty.Mean), "Describe(nil) = %+v, want no values", empty)
 	must.Equal(t, Median([]float64{3, 1, 2}), 2, "median of three is not the middle one")
 }
 
@@ -52,9 +51,8 @@ func TestDifferenceSenses(t *testing.T) {
 	near(t, "change of goodput", float64(Change(up, HigherIsBetter)), 25, 1e-9)
 	near(t, "change of latency", float64(Change(down, LowerIsBetter)), -20, 1e-9)
 	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if _, ok := difference(bad, 1, HigherIsBetter); ok {
-			t.Errorf("a ratio of %v was accepted", bad)
-		}
+		_, ok := difference(bad, 1, HigherIsBetter)
+		must.True(t, !ok, "a ratio of %v was accepted", bad)
 		if _, ok := difference(1, bad, LowerIsBetter); ok {
 			t.Errorf("a ratio to %v was accepted", bad)
 		}
@@ -72,11 +70,9 @@ func TestMSEROfAConstantSeries(t *testing.T) {
 		for i := range x {
 			x[i] = 941.3
 		}
-		if d, _ := MSER(x); d != 0 {
-			t.Errorf("%d equal values: %d are cut", n, d)
-		}
+		d, _ := MSER(x)
+		must.True(t, d == 0, "%d equal values: %d are cut", n, d)
 	}
-	if d, _ := MSER([]float64{1, 0.1, 0.1, 0.1, 0.1, 0.1}); d != 1 {
-		t.Errorf("a warm-up of one value: %d are cut", d)
-	}
+	d, _ := MSER([]float64{1, 0.1, 0.1, 0.1, 0.1, 0.1})
+	must.True(t, d == 1, "a warm-up of one value: %d are cut", d)
 }

@@ -57,9 +57,8 @@ func TestSweepKeepsItsTableShort(t *testing.T) {
 	sizes := plan.SweepSizes(1, 8<<20)
 	d := reported(sweepOf(5, sizes, gigabit)).Directions[0]
 	must.True(t, len(d.Rows) >= 20 && len(d.Rows) <= tableRows+2, "%d rows of %d sizes", len(d.Rows), len(sizes))
-	if first, last := d.Rows[0].Size.Size, d.Rows[len(d.Rows)-1].Size.Size; first != 1 || last < 8<<20 {
-		t.Errorf("rows from %v to %v", first, last)
-	}
+	first, last := d.Rows[0].Size.Size, d.Rows[len(d.Rows)-1].Size.Size
+	must.True(t, first == 1 && last >= 8<<20, "rows from %v to %v", first, last)
 	if len(d.Findings) != 0 || len(d.Curve.Warnings) != 0 {
 		t.Errorf("findings %+v, warnings %q", d.Findings, d.Curve.Warnings)
 	}
@@ -184,9 +183,8 @@ func TestWriteNetPIPE(t *testing.T) {
 	}
 	b.Reset()
 	d.Mode = sizes.Both
-	if err := d.WriteNetPIPE(&b); err != nil || !strings.HasPrefix(b.String(), "       2 2.158") {
-		t.Errorf("both ways: %q, %v", b.String(), err)
-	}
+	err := d.WriteNetPIPE(&b)
+	must.True(t, err == nil && strings.HasPrefix(b.String(), "       2 2.158"), "both ways: %q, %v", b.String(), err)
 	r, w := io.Pipe()
 	failure := errors.New("disk full")
 	must.Is(t, errors.Join(r.CloseWithError(failure), d.WriteNetPIPE(w)), failure)

@@ -196,9 +196,8 @@ func TestKnee(t *testing.T) {
 		{[]Size{rate(100, 10), rate(200, 0), rate(300, 40), rate(400, 50), rate(500, 45)}, 400, 200},
 		{[]Size{rate(1, 50), rate(2, 100)}, 2, 1},
 	} {
-		if best, half := knee(c.sizes); best != c.best || half != c.half {
-			t.Errorf("%v: best %d, half %d", c.sizes, best, half)
-		}
+		best, half := knee(c.sizes)
+		must.True(t, best == c.best && half == c.half, "%v: best %d, half %d", c.sizes, best, half)
 	}
 }
 

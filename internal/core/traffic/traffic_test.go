@@ -55,13 +55,11 @@ func TestOptions(t *testing.T) {
 	f, ok, err := set(f, "load", udp.Name)
 	must.Need(t, ok && err == nil, "%v %v", ok, err)
 	f, ok, err = set(f, "plain", "on")
-	if u, is := udp.Of(f); !ok || err != nil || !is || !u.Plain || u.Rate != udp.DefaultRate {
-		t.Errorf("%+v, %t, %v", f, ok, err)
-	}
+	u, is := udp.Of(f)
+	must.True(t, ok && err == nil && is && u.Plain && u.Rate == udp.DefaultRate, "%+v, %t, %v", f, ok, err)
 	for _, bad := range [][2]string{{"load", "pigeon"}, {"pacing", "hope"}, {"plain", "maybe"}, {"idle", "-1s"}} {
-		if before, ok, err := set(f, bad[0], bad[1]); !ok || err == nil || before.Params != f.Params {
-			t.Errorf("%v: %t, %v", bad, ok, err)
-		}
+		before, ok, err := set(f, bad[0], bad[1])
+		must.True(t, ok && err != nil && before.Params == f.Params, "%v: %t, %v", bad, ok, err)
 	}
 }
 
@@ -90,9 +88,8 @@ func FuzzParams(f *testing.F) {
 		again[requests.Params](t, p)
 		again[probes.Params](t, p)
 		again[files.Params](t, p)
-		if s, ok := again[sizes.Params](t, p); ok && len(s.Sizes) > len(text) {
-			t.Errorf("%d sizes of %d bytes", len(s.Sizes), len(text))
-		}
+		s, ok := again[sizes.Params](t, p)
+		must.True(t, !ok || len(s.Sizes) <= len(text), "%d sizes of %d bytes", len(s.Sizes), len(text))
 	})
 }
 

@@ -41,9 +41,8 @@ func pilots(seed uint64, ramp time.Duration, within, between float64, runs int) 
 // is as short as a large effect allows, and longer for a small one, the more it scatters.
 func TestLengthFollowsTheEvidence(t *testing.T) {
 	quiet := pilots(1, 400*time.Millisecond, 0.005, 0.002, 3)
-	if l := quiet.Fit(model.Goodput, math.Log(6)); l.Omit != 500*time.Millisecond || l.Duration != 500*time.Millisecond {
-		t.Errorf("quiet, large effect: %+v", l)
-	}
+	l := quiet.Fit(model.Goodput, math.Log(6))
+	must.True(t, l.Omit == 500*time.Millisecond && l.Duration == 500*time.Millisecond, "quiet, large effect: %+v", l)
 	noisy := pilots(1, 400*time.Millisecond, 0.1, 0.01, 6)
 	large, small := noisy.Fit(model.Goodput, math.Log(6)), noisy.Fit(model.Goodput, math.Log(1.1))
 	if large.Duration > 700*time.Millisecond || small.Duration < 2*large.Duration || small.Duration > 10*time.Second {

@@ -276,9 +276,8 @@ func TestPrintedRatesParseBack(t *testing.T) {
 		if err != nil || !near(float64(got), float64(want), 4) {
 			t.Fatalf("%g printed as %q parsed as %g, %v", float64(want), want, float64(got), err)
 		}
-		if again := got.String(); again != want.String() {
-			t.Fatalf("%q printed again as %q", want, again)
-		}
+		again := got.String()
+		must.Need(t, again == want.String(), "%q printed again as %q", want, again)
 	})
 }
 
@@ -293,9 +292,8 @@ func TestPrintedBytesParseBack(t *testing.T) {
 			must.Need(t, near(float64(got), float64(want), 3), "%d printed as %q parsed as %d", want, text, got)
 		}
 		if text, ok := want.exactBinary(); ok {
-			if got, err := ParseBytes(text); err != nil || got != want {
-				t.Fatalf("%d printed as %q parsed as %d, %v", want, text, got, err)
-			}
+			got, err := ParseBytes(text)
+			must.Need(t, err == nil && got == want, "%d printed as %q parsed as %d, %v", want, text, got, err)
 		}
 	})
 }
@@ -314,9 +312,8 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if r, err := ParseBitRate(s); err == nil && !(r >= 0 && r <= maxBitRate) {
-			t.Errorf("ParseBitRate(%q) = %g", s, float64(r))
-		}
+		r, err := ParseBitRate(s)
+		must.True(t, err != nil || r >= 0 && r <= maxBitRate, "ParseBitRate(%q) = %g", s, float64(r))
 		if b, err := ParseBytes(s); err == nil && b < 0 {
 			t.Errorf("ParseBytes(%q) = %d", s, b)
 		}

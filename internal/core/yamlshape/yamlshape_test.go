@@ -137,9 +137,8 @@ func TestFaultsHaveTheirPlace(t *testing.T) {
 		"a:\n" + strings.Repeat(" ", 257) + "b: 1": {2, 257, "a line is indented by more than 256 columns"},
 		strings.Repeat("\n", 4000) + "a":           {4001, 1, "the file has more than 4000 lines"},
 	} {
-		if f := Check([]byte(text)); f == nil || *f != want {
-			t.Errorf("%.20q: %+v, want %+v", text, f, want)
-		}
+		f := Check([]byte(text))
+		must.True(t, f != nil && *f == want, "%.20q: %+v, want %+v", text, f, want)
 	}
 }
 

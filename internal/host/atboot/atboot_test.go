@@ -127,9 +127,8 @@ func TestInstallAndRemove(t *testing.T) {
 			for _, path := range c.job {
 				must.OK(t, must.Err(os.Lstat(filepath.Join(k.Root, path))))
 			}
-			if b, err := os.ReadFile(k.program()); err != nil || !strings.HasPrefix(string(b), "#!/bin/sh") {
-				t.Errorf("the copy: %q, %v", b, err)
-			}
+			b := must.Get(os.ReadFile(k.program()))(t)
+			must.True(t, strings.HasPrefix(string(b), "#!/bin/sh"), "the copy: %q", b)
 			after := k.tree(t)
 			must.Equal(t, install(t, k), "", "installed twice")
 			must.NoDiff(t, cmp.Diff(after, k.tree(t)), "a second Install changed something")
@@ -137,9 +136,8 @@ func TestInstallAndRemove(t *testing.T) {
 			if err != nil || r == nil || r.Name != name || len(r.Left) > 0 || r.String() != "removed "+name {
 				t.Errorf("Remove = %+v, %v", r, err)
 			}
-			if diff := cmp.Diff(before, k.tree(t)); diff != "" || Installed(k.State) {
-				t.Error(diff)
-			}
+			diff := cmp.Diff(before, k.tree(t))
+			must.True(t, diff == "" && !Installed(k.State), "%v", diff)
 		})
 	}
 }
@@ -204,12 +202,10 @@ func TestTakenMeanwhile(t *testing.T) {
 						must.OK(t, os.WriteFile(path, []byte("theirs"), 0o640))
 					}
 				}
-				if _, err := k.Install(t.Context()); err == nil || kind != "windows" && !errors.Is(err, ErrTaken) {
-					t.Errorf("Install: %v", err)
-				}
-				if b, err := os.ReadFile(path); err != nil || string(b) != "theirs" {
-					t.Errorf("%q, %v", b, err)
-				}
+				_, err := k.Install(t.Context())
+				must.True(t, err != nil && (kind == "windows" || errors.Is(err, ErrTaken)), "Install: %v", err)
+				b := must.Get(os.ReadFile(path))(t)
+				must.True(t, string(b) == "theirs", "%q", b)
 				must.True(t, !Installed(k.State), "something of it is left")
 			})
 		}
@@ -226,9 +222,8 @@ func TestOtherState(t *testing.T) {
 			other := k
 			other.State = t.TempDir()
 			must.Is(t, must.Err(other.Install(t.Context())), ErrTaken, "Install")
-			if r, err := other.Remove(t.Context()); r != nil || err != nil {
-				t.Errorf("Remove: %+v, %v", r, err)
-			}
+			r, err := other.Remove(t.Context())
+			must.True(t, r == nil && err == nil, "Remove: %+v, %v", r, err)
 			must.NoDiff(t, cmp.Diff(before, k.tree(t)))
 		})
 	}
@@ -248,9 +243,8 @@ func TestChanged(t *testing.T) {
 				if err != nil || r == nil || len(r.Left) != 1 || !strings.Contains(r.String(), "changed by somebody else") {
 					t.Fatalf("Remove = %+v, %v", r, err)
 				}
-				if b, err := os.ReadFile(path); err != nil || string(b) != "theirs" {
-					t.Errorf("%q, %v", b, err)
-				}
+				b := must.Get(os.ReadFile(path))(t)
+				must.True(t, string(b) == "theirs", "%q", b)
 				must.Do(t, os.Remove(path))
 				if dir := filepath.Dir(path); before[dir] == "" {
 					for ; before[dir] == ""; dir = filepath.Dir(dir) {
@@ -326,17 +320,15 @@ func TestSystemFails(t *testing.T) {
 	refuse("/None")
 	install(t, k)
 	refuse("/Delete")
-	if _, err := k.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "denied") || !Installed(k.State) {
-		t.Error(err)
-	}
+	_, err := k.Remove(t.Context())
+	must.True(t, err != nil && strings.Contains(err.Error(), "denied") && Installed(k.State), "%v", err)
 	refuse("/Query")
 	if _, err := k.Remove(t.Context()); err == nil || !Installed(k.State) {
 		t.Errorf("a task of which nothing is known was taken for gone: %v", err)
 	}
 	refuse("/None")
-	if r, err := k.Remove(t.Context()); err != nil || r == nil {
-		t.Errorf("%v, %v", r, err)
-	}
+	r := must.Get(k.Remove(t.Context()))(t)
+	must.True(t, r != nil, "%v", r)
 }
 
 // TestRunningProgram: the copy is this very program where no other is named.

@@ -165,12 +165,10 @@ func TestPropertyList(t *testing.T) {
 	}
 	k := Keeper{State: odd}
 	e := parseXML(t, strings.NewReader(plistText(k)))
-	if diff := cmp.Diff([]string{k.program(), "undo", "--at-boot", "--state", odd}, e.find("dict", "array", "string")); diff != "" {
-		t.Error(diff)
-	}
-	if keys := e.find("dict", "key"); len(keys) != 5 || keys[1] != "RunAtLoad" || len(e.find("dict", "true")) != 1 {
-		t.Errorf("%q", keys)
-	}
+	diff := cmp.Diff([]string{k.program(), "undo", "--at-boot", "--state", odd}, e.find("dict", "array", "string"))
+	must.True(t, diff == "", "%v", diff)
+	keys := e.find("dict", "key")
+	must.True(t, len(keys) == 5 && keys[1] == "RunAtLoad" && len(e.find("dict", "true")) == 1, "%q", keys)
 	plutil, err := exec.LookPath("plutil")
 	if err != nil {
 		return // the parser has to do
@@ -201,9 +199,8 @@ func TestTask(t *testing.T) {
 		"Settings/StopIfGoingOnBatteries":     "false",
 		"Settings/DisallowStartIfOnBatteries": "false",
 	} {
-		if got := e.find(strings.Split(path, "/")...); len(got) != 1 || got[0] != want {
-			t.Errorf("%s: %q, want %q", path, got, want)
-		}
+		got := e.find(strings.Split(path, "/")...)
+		must.True(t, len(got) == 1 && got[0] == want, "%s: %q, want %q", path, got, want)
 	}
 	must.Equal(t, e.XMLName.Space, "http://schemas.microsoft.com/windows/2004/02/mit/task", "namespace")
 }

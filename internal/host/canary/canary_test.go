@@ -55,9 +55,8 @@ func TestEachWay(t *testing.T) {
 func TestProbeConnection(t *testing.T) {
 	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	addr := l.Addr().String()
-	if got := Probe(t.Context(), addr, long, 0); len(got) != 1 || !got[0].OK {
-		t.Errorf("%+v", got)
-	}
+	got := Probe(t.Context(), addr, long, 0)
+	must.True(t, len(got) == 1 && got[0].OK, "%+v", got)
 	_ = l.Close()
 	if got := Probe(t.Context(), addr, tried, 0); len(got) != 1 || got[0].OK || !strings.Contains(got[0].String(), "does not answer: connect") || !strings.Contains(got[0].String(), "refused") {
 		t.Errorf("after Close: %+v", got)
@@ -70,9 +69,8 @@ func TestProbePage(t *testing.T) {
 		t.Errorf("%+v", got) // that there is no such page is an answer
 	}
 	s.Close()
-	if got := Probe(t.Context(), s.URL, tried, 0); len(got) != 1 || got[0].OK {
-		t.Errorf("after Close: %+v", got)
-	}
+	got := Probe(t.Context(), s.URL, tried, 0)
+	must.True(t, len(got) == 1 && !got[0].OK, "after Close: %+v", got)
 }
 
 // TestChecksum is the example of RFC 1071 section 3, whose sum is ddf2.

@@ -43,9 +43,8 @@ func TestRun(t *testing.T) {
 			}
 			begin := time.Now()
 			err := command.Run(t.Context(), c.text, limit, "LINERATE_RUN=7")
-			if took := time.Since(begin); took > 3*time.Minute {
-				t.Errorf("took %s", took)
-			}
+			took := time.Since(begin)
+			must.True(t, took <= 3*time.Minute, "took %s", took)
 			e, failed := errors.AsType[*command.Error](err)
 			must.Need(t, failed == (c.status != 0) && (!failed || e.Status == c.status), "%#v", err)
 			if failed && (!strings.Contains(e.Error(), c.says) || len(e.Output) > 2<<10 || strings.Contains(e.Error(), "\033")) {
@@ -69,7 +68,6 @@ func TestRunInterrupted(t *testing.T) {
 		}
 	}()
 	err := command.Run(ctx, "sleep 60 & : >"+mark+"; wait", time.Minute)
-	if e, ok := errors.AsType[*command.Error](err); !ok || e.Why != "interrupted" {
-		t.Errorf("%v", err)
-	}
+	e, ok := errors.AsType[*command.Error](err)
+	must.True(t, ok && e.Why == "interrupted", "%v", err)
 }

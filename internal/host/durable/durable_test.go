@@ -23,9 +23,8 @@ func TestLock(t *testing.T) {
 	must.Do(t, durable.Lock(first))
 	must.Get(first.WriteString("process 1"))(t)
 	must.Is(t, durable.Lock(second), durable.ErrLocked, "a second lock")
-	if b, err := os.ReadFile(name); err != nil || string(b) != "process 1" {
-		t.Errorf("read while locked: %q, %v", b, err)
-	}
+	b := must.Get(os.ReadFile(name))(t)
+	must.True(t, string(b) == "process 1", "read while locked: %q", b)
 	must.Do(t, first.Close())
 	must.OK(t, durable.Lock(second), "after the first was closed")
 }
@@ -38,9 +37,8 @@ func TestMissing(t *testing.T) {
 	at := func(name string) string { return filepath.Join(root, name) }
 	in := func(name string) string { return filepath.FromSlash(name) }
 	files := []string{in("/etc/sysctl.d/a"), in("/etc/net/link.d/b"), in("/etc/net/c"), in("/usr/d")}
-	if got, want := durable.Missing(files, at), []string{in("/etc/net"), in("/etc/net/link.d"), in("/usr")}; !slices.Equal(got, want) {
-		t.Errorf("Missing = %q, want %q", got, want)
-	}
+	got, want := durable.Missing(files, at), []string{in("/etc/net"), in("/etc/net/link.d"), in("/usr")}
+	must.True(t, slices.Equal(got, want), "Missing = %q, want %q", got, want)
 	real := []string{root + slash + "x" + slash + "y" + slash + "f"}
 	if got, want := durable.Missing(real, nil), []string{root + slash + "x", root + slash + "x" + slash + "y"}; !slices.Equal(got, want) {
 		t.Errorf("Missing = %q, want %q", got, want)

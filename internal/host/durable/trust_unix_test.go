@@ -62,9 +62,8 @@ func TestPrivate(t *testing.T) {
 		case why != "" && (!errors.Is(err, durable.ErrUntrusted) || !strings.Contains(err.Error(), why)):
 			t.Errorf("%s: %v, want %q", name, err, why)
 		}
-		if also := durable.Trusted(in(name)); (also == nil) != (err == nil) {
-			t.Errorf("%s: Trusted %v, Private %v", name, also, err)
-		}
+		also := durable.Trusted(in(name))
+		must.True(t, (also == nil) == (err == nil), "%s: Trusted %v, Private %v", name, also, err)
 	}
 	t.Chdir(in("good"))
 	must.Is(t, durable.Private("../foreign/x"), durable.ErrUntrusted, "a path that begins here")

@@ -56,9 +56,8 @@ func TestFreeBSDMachine(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	for guest, want := range map[string]string{"kvm": "kvm", "hv": "hyperv", "vbox": "virtualbox", "generic": "unnamed", "bhyve": "bhyve"} {
-		if m := machine("freebsd", map[string]string{"kern.vm_guest": guest}, nil).freebsdMachine(); m.Virtual.Or("") != want {
-			t.Errorf("%s: %v", guest, m.Virtual)
-		}
+		m := machine("freebsd", map[string]string{"kern.vm_guest": guest}, nil).freebsdMachine()
+		must.True(t, m.Virtual.Or("") == want, "%s: %v", guest, m.Virtual)
 	}
 	none := machine("freebsd", nil, nil).freebsdMachine()
 	if none.CPU.IsKnown() || none.CPU.Reason() == "" || none.Memory.IsKnown() || none.Memory.Reason() == "" || none.Virtual.Reason() == "" {
@@ -138,9 +137,8 @@ func TestFreeBSDNIC(t *testing.T) {
 		t.Errorf("%+v", v.Bus)
 	}
 	for name, kind := range map[string]string{"lo0": "loopback", "bridge0": "bridge", "lagg1": "bond", "vlan7": "vlan", "epair0b": "", "lan": "", "wlan0": "wireless"} {
-		if n := machine("freebsd", nil, nil).nic(net.Interface{Name: name}); n.Kind.Or("") != kind {
-			t.Errorf("%s: %v", name, n.Kind)
-		}
+		n := machine("freebsd", nil, nil).nic(net.Interface{Name: name})
+		must.True(t, n.Kind.Or("") == kind, "%s: %v", name, n.Kind)
 	}
 }
 
@@ -158,16 +156,14 @@ func TestMediaRate(t *testing.T) {
 		"10baseT/UTP": 10e6, "100baseTX": 100e6, "1000baseT": 1e9, "2500Base-T": 2.5e9, "10Gbase-SR": 10e9, "25GBase-CR": 25e9, "100GBase-CR4": 100e9,
 		"autoselect": 0, "none": 0, "0x15": 0, "": 0, "100": 0, "99999baseT": 0,
 	} {
-		if got, ok := mediaRate(medium); got != want || ok != (want > 0) {
-			t.Errorf("%s: %v, %v", medium, got, ok)
-		}
+		got, ok := mediaRate(medium)
+		must.True(t, got == want && ok == (want > 0), "%s: %v, %v", medium, got, ok)
 	}
 }
 
 func TestDecodeConfig(t *testing.T) {
-	if b := decodeConfig(express(3, 8, 4, 16)); b.Clock.Or(0) != 8 || b.ClockMax.Or(0) != 16 || b.Width.Or(0) != 8 || b.WidthMax.Or(0) != 16 {
-		t.Errorf("%+v", b)
-	}
+	b := decodeConfig(express(3, 8, 4, 16))
+	must.True(t, b.Clock.Or(0) == 8 && b.ClockMax.Or(0) == 16 && b.Width.Or(0) == 8 && b.WidthMax.Or(0) == 16, "%+v", b)
 	if b := decodeConfig(express(0, 0, 3, 8)); b.Allows.IsKnown() || b.Allows.Reason() == "" || !b.AllowsMax.IsKnown() {
 		t.Errorf("a function without a link of its own: %+v", b)
 	}

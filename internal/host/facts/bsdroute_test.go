@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // reply makes the answer of a routing socket: the request's header with flags,
@@ -69,15 +71,13 @@ func TestRoutesOfBSD(t *testing.T) {
 		}
 		whole := reply(a, routeGateway, 1500, sockaddr(a, "0.0.0.0"), sockaddr(a, "192.0.2.1"))
 		for n := range len(whole) {
-			if _, _, err := a.decode(whole[:n]); err == nil {
-				t.Errorf("%s: %d of %d bytes are accepted", name, n, len(whole))
-			}
+			_, _, err := a.decode(whole[:n])
+			must.True(t, err != nil, "%s: %d of %d bytes are accepted", name, n, len(whole))
 		}
 		failed := reply(a, 0, 0)
 		binary.LittleEndian.PutUint32(failed[a.fail:], 3)
-		if _, _, err := a.decode(failed); err == nil {
-			t.Errorf("%s: an error is no error", name)
-		}
+		_, _, err := a.decode(failed)
+		must.True(t, err != nil, "%s: an error is no error", name)
 		// A request is told by its own fields, and names its destination.
 		for peer, size := range map[string]int{"198.51.100.7": size4, "2001:db8::7": (size6 + a.round - 1) / a.round * a.round} {
 			r := a.request(netip.MustParseAddr(peer), 7, 1)
@@ -98,8 +98,7 @@ func FuzzDecodeRoute(f *testing.F) {
 			a = freebsdRoutes()
 		}
 		gateway, mtu, err := a.decode(b)
-		if _, perr := netip.ParseAddr(gateway); err == nil && gateway != "" && perr != nil || mtu < 0 {
-			t.Errorf("%q, %d, %v", gateway, mtu, err)
-		}
+		_, perr := netip.ParseAddr(gateway)
+		must.True(t, (err != nil || gateway == "" || perr == nil) && mtu >= 0, "%q, %d, %v", gateway, mtu, err)
 	})
 }

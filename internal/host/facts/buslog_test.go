@@ -19,9 +19,8 @@ func TestSlotInTheLog(t *testing.T) {
 		"e1000 0000:00:04.0 eth0: (PCI:9999MHz:32-bit) 52:54:00:00:00:00":                                              {},
 		"somebody says 0000:00:04.0 (PCI:33MHz:16-bit)":                                                                {},
 	} {
-		if got, ok := slotOf(line, "0000:00:04.0"); got != want || ok != (want != slotBus{}) {
-			t.Errorf("%q: %+v, %t", line, got, ok)
-		}
+		got, ok := slotOf(line, "0000:00:04.0")
+		must.True(t, got == want && ok == (want != slotBus{}), "%q: %+v, %t", line, got, ok)
 	}
 }
 
@@ -47,9 +46,8 @@ func TestSlotInTheRegisters(t *testing.T) {
 		got, ok := slotOfRegisters(c.version, dump)
 		must.True(t, ok == (c.want != slotBus{}) && (!ok || got == c.want), "%s: %+v, %t", name, got, ok)
 	}
-	if _, ok := slotOfRegisters(of82540, make([]byte, 8)); ok {
-		t.Error("a dump that is cut short tells something")
-	}
+	_, ok := slotOfRegisters(of82540, make([]byte, 8))
+	must.True(t, !ok, "a dump that is cut short tells something")
 }
 
 // TestSlotOfACardThatIsMade: a card of a hypervisor tells a clock, and is not limited

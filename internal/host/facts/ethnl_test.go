@@ -91,9 +91,8 @@ func TestDecodeRecordedOffloads(t *testing.T) {
 		}
 		return all[i], true
 	}
-	if o, ok := find("tx-tcp-segmentation"); !ok || !o.On || o.Fixed {
-		t.Errorf("tx-tcp-segmentation: %+v, %v", o, ok)
-	}
+	o, ok := find("tx-tcp-segmentation")
+	must.True(t, ok && o.On && !o.Fixed, "tx-tcp-segmentation: %+v, %v", o, ok)
 	if o, ok := find("highdma"); !ok || !o.On || !o.Fixed {
 		t.Errorf("highdma: %+v, %v", o, ok)
 	}
@@ -105,9 +104,8 @@ func TestDecodeRecordedOffloads(t *testing.T) {
 func TestDecodeCut(t *testing.T) {
 	whole := gigabit()
 	for n := range len(whole) - 3 { // the last three bytes are padding
-		if m, err := decodeModes(whole[:n]); err == nil && m.Duplex.IsKnown() {
-			t.Errorf("%d of %d bytes say all", n, len(whole))
-		}
+		m, err := decodeModes(whole[:n])
+		must.True(t, err != nil || !m.Duplex.IsKnown(), "%d of %d bytes say all", n, len(whole))
 	}
 }
 

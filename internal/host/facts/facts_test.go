@@ -44,9 +44,8 @@ func TestResolve(t *testing.T) {
 		"192.0.2.1": "192.0.2.1", "192.0.2.1:80": "192.0.2.1", "2001:db8::1": "2001:db8::1", "[2001:db8::1]:80": "2001:db8::1",
 		"fe80::1%eth0": "fe80::1%eth0", "::ffff:192.0.2.1": "192.0.2.1",
 	} {
-		if got, err := resolve(t.Context(), peer); got.String() != want || err != nil {
-			t.Errorf("resolve(%q) = %v, %v, want %s", peer, got, err, want)
-		}
+		got, err := resolve(t.Context(), peer)
+		must.True(t, got.String() == want && err == nil, "resolve(%q) = %v, %v, want %s", peer, got, err, want)
 	}
 }
 

@@ -144,9 +144,8 @@ func TestTopologyThatTheKernelDoesNotKnow(t *testing.T) {
 
 func TestParseList(t *testing.T) {
 	for text, want := range map[string][]int{"0": {0}, "0-3,8": {0, 1, 2, 3, 8}, "0,2-2\n": {0, 2}, "": nil, "3-1": nil, "a": nil, "0-99999999": nil, "-1": nil} {
-		if got, ok := parseList(text); !slices.Equal(got, want) || ok != (want != nil) {
-			t.Errorf("parseList(%q) = %v, %v", text, got, ok)
-		}
+		got, ok := parseList(text)
+		must.True(t, slices.Equal(got, want) && ok == (want != nil), "parseList(%q) = %v, %v", text, got, ok)
 	}
 }
 

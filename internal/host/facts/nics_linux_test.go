@@ -94,33 +94,28 @@ func TestNICsInNamespace(t *testing.T) {
 		t.Errorf("veth: %+v", v)
 	}
 	offloads, known := v.Offloads.Get()
-	if i := slices.IndexFunc(offloads, func(o model.Offload) bool { return o.Name == "tx-tcp-segmentation" }); !known || i < 0 || !offloads[i].On || offloads[i].Fixed {
-		t.Errorf("offloads of a veth: %v", offloads)
-	}
-	if p := nicByName(t, all, "fv0"); bridge && p.Master.Or("") != "fbr0" || p.MTU.Or(0) != 1400 {
-		t.Errorf("port: %+v", p)
-	}
+	i := slices.IndexFunc(offloads, func(o model.Offload) bool { return o.Name == "tx-tcp-segmentation" })
+	must.True(t, known && i >= 0 && offloads[i].On && !offloads[i].Fixed, "offloads of a veth: %v", offloads)
+	p := nicByName(t, all, "fv0")
+	must.True(t, (!bridge || p.Master.Or("") == "fbr0") && p.MTU.Or(0) == 1400, "port: %+v", p)
 	if bridge {
 		if b := nicByName(t, all, "fbr0"); b.Kind.Or("") != "bridge" || !slices.Equal(b.Below, []string{"fv0"}) || b.VLAN.IsKnown() || b.Bond.IsKnown() {
 			t.Errorf("bridge: %+v", b)
 		}
 	}
 	if vlan {
-		if n := nicByName(t, all, "fv1.7"); n.VLAN.Or(0) != 7 || !slices.Equal(n.Below, []string{"fv1"}) {
-			t.Errorf("VLAN: %+v", n)
-		}
+		n := nicByName(t, all, "fv1.7")
+		must.True(t, n.VLAN.Or(0) == 7 && slices.Equal(n.Below, []string{"fv1"}), "VLAN: %+v", n)
 	}
 	if dummy {
-		if d := nicByName(t, all, "fd0"); d.Up.Or(true) || d.Master.Or("x") != "" || d.Kind.Or("") != "dummy" {
-			t.Errorf("dummy: %+v", d)
-		}
+		d := nicByName(t, all, "fd0")
+		must.True(t, !d.Up.Or(true) && d.Master.Or("x") == "" && d.Kind.Or("") == "dummy", "dummy: %+v", d)
 	}
 	if n := nicByName(t, all, "fv0"); n.Offloads.IsKnown() || n.Offloads.Reason() == "" {
 		t.Errorf("offloads of what is not on the way: %+v", n.Offloads)
 	}
-	if lo := nicByName(t, all, "lo"); lo.Kind.Or("") != "loopback" || lo.MAC.IsKnown() || all[len(all)-1].Name != "lo" {
-		t.Errorf("loopback: %+v", lo)
-	}
+	lo := nicByName(t, all, "lo")
+	must.True(t, lo.Kind.Or("") == "loopback" && !lo.MAC.IsKnown() && all[len(all)-1].Name == "lo", "loopback: %+v", lo)
 }
 
 // TestOrderOfInterfaces: the path's interface, what it is made of, devices that
@@ -151,9 +146,8 @@ func TestOrderOfInterfaces(t *testing.T) {
 		}
 		must.True(t, slices.Equal(got, want), "%q first: %q, want %q", first, got, want)
 	}
-	if below := r.below(r.byName("veth0")); below != nil {
-		t.Errorf("a veth is made of %q", below)
-	}
+	below := r.below(r.byName("veth0"))
+	must.True(t, below == nil, "a veth is made of %q", below)
 }
 
 func TestBondInNamespace(t *testing.T) {
@@ -166,9 +160,8 @@ func TestBondInNamespace(t *testing.T) {
 		t.Skip("this kernel makes no bond (module bonding)")
 	}
 	all := must.Get(ReadNICs(t.Context(), nil, ""))(t)
-	if n := nicByName(t, all, "fbond0"); n.Bond.Or("") != "802.3ad" || n.Kind.Or("") != "bond" {
-		t.Errorf("%+v", n)
-	}
+	n := nicByName(t, all, "fbond0")
+	must.True(t, n.Bond.Or("") == "802.3ad" && n.Kind.Or("") == "bond", "%+v", n)
 }
 
 func TestManyInterfacesInNamespace(t *testing.T) {
@@ -214,9 +207,8 @@ func TestRouteInNamespace(t *testing.T) {
 	if near.Gateway.Or("x") != "" || near.MTU.Or(0) != 1500 || near.MTU.Source() != "interface" || near.Metrics != nil {
 		t.Errorf("on the link: %+v", near)
 	}
-	if none := Read(t.Context(), nil, model.Near, "203.0.113.1", "").Route; none.Interface.IsKnown() || none.Interface.Reason() == "" {
-		t.Errorf("no route leads there: %+v", none)
-	}
+	none := Read(t.Context(), nil, model.Near, "203.0.113.1", "").Route
+	must.True(t, !none.Interface.IsKnown() && none.Interface.Reason() != "", "no route leads there: %+v", none)
 }
 
 // TestReadMachineHere: a Linux that runs tests knows its processors and memory.

@@ -55,9 +55,8 @@ func TestParseLocation(t *testing.T) {
 		"@System32\\drivers\\pci.sys,#65536;PCI bus %1, device %2, function %3;(3,0,1)":  "0000:03:00.1",
 		"Port_#0003.Hub_#0001": "", "(1,32,0)": "", "(256,0,0)": "", "(0,0,9)": "", "": "",
 	} {
-		if got, ok := parseLocation(text); got != want || ok != (want != "") {
-			t.Errorf("%q: %q, %v", text, got, ok)
-		}
+		got, ok := parseLocation(text)
+		must.True(t, got == want && ok == (want != ""), "%q: %q, %v", text, got, ok)
 	}
 }
 
@@ -111,9 +110,8 @@ func TestWindowsWords(t *testing.T) {
 
 func TestWindowsAddress(t *testing.T) {
 	for text, want := range map[string]string{"192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::1", "0.0.0.0": "", "::": "", "fe80::1%3": "fe80::1"} {
-		if got, err := decodeNTAddress(encodeNTAddress(netip.MustParseAddr(text))); got != want || err != nil {
-			t.Errorf("%s: %q, %v", text, got, err)
-		}
+		got, err := decodeNTAddress(encodeNTAddress(netip.MustParseAddr(text)))
+		must.True(t, got == want && err == nil, "%s: %q, %v", text, got, err)
 	}
 	must.Fail(t, must.Err(decodeNTAddress([ntAddressSize]byte{1})), "an address of no family is accepted")
 }
@@ -122,9 +120,8 @@ func FuzzDecodeTopology(f *testing.F) {
 	f.Add(twoSockets())
 	f.Add(record(relationCore, 1, 1))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if got, err := decodeTopology(b); err == nil && (got.threads < 1 || got.cores < 1) {
-			t.Errorf("%+v", got)
-		}
+		got, err := decodeTopology(b)
+		must.True(t, err != nil || got.threads >= 1 && got.cores >= 1, "%+v", got)
 	})
 }
 

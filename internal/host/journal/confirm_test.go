@@ -22,9 +22,8 @@ func TestConfirmedIntentsAreNotOpen(t *testing.T) {
 		t.Errorf("confirmed after Compact: %s of %d records", got, len(j.Records()))
 	}
 	appendAll(t, j, end(KindRevoked, "t1", 2))
-	if open, kept := numbers(j.OpenIntents()), numbers(j.ConfirmedIntents()); open != "t1/2" || kept != "t1/1" {
-		t.Errorf("after one was revoked: open %s, confirmed %s", open, kept)
-	}
+	open, kept := numbers(j.OpenIntents()), numbers(j.ConfirmedIntents())
+	must.True(t, open == "t1/2" && kept == "t1/1", "after one was revoked: open %s, confirmed %s", open, kept)
 	appendAll(t, j, end(KindUndone, "t1", 2))
 	must.Equal(t, numbers(j.ConfirmedIntents()), "t1/1", "confirmed")
 	appendAll(t, j, end(KindForeign, "t1", 1))
@@ -50,21 +49,18 @@ func TestStateOf(t *testing.T) {
 func TestConfirmation(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
-	if id, err := j.Confirmation(); id != "" || err != nil {
-		t.Errorf("before: %q, %v", id, err)
-	}
+	id, err := j.Confirmation()
+	must.True(t, id == "" && err == nil, "before: %q, %v", id, err)
 	for _, id := range []string{"first", "second"} {
 		must.Do(t, (Dir{Path: dir}).Confirm(id))
-		if got, err := j.Confirmation(); got != id || err != nil {
-			t.Errorf("%q, %v, want %q", got, err, id)
-		}
+		got, err := j.Confirmation()
+		must.True(t, got == id && err == nil, "%q, %v, want %q", got, err, id)
 	}
 	for range 2 {
 		must.OK(t, j.DropConfirmation())
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, confirmationName+"*")); len(left) > 0 {
-		t.Errorf("left: %q", left)
-	}
+	left, _ := filepath.Glob(filepath.Join(dir, confirmationName+"*"))
+	must.True(t, len(left) == 0, "left: %q", left)
 	must.Fail(t, (Dir{Path: filepath.Join(dir, "none")}).Confirm("t"), "a directory that does not exist takes a confirmation")
 	must.Do(t, os.Mkdir(filepath.Join(dir, confirmationName), 0o700))
 	if id, err := j.Confirmation(); id != "" || err == nil {
@@ -83,9 +79,8 @@ func TestUnfinishedConfirmation(t *testing.T) {
 		must.Do(t, os.WriteFile(half, []byte("t\n"), 0o600))
 	}
 	gone := func(when string) {
-		if _, err := os.Stat(half); !os.IsNotExist(err) {
-			t.Errorf("%s it is still there: %v", when, err)
-		}
+		_, err := os.Stat(half)
+		must.True(t, os.IsNotExist(err), "%s it is still there: %v", when, err)
 	}
 	j := open(t, dir)
 	appendAll(t, j, intent("t", 1, "1", "2"))
@@ -94,8 +89,7 @@ func TestUnfinishedConfirmation(t *testing.T) {
 	gone("closed")
 	killed()
 	j = open(t, dir)
-	if id, err := j.Confirmation(); id != "" || err != nil {
-		t.Errorf("Confirmation = %q, %v", id, err)
-	}
+	id, err := j.Confirmation()
+	must.True(t, id == "" && err == nil, "Confirmation = %q, %v", id, err)
 	gone("opened")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"linerate/internal/must"
 )
 
@@ -70,9 +71,8 @@ func TestCrashWhileMending(t *testing.T) {
 			}
 			records, damage := opened(t, dir)
 			want := OpenIntents(c.want)
-			if got := OpenIntents(records); !cmp.Equal(got, want, cmpopts.EquateEmpty()) {
-				t.Errorf("%s, step %d: open %+v", name, at, got)
-			}
+			got := OpenIntents(records)
+			must.True(t, cmp.Equal(got, want, cmpopts.EquateEmpty()), "%s, step %d: open %+v", name, at, got)
 			kept, err := Unacknowledged(dir)
 			if err != nil || (len(kept) == 2) != c.lost || !c.lost && len(damage) > 0 {
 				t.Errorf("%s, step %d: kept %q, %v, damage %v", name, at, kept, err, damage)

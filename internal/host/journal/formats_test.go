@@ -29,9 +29,8 @@ func TestNewerFormatIsLeftAlone(t *testing.T) {
 			t.Errorf("%s: Read = %v", name, err)
 		}
 		for i, path := range Files(dir) {
-			if have, err := os.ReadFile(path); !bytes.Equal(have, c[i]) || err != nil {
-				t.Errorf("%s: copy %d was changed: %v", name, i+1, err)
-			}
+			have, err := os.ReadFile(path)
+			must.True(t, bytes.Equal(have, c[i]) && err == nil, "%s: copy %d was changed: %v", name, i+1, err)
 		}
 	}
 }
@@ -41,7 +40,6 @@ func TestFormat1(t *testing.T) {
 	const line = `{"crc":"aa4a05ab","v":1,"seq":2,"prev":1,"record":{"kind":"applied","transaction":"t","number":1,"time":"2026-01-02T03:04:05Z"}}`
 	e := must.Get(decode([]byte(line)))(t)
 	must.Need(t, e.seq == 2 && e.prev == 1 && e.Kind == KindApplied && e.Transaction == "t" && e.Number == 1, "%+v", e)
-	if again, err := encode(e.Record, e.seq, e.prev, ""); err != nil || string(again) != line+"\n" {
-		t.Errorf("%s, %v", again, err)
-	}
+	again := must.Get(encode(e.Record, e.seq, e.prev, ""))(t)
+	must.True(t, string(again) == line+"\n", "%s", again)
 }

@@ -42,9 +42,8 @@ func TestFullDisk(t *testing.T) {
 	if err := j.Append(intent("t", 2, "a", long)); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("Append on a full disk = %v", err)
 	}
-	if got := numbers(j.OpenIntents()); got != "t/1" {
-		t.Errorf("open %q after a failed append", got)
-	}
+	got := numbers(j.OpenIntents())
+	must.True(t, got == "t/1", "open %q after a failed append", got)
 	must.Do(t, os.Remove(filler))
 	appendAll(t, j, intent("t", 3, "a", "c")) // nothing of the failed one is in its way
 	records, damage, err := Read(dir)
@@ -89,12 +88,10 @@ func TestBecomesReadOnly(t *testing.T) {
 	}
 	must.Is(t, must.Err(Open(dir)), ErrLocked, "a second Open")
 	over := Record{Kind: KindUndone, Transaction: "t", Number: 1}
-	if err := j.Append(over); !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), j.Path()) {
-		t.Errorf("Append = %v", err)
-	}
-	if got := numbers(j.OpenIntents()); got != "t/1" {
-		t.Errorf("open %q after a failed append", got)
-	}
+	err := j.Append(over)
+	must.True(t, errors.Is(err, syscall.EROFS) && strings.Contains(err.Error(), j.Path()), "Append = %v", err)
+	got := numbers(j.OpenIntents())
+	must.True(t, got == "t/1", "open %q after a failed append", got)
 	must.Do(t, j.Close())
 	remount(0)
 	j = open(t, dir)
@@ -106,7 +103,6 @@ func TestBecomesReadOnly(t *testing.T) {
 }
 
 func TestHereKnowsBootAndNamespace(t *testing.T) {
-	if o := Here(); o.Boot == "" || o.Netns == 0 {
-		t.Errorf("Here = %+v", o)
-	}
+	o := Here()
+	must.True(t, o.Boot != "" && o.Netns != 0, "Here = %+v", o)
 }

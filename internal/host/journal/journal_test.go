@@ -148,9 +148,8 @@ func TestOrigins(t *testing.T) {
 
 func TestDefaultDir(t *testing.T) {
 	t.Setenv("LINERATE_STATE", "/x/y")
-	if dir, err := DefaultDir(); dir != "/x/y" || err != nil {
-		t.Errorf("DefaultDir = %q, %v", dir, err)
-	}
+	dir, err := DefaultDir()
+	must.True(t, dir == "/x/y" && err == nil, "DefaultDir = %q, %v", dir, err)
 	t.Setenv("LINERATE_STATE", "")
 	state := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", state)

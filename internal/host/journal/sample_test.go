@@ -66,9 +66,8 @@ func opened(t *testing.T, dir string) ([]Record, []Damage) {
 		t.Fatalf("the copies are not whole and alike:\n%q\n%q", texts[0], texts[1])
 	}
 	after, again, err := Read(dir)
-	if diff := cmp.Diff(append(slices.Clone(records), end(KindApplied, "later", 1)), ours(after), cmpopts.EquateEmpty()); diff != "" || len(again) > 0 || err != nil {
-		t.Fatalf("after mending: %s\n%v, %v", diff, again, err)
-	}
+	diff := cmp.Diff(append(slices.Clone(records), end(KindApplied, "later", 1)), ours(after), cmpopts.EquateEmpty())
+	must.Need(t, diff == "" && len(again) == 0 && err == nil, "after mending: %s\n%v, %v", diff, again, err)
 	return records, damage
 }
 
@@ -120,9 +119,8 @@ func expectKept(t *testing.T, dir string, lost bool, text []byte) {
 	done, err := Acknowledge(dir)
 	must.Need(t, err == nil && len(done) == len(kept), "Acknowledge = %q, %v", done, err)
 	for _, path := range done {
-		if have, err := os.ReadFile(path); !bytes.Equal(have, text) || err != nil {
-			t.Fatalf("%s is not what was there: %v", path, err)
-		}
+		have, err := os.ReadFile(path)
+		must.Need(t, bytes.Equal(have, text) && err == nil, "%s is not what was there: %v", path, err)
 	}
 	if left, err := Unacknowledged(dir); len(left) > 0 || err != nil {
 		t.Fatalf("still %q, %v", left, err)

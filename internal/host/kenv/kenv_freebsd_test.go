@@ -13,14 +13,12 @@ func TestSetIsRead(t *testing.T) {
 		t.Skip("adds to the kernel's environment: only where LINERATE_MACHINE says that the machine is for tests")
 	}
 	const name = "linerate.test"
-	if v, err := Get(name); err == nil {
-		t.Fatalf("there already: %q", v)
-	}
+	v, err := Get(name)
+	must.Need(t, err != nil, "there already: %q", v)
 	for _, value := range []string{"one", strings.Repeat("x", 127)} {
 		must.Do(t, Set(name, value))
-		if v, err := Get(name); err != nil || v != value {
-			t.Errorf("%q, %v, set to %q", v, err, value)
-		}
+		v := must.Get(Get(name))(t)
+		must.True(t, v == value, "%q, set to %q", v, value)
 	}
 	must.Fail(t, Set(name, strings.Repeat("x", 128)), "128 bytes were taken")
 }

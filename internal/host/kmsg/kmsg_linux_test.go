@@ -51,9 +51,8 @@ func pipe(t *testing.T) (*Reader, func(record string)) {
 
 func TestLines(t *testing.T) {
 	r, write := pipe(t)
-	if lines, err := r.Lines(); lines != nil || err != nil {
-		t.Errorf("%q, %v", lines, err)
-	}
+	lines, err := r.Lines()
+	must.True(t, lines == nil && err == nil, "%q, %v", lines, err)
 	write("4,1,1,-;dc0: TX underrun -- increasing TX threshold\n")
 	write("7,2,1,-;for debugging\n")
 	write("12,3,1,-;a program's\n")

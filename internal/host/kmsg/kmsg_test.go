@@ -29,9 +29,8 @@ func TestParse(t *testing.T) {
 		must.Equal(t, got, c.want, "%q", c.in)
 	}
 	for _, in := range []string{"", "6,1,1,-", ";text", "-1,1,1,-;x", "x;y", "99999999999,1;x"} {
-		if got, err := parse([]byte(in)); err == nil || got != (record{}) {
-			t.Errorf("%q is %+v", in, got)
-		}
+		got, err := parse([]byte(in))
+		must.True(t, err != nil && got == (record{}), "%q is %+v", in, got)
 	}
 	if got, err := parse([]byte("6,1,1,-;" + strings.Repeat("µ", 1000))); err != nil || len(got.text) > maxText+len("…") || !utf8.ValidString(got.text) {
 		t.Errorf("a long line has %d bytes, %v", len(got.text), err)

@@ -18,9 +18,8 @@ func TestMessageBuffer(t *testing.T) {
 		return lines
 	}
 	boot := strings.Repeat("usbus0: 480Mbps High Speed USB v2.0\n", 20) + "Copyright (c) 1992-2023 The FreeBSD Project.\n<118>Starting sshd.\nre0: link state changed to UP\n"
-	if got := said("\x00\x00" + boot); got != nil {
-		t.Errorf("before it was opened: %q", got)
-	}
+	got := said("\x00\x00" + boot)
+	must.True(t, got == nil, "before it was opened: %q", got)
 	if got := said(boot); got != nil {
 		t.Errorf("nothing new: %q", got)
 	}

@@ -35,9 +35,8 @@ func fakeTree(t *testing.T) string {
 func TestHostRead(t *testing.T) {
 	h := hostknob.Host{ProcSys: fakeTree(t)}
 	got := h.Read(t.Context(), "tcp.recv_buffer_max", "tcp.congestion_control", "tcp.timestamps", "link.mtu", "window", "nonsense")
-	if v, ok := got["tcp.recv_buffer_max"].Get(); !ok || v != "33554432" {
-		t.Errorf("tcp.recv_buffer_max = %q, %v", v, ok)
-	}
+	v, ok := got["tcp.recv_buffer_max"].Get()
+	must.True(t, ok && v == "33554432", "tcp.recv_buffer_max = %q, %v", v, ok)
 	if v := got["tcp.congestion_control"]; v.Or("") != "cubic" || v.Source() != "net.ipv4.tcp_congestion_control" {
 		t.Errorf("tcp.congestion_control = %q from %q", v.Or(""), v.Source())
 	}
@@ -78,9 +77,8 @@ func TestCeilingLowersWhatIsBelow(t *testing.T) {
 		{"8192 131072 33554432", "4096", "4096 4096 4096"},
 		{"4096 131072 33554432", "67108864", "4096 131072 67108864"},
 	} {
-		if got, err := k.Encode("linux", c.raw, c.set); got != c.want || err != nil {
-			t.Errorf("Encode(%q, %q) = %q, %v, want %q", c.raw, c.set, got, err, c.want)
-		}
+		got, err := k.Encode("linux", c.raw, c.set)
+		must.True(t, got == c.want && err == nil, "Encode(%q, %q) = %q, %v, want %q", c.raw, c.set, got, err, c.want)
 	}
 	for _, bad := range []string{"", "1 2", "1 2 x", "1 2 3 4"} {
 		must.Fail(t, must.Err(k.Encode("linux", bad, "65536")), "Encode of the text %q succeeded", bad)
@@ -90,9 +88,8 @@ func TestCeilingLowersWhatIsBelow(t *testing.T) {
 		set := rapid.Int64Range(k.Min, k.Max).Draw(t, "ceiling")
 		canonical := must.Get(k.Parse(strconv.FormatInt(set, 10)))(t)
 		raw := must.Get(k.Encode("linux", "4096\t131072\t33554432", canonical))(t)
-		if back, err := k.Decode("linux", raw); back != canonical || err != nil {
-			t.Fatalf("set %s, text %q, reads back %q, %v", canonical, raw, back, err)
-		}
+		back, err := k.Decode("linux", raw)
+		must.Need(t, back == canonical && err == nil, "set %s, text %q, reads back %q, %v", canonical, raw, back, err)
 	})
 }
 
@@ -103,9 +100,8 @@ func TestEveryPlaceOpens(t *testing.T) {
 	for _, k := range knob.Catalogue() {
 		_, p, err := h.Place(k.ID)
 		if err != nil {
-			if _, here := k.Native["linux"]; here && k.Native["linux"].Mechanism != knob.NotYet {
-				t.Errorf("%s: %v", k.ID, err)
-			}
+			_, here := k.Native["linux"]
+			must.True(t, !here || k.Native["linux"].Mechanism == knob.NotYet, "%s: %v", k.ID, err)
 			continue
 		}
 		must.OK(t, must.Err(h.Open(p)), "%s", k.ID)
@@ -124,9 +120,8 @@ func TestReadsThisMachine(t *testing.T) {
 	for id, v := range h.Read(t.Context(), ids...) {
 		if text, ok := v.Get(); ok {
 			known++
-			if k, _ := knob.NewIndex().ByID(id); text == "" || k.Format(text) == "" {
-				t.Errorf("%s reads as nothing", id)
-			}
+			k, _ := knob.NewIndex().ByID(id)
+			must.True(t, text != "" && k.Format(text) != "", "%s reads as nothing", id)
 		} else if v.Reason() == "" {
 			t.Errorf("%s is unknown without a reason", id)
 		}
@@ -154,7 +149,6 @@ func TestCheckChangesReadsTheRest(t *testing.T) {
 	if err := h.CheckChanges(t.Context(), []model.Assignment{{Knob: "tcp.recv_buffer_initial", Value: "65536"}, {Knob: "tcp.sack", Value: "0"}}); err != nil {
 		t.Errorf("CheckChanges = %v", err)
 	}
-	if err := h.CheckChanges(t.Context(), []model.Assignment{{Knob: "tcp.recv_buffer_max", Value: "9999999999"}}); err == nil {
-		t.Error("a value above INT_MAX (C-18) was accepted")
-	}
+	err := h.CheckChanges(t.Context(), []model.Assignment{{Knob: "tcp.recv_buffer_max", Value: "9999999999"}})
+	must.True(t, err != nil, "a value above INT_MAX (C-18) was accepted")
 }

@@ -152,9 +152,8 @@ func TestContainers(t *testing.T) {
 		"docker0": {"link.mtu docker 1450 /etc/docker/daemon.json:2 true"}, "cni0": {"link.mtu cni 1400 /etc/cni/net.d/10-a.conflist:3 false"}, "eth0": nil,
 	} {
 		claims, err := m.Claims(t.Context(), link, ids)
-		if got := short(claims); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %v, %v, want %v", link, got, err, want)
-		}
+		got := short(claims)
+		must.True(t, err == nil && slices.Equal(got, want), "%s: %v, %v, want %v", link, got, err, want)
 	}
 }
 
@@ -181,9 +180,8 @@ func TestOtherSystems(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			claims, err := c.m.Claims(t.Context(), "em0", mtu)
-			if got := short(claims); err != nil || !slices.Equal(got, c.want) {
-				t.Errorf("%v, %v", strings.Join(got, "\n"), err)
-			}
+			got := short(claims)
+			must.True(t, err == nil && slices.Equal(got, c.want), "%v, %v", strings.Join(got, "\n"), err)
 		})
 	}
 }
@@ -224,9 +222,8 @@ func TestClaimsEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	must.Is(t, must.Err(linux(fstest.MapFS{}).Claims(ctx, "eth0", ids)), context.Canceled, "claims")
-	if _, _, err := linux(fstest.MapFS{}).Owner(ctx, "eth0"); !errors.Is(err, context.Canceled) {
-		t.Errorf("owner: %v", err)
-	}
+	_, _, err := linux(fstest.MapFS{}).Owner(ctx, "eth0")
+	must.True(t, errors.Is(err, context.Canceled), "owner: %v", err)
 }
 
 // TestOrderOfSysctlFiles: without TuneD only the names of files count, whatever

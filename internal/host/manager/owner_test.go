@@ -59,9 +59,8 @@ func TestOwner(t *testing.T) {
 		"nothing there": {linux(fstest.MapFS{}), "eth0", errors.ErrUnsupported}, "no interface": {linux(fstest.MapFS{}), "", fs.ErrNotExist},
 		"not there": {linux(fstest.MapFS{}), "eth7", fs.ErrNotExist}, "plan9": {Machine{System: "plan9"}, "ether0", errors.ErrUnsupported},
 	} {
-		if _, _, err := c.m.Owner(t.Context(), c.link); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, _, err := c.m.Owner(t.Context(), c.link)
+		must.True(t, errors.Is(err, c.want), "%s: %v", name, err)
 	}
 }
 
@@ -94,8 +93,7 @@ func TestDeviceSections(t *testing.T) {
 		"its own state":      {fstest.MapFS{"run/NetworkManager/devices/2": file("[device]\nmanaged=false\n")}, false},
 	} {
 		s := linux(c.files, "NetworkManager").search(t.Context(), "eth0", nil)
-		if got, known := s.nmManages().Get(); !known || got != c.want {
-			t.Errorf("%s: %t", name, got)
-		}
+		got, known := s.nmManages().Get()
+		must.True(t, known && got == c.want, "%s: %t", name, got)
 	}
 }

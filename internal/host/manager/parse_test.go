@@ -33,9 +33,8 @@ func TestPacketMTU(t *testing.T) {
 		"length only":      {packet(26), 0},
 		"end without mark": {packet(1, 4, 255, 255, 255, 0), 0},
 	} {
-		if got, ok := packetMTU(c.packet); got != c.want || ok != (c.want > 0) {
-			t.Errorf("%s: %d, %t, want %d", name, got, ok, c.want)
-		}
+		got, ok := packetMTU(c.packet)
+		must.True(t, got == c.want && ok == (c.want > 0), "%s: %d, %t, want %d", name, got, ok, c.want)
 	}
 	m := linux(fstest.MapFS{"var/lib/dhcpcd/eth0.lease": {Data: packet(26, 2, 0x05, 0x78, 255)}}, "dhcpcd")
 	claims := must.Get(m.Claims(t.Context(), "eth0", ids))(t)
@@ -85,9 +84,8 @@ func TestHere(t *testing.T) {
 	}
 	running := must.Get(m.Running(t.Context()))(t)
 	must.True(t, len(running) != 0, "running: %v", running)
-	if _, why, err := m.Owner(t.Context(), "lo"); err == nil && why == "" {
-		t.Error("an owner without a reason")
-	}
+	_, why, err := m.Owner(t.Context(), "lo")
+	must.True(t, err != nil || why != "", "an owner without a reason")
 }
 
 // FuzzClaims puts any text into every file that is read.
@@ -117,9 +115,8 @@ func FuzzClaims(f *testing.F) {
 			claims := must.Get(m.Claims(t.Context(), "eth0", ids))(t)
 			again := must.Get(m.Claims(t.Context(), "eth0", ids))(t)
 			must.Equal(t, fmt.Sprint(claims), fmt.Sprint(again), "not the same twice:\n%v\n%v", claims, again)
-			if f, why, err := m.Owner(t.Context(), "eth0"); (err == nil) != (f != "" && why != "") {
-				t.Errorf("owner %q, %q, %v", f, why, err)
-			}
+			f, why, err := m.Owner(t.Context(), "eth0")
+			must.True(t, (err == nil) == (f != "" && why != ""), "owner %q, %q, %v", f, why, err)
 		}
 	})
 }

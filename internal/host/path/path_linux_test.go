@@ -84,9 +84,8 @@ func TestReadInNamespace(t *testing.T) {
 		a.ParentIndex = link(t, "va").Attrs().Index
 		return a
 	}(), VlanId: 5}, "10.3.0.1/24") {
-		if got, _ := way(t, "10.3.0.2"); got != "vlan va.5 > veth va > neighbour 10.3.0.2" {
-			t.Errorf("VLAN: %s", got)
-		}
+		got, _ := way(t, "10.3.0.2")
+		must.True(t, got == "vlan va.5 > veth va > neighbour 10.3.0.2", "VLAN: %s", got)
 	}
 	if has(t, &netlink.Bridge{LinkAttrs: attrs("br", 1500)}, "10.4.0.1/24") {
 		if !has(t, &netlink.Veth{LinkAttrs: attrs("p0", 1500), PeerName: "q0"}, "") || !has(t, &netlink.Veth{LinkAttrs: attrs("p1", 1500), PeerName: "q1"}, "") {
@@ -100,9 +99,8 @@ func TestReadInNamespace(t *testing.T) {
 		}
 	}
 	if has(t, netlink.NewLinkBond(attrs("bo", 1500)), "10.5.0.1/24") {
-		if got, _ := way(t, "10.5.0.2"); !strings.HasPrefix(got, "bond bo") {
-			t.Errorf("bond: %s", got)
-		}
+		got, _ := way(t, "10.5.0.2")
+		must.True(t, strings.HasPrefix(got, "bond bo"), "bond: %s", got)
 	}
 	if has(t, &netlink.Wireguard{LinkAttrs: attrs("wg", 1420)}, "10.6.0.1/24") {
 		if got, hops := way(t, "10.6.0.2"); got != "wireguard wg" || !strings.Contains(hops[0].Note, "not visible") {

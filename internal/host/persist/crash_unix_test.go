@@ -76,9 +76,8 @@ func TestKill(t *testing.T) {
 			whole(t, k)
 			must.OK(t, must.Err(k.Restore("")), "%s, killed after %d steps", what, steps)
 			must.NoDiff(t, cmp.Diff(before, tree(t, k.Root)), "%s, killed after %d steps", what, steps)
-			if rest, _ := filepath.Glob(filepath.Join(k.State, "kept", "0*")); len(rest) > 0 {
-				t.Errorf("%s, killed after %d steps: %q is left", what, steps, rest)
-			}
+			rest, _ := filepath.Glob(filepath.Join(k.State, "kept", "0*"))
+			must.True(t, len(rest) == 0, "%s, killed after %d steps: %q is left", what, steps, rest)
 		}
 		must.True(t, steps >= 7, "%s has %d steps only: the test looks at nothing", what, steps)
 	}

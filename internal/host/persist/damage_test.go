@@ -87,11 +87,9 @@ func TestNewerRecord(t *testing.T) {
 	for _, name := range []string{"record.json", "record.copy.json"} {
 		must.Do(t, os.WriteFile(filepath.Join(k.State, "kept", "000001", name), []byte(`{"v":2,"what":"unknown"}`), 0o600))
 	}
-	if results, err := k.Restore(""); !errors.Is(err, persist.ErrNewer) || len(results) > 0 {
-		t.Errorf("Restore = %+v, %v", results, err)
-	}
+	results, err := k.Restore("")
+	must.True(t, errors.Is(err, persist.ErrNewer) && len(results) == 0, "Restore = %+v, %v", results, err)
 	must.Is(t, must.Err(k.Write(time.Unix(9, 0), []files.File{{Path: "/etc/c", Content: []byte("x\n"), Mode: 0o644}})), persist.ErrNewer, "Write")
-	if left, _ := os.ReadDir(filepath.Join(k.Root, "etc")); len(left) != 2 {
-		t.Errorf("left: %v", left)
-	}
+	left, _ := os.ReadDir(filepath.Join(k.Root, "etc"))
+	must.True(t, len(left) == 2, "left: %v", left)
 }

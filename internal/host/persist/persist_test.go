@@ -110,9 +110,8 @@ func TestWriteAndRestore(t *testing.T) {
 	if after["etc/other"] != before["etc/other"] || len(after) != len(before)+3 { // a file and two directories
 		t.Errorf("something else was touched: %v", after)
 	}
-	if records, err := k.Records(); err != nil || len(records) != 1 || records[0].ID != r.ID || len(records[0].Files) != 3 {
-		t.Errorf("%+v, %v", records, err)
-	}
+	records := must.Get(k.Records())(t)
+	must.True(t, len(records) == 1 && records[0].ID == r.ID && len(records[0].Files) == 3, "%+v", records)
 	results := must.Get(k.Restore(""))(t)
 	must.True(t, len(results) == 3 && results[0].State == model.FileRestored, "%+v", results)
 	must.NoDiff(t, cmp.Diff(before, tree(t, k.Root)))
@@ -158,13 +157,11 @@ func TestStack(t *testing.T) {
 			}
 			must.Get(k.Write(day, some))(rt)
 		}
-		if n := strings.Count(tree(t, root)["etc/sysctl.conf"], "BEGIN"); n > 1 {
-			rt.Fatalf("%d blocks in a shared file", n)
-		}
+		n := strings.Count(tree(t, root)["etc/sysctl.conf"], "BEGIN")
+		must.Need(rt, n <= 1, "%d blocks in a shared file", n)
 		must.Get(k.Restore(""))(rt)
-		if diff := cmp.Diff(before, tree(t, root)); diff != "" {
-			rt.Fatal(diff)
-		}
+		diff := cmp.Diff(before, tree(t, root))
+		must.Need(rt, diff == "", "%v", diff)
 	})
 }
 
@@ -229,9 +226,8 @@ func TestSharedFileEditedAround(t *testing.T) {
 	next := ours()[2:]
 	next[0].Content = []byte(strings.Replace(block, "4194304", "8388608", 1))
 	must.Get(k.Write(day, next))(t)
-	if got, _ := os.ReadFile(filepath.Join(k.Root, "etc/sysctl.conf")); string(got) != "first=1\n"+string(next[0].Content)+"last=1\n" {
-		t.Errorf("%s", got)
-	}
+	got, _ := os.ReadFile(filepath.Join(k.Root, "etc/sysctl.conf"))
+	must.True(t, string(got) == "first=1\n"+string(next[0].Content)+"last=1\n", "%s", got)
 }
 
 func TestRefuses(t *testing.T) {
@@ -278,9 +274,8 @@ func TestDamagedSave(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(k.State, "kept", "000001", "0"), []byte("rot"), 0o600))
 	results, err := k.Restore("")
 	must.True(t, errors.Is(err, fs.ErrInvalid) && results[2].State == model.FileFailed, "%+v, %v", results, err)
-	if got, _ := os.ReadFile(filepath.Join(k.Root, "etc/sysctl.d/zz-linerate.conf")); string(got) != "# linerate\na = 1\n" {
-		t.Errorf("%s", got)
-	}
+	got, _ := os.ReadFile(filepath.Join(k.Root, "etc/sysctl.d/zz-linerate.conf"))
+	must.True(t, string(got) == "# linerate\na = 1\n", "%s", got)
 }
 
 // TestEditedMeanwhile: a file that changes between reading and renaming is left

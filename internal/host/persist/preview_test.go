@@ -133,7 +133,6 @@ func TestDiffIsUnderstood(t *testing.T) {
 // A file with tens of thousands of changed lines is shown all the same.
 func TestDiffOfLargeFiles(t *testing.T) {
 	c := persist.Change{Path: "/x", Exists: true, Before: []byte(strings.Repeat("a\nb\n", 5000)), After: []byte(strings.Repeat("b\nc\n", 5000))}
-	if d := c.Diff(); strings.Count(d, "\n-")+strings.Count(d, "\n+") < 20000 {
-		t.Errorf("%d bytes of diff", len(d))
-	}
+	d := c.Diff()
+	must.True(t, strings.Count(d, "\n-")+strings.Count(d, "\n+") >= 20000, "%d bytes of diff", len(d))
 }

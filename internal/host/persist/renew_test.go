@@ -33,9 +33,8 @@ func TestRenew(t *testing.T) {
 		if err != nil || len(all) != 1 || all[0].Proof != "new" && (crash == "" || all[0].Proof != "old") || all[0].Source != "a session" || all[0].Damage != "" {
 			t.Errorf("crash at %q: %+v, %v", crash, all, err)
 		}
-		if got := tree(t, k.Root); len(got) != len(written) {
-			t.Errorf("crash at %q: %v", crash, got)
-		}
+		got := tree(t, k.Root)
+		must.True(t, len(got) == len(written), "crash at %q: %v", crash, got)
 		must.OK(t, must.Err(k.Restore("")))
 		if got := tree(t, k.Root); len(got) != len(before) {
 			t.Errorf("crash at %q: %v is left", crash, got)

@@ -28,7 +28,6 @@ func TestCarrierDown(t *testing.T) {
 		must.Do(t, netlink.LinkSetDown(there))
 		must.Do(t, netlink.LinkSetUp(there))
 	}
-	if n := find(Delta(before, reading(t, w)), "nic_carrier_down", "here"); n != 2 {
-		t.Errorf("counted %d of 2", n)
-	}
+	n := find(Delta(before, reading(t, w)), "nic_carrier_down", "here")
+	must.True(t, n == 2, "counted %d of 2", n)
 }

@@ -263,9 +263,8 @@ func TestDecodeQdiscs(t *testing.T) {
 	if v[qdiscDropped].n != 17 || v[qdiscRequeues].n != 6 || v[qdiscOverlimits].n != 900 || q.backlog != 3000 || !v[qdiscDropped].narrow {
 		t.Errorf("%+v, %+v", v[qdiscDropped], q)
 	}
-	if kind := strings.TrimRight(string(q.kind[:]), "\x00"); kind != "tbf" || !q.known || q.handle != 0x80010000 {
-		t.Errorf("%+v", q)
-	}
+	kind := strings.TrimRight(string(q.kind[:]), "\x00")
+	must.True(t, kind == "tbf" && q.known && q.handle == 0x80010000, "%+v", q)
 	q = qdiscKind{}
 	if _, err := decodeQdiscs(dump, 4, &q, &v); err != nil || q.known {
 		t.Errorf("an interface without one: %+v, %v", q, err)
@@ -297,9 +296,8 @@ func FuzzDecodeNetlink(f *testing.F) {
 	fields := linkFields()
 	f.Fuzz(func(t *testing.T, b []byte, index int) {
 		var v values
-		if err := decodeStats(b, fields, &v); err == nil && len(b) < nlHeader+statsHeader+4 {
-			t.Error("statistics from too few bytes")
-		}
+		err := decodeStats(b, fields, &v)
+		must.True(t, err != nil || len(b) >= nlHeader+statsHeader+4, "statistics from too few bytes")
 		_, _ = decodeQdiscs(b, index, new(qdiscKind), &v)
 	})
 }

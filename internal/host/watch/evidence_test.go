@@ -47,9 +47,8 @@ func TestLogLines(t *testing.T) {
 			if one.id == c.want {
 				want = 1
 			}
-			if got := v[one.id]; !got.known || got.n != want {
-				t.Errorf("%q: %s is %d, want %d", c.line, one.name, got.n, want)
-			}
+			got := v[one.id]
+			must.True(t, got.known && got.n == want, "%q: %s is %d, want %d", c.line, one.name, got.n, want)
 		}
 	}
 }

@@ -22,9 +22,8 @@ func TestZoneStats(t *testing.T) {
 	var calm values
 	must.Do(t, decodeZoneStats(b, &calm))
 	for _, z := range zones() {
-		if got := calm[z.failed]; !got.known || got.n != 0 {
-			t.Errorf("%s: %+v", z.name, got)
-		}
+		got := calm[z.failed]
+		must.True(t, got.known && got.n == 0, "%s: %+v", z.name, got)
 	}
 	at := -1
 	for i := range b {

@@ -69,9 +69,8 @@ func TestTables(t *testing.T) {
 					absent++
 					continue
 				}
-				if got := strconv.FormatUint(v[c.id].n, 10); !v[c.id].known || got != n {
-					t.Errorf("%s %s = %s, want %s of %s", c.name, c.of, got, n, c.key)
-				}
+				got := strconv.FormatUint(v[c.id].n, 10)
+				must.True(t, v[c.id].known && got == n, "%s %s = %s, want %s of %s", c.name, c.of, got, n, c.key)
 			}
 			interfaceOnly := int(counterCount) - int(nicRxPackets) + len(cgroupCounters()) +
 				len(trackCounters()) + len(mbufCounters()) + len(logCounters()) // these have files of their own
@@ -123,9 +122,8 @@ func TestParseStat(t *testing.T) {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	want := core{id: 0, user: ms(138800), system: ms(22230), irq: ms(40), softirq: ms(280), steal: ms(710)}
 	must.Equal(t, cores[0], want, "cpu0")
-	if got := cores[1].busy(); got != ms(151990+26740+50+560) {
-		t.Errorf("cpu1 was busy for %v: idle, waiting and steal do not count", got)
-	}
+	got := cores[1].busy()
+	must.True(t, got == ms(151990+26740+50+560), "cpu1 was busy for %v: idle, waiting and steal do not count", got)
 	// Of four cores, two are switched off.
 	cores, err = parseStat([]byte("cpu  1 1 1 1 1 1 1 1\ncpu0 1 0 0 0 0 0 0 0 0 0\ncpu3 2 0 0 0 0 0 0 0\nintr 1\n"), nil)
 	must.True(t, err == nil && len(cores) == 2 && cores[1].id == 3, "%+v, %v", cores, err)
@@ -133,9 +131,8 @@ func TestParseStat(t *testing.T) {
 		"empty": "", "no core": "cpu 1 1 1 1 1 1 1 1\nintr 0\n", "short": "cpu0 1 2 3\n", "word": "cpu0 1 2 3 4 x 6 7 8\n",
 		"twice": "cpu0 1 1 1 1 1 1 1 1\ncpu0 1 1 1 1 1 1 1 1\n", "huge": "cpu0 99999999999999999999 1 1 1 1 1 1 1\n",
 	} {
-		if c, err := parseStat([]byte(text), nil); !errors.Is(err, errShape) {
-			t.Errorf("%s: %+v, %v", name, c, err)
-		}
+		c, err := parseStat([]byte(text), nil)
+		must.True(t, errors.Is(err, errShape), "%s: %+v, %v", name, c, err)
 	}
 }
 
@@ -172,9 +169,8 @@ func TestParseSoftnet(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty": "", "short": "00000001 00000002\n", "not hex": "0000000g 00000000 00000000\n", "too wide": "100000000 00000000 00000000\n",
 	} {
-		if q, err := parseSoftnet([]byte(text), nil); !errors.Is(err, errShape) {
-			t.Errorf("%s: %+v, %v", name, q, err)
-		}
+		q, err := parseSoftnet([]byte(text), nil)
+		must.True(t, errors.Is(err, errShape), "%s: %+v, %v", name, q, err)
 	}
 }
 

@@ -62,9 +62,8 @@ func TestRun(t *testing.T) {
 					t.Errorf("the last step is %v long, want %v", s.length[c.want-1], c.last)
 				}
 				must.True(t, find(counters, countersRead, "udp") != 0, "%+v", counters)
-				if again := stop(); len(again) != len(counters) || len(s.starts) != c.want {
-					t.Errorf("stopped twice: %+v", again)
-				}
+				again := stop()
+				must.True(t, len(again) == len(counters) && len(s.starts) == c.want, "stopped twice: %+v", again)
 			})
 		})
 	}
@@ -82,9 +81,8 @@ func TestRunEnds(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		must.Equal(t, s.count(), 2, "steps after the context ended")
 		must.Do(t, w.Close())
-		if got := stop(); find(got, countersRead, "cpu") == 0 {
-			t.Errorf("the readings up to the end: %+v", got)
-		}
+		got := stop()
+		must.True(t, find(got, countersRead, "cpu") != 0, "the readings up to the end: %+v", got)
 		stop = w.Run(t.Context(), model.Near, time.Second, time.Now(), s.take)
 		time.Sleep(2500 * time.Millisecond)
 		if got := stop(); got != nil || s.count() != 2 {

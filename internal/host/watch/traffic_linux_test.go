@@ -89,24 +89,21 @@ func TestSlowReceiver(t *testing.T) {
 		w := watching(t, "lo")
 		before := reading(t, w)
 		const n = 500
-		if taken := send(t, r.LocalAddr().(*net.UDPAddr).AddrPort(), n, 1000); taken != n {
-			t.Fatalf("%d of %d sent", taken, n)
-		}
+		taken := send(t, r.LocalAddr().(*net.UDPAddr).AddrPort(), n, 1000)
+		must.Need(t, taken == n, "%d of %d sent", taken, n)
 		after := reading(t, w)
 		kept := drain(t, r)
 		moved := Delta(before, after)
 		if got := find(moved, "udp_receive_buffer_errors", c.of); got != int64(n-kept) || kept == 0 || kept == n {
 			t.Errorf("%s: %d dropped at the socket, and %d of %d were kept", c.address, got, kept, n)
 		}
-		if got := find(moved, "udp_out_datagrams", c.of); got != n {
-			t.Errorf("%s: %d datagrams sent, want %d", c.address, got, n)
-		}
+		got := find(moved, "udp_out_datagrams", c.of)
+		must.True(t, got == n, "%s: %d datagrams sent, want %d", c.address, got, n)
 		if got := find(moved, "nic_rx_packets", "lo"); got < n {
 			t.Errorf("%s: lo received %d packets, want at least %d", c.address, got, n)
 		}
-		if f := loss(t, int64(n-kept), moved, moved); len(f) != 1 || f[0].Limit != "socket buffer" || f[0].Host != model.Far {
-			t.Errorf("%s: %+v", c.address, f)
-		}
+		f := loss(t, int64(n-kept), moved, moved)
+		must.True(t, len(f) == 1 && f[0].Limit == "socket buffer" && f[0].Host == model.Far, "%s: %+v", c.address, f)
 	}
 }
 
@@ -140,9 +137,8 @@ func TestTrainsCountOnce(t *testing.T) {
 		if joined {
 			want = int64(trains - kept)
 		}
-		if got := find(moved, "udp_receive_buffer_errors", ""); got != want || got == 0 {
-			t.Errorf("joined %v: %d drops counted, want %d", joined, got, want)
-		}
+		got := find(moved, "udp_receive_buffer_errors", "")
+		must.True(t, got == want && got != 0, "joined %v: %d drops counted, want %d", joined, got, want)
 		if got := find(moved, "udp_out_datagrams", ""); got != trains {
 			t.Errorf("joined %v: %d sent, want %d trains", joined, got, trains)
 		}
@@ -231,15 +227,12 @@ func TestFullQueue(t *testing.T) {
 	if dropped+sent+waiting != n || dropped < n/2 || waiting == 0 {
 		t.Errorf("of %d, %d were dropped, %d sent, %d wait", n, dropped, sent, waiting)
 	}
-	if got := find(moved, "ip_out_discards", ""); got != dropped {
-		t.Errorf("the IP layer counts %d, the queue %d", got, dropped)
-	}
-	if f := loss(t, dropped, moved, nil); len(f) != 1 || f[0].Limit != "sender's queue" || f[0].Share.Or(0) != 1 {
-		t.Errorf("%+v", f)
-	}
-	if v, ok := sample(Samples(model.Near, before, after, 0, time.Second), qdiscBacklog, "wa"); !ok || v != float64(after.qdisc.backlog) {
-		t.Errorf("backlog %v, %v", v, ok)
-	}
+	got := find(moved, "ip_out_discards", "")
+	must.True(t, got == dropped, "the IP layer counts %d, the queue %d", got, dropped)
+	f := loss(t, dropped, moved, nil)
+	must.True(t, len(f) == 1 && f[0].Limit == "sender's queue" && f[0].Share.Or(0) == 1, "%+v", f)
+	v, ok := sample(Samples(model.Near, before, after, 0, time.Second), qdiscBacklog, "wa")
+	must.True(t, ok && v == float64(after.qdisc.backlog), "backlog %v, %v", v, ok)
 	// Another one in its place begins at 0.
 	must.Do(t, netlink.QdiscReplace(&netlink.GenericQdisc{
 		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: near.Attrs().Index, Handle: netlink.MakeHandle(2, 0), Parent: netlink.HANDLE_ROOT}, QdiscType: "pfifo",

@@ -138,9 +138,8 @@ func TestAtBoot(t *testing.T) {
 			intent, installed := slices.Index(steps, "intent tcp.sack"), slices.Index(steps, "job installed")
 			removed := slices.Index(steps, "job removed")
 			must.Need(t, intent == 0 && installed >= 1 && removed == len(steps)-1, "steps %q\n%s", steps, out)
-			if write := slices.Index(steps, "write tcp.sack"); write >= 0 && write < installed {
-				t.Errorf("written before the job was installed: %q", steps)
-			}
+			write := slices.Index(steps, "write tcp.sack")
+			must.True(t, write < 0 || write >= installed, "written before the job was installed: %q", steps)
 			if strings.Count(out, BootMark+"installed "+b.root) != 1 || strings.Count(out, BootMark+"removed "+b.root) != 1 {
 				t.Errorf("not told:\n%s", out)
 			}
@@ -276,9 +275,8 @@ func TestAtBootRefused(t *testing.T) {
 			if err == nil || slices.ContainsFunc(changes, func(c model.Change) bool { return c.State != model.ChangeUndone }) {
 				t.Errorf("Apply = %+v, %v", changes, err)
 			}
-			if want := name == "no place"; errors.Is(err, errors.ErrUnsupported) != want {
-				t.Errorf("errors.ErrUnsupported is %v: %v", !want, err)
-			}
+			want := name == "no place"
+			must.True(t, errors.Is(err, errors.ErrUnsupported) == want, "errors.ErrUnsupported is %v: %v", !want, err)
 			b.expect(t, before, name)
 			must.OK(t, c.Close())
 			if exists(filepath.Join(dir, "atboot")) || said.Len() > 0 {
@@ -304,9 +302,8 @@ func TestAtBootChangedByHand(t *testing.T) {
 	must.Do(t, os.WriteFile(path, []byte("theirs"), 0o644))
 	must.OK(t, c.Close())
 	b.expect(t, before, "close")
-	if text, err := os.ReadFile(path); string(text) != "theirs" {
-		t.Errorf("%q, %v", text, err)
-	}
+	text, err := os.ReadFile(path)
+	must.True(t, string(text) == "theirs", "%q, %v", text, err)
 	must.Contain(t, said.String(), path+" was changed by somebody else and stays", "not told")
 }
 
@@ -316,9 +313,8 @@ func TestBootLines(t *testing.T) {
 	w := BootLines(&got)
 	long := BootMark + strings.Repeat("x", 2*maxTalk)
 	for _, part := range []string{"panic: no\nat-", "boot: one\r\nat-boot: t", "wo", "\n at-boot: no\n", long, "\n", "at-boot: cut"} {
-		if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
-			t.Errorf("Write = %d, %v", n, err)
-		}
+		n, err := w.Write([]byte(part))
+		must.True(t, n == len(part) && err == nil, "Write = %d, %v", n, err)
 	}
 	must.Equal(t, got.String(), "at-boot: one\nat-boot: two\n"+long[:maxTalk]+"\n")
 }

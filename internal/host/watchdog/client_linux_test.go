@@ -58,9 +58,8 @@ func TestClient(t *testing.T) {
 	changes, err := c.Apply(t.Context(), b.changes, time.Minute)
 	must.Need(t, err == nil && len(changes) == 3, "Apply = %+v, %v", changes, err)
 	values, err := c.Read(t.Context(), []model.KnobID{"tcp.sack", "link.mtu"})
-	if v, ok := values["tcp.sack"].Get(); v != "0" || !ok || values["link.mtu"].IsKnown() || err != nil {
-		t.Errorf("Read = %v, %v", values, err)
-	}
+	v, ok := values["tcp.sack"].Get()
+	must.True(t, v == "0" && ok && !values["link.mtu"].IsKnown() && err == nil, "Read = %v, %v", values, err)
 	must.OK(t, c.Extend(t.Context(), time.Hour))
 	if bad, err := c.Verify(t.Context()); len(bad) != 0 || err != nil {
 		t.Errorf("Verify = %v, %v", bad, err)
@@ -101,14 +100,12 @@ func TestSignals(t *testing.T) {
 	c := start(t, b, t.TempDir())
 	must.Get(c.Apply(t.Context(), b.changes, time.Minute))(t)
 	pid := c.process.pid
-	if sid, err := syscall.Getpgid(pid); sid != pid || err != nil {
-		t.Errorf("the watchdog is in group %d, %v: not its own", sid, err)
-	}
+	sid, err := syscall.Getpgid(pid)
+	must.True(t, sid == pid && err == nil, "the watchdog is in group %d, %v: not its own", sid, err)
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		must.Do(t, syscall.Kill(pid, s))
-		if bad, err := c.Verify(t.Context()); len(bad) != 0 || err != nil {
-			t.Errorf("Verify after %v = %v, %v", s, bad, err)
-		}
+		bad, err := c.Verify(t.Context())
+		must.True(t, len(bad) == 0 && err == nil, "Verify after %v = %v, %v", s, bad, err)
 	}
 	must.Do(t, syscall.Kill(pid, syscall.SIGTERM))
 	<-c.gone
@@ -128,9 +125,8 @@ func TestKilledWatchdogIsReplaced(t *testing.T) {
 	if changes, err := c.Undo(t.Context()); !errors.Is(err, ErrGone) || len(changes) != 3 || changes[0].State != model.ChangeUndone {
 		t.Errorf("Undo = %+v, %v, want what was undone and ErrGone", changes, err)
 	}
-	if changes, err := Recover(t.Context(), Config{Dir: dir, Host: b.host}); len(changes) != 0 || err != nil {
-		t.Errorf("Recover = %+v, %v, want nothing left", changes, err)
-	}
+	changes, err := Recover(t.Context(), Config{Dir: dir, Host: b.host})
+	must.True(t, len(changes) == 0 && err == nil, "Recover = %+v, %v, want nothing left", changes, err)
 	if err := c.Close(); err != nil {
 		t.Errorf("Close = %v, although all is undone", err)
 	}

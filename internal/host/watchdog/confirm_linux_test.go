@@ -88,9 +88,8 @@ func TestConfirmComesLate(t *testing.T) {
 	records, _, err := d.state().Read()
 	must.Do(t, err)
 	id := records[0].Transaction
-	if r := d.call(request{Op: opUndo}); r.Error != nil {
-		t.Fatal(r.Error)
-	}
+	r := d.call(request{Op: opUndo})
+	must.Need(t, r.Error == nil, "%v", r.Error)
 	must.Is(t, Confirm(t.Context(), d.cfg, id), ErrNotPending, "Confirm after Undo")
 	must.Is(t, Confirm(t.Context(), d.cfg, "of nobody"), ErrNotPending, "Confirm of nothing")
 	must.Do(t, d.state().Confirm(id))

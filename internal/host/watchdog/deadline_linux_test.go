@@ -24,9 +24,8 @@ func TestDeadline(t *testing.T) {
 		d.apply("tcp.sack", "0") // a minute
 		<-time.After(59 * time.Second)
 		d.expect(sack, "0")
-		if a := d.call(request{Op: opExtend, Deadline: 30 * time.Second}); a.Error != nil {
-			t.Fatal(a.Error)
-		}
+		a := d.call(request{Op: opExtend, Deadline: 30 * time.Second})
+		must.Need(t, a.Error == nil, "%v", a.Error)
 		<-time.After(29 * time.Second)
 		synctest.Wait()
 		d.expect(sack, "0")

@@ -96,9 +96,8 @@ func TestConfirmationAtTheDeadline(t *testing.T) {
 	d.start(t.Context(), clock)
 	id := d.apply("tcp.sack", "0").Transaction
 	late.Store(&id)
-	if v := d.call(request{Op: opVerify}); !errors.Is(v.err(), ErrExpired) {
-		t.Errorf("Verify = %+v", v)
-	}
+	v := d.call(request{Op: opVerify})
+	must.True(t, errors.Is(v.err(), ErrExpired), "Verify = %+v", v)
 	d.wentBack(id)
 	if u := d.call(request{Op: opUndo}); !errors.Is(u.err(), ErrExpired) || len(u.Changes) != 1 || u.Changes[0].State != model.ChangeUndone {
 		t.Errorf("Undo = %+v", u)
@@ -122,9 +121,8 @@ func TestConfirmWhatIsGoingBack(t *testing.T) {
 		d.start(t.Context(), fake())
 		id := d.apply("tcp.sack", "0", "tcp.timestamps", "0").Transaction
 		free, _ := d.busyUntil(syscall.EBUSY)
-		if u := d.call(request{Op: opUndo}); u.Error == nil {
-			t.Errorf("Undo = %+v", u)
-		}
+		u := d.call(request{Op: opUndo})
+		must.True(t, u.Error != nil, "Undo = %+v", u)
 		err := Confirm(t.Context(), d.cfg, id)
 		if !errors.Is(err, ErrNotPending) || !strings.Contains(err.Error(), "a part of it is back already") {
 			t.Errorf("Confirm = %v", err)
@@ -156,9 +154,8 @@ func underAnOpenOne(t *testing.T) *desk {
 		d.disk.Edit(path, func([]byte) []byte { return copies[i] })
 	}
 	records, _, err := d.state().Read()
-	if open, kept := journal.OpenIntents(records), journal.ConfirmedIntents(records); len(open) != 1 || len(kept) != 1 || err != nil {
-		t.Fatalf("open %+v, confirmed %+v, %v", open, kept, err)
-	}
+	open, kept := journal.OpenIntents(records), journal.ConfirmedIntents(records)
+	must.Need(t, len(open) == 1 && len(kept) == 1 && err == nil, "open %+v, confirmed %+v, %v", open, kept, err)
 	return d
 }
 

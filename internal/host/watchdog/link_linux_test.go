@@ -66,9 +66,8 @@ func TestLinkFates(t *testing.T) {
 	}
 	cases := 0
 	for id, text := range settings {
-		if _, ok := knob.NewIndex().ByID(id); !ok {
-			t.Fatalf("no knob %s", id)
-		}
+		_, ok := knob.NewIndex().ByID(id)
+		must.Need(t, ok, "no knob %s", id)
 		for kind, was := range kinds {
 			for _, f := range fates() {
 				for _, confirmed := range []bool{false, true} {

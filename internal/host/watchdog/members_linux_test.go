@@ -86,9 +86,8 @@ func TestMembers(t *testing.T) {
 		if slices.Sort(set[:max(0, len(set)-1)]); !slices.Equal(set, taken) {
 			t.Errorf("%s: set %q, want %q", link, set, taken)
 		}
-		if got := mtus(); !maps.Equal(got, expect) {
-			t.Errorf("%s: %v, want %v", link, got, expect)
-		}
+		got := mtus()
+		must.True(t, maps.Equal(got, expect), "%s: %v, want %v", link, got, expect)
 		// Another level of the same transaction begins where the first one did.
 		want[0].Value = "1300"
 		if _, err = c.Apply(t.Context(), want, time.Minute); err != nil {

@@ -42,9 +42,8 @@ func TestTheProofFindsMutations(t *testing.T) {
 			began := time.Now()
 			path := must.Get(filepath.Abs(m.file))(t)
 			text := must.Get(os.ReadFile(path))(t)
-			if n := strings.Count(string(text), m.old); n != 1 {
-				t.Fatalf("%d places of %s have %q, want one", n, m.file, m.old)
-			}
+			n := strings.Count(string(text), m.old)
+			must.Need(t, n == 1, "%d places of %s have %q, want one", n, m.file, m.old)
 			changed, overlay := filepath.Join(t.TempDir(), "changed.go"), filepath.Join(t.TempDir(), "overlay.json")
 			must.Do(t, os.WriteFile(changed, []byte(strings.Replace(string(text), m.old, m.new, 1)), 0o600))
 			list := must.Get(json.Marshal(map[string]map[string]string{"Replace": {path: changed}}))(t)

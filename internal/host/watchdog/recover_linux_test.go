@@ -63,18 +63,16 @@ func TestRecoverLooksWhereTheChangeWasMade(t *testing.T) {
 			}
 			d.expect(sack, c.after)
 			records, _, err := d.state().Read()
-			if open := len(journal.OpenIntents(records)) > 0; open != c.open || err != nil {
-				t.Errorf("open %v, %v, want %v", open, err, c.open)
-			}
+			open := len(journal.OpenIntents(records)) > 0
+			must.True(t, open == c.open && err == nil, "open %v, %v, want %v", open, err, c.open)
 		})
 	}
 }
 
 func TestRecoverWithNothingToDo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
-	if changes, err := Recover(t.Context(), Config{Dir: dir}); changes != nil || err != nil {
-		t.Errorf("Recover = %v, %v", changes, err)
-	}
+	changes, err := Recover(t.Context(), Config{Dir: dir})
+	must.True(t, changes == nil && err == nil, "Recover = %v, %v", changes, err)
 	must.Is(t, must.Err(os.Stat(dir)), fs.ErrNotExist, "Recover made a directory")
 }
 
@@ -98,9 +96,8 @@ func TestRecoverFromDamage(t *testing.T) {
 		t.Errorf("Recover = %+v, %v, want what is readable undone", changes, err)
 	}
 	d.expect(rmem, "4096\t131072\t33554432")
-	if names := strings.Join(d.disk.Names(stateDir), " "); strings.Count(names, ".damaged-1") != 2 {
-		t.Errorf("kept %q", names)
-	}
+	names := strings.Join(d.disk.Names(stateDir), " ")
+	must.True(t, strings.Count(names, ".damaged-1") == 2, "kept %q", names)
 	if changes, err := Recover(t.Context(), d.cfg); changes != nil || err != nil {
 		t.Errorf("second Recover = %v, %v", changes, err)
 	}

@@ -92,9 +92,8 @@ func TestScope(t *testing.T) {
 func TestScopeOfNobody(t *testing.T) {
 	root := systemd(t, "linerate.service", enters)
 	must.Do(t, os.Remove(filepath.Join(root, "usr/bin/systemd-run")))
-	if s := findScope(root); s.unit != "linerate.service" || s.prefix != nil || s.why == "" {
-		t.Errorf("without systemd-run: %+v", s)
-	}
+	s := findScope(root)
+	must.True(t, s.unit == "linerate.service" && s.prefix == nil && s.why != "", "without systemd-run: %+v", s)
 	must.Do(t, os.RemoveAll(filepath.Join(root, "run")))
 	if s := findScope(root); s.unit != "" || s.prefix != nil {
 		t.Errorf("without systemd: %+v", s)

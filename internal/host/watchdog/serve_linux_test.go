@@ -125,9 +125,8 @@ func (d *desk) expect(p hostknob.Place, want string) {
 
 func TestApplyVerifyUndo(t *testing.T) {
 	d := newDesk(t)
-	if hello := d.start(t.Context(), sinceBoot); !hello.Ready || hello.Error != nil {
-		t.Fatalf("hello = %+v", hello)
-	}
+	hello := d.start(t.Context(), sinceBoot)
+	must.Need(t, hello.Ready && hello.Error == nil, "hello = %+v", hello)
 	a := d.apply("tcp.sack", "off", "tcp.recv_buffer_max", "64KiB", "tcp.timestamps", "1")
 	var made []string
 	for _, c := range a.Changes {
@@ -139,9 +138,8 @@ func TestApplyVerifyUndo(t *testing.T) {
 		"near net.ipv4.tcp_rmem: 4096 131072 33554432 -> 4096 65536 65536, applied",
 	}
 	must.True(t, slices.Equal(made, want) && a.Error == nil, "Apply = %q, %+v, want %q", made, a.Error, want)
-	if v := d.call(request{Op: opVerify}); len(v.Mismatches) != 0 || v.Error != nil {
-		t.Errorf("Verify = %+v", v)
-	}
+	v := d.call(request{Op: opVerify})
+	must.True(t, len(v.Mismatches) == 0 && v.Error == nil, "Verify = %+v", v)
 	d.memory.Set(sack, "5")
 	if v := d.call(request{Op: opVerify}); len(v.Mismatches) != 1 || v.Mismatches[0].Got != "5" || v.Mismatches[0].Want != "0" {
 		t.Errorf("Verify after a foreign change = %+v", v)
@@ -183,9 +181,8 @@ func TestApplyWhole(t *testing.T) {
 	}
 	d.memory.Refuse = d.memory.Wrong
 	d.start(t.Context(), sinceBoot)
-	if a := d.apply("nic.media.autoneg", "off", "nic.media.speed", "10"); a.Error == nil || !strings.Contains(a.Error.Text, "it needs both") {
-		t.Errorf("half a mode: %+v", a)
-	}
+	a := d.apply("nic.media.autoneg", "off", "nic.media.speed", "10")
+	must.True(t, a.Error != nil && strings.Contains(a.Error.Text, "it needs both"), "half a mode: %+v", a)
 	d.expect(mode, old)
 	if a := d.apply("nic.media.autoneg", "off", "nic.media.speed", "10", "nic.media.duplex", "half"); a.Error != nil || len(a.Changes) != 3 {
 		t.Errorf("Apply = %+v, %v", a, a.err())
@@ -207,9 +204,8 @@ func TestApplyWhileApplied(t *testing.T) {
 	a := d.apply("tcp.recv_buffer_max", "1MiB", "tcp.sack", "0")
 	d.expect(rmem, "4096 131072 1048576")
 	must.Equal(t, a.Changes[0].Old, "4096\t131072\t33554432", "Old")
-	if u := d.call(request{Op: opUndo}); len(u.Changes) != 2 || u.Error != nil {
-		t.Errorf("Undo = %+v, want one change a knob", u)
-	}
+	u := d.call(request{Op: opUndo})
+	must.True(t, len(u.Changes) == 2 && u.Error == nil, "Undo = %+v, want one change a knob", u)
 	d.expect(rmem, "4096\t131072\t33554432")
 	d.expect(sack, "1")
 	must.OK(t, d.stop())
@@ -259,9 +255,8 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 			}
 			must.OK(t, d.stop())
 			records, _, err := d.state().Read()
-			if open := journal.OpenIntents(records); len(open) != 0 || err != nil {
-				t.Errorf("open %v, %v", open, err)
-			}
+			open := journal.OpenIntents(records)
+			must.True(t, len(open) == 0 && err == nil, "open %v, %v", open, err)
 		})
 	}
 }

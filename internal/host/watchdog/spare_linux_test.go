@@ -58,9 +58,8 @@ func TestNoDescriptorsLeft(t *testing.T) {
 			b.back(t, before, "with no descriptors left")
 			must.OK(t, c1.Close(), "Close")
 			records, damage, err := journal.Read(dir)
-			if open := journal.OpenIntents(records); len(open) > 0 || len(damage) > 0 || err != nil {
-				t.Errorf("open %v, damage %v, %v", open, damage, err)
-			}
+			open := journal.OpenIntents(records)
+			must.True(t, len(open) == 0 && len(damage) == 0 && err == nil, "open %v, damage %v, %v", open, damage, err)
 		})
 	}
 }
@@ -85,9 +84,8 @@ func TestArmedOnlyWithDescriptors(t *testing.T) {
 	d := newDesk(t)
 	d.cfg.sys.spare = noneLeft{}
 	d.start(t.Context(), sinceBoot)
-	if a := d.apply("tcp.sack", "0"); a.Error == nil || a.Error.Text != "none left" {
-		t.Errorf("Apply = %+v", a)
-	}
+	a := d.apply("tcp.sack", "0")
+	must.True(t, a.Error != nil && a.Error.Text == "none left", "Apply = %+v", a)
 	d.expect(sack, "1")
 	must.OK(t, d.stop())
 }

@@ -93,9 +93,8 @@ func TestBusyDriverAtTheEnd(t *testing.T) {
 						t.Errorf("asked %d times in 3 s", n)
 					}
 					_, err := d.state().Retry()
-					if held, ok := errors.AsType[*journal.HeldError](err); !ok || !strings.Contains(held.Who, "process ") {
-						t.Errorf("others are told: %v", err)
-					}
+					held, ok := errors.AsType[*journal.HeldError](err)
+					must.True(t, ok && strings.Contains(held.Who, "process "), "others are told: %v", err)
 					if j, err := d.open(); err != nil { // between two tries
 						t.Errorf("others are kept from it: %v", err)
 					} else if err := j.Close(); err != nil {
@@ -132,9 +131,8 @@ func TestBusyDriverIsHandedOver(t *testing.T) {
 			}
 			begin := time.Now()
 			err := d.stop()
-			if took := time.Since(begin); took < persistence || took > persistence+2*longestRetry {
-				t.Errorf("it tried for %s", took)
-			}
+			took := time.Since(begin)
+			must.True(t, took >= persistence && took <= persistence+2*longestRetry, "it tried for %s", took)
 			if n := asked.Load(); n < int64(persistence/longestRetry) || n > int64(persistence/longestRetry)+20 {
 				t.Errorf("it tried %d times", n)
 			}
@@ -166,9 +164,8 @@ func TestBusyDriverOfALiveAgent(t *testing.T) {
 		}
 		d.apply("tcp.sack", "0")
 		free, _ = d.busyUntil(syscall.EBUSY)
-		if u := d.call(request{Op: opUndo}); u.Error == nil || u.Changes[0].State != model.ChangeFailed {
-			t.Errorf("Undo = %+v", u)
-		}
+		u := d.call(request{Op: opUndo})
+		must.True(t, u.Error != nil && u.Changes[0].State == model.ChangeFailed, "Undo = %+v", u)
 		if a := d.apply("tcp.timestamps", "0"); a.Error == nil || !strings.Contains(a.Error.Text, "1 of 1 settings not undone: write tcp.sack") {
 			t.Errorf("Apply over an unfinished change = %+v", a)
 		}
@@ -176,9 +173,8 @@ func TestBusyDriverOfALiveAgent(t *testing.T) {
 		<-time.After(longestRetry + look)
 		synctest.Wait()
 		d.expect(sack, "1")
-		if a := d.apply("tcp.timestamps", "0"); a.Error != nil {
-			t.Errorf("Apply = %v", a.Error)
-		}
+		a := d.apply("tcp.timestamps", "0")
+		must.True(t, a.Error == nil, "Apply = %v", a.Error)
 		must.OK(t, d.stop())
 	})
 }
@@ -280,9 +276,8 @@ func TestNoSignalEndsAnUndo(t *testing.T) {
 	who := "process " + strconv.Itoa(c.process.pid)
 	for range 3 {
 		must.Do(t, syscall.Kill(c.process.pid, syscall.SIGTERM))
-		if held := heldUndo(t, dir); !strings.Contains(held.Who, who) {
-			t.Errorf("%v", held)
-		}
+		held := heldUndo(t, dir)
+		must.True(t, strings.Contains(held.Who, who), "%v", held)
 	}
 	changes, err := Recover(t.Context(), Config{Dir: dir, Host: b.host, Command: []string{"/none"}, Patience: time.Minute})
 	if stuck(err) == nil || !strings.Contains(err.Error(), who+", since ") || !strings.Contains(err.Error(), "goes on trying") {

@@ -16,9 +16,8 @@ import (
 func TestMachineKinds(t *testing.T) {
 	t.Parallel()
 	for _, k := range MachineKinds() {
-		if _, lab := Of(k.Name, 1); lab || k.Says == "" || !strings.HasPrefix(k.Name, "machine-") {
-			t.Errorf("%+v", k)
-		}
+		_, lab := Of(k.Name, 1)
+		must.True(t, !lab && k.Says != "" && strings.HasPrefix(k.Name, "machine-"), "%+v", k)
 		directions := map[model.Direction]bool{}
 		for seed := range uint64(20) {
 			c, ok := OfMachines(k.Name, seed)
@@ -44,7 +43,6 @@ func TestMachineKinds(t *testing.T) {
 		}
 		must.Equal(t, len(directions), 2, "%s looks at %v only", k.Name, directions)
 	}
-	if _, ok := OfMachines("clean", 1); ok {
-		t.Error("a kind of the labs is one of machines")
-	}
+	_, ok := OfMachines("clean", 1)
+	must.True(t, !ok, "a kind of the labs is one of machines")
 }

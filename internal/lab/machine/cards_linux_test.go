@@ -297,9 +297,8 @@ func onPair(ctx context.Context, t *testing.T, cards [][2]string, rows map[strin
 			for host, m := range hosts {
 				server := m.Start(ctx, "linerate", "serve", "--open")
 				t.Cleanup(func() {
-					if text := server.Printed(); strings.Contains(text, "panic") {
-						t.Error(text)
-					}
+					text := server.Printed()
+					must.True(t, !strings.Contains(text, "panic"), "%v", text)
 				})
 				t.Run(fmt.Sprint(host+1), func(t *testing.T) {
 					t.Parallel()
@@ -338,9 +337,8 @@ func (p pair) trials(ctx context.Context, t *testing.T, host int, m *Machine, na
 		row["sweep"] = sweep(ctx, t, m, card[0], peer)
 		t.Logf("%s: %v (%.0f s)", card[0], row, time.Since(began).Seconds())
 	}
-	if after := sh(ctx, t, m, referees+"sysctls"); after != kernel {
-		t.Errorf("sysctl -a after all trials:\n%s\nbefore:\n%s", after, kernel)
-	}
+	after := sh(ctx, t, m, referees+"sysctls")
+	must.True(t, after == kernel, "sysctl -a after all trials:\n%s\nbefore:\n%s", after, kernel)
 }
 
 const yes = "yes"

@@ -107,9 +107,8 @@ func setBoth(ctx context.Context, t *testing.T, near, far *Machine) {
 		if r, err := p.Wait(); err != nil || !strings.Contains(r.Stdout+r.Stderr, "undone: held for 30 s") {
 			t.Errorf("%q: %+v, %v", one.args, r, err)
 		}
-		if after := state(); after != before {
-			t.Errorf("%q: %v after it, %v before", one.args, after, before)
-		}
+		after := state()
+		must.True(t, after == before, "%q: %v after it, %v before", one.args, after, before)
 	}
 	// One end refuses: nothing is changed on either.
 	r, err := near.Run(ctx, "linerate", "set", "--both", "@"+link, "--for", "5s", "near.tcp.sack=off", "far.tcp.congestion_control=nosuch")
@@ -160,7 +159,6 @@ func tuneFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 	text := do(ctx, t, near, "linerate", "tune", "@"+link, "--direction", "from", "--quick", "-t", "3s", "--allow", "risky", "-q")
 	t.Logf("%s", text)
 	must.Contain(t, text, "times as fast", "the search does not find that the receive buffer of FreeBSD is too small")
-	if n, limit := number(ctx, t, near, most), number(ctx, t, near, all); n != 16384 || limit != 131072 {
-		t.Errorf("after the search %s is %d, %s %d", most, n, all, limit)
-	}
+	n, limit := number(ctx, t, near, most), number(ctx, t, near, all)
+	must.True(t, n == 16384 && limit == 131072, "after the search %s is %d, %s %d", most, n, all, limit)
 }

@@ -105,9 +105,8 @@ func startedAgent(ctx context.Context, t *testing.T, near, far *Machine, way, cu
 	until(ctx, t, near, func() bool { return number(ctx, t, near, sack) == 0 }, p)
 	open()
 	sh(ctx, t, far, cut)
-	if r, err := p.Wait(); err != nil || r.Code == 0 {
-		t.Errorf("set, killed: %+v, %v", r, err)
-	}
+	r := must.Get(p.Wait())(t)
+	must.True(t, r.Code != 0, "set, killed: %+v", r)
 	until(ctx, t, near, func() bool { return number(ctx, t, near, sack) == 1 }, server)
 }
 
@@ -161,9 +160,8 @@ func firstLook(ctx context.Context, t *testing.T, near *Machine, server *Program
 // setForAWhile: a change holds in the kernel until its deadline, and is gone after it.
 func setForAWhile(ctx context.Context, t *testing.T, near *Machine) {
 	const sack, most = "net.inet.tcp.sack.enable", "net.inet.tcp.recvbuf_max"
-	if n := number(ctx, t, near, sack); n != 1 {
-		t.Fatalf("%s is %d at first", sack, n)
-	}
+	n := number(ctx, t, near, sack)
+	must.Need(t, n == 1, "%s is %d at first", sack, n)
 	p := near.Start(ctx, "linerate", "set", "tcp.sack=off", "tcp.recv_buffer_max=1MiB", "--for", "30s", "--at-boot")
 	held, job := false, false
 	for range 60 {
@@ -198,7 +196,6 @@ func keepAndBack(ctx context.Context, t *testing.T, near *Machine) {
 	if text, err := near.Get(ctx, "/etc/sysctl.conf"); err == nil && strings.Contains(string(text), "recvbuf_max") {
 		t.Errorf("sysctl.conf after undo --kept: %q", text)
 	}
-	if n := number(ctx, t, near, "net.inet.tcp.recvbuf_max"); n != 2<<20 {
-		t.Errorf("recvbuf_max is %d after undo --kept", n)
-	}
+	n := number(ctx, t, near, "net.inet.tcp.recvbuf_max")
+	must.True(t, n == 2<<20, "recvbuf_max is %d after undo --kept", n)
 }

@@ -80,9 +80,8 @@ func TestFreeBSDReset(t *testing.T) {
 	must.Contain(t, do(ctx, t, m, "linerate", "undo"), "nothing to undo", "undo after it")
 	t.Log(do(ctx, t, m, "linerate", "undo", "--kept"))
 	again()
-	if after := look(); after != before {
-		t.Errorf("after undo --kept and a reset:\n%s\nat first:\n%s", after, before)
-	}
+	after := look()
+	must.True(t, after == before, "after undo --kept and a reset:\n%s\nat first:\n%s", after, before)
 }
 
 // until waits until something holds in a machine, at most two minutes.

@@ -38,18 +38,15 @@ func TestFreeBSDAgainstItself(t *testing.T) {
 	t.Run("pair", func(t *testing.T) {
 		told(t, "`test` and `set --both` between")
 		out := do(ctx, t, near, "linerate", "test", "@"+link, "-t", "2s", "--json=full", "-q")
-		if n := strings.Count(out, `"os": "freebsd"`); n < 2 {
-			t.Errorf("what test tells has %d hosts with FreeBSD", n)
-		}
+		n := strings.Count(out, `"os": "freebsd"`)
+		must.True(t, n >= 2, "what test tells has %d hosts with FreeBSD", n)
 		const ack = "net.inet.tcp.delayed_ack"
 		p := near.Start(ctx, "linerate", "set", "--both", "@"+link, "tcp.delayed_ack=0", "--for", "20s")
 		until(ctx, t, near, func() bool { return number(ctx, t, near, ack) == 0 && number(ctx, t, far, ack) == 0 }, p)
-		if r, err := p.Wait(); err != nil || !strings.Contains(r.Stdout+r.Stderr, "undone: held for 20 s") {
-			t.Errorf("%+v, %v", r, err)
-		}
-		if a, b := number(ctx, t, near, ack), number(ctx, t, far, ack); a != 1 || b != 1 {
-			t.Errorf("after it %d and %d", a, b)
-		}
+		r := must.Get(p.Wait())(t)
+		must.True(t, strings.Contains(r.Stdout+r.Stderr, "undone: held for 20 s"), "%+v", r)
+		a, b := number(ctx, t, near, ack), number(ctx, t, far, ack)
+		must.True(t, a == 1 && b == 1, "after it %d and %d", a, b)
 	})
 	t.Run("keep", func(t *testing.T) { keepOnBoth(ctx, t, near, far) })
 	t.Run("limits", func(t *testing.T) { limitsOfFreeBSD(ctx, t, near) })
@@ -63,9 +60,8 @@ func limitsOfFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 	const most, all = "net.inet.tcp.recvbuf_max", "kern.ipc.maxsockbuf"
 	r := must.Get(near.Run(ctx, "linerate", "set", "tcp.recv_buffer_max=4MiB", "--for", "5s"))(t)
 	must.True(t, r.Code != 0 && strings.Contains(r.Stderr, "8/9 of socket.buffer_max"), "a buffer without room: %+v", r)
-	if n := number(ctx, t, near, most); n != 2<<20 {
-		t.Errorf("%s is %d after it was refused", most, n)
-	}
+	n := number(ctx, t, near, most)
+	must.True(t, n == 2<<20, "%s is %d after it was refused", most, n)
 	p := near.Start(ctx, "linerate", "set", "tcp.recv_buffer_max=4MiB", "socket.buffer_max=4718592", "link.mtu=1400", "--interface", "em0", "--for", "20s")
 	until(ctx, t, near, func() bool {
 		return number(ctx, t, near, most) == 4<<20 && number(ctx, t, near, all) == 4718592 && strings.Contains(do(ctx, t, near, "peek", "interface", "em0"), `"MTU": 1400,`)

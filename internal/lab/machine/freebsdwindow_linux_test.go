@@ -60,9 +60,8 @@ func look(ctx context.Context, t *testing.T, near *Machine, direction, window st
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(text), &d); err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
+	err := json.Unmarshal([]byte(text), &d)
+	must.Need(t, err == nil, "%v in %s", err, text)
 	for _, r := range d.Session.Runs {
 		for _, v := range r.Values {
 			if v.Metric == "goodput" {

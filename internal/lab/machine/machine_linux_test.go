@@ -40,14 +40,12 @@ func TestTwoMachines(t *testing.T) {
 	for i, m := range both {
 		must.Do(t, m.Wait(ctx))
 		t.Logf("up after %.1f s", time.Since(began).Seconds())
-		if r, err := m.Shell(ctx, "ip addr add 10.0.0."+string(rune('1'+i))+"/24 dev eth0 && ip link set eth0 up"); err != nil || r.Code != 0 {
-			t.Fatalf("%+v, %v", r, err)
-		}
+		r := must.Get(m.Shell(ctx, "ip addr add 10.0.0."+string(rune('1'+i))+"/24 dev eth0 && ip link set eth0 up"))(t)
+		must.Need(t, r.Code == 0, "%+v", r)
 	}
 	near := both[0]
-	if r, err := near.Run(ctx, "ping", "-c2", "-w20", "10.0.0.2"); err != nil || r.Code != 0 {
-		t.Fatalf("ping: %+v, %v", r, err)
-	}
+	r := must.Get(near.Run(ctx, "ping", "-c2", "-w20", "10.0.0.2"))(t)
+	must.Need(t, r.Code == 0, "ping: %+v", r)
 	if r, err := near.Shell(ctx, "echo out; echo err >&2; exit 7"); err != nil || r.Stdout != "out\n" || r.Stderr != "err\n" || r.Code != 7 {
 		t.Fatalf("shell: %+v, %v", r, err)
 	}
@@ -66,9 +64,8 @@ func TestTwoMachines(t *testing.T) {
 	for range 2 {
 		must.Do(t, near.Reset(ctx))
 		must.Do(t, near.Wait(ctx))
-		if got, err := near.Get(ctx, "/root/kept/file"); err != nil || string(got) != text {
-			t.Fatalf("after a reset the file has %d bytes, %v", len(got), err)
-		}
+		got := must.Get(near.Get(ctx, "/root/kept/file"))(t)
+		must.Need(t, string(got) == text, "after a reset the file has %d bytes", len(got))
 	}
 	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()

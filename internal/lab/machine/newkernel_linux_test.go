@@ -31,9 +31,8 @@ func TestNewKernel(t *testing.T) {
 	name := names(ctx, t, p.near, 0, cards)[0]
 	names(ctx, t, p.far, 1, cards)
 	version := must.Get(os.ReadFile(filepath.Join(Images(), "version-new")))(t)
-	if got := sh(ctx, t, p.near, "uname -r"); got != string(version) {
-		t.Fatalf("the kernel is %s, not %s", got, version)
-	}
+	got := sh(ctx, t, p.near, "uname -r")
+	must.Need(t, got == string(version), "the kernel is %s, not %s", got, version)
 	t.Log("kernel ", strings.TrimSpace(string(version)))
 	t.Run("knobs", func(t *testing.T) { sameAsSysctl(ctx, t, p.near) })
 	t.Run("limits", func(t *testing.T) {
@@ -106,9 +105,8 @@ while kill -0 $p 2> /dev/null; do ss -tinOH dst 10.0.0.2 >> /tmp/ss; sleep 0.2; 
 		Samples []struct{ Samples []model.Sample }
 	}
 	text := sh(ctx, t, p.near, "linerate show last --json=full --samples")
-	if err := json.Unmarshal([]byte(text), &d); err != nil || d.Session == nil || len(d.Session.Runs) == 0 {
-		t.Fatalf("%v: %s", err, text)
-	}
+	err := json.Unmarshal([]byte(text), &d)
+	must.Need(t, err == nil && d.Session != nil && len(d.Session.Runs) != 0, "%v: %s", err, text)
 	least, most := map[model.Metric]float64{}, map[model.Metric]float64{}
 	for _, r := range d.Samples {
 		for _, s := range r.Samples {

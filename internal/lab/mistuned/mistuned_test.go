@@ -35,9 +35,8 @@ func TestCasesAreLabs(t *testing.T) {
 func TestSpec(t *testing.T) {
 	t.Parallel()
 	c := mistuned.Case{Wire: "rate=1gbit", Wrong: []mistuned.Set{{Knob: "far.tcp.sack", Value: "off"}}}
-	if got := c.Spec(mistuned.Set{Knob: "far.tcp.sack", Value: "on"}, mistuned.Set{Knob: "near.tcp.sack", Value: "on"}); got != "rate=1gbit,far.tcp.sack=on,near.tcp.sack=on" {
-		t.Error(got)
-	}
+	got := c.Spec(mistuned.Set{Knob: "far.tcp.sack", Value: "on"}, mistuned.Set{Knob: "near.tcp.sack", Value: "on"})
+	must.True(t, got == "rate=1gbit,far.tcp.sack=on,near.tcp.sack=on", "%v", got)
 }
 
 // What counts as reached, as needless and as a claim that missed.

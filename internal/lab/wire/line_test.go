@@ -83,9 +83,8 @@ func TestLineQueue(t *testing.T) {
 			accepted++
 		}
 	}
-	if got := l.count.read().QueueDrops; accepted != 10 || got != 10 {
-		t.Errorf("accepted %d and dropped %d of 20, want 10 and 10", accepted, got)
-	}
+	got := l.count.read().QueueDrops
+	must.True(t, accepted == 10 && got == 10, "accepted %d and dropped %d of 20, want 10 and 10", accepted, got)
 	must.True(t, !offer(t, l, 1_023_999, size), "a frame was accepted before the first one had left")
 	must.True(t, offer(t, l, 1_024_000, size), "no frame was accepted when the first one had left")
 }
@@ -141,9 +140,8 @@ func TestHalfDuplexShares(t *testing.T) {
 		offer(t, back, 0, 1514)
 	}
 	a, b := run(there), run(back)
-	if got := max(a[99].due, b[99].due); got != 200*12304 {
-		t.Errorf("200 frames on one medium took %d ns, want %d", got, 200*12304)
-	}
+	got := max(a[99].due, b[99].due)
+	must.True(t, got == 200*12304, "200 frames on one medium took %d ns, want %d", got, 200*12304)
 }
 
 func TestPathMTU(t *testing.T) {
@@ -282,9 +280,8 @@ func TestBusShares(t *testing.T) {
 	}
 	a, b := run(there), run(back)
 	want := int64(200*1514*8 + 1231) // 200 frames on the bus, the last one on the link: 1538 bytes
-	if got := max(a[99].due, b[99].due); got != want {
-		t.Errorf("200 frames on one bus took %d ns, want %d", got, want)
-	}
+	got := max(a[99].due, b[99].due)
+	must.True(t, got == want, "200 frames on one bus took %d ns, want %d", got, want)
 }
 
 // TestPolicer: what comes at twice the policer's rate passes by half, after the burst,
@@ -307,12 +304,10 @@ func TestPolicer(t *testing.T) {
 		}
 	}
 	burst := int(PoliceBurst(8e7)) / size
-	if want := n/2 + burst; passed < want-2 || passed > want+2 {
-		t.Errorf("%d of %d frames passed, want %d", passed, n, want)
-	}
-	if got := l.count.read().Policed; got != uint64(n-passed) {
-		t.Errorf("%d counted as policed, and %d were", got, n-passed)
-	}
+	want := n/2 + burst
+	must.True(t, passed >= want-2 && passed <= want+2, "%d of %d frames passed, want %d", passed, n, want)
+	got := l.count.read().Policed
+	must.True(t, got == uint64(n-passed), "%d counted as policed, and %d were", got, n-passed)
 }
 
 // TestStage: a slower stage behind the queue sets the rate.

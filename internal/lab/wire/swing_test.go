@@ -87,7 +87,6 @@ func TestSwayIsItsInverse(t *testing.T) {
 // TestSteadyRateIsExact: a path that does not swing has the moments that it always had.
 func TestSteadyRateIsExact(t *testing.T) {
 	t.Parallel()
-	if w := newSway(Swing{}); w.work(12304.5) != 12304.5 || w.moment(12304.5) != 12304.5 {
-		t.Error("a steady rate has two clocks")
-	}
+	w := newSway(Swing{})
+	must.True(t, w.work(12304.5) == 12304.5 && w.moment(12304.5) == 12304.5, "a steady rate has two clocks")
 }

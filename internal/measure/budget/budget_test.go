@@ -42,9 +42,8 @@ func TestSource(t *testing.T) {
 		"192.0.2.1": "192.0.2.1/32", "::ffff:192.0.2.1": "192.0.2.1/32",
 		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64",
 	} {
-		if got := Source(netip.MustParseAddr(in)); got.String() != want {
-			t.Errorf("%s: %v, want %s", in, got, want)
-		}
+		got := Source(netip.MustParseAddr(in))
+		must.True(t, got.String() == want, "%s: %v, want %s", in, got, want)
 	}
 	must.Equal(t, Source(netip.Addr{}), (netip.Prefix{}), "no address")
 }
@@ -141,9 +140,8 @@ func TestForgottenSources(t *testing.T) {
 		_ = s.Spend(1)
 		s.Close()
 	}
-	if u := b.Usage(); u.Active != 0 || u.Remembered != maxSources {
-		t.Errorf("remembered: %+v", u)
-	}
+	u := b.Usage()
+	must.True(t, u.Active == 0 && u.Remembered == maxSources, "remembered: %+v", u)
 	for n := range spenders {
 		if s, err := b.Open(address(n), ""); err == nil {
 			t.Errorf("source %d was forgotten", n)
@@ -194,9 +192,8 @@ func TestNothing(t *testing.T) {
 	if err = errors.Join(err, s.Spend(1<<60), s.Use(time.Hour)); err != nil || !s.Ends().IsZero() || s.Limits() != (Limits{}) {
 		t.Error(err)
 	}
-	if u := b.Usage(); len(u.Kinds) != 0 {
-		t.Errorf("%+v", u)
-	}
+	u := b.Usage()
+	must.True(t, len(u.Kinds) == 0, "%+v", u)
 }
 
 func TestLifetimeAndLimits(t *testing.T) {
@@ -209,7 +206,6 @@ func TestLifetimeAndLimits(t *testing.T) {
 	if !s.Ends().Equal(c.Add(time.Minute)) {
 		t.Errorf("ends %v", s.Ends())
 	}
-	if l := s.Limits(); l.Memory != 40 || l.UDP != 1e9 || l.Disk != -1 || l.Egress != 0 {
-		t.Errorf("%+v", l)
-	}
+	l := s.Limits()
+	must.True(t, l.Memory == 40 && l.UDP == 1e9 && l.Disk == -1 && l.Egress == 0, "%+v", l)
 }

@@ -78,9 +78,8 @@ func TestKeysBesideAnonymous(t *testing.T) {
 		}
 		return n
 	}
-	if n := took("anna", 100); n != 36 {
-		t.Errorf("one key has %d sessions, want three quarters of the 48 that anonymous clients leave", n)
-	}
+	n := took("anna", 100)
+	must.True(t, n == 36, "one key has %d sessions, want three quarters of the 48 that anonymous clients leave", n)
 	if n := took("", 7); n != 14 {
 		t.Errorf("seven anonymous clients have %d sessions, want two each", n)
 	}

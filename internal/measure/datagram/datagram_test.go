@@ -59,9 +59,8 @@ func TestQuietLoops(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		f.run()
 		runtime.ReadMemStats(&after)
-		if got := after.Mallocs - before.Mallocs; got > n/100 {
-			t.Errorf("plain %t: %d allocations for %d datagrams", plain, got, n)
-		}
+		got := after.Mallocs - before.Mallocs
+		must.True(t, got <= n/100, "plain %t: %d allocations for %d datagrams", plain, got, n)
 	}
 }
 

@@ -58,14 +58,12 @@ func TestClockWaits(t *testing.T) {
 	for _, d := range []time.Duration{0, 5 * time.Microsecond, 300 * time.Microsecond, 3 * time.Millisecond} {
 		due := c.now() + d
 		c.until(due)
-		if at := c.now(); at < due {
-			t.Errorf("woke at %v, due at %v", at, due)
-		}
+		at := c.now()
+		must.True(t, at >= due, "woke at %v, due at %v", at, due)
 	}
 	// A long wait is cut, so that a stop is seen.
 	begin := c.now()
 	c.until(begin + time.Hour)
-	if got := c.now() - begin; got > time.Minute {
-		t.Errorf("slept %v", got)
-	}
+	got := c.now() - begin
+	must.True(t, got <= time.Minute, "slept %v", got)
 }

@@ -89,9 +89,8 @@ func TestTallyAgainstTruth(t *testing.T) {
 				t.Fatalf("%d is stale after %d", a.Seq, tally.Next())
 			}
 		}
-		if got, want := verdict(tally), judge(first, arrivals); got != want {
-			t.Fatalf("got %+v, want %+v", got, want)
-		}
+		got, want := verdict(tally), judge(first, arrivals)
+		must.Need(t, got == want, "got %+v, want %+v", got, want)
 	})
 }
 
@@ -195,9 +194,8 @@ func TestVariation(t *testing.T) {
 		}
 		h := tally.Variation()
 		slices.Sort(delays)
-		if got := h.Count(); got != uint64(len(delays)) {
-			t.Fatalf("%d of %d delays", got, len(delays))
-		}
+		got := h.Count()
+		must.Need(t, got == uint64(len(delays)), "%d of %d delays", got, len(delays))
 		for _, q := range []float64{0, 0.25, 0.5, 0.9, 1} {
 			rank := max(0, int(math.Ceil(q*float64(len(delays))*(1-1e-12)))-1)
 			want := float64(delays[rank] - delays[0])

@@ -42,9 +42,8 @@ func TestLifeClosedBeforeRun(t *testing.T) {
 		must.Is(t, l.End(func() error { freed++; return want }), want, "error")
 	}
 	must.True(t, freed == 1, "freed %d times", freed)
-	if _, _, err := l.Begin(t.Context()); err == nil {
-		t.Error("it began although it is closed")
-	}
+	_, _, err := l.Begin(t.Context())
+	must.True(t, err != nil, "it began although it is closed")
 }
 
 // TestLifeAtOnce has everything happen at any moment: what the test holds is
@@ -123,9 +122,8 @@ func TestLifeFails(t *testing.T) {
 			l.Fail(second)
 			return context.Cause(ctx)
 		}
-		if err := run(); !errors.Is(err, bug) || errors.Is(err, second) {
-			t.Errorf("before %t: %v", before, err)
-		}
+		err := run()
+		must.True(t, errors.Is(err, bug) && !errors.Is(err, second), "before %t: %v", before, err)
 		must.OK(t, l.End(func() error { return nil }))
 	}
 }

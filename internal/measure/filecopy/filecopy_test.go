@@ -130,9 +130,8 @@ func TestHow(t *testing.T) {
 		}
 		must.Contain(t, c.how, c.want)
 	}
-	if s := a.Report.Flows[0].TCP; s == nil || s.MSS.IsKnown() != s.Retransmits.IsKnown() {
-		t.Errorf("summary %+v", s)
-	}
+	s := a.Report.Flows[0].TCP
+	must.True(t, s != nil && s.MSS.IsKnown() == s.Retransmits.IsKnown(), "summary %+v", s)
 }
 
 func TestDefaultSize(t *testing.T) {
@@ -147,9 +146,8 @@ func TestDefaultSize(t *testing.T) {
 	if a.Err != nil || b.Err != nil {
 		t.Fatal(a.Err, b.Err)
 	}
-	if n := a.Report.Flows[0].Bytes; n < leastDefault || n > DefaultBytes {
-		t.Errorf("%d bytes by default", n)
-	}
+	n := a.Report.Flows[0].Bytes
+	must.True(t, n >= leastDefault && n <= DefaultBytes, "%d bytes by default", n)
 }
 
 // TestExistingSource copies a file of the user's, which stays as it is.
@@ -175,9 +173,8 @@ func TestExistingSource(t *testing.T) {
 				}
 				checkRun(t, a, b, f)
 			}
-			if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, content) {
-				t.Errorf("the user's file was touched: %v", err)
-			}
+			now := must.Get(os.ReadFile(path))(t)
+			must.True(t, bytes.Equal(now, content), "the user's file was touched:")
 			must.Len(t, left(t, h.folder), 1, "files")
 		})
 	}
@@ -241,9 +238,8 @@ func TestRefusesOverwrite(t *testing.T) {
 			t.Errorf("%+v: near %v", c, a.Err)
 		}
 	}
-	if now, err := os.ReadFile(path); err != nil || string(now) != "mine" {
-		t.Errorf("overwritten: %q, %v", now, err)
-	}
+	now := must.Get(os.ReadFile(path))(t)
+	must.True(t, string(now) == "mine", "overwritten: %q", now)
 }
 
 func TestPermissions(t *testing.T) {

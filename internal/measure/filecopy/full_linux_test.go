@@ -80,7 +80,6 @@ func fillUp(t *testing.T, dir string) {
 	t.Helper()
 	f := must.Get(os.Create(filepath.Join(dir, "filler")))(t)
 	defer f.Close()
-	if n, err := io.Copy(f, newData(2)); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("filled with %d bytes: %v", n, err)
-	}
+	n, err := io.Copy(f, newData(2))
+	must.Need(t, errors.Is(err, syscall.ENOSPC), "filled with %d bytes: %v", n, err)
 }

@@ -49,12 +49,10 @@ func TestReplaced(t *testing.T) {
 	must.Do(t, os.Remove(path))
 	// Where the inode is given out again, only the birth tells them apart.
 	must.Do(t, os.WriteFile(path, []byte("somebody else's"), 0o600))
-	if removed, err := Clean(h.state); len(removed) > 0 || err != nil {
-		t.Fatalf("removed %q, %v", removed, err)
-	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != "somebody else's" {
-		t.Errorf("%q, %v", text, err)
-	}
+	removed, err := Clean(h.state)
+	must.Need(t, len(removed) == 0 && err == nil, "removed %q, %v", removed, err)
+	text := must.Get(os.ReadFile(path))(t)
+	must.True(t, string(text) == "somebody else's", "%q", text)
 	must.Len(t, left(t, h.state), 0, "the ledger still holds")
 }
 
@@ -109,9 +107,8 @@ func TestCleanEntries(t *testing.T) {
 			}
 			removed := must.Get(Clean(h.state))(t)
 			must.True(t, slices.Contains(removed, c.path) == c.removed && len(removed) <= 1, "removed %q", removed)
-			if _, err := os.Stat(c.path); (err == nil) != (c.content != "-" && !c.removed) {
-				t.Errorf("the file: %v", err)
-			}
+			_, err := os.Stat(c.path)
+			must.True(t, (err == nil) == (c.content != "-" && !c.removed), "the file: %v", err)
 			if _, err := os.Stat(entry); (err == nil) != c.kept {
 				t.Errorf("the entry: %v", err)
 			}
@@ -125,9 +122,8 @@ func TestCleanEntries(t *testing.T) {
 			_ = os.Remove(c.path)
 		})
 	}
-	if removed, err := Clean(filepath.Join(h.folder, "nowhere")); removed != nil || err != nil {
-		t.Errorf("no ledger: %q, %v", removed, err)
-	}
+	removed, err := Clean(filepath.Join(h.folder, "nowhere"))
+	must.True(t, removed == nil && err == nil, "no ledger: %q, %v", removed, err)
 }
 
 // TestLedgerFirst: a file that cannot be noted is not made.

@@ -17,16 +17,14 @@ func TestMessages(t *testing.T) {
 	} {
 		must.Do(t, writeMessage(&b, m))
 	}
-	if m, err := readMessage(&b, kindReady, kindOffer); err != nil || m.Bytes != 7 {
-		t.Errorf("%+v, %v", m, err)
-	}
+	m := must.Get(readMessage(&b, kindReady, kindOffer))(t)
+	must.True(t, m.Bytes == 7, "%+v", m)
 	if m, err := readMessage(&b, kindDigest); err != nil || len(m.Digest) != 32 {
 		t.Errorf("%+v, %v", m, err)
 	}
 	var said *errPeer
-	if _, err := readMessage(&b, kindDone); !errors.As(err, &said) || said.text != "a b?[2J" {
-		t.Errorf("%v", err)
-	}
+	_, err := readMessage(&b, kindDone)
+	must.True(t, errors.As(err, &said) && said.text == "a b?[2J", "%v", err)
 	if _, err := readMessage(&b, kindDone); !errors.As(err, &said) || len(said.text) > maxText {
 		t.Errorf("%v", err)
 	}
@@ -53,9 +51,8 @@ func FuzzMounts(f *testing.F) {
 	f.Add("1 2 3 4 \\0 6 - 7 \\999")
 	f.Fuzz(func(t *testing.T, text string) {
 		all := parseMounts(text)
-		if m, ok := mountOf(all, "/mnt/x"); ok && m.point == "" {
-			t.Errorf("a mount on nothing: %+v", m)
-		}
+		m, ok := mountOf(all, "/mnt/x")
+		must.True(t, !ok || m.point != "", "a mount on nothing: %+v", m)
 	})
 }
 
@@ -66,8 +63,7 @@ func TestMounts(t *testing.T) {
 	for path, want := range map[string]string{
 		"/": "ext4", "/etc": "ext4", "/mnt/with space/a": "nfs4", "/mnt/with spaces": "ext4", "/mnt/over": "xfs",
 	} {
-		if m, ok := mountOf(all, path); !ok || m.kind != want {
-			t.Errorf("%s: %+v", path, m)
-		}
+		m, ok := mountOf(all, path)
+		must.True(t, ok && m.kind == want, "%s: %+v", path, m)
 	}
 }

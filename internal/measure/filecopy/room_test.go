@@ -41,9 +41,8 @@ func copyWithin(t *testing.T, f model.Flow, most units.Bytes) (near, far error) 
 	}
 	a, b := enginetest.Prepare(t, h.Engine, w, f)
 	_ = enginetest.Conduct(t, a, b, f.Direction)
-	if got := used(); got != [2]int64{} {
-		t.Errorf("%v: %d bytes of memory and disk are not given back", f.Params, got)
-	}
+	got := used()
+	must.True(t, got == [2]int64{}, "%v: %d bytes of memory and disk are not given back", f.Params, got)
 	h.checkEmpty(t)
 	return a.Err, b.Err
 }
@@ -76,9 +75,8 @@ func TestCopiesWithinAShare(t *testing.T) {
 	}
 	// A size that nobody asked for is one that fits.
 	for _, mode := range []string{files.Network, files.Memory} {
-		if near, far := copyWithin(t, flow(mode, model.From, 0), 80<<20); near != nil || far != nil {
-			t.Errorf("%s of any size: %v, %v", mode, near, far)
-		}
+		near, far := copyWithin(t, flow(mode, model.From, 0), 80<<20)
+		must.True(t, near == nil && far == nil, "%s of any size: %v, %v", mode, near, far)
 	}
 }
 

@@ -35,9 +35,8 @@ func TestPlainHeader(t *testing.T) {
 	got, err := ParseHeader(b, 0)
 	want.Flags = 0x40010078
 	must.True(t, err == nil && got == want, "parsed %+v, %v\nwant %+v", got, err, want)
-	if d, ok := got.Amount.Time(); d != 2*time.Second || !ok {
-		t.Errorf("time %v, %v", d, ok)
-	}
+	d, ok := got.Amount.Time()
+	must.True(t, d == 2*time.Second && ok, "time %v, %v", d, ok)
 	for n := range b {
 		must.Is(t, must.Err(ParseHeader(b[:n], 0)), ErrHeader, "cut to %d bytes", n)
 	}
@@ -75,9 +74,8 @@ func TestFirstWords(t *testing.T) {
 		if err != nil || h.Mode() != c.mode || h.Flags.AckDue() != c.ack {
 			t.Errorf("%s: mode %v, ack due %v, %v", name, h.Mode(), h.Flags.AckDue(), err)
 		}
-		if n, ok := h.Flags.HeaderLen(); n != len(b)+c.lead || !ok {
-			t.Errorf("%s: length bits %d, %v for %d bytes", name, n, ok, len(b))
-		}
+		n, ok := h.Flags.HeaderLen()
+		must.True(t, n == len(b)+c.lead && ok, "%s: length bits %d, %v for %d bytes", name, n, ok, len(b))
 	}
 }
 
@@ -86,9 +84,8 @@ func TestFirstWords(t *testing.T) {
 func TestNewerHeader(t *testing.T) {
 	b := wire(t, strings.Replace(plain218, "40010078", "40010080", 1)+"01020304")
 	h, err := ParseHeader(b, 0)
-	if n, _ := h.Flags.HeaderLen(); err != nil || n != 64 || h.Extension.VersionUpper != VersionUpper {
-		t.Errorf("length %d, %+v, %v", n, h, err)
-	}
+	n, _ := h.Flags.HeaderLen()
+	must.True(t, err == nil && n == 64 && h.Extension.VersionUpper == VersionUpper, "length %d, %+v, %v", n, h, err)
 	must.Is(t, must.Err(ParseHeader(b[:63], 0)), ErrHeader, "63 of 64 bytes")
 }
 
@@ -130,9 +127,8 @@ func TestPeek(t *testing.T) {
 		o, n, err := Peek([4]byte(wire(t, word)))
 		must.True(t, o == want.o && n == want.n && err == nil, "%s: %v, %d, %v", word, o, n, err)
 	}
-	if _, _, err := Peek([4]byte(wire(t, "40010008"))); !errors.Is(err, ErrHeader) {
-		t.Errorf("extension in 4 bytes: %v", err)
-	}
+	_, _, err := Peek([4]byte(wire(t, "40010008")))
+	must.True(t, errors.Is(err, ErrHeader), "extension in 4 bytes: %v", err)
 	for _, b := range []byte("0123456789\x00") {
 		must.True(t, SafeFirstByte(b), "byte %q is not safe", b)
 	}
@@ -142,17 +138,15 @@ func TestPeek(t *testing.T) {
 func TestAck(t *testing.T) {
 	b := wire(t, "00000002 0000001c 00000000 00020001 00080003 00000000 00000000")
 	want := Ack{VersionUpper: VersionUpper, VersionLower: VersionLower}
-	if got := want.Append(nil); !bytes.Equal(got, b) {
-		t.Errorf("written %x", got)
-	}
+	got := want.Append(nil)
+	must.True(t, bytes.Equal(got, b), "written %x", got)
 	r := bytes.NewReader(append(bytes.Clone(b), 'x'))
 	if got, err := ReadAck(iotest.OneByteReader(r)); err != nil || got != want || r.Len() != 1 {
 		t.Errorf("read %+v, %v, %d bytes left", got, err, r.Len())
 	}
 	for n := range b {
-		if _, err := ReadAck(bytes.NewReader(b[:n])); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("cut to %d bytes: %v", n, err)
-		}
+		_, err := ReadAck(bytes.NewReader(b[:n]))
+		must.True(t, errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF), "cut to %d bytes: %v", n, err)
 	}
 	trip := Ack{HasTrip: true, ClientSent: Stamp{1, 2}, ServerGot: Stamp{3, 4}, ServerAcked: Stamp{5, 6}}
 	long := trip.Append(nil)
@@ -168,13 +162,11 @@ func TestAck(t *testing.T) {
 func TestFirstDatagram(t *testing.T) {
 	b := wire(t, `00000001 6548a3b2 00012345 00000000 48010098 00000001 00001389 00000000 00000000 ffffff9c
 		00000000 00000000 00000000 00020001 00080003 00000000 00100000 00000000 00000000`)
-	if l, ok := DetectLayout(b); l != Layout16 || !ok {
-		t.Errorf("layout %v, %v", l, ok)
-	}
+	l, ok := DetectLayout(b)
+	must.True(t, l == Layout16 && ok, "layout %v, %v", l, ok)
 	d, err := ParseDatagram(b, Layout16)
-	if want := (Datagram{ID: 1, Sent: Stamp{0x6548a3b2, 0x12345}}); err != nil || d != want || d.Final() {
-		t.Errorf("datagram %+v, %v", d, err)
-	}
+	want := (Datagram{ID: 1, Sent: Stamp{0x6548a3b2, 0x12345}})
+	must.True(t, err == nil && d == want && !d.Final(), "datagram %+v, %v", d, err)
 	h, err := ParseHeader(b[DatagramLead:], DatagramLead)
 	must.True(t, err == nil && h.Extension.BitsPerSecond == 1<<20 && h.Amount == -100, "header %+v, %v", h, err)
 	again := make([]byte, DatagramLead)
@@ -196,9 +188,8 @@ func TestFinalDatagram(t *testing.T) {
 
 func TestDetectLayout(t *testing.T) {
 	old := wire(t, "00000000 6548a3b2 00012345 00000000 00000001 00001389 00000000 000f4240 ffffff9c")
-	if l, ok := DetectLayout(old); l != Layout12 || !ok {
-		t.Errorf("2.0.5: %v, %v", l, ok)
-	}
+	l, ok := DetectLayout(old)
+	must.True(t, l == Layout12 && ok, "2.0.5: %v, %v", l, ok)
 	h := must.Get(ParseHeader(old[Layout12.HeaderOffset():], 0))(t)
 	must.True(t, h.WinBand == 1000000 && h.Threads == 1, "2.0.5: %+v", h)
 	old[3] = 7
@@ -228,9 +219,8 @@ func TestReportLayouts(t *testing.T) {
 	if n, err := want.Put(b, Layout12); n != 1470 || err != nil || b[0] != 0xee || b[11] != 0xee {
 		t.Fatalf("written %d bytes, %v, echo %x", n, err, b[:12])
 	}
-	if got, l, err := ParseReport(b); err != nil || l != Layout12 || got != want {
-		t.Errorf("2.0.5: %+v, %v, %v", got, l, err)
-	}
+	got, l, err := ParseReport(b)
+	must.True(t, err == nil && l == Layout12 && got == want, "2.0.5: %+v, %v, %v", got, l, err)
 	if n, err := want.Put(b, Layout16); n != 128 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -249,18 +239,16 @@ func TestReportLayouts(t *testing.T) {
 }
 
 func TestAmount(t *testing.T) {
-	if a, err := AmountOfTime(time.Second); uint32(a) != 0xffffff9c || err != nil {
-		t.Errorf("1 s is %08x, %v", uint32(a), err)
-	}
+	a, err := AmountOfTime(time.Second)
+	must.True(t, uint32(a) == 0xffffff9c && err == nil, "1 s is %08x, %v", uint32(a), err)
 	if a, err := AmountOfTime(11 * time.Millisecond); a != -2 || err != nil {
 		t.Errorf("11 ms is %d, %v", a, err)
 	}
 	if a, err := AmountOfBytes(1 << 20); a != 1<<20 || err != nil {
 		t.Errorf("1 MiB is %d, %v", a, err)
 	}
-	if _, ok := Amount(5).Time(); ok {
-		t.Error("bytes are a time")
-	}
+	_, ok := Amount(5).Time()
+	must.True(t, !ok, "bytes are a time")
 	if n, ok := Amount(-5).Bytes(); n != 0 || ok {
 		t.Error("a time is bytes")
 	}

@@ -14,9 +14,8 @@ import (
 func TestPlaintext(t *testing.T) {
 	c := Credentials{User: "mario", Password: "rossi", Time: time.Unix(1719000000, 0)}
 	const want = "user: mario\npwd:  rossi\nts:   1719000000"
-	if got, err := c.plaintext(); err != nil || string(got) != want {
-		t.Errorf("%q, %v", got, err)
-	}
+	got := must.Get(c.plaintext())(t)
+	must.True(t, string(got) == want, "%q", got)
 	must.Equal(t, must.Get(parsePlaintext([]byte(want)))(t), c)
 	for _, bad := range []string{"", "user: a b\npwd:  c\nts:   1", "user: a\npwd:  c\nts:   x", "pwd: a\nuser: b\nts: 1"} {
 		must.Is(t, must.Err(parsePlaintext([]byte(bad))), ErrRefused, "%q", bad)
@@ -34,9 +33,8 @@ func TestToken(t *testing.T) {
 		must.Need(t, len(token) == 344 && !strings.ContainsAny(token, "\r\n"), "token of %d characters", len(token))
 		must.Equal(t, must.Get(OpenToken(key, token, padding))(t), c, "padding %d", padding)
 		// A wrong padding can by chance open PKCS#1 v1.5, but never into words.
-		if got, err := OpenToken(key, token, other); !errors.Is(err, ErrRefused) {
-			t.Errorf("padding %d read as %d: %+v, %v", padding, other, got, err)
-		}
+		got, err := OpenToken(key, token, other)
+		must.True(t, errors.Is(err, ErrRefused), "padding %d read as %d: %+v, %v", padding, other, got, err)
 	}
 	for name, token := range map[string]string{"empty": "", "no base64": "*", "short": "AAAA", "long": strings.Repeat("A", maxToken+4)} {
 		must.Is(t, must.Err(OpenToken(key, token, OAEP)), ErrRefused, "%s", name)

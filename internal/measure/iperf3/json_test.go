@@ -25,9 +25,8 @@ func TestParams312(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) || got.Validate() != nil {
 		t.Errorf("%+v, %v, %v", got, err, got.Validate())
 	}
-	if b, err := want.Marshal(); err != nil || string(b) != params312 {
-		t.Errorf("written %s, %v", b, err)
-	}
+	b := must.Get(want.Marshal())(t)
+	must.True(t, string(b) == params312, "written %s", b)
 }
 
 // TestOffload holds what 3.21 sends in a UDP test (sections 5 and 11).
@@ -38,13 +37,11 @@ func TestOffload(t *testing.T) {
 	if o, ok := p.Offload.Get(); err != nil || !ok || o != want || p.Protocol != UDP || p.BitsPerSecond != 1<<20 || p.Validate() != nil {
 		t.Errorf("%+v, %v, %v", p, err, p.Validate())
 	}
-	if b, err := p.Marshal(); err != nil || !strings.Contains(string(b), part) {
-		t.Errorf("written %s, %v", b, err)
-	}
+	b := must.Get(p.Marshal())(t)
+	must.True(t, strings.Contains(string(b), part), "written %s", b)
 	p, err = ParseParams([]byte(`{"udp":true,"gso":1,"gso_dg_size":1448,"gso_bf_size":65160,"gro":1,"gro_bf_size":65507}`))
-	if o := p.Offload.Or(Offload{}); err != nil || o != (Offload{true, true, 1448, 65160, 65507}) {
-		t.Errorf("--gsro: %+v, %v", o, err)
-	}
+	o := p.Offload.Or(Offload{})
+	must.True(t, err == nil && o == (Offload{true, true, 1448, 65160, 65507}), "--gsro: %+v, %v", o, err)
 }
 
 func TestParamsTraps(t *testing.T) {
@@ -68,9 +65,8 @@ func TestParamsTraps(t *testing.T) {
 		"sctp":                {`{"sctp":true}`, func(p Params) bool { return p.Protocol == SCTP }},
 		"false beside a true": {`{"tcp":false,"udp":true,"len":100}`, func(p Params) bool { return p.Protocol == UDP && p.Length == 100 }},
 	} {
-		if p, err := ParseParams([]byte(c.data)); err != nil || !c.want(p) {
-			t.Errorf("%s: %+v, %v", name, p, err)
-		}
+		p, err := ParseParams([]byte(c.data))
+		must.True(t, err == nil && c.want(p), "%s: %+v, %v", name, p, err)
 	}
 	for name, data := range map[string]string{
 		"udp as a number": `{"udp":1}`, "two protocols": `{"tcp":true,"udp":true}`, "both ways": `{"reverse":true,"bidirectional":true}`,
@@ -78,9 +74,8 @@ func TestParamsTraps(t *testing.T) {
 		"fraction": `{"time":1.5}`, "text for a number": `{"time":"1"}`, "number for text": `{"title":1}`, "null": `{"time":null}`,
 		"too many keys": manyKeys(maxKeys + 1),
 	} {
-		if p, err := ParseParams([]byte(data)); err == nil {
-			t.Errorf("%s: taken as %+v", name, p)
-		}
+		p, err := ParseParams([]byte(data))
+		must.True(t, err != nil, "%s: taken as %+v", name, p)
 	}
 	for n := range len(params312) {
 		must.Fail(t, must.Err(ParseParams([]byte(params312[:n]))), "cut to %d bytes: taken", n)
@@ -121,9 +116,8 @@ func TestValidate(t *testing.T) {
 		p := DefaultParams()
 		c.change(&p)
 		var fault *RangeError
-		if err := p.Validate(); !errors.As(err, &fault) || fault.Code != c.code {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := p.Validate()
+		must.True(t, errors.As(err, &fault) && fault.Code == c.code, "%s: %v", name, err)
 	}
 	p := Params{Direction: Bidirectional, Parallel: 3, BitsPerSecond: 1e6}
 	must.Equal(t, p.TotalBitsPerSecond(), 6e6, "total rate")
@@ -160,9 +154,8 @@ func TestParamsRoundTrip(t *testing.T) {
 			}
 		}
 		b := must.Get(p.Marshal())(t)
-		if got, err := ParseParams(b); err != nil || !reflect.DeepEqual(got, p) {
-			t.Fatalf("%+v, %v\nwant %+v", got, err, p)
-		}
+		got, err := ParseParams(b)
+		must.Need(t, err == nil && reflect.DeepEqual(got, p), "%+v, %v\nwant %+v", got, err, p)
 	})
 }
 
@@ -173,9 +166,8 @@ func TestParseInteger(t *testing.T) {
 		must.Equal(t, must.Get(parseInteger(json.RawMessage(text)))(t), want, "%s", text)
 	}
 	for _, text := range []string{"", "1.5", "1e19", "-1e19", "1e999", "NaN", "inf", "null", `"1"`, "18446744073709551616"} {
-		if got, err := parseInteger(json.RawMessage(text)); err == nil {
-			t.Errorf("%q: taken as %d", text, got)
-		}
+		got, err := parseInteger(json.RawMessage(text))
+		must.True(t, err != nil, "%q: taken as %d", text, got)
 	}
 }
 
@@ -192,9 +184,8 @@ func TestResults312(t *testing.T) {
 	if s.ID != 1 || s.Bytes != 828506112 || s.Retransmits.IsKnown() || s.Omitted.IsKnown() || s.EndSeconds.Or(0) != 1.0002 {
 		t.Errorf("%+v", s)
 	}
-	if b, err := r.Marshal(); err != nil || string(b) != strings.ReplaceAll(results312, "18446744073709551615", "-1") {
-		t.Errorf("written %s, %v", b, err)
-	}
+	b := must.Get(r.Marshal())(t)
+	must.True(t, string(b) == strings.ReplaceAll(results312, "18446744073709551615", "-1"), "written %s", b)
 	for n := range len(results312) {
 		must.Fail(t, must.Err(ParseResults([]byte(results312[:n]))), "cut to %d bytes: taken", n)
 	}
@@ -210,9 +201,8 @@ func TestResultsNeeds(t *testing.T) {
 	half := strings.Replace(results312, `"packets":0`, `"packets":0,"omitted_errors":1`, 1)
 	must.Is(t, must.Err(ParseResults([]byte(half))), errMissing, "one of both omitted counts")
 	whole := strings.Replace(half, `"omitted_errors":1`, `"omitted_errors":1,"omitted_packets":2`, 1)
-	if r, err := ParseResults([]byte(whole)); err != nil || r.Streams[0].Omitted.Or(Omitted{}) != (Omitted{1, 2}) {
-		t.Errorf("%+v, %v", r, err)
-	}
+	r := must.Get(ParseResults([]byte(whole)))(t)
+	must.True(t, r.Streams[0].Omitted.Or(Omitted{}) == (Omitted{1, 2}), "%+v", r)
 	report := strings.Replace(results312, `{`, `{"server_output_json":{"start":{}},"server_output_text":"x",`, 1)
 	if r, err := ParseResults([]byte(report)); err != nil || string(r.ServerJSON) != `{"start":{}}` || r.ServerText != "x" {
 		t.Errorf("%+v, %v", r, err)
@@ -237,9 +227,8 @@ func TestMatch(t *testing.T) {
 	must.True(t, len(got) == 4 && got[0].Bytes == 10 && got[3].Bytes == 50, "%+v", got)
 	for name, r := range map[string]Results{"unknown": of(1, 2, 4, 5), "missing": of(1, 3, 4), "repeated": of(1, 3, 4, 4, 5)} {
 		var refused *ServerError
-		if _, err := r.Match(want); !errors.As(err, &refused) || refused.Code != CodeStreamID {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := r.Match(want)
+		must.True(t, errors.As(err, &refused) && refused.Code == CodeStreamID, "%s: %v", name, err)
 	}
 }
 
@@ -262,9 +251,8 @@ func TestResultsRoundTrip(t *testing.T) {
 			want.Streams = append(want.Streams, s)
 		}
 		b := must.Get(want.Marshal())(t)
-		if got, err := ParseResults(b); err != nil || !reflect.DeepEqual(got, want) {
-			t.Fatalf("%+v, %v\nwant %+v", got, err, want)
-		}
+		got, err := ParseResults(b)
+		must.Need(t, err == nil && reflect.DeepEqual(got, want), "%+v, %v\nwant %+v", got, err, want)
 	})
 }
 
@@ -300,9 +288,8 @@ func FuzzWire(f *testing.F) {
 		if body, err := ReadFrame(strings.NewReader(string(data)), min(limit, MaxResults)); err == nil && (len(body) > limit || len(body) > len(data)-4) {
 			t.Errorf("%d bytes of %d, limit %d", len(body), len(data), limit)
 		}
-		if e, err := ReadServerError(strings.NewReader(string(data))); err == nil && e.Error() == "" {
-			t.Error("an error without a text")
-		}
+		e, err := ReadServerError(strings.NewReader(string(data)))
+		must.True(t, err != nil || e.Error() != "", "an error without a text")
 		for _, wide := range []bool{false, true} {
 			var tally Tally
 			if h, err := ParseDatagramHeader(data, wide); err == nil {

@@ -35,9 +35,8 @@ func TestCookie(t *testing.T) {
 		t.Errorf("%q, %v, %v, %d bytes left", c, err, c.Validate(), r.Len())
 	}
 	for n := range b {
-		if _, err := ReadCookie(bytes.NewReader(b[:n])); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("cut to %d bytes: %v", n, err)
-		}
+		_, err := ReadCookie(bytes.NewReader(b[:n]))
+		must.True(t, errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF), "cut to %d bytes: %v", n, err)
 	}
 	for i := range c {
 		other := c
@@ -95,13 +94,11 @@ func TestGlued(t *testing.T) {
 	b := must.Get(AppendFrame([]byte{0x0a, 1, 2}, []byte("{}")))(t)
 	r := bytes.NewReader(append(b, 0x0e))
 	for _, want := range []State{CreateStreams, TestStart, TestRunning} {
-		if s, err := ReadState(r); s != want || err != nil {
-			t.Errorf("%v, %v, want %v", s, err, want)
-		}
+		s, err := ReadState(r)
+		must.True(t, s == want && err == nil, "%v, %v, want %v", s, err, want)
 	}
-	if body, err := ReadFrame(r, MaxResults); string(body) != "{}" || err != nil {
-		t.Errorf("%q, %v", body, err)
-	}
+	body, err := ReadFrame(r, MaxResults)
+	must.True(t, string(body) == "{}" && err == nil, "%q, %v", body, err)
 	if s, err := ReadState(r); s != DisplayResults || err != nil {
 		t.Errorf("%v, %v", s, err)
 	}
@@ -117,9 +114,8 @@ func TestFrameRoundTrip(t *testing.T) {
 			t.Fatalf("%d of %d bytes, %v, %d left", len(got), size, err, r.Len())
 		}
 		cut := rapid.IntRange(0, len(b)-1).Draw(t, "cut")
-		if _, err := ReadFrame(bytes.NewReader(b[:cut]), size); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Fatalf("cut to %d bytes: %v", cut, err)
-		}
+		_, err := ReadFrame(bytes.NewReader(b[:cut]), size)
+		must.Need(t, errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF), "cut to %d bytes: %v", cut, err)
 	})
 }
 
@@ -141,9 +137,8 @@ func TestFrameLimit(t *testing.T) {
 		must.Is(t, must.Err(ReadFrame(bytes.NewReader(lie), MaxResults)), io.ErrUnexpectedEOF, "a cut message")
 	}
 	runtime.ReadMemStats(&after)
-	if each := (after.TotalAlloc - before.TotalAlloc) / times; each > 4*frameStep {
-		t.Errorf("8 MiB announced and 1 byte sent took %d bytes of memory", each)
-	}
+	each := (after.TotalAlloc - before.TotalAlloc) / times
+	must.True(t, each <= 4*frameStep, "8 MiB announced and 1 byte sent took %d bytes of memory", each)
 }
 
 func TestStreams(t *testing.T) {
@@ -193,9 +188,8 @@ func TestServerErrors(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, got, err)
 			continue
 		}
-		if again := got.Append(nil); !bytes.Equal(again, b) {
-			t.Errorf("%s: written %x", name, again)
-		}
+		again := got.Append(nil)
+		must.True(t, bytes.Equal(again, b), "%s: written %x", name, again)
 	}
 	for n := range 8 {
 		e, err := ReadServerError(bytes.NewReader(make([]byte, n)))

@@ -65,9 +65,8 @@ func TestTracker(t *testing.T) {
 	if k.slowest() != 30*ms || k.waiting(0) {
 		t.Errorf("slowest %v, waiting %t", k.slowest(), k.waiting(0))
 	}
-	if got := k.turn().Count(); got != 3 || k.turn().Count() != 0 {
-		t.Errorf("the interval had %d answers, want 3 once", got)
-	}
+	got := k.turn().Count()
+	must.True(t, got == 3 && k.turn().Count() == 0, "the interval had %d answers, want 3 once", got)
 	fourth := k.send(40 * ms)
 	must.True(t, k.waiting(40*ms) && !k.waiting(41*ms), "waits for a probe of another time")
 	for range remembered { // all of them forgotten but the last

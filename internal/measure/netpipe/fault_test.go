@@ -90,9 +90,8 @@ func TestBadTransmittersCostTheirTurnOnly(t *testing.T) {
 				t.Errorf("log %q, want %q", lines, c.log)
 			}
 			transmit(t, port, tiny())
-			if lines := awaitLog(t, 2, log); !strings.Contains(lines[1], "2 sizes, complete") {
-				t.Errorf("log %q", lines)
-			}
+			lines := awaitLog(t, 2, log)
+			must.True(t, strings.Contains(lines[1], "2 sizes, complete"), "log %q", lines)
 		})
 	}
 }
@@ -105,9 +104,8 @@ func TestSilentTransmitterIsGivenUp(t *testing.T) {
 	dial(t, port)
 	// The next one, which waits.
 	must.Get(New().Transmit(t.Context(), dialer(port), Options{Settings: tiny(), Repeats: 5}, func(model.Point) {}))(t)
-	if lines := awaitLog(t, 2, log); !strings.Contains(lines[1], "stalled") {
-		t.Errorf("log %q", lines)
-	}
+	lines := awaitLog(t, 2, log)
+	must.True(t, strings.Contains(lines[1], "stalled"), "log %q", lines)
 }
 
 func TestLimitsOfATransmitter(t *testing.T) {
@@ -277,9 +275,8 @@ func TestServeOutlivesAPanic(t *testing.T) {
 		})
 	}()
 	transmit(t, port, tiny())
-	if line := <-lines; !strings.Contains(line, "a fault") || !strings.Contains(line, "127.0.0.1") {
-		t.Errorf("log %q", line)
-	}
+	line := <-lines
+	must.True(t, strings.Contains(line, "a fault") && strings.Contains(line, "127.0.0.1"), "log %q", line)
 	transmit(t, port, tiny())
 	must.Contain(t, <-lines, "complete", "log")
 	cancel()

@@ -79,17 +79,15 @@ func TestParseFile(t *testing.T) {
 	in := "       1 0.900141   0.00000848\n       2 1.811748   0.00000842\r\n\n"
 	want := []Line{{Bytes: 1, Mebibit: 0.900141, Seconds: 8.48e-6}, {Bytes: 2, Mebibit: 1.811748, Seconds: 8.42e-6}}
 	got, err := Parse(strings.NewReader(in))
-	if d := cmp.Diff(want, got); d != "" || err != nil {
-		t.Errorf("error %v (-want +got):\n%s", err, d)
-	}
+	d := cmp.Diff(want, got)
+	must.True(t, d == "" && err == nil, "error %v (-want +got):\n%s", err, d)
 	for _, c := range []struct{ name, in string }{
 		{"bad line", "       1 0.900141   0.00000848\nhello\n"},
 		{"endless line", strings.Repeat("1", 1<<16)},
 		{"endless file", strings.Repeat("1 20\n", 8001)},
 	} {
-		if got, err := Parse(strings.NewReader(c.in)); err == nil || got != nil {
-			t.Errorf("%s: %d lines", c.name, len(got))
-		}
+		got, err := Parse(strings.NewReader(c.in))
+		must.True(t, err != nil && got == nil, "%s: %d lines", c.name, len(got))
 	}
 	if got, err := Parse(strings.NewReader(strings.Repeat("1 20\n", 8000))); len(got) != 8000 || err != nil {
 		t.Errorf("%d lines, %v", len(got), err)

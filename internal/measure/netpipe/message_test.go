@@ -84,25 +84,21 @@ func TestNumberBytes(t *testing.T) {
 
 func TestNumbersOutOfRange(t *testing.T) {
 	for _, n := range []int{0, -1, MaxRepeats + 1, 1 << 32, 1<<32 + 1} {
-		if b, err := AppendRepeats(nil, n); err == nil || b != nil {
-			t.Errorf("repeat count %d: % x", n, b)
-		}
+		b, err := AppendRepeats(nil, n)
+		must.True(t, err != nil && b == nil, "repeat count %d: % x", n, b)
 	}
 	// A negative -n of the real program, zero, and four payload bytes.
 	for _, text := range []string{"ffffffff", "00000000", "61616161", "3b9aca01"} {
 		b := must.Get(hex.DecodeString(text))(t)
-		if n, err := DecodeRepeats(b); err == nil {
-			t.Errorf("%s decodes to %d repeats", text, n)
-		}
+		n, err := DecodeRepeats(b)
+		must.True(t, err != nil, "%s decodes to %d repeats", text, n)
 	}
 	for _, s := range []float64{-1e-8, 42.94967296, math.Inf(1), math.NaN()} {
-		if b, err := AppendTime(nil, s); err == nil || b != nil {
-			t.Errorf("time %g: % x", s, b)
-		}
+		b, err := AppendTime(nil, s)
+		must.True(t, err != nil && b == nil, "time %g: % x", s, b)
 	}
-	if b, err := AppendTime(nil, 42.94967295); err != nil || !bytes.Equal(b, []byte{255, 255, 255, 255}) {
-		t.Errorf("largest time % x, %v", b, err)
-	}
+	b := must.Get(AppendTime(nil, 42.94967295))(t)
+	must.True(t, bytes.Equal(b, []byte{255, 255, 255, 255}), "largest time % x", b)
 }
 
 func TestNumbersComeBack(t *testing.T) {
@@ -165,12 +161,10 @@ func FuzzDecodeNumbers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if n, err := DecodeRepeats(b); err == nil {
-			if back, err := AppendRepeats(nil, n); err != nil || !bytes.Equal(back, b[:NumberBytes]) {
-				t.Errorf("%d repeats become % x, %v", n, back, err)
-			}
+			back, err := AppendRepeats(nil, n)
+			must.True(t, err == nil && bytes.Equal(back, b[:NumberBytes]), "%d repeats become % x, %v", n, back, err)
 		}
-		if s, err := DecodeTime(b); err == nil && !(s >= 0 && s < 43) {
-			t.Errorf("time %g", s)
-		}
+		s, err := DecodeTime(b)
+		must.True(t, err != nil || s >= 0 && s < 43, "time %g", s)
 	})
 }

@@ -36,9 +36,8 @@ func TestValidateNamesEveryFault(t *testing.T) {
 			for _, w := range c.want {
 				must.Contain(t, err.Error(), w)
 			}
-			if _, serr := NewSchedule(c.s); (serr == nil) != (err == nil) {
-				t.Errorf("schedule says %v", serr)
-			}
+			_, serr := NewSchedule(c.s)
+			must.True(t, (serr == nil) == (err == nil), "schedule says %v", serr)
 		})
 	}
 }
@@ -120,9 +119,8 @@ func TestArgumentsPutIntegrityFirst(t *testing.T) {
 	s := Settings{Start: 8, Upper: 64, Perturbation: 1, Integrity: true, Bidirectional: true, Reset: true}
 	must.Equal(t, strings.Join(s.Arguments(), " "), "-i -r -2 -l 8 -u 64 -p 1", "arguments")
 	must.Same(t, Default().Arguments(), []string{"-l", "1", "-u", "10000000", "-p", "3"}, "arguments")
-	if got := (Settings{Streaming: true}).Arguments(); got[0] != "-s" || slices.Contains(got, "-r") {
-		t.Errorf("arguments %q", got)
-	}
+	got := (Settings{Streaming: true}).Arguments()
+	must.True(t, got[0] == "-s" && !slices.Contains(got, "-r"), "arguments %q", got)
 }
 
 // settings draws valid ones, with small and large sizes.

@@ -56,9 +56,8 @@ func TestSizesAreThoseOfNPtcp(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := must.Get(Sizes(c.s))(t)
-			if d := cmp.Diff(numbers(t, c.sizes), got); d != "" || len(got) != c.count {
-				t.Errorf("%d sizes, want %d (-want +got):\n%s", len(got), c.count, d)
-			}
+			d := cmp.Diff(numbers(t, c.sizes), got)
+			must.True(t, d == "" && len(got) == c.count, "%d sizes, want %d (-want +got):\n%s", len(got), c.count, d)
 		})
 	}
 }
@@ -115,9 +114,8 @@ func TestSlowMessageEndsTheScheduleAtTheNextBase(t *testing.T) {
 			if points != c.want || sch.Slow() != c.slow {
 				t.Errorf("%d points, slow %t", points, sch.Slow())
 			}
-			if _, ok := sch.Next(0); ok {
-				t.Error("the schedule began again")
-			}
+			_, ok := sch.Next(0)
+			must.True(t, !ok, "the schedule began again")
 		})
 	}
 }
@@ -153,9 +151,8 @@ func TestScheduleLaws(t *testing.T) {
 			if p.Index != len(sizes) || p.Base < base || p.Base < s.Start || p.Base > s.Upper {
 				t.Fatalf("point %+v after base %d", p, base)
 			}
-			if off := p.Bytes - p.Base; off != 0 && off != s.Perturbation && off != -s.Perturbation {
-				t.Fatalf("point %+v is %d off", p, off)
-			}
+			off := p.Bytes - p.Base
+			must.Need(t, off == 0 || off == s.Perturbation || off == -s.Perturbation, "point %+v is %d off", p, off)
 			must.Need(t, p.Bytes >= 1 && p.Bytes <= MaxBytes, "point %+v is out of bounds", p)
 			must.Need(t, p.Previous-p.Increment+1 >= 1, "point %+v has no repeat count", p)
 			base = p.Base
@@ -219,9 +216,8 @@ func TestRepeatsAreBounded(t *testing.T) {
 		{"for ever", Default(), math.Inf(1), 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := c.s.Repeats(first, c.last); got != c.want {
-				t.Errorf("%d repeats, want %d", got, c.want)
-			}
+			got := c.s.Repeats(first, c.last)
+			must.True(t, got == c.want, "%d repeats, want %d", got, c.want)
 		})
 	}
 }
@@ -236,13 +232,11 @@ func TestOneWayTime(t *testing.T) {
 		{"stream", Settings{Streaming: true}, 0.25},
 		{"both ways", Settings{Bidirectional: true}, 0.25},
 	} {
-		if got := c.s.OneWay(1, 4); got != c.want {
-			t.Errorf("%s: %g s, want %g", c.name, got, c.want)
-		}
+		got := c.s.OneWay(1, 4)
+		must.True(t, got == c.want, "%s: %g s, want %g", c.name, got, c.want)
 	}
-	if got := Default().OneWay(1, 0); got != 0.5 {
-		t.Errorf("no repeats: %g s", got)
-	}
+	got := Default().OneWay(1, 0)
+	must.True(t, got == 0.5, "no repeats: %g s", got)
 	if Fastest(3, 1, 2) != 1 || Fastest(0, 1) != 1e-6 || Fastest(1e-7) != 1e-7 || Fastest() != 1e-6 {
 		t.Error("fastest is not the least, or 1 µs for none")
 	}

@@ -122,9 +122,8 @@ func TestTurnsStayWithinTheBudget(t *testing.T) {
 	if _, err := quick().Transmit(t.Context(), dialer(port), Options{Settings: tiny().withUpper(4096), Repeats: 3}, func(model.Point) {}); err == nil {
 		t.Error("4 KiB of a buffer came from 1000 B")
 	}
-	if lines := awaitLog(t, 1, log); !strings.Contains(lines[0], "memory") || !strings.Contains(lines[0], "1000 B") {
-		t.Errorf("log %q", lines)
-	}
+	lines := awaitLog(t, 1, log)
+	must.True(t, strings.Contains(lines[0], "memory") && strings.Contains(lines[0], "1000 B"), "log %q", lines)
 	transmit(t, port, tiny())
 	awaitLog(t, 2, log)
 	for _, k := range b.Usage().Kinds {
@@ -140,11 +139,9 @@ func TestTurnEndsWithTheLifetime(t *testing.T) {
 	b := budget.New(budget.Config{Anonymous: budget.Part{Lifetime: 300 * time.Millisecond}})
 	s := Settings{Start: 1, Upper: 1 << 20}
 	port, log := serve(t, New(), s, Limits{Budget: b})
-	if _, err := New().Transmit(t.Context(), dialer(port), Options{Settings: s, Repeats: 1_000_000}, func(model.Point) {}); err == nil {
-		t.Error("a turn of many seconds was whole")
-	}
-	if lines := awaitLog(t, 1, log); !strings.Contains(lines[0], "the lifetime of a session is over") {
-		t.Errorf("log %q", lines)
-	}
+	_, err := New().Transmit(t.Context(), dialer(port), Options{Settings: s, Repeats: 1_000_000}, func(model.Point) {})
+	must.True(t, err != nil, "a turn of many seconds was whole")
+	lines := awaitLog(t, 1, log)
+	must.True(t, strings.Contains(lines[0], "the lifetime of a session is over"), "log %q", lines)
 	must.Equal(t, b.Usage().Kinds[budget.Sessions].Used(), 0, "sessions did not come back")
 }

@@ -58,9 +58,8 @@ func TestSizes(t *testing.T) {
 			w := enginetest.NewWire(t)
 			w.RelayUDP = narrow(size, 1)
 			sender := found(t, w, flow(d, 1500))
-			if v := sender.Value(t, d, packets.Passes); v != float64(size) || sender.Value(t, d, packets.Exact) != 1 {
-				t.Errorf("%s: %v pass of %d", d, v, size)
-			}
+			v := sender.Value(t, d, packets.Passes)
+			must.True(t, v == float64(size) && sender.Value(t, d, packets.Exact) == 1, "%s: %v pass of %d", d, v, size)
 			if runtime.GOOS == "linux" && sender.Value(t, d, packets.Marks) != 0 {
 				t.Errorf("%s: marks arrive through a relay", d)
 			}
@@ -68,9 +67,8 @@ func TestSizes(t *testing.T) {
 	}
 	w := enginetest.NewWire(t)
 	sender := found(t, w, flow(model.To, 1500))
-	if v := sender.Value(t, model.To, packets.Passes); v != 1500 {
-		t.Errorf("without a limit %v pass of 1500", v)
-	}
+	v := sender.Value(t, model.To, packets.Passes)
+	must.True(t, v == 1500, "without a limit %v pass of 1500", v)
 	if runtime.GOOS == "linux" && sender.Value(t, model.To, packets.Marks) != 1 {
 		t.Error("marks do not arrive on loopback")
 	}
@@ -91,9 +89,8 @@ func TestSilence(t *testing.T) {
 	w.RelayUDP = narrow(0, 1)
 	began := time.Now()
 	must.Equal(t, found(t, w, flow(model.To, 1500)).Value(t, model.To, packets.Passes), 0, "pass of nothing")
-	if took := time.Since(began); took > enginetest.Soon {
-		t.Errorf("it took %v", took)
-	}
+	took := time.Since(began)
+	must.True(t, took <= enginetest.Soon, "it took %v", took)
 }
 
 // TestSix: the headers of IPv6 count.

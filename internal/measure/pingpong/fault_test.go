@@ -242,9 +242,8 @@ func TestStopAndCancelEndEitherEnd(t *testing.T) {
 			if victim.Err != nil {
 				said += victim.Err.Error()
 			}
-			if want := map[string]string{"stop": "stopped", "cancel": cause.Error()}[how]; !strings.Contains(said, want) {
-				t.Errorf("leads %t, %s: %q", leads, how, said)
-			}
+			want := map[string]string{"stop": "stopped", "cancel": cause.Error()}[how]
+			must.True(t, strings.Contains(said, want), "leads %t, %s: %q", leads, how, said)
 			enginetest.Await(t, victim.Measured(), "measured")
 		}
 	}

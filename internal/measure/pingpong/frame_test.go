@@ -27,9 +27,8 @@ func TestFrameOnTheWire(t *testing.T) {
 		want := must.Get(hex.DecodeString(strings.ReplaceAll(c.want, " ", "")))(t)
 		b := c.f.append(nil)
 		must.True(t, bytes.Equal(b, want), "%+v is %x, want %x", c.f, b, want)
-		if got, err := decode(b); got != c.f || err != nil {
-			t.Errorf("%x is %+v, %v", b, got, err)
-		}
+		got, err := decode(b)
+		must.True(t, got == c.f && err == nil, "%x is %+v, %v", b, got, err)
 	}
 }
 
@@ -56,9 +55,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"done of turns":   func(b []byte) []byte { b[5], b[6], b[31] = byte(done), byte(turns), 1; return b },
 		"end with size":   func(b []byte) []byte { b[5] = byte(end); return b },
 	} {
-		if f, err := decode(change(good())); !errors.Is(err, errFrame) || f != (frame{}) {
-			t.Errorf("%s: %+v, %v", name, f, err)
-		}
+		f, err := decode(change(good()))
+		must.True(t, errors.Is(err, errFrame) && f == (frame{}), "%s: %+v, %v", name, f, err)
 	}
 }
 
@@ -72,9 +70,8 @@ func TestFramesComeBack(t *testing.T) {
 		if f.kind == done {
 			f.mode, f.elapsed = stream, rapid.Int64Min(1).Draw(t, "elapsed")
 		}
-		if got, err := decode(f.append(nil)); got != f || err != nil {
-			t.Fatalf("%+v became %+v, %v", f, got, err)
-		}
+		got, err := decode(f.append(nil))
+		must.Need(t, got == f && err == nil, "%+v became %+v, %v", f, got, err)
 	})
 }
 

@@ -114,9 +114,8 @@ func TestAtOnce(t *testing.T) {
 				if now := runtime.GOMAXPROCS(0); now < procs+a+b {
 					t.Errorf("GOMAXPROCS is %d while holds of %d and %d are there, and was %d", now, a, b, procs)
 				}
-				if now := percent(); now != off {
-					t.Errorf("the collector's percentage is %d while a hold is there", now)
-				}
+				now := percent()
+				must.True(t, now == off, "the collector's percentage is %d while a hold is there", now)
 				first.Check()
 				first.End()
 				all.Go(second.End) // elsewhere, and at the same time as the next
@@ -190,9 +189,8 @@ func TestGrowthIsBounded(t *testing.T) {
 			procs := runtime.GOMAXPROCS(0)
 			end := hold()
 			// Most of this is for what is made before a look, and during a collection.
-			if most := litter(never); most > 5*growth {
-				t.Errorf("the heap grew by %d MiB, of which %d are allowed", most>>20, growth>>20)
-			}
+			most := litter(never)
+			must.True(t, most <= 5*growth, "the heap grew by %d MiB, of which %d are allowed", most>>20, growth>>20)
 			end()
 			check(t, procs, 100)
 		})
@@ -242,9 +240,8 @@ func TestCheck(t *testing.T) {
 	}
 	litter(third.Check)
 	must.True(t, !first.Check(), "told twice")
-	if n := testing.AllocsPerRun(100, func() { first.Check() }); n != 0 {
-		t.Errorf("Check allocates %v times", n)
-	}
+	n := testing.AllocsPerRun(100, func() { first.Check() })
+	must.True(t, n == 0, "Check allocates %v times", n)
 }
 
 // TestRoomCollects holds that a measurement which makes garbage itself has it
@@ -264,7 +261,6 @@ func TestOffStaysOff(t *testing.T) {
 	limit(t, 1<<20)
 	h := Begin(0)
 	defer h.End()
-	if most := litter(func() bool { return grown() > 2*growth }); most < growth || h.Check() {
-		t.Error("garbage was collected in a process that wants none of that")
-	}
+	most := litter(func() bool { return grown() > 2*growth })
+	must.True(t, most >= growth && !h.Check(), "garbage was collected in a process that wants none of that")
 }

@@ -84,9 +84,8 @@ func TestTurn(t *testing.T) {
 		must.Do(t, sum.Merge(turn(&epoch, meters)))
 	}
 	must.Do(t, sum.Merge(turn(&epoch, meters)))
-	if got := sum.Count(); got != 2*each || turns < 2 {
-		t.Errorf("%d of %d in %d turns", got, 2*each, turns)
-	}
+	got := sum.Count()
+	must.True(t, got == 2*each && turns >= 2, "%d of %d in %d turns", got, 2*each, turns)
 }
 
 func TestQuantileCountsTheLost(t *testing.T) {
@@ -107,7 +106,6 @@ func TestQuantileCountsTheLost(t *testing.T) {
 			t.Errorf("quantile %v of 90 answered of %d is %v, want %v", c.q, c.sent, got, c.want)
 		}
 	}
-	if v := quantile(new(hist.Histogram), 0.5, 3); v.IsKnown() {
-		t.Errorf("quantile of nothing is %v", v)
-	}
+	v := quantile(new(hist.Histogram), 0.5, 3)
+	must.True(t, !v.IsKnown(), "quantile of nothing is %v", v)
 }

@@ -155,9 +155,8 @@ func TestStallIsSeen(t *testing.T) {
 			if service > p99/2 {
 				t.Errorf("p99 of the service is %v, with %v since due: the stall hit one request only", service, p99)
 			}
-			if most := due.Times.Max().Or(0); most < stall {
-				t.Errorf("the slowest took %v", most)
-			}
+			most := due.Times.Max().Or(0)
+			must.True(t, most >= stall, "the slowest took %v", most)
 		})
 	}
 }
@@ -174,9 +173,8 @@ func delayed(t testing.TB, delay time.Duration) time.Duration {
 	near, far := enginetest.Prepare(t, New(), w, f)
 	enginetest.Succeed(t, near, far, f.Direction)
 	h := far.Latency(t, model.From, "request").Times
-	if least := h.Min().Or(0); least < 2*delay {
-		t.Errorf("least latency %v on a path of %v", least, 2*delay)
-	}
+	least := h.Min().Or(0)
+	must.True(t, least >= 2*delay, "least latency %v on a path of %v", least, 2*delay)
 	return at(t, h, 0.5)
 }
 
@@ -217,9 +215,8 @@ func TestConnect(t *testing.T) {
 			if rate := asking.Value(t, d, model.ConnectRate); rate <= 0 {
 				t.Errorf("%v connections per second", rate)
 			}
-			if w := asking.Report.Warnings; len(w) != 1 || !strings.Contains(w[0], "polling") {
-				t.Errorf("warnings %q", w)
-			}
+			w := asking.Report.Warnings
+			must.True(t, len(w) == 1 && strings.Contains(w[0], "polling"), "warnings %q", w)
 			if asking.Report.Waiting != "poller" || len(answering.Flow(t, d).Streams) != 1 {
 				t.Errorf("waiting %q, streams %v", asking.Report.Waiting, answering.Flow(t, d).Streams)
 			}

@@ -97,7 +97,6 @@ func TestProcessCPUGrows(t *testing.T) {
 		x = x*6364136223846793005 + 1
 	}
 	after := must.Get(ProcessCPU())(t)
-	if d := after.Sub(before).Total(); d <= 0 {
-		t.Errorf("cpu time grew by %v over a busy loop (%d)", d, x)
-	}
+	d := after.Sub(before).Total()
+	must.True(t, d > 0, "cpu time grew by %v over a busy loop (%d)", d, x)
 }

@@ -76,9 +76,8 @@ func TestBytesCutShort(t *testing.T) {
 			t.Errorf("error %v, warnings %q", e.Err, e.Report.Warnings)
 		}
 	}
-	if got, sent := far.Flow(t, model.To).Bytes, near.Flow(t, model.To).Bytes; got != sent {
-		t.Errorf("received %d of %d bytes before the end", got, sent)
-	}
+	got, sent := far.Flow(t, model.To).Bytes, near.Flow(t, model.To).Bytes
+	must.True(t, got == sent, "received %d of %d bytes before the end", got, sent)
 }
 
 // TestCancel cancels a sender that is blocked because nobody reads, and a

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // TestPacerSpreadsWrites holds the rate of a pacer exactly, by a clock that only it moves.
@@ -15,17 +17,15 @@ func TestPacerSpreadsWrites(t *testing.T) {
 				for time.Since(start) < 100*time.Second {
 					asked := time.Now()
 					n := p.wait(128<<10, time.Since(start))
-					if took := time.Since(asked); took > paceNap {
-						t.Fatalf("slept for %v", took)
-					}
+					took := time.Since(asked)
+					must.Need(t, took <= paceNap, "slept for %v", took)
 					sent, longest = sent+n, max(longest, n)
 				}
 				if got := float64(sent) / time.Since(start).Seconds(); got < 0.99*rate || got > 1.01*rate+paceLeast/100 {
 					t.Errorf("%.0f bytes a second, want %.0f", got, rate)
 				}
-				if most := max(paceLeast, int(rate*paceStep.Seconds())); longest > most {
-					t.Errorf("a write of %d bytes, want at most %d", longest, most)
-				}
+				most := max(paceLeast, int(rate*paceStep.Seconds()))
+				must.True(t, longest <= most, "a write of %d bytes, want at most %d", longest, most)
 			})
 		})
 	}
@@ -47,8 +47,7 @@ func TestPacerForgetsWhatThePathHeldUp(t *testing.T) {
 			}
 			burst += n
 		}
-		if most := int(rate*paceDebt.Seconds()) + 2*paceLeast; burst > most {
-			t.Errorf("%d bytes at once, want at most %d", burst, most)
-		}
+		most := int(rate*paceDebt.Seconds()) + 2*paceLeast
+		must.True(t, burst <= most, "%d bytes at once, want at most %d", burst, most)
 	})
 }

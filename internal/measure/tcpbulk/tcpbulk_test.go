@@ -68,9 +68,8 @@ func checkEnds(t testing.TB, d model.Direction, streams int, near, far *enginete
 		must.True(t, got.Window >= measured, "%s: window of %v, want at least %v", part, got.Window, measured)
 		for _, f := range []model.FlowReport{got, sent} {
 			must.True(t, len(f.Streams) == streams, "%s %s: %d streams, want %d", part, f.Role, len(f.Streams), streams)
-			if sum := total64(f.Streams); sum != f.Bytes {
-				t.Errorf("%s %s: streams sum to %d, bytes are %d", part, f.Role, sum, f.Bytes)
-			}
+			sum := total64(f.Streams)
+			must.True(t, sum == f.Bytes, "%s %s: streams sum to %d, bytes are %d", part, f.Role, sum, f.Bytes)
 		}
 		checkSamples(t, receiver.Samples(), part, model.Goodput, got)
 		checkSummary(t, sent)
@@ -126,9 +125,8 @@ func TestCPUOfTheWindowOnly(t *testing.T) {
 	enginetest.Succeed(t, near, far, model.To)
 	for _, e := range []*enginetest.End{near, far} {
 		window := e.Flow(t, model.To).Window
-		if got := e.Report.CPUWindow; got >= window+f.Omit {
-			t.Errorf("CPU over %v, the window is %v after %v omitted", got, window, f.Omit)
-		}
+		got := e.Report.CPUWindow
+		must.True(t, got < window+f.Omit, "CPU over %v, the window is %v after %v omitted", got, window, f.Omit)
 	}
 }
 

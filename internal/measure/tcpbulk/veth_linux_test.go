@@ -23,9 +23,8 @@ func TestVeth(t *testing.T) {
 		t.Errorf("segments of %d bytes with timestamps %t, 1000 asked", got, timestamps)
 	}
 	must.Equal(t, s.Congestion.Or(""), "reno", "congestion control")
-	if got := s.PeerWindow.Or(0); got == 0 || got > 2*2*f.Window {
-		t.Errorf("the peers announce %d bytes with buffers of %d each", got, f.Window)
-	}
+	got := s.PeerWindow.Or(0)
+	must.True(t, got != 0 && got <= 2*2*f.Window, "the peers announce %d bytes with buffers of %d each", got, f.Window)
 	if got, want := s.SendBuffer.Or(0), units.Bytes(2*2*f.Window); got != want {
 		t.Errorf("send buffers of %d bytes, want %d", got, want)
 	}

@@ -121,7 +121,6 @@ func TestReadAllocatesNothing(t *testing.T) {
 func TestCongestionName(t *testing.T) {
 	b := must.Get(os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control"))(t)
 	got, err := Congestion(dial(t))
-	if want := strings.TrimSpace(string(b)); err != nil || got != want {
-		t.Errorf("Congestion = %q, %v; want %q", got, err, want)
-	}
+	want := strings.TrimSpace(string(b))
+	must.True(t, err == nil && got == want, "Congestion = %q, %v; want %q", got, err, want)
 }

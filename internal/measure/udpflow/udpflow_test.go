@@ -168,9 +168,8 @@ func TestBytes(t *testing.T) {
 			}
 			// The last leaves 203 gaps of half the streams' 4.7 ms after the first, 478
 			// ms; a first one that is late makes good for at most 0.1 s of it.
-			if w := receive.Window; w < 370*time.Millisecond || w > enginetest.Soon {
-				t.Errorf("window %v", w)
-			}
+			w := receive.Window
+			must.True(t, w >= 370*time.Millisecond && w <= enginetest.Soon, "window %v", w)
 		})
 	}
 }

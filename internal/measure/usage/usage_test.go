@@ -72,8 +72,7 @@ func TestRead(t *testing.T) {
 	}
 	var out model.EndReport
 	Fill(&out, open, ReadEdge(time.Since(start)))
-	if used := out.CPUUser + out.CPUSystem; used < 20*time.Millisecond || out.CPUWindow <= 0 {
-		t.Errorf("used %v in %v", used, out.CPUWindow)
-	}
+	used := out.CPUUser + out.CPUSystem
+	must.True(t, used >= 20*time.Millisecond && out.CPUWindow > 0, "used %v in %v", used, out.CPUWindow)
 	must.True(t, out.SystemBusy.IsKnown() || out.SystemBusy.Reason() != "", "busy cores are unknown for no reason")
 }

@@ -106,9 +106,8 @@ func TestStallsAreMarked(t *testing.T) {
 	svg := f.SVG(plot.Wide)
 	must.Equal(t, strings.Count(svg, `class="stall"`), 6, "marks")
 	must.Equal(t, strings.Count(svg, ">time of the run, s<"), 1, "time axes")
-	if want := "stood still 2 times, at most for 2 s"; !strings.Contains(f.Sentence, want) {
-		t.Errorf("%q does not say that it %s", f.Sentence, want)
-	}
+	want := "stood still 2 times, at most for 2 s"
+	must.True(t, strings.Contains(f.Sentence, want), "%q does not say that it %s", f.Sentence, want)
 }
 
 // busy adds what the cores of both hosts did.

@@ -55,9 +55,8 @@ func TestFilesHoldTheSamples(t *testing.T) {
 		must.Do(t, err)
 		var f content
 		must.Do(t, json.Unmarshal(text, &f))
-		if want := tests[c.Name]; want != "" && f.Metadata["NAME"] != want {
-			t.Errorf("%s is the test %v", c.Name, f.Metadata["NAME"])
-		}
+		want := tests[c.Name]
+		must.True(t, want == "" || f.Metadata["NAME"] == want, "%s is the test %v", c.Name, f.Metadata["NAME"])
 		for name, values := range f.Results {
 			if len(values) != len(f.X) || len(f.Raw[name]) == 0 {
 				t.Errorf("%s: %d values of %s at %d times, %d raw", c.Name, len(values), name, len(f.X), len(f.Raw[name]))
@@ -80,9 +79,8 @@ func TestFilesHoldTheSamples(t *testing.T) {
 			if *update {
 				must.Do(t, os.WriteFile(path, text, 0o644))
 			}
-			if want, err := os.ReadFile(path); err != nil || !bytes.Equal(text, want) {
-				t.Errorf("test differs from its file (%v):\n%s", err, text)
-			}
+			want, err := os.ReadFile(path)
+			must.True(t, err == nil && bytes.Equal(text, want), "test differs from its file (%v):\n%s", err, text)
 		}
 	}
 }
@@ -113,9 +111,8 @@ func TestCheckHasEachDirection(t *testing.T) {
 func TestNothingIsSaid(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		if c.Name == "silent" || c.Name == "sweep" {
-			if text, err := render(c); !errors.Is(err, flent.ErrNothing) || len(text) > 0 {
-				t.Errorf("%s: %v, %d bytes", c.Name, err, len(text))
-			}
+			text, err := render(c)
+			must.True(t, errors.Is(err, flent.ErrNothing) && len(text) == 0, "%s: %v, %d bytes", c.Name, err, len(text))
 		}
 	}
 }
@@ -127,9 +124,8 @@ func TestPackedIsTheSame(t *testing.T) {
 	var b bytes.Buffer
 	must.Do(t, flent.RenderPacked(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()}), c.Samples))
 	z := must.Get(gzip.NewReader(&b))(t)
-	if got, err := io.ReadAll(z); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%d bytes of %d (%v)", len(got), len(want), err)
-	}
+	got, err := io.ReadAll(z)
+	must.True(t, err == nil && bytes.Equal(got, want), "%d bytes of %d (%v)", len(got), len(want), err)
 }
 
 // TestFlentReadsThem has Flent itself summarise a file.

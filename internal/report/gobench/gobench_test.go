@@ -55,9 +55,8 @@ func TestBenchstatReadsThem(t *testing.T) {
 			if *update {
 				must.Do(t, os.WriteFile(path, text, 0o644))
 			}
-			if want, err := os.ReadFile(path); err != nil || !bytes.Equal(text, want) {
-				t.Errorf("%s differs from its file (%v):\n%s", c.Name, err, text)
-			}
+			want, err := os.ReadFile(path)
+			must.True(t, err == nil && bytes.Equal(text, want), "%s differs from its file (%v):\n%s", c.Name, err, text)
 		}
 		var want []float64
 		for _, baseline := range []bool{true, false} {

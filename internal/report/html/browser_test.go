@@ -33,9 +33,8 @@ func TestPagesInABrowser(t *testing.T) {
 				for _, x := range p.Problems() {
 					t.Errorf("%s: the console says %s", at, x)
 				}
-				if got := p.Requests(); len(got) != 1 || got[0] != address {
-					t.Errorf("%s: it asked for %v", at, got)
-				}
+				got := p.Requests()
+				must.True(t, len(got) == 1 && got[0] == address, "%s: it asked for %v", at, got)
 				for _, x := range p.Faults() {
 					t.Errorf("%s: %s", at, x)
 				}

@@ -143,13 +143,11 @@ func TestNumbersAreToldApart(t *testing.T) {
 		{"1.4 ms", 1400000, true}, {"1.4 ms", 0.0014, true}, {"1.4 ms", 1.4, false}, {"64 KiB", 65536, true}, {"64 KiB", 64000, false},
 		{"2.91 times", 191, true}, {"7", 7, true}, {"7", 8, false},
 	} {
-		if got := numbersIn(c.text); len(got) != 1 || got[0].is(c.of) != c.want {
-			t.Errorf("%s and %v: %v, want %t", c.text, c.of, got, c.want)
-		}
+		got := numbersIn(c.text)
+		must.True(t, len(got) == 1 && got[0].is(c.of) == c.want, "%s and %v: %v, want %t", c.text, c.of, got, c.want)
 	}
-	if got := numbersIn("linux 6.8.0 on eth0, 2026-11-21 01:32, linerate 20261121T020000-p2m9"); len(got) > 0 {
-		t.Errorf("%v are names", got)
-	}
+	got := numbersIn("linux 6.8.0 on eth0, 2026-11-21 01:32, linerate 20261121T020000-p2m9")
+	must.True(t, len(got) == 0, "%v are names", got)
 }
 
 // TestEveryNumberIsInTheDocument: each number of a page stands in an element, or in one

@@ -64,9 +64,8 @@ func TestMatrixOfWords(t *testing.T) {
 // TestUnitsFitTheirRole: a rate is not told in milliseconds, nor a time in Mbit/s.
 func TestUnitsFitTheirRole(t *testing.T) {
 	for _, bad := range []string{"goodput=a:ms", "rtt=a:Mbit/s", "loss_ratio=a:ms", "retransmits=a:s"} {
-		if c, err := ParseColumn(bad); err == nil {
-			t.Errorf("%s: %+v", bad, c)
-		}
+		c, err := ParseColumn(bad)
+		must.True(t, err != nil, "%s: %+v", bad, c)
 	}
 	must.Fail(t, must.Err(ParseWhere("medium")), "a column without a text is taken")
 }

@@ -117,9 +117,8 @@ func TestMeaning(t *testing.T) {
 	if u := read("iperf2-udp.txt"); value(u, model.To, model.LossRatio) != 0 || value(u, model.To, model.Jitter) != 4e-6 || len(u.Notes) > 0 {
 		t.Errorf("%+v", u)
 	}
-	if s := read("iperf2.txt"); len(s.Notes) != 1 || s.Notes[0] != bySender {
-		t.Errorf("a client of iperf 2 counts what it sends: %q", s.Notes)
-	}
+	s := read("iperf2.txt")
+	must.True(t, len(s.Notes) == 1 && s.Notes[0] == bySender, "a client of iperf 2 counts what it sends: %q", s.Notes)
 	if s := read("iperf2-server.txt"); s.Near != "10.8.0.1" || s.Far != "10.8.0.2" || len(s.Notes) > 0 {
 		t.Errorf("%+v", s)
 	}
@@ -218,9 +217,8 @@ func TestTables(t *testing.T) {
 		must.Say(t, must.Err(Read("", []byte(text), columns(t, "setting=test", "goodput=avg:Mbit/s"))), says, "%q", text)
 	}
 	for _, bad := range []string{"goodput=avg", "speed=avg:Mbit/s", "goodput=avg:furlong", "setting=a:ms", "goodput", "block=b@x"} {
-		if c, err := ParseColumn(bad); err == nil {
-			t.Errorf("%s: %+v", bad, c)
-		}
+		c, err := ParseColumn(bad)
+		must.True(t, err != nil, "%s: %+v", bad, c)
 	}
 }
 

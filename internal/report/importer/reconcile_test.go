@@ -141,9 +141,8 @@ func TestReconciled(t *testing.T) {
 					t.Errorf("%s: %g, want %g", d, got, want)
 				}
 			}
-			if n := len(one.Flow.Direction.Parts()); n != len(c.want) || len(f.Tests) != 1 {
-				t.Errorf("%d directions, %d tests", n, len(f.Tests))
-			}
+			n := len(one.Flow.Direction.Parts())
+			must.True(t, n == len(c.want) && len(f.Tests) == 1, "%d directions, %d tests", n, len(f.Tests))
 			if notes := strings.Join(one.Notes, "\n"); !strings.Contains(notes, c.note) || c.note == "" && notes != "" {
 				t.Errorf("notes %q, want %q", notes, c.note)
 			}

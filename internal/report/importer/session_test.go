@@ -93,8 +93,7 @@ func TestTooMany(t *testing.T) {
 	}
 	tests += strings.Repeat("s,1\n", MaxTests+1)
 	for text, says := range map[string]string{settings: "more than 1000 settings", tests: "hold 10001 tests"} {
-		if _, _, err := Session([]Named{table(t, text, "setting=setting", "goodput=rate:Mbit/s")}, About{}); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want %q", err, says)
-		}
+		_, _, err := Session([]Named{table(t, text, "setting=setting", "goodput=rate:Mbit/s")}, About{})
+		must.True(t, err != nil && strings.Contains(err.Error(), says), "%v, want %q", err, says)
 	}
 }

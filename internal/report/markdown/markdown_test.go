@@ -33,9 +33,8 @@ func TestTexts(t *testing.T) {
 		if *update {
 			must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 		}
-		if want, err := os.ReadFile(path); err != nil || got != string(want) {
-			t.Errorf("%s differs from its file (%v):\n%s", c.Name, err, got)
-		}
+		want, err := os.ReadFile(path)
+		must.True(t, err == nil && got == string(want), "%s differs from its file (%v):\n%s", c.Name, err, got)
 		plain := regexp.MustCompile(`\\([!-~])`).ReplaceAllString(got, "$1")
 		var all []string
 		for _, f := range d.Findings {

@@ -59,9 +59,8 @@ func TestPrometheusReadsThem(t *testing.T) {
 			if *update {
 				must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 			}
-			if want, err := os.ReadFile(path); err != nil || text != string(want) {
-				t.Errorf("%s differs from its file (%v):\n%s", c.Name, err, text)
-			}
+			want, err := os.ReadFile(path)
+			must.True(t, err == nil && text == string(want), "%s differs from its file (%v):\n%s", c.Name, err, text)
 		}
 		strict(t, c.Name, text)
 		all := read(t, c.Name, text)
@@ -120,9 +119,8 @@ func TestPromtoolAccepts(t *testing.T) {
 		text, _ := page(t, c)
 		p := exec.CommandContext(t.Context(), promtool, "check", "metrics")
 		p.Stdin = strings.NewReader(text)
-		if out, err := p.CombinedOutput(); err != nil || len(out) > 0 {
-			t.Errorf("%s: promtool check metrics: %v\n%s", c.Name, err, out)
-		}
+		out, err := p.CombinedOutput()
+		must.True(t, err == nil && len(out) == 0, "%s: promtool check metrics: %v\n%s", c.Name, err, out)
 	}
 }
 

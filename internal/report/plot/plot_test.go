@@ -53,9 +53,8 @@ func TestScaleHasNoPlaceForWhatItCannotShow(t *testing.T) {
 func TestBoxOf(t *testing.T) {
 	must.True(t, BoxOf([]float64{1, 2, 3, 4}) == nil, "a box of four values")
 	got := BoxOf([]float64{7, 1, 3, 5, 2, math.NaN()})
-	if want := (Box{1, 2, 3, 5, 7}); got == nil || *got != want {
-		t.Errorf("%v, want %v", got, want)
-	}
+	want := (Box{1, 2, 3, 5, 7})
+	must.True(t, got != nil && *got == want, "%v, want %v", got, want)
 }
 
 // TestTextIsText: markup in a text stays a text.

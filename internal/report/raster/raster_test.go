@@ -50,9 +50,8 @@ func TestPicturesFit(t *testing.T) {
 			}
 		}
 		m := must.Get(png.Decode(&b))(t)
-		if size := m.Bounds().Size(); max(size.X, size.Y) != most {
-			t.Errorf("%s is %d x %d pixels", name, size.X, size.Y)
-		}
+		size := m.Bounds().Size()
+		must.True(t, max(size.X, size.Y) == most, "%s is %d x %d pixels", name, size.X, size.Y)
 	}
 }
 

@@ -78,9 +78,8 @@ func TestLooks(t *testing.T) {
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		plain := render(t, d, term.Options{})
 		must.True(t, !strings.ContainsRune(plain, '\x1b'), "%s: escape sequences without colour", c.Name)
-		if colored := render(t, d, term.Options{Color: true}); escape.ReplaceAllString(colored, "") != plain {
-			t.Errorf("%s: colour changes the text", c.Name)
-		}
+		colored := render(t, d, term.Options{Color: true})
+		must.True(t, escape.ReplaceAllString(colored, "") == plain, "%s: colour changes the text", c.Name)
 		for _, r := range render(t, d, term.Options{ASCII: true}) {
 			must.True(t, r < utf8.RuneSelf, "%s: %q in ASCII", c.Name, r)
 		}
@@ -96,9 +95,8 @@ func TestNoLineIsTooLongAndNoWordBroken(t *testing.T) {
 			for _, width := range []int{40, 60, 80} {
 				text := write(term.Options{Width: width, ASCII: ascii})
 				for line := range strings.Lines(text) {
-					if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
-						t.Errorf("%s: %d columns in a width of %d: %q", name, n, width, line)
-					}
+					n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))
+					must.True(t, n <= width, "%s: %d columns in a width of %d: %q", name, n, width, line)
 					must.Equal(t, strings.TrimRight(line, " \n")+"\n", line, "%s: space at the end of %q", name, line)
 				}
 				narrow := words(text)
@@ -255,9 +253,8 @@ func TestList(t *testing.T) {
 	must.Do(t, term.RenderList(&b, listed(), term.Options{Zone: time.FixedZone("", 3600)}))
 	golden(t, "list", b.String())
 	b.Reset()
-	if err := term.RenderList(&b, report.List{}, term.Options{}); err != nil || b.String() != "no sessions yet\n" {
-		t.Errorf("%q, %v", b.String(), err)
-	}
+	err := term.RenderList(&b, report.List{}, term.Options{})
+	must.True(t, err == nil && b.String() == "no sessions yet\n", "%q, %v", b.String(), err)
 }
 
 func TestProgress(t *testing.T) {
@@ -303,9 +300,8 @@ func TestSentRateStandsBesideTheAskedOne(t *testing.T) {
 			r.Ends[i].Flows[0].Bytes = 20 * 7.5e9 / 8
 		}
 		text := strings.Join(strings.Fields(render(t, report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()}), term.Options{})), " ")
-		if want := "7.5 Gbit/s sent (999 Tbit/s asked for), paced by clock"; !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
+		want := "7.5 Gbit/s sent (999 Tbit/s asked for), paced by clock"
+		must.True(t, strings.Contains(text, want), "no %q in\n%s", want, text)
 		return
 	}
 	t.Fatal("no case of datagrams")
@@ -354,9 +350,8 @@ func TestBrokenCommandsArePastedWhole(t *testing.T) {
 	want := split(step.Command)
 	for _, width := range []int{40, 60, 80, 300} {
 		_, text, _ := strings.Cut(render(t, report.Document{Next: []report.Step{step}}, term.Options{Width: width}), "try it:")
-		if got := split(text); got != want {
-			t.Errorf("width %d: a shell reads\n%s\nnot\n%s", width, got, want)
-		}
+		got := split(text)
+		must.True(t, got == want, "width %d: a shell reads\n%s\nnot\n%s", width, got, want)
 	}
 	must.Contain(t, render(t, report.Document{Next: []report.Step{step}}, term.Options{OneLine: true}), "\n    "+step.Command+"\n", "in one line")
 }

@@ -52,16 +52,14 @@ func survives(t *testing.T, name, text string) {
 	}
 	label := regexp.MustCompile(`^[a-z0-9]+:`)
 	for _, l := range all {
-		if at := label.FindString(l); at != "" && !strings.Contains(l, "://") {
-			t.Errorf("%s: %q begins a line, as only our words may", name, at)
-		}
+		at := label.FindString(l)
+		must.True(t, at == "" || strings.Contains(l, "://"), "%s: %q begins a line, as only our words may", name, at)
 	}
 	for _, r := range text {
 		must.True(t, r <= '~' && (r >= ' ' || r == '\n'), "%s: %q is not printable ASCII", name, r)
 	}
-	if at := markup.FindString(text); at != "" {
-		t.Errorf("%s: %q is markup in\n%s", name, at, text)
-	}
+	at := markup.FindString(text)
+	must.True(t, at == "", "%s: %q is markup in\n%s", name, at, text)
 }
 
 // TestTicketSaysWhatItTakes: every ticket of a finished session says the claim, the

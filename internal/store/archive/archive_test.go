@@ -71,9 +71,8 @@ func TestRoundTrip(t *testing.T) {
 		}
 		for _, i := range items {
 			got, err := a.Session(t.Context(), i.ID)
-			if d := storetest.Diff(all[i.ID], got); err != nil || d != "" {
-				t.Errorf("%s: %v; stored (-), from the archive (+):\n%s", name, err, d)
-			}
+			d := storetest.Diff(all[i.ID], got)
+			must.True(t, err == nil && d == "", "%s: %v; stored (-), from the archive (+):\n%s", name, err, d)
 			for _, r := range got.Runs {
 				samples, err := a.Samples(t.Context(), i.ID, r.Number)
 				if d := storetest.Diff(storetest.Samples().Example(r.Number), samples); err != nil || d != "" {
@@ -223,7 +222,6 @@ func TestBackupInUse(t *testing.T) {
 	}
 	close(stop)
 	must.OK(t, <-done)
-	if n := <-written; last < 1 || n < last {
-		t.Errorf("%d runs written, %d in the last archive", n, last)
-	}
+	n := <-written
+	must.True(t, last >= 1 && n >= last, "%d runs written, %d in the last archive", n, last)
 }

@@ -36,12 +36,10 @@ func TestSchema1(t *testing.T) {
 	s := must.Get(Open(t.Context(), path))(t)
 	defer s.Close()
 	sess := must.Get(s.Session(t.Context(), "20261121"))(t)
-	if want := time.Date(2026, 11, 21, 1, 32, 9, 500, time.UTC); !sess.Created.Equal(want) {
-		t.Errorf("created %v, want %v", sess.Created, want)
-	}
-	if rate, ok := sess.WireRate.Get(); !ok || rate != 1e9 {
-		t.Errorf("wire rate %v, known %v", rate, ok)
-	}
+	want := time.Date(2026, 11, 21, 1, 32, 9, 500, time.UTC)
+	must.True(t, sess.Created.Equal(want), "created %v, want %v", sess.Created, want)
+	rate, ok := sess.WireRate.Get()
+	must.True(t, ok && rate == 1e9, "wire rate %v, known %v", rate, ok)
 	if got := sess.Plan.Margin; got != units.Percent(3) || sess.Plan.Seed != 18446744073709551615 {
 		t.Errorf("plan margin %v, seed %d", got, sess.Plan.Seed)
 	}
@@ -127,9 +125,8 @@ func TestMigrateSteps(t *testing.T) {
 	}
 	files["0003_c.sql"] = &fstest.MapFile{Data: []byte("INSERT INTO log VALUES (3)")}
 	files["0004_d.sql"] = &fstest.MapFile{Data: []byte("INSERT INTO log VALUES (4); INSERT INTO nowhere VALUES (4)")}
-	if err := migrate(t.Context(), db, files); err == nil || !strings.Contains(err.Error(), "0004_d.sql") {
-		t.Errorf("error %v does not name the step", err)
-	}
+	err := migrate(t.Context(), db, files)
+	must.True(t, err != nil && strings.Contains(err.Error(), "0004_d.sql"), "error %v does not name the step", err)
 	check("1 2")
 	delete(files, "0004_d.sql")
 	must.Do(t, migrate(t.Context(), db, files))
@@ -152,8 +149,7 @@ func TestMigrationNames(t *testing.T) {
 	names := must.Get(fs.Glob(migrations(), "*.sql"))(t)
 	must.Need(t, len(names) == store.Schema, "%v", names)
 	for i, name := range names {
-		if want := []byte{'0', '0', '0' + byte((i+1)/10), '0' + byte((i+1)%10), '_'}; !strings.HasPrefix(name, string(want)) {
-			t.Errorf("%s: want prefix %s", name, want)
-		}
+		want := []byte{'0', '0', '0' + byte((i+1)/10), '0' + byte((i+1)%10), '_'}
+		must.True(t, strings.HasPrefix(name, string(want)), "%s: want prefix %s", name, want)
 	}
 }

@@ -121,9 +121,8 @@ func integrity(t *testing.T, path string) {
 	db := must.Get(driver.Open(path))(t)
 	defer db.Close()
 	var verdict string
-	if err := db.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
-		t.Errorf("integrity check: %s, %v", verdict, err)
-	}
+	err := db.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&verdict)
+	must.True(t, err == nil && verdict == "ok", "integrity check: %s, %v", verdict, err)
 	var row sql.NullString
 	must.Is(t, db.QueryRowContext(t.Context(), "PRAGMA foreign_key_check").Scan(&row), sql.ErrNoRows, "foreign keys: %v", row)
 }

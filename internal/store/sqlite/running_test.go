@@ -45,7 +45,6 @@ func TestFirstHour12Stopped(t *testing.T) {
 	again.State = model.SessionDone
 	must.Do(t, s.UpdateSession(t.Context(), again))
 	check(model.SessionDone, map[model.SessionState]int{model.SessionRunning: 0, model.SessionStopped: 0, model.SessionDone: 1})
-	if left, err := os.ReadDir(path + ".running"); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
+	left := must.Get(os.ReadDir(path + ".running"))(t)
+	must.True(t, len(left) == 0, "left: %v", left)
 }

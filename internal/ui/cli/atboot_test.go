@@ -43,7 +43,6 @@ func TestBootTalk(t *testing.T) {
 			must.OK(t, must.Err(here.Lines(a.world(), host).Write([]byte("at-boot: installed x\nelse\n"))))
 		}
 	}
-	if want := "at-boot: installed x\nnas: at-boot: installed x\n"; out.String() != want || strings.Contains(out.String(), "else") {
-		t.Errorf("%q", out.String())
-	}
+	want := "at-boot: installed x\nnas: at-boot: installed x\n"
+	must.True(t, out.String() == want && !strings.Contains(out.String(), "else"), "%q", out.String())
 }

@@ -224,13 +224,11 @@ func TestStorePath(t *testing.T) {
 	a.db = ""
 	must.Equal(t, a.storePath(), "named.db", "with LINERATE_DB")
 	delete(w.vars, "LINERATE_DB")
-	if got := a.storePath(); !strings.HasPrefix(got, home) || filepath.Base(got) != "linerate.db" {
-		t.Errorf("by default: %s", got)
-	}
+	got := a.storePath()
+	must.True(t, strings.HasPrefix(got, home) && filepath.Base(got) == "linerate.db", "by default: %s", got)
 	if runtime.GOOS == "linux" {
-		if got, want := a.storePath(), filepath.Join(home, "data", "linerate", "linerate.db"); got != want {
-			t.Errorf("with XDG_DATA_HOME: %s, want %s", got, want)
-		}
+		got, want := a.storePath(), filepath.Join(home, "data", "linerate", "linerate.db")
+		must.True(t, got == want, "with XDG_DATA_HOME: %s, want %s", got, want)
 		delete(w.vars, "XDG_DATA_HOME")
 		if got, want := a.storePath(), filepath.Join(home, ".local", "share", "linerate", "linerate.db"); got != want {
 			t.Errorf("by default: %s, want %s", got, want)

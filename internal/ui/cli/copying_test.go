@@ -27,8 +27,7 @@ func TestCopyProgress(t *testing.T) {
 		for _, want := range []string{"nas (10 MiB)\n", "of 10 MiB, ", "Mbit/s, ", "s left"} {
 			must.Contain(t, long, want, "does not say")
 		}
-		if n := strings.Count(long, "\n"); terminal && n != 1 || !terminal && (n < 4 || n > 12) {
-			t.Errorf("%d lines: %q", n, long)
-		}
+		n := strings.Count(long, "\n")
+		must.True(t, (!terminal || n == 1) && (terminal || n >= 4 && n <= 12), "%d lines: %q", n, long)
 	}
 }

@@ -61,9 +61,8 @@ func TestArticleGigabit(t *testing.T) {
 	want(t, files, "/etc/start_if.em0", "ifconfig em0 mtu 9000 || :", "ifconfig em0 polling || :")
 	want(t, files, "/etc/sysctl.conf", "kern.ipc.maxsockbuf=1048576", "net.inet.tcp.sendspace=262144", "net.inet.tcp.recvspace=262144", "net.isr.dispatch=direct")
 	want(t, files, "/boot/loader.conf", `kern.ipc.nmbclusters="30720"`)
-	if s := files["/etc/sysctl.conf"]; strings.Index(s, "maxsockbuf=") > strings.Index(s, "sendspace=") {
-		t.Error("a buffer is set before its limit")
-	}
+	s := files["/etc/sysctl.conf"]
+	must.True(t, strings.Index(s, "maxsockbuf=") <= strings.Index(s, "sendspace="), "a buffer is set before its limit")
 	files, said := exported(t, "--for", "windows-powershell", "--role", "far", "--interface", "Ethernet", name)
 	want(t, files, "linerate.ps1", "Set-NetAdapterAdvancedProperty -Name 'Ethernet' -RegistryKeyword '*JumboPacket' -RegistryValue '9014'",
 		"Set-NetTCPSetting -SettingName Internet -AutoTuningLevelLocal 'Restricted'", "Set-NetTCPSetting -SettingName Internet -Timestamps 'Enabled'")

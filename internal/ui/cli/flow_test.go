@@ -56,9 +56,8 @@ func TestFlowFlags(t *testing.T) {
 			want := plain
 			c.want(&want)
 			got, bad := overlaid(t, c.flow, c.has, c.args...)
-			if diff := cmp.Diff(want, got); diff != "" || len(bad) > 0 {
-				t.Errorf("%v (-want +got):\n%s", bad, diff)
-			}
+			diff := cmp.Diff(want, got)
+			must.True(t, diff == "" && len(bad) == 0, "%v (-want +got):\n%s", bad, diff)
 		})
 	}
 }
@@ -98,9 +97,8 @@ func TestQuickFlags(t *testing.T) {
 		{testFlags{flow: flow, both: true}, []model.Direction{model.Both}},
 	} {
 		var bad faults
-		if q := c.f.ask(func(string) bool { return false }, &bad); len(bad) > 0 || !cmp.Equal(q.Directions, c.want) {
-			t.Errorf("%+v: %v, %v", c.f, q.Directions, bad)
-		}
+		q := c.f.ask(func(string) bool { return false }, &bad)
+		must.True(t, len(bad) == 0 && cmp.Equal(q.Directions, c.want), "%+v: %v, %v", c.f, q.Directions, bad)
 	}
 	for _, f := range []testFlags{
 		{flow: flow, to: true, reverse: true}, {flow: flow, both: true, to: true}, {flow: flowFlags{duration: "x", streams: 1}},

@@ -110,9 +110,8 @@ func TestFirstHour10NobodyReads(t *testing.T) {
 				l.observe(app.RunBegan{Progress: app.Progress{Block: n + 1}})
 				l.observe(block(n+1, model.Undecided))
 			}
-			if waited := time.Since(began) - 2*time.Minute; waited != 0 {
-				t.Errorf("waited %v for whoever reads", waited)
-			}
+			waited := time.Since(began) - 2*time.Minute
+			must.True(t, waited == 0, "waited %v for whoever reads", waited)
 			close(out.open)
 			l.close()
 			must.Equal(t, strings.Count(out.String(), " done, 0 of 1 comparisons decided"), 20, "of 20 blocks were told")

@@ -19,9 +19,8 @@ func TestRecheckFitsTheWidth(t *testing.T) {
 		for _, width := range []int{40, 60, 80} {
 			got := wrapped(text, width)
 			for _, l := range got {
-				if n := utf8.RuneCountInString(l); n > width {
-					t.Errorf("%d columns in %d: %q", n, width, l)
-				}
+				n := utf8.RuneCountInString(l)
+				must.True(t, n <= width, "%d columns in %d: %q", n, width, l)
 			}
 			must.Equal(t, strings.Join(strings.Fields(strings.Join(got, " ")), " "), strings.Join(strings.Fields(text), " "), "width %d: %q", width, got)
 			if indent := len(text) - len(strings.TrimLeft(text, " ")); !strings.HasPrefix(got[0], strings.Repeat(" ", indent)) {

@@ -16,9 +16,8 @@ func TestStatusText(t *testing.T) {
 	s := must.Get(b.Open(netip.MustParseAddr("127.0.0.1"), ""))(t)
 	must.Get(s.Take(budget.Amounts{Memory: 64 << 20, UDP: 1e8}))(t)
 	_ = s.Spend(1 << 30)
-	if _, err := s.Take(budget.Amounts{Memory: 2 << 30}); err == nil {
-		t.Fatal("more than there is")
-	}
+	_, err := s.Take(budget.Amounts{Memory: 2 << 30})
+	must.Need(t, err != nil, "more than there is")
 	must.Equal(t, statusText(b.Usage()), "1/8 sessions, 64 MiB memory, 100 Mbit/s UDP, 1 GiB sent, 1 source, 1 refused")
 	must.Equal(t, shortened("ÄBCDEF", 3), "ÄBC", "shortened")
 }
@@ -29,9 +28,8 @@ func TestStatusLine(t *testing.T) {
 	l := &statusLine{to: &out}
 	write := func(text string) {
 		t.Helper()
-		if n, err := l.Write([]byte(text)); n != len(text) || err != nil {
-			t.Errorf("wrote %d, %v", n, err)
-		}
+		n, err := l.Write([]byte(text))
+		must.True(t, n == len(text) && err == nil, "wrote %d, %v", n, err)
 	}
 	write("a\n")
 	l.show("1/8")

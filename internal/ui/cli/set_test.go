@@ -35,17 +35,15 @@ func TestParseSetOfOneHost(t *testing.T) {
 	for text, says := range map[string]string{
 		"c.link.mtu=9000": `c.link.mtu: unknown host "c": write near. or far. before`, "far.link.mut=9000": "link.mut", "near.tcp.sack=max": "want on or off",
 	} {
-		if _, _, err := parseSet(nil, []string{text}); exitCode(err) != exitUsage || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", text, err)
-		}
+		_, _, err := parseSet(nil, []string{text})
+		must.True(t, exitCode(err) == exitUsage && strings.Contains(err.Error(), says), "%s: %v", text, err)
 	}
 }
 
 func TestCanaryDocs(t *testing.T) {
 	h := change.HostResult{Before: []probe.Result{{Target: "x", OK: true, Detail: "yes"}, {Target: "x", Full: true, Bytes: 1500}}}
-	if d := canaryDocs(h); len(d) != 2 || !d[0].Before || d[0].After || d[0].Detail != "yes" {
-		t.Errorf("%+v", d)
-	}
+	d := canaryDocs(h)
+	must.True(t, len(d) == 2 && d[0].Before && !d[0].After && d[0].Detail == "yes", "%+v", d)
 	h.After = []probe.Result{{Target: "x", OK: true}, {Target: "x", Full: true, Bytes: 9000, Detail: "no"}}
 	if d := canaryDocs(h); !d[0].After || d[1].Bytes != 9000 || d[1].Detail != "no" {
 		t.Errorf("%+v", d)

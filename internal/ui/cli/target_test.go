@@ -41,9 +41,8 @@ func TestCompareRows(t *testing.T) {
 	if r := rows[0]; r.Setting != "current" || *r.A != (summary{3, 200, 200, 100, 300}) || r.B.N != 1 || r.Ratio == nil || *r.Ratio != 2 {
 		t.Errorf("%+v", r)
 	}
-	if r := rows[1]; r.Setting != "64KiB" || r.A != nil || r.B == nil || r.Ratio != nil {
-		t.Errorf("%+v", r)
-	}
+	r := rows[1]
+	must.True(t, r.Setting == "64KiB" && r.A == nil && r.B != nil && r.Ratio == nil, "%+v", r)
 	if route(a) != "lab:lan" || route(b) != "this machine -> lab:lan" {
 		t.Errorf("%s, %s", route(a), route(b))
 	}
@@ -99,9 +98,8 @@ func TestNoCommandOfAFileRunsUnasked(t *testing.T) {
 		if code != exitUsage || !strings.Contains(errs.String(), "wants to run a command on this machine") || !strings.Contains(errs.String(), "--allow-exec") {
 			t.Errorf("%s: exit code %d\n%s", name, code, errs.String())
 		}
-		if _, err := os.Stat(touched); err == nil {
-			t.Fatalf("%s: the command of the plan ran", name)
-		}
+		_, err := os.Stat(touched)
+		must.Need(t, err != nil, "%s: the command of the plan ran", name)
 	}
 	s := model.Session{ID: "1", Near: "this machine", Far: evil}
 	if _, _, err := (&runFlags{}).resumedPair(s, nil, app.Env{Getenv: os.Getenv}); exitCode(err) != exitUsage || !strings.Contains(hintOf(err), "--far '"+evil+"'") {

@@ -101,9 +101,8 @@ func TestProfileRoundTrip(t *testing.T) {
 		text := p.Text(func(model.KnobID, string) string { return comment + "\nprofile: 2" })
 		got, err := ParseProfile("p.yaml", text, knobs{})
 		must.Need(t, err == nil, "%v\n%s", err, text)
-		if diff := cmp.Diff(p, got, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("%s\n%s", diff, text)
-		}
+		diff := cmp.Diff(p, got, cmpopts.EquateEmpty())
+		must.Need(t, diff == "", "%s\n%s", diff, text)
 	})
 }
 
@@ -155,8 +154,7 @@ func FuzzParseProfile(f *testing.F) {
 		if err != nil {
 			t.Fatalf("what was read cannot be read again: %v\n%s", err, p.Text(nil))
 		}
-		if diff := cmp.Diff(p, again, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatal(diff)
-		}
+		diff := cmp.Diff(p, again, cmpopts.EquateEmpty())
+		must.Need(t, diff == "", "%v", diff)
 	})
 }

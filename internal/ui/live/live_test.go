@@ -176,9 +176,8 @@ func TestFits(t *testing.T) {
 				all := strings.Split(sgr.ReplaceAllString(s.View(Size{columns, rows}), ""), "\n")
 				must.True(t, len(all) == rows, "%d rows in %dx%d", len(all), columns, rows)
 				for _, row := range all {
-					if n := utf8.RuneCountInString(row); n > columns {
-						t.Errorf("%d columns in %dx%d: %q", n, columns, rows, row)
-					}
+					n := utf8.RuneCountInString(row)
+					must.True(t, n <= columns, "%d columns in %dx%d: %q", n, columns, rows, row)
 				}
 				if !strings.Contains(all[len(all)-1], "q stops") && columns > 30 {
 					t.Errorf("%dx%d does not say how to stop: %q", columns, rows, all[len(all)-1])
@@ -200,9 +199,8 @@ func TestNothingForeign(t *testing.T) {
 	st.Observe(app.RunEnded{Run: model.Run{State: model.RunInvalid, Setting: bad, Reason: bad}})
 	st.TogglePause()
 	st.Rest([]string{bad})
-	if got := sgr.ReplaceAllString(st.View(Size{80, 30}), ""); strings.ContainsAny(got, "\x1b\r") || strings.Count(got, "\n") != 29 {
-		t.Errorf("%q", got)
-	}
+	got := sgr.ReplaceAllString(st.View(Size{80, 30}), "")
+	must.True(t, !strings.ContainsAny(got, "\x1b\r") && strings.Count(got, "\n") == 29, "%q", got)
 }
 
 // TestPause: it begins between two runs, is told, and counts as no work.
@@ -219,9 +217,8 @@ func TestPause(t *testing.T) {
 		must.True(t, s.Rest(nil), "does not pause")
 	}
 	c.passes(time.Hour)
-	if again, _ := s.left(); again != left {
-		t.Errorf("%v is left after a pause, and %v before it", again, left)
-	}
+	again, _ := s.left()
+	must.True(t, again == left, "%v is left after a pause, and %v before it", again, left)
 	must.True(t, s.TogglePause() == Going && !s.Rest(nil), "does not go on")
 }
 
@@ -234,9 +231,8 @@ func TestRates(t *testing.T) {
 	}
 	s.Observe(app.RunBegan{Progress: app.Progress{Direction: model.To}})
 	tell(model.Near, model.Sent, 5e8)
-	if r, _ := s.ways[0].rate(); r != 5e8 {
-		t.Errorf("sent %v", r)
-	}
+	r, _ := s.ways[0].rate()
+	must.True(t, r == 5e8, "sent %v", r)
 	tell(model.Far, model.Goodput, 4e8)
 	tell(model.Near, model.Sent, 6e8)
 	tell(model.Far, model.Goodput, 2e8)
@@ -259,12 +255,10 @@ func TestRates(t *testing.T) {
 		t.Errorf("before the first interval of another run: %v", r)
 	}
 	tell(model.Far, model.Goodput, 7e8)
-	if n := s.Now(); len(n.Ways[0].Rates) != 1 || n.Run != 2 || len(n.Ways[0].Trips) != 0 {
-		t.Errorf("another run: %+v", n)
-	}
-	if _, ok := s.ways[1].rate(); ok {
-		t.Error("a rate of a direction without one")
-	}
+	n := s.Now()
+	must.True(t, len(n.Ways[0].Rates) == 1 && n.Run == 2 && len(n.Ways[0].Trips) == 0, "another run: %+v", n)
+	_, ok := s.ways[1].rate()
+	must.True(t, !ok, "a rate of a direction without one")
 }
 
 // BenchmarkObserve is what a session pays for each event; BenchmarkView what a drawing

@@ -115,9 +115,8 @@ func TestServerFits(t *testing.T) {
 				t.Errorf("%d rows in %dx%d, the last is %q", len(all), columns, rows, all[len(all)-1])
 			}
 			for _, row := range all {
-				if n := utf8.RuneCountInString(row); n > columns {
-					t.Errorf("%d columns in %dx%d: %q", n, columns, rows, row)
-				}
+				n := utf8.RuneCountInString(row)
+				must.True(t, n <= columns, "%d columns in %dx%d: %q", n, columns, rows, row)
 			}
 		}
 	}
@@ -146,9 +145,8 @@ func TestServerBounded(t *testing.T) {
 	if len(s.here) != 1 || len(s.done) != keptVisits || len(s.refused) != keptReasons+1 || s.turnedAway() != 3000 || len(s.lines) != keptLines || len(s.here[0].receives) != keptRates {
 		t.Errorf("%d here, %d done, %d reasons for %d, %d lines, %d rates", len(s.here), len(s.done), len(s.refused), s.turnedAway(), len(s.lines), len(s.here[0].receives))
 	}
-	if got := sgr.ReplaceAllString(s.View(Size{80, 60}), ""); strings.ContainsAny(got, "\x1b\r") || strings.Count(got, "\n") != 59 {
-		t.Errorf("%q", got)
-	}
+	got := sgr.ReplaceAllString(s.View(Size{80, 60}), "")
+	must.True(t, !strings.ContainsAny(got, "\x1b\r") && strings.Count(got, "\n") == 59, "%q", got)
 }
 
 // TestServerCame: the screen comes with the first who is let in, and with nobody who is

@@ -24,9 +24,8 @@ func TestTopics(t *testing.T) {
 			}
 		}
 	}
-	if found, _ := Find("iperf3"); found.Name != "wire/iperf3" {
-		t.Errorf("the last part of a name finds %q", found.Name)
-	}
+	found, _ := Find("iperf3")
+	must.True(t, found.Name == "wire/iperf3", "the last part of a name finds %q", found.Name)
 }
 
 // TestRender holds each mark of the texts against what a terminal shows.

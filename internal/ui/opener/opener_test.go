@@ -41,9 +41,8 @@ func TestOpensTheFile(t *testing.T) {
 // TestSaysWhyNot: no opener, no screen and an opener that fails are told apart.
 func TestSaysWhyNot(t *testing.T) {
 	script(t, "exit 3\n")
-	if err := Open(t.Context(), "x.html", screen); err == nil || errors.Is(err, ErrNone) {
-		t.Errorf("an opener that fails: %v", err)
-	}
+	err := Open(t.Context(), "x.html", screen)
+	must.True(t, err != nil && !errors.Is(err, ErrNone), "an opener that fails: %v", err)
 	t.Setenv("PATH", t.TempDir())
 	if err := Open(t.Context(), "x.html", screen); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "is not installed") {
 		t.Errorf("no opener: %v", err)

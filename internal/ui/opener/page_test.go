@@ -22,13 +22,11 @@ func TestPage(t *testing.T) {
 	}
 	t.Setenv("LESS", "S") // as the environment of the pager has it, and getenv says
 	must.Do(t, Page(t.Context(), "text\n", io.Discard, io.Discard, env("cat > '"+told+"'; echo $LESS >> '"+told+"'", "S")))
-	if b, _ := os.ReadFile(told); string(b) != "text\nS\n" {
-		t.Errorf("%q", b)
-	}
+	b, _ := os.ReadFile(told)
+	must.True(t, string(b) == "text\nS\n", "%q", b)
 	var out strings.Builder
-	if err := Page(t.Context(), "text\n", &out, io.Discard, env("cat; echo $LESS $LV", "")); err != nil || out.String() != "text\nFRX -c\n" {
-		t.Errorf("%q, %v", out.String(), err)
-	}
+	err := Page(t.Context(), "text\n", &out, io.Discard, env("cat; echo $LESS $LV", ""))
+	must.True(t, err == nil && out.String() == "text\nFRX -c\n", "%q, %v", out.String(), err)
 	must.OK(t, Page(t.Context(), strings.Repeat("a line\n", 1<<16), io.Discard, io.Discard, env("head -n 1", "")), "a pager that is left early")
 	for _, pager := range []string{"cat", "no-such-pager -x"} {
 		must.Is(t, Page(t.Context(), "text\n", io.Discard, io.Discard, env(pager, "")), ErrNone, "PAGER=%s", pager)

@@ -13,9 +13,8 @@ func TestWriterStopsEscapes(t *testing.T) {
 	const hostile = "a\x1b[31mred\u202e\x9b2J\r\u009b µ東\r\nend"
 	var whole strings.Builder
 	w := New(&whole)
-	if n, err := w.Write([]byte(hostile)); n != len(hostile) || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
+	n, err := w.Write([]byte(hostile))
+	must.True(t, n == len(hostile) && err == nil, "%d, %v", n, err)
 	const want = "a?[31mred??2J?? µ東\r\nend"
 	must.Equal(t, whole.String(), want)
 	var parts strings.Builder

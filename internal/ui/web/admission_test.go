@@ -46,9 +46,8 @@ func TestCookieStaysHere(t *testing.T) {
 			continue
 		}
 		names[cookies[0].Name] = true
-		if code, _, _ := ask(t, c, "GET", u.String(), nil); code != http.StatusOK {
-			t.Errorf("%s: %d", u, code)
-		}
+		code, _, _ := ask(t, c, "GET", u.String(), nil)
+		must.True(t, code == http.StatusOK, "%s: %d", u, code)
 		if code, _, _ := ask(t, c, "GET", "http://"+one.Address()+"/", nil); code != http.StatusForbidden {
 			t.Errorf("%s without its path: %d", one.Address(), code)
 		}
@@ -70,9 +69,8 @@ func TestLinkOpensOnce(t *testing.T) {
 		return text
 	}
 	for _, path := range []string{"/", "/events", "/live.js", "/session/x", "/report/x", "/nowhere"} {
-		if text := expect(first, "GET", root+path, http.StatusForbidden); strings.Contains(text, "nas") {
-			t.Errorf("%s shows something without the cookie", path)
-		}
+		text := expect(first, "GET", root+path, http.StatusForbidden)
+		must.True(t, !strings.Contains(text, "nas"), "%s shows something without the cookie", path)
 	}
 	expect(first, "GET", root+"/open/wrong", http.StatusForbidden)
 	expect(second, "HEAD", server.Link(), http.StatusOK)
@@ -118,7 +116,6 @@ func TestOthersAreRefused(t *testing.T) {
 			t.Errorf("%s: the policy is %q", x.name, p)
 		}
 	}
-	if host, _, _ := net.SplitHostPort(server.Address()); host != "127.0.0.1" {
-		t.Errorf("it listens on %s", host)
-	}
+	host, _, _ := net.SplitHostPort(server.Address())
+	must.True(t, host == "127.0.0.1", "it listens on %s", host)
 }

@@ -242,9 +242,8 @@ func TestPagesInABrowser(t *testing.T) {
 				p.Shot(filepath.Join(out, fmt.Sprintf("ui-%s-%d-%t.png", name, v.Width, v.Dark)))
 			}
 		}
-		if n, faults := p.Keyboard(); n < 2 || len(faults) > 0 {
-			t.Errorf("%s: %d controls, %q", name, n, faults)
-		}
+		n, faults := p.Keyboard()
+		must.True(t, n >= 2 && len(faults) == 0, "%s: %d controls, %q", name, n, faults)
 	}
 	look("list")
 	p.Go(root + "/session/" + s.running)
@@ -346,9 +345,8 @@ func TestRatesInsideARun(t *testing.T) {
 			}
 		}
 	}
-	if name, _ := next(); name != "part" {
-		t.Errorf("first %q", name)
-	}
+	name, _ := next()
+	must.True(t, name == "part", "first %q", name)
 	if name, data := next(); name != "now" || !strings.Contains(data, "100 Mbit/s") || strings.Contains(data, "<svg") {
 		t.Errorf("%q: %s", name, data)
 	}

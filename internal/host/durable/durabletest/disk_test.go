@@ -27,9 +27,8 @@ func TestLose(t *testing.T) {
 		must.Do(t, errors.Join(f.Sync(), p.SyncDir("/s")))
 		write(t, f, "def")
 		open(t, p, "/s/new")
-		if names, bytes := d.Unsynced(); names != 1 || bytes != 3 {
-			t.Errorf("%d names and %d bytes are not synced", names, bytes)
-		}
+		names, bytes := d.Unsynced()
+		must.True(t, names == 1 && bytes == 3, "%d names and %d bytes are not synced", names, bytes)
 		p.End()
 		d.Lose(c.names, func(_ string, n int) int { return min(n, c.bytes) })
 		got, err := d.Process(nil).Read("/s/old")

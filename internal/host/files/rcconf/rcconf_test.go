@@ -17,9 +17,8 @@ func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(tex
 func TestAnotherTime(t *testing.T) {
 	root := fstest.MapFS{"etc/sysctl.conf": file("a=1\n# BEGIN linerate\nnet.inet.tcp.sack.enable=0\n# END linerate\n")}
 	r := files.Request{Settings: []files.Setting{{Name: "kern.ipc.maxsockbuf", Text: "5"}}}
-	if p, err := files.Propose(t.Context(), rcconf.Format{}, files.Host{Root: root, System: "freebsd"}, r); err != nil || len(p.Files) != 1 {
-		t.Errorf("%+v, %v", p, err)
-	}
+	p := must.Get(files.Propose(t.Context(), rcconf.Format{}, files.Host{Root: root, System: "freebsd"}, r))(t)
+	must.True(t, len(p.Files) == 1, "%+v", p)
 }
 
 // TestPlan says what is written, or which line stands in the way.

@@ -12,9 +12,8 @@ func TestParse(t *testing.T) {
 	for path, want := range map[string]string{"a b c": "1", "a b d": "x y", "a e": "", "a f": "true", "b": "", "c": "", "a none": "", "": ""} {
 		must.Equal(t, v.At(strings.Fields(path)...).Text, want, "%s", path)
 	}
-	if p, ok := v.At("a").Get("f"); !ok || p.Line != 6 {
-		t.Errorf("f: %+v, %t", p, ok)
-	}
+	p, ok := v.At("a").Get("f")
+	must.True(t, ok && p.Line == 6, "f: %+v, %t", p, ok)
 	if _, ok := v.Get("none"); ok {
 		t.Error("none is there")
 	}
@@ -22,9 +21,8 @@ func TestParse(t *testing.T) {
 		"empty": "", "a list": "- a\n- b\n", "no UTF-8": "a: \xff", "brackets": "a: " + strings.Repeat("[", 40), "long": "a: " + strings.Repeat("x", maxText),
 		"deep": strings.Repeat(" ", 400) + "a: 1", "broken": "a: {b: 1", "lines": strings.Repeat("a: 1\n", maxLines+1),
 	} {
-		if v := Parse([]byte(text)); len(v.Keys) > 0 || v.Text != "" {
-			t.Errorf("%s: %+v", name, v)
-		}
+		v := Parse([]byte(text))
+		must.True(t, len(v.Keys) == 0 && v.Text == "", "%s: %+v", name, v)
 	}
 }
 

@@ -68,9 +68,8 @@ func TestRecordedAnswers(t *testing.T) {
 	} {
 		of, _, _ := strings.Cut(c.setting, ".")
 		s := setting(t, c.setting)
-		if got, err := s.text(reply(t, c.file, of)); got != c.want || err != nil {
-			t.Errorf("%s in %s = %q, %v, want %q", c.setting, c.file, got, err, c.want)
-		}
+		got, err := s.text(reply(t, c.file, of))
+		must.True(t, got == c.want && err == nil, "%s in %s = %q, %v, want %q", c.setting, c.file, got, err, c.want)
 	}
 	must.Fail(t, must.Err(setting(t, "linkmodes.speed").text(reply(t, "virtio-linkmodes", "linkmodes"))), "a link of unknown speed has a speed")
 	must.Is(t, must.Err(setting(t, "features.no-such").text(reply(t, "veth-features", "features"))), errors.ErrUnsupported, "an unknown feature")
@@ -111,9 +110,8 @@ func TestLinkModesOfANegotiatingCard(t *testing.T) {
 	supported := "(supported=10baseT/Half,10baseT/Full,100baseT/Half,100baseT/Full,1000baseT/Full; now=1000/full)"
 	f := modesOf(1, "100baseT/Full", "1000baseT/Full", "Autoneg", "TP", "Pause")
 	raw, err := s.text(f)
-	if want := "autoneg=on advertise=100baseT/Full,1000baseT/Full " + supported; raw != want || err != nil {
-		t.Errorf("text = %q, %v, want %q", raw, err, want)
-	}
+	want := "autoneg=on advertise=100baseT/Full,1000baseT/Full " + supported
+	must.True(t, raw == want && err == nil, "text = %q, %v, want %q", raw, err, want)
 	back := must.Get(s.changes(f, raw))(t)
 	for _, one := range back.sets["ours"] {
 		must.Equal(t, one.on, one.name == "100baseT/Full" || one.name == "1000baseT/Full", "written back, %s", one.name)
@@ -125,9 +123,8 @@ func TestLinkModesOfANegotiatingCard(t *testing.T) {
 		t.Errorf("a link without carrier: %q", raw)
 	}
 	forced, err := s.changes(f, "autoneg=off speed=100 duplex=half")
-	if diff := cmp.Diff(map[string]uint32{"autoneg": 0, "speed": 100, "duplex": 0}, forced.numbers); diff != "" || err != nil {
-		t.Errorf("forced: %v\n%s", err, diff)
-	}
+	diff := cmp.Diff(map[string]uint32{"autoneg": 0, "speed": 100, "duplex": 0}, forced.numbers)
+	must.True(t, diff == "" && err == nil, "forced: %v\n%s", err, diff)
 	for _, bad := range []string{"", "autoneg=on", "autoneg=maybe", "autoneg=off", "autoneg=off speed=100", "autoneg=off speed=0 duplex=full", "autoneg=on advertise=TP", "nonsense"} {
 		must.Fail(t, must.Err(s.changes(f, bad)), "%q was accepted", bad)
 	}
@@ -152,9 +149,8 @@ func TestWake(t *testing.T) {
 		t.Errorf("text = %q, %v", got, err)
 	}
 	c, err := s.changes(f, "phy,ucast")
-	if want := (bitset{{name: "phy", on: true}, {name: "ucast", on: true}, {name: "magic"}}); !slices.Equal(c.sets["modes"], want) || err != nil {
-		t.Errorf("changes = %v, %v", c.sets["modes"], err)
-	}
+	want := (bitset{{name: "phy", on: true}, {name: "ucast", on: true}, {name: "magic"}})
+	must.True(t, slices.Equal(c.sets["modes"], want) && err == nil, "changes = %v, %v", c.sets["modes"], err)
 	c, err = s.changes(f, "none")
 	must.True(t, err == nil && !c.sets["modes"].is("magic"), "none = %v, %v", c, err)
 	must.Is(t, must.Err(s.changes(f, "arp")), errors.ErrUnsupported, "an event that the device has not")
@@ -164,9 +160,8 @@ func TestWake(t *testing.T) {
 func TestNumbersAreBounded(t *testing.T) {
 	rings := reply(t, "virtio-rings", "rings")
 	for raw, ok := range map[string]bool{"128": true, "256": true, "257": false, "-1": false, "x": false, "": false, "4294967296": false} {
-		if _, err := setting(t, "rings.rx").changes(rings, raw); (err == nil) != ok {
-			t.Errorf("rings.rx %q: %v", raw, err)
-		}
+		_, err := setting(t, "rings.rx").changes(rings, raw)
+		must.True(t, (err == nil) == ok, "rings.rx %q: %v", raw, err)
 	}
 	must.Is(t, must.Err(setting(t, "rings.rx-max").changes(rings, "1")), errors.ErrUnsupported, "a maximum was accepted")
 	must.Fail(t, must.Err(setting(t, "coalesce.adaptive-rx").changes(reply(t, "virtio-coalesce", "coalesce"), "2")), "a switch took 2")
@@ -198,9 +193,8 @@ func TestWordsRoundTrip(t *testing.T) {
 		b := encodeWords(g, g.ioctlSet, nil, f)
 		back := must.Get(decodeWords(g, b))(t)
 		must.Need(t, cmp.Equal(back.numbers, f.numbers), "%v became %v", f.numbers, back.numbers)
-		if _, err := decodeWords(g, b[:len(b)-1]); err == nil {
-			t.Fatal("a short struct was read")
-		}
+		_, err := decodeWords(g, b[:len(b)-1])
+		must.Need(t, err != nil, "a short struct was read")
 	})
 }
 
@@ -225,9 +219,8 @@ func TestMessagesRoundTrip(t *testing.T) {
 			}
 		}
 		back := must.Get(decodeReply(g, encodeRequest(g.get, "eth0", g, f)))(t)
-		if diff := cmp.Diff(f, back, cmp.AllowUnexported(fields{}, bit{})); diff != "" {
-			t.Fatal(diff)
-		}
+		diff := cmp.Diff(f, back, cmp.AllowUnexported(fields{}, bit{}))
+		must.Need(t, diff == "", "%v", diff)
 	})
 }
 

@@ -117,9 +117,8 @@ func TestEveryWordComesBack(t *testing.T) {
 		system := rapid.SampledFrom([]string{"freebsd", "darwin"}).Draw(t, "system")
 		word := rapid.Uint32().Draw(t, "word")&^0xe0 | 0x20
 		text := must.Get(ifioctl.MediaText(system, word))(t)
-		if back, err := ifioctl.MediaWord(system, text); back != word || err != nil {
-			t.Fatalf("%#x is %q is %#x, %v", word, text, back, err)
-		}
+		back, err := ifioctl.MediaWord(system, text)
+		must.Need(t, back == word && err == nil, "%#x is %q is %#x, %v", word, text, back, err)
 	})
 }
 

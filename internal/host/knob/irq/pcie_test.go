@@ -47,18 +47,16 @@ func TestMaxReadRequest(t *testing.T) {
 		"in a circle":  {loop, "", errors.ErrUnsupported},
 		"past the end": {outside, "", errors.ErrUnsupported},
 	} {
-		if got, err := maxReadRequest(c.config); got != c.want || !errors.Is(err, c.err) {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
+		got, err := maxReadRequest(c.config)
+		must.True(t, got == c.want && errors.Is(err, c.err), "%s: %q, %v", name, got, err)
 	}
 	root := t.TempDir()
 	dir := filepath.Join(root, "sys/class/net/eth0/device")
 	must.Do(t, os.MkdirAll(dir, 0o755))
 	must.Do(t, os.WriteFile(filepath.Join(dir, "config"), registers(256, 0x2936), 0o600))
 	f := must.Get(Open(root, "eth0", "max_read_request"))(t)
-	if got, err := f.Read(t.Context()); got != "512" || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
+	got, err := f.Read(t.Context())
+	must.True(t, got == "512" && err == nil, "%q, %v", got, err)
 	must.Is(t, f.Check(t.Context(), "4096"), errors.ErrUnsupported, "a fact may be written")
 }
 
@@ -66,8 +64,7 @@ func FuzzMaxReadRequest(f *testing.F) {
 	f.Add(registers(256, 0x2936))
 	f.Add(registers(64, 0))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if got, err := maxReadRequest(b); (err == nil) == (got == "") {
-			t.Errorf("%q, %v", got, err)
-		}
+		got, err := maxReadRequest(b)
+		must.True(t, (err == nil) != (got == ""), "%q, %v", got, err)
 	})
 }

@@ -146,9 +146,8 @@ func TestIfupdownAgrees(t *testing.T) {
 					want = strings.TrimSpace(mtu)
 				}
 			}
-			if got := Find(knob.NewIndex(), card(files), "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"].Text; got != want {
-				t.Errorf("MTU %q, ifquery says %q", got, want)
-			}
+			got := Find(knob.NewIndex(), card(files), "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"].Text
+			must.True(t, got == want, "MTU %q, ifquery says %q", got, want)
 		})
 	}
 }
@@ -191,9 +190,8 @@ func TestSysctlOrderAgrees(t *testing.T) {
 			last = strings.TrimSpace(value)
 		}
 	}
-	if got := Find(knob.NewIndex(), files, "linux", "", []model.KnobID{"tcp.sack"})["tcp.sack"].Text; got != last || last == "" {
-		t.Errorf("%q, systemd says %q", got, last)
-	}
+	got := Find(knob.NewIndex(), files, "linux", "", []model.KnobID{"tcp.sack"})["tcp.sack"].Text
+	must.True(t, got == last && last != "", "%q, systemd says %q", got, last)
 }
 
 // TestUdevAgrees makes an interface in namespaces of its own and compares with
@@ -237,9 +235,8 @@ mkdir -p "$4/net" && for f in address ifindex type uevent name_assign_type; do c
 			if readWord(t, os.DirFS(out), "net/name_assign_type") == "3" { // by ip, which is as good as the kernel
 				files["sys/class/net/eth0/name_assign_type"] = file("1\n")
 			}
-			if _, got := Find(knob.NewIndex(), files, "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"]; got != want {
-				t.Errorf("matches: %t, udev says %t\n%s", got, want, said)
-			}
+			_, got := Find(knob.NewIndex(), files, "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"]
+			must.True(t, got == want, "matches: %t, udev says %t\n%s", got, want, said)
 		})
 	}
 }

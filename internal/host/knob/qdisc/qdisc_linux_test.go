@@ -84,14 +84,12 @@ func TestWhatOthersMadeIsPutBack(t *testing.T) {
 		for _, other := range []string{"pfifo", "default", "bfifo"} {
 			must.OK(t, d.Check(t.Context(), other), "%s: Check(%s)", args, other)
 			must.OK(t, d.Write(t.Context(), other), "%s: Write(%s)", args, other)
-			if got := read(t, d); !knob.Holds(other, got) {
-				t.Errorf("%s: wrote %s, it holds %s", args, other, got)
-			}
+			got := read(t, d)
+			must.True(t, knob.Holds(other, got), "%s: wrote %s, it holds %s", args, other, got)
 		}
 		must.OK(t, d.Write(t.Context(), before), "%s: Write(%s)", args, before)
-		if after, now := read(t, d), tc(t, "-d", "qdisc", "show", "dev", "kt0"); after != before || now != shown {
-			t.Errorf("%s: was %q, is %q\n%s%s", args, before, after, shown, now)
-		}
+		after, now := read(t, d), tc(t, "-d", "qdisc", "show", "dev", "kt0")
+		must.True(t, after == before && now == shown, "%s: was %q, is %q\n%s%s", args, before, after, shown, now)
 		t.Logf("%s: %s", args, before)
 	}
 }
@@ -115,16 +113,14 @@ func TestWhateverWasMadeIsTakenBack(t *testing.T) {
 				continue // not in this kernel
 			}
 			made++
-			if got := read(t, d); !knob.Holds(kind, got) {
-				t.Errorf("wrote %s, it holds %s", kind, got)
-			}
+			got := read(t, d)
+			must.True(t, knob.Holds(kind, got), "wrote %s, it holds %s", kind, got)
 			if err := d.Write(t.Context(), was); err != nil {
 				t.Errorf("%s cannot be taken back: %v", kind, err)
 				tc(t, "qdisc", "del", "dev", "kt0", "root")
 			}
-			if now := tc(t, "qdisc", "show", "dev", "kt0"); now != shown {
-				t.Errorf("after %s:\n%swas\n%s", kind, now, shown)
-			}
+			now := tc(t, "qdisc", "show", "dev", "kt0")
+			must.True(t, now == shown, "after %s:\n%swas\n%s", kind, now, shown)
 		}
 	}
 	if made == 0 {

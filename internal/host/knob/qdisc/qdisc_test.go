@@ -4,8 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 func TestParse(t *testing.T) {
@@ -18,14 +19,12 @@ func TestParse(t *testing.T) {
 		" fq_codel  (handle ffff:\toptions 01) ": "fq_codel (handle ffff: options 01)",
 	} {
 		s, err := parse(raw)
-		if got := s.text(); got != want || err != nil {
-			t.Errorf("parse(%q) = %q, %v, want %q", raw, got, err, want)
-		}
+		got := s.text()
+		must.True(t, got == want && err == nil, "parse(%q) = %q, %v, want %q", raw, got, err, want)
 	}
 	for _, bad := range []string{"", "fq (", "fq (handle)", "fq (handle 0:)", "fq (handle 12345:)", "fq (handle x:)", "fq (handle 1: options)", "fq (handle 1: options zz)", "FQ", "a b", "fq)", "a_name_that_is_too_long"} {
-		if s, err := parse(bad); err == nil {
-			t.Errorf("parse(%q) = %+v", bad, s)
-		}
+		s, err := parse(bad)
+		must.True(t, err != nil, "parse(%q) = %+v", bad, s)
 	}
 	must.Is(t, must.Err(parse("htb (handle 1: with filters)")), errors.ErrUnsupported, "a scheduler that is not known whole")
 }

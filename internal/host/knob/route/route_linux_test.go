@@ -88,9 +88,8 @@ func TestTheRestOfTheRouteStays(t *testing.T) {
 			}
 		}
 	}
-	if after := ip(t, "-d route show table main") + ip(t, "-6 -d route show table main"); sorted(after) != sorted(before) {
-		t.Errorf("was\n%sis\n%s", before, after)
-	}
+	after := ip(t, "-d route show table main") + ip(t, "-6 -d route show table main")
+	must.True(t, sorted(after) == sorted(before), "was\n%sis\n%s", before, after)
 	ip(t, "route add 10.7.0.0/24 dev kt0 metric 5")
 	must.Is(t, must.Err(open(t, "10.7.0.0/24 dev kt0", "mtu").Read(t.Context())), errors.ErrUnsupported, "one of two routes to the same place")
 }
@@ -123,9 +122,8 @@ func TestTowards(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
 	}
-	if to, _, err := route.Towards(t.Context(), netip.MustParseAddr("192.0.2.1")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without routes: %q, %v", to, err)
-	}
+	to, _, err := route.Towards(t.Context(), netip.MustParseAddr("192.0.2.1"))
+	must.True(t, errors.Is(err, fs.ErrNotExist), "without routes: %q, %v", to, err)
 	network(t)
 	for peer, want := range map[string]string{
 		"10.7.0.2": "10.7.0.0/24", "192.0.2.1": "default", "::ffff:192.0.2.1": "default", "2001:db8:7::2": "2001:db8:7::/64", "2001:db8:8::1": "::/0",

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"testing"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 func TestTargets(t *testing.T) {
@@ -51,9 +52,8 @@ func TestOneMetricChanges(t *testing.T) {
 			if other+1 == id {
 				want = n
 			}
-			if got, err := readMetric(out, other+1); got != want || err != nil {
-				t.Fatalf("metric %d = %d, %v, want %d", other+1, got, err, want)
-			}
+			got, err := readMetric(out, other+1)
+			must.Need(t, got == want && err == nil, "metric %d = %d, %v, want %d", other+1, got, err, want)
 		}
 		for _, id := range []uint16{1, 4, 5, 6, 15, 16} {
 			before, _ := attribute(msg, id)

@@ -42,16 +42,14 @@ func TestConformanceOnFakeTree(t *testing.T) {
 func TestReadKeepsTheText(t *testing.T) {
 	root := tree(t, "net/ipv4/tcp_rmem", "4096\t131072\t33554432\n")
 	got, err := open(t, root, "net.ipv4.tcp_rmem").Read(t.Context())
-	if want := "4096\t131072\t33554432"; got != want || err != nil {
-		t.Errorf("Read = %q, %v, want %q", got, err, want)
-	}
+	want := "4096\t131072\t33554432"
+	must.True(t, got == want && err == nil, "Read = %q, %v, want %q", got, err, want)
 }
 
 func TestNames(t *testing.T) {
 	root := tree(t, "net/ipv4/conf/eth0.1/mtu", "7\n") // a dot inside a part is a slash, sysctl(8)
-	if got, err := open(t, root, "net.ipv4.conf.eth0/1.mtu").Read(t.Context()); got != "7" || err != nil {
-		t.Errorf("Read = %q, %v", got, err)
-	}
+	got, err := open(t, root, "net.ipv4.conf.eth0/1.mtu").Read(t.Context())
+	must.True(t, got == "7" && err == nil, "Read = %q, %v", got, err)
 	for _, bad := range []string{"", "net..ipv4", "net.//.x", ".net", "net."} {
 		must.Fail(t, must.Err(sysctl.Open(root, bad)), "Open(%q) accepted a name that leaves the tree or is none", bad)
 	}

@@ -59,9 +59,8 @@ func TestConformanceOnTypedTree(t *testing.T) {
 		})
 	}
 	must.Is(t, sysctl.OpenMemory(all, "net.isr.maxthreads").Check(t.Context(), "4"), errors.ErrUnsupported, "Check of a boot-time setting")
-	if got, err := sysctl.OpenMemory(all, "net.isr.maxthreads").Read(t.Context()); got != "1" || err != nil {
-		t.Errorf("Read of a boot-time setting = %q, %v", got, err)
-	}
+	got, err := sysctl.OpenMemory(all, "net.isr.maxthreads").Read(t.Context())
+	must.True(t, got == "1" && err == nil, "Read of a boot-time setting = %q, %v", got, err)
 	must.Is(t, must.Err(sysctl.OpenMemory(all, "kern.msgbuf").Read(t.Context())), errors.ErrUnsupported, "Read of an opaque setting")
 }
 
@@ -92,9 +91,8 @@ func TestNumbersRoundTrip(t *testing.T) {
 		kind := rapid.SampledFrom([]uint32{2, 6, 7, 8, 9, 0xe, 0xf}).Draw(t, "kind")
 		raw := rapid.SliceOfN(rapid.Byte(), width, width).Draw(t, "raw")
 		text := must.Get(sysctl.Decode(kind, "", raw))(t)
-		if back, err := sysctl.Encode(kind, "", text, width); !bytes.Equal(back, raw) || err != nil {
-			t.Fatalf("%x is %s is %x, %v", raw, text, back, err)
-		}
+		back, err := sysctl.Encode(kind, "", text, width)
+		must.Need(t, bytes.Equal(back, raw) && err == nil, "%x is %s is %x, %v", raw, text, back, err)
 	})
 }
 

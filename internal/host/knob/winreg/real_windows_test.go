@@ -108,9 +108,8 @@ func TestRealConformance(t *testing.T) {
 			Backend: onMachine(t, path+`\keyword`), Other: winreg.Absent, Bad: bad, Absent: onMachine(t, `SOFTWARE\linerate-nothing\keyword`),
 		})
 	})
-	if now := dump(t, k); !maps.Equal(now, before) {
-		t.Errorf("was %v, is %v", before, now)
-	}
+	now := dump(t, k)
+	must.True(t, maps.Equal(now, before), "was %v, is %v", before, now)
 }
 
 // TestRealTypes: what linerate could not put back byte by byte is neither read
@@ -159,9 +158,8 @@ func TestRealTypes(t *testing.T) {
 				err := errors.Join(v.Write(t.Context(), winreg.Absent), v.Write(t.Context(), got))
 				must.OK(t, err)
 			}
-			if now := dump(t, k); !maps.Equal(now, before) {
-				t.Errorf("was %v, is %v", before, now)
-			}
+			now := dump(t, k)
+			must.True(t, maps.Equal(now, before), "was %v, is %v", before, now)
 		})
 	}
 }
@@ -199,27 +197,23 @@ func TestRealUndo(t *testing.T) {
 			old := must.Get(v.Read(ctx))(rt)
 			next := value.Draw(rt, "next")
 			if err := v.Write(ctx, next); err != nil { // of another type
-				if now, _ := v.Read(ctx); now != old {
-					rt.Fatalf("write %q was refused (%v) and changed %q to %q", next, err, old, now)
-				}
+				now, _ := v.Read(ctx)
+				must.Need(rt, now == old, "write %q was refused (%v) and changed %q to %q", next, err, old, now)
 				continue
 			}
-			if now, err := v.Read(ctx); now != next || err != nil {
-				rt.Fatalf("wrote %q, read %q, %v", next, now, err)
-			}
+			now, err := v.Read(ctx)
+			must.Need(rt, now == next && err == nil, "wrote %q, read %q, %v", next, now, err)
 			undo = append(undo, func() error { return v.Write(ctx, old) })
 		}
 		for _, back := range slices.Backward(undo) {
 			must.Do(rt, back())
 		}
-		if now := dump(rt, k); !maps.Equal(now, before) {
-			rt.Fatalf("was %v, is %v", before, now)
-		}
+		now := dump(rt, k)
+		must.Need(rt, maps.Equal(now, before), "was %v, is %v", before, now)
 	})
 	for _, name := range names {
-		if err := k.DeleteValue(name); err != nil && !errors.Is(err, registry.ErrNotExist) {
-			t.Error(err)
-		}
+		err := k.DeleteValue(name)
+		must.True(t, err == nil || errors.Is(err, registry.ErrNotExist), "%v", err)
 	}
 }
 

@@ -21,9 +21,8 @@ func TestParseCapture(t *testing.T) {
 	} {
 		must.Equal(t, blocks[1][name], want, "%s", name)
 	}
-	if v, ok := blocks[0]["Timestamps"]; !ok || v != "" {
-		t.Errorf("Timestamps of a template that has none = %q, %v", v, ok)
-	}
+	v, ok := blocks[0]["Timestamps"]
+	must.True(t, ok && v == "", "Timestamps of a template that has none = %q, %v", v, ok)
 	s, _ := sourceOf("Timestamps")
 	must.Is(t, must.Err(s.parse("SettingName : Automatic\nTimestamps :\n")), errors.ErrUnsupported, "an empty value")
 	must.Fail(t, must.Err(s.parse(string(b))), "two templates were taken for one")

@@ -231,9 +231,8 @@ func TestWindowsUndoIsIdentity(t *testing.T) {
 		for _, u := range slices.Backward(undo) {
 			must.Do(rt, u())
 		}
-		if after := fmt.Sprint(m.adapters, m.tcp, m.offload); after != before {
-			rt.Fatalf("was\n%s\nis\n%s", before, after)
-		}
+		after := fmt.Sprint(m.adapters, m.tcp, m.offload)
+		must.Need(rt, after == before, "was\n%s\nis\n%s", before, after)
 	})
 }
 
@@ -251,9 +250,8 @@ func TestErrorsByTheirIds(t *testing.T) {
 	}
 	m := newMachine()
 	m.fail = "something else"
-	if err := open(t, m, "", "Timestamps").Write(t.Context(), "Enabled"); err == nil || errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("another error = %v", err)
-	}
+	err := open(t, m, "", "Timestamps").Write(t.Context(), "Enabled")
+	must.True(t, err != nil && !errors.Is(err, errors.ErrUnsupported), "another error = %v", err)
 }
 
 // TestPolicyWins: what group policy sets is not written over.
@@ -286,9 +284,8 @@ func TestRemember(t *testing.T) {
 	run := wintcp.Remember(m.run)
 	for _, name := range []string{"Timestamps", "EcnCapability", "*JumboPacket", "*SpeedDuplex", "NlMtuBytes", "EcnMarking", "TaskOffload", "ReceiveSideScaling"} {
 		s := must.Get(wintcp.OpenWith(run, "Ethernet 2", name))(t)
-		if v, err := s.Read(t.Context()); v == "" || err != nil {
-			t.Errorf("%s = %q, %v", name, v, err)
-		}
+		v, err := s.Read(t.Context())
+		must.True(t, v != "" && err == nil, "%s = %q, %v", name, v, err)
 	}
 	must.True(t, len(m.commands) == 4, "%d commands were started: %q", len(m.commands), m.commands)
 	s, _ := wintcp.OpenWith(run, "Ethernet 2", "*RSS")

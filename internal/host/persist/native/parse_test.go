@@ -181,9 +181,8 @@ func acted(t interface {
 				t.Fatalf("%s: %s has a line %q", f, file.Path, l)
 			}
 		}
-		if n := strings.Count(text, "\n"+files.BlockEnd); file.Block && n != 1 {
-			t.Fatalf("%s: %s has %d ends of its block", f, file.Path, n)
-		}
+		n := strings.Count(text, "\n"+files.BlockEnd)
+		must.Need(t, !file.Block || n == 1, "%s: %s has %d ends of its block", f, file.Path, n)
 		s, err := acts(file)
 		must.Need(t, err == nil, "%s: %s cannot be read: %v\n%s", f, file.Path, err, text)
 		all = append(all, file.Path+"\n"+s)

@@ -117,9 +117,8 @@ func TestUdevReads(t *testing.T) {
 		if !strings.Contains(out.String(), "Parsed configuration file \"/etc/systemd/network/"+name) && !strings.Contains(out.String(), "Parsed configuration file /etc/systemd/network/"+name) {
 			t.Skipf("udev did not say that it read the file:\n%s", out.String())
 		}
-		if m := regexp.MustCompile(`(?m)^.*`+regexp.QuoteMeta(name)+`:\d+: .*$`).FindAllString(out.String(), -1); len(m) > 0 {
-			t.Errorf("udev does not understand %s:\n%s", strings.Join(m, "\n"), one.Content)
-		}
+		m := regexp.MustCompile(`(?m)^.*`+regexp.QuoteMeta(name)+`:\d+: .*$`).FindAllString(out.String(), -1)
+		must.True(t, len(m) == 0, "udev does not understand %s:\n%s", strings.Join(m, "\n"), one.Content)
 	}
 }
 
@@ -201,9 +200,8 @@ func TestArticleApplies(t *testing.T) {
 	for l := range strings.SplitSeq(stripped(decode(file(t, out, "zz-linerate.conf"))), "\n") {
 		name, value, _ := strings.Cut(l, " = ")
 		n++
-		if _, err := os.Stat("/proc/sys/" + strings.ReplaceAll(name, ".", "/")); err != nil || value != "262144" {
-			t.Errorf("%s: the kernel has no such setting: %v", l, err)
-		}
+		_, err := os.Stat("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
+		must.True(t, err == nil && value == "262144", "%s: the kernel has no such setting: %v", l, err)
 	}
 	must.Equal(t, n, 4, "sysctls")
 	ifup := referee.Program(t, "ifup")
@@ -236,9 +234,8 @@ func TestAnsibleReads(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), playbook, "-i", "localhost,", filepath.Join(root, "play.yml"))
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "HOME="+root, "ANSIBLE_LOCAL_TEMP="+root+"/tmp", "ANSIBLE_REMOTE_TEMP="+root+"/tmp", "LC_ALL=C.UTF-8")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		out, err := cmd.CombinedOutput()
+		must.Need(t, err == nil, "%v\n%s", err, out)
 		for _, f := range want {
 			got := must.Get(os.ReadFile(filepath.Join(root, f.Path)))(t)
 			must.True(t, bytes.Equal(got, f.Content), "%s: Ansible wrote %s\nwant\n%s", f.Path, got, f.Content)

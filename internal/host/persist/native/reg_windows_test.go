@@ -70,9 +70,8 @@ func merge(t *testing.T, dir string, f files.File, argv ...string) {
 	must.Do(t, os.WriteFile(path, f.Content, 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, argv[0], append(argv[1:], path)...).CombinedOutput(); err != nil {
-		t.Fatalf("%q: %v\n%s", argv, err, out)
-	}
+	out, err := exec.CommandContext(ctx, argv[0], append(argv[1:], path)...).CombinedOutput()
+	must.Need(t, err == nil, "%q: %v\n%s", argv, err, out)
 }
 
 // TestRegImported: a file that export writes sets what it says and nothing else,

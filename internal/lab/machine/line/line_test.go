@@ -35,9 +35,8 @@ func TestFramesSurviveWhatIsNone(t *testing.T) {
 				t.Fatalf("frame %d: %+v, %v, want %+v", i, got, err, w)
 			}
 		}
-		if f, err := r.Read(); !errors.Is(err, io.EOF) {
-			t.Fatalf("after the last frame: %+v, %v", f, err)
-		}
+		f, err := r.Read()
+		must.Need(t, errors.Is(err, io.EOF), "after the last frame: %+v, %v", f, err)
 	})
 }
 

@@ -41,9 +41,8 @@ func words(list ...uint32) []byte {
 // gone waits until the server has closed c.
 func gone(t testing.TB, c net.Conn) {
 	t.Helper()
-	if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
-		t.Errorf("the connection is still open: %v", err)
-	}
+	_, err := io.Copy(io.Discard, c)
+	must.True(t, err == nil || !strings.Contains(err.Error(), "timeout"), "the connection is still open: %v", err)
 }
 
 // alive checks that the server still serves.
@@ -121,9 +120,8 @@ func TestPortProbeIsNoFault(t *testing.T) {
 	s := startServer(t, strict)
 	must.Do(t, dialRaw(t, s.addr).CloseWrite())
 	s.alive(t)
-	if _, log := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 }); len(log) > 0 {
-		t.Errorf("log %q", log)
-	}
+	_, log := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
+	must.True(t, len(log) == 0, "log %q", log)
 }
 
 func TestSessionsAreBounded(t *testing.T) {
@@ -260,9 +258,8 @@ func TestConnectionsOfATestAreOneSession(t *testing.T) {
 	s := startServer(t, ServerConfig{Budget: b})
 	near, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Duration: short, Streams: 8}, nil)
 	must.True(t, err == nil && len(near.Warnings) == 0, "%v, %q", err, near.Warnings)
-	if _, log := s.await(t, "results", func(r []Result, _ []string) bool { return len(r) == 8 }); len(log) > 0 {
-		t.Errorf("log %q", log)
-	}
+	_, log := s.await(t, "results", func(r []Result, _ []string) bool { return len(r) == 8 })
+	must.True(t, len(log) == 0, "log %q", log)
 }
 
 // TestConnectionsStayWithinTheBudget: what one is sent ends it at the limit, and

@@ -72,9 +72,8 @@ func TestUDPLimitOfWhatComes(t *testing.T) {
 		}
 		s.logged(t, "ended 1 flows: more than 4 Mbit/s over UDP")
 		results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
-		if w := results[0].Report.Warnings; len(w) != 1 || !strings.Contains(w[0], "more than 4 Mbit/s") {
-			t.Errorf("warnings %q", w)
-		}
+		w := results[0].Report.Warnings
+		must.True(t, len(w) == 1 && strings.Contains(w[0], "more than 4 Mbit/s"), "warnings %q", w)
 		// It costs nobody else anything.
 		s.alive(t)
 	})
@@ -92,9 +91,8 @@ func TestLimitsWithForeignClient(t *testing.T) {
 		t.Parallel()
 		s := startServer(t, ServerConfig{Time: 600 * time.Millisecond})
 		for _, args := range [][]string{{"-t", "600"}, {"-t", "600", "-R"}} {
-			if text, err := anyEnd(t, s.addr, args...); err != nil {
-				t.Errorf("%q: %v:\n%s", args, err, text)
-			}
+			text, err := anyEnd(t, s.addr, args...)
+			must.True(t, err == nil, "%q: %v:\n%s", args, err, text)
 		}
 	})
 	t.Run("connections", func(t *testing.T) {
@@ -197,7 +195,6 @@ func TestUDPReportIsWhole(t *testing.T) {
 	u := &udpClient{clientTest: &clientTest{sink: newSink(model.Near, nil)}, size: 100}
 	u.streams = []*udpStream{{report: &iperf2.Report{Bytes: 100, Datagrams: 1}, sender: &datagram.Sender{}}}
 	u.stateReports()
-	if j := u.far.Flows[0].UDP.Jitter; j.IsKnown() || j.Reason() == "" {
-		t.Errorf("a jitter of 0 us is %+v", j)
-	}
+	j := u.far.Flows[0].UDP.Jitter
+	must.True(t, !j.IsKnown() && j.Reason() != "", "a jitter of 0 us is %+v", j)
 }

@@ -63,9 +63,8 @@ func unhurried(warnings []string) []string {
 func checkOwnEnds(t testing.TB, c Client, f model.Flow) {
 	s := startServer(t, ServerConfig{})
 	near, far, err := c.Run(t.Context(), s.addr, f, nil)
-	if w := unhurried(near.Warnings); err != nil || len(w) > 0 {
-		t.Fatalf("%v, warnings %q", err, w)
-	}
+	w := unhurried(near.Warnings)
+	must.Need(t, err == nil && len(w) == 0, "%v, warnings %q", err, w)
 	results, log := s.await(t, "results", func(r []Result, _ []string) bool { return len(r) == f.Streams })
 	must.Len(t, log, 0, "log")
 	for _, r := range results {
@@ -77,14 +76,12 @@ func checkOwnEnds(t testing.TB, c Client, f model.Flow) {
 			role = model.Receiver
 		}
 		ours := find(t, near, d, role)
-		if theirs := sum(results, d); !agree(ours.Bytes, theirs) {
-			t.Errorf("%s: client has %d bytes, server %d", d, ours.Bytes, theirs)
-		}
+		theirs := sum(results, d)
+		must.True(t, agree(ours.Bytes, theirs), "%s: client has %d bytes, server %d", d, ours.Bytes, theirs)
 		must.True(t, f.Engine != udp.Name || d != model.From || ours.UDP.Lost <= 0, "from: %+v", ours.UDP)
 		if d == model.To && (f.Engine != udp.Name || f.Direction == model.To) {
-			if got := find(t, far, d, model.Receiver); got.Bytes != ours.Bytes {
-				t.Errorf("to: sent %d bytes, the server told of %d", ours.Bytes, got.Bytes)
-			}
+			got := find(t, far, d, model.Receiver)
+			must.True(t, got.Bytes == ours.Bytes, "to: sent %d bytes, the server told of %d", ours.Bytes, got.Bytes)
 		}
 	}
 }

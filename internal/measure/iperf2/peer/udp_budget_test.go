@@ -75,12 +75,10 @@ func TestUDPTakesFromTheBudget(t *testing.T) {
 	must.True(t, got != 0, "nothing came:\n%s", text)
 	must.Contain(t, foreignClient(t, s.addr, "-u", "-b", "4m", "-t", "0.3"), "Server Report", "no report")
 	heldNothing(t, b)
-	if n := used(b, budget.Egress); units.Bytes(n) < got || n > 2*int64(got)+10_000 {
-		t.Errorf("%d bytes are counted, %d came", n, got)
-	}
-	if d := time.Duration(used(b, budget.Time)); d < time.Second {
-		t.Errorf("%v are counted", d)
-	}
+	n := used(b, budget.Egress)
+	must.True(t, units.Bytes(n) >= got && n <= 2*int64(got)+10_000, "%d bytes are counted, %d came", n, got)
+	d := time.Duration(used(b, budget.Time))
+	must.True(t, d >= time.Second, "%v are counted", d)
 }
 
 // TestUDPEndsWithTheBudget: what is sent ends where the bytes are spent, and what
@@ -160,9 +158,8 @@ func TestForgedFlowsKeepNobodyOut(t *testing.T) {
 	text := foreignClient(t, s.addr, "-u", "-b", "2m", "-t", "0.5")
 	must.Contain(t, text, "Server Report", "no report")
 	f := model.Flow{Direction: model.Both, Duration: 200 * time.Millisecond, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
-	if near, _, err := (Client{}).Run(t.Context(), s.addr, f, nil); err != nil || len(near.Flows) != 2 {
-		t.Errorf("who shows where it is: %v, %+v", err, near)
-	}
+	near, _, err := (Client{}).Run(t.Context(), s.addr, f, nil)
+	must.True(t, err == nil && len(near.Flows) == 2, "who shows where it is: %v, %+v", err, near)
 	close(stop)
 	<-stopped
 	must.True(t, most <= 2, "%d sessions at a time", most)
@@ -178,16 +175,14 @@ func TestNewcomersAreBounded(t *testing.T) {
 	for range 2 * mostWaiting {
 		a = a.Next()
 		from := netip.AddrPortFrom(a, 7)
-		if f := u.begin(t.Context(), datagramOf(iperf2.Forward, 1), from, time.Second); f != nil || u.waiting[from] == nil {
-			t.Fatalf("%v: %+v", from, f)
-		}
+		f := u.begin(t.Context(), datagramOf(iperf2.Forward, 1), from, time.Second)
+		must.Need(t, f == nil && u.waiting[from] != nil, "%v: %+v", from, f)
 	}
 	must.True(t, len(u.waiting) <= mostWaiting && len(u.flows) == 0, "%d wait, %d flows", len(u.waiting), len(u.flows))
 	from := netip.AddrPortFrom(a, 7)
 	for _, n := range []int64{1, 1 << 40} { // no order
-		if f := u.begin(t.Context(), datagramOf(iperf2.Forward, n), from, time.Second); f != nil {
-			t.Errorf("datagram %d made a flow", n)
-		}
+		f := u.begin(t.Context(), datagramOf(iperf2.Forward, n), from, time.Second)
+		must.True(t, f == nil, "datagram %d made a flow", n)
 		u.begin(t.Context(), datagramOf(iperf2.Forward, 1), from, time.Second)
 	}
 	f := u.begin(t.Context(), datagramOf(iperf2.Forward, 4), from, 2*time.Second)

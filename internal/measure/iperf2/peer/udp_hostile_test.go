@@ -100,9 +100,8 @@ func TestNoMirror(t *testing.T) {
 	} {
 		c := dialUDP(t, s.addr)
 		must.Get(c.Write(b))(t)
-		if got := answered(t, c, atOnce); got != nil {
-			t.Errorf("%s: %d bytes came back", name, len(got))
-		}
+		got := answered(t, c, atOnce)
+		must.True(t, got == nil, "%s: %d bytes came back", name, len(got))
 	}
 	s.aliveUDP(t)
 }
@@ -221,13 +220,11 @@ func FuzzArrivals(f *testing.F) {
 			a.take(b, time.Duration(i), false)
 		}
 		r := a.report()
-		if got := int64(r.Datagrams) - r.Lost; r.Lost < 0 || got < 0 || got > 3 || r.Bytes > uint64(2*len(first)+len(second)) {
-			t.Errorf("%+v", r)
-		}
+		got := int64(r.Datagrams) - r.Lost
+		must.True(t, r.Lost >= 0 && got >= 0 && got <= 3 && r.Bytes <= uint64(2*len(first)+len(second)), "%+v", r)
 		if out, err := reportFor(a, second); err == nil {
-			if _, _, err := iperf2.ParseReport(out); err != nil {
-				t.Errorf("own report: %v", err)
-			}
+			_, _, err := iperf2.ParseReport(out)
+			must.True(t, err == nil, "own report: %v", err)
 		}
 	})
 }

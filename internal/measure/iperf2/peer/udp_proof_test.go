@@ -24,9 +24,8 @@ func TestProofByTCP(t *testing.T) {
 	c := dialUDP(t, s.addr)
 	for _, m := range []iperf2.Mode{iperf2.Reverse, iperf2.FullDuplex, iperf2.Dual} {
 		must.Get(c.Write(datagramOf(m, 1)))(t)
-		if got := answered(t, c, atOnce); got != nil {
-			t.Errorf("%s: %d bytes came back", m, len(got))
-		}
+		got := answered(t, c, atOnce)
+		must.True(t, got == nil, "%s: %d bytes came back", m, len(got))
 	}
 	for _, d := range []model.Direction{model.From, model.Both} {
 		f := model.Flow{Direction: d, Duration: 200 * time.Millisecond, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}

@@ -63,12 +63,10 @@ func TestLoginsHaveABudgetOfTheirOwn(t *testing.T) {
 		}),
 	})
 	c := Client{Login: &Login{"mario", "rossi", &key.PublicKey, iperf3.OAEP}}
-	if _, _, err := c.Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {}); err != nil {
-		t.Error(err)
-	}
-	if end := e.ended(t); end.User != "mario" || end.Took <= 0 || !end.Ran {
-		t.Errorf("event %+v", end)
-	}
+	_, _, err := c.Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {})
+	must.True(t, err == nil, "%v", err)
+	end := e.ended(t)
+	must.True(t, end.User == "mario" && end.Took > 0 && end.Ran, "event %+v", end)
 	if _, _, err := c.Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20, Streams: 8}, func([]model.Sample) {}); err == nil {
 		t.Error("8 streams of a login that may have 3")
 	}

@@ -142,9 +142,8 @@ func TestClientBackToBack(t *testing.T) {
 	addr := foreignServer(t)
 	for range 5 {
 		f := model.Flow{Direction: model.To, Bytes: 1 << 20}
-		if _, _, err := (Client{}).Run(t.Context(), addr, f, func([]model.Sample) {}); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := (Client{}).Run(t.Context(), addr, f, func([]model.Sample) {})
+		must.Need(t, err == nil, "%v", err)
 	}
 }
 

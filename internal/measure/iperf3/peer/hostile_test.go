@@ -135,9 +135,8 @@ func TestServerHostile(t *testing.T) {
 		// The next client may come while the server still ends the last.
 		c := Client{limits: limits{patience: rawPatience}}
 		f := model.Flow{Direction: model.To, Bytes: 1 << 16}
-		if _, _, err := c.Run(t.Context(), addr, f, func([]model.Sample) {}); err != nil {
-			t.Errorf("the next client: %v", err)
-		}
+		_, _, err := c.Run(t.Context(), addr, f, func([]model.Sample) {})
+		must.True(t, err == nil, "the next client: %v", err)
 	})
 }
 
@@ -153,9 +152,8 @@ func TestServerBesideHostile(t *testing.T) {
 		}
 	}
 	f := model.Flow{Direction: model.Both, Bytes: 1 << 16, Streams: 2}
-	if _, _, err := (Client{}).Run(t.Context(), addr, f, func([]model.Sample) {}); err != nil {
-		t.Error(err)
-	}
+	_, _, err := (Client{}).Run(t.Context(), addr, f, func([]model.Sample) {})
+	must.True(t, err == nil, "%v", err)
 }
 
 // TestServerStrangeStream holds that an anonymous client's connection takes no stream's
@@ -314,9 +312,8 @@ func TestClientCancelled(t *testing.T) {
 	f := model.Flow{Direction: model.Both, Duration: time.Minute, Interval: 20 * time.Millisecond}
 	_, _, err := Client{}.Run(ctx, addr, f, func([]model.Sample) { cancel() })
 	must.Is(t, err, context.Canceled)
-	if end := e.ended(t); !errors.Is(end.Err, errLeft) {
-		t.Errorf("the server says: %v", end.Err)
-	}
+	end := e.ended(t)
+	must.True(t, errors.Is(end.Err, errLeft), "the server says: %v", end.Err)
 }
 
 // TestClientUDPSilence holds that a greeting that nobody answers is told after

@@ -79,9 +79,8 @@ func TestServerEndsUDP(t *testing.T) {
 			t.Errorf("got %v, %v", s, err)
 			return
 		}
-		if said, err := iperf3.ReadServerError(r.ctl); err != nil || said.Code != iperf3.CodeTotalRate {
-			t.Errorf("got %v, %v", said, err)
-		}
+		said := must.Get(iperf3.ReadServerError(r.ctl))(t)
+		must.True(t, said.Code == iperf3.CodeTotalRate, "got %v", said)
 	}()
 	b := make([]byte, 1000)
 	for n := uint64(1); !closed(ended); n++ {

@@ -59,9 +59,8 @@ func TestUDPRate(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			truth.Hold(t, truth.Tries, func(try *truth.Try) {
 				e := newEvents()
-				if s := foreignClient(try, serveHere(try, ServerConfig{Event: e.add, UDPRate: udpLimit}), args); s.Error != "" {
-					try.Fatal(s.Error)
-				}
+				s := foreignClient(try, serveHere(try, ServerConfig{Event: e.add, UDPRate: udpLimit}), args)
+				must.Need(try, s.Error == "", "%v", s.Error)
 				claimRates(try, 3e6, float64(udpLimit*11/10), e.ended(try).Own)
 			})
 		})

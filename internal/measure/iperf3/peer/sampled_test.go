@@ -26,9 +26,8 @@ func TestSampled(t *testing.T) {
 			}
 		}
 	}})
-	if s := foreignClient(t, addr, "-t 3 --bidir -b 20M"); s.Error != "" {
-		t.Fatal(s.Error)
-	}
+	s := foreignClient(t, addr, "-t 3 --bidir -b 20M")
+	must.Need(t, s.Error == "", "%v", s.Error)
 	end := e.ended(t)
 	mu.Lock()
 	defer mu.Unlock()

@@ -202,9 +202,8 @@ func checkEvent(t testing.TB, e Event, s summary) {
 
 func TestServerOutput(t *testing.T) {
 	addr := serveHere(t, ServerConfig{})
-	if s := foreignClient(t, addr, "-n 1M --get-server-output"); !strings.Contains(s.Output, "receiver: ") {
-		t.Errorf("output %q, error %q", s.Output, s.Error)
-	}
+	s := foreignClient(t, addr, "-n 1M --get-server-output")
+	must.True(t, strings.Contains(s.Output, "receiver: "), "output %q, error %q", s.Output, s.Error)
 }
 
 // TestServerRefuses holds that a client learns why it is refused.

@@ -184,9 +184,8 @@ func TestSilentTestGivesWay(t *testing.T) {
 	c := Client{limits: limits{between: time.Nanosecond}}
 	_, _, err := c.Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {})
 	must.OK(t, err)
-	if said := r.over(); len(said) < 5 || said[0] != iperf3.ServerFailed.Byte() {
-		t.Errorf("the silent one was told % x", said)
-	}
+	said := r.over()
+	must.True(t, len(said) >= 5 && said[0] == iperf3.ServerFailed.Byte(), "the silent one was told % x", said)
 	waitFor(t, func() bool { return e.told("another client waits") })
 	must.True(t, e.told("another client waits"), "the log does not say why the silent one ended")
 }
@@ -210,9 +209,8 @@ func TestNextClientWaitsForTheLastOne(t *testing.T) {
 	must.Get(iperf3.ReadFrame(r.ctl, 1<<20))(t)
 	r.expect(iperf3.DisplayResults)
 	c := Client{limits: limits{between: time.Nanosecond}}
-	if _, _, err := c.Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {}); err != nil {
-		t.Error(err)
-	}
+	_, _, err := c.Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {})
+	must.True(t, err == nil, "%v", err)
 }
 
 // TestRunningTestKeepsItsSlot: while something moves others are refused, at once.

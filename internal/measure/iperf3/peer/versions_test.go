@@ -112,12 +112,10 @@ func TestServerVersions(t *testing.T) {
 		}
 		r.expect(iperf3.DisplayResults)
 		r.send(r.ctl, iperf3.Done.Byte())
-		if rest := r.over(); len(rest) != 0 {
-			t.Errorf("% x after the end", rest)
-		}
-		if end := e.ended(t); end.Err != nil {
-			t.Error(end.Err)
-		}
+		rest := r.over()
+		must.True(t, len(rest) == 0, "% x after the end", rest)
+		end := e.ended(t)
+		must.True(t, end.Err == nil, "%v", end.Err)
 	})
 }
 

@@ -114,9 +114,8 @@ func TestExchangeNeverDeadlocks(t *testing.T) {
 				t.Fatalf("%d bytes: error %v, equal %t %t", n, err, bytes.Equal(atA, right), bytes.Equal(atB, left))
 			}
 		}
-		if got, want := a.Received(), int64(1+100+(4<<20)); got != want {
-			t.Errorf("%d bytes received, want %d", got, want)
-		}
+		got, want := a.Received(), int64(1+100+(4<<20))
+		must.True(t, got == want, "%d bytes received, want %d", got, want)
 	})
 }
 
@@ -130,9 +129,8 @@ func TestExchangeOfAnySizes(t *testing.T) {
 			atA, atB := make([]byte, len(right)), make([]byte, len(left))
 			other := beside(func() error { return b.Exchange(right, atB) })
 			must.Do(rt, within(t, beside(func() error { return a.Exchange(left, atA) })))
-			if err := within(t, other); err != nil || !bytes.Equal(atA, right) || !bytes.Equal(atB, left) {
-				rt.Fatalf("error %v", err)
-			}
+			err := within(t, other)
+			must.Need(rt, err == nil && bytes.Equal(atA, right) && bytes.Equal(atB, left), "error %v", err)
 		})
 	})
 }
