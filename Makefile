@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all release release-test site build demo test truth slow full race abuse lint bench judge tuning sine cross wine vm test-vm test-vm-short dist generate generated fuzz clean
+.PHONY: all release release-test site build demo test truth slow full race abuse lint bench judge tuning sine cross wine vm test-vm test-vm-short dist fuzz clean
 
 all: build
 
@@ -104,12 +104,6 @@ cross: ## build for every system and CPU, vet code and tests for every system
 
 wine: ## Windows' registry and linerate.exe under Wine; LINERATE_INSTALL=all installs it
 	@GO="$(GO)" scripts/wine
-
-generate: ## protocol code from proto/
-	proto/generate
-
-generated: generate ## fails if generated code is out of date
-	@git diff --exit-code --stat -- internal/control/session || { echo "generated code is out of date: run make generate and commit"; exit 1; }
 
 fuzz: ## each fuzz target for a short time; before a release FUZZTIME=60s LONGEST=70
 	LONGEST=$(LONGEST) scripts/fuzz $(FUZZTIME)

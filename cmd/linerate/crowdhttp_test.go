@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	endian "encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
@@ -16,20 +17,17 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-	"google.golang.org/protobuf/proto"
-
 	"linerate/internal/control/session"
-	"linerate/internal/control/session/sessionpb"
-	"linerate/internal/control/session/sessionpb/sessionpbconnect"
 	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/model"
 )
 
 // The attacks on what an agent answers in a session: each greets like a client first, with
 // the secret of the link where that has one.
 
 const (
-	applyCall = sessionpbconnect.SessionServiceApplyProcedure
-	runCall   = sessionpbconnect.SessionServiceRunProcedure
+	applyCall = "/linerate.session/Apply"
+	runCall   = "/linerate.session/Run"
 )
 
 // greeted opens TLS and says hello; nil where the server does not let the client in.
@@ -42,7 +40,7 @@ func (h *hostile) greeted(ctx context.Context) net.Conn {
 	if err != nil {
 		return nil
 	}
-	hello, err := proto.Marshal(&sessionpb.HelloRequest{Protocol: session.Protocol, Version: "v0.0.0", End: sessionpb.End_END_FAR, Secret: secret})
+	hello, err := json.Marshal(session.Hello{Protocol: session.Protocol, Version: "v0.0.0", Host: model.Far, Secret: secret})
 	if err != nil {
 		return nil
 	}
@@ -179,7 +177,10 @@ func opens(path, kind string, more ...string) []byte {
 	}, more...)...)
 }
 
-const honestKind = "application/proto"
+const (
+	honestKind   = "application/json"
+	honestStream = "application/connect+json"
+)
 
 // framesOfSessions are attacks by frames, by name. An error is the server's end.
 func framesOfSessions() map[string]func(ctx context.Context, v *conversation) error {
@@ -261,10 +262,10 @@ func framesOfSessions() map[string]func(ctx context.Context, v *conversation) er
 			return nil
 		},
 		"envelopes": func(_ context.Context, v *conversation) error {
-			if err := open(v, 1, opens(runCall, "application/connect+proto"), false); err != nil {
+			if err := open(v, 1, opens(runCall, honestStream), false); err != nil {
 				return err
 			}
-			return v.WriteData(1, true, bytes.Repeat([]byte{0, 0, 0, 0, 2, 8, 1}, 2000))
+			return v.WriteData(1, true, bytes.Repeat([]byte("\x00\x00\x00\x00\x09{\"run\":1}"), 1000))
 		},
 		"noise in http2": func(_ context.Context, v *conversation) error {
 			b := make([]byte, 1<<10)
@@ -281,8 +282,9 @@ type aCall struct {
 	path    string
 	headers []string
 	begin   string // of the body
-	again   string // what it goes on with, up to size
-	size    int
+	again   string // what it goes on with, so many times
+	times   int
+	end     string
 	status  int // that shows that the server has met it; 0 is any but 415
 }
 
@@ -291,19 +293,25 @@ type aCall struct {
 func callsOfSessions() map[string][]aCall {
 	const much = 32 << 20
 	kind := func(path, media, begin, again string, more ...string) aCall {
-		return aCall{path: path, headers: append([]string{"Content-Type", media}, more...), begin: begin, again: again, size: much, status: http.StatusUnsupportedMediaType}
+		return aCall{path: path, headers: append([]string{"Content-Type", media}, more...), begin: begin, again: again, times: much / len(again), status: http.StatusUnsupportedMediaType}
 	}
-	jsonBody := []string{`{"assignments":[{}`, `,{}`}
+	const begin, part, end = `{"terms":{"within_ns":1000000000},"assignments":[{}`, `,{}`, `]}`
+	honest := func(times int, part, end string) []aCall {
+		return []aCall{{path: applyCall, headers: []string{"Content-Type", honestKind}, begin: begin, again: part, times: times, end: end}}
+	}
 	framed := "\x00\x02\x00\x00\x00" // an envelope of 32 MiB
 	all := map[string][]aCall{
-		"json":            {kind(applyCall, "application/json", jsonBody[0], jsonBody[1])},
-		"json streams":    {kind(runCall, "application/connect+json", framed+jsonBody[0], jsonBody[1])},
-		"grpc":            {kind(applyCall, "application/grpc", framed, "\x0a\x00", "Te", "trailers"), kind(applyCall, "application/grpc+json", framed+jsonBody[0], jsonBody[1], "Te", "trailers")},
-		"grpc-web":        {kind(applyCall, "application/grpc-web+proto", framed, "\x0a\x00"), kind(runCall, "application/grpc-web+json", framed+jsonBody[0], jsonBody[1])},
-		"compressed":      {kind(applyCall, honestKind, "\x1f\x8b\x08", "\x00", "Content-Encoding", "gzip"), kind(runCall, "application/connect+proto", "\x01", "\x00", "Connect-Content-Encoding", "gzip")},
-		"many parts":      {{path: applyCall, headers: []string{"Content-Type", honestKind}, again: "\x0a\x00", size: 16 << 10}},
-		"too many parts":  {{path: applyCall, headers: []string{"Content-Type", honestKind}, again: "\x0a\x00", size: 256 << 10}},
-		"endless message": {{path: applyCall, headers: []string{"Content-Type", honestKind}, again: "\x0a\x00", size: much}},
+		"proto":           {kind(applyCall, "application/proto", "", "\x0a\x00")},
+		"proto streams":   {kind(runCall, "application/connect+proto", framed, "\x0a\x00")},
+		"grpc":            {kind(applyCall, "application/grpc", framed, "\x0a\x00", "Te", "trailers"), kind(applyCall, "application/grpc+json", framed+begin, part, "Te", "trailers")},
+		"grpc-web":        {kind(applyCall, "application/grpc-web+proto", framed, "\x0a\x00"), kind(runCall, "application/grpc-web+json", framed+begin, part)},
+		"compressed":      {kind(applyCall, honestKind, "\x1f\x8b\x08", "\x00", "Content-Encoding", "gzip"), kind(runCall, honestStream, "\x01", "\x00", "Connect-Content-Encoding", "gzip")},
+		"many parts":      honest(255, part, end),
+		"large parts":     honest(255, `,{"host":"far","knob":"cmd:x","value":"on","command":{"run":"`+strings.Repeat(`\n`, 400)+`","undo":"x","limit_ns":1}}`, end),
+		"too many parts":  honest(80000, part, end),
+		"endless message": honest(much/len(part), part, ""),
+		"deep":            honest(100000, `,[`, ""),
+		"endless text":    honest(250000, `a`, ""),
 	}
 	var mixture []aCall
 	for _, calls := range all {
@@ -353,8 +361,9 @@ func (h *hostile) calling(ctx context.Context, calls []aCall) {
 
 // do makes the call, and reports whether the server has met it.
 func (a aCall) do(ctx context.Context, cc *http.ClientConn) (met bool, err error) {
-	again := io.MultiReader(strings.NewReader(a.begin), &endless{text: []byte(a.again)})
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://session.linerate.invalid"+a.path, io.LimitReader(again, int64(a.size)))
+	again := io.LimitReader(&endless{text: []byte(a.again)}, int64(a.times*len(a.again)))
+	body := io.MultiReader(strings.NewReader(a.begin), again, strings.NewReader(a.end))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://session.linerate.invalid"+a.path, body)
 	if err != nil {
 		return false, err
 	}

@@ -35,7 +35,7 @@ func badAgents() []badAgent {
 	return []badAgent{
 		{floodsSamples, "the agent sent more than this run can have", 25 * time.Second},
 		{floodsMeasured, "the agent sent more than this run can have", 25 * time.Second},
-		{floodsParts, "a message has more than 65536 parts", 25 * time.Second},
+		{floodsParts, "nics has more than 64 entries", 25 * time.Second},
 		{floodsBody, "no answer in time", 60 * time.Second},
 		{floodsStdout, "", 25 * time.Second},
 		{floodsStderr, "", 30 * time.Second},

@@ -4,24 +4,23 @@ import (
 	"bytes"
 	"context"
 	be "encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
-
-	"linerate/internal/control/session/sessionpb"
+	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/stdio"
+	"linerate/internal/core/model"
 )
 
 // hostileManner is what a hostile agent does. Between the controller and an honest
@@ -118,10 +117,10 @@ func hostileGreeting(controller, honest net.Conn, m hostileManner) error {
 	if body, err = greeting(honest, reply); err != nil {
 		return err
 	}
-	var welcome sessionpb.HelloResponse
-	if m == paints && proto.Unmarshal(body, &welcome) == nil {
+	var welcome session.Welcome
+	if m == paints && json.Unmarshal(body, &welcome) == nil {
 		welcome.Version += paintFair
-		if body, err = proto.Marshal(&welcome); err != nil {
+		if body, err = json.Marshal(welcome); err != nil {
 			return err
 		}
 	}
@@ -172,39 +171,31 @@ func (h hostileProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(answer.StatusCode)
 	flush(w)
-	words := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	call := words[len(words)-1]
+	call := path.Base(r.URL.Path)
 	switch {
 	case call == "Run":
 		h.stream(w, answer.Body)
 	case call == "Facts" && h.manner == floodsBody:
-		for endless := bytes.Repeat([]byte{0x0a}, 1<<16); ; {
+		for endless := bytes.Repeat([]byte(" "), 1<<16); ; {
 			if _, err := w.Write(endless); err != nil {
 				return
 			}
 		}
 	case call == "Facts" && h.manner == floodsParts:
-		// Fields 1 and 20 of FactsResponse and HostFacts: the facts, an interface.
-		one := protowire.AppendBytes(protowire.AppendTag(nil, hostileNics(), protowire.BytesType), nil)
-		facts := bytes.Repeat(one, (1<<20-16)/len(one))
-		_, _ = w.Write(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), facts))
+		_, _ = w.Write(append([]byte(`{"nics":[`), bytes.Repeat([]byte("{},"), (1<<20-16)/3)...))
+		_, _ = w.Write([]byte("{}]}"))
 	case call == "Facts" && h.manner == drips:
 		for r.Context().Err() == nil {
-			_, _ = w.Write([]byte{0x0a})
+			_, _ = w.Write([]byte(" "))
 			flush(w)
 			<-time.After(time.Second)
 		}
 	default:
 		body, err := io.ReadAll(answer.Body)
 		if err == nil {
-			_, _ = w.Write(h.paint(words, answer.StatusCode, body))
+			_, _ = w.Write(h.paint(answer.StatusCode, body))
 		}
 	}
-}
-
-// hostileNics is the number of the field that holds the interfaces of a host.
-func hostileNics() protowire.Number {
-	return (&sessionpb.HostFacts{}).ProtoReflect().Descriptor().Fields().ByName("nics").Number()
 }
 
 func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
@@ -221,13 +212,11 @@ func (h hostileProxy) stream(w http.ResponseWriter, from io.Reader) {
 			return
 		}
 		if head[0]&2 == 0 { // not the trailer
-			var e sessionpb.RunResponse
-			if proto.Unmarshal(body, &e) == nil {
-				if h.event(w, &e) {
-					return
-				}
-				body, _ = proto.Marshal(&e)
+			var e session.Event
+			if json.Unmarshal(body, &e) == nil && h.event(w, e, body) {
+				return
 			}
+			body = h.paint(http.StatusOK, body)
 		}
 		if !hostileFrame(w, head[0], body) {
 			return
@@ -235,39 +224,34 @@ func (h hostileProxy) stream(w http.ResponseWriter, from io.Reader) {
 	}
 }
 
-// event does what the manner demands to an event. It reports true when it sent all
-// that the run will ever send.
-func (h hostileProxy) event(w http.ResponseWriter, e *sessionpb.RunResponse) bool {
-	var more *sessionpb.RunResponse
+// event does what the manner demands to an event, whose message is body. It reports true
+// when it sent all that the run will ever send.
+func (h hostileProxy) event(w http.ResponseWriter, e session.Event, body []byte) bool {
+	samples := func(n int) []byte {
+		one := model.Sample{Host: model.Far, Direction: model.To, Metric: model.Goodput, Length: 1, Value: 1}
+		b, _ := json.Marshal(session.Event{Kind: session.Samples, Samples: slices.Repeat(session.Block{one}, n)})
+		return b
+	}
+	var more []byte
 	switch h.manner {
-	case paints, paintsRaw:
-		h.paintAll(e.ProtoReflect())
 	case neverEnds:
-		for e.GetMeasured() != nil || e.GetResult() != nil {
+		for e.Kind == session.Measured || e.Kind == session.Result {
 			<-time.After(time.Second)
-			one := &sessionpb.Sample{Direction: sessionpb.Direction_DIRECTION_TO, Metric: "goodput", LengthNs: 1, Value: 1}
-			body, _ := proto.Marshal(&sessionpb.RunResponse{Event: &sessionpb.RunResponse_Samples{Samples: &sessionpb.Samples{Samples: []*sessionpb.Sample{one}}}})
-			if !hostileFrame(w, 0, body) {
+			if !hostileFrame(w, 0, samples(1)) {
 				return true
 			}
 		}
 	case floodsMeasured:
-		more = &sessionpb.RunResponse{Event: &sessionpb.RunResponse_Measured{Measured: &sessionpb.Measured{}}}
+		more = []byte(`{"kind":"measured"}`)
 	case floodsSamples:
-		list := &sessionpb.Samples{}
-		for range 4096 {
-			list.Samples = append(list.Samples, &sessionpb.Sample{Direction: sessionpb.Direction_DIRECTION_TO, Metric: "goodput", LengthNs: 1, Value: 1})
-		}
-		more = &sessionpb.RunResponse{Event: &sessionpb.RunResponse_Samples{Samples: list}}
+		more = samples(session.MaxSamples)
 	default: // hostile elsewhere
 	}
 	if more == nil {
 		return false
 	}
-	first, _ := proto.Marshal(e)
-	body, _ := proto.Marshal(more)
-	for ok := hostileFrame(w, 0, first); ok; {
-		ok = hostileFrame(w, 0, body)
+	for ok := hostileFrame(w, 0, body); ok; {
+		ok = hostileFrame(w, 0, more)
 	}
 	return true
 }
@@ -281,7 +265,7 @@ func hostileFrame(w http.ResponseWriter, flags byte, body []byte) bool {
 }
 
 // paint puts escapes into every text of an answer, or into the words of a refusal.
-func (h hostileProxy) paint(path []string, status int, body []byte) []byte {
+func (h hostileProxy) paint(status int, body []byte) []byte {
 	if h.manner != paints && h.manner != paintsRaw {
 		return body
 	}
@@ -289,50 +273,51 @@ func (h hostileProxy) paint(path []string, status int, body []byte) []byte {
 		// JSON, in which a text begins after the key.
 		return bytes.Replace(body, []byte(`"message":"`), []byte(`"message":"`+"\\u001b[2J\\u009b31m\\u202e\\nlinerate: everything is fine\\n"), 1)
 	}
-	service, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(path[0]))
-	if err != nil {
+	var m map[string]any
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if d.Decode(&m) != nil {
 		return body
 	}
-	method := service.(protoreflect.ServiceDescriptor).Methods().ByName(protoreflect.Name(path[1]))
-	kind, err := protoregistry.GlobalTypes.FindMessageByName(method.Output().FullName())
-	if err != nil {
-		return body
-	}
-	m := kind.New()
-	if proto.Unmarshal(body, m.Interface()) != nil {
-		return body
+	var e session.Event
+	if json.Unmarshal(body, &e) == nil && e.Kind == session.Samples {
+		for i := range e.Samples {
+			e.Samples[i].Of += h.escapes()
+		}
+		m["samples"] = e.Samples
 	}
 	h.paintAll(m)
-	painted, err := proto.MarshalOptions{AllowPartial: true}.Marshal(m.Interface())
+	painted, err := json.Marshal(m)
 	if err != nil {
 		return body
 	}
 	return painted
 }
 
-// paintAll puts escapes behind every text of m but names that mean something: the
-// raw ones only into what people read.
-func (h hostileProxy) paintAll(m protoreflect.Message) {
-	text := paintFair
+// escapes are what is put behind a text.
+func (h hostileProxy) escapes() string {
 	if h.manner == paintsRaw {
-		text = strings.ToValidUTF8(paintRaw, "\u009b") // Protocol Buffers would refuse more
+		return strings.ToValidUTF8(paintRaw, "\u009b") // JSON would have other characters for it
 	}
-	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		switch {
-		case f.IsList() && f.Message() != nil:
-			for i := range v.List().Len() {
-				h.paintAll(v.List().Get(i).Message())
-			}
-		case f.IsList() && f.Kind() == protoreflect.StringKind:
-			for i := range v.List().Len() {
-				v.List().Set(i, protoreflect.ValueOfString(v.List().Get(i).String()+text))
-			}
-		case f.IsList(), f.IsMap():
-		case f.Message() != nil:
-			h.paintAll(v.Message())
-		case f.Kind() == protoreflect.StringKind && f.Name() != "metric" && f.Name() != "id" && f.Name() != "knob":
-			m.Set(f, protoreflect.ValueOfString(v.String()+text))
+	return paintFair
+}
+
+// paintAll puts escapes behind every text but words of the protocol and names that mean
+// something.
+func (h hostileProxy) paintAll(v any) any {
+	switch v := v.(type) {
+	case string:
+		return v + h.escapes()
+	case []any:
+		for i := range v {
+			v[i] = h.paintAll(v[i])
 		}
-		return true
-	})
+	case map[string]any:
+		for name, value := range v {
+			if !slices.Contains([]string{"metric", "knob", "host", "kind", "direction", "role", "state", "change", "time"}, name) {
+				v[name] = h.paintAll(value)
+			}
+		}
+	}
+	return v
 }

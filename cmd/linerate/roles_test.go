@@ -3,16 +3,14 @@ package main
 import (
 	"context"
 	endian "encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	"linerate/internal/control/session"
-	"linerate/internal/control/session/sessionpb"
 )
 
 // roleVar makes this test binary somebody else: "future-agent" on its standard
@@ -76,7 +74,7 @@ func futureAgent() error {
 	if _, err := greeting(os.Stdin, len("lr-hello")); err != nil {
 		return err
 	}
-	b, err := proto.Marshal(&sessionpb.HelloResponse{Protocol: session.Protocol + 1, Version: otherVersion})
+	b, err := json.Marshal(session.Welcome{Protocol: session.Protocol + 1, Version: otherVersion})
 	if err != nil {
 		return err
 	}

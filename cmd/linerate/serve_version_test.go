@@ -2,16 +2,15 @@ package main
 
 import (
 	endian "encoding/binary"
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"linerate/internal/control/session"
-	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/control/wire/stdio"
+	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
 
@@ -42,7 +41,7 @@ func TestControllerRefusesAnotherProtocol(t *testing.T) {
 func TestAgentRefusesAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	peer := must.Get(stdio.Start(t.Context(), []string{binary, "agent", "--state", t.TempDir()}, stdio.Options{}))(t)
-	b := must.Get(proto.Marshal(&sessionpb.HelloRequest{Protocol: session.Protocol + 1, Version: otherVersion, End: sessionpb.End_END_FAR}))(t)
+	b := must.Get(json.Marshal(session.Hello{Protocol: session.Protocol + 1, Version: otherVersion, Host: model.Far}))(t)
 	hello := endian.BigEndian.AppendUint16([]byte("lr-hello"), uint16(len(b)))
 	must.Get(peer.Control.Write(append(hello, b...)))(t)
 	said := must.Get(greeting(peer.Control, len("lr-reply?")))(t)

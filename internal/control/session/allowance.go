@@ -18,7 +18,7 @@ const (
 	// of both directions and of neither, and as many of a load beside it.
 	flowSeries = 160
 	// hostSeries is for each second: what watch.Run reads of the host.
-	hostSeries = MaxCounters
+	hostSeries = 4096
 	// perPoint is for each point, such as a size of messages.
 	perPoint = 8
 )

@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
-	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
@@ -79,38 +76,4 @@ func TestAllowanceOfEvents(t *testing.T) {
 	for _, e := range []Event{{Kind: Measured}, {Kind: Result, Report: model.EndReport{Points: make([]model.Point, 4)}}} {
 		must.Is(t, a.take(e, now), ErrGreedy, "%+v", e)
 	}
-}
-
-// TestSmallPartsAreCounted: two bytes on the wire are a hundred in memory.
-func TestSmallPartsAreCounted(t *testing.T) {
-	const many = maxResponse / 2
-	for name, m := range map[string]struct {
-		wire []byte
-		into proto.Message
-	}{
-		"interfaces": {[]byte(strings.Repeat("\xb2\x01\x00", many/3)), &sessionpb.HostFacts{}},
-		"samples":    {[]byte(strings.Repeat("\x0a\x00", many/2*2)), &sessionpb.Samples{}},
-		"unknown":    {[]byte(strings.Repeat("\xfa\x7f\x00", many/3)), &sessionpb.Samples{}},
-	} {
-		must.Is(t, (frugal{}).Unmarshal(m.wire, m.into), ErrInvalid, "%s", name)
-	}
-	deep := []byte{}
-	for range 100 {
-		deep = append([]byte{0x0a, byte(len(deep) % 128)}, deep[:len(deep)%128]...)
-	}
-	_ = (frugal{}).Unmarshal(deep, &sessionpb.Samples{}) // whatever it says, it says it
-}
-
-func FuzzFrugal(f *testing.F) {
-	b, err := proto.Marshal(encodeEvent(Event{Kind: Samples, Samples: []model.Sample{{Direction: model.To, Metric: model.Goodput, Value: 1}}}))
-	must.Do(f, err)
-	f.Add(b)
-	f.Add([]byte("\x0a\x02\x0a\x00"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var ours, theirs sessionpb.RunResponse
-		mine := (frugal{}).Unmarshal(b, &ours)
-		if err := proto.Unmarshal(b, &theirs); (err == nil) != (mine == nil) && !errors.Is(mine, ErrInvalid) {
-			t.Errorf("%v, without the count %v", mine, err)
-		}
-	})
 }

@@ -12,8 +12,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	"linerate/internal/control/session/sessionpb"
-	"linerate/internal/control/session/sessionpb/sessionpbconnect"
 	"linerate/internal/control/wire"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
@@ -40,14 +38,13 @@ type Options struct {
 // what the agent's refusal wraps.
 type Client struct {
 	peer       wire.Peer
+	codec      codec
 	host       model.Host
 	version    string
 	noSettings string
 	timeouts   Timeouts
 	knobs      *knob.Index
 	conn       *http.ClientConn
-	api        sessionpbconnect.SessionServiceClient
-	settings   sessionpbconnect.SettingsServiceClient
 	close      sync.Once
 	closeErr   error
 	ended      []model.Change
@@ -64,7 +61,7 @@ type Client struct {
 // what to do, when the two do not speak the same protocol.
 func Open(ctx context.Context, peer wire.Peer, o Options) (*Client, error) {
 	t := o.Timeouts.orDefaults()
-	c := &Client{peer: peer, host: o.Host, timeouts: t, knobs: o.Catalogue}
+	c := &Client{peer: peer, codec: newCodec(o.Host), host: o.Host, timeouts: t, knobs: o.Catalogue}
 	hello, cancel := context.WithTimeout(ctx, t.Hello)
 	defer cancel()
 	if err := c.hello(hello, ctx, o); err != nil {
@@ -78,12 +75,6 @@ func Open(ctx context.Context, peer wire.Peer, o Options) (*Client, error) {
 		return nil, err
 	}
 	c.conn = conn
-	const base = "http://session.linerate.invalid"
-	options := connect.WithClientOptions(
-		connect.WithCodec(frugal{}), connect.WithReadMaxBytes(maxResponse), connect.WithSendMaxBytes(maxRequest),
-		connect.WithAcceptCompression("gzip", nil, nil))
-	c.api = sessionpbconnect.NewSessionServiceClient(oneClient{conn}, base, options)
-	c.settings = sessionpbconnect.NewSettingsServiceClient(oneClient{conn}, base, options)
 	return c, nil
 }
 
@@ -156,29 +147,28 @@ func (c *Client) failed(ctx context.Context, op string, err error) error {
 	return fmt.Errorf("%s: %w: %s", at, ErrLost, clean(reason.Error(), MaxText))
 }
 
-// ask does f with times as long as a call may take.
-func ask[P any](ctx context.Context, c *Client, op string, times int, f func(ctx context.Context) (*P, error)) (*P, error) {
-	return askFor(ctx, c, op, time.Duration(times)*c.timeouts.Call, f)
+// calling returns the call named name.
+func calling[Res, Req any](c *Client, name string) *connect.Client[Req, Res] {
+	return connect.NewClient[Req, Res](oneClient{c.conn}, "http://session.linerate.invalid"+callPath+name,
+		connect.WithCodec(c.codec), connect.WithReadMaxBytes(maxResponse), connect.WithSendMaxBytes(maxRequest),
+		connect.WithAcceptCompression("gzip", nil, nil))
 }
 
-// askFor does f, which may take so long.
-func askFor[P any](ctx context.Context, c *Client, op string, limit time.Duration, f func(ctx context.Context) (*P, error)) (*P, error) {
+// ask makes the call named name, which takes at most times as long as most calls.
+func ask[Res, Req any](ctx context.Context, c *Client, op string, times int, name string, r Req) (Res, error) {
+	return askFor[Res](ctx, c, op, time.Duration(times)*c.timeouts.Call, name, r)
+}
+
+// askFor makes the call named name, which may take so long.
+func askFor[Res, Req any](ctx context.Context, c *Client, op string, limit time.Duration, name string, r Req) (Res, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	p, err := f(limited)
+	answer, err := calling[Res, Req](c, name).CallUnary(limited, connect.NewRequest(&r))
 	if err != nil {
-		return nil, c.failed(ctx, op, err)
+		var none Res
+		return none, c.failed(ctx, op, err)
 	}
-	return p, nil
-}
-
-// checked returns v unless a bound was broken.
-func checked[V any](ctx context.Context, c *Client, op string, k *check, v V) (V, error) {
-	if k.err != nil {
-		var zero V
-		return zero, c.failed(ctx, op, k.err)
-	}
-	return v, nil
+	return *answer.Msg, nil
 }
 
 // Patience is how much longer than usual this session waits for its agent; 1 is usual.
@@ -209,34 +199,13 @@ func (c *Client) Forwarded() *wire.Forwarding { return c.peer.Forwarded }
 
 // Facts reads the host; peer is the address of the other end's data path, or "".
 func (c *Client) Facts(ctx context.Context, peer string) (model.HostFacts, error) {
-	const op = "read facts"
-	p, err := ask(ctx, c, op, 1, func(ctx context.Context) (*sessionpb.FactsResponse, error) {
-		return c.api.Facts(ctx, &sessionpb.FactsRequest{Peer: peer})
-	})
-	if err != nil {
-		return model.HostFacts{}, err
-	}
-	var k check
-	f := decodeFacts(&k, p.GetFacts(), c.host)
-	return checked(ctx, c, op, &k, f)
+	return ask[model.HostFacts](ctx, c, "read facts", 1, "Facts", factsRequest{peer})
 }
 
 // ReadKnobs reads the knobs named ids; those that do not exist are left out.
 func (c *Client) ReadKnobs(ctx context.Context, ids []model.KnobID) (map[model.KnobID]fact.Of[string], error) {
-	const op = "read knobs"
-	p, err := ask(ctx, c, op, 1, func(ctx context.Context) (*sessionpb.ReadKnobsResponse, error) {
-		r := &sessionpb.ReadKnobsRequest{}
-		for _, id := range ids {
-			r.Ids = append(r.Ids, string(id))
-		}
-		return c.api.ReadKnobs(ctx, r)
-	})
-	if err != nil {
-		return nil, err
-	}
-	var k check
-	m := decodeKnobs(&k, p.GetKnobs())
-	return checked(ctx, c, op, &k, m)
+	r, err := ask[knobValues](ctx, c, "read knobs", 1, "ReadKnobs", knobNames{ids})
+	return r.Knobs, err
 }
 
 // undoTime is how long taking back all that is applied, and more, may take; 0 for
@@ -261,62 +230,40 @@ func (c *Client) undoTime(more []model.Assignment) time.Duration {
 // Apply changes knobs, all or none, until Undo or for at most within from when the
 // host hears it.
 func (c *Client) Apply(ctx context.Context, as []model.Assignment, within time.Duration) ([]model.Change, error) {
-	const op = "apply setting"
 	undo := c.undoTime(as)
 	// To make the changes may take as long, and when one fails all are undone.
-	p, err := askFor(ctx, c, op, c.timeouts.Call+2*undo, func(ctx context.Context) (*sessionpb.ApplyResponse, error) {
-		return c.api.Apply(ctx, &sessionpb.ApplyRequest{Assignments: encodeAssignments(as), DeadlineNs: int64(within), UndoNs: int64(undo)})
-	})
-	return c.changes(ctx, op, p.GetChanges(), err)
-}
-
-func (c *Client) changes(ctx context.Context, op string, list []*sessionpb.Change, err error) ([]model.Change, error) {
-	if err != nil {
-		return nil, err
-	}
-	var k check
-	out := decodeChanges(&k, list, c.host)
-	return checked(ctx, c, op, &k, out)
+	r, err := askFor[changeList](ctx, c, "apply setting", c.timeouts.Call+2*undo, "Apply", applyRequest{as, Terms{within, undo}})
+	return r.Changes, err
 }
 
 // Verify fails unless every applied knob reads back as it was set.
 func (c *Client) Verify(ctx context.Context) error {
-	_, err := ask(ctx, c, "verify setting", 1, func(ctx context.Context) (*sessionpb.VerifyResponse, error) {
-		return c.api.Verify(ctx, &sessionpb.VerifyRequest{})
-	})
+	_, err := ask[nothing](ctx, c, "verify setting", 1, "Verify", nothing{})
 	return err
 }
 
 // Extend moves the end of what Apply did to d from now.
 func (c *Client) Extend(ctx context.Context, d time.Duration) error {
-	_, err := ask(ctx, c, "extend deadline", 1, func(ctx context.Context) (*sessionpb.ExtendResponse, error) {
-		return c.api.Extend(ctx, &sessionpb.ExtendRequest{ExtendNs: int64(d)})
-	})
+	_, err := ask[nothing](ctx, c, "extend deadline", 1, "Extend", extendRequest{d})
 	return err
 }
 
 // Undo puts back what Apply changed, and says what became of each change. It waits
 // for as long as that may take (knob.UndoTime).
 func (c *Client) Undo(ctx context.Context) ([]model.Change, error) {
-	const op = "undo setting"
-	p, err := askFor(ctx, c, op, c.timeouts.Call+c.undoTime(nil), func(ctx context.Context) (*sessionpb.UndoResponse, error) {
-		return c.api.Undo(ctx, &sessionpb.UndoRequest{})
-	})
+	r, err := askFor[changeList](ctx, c, "undo setting", c.timeouts.Call+c.undoTime(nil), "Undo", nothing{})
 	if err == nil {
 		c.mu.Lock()
 		c.holds, c.runs = nil, 0
 		c.mu.Unlock()
 	}
-	return c.changes(ctx, op, p.GetChanges(), err)
+	return r.Changes, err
 }
 
 // Recovered tells what the agent's start put back of an earlier session.
 func (c *Client) Recovered(ctx context.Context) ([]model.Change, error) {
-	const op = "read recovery report"
-	p, err := ask(ctx, c, op, 1, func(ctx context.Context) (*sessionpb.RecoveredResponse, error) {
-		return c.api.Recovered(ctx, &sessionpb.RecoveredRequest{})
-	})
-	return c.changes(ctx, op, p.GetChanges(), err)
+	r, err := ask[changeList](ctx, c, "read recovery report", 1, "Recovered", nothing{})
+	return r.Changes, err
 }
 
 // Close undoes what the session did to the host, ends it and the transport, and
@@ -324,11 +271,8 @@ func (c *Client) Recovered(ctx context.Context) ([]model.Change, error) {
 // undoes by itself. It is idempotent; the changes are those of the first call.
 func (c *Client) Close(ctx context.Context) ([]model.Change, error) {
 	c.close.Do(func() {
-		const op = "close session"
-		p, err := askFor(ctx, c, op, c.timeouts.Call+c.undoTime(nil), func(ctx context.Context) (*sessionpb.CloseResponse, error) {
-			return c.api.Close(ctx, &sessionpb.CloseRequest{})
-		})
-		c.ended, c.closeErr = c.changes(ctx, op, p.GetChanges(), err)
+		r, err := askFor[changeList](ctx, c, "close session", c.timeouts.Call+c.undoTime(nil), "Close", nothing{})
+		c.ended, c.closeErr = r.Changes, err
 		if err := c.shut(); c.closeErr == nil {
 			c.closeErr = err
 		}

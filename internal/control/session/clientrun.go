@@ -9,7 +9,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/core/model"
 )
 
@@ -18,44 +17,27 @@ import (
 // the run's Ready event says so. A session that is more patient than usual has its agent
 // be so, too.
 func (c *Client) Prepare(ctx context.Context, p Preparation) (port int, err error) {
-	const op = "prepare run"
 	if p.Within == 0 && c.Patience() > 1 {
 		p.Within = min(c.timeouts.Call, MaxPrepare)
 	}
-	r, err := ask(ctx, c, op, 1, func(ctx context.Context) (*sessionpb.PrepareResponse, error) {
-		return c.api.Prepare(ctx, &sessionpb.PrepareRequest{
-			Run: p.Run, Flow: encodeFlow(p.Flow), Token: p.Token[:], Connect: p.Connect,
-			FirstPort: uint32(p.Ports.First), LastPort: uint32(p.Ports.Last), Loopback: p.Loopback, WithinNs: int64(p.Within),
-			Egress: &sessionpb.Egress{
-				Bind: p.Egress.Bind, Device: p.Egress.Device, Dscp: uint32(p.Egress.DSCP),
-				FirstPort: uint32(p.Egress.From.First), LastPort: uint32(p.Egress.From.Last),
-			},
-		})
-	})
-	if err != nil {
-		return 0, err
+	r, err := ask[acceptedAt](ctx, c, "prepare run", 1, "Prepare", p)
+	if err == nil {
+		c.mu.Lock()
+		c.allowed = map[uint64]*allowance{p.Run: newAllowance(p.Flow)}
+		c.mu.Unlock()
 	}
-	var k check
-	port = int(k.atMost("port", int64(r.GetPort()), 65535))
-	c.mu.Lock()
-	c.allowed = map[uint64]*allowance{p.Run: newAllowance(p.Flow)}
-	c.mu.Unlock()
-	return checked(ctx, c, op, &k, port)
+	return r.Port, err
 }
 
 // Start begins the traffic of a run that is ready.
 func (c *Client) Start(ctx context.Context, run uint64) error {
-	_, err := ask(ctx, c, "start run", 1, func(ctx context.Context) (*sessionpb.StartResponse, error) {
-		return c.api.Start(ctx, &sessionpb.StartRequest{Run: run})
-	})
+	_, err := ask[nothing](ctx, c, "start run", 1, "Start", runNumber{run})
 	return err
 }
 
 // Stop asks a started run to end, and drops one that was only prepared.
 func (c *Client) Stop(ctx context.Context, run uint64) error {
-	_, err := ask(ctx, c, "stop run", 1, func(ctx context.Context) (*sessionpb.StopResponse, error) {
-		return c.api.Stop(ctx, &sessionpb.StopRequest{Run: run})
-	})
+	_, err := ask[nothing](ctx, c, "stop run", 1, "Stop", runNumber{run})
 	return err
 }
 
@@ -67,16 +49,16 @@ func (c *Client) Run(ctx context.Context, run uint64, each func(Event)) error {
 	const op = "run"
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.api.Run(ctx, &sessionpb.RunRequest{Run: run})
+	stream, err := calling[Event, runNumber](c, "Run").CallServerStream(ctx, connect.NewRequest(&runNumber{run}))
 	if err != nil {
 		return c.failed(ctx, op, err)
 	}
 	defer func() { _ = stream.Close() }()
 	allowed := c.allowance(run)
 	for last := Ready - 1; stream.Receive(); {
-		e, err := c.event(stream, last)
-		if err != nil {
-			return c.failed(ctx, op, err)
+		e := *stream.Msg()
+		if (e.Kind == Ready) != (last < Ready) {
+			return c.failed(ctx, op, fmt.Errorf("%w: a run is ready once, before it tells of traffic", ErrInvalid))
 		}
 		last = max(last, e.Kind)
 		if err := allowed.take(e, time.Now()); err != nil {
@@ -107,13 +89,4 @@ func (c *Client) allowance(run uint64) *allowance {
 		return a
 	}
 	return newAllowance(model.Flow{})
-}
-
-// event decodes the stream's message and checks that it may come now.
-func (c *Client) event(stream *connect.ServerStreamForClient[sessionpb.RunResponse], last EventKind) (Event, error) {
-	var k check
-	e := decodeEvent(&k, stream.Msg(), c.host)
-	k.that(k.err != nil || e.Kind != Ready || last < Ready, "a run is ready twice")
-	k.that(k.err != nil || e.Kind == Ready || last >= Ready, "a run that is not ready tells of traffic")
-	return e, k.err
 }

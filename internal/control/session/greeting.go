@@ -3,19 +3,17 @@ package session
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 
-	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/control/wire"
 	"linerate/internal/core/model"
 )
@@ -23,9 +21,9 @@ import (
 // Before HTTP/2 begins, the two ends greet each other, so that an anonymous client costs
 // an agent no more than one message of 4 KiB. All numbers are big-endian:
 //
-//	controller -> agent  "lr-hello", length (2 bytes), HelloRequest
+//	controller -> agent  "lr-hello", length (2 bytes), Hello
 //	agent -> controller  "lr-reply", code (1 byte), length (2 bytes), and
-//	                     HelloResponse where the code is 0, else a sentence
+//	                     Welcome where the code is 0, else a sentence
 //
 // The code is one of connect's. The controller waits for the answer; what comes
 // behind it is HTTP/2. An agent that says no hangs up. The frame and the fields
@@ -60,7 +58,7 @@ func (a *adapter) greeted(ctx context.Context, c net.Conn) (Welcome, model.Host,
 		}
 		return Welcome{}, "", err
 	}
-	b, err := proto.Marshal(&sessionpb.HelloResponse{Protocol: Protocol, Version: clean(a.version, MaxName), NoSettings: clean(w.NoSettings, MaxText)})
+	b, err := json.Marshal(new(shapes).fitted(&Welcome{Protocol: Protocol, Version: a.version, NoSettings: w.NoSettings}, ""))
 	if err == nil {
 		err = writeReply(c, 0, b)
 	}
@@ -80,7 +78,7 @@ func awaitEnd(c net.Conn) {
 }
 
 // readHello reads exactly a hello.
-func readHello(c io.Reader) (*sessionpb.HelloRequest, error) {
+func readHello(c io.Reader) (*Hello, error) {
 	var magic [magicBytes]byte
 	if _, err := io.ReadFull(c, magic[:]); err != nil {
 		return nil, err
@@ -96,11 +94,8 @@ func readHello(c io.Reader) (*sessionpb.HelloRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := new(sessionpb.HelloRequest)
-	if err := proto.Unmarshal(b, p); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return p, nil
+	p := new(Hello)
+	return p, newCodec("").Unmarshal(b, p)
 }
 
 // readBody reads a message of the length that the two bytes tell.
@@ -125,27 +120,20 @@ func writeReply(c io.Writer, code byte, body []byte) error {
 
 // greet compares versions and asks the service. A panic of the service is an
 // error of this one controller.
-func (a *adapter) greet(ctx context.Context, p *sessionpb.HelloRequest) (w Welcome, h model.Host, err error) {
+func (a *adapter) greet(ctx context.Context, p *Hello) (w Welcome, h model.Host, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("hello: a bug in the agent: %s", clean(fmt.Sprintf("%v\n%s", v, debug.Stack()), MaxText-200))
 		}
 	}()
-	var c check
-	version := c.text("version", p.GetVersion(), MaxName)
-	c.that(len(p.GetSecret()) <= MaxSecret, "the secret is too long")
-	if c.err != nil {
-		return Welcome{}, "", c.err
+	if p.Protocol != Protocol {
+		return Welcome{}, "", mismatch("the agent", a.version, Protocol, "the controller", p.Version, p.Protocol)
 	}
-	if p.GetProtocol() != Protocol {
-		return Welcome{}, "", mismatch("the agent", a.version, Protocol, "the controller", version, p.GetProtocol())
+	if p.Host == "" {
+		return Welcome{}, "", fmt.Errorf("%w: the agent is neither the near nor the far end", ErrInvalid)
 	}
-	host := decodeEnd(&c, p.GetEnd())
-	if c.err != nil {
-		return Welcome{}, "", c.err
-	}
-	w, err = a.service.Hello(ctx, Hello{Version: version, Host: host, Secret: slices.Clone(p.GetSecret())})
-	return w, host, err
+	w, err = a.service.Hello(ctx, *p)
+	return w, p.Host, err
 }
 
 // mismatch is the sentence for two ends that do not fit.
@@ -158,9 +146,7 @@ func mismatch(who, version string, speaks uint32, other, otherVersion string, ot
 func (c *Client) hello(ctx, outer context.Context, o Options) error {
 	const op = "open session"
 	defer context.AfterFunc(ctx, func() { _ = c.peer.Control.Close() })()
-	r, err := exchange(c.peer.Control, &sessionpb.HelloRequest{
-		Protocol: Protocol, Version: clean(o.Version, MaxName), End: encodeEnd(o.Host), Secret: c.peer.Secret,
-	})
+	r, err := exchange(c.peer.Control, &Hello{Protocol, clean(o.Version, MaxName), o.Host, c.peer.Secret})
 	switch {
 	case isOther(err): // whether it has ended since makes no difference
 		return fmt.Errorf("%s on %s: %w: %w", op, c.peer.Name, ErrLost, err)
@@ -172,15 +158,10 @@ func (c *Client) hello(ctx, outer context.Context, o Options) error {
 	case err != nil:
 		return c.failed(outer, op, err)
 	}
-	var k check
-	c.version = k.text("version", r.GetVersion(), MaxName)
-	c.noSettings = k.text("reason", r.GetNoSettings(), MaxText)
-	if k.err != nil {
-		return c.failed(outer, op, k.err)
-	}
-	if r.GetProtocol() != Protocol {
+	c.version, c.noSettings = r.Version, r.NoSettings
+	if r.Protocol != Protocol {
 		return fmt.Errorf("%s with %s: %w", op, c.peer.Name,
-			mismatch("the controller", o.Version, Protocol, "the agent", c.version, r.GetProtocol()))
+			mismatch("the controller", o.Version, Protocol, "the agent", c.version, r.Protocol))
 	}
 	return nil
 }
@@ -209,8 +190,8 @@ func (c *Client) quietly() bool {
 }
 
 // exchange says hello and returns the answer. A refusal is a *refused.
-func exchange(conn io.ReadWriter, p *sessionpb.HelloRequest) (*sessionpb.HelloResponse, error) {
-	b, err := proto.Marshal(p)
+func exchange(conn io.ReadWriter, p *Hello) (*Welcome, error) {
+	b, err := newCodec("").Marshal(p)
 	if err != nil {
 		return nil, err
 	}
@@ -238,9 +219,6 @@ func exchange(conn io.ReadWriter, p *sessionpb.HelloRequest) (*sessionpb.HelloRe
 	if code := head[magicBytes]; code != 0 {
 		return nil, &refused{text: clean(string(b), MaxText), kind: refusal(connect.Code(code))}
 	}
-	r := new(sessionpb.HelloResponse)
-	if err := proto.Unmarshal(b, r); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return r, nil
+	r := new(Welcome)
+	return r, newCodec("").Unmarshal(b, r)
 }

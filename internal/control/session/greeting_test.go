@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -11,9 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
-	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
@@ -33,7 +31,7 @@ const spoken = "protocol 1"
 
 func TestVersionsMustFitBothWays(t *testing.T) {
 	conn, served := serving(t, stub{}, short())
-	_, err := exchange(conn, &sessionpb.HelloRequest{Protocol: 7, Version: "v-future", End: sessionpb.End_END_FAR})
+	_, err := exchange(conn, &Hello{Protocol: 7, Version: "v-future", Host: model.Far})
 	if r, ok := errors.AsType[*refused](err); !ok || !errors.Is(r, ErrVersion) {
 		t.Errorf("error %v", err)
 	}
@@ -44,7 +42,7 @@ func TestVersionsMustFitBothWays(t *testing.T) {
 	near, far := net.Pipe()
 	go func() {
 		if _, err := readHello(far); err == nil {
-			b, _ := proto.Marshal(&sessionpb.HelloResponse{Protocol: 7, Version: "v-future"})
+			b, _ := json.Marshal(&Welcome{Protocol: 7, Version: "v-future"})
 			_ = writeReply(far, 0, b)
 		}
 	}()
@@ -129,7 +127,7 @@ func TestPanicInHello(t *testing.T) {
 // FuzzGreeting sends anything first. The agent must end soon, and answer no more
 // than a sentence.
 func FuzzGreeting(f *testing.F) {
-	hello, _ := proto.Marshal(&sessionpb.HelloRequest{Protocol: Protocol, Version: "v", End: sessionpb.End_END_FAR, Secret: []byte("s")})
+	hello, _ := json.Marshal(&Hello{Protocol, "v", model.Far, []byte("s")})
 	whole := append(binary.BigEndian.AppendUint16([]byte(helloMagic), uint16(len(hello))), hello...)
 	f.Add(whole)
 	f.Add(whole[:len(whole)-3])
@@ -160,13 +158,13 @@ func (s *script) Close() error                { return nil }
 
 // FuzzReply has an agent answer anything.
 func FuzzReply(f *testing.F) {
-	b, _ := proto.Marshal(&sessionpb.HelloResponse{Protocol: Protocol, Version: "v"})
+	b, _ := json.Marshal(&Welcome{Protocol: Protocol, Version: "v"})
 	var whole bytes.Buffer
 	_ = writeReply(&whole, 0, b)
 	f.Add(whole.Bytes())
 	f.Add([]byte("\x00\x00\x12\x04\x00\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := exchange(&script{Reader: bytes.NewReader(b), out: io.Discard}, &sessionpb.HelloRequest{End: encodeEnd(model.Far)})
+		p, err := exchange(&script{Reader: bytes.NewReader(b), out: io.Discard}, &Hello{Host: model.Far})
 		if err == nil && p == nil {
 			t.Error("neither an answer nor an error")
 		}

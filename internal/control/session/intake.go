@@ -7,15 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
+	"reflect"
 	"sync"
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"linerate/internal/control/session/sessionpb"
-	"linerate/internal/control/session/sessionpb/sessionpbconnect"
 	"linerate/internal/core/units"
 )
 
@@ -30,27 +27,12 @@ const (
 )
 
 // The media types of requests: of the one call that answers with a stream, and of all
-// others. Connect registers JSON, gRPC and gRPC-Web by itself; none of these is accepted.
+// others. Connect registers Protocol Buffers, gRPC and gRPC-Web by itself; none of these is
+// accepted.
 const (
-	mediaUnary  = "application/proto"
-	mediaStream = "application/connect+proto"
+	mediaUnary  = "application/json"
+	mediaStream = "application/connect+json"
 )
-
-// requestOf returns the message that the call at path takes; nil where there is no such
-// call.
-func requestOf(path string) protoreflect.MessageDescriptor {
-	service, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	for _, f := range []protoreflect.FileDescriptor{sessionpb.File_linerate_session_v1_session_proto, sessionpb.File_linerate_session_v1_settings_proto} {
-		s := f.Services().ByName(protoreflect.FullName(service).Name())
-		if s == nil || s.FullName() != protoreflect.FullName(service) {
-			continue
-		}
-		if m := s.Methods().ByName(protoreflect.Name(method)); m != nil {
-			return m.Input()
-		}
-	}
-	return nil
-}
 
 // framing is how the body of a request is framed.
 type framing struct {
@@ -60,7 +42,7 @@ type framing struct {
 
 // framingOf returns how the call at path is framed.
 func framingOf(path string) framing {
-	if path == sessionpbconnect.SessionServiceRunProcedure {
+	if path == runCall {
 		return framing{mediaStream, envelopeHead}
 	}
 	return framing{mediaUnary, 0}
@@ -80,10 +62,12 @@ func (f framing) message(body []byte) ([]byte, error) {
 // intake reads and decodes the requests of one session, one at a time. It charges what
 // they cost to the session's budget before it reads or decodes them.
 type intake struct {
-	turn    chan struct{} // holds one element while a request is read and decoded
-	now     *request      // the request whose turn it is
-	charge  func(units.Bytes) (give func(), err error)
-	timeout time.Duration // of reading one request
+	shapes
+	requests map[string]reflect.Type // of the calls by their paths
+	turn     chan struct{}           // holds one element while a request is read and decoded
+	now      *request                // the request whose turn it is
+	charge   func(units.Bytes) (give func(), err error)
+	timeout  time.Duration // of reading one request
 }
 
 // newIntake returns an intake that charges with charge; nil charges nothing.
@@ -91,18 +75,15 @@ func newIntake(charge func(units.Bytes) (func(), error), timeout time.Duration) 
 	if charge == nil {
 		charge = func(units.Bytes) (func(), error) { return func() {}, nil }
 	}
-	return &intake{turn: make(chan struct{}, 1), charge: charge, timeout: timeout}
+	return &intake{requests: map[string]reflect.Type{}, turn: make(chan struct{}, 1), charge: charge, timeout: timeout}
 }
-
-// codec returns the codec for the requests that the intake hands on.
-func (in *intake) codec() connect.Codec { return counted{in: in} }
 
 // handler returns an HTTP handler that hands only those requests to next that keep the
 // bounds. It answers everything else with a status, before it reads the body.
 func (in *intake) handler(next http.Handler) http.Handler {
 	refusals := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if status := refusedStatus(r); status != 0 {
+		if status := in.refusedStatus(r); status != 0 {
 			w.WriteHeader(status)
 			return
 		}
@@ -123,14 +104,14 @@ func (in *intake) handler(next http.Handler) http.Handler {
 
 // refusedStatus returns the status for a request that is refused by its headers alone; 0
 // accepts it.
-func refusedStatus(r *http.Request) int {
+func (in *intake) refusedStatus(r *http.Request) int {
 	fields := 0
 	for _, values := range r.Header {
 		fields += len(values)
 	}
 	f := framingOf(r.URL.Path)
 	switch {
-	case requestOf(r.URL.Path) == nil:
+	case in.requests[r.URL.Path] == nil:
 		return http.StatusNotFound
 	case r.Method != http.MethodPost:
 		return http.StatusMethodNotAllowed
@@ -208,8 +189,8 @@ func (r *request) cost(n units.Bytes) error {
 	return nil
 }
 
-// read reads the body of hr, which must arrive in time and is one message, and counts
-// its parts. The error wraps ErrInvalid, or what the charge of the session returned.
+// read reads the body of hr, which must arrive in time and is one message, and charges
+// what decoding it takes. The error wraps ErrInvalid, or what the charge of the session returned.
 func (r *request) read(w http.ResponseWriter, hr *http.Request) ([]byte, error) {
 	c := http.NewResponseController(w)
 	if err := c.SetReadDeadline(time.Now().Add(r.in.timeout)); err != nil {
@@ -224,11 +205,11 @@ func (r *request) read(w http.ResponseWriter, hr *http.Request) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	n, err := parts(message, requestOf(hr.URL.Path), maxRequestParts)
+	n, err := r.in.scan(message, r.in.requests[hr.URL.Path])
 	if err != nil {
 		return nil, err
 	}
-	return body, r.cost(partBytes * units.Bytes(n))
+	return body, r.cost(n)
 }
 
 // bytes reads a body, of which the first bytes are not charged.

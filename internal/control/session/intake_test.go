@@ -4,22 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"runtime"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
-	"linerate/internal/control/session/sessionpb"
-	"linerate/internal/control/session/sessionpb/sessionpbconnect"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/must"
@@ -85,11 +83,11 @@ func never(t *testing.T) io.Reader {
 func TestOneMediaType(t *testing.T) {
 	applied := 0
 	cc := plainHTTP(t, charging{apply: func() { applied++ }})
-	const apply, run = sessionpbconnect.SessionServiceApplyProcedure, sessionpbconnect.SessionServiceRunProcedure
+	const apply, run = applyCall, runCall
 	kinds := []string{
-		"", "application/json", "application/json; charset=utf-8", "application/connect+json", "application/grpc", "application/grpc+proto",
+		"", "application/proto", "application/json; charset=utf-8", "application/connect+proto", "application/grpc", "application/grpc+proto",
 		"application/grpc+json", "application/grpc-web", "application/grpc-web+proto", "application/grpc-web+json", "application/grpc-web-text",
-		"application/proto; charset=utf-8", "APPLICATION/JSON", "application/connect+proto; a=b", "text/plain", "application/x-www-form-urlencoded",
+		"application/proto; charset=utf-8", "APPLICATION/JSON", "application/connect+json; a=b", "text/plain", "application/x-www-form-urlencoded",
 	}
 	for path, other := range map[string]string{apply: mediaStream, run: mediaUnary} {
 		for _, kind := range append(kinds, other) {
@@ -111,12 +109,12 @@ func TestOneMediaType(t *testing.T) {
 	}{
 		"gzip":            {http.MethodPost, apply, []string{"Content-Type", mediaUnary, "Content-Encoding", "gzip"}, http.StatusUnsupportedMediaType},
 		"identity, twice": {http.MethodPost, apply, []string{"Content-Type", mediaUnary, "Content-Encoding", "identity", "Content-Encoding", "identity"}, http.StatusUnsupportedMediaType},
-		"two types":       {http.MethodPost, apply, []string{"Content-Type", mediaUnary, "Content-Type", "application/json"}, http.StatusUnsupportedMediaType},
+		"two types":       {http.MethodPost, apply, []string{"Content-Type", mediaUnary, "Content-Type", "application/proto"}, http.StatusUnsupportedMediaType},
 		"gzip of a call":  {http.MethodPost, run, []string{"Content-Type", mediaStream, "Connect-Content-Encoding", "gzip"}, http.StatusUnsupportedMediaType},
 		"zstd of a call":  {http.MethodPost, run, []string{"Content-Type", mediaStream, "Connect-Content-Encoding", "zstd"}, http.StatusUnsupportedMediaType},
 		"GET":             {http.MethodGet, apply + "?encoding=json&message=%7B%7D&connect=v1", nil, http.StatusMethodNotAllowed},
 		"PUT":             {http.MethodPut, apply, []string{"Content-Type", mediaUnary}, http.StatusMethodNotAllowed},
-		"no such call":    {http.MethodPost, "/linerate.session.v1.SessionService/Hello2", []string{"Content-Type", mediaUnary}, http.StatusNotFound},
+		"no such call":    {http.MethodPost, "/linerate.session/Hello2", []string{"Content-Type", mediaUnary}, http.StatusNotFound},
 		"another service": {http.MethodPost, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", []string{"Content-Type", mediaUnary}, http.StatusNotFound},
 		"many headers":    {http.MethodPost, apply, long(maxHeaderFields), http.StatusRequestHeaderFieldsTooLarge},
 	} {
@@ -133,13 +131,16 @@ func TestOneMediaType(t *testing.T) {
 // applyOf is an honest request with n assignments.
 func applyOf(t *testing.T, n int) []byte {
 	t.Helper()
-	p := &sessionpb.ApplyRequest{DeadlineNs: int64(time.Minute)}
+	r := applyRequest{Terms: Terms{Within: time.Minute}}
 	for i := range n {
-		p.Assignments = append(p.Assignments, &sessionpb.Assignment{End: sessionpb.End_END_FAR, Knob: fmt.Sprintf("knob-%d", i), Value: strings.Repeat("1", 64)})
+		r.Assignments = append(r.Assignments, model.Assignment{Host: model.Far, Knob: model.KnobID(fmt.Sprintf("knob-%d", i)), Value: strings.Repeat("1", 64)})
 	}
-	b := must.Get(proto.Marshal(p))(t)
+	b := must.Get(json.Marshal(r))(t)
 	return b
 }
+
+// applyCall is a call whose answer is one message.
+const applyCall = callPath + "Apply"
 
 // sized is a reader whose length http does not know.
 type sized struct{ io.Reader }
@@ -153,30 +154,35 @@ func envelope(flags byte, length uint32, b []byte) []byte {
 // the bounds fails its call with the reason, and nothing else.
 func TestRequestIsOneBoundedMessage(t *testing.T) {
 	cc := plainHTTP(t, stub{})
-	const apply, run = sessionpbconnect.SessionServiceApplyProcedure, sessionpbconnect.SessionServiceRunProcedure
-	empty := bytes.Repeat([]byte{0x0a, 0}, maxRequest/2)
+	const apply, run = applyCall, runCall
+	one := []byte(`{"run":1}`)
+	blanks := bytes.Repeat([]byte(" "), maxRequest)
 	for name, c := range map[string]struct {
 		path string
 		body []byte
 		says string
 	}{
-		"JSON":                      {apply, []byte(`{"assignments":[` + strings.Repeat("{},", 80000) + `{}]}`), "invalid message"},
-		"empty parts":               {apply, empty, "more than 8192 parts"},
-		"more than fits":            {apply, append(empty, 0), "more than 262144 bytes"},
-		"without end":               {apply, make([]byte, 4*maxRequest), "more than 262144 bytes"},
-		"a compressed envelope":     {run, envelope(1, 2, []byte{8, 1}), "not one plain message"},
-		"an end of stream":          {run, envelope(2, 2, []byte("{}")), "not one plain message"},
-		"two envelopes":             {run, append(envelope(0, 2, []byte{8, 1}), envelope(0, 2, []byte{8, 1})...), "not one plain message"},
-		"an envelope of 4 GiB":      {run, envelope(0, 1<<32-1, []byte{8, 1}), "not one plain message"},
-		"half an envelope":          {run, []byte{0, 0}, "not one plain message"},
-		"an envelope of empty text": {run, envelope(0, maxRequest, empty), "more than 8192 parts"},
+		"nothing":                {apply, nil, "no JSON"},
+		"Protocol Buffers":       {apply, bytes.Repeat([]byte{0x0a, 0}, 1000), "no JSON"},
+		"many parts":             {apply, []byte(`{"assignments":[` + strings.Repeat("{},", 80000) + `{}]}`), "more than 256 entries"},
+		"deep":                   {apply, []byte(strings.Repeat("[", 200000)), "no JSON"},
+		"deep and whole":         {apply, []byte(strings.Repeat("[", 9000) + strings.Repeat("]", 9000)), "not of its type"},
+		"blanks":                 {apply, blanks, "no JSON"},
+		"more than fits":         {apply, append(slices.Clone(blanks), ' '), "more than 262144 bytes"},
+		"without end":            {apply, make([]byte, 4*maxRequest), "more than 262144 bytes"},
+		"a compressed envelope":  {run, envelope(1, 9, one), "not one plain message"},
+		"an end of stream":       {run, envelope(2, 2, []byte("{}")), "not one plain message"},
+		"two envelopes":          {run, append(envelope(0, 9, one), envelope(0, 9, one)...), "not one plain message"},
+		"an envelope of 4 GiB":   {run, envelope(0, 1<<32-1, one), "not one plain message"},
+		"half an envelope":       {run, []byte{0, 0}, "not one plain message"},
+		"an envelope of nothing": {run, envelope(0, maxRequest, blanks), "no JSON"},
 	} {
 		kind := framingOf(c.path).media
 		if status, text := exchangeHTTP(t, cc, http.MethodPost, c.path, sized{bytes.NewReader(c.body)}, "Content-Type", kind); !strings.Contains(text, c.says) {
 			t.Errorf("%s: status %d, %.200q", name, status, text)
 		}
 	}
-	if status, text := exchangeHTTP(t, cc, http.MethodPost, run, bytes.NewReader(envelope(0, 2, []byte{8, 1})), "Content-Type", mediaStream); status != http.StatusOK {
+	if status, text := exchangeHTTP(t, cc, http.MethodPost, run, bytes.NewReader(envelope(0, 9, one)), "Content-Type", mediaStream); status != http.StatusOK {
 		t.Errorf("an honest call after them: status %d, %s", status, text)
 	}
 	if status, _ := exchangeHTTP(t, cc, http.MethodPost, apply, bytes.NewReader(make([]byte, maxRequest+1)), "Content-Type", mediaUnary); status != http.StatusRequestEntityTooLarge {
@@ -197,11 +203,12 @@ func TestRequestsAreReadOneAtATime(t *testing.T) {
 	for _, arrives := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			in := newIntake(nil, time.Minute)
+			in.requests[applyCall] = reflect.TypeFor[nothing]()
 			release := make(chan struct{})
 			handed := 0
 			next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handed++ })
 			serve := func(b io.Reader) {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, sessionpbconnect.SessionServiceApplyProcedure, b)
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, applyCall, b)
 				if err != nil {
 					t.Error(err)
 					return
@@ -209,15 +216,15 @@ func TestRequestsAreReadOneAtATime(t *testing.T) {
 				r.Header.Set("Content-Type", mediaUnary)
 				in.handler(next).ServeHTTP(&deadlines{header: http.Header{}}, r)
 			}
-			go serve(readerFunc(func([]byte) (int, error) {
+			go serve(readerFunc(func(b []byte) (int, error) {
 				<-release
 				if !arrives {
 					return 0, os.ErrDeadlineExceeded
 				}
-				return 0, io.EOF
+				return copy(b, "{}"), io.EOF
 			}))
 			synctest.Wait()
-			go serve(strings.NewReader(""))
+			go serve(strings.NewReader("{}"))
 			synctest.Wait()
 			must.Equal(t, handed, 0, "were read beside the first")
 			close(release)
@@ -236,9 +243,9 @@ func TestLargeRequestsAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range maxCalls {
 		all.Go(func() {
-			body := sized{bytes.NewReader(bytes.Repeat([]byte{0x0a, 0}, maxRequest/2))}
-			status, text := exchangeHTTP(t, cc, http.MethodPost, sessionpbconnect.SessionServiceApplyProcedure, body, "Content-Type", mediaUnary)
-			if status != http.StatusBadRequest || !strings.Contains(text, "more than 8192 parts") {
+			body := sized{bytes.NewReader(bytes.Repeat([]byte(" "), maxRequest))}
+			status, text := exchangeHTTP(t, cc, http.MethodPost, applyCall, body, "Content-Type", mediaUnary)
+			if status != http.StatusBadRequest || !strings.Contains(text, "no JSON") {
 				t.Errorf("status %d, %s", status, text)
 			}
 		})
@@ -250,7 +257,7 @@ func TestLargeRequestsAtOnce(t *testing.T) {
 func TestRequestMustArrive(t *testing.T) {
 	conn, _ := serving(t, stub{}, Timeouts{Send: 100 * time.Millisecond})
 	cc := raw(t, conn)
-	status, text := exchangeHTTP(t, cc, http.MethodPost, sessionpbconnect.SessionServiceApplyProcedure, never(t), "Content-Type", mediaUnary)
+	status, text := exchangeHTTP(t, cc, http.MethodPost, applyCall, never(t), "Content-Type", mediaUnary)
 	if status != http.StatusBadRequest || !strings.Contains(text, "did not arrive") {
 		t.Errorf("status %d, %s", status, text)
 	}
@@ -303,42 +310,6 @@ func TestRequestsAreCharged(t *testing.T) {
 	must.Is(t, must.Err(c.Apply(t.Context(), as, time.Minute)), ErrBusy, "no room")
 	if err := errors.Join(c.Start(t.Context(), 1), c.Stop(t.Context(), 1), c.Verify(t.Context())); err != nil || most != 0 {
 		t.Errorf("small calls: %v, charged %v", err, most)
-	}
-}
-
-// TestChargeCoversDecoding decodes the messages that take most memory for their size: it
-// is no more than what is charged.
-func TestChargeCoversDecoding(t *testing.T) {
-	bytesOf := func(field byte, inner string) []byte { return append([]byte{field<<3 | 2, byte(len(inner))}, inner...) }
-	assignment := string(bytesOf(4, "")) // with an empty command
-	for name, c := range map[string]struct {
-		into proto.Message
-		part []byte
-	}{
-		"assignments": {&sessionpb.ApplyRequest{}, bytesOf(1, "")},
-		"commands":    {&sessionpb.ApplyRequest{}, bytesOf(1, assignment)},
-		"names":       {&sessionpb.ReadKnobsRequest{}, bytesOf(1, "")},
-		"long names":  {&sessionpb.ReadKnobsRequest{}, bytesOf(1, strings.Repeat("a", 29))},
-		"settings":    {&sessionpb.KeepRequest{}, bytesOf(1, "")},
-		"comments":    {&sessionpb.KeepRequest{}, bytesOf(2, "x")},
-		"unknown":     {&sessionpb.VerifyRequest{}, bytesOf(9, "")},
-	} {
-		var b []byte
-		n := 0
-		for d := c.into.ProtoReflect().Descriptor(); n < maxRequestParts && len(b)+len(c.part) <= maxRequest; {
-			b = append(b, c.part...)
-			more := must.Get(parts(c.part, d, maxRequestParts))(t)
-			n += more
-		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		must.Do(t, proto.Unmarshal(b, c.into))
-		runtime.ReadMemStats(&after)
-		if used, most := after.TotalAlloc-before.TotalAlloc, uint64(n)*uint64(partBytes); used > most {
-			t.Errorf("%s: %d bytes with %d parts take %d bytes, %d are charged", name, len(b), n, used, most)
-		} else {
-			t.Logf("%s: %d bytes with %d parts take %d bytes each", name, len(b), n, used/uint64(n))
-		}
 	}
 }
 

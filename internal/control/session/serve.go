@@ -8,16 +8,20 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"time"
 
 	"connectrpc.com/connect"
 
-	"linerate/internal/control/session/sessionpb"
-	"linerate/internal/control/session/sessionpb/sessionpbconnect"
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+)
+
+// The paths of the calls.
+const (
+	callPath = "/linerate.session/"
+	runCall  = callPath + "Run" // the one that answers with a stream
 )
 
 // lingerAfterRefusal is how long a controller that was refused, or that closed
@@ -44,18 +48,17 @@ func Serve(ctx context.Context, conn net.Conn, version string, s Service, t Time
 	if err != nil {
 		return nil // a controller that is refused, or none at all: nothing was begun
 	}
-	a.host = host
 	in := newIntake(welcome.Charge, t.Send)
 	options := connect.WithHandlerOptions(
-		connect.WithCodec(in.codec()), connect.WithReadMaxBytes(maxRequest),
+		connect.WithCodec(codec{&in.shapes, host, in}), connect.WithReadMaxBytes(maxRequest),
 		connect.WithSendMaxBytes(maxResponse),
 		connect.WithCompression("gzip", nil, nil), // nothing to inflate
 		connect.WithRecover(recovered),
 	)
-	path, handler := sessionpbconnect.NewSessionServiceHandler(a, options)
 	mux := http.NewServeMux()
-	mux.Handle(path, withController(handler))
-	mux.Handle(sessionpbconnect.NewSettingsServiceHandler(settings{a, s}, options))
+	a.calls(in, mux, options)
+	in.requests[runCall] = reflect.TypeFor[runNumber]()
+	mux.Handle(runCall, withController(connect.NewServerStreamHandlerSimple(runCall, a.run, options)))
 	return serveHTTP(ctx, c, in.handler(mux), t)
 }
 
@@ -81,7 +84,6 @@ type adapter struct {
 	version  string
 	timeouts Timeouts
 	hangUp   func(after time.Duration)
-	host     model.Host // this end, as the hello said
 }
 
 // outgoing gives err the code by which the controller tells kinds apart.
@@ -110,138 +112,100 @@ func outgoing(err error) error {
 	return connect.NewError(code, errors.New(clean(err.Error(), MaxText)))
 }
 
-// call does f, which gets the end that the agent is.
-func call[P any](a *adapter, f func(h model.Host) (*P, error)) (*P, error) {
-	p, err := f(a.host)
-	if err != nil {
-		return nil, outgoing(err)
-	}
-	return p, nil
-}
-
-// Facts reads the host.
-func (a *adapter) Facts(ctx context.Context, p *sessionpb.FactsRequest) (*sessionpb.FactsResponse, error) {
-	return call(a, func(model.Host) (*sessionpb.FactsResponse, error) {
-		var c check
-		peer := c.text("peer", p.GetPeer(), MaxAddress)
-		if c.err != nil {
-			return nil, c.err
+// handle serves the call named name with f.
+func handle[Req, Res any](in *intake, mux *http.ServeMux, name string, options connect.HandlerOption, f func(context.Context, *Req) (Res, error)) {
+	path := callPath + name
+	in.requests[path] = reflect.TypeFor[Req]()
+	mux.Handle(path, connect.NewUnaryHandlerSimple(path, func(ctx context.Context, r *Req) (*Res, error) {
+		answer, err := f(ctx, r)
+		if err != nil {
+			return nil, outgoing(err)
 		}
-		f, err := a.service.Facts(ctx, peer)
-		return &sessionpb.FactsResponse{Facts: encodeFacts(f)}, err
-	})
+		return &answer, nil
+	}, options))
 }
 
-// ReadKnobs reads some knobs.
-func (a *adapter) ReadKnobs(ctx context.Context, p *sessionpb.ReadKnobsRequest) (*sessionpb.ReadKnobsResponse, error) {
-	return call(a, func(model.Host) (*sessionpb.ReadKnobsResponse, error) {
-		var c check
-		ids := knobNames(&c, p.GetIds())
-		if c.err != nil {
-			return nil, c.err
+// calls serves all calls but Run.
+func (a *adapter) calls(in *intake, mux *http.ServeMux, o connect.HandlerOption) {
+	s := a.service
+	handle(in, mux, "Facts", o, func(ctx context.Context, r *factsRequest) (model.HostFacts, error) { return s.Facts(ctx, r.Peer) })
+	handle(in, mux, "ReadKnobs", o, func(ctx context.Context, r *knobNames) (knobValues, error) {
+		m, err := s.ReadKnobs(ctx, r.once())
+		return knobValues{m}, err
+	})
+	handle(in, mux, "Apply", o, func(ctx context.Context, r *applyRequest) (changeList, error) {
+		return changed(s.Apply(ctx, r.Assignments, r.Terms))
+	})
+	handle(in, mux, "Verify", o, func(ctx context.Context, _ *nothing) (nothing, error) { return nothing{}, s.Verify(ctx) })
+	handle(in, mux, "Extend", o, func(ctx context.Context, r *extendRequest) (nothing, error) {
+		return nothing{}, s.Extend(ctx, r.Within)
+	})
+	handle(in, mux, "Undo", o, func(ctx context.Context, _ *nothing) (changeList, error) { return changed(s.Undo(ctx)) })
+	handle(in, mux, "Recovered", o, func(ctx context.Context, _ *nothing) (changeList, error) { return changed(s.Recovered(ctx)) })
+	handle(in, mux, "Prepare", o, func(ctx context.Context, r *Preparation) (acceptedAt, error) {
+		port, err := s.Prepare(ctx, *r)
+		return acceptedAt{port}, err
+	})
+	handle(in, mux, "Start", o, func(ctx context.Context, r *runNumber) (nothing, error) { return nothing{}, s.Start(ctx, r.Run) })
+	handle(in, mux, "Stop", o, func(ctx context.Context, r *runNumber) (nothing, error) { return nothing{}, s.Stop(ctx, r.Run) })
+	handle(in, mux, "Close", o, func(ctx context.Context, _ *nothing) (changeList, error) {
+		defer a.hangUp(lingerAfterRefusal)
+		return changed(s.Close(ctx))
+	})
+	handle(in, mux, "Pending", o, func(ctx context.Context, _ *nothing) (transaction, error) {
+		id, err := s.Pending(ctx)
+		return transaction{id}, err
+	})
+	handle(in, mux, "Confirm", o, func(ctx context.Context, r *transaction) (nothing, error) {
+		if r.Transaction == "" {
+			return nothing{}, fmt.Errorf("%w: no transaction to confirm", ErrInvalid)
 		}
-		m, err := a.service.ReadKnobs(ctx, ids)
-		return &sessionpb.ReadKnobsResponse{Knobs: encodeKnobs(m)}, err
+		return nothing{}, s.Confirm(ctx, r.Transaction)
 	})
-}
-
-// knobNames checks a list of knobs and returns each once.
-func knobNames(c *check, list []string) []model.KnobID {
-	var ids []model.KnobID
-	c.count("knobs", len(list), MaxKnobs)
-	c.that(len(list) > 0, "no knobs")
-	for _, s := range list[:min(len(list), MaxKnobs)] {
-		ids = append(ids, model.KnobID(c.name("knob", s)))
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
-}
-
-// Apply changes knobs.
-func (a *adapter) Apply(ctx context.Context, p *sessionpb.ApplyRequest) (*sessionpb.ApplyResponse, error) {
-	return call(a, func(h model.Host) (*sessionpb.ApplyResponse, error) {
-		var c check
-		as := decodeAssignments(&c, p.GetAssignments(), h)
-		t := Terms{
-			Within: c.duration("deadline", p.GetDeadlineNs(), MinDeadline, MaxDuration),
-			Undo:   c.duration("time to undo", p.GetUndoNs(), 0, knob.MaxUndoTime),
+	handle(in, mux, "Revert", o, func(ctx context.Context, r *transaction) (changeList, error) {
+		changes, err := s.Revert(ctx, r.Transaction)
+		if err != nil && len(changes) > 0 { // an error would lose what was put back
+			return changeList{changes, err.Error()}, nil
 		}
-		if c.err != nil {
-			return nil, c.err
-		}
-		changes, err := a.service.Apply(ctx, as, t)
-		return &sessionpb.ApplyResponse{Changes: encodeChanges(changes)}, err
+		return changed(changes, err)
+	})
+	handle(in, mux, "Origins", o, func(ctx context.Context, r *knobNames) (fileLines, error) {
+		lines, err := s.Origins(ctx, r.once())
+		return fileLines{lines}, err
+	})
+	handle(in, mux, "Probe", o, func(ctx context.Context, r *probeRequest) (probeResults, error) {
+		results, err := s.Probe(ctx, r.Targets, r.Within, r.Settle)
+		return probeResults{results}, err
+	})
+	handle(in, mux, "Keep", o, func(ctx context.Context, r *Keep) (Keeping, error) { return s.Keep(ctx, *r) })
+	handle(in, mux, "Restore", o, func(ctx context.Context, r *restoreRequest) (Restored, error) { return s.Restore(ctx, r.Since) })
+	handle(in, mux, "Kept", o, func(ctx context.Context, _ *nothing) (keptList, error) {
+		records, err := s.Kept(ctx)
+		return keptList{records}, err
+	})
+	handle(in, mux, "Confirmed", o, func(ctx context.Context, _ *nothing) (confirmedList, error) {
+		settings, err := s.Confirmed(ctx)
+		return confirmedList{settings}, err
+	})
+	handle(in, mux, "Claims", o, func(ctx context.Context, r *knobNames) (claimList, error) {
+		claims, err := s.Claims(ctx, r.once())
+		return claimList{claims}, err
 	})
 }
 
-// Verify compares knobs with what was set.
-func (a *adapter) Verify(ctx context.Context, _ *sessionpb.VerifyRequest) (*sessionpb.VerifyResponse, error) {
-	return call(a, func(model.Host) (*sessionpb.VerifyResponse, error) {
-		return &sessionpb.VerifyResponse{}, a.service.Verify(ctx)
-	})
+// once returns each name once.
+func (k knobNames) once() []model.KnobID {
+	slices.Sort(k.IDs)
+	return slices.Compact(k.IDs)
 }
 
-// Extend moves the deadline.
-func (a *adapter) Extend(ctx context.Context, p *sessionpb.ExtendRequest) (*sessionpb.ExtendResponse, error) {
-	return call(a, func(model.Host) (*sessionpb.ExtendResponse, error) {
-		var c check
-		d := c.duration("extension", p.GetExtendNs(), MinDeadline, MaxDuration)
-		if c.err != nil {
-			return nil, c.err
-		}
-		return &sessionpb.ExtendResponse{}, a.service.Extend(ctx, d)
-	})
+// changed is the answer of changes that were made, or taken back.
+func changed(list []model.Change, err error) (changeList, error) {
+	return changeList{Changes: list}, err
 }
 
-// Undo puts knobs back.
-func (a *adapter) Undo(ctx context.Context, _ *sessionpb.UndoRequest) (*sessionpb.UndoResponse, error) {
-	return call(a, func(model.Host) (*sessionpb.UndoResponse, error) {
-		changes, err := a.service.Undo(ctx)
-		return &sessionpb.UndoResponse{Changes: encodeChanges(changes)}, err
-	})
-}
-
-// Recovered tells what was put back at the start.
-func (a *adapter) Recovered(ctx context.Context, _ *sessionpb.RecoveredRequest) (*sessionpb.RecoveredResponse, error) {
-	return call(a, func(model.Host) (*sessionpb.RecoveredResponse, error) {
-		changes, err := a.service.Recovered(ctx)
-		return &sessionpb.RecoveredResponse{Changes: encodeChanges(changes)}, err
-	})
-}
-
-// Prepare begins one run.
-func (a *adapter) Prepare(ctx context.Context, p *sessionpb.PrepareRequest) (*sessionpb.PrepareResponse, error) {
-	return call(a, func(model.Host) (*sessionpb.PrepareResponse, error) {
-		var c check
-		prep := Preparation{Run: p.GetRun(), Flow: decodeFlow(&c, p.GetFlow()), Connect: c.hostPort("address to connect to", p.GetConnect())}
-		c.that(prep.Run != 0, "the run has no number")
-		c.that(len(p.GetToken()) == TokenBytes, "the token has %d bytes, not %d", len(p.GetToken()), TokenBytes)
-		copy(prep.Token[:], p.GetToken())
-		prep.Ports = model.Ports{First: int(p.GetFirstPort()), Last: int(p.GetLastPort())}
-		c.that(prep.Ports.Valid(), "no ports: %d to %d", p.GetFirstPort(), p.GetLastPort())
-		prep.Loopback = p.GetLoopback()
-		prep.Egress = decodeEgress(&c, p.GetEgress())
-		prep.Within = c.duration("time to prepare", p.GetWithinNs(), 0, MaxPrepare)
-		if c.err != nil {
-			return nil, c.err
-		}
-		port, err := a.service.Prepare(ctx, prep)
-		return &sessionpb.PrepareResponse{Port: uint32(port)}, err
-	})
-}
-
-// decodeEgress reads what an agent is asked of its sockets.
-func decodeEgress(c *check, p *sessionpb.Egress) model.Egress {
-	e := model.Egress{
-		Bind: c.text("address to bind to", p.GetBind(), MaxName), Device: c.text("interface to bind to", p.GetDevice(), MaxName),
-		From: model.Ports{First: int(p.GetFirstPort()), Last: int(p.GetLastPort())}, DSCP: int(c.atMost("DSCP", int64(p.GetDscp()), model.MaxDSCP)),
-	}
-	c.that(e.From.Valid(), "no ports: %s", e.From)
-	return e
-}
-
-// Run follows a run.
-func (a *adapter) Run(ctx context.Context, p *sessionpb.RunRequest, out *connect.ServerStream[sessionpb.RunResponse]) error {
+// run follows a run.
+func (a *adapter) run(ctx context.Context, r *runNumber, out *connect.ServerStream[Event]) error {
 	w, _ := ctx.Value(controllerKey{}).(*http.ResponseController)
 	send := func(e Event) error {
 		if w != nil {
@@ -253,44 +217,21 @@ func (a *adapter) Run(ctx context.Context, p *sessionpb.RunRequest, out *connect
 			defer func() { _ = w.SetWriteDeadline(time.Time{}) }()
 		}
 		if e.Kind != Samples {
-			return out.Send(encodeEvent(e))
+			return out.Send(&e)
 		}
-		e.Samples = slices.DeleteFunc(slices.Clone(e.Samples), func(s model.Sample) bool {
-			return math.IsNaN(s.Value) || math.IsInf(s.Value, 0) // unknown, and JSON knows no such number
+		known := slices.DeleteFunc(slices.Clone(e.Samples), func(s model.Sample) bool {
+			return math.IsNaN(s.Value) || math.IsInf(s.Value, 0)
 		})
-		for batch := range slices.Chunk(e.Samples, MaxSamples) {
-			if err := out.Send(encodeEvent(Event{Kind: Samples, Samples: batch})); err != nil {
+		for batch := range slices.Chunk(known, MaxSamples) {
+			if err := out.Send(&Event{Kind: Samples, Samples: batch}); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	err := a.service.Run(ctx, p.GetRun(), send)
+	err := a.service.Run(ctx, r.Run, send)
 	if w != nil {
 		_ = extend(w, a.timeouts.Send) // for the last word; where it fails, so does that
 	}
 	return outgoing(err)
-}
-
-// Start begins traffic.
-func (a *adapter) Start(ctx context.Context, p *sessionpb.StartRequest) (*sessionpb.StartResponse, error) {
-	return call(a, func(model.Host) (*sessionpb.StartResponse, error) {
-		return &sessionpb.StartResponse{}, a.service.Start(ctx, p.GetRun())
-	})
-}
-
-// Stop ends a run.
-func (a *adapter) Stop(ctx context.Context, p *sessionpb.StopRequest) (*sessionpb.StopResponse, error) {
-	return call(a, func(model.Host) (*sessionpb.StopResponse, error) {
-		return &sessionpb.StopResponse{}, a.service.Stop(ctx, p.GetRun())
-	})
-}
-
-// Close ends the session.
-func (a *adapter) Close(ctx context.Context, _ *sessionpb.CloseRequest) (*sessionpb.CloseResponse, error) {
-	return call(a, func(model.Host) (*sessionpb.CloseResponse, error) {
-		changes, err := a.service.Close(ctx)
-		a.hangUp(lingerAfterRefusal)
-		return &sessionpb.CloseResponse{Changes: encodeChanges(changes)}, err
-	})
 }

@@ -1,20 +1,29 @@
 // Package session is the protocol between a controller and the agent of one
 // host, over any one connection.
 //
-// The messages are documented in proto/linerate/session/v1/session.proto. They
-// travel as connect-go calls over HTTP/2 in cleartext with prior knowledge
-// (RFC 9113 section 3.3), one HTTP/2 connection on one net.Conn, so that a pipe,
-// a child's standard input and output and TLS all carry the same bytes.
+// The session begins with a greeting; see greeting.go. Connect-go calls over HTTP/2 in
+// cleartext with prior knowledge (RFC 9113 section 3.3) follow, one HTTP/2 connection on
+// one net.Conn, so that a pipe, a child's standard input and output and TLS all carry the
+// same bytes. A call is POST /linerate.session/NAME, and its messages are JSON: the values
+// of package model and of this package themselves, with their tags.
 //
 //  1. The agent's end calls Serve with a Service; it returns when the
 //     connection ends and every call has returned.
 //  2. The controller's end calls Open, which compares versions in both
 //     directions, and then the methods of Client.
 //  3. Both ends ask a silent peer for a sign of life, and end the session when
-//     none comes. Nothing that a peer sends is trusted: sizes, counts, ranges
-//     and texts are checked where they arrive, at either end.
+//     none comes. When it ends, for whatever reason, the agent closes the test, undoes
+//     the knobs and forgets the session.
 //
-// Values are those of package model; generated types stay inside.
+// Rules for all messages:
+//
+//   - Durations are in nanoseconds and relative, because the clocks of two hosts differ.
+//   - Texts are UTF-8 without control characters other than tab and newline.
+//   - A request has at most 256 KiB, a response or one event 1 MiB.
+//   - Every field has a bound; see rule. Both ends refuse what breaks one. An unknown
+//     field, and one that occurs twice, is refused too.
+//
+// testdata/messages holds a sample of every message.
 package session
 
 import (
@@ -94,37 +103,40 @@ func (t Timeouts) orDefaults() Timeouts {
 	return t
 }
 
-// Hello is what a controller says first.
+// Hello is what a controller says first. Its fields are the same in all versions.
 type Hello struct {
-	Version string     // linerate's, of the controller
-	Host    model.Host // the end that the agent is
-	Secret  []byte     // from the join link, nil where none is needed
+	Protocol uint32     `json:"protocol"`                     // Open fills it in
+	Version  string     `json:"version"`                      // linerate's, of the controller
+	Host     model.Host `json:"host"`                         // the end that the agent is
+	Secret   []byte     `json:"secret,omitempty" bound:"128"` // from the join link, nil where none is needed
 }
 
-// Welcome is an agent's answer to Hello.
+// Welcome is an agent's answer to Hello. Its fields are the same in all versions.
 type Welcome struct {
-	NoSettings string // why the session can change no settings, "" where it can
+	Protocol   uint32 `json:"protocol"` // Serve fills in both
+	Version    string `json:"version"`
+	NoSettings string `json:"no_settings,omitempty" bound:"text"` // why the session can change no settings, "" where it can
 	// Charge takes memory from what the session may hold, until give is called; nil is
 	// no bound. It is called before a large request is read or decoded. Its error is
 	// what the controller reads; it should wrap ErrBusy or ErrRefused.
-	Charge func(n units.Bytes) (give func(), err error)
+	Charge func(n units.Bytes) (give func(), err error) `json:"-"`
 }
 
 // Preparation is what an agent needs to prepare its end of a run.
 type Preparation struct {
-	Run     uint64 // number chosen by the controller, not 0
-	Flow    model.Flow
-	Token   [TokenBytes]byte // random, of this run only
-	Connect string           // host:port for data connections; "" to accept them
+	Run     uint64           `json:"run"` // number chosen by the controller, not 0
+	Flow    model.Flow       `json:"flow"`
+	Token   [TokenBytes]byte `json:"token"`                              // random, of this run only
+	Connect string           `json:"connect,omitempty" bound:"endpoint"` // host:port for data connections; "" to accept them
 	// Ports are those that an accepting agent may take, where it has one for each run.
-	Ports model.Ports
+	Ports model.Ports `json:"ports,omitzero"`
 	// Egress is where an agent's data leave from. One that serves obeys the mark alone.
-	Egress model.Egress
+	Egress model.Egress `json:"egress,omitzero"`
 	// Loopback has it accept at the loopback address only, and no UDP.
-	Loopback bool
+	Loopback bool `json:"loopback,omitempty"`
 	// Within is how long the connections may take to open, and a run that is ready to be
 	// started; up to MaxPrepare, 0: as the agent thinks.
-	Within time.Duration
+	Within time.Duration `json:"within_ns,omitempty" bound:"10m"`
 }
 
 // MaxPrepare bounds Preparation.Within.
@@ -133,27 +145,8 @@ const MaxPrepare = 10 * time.Minute
 // Terms are the times of a change. Both are lengths: the watchdog that keeps the
 // change is the only one who turns the first into a time of a clock, its own.
 type Terms struct {
-	Within time.Duration // after which it goes back unless extended, from when the watchdog hears it; 1 s to 24 h
-	Undo   time.Duration // how long taking back all that is applied may take (knob.UndoTime); up to 15 min, 0: as the agent thinks
-}
-
-// EventKind says what an Event tells.
-type EventKind int
-
-// The kinds of events, in the order in which they first come.
-const (
-	Ready    EventKind = iota + 1 // the connections stand; Warnings
-	Samples                       // Samples, at most MaxSamples
-	Measured                      // the end's measured windows are complete
-	Result                        // Report; the last event
-)
-
-// Event is one thing that an agent tells of a run.
-type Event struct {
-	Kind     EventKind
-	Warnings []string
-	Samples  []model.Sample
-	Report   model.EndReport
+	Within time.Duration `json:"within_ns" bound:"1s..24h"`     // after which it goes back unless extended, from when the watchdog hears it; 1 s to 24 h
+	Undo   time.Duration `json:"undo_ns,omitempty" bound:"15m"` // how long taking back all that is applied may take (knob.UndoTime); up to 15 min, 0: as the agent thinks
 }
 
 // Service is what an agent does for its controller. Arguments are already

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"linerate/internal/control/session/sessionpb"
-	"linerate/internal/control/session/sessionpb/sessionpbconnect"
+	"connectrpc.com/connect"
+
 	"linerate/internal/control/wire"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
@@ -135,16 +135,16 @@ func mustOpen(t *testing.T, conn net.Conn) *Client {
 // the test wants.
 func raw(t *testing.T, conn net.Conn) *http.ClientConn {
 	t.Helper()
-	must.Get(exchange(conn, &sessionpb.HelloRequest{Protocol: Protocol, End: sessionpb.End_END_FAR}))(t)
+	must.Get(exchange(conn, &Hello{Protocol: Protocol, Host: model.Far}))(t)
 	cc := must.Get(dialHTTP(t.Context(), conn, short().orDefaults()))(t)
 	t.Cleanup(func() { _ = cc.Close() })
 	return cc
 }
 
-// rawCalls are the calls of raw.
-func rawCalls(t *testing.T, conn net.Conn) sessionpbconnect.SessionServiceClient {
+// rawClient is a Client that follows no rules of its own.
+func rawClient(t *testing.T, conn net.Conn) *Client {
 	t.Helper()
-	return sessionpbconnect.NewSessionServiceClient(oneClient{raw(t, conn)}, "http://session.linerate.invalid")
+	return &Client{conn: raw(t, conn), codec: newCodec(model.Far), host: model.Far, timeouts: short().orDefaults()}
 }
 
 func TestErrorsKeepTheirKind(t *testing.T) {
@@ -221,8 +221,8 @@ func TestControllerThatStopsReading(t *testing.T) {
 		sent <- err
 		return err
 	}}, short())
-	c := rawCalls(t, conn)
-	stream := must.Get(c.Run(t.Context(), &sessionpb.RunRequest{Run: 1}))(t)
+	c := rawClient(t, conn)
+	stream := must.Get(calling[Event, runNumber](c, "Run").CallServerStream(t.Context(), connect.NewRequest(&runNumber{1})))(t)
 	defer func() { _ = stream.Close() }()
 	if !stream.Receive() {
 		t.Fatal(stream.Err())
@@ -232,7 +232,7 @@ func TestControllerThatStopsReading(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the agent waits for ever")
 	}
-	must.OK(t, must.Err(c.Facts(t.Context(), &sessionpb.FactsRequest{})), "the session did not survive")
+	must.OK(t, must.Err(c.Facts(t.Context(), "")), "the session did not survive")
 }
 
 func TestAgentThatLies(t *testing.T) {
@@ -268,7 +268,7 @@ func FuzzControlStream(f *testing.F) {
 			_ = Serve(t.Context(), far, "v", stub{}, short())
 		}()
 		_ = near.SetDeadline(time.Now().Add(time.Second))
-		_, _ = exchange(near, &sessionpb.HelloRequest{Protocol: Protocol, End: sessionpb.End_END_FAR})
+		_, _ = exchange(near, &Hello{Protocol: Protocol, Host: model.Far})
 		go func() { _ = drain(near) }()
 		_, _ = near.Write(append([]byte(http2Preface), b...))
 		_ = near.Close()

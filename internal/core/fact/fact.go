@@ -54,6 +54,15 @@ func (f Of[T]) Reason() string {
 	return f.source
 }
 
+// Fields returns pointers to the value, nil where it is unknown, and to its source or
+// reason, for code that checks the fields of any type.
+func (f *Of[T]) Fields() (value any, source *string) {
+	if !f.known {
+		return nil, &f.source
+	}
+	return &f.value, &f.source
+}
+
 // document is the JSON form: {"value": 1, "source": "x"} or {"unknown": "why"}.
 type document[T any] struct {
 	Value   *T      `json:"value,omitempty"`

@@ -60,13 +60,13 @@ type Disk struct {
 
 // Hop is one part of the way from a host to its peer, as that host sees it.
 type Hop struct {
-	Kind   HopKind                `json:"kind"`
+	Kind   HopKind                `json:"kind" bound:"name"`
 	Name   string                 `json:"name,omitempty"` // of the interface, or the address
 	MTU    fact.Of[int]           `json:"mtu"`            // bytes
 	Rate   fact.Of[units.BitRate] `json:"rate"`
-	Duplex fact.Of[string]        `json:"duplex"`         // "full" or "half"
-	To     string                 `json:"to,omitempty"`   // where a tunnel leads, which member of a bond is in use
-	Note   string                 `json:"note,omitempty"` // what else is to be known, a sentence
+	Duplex fact.Of[string]        `json:"duplex"`                      // "full" or "half"
+	To     string                 `json:"to,omitempty" bound:"text"`   // where a tunnel leads, which member of a bond is in use
+	Note   string                 `json:"note,omitempty" bound:"text"` // what else is to be known, a sentence
 }
 
 // HopKind is what a hop is.

@@ -18,7 +18,7 @@ type Egress struct {
 	// From are the ports of the connecting sockets: each takes the first that is free.
 	From Ports `json:"client_ports,omitzero"`
 	// DSCP marks the packets of both ends, 0 to 63 (RFC 2474 section 3).
-	DSCP int `json:"dscp,omitempty"`
+	DSCP int `json:"dscp,omitempty" bound:"63"`
 }
 
 // MarkOnly returns the part of o that the other end of a path has too.

@@ -30,21 +30,21 @@ func Engines(settings []Setting) []string {
 // Flow describes the test traffic of one run. The zero value of a field means
 // the engine's default, which the engine states in its documentation.
 type Flow struct {
-	Engine     string        `json:"engine"`               // "tcpbulk"
-	Direction  Direction     `json:"direction"`            //
-	Streams    int           `json:"streams,omitempty"`    // parallel connections per direction; 0 is 1
-	Duration   time.Duration `json:"duration_ns"`          // measured time after Omit; 0 only with Bytes
-	Bytes      units.Bytes   `json:"bytes,omitempty"`      // payload per direction instead of Duration
-	Omit       time.Duration `json:"omit_ns"`              // sent and stored, not counted
-	Interval   time.Duration `json:"interval_ns"`          // reporting step; 0 is 1 s
-	Block      units.Bytes   `json:"block,omitempty"`      // bytes per write; 0 is the engine's choice
-	Window     units.Bytes   `json:"window,omitempty"`     // SO_SNDBUF and SO_RCVBUF; 0 leaves autotuning on
-	MSS        int           `json:"mss,omitempty"`        // TCP_MAXSEG in bytes; 0 leaves it to the path
-	Nagle      bool          `json:"nagle,omitempty"`      // true leaves Nagle's algorithm on (TCP_NODELAY off)
-	Congestion string        `json:"congestion,omitempty"` // congestion control of the sender; "" is the system's
-	Lead       time.Duration `json:"lead_ns,omitempty"`    // before Omit, what the engine does first by itself, such as probing without load
-	Points     int           `json:"points,omitempty"`     // how many points the run reports, one for each size of a message; it ends after the last
-	Params     Params        `json:"params,omitempty"`     // what belongs to this engine only
+	Engine     string        `json:"engine" bound:"name"`                 // "tcpbulk"
+	Direction  Direction     `json:"direction" bound:"to|from|both"`      //
+	Streams    int           `json:"streams,omitempty" bound:"1000"`      // parallel connections per direction; 0 is 1
+	Duration   time.Duration `json:"duration_ns"`                         // measured time after Omit; 0 only with Bytes
+	Bytes      units.Bytes   `json:"bytes,omitempty"`                     // payload per direction instead of Duration
+	Omit       time.Duration `json:"omit_ns"`                             // sent and stored, not counted
+	Interval   time.Duration `json:"interval_ns"`                         // reporting step; 0 is 1 s
+	Block      units.Bytes   `json:"block,omitempty" bound:"67108864"`    // bytes per write; 0 is the engine's choice
+	Window     units.Bytes   `json:"window,omitempty" bound:"2147483647"` // SO_SNDBUF and SO_RCVBUF; 0 leaves autotuning on
+	MSS        int           `json:"mss,omitempty" bound:"65535"`         // TCP_MAXSEG in bytes; 0 leaves it to the path
+	Nagle      bool          `json:"nagle,omitempty"`                     // true leaves Nagle's algorithm on (TCP_NODELAY off)
+	Congestion string        `json:"congestion,omitempty"`                // congestion control of the sender; "" is the system's
+	Lead       time.Duration `json:"lead_ns,omitempty"`                   // before Omit, what the engine does first by itself, such as probing without load
+	Points     int           `json:"points,omitempty" bound:"4096"`       // how many points the run reports, one for each size of a message; it ends after the last
+	Params     Params        `json:"params,omitempty"`                    // what belongs to this engine only
 }
 
 // Length is how long f lasts by its own word: what comes first, warm-up and

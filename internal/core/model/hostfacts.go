@@ -27,11 +27,11 @@ const (
 
 // NIC is one network interface of a host.
 type NIC struct {
-	Name      string          `json:"name"`
+	Name      string          `json:"name" bound:"name"`
 	Kind      fact.Of[string] `json:"kind"` // "device", "loopback", "wireless", or what made it: "bridge", "bond", "vlan", "veth"
 	Up        fact.Of[bool]   `json:"up"`   // carries data now
 	MAC       fact.Of[string] `json:"mac"`
-	Addresses []string        `json:"addresses,omitempty"` // with the length of the prefix, "192.0.2.1/24"
+	Addresses []string        `json:"addresses,omitempty" bound:"64"` // with the length of the prefix, "192.0.2.1/24"
 
 	MTU    fact.Of[int] `json:"mtu"`     // bytes
 	MTUMin fact.Of[int] `json:"mtu_min"` // what the driver takes, not what the wire carries
@@ -42,17 +42,17 @@ type NIC struct {
 	Firmware fact.Of[string]    `json:"firmware"`
 	Bus      Bus                `json:"bus"`
 	Media    Media              `json:"media"`
-	Offloads fact.Of[[]Offload] `json:"offloads"`
+	Offloads fact.Of[[]Offload] `json:"offloads" bound:"256"`
 	Qdisc    fact.Of[string]    `json:"qdisc"`
 
-	Master fact.Of[string] `json:"master"`          // the bridge or bond that it is part of, "" for none
-	Below  []string        `json:"below,omitempty"` // what it is made of: parts of a bridge or bond, parent of a VLAN
-	VLAN   fact.Of[int]    `json:"vlan"`            // its number
-	Bond   fact.Of[string] `json:"bond"`            // how a bond spreads packets, "802.3ad"
+	Master fact.Of[string] `json:"master"`                     // the bridge or bond that it is part of, "" for none
+	Below  []string        `json:"below,omitempty" bound:"64"` // what it is made of: parts of a bridge or bond, parent of a VLAN
+	VLAN   fact.Of[int]    `json:"vlan"`                       // its number
+	Bond   fact.Of[string] `json:"bond"`                       // how a bond spreads packets, "802.3ad"
 
 	// Settings are the current values of the link's knobs, those that it has; of
 	// links made by software they are not read. The interface that leads to the peer has its own in HostFacts.Knobs.
-	Settings map[KnobID]fact.Of[string] `json:"settings,omitempty"`
+	Settings map[KnobID]fact.Of[string] `json:"settings,omitempty" bound:"1024"`
 }
 
 // Media is the link mode of an interface. Modes are named as by Linux
@@ -61,9 +61,9 @@ type Media struct {
 	Speed      fact.Of[units.BitRate] `json:"speed"`
 	Duplex     fact.Of[string]        `json:"duplex"` // "full" or "half"
 	Autoneg    fact.Of[bool]          `json:"autoneg"`
-	Supported  fact.Of[[]string]      `json:"supported"`
-	Advertised fact.Of[[]string]      `json:"advertised"`
-	Partner    fact.Of[[]string]      `json:"partner"` // advertised by the other end of the wire
+	Supported  fact.Of[[]string]      `json:"supported" bound:"256"`
+	Advertised fact.Of[[]string]      `json:"advertised" bound:"256"`
+	Partner    fact.Of[[]string]      `json:"partner" bound:"256"` // advertised by the other end of the wire
 }
 
 // Bus is how an interface is attached to its machine.
@@ -89,21 +89,21 @@ type Bus struct {
 // Offload is one thing that a driver can do in place of the stack. What it
 // cannot is not listed.
 type Offload struct {
-	Name  string `json:"name"` // the system's: "tx-tcp-segmentation"
+	Name  string `json:"name" bound:"name"` // the system's: "tx-tcp-segmentation"
 	On    bool   `json:"on"`
 	Fixed bool   `json:"fixed,omitempty"` // cannot be changed
 }
 
 // Route is the way from a host to its peer.
 type Route struct {
-	Peer      string          `json:"peer"`
+	Peer      string          `json:"peer" bound:"address"`
 	Interface fact.Of[string] `json:"interface"`
 	Source    fact.Of[string] `json:"source"`  // address that packets leave with
 	Gateway   fact.Of[string] `json:"gateway"` // "" where the peer is on the link
 	MTU       fact.Of[int]    `json:"mtu"`     // of the route or learnt for the path; the interface's where the route has none
 	// Metrics are what else the route prescribes, under the system's names:
 	// "initcwnd", "advmss".
-	Metrics map[string]string `json:"metrics,omitempty"`
+	Metrics map[string]string `json:"metrics,omitempty" bound:"64,value"`
 }
 
 // Public returns what somebody without a key is told of a host: what a

@@ -3,9 +3,9 @@ package model
 // FileLine is one line of a file that sets something. Text is the native text that
 // it sets, or the canonical one where the file has words of its own for it.
 type FileLine struct {
-	File   string // absolute path, "/etc/sysctl.d/90-net.conf"
-	Number int    // 1…
-	Text   string // without blanks around it
+	File   string `json:"file" bound:"value"`      // absolute path, "/etc/sysctl.d/90-net.conf"
+	Number int    `json:"line" bound:"2147483647"` // 1…
+	Text   string `json:"text" bound:"value"`      // without blanks around it
 }
 
 // FileState says what became of a kept file that was to be taken back.
@@ -21,10 +21,10 @@ const (
 
 // FileResult is what became of one of them.
 type FileResult struct {
-	Record string    `json:"record"`
-	Path   string    `json:"path"`
-	State  FileState `json:"state"`
-	Detail string    `json:"detail,omitempty"`
+	Record string    `json:"record" bound:"name"`
+	Path   string    `json:"path" bound:"value"`
+	State  FileState `json:"state" bound:"restored|already|changed|failed"`
+	Detail string    `json:"detail,omitempty" bound:"text"`
 }
 
 // FileFormat names a kind of files in which a system keeps settings.
@@ -69,6 +69,6 @@ func (f FileFormat) System() string {
 // Omission is a setting that the format cannot hold.
 type Omission struct {
 	Knob   KnobID `json:"knob"`
-	Value  string `json:"value"`
-	Reason string `json:"reason"`
+	Value  string `json:"value" bound:"value"`
+	Reason string `json:"reason" bound:"text"`
 }

@@ -42,14 +42,14 @@ const (
 
 // Claim says that a manager sets a knob, or may.
 type Claim struct {
-	Knob    KnobID
-	Link    string // interface that it is about; "" for the whole machine
-	Manager Manager
-	Sets    string        // native text that it will set, canonical where the manager has words of its own; "" where that is not known
-	When    string        // when it sets it again: "whenever the connection comes up"
-	File    string        // absolute path of the file that says so; "" where none does
-	Line    int           // 1…; 0 where no single line says so
-	Active  fact.Of[bool] // whether it is at work: its process runs, or the system calls it by itself
+	Knob    KnobID        `json:"knob"`
+	Link    string        `json:"link,omitempty"` // interface that it is about; "" for the whole machine
+	Manager Manager       `json:"manager" bound:"name"`
+	Sets    string        `json:"sets,omitempty" bound:"value"`      // native text that it will set, canonical where the manager has words of its own; "" where that is not known
+	When    string        `json:"when,omitempty" bound:"text"`       // when it sets it again: "whenever the connection comes up"
+	File    string        `json:"file,omitempty" bound:"value"`      // absolute path of the file that says so; "" where none does
+	Line    int           `json:"line,omitempty" bound:"2147483647"` // 1…; 0 where no single line says so
+	Active  fact.Of[bool] `json:"active"`                            // whether it is at work: its process runs, or the system calls it by itself
 }
 
 // String returns the claim as a sentence for people, without a final period.

@@ -52,7 +52,7 @@ type KnobID string
 type Assignment struct {
 	Host  Host   `json:"host,omitempty"`
 	Knob  KnobID `json:"knob"`
-	Value string `json:"value"` // canonical text: bytes as a decimal count, switches as 0 or 1; of a command On or Off
+	Value string `json:"value" bound:"value"` // canonical text: bytes as a decimal count, switches as 0 or 1; of a command On or Off
 	// Command is what a factor does that is no knob; its Knob begins with CommandPrefix.
 	Command Command `json:"command,omitzero"`
 }
@@ -74,9 +74,9 @@ const (
 // knob for: a shaper, a driver, a VPN. Both texts are for the shell of the host. The
 // zero value is no command.
 type Command struct {
-	Run   string        `json:"run"`      // turns it on; exit status 0 is success
-	Undo  string        `json:"undo"`     // turns it off again, also where Run failed half way
-	Limit time.Duration `json:"limit_ns"` // that each may take; then it is ended
+	Run   string        `json:"run" bound:"command"`  // turns it on; exit status 0 is success
+	Undo  string        `json:"undo" bound:"command"` // turns it off again, also where Run failed half way
+	Limit time.Duration `json:"limit_ns" bound:"5m"`  // that each may take; then it is ended
 }
 
 // MaxCommandTime is the longest Limit: whoever waits for an undo waits for it too.
@@ -136,7 +136,7 @@ type Run struct {
 
 // Value is a run's one number for one metric and direction.
 type Value struct {
-	Direction Direction `json:"direction,omitempty"`
+	Direction Direction `json:"direction,omitempty" bound:"|to|from"`
 	Metric    Metric    `json:"metric"`
 	Value     float64   `json:"value"`
 }
@@ -153,27 +153,27 @@ func (r *Run) Value(d Direction, m Metric) (float64, bool) {
 
 // HostFacts is what an agent says of its host at the start of a session.
 type HostFacts struct {
-	Host      Host                   `json:"host"`
-	Name      string                 `json:"name"`
+	Host      Host                   `json:"host" bound:"end"`
+	Name      string                 `json:"name" bound:"address"`
 	OS        string                 `json:"os"`   // GOOS
 	Arch      string                 `json:"arch"` // GOARCH
 	Kernel    fact.Of[string]        `json:"kernel"`
-	CPUs      int                    `json:"cpus"`
-	Version   string                 `json:"version"`   // linerate's
-	Address   string                 `json:"address"`   // of the data path, as seen from this end
-	Interface fact.Of[string]        `json:"interface"` // that carries the data path
-	MTU       fact.Of[int]           `json:"mtu"`       // of Interface, bytes
-	LinkRate  fact.Of[units.BitRate] `json:"link_rate"` // of Interface
+	CPUs      int                    `json:"cpus" bound:"65536"`
+	Version   string                 `json:"version"`                 // linerate's
+	Address   string                 `json:"address" bound:"address"` // of the data path, as seen from this end
+	Interface fact.Of[string]        `json:"interface"`               // that carries the data path
+	MTU       fact.Of[int]           `json:"mtu"`                     // of Interface, bytes
+	LinkRate  fact.Of[units.BitRate] `json:"link_rate"`               // of Interface
 	// PathRate is the slowest link on the way from this host to its peer, where
 	// somebody knows that for this direction: of a lab, its wire.
 	PathRate   fact.Of[units.BitRate]     `json:"path_rate,omitzero"`
 	Congestion fact.Of[string]            `json:"congestion"`
-	Qdisc      fact.Of[string]            `json:"qdisc"` // of Interface
-	Knobs      map[KnobID]fact.Of[string] `json:"knobs"` // current values
+	Qdisc      fact.Of[string]            `json:"qdisc"`              // of Interface
+	Knobs      map[KnobID]fact.Of[string] `json:"knobs" bound:"1024"` // current values
 	Machine    *Machine                   `json:"machine,omitempty"`
 	Route      *Route                     `json:"route,omitempty"`
-	NICs       []NIC                      `json:"nics,omitempty"` // the one that leads to the peer first
-	Path       []Hop                      `json:"path,omitempty"` // to the peer; the interface that packets leave by comes first
+	NICs       []NIC                      `json:"nics,omitempty" bound:"64"` // the one that leads to the peer first
+	Path       []Hop                      `json:"path,omitempty" bound:"64"` // to the peer; the interface that packets leave by comes first
 }
 
 // SessionState says how a session stands.
@@ -261,11 +261,11 @@ const DetailForgotten = "the restart of the machine forgot it, and what had it i
 // Change is one knob of one host changed by linerate, and what became of it.
 type Change struct {
 	Run    int         `json:"run"` // number of the run that it was made for
-	Host   Host        `json:"host"`
+	Host   Host        `json:"host" bound:"end"`
 	Knob   KnobID      `json:"knob"`
-	Native string      `json:"native"` // "net.ipv4.tcp_rmem"
-	Old    string      `json:"old"`    // native text before
-	New    string      `json:"new"`    // native text written
-	State  ChangeState `json:"state"`
-	Detail string      `json:"detail,omitempty"`
+	Native string      `json:"native" bound:"value"` // "net.ipv4.tcp_rmem"
+	Old    string      `json:"old" bound:"value"`    // native text before
+	New    string      `json:"new" bound:"value"`    // native text written
+	State  ChangeState `json:"state" bound:"applied|undone|foreign|failed"`
+	Detail string      `json:"detail,omitempty" bound:"text"`
 }

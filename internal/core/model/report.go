@@ -42,13 +42,13 @@ const (
 
 // FlowReport is what one end says at the end of a run about one direction.
 type FlowReport struct {
-	Direction Direction     `json:"direction"`
-	Role      Role          `json:"role"`
-	Bytes     units.Bytes   `json:"bytes"`             // payload in the measured window
-	Window    time.Duration `json:"window_ns"`         // length of the measured window
-	Streams   []units.Bytes `json:"streams,omitempty"` // Bytes per stream
-	TCP       *TCPSummary   `json:"tcp,omitempty"`     // sender only
-	UDP       *UDPSummary   `json:"udp,omitempty"`     // udpflow
+	Direction Direction     `json:"direction" bound:"to|from"`
+	Role      Role          `json:"role" bound:"sender|receiver"`
+	Bytes     units.Bytes   `json:"bytes"`                          // payload in the measured window
+	Window    time.Duration `json:"window_ns"`                      // length of the measured window
+	Streams   []units.Bytes `json:"streams,omitempty" bound:"1000"` // Bytes per stream
+	TCP       *TCPSummary   `json:"tcp,omitempty"`                  // sender only
+	UDP       *UDPSummary   `json:"udp,omitempty"`                  // udpflow
 }
 
 // UDPSummary is what one end counts of a direction's datagrams in the measured
@@ -71,11 +71,11 @@ type UDPSummary struct {
 
 // Latency is a distribution of times measured by one end.
 type Latency struct {
-	Name      string          `json:"name"`                // "idle udp", "loaded tcp", "request"
-	Direction Direction       `json:"direction,omitempty"` // of the load, where there is one
-	Times     *hist.Histogram `json:"times"`               // ns
-	Sent      int64           `json:"sent"`                // probes or requests
-	Lost      int64           `json:"lost"`                // of those sent, never answered
+	Name      string          `json:"name" bound:"name"`                         // "idle udp", "loaded tcp", "request"
+	Direction Direction       `json:"direction,omitempty" bound:"|to|from|both"` // of the load, where there is one
+	Times     *hist.Histogram `json:"times"`                                     // ns
+	Sent      int64           `json:"sent"`                                      // probes or requests
+	Lost      int64           `json:"lost"`                                      // of those sent, never answered
 }
 
 // The names of the times of requests: from when they were due, and from when they were
@@ -87,33 +87,33 @@ const (
 
 // Point is one message size of a sweep.
 type Point struct {
-	Size    units.Bytes     `json:"size"`
-	Rounds  int64           `json:"rounds"`              // exchanges in each trial
-	Trials  []time.Duration `json:"trials_ns,omitempty"` // time of one message one way, one number per trial, in order
-	Stalled bool            `json:"stalled,omitempty"`   // nothing came back within the bound
-	Log     []string        `json:"log,omitempty"`       // kernel messages that appeared meanwhile
+	Size    units.Bytes     `json:"size" bound:"67108864"`
+	Rounds  int64           `json:"rounds"`                           // exchanges in each trial
+	Trials  []time.Duration `json:"trials_ns,omitempty" bound:"1024"` // time of one message one way, one number per trial, in order
+	Stalled bool            `json:"stalled,omitempty"`                // nothing came back within the bound
+	Log     []string        `json:"log,omitempty" bound:"64,text"`    // kernel messages that appeared meanwhile
 }
 
 // Counter is how far one of the host's counters moved while the run went on,
 // warm-up included.
 type Counter struct {
-	Name  string `json:"name"`         // "udp_receive_buffer_errors"; package watch lists them
-	Of    string `json:"of,omitempty"` // "eth0", "cpu1"
+	Name  string `json:"name" bound:"name"` // "udp_receive_buffer_errors"; package watch lists them
+	Of    string `json:"of,omitempty"`      // "eth0", "cpu1"
 	Value int64  `json:"value"`
 }
 
 // EndReport is what one end says at the end of a run.
 type EndReport struct {
-	Host       Host             `json:"host"`
-	Flows      []FlowReport     `json:"flows"`
-	CPUUser    time.Duration    `json:"cpu_user_ns"` // of the measuring process, in the measured window
-	CPUSystem  time.Duration    `json:"cpu_system_ns"`
+	Host       Host             `json:"host" bound:"end"`
+	Flows      []FlowReport     `json:"flows" bound:"4"`
+	CPUUser    time.Duration    `json:"cpu_user_ns" bound:"1572864h"` // of the measuring process, in the measured window
+	CPUSystem  time.Duration    `json:"cpu_system_ns" bound:"1572864h"`
 	CPUWindow  time.Duration    `json:"cpu_window_ns"`     // the wall time that the two cover
 	SystemBusy fact.Of[float64] `json:"system_busy"`       // busy cores of the whole machine in the window, 1 is one core
 	Waiting    string           `json:"waiting,omitempty"` // how the data plane waited: "blocking thread", "poller"
-	Warnings   []string         `json:"warnings,omitempty"`
-	Values     []Value          `json:"values,omitempty"`    // the run's numbers for other metrics than goodput
-	Latencies  []Latency        `json:"latencies,omitempty"` //
-	Points     []Point          `json:"points,omitempty"`    // of a sweep, in the order measured
-	Counters   []Counter        `json:"counters,omitempty"`  // of the host
+	Warnings   []string         `json:"warnings,omitempty" bound:"64,text"`
+	Values     []Value          `json:"values,omitempty" bound:"256"`    // the run's numbers for other metrics than goodput
+	Latencies  []Latency        `json:"latencies,omitempty" bound:"16"`  //
+	Points     []Point          `json:"points,omitempty" bound:"4096"`   // of a sweep, in the order measured
+	Counters   []Counter        `json:"counters,omitempty" bound:"4096"` // of the host
 }

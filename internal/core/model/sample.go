@@ -51,8 +51,8 @@ const (
 // end. Start and Length are by that end's monotonic clock, from its own start.
 // Direction is empty for metrics of the host itself, such as CPU.
 type Sample struct {
-	Host      Host          `json:"host"`
-	Direction Direction     `json:"direction,omitempty"`
+	Host      Host          `json:"host" bound:"end"`
+	Direction Direction     `json:"direction,omitempty" bound:"|to|from"`
 	Metric    Metric        `json:"metric"`
 	Of        string        `json:"of,omitempty"` // the part of the host that it belongs to: "cpu3", "eth0"
 	Start     time.Duration `json:"start_ns"`

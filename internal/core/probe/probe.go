@@ -11,11 +11,11 @@ import (
 
 // Result is what became of one question.
 type Result struct {
-	Target string
-	Full   bool   // asked with packets as large as the interface takes
-	Bytes  int    // of the IP packets; 0 where the system decides
-	OK     bool   // it answered
-	Detail string // how, or why not
+	Target string `json:"target" bound:"value"`
+	Full   bool   `json:"full,omitempty"`                // asked with packets as large as the interface takes
+	Bytes  int    `json:"bytes,omitempty" bound:"65536"` // of the IP packets; 0 where the system decides
+	OK     bool   `json:"ok"`                            // it answered
+	Detail string `json:"detail,omitempty" bound:"text"` // how, or why not
 }
 
 // String says it for people.

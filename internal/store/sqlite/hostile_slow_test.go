@@ -10,8 +10,8 @@ import (
 
 	"linerate/internal/confined"
 	"linerate/internal/core/model"
+	"linerate/internal/core/packed"
 	"linerate/internal/must"
-	"linerate/internal/store/packed"
 	"linerate/internal/store/tables"
 )
 

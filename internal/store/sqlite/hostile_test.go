@@ -17,9 +17,9 @@ import (
 
 	"linerate/internal/confined"
 	"linerate/internal/core/model"
+	"linerate/internal/core/packed"
 	"linerate/internal/must"
 	"linerate/internal/store"
-	"linerate/internal/store/packed"
 	"linerate/internal/store/storetest"
 	"linerate/internal/store/tables"
 )

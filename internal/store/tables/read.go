@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/packed"
 	"linerate/internal/store"
-	"linerate/internal/store/packed"
 )
 
 // Session returns the session that ref names: an ID, the beginning of exactly
@@ -338,7 +338,7 @@ func eachSamples(ctx context.Context, tx *tx, run int64, f func(some []model.Sam
 		if err := tx.row(ctx, `SELECT packed FROM sample_parts WHERE run = $1 AND part = $2`, run, part).Scan(&b); err != nil {
 			return err
 		}
-		some, err := packed.Unpack(b)
+		some, err := packed.Unpack(b, packed.MaxSamples)
 		if err != nil {
 			return err
 		}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/packed"
 	"linerate/internal/store"
-	"linerate/internal/store/packed"
 )
 
 // CreateSession stores sess, its plan, and the runs and changes that it has

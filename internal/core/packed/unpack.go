@@ -57,9 +57,9 @@ func (p *parser) text() string {
 }
 
 // samples reads everything.
-func (p *parser) samples() []model.Sample {
+func (p *parser) samples(most int) []model.Sample {
 	n := p.count()
-	if n > MaxSamples {
+	if n > most {
 		p.fail()
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/packed"
 	"linerate/internal/must"
-	"linerate/internal/store/packed"
 	"linerate/internal/store/storetest"
 )
 
@@ -52,8 +52,9 @@ func TestExact(t *testing.T) {
 	})
 	rapid.Check(t, func(r *rapid.T) {
 		want := rapid.SliceOfN(one, 0, 100).Draw(r, "samples")
-		got := must.Get(packed.Unpack(packed.Pack(want)))(r)
-		same(r, want, got)
+		for _, p := range [][]byte{packed.Pack(want), packed.Quick(want)} {
+			same(r, want, must.Get(packed.Unpack(p, packed.MaxSamples))(r))
+		}
 	})
 }
 
@@ -67,8 +68,9 @@ func TestHour(t *testing.T) {
 		n := min(len(rest), packed.MaxSamples)
 		p := packed.Pack(rest[:n])
 		bytes += len(p)
-		got := must.Get(packed.Unpack(p))(t)
-		same(t, rest[:n], got)
+		same(t, rest[:n], must.Get(packed.Unpack(p, packed.MaxSamples))(t))
+		same(t, rest[:n], must.Get(packed.Unpack(packed.Quick(rest[:n]), packed.MaxSamples))(t))
+		must.Is(t, must.Err(packed.Unpack(p, n-1)), packed.ErrDamaged, "one more than is allowed")
 		rest = rest[n:]
 	}
 	t.Logf("%d samples are %d bytes, %.2f each", len(hour), bytes, float64(bytes)/float64(len(hour)))
@@ -82,7 +84,7 @@ func TestDamaged(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"cut": whole[:len(whole)-3], "half": whole[:len(whole)/2], "version only": whole[:1], "version": append([]byte{9}, whole[1:]...),
 	} {
-		must.Is(t, must.Err(packed.Unpack(b)), packed.ErrDamaged, "%s", name)
+		must.Is(t, must.Err(packed.Unpack(b, packed.MaxSamples)), packed.ErrDamaged, "%s", name)
 	}
 }
 
@@ -90,7 +92,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(packed.Pack(storetest.Seconds(rand.New(rand.NewPCG(1, 2)), 2)))
 	f.Add([]byte{1, 3, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		samples, err := packed.Unpack(b)
+		samples, err := packed.Unpack(b, packed.MaxSamples)
 		if len(samples) > packed.MaxSamples || err != nil && !errors.Is(err, packed.ErrDamaged) {
 			t.Fatalf("%d samples, %v", len(samples), err)
 		}
@@ -100,7 +102,7 @@ func FuzzUnpack(f *testing.F) {
 func BenchmarkPack(b *testing.B) {
 	samples := storetest.Seconds(rand.New(rand.NewPCG(1, 2)), 1000)
 	for b.Loop() {
-		must.Get(packed.Unpack(packed.Pack(samples)))(b)
+		must.Get(packed.Unpack(packed.Pack(samples), packed.MaxSamples))(b)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(samples)), "ns/sample")
 }

@@ -12,7 +12,8 @@
 //  4. for each series a formula (formula.go) and its whole numbers; a value that the
 //     formula does not give back to the bit is stored as its eight bytes.
 //
-// All of it is compressed with DEFLATE (RFC 1951) behind one byte, the version. The
+// Pack compresses all of it with DEFLATE (RFC 1951), Quick does not; the first byte tells
+// which. The
 // formulas use one operation of IEEE 754 after the other and no sum of products, so that
 // every processor computes the same bits.
 package packed
@@ -29,17 +30,20 @@ import (
 	"linerate/internal/core/model"
 )
 
-// version is the first byte of what Pack writes.
-const version = 1
+// The first byte of what is written.
+const (
+	plain   = 0 // by Quick
+	version = 1 // by Pack, compressed
+)
 
 // MaxSamples is how many samples Pack takes and Unpack returns at a time: a quarter of an
 // hour of 70 a second, and 7 MB of memory.
 const MaxSamples = 1 << 16
 
-// maxBody bounds in bytes what Unpack decompresses. A sample takes at most 40: one for its
-// series, its interval and its warm-up each, and up to 20 and 9 where those are new; the
-// rest is for names.
-const maxBody = 64 * MaxSamples
+// sampleBytes bounds what Unpack decompresses for each sample. One takes at most 40: one
+// for its series, its interval and its warm-up each, and up to 20 and 9 where those are
+// new; the rest is for names.
+const sampleBytes = 64
 
 // ErrDamaged says that bytes are not what Pack wrote.
 var ErrDamaged = errors.New("packed samples are damaged")
@@ -60,18 +64,11 @@ func Pack(samples []model.Sample) []byte {
 	if len(samples) == 0 {
 		return nil
 	}
-	var b body
-	ids := b.series(samples)
-	b.order(ids)
-	b.spans(samples, ids)
-	b.omitted(samples)
-	b.values(samples, ids)
-
 	var out bytes.Buffer
 	out.WriteByte(version)
 	w, err := flate.NewWriter(&out, flate.DefaultCompression)
 	if err == nil {
-		_, err = w.Write(b.bytes)
+		_, err = w.Write(write(samples).bytes)
 	}
 	if err == nil {
 		err = w.Close()
@@ -80,6 +77,26 @@ func Pack(samples []model.Sample) []byte {
 		panic(err) // the level is a constant, and memory takes every write
 	}
 	return out.Bytes()
+}
+
+// Quick returns samples as Pack does, but not compressed, in a small part of the time: for
+// blocks of a few samples, of which there may be a hundred a second.
+func Quick(samples []model.Sample) []byte {
+	if len(samples) == 0 {
+		return nil
+	}
+	return append([]byte{plain}, write(samples).bytes...)
+}
+
+// write returns the body of some samples.
+func write(samples []model.Sample) body {
+	var b body
+	ids := b.series(samples)
+	b.order(ids)
+	b.spans(samples, ids)
+	b.omitted(samples)
+	b.values(samples, ids)
+	return b
 }
 
 // body is what is compressed.
@@ -205,27 +222,36 @@ func (b *body) values(samples []model.Sample, ids []int) {
 	}
 }
 
-// Unpack returns what Pack was given. Samples of one series share their texts. The error
-// wraps ErrDamaged.
-func Unpack(packed []byte) ([]model.Sample, error) {
+// Unpack returns what Pack was given, at most so many samples. Samples of one series share
+// their texts. The error wraps ErrDamaged.
+func Unpack(packed []byte, most int) ([]model.Sample, error) {
 	if len(packed) == 0 {
 		return nil, nil
 	}
-	if packed[0] != version {
-		return nil, fmt.Errorf("%w: they are of version %d, this linerate knows %d", ErrDamaged, packed[0], version)
-	}
-	r := flate.NewReader(bytes.NewReader(packed[1:]))
-	text, err := io.ReadAll(io.LimitReader(r, maxBody+1))
-	if err == nil && len(text) > maxBody {
-		err = fmt.Errorf("more than %d bytes", maxBody)
+	text, err := packed[1:], error(nil)
+	switch packed[0] {
+	case plain:
+	case version:
+		text, err = inflate(text, sampleBytes*most)
+	default:
+		err = fmt.Errorf("they are of version %d, this linerate knows %d", packed[0], version)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	p := parser{rest: text}
-	samples := p.samples()
+	samples := p.samples(most)
 	if p.bad || len(p.rest) > 0 {
 		return nil, ErrDamaged
 	}
 	return samples, nil
+}
+
+// inflate returns the text that was compressed, of at most most bytes.
+func inflate(b []byte, most int) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(b)), int64(most)+1))
+	if err == nil && len(text) > most {
+		err = fmt.Errorf("more than %d bytes", most)
+	}
+	return text, err
 }
