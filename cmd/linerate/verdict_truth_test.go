@@ -215,7 +215,7 @@ func TestTruthOfFarEnds(t *testing.T) {
 		dry := decode[report.DryRun](try, succeed(try, append(args, "--dry-run")...).out)
 		// 300 ms at the ceilings of three links, each with two settings in eight blocks.
 		try.Claim("bytes foreseen", float64(dry.Bytes.Or(0))/(16*0.3/8*0.9415*105e6), 0.99, 1.01, "times what the links carry")
-		must.True(try, dry.Runs == 48 && len(dry.Settings) == 6 && dry.Baseline == "A1B1", "%+v", dry)
+		must.True(try, dry.Runs == 48 && len(dry.Settings) == 6 && dry.Baseline == "lab:rate=50mbit,rtt=1ms recv_buffer_max=1MiB", "%+v", dry)
 		d := decode[document](try, succeed(try, args...).out)
 		if len(d.Report.FarEnds) != 3 || d.Report.FarEnds[1].Ceiling.Or(0) > 19e6 || d.Session.Far != "lab:rate=50mbit,rtt=1ms" {
 			try.Errorf("far %s, %+v", d.Session.Far, d.Report.FarEnds)

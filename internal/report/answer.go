@@ -129,6 +129,9 @@ func Method(s model.Session, d Document) [][2]string {
 		if h := heldOver(p); h != nil {
 			add("held", "%s", h.Why)
 		}
+		if p.Incomplete {
+			add("blocks", "%s", incomplete(p))
+		}
 		rule := "evidence that may be looked at after every block"
 		if p.Mode == model.FixedBlocks {
 			rule = "a number of blocks fixed beforehand"

@@ -26,6 +26,7 @@ type DryRun struct {
 	Seed        uint64                 `json:"seed"`
 	Mode        model.Mode             `json:"mode"`
 	Settings    []DrySetting           `json:"settings"` // the baseline among them
+	Factors     []string               `json:"factors"`  // sentences on what is combined; none where one thing varies
 	Baseline    string                 `json:"baseline"`
 	Blocks      int                    `json:"blocks"`       // fixed, or at most
 	Runs        int                    `json:"runs"`         // in all blocks
@@ -62,7 +63,12 @@ func NewDryRun(s model.Session, noise fact.Of[float64], knobs *knob.Index, kinds
 	p := s.Plan
 	d := DryRun{
 		Near: s.Near, Far: s.Far, Seed: p.Seed, Mode: p.Mode, Baseline: p.Baseline, Blocks: len(p.Order),
-		First: p.Order[:min(dryBlocks, len(p.Order))], Settings: []DrySetting{}, Changes: []DryChange{},
+		First: p.Order[:min(dryBlocks, len(p.Order))], Settings: []DrySetting{}, Factors: []string{}, Changes: []DryChange{},
+	}
+	b := newBuilder(&s)
+	b.catalogue = knobs
+	for _, f := range p.Factors {
+		d.Factors = append(d.Factors, b.gridFactor(f).Text)
 	}
 	if d.Assumed = !noise.IsKnown(); d.Assumed {
 		noise = fact.Known(stats.AssumedNoise, "assumed, as many paths have it: "+noise.Reason())

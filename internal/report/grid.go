@@ -16,18 +16,19 @@ import (
 // Grid is the report of an experiment over all combinations of several settings.
 type Grid struct {
 	Factors    []GridFactor `json:"factors"`
+	Tables     []GridTable  `json:"tables"` // of two factors, one for each direction
 	Effects    []GridEffect `json:"effects"`
 	Conclusion string       `json:"conclusion,omitempty"` // "" where no verdict of the session counts
 }
 
-// GridFactor says what the short names of one factor stand for.
+// GridFactor says what is varied, and through which levels.
 type GridFactor struct {
-	Name   string       `json:"name"` // "A"
+	Name   string       `json:"name"` // "mtu"
 	Host   model.Host   `json:"host,omitempty"`
-	Knob   model.KnobID `json:"knob"`
-	Levels []string     `json:"levels"` // canonical values; the first is A1
-	Shown  []string     `json:"-"`      // the same as people read them
-	Text   string       `json:"text"`   // "A: tcp.recv_buffer_max of nas, A1 is 64 KiB, A2 is 1 MiB"
+	Knob   model.KnobID `json:"knob,omitempty"` // "" of sets
+	Levels []string     `json:"levels"`         // canonical values, of sets their names
+	Shown  []string     `json:"-"`              // the same as people read them
+	Text   string       `json:"text"`           // "mtu is link.mtu of both hosts: 1500 B, 9000 B"
 }
 
 // GridEffect is what a level of one factor does, or of two together, as a sentence.
@@ -46,30 +47,12 @@ type GridEffect struct {
 
 // grid is nil of a session that is no grid.
 func (b *builder) grid() *Grid {
-	factors, _ := plan.Grid(b.s.Plan.Settings)
-	if factors == nil {
+	if len(b.s.Plan.Factors) == 0 {
 		return nil
 	}
-	g := &Grid{Factors: []GridFactor{}, Effects: []GridEffect{}}
-	for n, f := range factors {
-		text := []string{fmt.Sprintf("%s: %s", plan.Letter(n), f.Knob)}
-		k, ok := b.catalogue.ByID(f.Knob)
-		switch {
-		case f.Host != "":
-			text[0] += " of " + b.name(f.Host)
-		case ok && k.Scope != knob.ScopeFlow: // what no catalogue has is an engine's own
-			text[0] += " of both hosts"
-		}
-		var shown []string
-		for i, v := range f.Levels {
-			said := k.Format(v)
-			if f.Knob == model.FarEnd {
-				said = plan.EndName(v)
-			}
-			shown = append(shown, said)
-			text = append(text, plan.Code(n, i)+" is "+said)
-		}
-		g.Factors = append(g.Factors, GridFactor{plan.Letter(n), f.Host, f.Knob, f.Levels, shown, strings.Join(text, ", ")})
+	g := &Grid{Factors: []GridFactor{}, Effects: []GridEffect{}, Tables: b.gridTables()}
+	for _, f := range b.s.Plan.Factors {
+		g.Factors = append(g.Factors, b.gridFactor(f))
 	}
 	found := analysis.Factorials(b.s.Plan, b.s.Runs)
 	for _, f := range found {
@@ -77,6 +60,68 @@ func (b *builder) grid() *Grid {
 	}
 	g.Conclusion = b.conclusion(found)
 	return g
+}
+
+func (b *builder) gridFactor(f model.Factor) GridFactor {
+	out := GridFactor{Name: f.Name, Host: f.Host, Knob: f.Knob}
+	for i, l := range f.Levels {
+		switch f.Knob {
+		case "":
+			out.Levels = append(out.Levels, l.Name)
+			out.Shown = append(out.Shown, l.Name+" is "+cmp.Or(b.setText(i), "the hosts as they are"))
+		case model.FarEnd:
+			out.Levels, out.Shown = append(out.Levels, l.Value), append(out.Shown, plan.EndName(l.Value))
+		default:
+			k, _ := b.catalogue.ByID(f.Knob)
+			out.Levels, out.Shown = append(out.Levels, l.Value), append(out.Shown, k.Format(l.Value))
+		}
+	}
+	if f.Knob == "" {
+		out.Text = strings.Join(out.Shown, "; ")
+		return out
+	}
+	what := string(f.Knob) + b.scope(f.Host, f.Knob)
+	if what != f.Name {
+		what = f.Name + " is " + what
+	}
+	out.Text = what + ": " + strings.Join(out.Shown, ", ")
+	return out
+}
+
+// scope says where a knob is set: " of nas", " of both hosts", or "" for one of the flow.
+func (b *builder) scope(h model.Host, id model.KnobID) string {
+	k, known := b.catalogue.ByID(id)
+	switch {
+	case h != "":
+		return " of " + b.name(h)
+	case known && k.Scope != knob.ScopeFlow: // what no catalogue has is an engine's own
+		return " of both hosts"
+	}
+	return ""
+}
+
+// setText is what set i, the first factor, assigns: what its first combination does beyond
+// the other factors.
+func (b *builder) setText(i int) string {
+	cells := plan.Cells(b.s.Plan.Factors)
+	s, _ := b.s.Plan.Setting(cells[i*len(cells)/len(b.s.Plan.Factors[0].Levels)])
+	var out []string
+	for n, a := range s.Assignments {
+		if slices.ContainsFunc(b.s.Plan.Factors, func(f model.Factor) bool { return f.Knob == a.Knob && (f.Host == "" || f.Host == a.Host) }) {
+			continue
+		}
+		same := func(o model.Assignment) bool { return o.Knob == a.Knob && o.Value == a.Value }
+		host := a.Host
+		if slices.ContainsFunc(s.Assignments[:n], same) {
+			continue // with that of the other host
+		}
+		if slices.ContainsFunc(s.Assignments[n+1:], same) {
+			host = ""
+		}
+		k, _ := b.catalogue.ByID(a.Knob)
+		out = append(out, string(a.Knob)+b.scope(host, a.Knob)+" "+k.Format(a.Value))
+	}
+	return strings.Join(out, ", ")
 }
 
 // effects are the sentences on what each factor does, and on each pair of them.
@@ -87,8 +132,8 @@ func (b *builder) effects(f analysis.Factorial) []GridEffect {
 		out = append(out, GridEffect{f.Direction, f.Metric, of, f.Blocks, s.Outcome, s.Estimate, model.Bound(s.Low), model.Bound(s.High), text, said})
 	}
 	for _, m := range f.Mains {
-		level := plan.Code(m.Factor, m.Level)
-		text := fmt.Sprintf("%s, %s against %s: %s (%s)", what, level, plan.Code(m.Factor, 0), i.ChangeText(m.Estimate, m.Low, m.High), i.RangeText(m.Estimate, m.Low, m.High))
+		level, first := f.Factors[m.Factor].Levels[m.Level].Name, f.Factors[m.Factor].Levels[0].Name
+		text := fmt.Sprintf("%s, %s against %s: %s (%s)", what, level, first, i.ChangeText(m.Estimate, m.Low, m.High), i.RangeText(m.Estimate, m.Low, m.High))
 		switch m.Outcome {
 		case model.Equivalent:
 			text += ", no difference larger than the margin"
@@ -96,18 +141,19 @@ func (b *builder) effects(f analysis.Factorial) []GridEffect {
 			text += ", not decided"
 		case model.Better, model.Worse:
 		}
-		add(m.Shown, text, fmt.Sprintf("%s, %s against %s: %s", what, level, plan.Code(m.Factor, 0), effect(i, m.Shown)), level)
+		add(m.Shown, text, fmt.Sprintf("%s, %s against %s: %s", what, level, first, effect(i, m.Shown)), level)
 	}
 	for _, p := range f.Pairs {
-		a, c := plan.Code(p.A.Factor, p.A.Level), plan.Code(p.B.Factor, p.B.Level)
+		x, y := f.Factors[p.A.Factor], f.Factors[p.B.Factor]
+		a, c, without := x.Levels[p.A.Level].Name, y.Levels[p.B.Level].Name, y.Levels[0].Name
 		change := func(gain float64) string { return i.ChangeText(gain, gain+p.Low-p.Estimate, gain+p.High-p.Estimate) }
-		pair := plan.Letter(p.A.Factor) + " and " + plan.Letter(p.B.Factor)
+		pair := x.Name + " and " + y.Name
 		var text, said string
 		switch p.Outcome {
 		case model.Better, model.Worse:
 			brief := func(gain float64) string { return i.SaidBriefly(gain, gain+p.Low-p.Estimate, gain+p.High-p.Estimate) }
-			said = fmt.Sprintf("%s depend on each other: with %s, %s is %s; with %s, %s", pair, plan.Code(p.B.Factor, 0), a, brief(p.Without), c, brief(p.With))
-			text = fmt.Sprintf("%s depend on each other: with %s, %s gives %s; with %s, %s", pair, plan.Code(p.B.Factor, 0), a, change(p.Without), c, change(p.With))
+			said = fmt.Sprintf("%s depend on each other: with %s, %s is %s; with %s, %s", pair, without, a, brief(p.Without), c, brief(p.With))
+			text = fmt.Sprintf("%s depend on each other: with %s, %s gives %s; with %s, %s", pair, without, a, change(p.Without), c, change(p.With))
 		case model.Equivalent:
 			text = fmt.Sprintf("%s do not depend on each other: what one gives, the other does not change by more than the margin", pair)
 		case model.Undecided:
@@ -136,10 +182,13 @@ func (b *builder) conclusion(found []analysis.Factorial) string {
 		return ""
 	}
 	baseline := b.s.Plan.Baseline
-	best := analysis.Best(b.s.Plan, b.s.Verdicts)
+	best, enough := analysis.Choice(*b.s)
 	if best == "" {
 		for _, v := range b.s.Verdicts {
 			if b.s.Plan.DecidedBy(&v) && v.Outcome == model.Undecided {
+				if slices.ContainsFunc(b.s.Verdicts, b.decisive(model.Better)) {
+					return fmt.Sprintf("no combination that may be kept is shown to be better than %s", baseline)
+				}
 				return fmt.Sprintf("no combination is shown to be better than %s", baseline)
 			}
 		}
@@ -160,9 +209,32 @@ func (b *builder) conclusion(found []analysis.Factorial) string {
 			}
 		}
 	}
-	text := fmt.Sprintf("%s is the best combination: against %s, %s", best, baseline, strings.Join(parts, ", "))
+	merit := "the best combination"
+	switch {
+	case enough:
+		merit = "enough"
+	case b.refusedAbove(best):
+		merit += " that may be kept"
+	}
+	text := fmt.Sprintf("%s is %s: against %s, %s", best, merit, baseline, strings.Join(parts, ", "))
+	if set, _ := b.s.Plan.Setting(best); b.s.Plan.Factors[0].Knob == "" && !slices.ContainsFunc(set.Assignments, func(a model.Assignment) bool { return a.Host != "" }) {
+		text += "; it leaves the hosts as they are"
+	}
 	if len(others) > 0 {
 		text += fmt.Sprintf("; as good, within %s: %s", b.s.Plan.Tolerance, strings.Join(others, ", "))
 	}
 	return text
+}
+
+// refusedAbove reports whether a setting that may not be kept gained more than name.
+func (b *builder) refusedAbove(name string) bool {
+	gained := func(v model.Verdict) bool { return b.s.Plan.DecidedBy(&v) && v.Outcome == model.Better }
+	for _, v := range b.s.Verdicts {
+		for _, w := range b.s.Verdicts {
+			if v.Setting == name && gained(v) && gained(w) && w.Direction == v.Direction && w.Estimate > v.Estimate && !analysis.MayKeep(w.Metric, b.s.Verdicts, w.Setting).May() {
+				return true
+			}
+		}
+	}
+	return false
 }

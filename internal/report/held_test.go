@@ -9,22 +9,16 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/plan/plantest"
 	"linerate/internal/must"
 )
 
 // A plan that holds a knob says so beforehand and afterwards, with the runs of a group
 // and how often a block changes it; another plan says nothing of it.
 func TestHeldIsToldWithItsReason(t *testing.T) {
-	var settings []model.Setting
-	for i, mtu := range []string{"1500", "9000"} {
-		for j, window := range []string{"65536", "131072", "262144"} {
-			settings = append(settings, model.Setting{Name: plan.Code(0, i) + plan.Code(1, j), Assignments: []model.Assignment{
-				{Host: model.Far, Knob: "link.mtu", Value: mtu}, {Knob: "window", Value: window},
-			}})
-		}
-	}
+	factors := []model.Factor{plantest.Factor("far.link.mtu", "1500", "9000"), plantest.Factor("window", "65536", "131072", "262144")}
 	o := plan.Options{
-		Settings: settings, Baseline: "A1B1", Mode: model.FixedBlocks, Blocks: 6, Seed: 3,
+		Settings: plantest.Settings(factors...), Factors: factors, Mode: model.FixedBlocks, Blocks: 6, Seed: 3,
 		Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second}, Directions: []model.Direction{model.To, model.From},
 	}
 	for held, want := range map[model.KnobID]string{

@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 )
 
@@ -31,7 +32,21 @@ func Outlook(p model.Plan, o analysis.Outlook) []string {
 	if h := heldOver(p); h != nil {
 		out = append(out, h.Why)
 	}
+	if p.Incomplete {
+		out = append(out, incomplete(p))
+	}
 	return append(out, o.Warnings...)
+}
+
+// incomplete says what blocks hold that do not hold all settings, and what they cannot show
+// (balanced incomplete blocks: Yates, Annals of Eugenics 7, 1936).
+func incomplete(p model.Plan) string {
+	text := fmt.Sprintf("incomplete blocks: each of the %d blocks holds %s and %d of the other %d settings, and each of these is in %d blocks; they are compared with %s of the same block only",
+		p.MaxBlocks, p.Baseline, stats.SubsetSize, len(plan.Candidates(p)), plan.Comparisons(p), p.Baseline)
+	if len(p.Factors) > 0 {
+		text += ", and what a factor does in the mean over the others is not computed"
+	}
+	return text
 }
 
 // DryHeld is what a plan holds over groups of runs.

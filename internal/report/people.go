@@ -96,10 +96,13 @@ func (b *builder) advice() string {
 		return "do not use these numbers: find out what else uses these hosts or the path, then measure again"
 	}
 	best := analysis.Best(*p, all)
-	_, cells := plan.Grid(p.Settings)
+	grid := len(p.Factors) > 0
 	more, most := b.openFor(true)
-	soon, _ := b.openFor(false)
-	if cells != nil && best != "" {
+	soon, soonest := b.openFor(false)
+	if soon > 0 {
+		most = soonest // what takes too long is not worth the wait
+	}
+	if grid && best != "" {
 		return ""
 	}
 	if name, _ := profile.Chosen(*b.s); name != "" {
@@ -119,7 +122,7 @@ func (b *builder) advice() string {
 		return "leave it as it is: the path is used up, and nothing that was tried is shown to be better"
 	case more > 0 && most <= plan.MaxBlocks:
 		return fmt.Sprintf("not everything is decided: that takes about %s (%s)", count(most, "block"), b.lasting(most))
-	case cells != nil:
+	case grid:
 		return ""
 	case best != "" && len(b.s.Plateaus) == 1 && b.s.Plateaus[0].Level != "":
 		return "use " + b.s.Plateaus[0].Level + b.because(b.s.Plateaus[0].Level)

@@ -179,7 +179,8 @@ func Build(s model.Session, o Options) Document {
 		d.Next = slices.Concat(b.further(), b.anew(), d.Next)
 	}
 	for i, l := range b.s.Plateaus[:len(d.Plateaus)] {
-		d.Plateaus[i].Told = d.Advice != "" && strings.HasSuffix(d.Advice, levelReason(l))
+		d.Plateaus[i].Told = d.Advice != "" && strings.HasSuffix(d.Advice, levelReason(l)) ||
+			d.Grid != nil && l.Level != "" && strings.HasPrefix(d.Grid.Conclusion, l.Level+" ")
 	}
 	return d
 }

@@ -386,17 +386,21 @@ func (b *builder) plateaus() []Plateau {
 	if b.untrustworthy() != "" {
 		return out
 	}
+	level := "level"
+	if len(b.s.Plan.Factors) > 0 {
+		level = "combination"
+	}
 	for _, p := range b.s.Plateaus {
 		text := strings.TrimSpace(metric.Name(p.Metric)+" "+b.toward(p.Direction)) + ": "
 		switch {
 		case p.Leave && p.Level == "":
-			text += fmt.Sprintf("leave it: %s is within %s of the best, and no level surely is", p.Baseline, p.Tolerance)
+			text += fmt.Sprintf("leave it: %s is within %s of the best, and no %s surely is", p.Baseline, p.Tolerance, level)
 		case p.Leave && p.Level != p.Baseline:
-			text += fmt.Sprintf("leave it: %s is within %s of the best; of the levels, %s is the smallest that is", p.Baseline, p.Tolerance, p.Level)
+			text += fmt.Sprintf("leave it: %s is within %s of the best; of the %ss, %s is the smallest that is", p.Baseline, p.Tolerance, level, p.Level)
 		case p.Decided:
-			text += fmt.Sprintf("%s is the smallest level within %s of the best", p.Level, p.Tolerance)
+			text += fmt.Sprintf("%s is the smallest %s within %s of the best", p.Level, level, p.Tolerance)
 		default:
-			text += fmt.Sprintf("the smallest level within %s of the best is not decided", p.Tolerance)
+			text += fmt.Sprintf("the smallest %s within %s of the best is not decided", level, p.Tolerance)
 			if p.From != "" && p.To != "" && p.From != p.To {
 				text += fmt.Sprintf(", it lies from %s to %s", p.From, p.To)
 			}

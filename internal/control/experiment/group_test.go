@@ -3,7 +3,6 @@ package experiment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -12,6 +11,7 @@ import (
 	"linerate/internal/control/runner"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/plan/plantest"
 	"linerate/internal/must"
 )
 
@@ -56,12 +56,7 @@ func heldPlan(t *testing.T, blocks int, directions ...model.Direction) model.Pla
 	t.Helper()
 	o := plan.Options{Held: "link.mtu", Mode: model.FixedBlocks, Blocks: blocks, Null: plan.NullNone, Seed: 1, Cooldown: 2 * time.Second,
 		Directions: directions, Flow: model.Flow{Engine: "test", Direction: model.To, Duration: time.Second}}
-	for i := range 2 {
-		for j := range 3 {
-			o.Settings = append(o.Settings, model.Setting{Name: plan.Code(0, i) + plan.Code(1, j), Assignments: []model.Assignment{
-				{Host: model.Far, Knob: "link.mtu", Value: fmt.Sprint(1500 * (i + 1))}, {Knob: "window", Value: fmt.Sprint(j + 1)}}})
-		}
-	}
+	o.Settings = plantest.Settings(plantest.Factor("far.link.mtu", "1500", "3000"), plantest.Factor("window", "1", "2", "3"))
 	p := must.Get(plan.New(o))(t)
 	return p
 }

@@ -225,7 +225,7 @@ func size(o model.Outcome, i model.Interval, margin float64) string {
 // takes the smallest level gives up what the host has now.
 func (s *session) plateau(x *series, verdicts []model.Verdict) (model.Plateau, bool) {
 	levels := s.plan.Levels
-	if s.plan.Factor == "" || len(levels) < 2 || !x.objective || x.CanBe0 {
+	if len(levels) < 2 || !x.objective || x.CanBe0 {
 		return model.Plateau{}, false
 	}
 	all := levels

@@ -23,7 +23,7 @@ type Factorial struct {
 	Direction model.Direction
 	Metric    model.Metric
 	Blocks    int
-	Factors   []plan.Factor
+	Factors   []model.Factor
 	Mains     []Effect
 	Pairs     []Interaction
 	// Good are the combinations that are surely within the plan's tolerance of every
@@ -57,7 +57,7 @@ type Shown struct {
 // what decides; nil where p is no grid, its verdicts may not be believed, or too few
 // blocks are complete.
 func Factorials(p model.Plan, runs []model.Run) []Factorial {
-	factors, cells := plan.Grid(p.Settings)
+	factors, cells := p.Factors, plan.Cells(p.Factors)
 	if factors == nil {
 		return nil
 	}
@@ -102,7 +102,7 @@ func Factorials(p model.Plan, runs []model.Run) []Factorial {
 type grid struct {
 	s       *session
 	x       *series
-	factors []plan.Factor
+	factors []model.Factor
 	cells   []string
 	rows    [][]float64 // by block: log values of the cells, the last factor varying fastest
 }
@@ -231,4 +231,20 @@ func Best(p model.Plan, all []model.Verdict) string {
 		}
 	}
 	return best
+}
+
+// Choice returns the combination that answers an experiment over several factors, of those
+// that may be kept: the smallest that is good enough in every direction, or the one that
+// gained most where that is not decided; "" where there is none.
+func Choice(s model.Session) (name string, enough bool) {
+	for i, l := range s.Plateaus {
+		if !l.Decided || l.Leave || i > 0 && l.Level != name {
+			return Best(s.Plan, s.Verdicts), false
+		}
+		name = l.Level
+	}
+	if name != "" && MayKeep(s.Plan.Decides(), s.Verdicts, name).May() {
+		return name, true
+	}
+	return Best(s.Plan, s.Verdicts), false
 }

@@ -2,23 +2,20 @@ package analysis
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/plan/plantest"
 	"linerate/internal/must"
 )
 
 // gridOf is a plan of two factors with so many levels, held against "current".
 func gridOf(t *testing.T, a, b int, change func(*plan.Options)) model.Plan {
 	return newPlan(t, 0, func(o *plan.Options) {
-		o.Settings = []model.Setting{{Name: "current"}}
-		for i := range a {
-			for j := range b {
-				o.Settings = append(o.Settings, model.Setting{Name: plan.Code(0, i) + plan.Code(1, j), Assignments: []model.Assignment{
-					{Knob: "window", Value: string(rune('1' + i))}, {Host: model.Far, Knob: "link.mtu", Value: string(rune('1' + j))}}})
-			}
-		}
+		o.Factors = []model.Factor{plantest.Factor("congestion", strings.Split("abc", "")[:a]...), plantest.Factor("far.link.mtu", strings.Split("123", "")[:b]...)}
+		o.Settings = append([]model.Setting{{Name: "current"}}, plantest.Settings(o.Factors...)...)
 		if change != nil {
 			change(o)
 		}
@@ -28,14 +25,14 @@ func gridOf(t *testing.T, a, b int, change func(*plan.Options)) model.Plan {
 // Issue 10, item 7: a grid says what each factor does, and whether they depend on each
 // other.
 func TestGridTellsMainEffectsAndInteraction(t *testing.T) {
-	logs := map[string]float64{"A1B1": 0, "A2B1": 0.2, "A1B2": 0.1, "A2B2": 0.3, "current": -0.1}
+	logs := map[string]float64{"congestion=a mtu=1": 0, "congestion=b mtu=1": 0.2, "congestion=a mtu=2": 0.1, "congestion=b mtu=2": 0.3, "current": -0.1}
 	rates := func(p model.Plan, extra float64) rate {
 		return func(setting string, block, position int) float64 {
 			y := logs[setting]
 			if setting == p.Twin {
 				y = logs["current"]
 			}
-			if setting == "A2B2" {
+			if setting == "congestion=b mtu=2" {
 				y += extra
 			}
 			return 1e9 * math.Exp(y+0.002*float64((3*block+position)%5))
@@ -53,12 +50,14 @@ func TestGridTellsMainEffectsAndInteraction(t *testing.T) {
 		if f.Mains[0].Outcome != model.Better || f.Mains[1].Outcome != model.Better || f.Pairs[0].Outcome != model.Equivalent {
 			t.Errorf("%s: %+v", name, f)
 		}
-		must.True(t, len(f.Good) == 1 && f.Good[0] == "A2B2", "%s: good are %q", name, f.Good)
+		must.True(t, len(f.Good) == 1 && f.Good[0] == "congestion=b mtu=2", "%s: good are %q", name, f.Good)
 		pair := Factorials(p, runsOf(p, 10, rates(p, 0.4)))[0].Pairs[0]
 		near(t, name+" with", pair.With, 0.6, 0.005)
 		near(t, name+" without", pair.Without, 0.2, 0.005)
 		must.True(t, pair.Outcome == model.Better && pair.Comparisons == 1, "%s: %+v", name, pair)
-		must.Equal(t, Best(p, Analyse(p, runsOf(p, 10, rates(p, 0.4))).Verdicts), "A2B2", "%s: best", name)
+		r := Analyse(p, runsOf(p, 10, rates(p, 0.4)))
+		must.Equal(t, Best(p, r.Verdicts), "congestion=b mtu=2", "%s: best", name)
+		must.True(t, len(r.Plateaus) == 1 && r.Plateaus[0].Decided && r.Plateaus[0].Level == "congestion=b mtu=2", "%s: the smallest that is enough: %+v", name, r.Plateaus)
 	}
 }
 
@@ -67,7 +66,7 @@ func TestGridOfThreeLevelsAndItsLimits(t *testing.T) {
 	// The second factor helps only with the third level of the first.
 	f := func(setting string, block, position int) float64 {
 		y := 0.001 * float64((block+position)%4)
-		if setting == "A3B2" {
+		if setting == "congestion=c mtu=2" {
 			y += 0.5
 		}
 		return 1e9 * math.Exp(y)

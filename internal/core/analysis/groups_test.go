@@ -1,14 +1,15 @@
 package analysis
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/plan/plantest"
 	"linerate/internal/core/stats"
 	"linerate/internal/must"
 )
@@ -23,13 +24,8 @@ type split struct {
 // heldPlan is a plan of two MTUs by four windows, in which the MTU is held.
 func heldPlan(t testing.TB, seed uint64, mode func(*plan.Options)) model.Plan {
 	return newPlan(t, 0, func(o *plan.Options) {
-		for i := range 2 {
-			for j := range 4 {
-				mtu := fmt.Sprint(1500 * (i + 1))
-				o.Settings = append(o.Settings, model.Setting{Name: plan.Code(0, i) + plan.Code(1, j), Assignments: []model.Assignment{
-					{Host: model.Near, Knob: "link.mtu", Value: mtu}, {Host: model.Far, Knob: "link.mtu", Value: mtu}, {Knob: "window", Value: fmt.Sprint(j + 1)}}})
-			}
-		}
+		o.Factors = []model.Factor{plantest.Factor("link.mtu", "1500", "3000"), plantest.Factor("window", "1", "2", "3", "4")}
+		o.Settings = plantest.Settings(o.Factors...)
 		o.Held, o.Seed = "link.mtu", seed
 		if mode != nil {
 			mode(o)
@@ -53,13 +49,13 @@ func ofGroups(p model.Plan, e split) rate {
 			}
 			begin += len(g)
 		}
-		if setting[:2] == "A2" {
+		if strings.HasPrefix(setting, "mtu=3000") {
 			y += e.mtu
 		}
-		if setting[2:] == "B2" {
+		if strings.HasSuffix(setting, "window=2") {
 			y += e.window
 		}
-		if setting == "A2B2" {
+		if setting == "mtu=3000 window=2" {
 			y += e.both
 		}
 		return 1e9 * math.Exp(y+shift)
@@ -77,8 +73,8 @@ func asIfAnew(p model.Plan, runs []model.Run) bool {
 				y[r.Setting] = math.Log(r.Values[0].Value)
 			}
 		}
-		for j := range 4 {
-			d = append(d, y[plan.Code(0, 1)+plan.Code(1, j)]-y[plan.Code(0, 0)+plan.Code(1, j)])
+		for _, l := range p.Factors[1].Levels {
+			d = append(d, y[plan.Cell(p.Factors[0].Levels[1], l)]-y[plan.Cell(p.Factors[0].Levels[0], l)])
 		}
 	}
 	i := stats.TInterval(d, 0.95)
@@ -174,20 +170,20 @@ func TestNobodyLeavesAGroup(t *testing.T) {
 	p := heldPlan(t, 1, nil)
 	y := func(setting string, block, position int) float64 {
 		v := 1e9 * (1 + 0.001*float64((block+3*position)%5))
-		if setting == "A2B4" {
+		if setting == "mtu=3000 window=4" {
 			v *= 2
 		}
 		return v
 	}
 	decided := func(p model.Plan) (Result, bool) {
 		r := Analyse(p, runsOf(p, p.NullBlocks+14, y))
-		return r, slices.ContainsFunc(r.Verdicts, func(v model.Verdict) bool { return v.Setting == "A2B4" && v.Outcome == model.Better })
+		return r, slices.ContainsFunc(r.Verdicts, func(v model.Verdict) bool { return v.Setting == "mtu=3000 window=4" && v.Outcome == model.Better })
 	}
 	if r, ok := decided(p); !ok || len(r.Leaving) > 0 {
 		t.Errorf("leaving %v of %+v", r.Leaving, r.Verdicts)
 	}
 	p.Held = "" // the same runs of a plan without groups
-	if r, ok := decided(p); !ok || !slices.Contains(r.Leaving, "A2B4") {
+	if r, ok := decided(p); !ok || !slices.Contains(r.Leaving, "mtu=3000 window=4") {
 		t.Errorf("leaving %v of %+v", r.Leaving, r.Verdicts)
 	}
 }

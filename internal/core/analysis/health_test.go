@@ -205,7 +205,7 @@ func TestPlanLine(t *testing.T) {
 	must.Equal(t, len(ten.Warnings), 0, "ten blocks warn: %q", ten.Warnings)
 	thin := PlanLine(newPlan(t, 2, fixed(2)), sigma)
 	must.True(t, !thin.LeastChange.IsKnown() && len(thin.Warnings) != 0, "two blocks: %+v", thin)
-	many := PlanLine(newPlan(t, 9, nil), sigma)
+	many := PlanLine(newPlan(t, 9, func(o *plan.Options) { o.Incomplete = true }), sigma)
 	if many.MostBlocks != 21 || many.Candidates != 8 || many.LeastBlocks != 9 || len(many.Warnings) == 0 {
 		t.Errorf("nine settings: %+v", many)
 	}

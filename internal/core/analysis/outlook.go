@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -62,14 +63,15 @@ func (o *Outlook) fixed(alpha, sigma float64, known bool) {
 		o.LeastChange = fact.Unknown[units.Percent]("nothing is compared")
 	case o.MostBlocks < stats.RankBlocks:
 		o.LeastChange = fact.Unknown[units.Percent]("too few blocks for any verdict")
-		o.Warnings = append(o.Warnings, fmt.Sprintf("fewer than %d blocks give no verdict", stats.RankBlocks))
+		o.Warnings = append(o.Warnings, fmt.Sprintf("%d blocks can decide nothing, not even what is obvious: all of their differences may have one sign by chance, with a probability of %.2g; with %d blocks that is %.2g: --blocks %d",
+			o.MostBlocks, math.Exp2(float64(1-o.MostBlocks)), stats.RankBlocks, math.Exp2(1-stats.RankBlocks), stats.RankBlocks))
 		return
 	case known:
 		level := alpha / float64(o.Candidates)
 		o.setLeast(sigma * stats.LeastEffect(o.MostBlocks, stats.PlannedPower, level))
 	}
 	if o.Candidates > 0 && o.MostBlocks < o.LeastBlocks {
-		o.Warnings = append(o.Warnings, "too few blocks for exact verdicts: they will be approximate")
+		o.Warnings = append(o.Warnings, fmt.Sprintf("%d blocks can decide what is obvious; for exact verdicts on %d comparisons it takes %d: --blocks %d", o.MostBlocks, o.Candidates, o.LeastBlocks, o.LeastBlocks))
 	}
 }
 

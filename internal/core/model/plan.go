@@ -19,14 +19,18 @@ const (
 // Plan is an experiment, complete before its first run: Order fixes what runs
 // when, so that an interrupted session continues as if nothing had happened.
 type Plan struct {
-	Settings   []Setting   `json:"settings"`         // Settings[Baseline] is what others are compared with
-	Baseline   string      `json:"baseline"`         // name of a setting
-	Twin       string      `json:"twin,omitempty"`   // name of the null twin among Settings, "" for none
-	Factor     KnobID      `json:"factor,omitempty"` // the one numeric knob whose levels the settings are, if so
-	Levels     []string    `json:"levels,omitempty"` // names of the settings that are Factor's levels, ascending
-	Held       KnobID      `json:"held,omitempty"`   // the knob whose value is held over a group of runs inside a block, "" for none
-	Flow       Flow        `json:"flow"`             // of every run, before a setting's flow knobs
-	Directions []Direction `json:"directions"`       // each setting of a block is run once per entry, in random order
+	Settings []Setting `json:"settings"`         // Settings[Baseline] is what others are compared with
+	Baseline string    `json:"baseline"`         // name of a setting
+	Twin     string    `json:"twin,omitempty"`   // name of the null twin among Settings, "" for none
+	Factor   KnobID    `json:"factor,omitempty"` // the one numeric knob whose levels the settings are, if so
+	Levels   []string  `json:"levels,omitempty"` // names of the settings to find the smallest good one of, ascending
+	// Factors are what is varied together: every combination of their levels is a setting.
+	Factors []Factor `json:"factors,omitempty"`
+	// Incomplete says that each block holds the baseline and some of the other settings.
+	Incomplete bool        `json:"incomplete,omitempty"`
+	Held       KnobID      `json:"held,omitempty"` // the knob whose value is held over a group of runs inside a block, "" for none
+	Flow       Flow        `json:"flow"`           // of every run, before a setting's flow knobs
+	Directions []Direction `json:"directions"`     // each setting of a block is run once per entry, in random order
 	// Watched are directions that the settings are not meant for: the first WatchBlocks
 	// blocks measure them too, to see whether a setting does harm there.
 	Watched     []Direction   `json:"watched,omitempty"`
@@ -50,6 +54,20 @@ type Plan struct {
 	Tests       []Test        `json:"tests,omitempty"`     // instead of blocks: one run each, in this order
 	Ends        []End         `json:"ends,omitempty"`      // far ends of settings, beside that of the session
 	Hooks       []Assignment  `json:"hooks,omitempty"`     // HookKnob, at most one for each host: commands around every run
+}
+
+// Factor is one of several things that an experiment varies together.
+type Factor struct {
+	Name   string  `json:"name"`           // short, as settings are named by it: "mtu"
+	Host   Host    `json:"host,omitempty"` // "" is of the flow, or of both hosts
+	Knob   KnobID  `json:"knob,omitempty"` // "" where its levels are sets of assignments
+	Levels []Level `json:"levels"`
+}
+
+// Level is one level of a factor.
+type Level struct {
+	Name  string `json:"name"`            // "mtu=9000", or what the person called a set
+	Value string `json:"value,omitempty"` // canonical; "" of a set
 }
 
 // Decides returns the metric that decides the plan's comparisons.

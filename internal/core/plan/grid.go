@@ -1,93 +1,93 @@
 package plan
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"linerate/internal/core/model"
 )
 
-// Factor is one of several settings of which an experiment tries every combination
-// of levels.
-type Factor struct {
-	Host   model.Host   `json:"host,omitempty"` // "" is of the flow, or of both hosts
-	Knob   model.KnobID `json:"knob"`
-	Levels []string     `json:"levels"` // canonical values; the first is that of Code(n, 0)
+// Cell returns the name of the setting that combines these levels.
+func Cell(levels ...model.Level) string {
+	names := make([]string, len(levels))
+	for i, l := range levels {
+		names[i] = l.Name
+	}
+	return strings.Join(names, " ")
 }
 
-// Code is the short name of a level of a factor, both counted from 0: "B2" is the
-// second level of the second factor. A combination has the codes of its levels, as
-// "A1B2".
-func Code(factor, level int) string { return Letter(factor) + fmt.Sprint(level+1) }
-
-// Letter is the short name of a factor, counted from 0: "A" to "Z", "AA".
-func Letter(factor int) string {
-	if factor > 25 {
-		return Letter(factor/26-1) + Letter(factor%26)
+// Cells returns the names of all combinations of the factors' levels, the last factor
+// varying fastest.
+func Cells(factors []model.Factor) []string {
+	var out []string
+	for _, c := range combinations(factors) {
+		out = append(out, Cell(c...))
 	}
-	return string(rune('A' + factor))
+	return out
 }
 
-// Grid returns the factors whose combinations the settings are that have codes for
-// names, and those names, the last factor varying fastest. Nil where they are no such
-// grid, or not all of it.
-func Grid(settings []model.Setting) (factors []Factor, cells []string) {
-	if factors, cells = gridOf(settings, true); factors == nil {
-		return gridOf(settings, false)
+func combinations(factors []model.Factor) [][]model.Level {
+	if len(factors) == 0 {
+		return nil
 	}
-	return factors, cells
-}
-
-// gridOf is Grid; joined says that a knob of both hosts is one factor.
-func gridOf(settings []model.Setting, joined bool) (factors []Factor, cells []string) {
-	for _, s := range settings {
-		if strings.HasSuffix(s.Name, TwinSuffix) || len(s.Assignments) == 0 {
-			continue
-		}
-		of := single(s, joined)
-		if factors == nil {
-			factors = of
-		}
-		var name strings.Builder
-		for n, f := range of {
-			if n >= len(factors) || f.Knob != factors[n].Knob || f.Host != factors[n].Host {
-				return nil, nil
-			}
-			at := slices.Index(factors[n].Levels, f.Levels[0])
-			if at < 0 {
-				at = len(factors[n].Levels)
-				factors[n].Levels = append(factors[n].Levels, f.Levels[0])
-			}
-			name.WriteString(Code(n, at))
-		}
-		if name.String() != s.Name {
-			return nil, nil
-		}
-		cells = append(cells, name.String())
-	}
-	all := 1
+	out := [][]model.Level{nil}
 	for _, f := range factors {
-		if all *= len(f.Levels); all > len(cells) {
-			return nil, nil // also before the product outgrows a word
+		var next [][]model.Level
+		for _, c := range out {
+			for _, l := range f.Levels {
+				next = append(next, append(slices.Clip(c), l))
+			}
 		}
+		out = next
 	}
-	if len(factors) < 2 || all != len(cells) {
-		return nil, nil
-	}
-	return factors, cells
+	return out
 }
 
-// single returns the assignments of s as factors of one level, where joined those of
-// one knob to both hosts as one.
-func single(s model.Setting, joined bool) []Factor {
-	var out []Factor
-	for _, a := range s.Assignments {
-		if last := len(out) - 1; joined && last >= 0 && a.Host == model.Far && out[last].Host == model.Near && out[last].Knob == a.Knob && out[last].Levels[0] == a.Value {
-			out[last].Host = ""
-			continue
+// amounts are the levels of f as numbers; nil where they are not all amounts, of which the
+// smallest that is good enough is worth to know.
+func amounts(f model.Factor) []float64 {
+	var out []float64
+	for _, l := range f.Levels {
+		v, err := strconv.ParseFloat(l.Value, 64)
+		if err != nil || v <= 0 {
+			return nil
 		}
-		out = append(out, Factor{Host: a.Host, Knob: a.Knob, Levels: []string{a.Value}})
+		out = append(out, v)
+	}
+	return out
+}
+
+// ascending returns the names of all combinations, those with the smaller amounts first,
+// and so those that cost less. The factor with the most levels counts before the others:
+// it is the one that is searched. Levels that are no amounts stay as the person listed
+// them. Nil where no factor has amounts.
+func ascending(factors []model.Factor) []string {
+	order := make([]int, 0, len(factors))
+	for i, f := range factors {
+		if amounts(f) != nil {
+			order = append(order, i)
+		}
+	}
+	if len(order) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(factors[b].Levels), len(factors[a].Levels)) })
+	all := combinations(factors)
+	slices.SortStableFunc(all, func(a, b []model.Level) int {
+		for _, f := range order {
+			x, _ := strconv.ParseFloat(a[f].Value, 64) // amounts has parsed them
+			y, _ := strconv.ParseFloat(b[f].Value, 64)
+			if c := cmp.Compare(x, y); c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
+	out := make([]string, len(all))
+	for i, c := range all {
+		out[i] = Cell(c...)
 	}
 	return out
 }

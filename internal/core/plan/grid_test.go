@@ -1,66 +1,58 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan/plantest"
 	"linerate/internal/must"
 )
 
-// cell is one combination of a grid.
-func cell(name string, assignments ...model.Assignment) model.Setting {
-	return model.Setting{Name: name, Assignments: assignments}
-}
-
-func on(h model.Host, k model.KnobID, v string) model.Assignment {
-	return model.Assignment{Host: h, Knob: k, Value: v}
-}
-
-// Issue 10, item 7: the combinations of a grid have short names, and the factors
-// behind them are found again from those.
-func TestGridOfShortNames(t *testing.T) {
-	both := func(v string) []model.Assignment {
-		return []model.Assignment{on(model.Near, "x", v), on(model.Far, "x", v)}
-	}
-	grid := []model.Setting{
-		{Name: "current"},
-		cell("A1B1", append(both("1"), on("", "window", "9"))...), cell("A1B2", append(both("1"), on("", "window", "8"))...),
-		cell("A2B1", append(both("2"), on("", "window", "9"))...), cell("A2B2", append(both("2"), on("", "window", "8"))...),
-		{Name: "current" + TwinSuffix},
-	}
-	factors, cells := Grid(grid)
-	if len(factors) != 2 || len(cells) != 4 || factors[0].Host != "" || factors[0].Knob != "x" || factors[1].Levels[1] != "8" {
-		t.Errorf("%+v of %q", factors, cells)
-	}
-	ends := []model.Setting{
-		cell("A1B1", on(model.Near, "x", "1"), on(model.Far, "x", "1")), cell("A1B2", on(model.Near, "x", "1"), on(model.Far, "x", "2")),
-		cell("A2B1", on(model.Near, "x", "2"), on(model.Far, "x", "1")), cell("A2B2", on(model.Near, "x", "2"), on(model.Far, "x", "2")),
-	}
-	if factors, _ := Grid(ends); len(factors) != 2 || factors[0].Host != model.Near || factors[1].Host != model.Far {
-		t.Errorf("the knob of each end: %+v", factors)
-	}
-	for name, settings := range map[string][]model.Setting{
-		"a part of it": ends[:3], "nothing": nil, "names of a person": {cell("a", on("", "x", "1")), cell("b", on("", "x", "2"))},
-		"one factor": {cell("A1", on("", "x", "1")), cell("A2", on("", "x", "2"))},
+// The combinations of a grid are named by their levels, and ordered by what they cost: the
+// factor with the most levels first, words as they are listed.
+func TestCellsAscendByTheFactorThatIsSearched(t *testing.T) {
+	set := model.Factor{Name: "set", Levels: []model.Level{{Name: "vanilla"}, {Name: "all three"}}}
+	window, mtu := plantest.Factor("window", "9", "8", "10"), plantest.Factor("link.mtu", "9000", "1500")
+	for name, c := range map[string]struct {
+		factors []model.Factor
+		want    string
+	}{
+		"two amounts": {[]model.Factor{mtu, window}, "mtu=1500 window=8, mtu=9000 window=8, mtu=1500 window=9, mtu=9000 window=9, mtu=1500 window=10, mtu=9000 window=10"},
+		"a set":       {[]model.Factor{set, mtu}, "vanilla mtu=1500, all three mtu=1500, vanilla mtu=9000, all three mtu=9000"},
+		"only words":  {[]model.Factor{set, plantest.Factor("congestion", "bbr", "cubic")}, ""},
 	} {
-		if factors, cells := Grid(settings); factors != nil || cells != nil {
-			t.Errorf("%s: %+v", name, factors)
-		}
+		must.Equal(t, strings.Join(ascending(c.factors), ", "), c.want, name)
+		must.Equal(t, len(Cells(c.factors)), len(c.factors[0].Levels)*len(c.factors[1].Levels), name)
 	}
-	must.Equal(t, Letter(25)+Letter(26)+Code(1, 2), "ZAAB3")
 }
 
-// Issue 10, item 4: max_blocks of a large grid was rounded up to three times as many.
-func TestGridKeepsCompleteBlocks(t *testing.T) {
-	o := Options{Blocks: 10, Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second}, Settings: []model.Setting{{Name: "current"}}}
-	for _, a := range []string{"1", "2", "3"} {
-		for _, b := range []string{"1", "2", "3"} {
-			o.Settings = append(o.Settings, cell("A"+a+"B"+b, on("", "block", a), on("", "window", b)))
+// Every block is complete unless incomplete ones are asked for, whatever the number of
+// settings: issue 25 part 5, where 15 settings got one run each, unsaid.
+func TestBlocksAreCompleteUnlessAskedOtherwise(t *testing.T) {
+	factors := []model.Factor{plantest.Factor("block", "1", "2", "3"), plantest.Factor("window", "1", "2", "3", "4", "5")}
+	for name, c := range map[string]struct {
+		incomplete     bool
+		factors        []model.Factor
+		blocks, block  int
+		levels, fixedN int
+	}{
+		"a grid":                {false, factors, 6, 16, 15, 6},
+		"a list":                {false, nil, 6, 16, 0, 6},
+		"incomplete, by a wish": {true, factors, 28, 5, 0, 6},
+	} {
+		o := Options{Blocks: c.fixedN, Mode: model.FixedBlocks, Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second},
+			Settings: plantest.Settings(factors...), Factors: c.factors, Incomplete: c.incomplete}
+		p := must.Get(New(o))(t)
+		if p.MaxBlocks != c.blocks || len(p.Order) != c.blocks || len(p.Order[0]) != c.block || len(p.Levels) != c.levels || p.Incomplete != c.incomplete {
+			t.Errorf("%s: %d blocks of %d, %d levels", name, len(p.Order), len(p.Order[0]), len(p.Levels))
 		}
 	}
-	p, err := New(o)
-	if err != nil || p.MaxBlocks != 10 || len(p.Order) != 10 || len(p.Order[0]) != 11 {
-		t.Errorf("%d blocks of %d, %v", len(p.Order), len(p.Order[0]), err)
-	}
+	o := held(2, 2)
+	o.Incomplete = true
+	must.Say(t, must.Err(New(o)), "has to be complete")
+	o = options(4)
+	o.Incomplete = true
+	must.Say(t, must.Err(New(o)), "this plan has no more")
 }

@@ -3,8 +3,8 @@
 //  1. New validates what the user asked for, every fault at once.
 //  2. It adds what the design needs: a null twin of the baseline, or baseline
 //     pairs at the start, so that the session can distrust itself.
-//  3. It draws the order: randomised complete blocks (Fisher 1935), or blocks
-//     with a balanced random subset of the candidates where there are many.
+//  3. It draws the order: randomised complete blocks (Fisher 1935), or, if asked to,
+//     incomplete ones with a balanced random subset of the candidates (Yates 1936).
 //
 // The plan holds the seed and the whole order, so that an interrupted session
 // continues as if nothing had happened, at the next block. The rules are those
@@ -46,6 +46,11 @@ type Options struct {
 	// Factor is the one numeric knob to find the plateau of, or "". Its levels
 	// are the settings that assign it; they must differ in nothing else.
 	Factor model.KnobID
+	// Factors are those whose combinations the settings are, named as Cell names them.
+	Factors []model.Factor
+	// Incomplete has each block hold the baseline, its twin and SubsetSize candidates,
+	// which makes blocks short where there are many.
+	Incomplete bool
 	// Held is a knob that is hard to change, such as a link's MTU, or "": the settings
 	// that share its value are measured as a group, one after the other, in every block.
 	// Each setting must assign it, and its values must share the settings equally.
@@ -59,8 +64,8 @@ type Options struct {
 	Watched []model.Direction
 	Mode    model.Mode // "" is Sequential
 	// Blocks is the number of block differences that each candidate gets
-	// (fixed) or gets at most (sequential, where 0 is 20). With more than six
-	// settings it is rounded up to what balances.
+	// (fixed) or gets at most (sequential, where 0 is 20). Of incomplete blocks it is
+	// rounded up to what balances.
 	Blocks int
 	Exact  bool          // fixed mode: refuse fewer blocks than any exact test needs
 	Budget time.Duration // most time for the whole; 0 is no limit
@@ -88,11 +93,8 @@ const orderStream = 0x6f72646572 // "order"
 //
 // It adds a null twin of the baseline where there are three or more settings,
 // and four blocks of two baseline runs at the start where there are two. A
-// single setting is measured without comparison, in fixed mode only. More than
-// six settings are compared in blocks of the baseline, its twin and three
-// candidates, each candidate equally often; but a plan with a Factor, or with a grid
-// of several, or a knob that is Held, keeps complete blocks, because all levels are
-// compared inside each. Where a knob is held the pairs stand for the twin.
+// single setting is measured without comparison, in fixed mode only. Where a knob is held
+// the pairs stand for the twin.
 func New(o Options) (model.Plan, error) {
 	o = withDefaults(o)
 	levels, err := validate(o)
@@ -101,7 +103,7 @@ func New(o Options) (model.Plan, error) {
 	}
 	p := model.Plan{
 		Settings: append([]model.Setting(nil), o.Settings...), Baseline: o.Baseline,
-		Factor: o.Factor, Held: o.Held, Levels: levels, Flow: o.Flow, Directions: slices.Clone(o.Directions),
+		Factor: o.Factor, Factors: o.Factors, Incomplete: o.Incomplete, Held: o.Held, Levels: levels, Flow: o.Flow, Directions: slices.Clone(o.Directions),
 		Mode: o.Mode, MaxBlocks: o.Blocks, Budget: o.Budget, Data: o.Data,
 		Objective: o.Objective, Guards: o.Guards,
 		Margin: o.Margin, Tolerance: o.Tolerance, Confidence: o.Confidence,
@@ -129,7 +131,7 @@ func New(o Options) (model.Plan, error) {
 
 // blocks returns the order of blocks in which each candidate of p gets n differences.
 func blocks(p model.Plan, n int, rng *rand.Rand) [][]string {
-	if _, grid := Grid(p.Settings); n > 0 && grid == nil && p.Factor == "" && p.Held == "" && len(Candidates(p))+1 > stats.SubsetAbove {
+	if p.Incomplete && n > 0 {
 		return subsetBlocks(p, n, rng)
 	}
 	out := make([][]string, n)

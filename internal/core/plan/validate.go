@@ -30,6 +30,7 @@ func validate(o Options) ([]string, error) {
 	o.checkMetrics(&f)
 	o.checkBlocks(&f)
 	o.checkGroups(&f)
+	o.checkIncomplete(&f)
 	levels := o.levels(&f)
 	return levels, errors.Join(f...)
 }
@@ -124,9 +125,25 @@ func (o Options) checkBlocks(f *faults) {
 	}
 }
 
-// levels returns the names of the settings that assign the factor, by value.
+// checkIncomplete refuses incomplete blocks that would hold all settings, or a group of
+// settings that belongs together.
+func (o Options) checkIncomplete(f *faults) {
+	if !o.Incomplete {
+		return
+	}
+	f.add(o.Held != "", "incomplete blocks hold some of the settings, and a group that holds %s has to be complete", o.Held)
+	f.add(len(o.Settings)-1 <= stats.SubsetSize, "incomplete blocks hold %d settings beside the baseline, and this plan has no more", stats.SubsetSize)
+}
+
+// levels returns the settings to find the smallest good one of, ascending: those that
+// assign the factor, or the combinations of several. Incomplete blocks do not tell.
 func (o Options) levels(f *faults) []string {
-	if o.Factor == "" {
+	switch {
+	case o.Incomplete:
+		return nil
+	case len(o.Factors) > 0:
+		return ascending(o.Factors)
+	case o.Factor == "":
 		return nil
 	}
 	type level struct {

@@ -11,7 +11,6 @@ import (
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plan"
 )
 
 // ErrCommand says that a setting is a command that a person gave: no file of a system
@@ -162,22 +161,23 @@ func Candidates(s model.Session) (names, refused []string) {
 }
 
 // Chosen returns the setting of s to keep where nobody names one: the only one that
-// may be kept, of the levels of one setting the smallest that is good enough in
-// every direction, and of the combinations of several the best. "" where the session
-// leaves the choice open. among are all that may be kept.
+// may be kept, of the levels of one setting the smallest that is good enough in every
+// direction, and of combinations what analysis.Choice says. "" where the session leaves the
+// choice open. among are all that may be kept.
 func Chosen(s model.Session) (name string, among []string) {
 	names, _ := Candidates(s)
 	if len(names) == 1 {
 		return names[0], names
 	}
-	if _, cells := plan.Grid(s.Plan.Settings); cells != nil {
-		name = analysis.Best(s.Plan, s.Verdicts)
-	}
-	for i, p := range s.Plateaus {
-		if !p.Decided || p.Leave || i > 0 && p.Level != name {
-			return "", names
+	if len(s.Plan.Factors) > 0 {
+		name, _ = analysis.Choice(s)
+	} else {
+		for i, p := range s.Plateaus {
+			if !p.Decided || p.Leave || i > 0 && p.Level != name {
+				return "", names
+			}
+			name = p.Level
 		}
-		name = p.Level
 	}
 	if !slices.Contains(names, name) {
 		return "", names

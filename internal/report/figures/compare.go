@@ -9,7 +9,6 @@ import (
 
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
 	"linerate/internal/report"
 	"linerate/internal/report/plot"
@@ -168,53 +167,73 @@ func (b *builder) plateau() (plot.Figure, bool) {
 	return plot.Figure{Name: "plateau", Title: "Which level is enough", Sentence: sentence(said...), Panels: []plot.Panel{l}}, len(l.Lines) > 0
 }
 
-// grid is the median of every combination of two factors.
+// grid is what every combination of two factors came to: bars side by side, or a map where
+// far ends are compared, or where there are more levels than colours.
 func (b *builder) grid() (plot.Figure, bool) {
 	f := plot.Figure{Name: "grid", Title: "All combinations"}
 	if b.d.Grid == nil || len(b.d.Grid.Factors) != 2 {
 		return b.table()
 	}
-	factors, m := b.d.Grid.Factors, b.s.Plan.Decides()
-	for _, w := range b.directions() {
-		h := plot.Heat{Unit: unit(m), Name: b.d.Grid.Factors[1].Text + "; " + metric.Name(m) + " " + b.label(w)}
-		if len(b.d.FarEnds) > 0 {
-			h.Name = string(factors[1].Knob) + "; " + metric.Name(m) + " " + b.label(w)
+	g, ends := b.d.Grid, len(b.d.FarEnds) > 0
+	var said []string
+	for _, t := range g.Tables {
+		if ends || len(t.Columns) > plot.MostSeries {
+			h := b.shades(t)
+			f.Panels = append(f.Panels, h)
+			said = append(said, spread(h, t.Direction))
+			continue
 		}
-		for i := range factors[0].Levels {
-			row := make([]float64, len(factors[1].Levels))
-			for j := range row {
-				row[j] = math.NaN()
-				if v := b.values(plan.Code(0, i)+plan.Code(1, j), w, m); len(v) > 0 {
-					row[j] = stats.Median(v)
-				}
-			}
-			h.Cells = append(h.Cells, row)
-			h.Rows = append(h.Rows, level(b.d.Grid.Factors[0], i))
-		}
-		for j := range factors[1].Levels {
-			h.Columns = append(h.Columns, level(b.d.Grid.Factors[1], j))
-		}
-		f.Panels = append(f.Panels, h)
+		f.Panels = append(f.Panels, b.bars(t))
 	}
-	if g := b.d.Grid.Factors; g[0].Knob == model.FarEnd || g[1].Knob == model.FarEnd {
-		f.Title = "Every far end with every " + string(g[0].Knob)
-		if g[0].Knob == model.FarEnd {
-			f.Title = "Every far end with every " + string(g[1].Knob)
+	switch {
+	case ends:
+		other := g.Factors[0].Knob
+		if other == model.FarEnd {
+			other = g.Factors[1].Knob
 		}
-		var said []string
-		for i, p := range f.Panels {
-			said = append(said, spread(p.(plot.Heat), b.directions()[i]))
-		}
-		f.Sentence = sentence(append(said, b.d.Grid.Conclusion)...)
-		return f, len(f.Panels) > 0
-	}
-	f.Sentence = sentence(b.d.Grid.Conclusion)
-	if f.Sentence == "" {
-		f.Sentence = sentence(b.d.Grid.Factors[0].Text, b.d.Grid.Factors[1].Text)
+		f.Title = "Every far end with every " + string(other)
+		f.Sentence = sentence(append(said, g.Conclusion)...)
+	case g.Conclusion != "":
+		f.Sentence = sentence(g.Conclusion)
+	default:
+		f.Sentence = sentence(g.Factors[0].Text, g.Factors[1].Text)
 	}
 	return f, len(f.Panels) > 0
 }
 
-func level(g report.GridFactor, i int) string {
-	return fmt.Sprintf("%s%d: %s", g.Name, i+1, g.Shown[i])
+// bars are a table of a grid as bars side by side.
+func (b *builder) bars(t report.GridTable) plot.Groups {
+	m := b.s.Plan.Decides()
+	out := plot.Groups{
+		Y:    plot.Axis{Name: metric.Name(m) + " " + b.label(t.Direction) + ": median, lowest and highest run", Unit: unit(m), Zero: true},
+		Name: t.RowsOf, Series: t.Columns,
+	}
+	for _, r := range t.Rows {
+		var bars []plot.Bar
+		for _, c := range r.Cells {
+			bar := plot.Bar{Low: c.Low, Median: c.Median, High: c.High}
+			if c.Runs == 0 {
+				bar = plot.Bar{Low: math.NaN(), Median: math.NaN(), High: math.NaN()}
+			}
+			bars = append(bars, bar)
+		}
+		out.Groups, out.Bars = append(out.Groups, strings.TrimPrefix(r.Name, t.RowsOf+"=")), append(out.Bars, bars)
+	}
+	return out
+}
+
+// shades are a table of a grid as a map.
+func (b *builder) shades(t report.GridTable) plot.Heat {
+	m := b.s.Plan.Decides()
+	h := plot.Heat{Unit: unit(m), Name: t.ColumnsOf + "; " + metric.Name(m) + " " + b.label(t.Direction), Columns: t.Columns}
+	for _, r := range t.Rows {
+		row := make([]float64, len(r.Cells))
+		for j, c := range r.Cells {
+			if row[j] = c.Median; c.Runs == 0 {
+				row[j] = math.NaN()
+			}
+		}
+		h.Rows, h.Cells = append(h.Rows, r.Name), append(h.Cells, row)
+	}
+	return h
 }

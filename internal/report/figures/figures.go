@@ -129,12 +129,16 @@ func (b *builder) about() []string {
 	return out
 }
 
-// sentence joins its parts, begins with a capital and ends with a full stop.
+// sentence joins its parts, begins with a capital, unless that is the name of a setting,
+// and ends with a full stop.
 func sentence(parts ...string) string {
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
 	text := strings.TrimRight(strings.Join(parts, "; "), ".")
 	if text == "" {
 		return ""
+	}
+	if first, _, _ := strings.Cut(text, " "); strings.Contains(first, "=") {
+		return text + "."
 	}
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }

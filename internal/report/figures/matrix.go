@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
@@ -88,15 +87,7 @@ func extremes(h plot.Heat, label string) string {
 		return ""
 	}
 	at := func(c [2]int) string {
-		return fmt.Sprintf("%s with %s (%s)", bare(h.Rows[c[0]]), bare(h.Columns[c[1]]), plot.Format(h.Cells[c[0]][c[1]], h.Unit))
+		return fmt.Sprintf("%s with %s (%s)", h.Rows[c[0]], h.Columns[c[1]], plot.Format(h.Cells[c[0]][c[1]], h.Unit))
 	}
 	return fmt.Sprintf("%s: most is %s, least %s", label, at(high), at(low))
-}
-
-// bare is the name of a level without its code: "nas" of "A1: nas".
-func bare(name string) string {
-	if _, rest, ok := strings.Cut(name, ": "); ok {
-		return rest
-	}
-	return name
 }

@@ -42,6 +42,7 @@ func Render(w io.Writer, in Input) error {
 	b.todo(d)
 	b.check(d)
 	b.lines(d)
+	b.grid(d.Grid)
 	for _, t := range d.Tables {
 		b.verdicts(t)
 	}
@@ -167,6 +168,30 @@ func (t *text) verdicts(v report.Table) {
 		rows = append(rows, []string{r.Setting, r.ChangeText, r.RangeText, fmt.Sprint(r.Blocks), words})
 	}
 	t.table(rows)
+}
+
+// grid writes what is combined, and what every combination of two came to.
+func (t *text) grid(g *report.Grid) {
+	if g == nil {
+		return
+	}
+	var texts []string
+	for _, f := range g.Factors {
+		texts = append(texts, f.Text)
+	}
+	t.list("What is combined", texts)
+	for _, one := range g.Tables {
+		t.line("## %s", escape(one.Title))
+		rows := [][]string{append([]string{""}, one.Columns...)}
+		for _, r := range one.Rows {
+			row := []string{r.Name}
+			for _, c := range r.Cells {
+				row = append(row, c.Text)
+			}
+			rows = append(rows, row)
+		}
+		t.table(rows)
+	}
 }
 
 func (t *text) findings(d report.Document) {

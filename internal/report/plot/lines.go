@@ -245,7 +245,7 @@ func bottomAxis(c *canvas, x scale, inner rect) {
 		c.text(at, inner.bottom()+16, smallSize, "faint", Middle, t.text)
 		taken = at + half + 6
 	}
-	c.text(inner.right(), inner.bottom()+30, smallSize, "faint", End, name)
+	c.text(inner.right(), inner.bottom()+30, smallSize, "faint", End, shortened(name, inner.right()-edge, smallSize))
 }
 
 // places are the points of line on the picture.

@@ -5,6 +5,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/plan/plantest"
 	"linerate/internal/core/units"
 )
 
@@ -13,14 +14,11 @@ import (
 func farEndsTest() Case {
 	ends := []string{"root@nas", "root@pi", "root@rack"}
 	rates := [][]float64{{320e6, 610e6, 931e6}, {93e6, 94e6, 94.1e6}, {310e6, 620e6, 450e6}}
-	var settings []model.Setting
-	for i, end := range ends {
-		for j, window := range []string{"65536", "131072", "1048576"} {
-			settings = append(settings, model.Setting{Name: plan.Code(0, i) + plan.Code(1, j), Assignments: []model.Assignment{
-				{Knob: model.FarEnd, Value: end}, {Knob: "window", Value: window}}})
-		}
+	factors := []model.Factor{plantest.Factor(model.FarEnd, ends...), plantest.Factor("window", "65536", "131072", "1048576")}
+	for i := range ends {
+		factors[0].Levels[i].Name = ends[i]
 	}
-	p, err := plan.New(plan.Options{Settings: settings, Flow: flow(model.To), Mode: model.FixedBlocks, Blocks: 10, Seed: 7, Guards: []model.Guard{}, Null: plan.NullNone})
+	p, err := plan.New(plan.Options{Settings: plantest.Settings(factors...), Factors: factors, Flow: flow(model.To), Mode: model.FixedBlocks, Blocks: 10, Seed: 7, Guards: []model.Guard{}, Null: plan.NullNone})
 	if err != nil {
 		panic(err) // the options are all above
 	}
@@ -33,9 +31,13 @@ func farEndsTest() Case {
 		}
 		c.Session.Plan.Ends = append(c.Session.Plan.Ends, model.End{Target: ends[i+1], Hosts: other.Hosts, WireRate: other.WireRate})
 	}
+	at := map[string]int{}
+	for i, name := range plan.Cells(factors) {
+		at[name] = i
+	}
 	for b, names := range p.Order {
 		for i, name := range names {
-			c.add(b+1, name, model.To, rates[name[1]-'1'][name[3]-'1']*(1+noise(3*b+i)))
+			c.add(b+1, name, model.To, rates[at[name]/3][at[name]%3]*(1+noise(3*b+i)))
 		}
 	}
 	r := analysis.Analyse(p, c.Session.Runs)

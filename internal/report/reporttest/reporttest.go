@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/plan/plantest"
 	"linerate/internal/core/units"
 )
 
@@ -277,28 +278,27 @@ func guarded() Case {
 // gridTest is an experiment over two settings of nas with two levels each, of which
 // the second helps only together with the first.
 func gridTest() Case {
-	settings := []model.Setting{{Name: "current"}}
-	for i, window := range []string{"65536", "1048576"} {
-		for j, mtu := range []string{"1500", "9000"} {
-			settings = append(settings, model.Setting{Name: plan.Code(0, i) + plan.Code(1, j), Assignments: []model.Assignment{
-				{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: window}, {Host: model.Far, Knob: "link.mtu", Value: mtu}}})
-		}
-	}
-	p, err := plan.New(plan.Options{Settings: settings, Flow: flow(model.To), Mode: model.FixedBlocks, Blocks: 10, Seed: 7, Guards: []model.Guard{}, Data: 10e9, Hooks: []model.Assignment{
+	factors := []model.Factor{plantest.Factor("far.tcp.recv_buffer_max", "65536", "1048576"), plantest.Factor("far.link.mtu", "1500", "9000")}
+	factors[0].Levels[0].Name, factors[0].Levels[1].Name = "recv_buffer_max=64KiB", "recv_buffer_max=1MiB"
+	settings := append([]model.Setting{{Name: "current"}}, plantest.Settings(factors...)...)
+	p, err := plan.New(plan.Options{Settings: settings, Factors: factors, Flow: flow(model.To), Mode: model.FixedBlocks, Blocks: 10, Seed: 7, Guards: []model.Guard{}, Data: 10e9, Hooks: []model.Assignment{
 		{Host: model.Far, Knob: model.HookKnob, Value: model.On, Command: model.Command{Run: "sync", Undo: "exit 0", Limit: time.Minute}},
 	}})
 	if err != nil {
 		panic(err) // the options are all above
 	}
 	c := Case{"grid", base("20261121T120000-9d2f", model.KindRun, p), map[int][]model.Sample{}}
-	rates := map[string]float64{"current": 320e6, "A1B1": 321e6, "A1B2": 322e6, "A2B1": 590e6, "A2B2": 931e6, p.Twin: 320e6}
+	rates := map[string]float64{"current": 320e6, p.Twin: 320e6}
+	for i, name := range plan.Cells(factors) {
+		rates[name] = []float64{321e6, 322e6, 590e6, 931e6}[i]
+	}
 	for b, names := range p.Order {
 		for i, name := range names {
 			c.add(b+1, name, model.To, rates[name]*(1+noise(3*b+i)))
 		}
 	}
 	r := analysis.Analyse(p, c.Session.Runs)
-	c.Session.Verdicts, c.Session.Noise, c.Session.Reason = r.Verdicts, r.Noise, r.Reason
+	c.Session.Verdicts, c.Session.Plateaus, c.Session.Noise, c.Session.Reason = r.Verdicts, r.Plateaus, r.Noise, r.Reason
 	return c
 }
 

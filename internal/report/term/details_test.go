@@ -38,7 +38,7 @@ func TestAVerdictIsOneLine(t *testing.T) {
 			"  bbr    935.9 Mbit/s, no difference that matters (at most 0.42 %); 10 blocks\n",
 			"  nagle  921.4 Mbit/s, not decided: about 14 blocks more (17 min 30 s)\n",
 		},
-		"grid": {"  A2B2  933.3 Mbit/s, 2.91 times as fast, at least 2.90; 10 blocks, decided\n"},
+		"grid": {"  recv_buffer_max=1MiB mtu=9000   933.3 Mbit/s, 2.91 times as fast, at least\n"},
 	}
 	for _, c := range reporttest.Cases() {
 		text := render(t, report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()}), term.Options{})

@@ -12,6 +12,9 @@ import (
 	"linerate/internal/report"
 )
 
+// mostOrder is how many runs of the order are shown beyond the first block.
+const mostOrder = 30
+
 // RenderDryRun writes what an experiment would do.
 func RenderDryRun(w io.Writer, d report.DryRun, o Options) error {
 	p := newPrinter(o)
@@ -36,13 +39,25 @@ func RenderDryRun(w io.Writer, d report.DryRun, o Options) error {
 		p.paragraph(plain, l, 0)
 	}
 	p.gap()
-	p.line("settings:")
-	for _, s := range d.Settings {
-		p.paragraph(plain, s.Name+": "+cmp.Or(strings.Join(s.Values, " "), "as it is"), 2)
+	if len(d.Factors) > 0 {
+		p.line("every combination of:")
+		for _, f := range d.Factors {
+			p.paragraph(plain, f, 2)
+		}
+		p.paragraph(plain, "compared with "+d.Baseline, 0)
+	} else {
+		p.line("settings:")
+		for _, s := range d.Settings {
+			p.paragraph(plain, s.Name+": "+cmp.Or(strings.Join(s.Values, " "), "as it is"), 2)
+		}
 	}
 	p.gap()
 	p.line("order of the first blocks:")
+	shown := 0
 	for i, b := range d.First {
+		if shown += len(b); i > 0 && shown > mostOrder {
+			break
+		}
 		p.hanging(fmt.Sprintf("%3d  ", i+1), 5, strings.Join(b, ", "))
 	}
 	p.gap()

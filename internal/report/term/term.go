@@ -92,6 +92,9 @@ func (p *printer) body(d report.Document) {
 			p.paragraph(plain, f.Text, 2)
 		}
 		p.gap()
+		for _, t := range d.Grid.Tables {
+			p.gridTable(t)
+		}
 	}
 	for _, t := range d.Tables {
 		if t.Objective {

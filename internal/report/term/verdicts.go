@@ -56,6 +56,24 @@ func (p *printer) verdicts(t report.Table) {
 	p.gap()
 }
 
+// gridTable prints what every combination of two factors came to.
+func (p *printer) gridTable(t report.GridTable) {
+	p.paragraph(bold, t.Title, 2)
+	header, rows := []cell{left("  ")}, [][]cell{}
+	for _, c := range t.Columns {
+		header = append(header, right(c))
+	}
+	for _, r := range t.Rows {
+		row := []cell{whole("  " + r.Name)}
+		for _, c := range r.Cells {
+			row = append(row, right(c.Text))
+		}
+		rows = append(rows, row)
+	}
+	p.grid(rows, header)
+	p.gap()
+}
+
 // others prints what the other metrics show, one line for each setting, without
 // the copy of the baseline.
 func (p *printer) others(tables []report.Table) {

@@ -49,16 +49,12 @@ func Lines(in Input) []string {
 	if len(b.answer) == 0 {
 		b.answer = report.Answer(in.Document)
 	}
-	names := 6
-	if b.d.Grid != nil {
-		names = 0 // nobody can guess what A2B1 is
-	}
 	todo, intervals := part{b.todo(), 2, 4, 0}, part{b.intervals(), 3, 0, 5}
 	if b.settled() { // which says more than the interval of the third best setting
 		todo.drop, intervals.most = 0, 2
 	}
 	parts := slices.DeleteFunc([]part{
-		{b.claim(), 3, 0, 1}, intervals, {b.settings(), 2, names, 4}, {b.rates(), 3, 0, 2}, {b.contract(), 2, 0, 3}, {b.path(), 1, 3, 0},
+		{b.claim(), 3, 0, 1}, intervals, {b.settings(), 2, 6, 4}, {b.rates(), 3, 0, 2}, {b.contract(), 2, 0, 3}, {b.path(), 1, 3, 0},
 		{b.method(), 2, 0, 6}, {b.count(), 2, 0, 7}, {b.ruledOut(), 2, 5, 0}, {b.guards(), 2, 0, 9}, {b.doubts(), 2, 0, 8}, todo, {b.next(), 3, 2, 0}, {b.when(), 2, 0, 0}, {b.again(), 1, 1, 0},
 	}, func(p part) bool { return p.text == "" })
 	wanted := slices.Clone(parts)

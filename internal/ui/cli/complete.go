@@ -96,7 +96,7 @@ func (a *console) flagWords(c *cobra.Command) map[string]offer {
 		"from": a.hosts, "far": a.hosts, "resume": a.sessions, "beside": a.sessions,
 		"engine": fixed(a.kinds().Names()...), "pacing": fixed("kernel", "clock"),
 		"goal": fixed("throughput", "latency", "cpu"), "allow": fixed("risky"),
-		"congestion": algorithms, "factor": a.assignments(true, true),
+		"congestion": algorithms, "factor": a.assignments(true, true), "set": a.namedSet,
 		"only": eachEnd(a.names), "never": eachEnd(a.names),
 		"role": fixed(rolesOfHosts()...), "direction": fixed("to", "from", "each", "both"),
 		"source": fixed("disk", "memory"), "sink": fixed("disk", "memory"),
@@ -320,6 +320,15 @@ func (a *console) assignments(traffic, all bool) offer {
 		}
 		return before(head, inspect.Values(ctx, a.knobs, model.KnobID(id)))
 	}
+}
+
+// namedSet are assignments after the name of a set of settings, with commas between.
+func (a *console) namedSet(ctx context.Context, typed string) []inspect.Word {
+	at := strings.LastIndexAny(typed, ":,") + 1
+	if !strings.Contains(typed, ":") {
+		return nil
+	}
+	return before(typed[:at], a.assignments(false, true)(ctx, typed[at:]))
 }
 
 // farEnds are hosts after those that were typed, with commas between. What follows a

@@ -69,6 +69,8 @@ func TestFirstHour20Completion(t *testing.T) {
 		{[]string{"run", "--factor", "far=nas,lab:rate=1gbit,rt"}, []string{"far=nas,lab:rate=1gbit,rtt="}, []string{"den"}},
 		{[]string{"run", "--factor", "far=lab:rate=1gbit,"}, []string{"far=lab:rate=1gbit,den:5299", "far=lab:rate=1gbit,rtt="}, nil},
 		{[]string{"run", "--factor", "far=lab:lan,den:5299,rt"}, nil, []string{"rtt"}},
+		{[]string{"run", "--set", "jumbo:link.mtu=9000,far.tcp.sac"}, []string{"jumbo:link.mtu=9000,far.tcp.sack="}, nil},
+		{[]string{"run", "--set", "jumbo:tcp.sack="}, []string{"jumbo:tcp.sack=on"}, nil},
 		{[]string{"set", "fa"}, nil, []string{"far="}},
 		{[]string{"run", plans}, []string{plans + "plan.yaml"}, []string{"notes"}},
 		{[]string{"run", "--resume", ""}, []string{session, "last"}, nil},

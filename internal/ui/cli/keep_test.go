@@ -30,12 +30,12 @@ func TestGridEndsWithALineThatKeepsIt(t *testing.T) {
 	must.Do(t, st.UpdateSession(t.Context(), s))
 	_ = st.Close()
 	step := report.Build(s, report.Options{}).Next[0]
-	must.Need(t, step.What == "keep A2B2", "%+v", step)
+	must.Need(t, step.What == "keep recv_buffer_max=1MiB mtu=9000", "%+v", step)
 	words := append(strings.Fields(strings.TrimPrefix(step.Command, "linerate ")), "--dry-run", "--for", "linux-sysctl", "--state", t.TempDir())
 	if code := w.main(t, words...); code != exitOK {
 		t.Errorf("%q: exit code %d\n%s", words, code, w.err.String())
 	}
-	for _, want := range []string{"A2B2", "1048576", "4194304"} {
+	for _, want := range []string{"recv_buffer_max=1MiB mtu=9000", "1048576", "4194304"} {
 		must.Contain(t, w.out.String()+w.err.String(), want, "%q", words)
 	}
 }

@@ -31,13 +31,13 @@ type runFlags struct {
 	own                                               ownFlags
 	path                                              pathFlags
 	far, from, direction, baseline, title, resume     string
-	factors, guards, undo, before, after              []string
+	factors, sets, guards, undo, before, after        []string
 	commandTime, preset, group                        string
 	objective                                         string
 	blocks, maxBlocks                                 int
 	budget, data, margin, tolerance, settle, cooldown string
 	seed                                              uint64
-	noTwin, udp, allowExec, dryRun                    bool
+	noTwin, udp, allowExec, dryRun, incomplete        bool
 	rate                                              string
 	end                                               func(target string) (string, error)
 }
@@ -57,6 +57,9 @@ A factor is a knob of the near host (near.KNOB), the far host (far.KNOB), of bot
 (KNOB), or of the test flow: engine, window, streams, block; of TCP also mss,
 nodelay, congestion; of UDP also rate, pacing, plain; of requests also requests,
 reply, spin.
+--set NAME:KNOB=VALUE,KNOB=VALUE is a set of several settings under a name, and NAME alone
+the hosts as they are. Several sets are compared with each other, and beside a factor each
+set takes turns with each of its levels.
 The factor far has HOSTs for levels: hosts, cards or media that take turns. A HOST beside
 it is what they are compared with, else the first of them is.
 
@@ -78,6 +81,7 @@ commands only for who could run them anyway: over ssh, or by linerate agent
   linerate run plan.yaml --dry-run
   linerate run "$NAS" --factor window=64KiB,256KiB,1MiB --blocks 8 -t 10s --cooldown 60s
   linerate run lab:rate=100mbit,rtt=20ms --preset windows
+  linerate run "$NAS" --set vanilla --set large:tcp.recv_buffer_max=16MiB,tcp.send_buffer_max=16MiB --factor window=64KiB,512KiB,1536KiB --blocks 6
   linerate run lab:rate=50mbit --factor 'near.cmd:shaper=tc qdisc add dev eth0 root tbf rate 20mbit burst 32k latency 50ms' --undo 'shaper=tc qdisc del dev eth0 root || true'
   linerate run lab:rate=50mbit --factor window=64KiB,1MiB --before sync --after 'far:rm -f /tmp/left-over'
   linerate run --factor far=lab:rate=50mbit,lab:rate=20mbit --factor window=64KiB,1MiB
@@ -104,6 +108,8 @@ commands only for who could run them anyway: over ssh, or by linerate agent
 	fl.StringVar(&f.far, "far", "", "the far HOST")
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.StringArrayVar(&f.factors, "factor", nil, "KNOB=VALUE,VALUE,... several make a full grid")
+	fl.StringArrayVar(&f.sets, "set", nil, "NAME:KNOB=VALUE,KNOB=VALUE: a set of several settings; NAME alone is the hosts as they are")
+	fl.BoolVar(&f.incomplete, "incomplete", false, "blocks of the baseline and three of the other settings in turn: shorter blocks where there are many settings")
 	fl.StringVar(&f.group, "group", "", "KNOB of a factor that is hard to change, as link.mtu: held over a group of runs in each block")
 	fl.StringVar(&f.preset, "preset", "", "an experiment that many people make: "+strings.Join(config.PresetNames(), ", "))
 	fl.StringArrayVar(&f.undo, "undo", nil, "NAME=COMMAND: what takes back the command of --factor cmd:NAME=COMMAND")

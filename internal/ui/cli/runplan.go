@@ -48,12 +48,13 @@ func (f *runFlags) file(preset *config.File, given func(string) bool, args []str
 		for _, l := range factor.Levels {
 			ends = append(ends, l.Value)
 		}
-		if err := f.mayReach(args[0], ends); err != nil && len(f.factors) == 0 {
+		replaced := len(f.factors)+len(f.sets) > 0
+		if err := f.mayReach(args[0], ends); err != nil && !replaced {
 			return file, err
 		}
 		settings, _ := file.Settings()
 		hooks := file.Hooks
-		if len(f.factors) > 0 {
+		if replaced {
 			settings = nil
 		}
 		if given("before") || given("after") {
@@ -91,7 +92,7 @@ func (f *runFlags) file(preset *config.File, given func(string) bool, args []str
 		file.Flow.Direction = file.Directions[0]
 	}
 	if len(file.Factors) == 0 && len(file.Named) == 0 && len(bad) == 0 {
-		return file, withHint(usagef("nothing to compare"), "name a plan file, or a factor:\nlinerate run HOST --factor far.tcp.recv_buffer_max=64KiB,1MiB")
+		return file, withHint(usagef("nothing to compare"), "name a plan file, a set of settings, or a factor:\nlinerate run HOST --factor far.tcp.recv_buffer_max=64KiB,1MiB")
 	}
 	if err := bad.err(); err != nil {
 		return file, err
@@ -100,8 +101,13 @@ func (f *runFlags) file(preset *config.File, given func(string) bool, args []str
 }
 
 func (f *runFlags) factorsOver(file *config.File, bad *faults) {
-	if len(f.factors) > 0 {
+	if len(f.factors)+len(f.sets) > 0 {
 		file.Factors, file.Named = nil, nil
+	}
+	for _, text := range f.sets {
+		s, err := config.ParseNamed(text, knobChecker{f.knobs, f.own.kinds, f.end})
+		bad.add("set", err)
+		file.Named = append(file.Named, s)
 	}
 	for _, text := range f.factors {
 		factor, err := config.ParseFactor(text, knobChecker{f.knobs, f.own.kinds, f.end})
@@ -198,6 +204,7 @@ func (f *runFlags) design(file *config.File, given func(string) bool, bad *fault
 	if given("cooldown") {
 		file.Cooldown = bad.duration("cooldown", f.cooldown)
 	}
+	file.Incomplete = file.Incomplete || f.incomplete
 	if f.noTwin {
 		file.Null = plan.NullNone
 	}

@@ -19,7 +19,7 @@ func (f *runFlags) onlyResume(given func(string) bool) error {
 		bad.add("data", errors.New("a session goes on with the budget that it has, unless --max-blocks gives it more blocks"))
 	}
 	for _, flag := range []string{
-		"factor", "group", "preset", "undo", "before", "after", "command-time", "blocks", "time", "omit", "bytes", "interval", "parallel", "length", "window", "set-mss", "congestion", "nagle", "udp", "bitrate",
+		"factor", "set", "incomplete", "group", "preset", "undo", "before", "after", "command-time", "blocks", "time", "omit", "bytes", "interval", "parallel", "length", "window", "set-mss", "congestion", "nagle", "udp", "bitrate",
 		"direction", "baseline", "objective", "guard", "margin", "tolerance", "settle", "cooldown", "seed", "no-twin", "title", "dry-run",
 	} {
 		if given(flag) {

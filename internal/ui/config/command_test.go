@@ -30,7 +30,7 @@ func TestCommandFactor(t *testing.T) {
 	file.Factors = append(file.Factors, other)
 	must.Do(t, Undo(file.Factors, "cmd:vpn=down"))
 	settings, baseline = file.Settings() // all off is the baseline: nothing is changed
-	if baseline != "A1B1" || len(settings) != 4 || len(settings[3].Assignments) != 3 || file.Validate() != nil {
+	if baseline != "shaper=off vpn=off" || len(settings) != 4 || len(settings[3].Assignments) != 3 || file.Validate() != nil {
 		t.Errorf("%q of %+v, %v", baseline, settings, file.Validate())
 	}
 	file, err = Parse("plan.yaml", []byte("far: nas\nfactors:\n- {knob: far.cmd:shaper, run: 'up, 1', undo: down, limit: 7s}\n- {knob: window, levels: [64KiB, 1MiB]}\n"), knobs{}, kinds())

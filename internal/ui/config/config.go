@@ -41,8 +41,8 @@ type File struct {
 	// other.
 	Flow       model.Flow
 	Directions []model.Direction
-	Factors    []Factor        // a full grid of levels, or
-	Named      []model.Setting // settings one by one
+	Factors    []Factor        // a full grid of levels
+	Named      []model.Setting // settings one by one; beside factors, the levels of one more
 	// Hooks are commands around every run, one assignment for each host; what it has not
 	// is empty.
 	Hooks      []model.Assignment
@@ -60,6 +60,7 @@ type File struct {
 	Cooldown   time.Duration
 	Seed       uint64
 	Null       plan.Null // "twin: true" is NullTwin, "twin: false" is NullNone
+	Incomplete bool      // each block holds some of the settings
 
 	at map[string]position // of every value in the file, by its path
 }
@@ -112,13 +113,15 @@ func (f File) Has(path string) bool {
 // they are would be a group of another size; and so it is where far ends are a factor
 // and none is named beside it.
 // Factors with more than MaxSettings combinations, which Validate refuses, make none.
-// The settings of one factor are named like its levels; those of several by the
-// codes of package plan, such as "A1B2".
+// The settings of one factor are named like its levels; those of several by all their
+// levels, such as "mtu=9000 window=64KiB". Where named settings are combined with factors,
+// and one of them leaves the hosts as they are, the baseline is its first combination.
 func (f File) Settings() (settings []model.Setting, baseline string) {
 	settings = slices.Clone(f.Named)
 	if len(f.Factors) > 0 {
 		settings, _ = f.grid()
 	}
+	unchanged := slices.IndexFunc(f.Named, func(s model.Setting) bool { return len(s.Assignments) == 0 })
 	if f.Baseline != "" && f.Baseline != Current {
 		if i := f.baselineIndex(settings); i >= 0 {
 			return settings, settings[i].Name
@@ -128,6 +131,9 @@ func (f File) Settings() (settings []model.Setting, baseline string) {
 	_, held := f.held()
 	if _, several := f.FarEnds(); (held || several && f.Far == "") && f.Baseline == "" && len(settings) > 0 {
 		return settings, settings[0].Name
+	}
+	if unchanged >= 0 && len(f.Factors) > 0 && len(settings) > 0 && f.Baseline == "" {
+		return settings, settings[unchanged*len(settings)/len(f.Named)].Name
 	}
 	for _, s := range settings {
 		if !slices.ContainsFunc(s.Assignments, func(a model.Assignment) bool { return a.Value != model.Off || !a.IsCommand() }) {
@@ -169,7 +175,7 @@ func (f File) baselineIndex(settings []model.Setting) int {
 	if i := slices.IndexFunc(settings, func(s model.Setting) bool { return s.Name == f.Baseline }); i >= 0 {
 		return i
 	}
-	if len(f.Factors) != 1 {
+	if len(f.Factors) != 1 || len(f.Named) > 0 {
 		_, written := f.grid()
 		return slices.Index(written, f.Baseline)
 	}
@@ -194,7 +200,7 @@ func (f File) baselineIndex(settings []model.Setting) int {
 // many or more. A factor without levels, whose mistake is reported elsewhere, counts as
 // one of one level.
 func (f File) combinations() int {
-	count := uint64(1)
+	count := uint64(max(1, len(f.Named)))
 	for _, factor := range f.Factors {
 		high, low := bits.Mul64(count, uint64(max(1, len(factor.Levels))))
 		if high > 0 || low > math.MaxInt {
@@ -212,20 +218,27 @@ func (f File) grid() (settings []model.Setting, written []string) {
 	if f.combinations() > MaxSettings {
 		return nil, nil
 	}
-	if len(f.Factors) == 1 && f.Factors[0].Command != (model.Command{}) { // off is the hosts as they are
+	if len(f.Factors) == 1 && len(f.Named) == 0 && f.Factors[0].Command != (model.Command{}) { // off is the hosts as they are
 		factor := f.Factors[0]
 		name := strings.TrimPrefix(string(factor.Knob), model.CommandPrefix)
 		return []model.Setting{{Name: name, Assignments: factor.assign(model.On)}}, []string{factor.String() + "=" + model.On}
 	}
 	settings, written = []model.Setting{{}}, []string{""}
+	if len(f.Named) > 0 {
+		settings, written = f.Named, nil
+		for _, s := range f.Named {
+			written = append(written, s.Name)
+		}
+	}
+	factors := f.combined()
 	for n, factor := range f.Factors {
 		var next []model.Setting
 		var texts []string
 		for i, s := range settings {
 			for j, l := range factor.Levels {
 				name := l.Text
-				if len(f.Factors) > 1 {
-					name = s.Name + plan.Code(n, j)
+				if factors != nil {
+					name = strings.TrimSpace(s.Name + " " + factors[len(factors)-len(f.Factors)+n].Levels[j].Name)
 				}
 				next = append(next, model.Setting{
 					Name:        name,
@@ -237,6 +250,48 @@ func (f File) grid() (settings []model.Setting, written []string) {
 		settings, written = next, texts
 	}
 	return settings, written
+}
+
+// combined returns what the plan combines, the named settings first; nil where it varies
+// one thing.
+func (f File) combined() []model.Factor {
+	var out []model.Factor
+	if len(f.Named) > 0 {
+		set := model.Factor{Name: "set"}
+		for _, s := range f.Named {
+			set.Levels = append(set.Levels, model.Level{Name: s.Name})
+		}
+		out = append(out, set)
+	}
+	for _, factor := range f.Factors {
+		one := model.Factor{Name: factor.short(f.Factors), Host: factor.Host, Knob: factor.Knob}
+		for _, l := range factor.Levels {
+			name := one.Name + "=" + l.Text
+			if factor.Knob == model.FarEnd {
+				name = l.Text
+			}
+			one.Levels = append(one.Levels, model.Level{Name: name, Value: l.Value})
+		}
+		out = append(out, one)
+	}
+	if len(f.Factors) == 0 || len(out) < 2 {
+		return nil
+	}
+	return out
+}
+
+// short is the last part of the factor's knob, "mtu" of "far.link.mtu", or all of it where
+// another one of the factors ends alike.
+func (f Factor) short(among []Factor) string {
+	last := func(o Factor) string {
+		return strings.TrimPrefix(string(o.Knob[strings.LastIndexByte(string(o.Knob), '.')+1:]), model.CommandPrefix)
+	}
+	for _, o := range among {
+		if o.String() != f.String() && last(o) == last(f) {
+			return f.String()
+		}
+	}
+	return last(f)
 }
 
 // assign returns the assignments of one level.
@@ -290,6 +345,7 @@ func (f File) Options() plan.Options {
 		Settle: f.Settle, Cooldown: f.Cooldown, Null: f.Null, Seed: f.Seed, Hooks: f.hooked(),
 	}
 	o.Settings, o.Baseline = f.Settings()
+	o.Factors, o.Incomplete = f.combined(), f.Incomplete
 	o.Objective, o.Guards = f.decides()
 	if f.Blocks > 0 {
 		o.Mode, o.Blocks = model.FixedBlocks, f.Blocks
@@ -301,7 +357,7 @@ func (f File) Options() plan.Options {
 	if ok {
 		o.Held = held.Knob
 	}
-	if len(f.Factors) == 1 && f.Factors[0].numeric() && !ok {
+	if len(f.Factors) == 1 && o.Factors == nil && f.Factors[0].numeric() && !ok {
 		o.Factor = f.Factors[0].Knob
 	}
 	return o

@@ -142,13 +142,53 @@ baseline: window=auto near.tcp.timestamps=1
 	for _, s := range got {
 		names = append(names, s.Name)
 	}
-	want := []string{"A1B1", "A1B2", "A2B1", "A2B2"}
+	want := []string{"window=64KiB timestamps=0", "window=64KiB timestamps=1", "window=auto timestamps=0", "window=auto timestamps=1"}
 	must.True(t, slices.Equal(names, want) && baseline == want[3], "settings %q, baseline %q", names, baseline)
 	// Combinations must not share memory: each has its own values.
 	if a := got[1].Assignments; a[0].Value != "65536" || a[1] != (model.Assignment{Host: "near", Knob: "tcp.timestamps", Value: "1"}) {
 		t.Errorf("second combination sets %+v", a)
 	}
 	must.Equal(t, f.Options().Factor, "", "a grid of two factors has a plateau")
+}
+
+// Named settings beside factors are the levels of one more, and what leaves the hosts as
+// they are is the baseline.
+func TestSetsAreLevels(t *testing.T) {
+	const text = `
+settings:
+  - {name: all, set: {near.tcp.timestamps: 1, mss: 1400}}
+  - {name: vanilla}
+factors:
+  - {knob: window, levels: [64KiB, 1MiB]}
+`
+	f := parse(t, text)
+	got, baseline := f.Settings()
+	o := f.Options()
+	if len(got) != 4 || baseline != "vanilla window=64KiB" || got[1].Name != "all window=1MiB" || len(got[1].Assignments) != 3 || len(o.Factors) != 2 || o.Factors[0].Knob != "" || o.Factor != "" {
+		t.Errorf("%+v, baseline %q, %+v", got, baseline, o)
+	}
+	if _, baseline = parse(t, text+"baseline: all window=1MiB\n").Settings(); baseline != got[1].Name {
+		t.Errorf("baseline %q", baseline)
+	}
+	for text, want := range map[string]string{
+		"vanilla":                               "",
+		"all:near.tcp.timestamps=1,window=1MiB": "near.tcp.timestamps=1 window=1048576",
+		"mix: window = 64KiB , mss=1400":        "window=65536 mss=1400",
+		":window=1MiB":                          "has no name",
+		"window=1MiB":                           "has no name",
+		"all:":                                  "has no value",
+		"all:window":                            "has no value",
+		"all:wndow=1MiB":                        "did you mean window?",
+	} {
+		s, err := ParseNamed(text, knobs{})
+		var set []string
+		for _, a := range s.Assignments {
+			set = append(set, a.Host.Of(a.Knob)+"="+a.Value)
+		}
+		if got := strings.Join(set, " "); err == nil && got != want || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+	}
 }
 
 func TestBaseline(t *testing.T) {
@@ -284,7 +324,7 @@ func TestFirstHour19EndsAreNearAndFar(t *testing.T) {
 	must.Equal(t, f.Factors[0].Host, model.Far, "%+v", f.Factors)
 	must.Say(t, must.Err(Parse("p", []byte("factors: [{knob: near.tcp.timestamps, host: far, levels: [0, 1]}]\n"), knobs{}, kinds())), "contradicts")
 	const plan = "factors:\n- {knob: far.tcp.timestamps, levels: [0, 1]}\n- {knob: window, levels: [64KiB, 1MiB]}\nbaseline: "
-	if _, name := parse(t, plan+"far.tcp.timestamps=0 window=1MiB\n").Settings(); name != "A1B2" {
+	if _, name := parse(t, plan+"far.tcp.timestamps=0 window=1MiB\n").Settings(); name != "timestamps=0 window=1MiB" {
 		t.Errorf("baseline %s", name)
 	}
 }

@@ -49,7 +49,7 @@ func TestFarEndsOfAPlanFile(t *testing.T) {
 	}{
 		"alone":      {text, "nas", 2},
 		"beside one": {"far: rack\n" + text, Current, 3},
-		"a grid":     {text + "  - {knob: window, levels: [64KiB, 1MiB]}\n", "A1B1", 4},
+		"a grid":     {text + "  - {knob: window, levels: [64KiB, 1MiB]}\n", "nas window=64KiB", 4},
 	} {
 		f, err := Parse("plan.yaml", []byte(c.text), endsToo{}, kinds())
 		if err != nil {

@@ -61,6 +61,37 @@ func ParseSet(s string, check KnobChecker) ([]model.Assignment, error) {
 	return r.assignment("", strings.TrimSpace(knob), strings.TrimSpace(text)), r.problems.sorted()
 }
 
+// ParseNamed reads the text of a --set flag of an experiment, a name with assignments, such as
+// "jumbo:link.mtu=9000,window=1MiB", or a name alone, which leaves the hosts as they are.
+// The error is of type Errors.
+func ParseNamed(s string, check KnobChecker) (model.Setting, error) {
+	r := &reader{check: check}
+	name, all, several := strings.Cut(s, ":")
+	out := model.Setting{Name: strings.TrimSpace(name)}
+	const hint = "write it like jumbo:link.mtu=9000,window=1MiB, or a name alone for the hosts as they are"
+	if out.Name == "" || strings.ContainsRune(name, '=') {
+		r.fault("", hint, "%s has no name", quote(s))
+		return out, r.problems
+	}
+	var parts []string
+	for part := range strings.SplitSeq(all, ",") {
+		if n := len(parts); n > 0 && !strings.ContainsRune(part, '=') {
+			parts[n-1] += "," + part // a value that has a comma of its own
+			continue
+		}
+		parts = append(parts, part)
+	}
+	for _, part := range parts {
+		knob, value, ok := strings.Cut(part, "=")
+		if ok {
+			out.Assignments = append(out.Assignments, r.assignment("", strings.TrimSpace(knob), strings.TrimSpace(value))...)
+		} else if several {
+			r.fault("", hint, "%s has no value", quote(part))
+		}
+	}
+	return out, r.problems.sorted()
+}
+
 // factors reads the list of factors.
 func (r *reader) factors(n ast.Node, path string) {
 	for i, item := range r.list(n, path) {

@@ -20,7 +20,7 @@ factors:
 func TestGroupOfAPlanFile(t *testing.T) {
 	f := must.Get(Parse("plan.yaml", []byte(grouped), knobs{}, kinds()))(t)
 	o := f.Options()
-	if o.Held != "link.mtu" || o.Baseline != "A1B1" || len(o.Settings) != 4 {
+	if o.Held != "link.mtu" || o.Baseline != "mtu=1500 window=64KiB" || len(o.Settings) != 4 {
 		t.Errorf("holds %q, baseline %q, %d settings", o.Held, o.Baseline, len(o.Settings))
 	}
 	o.Flow, o.Blocks = model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1e9}, 20

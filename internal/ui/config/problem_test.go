@@ -102,7 +102,7 @@ func TestMistakes(t *testing.T) {
 		"seed":                     {window + "seed: -1\n", `2:7: seed: "-1" is not a seed; write a whole number from 0 to 18446744073709551615`},
 		"twin":                     {window + "twin: maybe\n", `2:7: twin: "maybe" is neither true nor false; leave it out for the default`},
 		"streams":                  {window + "flow: {streams: 0}\n", `2:17: flow.streams: value "0" of streams: want at least 1`},
-		"factors and settings":     {window + "settings: [{name: x}]\n", `2:11: settings: a plan has factors or settings, not both; keep one of the two`},
+		"a set of a factor":        {window + "settings: [{name: x, set: {window: 1M}}]\n", `2:12: settings[0]: window is a factor of this plan, and "x" sets it too; leave it out of one of them`},
 		"no factors":               {"factors: []\n", `1:10: factors: is an empty list`},
 		"factors as map":           {"factors: {knob: window, levels: [1K]}\n", `1:10: factors: is a map, not a list; write [ ] around it, or a dash before each item`},
 		"no levels":                {"factors: [{knob: window}]\n", `1:11: factors[0]: the factor has no levels; add some, such as levels: [64KiB, 1MiB]`},

@@ -96,6 +96,7 @@ func (r *reader) fields() []field {
 		{"cooldown", value(r, &f.Cooldown, parseDuration)},
 		{"seed", value(r, &f.Seed, parseSeed)},
 		{"twin", value(r, &f.Null, parseTwin)},
+		{"incomplete", value(r, &f.Incomplete, parseYes)},
 	}
 }
 

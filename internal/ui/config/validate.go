@@ -23,15 +23,12 @@ func (r *report) validate(f File) {
 	r.validateFlow(f)
 	r.validateEngine(f)
 	r.validateDecision(f)
-	switch {
-	case len(f.Factors) > 0 && len(f.Named) > 0:
-		r.fault("settings", "keep one of the two", "a plan has factors or settings, not both")
-	case len(f.Factors) > 0:
+	if len(f.Factors) > 0 {
 		r.validateFactors(f)
 		r.commands(f)
-	case len(f.Named) > 0:
-		r.validateNamed(f)
-	case !f.Has("factors") && !f.Has("settings"): // otherwise their own mistakes are reported
+	}
+	r.validateNamed(f)
+	if len(f.Factors) == 0 && len(f.Named) == 0 && !f.Has("factors") && !f.Has("settings") { // otherwise their own mistakes are reported
 		r.fault("", "add factors: or settings:", "the plan compares nothing")
 	}
 	r.validateBaseline(f)
@@ -66,7 +63,7 @@ func (r *report) validateFactors(f File) {
 			r.fault(at, "leave it out", "%s is of the flow, which every run sets anew: there is nothing to hold", factor)
 		case len(factor.Also) > 0:
 			r.fault(at, "leave one of the two out", "%s moves other settings with it, which cannot be held over a group of runs", factor)
-		case len(f.Factors) == 1:
+		case len(f.Factors) == 1 && len(f.Named) == 0:
 			r.fault(at, "add another factor, or leave it out", "%s is the only factor: nothing could change while it is held", factor)
 		}
 		r.duplicateLevels(join(path, "levels"), factor)
@@ -77,6 +74,13 @@ func (r *report) validateFactors(f File) {
 			if factor.Host == other.Host || factor.Host == "" || other.Host == "" {
 				r.fault(path, "leave one of them out", "%s is already a factor", factor)
 				break
+			}
+		}
+		for n, s := range f.Named {
+			if slices.ContainsFunc(s.Assignments, func(a model.Assignment) bool {
+				return a.Knob == factor.Knob && (factor.Host == "" || a.Host == factor.Host)
+			}) {
+				r.fault(index("settings", n), "leave it out of one of them", "%s is a factor of this plan, and %s sets it too", factor, quote(s.Name))
 			}
 		}
 	}
@@ -146,7 +150,7 @@ func (r *report) validateBaseline(f File) {
 		return
 	}
 	names := []string{Current}
-	if len(f.Factors) > 1 {
+	if f.combined() != nil {
 		_, written := f.grid()
 		names, settings = append(names, written...), nil
 	}

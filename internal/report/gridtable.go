@@ -1,0 +1,147 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/stats"
+)
+
+// GridTable is what every combination of two factors came to in one direction, in one
+// unit: a row for each level of the factor with the most levels, a column for each of the
+// other.
+type GridTable struct {
+	Direction model.Direction `json:"direction"`
+	Title     string          `json:"title"` // "goodput to nas, Mbit/s: median (lowest-highest run)"
+	Unit      string          `json:"unit"`  // of Text
+	RowsOf    string          `json:"rows_of"`
+	ColumnsOf string          `json:"columns_of"`
+	Columns   []string        `json:"columns"`
+	Rows      []GridRow       `json:"rows"`
+}
+
+// GridRow is one row of a GridTable.
+type GridRow struct {
+	Name  string     `json:"name"`
+	Cells []GridCell `json:"cells"`
+}
+
+// GridCell is one combination. Its numbers are in the base unit of the metric.
+type GridCell struct {
+	Setting string  `json:"setting"`
+	Runs    int     `json:"runs"` // that count; without them the rest is 0
+	Median  float64 `json:"median"`
+	Low     float64 `json:"low"`
+	High    float64 `json:"high"`
+	Text    string  `json:"text"`
+}
+
+// gridTables are none of a grid of more than two factors.
+func (b *builder) gridTables() []GridTable {
+	out := []GridTable{}
+	if len(b.s.Plan.Factors) != 2 {
+		return out
+	}
+	rows, columns, swapped := b.s.Plan.Factors[0], b.s.Plan.Factors[1], false
+	if len(columns.Levels) > len(rows.Levels) {
+		rows, columns, swapped = columns, rows, true
+	}
+	for _, w := range b.s.Plan.Directions {
+		for _, d := range w.Parts() {
+			t := GridTable{Direction: d, RowsOf: rows.Name, ColumnsOf: columns.Name}
+			for _, l := range columns.Levels {
+				t.Columns = append(t.Columns, l.Name)
+			}
+			for _, r := range rows.Levels {
+				row := GridRow{Name: r.Name}
+				for _, c := range columns.Levels {
+					name := plan.Cell(r, c)
+					if swapped {
+						name = plan.Cell(c, r)
+					}
+					row.Cells = append(row.Cells, b.gridCell(name, d))
+				}
+				t.Rows = append(t.Rows, row)
+			}
+			t.write(b.s.Plan.Decides(), b.toward(d))
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func (b *builder) gridCell(name string, d model.Direction) GridCell {
+	c := GridCell{Setting: name}
+	var values []float64
+	for _, r := range b.counted {
+		if v, ok := r.Value(d, b.s.Plan.Decides()); ok && r.Setting == name {
+			values = append(values, v)
+		}
+	}
+	if c.Runs = len(values); c.Runs > 0 {
+		c.Median, c.Low, c.High = stats.Median(values), slices.Min(values), slices.Max(values)
+	}
+	return c
+}
+
+// write fills in the title and the texts, all in the unit that suits the largest number.
+func (t *GridTable) write(m model.Metric, toward string) {
+	most := 0.0
+	for _, r := range t.Rows {
+		for _, c := range r.Cells {
+			most = max(most, c.High)
+		}
+	}
+	factor, unit := oneUnit(metric.Base(m), most)
+	t.Unit = unit
+	what := strings.TrimSpace(metric.Name(m) + " " + toward)
+	if t.Unit != "" {
+		what += ", " + t.Unit
+	}
+	t.Title = what + ": median (lowest-highest run)"
+	text := func(v float64) string { return strconv.FormatFloat(v/factor, 'f', decimals(most/factor), 64) }
+	for _, r := range t.Rows {
+		for i, c := range r.Cells {
+			r.Cells[i].Text = fmt.Sprintf("%s (%s-%s)", text(c.Median), text(c.Low), text(c.High))
+			if c.Runs == 0 {
+				r.Cells[i].Text = "not measured"
+			}
+		}
+	}
+}
+
+// oneUnit returns the unit of a table whose largest number is most in the unit base, and
+// what its numbers are divided by.
+func oneUnit(base string, most float64) (factor float64, unit string) {
+	steps := map[string][]string{"bit/s": {"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"}, "B": {"B", "kB", "MB", "GB"}}[base]
+	switch {
+	case base == "s":
+		return 1e-3, "ms"
+	case base == "1":
+		return 1e-2, "%"
+	case steps == nil:
+		return 1, ""
+	}
+	factor, unit = 1, steps[0]
+	for _, unit = range steps {
+		if most < 1e3*factor || unit == steps[len(steps)-1] {
+			break
+		}
+		factor *= 1e3
+	}
+	return factor, unit
+}
+
+// decimals shows the largest number with three significant digits.
+func decimals(most float64) int {
+	digits := 2
+	for ; most >= 10 && digits > 0; digits-- {
+		most /= 10
+	}
+	return digits
+}
