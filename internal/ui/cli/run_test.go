@@ -24,6 +24,7 @@ func TestExactlySoManyBlocks(t *testing.T) {
 		two    = "{knob: window, levels: [64KiB, 1MiB]}"
 		grid   = two + ", {knob: streams, levels: [1, 2]}"
 		many   = "{knob: congestion, levels: [a, b, c, d, e, f, g]}"
+		some   = "incomplete: true\n"
 		refuse = 0
 	)
 	for _, c := range []struct {
@@ -33,7 +34,7 @@ func TestExactlySoManyBlocks(t *testing.T) {
 		{two, "blocks: 1", 1}, {two, "blocks: 2", 2}, {two, "blocks: 6", 6}, {two, "max_blocks: 10", 10},
 		{one, "blocks: 1", 1}, {one, "blocks: 5", 5}, {one, "blocks: 6", 6}, {one, "blocks: 8", 8}, {one, "blocks: 20", 20}, {one, "max_blocks: 12", 12},
 		{grid, "blocks: 1", 1}, {grid, "blocks: 6", 6}, {grid, "max_blocks: 10", 10},
-		{many, "blocks: 7", 7}, {many, "blocks: 8", refuse}, {many, "blocks: 14", 14},
+		{many, "blocks: 8", 8}, {many, some + "blocks: 7", 7}, {many, some + "blocks: 8", refuse}, {many, some + "blocks: 14", 14},
 	} {
 		text := fmt.Sprintf("far: lab:lan\nfactors: [%s]\n%s\n", c.factors, c.blocks)
 		file, err := config.Parse("plan.yaml", []byte(text), knobChecker{}, app.Env{}.Kinds())
