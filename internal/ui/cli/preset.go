@@ -52,6 +52,12 @@ func (a *console) fitted(ctx context.Context, q question, e *reach.Ends) (questi
 	for i, v := range q.variants {
 		settings, _ := v.Settings()
 		lack := config.Lacking(settings, e.Hosts)
+		if p.Copies && lack == "" {
+			v.Named = config.Raising(v.Named, e.Hosts)
+			if settings, _ = v.Settings(); len(settings) < 2 {
+				lack = "the hosts have already what it would raise"
+			}
+		}
 		if lack == "" && !q.dry { // which changes nothing, also for a moment
 			if lack, err = trial.Rehearse(ctx, e, settings); err != nil {
 				return q, err

@@ -69,3 +69,29 @@ func TestPresetNeeds(t *testing.T) {
 		}
 	}
 }
+
+// TestPresetOfSharesRaises: what hosts have already is no alternative, and what remains of
+// two settings is compared once.
+func TestPresetOfSharesRaises(t *testing.T) {
+	t.Parallel()
+	check := knobChecker{knob.NewIndex(), app.Env{}.Kinds(), nil}
+	share := must.Get(must.Get(config.ByPresetName("share"))(t).Files(check, check.kinds))(t)[0]
+	for name, c := range map[string]struct{ mtu, buffer, want string }{
+		"an old host":   {"1500", "6291456", "as it is, jumbo, buffers, both"},
+		"large buffers": {"1500", "33554432", "as it is, jumbo"},
+		"large packets": {"9000", "6291456", "as it is, buffers"},
+		"both":          {"9000", "16777216", "as it is"},
+	} {
+		var hosts []model.HostFacts
+		for _, h := range []model.Host{model.Near, model.Far} {
+			hosts = append(hosts, model.HostFacts{Host: h, Knobs: map[model.KnobID]fact.Of[string]{
+				"link.mtu": fact.Known(c.mtu, "test"), "tcp.recv_buffer_max": fact.Known(c.buffer, "test"), "tcp.send_buffer_max": fact.Known(c.buffer, "test"),
+			}})
+		}
+		var names []string
+		for _, s := range config.Raising(share.Named, hosts) {
+			names = append(names, s.Name)
+		}
+		must.Equal(t, strings.Join(names, ", "), c.want, name)
+	}
+}

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"linerate/internal/core/fact"
@@ -28,8 +29,9 @@ type Variant struct {
 	Text string // a plan file
 }
 
-// copySize is how much a copy of a preset moves: enough for a second of 10 Gbit/s.
-const copySize = 1 << 30
+// copySize is how much a copy of a preset moves: 2 s of 1 Gbit/s, so that ten blocks of five
+// settings and both directions take minutes.
+const copySize = 256 << 20
 
 // Presets are all of them, in the order of the help.
 func Presets() []Preset {
@@ -154,6 +156,31 @@ func Lacking(settings []model.Setting, hosts []model.HostFacts) string {
 		}
 	}
 	return ""
+}
+
+// Raising returns the settings that raise what hosts have, without the assignments that do
+// not, and those that leave the hosts as they are. A setting that comes to the same as one
+// before it is left out.
+func Raising(settings []model.Setting, hosts []model.HostFacts) []model.Setting {
+	var out []model.Setting
+	for _, s := range settings {
+		given := len(s.Assignments) > 0
+		s.Assignments = slices.DeleteFunc(slices.Clone(s.Assignments), func(a model.Assignment) bool {
+			i := slices.IndexFunc(hosts, func(h model.HostFacts) bool { return h.Host == a.Host })
+			if i < 0 {
+				return false
+			}
+			now, known := hosts[i].Knobs[a.Knob].Get()
+			has, err := strconv.ParseFloat(now, 64)
+			want, wrong := strconv.ParseFloat(a.Value, 64)
+			return known && err == nil && wrong == nil && want <= has
+		})
+		same := slices.ContainsFunc(out, func(o model.Setting) bool { return slices.Equal(o.Assignments, s.Assignments) })
+		if !same && (!given || len(s.Assignments) > 0) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // noMedia says why the card of a host has no media to choose, "" where it may have.
