@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/must"
 	"linerate/internal/ui/config"
 )
@@ -94,4 +95,22 @@ func TestPresetOfSharesRaises(t *testing.T) {
 		}
 		must.Equal(t, strings.Join(names, ", "), c.want, name)
 	}
+}
+
+// TestCopiesAreVariedInTheirEnds: a factor of copies makes the traffic copies, of a file
+// that is as large as a preset's; a path is no level.
+func TestCopiesAreVariedInTheirEnds(t *testing.T) {
+	t.Parallel()
+	f := runFlags{knobs: knob.NewIndex(), own: ownFlags{kinds: app.Env{}.Kinds()}, factors: []string{"sink=memory,disk", "link.mtu=1500,9000"}}
+	var file config.File
+	var bad faults
+	f.factorsOver(&file, &bad)
+	must.Do(t, bad.err())
+	settings, _ := file.Settings()
+	flow := must.Get(knob.WithSetting(file.Flow, settings[len(settings)-1], f.own.kinds...))(t)
+	p, ok := files.Of(flow)
+	must.True(t, ok && p.Sink == files.OnDisk && p.Mode == files.Copy && flow.Bytes == 256<<20, "%+v of %+v", p, flow)
+	f.factors = []string{"sink=/srv"}
+	f.factorsOver(&file, &bad)
+	must.Say(t, bad.err(), "memory")
 }

@@ -56,7 +56,7 @@ also after Ctrl-C, a crash or a cut connection.
 A factor is a knob of the near host (near.KNOB), the far host (far.KNOB), of both
 (KNOB), or of the test flow: engine, window, streams, block; of TCP also mss,
 nodelay, congestion; of UDP also rate, pacing, plain; of requests also requests,
-reply, spin.
+reply, spin; of copies of a file source and sink, memory or disk.
 --set NAME:KNOB=VALUE,KNOB=VALUE is a set of several settings under a name, and NAME alone
 the hosts as they are. Several sets are compared with each other, and beside a factor each
 set takes turns with each of its levels.

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
@@ -113,6 +114,9 @@ func (f *runFlags) factorsOver(file *config.File, bad *faults) {
 		factor, err := config.ParseFactor(text, knobChecker{f.knobs, f.own.kinds, f.end})
 		bad.add("factor", err)
 		file.Factors = append(file.Factors, factor)
+		if k, _, ok := f.own.kinds.Owner(string(factor.Knob)); ok && k.Name == files.Name {
+			file.Copies()
+		}
 	}
 	if f.group != "" {
 		bad.add("group", file.Hold(f.group))

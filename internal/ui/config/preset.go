@@ -29,7 +29,7 @@ type Variant struct {
 	Text string // a plan file
 }
 
-// copySize is how much a copy of a preset moves: 2 s of 1 Gbit/s, so that ten blocks of five
+// copySize is how much a copy of an experiment moves: 2 s of 1 Gbit/s, so that ten blocks of five
 // settings and both directions take minutes.
 const copySize = 256 << 20
 
@@ -128,7 +128,7 @@ func (p Preset) Files(check KnobChecker, kinds traffic.Kinds) ([]File, error) {
 			return nil, err
 		}
 		if p.Copies {
-			f.Flow.Engine, f.Flow.Bytes, f.Flow.Params = files.Name, copySize, traffic.Write(files.Params{Mode: files.Copy})
+			f.Copies()
 		}
 		out = append(out, f)
 	}
@@ -156,6 +156,11 @@ func Lacking(settings []model.Setting, hosts []model.HostFacts) string {
 		}
 	}
 	return ""
+}
+
+// Copies makes the traffic copies of a file from memory to memory.
+func (f *File) Copies() {
+	f.Flow.Engine, f.Flow.Bytes, f.Flow.Params = files.Name, copySize, traffic.Write(files.Params{Mode: files.Copy})
 }
 
 // Raising returns the settings that raise what hosts have, without the assignments that do

@@ -45,10 +45,22 @@ func Of(f model.Flow) (Params, bool) {
 	return p, err == nil
 }
 
+// factors are the parameters that settings may differ in: where a copy comes from and where
+// it ends. A path is no level, since nothing that is there is overwritten.
+func factors() []traffic.Option {
+	place := func(name string, at func(p *Params) *string) traffic.Option {
+		return traffic.Param(traffic.Option{Name: name}, traffic.Word(name, InMemory, OnDisk), at)
+	}
+	return []traffic.Option{
+		place("source", func(p *Params) *string { return &p.Source }),
+		place("sink", func(p *Params) *string { return &p.Sink }),
+	}
+}
+
 // Kind is the kind of traffic.
 func Kind() traffic.Kind {
 	return traffic.Kind{
-		Name: Name, Command: "copy", Why: "copies are not compared by plans",
+		Name: Name, Command: "copy", Why: "copies are not compared by plans", Options: factors(),
 		Demand: func(f model.Flow) traffic.Demand {
 			p, _ := traffic.Read[Params](f.Params)
 			return traffic.Demand{Stored: true, Paths: isPath(p.Source) || isPath(p.Sink)}
