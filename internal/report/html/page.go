@@ -73,6 +73,7 @@ type page struct {
 	Beside   []besideRow // of what else was measured, what is shown to change
 	Rest     []besideRow // and the rest
 	Section  *traffic.Section
+	Opening  *figure // of an experiment: what each setting came to
 	Figures  []figure
 	Near     string
 	Far      string
@@ -114,7 +115,12 @@ func newPage(in Input) page {
 	}
 	for _, f := range figures.With(in.Session, d, in.Samples, in.Beside) {
 		//nolint:gosec // every text in a picture is escaped by package plot
-		p.Figures = append(p.Figures, figure{f.Name, template.HTML(f.Inline(plot.Wide)), template.HTML(f.Inline(plot.Narrow))})
+		one := figure{f.Name, template.HTML(f.Inline(plot.Wide)), template.HTML(f.Inline(plot.Narrow))}
+		if len(d.Tables) > 0 && (f.Name == "grid" || f.Name == "settings" && d.Grid == nil) {
+			p.Opening = &one
+			continue
+		}
+		p.Figures = append(p.Figures, one)
 	}
 	for _, f := range in.Attached {
 		data := template.URL("data:" + f.Kind + ";base64," + base64.StdEncoding.EncodeToString(f.Content)) //nolint:gosec // base64 holds no quotes
@@ -131,8 +137,11 @@ var beforeUnit = regexp.MustCompile(`([0-9]) (%|[kMGT]?(?:bit/s|B|iB)\b|[nµm]?s
 // whole has no line break between a number and its unit.
 func whole(text string) string { return beforeUnit.ReplaceAllString(text, "$1\u00a0$2") }
 
-// sentence begins with a capital.
+// sentence begins with a capital, unless that is the name of a setting.
 func sentence(text string) string {
+	if word, _, _ := strings.Cut(text, " "); strings.Contains(word, "=") {
+		return text
+	}
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[size:]
 }

@@ -160,3 +160,13 @@ func TestPageSaysWhatToDo(t *testing.T) {
 		t.Errorf("%d pages have advice and %d a command: the test looks in the wrong place", advised, led)
 	}
 }
+
+// TestPagesOfExperimentsOpenWithThePicture: what each setting came to stands above all
+// tables, once.
+func TestPagesOfExperimentsOpenWithThePicture(t *testing.T) {
+	for name, figure := range map[string]string{"grid": "grid", "fixed": "settings", "tune": "settings"} {
+		text := pages(t)[name]
+		picture, table := strings.Index(text, `<figure id="`+figure+`"`), strings.Index(text, "<table")
+		must.True(t, picture >= 0 && picture < table && strings.Count(text, `<figure id="`+figure+`"`) == 1, "%s: the picture is at %d, the first table at %d", name, picture, table)
+	}
+}

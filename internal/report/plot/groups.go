@@ -39,7 +39,7 @@ func (g Groups) draw(c *canvas, area rect) {
 	inner := rect{y: area.y + top, height: area.height - top - axisRoom}
 	values := []float64{0}
 	for _, b := range slices.Concat(g.Bars...) {
-		values = append(values, b.Low, b.High)
+		values = append(values, b.Low, 1.08*b.High) // with room for the number above it
 	}
 	y, room := newScale(g.Y, values, inner.bottom(), inner.y), 0.0
 	ticks, _ := y.ticks(yRoom)
