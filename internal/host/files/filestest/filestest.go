@@ -3,6 +3,7 @@
 package filestest
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -23,11 +24,15 @@ type Device struct {
 	Index  int
 	MAC    string
 	Driver string // "" of a virtual one
+	Type   string // of include/uapi/linux/if_arp.h; "" is Ethernet
 	Kind   string // "bond", "bridge", "vlan"
 	Master string
 	Parent string
 	Link   string // the .link file that udev recorded
 }
+
+// Loopback is the one interface that every machine has, and that no file of a card is about.
+var Loopback = Device{Name: "lo", Kernel: "lo", Index: 1, MAC: "00:00:00:00:00:00", Type: "772"}
 
 // Add puts what sysfs and udev say of a device into a tree.
 func Add(root fstest.MapFS, d Device) {
@@ -37,7 +42,7 @@ func Add(root fstest.MapFS, d Device) {
 	put(dir+"/ifindex", fmt.Sprint(d.Index))
 	put(dir+"/address", d.MAC)
 	put(dir+"/mtu", "1500")
-	put(dir+"/type", "1")
+	put(dir+"/type", cmp.Or(d.Type, "1"))
 	put(dir+"/name_assign_type", map[bool]string{true: "4", false: "3"}[d.Kernel == ""])
 	text := "I:1\n"
 	if d.Driver != "" {

@@ -88,6 +88,7 @@ func draw(random *rand.Rand, name string) (root fstest.MapFS, beside string) {
 	}
 	master := map[bool]string{true: "bond0"}[strings.Contains(network, "bond0: {interfaces: [")]
 	filestest.Add(root, filestest.Device{Name: "eno1", Kernel: o.kernel, Index: 2, MAC: "02:00:00:00:00:01", Driver: "e1000e", Master: master, Link: "/usr/lib/systemd/network/99-default.link"})
+	filestest.Add(root, filestest.Loopback)
 	filestest.Add(root, filestest.Device{Name: "eno2", Kernel: "eno2", Index: 3, MAC: "02:00:00:00:00:02", Driver: "e1000e", Master: master})
 	if strings.Contains(network, "NetworkManager") || random.IntN(2) == 0 { // as it is, or not made yet
 		for i, d := range []filestest.Device{{Name: "bond0", Kind: "bond"}, {Name: "br0", Kind: "bridge"}, {Name: "eno1.7", Kind: "vlan", Parent: "eno1"}, {Name: "bond0.7", Kind: "vlan", Parent: "bond0"}} {

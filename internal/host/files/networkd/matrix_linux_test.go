@@ -106,6 +106,7 @@ func draw(random *rand.Rand, name string) (root fstest.MapFS, beside string) {
 		d.Kernel, d.Link = "", "/"+etc+"20-card.link"
 	}
 	filestest.Add(root, d)
+	filestest.Add(root, filestest.Loopback)
 	filestest.Add(root, filestest.Device{Name: "eno2", Kernel: "eno2", Index: 12, MAC: "02:00:00:00:00:02", Driver: "veth"})
 	return root, beside
 }

@@ -42,6 +42,7 @@ func TestPlan(t *testing.T) {
 				root[file] = &fstest.MapFile{Data: []byte(text)}
 			}
 			filestest.Add(root, filestest.Device{Name: "eno1", Kernel: "eno1", Index: 2, MAC: "02:00:00:00:00:01", Driver: "e1000e"})
+			filestest.Add(root, filestest.Loopback)
 			p, err := files.Propose(t.Context(), networkd.Format{}, filestest.Host(root, nil), files.Request{Link: "eno1", Settings: []files.Setting{c.setting}})
 			if _, ok := errors.AsType[*files.Refusal](err); ok {
 				if c.refused == "" || !strings.HasPrefix(err.Error(), c.refused+": ") || !strings.Contains(err.Error(), c.says) {

@@ -134,7 +134,7 @@ func matchesOne(key string, list []string, d device.Device, ending string) devic
 	case "MACAddress":
 		return device.HasMAC(d.MAC, list)
 	case "PermanentMACAddress":
-		if d.PermanentMAC == "" && !d.Hardware && d.Kind != "" {
+		if d.PermanentMAC == "" && !d.Hardware && (d.Kind != "" || d.Type == "loopback") {
 			return device.No // a virtual device has none
 		}
 		return device.HasMAC(d.PermanentMAC, list)
