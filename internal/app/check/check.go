@@ -4,9 +4,11 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +20,9 @@ import (
 	"linerate/internal/control/wire"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/health"
+	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/traffic/udp"
@@ -62,11 +66,21 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Requ
 	if err := q.Validate(); err != nil {
 		return model.Session{}, err
 	}
-	t := trial.New(env, e, st, model.KindCheck, q.Title, q.Command, Plan(q, e.Hosts, e.Foreign() != ""))
+	t := trial.New(env, e, st, model.KindCheck, q.Title, q.Command, Plan(q, e.Hosts, e.Foreign() != "", 0, 0))
 	t.Session.Check = &model.Check{Quick: q.Quick, Expect: q.Expect, For: q.For, Grades: q.Grades}
-	if e.Foreign() != "" { // of an agent that does not answer there are no ends
-		if _, err := trial.Probe(ctx, e, t.Session.Plan.Flow); err != nil {
-			return t.Session, err
+	if err := e.Reachable(ctx, t.Session.Plan.Flow); err != nil {
+		return t.Session, err
+	}
+	rtt, err := trial.Probe(ctx, e, t.Session.Plan.Flow)
+	if err != nil {
+		return t.Session, err
+	}
+	if trip := rtt.Or(0); !q.Quick && trip > 0 {
+		path, ends, took := t.Session.Plan.Path, t.Session.Plan.Ends, plan.Left(t.Session.Plan, 0)
+		t.Session.Plan = Plan(q, e.Hosts, e.Foreign() != "", e.WireRate.Or(0), trip)
+		t.Session.Plan.Path, t.Session.Plan.Ends = path, ends
+		if longer := plan.Left(t.Session.Plan, 0); longer > took {
+			env.Observe(app.Looking{At: fmt.Sprintf("the path for about %s, because the round trip is %s", units.FormatDuration(longer.Round(time.Second)), units.FormatDuration(trip))})
 		}
 	}
 	env.Observe(app.Looking{At: "how large packets may be"})
@@ -131,14 +145,24 @@ const (
 	segments  = "segments of"
 )
 
+const (
+	// unknownRate is that of a path of which no rate is known (diagnosis-2.md section 4).
+	unknownRate units.BitRate = 1e9
+	// ethernetMSS is the payload of a full packet of 1500 bytes with timestamps.
+	ethernetMSS = 1448
+	// fewAnswers is how many round trips a test without slow start lasts at least (p).
+	fewAnswers = 5
+)
+
 // mostStreams are opened at once at most (diagnosis.md section 1, step 2).
 const mostStreams = 8
 
 // Plan is what is run, in its order: each direction alone with one stream and probes
 // beside it, smaller segments where nothing arrives, several streams, both directions
 // at once, and datagrams at shares of what one stream carried. A foreign far end is
-// not probed.
-func Plan(q Request, hosts []model.HostFacts, foreign bool) model.Plan {
+// not probed. Over a long round trip slow start takes longer, and the tests with it; 0 is a
+// rate, or a round trip, that is not known.
+func Plan(q Request, hosts []model.HostFacts, foreign bool, rate units.BitRate, rtt time.Duration) model.Plan {
 	directions := []model.Direction{model.To, model.From}
 	flow := func(d model.Direction, omit, duration time.Duration) model.Flow {
 		return model.Flow{Engine: probes.DefaultLoad, Direction: d, Streams: 1, Omit: omit, Duration: duration, Interval: min(duration, 500*time.Millisecond)}
@@ -151,6 +175,14 @@ func Plan(q Request, hosts []model.HostFacts, foreign bool) model.Plan {
 	omit, duration, lead := time.Second, 5*time.Second, time.Second
 	if q.Quick {
 		omit, duration, lead = 500*time.Millisecond, 2500*time.Millisecond, 500*time.Millisecond
+	} else if rtt > 0 {
+		paced := slices.ContainsFunc(hosts, func(h model.HostFacts) bool { return strings.HasPrefix(h.Congestion.Or(""), "bbr") })
+		omit = max(omit, limits.Warmup(cmp.Or(rate, unknownRate), rtt, ethernetMSS, paced)).Round(100 * time.Millisecond)
+		lead = max(lead, 3*rtt)
+	}
+	atLeast := func(d time.Duration) time.Duration { return max(d, limits.Measured(rtt)).Round(100 * time.Millisecond) }
+	if !q.Quick {
+		duration = atLeast(duration)
 	}
 	for _, d := range directions {
 		f := flow(d, omit, duration)
@@ -162,7 +194,7 @@ func Plan(q Request, hosts []model.HostFacts, foreign bool) model.Plan {
 	}
 	for _, mss := range []int{536, 1160, 1360} { // packets of 576, 1200 (RFC 8899 section 5.1.2) and 1400 bytes
 		for _, d := range directions {
-			f := flow(d, 0, time.Second)
+			f := flow(d, 0, max(time.Second, fewAnswers*rtt))
 			f.MSS = mss
 			add(model.Test{Name: fmt.Sprintf("%s %d", segments, mss), Flow: f, IfDead: true})
 		}
@@ -177,14 +209,14 @@ func Plan(q Request, hosts []model.HostFacts, foreign bool) model.Plan {
 		}
 	}
 	for _, d := range directions {
-		f := flow(d, time.Second, 3*time.Second)
+		f := flow(d, omit, atLeast(3*time.Second))
 		f.Streams = max(2, streams)
 		add(model.Test{Name: several, Flow: f})
 	}
-	add(model.Test{Name: together, Flow: flow(model.Both, time.Second, 4*time.Second)})
+	add(model.Test{Name: together, Flow: flow(model.Both, omit, atLeast(4*time.Second))})
 	for _, share := range rungs() {
 		for _, d := range directions {
-			f := flow(d, 0, 2*time.Second)
+			f := flow(d, 0, max(2*time.Second, fewAnswers*rtt))
 			f.Engine, f.Params = udp.Name, traffic.Write(udp.Params{Rate: udp.DefaultRate})
 			add(model.Test{Name: fmt.Sprintf("%s at %.0f %%", paced, 100*share), Flow: f, Share: share})
 		}

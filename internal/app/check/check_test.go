@@ -6,10 +6,40 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/check"
+	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/units"
 	"linerate/internal/must"
 )
+
+// TestLongRoundTrip: the tests last long enough for slow start and 20 round trips, up to
+// 100 ms what they always do (diagnosis-2.md section 4).
+func TestLongRoundTrip(t *testing.T) {
+	for _, c := range []struct {
+		rate           units.BitRate
+		rtt            time.Duration
+		cc             string
+		omit, duration time.Duration
+	}{
+		{1e9, 10 * time.Millisecond, "cubic", time.Second, 5 * time.Second},
+		{100e6, 200 * time.Millisecond, "cubic", 2900 * time.Millisecond, 5 * time.Second},
+		{100e6, 600 * time.Millisecond, "cubic", 9600 * time.Millisecond, 12 * time.Second},
+		{100e6, 600 * time.Millisecond, "bbr", 12600 * time.Millisecond, 12 * time.Second},
+		{0, 600 * time.Millisecond, "cubic", 11600 * time.Millisecond, 12 * time.Second},
+	} {
+		p := check.Plan(check.Request{}, []model.HostFacts{{CPUs: 2, Congestion: fact.Known(c.cc, "test")}}, false, c.rate, c.rtt)
+		for _, test := range p.Tests {
+			f := test.Flow
+			if f.MSS > 0 || test.Share > 0 {
+				must.Equal(t, f.Duration >= 5*c.rtt, true, "%s: %s", test.Name, f.Duration)
+				continue
+			}
+			must.Equal(t, f.Omit, c.omit, "%v over %s, %s: warm-up of %s", c.rate, c.rtt, c.cc, test.Name)
+			must.Equal(t, f.Duration >= 20*c.rtt && f.Duration <= c.duration, true, "%s over %s lasts %s", test.Name, c.rtt, f.Duration)
+		}
+	}
+}
 
 // TestLength: a check lasts about a minute at most, a quick one 10 s, and what cannot
 // be meant is refused.
@@ -21,7 +51,7 @@ func TestLength(t *testing.T) {
 	}{
 		"whole": {false, false, 60 * time.Second}, "quick": {true, false, 10 * time.Second}, "foreign": {false, true, 60 * time.Second},
 	} {
-		p := check.Plan(check.Request{Quick: c.quick}, hosts, c.foreign)
+		p := check.Plan(check.Request{Quick: c.quick}, hosts, c.foreign, 0, 0)
 		if took := plan.Left(p, 0); took > c.most || took < c.most/3 {
 			t.Errorf("%s takes %s", name, took)
 		}
@@ -33,7 +63,7 @@ func TestLength(t *testing.T) {
 		}
 	}
 	above := map[model.Direction]int{} // what TCP reached: there a policer is told from what only TCP meets
-	for _, test := range check.Plan(check.Request{}, hosts, false).Tests {
+	for _, test := range check.Plan(check.Request{}, hosts, false, 0, 0).Tests {
 		if test.Share > 1 {
 			above[test.Flow.Direction]++
 		}

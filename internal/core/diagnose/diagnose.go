@@ -257,6 +257,8 @@ func Brief(f model.Finding, name func(model.Host) string) string {
 		return "limit not found"
 	case f.Kind == model.FindingOutside:
 		return "the limit lies outside both hosts: " + f.Limit
+	case f.Rule == "B14": // of the test and not of the path
+		return "too short to say what limits it"
 	case f.Rule == "dead" || f.Rule == "M2":
 		return "nothing arrives"
 	case f.Kind == model.FindingBeside:
@@ -272,7 +274,7 @@ func article(limit string) string {
 			return ""
 		}
 	}
-	if strings.HasPrefix(limit, "short") || strings.HasPrefix(limit, "old") || strings.HasPrefix(limit, "link that") {
+	if strings.HasPrefix(limit, "short queue") || strings.HasPrefix(limit, "old") || strings.HasPrefix(limit, "link that") {
 		return "a "
 	}
 	return "the "

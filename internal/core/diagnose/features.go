@@ -60,19 +60,13 @@ func newFeatures(e Evidence) features {
 		held := float64(max(1, limits.WindowFor(c, f.nearRTT)))
 		f.trips = fact.Known(bytes/held, "bytes over bandwidth-delay product")
 		if e.Run != nil {
-			// A doubling for each round trip, from ten segments (RFC 6928), after the handshake.
-			doublings := 2 + math.Log2(max(1, held/float64(firstSegments*e.TCP.MSS.Or(1448))))
-			f.begun = fact.Known((e.Run.Flow.Omit+e.Window).Seconds()/(doublings*f.nearRTT.Seconds()), "length of the test over that of slow start")
+			f.begun = fact.Known((e.Run.Flow.Omit+e.Window).Seconds()/limits.Fill(c, f.nearRTT, e.TCP.MSS.Or(1448)).Seconds(), "length of the test over that of slow start")
 		}
 	}
 	f.rates()
 	f.losses()
 	return f
 }
-
-// firstSegments are what a connection may send before the first acknowledgement
-// (RFC 6928).
-const firstSegments = 10
 
 // rates looks at the rate, and at the round trip, in the intervals of the run.
 func (f *features) rates() {

@@ -191,9 +191,13 @@ func (j judge) speed(d model.Direction) Line {
 	l.Evidence = append(l.Evidence, fmt.Sprintf("ceiling %s: %s", c, path.Rate.Source()))
 	share := v / float64(c)
 	l.Text = fmt.Sprintf("%s of the %s that the path can carry", percent(share), c)
+	short := j.short(r, d)
 	switch {
 	case j.grade("speed").of(share) == OK:
 		l.State = OK
+	case short != "":
+		l.Number, l.Text = "at least "+l.Number, short
+		return l
 	case j.disturbed(d) != "" && share >= disturbedSpeed:
 		l.Text += ": " + j.disturbed(d) + ", so this says little of the path: check again when it has time"
 		return l
@@ -204,6 +208,30 @@ func (j judge) speed(d model.Direction) Line {
 		l.Text += fmt.Sprintf("; %d streams carry %s", streams, m)
 	}
 	return l
+}
+
+// short says that run r was too short to show what direction d carries, "" where it was
+// not: that is the measurement's own fault, and says nothing of the path.
+func (j judge) short(r model.Run, d model.Direction) string {
+	rtt, known := limits.LeastRTT(j.s).Get()
+	if !known {
+		return ""
+	}
+	v, _ := r.Value(d, model.Goodput)
+	rate := limits.OfPath(j.s, d).Against(units.BitRate(v)).Or(units.BitRate(v))
+	mss := 1448
+	if t := sender(r, d); t != nil {
+		mss = t.MSS.Or(mss)
+	}
+	least, short := limits.TooShort(r.Flow.Length(), rate, rtt, mss)
+	if !short {
+		return ""
+	}
+	text := fmt.Sprintf("the test was too short: %s of the %s that a round trip of %s takes", units.FormatDuration(r.Flow.Length()), units.FormatDuration(least.Round(100*time.Millisecond)), units.FormatDuration(rtt))
+	if j.s.Check != nil && j.s.Check.Quick {
+		text += "; check without --quick measures for longer"
+	}
+	return text
 }
 
 // balance holds the rate v of a direction against the other one, where nothing else is known
@@ -285,6 +313,10 @@ func (j judge) together() Line {
 		l.State, l.Number = OK, units.BitRate(to+from).String()
 		l.Text = fmt.Sprintf("%s and %s", units.BitRate(to), units.BitRate(from))
 		l.Evidence = []string{fmt.Sprintf("alone: %s and %s", units.BitRate(alone[0]), units.BitRate(alone[1]))}
+		if short := j.short(r, model.To); short != "" {
+			l.State, l.Number, l.Text = Unseen, "at least "+l.Number, short
+			continue
+		}
 		if most, least := max(alone[0], alone[1]), min(alone[0], alone[1]); least > 0 && least > most/2 && to+from < sharedTotal*most {
 			l.State = Poor
 			l.Text += ": together no more than one alone, so they share something: a half-duplex link, a bus, a processor"

@@ -154,6 +154,14 @@ func TestLines(t *testing.T) {
 			s.Runs[0].Ends[1].Flows[0].Window *= 2
 			s.Runs[1].Ends[1].Flows[0].Window *= 2
 		}, map[string]State{"clock": Poor}, "100.0 %"},
+		"tests too short for the round trip": {func(s *model.Session) { // of 600 ms: slow start alone takes 9 s
+			for i := range s.Runs[:3] {
+				for _, d := range s.Runs[i].Flow.Direction.Parts() {
+					set(&s.Runs[i], d, model.Goodput, 90e6)
+					kernel(&s.Runs[i], d).RTTMin = fact.Known(600*time.Millisecond, "TCP_INFO")
+				}
+			}
+		}, nil, "speed to at least 90 Mbit/s the test was too short: 5 s of the 17.6 s that a round trip of 600 ms takes"},
 		"counts apart one way": {func(s *model.Session) { s.Runs[0].Ends[1].Flows[0].Window *= 2 }, nil, "fault of the measurement and no clock"},
 		"counts apart on one machine": {func(s *model.Session) {
 			s.Far = "lab:rate=1gbit"

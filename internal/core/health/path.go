@@ -71,6 +71,10 @@ func (j judge) queue(d model.Direction) Line {
 	if !ok || !known {
 		return l
 	}
+	if short := j.short(r, d); short != "" && !j.full(d) {
+		l.Text = short
+		return l
+	}
 	idle, _ := r.Value(d, model.IdleP50)
 	loaded, _ := r.Value(d, model.LatencyP50)
 	rate, _ := r.Value(d, model.Goodput)

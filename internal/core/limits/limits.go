@@ -60,6 +60,46 @@ func WindowBound(window units.Bytes, rtt time.Duration) units.BitRate {
 	return units.BitRate(float64(window) * 8 / rtt.Seconds())
 }
 
+// firstSegments are what a connection may send before the first acknowledgement (RFC
+// 6928).
+const firstSegments = 10
+
+// Fill returns how long a connection with segments of mss bytes takes at the least until
+// its window carries rate over rtt: a handshake and a first flight, then a doubling for
+// each round trip.
+func Fill(rate units.BitRate, rtt time.Duration, mss int) time.Duration {
+	doublings := math.Log2(max(1, float64(max(1, WindowFor(rate, rtt)))/float64(firstSegments*mss)))
+	return time.Duration((2 + doublings) * float64(rtt))
+}
+
+// Lengths of a run over a round trip (diagnosis-2.md section 4; p).
+const (
+	afterFill = 5  // round trips after slow start before the rate is that of the path
+	pacedFill = 10 // and of bbr, which looks for the rate, and drains the queue then
+	fewTrips  = 10 // round trips to measure that say anything
+	trips     = 20 // and that are enough
+)
+
+// Warmup returns how much of a run is the beginning of its connection, and Measured how
+// long the rest has to be. paced says that the sender's congestion control is bbr.
+func Warmup(rate units.BitRate, rtt time.Duration, mss int, paced bool) time.Duration {
+	after := time.Duration(afterFill)
+	if paced {
+		after = pacedFill
+	}
+	return Fill(rate, rtt, mss) + after*rtt
+}
+
+// Measured returns how long a run has to be measured over a round trip.
+func Measured(rtt time.Duration) time.Duration { return trips * rtt }
+
+// TooShort returns how long a run has to last in all before it says what the path
+// carries, and whether length is less.
+func TooShort(length time.Duration, rate units.BitRate, rtt time.Duration, mss int) (least time.Duration, short bool) {
+	least = Warmup(rate, rtt, mss, false) + fewTrips*rtt
+	return least, length < least
+}
+
 // WindowFor returns the least window that carries rate over rtt, the
 // bandwidth-delay product rounded up to whole bytes: rate x rtt / 8. It is 0
 // for a rate or rtt of 0 or less and at most the largest Bytes.

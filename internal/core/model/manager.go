@@ -38,6 +38,7 @@ const (
 	ManagerLaunchDaemon        Manager = "macos-launch-daemon"
 	ManagerMacNetworkService   Manager = "macos-network-service"
 	ManagerGroupPolicy         Manager = "windows-group-policy"
+	ManagerLinerate            Manager = "linerate" // another one, which puts its changes back
 )
 
 // Claim says that a manager sets a knob, or may.
@@ -125,6 +126,8 @@ func (n Manager) Title() string {
 		return "the network service"
 	case ManagerGroupPolicy:
 		return "Group Policy"
+	case ManagerLinerate:
+		return "another linerate"
 	case ManagerProcpsSysctl:
 		return "sysctl --system"
 	case ManagerKernel:
