@@ -71,7 +71,7 @@ func codeCommand(ts *testscript.TestScript, neg bool, args []string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[1], args[2:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), &stdout, &stderr
-	for _, key := range []string{"PATH", "HOME", "LINERATE_DB", "LINERATE_STATE", "NO_COLOR", "TERM", "LINERATE_MDNS"} {
+	for _, key := range []string{"PATH", "HOME", "LINERATE_DB", "LINERATE_STATE", "NO_COLOR", "TERM", "LINERATE_MDNS", "LINERATE_SSH"} {
 		cmd.Env = append(cmd.Env, key+"="+ts.Getenv(key))
 	}
 	cmd.Args[0] = args[1]

@@ -72,6 +72,27 @@ func TestSSH(t *testing.T) {
 	must.True(t, r.code == 0 && r.out == "nothing to undo\n", "undo: exit code %d\n%s%s", r.code, r.out, r.err)
 }
 
+// TestSSHBlackHole: a router between the hosts drops full packets without a word. An ssh
+// that hangs in its key exchange behind it is named as that, with the size that passes and
+// a way on, which is one.
+func TestSSHBlackHole(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	n := narrowRouter(t, "1300", "1500", true)
+	s := sshtest.Start(t, sshtest.Options{Namespace: n.b, HostName: farAddr, Listener: listenIn(t, n.b), Env: map[string]string{"LINERATE_STATE": n.state("b")}})
+	test := func() result {
+		return run(t, withSSH(n.inside(t, "a", "test", "root@far", "-t", "0.2s", "--omit", "0s", "--idle", "0s", "--to", "--timeout", "1m"), s))
+	}
+	r := test()
+	if r.code != 3 || !strings.Contains(r.err, "hangs in its key exchange") || !strings.Contains(r.err, "packets of 1300 bytes pass, and v0 sends 1500") || !strings.Contains(r.err, "linerate set link.mtu=1300 --interface v0") {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	ip(t, "-n", n.a, "link", "set", "v0", "mtu", "1300")
+	if r = test(); r.code != 0 {
+		t.Errorf("with the smaller MTU: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+}
+
 // TestSSHDrops kills ssh, and the sshd of the connection, while host b is
 // changed: its settings go back, its directory goes, and the session goes on over
 // a new connection.

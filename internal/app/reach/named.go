@@ -14,6 +14,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/mdns"
+	"linerate/internal/control/wire/ssh"
 	"linerate/internal/control/wire/tls"
 )
 
@@ -51,7 +52,7 @@ func (o *Opener) dialNamed(ctx context.Context, t Target) (wire.Peer, error) {
 		}
 	}
 	if err != nil {
-		return p, notThere(t, err)
+		return p, o.notThere(ctx, t, err)
 	}
 	if len(known) == 0 {
 		if err := n.set(t.Named, link.Pin); err != nil {
@@ -83,7 +84,7 @@ func (o *Opener) find(ctx context.Context, t Target, known []string, file string
 		return link, nil
 	}
 	if link.Pin, err = tls.Pin(ctx, link.Addr); err != nil {
-		return link, notThere(t, err)
+		return link, o.notThere(ctx, t, err)
 	}
 	return link, nil
 }
@@ -141,10 +142,16 @@ func changed(named string, known, shown []string, file string) error {
 		"ask who runs it whether its state was made anew; if so, remove its line from %s,\nor use the join link that it prints now", file)
 }
 
-// notThere says that a name led nowhere.
-func notThere(t Target, err error) error {
+// notThere says that a name led nowhere, and where ssh's configuration knows it, how to
+// write it then.
+func (o *Opener) notThere(ctx context.Context, t Target, err error) error {
 	if errors.Is(err, tls.ErrPin) {
 		return app.WithKind(app.Unreachable, err)
+	}
+	host := hostOf(t.Link.Addr)
+	if is := ssh.Alias(context.WithoutCancel(ctx), strings.Fields(o.env.Getenv("LINERATE_SSH")), host); is != "" {
+		return app.WithHint(app.WithKind(app.Unreachable, fmt.Errorf("no linerate serve answers to %s, a name that only ssh's configuration knows (%s)", t.Named, is)),
+			"reach it over ssh: ssh://%s", host)
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		why := ""
@@ -155,7 +162,7 @@ func notThere(t Target, err error) error {
 	} else {
 		err = plainDial(t.Link.Addr, err)
 	}
-	return app.WithHint(app.WithKind(app.Unreachable, err), "start linerate serve --open there, or use the join link that linerate serve prints there;\nor reach it over ssh: ssh://%s", hostOf(t.Link.Addr))
+	return app.WithHint(app.WithKind(app.Unreachable, err), "start linerate serve --open there, or use the join link that linerate serve prints there;\nor reach it over ssh: ssh://%s", host)
 }
 
 func hostOf(addr string) string {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"linerate/internal/app"
 	"linerate/internal/app/here"
@@ -22,6 +23,9 @@ import (
 	"linerate/internal/control/wire/stdio"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
+	"linerate/internal/core/mtu"
+	"linerate/internal/core/probe"
+	"linerate/internal/host/canary"
 )
 
 // Options say how hosts are reached, and what their agents are told.
@@ -174,7 +178,7 @@ func (o *Opener) dialSSH(ctx context.Context, t Target) (wire.Peer, error) {
 	}
 	shell, err := ssh.Dial(ctx, t.SSH, so)
 	if err != nil {
-		return wire.Peer{}, sshFault(err)
+		return wire.Peer{}, o.blackHole(ctx, sshFault(err))
 	}
 	keep, mayKeep, err := o.keeping(t.SSH)
 	if err != nil {
@@ -243,6 +247,29 @@ func parseSSH(s string) (Target, error) {
 		return Target{}, app.WithHint(app.WithKind(app.Usage, err), "write user@host, or ssh://user@host:port; ssh://host takes the user from ssh's configuration")
 	}
 	return Target{Kind: SSH, Text: s, SSH: t}, nil
+}
+
+// sizeTime bounds the search for the size of packets that pass.
+const sizeTime = 6 * time.Second
+
+// blackHole adds to an error of ssh, where full packets vanish on the way to a host, which
+// size passes and how to go on with it.
+func (o *Opener) blackHole(ctx context.Context, err error) error {
+	f, ok := errors.AsType[*ssh.Failure](err)
+	if !ok || f.Vanishes == "" {
+		return err
+	}
+	facts, ferr := here.New(o.env, here.Options{}).Facts(ctx, f.Vanishes)
+	if ferr != nil {
+		return err
+	}
+	most, link := facts.MTU.Or(mtu.Least), facts.Interface.Or("")
+	p, found := probe.PathOf(canary.Probe(ctx, probe.PathTo(f.Vanishes, most), sizeTime, 0), f.Vanishes, most)
+	if !found || p.Passes < mtu.Least || p.Passes >= most {
+		return err
+	}
+	return app.WithHint(fmt.Errorf("%w; packets of %d bytes pass, and %s sends %d", err, p.Passes, link, most),
+		"until what lies between is mended: linerate set link.mtu=%d --interface %s, which goes back by itself, and then this command again", p.Passes, link)
 }
 
 // sshFault gives an error of the way to a host its kind and hint.

@@ -207,6 +207,10 @@ func (d *deployment) provide(ctx context.Context) (remote, error) {
 // copy sends the program and checks what arrived.
 func (d *deployment) copy(ctx context.Context, program []byte, want fingerprint, kept string) (remote, error) {
 	dir, err := d.makeDir(ctx, kept != "")
+	if kept != "" && errors.Is(err, errNoExec) { // it cannot stay there
+		kept = ""
+		dir, err = d.makeDir(ctx, false)
+	}
 	if err != nil {
 		return remote{}, err
 	}

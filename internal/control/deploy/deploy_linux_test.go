@@ -315,7 +315,8 @@ func script(t *testing.T, file, text string) {
 }
 
 // TestDirectories demands that a folder where programs may not be started is
-// passed over, and a full one is named as the reason.
+// passed over, also where the program is to stay, and that a full one, or that there is no
+// other, is named as the reason.
 func TestDirectories(t *testing.T) {
 	agenttest.NoLeaks(t)
 	tmp := openDir(t)
@@ -325,9 +326,19 @@ func TestDirectories(t *testing.T) {
 		t.Errorf("%s runs where nothing may", program(t, pid))
 	}
 	closeSession(t, c)
+	noexec := func(dir string) string {
+		return "mount --bind " + dir + " " + dir + " && mount -o remount,bind,noexec " + dir + "\n"
+	}
+	none := newHost(t, sshtest.Options{Setup: noexec("/tmp") + noexec("/var/tmp") + noexec("/root")})
+	_, err := none.agent(t, deploy.Options{})
+	if p, ok := errors.AsType[*deploy.Problem](err); !ok || !strings.Contains(err.Error(), "starts no programs from ") || !strings.Contains(p.Hint, "in PATH needs no copy") {
+		t.Errorf("no place for programs: %v", err)
+	}
+	cache := newHost(t, sshtest.Options{Env: map[string]string{"XDG_CACHE_HOME": tmp}, Setup: "mount -t tmpfs -o noexec none " + tmp})
+	closeSession(t, cache.session(t, deploy.Options{Keep: deploy.KeepYes}))
 	full := openDir(t)
 	f := newHost(t, sshtest.Options{Env: map[string]string{"TMPDIR": full}, Setup: "mount -t tmpfs -o size=1m none " + full})
-	_, err := f.agent(t, deploy.Options{})
+	_, err = f.agent(t, deploy.Options{})
 	must.True(t, err != nil && strings.Contains(strings.ToLower(err.Error()), "no space left"), "full: %v", err)
 }
 

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+
+	"linerate/internal/control/wire/ssh"
 )
 
 // wanted are the programs that decide how things are done on the far host.
@@ -50,21 +53,24 @@ func (d *deployment) look(ctx context.Context) (far, error) {
 // started. The shell removes it when it ends, however it ends.
 //
 // mkdir fails on what exists, and nobody can guess the name: that is all that
-// mktemp could do.
+// mktemp could do. The error is a *Problem where the system starts no programs from any
+// of the places. What root runs by sudo is a copy of it elsewhere.
 func (d *deployment) makeDir(ctx context.Context, cached bool) (string, error) {
-	places := `"${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"`
+	places, try := `"${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"`, `"$d/try"`
 	if cached {
 		places = `"` + cacheDir + `"`
+	} else if d.o.Sudo && !d.far.root {
+		try = ":"
 	}
 	r, err := d.shell.Run(ctx, `umask 077; d=; trap 'rm -rf "$d"' 0; trap 'exit 1' HUP INT TERM PIPE; `+
 		`for p in `+places+`; do d="$p/linerate-`+strings.ToLower(rand.Text())+`"; `+
-		`if { mkdir -p "$p" && mkdir -m 700 "$d" && printf '#!/bin/sh\nexit 0\n' >"$d/try" && chmod 700 "$d/try" && "$d/try"; } `+
+		`if { mkdir -p "$p" && mkdir -m 700 "$d" && printf '#!/bin/sh\nexit 0\n' >"$d/try" && chmod 700 "$d/try" && { `+try+` || { echo "noexec=$p"; false; }; }; } `+
 		`then rm "$d/try"; break; fi; rm -rf "$d"; d=; done; [ -n "$d" ] && echo "dir=$d"`, nil)
 	if err != nil {
 		return "", fmt.Errorf("make a directory on %s: %w", d.host, err)
 	}
 	if r.Status != 0 {
-		return "", d.refused("make a directory for programs on", r)
+		return "", d.noPlace(r)
 	}
 	for line := range strings.Lines(r.Output) {
 		if dir, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "dir="); ok && strings.HasPrefix(dir, "/") {
@@ -73,6 +79,28 @@ func (d *deployment) makeDir(ctx context.Context, cached bool) (string, error) {
 	}
 	return "", d.refused("make a directory on", r)
 }
+
+// noPlace says why no directory was made: where the system does not start programs from
+// a place, that is the reason.
+func (d *deployment) noPlace(r ssh.Result) error {
+	var places []string
+	for line := range strings.Lines(r.Output) {
+		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "noexec="); ok && !slices.Contains(places, p) {
+			places = append(places, p)
+		}
+	}
+	if len(places) == 0 {
+		return d.refused("make a directory for programs on", r)
+	}
+	return &Problem{
+		text: fmt.Sprintf("%s starts no programs from %s (mounted noexec)", d.host, strings.Join(places, ", ")),
+		Hint: "put linerate there where programs start from, as /usr/local/bin: the one in PATH needs no copy; or name such a folder in TMPDIR there; or start linerate serve there",
+		err:  errNoExec,
+	}
+}
+
+// errNoExec is of a host that starts no programs from where they may be put.
+var errNoExec = errors.New("mounted noexec")
 
 // cacheDir is where kept programs are, as the far shell says it.
 const cacheDir = `${XDG_CACHE_HOME:-$HOME/.cache}/linerate`

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ const configTime = 20 * time.Second
 // config is what ssh's configuration says of a host.
 type config struct {
 	hostName      string // where ssh connects to, or would without a way around
+	port          string
 	jump          string // ProxyJump, "" for none
 	proxy         bool   // there is a ProxyCommand
 	remoteCommand bool   // there is a RemoteCommand
@@ -46,6 +48,23 @@ func readConfig(ctx context.Context, command []string, t Target) (config, error)
 	return c, nil
 }
 
+// Alias is the name or address that ssh's configuration has for host; "" where it has no
+// other, or there is no ssh. command is that of Options.
+func Alias(ctx context.Context, command []string, host string) string {
+	if len(command) == 0 {
+		command = []string{"ssh"}
+	}
+	t, err := ParseTarget("ssh://" + host)
+	if err != nil {
+		return ""
+	}
+	c, err := readConfig(ctx, command, t)
+	if err != nil || c.hostName == strings.ToLower(host) || c.hostName == host {
+		return ""
+	}
+	return c.hostName
+}
+
 // parseConfig reads the output of ssh -G, lines like
 //
 //	hostname 192.0.2.7
@@ -59,6 +78,8 @@ func parseConfig(text string) config {
 		switch strings.ToLower(key) {
 		case "hostname":
 			c.hostName = value
+		case "port":
+			c.port = value
 		case "proxyjump":
 			if given {
 				c.jump = value
@@ -70,6 +91,14 @@ func parseConfig(text string) config {
 		}
 	}
 	return c
+}
+
+// direct is the address that ssh itself connects to, "" where it does not.
+func (c config) direct() string {
+	if c.indirect() != "" || c.hostName == "" || c.port == "" {
+		return ""
+	}
+	return net.JoinHostPort(c.hostName, c.port)
 }
 
 // indirect names what stands between, "" for nothing.

@@ -105,7 +105,7 @@ func Dial(ctx context.Context, t Target, o Options) (*Shell, error) {
 			fmt.Sprintf("%s is reached over ssh through %s: the data connections do not go there but straight to %s", t.Host, way, conf.hostName))
 	}
 	s.attach(peer)
-	err = s.hello(ctx, cmp.Or(o.Hello, helloTime))
+	err = s.hello(ctx, cmp.Or(o.Hello, helloTime), conf.direct())
 	terminal.takeBack()
 	if err != nil {
 		close(abort) // there is nothing on the other side that could end in order
@@ -156,6 +156,9 @@ func (t Target) arguments() []string {
 
 // Failure says why there is no way to a host.
 type Failure struct {
+	// Vanishes is the address of the server to which full packets vanish, while small
+	// ones arrive; "" where that is not the reason.
+	Vanishes string
 	// Hint says what to do, "" for nothing in particular.
 	Hint string
 	text string
@@ -174,13 +177,24 @@ func (s *Shell) attach(p wire.Peer) {
 	s.in = newReader(p.Control)
 }
 
-// hello waits for the marker.
-func (s *Shell) hello(ctx context.Context, limit time.Duration) error {
+// hello waits for the marker. direct is where ssh connects to, "" where something stands
+// between.
+func (s *Shell) hello(ctx context.Context, limit time.Duration, direct string) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	vanish := func() bool { return false }
+	if direct != "" {
+		vanish = doubt(limited, direct, cancel)
+	}
 	noise, rest, err := s.until(limited, noiseLimit)
-	switch {
+	switch gone := vanish(); {
 	case err == nil:
+	case gone && ctx.Err() == nil:
+		host, _, _ := net.SplitHostPort(direct)
+		return &Failure{
+			Vanishes: host, text: fmt.Sprintf("reach %s over ssh: it hangs in its key exchange: the server answers small packets, and full ones vanish on the way to it (a black hole, as behind a tunnel with a smaller MTU)", s.target),
+			Hint: "let this machine send smaller packets there: ip route replace, or a smaller link.mtu; better, mend the MTU of what lies between",
+		}
 	case ctx.Err() != nil:
 		return fmt.Errorf("reach %s over ssh: %w", s.target, ctx.Err())
 	case errors.Is(err, errNoEnd), limited.Err() != nil:

@@ -59,11 +59,13 @@ func FuzzTarget(f *testing.F) {
 
 func TestParseConfig(t *testing.T) {
 	c := parseConfig("user me\nhostname 192.0.2.7\nproxyjump me@gate:22\nremotecommand tmux\nport 22\n")
-	if c != (config{hostName: "192.0.2.7", jump: "me@gate:22", remoteCommand: true}) || c.indirect() != "me@gate:22 (ProxyJump)" {
+	if c != (config{hostName: "192.0.2.7", port: "22", jump: "me@gate:22", remoteCommand: true}) || c.indirect() != "me@gate:22 (ProxyJump)" {
 		t.Errorf("%+v", c)
 	}
-	c = parseConfig("hostname nas\nproxycommand none\nproxyjump none\n")
-	if c != (config{hostName: "nas"}) || c.indirect() != "" {
+	must.Equal(t, c.direct(), "", "where ssh connects to by itself")
+	c = parseConfig("hostname nas\nport 2222\nproxycommand none\nproxyjump none\n")
+	must.Equal(t, c.direct(), "nas:2222")
+	if c != (config{hostName: "nas", port: "2222"}) || c.indirect() != "" {
 		t.Errorf("%+v", c)
 	}
 	if c = parseConfig("proxycommand nc %h %p\n"); c.indirect() != "a ProxyCommand" {

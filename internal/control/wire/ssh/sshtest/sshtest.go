@@ -54,6 +54,8 @@ type Options struct {
 	// Namespace; HostName is what it then calls the host.
 	Proxy    bool
 	HostName string
+	// Listener is where the server listens, at HostName; nil is a port of the loopback.
+	Listener net.Listener
 	// Env is added to the environment of what users run.
 	Env map[string]string
 }
@@ -102,7 +104,10 @@ func Start(t testing.TB, o Options) *Server {
 	if o.Proxy {
 		o.Client += "ProxyCommand " + strings.Join(argv, " ") + "\n"
 	} else {
-		o.HostName, s.Port = "127.0.0.1", s.listen(t, argv)
+		if o.Listener == nil {
+			o.HostName = "127.0.0.1"
+		}
+		s.Port = s.listen(t, argv, o.Listener)
 		o.Client += fmt.Sprintf("Port %d\n", s.Port)
 	}
 	s.write(t, "ssh_config", fmt.Sprintf(`Host *
@@ -208,12 +213,13 @@ func (s *Server) write(t testing.TB, name, text string, mode os.FileMode) {
 	}
 }
 
-// listen starts argv for each connection to a port of the loopback.
-func (s *Server) listen(t testing.TB, argv []string) int {
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+// listen starts argv for each connection to l, or to a port of the loopback.
+func (s *Server) listen(t testing.TB, argv []string, l net.Listener) int {
+	if l == nil {
+		var err error
+		if l, err = new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var all sync.WaitGroup
 	// The test's context ends before its sessions are closed in good order.
