@@ -30,6 +30,7 @@ var failures = []struct {
 	{"a server that measures only", "set tcp.sack=off --for 5s {open}", false, 4, []string{"nothing can be set on", "without a key measure"}},
 	{"a plan that a host does not take", "run --from {a} {b} --factor far.tcp.congestion_control=reno,nosuch", false, 4, []string{"nosuch cannot be applied", `the kernel has no "nosuch"`, "nothing was measured"}},
 	{"a host that another linerate changes", "set tcp.recv_buffer_max=1MiB --for 5s {busy}", false, 3, []string{"in use by another linerate", "wait until it has ended"}},
+	{"a host that another linerate changes", "set tcp.sack=off --for 5s {busy}", false, 3, []string{"has that value of tcp.sack from another linerate, which puts 1 back when it ends (process ", "wait until it has ended"}},
 	{"results cannot be kept", "test {b} --to -t 1s --db {full}/results.db", false, 6, []string{"no space left", "--db PATH"}},
 }
 

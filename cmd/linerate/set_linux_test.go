@@ -289,6 +289,7 @@ func TestSetTwice(t *testing.T) {
 	if r.code != 3 || !strings.Contains(r.err, "in use by another linerate (process ") || !strings.Contains(r.err, "another linerate changes that host: wait until it has ended") {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
+	must.Equal(t, strings.Count(r.err, "undo: "), 1, "lines about the undo that waits: %s", r.err)
 	n.changed(t, before, false, true)
 	p.signal(t, os.Interrupt)
 	p.wait(t, patience).ends(t, 130, "stopped by the user: all settings are back") // the first one

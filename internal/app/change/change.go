@@ -8,6 +8,7 @@ package change
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -150,6 +151,9 @@ func Do(ctx context.Context, env app.Env, h Hosts, r Request) (Result, error) {
 		return Result{}, err
 	}
 	if c.holds() {
+		if err := c.heldByOther(ctx); err != nil {
+			return Result{}, err
+		}
 		c.outcome, c.reason = Nothing, "all of it holds already"
 		return c.result(), nil
 	}
@@ -227,6 +231,27 @@ func (c *change) holds() bool {
 		}
 	}
 	return true
+}
+
+// heldByOther is the error of a change that holds only because another linerate holds it:
+// it goes back when that one ends.
+func (c *change) heldByOther(ctx context.Context) error {
+	for _, e := range c.changing() {
+		var ids []model.KnobID
+		for _, w := range e.wanted {
+			ids = append(ids, w.Knob)
+		}
+		all, err := LastClaims(ctx, e.Client, ids)
+		if err != nil {
+			return err
+		}
+		for _, one := range all {
+			if one.Manager == model.ManagerLinerate {
+				return fault(fmt.Errorf("%s has that value of %s from %s, which puts %s back %s: %w", e.Name, one.Knob, one.Manager.Title(), one.Sets, one.When, session.ErrBusy))
+			}
+		}
+	}
+	return nil
 }
 
 // risky reports whether the change can cut the link.

@@ -103,7 +103,7 @@ func (c *change) noteOthers(ctx context.Context) error {
 			return err
 		}
 		for _, one := range all {
-			if one.Manager.AtWork() {
+			if one.Manager.AtWork() && one.Manager != model.ManagerLinerate { // which the change itself runs into
 				c.Observe(app.SetAgain{Host: e.Name, Claim: one})
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/control/agent"
 	"linerate/internal/control/session"
+	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
@@ -26,7 +27,7 @@ func (m *Machine) files() *agent.Files {
 	machine := manager.Here(m.env.Catalogue)
 	f := &agent.Files{
 		System: runtime.GOOS, Keeper: m.keeper, Link: m.interfaceName, MAC: hardwareAddress, Texts: m.texts, Origins: m.originsAfter,
-		Owner: machine.Owner, Claims: machine.Claims, Catalogue: m.env.Catalogue, Confirmed: m.confirmed,
+		Owner: machine.Owner, Claims: m.claims, Catalogue: m.env.Catalogue, Confirmed: m.confirmed,
 	}
 	if m.env.Root == "" {
 		f.Ask = files.Programs("")
@@ -102,6 +103,33 @@ func (m *Machine) texts(ctx context.Context, link string, ids []model.KnobID) ma
 		}
 	}
 	return all
+}
+
+// claims tells who sets knobs besides this process: programs of the system, and another
+// linerate that holds a change of one and puts the old value back.
+func (m *Machine) claims(ctx context.Context, link string, ids []model.KnobID) ([]model.Claim, error) {
+	all, err := manager.Here(m.env.Catalogue).Claims(ctx, link, ids)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := StateDir(m.o.State)
+	if err != nil {
+		return all, nil // without a journal nothing is held
+	}
+	records, _, err := journal.Read(dir)
+	if err != nil {
+		return all, nil // of root, which does not tell everybody
+	}
+	own, here := m.Pending(), journal.Here()
+	for _, u := range journal.OpenIntents(records) {
+		if u.Transaction != own && !u.Member && slices.Contains(ids, u.Knob) && u.Origin.SameBoot(here) && u.Origin.SameNamespace(here) {
+			all = append(all, model.Claim{
+				Knob: u.Knob, Manager: model.ManagerLinerate, Sets: u.Old, When: fmt.Sprintf("when it ends (process %d)", u.Origin.PID),
+				Active: fact.Known(true, "its journal"),
+			})
+		}
+	}
+	return all, nil
 }
 
 // originsAfter tells which files of this machine set knobs once changes are made,

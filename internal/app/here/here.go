@@ -182,8 +182,10 @@ func (m *Machine) BeginRecovery(ctx context.Context) (end func()) {
 		defer close(m.recovery)
 		changes, err := watchdog.Recover(ctx, m.config())
 		m.found = changes
-		if err != nil && ctx.Err() == nil {
-			Tell(m.env, err) // the watchdog tries again when something is to be changed
+		// The watchdog tries again when something is to be changed. That another linerate is
+		// at work was told while it was waited for.
+		if err != nil && ctx.Err() == nil && !errors.Is(err, journal.ErrLocked) {
+			Tell(m.env, err)
 		}
 	}()
 	return func() {
