@@ -22,7 +22,14 @@ func (b *builder) tries() []Step {
 	}
 	var steps []Step
 	all := candidate.Session(b.s)
+	short := slices.IndexFunc(all, func(c candidate.Candidate) bool { return c.Rule == candidate.QueueRule && b.mayChange(c.Setting) })
+	if short >= 0 {
+		steps = append(steps, Step{"try what keeps the queue short", b.command("tune", all[short].Setting, "--goal latency")})
+	}
 	for i, c := range all {
+		if c.Rule == candidate.QueueRule {
+			continue // which help the latency, and not the rate
+		}
 		first := slices.IndexFunc(all, func(o candidate.Candidate) bool { return o.Levels == c.Levels && o.Direction == c.Direction })
 		if first != i || c.Caution != "" || !b.mayChange(c.Setting) {
 			continue
@@ -107,10 +114,15 @@ func (b *builder) mayChange(s model.Setting) bool {
 }
 
 // testCommand is the quick look between the same hosts, reached in the same way.
-func (b *builder) testCommand() string {
-	words := append([]string{"linerate test", b.hostWord(b.s.Far)}, b.from()...)
+func (b *builder) testCommand() string { return b.command("test", model.Setting{}) }
+
+// command is one of linerate's between the same hosts, reached in the same way, which may
+// apply s.
+func (b *builder) command(name string, s model.Setting, flags ...string) string {
+	words := append([]string{"linerate " + name, b.hostWord(b.s.Far)}, b.from()...)
 	words = append(words, b.s.Plan.Path.Flags()...)
-	return strings.Join(append(append(words, b.reached(model.Setting{})...), b.stored()...), " ")
+	words = append(append(words, b.reached(s)...), flags...)
+	return strings.Join(append(words, b.stored()...), " ")
 }
 
 // from returns the flag for a near end that is not this machine. A lab is both.

@@ -53,6 +53,10 @@ func TestTries(t *testing.T) {
 	if got, want := first(), "linerate run linerate://nas:5299 --direction from --factor near.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"; got != want {
 		t.Errorf("suggested %q without knowing the path, want %q", got, want)
 	}
+	// A queue that is too long has what keeps it short, which no rate comes of.
+	s.Findings = []model.Finding{{Rule: "B30", Direction: model.From, Knobs: []model.KnobID{"qdisc"}}}
+	s.Far, s.Hosts[1].Knobs["qdisc"] = "lab:rate=1gbit,rtt=10ms", fact.Known("pfifo_fast", "test")
+	must.Equal(t, first(), "linerate tune lab:rate=1gbit,rtt=10ms --goal latency")
 }
 
 // The experiment that is suggested reaches the hosts as the test did, and makes

@@ -74,7 +74,8 @@ func (s *steer) look(ctx context.Context, incumbent model.Setting, runs []model.
 	var ideas []candidate.Candidate
 	if objective := s.trial.Session.Plan.Decides(); objective == model.Goodput {
 		seen.Findings = diagnose.Session(&seen, samples)
-		out.Limits, ideas = limitsOf(&seen), candidate.Session(&seen)
+		out.Limits = limitsOf(&seen)
+		ideas = slices.DeleteFunc(candidate.Session(&seen), func(c candidate.Candidate) bool { return c.Rule == candidate.QueueRule }) // no rate comes of a short queue
 	} else {
 		ideas = goal(&seen, objective, &out)
 	}

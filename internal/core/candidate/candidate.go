@@ -116,6 +116,9 @@ func Session(s *model.Session) []Candidate {
 // From returns the settings worth a try against finding f of s, in the order in
 // which the finding names them, special values before levels.
 func From(s *model.Session, f model.Finding) []Candidate {
+	if f.Rule == QueueRule {
+		return Latency(s, f.Direction)
+	}
 	g := given{s: s, f: f, ceiling: limits.OfPath(s, f.Direction).Rate, rtt: limits.LeastRTT(s)}
 	var out []Candidate
 	for _, id := range f.Knobs {

@@ -50,6 +50,13 @@ func TestGoals(t *testing.T) {
 			want: "near.tcp.congestion_control=bbr near.qdisc=fq_codel far.tcp.recv_buffer_max=16MiB far.tcp.recv_buffer_max=8MiB far.tcp.recv_buffer_max=4MiB " +
 				"near.tcp.send_buffer_max=16MiB near.tcp.send_buffer_max=8MiB near.tcp.send_buffer_max=4MiB",
 		},
+		"the finding of a queue that is too long": {
+			near: values{"tcp.congestion_control": "bbr", "qdisc": "pfifo_fast"}, far: values{"tcp.recv_buffer_max": "8388608"},
+			of: func(s *model.Session) []Candidate {
+				return From(s, model.Finding{Rule: QueueRule, Direction: model.To})
+			},
+			want: "near.qdisc=fq_codel far.tcp.recv_buffer_max=4MiB",
+		},
 		"buffers that are small already": {
 			near: values{"tcp.congestion_control": "bbr", "tcp.send_buffer_max": "4194304", "qdisc": "fq"}, far: values{"tcp.recv_buffer_max": "6291456"}, of: latency,
 		},
