@@ -188,8 +188,14 @@ func (k *keeping) confirmed(ctx context.Context, h *Host) (other bool, err error
 			"name a profile or a session, or change something first: linerate set KNOB=VALUE...")
 	}
 	h.Ask.Link = cmp.Or(link, h.Ask.Link)
-	h.Ask.Comments = []string{"confirmed by hand with linerate set; nobody measured it"}
-	return false, nil
+	p := k.Source.proven(h.Side, h.Ask.Settings)
+	if p == nil {
+		h.Ask.Comments = []string{"confirmed by hand with linerate set; nobody measured it"}
+		return false, nil
+	}
+	h.Ask.Comments = []string{fmt.Sprintf("confirmed with linerate set; proved better in session %s, setting %q", p.Session, p.Setting)}
+	h.Ask.Proof, err = p.Text()
+	return false, err
 }
 
 // withoutWindows lets hosts drop out that keep everything by themselves.

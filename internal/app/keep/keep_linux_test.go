@@ -381,7 +381,8 @@ func TestWindowsKeepsByItself(t *testing.T) {
 	must.True(t, err == nil && got.Outcome == Holds && len(got.Hosts) == 0, "alone: %+v, %v", got, err)
 }
 
-// TestLinkOfAnother: the interface that was named is the one that is asked for.
+// TestLinkOfAnother: the interface that was named is the one that is asked for. What was
+// confirmed and has proved better before, as in a tune, keeps that proof.
 func TestLinkOfAnother(t *testing.T) {
 	m := newMachine(t, model.Near, &person{answer: yes}, nil)
 	m.confirm(m.host.Value("tcp.sack"))
@@ -390,6 +391,13 @@ func TestLinkOfAnother(t *testing.T) {
 	if err != nil || got.Outcome != Dry || got.Hosts[0].Ask.Link != "lo" || !slices.Contains(got.Hosts[0].Ask.Comments, "confirmed by hand with linerate set; nobody measured it") {
 		t.Errorf("%+v, %v", got, err)
 	}
+	s := tall(model.To, verdict(model.Better, ""))
+	s.Plan.Settings[1].Assignments = []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: m.host.Value("tcp.sack")}}
+	r.Source = ConfirmedThere(s)
+	got, err = m.do(r)
+	must.OK(t, err)
+	must.Equal(t, got.Hosts[0].Ask.Comments[0], `confirmed with linerate set; proved better in session s1, setting "tall"`)
+	must.Contain(t, got.Hosts[0].Ask.Proof, "s1")
 }
 
 // TestKeptWithProof: what is kept carries how it was proven, for the end that the host

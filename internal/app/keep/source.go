@@ -21,10 +21,36 @@ type Source struct {
 	Near, Far profile.Role
 	// Proof is how they are known to be good; nil where nobody measured it.
 	Proof *fingerprint.Proof
+	// proofs are of earlier sessions with Confirmed, the newest first.
+	proofs []fingerprint.Proof
 }
 
-// ConfirmedThere is what a person confirmed on the hosts, and what still holds.
-func ConfirmedThere() Source { return Source{Confirmed: true, Label: "confirmed with linerate set"} }
+// ConfirmedThere is what a person confirmed on the hosts, and what still holds. The proof
+// of a value is that of the session in which it proved better, as of a tune that set it.
+func ConfirmedThere(sessions ...model.Session) Source {
+	out := Source{Confirmed: true, Label: "confirmed with linerate set"}
+	for i := range sessions {
+		names, _ := profile.Candidates(sessions[i])
+		for _, name := range names {
+			if p, err := fingerprint.Prove(&sessions[i], name); err == nil {
+				out.proofs = append(out.proofs, p)
+			}
+		}
+	}
+	return out
+}
+
+// proven returns the newest proof of which every setting of an end is a part.
+func (s Source) proven(end model.Host, settings []model.Assignment) *fingerprint.Proof {
+	for i := range s.proofs {
+		p := s.proofs[i]
+		p.Side = end
+		if !slices.ContainsFunc(settings, func(a model.Assignment) bool { return !p.Covers(a.Knob, a.Value) }) {
+			return &p
+		}
+	}
+	return nil
+}
 
 // Wish is what a person wants kept against the evidence.
 type Wish struct {

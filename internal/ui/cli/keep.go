@@ -81,7 +81,7 @@ func (a *console) keep(ctx context.Context, f keepFlags, args []string) error {
 	if f.list {
 		return a.listKept(ctx, host, f.state)
 	}
-	src, err := a.keepSource(ctx, source, f)
+	src, err := a.keepSource(ctx, source, host, f)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"linerate/internal/app/keep"
+	"linerate/internal/app/reach"
+	"linerate/internal/core/model"
+	"linerate/internal/store"
 )
 
 // keepArgs tells SOURCE and HOST apart: what names a file is a profile, what
@@ -35,14 +38,43 @@ func looksLikeHost(s string) bool {
 	return strings.ContainsAny(s, "@:") && !strings.HasSuffix(s, ".yaml") && !strings.HasSuffix(s, ".yml")
 }
 
-// keepSource reads the profile, or the session, that is named; "" is what the hosts
-// confirmed.
-func (a *console) keepSource(ctx context.Context, name string, f keepFlags) (keep.Source, error) {
+// provingSessions is how many of the last experiments may hold the proof of what was
+// confirmed (p).
+const provingSessions = 20
+
+// confirmedSource is what the hosts confirmed, with the experiments in which it may have
+// proved better. Without a store there are none.
+func (a *console) confirmedSource(ctx context.Context, host string) (keep.Source, error) {
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return keep.ConfirmedThere(), nil
+	}
+	defer st.Close()
+	items, err := st.Sessions(ctx, store.Filter{Kind: model.KindRun, Far: reach.Redact(host), Limit: provingSessions})
+	if err != nil {
+		return keep.Source{}, err
+	}
+	var all []model.Session
+	for _, one := range items {
+		s, err := st.Session(ctx, one.ID)
+		if err != nil {
+			return keep.Source{}, err
+		}
+		if !untrusted(s) {
+			all = append(all, s)
+		}
+	}
+	return keep.ConfirmedThere(all...), nil
+}
+
+// keepSource reads the profile, or the session, that is named; "" is what host and this
+// machine confirmed.
+func (a *console) keepSource(ctx context.Context, name, host string, f keepFlags) (keep.Source, error) {
 	if name == "" {
 		if f.setting != "" || f.role != "" {
 			return keep.Source{}, withHint(usagef("--setting and --role are about a session or a profile"), "linerate keep SESSION --setting NAME")
 		}
-		return keep.ConfirmedThere(), nil
+		return a.confirmedSource(ctx, host)
 	}
 	wish := keep.Wish{Anyway: f.anyway, DespiteGuards: f.despiteGuards}
 	_, statErr := os.Stat(name)

@@ -299,7 +299,7 @@ func (a *console) keepTuned(ctx context.Context, winner model.Setting, t report.
 	if err != nil || answer.Choice == "reboot" {
 		return err
 	}
-	src, err := a.keepSource(ctx, t.Proof, keepFlags{despiteGuards: len(t.Open) > 0})
+	src, err := a.keepSource(ctx, t.Proof, of.host, keepFlags{despiteGuards: len(t.Open) > 0})
 	if err != nil {
 		return err
 	}
