@@ -16,7 +16,7 @@ const (
 	labRate  = 20 // Mbit/s
 	swingBy  = 10 // percent
 	turns    = 8  // baseline runs and candidate runs of a fixed session, each
-	settling = "-t 1s --omit 300ms --settle 0s --margin 1% --guard none"
+	settling = "-t 1s --omit 300ms --settle 0s --margin 1%"
 )
 
 // periods are those of the swing. A run takes 1.4 s with all that is around it, so that they

@@ -16,7 +16,7 @@ import (
 func acrossArgs(blocks, one, two string, more ...string) []string {
 	return append([]string{
 		"run", "--factor", "far=" + one + "," + two, "--settle", "0s", "--no-twin", "-n", "256KiB", "--omit", "0s", "--cooldown", "200ms",
-		"--objective", "goodput", "--guard", "none", "--blocks", blocks, "--json", "-q",
+		"--objective", "goodput", "--blocks", blocks, "--json", "-q",
 	}, more...)
 }
 
@@ -36,7 +36,8 @@ func farCounts(s model.Session) (valid map[string]int, lost int) {
 }
 
 // wentOn demands that a session lost its second far end in the middle, which took three
-// runs with it, and ended with what could still be decided.
+// tries of a run with it, and up to as many at equal load, and ended with what could still
+// be decided.
 func wentOn(t testing.TB, r result) {
 	t.Helper()
 	r.succeeds(t)
@@ -49,7 +50,7 @@ func wentOn(t testing.TB, r result) {
 			t.Errorf("run %d with %s, which lives, is %s: %s", r.Number, ends[0], r.State, r.Reason)
 		}
 	}
-	if s.State != model.SessionDone || valid[ends[1]] == 0 || valid[ends[0]] < valid[ends[1]] || valid[ends[1]] > 11 || lost != 3 || !strings.Contains(string(warned), ends[1]+" is out of reach and was left out") {
+	if s.State != model.SessionDone || valid[ends[1]] == 0 || valid[ends[0]] < valid[ends[1]] || valid[ends[1]] > 11 || lost < 3 || lost > 6 || !strings.Contains(string(warned), ends[1]+" is out of reach and was left out") {
 		t.Errorf("%s (%s): %v, %d runs lost, %s", s.State, s.Reason, valid, lost, warned)
 	}
 }

@@ -22,7 +22,7 @@ func TestRecheckRenews(t *testing.T) {
 const recheckScript = `
 say() { code=0; "$@" --db $DIR/r.db >$DIR/out 2>&1 || code=$?; gone; }
 told() { sed "s/^/$1: /" $DIR/out; echo "$1 exits $code"; }
-say $LR run --from "$near" "$far" --factor far.tcp.recv_buffer_max=32KiB,1MiB --baseline 32KiB --direction to --guard none -t 300ms --omit 300ms --settle 0s --blocks 10 -q
+say $LR run --from "$near" "$far" --factor far.tcp.recv_buffer_max=32KiB,1MiB --baseline 32KiB --direction to -t 300ms --omit 300ms --settle 0s --blocks 10 -q
 [ $code = 0 ] || told run
 say $LR keep last "$far" --role receiver --yes; [ $code = 0 ] || told keep
 say $LR recheck --from "$near" "$far" --look; told first

@@ -163,7 +163,7 @@ func TestWindowsPresetFindsTheWindow(t *testing.T) {
 	enough := slices.IndexFunc(levels, func(w units.Bytes) bool { return float64(w) >= goodput*rtt/8 })
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		r := run(try, command(try, "run", "lab:rate=20mbit,rtt=40ms", "--preset", "windows", "-C", "cubic", "-t", "300ms", "--omit", "300ms",
-			"--settle", "0s", "--blocks", "4", "--tolerance", "10%", "--no-twin", "--guard", "none", "--json", "-q"))
+			"--settle", "0s", "--blocks", "4", "--tolerance", "10%", "--no-twin", "--json", "-q"))
 		plateaus := decode[document](try, r.out).Session.Plateaus
 		if r.code != 0 || len(plateaus) != 1 || !plateaus[0].Decided {
 			try.Fatalf("exit code %d, %+v\n%s", r.code, plateaus, r.err)
@@ -179,7 +179,7 @@ func TestRecheckASession(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		db := filepath.Join(try.TempDir(), "r.db")
-		succeed(try, "run", "lab:rate=50mbit,rtt=10ms", "--factor", "far.tcp.recv_buffer_max=32KiB,1MiB", "--baseline", "32KiB", "--direction", "to", "--guard", "none",
+		succeed(try, "run", "lab:rate=50mbit,rtt=10ms", "--factor", "far.tcp.recv_buffer_max=32KiB,1MiB", "--baseline", "32KiB", "--direction", "to",
 			"-t", "300ms", "--omit", "300ms", "--settle", "0s", "--blocks", "10", "-q", "--db", db)
 		look := succeed(try, "recheck", "last", "--look", "--db", db)
 		has(try, "the look", unwrapped(look.out), "tcp.recv_buffer_max=1 MiB on far: proven on ", ", against 32 KiB; nothing that is known has changed since")
