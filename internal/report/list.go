@@ -134,6 +134,8 @@ func (t Table) Conclusion() string {
 	if best != nil {
 		text := fmt.Sprintf("%s is better: %s", best.Setting, best.Gain)
 		switch {
+		case best.Harms && strings.HasPrefix(best.Refused[0], worseWords):
+			text += ", but " + best.Refused[0]
 		case best.Harms:
 			text += ", but a guard refuses it"
 		case len(best.Refused) > 0:

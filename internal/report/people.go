@@ -53,10 +53,25 @@ func (b *builder) open(v model.Verdict) string {
 	return "not decided: " + v.Reason
 }
 
+// worseWords begin what worseElsewhere says.
+const worseWords = "it is worse "
+
+// worseElsewhere names the directions in which a setting is worse in what decides.
+func (b *builder) worseElsewhere(v model.Verdict) []string {
+	var out []string
+	for _, o := range b.s.Verdicts {
+		if o.Setting == v.Setting && o.Metric == v.Metric && !o.IsTwin && o.Outcome == model.Worse && o.Direction != v.Direction {
+			out = append(out, worseWords+b.toward(o.Direction))
+		}
+	}
+	return out
+}
+
 // hindered says which guards are in the way of keeping a setting that is better.
 func (b *builder) hindered(v model.Verdict) string {
 	var harm, open []string
 	keep := analysis.MayKeep(v.Metric, b.s.Verdicts, v.Setting)
+	harm = append(harm, b.worseElsewhere(v)...)
 	for _, g := range keep.Open {
 		open = append(open, b.guardWords(g))
 	}

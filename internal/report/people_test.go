@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 	"linerate/internal/report"
@@ -123,6 +124,26 @@ func TestGuardsForPeople(t *testing.T) {
 	} {
 		d := report.Build(judged(model.Sequential, better, guard("a", state, 4)), report.Options{})
 		must.Equal(t, d.Tables[0].Rows[0].Said, want, "%s is said as", state)
+	}
+}
+
+// The list, the page and a ticket say of a setting that is better that it may not be kept
+// where keep refuses it, and nowhere else.
+func TestKeptAsSaid(t *testing.T) {
+	for _, back := range []model.Outcome{model.Better, model.Equivalent, model.Worse} {
+		for _, state := range []model.GuardState{model.GuardHolds, model.GuardViolated, model.GuardOpen} {
+			from := gain("a", back, 0.1, 0.08, 0.12)
+			from.Direction = model.From
+			s := judged(model.FixedBlocks, gain("a", model.Better, 0.1, 0.08, 0.12), from, guard("a", state, 4))
+			s.Plan.Directions = []model.Direction{model.To, model.From}
+			may := analysis.MayKeep(model.Goodput, s.Verdicts, "a").May()
+			row := report.Build(s, report.Options{}).Tables[0].Rows[0]
+			refused := strings.Contains(row.Said, "; but ") || strings.Contains(row.Said, "may not be kept yet")
+			list := report.NewListItem(report.Item{Kind: model.KindRun, State: model.SessionDone, Runs: 1}, s).Verdict
+			if strings.Contains(list, ", but ") == may || refused == may {
+				t.Errorf("%s back, guard %s: may be kept %v, the page says %q, the list %q", back, state, may, row.Said, list)
+			}
+		}
 	}
 }
 

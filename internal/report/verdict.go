@@ -260,6 +260,7 @@ func (b *builder) row(v model.Verdict) Row {
 func (b *builder) refused(v model.Verdict, r *Row) {
 	var harm, open []string
 	keep := analysis.MayKeep(v.Metric, b.s.Verdicts, v.Setting)
+	harm = append(harm, b.worseElsewhere(v)...)
 	for _, g := range keep.Harms {
 		harm = append(harm, b.guardWords(g))
 	}
