@@ -59,6 +59,7 @@ type State struct {
 	ended   []model.Run
 	lines   []string
 
+	done        float64 // share of the whole that was shown
 	pause       Pause
 	pausedSince time.Time
 	still       []string // what a pause found changed

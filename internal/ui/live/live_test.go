@@ -305,3 +305,17 @@ func ExampleState() {
 	fmt.Println(len(strings.Split(inBlock6(c).View(Size{80, 24}), "\n")))
 	// Output: 24
 }
+
+// TestShareNeverFalls: more to do than was expected does not take back what is done.
+func TestShareNeverFalls(t *testing.T) {
+	c := newClock()
+	s := New(experiment(), names(), c.now)
+	last := 0.0
+	for _, p := range []struct{ elapsed, left time.Duration }{{time.Minute, 3 * time.Minute}, {2 * time.Minute, 10 * time.Minute}, {4 * time.Minute, 4 * time.Minute}, {4 * time.Minute, 9 * time.Minute}} {
+		s.Observe(app.RunBegan{Progress: app.Progress{Elapsed: p.elapsed, AtMost: p.left}})
+		share := s.share(p.left)
+		must.True(t, share >= last, "%v after %v", share, last)
+		last = share
+	}
+	must.Equal(t, last, 0.5)
+}

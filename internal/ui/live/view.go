@@ -150,7 +150,7 @@ func (t *State) head(width int) []line {
 		rows = append(rows, where, phase, rest)
 	}
 	if known {
-		rows = append(rows, bar(t.worked(), left, width))
+		rows = append(rows, bar(t.share(left), width))
 	}
 	if t.pause == Paused {
 		words, s := "nothing is sent, and both hosts are as they were: whatever a run changed is undone", normal
@@ -162,12 +162,22 @@ func (t *State) head(width int) []line {
 	return append(rows, nil)
 }
 
-// bar shows how much of a time has passed.
-func bar(passed, left time.Duration, width int) line {
-	share := 1.0
-	if passed+left > 0 {
-		share = float64(passed) / float64(passed+left)
+// nearlyDone is shown at most while a session goes on, however little was expected.
+const nearlyDone = 0.99
+
+// share is how much of the session is done. It never falls: what turns up later takes its
+// time from what is left.
+func (t *State) share(left time.Duration) float64 {
+	share := 0.0
+	if whole := t.worked() + left; whole > 0 {
+		share = float64(t.worked()) / float64(whole)
 	}
+	t.done = max(t.done, min(share, nearlyDone))
+	return t.done
+}
+
+// bar shows a share of a whole.
+func bar(share float64, width int) line {
 	room := width - len(" 100 %")
 	done := min(room, int(share*float64(room)))
 	return line{{green, strings.Repeat("━", done)}, {dim, strings.Repeat("─", room-done)}, {normal, fmt.Sprintf(" %3.0f %%", 100*share)}}
