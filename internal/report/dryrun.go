@@ -83,20 +83,22 @@ func NewDryRun(s model.Session, noise fact.Of[float64], knobs *knob.Index, kinds
 		}
 		for _, a := range x.Assignments {
 			of.Values = append(of.Values, a.Host.Of(a.Knob)+"="+a.Value)
-			d.change(a, knobs)
+			d.change(s, a, knobs)
 		}
 		d.Settings = append(d.Settings, of)
 	}
 	for _, a := range p.Hooks {
-		d.change(a, knobs)
+		d.change(s, a, knobs)
 	}
 	d.Bytes = payload(s, kinds)
 	return d
 }
 
-// change adds what one assignment does to a host.
-func (d *DryRun) change(a model.Assignment, knobs *knob.Index) {
-	if a.Host == "" || a.IsCommand() && a.Value == model.Off {
+// change adds what one assignment does to a host: nothing where the value is there already.
+func (d *DryRun) change(s model.Session, a model.Assignment, knobs *knob.Index) {
+	facts, _ := s.Facts(a.Host)
+	now, known := facts.Knobs[a.Knob].Get()
+	if a.Host == "" || a.IsCommand() && a.Value == model.Off || known && now == a.Value {
 		return
 	}
 	c := DryChange{Host: a.Host, What: string(a.Knob), Risk: "unknown"}

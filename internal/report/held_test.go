@@ -39,3 +39,16 @@ func TestHeldIsToldWithItsReason(t *testing.T) {
 		}
 	}
 }
+
+// TestDryRunCountsChanges: a value that a host has already is no change of it.
+func TestDryRunCountsChanges(t *testing.T) {
+	s := model.Session{Hosts: []model.HostFacts{{Host: model.Far, Knobs: map[model.KnobID]fact.Of[string]{"tcp.recv_buffer_max": fact.Known("32768", "test")}}}}
+	for _, v := range []string{"32768", "65536"} {
+		s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: v, Assignments: []model.Assignment{{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: v}, {Host: model.Near, Knob: "tcp.sack", Value: "0"}}})
+	}
+	var got []string
+	for _, c := range NewDryRun(s, fact.Unknown[float64]("nobody measured"), knob.NewIndex(), nil).Changes {
+		got = append(got, c.Host.Of(model.KnobID(c.What))+"="+strings.Join(c.Values, ","))
+	}
+	must.Equal(t, strings.Join(got, " "), "near.tcp.sack=0 far.tcp.recv_buffer_max=65536")
+}
