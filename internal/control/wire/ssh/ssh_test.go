@@ -23,13 +23,14 @@ func TestParseTarget(t *testing.T) {
 		"ssh://nas/":                {Host: "nas"},
 		"ssh://root@nas:2222":       {User: "root", Host: "nas", Port: 2222},
 		"ssh://root@[2001:db8::1]:": {User: "root", Host: "2001:db8::1"},
+		"ssh://0@::1":               {User: "0", Host: "::1"},
 	} {
 		must.Equal(t, must.Get(ParseTarget(in))(t), want, "%s", in)
 	}
 	for _, in := range []string{
 		"", "nas", "@nas", "root@", "root@nas:22", "root@-oProxyCommand=id", "-l@nas", "a b@nas", "root@n as", "root@nas;id",
 		"root@$(id)", "root@`id`", "root@nas\n", "root@nas\x1b[m", "ssh://", "ssh://-v", "ssh://root:secret@nas", "ssh://nas/path",
-		"ssh://nas?x=y", "ssh://nas:0", "ssh://nas:65536", "ssh://nas:x", "ssh://a%20b@nas", "ssh://0@::1", "root@a:b:c",
+		"ssh://nas?x=y", "ssh://nas:0", "ssh://nas:65536", "ssh://nas:x", "ssh://a%20b@nas", "root@a:b:c",
 	} {
 		got, err := ParseTarget(in)
 		if !errors.Is(err, ErrTarget) || strings.Contains(err.Error(), "secret") {
