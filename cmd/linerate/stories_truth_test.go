@@ -5,6 +5,7 @@ package main
 import (
 	"math"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestTruthOfStories(t *testing.T) {
 			truth.Hold(t, truth.Tries, func(try *truth.Try) {
 				db := filepath.Join(try.TempDir(), "r.db")
 				for _, c := range story {
-					r := run(try, command(try, append(strings.Fields(c.command)[1:], "--db", db)...))
+					r := run(try, command(try, append(shellFields(c.command)[1:], "--db", db)...))
 					if r.code != c.code {
 						try.Errorf("%s: exit code %d, want %d\n%s%s", c.command, r.code, c.code, r.out, r.err)
 					}
@@ -37,6 +38,14 @@ func TestTruthOfStories(t *testing.T) {
 			})
 		})
 	}
+}
+
+// shellFields are the words of a command, of which some stand in quotes.
+func shellFields(command string) (out []string) {
+	for _, w := range regexp.MustCompile(`"[^"]*"|\S+`).FindAllString(command, -1) {
+		out = append(out, strings.Trim(w, `"`))
+	}
+	return out
 }
 
 // windowHelps demands of the experiment of a story, its last session, what its page claims:
