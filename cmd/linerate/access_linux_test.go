@@ -17,10 +17,10 @@ import (
 	"linerate/internal/must"
 )
 
-// addKey makes a key on host b and returns its link in a file.
+// addKey makes a key on the far host and returns its link in a file.
 func (n *netns) addKey(t testing.TB, name string, more ...string) (link, file string) {
 	t.Helper()
-	r := run(t, n.inside(t, "b", append([]string{"serve", "key", "add", name, "--state", n.state("b"), "--json"}, more...)...))
+	r := run(t, n.inside(t, "far", append([]string{"serve", "key", "add", name, "--state", n.state("far"), "--json"}, more...)...))
 	err := validate("linerate/key/v1", r.out)
 	must.Need(t, err == nil && r.code == 0, "exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 	link = decode[struct {
@@ -77,10 +77,10 @@ func status(t testing.TB, pid int, name string) string {
 	return ""
 }
 
-// daemon returns the processes of the server on host b: what listens, and its tuner.
+// daemon returns the processes of the server on the far host: what listens, and its tuner.
 func (n *netns) daemon(t testing.TB) (listener, tuner int) {
 	t.Helper()
-	for _, pid := range netnsPIDs(t.Context(), n.b) {
+	for _, pid := range netnsPIDs(t.Context(), n.far) {
 		b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 		if err != nil {
 			continue
@@ -106,21 +106,21 @@ func TestServeKeys(t *testing.T) {
 	link, file := n.addKey(t, "ci")
 	sane(t, n.look(t, file, "--json"))
 
-	look := n.inside(t, "a", "test", "@", "-t", "0.4s", "-i", "0.2s", "--omit", "0s", "--idle", "0s", "-q", "--json")
+	look := n.inside(t, "near", "test", "@", "-t", "0.4s", "-i", "0.2s", "--omit", "0s", "--idle", "0s", "-q", "--json")
 	look.Env = append(look.Env, "LINERATE_LINK="+link)
 	sane(t, run(t, look))
 
 	must.Do(t, os.Chmod(strings.TrimPrefix(file, "@"), 0o644))
-	run(t, n.inside(t, "a", "facts", file)).ends(t, 0, "others may read it: chmod 600") // a link that others may read
+	run(t, n.inside(t, "near", "facts", file)).ends(t, 0, "others may read it: chmod 600") // a link that others may read
 
-	r := run(t, n.inside(t, "b", "serve", "key", "list", "--state", n.state("b"), "--json"))
+	r := run(t, n.inside(t, "far", "serve", "key", "list", "--state", n.state("far"), "--json"))
 	err := validate("linerate/keys/v1", r.out)
 	must.True(t, err == nil && strings.Count(r.out, `"state": "valid"`) == 2, "%v\n%s%s", err, r.out, r.err)
 
-	p := start(t, n.inside(t, "a", "test", file, "--to", "-t", "1m"))
+	p := start(t, n.inside(t, "near", "test", file, "--to", "-t", "1m"))
 	enough := n.received(t) + 10e6
 	eventually(t, patience, "traffic", func() bool { return n.received(t) > enough })
-	if r := run(t, n.inside(t, "b", "serve", "key", "revoke", "ci", "--state", n.state("b"))); r.code != 0 || r.out != "key ci is revoked\n" {
+	if r := run(t, n.inside(t, "far", "serve", "key", "revoke", "ci", "--state", n.state("far"))); r.code != 0 || r.out != "key ci is revoked\n" {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 	p.wait(t, patience).ends(t, 3, "the key was revoked or has expired") // a session whose key was revoked
@@ -171,15 +171,15 @@ func TestServeTune(t *testing.T) {
 	if uid, caps := status(t, listener, "Uid"), status(t, listener, "CapEff"); strings.HasPrefix(uid, "0 ") || strings.Trim(caps, "0") != "" || status(t, listener, "NoNewPrivs") != "1" {
 		t.Errorf("what listens is user %s with capabilities %s", uid, caps)
 	}
-	if r := run(t, n.inside(t, "a", setArgs(first.String(), "--for", "3s")...)); r.code != 4 || !strings.Contains(r.err, "nothing can be set on 10.77.0.2: ") {
+	if r := run(t, n.inside(t, "near", setArgs(first.String(), "--for", "3s")...)); r.code != 4 || !strings.Contains(r.err, "nothing can be set on 10.77.0.2: ") {
 		t.Errorf("a key that may measure: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	if r := run(t, n.inside(t, "a", setArgs(ops, "--for", "1s", "--json")...)); r.code != 0 || strings.Count(r.out, `"state": "undone"`) != 2 {
+	if r := run(t, n.inside(t, "near", setArgs(ops, "--for", "1s", "--json")...)); r.code != 0 || strings.Count(r.out, `"state": "undone"`) != 2 {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 	n.asBefore(t, before)
 
-	r := run(t, n.inside(t, "a", "run", "--far", ops, "--factor", "far.tcp.recv_buffer_max=64KiB", "--blocks", "2",
+	r := run(t, n.inside(t, "near", "run", "--far", ops, "--factor", "far.tcp.recv_buffer_max=64KiB", "--blocks", "2",
 		"-t", "0.2s", "-i", "0.2s", "--omit", "0s", "--settle", "0s", "--no-twin", "--json", "-q"))
 	if d := decode[document](t, r.out); r.code != 0 && r.code != 5 || len(d.Session.Changes) == 0 {
 		t.Errorf("run over a server: exit code %d, %d changes\n%s", r.code, len(d.Session.Changes), r.err)
@@ -187,11 +187,11 @@ func TestServeTune(t *testing.T) {
 	n.asBefore(t, before)
 
 	// A person confirms over a connection of its own, and takes it back later.
-	tt := onTerminal(t, n.inside(t, "a", setArgs(ops)...))
+	tt := onTerminal(t, n.inside(t, "near", setArgs(ops)...))
 	tt.asked(t, "y\n")
 	tt.wait(t, patience).ends(t, 0)
 	n.changed(t, before, false, true)
-	if r := run(t, n.inside(t, "a", "undo", ops)); r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
+	if r := run(t, n.inside(t, "near", "undo", ops)); r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
 		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 	n.asBefore(t, before)
@@ -207,7 +207,7 @@ func TestServeTune(t *testing.T) {
 
 	// Without --allow-tune the same key measures.
 	plain, _ := n.serve(t, "--open")
-	r = run(t, n.inside(t, "a", setArgs(ops, "--for", "3s")...))
+	r = run(t, n.inside(t, "near", setArgs(ops, "--for", "3s")...))
 	if r.code != 4 || !strings.Contains(r.err, "nothing can be set on 10.77.0.2: ") {
 		t.Errorf("without --allow-tune: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
@@ -229,7 +229,7 @@ func TestServeTuneKilled(t *testing.T) {
 			_ = syscall.Kill(listener, syscall.SIGKILL)
 		},
 		"revoked": func(t *testing.T, n *netns, _, _ int) {
-			run(t, n.inside(t, "b", "serve", "key", "revoke", "ops", "--state", n.state("b"))).ends(t, 0)
+			run(t, n.inside(t, "far", "serve", "key", "revoke", "ops", "--state", n.state("far"))).ends(t, 0)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestServeTuneKilled(t *testing.T) {
 			before := n.bothKnobs(t)
 			server, _ := n.serve(t, "--allow-tune")
 			_, ops := n.addKey(t, "ops", "--right", "tune")
-			p := start(t, n.inside(t, "a", setArgs(ops, "--for", "10m")...))
+			p := start(t, n.inside(t, "near", setArgs(ops, "--for", "10m")...))
 			n.changed(t, before, false, true)
 			listener, tuner := n.daemon(t)
 			kill(t, n, listener, tuner)
@@ -247,7 +247,7 @@ func TestServeTuneKilled(t *testing.T) {
 			_ = server.cmd.Process.Kill()
 			p.wait(t, patience)
 			server.wait(t, patience)
-			eventually(t, patience, "the end of all processes", func() bool { return len(netnsPIDs(t.Context(), n.b)) == 0 })
+			eventually(t, patience, "the end of all processes", func() bool { return len(netnsPIDs(t.Context(), n.far)) == 0 })
 		})
 	}
 }
@@ -330,10 +330,10 @@ func TestServeSharesItsPort(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	_, link := n.serve(t)
-	p := start(t, n.inside(t, "a", "test", link.String(), "--to", "--udp", "-b", "10M", "-t", "1m", "--omit", "0s", "--idle", "0s", "-q"))
+	p := start(t, n.inside(t, "near", "test", link.String(), "--to", "--udp", "-b", "10M", "-t", "1m", "--omit", "0s", "--idle", "0s", "-q"))
 	var sockets string
 	eventually(t, patience, "a UDP socket of the run at "+serverAddr, func() bool {
-		sockets = ip(t, "netns", "exec", n.b, "ss", "-Hun")
+		sockets = ip(t, "netns", "exec", n.far, "ss", "-Hun")
 		return strings.Contains(sockets, serverAddr+" ") && strings.Contains(sockets, nearAddr+":") || len(p.done) > 0
 	})
 	must.Contain(t, sockets, serverAddr+" ", "the run's sockets")

@@ -106,24 +106,24 @@ func TestArticlesSet(t *testing.T) {
 	} {
 		cases[name] = func(t *testing.T) {
 			n := newNetns(t)
-			was := [2]state{read(t, n, "a"), read(t, n, "b")}
-			held(t, n.inside(t, "a", append(append([]string{"set"}, strings.Fields(c.set)...), "--both", "--for", "10m", n.agent("b"))...), func() bool {
-				return read(t, n, "a") == c.holds(was[0]) && read(t, n, "b") == c.holds(was[1])
+			was := [2]state{read(t, n, "near"), read(t, n, "far")}
+			held(t, n.inside(t, "near", append(append([]string{"set"}, strings.Fields(c.set)...), "--both", "--for", "10m", n.agent("far"))...), func() bool {
+				return read(t, n, "near") == c.holds(was[0]) && read(t, n, "far") == c.holds(was[1])
 			})
-			must.Equal(t, [2]state{read(t, n, "a"), read(t, n, "b")}, was, "was %v,", was)
+			must.Equal(t, [2]state{read(t, n, "near"), read(t, n, "far")}, was, "was %v,", was)
 		}
 	}
 	// The sysctls belong to the whole machine: two hosts of a test cannot have
 	// them, and nothing of the change may be left.
 	cases["crossed, with what is the machine's"] = func(t *testing.T) {
 		n := newNetns(t)
-		was := [2]state{read(t, n, "a"), read(t, n, "b")}
+		was := [2]state{read(t, n, "near"), read(t, n, "far")}
 		args := []string{"set", "link.mtu=9000"}
 		for _, way := range []string{"recv", "send"} {
 			args = append(args, fmt.Sprintf("socket.%s_buffer_max=262144", way), fmt.Sprintf("socket.%s_buffer_default=262144", way))
 		}
-		run(t, n.inside(t, "a", append(args, "--both", "--for", "3s", n.agent("b"))...)).ends(t, 4, "net.core.")
-		must.Equal(t, [2]state{read(t, n, "a"), read(t, n, "b")}, was, "was %v,", was)
+		run(t, n.inside(t, "near", append(args, "--both", "--for", "3s", n.agent("far"))...)).ends(t, 4, "net.core.")
+		must.Equal(t, [2]state{read(t, n, "near"), read(t, n, "far")}, was, "was %v,", was)
 	}
 	beside(t, cases)
 }

@@ -22,10 +22,10 @@ func systemdRoot(t testing.TB) string {
 	return root
 }
 
-// rooted prepares linerate in host a of a machine with that root.
+// rooted prepares linerate in the near host of a machine with that root.
 func (n *netns) rooted(t testing.TB, root string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := n.inside(t, "a", args...)
+	cmd := n.inside(t, "near", args...)
 	cmd.Args[4] = os.Args[0] // ip netns exec NAME PROGRAM
 	cmd.Env = append(cmd.Env, "LINERATE_TEST_MAIN=1", rootVar+"="+root)
 	return cmd
@@ -49,9 +49,9 @@ func TestAtBootSet(t *testing.T) {
 	n, here, there := newNetns(t), systemdRoot(t), systemdRoot(t)
 	before := n.bothKnobs(t)
 	unit := "/etc/systemd/system/linerate-undo.service"
-	far := n.agent("b", rootVar+"="+there) + " --at-boot"
+	far := n.agent("far", rootVar+"="+there) + " --at-boot"
 	r := held(t, n.rooted(t, here, setArgs("--both", far, "--at-boot", "--for", "10m")...), func() bool {
-		if now := n.bothKnobs(t); now.a.sack == before.a.sack || now.b.sack == before.b.sack {
+		if now := n.bothKnobs(t); now.near.sack == before.near.sack || now.far.sack == before.far.sack {
 			return false
 		}
 		for _, root := range []string{here, there} {
@@ -67,7 +67,7 @@ func TestAtBootSet(t *testing.T) {
 		must.Equal(t, strings.Count("\n"+r.err, line), 1, "not told once: %q\n%s", line, r.err)
 	}
 	jobGone(t, here, n.dir)
-	jobGone(t, there, n.state("b"))
+	jobGone(t, there, n.state("far"))
 }
 
 // TestAtBootPowerCut kills everything that knows of a change, and starts what the
@@ -79,7 +79,7 @@ func TestAtBootPowerCut(t *testing.T) {
 	before := n.bothKnobs(t)
 	p := start(t, n.rooted(t, root, setArgs("--at-boot", "--for", "1h")...))
 	n.changed(t, before, true, false)
-	all := netnsPIDs(t.Context(), n.a)
+	all := netnsPIDs(t.Context(), n.near)
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // stopped first, so that none reacts when another one ends
 		for _, pid := range all {
 			err := syscall.Kill(pid, sig)
@@ -87,7 +87,7 @@ func TestAtBootPowerCut(t *testing.T) {
 		}
 	}
 	p.wait(t, patience)
-	must.Need(t, n.knobs(t, "a") != before.a, "there is nothing left to put back")
+	must.Need(t, n.knobs(t, "near") != before.near, "there is nothing left to put back")
 	text, err := os.ReadFile(root + "/etc/systemd/system/multi-user.target.wants/linerate-undo.service")
 	_, line, ok := strings.Cut(string(text), "\nExecStart=")
 	must.Need(t, err == nil && ok, "%v\n%s", err, text)

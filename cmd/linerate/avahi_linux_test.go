@@ -15,7 +15,7 @@ import (
 	"linerate/internal/must"
 )
 
-// avahi is Avahi, the responder of Linux systems, on host a: with a bus and a /run of
+// avahi is Avahi, the responder of Linux systems, on the near host: with a bus and a /run of
 // its own. It ends with the test. What it returns runs Avahi's programs there.
 func (n *netns) avahi(t testing.TB) func(ctx context.Context, program string, args ...string) *exec.Cmd {
 	t.Helper()
@@ -34,7 +34,7 @@ func (n *netns) avahi(t testing.TB) func(ctx context.Context, program string, ar
 	file := write("avahi.conf", "[server]\nhost-name=avahi-a\nuse-ipv4=yes\nuse-ipv6=yes\nallow-interfaces=v0\ncheck-response-ttl=yes\n[wide-area]\nenable-wide-area=no\n")
 	inside := func(ctx context.Context, program string, args ...string) *exec.Cmd {
 		c := referee.Command(t, program, args...)
-		cmd := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", n.name("a")}, c.Args...)...)
+		cmd := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", n.name("near")}, c.Args...)...)
 		cmd.Env = append(c.Environ(), "DBUS_SYSTEM_BUS_ADDRESS="+address)
 		cmd.WaitDelay = patience
 		return cmd
@@ -60,7 +60,7 @@ func TestFirstHour15Avahi(t *testing.T) {
 	n := newNetns(t)
 	avahi := n.avahi(t)
 	browse, publish := referee.Program(t, "avahi-browse"), referee.Program(t, "avahi-publish")
-	cmd := n.inside(t, "b", "serve", "--state", n.state("b"), "--open")
+	cmd := n.inside(t, "far", "serve", "--state", n.state("far"), "--open")
 	cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
 	p := start(t, cmd)
 	eventually(t, patience, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
@@ -79,10 +79,10 @@ func TestFirstHour15Avahi(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	// Avahi says it of host a, where linerate then has to be.
+	// Avahi says it of the near host, where linerate then has to be.
 	published := start(t, avahi(ctx, publish, "-s", "lr-printed", "_linerate._tcp", "5299", "txtvers=1", "pin="+pin[1]))
 	defer func() { stop(); published.wait(t, patience) }()
-	look := n.inside(t, "b", "test", "lr-printed", "--json", "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s", "--timeout", "3s")
+	look := n.inside(t, "far", "test", "lr-printed", "--json", "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s", "--timeout", "3s")
 	look.Env = append(look.Env, "LINERATE_MDNS=")
 	if r := run(t, look); r.code != 3 || !strings.Contains(r.err, nearAddr) {
 		t.Errorf("what Avahi announces of %s, where nothing listens: exit code %d\n%s", nearAddr, r.code, r.err)

@@ -22,11 +22,11 @@ type bystander struct {
 // other end reaches the bystander, so that it can forge it.
 func newBystander(t *testing.T, n *netns) bystander {
 	t.Helper()
-	b := bystander{n, strings.TrimSuffix(n.a, "a") + "c"}
+	b := bystander{n, strings.TrimSuffix(n.near, "near") + "by"}
 	ip(t, "netns", "add", b.c)
 	t.Cleanup(func() { removeNetns(t, b.c) })
 	ip(t, "-n", b.c, "link", "set", "lo", "up")
-	for _, l := range []struct{ end, dev, near, far string }{{n.a, "v1", "10.77.1.1", toNear}, {n.b, "v2", "10.77.2.2", toFar}} {
+	for _, l := range []struct{ end, dev, near, far string }{{n.near, "v1", "10.77.1.1", toNear}, {n.far, "v2", "10.77.2.2", toFar}} {
 		ip(t, "link", "add", l.dev, "netns", l.end, "type", "veth", "peer", "name", l.dev, "netns", b.c)
 		ip(t, "-n", l.end, "addr", "add", l.near+"/24", "dev", l.dev)
 		ip(t, "-n", b.c, "addr", "add", l.far+"/24", "dev", l.dev)
@@ -37,8 +37,8 @@ func newBystander(t *testing.T, n *netns) bystander {
 			ip(t, "netns", "exec", l.end, "sh", "-c", "echo 0 > /proc/sys/net/ipv4/conf/"+where+"/rp_filter")
 		}
 	}
-	ip(t, "-n", n.a, "addr", "add", toFar+"/32", "dev", "lo")
-	ip(t, "-n", n.b, "addr", "add", toNear+"/32", "dev", "lo")
+	ip(t, "-n", n.near, "addr", "add", toFar+"/32", "dev", "lo")
+	ip(t, "-n", n.far, "addr", "add", toNear+"/32", "dev", "lo")
 	return b
 }
 
@@ -64,7 +64,7 @@ func TestServerIsNoCannon(t *testing.T) {
 	b := newBystander(t, newNetns(t))
 	server, link := b.serve(t)
 	before := b.got(t)
-	out, err := b.role(t, "a", "gunner "+link.String()).CombinedOutput()
+	out, err := b.role(t, "near", "gunner "+link.String()).CombinedOutput()
 	t.Logf("%s", out)
 	n := b.got(t) - before
 	must.True(t, n <= chatter, "the bystander got %d bytes for 300", n)
@@ -82,10 +82,10 @@ func TestControllerIsNoCannon(t *testing.T) {
 	b := newBystander(t, newNetns(t))
 	_, link := b.serve(t)
 	const listen = farAddr + ":5300"
-	aimer := start(t, b.role(t, "b", "aimer "+listen))
+	aimer := start(t, b.role(t, "far", "aimer "+listen))
 	eventually(t, 10*time.Second, "the hostile server", func() bool { return aimer.said() != "" })
 	before := b.got(t)
-	p := start(t, b.inside(t, "a", "test", strings.Replace(link.String(), serverAddr, listen, 1), "--to", "-u", "-b", "100M", "-t", "4s", "--idle", "0s", "-q"))
+	p := start(t, b.inside(t, "near", "test", strings.Replace(link.String(), serverAddr, listen, 1), "--to", "-u", "-b", "100M", "-t", "4s", "--idle", "0s", "-q"))
 	eventually(t, 20*time.Second, "forged answers", func() bool {
 		return strings.Count(aimer.said(), "answer") > 20 || len(p.done) > 0 || b.got(t)-before > 100*chatter
 	})

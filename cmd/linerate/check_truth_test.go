@@ -67,8 +67,8 @@ func TestTruthOfADisk(t *testing.T) {
 		script := filepath.Join(n.dir, "slow.sh")
 		text := fmt.Sprintf("#!/bin/sh\nmkdir -p %s/.cache\nexport HOME=%[1]s\necho $$ > %s/cgroup.procs && exec \"$@\"\n", filepath.Join(n.dir, "home"), group)
 		must.Do(try, os.WriteFile(script, []byte(text), 0o755))
-		far := fmt.Sprintf("exec:%s %s ip netns exec %s %s agent --state %s", farAddr, script, n.b, binary, n.state("b"))
-		r := run(try, n.command(try, "check", far, "--from", n.agent("a"), "--quick", "--disk", "--why", "--quiet"))
+		far := fmt.Sprintf("exec:%s %s ip netns exec %s %s agent --state %s", farAddr, script, n.far, binary, n.state("far"))
+		r := run(try, n.command(try, "check", far, "--from", n.agent("near"), "--quick", "--disk", "--why", "--quiet"))
 		must.True(try, r.code == 8, "exit code %d\n%s%s", r.code, r.out, r.err)
 		for _, d := range []model.Direction{model.To, model.From} {
 			what := map[model.Direction]string{model.To: "writes", model.From: "reads"}[d]

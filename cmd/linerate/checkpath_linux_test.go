@@ -59,7 +59,7 @@ func checkPacketSizes(t *testing.T, alone bool, kinds ...string) {
 		},
 		"two ends differ": func(t *testing.T) {
 			n := bridged(t, "9000")
-			ip(t, "-n", n.a, "link", "set", "v0", "mtu", "9000")
+			ip(t, "-n", n.near, "link", "set", "v0", "mtu", "9000")
 			mended(t, n, alone, []string{"POOR mtu to ", "an MTU mismatch: ", " has 9000 and ", " has 1500", "ok mtu from "}, hole, copes)
 		},
 	}
@@ -78,7 +78,7 @@ func words(text string) string { return strings.Join(strings.Fields(text), " ") 
 // says to do next, and demands that nothing is amiss with the sizes of packets then.
 func mended(t testing.TB, n *middle, alone bool, says []string, not ...string) {
 	t.Helper()
-	look := func() result { return run(t, n.inside(t, "a", "check", n.agent("b"), "--quick", "--quiet")) }
+	look := func() result { return run(t, n.inside(t, "near", "check", n.agent("far"), "--quick", "--quiet")) }
 	r := look()
 	for _, text := range says {
 		must.Contain(t, words(r.out), words(text), "it does not say %q", text)
@@ -91,11 +91,11 @@ func mended(t testing.TB, n *middle, alone bool, says []string, not ...string) {
 		t.Errorf("exit code %d, next %q", r.code, next)
 	}
 	must.Need(t, !t.Failed(), "%s%s", r.out, r.err)
-	cmd := n.prepare(exec.CommandContext(t.Context(), "ip", "netns", "exec", n.a, "sh", "-c", "exec "+next+" --for 10m"))
+	cmd := n.prepare(exec.CommandContext(t.Context(), "ip", "netns", "exec", n.near, "sh", "-c", "exec "+next+" --for 10m"))
 	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
 	held := start(t, cmd)
 	_, want, _ := strings.Cut(strings.Fields(next)[2], "=")
-	eventually(t, patience, "the MTU that was advised, on both hosts", func() bool { return n.mtu(t, "a") == want && n.mtu(t, "b") == want })
+	eventually(t, patience, "the MTU that was advised, on both hosts", func() bool { return n.mtu(t, "near") == want && n.mtu(t, "far") == want })
 	after := look()
 	held.signal(t, os.Interrupt)
 	held.wait(t, patience)
@@ -126,7 +126,7 @@ func TestCheckOptionsOnTheWay(t *testing.T) {
 			if err != nil {
 				t.Skipf("this kernel does not do that: %v: %s", err, out)
 			}
-			r := run(t, n.inside(t, "a", "check", n.agent("b"), "--quick", "--quiet"))
+			r := run(t, n.inside(t, "near", "check", n.agent("far"), "--quick", "--quiet"))
 			must.True(t, strings.Contains(words(r.out), says), "%q is not said:\n%s%s", says, r.out, r.err)
 		}
 	}
@@ -169,15 +169,15 @@ func TestCheckOfIperf3(t *testing.T) {
 		t.Skip("needs iperf3")
 	}
 	n := newNetns(t)
-	server := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.b, iperf3, "-s")
+	server := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.far, iperf3, "-s")
 	must.Do(t, server.Start())
 	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
 	eventually(t, patience, "the server", func() bool {
-		return strings.Contains(ip(t, "netns", "exec", n.b, "ss", "-ltn"), ":5201")
+		return strings.Contains(ip(t, "netns", "exec", n.far, "ss", "-ltn"), ":5201")
 	})
 	open := t.TempDir()
 	_ = os.Chmod(open, 0o777)
-	cmd := n.prepare(exec.CommandContext(t.Context(), "ip", "netns", "exec", n.a, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
+	cmd := n.prepare(exec.CommandContext(t.Context(), "ip", "netns", "exec", n.near, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
 		binary, "check", "iperf3://"+farAddr, "--quick", "--why", "--quiet", "--db", ":memory:"))
 	cmd.Env = append(cmd.Env, "HOME="+open, "LINERATE_STATE="+open, "LINERATE_CONFIG="+open, "LINERATE_DB="+filepath.Join(open, "r.db"))
 	r := run(t, cmd)

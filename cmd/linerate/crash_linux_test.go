@@ -17,7 +17,7 @@ import (
 	"linerate/internal/must"
 )
 
-// What the watchdog of host b does, told by variables of its agent.
+// What the watchdog of the far host does, told by variables of its agent.
 const (
 	crashVar = "LINERATE_CRASH"       // N:WHO: after step N, 1…, kill them, see members
 	ownerVar = "LINERATE_CRASH_DIR"   // which the command lines of all victims name
@@ -84,7 +84,7 @@ func orPanic(err error) {
 }
 
 // family are the processes of a session; 0 for one that is not there.
-type family struct{ controller, agentA, watchdogA, agentB, watchdogB int }
+type family struct{ controller, agentNear, watchdogNear, agentFar, watchdogFar int }
 
 // relatives finds the family of a controller whose hosts keep their state in
 // owner: only processes whose command lines say so are ever killed.
@@ -93,18 +93,18 @@ func relatives(controller int, owner string) family {
 	all := processes()
 	for pid, of := range all {
 		switch {
-		case of == controller && named(pid, owner+"/a"):
-			f.agentA = pid
-		case of == controller && named(pid, owner+"/b"):
-			f.agentB = pid
+		case of == controller && named(pid, owner+"/near"):
+			f.agentNear = pid
+		case of == controller && named(pid, owner+"/far"):
+			f.agentFar = pid
 		}
 	}
 	for pid, of := range all {
 		switch {
-		case of > 1 && of == f.agentA && named(pid, owner+"/a"):
-			f.watchdogA = pid
-		case of > 1 && of == f.agentB && named(pid, owner+"/b"):
-			f.watchdogB = pid
+		case of > 1 && of == f.agentNear && named(pid, owner+"/near"):
+			f.watchdogNear = pid
+		case of > 1 && of == f.agentFar && named(pid, owner+"/far"):
+			f.watchdogFar = pid
 		}
 	}
 	return f
@@ -113,12 +113,12 @@ func relatives(controller int, owner string) family {
 // members are those of f that who means, in the order in which they are killed.
 func (f family) members(who string) []int {
 	all := map[string][]int{
-		"controller": {f.controller}, "agent-a": {f.agentA}, "agent-b": {f.agentB}, "agents": {f.agentB, f.agentA},
-		"all-but-watchdogs": {f.controller, f.agentA, f.agentB},
-		"watchdog-b":        {f.watchdogB},
-		"far-host":          {f.agentB, f.watchdogB}, // as when its machine restarts
-		"both-hosts":        {f.watchdogA, f.agentA, f.agentB, f.watchdogB},
-		"whole-machine":     {f.controller, f.watchdogA, f.agentA, f.agentB, f.watchdogB},
+		"controller": {f.controller}, "agent-near": {f.agentNear}, "agent-far": {f.agentFar}, "agents": {f.agentFar, f.agentNear},
+		"all-but-watchdogs": {f.controller, f.agentNear, f.agentFar},
+		"watchdog-far":      {f.watchdogFar},
+		"far-host":          {f.agentFar, f.watchdogFar}, // as when its machine restarts
+		"both-hosts":        {f.watchdogNear, f.agentNear, f.agentFar, f.watchdogFar},
+		"whole-machine":     {f.controller, f.watchdogNear, f.agentNear, f.agentFar, f.watchdogFar},
 	}[who]
 	return slices.DeleteFunc(all, func(pid int) bool { return pid <= 1 })
 }
@@ -160,7 +160,7 @@ const crashSetting = "tcp.recv_buffer_max=64KiB tcp.sack=off"
 // machine small; how long a run is more says.
 func (n *netns) crashArgs(far string, more ...string) []string {
 	return append([]string{
-		"run", "--from", n.agent("a"), "--far", far, "--factor", "tcp.recv_buffer_max=64KiB", "--factor", "tcp.sack=off",
+		"run", "--from", n.agent("near"), "--far", far, "--factor", "tcp.recv_buffer_max=64KiB", "--factor", "tcp.sack=off",
 		"--baseline", crashSetting, "-w", "16KiB", "--omit", "0s", "--settle", "0s",
 		"--blocks", "2", "--no-twin",
 	}, more...)
@@ -177,7 +177,7 @@ func crashSteps(t *testing.T) []string {
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	log := filepath.Join(n.dir, "steps")
-	run(t, n.command(t, n.crashArgs(n.agent("b", stepsVar+"="+log), quick()...)...)).succeeds(t)
+	run(t, n.command(t, n.crashArgs(n.agent("far", stepsVar+"="+log), quick()...)...)).succeeds(t)
 	n.restored(t, before)
 	text := must.Get(os.ReadFile(log))(t)
 	steps := strings.Split(strings.TrimSpace(string(text)), "\n")
@@ -199,7 +199,7 @@ func TestCrash(t *testing.T) {
 	steps := crashSteps(t)
 	cases := map[string]func(*testing.T){}
 	for i, who := range []string{
-		"controller", "agent-a", "agent-b", "agents", "all-but-watchdogs", "watchdog-b",
+		"controller", "agent-near", "agent-far", "agents", "all-but-watchdogs", "watchdog-far",
 		"far-host", "both-hosts", "whole-machine",
 	} {
 		each := len(steps) / 3
@@ -218,7 +218,7 @@ func crashOnce(t *testing.T, steps []string, k int, who string) {
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	once := filepath.Join(n.dir, "once")
-	far := n.agent("b", fmt.Sprintf("%s=%d:%s", crashVar, k, who), ownerVar+"="+n.dir, onceVar+"="+once)
+	far := n.agent("far", fmt.Sprintf("%s=%d:%s", crashVar, k, who), ownerVar+"="+n.dir, onceVar+"="+once)
 	r := run(t, n.command(t, n.crashArgs(far, quick()...)...))
 	_, err := os.Stat(once)
 	must.Need(t, err == nil, "nothing was killed\n%s%s", r.out, r.err)
@@ -231,7 +231,7 @@ func crashOnce(t *testing.T, steps []string, k int, who string) {
 		n.killedSession(t, r)
 		n.undoBoth(t, k)
 		n.restored(t, before)
-	case "watchdog-b":
+	case "watchdog-far":
 		n.restored(t, before)
 		n.lostWatchdog(t, r)
 	default:
@@ -272,13 +272,13 @@ func (n *netns) killedSession(t *testing.T, r result) {
 	}
 }
 
-// changedNow demands that the killed processes left on host b what the steps
+// changedNow demands that the killed processes left on the far host what the steps
 // say: a crash that leaves nothing proves nothing.
 func (n *netns) changedNow(t *testing.T, before both, steps []string) {
 	t.Helper()
-	now := n.knobs(t, "b")
+	now := n.knobs(t, "far")
 	for knob, changed := range map[string]bool{
-		"tcp.recv_buffer_max": now.rmem != before.b.rmem, "tcp.sack": now.sack != before.b.sack,
+		"tcp.recv_buffer_max": now.rmem != before.far.rmem, "tcp.sack": now.sack != before.far.sack,
 	} {
 		want := slices.Contains(steps, "write "+knob) && !slices.Contains(steps, "restore "+knob)
 		if changed != want {
@@ -291,7 +291,7 @@ func (n *netns) changedNow(t *testing.T, before both, steps []string) {
 // each host, or the same through new agents.
 func (n *netns) undoBoth(t *testing.T, k int) {
 	t.Helper()
-	for _, host := range []string{"a", "b"} {
+	for _, host := range []string{"near", "far"} {
 		cmd := n.inside(t, host, "undo", "--state", n.state(host))
 		if k%2 == 0 {
 			cmd = n.command(t, "undo", n.agent(host))
@@ -307,7 +307,7 @@ func TestCrashInEveryAttempt(t *testing.T) {
 	needRoot(t)
 	steps := crashSteps(t)
 	cases := map[string]func(*testing.T){}
-	for _, who := range []string{"agent-b", "far-host", "both-hosts"} {
+	for _, who := range []string{"agent-far", "far-host", "both-hosts"} {
 		for i, step := range []string{"write tcp.sack", "applied tcp.recv_buffer_max", "restore tcp.recv_buffer_max"} {
 			if !everyFault && (who != "far-host" || i != 1) {
 				continue
@@ -321,7 +321,7 @@ func TestCrashInEveryAttempt(t *testing.T) {
 func crashAlways(t *testing.T, k int, who string) {
 	n := newNetns(t)
 	before := n.bothKnobs(t)
-	far := n.agent("b", fmt.Sprintf("%s=%d:%s", crashVar, k, who), ownerVar+"="+n.dir)
+	far := n.agent("far", fmt.Sprintf("%s=%d:%s", crashVar, k, who), ownerVar+"="+n.dir)
 	r := run(t, n.command(t, n.crashArgs(far, quick()...)...))
 	n.restored(t, before)
 	s := n.session(t)
@@ -339,7 +339,7 @@ const foreign = "4096\t131072\t7777777"
 func TestForeignChangeStays(t *testing.T) {
 	needRoot(t)
 	cases := map[string]func(*testing.T){}
-	for _, who := range []string{"nobody", "controller", "agent-b", "far-host", "whole-machine"} {
+	for _, who := range []string{"nobody", "controller", "agent-far", "far-host", "whole-machine"} {
 		if !everyFault && who != "controller" && who != "whole-machine" {
 			continue
 		}
@@ -351,25 +351,25 @@ func TestForeignChangeStays(t *testing.T) {
 func foreignStays(t *testing.T, who string) {
 	n := newNetns(t)
 	want := n.bothKnobs(t)
-	p := start(t, n.command(t, n.crashArgs(n.agent("b"), "-t", "1m")...))
+	p := start(t, n.command(t, n.crashArgs(n.agent("far"), "-t", "1m")...))
 	held := func() bool {
-		b := n.knobs(t, "b")
-		records, _, err := journal.Read(n.state("b"))
+		b := n.knobs(t, "far")
+		records, _, err := journal.Read(n.state("far"))
 		transactions := map[string]bool{} // the first is the rehearsal
 		for _, r := range records {
 			transactions[r.Transaction] = true
 		}
-		return err == nil && len(transactions) > 1 && b.rmem != want.b.rmem && b.rmem != foreign && b.sack != want.b.sack && n.knobs(t, "a").sack != want.a.sack
+		return err == nil && len(transactions) > 1 && b.rmem != want.far.rmem && b.rmem != foreign && b.sack != want.far.sack && n.knobs(t, "near").sack != want.near.sack
 	}
 	eventually(t, 20*time.Second, "the setting", held)
-	ip(t, "netns", "exec", n.b, "sh", "-c", "echo '"+foreign+"' > "+rmem)
-	want.b.rmem = foreign
+	ip(t, "netns", "exec", n.far, "sh", "-c", "echo '"+foreign+"' > "+rmem)
+	want.far.rmem = foreign
 	// Backward: a watchdog must not have the time to undo.
 	for _, pid := range slices.Backward(relatives(p.cmd.Process.Pid, n.dir).members(who)) {
 		must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
 	}
 	switch who {
-	case "agent-b", "far-host": // the session goes on, from the foreign value
+	case "agent-far", "far-host": // the session goes on, from the foreign value
 		eventually(t, 20*time.Second, "the setting in the next attempt", held)
 		p.signal(t, os.Interrupt)
 	case "nobody":
@@ -378,15 +378,15 @@ func foreignStays(t *testing.T, who string) {
 	r := p.wait(t, 20*time.Second)
 	reports := r.out + r.err
 	if who == "whole-machine" {
-		u := run(t, n.inside(t, "b", "undo", "--state", n.state("b"))).ends(t, 0)
+		u := run(t, n.inside(t, "far", "undo", "--state", n.state("far"))).ends(t, 0)
 		reports = u.out
-		run(t, n.inside(t, "a", "undo", "--state", n.state("a")))
+		run(t, n.inside(t, "near", "undo", "--state", n.state("near")))
 	}
 	n.restored(t, want)
 	if strings.Contains(reports, "left alone") && strings.Contains(reports, "7777777") {
 		return
 	}
-	records, _, err := journal.Read(n.state("b"))
+	records, _, err := journal.Read(n.state("far"))
 	written := err == nil && slices.ContainsFunc(records, func(r journal.Record) bool { return r.Kind == journal.KindForeign })
 	switch {
 	case who == "controller" && written: // nobody is there to be told; the journal is

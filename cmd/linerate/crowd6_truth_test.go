@@ -28,21 +28,21 @@ func serveAmongManyIPv6Networks(t *truth.Try) {
 	needRoot(t)
 	const near, far, sources = "fd77::1", "fd77::2", "fd78::/48"
 	n := newNetns(t)
-	for name, addr := range map[string]string{n.a: near, n.b: far} {
+	for name, addr := range map[string]string{n.near: near, n.far: far} {
 		ip(t, "-n", name, "-6", "addr", "add", addr+"/64", "dev", "v0", "nodad")
 	}
-	ip(t, "-n", n.b, "-6", "route", "add", sources, "via", near)
-	ip(t, "-n", n.a, "-6", "route", "add", "local", sources, "dev", "lo")
+	ip(t, "-n", n.far, "-6", "route", "add", sources, "via", near)
+	ip(t, "-n", n.near, "-6", "route", "add", "local", sources, "dev", "lo")
 	// The namespace's own: who binds needs no address of an interface then.
-	if out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.a, "sysctl", "-w", "net.ipv6.ip_nonlocal_bind=1").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.near, "sysctl", "-w", "net.ipv6.ip_nonlocal_bind=1").CombinedOutput(); err != nil {
 		t.Skipf("no addresses to come from: %v: %s", err, out)
 	}
 	// Until its link-local addresses are known to be unique (RFC 4862 section 5.4),
 	// which takes seconds, a new link answers no neighbour.
 	eventually(t, 15*time.Second, "addresses of the link", func() bool {
-		return ip(t, "-n", n.a, "-6", "addr", "show", "tentative")+ip(t, "-n", n.b, "-6", "addr", "show", "tentative") == ""
+		return ip(t, "-n", n.near, "-6", "addr", "show", "tentative")+ip(t, "-n", n.far, "-6", "addr", "show", "tentative") == ""
 	})
-	p := start(t, n.inside(t, "b", "serve", "--listen", "["+far+"]:5299", "--state", n.state("b")))
+	p := start(t, n.inside(t, "far", "serve", "--listen", "["+far+"]:5299", "--state", n.state("far")))
 	pattern := regexp.MustCompile(`linerate://[^\s']+`)
 	eventually(t, 20*time.Second, "a join link", func() bool { return pattern.MatchString(p.said()) })
 	link := pattern.FindString(p.said())
@@ -53,11 +53,11 @@ func serveAmongManyIPv6Networks(t *truth.Try) {
 			Sources: netip.MustParsePrefix(sources), Link: link,
 		})
 		must.Do(t, err)
-		bad, good := n.role(t, "a", "crowd"), n.role(t, "a", "friend")
+		bad, good := n.role(t, "near", "crowd"), n.role(t, "near", "friend")
 		bad.Env, good.Env = append(bad.Env, crowdVar+"="+string(text)), append(good.Env, crowdVar+"="+link)
 		crowd, friend := start(t, bad), start(t, good)
 		eventually(t, d, attack+" from many networks", func() bool {
-			out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.b, "ss", "-Htan").Output()
+			out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.far, "ss", "-Htan").Output()
 			return err == nil && strings.Count(string(out), "[fd78:") > 20
 		})
 		r := crowd.wait(t, d+30*time.Second).succeeds(t)

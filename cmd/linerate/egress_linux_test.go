@@ -71,37 +71,37 @@ func TestEgress(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			n := newNetns(t)
-			ip(t, "-n", n.a, "addr", "add", second+"/24", "dev", "v0")
-			ip(t, "link", "add", "v1", "netns", n.a, "type", "veth", "peer", "name", "v1", "netns", n.b)
-			ip(t, "-n", n.a, "addr", "add", "10.77.1.1/24", "dev", "v1")
-			ip(t, "-n", n.b, "addr", "add", "10.77.1.2/24", "dev", "v1")
-			for _, host := range []string{n.a, n.b} {
+			ip(t, "-n", n.near, "addr", "add", second+"/24", "dev", "v0")
+			ip(t, "link", "add", "v1", "netns", n.near, "type", "veth", "peer", "name", "v1", "netns", n.far)
+			ip(t, "-n", n.near, "addr", "add", "10.77.1.1/24", "dev", "v1")
+			ip(t, "-n", n.far, "addr", "add", "10.77.1.2/24", "dev", "v1")
+			for _, host := range []string{n.near, n.far} {
 				ip(t, "-n", host, "link", "set", "v1", "up")
 			}
-			ip(t, "-n", n.a, "route", "add", "10.77.0.0/24", "dev", "v1", "metric", "100")
+			ip(t, "-n", n.near, "route", "add", "10.77.0.0/24", "dev", "v1", "metric", "100")
 			address := map[string]string{"v0": second, "v1": "10.77.1.1"}[c.device]
 			ports := ""
 			if len(c.egress) > 4 {
 				ports = "tcp sport 20000-24095 "
 			}
-			n.nft(t, "b", fmt.Sprintf("ip saddr %s ip dscp ef iifname %s %scounter accept comment \"%s\"", address, c.device, ports, "asked"),
+			n.nft(t, "far", fmt.Sprintf("ip saddr %s ip dscp ef iifname %s %scounter accept comment \"%s\"", address, c.device, ports, "asked"),
 				fmt.Sprintf("ip saddr %s ip dscp ef iifname %s udp sport 1-65535 counter accept comment \"%s\"", address, c.device, "datagrams"),
 				`ip saddr 10.77.0.0/16 counter comment "else"`)
-			n.nft(t, "a", `ip dscp ef counter accept comment "asked"`, `ip saddr 10.77.0.0/16 counter comment "else"`)
+			n.nft(t, "near", `ip dscp ef counter accept comment "asked"`, `ip saddr 10.77.0.0/16 counter comment "else"`)
 			if c.server != "" {
 				argv := strings.Fields(c.server)
 				needProgram(t, argv[0])
-				server := exec.CommandContext(t.Context(), "ip", append([]string{"netns", "exec", n.b}, argv...)...)
+				server := exec.CommandContext(t.Context(), "ip", append([]string{"netns", "exec", n.far}, argv...)...)
 				server.Dir = t.TempDir()
 				must.Do(t, server.Start())
 				t.Cleanup(func() { _ = server.Wait() }) // it is killed with its namespace
 				eventually(t, patience, argv[0]+" listens", func() bool {
-					return strings.Count(ip(t, "netns", "exec", n.b, "cat", "/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6"), "\n") > 4
+					return strings.Count(ip(t, "netns", "exec", n.far, "cat", "/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6"), "\n") > 4
 				})
 			} else {
-				c.args = append(c.args, n.agent("b"))
+				c.args = append(c.args, n.agent("far"))
 			}
-			r := run(t, n.inside(t, "a", append(append(c.args, c.egress...), "--json", "-q")...))
+			r := run(t, n.inside(t, "near", append(append(c.args, c.egress...), "--json", "-q")...))
 			must.Equal(t, r.code, 0, "exit code, %s%s", r.out, r.err)
 			path := decode[struct {
 				Session struct {
@@ -113,7 +113,7 @@ func TestEgress(t *testing.T) {
 			near := decode[document](t, r.out).Session.Hosts[0].Interface.Or("")
 			must.Equal(t, near, c.device, "interface of the near end")
 			must.Equal(t, path.DSCP, 46, "DSCP in the document, %+v", path)
-			there, back := n.counted(t, "b"), n.counted(t, "a")
+			there, back := n.counted(t, "far"), n.counted(t, "near")
 			if there["asked"]+there["datagrams"] < 2*noise || there["else"] > noise {
 				t.Errorf("to the far host: %v bytes", there)
 			}

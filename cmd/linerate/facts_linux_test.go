@@ -60,15 +60,15 @@ func TestFirstHour17KnobsOfTheDefaultRoute(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
 	n := newNetns(t)
-	ip(t, "-n", n.a, "route", "add", "default", "via", farAddr)
+	ip(t, "-n", n.near, "route", "add", "default", "via", farAddr)
 	for _, args := range [][]string{{"knobs", "-q"}, {"knobs", "-q", "--interface", "v0"}} {
-		r := run(t, n.inside(t, "a", args...))
+		r := run(t, n.inside(t, "near", args...))
 		if r.code != 0 || !strings.Contains(r.out, "link and route: v0 ") || !regexp.MustCompile(`(?m)^  link\.mtu +1500 B .* mtu of v0$`).MatchString(r.out) ||
 			!regexp.MustCompile(`(?m)^  route\.mtu +unset .* mtu of default`).MatchString(r.out) {
 			t.Errorf("%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
 		}
 	}
-	if r := run(t, n.inside(t, "b", "knobs", "-q")); r.code != 0 || !strings.Contains(r.out, "no way out of this host is known") {
+	if r := run(t, n.inside(t, "far", "knobs", "-q")); r.code != 0 || !strings.Contains(r.out, "no way out of this host is known") {
 		t.Errorf("without a default route: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 }

@@ -46,22 +46,22 @@ func TestFailures(t *testing.T) {
 			n := newNetns(t)
 			text := f.args
 			if strings.Contains(text, "{open}") {
-				p := start(t, n.inside(t, "b", "serve", "--open", "--listen", farAddr+":5299", "--announce=false", "--state", filepath.Join(n.dir, "serve")))
+				p := start(t, n.inside(t, "far", "serve", "--open", "--listen", farAddr+":5299", "--announce=false", "--state", filepath.Join(n.dir, "serve")))
 				eventually(t, patience, "the server", func() bool { return strings.Contains(p.said(), "listening on") })
 			}
 			if strings.Contains(text, "{busy}") {
-				p := start(t, n.inside(t, "a", "set", "tcp.sack=off", "--for", "2m", n.agent("b")))
-				eventually(t, patience, "the other linerate", func() bool { return strings.Contains(n.knobs(t, "b").sack, "0") })
+				p := start(t, n.inside(t, "near", "set", "tcp.sack=off", "--for", "2m", n.agent("far")))
+				eventually(t, patience, "the other linerate", func() bool { return strings.Contains(n.knobs(t, "far").sack, "0") })
 				defer p.signal(t, os.Interrupt)
 			}
 			args := strings.Fields(text)
 			for i := range args {
-				args[i] = map[string]string{"{a}": n.agent("a"), "{b}": n.agent("b"), "{busy}": n.agent("b"), "{open}": farAddr + ":5299", "{killed}": n.mortal(t)}[args[i]]
+				args[i] = map[string]string{"{a}": n.agent("near"), "{b}": n.agent("far"), "{busy}": n.agent("far"), "{open}": farAddr + ":5299", "{killed}": n.mortal(t)}[args[i]]
 				if args[i] == "" {
 					args[i] = strings.ReplaceAll(strings.Fields(text)[i], "{full}", n.full(t))
 				}
 			}
-			cmd := n.inside(t, "a", args...)
+			cmd := n.inside(t, "near", args...)
 			if f.user {
 				cmd = n.asUser(t, args...)
 			}
@@ -80,7 +80,7 @@ func (n *netns) mortal(t *testing.T) string {
 [ -e %[1]s.dead ] && { echo "the host is down" >&2; exit 255; }
 (while ! ip netns exec %[2]s ss -Htn state established | grep -q .; do sleep 0.05; done; touch %[1]s.dead; kill -9 $$) &
 exec ip netns exec %[2]s %[3]s agent --state %[4]s
-`, once, n.b, binary, n.state("b"))
+`, once, n.far, binary, n.state("far"))
 	if err := os.WriteFile(once, []byte(script), 0o700); err != nil { //nolint:gosec // it is a program
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func (n *netns) asUser(t *testing.T, args ...string) *exec.Cmd {
 	}
 	program := filepath.Join(filepath.Dir(home), "linerate")
 	must.Do(t, os.Link(binary, program))
-	argv := append([]string{"netns", "exec", n.a, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "env", "HOME=" + home, program}, args...)
+	argv := append([]string{"netns", "exec", n.near, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "env", "HOME=" + home, program}, args...)
 	cmd := n.prepare(exec.CommandContext(t.Context(), "ip", argv...))
 	cmd.Env = append(cmd.Env, "LINERATE_DB="+filepath.Join(home, "r.db"), "LINERATE_STATE="+filepath.Join(home, "state"), "LINERATE_CONFIG="+filepath.Join(home, "config"))
 	return cmd

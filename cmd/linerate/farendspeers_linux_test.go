@@ -62,9 +62,9 @@ func TestFarEndsServed(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	one, first := n.serve(t)
-	two, second := n.serve(t, "--listen", farAddr+":5300", "--state", n.state("b")+"2")
+	two, second := n.serve(t, "--listen", farAddr+":5300", "--state", n.state("far")+"2")
 	must.Need(t, first.Secret != second.Secret && first.Pin != second.Pin, "both servers have one key")
-	r := run(t, n.inside(t, "a", acrossArgs("6", first.String(), second.String())...)).succeeds(t)
+	r := run(t, n.inside(t, "near", acrossArgs("6", first.String(), second.String())...)).succeeds(t)
 	s := decode[document](t, r.out).Session
 	valid, lost := farCounts(s)
 	ends := s.Plan.FarEnds()
@@ -72,9 +72,9 @@ func TestFarEndsServed(t *testing.T) {
 	if len(ends) != 2 || valid[ends[0]] != 6 || valid[ends[1]] != 6 || lost != 0 || secret || !strings.HasSuffix(ends[1], ":5300") {
 		t.Errorf("%v, %d lost, a secret is shown: %v", valid, lost, secret)
 	}
-	p := start(t, n.inside(t, "a", acrossArgs("12", first.String(), second.String(), "--db", filepath.Join(n.dir, "dies.db"))...))
+	p := start(t, n.inside(t, "near", acrossArgs("12", first.String(), second.String(), "--db", filepath.Join(n.dir, "dies.db"))...))
 	eventually(t, patience, "a run with the second one", func() bool {
-		return strings.Contains(run(t, n.inside(t, "a", "show", "last", "--json", "--db", filepath.Join(n.dir, "dies.db"))).out, `"number": 4`)
+		return strings.Contains(run(t, n.inside(t, "near", "show", "last", "--json", "--db", filepath.Join(n.dir, "dies.db"))).out, `"number": 4`)
 	})
 	two.signal(t, syscall.SIGKILL)
 	wentOn(t, p.wait(t, patience))

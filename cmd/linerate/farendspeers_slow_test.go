@@ -29,7 +29,7 @@ func TestSlowFarEndsOverSSH(t *testing.T) {
 	var config strings.Builder
 	servers := map[string]*sshtest.Server{}
 	for _, name := range []string{"one", "two"} {
-		s := sshtest.Start(t, sshtest.Options{Namespace: n.b, Proxy: true, HostName: farAddr, Env: map[string]string{"LINERATE_STATE": n.state("b") + name, "TMPDIR": temp(name)}})
+		s := sshtest.Start(t, sshtest.Options{Namespace: n.far, Proxy: true, HostName: farAddr, Env: map[string]string{"LINERATE_STATE": n.state("far") + name, "TMPDIR": temp(name)}})
 		text := must.Get(os.ReadFile(s.Config))(t)
 		config.WriteString(strings.Replace(string(text), "Host *\n", "Host "+name+"\n", 1) + "\n")
 		servers[name] = s
@@ -37,7 +37,7 @@ func TestSlowFarEndsOverSSH(t *testing.T) {
 	file := filepath.Join(n.dir, "ssh_config")
 	orPanic(os.WriteFile(file, []byte(config.String()), 0o600))
 	both := func(args ...string) *process {
-		cmd := n.inside(t, "a", args...)
+		cmd := n.inside(t, "near", args...)
 		cmd.Env = append(cmd.Env, "LINERATE_SSH=ssh -F "+file)
 		return start(t, cmd)
 	}
@@ -46,7 +46,7 @@ func TestSlowFarEndsOverSSH(t *testing.T) {
 	must.True(t, valid["root@one"] == 6 && valid["root@two"] == 6 && lost == 0, "%v, %d lost", valid, lost)
 	p := both(acrossArgs("12", "root@one", "root@two", "--db", filepath.Join(n.dir, "dies.db"))...)
 	eventually(t, patience, "four runs", func() bool {
-		return strings.Contains(run(t, n.inside(t, "a", "show", "last", "--json", "--db", filepath.Join(n.dir, "dies.db"))).out, `"number": 4`)
+		return strings.Contains(run(t, n.inside(t, "near", "show", "last", "--json", "--db", filepath.Join(n.dir, "dies.db"))).out, `"number": 4`)
 	})
 	orPanic(os.WriteFile(filepath.Join(servers["two"].Dir, "start"), []byte("exit 1\n"), 0o700))
 	killed := 0

@@ -37,7 +37,7 @@ func busyDrivers(plain, changing func(operation, string) bool) []fault {
 	term := func(r *faultRun) { r.kill(syscall.SIGTERM, "watchdog-"+r.c.host) }
 	everything := of("everything killed", plain, func(r *faultRun) {
 		r.kill(syscall.SIGKILL, everybody()...)
-		r.open["a"], r.open["b"] = true, true
+		r.open["near"], r.open["far"] = true, true
 	}, nil)
 	everything.follow = nil
 	kill := everything.inject

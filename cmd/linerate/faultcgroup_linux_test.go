@@ -19,7 +19,7 @@ func cgroups(plain func(operation, string) bool) []fault {
 	killed := func(r *faultRun) {
 		r.t.Helper()
 		must.Do(r.t, os.WriteFile(filepath.Join(r.cgroup, "cgroup.kill"), []byte("1"), 0))
-		r.dead = r.dead || r.c.host == "a" && r.c.op.inProcess
+		r.dead = r.dead || r.c.host == "near" && r.c.op.inProcess
 		r.open[r.c.host] = r.root == "" || r.c.op.confirmed
 	}
 	return []fault{

@@ -199,10 +199,10 @@ func (r *faultRun) afterwards(confirmed bool) {
 func (r *faultRun) undoAll(got result) {
 	r.t.Helper()
 	r.gates = nil
-	for _, host := range []string{"a", "b"} {
+	for _, host := range []string{"near", "far"} {
 		command := func() []string {
-			if host == "b" && r.c.step%2 == 1 {
-				return []string{"a", "undo", "--json", r.target("b")}
+			if host == "far" && r.c.step%2 == 1 {
+				return []string{"near", "undo", "--json", r.target("far")}
 			}
 			return []string{host, "undo", "--json"}
 		}()
@@ -219,7 +219,7 @@ func (r *faultRun) undoAll(got result) {
 		if host == r.foreignOn && r.mustTell() && !strings.Contains(got.out+got.err+u.out+u.err, "7777777") {
 			r.t.Errorf("nobody tells of the foreign value")
 		}
-		if host == "a" && !strings.Contains(got.out+got.err+u.out+u.err, r.says) {
+		if host == "near" && !strings.Contains(got.out+got.err+u.out+u.err, r.says) {
 			r.t.Errorf("nobody says %q\n%s%s", r.says, u.out, u.err)
 		}
 		if lost {
@@ -296,7 +296,7 @@ func (r *faultRun) nothingLeft() {
 	for link, mtu := range r.others {
 		must.Equal(r.t, r.mtuOf(link), mtu, "%s, another link, has MTU", link)
 	}
-	for _, host := range []string{"a", "b"} {
+	for _, host := range []string{"near", "far"} {
 		dir := r.mounts.path(r.state(host))
 		records, damage, err := journal.Read(dir)
 		if open := journal.OpenIntents(records); err != nil || len(damage)+len(open)+len(journal.ConfirmedIntents(records)) > 0 {

@@ -17,10 +17,10 @@ func confirming(step string) bool {
 
 // other is the host of two that is not the step's.
 func (c faultCase) other() string {
-	if c.host == "a" {
-		return "b"
+	if c.host == "near" {
+		return "far"
 	}
-	return "a"
+	return "near"
 }
 
 // otherHost has the other one of two hosts fail after a step of this one: both
@@ -71,7 +71,7 @@ func notes() []fault {
 	of := func(name string, spoil func(path string, text []byte) error) fault {
 		return fault{name: "controller killed, its note " + name, fits: keeping, at: confirming, long: name != "cut", inject: func(r *faultRun) {
 			r.kill(syscall.SIGKILL, "controller")
-			path := filepath.Join(r.state("a"), "confirming.json")
+			path := filepath.Join(r.state("near"), "confirming.json")
 			text, err := os.ReadFile(path)
 			if err == nil {
 				err = spoil(path, text)

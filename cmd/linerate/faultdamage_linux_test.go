@@ -21,7 +21,7 @@ func damages(plain func(operation, string) bool) []fault {
 	killed := func(name string, lost bool, damage func(r *faultRun)) fault {
 		return fault{name: name + ", everything killed", fits: plain, long: strings.Contains(name, "torn"), inject: func(r *faultRun) {
 			r.kill(syscall.SIGKILL, everybody()...)
-			r.open["a"], r.open["b"] = true, true
+			r.open["near"], r.open["far"] = true, true
 			r.shut = func() {
 				damage(r)
 				r.lost = lost

@@ -45,7 +45,7 @@ func locks(plain func(operation, string) bool) []fault {
 		{name: "journal held for a moment from the start", fits: plain, early: true, inject: early(3 * time.Second)},
 		{name: "everything killed, and the journal held for long", fits: plain, long: true, inject: func(r *faultRun) {
 			r.kill(syscall.SIGKILL, everybody()...)
-			r.open["a"], r.open["b"] = true, true
+			r.open["near"], r.open["far"] = true, true
 			r.shut = func() {
 				free := r.hold()
 				begun := time.Now()

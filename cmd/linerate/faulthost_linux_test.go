@@ -88,13 +88,13 @@ func settingsOf(t *testing.T, netns string) settings {
 // settings reads both hosts. A link that is gone holds what it held.
 func (r *faultRun) settings() map[string]settings {
 	r.t.Helper()
-	all := map[string]settings{"a": settingsOf(r.t, r.a), "b": settingsOf(r.t, r.b)}
+	all := map[string]settings{"near": settingsOf(r.t, r.near), "far": settingsOf(r.t, r.far)}
 	switch {
 	case !r.c.op.spare:
 	case r.link != "":
-		all["a"][mtuKnob] = r.mtuOf(r.link)
+		all["near"][mtuKnob] = r.mtuOf(r.link)
 	default:
-		all["a"][mtuKnob] = r.before["a"][mtuKnob]
+		all["near"][mtuKnob] = r.before["near"][mtuKnob]
 	}
 	return all
 }
@@ -119,9 +119,9 @@ func (p *pool) lend(t *testing.T) *netns {
 	default:
 		n = newNetns(p.t)
 	}
-	clean := [2]settings{settingsOf(t, n.a), settingsOf(t, n.b)}
+	clean := [2]settings{settingsOf(t, n.near), settingsOf(t, n.far)}
 	t.Cleanup(func() {
-		now := [2]settings{settingsOf(t, n.a), settingsOf(t, n.b)}
+		now := [2]settings{settingsOf(t, n.near), settingsOf(t, n.far)}
 		if t.Failed() || !reflect.DeepEqual(now, clean) {
 			return // a host that crashed: removed at the end
 		}
@@ -130,14 +130,14 @@ func (p *pool) lend(t *testing.T) *netns {
 		default:
 		}
 	})
-	return &netns{dir: t.TempDir(), a: n.a, b: n.b}
+	return &netns{dir: t.TempDir(), near: n.near, far: n.far}
 }
 
 // left are the processes in the hosts, and those that have the directory's
 // temporary folder in their environment.
 func (n *netns) left() []int {
 	var hosts []uint64
-	for _, name := range []string{n.a, n.b} {
+	for _, name := range []string{n.near, n.far} {
 		var st unix.Stat_t
 		if unix.Stat("/run/netns/"+name, &st) == nil {
 			hosts = append(hosts, st.Ino)
@@ -156,11 +156,11 @@ func (n *netns) left() []int {
 // temp is the temporary folder of all processes of a case.
 func (n *netns) temp() string { return filepath.Join(n.dir, "tmp") }
 
-// victims are the processes of a case by role: "agent-a", "watchdog-b" and so on.
+// victims are the processes of a case by role: "agent-near", "watchdog-far" and so on.
 // The near agent of linerate set is in the controller.
 func (n *netns) victims() map[string][]int {
 	found := map[string][]int{}
-	for _, host := range []string{"a", "b"} {
+	for _, host := range []string{"near", "far"} {
 		for _, pid := range withVariable("LINERATE_STATE=" + n.state(host)) {
 			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			words := strings.Split(string(b), "\x00")
@@ -232,12 +232,12 @@ func (m *mounts) remount(t *testing.T, dir, how string) {
 	})
 }
 
-// inetd listens in host b and starts argv for every connection, until the test
+// inetd listens in the far host and starts argv for every connection, until the test
 // ends. It returns the port.
 func (n *netns) inetd(t *testing.T, argv []string, environment []string) int {
 	t.Helper()
 	var l net.Listener
-	must.Do(t, inNetns(n.b, func() (err error) {
+	must.Do(t, inNetns(n.far, func() (err error) {
 		l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp4", farAddr+":0")
 		return err
 	}))

@@ -49,8 +49,8 @@ func death(name string, fits func(operation, string) bool, roles ...string) faul
 			names[i] = strings.ReplaceAll(role, "X", r.c.host)
 		}
 		r.kill(syscall.SIGKILL, names...)
-		for _, host := range []string{"a", "b"} {
-			agent := slices.Contains(names, "agent-"+host) || host == "a" && r.c.op.inProcess && slices.Contains(names, "controller")
+		for _, host := range []string{"near", "far"} {
+			agent := slices.Contains(names, "agent-"+host) || host == "near" && r.c.op.inProcess && slices.Contains(names, "controller")
 			if agent && (slices.Contains(names, "watchdog-"+host) || r.c.op.confirmed) {
 				r.open[host] = true // nobody is left there to undo
 			}
@@ -60,7 +60,7 @@ func death(name string, fits func(operation, string) bool, roles ...string) faul
 
 // everybody are all roles, watchdogs first: none is to have time to undo.
 func everybody() []string {
-	return []string{"watchdog-a", "watchdog-b", "controller", "agent-a", "agent-b"}
+	return []string{"watchdog-near", "watchdog-far", "controller", "agent-near", "agent-far"}
 }
 
 func signalled(sig syscall.Signal) func(r *faultRun) {
@@ -74,12 +74,12 @@ func holding(o operation, _ string) bool {
 func faults() []fault {
 	plain := func(o operation, _ string) bool { return !o.ssh && !o.link && !o.spare }
 	changing := func(o operation, h string) bool { return plain(o, h) && !o.confirmed }
-	farAgent := func(o operation, _ string) bool { return !o.link && (len(o.hosts) == 2 || o.hosts[0] == "b") }
+	farAgent := func(o operation, _ string) bool { return !o.link && (len(o.hosts) == 2 || o.hosts[0] == "far") }
 	return slices.Concat([]fault{
 		death("controller", always, "controller"),
-		death("far agent", farAgent, "agent-b"),
-		death("near agent", func(o operation, _ string) bool { return !o.inProcess }, "agent-a"),
-		death("both agents", func(o operation, _ string) bool { return plain(o, "") && len(o.hosts) == 2 }, "agent-b", "agent-a"),
+		death("far agent", farAgent, "agent-far"),
+		death("near agent", func(o operation, _ string) bool { return !o.inProcess }, "agent-near"),
+		death("both agents", func(o operation, _ string) bool { return plain(o, "") && len(o.hosts) == 2 }, "agent-far", "agent-near"),
 		death("watchdog", func(o operation, _ string) bool { return !o.confirmed }, "watchdog-X"),
 		death("whole host", changing, "watchdog-X", "agent-X"),
 		death("everything", plain, everybody()...),
@@ -99,15 +99,15 @@ func stops() []fault {
 	}
 	return []fault{
 		stop("controller", holding),
-		stop("agent-b", func(o operation, h string) bool { return holding(o, h) && o.hosts[len(o.hosts)-1] == "b" }),
+		stop("agent-far", func(o operation, h string) bool { return holding(o, h) && o.hosts[len(o.hosts)-1] == "far" }),
 	}
 }
 
 // ends end the controller, its terminal, ssh, or the link.
 func ends(plain func(operation, string) bool) []fault {
 	over := func(o operation, _ string) bool { return o.ssh }
-	cut := func(r *faultRun) { ip(r.t, "-n", r.a, "link", "set", "v0", "down") }
-	up := func(r *faultRun) { ip(r.t, "-n", r.a, "link", "set", "v0", "up") }
+	cut := func(r *faultRun) { ip(r.t, "-n", r.near, "link", "set", "v0", "down") }
+	up := func(r *faultRun) { ip(r.t, "-n", r.near, "link", "set", "v0", "up") }
 	link := func(o operation, _ string) bool { return o.link }
 	return []fault{
 		{name: "hang-up", fits: plain, long: true, inject: signalled(syscall.SIGHUP)},
@@ -170,7 +170,7 @@ func disks(plain, changing func(operation, string) bool) []fault {
 		}},
 		{name: "journal read-only and everything killed", fits: plain, disk: true, inject: func(r *faultRun) {
 			r.kill(syscall.SIGKILL, everybody()...)
-			r.open["a"], r.open["b"] = true, true
+			r.open["near"], r.open["far"] = true, true
 			dir, host := r.state(r.c.host), r.c.host
 			r.shut = func() {
 				r.mounts.remount(r.t, dir, "ro")
@@ -209,10 +209,10 @@ func machines(plain func(operation, string) bool) []fault {
 	restart := func(configured bool) func(r *faultRun) {
 		return func(r *faultRun) {
 			r.kill(syscall.SIGKILL, everybody()...)
-			r.open["a"], r.open["b"] = true, true
+			r.open["near"], r.open["far"] = true, true
 			r.follows(func() {
 				next := newNetns(r.t)
-				r.a, r.b, r.rebooted = next.a, next.b, true
+				r.near, r.far, r.rebooted = next.near, next.far, true
 				boot := filepath.Join(r.dir, "boot_id")
 				text := fmt.Sprintf("00000000-0000-4000-8000-%012d\n", r.controllerPID())
 				must.Do(r.t, os.WriteFile(boot, []byte(text), 0o600))
@@ -228,9 +228,9 @@ func machines(plain func(operation, string) bool) []fault {
 	jump := func(by time.Duration) func(r *faultRun) {
 		return func(r *faultRun) {
 			r.kill(syscall.SIGKILL, everybody()...)
-			r.open["a"], r.open["b"] = true, true
+			r.open["near"], r.open["far"] = true, true
 			r.follows(func() {
-				for _, host := range []string{"a", "b"} {
+				for _, host := range []string{"near", "far"} {
 					r.shiftJournal(r.t, host, by)
 				}
 			})

@@ -15,7 +15,7 @@ const spareIndex = "77"
 func linkFates() []fault {
 	spare := func(o operation, _ string) bool { return o.spare }
 	fates := map[string]struct {
-		commands []string // of ip, in host a; MTU stands for that of another link
+		commands []string // of ip, in the near host; MTU stands for that of another link
 		at       string   // where the link is then, "" for nowhere
 		other    string   // a link that is not linerate's
 	}{
@@ -26,7 +26,7 @@ func linkFates() []fault {
 		"gone":                               {[]string{"link del x0"}, "", ""},
 	}
 	endings := map[string][]string{
-		"": nil, ", controller killed": {"controller"}, ", watchdog killed": {"watchdog-a"}, ", everything killed": everybody(),
+		"": nil, ", controller killed": {"controller"}, ", watchdog killed": {"watchdog-near"}, ", everything killed": everybody(),
 	}
 	// The others are of everyFault.
 	short := []string{"renamed, everything killed", "renamed, its name another's, watchdog killed", "replaced, controller killed", "gone"}
@@ -34,7 +34,7 @@ func linkFates() []fault {
 	for fate, f := range fates {
 		for ending, roles := range endings {
 			all = append(all, fault{name: "link " + fate + ending, fits: spare, long: !slices.Contains(short, fate+ending), inject: func(r *faultRun) {
-				if r.open["a"] = len(roles) > 1; r.open["a"] { // none is to have time to undo
+				if r.open["near"] = len(roles) > 1; r.open["near"] { // none is to have time to undo
 					r.kill(syscall.SIGKILL, roles...)
 				}
 				// The value that linerate writes is the one that it would take back: unless it
@@ -44,7 +44,7 @@ func linkFates() []fault {
 					mtu = "1400"
 				}
 				for _, c := range f.commands {
-					ip(r.t, append([]string{"-n", r.a}, strings.Fields(strings.ReplaceAll(c, "MTU", mtu))...)...)
+					ip(r.t, append([]string{"-n", r.near}, strings.Fields(strings.ReplaceAll(c, "MTU", mtu))...)...)
 				}
 				r.link, r.others = f.at, map[string]string{}
 				if f.other != "" {
@@ -62,10 +62,10 @@ func linkFates() []fault {
 	return all
 }
 
-// mtuOf is the MTU of a link of host a.
+// mtuOf is the MTU of a link of the near host.
 func (r *faultRun) mtuOf(link string) string {
 	r.t.Helper()
-	_, rest, _ := strings.Cut(ip(r.t, "-n", r.a, "-o", "link", "show", "dev", link), " mtu ")
+	_, rest, _ := strings.Cut(ip(r.t, "-n", r.near, "-o", "link", "show", "dev", link), " mtu ")
 	value, _, _ := strings.Cut(rest, " ")
 	return value
 }

@@ -31,14 +31,14 @@ type operation struct {
 	// older has another change confirmed before, of which this one overlays a part:
 	// it stays, until undo takes both back.
 	older bool
-	// spare changes the MTU of x0, a link of host a that nothing goes over.
+	// spare changes the MTU of x0, a link of the near host that nothing goes over.
 	spare bool
 	// writes is the end of the text that it writes to a setting, where not that of
 	// others.
 	writes    map[model.KnobID]string
 	inProcess bool // the near agent is in the controller
 	document  string
-	ssh, link bool // host b is reached over ssh, or over the very link that is changed
+	ssh, link bool // the far host is reached over ssh, or over the very link that is changed
 }
 
 // heldFor is how long a change is held at first.
@@ -51,35 +51,35 @@ func (r *faultRun) tcpArgs(more ...string) []string {
 func operations() []operation {
 	tcp := []model.KnobID{rmemKnob, sackKnob}
 	return []operation{
-		{name: "set near", hosts: []string{"a"}, knobs: tcp, inProcess: true, document: "linerate/set/v1",
-			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", r.tcpArgs()...)) }},
-		{name: "set far", hosts: []string{"b"}, knobs: tcp, inProcess: true, document: "linerate/set/v1",
-			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", r.tcpArgs(r.target("b"))...)) }},
-		{name: "set both", hosts: []string{"a", "b"}, knobs: tcp, inProcess: true, document: "linerate/set/v1",
+		{name: "set near", hosts: []string{"near"}, knobs: tcp, inProcess: true, document: "linerate/set/v1",
+			begin: func(r *faultRun) *process { return start(r.t, r.controller("near", r.tcpArgs()...)) }},
+		{name: "set far", hosts: []string{"far"}, knobs: tcp, inProcess: true, document: "linerate/set/v1",
+			begin: func(r *faultRun) *process { return start(r.t, r.controller("near", r.tcpArgs(r.target("far"))...)) }},
+		{name: "set both", hosts: []string{"near", "far"}, knobs: tcp, inProcess: true, document: "linerate/set/v1",
 			begin: func(r *faultRun) *process {
-				return start(r.t, r.controller("a", r.tcpArgs("--both", r.target("b"))...))
+				return start(r.t, r.controller("near", r.tcpArgs("--both", r.target("far"))...))
 			}},
-		{name: "keep", hosts: []string{"a", "b"}, knobs: tcp, inProcess: true, keeps: true, document: "linerate/set/v1", begin: (*faultRun).keep},
-		{name: "keep over an older change", hosts: []string{"a", "b"}, knobs: tcp, inProcess: true, keeps: true, older: true,
+		{name: "keep", hosts: []string{"near", "far"}, knobs: tcp, inProcess: true, keeps: true, document: "linerate/set/v1", begin: (*faultRun).keep},
+		{name: "keep over an older change", hosts: []string{"near", "far"}, knobs: tcp, inProcess: true, keeps: true, older: true,
 			writes: map[model.KnobID]string{sackKnob: "1"}, document: "linerate/set/v1", begin: (*faultRun).keepOverOlder},
-		{name: "run", hosts: []string{"a", "b"}, knobs: tcp, begin: func(r *faultRun) *process {
-			return start(r.t, r.controller("", "run", "--from", r.target("a"), "--far", r.target("b"),
+		{name: "run", hosts: []string{"near", "far"}, knobs: tcp, begin: func(r *faultRun) *process {
+			return start(r.t, r.controller("", "run", "--from", r.target("near"), "--far", r.target("far"),
 				"--factor", "tcp.recv_buffer_max=64KiB", "--factor", "tcp.sack=off", "--baseline", crashSetting,
 				"-w", "16KiB", "-t", "0.1s", "-i", "0.1s", "--omit", "0s", "--settle", "0s", "--blocks", "2", "--no-twin"))
 		}},
-		{name: "undo near", hosts: []string{"a"}, knobs: tcp, inProcess: true, confirmed: true, document: "linerate/undo/v1",
-			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", "undo", "--json")) }},
-		{name: "undo far", hosts: []string{"b"}, knobs: tcp, inProcess: true, confirmed: true, document: "linerate/undo/v1",
-			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", "undo", "--json", r.target("b"))) }},
-		{name: "change over ssh", hosts: []string{"b"}, knobs: tcp, inProcess: true, document: "linerate/set/v1", ssh: true,
+		{name: "undo near", hosts: []string{"near"}, knobs: tcp, inProcess: true, confirmed: true, document: "linerate/undo/v1",
+			begin: func(r *faultRun) *process { return start(r.t, r.controller("near", "undo", "--json")) }},
+		{name: "undo far", hosts: []string{"far"}, knobs: tcp, inProcess: true, confirmed: true, document: "linerate/undo/v1",
+			begin: func(r *faultRun) *process { return start(r.t, r.controller("near", "undo", "--json", r.target("far"))) }},
+		{name: "change over ssh", hosts: []string{"far"}, knobs: tcp, inProcess: true, document: "linerate/set/v1", ssh: true,
 			begin: func(r *faultRun) *process { return start(r.t, r.overSSH(r.tcpArgs("root@far")...)) }},
-		{name: "change of the link", hosts: []string{"a", "b"}, knobs: []model.KnobID{mtuKnob}, inProcess: true, document: "linerate/set/v1", link: true,
+		{name: "change of the link", hosts: []string{"near", "far"}, knobs: []model.KnobID{mtuKnob}, inProcess: true, document: "linerate/set/v1", link: true,
 			begin: func(r *faultRun) *process {
-				return start(r.t, r.controller("a", "set", "link.mtu=1400", "--both", "--json", "--for", (2*r.held).String(), r.overLink()))
+				return start(r.t, r.controller("near", "set", "link.mtu=1400", "--both", "--json", "--for", (2*r.held).String(), r.overLink()))
 			}},
-		{name: "change of a spare link", hosts: []string{"a"}, knobs: []model.KnobID{mtuKnob}, inProcess: true, document: "linerate/set/v1", spare: true,
+		{name: "change of a spare link", hosts: []string{"near"}, knobs: []model.KnobID{mtuKnob}, inProcess: true, document: "linerate/set/v1", spare: true,
 			begin: func(r *faultRun) *process {
-				return start(r.t, r.controller("a", "set", "link.mtu=1400", "--interface", "x0", "--json", "--for", r.held.String()))
+				return start(r.t, r.controller("near", "set", "link.mtu=1400", "--interface", "x0", "--json", "--for", r.held.String()))
 			}},
 	}
 }
@@ -99,7 +99,7 @@ type faultRun struct {
 	older  map[string]int      // transactions that were confirmed before, and their settings on each host
 	link   string              // where the spare link is now; "" for nowhere
 	says   string              // what a report must say of the link
-	others map[string]string   // MTU of links of host a that are not linerate's to change
+	others map[string]string   // MTU of links of the near host that are not linerate's to change
 	cgroup string              // of the agent of the case's host
 	root   string              // of the files of its system; "" is the machine's own
 	stuck  string              // what tcp.sack holds while it takes no value
@@ -166,7 +166,7 @@ func (r *faultRun) controller(host string, args ...string) *exec.Cmd {
 
 // target is an agent in a host.
 func (r *faultRun) target(host string) string {
-	addr := map[string]string{"a": nearAddr, "b": farAddr}[host]
+	addr := map[string]string{"near": nearAddr, "far": farAddr}[host]
 	return strings.Join(slices.Concat([]string{"exec:" + addr}, r.agentArgs(host)), " ")
 }
 
@@ -174,43 +174,43 @@ func (r *faultRun) agentArgs(host string) []string {
 	return slices.Concat(r.enter(host), []string{"env"}, r.variables(host), []string{r.program(host), "agent", "--state", r.state(host)})
 }
 
-// overLink is an agent in host b behind a TCP connection from host a.
+// overLink is an agent in the far host behind a TCP connection from the near host.
 func (r *faultRun) overLink() string {
-	port := r.inetd(r.t, r.agentArgs("b"), os.Environ())
+	port := r.inetd(r.t, r.agentArgs("far"), os.Environ())
 	return fmt.Sprintf("exec:%s env %s=relay=%s:%d %s", farAddr, roleVar, farAddr, port, os.Args[0])
 }
 
-// overSSH prepares linerate in host a with host b behind ssh.
+// overSSH prepares linerate in the near host with the far host behind ssh.
 func (r *faultRun) overSSH(args ...string) *exec.Cmd {
 	// The program is there already: to copy it is what TestSSHDrops is for.
 	bin := r.dir + "/bin"
-	must.Do(r.t, errors.Join(os.MkdirAll(bin, 0o700), os.Symlink(r.program("b"), bin+"/linerate")))
-	env := map[string]string{"LINERATE_STATE": r.state("b"), "TMPDIR": r.temp(), "PATH": bin + ":" + os.Getenv("PATH")}
-	if g := r.gates["b"]; g != nil {
-		name, value, _ := strings.Cut(g.variable(r.stop["b"]), "=")
+	must.Do(r.t, errors.Join(os.MkdirAll(bin, 0o700), os.Symlink(r.program("far"), bin+"/linerate")))
+	env := map[string]string{"LINERATE_STATE": r.state("far"), "TMPDIR": r.temp(), "PATH": bin + ":" + os.Getenv("PATH")}
+	if g := r.gates["far"]; g != nil {
+		name, value, _ := strings.Cut(g.variable(r.stop["far"]), "=")
 		env[name], env["LINERATE_TEST_MAIN"] = value, "1"
 	}
-	s := sshtest.Start(r.t, sshtest.Options{Namespace: r.b, Proxy: true, HostName: farAddr, Env: env})
-	cmd := r.controller("a", args...)
+	s := sshtest.Start(r.t, sshtest.Options{Namespace: r.far, Proxy: true, HostName: farAddr, Env: env})
+	cmd := r.controller("near", args...)
 	// The program that it looks for there is itself.
-	cmd.Args[slices.Index(cmd.Args, r.program("a"))] = r.program("b")
+	cmd.Args[slices.Index(cmd.Args, r.program("near"))] = r.program("far")
 	cmd.Env = append(cmd.Env, "LINERATE_TEST_MAIN=1")
 	return withSSH(cmd, s)
 }
 
 // keep changes both hosts from a terminal and says yes to the question.
 func (r *faultRun) keep() *process {
-	return r.confirmOn("tcp.sack=off", "tcp.recv_buffer_max=64KiB", "--both", r.target("b"))
+	return r.confirmOn("tcp.sack=off", "tcp.recv_buffer_max=64KiB", "--both", r.target("far"))
 }
 
 // keepOverOlder does so where tcp.sack=off and another setting are confirmed.
 func (r *faultRun) keepOverOlder() *process {
-	return r.confirmOn("tcp.sack=on", "tcp.recv_buffer_max=64KiB", "--both", r.target("b"))
+	return r.confirmOn("tcp.sack=on", "tcp.recv_buffer_max=64KiB", "--both", r.target("far"))
 }
 
 func (r *faultRun) confirmOn(what ...string) *process {
 	args := append([]string{"set", "--json", "--for", "20s"}, what...)
-	r.tty = onTerminal(r.t, r.controller("a", args...))
+	r.tty = onTerminal(r.t, r.controller("near", args...))
 	ended := make(chan struct{})
 	r.t.Cleanup(func() { close(ended) })
 	go func(tt *terminal) {
@@ -237,11 +237,11 @@ func (o operation) changed() []string { return o.hosts }
 // ready makes the hosts ready: what is to be taken back, or to stay, is confirmed.
 func (r *faultRun) ready() {
 	r.t.Helper()
-	for _, dir := range []string{r.temp(), r.state("a"), r.state("b")} {
+	for _, dir := range []string{r.temp(), r.state("near"), r.state("far")} {
 		must.Do(r.t, os.MkdirAll(dir, 0o700))
 	}
 	if r.c.op.spare {
-		ip(r.t, "-n", r.a, "link", "add", "x0", "index", spareIndex, "type", "veth", "peer", "name", "x1")
+		ip(r.t, "-n", r.near, "link", "add", "x0", "index", spareIndex, "type", "veth", "peer", "name", "x1")
 		r.link = "x0"
 	}
 	r.before = r.settings()
@@ -251,7 +251,7 @@ func (r *faultRun) ready() {
 	r.gates = nil // of the operation, not of what comes before it
 	switch {
 	case r.c.op.older:
-		r.confirmed("tcp.sack=off", "tcp.timestamps=off", "--both", r.target("b"))
+		r.confirmed("tcp.sack=off", "tcp.timestamps=off", "--both", r.target("far"))
 		r.before, r.older = r.settings(), map[string]int{}
 		for _, host := range r.c.op.hosts {
 			records, _, err := journal.Read(r.mounts.path(r.state(host)))
@@ -260,8 +260,8 @@ func (r *faultRun) ready() {
 			}
 			must.Do(r.t, err)
 		}
-	case r.c.op.confirmed && r.c.op.hosts[0] == "b":
-		r.confirmed("tcp.sack=off", "tcp.recv_buffer_max=64KiB", r.target("b"))
+	case r.c.op.confirmed && r.c.op.hosts[0] == "far":
+		r.confirmed("tcp.sack=off", "tcp.recv_buffer_max=64KiB", r.target("far"))
 	case r.c.op.confirmed:
 		r.confirmed("tcp.sack=off", "tcp.recv_buffer_max=64KiB")
 	}
@@ -346,7 +346,7 @@ func (r *faultRun) kill(sig syscall.Signal, roles ...string) {
 	found := r.victims()
 	found["controller"] = []int{r.controllerPID()}
 	if r.c.op.inProcess {
-		found["agent-a"] = append(found["agent-a"], r.controllerPID())
+		found["agent-near"] = append(found["agent-near"], r.controllerPID())
 	}
 	hit := 0
 	for _, role := range roles {

@@ -24,7 +24,7 @@ func TestForeignState(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
-	before := n.knobs(t, "b")
+	before := n.knobs(t, "far")
 	for name, prepare := range map[string]func(dir string) string{
 		"of another user": func(dir string) string { return dir },
 		"a link to it": func(dir string) string {
@@ -55,9 +55,9 @@ func TestForeignState(t *testing.T) {
 			{args: []string{"undo"}, env: "LINERATE_STATE=" + state},
 			{args: []string{"undo", "--kept"}, env: "LINERATE_STATE=" + state},
 			{args: []string{"set", "tcp.timestamps=off", "--for", "1s"}, env: "LINERATE_STATE=" + state},
-			{args: []string{"undo", "exec:" + farAddr + " ip netns exec " + n.b + " " + binary + " agent --state " + state}},
+			{args: []string{"undo", "exec:" + farAddr + " ip netns exec " + n.far + " " + binary + " agent --state " + state}},
 		} {
-			cmd := n.inside(t, "b", c.args...)
+			cmd := n.inside(t, "far", c.args...)
 			cmd.Env = append(cmd.Env, c.env)
 			r := run(t, cmd)
 			if r.code == 0 || !strings.Contains(r.err, "belongs to another user (uid 65534)") {
@@ -66,7 +66,7 @@ func TestForeignState(t *testing.T) {
 			if strings.HasPrefix(c.args[0], "undo") && len(c.args) > 1 && c.args[1] == "--state" && !strings.Contains(r.err, "root keeps its state only where nobody else may write") {
 				t.Errorf("%s: no hint: %s", name, r.err)
 			}
-			if now := n.knobs(t, "b"); now != before {
+			if now := n.knobs(t, "far"); now != before {
 				t.Fatalf("%s: %q: it believed what another user wrote: %+v, before %+v", name, c.args, now, before)
 			}
 		}
@@ -81,8 +81,8 @@ func TestForeignState(t *testing.T) {
 	must.Do(t, os.Chown(own, somebody, somebody))
 	program := filepath.Join(own, "linerate")
 	must.Do(t, os.Link(binary, program)) // a copy could not run while a fork holds the file that wrote it
-	cmd := n.inside(t, "b", "undo", "--state", filepath.Join(own, "state"))
-	cmd.Args = append([]string{"ip", "netns", "exec", n.b, "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", program}, cmd.Args[5:]...)
+	cmd := n.inside(t, "far", "undo", "--state", filepath.Join(own, "state"))
+	cmd.Args = append([]string{"ip", "netns", "exec", n.far, "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", program}, cmd.Args[5:]...)
 	r := run(t, cmd)
 	must.True(t, r.code == 0 && r.out == "nothing to undo\n", "a user's own: exit code %d\n%s%s", r.code, r.out, r.err)
 }

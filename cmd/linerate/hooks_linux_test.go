@@ -85,7 +85,7 @@ func TestHookIsRefused(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	mark := filepath.Join(n.dir, "mark")
-	args := []string{"run", "--from", n.agent("a"), "--far", n.agent("b"), "--factor", "window=16KiB,64KiB", "-t", "0.1s", "--blocks", "1", "--before", "far:touch " + mark}
+	args := []string{"run", "--from", n.agent("near"), "--far", n.agent("far"), "--factor", "window=16KiB,64KiB", "-t", "0.1s", "--blocks", "1", "--before", "far:touch " + mark}
 	run(t, n.command(t, args...)).ends(t, 2, "linerate agent --allow-commands") // an agent
 	file := filepath.Join(n.dir, "plan.yaml")
 	plan := "far: lab:lan\nfactors: [{knob: window, levels: [16KiB, 64KiB]}]\nhooks: [{after: 'touch " + mark + "'}]\n"

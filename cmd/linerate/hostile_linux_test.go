@@ -37,7 +37,7 @@ const (
 	victimAddr = "10.78.0.2"
 )
 
-// siege is a server with every listener in host b, a crowd in host a, and a
+// siege is a server with every listener in the far host, a crowd in the near host, and a
 // victim beyond the server.
 type siege struct {
 	*netns
@@ -55,24 +55,24 @@ type siege struct {
 func newSiege(t testing.TB, memory int64, args ...string) *siege {
 	t.Helper()
 	s := &siege{group: newMemoryGroup(t, memory), netns: newNetns(t), ports: map[string]string{"own": "5299", "iperf3": "5201", "iperf2": "5001", "netpipe": "5002"}}
-	s.victim = strings.TrimSuffix(s.b, "-b") + "-v"
+	s.victim = strings.TrimSuffix(s.far, "-far") + "-v"
 	ip(t, "netns", "add", s.victim)
 	t.Cleanup(func() { removeNetns(t, s.victim) })
-	ip(t, "link", "add", "v1", "netns", s.b, "type", "veth", "peer", "name", "v1", "netns", s.victim)
-	for name, addr := range map[string]string{s.b: "10.78.0.1/24", s.victim: victimAddr + "/24"} {
+	ip(t, "link", "add", "v1", "netns", s.far, "type", "veth", "peer", "name", "v1", "netns", s.victim)
+	for name, addr := range map[string]string{s.far: "10.78.0.1/24", s.victim: victimAddr + "/24"} {
 		ip(t, "-n", name, "addr", "add", addr, "dev", "v1")
 		ip(t, "-n", name, "link", "set", "v1", "up")
 	}
-	ip(t, "-n", s.b, "route", "add", crowdNet, "via", nearAddr)
-	ip(t, "-n", s.a, "route", "add", "local", crowdNet, "dev", "lo")
-	ip(t, "-n", s.a, "route", "add", "local", victimAddr+"/32", "dev", "lo")
+	ip(t, "-n", s.far, "route", "add", crowdNet, "via", nearAddr)
+	ip(t, "-n", s.near, "route", "add", "local", crowdNet, "dev", "lo")
+	ip(t, "-n", s.near, "route", "add", "local", victimAddr+"/32", "dev", "lo")
 	for _, key := range []string{"net.ipv4.conf.all.rp_filter", "net.ipv4.conf.v0.rp_filter"} {
-		if out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", s.b, "sysctl", "-w", key+"=0").CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", s.far, "sysctl", "-w", key+"=0").CombinedOutput(); err != nil {
 			t.Fatalf("sysctl: %v: %s", err, out)
 		}
 	}
-	all := []string{"serve", "--listen", serverAddr, "--state", s.state("b"), "--iperf3=" + farAddr + ":5201", "--iperf2=" + farAddr + ":5001", "--netpipe=" + farAddr + ":5002"}
-	cmd := s.inside(t, "b", append(all, args...)...)
+	all := []string{"serve", "--listen", serverAddr, "--state", s.state("far"), "--iperf3=" + farAddr + ":5201", "--iperf2=" + farAddr + ":5001", "--netpipe=" + farAddr + ":5002"}
+	cmd := s.inside(t, "far", append(all, args...)...)
 	cmd.Args = append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, filepath.Join(s.group.dir, "cgroup.procs")}, cmd.Args...)
 	sh := must.Get(exec.LookPath("sh"))(t)
 	cmd.Path = sh
@@ -88,13 +88,13 @@ func newSiege(t testing.TB, memory int64, args ...string) *siege {
 // listens reports whether the server's ports are open, and finds the process.
 func (s *siege) listens(t testing.TB) bool {
 	t.Helper()
-	for _, pid := range netnsPIDs(t.Context(), s.b) {
+	for _, pid := range netnsPIDs(t.Context(), s.far) {
 		exe, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
 		if err == nil && exe == binary {
 			s.pid = max(s.pid, pid) // of a parent and a child, the one that listens came last
 		}
 	}
-	out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", s.b, "ss", "-Hltn").Output()
+	out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", s.far, "ss", "-Hltn").Output()
 	return err == nil && s.pid != 0 && strings.Count(string(out), farAddr+":") == len(s.ports)
 }
 
@@ -106,7 +106,7 @@ func (s *siege) crowd(t testing.TB, attack string, d time.Duration) func() tally
 		Sources: netip.MustParsePrefix(crowdNet), Victim: netip.MustParseAddr(victimAddr), Link: s.link,
 	}
 	text := must.Get(json.Marshal(o))(t)
-	cmd := s.role(t, "a", "crowd")
+	cmd := s.role(t, "near", "crowd")
 	cmd.Env = append(cmd.Env, crowdVar+"="+string(text))
 	p := start(t, cmd)
 	return func() tally {
@@ -148,7 +148,7 @@ func (s *siege) hit(t testing.TB) int64 {
 // each took until the host's facts were there.
 func (s *siege) visits(ctx context.Context, t testing.TB) []time.Duration {
 	t.Helper()
-	cmd := s.role(t, "a", "friend")
+	cmd := s.role(t, "near", "friend")
 	cmd.Env = append(cmd.Env, crowdVar+"="+s.friend)
 	p := start(t, cmd)
 	<-ctx.Done()
@@ -226,7 +226,7 @@ const smallMachine = 512 << 20
 func (s *siege) stillServes(t testing.TB) {
 	t.Helper()
 	eventually(t, 30*time.Second, "a test", func() bool {
-		r := run(t, s.inside(t, "a", "test", s.friend, "-t", "0.4s", "-i", "0.2s", "--omit", "0s", "--idle", "0s", "-q", "--json"))
+		r := run(t, s.inside(t, "near", "test", s.friend, "-t", "0.4s", "-i", "0.2s", "--omit", "0s", "--idle", "0s", "-q", "--json"))
 		return r.code == 0 && bothWays(decode[document](t, r.out)) == ""
 	})
 	s.server.signal(t, os.Interrupt)

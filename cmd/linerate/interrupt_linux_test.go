@@ -24,7 +24,7 @@ import (
 // compareArgs is an experiment of three settings, twin included, on both hosts.
 func (n *netns) compareArgs(blocks int, more ...string) []string {
 	return append([]string{
-		"run", "--from", n.agent("a"), "--far", n.agent("b"), "--factor", "tcp.recv_buffer_max=8KiB,64KiB",
+		"run", "--from", n.agent("near"), "--far", n.agent("far"), "--factor", "tcp.recv_buffer_max=8KiB,64KiB",
 		"-l", "16KiB", "--omit", "0s", "--blocks", fmt.Sprint(blocks), "--seed", "7",
 	}, more...)
 }
@@ -42,11 +42,11 @@ type during struct {
 func moments() map[string]during {
 	changed := func(t *testing.T, n *netns, before both) bool {
 		now := n.bothKnobs(t)
-		return now.a != before.a && now.b != before.b
+		return now.near != before.near && now.far != before.far
 	}
 	return map[string]during{
 		"before the first run": {short(), func(t *testing.T, n *netns, _ both) bool {
-			return len(netnsPIDs(t.Context(), n.a)) > 0
+			return len(netnsPIDs(t.Context(), n.near)) > 0
 		}, false},
 		"settling": {[]string{"-t", "1s", "--settle", "1m"}, changed, true},
 		"running": {[]string{"-t", "1m", "--settle", "0s"}, func(t *testing.T, n *netns, before both) bool {
@@ -60,12 +60,12 @@ func moments() map[string]during {
 	}
 }
 
-// received is how many bytes host b has got, /proc/net/dev (proc_pid_net(5)):
+// received is how many bytes the far host has got, /proc/net/dev (proc_pid_net(5)):
 //
 //	v0: 1296 16 0 0 0 0 0 0 ...
 func (n *netns) received(t testing.TB) float64 {
 	t.Helper()
-	_, rest, _ := strings.Cut(ip(t, "netns", "exec", n.b, "cat", "/proc/net/dev"), "v0:")
+	_, rest, _ := strings.Cut(ip(t, "netns", "exec", n.far, "cat", "/proc/net/dev"), "v0:")
 	var bytes float64
 	must.Get(fmt.Sscan(rest, &bytes))(t)
 	return bytes
@@ -121,13 +121,13 @@ func TestSecondInterrupt(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
-	p := start(t, n.command(t, n.crashArgs(n.agent("b"), "-t", "1m")...))
+	p := start(t, n.command(t, n.crashArgs(n.agent("far"), "-t", "1m")...))
 	eventually(t, patience, "the setting", func() bool {
 		now := n.bothKnobs(t)
-		return now.a.rmem != before.a.rmem && now.b.rmem != before.b.rmem
+		return now.near.rmem != before.near.rmem && now.far.rmem != before.far.rmem
 	})
-	agent := relatives(p.cmd.Process.Pid, n.dir).agentB
-	must.Need(t, agent != 0, "no agent on host b")
+	agent := relatives(p.cmd.Process.Pid, n.dir).agentFar
+	must.Need(t, agent != 0, "no agent on the far host")
 	must.Do(t, syscall.Kill(agent, syscall.SIGSTOP))
 	p.signal(t, os.Interrupt)
 	select {

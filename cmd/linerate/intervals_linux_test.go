@@ -41,7 +41,7 @@ func heads(out string) (all []string) {
 func idle(t testing.TB, n *netns) {
 	t.Helper()
 	eventually(t, patience, "iperf3 listens and measures nothing", func() bool {
-		sockets := ip(t, "netns", "exec", n.b, "ss", "-Htan")
+		sockets := ip(t, "netns", "exec", n.far, "ss", "-Htan")
 		return strings.Contains(sockets, ":5201") && !strings.Contains(sockets, "ESTAB") && !strings.Contains(sockets, "CLOSE-WAIT")
 	})
 }
@@ -54,25 +54,25 @@ func TestFirstHour18AsIperf3(t *testing.T) {
 	t.Parallel()
 	iperf := referee.Program(t, "iperf3")
 	n := newNetns(t)
-	server := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.b, iperf, "-s")
+	server := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.far, iperf, "-s")
 	must.Do(t, server.Start())
 	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
 	theirs := func(args ...string) string {
-		args = append([]string{"netns", "exec", n.a, iperf, "-c", farAddr, "-t", "1", "-i", "0.5"}, args...)
+		args = append([]string{"netns", "exec", n.near, iperf, "-c", farAddr, "-t", "1", "-i", "0.5"}, args...)
 		idle(t, n)
 		out, err := exec.CommandContext(t.Context(), "ip", args...).CombinedOutput()
 		must.Need(t, err == nil, "%v\n%s", err, out)
 		return string(out)
 	}
 	ours := func(far string, args ...string) string {
-		r := run(t, n.inside(t, "a", append([]string{"test", far, "--to", "-t", "1", "-i", "0.5s", "--omit", "0s", "--idle", "0s", "-q"}, args...)...))
+		r := run(t, n.inside(t, "near", append([]string{"test", far, "--to", "-t", "1", "-i", "0.5s", "--omit", "0s", "--idle", "0s", "-q"}, args...)...))
 		must.Need(t, r.code == 0, "%s %v: exit code %d\n%s%s", far, args, r.code, r.out, r.err)
 		return r.out
 	}
 	for name, args := range map[string][]string{"TCP": {"-P", "2"}, "UDP": {"-u", "-b", "10M"}} {
 		want := theirs(args...)
 		wantLines, wantEnds := columns(want)
-		all := map[string]string{"an agent": ours(n.agent("b"), args...)}
+		all := map[string]string{"an agent": ours(n.agent("far"), args...)}
 		idle(t, n)
 		all["a server of iperf3"] = ours("iperf3://"+farAddr, args...)
 		for whose, got := range all {
@@ -95,7 +95,7 @@ func TestFirstHour18AsIperf3(t *testing.T) {
 			t.Errorf("no segments sent again and no window:\n%s", all["a server of iperf3"])
 		}
 	}
-	if r := run(t, n.inside(t, "a", "test", n.agent("b"), "--to", "-P", "2", "-t", "0.2", "--omit", "0s", "--idle", "0s", "-q", "--json")); r.code != 0 || strings.Contains(r.out, "[SUM]") {
+	if r := run(t, n.inside(t, "near", "test", n.agent("far"), "--to", "-P", "2", "-t", "0.2", "--omit", "0s", "--idle", "0s", "-q", "--json")); r.code != 0 || strings.Contains(r.out, "[SUM]") {
 		t.Errorf("exit code %d, one document with --json:\n%.300s", r.code, r.out)
 	}
 }

@@ -41,7 +41,7 @@ func ownEtc(dir string) string {
 	return b.String()
 }
 
-// keepSession stores a session whose one verdict on a setting of host b is
+// keepSession stores a session whose one verdict on a setting of the far host is
 // outcome.
 func keepSession(t testing.TB, db, id string, outcome model.Outcome) {
 	t.Helper()
@@ -65,7 +65,7 @@ func keepSession(t testing.TB, db, id string, outcome model.Outcome) {
 	must.Do(t, st.CreateSession(t.Context(), s))
 }
 
-// keepBySSH is host b behind an sshd whose files of the system are those in etc,
+// keepBySSH is the far host behind an sshd whose files of the system are those in etc,
 // with a login shell that is not Bourne's and talks.
 func (n *netns) keepBySSH(t testing.TB, etc string) *sshtest.Server {
 	t.Helper()
@@ -75,8 +75,8 @@ func (n *netns) keepBySSH(t testing.TB, etc string) *sshtest.Server {
 		root.Shell = "/bin/csh"
 	}
 	return sshtest.Start(t, sshtest.Options{
-		Users: map[string]sshtest.User{"root": root}, Namespace: n.b, Proxy: true, HostName: farAddr, Setup: ownEtc(etc),
-		Env: map[string]string{"LINERATE_STATE": n.state("b"), "TMPDIR": n.sshTemp()},
+		Users: map[string]sshtest.User{"root": root}, Namespace: n.far, Proxy: true, HostName: farAddr, Setup: ownEtc(etc),
+		Env: map[string]string{"LINERATE_STATE": n.state("far"), "TMPDIR": n.sshTemp()},
 	})
 }
 
@@ -115,7 +115,7 @@ func TestKeepOverSSH(t *testing.T) {
 	keepSession(t, n.db(), "20261121T140000-dead", model.Undecided)
 	do := func(code int, args ...string) result {
 		t.Helper()
-		r := run(t, withSSH(n.inside(t, "a", append(args, "--keep-agent")...), s)) // copied once
+		r := run(t, withSSH(n.inside(t, "near", append(args, "--keep-agent")...), s)) // copied once
 		if r.code != code {
 			t.Fatalf("linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
 		}
@@ -166,7 +166,7 @@ func TestKeepAsks(t *testing.T) {
 	etc := filepath.Join(n.dir, "etc")
 	olderFile(t, etc)
 	s := n.keepBySSH(t, etc)
-	tt := onTerminal(t, withSSH(n.inside(t, "a", setArgs("root@far", "--keep-agent")...), s))
+	tt := onTerminal(t, withSSH(n.inside(t, "near", setArgs("root@far", "--keep-agent")...), s))
 	tt.asked(t, "y\n")
 	tt.wait(t, patience).succeeds(t)
 	for _, answer := range []string{"n\n", "\x04"} {
@@ -175,15 +175,15 @@ func TestKeepAsks(t *testing.T) {
 	}
 	n.answerKeep(t, s, "y\n", "kept on ")
 	has(t, "the file", file(t, etc, kept), "confirmed by hand with linerate set", "net.ipv4.tcp_sack = 0\n", " 65536\n")
-	r := run(t, withSSH(n.inside(t, "a", "undo", "root@far", "--keep-agent"), s))
+	r := run(t, withSSH(n.inside(t, "near", "undo", "root@far", "--keep-agent"), s))
 	if r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
 		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	r = run(t, withSSH(n.inside(t, "a", "keep", "root@far", "--yes", "--keep-agent"), s))
+	r = run(t, withSSH(n.inside(t, "near", "keep", "root@far", "--yes", "--keep-agent"), s))
 	if r.code != 2 || !strings.Contains(r.err, "nothing was confirmed on ") {
 		t.Errorf("after undo: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	if r = run(t, withSSH(n.inside(t, "a", "undo", "--kept", "root@far", "--keep-agent"), s)); r.code != 0 {
+	if r = run(t, withSSH(n.inside(t, "near", "undo", "--kept", "root@far", "--keep-agent"), s)); r.code != 0 {
 		t.Errorf("undo --kept: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 	isOlder(t, etc)
@@ -191,7 +191,7 @@ func TestKeepAsks(t *testing.T) {
 
 func (n *netns) answerKeep(t testing.TB, s *sshtest.Server, answer, says string) {
 	t.Helper()
-	tt := onTerminal(t, withSSH(n.inside(t, "a", "keep", "root@far", "--keep-agent"), s))
+	tt := onTerminal(t, withSSH(n.inside(t, "near", "keep", "root@far", "--keep-agent"), s))
 	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "write these files on ") })
 	must.Get(tt.master.WriteString(answer))(t)
 	r := tt.wait(t, patience)
@@ -385,7 +385,7 @@ func TestFirstHour08PastedKeep(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
 	s := model.Session{
-		ID: "20261121T130000-1eve", Kind: model.KindRun, Near: "this machine", Far: n.agent("b"), Created: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC),
+		ID: "20261121T130000-1eve", Kind: model.KindRun, Near: "this machine", Far: n.agent("far"), Created: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC),
 		State: model.SessionDone, WireRate: fact.Unknown[units.BitRate]("test"),
 		Plan:     model.Plan{Baseline: "current", Directions: []model.Direction{model.To}, Settings: []model.Setting{{Name: "current"}}},
 		Plateaus: []model.Plateau{{Direction: model.To, Metric: model.Goodput, Decided: true, Level: "4MiB", Tolerance: 5}},
@@ -405,7 +405,7 @@ func TestFirstHour08PastedKeep(t *testing.T) {
 	_, line, found := strings.Cut(report, "linerate keep ")
 	line, _, _ = strings.Cut(regexp.MustCompile(`\\\n\s*`).ReplaceAllString(line, ""), "\n") // a long one is broken
 	must.Need(t, found && strings.Contains(line, s.ID), "no command at the end of\n%s", report)
-	cmd := n.prepare(exec.CommandContext(t.Context(), "ip", "netns", "exec", n.a, "sh", "-c", "linerate keep "+line+" --dry-run"))
+	cmd := n.prepare(exec.CommandContext(t.Context(), "ip", "netns", "exec", n.near, "sh", "-c", "linerate keep "+line+" --dry-run"))
 	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(binary)+string(os.PathListSeparator)+os.Getenv("PATH"))
 	r := run(t, cmd)
 	must.Need(t, r.code == 0, "linerate keep %s: exit code %d\n%s%s", line, r.code, r.out, r.err)

@@ -13,10 +13,10 @@ import (
 	"linerate/internal/must"
 )
 
-// serveWithFiles is serve on host b, with files of the system of its own in etc.
+// serveWithFiles is serve on the far host, with files of the system of its own in etc.
 func (n *netns) serveWithFiles(t testing.TB, etc string, args ...string) (*process, tls.Link) {
 	t.Helper()
-	cmd := n.inside(t, "b", append([]string{"serve", "--listen", serverAddr, "--state", n.state("b")}, args...)...)
+	cmd := n.inside(t, "far", append([]string{"serve", "--listen", serverAddr, "--state", n.state("far")}, args...)...)
 	// ip netns exec has given it a mount namespace of its own.
 	i := slices.Index(cmd.Args, binary)
 	cmd.Args = slices.Insert(cmd.Args, i, "sh", "-ec", ownEtc(etc)+`exec "$@"`, "sh")
@@ -41,7 +41,7 @@ func TestKeepOverServer(t *testing.T) {
 	_, ops := n.addKey(t, "ops", "--right", "tune")
 	do := func(code int, args ...string) result {
 		t.Helper()
-		r := run(t, n.inside(t, "a", args...))
+		r := run(t, n.inside(t, "near", args...))
 		if r.code != code {
 			t.Fatalf("linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
 		}
@@ -60,7 +60,7 @@ func TestKeepOverServer(t *testing.T) {
 	r = do(0, "keep", "--list", ops, "--json")
 	must.OK(t, validate("linerate/kept/v1", r.out))
 	has(t, "the list", r.out, "session 20261121T130000-beef", "/etc/"+kept)
-	there := must.Get(filepath.Glob(filepath.Join(n.state("b"), "kept", "*")))(t)
+	there := must.Get(filepath.Glob(filepath.Join(n.state("far"), "kept", "*")))(t)
 	must.True(t, len(there) != 0, "the server's list of kept files: %v", there)
 	here, _ := filepath.Glob(filepath.Join(n.dir, "kept", "*"))
 	must.True(t, len(here) == 0, "kept on the controller's own host: %v", here)

@@ -13,11 +13,11 @@ func TestLinkThatGoesDown(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
-	ip(t, "netns", "exec", n.a, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "50mbit", "burst", "64kb", "limit", "256kb")
-	p := start(t, n.inside(t, "a", "test", n.agent("b"), "--to", "-n", "10MB", "--omit", "0s", "--idle", "0s", "--db", ":memory:"))
-	eventually(t, patience, "traffic", func() bool { return sent(t, n.a) > 4e6 || len(p.done) > 0 })
-	ip(t, "-n", n.b, "link", "set", "v0", "down")
-	ip(t, "-n", n.b, "link", "set", "v0", "up")
+	ip(t, "netns", "exec", n.near, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "50mbit", "burst", "64kb", "limit", "256kb")
+	p := start(t, n.inside(t, "near", "test", n.agent("far"), "--to", "-n", "10MB", "--omit", "0s", "--idle", "0s", "--db", ":memory:"))
+	eventually(t, patience, "traffic", func() bool { return sent(t, n.near) > 4e6 || len(p.done) > 0 })
+	ip(t, "-n", n.far, "link", "set", "v0", "down")
+	ip(t, "-n", n.far, "link", "set", "v0", "up")
 	if r := p.wait(t, patience); r.code != 0 || !strings.Contains(words(r.out), "the link was lost once during the test") {
 		t.Errorf("exit code %d:\n%s%s", r.code, r.out, r.err)
 	}
@@ -29,11 +29,11 @@ func TestLinkThatStaysDown(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
-	ip(t, "netns", "exec", n.b, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "50mbit", "burst", "64kb", "limit", "256kb")
+	ip(t, "netns", "exec", n.far, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "50mbit", "burst", "64kb", "limit", "256kb")
 	_, join := n.serve(t)
-	p := start(t, n.inside(t, "a", "test", join.String(), "--reverse", "-t", "1m", "--omit", "0s", "--idle", "0s", "--db", ":memory:"))
-	eventually(t, patience, "traffic", func() bool { return sent(t, n.b) > 4e6 || len(p.done) > 0 })
-	ip(t, "-n", n.b, "link", "set", "v0", "down")
+	p := start(t, n.inside(t, "near", "test", join.String(), "--reverse", "-t", "1m", "--omit", "0s", "--idle", "0s", "--db", ":memory:"))
+	eventually(t, patience, "traffic", func() bool { return sent(t, n.far) > 4e6 || len(p.done) > 0 })
+	ip(t, "-n", n.far, "link", "set", "v0", "down")
 	p.wait(t, patience).ends(t, 3, "contact lost", "meanwhile on this machine: the link was lost once during the test")
 }
 

@@ -14,7 +14,7 @@ func TestMTUThroughASmallMiddle(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	refuse := func(t *testing.T, n *middle, args []string, says ...string) {
-		r := run(t, n.inside(t, "a", append([]string{"set", "link.mtu=9000", "--for", "5m", "--json"}, args...)...))
+		r := run(t, n.inside(t, "near", append([]string{"set", "link.mtu=9000", "--for", "5m", "--json"}, args...)...))
 		must.Equal(t, r.code, 1, "exit code")
 		for _, text := range append(says, "all settings are back", "link.mtu=1500 fits") {
 			must.Contain(t, r.err, text, "it")
@@ -28,23 +28,23 @@ func TestMTUThroughASmallMiddle(t *testing.T) {
 	beside(t, map[string]func(*testing.T){
 		"one side": func(t *testing.T) {
 			n := bridged(t, "1500")
-			refuse(t, n, []string{n.agent("b")}, "has an MTU of 9000 and ", "passes packets of 1500 bytes, not 9000: ", "has an MTU of 1500 and drops larger packets silently")
+			refuse(t, n, []string{n.agent("far")}, "has an MTU of 9000 and ", "passes packets of 1500 bytes, not 9000: ", "has an MTU of 1500 and drops larger packets silently")
 		},
 		"black hole": func(t *testing.T) {
 			n := bridged(t, "1500")
-			refuse(t, n, []string{"--both", n.agent("b")},
+			refuse(t, n, []string{"--both", n.agent("far")},
 				"passes packets of 1500 bytes, not 9000: something between them has a smaller MTU and drops larger packets silently (a black hole)")
 		},
 		"router": func(t *testing.T) {
 			n := routed(t)
-			refuse(t, n, []string{"--both", n.agent("b")}, "passes packets of 1500 bytes, not 9000, and says so (router "+routerNear+": MTU 1500): TCP copes",
+			refuse(t, n, []string{"--both", n.agent("far")}, "passes packets of 1500 bytes, not 9000, and says so (router "+routerNear+": MTU 1500): TCP copes",
 				"(router "+routerFar+": MTU 1500)")
 		},
-		"one direction": func(t *testing.T) { // only what b sends is lost
+		"one direction": func(t *testing.T) { // only what the far host sends is lost
 			n := bridged(t, "9000")
 			ip(t, "-n", n.m, "link", "set", "va", "mtu", "9000")
 			ip(t, "netns", "exec", n.m, "tc", "qdisc", "add", "dev", "va", "root", "tbf", "rate", "10gbit", "burst", "1600", "limit", "10000000")
-			r := run(t, n.inside(t, "a", "set", "link.mtu=9000", "--for", "5m", "--both", n.agent("b")))
+			r := run(t, n.inside(t, "near", "set", "link.mtu=9000", "--for", "5m", "--both", n.agent("far")))
 			if r.code != 1 || strings.Count(r.err, "passes packets of ") != 1 || !strings.Contains(r.err, "(a black hole)") {
 				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 			}
@@ -59,22 +59,22 @@ func TestMTUKept(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	n := bridged(t, "9000")
-	tt := onTerminal(t, n.inside(t, "a", "set", "link.mtu=9000", "--both", "--for", "2m", n.agent("b")))
+	tt := onTerminal(t, n.inside(t, "near", "set", "link.mtu=9000", "--both", "--for", "2m", n.agent("far")))
 	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
 	tt.asked(t, "y\n")
-	if r := tt.wait(t, patience); r.code != 0 || n.mtu(t, "a") != "9000" || n.mtu(t, "b") != "9000" {
-		t.Fatalf("exit code %d, MTU %s and %s\n%s", r.code, n.mtu(t, "a"), n.mtu(t, "b"), r.out)
+	if r := tt.wait(t, patience); r.code != 0 || n.mtu(t, "near") != "9000" || n.mtu(t, "far") != "9000" {
+		t.Fatalf("exit code %d, MTU %s and %s\n%s", r.code, n.mtu(t, "near"), n.mtu(t, "far"), r.out)
 	}
 	entries, _ := os.ReadDir(n.dir)
 	must.True(t, len(entries) != 0, "no journal")
 	must.Fail(t, must.Err(os.Stat(n.dir+"/confirming.json")), "the note of a confirmation is left")
 	// Lowered on one side by another change, each end with a value of its own.
-	r := run(t, n.inside(t, "a", "set", "near.link.mtu=8000", "far.link.mtu=8000", "--both", "--for", "1s", "--json", n.agent("b")))
+	r := run(t, n.inside(t, "near", "set", "near.link.mtu=8000", "far.link.mtu=8000", "--both", "--for", "1s", "--json", n.agent("far")))
 	if err := validate("linerate/set/v1", r.out); err != nil || r.code != 0 || strings.Count(r.out, `"knob": "link.mtu"`) != 2 || strings.Count(r.out, `"ok": true`) != 2 || strings.Count(r.out, `"passes": 8000`) != 2 {
 		t.Errorf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
-	for _, args := range [][]string{{"undo", n.agent("b")}, {"undo"}} {
-		r := run(t, n.inside(t, "a", args...))
+	for _, args := range [][]string{{"undo", n.agent("far")}, {"undo"}} {
+		r := run(t, n.inside(t, "near", args...))
 		must.True(t, r.code == 0, "%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
 	}
 	n.restoredMTU(t)
@@ -85,7 +85,7 @@ func TestMTULargest(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
-	r := run(t, n.inside(t, "a", "set", "link.mtu=max", "--both", "--for", "1s", n.agent("b")))
+	r := run(t, n.inside(t, "near", "set", "link.mtu=max", "--both", "--for", "1s", n.agent("far")))
 	if r.code != 0 || strings.Count(r.err, "link.mtu=max is 65535: ") != 2 || strings.Count(r.out, "1500 -> 65535") != 2 && strings.Count(r.out, "-> 64 KiB") != 2 && !strings.Contains(r.out, "65535") {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
@@ -98,12 +98,12 @@ func TestMTUKillsAWebPage(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	args := func(n *middle, more ...string) []string {
-		return append([]string{"set", "link.mtu=9000", "--both", "--canary", "http://" + webAddr + "/afolder/", n.agent("b")}, more...)
+		return append([]string{"set", "link.mtu=9000", "--both", "--canary", "http://" + webAddr + "/afolder/", n.agent("far")}, more...)
 	}
 	beside(t, map[string]func(*testing.T){
 		"undone": func(t *testing.T) {
 			n := withWeb(t)
-			r := run(t, n.inside(t, "a", args(n, "--for", "5m", "--json")...))
+			r := run(t, n.inside(t, "near", args(n, "--for", "5m", "--json")...))
 			for _, text := range []string{
 				"since the change http://" + webAddr + "/afolder/ does not answer", "all settings are back",
 				"to " + webAddr + " passes packets of 1500 bytes, not 9000: something between them has a smaller MTU and drops larger packets silently (a black hole)",
@@ -117,27 +117,27 @@ func TestMTUKillsAWebPage(t *testing.T) {
 		},
 		"work-around": func(t *testing.T) {
 			n := withWeb(t)
-			tt := onTerminal(t, n.inside(t, "a", args(n, "--for", "2m", "--work-around")...))
+			tt := onTerminal(t, n.inside(t, "near", args(n, "--for", "2m", "--work-around")...))
 			eventually(t, patience, "the question", func() bool {
 				shown := tt.shown.String()
 				return strings.Contains(shown, "keep it? [y/N]") || strings.Contains(shown, "all settings are back")
 			})
 			tt.asked(t, "y\n")
 			r := tt.wait(t, patience)
-			if r.code != 0 || n.mtu(t, "a") != "9000" || n.mtu(t, "b") != "9000" {
-				t.Fatalf("exit code %d, MTU %s and %s\n%s", r.code, n.mtu(t, "a"), n.mtu(t, "b"), r.out)
+			if r.code != 0 || n.mtu(t, "near") != "9000" || n.mtu(t, "far") != "9000" {
+				t.Fatalf("exit code %d, MTU %s and %s\n%s", r.code, n.mtu(t, "near"), n.mtu(t, "far"), r.out)
 			}
-			for _, host := range []string{"a", "b"} {
+			for _, host := range []string{"near", "far"} {
 				routes := ip(t, "-n", n.name(host), "route", "show", "default")
 				must.True(t, strings.Contains(routes, "mtu 1500"), "host %s: %s\n%s", host, routes, r.out)
 			}
-			for _, args := range [][]string{{"undo", n.agent("b")}, {"undo"}} {
-				if r := run(t, n.inside(t, "a", args...)); r.code != 0 || strings.Count(r.out, ": back to ") < 2 {
+			for _, args := range [][]string{{"undo", n.agent("far")}, {"undo"}} {
+				if r := run(t, n.inside(t, "near", args...)); r.code != 0 || strings.Count(r.out, ": back to ") < 2 {
 					t.Errorf("%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
 				}
 			}
 			n.restoredMTU(t)
-			routes := ip(t, "-n", n.a, "route", "show", "default")
+			routes := ip(t, "-n", n.near, "route", "show", "default")
 			must.True(t, !strings.Contains(routes, "mtu"), "the route is left changed: %s", routes)
 		},
 	})

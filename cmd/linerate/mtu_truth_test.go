@@ -30,7 +30,7 @@ func TestTruthOfMTU(t *testing.T) {
 		}
 	}
 	goodput := func(t testing.TB) float64 {
-		r := run(t, n.inside(t, "a", "test", n.agent("b"), "--to", "-t", "3s", "--json"))
+		r := run(t, n.inside(t, "near", "test", n.agent("far"), "--to", "-t", "3s", "--json"))
 		v := decode[document](t, r.out).goodput("to")
 		must.Need(t, len(v) != 0, "exit code %d\n%s%s", r.code, r.out, r.err)
 		return v[0] / 1e6
@@ -41,7 +41,7 @@ func TestTruthOfMTU(t *testing.T) {
 	}
 	shaped("add")
 	before := goodput(t)
-	tt := onTerminal(t, n.inside(t, "a", "set", "link.mtu=9000", "--both", "--for", "2m", n.agent("b")))
+	tt := onTerminal(t, n.inside(t, "near", "set", "link.mtu=9000", "--both", "--for", "2m", n.agent("far")))
 	tt.asked(t, "y\n")
 	tt.wait(t, patience).succeeds(t)
 	shaped("del")

@@ -40,15 +40,15 @@ func newMiddle(t testing.TB) *middle {
 	}
 	word := strings.ToLower(rand.Text()[:6])
 	name := func(s string) string { return fmt.Sprintf("lr%d-%s-%s", os.Getpid(), word, s) }
-	n := &middle{netns: &netns{dir: t.TempDir(), a: name("a"), b: name("b")}, m: name("m")}
-	for _, ns := range []string{n.a, n.b, n.m} {
+	n := &middle{netns: &netns{dir: t.TempDir(), near: name("near"), far: name("far")}, m: name("m")}
+	for _, ns := range []string{n.near, n.far, n.m} {
 		n.addNamespace(t, ns)
 	}
-	for host, end := range map[string]string{n.a: "va", n.b: "vb"} {
+	for host, end := range map[string]string{n.near: "va", n.far: "vb"} {
 		n.join(t, host, end)
 	}
-	ip(t, "-n", n.a, "addr", "add", nearAddr+"/24", "dev", "v0")
-	ip(t, "-n", n.b, "addr", "add", farAddr+"/24", "dev", "v0")
+	ip(t, "-n", n.near, "addr", "add", nearAddr+"/24", "dev", "v0")
+	ip(t, "-n", n.far, "addr", "add", farAddr+"/24", "dev", "v0")
 	return n
 }
 
@@ -87,7 +87,7 @@ func routed(t testing.TB) *middle {
 	t.Helper()
 	n := newMiddle(t)
 	for _, e := range []struct{ host, end, own, router, peer string }{
-		{n.a, "va", nearAddr, routerNear, farAddr}, {n.b, "vb", farAddr, routerFar, nearAddr},
+		{n.near, "va", nearAddr, routerNear, farAddr}, {n.far, "vb", farAddr, routerFar, nearAddr},
 	} {
 		ip(t, "-n", n.m, "addr", "add", e.router+"/32", "dev", e.end)
 		ip(t, "-n", n.m, "route", "add", e.own+"/32", "dev", e.end, "mtu", "1500")
@@ -106,7 +106,7 @@ func (n *middle) forward(t testing.TB) {
 // restoredMTU demands that both hosts hold 1500 again.
 func (n *middle) restoredMTU(t testing.TB) {
 	t.Helper()
-	a, b := n.mtu(t, "a"), n.mtu(t, "b")
+	a, b := n.mtu(t, "near"), n.mtu(t, "far")
 	must.True(t, a == "1500" && b == "1500", "MTU %s and %s", a, b)
 }
 
@@ -151,7 +151,7 @@ func withWeb(t testing.TB) *middle {
 	ip(t, "-n", n.m, "route", "add", "10.88.0.0/24", "dev", "vw", "mtu", "1500")
 	ip(t, "-n", n.m, "route", "add", "10.77.0.0/24", "dev", "br0", "mtu", "1500")
 	ip(t, "-n", n.m, "rule", "add", "pref", "10", "iif", "lo", "ipproto", "icmp", "blackhole")
-	for _, host := range []string{n.a, n.b} {
+	for _, host := range []string{n.near, n.far} {
 		ip(t, "-n", host, "route", "add", "default", "via", routerNear)
 	}
 	n.forward(t)

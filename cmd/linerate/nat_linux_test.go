@@ -7,25 +7,25 @@ import (
 	"testing"
 )
 
-// behindNAT puts a router between the hosts of n, behind which host b is: what b sends
-// has the router's address, and nothing that b did not begin gets in.
+// behindNAT puts a router between the hosts of n, behind which the far host is: what it sends
+// has the router's address, and nothing that the far host did not begin gets in.
 func (n *netns) behindNAT(t testing.TB) (router string) {
 	t.Helper()
 	if _, err := exec.LookPath("nft"); err != nil {
 		t.Skip("needs nft (Debian package nftables)")
 	}
 	const outside, inner = "203.0.113.", "192.168.9." // RFC 5737, RFC 1918
-	r := n.a[:len(n.a)-1] + "r"
+	r := n.near[:len(n.near)-1] + "r"
 	ip(t, "netns", "add", r)
 	t.Cleanup(func() { removeNetns(t, r) })
-	ip(t, "-n", n.a, "link", "del", "v0")
-	ip(t, "link", "add", "v0", "netns", n.a, "type", "veth", "peer", "name", "a0", "netns", r)
-	ip(t, "link", "add", "v0", "netns", n.b, "type", "veth", "peer", "name", "b0", "netns", r)
-	for _, l := range []struct{ name, dev, addr string }{{n.a, "v0", outside + "1"}, {r, "a0", outside + "2"}, {r, "b0", inner + "1"}, {n.b, "v0", inner + "2"}} {
+	ip(t, "-n", n.near, "link", "del", "v0")
+	ip(t, "link", "add", "v0", "netns", n.near, "type", "veth", "peer", "name", "a0", "netns", r)
+	ip(t, "link", "add", "v0", "netns", n.far, "type", "veth", "peer", "name", "b0", "netns", r)
+	for _, l := range []struct{ name, dev, addr string }{{n.near, "v0", outside + "1"}, {r, "a0", outside + "2"}, {r, "b0", inner + "1"}, {n.far, "v0", inner + "2"}} {
 		ip(t, "-n", l.name, "addr", "add", l.addr+"/24", "dev", l.dev)
 		ip(t, "-n", l.name, "link", "set", l.dev, "up")
 	}
-	ip(t, "-n", n.b, "route", "add", "default", "via", inner+"1")
+	ip(t, "-n", n.far, "route", "add", "default", "via", inner+"1")
 	ip(t, "netns", "exec", r, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
 	cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", r, "nft", "-f", "-")
 	cmd.Stdin = strings.NewReader(`table ip n {
@@ -61,12 +61,12 @@ func TestFirstHour05NAT(t *testing.T) {
 		args      []string
 		says      string // "" is a test that is done
 	}{
-		"far end behind it":            {"a", agent("b", router), nil, "works here: --connect-from far"},
-		"far end behind it, from far":  {"a", agent("b", router), []string{"--connect-from", "far"}, ""},
-		"far end behind it, UDP":       {"a", agent("b", router), []string{"--connect-from", "far", "--udp"}, ""},
-		"near end behind it":           {"b", agent("a", "203.0.113.1"), nil, ""},
-		"near end behind it, UDP":      {"b", agent("a", "203.0.113.1"), []string{"--udp"}, ""},
-		"near end behind it, from far": {"b", agent("a", "203.0.113.1"), []string{"--connect-from", "far"}, "works here: --connect-from near"},
+		"far end behind it":            {"near", agent("far", router), nil, "works here: --connect-from far"},
+		"far end behind it, from far":  {"near", agent("far", router), []string{"--connect-from", "far"}, ""},
+		"far end behind it, UDP":       {"near", agent("far", router), []string{"--connect-from", "far", "--udp"}, ""},
+		"near end behind it":           {"far", agent("near", "203.0.113.1"), nil, ""},
+		"near end behind it, UDP":      {"far", agent("near", "203.0.113.1"), []string{"--udp"}, ""},
+		"near end behind it, from far": {"far", agent("near", "203.0.113.1"), []string{"--connect-from", "far"}, "works here: --connect-from near"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := n.inside(t, c.near, append([]string{"test", c.far, "-t", "0.3s", "--omit", "0s", "--idle", "0s"}, c.args...)...)

@@ -29,8 +29,8 @@ const (
 
 // netns is two hosts for one test: network namespaces by name, joined by veth.
 type netns struct {
-	dir  string // of this pair alone: its processes have it on their command lines
-	a, b string // names of the namespaces
+	dir       string // of this pair alone: its processes have it on their command lines
+	near, far string // names of the namespaces
 }
 
 // newNetns makes a pair of hosts, which end with the test, and with everything
@@ -38,13 +38,13 @@ type netns struct {
 func newNetns(t testing.TB) *netns {
 	t.Helper()
 	word := strings.ToLower(rand.Text()[:6])
-	n := &netns{dir: t.TempDir(), a: fmt.Sprintf("lr%d-%s-a", os.Getpid(), word), b: fmt.Sprintf("lr%d-%s-b", os.Getpid(), word)}
-	for _, name := range []string{n.a, n.b} {
+	n := &netns{dir: t.TempDir(), near: fmt.Sprintf("lr%d-%s-near", os.Getpid(), word), far: fmt.Sprintf("lr%d-%s-far", os.Getpid(), word)}
+	for _, name := range []string{n.near, n.far} {
 		ip(t, "netns", "add", name)
 		t.Cleanup(func() { removeNetns(t, name) })
 	}
-	ip(t, "link", "add", "v0", "netns", n.a, "type", "veth", "peer", "name", "v0", "netns", n.b)
-	for name, addr := range map[string]string{n.a: nearAddr, n.b: farAddr} {
+	ip(t, "link", "add", "v0", "netns", n.near, "type", "veth", "peer", "name", "v0", "netns", n.far)
+	for name, addr := range map[string]string{n.near: nearAddr, n.far: farAddr} {
 		ip(t, "-n", name, "addr", "add", addr+"/24", "dev", "v0")
 		ip(t, "-n", name, "link", "set", "lo", "up")
 		ip(t, "-n", name, "link", "set", "v0", "up")
@@ -89,19 +89,16 @@ func (n *netns) state(host string) string { return filepath.Join(n.dir, host) }
 // db is where the pair's results are.
 func (n *netns) db() string { return filepath.Join(n.dir, "results.db") }
 
-// name is the namespace of host "a" or "b".
+// name is the namespace of host near or far.
 func (n *netns) name(host string) string {
-	if host == "a" {
-		return n.a
-	}
-	return n.b
+	return map[string]string{"near": n.near, "far": n.far}[host]
 }
 
 // agent is the target of an agent in a host, with variables of its own. With
 // any, it is the test binary, which knows what to do with them.
 func (n *netns) agent(host string, variables ...string) string {
 	addr, program := nearAddr, binary
-	if host == "b" {
+	if host == "far" {
 		addr = farAddr
 	}
 	if len(variables) > 0 {
@@ -149,18 +146,18 @@ func (n *netns) knobs(t testing.TB, host string) holds {
 }
 
 // both are the knobs of the two hosts.
-type both struct{ a, b holds }
+type both struct{ near, far holds }
 
 func (n *netns) bothKnobs(t testing.TB) both {
 	t.Helper()
-	return both{n.knobs(t, "a"), n.knobs(t, "b")}
+	return both{n.knobs(t, "near"), n.knobs(t, "far")}
 }
 
 // restored demands that the hosts hold what they held before, and that no process is left in them.
 func (n *netns) restored(t testing.TB, before both) {
 	t.Helper()
 	eventually(t, patience, "an agent or a watchdog is still there", func() bool {
-		return len(netnsPIDs(t.Context(), n.a))+len(netnsPIDs(t.Context(), n.b)) == 0
+		return len(netnsPIDs(t.Context(), n.near))+len(netnsPIDs(t.Context(), n.far)) == 0
 	})
 	now := n.bothKnobs(t)
 	must.True(t, now == before, "the knobs hold %+v, before %+v", now, before)

@@ -13,7 +13,7 @@ import (
 	"linerate/internal/must"
 )
 
-// firewall gives host b a firewall: its rules are what it lets in besides ssh, which
+// firewall gives the far host a firewall: its rules are what it lets in besides ssh, which
 // comes by no network here, and what belongs to its own connections.
 func (n *netns) firewall(t testing.TB, host, rules string) {
 	t.Helper()
@@ -77,9 +77,9 @@ func TestFirewall(t *testing.T) {
 			t.Parallel()
 			n := newNetns(t)
 			s := n.overSSH(t)
-			n.firewall(t, "a", c.near)
-			n.firewall(t, "b", c.far)
-			r := run(t, withSSH(n.inside(t, "a", quickOverSSH(c.args...)...), s)).ends(t, 3)
+			n.firewall(t, "near", c.near)
+			n.firewall(t, "far", c.far)
+			r := run(t, withSSH(n.inside(t, "near", quickOverSSH(c.args...)...), s)).ends(t, 3)
 			for _, want := range c.says {
 				must.Contain(t, r.err, want, "does not say")
 			}
@@ -90,7 +90,7 @@ func TestFirewall(t *testing.T) {
 			if c.then == nil {
 				return
 			}
-			r = run(t, withSSH(n.inside(t, "a", quickOverSSH(append(c.then, "--json")...)...), s))
+			r = run(t, withSSH(n.inside(t, "near", quickOverSSH(append(c.then, "--json")...)...), s))
 			must.Need(t, r.code == 0, "with %q: exit code %d\n%s%s", c.then, r.code, r.out, r.err)
 			var d struct {
 				Report struct {
@@ -125,7 +125,7 @@ func TestFoundByName(t *testing.T) {
 	config := filepath.Join(n.dir, "config")
 	look := func(more ...string) result {
 		t.Helper()
-		cmd := n.inside(t, "a", append([]string{"test", host, "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s"}, more...)...)
+		cmd := n.inside(t, "near", append([]string{"test", host, "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s"}, more...)...)
 		cmd.Env = append(cmd.Env, "LINERATE_CONFIG="+config, "LINERATE_MDNS=")
 		return run(t, cmd)
 	}
@@ -136,7 +136,7 @@ func TestFoundByName(t *testing.T) {
 	}
 	up := func(args ...string) *process {
 		t.Helper()
-		cmd := n.inside(t, "b", append([]string{"serve", "--state", n.state("b")}, args...)...)
+		cmd := n.inside(t, "far", append([]string{"serve", "--state", n.state("far")}, args...)...)
 		cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
 		p := start(t, cmd)
 		eventually(t, patience, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
@@ -154,7 +154,7 @@ func TestFoundByName(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(config, "known_servers"))
 	first, _, _ := strings.Cut(strings.TrimPrefix(string(b), strings.ToLower(host)+" "), "\n")
 	must.Need(t, err == nil && len(first) == 43, "remembered %q, %v", b, err)
-	must.Do(t, os.RemoveAll(n.state("b")))
+	must.Do(t, os.RemoveAll(n.state("far")))
 	p = up("--open", "--host", farAddr)       // with a key of its own, as somebody else has
 	look().ends(t, 3, first, "known_servers") // another key
 	end(p)
@@ -177,7 +177,7 @@ func TestFirstHour05Filtered(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	s := n.overSSH(t)
-	n.firewall(t, "b", "drop")
+	n.firewall(t, "far", "drop")
 	for name, args := range map[string][]string{
 		"test": {"test", "root@far"},
 		"run":  {"run", "root@far", "--factor", "tcp.sack=on,off", "--baseline", "on"},
@@ -185,7 +185,7 @@ func TestFirstHour05Filtered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sayFiltered(t, run(t, withSSH(n.inside(t, "a", args...), s)))
+			sayFiltered(t, run(t, withSSH(n.inside(t, "near", args...), s)))
 		})
 	}
 }
@@ -210,17 +210,17 @@ func TestFirstHour15FoundByIPv6(t *testing.T) {
 		t.Skip("this machine's name is no single word")
 	}
 	n := newNetns(t)
-	for name, addr := range map[string]string{n.a: nearAddr, n.b: farAddr} {
+	for name, addr := range map[string]string{n.near: nearAddr, n.far: farAddr} {
 		ip(t, "-n", name, "addr", "del", addr+"/24", "dev", "v0")
 	}
 	eventually(t, patience, "addresses of the link", func() bool { // no two hosts have the same
-		return strings.Contains(ip(t, "-n", n.b, "-6", "addr", "show", "dev", "v0", "scope", "link", "-tentative"), "fe80:")
+		return strings.Contains(ip(t, "-n", n.far, "-6", "addr", "show", "dev", "v0", "scope", "link", "-tentative"), "fe80:")
 	})
-	cmd := n.inside(t, "b", "serve", "--state", n.state("b"), "--open")
+	cmd := n.inside(t, "far", "serve", "--state", n.state("far"), "--open")
 	cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
 	p := start(t, cmd)
 	eventually(t, patience, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
-	cmd = n.inside(t, "a", "test", host, "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s")
+	cmd = n.inside(t, "near", "test", host, "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s")
 	cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
 	if r := run(t, cmd); r.code != 0 || !strings.Contains(r.err, "is known from now on by its pin") || !strings.Contains(r.err, "fe80:") {
 		t.Errorf("exit code %d\n%s%s\n%s", r.code, r.out, r.err, p.said())

@@ -16,7 +16,7 @@ func TestTruthOfFilteredHosts(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	s := n.overSSH(t)
-	n.firewall(t, "b", "drop")
+	n.firewall(t, "far", "drop")
 	for _, line := range []string{
 		"test root@far", "test root@far --udp", "test root@far --bidir", "run root@far --factor tcp.sack=on,off --baseline on",
 		"run root@far --udp --factor rate=4M,8M --baseline 4M", "sweep root@far", "copy root@far",
@@ -24,7 +24,7 @@ func TestTruthOfFilteredHosts(t *testing.T) {
 		t.Run(line, func(t *testing.T) {
 			truth.Hold(t, truth.Tries, func(try *truth.Try) {
 				began := time.Now()
-				r := run(try, withSSH(n.inside(try, "a", strings.Fields(line)...), s))
+				r := run(try, withSSH(n.inside(try, "near", strings.Fields(line)...), s))
 				try.Claim("answer", time.Since(began).Seconds(), 0, 6, "s")
 				sayFiltered(try, r)
 			})

@@ -17,7 +17,7 @@ func TestARefusalIsToldOnce(t *testing.T) {
 		"nic.media.speed=100": {"the driver has no such setting", "undone: all settings are back\n"},
 		"nic.offload.lro=on":  {"the driver holds it fixed", "undone: all settings are back\n"},
 	} {
-		r := run(t, n.inside(t, "a", "set", setting, "--interface", "v0", "--for", "1s", "--state", n.state("a")))
+		r := run(t, n.inside(t, "near", "set", setting, "--interface", "v0", "--for", "1s", "--state", n.state("near")))
 		said := r.out + r.err
 		for _, once := range []string{c.says, "unsupported operation", " of v0"} {
 			if strings.Count(said, once) != 1 {

@@ -19,10 +19,10 @@ import (
 // serverAddr is where the tests' servers listen.
 const serverAddr = farAddr + ":5299"
 
-// serve starts linerate serve in host b and returns it with its join link.
+// serve starts linerate serve in the far host and returns it with its join link.
 func (n *netns) serve(t testing.TB, args ...string) (*process, tls.Link) {
 	t.Helper()
-	p := start(t, n.inside(t, "b", append([]string{"serve", "--listen", serverAddr, "--state", n.state("b")}, args...)...))
+	p := start(t, n.inside(t, "far", append([]string{"serve", "--listen", serverAddr, "--state", n.state("far")}, args...)...))
 	link := regexp.MustCompile(`linerate://[^\s']+`)
 	eventually(t, patience, "a join link", func() bool { return link.MatchString(p.said()) })
 	return p, joinLink(t, link.FindString(p.said()))
@@ -51,10 +51,10 @@ func (n *netns) role(t testing.TB, host, role string) *exec.Cmd {
 	return cmd
 }
 
-// look is a quick look from host a.
+// look is a quick look from the near host.
 func (n *netns) look(t testing.TB, link string, more ...string) result {
 	t.Helper()
-	return run(t, n.inside(t, "a", append([]string{"test", link, "-t", "0.4s", "-i", "0.2s", "--omit", "0s", "--idle", "0s", "-q"}, more...)...))
+	return run(t, n.inside(t, "near", append([]string{"test", link, "-t", "0.4s", "-i", "0.2s", "--omit", "0s", "--idle", "0s", "-q"}, more...)...))
 }
 
 // sane demands that a look measured both directions of a veth pair.
@@ -88,31 +88,31 @@ func TestServe(t *testing.T) {
 
 	sane(t, n.look(t, good, "--json"))
 
-	r := run(t, n.inside(t, "a", "run", good, "--factor", "window=16KiB,256KiB", "--baseline", "16KiB", "--blocks", "3",
+	r := run(t, n.inside(t, "near", "run", good, "--factor", "window=16KiB,256KiB", "--baseline", "16KiB", "--blocks", "3",
 		"-t", "0.2s", "-i", "0.2s", "--omit", "0s", "--settle", "0s", "--no-twin", "--json", "-q"))
 	r.succeeds(t) // run with a window
 	if d := decode[document](t, r.out); len(d.Session.Runs) < 6 || len(d.Session.Verdicts) == 0 || len(d.Session.Changes) != 0 {
 		t.Errorf("%d runs, verdicts %+v, changes %v", len(d.Session.Runs), d.Session.Verdicts, d.Session.Changes)
 	}
 
-	r = run(t, n.inside(t, "a", "run", good, "--factor", "far.tcp.sack=off", "--blocks", "3", "--no-twin", "-t", "0.2s", "-i", "0.2s", "--omit", "0s"))
+	r = run(t, n.inside(t, "near", "run", good, "--factor", "far.tcp.sack=off", "--blocks", "3", "--no-twin", "-t", "0.2s", "-i", "0.2s", "--omit", "0s"))
 	if r.code != 4 || !strings.Contains(r.err, "tcp.sack cannot be set on 10.77.0.2: the key default has the right to measure") || !strings.Contains(r.err, "serve --allow-tune") {
 		t.Errorf("a knob of a server: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 
-	out, err := n.role(t, "a", "scan "+serverAddr).CombinedOutput()
+	out, err := n.role(t, "near", "scan "+serverAddr).CombinedOutput()
 	must.Need(t, err == nil, "scan: %v\n%s", err, out)
 	sane(t, n.look(t, good, "--json"))
 
 	// A server that goes takes nobody's session down without a word.
-	p := start(t, n.inside(t, "a", "test", good, "--to", "-t", "1m"))
+	p := start(t, n.inside(t, "near", "test", good, "--to", "-t", "1m"))
 	enough := n.received(t) + 10e6
 	eventually(t, patience, "traffic", func() bool { return n.received(t) > enough })
 	server.signal(t, syscall.SIGTERM)
 	server.wait(t, patience).ends(t, 0)
 	p.wait(t, patience).ends(t, 3, farAddr) // a session whose server ended
 	n.restored(t, before)
-	files := must.Get(filepath.Glob(filepath.Join(n.state("b"), "journal*")))(t)
+	files := must.Get(filepath.Glob(filepath.Join(n.state("far"), "journal*")))(t)
 	must.True(t, len(files) == 0, "the server wrote a journal: %v", files)
 }
 
@@ -130,7 +130,7 @@ func TestServeRefuses(t *testing.T) {
 	}
 	elsewhere := func(port string) string { return strings.Replace(link.String(), ":5299", ":"+port, 1) }
 	for port, manner := range map[string]string{"6001": "banner", "6002": "hang up", "6003": "silent"} {
-		p := start(t, n.role(t, "b", manner+" "+farAddr+":"+port))
+		p := start(t, n.role(t, "far", manner+" "+farAddr+":"+port))
 		eventually(t, patience, manner, func() bool { return p.said() != "" })
 	}
 	cases := map[string]func(*testing.T){}
@@ -169,11 +169,11 @@ func TestServeOpen(t *testing.T) {
 	server, link := n.serve(t, "--open")
 	must.Equal(t, link.Secret, "", "the link of an open server has a secret: %s", link)
 	sane(t, n.look(t, link.String(), "--json"))
-	r := run(t, n.inside(t, "a", "test", link.String(), "-t", "61s", "--omit", "0s"))
+	r := run(t, n.inside(t, "near", "test", link.String(), "-t", "61s", "--omit", "0s"))
 	if r.code != 3 || !strings.Contains(r.err, "this agent allows 1m0s; that is fixed for clients without a key: with one, of linerate serve key add") {
 		t.Errorf("61 s: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	r = run(t, n.inside(t, "a", "test", link.String(), "-t", "1s", "--omit", "0s", "-P", "17"))
+	r = run(t, n.inside(t, "near", "test", link.String(), "-t", "1s", "--omit", "0s", "-P", "17"))
 	if r.code != 3 || !strings.Contains(r.err, "17 streams, this agent allows 16") {
 		t.Errorf("17 streams: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
@@ -202,25 +202,25 @@ func TestServeSeesEachSession(t *testing.T) {
 	needRoot(t)
 	const otherAddr, otherServer = "10.78.0.1", "10.78.0.2"
 	n := newNetns(t)
-	other := n.a + "c"
+	other := n.near + "c"
 	ip(t, "netns", "add", other)
 	t.Cleanup(func() { removeNetns(t, other) })
-	ip(t, "link", "add", "w0", "mtu", "1400", "netns", other, "type", "veth", "peer", "name", "w0", "netns", n.b)
-	for name, addr := range map[string]string{other: otherAddr, n.b: otherServer} {
+	ip(t, "link", "add", "w0", "mtu", "1400", "netns", other, "type", "veth", "peer", "name", "w0", "netns", n.far)
+	for name, addr := range map[string]string{other: otherAddr, n.far: otherServer} {
 		ip(t, "-n", name, "addr", "add", addr+"/24", "dev", "w0")
 		ip(t, "-n", name, "link", "set", "lo", "up")
 		ip(t, "-n", name, "link", "set", "w0", "mtu", "1400", "up")
 	}
-	macs := regexp.MustCompile(`link/ether ([0-9a-f:]{17})`).FindAllStringSubmatch(ip(t, "-n", n.b, "link"), -1)
+	macs := regexp.MustCompile(`link/ether ([0-9a-f:]{17})`).FindAllStringSubmatch(ip(t, "-n", n.far, "link"), -1)
 	name := must.Get(os.Hostname())(t)
 	must.Need(t, len(macs) >= 2, "%v", macs)
-	there := &netns{dir: t.TempDir(), a: other, b: n.b}
+	there := &netns{dir: t.TempDir(), near: other, far: n.far}
 	for _, open := range []bool{false, true} {
-		args := []string{"serve", "--listen", ":5299", "--host", farAddr, "--state", n.state("b")}
+		args := []string{"serve", "--listen", ":5299", "--host", farAddr, "--state", n.state("far")}
 		if open {
 			args = append(args, "--open")
 		}
-		p := start(t, n.inside(t, "b", args...))
+		p := start(t, n.inside(t, "far", args...))
 		eventually(t, patience, "a join link", func() bool { return strings.Contains(p.said(), "linerate://") })
 		link := regexp.MustCompile(`linerate://[^\s']+`).FindString(p.said())
 		for range 2 {

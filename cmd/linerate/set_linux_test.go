@@ -26,7 +26,7 @@ func (n *netns) changed(t testing.TB, before both, a, b bool) {
 	t.Helper()
 	eventually(t, patience, "the change", func() bool {
 		now := n.bothKnobs(t)
-		return (now.a.sack != before.a.sack && now.a.rmem != before.a.rmem) == a && (now.b.sack != before.b.sack && now.b.rmem != before.b.rmem) == b
+		return (now.near.sack != before.near.sack && now.near.rmem != before.near.rmem) == a && (now.far.sack != before.far.sack && now.far.rmem != before.far.rmem) == b
 	})
 }
 
@@ -51,9 +51,9 @@ func TestSetWithoutTerminal(t *testing.T) {
 	needRoot(t)
 	beside(t, map[string]func(*testing.T){
 		"here": func(t *testing.T) { setHeld(t, 2, func(*netns) []string { return nil }) },
-		"far":  func(t *testing.T) { setHeld(t, 2, func(n *netns) []string { return []string{n.agent("b")} }) },
+		"far":  func(t *testing.T) { setHeld(t, 2, func(n *netns) []string { return []string{n.agent("far")} }) },
 		"both": func(t *testing.T) {
-			setHeld(t, 4, func(n *netns) []string { return []string{"--both", n.agent("b")} })
+			setHeld(t, 4, func(n *netns) []string { return []string{"--both", n.agent("far")} })
 		},
 	})
 }
@@ -61,7 +61,7 @@ func TestSetWithoutTerminal(t *testing.T) {
 func setHeld(t testing.TB, changes int, more func(*netns) []string) {
 	n := newNetns(t)
 	before := n.bothKnobs(t)
-	r := run(t, n.inside(t, "a", setArgs(append(more(n), "--for", "1s", "--json")...)...))
+	r := run(t, n.inside(t, "near", setArgs(append(more(n), "--for", "1s", "--json")...)...))
 	n.restored(t, before)
 	r.ends(t, 0, "held for 1 s, then it goes back: to keep it takes a terminal")
 	if err := validate("linerate/set/v1", r.out); err != nil {
@@ -77,16 +77,16 @@ func TestSetFaults(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
-	r := run(t, n.inside(t, "a", setArgs("tcp.recv_buffer_initial=1MiB", "link.mtu_max=9000", "--both", n.agent("b"))...))
+	r := run(t, n.inside(t, "near", setArgs("tcp.recv_buffer_initial=1MiB", "link.mtu_max=9000", "--both", n.agent("far"))...))
 	if r.code != 2 || strings.Count(r.err, "(C-05: ") != 2 || strings.Count(r.err, "link.mtu_max: a fact of the machine") != 2 {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 	n.restored(t, before)
-	r = run(t, n.inside(t, "a", "set", "tcp.sack=on", n.agent("b")))
+	r = run(t, n.inside(t, "near", "set", "tcp.sack=on", n.agent("far")))
 	if r.code != 0 || r.out != "nothing to do: all of it holds already\n" {
 		t.Errorf("what holds already: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	if entries, _ := filepath.Glob(n.state("b") + "/journal*"); len(entries) > 0 {
+	if entries, _ := filepath.Glob(n.state("far") + "/journal*"); len(entries) > 0 {
 		t.Errorf("a journal was begun: %q", entries)
 	}
 }
@@ -100,7 +100,7 @@ func TestSetOnOneHostFails(t *testing.T) {
 		"near": func(t *testing.T) {
 			n := newNetns(t)
 			before := n.bothKnobs(t)
-			cmd := n.inside(t, "a", setArgs("--both", n.agent("b"), "--json")...)
+			cmd := n.inside(t, "near", setArgs("--both", n.agent("far"), "--json")...)
 			cmd.Env = append(cmd.Env, "LINERATE_STATE=/dev/null/none")
 			r := run(t, cmd)
 			n.restored(t, before)
@@ -110,8 +110,8 @@ func TestSetOnOneHostFails(t *testing.T) {
 		"far": func(t *testing.T) {
 			n := newNetns(t)
 			before := n.bothKnobs(t)
-			bad := strings.Replace(n.agent("b"), "--state "+n.state("b"), "--state /dev/null/none", 1)
-			r := run(t, n.inside(t, "a", setArgs("--both", bad)...))
+			bad := strings.Replace(n.agent("far"), "--state "+n.state("far"), "--state /dev/null/none", 1)
+			r := run(t, n.inside(t, "near", setArgs("--both", bad)...))
 			n.restored(t, before)
 			r.ends(t, 1, "/dev/null/none")
 		},
@@ -202,7 +202,7 @@ func TestSetOnTerminal(t *testing.T) {
 		all[name] = func(t *testing.T) {
 			n := newNetns(t)
 			before := n.bothKnobs(t)
-			tt := onTerminal(t, n.inside(t, "a", setArgs("--both", n.agent("b"), "--for", c.time)...))
+			tt := onTerminal(t, n.inside(t, "near", setArgs("--both", n.agent("far"), "--for", c.time)...))
 			if name != "no answer" { // which may be back already
 				n.changed(t, before, true, true)
 			}
@@ -228,31 +228,31 @@ func TestSetConfirmed(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
-	far := n.agent("b")
-	tt := onTerminal(t, n.inside(t, "a", setArgs("--both", far)...))
+	far := n.agent("far")
+	tt := onTerminal(t, n.inside(t, "near", setArgs("--both", far)...))
 	tt.asked(t, "y\n")
 	tt.wait(t, patience).succeeds(t)
 	eventually(t, patience, "the terminal to tell it", func() bool { return strings.Contains(tt.shown.String(), "confirmed: it stays until") })
-	gone := func() bool { return len(netnsPIDs(t.Context(), n.a))+len(netnsPIDs(t.Context(), n.b)) == 0 }
+	gone := func() bool { return len(netnsPIDs(t.Context(), n.near))+len(netnsPIDs(t.Context(), n.far)) == 0 }
 	eventually(t, patience, "a process is left", gone)
 	n.changed(t, before, true, true)
 
 	// Other sessions on both hosts neither undo it nor lose it.
-	run(t, n.inside(t, "a", "set", "tcp.timestamps=off", "--both", far, "--for", "1s")).ends(t, 0) // another change
+	run(t, n.inside(t, "near", "set", "tcp.timestamps=off", "--both", far, "--for", "1s")).ends(t, 0) // another change
 	eventually(t, patience, "a process is left", gone)
 	n.changed(t, before, true, true)
 
-	r := run(t, n.inside(t, "a", "undo", far))
+	r := run(t, n.inside(t, "near", "undo", far))
 	if r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
 		t.Errorf("undo HOST: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 	n.changed(t, before, true, false)
-	r = run(t, n.inside(t, "a", "undo", "--json"))
+	r = run(t, n.inside(t, "near", "undo", "--json"))
 	if err := validate("linerate/undo/v1", r.out); err != nil || r.code != 0 || strings.Count(r.out, `"undone"`) != 2 {
 		t.Errorf("undo: exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
 	n.restored(t, before)
-	must.Equal(t, run(t, n.inside(t, "a", "undo")).out, "nothing to undo\n", "second undo")
+	must.Equal(t, run(t, n.inside(t, "near", "undo")).out, "nothing to undo\n", "second undo")
 }
 
 // TestSetUnreachableAfterwards has a host that takes no second connection: what
@@ -263,10 +263,10 @@ func TestSetUnreachableAfterwards(t *testing.T) {
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	once := filepath.Join(n.dir, "once.sh")
-	_, command, _ := strings.Cut(n.agent("b"), " ")
+	_, command, _ := strings.Cut(n.agent("far"), " ")
 	script := fmt.Sprintf("#!/bin/sh\nmkdir %s/once || exit 1\nexec %s\n", n.dir, command)
 	must.Do(t, os.WriteFile(once, []byte(script), 0o700))
-	tt := onTerminal(t, n.inside(t, "a", setArgs("--both", "exec:"+farAddr+" "+once)...))
+	tt := onTerminal(t, n.inside(t, "near", setArgs("--both", "exec:"+farAddr+" "+once)...))
 	tt.asked(t, "y\n")
 	r := tt.wait(t, patience)
 	n.restored(t, before)
@@ -283,9 +283,9 @@ func TestSetTwice(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
-	p := start(t, n.inside(t, "a", setArgs("--for", "10m", n.agent("b"))...))
+	p := start(t, n.inside(t, "near", setArgs("--for", "10m", n.agent("far"))...))
 	n.changed(t, before, false, true)
-	r := run(t, n.inside(t, "a", "set", "tcp.sack=on", "tcp.timestamps=off", "--for", "1s", n.agent("b")))
+	r := run(t, n.inside(t, "near", "set", "tcp.sack=on", "tcp.timestamps=off", "--for", "1s", n.agent("far")))
 	if r.code != 3 || !strings.Contains(r.err, "in use by another linerate (process ") || !strings.Contains(r.err, "another linerate changes that host: wait until it has ended") {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
@@ -305,10 +305,10 @@ func TestSetLosesAHost(t *testing.T) {
 		"agent killed": func(t *testing.T) {
 			n := newNetns(t)
 			before := n.bothKnobs(t)
-			p := start(t, n.inside(t, "a", setArgs("--for", "10m", "--both", n.agent("b"))...))
+			p := start(t, n.inside(t, "near", setArgs("--for", "10m", "--both", n.agent("far"))...))
 			n.changed(t, before, true, true)
-			agent := relatives(p.cmd.Process.Pid, n.dir).agentB
-			must.Need(t, agent != 0, "no agent on host b")
+			agent := relatives(p.cmd.Process.Pid, n.dir).agentFar
+			must.Need(t, agent != 0, "no agent on the far host")
 			must.Do(t, syscall.Kill(agent, syscall.SIGKILL))
 			r := p.wait(t, patience)
 			n.restored(t, before)
@@ -317,11 +317,11 @@ func TestSetLosesAHost(t *testing.T) {
 		"changed by somebody else": func(t *testing.T) {
 			n := newNetns(t)
 			before := n.bothKnobs(t)
-			p := start(t, n.inside(t, "a", setArgs("--for", "10m", "--both", n.agent("b"))...))
+			p := start(t, n.inside(t, "near", setArgs("--for", "10m", "--both", n.agent("far"))...))
 			n.changed(t, before, true, true)
-			ip(t, "netns", "exec", n.b, "sh", "-c", "echo '4096 65536 99999' > "+rmem)
+			ip(t, "netns", "exec", n.far, "sh", "-c", "echo '4096 65536 99999' > "+rmem)
 			p.wait(t, patience).ends(t, 1, "99999").prints(t, "changed by somebody else meanwhile, left alone")
-			before.b.rmem = "4096\t65536\t99999"
+			before.far.rmem = "4096\t65536\t99999"
 			n.restored(t, before)
 		},
 	})
@@ -349,39 +349,39 @@ func TestSetMTU(t *testing.T) {
 	beside(t, map[string]func(*testing.T){
 		"one side": func(t *testing.T) {
 			n := newNetns(t)
-			r := run(t, n.inside(t, "a", "set", "link.mtu=9000", "--for", "5m", n.agent("b")))
+			r := run(t, n.inside(t, "near", "set", "link.mtu=9000", "--for", "5m", n.agent("far")))
 			if r.code != 1 || !strings.Contains(r.err, " has an MTU of 1500 and drops larger packets silently") || !strings.Contains(r.err, "link.mtu=1500 fits") || !strings.Contains(r.err, "all settings are back") {
 				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 			}
-			must.Equal(t, n.mtu(t, "b"), "1500", "MTU")
+			must.Equal(t, n.mtu(t, "far"), "1500", "MTU")
 		},
 		"here": func(t *testing.T) { // with a canary of the user, and the gateway
 			n := newNetns(t)
-			ip(t, "-n", n.a, "route", "add", "default", "via", farAddr)
+			ip(t, "-n", n.near, "route", "add", "default", "via", farAddr)
 			for _, canary := range []string{nearAddr, farAddr} { // this host's own address answers anyway
-				r := run(t, n.inside(t, "a", "set", "link.mtu=9000", "--interface", "v0", "--for", "10m", "--canary", canary, "--json"))
+				r := run(t, n.inside(t, "near", "set", "link.mtu=9000", "--interface", "v0", "--for", "10m", "--canary", canary, "--json"))
 				if err := validate("linerate/set/v1", r.out); err != nil || r.code != 1 || !strings.Contains(r.err, farAddr+" (packets of 9000 bytes) does not answer") {
 					t.Errorf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 				}
 			}
-			must.Equal(t, n.mtu(t, "a"), "1500", "MTU")
+			must.Equal(t, n.mtu(t, "near"), "1500", "MTU")
 		},
 		"a bridge": func(t *testing.T) { // names the port that needs it too, and sets both
 			n := newNetns(t)
-			ip(t, "-n", n.a, "link", "add", "br0", "type", "bridge")
-			ip(t, "-n", n.a, "link", "add", "p0", "type", "veth", "peer", "name", "p1")
-			ip(t, "-n", n.a, "link", "set", "p0", "master", "br0")
-			mtu := func(link string) string { return n.mtuOf(t, "a", link) }
-			r := held(t, n.inside(t, "a", "set", "link.mtu=9000", "--interface", "br0", "--for", "10m"), func() bool { return mtu("br0") == "9000" && mtu("p0") == "9000" })
+			ip(t, "-n", n.near, "link", "add", "br0", "type", "bridge")
+			ip(t, "-n", n.near, "link", "add", "p0", "type", "veth", "peer", "name", "p1")
+			ip(t, "-n", n.near, "link", "set", "p0", "master", "br0")
+			mtu := func(link string) string { return n.mtuOf(t, "near", link) }
+			r := held(t, n.inside(t, "near", "set", "link.mtu=9000", "--interface", "br0", "--for", "10m"), func() bool { return mtu("br0") == "9000" && mtu("p0") == "9000" })
 			if !strings.Contains(r.out, "mtu of p0") || mtu("br0") != "1500" || mtu("p0") != "1500" {
 				t.Errorf("MTU %s, of the port %s\n%s", mtu("br0"), mtu("p0"), r.out+r.err)
 			}
 		},
 		"both sides": func(t *testing.T) {
 			n := newNetns(t)
-			held(t, n.inside(t, "a", "set", "link.mtu=9000", "--both", "--for", "10m", n.agent("b")), func() bool { return n.mtu(t, "a") == "9000" && n.mtu(t, "b") == "9000" })
-			if n.mtu(t, "a") != "1500" || n.mtu(t, "b") != "1500" {
-				t.Errorf("MTU %s and %s", n.mtu(t, "a"), n.mtu(t, "b"))
+			held(t, n.inside(t, "near", "set", "link.mtu=9000", "--both", "--for", "10m", n.agent("far")), func() bool { return n.mtu(t, "near") == "9000" && n.mtu(t, "far") == "9000" })
+			if n.mtu(t, "near") != "1500" || n.mtu(t, "far") != "1500" {
+				t.Errorf("MTU %s and %s", n.mtu(t, "near"), n.mtu(t, "far"))
 			}
 		},
 	})
@@ -393,13 +393,13 @@ func TestSetRoute(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
-	routes := func() string { return ip(t, "-n", n.b, "route", "show") }
+	routes := func() string { return ip(t, "-n", n.far, "route", "show") }
 	before := routes()
-	held(t, n.inside(t, "a", "set", "route.initcwnd=40", "--for", "10m", n.agent("b")), func() bool { return strings.Contains(routes(), "initcwnd 40") })
+	held(t, n.inside(t, "near", "set", "route.initcwnd=40", "--for", "10m", n.agent("far")), func() bool { return strings.Contains(routes(), "initcwnd 40") })
 	if routes() != before {
 		t.Errorf("routes %s, before %s", routes(), before)
 	}
-	if r := run(t, n.inside(t, "a", "knobs", "--match", "route.", n.agent("b"))); r.code != 0 || !strings.Contains(r.out, "initcwnd of 10.77.0.0/24 dev v0") {
+	if r := run(t, n.inside(t, "near", "knobs", "--match", "route.", n.agent("far"))); r.code != 0 || !strings.Contains(r.out, "initcwnd of 10.77.0.0/24 dev v0") {
 		t.Errorf("knobs: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 }

@@ -28,7 +28,7 @@ func TestSlowSetOnABusyMachine(t *testing.T) {
 			}
 		})
 	}
-	r := run(t, n.inside(t, "a", setArgs("--for", "3s", "--both", n.agent("b"))...))
+	r := run(t, n.inside(t, "near", setArgs("--for", "3s", "--both", n.agent("far"))...))
 	n.restored(t, before)
 	must.True(t, r.code == 0 && !strings.Contains(r.err, "deadline passed"), "exit code %d\n%s%s", r.code, r.out, r.err)
 }

@@ -17,9 +17,9 @@ func TestSetPerHost(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
-	r := held(t, n.inside(t, "a", "set", "near.tcp.sack=off", "far.tcp.recv_buffer_max=64KiB", "--both", "--for", "10m", n.agent("b")), func() bool {
+	r := held(t, n.inside(t, "near", "set", "near.tcp.sack=off", "far.tcp.recv_buffer_max=64KiB", "--both", "--for", "10m", n.agent("far")), func() bool {
 		now := n.bothKnobs(t)
-		return now.a.sack != before.a.sack && now.a.rmem == before.a.rmem && now.b.sack == before.b.sack && now.b.rmem != before.b.rmem
+		return now.near.sack != before.near.sack && now.near.rmem == before.near.rmem && now.far.sack == before.far.sack && now.far.rmem != before.far.rmem
 	})
 	must.Equal(t, strings.Count(r.out, ": back to "), 2, "%s%s", r.out, r.err)
 	n.restored(t, before)
@@ -28,11 +28,11 @@ func TestSetPerHost(t *testing.T) {
 		says string
 	}{
 		{[]string{"far.tcp.sack=off"}, "far.tcp.sack: no HOST is named"},
-		{[]string{"near.tcp.sack=off", n.agent("b")}, "near.tcp.sack: without --both the change is about HOST alone"},
-		{[]string{"c.tcp.sack=off", n.agent("b")}, `c.tcp.sack: unknown host "c": write `},
-		{[]string{"near.tcp.sack=off", "tcp.sack=off", "--both", n.agent("b")}, "tcp.sack is set twice"},
+		{[]string{"near.tcp.sack=off", n.agent("far")}, "near.tcp.sack: without --both the change is about HOST alone"},
+		{[]string{"c.tcp.sack=off", n.agent("far")}, `c.tcp.sack: unknown host "c": write `},
+		{[]string{"near.tcp.sack=off", "tcp.sack=off", "--both", n.agent("far")}, "tcp.sack is set twice"},
 	} {
-		if r := run(t, n.inside(t, "a", append([]string{"set"}, c.args...)...)); r.code != 2 || !strings.Contains(r.err, c.says) {
+		if r := run(t, n.inside(t, "near", append([]string{"set"}, c.args...)...)); r.code != 2 || !strings.Contains(r.err, c.says) {
 			t.Errorf("%q: exit code %d\n%s%s", c.args, r.code, r.out, r.err)
 		}
 	}
@@ -49,27 +49,27 @@ func TestProfileApply(t *testing.T) {
 	text := "profile: 1\nhosts:\n- {role: near, kernel: 2.6.9, knobs: {tcp.sack: off}}\n- {role: far, system: freebsd, knobs: {tcp.recv_buffer_max: 64KiB}}\n"
 	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	before := n.bothKnobs(t)
-	tt := onTerminal(t, n.inside(t, "a", "profile", "apply", file, "--both", n.agent("b")))
+	tt := onTerminal(t, n.inside(t, "near", "profile", "apply", file, "--both", n.agent("far")))
 	tt.asked(t, "y\n")
 	r := tt.wait(t, patience)
 	now := n.bothKnobs(t)
-	if r.code != 0 || now.a.sack == before.a.sack || now.a.rmem != before.a.rmem || now.b.sack != before.b.sack || now.b.rmem == before.b.rmem {
+	if r.code != 0 || now.near.sack == before.near.sack || now.near.rmem != before.near.rmem || now.far.sack != before.far.sack || now.far.rmem == before.far.rmem {
 		t.Errorf("exit code %d: %+v, before %+v\n%s", r.code, now, before, r.out)
 	}
 	for _, says := range []string{"tried with kernel 2.6.9", "tried on freebsd, and this host runs linux"} {
 		must.Contain(t, r.out, says, "it")
 	}
-	r = run(t, n.inside(t, "a", "profile", "apply", file, "--both", "--json", n.agent("b")))
+	r = run(t, n.inside(t, "near", "profile", "apply", file, "--both", "--json", n.agent("far")))
 	if err := validate("linerate/set/v1", r.out); err != nil || r.code != 0 || !strings.Contains(r.out, `"nothing to do"`) || !strings.Contains(r.err, "1 of 1 settings of the profile are there already") {
 		t.Errorf("again: exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
-	for _, args := range [][]string{{"undo", n.agent("b")}, {"undo"}} {
-		if r := run(t, n.inside(t, "a", args...)); r.code != 0 || strings.Count(r.out, ": back to ") != 1 {
+	for _, args := range [][]string{{"undo", n.agent("far")}, {"undo"}} {
+		if r := run(t, n.inside(t, "near", args...)); r.code != 0 || strings.Count(r.out, ": back to ") != 1 {
 			t.Errorf("%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
 		}
 	}
 	n.restored(t, before)
-	run(t, n.inside(t, "a", "profile", "apply", file)).ends(t, 2, "choose with --role") // without a role
+	run(t, n.inside(t, "near", "profile", "apply", file)).ends(t, 2, "choose with --role") // without a role
 }
 
 // TestSetKilledBetweenConfirmations kills the controller when the far host was told
@@ -80,40 +80,40 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
-	tt := onTerminal(t, n.inside(t, "a", setArgs("--both", n.agent("b"))...))
+	tt := onTerminal(t, n.inside(t, "near", setArgs("--both", n.agent("far"))...))
 	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
-	watchdog := relatives(tt.cmd.Process.Pid, n.dir).watchdogB
-	must.Need(t, watchdog != 0, "no watchdog on host b")
+	watchdog := relatives(tt.cmd.Process.Pid, n.dir).watchdogFar
+	must.Need(t, watchdog != 0, "no watchdog on the far host")
 	// A watchdog that stands still sees the confirmation later: the controller waits.
 	must.Do(t, unix.Kill(watchdog, unix.SIGSTOP))
 	tt.asked(t, "y\n")
-	eventually(t, patience, "the confirmation on host b", func() bool {
+	eventually(t, patience, "the confirmation on the far host", func() bool {
 		_, noted := os.Stat(n.dir + "/confirming.json")
-		told, err := os.ReadFile(filepath.Join(n.state("b"), "confirmed"))
+		told, err := os.ReadFile(filepath.Join(n.state("far"), "confirmed"))
 		return noted == nil && err == nil && len(told) > 0
 	})
 	tt.signal(t, unix.SIGKILL)
 	must.Do(t, unix.Kill(watchdog, unix.SIGCONT))
-	eventually(t, patience, "a process is left", func() bool { return len(netnsPIDs(t.Context(), n.a))+len(netnsPIDs(t.Context(), n.b)) == 0 })
+	eventually(t, patience, "a process is left", func() bool { return len(netnsPIDs(t.Context(), n.near))+len(netnsPIDs(t.Context(), n.far)) == 0 })
 	n.changed(t, before, false, true)
 
-	run(t, n.inside(t, "a", "undo")).ends(t, 0, " may hold it: linerate undo 'exec:") // undo here
+	run(t, n.inside(t, "near", "undo")).ends(t, 0, " may hold it: linerate undo 'exec:") // undo here
 	for _, c := range []struct {
 		args []string
 		says []string
 	}{
 		{nil, []string{"was cut short on ", "it is not in place here", " may hold it: linerate undo 'exec:"}},
-		{[]string{"--both", n.agent("b")}, []string{" still holds tcp.sack=off, tcp.recv_buffer_max=64 KiB, this machine does not: linerate undo 'exec:"}},
+		{[]string{"--both", n.agent("far")}, []string{" still holds tcp.sack=off, tcp.recv_buffer_max=64 KiB, this machine does not: linerate undo 'exec:"}},
 	} {
-		r := run(t, n.inside(t, "a", append([]string{"set", "tcp.timestamps=off", "--for", "1s"}, c.args...)...))
+		r := run(t, n.inside(t, "near", append([]string{"set", "tcp.timestamps=off", "--for", "1s"}, c.args...)...))
 		for _, says := range c.says {
 			if r.code != 0 || !strings.Contains(r.err, says) {
 				t.Errorf("exit code %d, not %q\n%s%s", r.code, says, r.out, r.err)
 			}
 		}
 	}
-	r := run(t, n.inside(t, "a", "set", "tcp.timestamps=off", "--for", "1s"))
+	r := run(t, n.inside(t, "near", "set", "tcp.timestamps=off", "--for", "1s"))
 	must.True(t, !strings.Contains(r.err, "cut short"), "told again\n%s", r.err)
-	run(t, n.inside(t, "a", "undo", n.agent("b"))).ends(t, 0)
+	run(t, n.inside(t, "near", "undo", n.agent("far"))).ends(t, 0)
 	n.restored(t, before)
 }

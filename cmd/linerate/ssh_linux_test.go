@@ -15,17 +15,17 @@ import (
 	"linerate/internal/must"
 )
 
-// overSSH makes host b reachable as root@far, by an sshd in its namespace.
+// overSSH makes the far host reachable as root@far, by an sshd in its namespace.
 func (n *netns) overSSH(t testing.TB) *sshtest.Server {
 	t.Helper()
 	must.Do(t, os.Mkdir(n.sshTemp(), 0o700))
 	return sshtest.Start(t, sshtest.Options{
-		Namespace: n.b, Proxy: true, HostName: farAddr,
-		Env: map[string]string{"LINERATE_STATE": n.state("b"), "TMPDIR": n.sshTemp()},
+		Namespace: n.far, Proxy: true, HostName: farAddr,
+		Env: map[string]string{"LINERATE_STATE": n.state("far"), "TMPDIR": n.sshTemp()},
 	})
 }
 
-// sshTemp is the temporary folder of host b.
+// sshTemp is the temporary folder of the far host.
 func (n *netns) sshTemp() string { return filepath.Join(n.dir, "tmp") }
 
 // copies are the directories that linerate made there.
@@ -40,7 +40,7 @@ func withSSH(cmd *exec.Cmd, s *sshtest.Server) *exec.Cmd {
 	return cmd
 }
 
-// compareOverSSH is compareArgs with host b behind ssh.
+// compareOverSSH is compareArgs with the far host behind ssh.
 func (n *netns) compareOverSSH(blocks int, more ...string) []string {
 	args := n.compareArgs(blocks, more...)
 	args[slices.Index(args, "--far")+1] = "root@far"
@@ -55,7 +55,7 @@ func TestSSH(t *testing.T) {
 	n := newNetns(t)
 	s := n.overSSH(t)
 	before := n.bothKnobs(t)
-	r := run(t, withSSH(n.inside(t, "a", "test", "root@far", "-t", "0.5s", "--omit", "0s", "--idle", "0s", "--json"), s))
+	r := run(t, withSSH(n.inside(t, "near", "test", "root@far", "-t", "0.5s", "--omit", "0s", "--idle", "0s", "--json"), s))
 	if r.code != 0 || !strings.Contains(r.out, "the data connections do not go there but straight to "+farAddr) {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
@@ -67,7 +67,7 @@ func TestSSH(t *testing.T) {
 	if left := n.copies(t); len(left)+len(home) > 0 || err != nil {
 		t.Errorf("left: %q, home %v, %v", left, home, err)
 	}
-	must.Fail(t, must.Err(os.Stat(n.state("b"))), "a journal where nothing was changed")
+	must.Fail(t, must.Err(os.Stat(n.state("far"))), "a journal where nothing was changed")
 	r = run(t, withSSH(n.command(t, "undo", "root@far"), s))
 	must.True(t, r.code == 0 && r.out == "nothing to undo\n", "undo: exit code %d\n%s%s", r.code, r.out, r.err)
 }
@@ -79,21 +79,21 @@ func TestSSHBlackHole(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	n := narrowRouter(t, "1300", "1500", true)
-	s := sshtest.Start(t, sshtest.Options{Namespace: n.b, HostName: farAddr, Listener: listenIn(t, n.b), Env: map[string]string{"LINERATE_STATE": n.state("b")}})
+	s := sshtest.Start(t, sshtest.Options{Namespace: n.far, HostName: farAddr, Listener: listenIn(t, n.far), Env: map[string]string{"LINERATE_STATE": n.state("far")}})
 	test := func() result {
-		return run(t, withSSH(n.inside(t, "a", "test", "root@far", "-t", "0.2s", "--omit", "0s", "--idle", "0s", "--to", "--timeout", "1m"), s))
+		return run(t, withSSH(n.inside(t, "near", "test", "root@far", "-t", "0.2s", "--omit", "0s", "--idle", "0s", "--to", "--timeout", "1m"), s))
 	}
 	r := test()
 	if r.code != 3 || !strings.Contains(r.err, "hangs in its key exchange") || !strings.Contains(r.err, "packets of 1300 bytes pass, and v0 sends 1500") || !strings.Contains(r.err, "linerate set link.mtu=1300 --interface v0") {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	ip(t, "-n", n.a, "link", "set", "v0", "mtu", "1300")
+	ip(t, "-n", n.near, "link", "set", "v0", "mtu", "1300")
 	if r = test(); r.code != 0 {
 		t.Errorf("with the smaller MTU: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 }
 
-// TestSSHDrops kills ssh, and the sshd of the connection, while host b is
+// TestSSHDrops kills ssh, and the sshd of the connection, while the far host is
 // changed: its settings go back, its directory goes, and the session goes on over
 // a new connection.
 func TestSSHDrops(t *testing.T) {
@@ -110,7 +110,7 @@ func sshDrops(t testing.TB, victim string) {
 	s := n.overSSH(t)
 	before := n.bothKnobs(t)
 	p := start(t, withSSH(n.command(t, n.compareOverSSH(2, "-t", "1s", "--settle", "0s", "--baseline", "8KiB", "--no-twin")...), s))
-	eventually(t, patience, "host b is changed", func() bool { return n.knobs(t, "b") != before.b })
+	eventually(t, patience, "the far host is changed", func() bool { return n.knobs(t, "far") != before.far })
 	first := n.copies(t)
 	must.Need(t, len(first) == 1, "during the session: %q", first)
 	for _, pid := range sshtest.Children(p.cmd.Process.Pid) {
@@ -131,8 +131,8 @@ func sshDrops(t testing.TB, victim string) {
 }
 
 // TestSSHTerminal types the passphrase of a key into ssh's own question on a
-// terminal, and presses Ctrl-C there while host b is changed: ssh must outlive
-// it, since b is put in order over it.
+// terminal, and presses Ctrl-C there while the far host is changed: ssh must outlive
+// it, since the far host is put in order over it.
 func TestSSHTerminal(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -167,7 +167,7 @@ func TestSSHTerminal(t *testing.T) {
 	press("open sesame\n")
 	eventually(t, patience, "the question whether it may stay", func() bool { return strings.Contains(p.said(), "leave linerate (") })
 	press("n\n")
-	eventually(t, patience, "host b is changed\n"+p.said(), func() bool { return n.knobs(t, "b") != before.b })
+	eventually(t, patience, "the far host is changed\n"+p.said(), func() bool { return n.knobs(t, "far") != before.far })
 	press("\x03")
 	r := p.wait(t, patience)
 	must.True(t, r.code == 130 && !strings.Contains(r.out, "contact lost"), "exit code %d\n%s", r.code, r.out)
@@ -230,7 +230,7 @@ func TestFirstHour21CopyIsTold(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	s := n.overSSH(t)
-	run(t, withSSH(n.inside(t, "a", "facts", "root@far", "--keep-agent"), s)).ends(t, 0, "copying linerate to far (")
-	again := run(t, withSSH(n.inside(t, "a", "facts", "root@far"), s))
+	run(t, withSSH(n.inside(t, "near", "facts", "root@far", "--keep-agent"), s)).ends(t, 0, "copying linerate to far (")
+	again := run(t, withSSH(n.inside(t, "near", "facts", "root@far"), s))
 	must.True(t, again.code == 0 && !strings.Contains(again.err, "copying"), "exit code %d\n%s", again.code, again.err)
 }

@@ -64,34 +64,34 @@ func TestDamagedJournal(t *testing.T) {
 	for _, way := range []string{"here", "from afar"} {
 		t.Run(way, func(t *testing.T) {
 			n := newNetns(t)
-			before := settingsOf(t, n.b)
-			n.leftOpen(t, "b", journal.Record{Kind: journal.KindApplied, Transaction: "other", Number: 1}, journal.Record{Kind: journal.KindApplied, Transaction: "t", Number: 1, Text: "0"})
-			n.edit(t, "b", func(text []byte) []byte { return bytes.Replace(text, []byte(`"other"`), []byte(`"0ther"`), 1) })
+			before := settingsOf(t, n.far)
+			n.leftOpen(t, "far", journal.Record{Kind: journal.KindApplied, Transaction: "other", Number: 1}, journal.Record{Kind: journal.KindApplied, Transaction: "t", Number: 1, Text: "0"})
+			n.edit(t, "far", func(text []byte) []byte { return bytes.Replace(text, []byte(`"other"`), []byte(`"0ther"`), 1) })
 			undo := func(more ...string) *exec.Cmd {
 				if way == "here" {
-					return n.inside(t, "b", append([]string{"undo", "--state", n.state("b")}, more...)...)
+					return n.inside(t, "far", append([]string{"undo", "--state", n.state("far")}, more...)...)
 				}
-				return n.command(t, append([]string{"undo", n.agent("b") + " " + strings.Join(more, " ")}, more...)...)
+				return n.command(t, append([]string{"undo", n.agent("far") + " " + strings.Join(more, " ")}, more...)...)
 			}
 			for i := range 3 {
 				u := run(t, undo())
 				if u.code != 7 || i > 0 && !strings.Contains(u.err, toldOfDamage) {
 					t.Errorf("undo: exit code %d\n%s%s", u.code, u.out, u.err)
 				}
-				got := settingsOf(t, n.b)
+				got := settingsOf(t, n.far)
 				must.True(t, got[sackKnob] == before[sackKnob], "after undo: %v", got)
 			}
-			facts := n.inside(t, "b", "facts")
-			facts.Env = append(facts.Env, "LINERATE_STATE="+n.state("b"))
+			facts := n.inside(t, "far", "facts")
+			facts.Env = append(facts.Env, "LINERATE_STATE="+n.state("far"))
 			if f := run(t, facts); f.code != 0 || strings.Count(f.err, toldOfDamage) != 1 {
 				t.Errorf("facts: exit code %d\n%s", f.code, f.err)
 			}
-			p := start(t, n.inside(t, "b", "serve", "--state", n.state("b"), "--listen", farAddr+":0"))
+			p := start(t, n.inside(t, "far", "serve", "--state", n.state("far"), "--listen", farAddr+":0"))
 			eventually(t, patience, "the join link", func() bool { return p.said() != "" })
 			p.signal(t, os.Interrupt)
 			s := p.wait(t, patience)
 			must.True(t, strings.Count(s.err, toldOfDamage) == 1, "serve: exit code %d\n%s%s", s.code, s.out, s.err)
-			if r := run(t, undo("--acknowledge")); r.code != 0 || !strings.Contains(r.out+r.err, "acknowledged, and kept as "+journal.Files(n.state("b"))[0]+".damaged-1.seen") {
+			if r := run(t, undo("--acknowledge")); r.code != 0 || !strings.Contains(r.out+r.err, "acknowledged, and kept as "+journal.Files(n.state("far"))[0]+".damaged-1.seen") {
 				t.Errorf("undo --acknowledge: exit code %d\n%s%s", r.code, r.out, r.err)
 			}
 			if u := run(t, undo()); u.code != 0 || u.err != "" || u.out != "nothing to undo\n" {
@@ -106,19 +106,19 @@ func TestJournalOfANewerLinerate(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
-	n.leftOpen(t, "b")
+	n.leftOpen(t, "far")
 	line := `"v":7,"seq":2,"prev":1,"by":"9.8.7","record":{}}`
 	crc := crc32.Checksum([]byte(line), crc32.MakeTable(crc32.Castagnoli))
-	n.edit(t, "b", func(text []byte) []byte { return fmt.Appendf(text, "{\"crc\":\"%08x\",%s\n", crc, line) })
+	n.edit(t, "far", func(text []byte) []byte { return fmt.Appendf(text, "{\"crc\":\"%08x\",%s\n", crc, line) })
 	for name, cmd := range map[string]*exec.Cmd{
-		"here": n.inside(t, "b", "undo", "--state", n.state("b")), "from afar": n.command(t, "undo", n.agent("b")),
-		"acknowledge": n.inside(t, "b", "undo", "--acknowledge", "--state", n.state("b")),
+		"here": n.inside(t, "far", "undo", "--state", n.state("far")), "from afar": n.command(t, "undo", n.agent("far")),
+		"acknowledge": n.inside(t, "far", "undo", "--acknowledge", "--state", n.state("far")),
 	} {
 		if u := run(t, cmd); u.code != 7 || !strings.Contains(u.err, "written by linerate 9.8.7 in version 7 of the format") {
 			t.Errorf("undo %s: exit code %d\n%s%s", name, u.code, u.out, u.err)
 		}
 	}
-	for _, path := range journal.Files(n.state("b")) {
+	for _, path := range journal.Files(n.state("far")) {
 		text, err := os.ReadFile(path)
 		must.True(t, err == nil && bytes.HasSuffix(text, []byte(line+"\n")), "%s was changed: %v", path, err)
 	}
@@ -131,7 +131,7 @@ func TestDriverIsBusy(t *testing.T) {
 	needRoot(t)
 	n, m := newNetns(t), newMounts(t, "true")
 	in := func(args ...string) *exec.Cmd {
-		enter := append(m.enter()[1:], "--net=/run/netns/"+n.b)
+		enter := append(m.enter()[1:], "--net=/run/netns/"+n.far)
 		return n.prepare(exec.CommandContext(t.Context(), "nsenter", append(enter, args...)...))
 	}
 	do := func(args ...string) {
@@ -139,15 +139,15 @@ func TestDriverIsBusy(t *testing.T) {
 		out, err := in(args...).CombinedOutput()
 		must.Need(t, err == nil, "%q: %v\n%s", args, err, out)
 	}
-	state := []string{"--state", n.state("b")}
+	state := []string{"--state", n.state("far")}
 	p := start(t, in(append([]string{binary, "set", "tcp.sack=off", "tcp.timestamps=off", "--for", "1m"}, state...)...))
-	eventually(t, patience, "the setting", func() bool { return settingsOf(t, n.b)[sackKnob] == "0" && settingsOf(t, n.b)[stampKnob] == "0" })
+	eventually(t, patience, "the setting", func() bool { return settingsOf(t, n.far)[sackKnob] == "0" && settingsOf(t, n.far)[stampKnob] == "0" })
 	do("mount", "--bind", sack, sack)
 	do("mount", "-o", "remount,bind,ro", sack)
 	must.Do(t, syscall.Kill(p.cmd.Process.Pid, syscall.SIGKILL))
 	p.wait(t, patience)
-	eventually(t, patience, "the undo of the rest", func() bool { return settingsOf(t, n.b)[stampKnob] == "1" })
-	got := settingsOf(t, n.b)[sackKnob]
+	eventually(t, patience, "the undo of the rest", func() bool { return settingsOf(t, n.far)[stampKnob] == "1" })
+	got := settingsOf(t, n.far)[sackKnob]
 	must.Need(t, got == "0", "tcp.sack is %s: nothing was refused", got)
 	watchdogs := withVariable("LINERATE_STATE=" + n.dir)
 	for range 2 {
@@ -161,7 +161,7 @@ func TestDriverIsBusy(t *testing.T) {
 		}
 	}
 	do("umount", sack)
-	eventually(t, patience, "the undo", func() bool { return settingsOf(t, n.b)[sackKnob] == "1" })
+	eventually(t, patience, "the undo", func() bool { return settingsOf(t, n.far)[sackKnob] == "1" })
 	eventually(t, patience, "the end of the watchdog", func() bool { return len(withVariable("LINERATE_STATE="+n.dir)) == 0 })
 	u := run(t, in(append([]string{binary, "undo"}, state...)...))
 	must.True(t, u.code == 0 && u.out == "nothing to undo\n", "undo: exit code %d\n%s%s", u.code, u.out, u.err)
@@ -173,15 +173,15 @@ func TestRecoveryIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
-	n.leftOpen(t, "b")
+	n.leftOpen(t, "far")
 	var j *journal.Journal
 	var err error
 	eventually(t, patience, "the journal is free", func() bool { // a child that another test starts has its lock until its exec
-		j, err = journal.Open(n.state("b"))
+		j, err = journal.Open(n.state("far"))
 		return err == nil
 	})
-	argv := []string{"ip", "netns", "exec", n.b, binary, "agent", "--state", n.state("b")}
-	peer := must.Get(stdio.Start(t.Context(), argv, stdio.Options{Name: "b", DataHost: farAddr}))(t)
+	argv := []string{"ip", "netns", "exec", n.far, binary, "agent", "--state", n.state("far")}
+	peer := must.Get(stdio.Start(t.Context(), argv, stdio.Options{Name: "far", DataHost: farAddr}))(t)
 	c := must.Get(session.Open(t.Context(), peer, session.Options{Host: model.Far, Version: "test"}))(t)
 	want := []model.Assignment{{Host: model.Far, Knob: stampKnob, Value: "0"}}
 	if changes, err := c.Recovered(t.Context()); len(changes) > 0 || err != nil {
@@ -192,10 +192,10 @@ func TestRecoveryIsTriedAgain(t *testing.T) {
 	}
 	must.Do(t, j.Close())
 	must.OK(t, must.Err(c.Apply(t.Context(), want, time.Minute)), "Apply")
-	got := settingsOf(t, n.b)
+	got := settingsOf(t, n.far)
 	must.True(t, got[sackKnob] == "1" && got[stampKnob] == "0", "after Apply: %v", got)
 	must.OK(t, must.Err(c.Close(t.Context())))
-	if left, err := filepath.Glob(n.state("b") + "/confirm*"); len(left) > 0 || err != nil {
+	if left, err := filepath.Glob(n.state("far") + "/confirm*"); len(left) > 0 || err != nil {
 		t.Errorf("left %q, %v", left, err)
 	}
 }
