@@ -117,9 +117,7 @@ func TestEgress(t *testing.T) {
 			if there["asked"]+there["datagrams"] < 2*noise || there["else"] > noise {
 				t.Errorf("to the far host: %v bytes", there)
 			}
-			if c.back && (back["asked"] == 0 || back["else"] > noise) {
-				t.Errorf("back: %v bytes", back)
-			}
+			must.True(t, !c.back || back["asked"] != 0 && back["else"] <= noise, "back: %v bytes", back)
 		})
 	}
 }
@@ -141,8 +139,6 @@ func TestEgressRefused(t *testing.T) {
 		{"test root@nas --through ssh -S ef", "the packets are those of ssh"},
 	} {
 		r := run(t, command(t, strings.Fields(c.args)...))
-		if r.code != 2 || !strings.Contains(r.err, c.says) {
-			t.Errorf("%s: exit code %d\n%s", c.args, r.code, r.err)
-		}
+		must.True(t, r.code == 2 && strings.Contains(r.err, c.says), "%s: exit code %d\n%s", c.args, r.code, r.err)
 	}
 }

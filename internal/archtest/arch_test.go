@@ -181,9 +181,7 @@ func checkPure(t *testing.T, p listed) {
 // it owns.
 func TestPackageDocs(t *testing.T) {
 	for _, p := range list(t, "linux") {
-		if len(p.GoFiles) > 0 && p.Doc == "" {
-			t.Errorf("%s has no package doc", p.ImportPath)
-		}
+		must.True(t, len(p.GoFiles) == 0 || p.Doc != "", "%s has no package doc", p.ImportPath)
 	}
 }
 

@@ -81,9 +81,8 @@ func TestReferences(t *testing.T) {
 		}
 		if strings.HasSuffix(path, ".go") && !strings.Contains(path, "archtest") {
 			for _, m := range rule.FindAllStringSubmatch(text, -1) {
-				if id := m[1] + m[2]; !have["diagnosis"][id] {
-					t.Errorf("%s: rule %s is not in docs/reference/diagnosis.md", path, id)
-				}
+				id := m[1] + m[2]
+				must.True(t, have["diagnosis"][id], "%s: rule %s is not in docs/reference/diagnosis.md", path, id)
 			}
 		}
 		if strings.HasSuffix(path, ".md") {

@@ -40,17 +40,15 @@ func TestParseTarget(t *testing.T) {
 		"someone@nas": {User: "someone", Host: "nas"}, "ssh://nas": {Host: "nas"}, "ssh://root@[fe80::1]:2222": {User: "root", Host: "fe80::1", Port: 2222},
 		"root@fe80::1%eth0": {User: "root", Host: "fe80::1%eth0"}, "ssh://root@[fe80::1%eth0]:22": {User: "root", Host: "fe80::1%eth0", Port: 22},
 	} {
-		if got, err := Parse(in, testEnv()); err != nil || got.Kind != SSH || got.SSH != want || got.Text != in {
-			t.Errorf("%s: %+v, %v", in, got, err)
-		}
+		got, err := Parse(in, testEnv())
+		must.True(t, err == nil && got.Kind == SSH && got.SSH == want && got.Text == in, "%s: %+v, %v", in, got, err)
 	}
 	for _, in := range []string{
 		"", "a b", "-x", "nas\x1b[2J", "nas/x", ":5299", "someone@nas:22", "ssh://", "ssh://someone:secret@nas", "x@-oProxyCommand=id", "exec:", "exec:10.0.0.2",
 		"lab:rate=fast",
 	} {
-		if got, err := Parse(in, testEnv()); err == nil || app.KindOf(err) != app.Usage {
-			t.Errorf("%q: %+v, %v", in, got, err)
-		}
+		got, err := Parse(in, testEnv())
+		must.True(t, err != nil && app.KindOf(err) == app.Usage, "%q: %+v, %v", in, got, err)
 	}
 }
 
@@ -83,9 +81,8 @@ func TestParseLinkAt(t *testing.T) {
 	}
 	if runtime.GOOS != "windows" {
 		write(link, 0o640)
-		if got, err := Parse("@"+file, testEnv()); err != nil || got.Warning != file+" holds a secret, and others may read it: chmod 600 "+file {
-			t.Errorf("%+v, %v", got, err)
-		}
+		got := must.Get(Parse("@"+file, testEnv()))(t)
+		must.True(t, got.Warning == file+" holds a secret, and others may read it: chmod 600 "+file, "%+v", got)
 	}
 	t.Setenv(linkVariable, " "+link+" ")
 	if got, err := Parse("@", testEnv()); err != nil || got.Link.Addr != "nas:5299" {
@@ -107,9 +104,8 @@ func TestParsePair(t *testing.T) {
 		t.Errorf("%+v %v", near, err)
 	}
 	for _, pair := range [][2]string{{"lab:lan", link}, {link, "lab:lan"}, {"a b", link}, {"", "a b"}} {
-		if _, _, err := Pair(pair[0], pair[1], testEnv()); err == nil || app.KindOf(err) != app.Usage {
-			t.Errorf("%q: %v", pair, err)
-		}
+		_, _, err := Pair(pair[0], pair[1], testEnv())
+		must.True(t, err != nil && app.KindOf(err) == app.Usage, "%q: %v", pair, err)
 	}
 }
 

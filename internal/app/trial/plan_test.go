@@ -180,8 +180,7 @@ func TestCopyPlan(t *testing.T) {
 	}
 	for _, bad := range []string{"pigeon", "./no/such/file"} {
 		asked.Source = bad
-		if _, err := asked.Plan(here, agent); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "--source") {
-			t.Errorf("from %s: %v", bad, err)
-		}
+		_, err := asked.Plan(here, agent)
+		must.True(t, app.KindOf(err) == app.Usage && strings.Contains(err.Error(), "--source"), "from %s: %v", bad, err)
 	}
 }

@@ -69,9 +69,8 @@ func TestFilesAreKept(t *testing.T) {
 	if shown.Format != model.FormatSystemdNetworkd || shown.Reason != "networkd has it" || shown.Record != "" || len(shown.Files) != 2 || len(shown.Omitted) != 1 || len(shown.Commands) == 0 {
 		t.Errorf("the dry run: %+v", shown)
 	}
-	if entries, _ := os.ReadDir(filepath.Join(root, "etc")); len(entries) > 0 {
-		t.Errorf("the dry run wrote %v", entries)
-	}
+	entries, _ := os.ReadDir(filepath.Join(root, "etc"))
+	must.True(t, len(entries) == 0, "the dry run wrote %v", entries)
 	want.DryRun, want.Plan = false, shown.Plan
 	done, err := s.Keep(ctx, want)
 	if err != nil || done.Record == "" || done.Plan != shown.Plan || done.Others["tcp.recv_buffer_max"].Number != 2 {
@@ -96,9 +95,8 @@ func TestFilesAreKept(t *testing.T) {
 	if claims, err := s.Claims(ctx, []model.KnobID{"link.mtu"}); err != nil || len(claims) != 1 || claims[0].Link != "em0" || !claims[0].Active.Or(false) || claims[0].Line != 3 {
 		t.Errorf("Claims = %+v, %v", claims, err)
 	}
-	if all, err := s.Confirmed(ctx); err != nil || len(all) != 1 || !all[0].Holds || all[0].Link != "em0" {
-		t.Errorf("Confirmed = %+v, %v", all, err)
-	}
+	all := must.Get(s.Confirmed(ctx))(t)
+	must.True(t, len(all) == 1 && all[0].Holds && all[0].Link == "em0", "Confirmed = %+v", all)
 }
 
 // TestOwnersLink: netplan writes a .link file for an MTU, which turns off what wakes the
@@ -171,9 +169,8 @@ func TestFilesOfSystems(t *testing.T) {
 		s, _, _ := far(t, c)
 		k := asked(sack)
 		k.DryRun = true
-		if got, err := s.Keep(t.Context(), k); err != nil || got.Format != want || len(got.Files) == 0 {
-			t.Errorf("%s: %+v, %v", system, got, err)
-		}
+		got, err := s.Keep(t.Context(), k)
+		must.True(t, err == nil && got.Format == want && len(got.Files) != 0, "%s: %+v, %v", system, got, err)
 		k.Format = model.FormatAnsible
 		must.Is(t, must.Err(s.Keep(t.Context(), k)), session.ErrInvalid, "%s: tasks", system)
 	}

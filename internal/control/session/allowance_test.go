@@ -61,9 +61,7 @@ func TestAllowanceOfHonestRuns(t *testing.T) {
 			must.Dof(t, err, "%s: after %v", name, at)
 		}
 		end := errors.Join(a.take(Event{Kind: Measured}, start.Add(20*time.Second)), a.take(Event{Kind: Result}, start.Add(21*time.Second)))
-		if end != nil {
-			t.Errorf("%s: %v", name, end)
-		}
+		must.OK(t, end, "%s", name)
 	}
 }
 

@@ -20,9 +20,7 @@ import (
 func says(t *testing.T, err error, words ...string) {
 	t.Helper()
 	for _, w := range words {
-		if err == nil || !strings.Contains(err.Error(), w) {
-			t.Errorf("%v does not say %q", err, w)
-		}
+		must.True(t, err != nil && strings.Contains(err.Error(), w), "%v does not say %q", err, w)
 	}
 }
 
@@ -32,9 +30,8 @@ const spoken = "protocol 1"
 func TestVersionsMustFitBothWays(t *testing.T) {
 	conn, served := serving(t, stub{}, short())
 	_, err := exchange(conn, &Hello{Protocol: 7, Version: "v-future", Host: model.Far})
-	if r, ok := errors.AsType[*refused](err); !ok || !errors.Is(r, ErrVersion) {
-		t.Errorf("error %v", err)
-	}
+	r, ok := errors.AsType[*refused](err)
+	must.True(t, ok && errors.Is(r, ErrVersion), "error %v", err)
 	says(t, err, "v-agent", "v-future", spoken, "7", "install the same linerate")
 	_ = conn.Close()
 	soon(t, "the agent to hang up", served)
@@ -109,9 +106,8 @@ func TestAnonymousCostsOneMessage(t *testing.T) {
 				_, err = io.WriteString(near, c.again)
 			}
 			soon(t, "the agent to hang up", served)
-			if most := helloHead + maxGreeting + 1; read.n > most {
-				t.Errorf("%d bytes were read, at most %d may be", read.n, most)
-			}
+			most := helloHead + maxGreeting + 1
+			must.True(t, read.n <= most, "%d bytes were read, at most %d may be", read.n, most)
 		})
 	}
 }
@@ -136,9 +132,8 @@ func FuzzGreeting(f *testing.F) {
 		var said bytes.Buffer
 		a := &adapter{service: stub{hello: func(Hello) error { return ErrRefused }}, version: "v", timeouts: short()}
 		conn := &script{Reader: bytes.NewReader(b), out: &said}
-		if _, h, err := a.greeted(t.Context(), conn); err == nil {
-			t.Errorf("%q is welcome as %s", b, h)
-		}
+		_, h, err := a.greeted(t.Context(), conn)
+		must.True(t, err != nil, "%q is welcome as %s", b, h)
 		if said.Len() > 2*MaxText {
 			t.Errorf("answered %d bytes", said.Len())
 		}
@@ -165,8 +160,6 @@ func FuzzReply(f *testing.F) {
 	f.Add([]byte("\x00\x00\x12\x04\x00\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := exchange(&script{Reader: bytes.NewReader(b), out: io.Discard}, &Hello{Host: model.Far})
-		if err == nil && p == nil {
-			t.Error("neither an answer nor an error")
-		}
+		must.True(t, err != nil || p != nil, "neither an answer nor an error")
 	})
 }

@@ -64,9 +64,7 @@ func exchangeHTTP(t *testing.T, cc *http.ClientConn, method, path string, body i
 	}
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
-	if err != nil && answer.StatusCode == http.StatusOK {
-		t.Fatal(err)
-	}
+	must.Need(t, err == nil || answer.StatusCode != http.StatusOK, "%v", err)
 	return answer.StatusCode, string(text)
 }
 
@@ -91,9 +89,8 @@ func TestOneMediaType(t *testing.T) {
 	}
 	for path, other := range map[string]string{apply: mediaStream, run: mediaUnary} {
 		for _, kind := range append(kinds, other) {
-			if status, _ := exchangeHTTP(t, cc, http.MethodPost, path, never(t), "Content-Type", kind); status != http.StatusUnsupportedMediaType {
-				t.Errorf("%s as %q: status %d", path, kind, status)
-			}
+			status, _ := exchangeHTTP(t, cc, http.MethodPost, path, never(t), "Content-Type", kind)
+			must.True(t, status == http.StatusUnsupportedMediaType, "%s as %q: status %d", path, kind, status)
 		}
 	}
 	long := func(n int) (h []string) {
@@ -118,9 +115,8 @@ func TestOneMediaType(t *testing.T) {
 		"another service": {http.MethodPost, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", []string{"Content-Type", mediaUnary}, http.StatusNotFound},
 		"many headers":    {http.MethodPost, apply, long(maxHeaderFields), http.StatusRequestHeaderFieldsTooLarge},
 	} {
-		if status, _ := exchangeHTTP(t, cc, c.method, c.path, never(t), c.headers...); status != c.status {
-			t.Errorf("%s: status %d, want %d", name, status, c.status)
-		}
+		status, _ := exchangeHTTP(t, cc, c.method, c.path, never(t), c.headers...)
+		must.True(t, status == c.status, "%s: status %d, want %d", name, status, c.status)
 	}
 	must.Equal(t, applied, 0, "of them were heard")
 	if status, text := exchangeHTTP(t, cc, http.MethodPost, apply, bytes.NewReader(applyOf(t, 1)), "Content-Type", mediaUnary); status != http.StatusOK || applied != 1 {
@@ -192,9 +188,8 @@ func TestRequestIsOneBoundedMessage(t *testing.T) {
 	must.Do(t, err)
 	trailed.Header.Set("Content-Type", mediaUnary)
 	trailed.Trailer = http.Header{"X": {"1"}}
-	if answer, err := cc.RoundTrip(trailed); err != nil || answer.StatusCode != http.StatusBadRequest {
-		t.Errorf("a trailer: %+v, %v", answer, err)
-	}
+	answer := must.Get(cc.RoundTrip(trailed))(t)
+	must.True(t, answer.StatusCode == http.StatusBadRequest, "a trailer: %+v", answer)
 }
 
 // TestRequestsAreReadOneAtATime: while the body of one request is on its way no other one
@@ -302,15 +297,12 @@ func TestRequestsAreCharged(t *testing.T) {
 	}
 	must.Get(c.Apply(t.Context(), as, time.Minute))(t)
 	mu.Lock()
-	if inApply < 256<<10 || held != 0 {
-		t.Errorf("charged %v in the call, %v after it", inApply, held)
-	}
+	must.True(t, inApply >= 256<<10 && held == 0, "charged %v in the call, %v after it", inApply, held)
 	full, most = true, 0
 	mu.Unlock()
 	must.Is(t, must.Err(c.Apply(t.Context(), as, time.Minute)), ErrBusy, "no room")
-	if err := errors.Join(c.Start(t.Context(), 1), c.Stop(t.Context(), 1), c.Verify(t.Context())); err != nil || most != 0 {
-		t.Errorf("small calls: %v, charged %v", err, most)
-	}
+	err := errors.Join(c.Start(t.Context(), 1), c.Stop(t.Context(), 1), c.Verify(t.Context()))
+	must.True(t, err == nil && most == 0, "small calls: %v, charged %v", err, most)
 }
 
 // TestRefusalIsBounded: a controller reads no more of the answer to a call that failed
@@ -318,9 +310,8 @@ func TestRequestsAreCharged(t *testing.T) {
 func TestRefusalIsBounded(t *testing.T) {
 	body := readerFunc(func(b []byte) (int, error) { return copy(b, bytes.Repeat([]byte("[],"), len(b)/3+1)), nil })
 	answer := bounded(&http.Response{StatusCode: http.StatusBadRequest, Body: io.NopCloser(body)})
-	if n, err := io.Copy(io.Discard, answer.Body); n != maxRefusal || err != nil {
-		t.Errorf("%d bytes, %v", n, err)
-	}
+	n, err := io.Copy(io.Discard, answer.Body)
+	must.True(t, n == maxRefusal && err == nil, "%d bytes, %v", n, err)
 	answer = bounded(&http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(strings.Repeat("x", 2*maxRefusal)))})
 	if n, err := io.Copy(io.Discard, answer.Body); n != 2*maxRefusal || err != nil {
 		t.Errorf("of a good answer %d bytes, %v", n, err)

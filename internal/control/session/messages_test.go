@@ -299,9 +299,7 @@ func TestWhatIsSentFits(t *testing.T) {
 		must.OK(t, err, "%T", m)
 		must.Equal(t, fmt.Sprintf("%+v", m) == before, true, "%T is as it was", m)
 	}
-	if got := clean("a\x1b[31mb\tc\xff"+strings.Repeat("é", 10), 12); got != "a [31mb\tc\uFFFD" {
-		t.Errorf("%q", got)
-	}
+	must.Equal(t, clean("a\x1b[31mb\tc\xff"+strings.Repeat("é", 10), 12), "a [31mb\tc\uFFFD")
 }
 
 // TestMessagesRefused: what breaks a bound is refused, before or after it is decoded.
@@ -510,9 +508,8 @@ func TestChargeCoversDecoding(t *testing.T) {
 		err = newCodec("").Unmarshal(huge, c.into)
 		runtime.ReadMemStats(&after)
 		must.Is(t, err, ErrInvalid, "%s", name)
-		if used := after.TotalAlloc - before.TotalAlloc; used > 4<<20 {
-			t.Errorf("%s: %d bytes that are refused take %d bytes", name, len(huge), used)
-		}
+		used := after.TotalAlloc - before.TotalAlloc
+		must.True(t, used <= 4<<20, "%s: %d bytes that are refused take %d bytes", name, len(huge), used)
 	}
 }
 

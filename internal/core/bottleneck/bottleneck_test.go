@@ -63,9 +63,7 @@ func TestVerdicts(t *testing.T) {
 				Read: noisy(read, c.spread, c.blocks, 3), Write: noisy(write, c.spread, c.blocks, 4), Memory: noisy(memory, c.spread, c.blocks, 5),
 			}}
 			got := Limits(in)
-			if len(got) != 1 {
-				t.Fatalf("%+v", got)
-			}
+			must.Need(t, len(got) == 1, "%+v", got)
 			if l := got[0]; l.Verdict != c.verdict || l.Parts[0].Name != c.part || l.Copy != c.copy {
 				t.Errorf("%+v, want %s of %s", l, c.verdict, c.part)
 			} else if c.spread == spread && c.blocks > 1 && !slices.Equal(l.Tied, c.tied) {
@@ -92,24 +90,20 @@ func TestTied(t *testing.T) {
 		DiskToMemory: noisy(500e6, 0.01, 4, 0), Read: noisy(500e6, 0.01, 4, 1), Network: noisy(501e6, 0.01, 4, 2),
 	}}
 	l := Limits(in)[0]
-	if l.Verdict != SeveralOf || len(l.Tied) != 1 || l.Tied[0] == l.Parts[0].Name {
-		t.Errorf("%+v", l)
-	}
+	must.True(t, l.Verdict == SeveralOf && len(l.Tied) == 1 && l.Tied[0] != l.Parts[0].Name, "%+v", l)
 }
 
 func TestIncomplete(t *testing.T) {
 	in := Input{Rates: map[string]Rates{DiskToDisk: noisy(1e8, 0.01, 4, 0), Read: noisy(2e8, 0.01, 4, 1)}}
-	if l := Limits(in)[0]; l.Verdict != NotMeasured || !slices.Equal(l.Missing, []string{Network, Write}) {
-		t.Errorf("%+v", l)
-	}
+	l := Limits(in)[0]
+	must.True(t, l.Verdict == NotMeasured && slices.Equal(l.Missing, []string{Network, Write}), "%+v", l)
 	// Nothing in common: no block is complete.
 	in = Input{Rates: map[string]Rates{MemoryToDisk: {1: 1e8}, Network: {2: 1e9}, Write: {3: 2e8}}}
 	if l := Limits(in)[0]; l.Verdict != CannotTell || l.Blocks != 0 {
 		t.Errorf("%+v", l)
 	}
-	if got := Limits(Input{}); got != nil {
-		t.Errorf("%+v", got)
-	}
+	got := Limits(Input{})
+	must.True(t, got == nil, "%+v", got)
 }
 
 func TestLinkAndCore(t *testing.T) {
@@ -185,9 +179,7 @@ func TestSettings(t *testing.T) {
 				}
 			}
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%q to %q: %q", c.source, c.sink, got)
-		}
+		must.Same(t, got, c.want, "%q to %q", c.source, c.sink)
 	}
 }
 
@@ -201,12 +193,10 @@ func TestPlan(t *testing.T) {
 		sorted := slices.Sorted(slices.Values(block))
 		must.Equal(t, len(slices.Compact(sorted)), 8, "block %q", block)
 	}
-	if again, _ := Plan(o); !slices.EqualFunc(p.Order, again.Order, slices.Equal) {
-		t.Error("the same seed gives another order")
-	}
+	again, _ := Plan(o)
+	must.True(t, slices.EqualFunc(p.Order, again.Order, slices.Equal), "the same seed gives another order")
 	o.Seed++
-	if other, _ := Plan(o); slices.EqualFunc(p.Order, other.Order, slices.Equal) {
-		t.Error("another seed gives the same order")
-	}
+	other, _ := Plan(o)
+	must.True(t, !slices.EqualFunc(p.Order, other.Order, slices.Equal), "another seed gives the same order")
 	must.Fail(t, must.Err(Plan(PlanOptions{Blocks: -1, Directions: []model.Direction{model.Both}})), "no faults")
 }

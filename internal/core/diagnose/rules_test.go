@@ -163,17 +163,13 @@ func TestRules(t *testing.T) {
 		}
 	}
 	for _, r := range Rules() {
-		if r.look != nil && !fired[r.ID] {
-			t.Errorf("no case fires %s", r.ID)
-		}
+		must.True(t, r.look == nil || fired[r.ID], "no case fires %s", r.ID)
 	}
 }
 
 func check(t *testing.T, d model.Direction, c aCase, got []model.Finding) {
 	t.Helper()
-	if len(got) == 0 {
-		t.Fatal("no answer")
-	}
+	must.Need(t, len(got) != 0, "no answer")
 	f := got[0]
 	if c.beside {
 		i := slices.IndexFunc(got, func(f model.Finding) bool { return f.Rule == c.rule })
@@ -193,20 +189,15 @@ func check(t *testing.T, d model.Direction, c aCase, got []model.Finding) {
 		t.Errorf("more than one finding: %s", rulesOf(got))
 	}
 	must.Contain(t, f.Evidence, c.says)
-	if c.help != "" && (len(f.Knobs) == 0 || f.Knobs[0] != c.help) {
-		t.Errorf("knobs %v, want %s first", f.Knobs, c.help)
-	}
+	must.True(t, c.help == "" || len(f.Knobs) != 0 && f.Knobs[0] == c.help, "knobs %v, want %s first", f.Knobs, c.help)
 	for i, f := range got {
-		if f.Rule == c.without {
-			t.Errorf("%s was found: %s", c.without, f.Evidence)
-		}
+		must.True(t, f.Rule != c.without, "%s was found: %s", c.without, f.Evidence)
 		if f.Evidence == "" || f.Rule == "unknown" && f.Confidence != 0 || f.Confidence < 0 || f.Confidence >= 1 || len(f.Proof) == 0 || f.Direction != d {
 			t.Errorf("%+v is no whole finding", f)
 		}
 		must.Equal(t, f.Kind != model.FindingBeside, (i == 0), "%d: %s is of kind %q", i, f.Rule, f.Kind)
-		if text := Sentence(f, func(h model.Host) string { return string(h) }); strings.Contains(text, "%!") || strings.Contains(text, "  ") {
-			t.Errorf("sentence %q", text)
-		}
+		text := Sentence(f, func(h model.Host) string { return string(h) })
+		must.True(t, !strings.Contains(text, "%!") && !strings.Contains(text, "  "), "sentence %q", text)
 	}
 }
 
@@ -221,9 +212,7 @@ func rulesOf(fs []model.Finding) string {
 // TestUnknownStaysUnknown: without a run nothing is said, and without what the
 // sender's kernel tells nothing is blamed.
 func TestUnknownStaysUnknown(t *testing.T) {
-	if got := Find(Evidence{Direction: model.To, Goodput: 5e6, Streams: 1}); len(got) > 0 {
-		t.Errorf("%+v", got)
-	}
+	must.Len(t, Find(Evidence{Direction: model.To, Goodput: 5e6, Streams: 1}), 0)
 	for _, d := range []model.Direction{model.To, model.From} {
 		got := Find(evidence(d, 50e6, func(e *Evidence) {
 			e.TCP, e.Sender.Counters, e.Receiver.Counters = model.TCPSummary{}, Counters{}, Counters{}
@@ -316,9 +305,8 @@ func TestAmpleWindowIsNotBlamed(t *testing.T) {
 		e.TCP.RwndLimited, e.TCP.PeerWindow, e.TCP.RTT = known(4*time.Second), known(units.Bytes(6<<20)), known(8*time.Microsecond)
 		e.Receiver.Facts.Knobs = nil
 	})
-	if got := Find(e); strings.Contains(rulesOf(got), "B07") {
-		t.Errorf("blamed: %+v", got)
-	}
+	got := Find(e)
+	must.True(t, !strings.Contains(rulesOf(got), "B07"), "blamed: %+v", got)
 	e.Goodput = 4e12
 	if got := Find(e); got[0].Rule != "B07" {
 		t.Errorf("a window that is used up is not named: %+v", got)
@@ -332,9 +320,8 @@ func TestWhatIsFull(t *testing.T) {
 		e.Ceiling = known(units.BitRate(478e6))
 		e.Path.Limits = []limits.Limit{{Name: "bus of nas", Rate: 478e6}, {Name: "link", Rate: 941.48e6}}
 	})
-	if f := Find(e); f[0].Rule != "ceiling" || f[0].Limit != "bus of nas" || f[0].Host != "" {
-		t.Errorf("%+v", f)
-	}
+	f := Find(e)
+	must.True(t, f[0].Rule == "ceiling" && f[0].Limit == "bus of nas" && f[0].Host == "", "%+v", f)
 	e.Path.Limits[0].Rate, e.Goodput, e.Ceiling = 8e9, 935e6, known(units.BitRate(941.48e6))
 	if f := Find(e); len(f) != 1 || f[0].Limit != "link" || f[0].Host != model.Near {
 		t.Errorf("%+v", f)

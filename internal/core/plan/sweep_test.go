@@ -86,9 +86,8 @@ func TestSweepLaws(t *testing.T) {
 		}
 		o.Sweeps++
 		longer := must.Get(NewSweep(o))(t)
-		if d := cmp.Diff(s.Order, longer.Order[:len(s.Order)]); d != "" {
-			t.Fatalf("one sweep more changes the others:\n%s", d)
-		}
+		d := cmp.Diff(s.Order, longer.Order[:len(s.Order)])
+		must.Need(t, d == "", "one sweep more changes the others:\n%s", d)
 	})
 }
 

@@ -12,9 +12,8 @@ import (
 )
 
 func TestParseSched(t *testing.T) {
-	if got, ok := parseThread([]byte("2500000 700000 12\n")); !ok || got.run != 2500*time.Microsecond || got.wait != 700*time.Microsecond {
-		t.Errorf("%+v, %v", got, ok)
-	}
+	got, ok := parseThread([]byte("2500000 700000 12\n"))
+	must.True(t, ok && got.run == 2500*time.Microsecond && got.wait == 700*time.Microsecond, "%+v, %v", got, ok)
 	if _, ok := parseThread([]byte("x 1 2\n")); ok {
 		t.Error("a text that is no number was read")
 	}
@@ -22,18 +21,15 @@ func TestParseSched(t *testing.T) {
 		"usage_usec 9\nnr_periods 5\nnr_throttled 3\nthrottled_usec 1500\n": {1500 * time.Microsecond, 5, 3},
 		"nr_periods 0\nnr_throttled 0\nthrottled_time 2000000":              {stood: 2 * time.Millisecond},
 	} {
-		if got, ok := parseThrottled([]byte(text)); !ok || got != want {
-			t.Errorf("%q: %v, %v", text, got, ok)
-		}
+		got, ok := parseThrottled([]byte(text))
+		must.True(t, ok && got == want, "%q: %v, %v", text, got, ok)
 	}
 	if _, ok := parseThrottled([]byte("usage_usec 9\n")); ok {
 		t.Error("a group without a quota has a time")
 	}
 	folders := groupFolders("3:cpu,cpuacct:/a/b\n2:memory:/m\n0::/x\n")
 	for _, want := range []string{"/sys/fs/cgroup/cpu,cpuacct/a/b", "/sys/fs/cgroup/cpu,cpuacct/a", "/sys/fs/cgroup/x", "/sys/fs/cgroup/unified/x"} {
-		if !slices.Contains(folders, want) {
-			t.Errorf("%s is not among %q", want, folders)
-		}
+		must.True(t, slices.Contains(folders, want), "%s is not among %q", want, folders)
 	}
 	if slices.ContainsFunc(folders, func(f string) bool { return f == "/sys/fs/cgroup/memory/m" }) {
 		t.Errorf("memory's group does not schedule: %q", folders)
@@ -53,9 +49,7 @@ func TestBusiestThread(t *testing.T) {
 		}
 	}
 	want := []model.Counter{{Name: threadRun, Value: 10}, {Name: threadWait, Value: 40}, {Name: countersRead, Of: "thread", Value: 2}}
-	if !slices.Equal(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	must.Same(t, got, want)
 }
 
 // TestOwnThreads: work of this process shows.
@@ -69,9 +63,7 @@ func TestOwnThreads(t *testing.T) {
 		if ok && most.run+most.wait >= 20*time.Millisecond {
 			return
 		}
-		if time.Since(began) > time.Minute {
-			t.Fatalf("after a minute of work: %+v, %v", most, ok)
-		}
+		must.Need(t, time.Since(began) <= time.Minute, "after a minute of work: %+v, %v", most, ok)
 	}
 }
 

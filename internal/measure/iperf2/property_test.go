@@ -70,9 +70,8 @@ func TestReportRoundTrip(t *testing.T) {
 		}
 		b := make([]byte, 128)
 		must.Get(want.Put(b, Layout16))(t)
-		if got, l, err := ParseReport(b); err != nil || l != Layout16 || got != want {
-			t.Fatalf("%+v, %v, %v\nwant %+v", got, l, err, want)
-		}
+		got, l, err := ParseReport(b)
+		must.Need(t, err == nil && l == Layout16 && got == want, "%+v, %v, %v\nwant %+v", got, l, err, want)
 	})
 }
 
@@ -91,13 +90,11 @@ func FuzzDecoders(f *testing.F) {
 			}
 		}
 		for _, l := range []Layout{Layout12, Layout16} {
-			if _, err := ParseDatagram(b, l); (err == nil) != (len(b) >= l.HeaderOffset()) {
-				t.Errorf("%v datagram of %d bytes: %v", l, len(b), err)
-			}
+			_, err := ParseDatagram(b, l)
+			must.True(t, (err == nil) == (len(b) >= l.HeaderOffset()), "%v datagram of %d bytes: %v", l, len(b), err)
 		}
-		if _, _, err := ParseReport(b); err == nil && len(b) < 52 {
-			t.Errorf("report in %d bytes", len(b))
-		}
+		_, _, err := ParseReport(b)
+		must.True(t, err != nil || len(b) >= 52, "report in %d bytes", len(b))
 		if m, err := ParseBounce(b); err == nil && (len(b) < bounceLen || m.Size < bounceLen) {
 			t.Errorf("bounce-back message %+v in %d bytes", m, len(b))
 		}
@@ -107,9 +104,8 @@ func FuzzDecoders(f *testing.F) {
 			t.Errorf("ack took %d bytes", len(b)-r.Len())
 		}
 		if len(b) >= 4 {
-			if _, n, err := Peek([4]byte(b)); err == nil && (n < 0 || n > maxHeaderLen) {
-				t.Errorf("header of %d bytes", n)
-			}
+			_, n, err := Peek([4]byte(b))
+			must.True(t, err != nil || n >= 0 && n <= maxHeaderLen, "header of %d bytes", n)
 		}
 	})
 }

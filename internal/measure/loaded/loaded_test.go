@@ -68,9 +68,8 @@ func TestUnderLoad(t *testing.T) {
 				must.Equal(t, l.Direction, d, "%s: direction", name)
 			}
 			for _, m := range []model.Metric{model.LatencyP50, model.LatencyP99, model.IdleP50, model.IdleP99} {
-				if v := seconds(t, near, of, m); v <= 0 {
-					t.Errorf("%s is %v", m, v)
-				}
+				v := seconds(t, near, of, m)
+				must.True(t, v > 0, "%s is %v", m, v)
 			}
 			for _, part := range d.Parts() {
 				for _, e := range []struct {
@@ -171,9 +170,8 @@ func TestWithoutUDP(t *testing.T) {
 					t.Errorf("warnings %q", e.Report.Warnings)
 				}
 			}
-			if v := seconds(t, near, model.To, model.LatencyP50); v <= 0 {
-				t.Errorf("p50 %v", v)
-			}
+			v := seconds(t, near, model.To, model.LatencyP50)
+			must.True(t, v > 0, "p50 %v", v)
 		})
 	}
 }
@@ -186,9 +184,8 @@ func TestUDPThatIsSwallowed(t *testing.T) {
 	enginetest.Succeed(t, near, far, f.Direction)
 	l := latency(t, near, "loaded udp")
 	must.True(t, l.Lost == l.Sent && l.Sent != 0, "%d lost of %d", l.Lost, l.Sent)
-	if v := seconds(t, near, model.To, model.LatencyP50); v <= 0 {
-		t.Errorf("p50 %v", v)
-	}
+	v := seconds(t, near, model.To, model.LatencyP50)
+	must.True(t, v > 0, "p50 %v", v)
 	must.Contain(t, strings.Join(near.Report.Warnings, "\n"), "most UDP probes were not answered", "warnings %q", near.Report.Warnings)
 }
 

@@ -257,9 +257,8 @@ func TestSeveralPeople(t *testing.T) {
 				t.Fatalf("%s: %d runs, %d changes, %d listed, %v", i.ID, len(sess.Runs), len(sess.Changes), i.Runs, err)
 			}
 			if n := len(sess.Runs); n > 0 {
-				if got, err := reader.Samples(t.Context(), i.ID, n); err != nil || len(got) != samples {
-					t.Fatalf("%s: %d samples of run %d, %v", i.ID, len(got), n, err)
-				}
+				got, err := reader.Samples(t.Context(), i.ID, n)
+				must.Need(t, err == nil && len(got) == samples, "%s: %d samples of run %d, %v", i.ID, len(got), n, err)
 			}
 		}
 	}
@@ -300,9 +299,8 @@ func TestStopped(t *testing.T) {
 	_ = cmd.Wait()
 	for deadline := time.Now().Add(20 * time.Second); state(s) != model.SessionStopped && time.Now().Before(deadline); {
 	}
-	if got := state(s); got != model.SessionStopped {
-		t.Fatalf("%s after it was killed", got)
-	}
+	got := state(s)
+	must.Need(t, got == model.SessionStopped, "%s after it was killed", got)
 	must.Do(t, s.UpdateSession(t.Context(), again))
 	must.Equal(t, state(open(t, address)), model.SessionRunning, "while this process runs it")
 	again.State = model.SessionDone

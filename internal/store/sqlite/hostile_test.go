@@ -47,9 +47,8 @@ func hostile(t *testing.T, check string, statements ...string) string {
 	db := must.Get(driver.Open(path))(t)
 	defer db.Close()
 	var n int
-	if err := db.QueryRowContext(t.Context(), check).Scan(&n); err != nil || n < 1 {
-		t.Fatalf("the attack is not in the file: %d, %v", n, err)
-	}
+	err := db.QueryRowContext(t.Context(), check).Scan(&n)
+	must.Need(t, err == nil && n >= 1, "the attack is not in the file: %d, %v", n, err)
 	return path
 }
 
@@ -60,9 +59,7 @@ func alter(t *testing.T, path string, statements ...string) {
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	for _, text := range statements {
-		if _, err := db.ExecContext(t.Context(), text); err != nil {
-			t.Fatalf("%.80s: %v", text, err)
-		}
+		must.Dof(t, must.Err(db.ExecContext(t.Context(), text)), "%.80s", text)
 	}
 }
 
@@ -173,9 +170,8 @@ func TestManySmallObjects(t *testing.T) {
 // those that a row says there are.
 func TestSampleCountIsNotTrusted(t *testing.T) {
 	s := must.Get(Open(t.Context(), hostile(t, `SELECT count = 1 << 60 FROM sample_parts`, `UPDATE sample_parts SET count = 1 << 60`)))(t)
-	if got, err := s.Samples(t.Context(), "it", 1); err != nil || len(got) != len(storetest.Samples().Example(1)) {
-		t.Errorf("%d samples, %v", len(got), err)
-	}
+	got := must.Get(s.Samples(t.Context(), "it", 1))(t)
+	must.True(t, len(got) == len(storetest.Samples().Example(1)), "%d samples", len(got))
 	_ = s.Close()
 }
 
@@ -199,9 +195,7 @@ func TestHostileSamples(t *testing.T) {
 		must.Do(t, to.Import(t.Context(), from, []string{"it"}))
 		n := 0
 		err = to.EachSamples(t.Context(), "it", 1, func(some []model.Sample) error { n += len(some); return nil })
-		if err != nil || n < parts*packed.MaxSamples {
-			t.Errorf("%d samples, %v", n, err)
-		}
+		must.True(t, err == nil && n >= parts*packed.MaxSamples, "%d samples, %v", n, err)
 	})
 }
 

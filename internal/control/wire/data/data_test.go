@@ -35,9 +35,7 @@ func TestConnectionsComeInOrder(t *testing.T) {
 	for _, i := range []int{2, 0, 1} {
 		c, warnings, err := Dial(t.Context(), addr, k, i, o)
 		must.Do(t, err)
-		if len(warnings) > 0 {
-			t.Errorf("connection %d: %v", i, warnings)
-		}
+		must.Len(t, warnings, 0, "connection %d", i)
 		defer func() { _ = c.Close() }()
 		must.Get(c.Write([]byte{byte(i)}))(t)
 	}
@@ -90,9 +88,8 @@ func TestCloseEndsTakeAndHandshakes(t *testing.T) {
 	must.OK(t, p.Close())
 	must.Is(t, <-took, net.ErrClosed, "take")
 	must.Fail(t, must.Err(half.Read(make([]byte, 1))), "a half connection is answered")
-	if _, _, err := Dial(t.Context(), addr, Token{}, 0, engine.SocketOptions{}); err == nil {
-		t.Error("the port is still open")
-	}
+	_, _, err := Dial(t.Context(), addr, Token{}, 0, engine.SocketOptions{})
+	must.True(t, err != nil, "the port is still open")
 }
 
 func TestDialEndsWithItsContext(t *testing.T) {
@@ -147,17 +144,13 @@ func TestNoMoreThanTheRunNeeds(t *testing.T) {
 	e := must.Get(r.expect(Token{1}, ahead, netip.MustParseAddr("127.0.0.1")))(t)
 	defer func() { _ = e.Close() }()
 	for i := range ahead + 1 { // what is refused is tried again for a second
-		if err := dial(Token{1}, i); (err == nil) != (i < ahead) {
-			t.Errorf("connection %d of at most %d: %v", i, ahead, err)
-		}
+		must.Equal(t, (dial(Token{1}, i) == nil), i < ahead, "connection %d of at most %d", i, ahead)
 	}
 	conns, _, err := e.Take(t.Context(), 0, 2, engine.SocketOptions{})
 	must.Do(t, err)
 	defer closeAll(conns)
 	for i := ahead; i < 3+ahead; i++ {
-		if err := dial(Token{1}, i); (err == nil) != (i < 2+ahead) {
-			t.Errorf("connection %d after two were taken: %v", i, err)
-		}
+		must.Equal(t, (dial(Token{1}, i) == nil), i < 2+ahead, "connection %d after two were taken", i)
 	}
 	other := must.Get(r.expect(Token{2}, ahead, netip.MustParseAddr("127.0.0.2")))(t)
 	defer func() { _ = other.Close() }()

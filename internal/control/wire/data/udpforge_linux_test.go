@@ -153,9 +153,8 @@ func TestForgedGreetings(t *testing.T) {
 			f.port = &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(binary.BigEndian.Uint16(port))}
 			c.forge(f)
 			must.Say(t, <-done, c.want, "got")
-			if n := f.far.count(t); n != 0 {
-				t.Errorf("another address got %d bytes", n)
-			}
+			n := f.far.count(t)
+			must.True(t, n == 0, "another address got %d bytes", n)
 			if n := f.near.count(t); n > f.sent {
 				t.Errorf("another port got %d bytes for %d", n, f.sent)
 			}
@@ -184,9 +183,8 @@ func TestReplayedNonces(t *testing.T) {
 			old = []nonce{n}
 		}
 		f.agree(old...)
-		if err := <-done; run == 0 && err != nil || run == 1 && !errors.Is(err, errUnproven) {
-			t.Errorf("run %d: got %v", run, err)
-		}
+		err := <-done
+		must.True(t, (run != 0 || err == nil) && (run != 1 || errors.Is(err, errUnproven)), "run %d: got %v", run, err)
 	}
 }
 
@@ -269,9 +267,8 @@ func TestForgedAnswers(t *testing.T) {
 			f.say(binary.BigEndian.AppendUint16(nil, uint16(mine.LocalAddr().(*net.UDPAddr).Port))...)
 			c.forge(f, mine.UDPConn)
 			must.Say(t, <-done, c.want, "got")
-			if n := f.far.count(t); n != 0 {
-				t.Errorf("another address got %d bytes", n)
-			}
+			n := f.far.count(t)
+			must.True(t, n == 0, "another address got %d bytes", n)
 			if n := f.near.count(t); n > 3*f.sent {
 				t.Errorf("another port got %d bytes for %d", n, f.sent)
 			}
@@ -307,9 +304,8 @@ func TestAnswerFromAnotherPort(t *testing.T) {
 		must.Get(answering.WriteToUDP(answer(k, 3, theirs, mine), from))(t)
 	}
 	got := make([]byte, 1+nonceBytes)
-	if _, err := io.ReadFull(far, got); err != nil || !slices.Equal(got, agreed([]nonce{mine})) {
-		t.Fatalf("%v, %q", err, got)
-	}
+	_, err := io.ReadFull(far, got)
+	must.Need(t, err == nil && slices.Equal(got, agreed([]nonce{mine})), "%v, %q", err, got)
 	must.Get(far.Write(agreed([]nonce{theirs})))(t)
 	must.OK(t, <-dialed)
 }

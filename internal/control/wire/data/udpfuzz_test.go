@@ -3,6 +3,8 @@ package data
 import (
 	"bytes"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // FuzzGreetings: whatever comes as a greeting is read as what was written, or is
@@ -22,12 +24,10 @@ func FuzzGreetings(f *testing.F) {
 			return
 		}
 		copy(token[:], got)
-		if again := greet(token, index, n); !bytes.Equal(again, b) {
-			t.Errorf("%x reads as %x", b, again)
-		}
-		if a := answer(token, index, n, newNonce()); len(a) > len(b) {
-			t.Errorf("an answer of %d bytes to %d", len(a), len(b))
-		}
+		again := greet(token, index, n)
+		must.True(t, bytes.Equal(again, b), "%x reads as %x", b, again)
+		a := answer(token, index, n, newNonce())
+		must.True(t, len(a) <= len(b), "an answer of %d bytes to %d", len(a), len(b))
 	})
 }
 
@@ -44,9 +44,7 @@ func FuzzAnswers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		theirs, ok := readAnswer(b, token, 3, mine)
-		if ok && !bytes.Equal(b, answer(token, 3, mine, theirs)) {
-			t.Errorf("%x is taken for an answer", b)
-		}
+		must.True(t, !ok || bytes.Equal(b, answer(token, 3, mine, theirs)), "%x is taken for an answer", b)
 	})
 }
 

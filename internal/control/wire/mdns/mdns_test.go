@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 
@@ -31,17 +30,11 @@ func answerIsRead(t *testing.T, own, from netip.Addr) {
 		s := server(name)
 		b := must.Get(s.answer(own))(t)
 		s.Addr = from // not what it says: where it comes from
-		if got := read(b, from); !slices.Equal(got, []Server{s}) {
-			t.Errorf("%+v", got)
-		}
-		if asks(b) {
-			t.Error("an answer asks")
-		}
+		must.Same(t, read(b, from), []Server{s})
+		must.True(t, !asks(b), "an answer asks")
 	}
 	q, err := question()
-	if err != nil || !asks(q) || len(read(q, from)) > 0 {
-		t.Errorf("%v", err)
-	}
+	must.True(t, err == nil && asks(q) && len(read(q, from)) == 0, "%v", err)
 }
 
 // TestNotAnnounced: what could not be shown, or is no server, is neither said nor heard.
@@ -64,20 +57,17 @@ func TestNotAnnounced(t *testing.T) {
 func TestOnlyFromTheNetwork(t *testing.T) {
 	n := network{Interface: net.Interface{Index: 1}, prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/24"), netip.MustParsePrefix("192.168.1.2/16")}}
 	for from, want := range map[string]string{"10.0.0.9": "10.0.0.2", "192.168.200.1": "192.168.1.2"} {
-		if own, ok := n.has(netip.MustParseAddr(from)); !ok || own.String() != want {
-			t.Errorf("%s: %v, %v", from, own, ok)
-		}
+		own, ok := n.has(netip.MustParseAddr(from))
+		must.True(t, ok && own.String() == want, "%s: %v, %v", from, own, ok)
 	}
 	n6 := network{Interface: net.Interface{Index: 1, Name: "eth0"}, six: true, prefixes: []netip.Prefix{netip.MustParsePrefix("fe80::2/64"), netip.MustParsePrefix("2001:db8::2/64")}}
 	for from, want := range map[string]string{"fe80::9%eth0": "fe80::2", "2001:db8::9": "2001:db8::2", "2001:db8:1::9": "", "fe80::2%eth0": "", "10.0.0.9": ""} {
-		if own, ok := n6.has(netip.MustParseAddr(from)); ok != (want != "") || ok && own.String() != want {
-			t.Errorf("%s: %v, %v", from, own, ok)
-		}
+		own, ok := n6.has(netip.MustParseAddr(from))
+		must.True(t, ok == (want != "") && (!ok || own.String() == want), "%s: %v, %v", from, own, ok)
 	}
 	for _, from := range []string{"10.0.1.9", "8.8.8.8", "10.0.0.2", "2001:db8::1"} {
-		if _, ok := n.has(netip.MustParseAddr(from)); ok {
-			t.Errorf("%s is believed", from)
-		}
+		_, ok := n.has(netip.MustParseAddr(from))
+		must.True(t, !ok, "%s is believed", from)
 	}
 }
 
@@ -90,9 +80,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		asks(b)
 		for _, s := range read(b, netip.MustParseAddr("10.0.0.3")) {
-			if s.checked() != nil || s.Addr != netip.MustParseAddr("10.0.0.3") {
-				t.Errorf("%+v", s)
-			}
+			must.True(t, s.checked() == nil && s.Addr == netip.MustParseAddr("10.0.0.3"), "%+v", s)
 		}
 	})
 }

@@ -19,9 +19,7 @@ func bannerFile(t *testing.T) string {
 // overwrite replaces words of a file, which must be there.
 func overwrite(t *testing.T, file, old, with string) {
 	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil || !strings.Contains(string(b), old) {
-		t.Fatalf("no %q in %s: %v", old, file, err)
-	}
+	b := must.Get(os.ReadFile(file))(t)
+	must.Need(t, strings.Contains(string(b), old), "no %q in %s", old, file)
 	must.Do(t, os.WriteFile(file, []byte(strings.Replace(string(b), old, with, 1)), 0o600))
 }

@@ -53,13 +53,9 @@ func TestEveryLoginShell(t *testing.T) {
 // talk uses a shell in every way.
 func talk(t *testing.T, shell *ssh.Shell) {
 	t.Helper()
-	if shell.Kind != ssh.Sh {
-		t.Fatalf("kind %v", shell.Kind)
-	}
+	must.Need(t, shell.Kind == ssh.Sh, "kind %v", shell.Kind)
 	r, err := shell.Run(t.Context(), `printf 'a'"'"'b\n$!'; echo no >&2; (exit 3)`, nil)
-	if err != nil || r.Status != 3 || r.Output != "a'b\n$!no\n" {
-		t.Errorf("%+v, %v", r, err)
-	}
+	must.True(t, err == nil && r.Status == 3 && r.Output == "a'b\n$!no\n", "%+v, %v", r, err)
 	data := []byte(strings.Repeat("exit\n\x00\xff", 50_000))
 	r, err = shell.Run(t.Context(), "head -c 350000 | cksum", data)
 	if err != nil || r.Status != 0 || !strings.HasSuffix(strings.TrimSpace(r.Output), " 350000") {
@@ -87,13 +83,9 @@ func TestFailedInputIsNoCommand(t *testing.T) {
 	shell := must.Get(dial(t, s, "root"))(t)
 	trap := s.Dir + "/ran"
 	r, err := shell.Run(t.Context(), "head -c 10 >/dev/null; false", []byte(strings.Repeat("touch "+trap+"\n", 10_000)))
-	if err != nil || r.Status != 1 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	must.True(t, err == nil && r.Status == 1, "%+v, %v", r, err)
 	_ = shell.Close()
-	if exec.CommandContext(t.Context(), "test", "-e", trap).Run() == nil {
-		t.Error("input was run as a command")
-	}
+	must.Fail(t, exec.CommandContext(t.Context(), "test", "-e", trap).Run(), "input was run as a command")
 }
 
 // TestRefusals demands the reason in words and a hint.
@@ -103,17 +95,13 @@ func TestRefusals(t *testing.T) {
 		t.Helper()
 		_, err := dial(t, s, user)
 		failure, ok := errors.AsType[*ssh.Failure](err)
-		if !ok {
-			t.Fatalf("error %v", err)
-		}
+		must.Need(t, ok, "error %v", err)
 		for _, w := range want {
 			if !strings.Contains(err.Error()+"\n"+failure.Hint, w) {
 				t.Errorf("no %q in %q, hint %q", w, err, failure.Hint)
 			}
 		}
-		if strings.Contains(err.Error(), "@@") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("raw words: %q", err)
-		}
+		must.True(t, !strings.Contains(err.Error(), "@@") && !strings.Contains(err.Error(), "\n"), "raw words: %q", err)
 	}
 	t.Run("changed host key", func(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})

@@ -97,9 +97,7 @@ func TestSilentChildIsGivenUpAndKilled(t *testing.T) {
 	agenttest.NoLeaks(t)
 	p := start(t, "stubborn", stdio.Options{Grace: 50 * time.Millisecond})
 	_, err := open(t, p)
-	if !errors.Is(err, session.ErrLost) || !strings.Contains(err.Error(), "I stay") {
-		t.Errorf("error %v", err)
-	}
+	must.True(t, errors.Is(err, session.ErrLost) && strings.Contains(err.Error(), "I stay"), "error %v", err)
 	if err := p.Close(); err != nil { // idempotent, and the child is gone
 		t.Error(err)
 	}
@@ -119,10 +117,8 @@ func TestHangUpUndoesInTheChild(t *testing.T) {
 	must.Get(c.Apply(t.Context(), []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}, time.Minute))(t)
 	_ = p.Control.Close()
 	_ = p.Close()
-	got, err := os.ReadFile(report)
-	if err != nil || string(got) != "apply undo close" {
-		t.Errorf("calls %q, %v", got, err)
-	}
+	got := must.Get(os.ReadFile(report))(t)
+	must.Equal(t, string(got), "apply undo close", "calls %q", got)
 	must.Is(t, must.Err(c.Facts(t.Context(), "")), session.ErrLost, "call after hang-up")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

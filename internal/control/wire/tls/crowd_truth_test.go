@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/must"
 	"linerate/internal/truth"
 )
 
@@ -24,9 +25,7 @@ func TestSoonAmongAnonymous(t *testing.T) {
 							break
 						}
 						try.Log(err)
-						if time.Since(began) > time.Minute {
-							try.Fatal("never served")
-						}
+						must.Need(try, time.Since(began) <= time.Minute, "never served")
 					}
 					try.Claim("served after", time.Since(began).Seconds(), 0, 2, "s")
 				})

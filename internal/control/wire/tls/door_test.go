@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/budget"
+	"linerate/internal/must"
 )
 
 // knocker is a connection that notes whether it was closed.
@@ -50,9 +51,7 @@ func TestDoorClosesTheCrowd(t *testing.T) {
 		for i := range 20_000 {
 			d.enter(&knocker{}, from(i))
 		}
-		if alone.closed {
-			t.Errorf("%s: who waited alone was closed", name)
-		}
+		must.True(t, !alone.closed, "%s: who waited alone was closed", name)
 		d.leave(k)
 		if n := len(d.unknown.all); n != unknownPlaces-1 || len(d.unknown.of) > 2*n {
 			t.Errorf("%s: %d wait, %d counted", name, n, len(d.unknown.of))
@@ -66,17 +65,11 @@ func TestDoorKeepsTheYoung(t *testing.T) {
 	d, now := testDoor(), time.Now()
 	d.now = func() time.Time { return now }
 	for i := range unknownPlaces {
-		if d.enter(&knocker{}, at(i)) == nil {
-			t.Fatalf("%d do not get in", i)
-		}
+		must.Need(t, d.enter(&knocker{}, at(i)) != nil, "%d do not get in", i)
 	}
-	if d.enter(&knocker{}, at(1)) != nil {
-		t.Error("one was closed for another at once")
-	}
+	must.True(t, d.enter(&knocker{}, at(1)) == nil, "one was closed for another at once")
 	now = now.Add(grace)
-	if d.enter(&knocker{}, at(1)) == nil {
-		t.Error("nobody is closed in the end")
-	}
+	must.True(t, d.enter(&knocker{}, at(1)) != nil, "nobody is closed in the end")
 }
 
 // Of one source, those that have said nothing go before one that has.
@@ -86,9 +79,7 @@ func TestDoorClosesTheSilent(t *testing.T) {
 	for range 5000 {
 		d.enter(&knocker{}, at(1))
 	}
-	if mine.closed {
-		t.Error("one that spoke was closed for silent ones")
-	}
+	must.True(t, !mine.closed, "one that spoke was closed for silent ones")
 }
 
 // A crowd from everywhere closes one that waits only by lot: one in so many as
@@ -112,9 +103,7 @@ func TestDoorIsFairByLot(t *testing.T) {
 		d.leave(k)
 	}
 	// 1-(1-1/1024)^100 is 9 %; the crowd has two in some networks.
-	if lost > tries*20/100 {
-		t.Errorf("%d of %d were closed", lost, tries)
-	}
+	must.True(t, lost <= tries*20/100, "%d of %d were closed", lost, tries)
 }
 
 // Anonymous clients take none of the places of those who have a session.
@@ -133,9 +122,7 @@ func TestFriendsHavePlaces(t *testing.T) {
 	for d.shed() {
 	}
 	for i, k := range mine {
-		if k.closed {
-			t.Fatalf("data connection %d was closed", i)
-		}
+		must.Need(t, !k.closed, "data connection %d was closed", i)
 	}
 	end()
 	end()
@@ -174,9 +161,7 @@ func TestGateTakesTurns(t *testing.T) {
 	eventually(t, func() bool { return queued(201) })
 	g.leave()
 	all.Wait()
-	if passed > 1 {
-		t.Errorf("%d of the crowd came before", passed)
-	}
+	must.True(t, passed <= 1, "%d of the crowd came before", passed)
 	if g.free != 1 || len(g.lines) != 0 || len(g.turns) != 0 {
 		t.Errorf("%d free, %d lines, %d turns", g.free, len(g.lines), len(g.turns))
 	}

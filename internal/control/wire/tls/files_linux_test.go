@@ -96,9 +96,8 @@ func startChild(t testing.TB) *childServer {
 	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
-		if err := cmd.Wait(); err != nil && t.Context().Err() == nil {
-			t.Errorf("the server: %v", err)
-		}
+		err := cmd.Wait()
+		must.True(t, err == nil || t.Context().Err() != nil, "the server: %v", err)
 	})
 	c := &childServer{in: in, out: bufio.NewReader(out)}
 	must.Do(t, json.Unmarshal([]byte(c.line(t)), &c.link))
@@ -172,9 +171,8 @@ func TestDescriptorsAreReserved(t *testing.T) {
 	defer cancel()
 	want := budget.Divide(fewFiles, 0).Sessions - 1 // one has the session
 	for range 20 {
-		if n := child.ask(t, "take"); n < want {
-			t.Fatalf("only %d of %d descriptors for sessions are left", n, want)
-		}
+		n := child.ask(t, "take")
+		must.Need(t, n >= want, "only %d of %d descriptors for sessions are left", n, want)
 	}
 	connect(t, child.link.Addr, prepared(t, c))
 }
@@ -185,16 +183,12 @@ func turnedAway(t testing.TB, child *childServer) (most time.Duration) {
 	t.Helper()
 	for i := range 20 {
 		conn := connectFrom(t.Context(), net.IPv4(127, 9, 0, byte(1+i)), child.link.Addr)
-		if conn == nil {
-			t.Fatal("no connection")
-		}
+		must.Need(t, conn != nil, "no connection")
 		began := time.Now()
 		_ = conn.SetReadDeadline(began.Add(time.Minute))
 		_, err := io.ReadAll(conn)
 		_ = conn.Close()
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatalf("anonymous client %d was never turned away", i)
-		}
+		must.Need(t, !errors.Is(err, os.ErrDeadlineExceeded), "anonymous client %d was never turned away", i)
 		most = max(most, time.Since(began))
 	}
 	return most

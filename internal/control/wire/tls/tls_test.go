@@ -113,9 +113,7 @@ func TestIdentityIsKeptAndPrivate(t *testing.T) {
 		t.Errorf("the same identity twice: %v", err)
 	}
 	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 2 {
-		t.Fatalf("%v, %v", files, err)
-	}
+	must.Need(t, err == nil && len(files) == 2, "%v, %v", files, err)
 	for _, f := range files {
 		if i, err := f.Info(); err != nil || runtime.GOOS != "windows" && i.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %v, %v", f.Name(), i.Mode(), err)
@@ -140,9 +138,7 @@ func TestIdentityMadeTwiceAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	for _, p := range pins {
-		if p == "" || p != pins[0] {
-			t.Fatal("two servers that started at once differ")
-		}
+		must.Need(t, p != "" && p == pins[0], "two servers that started at once differ")
 	}
 }
 
@@ -155,9 +151,8 @@ func TestRefusals(t *testing.T) {
 	damaged.Secret += "!"
 	wrong.Secret = base64.RawURLEncoding.EncodeToString(make([]byte, 32))
 	missing.Secret = ""
-	if _, err := tls.Dial(t.Context(), wrongPin); !errors.Is(err, tls.ErrPin) || !strings.Contains(err.Error(), l.Pin) {
-		t.Errorf("wrong pin: %v", err)
-	}
+	_, err := tls.Dial(t.Context(), wrongPin)
+	must.True(t, errors.Is(err, tls.ErrPin) && strings.Contains(err.Error(), l.Pin), "wrong pin: %v", err)
 	must.Is(t, must.Err(tls.Dial(t.Context(), noPin)), tls.ErrNoPin, "no pin")
 	must.Fail(t, must.Err(tls.Dial(t.Context(), damaged)), "a damaged secret is accepted")
 	if _, err := open(t, wrong); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "secret is wrong") {
@@ -211,21 +206,16 @@ func TestClientWantsTLS13(t *testing.T) {
 func TestServerConnectsOnlyToItsController(t *testing.T) {
 	c := wiretest.Open(t, dial(t, serve(t, tls.Config{})), model.Far)
 	for _, to := range []string{"192.0.2.1:80", "localhost:80", "127.0.0.2:22"} {
-		if _, err := c.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Connect: to}); !errors.Is(err, session.ErrRefused) {
-			t.Errorf("connect to %s: %v", to, err)
-		}
+		_, err := c.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Connect: to})
+		must.True(t, errors.Is(err, session.ErrRefused), "connect to %s: %v", to, err)
 	}
 	near := wiretest.Near(t, agenttest.Config(nil)) // and to it, it does
 	run, _, err := runner.New(near, c, time.Now, nil).Run(t.Context(), runner.Spec{Number: 1, Flow: wiretest.Flow(model.From), Connector: model.Far}, nil)
-	if err != nil || run.State != model.RunValid {
-		t.Errorf("%+v, %v", run, err)
-	}
+	must.True(t, err == nil && run.State == model.RunValid, "%+v, %v", run, err)
 }
 
 func TestFirstBytesDiffer(t *testing.T) {
-	if data.FirstByte == 0x16 {
-		t.Error("data connections look like TLS")
-	}
+	must.True(t, data.FirstByte != 0x16, "data connections look like TLS")
 }
 
 // TestServerOpensNoOtherPort: what a client asks about ports is for agents that have
@@ -257,18 +247,15 @@ func TestAddressesInTurn(t *testing.T) {
 	l.Addr = strings.Join([]string{"127.0.0.1:1", other.Addr, right.Addr}, ",")
 	wiretest.Open(t, dial(t, l), model.Far)
 	l.Addr = strings.Join([]string{"127.0.0.1:1", other.Addr}, ",")
-	if _, err := tls.Dial(t.Context(), l); !errors.Is(err, tls.ErrPin) || !strings.Contains(err.Error(), other.Pin) {
-		t.Errorf("two wrong ones: %v", err)
-	}
+	_, err := tls.Dial(t.Context(), l)
+	must.True(t, errors.Is(err, tls.ErrPin) && strings.Contains(err.Error(), other.Pin), "two wrong ones: %v", err)
 }
 
 // TestPinOfALinkIsDemanded: no word in the place of a pin stands for any server.
 func TestPinOfALinkIsDemanded(t *testing.T) {
 	l := serve(t, tls.Config{Open: true})
-	shown, err := tls.Pin(t.Context(), l.Addr)
-	if err != nil || shown != l.Pin {
-		t.Errorf("shows %q, has %q: %v", shown, l.Pin, err)
-	}
+	shown := must.Get(tls.Pin(t.Context(), l.Addr))(t)
+	must.True(t, shown == l.Pin, "shows %q, has %q:", shown, l.Pin)
 	for _, word := range []string{"any", "*", "insecure", " ", strings.ToLower(l.Pin)} {
 		l.Pin = word
 		must.Is(t, must.Err(tls.Dial(t.Context(), l)), tls.ErrPin, "%q", word)

@@ -59,9 +59,8 @@ func TestPlan(t *testing.T) {
 			var refusal *files.Refusal
 			switch {
 			case errors.As(err, &refusal):
-				if got := refusal.Error(); !strings.HasPrefix(got, strings.TrimSuffix(at, ":0")+": "+part) {
-					t.Errorf("%s, want %s", got, c.want)
-				}
+				got := refusal.Error()
+				must.True(t, strings.HasPrefix(got, strings.TrimSuffix(at, ":0")+": "+part), "%s, want %s", got, c.want)
 			case err != nil || len(p.Files) != 1:
 				t.Errorf("%+v, %v", p, err)
 			case p.Files[0].Path != at || !strings.Contains(string(p.Files[0].Content), part):

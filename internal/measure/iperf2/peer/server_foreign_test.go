@@ -196,19 +196,16 @@ func checkWithForeignClient(t testing.TB, mode iperf2.Mode, stars bool, args []s
 	to, from := sum(results, model.To), sum(results, model.From)
 	switch {
 	case mode == iperf2.Reverse:
-		if got := total(list, func(transfer) bool { return true }); !agree(from, got) {
-			t.Errorf("server sent %d, client got %d:\n%s", from, got, text)
-		}
+		got := total(list, func(transfer) bool { return true })
+		must.True(t, agree(from, got), "server sent %d, client got %d:\n%s", from, got, text)
 	case stars:
 		for back, ours := range map[bool]units.Bytes{false: to, true: from} {
-			if got := total(list, func(x transfer) bool { return x.back == back }); !agree(ours, got) {
-				t.Errorf("server has %d, client %d:\n%s", ours, got, text)
-			}
+			got := total(list, func(x transfer) bool { return x.back == back })
+			must.True(t, agree(ours, got), "server has %d, client %d:\n%s", ours, got, text)
 		}
 	default:
-		if got := total(list, func(transfer) bool { return true }); !agree(to+from, got) {
-			t.Errorf("server has %d and %d, client %d:\n%s", to, from, got, text)
-		}
+		got := total(list, func(transfer) bool { return true })
+		must.True(t, agree(to+from, got), "server has %d and %d, client %d:\n%s", to, from, got, text)
 	}
 	if want := 2 * n; mode != iperf2.Forward && mode != iperf2.Reverse && connections(list) < want/2 {
 		t.Errorf("%d connections in:\n%s", connections(list), text)
@@ -239,9 +236,8 @@ func TestServerBounces(t *testing.T) {
 	text := foreignClient(t, s.addr, "--bounceback", "-t", "1", "-l", "200", "--bounceback-hold", "3")
 	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
 	// Ten messages of 200 bytes a second, each held for 3 ms.
-	if r := results[0]; !r.Bounce || sum(results, model.To) < 10*200 || sum(results, model.To)%200 != 0 {
-		t.Errorf("result %+v", r)
-	}
+	r := results[0]
+	must.True(t, r.Bounce && sum(results, model.To) >= 10*200 && sum(results, model.To)%200 == 0, "result %+v", r)
 	// Other work delays bounces, and never makes one shorter.
 	m := bounceTimes.FindStringSubmatch(text)
 	must.Need(t, m != nil, "the client does not show ten bounces:\n%s", text)
