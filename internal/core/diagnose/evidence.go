@@ -151,8 +151,14 @@ func deadRun(s *model.Session, d model.Direction) (model.Run, bool) {
 	return model.Run{}, false
 }
 
+// firstRetry is the longest time that TCP waits before it sends a first segment again
+// (RFC 6298 section 2.1).
+const firstRetry = time.Second
+
 // Dead reports whether a run was carried out to its end and not one byte of payload
-// arrived in direction d in its window, though the sender had some.
+// arrived in direction d in its window, though the sender had some. A window shorter than
+// firstRetry in which TCP sent nothing again does not show that: busy hosts may not have
+// begun yet.
 func Dead(r model.Run, d model.Direction) bool {
 	if r.State != model.RunInvalid || r.LostContact {
 		return false
@@ -165,7 +171,7 @@ func Dead(r model.Run, d model.Direction) bool {
 			case f.Role == model.Receiver:
 				nothing = f.Bytes == 0 && f.Window > 0
 			case f.Role == model.Sender:
-				sent = true
+				sent = f.Window >= firstRetry || f.TCP == nil || f.TCP.Retransmits.Or(1) > 0
 			}
 		}
 	}

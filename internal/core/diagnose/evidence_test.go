@@ -229,3 +229,26 @@ func TestOneAnswerForEachDirection(t *testing.T) {
 		}
 	})
 }
+
+// TestDead: that nothing arrived is an answer where TCP has tried again or a second has
+// passed; in a shorter window the hosts may have been too busy to begin.
+func TestDead(t *testing.T) {
+	for name, c := range map[string]struct {
+		window time.Duration
+		again  fact.Of[int64]
+		got    units.Bytes
+		want   bool
+	}{
+		"sent again":         {100 * time.Millisecond, fact.Known(int64(1), ""), 0, true},
+		"not begun":          {100 * time.Millisecond, fact.Known(int64(0), ""), 0, false},
+		"a second":           {time.Second, fact.Known(int64(0), ""), 0, true},
+		"the system is mute": {100 * time.Millisecond, fact.Unknown[int64]("windows"), 0, true},
+		"something arrived":  {time.Second, fact.Known(int64(1), ""), 1, false},
+	} {
+		r := model.Run{State: model.RunInvalid, Ends: []model.EndReport{
+			{Host: model.Near, Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, Window: c.window, TCP: &model.TCPSummary{Retransmits: c.again}}}},
+			{Host: model.Far, Flows: []model.FlowReport{{Direction: model.To, Role: model.Receiver, Window: c.window, Bytes: c.got}}},
+		}}
+		must.True(t, Dead(r, model.To) == c.want, "%s: %t", name, !c.want)
+	}
+}
