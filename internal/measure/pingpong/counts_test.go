@@ -22,13 +22,17 @@ func TestBothEndsCountWhatTheySend(t *testing.T) {
 	} {
 		for _, mode := range []string{"", sizes.Both, sizes.Stream} {
 			w := enginetest.NewWire(t)
+			var mu sync.Mutex // both ends prepare at once
 			sent := map[model.Host]func() int64{}
 			w.Change = func(h model.Host, e *engine.Env) {
-				e.Counts = func(f func() int64) { sent[h] = f }
+				e.Counts = func(f func() int64) {
+					mu.Lock()
+					defer mu.Unlock()
+					sent[h] = f
+				}
 			}
 			e := New(nil)
 			e.open, e.share = open, 20*time.Millisecond
-			var mu sync.Mutex
 			var links []*link.Link
 			e.open = func(c *net.TCPConn, spin bool) (*link.Link, error) {
 				l, err := open(c, spin)
