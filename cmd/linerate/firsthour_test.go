@@ -116,8 +116,8 @@ func TestFirstHour07Grid(t *testing.T) {
 	needLab(t)
 	t.Parallel()
 	r := succeed(t, inSeconds("--factor", "window=8KiB,1MiB", "--factor", "streams=1,2", "--blocks", "6", "--details", "-q")...)
-	has(t, "the grid", r.out, "\n  A: window, A1 is 8 KiB, A2 is 1 MiB\n", "\n  B: streams, B1 is 1 stream, B2 is 2 streams\n",
-		"what each setting does", "A2 against A1", "B2 against B1")
+	has(t, "the grid", r.out, "\n  window: 8 KiB, 1 MiB\n", "\n  streams: 1 stream, 2 streams\n",
+		"what each setting does", "window=1MiB against window=8KiB", "streams=2 against streams=1")
 	for _, once := range []string{"goodput to far, against current\n", "what each setting does", "what else changed"} {
 		n := strings.Count(r.out, once)
 		must.True(t, n == 1, "%q %d times:\n%s", once, n, r.out)

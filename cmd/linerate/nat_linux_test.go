@@ -15,7 +15,7 @@ func (n *netns) behindNAT(t testing.TB) (router string) {
 		t.Skip("needs nft (Debian package nftables)")
 	}
 	const outside, inner = "203.0.113.", "192.168.9." // RFC 5737, RFC 1918
-	r := n.near[:len(n.near)-1] + "r"
+	r := strings.TrimSuffix(n.near, "near") + "router"
 	ip(t, "netns", "add", r)
 	t.Cleanup(func() { removeNetns(t, r) })
 	ip(t, "-n", n.near, "link", "del", "v0")

@@ -115,23 +115,32 @@ func kinds(events []app.Event) []string {
 func TestTrial(t *testing.T) {
 	s := newStand(t)
 	got, err := s.trial(s.store, design(t, 2, shortFlow(), settings()...)).Run(t.Context())
-	if err != nil || got.State != model.SessionDone || len(got.Runs) != 4 || len(got.Verdicts) == 0 {
+	if err != nil || got.State != model.SessionDone || len(got.Runs) < 4 || len(got.Verdicts) == 0 {
 		t.Fatalf("%s, %d runs, %d verdicts, %v", got.State, len(got.Runs), len(got.Verdicts), err)
 	}
-	block := []string{"BlockBegan", "RunBegan", "RunEnded", "RunBegan", "RunEnded", "BlockEnded"}
-	if want, told := slices.Concat([]string{"Looking", "TrialBegan"}, block, block, []string{"TrialEnded"}), kinds(s.person.Events()); !slices.Equal(told, want) {
+	want := []string{"Looking", "TrialBegan"}
+	for _, r := range got.Runs { // a busy machine may cut a run short, and its block is done again
+		if r.Position == 1 {
+			want = append(want, "BlockBegan")
+		}
+		want = append(want, "RunBegan", "RunEnded")
+		if r.Position == 2 && r.State == model.RunValid {
+			want = append(want, "BlockEnded")
+		}
+	}
+	if told := kinds(s.person.Events()); !slices.Equal(told, append(want, "TrialEnded")) {
 		t.Errorf("told %v, want %v", told, want)
 	}
 	if all := apptest.Told[app.Sampled](s.person); len(all) == 0 || len(all[0].Samples) == 0 || all[0].MaxBlocks != 2 || all[0].RunsInBlock != 2 {
 		t.Errorf("samples: %+v", all)
 	}
-	if last := apptest.Told[app.BlockEnded](s.person)[1]; last.Block != got.Runs[3].Block || len(last.Result.Verdicts) == 0 {
+	if last := apptest.Told[app.BlockEnded](s.person)[1]; last.Block != got.Runs[len(got.Runs)-1].Block || len(last.Result.Verdicts) == 0 {
 		t.Errorf("the last block: %+v", last.Progress)
 	}
 	for _, c := range got.Changes {
 		must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 	}
-	if len(got.Changes) != 4 || got.Title != "a title" || got.Near != "near" || got.Far != "far" || len(got.Hosts) != 2 || len(got.Warnings) < 2 {
+	if len(got.Changes) < 4 || got.Title != "a title" || got.Near != "near" || got.Far != "far" || len(got.Hosts) != 2 || len(got.Warnings) < 2 {
 		t.Errorf("%d changes, %q, %s, %s, %d hosts, %q", len(got.Changes), got.Title, got.Near, got.Far, len(got.Hosts), got.Warnings)
 	}
 	s.stored(got)
