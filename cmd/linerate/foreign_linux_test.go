@@ -386,7 +386,7 @@ func TestPlansOfOtherEngines(t *testing.T) {
 			for _, run := range d.Session.Runs {
 				must.True(t, run.State == "valid", "%s: %s: %s", run.Setting, run.State, run.Reason)
 			}
-			if len(d.Session.Runs) != 3 || len(decode[engineReport](t, r.out).Report.Latencies) == 0 {
+			if len(d.Session.Runs) < 3 || len(decode[engineReport](t, r.out).Report.Latencies) == 0 {
 				t.Errorf("%d runs, latencies %+v", len(d.Session.Runs), decode[engineReport](t, r.out).Report.Latencies)
 			}
 		})
