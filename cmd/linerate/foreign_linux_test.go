@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -383,11 +385,12 @@ func TestPlansOfOtherEngines(t *testing.T) {
 			plan := write(t, "plan.yaml", "flow: {"+flow+", duration: 300ms, omit: 0s, interval: 100ms}\nfactors: [{knob: window, levels: [64KiB, 256KiB]}]\n")
 			r := succeed(t, append([]string{"run", plan, "--far", v.Link}, quick...)...)
 			d := decode[document](t, r.out)
+			valid := map[string]bool{} // a busy machine may cut a run short, and its block is done again
 			for _, run := range d.Session.Runs {
-				must.True(t, run.State == "valid", "%s: %s: %s", run.Setting, run.State, run.Reason)
+				valid[run.Setting] = valid[run.Setting] || run.State == "valid"
 			}
-			if len(d.Session.Runs) < 3 || len(decode[engineReport](t, r.out).Report.Latencies) == 0 {
-				t.Errorf("%d runs, latencies %+v", len(d.Session.Runs), decode[engineReport](t, r.out).Report.Latencies)
+			if len(valid) != 3 || slices.Contains(slices.Collect(maps.Values(valid)), false) || len(decode[engineReport](t, r.out).Report.Latencies) == 0 {
+				t.Errorf("%+v, latencies %+v", d.Session.Runs, decode[engineReport](t, r.out).Report.Latencies)
 			}
 		})
 	}
