@@ -103,12 +103,11 @@ func (r result) ends(t must.TB, code int, says ...string) result {
 }
 
 // prints reports each text that stdout lacks.
-func (r result) prints(t must.TB, texts ...string) result {
+func (r result) prints(t must.TB, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		must.Contain(t, r.out, text, "stdout")
 	}
-	return r
 }
 
 // command prepares linerate with a store and a journal of the test's own.

@@ -104,10 +104,10 @@ func TestNoiseForPeople(t *testing.T) {
 	}
 }
 
-// guard is how a guard on the latency stands for a setting.
-func guard(setting string, state model.GuardState, more int) model.Verdict {
+// guard is how a guard on the latency stands for setting a.
+func guard(state model.GuardState, more int) model.Verdict {
 	return model.Verdict{
-		Setting: setting, Baseline: "current", Direction: model.To, Metric: model.LatencyP99, Outcome: model.Undecided, Blocks: 7, Estimate: -1.1,
+		Setting: "a", Baseline: "current", Direction: model.To, Metric: model.LatencyP99, Outcome: model.Undecided, Blocks: 7, Estimate: -1.1,
 		Interval: model.Interval{Low: -1.3, High: -0.9, Confidence: 0.95},
 		Guard:    &model.GuardCheck{Guard: model.Guard{Metric: model.LatencyP99, Margin: 50}, State: state, MoreBlocks: more},
 	}
@@ -122,7 +122,7 @@ func TestGuardsForPeople(t *testing.T) {
 		model.GuardViolated: "11 % faster, at least 8.3 %; 7 blocks, decided; but 99th percentile of latency is 3.0 times as high, and less than 50 % higher is allowed",
 		model.GuardOpen:     "11 % faster, at least 8.3 %; 7 blocks, decided; may not be kept yet: 99th percentile of latency to root@nas is not decided (about 4 blocks more (1 min 20 s))",
 	} {
-		d := report.Build(judged(model.Sequential, better, guard("a", state, 4)), report.Options{})
+		d := report.Build(judged(model.Sequential, better, guard(state, 4)), report.Options{})
 		must.Equal(t, d.Tables[0].Rows[0].Said, want, "%s is said as", state)
 	}
 }
@@ -134,7 +134,7 @@ func TestKeptAsSaid(t *testing.T) {
 		for _, state := range []model.GuardState{model.GuardHolds, model.GuardViolated, model.GuardOpen} {
 			from := gain("a", back, 0.1, 0.08, 0.12)
 			from.Direction = model.From
-			s := judged(model.FixedBlocks, gain("a", model.Better, 0.1, 0.08, 0.12), from, guard("a", state, 4))
+			s := judged(model.FixedBlocks, gain("a", model.Better, 0.1, 0.08, 0.12), from, guard(state, 4))
 			s.Plan.Directions = []model.Direction{model.To, model.From}
 			may := analysis.MayKeep(model.Goodput, s.Verdicts, "a").May()
 			row := report.Build(s, report.Options{}).Tables[0].Rows[0]
@@ -183,8 +183,8 @@ func TestAdvice(t *testing.T) {
 		"open, no end":      {judged(model.FixedBlocks, open), "leave it as it is: nothing is shown to be better than current"},
 		"open, fixed":       {judged(model.FixedBlocks, longer), "not everything is decided: that takes about 21 blocks (7 min)"},
 		"open, for long":    {judged(model.FixedBlocks, long), "leave it as it is: nothing is shown to be better than current, and to decide it takes about 78 blocks (26 min)"},
-		"harm":              {judged(model.FixedBlocks, better, guard("a", model.GuardViolated, 0)), "leave it as it is: what is better does harm that a guard forbids"},
-		"a guard is open":   {judged(model.FixedBlocks, better, guard("a", model.GuardOpen, 4)), "not everything is decided: that takes about 11 blocks (3 min 40 s)"},
+		"harm":              {judged(model.FixedBlocks, better, guard(model.GuardViolated, 0)), "leave it as it is: what is better does harm that a guard forbids"},
+		"a guard is open":   {judged(model.FixedBlocks, better, guard(model.GuardOpen, 4)), "not everything is decided: that takes about 11 blocks (3 min 40 s)"},
 		"untrustworthy":     {judged(model.FixedBlocks, better, twin), "do not use these numbers: find out what else uses these hosts or the path, then measure again"},
 		"interrupted":       {running, ""},
 		"without a verdict": {judged(model.FixedBlocks), ""},

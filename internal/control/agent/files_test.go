@@ -118,7 +118,7 @@ func TestOwnersLink(t *testing.T) {
 	} {
 		config, root := keepsFiles(t, "linux")
 		config.Files.Ask = files.Programs(strings.TrimSuffix(strings.TrimSuffix(generator, "/usr/libexec/netplan/generate"), "/lib/netplan/generate"), "LD_LIBRARY_PATH="+strings.Join(libraries, ":"))
-		config.Files.Texts = func(_ context.Context, link string, ids []model.KnobID) map[string]string {
+		config.Files.Texts = func(_ context.Context, _ string, _ []model.KnobID) map[string]string {
 			return map[string]string{"wol.modes": "magic"}
 		}
 		must.Do(t, os.MkdirAll(filepath.Join(root, "sys/class/net/em0/device"), 0o755))

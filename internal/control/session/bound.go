@@ -109,13 +109,13 @@ func (r rule) inFact() rule {
 	if r.kind == "" {
 		r.kind = "value"
 	}
-	return r.orRange(0, maxCount)
+	return r.upTo(maxCount)
 }
 
-// orRange returns r with this range where it has none.
-func (r rule) orRange(low, high int64) rule {
+// upTo returns r with the range from 0 to high if it has none.
+func (r rule) upTo(high int64) rule {
 	if !r.ranged {
-		r.low, r.high = low, high
+		r.low, r.high = 0, high
 	}
 	r.ranged = true
 	return r
@@ -267,9 +267,9 @@ func (b *bounds) word(v reflect.Value, field string, r rule) {
 func (b *bounds) number(v reflect.Value, field string, r rule) {
 	isTime := v.Type() == reflect.TypeFor[time.Duration]()
 	if isTime {
-		r = r.orRange(0, int64(MaxDuration))
+		r = r.upTo(int64(MaxDuration))
 	}
-	r = r.orRange(0, maxCount)
+	r = r.upTo(maxCount)
 	switch n := v.Int(); {
 	case b.fit || n >= r.low && n <= r.high:
 	case isTime:

@@ -100,7 +100,7 @@ func (f *filler) value(v reflect.Value, r rule) {
 		return
 	}
 	if v.Type() == reflect.TypeFor[time.Duration]() {
-		r = r.orRange(0, int64(MaxDuration))
+		r = r.upTo(int64(MaxDuration))
 	}
 	switch v.Kind() {
 	case reflect.String:
@@ -115,7 +115,7 @@ func (f *filler) value(v reflect.Value, r rule) {
 			v.SetString(f.text(textKinds(r.kind)))
 		}
 	case reflect.Int, reflect.Int64:
-		r = r.orRange(0, maxCount)
+		r = r.upTo(maxCount)
 		v.SetInt(r.low + f.number(r.high-r.low))
 	case reflect.Uint32, reflect.Uint64:
 		v.SetUint(1 + uint64(f.number(400)))
@@ -147,6 +147,9 @@ func (f *filler) value(v reflect.Value, r rule) {
 		for _, one := range f.of(v.Type()).fields {
 			f.value(v.Field(one.index), one.rule)
 		}
+	case reflect.Uint8: // bytes stay 0
+	default:
+		panic("session: no message has held a " + v.Kind().String() + " yet")
 	}
 }
 

@@ -149,18 +149,20 @@ func Propose(ctx context.Context, f Format, h Host, r Request) (Proposal, error)
 // carries returns a *Refusal where a port of a bridge or the parent of a VLAN will have
 // a smaller MTU than the one that a request is for.
 func (h Host) carries(after Outcome, r Request) error {
-	for _, need := range h.Members(after, r) {
-		l := after.Values[LinkKey(need.Link, "link.mtu")]
-		if l.Text == "" {
-			l.Text = usualMTU
-		}
-		if l.File == "" { // where the MTU of the bridge is
-			l.File = after.Values[LinkKey(r.Link, "link.mtu")].File
-		}
-		return Refuse(l, "linerate set link.mtu="+need.Settings[0].Value+" --interface "+need.Link+", and keep that first",
-			"%s is made of %s, which will have an MTU of %s", r.Link, need.Link, l.Text)
+	needs := h.Members(after, r)
+	if len(needs) == 0 {
+		return nil
 	}
-	return nil
+	need := needs[0]
+	l := after.Values[LinkKey(need.Link, "link.mtu")]
+	if l.Text == "" {
+		l.Text = usualMTU
+	}
+	if l.File == "" { // where the MTU of the bridge is
+		l.File = after.Values[LinkKey(r.Link, "link.mtu")].File
+	}
+	return Refuse(l, "linerate set link.mtu="+need.Settings[0].Value+" --interface "+need.Link+", and keep that first",
+		"%s is made of %s, which will have an MTU of %s", r.Link, need.Link, l.Text)
 }
 
 // Members returns a request for each device that the link of r is made of, the lowest

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/probes"
@@ -28,9 +27,6 @@ func brief(d model.Direction) model.Flow {
 }
 
 func bulk() *Engine { return New(tcpbulk.New()) }
-
-// linkOf is a known link rate.
-func linkOf(r units.BitRate) fact.Of[units.BitRate] { return fact.Known(r, "test") }
 
 // latency returns the near end's distribution called name, in any direction.
 func latency(t testing.TB, near *enginetest.End, name string) model.Latency {

@@ -131,12 +131,11 @@ func Rescue(err *error) {
 func driverError(p any) error { return fmt.Errorf("%w: %v", ErrDriver, p) }
 
 // exec runs a statement that returns no rows.
-func (t *tx) exec(ctx context.Context, query string, args ...any) (r sql.Result, err error) {
-	err = t.bounded(ctx, func(ctx context.Context) error {
-		r, err = t.sql.ExecContext(ctx, query, t.bind(args)...)
+func (t *tx) exec(ctx context.Context, query string, args ...any) error {
+	return t.bounded(ctx, func(ctx context.Context) error {
+		_, err := t.sql.ExecContext(ctx, query, t.bind(args)...)
 		return err
 	})
-	return r, err
 }
 
 // bounded runs f, which is one statement, for as long as one may take.

@@ -68,13 +68,13 @@ func (s *Tables) UpdateSession(ctx context.Context, sess model.Session) error {
 		if j.err != nil {
 			return j.err
 		}
-		_, err = tx.exec(ctx, `UPDATE sessions SET title = $1, ended = $2, state = $3, reason = $4,
+		err = tx.exec(ctx, `UPDATE sessions SET title = $1, ended = $2, state = $3, reason = $4,
 			wire_rate = $5, wire_rate_json = $6, hosts_json = $7, findings_json = $8, plateaus_json = $9,
 			warnings_json = $10, noise_json = $11, check_json = $12, tuning_json = $13 WHERE pk = $14`, args...)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.exec(ctx, `DELETE FROM verdicts WHERE session = $1`, pk); err != nil {
+		if err := tx.exec(ctx, `DELETE FROM verdicts WHERE session = $1`, pk); err != nil {
 			return err
 		}
 		return insertVerdicts(ctx, tx, pk, sess.Verdicts)
@@ -98,7 +98,7 @@ func (s *Tables) SetPlan(ctx context.Context, sessionID string, p model.Plan) er
 		if j.err != nil {
 			return j.err
 		}
-		_, err = tx.exec(ctx, `UPDATE sessions SET plan_json = $1, planned_runs = $2 WHERE pk = $3`, text, plannedRuns(&p), pk)
+		err = tx.exec(ctx, `UPDATE sessions SET plan_json = $1, planned_runs = $2 WHERE pk = $3`, text, plannedRuns(&p), pk)
 		return err
 	})
 	return s.wrap("store the plan of session", sessionID, err)
@@ -137,7 +137,7 @@ func (s *Tables) SetChanges(ctx context.Context, sessionID string, changes []mod
 		if err != nil {
 			return err
 		}
-		if _, err := tx.exec(ctx, `DELETE FROM changes WHERE session = $1`, pk); err != nil {
+		if err := tx.exec(ctx, `DELETE FROM changes WHERE session = $1`, pk); err != nil {
 			return err
 		}
 		return insertChanges(ctx, tx, pk, changes)
@@ -217,7 +217,7 @@ type adder struct {
 // add packs some more samples, so many a part.
 func (a *adder) add(ctx context.Context, tx *tx, samples []model.Sample) error {
 	for some := range slices.Chunk(samples, packed.MaxSamples) {
-		_, err := tx.exec(ctx, `INSERT INTO sample_parts (run, part, count, packed) VALUES ($1, $2, $3, $4)`, a.run, a.part, len(some), packed.Pack(some))
+		err := tx.exec(ctx, `INSERT INTO sample_parts (run, part, count, packed) VALUES ($1, $2, $3, $4)`, a.run, a.part, len(some), packed.Pack(some))
 		if err != nil {
 			return err
 		}
@@ -339,7 +339,7 @@ func plannedRuns(p *model.Plan) int { return p.Runs() + len(p.Tests) }
 // to them.
 func (s *Tables) KeepNewest(ctx context.Context, kind model.Kind, keep int) error {
 	err := s.write(ctx, func(tx *tx) error {
-		_, err := tx.exec(ctx, `DELETE FROM sessions WHERE kind = $1 AND pk NOT IN
+		err := tx.exec(ctx, `DELETE FROM sessions WHERE kind = $1 AND pk NOT IN
 			(SELECT pk FROM sessions WHERE kind = $1 ORDER BY created DESC, id DESC LIMIT $2)`, kind, keep)
 		return err
 	})
@@ -352,7 +352,7 @@ func (s *Tables) SetNote(ctx context.Context, sessionID, note string) error {
 	err := s.write(ctx, func(tx *tx) error {
 		pk, err := sessionKey(ctx, tx, sessionID, tx.dialect.Lock)
 		if err == nil {
-			_, err = tx.exec(ctx, `UPDATE sessions SET note = $1 WHERE pk = $2`, note, pk)
+			err = tx.exec(ctx, `UPDATE sessions SET note = $1 WHERE pk = $2`, note, pk)
 		}
 		return err
 	})
@@ -370,7 +370,7 @@ func (s *Tables) Remove(ctx context.Context, ids ...string) error {
 			if err != nil {
 				return err
 			}
-			if _, err := tx.exec(ctx, `DELETE FROM sessions WHERE pk = $1`, pk); err != nil {
+			if err := tx.exec(ctx, `DELETE FROM sessions WHERE pk = $1`, pk); err != nil {
 				return err
 			}
 		}
