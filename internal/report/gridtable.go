@@ -41,7 +41,7 @@ type GridCell struct {
 	Text    string  `json:"text"`
 }
 
-// gridTables are none of a grid of more than two factors.
+// gridTables returns nil for a grid of more than two factors.
 func (b *builder) gridTables() []GridTable {
 	out := []GridTable{}
 	if len(b.s.Plan.Factors) != 2 {

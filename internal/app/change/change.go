@@ -236,22 +236,12 @@ func (c *change) holds() bool {
 // heldByOther is the error of a change that holds only because another linerate holds it:
 // it goes back when that one ends.
 func (c *change) heldByOther(ctx context.Context) error {
-	for _, e := range c.changing() {
-		var ids []model.KnobID
-		for _, w := range e.wanted {
-			ids = append(ids, w.Knob)
+	return c.eachClaim(ctx, func(e *end, one model.Claim) error {
+		if one.Manager != model.ManagerLinerate {
+			return nil
 		}
-		all, err := LastClaims(ctx, e.Client, ids)
-		if err != nil {
-			return err
-		}
-		for _, one := range all {
-			if one.Manager == model.ManagerLinerate {
-				return fault(fmt.Errorf("%s has that value of %s from %s, which puts %s back %s: %w", e.Name, one.Knob, one.Manager.Title(), one.Sets, one.When, session.ErrBusy))
-			}
-		}
-	}
-	return nil
+		return fault(fmt.Errorf("%s has that value of %s from %s, which puts %s back %s: %w", e.Name, one.Knob, one.Manager.Title(), one.Sets, one.When, session.ErrBusy))
+	})
 }
 
 // risky reports whether the change can cut the link.

@@ -93,6 +93,16 @@ func TellLasting(env app.Env, name, system string, wanted []model.Assignment, wi
 
 // noteOthers tells which programs may set the same again while the change holds.
 func (c *change) noteOthers(ctx context.Context) error {
+	return c.eachClaim(ctx, func(e *end, one model.Claim) error {
+		if one.Manager.AtWork() && one.Manager != model.ManagerLinerate { // which the change itself runs into
+			c.Observe(app.SetAgain{Host: e.Name, Claim: one})
+		}
+		return nil
+	})
+}
+
+// eachClaim calls f for the last claim on each setting that the change is about.
+func (c *change) eachClaim(ctx context.Context, f func(*end, model.Claim) error) error {
 	for _, e := range c.changing() {
 		var ids []model.KnobID
 		for _, w := range e.wanted {
@@ -103,8 +113,8 @@ func (c *change) noteOthers(ctx context.Context) error {
 			return err
 		}
 		for _, one := range all {
-			if one.Manager.AtWork() && one.Manager != model.ManagerLinerate { // which the change itself runs into
-				c.Observe(app.SetAgain{Host: e.Name, Claim: one})
+			if err := f(e, one); err != nil {
+				return err
 			}
 		}
 	}

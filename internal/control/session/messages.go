@@ -106,7 +106,7 @@ func (k *EventKind) UnmarshalText(b []byte) error {
 	return fmt.Errorf("%w: no event is called %.20q", ErrInvalid, b)
 }
 
-// Event is one thing that an agent tells of a run.
+// Event is one message of an agent about a run.
 type Event struct {
 	Kind     EventKind       `json:"kind"`
 	Warnings []string        `json:"warnings,omitempty" bound:"64,text"`
@@ -193,7 +193,7 @@ func (b *bounds) command(a model.Assignment) {
 	b.that(a.Command.Limit >= time.Millisecond, "a command may take %v, the least is a millisecond", a.Command.Limit)
 }
 
-// hostPort checks an address to connect to; "" is none.
+// hostPort checks an address to connect to. It accepts "", which means no address.
 func (b *bounds) hostPort(field, s string) {
 	if s == "" {
 		return

@@ -235,7 +235,7 @@ func Best(p model.Plan, all []model.Verdict) string {
 
 // Choice returns the combination that answers an experiment over several factors, of those
 // that may be kept: the smallest that is good enough in every direction, or the one that
-// gained most where that is not decided; "" where there is none.
+// gained most where that is not decided, and "" without one.
 func Choice(s model.Session) (name string, enough bool) {
 	for i, l := range s.Plateaus {
 		if !l.Decided || l.Leave || i > 0 && l.Level != name {

@@ -218,7 +218,7 @@ func (b *finding) becauseOfQuota(e End, l load) *finding {
 // raiseQuota is what helps against a quota.
 const raiseQuota = "raise the quota of the control group or the container (cpu.max, in version 1 cpu.cfs_quota_us)"
 
-// impossible tells of numbers that cannot be, which no rule looks at: they are faults of
+// impossible reports numbers that cannot be, which no rule uses: they are faults of
 // the measurement and say nothing of the host.
 func impossible(f features) (*finding, bool) {
 	for _, e := range []End{f.Sender, f.Receiver} {

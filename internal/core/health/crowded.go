@@ -10,7 +10,7 @@ import (
 // Others is how many of the processors of the host with facts f were busy during run r
 // with more than its ends: other programs, and the kernel's own work such as interrupts.
 // of is how many there are. together says that both ends are on one machine. It reports
-// false where the system does not tell, or tells of more than there are, which is a fault
+// false where the system has no counter, or counts more than there are, which is a fault
 // of the measurement.
 func Others(f model.HostFacts, r model.Run, end model.EndReport, together bool) (others float64, of int, ok bool) {
 	busy, of, ok := busyOf(f, end)

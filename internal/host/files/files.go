@@ -167,7 +167,7 @@ func (h Host) carries(after Outcome, r Request) error {
 
 // Members returns a request for each device that the link of r is made of, the lowest
 // first, whose MTU is smaller in an outcome than the one that r is for. The ports of a
-// bond are none of them: it gives them its own.
+// bond are left out: a bond gives them its own MTU.
 func (h Host) Members(o Outcome, r Request) (all []Request) {
 	i := slices.IndexFunc(r.Settings, func(s Setting) bool { return s.Knob == "link.mtu" })
 	if i < 0 {

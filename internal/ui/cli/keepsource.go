@@ -43,7 +43,7 @@ func looksLikeHost(s string) bool {
 const provingSessions = 20
 
 // confirmedSource is what the hosts confirmed, with the experiments in which it may have
-// proved better. Without a store there are none.
+// proved better. It returns none without a store.
 func (a *console) confirmedSource(ctx context.Context, host string) (keep.Source, error) {
 	st, err := a.openStore(ctx)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 
 // vanishes reports whether a server at addr answers a few bytes and does not answer full
 // packets, which then vanish on the way to it: ssh sends its first ones in its key
-// exchange, and waits for the answer until somebody ends it. The bytes are no ssh, so that
+// exchange, and waits for the answer until it is ended. The bytes are no ssh, so that
 // a server answers with a protest and hangs up.
 func vanishes(ctx context.Context, addr string) bool {
 	small, err := protest(ctx, addr, 1, answerTime)

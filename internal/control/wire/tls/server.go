@@ -223,7 +223,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	raw.left.Store(handshakeBytes)
 	secure := ctls.Server(raw, s.tls)
 	if err := raw.handshake(func() error { return secure.HandshakeContext(ctx) }); err != nil {
-		if s.door.leave(at) { // else the door has told of it
+		if s.door.leave(at) { // else the door has recorded it
 			s.refused(addr, fmt.Errorf("handshake: %w", err))
 		}
 		return // whoever does not speak TLS is told nothing

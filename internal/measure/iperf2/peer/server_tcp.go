@@ -193,7 +193,7 @@ func (t *tcpSession) half(d model.Direction, conns []*net.TCPConn) half {
 	return h
 }
 
-// lower is the lower of two limits, of which 0 is none.
+// lower returns the lower of two limits; 0 means no limit.
 func lower(a, b units.BitRate) units.BitRate {
 	if a == 0 || b > 0 && b < a {
 		return b
