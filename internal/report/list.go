@@ -11,26 +11,9 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Item is what a store says of a session. It has the fields of store.Item, so that
-// one converts into the other.
-type Item struct {
-	ID      string             `json:"id"`
-	Kind    model.Kind         `json:"kind"`
-	Title   string             `json:"title"`
-	Near    string             `json:"near"`
-	Far     string             `json:"far"`
-	Created time.Time          `json:"created"`
-	Ended   time.Time          `json:"ended,omitzero"`
-	State   model.SessionState `json:"state"`
-	Reason  string             `json:"reason,omitempty"`
-	Note    string             `json:"note,omitempty"` // what a person wrote beside it
-	Runs    int                `json:"runs"`           // valid ones
-	MaxRuns int                `json:"max_runs"`       // that the plan allows; 0 where there is no plan
-}
-
 // ListItem is one session of a list.
 type ListItem struct {
-	Item
+	model.Item
 	Goodput []ListRate `json:"goodput,omitempty"` // of the baseline, by direction
 	Verdict string     `json:"verdict,omitempty"` // what it showed, or why it ended, in a sentence
 }
@@ -49,7 +32,7 @@ type List struct {
 
 // NewListItem is a line of a list: what the store says of a session, and what follows
 // from s, which may be without hosts and without the ends of its runs.
-func NewListItem(i Item, s model.Session) ListItem {
+func NewListItem(i model.Item, s model.Session) ListItem {
 	b := builder{s: &s, near: s.Near, far: s.Far, counted: Counted(s.Runs)}
 	if strings.HasPrefix(s.Far, "lab:") { // whose text says all of it, once a line is enough
 		b.near, b.far = string(model.Near), string(model.Far)

@@ -139,7 +139,7 @@ func TestKeptAsSaid(t *testing.T) {
 			may := analysis.MayKeep(model.Goodput, s.Verdicts, "a").May()
 			row := report.Build(s, report.Options{}).Tables[0].Rows[0]
 			refused := strings.Contains(row.Said, "; but ") || strings.Contains(row.Said, "may not be kept yet")
-			list := report.NewListItem(report.Item{Kind: model.KindRun, State: model.SessionDone, Runs: 1}, s).Verdict
+			list := report.NewListItem(model.Item{Kind: model.KindRun, State: model.SessionDone, Runs: 1}, s).Verdict
 			if strings.Contains(list, ", but ") == may || refused == may {
 				t.Errorf("%s back, guard %s: may be kept %v, the page says %q, the list %q", back, state, may, row.Said, list)
 			}

@@ -12,7 +12,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,31 +67,6 @@ type Filter struct {
 	Since time.Time          // created at this time or later
 	Text  string             // with this text in the ID, title, note, targets or reason only, whatever its case
 	Limit int                // at most so many, the newest; 0 is all
-}
-
-// Item is one line of a list of sessions. Its JSON form is described by
-// docs/schema/list-v1.schema.json.
-type Item struct {
-	ID      string             `json:"id"`
-	Kind    model.Kind         `json:"kind"`
-	Title   string             `json:"title"`
-	Near    string             `json:"near"`
-	Far     string             `json:"far"`
-	Created time.Time          `json:"created"`
-	Ended   time.Time          `json:"ended,omitzero"` // zero while it runs, and when nobody could tell
-	State   model.SessionState `json:"state"`
-	Reason  string             `json:"reason,omitempty"`
-	Note    string             `json:"note,omitempty"` // what a person wrote beside it
-	Runs    int                `json:"runs"`           // valid ones
-	MaxRuns int                `json:"max_runs"`       // that the plan allows; 0 where there is no plan
-}
-
-// Says reports whether text stands in what a list shows of a session, whatever its case.
-func (i *Item) Says(text string) bool {
-	text = strings.ToLower(text)
-	return slices.ContainsFunc([]string{i.ID, i.Title, i.Note, i.Near, i.Far, i.Reason}, func(s string) bool {
-		return strings.Contains(strings.ToLower(s), text)
-	})
 }
 
 // Recent reports whether ref asks for a session by age, and for which: 1 is

@@ -243,6 +243,23 @@ func (s *Session) Facts(h Host) (HostFacts, bool) {
 	return HostFacts{Host: h}, false
 }
 
+// Item is one line of a list of sessions. Its JSON form is described by
+// docs/schema/list-v1.schema.json.
+type Item struct {
+	ID      string       `json:"id"`
+	Kind    Kind         `json:"kind"`
+	Title   string       `json:"title"`
+	Near    string       `json:"near"`
+	Far     string       `json:"far"`
+	Created time.Time    `json:"created"`
+	Ended   time.Time    `json:"ended,omitzero"` // zero while it runs, and where it is not known
+	State   SessionState `json:"state"`
+	Reason  string       `json:"reason,omitempty"`
+	Note    string       `json:"note,omitempty"` // what a person wrote beside it
+	Runs    int          `json:"runs"`           // valid ones
+	MaxRuns int          `json:"max_runs"`       // that the plan allows; 0 where there is no plan
+}
+
 // ChangeState says what became of a change to a host.
 type ChangeState string
 

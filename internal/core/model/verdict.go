@@ -176,6 +176,28 @@ type Verdict struct {
 	Warnings   []string    `json:"warnings,omitempty"`
 }
 
+// MarshalJSON writes an estimate that is not a number as null.
+func (v Verdict) MarshalJSON() ([]byte, error) {
+	type plain Verdict
+	return json.Marshal(struct {
+		plain
+		Estimate Bound `json:"estimate"`
+	}{plain(v), Bound(v.Estimate)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (v *Verdict) UnmarshalJSON(p []byte) error {
+	type plain Verdict
+	var read struct {
+		plain
+		Estimate Bound `json:"estimate"`
+	}
+	err := json.Unmarshal(p, &read)
+	*v = Verdict(read.plain)
+	v.Estimate = float64(read.Estimate)
+	return err
+}
+
 // Plateau is the smallest level of the session's factor that is good enough.
 type Plateau struct {
 	Direction Direction     `json:"direction"`

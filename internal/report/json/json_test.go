@@ -164,7 +164,7 @@ func TestListSchema(t *testing.T) {
 		must.Do(t, json.Envelope(&b, json.ListSchema, l))
 		must.OK(t, resolved.Validate(parse(t, b.Bytes())))
 		s := c.Session
-		l.Sessions = append(l.Sessions, report.NewListItem(report.Item{ID: s.ID, Kind: s.Kind, Created: s.Created, Ended: s.Ended, State: s.State, Reason: s.Reason, Runs: len(s.Runs)}, s))
+		l.Sessions = append(l.Sessions, report.NewListItem(model.Item{ID: s.ID, Kind: s.Kind, Created: s.Created, Ended: s.Ended, State: s.State, Reason: s.Reason, Runs: len(s.Runs)}, s))
 	}
 }
 

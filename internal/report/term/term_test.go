@@ -241,7 +241,7 @@ func listed() report.List {
 	var l report.List
 	for _, c := range reporttest.Cases() {
 		s := c.Session
-		i := report.Item{ID: s.ID, Kind: s.Kind, Title: s.Title, Near: s.Near, Far: s.Far, Created: s.Created, State: s.State, Reason: s.Reason, Runs: len(s.Runs)}
+		i := model.Item{ID: s.ID, Kind: s.Kind, Title: s.Title, Near: s.Near, Far: s.Far, Created: s.Created, State: s.State, Reason: s.Reason, Runs: len(s.Runs)}
 		l.Sessions = append(l.Sessions, report.NewListItem(i, s))
 	}
 	l.Now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

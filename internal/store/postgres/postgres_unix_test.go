@@ -117,9 +117,9 @@ func TestHostileRows(t *testing.T) {
 			statement string
 			want      error
 		}{
-			"title of 60 MB":   {`UPDATE linerate.sessions SET title = repeat('x', 60000000)`, tables.ErrTooLarge},
-			"hosts of nothing": {`UPDATE linerate.sessions SET hosts_json = '[{"NICs":[{}' || repeat(',{}', 5000000) || ']}]'`, tables.ErrTooLarge},
-			"a view":           {`ALTER TABLE linerate.verdicts RENAME TO old; CREATE VIEW linerate.verdicts AS SELECT * FROM linerate.old`, store.ErrForeign},
+			"session of 60 MB": {`UPDATE linerate.sessions SET document = repeat('x', 60000000)`, tables.ErrTooLarge},
+			"hosts of nothing": {`UPDATE linerate.sessions SET document = '{"hosts":[{"nics":[{}' || repeat(',{}', 5000000) || ']}]}'`, tables.ErrTooLarge},
+			"a view":           {`ALTER TABLE linerate.changes RENAME TO old; CREATE VIEW linerate.changes AS SELECT * FROM linerate.old`, store.ErrForeign},
 			"a trigger": {`CREATE FUNCTION linerate.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 				CREATE TRIGGER t BEFORE INSERT ON linerate.runs FOR EACH ROW EXECUTE FUNCTION linerate.f()`, store.ErrForeign},
 			"a rule": {`CREATE RULE r AS ON INSERT TO linerate.runs DO INSTEAD NOTHING`, store.ErrForeign},

@@ -89,11 +89,11 @@ func TestHostileSchema(t *testing.T) {
 	}{
 		"trigger":          {[]string{`CREATE TRIGGER wipe AFTER INSERT ON runs BEGIN DELETE FROM sessions; END`}, "trigger wipe"},
 		"view":             {[]string{`CREATE VIEW endless AS ` + endless + ` SELECT x FROM c`}, "view endless"},
-		"view for a table": {[]string{`ALTER TABLE verdicts RENAME TO old`, `CREATE VIEW verdicts AS ` + endless + ` SELECT x AS session FROM c`}, "old"},
+		"view for a table": {[]string{`ALTER TABLE changes RENAME TO old`, `CREATE VIEW changes AS ` + endless + ` SELECT x AS session FROM c`}, "old"},
 		"table":            {[]string{`CREATE TABLE more (x)`}, "table more"},
-		"index":            {[]string{`CREATE INDEX slow ON runs (hex(setting))`}, "index slow"},
+		"index":            {[]string{`CREATE INDEX slow ON runs (hex(document))`}, "index slow"},
 		"column":           {[]string{`ALTER TABLE sessions ADD COLUMN big TEXT AS (hex(title))`}, "table sessions is not as"},
-		"missing":          {[]string{`DROP TABLE verdicts`}, "verdicts"},
+		"missing":          {[]string{`DROP TABLE changes`}, "changes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := hostile(t, `SELECT count(*) FROM sqlite_schema`, c.statements...)
@@ -127,7 +127,7 @@ type hostileValue struct{ name, statement, check string }
 func TestHostileValues(t *testing.T) {
 	readHostile(t, []hostileValue{
 		{"title of 40 MB", `UPDATE sessions SET title = hex(zeroblob(20000000))`, `SELECT octet_length(title) = 40000000 FROM sessions`},
-		{"hosts of nothing", `UPDATE sessions SET hosts_json = '[{"NICs":[{}' || replace(hex(zeroblob(5000000)), '00', ',{}') || ']}]'`, `SELECT octet_length(hosts_json) > 14000000 FROM sessions`},
+		{"hosts of nothing", `UPDATE sessions SET document = '{"hosts":[{"nics":[{}' || replace(hex(zeroblob(5000000)), '00', ',{}') || ']}]}'`, `SELECT octet_length(document) > 14000000 FROM sessions`},
 	})
 }
 
@@ -155,9 +155,9 @@ func TestManySmallObjects(t *testing.T) {
 		debug.SetMemoryLimit(hostileMemory * 2 / 3) // what is live counts, not what waits to be collected
 		const each = 59_000
 		for runs, want := range map[int]error{14: nil, 17: tables.ErrTooLarge} {
-			path := hostile(t, `SELECT 1`, `UPDATE sessions SET hosts_json = '[{"NICs":[{}' || replace(hex(zeroblob(59000)), '00', ',{}') || ']}]'`,
-				fmt.Sprintf(`WITH RECURSIVE c(x) AS (SELECT 2 UNION ALL SELECT x + 1 FROM c LIMIT %d) INSERT INTO runs (session, number, block, attempt, position, setting, engine, direction, state, reason, lost_contact, flow_json, ends_json, warnings_json)
-				SELECT 1, x, 1, 1, 1, '', '', '', 'valid', '', 0, '{}', '[{}' || replace(hex(zeroblob(%d)), '00', ',{}') || ']', '[]' FROM c`, runs, each))
+			path := hostile(t, `SELECT 1`, `UPDATE sessions SET document = '{"hosts":[{"nics":[{}' || replace(hex(zeroblob(59000)), '00', ',{}') || ']}]}'`,
+				fmt.Sprintf(`WITH RECURSIVE c(x) AS (SELECT 2 UNION ALL SELECT x + 1 FROM c LIMIT %d) INSERT INTO runs (session, number, state, document, ends)
+				SELECT 1, x, 'valid', '{}', '[{}' || replace(hex(zeroblob(%d)), '00', ',{}') || ']' FROM c`, runs, each))
 			s := must.Get(Open(t.Context(), path))(t)
 			_, err := s.Session(t.Context(), "it")
 			must.True(t, errors.Is(err, want), "%d runs: %v, want %v", runs, err, want)
@@ -271,7 +271,7 @@ func TestEndlessRows(t *testing.T) {
 // TestDriverPanic: a panic of the driver is an error of the call that meets it, and the
 // next call does not hang.
 func TestDriverPanic(t *testing.T) {
-	path := hostile(t, `SELECT 1`, `UPDATE sessions SET title = hex(zeroblob(10000000))`)
+	path := hostile(t, `SELECT 1`, `UPDATE sessions SET document = hex(zeroblob(10000000))`)
 	s := must.Get(Open(t.Context(), path))(t)
 	conn, err := s.db.Conn(t.Context())
 	must.Do(t, err)

@@ -42,7 +42,7 @@ func importSession(ctx context.Context, tx *tx, from Source, id string) error {
 		return err
 	}
 	for i := range sess.Runs {
-		run, err := insertRun(ctx, tx, pk, &sess.Runs[i])
+		run, err := insertRun(ctx, tx, pk, sess.Runs[i])
 		if err != nil {
 			return err
 		}
@@ -52,8 +52,5 @@ func importSession(ctx context.Context, tx *tx, from Source, id string) error {
 			return fmt.Errorf("samples of run %d: %w", sess.Runs[i].Number, err)
 		}
 	}
-	if err := insertChanges(ctx, tx, pk, sess.Changes); err != nil {
-		return err
-	}
-	return insertVerdicts(ctx, tx, pk, sess.Verdicts)
+	return insertChanges(ctx, tx, pk, sess.Changes)
 }

@@ -27,17 +27,10 @@ func (s *Tables) Session(ctx context.Context, ref string) (model.Session, error)
 		if err != nil {
 			return err
 		}
-		sess, err = readSession(ctx, tx, pk, "hosts_json")
-		if err != nil {
+		if sess, err = readSession(ctx, tx, pk, "ends"); err != nil {
 			return err
 		}
-		if sess.Runs, err = readRuns(ctx, tx, pk, "ends_json"); err != nil {
-			return err
-		}
-		if sess.Changes, err = readChanges(ctx, tx, pk); err != nil {
-			return err
-		}
-		sess.Verdicts, err = readVerdicts(ctx, tx, pk)
+		sess.Changes, err = readChanges(ctx, tx, pk)
 		return err
 	})
 	sess.State = s.dialect.StateOf(ctx, sess.ID, sess.State)
@@ -51,19 +44,12 @@ func (s *Tables) Brief(ctx context.Context, id string) (model.Session, error) {
 	var sess model.Session
 	err := s.read(ctx, func(tx *tx) error {
 		pk, err := sessionKey(ctx, tx, id, "")
-		if err != nil {
-			return err
+		if err == nil {
+			sess, err = readSession(ctx, tx, pk, "'null'")
 		}
-		if sess, err = readSession(ctx, tx, pk, "'[]'"); err != nil {
-			return err
-		}
-		if sess.Runs, err = readRuns(ctx, tx, pk, "'null'"); err != nil {
-			return err
-		}
-		sess.Verdicts, err = readVerdicts(ctx, tx, pk)
 		return err
 	})
-	sess.State = s.dialect.StateOf(ctx, sess.ID, sess.State)
+	sess.Hosts, sess.Changes, sess.State = nil, nil, s.dialect.StateOf(ctx, sess.ID, sess.State)
 	return sess, s.wrap("read session", id, err)
 }
 
@@ -98,7 +84,7 @@ func (s *Tables) EachSamples(ctx context.Context, ref string, runNumber int, f f
 }
 
 // Sessions lists the sessions that f picks, newest first.
-func (s *Tables) Sessions(ctx context.Context, f store.Filter) ([]store.Item, error) {
+func (s *Tables) Sessions(ctx context.Context, f store.Filter) ([]model.Item, error) {
 	since, limit := "", math.MaxInt32
 	if !f.Since.IsZero() {
 		since = timeText(f.Since)
@@ -110,7 +96,7 @@ func (s *Tables) Sessions(ctx context.Context, f store.Filter) ([]store.Item, er
 	case f.State != model.SessionRunning && f.Limit > 0 && f.Text == "":
 		limit = f.Limit
 	}
-	var items []store.Item
+	var items []model.Item
 	err := s.read(ctx, func(tx *tx) (err error) {
 		if err := fits(ctx, tx, "sessions", "1 = 1", nil, "id", "kind", "title", "near", "far", "created", "ended", "state", "reason", "note"); err != nil {
 			return err
@@ -129,15 +115,23 @@ func (s *Tables) Sessions(ctx context.Context, f store.Filter) ([]store.Item, er
 		items[i].State = s.dialect.StateOf(ctx, items[i].ID, items[i].State)
 	}
 	if stored == model.SessionRunning {
-		items = slices.DeleteFunc(items, func(i store.Item) bool { return i.State != f.State })
+		items = slices.DeleteFunc(items, func(i model.Item) bool { return i.State != f.State })
 	}
 	if f.Text != "" {
-		items = slices.DeleteFunc(items, func(i store.Item) bool { return !i.Says(f.Text) })
+		items = slices.DeleteFunc(items, func(i model.Item) bool { return !says(&i, f.Text) })
 	}
 	if f.Limit > 0 {
 		items = items[:min(f.Limit, len(items))]
 	}
 	return items, nil
+}
+
+// says reports whether text stands in what a list shows of a session, whatever its case.
+func says(i *model.Item, text string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc([]string{i.ID, i.Title, i.Note, i.Near, i.Far, i.Reason}, func(s string) bool {
+		return strings.Contains(strings.ToLower(s), text)
+	})
 }
 
 // resolve returns the row of the session that ref names.
@@ -169,154 +163,54 @@ func resolve(ctx context.Context, tx *tx, ref string) (int64, error) {
 	return sessionKey(ctx, tx, ids[0], "")
 }
 
-// readSession reads a row of sessions. hosts is the column of the hosts, or a text
-// in its place.
-func readSession(ctx context.Context, tx *tx, pk int64, hosts string) (model.Session, error) {
-	var (
-		sess                                                            model.Session
-		created                                                         string
-		ended                                                           sql.NullString
-		wire, command, plan, known, found, plats, warning, noise, check string
-	)
-	if err := fits(ctx, tx, "sessions", "pk = $1", []any{pk}, "id", "kind", "title", "near", "far", "version", "created", "ended", "state", "reason", "wire_rate_json", "command_json",
-		"plan_json", "hosts_json", "findings_json", "plateaus_json", "warnings_json", "noise_json", "check_json", "tuning_json", "note"); err != nil {
+// readSession reads a session with its runs and without its changes. ends is the column of
+// the runs' ends, or a text in its place.
+func readSession(ctx context.Context, tx *tx, pk int64, ends string) (sess model.Session, err error) {
+	if err := fits(ctx, tx, "sessions", "pk = $1", []any{pk}, "document", "plan", "note"); err != nil {
 		return sess, err
 	}
-	err := tx.row(ctx, `SELECT id, kind, title, near, far, version, created, ended, state, reason,
-		wire_rate_json, command_json, plan_json, `+hosts+`, findings_json, plateaus_json, warnings_json, noise_json, check_json, tuning_json, note
-		FROM sessions WHERE pk = $1`, pk).Scan(&sess.ID, &sess.Kind, &sess.Title, &sess.Near, &sess.Far, &sess.Version,
-		&created, &ended, &sess.State, &sess.Reason, &wire, &command, &plan, &known, &found, &plats, &warning, &noise, &check, &sess.Tuning, &sess.Note)
-	if err != nil {
+	var document, plan, note string
+	if err := tx.row(ctx, `SELECT document, plan, note FROM sessions WHERE pk = $1`, pk).Scan(&document, &plan, &note); err != nil {
 		return sess, err
 	}
 	d := decoder{budget: &tx.budget}
-	sess.Created, sess.Ended = d.time(created), d.time(ended.String)
-	d.json(wire, &sess.WireRate)
-	d.json(command, &sess.Command)
+	d.json(document, &sess)
+	sess.Plan = model.Plan{}
 	d.json(plan, &sess.Plan)
-	d.json(known, &sess.Hosts)
-	d.json(found, &sess.Findings)
-	d.json(plats, &sess.Plateaus)
-	d.json(warning, &sess.Warnings)
-	d.json(noise, &sess.Noise)
-	d.json(check, &sess.Check)
-	return sess, d.err
-}
-
-// readRuns returns the runs of a session by number, each with its values. ends is the
-// column of their ends, or a text in its place.
-func readRuns(ctx context.Context, tx *tx, session int64, ends string) ([]model.Run, error) {
-	if err := fits(ctx, tx, "runs", "session = $1", []any{session}, "setting", "started", "ended", "state", "reason", "flow_json", "ends_json", "warnings_json"); err != nil {
-		return nil, err
+	if sess.Note = note; d.err != nil {
+		return sess, d.err
 	}
-	runs, err := queryAll(ctx, tx, func(scan func(...any) error) (model.Run, error) { return scanRun(&tx.budget, scan) }, `SELECT number, block, attempt, position, setting, started, ended, state,
-		reason, lost_contact, flow_json, `+ends+`, warnings_json FROM runs WHERE session = $1 ORDER BY number`, session)
-	if err != nil {
-		return nil, err
+	if err := fits(ctx, tx, "runs", "session = $1", []any{pk}, "document", "ends"); err != nil {
+		return sess, err
 	}
-	if err := fits(ctx, tx, "run_values", "run IN (SELECT pk FROM runs WHERE session = $1)", []any{session}, "direction", "metric"); err != nil {
-		return nil, err
-	}
-	type numbered struct {
-		run   int
-		value model.Value
-	}
-	values, err := queryAll(ctx, tx, func(scan func(...any) error) (v numbered, err error) {
-		var x sql.NullFloat64
-		err = scan(&v.run, &v.value.Direction, &v.value.Metric, &x)
-		v.value.Value = number(x)
-		return v, err
-	}, `SELECT runs.number, v.direction, v.metric, v.value FROM run_values v JOIN runs ON runs.pk = v.run
-		WHERE runs.session = $1 ORDER BY runs.number, v.seq`, session)
-	if err != nil {
-		return nil, err
-	}
-	i := 0
-	for _, v := range values {
-		for i < len(runs) && runs[i].Number != v.run {
-			i++
+	sess.Runs, err = queryAll(ctx, tx, func(scan func(...any) error) (r model.Run, err error) {
+		var document, ends string
+		if err := scan(&document, &ends); err != nil {
+			return r, err
 		}
-		if i == len(runs) {
-			return nil, fmt.Errorf("%w: run %d has values and is not there", store.ErrForeign, v.run)
+		d := decoder{budget: &tx.budget}
+		d.json(document, &r)
+		r.Ends = nil
+		d.json(ends, &r.Ends)
+		return r, d.err
+	}, `SELECT document, `+ends+` FROM runs WHERE session = $1 ORDER BY number`, pk)
+	return sess, err
+}
+
+func readChanges(ctx context.Context, tx *tx, session int64) (all []model.Change, err error) {
+	if err := fits(ctx, tx, "changes", "session = $1", []any{session}, "document"); err != nil {
+		return nil, err
+	}
+	parts, err := queryAll(ctx, tx, func(scan func(...any) error) (part []model.Change, err error) {
+		var document string
+		if err := scan(&document); err != nil {
+			return nil, err
 		}
-		runs[i].Values = append(runs[i].Values, v.value)
-	}
-	return runs, nil
-}
-
-func scanRun(b *budget, scan func(...any) error) (r model.Run, err error) {
-	var (
-		started, ended      sql.NullString
-		flow, ends, warning string
-	)
-	err = scan(&r.Number, &r.Block, &r.Attempt, &r.Position, &r.Setting, &started, &ended, &r.State,
-		&r.Reason, &r.LostContact, &flow, &ends, &warning)
-	if err != nil {
-		return r, err
-	}
-	d := decoder{budget: b}
-	r.Started, r.Ended = d.time(started.String), d.time(ended.String)
-	d.json(flow, &r.Flow)
-	d.json(ends, &r.Ends)
-	d.json(warning, &r.Warnings)
-	return r, d.err
-}
-
-func readChanges(ctx context.Context, tx *tx, session int64) ([]model.Change, error) {
-	if err := fits(ctx, tx, "changes", "session = $1", []any{session}, "host", "knob", "native", "old_value", "new_value", "state", "detail"); err != nil {
-		return nil, err
-	}
-	return queryAll(ctx, tx, func(scan func(...any) error) (c model.Change, err error) {
-		err = scan(&c.Run, &c.Host, &c.Knob, &c.Native, &c.Old, &c.New, &c.State, &c.Detail)
-		return c, err
-	}, `SELECT run, host, knob, native, old_value, new_value, state, detail FROM changes WHERE session = $1 ORDER BY seq`, session)
-}
-
-func readVerdicts(ctx context.Context, tx *tx, session int64) ([]model.Verdict, error) {
-	if err := fits(ctx, tx, "verdicts", "session = $1", []any{session}, "setting", "baseline", "direction", "metric", "outcome", "method", "family_json", "reason", "warnings_json", "guard_json"); err != nil {
-		return nil, err
-	}
-	read := func(scan func(...any) error) (model.Verdict, error) { return scanVerdict(&tx.budget, scan) }
-	return queryAll(ctx, tx, read, `SELECT setting, baseline, direction, metric, outcome, size, blocks, estimate,
-		low, high, confidence, method, family_json, p, evidence, more_blocks, reason, is_twin, warnings_json, guard_json
-		FROM verdicts WHERE session = $1 ORDER BY seq`, session)
-}
-
-func scanVerdict(b *budget, scan func(...any) error) (v model.Verdict, err error) {
-	var (
-		estimate, low, high sql.NullFloat64
-		p, evidence         sql.Null[float64]
-		family, guard       sql.NullString
-		warning             string
-	)
-	err = scan(&v.Setting, &v.Baseline, &v.Direction, &v.Metric, &v.Outcome, &v.Size, &v.Blocks, &estimate, &low, &high,
-		&v.Interval.Confidence, &v.Interval.Method, &family, &p, &evidence, &v.MoreBlocks, &v.Reason, &v.IsTwin, &warning, &guard)
-	if err != nil {
-		return v, err
-	}
-	v.Estimate = number(estimate)
-	v.Interval.Low, v.Interval.High = model.Bound(math.Inf(-1)), model.Bound(math.Inf(1))
-	if low.Valid {
-		v.Interval.Low = model.Bound(low.Float64)
-	}
-	if high.Valid {
-		v.Interval.High = model.Bound(high.Float64)
-	}
-	if p.Valid {
-		v.P = &p.V
-	}
-	if evidence.Valid {
-		v.Evidence = &evidence.V
-	}
-	d := decoder{budget: b}
-	if family.Valid {
-		d.json(family.String, &v.Family)
-	}
-	if guard.Valid {
-		d.json(guard.String, &v.Guard)
-	}
-	d.json(warning, &v.Warnings)
-	return v, d.err
+		d := decoder{budget: &tx.budget}
+		d.json(document, &part)
+		return part, d.err
+	}, `SELECT document FROM changes WHERE session = $1 ORDER BY part`, session)
+	return slices.Concat(parts...), err
 }
 
 // eachSamples calls f with the samples of a run, some at a time, in the order in which
@@ -352,7 +246,7 @@ func eachSamples(ctx context.Context, tx *tx, run int64, f func(some []model.Sam
 	return nil
 }
 
-func scanItem(scan func(...any) error) (it store.Item, err error) {
+func scanItem(scan func(...any) error) (it model.Item, err error) {
 	var (
 		created string
 		ended   sql.NullString
@@ -436,12 +330,4 @@ func (d *decoder) time(text string) time.Time {
 		d.err = fmt.Errorf("stored time: %w", err)
 	}
 	return t.UTC()
-}
-
-// number reads a number; NULL is not a number.
-func number(v sql.NullFloat64) float64 {
-	if !v.Valid {
-		return math.NaN()
-	}
-	return v.Float64
 }

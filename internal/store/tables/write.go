@@ -31,22 +31,17 @@ func (s *Tables) CreateSession(ctx context.Context, sess model.Session) error {
 			return err
 		}
 		for i := range sess.Runs {
-			if _, err := insertRun(ctx, tx, pk, &sess.Runs[i]); err != nil {
+			if _, err := insertRun(ctx, tx, pk, sess.Runs[i]); err != nil {
 				return err
 			}
 		}
-		if err := insertChanges(ctx, tx, pk, sess.Changes); err != nil {
-			return err
-		}
-		return insertVerdicts(ctx, tx, pk, sess.Verdicts)
+		return insertChanges(ctx, tx, pk, sess.Changes)
 	})
 	return s.wrap("create session", sess.ID, err)
 }
 
-// UpdateSession replaces what the stored session of that ID says about itself:
-// title, state, reason, end, hosts, wire rate, findings, verdicts, plateaus, what a
-// check found, the course of a search and warnings. Its plan, runs and changes stay as
-// they are: SetPlan, AddRun and SetChanges write those. The error wraps
+// UpdateSession replaces the stored session of that ID, but for its plan, note, runs and
+// changes: SetPlan, SetNote, AddRun and SetChanges write those. The error wraps
 // store.ErrNotFound where there is no such session, and store.ErrRunning where it is to
 // run here and runs elsewhere.
 func (s *Tables) UpdateSession(ctx context.Context, sess model.Session) error {
@@ -55,29 +50,13 @@ func (s *Tables) UpdateSession(ctx context.Context, sess model.Session) error {
 			return s.wrap("update session", sess.ID, err)
 		}
 	}
-	err := s.write(ctx, func(tx *tx) error {
-		pk, err := sessionKey(ctx, tx, sess.ID, tx.dialect.Lock)
+	err := s.change(ctx, sess.ID, func(tx *tx, pk int64) error {
+		columns, err := listed(&sess)
 		if err != nil {
 			return err
 		}
-		var j encoder
-		args := []any{
-			sess.Title, nullTime(sess.Ended), sess.State, sess.Reason, wireRate(&sess), j.text(sess.WireRate),
-			j.text(sess.Hosts), j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), j.text(sess.Noise), j.text(sess.Check), string(sess.Tuning), pk,
-		}
-		if j.err != nil {
-			return j.err
-		}
-		err = tx.exec(ctx, `UPDATE sessions SET title = $1, ended = $2, state = $3, reason = $4,
-			wire_rate = $5, wire_rate_json = $6, hosts_json = $7, findings_json = $8, plateaus_json = $9,
-			warnings_json = $10, noise_json = $11, check_json = $12, tuning_json = $13 WHERE pk = $14`, args...)
-		if err != nil {
-			return err
-		}
-		if err := tx.exec(ctx, `DELETE FROM verdicts WHERE session = $1`, pk); err != nil {
-			return err
-		}
-		return insertVerdicts(ctx, tx, pk, sess.Verdicts)
+		return tx.exec(ctx, `UPDATE sessions SET kind = $1, title = $2, near = $3, far = $4, created = $5, ended = $6,
+			state = $7, reason = $8, document = $9 WHERE pk = $10`, append(columns, pk)...)
 	})
 	if err == nil && sess.State != model.SessionRunning {
 		s.dialect.Release(sess.ID)
@@ -88,34 +67,25 @@ func (s *Tables) UpdateSession(ctx context.Context, sess model.Session) error {
 // SetPlan replaces the plan of the session with that ID, for one that goes on longer
 // than planned. The error wraps store.ErrNotFound where there is no such session.
 func (s *Tables) SetPlan(ctx context.Context, sessionID string, p model.Plan) error {
-	err := s.write(ctx, func(tx *tx) error {
-		pk, err := sessionKey(ctx, tx, sessionID, tx.dialect.Lock)
+	err := s.change(ctx, sessionID, func(tx *tx, pk int64) error {
+		text, err := json.Marshal(p)
 		if err != nil {
 			return err
 		}
-		var j encoder
-		text := j.text(p)
-		if j.err != nil {
-			return j.err
-		}
-		err = tx.exec(ctx, `UPDATE sessions SET plan_json = $1, planned_runs = $2 WHERE pk = $3`, text, plannedRuns(&p), pk)
-		return err
+		return tx.exec(ctx, `UPDATE sessions SET plan = $1, planned_runs = $2 WHERE pk = $3`, string(text), plannedRuns(&p), pk)
 	})
 	return s.wrap("store the plan of session", sessionID, err)
 }
 
 // AddRun stores a run of the session with that ID when it has ended, with all
-// its samples, and appends the changes made for it, in one transaction. The
+// its samples, and appends the changes made for it, in one transaction. A value that is
+// not a finite number is none, and is left out. The
 // error wraps store.ErrNotFound without such a session, fs.ErrExist where it
 // has a run of that number, store.ErrFull where the disk is full; nothing of
 // the run is stored then.
 func (s *Tables) AddRun(ctx context.Context, sessionID string, run model.Run, samples []model.Sample, changes []model.Change) error {
-	err := s.write(ctx, func(tx *tx) error {
-		pk, err := sessionKey(ctx, tx, sessionID, tx.dialect.Lock)
-		if err != nil {
-			return err
-		}
-		key, err := insertRun(ctx, tx, pk, &run)
+	err := s.change(ctx, sessionID, func(tx *tx, pk int64) error {
+		key, err := insertRun(ctx, tx, pk, run)
 		if err != nil {
 			return err
 		}
@@ -132,17 +102,24 @@ func (s *Tables) AddRun(ctx context.Context, sessionID string, run model.Run, sa
 // of them after their runs. The error wraps store.ErrNotFound where there is
 // no such session.
 func (s *Tables) SetChanges(ctx context.Context, sessionID string, changes []model.Change) error {
-	err := s.write(ctx, func(tx *tx) error {
-		pk, err := sessionKey(ctx, tx, sessionID, tx.dialect.Lock)
-		if err != nil {
-			return err
-		}
+	err := s.change(ctx, sessionID, func(tx *tx, pk int64) error {
 		if err := tx.exec(ctx, `DELETE FROM changes WHERE session = $1`, pk); err != nil {
 			return err
 		}
 		return insertChanges(ctx, tx, pk, changes)
 	})
 	return s.wrap("store changes of session", sessionID, err)
+}
+
+// change runs f in one transaction with the row of the session of exactly that ID.
+func (s *Tables) change(ctx context.Context, id string, f func(tx *tx, pk int64) error) error {
+	return s.write(ctx, func(tx *tx) error {
+		pk, err := sessionKey(ctx, tx, id, tx.dialect.Lock)
+		if err != nil {
+			return err
+		}
+		return f(tx, pk)
+	})
 }
 
 // wrap says what was done to which session, and why it went wrong.
@@ -165,47 +142,46 @@ func sessionKey(ctx context.Context, tx *tx, id, lock string) (pk int64, err err
 	return pk, err
 }
 
+// listed returns the columns of sess that UpdateSession writes: what lists show, and the
+// document.
+func listed(sess *model.Session) ([]any, error) {
+	document := *sess
+	document.Plan, document.Note, document.Runs, document.Changes = model.Plan{}, "", nil, nil
+	document.Created, document.Ended = sess.Created.UTC(), sess.Ended.UTC()
+	text, err := json.Marshal(document)
+	return []any{sess.Kind, sess.Title, sess.Near, sess.Far, timeText(sess.Created), nullTime(sess.Ended), sess.State, sess.Reason, string(text)}, err
+}
+
 func insertSession(ctx context.Context, tx *tx, sess *model.Session) (pk int64, err error) {
-	var j encoder
-	args := []any{
-		sess.ID, sess.Kind, sess.Title, sess.Near, sess.Far, sess.Version, timeText(sess.Created),
-		nullTime(sess.Ended), sess.State, sess.Reason, plannedRuns(&sess.Plan), wireRate(sess),
-		j.text(sess.WireRate), j.text(sess.Command), j.text(sess.Plan), j.text(sess.Hosts),
-		j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), j.text(sess.Noise), j.text(sess.Check), string(sess.Tuning), sess.Note,
+	columns, err := listed(sess)
+	if err != nil {
+		return 0, err
 	}
-	if j.err != nil {
-		return 0, j.err
+	plan, err := json.Marshal(sess.Plan)
+	if err != nil {
+		return 0, err
 	}
-	err = tx.row(ctx, `INSERT INTO sessions (id, kind, title, near, far, version, created,
-		ended, state, reason, planned_runs, wire_rate, wire_rate_json, command_json, plan_json, hosts_json,
-		findings_json, plateaus_json, warnings_json, noise_json, check_json, tuning_json, note)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
-		RETURNING pk`, args...).Scan(&pk)
+	err = tx.row(ctx, `INSERT INTO sessions (kind, title, near, far, created, ended, state, reason, document, id, note, planned_runs, plan)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING pk`,
+		append(columns, sess.ID, sess.Note, plannedRuns(&sess.Plan), string(plan))...).Scan(&pk)
 	return pk, err
 }
 
 // insertRun writes a run without its samples.
-func insertRun(ctx context.Context, tx *tx, session int64, r *model.Run) (pk int64, err error) {
-	var j encoder
-	args := []any{
-		session, r.Number, r.Block, r.Attempt, r.Position, r.Setting, r.Flow.Engine, r.Flow.Direction,
-		nullTime(r.Started), nullTime(r.Ended), r.State, r.Reason, r.LostContact,
-		j.text(r.Flow), j.text(r.Ends), j.text(r.Warnings),
-	}
-	if j.err != nil {
-		return 0, j.err
-	}
-	err = tx.row(ctx, `INSERT INTO runs (session, number, block, attempt, position, setting,
-		engine, direction, started, ended, state, reason, lost_contact, flow_json, ends_json, warnings_json)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
-		RETURNING pk`, args...).Scan(&pk)
+func insertRun(ctx context.Context, tx *tx, session int64, r model.Run) (pk int64, err error) {
+	ends, err := json.Marshal(r.Ends)
 	if err != nil {
 		return 0, err
 	}
-	return pk, insertAll(ctx, tx, `INSERT INTO run_values VALUES ($1, $2, $3, $4, $5)`, r.Values,
-		func(i int, v *model.Value) []any {
-			return []any{pk, i, v.Direction, v.Metric, nullNumber(v.Value)}
-		})
+	r.Ends, r.Started, r.Ended = nil, r.Started.UTC(), r.Ended.UTC()
+	r.Values = slices.DeleteFunc(slices.Clone(r.Values), func(v model.Value) bool { return math.IsNaN(v.Value) || math.IsInf(v.Value, 0) })
+	document, err := json.Marshal(r)
+	if err != nil {
+		return 0, err
+	}
+	err = tx.row(ctx, `INSERT INTO runs (session, number, state, document, ends) VALUES ($1, $2, $3, $4, $5) RETURNING pk`,
+		session, r.Number, r.State, string(document), string(ends)).Scan(&pk)
+	return pk, err
 }
 
 // adder adds samples to a run that had none.
@@ -228,72 +204,15 @@ func (a *adder) add(ctx context.Context, tx *tx, samples []model.Sample) error {
 
 // insertChanges appends changes to those that the session has.
 func insertChanges(ctx context.Context, tx *tx, session int64, changes []model.Change) error {
-	var first int
-	err := tx.row(ctx, `SELECT coalesce(max(seq) + 1, 0) FROM changes WHERE session = $1`, session).Scan(&first)
-	if err != nil {
-		return err
-	}
-	return insertAll(ctx, tx, `INSERT INTO changes VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, changes,
-		func(i int, c *model.Change) []any {
-			return []any{session, first + i, c.Run, c.Host, c.Knob, c.Native, c.Old, c.New, c.State, c.Detail}
-		})
-}
-
-func insertVerdicts(ctx context.Context, tx *tx, session int64, verdicts []model.Verdict) error {
-	var j encoder
-	err := insertAll(ctx, tx, `INSERT INTO verdicts VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)`,
-		verdicts, func(i int, v *model.Verdict) []any {
-			var family, guard any
-			if v.Family != nil {
-				family = j.text(v.Family)
-			}
-			if v.Guard != nil {
-				guard = j.text(v.Guard)
-			}
-			return []any{
-				session, i, v.Setting, v.Baseline, v.Direction, v.Metric, v.Outcome, v.Size, v.Blocks,
-				nullNumber(v.Estimate), nullBound(v.Interval.Low), nullBound(v.Interval.High),
-				v.Interval.Confidence, v.Interval.Method, family, v.P, v.Evidence, v.MoreBlocks, v.Reason,
-				v.IsTwin, j.text(v.Warnings), guard,
-			}
-		})
-	if err != nil {
-		return err
-	}
-	return j.err
-}
-
-// insertAll runs one prepared INSERT for each item; args returns its values.
-func insertAll[T any](ctx context.Context, tx *tx, query string, items []T, args func(i int, item *T) []any) (err error) {
-	if len(items) == 0 {
+	if len(changes) == 0 {
 		return nil
 	}
-	stmt, err := tx.sql.PrepareContext(ctx, query)
+	document, err := json.Marshal(changes)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if e := stmt.Close(); err == nil {
-			err = e
-		}
-	}()
-	for i := range items {
-		if _, err := stmt.ExecContext(ctx, tx.bind(args(i, &items[i]))...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// encoder turns values into JSON texts and keeps the first error.
-type encoder struct{ err error }
-
-func (e *encoder) text(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil && e.err == nil {
-		e.err = err
-	}
-	return string(b)
+	return tx.exec(ctx, `INSERT INTO changes (session, part, document)
+		VALUES ($1, (SELECT coalesce(max(part) + 1, 0) FROM changes WHERE session = $1), $2)`, session, string(document))
 }
 
 // timeLayout is RFC 3339 with all nine decimals, so that texts sort by time.
@@ -307,29 +226,6 @@ func nullTime(t time.Time) any {
 		return nil
 	}
 	return timeText(t)
-}
-
-// nullNumber returns NULL for what is not a number, as SQLite would.
-func nullNumber(v float64) any {
-	if math.IsNaN(v) {
-		return nil
-	}
-	return v
-}
-
-// nullBound returns NULL for an end that the data do not bound.
-func nullBound(b model.Bound) any {
-	if v := float64(b); !math.IsInf(v, 0) && !math.IsNaN(v) {
-		return v
-	}
-	return nil
-}
-
-func wireRate(sess *model.Session) any {
-	if r, ok := sess.WireRate.Get(); ok {
-		return float64(r)
-	}
-	return nil
 }
 
 // plannedRuns returns how many runs the order of p and its tests hold.
@@ -349,12 +245,8 @@ func (s *Tables) KeepNewest(ctx context.Context, kind model.Kind, keep int) erro
 // SetNote replaces what a person wrote beside the session with that ID; "" removes it.
 // The error wraps store.ErrNotFound where there is no such session.
 func (s *Tables) SetNote(ctx context.Context, sessionID, note string) error {
-	err := s.write(ctx, func(tx *tx) error {
-		pk, err := sessionKey(ctx, tx, sessionID, tx.dialect.Lock)
-		if err == nil {
-			err = tx.exec(ctx, `UPDATE sessions SET note = $1 WHERE pk = $2`, note, pk)
-		}
-		return err
+	err := s.change(ctx, sessionID, func(tx *tx, pk int64) error {
+		return tx.exec(ctx, `UPDATE sessions SET note = $1 WHERE pk = $2`, note, pk)
 	})
 	return s.wrap("annotate session", sessionID, err)
 }

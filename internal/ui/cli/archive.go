@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"linerate/internal/app"
+	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/store"
 	"linerate/internal/store/archive"
@@ -119,7 +120,7 @@ func (a *console) importArchive(ctx context.Context, path string) error {
 		here[i.ID] = true
 	}
 	doc := archiveDoc{File: path, Sessions: []string{}, Skipped: []string{}}
-	var fresh []store.Item
+	var fresh []model.Item
 	for _, i := range theirs {
 		if here[i.ID] {
 			doc.Skipped = append(doc.Skipped, i.ID)

@@ -379,7 +379,7 @@ func (a *console) sessions(ctx context.Context, _ string) []inspect.Word {
 	}
 	var out []inspect.Word
 	for _, i := range items {
-		item := report.ListItem{Item: report.Item(i)}
+		item := report.ListItem{Item: i}
 		if s, err := st.Brief(ctx, i.ID); err == nil {
 			item = report.NewListItem(item.Item, s)
 		}

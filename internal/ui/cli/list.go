@@ -121,14 +121,14 @@ func (a *console) list(ctx context.Context, f store.Filter) error {
 }
 
 // printList writes a list of sessions.
-func (a *console) printList(ctx context.Context, w io.Writer, st results, items []store.Item) error {
+func (a *console) printList(ctx context.Context, w io.Writer, st results, items []model.Item) error {
 	l := report.List{Sessions: []report.ListItem{}, Now: a.Now()}
 	for _, i := range items {
 		s, err := st.Brief(ctx, i.ID)
 		if err != nil {
 			return err
 		}
-		l.Sessions = append(l.Sessions, report.NewListItem(report.Item(i), s))
+		l.Sessions = append(l.Sessions, report.NewListItem(i, s))
 	}
 	if a.json {
 		return a.document(reportjson.ListSchema, l)
@@ -160,18 +160,18 @@ running is refused. --json lists what was removed.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.forget(cmd.Context(), f, func(st results) ([]store.Item, error) {
+			return a.forget(cmd.Context(), f, func(st results) ([]model.Item, error) {
 				all, err := st.Sessions(cmd.Context(), store.Filter{})
 				if err != nil {
 					return nil, err
 				}
-				var out []store.Item
+				var out []model.Item
 				for _, ref := range args {
 					s, err := find(cmd.Context(), st, ref)
 					if err != nil {
 						return nil, err
 					}
-					i := slices.IndexFunc(all, func(i store.Item) bool { return i.ID == s.ID })
+					i := slices.IndexFunc(all, func(i model.Item) bool { return i.ID == s.ID })
 					if s.State == model.SessionRunning && !f.force {
 						return nil, withHint(usagef("session %s is running", s.ID), "wait until it has ended, or stop it; with --force it is removed while it runs")
 					}
@@ -213,7 +213,7 @@ What is running stays. --json lists what was removed.`,
 			if filter == (store.Filter{}) && older == "" && keep == 0 {
 				return withHint(usagef("prune would remove every session"), "say which: --older-than 30d, --keep 50, --kind, --state, --host or --text")
 			}
-			return a.forget(cmd.Context(), f, func(st results) ([]store.Item, error) {
+			return a.forget(cmd.Context(), f, func(st results) ([]model.Item, error) {
 				all, err := st.Sessions(cmd.Context(), filter)
 				return old(all, before, keep, f.force), err
 			})
@@ -228,14 +228,14 @@ What is running stays. --json lists what was removed.`,
 
 // old picks of sessions, the newest first, those to remove: not the newest keep, only
 // from before, where that is not zero, and none that runs unless running says so.
-func old(all []store.Item, before time.Time, keep int, running bool) []store.Item {
-	return slices.DeleteFunc(slices.Clone(all[min(keep, len(all)):]), func(i store.Item) bool {
+func old(all []model.Item, before time.Time, keep int, running bool) []model.Item {
+	return slices.DeleteFunc(slices.Clone(all[min(keep, len(all)):]), func(i model.Item) bool {
 		return !before.IsZero() && !i.Created.Before(before) || i.State == model.SessionRunning && !running
 	})
 }
 
 // forget removes the sessions that pick returns, after a person has seen them.
-func (a *console) forget(ctx context.Context, f forgetFlags, pick func(results) ([]store.Item, error)) error {
+func (a *console) forget(ctx context.Context, f forgetFlags, pick func(results) ([]model.Item, error)) error {
 	if !f.dryRun && !f.yes && (!a.InTerminal || !a.ErrTerminal) {
 		return withHint(usagef("nobody is there to be asked: there is no terminal"), "see what would be removed with --dry-run; remove it with --yes")
 	}

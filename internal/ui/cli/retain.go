@@ -46,7 +46,7 @@ func (a *console) retain(ctx context.Context, st results) {
 }
 
 // proved reports whether a setting of a session proved better, or nobody can tell.
-func proved(ctx context.Context, st results, i store.Item) bool {
+func proved(ctx context.Context, st results, i model.Item) bool {
 	if i.Kind != model.KindRun && i.Kind != model.KindTune {
 		return false
 	}

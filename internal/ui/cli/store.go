@@ -28,7 +28,7 @@ type results interface {
 	SetPlan(ctx context.Context, sessionID string, p model.Plan) error
 	Session(ctx context.Context, ref string) (model.Session, error)
 	Samples(ctx context.Context, ref string, run int) ([]model.Sample, error)
-	Sessions(ctx context.Context, f store.Filter) ([]store.Item, error)
+	Sessions(ctx context.Context, f store.Filter) ([]model.Item, error)
 	Brief(ctx context.Context, id string) (model.Session, error)
 	Remove(ctx context.Context, ids ...string) error
 	SetNote(ctx context.Context, sessionID, note string) error

@@ -129,7 +129,7 @@ func (p pages) List(ctx context.Context) (report.List, error) {
 		if err != nil {
 			return l, err
 		}
-		l.Sessions = append(l.Sessions, report.NewListItem(report.Item(i), s))
+		l.Sessions = append(l.Sessions, report.NewListItem(i, s))
 	}
 	return l, err
 }

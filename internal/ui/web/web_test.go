@@ -83,7 +83,7 @@ func (s *sessions) List(context.Context) (report.List, error) {
 		if err != nil {
 			return l, err
 		}
-		l.Sessions = append(l.Sessions, report.NewListItem(report.Item{ID: c.Session.ID, Kind: c.Session.Kind, Near: c.Session.Near, Far: c.Session.Far,
+		l.Sessions = append(l.Sessions, report.NewListItem(model.Item{ID: c.Session.ID, Kind: c.Session.Kind, Near: c.Session.Near, Far: c.Session.Far,
 			Created: c.Session.Created, State: c.Session.State, Reason: c.Session.Reason, Runs: len(c.Session.Runs)}, c.Session))
 	}
 	return l, nil
