@@ -12,8 +12,9 @@ export CGO_ENABLED ?= 0
 
 all: build
 
-build: ## one static binary in bin/
+build: ## linerate in bin/, and beside it the agent that it copies to other hosts: two static programs
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/linerate
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)-agent ./cmd/linerate-agent
 
 demo: build ## the main job, in the built-in lab: find the limit, fix it, prove it, undo it
 	./$(BIN) demo
@@ -67,12 +68,15 @@ test-vm-short: ## two cards and one reset, where make vm has made the images; a 
 	$(GO) test -tags vm -timeout 12m -p 1 -count 1 -v -run 'TestCards|TestFreeBSDAgainstLinux' ./internal/lab/machine -args -cards.two
 
 TARGETS ?= $(foreach os,linux freebsd darwin windows,$(os)/amd64 $(os)/arm64)
-dist: ## linerate for all eight systems, in bin/dist: what is copied to hosts over ssh; TARGETS="linux/arm64 freebsd/amd64" builds these only
+AGENTS ?= $(TARGETS) $(if $(findstring file,$(origin TARGETS)),$(addprefix linux/,arm mipsle riscv64 ppc64le s390x))
+dist: ## linerate for eight systems and its agent for thirteen, in bin/dist: what is copied to hosts over ssh; TARGETS="linux/arm64 freebsd/amd64" builds these only
 	@mkdir -p $(dir $(BIN))dist
-	@for target in $(TARGETS); do \
-		os=$${target%/*} arch=$${target#*/} file=$(dir $(BIN))dist/linerate-$${target%/*}-$${target#*/}; [ $$os = windows ] && file=$$file.exe; \
-		GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $$file ./cmd/linerate && ls -l $$file || exit 1; \
-	done
+	@one() { \
+		os=$${2%/*} arch=$${2#*/} file=$(dir $(BIN))dist/$$1-$${2%/*}-$${2#*/}; [ $$os = windows ] && file=$$file.exe; \
+		GOOS=$$os GOARCH=$$arch GOARM=6 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $$file ./cmd/$$1 && ls -l $$file || exit 1; \
+	}; \
+	for target in $(TARGETS); do one linerate $$target; done; \
+	for target in $(AGENTS); do one linerate-agent $$target; done
 
 release: ## all files of a release into bin/release: make release VERSION=1.2.3 (RELEASE_TARGETS=linux/amd64 for some systems)
 	cd release && SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(GO) run -mod=mod . -version '$(VERSION)' -targets '$(RELEASE_TARGETS)' -out '$(or $(OUT),../bin/release)'

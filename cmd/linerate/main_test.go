@@ -65,10 +65,10 @@ func buildAndRun(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	_ = os.Setenv("LINERATE_CONFIG", filepath.Join(dir, "config")) // hosts of tests are not remembered
 	binary = filepath.Join(dir, "linerate")
-	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-o", binary, ".")
+	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-o", dir+string(filepath.Separator), ".", "../linerate-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build linerate: %v\n%s", err, out)
+		fmt.Fprintf(os.Stderr, "build linerate and its agent: %v\n%s", err, out)
 		return 1
 	}
 	for key, value := range userEnv(dir) { // for what commands start that run in this process

@@ -72,6 +72,11 @@ type Copying struct {
 // SweptUp is a file of a copy that was killed, which was removed.
 type SweptUp struct{ Path string }
 
+// String says it in a line.
+func (s SweptUp) String() string {
+	return fmt.Sprintf("removed %s, which a copy that was killed had left", s.Path)
+}
+
 // ServerSaid is a line that a foreign server printed.
 type ServerSaid struct{ Line string }
 

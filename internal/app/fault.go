@@ -28,6 +28,12 @@ const (
 	Unmet                   // a demand is not met
 )
 
+// ExitCode is the exit code of a program that fails so: a closed list, which linerate help
+// exit-codes prints and docs/manual.md keeps.
+func (k Kind) ExitCode() int {
+	return map[Kind]int{Failed: 1, Usage: 2, Unreachable: 3, Unsupported: 4, Untrusted: 5, Store: 6, NotUndone: 7, Found: 8, Unmet: 9, Interrupted: 130}[k]
+}
+
 // Fault is an error with its kind and a hint: what happened, then what to do
 // about it.
 type Fault struct {

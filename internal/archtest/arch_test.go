@@ -43,8 +43,10 @@ var layers = []struct {
 	{"docs", nil},
 	{"internal/ui", []string{"internal", "docs"}},
 	{"internal/ui/config", []string{"internal/core", "internal/ui/config"}},
+	{"internal/ui/agent", []string{"internal/core", "internal/control", "internal/measure", "internal/host", "internal/app"}}, // small: no store, no report
 	{"internal/archtest", nil},
 	{"cmd/linerate", []string{"internal/ui/cli"}},
+	{"cmd/linerate-agent", []string{"internal/ui/agent"}},
 	{"bench", []string{"internal", "bench"}},
 }
 
@@ -68,7 +70,7 @@ var restricted = []struct {
 	{"github.com/ncruces", []string{"internal/store"}},
 	{"github.com/jackc", []string{"internal/store"}},
 	{"linerate/internal/store/postgres/postgrestest", []string{"tests"}},
-	{"github.com/spf13/cobra", []string{"internal/ui/cli"}},
+	{"github.com/spf13/cobra", []string{"internal/ui/cli", "internal/ui/agent"}},
 	{"github.com/goccy/go-yaml", []string{"internal/ui/config", "internal/host/files"}},
 	{"connectrpc.com/connect", []string{"internal/control"}},
 	{"gonum.org/v1/gonum", []string{"internal/core/stats"}},

@@ -10,8 +10,7 @@ import (
 
 // TestOneCatalogue: a process builds the catalogue of settings once, and hands it on.
 func TestOneCatalogue(t *testing.T) {
-	const builder = "internal/ui/cli/cli.go"
-	calls := 0
+	builders := map[string]int{"internal/ui/cli/cli.go": 0, "internal/ui/agent/agent.go": 0} // one for each program
 	for path, f := range parseFolder(t, "internal") {
 		name := must.Get(filepath.Rel(module, path))(t)
 		name = filepath.ToSlash(name)
@@ -19,11 +18,14 @@ func TestOneCatalogue(t *testing.T) {
 			if e, ok := n.(*ast.SelectorExpr); !ok || selector(e) != "knob.NewIndex" {
 				return true
 			}
-			if calls++; name != builder {
-				t.Errorf("%s builds a catalogue of its own: take the one that %s hands on", name, builder)
+			if _, ok := builders[name]; !ok {
+				t.Errorf("%s builds a catalogue of its own: take the one that %v hand on", name, builders)
 			}
+			builders[name]++
 			return true
 		})
 	}
-	must.True(t, calls == 1, "%d places build the catalogue, want %s alone", calls, builder)
+	for name, calls := range builders {
+		must.True(t, calls == 1, "%s builds %d catalogues", name, calls)
+	}
 }

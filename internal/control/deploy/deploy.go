@@ -156,18 +156,25 @@ func (d *deployment) flags(r remote) string {
 
 // provide brings the program to the far host, or finds it there.
 func (d *deployment) provide(ctx context.Context) (remote, error) {
-	path, err := find(d.far.system, d.o)
+	files, err := find(d.far.system, d.o)
 	if err != nil {
 		if d.far.installed != "" { // the session says whether it fits
 			return remote{path: d.far.installed}, d.mayRunUnknown(d.far.installed)
 		}
 		return remote{}, err
 	}
-	program, err := os.ReadFile(path)
+	program, want, err := load(files[0])
 	if err != nil {
 		return remote{}, fmt.Errorf("copy linerate to %s: %w", d.host, err)
 	}
-	want := fingerprint{size: len(program), sum: sum(program), check: cksum(program)}
+	if d.far.installed != "" {
+		for _, file := range files {
+			_, is, err := load(file)
+			if err == nil && d.verify(ctx, d.far.installed, is) == nil {
+				return remote{path: d.far.installed, want: is}, nil
+			}
+		}
+	}
 	kept := ""
 	switch d.o.Keep {
 	case KeepYes:
@@ -178,15 +185,10 @@ func (d *deployment) provide(ctx context.Context) (remote, error) {
 		}
 	case KeepAsked, KeepNo:
 	}
-	for _, there := range []string{d.far.installed, kept} {
-		if there == "" {
-			continue
-		}
-		if there == kept {
-			there, err = d.keptPath(ctx, kept)
-			if err != nil {
-				return remote{}, err
-			}
+	if kept != "" {
+		there, err := d.keptPath(ctx, kept)
+		if err != nil {
+			return remote{}, err
 		}
 		if d.verify(ctx, there, want) == nil {
 			return remote{path: there, want: want}, nil
@@ -202,6 +204,12 @@ func (d *deployment) provide(ctx context.Context) (remote, error) {
 		}
 	}
 	return d.copy(ctx, program, want, kept)
+}
+
+// load reads a program.
+func load(file string) ([]byte, fingerprint, error) {
+	program, err := os.ReadFile(file)
+	return program, fingerprint{size: len(program), sum: sum(program), check: cksum(program)}, err
 }
 
 // copy sends the program and checks what arrived.

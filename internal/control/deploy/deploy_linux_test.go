@@ -360,9 +360,10 @@ func TestOtherSystems(t *testing.T) {
 	here := t.TempDir()
 	o := deploy.Options{Self: here + "/linerate", Cache: here + "/cache", Version: "v9"}
 	for _, c := range []struct{ system, machine, says, hint string }{
-		{"FreeBSD", "arm64", "freebsd/arm64, and there is no linerate for that here", here + "/cache/dist/v9/linerate-freebsd-arm64"},
-		{"MINGW64_NT-10.0-22631", "x86_64", "windows/amd64", "linerate-windows-amd64.exe"},
-		{"Linux", "armv7l", "linux/arm", "linerate is built for"},
+		{"FreeBSD", "arm64", "freebsd/arm64, and there is no linerate for that here", here + "/cache/dist/v9/linerate-agent-freebsd-arm64"},
+		{"MINGW64_NT-10.0-22631", "x86_64", "windows/amd64", "linerate-agent-windows-amd64.exe"},
+		{"Linux", "armv7l", "linux/arm", here + "/linerate-agent-linux-arm"},
+		{"Linux", "i686", "linux/386", "linerate is built for"},
 		{"SunOS", "sun4v", "sunos/sun4v", "linerate is built for"},
 		{`"x/../y"`, "z", "unknown kind", "linerate serve"},
 	} {

@@ -2,7 +2,10 @@ package deploy
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +24,11 @@ func TestParseSystem(t *testing.T) {
 		{"Linux", "aarch64\r", system{"linux", "arm64"}},
 		{"Linux", "armv7l", system{"linux", "arm"}},
 		{"Linux", "i686", system{"linux", "386"}},
+		{"Linux", "armv6l", system{"linux", "arm"}},
 		{"Linux", "riscv64", system{"linux", "riscv64"}},
+		{"Linux", "ppc64le", system{"linux", "ppc64le"}},
+		{"Linux", "s390x", system{"linux", "s390x"}},
+		{"Linux", "mips", system{"linux", "mipsle"}},
 		{"FreeBSD", "amd64", system{"freebsd", "amd64"}},
 		{"FreeBSD", "arm64", system{"freebsd", "arm64"}},
 		{"Darwin", "arm64", system{"darwin", "arm64"}},
@@ -30,9 +37,11 @@ func TestParseSystem(t *testing.T) {
 		{"windows", "AMD64", system{"windows", "amd64"}},
 		{"windows", "ARM64", system{"windows", "arm64"}},
 	} {
-		must.Equal(t, parseSystem(c.name, c.machine), c.want, "%s %s", c.name, c.machine)
+		must.Equal(t, parseSystem(c.name, c.machine, true), c.want, "%s %s", c.name, c.machine)
+		must.True(t, c.want.known() == (c.want.arch != "386"), "%s: known %v", c.want, c.want.known())
 	}
-	must.Equal(t, (system{"windows", "arm64"}).distFile(), "linerate-windows-arm64.exe")
+	must.Equal(t, (system{"windows", "arm64"}).distFile("linerate-agent"), "linerate-agent-windows-arm64.exe")
+	must.True(t, !parseSystem("Linux", "mips", false).known(), "an agent for the other order of bytes")
 }
 
 // FuzzSystem demands that no word of a far host becomes a path.
@@ -40,8 +49,8 @@ func FuzzSystem(f *testing.F) {
 	f.Add("Linux", "x86_64")
 	f.Add("../..", "x")
 	f.Fuzz(func(t *testing.T, name, machine string) {
-		if s := parseSystem(name, machine); s.plain() && strings.ContainsAny(s.distFile(), "/\\ \n:") {
-			t.Fatalf("%q", s.distFile())
+		if s := parseSystem(name, machine, len(name)%2 == 0); s.plain() && strings.ContainsAny(s.distFile("linerate"), "/\\ \n:") {
+			t.Fatalf("%q", s.distFile("linerate"))
 		}
 	})
 }
@@ -74,4 +83,25 @@ func TestQuote(t *testing.T) {
 		out := must.Get(exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+quote(s)).Output())(t)
 		must.True(t, string(out) == s, "%q: %q", s, out)
 	}
+}
+
+// TestFind: the agent beside the program is what is copied, one of another system is not,
+// and the program itself is what may be installed there.
+func TestFind(t *testing.T) {
+	test := must.Get(os.ReadFile(must.Get(os.Executable())(t)))(t)
+	here := system{runtime.GOOS, runtime.GOARCH}
+	dir := t.TempDir()
+	self, agent := filepath.Join(dir, "linerate"), filepath.Join(dir, "linerate-agent"+here.suffix())
+	o := Options{Self: self, Cache: t.TempDir()}
+	must.Do(t, os.WriteFile(self, test, 0o700))
+	must.Same(t, must.Get(find(here, o))(t), []string{self})
+	must.Do(t, os.WriteFile(agent, []byte("#!/bin/sh"), 0o700))
+	must.Same(t, must.Get(find(here, o))(t), []string{self}, "with a file that is no agent")
+	must.Do(t, os.WriteFile(agent, test, 0o700))
+	must.Same(t, must.Get(find(here, o))(t), []string{agent, self})
+
+	other := system{"linux", "s390x"}
+	must.Say(t, must.Err(find(other, o)), "there is no linerate for that here")
+	must.Do(t, os.WriteFile(filepath.Join(dir, other.distFile("linerate-agent")), test, 0o700))
+	must.Say(t, must.Err(find(other, o)), "is for "+here.String())
 }

@@ -8,23 +8,24 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 )
 
-// find returns the file of a linerate for s on this machine.
-func find(s system, o Options) (string, error) {
+// find returns the files on this machine that an agent on s may be: what is copied there
+// first, then what serves as well where it is installed. The agent program alone is a
+// third of linerate, and is copied where it is there and of the same build.
+func find(s system, o Options) ([]string, error) {
 	if !s.plain() {
-		return "", &Problem{text: fmt.Sprintf("the far host is of an unknown kind: %q", s), Hint: "start linerate serve there", err: errors.ErrUnsupported}
+		return nil, &Problem{text: fmt.Sprintf("the far host is of an unknown kind: %q", s), Hint: "start linerate serve there", err: errors.ErrUnsupported}
 	}
 	self := o.Self
 	if self == "" {
 		var err error
 		if self, err = os.Executable(); err != nil {
-			return "", fmt.Errorf("find this program: %w", err)
+			return nil, fmt.Errorf("find this program: %w", err)
 		}
-	}
-	if s == (system{runtime.GOOS, runtime.GOARCH}) {
-		return running(self), nil
 	}
 	cache := o.Cache
 	if cache == "" {
@@ -36,17 +37,35 @@ func find(s system, o Options) (string, error) {
 	if cache != "" {
 		dirs = append(dirs, filepath.Join(cache, "dist", o.Version))
 	}
-	for _, dir := range dirs {
-		file := filepath.Join(dir, s.distFile())
-		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err := isFor(file, s); err != nil {
-			return "", &Problem{text: fmt.Sprintf("the far host is %s: %v", s, err), Hint: "make dist builds the right one", err: err}
-		}
-		return file, nil
+	own := s == (system{runtime.GOOS, runtime.GOARCH})
+	var files []string
+	names := []string{s.distFile("linerate-agent"), s.distFile("linerate")}
+	if own {
+		names = []string{"linerate-agent" + s.suffix(), names[0]}
 	}
-	return "", missing(s, dirs)
+	for _, name := range names {
+		for _, dir := range dirs {
+			file := filepath.Join(dir, name)
+			if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			switch err := isFor(file, s); {
+			case errors.Is(err, errOtherBuild):
+				continue
+			case err != nil && !own:
+				return nil, &Problem{text: fmt.Sprintf("the far host is %s: %v", s, err), Hint: "make dist builds the right one", err: err}
+			case err == nil:
+				files = append(files, file)
+			}
+		}
+	}
+	if own {
+		files = append(files, running(self))
+	}
+	if len(files) == 0 {
+		return nil, missing(s, dirs)
+	}
+	return files, nil
 }
 
 // running is the file of the running program: where it was replaced or removed
@@ -63,7 +82,7 @@ func running(self string) string {
 func missing(s system, dirs []string) error {
 	places := make([]string, len(dirs))
 	for i, d := range dirs {
-		places[i] = filepath.Join(d, s.distFile())
+		places[i] = filepath.Join(d, s.distFile("linerate-agent"))
 	}
 	p := &Problem{
 		text: fmt.Sprintf("the far host is %s, and there is no linerate for that here", s),
@@ -71,29 +90,37 @@ func missing(s system, dirs []string) error {
 		err:  fs.ErrNotExist,
 	}
 	if !s.known() {
-		p.Hint, p.err = "linerate is built for linux, freebsd, darwin and windows, on amd64 and arm64", errors.ErrUnsupported
+		p.Hint, p.err = "linerate is built for linux, freebsd, darwin and windows, on amd64 and arm64; its agent also for linux on arm, mipsle, riscv64, ppc64le and s390x", errors.ErrUnsupported
 	}
 	return p
 }
 
+// errOtherBuild is of a program that was built from another commit than this one.
+var errOtherBuild = errors.New("of another build")
+
 // isFor fails unless a file is a Go program for s: one copied by mistake would
-// say no more than "exec format error".
+// say no more than "exec format error". The error is errOtherBuild for one of another
+// commit than this program, as far as both know theirs.
 func isFor(file string, s system) error {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", file, err)
 	}
-	var got system
-	for _, setting := range info.Settings {
-		switch setting.Key {
-		case "GOOS":
-			got.os = setting.Value
-		case "GOARCH":
-			got.arch = setting.Value
-		}
-	}
-	if got != s {
+	if got := (system{setting(info, "GOOS"), setting(info, "GOARCH")}); got != s {
 		return fmt.Errorf("%s is for %s", file, got)
 	}
+	if own, ok := debug.ReadBuildInfo(); ok && setting(own, commit) != "" && setting(info, commit) != "" && setting(own, commit) != setting(info, commit) {
+		return errOtherBuild
+	}
 	return nil
+}
+
+const commit = "vcs.revision" // the setting of a build
+
+func setting(info *debug.BuildInfo, key string) string {
+	i := slices.IndexFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == key })
+	if i < 0 {
+		return ""
+	}
+	return info.Settings[i].Value
 }

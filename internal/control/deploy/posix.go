@@ -20,12 +20,14 @@ const wanted = "gzip head sha256sum shasum sha256 openssl sudo"
 func (d *deployment) look(ctx context.Context) (far, error) {
 	// No ssh of a script may ask for input here: there is nothing to read.
 	r, err := d.shell.Run(ctx, `echo "system=$(uname -s)"; echo "machine=$(uname -m)"; echo "uid=$(id -u)"; `+
+		`echo "order=$(head -c 6 /proc/self/exe 2>/dev/null | tail -c 1 | tr '\001\002' lb)"; `+ // EI_DATA of elf(5)
 		`echo "installed=$(command -v linerate)"; for t in `+wanted+`; do command -v $t >/dev/null 2>&1 && echo "tool=$t"; done; :`, nil)
 	if err != nil {
 		return far{}, fmt.Errorf("look at %s: %w", d.host, err)
 	}
 	f := far{tools: map[string]bool{}}
 	var name, machine string
+	var little bool
 	for line := range strings.Lines(r.Output) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		switch key {
@@ -33,6 +35,8 @@ func (d *deployment) look(ctx context.Context) (far, error) {
 			name = value
 		case "machine":
 			machine = value
+		case "order":
+			little = value == "l"
 		case "uid":
 			f.root = value == "0"
 		case "installed":
@@ -43,7 +47,7 @@ func (d *deployment) look(ctx context.Context) (far, error) {
 			f.tools[value] = true
 		}
 	}
-	if f.system = parseSystem(name, machine); f.system.os == "" {
+	if f.system = parseSystem(name, machine, little); f.system.os == "" {
 		return far{}, d.refused("find out what system is on", r)
 	}
 	return f, nil

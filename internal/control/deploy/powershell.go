@@ -35,11 +35,11 @@ func startWindows(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, 
 	if err != nil {
 		return wire.Peer{}, err
 	}
-	path, err := find(parseSystem("windows", arch), o)
+	files, err := find(parseSystem("windows", arch, true), o)
 	if err != nil {
 		return wire.Peer{}, err
 	}
-	program, err := os.ReadFile(path)
+	program, err := os.ReadFile(files[0])
 	if err != nil {
 		return wire.Peer{}, fmt.Errorf("copy linerate to %s: %w", host, err)
 	}

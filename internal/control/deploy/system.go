@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,10 +13,14 @@ type system struct{ os, arch string }
 // and arm64.
 var built = [...]string{"linux", "freebsd", "darwin", "windows"}
 
+// agents are the CPUs with Linux that have the agent program alone.
+var agents = [...]string{"arm", "mipsle", "riscv64", "ppc64le", "s390x"}
+
 // parseSystem reads what uname -s and uname -m say, for example "Linux" and
 // "x86_64", "FreeBSD" and "amd64", "Darwin" and "arm64", or "MINGW64_NT-10.0-22631"
-// and "x86_64" from a POSIX shell on Windows.
-func parseSystem(name, machine string) system {
+// and "x86_64" from a POSIX shell on Windows. little says that programs there have the
+// least byte first, which uname does not say of a MIPS.
+func parseSystem(name, machine string, little bool) system {
 	s := system{os: strings.ToLower(strings.TrimSpace(name)), arch: strings.ToLower(strings.TrimSpace(machine))}
 	for _, prefix := range []string{"mingw", "msys", "cygwin", "windows"} {
 		if strings.HasPrefix(s.os, prefix) {
@@ -31,6 +36,8 @@ func parseSystem(name, machine string) system {
 		s.arch = "386"
 	case strings.HasPrefix(a, "armv"):
 		s.arch = "arm"
+	case a == "mips" && little:
+		s.arch = "mipsle"
 	}
 	return s
 }
@@ -42,7 +49,7 @@ func (s system) known() bool {
 			return true
 		}
 	}
-	return false
+	return s.os == "linux" && slices.Contains(agents[:], s.arch)
 }
 
 // plain reports whether s may be part of a file name.
@@ -53,21 +60,20 @@ func (s system) plain() bool {
 	return word(s.os) && word(s.arch)
 }
 
-// file is the program's name on the far host.
-func (s system) file() string {
+// suffix ends the name of a program.
+func (s system) suffix() string {
 	if s.os == "windows" {
-		return "linerate.exe"
+		return ".exe"
 	}
-	return "linerate"
+	return ""
 }
 
-// distFile is the name that make dist gives to the program for s.
-func (s system) distFile() string {
-	name := fmt.Sprintf("linerate-%s-%s", s.os, s.arch)
-	if s.os == "windows" {
-		name += ".exe"
-	}
-	return name
+// file is the program's name on the far host.
+func (s system) file() string { return "linerate" + s.suffix() }
+
+// distFile is the name that make dist gives to a program for s.
+func (s system) distFile(program string) string {
+	return fmt.Sprintf("%s-%s-%s%s", program, s.os, s.arch, s.suffix())
 }
 
 // String is Go's way to write it.

@@ -13,20 +13,17 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// The exit codes of linerate: a closed list, printed by `linerate help
-// exit-codes` and kept in docs/manual.md.
-const (
-	exitOK          = 0   // done
-	exitFailed      = 1   // the operation failed; the message says why
-	exitUsage       = 2   // wrong flags, arguments, plan file or lab specification
-	exitUnreachable = 3   // a host could not be reached, or refused
-	exitUnsupported = 4   // this system or these rights cannot do that
-	exitUntrusted   = 5   // the session ended, but its result must not be used
-	exitStore       = 6   // results could not be read or kept
-	exitNotUndone   = 7   // a host may still hold a changed setting: see linerate undo
-	exitFound       = 8   // check, recheck, selftest, tune: something is not as it should be
-	exitUnmet       = 9   // check --expect: a demand is not met
-	exitInterrupted = 130 // stopped by the user: what was changed goes back, data is kept, a run may be resumed
+// Exit codes by name, as app.Kind has them.
+var (
+	exitOK          = 0
+	exitFailed      = app.Failed.ExitCode()
+	exitUsage       = app.Usage.ExitCode()
+	exitUnreachable = app.Unreachable.ExitCode()
+	exitUnsupported = app.Unsupported.ExitCode()
+	exitUntrusted   = app.Untrusted.ExitCode()
+	exitStore       = app.Store.ExitCode()
+	exitNotUndone   = app.NotUndone.ExitCode()
+	exitInterrupted = app.Interrupted.ExitCode()
 )
 
 const exitText = `  0    done
@@ -42,21 +39,12 @@ const exitText = `  0    done
   130  stopped by the user: what was changed goes back, data is kept, a run may be resumed
 `
 
-// exitCodes has the exit code of every kind of fault.
-func exitCodes() map[app.Kind]int {
-	return map[app.Kind]int{
-		app.Failed: exitFailed, app.Usage: exitUsage, app.Unreachable: exitUnreachable, app.Unsupported: exitUnsupported,
-		app.Untrusted: exitUntrusted, app.Store: exitStore, app.NotUndone: exitNotUndone, app.Interrupted: exitInterrupted,
-		app.Found: exitFound, app.Unmet: exitUnmet,
-	}
-}
-
 // exitCode is the one place that turns an error into an exit code.
 func exitCode(err error) int {
 	if err == nil {
 		return exitOK
 	}
-	return exitCodes()[kindOf(err)]
+	return kindOf(err).ExitCode()
 }
 
 // kindOf is app.KindOf for the errors of the packages too that only the command

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 
 	"github.com/spf13/pflag"
@@ -79,14 +78,4 @@ func (a *console) askPassword(ctx context.Context, prompt string) ([]byte, error
 	case <-ctx.Done():
 		return nil, ctx.Err() // the reader stays in its call until the program ends
 	}
-}
-
-// removeSelf removes the program that is running, and its directory, which is
-// dir: what was copied here for one session. Nothing else is ever removed.
-func (a *console) removeSelf(dir string) {
-	if dir == "" || filepath.Dir(a.Self[0]) != filepath.Clean(dir) {
-		return
-	}
-	_ = os.Remove(a.Self[0])
-	_ = os.Remove(dir) // only when empty
 }

@@ -1,16 +1,10 @@
 package cli
 
 import (
-	"context"
-	"net"
-	"os"
-
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app"
 	"linerate/internal/control/session"
-	"linerate/internal/control/wire"
-	"linerate/internal/host/watchdog"
+	"linerate/internal/ui/agent"
 )
 
 // This file is where the command line meets what measures and changes: the entries
@@ -24,26 +18,14 @@ const (
 	protocol         = session.Protocol
 )
 
-// joinStdio is the connection on stdin and stdout of an agent.
-func joinStdio(in, out *os.File) (conn net.Conn, done <-chan struct{}) { return wire.Join(in, out) }
-
-// serveWatchdog is the process that owns the changes of an agent.
-func (a *console) serveWatchdog(ctx context.Context, args []string) error {
-	cfg, err := watchdog.ParseArgs(args)
-	if err != nil {
-		return app.WithKind(app.Usage, err)
-	}
-	cfg.After, cfg.Talk, cfg.Host.Index = a.AfterStep, a.Err, a.knobs
-	// The signals that end other commands are the watchdog's own business.
-	return watchdog.Serve(context.WithoutCancel(ctx), a.In, a.raw.Out, cfg)
+// process is this one, for the commands that the agent program has too.
+func (a *console) process() agent.Process {
+	return agent.Process{In: a.In, Out: a.raw.Out, Err: a.Err, Terminal: a.OutTerminal, World: a.world}
 }
 
-// watchdogCommand is the process that owns the changes of an agent.
-func (a *console) watchdogCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "watchdog", Hidden: true, DisableFlagParsing: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.serveWatchdog(cmd.Context(), args)
-		},
-	}
+// agentCommand is the agent of one session.
+func (a *console) agentCommand() *cobra.Command {
+	c := a.process().Command(&a.boot.wanted)
+	c.Args = exactArgs()
+	return c
 }

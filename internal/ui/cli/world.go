@@ -135,7 +135,7 @@ func (a *console) Observe(e app.Event) {
 	case app.Copying:
 		a.copying(e)
 	case app.SweptUp:
-		a.talk("removed %s, which a copy that was killed had left", e.Path)
+		a.talk("%s", e.String())
 	case app.Looking:
 		a.talk("looking at %s", e.At)
 	case app.FolderProgress:

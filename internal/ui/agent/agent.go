@@ -1,0 +1,197 @@
+// Package agent is the command line of a host that is measured and changed. It is all of
+// cmd/linerate-agent, which is a third of linerate: what a far host gets needs no store,
+// no reports and no pages. linerate has the same commands beside its own.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/app"
+	"linerate/internal/app/here"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/units"
+	"linerate/internal/host/watchdog"
+)
+
+// Process is the process that runs a command.
+type Process struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Terminal bool           // Out is one
+	World    func() app.Env // once the flags are parsed
+}
+
+// Main runs a command of the agent program and returns its exit code.
+func Main(ctx context.Context, version string, args []string) int {
+	// The first signal ends the command in good order, a second one the process at once;
+	// its changes are then undone by their watchdog.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	index := knob.NewIndex()
+	p := Process{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	p.World = func() app.Env {
+		return app.Env{Version: version, Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Catalogue: index, Asker: app.Nobody{}, Observer: told{p.Err}}
+	}
+	root := &cobra.Command{
+		Use: "linerate-agent", Short: "the part of linerate that runs on a host which is measured",
+		Long: `linerate-agent measures and changes the host that it runs on, for a linerate elsewhere,
+which copies it here over ssh and starts it.`,
+		SilenceErrors: true, SilenceUsage: true, CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	// Not cobra's own flag: its templates would have the linker keep a third more.
+	root.AddCommand(&cobra.Command{Use: "version", Short: "print the version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		_, err := fmt.Fprintf(p.Out, "linerate-agent %s, protocol %d, %s %s/%s\n", version, session.Protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		return err
+	}})
+	root.AddCommand(p.Command(new(bool)), p.Watchdog(), p.undo())
+	root.SetArgs(args)
+	if err = root.ExecuteContext(ctx); err == nil {
+		return 0
+	}
+	if ctx.Err() != nil && app.KindOf(err) != app.NotUndone {
+		err = app.WithKind(app.Interrupted, err)
+	}
+	fmt.Fprintf(p.Err, "linerate: %s\n", plain.Words(err.Error()))
+	if hint := app.HintOf(err); hint != "" {
+		fmt.Fprintf(p.Err, "  %s\n", plain.Words(hint))
+	}
+	return app.KindOf(err).ExitCode()
+}
+
+// Command is the agent of one session. atBoot is where the program has its flag --at-boot.
+func (p Process) Command(atBoot *bool) *cobra.Command {
+	var o here.Options
+	var rate float64  // bit/s
+	var remove string // directory of this program, which goes with it
+	c := &cobra.Command{
+		Use: "agent", Short: "measure and change this host for a controller on stdin and stdout",
+		Long: `agent serves one session on its stdin and stdout. It is started by a controller:
+linerate test 'exec:10.0.0.2 ip netns exec b linerate agent'. What it changes is
+undone when the session ends, however it ends; what an earlier agent left changed
+when it was killed is undone at the start.`,
+		Example: `  linerate test 'exec:10.0.0.2 ip netns exec b linerate agent'`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out, ok := p.Out.(*os.File)
+			if ok && p.Terminal {
+				return app.WithHint(app.Usagef("agent speaks a protocol on stdin and stdout, not to people"), "see linerate agent --help")
+			}
+			if !ok {
+				return errors.New("agent needs its own stdout")
+			}
+			in, ok := p.In.(*os.File)
+			if !ok {
+				return errors.New("agent needs its own stdin")
+			}
+			conn, done := wire.Join(in, out)
+			env := p.World()
+			defer removeSelf(env.Self[0], remove)
+			o.AtBoot, o.Rate = *atBoot, units.BitRate(rate)
+			err := here.Serve(cmd.Context(), env, conn, o)
+			_ = conn.Close()
+			_ = in.Close()
+			select {
+			case <-done:
+			case <-time.After(time.Second): // a reader that never reads what we say last
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.State, "state", "", "directory of the journal (default: $LINERATE_STATE, else the system's)")
+	f.StringVar(&o.Link, "interface", "", "interface that link settings act on (default: the one that leads to the other end)")
+	f.Float64Var(&rate, "link-rate", 0, "rate of that link in bit/s, where the system does not know it")
+	f.BoolVar(atBoot, "at-boot", false, "while settings are changed, have a job at the next start of the host put them back, too")
+	f.BoolVar(&o.Commands, "allow-commands", false, "let the controller run commands of its own here, with the rights of this agent")
+	f.BoolVar(&o.Acknowledge, "acknowledge", false, "you have seen what is left of a damaged journal here; see linerate undo")
+	f.StringVar(&remove, "remove", "", "at the end, remove this program with its directory DIR")
+	return c
+}
+
+// removeSelf removes the program that is running, and its directory, which is
+// dir: what was copied here for one session. Nothing else is ever removed.
+func removeSelf(self, dir string) {
+	if dir == "" || filepath.Dir(self) != filepath.Clean(dir) {
+		return
+	}
+	_ = os.Remove(self)
+	_ = os.Remove(dir) // only when empty
+}
+
+// Watchdog is the process that owns the changes of an agent.
+func (p Process) Watchdog() *cobra.Command {
+	return &cobra.Command{
+		Use: "watchdog", Hidden: true, DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := watchdog.ParseArgs(args)
+			if err != nil {
+				return app.WithKind(app.Usage, err)
+			}
+			env := p.World()
+			cfg.After, cfg.Talk, cfg.Host.Index = env.AfterStep, p.Err, env.Catalogue
+			// The signals that end other commands are the watchdog's own business.
+			return watchdog.Serve(context.WithoutCancel(cmd.Context()), p.In, p.Out, cfg)
+		},
+	}
+}
+
+// undo is what the job for the next start does, and a person where an agent was killed.
+func (p Process) undo() *cobra.Command {
+	var state string
+	var atBoot bool
+	c := &cobra.Command{
+		Use: "undo", Short: "put back what was changed here and not kept", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			machine := here.New(p.World(), here.Options{State: state})
+			undo := func(ctx context.Context) ([]model.Change, error) { return machine.Revert(ctx, "") }
+			if atBoot {
+				undo = machine.RecoverAtStart
+			}
+			changes, err := undo(cmd.Context())
+			for _, one := range changes {
+				fmt.Fprintln(p.Out, plain.Line(strings.TrimSpace(fmt.Sprintf("%s: %s %s", one.Knob, one.State, one.Detail))))
+			}
+			return here.UndoFault(err)
+		},
+	}
+	c.Flags().StringVar(&state, "state", "", "directory of the journal (default: $LINERATE_STATE, else the system's)")
+	c.Flags().BoolVar(&atBoot, "at-boot", false, "only what was not confirmed: what the job for the next start does")
+	return c
+}
+
+// told prints what happens on this host for the one who started the agent.
+type told struct{ to io.Writer }
+
+// Observe implements app.Observer.
+func (t told) Observe(e app.Event) {
+	switch e := e.(type) {
+	case app.Trouble:
+		fmt.Fprintf(t.to, "linerate: %s\n", plain.Words(e.Err.Error()))
+	case app.HostSaid:
+		fmt.Fprintln(t.to, plain.Line(e.Line))
+	case app.SweptUp:
+		fmt.Fprintln(t.to, plain.Line(e.String()))
+	default: // of other commands
+	}
+}
