@@ -34,6 +34,7 @@ type CheckLimit struct {
 	Direction model.Direction `json:"direction"`
 	Text      string          `json:"text"`
 	Evidence  []string        `json:"evidence,omitempty"`
+	Helps     string          `json:"helps,omitempty"` // what helps where no setting does
 }
 
 // Longer is whether the two hosts would carry a longer path.
@@ -116,9 +117,7 @@ func (b *builder) limits() []CheckLimit {
 			for _, m := range f.Missing {
 				l.Evidence = append(l.Evidence, "missing: "+m.What+"; "+m.How)
 			}
-			if f.NoKnob != "" {
-				l.Evidence = append(l.Evidence, f.NoKnob)
-			}
+			l.Helps = f.NoKnob
 		} else if !b.tried(d) {
 			l.Text = b.label(d) + ": not measured"
 		} else if !b.measured(d) {

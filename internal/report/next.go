@@ -45,6 +45,21 @@ func (b *builder) tries() []Step {
 	return steps
 }
 
+// closer is the check of a path of whose limit a test could not tell enough, where a check
+// can: both directions at once, several streams, datagrams.
+func (b *builder) closer() []Step {
+	if strings.HasPrefix(b.s.Far, "iperf") { // which check cannot reach
+		return nil
+	}
+	for _, f := range b.findings() {
+		byCheck := slices.ContainsFunc(f.Missing, func(m model.Missing) bool { return strings.HasPrefix(m.How, "linerate check ") })
+		if b.s.Kind == model.KindTest && f.Main && byCheck {
+			return []Step{{"look closer, with both directions at once", b.command("check", model.Setting{})}}
+		}
+	}
+	return nil
+}
+
 // keep is the command that keeps what an experiment proved, where it leaves no choice:
 // on this machine, on the far end, or on both. A lab has nothing to keep it in.
 func (b *builder) keep() []Step {

@@ -143,7 +143,7 @@ func Build(s model.Session, o Options) Document {
 		Changes:       b.changes(),
 		Advice:        b.advice(),
 		Warnings:      append(append([]string{}, s.Warnings...), b.own(kind.Warnings)...),
-		Next:          slices.Concat(b.mends(true), b.tries(), b.mends(false), b.keep(), []Step{b.again()}),
+		Next:          slices.Concat(b.mends(true), b.tries(), b.mends(false), b.closer(), b.keep(), []Step{b.again()}),
 	}
 	d.Lines = b.lines()
 	if kind.Section != nil && s.Kind != model.KindRun { // which compares its settings like any other

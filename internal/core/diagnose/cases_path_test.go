@@ -14,6 +14,11 @@ func stillStands(e *Evidence) {
 	rates(e, 1, 1, 0.99, 1, 1.01)
 }
 
+// oldPCI puts a card on the bus of most PCs of 2002: 32 bit at 33 MHz.
+func oldPCI(n *model.NIC) {
+	n.Bus = model.Bus{Kind: known("pci"), Width: known(32), Clock: known(33.0), Allows: known(units.BitRate(32 * 33.33e6))}
+}
+
 func pathCases() []aCase {
 	dead := func(small bool) func(*Evidence) {
 		return func(e *Evidence) {
@@ -132,6 +137,24 @@ func pathCases() []aCase {
 		{name: "both directions share a bus", rate: 500e6, change: func(e *Evidence) {
 			e.Other, e.Beside.Together, e.Beside.TogetherBack = known(units.BitRate(505e6)), known(units.BitRate(260e6)), known(units.BitRate(250e6))
 		}, rule: "B18"},
+		{name: "both directions share the PCI bus of a card", rate: 240e6, change: func(e *Evidence) {
+			e.Other, e.Beside.Together, e.Beside.TogetherBack = known(units.BitRate(245e6)), known(units.BitRate(130e6)), known(units.BitRate(120e6))
+			nic(&e.Receiver, oldPCI)
+			nic(&e.Sender, func(n *model.NIC) {
+				n.Bus = model.Bus{Kind: known("pcie"), Width: known(1), Clock: known(2.5), Allows: known(units.BitRate(2e9))}
+			})
+		}, rule: "B18", at: atReceiver, says: "eth0 of the receiver is on a PCI bus of 32 bit at 33 MHz, which carries 1.067 Gbit/s at most, of both directions and all of its cards together"},
+		{name: "both directions share USB 2", rate: 200e6, change: func(e *Evidence) {
+			e.Other, e.Beside.Together, e.Beside.TogetherBack = known(units.BitRate(205e6)), known(units.BitRate(100e6)), known(units.BitRate(100e6))
+			nic(&e.Sender, func(n *model.NIC) { n.Bus = model.Bus{Kind: known("usb"), Allows: known(units.BitRate(480e6))} })
+		}, rule: "B18", at: atSender, says: "USB 2 bus, which carries 480 Mbit/s"},
+		{name: "packets wait before a stage that may be a PCI bus", rate: 240e6, change: func(e *Evidence) {
+			e.TCP.RTT = known(25 * time.Millisecond)
+			rates(e, 1, 1.01, 0.99, 1)
+			nic(&e.Sender, oldPCI)
+		}, rule: "B06", at: nowhere, misses: "whether that stage is the PCI bus of 32 bit at 33 MHz of the sender"},
+		{name: "no finding beside an untested PCI bus", rate: 240e6, change: func(e *Evidence) { nic(&e.Receiver, oldPCI) }, rule: "unknown",
+			misses: "whether both directions share the PCI bus of 32 bit at 33 MHz of the receiver that limits them"},
 		{name: "both directions do not share", rate: 500e6, change: func(e *Evidence) {
 			e.Other, e.Beside.Together, e.Beside.TogetherBack = known(units.BitRate(505e6)), known(units.BitRate(480e6)), known(units.BitRate(470e6))
 		}, rule: "unknown", without: "B18"},

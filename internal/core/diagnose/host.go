@@ -291,35 +291,6 @@ func memory(f features) (*finding, bool) {
 	return nil, false
 }
 
-// bus is rule B18: the card could do more on another bus or slot.
-func bus(f features) (*finding, bool) {
-	for _, e := range []End{f.Sender, f.Receiver} {
-		nic, ok := e.NIC()
-		if !ok {
-			continue
-		}
-		narrow := nic.Bus.Width.IsKnown() && nic.Bus.Width.Or(0) < nic.Bus.WidthMax.Or(0) || nic.Bus.Clock.IsKnown() && nic.Bus.Clock.Or(0) < nic.Bus.ClockMax.Or(0)
-		allows, known := nic.Bus.Allows.Get()
-		underruns := e.Counters.Moved("nic_tx_fifo_errors").Or(0)
-		near := known && float64(f.Goodput) >= nearBus*float64(allows)
-		if !near && (underruns < fewSigns || f.full.Or(1) >= nearlyFull) {
-			continue
-		}
-		b := f.found(e.Host, "bus of the card")
-		if near {
-			b.because(nic.Bus.Allows.Source(), "the bus of %s carries %s at most", nic.Name, allows).allows(max(allows, f.Goodput), nic.Bus.Allows.Source())
-		}
-		if underruns >= fewSigns {
-			b.because("nic_tx_fifo_errors", "the bus did not deliver in time %s", times(underruns))
-		}
-		if narrow {
-			b.also("the card could use a wider or faster slot than it has")
-		}
-		return b.noKnob("move the card to a slot with more lanes of PCIe, or off a bus that it shares"), true
-	}
-	return nil, false
-}
-
 // ownLimit is rule B19: the host carries no more to itself.
 func ownLimit(f features) (*finding, bool) {
 	for _, e := range []End{f.Receiver, f.Sender} {

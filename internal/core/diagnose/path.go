@@ -78,29 +78,6 @@ func (f features) answered() bool {
 	return false
 }
 
-// sharedMedium is rule B03 or B18 where the hosts cannot see it: both directions at
-// once carry no more than one alone.
-func sharedMedium(f features) (*finding, bool) {
-	together, ok1 := f.Beside.Together.Get()
-	back, ok2 := f.Beside.TogetherBack.Get()
-	other := f.Other.Or(0)
-	if !ok1 || !ok2 || f.Goodput <= 0 || !f.pathBound() {
-		return nil, false
-	}
-	alone := max(f.Goodput, other)
-	if float64(together+back) > sharedSum*float64(alone) || min(f.Goodput, other)*2 < alone {
-		return nil, false
-	}
-	b := f.found("", "medium shared by both directions").
-		because("both directions at once", "%s and %s back at once are no more than the %s of one direction alone", together, back, alone).
-		noKnob("half duplex, radio, or a bus that both directions share: test one direction at a time, or replace it")
-	if f.full.Or(0) >= nearlyFull {
-		return b.kind(model.FindingBeside), true
-	}
-	b.Rule = "B18"
-	return b.explains(f.explainedBy1()), true
-}
-
 // shaper is rule B06 where the rate is cut by the sender's own host.
 func shaper(f features) (*finding, bool) {
 	kind := f.Sender.Facts.Qdisc.Or("")
@@ -128,7 +105,7 @@ func slowStage(f features) (*finding, bool) {
 		return nil, false // whose queue it is, and who can change it
 	}
 	b := f.found("", "a slower stage on the path").kind(model.FindingOutside).
-		noKnob("neither host limits: a slower link, a shaper, a policer or a contract between them does")
+		noKnob("a faster link, or more from the shaper, policer or contract between the hosts")
 	if rate, ok := f.ladderKnee(); ok {
 		if float64(f.Goodput) < refutes*float64(rate) {
 			return nil, false // the path carries more than TCP made of it
@@ -164,7 +141,13 @@ func slowStage(f features) (*finding, bool) {
 	default:
 		return nil, false
 	}
-	return b.allows(f.Goodput, "measured").misses(false, "whether UDP meets the same rate", byCheck), true
+	b.misses(false, "whether UDP meets the same rate", byCheck)
+	for _, e := range []End{f.Sender, f.Receiver} {
+		if bus, ok := e.sharedBus(); ok && !f.Beside.Together.IsKnown() {
+			b.kind(model.FindingLimit).misses(false, "whether that stage is the "+bus.name+" of "+f.part(e), byCheck)
+		}
+	}
+	return b.allows(f.Goodput, "measured"), true
 }
 
 // together reports whether several connections at once carry as much as one and no

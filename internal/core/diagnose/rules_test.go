@@ -129,6 +129,7 @@ type aCase struct {
 	without string        // a rule that must not be among the findings
 	alone   bool          // it is the only finding
 	says    string        // a part of the evidence, "" for any
+	misses  string        // a part of what would make the finding surer, "" for any
 }
 
 func cases() []aCase {
@@ -189,6 +190,7 @@ func check(t *testing.T, d model.Direction, c aCase, got []model.Finding) {
 		t.Errorf("more than one finding: %s", rulesOf(got))
 	}
 	must.Contain(t, f.Evidence, c.says)
+	must.Contain(t, fmt.Sprint(f.Missing), c.misses)
 	must.True(t, c.help == "" || len(f.Knobs) != 0 && f.Knobs[0] == c.help, "knobs %v, want %s first", f.Knobs, c.help)
 	for i, f := range got {
 		must.True(t, f.Rule != c.without, "%s was found: %s", c.without, f.Evidence)
@@ -257,9 +259,9 @@ func TestNotFoundSaysWhatWasRuledOut(t *testing.T) {
 		e.Receiver.moved("cpu_busy_ms/cpu0", 9000, "cpu_busy_ms/cpu1", 9000, "cpu_busy_ms/cpu2", 8000, "cpu_busy_ms/cpu3", 8000)
 	}))
 	must.Contain(t, strings.Join(got[0].RuledOut, ", "), "CPU of the sender")
-	must.Equal(t, len(got[0].Missing), 1, "a quiet receiver is missing")
+	must.Equal(t, len(got[0].Missing), 2, "a quiet receiver, and both directions at once, are missing")
 	got = Find(evidence(model.To, 400e6, func(e *Evidence) { e.Receiver.Counters = Counters{} }))
-	if !slices.Contains(got[0].RuledOut, "CPU of the sender") || slices.Contains(got[0].RuledOut, "CPU of both ends") || len(got[0].Missing) != 1 {
+	if !slices.Contains(got[0].RuledOut, "CPU of the sender") || slices.Contains(got[0].RuledOut, "CPU of both ends") || len(got[0].Missing) != 2 {
 		t.Errorf("%+v", got[0])
 	}
 }

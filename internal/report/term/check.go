@@ -18,8 +18,11 @@ func (p *printer) check(d report.Document, why bool) {
 	p.boxes(c.Path)
 	p.notes(c.Path, why)
 	p.gap()
-	for _, l := range c.Limits {
+	for i, l := range c.Limits {
 		p.paragraph(bold, "limit: "+l.Text, 2)
+		if l.Helps != "" && (i+1 == len(c.Limits) || c.Limits[i+1].Helps != l.Helps) { // once for both directions
+			p.paragraph(dim, "what helps: "+l.Helps, 4)
+		}
 		if why {
 			p.evidence(l.Evidence, 4)
 		}
