@@ -38,6 +38,7 @@ type Document struct {
 	Latencies     []Latency          `json:"latencies"`
 	Own           []string           `json:"own,omitempty"` // what the engine says of its runs
 	Search        *Search            `json:"search,omitempty"`
+	Measured      []Measured         `json:"-"`               // of a search that was proved: before and after
 	Section       *traffic.Section   `json:"-"`               // of the engine alone; JSON has its data under its key
 	Check         *CheckDocument     `json:"check,omitempty"` // of a session that checked a path
 	Grid          *Grid              `json:"grid,omitempty"`  // of an experiment over all combinations of several settings

@@ -16,20 +16,21 @@ import (
 
 // Tuned is how a search for settings ended.
 type Tuned struct {
-	Headline string      `json:"headline"`         // "1 of 4 ideas helped: far.tcp.recv_buffer_max 64 KiB -> 4 MiB"
-	Gains    []string    `json:"gains,omitempty"`  // what the confirmation says, a sentence for each direction
-	Queues   []string    `json:"queues,omitempty"` // what the path does to latency when the winner uses it fully, a sentence for each direction
-	Short    []string    `json:"short,omitempty"`  // what the path could carry beyond that, and what holds it back, a sentence for each direction
-	Front    []string    `json:"front,omitempty"`  // where rate and latency conflict: the choice, a line for each setting
-	Rest     []string    `json:"rest,omitempty"`   // what became of the other ideas, a line for each fate
-	Plan     []string    `json:"plan,omitempty"`   // of a dry run: what would be tried
-	Ideas    []TunedIdea `json:"ideas"`            // all of them, those that helped first
-	Cost     string      `json:"cost"`             // runs and time
-	Proven   bool        `json:"proven"`           // the confirmation found the winner better, and no harm
-	Open     []string    `json:"open,omitempty"`   // guards that it did not decide: the person decides
-	Session  string      `json:"session"`          // of the search
-	Proof    string      `json:"proof,omitempty"`  // session of the confirmation
-	Reason   string      `json:"reason,omitempty"` // why the search ended
+	Headline string      `json:"headline"`           // "1 of 4 ideas helped: far.tcp.recv_buffer_max 64 KiB -> 4 MiB"
+	Measured []Measured  `json:"measured,omitempty"` // the confirmation's values, before and after, for each direction
+	Gains    []string    `json:"gains,omitempty"`    // what the confirmation says, a sentence for each direction
+	Queues   []string    `json:"queues,omitempty"`   // what the path does to latency when the winner uses it fully, a sentence for each direction
+	Short    []string    `json:"short,omitempty"`    // what the path could carry beyond that, and what holds it back, a sentence for each direction
+	Front    []string    `json:"front,omitempty"`    // where rate and latency conflict: the choice, a line for each setting
+	Rest     []string    `json:"rest,omitempty"`     // what became of the other ideas, a line for each fate
+	Plan     []string    `json:"plan,omitempty"`     // of a dry run: what would be tried
+	Ideas    []TunedIdea `json:"ideas"`              // all of them, those that helped first
+	Cost     string      `json:"cost"`               // runs and time
+	Proven   bool        `json:"proven"`             // the confirmation found the winner better, and no harm
+	Open     []string    `json:"open,omitempty"`     // guards that it did not decide: the person decides
+	Session  string      `json:"session"`            // of the search
+	Proof    string      `json:"proof,omitempty"`    // session of the confirmation
+	Reason   string      `json:"reason,omitempty"`   // why the search ended
 	Warnings []string    `json:"warnings,omitempty"`
 	Next     Step        `json:"-"` // what leads on, whatever is kept
 }

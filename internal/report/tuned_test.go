@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
 	"linerate/internal/must"
@@ -74,6 +75,9 @@ func TestTunedSaysWhatHelped(t *testing.T) {
 		t.Errorf("rest %q, want %q", got.Rest, want)
 	}
 
+	if m := got.Measured; len(m) != 2 || m[0].Label != "to nas, before" || m[0].Text != "30 Mbit/s (29 to 31 Mbit/s)" || m[1].Text != "884 Mbit/s (880 to 890 Mbit/s)" || m[1].Confidence != 0.75 || m[1].Outcome != model.Better {
+		t.Errorf("before and after %+v", m)
+	}
 	proof.Verdicts[1].Guard.State, proof.Verdicts[1].Estimate = model.GuardViolated, -math.Log(2.5)
 	if got := report.BuildTuned(model.Session{}, rec, &proof); got.Proven || !strings.Contains(got.Gains[0], "but round trip") {
 		t.Errorf("a guard is harmed: proven %v, %q", got.Proven, got.Gains)
@@ -159,5 +163,21 @@ func TestTunedSaysWhatIsLeft(t *testing.T) {
 		"to the far end rate and latency conflict; the choice:", "14 Mbit/s at 10 ms: current", "58 Mbit/s at 30 ms: small (the goal takes it)", "94 Mbit/s at 95 ms: large",
 	}; !slices.Equal(got.Front, want) {
 		t.Errorf("%q", got.Front)
+	}
+}
+
+// An imported value has its unit, whatever it is of.
+func TestImportedValuesHaveUnits(t *testing.T) {
+	t.Parallel()
+	for m, want := range map[model.Metric]string{
+		model.RequestRate: "1412 requests/s", model.ConnectRate: "1412 connections/s", model.Retransmits: "1412 segments", model.Cwnd: "1412 B", model.Goodput: "1.412 kbit/s",
+	} {
+		s := model.Session{Kind: model.KindImported, Plan: model.Plan{Directions: []model.Direction{model.To}, Settings: []model.Setting{{}}}, Runs: []model.Run{{
+			Number: 1, Block: 1, State: model.RunValid, Flow: model.Flow{Direction: model.To}, Values: []model.Value{{Metric: m, Direction: model.To, Value: 1412.35}},
+		}}}
+		d := report.Build(s, report.Options{})
+		must.True(t, d.Section != nil && slices.ContainsFunc(d.Section.Blocks, func(b traffic.Block) bool {
+			return len(b.Rows) == 1 && b.Rows[0][2].Text == want
+		}), "%s: %+v, want %s", m, d.Section, want)
 	}
 }

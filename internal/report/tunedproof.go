@@ -21,6 +21,7 @@ import (
 func (t *Tuned) prove(s model.Session, winner string) {
 	b := newBuilder(&s)
 	b.counted = Counted(s.Runs)
+	t.Measured = b.beforeAfter(winner)
 	for _, v := range s.Verdicts {
 		if v.IsTwin || v.Metric != s.Plan.Decides() {
 			continue
@@ -87,23 +88,6 @@ func (b *builder) medianOf(setting string, d model.Direction, m model.Metric) (f
 		return 0, false
 	}
 	return stats.Median(all), true
-}
-
-// amount writes a value of a metric with its unit.
-func amount(m model.Metric, v float64) string {
-	if m == model.Goodput {
-		return units.BitRate(v).String()
-	}
-	if m == model.LossRatio {
-		return units.Percent(100 * v).String()
-	}
-	if slices.Contains([]model.Metric{model.LatencyP50, model.LatencyP99, model.RTT, model.Jitter}, m) {
-		return units.FormatDuration(time.Duration(v * float64(time.Second)))
-	}
-	if m == model.CPUPerGbitNear || m == model.CPUPerGbitFar {
-		return units.FormatDuration(time.Duration(v*float64(time.Second))) + " of CPU for each Gbit"
-	}
-	return fmt.Sprintf("%.3g", v)
 }
 
 // unmoved is the change of a guard that is not worth a word, log ratio (p).

@@ -76,3 +76,21 @@ func TestMSEROfAConstantSeries(t *testing.T) {
 	d, _ := MSER([]float64{1, 0.1, 0.1, 0.1, 0.1, 0.1})
 	must.True(t, d == 1, "a warm-up of one value: %d are cut", d)
 }
+
+// The confidence is that of the sign test: 1-2/2^6 for 6 values, 1-2*(1+9)/2^9 for the second
+// of 9 from either end (Conover 1999, section 3.2).
+func TestMedianInterval(t *testing.T) {
+	for _, c := range []struct {
+		x    []float64
+		want Interval
+	}{
+		{nil, Unbounded()},
+		{[]float64{7}, Interval{Low: 7, High: 7}},
+		{[]float64{3, 1, 2}, Interval{Low: 1, High: 3, Confidence: 0.75}},
+		{[]float64{6, 5, 4, 3, 2, 1}, Interval{Low: 1, High: 6, Confidence: 1 - 2.0/64}},
+		{[]float64{8, 7, 6, 5, 4, 3, 2, 1, 9}, Interval{Low: 2, High: 8, Confidence: 1 - 2.0*10/512}},
+		{[]float64{1, math.NaN()}, Unbounded()},
+	} {
+		must.Equal(t, MedianInterval(c.x, 0.95), c.want, "%v", c.x)
+	}
+}

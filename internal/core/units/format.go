@@ -118,6 +118,16 @@ func Round(v, uncertainty float64) string {
 	return strconv.FormatFloat(v, 'f', decimalsFor(uncertainty), 64)
 }
 
+// Range writes the range between two quantities as text, with the unit once where both have
+// the same one: "928.4 to 941.5 Mbit/s".
+func Range(low, high string) string {
+	number, unit, _ := strings.Cut(low, " ")
+	if _, other, _ := strings.Cut(high, " "); other == unit {
+		low = number
+	}
+	return low + " to " + high
+}
+
 // maxDecimals bounds what is shown of numbers next to zero.
 const maxDecimals = 6
 

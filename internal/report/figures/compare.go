@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
+	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/plot"
 )
@@ -44,6 +45,21 @@ func unit(m model.Metric) plot.Unit {
 	return plot.Plain
 }
 
+// gains are the values before and after a search, each as a bar with its interval.
+func (b *builder) gains() (plot.Figure, bool) {
+	m := b.s.Plan.Decides()
+	rows := plot.Rows{X: plot.Axis{Name: metric.Name(m), Unit: unit(m), Zero: true}}
+	runs, sure := math.MaxInt, 1.0
+	for _, v := range b.d.Measured {
+		row := plot.Row{Name: v.Label, Text: v.Text, Bar: true, Mid: &v.Median, Span: &plot.Span{Low: v.Low, High: v.High}}
+		row.Tone = map[model.Outcome]plot.Tone{model.Better: plot.Good, model.Worse: plot.Bad}[v.Outcome]
+		rows.Rows = append(rows.Rows, row)
+		runs, sure = min(runs, v.Runs), min(sure, v.Confidence)
+	}
+	text := fmt.Sprintf("Medians of at least %s each, with their intervals of at least %s.", count(runs, "run"), units.Percent(math.Round(1000*sure)/10))
+	return plot.Figure{Name: "gains", Title: "Before and after", Sentence: text, Panels: []plot.Panel{rows}}, len(rows.Rows) > 0
+}
+
 // settings are the runs of each setting: one point each, in the order of the plan.
 func (b *builder) settings() (plot.Figure, bool) {
 	m := b.s.Plan.Decides()
@@ -59,9 +75,9 @@ func (b *builder) settings() (plot.Figure, bool) {
 			if len(values) == 0 {
 				continue
 			}
-			row := plot.Row{Name: s.Name, Points: values, Box: plot.BoxOf(values), Text: plot.Format(stats.Median(values), unit(m))}
+			row := plot.Row{Name: s.Name, Points: values, Box: plot.BoxOf(values), Text: interval(values, b.s.Plan.Confidence, unit(m))}
 			rows.Rows = append(rows.Rows, row)
-			said = append(said, fmt.Sprintf("%s %s: median %s of %s", s.Name, b.label(w), row.Text, count(len(values), "run")))
+			said = append(said, fmt.Sprintf("%s %s: median %s of %s", s.Name, b.label(w), plot.Format(stats.Median(values), unit(m)), count(len(values), "run")))
 		}
 		if len(rows.Rows) > 0 {
 			f.Panels = append(f.Panels, rows)
@@ -69,6 +85,16 @@ func (b *builder) settings() (plot.Figure, bool) {
 	}
 	f.Sentence = sentence(said...)
 	return f, len(f.Panels) > 0
+}
+
+// interval writes the median of v and its interval.
+func interval(v []float64, confidence float64, u plot.Unit) string {
+	text := plot.Format(stats.Median(v), u)
+	if len(v) < 2 {
+		return text
+	}
+	i := stats.MedianInterval(v, confidence)
+	return text + " (" + units.Range(plot.Format(i.Low, u), plot.Format(i.High, u)) + ")"
 }
 
 // values are the numbers of the runs of a setting that count.

@@ -20,7 +20,7 @@ func Of(s model.Session, d report.Document, samples map[int][]model.Sample) []pl
 	b := builder{s: &s, d: &d, samples: samples, runs: report.Counted(s.Runs)}
 	var out []plot.Figure
 	for _, make := range []func() (plot.Figure, bool){
-		b.path, b.effects, b.settings, b.plateau, b.grid, b.rate, b.sizes, b.latency, b.cores,
+		b.gains, b.path, b.effects, b.settings, b.plateau, b.grid, b.rate, b.sizes, b.latency, b.cores,
 	} {
 		if f, ok := make(); ok {
 			f.Title += ", " + b.d.Header.Near + " to " + b.far()

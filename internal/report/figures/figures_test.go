@@ -36,6 +36,12 @@ func pictures(t *testing.T) map[string]plot.Figure {
 			busy(c)
 		}
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
+		if c.Name == "sequential" {
+			d.Measured = []report.Measured{
+				{Label: "to nas, before", Runs: 6, Median: 13.72e6, Low: 11.06e6, High: 14.83e6, Confidence: 0.969, Text: "13.72 Mbit/s (11.06 to 14.83 Mbit/s)"},
+				{Label: "to nas, after", Runs: 5, Median: 94.03e6, Low: 61e6, High: 96.92e6, Confidence: 0.938, Text: "94.03 Mbit/s (61 to 96.92 Mbit/s)", Outcome: model.Better},
+			}
+		}
 		for _, f := range figures.Of(c.Session, d, c.Samples) {
 			all[c.Name+"-"+f.Name] = f
 		}

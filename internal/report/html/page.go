@@ -73,7 +73,7 @@ type page struct {
 	Beside   []besideRow // of what else was measured, what is shown to change
 	Rest     []besideRow // and the rest
 	Section  *traffic.Section
-	Opening  *figure // of an experiment: what each setting came to
+	Opening  *figure // of an experiment: what each setting came to; of a search: before and after
 	Figures  []figure
 	Near     string
 	Far      string
@@ -116,7 +116,7 @@ func newPage(in Input) page {
 	for _, f := range figures.With(in.Session, d, in.Samples, in.Beside) {
 		//nolint:gosec // every text in a picture is escaped by package plot
 		one := figure{f.Name, template.HTML(f.Inline(plot.Wide)), template.HTML(f.Inline(plot.Narrow))}
-		if len(d.Tables) > 0 && (f.Name == "grid" || f.Name == "settings" && d.Grid == nil) {
+		if f.Name == "gains" || len(d.Tables) > 0 && (f.Name == "grid" || f.Name == "settings" && d.Grid == nil) {
 			p.Opening = &one
 			continue
 		}
@@ -139,7 +139,7 @@ func whole(text string) string { return beforeUnit.ReplaceAllString(text, "$1\u0
 
 // sentence begins with a capital, unless that is the name of a setting.
 func sentence(text string) string {
-	if word, _, _ := strings.Cut(text, " "); strings.Contains(word, "=") {
+	if word, _, _ := strings.Cut(text, " "); strings.ContainsAny(strings.TrimRight(word, ".:,"), "=.") {
 		return text
 	}
 	first, size := utf8.DecodeRuneInString(text)

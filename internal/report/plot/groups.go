@@ -3,6 +3,8 @@ package plot
 import (
 	"math"
 	"slices"
+
+	"linerate/internal/core/units"
 )
 
 // Groups is a drawing of bars: a group for each level of one factor, and in each group a
@@ -69,7 +71,7 @@ func (g Groups) bar(c *canvas, r rect, y scale, b Bar, series int, name string) 
 		return
 	}
 	top, middle := y.at(b.Median), r.x+r.width/2
-	tip := name + ": " + Format(b.Median, g.Y.Unit) + " (" + Format(b.Low, g.Y.Unit) + " to " + Format(b.High, g.Y.Unit) + ")"
+	tip := name + ": " + Format(b.Median, g.Y.Unit) + " (" + units.Range(Format(b.Low, g.Y.Unit), Format(b.High, g.Y.Unit)) + ")"
 	c.shade(rect{r.x, top, r.width, y.at(0) - top}, class("f", series), tip, .35)
 	for _, end := range []float64{b.Low, b.High} {
 		c.line(middle-4, y.at(end), middle+4, y.at(end), "axis")

@@ -23,6 +23,7 @@ type Row struct {
 	Span   *Span // the interval
 	Outer  *Span // the interval of all comparisons together
 	Mid    *float64
+	Bar    bool // from 0 to Mid
 	Tone   Tone
 }
 
@@ -147,6 +148,9 @@ func (row Row) draw(c *canvas, x scale, y float64, u Unit) {
 	for n, v := range row.Points {
 		// Points of the same value lie one below the other, in the order of the runs.
 		c.mark(Point{x.at(v), y + float64(n%3-1)*3.5}, 5, 2.6, row.Name+": "+Format(v, u))
+	}
+	if row.Bar && row.Mid != nil {
+		c.shade(rect{x.at(0), y - 9, x.at(*row.Mid) - x.at(0), 18}, class("f", colour), row.Name+": "+row.Text, .35)
 	}
 	if s := row.Outer; s != nil {
 		row.span(c, x, y, *s, "axis")

@@ -117,7 +117,7 @@ func TestNoLineIsTooLongAndNoWordBroken(t *testing.T) {
 
 // plotted are words of a plot: its marks, and the ends of its scale, which depend on
 // the width.
-var plotted = regexp.MustCompile("^([-|:=o<>#+│┊─━●◂▸]+|[-+0-9.]+|x|%|[0-9.]+x)$")
+var plotted = regexp.MustCompile("^([-|:=o<>#+│┊█─━●◂▸]+|[-+0-9.]+|x|%|[0-9.]+x)$")
 
 // words are all that a text says, without what joins it to lines.
 func words(text string) map[string]bool {
@@ -154,9 +154,13 @@ func documents(t *testing.T) map[string]func(term.Options) string {
 		var b bytes.Buffer
 		must.Do(t, term.RenderTuned(&b, report.Tuned{
 			Headline: "1 of 4 ideas helped to nas.example.org: far.tcp.recv_buffer_max 64 KiB -> 4 MiB",
-			Gains:    []string{"to nas.example.org: at least 5.9 times the goodput (95 %), 7 blocks; 26.8 Mbit/s -> 172.8 Mbit/s"},
-			Rest:     []string{"far.tcp.sack on: no effect (0.3 % lower, 5 blocks)", "near.tcp.send_buffer_max 16 MiB: a guard refuses it: latency under load (p99) 4.1 times"},
-			Cost:     "23 runs of the search and 14 of the proof, 2 min 35 s", Reason: "nothing that is left promises more than 5 %",
+			Measured: []report.Measured{
+				{Setting: "current", Label: "to nas.example.org, before", Median: 26.8e6, Text: "26.8 Mbit/s (25.9 to 27.2 Mbit/s)"},
+				{Setting: "4 MiB", Label: "to nas.example.org, after", Median: 172.8e6, Text: "172.8 Mbit/s (168.1 to 175 Mbit/s)"},
+			},
+			Gains: []string{"to nas.example.org: at least 5.9 times the goodput (95 %), 7 blocks; 26.8 Mbit/s -> 172.8 Mbit/s"},
+			Rest:  []string{"far.tcp.sack on: no effect (0.3 % lower, 5 blocks)", "near.tcp.send_buffer_max 16 MiB: a guard refuses it: latency under load (p99) 4.1 times"},
+			Cost:  "23 runs of the search and 14 of the proof, 2 min 35 s", Reason: "nothing that is left promises more than 5 %",
 		}, o))
 		return b.String()
 	}

@@ -3,6 +3,7 @@ package term
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 func RenderTuned(w io.Writer, t report.Tuned, o Options) error {
 	p := newPrinter(o)
 	p.paragraph(bold, t.Headline, 0)
+	p.bars(t.Measured)
 	for _, text := range t.Gains {
 		p.paragraph(plain, text, 2)
 	}
@@ -34,6 +36,38 @@ func RenderTuned(w io.Writer, t report.Tuned, o Options) error {
 		p.command(t.Next)
 	}
 	return p.flush(w)
+}
+
+// mostBar is how many columns the longest bar has.
+const mostBar = 24
+
+// bars draws a bar for each value, with the value and its interval beside it.
+func (p *printer) bars(all []report.Measured) {
+	most, label, text := 0.0, 0, 0
+	for _, m := range all {
+		most, label, text = max(most, m.Median), max(label, columns(m.Label)), max(text, columns(m.Text))
+	}
+	room, mark := min(mostBar, p.width-2-label-2*separator-text), "█"
+	if p.ascii {
+		mark = "#"
+	}
+	for _, m := range all {
+		tone := dim
+		switch m.Outcome {
+		case model.Better:
+			tone = green
+		case model.Worse:
+			tone = red
+		case model.Equivalent, model.Undecided, "":
+		}
+		if room < mostBar/4 || most <= 0 {
+			p.paragraph(plain, m.Label+": "+m.Text, 2)
+			continue
+		}
+		n := max(1, int(math.Round(float64(room)*m.Median/most)))
+		bar := p.paint(tone, strings.Repeat(mark, n)) + strings.Repeat(" ", room-n+separator)
+		p.line("  " + clean(m.Label) + pad(clean(m.Label), label+separator) + bar + m.Text)
+	}
 }
 
 // Searched returns what is new in a search for settings, as lines: what comes next,

@@ -462,7 +462,7 @@ func wrap(text string, most int) []string {
 
 // Picture chooses of all pictures the one that says most of the answer.
 func Picture(all []plot.Figure) (plot.Figure, bool) {
-	for _, name := range []string{"effects", "sizes", "latency", "rate", "settings", "path", "cores"} {
+	for _, name := range []string{"gains", "effects", "sizes", "latency", "rate", "settings", "path", "cores"} {
 		for _, f := range all {
 			if f.Name == name {
 				return f, true
