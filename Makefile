@@ -30,7 +30,7 @@ truth: build ## measurements against a known truth: rates, delays, clocks; a maj
 	scripts/tier truth $(FOLDERS)
 
 slow: build ## what is right or wrong and takes long: foreign programs in every mode, abuse, simulations; FOLDERS=cmd/linerate for some
-	@scripts/foreign
+	@scripts/foreign --emulators
 	scripts/tier slow $(FOLDERS)
 
 full: ## everything, an hour or more, with a closing table: before an issue is called resolved
@@ -73,7 +73,7 @@ dist: ## linerate for eight systems and its agent for thirteen, in bin/dist: wha
 	@mkdir -p $(dir $(BIN))dist
 	@one() { \
 		os=$${2%/*} arch=$${2#*/} file=$(dir $(BIN))dist/$$1-$${2%/*}-$${2#*/}; [ $$os = windows ] && file=$$file.exe; \
-		GOOS=$$os GOARCH=$$arch GOARM=6 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $$file ./cmd/$$1 && ls -l $$file || exit 1; \
+		GOOS=$$os GOARCH=$$arch GOARM=6 GOMIPS=softfloat $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $$file ./cmd/$$1 && ls -l $$file || exit 1; \
 	}; \
 	for target in $(TARGETS); do one linerate $$target; done; \
 	for target in $(AGENTS); do one linerate-agent $$target; done

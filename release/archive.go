@@ -30,14 +30,37 @@ func (r *release) archiveName(t target) (name, folder string) {
 	return folder + ".tar.gz", folder
 }
 
-// archives writes one for each target: the program, its licence, pages and completions.
-func (r *release) archives(context.Context) error {
-	for _, t := range r.targets {
-		program, err := os.ReadFile(r.binary(t))
+// allAgents writes one archive of the agents of every system, by the names under which
+// linerate looks for them. A release of some systems has none.
+func (r *release) allAgents(context.Context) error {
+	if len(r.agents()) == len(r.targets) {
+		return nil
+	}
+	name := fmt.Sprintf("%s-agents-%s", r.project.Name, r.version)
+	var files []file
+	for _, t := range r.agents() {
+		data, err := os.ReadFile(r.programFile(t, "linerate-agent"))
 		if err != nil {
 			return err
 		}
-		files := append(slices.Clone(r.common), file{t.program(), 0o755, program})
+		files = append(files, file{path.Join(name, fmt.Sprintf("linerate-agent-%s-%s%s", t.os, t.arch, t.suffix())), 0o755, data})
+	}
+	sortFiles(files)
+	var b bytes.Buffer
+	if err := writeTarGz(&b, files, r.time); err != nil {
+		return err
+	}
+	return os.WriteFile(r.path(name+".tar.gz"), b.Bytes(), 0o644)
+}
+
+// archives writes one for each target: the programs, their licence, pages and completions.
+func (r *release) archives(context.Context) error {
+	for _, t := range r.targets {
+		programs, err := r.programs(t)
+		if err != nil {
+			return err
+		}
+		files := append(slices.Clone(r.common), programs...)
 		sortFiles(files)
 		name, folder := r.archiveName(t)
 		for i := range files {

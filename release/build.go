@@ -16,12 +16,21 @@ type target struct{ os, arch string }
 
 func (t target) String() string { return t.os + "/" + t.arch }
 
-// program is the name of the program there.
-func (t target) program() string {
+// suffix ends the name of a program there.
+func (t target) suffix() string {
 	if t.os == "windows" {
-		return "linerate.exe"
+		return ".exe"
 	}
-	return "linerate"
+	return ""
+}
+
+// agentOnly are the processors with Linux that have the agent program alone.
+func agentOnly() []target {
+	var all []target
+	for _, arch := range []string{"arm", "mipsle", "riscv64", "ppc64le", "s390x"} {
+		all = append(all, target{"linux", arch})
+	}
+	return all
 }
 
 // everywhere is every system that linerate is for.
@@ -52,32 +61,66 @@ func targetsOf(text string) ([]target, error) {
 	return some, nil
 }
 
-// build builds the program of every target, and that of this machine, which prints
+// build builds the programs of every target, and linerate of this machine, which prints
 // its own completions and unit.
 func (r *release) build(ctx context.Context) error {
-	for _, t := range append(slices.Clone(r.targets), target{runtime.GOOS, runtime.GOARCH}) {
-		if _, err := os.Stat(r.binary(t)); err == nil {
-			continue
+	here := target{runtime.GOOS, runtime.GOARCH}
+	for _, t := range append(slices.Clone(r.targets), here) {
+		if err := r.compile(ctx, t, "linerate"); err != nil {
+			return err
 		}
-		if err := r.compile(ctx, t); err != nil {
-			return fmt.Errorf("%s: %w", t, err)
+	}
+	for _, t := range r.agents() {
+		if err := r.compile(ctx, t, "linerate-agent"); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// binary is the program of a target.
-func (r *release) binary(t target) string { return filepath.Join(r.work, t.os+"-"+t.arch, t.program()) }
+// agents are the targets that have an agent: the release's own, and of a whole release
+// those that have nothing else.
+func (r *release) agents() []target {
+	if len(r.targets) < len(everywhere()) {
+		return r.targets
+	}
+	return append(slices.Clone(r.targets), agentOnly()...)
+}
 
-// compile builds one. Nothing of this machine gets into it: no path, no state of the
-// checkout, no number of the build, no flags from its environment.
-func (r *release) compile(ctx context.Context, t target) error {
+// binary is linerate of a target.
+func (r *release) binary(t target) string { return r.programFile(t, "linerate") }
+
+func (r *release) programFile(t target, program string) string {
+	return filepath.Join(r.work, t.os+"-"+t.arch, program+t.suffix())
+}
+
+// programs are the files of both programs of a target.
+func (r *release) programs(t target) ([]file, error) {
+	var both []file
+	for _, name := range []string{"linerate", "linerate-agent"} {
+		data, err := os.ReadFile(r.programFile(t, name))
+		if err != nil {
+			return nil, err
+		}
+		both = append(both, file{name + t.suffix(), 0o755, data})
+	}
+	return both, nil
+}
+
+// compile builds a program where it is not built yet. Nothing of this machine gets into
+// it: no path, no state of the checkout, no number of the build, no flags from its
+// environment.
+func (r *release) compile(ctx context.Context, t target, program string) error {
+	out := r.programFile(t, program)
+	if _, err := os.Stat(out); err == nil {
+		return nil
+	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly",
-		"-ldflags=-s -w -buildid= -X main.version="+r.version, "-o", r.binary(t), "./cmd/linerate")
+		"-ldflags=-s -w -buildid= -X main.version="+r.version, "-o", out, "./cmd/"+program)
 	cmd.Dir = r.tree
-	cmd.Env = append(os.Environ(), "GOOS="+t.os, "GOARCH="+t.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, out)
+	cmd.Env = append(os.Environ(), "GOOS="+t.os, "GOARCH="+t.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOARM=6", "GOMIPS=softfloat", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s of %s: %w\n%s", program, t, err, text)
 	}
 	return nil
 }

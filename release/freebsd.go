@@ -113,11 +113,14 @@ func (r *release) freebsdPackages(context.Context) error {
 
 // freebsdFiles are the files of a package as they are installed.
 func (r *release) freebsdFiles(t target) ([]file, error) {
-	program, err := os.ReadFile(r.binary(t))
+	programs, err := r.programs(t)
 	if err != nil {
 		return nil, err
 	}
-	files := []file{{"/usr/local/bin/linerate", 0o755, program}, {"/usr/local/etc/rc.d/linerate", 0o755, []byte(rcScript)}}
+	files := []file{{"/usr/local/etc/rc.d/linerate", 0o755, []byte(rcScript)}}
+	for _, p := range programs {
+		files = append(files, file{"/usr/local/bin/" + p.name, p.mode, p.data})
+	}
 	for _, f := range r.common {
 		to, data, err := unixPlace(f, "/usr/local", "pkg")
 		if err != nil {

@@ -124,11 +124,14 @@ func (r *release) linuxInfo(t target, format string, unit []byte) (*nfpm.Info, e
 
 // contents are the files of a package, written below stage for those who pack them.
 func (r *release) contents(t target, format string, unit []byte, stage string) (files.Contents, error) {
-	program, err := os.ReadFile(r.binary(t))
+	programs, err := r.programs(t)
 	if err != nil {
 		return nil, err
 	}
-	installed := []file{{"/usr/bin/linerate", 0o755, program}}
+	var installed []file
+	for _, p := range programs {
+		installed = append(installed, file{"/usr/bin/" + p.name, p.mode, p.data})
+	}
 	if format != "apk" {
 		installed = append(installed, file{service, 0o644, unit})
 	}

@@ -117,6 +117,7 @@ func (r *release) make(ctx context.Context) error {
 		{"programs", r.build},
 		{"man pages, completions, texts", r.texts},
 		{"archives", r.archives},
+		{"agents of all systems", r.allAgents},
 		{"deb, rpm, apk", r.linuxPackages},
 		{"FreeBSD packages", r.freebsdPackages},
 		{"container image", r.image},

@@ -199,7 +199,7 @@ func TestArchives(t *testing.T) {
 	}
 	files := entries(t, z)
 	top := strings.TrimSuffix(filepath.Base(file), ".tar.gz")
-	for _, name := range []string{"linerate", "LICENSE", "README.md", "CHANGELOG.md", "man/linerate.1", "man/linerate-test.1", "completions/linerate.bash", "completions/_linerate"} {
+	for _, name := range []string{"linerate", "linerate-agent", "LICENSE", "README.md", "CHANGELOG.md", "man/linerate.1", "man/linerate-test.1", "completions/linerate.bash", "completions/_linerate"} {
 		if len(files[path.Join(top, name)]) == 0 {
 			t.Errorf("%s is not in it", name)
 		}

@@ -11,4 +11,4 @@ import (
 
 var version = "dev" // set by the linker, see the Makefile
 
-func main() { os.Exit(agent.Main(context.Background(), version, os.Args[1:])) }
+func main() { os.Exit(agent.Main(context.Background(), version, nil, os.Args[1:])) }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"go/build"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -65,11 +66,17 @@ func buildAndRun(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	_ = os.Setenv("LINERATE_CONFIG", filepath.Join(dir, "config")) // hosts of tests are not remembered
 	binary = filepath.Join(dir, "linerate")
-	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-o", dir+string(filepath.Separator), ".", "../linerate-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
+	program := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir+string(filepath.Separator), ".", "../linerate-agent")
+	program.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := program.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build linerate and its agent: %v\n%s", err, out)
 		return 1
+	}
+	if cache, err := os.UserCacheDir(); err == nil && os.Getenv("GOCACHE") == "" {
+		_ = os.Setenv("GOCACHE", filepath.Join(cache, "go-build")) // which is below the home that goes now
+	}
+	if os.Getenv("GOPATH") == "" {
+		_ = os.Setenv("GOPATH", build.Default.GOPATH)
 	}
 	for key, value := range userEnv(dir) { // for what commands start that run in this process
 		if key != "PATH" && key != "TERM" {

@@ -100,6 +100,10 @@ func TestFind(t *testing.T) {
 	must.Do(t, os.WriteFile(agent, test, 0o700))
 	must.Same(t, must.Get(find(here, o))(t), []string{agent, self})
 
+	link := filepath.Join(t.TempDir(), "linerate")
+	must.Do(t, os.Symlink(self, link))
+	must.Same(t, must.Get(find(here, Options{Self: link, Cache: o.Cache}))(t), []string{agent, link}, "by a link")
+
 	other := system{"linux", "s390x"}
 	must.Say(t, must.Err(find(other, o)), "there is no linerate for that here")
 	must.Do(t, os.WriteFile(filepath.Join(dir, other.distFile("linerate-agent")), test, 0o700))

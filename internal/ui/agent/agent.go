@@ -37,21 +37,25 @@ type Process struct {
 	World    func() app.Env // once the flags are parsed
 }
 
-// Main runs a command of the agent program and returns its exit code.
-func Main(ctx context.Context, version string, args []string) int {
+// Main runs a command of the agent program and returns its exit code. self is the argument
+// vector that starts this program again; nil is its file.
+func Main(ctx context.Context, version string, self, args []string) int {
 	// The first signal ends the command in good order, a second one the process at once;
 	// its changes are then undone by their watchdog.
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	self, err := os.Executable()
-	if err != nil {
-		self = os.Args[0]
+	if self == nil {
+		file, err := os.Executable()
+		if err != nil {
+			file = os.Args[0]
+		}
+		self = []string{file}
 	}
 	index := knob.NewIndex()
 	p := Process{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	p.World = func() app.Env {
-		return app.Env{Version: version, Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Catalogue: index, Asker: app.Nobody{}, Observer: told{p.Err}}
+		return app.Env{Version: version, Self: self, Getenv: os.Getenv, Now: time.Now, Catalogue: index, Asker: app.Nobody{}, Observer: told{p.Err}}
 	}
 	root := &cobra.Command{
 		Use: "linerate-agent", Short: "the part of linerate that runs on a host which is measured",
@@ -66,7 +70,8 @@ which copies it here over ssh and starts it.`,
 	}})
 	root.AddCommand(p.Command(new(bool)), p.Watchdog(), p.undo())
 	root.SetArgs(args)
-	if err = root.ExecuteContext(ctx); err == nil {
+	err := root.ExecuteContext(ctx)
+	if err == nil {
 		return 0
 	}
 	if ctx.Err() != nil && app.KindOf(err) != app.NotUndone {
