@@ -29,6 +29,7 @@ func Grades() []Grade {
 	return []Grade{
 		{Name: "loss", What: "datagrams lost at half of what one stream carries", Poor: 0.001, Bad: 0.01, From: "ITU-T Y.1541 classes 0 and 1, Teams"},
 		{Name: "resent", What: "TCP segments sent again, whatever the congestion control makes of it", Poor: 0.001, Bad: 0.01, From: "DSLReports, quality grade A+"},
+		{Name: "overflow", What: "TCP segments sent again by a flow that fills the path", Poor: 0.05, Bad: 0.12, From: "DSLReports, quality grades C and D"},
 		{Name: "queueing", What: "latency that a full path adds to the idle one", Poor: 0.030, Bad: 0.200, From: "DSLReports, grades of bufferbloat A and C", time: true},
 		{Name: "jitter", What: "variation of paced datagrams (RFC 3550 section 6.4.1)", Poor: 0.015, Bad: 0.030, From: "Teams, site edge and client", time: true},
 		{Name: "errors", What: "frames that arrive broken", Poor: 1e-7, Bad: 1e-5, From: "IEEE 802.3, a bit error rate of 1e-10 is 1.2e-6 of full frames"},

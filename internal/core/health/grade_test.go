@@ -28,7 +28,7 @@ func TestGrades(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"los=1%,2%":       "there are loss, resent",
+		"los=1%,2%":       "there are loss, resent, overflow",
 		"loss=1%":         "write two values",
 		"loss=2%,1%":      "BAD is the worse",
 		"speed=10%,90%":   "BAD is the worse",
@@ -36,6 +36,26 @@ func TestGrades(t *testing.T) {
 		"loss=fast,loose": "write two values",
 	} {
 		must.Say(t, must.Err(ParseGrades(text)), want, "%s", text)
+	}
+}
+
+// TestFullPath: what a flow that fills the path sends again is graded step by step; a grade
+// of resent that the person sets holds there too.
+func TestFullPath(t *testing.T) {
+	for _, c := range []struct {
+		share  float64
+		grades string
+		want   State
+	}{{0.049, "", OK}, {0.05, "", Poor}, {0.119, "", Poor}, {0.12, "", Bad}, {0.049, "resent=1%,2%", Bad}, {0.049, "overflow=1%,9%", Poor}} {
+		s := session()
+		s.Check.Grades = c.grades
+		s.Runs = s.Runs[:2]
+		set(&s.Runs[0], model.To, model.RetransmitRatio, c.share)
+		for _, l := range Judge(s) {
+			if l.Thing == "loss" && l.Direction == model.To {
+				must.Equal(t, l.State, c.want, "%g with %q: %+v", c.share, c.grades, l)
+			}
+		}
 	}
 }
 

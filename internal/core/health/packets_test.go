@@ -147,7 +147,7 @@ func TestResends(t *testing.T) {
 		want        State
 	}{
 		"a full path":                {940e6, 0.016, 1, OK},
-		"a full path, and a lot":     {940e6, 0.06, 1, Bad},
+		"a full path, and more":      {940e6, 0.06, 1, Poor},
 		"not full":                   {700e6, 0.016, 1, Bad},
 		"not full, and a little":     {700e6, 0.004, 1, Poor},
 		"not full on a crowded host": {700e6, 0.016, 3.9, Unseen},

@@ -10,9 +10,6 @@ import (
 	"linerate/internal/core/units"
 )
 
-// fullResent is the share of TCP's segments that may be sent again while the path is full (p).
-const fullResent = 0.05
-
 // loss is what of a direction gets lost when the path is not full; where no
 // datagrams were sent, what TCP had to send again.
 func (j judge) loss(d model.Direction) Line {
@@ -41,8 +38,8 @@ func (j judge) loss(d model.Direction) Line {
 	case ok && told:
 		ratio, g = again, j.grade("resent")
 		l.Text = "of TCP's segments, sent again"
-		if j.full(d) { // it fills every queue until one overflows, and that cost nothing
-			g.Poor, g.Bad = fullResent, fullResent
+		if j.full(d) && g.From != setGrade { // the flow fills the queue until it overflows
+			g = j.grade("overflow")
 		}
 	default:
 		return l
