@@ -22,7 +22,8 @@ type Progress struct {
 	Direction  string                 // label: "to nas"
 	Rate       fact.Of[units.BitRate] // of the last interval
 	Elapsed    time.Duration          // since the session began
-	AtMost     time.Duration          // until it ends at the latest; 0 where nobody knows
+	Left       time.Duration          // until it ends at the latest; 0 is unknown
+	About      bool                   // Left is an estimate, not a bound
 	Evidence   fact.Of[float64]       // so far, in sequential mode; provisional
 	EnoughIs   float64                // evidence that decides
 	Comparison string                 // setting that Evidence is about
@@ -88,8 +89,12 @@ func (p Progress) rateText() string {
 
 func (p Progress) times() string {
 	text := units.FormatDuration(p.Elapsed.Truncate(time.Second))
-	if p.AtMost > 0 {
-		text += ", at most " + units.FormatDuration(p.AtMost.Round(time.Second)) + " more"
+	bound := ", at most "
+	if p.About {
+		bound = ", about "
+	}
+	if left := p.Left.Round(time.Second); left > 0 {
+		text += bound + units.FormatDuration(left) + " more"
 	}
 	return text
 }

@@ -264,7 +264,7 @@ func TestList(t *testing.T) {
 func TestProgress(t *testing.T) {
 	p := term.Progress{
 		Phase: "measuring", Block: 3, MaxBlocks: 20, Run: 2, Runs: 5, Setting: "256K", Direction: "to nas",
-		Rate: fact.Known(units.BitRate(931.2e6), "receiver"), Elapsed: 130*time.Second + 400*time.Millisecond, AtMost: 14 * time.Minute,
+		Rate: fact.Known(units.BitRate(931.2e6), "receiver"), Elapsed: 130*time.Second + 400*time.Millisecond, Left: 14 * time.Minute,
 		Evidence: fact.Known(12.34, "stats"), EnoughIs: 40, Comparison: "256K",
 	}
 	tests := []struct {

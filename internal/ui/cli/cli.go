@@ -100,10 +100,9 @@ type console struct {
 	// lines has progress told in lines, without the live screen.
 	lines   bool
 	watched watched
-	serving *serveScreen // of serve, before anything is told of it
-	// state is how the session that goes on stands, which sharing ends to tell others.
-	state   *uilive.State
-	sharing func()
+	serving *serveScreen  // of serve, before anything is told of it
+	sharing func()        // ends telling others of the session that goes on
+	search  *uilive.State // of tune, which its proof follows
 	// interrupt ends the command in good order, as the first Ctrl-C does; interrupted is
 	// closed when that or a signal has begun.
 	interrupt   func()

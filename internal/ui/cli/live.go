@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/term"
+	uilive "linerate/internal/ui/live"
 	"linerate/internal/ui/screen"
 )
 
@@ -28,7 +29,7 @@ type live struct {
 	terminal bool
 	plan     model.Plan
 	kind     model.Kind
-	since    time.Time
+	whole    *uilive.State // all that is known of the session
 	stop     chan struct{}
 	done     chan struct{}
 
@@ -63,14 +64,20 @@ const (
 
 func (a *console) newLive(s model.Session) *live {
 	l := &live{
-		app: a, quiet: a.quiet, terminal: a.ErrTerminal && a.Getenv("TERM") != "dumb", kind: s.Kind, plan: s.Plan, since: a.Now(),
+		app: a, quiet: a.quiet, terminal: a.ErrTerminal && a.Getenv("TERM") != "dumb", kind: s.Kind, plan: s.Plan,
 		stop: make(chan struct{}), done: make(chan struct{}), news: make(chan struct{}, 1), decided: map[string]bool{}, told: map[string]bool{},
 	}
 	l.state.MaxBlocks = len(s.Plan.Order)
 	if s.Kind == model.KindCheck {
 		l.state.Unit = "step" // which differ from each other, as blocks do not
 	}
-	l.state.AtMost = expected(s.Plan)
+	l.whole = uilive.New(s, uilive.Names{Near: hostName(s, model.Near, s.Far), Far: hostName(s, model.Far, s.Far)}, a.Now)
+	switch {
+	case s.Kind == model.KindTune:
+		a.search = l.whole
+	case s.Kind == model.KindRun && a.search != nil:
+		l.whole.Follow(a.search)
+	}
 	if l.intervals = a.intervals; l.intervals != nil {
 		far := s.Far
 		l.intervals.Name = func(h model.Host) string { return hostName(s, h, far) }
@@ -119,9 +126,7 @@ func (l *live) draw() {
 	l.mu.Lock()
 	p := l.state
 	l.mu.Unlock()
-	passed := l.app.Now().Sub(l.since)
-	p.AtMost = max(0, p.AtMost-(passed-p.Elapsed))
-	p.Elapsed = passed
+	p.Elapsed, p.Left, p.About = l.whole.Clock()
 	if !l.terminal {
 		fmt.Fprintln(l.app.Err, p.Line(pipeColumns, false))
 		return
@@ -188,12 +193,13 @@ func (l *live) close() {
 
 // observe takes in what the experiment tells.
 func (l *live) observe(e app.Event) {
+	l.whole.Observe(e)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.state
 	if e, ok := e.(interface{ At() app.Progress }); ok {
 		p := e.At()
-		s.Block, s.MaxBlocks, s.Elapsed, s.AtMost = p.Block, p.MaxBlocks, p.Elapsed, p.AtMost
+		s.Block, s.MaxBlocks = p.Block, p.MaxBlocks
 		if p.RunsInBlock > 0 {
 			s.Runs = p.RunsInBlock
 		}
@@ -287,8 +293,9 @@ func (l *live) blockEnded(ev app.BlockEnded) {
 		l.decided[key] = l.decided[key] || s.Outcome != model.Undecided
 		return known
 	})
+	elapsed, _, _ := l.whole.Clock()
 	text := fmt.Sprintf("block %d/%d done, %d of %d comparisons decided, %s elapsed",
-		ev.Block, ev.MaxBlocks, len(all)-len(open), len(all), units.FormatDuration(ev.Elapsed.Round(time.Second)))
+		ev.Block, ev.MaxBlocks, len(all)-len(open), len(all), units.FormatDuration(elapsed.Round(time.Second)))
 	if more := ev.AtMost.Round(time.Second); more > 0 {
 		text += ", at most " + units.FormatDuration(more) + " more"
 	}

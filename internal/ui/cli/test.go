@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -147,9 +146,4 @@ func (a *console) test(ctx context.Context, f testFlags, set *pflag.FlagSet, hos
 	}
 	s, err := trial.New(a.world(), e, st, model.KindTest, f.title, reach.RedactAll(os.Args), p).Run(ctx)
 	return a.finish(ctx, st, s, err)
-}
-
-// expected is how long a plan takes at most.
-func expected(p model.Plan) time.Duration {
-	return time.Duration(p.Runs()) * p.RunLength()
 }

@@ -52,14 +52,12 @@ func (a *console) watches() bool {
 // watch begins to tell how a session goes on: other processes, and on a screen where
 // somebody watches.
 func (a *console) watch(s model.Session) {
-	far := s.Far
-	a.state = uilive.New(s, uilive.Names{Near: hostName(s, model.Near, far), Far: hostName(s, model.Far, far)}, a.Now)
-	a.sharing = a.share(s.ID, a.state)
+	a.sharing = a.share(s.ID, a.live.whole)
 	if !a.watches() {
 		return
 	}
 	a.watched.mu.Lock()
-	a.watched.state = a.state
+	a.watched.state = a.live.whole
 	a.watched.mu.Unlock()
 	a.showScreen()
 }
@@ -68,7 +66,6 @@ func (a *console) watch(s model.Session) {
 func (a *console) unwatch() {
 	_ = a.hideScreen()
 	a.sharing()
-	a.state = nil
 	a.watched.mu.Lock()
 	defer a.watched.mu.Unlock()
 	a.watched.state = nil

@@ -148,9 +148,6 @@ func (a *console) Observe(e app.Event) {
 		a.live.close()
 		a.live = nil
 	default:
-		if a.state != nil {
-			a.state.Observe(e)
-		}
 		if a.live != nil {
 			a.live.observe(e)
 		}

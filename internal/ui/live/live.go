@@ -49,6 +49,8 @@ type State struct {
 	at      app.Progress
 	heard   time.Time // when at was
 	phase   string
+	command string // that the session belongs to
+	stage   string // of a search: "search" or "proof"
 	ways    []*way
 	stands  []report.Standing
 	leaving []string // settings that are not measured any more
@@ -59,7 +61,11 @@ type State struct {
 	ended   []model.Run
 	lines   []string
 
-	done        float64 // share of the whole that was shown
+	earlier     time.Duration // work of the session that this one follows
+	runsBefore  int           // of that one
+	whole       time.Duration // estimate of what a search and its proof still take; 0 is none
+	wholeAt     time.Duration // work at the time of that estimate
+	done        float64       // share of the whole that was shown
 	pause       Pause
 	pausedSince time.Time
 	still       []string // what a pause found changed
@@ -76,6 +82,8 @@ type way struct {
 	tells     WayNow
 	trip      fact.Of[time.Duration]
 	probed    bool // trip is of probes beside the load
+	whole     curve
+	base      baseline
 }
 
 // evidence is what leads among what is open.
@@ -89,7 +97,10 @@ type Names struct{ Near, Far string }
 
 // New returns the state of a session that begins.
 func New(s model.Session, names Names, now func() time.Time) *State {
-	t := &State{now: now, began: now(), heard: now(), session: s, names: names, phase: "beginning"}
+	t := &State{now: now, began: now(), heard: now(), session: s, names: names, phase: "beginning", command: string(s.Kind)}
+	if s.Kind == model.KindTune {
+		t.stage = "search"
+	}
 	if len(s.Plan.Settings) > 1 && s.Kind == model.KindRun {
 		t.stands = waiting(s.Plan)
 	}
@@ -157,6 +168,9 @@ func (t *State) Observe(e app.Event) {
 		t.phase = "between runs"
 		for _, l := range t.ways {
 			l.running = false
+			if e.Run.Setting == t.session.Plan.Baseline {
+				l.base.take(e.Run, l.direction)
+			}
 		}
 		t.ended = append(t.ended, e.Run)
 		t.ended = t.ended[max(0, len(t.ended)-keptRuns):]
@@ -171,6 +185,9 @@ func (t *State) Observe(e app.Event) {
 		t.block(e)
 	case app.Searched:
 		t.ideas, t.decides = e.Record.Ideas, metric.Describe(e.Record.Options.Objective)
+		if e.Left > 0 {
+			t.whole, t.wholeAt = e.Left, t.worked()
+		}
 	}
 }
 
@@ -187,7 +204,7 @@ func (t *State) sample(s model.Sample) {
 	}
 	l := t.ways[i]
 	if l.stale {
-		*l = way{direction: l.direction, running: true, tells: WayNow{Direction: l.direction}}
+		*l = way{direction: l.direction, running: true, tells: WayNow{Direction: l.direction}, whole: l.whole, base: l.base}
 	}
 	switch s.Metric {
 	case model.Goodput, model.Sent:
@@ -204,6 +221,9 @@ func (t *State) sample(s model.Sample) {
 		if !s.Omitted {
 			l.measured = append(l.measured, s.Value)
 			l.measured = l.measured[max(0, len(l.measured)-keptRates):]
+			if s.Metric == model.Goodput {
+				l.whole.add(s.Value)
+			}
 		}
 		l.tells.Rates = kept(l.tells.Rates, s)
 		l.rates = append(l.rates, s.Value)
@@ -284,12 +304,24 @@ func (t *State) Rest(still []string) bool {
 	return t.pause == Paused
 }
 
-// left is how long it may take from now on.
+// left is how long it may take from now on; of a search about how long it takes.
 func (t *State) left() (time.Duration, bool) {
+	if t.whole > 0 {
+		return max(0, t.whole-(t.worked()-t.wholeAt)), true
+	}
 	if t.at.AtMost <= 0 {
 		return 0, false
 	}
 	return max(0, t.at.AtMost-t.since()), true
+}
+
+// Clock returns how long the command has gone on, and how long it takes from now on: at most,
+// or about that long; 0 is unknown.
+func (t *State) Clock() (elapsed, left time.Duration, about bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	left, _ = t.left()
+	return t.now().Sub(t.began), left, t.whole > 0
 }
 
 // since is how long ago the last event was, but for a pause.
@@ -301,7 +333,7 @@ func (t *State) since() time.Duration {
 }
 
 // worked is how long the session has gone on, but for pauses.
-func (t *State) worked() time.Duration { return t.at.Elapsed + t.since() }
+func (t *State) worked() time.Duration { return t.earlier + t.at.Elapsed + t.since() }
 
 // rate is the last rate of a way, or where it stands still the mean of its last run.
 func (l *way) rate() (units.BitRate, bool) {

@@ -3,6 +3,7 @@ package live
 import (
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -106,7 +107,7 @@ func searching(c *clock) *State {
 		return tune.Fate{Idea: tune.Idea{Candidate: candidate.Candidate{Setting: model.Setting{Name: name}}}, State: s, Blocks: blocks, Gain: gain}
 	}
 	t.Observe(app.RunBegan{Progress: app.Progress{Block: 9, Position: 1, RunsInBlock: 3, Setting: "tcp.recv_buffer_max=4MiB", Direction: model.To}})
-	t.Observe(app.Searched{Record: tune.Record{Options: tune.Options{Objective: model.Goodput}, Ideas: []tune.Fate{
+	t.Observe(app.Searched{Left: 2 * time.Minute, Record: tune.Record{Options: tune.Options{Objective: model.Goodput}, Ideas: []tune.Fate{
 		idea("tcp.congestion=bbr", tune.NoEffect, 4, 0.004), idea("far.tcp.recv_buffer_max=4MiB", tune.Helped, 3, 1.2),
 		idea("tcp.recv_buffer_max=4MiB", tune.Racing, 2, 0.1), idea("link.gro=on", tune.Waiting, 0, 0),
 	}}})
@@ -151,6 +152,7 @@ func TestGolden(t *testing.T) {
 		"paused-narrow":  {func(c *clock) *State { return paused(c) }, Size{40, 16}},
 		"paused-changed": {func(c *clock) *State { return paused(c, "tcp.sack on nas") }, Size{80, 24}},
 		"tune":           {searching, Size{80, 24}},
+		"proof":          {proving, Size{80, 24}},
 		"check":          {checking, Size{80, 24}},
 		"begin":          {func(c *clock) *State { return New(experiment(), names(), c.now) }, Size{80, 24}},
 	} {
@@ -318,4 +320,67 @@ func TestShareNeverFalls(t *testing.T) {
 		last = share
 	}
 	must.Equal(t, last, 0.5)
+}
+
+// proving is the proof after a search in which one setting carried more than the baseline.
+func proving(c *clock) *State {
+	search := searching(c)
+	for i, setting := range []string{"current", "4MiB"} {
+		rate := 3e8 + 6e8*float64(i)
+		for range 10 {
+			search.Observe(interval(model.To, rate, 0.001))
+		}
+		search.Observe(app.RunEnded{Progress: app.Progress{Elapsed: 80 * time.Second}, Run: model.Run{
+			Setting: setting, State: model.RunValid, Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: rate}},
+		}})
+	}
+	t := New(experiment(), names(), c.now)
+	t.Follow(search)
+	p := at(1, 1)
+	p.Setting, p.Direction, p.AtMost = "current", model.To, 40*time.Second
+	t.Observe(app.RunBegan{Progress: p})
+	return t
+}
+
+// TestOneWhole: a search and its proof are one whole with one clock; the share of it that is
+// done never falls, and the time that is left is that of both.
+func TestOneWhole(t *testing.T) {
+	c := newClock()
+	s := searching(c)
+	share := func(s *State) float64 {
+		_ = s.View(Size{80, 24})
+		return s.done
+	}
+	if elapsed, left, about := s.Clock(); elapsed != 83*time.Second || left != 37*time.Second || !about {
+		t.Errorf("search: %s passed, %s left, about %v", elapsed, left, about)
+	}
+	before := share(s)
+	proof := New(experiment(), names(), c.now)
+	proof.Follow(s)
+	proof.Observe(app.RunBegan{Progress: app.Progress{Block: 1, MaxBlocks: 12, AtMost: 40 * time.Second}})
+	if elapsed, left, about := proof.Clock(); elapsed != 83*time.Second || left != 40*time.Second || about {
+		t.Errorf("proof: %s passed, %s left, about %v", elapsed, left, about)
+	}
+	must.True(t, before > 0.5 && share(proof) >= before, "%v, then %v", before, share(proof))
+	c.passes(20 * time.Second)
+	must.True(t, share(proof) > 0.8, "%v", share(proof))
+}
+
+// TestCurve: a curve holds the whole session in a bounded number of points, and its colour
+// tells better from worse against the baseline.
+func TestCurve(t *testing.T) {
+	var c curve
+	for i := range 100 * mostPoints {
+		c.add(float64(i))
+	}
+	all := c.columns(40)
+	must.True(t, len(c.points) < mostPoints && len(all) == 40, "%d points, %d columns", len(c.points), len(all))
+	for i, v := range all { // the mean of the i-th fortieth
+		must.True(t, math.Abs(v/(100*mostPoints)-(float64(i)+0.5)/40) < 0.01, "column %d is %v", i, v)
+	}
+	b := baseline{sum: 200, n: 2}
+	for rate, want := range map[float64]style{104: green, 102: normal, 98: normal, 96: red} {
+		must.Equal(t, b.shade(rate, 3), want, "%v", rate)
+	}
+	must.Contain(t, proving(newClock()).View(Size{80, 24}), "\x1b["+string(green)+"m███████", "the better setting")
 }

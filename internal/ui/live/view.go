@@ -94,7 +94,7 @@ func (t *State) View(size Size) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	size = size.least()
-	head := append(t.head(size.Columns), t.traffic(size.Columns)...)
+	head := append(t.head(size.Columns), t.traffic(size)...)
 	foot := []line{t.keys(size.Columns)}
 	room := size.Rows - len(head) - len(foot)
 	table, said := t.table(size.Columns), t.said(size.Columns)
@@ -129,14 +129,18 @@ func shorter(table []line, room int) []line {
 // head says what is done, how far it is, and how long it may take.
 func (t *State) head(width int) []line {
 	s := t.session
-	what := line{{bold, "linerate " + plain.Line(string(s.Kind))}, {normal, "  " + plain.Line(t.names.Near+" -> "+t.names.Far)}}
+	what := line{{bold, "linerate " + plain.Line(t.command)}, {normal, "  " + plain.Line(t.names.Near+" -> "+t.names.Far)}}
 	passed := text(normal, units.FormatDuration(t.now().Sub(t.began).Truncate(time.Second)))
 	if title := text(dim, "  "+s.Title); s.Title != "" && what.columns()+title.columns()+2+passed.columns() <= width {
 		what = append(what, title...)
 	}
 	rows := []line{apart(what, passed, width)}
 	left, known := t.left()
-	rest := text(normal, "at most "+units.FormatDuration(left.Round(time.Second))+" more")
+	bound := "at most "
+	if t.whole > 0 {
+		bound = "about "
+	}
+	rest := text(normal, bound+units.FormatDuration(left.Round(time.Second))+" more")
 	if !known {
 		rest = nil
 	}
@@ -191,6 +195,9 @@ func (t *State) where() line {
 		unit = "step"
 	}
 	p := t.at
+	if t.stage != "" {
+		parts = append(parts, t.stage)
+	}
 	if p.MaxBlocks > 1 {
 		parts = append(parts, fmt.Sprintf("%s %s of %d", unit, number(p.Block), p.MaxBlocks))
 	} else if p.Block > 1 {
@@ -227,9 +234,11 @@ func number(n int) string {
 	return fmt.Sprint(n)
 }
 
-// traffic has a row for each direction: the rate now, those before it, the round trip.
-func (t *State) traffic(width int) []line {
+// traffic has a row for each direction: the rate now, those before it, the round trip; and
+// where there is room one with the rates of the whole session.
+func (t *State) traffic(size Size) []line {
 	var rows []line
+	width := size.Columns
 	names := make([]string, len(t.ways))
 	longest := 0
 	for i, l := range t.ways {
@@ -239,6 +248,9 @@ func (t *State) traffic(width int) []line {
 	longest = min(longest, max(6, width/4))
 	for i, l := range t.ways {
 		rows = append(rows, l.row(fitted(names[i], longest), width))
+		if of := t.history(l, longest+20, size); of != nil {
+			rows = append(rows, of)
+		}
 	}
 	if len(rows) > 0 {
 		rows = append(rows, nil)
@@ -397,6 +409,8 @@ func (t *State) ideaRows(width int) []line {
 			n++
 		case tune.Helped:
 			done = append(done, wrapped(mark, words, green, width)...)
+		case tune.Harmful, tune.Guarded, tune.Broke:
+			done = append(done, wrapped(mark, words, red, width)...)
 		default:
 			done = append(done, wrapped(mark, words, dim, width)...)
 		}

@@ -1,0 +1,125 @@
+package live
+
+import (
+	"fmt"
+
+	"linerate/internal/core/model"
+)
+
+// mostPoints is how many points a curve keeps: more than a terminal has columns.
+const mostPoints = 512
+
+// curve is the rate of one direction over the whole session, as means of equally many
+// intervals.
+type curve struct {
+	points []float64
+	each   int // intervals of a point
+	sum    float64
+	n      int // intervals in sum
+}
+
+func (c *curve) add(v float64) {
+	c.each = max(1, c.each)
+	c.sum, c.n = c.sum+v, c.n+1
+	if c.n < c.each {
+		return
+	}
+	c.points = append(c.points, c.sum/float64(c.n))
+	c.sum, c.n = 0, 0
+	if len(c.points) < mostPoints {
+		return
+	}
+	for i := range mostPoints / 2 {
+		c.points[i] = (c.points[2*i] + c.points[2*i+1]) / 2
+	}
+	c.points, c.each = c.points[:mostPoints/2], 2*c.each
+}
+
+// columns returns the curve as at most n values.
+func (c *curve) columns(n int) []float64 {
+	if len(c.points) <= n {
+		return c.points
+	}
+	out := make([]float64, n)
+	for i := range out {
+		part := c.points[i*len(c.points)/n : (i+1)*len(c.points)/n]
+		for _, v := range part {
+			out[i] += v / float64(len(part))
+		}
+	}
+	return out
+}
+
+// baseline is what the settings as they were carry in one direction.
+type baseline struct {
+	sum float64
+	n   int
+}
+
+func (b *baseline) take(r model.Run, d model.Direction) {
+	if v, ok := r.Value(d, model.Goodput); ok && r.State == model.RunValid {
+		b.sum, b.n = b.sum+v, b.n+1
+	}
+}
+
+// shade is the colour of a rate against the baseline: a difference below margin percent has
+// none.
+func (b *baseline) shade(rate, margin float64) style {
+	switch mean := b.sum / float64(max(1, b.n)); {
+	case b.n == 0:
+		return normal
+	case rate > mean*(1+margin/100):
+		return green
+	case rate < mean*(1-margin/100):
+		return red
+	}
+	return normal
+}
+
+// history is the row of the whole session so far of one direction; nil for a
+// single run, and where there is no room.
+func (t *State) history(l *way, indent int, size Size) line {
+	if t.runs+t.runsBefore < 2 || size.Columns < 60 || size.Rows < 16 {
+		return nil
+	}
+	all := l.whole.columns(size.Columns - indent)
+	if len(all) < 2 {
+		return nil
+	}
+	out := line{{dim, fmt.Sprintf("%-*s", indent, "    so far")}}
+	for i, r := range []rune(spark(all, len(all))) {
+		out = append(out, span{l.base.shade(all[i], float64(t.session.Plan.Margin)), string(r)})
+	}
+	return out.joined()
+}
+
+// joined puts neighbours of one style into one span.
+func (l line) joined() (out line) {
+	for _, s := range l {
+		if n := len(out); n > 0 && out[n-1].style == s.style {
+			out[n-1].text += s.text
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Follow has a session go on where an earlier one of the same command ended, as the proof of
+// a search does: one clock, one share of the whole, and curves over both.
+func (t *State) Follow(before *State) {
+	before.mu.Lock()
+	defer before.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.command, t.stage = before.command, "proof"
+	t.began, t.done, t.earlier, t.runsBefore = before.began, before.done, before.worked(), before.runs+before.runsBefore
+	t.lines = append(t.lines, before.lines...)
+	for _, l := range t.ways {
+		for _, old := range before.ways {
+			if old.direction == l.direction {
+				l.whole, l.base = old.whole, old.base
+			}
+		}
+	}
+}
