@@ -102,7 +102,7 @@ func paused(c *clock, still ...string) *State {
 }
 
 func searching(c *clock) *State {
-	t := New(model.Session{Kind: model.KindTune, Plan: model.Plan{Directions: []model.Direction{model.To}, Settings: []model.Setting{{Name: "current"}}}}, names(), c.now)
+	t := New(model.Session{Kind: model.KindTune, Plan: model.Plan{Baseline: "current", Directions: []model.Direction{model.To}, Settings: []model.Setting{{Name: "current"}}}}, names(), c.now)
 	idea := func(name string, s tune.State, blocks int, gain model.Bound) tune.Fate {
 		return tune.Fate{Idea: tune.Idea{Candidate: candidate.Candidate{Setting: model.Setting{Name: name}}}, State: s, Blocks: blocks, Gain: gain}
 	}
