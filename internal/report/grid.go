@@ -16,7 +16,7 @@ import (
 // Grid is the report of an experiment over all combinations of several settings.
 type Grid struct {
 	Factors    []GridFactor `json:"factors"`
-	Tables     []GridTable  `json:"tables"` // of two factors, one for each direction
+	Tables     []GridTable  `json:"tables"` // of several factors, one for each direction
 	Effects    []GridEffect `json:"effects"`
 	Conclusion string       `json:"conclusion,omitempty"` // "" where no verdict of the session counts
 }

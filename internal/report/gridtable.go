@@ -12,9 +12,9 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// GridTable is what every combination of two factors came to in one direction, in one
-// unit: a row for each level of the factor with the most levels, a column for each of the
-// other.
+// GridTable is what every combination of factors came to in one direction, in one unit: a
+// column for each level of the factor with the fewest levels, a row for each combination
+// of the others.
 type GridTable struct {
 	Direction model.Direction `json:"direction"`
 	Title     string          `json:"title"` // "goodput to nas, Mbit/s: median (lowest-highest run)"
@@ -41,30 +41,34 @@ type GridCell struct {
 	Text    string  `json:"text"`
 }
 
-// gridTables returns nil for a grid of more than two factors.
+// gridTables returns nil for one factor.
 func (b *builder) gridTables() []GridTable {
 	out := []GridTable{}
-	if len(b.s.Plan.Factors) != 2 {
+	factors := b.s.Plan.Factors
+	if len(factors) < 2 {
 		return out
 	}
-	rows, columns, swapped := b.s.Plan.Factors[0], b.s.Plan.Factors[1], false
-	if len(columns.Levels) > len(rows.Levels) {
-		rows, columns, swapped = columns, rows, true
+	at := 0
+	for i, f := range factors {
+		if len(f.Levels) <= len(factors[at].Levels) {
+			at = i
+		}
+	}
+	columns, rows := factors[at], slices.Delete(slices.Clone(factors), at, at+1)
+	var names []string
+	for _, f := range rows {
+		names = append(names, f.Name)
 	}
 	for _, w := range b.s.Plan.Directions {
 		for _, d := range w.Parts() {
-			t := GridTable{Direction: d, RowsOf: rows.Name, ColumnsOf: columns.Name}
+			t := GridTable{Direction: d, RowsOf: strings.Join(names, " "), ColumnsOf: columns.Name}
 			for _, l := range columns.Levels {
 				t.Columns = append(t.Columns, l.Name)
 			}
-			for _, r := range rows.Levels {
-				row := GridRow{Name: r.Name}
+			for _, r := range plan.Combinations(rows) {
+				row := GridRow{Name: plan.Cell(r...)}
 				for _, c := range columns.Levels {
-					name := plan.Cell(r, c)
-					if swapped {
-						name = plan.Cell(c, r)
-					}
-					row.Cells = append(row.Cells, b.gridCell(name, d))
+					row.Cells = append(row.Cells, b.gridCell(plan.Cell(slices.Insert(slices.Clone(r), at, c)...), d))
 				}
 				t.Rows = append(t.Rows, row)
 			}

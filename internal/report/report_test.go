@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan/plantest"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/units"
@@ -222,6 +223,21 @@ func TestSearchTableAscends(t *testing.T) {
 		rates = append(rates, r)
 	}
 	must.True(t, len(rates) >= 3 && slices.IsSorted(rates), "rates %v", rates)
+}
+
+// TestGridOfThreeFactors: the factor with the fewest levels makes the columns of the table,
+// and the combinations of the others its rows.
+func TestGridOfThreeFactors(t *testing.T) {
+	_, s := build(t, "grid")
+	s.Plan.Factors = slices.Insert(slices.Clone(s.Plan.Factors), 1, plantest.Factor("sink", "memory"))
+	s.Runs = slices.Clone(s.Runs)
+	for i, r := range s.Runs {
+		s.Runs[i].Setting = strings.Replace(r.Setting, " mtu=", " sink=memory mtu=", 1)
+	}
+	x := report.Build(s, report.Options{}).Grid.Tables
+	must.Need(t, len(x) == 1 && len(x[0].Rows) == 4 && x[0].ColumnsOf == "sink", "table %+v", x)
+	last := x[0].Rows[3]
+	must.Equal(t, last.Name+": "+last.Cells[0].Text, "recv_buffer_max=1MiB mtu=9000: 933 (921-939)")
 }
 
 // Issue 10, item 7: a grid has a legend, tells what each setting does and whether they

@@ -1,6 +1,8 @@
 package trial
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/reach"
 	"linerate/internal/core/bottleneck"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
@@ -33,7 +36,7 @@ const directBlock = 1 << 20
 
 // Plan returns the runs of c between near and far, which has to be an agent.
 func (c Copy) Plan(near, far reach.Target) (model.Plan, error) {
-	if err := places(near, far, c.Directions, c.Source, c.Sink); err != nil {
+	if err := places(near, far, c.Directions, "--", c.Source, c.Sink); err != nil {
 		return model.Plan{}, err
 	}
 	if far.Kind == reach.Foreign {
@@ -51,14 +54,30 @@ func (c Copy) Plan(near, far reach.Target) (model.Plan, error) {
 	})
 }
 
+// Places refuses copies among the settings of p whose source or sink cannot be one.
+func Places(near, far reach.Target, p model.Plan, kinds traffic.Kinds) error {
+	for _, s := range p.Settings {
+		flow, err := knob.WithSetting(p.Flow, s, kinds...)
+		if c, ok := files.Of(flow); err == nil && ok {
+			err = places(near, far, p.Directions, "", cmp.Or(c.Source, files.InMemory), cmp.Or(c.Sink, files.InMemory))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // places refuses what cannot be the source or the sink of a copy, before anything runs:
 // a word that is neither a place nor a path, and a path of this machine that is not
 // there, or would be overwritten. The hosts of a lab have the files of this machine; a
-// path of another host is looked at there, by its first copy.
-func places(near, far reach.Target, directions []model.Direction, source, sink string) error {
-	for _, end := range []struct{ flag, text string }{{"source", source}, {"sink", sink}} {
-		if end.text != files.OnDisk && end.text != files.InMemory && !strings.ContainsAny(end.text, `/\`) {
-			return app.WithHint(app.Usagef("--%s: %q is not disk, memory or a path", end.flag, end.text), "a file of the folder that you are in is written ./%s", end.text)
+// path of another host is looked at there, by its first copy. Errors begin with dash.
+func places(near, far reach.Target, directions []model.Direction, dash, source, sink string) error {
+	for _, end := range [][2]string{{"source", source}, {"sink", sink}} {
+		if _, err := files.Place(end[1]); err != nil {
+			var value *traffic.ValueError
+			errors.As(err, &value)
+			return app.WithHint(app.Usagef("%s%s: %s", dash, end[0], value.Problem), "%s", value.Hint)
 		}
 	}
 	lab := far.Kind == reach.Lab
@@ -69,14 +88,14 @@ func places(near, far reach.Target, directions []model.Direction, source, sink s
 		}
 		if (sender || lab) && strings.ContainsAny(source, `/\`) {
 			if info, err := os.Stat(source); err != nil {
-				return app.WithKind(app.Usage, fmt.Errorf("--source: %w", err))
+				return app.WithKind(app.Usage, fmt.Errorf("%ssource: %w", dash, err))
 			} else if !info.Mode().IsRegular() && !info.IsDir() {
-				return app.Usagef("--source: %s is neither a file nor a folder", source)
+				return app.Usagef("%ssource: %s is neither a file nor a folder", dash, source)
 			}
 		}
 		if (receiver || lab) && strings.ContainsAny(sink, `/\`) {
 			if err := mayMake(sink); err != nil {
-				return app.WithHint(app.WithKind(app.Usage, fmt.Errorf("--sink: %w", err)), "name a folder to make a file in, or a new file")
+				return app.WithHint(app.WithKind(app.Usage, fmt.Errorf("%ssink: %w", dash, err)), "name a folder to make a file in, or a new file")
 			}
 		}
 	}

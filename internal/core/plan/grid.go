@@ -22,13 +22,15 @@ func Cell(levels ...model.Level) string {
 // varying fastest.
 func Cells(factors []model.Factor) []string {
 	var out []string
-	for _, c := range combinations(factors) {
+	for _, c := range Combinations(factors) {
 		out = append(out, Cell(c...))
 	}
 	return out
 }
 
-func combinations(factors []model.Factor) [][]model.Level {
+// Combinations returns every combination of the factors' levels, a level of each, in the
+// order of Cells.
+func Combinations(factors []model.Factor) [][]model.Level {
 	if len(factors) == 0 {
 		return nil
 	}
@@ -74,7 +76,7 @@ func ascending(factors []model.Factor) []string {
 		return nil
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(factors[b].Levels), len(factors[a].Levels)) })
-	all := combinations(factors)
+	all := Combinations(factors)
 	slices.SortStableFunc(all, func(a, b []model.Level) int {
 		for _, f := range order {
 			x, _ := strconv.ParseFloat(a[f].Value, 64) // amounts has parsed them

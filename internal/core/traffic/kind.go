@@ -141,8 +141,8 @@ func Param[T, V any](o Option, parse func(text string) (V, error), at func(p *T)
 	if !o.Fixed {
 		o.Level = func(text string) (string, error) {
 			v, err := parse(text)
-			if err != nil {
-				return "", err
+			if text, ok := any(v).(string); ok || err != nil {
+				return text, err
 			}
 			return strings.Trim(string(Write(v)), `"`), nil
 		}

@@ -193,17 +193,17 @@ func (b *builder) plateau() (plot.Figure, bool) {
 	return plot.Figure{Name: "plateau", Title: "Which level is enough", Sentence: sentence(said...), Panels: []plot.Panel{l}}, len(l.Lines) > 0
 }
 
-// grid is what every combination of two factors came to: bars side by side, or a map where
-// far ends are compared, or where there are more levels than colours.
+// grid is what every combination of factors came to: bars side by side, or a map where
+// far ends are compared, or where there are more levels than colours or names than room.
 func (b *builder) grid() (plot.Figure, bool) {
 	f := plot.Figure{Name: "grid", Title: "All combinations"}
-	if b.d.Grid == nil || len(b.d.Grid.Factors) != 2 {
+	if b.d.Grid == nil || len(b.d.Grid.Factors) < 2 {
 		return b.table()
 	}
 	g, ends := b.d.Grid, len(b.d.FarEnds) > 0
 	var said []string
 	for _, t := range g.Tables {
-		if ends || len(t.Columns) > plot.MostSeries {
+		if ends || len(t.Columns) > plot.MostSeries || names(t) > widest {
 			h := b.shades(t)
 			f.Panels = append(f.Panels, h)
 			said = append(said, spread(h, t.Direction))
@@ -213,18 +213,36 @@ func (b *builder) grid() (plot.Figure, bool) {
 	}
 	switch {
 	case ends:
-		other := g.Factors[0].Knob
-		if other == model.FarEnd {
-			other = g.Factors[1].Knob
+		var others []string
+		for _, x := range g.Factors {
+			if x.Knob != model.FarEnd {
+				others = append(others, string(x.Knob))
+			}
 		}
-		f.Title = "Every far end with every " + string(other)
+		f.Title = "Every far end with every " + strings.Join(others, " and ")
 		f.Sentence = sentence(append(said, g.Conclusion)...)
 	case g.Conclusion != "":
 		f.Sentence = sentence(g.Conclusion)
 	default:
-		f.Sentence = sentence(g.Factors[0].Text, g.Factors[1].Text)
+		var said []string
+		for _, x := range g.Factors {
+			said = append(said, x.Text)
+		}
+		f.Sentence = sentence(said...)
 	}
 	return f, len(f.Panels) > 0
+}
+
+// widest is how many characters of names fit side by side below the bars.
+const widest = 110
+
+// names are the characters of the names of t's rows.
+func names(t report.GridTable) int {
+	n := 0
+	for _, r := range t.Rows {
+		n += len(strings.TrimPrefix(r.Name, t.RowsOf+"="))
+	}
+	return n
 }
 
 // bars are a table of a grid as bars side by side.

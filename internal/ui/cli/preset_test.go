@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic/files"
+	"linerate/internal/core/units"
 	"linerate/internal/must"
 	"linerate/internal/ui/config"
 )
@@ -98,10 +99,10 @@ func TestPresetOfSharesRaises(t *testing.T) {
 }
 
 // TestCopiesAreVariedInTheirEnds: a factor of copies makes the traffic copies, of a file
-// that is as large as a preset's; a path is no level.
+// that is as large as a preset's.
 func TestCopiesAreVariedInTheirEnds(t *testing.T) {
 	t.Parallel()
-	f := runFlags{knobs: knob.NewIndex(), own: ownFlags{kinds: app.Env{}.Kinds()}, factors: []string{"sink=memory,disk", "link.mtu=1500,9000"}}
+	f := runFlags{knobs: knob.NewIndex(), own: ownFlags{kinds: app.Env{}.Kinds()}, factors: []string{"sink=memory,/srv/disk", "link.mtu=1500,9000"}}
 	var file config.File
 	var bad faults
 	f.factorsOver(&file, &bad)
@@ -109,8 +110,12 @@ func TestCopiesAreVariedInTheirEnds(t *testing.T) {
 	settings, _ := file.Settings()
 	flow := must.Get(knob.WithSetting(file.Flow, settings[len(settings)-1], f.own.kinds...))(t)
 	p, ok := files.Of(flow)
-	must.True(t, ok && p.Sink == files.OnDisk && p.Mode == files.Copy && flow.Bytes == 256<<20, "%+v of %+v", p, flow)
-	f.factors = []string{"sink=/srv"}
+	must.True(t, ok && p.Sink == "/srv/disk" && p.Mode == files.Copy && flow.Bytes == 256<<20, "%+v of %+v", p, flow)
+	file.FitCopies(fact.Known(units.BitRate(10e9), "test"))
+	must.Equal(t, file.Flow.Bytes, units.Bytes(256<<20))
+	file.FitCopies(fact.Known(units.BitRate(100e6), "test"))
+	must.Equal(t, file.Flow.Bytes, units.Bytes(26843545), "2 s of 100 Mbit/s")
+	f.factors = []string{"sink=srv"}
 	f.factorsOver(&file, &bad)
-	must.Say(t, bad.err(), "memory")
+	must.Say(t, bad.err(), "not disk, memory or a path")
 }

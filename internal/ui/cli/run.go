@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -56,7 +57,7 @@ also after Ctrl-C, a crash or a cut connection.
 A factor is a knob of the near host (near.KNOB), the far host (far.KNOB), of both
 (KNOB), or of the test flow: engine, window, streams, block; of TCP also mss,
 nodelay, congestion; of UDP also rate, pacing, plain; of requests also requests,
-reply, spin; of copies of a file source and sink, memory or disk.
+reply, spin; of copies of a file source and sink: memory, disk or a PATH.
 --set NAME:KNOB=VALUE,KNOB=VALUE is a set of several settings under a name, and NAME alone
 the hosts as they are. Several sets are compared with each other, and beside a factor each
 set takes turns with each of its levels.
@@ -170,7 +171,8 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 	}
 	file = files[0]
 	q := question{File: file, dry: f.dryRun, preset: f.preset, variants: files, seed: f.seedOr(file), omitGiven: given("omit") || file.Has("flow.omit"),
-		counted: given("blocks") || given("max-blocks") || file.Has("blocks") || file.Has("max_blocks")}
+		sizeGiven: given("bytes") || file.Has("flow.bytes"),
+		counted:   given("blocks") || given("max-blocks") || file.Has("blocks") || file.Has("max_blocks")}
 	// The plan is made once to find its mistakes before any host is touched, and
 	// again when the round trip is known that the default warm-up depends on.
 	p, err := q.plan(fact.Unknown[time.Duration]("not measured yet"))
@@ -181,7 +183,7 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 		return err
 	}
 	if ends.far.Kind != reach.Foreign {
-		err = trial.Takes(a.world(), p)
+		err = cmp.Or(trial.Takes(a.world(), p), trial.Places(ends.near, ends.far, p, a.kinds()))
 	}
 	if err := errors.Join(err, reach.Carries(a.path, p.Flow)); err != nil {
 		return err
@@ -195,6 +197,7 @@ type question struct {
 	config.File
 	seed      uint64
 	omitGiven bool
+	sizeGiven bool // of the copies
 	counted   bool // so many blocks were asked for
 	dry       bool // nothing is measured
 	preset    string
@@ -215,6 +218,9 @@ func (a *console) experiment(ctx context.Context, ends runEnds, q question) erro
 	defer e.Close()
 	if q, err = a.fitted(ctx, q, e); err != nil {
 		return err
+	}
+	if !q.sizeGiven {
+		q.FitCopies(e.WireRate)
 	}
 	if q.dry {
 		return a.dryRun(ctx, st, e, q)

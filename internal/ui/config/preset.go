@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
+	"linerate/internal/core/units"
 )
 
 // Preset is an experiment that many people make by hand, as a plan without hosts.
@@ -29,9 +30,12 @@ type Variant struct {
 	Text string // a plan file
 }
 
-// copySize is how much a copy of an experiment moves: 2 s of 1 Gbit/s, so that ten blocks of five
-// settings and both directions take minutes.
-const copySize = 256 << 20
+// copySize is how much a copy of an experiment moves at most: 2 s of 1 Gbit/s, so that ten
+// blocks of five settings and both directions take minutes.
+const (
+	copySize = 256 << 20
+	copyRate = units.BitRate(1e9)
+)
 
 // Presets are all of them, in the order of the help.
 func Presets() []Preset {
@@ -158,9 +162,17 @@ func Lacking(settings []model.Setting, hosts []model.HostFacts) string {
 	return ""
 }
 
-// Copies makes the traffic copies of a file from memory to memory.
+// Copies makes the traffic copies of a file from memory to memory. What ends on a disk is
+// flushed to it: copies to the page cache would compare memory with memory.
 func (f *File) Copies() {
-	f.Flow.Engine, f.Flow.Bytes, f.Flow.Params = files.Name, copySize, traffic.Write(files.Params{Mode: files.Copy})
+	f.Flow.Engine, f.Flow.Bytes, f.Flow.Params = files.Name, copySize, traffic.Write(files.Params{Mode: files.Copy, Sync: true})
+}
+
+// FitCopies makes the files of copies smaller, so that a slower link takes no longer.
+func (f *File) FitCopies(rate fact.Of[units.BitRate]) {
+	if f.Flow.Engine == files.Name && rate.Or(copyRate) < copyRate {
+		f.Flow.Bytes = max(1<<20, units.Bytes(copySize*float64(rate.Or(0)/copyRate)))
+	}
 }
 
 // Raising returns the settings that raise what hosts have, without the assignments that do

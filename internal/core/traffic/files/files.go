@@ -2,6 +2,9 @@
 package files
 
 import (
+	"fmt"
+	"strings"
+
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 )
@@ -46,10 +49,10 @@ func Of(f model.Flow) (Params, bool) {
 }
 
 // factors are the parameters that settings may differ in: where a copy comes from and where
-// it ends. A path is no level, since nothing that is there is overwritten.
+// it ends.
 func factors() []traffic.Option {
 	place := func(name string, at func(p *Params) *string) traffic.Option {
-		return traffic.Param(traffic.Option{Name: name}, traffic.Word(name, InMemory, OnDisk), at)
+		return traffic.Param(traffic.Option{Name: name}, Place, at)
 	}
 	return []traffic.Option{
 		place("source", func(p *Params) *string { return &p.Source }),
@@ -73,6 +76,14 @@ func Kind() traffic.Kind {
 			return d.Receiver()
 		},
 	}
+}
+
+// Place reads an end of a copy: InMemory, OnDisk, or a path with a separator in it.
+func Place(text string) (string, error) {
+	if strings.ContainsAny(text, `/\`) || !isPath(text) && text != "" {
+		return text, nil
+	}
+	return "", &traffic.ValueError{Problem: fmt.Sprintf("%.60q is not disk, memory or a path", text), Hint: "a file of the folder that you are in is written ./" + text}
 }
 
 // isPath reports whether the end of a copy is anything but a word of linerate's.
