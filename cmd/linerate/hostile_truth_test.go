@@ -18,7 +18,7 @@ func TestTruthRightSecretAmongHostile(t *testing.T) {
 	for name, args := range hostileServers() {
 		t.Run(name, func(t *testing.T) {
 			s := newSiege(t, smallMachine, args...)
-			for _, way := range []string{"json", "all kinds of calls", "bodies", "wrong secrets", "everything"} {
+			for _, way := range []string{"grpc-web", "endless message", "all kinds of calls", "bodies", "wrong secrets", "everything"} {
 				t.Run(way, func(t *testing.T) {
 					truth.Hold(t, truth.Tries, func(try *truth.Try) {
 						took := s.under(try, way, 6*time.Second)

@@ -60,7 +60,7 @@ func TestSlowNoDifference(t *testing.T) {
 				for _, v := range d.Session.Verdicts {
 					outcomes[v.Outcome]++
 					// The twin's verdict is the session's own check, counted above.
-					wrong = wrong || !v.IsTwin && (v.Outcome == "better" || v.Outcome == "worse" || v.Guard.State == "violated")
+					wrong = wrong || !v.IsTwin && (v.Outcome == "better" || v.Outcome == "worse" || v.Guard != nil && v.Guard.State == "violated")
 				}
 				if wrong {
 					falsely++

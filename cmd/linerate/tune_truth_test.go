@@ -197,7 +197,7 @@ func TestTuneDeadDirection(t *testing.T) {
 // on with the rest, several settings at a time: 16 runs tell that none of them helps. One
 // that cannot be set, as a congestion control that a namespace may not have, is named by
 // what the failed runs have in common, and the others are screened all the same. A dry run
-// says what would be screened, and a search that is not thorough ends at once.
+// says what would be screened, and a search that is not thorough ends at once. Both fail.
 func TestTuneThorough(t *testing.T) {
 	needLab(t)
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
@@ -207,9 +207,9 @@ func TestTuneThorough(t *testing.T) {
 		if p := strings.Join(plan.Plan, "\n"); !strings.HasPrefix(p, "1. where that leaves something to gain, several at a time") || !strings.Contains(p, "near.tcp.limit_output=4194304") {
 			try.Errorf("plan:\n%s", p)
 		}
-		short := decode[tuned](try, succeed(try, args...).out)
+		short := decode[tuned](try, run(try, command(try, args...)).ends(try, 8).out)
 		must.True(try, short.Record.Runs == 0 && len(short.Ideas) == 1, "it is not thorough: %+v", short.Tuned)
-		text := succeed(try, append(args, "--thorough")...).out
+		text := run(try, command(try, append(args, "--thorough")...)).ends(try, 8).out
 		must.OK(try, validate("linerate/tune/v1", text))
 		got := decode[tuned](try, text)
 		screened := 0

@@ -15,7 +15,9 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
 	"linerate/internal/core/tune"
+	"linerate/internal/core/units"
 )
 
 // glances looks at the incumbent, and where that would end the search with something left
@@ -69,7 +71,11 @@ func (s *steer) look(ctx context.Context, incumbent model.Setting, runs []model.
 	}
 	for _, r := range seen.Runs {
 		got, _ := r.Value(r.Flow.Direction, model.Goodput)
-		out.Reached[r.Flow.Direction] = reached(limits.OfPath(&seen, r.Flow.Direction).Rate, got)
+		share := reached(limits.OfPath(&seen, r.Flow.Direction).Rate, got)
+		out.Reached[r.Flow.Direction] = share
+		if of, ok := share.Get(); ok && of > 0 {
+			s.full = max(s.full, units.Bytes(float64(plan.Payload([]model.Run{r}))/of))
+		}
 	}
 	var ideas []candidate.Candidate
 	if objective := s.trial.Session.Plan.Decides(); objective == model.Goodput {

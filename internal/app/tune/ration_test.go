@@ -8,8 +8,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// TestRationed: what is left has room for runs as large as the largest one, after those
-// of the confirmation; a setting that helps leaves room for fewer.
+// TestRationed: what is left has room for runs of both settings, after a proof of six
+// blocks; a setting that helps leaves room for fewer, and so does one that could.
 func TestRationed(t *testing.T) {
 	run := func(size units.Bytes) model.Run {
 		return model.Run{State: model.RunValid, Flow: model.Flow{Duration: time.Second}, Ends: []model.EndReport{
@@ -17,17 +17,19 @@ func TestRationed(t *testing.T) {
 		}}
 	}
 	for name, c := range map[string]struct {
-		data units.Bytes
-		runs []model.Run
-		want int
+		data, full units.Bytes
+		runs       []model.Run
+		want       int
 	}{
-		"no limit":        {0, []model.Run{run(1e6)}, 0},
-		"nothing sent":    {1e9, nil, 0},
-		"as the first":    {100e6, []model.Run{run(1e6), run(1e6)}, 2 + 98 - 10},
-		"ten times as it": {100e6, []model.Run{run(1e6), run(10e6)}, 2 + 8 - 10 + 1}, // 8.9 of the large ones, and none is left: the least
-		"spent":           {3e6, []model.Run{run(2e6), run(2e6)}, 1},
+		"no limit":        {0, 0, []model.Run{run(1e6)}, 0},
+		"nothing sent":    {1e9, 0, nil, 0},
+		"as the first":    {100e6, 0, []model.Run{run(1e6), run(1e6)}, 2 + 98 - 12},
+		"a full path":     {100e6, 9e6, []model.Run{run(1e6)}, 1 + 7}, // 99 less 60, runs of 5 each
+		"ten times as it": {100e6, 0, []model.Run{run(1e6), run(9e6)}, 2 + 6},
+		"no room":         {30e6, 9e6, []model.Run{run(1e6)}, 1},
+		"spent":           {3e6, 0, []model.Run{run(2e6), run(2e6)}, 1},
 	} {
-		if got := rationed(c.data, c.runs, 10, len(c.runs)); got != c.want {
+		if got := rationed(c.data, c.full, c.runs, 1, len(c.runs)); got != c.want {
 			t.Errorf("%s: %d runs, want %d", name, got, c.want)
 		}
 	}

@@ -222,6 +222,7 @@ type steer struct {
 	issued  bool          // the last block of the runs answers the machine's step
 	failed  int           // blocks in a row in which the incumbent failed
 	most    int           // runs that the machine was told to do at most, 0 for none
+	full    units.Bytes   // payload of a run that reaches the ceiling, as far as a look could tell
 	told    time.Duration // that is left, as last announced; 0 for not yet
 	length  tune.Length   // of the runs of the race that goes on, once its pilots are done
 }
