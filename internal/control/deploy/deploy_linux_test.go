@@ -113,7 +113,7 @@ func TestConformance(t *testing.T) {
 
 // TestLeavesNothing demands that the far host is as before, for every login shell.
 func TestLeavesNothing(t *testing.T) {
-	agenttest.NoLeaks(t)
+	t.Parallel()
 	for _, shell := range []string{"/bin/sh", "/bin/csh", "/usr/bin/fish"} {
 		if _, err := exec.LookPath(shell); err != nil {
 			t.Logf("%s is not installed", shell)
@@ -145,7 +145,7 @@ func TestLeavesNothing(t *testing.T) {
 // TestFaults demands that whatever is killed, the far host is put in order and
 // the directory goes.
 func TestFaults(t *testing.T) {
-	agenttest.NoLeaks(t)
+	t.Parallel()
 	for name, victim := range map[string]func(t *testing.T, h *host) int{
 		"ssh":   func(t *testing.T, h *host) int { return find(t, os.Getpid(), "ssh -F "+h.Config) },
 		"sshd":  func(t *testing.T, h *host) int { return find(t, h.PIDs()[0], "sshd: root@notty") },
@@ -190,7 +190,7 @@ func find(t *testing.T, pid int, words string) int {
 // TestKeep demands that a copy that is wanted to stay is used again, but only
 // while it is what it should be.
 func TestKeep(t *testing.T) {
-	agenttest.NoLeaks(t)
+	t.Parallel()
 	h := newHost(t, sshtest.Options{Users: map[string]sshtest.User{"someone": {UID: 4242}}})
 	once := func(want int) string {
 		t.Helper()
@@ -218,7 +218,7 @@ func TestKeep(t *testing.T) {
 // TestKeepIsAsked: who is asked says whether the copy stays. One of an earlier version
 // goes then, and all go that stayed when none is to.
 func TestKeepIsAsked(t *testing.T) {
-	agenttest.NoLeaks(t)
+	t.Parallel()
 	h := newHost(t, sshtest.Options{Users: map[string]sshtest.User{"someone": {UID: 4242}}})
 	dir := h.Home("someone") + "/.cache/linerate"
 	asked, answer := 0, false
@@ -256,7 +256,7 @@ func TestKeepIsAsked(t *testing.T) {
 
 // TestInstalled demands that the same program in the far PATH is not copied.
 func TestInstalled(t *testing.T) {
-	agenttest.NoLeaks(t)
+	t.Parallel()
 	bin := openDir(t)
 	must.Do(t, os.Symlink(os.Args[0], bin+"/linerate"))
 	h := newHost(t, sshtest.Options{Env: map[string]string{"PATH": bin + ":/usr/bin:/bin"}})
@@ -269,7 +269,7 @@ func TestInstalled(t *testing.T) {
 // TestOldHosts demands that the copy works, and is checked, with whatever
 // programs a host has.
 func TestOldHosts(t *testing.T) {
-	agenttest.NoLeaks(t)
+	t.Parallel()
 	basic := []string{"sh", "uname", "id", "head", "cat", "mkdir", "chmod", "rm", "cksum", "gzip"}
 	for name, tools := range map[string][]string{
 		"sha256sum": append([]string{"sha256sum"}, basic...),
@@ -318,7 +318,7 @@ func script(t *testing.T, file, text string) {
 // passed over, also where the program is to stay, and that a full one, or that there is no
 // other, is named as the reason.
 func TestDirectories(t *testing.T) {
-	agenttest.NoLeaks(t)
+	t.Parallel()
 	tmp := openDir(t)
 	h := newHost(t, sshtest.Options{Env: map[string]string{"TMPDIR": tmp}, Setup: "mount -t tmpfs -o noexec none " + tmp})
 	c := h.session(t, deploy.Options{})
@@ -351,7 +351,7 @@ func program(t *testing.T, pid int) string {
 
 // TestOtherSystems demands a sentence on what is missing.
 func TestOtherSystems(t *testing.T) {
-	agenttest.NoLeaks(t)
+	t.Parallel()
 	bin := openDir(t)
 	as := func(system, machine string) {
 		script(t, bin+"/uname", `[ "$1" = -s ] && echo `+system+` || echo `+machine)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -14,7 +15,8 @@ import (
 	"linerate/internal/core/model"
 )
 
-// TestMain makes this test binary the program that is deployed.
+// TestMain makes this test binary the program that is deployed, and demands that all tests
+// together leave no goroutine behind.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -25,7 +27,13 @@ func TestMain(m *testing.M) {
 			os.Exit(beAgent(os.Args[2:]))
 		}
 	}
-	os.Exit(m.Run())
+	before := runtime.NumGoroutine()
+	code := m.Run()
+	if left := agenttest.Leaks(before); left != "" {
+		fmt.Fprintln(os.Stderr, left)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // beAgent does what linerate agent does, and leaves in the user's home what was

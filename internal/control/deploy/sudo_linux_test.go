@@ -8,8 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
-	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/deploy"
 	"linerate/internal/control/wire/ssh/sshtest"
 	"linerate/internal/must"
@@ -35,7 +35,7 @@ func sudoers(t *testing.T, line string) sshtest.Options {
 
 // TestSudo runs the agent as root by the real sudo.
 func TestSudo(t *testing.T) {
-	agenttest.NoLeaks(t)
+	t.Parallel()
 	rootHome := func(t *testing.T, h *host) {
 		t.Helper()
 		c := h.session(t, deploy.Options{Sudo: true, Password: typed(t, h, "wrong", "open sesame")})
@@ -91,7 +91,7 @@ func typed(t *testing.T, h *host, passwords ...string) func(string) ([]byte, err
 	go func() {
 		defer close(seen)
 		for ctx.Err() == nil && len(h.PIDs()) == 0 {
-			waitTick(ctx)
+			waitTick(ctx, time.Millisecond)
 		}
 		for ctx.Err() == nil {
 			for _, pid := range sshtest.Children(h.PIDs()[0]) {
@@ -100,7 +100,7 @@ func typed(t *testing.T, h *host, passwords ...string) func(string) ([]byte, err
 					return
 				}
 			}
-			waitTick(ctx)
+			waitTick(ctx, 20*time.Millisecond) // a look reads all of /proc
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-seen })

@@ -2,6 +2,7 @@ package agenttest
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -75,17 +76,22 @@ func NoLeaks(t testing.TB) {
 	t.Helper()
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		late := time.After(30 * time.Second)
-		for runtime.NumGoroutine() > before {
-			select {
-			case <-tick.C:
-			case <-late:
-				stacks := make([]byte, 1<<20)
-				t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
-				return
-			}
+		if left := Leaks(before); left != "" {
+			t.Error(left)
 		}
 	})
+}
+
+// Leaks waits until there are no more goroutines than before. It returns their stacks
+// where there still are after half a minute.
+func Leaks(before int) string {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > before; <-tick.C {
+		if time.Now().After(end) {
+			stacks := make([]byte, 1<<20)
+			return fmt.Sprintf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+	return ""
 }
