@@ -22,12 +22,11 @@ import (
 	"linerate/internal/ui/manual"
 )
 
-const (
-	// completionTime bounds what a shell waits for after a tab.
-	completionTime = 80 * time.Millisecond
-	// completedSessions bounds the sessions that are offered, the newest first.
-	completedSessions = 20
-)
+// completionTime bounds what a shell waits for after a tab.
+var completionTime = 80 * time.Millisecond
+
+// completedSessions bounds the sessions that are offered, the newest first.
+const completedSessions = 20
 
 // offer is what can stand where a person types: those that begin with typed, or also
 // others, which are left out afterwards.

@@ -15,6 +15,8 @@ import (
 // TestFirstHour20Completion: what a shell offers after each command, asked as the shell
 // asks. Nothing is made or connected to, and no error is among it.
 func TestFirstHour20Completion(t *testing.T) {
+	defer func(d time.Duration) { completionTime = d }(completionTime)
+	completionTime = time.Minute // TestCompletionIsSoon measures it
 	w := newWorld(t)
 	home := t.TempDir()
 	w.vars["HOME"], w.vars["LINERATE_CONFIG"] = home, filepath.Join(home, "linerate")
