@@ -37,7 +37,7 @@ func Run(t *testing.T, memoryBytes, cpuSeconds uint64, f func(t *testing.T)) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(cmd.Environ(), child+"="+t.Name())
+	cmd.Env = append(cmd.Environ(), child+"="+t.Name(), "TMPDIR="+t.TempDir()) // what a killed child would leave
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		if len(out) > 8<<10 {

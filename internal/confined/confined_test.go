@@ -5,21 +5,23 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestLimits holds that the limits are real: a child that takes more memory or CPU time
-// than it may is ended, and one that stays within them is not.
+// than it may is ended, and one that stays within them is not. Neither leaves a file.
 func TestLimits(t *testing.T) {
 	if !supported {
 		t.Skip("this system does not limit the memory of a process")
 	}
 	for name, ok := range map[string]bool{"TestModest": true, "TestHungry": false, "TestBusy": false} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+name+"$", "-test.v")
-		cmd.Env = append(cmd.Environ(), "LINERATE_CONFINED_ABUSE=1")
+		tmp := t.TempDir()
+		cmd.Env = append(cmd.Environ(), "LINERATE_CONFINED_ABUSE=1", "TMPDIR="+tmp)
 		out, err := cmd.CombinedOutput()
-		if (err == nil) != ok || ok && !strings.Contains(string(out), "--- PASS: "+name) {
-			t.Errorf("%s: %v\n%.2000s", name, err, out)
-		}
+		must.True(t, (err == nil) == ok && (!ok || strings.Contains(string(out), "--- PASS: "+name)), "%s: %v\n%.2000s", name, err, out)
+		must.Len(t, must.Get(os.ReadDir(tmp))(t), 0, "%s left", name)
 	}
 }
 
@@ -42,7 +44,8 @@ func TestModest(t *testing.T) {
 
 func TestHungry(t *testing.T) {
 	abuse(t)
-	Run(t, 256<<20, 10, func(*testing.T) {
+	Run(t, 256<<20, 10, func(t *testing.T) {
+		t.TempDir()
 		for range 64 { // in pieces: one large mapping was let through now and then
 			hoard = append(hoard, make([]byte, 16<<20))
 		}

@@ -110,7 +110,9 @@ func TestNarrow(t *testing.T) {
 		if err := os.WriteFile(frame, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		dom, err := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--virtual-time-budget=5000", "--user-data-dir="+t.TempDir(), "--dump-dom", "file://"+frame).Output()
+		browser := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--virtual-time-budget=5000", "--user-data-dir="+t.TempDir(), "--dump-dom", "file://"+frame)
+		browser.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // it leaves its socket
+		dom, err := browser.Output()
 		if err != nil {
 			t.Fatal(err)
 		}

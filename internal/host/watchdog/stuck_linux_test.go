@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
@@ -303,8 +306,13 @@ func TestRecoverHandsOver(t *testing.T) {
 		t.Fatalf("Recover = %+v, %v", c.left, c.leftErr)
 	}
 	held := heldUndo(t, dir)
+	var pid int
+	must.Get(fmt.Sscanf(held.Who, "process %d", &pid))(t)
+	its := must.Get(unix.PidfdOpen(pid, 0))(t)
 	must.Do(t, os.Remove(busy))
 	changes, err := Recover(t.Context(), Config{Dir: dir, Host: b.host, Patience: time.Minute})
 	must.OK(t, err, "Recover behind %v = %+v", held, changes)
 	must.Equal(t, b.values(t)["tcp.sack"], "1", "tcp.sack")
+	ended := must.Get(unix.Poll([]unix.PollFd{{Fd: int32(its), Events: unix.POLLIN}}, 60_000))(t) // it would write its journal again
+	must.True(t, ended == 1 && unix.Close(its) == nil, "process %d goes on", pid)
 }

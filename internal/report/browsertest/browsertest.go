@@ -46,13 +46,17 @@ type Browser struct{ ctx context.Context }
 // network is off. It skips t where there is no browser.
 func Start(t *testing.T) *Browser {
 	t.Helper()
+	tmp, err := os.MkdirTemp("", "linerate-browser-") //nolint:usetesting // the path of the browser's socket there must be short (unix(7): 108 bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
 	// The sandbox needs rights that a container rarely gives, and a page here is ours.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.Flag("no-sandbox", true), chromedp.Flag("disable-gpu", true),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("no-proxy-server", true),
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"))
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"), chromedp.Env("TMPDIR="+tmp))
 	all, stop := chromedp.NewExecAllocator(context.Background(), options...) // ends in the cleanup, after the pages of t
 	ctx, end := chromedp.NewContext(all)
-	t.Cleanup(func() { end(); stop() })
+	t.Cleanup(func() { end(); stop(); _ = os.RemoveAll(tmp) })
 	if err := chromedp.Do(ctx); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
 			t.Skip("no browser: Debian has it in the package chromium")

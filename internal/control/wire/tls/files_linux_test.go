@@ -40,7 +40,7 @@ func TestInAChild(t *testing.T) {
 	}
 	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: fewFiles, Max: fewFiles}))
 	d := budget.Divide(fewFiles, 0)
-	id := must.Get(tls.LoadIdentity(t.TempDir()))(t)
+	id := must.Get(tls.LoadIdentity(os.Getenv("LINERATE_CHILD_SERVER")))(t)
 	s, err := tls.Listen(t.Context(), "127.0.0.1:0", tls.Config{
 		Identity: id, Agent: agenttest.Config(nil), Unknown: d.Unknown, Friends: d.Friends, Budget: sessions(64),
 	})
@@ -90,7 +90,7 @@ type childServer struct {
 func startChild(t testing.TB) *childServer {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestInAChild$")
-	cmd.Env = append(os.Environ(), "LINERATE_CHILD_SERVER=1")
+	cmd.Env = append(os.Environ(), "LINERATE_CHILD_SERVER="+t.TempDir()) // which a killed process would leave
 	in := must.Get(cmd.StdinPipe())(t)
 	out := must.Get(cmd.StderrPipe())(t)
 	must.Do(t, cmd.Start())

@@ -99,8 +99,9 @@ func Start(ctx context.Context) (s *Server, err error) {
 	if err := l.Close(); err != nil {
 		return s, err
 	}
-	// The shell stops the server when its own input ends, as it does with this process.
-	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", `"$@" & p=$!; cat >/dev/null; kill -INT $p; wait $p`, "sh",
+	// The shell stops the server when its own input ends, as it does with this process, also
+	// where that is killed, and removes what the server kept.
+	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", `"$@" & p=$!; cat >/dev/null; kill -INT $p; wait $p; cd /; rm -rf "$0"`, dir,
 		filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=127.0.0.1",
 		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off", "-c", "shared_buffers=32MB", "-c", "max_connections=40")
 	s.cmd.SysProcAttr, s.cmd.Dir = attr, dir
