@@ -11,9 +11,8 @@ import (
 func TestParse(t *testing.T) {
 	o, chosen, err := parse([]string{"-rounds", "5", "-duration", "3s", "-o", "x.md", "udp", "tcp"})
 	must.Do(t, err)
-	if got := strings.Join(names(chosen), " "); got != "tcp udp" || o.bench.Rounds != 5 || o.bench.Duration != 3*time.Second || o.output != "x.md" {
-		t.Errorf("got %q %+v", got, o)
-	}
+	got := strings.Join(names(chosen), " ")
+	must.True(t, got == "tcp udp" && o.bench.Rounds == 5 && o.bench.Duration == 3*time.Second && o.output == "x.md", "got %q %+v", got, o)
 	if _, chosen, err = parse(nil); err != nil || len(chosen) != 6 {
 		t.Errorf("all are %v %v", names(chosen), err)
 	}

@@ -126,9 +126,7 @@ func TestImports(t *testing.T) {
 	for _, goos := range []string{"linux", "freebsd", "darwin", "windows"} {
 		t.Run(goos, func(t *testing.T) {
 			packages := list(t, goos)
-			if len(packages) < 20 {
-				t.Fatalf("only %d packages found: the test looks in the wrong place", len(packages))
-			}
+			must.Need(t, len(packages) >= 20, "only %d packages found: the test looks in the wrong place", len(packages))
 			for _, p := range packages {
 				checkLayer(t, p)
 				checkRestricted(t, p)

@@ -18,9 +18,8 @@ func TestOneCatalogue(t *testing.T) {
 			if e, ok := n.(*ast.SelectorExpr); !ok || selector(e) != "knob.NewIndex" {
 				return true
 			}
-			if _, ok := builders[name]; !ok {
-				t.Errorf("%s builds a catalogue of its own: take the one that %v hand on", name, builders)
-			}
+			_, ok := builders[name]
+			must.True(t, ok, "%s builds a catalogue of its own: take the one that %v hand on", name, builders)
 			builders[name]++
 			return true
 		})

@@ -29,9 +29,7 @@ func TestCommandLineIsThin(t *testing.T) {
 			if !ok || !withinAny(own, hands) {
 				continue
 			}
-			if name != wiring {
-				t.Errorf("internal/ui/cli/%s imports %s: the use case belongs in internal/app", name, own)
-			}
+			must.True(t, name == wiring, "internal/ui/cli/%s imports %s: the use case belongs in internal/app", name, own)
 			wired = true
 		}
 	}

@@ -44,9 +44,7 @@ func TestFramesAreLostHeldBackAndDoubled(t *testing.T) {
 			if c.Late == 0 || uint64(c.Late) > did.Reordered || c.Distance < wire.ReorderDistance {
 				t.Errorf("%d late, by up to %d datagrams; the wire held back %d", c.Late, c.Distance, did.Reordered)
 			}
-			if twice == 0 || twice > did.Duplicated {
-				t.Errorf("%d arrived twice, the wire doubled %d", twice, did.Duplicated)
-			}
+			must.True(t, twice != 0 && twice <= did.Duplicated, "%d arrived twice, the wire doubled %d", twice, did.Duplicated)
 			must.True(t, did.Missed+did.Refused <= 0, "frames were lost outside the wire: %+v", did)
 		})
 	}
@@ -77,9 +75,7 @@ func TestBlackholeDropsLargeFramesOnly(t *testing.T) {
 			must.Equal(t, ping(t, l, model.Near, "far", 3, 1372), 3, "of 3 packets of 1400 bytes came back")
 			must.Equal(t, ping(t, l, model.Near, "far", 3, 1373), 0, "of 3 packets of 1401 bytes came back")
 			st := must.Get(l.Stats(t.Context()))(t)
-			if st.To.MTUDrops != 3 || st.From.MTUDrops != 0 {
-				t.Errorf("wire says %d and %d vanished, want 3 and 0", st.To.MTUDrops, st.From.MTUDrops)
-			}
+			must.True(t, st.To.MTUDrops == 3 && st.From.MTUDrops == 0, "wire says %d and %d vanished, want 3 and 0", st.To.MTUDrops, st.From.MTUDrops)
 		})
 	}
 }

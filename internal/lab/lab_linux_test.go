@@ -176,9 +176,7 @@ func TestStartMistakes(t *testing.T) {
 		}
 	}
 	err = explain(os.NewSyscallError("clone", fs.ErrPermission))
-	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "run it as root") {
-		t.Errorf("explained as %v", err)
-	}
+	must.True(t, errors.Is(err, fs.ErrPermission) && strings.Contains(err.Error(), "run it as root"), "explained as %v", err)
 	must.Fail(t, Child(nil), "Child without a role gave no error")
 	must.Fail(t, Child([]string{"cook"}), "Child with an unknown role gave no error")
 }
@@ -210,9 +208,7 @@ func waitMarked(t *testing.T, mark string, least, most int) {
 		if len(found) >= least && len(found) <= most {
 			return
 		}
-		if time.Since(begun) > patience {
-			t.Fatalf("%d processes are marked, want %d to %d: %v", len(found), least, most, found)
-		}
+		must.Need(t, time.Since(begun) <= patience, "%d processes are marked, want %d to %d: %v", len(found), least, most, found)
 	}
 }
 

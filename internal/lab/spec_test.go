@@ -159,11 +159,7 @@ func FuzzParseSpec(f *testing.F) {
 func TestAddressesDiffer(t *testing.T) {
 	t.Parallel()
 	a, b := plan(model.Near), plan(model.Far)
-	if a.v4 == b.v4 || a.v6 == b.v6 || a.mac.String() == b.mac.String() {
-		t.Errorf("hosts share an address: %v, %v", a, b)
-	}
-	if !a.v4.Contains(b.v4.Addr()) || !a.v6.Contains(b.v6.Addr()) {
-		t.Errorf("hosts are in different networks: %v, %v", a, b)
-	}
+	must.True(t, a.v4 != b.v4 && a.v6 != b.v6 && a.mac.String() != b.mac.String(), "hosts share an address: %v, %v", a, b)
+	must.True(t, a.v4.Contains(b.v4.Addr()) && a.v6.Contains(b.v6.Addr()), "hosts are in different networks: %v, %v", a, b)
 	must.Equal(t, other(model.Near), model.Far, "other(a)")
 }

@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
 )
@@ -51,8 +52,6 @@ func TestCrowdedHostsAreTold(t *testing.T) {
 				got += w
 			}
 		}
-		if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.what, got, c.want)
-		}
+		must.True(t, (c.want != "" || got == "") && strings.HasPrefix(got, c.want), "%s: %q, want %q", c.what, got, c.want)
 	}
 }

@@ -34,21 +34,16 @@ func TestTries(t *testing.T) {
 	}
 	first := func() string { return Build(s, Options{}).Next[0].Command }
 	// The path holds 1.18 MB; twice that and no more.
-	if got, want := first(), "linerate run lab:rate=1gbit,rtt=10ms --factor far.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"; got != want {
-		t.Errorf("suggested %q, want %q", got, want)
-	}
+	must.Equal(t, first(), "linerate run lab:rate=1gbit,rtt=10ms --factor far.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB", "suggested")
 	s.Far = "exec:10.0.0.2 ip netns exec b linerate agent"
-	if got, want := first(), "linerate run 'exec:10.0.0.2 ip netns exec b linerate agent' --factor far.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"; got != want {
-		t.Errorf("suggested %q, want %q", got, want)
-	}
+	got, want := first(), "linerate run 'exec:10.0.0.2 ip netns exec b linerate agent' --factor far.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"
+	must.True(t, got == want, "suggested %q, want %q", got, want)
 	s.Far = "linerate://nas:5299"
 	if got, want := first(), "linerate show x"; got != want {
 		t.Errorf("suggested %q for a host that measures only, want %q", got, want)
 	}
 	s.Findings[0].Host, s.Findings[0].Direction = model.Near, model.From
-	if got, want := first(), "linerate run linerate://nas:5299 --direction from --factor near.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"; got != want {
-		t.Errorf("suggested %q, want %q", got, want)
-	}
+	must.Equal(t, first(), "linerate run linerate://nas:5299 --direction from --factor near.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB", "suggested")
 	s.WireRate = fact.Unknown[units.BitRate]("virtual")
 	if got, want := first(), "linerate run linerate://nas:5299 --direction from --factor near.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"; got != want {
 		t.Errorf("suggested %q without knowing the path, want %q", got, want)
@@ -186,9 +181,8 @@ func TestFirstHour09LongerIsACommand(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	s.Verdicts[0].Outcome, s.Verdicts[0].MoreBlocks = model.Equivalent, 0
-	if got := first(); strings.Contains(got.Command, "--resume") {
-		t.Errorf("decided: %+v", got)
-	}
+	got := first()
+	must.True(t, !strings.Contains(got.Command, "--resume"), "decided: %+v", got)
 	s.Verdicts[0].Outcome, s.Verdicts[0].MoreBlocks = model.Undecided, 46
 	o.Mode, o.Blocks = model.FixedBlocks, 8
 	if s.Plan, err = plan.New(o); err != nil {

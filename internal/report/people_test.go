@@ -71,13 +71,9 @@ func TestVerdictsForPeople(t *testing.T) {
 	// Of a metric that is good when it is low.
 	s := judged(model.Sequential, with(gain("a", model.Better, 0.5, 0.4, 0.6), func(v *model.Verdict) { v.Metric = model.RTT }))
 	s.Plan.Objective = model.RTT
-	if got, want := report.Build(s, report.Options{}).Tables[0].Rows[0].Said, "39 % lower, at least 33 %; 7 blocks, decided"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	must.Equal(t, report.Build(s, report.Options{}).Tables[0].Rows[0].Said, "39 % lower, at least 33 %; 7 blocks, decided")
 	s.Verdicts[0].Outcome, s.Verdicts[0].Estimate, s.Verdicts[0].Interval.Low, s.Verdicts[0].Interval.High = model.Worse, -1.05, -1.2, -0.9
-	if got, want := report.Build(s, report.Options{}).Tables[0].Rows[0].Said, "2.86 times as high, at least 2.46; 7 blocks, decided"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	must.Equal(t, report.Build(s, report.Options{}).Tables[0].Rows[0].Said, "2.86 times as high, at least 2.46; 7 blocks, decided")
 }
 
 // Noise is for those who asked for details, unless it is why something is not decided.
@@ -252,8 +248,6 @@ func TestNextStepIsNotForever(t *testing.T) {
 				got = step.What
 			}
 		}
-		if got != c.want || d.Advice != c.says {
-			t.Errorf("%s: step %q, advice %q; want %q, %q", c.what, got, d.Advice, c.want, c.says)
-		}
+		must.True(t, got == c.want && d.Advice == c.says, "%s: step %q, advice %q; want %q, %q", c.what, got, d.Advice, c.want, c.says)
 	}
 }

@@ -59,13 +59,9 @@ func TestHeaderAndLines(t *testing.T) {
 
 func TestUnknownStaysUnknown(t *testing.T) {
 	d, _ := build(t, "silent")
-	if d.Header.Ceiling.IsKnown() || d.Header.RTT.IsKnown() || d.Header.Ceiling.Reason() == "" {
-		t.Errorf("%+v", d.Header)
-	}
+	must.True(t, !d.Header.Ceiling.IsKnown() && !d.Header.RTT.IsKnown() && d.Header.Ceiling.Reason() != "", "%+v", d.Header)
 	must.Equal(t, len(d.Lines)+len(d.Tables)+len(d.Classic)+len(d.Changes), 0, "made up: %+v", d)
-	if d.Header.Far != "iperf3://old:5201" || !strings.Contains(d.Ending, "connection refused") {
-		t.Errorf("far %q, ending %q", d.Header.Far, d.Ending)
-	}
+	must.True(t, d.Header.Far == "iperf3://old:5201" && strings.Contains(d.Ending, "connection refused"), "far %q, ending %q", d.Header.Far, d.Ending)
 }
 
 // TestNumbersOfTheOtherMode demands that p values and evidence never meet.
@@ -155,9 +151,8 @@ func TestChangesSummary(t *testing.T) {
 	}
 	d, _ = build(t, "fixed")
 	must.Equal(t, d.Changes[0].Text, "2 changes on desk: 1 undone (verified), 1 left alone", "near")
-	if got := d.Changes[1].Open; len(got) != 1 || !strings.HasSuffix(got[0], "no such algorithm") {
-		t.Errorf("far: %q", got)
-	}
+	got := d.Changes[1].Open
+	must.True(t, len(got) == 1 && strings.HasSuffix(got[0], "no such algorithm"), "far: %q", got)
 }
 
 func TestPlateauAndNext(t *testing.T) {
@@ -205,9 +200,7 @@ func TestRequestLabels(t *testing.T) {
 	}
 	want := []string{"to nas request", "to nas request (service)", "from nas request", "from nas request (service)"}
 	must.True(t, slices.Equal(got, want), "latencies %q, want %q", got, want)
-	if want := []string{"held up", "of from", "of to"}; !slices.Equal(d.Warnings, want) {
-		t.Errorf("warnings %q, want %q", d.Warnings, want)
-	}
+	must.Same(t, d.Warnings, []string{"held up", "of from", "of to"}, "warnings")
 }
 
 // The rates of a search are tabled from the lowest on, whatever the order in

@@ -108,7 +108,6 @@ func TestUnmeasuredDirectionIsTold(t *testing.T) {
 		}
 	}
 	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
-	if want := "from nas: never measured: contact lost"; len(d.Lines) != 1 || len(d.Warnings) != 1 || d.Warnings[0] != want {
-		t.Errorf("%d lines, warnings %q, want %q", len(d.Lines), d.Warnings, want)
-	}
+	want := "from nas: never measured: contact lost"
+	must.True(t, len(d.Lines) == 1 && len(d.Warnings) == 1 && d.Warnings[0] == want, "%d lines, warnings %q, want %q", len(d.Lines), d.Warnings, want)
 }

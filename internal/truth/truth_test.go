@@ -48,9 +48,7 @@ func TestMajorityDecides(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			holds, done := verdictOf(t, Tries, c.values...)
-			if holds != c.holds || done != c.done {
-				t.Errorf("holds %v after %d tries, want %v after %d", holds, done, c.holds, c.done)
-			}
+			must.True(t, holds == c.holds && done == c.done, "holds %v after %d tries, want %v after %d", holds, done, c.holds, c.done)
 		})
 	}
 }

@@ -76,9 +76,7 @@ func TestRoundsAlternateAndMissWhoFailsTwice(t *testing.T) {
 	}
 	want := "linerate a b c c b b a a linerate linerate a b"
 	must.Equal(t, strings.Join(log, " "), want, "turns were")
-	if len(s.runs[ownName]) != 3 || len(s.runs["a"]) != 3 || len(s.runs["b"]) != 3 || len(s.runs["c"]) != 0 {
-		t.Errorf("runs are %v", s.runs)
-	}
+	must.True(t, len(s.runs[ownName]) == 3 && len(s.runs["a"]) == 3 && len(s.runs["b"]) == 3 && len(s.runs["c"]) == 0, "runs are %v", s.runs)
 	if len(s.notes) != 2 || !strings.Contains(s.notes[0], "c: left out from round 1 on: broken") || !strings.Contains(s.notes[1], "b: not in round 2: broken") {
 		t.Errorf("notes are %q", s.notes)
 	}

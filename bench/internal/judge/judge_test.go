@@ -155,9 +155,7 @@ func TestKeep(t *testing.T) {
 	rows, err := readRows(filepath.Join(o.Out, "rows.jsonl"), o)
 	must.True(t, err == nil && len(rows) == 2 && rows[0].Seed == 3 && rows[1].Seed == unseen+1, "%+v, %v", rows, err)
 	text, err := os.ReadFile(filepath.Join(o.Out, evidenceFile))
-	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), `"seed":3`) {
-		t.Errorf("evidence: %s, %v", text, err)
-	}
+	must.True(t, err == nil && strings.Count(string(text), "\n") == 1 && strings.Contains(string(text), `"seed":3`), "evidence: %s, %v", text, err)
 	b := brief(Row{Seed: unseen, Kind: "loss"})
 	must.True(t, !strings.Contains(b, "loss"), "told of a seed that nobody looks at: %s", b)
 }
@@ -181,14 +179,10 @@ func TestFailures(t *testing.T) {
 	for _, program := range []string{"/bin/true", "/nonexistent"} {
 		out := t.TempDir()
 		rows, err := Run(context.Background(), Options{Program: program, First: 4, Last: 5, Kind: "clean", Out: out, Talk: &strings.Builder{}})
-		if err != nil || len(rows) != 2 || rows[0].Failed == "" || rows[0].First {
-			t.Errorf("%s: %+v, %v", program, rows, err)
-		}
+		must.True(t, err == nil && len(rows) == 2 && rows[0].Failed != "" && !rows[0].First, "%s: %+v, %v", program, rows, err)
 		text, _ := os.ReadFile(filepath.Join(out, "rows.jsonl"))
 		var r Row
-		if json.Unmarshal([]byte(strings.SplitN(string(text), "\n", 2)[0]), &r) != nil || r.Failed == "" {
-			t.Errorf("%s: %s", program, text)
-		}
+		must.True(t, json.Unmarshal([]byte(strings.SplitN(string(text), "\n", 2)[0]), &r) == nil && r.Failed != "", "%s: %s", program, text)
 	}
 }
 
@@ -203,10 +197,8 @@ func TestAgain(t *testing.T) {
 	s.Kind = model.KindTest
 	text := must.Get(json.Marshal(map[string]any{"session": s, "samples": []any{}}))(t)
 	must.Do(t, keep(o, c, Row{Seed: 7, Kind: "kind", Seconds: 9, Late: 0.01, Said: []Said{{Rule: "B07"}}}, text))
-	rows, err := Again(o)
-	if err != nil || len(rows) != 1 || !rows[0].First || rows[0].Said[0].Rule != "unknown" || rows[0].Seconds != 9 || rows[0].Late != 0.01 {
-		t.Errorf("%+v, %v", rows, err)
-	}
+	rows := must.Get(Again(o))(t)
+	must.True(t, len(rows) == 1 && rows[0].First && rows[0].Said[0].Rule == "unknown" && rows[0].Seconds == 9 && rows[0].Late == 0.01, "%+v", rows)
 	o.First = 8
 	must.Len(t, must.Get(Again(o))(t), 0, "other seeds")
 	must.Fail(t, must.Err(Again(Options{Out: t.TempDir()})), "no error where nothing was measured")

@@ -21,9 +21,8 @@ func TestMachineCases(t *testing.T) {
 			t.Errorf("%s: the machines have no %s", c.Kind, c.Machine.Card)
 		}
 		o := Options{Kind: c.Kind, First: c.Seed, Last: c.Seed}
-		if one, err := o.cases(); err != nil || len(one) != 1 || one[0].Kind != c.Kind || o.Claim() != Machines {
-			t.Errorf("%s: %+v, %v", c.Kind, one, err)
-		}
+		one, err := o.cases()
+		must.True(t, err == nil && len(one) == 1 && one[0].Kind == c.Kind && o.Claim() == Machines, "%s: %+v, %v", c.Kind, one, err)
 	}
 	if o := (Options{Kind: "clean"}); o.Claim() != "judge" || o.Missing() != "" {
 		t.Errorf("a lab: %q, %q", o.Claim(), o.Missing())

@@ -44,8 +44,7 @@ func TestTrains(t *testing.T) {
 	for _, c := range []struct{ length, size, want int }{
 		{1514, 1472, 1}, {42 + 44*1472, 1472, 44}, {42 + 36, 1472, 0}, {42 + 1473, 1472, 0}, {60, 1472, 0}, {20, 16, 0},
 	} {
-		if got := trains(c.length, c.size); got != c.want {
-			t.Errorf("a frame of %d bytes holds %d datagrams of %d, want %d", c.length, got, c.size, c.want)
-		}
+		got := trains(c.length, c.size)
+		must.True(t, got == c.want, "a frame of %d bytes holds %d datagrams of %d, want %d", c.length, got, c.size, c.want)
 	}
 }

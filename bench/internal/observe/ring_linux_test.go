@@ -52,16 +52,12 @@ func TestObservesLoopback(t *testing.T) {
 		t.Fatal(err, <-ended)
 	}
 	must.Do(t, <-ended)
-	if r.Packets != count || r.Missed != 0 {
-		t.Errorf("saw %d packets and missed %d, want %d and 0", r.Packets, r.Missed, count)
-	}
+	must.True(t, r.Packets == count && r.Missed == 0, "saw %d packets and missed %d, want %d and 0", r.Packets, r.Missed, count)
 	// They came within the time in which they were sent.
 	if least := float64((count-1)*size*8) / took.Seconds(); r.Rate < least {
 		t.Errorf("%.0f bit/s, but sending alone took %v, which is %.0f", r.Rate, took, least)
 	}
-	if r.P50 <= 0 || r.P50 > r.P99 || r.P99 > r.Max || r.Max > took {
-		t.Errorf("gaps %v %v %v in %v", r.P50, r.P99, r.Max, took)
-	}
+	must.True(t, r.P50 > 0 && r.P50 <= r.P99 && r.P99 <= r.Max && r.Max <= took, "gaps %v %v %v in %v", r.P50, r.P99, r.Max, took)
 }
 
 func TestRefusesAnUnknownInterface(t *testing.T) {

@@ -45,9 +45,7 @@ func TestEnds(t *testing.T) {
 		t.Run(c.flow.Engine, func(t *testing.T) {
 			c.flow.Direction = model.To
 			near, far := both(t, c.flow)
-			if near.Host != model.Near || far.Host != model.Far || !c.check(near, far) {
-				t.Errorf("near %+v, far %+v", near, far)
-			}
+			must.True(t, near.Host == model.Near && far.Host == model.Far && c.check(near, far), "near %+v, far %+v", near, far)
 			must.True(t, len(far.Counters) != 0, "the far end has watched nothing")
 		})
 	}

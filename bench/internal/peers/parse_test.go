@@ -38,9 +38,7 @@ func TestBulkReports(t *testing.T) {
 			if got.Bytes != c.want.Bytes || got.Seconds < 0.99 || got.Seconds > 1.02 {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
-			if name != "iperf" && !near(got.Seconds, c.want.Seconds) {
-				t.Errorf("got %v s, want %v", got.Seconds, c.want.Seconds)
-			}
+			must.True(t, name == "iperf" || near(got.Seconds, c.want.Seconds), "got %v s, want %v", got.Seconds, c.want.Seconds)
 		})
 	}
 }
@@ -74,15 +72,11 @@ func TestDatagramReports(t *testing.T) {
 
 func TestLatencyReports(t *testing.T) {
 	l, err := ParseSockperf(captured(t, "sockperf-3.7-pingpong.txt"))
-	if err != nil || !near(l.Mean, 3.987e-6) || !near(l.P50, 3.011e-6) || !near(l.P99, 10.291e-6) {
-		t.Errorf("sockperf: %+v %v", l, err)
-	}
+	must.True(t, err == nil && near(l.Mean, 3.987e-6) && near(l.P50, 3.011e-6) && near(l.P99, 10.291e-6), "sockperf: %+v %v", l, err)
 	l, err = ParseQperfLatency(captured(t, "qperf-0.4.11-latency.txt"))
 	must.True(t, err == nil && near(l.Mean, 3447.444e-9) && l.P50 == 0, "qperf: %+v %v", l, err)
 	times, err := ParseNetPIPE(captured(t, "netpipe-3.7.2.out"))
-	if err != nil || len(times) != 20 || !near(times[1], 3.30e-6) || !near(times[1024], 7.16e-6) {
-		t.Errorf("NPtcp: %v %v", times, err)
-	}
+	must.True(t, err == nil && len(times) == 20 && near(times[1], 3.30e-6) && near(times[1024], 7.16e-6), "NPtcp: %v %v", times, err)
 }
 
 func TestQperfBandwidth(t *testing.T) {

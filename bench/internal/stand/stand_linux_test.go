@@ -51,9 +51,7 @@ func TestDuel(t *testing.T) {
 	server, client := []string{"iperf3", "-s", "-1"}, []string{"iperf3", "-c", FarAddress, "-n", "50M", "-J"}
 	p := Pair{Server: server, Client: client, Port: 5201, Time: time.Second}
 	out := must.Get(s.Duel(t.Context(), p))(t)
-	if out.ServerCPU <= 0 || out.ClientCPU <= 0 || out.CPU() != out.ServerCPU+out.ClientCPU {
-		t.Errorf("CPU is %v and %v", out.ServerCPU, out.ClientCPU)
-	}
+	must.True(t, out.ServerCPU > 0 && out.ClientCPU > 0 && out.CPU() == out.ServerCPU+out.ClientCPU, "CPU is %v and %v", out.ServerCPU, out.ClientCPU)
 	for _, want := range []string{`"sum_received"`, `"receiver_tcp_congestion":	"` + Congestion} {
 		must.True(t, bytes.Contains(out.Client, []byte(want)), "no %s in %s", want, out.Client)
 	}

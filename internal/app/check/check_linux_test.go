@@ -104,13 +104,9 @@ func looked(t testing.TB, spec string, q check.Request) (model.Session, error) {
 	defer e.Close()
 	_, err = check.Run(t.Context(), env, e, st, q)
 	began := apptest.Told[app.TrialBegan](person)
-	if len(began) != 1 || len(apptest.Told[app.Looking](person)) == 0 {
-		t.Fatalf("%d sessions, error %v", len(began), err)
-	}
-	kept, serr := st.Session(t.Context(), began[0].Session.ID)
-	if serr != nil || kept.Kind != model.KindCheck || kept.Check == nil || len(kept.Changes) > 0 {
-		t.Fatalf("stored: %s, %+v, %v", kept.Kind, kept.Check, serr)
-	}
+	must.Need(t, len(began) == 1 && len(apptest.Told[app.Looking](person)) != 0, "%d sessions, error %v", len(began), err)
+	kept := must.Get(st.Session(t.Context(), began[0].Session.ID))(t)
+	must.Need(t, kept.Kind == model.KindCheck && kept.Check != nil && len(kept.Changes) == 0, "stored: %s, %+v", kept.Kind, kept.Check)
 	return kept, err
 }
 

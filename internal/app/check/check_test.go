@@ -52,13 +52,10 @@ func TestLength(t *testing.T) {
 		"whole": {false, false, 60 * time.Second}, "quick": {true, false, 10 * time.Second}, "foreign": {false, true, 60 * time.Second},
 	} {
 		p := check.Plan(check.Request{Quick: c.quick}, hosts, c.foreign, 0, 0)
-		if took := plan.Left(p, 0); took > c.most || took < c.most/3 {
-			t.Errorf("%s takes %s", name, took)
-		}
+		took := plan.Left(p, 0)
+		must.True(t, took <= c.most && took >= c.most/3, "%s takes %s", name, took)
 		for _, test := range p.Tests {
-			if c.foreign && (test.Flow.Engine == "loaded" || test.Flow.Lead > 0) {
-				t.Errorf("a foreign peer is probed: %+v", test)
-			}
+			must.True(t, !c.foreign || test.Flow.Engine != "loaded" && test.Flow.Lead <= 0, "a foreign peer is probed: %+v", test)
 			must.True(t, test.Flow.Streams <= 4, "%d streams where a host has 4 cores", test.Flow.Streams)
 		}
 	}
@@ -68,9 +65,7 @@ func TestLength(t *testing.T) {
 			above[test.Flow.Direction]++
 		}
 	}
-	if above[model.To] != 1 || above[model.From] != 1 {
-		t.Errorf("rungs above the rate of TCP: %v, want one in each direction", above)
-	}
+	must.True(t, above[model.To] == 1 && above[model.From] == 1, "rungs above the rate of TCP: %v, want one in each direction", above)
 	for _, q := range []check.Request{{Expect: "fast"}, {For: "10gbit"}} {
 		must.Equal(t, app.KindOf(q.Validate()), app.Usage, "%+v", q)
 	}

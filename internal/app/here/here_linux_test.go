@@ -103,9 +103,7 @@ func TestConfirmedHere(t *testing.T) {
 	confirmed := journal.Record{Kind: journal.KindConfirmed, Transaction: "t", Time: time.Now()}
 	write(t, dir, sackIntent(other), confirmed)
 	all, err := m.confirmed(t.Context())
-	if err != nil || len(all) != 1 || all[0].Holds || all[0].Value != other || !strings.Contains(all[0].Detail, "now") {
-		t.Errorf("%+v, %v", all, err)
-	}
+	must.True(t, err == nil && len(all) == 1 && !all[0].Holds && all[0].Value == other && strings.Contains(all[0].Detail, "now"), "%+v, %v", all, err)
 	again, after := sackIntent(now), confirmed
 	again.Transaction, after.Transaction = "u", "u"
 	write(t, dir, again, after)

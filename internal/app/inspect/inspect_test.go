@@ -48,15 +48,11 @@ func TestSettings(t *testing.T) {
 		t.Errorf("%+v", sack)
 	}
 	recv := nas().Settings("tcp.recv_buffer_max", false)[0]
-	if recv.Kept == nil || recv.Kept.State != fingerprint.Unproven || recv.Kept.Value != "4194304" || recv.SetBy != nil {
-		t.Errorf("%+v", recv)
-	}
+	must.True(t, recv.Kept != nil && recv.Kept.State == fingerprint.Unproven && recv.Kept.Value == "4194304" && recv.SetBy == nil, "%+v", recv)
 	other := nas().Settings("tcp.dsack", false)
 	must.True(t, len(other) == 1 && !other[0].Value.IsKnown() && other[0].Value.Reason() == "not read", "%+v", other)
 	here, all := nas().Settings("tcp.autotune_level", false), nas().Settings("tcp.autotune_level", true)
-	if len(here) != 0 || len(all) != 1 {
-		t.Errorf("a setting of Windows: %d here, %d of all systems", len(here), len(all))
-	}
+	must.True(t, len(here) == 0 && len(all) == 1, "a setting of Windows: %d here, %d of all systems", len(here), len(all))
 }
 
 // A profile beside a host: what is the same, what may not hold there, what cannot be.
@@ -93,9 +89,7 @@ func TestExplain(t *testing.T) {
 	env.Catalogue, env.Now = knob.NewIndex(), time.Now
 	m := here.New(env, here.Options{State: t.TempDir()})
 	all, unknown := inspect.Explain(t.Context(), m, []string{"sudo", "sysctl", "net.ipv4.tcp_sack", "tcp.sakc"})
-	if len(all) != 1 || len(all[0].Knobs) != 1 || all[0].Knobs[0].Knob != "tcp.sack" || len(all[0].Knobs[0].Systems) < 2 {
-		t.Errorf("%+v", all)
-	}
+	must.True(t, len(all) == 1 && len(all[0].Knobs) == 1 && all[0].Knobs[0].Knob == "tcp.sack" && len(all[0].Knobs[0].Systems) >= 2, "%+v", all)
 	must.True(t, len(unknown) == 1 && strings.Contains(unknown[0].Error(), "tcp.sack"), "%v", unknown)
 }
 

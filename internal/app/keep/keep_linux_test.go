@@ -164,13 +164,9 @@ func TestKept(t *testing.T) {
 	again, err := m.do(r)
 	must.True(t, err == nil && again.Outcome == Holds && len(p.asked) == 1, "again: %+v, %v", again, err)
 	records, err := m.host.Client.Kept(t.Context())
-	if err != nil || len(records) != 1 || records[0].Source != "profile sack.yaml: no sack" {
-		t.Errorf("%+v, %v", records, err)
-	}
+	must.True(t, err == nil && len(records) == 1 && records[0].Source == "profile sack.yaml: no sack", "%+v, %v", records, err)
 	b, err := Undo(t.Context(), m.host.Client)
-	if err != nil || b.Left != 0 || len(b.Paths) != 1 || b.Last[b.Paths[0]].State != model.FileRestored {
-		t.Errorf("%+v, %v", b, err)
-	}
+	must.True(t, err == nil && b.Left == 0 && len(b.Paths) == 1 && b.Last[b.Paths[0]].State == model.FileRestored, "%+v, %v", b, err)
 	must.Equal(t, m.text(), "# somebody's\nnet.ipv4.tcp_ecn = 1\n")
 	if b, err := Undo(t.Context(), m.host.Client); err != nil || len(b.Paths) != 0 {
 		t.Errorf("once more: %+v, %v", b, err)
@@ -261,9 +257,7 @@ func TestUndoLeavesWhatWasEdited(t *testing.T) {
 	if app.KindOf(err) != app.NotUndone || b.Left != 1 || b.Last["/"+written].State != model.FileChanged || !strings.HasSuffix(m.text(), "# mine\n") {
 		t.Errorf("%+v, %v", b, err)
 	}
-	if app.HintOf(err) == "" || !strings.Contains(err.Error(), " files not taken back") {
-		t.Errorf("%v, hint %q", err, app.HintOf(err))
-	}
+	must.True(t, app.HintOf(err) != "" && strings.Contains(err.Error(), " files not taken back"), "%v, hint %q", err, app.HintOf(err))
 }
 
 // pairOf are two machines, the far one first, which one person changes.
@@ -424,7 +418,6 @@ func TestKeptWithProof(t *testing.T) {
 	if got, err := m.do(request(t, m, sackProfile("1"))); err != nil || got.Outcome != Written {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if k := standing(); k.Proven || k.Value != "1" || k.Look(nil).String() != "unproven: nobody measured it" {
-		t.Errorf("the newer value: %+v", k)
-	}
+	k := standing()
+	must.True(t, !k.Proven && k.Value == "1" && k.Look(nil).String() == "unproven: nobody measured it", "the newer value: %+v", k)
 }

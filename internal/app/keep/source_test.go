@@ -83,9 +83,7 @@ func TestProof(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if s.Label != `session s1, setting "tall"` || s.Near != profile.Sender || s.Far != profile.Receiver {
-				t.Errorf("%+v", s)
-			}
+			must.True(t, s.Label == `session s1, setting "tall"` && s.Near == profile.Sender && s.Far == profile.Receiver, "%+v", s)
 			var flow, unproven int
 			for _, e := range l.events {
 				switch e := e.(type) {
@@ -190,9 +188,7 @@ func TestRoles(t *testing.T) {
 		if other != c.other || (err != nil) != (c.want == "") || err != nil && app.KindOf(err) != app.Usage {
 			t.Errorf("%s: %+v, %v, %v", name, h, other, err)
 		}
-		if err == nil && (len(h.Settings) != 1 || string(h.Settings[0].Knob) != c.want) {
-			t.Errorf("%s: %+v", name, h.Settings)
-		}
+		must.True(t, err != nil || len(h.Settings) == 1 && string(h.Settings[0].Knob) == c.want, "%s: %+v", name, h.Settings)
 	}
 }
 

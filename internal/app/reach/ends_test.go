@@ -43,9 +43,7 @@ func TestConnect(t *testing.T) {
 	if rate, ok := e.WireRate.Get(); !ok || rate != 1e8 || !strings.Contains(e.WireRate.Source(), "of the far host") {
 		t.Errorf("the slowest link: %v", e.WireRate)
 	}
-	if len(e.Hosts) != 2 || e.Hosts[0].Host != model.Near || e.Hosts[1].Host != model.Far || e.Foreign() != "" {
-		t.Errorf("%+v", e.Hosts)
-	}
+	must.True(t, len(e.Hosts) == 2 && e.Hosts[0].Host == model.Near && e.Hosts[1].Host == model.Far && e.Foreign() == "", "%+v", e.Hosts)
 	for _, h := range []model.Host{model.Near, model.Far} {
 		one := e.Host(h)
 		must.True(t, one.Side == h && one.Client == e.Client(h) && one.Peer == "127.0.0.1", "%s: %+v", h, one)

@@ -66,7 +66,5 @@ func TestLinesOfTheLab(t *testing.T) {
 		n, err := w.Write([]byte(part))
 		must.True(t, n == len(part) && err == nil, "%d, %v", n, err)
 	}
-	if len(got) != 3 || got[0] != "ab" || got[1] != "c" || len(got[2]) > maxLine {
-		t.Errorf("%d lines, %.20q", len(got), got)
-	}
+	must.True(t, len(got) == 3 && got[0] == "ab" && got[1] == "c" && len(got[2]) <= maxLine, "%d lines, %.20q", len(got), got)
 }

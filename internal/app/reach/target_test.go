@@ -25,17 +25,13 @@ func TestParseTarget(t *testing.T) {
 	if err != nil || got.Kind != Serve || got.Link.Addr != "nas:5299" || got.Link.Pin != pin || got.Link.Secret == "" {
 		t.Errorf("link: %+v, %v", got, err)
 	}
-	if strings.Contains(got.String(), "secret") || !strings.Contains(got.String(), pin) {
-		t.Errorf("what is kept of a link: %s", got)
-	}
+	must.True(t, !strings.Contains(got.String(), "secret") && strings.Contains(got.String(), pin), "what is kept of a link: %s", got)
 	got, err = Parse("exec:10.0.0.2 ip netns exec b linerate agent", testEnv())
 	if err != nil || got.Kind != Exec || got.Addr != "10.0.0.2" || !slices.Equal(got.Argv, strings.Fields("ip netns exec b linerate agent")) {
 		t.Errorf("exec: %+v, %v", got, err)
 	}
 	got, err = Parse("lab:rate=1gbit,far.tcp.sack=off", testEnv())
-	if err != nil || got.Kind != Lab || got.Spec.To.Rate != 1e9 || len(got.Spec.Knobs) != 1 {
-		t.Errorf("lab: %+v, %v", got, err)
-	}
+	must.True(t, err == nil && got.Kind == Lab && got.Spec.To.Rate == 1e9 && len(got.Spec.Knobs) == 1, "lab: %+v, %v", got, err)
 	for in, want := range map[string]ssh.Target{
 		"someone@nas": {User: "someone", Host: "nas"}, "ssh://nas": {Host: "nas"}, "ssh://root@[fe80::1]:2222": {User: "root", Host: "fe80::1", Port: 2222},
 		"root@fe80::1%eth0": {User: "root", Host: "fe80::1%eth0"}, "ssh://root@[fe80::1%eth0]:22": {User: "root", Host: "fe80::1%eth0", Port: 22},
@@ -75,10 +71,8 @@ func TestParseLinkAt(t *testing.T) {
 		must.Do(t, os.Chmod(file, mode))
 	}
 	write(link+"\n", 0o600)
-	got, err := Parse("@"+file, testEnv())
-	if err != nil || got.Kind != Serve || got.Link.Secret == "" || got.Warning != "" || strings.Contains(got.Text, "secret") {
-		t.Errorf("%+v, %v", got, err)
-	}
+	got := must.Get(Parse("@"+file, testEnv()))(t)
+	must.True(t, got.Kind == Serve && got.Link.Secret != "" && got.Warning == "" && !strings.Contains(got.Text, "secret"), "%+v", got)
 	if runtime.GOOS != "windows" {
 		write(link, 0o640)
 		got := must.Get(Parse("@"+file, testEnv()))(t)
@@ -112,8 +106,7 @@ func TestParsePair(t *testing.T) {
 // TestRedact demands that no secret is stored or shown.
 func TestRedact(t *testing.T) {
 	got := RedactAll([]string{"linerate", "test", link, "--title", "x", "linerate://%zz", "--far=" + link, "linerate://" + pin + ".c2VjcmV0@nas,desk", "exec:10.0.0.2 ssh b linerate test " + link})
-	if text := strings.Join(got, " "); strings.Contains(text, "c2VjcmV0") || !strings.Contains(text, pin) || strings.Contains(text, "%zz") {
-		t.Errorf("%q", got)
-	}
+	text := strings.Join(got, " ")
+	must.True(t, !strings.Contains(text, "c2VjcmV0") && strings.Contains(text, pin) && !strings.Contains(text, "%zz"), "%q", got)
 	must.True(t, got[0] == "linerate" && got[4] == "x", "%q", got)
 }

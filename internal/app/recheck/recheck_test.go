@@ -116,9 +116,8 @@ func TestLookMeasuresNothing(t *testing.T) {
 		t.Errorf("%s", s.Standing)
 	}
 	must.Len(t, apptest.Told[app.TrialBegan](p), 0, "it measured")
-	if all, err := recheck.Do(t.Context(), env, e, st, kept, "", recheck.Request{Look: true, Only: []model.KnobID{"tcp.sack"}}); err != nil || len(all) != 0 {
-		t.Errorf("another setting: %+v, %v", all, err)
-	}
+	all := must.Get(recheck.Do(t.Context(), env, e, st, kept, "", recheck.Request{Look: true, Only: []model.KnobID{"tcp.sack"}}))(t)
+	must.True(t, len(all) == 0, "another setting: %+v", all)
 }
 
 // TestRiskyIsAsked: what can cut the connection is not measured without a yes.

@@ -70,9 +70,8 @@ func TestThisMachine(t *testing.T) {
 	must.True(t, !changed && len(p.Asked()) == 0, "settings were asked for")
 	left, _ := os.ReadDir(q.State)
 	must.True(t, len(left) == 0, "left behind: %v", left)
-	if host, _ := os.Hostname(); len(host) > 1 && host != "localhost" && strings.Contains(string(text), `"`+host) {
-		t.Errorf("the name of this machine is in it:\n%s", text)
-	}
+	host, _ := os.Hostname()
+	must.True(t, len(host) <= 1 || host == "localhost" || !strings.Contains(string(text), `"`+host), "the name of this machine is in it:\n%s", text)
 }
 
 // TestPanics: what falls over is told as wrong in one line, and what comes after it is
@@ -96,9 +95,7 @@ func TestAsks(t *testing.T) {
 	env, q := world(t, &alone)
 	q.Settings = true
 	r, err := Run(t.Context(), env, q)
-	if app.KindOf(err) != app.Usage || !strings.Contains(app.HintOf(err), "--yes") || len(r.Lines) > 0 {
-		t.Errorf("%v, %d lines", err, len(r.Lines))
-	}
+	must.True(t, app.KindOf(err) == app.Usage && strings.Contains(app.HintOf(err), "--yes") && len(r.Lines) == 0, "%v, %d lines", err, len(r.Lines))
 	p := apptest.Person{Answer: func(_ context.Context, q app.Question) (app.Answer, error) {
 		must.Equal(t, q.Kind, app.TrySettings, "asked %+v", q)
 		return app.Answer{}, nil
@@ -141,9 +138,8 @@ func TestAnother(t *testing.T) {
 		for _, k := range knob.Catalogue() {
 			s := inspect.Setting{Knob: k.ID, Of: k, Scope: k.Scope, Value: fact.Known("1", "test")}
 			if other, ok := another(s, system); ok {
-				if _, err := k.Parse(other); err != nil || k.Risk > knob.RiskWaste || k.ReadOnly || other == "1" {
-					t.Errorf("%s on %s: %q, %v", k.ID, system, other, err)
-				}
+				_, err := k.Parse(other)
+				must.True(t, err == nil && k.Risk <= knob.RiskWaste && !k.ReadOnly && other != "1", "%s on %s: %q, %v", k.ID, system, other, err)
 			}
 		}
 	}

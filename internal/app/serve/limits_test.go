@@ -15,15 +15,12 @@ func TestLimits(t *testing.T) {
 	host := room{memory: 8 << 30, disk: 100 << 30, files: budget.Divide(8192, 1)}
 	c, err := Limits{}.config(host, visitors{listeners: 1})
 	must.Do(t, err)
-	if s := c.Server; s.Sessions != 64 || s.Memory != 2<<30 || s.Disk != 25<<30 || s.Descriptors != 8192-1024-512-896-64 || s.UDP != 0 {
-		t.Errorf("server %+v", s)
-	}
+	s := c.Server
+	must.True(t, s.Sessions == 64 && s.Memory == 2<<30 && s.Disk == 25<<30 && s.Descriptors == 8192-1024-512-896-64 && s.UDP == 0, "server %+v", s)
 	if s := c.AllAnonymous; s.Sessions != 16 || s.Memory != 128<<20 || s.Disk != 2<<30 || s.Descriptors != (8192-1024-512-896-64)/2 {
 		t.Errorf("anonymous clients %+v", s)
 	}
-	if c.Keyed.Session.Memory != 1<<30 || c.Anonymous.Lifetime != 10*time.Minute || c.Window != 24*time.Hour {
-		t.Errorf("%+v", c)
-	}
+	must.True(t, c.Keyed.Session.Memory == 1<<30 && c.Anonymous.Lifetime == 10*time.Minute && c.Window == 24*time.Hour, "%+v", c)
 	f := Limits{
 		All: "sessions=20, memory=1GiB,udp=1Gbit/s,egress=1TiB/hour", Anonymous: "memory=none,disk=0",
 		Source: "lifetime=1m,time=10min/hour,sessions=none",
@@ -34,9 +31,7 @@ func TestLimits(t *testing.T) {
 	if c.Server.Sessions != 20 || c.Server.Memory != 1<<30 || c.Server.UDP != 1e9 || c.Server.Egress != 1<<40 || c.Window != time.Hour {
 		t.Errorf("server %+v in %v", c.Server, c.Window)
 	}
-	if c.AllAnonymous.Memory != 0 || c.AllAnonymous.Disk != -1 || c.AllAnonymous.Sessions != 3 {
-		t.Errorf("anonymous clients %+v", c.AllAnonymous)
-	}
+	must.True(t, c.AllAnonymous.Memory == 0 && c.AllAnonymous.Disk == -1 && c.AllAnonymous.Sessions == 3, "anonymous clients %+v", c.AllAnonymous)
 	if c.Anonymous.Lifetime != time.Minute || c.Anonymous.Source.Time != 10*time.Minute || c.Anonymous.Source.Sessions != 0 {
 		t.Errorf("source %+v", c.Anonymous)
 	}
@@ -60,9 +55,7 @@ func TestLimitsRefuse(t *testing.T) {
 		"sessions=9999999999999999999999": "sessions",
 	} {
 		_, err := Limits{All: text}.config(room{}, visitors{})
-		if err == nil || app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", text, err)
-		}
+		must.True(t, err != nil && app.KindOf(err) == app.Usage && strings.Contains(err.Error(), says), "%s: %v", text, err)
 	}
 }
 

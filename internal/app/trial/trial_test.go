@@ -128,15 +128,12 @@ func TestTrial(t *testing.T) {
 			want = append(want, "BlockEnded")
 		}
 	}
-	if told := kinds(s.person.Events()); !slices.Equal(told, append(want, "TrialEnded")) {
-		t.Errorf("told %v, want %v", told, want)
-	}
-	if all := apptest.Told[app.Sampled](s.person); len(all) == 0 || len(all[0].Samples) == 0 || all[0].MaxBlocks != 2 || all[0].RunsInBlock != 2 {
-		t.Errorf("samples: %+v", all)
-	}
-	if last := apptest.Told[app.BlockEnded](s.person)[1]; last.Block != got.Runs[len(got.Runs)-1].Block || len(last.Result.Verdicts) == 0 {
-		t.Errorf("the last block: %+v", last.Progress)
-	}
+	told := kinds(s.person.Events())
+	must.True(t, slices.Equal(told, append(want, "TrialEnded")), "told %v, want %v", told, want)
+	all := apptest.Told[app.Sampled](s.person)
+	must.True(t, len(all) != 0 && len(all[0].Samples) != 0 && all[0].MaxBlocks == 2 && all[0].RunsInBlock == 2, "samples: %+v", all)
+	last := apptest.Told[app.BlockEnded](s.person)[1]
+	must.True(t, last.Block == got.Runs[len(got.Runs)-1].Block && len(last.Result.Verdicts) != 0, "the last block: %+v", last.Progress)
 	for _, c := range got.Changes {
 		must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 	}
@@ -163,9 +160,8 @@ func TestInterruptedAndResumed(t *testing.T) {
 	if app.KindOf(err) != app.Interrupted || cut.State != model.SessionInterrupted || cut.Reason != "interrupted by the user" {
 		t.Fatalf("%s %q, %v", cut.State, cut.Reason, err)
 	}
-	if last := cut.Runs[len(cut.Runs)-1]; last.State != model.RunInterrupted || last.Block != 2 {
-		t.Errorf("the last run: block %d, %s", last.Block, last.State)
-	}
+	last := cut.Runs[len(cut.Runs)-1]
+	must.True(t, last.State == model.RunInterrupted && last.Block == 2, "the last run: block %d, %s", last.Block, last.State)
 	s.stored(cut)
 	s.ends.Close()
 	s.Untouched()
@@ -175,9 +171,7 @@ func TestInterruptedAndResumed(t *testing.T) {
 	kept := must.Get(s.store.Session(t.Context(), cut.ID))(t)
 	again := must.Get(trial.Resume(s.env, s.ends, s.store, kept))(t)
 	got, err := again.Run(t.Context())
-	if err != nil || got.State != model.SessionDone || got.Reason == cut.Reason {
-		t.Fatalf("%s %q, %v", got.State, got.Reason, err)
-	}
+	must.Need(t, err == nil && got.State == model.SessionDone && got.Reason != cut.Reason, "%s %q, %v", got.State, got.Reason, err)
 	counts := map[int]int{}
 	for i, r := range got.Runs {
 		must.True(t, r.Number == i+1, "run %d is called %d", i+1, r.Number)
@@ -247,9 +241,7 @@ func TestForeignPeer(t *testing.T) {
 	must.Do(t, err)
 	e := must.Get(reach.New(env, reach.Options{}).Open(ctx, near, far))(t)
 	defer e.Close()
-	if e.Far != nil || e.Foreign() != far.Text || len(e.Hosts) != 2 || e.Hosts[1].Kernel.IsKnown() {
-		t.Errorf("%+v", e.Hosts)
-	}
+	must.True(t, e.Far == nil && e.Foreign() == far.Text && len(e.Hosts) == 2 && !e.Hosts[1].Kernel.IsKnown(), "%+v", e.Hosts)
 	if err := trial.MayTune(e, design(t, 1, shortFlow(), settings()...)); app.KindOf(err) != app.Unsupported || !strings.Contains(err.Error(), "only settings of the flow") {
 		t.Errorf("%v", err)
 	}

@@ -81,9 +81,7 @@ func TestGlances(t *testing.T) {
 			trial: &trial.Trial{Session: s}, machine: tune.New(tune.Options{}),
 		}
 		l, again, err := steer.glances(t.Context(), model.Setting{Name: tune.Baseline}, runs)
-		if err != nil || again != c.again || (len(l.Ideas) > 0) != c.ideas {
-			t.Errorf("%s: again %q, %d ideas, %v", name, again, len(l.Ideas), err)
-		}
+		must.True(t, err == nil && again == c.again && (len(l.Ideas) > 0) == c.ideas, "%s: again %q, %d ideas, %v", name, again, len(l.Ideas), err)
 	}
 }
 

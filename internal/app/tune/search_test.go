@@ -104,9 +104,8 @@ func TestWhatIsAskedFor(t *testing.T) {
 			told := apptest.Told[app.Searched](s.person)
 			must.True(t, len(told) != 0 && told[len(told)-1].Step.Kind == tune.KindEnd, "told %+v", told)
 			kept, err := s.store.Session(t.Context(), out.Search.ID)
-			if rec, ok, bad := tune.Read(&kept); err != nil || bad != nil || !ok || len(rec.Inputs) != len(out.Record.Inputs) {
-				t.Errorf("stored %+v, %v, %v", rec, err, bad)
-			}
+			rec, ok, bad := tune.Read(&kept)
+			must.True(t, err == nil && bad == nil && ok && len(rec.Inputs) == len(out.Record.Inputs), "stored %+v, %v, %v", rec, err, bad)
 			s.ends.Close()
 			s.Untouched()
 		})
@@ -158,9 +157,7 @@ func TestIdeasThatAreRefused(t *testing.T) {
 		"only this one":    {Request{Only: []string{"far.link.mtu"}}, ""},
 	} {
 		i := (&steer{env: s.env, ends: s.ends, request: c.request}).idea(mtu().Candidate)
-		if i.Refused != c.refused || (i.Ask == "") != (c.refused != "") {
-			t.Errorf("%s: refused %q, ask %q", name, i.Refused, i.Ask)
-		}
+		must.True(t, i.Refused == c.refused && (i.Ask == "") == (c.refused != ""), "%s: refused %q, ask %q", name, i.Refused, i.Ask)
 	}
 }
 
@@ -172,9 +169,7 @@ func TestTimeIsSaidFirst(t *testing.T) {
 	out, err := s.search(t.Context(), t, Request{Directions: []model.Direction{model.To}})
 	must.Do(t, err)
 	told := apptest.Told[app.Searched](s.person)
-	if len(told) < 3 || told[0].Left <= 0 || told[0].Record.Runs > 0 || out.Search.State != model.SessionDone {
-		t.Fatalf("told %+v", told)
-	}
+	must.Need(t, len(told) >= 3 && told[0].Left > 0 && told[0].Record.Runs <= 0 && out.Search.State == model.SessionDone, "told %+v", told)
 	for i, one := range told[1:] {
 		if one.Left > told[i].Left {
 			t.Errorf("%v left before %s, %v after it", told[i].Left, one.Step.Kind, one.Left)

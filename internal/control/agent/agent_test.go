@@ -103,9 +103,8 @@ func TestCommandsAreRefused(t *testing.T) {
 		c.Commands = allowed
 		s, cut, ended := far(t, c)
 		_, err := s.Apply(t.Context(), as, time.Minute)
-		if refused := errors.Is(err, session.ErrRefused); refused == allowed || refused && !strings.Contains(err.Error(), "--allow-commands") {
-			t.Errorf("allowed %t: %v", allowed, err)
-		}
+		refused := errors.Is(err, session.ErrRefused)
+		must.True(t, refused != allowed && (!refused || strings.Contains(err.Error(), "--allow-commands")), "allowed %t: %v", allowed, err)
 		if got := slices.Contains(k.Calls(), "apply"); got != allowed {
 			t.Errorf("allowed %t: calls %v", allowed, k.Calls())
 		}
@@ -209,9 +208,7 @@ func TestPurgeBeforeEveryRun(t *testing.T) {
 						}
 					}
 				})
-				if err == nil || !slices.Equal(got, c.want) {
-					t.Errorf("run %d: error %v, warnings %q, want %q", n, err, got, c.want)
-				}
+				must.True(t, err != nil && slices.Equal(got, c.want), "run %d: error %v, warnings %q, want %q", n, err, got, c.want)
 			}
 		})
 	}

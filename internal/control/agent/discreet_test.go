@@ -95,9 +95,7 @@ func TestEngineThatPanics(t *testing.T) {
 					}
 				})
 			}
-			if at != "close" && (err == nil || !strings.Contains(err.Error(), "a bug in the agent: oh")) {
-				t.Errorf("%s: %v", at, err)
-			}
+			must.True(t, at == "close" || err != nil && strings.Contains(err.Error(), "a bug in the agent: oh"), "%s: %v", at, err)
 			must.True(t, at != "close" || err == nil, "%s: %v", at, err)
 		}
 		must.OK(t, must.Err(c.Close(t.Context())), "%s: the session ended", at)

@@ -73,9 +73,7 @@ func TestFilesAreKept(t *testing.T) {
 	must.True(t, len(entries) == 0, "the dry run wrote %v", entries)
 	want.DryRun, want.Plan = false, shown.Plan
 	done, err := s.Keep(ctx, want)
-	if err != nil || done.Record == "" || done.Plan != shown.Plan || done.Others["tcp.recv_buffer_max"].Number != 2 {
-		t.Fatalf("%+v, %v", done, err)
-	}
+	must.Need(t, err == nil && done.Record != "" && done.Plan == shown.Plan && done.Others["tcp.recv_buffer_max"].Number == 2, "%+v, %v", done, err)
 	text, err := os.ReadFile(filepath.Join(root, "etc/sysctl.d/zz-linerate.conf"))
 	if err != nil || !strings.Contains(string(text), "net.ipv4.tcp_rmem = 4096 131072 4194304\n") || !strings.Contains(string(text), "# because\n") {
 		t.Errorf("%s, %v", text, err)
@@ -92,9 +90,8 @@ func TestFilesAreKept(t *testing.T) {
 	if err != nil || len(back.Files) != 2 || back.Files[0].State != model.FileRestored || back.Files[1].State != model.FileChanged {
 		t.Errorf("Restore = %+v, %v", back, err)
 	}
-	if claims, err := s.Claims(ctx, []model.KnobID{"link.mtu"}); err != nil || len(claims) != 1 || claims[0].Link != "em0" || !claims[0].Active.Or(false) || claims[0].Line != 3 {
-		t.Errorf("Claims = %+v, %v", claims, err)
-	}
+	claims := must.Get(s.Claims(ctx, []model.KnobID{"link.mtu"}))(t)
+	must.True(t, len(claims) == 1 && claims[0].Link == "em0" && claims[0].Active.Or(false) && claims[0].Line == 3, "Claims = %+v", claims)
 	all := must.Get(s.Confirmed(ctx))(t)
 	must.True(t, len(all) == 1 && all[0].Holds && all[0].Link == "em0", "Confirmed = %+v", all)
 }

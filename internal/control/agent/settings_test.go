@@ -77,10 +77,8 @@ func TestKeeping(t *testing.T) {
 func TestProbe(t *testing.T) {
 	s, _, _ := far(t, agenttest.Config(agenttest.NewKnobs(model.Far, agenttest.Values())))
 	ctx := t.Context()
-	got, err := s.Probe(ctx, []string{"127.0.0.1", "127.0.0.1:1"}, time.Second, 0)
-	if err != nil || len(got) != 3 || !got[0].OK || !got[1].OK || !got[1].Full || got[2].OK || got[2].Target != "127.0.0.1:1" {
-		t.Errorf("Probe = %+v, %v", got, err)
-	}
+	got := must.Get(s.Probe(ctx, []string{"127.0.0.1", "127.0.0.1:1"}, time.Second, 0))(t)
+	must.True(t, len(got) == 3 && got[0].OK && got[1].OK && got[1].Full && !got[2].OK && got[2].Target == "127.0.0.1:1", "Probe = %+v", got)
 	for _, bad := range [][]string{nil, {"a b"}, {"gopher://x"}, make([]string, 17)} {
 		must.Is(t, must.Err(s.Probe(ctx, bad, time.Second, 0)), session.ErrInvalid, "Probe of %q", bad)
 	}

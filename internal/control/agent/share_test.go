@@ -123,9 +123,8 @@ func TestShareIsGivenBack(t *testing.T) {
 	} {
 		bad := f
 		change(&bad)
-		if _, err := conduct(t, s, 1, bad); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "this server gives") {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := conduct(t, s, 1, bad)
+		must.True(t, errors.Is(err, session.ErrRefused) && strings.Contains(err.Error(), "this server gives"), "%s: %v", name, err)
 		n := used()
 		must.True(t, n == 0, "%s: %d bytes are held", name, n)
 	}

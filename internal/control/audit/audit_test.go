@@ -292,9 +292,7 @@ func TestDropped(t *testing.T) {
 		`"reason":"web","count":1,"sources":1`, `"reason":"web","count":9999,"sources":1`,
 		`"reason":"other reasons"`, `"reason":"wrong secret o"`,
 	} {
-		if !slices.ContainsFunc(lines, func(s string) bool { return strings.Contains(s, want) }) {
-			t.Errorf("no line has %s", want)
-		}
+		must.True(t, slices.ContainsFunc(lines, func(s string) bool { return strings.Contains(s, want) }), "no line has %s", want)
 	}
 	must.True(t, len(lines) <= 40, "%d lines", len(lines))
 }

@@ -83,9 +83,7 @@ func TestEqualLoadFollowsItsBlock(t *testing.T) {
 					if err != nil || s.Setting.Name != "fast" || load.Rate < units.BitRate(14e6) || load.Rate > units.BitRate(14.1e6) {
 						t.Errorf("run %d: %s at %v, %v; want fast at the baseline's 14 Mbit/s", s.Number, s.Setting.Name, load.Rate, err)
 					}
-					if i+1 < len(f.specs) && f.specs[i+1].Block == s.Block {
-						t.Errorf("run %d is not the last of block %d", s.Number, s.Block)
-					}
+					must.True(t, i+1 >= len(f.specs) || f.specs[i+1].Block != s.Block, "run %d is not the last of block %d", s.Number, s.Block)
 					must.True(t, s.Block > p.NullBlocks, "a pair of the baseline ran at equal load")
 				}
 				must.Need(t, paced != 0, "no run at equal load")

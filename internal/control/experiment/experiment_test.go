@@ -164,9 +164,7 @@ func TestInterruptAndResume(t *testing.T) {
 		defer cancel()
 		first := &desk{t: t}
 		out, err := Run(ctx, first.config(p))
-		if !errors.Is(err, context.DeadlineExceeded) || out.State != model.SessionInterrupted {
-			t.Fatalf("Run = %s, %v", out.State, err)
-		}
+		must.Need(t, errors.Is(err, context.DeadlineExceeded) && out.State == model.SessionInterrupted, "Run = %s, %v", out.State, err)
 		last := first.recorded[len(first.recorded)-1]
 		if last.State != model.RunInterrupted || len(first.recorded) != 10 {
 			t.Errorf("%d runs recorded, the last %s; want 10 and interrupted", len(first.recorded), last.State)
@@ -176,13 +174,11 @@ func TestInterruptAndResume(t *testing.T) {
 		c.Past = first.recorded
 		got, err := Run(t.Context(), c)
 		must.Need(t, err == nil && got.State == model.SessionDone, "resumed Run = %s, %v", got.State, err)
-		if r := second.recorded[0]; r.Block != 3 || r.Attempt != 2 || r.Position != 1 || r.Number != 11 {
-			t.Errorf("resumed with %+v, want the third block from its start", r)
-		}
+		r := second.recorded[0]
+		must.True(t, r.Block == 3 && r.Attempt == 2 && r.Position == 1 && r.Number == 11, "resumed with %+v, want the third block from its start", r)
 		for i, v := range got.Result.Verdicts {
-			if w := want.Result.Verdicts[i]; v.Outcome != w.Outcome || v.Estimate != w.Estimate || v.Interval != w.Interval {
-				t.Errorf("verdict %+v, uninterrupted %+v", v, w)
-			}
+			w := want.Result.Verdicts[i]
+			must.True(t, v.Outcome == w.Outcome && v.Estimate == w.Estimate && v.Interval == w.Interval, "verdict %+v, uninterrupted %+v", v, w)
 		}
 	})
 }
@@ -228,9 +224,8 @@ func TestLostHostIsCalledAgain(t *testing.T) {
 		c = d.config(p)
 		c.Patience = time.Minute
 		c.Reconnect = func(context.Context) (Runner, error) { away++; return nil, session.ErrRefused }
-		if _, err := Run(t.Context(), c); !errors.Is(err, session.ErrRefused) || away != 1 {
-			t.Errorf("Run with a host that refuses: %v after %d attempts", err, away)
-		}
+		_, err := Run(t.Context(), c)
+		must.True(t, errors.Is(err, session.ErrRefused) && away == 1, "Run with a host that refuses: %v after %d attempts", err, away)
 	})
 }
 
@@ -307,9 +302,8 @@ func TestBusyHostIsWaitedFor(t *testing.T) {
 				valid++
 			}
 		}
-		if took := time.Since(began); valid != 4 || took < 30*time.Second || took > 2*time.Minute {
-			t.Errorf("%d valid runs of %d in %v", valid, len(out.Runs), took)
-		}
+		took := time.Since(began)
+		must.True(t, valid == 4 && took >= 30*time.Second && took <= 2*time.Minute, "%d valid runs of %d in %v", valid, len(out.Runs), took)
 	})
 }
 
@@ -333,9 +327,7 @@ func TestKilledAndResumed(t *testing.T) {
 			seen := map[[3]any]bool{}
 			for _, r := range got.Runs {
 				key := [3]any{r.Block, r.Attempt, r.Setting}
-				if seen[key] {
-					t.Errorf("killed after %d runs: block %d, attempt %d has %s twice", n, r.Block, r.Attempt, r.Setting)
-				}
+				must.True(t, !seen[key], "killed after %d runs: block %d, attempt %d has %s twice", n, r.Block, r.Attempt, r.Setting)
 				seen[key] = true
 			}
 		}

@@ -67,9 +67,7 @@ func TestLostFarEndLeaves(t *testing.T) {
 				blocks[v.Setting] = v.Blocks
 			}
 		}
-		if lost != 3 || blocks["fast"] != 8 || blocks["same"] != 3 {
-			t.Errorf("%d runs lost; blocks that count: %v", lost, blocks)
-		}
+		must.True(t, lost == 3 && blocks["fast"] == 8 && blocks["same"] == 3, "%d runs lost; blocks that count: %v", lost, blocks)
 		for i, names := range kept.Order {
 			want := slices.DeleteFunc(slices.Clone(p.Order[i]), func(n string) bool { return i >= 3 && n == "same" })
 			must.True(t, slices.Equal(names, want), "block %d: %v, want %v", i+1, names, want)

@@ -71,16 +71,12 @@ func TestGroupsChangeWhatTheyHoldOnce(t *testing.T) {
 			c.Runner = b
 			pauses := 0
 			c.Between = func(context.Context) error {
-				if b.holds != nil {
-					t.Errorf("a pause while %v is held", b.holds)
-				}
+				must.True(t, b.holds == nil, "a pause while %v is held", b.holds)
 				pauses++
 				return nil
 			}
-			out, err := Run(t.Context(), c)
-			if err != nil || out.State != model.SessionDone || len(out.Runs) != 7*6*len(directions) {
-				t.Fatalf("%d runs, %s, %v", len(out.Runs), out.State, err)
-			}
+			out := must.Get(Run(t.Context(), c))(t)
+			must.Need(t, out.State == model.SessionDone && len(out.Runs) == 7*6*len(directions), "%d runs, %s", len(out.Runs), out.State)
 			if b.switches != 14 || pauses != 14 || b.released != 0 || b.holds != nil {
 				t.Errorf("%d switches, %d pauses, %d released, %v held", b.switches, pauses, b.released, b.holds)
 			}
@@ -113,9 +109,8 @@ func TestGroupThatEndsEarlyIsReleased(t *testing.T) {
 				if !errors.Is(err, c.want) || b.holds != nil || b.released != len(told) {
 					t.Errorf("%v; %v is held, %d released, told %v", err, b.holds, b.released, told)
 				}
-				if inRun := name == "the user stops in a run"; b.released == 1 == inRun || len(out.Changes) != 1 {
-					t.Errorf("%d released, changes %v", b.released, out.Changes)
-				}
+				inRun := name == "the user stops in a run"
+				must.True(t, b.released == 1 != inRun && len(out.Changes) == 1, "%d released, changes %v", b.released, out.Changes)
 			})
 		})
 	}

@@ -137,9 +137,7 @@ func TestApplyFailsOnOneSide(t *testing.T) {
 	b := newBed(t)
 	b.far.FailApply = errors.New("no such value")
 	run, changes, err := b.Run(t.Context(), runner.Spec{Setting: setting(), Flow: wiretest.Flow(model.To)}, nil)
-	if err == nil || errors.Is(err, runner.ErrInvalid) || !strings.Contains(err.Error(), "host far: no such value") {
-		t.Errorf("error %v", err)
-	}
+	must.True(t, err != nil && !errors.Is(err, runner.ErrInvalid) && strings.Contains(err.Error(), "host far: no such value"), "error %v", err)
 	must.True(t, run.State == model.RunInvalid && !run.LostContact && len(run.Ends) == 0, "%+v", run)
 	for _, c := range changes {
 		must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
@@ -178,9 +176,7 @@ func TestRunCancelledAtAnyMoment(t *testing.T) {
 		run, _, err := b.Run(ctx, runner.Spec{Setting: setting(), Flow: flow, Settle: 5 * time.Millisecond}, nil)
 		timer.Stop()
 		cancel()
-		if !errors.Is(err, context.Canceled) || run.State != model.RunInterrupted || run.LostContact {
-			t.Errorf("after %v: %v, %+v", at, err, run)
-		}
+		must.True(t, errors.Is(err, context.Canceled) && run.State == model.RunInterrupted && !run.LostContact, "after %v: %v, %+v", at, err, run)
 		b.untouched(t)
 		// and the hosts are ready for another one
 		if run, _, err := b.Run(t.Context(), runner.Spec{Setting: setting(), Flow: wiretest.Flow(model.From)}, nil); err != nil {
@@ -240,9 +236,7 @@ func TestDataPortOutOfReach(t *testing.T) {
 	run, _, err := runner.New(near, far, time.Now, nil).Run(t.Context(), runner.Spec{
 		Flow: wiretest.Flow(model.To), Setting: model.Setting{Assignments: []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}},
 	}, nil)
-	if !errors.Is(err, runner.ErrInvalid) || run.LostContact || !strings.Contains(err.Error(), "open data connection") {
-		t.Errorf("%v, %+v", err, run)
-	}
+	must.True(t, errors.Is(err, runner.ErrInvalid) && !run.LostContact && strings.Contains(err.Error(), "open data connection"), "%v, %+v", err, run)
 	must.Equal(t, k.Value("tcp.sack"), "1", "knob left at")
 }
 
@@ -252,13 +246,9 @@ func TestRefusedIdea(t *testing.T) {
 	b := newBed(t)
 	nothing := model.Setting{Name: "idea", Assignments: []model.Assignment{{Host: model.Far, Knob: "no.such", Value: "1"}}}
 	run, _, err := b.Run(t.Context(), runner.Spec{Setting: nothing, Flow: wiretest.Flow(model.To)}, nil)
-	if err == nil || errors.Is(err, runner.ErrInvalid) || run.State != model.RunInvalid {
-		t.Errorf("alone: %v, %+v", err, run)
-	}
+	must.True(t, err != nil && !errors.Is(err, runner.ErrInvalid) && run.State == model.RunInvalid, "alone: %v, %+v", err, run)
 	run, _, err = b.Run(t.Context(), runner.Spec{Setting: nothing, Flow: wiretest.Flow(model.To), Tentative: true}, nil)
-	if !errors.Is(err, runner.ErrInvalid) || run.State != model.RunInvalid || run.Reason == "" {
-		t.Errorf("as an idea: %v, %+v", err, run)
-	}
+	must.True(t, errors.Is(err, runner.ErrInvalid) && run.State == model.RunInvalid && run.Reason != "", "as an idea: %v, %+v", err, run)
 	b.untouched(t)
 }
 
@@ -280,8 +270,6 @@ func TestEngineThatFails(t *testing.T) {
 	flow := wiretest.Flow(model.To)
 	flow.Engine = "refusing"
 	run, _, err := b.Run(t.Context(), runner.Spec{Setting: setting(), Flow: flow}, nil)
-	if err == nil || !strings.Contains(err.Error(), agenttest.ErrRefused.Error()) || run.State != model.RunInvalid {
-		t.Errorf("%v, %+v", err, run)
-	}
+	must.True(t, err != nil && strings.Contains(err.Error(), agenttest.ErrRefused.Error()) && run.State == model.RunInvalid, "%v, %+v", err, run)
 	b.untouched(t)
 }

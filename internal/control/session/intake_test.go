@@ -119,9 +119,8 @@ func TestOneMediaType(t *testing.T) {
 		must.True(t, status == c.status, "%s: status %d, want %d", name, status, c.status)
 	}
 	must.Equal(t, applied, 0, "of them were heard")
-	if status, text := exchangeHTTP(t, cc, http.MethodPost, apply, bytes.NewReader(applyOf(t, 1)), "Content-Type", mediaUnary); status != http.StatusOK || applied != 1 {
-		t.Errorf("an honest call after them: status %d, %s", status, text)
-	}
+	status, text := exchangeHTTP(t, cc, http.MethodPost, apply, bytes.NewReader(applyOf(t, 1)), "Content-Type", mediaUnary)
+	must.True(t, status == http.StatusOK && applied == 1, "an honest call after them: status %d, %s", status, text)
 }
 
 // applyOf is an honest request with n assignments.
@@ -174,13 +173,11 @@ func TestRequestIsOneBoundedMessage(t *testing.T) {
 		"an envelope of nothing": {run, envelope(0, maxRequest, blanks), "no JSON"},
 	} {
 		kind := framingOf(c.path).media
-		if status, text := exchangeHTTP(t, cc, http.MethodPost, c.path, sized{bytes.NewReader(c.body)}, "Content-Type", kind); !strings.Contains(text, c.says) {
-			t.Errorf("%s: status %d, %.200q", name, status, text)
-		}
+		status, text := exchangeHTTP(t, cc, http.MethodPost, c.path, sized{bytes.NewReader(c.body)}, "Content-Type", kind)
+		must.True(t, strings.Contains(text, c.says), "%s: status %d, %.200q", name, status, text)
 	}
-	if status, text := exchangeHTTP(t, cc, http.MethodPost, run, bytes.NewReader(envelope(0, 9, one)), "Content-Type", mediaStream); status != http.StatusOK {
-		t.Errorf("an honest call after them: status %d, %s", status, text)
-	}
+	status, text := exchangeHTTP(t, cc, http.MethodPost, run, bytes.NewReader(envelope(0, 9, one)), "Content-Type", mediaStream)
+	must.True(t, status == http.StatusOK, "an honest call after them: status %d, %s", status, text)
 	if status, _ := exchangeHTTP(t, cc, http.MethodPost, apply, bytes.NewReader(make([]byte, maxRequest+1)), "Content-Type", mediaUnary); status != http.StatusRequestEntityTooLarge {
 		t.Errorf("a length that is too much: status %d", status)
 	}
@@ -224,9 +221,8 @@ func TestRequestsAreReadOneAtATime(t *testing.T) {
 			must.Equal(t, handed, 0, "were read beside the first")
 			close(release)
 			synctest.Wait()
-			if want := map[bool]int{true: 2, false: 1}[arrives]; handed != want || len(in.turn) != 0 || in.now != nil {
-				t.Errorf("arrives %v: %d of two were handed on", arrives, handed)
-			}
+			want := map[bool]int{true: 2, false: 1}[arrives]
+			must.True(t, handed == want && len(in.turn) == 0 && in.now == nil, "arrives %v: %d of two were handed on", arrives, handed)
 		})
 	}
 }
@@ -240,9 +236,7 @@ func TestLargeRequestsAtOnce(t *testing.T) {
 		all.Go(func() {
 			body := sized{bytes.NewReader(bytes.Repeat([]byte(" "), maxRequest))}
 			status, text := exchangeHTTP(t, cc, http.MethodPost, applyCall, body, "Content-Type", mediaUnary)
-			if status != http.StatusBadRequest || !strings.Contains(text, "no JSON") {
-				t.Errorf("status %d, %s", status, text)
-			}
+			must.True(t, status == http.StatusBadRequest && strings.Contains(text, "no JSON"), "status %d, %s", status, text)
 		})
 	}
 	all.Wait()
@@ -253,9 +247,7 @@ func TestRequestMustArrive(t *testing.T) {
 	conn, _ := serving(t, stub{}, Timeouts{Send: 100 * time.Millisecond})
 	cc := raw(t, conn)
 	status, text := exchangeHTTP(t, cc, http.MethodPost, applyCall, never(t), "Content-Type", mediaUnary)
-	if status != http.StatusBadRequest || !strings.Contains(text, "did not arrive") {
-		t.Errorf("status %d, %s", status, text)
-	}
+	must.True(t, status == http.StatusBadRequest && strings.Contains(text, "did not arrive"), "status %d, %s", status, text)
 }
 
 type readerFunc func([]byte) (int, error)

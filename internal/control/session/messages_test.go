@@ -53,9 +53,7 @@ func TestMessagesAreListed(t *testing.T) {
 	in := newIntake(nil, 0)
 	(&adapter{}).calls(in, http.NewServeMux(), connect.WithCodec(newCodec("")))
 	for path, kind := range in.requests {
-		if !slices.ContainsFunc(requests(), func(m any) bool { return reflect.TypeOf(m).Elem() == kind }) {
-			t.Errorf("%s takes a %s", path, kind)
-		}
+		must.True(t, slices.ContainsFunc(requests(), func(m any) bool { return reflect.TypeOf(m).Elem() == kind }), "%s takes a %s", path, kind)
 	}
 }
 

@@ -118,9 +118,7 @@ func TestPatienceOfAnAgent(t *testing.T) {
 		c, err := Open(t.Context(), wire.Peer{Control: conn, Name: "nas"}, Options{Host: model.Far, Version: "v-controller", Timeouts: patient})
 		must.Do(t, err)
 		_, err = c.Prepare(t.Context(), Preparation{Run: 1, Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second, Interval: time.Second}})
-		if err != nil || len(got) != 1 || got[0] != want {
-			t.Errorf("who waits %v for a call: prepared within %v, %v", call, got, err)
-		}
+		must.True(t, err == nil && len(got) == 1 && got[0] == want, "who waits %v for a call: prepared within %v, %v", call, got, err)
 		_ = c.shut()
 	}
 }
@@ -151,9 +149,7 @@ func TestErrorsKeepTheirKind(t *testing.T) {
 	for _, kind := range []error{ErrInvalid, ErrState, ErrExpired, ErrBusy, ErrRefused, errors.ErrUnsupported, fs.ErrPermission} {
 		conn, _ := serving(t, stub{facts: func(context.Context) error { return errors.Join(errors.New("so and\x1b[2J so"), kind) }}, short())
 		_, err := mustOpen(t, conn).Facts(t.Context(), "")
-		if !errors.Is(err, kind) || !strings.Contains(err.Error(), "read facts on nas: so and [2J so") {
-			t.Errorf("%v came as %v", kind, err)
-		}
+		must.True(t, errors.Is(err, kind) && strings.Contains(err.Error(), "read facts on nas: so and [2J so"), "%v came as %v", kind, err)
 	}
 }
 

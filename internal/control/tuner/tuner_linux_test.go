@@ -83,9 +83,8 @@ func TestRubbish(t *testing.T) {
 		go func() {
 			done <- tuner.Serve(t.Context(), its, func(context.Context, tuner.Request, net.Conn) { t.Error("served") })
 		}()
-		if b := make([]byte, 1); func() error { _, err := io.ReadFull(mine, b); return err }() != nil || !bytes.Equal(b, []byte("+")) {
-			t.Errorf("it is not ready: %q", b)
-		}
+		b := make([]byte, 1)
+		must.True(t, func() error { _, err := io.ReadFull(mine, b); return err }() == nil && bytes.Equal(b, []byte("+")), "it is not ready: %q", b)
 		must.OK(t, must.Err(mine.WriteString(text)))
 		_ = mine.Close()
 		select {

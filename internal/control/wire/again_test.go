@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // TestAgain tries what was hung up on, and nothing else, so often and so long.
@@ -30,9 +32,8 @@ func TestAgain(t *testing.T) {
 			calls := 0
 			began := time.Now()
 			err := Again(t.Context(), func() error { calls++; return c.err })
-			if took := time.Since(began); !errors.Is(err, c.err) || calls != c.calls || took > 5*time.Second {
-				t.Errorf("%s: %d calls in %v, %v", name, calls, took, err)
-			}
+			took := time.Since(began)
+			must.True(t, errors.Is(err, c.err) && calls == c.calls && took <= 5*time.Second, "%s: %d calls in %v, %v", name, calls, took, err)
 		})
 	}
 	calls := 0
@@ -47,7 +48,6 @@ func TestAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	calls = 0
-	if err := Again(ctx, func() error { calls++; return io.EOF }); !errors.Is(err, io.EOF) || calls != 1 {
-		t.Errorf("a caller who gave up: %d calls, %v", calls, err)
-	}
+	err := Again(ctx, func() error { calls++; return io.EOF })
+	must.True(t, errors.Is(err, io.EOF) && calls == 1, "a caller who gave up: %d calls, %v", calls, err)
 }

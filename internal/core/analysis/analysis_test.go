@@ -32,9 +32,7 @@ func TestSequentialV1IsBetterAtBlockSeven(t *testing.T) {
 			near(t, "low", float64(v.Interval.Low), 0.015764, 1e-6)
 			near(t, "high", float64(v.Interval.High), 0.071325, 1e-6)
 			near(t, "estimate", v.Estimate, 0.043903, 1e-6)
-			if v.Family != nil || !slices.Equal(r.Leaving, []string{"s1"}) {
-				t.Errorf("family %v, leaving %v", v.Family, r.Leaving)
-			}
+			must.True(t, v.Family == nil && slices.Equal(r.Leaving, []string{"s1"}), "family %v, leaving %v", v.Family, r.Leaving)
 		}
 	}
 }
@@ -92,9 +90,7 @@ func TestFixedV1(t *testing.T) {
 	}
 	r := Analyse(p, runsOf(p, 12, f))
 	v := verdictOf(t, r, "s1")
-	if v.Outcome != model.Better || v.Size != "" || v.Evidence != nil || !r.Done || v.Interval.Method != "exact signed-rank" {
-		t.Fatalf("%+v", v)
-	}
+	must.Need(t, v.Outcome == model.Better && v.Size == "" && v.Evidence == nil && r.Done && v.Interval.Method == "exact signed-rank", "%+v", v)
 	near(t, "p", *v.P, 0.0078125, 1e-12)
 	near(t, "estimate", v.Estimate, 0.043903, 1e-6)
 	near(t, "low", float64(v.Interval.Low), 0.021902, 1e-6)
@@ -131,9 +127,7 @@ func TestFixedOutcomes(t *testing.T) {
 	} {
 		p := newPlan(t, 2, fixed(c.blocks))
 		v := verdictOf(t, Analyse(p, runsOf(p, len(p.Order), steady(p, map[string][]float64{"s1": c.d}))), "s1")
-		if v.Outcome != c.want || v.Size != c.size {
-			t.Errorf("%s: %s %q (%s), want %s %q", name, v.Outcome, v.Size, v.Reason, c.want, c.size)
-		}
+		must.True(t, v.Outcome == c.want && v.Size == c.size, "%s: %s %q (%s), want %s %q", name, v.Outcome, v.Size, v.Reason, c.want, c.size)
 		if (v.Outcome == model.Undecided) != (v.Reason != "") || (v.Outcome == model.Undecided) != (v.MoreBlocks > 0) {
 			t.Errorf("%s: reason %q, %d more blocks", name, v.Reason, v.MoreBlocks)
 		}
@@ -154,9 +148,7 @@ func TestFixedHolmHoldsBackAWeakCandidate(t *testing.T) {
 	near(t, "adjusted p", *v.P, 5*2*2.0/256, 1e-12)
 	must.True(t, v.Family != nil && v.Family.Low < v.Interval.Low, "family interval %v inside %v", v.Family, v.Interval)
 	alone := newPlan(t, 2, fixed(8))
-	if v := verdictOf(t, Analyse(alone, runsOf(alone, 12, steady(alone, d))), "s1"); v.Outcome != model.Better {
-		t.Errorf("alone: %s", v.Outcome)
-	}
+	must.Equal(t, verdictOf(t, Analyse(alone, runsOf(alone, 12, steady(alone, d))), "s1").Outcome, model.Better, "alone")
 }
 
 func TestTwinMakesTheSessionUntrustworthy(t *testing.T) {
@@ -190,9 +182,7 @@ func TestBaselinePairs(t *testing.T) {
 		}))
 	}
 	quiet := pairs([]float64{.012, -.031, .008, .022})
-	if quiet.Untrustworthy || len(quiet.Noise) != 1 || quiet.Noise[0].Source != "baseline pairs" {
-		t.Fatalf("%+v", quiet)
-	}
+	must.Need(t, !quiet.Untrustworthy && len(quiet.Noise) == 1 && quiet.Noise[0].Source == "baseline pairs", "%+v", quiet)
 	near(t, "sigma", quiet.Noise[0].Sigma, 0.020329, 1e-6)
 	near(t, "upper", quiet.Noise[0].Upper, 0.031663, 1e-6)
 	// Four of one sign come by chance in one session of eight: they say nothing.
@@ -284,9 +274,7 @@ func TestUnstableSettingIsReported(t *testing.T) {
 		}
 	}
 	r := Analyse(p, runs)
-	if len(r.Unstable) != 1 || r.Unstable[0] != (Unstable{Setting: "s1", Invalid: 2, Runs: 6}) {
-		t.Errorf("unstable: %+v", r.Unstable)
-	}
+	must.True(t, len(r.Unstable) == 1 && r.Unstable[0] == (Unstable{Setting: "s1", Invalid: 2, Runs: 6}), "unstable: %+v", r.Unstable)
 	must.Len(t, Analyse(p, runsOf(p, 10, steady(p, nil))).Unstable, 0, "unstable without an invalid run")
 }
 
@@ -342,9 +330,7 @@ func TestDirectionsAndMetrics(t *testing.T) {
 			model.Value{Direction: model.To, Metric: model.RTT, Value: up / 1e12})
 	}
 	r := Analyse(p, runs)
-	if len(r.Verdicts) != 3 || r.Verdicts[0].Direction != model.To || r.Verdicts[1].Direction != model.From {
-		t.Fatalf("verdicts %+v", r.Verdicts)
-	}
+	must.Need(t, len(r.Verdicts) == 3 && r.Verdicts[0].Direction == model.To && r.Verdicts[1].Direction == model.From, "verdicts %+v", r.Verdicts)
 	if r.Verdicts[0].Outcome != model.Better || r.Verdicts[1].Outcome != model.Undecided || r.Done || len(r.Leaving) != 0 {
 		t.Errorf("%s and %s, done %v, leaving %v", r.Verdicts[0].Outcome, r.Verdicts[1].Outcome, r.Done, r.Leaving)
 	}

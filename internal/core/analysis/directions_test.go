@@ -53,9 +53,8 @@ func TestDirectionsAsRunsOfTheirOwn(t *testing.T) {
 		t.Fatalf("%d verdicts of %d blocks, warnings %q", len(r.Verdicts), r.Blocks, r.Warnings)
 	}
 	for i, want := range []model.Outcome{model.Better, model.Worse} {
-		if v := r.Verdicts[i]; v.Outcome != want || v.Blocks != 8 {
-			t.Errorf("%s: %s after %d blocks, want %s after 8", v.Direction, v.Outcome, v.Blocks, want)
-		}
+		v := r.Verdicts[i]
+		must.True(t, v.Outcome == want && v.Blocks == 8, "%s: %s after %d blocks, want %s after 8", v.Direction, v.Outcome, v.Blocks, want)
 		if r.Noise[i].Pairs != 4 || r.Health[i].Blocks != 12 {
 			t.Errorf("%d pairs, %d blocks looked at", r.Noise[i].Pairs, r.Health[i].Blocks)
 		}

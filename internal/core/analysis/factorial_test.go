@@ -41,9 +41,7 @@ func TestGridTellsMainEffectsAndInteraction(t *testing.T) {
 	for name, mode := range map[string]func(*plan.Options){"fixed": fixed(10), "sequential": nil} {
 		p := gridOf(t, 2, 2, mode)
 		found := Factorials(p, runsOf(p, 10, rates(p, 0)))
-		if len(found) != 1 || found[0].Blocks != 10 || len(found[0].Mains) != 2 || len(found[0].Pairs) != 1 {
-			t.Fatalf("%s: %+v", name, found)
-		}
+		must.Need(t, len(found) == 1 && found[0].Blocks == 10 && len(found[0].Mains) == 2 && len(found[0].Pairs) == 1, "%s: %+v", name, found)
 		f := found[0]
 		near(t, name+" A", f.Mains[0].Estimate, 0.2, 0.005)
 		near(t, name+" B", f.Mains[1].Estimate, 0.1, 0.005)
@@ -89,7 +87,6 @@ func TestGridOfThreeLevelsAndItsLimits(t *testing.T) {
 	if found := Factorials(p, runsOf(p, 8, wrong)); found != nil {
 		t.Errorf("of a session that cannot be trusted: %+v", found)
 	}
-	if one := newPlan(t, 3, fixed(8)); Factorials(one, runsOf(one, 8, f)) != nil {
-		t.Error("of no grid")
-	}
+	one := newPlan(t, 3, fixed(8))
+	must.True(t, Factorials(one, runsOf(one, 8, f)) == nil, "of no grid")
 }

@@ -97,9 +97,7 @@ func splitSessions(t *testing.T, sessions int, mode func(*plan.Options), e split
 		p := heldPlan(t, seed, mode)
 		runs := runsOf(p, len(p.Order), ofGroups(p, e))
 		found := Factorials(p, runs)
-		if len(found) != 1 || len(found[0].Mains) != 4 || len(found[0].Pairs) != 1 {
-			t.Fatalf("seed %d: %+v", seed, found)
-		}
+		must.Need(t, len(found) == 1 && len(found[0].Mains) == 4 && len(found[0].Pairs) == 1, "seed %d: %+v", seed, found)
 		f := found[0]
 		count(&n.mtu, says(f.Mains[0].Outcome))
 		count(&n.window, says(f.Mains[1].Outcome)) // of the second window
@@ -156,9 +154,7 @@ func TestGroupsHideNoEffect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := splitSessions(t, sessions, mode, split{mtu: math.Log(1.05), window: math.Log(1.03)})
-			if n.mtu < sessions*80/100 || n.window < sessions*80/100 {
-				t.Errorf("found of %d: MTU %d, window %d", sessions, n.mtu, n.window)
-			}
+			must.True(t, n.mtu >= sessions*80/100 && n.window >= sessions*80/100, "found of %d: MTU %d, window %d", sessions, n.mtu, n.window)
 			n = splitSessions(t, sessions, mode, split{both: math.Log(1.08)})
 			must.True(t, n.both >= sessions*80/100, "found of %d: interaction %d", sessions, n.both)
 		})
@@ -179,9 +175,8 @@ func TestNobodyLeavesAGroup(t *testing.T) {
 		r := Analyse(p, runsOf(p, p.NullBlocks+14, y))
 		return r, slices.ContainsFunc(r.Verdicts, func(v model.Verdict) bool { return v.Setting == "mtu=3000 window=4" && v.Outcome == model.Better })
 	}
-	if r, ok := decided(p); !ok || len(r.Leaving) > 0 {
-		t.Errorf("leaving %v of %+v", r.Leaving, r.Verdicts)
-	}
+	r, ok := decided(p)
+	must.True(t, ok && len(r.Leaving) == 0, "leaving %v of %+v", r.Leaving, r.Verdicts)
 	p.Held = "" // the same runs of a plan without groups
 	if r, ok := decided(p); !ok || !slices.Contains(r.Leaving, "mtu=3000 window=4") {
 		t.Errorf("leaving %v of %+v", r.Leaving, r.Verdicts)

@@ -84,12 +84,9 @@ func TestGuards(t *testing.T) {
 					t.Errorf("%s, %s: harm is a gain of %v", mode, c.name, v.Estimate)
 				}
 			}
-			if guards != 4 || !slices.Equal(bad, c.bad) {
-				t.Errorf("%s, %s: %d guards, violated %v, want 4 and %v", mode, c.name, guards, bad, c.bad)
-			}
-			if got := MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay(); len(got) != len(c.bad) {
-				t.Errorf("%s, %s: refused by %d guards, want %d", mode, c.name, len(got), len(c.bad))
-			}
+			must.True(t, guards == 4 && slices.Equal(bad, c.bad), "%s, %s: %d guards, violated %v, want 4 and %v", mode, c.name, guards, bad, c.bad)
+			got := MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay()
+			must.True(t, len(got) == len(c.bad), "%s, %s: refused by %d guards, want %d", mode, c.name, len(got), len(c.bad))
 		}
 		thin := Analyse(p, withMetrics(runsOf(p, p.NullBlocks+2, steady(p, gain)), 1, 1, 0))
 		v := verdictOfMetric(t, thin, "s1", model.LatencyP99)
@@ -115,9 +112,8 @@ func TestGuardsAreWaitedFor(t *testing.T) {
 		}
 		return 0
 	}
-	if better, worse := done(0.2), done(-0.2); worse != 6 || better <= worse {
-		t.Errorf("better after %d blocks, worse after %d; want more than 6, and 6", better, worse)
-	}
+	better, worse := done(0.2), done(-0.2)
+	must.True(t, worse == 6 && better > worse, "better after %d blocks, worse after %d; want more than 6, and 6", better, worse)
 }
 
 // A guard that somebody asked for and nobody can read does not hold; one of the
@@ -126,9 +122,7 @@ func TestGuardsWithoutValues(t *testing.T) {
 	gain := map[string][]float64{"s1": {0.10, 0.11, 0.09, 0.105}}
 	p := newPlan(t, 2, probed)
 	r := Analyse(p, runsOf(p, 24, steady(p, gain)))
-	if len(r.Verdicts) != 1 || len(MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay()) != 0 || !r.Done {
-		t.Errorf("defaults: %+v", r.Verdicts)
-	}
+	must.True(t, len(r.Verdicts) == 1 && len(MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay()) == 0 && r.Done, "defaults: %+v", r.Verdicts)
 	for i := range p.Guards {
 		p.Guards[i].Default = false
 	}
@@ -166,7 +160,6 @@ func TestPlansOfBefore(t *testing.T) {
 	p := newPlan(t, 2, nil)
 	p.Objective, p.Guards = "", nil
 	r := Analyse(p, withMetrics(runsOf(p, 24, steady(p, map[string][]float64{"s1": {0.2, 0.21}})), 5, 5, 0.5))
-	if v := r.Verdicts[0]; v.Metric != model.Goodput || v.Outcome != model.Better || len(MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay()) != 0 {
-		t.Errorf("%+v", v)
-	}
+	v := r.Verdicts[0]
+	must.True(t, v.Metric == model.Goodput && v.Outcome == model.Better && len(MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay()) == 0, "%+v", v)
 }

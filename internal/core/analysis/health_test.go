@@ -29,9 +29,7 @@ func TestPositionEffect(t *testing.T) {
 	if !h.HasPosition() || !hasWarning(r, "last run of a block") || h.SuggestABBA() != (math.Abs(h.Position) > h.S) {
 		t.Errorf("%+v, warnings %q", h, r.Warnings)
 	}
-	if r.Untrustworthy || verdictOf(t, r, "s1").Outcome == model.Worse {
-		t.Errorf("a position effect became a verdict: %+v", r.Verdicts)
-	}
+	must.True(t, !r.Untrustworthy && verdictOf(t, r, "s1").Outcome != model.Worse, "a position effect became a verdict: %+v", r.Verdicts)
 }
 
 func TestTrendOfTheBaseline(t *testing.T) {
@@ -97,9 +95,7 @@ func TestPlateauUsesBlocksWithAllLevels(t *testing.T) {
 	must.Len(t, Analyse(p, runsOf(p, 2, f)).Plateaus, 0, "a plateau of two blocks")
 	runs := runsOf(p, 6, f)
 	r := Analyse(p, runs)
-	if len(r.Plateaus) != 1 || !r.Plateaus[0].Decided || r.Plateaus[0].Level != "512K" {
-		t.Fatalf("plateaus %+v, want 512K", r.Plateaus)
-	}
+	must.Need(t, len(r.Plateaus) == 1 && r.Plateaus[0].Decided && r.Plateaus[0].Level == "512K", "plateaus %+v, want 512K", r.Plateaus)
 	noisy := func(setting string, block, position int) float64 {
 		return f(setting, block, position) * (1 + 0.2*float64((block+position)%3))
 	}
@@ -166,9 +162,8 @@ func TestInside(t *testing.T) {
 		}
 		return inside.Warnings()
 	}
-	if w := look(3*time.Second, slow, slow, flat); len(w) != 1 || w[0] != "the warm-up takes longer than the 3 s that are omitted: omit 5 s next time (--omit)" {
-		t.Errorf("warnings %q", w)
-	}
+	w := look(3*time.Second, slow, slow, flat)
+	must.True(t, len(w) == 1 && w[0] == "the warm-up takes longer than the 3 s that are omitted: omit 5 s next time (--omit)", "warnings %q", w)
 	must.Len(t, look(5*time.Second, slow, slow, flat), 0, "five seconds suffice")
 	must.Len(t, look(3*time.Second, slow[:7], slow[:7]), 0, "seven intervals tell nothing of a warm-up")
 	stopped := slices.Clone(flat)
@@ -182,17 +177,14 @@ func TestInside(t *testing.T) {
 func TestPlanLine(t *testing.T) {
 	sigma := fact.Known(0.04, "stored session")
 	o := PlanLine(newPlan(t, 2, func(o *plan.Options) { o.Margin = 5; o.Settle = 2 * time.Second }), sigma)
-	if n, _ := o.Expected.Get(); n != 11 || o.LeastBlocks != 6 || o.MostBlocks != 20 || o.Runs != 48 || o.Candidates != 1 {
-		t.Errorf("%+v", o)
-	}
+	n, _ := o.Expected.Get()
+	must.True(t, n == 11 && o.LeastBlocks == 6 && o.MostBlocks == 20 && o.Runs == 48 && o.Candidates == 1, "%+v", o)
 	x, _ := o.LeastChange.Get()
 	near(t, "least change", float64(x), 100*math.Expm1(4*0.04/math.Sqrt(20)), 1e-9)
-	if total, _ := o.MostTime.Get(); total != 48*12*time.Second {
-		t.Errorf("most time %v", total)
-	}
-	if expected, _ := o.Time.Get(); expected != (8+22)*12*time.Second {
-		t.Errorf("time %v", expected)
-	}
+	total, _ := o.MostTime.Get()
+	must.True(t, total == 48*12*time.Second, "most time %v", total)
+	expected, _ := o.Time.Get()
+	must.True(t, expected == (8+22)*12*time.Second, "time %v", expected)
 
 	unknown := PlanLine(newPlan(t, 2, nil), fact.Unknown[float64]("first session"))
 	if unknown.Expected.IsKnown() || unknown.LeastChange.IsKnown() || unknown.Time.IsKnown() || !unknown.MostTime.IsKnown() {
@@ -206,7 +198,5 @@ func TestPlanLine(t *testing.T) {
 	thin := PlanLine(newPlan(t, 2, fixed(2)), sigma)
 	must.True(t, !thin.LeastChange.IsKnown() && len(thin.Warnings) != 0, "two blocks: %+v", thin)
 	many := PlanLine(newPlan(t, 9, func(o *plan.Options) { o.Incomplete = true }), sigma)
-	if many.MostBlocks != 21 || many.Candidates != 8 || many.LeastBlocks != 9 || len(many.Warnings) == 0 {
-		t.Errorf("nine settings: %+v", many)
-	}
+	must.True(t, many.MostBlocks == 21 && many.Candidates == 8 && many.LeastBlocks == 9 && len(many.Warnings) != 0, "nine settings: %+v", many)
 }

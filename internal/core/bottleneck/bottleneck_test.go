@@ -154,9 +154,8 @@ func TestLaws(t *testing.T) {
 				scaled.Rates[name][b] = 8 * v
 			}
 		}
-		if s := Limits(scaled)[0]; s.Verdict != l.Verdict || s.Parts[0].Name != l.Parts[0].Name {
-			t.Fatalf("%v became %v when everything was faster", l, s)
-		}
+		s := Limits(scaled)[0]
+		must.Need(t, s.Verdict == l.Verdict && s.Parts[0].Name == l.Parts[0].Name, "%v became %v when everything was faster", l, s)
 	})
 }
 
@@ -185,10 +184,8 @@ func TestSettings(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	o := PlanOptions{Source: "disk", Sink: "disk", Flow: model.Flow{Engine: "filecopy", Direction: model.To, Bytes: 1}, Seed: 7}
-	p, err := Plan(o)
-	if err != nil || len(p.Order) != DefaultBlocks || p.MaxBlocks != DefaultBlocks || !slices.Equal(p.Directions, []model.Direction{model.To}) {
-		t.Fatalf("%+v, %v", p, err)
-	}
+	p := must.Get(Plan(o))(t)
+	must.Need(t, len(p.Order) == DefaultBlocks && p.MaxBlocks == DefaultBlocks && slices.Equal(p.Directions, []model.Direction{model.To}), "%+v", p)
 	for _, block := range p.Order {
 		sorted := slices.Sorted(slices.Values(block))
 		must.Equal(t, len(slices.Compact(sorted)), 8, "block %q", block)

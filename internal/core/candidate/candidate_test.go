@@ -155,9 +155,7 @@ func TestFrom(t *testing.T) {
 				if i < len(c.allows) && (ok != (c.allows[i] > 0) || ok && math.Abs(float64(rate)/1e6-c.allows[i]) > c.allows[i]*1e-4) {
 					t.Errorf("%s allows %v (%s), want %v Mbit/s", one.Setting.Name, rate, one.Allows.Reason(), c.allows[i])
 				}
-				if !ok && one.Allows.Reason() == "" {
-					t.Errorf("%s: no reason why its effect is unknown", one.Setting.Name)
-				}
+				must.True(t, ok || one.Allows.Reason() != "", "%s: no reason why its effect is unknown", one.Setting.Name)
 				if one.Direction != c.finding.Direction || (one.Caution != "") != c.careful || len(one.Setting.Assignments) == 0 {
 					t.Errorf("%+v", one)
 				}

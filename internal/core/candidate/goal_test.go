@@ -82,9 +82,7 @@ func TestGoals(t *testing.T) {
 			var names []string
 			for _, one := range c.of(s) {
 				names = append(names, one.Setting.Name)
-				if id := one.Setting.Assignments[0].Knob; !slices.Contains(GoalKnobs(), id) || one.Rule == "" || one.Direction != model.To {
-					t.Errorf("%+v", one)
-				}
+				must.True(t, slices.Contains(GoalKnobs(), one.Setting.Assignments[0].Knob) && one.Rule != "" && one.Direction == model.To, "%+v", one)
 			}
 			must.Equal(t, strings.Join(names, " "), c.want)
 		})

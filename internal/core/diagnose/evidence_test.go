@@ -81,9 +81,8 @@ func TestCollect(t *testing.T) {
 			must.True(t, good, "%s: %s: %+v", d, name, e)
 		}
 		share, ok := e.Share(e.TCP.RwndLimited)
-		if nic, told := e.Sender.NIC(); !told || nic.Name != "eth"+string(d.Sender()) || !ok || share != 0.7 {
-			t.Errorf("%s: interface %+v, share %v", d, nic, share)
-		}
+		nic, told := e.Sender.NIC()
+		must.True(t, told && nic.Name == "eth"+string(d.Sender()) && ok && share == 0.7, "%s: interface %+v, share %v", d, nic, share)
 	}
 	if _, ok := Collect(s, s.Runs[0], model.From, nil); ok {
 		t.Error("collected in a direction that the run did not measure")
@@ -91,9 +90,8 @@ func TestCollect(t *testing.T) {
 	// Hosts that say nothing leave everything unknown.
 	s.Hosts, s.Runs[0].Ends = nil, nil
 	e, ok := Collect(s, s.Runs[0], model.To, nil)
-	if _, told := e.Sender.NIC(); !ok || told || e.Window != 0 || e.Sender.CPU.IsKnown() || e.Sender.Counters.Moved("tcp_timeouts").IsKnown() {
-		t.Errorf("%+v", e)
-	}
+	_, told := e.Sender.NIC()
+	must.True(t, ok && !told && e.Window == 0 && !e.Sender.CPU.IsKnown() && !e.Sender.Counters.Moved("tcp_timeouts").IsKnown(), "%+v", e)
 	f := Find(e)
 	must.True(t, len(f) == 1 && f[0].Kind == model.FindingNotFound && len(f[0].RuledOut) == 0, "%+v", f)
 }

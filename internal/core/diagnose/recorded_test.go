@@ -244,9 +244,7 @@ func TestUnshown(t *testing.T) {
 		}
 	}
 	for key := range unshown() {
-		if !slices.ContainsFunc(Rules(), func(r Rule) bool { return r.ID+" "+r.Name == key }) {
-			t.Errorf("%s is no rule", key)
-		}
+		must.True(t, slices.ContainsFunc(Rules(), func(r Rule) bool { return r.ID+" "+r.Name == key }), "%s is no rule", key)
 	}
 }
 

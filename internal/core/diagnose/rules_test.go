@@ -180,9 +180,7 @@ func check(t *testing.T, d model.Direction, c aCase, got []model.Finding) {
 		f = got[i]
 	}
 	at := map[string]model.Host{atSender: d.Sender(), atReceiver: d.Receiver()}[c.at]
-	if f.Rule != c.rule || f.Host != at {
-		t.Fatalf("found %s of %q, want %s of %q: %s", f.Rule, f.Host, c.rule, at, f.Evidence)
-	}
+	must.Need(t, f.Rule == c.rule && f.Host == at, "found %s of %q, want %s of %q: %s", f.Rule, f.Host, c.rule, at, f.Evidence)
 	if v, ok := f.Implied.Get(); c.allows > 0 && (!ok || math.Abs(float64(v/c.allows)-1) > 0.005) {
 		t.Errorf("implied %v, want %v", v, c.allows)
 	}
@@ -219,9 +217,7 @@ func TestUnknownStaysUnknown(t *testing.T) {
 		got := Find(evidence(d, 50e6, func(e *Evidence) {
 			e.TCP, e.Sender.Counters, e.Receiver.Counters = model.TCPSummary{}, Counters{}, Counters{}
 		}))
-		if len(got) != 1 || got[0].Rule != "unknown" || len(got[0].RuledOut) > 0 || len(got[0].Missing) < 2 {
-			t.Errorf("%+v", got)
-		}
+		must.True(t, len(got) == 1 && got[0].Rule == "unknown" && len(got[0].RuledOut) == 0 && len(got[0].Missing) >= 2, "%+v", got)
 	}
 }
 
@@ -295,9 +291,7 @@ func TestFullSaysWhatTheReportSays(t *testing.T) {
 		e.Ceiling, e.Repeats = known(units.BitRate(94.15e6)), []units.BitRate{92e6, 94e6}
 		resent(e, 30, 3)
 	}))
-	if len(got) != 1 || got[0].Kind != model.FindingFull || !strings.HasPrefix(got[0].Evidence, "98.8 % of the 94.15 Mbit/s") {
-		t.Errorf("%+v", got)
-	}
+	must.True(t, len(got) == 1 && got[0].Kind == model.FindingFull && strings.HasPrefix(got[0].Evidence, "98.8 % of the 94.15 Mbit/s"), "%+v", got)
 }
 
 // A window that would allow far more than was reached is not what limits.

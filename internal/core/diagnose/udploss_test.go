@@ -222,9 +222,7 @@ func TestLocateUDPLaws(t *testing.T) {
 		}
 		summary := model.UDPSummary{Lost: lost}
 		l, ok := LocateUDP(udpRun(model.UDPSummary{}, summary, ends[0], ends[1]), model.To)
-		if !ok || l.Path < 0 || l.Explained < 0 || l.Explained+l.Path != max(0, lost) || l.Explained > l.Counted {
-			t.Fatalf("%+v", l)
-		}
+		must.Need(t, ok && l.Path >= 0 && l.Explained >= 0 && l.Explained+l.Path == max(0, lost) && l.Explained <= l.Counted, "%+v", l)
 		for _, f := range l.Findings() {
 			if s, ok := f.Share.Get(); ok && (s < lossShare || s > 1) {
 				t.Fatalf("share %v of %s", s, f.Limit)
@@ -242,9 +240,7 @@ func TestLossAdviceSaysWhatAPersonCanDo(t *testing.T) {
 	for _, p := range []Place{PlaceSendNIC, PlaceRecvWire, PlaceRecvChecksum, PlacePath} {
 		a := adviceFor(p)
 		for _, word := range []string{"Wi-Fi", "linerate "} {
-			if !strings.Contains(a.person, word) || len(a.knobs) > 0 {
-				t.Errorf("%s: %q and %v, without %q", p, a.person, a.knobs, word)
-			}
+			must.True(t, strings.Contains(a.person, word) && len(a.knobs) == 0, "%s: %q and %v, without %q", p, a.person, a.knobs, word)
 		}
 	}
 	l := UDPLoss{Direction: model.To, Lost: 10, Path: 10}

@@ -38,9 +38,8 @@ func TestTake(t *testing.T) {
 	must.NoDiff(t, cmp.Diff(want.Without(RoundTrip), got.Without(RoundTrip)))
 	must.OK(t, got.Validate())
 	was := Print{"near.interface": "eth0", "near.driver": "igb 5.5", "near.firmware": "3.25", "near.mtu": "9000", "near.gateway": "10.0.0.1"}
-	if text := Since(was.Changes(TakeAlone(host(model.Near), was))); text != "driver igb 5.5 -> igb 5.6 at the near end, MTU 9000 -> 1500 at the near end" {
-		t.Errorf("alone: %q", text)
-	}
+	text := Since(was.Changes(TakeAlone(host(model.Near), was)))
+	must.True(t, text == "driver igb 5.5 -> igb 5.6 at the near end, MTU 9000 -> 1500 at the near end", "alone: %q", text)
 	was = Print{"near.interface": "eth9", "near.driver": "igb"}
 	must.Equal(t, Since(was.Changes(TakeAlone(host(model.Near), was))), "interface eth9 -> not there at the near end", "without its interface")
 }
@@ -92,12 +91,8 @@ func TestProof(t *testing.T) {
 	must.Need(t, err == nil && p.Whole(), "%+v, %v", p, err)
 	p.Side = model.Far
 	want := []model.Assignment{{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: "65536"}, {Host: model.Far, Knob: "link.mtu", Value: "1500"}}
-	if !slices.Equal(p.Before, want) || p.Print[RoundTrip] != "5ms" || p.Print["far.mtu"] != "" || p.Print["near.mtu"] != "1420" {
-		t.Errorf("%+v", p)
-	}
-	if !p.Covers("link.mtu", "9000") || p.Covers("link.mtu", "1500") || p.Seen(model.Near).Covers("link.mtu", "1500") {
-		t.Error("what it covers")
-	}
+	must.True(t, slices.Equal(p.Before, want) && p.Print[RoundTrip] == "5ms" && p.Print["far.mtu"] == "" && p.Print["near.mtu"] == "1420", "%+v", p)
+	must.True(t, p.Covers("link.mtu", "9000") && !p.Covers("link.mtu", "1500") && !p.Seen(model.Near).Covers("link.mtu", "1500"), "what it covers")
 	text := must.Get(p.Text())(t)
 	got, ok, err := Read(text)
 	diff := cmp.Diff(p, got)
@@ -119,8 +114,7 @@ func TestRead(t *testing.T) {
 		"": true, `{"v":2,"side":"x"}`: true, "{": false, `{"v":1}`: false, `{"v":1,"side":"a","fingerprint":{"far.moon":"full"}}`: false,
 		`{"v":1,"side":"a","fingerprint":{"far.host":"\u001b"}}`: false, strings.Repeat(" ", MaxProof+1): false,
 	} {
-		if _, ok, err := Read(text); ok && !valid || (err == nil) != valid || err != nil && !errors.Is(err, ErrInvalid) {
-			t.Errorf("%.60q: %v, %v", text, ok, err)
-		}
+		_, ok, err := Read(text)
+		must.True(t, (!ok || valid) && (err == nil) == valid && (err == nil || errors.Is(err, ErrInvalid)), "%.60q: %v, %v", text, ok, err)
 	}
 }

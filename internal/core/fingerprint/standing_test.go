@@ -21,9 +21,8 @@ func TestLook(t *testing.T) {
 		"without a proof":   {Kept{Knob: "tcp.sack"}, Print{"far.kernel": "7.0"}, "unproven: nobody measured it"},
 		"without its print": {Kept{Knob: "tcp.sack", Proof: Proof{Session: "x"}, Proven: true}, Print{}, "unproven: nobody noted under which conditions it was measured"},
 	} {
-		if got := c.kept.Look(c.now); got.String() != c.want || c.kept.Proof.Side == model.Far && got.Before != "1" {
-			t.Errorf("%s: %q, want %q; %+v", name, got, c.want, got)
-		}
+		got := c.kept.Look(c.now)
+		must.True(t, got.String() == c.want && (c.kept.Proof.Side != model.Far || got.Before == "1"), "%s: %q, want %q; %+v", name, got, c.want, got)
 	}
 }
 

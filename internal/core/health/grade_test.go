@@ -23,9 +23,7 @@ func TestGrades(t *testing.T) {
 	set(&s.Runs[3], model.To, model.LossRatio, 0.004)
 	s.Check.Grades = "loss=0.5%,2%;queueing=1s,2s"
 	for _, l := range Judge(s) {
-		if l.Thing == "loss" && l.Direction == model.To && l.State != OK {
-			t.Errorf("0.4 %% where 0.5 %% is POOR: %+v", l)
-		}
+		must.True(t, l.Thing != "loss" || l.Direction != model.To || l.State == OK, "0.4 %% where 0.5 %% is POOR: %+v", l)
 	}
 	for text, want := range map[string]string{
 		"los=1%,2%":       "there are loss, resent, overflow",
@@ -68,9 +66,7 @@ func TestBalance(t *testing.T) {
 		s.Runs = s.Runs[:2]
 		set(&s.Runs[0], model.To, model.Goodput, rate)
 		for _, l := range Judge(s) {
-			if l.Thing == "speed" && l.Direction == model.To && (l.State != want || !strings.Contains(l.Text, "--rate")) {
-				t.Errorf("%g: %+v", rate, l)
-			}
+			must.True(t, l.Thing != "speed" || l.Direction != model.To || l.State == want && strings.Contains(l.Text, "--rate"), "%g: %+v", rate, l)
 		}
 	}
 }

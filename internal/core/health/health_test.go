@@ -186,9 +186,7 @@ func TestLines(t *testing.T) {
 				if amiss && l.State != want || !amiss && l.State != OK && l.State != Unseen {
 					t.Errorf("%s is %s (%s, %s), want %q", key, l.State, l.Number, l.Text, want)
 				}
-				if l.State == Unseen && l.Text == "" {
-					t.Errorf("%s was not seen, and nobody says why", key)
-				}
+				must.True(t, l.State != Unseen || l.Text != "", "%s was not seen, and nobody says why", key)
 			}
 			must.Contain(t, all, c.says)
 		})
@@ -209,9 +207,7 @@ func TestExpect(t *testing.T) {
 		all := true
 		for _, m := range Meets(session(), clauses) {
 			all = all && m.Met
-			if m.Text == "" || m.Clause == "" || !m.Measured.IsKnown() {
-				t.Errorf("%s: %+v", text, m)
-			}
+			must.True(t, m.Text != "" && m.Clause != "" && m.Measured.IsKnown(), "%s: %+v", text, m)
 		}
 		must.Equal(t, all, met, "%s: met", text)
 	}
@@ -247,9 +243,7 @@ func TestLonger(t *testing.T) {
 		out := map[string]State{}
 		for _, line := range Carries(s, l) {
 			out[line.Thing+" "+string(line.Direction)] = line.State
-			if line.Text == "" {
-				t.Errorf("%+v says nothing", line)
-			}
+			must.True(t, line.Text != "", "%+v says nothing", line)
 		}
 		return out
 	}
@@ -261,9 +255,7 @@ func TestLonger(t *testing.T) {
 	}
 	// 10 Gbit/s at 80 ms is 100 MB under way, more than the links and the buffers have.
 	got = states(session(), Longer{10e9, 80 * time.Millisecond})
-	if got["hosts to"] != Bad || got["window to"] != Poor || got["loss to"] != Unseen {
-		t.Errorf("%v", got)
-	}
+	must.True(t, got["hosts to"] == Bad && got["window to"] == Poor && got["loss to"] == Unseen, "%v", got)
 	s := session()
 	s.Hosts[0].Qdisc = fact.Known("fq_codel", "test")
 	s.Hosts[1].Knobs["tcp.window_scaling"] = fact.Known("0", "test")

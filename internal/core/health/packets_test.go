@@ -81,9 +81,7 @@ func TestOptionsOnTheWay(t *testing.T) {
 		s := session()
 		c.change(s)
 		for _, l := range Judge(s) {
-			if l.Thing == "options" && (l.State != c.state || !strings.Contains(l.Text, c.says)) {
-				t.Errorf("%s: %+v", name, l)
-			}
+			must.True(t, l.Thing != "options" || l.State == c.state && strings.Contains(l.Text, c.says), "%s: %+v", name, l)
 		}
 	}
 }

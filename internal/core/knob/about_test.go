@@ -85,9 +85,7 @@ func TestFaultsComeAllAtOnce(t *testing.T) {
 	} {
 		must.Contain(t, text, want)
 	}
-	if !errors.Is(errors.Join(errs...), ErrConstraint) || !errors.Is(errors.Join(errs...), errors.ErrUnsupported) {
-		t.Errorf("kinds of %v", errs)
-	}
+	must.True(t, errors.Is(errors.Join(errs...), ErrConstraint) && errors.Is(errors.Join(errs...), errors.ErrUnsupported), "kinds of %v", errs)
 	must.Len(t, NewIndex().Faults("linux", before, set("tcp.recv_buffer_max", "1048576")), 0, "a good change")
 	advice := Advice("linux", before, set("tcp.recv_buffer_max", "1048576"))
 	must.True(t, len(advice) != 0, "no advice about a ceiling below the running one")

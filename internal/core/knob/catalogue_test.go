@@ -74,9 +74,7 @@ func checkNative(t *testing.T, k knob.Knob, system string, n knob.Native) {
 		must.True(t, n.Note != "", "%s on %s: does not say why %s cannot be used", k.ID, system, n.Name)
 		return
 	}
-	if !slices.Contains(knob.Mechanisms(system), n.Mechanism) {
-		t.Errorf("%s: %s has no mechanism %s", k.ID, system, n.Mechanism)
-	}
+	must.True(t, slices.Contains(knob.Mechanisms(system), n.Mechanism), "%s: %s has no mechanism %s", k.ID, system, n.Mechanism)
 	must.Equal(t, n.Mechanism == knob.WinReg, n.Absent != "", "%s on %s: what an absent value means is for registry values, which need it", k.ID, system)
 	low, high := k.Bounds(system)
 	if (k.Type == knob.TypeBytes || k.Type == knob.TypeInt) && (low < k.Min || high > k.Max || low >= high) {
@@ -85,9 +83,7 @@ func checkNative(t *testing.T, k knob.Knob, system string, n knob.Native) {
 	if k.EffectOn(system) == knob.EffectBoot && n.Permanent(system) == "" {
 		t.Errorf("%s on %s: is read at boot and has no permanent form", k.ID, system)
 	}
-	if !k.ReadOnly && !n.ReadOnly && n.Mechanism != knob.Qdisc && n.Permanent(system) == "" {
-		t.Errorf("%s on %s: has no permanent form", k.ID, system)
-	}
+	must.True(t, k.ReadOnly || n.ReadOnly || n.Mechanism == knob.Qdisc || n.Permanent(system) != "", "%s on %s: has no permanent form", k.ID, system)
 	if n.Mechanism == knob.WinReg && n.Encoding == knob.Plain {
 		got, err := k.Decode(system, "absent")
 		must.True(t, got == n.Absent && err == nil, "%s on %s: absent reads as %q, %v", k.ID, system, got, err)
@@ -98,9 +94,7 @@ func checkNative(t *testing.T, k knob.Knob, system string, n knob.Native) {
 // name is alive there under the same name.
 func TestDeadNames(t *testing.T) {
 	for _, d := range knob.DeadNames() {
-		if len(d.Names) == 0 || d.Was == "" || d.Now == "" || d.Lived == "" || d.Source == "" {
-			t.Errorf("%v: an answer is missing", d.Names)
-		}
+		must.True(t, len(d.Names) != 0 && d.Was != "" && d.Now != "" && d.Lived != "" && d.Source != "", "%v: an answer is missing", d.Names)
 		must.True(t, len(d.Instead) != 0 || d.Advice != "", "%v: nothing is said about what to do instead", d.Names)
 		for _, id := range d.Instead {
 			k, ok := knob.NewIndex().ByID(id)
@@ -125,9 +119,7 @@ func TestDeadNames(t *testing.T) {
 
 func TestConstraintsNameKnobs(t *testing.T) {
 	for _, c := range knob.Constraints() {
-		if c.ID == "" || c.Rule == "" || c.Source == "" || len(c.Knobs) == 0 {
-			t.Errorf("%s: rule, source or knobs are missing", c.ID)
-		}
+		must.True(t, c.ID != "" && c.Rule != "" && c.Source != "" && len(c.Knobs) != 0, "%s: rule, source or knobs are missing", c.ID)
 		for _, id := range c.Knobs {
 			_, ok := knob.NewIndex().ByID(id)
 			must.True(t, ok, "%s: looks at %s, which is no knob", c.ID, id)

@@ -92,9 +92,8 @@ func TestWhatCannotBeSaidIsUnsupported(t *testing.T) {
 		{"windows", "tcp.recv_buffer_max", "Normal", "2000000000"},
 	} {
 		k, _ := knob.NewIndex().ByID(model.KnobID(c.knob))
-		if got, err := k.Encode(c.system, c.raw, c.value); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%s %s=%s: %q, %v, want errors.ErrUnsupported", c.system, c.knob, c.value, got, err)
-		}
+		got, err := k.Encode(c.system, c.raw, c.value)
+		must.True(t, errors.Is(err, errors.ErrUnsupported), "%s %s=%s: %q, %v, want errors.ErrUnsupported", c.system, c.knob, c.value, got, err)
 	}
 }
 

@@ -40,9 +40,7 @@ func TestParseAndFormat(t *testing.T) {
 		k, ok := knob.NewIndex().ByID(model.KnobID(c.knob))
 		must.Need(t, ok, "no knob %s", c.knob)
 		got, err := k.Parse(c.text)
-		if got != c.canonical || err != nil {
-			t.Errorf("%s: Parse(%q) = %q, %v, want %q", c.knob, c.text, got, err, c.canonical)
-		}
+		must.True(t, got == c.canonical && err == nil, "%s: Parse(%q) = %q, %v, want %q", c.knob, c.text, got, err, c.canonical)
 		must.Equal(t, k.Format(got), c.people, "%s: Format(%q)", c.knob, got)
 	}
 }
@@ -63,9 +61,8 @@ func TestParseSaysWhatWouldBeRight(t *testing.T) {
 	} {
 		k, _ := knob.NewIndex().ByID(model.KnobID(c.knob))
 		_, err := k.Parse(c.text)
-		if _, ok := errors.AsType[*knob.ValueError](err); !ok || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: Parse(%q) = %v, want a value error that says %q", c.knob, c.text, err, c.want)
-		}
+		_, ok := errors.AsType[*knob.ValueError](err)
+		must.True(t, ok && strings.Contains(err.Error(), c.want), "%s: Parse(%q) = %v, want a value error that says %q", c.knob, c.text, err, c.want)
 	}
 }
 
@@ -116,13 +113,10 @@ func TestApplyFlow(t *testing.T) {
 	must.True(t, diff == "" && err == nil, "ApplyFlow: %v\n%s", err, diff)
 	datagrams := model.Flow{Engine: "udpflow", Params: traffic.Write(udp.Params{Pacing: "clock"})}
 	got, err = knob.ApplyFlow(datagrams, []model.Assignment{{Knob: "rate", Value: "100M"}})
-	if want := traffic.Write(udp.Params{Rate: 100e6, Pacing: "clock"}); err != nil || got.Params != want {
-		t.Errorf("ApplyFlow of a rate: %+v, %v", got.Params, err)
-	}
+	must.True(t, err == nil && got.Params == traffic.Write(udp.Params{Rate: 100e6, Pacing: "clock"}), "ApplyFlow of a rate: %+v, %v", got.Params, err)
 	got, err = knob.ApplyFlow(probes.Over(datagrams), []model.Assignment{{Knob: "rate", Value: "100M"}})
-	if u, ok := udp.Of(got); err != nil || !ok || u.Rate != 100e6 || got.Engine != probes.Name {
-		t.Errorf("ApplyFlow of the rate of a load: %+v, %v", got, err)
-	}
+	u, ok := udp.Of(got)
+	must.True(t, err == nil && ok && u.Rate == 100e6 && got.Engine == probes.Name, "ApplyFlow of the rate of a load: %+v, %v", got, err)
 	if _, err = knob.ApplyFlow(base, []model.Assignment{{Knob: "rate", Value: "100M"}}); err == nil || !strings.Contains(err.Error(), "belongs to UDP") {
 		t.Errorf("a rate of TCP: %v", err)
 	}
@@ -159,9 +153,8 @@ func TestHintsByCause(t *testing.T) {
 		{errors.New("other"), ""},
 	} {
 		err := fmt.Errorf("apply: %w", &knob.Error{Op: "write", Knob: "tcp.sack", Place: "x", Err: c.cause})
-		if got := knob.Hint(err); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
-			t.Errorf("Hint(%v) = %q, want %q", err, got, c.want)
-		}
+		got := knob.Hint(err)
+		must.True(t, strings.Contains(got, c.want) && (c.want == "") == (got == ""), "Hint(%v) = %q, want %q", err, got, c.want)
 		must.Is(t, err, c.cause, "does not wrap its cause")
 	}
 }

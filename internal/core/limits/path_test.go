@@ -151,9 +151,7 @@ func TestOfPath(t *testing.T) {
 				if ok != (want > 0) || ok && math.Abs(float64(rate)/1e6-want) > want*1e-4 {
 					t.Errorf("%s: %v, %v (%s), want %v Mbit/s", d, rate, ok, got.Rate.Reason(), want)
 				}
-				if got.Direction != d || ok && (len(got.Limits) == 0 || got.Limits[0].Rate != rate) {
-					t.Errorf("%s: %+v", d, got)
-				}
+				must.True(t, got.Direction == d && (!ok || len(got.Limits) != 0 && got.Limits[0].Rate == rate), "%s: %+v", d, got)
 			}
 			to := OfPath(s, model.To).Rate
 			for _, part := range c.says {
@@ -191,9 +189,8 @@ func TestWaitedBeforeTheWindow(t *testing.T) {
 		}
 	}
 	for window, refuted := range map[time.Duration]bool{2500 * time.Millisecond: false, 30 * time.Second: true} {
-		if c := OfPath(session(window), model.To); c.Refuted(1.727e6) != refuted || c.Against(1.727e6).IsKnown() == refuted {
-			t.Errorf("%s: refuted %v", window, !refuted)
-		}
+		c := OfPath(session(window), model.To)
+		must.True(t, c.Refuted(1.727e6) == refuted && c.Against(1.727e6).IsKnown() != refuted, "%s: refuted %v", window, !refuted)
 	}
 	c := OfPath(session(2500*time.Millisecond), model.From)
 	must.True(t, c.Refuted(1.727e6), "the other direction has no window")

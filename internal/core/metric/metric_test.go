@@ -30,9 +30,8 @@ func TestChangesReadRight(t *testing.T) {
 		{model.Goodput, math.NaN(), -inf, inf, "unknown", "not bounded yet"},
 	} {
 		i := Describe(c.metric)
-		if got, iv := i.ChangeText(c.d, c.low, c.high), i.RangeText(c.d, c.low, c.high); got != c.change || iv != c.rangeText {
-			t.Errorf("%s by %g: %q, %q; want %q, %q", c.metric, c.d, got, iv, c.change, c.rangeText)
-		}
+		got, iv := i.ChangeText(c.d, c.low, c.high), i.RangeText(c.d, c.low, c.high)
+		must.True(t, got == c.change && iv == c.rangeText, "%s by %g: %q, %q; want %q, %q", c.metric, c.d, got, iv, c.change, c.rangeText)
 	}
 }
 

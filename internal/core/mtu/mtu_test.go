@@ -16,10 +16,8 @@ import (
 func TestTheArticle(t *testing.T) {
 	windows := Side{Name: "xp", Only: []int{1514, 4088, 9014}, Counts: Frames}
 	freebsd := Side{Name: "bsd", Min: 72, Max: 16110}
-	got, err := Largest(windows, freebsd)
-	if err != nil || got.MTU != 9000 || got.Why != "xp takes only 1500, 4074, 9000, told as frames of 14 bytes more; bsd takes 576 to 16110" {
-		t.Errorf("%+v, %v", got, err)
-	}
+	got := must.Get(Largest(windows, freebsd))(t)
+	must.True(t, got.MTU == 9000 && got.Why == "xp takes only 1500, 4074, 9000, told as frames of 14 bytes more; bsd takes 576 to 16110", "%+v", got)
 	// "Both at 9014" is no agreement: one counts the header.
 	if err := Check(9014, windows, freebsd); !errors.Is(err, ErrRange) || !strings.Contains(err.Error(), "xp takes only") || strings.Contains(err.Error(), "bsd takes") {
 		t.Errorf("9014: %v", err)
@@ -70,13 +68,9 @@ func TestLaws(t *testing.T) {
 		a, b := side.Draw(t, "a"), side.Draw(t, "b")
 		got, err := Largest(a, b)
 		back, backErr := Largest(b, a)
-		if got.MTU != back.MTU || (err == nil) != (backErr == nil) {
-			t.Fatalf("%+v %v, in the other order %+v %v", got, err, back, backErr)
-		}
+		must.Need(t, got.MTU == back.MTU && (err == nil) == (backErr == nil), "%+v %v, in the other order %+v %v", got, err, back, backErr)
 		for n := Least; n <= Most; n += 1 + n%7 {
-			if both := a.Takes(n) && b.Takes(n); both && (n > got.MTU && !errors.Is(err, ErrUnknown)) {
-				t.Fatalf("%d is taken by both, %+v %v", n, got, err)
-			}
+			must.Need(t, !a.Takes(n) || !b.Takes(n) || n <= got.MTU || errors.Is(err, ErrUnknown), "%d is taken by both, %+v %v", n, got, err)
 		}
 		must.Need(t, err != nil || Check(got.MTU, a, b) == nil, "%d is not taken", got.MTU)
 	})
@@ -109,8 +103,7 @@ func TestFarFirst(t *testing.T) {
 
 func TestMismatch(t *testing.T) {
 	a, b := Side{Name: "desk", Now: 1500}, Side{Name: "nas", Now: 9000}
-	if got := Mismatch(a, b); got != Mismatch(b, a) || !strings.HasPrefix(got, "nas has an MTU of 9000 and desk one of 1500: TCP uses the smaller") {
-		t.Error(got)
-	}
+	got := Mismatch(a, b)
+	must.True(t, got == Mismatch(b, a) && strings.HasPrefix(got, "nas has an MTU of 9000 and desk one of 1500: TCP uses the smaller"), "%v", got)
 	must.Equal(t, Mismatch(a, a)+Mismatch(a, Side{}), "")
 }

@@ -93,9 +93,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{1, 3, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		samples, err := packed.Unpack(b, packed.MaxSamples)
-		if len(samples) > packed.MaxSamples || err != nil && !errors.Is(err, packed.ErrDamaged) {
-			t.Fatalf("%d samples, %v", len(samples), err)
-		}
+		must.Need(t, len(samples) <= packed.MaxSamples && (err == nil || errors.Is(err, packed.ErrDamaged)), "%d samples, %v", len(samples), err)
 	})
 }
 

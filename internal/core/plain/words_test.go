@@ -62,9 +62,8 @@ func TestWords(t *testing.T) {
 		{errors.New("the size of a look-up, read by nobody"), "the size of a look-up, read by nobody"},
 	} {
 		must.Equal(t, plain.Words(c.err.Error()), c.want, "%q", c.err)
-		if got, want := plain.Words(fmt.Sprintf("read state of nas: %v: then more", c.err)), "read state of nas: "+c.want+": then more"; got != want {
-			t.Errorf("in a sentence: %q, want %q", got, want)
-		}
+		got, want := plain.Words(fmt.Sprintf("read state of nas: %v: then more", c.err)), "read state of nas: "+c.want+": then more"
+		must.True(t, got == want, "in a sentence: %q, want %q", got, want)
 	}
 }
 

@@ -49,9 +49,7 @@ func TestThreeSettingsGetATwin(t *testing.T) {
 	twin, ok := p.Setting("s1 (twin)")
 	must.Need(t, ok && p.Twin == twin.Name && p.NullBlocks == 0, "twin %q, null blocks %d", p.Twin, p.NullBlocks)
 	must.True(t, slices.Equal(twin.Assignments, o.Settings[1].Assignments), "twin assigns %v", twin.Assignments)
-	if got := Candidates(p); !slices.Equal(got, []string{"s0", "s2"}) {
-		t.Errorf("candidates %v", got)
-	}
+	must.Same(t, Candidates(p), []string{"s0", "s2"}, "candidates")
 	must.Equal(t, len(o.Settings), 3, "the caller's settings changed")
 }
 
@@ -63,9 +61,8 @@ func TestNullCheckOnRequest(t *testing.T) {
 	}
 	o = options(3)
 	o.Null = NullNone
-	if p := mustNew(t, o); p.Twin != "" || p.NullBlocks != 0 {
-		t.Errorf("twin %q, null blocks %d, want neither", p.Twin, p.NullBlocks)
-	}
+	p := mustNew(t, o)
+	must.True(t, p.Twin == "" && p.NullBlocks == 0, "twin %q, null blocks %d, want neither", p.Twin, p.NullBlocks)
 }
 
 func TestSingleSettingIsMeasuredAlone(t *testing.T) {
@@ -95,18 +92,15 @@ func TestLawBlocksAreBalanced(t *testing.T) {
 		o.Seed = rapid.Uint64().Draw(t, "seed")
 		o.Incomplete = len(o.Settings) > 4 && rapid.Bool().Draw(t, "incomplete")
 		p := must.Get(New(o))(t)
-		if len(p.Order) != p.NullBlocks+p.MaxBlocks {
-			t.Fatalf("order of %d for %d + %d blocks", len(p.Order), p.NullBlocks, p.MaxBlocks)
-		}
+		must.Need(t, len(p.Order) == p.NullBlocks+p.MaxBlocks, "order of %d for %d + %d blocks", len(p.Order), p.NullBlocks, p.MaxBlocks)
 		count := map[string]int{}
 		for _, block := range p.Order[p.NullBlocks:] {
 			checkBlock(t, p, block)
 			for _, name := range block {
 				count[name]++
 			}
-			if low, high := extremes(p, count); high-low > 1 {
-				t.Fatalf("candidates run between %d and %d times at some block", low, high)
-			}
+			low, high := extremes(p, count)
+			must.Need(t, high-low <= 1, "candidates run between %d and %d times at some block", low, high)
 		}
 		low, high := extremes(p, count)
 		if low != high || low < o.Blocks || low > o.Blocks+2 || high != Comparisons(p) {
@@ -118,15 +112,13 @@ func TestLawBlocksAreBalanced(t *testing.T) {
 func checkBlock(t *rapid.T, p model.Plan, block []string) {
 	seen := map[string]bool{}
 	for _, name := range block {
-		if _, ok := p.Setting(name); !ok || seen[name] {
-			t.Fatalf("block %v: %q unknown or twice", block, name)
-		}
+		_, ok := p.Setting(name)
+		must.Need(t, ok && !seen[name], "block %v: %q unknown or twice", block, name)
 		seen[name] = true
 	}
 	must.Need(t, seen[p.Baseline] && (p.Twin == "" || seen[p.Twin]), "block %v lacks the baseline or its twin", block)
-	if most := len(p.Settings); p.Incomplete && len(block) != 5 || !p.Incomplete && len(block) != most {
-		t.Fatalf("block %v of %d settings", block, most)
-	}
+	most := len(p.Settings)
+	must.Need(t, (!p.Incomplete || len(block) == 5) && (p.Incomplete || len(block) == most), "block %v of %d settings", block, most)
 }
 
 func extremes(p model.Plan, count map[string]int) (low, high int) {
@@ -166,9 +158,7 @@ func factorOptions(values ...string) Options {
 
 func TestFactorSortsLevelsAndKeepsCompleteBlocks(t *testing.T) {
 	p := mustNew(t, factorOptions("1048576", "65536", "131072", "262144", "2097152", "524288", "4194304"))
-	if want := []string{"w1", "w2", "w3", "w5", "w0", "w4", "w6"}; !slices.Equal(p.Levels, want) {
-		t.Errorf("levels %v, want %v", p.Levels, want)
-	}
+	must.Same(t, p.Levels, []string{"w1", "w2", "w3", "w5", "w0", "w4", "w6"}, "levels")
 	if len(p.Order[0]) != 9 || p.MaxBlocks != 20 {
 		t.Errorf("block of %d settings, %d blocks", len(p.Order[0]), p.MaxBlocks)
 	}
@@ -219,18 +209,14 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestDirections(t *testing.T) {
-	if p := mustNew(t, options(2)); !slices.Equal(p.Directions, []model.Direction{model.To}) {
-		t.Errorf("directions %v, want that of the flow", p.Directions)
-	}
+	p := mustNew(t, options(2))
+	must.True(t, slices.Equal(p.Directions, []model.Direction{model.To}), "directions %v, want that of the flow", p.Directions)
 	o := options(2)
 	o.Directions = []model.Direction{model.To, model.From}
-	if p := mustNew(t, o); !slices.Equal(p.Directions, o.Directions) {
-		t.Errorf("directions %v, want %v", p.Directions, o.Directions)
-	}
+	must.Same(t, mustNew(t, o).Directions, o.Directions, "directions")
 	o.Directions = []model.Direction{model.Both, model.To, model.To}
-	if _, err := New(o); err == nil || !strings.Contains(err.Error(), "twice") || !strings.Contains(err.Error(), "beside single ones") {
-		t.Errorf("error %v", err)
-	}
+	_, err := New(o)
+	must.True(t, err != nil && strings.Contains(err.Error(), "twice") && strings.Contains(err.Error(), "beside single ones"), "error %v", err)
 }
 
 // TestFirstHour09Extend: a plan that goes on keeps its blocks, and gives each candidate
@@ -246,9 +232,8 @@ func TestFirstHour09Extend(t *testing.T) {
 		if err != nil || Comparisons(longer) < had+26 || longer.Budget != 0 || longer.Data != 5e9 || len(longer.Order) != longer.NullBlocks+longer.MaxBlocks {
 			t.Fatalf("%d settings: %d comparisons after %d, %d blocks, %v", settings, Comparisons(longer), had, longer.MaxBlocks, err)
 		}
-		if d := cmp.Diff(p.Order, longer.Order[:len(p.Order)]); d != "" || len(p.Order) == len(longer.Order) {
-			t.Errorf("%d settings: what was planned has changed:\n%s", settings, d)
-		}
+		d := cmp.Diff(p.Order, longer.Order[:len(p.Order)])
+		must.True(t, d == "" && len(p.Order) != len(longer.Order), "%d settings: what was planned has changed:\n%s", settings, d)
 		for _, block := range longer.Order[len(p.Order):] {
 			sorted := slices.Clone(block)
 			slices.Sort(sorted)

@@ -80,9 +80,7 @@ func TestSweepLaws(t *testing.T) {
 		}
 		s := must.Get(NewSweep(o))(t)
 		for _, order := range s.Order {
-			if !slices.Equal(slices.Sorted(slices.Values(order)), s.Sizes) {
-				t.Fatalf("%v is no permutation of %v", order, s.Sizes)
-			}
+			must.Need(t, slices.Equal(slices.Sorted(slices.Values(order)), s.Sizes), "%v is no permutation of %v", order, s.Sizes)
 		}
 		o.Sweeps++
 		longer := must.Get(NewSweep(o))(t)

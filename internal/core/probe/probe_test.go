@@ -11,9 +11,7 @@ func TestLost(t *testing.T) {
 	before := []Result{{Target: "a", OK: true}, {Target: "a", Full: true}, {Target: "b", OK: true}, {Target: "b", Full: true, Bytes: 1500, OK: true}}
 	after := []Result{{Target: "a", OK: true}, {Target: "a", Full: true}, {Target: "b", OK: true}, {Target: "b", Full: true, Bytes: 9000, Detail: "no answer in time"}, {Target: "new"}}
 	got := Lost(before, after)
-	if len(got) != 1 || got[0].String() != "b (packets of 9000 bytes) does not answer: no answer in time" {
-		t.Errorf("%+v", got)
-	}
+	must.True(t, len(got) == 1 && got[0].String() == "b (packets of 9000 bytes) does not answer: no answer in time", "%+v", got)
 	must.Len(t, Lost(before, before), 0, "of itself")
 }
 
@@ -34,9 +32,8 @@ func TestPathOf(t *testing.T) {
 		{Target: "path://b/9000", Bytes: 4000, Detail: "at least 4000 bytes pass, 4050 do not"},
 	}
 	p, ok := PathOf(answers, "10.0.0.2", 9000)
-	if want := (Path{Host: "10.0.0.2", Address: "10.0.0.2", Asked: 9000, Passes: 1500, Exact: true, Router: "10.0.0.1", Told: true, MTU: 1500}); !ok || p != want {
-		t.Errorf("%+v", p)
-	}
+	want := (Path{Host: "10.0.0.2", Address: "10.0.0.2", Asked: 9000, Passes: 1500, Exact: true, Router: "10.0.0.1", Told: true, MTU: 1500})
+	must.True(t, ok && p == want, "%+v", p)
 	if p, ok := PathOf(answers, "b", 9000); !ok || p.Exact || p.Told || p.Passes != 4000 {
 		t.Errorf("%+v", p)
 	}

@@ -78,9 +78,7 @@ func TestFromSession(t *testing.T) {
 func TestFromSessionRoles(t *testing.T) {
 	s := session()
 	p, _, err := profile.FromSession(s, "same")
-	if err != nil || len(p.Hosts) != 1 || p.Hosts[0].Role != profile.Both {
-		t.Errorf("the same at both ends: %+v, %v", p.Hosts, err)
-	}
+	must.True(t, err == nil && len(p.Hosts) == 1 && p.Hosts[0].Role == profile.Both, "the same at both ends: %+v, %v", p.Hosts, err)
 	s.Plan.Directions = []model.Direction{model.To, model.From}
 	p, _, err = profile.FromSession(s, "tall")
 	if err != nil || len(p.Hosts) != 2 || p.Hosts[0].Role != profile.Near || p.Hosts[1].Role != profile.Far {
@@ -88,9 +86,7 @@ func TestFromSessionRoles(t *testing.T) {
 	}
 	s.Plan.Directions = []model.Direction{model.From}
 	p, _, err = profile.FromSession(s, "tall")
-	if err != nil || p.Hosts[0].Role != profile.Receiver || p.Hosts[1].Role != profile.Sender {
-		t.Errorf("from: %+v, %v", p.Hosts, err)
-	}
+	must.True(t, err == nil && p.Hosts[0].Role == profile.Receiver && p.Hosts[1].Role == profile.Sender, "from: %+v, %v", p.Hosts, err)
 	for name, want := range map[string]string{"flow": "changes no host", "nothing": "no setting"} {
 		_, _, err := profile.FromSession(s, name)
 		must.True(t, err != nil && strings.Contains(err.Error(), want), "%s: %v", name, err)
@@ -140,9 +136,7 @@ func TestValidateReportsAll(t *testing.T) {
 func TestDiffAndDoubts(t *testing.T) {
 	h := profile.Host{System: "freebsd", Kernel: "9.0", LinkRate: 1e9, MTU: 1500, Settings: []profile.Setting{{"tcp.sack", "1"}, {"tcp.dsack", "1"}, {"link.mtu", "9000"}}}
 	got := h.Diff(map[model.KnobID]fact.Of[string]{"tcp.sack": fact.Known("1", "x"), "link.mtu": fact.Known("1500", "mtu of eth0")})
-	if len(got) != 3 || !got[0].Same || got[1].Same || got[1].Now.IsKnown() || got[2].Same || got[2].Now.Or("") != "1500" {
-		t.Errorf("%+v", got)
-	}
+	must.True(t, len(got) == 3 && got[0].Same && !got[1].Same && !got[1].Now.IsKnown() && !got[2].Same && got[2].Now.Or("") == "1500", "%+v", got)
 	facts := model.HostFacts{OS: "linux", Kernel: fact.Known("6.18", "x"), LinkRate: fact.Known(units.BitRate(1e8), "x"), MTU: fact.Known(9000, "x")}
 	must.Len(t, h.Doubts(facts), 4)
 	facts = model.HostFacts{OS: "freebsd", Kernel: fact.Known("9.0", "x"), LinkRate: fact.Known(units.BitRate(0.95e9), "x"), MTU: fact.Unknown[int]("x")}

@@ -59,9 +59,7 @@ func TestFindsTheEdge(t *testing.T) {
 func TestEnds(t *testing.T) {
 	s := wanted()
 	all := Evaluate(s, drive(s, func(units.BitRate) float64 { return 0 }))
-	if !all.Found || all.Rate != s.High || all.Above != 0 || all.Runs != s.Repeats {
-		t.Errorf("a path without loss: %+v", all)
-	}
+	must.True(t, all.Found && all.Rate == s.High && all.Above == 0 && all.Runs == s.Repeats, "a path without loss: %+v", all)
 	if math.Abs(all.Sure-math.Pow(0.05, 0.2)) > 1e-6 { // 0.5493
 		t.Errorf("5 of 5 passed: at least %v", all.Sure)
 	}

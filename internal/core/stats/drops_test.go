@@ -32,9 +32,7 @@ func TestDropsExample(t *testing.T) {
 	}
 	must.Need(t, len(r.Features) == 1, "features %+v, want one", r.Features)
 	f := r.Features[0]
-	if f.Kind != Cliff || f.Reference != 1 || f.From != 2 || f.To != 3 {
-		t.Errorf("%+v, want a cliff from 2 to 3 against 1", f)
-	}
+	must.True(t, f.Kind == Cliff && f.Reference == 1 && f.From == 2 && f.To == 3, "%+v, want a cliff from 2 to 3 against 1", f)
 	near(t, "change", float64(Change(-f.Fall, HigherIsBetter)), -30, 0.5)
 	near(t, "at least", float64(Change(-f.Least, HigherIsBetter)), -25, 0.5)
 }
@@ -132,9 +130,7 @@ func TestLawFeaturesAreApartAndReal(t *testing.T) {
 			if f.Reference >= f.From || f.From > f.To || f.Least > f.Fall || f.Least <= -math.Log1p(-DropLeast) {
 				t.Fatalf("feature %+v", f)
 			}
-			if (f.Kind == Cliff) != (f.To == len(r.Least)-1) || !last && f.To+1 >= r.Features[i+1].From {
-				t.Fatalf("features %+v", r.Features)
-			}
+			must.Need(t, (f.Kind == Cliff) == (f.To == len(r.Least)-1) && (last || f.To+1 < r.Features[i+1].From), "features %+v", r.Features)
 		}
 	})
 }

@@ -37,9 +37,7 @@ func TestStallsJoinNeighbours(t *testing.T) {
 	if !slices.Equal(r.At, []int{0, 3, 5, 11}) || r.Count != 3 {
 		t.Errorf("%+v, want 3 stalls at 0, 3 and 5, 11: exactly a tenth of the median is none", r)
 	}
-	if r.Longest != 2*time.Second || r.Total != 3250*time.Millisecond {
-		t.Errorf("longest %v of %v, want 2 s of 3.25 s", r.Longest, r.Total)
-	}
+	must.True(t, r.Longest == 2*time.Second && r.Total == 3250*time.Millisecond, "longest %v of %v, want 2 s of 3.25 s", r.Longest, r.Total)
 	near(t, "share", r.Share, 3.25/10.25, 1e-12)
 }
 

@@ -59,9 +59,7 @@ func TestSweepKeepsItsTableShort(t *testing.T) {
 	must.True(t, len(d.Rows) >= 20 && len(d.Rows) <= tableRows+2, "%d rows of %d sizes", len(d.Rows), len(sizes))
 	first, last := d.Rows[0].Size.Size, d.Rows[len(d.Rows)-1].Size.Size
 	must.True(t, first == 1 && last >= 8<<20, "rows from %v to %v", first, last)
-	if len(d.Findings) != 0 || len(d.Curve.Warnings) != 0 {
-		t.Errorf("findings %+v, warnings %q", d.Findings, d.Curve.Warnings)
-	}
+	must.True(t, len(d.Findings) == 0 && len(d.Curve.Warnings) == 0, "findings %+v, warnings %q", d.Findings, d.Curve.Warnings)
 	if d.Smallest == nil || d.Smallest.Size != 1 || d.Smallest.Median < 20*time.Microsecond || d.Smallest.Median > 21*time.Microsecond {
 		t.Errorf("smallest %+v", d.Smallest)
 	}
@@ -90,9 +88,7 @@ func TestSweepShowsWhatIsOdd(t *testing.T) {
 		return gigabit(n)
 	})).Directions[0]
 	for _, want := range []units.Bytes{12285, 12291, 98301, 98307} {
-		if !slices.ContainsFunc(d.Rows, func(r Row) bool { return r.Size.Size == want && r.Mark != "" }) {
-			t.Errorf("%v has no marked row", want)
-		}
+		must.True(t, slices.ContainsFunc(d.Rows, func(r Row) bool { return r.Size.Size == want && r.Mark != "" }), "%v has no marked row", want)
 	}
 	if len(d.Findings) != 2 || !strings.Contains(d.Findings[0].Text, "from 12285 B to 12291 B") ||
 		!strings.Contains(d.Findings[1].Text, "nothing came back from 98301 B to 98307 B") {
@@ -150,9 +146,8 @@ func TestSweepOfASessionWithNothing(t *testing.T) {
 		must.True(t, !strings.Contains(string(b), `"directions":null`), "%s: %s", name, b)
 	}
 	all := reported(sweepOf(5, []units.Bytes{1, 2}, func(units.Bytes) time.Duration { return -1 }))
-	if d := all.Directions[0]; d.Smallest != nil || d.Largest != nil || len(d.Rows) != 2 || len(d.Findings) != 1 {
-		t.Errorf("everything stalls: %+v", d)
-	}
+	d := all.Directions[0]
+	must.True(t, d.Smallest == nil && d.Largest == nil && len(d.Rows) == 2 && len(d.Findings) == 1, "everything stalls: %+v", d)
 	must.OK(t, must.Err(json.Marshal(all)))
 }
 

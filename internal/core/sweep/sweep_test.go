@@ -77,9 +77,7 @@ func TestExampleOfTheStatistics(t *testing.T) {
 		t.Fatalf("%s, warnings %q", show(c.Features), c.Warnings)
 	}
 	f := c.Features[0]
-	if f.Kind != Cliff || f.State != Candidate || f.Reference != 64<<10 || f.From != 96<<10 || f.To != 128<<10 || f.Passes != 5 {
-		t.Errorf("%+v", f)
-	}
+	must.True(t, f.Kind == Cliff && f.State == Candidate && f.Reference == 64<<10 && f.From == 96<<10 && f.To == 128<<10 && f.Passes == 5, "%+v", f)
 	if math.Abs(f.Fall-0.30) > 0.005 || math.Abs(float64(f.Low)-0.25) > 0.005 {
 		t.Errorf("fall %.3f, at least %.3f", f.Fall, f.Low)
 	}
@@ -258,9 +256,7 @@ func TestFeaturesHaveTheirLogs(t *testing.T) {
 	})
 	survey[0].Logs = []Log{{model.Far, 4096, []string{"dc0: TX underrun"}}, {model.Far, 1, []string{"usb: something else"}}}
 	c := Pool(survey)
-	if len(c.Features) != 1 || len(c.Features[0].Logs) != 1 || c.Features[0].Logs[0].Lines[0] != "dc0: TX underrun" {
-		t.Errorf("%+v", c.Features)
-	}
+	must.True(t, len(c.Features) == 1 && len(c.Features[0].Logs) == 1 && c.Features[0].Logs[0].Lines[0] == "dc0: TX underrun", "%+v", c.Features)
 }
 
 func TestConfirmation(t *testing.T) {
@@ -277,9 +273,8 @@ func TestConfirmation(t *testing.T) {
 		return healthy(n)
 	}
 	found := Pool(passes(5, 6, sizes, bad)).Features
-	if got := show(found); !strings.HasPrefix(got, "slow") || !strings.Contains(got, "notch 2048 > 4096…4096, stall 8192 > 16384…16384") {
-		t.Fatalf("features %q", got)
-	}
+	got := show(found)
+	must.Need(t, strings.HasPrefix(got, "slow") && strings.Contains(got, "notch 2048 > 4096…4096, stall 8192 > 16384…16384"), "features %q", got)
 	again := Confirm(found)
 	for _, n := range []units.Bytes{1, 2048, 4096, 8192, 16384} {
 		must.True(t, slices.Contains(again, n), "sizes to confirm %v lack %d", again, n)
@@ -370,9 +365,8 @@ func TestLaws(t *testing.T) {
 		twice := Pool(doubled)
 		must.Need(t, twice.Best == c.Best || c.Best == 0 || twice.Best != 0, "best %d, was %d", twice.Best, c.Best)
 		for i, s := range c.Sizes {
-			if d := twice.Sizes[i]; d.Median < 2*s.Median-2 || d.Median > 2*s.Median+2 || d.Stalled != s.Stalled {
-				t.Fatalf("%+v, was %+v", d, s)
-			}
+			d := twice.Sizes[i]
+			must.Need(t, d.Median >= 2*s.Median-2 && d.Median <= 2*s.Median+2 && d.Stalled == s.Stalled, "%+v, was %+v", d, s)
 		}
 		for _, f := range c.Features {
 			if f.From > f.To || f.Reference == f.From || !(f.Fall > 0) || f.State != Candidate || f.Kind != Slow && f.Reference > f.From {

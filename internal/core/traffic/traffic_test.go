@@ -31,9 +31,7 @@ func TestReadRefuses(t *testing.T) {
 		traffic.Write(udp.Params{Rate: units.BitRate(math.NaN())}): "no JSON object",
 	} {
 		p, err := traffic.Read[udp.Params](text)
-		if err == nil || !strings.Contains(err.Error(), want) || p != (udp.Params{}) {
-			t.Errorf("%.40s: %+v, %v; want %q", text, p, err, want)
-		}
+		must.True(t, err != nil && strings.Contains(err.Error(), want) && p == (udp.Params{}), "%.40s: %+v, %v; want %q", text, p, err, want)
 	}
 }
 

@@ -69,9 +69,8 @@ func TestGoalLatency(t *testing.T) {
 		if s, won := m.Winner(); won && s.Assignments[0].Value == strconv.Itoa(256<<10) {
 			right++
 		}
-		if f := m.Fates()[3]; f.State != tune.Guarded || f.Detail != string(model.Goodput) {
-			t.Errorf("seed %d: 64 KiB, which carries a quarter: %+v", seed, f)
-		}
+		f := m.Fates()[3]
+		must.True(t, f.State == tune.Guarded && f.Detail == string(model.Goodput), "seed %d: 64 KiB, which carries a quarter: %+v", seed, f)
 	}
 	must.True(t, right >= 95, "256 KiB, which is what the path needs, in %d of 100 worlds", right)
 }

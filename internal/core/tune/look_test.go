@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/tune"
+	"linerate/internal/must"
 )
 
 // What one look at the hosts as they are showed is not forgotten because the next one,
@@ -27,9 +28,7 @@ func TestALaterLookShowsLess(t *testing.T) {
 			continue
 		case tune.KindRace, tune.KindScreen, tune.KindTrim, tune.KindPlateau, tune.KindAsk:
 		case tune.KindConfirm, tune.KindEnd:
-			if !tried["far.tcp.recv_buffer_max=524288"] || !tried["far.tcp.recv_buffer_max=131072"] {
-				t.Errorf("tried %v", tried)
-			}
+			must.True(t, tried["far.tcp.recv_buffer_max=524288"] && tried["far.tcp.recv_buffer_max=131072"], "tried %v", tried)
 			return
 		}
 		b := tune.Block{}

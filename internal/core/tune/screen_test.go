@@ -117,9 +117,7 @@ func TestThoroughWithWhatBreaks(t *testing.T) {
 		}
 	}
 	t.Logf("named in %d of %d worlds, 95 %% of the best in %d", broke, worlds, reached)
-	if broke < worlds/2 || reached < worlds*13/20 {
-		t.Error("wanted it named in half of the worlds, and 95 % of the best in 65")
-	}
+	must.True(t, broke >= worlds/2 && reached >= worlds*13/20, "wanted it named in half of the worlds, and 95 %% of the best in 65")
 }
 
 // Of few settings no design is made: they are raced. What a person has to be asked, and
@@ -140,9 +138,8 @@ func TestThoroughWithFew(t *testing.T) {
 	for m.Next().Kind == tune.KindLook {
 		m.Looked(look)
 	}
-	if s := m.Next(); s.Kind != tune.KindRace || len(s.Settings) != 2 || s.Settings[1].Name != look.Rest[0].Setting.Name {
-		t.Fatalf("%+v", s)
-	}
+	s := m.Next()
+	must.Need(t, s.Kind == tune.KindRace && len(s.Settings) == 2 && s.Settings[1].Name == look.Rest[0].Setting.Name, "%+v", s)
 	if g := float64(m.Fates()[0].Gain); !math.IsNaN(g) || len(m.Fates()) != 1 {
 		t.Errorf("%+v", m.Fates())
 	}

@@ -254,13 +254,9 @@ func TestParseErrors(t *testing.T) {
 			t.Errorf("parse %q: error %v, want a *ParseError", c.in, err)
 			continue
 		}
-		if pe.Problem != c.problem || pe.Input != c.in || pe.Example == "" {
-			t.Errorf("parse %q: problem %q, want %q", c.in, pe.Problem, c.problem)
-		}
+		must.True(t, pe.Problem == c.problem && pe.Input == c.in && pe.Example != "", "parse %q: problem %q, want %q", c.in, pe.Problem, c.problem)
 	}
-	if got, want := rate("100MB").Error(), `bit rate "100MB" names an amount, not a rate; write it like 100mbit, 2.5 Gbit/s or 12 MB/s`; got != want {
-		t.Errorf("error text %q, want %q", got, want)
-	}
+	must.Equal(t, rate("100MB").Error(), `bit rate "100MB" names an amount, not a rate; write it like 100mbit, 2.5 Gbit/s or 12 MB/s`, "error text")
 }
 
 // near reports whether got is want to the given number of significant digits.
@@ -272,10 +268,8 @@ func TestPrintedRatesParseBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		exponent := rapid.Float64Range(0, 17.9).Draw(t, "exponent")
 		want := BitRate(math.Pow(10, exponent))
-		got, err := ParseBitRate(want.String())
-		if err != nil || !near(float64(got), float64(want), 4) {
-			t.Fatalf("%g printed as %q parsed as %g, %v", float64(want), want, float64(got), err)
-		}
+		got := must.Get(ParseBitRate(want.String()))(t)
+		must.Need(t, near(float64(got), float64(want), 4), "%g printed as %q parsed as %g", float64(want), want, float64(got))
 		again := got.String()
 		must.Need(t, again == want.String(), "%q printed again as %q", want, again)
 	})

@@ -102,9 +102,7 @@ func cheap(t testing.TB, text []byte) time.Duration {
 	held := int64(after.HeapAlloc) - int64(before.HeapAlloc)
 	runtime.KeepAlive(file)
 	t.Logf("%v, %d MB allocated, %d MB held", took.Round(time.Millisecond), allocated>>20, held>>20)
-	if allocated > mostAllocated || held > mostHeld {
-		t.Errorf("passes and costs %v, %d MB, of which it holds %d MB", took, allocated>>20, held>>20)
-	}
+	must.True(t, allocated <= mostAllocated && held <= mostHeld, "passes and costs %v, %d MB, of which it holds %d MB", took, allocated>>20, held>>20)
 	return took
 }
 

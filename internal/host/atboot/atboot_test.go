@@ -132,10 +132,8 @@ func TestInstallAndRemove(t *testing.T) {
 			after := k.tree(t)
 			must.Equal(t, install(t, k), "", "installed twice")
 			must.NoDiff(t, cmp.Diff(after, k.tree(t)), "a second Install changed something")
-			r, err := k.Remove(t.Context())
-			if err != nil || r == nil || r.Name != name || len(r.Left) > 0 || r.String() != "removed "+name {
-				t.Errorf("Remove = %+v, %v", r, err)
-			}
+			r := must.Get(k.Remove(t.Context()))(t)
+			must.True(t, r != nil && r.Name == name && len(r.Left) == 0 && r.String() == "removed "+name, "Remove = %+v", r)
 			diff := cmp.Diff(before, k.tree(t))
 			must.True(t, diff == "" && !Installed(k.State), "%v", diff)
 		})
@@ -160,9 +158,7 @@ func TestNowhere(t *testing.T) {
 	before := k.tree(t)
 	must.Do(t, os.MkdirAll(filepath.Join(k.Root, "usr/sbin"), 0o755))
 	_, err := k.Install(t.Context())
-	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "no systemd, no /etc/local.d") {
-		t.Error(err)
-	}
+	must.True(t, errors.Is(err, errors.ErrUnsupported) && strings.Contains(err.Error(), "no systemd, no /etc/local.d"), "%v", err)
 	must.Do(t, os.RemoveAll(filepath.Join(k.Root, "usr")))
 	must.NoDiff(t, cmp.Diff(before, k.tree(t)))
 	busybox := filepath.Join(k.Root, "bin/busybox")
@@ -239,10 +235,8 @@ func TestChanged(t *testing.T) {
 				install(t, k)
 				path := filepath.Join(k.Root, path)
 				must.Do(t, errors.Join(os.Remove(path), os.WriteFile(path, []byte("theirs"), 0o640)))
-				r, err := k.Remove(t.Context())
-				if err != nil || r == nil || len(r.Left) != 1 || !strings.Contains(r.String(), "changed by somebody else") {
-					t.Fatalf("Remove = %+v, %v", r, err)
-				}
+				r := must.Get(k.Remove(t.Context()))(t)
+				must.Need(t, r != nil && len(r.Left) == 1 && strings.Contains(r.String(), "changed by somebody else"), "Remove = %+v", r)
 				b := must.Get(os.ReadFile(path))(t)
 				must.True(t, string(b) == "theirs", "%q", b)
 				must.Do(t, os.Remove(path))

@@ -114,9 +114,7 @@ func systemdLine(t *testing.T, unit string) string {
 func cronLine(t *testing.T, tab string) string {
 	t.Helper()
 	_, line, ok := strings.Cut(tab, "\n@reboot root ")
-	if !ok || strings.Contains(strings.ReplaceAll(line, `\%`, ""), "%") {
-		t.Fatalf("no command, or one that ends at a percent sign:\n%s", tab)
-	}
+	must.Need(t, ok && !strings.Contains(strings.ReplaceAll(line, `\%`, ""), "%"), "no command, or one that ends at a percent sign:\n%s", tab)
 	return strings.ReplaceAll(line, `\%`, "%")
 }
 

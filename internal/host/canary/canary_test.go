@@ -30,9 +30,7 @@ func TestProbeAddress(t *testing.T) {
 		}
 	}
 	got := Probe(t.Context(), "no-such-name.invalid", short, 0)
-	if len(got) != 2 || got[0].OK || got[1].OK || got[0].Detail == "" {
-		t.Errorf("a name that does not exist: %+v", got)
-	}
+	must.True(t, len(got) == 2 && !got[0].OK && !got[1].OK && got[0].Detail != "", "a name that does not exist: %+v", got)
 }
 
 // TestEachWay: one way alone is enough where the others are closed.

@@ -49,9 +49,7 @@ func TestSearch(t *testing.T) {
 		case limit < largest && (s.told != nil) != (told >= 0):
 			t.Fatalf("told %v", s.told)
 		}
-		if limit < largest && (limit == 1500 || limit == 1280) && s.passes != limit {
-			t.Fatalf("%d instead of %d", s.passes, limit)
-		}
+		must.Need(t, limit >= largest || limit != 1500 && limit != 1280 || s.passes == limit, "%d instead of %d", s.passes, limit)
 	})
 }
 
@@ -76,9 +74,7 @@ func TestSearchOnABadWay(t *testing.T) {
 func TestProbePath(t *testing.T) {
 	got := Probe(t.Context(), probe.PathTo("localhost", 40000), long, 0)
 	p, ok := probe.PathOf(got, "localhost", 40000)
-	if !ok || !got[0].OK || p.Passes != 40000 || p.Told || p.Address != "127.0.0.1" && p.Address != "::1" {
-		t.Errorf("%+v", got)
-	}
+	must.True(t, ok && got[0].OK && p.Passes == 40000 && !p.Told && (p.Address == "127.0.0.1" || p.Address == "::1"), "%+v", got)
 	if got := Probe(t.Context(), probe.SmallTo("127.0.0.1"), long, 0); len(got) != 1 || !got[0].OK || got[0].Bytes != probe.Small {
 		t.Errorf("%+v", got)
 	}
@@ -108,9 +104,7 @@ func TestParseTooBig(t *testing.T) {
 	from := netip.MustParseAddr("10.0.0.1")
 	request := []byte{8, 0, 1, 2, 3, 4, 5, 6}
 	got := parseTooBig(message4(1500, request), false, from, request)
-	if got == nil || got.mtu != 1500 || got.router != from || got.Error() != "too big, says router 10.0.0.1: MTU 1500" {
-		t.Errorf("%+v", got)
-	}
+	must.True(t, got != nil && got.mtu == 1500 && got.router == from && got.Error() == "too big, says router 10.0.0.1: MTU 1500", "%+v", got)
 	if got := parseTooBig(message4(0, request), false, from, request); got == nil || got.mtu != 0 || strings.Contains(got.Error(), "MTU") {
 		t.Errorf("an old router: %+v", got)
 	}

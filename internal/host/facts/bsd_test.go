@@ -49,12 +49,8 @@ func freebsdTable() map[string]string {
 
 func TestFreeBSDMachine(t *testing.T) {
 	m := machine("freebsd", freebsdTable(), nil).freebsdMachine()
-	if m.Vendor.Or("") != "Dell Inc." || m.Product.Or("") != "PowerEdge T130" || m.Virtual.Or("") != model.NotVirtual {
-		t.Errorf("%+v", m)
-	}
-	if m.Cores.Or(0) != 4 || m.Threads.Or(0) != 8 || m.NUMA.Or(0) != 1 || m.Memory.Or(0) != 17012121600 || m.Sockets.IsKnown() {
-		t.Errorf("%+v", m)
-	}
+	must.True(t, m.Vendor.Or("") == "Dell Inc." && m.Product.Or("") == "PowerEdge T130" && m.Virtual.Or("") == model.NotVirtual, "%+v", m)
+	must.True(t, m.Cores.Or(0) == 4 && m.Threads.Or(0) == 8 && m.NUMA.Or(0) == 1 && m.Memory.Or(0) == 17012121600 && !m.Sockets.IsKnown(), "%+v", m)
 	for guest, want := range map[string]string{"kvm": "kvm", "hv": "hyperv", "vbox": "virtualbox", "generic": "unnamed", "bhyve": "bhyve"} {
 		m := machine("freebsd", map[string]string{"kern.vm_guest": guest}, nil).freebsdMachine()
 		must.True(t, m.Virtual.Or("") == want, "%s: %v", guest, m.Virtual)
@@ -133,9 +129,8 @@ func TestFreeBSDNIC(t *testing.T) {
 	if plain.Bus.Address.Or("") != "0000:03:00.0" || plain.Bus.Device.Or("") != "8086:10d3" || plain.Bus.Allows.IsKnown() || plain.Bus.Allows.Reason() != "read the device's registers: permission denied" {
 		t.Errorf("%+v", plain.Bus)
 	}
-	if v := machine("freebsd", freebsdTable(), nil).nic(net.Interface{Name: "vmx0"}); v.Bus.Kind.Or("") != "virtual" || v.Bus.Address.Or("") != "0000:0b:00.0" || v.Media.Speed.IsKnown() {
-		t.Errorf("%+v", v.Bus)
-	}
+	v := machine("freebsd", freebsdTable(), nil).nic(net.Interface{Name: "vmx0"})
+	must.True(t, v.Bus.Kind.Or("") == "virtual" && v.Bus.Address.Or("") == "0000:0b:00.0" && !v.Media.Speed.IsKnown(), "%+v", v.Bus)
 	for name, kind := range map[string]string{"lo0": "loopback", "bridge0": "bridge", "lagg1": "bond", "vlan7": "vlan", "epair0b": "", "lan": "", "wlan0": "wireless"} {
 		n := machine("freebsd", nil, nil).nic(net.Interface{Name: name})
 		must.True(t, n.Kind.Or("") == kind, "%s: %v", name, n.Kind)

@@ -62,9 +62,7 @@ func TestRoutesOfBSD(t *testing.T) {
 			"no mask":    {reply(a, routeGateway, 0, make([]byte, a.round), sockaddr(a, "192.0.2.1")), "192.0.2.1", 0},
 		} {
 			gateway, mtu, err := a.decode(c.b)
-			if gateway != c.gateway || mtu != c.mtu || err != nil {
-				t.Errorf("%s, %s: %q, %d, %v", name, what, gateway, mtu, err)
-			}
+			must.True(t, gateway == c.gateway && mtu == c.mtu && err == nil, "%s, %s: %q, %d, %v", name, what, gateway, mtu, err)
 			if !a.answers(c.b, 7, 1) || a.answers(c.b, 7, 2) || a.answers(c.b, 8, 1) || a.answers(c.b[:a.header-1], 7, 1) {
 				t.Errorf("%s, %s: taken for another request's", name, what)
 			}

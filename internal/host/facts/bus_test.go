@@ -75,9 +75,7 @@ func TestReadPCI(t *testing.T) {
 		if c.most == 0 && b.AllowsMax.IsKnown() || c.most != 0 && !about(b.AllowsMax.Or(0), c.most) {
 			t.Errorf("%s allows at most %v, want %v", name, b.AllowsMax, c.most)
 		}
-		if b.Width.Or(0) != c.width || b.WidthMax.Or(0) != c.widthMost {
-			t.Errorf("%s: width %v of %v", name, b.Width, b.WidthMax)
-		}
+		must.True(t, b.Width.Or(0) == c.width && b.WidthMax.Or(0) == c.widthMost, "%s: width %v of %v", name, b.Width, b.WidthMax)
 	}
 }
 
@@ -178,9 +176,7 @@ func FuzzDecodeConventional(f *testing.F) {
 	f.Add(loop)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		width, clock := decodeConventional(b)
-		if !slices.Contains([]int{0, 32, 64}, width) || !slices.Contains([]float64{0, 33, 66, 133}, clock) {
-			t.Errorf("%d bits at %v MHz", width, clock)
-		}
+		must.True(t, slices.Contains([]int{0, 32, 64}, width) && slices.Contains([]float64{0, 33, 66, 133}, clock), "%d bits at %v MHz", width, clock)
 	})
 }
 

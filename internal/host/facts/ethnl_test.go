@@ -60,9 +60,7 @@ func gigabit() []byte {
 
 func TestDecodeModes(t *testing.T) {
 	m := must.Get(decodeModes(gigabit()))(t)
-	if m.Speed.Or(0) != 100e6 || m.Duplex.Or("") != "full" || !m.Autoneg.Or(false) {
-		t.Errorf("%v %v %v", m.Speed, m.Duplex, m.Autoneg)
-	}
+	must.True(t, m.Speed.Or(0) == 100e6 && m.Duplex.Or("") == "full" && m.Autoneg.Or(false), "%v %v %v", m.Speed, m.Duplex, m.Autoneg)
 	for name, c := range map[string]struct{ got, want []string }{
 		"supported":  {m.Supported.Or(nil), []string{"10baseT/Half", "100baseT/Full", "1000baseT/Full", "2500baseT/Full"}},
 		"advertised": {m.Advertised.Or(nil), []string{"10baseT/Half", "100baseT/Full", "1000baseT/Full"}},
@@ -75,9 +73,7 @@ func TestDecodeModes(t *testing.T) {
 func TestDecodeRecordedModes(t *testing.T) {
 	m, err := decodeModes(answer(t, "virtio-linkmodes.hex"))
 	must.Do(t, err)
-	if m.Speed.IsKnown() || m.Duplex.IsKnown() || m.Autoneg.Or(true) || m.Partner.IsKnown() || m.Partner.Reason() == "" {
-		t.Errorf("%+v", m)
-	}
+	must.True(t, !m.Speed.IsKnown() && !m.Duplex.IsKnown() && !m.Autoneg.Or(true) && !m.Partner.IsKnown() && m.Partner.Reason() != "", "%+v", m)
 	m, err = decodeModes(answer(t, "tap-linkmodes.hex"))
 	must.True(t, err == nil && m.Duplex.Or("") == "full" && m.Speed.Or(0) != 0, "%+v, %v", m, err)
 }

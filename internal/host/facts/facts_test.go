@@ -51,9 +51,7 @@ func TestResolve(t *testing.T) {
 
 func TestPortablePath(t *testing.T) {
 	p := portablePath(t.Context(), netip.MustParseAddr("127.0.0.1"))
-	if p.address != "127.0.0.1" || !p.device.IsKnown() || !p.mtu.IsKnown() || p.rate.IsKnown() {
-		t.Errorf("portablePath = %+v", p)
-	}
+	must.True(t, p.address == "127.0.0.1" && p.device.IsKnown() && p.mtu.IsKnown() && !p.rate.IsKnown(), "portablePath = %+v", p)
 	must.Fail(t, must.Err(owner(netip.MustParseAddr("192.0.2.77"))), "an interface has an address for documentation (RFC 5737)")
 }
 

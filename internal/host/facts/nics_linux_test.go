@@ -99,9 +99,8 @@ func TestNICsInNamespace(t *testing.T) {
 	p := nicByName(t, all, "fv0")
 	must.True(t, (!bridge || p.Master.Or("") == "fbr0") && p.MTU.Or(0) == 1400, "port: %+v", p)
 	if bridge {
-		if b := nicByName(t, all, "fbr0"); b.Kind.Or("") != "bridge" || !slices.Equal(b.Below, []string{"fv0"}) || b.VLAN.IsKnown() || b.Bond.IsKnown() {
-			t.Errorf("bridge: %+v", b)
-		}
+		b := nicByName(t, all, "fbr0")
+		must.True(t, b.Kind.Or("") == "bridge" && slices.Equal(b.Below, []string{"fv0"}) && !b.VLAN.IsKnown() && !b.Bond.IsKnown(), "bridge: %+v", b)
 	}
 	if vlan {
 		n := nicByName(t, all, "fv1.7")
@@ -111,9 +110,8 @@ func TestNICsInNamespace(t *testing.T) {
 		d := nicByName(t, all, "fd0")
 		must.True(t, !d.Up.Or(true) && d.Master.Or("x") == "" && d.Kind.Or("") == "dummy", "dummy: %+v", d)
 	}
-	if n := nicByName(t, all, "fv0"); n.Offloads.IsKnown() || n.Offloads.Reason() == "" {
-		t.Errorf("offloads of what is not on the way: %+v", n.Offloads)
-	}
+	n := nicByName(t, all, "fv0")
+	must.True(t, !n.Offloads.IsKnown() && n.Offloads.Reason() != "", "offloads of what is not on the way: %+v", n.Offloads)
 	lo := nicByName(t, all, "lo")
 	must.True(t, lo.Kind.Or("") == "loopback" && !lo.MAC.IsKnown() && all[len(all)-1].Name == "lo", "loopback: %+v", lo)
 }
@@ -200,9 +198,7 @@ func TestRouteInNamespace(t *testing.T) {
 	if r == nil || r.Peer != "198.51.100.7" || r.Interface.Or("") != "fr0" || r.Source.Or("") != "192.0.2.1" || r.Gateway.Or("") != "192.0.2.254" || r.MTU.Or(0) != 1300 {
 		t.Fatalf("%+v", r)
 	}
-	if r.Metrics["initcwnd"] != "20" || r.Metrics["advmss"] != "1200" || len(r.Metrics) != 2 {
-		t.Errorf("metrics %v", r.Metrics)
-	}
+	must.True(t, r.Metrics["initcwnd"] == "20" && r.Metrics["advmss"] == "1200" && len(r.Metrics) == 2, "metrics %v", r.Metrics)
 	near := Read(t.Context(), nil, model.Near, "192.0.2.7", "").Route
 	if near.Gateway.Or("x") != "" || near.MTU.Or(0) != 1500 || near.MTU.Source() != "interface" || near.Metrics != nil {
 		t.Errorf("on the link: %+v", near)
@@ -214,7 +210,5 @@ func TestRouteInNamespace(t *testing.T) {
 // TestReadMachineHere: a Linux that runs tests knows its processors and memory.
 func TestReadMachineHere(t *testing.T) {
 	m := ReadMachine(t.Context())
-	if m.Threads.Or(0) < 1 || m.Memory.Or(0) < 64<<20 || !m.Virtual.IsKnown() && !strings.Contains(m.Virtual.Reason(), "tells") {
-		t.Errorf("%+v", m)
-	}
+	must.True(t, m.Threads.Or(0) >= 1 && m.Memory.Or(0) >= 64<<20 && (m.Virtual.IsKnown() || strings.Contains(m.Virtual.Reason(), "tells")), "%+v", m)
 }

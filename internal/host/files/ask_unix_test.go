@@ -26,9 +26,7 @@ func TestPrograms(t *testing.T) {
 	if err != nil || a.Program != "/bin/sh" || a.Code != 3 || !strings.HasPrefix(a.Text, "1") || !strings.Contains(a.Text, "/etc/b: ") || !strings.HasSuffix(a.Text, "\n/etc/a/one\n") {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if len(a.Files) != 1 || a.Files[0].Path != "/run/new" || string(a.Files[0].Content) != "made\n" {
-		t.Errorf("%+v", a.Files)
-	}
+	must.True(t, len(a.Files) == 1 && a.Files[0].Path == "/run/new" && string(a.Files[0].Content) == "made\n", "%+v", a.Files)
 	must.Is(t, must.Err(ask(t.Context(), root, files.Question{Programs: []string{"/no/such"}})), errors.ErrUnsupported, "without a program")
 	dir := t.TempDir()
 	must.Do(t, os.Symlink("/dev/null", filepath.Join(dir, "masked.conf")))

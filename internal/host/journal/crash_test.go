@@ -73,10 +73,8 @@ func TestCrashWhileMending(t *testing.T) {
 			want := OpenIntents(c.want)
 			got := OpenIntents(records)
 			must.True(t, cmp.Equal(got, want, cmpopts.EquateEmpty()), "%s, step %d: open %+v", name, at, got)
-			kept, err := Unacknowledged(dir)
-			if err != nil || (len(kept) == 2) != c.lost || !c.lost && len(damage) > 0 {
-				t.Errorf("%s, step %d: kept %q, %v, damage %v", name, at, kept, err, damage)
-			}
+			kept := must.Get(Unacknowledged(dir))(t)
+			must.True(t, (len(kept) == 2) == c.lost && (c.lost || len(damage) == 0), "%s, step %d: kept %q, damage %v", name, at, kept, damage)
 		}
 	}
 }

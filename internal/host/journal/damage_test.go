@@ -22,9 +22,7 @@ func TestOneCopyDamaged(t *testing.T) {
 			copies := [2][]byte{text, text}
 			copies[which] = spoilt
 			got, damage, dir := state(t, n, copies[0], copies[1])
-			if !same(got, sample()) || len(damage) > 0 {
-				t.Fatalf("%s of copy %d: %d records, damage %v", what, which+1, len(got), damage)
-			}
+			must.Need(t, same(got, sample()) && len(damage) == 0, "%s of copy %d: %d records, damage %v", what, which+1, len(got), damage)
 			expectKept(t, dir, false, nil)
 		}
 		expect(0, "absence", nil)
@@ -96,9 +94,7 @@ func TestDamageInDifferentRecords(t *testing.T) {
 			if i == k {
 				want = slices.Delete(want, i, i+1)
 			}
-			if !same(got, want) || (len(damage) > 0) != (i == k) {
-				t.Errorf("records %d and %d: %d records, damage %v", i+1, k+1, len(got), damage)
-			}
+			must.True(t, same(got, want) && (len(damage) > 0) == (i == k), "records %d and %d: %d records, damage %v", i+1, k+1, len(got), damage)
 		}
 	}
 }
@@ -108,9 +104,7 @@ func TestMissingRecord(t *testing.T) {
 	text, ends := sampleText(t)
 	less := slices.Concat(text[:ends[1]], text[ends[2]:])
 	got, damage := opened(t, put(t, less, less))
-	if len(got) != 5 || len(damage) != 1 || !strings.Contains(damage[0].String(), "record 3") {
-		t.Errorf("%d records, damage %v", len(got), damage)
-	}
+	must.True(t, len(got) == 5 && len(damage) == 1 && strings.Contains(damage[0].String(), "record 3"), "%d records, damage %v", len(got), damage)
 }
 
 // TestDamageIsKeptOnce: the names of kept files are never used again.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 func FuzzMerge(f *testing.F) {
@@ -19,18 +21,14 @@ func FuzzMerge(f *testing.F) {
 			for _, r := range s.regions {
 				n += r.bytes
 			}
-			if n > len(s.text) || s.exact && n > 0 {
-				t.Errorf("copy %d: %d bytes of %d are no record, exact: %v", i+1, n, len(s.text), s.exact)
-			}
+			must.True(t, n <= len(s.text) && (!s.exact || n <= 0), "copy %d: %d bytes of %d are no record, exact: %v", i+1, n, len(s.text), s.exact)
 			for _, e := range s.entries {
 				if !slices.ContainsFunc(m.entries, func(o entry) bool { return o.seq == e.seq }) && m.exact < 0 {
 					t.Errorf("record %d of copy %d is forgotten", e.seq, i+1)
 				}
 			}
 		}
-		if !slices.IsSortedFunc(m.entries, func(a, b entry) int { return int(int64(a.seq) - int64(b.seq)) }) {
-			t.Error("out of order")
-		}
+		must.True(t, slices.IsSortedFunc(m.entries, func(a, b entry) int { return int(int64(a.seq) - int64(b.seq)) }), "out of order")
 		OpenIntents(m.records())
 		j := &Journal{}
 		entries, again, err := j.chain(m.entries)
@@ -53,9 +51,7 @@ func FuzzSalvage(f *testing.F) {
 		s := scan(slices.Concat(before, text[:ends[0]], between, text[ends[0]:ends[1]], behind))
 		for _, want := range []uint64{1, 2} {
 			alien := slices.ContainsFunc(s.entries, func(e entry) bool { return !bytes.Contains(text, e.raw) || e.seq > 2 })
-			if !alien && !slices.ContainsFunc(s.entries, func(e entry) bool { return e.seq == want }) {
-				t.Errorf("record %d is lost", want)
-			}
+			must.True(t, alien || slices.ContainsFunc(s.entries, func(e entry) bool { return e.seq == want }), "record %d is lost", want)
 		}
 	})
 }

@@ -47,9 +47,7 @@ func TestFullDisk(t *testing.T) {
 	must.Do(t, os.Remove(filler))
 	appendAll(t, j, intent("t", 3, "a", "c")) // nothing of the failed one is in its way
 	records, damage, err := Read(dir)
-	if len(records) != 2 || len(damage) != 0 || err != nil {
-		t.Errorf("%d records, damage %v, %v", len(records), damage, err)
-	}
+	must.True(t, len(records) == 2 && len(damage) == 0 && err == nil, "%d records, damage %v, %v", len(records), damage, err)
 }
 
 func TestReadOnlyDirectory(t *testing.T) {

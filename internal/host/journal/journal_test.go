@@ -65,9 +65,7 @@ func TestRecordsSurviveReopening(t *testing.T) {
 	j = open(t, dir)
 	must.NoDiff(t, cmp.Diff(want, j.Records()))
 	got := j.OpenIntents()
-	if numbers(got) != "t1/1" || !slices.Equal(got[0].Wrote, []string{"1 2 3", "1\t2\t3"}) {
-		t.Errorf("OpenIntents = %+v", got)
-	}
+	must.True(t, numbers(got) == "t1/1" && slices.Equal(got[0].Wrote, []string{"1 2 3", "1\t2\t3"}), "OpenIntents = %+v", got)
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o077 != 0 {
 		t.Errorf("directory mode %v, %v: others may read it", info.Mode(), err)
 	}
@@ -139,9 +137,7 @@ func TestTextThatJSONCannotKeepIsRefused(t *testing.T) {
 
 func TestOrigins(t *testing.T) {
 	a, b := Origin{Boot: "1", Netns: 1}, Origin{Boot: "2", Netns: 2}
-	if a.SameBoot(b) || a.SameNamespace(b) || !a.SameBoot(a) || !a.SameNamespace(a) {
-		t.Error("different boots or namespaces are taken for the same")
-	}
+	must.True(t, !a.SameBoot(b) && !a.SameNamespace(b) && a.SameBoot(a) && a.SameNamespace(a), "different boots or namespaces are taken for the same")
 	must.True(t, a.SameBoot(Origin{}) && a.SameNamespace(Origin{}), "unknown counts as different")
 	must.Equal(t, Here().PID, os.Getpid(), "Here does not know this process")
 }

@@ -113,9 +113,7 @@ func expectKept(t *testing.T, dir string, lost bool, text []byte) {
 		return
 	}
 	kept, err := Unacknowledged(dir)
-	if err != nil || (len(kept) == 2) != lost || (len(kept) == 0) == lost {
-		t.Fatalf("kept %q, %v, lost something: %v", kept, err, lost)
-	}
+	must.Need(t, err == nil && (len(kept) == 2) == lost && (len(kept) == 0) != lost, "kept %q, %v, lost something: %v", kept, err, lost)
 	done, err := Acknowledge(dir)
 	must.Need(t, err == nil && len(done) == len(kept), "Acknowledge = %q, %v", done, err)
 	for _, path := range done {

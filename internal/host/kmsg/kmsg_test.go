@@ -32,9 +32,8 @@ func TestParse(t *testing.T) {
 		got, err := parse([]byte(in))
 		must.True(t, err != nil && got == (record{}), "%q is %+v", in, got)
 	}
-	if got, err := parse([]byte("6,1,1,-;" + strings.Repeat("µ", 1000))); err != nil || len(got.text) > maxText+len("…") || !utf8.ValidString(got.text) {
-		t.Errorf("a long line has %d bytes, %v", len(got.text), err)
-	}
+	got, err := parse([]byte("6,1,1,-;" + strings.Repeat("µ", 1000)))
+	must.True(t, err == nil && len(got.text) <= maxText+len("…") && utf8.ValidString(got.text), "a long line has %d bytes, %v", len(got.text), err)
 }
 
 func TestAtMostTwentyLines(t *testing.T) {
@@ -46,9 +45,7 @@ func TestAtMostTwentyLines(t *testing.T) {
 		left--
 		return fmt.Appendf(nil, "6,1,1,-;line %d", left), nil
 	})
-	if err != nil || len(lines) != maxLines+1 || lines[0] != "line 44" || lines[maxLines] != "… and 25 more lines" {
-		t.Errorf("%q, %v", lines, err)
-	}
+	must.True(t, err == nil && len(lines) == maxLines+1 && lines[0] == "line 44" && lines[maxLines] == "… and 25 more lines", "%q, %v", lines, err)
 	failure := errors.New("broken")
 	if lines, err := collect(func() ([]byte, error) { return nil, failure }); !errors.Is(err, failure) || lines != nil {
 		t.Errorf("%q, %v", lines, err)

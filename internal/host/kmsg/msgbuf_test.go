@@ -1,7 +1,6 @@
 package kmsg
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -23,15 +22,11 @@ func TestMessageBuffer(t *testing.T) {
 	if got := said(boot); got != nil {
 		t.Errorf("nothing new: %q", got)
 	}
-	if got := said(boot + "re0: watchdog timeout\n<118>a program's line\n[zone: mbuf_clus"); !slices.Equal(got, []string{"re0: watchdog timeout"}) {
-		t.Errorf("%q", got)
-	}
+	must.Same(t, said(boot+"re0: watchdog timeout\n<118>a program's line\n[zone: mbuf_clus"), []string{"re0: watchdog timeout"})
 	grown := boot + "re0: watchdog timeout\n<118>a program's line\n[zone: mbuf_cluster] kern.ipc.nmbclusters limit reached\n"
 	must.Same(t, said(grown), []string{"[zone: mbuf_cluster] kern.ipc.nmbclusters limit reached"})
 	must.Same(t, said(grown[60:]+"re0: watchdog timeout\n"), []string{"re0: watchdog timeout"}, "after it went round")
-	if got := said("re0: no memory for jumbo buffers\n"); !slices.Equal(got, []string{"re0: no memory for jumbo buffers"}) {
-		t.Errorf("after it went round altogether: %q", got)
-	}
+	must.Same(t, said("re0: no memory for jumbo buffers\n"), []string{"re0: no memory for jumbo buffers"}, "after it went round altogether")
 	if got := said(""); got != nil {
 		t.Errorf("empty: %q", got)
 	}

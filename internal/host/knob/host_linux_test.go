@@ -63,9 +63,7 @@ func TestUnknownAlgorithmNamesTheKnownOnes(t *testing.T) {
 	_, p, err := h.Place("tcp.congestion_control")
 	must.Do(t, err)
 	err = h.WriteRaw(t.Context(), "tcp.congestion_control", p, "nosuch")
-	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "this host has ") {
-		t.Errorf("write of an unknown algorithm = %v", err)
-	}
+	must.True(t, errors.Is(err, errors.ErrUnsupported) && strings.Contains(err.Error(), "this host has "), "write of an unknown algorithm = %v", err)
 }
 
 // TestCeilingLowersWhatIsBelow: the three sizes stay ordered whatever is set,

@@ -228,9 +228,8 @@ func (w *world) we(ctx context.Context, t *rapid.T) int {
 			w.held[p] = &holding{base: before[p]}
 		}
 		w.held[p].ours = after[p]
-		if got, err := k.Decode("linux", after[p]); err != nil || !sameValue(a.Value, got) {
-			t.Fatalf("%s was set to %s and is %s, %v (%s)", a.Knob, a.Value, got, err, after[p])
-		}
+		got, err := k.Decode("linux", after[p])
+		must.Need(t, err == nil && sameValue(a.Value, got), "%s was set to %s and is %s, %v (%s)", a.Knob, a.Value, got, err, after[p])
 	}
 	return len(as)
 }

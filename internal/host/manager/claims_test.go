@@ -129,9 +129,8 @@ func TestClaims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			claims := must.Get(c.machine.Claims(t.Context(), "eth0", ids))(t)
-			if got := short(claims); !slices.Equal(got, c.want) {
-				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
-			}
+			got := short(claims)
+			must.True(t, slices.Equal(got, c.want), "got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			for _, c := range claims {
 				if c.When == "" || strings.HasSuffix(c.String(), ".") || (c.Link == "eth0") != (strings.HasPrefix(string(c.Knob), "link.") || strings.HasPrefix(string(c.Knob), "nic.")) {
 					t.Errorf("%+v: %s", c, c)

@@ -46,9 +46,7 @@ func TestOwner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, why, err := c.m.Owner(t.Context(), "eth0")
-			if err != nil || got != c.want || !strings.Contains(why, c.why) {
-				t.Errorf("%q because %q, %v", got, why, err)
-			}
+			must.True(t, err == nil && got == c.want && strings.Contains(why, c.why), "%q because %q, %v", got, why, err)
 		})
 	}
 	for name, c := range map[string]struct {

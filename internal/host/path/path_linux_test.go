@@ -94,18 +94,16 @@ func TestReadInNamespace(t *testing.T) {
 		for _, name := range []string{"p0", "p1"} {
 			must.Do(t, netlink.LinkSetMaster(link(t, name), link(t, "br")))
 		}
-		if got, hops := way(t, "10.4.0.2"); got != "bridge br" || !strings.Contains(hops[0].Note, "not visible") {
-			t.Errorf("a bridge that does not know: %s, %+v", got, hops)
-		}
+		got, hops := way(t, "10.4.0.2")
+		must.True(t, got == "bridge br" && strings.Contains(hops[0].Note, "not visible"), "a bridge that does not know: %s, %+v", got, hops)
 	}
 	if has(t, netlink.NewLinkBond(attrs("bo", 1500)), "10.5.0.1/24") {
 		got, _ := way(t, "10.5.0.2")
 		must.True(t, strings.HasPrefix(got, "bond bo"), "bond: %s", got)
 	}
 	if has(t, &netlink.Wireguard{LinkAttrs: attrs("wg", 1420)}, "10.6.0.1/24") {
-		if got, hops := way(t, "10.6.0.2"); got != "wireguard wg" || !strings.Contains(hops[0].Note, "not visible") {
-			t.Errorf("WireGuard: %s, %+v", got, hops)
-		}
+		got, hops := way(t, "10.6.0.2")
+		must.True(t, got == "wireguard wg" && strings.Contains(hops[0].Note, "not visible"), "WireGuard: %s, %+v", got, hops)
 	}
 	if got, _ := way(t, "10.1.0.1"); got != "loopback lo" {
 		t.Errorf("this host itself: %s", got)

@@ -63,9 +63,8 @@ func TestWireGuardInNamespace(t *testing.T) {
 		err = netlink.LinkSetUp(link(t, "wg0"))
 	}
 	must.Do(t, err)
-	if got, hops := way(t, "10.6.0.2"); got != "tunnel wg0" || !strings.Contains(hops[0].Note, "not visible") {
-		t.Errorf("nobody to ask: %s, %+v", got, hops)
-	}
+	got, hops := way(t, "10.6.0.2")
+	must.True(t, got == "tunnel wg0" && strings.Contains(hops[0].Note, "not visible"), "nobody to ask: %s, %+v", got, hops)
 	f := must.Get(ipc.UAPIOpen("wg0"))(t)
 	l := must.Get(ipc.UAPIListen("wg0", f))(t)
 	defer l.Close()

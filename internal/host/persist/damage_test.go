@@ -69,13 +69,11 @@ func TestDamagedRecords(t *testing.T) {
 				if !lost {
 					return
 				}
-				if records, err := k.Records(); err != nil || len(records) != 1 || !strings.Contains(records[0].Damage, "000002") {
-					t.Errorf("Records = %+v, %v", records, err)
-				}
+				records := must.Get(k.Records())(t)
+				must.True(t, len(records) == 1 && strings.Contains(records[0].Damage, "000002"), "Records = %+v", records)
 				must.Is(t, must.Err(k.Restore("")), persist.ErrDamaged, "told once only")
-				if r, err := k.Write(time.Unix(9, 0), []files.File{{Path: "/etc/c", Content: []byte("x\n"), Mode: 0o644}}); err != nil || r.ID != "000003" {
-					t.Errorf("Write beside it: %+v, %v", r, err)
-				}
+				r := must.Get(k.Write(time.Unix(9, 0), []files.File{{Path: "/etc/c", Content: []byte("x\n"), Mode: 0o644}}))(t)
+				must.True(t, r.ID == "000003", "Write beside it: %+v", r)
 			})
 		}
 	}

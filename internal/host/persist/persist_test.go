@@ -197,9 +197,7 @@ func TestChangedSince(t *testing.T) {
 				}
 			}
 			after := tree(t, k.Root)
-			if changed != 1 || after[c.path] != edited[c.path] || len(after) < len(before) {
-				t.Errorf("%+v\n%v", results, after)
-			}
+			must.True(t, changed == 1 && after[c.path] == edited[c.path] && len(after) >= len(before), "%+v\n%v", results, after)
 			must.Len(t, must.Get(k.Records())(t), 1, "the record is gone")
 			// Once the change is taken back by hand, the record can go.
 			if _, ok := before[c.path]; !ok {

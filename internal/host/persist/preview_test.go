@@ -76,9 +76,7 @@ func TestPreviewFailsAsWrite(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(k.Root, ours()[0].Path), []byte("edited"), 0o600))
 	_, previewErr := k.Preview(ours())
 	_, writeErr := k.Write(day, ours())
-	if previewErr == nil || writeErr == nil || previewErr.Error() != writeErr.Error() {
-		t.Errorf("preview: %v; write: %v", previewErr, writeErr)
-	}
+	must.True(t, previewErr != nil && writeErr != nil && previewErr.Error() == writeErr.Error(), "preview: %v; write: %v", previewErr, writeErr)
 }
 
 func TestDiffText(t *testing.T) {

@@ -131,9 +131,7 @@ func TestDecodeCores(t *testing.T) {
 	}
 	cores, err = decodeNTCores(nt)
 	want := core{id: 1, user: time.Second, system: 1300 * time.Millisecond, irq: 200 * time.Millisecond, softirq: 500 * time.Millisecond}
-	if err != nil || len(cores) != 2 || cores[1] != want || cores[1].busy() != 3*time.Second {
-		t.Errorf("%+v, %v", cores, err)
-	}
+	must.True(t, err == nil && len(cores) == 2 && cores[1] == want && cores[1].busy() == 3*time.Second, "%+v, %v", cores, err)
 	must.Is(t, must.Err(decodeNTCores(nt[:50])), errShape)
 }
 

@@ -87,9 +87,7 @@ func TestSamplesOfCores(t *testing.T) {
 		t.Errorf("all cores %v", v)
 	}
 	for _, s := range got {
-		if s.Host != model.Far || s.Start != seconds(7) || s.Length != seconds(40) || s.Direction != "" {
-			t.Fatalf("%+v", s)
-		}
+		must.Need(t, s.Host == model.Far && s.Start == seconds(7) && s.Length == seconds(40) && s.Direction == "", "%+v", s)
 	}
 	must.True(t, Samples(model.Far, a, b, 0, 0) == nil, "samples of no time")
 }

@@ -33,9 +33,8 @@ func TestInterfaceGone(t *testing.T) {
 	wire(t)
 	moved := Delta(before, reading(t, w))
 	must.True(t, find(moved, countersRead, "nic") == 0, "two interfaces were compared: %+v", moved)
-	if missing := w.Missing(); !slices.ContainsFunc(missing, func(s string) bool { return strings.HasPrefix(s, "interface wa: ") }) {
-		t.Errorf("missing: %q", missing)
-	}
+	missing := w.Missing()
+	must.True(t, slices.ContainsFunc(missing, func(s string) bool { return strings.HasPrefix(s, "interface wa: ") }), "missing: %q", missing)
 }
 
 // TestNamespaceOfOpen: a watcher counts where it was opened, whoever reads it.
@@ -165,9 +164,8 @@ func TestMissing(t *testing.T) {
 	if missing := w.Missing(); len(missing) == 0 || !slices.ContainsFunc(missing, func(s string) bool { return strings.HasPrefix(s, "interface nonexistent0: ") }) {
 		t.Errorf("%q", missing)
 	}
-	if s := reading(t, w); len(s.cores) == 0 || len(s.queues) == 0 || !s.values[udpIn].known || s.values[nicRxPackets].known {
-		t.Errorf("%+v", s)
-	}
+	s := reading(t, w)
+	must.True(t, len(s.cores) != 0 && len(s.queues) != 0 && s.values[udpIn].known && !s.values[nicRxPackets].known, "%+v", s)
 	must.Do(t, w.Close())
 	must.Is(t, must.Err(w.Read(time.Now())), os.ErrClosed, "after Close")
 	must.True(t, w.Missing() == nil, "a closed watcher misses something")

@@ -74,9 +74,8 @@ func TestTables(t *testing.T) {
 			}
 			interfaceOnly := int(counterCount) - int(nicRxPackets) + len(cgroupCounters()) +
 				len(trackCounters()) + len(mbufCounters()) + len(logCounters()) // these have files of their own
-			if most := interfaceOnly + 2; absent < interfaceOnly || absent > most {
-				t.Errorf("%d counters are absent, of which %d belong to interfaces", absent, interfaceOnly)
-			}
+			most := interfaceOnly + 2
+			must.True(t, absent >= interfaceOnly && absent <= most, "%d counters are absent, of which %d belong to interfaces", absent, interfaceOnly)
 		})
 	}
 }

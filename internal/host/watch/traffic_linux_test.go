@@ -224,9 +224,7 @@ func TestFullQueue(t *testing.T) {
 	moved := Delta(before, after)
 	dropped, sent := find(moved, "qdisc_dropped", "wa"), find(moved, "nic_tx_packets", "wa")
 	waiting := int64(after.qdisc.backlog) / frame
-	if dropped+sent+waiting != n || dropped < n/2 || waiting == 0 {
-		t.Errorf("of %d, %d were dropped, %d sent, %d wait", n, dropped, sent, waiting)
-	}
+	must.True(t, dropped+sent+waiting == n && dropped >= n/2 && waiting != 0, "of %d, %d were dropped, %d sent, %d wait", n, dropped, sent, waiting)
 	got := find(moved, "ip_out_discards", "")
 	must.True(t, got == dropped, "the IP layer counts %d, the queue %d", got, dropped)
 	f := loss(t, dropped, moved, nil)

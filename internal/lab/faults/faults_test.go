@@ -87,9 +87,8 @@ func TestMended(t *testing.T) {
 		c, ok := Of(name, 3)
 		must.Need(t, ok, "%v", name)
 		for _, l := range c.Labels {
-			if got, want := slices.Contains(l.First, Answer{"B10", l.Direction.Sender()}), strings.Contains(name, "sack-off"); got != want {
-				t.Errorf("%s, %s: %v", name, l.Direction, l.First)
-			}
+			got, want := slices.Contains(l.First, Answer{"B10", l.Direction.Sender()}), strings.Contains(name, "sack-off")
+			must.True(t, got == want, "%s, %s: %v", name, l.Direction, l.First)
 			if slices.Contains(l.First, Answer{"B10", l.Direction.Receiver()}) {
 				t.Errorf("%s, %s: the receiver is right: %v", name, l.Direction, l.First)
 			}
@@ -113,9 +112,7 @@ func holds(t *testing.T, c Case) {
 		if l.Bound > 0 && float64(l.Bound) > bites*float64(l.Ceiling) {
 			t.Errorf("seed %d, %s: %s is allowed of %s: it does not bite", c.Seed, c.Kind, l.Bound, l.Ceiling)
 		}
-		if !l.Planted && l.First[0].Rule != "ceiling" {
-			t.Errorf("seed %d, %s: nothing is planted and %v is right", c.Seed, c.Kind, l.First)
-		}
+		must.True(t, l.Planted || l.First[0].Rule == "ceiling", "seed %d, %s: nothing is planted and %v is right", c.Seed, c.Kind, l.First)
 	}
 	must.True(t, planted != c.Clean, "seed %d, %s: clean %v, planted %v", c.Seed, c.Kind, c.Clean, planted)
 }

@@ -94,9 +94,8 @@ func TestWire(t *testing.T) {
 				t.Errorf("%s were carried, at most %s can be", got, c.most)
 			}
 			// How much of what has room is held up by a busy machine is no fault of the wire.
-			if lost := a.frames < n && b.frames < n; c.lost && !lost || a.frames+b.frames == 0 {
-				t.Errorf("%d and %d of %d frames arrived in %s", a.frames, b.frames, n, took)
-			}
+			lost := a.frames < n && b.frames < n
+			must.True(t, (!c.lost || lost) && a.frames+b.frames != 0, "%d and %d of %d frames arrived in %s", a.frames, b.frames, n, took)
 		})
 	}
 }

@@ -115,9 +115,8 @@ func TestLineReorder(t *testing.T) {
 			late++
 		}
 	}
-	if got := l.count.read().Reordered; uint64(late) != got || late < 20 || late > 90 {
-		t.Errorf("%d frames came late, %d counted, about 50 expected", late, got)
-	}
+	got := l.count.read().Reordered
+	must.True(t, uint64(late) == got && late >= 20 && late <= 90, "%d frames came late, %d counted, about 50 expected", late, got)
 }
 
 func TestLineHoldEnds(t *testing.T) {
@@ -125,9 +124,7 @@ func TestLineHoldEnds(t *testing.T) {
 	l := testLine(Path{Reorder: 100}, 1)
 	offer(t, l, 1000, 100)
 	out := run(l)
-	if len(out) != 1 || out[0].at != 1000+int64(ReorderHold) {
-		t.Errorf("a lone held frame came out as %+v, want it after %s", out, ReorderHold)
-	}
+	must.True(t, len(out) == 1 && out[0].at == 1000+int64(ReorderHold), "a lone held frame came out as %+v, want it after %s", out, ReorderHold)
 }
 
 func TestHalfDuplexShares(t *testing.T) {

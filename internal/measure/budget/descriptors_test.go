@@ -1,6 +1,10 @@
 package budget
 
-import "testing"
+import (
+	"testing"
+
+	"linerate/internal/must"
+)
 
 // TestDivide demands that no part of a server takes what another one has, however
 // few descriptors there are.
@@ -9,9 +13,7 @@ func TestDivide(t *testing.T) {
 		for listeners := range 4 {
 			d := Divide(n, listeners)
 			own := n - d.Sessions - d.Unknown - d.Friends - listeners*d.Listener
-			if own < min(wholeOwn, n/3)-4 {
-				t.Errorf("%d descriptors, %d listeners: %+v leaves %d to the process itself", n, listeners, d, own)
-			}
+			must.True(t, own >= min(wholeOwn, n/3)-4, "%d descriptors, %d listeners: %+v leaves %d to the process itself", n, listeners, d, own)
 			if d.Sessions < n/2 || d.Unknown < 1 || d.Friends < 1 || d.Listener < 1 {
 				t.Errorf("%d descriptors, %d listeners: %+v", n, listeners, d)
 			}

@@ -85,9 +85,7 @@ func checkRun(t *testing.T, a, b *enginetest.End, f model.Flow) {
 		t.Fatalf("flows %+v", measuring.Report.Flows)
 	}
 	got := measuring.Report.Flows[0]
-	if got.Role != model.Receiver || got.Direction != f.Direction || got.Bytes != f.Bytes || got.Window <= 0 {
-		t.Errorf("report %+v", got)
-	}
+	must.True(t, got.Role == model.Receiver && got.Direction == f.Direction && got.Bytes == f.Bytes && got.Window > 0, "report %+v", got)
 	must.Equal(t, mode == files.Copy || mode == files.Network, len(other.Report.Flows) == 1, "the other end reports %+v", other.Report.Flows)
 	if len(measuring.Samples()) < 2 || measuring.Samples()[0].Metric != model.Goodput {
 		t.Errorf("samples %+v", measuring.Samples())
@@ -230,13 +228,9 @@ func TestRefusesOverwrite(t *testing.T) {
 	for _, c := range []files.Params{{Sink: path}, {Sink: link}, {Mode: files.Write, Sink: path}} {
 		a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), flow(c))
 		_ = enginetest.Conduct(t, a, b, model.To)
-		if !errors.Is(b.Err, fs.ErrExist) || !strings.Contains(b.Err.Error(), "not overwritten") {
-			t.Errorf("%+v: far %v", c, b.Err)
-		}
+		must.True(t, errors.Is(b.Err, fs.ErrExist) && strings.Contains(b.Err.Error(), "not overwritten"), "%+v: far %v", c, b.Err)
 		var said *errPeer
-		if !errors.As(a.Err, &said) || !strings.Contains(said.text, "not overwritten") {
-			t.Errorf("%+v: near %v", c, a.Err)
-		}
+		must.True(t, errors.As(a.Err, &said) && strings.Contains(said.text, "not overwritten"), "%+v: near %v", c, a.Err)
 	}
 	now := must.Get(os.ReadFile(path))(t)
 	must.True(t, string(now) == "mine", "overwritten: %q", now)

@@ -65,9 +65,8 @@ func TestFullChild(t *testing.T) {
 		fillUp(t, dir)
 		go func() { _, _ = io.CopyN(p.TCPConn, newData(1), int64(f.Bytes)) }()
 		var said *errPeer
-		if _, err := readMessage(p.TCPConn, kindDone); !errors.As(err, &said) || !strings.Contains(said.text, "no space left") {
-			t.Errorf("the sender is told %v", err)
-		}
+		_, err := readMessage(p.TCPConn, kindDone)
+		must.True(t, errors.As(err, &said) && strings.Contains(said.text, "no space left"), "the sender is told %v", err)
 		p.TCPConn.Close()
 		enginetest.Await(t, p.Done, "receiver")
 		must.True(t, errors.Is(p.Err, syscall.ENOSPC) && strings.Contains(p.Err.Error(), "free"), "error %v", p.Err)

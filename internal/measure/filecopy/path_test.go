@@ -74,9 +74,7 @@ func TestPathStopped(t *testing.T) {
 			cancel(why)
 		}
 	})
-	if !errors.Is(err, why) || len(got.Trials) < 3 || len(got.Trials) > 4 {
-		t.Errorf("%d trials, %v", len(got.Trials), err)
-	}
+	must.True(t, errors.Is(err, why) && len(got.Trials) >= 3 && len(got.Trials) <= 4, "%d trials, %v", len(got.Trials), err)
 	h.checkEmpty(t)
 }
 

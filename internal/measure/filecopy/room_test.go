@@ -64,13 +64,9 @@ func TestCopiesWithinAShare(t *testing.T) {
 			t.Errorf("%+v within: %v, %v", f.Params, near, far)
 		}
 		near, far := copyWithin(t, f, 64<<20)
-		if !errors.Is(far, fs.ErrPermission) || !errors.Is(far, budget.ErrSpent) || near == nil {
-			t.Errorf("%+v above: %v, %v", f.Params, near, far)
-		}
+		must.True(t, errors.Is(far, fs.ErrPermission) && errors.Is(far, budget.ErrSpent) && near != nil, "%+v above: %v, %v", f.Params, near, far)
 		for _, err := range []error{near, far} {
-			if err != nil && !strings.Contains(err.Error(), "this server gives 64 MiB to a session") {
-				t.Errorf("%+v: no number in %v", f.Params, err)
-			}
+			must.True(t, err == nil || strings.Contains(err.Error(), "this server gives 64 MiB to a session"), "%+v: no number in %v", f.Params, err)
 		}
 	}
 	// A size that nobody asked for is one that fits.

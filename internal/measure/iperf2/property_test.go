@@ -85,9 +85,8 @@ func FuzzDecoders(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, lead := range []int{0, DatagramLead} {
 			h, err := ParseHeader(b, lead)
-			if n, given := h.Flags.HeaderLen(); err == nil && h.Flags&Extend != 0 && given && n-lead > len(b) {
-				t.Errorf("header of %d bytes in %d", n, len(b))
-			}
+			n, given := h.Flags.HeaderLen()
+			must.True(t, err != nil || h.Flags&Extend == 0 || !given || n-lead <= len(b), "header of %d bytes in %d", n, len(b))
 		}
 		for _, l := range []Layout{Layout12, Layout16} {
 			_, err := ParseDatagram(b, l)

@@ -176,14 +176,10 @@ const results312 = `{"cpu_util_total":31.55,"cpu_util_user":0.4,"cpu_util_system
 	`"streams":[{"id":1,"bytes":828506112,"retransmits":18446744073709551615,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1.0002}]}`
 
 func TestResults312(t *testing.T) {
-	r, err := ParseResults([]byte(results312))
-	if err != nil || r.CPUTotal != 31.55 || r.SenderHasRetransmits != -1 || r.CongestionUsed != "bbr" || len(r.Streams) != 1 {
-		t.Fatalf("%+v, %v", r, err)
-	}
+	r := must.Get(ParseResults([]byte(results312)))(t)
+	must.Need(t, r.CPUTotal == 31.55 && r.SenderHasRetransmits == -1 && r.CongestionUsed == "bbr" && len(r.Streams) == 1, "%+v", r)
 	s := r.Streams[0]
-	if s.ID != 1 || s.Bytes != 828506112 || s.Retransmits.IsKnown() || s.Omitted.IsKnown() || s.EndSeconds.Or(0) != 1.0002 {
-		t.Errorf("%+v", s)
-	}
+	must.True(t, s.ID == 1 && s.Bytes == 828506112 && !s.Retransmits.IsKnown() && !s.Omitted.IsKnown() && s.EndSeconds.Or(0) == 1.0002, "%+v", s)
 	b := must.Get(r.Marshal())(t)
 	must.True(t, string(b) == strings.ReplaceAll(results312, "18446744073709551615", "-1"), "written %s", b)
 	for n := range len(results312) {
@@ -268,9 +264,8 @@ func FuzzJSON(f *testing.F) {
 			if errors.Is(err, ErrTooLong) {
 				return
 			}
-			if again, err2 := ParseParams(b); err != nil || err2 != nil || !reflect.DeepEqual(again, p) {
-				t.Errorf("%s: %v, %v\n%+v\n%+v", b, err, err2, p, again)
-			}
+			again, err2 := ParseParams(b)
+			must.True(t, err == nil && err2 == nil && reflect.DeepEqual(again, p), "%s: %v, %v\n%+v\n%+v", b, err, err2, p, again)
 		}
 		if r, err := ParseResults(data); err == nil {
 			must.True(t, len(r.Streams) <= MaxStreams, "%d streams", len(r.Streams))

@@ -57,10 +57,8 @@ func TestCookie(t *testing.T) {
 func TestNewCookie(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		random := rapid.SliceOfN(rapid.Byte(), 36, 36).Draw(t, "random")
-		c, err := NewCookie(bytes.NewReader(random))
-		if err != nil || c.Validate() != nil || len(c.String()) != 36 || strings.Trim(c.String(), cookieAlphabet) != "" {
-			t.Fatalf("%q, %v", c, err)
-		}
+		c := must.Get(NewCookie(bytes.NewReader(random)))(t)
+		must.Need(t, c.Validate() == nil && len(c.String()) == 36 && strings.Trim(c.String(), cookieAlphabet) == "", "%q", c)
 	})
 	must.Is(t, must.Err(NewCookie(bytes.NewReader(make([]byte, 35)))), io.ErrUnexpectedEOF, "35 random bytes")
 }

@@ -58,9 +58,8 @@ func TestUnderLoad(t *testing.T) {
 			}
 			for _, name := range []string{"idle udp", "idle tcp", "loaded udp", "loaded tcp"} {
 				l := latency(t, near, name)
-				if got := int64(l.Times.Count()); got != l.Sent-l.Lost || got == 0 {
-					t.Errorf("%s: %d answered of %d with %d lost", name, got, l.Sent, l.Lost)
-				}
+				got := int64(l.Times.Count())
+				must.True(t, got == l.Sent-l.Lost && got != 0, "%s: %d answered of %d with %d lost", name, got, l.Sent, l.Lost)
 				must.Equal(t, l.Direction, d, "%s: direction", name)
 			}
 			for _, m := range []model.Metric{model.LatencyP50, model.LatencyP99, model.IdleP50, model.IdleP99} {
@@ -258,9 +257,7 @@ func TestEndsAtAnyTime(t *testing.T) {
 						said += near.Err.Error()
 					}
 					must.True(t, said != "", "nothing says that the run was cut short")
-					if how == "cancel" && !strings.Contains(said, cause.Error()) {
-						t.Errorf("%q does not name the cause", said)
-					}
+					must.True(t, how != "cancel" || strings.Contains(said, cause.Error()), "%q does not name the cause", said)
 				})
 			}
 		}

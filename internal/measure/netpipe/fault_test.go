@@ -115,9 +115,8 @@ func TestLimitsOfATransmitter(t *testing.T) {
 			port, log := serve(t, quick(), s.withUpper(64), l)
 			_, err := quick().Transmit(t.Context(), dialer(port), Options{Settings: s, Repeats: 3}, func(model.Point) {})
 			must.Fail(t, err, "no limit")
-			if lines := awaitLog(t, 1, log); !strings.Contains(lines[0], "largest message") && !strings.Contains(lines[0], "longer than 1ms") {
-				t.Errorf("log %q", lines)
-			}
+			lines := awaitLog(t, 1, log)
+			must.True(t, strings.Contains(lines[0], "largest message") || strings.Contains(lines[0], "longer than 1ms"), "log %q", lines)
 		})
 	}
 }
@@ -177,9 +176,7 @@ func TestReceiversThatAreNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			points, err := quick().Transmit(t.Context(), dialer(badReceiver(t, c.do)), Options{Settings: tiny()}, func(model.Point) {})
-			if err == nil || !strings.Contains(err.Error(), c.want) || len(points) != 0 {
-				t.Errorf("%d points, %v; want %q", len(points), err, c.want)
-			}
+			must.True(t, err != nil && strings.Contains(err.Error(), c.want) && len(points) == 0, "%d points, %v; want %q", len(points), err, c.want)
 		})
 	}
 }

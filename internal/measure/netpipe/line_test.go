@@ -69,9 +69,8 @@ func TestParseLineRefuses(t *testing.T) {
 		{"1 1000000001", "repeats"},
 		{strings.Repeat(" ", 129), "128 bytes"},
 	} {
-		if l, err := ParseLine(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %+v, %v; want %q", c.text, l, err, c.want)
-		}
+		l, err := ParseLine(c.text)
+		must.True(t, err != nil && strings.Contains(err.Error(), c.want), "%q: %+v, %v; want %q", c.text, l, err, c.want)
 	}
 }
 

@@ -27,14 +27,11 @@ func TestControlBytes(t *testing.T) {
 			t.Errorf("%v is %s on the wire", c.control, got)
 		}
 		for n := range b {
-			if _, _, err := DecodeControl(b[:n]); !errors.Is(err, ErrShort) || !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("%v cut at %d: %v", c.control, n, err)
-			}
+			_, _, err := DecodeControl(b[:n])
+			must.True(t, errors.Is(err, ErrShort) && errors.Is(err, io.ErrUnexpectedEOF), "%v cut at %d: %v", c.control, n, err)
 		}
 		got, used, err := DecodeControl(append(b, "aaaa"...))
-		if got != c.control || used != len(b) || err != nil {
-			t.Errorf("%v decodes to %v, %d bytes, %v", c.control, got, used, err)
-		}
+		must.True(t, got == c.control && used == len(b) && err == nil, "%v decodes to %v, %d bytes, %v", c.control, got, used, err)
 	}
 }
 

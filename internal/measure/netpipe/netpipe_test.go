@@ -46,9 +46,7 @@ func TestIntegrityOverwritesSizes(t *testing.T) {
 	s := Default().WithIntegrity()
 	want := Settings{Start: 5, Upper: DefaultUpper, Integrity: true}
 	must.Equal(t, s, want, "settings")
-	if s.Trials() != 1 || Default().Trials() != 3 || (Settings{Final: true}).Trials() != 7 {
-		t.Error("trials are not 1, 3 and 7")
-	}
+	must.True(t, s.Trials() == 1 && Default().Trials() == 3 && (Settings{Final: true}).Trials() == 7, "trials are not 1, 3 and 7")
 }
 
 func TestStreamingResets(t *testing.T) {
@@ -78,9 +76,7 @@ func TestBuffersBoundBothWays(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := c.s.Bounded(c.send, c.receive)
-			if got.Upper != c.upper || (err == nil) != (c.upper > 0) {
-				t.Errorf("upper bound %d, error %v", got.Upper, err)
-			}
+			must.True(t, got.Upper == c.upper && (err == nil) == (c.upper > 0), "upper bound %d, error %v", got.Upper, err)
 		})
 	}
 }

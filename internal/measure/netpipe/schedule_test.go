@@ -148,9 +148,7 @@ func TestScheduleLaws(t *testing.T) {
 		var sizes []int
 		base := 0
 		for p, ok := c.Next(0.5); ok; p, ok = c.Next(0.5) {
-			if p.Index != len(sizes) || p.Base < base || p.Base < s.Start || p.Base > s.Upper {
-				t.Fatalf("point %+v after base %d", p, base)
-			}
+			must.Need(t, p.Index == len(sizes) && p.Base >= base && p.Base >= s.Start && p.Base <= s.Upper, "point %+v after base %d", p, base)
 			off := p.Bytes - p.Base
 			must.Need(t, off == 0 || off == s.Perturbation || off == -s.Perturbation, "point %+v is %d off", p, off)
 			must.Need(t, p.Bytes >= 1 && p.Bytes <= MaxBytes, "point %+v is out of bounds", p)
@@ -189,9 +187,8 @@ func TestRepeatsAreThoseOfNPtcp(t *testing.T) {
 		l := must.Get(ParseLine(row.line))(t)
 		p, ok := c.Next(last)
 		must.Need(t, ok && p.Bytes == l.Bytes, "point %+v, NPtcp has %d bytes", p, l.Bytes)
-		if got := s.Repeats(p, last); got < row.repeats-1 || got > row.repeats+1 {
-			t.Errorf("%d bytes: %d repeats, NPtcp has %d", p.Bytes, got, row.repeats)
-		}
+		got := s.Repeats(p, last)
+		must.True(t, got >= row.repeats-1 && got <= row.repeats+1, "%d bytes: %d repeats, NPtcp has %d", p.Bytes, got, row.repeats)
 		last = float64(l.Bytes) * 8 / float64(l.BitRate())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/must"
 )
 
 // TestBothEndsCountWhatTheySend, whichever way they wait: as much as the other end
@@ -43,9 +44,7 @@ func TestBothEndsCountWhatTheySend(t *testing.T) {
 			}
 			near, far := enginetest.Prepare(t, e, w, sweepOf(model.To, sizes.Params{Mode: mode}, 1, 70_000))
 			conduct(t, near, far)
-			if len(links) != 2 || sent[model.Near] == nil || sent[model.Far] == nil {
-				t.Fatalf("%s: %d links, or nobody counts", name, len(links))
-			}
+			must.Need(t, len(links) == 2 && sent[model.Near] != nil && sent[model.Far] != nil, "%s: %d links, or nobody counts", name, len(links))
 			var sum, got int64
 			for _, l := range links {
 				got += l.Received()
@@ -53,9 +52,7 @@ func TestBothEndsCountWhatTheySend(t *testing.T) {
 			for _, f := range sent {
 				sum += f()
 			}
-			if sum != got || sum < 70_000 {
-				t.Errorf("%s %s: both ends sent %d bytes and received %d", name, mode, sum, got)
-			}
+			must.True(t, sum == got && sum >= 70_000, "%s %s: both ends sent %d bytes and received %d", name, mode, sum, got)
 		}
 	}
 }

@@ -142,9 +142,7 @@ func TestPeersThatDoNotFollow(t *testing.T) {
 			must.Need(t, b.kind == batch && b.size == 1000, "%+v", b)
 			must.Do(t, c.answer(far, b))
 			enginetest.Await(t, near.Done, "leader")
-			if near.Err != nil || len(near.Report.Points) != 1 || !near.Report.Points[0].Stalled {
-				t.Errorf("%+v, %v", near.Report, near.Err)
-			}
+			must.True(t, near.Err == nil && len(near.Report.Points) == 1 && near.Report.Points[0].Stalled, "%+v, %v", near.Report, near.Err)
 			lost := strings.Contains(strings.Join(near.Report.Warnings, "\n"), "the connection was lost")
 			if lost == (name == "silent") {
 				t.Errorf("warnings %q", near.Report.Warnings)
@@ -181,9 +179,7 @@ func TestLeadersThatDoNotLead(t *testing.T) {
 			if near.Err != nil {
 				said += near.Err.Error()
 			}
-			if (near.Err != nil) != c.fails || !strings.Contains(said, c.says) {
-				t.Errorf("error %v, warnings %q", near.Err, near.Report.Warnings)
-			}
+			must.True(t, (near.Err != nil) == c.fails && strings.Contains(said, c.says), "error %v, warnings %q", near.Err, near.Report.Warnings)
 		})
 	}
 }
@@ -211,9 +207,7 @@ func TestStop(t *testing.T) {
 		t.Errorf("error %v, warnings %q", near.Err, near.Report.Warnings)
 	}
 	// The leader said end: the follower does not wait for another connection.
-	if far.Err != nil || len(far.Report.Warnings) != 0 {
-		t.Errorf("follower: error %v, warnings %q", far.Err, far.Report.Warnings)
-	}
+	must.True(t, far.Err == nil && len(far.Report.Warnings) == 0, "follower: error %v, warnings %q", far.Err, far.Report.Warnings)
 }
 
 // anything fits every sample: a point was shown.

@@ -89,9 +89,7 @@ func checkPoints(t *testing.T, r model.EndReport, list []units.Bytes) {
 	var got []units.Bytes
 	for _, p := range r.Points {
 		got = append(got, p.Size)
-		if p.Rounds < 1 || len(p.Trials) == 0 || len(p.Trials) > trials || p.Stalled || p.Log != nil {
-			t.Errorf("point %+v", p)
-		}
+		must.True(t, p.Rounds >= 1 && len(p.Trials) != 0 && len(p.Trials) <= trials && !p.Stalled && p.Log == nil, "point %+v", p)
 		for _, trial := range p.Trials {
 			must.True(t, trial > 0 && trial <= time.Second, "%v: a message took %v", p.Size, trial)
 		}

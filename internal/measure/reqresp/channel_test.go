@@ -102,9 +102,7 @@ func TestQuantileCountsTheLost(t *testing.T) {
 		{0.99, 100, 0}, {0.99, 90, 90 * time.Millisecond},
 	} {
 		got := quantile(&h, c.q, c.sent).Or(0)
-		if got < c.want*99/100 || got > c.want*101/100 {
-			t.Errorf("quantile %v of 90 answered of %d is %v, want %v", c.q, c.sent, got, c.want)
-		}
+		must.True(t, got >= c.want*99/100 && got <= c.want*101/100, "quantile %v of 90 answered of %d is %v, want %v", c.q, c.sent, got, c.want)
 	}
 	v := quantile(new(hist.Histogram), 0.5, 3)
 	must.True(t, !v.IsKnown(), "quantile of nothing is %v", v)

@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/must"
 )
 
 // TestBothEndsCountWhatTheySend, whichever way they wait, and over connections that
@@ -25,9 +26,7 @@ func TestBothEndsCountWhatTheySend(t *testing.T) {
 			f.Params = traffic.Write(requests.Params{Connect: connect, Reply: 5000})
 			near, far := enginetest.Prepare(t, e, w, f)
 			enginetest.Succeed(t, near, far, model.To)
-			if sent[model.Near] == nil || sent[model.Far] == nil {
-				t.Fatalf("%s, connect %v: nobody counts", name, connect)
-			}
+			must.Need(t, sent[model.Near] != nil && sent[model.Far] != nil, "%s, connect %v: nobody counts", name, connect)
 			asked, answered := sent[model.Near](), sent[model.Far]()
 			window := near.Latency(t, model.To, "request").Sent // the others are warm-up
 			if asked < window*100 || answered < window*5000 || answered > 51*asked {

@@ -128,14 +128,10 @@ func TestEndsAtAnyTime(t *testing.T) {
 					said += near.Err.Error()
 				}
 				must.True(t, said != "", "nothing says that the run was cut short")
-				if how == "cancel" && !strings.Contains(said, cause.Error()) {
-					t.Errorf("%q does not name the cause", said)
-				}
+				must.True(t, how != "cancel" || strings.Contains(said, cause.Error()), "%q does not name the cause", said)
 				for _, l := range near.Report.Latencies {
 					// Otherwise the far end may be the first to go.
-					if how == "stop" && l.Lost != 0 {
-						t.Errorf("%d of %d count as lost, but nobody waited for them", l.Lost, l.Sent)
-					}
+					must.True(t, how != "stop" || l.Lost == 0, "%d of %d count as lost, but nobody waited for them", l.Lost, l.Sent)
 				}
 			})
 		}
@@ -182,9 +178,7 @@ func TestAnonymousAreNotAnswered(t *testing.T) {
 		must.Get(c.Write(says))(t)
 		must.Do(t, c.SetReadDeadline(time.Now().Add(enginetest.Soon)))
 		got, err := io.ReadAll(c)
-		if len(got) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%s: answered with %d bytes, %v", name, len(got), err)
-		}
+		must.True(t, len(got) == 0 && !errors.Is(err, os.ErrDeadlineExceeded), "%s: answered with %d bytes, %v", name, len(got), err)
 		c.Close()
 	}
 	near.Stop()
@@ -213,7 +207,5 @@ func TestFirewall(t *testing.T) {
 		}
 	}()
 	_, err := New().Prepare(t.Context(), w.Env(model.Near), f)
-	if err == nil || !strings.Contains(err.Error(), "firewall") || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("error %v", err)
-	}
+	must.True(t, err != nil && strings.Contains(err.Error(), "firewall") && strings.Contains(err.Error(), "refused"), "error %v", err)
 }

@@ -59,9 +59,7 @@ func check(t testing.TB, near, far *enginetest.End, f model.Flow, d model.Direct
 	if sent.Bytes != got.Bytes || int64(sent.Bytes) != l.Sent*int64(max(1, f.Block)) {
 		t.Errorf("%s: %d bytes asked, %d answered, %d requests of %d bytes", d, sent.Bytes, got.Bytes, l.Sent, max(1, f.Block))
 	}
-	if sent.Window != f.Duration || got.Window != f.Duration {
-		t.Errorf("%s: windows %v and %v, want %v", d, sent.Window, got.Window, f.Duration)
-	}
+	must.True(t, sent.Window == f.Duration && got.Window == f.Duration, "%s: windows %v and %v, want %v", d, sent.Window, got.Window, f.Duration)
 	p50, p99 := asking.Value(t, d, model.LatencyP50), asking.Value(t, d, model.LatencyP99)
 	if p50 <= 0 || p99 < p50 || p50 != at(t, l.Times, 0.5).Seconds() {
 		t.Errorf("%s: p50 %v s, p99 %v s; histogram %v", d, p50, p99, at(t, l.Times, 0.5))
@@ -152,9 +150,7 @@ func TestStallIsSeen(t *testing.T) {
 			p99, service := at(t, due.Times, 0.99), at(t, near.Latency(t, model.To, "request (service)").Times, 0.99)
 			must.True(t, due.Sent == 400 && due.Lost == 0, "%d sent and %d lost of 400", due.Sent, due.Lost)
 			must.True(t, p99 >= stall/2, "p99 is %v after a stall of %v", p99, stall)
-			if service > p99/2 {
-				t.Errorf("p99 of the service is %v, with %v since due: the stall hit one request only", service, p99)
-			}
+			must.True(t, service <= p99/2, "p99 of the service is %v, with %v since due: the stall hit one request only", service, p99)
 			most := due.Times.Max().Or(0)
 			must.True(t, most >= stall, "the slowest took %v", most)
 		})

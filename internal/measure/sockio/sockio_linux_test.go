@@ -27,9 +27,7 @@ func TestSegmentSizeBeforeHandshake(t *testing.T) {
 func TestSegmentSizeTooLate(t *testing.T) {
 	c, _ := pair(t, engine.SocketOptions{NoDelay: true})
 	warnings := must.Get(Apply(c, engine.SocketOptions{MSS: 700, NoDelay: true}))(t)
-	if len(warnings) != 1 || !strings.Contains(warnings[0], "set too late") {
-		t.Errorf("warnings %q, want one about the segment size", warnings)
-	}
+	must.True(t, len(warnings) == 1 && strings.Contains(warnings[0], "set too late"), "warnings %q, want one about the segment size", warnings)
 }
 
 func TestWindowAboveLimit(t *testing.T) {
@@ -39,9 +37,7 @@ func TestWindowAboveLimit(t *testing.T) {
 	all := strings.Join(warnings, "\n")
 	for _, want := range []string{"net.core.wmem_max", "net.core.rmem_max"} {
 		limit := must.Get(os.ReadFile("/proc/sys/" + strings.ReplaceAll(want, ".", "/")))(t)
-		if len(limit) <= len("1073741823\n") && !strings.Contains(all, want) {
-			t.Errorf("warnings %q do not name %s", warnings, want)
-		}
+		must.True(t, len(limit) > len("1073741823\n") || strings.Contains(all, want), "warnings %q do not name %s", warnings, want)
 	}
 }
 
@@ -78,9 +74,7 @@ func TestParseStat(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := parseStat([]byte(c.in))
-			if got != c.want || (err != nil) != c.fails {
-				t.Errorf("parseStat = %v, %v; want %v, error %t", got, err, c.want, c.fails)
-			}
+			must.True(t, got == c.want && (err != nil) == c.fails, "parseStat = %v, %v; want %v, error %t", got, err, c.want, c.fails)
 		})
 	}
 }
@@ -99,7 +93,6 @@ func TestCPUOfThreadAndMachine(t *testing.T) {
 	if thread.Total() > process.Total() {
 		t.Errorf("thread used %v, its process only %v", thread.Total(), process.Total())
 	}
-	if busy, err := SystemCPU(); err != nil && !errors.Is(err, os.ErrNotExist) || err == nil && busy <= 0 {
-		t.Errorf("SystemCPU = %v, %v", busy, err)
-	}
+	busy, err := SystemCPU()
+	must.True(t, (err == nil || errors.Is(err, os.ErrNotExist)) && (err != nil || busy > 0), "SystemCPU = %v, %v", busy, err)
 }

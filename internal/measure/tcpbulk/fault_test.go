@@ -44,9 +44,7 @@ func TestSenderVanishes(t *testing.T) {
 			far.AwaitTraffic(t)
 			must.Do(t, near.Close())
 			enginetest.Await(t, far.Done, "receiver")
-			if far.Err != nil || len(far.Report.Warnings) == 0 {
-				t.Errorf("error %v, warnings %q; want a warning", far.Err, far.Report.Warnings)
-			}
+			must.True(t, far.Err == nil && len(far.Report.Warnings) != 0, "error %v, warnings %q; want a warning", far.Err, far.Report.Warnings)
 			enginetest.Await(t, far.Measured(), "measured")
 		})
 	}
@@ -121,9 +119,8 @@ func TestSenderThatNobodyStops(t *testing.T) {
 	enginetest.Await(t, near.Measured(), "an end that only sends has measured at once")
 	enginetest.Await(t, near.Done, "sender")
 	enginetest.Await(t, far.Done, "receiver")
-	if all := strings.Join(near.Report.Warnings, "\n"); near.Err != nil || !strings.Contains(all, "was not stopped") {
-		t.Errorf("error %v, warnings %q", near.Err, near.Report.Warnings)
-	}
+	all := strings.Join(near.Report.Warnings, "\n")
+	must.True(t, near.Err == nil && strings.Contains(all, "was not stopped"), "error %v, warnings %q", near.Err, near.Report.Warnings)
 }
 
 func TestStandstill(t *testing.T) {
@@ -133,9 +130,8 @@ func TestStandstill(t *testing.T) {
 	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 	near.Start(t.Context())
 	enginetest.Await(t, near.Done, "sender whose receiver does not read")
-	if all := strings.Join(near.Report.Warnings, "\n"); near.Err != nil || !strings.Contains(all, "no byte moved") {
-		t.Errorf("error %v, warnings %q", near.Err, near.Report.Warnings)
-	}
+	all := strings.Join(near.Report.Warnings, "\n")
+	must.True(t, near.Err == nil && strings.Contains(all, "no byte moved"), "error %v, warnings %q", near.Err, near.Report.Warnings)
 	far.Start(t.Context())
 	enginetest.Await(t, far.Done, "receiver")
 }
@@ -152,9 +148,7 @@ func TestStopBeforeRun(t *testing.T) {
 	near.Stop()
 	near.Start(t.Context())
 	enginetest.Await(t, near.Done, "stopped end")
-	if near.Err == nil && len(near.Report.Warnings) == 0 {
-		t.Errorf("a run that was stopped at once says nothing: %+v", near.Report)
-	}
+	must.True(t, near.Err != nil || len(near.Report.Warnings) != 0, "a run that was stopped at once says nothing: %+v", near.Report)
 }
 
 func TestNothingLeaks(t *testing.T) {

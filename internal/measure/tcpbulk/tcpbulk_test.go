@@ -101,9 +101,7 @@ func checkSamples(t testing.TB, samples []model.Sample, d model.Direction, m mod
 			continue
 		}
 		gap, edge := s.Start-next, !s.Omitted && length == 0
-		if gap < 0 || gap >= shortest || gap > 0 && !edge {
-			t.Errorf("%s: sample begins at %v, the one before ended at %v", m, s.Start, next)
-		}
+		must.True(t, gap >= 0 && gap < shortest && (gap <= 0 || edge), "%s: sample begins at %v, the one before ended at %v", m, s.Start, next)
 		next = s.Start + s.Length
 		if s.Omitted {
 			continue
@@ -165,12 +163,9 @@ func TestBytes(t *testing.T) {
 					must.Dof(t, e.Err, "end %s", h)
 					must.Equal(t, len(e.Report.Warnings), 0, "end %s warns %q", h, e.Report.Warnings)
 					for _, r := range e.Report.Flows {
-						if r.Bytes != amount || r.Window <= 0 {
-							t.Errorf("%s %s: %d bytes in %v", r.Direction, r.Role, r.Bytes, r.Window)
-						}
-						if low, high := amount/3, amount/3+1; int(r.Streams[0]) != high || int(r.Streams[2]) != low {
-							t.Errorf("%s %s: shares %v", r.Direction, r.Role, r.Streams)
-						}
+						must.True(t, r.Bytes == amount && r.Window > 0, "%s %s: %d bytes in %v", r.Direction, r.Role, r.Bytes, r.Window)
+						low, high := amount/3, amount/3+1
+						must.True(t, int(r.Streams[0]) == high && int(r.Streams[2]) == low, "%s %s: shares %v", r.Direction, r.Role, r.Streams)
 					}
 				}
 			})

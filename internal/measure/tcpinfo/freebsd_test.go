@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"testing"
 	"time"
+
+	"linerate/internal/must"
 )
 
 // TestParseFreeBSD reads a struct with the layout of FreeBSD 12.1 and what is shorter.
@@ -20,12 +22,9 @@ func TestParseFreeBSD(t *testing.T) {
 		i.PeerWindow.Or(0) != 1<<20 || i.Retransmits.Or(0) != 3 || i.SendScale.Or(0) != 6 || i.RecvScale.Or(0) != 7 || !i.SACK.Or(false) || i.ECN.Or(true) {
 		t.Errorf("%+v", i)
 	}
-	if i.PathMTU.IsKnown() || i.PathMTU.Reason() == "" || i.Busy.IsKnown() {
-		t.Errorf("what it has not is known: %+v", i)
-	}
+	must.True(t, !i.PathMTU.IsKnown() && i.PathMTU.Reason() != "" && !i.Busy.IsKnown(), "what it has not is known: %+v", i)
 	for _, n := range []int{0, 8, bsdLeast - 1} {
-		if i := parseFreeBSD(b[:n]); i.MSS.IsKnown() || i.Timestamps.IsKnown() || i.Cwnd.IsKnown() {
-			t.Errorf("%d bytes: %+v", n, i)
-		}
+		i := parseFreeBSD(b[:n])
+		must.True(t, !i.MSS.IsKnown() && !i.Timestamps.IsKnown() && !i.Cwnd.IsKnown(), "%d bytes: %+v", n, i)
 	}
 }

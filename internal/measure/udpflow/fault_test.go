@@ -51,9 +51,7 @@ func TestSenderEndsEarly(t *testing.T) {
 			enginetest.Await(t, far.Done, "receiver")
 			enginetest.Await(t, far.Measured(), "measured")
 			enginetest.Await(t, near.Done, "sender")
-			if far.Err != nil || !warned(far, "the peer ended it") {
-				t.Errorf("error %v, warnings %q", far.Err, far.Report.Warnings)
-			}
+			must.True(t, far.Err == nil && warned(far, "the peer ended it"), "error %v, warnings %q", far.Err, far.Report.Warnings)
 			checkBooks(t, near.Flow(t, model.To), far.Flow(t, model.To))
 		})
 	}
@@ -74,9 +72,7 @@ func TestSenderVanishes(t *testing.T) {
 	near.Start(t.Context())
 	far.Start(t.Context())
 	enginetest.Await(t, far.Done, "receiver")
-	if far.Err != nil || !warned(far, "nothing came for 200ms") {
-		t.Errorf("error %v, warnings %q", far.Err, far.Report.Warnings)
-	}
+	must.True(t, far.Err == nil && warned(far, "nothing came for 200ms"), "error %v, warnings %q", far.Err, far.Report.Warnings)
 	must.True(t, far.Flow(t, model.To).UDP.Received != 0, "what had been received is not reported")
 }
 
@@ -93,9 +89,7 @@ func TestNothingComes(t *testing.T) {
 	enginetest.Await(t, far.Done, "receiver")
 	must.Say(t, far.Err, "no datagram came")
 	enginetest.Await(t, near.Done, "sender") // nobody stops it
-	if near.Err != nil || !warned(near, "neither answered nor stopped") {
-		t.Errorf("error %v, warnings %q", near.Err, near.Report.Warnings)
-	}
+	must.True(t, near.Err == nil && warned(near, "neither answered nor stopped"), "error %v, warnings %q", near.Err, near.Report.Warnings)
 }
 
 func TestBytesCutShort(t *testing.T) {
@@ -109,9 +103,7 @@ func TestBytesCutShort(t *testing.T) {
 	enginetest.Await(t, near.Done, "sender")
 	enginetest.Await(t, far.Done, "receiver")
 	for _, e := range []*enginetest.End{near, far} {
-		if e.Err != nil || !warned(e, "of 1125899906842624 bytes") {
-			t.Errorf("error %v, warnings %q", e.Err, e.Report.Warnings)
-		}
+		must.True(t, e.Err == nil && warned(e, "of 1125899906842624 bytes"), "error %v, warnings %q", e.Err, e.Report.Warnings)
 	}
 	checkBooks(t, near.Flow(t, model.To), far.Flow(t, model.To))
 }

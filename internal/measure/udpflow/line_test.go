@@ -118,9 +118,7 @@ func TestReportsStop(t *testing.T) {
 					}
 					return
 				}
-				if near.Err != nil || !warned(near, c.want) {
-					t.Errorf("error %v, warnings %q, want %q", near.Err, near.Report.Warnings, c.want)
-				}
+				must.True(t, near.Err == nil && warned(near, c.want), "error %v, warnings %q, want %q", near.Err, near.Report.Warnings, c.want)
 			})
 		}
 	}

@@ -70,9 +70,7 @@ func TestDirections(t *testing.T) {
 					checkFigures(t, send, receive, notSent(s.Report))
 				}
 				for _, w := range append(near.Report.Warnings, far.Report.Warnings...) {
-					if !strings.Contains(w, "could not keep up") && !strings.Contains(w, "were not sent in time") {
-						t.Errorf("warning %q", w)
-					}
+					must.True(t, strings.Contains(w, "could not keep up") || strings.Contains(w, "were not sent in time"), "warning %q", w)
 				}
 			})
 		}
@@ -207,9 +205,7 @@ func TestFast(t *testing.T) {
 				if send.UDP.Segmented != receive.UDP.Coalesced || plain && send.UDP.Segmented {
 					t.Errorf("segmented %t, coalesced %t", send.UDP.Segmented, receive.UDP.Coalesced)
 				}
-				if send.UDP.Pacing != "none" || send.UDP.Gaps != nil {
-					t.Errorf("pacing %q with gaps %v", send.UDP.Pacing, send.UDP.Gaps)
-				}
+				must.True(t, send.UDP.Pacing == "none" && send.UDP.Gaps == nil, "pacing %q with gaps %v", send.UDP.Pacing, send.UDP.Gaps)
 				t.Logf("%s: sent %d, lost %d, segmented %t", name, send.UDP.Sent, receive.UDP.Lost, send.UDP.Segmented)
 			})
 		}

@@ -58,9 +58,7 @@ func TestEveryNumberIsThere(t *testing.T) {
 		}
 		must.Need(t, len(rows) == len(want)+1, "%s: %d rows of %d numbers", c.Name, len(rows)-1, len(want))
 		for i, row := range rows[1:] {
-			if got, err := strconv.ParseFloat(row[len(row)-1], 64); err != nil || got != want[i] {
-				t.Errorf("%s, row %d: %v is not %v (%v)", c.Name, i, row, want[i], err)
-			}
+			must.Equal(t, must.Get(strconv.ParseFloat(row[len(row)-1], 64))(t), want[i], "%s, row %d: %v is", c.Name, i, row)
 		}
 	}
 }

@@ -39,9 +39,7 @@ func heat(t *testing.T, text string, where []string, columns ...string) (plot.Fi
 	f := must.Get(importer.Read("csv", []byte(text), o))(t)
 	s, samples, err := importer.Session([]importer.Named{{Name: "t.csv", File: f}}, importer.About{ID: "20261121T130000-ca5e", Now: time.Unix(0, 0)})
 	must.Do(t, err)
-	if len(s.Verdicts)+len(s.Plateaus) > 0 {
-		t.Errorf("a table of no blocks has verdicts %+v and plateaus %+v", s.Verdicts, s.Plateaus)
-	}
+	must.True(t, len(s.Verdicts)+len(s.Plateaus) == 0, "a table of no blocks has verdicts %+v and plateaus %+v", s.Verdicts, s.Plateaus)
 	for _, f := range figures.Of(s, report.Build(s, report.Options{Samples: samples}), samples) {
 		if f.Name == "grid" {
 			return f, f.Panels[0].(plot.Heat)
@@ -84,9 +82,7 @@ func TestMapOfCards(t *testing.T) {
 		lines[i+1] += fmt.Sprintf(",%g,Mbit/s", rate)
 	}
 	_, h := heat(t, strings.Join(lines, "\n"), []string{"medium=100baseTX"}, "setting=computer", "setting=driver", "goodput=rate:{unit}")
-	if len(h.Rows) < 4 || !slices.Equal(h.Columns, []string{"xl0", "sis0", "fxp0", "dc0", "pcn0", "em0"}) {
-		t.Fatalf("%+v", h)
-	}
+	must.Need(t, len(h.Rows) >= 4 && slices.Equal(h.Columns, []string{"xl0", "sis0", "fxp0", "dc0", "pcn0", "em0"}), "%+v", h)
 	for i, row := range h.Rows {
 		for j, column := range h.Columns {
 			want, measured := cells[row+" with "+column]

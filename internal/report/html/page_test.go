@@ -156,9 +156,7 @@ func TestPageSaysWhatToDo(t *testing.T) {
 			}
 		}
 	}
-	if advised < 3 || led < 3 {
-		t.Errorf("%d pages have advice and %d a command: the test looks in the wrong place", advised, led)
-	}
+	must.True(t, advised >= 3 && led >= 3, "%d pages have advice and %d a command: the test looks in the wrong place", advised, led)
 }
 
 // TestPagesOfExperimentsOpenWithThePicture: what each setting came to stands above all

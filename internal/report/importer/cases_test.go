@@ -42,13 +42,10 @@ func TestGigabitSteps(t *testing.T) {
 		t.Errorf("%+v, %v", bytes.Tests, err)
 	}
 	wait, err := published(t, "gigabit-steps", "unit=ms", "setting=setup", "rtt=value:{unit}")
-	if err != nil || len(wait.Tests) != 1 || value(wait.Tests[0], model.To, model.RTT) != 1e-4 {
-		t.Errorf("%+v, %v", wait.Tests, err)
-	}
+	must.True(t, err == nil && len(wait.Tests) == 1 && value(wait.Tests[0], model.To, model.RTT) == 1e-4, "%+v, %v", wait.Tests, err)
 	for where, says := range map[string]string{"unit=kB": `unit "kB" is none of`, "unit=furlong": "no line has what is asked for: unit=furlong", "volume=1": `no column is called "volume"`} {
-		if f, err := published(t, "gigabit-steps", where, rates...); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %+v, %v, want %q", where, f.Tests, err, says)
-		}
+		f, err := published(t, "gigabit-steps", where, rates...)
+		must.True(t, err != nil && strings.Contains(err.Error(), says), "%s: %+v, %v, want %q", where, f.Tests, err, says)
 	}
 }
 

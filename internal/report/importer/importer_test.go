@@ -114,9 +114,8 @@ func TestMeaning(t *testing.T) {
 	if got := value(full, model.To, model.LatencyP99); math.Abs(got-462.270e-6) > 1e-12 {
 		t.Errorf("sockperf's whole round trip: %g", got)
 	}
-	if u := read("iperf2-udp.txt"); value(u, model.To, model.LossRatio) != 0 || value(u, model.To, model.Jitter) != 4e-6 || len(u.Notes) > 0 {
-		t.Errorf("%+v", u)
-	}
+	u := read("iperf2-udp.txt")
+	must.True(t, value(u, model.To, model.LossRatio) == 0 && value(u, model.To, model.Jitter) == 4e-6 && len(u.Notes) == 0, "%+v", u)
 	s := read("iperf2.txt")
 	must.True(t, len(s.Notes) == 1 && s.Notes[0] == bySender, "a client of iperf 2 counts what it sends: %q", s.Notes)
 	if s := read("iperf2-server.txt"); s.Near != "10.8.0.1" || s.Far != "10.8.0.2" || len(s.Notes) > 0 {
@@ -197,9 +196,8 @@ func TestTables(t *testing.T) {
 	shares := "table,direction,baseline,candidate,baseline_mb_s,candidate_mb_s\n1,write,mtu 1500,mtu 9000,87.6,90.5\n1,read,mtu 1500,mtu 9000,80.7,81.1\n"
 	f, err := Read("", []byte(shares), columns(t, "direction=direction", "goodput=baseline_mb_s:MB/s@{baseline}", "goodput=candidate_mb_s:MB/s@{candidate}"))
 	must.Need(t, err == nil && len(f.Tests) == 4, "%+v, %v", f, err)
-	if got := f.Tests[1]; got.Setting != "mtu 9000" || got.Flow.Direction != model.To || value(got, model.To, model.Goodput) != 90.5*8e6 {
-		t.Errorf("%+v", got)
-	}
+	got := f.Tests[1]
+	must.True(t, got.Setting == "mtu 9000" && got.Flow.Direction == model.To && value(got, model.To, model.Goodput) == 90.5*8e6, "%+v", got)
 	windows := "test,window_bytes,avg,min,max\n1,65536,209.98,145.00,304.00\n"
 	f, err = Read("", []byte(windows), columns(t, "setting=test", "setting=window_bytes", "goodput=avg:Mbit/s", "min=min:Mbit/s", "max=max:Mbit/s"))
 	if err != nil || f.Tests[0].Setting != "test 1, window_bytes 65536" || *f.Tests[0].Spread != (Spread{Min: 145e6, Max: 304e6}) {

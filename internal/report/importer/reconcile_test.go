@@ -143,9 +143,8 @@ func TestReconciled(t *testing.T) {
 			}
 			n := len(one.Flow.Direction.Parts())
 			must.True(t, n == len(c.want) && len(f.Tests) == 1, "%d directions, %d tests", n, len(f.Tests))
-			if notes := strings.Join(one.Notes, "\n"); !strings.Contains(notes, c.note) || c.note == "" && notes != "" {
-				t.Errorf("notes %q, want %q", notes, c.note)
-			}
+			notes := strings.Join(one.Notes, "\n")
+			must.True(t, strings.Contains(notes, c.note) && (c.note != "" || notes == ""), "notes %q, want %q", notes, c.note)
 		})
 	}
 }

@@ -23,9 +23,7 @@ func table(t *testing.T, text string, columnsOf ...string) Named {
 func TestNoVerdictOfSummaries(t *testing.T) {
 	text := "test,window,avg,min,max\n1,65536,209.98,145.00,304.00\n1,131072,220.12,161.00,373.00\n2,65536,217.74,134.00,305.00\n2,131072,164.54,106.00,298.00\n"
 	s, _, err := Session([]Named{table(t, text, "setting=test", "setting=window", "goodput=avg:Mbit/s", "min=min:Mbit/s", "max=max:Mbit/s")}, About{Now: time.Unix(0, 0)})
-	if err != nil || len(s.Plan.Settings) != 4 || len(s.Verdicts) > 0 || s.Plan.Mode != "" {
-		t.Fatalf("%+v, %v", s, err)
-	}
+	must.Need(t, err == nil && len(s.Plan.Settings) == 4 && len(s.Verdicts) == 0 && s.Plan.Mode == "", "%+v, %v", s, err)
 	// The median of a quarter of the four ranges' logarithms is 0.2078, for two runs
 	// 0.2939, so that 5 % takes (4 x 0.2939 / ln 1.05)^2 = 581 blocks.
 	said := strings.Join(s.Warnings, "\n")
@@ -58,9 +56,8 @@ func TestVerdictOfBlocks(t *testing.T) {
 		}
 	}
 	holes := table(t, "block,setting,rate\n1,old,1\n1,new,1\n3,old,1\n3,new,1\n", "block=block", "setting=setting", "goodput=rate:Mbit/s")
-	if s, _, err := Session([]Named{holes}, About{}); err != nil || len(s.Verdicts) > 0 || !strings.Contains(s.Warnings[0], "block 2 is missing") {
-		t.Errorf("%q, %v", s.Warnings, err)
-	}
+	s, _, err := Session([]Named{holes}, About{})
+	must.True(t, err == nil && len(s.Verdicts) == 0 && strings.Contains(s.Warnings[0], "block 2 is missing"), "%q, %v", s.Warnings, err)
 }
 
 // TestSessionOfFiles: each file is a setting, and what does not belong together is

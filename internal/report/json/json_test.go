@@ -40,9 +40,8 @@ func render(t *testing.T, c reporttest.Case, o json.Options) map[string]any {
 func parse(t *testing.T, text []byte) map[string]any {
 	t.Helper()
 	var doc map[string]any
-	if err := stdjson.Unmarshal(text, &doc); err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
+	err := stdjson.Unmarshal(text, &doc)
+	must.Need(t, err == nil, "%v in %s", err, text)
 	return doc
 }
 
@@ -53,9 +52,8 @@ func TestSessionSchema(t *testing.T) {
 			t.Run(c.Name+name, func(t *testing.T) {
 				doc := render(t, c, o)
 				must.OK(t, resolved.Validate(doc))
-				if _, ok := doc["samples"]; ok != (len(o.Samples) > 0) {
-					t.Errorf("samples written: %v", ok)
-				}
+				_, ok := doc["samples"]
+				must.True(t, ok == (len(o.Samples) > 0), "samples written: %v", ok)
 			})
 		}
 	}
@@ -128,9 +126,7 @@ func TestReadsBack(t *testing.T) {
 		must.Do(t, stdjson.Unmarshal(b.Bytes(), &doc))
 		want, got := marshal(t, c.Session), marshal(t, doc.Session)
 		must.True(t, c.Session.Runs == nil || want == got, "%s: wrote %s, read %s", c.Name, want, got)
-		if len(doc.Samples) != len(c.Samples) {
-			t.Errorf("%s: samples of %d runs, want %d", c.Name, len(doc.Samples), len(c.Samples))
-		}
+		must.True(t, len(doc.Samples) == len(c.Samples), "%s: samples of %d runs, want %d", c.Name, len(doc.Samples), len(c.Samples))
 		if c.Name == "interrupted" && !math.IsInf(float64(doc.Session.Verdicts[0].Interval.High), 1) {
 			t.Errorf("unbounded end read as %v", doc.Session.Verdicts[0].Interval.High)
 		}
@@ -181,9 +177,7 @@ func TestEnvelope(t *testing.T) {
 	} {
 		var b strings.Builder
 		err := json.Envelope(&b, "x/v1", test.v)
-		if (err != nil) != (test.want == "") || b.String() != test.want {
-			t.Errorf("%s: %q, %v; want %q", name, b.String(), err, test.want)
-		}
+		must.True(t, (err != nil) == (test.want == "") && b.String() == test.want, "%s: %q, %v; want %q", name, b.String(), err, test.want)
 	}
 }
 
@@ -199,9 +193,8 @@ func TestNothingTwice(t *testing.T) {
 				parts++
 			}
 			for _, key := range []string{"id", "kind", "title", "created", "state", "ending", "header"} {
-				if _, again := part[key]; again {
-					t.Errorf("%s: report.%s.%s again", c.Name, name, key)
-				}
+				_, again := part[key]
+				must.True(t, !again, "%s: report.%s.%s again", c.Name, name, key)
 			}
 		}
 	}
@@ -213,9 +206,7 @@ func TestNothingTwice(t *testing.T) {
 func TestBrief(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		short, whole := render(t, c, json.Options{}), render(t, c, json.Options{Full: true})
-		if short["detail"] != "brief" || whole["detail"] != "full" {
-			t.Errorf("%s: detail %v and %v", c.Name, short["detail"], whole["detail"])
-		}
+		must.True(t, short["detail"] == "brief" && whole["detail"] == "full", "%s: detail %v and %v", c.Name, short["detail"], whole["detail"])
 		within(t, c.Name, short, whole)
 		hosts, _ := short["session"].(map[string]any)["hosts"].([]any)
 		for i, h := range hosts {
@@ -237,9 +228,8 @@ func within(t *testing.T, at string, short, whole any) {
 	case map[string]any:
 		w, ok := whole.(map[string]any)
 		must.True(t, ok, "%s: an object in brief, %T in full", at, whole)
-		if _, value := s["value"]; value && s["source"] != nil && len(s) == 2 {
-			t.Errorf("%s: a brief fact tells its source", at)
-		}
+		_, value := s["value"]
+		must.True(t, !value || s["source"] == nil || len(s) != 2, "%s: a brief fact tells its source", at)
 		for k, v := range s {
 			if _, counts := s["knobs"]; k == "detail" || k == "settings" && counts {
 				continue // of the document, and of a host: only a brief one counts
@@ -292,11 +282,7 @@ func TestLayout(t *testing.T) {
 	must.Do(t, json.Render(text, s, whole, json.Options{Full: true}))
 	must.Equal(t, parse(t, text.Bytes())["session"].(map[string]any)["title"], any(s.Title), "title")
 	for line := range strings.Lines(text.String()) {
-		if len(line) > 111 && strings.Contains(line, ", ") && !strings.Contains(line, `": "`) {
-			t.Errorf("a line of %d bytes: %s", len(line), line)
-		}
+		must.True(t, len(line) <= 111 || !strings.Contains(line, ", ") || strings.Contains(line, `": "`), "a line of %d bytes: %s", len(line), line)
 	}
-	if !strings.Contains(text.String(), "\n  \"detail\": \"full\",\n") || !strings.HasSuffix(text.String(), "}\n}\n") {
-		t.Errorf("%s", text)
-	}
+	must.True(t, strings.Contains(text.String(), "\n  \"detail\": \"full\",\n") && strings.HasSuffix(text.String(), "}\n}\n"), "%s", text)
 }

@@ -72,9 +72,7 @@ func TestTablesAreWhole(t *testing.T) {
 			if strings.HasPrefix(line, "|---") {
 				n = strings.Count(line, "|")
 			}
-			if columns > 0 && n != columns {
-				t.Errorf("%s: %d cells where the heading has %d: %s", c.Name, n, columns, line)
-			}
+			must.True(t, columns <= 0 || n == columns, "%s: %d cells where the heading has %d: %s", c.Name, n, columns, line)
 			columns = n
 		}
 	}

@@ -34,9 +34,8 @@ func TestScaleVectors(t *testing.T) {
 				t.Errorf("%s: %s stands at %v", c.name, x.text, x.at)
 			}
 		}
-		if joined := strings.Join(got, " "); joined != c.want || name != c.unit {
-			t.Errorf("%s: %q, %q; want %q, %q", c.name, joined, name, c.want, c.unit)
-		}
+		joined := strings.Join(got, " ")
+		must.True(t, joined == c.want && name == c.unit, "%s: %q, %q; want %q, %q", c.name, joined, name, c.want, c.unit)
 	}
 }
 
@@ -61,9 +60,7 @@ func TestBoxOf(t *testing.T) {
 func TestTextIsText(t *testing.T) {
 	f := Figure{Name: `x"><script>`, Title: "<b>", Sentence: "a & b", Panels: []Panel{Boxes{Parts: []Part{{Name: "</text><script>"}}}}}
 	for _, svg := range []string{f.SVG(Wide), f.Inline(Narrow)} {
-		if strings.Contains(svg, "<script") || strings.Contains(svg, "<b>") || strings.Contains(svg, "a & b") {
-			t.Errorf("markup: %s", svg)
-		}
+		must.True(t, !strings.Contains(svg, "<script") && !strings.Contains(svg, "<b>") && !strings.Contains(svg, "a & b"), "markup: %s", svg)
 	}
 }
 

@@ -41,9 +41,8 @@ func TestPicturesFit(t *testing.T) {
 	for name, f := range pictures() {
 		var b, again bytes.Buffer
 		must.Dof(t, raster.PNG(&b, f, 800, most), "%s", name)
-		if err := raster.PNG(&again, f, 800, most); err != nil || !bytes.Equal(b.Bytes(), again.Bytes()) {
-			t.Errorf("%s: another picture when it is drawn again (%v)", name, err)
-		}
+		err := raster.PNG(&again, f, 800, most)
+		must.True(t, err == nil && bytes.Equal(b.Bytes(), again.Bytes()), "%s: another picture when it is drawn again (%v)", name, err)
 		if folder := os.Getenv("LINERATE_PAGES"); folder != "" { // to look at them
 			for suffix, content := range map[string][]byte{".png": b.Bytes(), ".svg": []byte(f.SVG(800))} {
 				must.Do(t, os.WriteFile(filepath.Join(folder, name+suffix), content, 0o600))
@@ -69,9 +68,8 @@ func TestShapesStandWhereTheySay(t *testing.T) {
 	}
 	inside := image.Pt(int(cell.Points[0].X)+3, int(cell.Points[0].Y)+3)
 	// The first colour of the series, #0072b2, covers nine tenths of white.
-	if r, g, bl, _ := m.At(inside.X, inside.Y).RGBA(); near(r>>8, 26) || near(g>>8, 128) || near(bl>>8, 186) {
-		t.Errorf("the cell is #%02x%02x%02x", r>>8, g>>8, bl>>8)
-	}
+	r, g, bl, _ := m.At(inside.X, inside.Y).RGBA()
+	must.True(t, !near(r>>8, 26) && !near(g>>8, 128) && !near(bl>>8, 186), "the cell is #%02x%02x%02x", r>>8, g>>8, bl>>8)
 	if r, g, bl, _ := m.At(inside.X, int(cell.Points[1].Y)+3).RGBA(); r>>8 != 255 || g>>8 != 255 || bl>>8 != 255 {
 		t.Errorf("below the cell is #%02x%02x%02x and not the ground", r>>8, g>>8, bl>>8)
 	}
@@ -85,12 +83,8 @@ func TestEveryClassHasALook(t *testing.T) {
 	for name, f := range pictures() {
 		for _, s := range f.Drawing(800).Shapes {
 			look, ok := looks[s.Class]
-			if s.Kind != plot.Text && (!ok || look.Fill == "" && look.Stroke == "") {
-				t.Errorf("%s: %q has no look", name, s.Class)
-			}
-			if s.Kind == plot.Text && look.Fill == "" && looks["text"].Fill == "" {
-				t.Errorf("%s: text %q has no colour", name, s.Class)
-			}
+			must.True(t, s.Kind == plot.Text || ok && (look.Fill != "" || look.Stroke != ""), "%s: %q has no look", name, s.Class)
+			must.True(t, s.Kind != plot.Text || look.Fill != "" || looks["text"].Fill != "", "%s: text %q has no colour", name, s.Class)
 		}
 	}
 }

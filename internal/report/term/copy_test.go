@@ -61,9 +61,7 @@ func mounted() report.PathDocument {
 
 func TestPathGolden(t *testing.T) {
 	d := mounted()
-	if len(d.Rows) != 4 || d.Rows[0].Size != 1<<20 || d.Rows[0].Files != 3 || d.Rows[0].Rate != 405e6 {
-		t.Fatalf("%+v", d)
-	}
+	must.Need(t, len(d.Rows) == 4 && d.Rows[0].Size == 1<<20 && d.Rows[0].Files == 3 && d.Rows[0].Rate == 405e6, "%+v", d)
 	var b bytes.Buffer
 	must.Do(t, term.RenderPath(&b, d, term.Options{}))
 	golden(t, "copypath", b.String())

@@ -20,9 +20,8 @@ func TestStatisticsAreDetails(t *testing.T) {
 		}
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		for _, width := range []int{40, 80, 120} {
-			if found := jargon.FindString(render(t, d, term.Options{Width: width})); found != "" {
-				t.Errorf("%s: %q without --details at %d columns", c.Name, found, width)
-			}
+			found := jargon.FindString(render(t, d, term.Options{Width: width}))
+			must.True(t, found == "", "%s: %q without --details at %d columns", c.Name, found, width)
 		}
 		if text := render(t, d, term.Options{Details: true}); len(d.Tables) > 0 && (!strings.Contains(text, "intervals of 95") || !strings.Contains(text, "over runs")) {
 			t.Errorf("%s: no statistics with --details:\n%s", c.Name, text)
@@ -61,9 +60,8 @@ func TestPlotBesideVerdicts(t *testing.T) {
 		if text := render(t, d, term.Options{Width: 120}); !strings.Contains(text, "decided    ┊│") || !strings.Contains(text, "━●━") || strings.Contains(text, "─") {
 			t.Errorf("at 120 columns:\n%s", text)
 		}
-		if text := render(t, d, term.Options{}); strings.ContainsAny(text, "━●┊") {
-			t.Errorf("at 80 columns:\n%s", text)
-		}
+		text := render(t, d, term.Options{})
+		must.True(t, !strings.ContainsAny(text, "━●┊"), "at 80 columns:\n%s", text)
 		return
 	}
 	t.Fatal("no case")
@@ -87,9 +85,8 @@ func TestWhatElseChangedForPeople(t *testing.T) {
 		}
 		d := report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()})
 		text := render(t, d, term.Options{})
-		if found := jargon.FindString(text); found != "" || strings.Contains(text, "guard") {
-			t.Errorf("%q in\n%s", found, text)
-		}
+		found := jargon.FindString(text)
+		must.True(t, found == "" && !strings.Contains(text, "guard"), "%q in\n%s", found, text)
 		for _, want := range []string{"as high  more than is allowed\n", " lower  better\n", " points higher  worse, perhaps too much\n"} {
 			must.Contain(t, text, want)
 		}

@@ -77,9 +77,7 @@ func TestOthersLeadOn(t *testing.T) {
 			for _, fault := range faults(text.String(), width, false, true) {
 				t.Errorf("%s at %d columns: %s\n%s", name, width, fault, &text)
 			}
-			if width == 80 && !strings.HasSuffix(text.String(), "  "+c.last+"\n") {
-				t.Errorf("%s does not end with %q:\n%s", name, c.last, &text)
-			}
+			must.True(t, width != 80 || strings.HasSuffix(text.String(), "  "+c.last+"\n"), "%s does not end with %q:\n%s", name, c.last, &text)
 		}
 	}
 }

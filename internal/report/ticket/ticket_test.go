@@ -46,9 +46,7 @@ func survives(t *testing.T, name, text string) {
 	all := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	must.True(t, len(all) <= ticket.MaxLines, "%s: %d lines", name, len(all))
 	for _, l := range all {
-		if len(l) > ticket.MaxWidth || strings.TrimSpace(l) == "" {
-			t.Errorf("%s: a line of %d columns: %q", name, len(l), l)
-		}
+		must.True(t, len(l) <= ticket.MaxWidth && strings.TrimSpace(l) != "", "%s: a line of %d columns: %q", name, len(l), l)
 	}
 	label := regexp.MustCompile(`^[a-z0-9]+:`)
 	for _, l := range all {
@@ -109,9 +107,7 @@ func TestPictureOfATicket(t *testing.T) {
 		all := figures.Of(c.Session, d, c.Samples)
 		f, ok := ticket.Picture(all)
 		must.Equal(t, ok, len(all) > 0, "%s: of %d pictures, one is chosen", c.Name, len(all))
-		if c.Session.Kind == model.KindRun && len(c.Session.Verdicts) > 0 && f.Name != "effects" {
-			t.Errorf("%s: the picture is %q", c.Name, f.Name)
-		}
+		must.True(t, c.Session.Kind != model.KindRun || len(c.Session.Verdicts) == 0 || f.Name == "effects", "%s: the picture is %q", c.Name, f.Name)
 	}
 }
 

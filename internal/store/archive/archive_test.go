@@ -66,18 +66,16 @@ func TestRoundTrip(t *testing.T) {
 		a := must.Get(archive.Open(t.Context(), &b))(t)
 		defer a.Close()
 		items, err := a.Sessions(t.Context(), store.Filter{})
-		if want := len(ids); err != nil || len(items) != want && (want > 0 || len(items) != len(all)) {
-			t.Fatalf("%s: %d sessions, %v", name, len(items), err)
-		}
+		want := len(ids)
+		must.Need(t, err == nil && (len(items) == want || want <= 0 && len(items) == len(all)), "%s: %d sessions, %v", name, len(items), err)
 		for _, i := range items {
 			got, err := a.Session(t.Context(), i.ID)
 			d := storetest.Diff(all[i.ID], got)
 			must.True(t, err == nil && d == "", "%s: %v; stored (-), from the archive (+):\n%s", name, err, d)
 			for _, r := range got.Runs {
 				samples, err := a.Samples(t.Context(), i.ID, r.Number)
-				if d := storetest.Diff(storetest.Samples().Example(r.Number), samples); err != nil || d != "" {
-					t.Errorf("%s: %v; samples stored (-), from the archive (+):\n%s", name, err, d)
-				}
+				d := storetest.Diff(storetest.Samples().Example(r.Number), samples)
+				must.True(t, err == nil && d == "", "%s: %v; samples stored (-), from the archive (+):\n%s", name, err, d)
 			}
 		}
 	}
@@ -119,9 +117,7 @@ func TestDamaged(t *testing.T) {
 	newer := bytes.Clone(db)
 	newer[63] = 99 // the last byte of user_version (sqlite.org/fileformat.html section 1.3)
 	refuse("a newer store", pack(newer), store.ErrNewer)
-	if archive.Is(pack([]byte("{}"))) || archive.Is([]byte("text")) || archive.Is(nil) {
-		t.Error("something else is known as an archive")
-	}
+	must.True(t, !archive.Is(pack([]byte("{}"))) && !archive.Is([]byte("text")) && !archive.Is(nil), "something else is known as an archive")
 }
 
 // TestBomb: an archive that unpacks to far more than its size is refused before the disk
@@ -149,9 +145,7 @@ func TestBomb(t *testing.T) {
 		t.Setenv("TMPDIR", temp)
 		read := &most{from: &b, dir: temp}
 		a, err := archive.Open(t.Context(), read)
-		if !errors.Is(err, archive.ErrDamaged) || !strings.Contains(err.Error(), "unpacks to more") {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.True(t, errors.Is(err, archive.ErrDamaged) && strings.Contains(err.Error(), "unpacks to more"), "%s: %v", name, err)
 		if err == nil {
 			_ = a.Close()
 		}
@@ -214,9 +208,8 @@ func TestBackupInUse(t *testing.T) {
 		}
 		last = len(sess.Runs)
 		for i, r := range sess.Runs {
-			if samples, err := a.Samples(t.Context(), "busy", r.Number); err != nil || r.Number != i+1 || len(samples) != 300 {
-				t.Fatalf("run %d at %d: %d samples, %v", r.Number, i, len(samples), err)
-			}
+			samples, err := a.Samples(t.Context(), "busy", r.Number)
+			must.Need(t, err == nil && r.Number == i+1 && len(samples) == 300, "run %d at %d: %d samples, %v", r.Number, i, len(samples), err)
 		}
 		must.OK(t, a.Close())
 	}

@@ -101,9 +101,7 @@ func TestHostileSchema(t *testing.T) {
 				"open": func() (*Store, error) { return Open(t.Context(), path) }, "frozen": func() (*Store, error) { return OpenFrozen(t.Context(), path) },
 			} {
 				s, err := open()
-				if !errors.Is(err, store.ErrForeign) || !strings.Contains(err.Error(), c.says) {
-					t.Errorf("%s: %v, want %q", how, err, c.says)
-				}
+				must.True(t, errors.Is(err, store.ErrForeign) && strings.Contains(err.Error(), c.says), "%s: %v, want %q", how, err, c.says)
 				if err == nil {
 					_ = s.Close()
 				}

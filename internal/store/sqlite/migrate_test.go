@@ -40,9 +40,8 @@ func TestSchema1(t *testing.T) {
 	must.True(t, sess.Created.Equal(want), "created %v, want %v", sess.Created, want)
 	rate, ok := sess.WireRate.Get()
 	must.True(t, ok && rate == 1e9, "wire rate %v, known %v", rate, ok)
-	if got := sess.Plan.Margin; got != units.Percent(3) || sess.Plan.Seed != 18446744073709551615 {
-		t.Errorf("plan margin %v, seed %d", got, sess.Plan.Seed)
-	}
+	got := sess.Plan.Margin
+	must.True(t, got == units.Percent(3) && sess.Plan.Seed == 18446744073709551615, "plan margin %v, seed %d", got, sess.Plan.Seed)
 	if len(sess.Runs) != 2 || len(sess.Changes) != 1 || len(sess.Verdicts) != 1 {
 		t.Fatalf("%d runs, %d changes, %d verdicts", len(sess.Runs), len(sess.Changes), len(sess.Verdicts))
 	}
@@ -52,9 +51,8 @@ func TestSchema1(t *testing.T) {
 	if sess.Plan.Decides() != model.Goodput || sess.Note != "before the new switch" || sess.Runs[1].Flow.Params != `{"rate":1000}` || sess.Changes[0].Host != model.Far {
 		t.Errorf("%s decides, note %q, parameters %s, changes %+v", sess.Plan.Decides(), sess.Note, sess.Runs[1].Flow.Params, sess.Changes)
 	}
-	if v := sess.Verdicts[0]; v.Outcome != model.Better || v.Evidence == nil || *v.Evidence != 138.859354 || v.P != nil {
-		t.Errorf("verdict %+v", v)
-	}
+	v := sess.Verdicts[0]
+	must.True(t, v.Outcome == model.Better && v.Evidence != nil && *v.Evidence == 138.859354 && v.P == nil, "verdict %+v", v)
 	samples := must.Get(s.Samples(t.Context(), "last", 2))(t)
 	must.True(t, len(samples) == 2 && samples[0].Omitted && samples[1].Value == 941.5e6, "samples %v", samples)
 }

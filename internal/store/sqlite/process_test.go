@@ -107,10 +107,8 @@ func checkWhole(t *testing.T, path, id string, least int) {
 		t.Errorf("%d runs and %d changes, want at least %d of both", len(sess.Runs), len(sess.Changes), least)
 	}
 	for i, r := range sess.Runs {
-		samples, err := s.Samples(t.Context(), id, r.Number)
-		if err != nil || r.Number != i+1 || len(samples) != samplesPerRun {
-			t.Errorf("run %d at %d: %d samples, %v", r.Number, i, len(samples), err)
-		}
+		samples := must.Get(s.Samples(t.Context(), id, r.Number))(t)
+		must.True(t, r.Number == i+1 && len(samples) == samplesPerRun, "run %d at %d: %d samples", r.Number, i, len(samples))
 	}
 	must.OK(t, addRun(t.Context(), s, id, len(sess.Runs)+1))
 	integrity(t, path)

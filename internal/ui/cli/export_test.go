@@ -90,9 +90,8 @@ func TestArticleMac(t *testing.T) {
 	files, _ = exported(t, "--for", "freebsd", "--interface", "em0", name)
 	want(t, files, "/etc/sysctl.conf", "net.inet.tcp.sendspace=524288", "net.inet.tcp.recvspace=524288")
 	want(t, files, "/etc/start_if.em0", "ifconfig em0 mtu 1500 || :")
-	if e, ok := knob.NewIndex().Explain("/etc/sysctl.conf"); !ok || !strings.Contains(e.Dead[0].Now, "not read any more") {
-		t.Error("that macOS does not read the article's file is not known")
-	}
+	e, ok := knob.NewIndex().Explain("/etc/sysctl.conf")
+	must.True(t, ok && strings.Contains(e.Dead[0].Now, "not read any more"), "that macOS does not read the article's file is not known")
 }
 
 func TestArticleLinux(t *testing.T) {
@@ -108,9 +107,7 @@ func TestArticleLinux(t *testing.T) {
 		want(t, files, "/etc/sysctl.d/zz-linerate.conf", "net.core.rmem_max = 262144", "net.core.wmem_max = 262144", "net.core.rmem_default = 262144", "net.core.wmem_default = 262144")
 	}
 	files, said := exported(t, "--for", "linux-sysctl", "--interface", "eth0", name)
-	if len(files) != 1 || !strings.Contains(said, "left out: link.mtu=9000: not a sysctl") {
-		t.Errorf("%v\n%s", files, said)
-	}
+	must.True(t, len(files) == 1 && strings.Contains(said, "left out: link.mtu=9000: not a sysctl"), "%v\n%s", files, said)
 	files, _ = exported(t, "--for", "ansible", "--interface", "eth0", name)
 	want(t, files, "linerate.yml", "      net.core.rmem_max = 262144", "      MTUBytes=9000")
 }
@@ -189,9 +186,7 @@ func TestProfileOfSession(t *testing.T) {
 	// numbers of the line as they were on the host.
 	code := w.main(t, "export", "--for", "linux-sysctl", "last")
 	direct := w.out.String()
-	if code != exitOK || !strings.Contains(direct, "net.ipv4.tcp_rmem = 8192 262144 4194304\n") {
-		t.Errorf("exit code %d\n%s", code, direct)
-	}
+	must.True(t, code == exitOK && strings.Contains(direct, "net.ipv4.tcp_rmem = 8192 262144 4194304\n"), "exit code %d\n%s", code, direct)
 	if w.main(t, "export", "--for", "linux-sysctl", name); w.out.String() != direct {
 		t.Errorf("the session gives\n%s\nand the profile\n%s", direct, w.out.String())
 	}

@@ -44,9 +44,8 @@ func TestRetention(t *testing.T) {
 			add("noted", model.KindTest, 100*day)
 			must.Do(t, st.SetNote(t.Context(), "noted", "before the new cable"))
 			(&console{Env: w.Env}).retain(t.Context(), st)
-			if said := w.err.String(); !strings.Contains(said, c.says) || c.says == "" && said != "" {
-				t.Errorf("says %q, want %q", said, c.says)
-			}
+			said := w.err.String()
+			must.True(t, strings.Contains(said, c.says) && (c.says != "" || said == ""), "says %q, want %q", said, c.says)
 			all := must.Get(st.Sessions(t.Context(), store.Filter{}))(t)
 			left := map[string]bool{}
 			for _, i := range all {

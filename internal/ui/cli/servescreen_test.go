@@ -29,9 +29,8 @@ func TestServeScreenKeeps(t *testing.T) {
 	fmt.Fprint(line, "a line\n")
 	must.True(t, w.keep("a visit\x1b[2J"), "does not keep a line beside the screen")
 	must.Equal(t, out.String(), screen.Redraw, "written over the screen")
-	if text := w.state.View(uilive.Size{Columns: 80, Rows: 24}); !strings.Contains(text, "half a line") || strings.Contains(text, "a visit") {
-		t.Errorf("on the screen:\n%s", text)
-	}
+	text := w.state.View(uilive.Size{Columns: 80, Rows: 24})
+	must.True(t, strings.Contains(text, "half a line") && !strings.Contains(text, "a visit"), "on the screen:\n%s", text)
 	out.Reset()
 	w.begins(false)
 	line.divert(nil)

@@ -14,9 +14,7 @@ import (
 func TestCommandFactor(t *testing.T) {
 	f, err := ParseFactor("far.cmd:shaper=tc qdisc add dev eth0 root tbf rate 20mbit,x=1", knobs{})
 	want := model.Command{Run: "tc qdisc add dev eth0 root tbf rate 20mbit,x=1", Limit: DefaultCommandTime}
-	if err != nil || f.Command != want || f.String() != "far.cmd:shaper" || len(f.Levels) != 2 {
-		t.Fatalf("%+v, %v", f, err)
-	}
+	must.Need(t, err == nil && f.Command == want && f.String() == "far.cmd:shaper" && len(f.Levels) == 2, "%+v, %v", f, err)
 	file := File{Factors: []Factor{f}}
 	must.Say(t, file.Validate(), "no command that takes it back; add --undo shaper=", "without its undo")
 	if err := Undo(file.Factors, "shaper=tc qdisc del dev eth0 root"); err != nil || file.Factors[0].Command.Undo != "tc qdisc del dev eth0 root" {

@@ -123,9 +123,8 @@ func TestDocumentedSettings(t *testing.T) {
 			{Host: "far", Knob: "link.mtu", Value: "9000"}, {Knob: "window", Value: "1048576"}}},
 	}
 	got, baseline := f.Settings()
-	if diff := cmp.Diff(want, got); diff != "" || baseline != Current {
-		t.Errorf("baseline %q (-want +got):\n%s", baseline, diff)
-	}
+	diff := cmp.Diff(want, got)
+	must.True(t, diff == "" && baseline == Current, "baseline %q (-want +got):\n%s", baseline, diff)
 	o := f.Options()
 	must.True(t, o.Mode == model.FixedBlocks && o.Blocks == 12 && o.Factor == "" && o.Settle == 0, "options %+v", o)
 }
@@ -185,9 +184,8 @@ factors:
 		for _, a := range s.Assignments {
 			set = append(set, a.Host.Of(a.Knob)+"="+a.Value)
 		}
-		if got := strings.Join(set, " "); err == nil && got != want || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %q, %v", text, got, err)
-		}
+		got := strings.Join(set, " ")
+		must.True(t, (err != nil || got == want) && (err == nil || want != "" && strings.Contains(err.Error(), want)), "%s: %q, %v", text, got, err)
 	}
 }
 
@@ -238,17 +236,15 @@ twin: false
 `)
 	want := model.Flow{Direction: model.Both, Bytes: 1 << 30, Streams: 4, MSS: 1400, Nagle: true, Congestion: "bbr"}
 	must.Equal(t, f.Flow, want, "flow")
-	if o := f.Options(); o.Settle >= 0 || o.Confidence != 0.95 || o.Null != plan.NullNone {
-		t.Errorf("a settle of 0 s is not the default: options %+v", o)
-	}
+	o := f.Options()
+	must.True(t, o.Settle < 0 && o.Confidence == 0.95 && o.Null == plan.NullNone, "a settle of 0 s is not the default: options %+v", o)
 }
 
 func TestParseFactor(t *testing.T) {
 	got, err := ParseFactor("far.tcp.recv_buffer_max=64KiB, 256KiB,1MiB", knobs{})
 	want := Factor{Host: model.Far, Knob: "tcp.recv_buffer_max", Levels: []Level{{"64KiB", "65536"}, {"256KiB", "262144"}, {"1MiB", "1048576"}}}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
+	diff := cmp.Diff(want, got)
+	must.True(t, diff == "" && err == nil, "%v (-want +got):\n%s", err, diff)
 	must.Equal(t, got.String(), "far.tcp.recv_buffer_max", "String = %q", got)
 	for in, want := range map[string]string{
 		"window":               `"window" has no levels; write it like far.tcp.recv_buffer_max=64KiB,1MiB`,
@@ -278,9 +274,8 @@ func TestParseSet(t *testing.T) {
 		must.True(t, slices.Equal(got, want), "ParseSet(%q) = %+v, want %+v", in, got, want)
 	}
 	for _, in := range []string{"", "window", "mss=10", "a.nothing=1"} {
-		if got, err := ParseSet(in, knobs{}); err == nil || got != nil {
-			t.Errorf("ParseSet(%q) = %+v, %v", in, got, err)
-		}
+		got, err := ParseSet(in, knobs{})
+		must.True(t, err != nil && got == nil, "ParseSet(%q) = %+v, %v", in, got, err)
 	}
 }
 
@@ -308,23 +303,20 @@ func TestValidateFlags(t *testing.T) {
 	f.Baseline = "2MiB"
 	want := `factors[1]: window is already a factor; leave one of them out
 baseline: "2MiB" is not a setting of this plan; known are current, window=64KiB window=64KiB, window=64KiB window=1MiB, window=1MiB window=64KiB, window=1MiB window=1MiB`
-	if err := f.Validate(); err == nil || err.Error() != want {
-		t.Errorf("%v, want\n%s", err, want)
-	}
+	err := f.Validate()
+	must.True(t, err != nil && err.Error() == want, "%v, want\n%s", err, want)
 	must.Fail(t, (File{}).Validate(), "a plan that compares nothing is valid")
 }
 
 func TestFirstHour19EndsAreNearAndFar(t *testing.T) {
 	for _, before := range []string{"a.tcp.timestamps=0,1", "b.tcp.timestamps=0,1"} {
-		if f, err := ParseFactor(before, knobs{}); err == nil || !strings.Contains(err.Error(), "near. or far.") {
-			t.Errorf("%s: %v, %v", before, f, err)
-		}
+		f, err := ParseFactor(before, knobs{})
+		must.True(t, err != nil && strings.Contains(err.Error(), "near. or far."), "%s: %v, %v", before, f, err)
 	}
 	f := parse(t, "factors: [{knob: tcp.timestamps, host: far, levels: [0, 1]}]\n")
 	must.Equal(t, f.Factors[0].Host, model.Far, "%+v", f.Factors)
 	must.Say(t, must.Err(Parse("p", []byte("factors: [{knob: near.tcp.timestamps, host: far, levels: [0, 1]}]\n"), knobs{}, kinds())), "contradicts")
 	const plan = "factors:\n- {knob: far.tcp.timestamps, levels: [0, 1]}\n- {knob: window, levels: [64KiB, 1MiB]}\nbaseline: "
-	if _, name := parse(t, plan+"far.tcp.timestamps=0 window=1MiB\n").Settings(); name != "timestamps=0 window=1MiB" {
-		t.Errorf("baseline %s", name)
-	}
+	_, name := parse(t, plan+"far.tcp.timestamps=0 window=1MiB\n").Settings()
+	must.True(t, name == "timestamps=0 window=1MiB", "baseline %s", name)
 }

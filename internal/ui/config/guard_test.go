@@ -32,9 +32,8 @@ func TestObjectiveAndGuards(t *testing.T) {
 		"datagrams": {"flow: {engine: udpflow}\nobjective: loss\nguards: none", model.LossRatio, []model.Guard{}},
 	} {
 		o := parse(t, head+c.text+"\n").Options()
-		if d := cmp.Diff(c.guards, o.Guards); d != "" || o.Objective != c.objective {
-			t.Errorf("%s: %s decides, guards (-want +got):\n%s", name, o.Objective, d)
-		}
+		d := cmp.Diff(c.guards, o.Guards)
+		must.True(t, d == "" && o.Objective == c.objective, "%s: %s decides, guards (-want +got):\n%s", name, o.Objective, d)
 	}
 }
 

@@ -48,9 +48,7 @@ func TestHookMistakes(t *testing.T) {
 		"{before: a}\n- {before: b}": "two commands before its runs; join them with &&",
 	} {
 		_, err := Parse("p", []byte("factors: [{knob: window, levels: [1K, 2K]}]\nhooks:\n- "+in+"\n"), knobs{}, kinds())
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "p:") {
-			t.Errorf("%s: %v, want %s", in, err, want)
-		}
+		must.True(t, err != nil && strings.Contains(err.Error(), want) && strings.HasPrefix(err.Error(), "p:"), "%s: %v, want %s", in, err, want)
 	}
 	must.Say(t, must.Err(Hook(nil, false, "far: ")), "there is no command")
 }

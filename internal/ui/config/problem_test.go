@@ -174,9 +174,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		settings, baseline := file.Settings()
-		if len(settings) == 0 || len(settings) > MaxSettings+1 || baseline == "" {
-			t.Fatalf("%d settings, baseline %q", len(settings), baseline)
-		}
+		must.Need(t, len(settings) != 0 && len(settings) <= MaxSettings+1 && baseline != "", "%d settings, baseline %q", len(settings), baseline)
 		names := map[string]bool{}
 		for _, s := range settings {
 			must.Need(t, s.Name != "" && !names[s.Name], "setting %q without a name of its own", s.Name)

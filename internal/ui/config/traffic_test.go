@@ -62,9 +62,8 @@ func TestRateFactor(t *testing.T) {
 func TestRateOfFlags(t *testing.T) {
 	factor := must.Get(ParseFactor("rate=100M,500M", knobs{}))(t)
 	f := File{Factors: []Factor{factor}, Flow: model.Flow{Engine: "tcpbulk"}}
-	if err := f.Validate(); err == nil || err.Error() != "factors[0]: rate belongs to UDP, which is not used; add --udp" {
-		t.Errorf("TCP: %v", err)
-	}
+	err := f.Validate()
+	must.True(t, err != nil && err.Error() == "factors[0]: rate belongs to UDP, which is not used; add --udp", "TCP: %v", err)
 	f.Flow = model.Flow{Engine: "udpflow", Params: traffic.Write(udp.Params{Rate: 1e6})}
 	must.OK(t, f.Validate(), "UDP")
 }

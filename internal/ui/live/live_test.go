@@ -210,9 +210,7 @@ func TestPause(t *testing.T) {
 	c := newClock()
 	s := inBlock6(c)
 	must.True(t, !s.Rest(nil), "paused without being asked")
-	if s.TogglePause() != Pausing || s.TogglePause() != Going || s.Rest(nil) {
-		t.Error("a wish that was taken back is kept")
-	}
+	must.True(t, s.TogglePause() == Pausing && s.TogglePause() == Going && !s.Rest(nil), "a wish that was taken back is kept")
 	s.TogglePause()
 	left, _ := s.left()
 	for range 2 {

@@ -33,9 +33,7 @@ func TestOpensTheFile(t *testing.T) {
 	must.Do(t, Open(t.Context(), name, screen))
 	got := must.Get(os.ReadFile(told))(t)
 	count, path, _ := strings.Cut(strings.TrimSuffix(string(got), "\n"), "\n")
-	if count != "1" || !filepath.IsAbs(path) || filepath.Base(path) != name {
-		t.Errorf("%s arguments, the first is %q", count, path)
-	}
+	must.True(t, count == "1" && filepath.IsAbs(path) && filepath.Base(path) == name, "%s arguments, the first is %q", count, path)
 }
 
 // TestSaysWhyNot: no opener, no screen and an opener that fails are told apart.

@@ -307,9 +307,7 @@ func TestWithoutScripts(t *testing.T) {
 	ask(t, c, "GET", server.Link(), nil)
 	for path, want := range map[string]string{"/": `href="session/` + s.running, "/session/" + s.running: "3 of at most 100 runs"} {
 		_, text, _ := ask(t, c, "GET", rootOf(server)+path, nil)
-		if !strings.Contains(text, want) || !strings.Contains(text, "<noscript>") {
-			t.Errorf("%s lacks %q or how to go on", path, want)
-		}
+		must.True(t, strings.Contains(text, want) && strings.Contains(text, "<noscript>"), "%s lacks %q or how to go on", path, want)
 	}
 }
 

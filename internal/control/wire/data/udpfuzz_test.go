@@ -69,9 +69,7 @@ func FuzzRendezvous(f *testing.F) {
 			for i := range sent {
 				copy(sent[i][:], said[i*nonceBytes:])
 			}
-			if prove(said, sent) != nil || n > 0 && prove(said[1:], sent) == nil {
-				t.Errorf("%x proves itself wrongly", said)
-			}
+			must.True(t, prove(said, sent) == nil && (n <= 0 || prove(said[1:], sent) != nil), "%x proves itself wrongly", said)
 		}
 	})
 }

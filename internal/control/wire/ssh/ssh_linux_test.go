@@ -58,9 +58,7 @@ func talk(t *testing.T, shell *ssh.Shell) {
 	must.True(t, err == nil && r.Status == 3 && r.Output == "a'b\n$!no\n", "%+v, %v", r, err)
 	data := []byte(strings.Repeat("exit\n\x00\xff", 50_000))
 	r, err = shell.Run(t.Context(), "head -c 350000 | cksum", data)
-	if err != nil || r.Status != 0 || !strings.HasSuffix(strings.TrimSpace(r.Output), " 350000") {
-		t.Errorf("%+v, %v", r, err)
-	}
+	must.True(t, err == nil && r.Status == 0 && strings.HasSuffix(strings.TrimSpace(r.Output), " 350000"), "%+v, %v", r, err)
 	a, b := shell.Mark()
 	p := must.Get(shell.Start(t.Context(), `printf '%s%s 0\n' `+a+" "+b+"; exec cat", nil))(t)
 	defer p.Close()
@@ -97,9 +95,7 @@ func TestRefusals(t *testing.T) {
 		failure, ok := errors.AsType[*ssh.Failure](err)
 		must.Need(t, ok, "error %v", err)
 		for _, w := range want {
-			if !strings.Contains(err.Error()+"\n"+failure.Hint, w) {
-				t.Errorf("no %q in %q, hint %q", w, err, failure.Hint)
-			}
+			must.True(t, strings.Contains(err.Error()+"\n"+failure.Hint, w), "no %q in %q, hint %q", w, err, failure.Hint)
 		}
 		must.True(t, !strings.Contains(err.Error(), "@@") && !strings.Contains(err.Error(), "\n"), "raw words: %q", err)
 	}
@@ -150,9 +146,8 @@ func TestRefusals(t *testing.T) {
 // TestNoClient is for a machine without ssh.
 func TestNoClient(t *testing.T) {
 	_, err := ssh.Dial(t.Context(), ssh.Target{Host: "far"}, ssh.Options{Command: []string{"linerate-no-such-ssh"}})
-	if failure, ok := errors.AsType[*ssh.Failure](err); !ok || !strings.Contains(failure.Hint, "LINERATE_SSH") || !errors.Is(err, exec.ErrNotFound) {
-		t.Errorf("error %v", err)
-	}
+	failure, ok := errors.AsType[*ssh.Failure](err)
+	must.True(t, ok && strings.Contains(failure.Hint, "LINERATE_SSH") && errors.Is(err, exec.ErrNotFound), "error %v", err)
 }
 
 // TestCancelled demands that the user's wish ends the wait.
@@ -170,9 +165,7 @@ func TestSilence(t *testing.T) {
 	agenttest.NoLeaks(t)
 	s := sshtest.Start(t, sshtest.Options{Sshd: "ForceCommand echo who are you; exec sleep 60\n"})
 	_, err := ssh.Dial(t.Context(), ssh.Target{User: "root", Host: "far"}, ssh.Options{Command: s.Command(), Hello: 8 * time.Second})
-	if err == nil || !strings.Contains(err.Error(), "no shell answered") || !strings.Contains(err.Error(), "who are you") {
-		t.Errorf("error %v", err)
-	}
+	must.True(t, err != nil && strings.Contains(err.Error(), "no shell answered") && strings.Contains(err.Error(), "who are you"), "error %v", err)
 }
 
 // TestConfiguration demands that ssh's own configuration is honoured where it

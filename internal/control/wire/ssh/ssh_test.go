@@ -8,8 +8,9 @@ import (
 	"unicode"
 	"unicode/utf16"
 
-	"linerate/internal/must"
 	"pgregory.net/rapid"
+
+	"linerate/internal/must"
 )
 
 func TestParseTarget(t *testing.T) {
@@ -33,9 +34,7 @@ func TestParseTarget(t *testing.T) {
 		"ssh://nas?x=y", "ssh://nas:0", "ssh://nas:65536", "ssh://nas:x", "ssh://a%20b@nas", "root@a:b:c",
 	} {
 		got, err := ParseTarget(in)
-		if !errors.Is(err, ErrTarget) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q: %+v, %v", in, got, err)
-		}
+		must.True(t, errors.Is(err, ErrTarget) && !strings.Contains(err.Error(), "secret"), "%q: %+v, %v", in, got, err)
 	}
 }
 
@@ -66,9 +65,7 @@ func TestParseConfig(t *testing.T) {
 	must.Equal(t, c.direct(), "", "where ssh connects to by itself")
 	c = parseConfig("hostname nas\nport 2222\nproxycommand none\nproxyjump none\n")
 	must.Equal(t, c.direct(), "nas:2222")
-	if c != (config{hostName: "nas", port: "2222"}) || c.indirect() != "" {
-		t.Errorf("%+v", c)
-	}
+	must.True(t, c == (config{hostName: "nas", port: "2222"}) && c.indirect() == "", "%+v", c)
 	if c = parseConfig("proxycommand nc %h %p\n"); c.indirect() != "a ProxyCommand" {
 		t.Errorf("%+v", c)
 	}
@@ -78,9 +75,8 @@ func TestParseConfig(t *testing.T) {
 func FuzzConfig(f *testing.F) {
 	f.Add("hostname nas\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		if c := parseConfig(s); strings.ContainsAny(c.hostName+c.indirect(), "\n") {
-			t.Fatalf("%+v", c)
-		}
+		c := parseConfig(s)
+		must.Need(t, !strings.ContainsAny(c.hostName+c.indirect(), "\n"), "%+v", c)
 	})
 }
 
@@ -89,9 +85,7 @@ func FuzzWords(f *testing.F) {
 	f.Add("@@@@\n@ WARNING @\n\x1b[2J bad\r\nmore")
 	f.Fuzz(func(t *testing.T, s string) {
 		got := oneLine(s)
-		if strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) || len([]rune(got)) > shownWords+3 {
-			t.Fatalf("%q", got)
-		}
+		must.Need(t, !strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) && len([]rune(got)) <= shownWords+3, "%q", got)
 	})
 }
 
@@ -115,13 +109,9 @@ func TestLaunch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mark := rapid.StringMatching(`[A-Z2-7]{26}`).Draw(t, "mark")
 		line := launch(mark)
-		if strings.Contains(line, mark) || strings.ContainsAny(line, "!\\\n%^`") {
-			t.Fatal(line)
-		}
+		must.Need(t, !strings.Contains(line, mark) && !strings.ContainsAny(line, "!\\\n%^`"), "%v", line)
 		words := strings.Split(line, "'")
-		if len(words) != 5 || words[0] != "exec sh -c " || words[2] != " ; echo " {
-			t.Fatalf("quotes: %q", words)
-		}
+		must.Need(t, len(words) == 5 && words[0] == "exec sh -c " && words[2] == " ; echo ", "quotes: %q", words)
 		if strings.Count(words[1], `"`)%2 != 0 || len(line) > 8191 { // cmd.exe's longest line
 			t.Fatalf("%d bytes: %s", len(line), words[1])
 		}
@@ -136,8 +126,7 @@ func TestLaunch(t *testing.T) {
 		for i := 0; i < len(code); i += 2 {
 			units = append(units, uint16(code[i])|uint16(code[i+1])<<8)
 		}
-		if got := string(utf16.Decode(units)); got != powerShellLoop(mark) || strings.Contains(got, mark) {
-			t.Fatal(got)
-		}
+		got := string(utf16.Decode(units))
+		must.Need(t, got == powerShellLoop(mark) && !strings.Contains(got, mark), "%v", got)
 	})
 }

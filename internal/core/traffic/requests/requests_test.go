@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/requests"
+	"linerate/internal/must"
 )
 
 // TestOverdue: a schedule that the connections cannot keep is warned of, with the
@@ -22,8 +23,6 @@ func TestOverdue(t *testing.T) {
 	for rate, want := range map[float64]string{0: "", 50: "", 1000: "use at least -P 12"} {
 		f := model.Flow{Engine: requests.Name, Streams: 2, Params: traffic.Write(requests.Params{Rate: rate})}
 		got := strings.Join(requests.Kind().Warnings(f, runs), "")
-		if (got == "") != (want == "") || !strings.HasSuffix(got, want) {
-			t.Errorf("%g a second: %q, want %q", rate, got, want)
-		}
+		must.True(t, (got == "") == (want == "") && strings.HasSuffix(got, want), "%g a second: %q, want %q", rate, got, want)
 	}
 }

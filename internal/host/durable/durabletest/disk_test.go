@@ -68,10 +68,8 @@ func TestReplaceIsOneStep(t *testing.T) {
 			}), "/s/f", []byte("new"), 0o600)
 			steps = max(steps, n)
 			d.Lose(names, func(_ string, n int) int { return n / 2 })
-			got, err := d.Process(nil).Read("/s/f")
-			if err != nil || string(got) != "old" && string(got) != "new" {
-				t.Errorf("after step %d with %d names: %q, %v", at, names, got, err)
-			}
+			got := must.Get(d.Process(nil).Read("/s/f"))(t)
+			must.True(t, (string(got) == "old" || string(got) == "new"), "after step %d with %d names: %q", at, names, got)
 			seen[string(got)] = true
 		}
 	}

@@ -135,9 +135,8 @@ func TestAgain(t *testing.T) {
 		p := must.Get(files.Propose(t.Context(), ifupdown.Format{}, files.Host{Root: root, System: "linux"}, r))(t)
 		root[main] = file(string(p.Files[0].Content))
 	}
-	if got := string(root[main].Data); strings.Count(got, "ethtool") != 1 || !strings.Contains(got, "static\n    pre-up ethtool -G eno1 rx 2048 || true\n") {
-		t.Errorf("%s", got)
-	}
+	got := string(root[main].Data)
+	must.True(t, strings.Count(got, "ethtool") == 1 && strings.Contains(got, "static\n    pre-up ethtool -G eno1 rx 2048 || true\n"), "%s", got)
 }
 
 // TestHookOfEthtool: the hook of Debian's package ethtool runs behind the commands of up, and

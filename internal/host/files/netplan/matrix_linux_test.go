@@ -226,16 +226,12 @@ func TestMatrix(t *testing.T) {
 			if refusal.File == "" && !strings.Contains(err.Error(), "does not define") && !strings.Contains(err.Error(), "there is no interface") {
 				t.Errorf("tree %d, %s beside %q: the refusal names no file: %v", i, name, beside, err)
 			}
-			if beside == "" && (o.refused == "" || !strings.Contains(err.Error(), o.refused)) {
-				t.Errorf("tree %d, %s: refused: %v", i, name, err)
-			}
+			must.True(t, beside != "" || o.refused != "" && strings.Contains(err.Error(), o.refused), "tree %d, %s: refused: %v", i, name, err)
 			continue
 		}
 		must.Dof(t, err, "tree %d, %s beside %q", i, name, beside)
 		proven[name]++
-		if beside == "" && o.refused != "" && (name != "port of a bond" || r.Settings[0].Knob == "link.mtu") {
-			t.Errorf("tree %d, %s: proven", i, name)
-		}
+		must.True(t, beside != "" || o.refused == "" || name == "port of a bond" && r.Settings[0].Knob != "link.mtu", "tree %d, %s: proven", i, name)
 		if what := harm(t, root, p.Files); what != "" {
 			t.Errorf("tree %d, %s beside %q: harmed: %s\n%s", i, name, beside, what, show(p.Files))
 		}

@@ -53,9 +53,7 @@ func TestPlan(t *testing.T) {
 			if err != nil || c.refused != "" || len(p.Files) != 1 || p.Files[0].Path != c.path || !strings.Contains(string(p.Files[0].Content), c.says) {
 				t.Errorf("%+v, %v", p.Files, err)
 			}
-			if strings.Contains(c.path, ".d/") && strings.Contains(string(p.Files[0].Content), "[Match]") {
-				t.Error("a drop-in matches")
-			}
+			must.True(t, !strings.Contains(c.path, ".d/") || !strings.Contains(string(p.Files[0].Content), "[Match]"), "a drop-in matches")
 		})
 	}
 }

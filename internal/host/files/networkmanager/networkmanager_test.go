@@ -83,15 +83,11 @@ func TestPlan(t *testing.T) {
 			reason, omitted := strings.CutPrefix(c.want, "omitted ")
 			switch {
 			case errors.As(err, &refusal):
-				if c.want != "refused" && !strings.HasPrefix(refusal.Error(), c.want) {
-					t.Errorf("%v, want %s", refusal, c.want)
-				}
+				must.True(t, c.want == "refused" || strings.HasPrefix(refusal.Error(), c.want), "%v, want %s", refusal, c.want)
 			case err != nil:
 				t.Error(err)
 			case omitted:
-				if len(p.Omitted) != 1 || !strings.HasPrefix(p.Omitted[0].Reason, reason) || len(p.Files) > 0 {
-					t.Errorf("%+v", p.Draft)
-				}
+				must.True(t, len(p.Omitted) == 1 && strings.HasPrefix(p.Omitted[0].Reason, reason) && len(p.Files) == 0, "%+v", p.Draft)
 			case len(p.Files) != 1 || !strings.HasPrefix(p.Files[0].Path, path) || !strings.Contains(string(p.Files[0].Content), part):
 				t.Errorf("%+v, want %s", p.Files, c.want)
 			}

@@ -98,17 +98,13 @@ func TestPropose(t *testing.T) {
 	p := must.Get(files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux"}, r))(t)
 	must.Need(t, len(p.Files) == 2, "%+v", p)
 	const want = "# why\n\n# largest buffer\nnet.core.rmem_max = 8388608\n\nnet.ipv4.tcp_congestion_control = bbr\n"
-	if got := string(p.Files[0].Content); got != want || p.Files[0].Path != sysctl.Path || !strings.HasSuffix(string(p.Files[1].Content), "\ntcp_bbr\n") {
-		t.Errorf("%s", got)
-	}
-	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "/usr/lib/sysctl.d/99-a.conf:2 sets no net.core.wmem_max") {
-		t.Errorf("notes %q", p.Notes)
-	}
+	got := string(p.Files[0].Content)
+	must.True(t, got == want && p.Files[0].Path == sysctl.Path && strings.HasSuffix(string(p.Files[1].Content), "\ntcp_bbr\n"), "%s", got)
+	must.True(t, len(p.Notes) == 1 && strings.Contains(p.Notes[0], "/usr/lib/sysctl.d/99-a.conf:2 sets no net.core.wmem_max"), "notes %q", p.Notes)
 	var refusal *files.Refusal
 	root["run/sysctl.d/zzz.conf"] = file("\nnet.core.rmem_max = 2\n")
-	if _, err := files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux"}, r); !errors.As(err, &refusal) || refusal.File != "/run/sysctl.d/zzz.conf" || refusal.Line != 2 {
-		t.Errorf("a later file: %v", err)
-	}
+	_, err := files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux"}, r)
+	must.True(t, errors.As(err, &refusal) && refusal.File == "/run/sysctl.d/zzz.conf" && refusal.Line == 2, "a later file: %v", err)
 	root["run/sysctl.d/zzz.conf"] = file("\nnet.core.rmem_max = 8388608 # the same\n")
 	must.OK(t, must.Err(files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux"}, r)), "a later file with the same value")
 }

@@ -125,9 +125,7 @@ func TestTheOneInterruptOfAnOldCard(t *testing.T) {
 		must.Do(t, os.WriteFile(filepath.Join(device, "irq"), []byte(irqFile), 0o644))
 		f := open(t, root, "eth0", "smp_affinity_list")
 		got, err := f.Read(t.Context())
-		if got != want || (want == "") != errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("irq %q: %q, %v, want %q", irqFile, got, err, want)
-		}
+		must.True(t, got == want && (want == "") == errors.Is(err, errors.ErrUnsupported), "irq %q: %q, %v, want %q", irqFile, got, err, want)
 		if want == "" {
 			continue
 		}

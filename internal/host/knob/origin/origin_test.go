@@ -68,9 +68,8 @@ func TestFind(t *testing.T) {
 			}
 		})
 	}
-	if got := Find(knob.NewIndex(), fstest.MapFS{"etc/network/interfaces": file("iface eth0 inet dhcp\nmtu 9\n")}, "linux", "", ids); len(got) > 0 {
-		t.Errorf("without an interface: %+v", got)
-	}
+	got := Find(knob.NewIndex(), fstest.MapFS{"etc/network/interfaces": file("iface eth0 inet dhcp\nmtu 9\n")}, "linux", "", ids)
+	must.True(t, len(got) == 0, "without an interface: %+v", got)
 }
 
 func FuzzFind(f *testing.F) {

@@ -143,9 +143,8 @@ func TestWhatCannotBePutBackIsRefused(t *testing.T) {
 			tc(t, strings.Fields(one)...)
 		}
 		before := tc(t, "qdisc", "show", "dev", "kt0")
-		if err := d.Check(t.Context(), "pfifo"); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "could not be put back") {
-			t.Errorf("%s: Check = %v", name, err)
-		}
+		err := d.Check(t.Context(), "pfifo")
+		must.True(t, errors.Is(err, errors.ErrUnsupported) && strings.Contains(err.Error(), "could not be put back"), "%s: Check = %v", name, err)
 		must.Is(t, d.Write(t.Context(), "pfifo"), errors.ErrUnsupported, "%s: Write", name)
 		must.Equal(t, tc(t, "qdisc", "show", "dev", "kt0"), before, "%s", name)
 		tc(t, "qdisc", "del", "dev", "kt0", "root")

@@ -58,9 +58,7 @@ func TestOneMetricChanges(t *testing.T) {
 		for _, id := range []uint16{1, 4, 5, 6, 15, 16} {
 			before, _ := attribute(msg, id)
 			after, err := attribute(out, id)
-			if string(before) != string(after) || err != nil {
-				t.Fatalf("attribute %d was %x, is %x, %v", id, before, after, err)
-			}
+			must.Need(t, string(before) == string(after) && err == nil, "attribute %d was %x, is %x, %v", id, before, after, err)
 		}
 	})
 }

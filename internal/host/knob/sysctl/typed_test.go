@@ -75,9 +75,8 @@ func TestNumbers(t *testing.T) {
 		{8, "LU", number(8, 1<<63), "9223372036854775808"}, {7, "L", number(8, 1<<64-2), "-2"}, {4, "Q", number(8, 5), "5"}, {4, "QU", number(8, 1<<64-1), "18446744073709551615"},
 		{0xa, "CU", []byte{200}, "200"}, {0xc, "C", []byte{200}, "-56"}, {0xd, "S", []byte{0xfe, 0xff}, "-2"}, {3, "A", []byte("cubic\x00rest"), "cubic"},
 	} {
-		if got, err := sysctl.Decode(c.kind, c.format, c.raw); got != c.want || err != nil {
-			t.Errorf("kind %d %s %x = %q, %v, want %q", c.kind, c.format, c.raw, got, err, c.want)
-		}
+		got, err := sysctl.Decode(c.kind, c.format, c.raw)
+		must.True(t, got == c.want && err == nil, "kind %d %s %x = %q, %v, want %q", c.kind, c.format, c.raw, got, err, c.want)
 	}
 	for _, width := range []int{0, 3, 12} {
 		must.Is(t, must.Err(sysctl.Decode(2, "I", make([]byte, width))), errors.ErrUnsupported, "a number of %d bytes", width)

@@ -64,9 +64,7 @@ func TestAbsentComesBack(t *testing.T) {
 			must.Do(rt, v.Write(t.Context(), old))
 		}
 		for _, name := range []string{"a", "b"} {
-			if m[tcpip][name] != before[name] || len(m[tcpip]) != len(before) {
-				rt.Fatalf("was %v, is %v", before, m[tcpip])
-			}
+			must.Need(rt, m[tcpip][name] == before[name] && len(m[tcpip]) == len(before), "was %v, is %v", before, m[tcpip])
 		}
 	})
 }

@@ -31,9 +31,7 @@ func TestParseCapture(t *testing.T) {
 func TestParseKeyword(t *testing.T) {
 	s, _ := sourceOf("*JumboPacket")
 	a, err := s.parse("RegistryKeyword : *Other\r\n\r\nRegistryKeyword : *JumboPacket\r\nRegistryValue : {1514}\r\nValidRegistryValues : {1514, 4088,\r\n                      9014}\r\nNumericParameterMinValue :\r\n")
-	if err != nil || a.value != "1514" || !slices.Equal(a.values, []string{"1514", "4088", "9014"}) {
-		t.Errorf("%+v, %v", a, err)
-	}
+	must.True(t, err == nil && a.value == "1514" && slices.Equal(a.values, []string{"1514", "4088", "9014"}), "%+v, %v", a, err)
 	must.Is(t, must.Err(s.parse("RegistryKeyword : *JumboPacket\nRegistryValue : {}\n")), errors.ErrUnsupported, "no value")
 	up, _ := sourceOf("MediaConnectionState")
 	if a, err := up.parse("MediaConnectionState : Disconnected\n"); a.value != "0" || err != nil {

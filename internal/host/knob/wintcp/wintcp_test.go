@@ -258,9 +258,8 @@ func TestErrorsByTheirIds(t *testing.T) {
 func TestPolicyWins(t *testing.T) {
 	m := newMachine()
 	m.tcp["AutoTuningLevelEffective"] = "GroupPolicy"
-	if err := open(t, m, "", "AutoTuningLevelLocal").Write(t.Context(), "Restricted"); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "group policy") {
-		t.Errorf("Write = %v", err)
-	}
+	err := open(t, m, "", "AutoTuningLevelLocal").Write(t.Context(), "Restricted")
+	must.True(t, errors.Is(err, errors.ErrUnsupported) && strings.Contains(err.Error(), "group policy"), "Write = %v", err)
 	must.Equal(t, m.tcp["AutoTuningLevelLocal"], "Normal", "it was written all the same")
 }
 

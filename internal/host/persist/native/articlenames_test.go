@@ -62,9 +62,7 @@ func TestArticleNames(t *testing.T) {
 		for _, u := range e.Uses {
 			found = append(found, u.Knob.ID)
 		}
-		if c.knob == "" && len(found) > 0 || c.knob != "" && !slices.Contains(found, c.knob) {
-			t.Errorf("%s: is %v, want %q", name, found, c.knob)
-		}
+		must.True(t, (c.knob != "" || len(found) == 0) && (c.knob == "" || slices.Contains(found, c.knob)), "%s: is %v, want %q", name, found, c.knob)
 		said := fmt.Sprintf("%+v %+v", e.Uses, e.Dead)
 		if e.Knob != nil {
 			said += fmt.Sprintf("%+v", *e.Knob)

@@ -172,9 +172,7 @@ func acted(t interface {
 	for _, file := range out.Files {
 		text := decode(file)
 		for _, bad := range []string{"{{", "{%", "{#"} {
-			if strings.Contains(text, bad) {
-				t.Fatalf("%s: %s has %s, which a template engine acts on", f, file.Path, bad)
-			}
+			must.Need(t, !strings.Contains(text, bad), "%s: %s has %s, which a template engine acts on", f, file.Path, bad)
 		}
 		for l := range strings.SplitSeq(text, "\n") {
 			if l = strings.TrimSuffix(l, "\r"); strings.HasSuffix(l, `\`) || strings.ContainsAny(l, "\r\x00\x1b\u0085\u2028\u2029\ufeff") {

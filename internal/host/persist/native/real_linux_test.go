@@ -74,9 +74,7 @@ func TestSysctlReads(t *testing.T) {
 		"tcp_congestion_control": "reno", "tcp_slow_start_after_idle": "0", "tcp_no_metrics_save": "1", "tcp_timestamps": "2", "ip_forward": "0",
 	} {
 		got, err := os.ReadFile("/proc/sys/net/ipv4/" + name)
-		if err != nil || strings.Join(strings.Fields(string(got)), " ") != want {
-			t.Errorf("%s is %q, want %q (%v)", name, got, want, err)
-		}
+		must.True(t, err == nil && strings.Join(strings.Fields(string(got)), " ") == want, "%s is %q, want %q (%v)", name, got, want, err)
 	}
 }
 
@@ -178,9 +176,7 @@ func TestShellReads(t *testing.T) {
 	out := render(t, model.FormatFreeBSD, in)
 	script := "ifconfig() { echo \"$*\"; false; }\n" + decode(file(t, out, "start_if.em0")) + "echo end\n"
 	got := start(t, sh, "-euc", script)
-	if want := "em0 mtu 9000\nem0 tso\nem0 -lro\nem0 wol_magic\nem0 polling\nem0 media 100baseTX mediaopt full-duplex,rxpause\nend\n"; got != want {
-		t.Errorf("got %q\nwant %q", got, want)
-	}
+	must.Equal(t, got, "em0 mtu 9000\nem0 tso\nem0 -lro\nem0 wol_magic\nem0 polling\nem0 media 100baseTX mediaopt full-duplex,rxpause\nend\n")
 }
 
 // TestArticleApplies brings an interface up with the settings of the article on

@@ -30,10 +30,8 @@ func TestFramesSurviveWhatIsNone(t *testing.T) {
 		}
 		r := NewReader(&stream)
 		for i, w := range want {
-			got, err := r.Read()
-			if err != nil || got.Kind != w.Kind || got.ID != w.ID || !bytes.Equal(got.Payload, w.Payload) {
-				t.Fatalf("frame %d: %+v, %v, want %+v", i, got, err, w)
-			}
+			got := must.Get(r.Read())(t)
+			must.Need(t, got.Kind == w.Kind && got.ID == w.ID && bytes.Equal(got.Payload, w.Payload), "frame %d: %+v, want %+v", i, got, w)
 		}
 		f, err := r.Read()
 		must.Need(t, errors.Is(err, io.EOF), "after the last frame: %+v, %v", f, err)

@@ -172,9 +172,8 @@ func TestTimeIsBounded(t *testing.T) {
 	near, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Duration: 20 * time.Minute}, nil)
 	must.True(t, err == nil, "%v %+v", err, near)
 	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
-	if w := results[0].Report.Warnings; !slices.ContainsFunc(w, func(l string) bool { return strings.Contains(l, errOverrun.Error()) }) {
-		t.Errorf("warnings %q", w)
-	}
+	w := results[0].Report.Warnings
+	must.True(t, slices.ContainsFunc(w, func(l string) bool { return strings.Contains(l, errOverrun.Error()) }), "warnings %q", w)
 }
 
 // hostileServer accepts connections and does do with each.
@@ -233,9 +232,7 @@ func TestHostileServers(t *testing.T) {
 			defer cancel()
 			c.client.settling = 500 * time.Millisecond
 			near, _, err := c.client.Run(ctx, hostileServer(t, c.do), model.Flow{Direction: c.d, Duration: short}, nil)
-			if err == nil && len(near.Warnings) == 0 && !strings.HasPrefix(name, "endless legacy") {
-				t.Errorf("neither error nor warning: %+v", near)
-			}
+			must.True(t, err != nil || len(near.Warnings) != 0 || strings.HasPrefix(name, "endless legacy"), "neither error nor warning: %+v", near)
 		})
 	}
 }

@@ -132,9 +132,7 @@ func TestLevel(t *testing.T) {
 				over = at
 			}
 		}
-		if over < c.after*9/10 || over > c.after*11/10 {
-			t.Errorf("%v times the limit is too much after %v, want %v", c.times, over, c.after)
-		}
+		must.True(t, over >= c.after*9/10 && over <= c.after*11/10, "%v times the limit is too much after %v, want %v", c.times, over, c.after)
 	}
 }
 
@@ -186,9 +184,7 @@ func TestUDPReportIsWhole(t *testing.T) {
 	s := startServer(t, ServerConfig{})
 	f := model.Flow{Direction: model.To, Bytes: 5 * size4, Streams: 1, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 	near, far, err := Client{}.Run(t.Context(), s.addr, f, nil)
-	if err != nil || near.CPUWindow <= 0 || near.CPUUser+near.CPUSystem <= 0 || near.Waiting == "" {
-		t.Fatalf("%v, %+v", err, near)
-	}
+	must.Need(t, err == nil && near.CPUWindow > 0 && near.CPUUser+near.CPUSystem > 0 && near.Waiting != "", "%v, %+v", err, near)
 	if got := find(t, far, model.To, model.Receiver); got.UDP.Jitter.Or(1) == 0 {
 		t.Errorf("jitter %+v", got.UDP.Jitter)
 	}

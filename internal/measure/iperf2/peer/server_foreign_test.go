@@ -170,9 +170,8 @@ func TestServerObeysRate(t *testing.T) {
 			text := foreignClient(t, s.addr, append(strings.Fields(c.args), "-t", "0.5")...)
 			results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
 			report := results[0].Report
-			if from := sum(results, model.From); from == 0 || c.warn == "" && from > 20e6/8/2*1.1+2*leastAhead {
-				t.Errorf("%d bytes were sent of 1250000:\n%s", from, text)
-			}
+			from := sum(results, model.From)
+			must.True(t, from != 0 && (c.warn != "" || from <= 20e6/8/2*1.1+2*leastAhead), "%d bytes were sent of 1250000:\n%s", from, text)
 			must.Contain(t, strings.Join(report.Warnings, "\n"), c.warn, "warnings")
 		})
 	}

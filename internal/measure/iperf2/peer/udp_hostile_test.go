@@ -117,9 +117,7 @@ func TestReportsAreBounded(t *testing.T) {
 		b := answered(t, c, time.Minute)
 		must.Need(t, b != nil, "%d reports, want %d", n, mostAcks)
 		r, l, err := iperf2.ParseReport(b)
-		if err != nil || l != iperf2.Layout16 || r.Datagrams != 2 || r.Lost != 0 || r.Bytes != 400 {
-			t.Fatalf("report %+v, %v, %v", r, l, err)
-		}
+		must.Need(t, err == nil && l == iperf2.Layout16 && r.Datagrams == 2 && r.Lost == 0 && r.Bytes == 400, "report %+v, %v, %v", r, l, err)
 	}
 	must.True(t, answered(t, c, atOnce) == nil, "more than %d reports", mostAcks)
 }

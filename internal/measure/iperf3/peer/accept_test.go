@@ -18,9 +18,8 @@ func TestServerOutlivesAcceptErrors(t *testing.T) {
 	e := newEvents()
 	addr := serveOn(t, enginetest.Failing(listenHere(t), 5, syscall.EMFILE), ServerConfig{Event: e.add})
 	for range 2 {
-		if _, _, err := (Client{}).Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {}); err != nil {
-			t.Error(err)
-		}
+		_, _, err := (Client{}).Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {})
+		must.True(t, err == nil, "%v", err)
 	}
 	told := 0
 	e.mu.Lock()

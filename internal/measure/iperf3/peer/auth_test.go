@@ -122,9 +122,8 @@ func TestOldPaddingIsNamed(t *testing.T) {
 	addr := serveHere(t, ServerConfig{Event: e.add, Access: &Access{Key: key, Users: map[string]string{"mario": iperf3.PasswordHash("mario", "rossi")}}})
 	s := foreignClient(t, addr, "-n 1M --username mario --rsa-public-key-path "+public, "IPERF3_PASSWORD=rossi")
 	must.Contain(t, s.Error, "authorization", "the client says")
-	if err := e.ended(t).Err; !errors.Is(err, iperf3.ErrRefused) || !strings.Contains(err.Error(), "PKCS #1 v1.5") {
-		t.Errorf("the server says %v", err)
-	}
+	err := e.ended(t).Err
+	must.True(t, errors.Is(err, iperf3.ErrRefused) && strings.Contains(err.Error(), "PKCS #1 v1.5"), "the server says %v", err)
 }
 
 // TestRefusedLoginsLookAlike: whatever is wrong with a login, it is refused with
@@ -143,9 +142,8 @@ func TestRefusedLoginsLookAlike(t *testing.T) {
 			a := &Access{Key: key, Users: map[string]string{"mario": iperf3.PasswordHash("mario", "rossi")}, Paddings: paddings}
 			turn := make(chan struct{}, 1)
 			began := time.Now()
-			if user, err := a.admit(t.Context(), turn, token("mario", "rossi", now, iperf3.OAEP)); err != nil || user != "mario" || time.Since(began) != 0 {
-				t.Errorf("the right login: %q, %v, after %v", user, err, time.Since(began))
-			}
+			user, err := a.admit(t.Context(), turn, token("mario", "rossi", now, iperf3.OAEP))
+			must.True(t, err == nil && user == "mario" && time.Since(began) == 0, "the right login: %q, %v, after %v", user, err, time.Since(began))
 			for name, bad := range map[string]string{
 				"no token":        "",
 				"no base64":       "???",
@@ -160,9 +158,8 @@ func TestRefusedLoginsLookAlike(t *testing.T) {
 			} {
 				began := time.Now()
 				user, err := a.admit(t.Context(), turn, bad)
-				if took := time.Since(began); !errors.Is(err, iperf3.ErrRefused) || user != "" || took != answerStep {
-					t.Errorf("%s: %q, %v, after %v", name, user, err, took)
-				}
+				took := time.Since(began)
+				must.True(t, errors.Is(err, iperf3.ErrRefused) && user == "" && took == answerStep, "%s: %q, %v, after %v", name, user, err, took)
 				now = now.Add(answerStep) // as the clock of the bubble
 			}
 		}

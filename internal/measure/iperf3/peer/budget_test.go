@@ -37,9 +37,7 @@ func TestTestsStayWithinTheBudget(t *testing.T) {
 			b := budget.New(budget.Config{Anonymous: part})
 			e := newEvents()
 			s := foreignClient(t, serveHere(t, ServerConfig{Event: e.add, Budget: b}), c.args)
-			if s.Error == "" || !strings.Contains(s.Error, c.client) {
-				t.Errorf("the client says %q, want %q", s.Error, c.client)
-			}
+			must.True(t, s.Error != "" && strings.Contains(s.Error, c.client), "the client says %q, want %q", s.Error, c.client)
 			must.Say(t, e.ended(t).Err, c.log, "the server says")
 			for _, k := range b.Usage().Kinds {
 				if k.Kind < budget.Egress && k.Used() != 0 {

@@ -74,9 +74,7 @@ func checkClient(t testing.TB, addr string, f model.Flow, c Client) {
 	})
 	must.Do(t, err)
 	parts := f.Direction.Parts()
-	if len(near.Flows) != len(parts) || len(far.Flows) != len(parts) || far.Host != model.Far {
-		t.Fatalf("near %+v, far %+v", near, far)
-	}
+	must.Need(t, len(near.Flows) == len(parts) && len(far.Flows) == len(parts) && far.Host == model.Far, "near %+v, far %+v", near, far)
 	for i, d := range parts {
 		must.True(t, f.Duration <= 0 || samples[d] != 0, "no sample %s", d)
 		checkFlow(t, f, d, near.Flows[i], far.Flows[i], all[d])
@@ -90,16 +88,11 @@ func checkClient(t testing.TB, addr string, f model.Flow, c Client) {
 // what came at this end at any time.
 func checkFlow(t testing.TB, f model.Flow, d model.Direction, ours, theirs model.FlowReport, all int64) {
 	t.Helper()
-	if ours.Direction != d || theirs.Direction != d || ours.Role == theirs.Role {
-		t.Errorf("near %+v, far %+v", ours, theirs)
-	}
-	if n := max(f.Streams, 1); len(ours.Streams) != n || len(theirs.Streams) != n {
-		t.Errorf("streams: near %v, far %v", ours.Streams, theirs.Streams)
-	}
+	must.True(t, ours.Direction == d && theirs.Direction == d && ours.Role != theirs.Role, "near %+v, far %+v", ours, theirs)
+	n := max(f.Streams, 1)
+	must.True(t, len(ours.Streams) == n && len(theirs.Streams) == n, "streams: near %v, far %v", ours.Streams, theirs.Streams)
 	got, want := int64(ours.Bytes), int64(theirs.Bytes)
-	if f.Omit == 0 && !near01(cmp.Or(all, got), want) {
-		t.Errorf("%s: near %d bytes, %d with those past the window, far %d", d, got, all, want)
-	}
+	must.True(t, f.Omit != 0 || near01(cmp.Or(all, got), want), "%s: near %d bytes, %d with those past the window, far %d", d, got, all, want)
 	// Each end begins to count after its own second: the rates agree, as far
 	// as they are steady on a machine that is busy elsewhere.
 	ratio := float64(got) / float64(want) * theirs.Window.Seconds() / ours.Window.Seconds()
@@ -109,9 +102,7 @@ func checkFlow(t testing.TB, f model.Flow, d model.Direction, ours, theirs model
 	if f.Bytes > 0 && d == model.To && (ours.Bytes != f.Bytes || theirs.Bytes != f.Bytes) {
 		t.Errorf("%d bytes asked, near %d, far %d", f.Bytes, ours.Bytes, theirs.Bytes)
 	}
-	if f.Bytes > 0 && d == model.From && ours.Bytes < f.Bytes {
-		t.Errorf("%d bytes asked, near %d", f.Bytes, ours.Bytes)
-	}
+	must.True(t, f.Bytes <= 0 || d != model.From || ours.Bytes >= f.Bytes, "%d bytes asked, near %d", f.Bytes, ours.Bytes)
 	if f.Duration > 0 && (ours.Window < f.Duration*9/10 || theirs.Window < f.Duration*9/10) {
 		t.Errorf("windows near %v, far %v", ours.Window, theirs.Window)
 	}
@@ -119,9 +110,7 @@ func checkFlow(t testing.TB, f model.Flow, d model.Direction, ours, theirs model
 	if d == model.From {
 		sender = theirs
 	}
-	if f.Congestion != "" && (sender.TCP == nil || sender.TCP.Congestion.Or("") != f.Congestion) {
-		t.Errorf("congestion control of %+v", sender)
-	}
+	must.True(t, f.Congestion == "" || sender.TCP != nil && sender.TCP.Congestion.Or("") == f.Congestion, "congestion control of %+v", sender)
 	must.True(t, sender.TCP != nil && sender.TCP.Retransmits.IsKnown(), "retransmissions of %+v", sender)
 }
 
@@ -130,9 +119,7 @@ func TestClientServerOutput(t *testing.T) {
 	var got string
 	c := Client{ServerOutput: func(text string, _ json.RawMessage) { got = text }}
 	checkClient(t, addr, model.Flow{Direction: model.To, Duration: 200 * time.Millisecond}, c)
-	if !strings.Contains(got, "Bitrate") || !strings.Contains(got, "receiver") {
-		t.Errorf("the server's output is %q", got)
-	}
+	must.True(t, strings.Contains(got, "Bitrate") && strings.Contains(got, "receiver"), "the server's output is %q", got)
 }
 
 // TestClientBackToBack holds that a test may begin right after another, while
@@ -183,9 +170,8 @@ func TestClientRefused(t *testing.T) {
 	addr = foreignServer(t)
 	f.Window = 512 << 20
 	_, _, err := Client{}.Run(t.Context(), addr, f, func([]model.Sample) {})
-	if said := new(iperf3.ServerError); !errors.As(err, &said) || said.Code != iperf3.CodeBufferTooSmall {
-		t.Errorf("a window that the server's system does not give: %v", err)
-	}
+	said := new(iperf3.ServerError)
+	must.True(t, errors.As(err, &said) && said.Code == iperf3.CodeBufferTooSmall, "a window that the server's system does not give: %v", err)
 }
 
 func TestClientFlowFaults(t *testing.T) {

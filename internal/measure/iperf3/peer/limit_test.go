@@ -45,9 +45,7 @@ func TestServerUDPLimit(t *testing.T) {
 		}
 		e := newEvents()
 		s := foreignClient(t, serveHere(t, ServerConfig{Event: e.add, UDPRate: udpLimit}), c.args)
-		if (s.Error == "") != (c.fault == "") || !strings.Contains(s.Error, c.fault) {
-			t.Errorf("the client says %q, want %q", s.Error, c.fault)
-		}
+		must.True(t, (s.Error == "") == (c.fault == "") && strings.Contains(s.Error, c.fault), "the client says %q, want %q", s.Error, c.fault)
 		end := e.ended(t)
 		if c.fault != "" {
 			if end.Err == nil || !strings.Contains(end.Err.Error(), "over UDP, at most 5 Mbit/s") && !strings.Contains(end.Err.Error(), "as fast as it goes, at most 5 Mbit/s") {

@@ -32,7 +32,5 @@ func TestSampled(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	must.True(t, rates[model.Goodput] >= 2 && rates[model.Sent] >= 2, "in 3 s the server told %v", rates)
-	if len(remotes) != 1 || !remotes[netip.MustParseAddrPort(end.Remote)] {
-		t.Errorf("of %v, and the client is %s", remotes, end.Remote)
-	}
+	must.True(t, len(remotes) == 1 && remotes[netip.MustParseAddrPort(end.Remote)], "of %v, and the client is %s", remotes, end.Remote)
 }

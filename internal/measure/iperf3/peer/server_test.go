@@ -195,9 +195,7 @@ func checkEvent(t testing.TB, e Event, s summary) {
 	both := s.End.Sent.Bytes + s.End.Received.Bytes + s.End.SentReverse.Bytes + s.End.ReceivedReverse.Bytes
 	must.Equal(t, own+theirs, both, "the server tells of %d and %d bytes, the client of %d", own, theirs, both)
 	must.Len(t, e.Own.Warnings, 0, "warnings")
-	if e.Own.Host != model.Far || e.Theirs.Host != model.Near || e.Own.CPUWindow <= 0 {
-		t.Errorf("own %+v, theirs %+v", e.Own, e.Theirs)
-	}
+	must.True(t, e.Own.Host == model.Far && e.Theirs.Host == model.Near && e.Own.CPUWindow > 0, "own %+v, theirs %+v", e.Own, e.Theirs)
 }
 
 func TestServerOutput(t *testing.T) {
@@ -259,9 +257,7 @@ func TestServerParallel(t *testing.T) {
 		f := model.Flow{Direction: model.Both, Duration: 10 * time.Minute, Streams: i + 1}
 		all.Go(func() {
 			near, _, err := Client{Rate: 10e6}.Run(ctx, addr, f, func([]model.Sample) {})
-			if !errors.Is(err, context.Canceled) && (err != nil || near.Flows[0].Bytes == 0) {
-				t.Errorf("%+v, %v", near.Flows, err)
-			}
+			must.True(t, errors.Is(err, context.Canceled) || err == nil && near.Flows[0].Bytes != 0, "%+v, %v", near.Flows, err)
 		})
 	}
 	<-e.more
@@ -290,9 +286,7 @@ func TestServerAddresses(t *testing.T) {
 			{Engine: udp.Name, Direction: model.Both, Duration: 100 * time.Millisecond, Streams: 2, Params: traffic.Write(udp.Params{Rate: 1e6})},
 		} {
 			near, far, err := Client{}.Run(t.Context(), addr, f, func([]model.Sample) {})
-			if err != nil || near.Flows[1].Bytes == 0 || far.Flows[0].Bytes == 0 {
-				t.Errorf("%s: %+v, %+v, %v", host, near.Flows, far.Flows, err)
-			}
+			must.True(t, err == nil && near.Flows[1].Bytes != 0 && far.Flows[0].Bytes != 0, "%s: %+v, %+v, %v", host, near.Flows, far.Flows, err)
 		}
 	}
 }
