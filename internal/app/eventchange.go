@@ -120,7 +120,7 @@ func (ToWrite) event()       {}
 func (TakenBack) event()     {}
 
 // Unproven is something that is kept although nothing proves that it is better:
-// nobody measured it, where no other field says why.
+// the settings were not measured, where no other field says why.
 type Unproven struct {
 	What       string // "session ID, setting NAME", or the name of a profile
 	Distrusted bool   // its verdicts must not be believed

@@ -58,7 +58,7 @@ type DryChange struct {
 }
 
 // NewDryRun says what a session would do that is not begun, at the given noise of an
-// earlier one; where nobody measured it, a usual one is assumed.
+// earlier one; where it is not measured, a usual one is assumed.
 func NewDryRun(s model.Session, noise fact.Of[float64], knobs *knob.Index, kinds traffic.Kinds) DryRun {
 	p := s.Plan
 	d := DryRun{

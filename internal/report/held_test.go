@@ -27,7 +27,7 @@ func TestHeldIsToldWithItsReason(t *testing.T) {
 	} {
 		o.Held = held
 		p := must.Get(plan.New(o))(t)
-		d := NewDryRun(model.Session{Plan: p}, fact.Unknown[float64]("nobody measured"), knob.NewIndex(), nil)
+		d := NewDryRun(model.Session{Plan: p}, fact.Unknown[float64]("not measured"), knob.NewIndex(), nil)
 		before, after := strings.Join(d.Outlook, "\n"), ""
 		for _, row := range Method(model.Session{Plan: p, Kind: model.KindRun}, Document{}) {
 			if row[0] == "held" {
@@ -47,7 +47,7 @@ func TestDryRunCountsChanges(t *testing.T) {
 		s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: v, Assignments: []model.Assignment{{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: v}, {Host: model.Near, Knob: "tcp.sack", Value: "0"}}})
 	}
 	var got []string
-	for _, c := range NewDryRun(s, fact.Unknown[float64]("nobody measured"), knob.NewIndex(), nil).Changes {
+	for _, c := range NewDryRun(s, fact.Unknown[float64]("not measured"), knob.NewIndex(), nil).Changes {
 		got = append(got, c.Host.Of(model.KnobID(c.What))+"="+strings.Join(c.Values, ","))
 	}
 	must.Equal(t, strings.Join(got, " "), "near.tcp.sack=0 far.tcp.recv_buffer_max=65536")

@@ -40,7 +40,7 @@ type Kept struct {
 	Value string            `json:"value"`           // canonical
 	State fingerprint.State `json:"state"`           // as far as fingerprints tell
 	Text  string            `json:"text"`            // for people
-	Proof string            `json:"proof,omitempty"` // session; "" where nobody measured it
+	Proof string            `json:"proof,omitempty"` // session; "" where it is not measured
 }
 
 // Settings are those whose name, native name or meaning holds the text match, by

@@ -190,7 +190,7 @@ func (k *keeping) confirmed(ctx context.Context, h *Host) (other bool, err error
 	h.Ask.Link = cmp.Or(link, h.Ask.Link)
 	p := k.Source.proven(h.Side, h.Ask.Settings)
 	if p == nil {
-		h.Ask.Comments = []string{"confirmed by hand with linerate set; nobody measured it"}
+		h.Ask.Comments = []string{"confirmed by hand with linerate set; not measured"}
 		return false, nil
 	}
 	h.Ask.Comments = []string{fmt.Sprintf("confirmed with linerate set; proved better in session %s, setting %q", p.Session, p.Setting)}

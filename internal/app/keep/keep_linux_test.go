@@ -382,7 +382,7 @@ func TestLinkOfAnother(t *testing.T) {
 	m.confirm(m.host.Value("tcp.sack"))
 	r := Request{Source: ConfirmedThere(), Link: "lo", DryRun: true}
 	got, err := m.do(r)
-	if err != nil || got.Outcome != Dry || got.Hosts[0].Ask.Link != "lo" || !slices.Contains(got.Hosts[0].Ask.Comments, "confirmed by hand with linerate set; nobody measured it") {
+	if err != nil || got.Outcome != Dry || got.Hosts[0].Ask.Link != "lo" || !slices.Contains(got.Hosts[0].Ask.Comments, "confirmed by hand with linerate set; not measured") {
 		t.Errorf("%+v, %v", got, err)
 	}
 	s := tall(model.To, verdict(model.Better, ""))
@@ -419,5 +419,5 @@ func TestKeptWithProof(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	k := standing()
-	must.True(t, !k.Proven && k.Value == "1" && k.Look(nil).String() == "unproven: nobody measured it", "the newer value: %+v", k)
+	must.True(t, !k.Proven && k.Value == "1" && k.Look(nil).String() == "unproven: not measured", "the newer value: %+v", k)
 }

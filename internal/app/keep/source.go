@@ -19,7 +19,7 @@ type Source struct {
 	Confirmed bool // no profile: what each host confirmed
 	// The roles of the ends of a session whose direction is known.
 	Near, Far profile.Role
-	// Proof is how they are known to be good; nil where nobody measured it.
+	// Proof is how they are known to be good; nil where they are not measured.
 	Proof *fingerprint.Proof
 	// proofs are of earlier sessions with Confirmed, the newest first.
 	proofs []fingerprint.Proof
@@ -121,7 +121,7 @@ func Setting(env app.Env, s model.Session, name string) (string, profile.Profile
 
 // demandProof refuses what was measured and did not prove better, or made
 // something worse, and what is better but harms what a guard watches over, or has
-// not been shown not to. What nobody measured is a wish of whoever wrote the
+// not been shown not to. What is not measured is a wish of whoever wrote the
 // profile.
 func demandProof(env app.Env, e *profile.Evidence, w Wish, what string) error {
 	if e == nil {

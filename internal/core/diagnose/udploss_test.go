@@ -203,7 +203,7 @@ func TestLocateUDPMainFirst(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	if _, ok := LocateUDP(r, model.To); ok {
-		t.Error("a direction that nobody measured was located")
+		t.Error("a direction without a measurement was located")
 	}
 }
 

@@ -23,7 +23,7 @@ type State string
 // The states.
 const (
 	Proven    State = "proven"       // nothing that is known has changed since
-	Unproven  State = "unproven"     // something has, or nobody measured it
+	Unproven  State = "unproven"     // something has, or it is not measured
 	Still     State = "still better" // measured again
 	NoLonger  State = "no longer"    // measured again, and not better, or harmful
 	Undecided State = "undecided"    // measured again, and too little to say
@@ -65,7 +65,7 @@ func (s Standing) String() string {
 	case s.State == Unproven && s.Kept.Proven:
 		return "unproven: nobody noted under which conditions it was measured"
 	case s.State == Unproven:
-		return "unproven: nobody measured it"
+		return "unproven: not measured"
 	}
 	return string(s.State)
 }

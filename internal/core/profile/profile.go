@@ -56,7 +56,7 @@ func Roles() []Role { return []Role{Both, Near, Far, Sender, Receiver} }
 type Profile struct {
 	Title    string
 	Hosts    []Host    // one for each role, at least one
-	Evidence *Evidence // nil: nobody measured
+	Evidence *Evidence // nil: not measured
 }
 
 // Host is what one role gets, and where it was tried.
@@ -309,7 +309,7 @@ func (v Verdict) String() string {
 // Lines returns the evidence for people, one fact a line; e may be nil.
 func (e *Evidence) Lines() []string {
 	if e == nil {
-		return []string{"evidence: none, nobody measured it"}
+		return []string{"evidence: none, not measured"}
 	}
 	s := "evidence: session " + e.Session
 	if e.Setting != "" {

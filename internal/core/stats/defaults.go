@@ -19,7 +19,7 @@ const (
 	OmitRoundTrips  = 20              // warm-up in round trips, where that is longer (1)
 	LeastWindow     = 0.90            // share of the planned window that a valid run measures (1)
 	BlockRepeats    = 2               // most repeats of a block with an invalid run (1)
-	AssumedNoise    = 0.041           // of a block difference, where nobody measured it (13)
+	AssumedNoise    = 0.041           // of a block difference that is not measured (13)
 	NullBlocks      = 4               // baseline pairs at the start of a comparison of two settings (2)
 	NullWarn        = 40              // evidence of the baseline against itself that is worth a warning (5.4)
 	NullVeto        = 200             // and from which no verdict counts (5.4)

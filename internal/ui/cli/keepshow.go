@@ -84,7 +84,7 @@ func (a *console) tellUnproven(e app.Unproven) {
 	case e.Guards != "":
 		a.talk("warning: %s: kept despite its guards: %s", e.What, e.Guards)
 	default:
-		a.talk("note: %s: nobody measured these settings", e.What)
+		a.talk("note: %s: these settings were not measured", e.What)
 	}
 }
 

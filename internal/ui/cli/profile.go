@@ -188,7 +188,7 @@ func roleFlag(c *cobra.Command, role *string) {
 type profileDoc struct {
 	Title    string       `json:"title"`
 	Hosts    []hostDoc    `json:"hosts"`
-	Evidence *evidenceDoc `json:"evidence"` // null: nobody measured
+	Evidence *evidenceDoc `json:"evidence"` // null: not measured
 }
 
 type hostDoc struct {

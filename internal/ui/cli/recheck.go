@@ -308,7 +308,7 @@ type standingDoc struct {
 	Name     string               `json:"name"`
 	State    fingerprint.State    `json:"state"`
 	Text     string               `json:"text"`
-	Proof    *string              `json:"proof"`  // session; null: nobody measured it
+	Proof    *string              `json:"proof"`  // session; null: not measured
 	Proven   *time.Time           `json:"proven"` // null: not known
 	Changes  []fingerprint.Change `json:"changes"`
 	Measured *string              `json:"measured"` // session; null: not measured again
