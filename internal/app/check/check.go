@@ -75,11 +75,12 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Requ
 	if err != nil {
 		return t.Session, err
 	}
+	t.Beside = plan.Beside + exchanges*rtt.Or(0)
 	if trip := rtt.Or(0); !q.Quick && trip > 0 {
-		path, ends, took := t.Session.Plan.Path, t.Session.Plan.Ends, plan.Left(t.Session.Plan, 0)
+		path, ends, took := t.Session.Plan.Path, t.Session.Plan.Ends, plan.Left(t.Session.Plan, 0, plan.Beside)
 		t.Session.Plan = Plan(q, e.Hosts, e.Foreign() != "", e.WireRate.Or(0), trip)
 		t.Session.Plan.Path, t.Session.Plan.Ends = path, ends
-		if longer := plan.Left(t.Session.Plan, 0); longer > took {
+		if longer := plan.Left(t.Session.Plan, 0, t.Beside); longer > took {
 			env.Observe(app.Looking{At: fmt.Sprintf("the path for about %s, because the round trip is %s", units.FormatDuration(longer.Round(time.Second)), units.FormatDuration(trip))})
 		}
 	}
@@ -153,6 +154,10 @@ const (
 	// fewAnswers is how many round trips a test without slow start lasts at least (p).
 	fewAnswers = 5
 )
+
+// exchanges are the round trips that a test takes beside its traffic, in the mean of all: in
+// a lab with 600 ms, 13 tests took 54 s more than what they send. It is only a forecast.
+const exchanges = 7
 
 // mostStreams are opened at once at most (diagnosis.md section 1, step 2).
 const mostStreams = 8

@@ -52,7 +52,7 @@ func TestLength(t *testing.T) {
 		"whole": {false, false, 60 * time.Second}, "quick": {true, false, 10 * time.Second}, "foreign": {false, true, 60 * time.Second},
 	} {
 		p := check.Plan(check.Request{Quick: c.quick}, hosts, c.foreign, 0, 0)
-		took := plan.Left(p, 0)
+		took := plan.Left(p, 0, plan.Beside)
 		must.True(t, took <= c.most && took >= c.most/3, "%s takes %s", name, took)
 		for _, test := range p.Tests {
 			must.True(t, !c.foreign || test.Flow.Engine != "loaded" && test.Flow.Lead <= 0, "a foreign peer is probed: %+v", test)

@@ -38,6 +38,8 @@ type Trial struct {
 	Session model.Session
 	// Steer, where given, says what is measured in place of the plan's order.
 	Steer Steer
+	// Beside is what a run takes beside its traffic, for the forecast of tests.
+	Beside time.Duration
 
 	env     app.Env
 	ends    *reach.Ends
@@ -201,7 +203,7 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 	}
 	t.env.Observe(app.TrialBegan{Session: t.Session})
 	out, err := experiment.Run(ctx, experiment.Config{
-		Plan: t.Session.Plan, Past: t.Session.Runs, Steer: t.Steer, Runner: t.ends.Across(), Left: t.left,
+		Plan: t.Session.Plan, Past: t.Session.Runs, Steer: t.Steer, Beside: t.Beside, Runner: t.ends.Across(), Left: t.left,
 		Reconnect: t.reconnect, Patience: lostTimeouts * cmp.Or(t.env.Timeout, app.DefaultTimeout), Record: t.record, Released: t.released, Between: t.between, Observe: t.observe, Now: t.env.Now,
 	})
 	_ = t.settle(keep) // as far as the hosts can be reached; notUndone tells of the rest

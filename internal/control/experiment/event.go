@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"time"
 
 	"linerate/internal/core/analysis"
@@ -59,7 +60,7 @@ func (e *experiment) event(ev Event) Event {
 	}
 	ev.AtMost = time.Duration(runs) * perRun
 	if n := len(e.Plan.Tests); n > 0 {
-		ev.MaxBlocks, ev.AtMost = n, plan.Left(e.Plan, e.test)
+		ev.MaxBlocks, ev.AtMost = n, plan.Left(e.Plan, e.test, cmp.Or(e.Beside, plan.Beside))
 	}
 	if b := e.Plan.Budget; b > 0 {
 		ev.AtMost = min(ev.AtMost, max(0, b-ev.Elapsed))

@@ -41,6 +41,8 @@ type Config struct {
 	Past []model.Run // of an interrupted session that goes on
 	// Steer, where given, says what is measured in place of the plan's order.
 	Steer Steer
+	// Beside is what a test takes beside its traffic; 0 is plan.Beside.
+	Beside time.Duration
 	// Runner does the runs. Reconnect, where given, returns a new one after
 	// contact with a host was lost.
 	Runner    Runner

@@ -354,7 +354,7 @@ func TestTests(t *testing.T) {
 			return model.RunValid, nil
 		}}
 		var left []time.Duration
-		out, err := Run(t.Context(), Config{Plan: p, Runner: d, Record: d.record, Now: time.Now, Observe: func(e Event) {
+		out, err := Run(t.Context(), Config{Plan: p, Beside: 2 * time.Second, Runner: d, Record: d.record, Now: time.Now, Observe: func(e Event) {
 			if e.Kind == RunStarted {
 				left = append(left, e.AtMost)
 				must.Equal(t, e.MaxBlocks, len(p.Tests), "tests in all")
@@ -368,8 +368,8 @@ func TestTests(t *testing.T) {
 		if err != nil || !slices.Equal(names, want) || out.State != model.SessionDone || out.Reason != "all tests are done; 2 failed" {
 			t.Errorf("%q, %s, %q, %v", names, out.State, out.Reason, err)
 		}
-		if !slices.IsSortedFunc(left, func(x, y time.Duration) int { return int(y - x) }) || len(left) != 4 || left[0] <= left[3] {
-			t.Errorf("left: %v", left)
+		if want := []time.Duration{12 * time.Second, 9 * time.Second, 6 * time.Second, 3 * time.Second}; !slices.Equal(left, want) { // 1 s each, and 2 s beside it
+			t.Errorf("left: %v, want %v", left, want)
 		}
 		full := &desk{t: t, full: true}
 		if out, err := Run(t.Context(), Config{Plan: p, Runner: full, Record: full.record, Now: time.Now}); err == nil || out.State != model.SessionInterrupted {

@@ -63,16 +63,17 @@ func failedAfter(p model.Plan, past []model.Run, d model.Direction) bool {
 }
 
 // Left returns how long the tests of p last from the one at index from on, those
-// left out that are for dead directions.
-func Left(p model.Plan, from int) time.Duration {
+// left out that are for dead directions. beside is what a run takes beside its traffic.
+func Left(p model.Plan, from int, beside time.Duration) time.Duration {
 	var sum time.Duration
 	for _, t := range p.Tests[min(from, len(p.Tests)):] {
 		if !t.IfDead {
-			sum += p.Settle + t.Flow.Length() + p.Cooldown + overhead
+			sum += p.Settle + t.Flow.Length() + p.Cooldown + beside
 		}
 	}
 	return sum
 }
 
-// overhead is about what a run takes beside its traffic; only a forecast.
-const overhead = 300 * time.Millisecond
+// Beside is about what a run takes beside its traffic where that is not measured; only a
+// forecast.
+const Beside = 300 * time.Millisecond
