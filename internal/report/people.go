@@ -128,6 +128,13 @@ func (b *builder) advice() string {
 			return "leave it as it is: " + levelReason(l)
 		}
 	}
+	if soon == 0 {
+		for _, v := range all {
+			if keep := analysis.MayKeep(v.Metric, all, v.Setting); b.decisive(model.Better)(v) && len(keep.Open) > 0 && keep.Ask() {
+				return fmt.Sprintf("decide about %s yourself: it is better, but %s; linerate keep %s --despite-guards keeps it", v.Setting, b.guardWords(keep.Open[0]), b.s.ID)
+			}
+		}
+	}
 	switch {
 	case best == "" && more > 0 && soon == 0:
 		return fmt.Sprintf("leave it as it is: nothing is shown to be better than %s, and to decide it takes about %s (%s)", p.Baseline, count(roughly(most), "block"), b.lasting(roughly(most)))

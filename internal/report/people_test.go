@@ -161,6 +161,8 @@ func TestAdvice(t *testing.T) {
 	level.Plateaus = []model.Plateau{{Direction: model.To, Metric: model.Goodput, Decided: true, Level: "a", Tolerance: 5}}
 	leave := judged(model.FixedBlocks, same)
 	leave.Plateaus = []model.Plateau{{Direction: model.To, Metric: model.Goodput, Decided: true, Leave: true, Baseline: "current", Tolerance: 5}}
+	slight := guard(model.GuardOpen, 500)
+	slight.Estimate = -0.1
 	running := judged(model.FixedBlocks, better)
 	running.State = model.SessionInterrupted
 	full := judged(model.FixedBlocks, longer)
@@ -179,6 +181,7 @@ func TestAdvice(t *testing.T) {
 		"open, no end":      {judged(model.FixedBlocks, open), "leave it as it is: nothing is shown to be better than current"},
 		"open, fixed":       {judged(model.FixedBlocks, longer), "not everything is decided: that takes about 21 blocks (7 min)"},
 		"open, for long":    {judged(model.FixedBlocks, long), "leave it as it is: nothing is shown to be better than current, and to decide it takes about 78 blocks (26 min)"},
+		"guard open":        {judged(model.FixedBlocks, better, slight), "decide about a yourself: it is better, but 99th percentile of latency to root@nas is not decided (about 500 blocks more (2 h 47 min)); linerate keep 20261121T020000-p2m9 --despite-guards keeps it"},
 		"harm":              {judged(model.FixedBlocks, better, guard(model.GuardViolated, 0)), "leave it as it is: what is better does harm that a guard forbids"},
 		"a guard is open":   {judged(model.FixedBlocks, better, guard(model.GuardOpen, 4)), "not everything is decided: that takes about 11 blocks (3 min 40 s)"},
 		"untrustworthy":     {judged(model.FixedBlocks, better, twin), "do not use these numbers: find out what else uses these hosts or the path, then measure again"},
