@@ -18,7 +18,7 @@ import (
 // with commands, and plans with hooks, are left out: those may make way for each other.
 func (t *Trial) rehearse(ctx context.Context) error {
 	p := t.Session.Plan
-	if t.Session.Kind != model.KindRun || t.resumed || len(p.Hooks) > 0 {
+	if t.Session.Kind != model.KindRun && t.Session.Kind != model.KindSweep || t.resumed || len(p.Hooks) > 0 {
 		return nil
 	}
 	var refused []error

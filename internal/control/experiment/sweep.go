@@ -39,6 +39,8 @@ func (e *experiment) confirmWay(ctx context.Context, d model.Direction) error {
 			e.out.Reason = spent
 			return nil
 		}
+		setting, _ := e.Plan.Setting(e.Plan.Baseline) // the only one
+		setting.Name = sweep.ConfirmSetting
 		flow := e.Plan.Flow
 		flow.Direction = d
 		s, _ := sizes.Of(flow)
@@ -46,7 +48,7 @@ func (e *experiment) confirmWay(ctx context.Context, d model.Direction) error {
 		flow = sizes.With(flow, s)
 		run, err := e.run(ctx, runner.Spec{
 			Number: len(e.out.Runs) + 1, Block: 1 + lastBlock(e.out.Runs), Attempt: 1, Position: 1,
-			Setting: model.Setting{Name: sweep.ConfirmSetting}, Flow: flow, Settle: e.Plan.Settle,
+			Setting: setting, Flow: flow, Settle: e.Plan.Settle,
 		}, 1)
 		if err != nil {
 			return err

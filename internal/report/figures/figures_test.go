@@ -84,6 +84,30 @@ func TestCardsAreToldApart(t *testing.T) {
 	}
 }
 
+// TestSweepsOfSeveralMachines: each far host has a part of the picture, on one scale, and the
+// legend says what was set.
+func TestSweepsOfSeveralMachines(t *testing.T) {
+	t.Parallel()
+	var all []figures.Swept
+	for i, c := range []struct{ far, set string }{{"slow", "100baseTX"}, {"slow", "10baseT"}, {"fast", "100baseTX"}, {"fast", "10baseT"}} {
+		s := reporttest.SweepSession(6, 3, 1<<20, func(n units.Bytes) time.Duration { return time.Duration(20000 + (1+i)*int(n)) })
+		s.Plan.Settings, s.Plan.Baseline = []model.Setting{{Name: c.set}}, c.set
+		s.Hosts = slices.Clone(s.Hosts)
+		s.Hosts[1].Name = c.far
+		all = append(all, figures.Swept{Session: s, Document: report.Build(s, report.Options{Kinds: reporttest.Kinds()})})
+	}
+	for _, f := range figures.With(all[0].Session, all[0].Document, nil, all[1:]) {
+		if f.Name != "sizes" {
+			continue
+		}
+		must.Equal(t, len(f.Panels), 2)
+		must.Equal(t, fmt.Sprint(f.Panels[0].(plot.Lines).Y.Also), fmt.Sprint(f.Panels[1].(plot.Lines).Y.Also), "two scales")
+		for _, want := range []string{"slow: goodput", "fast: goodput", ">10baseT, to fast<", ">100baseTX, to slow<", "to each far host"} {
+			must.Contain(t, f.SVG(plot.Wide), want)
+		}
+	}
+}
+
 // stalled is the test of which one direction stands still twice, with the round trips of
 // its sender.
 func stalled() reporttest.Case {

@@ -46,7 +46,7 @@ func With(s model.Session, d report.Document, samples map[int][]model.Sample, ot
 }
 
 // beside are the curves of several sessions in one picture, as of several cards or media,
-// each named by the card that it was measured with. The first session's is the picture's
+// each named by what was set, or by the card that it was measured with. The first session's is the picture's
 // name and title.
 func beside(all []Swept) (plot.Figure, bool) {
 	f, ok := sizesOf(all)
@@ -54,7 +54,11 @@ func beside(all []Swept) (plot.Figure, bool) {
 		return f, false
 	}
 	first := builder{s: &all[0].Session, d: &all[0].Document, runs: report.Counted(all[0].Session.Runs)}
-	f.Title += ", " + first.d.Header.Near + " to " + first.d.Header.Far
+	far := first.d.Header.Far
+	if len(f.Panels) > 1 {
+		far = "each far host"
+	}
+	f.Title += ", " + first.d.Header.Near + " to " + far
 	f.About = first.about()
 	for _, s := range all[1:] {
 		b := builder{s: &s.Session, d: &s.Document, runs: report.Counted(s.Session.Runs)}
@@ -65,15 +69,62 @@ func beside(all []Swept) (plot.Figure, bool) {
 
 func sizesOf(all []Swept) (plot.Figure, bool) {
 	f := plot.Figure{Name: "sizes", Title: "Goodput by message size"}
-	l := plot.Lines{X: plot.Axis{Name: "message", Unit: plot.Bytes, Log: true}, Y: plot.Axis{Name: "goodput", Unit: plot.BitRate, Log: true}, Tall: 300}
+	machines, of := byMachine(all)
 	var said []string
-	for i, name := range cardNames(all) {
-		if curves := all[i].curves(); curves != nil {
-			said = append(said, addCurves(&l, curves, name)...)
+	for _, machine := range machines {
+		l := plot.Lines{X: plot.Axis{Name: "message", Unit: plot.Bytes, Log: true}, Y: plot.Axis{Name: "goodput", Unit: plot.BitRate, Log: true}, Tall: 300}
+		if len(machines) > 1 {
+			l.Y.Name, l.Tall = machine+": goodput", 200
+		}
+		for i, name := range curveNames(of[machine]) {
+			if curves := of[machine][i].curves(); curves != nil {
+				for _, text := range addCurves(&l, curves, name) {
+					if len(machines) > 1 {
+						text = machine + ": " + text
+					}
+					said = append(said, text)
+				}
+			}
+		}
+		if len(l.Lines) > 0 {
+			f.Panels = append(f.Panels, l)
 		}
 	}
-	f.Sentence, f.Panels = sentence(said...), []plot.Panel{l}
-	return f, len(l.Lines) > 0
+	f.Sentence = sentence(said...)
+	return f, oneScale(f.Panels)
+}
+
+// oneScale gives panels of lines the same axes; it reports false where there are none.
+func oneScale(panels []plot.Panel) bool {
+	var x, y []float64
+	for _, p := range panels {
+		for _, l := range p.(plot.Lines).Lines {
+			x, y = append(x, l.X...), append(y, l.Y...)
+		}
+	}
+	for i, p := range panels {
+		l, _ := p.(plot.Lines)
+		l.X.Also, l.Y.Also = x, y
+		panels[i] = l
+	}
+	return len(panels) > 0
+}
+
+// byMachine are the far hosts in their order, by name, with the sessions of each. Each lab
+// is a host of its own.
+func byMachine(all []Swept) (names []string, of map[string][]Swept) {
+	of = map[string][]Swept{}
+	for _, s := range all {
+		name := s.Document.Header.Far
+		if strings.HasPrefix(s.Session.Far, "lab:") {
+			name = s.Session.Far
+		}
+		if of[name] == nil {
+			names = append(names, name)
+		}
+		of[name] = append(of[name], s)
+	}
+	return names, of
 }
 
 // addCurves adds those of one session to l, and returns what they show.
@@ -118,14 +169,19 @@ func addCurves(l *plot.Lines, curves *sweep.Document, name string) (said []strin
 	return said
 }
 
-// cardNames tell sessions apart: by the driver and the interface of the near host, and by
-// the end of their IDs where these are the same. A session alone needs no name.
-func cardNames(all []Swept) []string {
+// curveNames tell sessions apart: by what was set, or else by the driver and the interface
+// of the near host, and by the end of their IDs where these are the same. A session alone
+// needs no name.
+func curveNames(all []Swept) []string {
 	names := make([]string, len(all))
 	if len(all) < 2 {
 		return names
 	}
 	for i, s := range all {
+		if p := s.Session.Plan; len(p.Settings) == 1 && p.Baseline != "current" {
+			names[i] = p.Baseline
+			continue
+		}
 		f, _ := s.Session.Facts(model.Near)
 		names[i] = f.Interface.Or("")
 		for _, n := range f.NICs {

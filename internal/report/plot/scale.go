@@ -29,7 +29,8 @@ type Axis struct {
 	Name string // "goodput"; its unit is added
 	Unit Unit
 	Log  bool
-	Zero bool // begins at 0
+	Zero bool      // begins at 0
+	Also []float64 // the axis shows these too: parts of one picture have one scale
 }
 
 // scale turns numbers into places. A logarithmic one has none for 0 and below.
@@ -43,7 +44,7 @@ type scale struct {
 // scale is a linear one.
 func newScale(a Axis, values []float64, from, to float64) scale {
 	s := scale{axis: a, low: math.Inf(1), high: math.Inf(-1), from: from, to: to}
-	for _, v := range known(values) {
+	for _, v := range known(slices.Concat(values, a.Also)) {
 		if a.Log && v <= 0 {
 			continue
 		}

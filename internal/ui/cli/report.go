@@ -41,7 +41,7 @@ It writes linerate-ID.html into this folder, unless --output names another file,
 or - for standard output. --open shows it. --pictures writes each picture as an
 SVG file of its own. Files that exist are replaced only with --force. ID is as
 for show. --beside draws the curves of other sweeps into the picture of this one, each
-named by its card.
+named by what was set or by its card, in a part for each far host.
 
 --ticket prints at most 12 plain lines to paste anywhere, and writes the picture
 that says most as linerate-ID.svg and linerate-ID.png, into --pictures or this
@@ -72,7 +72,7 @@ them: whole, by renaming, in place of the file before.`,
 	c.Flags().StringVar(&f.format, "format", "html", "what to write: "+strings.Join(reportFormats(), ", "))
 	c.Flags().BoolVar(&f.ticket, "ticket", false, "at most 12 lines to paste, and one picture as SVG and PNG")
 	c.Flags().BoolVar(&f.open, "open", false, "show what was written")
-	c.Flags().StringSliceVar(&f.beside, "beside", nil, "other sweeps, drawn into the same picture: as of several cards")
+	c.Flags().StringSliceVar(&f.beside, "beside", nil, "other sweeps, drawn into the same picture: as of several cards, settings or far hosts")
 	c.Flags().StringVar(&f.pictures, "pictures", "", "a folder for the pictures as SVG files")
 	c.Flags().StringVar(&f.textfile, "textfile", "", "OpenMetrics into this file, which ends in .prom, for node_exporter")
 	c.Flags().BoolVar(&f.force, "force", false, "replace files that exist")

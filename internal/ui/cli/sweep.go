@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
-	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
@@ -33,6 +32,7 @@ type sweepFlags struct {
 	cooldown, title   string
 	data              string
 	output            string
+	factors, sets     []string
 	seed              uint64
 	path              pathFlags
 }
@@ -41,7 +41,7 @@ func (a *console) sweepCommand() *cobra.Command {
 	var f sweepFlags
 	hosts, servers := farPrograms(a.world().AllPrograms(), "sweep")
 	c := &cobra.Command{
-		Use: "sweep HOST", Short: "latency and throughput by message size, 1 B to 8 MiB, with what is odd confirmed",
+		Use: "sweep [HOST]", Short: "latency and throughput by message size, 1 B to 8 MiB, with what is odd confirmed",
 		Long: `sweep exchanges messages of each size with HOST and shows the time and the rate of
 one message one way. Sizes come in random order, several times over, so that a
 drift of the path does not look like an effect of the size; beside each power of
@@ -49,19 +49,30 @@ two the sizes 3 bytes around it show the edges of buffers. Where the rate drops,
 or nothing comes back, those sizes are measured again before that is believed.
 All sizes take a few minutes; -t bounds a pass, and --max the sizes.
 
+--factor compares hosts (far=HOST,HOST), media and other settings: each combination is
+a sweep of its own, one after the other, and linerate report draws them into one picture,
+with a part for each far host. --set names several settings, such as those of a medium.
+
 ` + hosts + ` is a receiver of that program, or linerate serve ` + servers + `.`,
 		Example: `  linerate sweep lab:rate=1gbit,rtt=1ms --max 64 -t 2s
   linerate sweep "$NAS"
   linerate sweep "$NAS" -2 --output np.out
+  linerate sweep "$NAS" --set fast:nic.media.speed=100 --set slow:nic.media.speed=10
+  linerate sweep --factor far=pc1,pc2,pc3 --factor polling=off,on
   linerate sweep netpipe://nas`,
-		Args: exactArgs("HOST"),
+		Args: atMostHost,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.sweep(cmd.Context(), f, cmd.Flags(), args[0])
+			if len(args) == 0 && len(f.factors) == 0 {
+				return exactArgs("HOST")(cmd, args)
+			}
+			return a.sweep(cmd.Context(), f, cmd.Flags(), args)
 		},
 	}
 	fl := c.Flags()
 	f.path.register(c)
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
+	fl.StringArrayVar(&f.factors, "factor", nil, "KNOB=VALUE,VALUE or far=HOST,HOST: a sweep for each; several make a full grid")
+	fl.StringArrayVar(&f.sets, "set", nil, "NAME:KNOB=VALUE,KNOB=VALUE: a sweep with several settings; NAME alone is the hosts as they are")
 	fl.StringVar(&f.smallest, "min", plan.DefaultSmallest.String(), "smallest message")
 	fl.StringVar(&f.largest, "max", plan.DefaultLargest.String(), "largest message")
 	fl.IntVar(&f.sweeps, "sweeps", plan.LeastSweeps, "passes over all sizes")
@@ -116,7 +127,7 @@ func (f sweepFlags) ask(given func(string) bool) (trial.Sweep, error) {
 	return s, bad.err()
 }
 
-func (a *console) sweep(ctx context.Context, f sweepFlags, set *pflag.FlagSet, host string) error {
+func (a *console) sweep(ctx context.Context, f sweepFlags, set *pflag.FlagSet, hosts []string) error {
 	asked, err := f.ask(set.Changed)
 	if err != nil {
 		return err
@@ -124,14 +135,14 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, set *pflag.FlagSet, h
 	if a.path, err = f.path.over(a.path, set.Changed); err != nil {
 		return err
 	}
-	near, far, err := reach.Pair(f.from, host, a.world())
+	all, err := a.sweeps(f, asked, givenValues(set), hosts)
 	if err != nil {
 		return err
 	}
-	p, err := asked.Plan(a.world(), &far, givenValues(set))
-	if err != nil {
-		return err
+	if len(all) > 1 {
+		return a.sweepAll(ctx, f, all)
 	}
+	near, far, p := all[0].near, all[0].far, all[0].plan
 	if f.output == "" {
 		_, err := a.session(ctx, near, far, model.KindSweep, f.title, p)
 		return err

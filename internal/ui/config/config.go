@@ -252,6 +252,22 @@ func (f File) grid() (settings []model.Setting, written []string) {
 	return settings, written
 }
 
+// Combinations returns the settings of all combinations of the factors' levels, named by all
+// of their levels, without a baseline beside them: one setting that changes nothing where
+// there are no factors.
+func (f File) Combinations() []model.Setting {
+	settings, _ := f.grid()
+	for i := range settings {
+		switch {
+		case len(f.Factors)+len(f.Named) == 0:
+			settings[i].Name = Current
+		case len(f.Factors) == 1 && len(f.Named) == 0 && f.Factors[0].Command == (model.Command{}):
+			settings[i].Name = f.Factors[0].short(f.Factors) + "=" + settings[i].Name
+		}
+	}
+	return settings
+}
+
 // combined returns what the plan combines, the named settings first; nil where it varies
 // one thing.
 func (f File) combined() []model.Factor {
