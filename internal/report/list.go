@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"linerate/internal/core/diagnose"
+	"linerate/internal/core/health"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
@@ -31,7 +32,7 @@ type List struct {
 }
 
 // NewListItem is a line of a list: what the store says of a session, and what follows
-// from s, which may be without hosts and without the ends of its runs.
+// from s, which may be without hosts and without the ends of its runs, but for a check.
 func NewListItem(i model.Item, s model.Session) ListItem {
 	b := builder{s: &s, near: s.Near, far: s.Far, counted: Counted(s.Runs)}
 	if strings.HasPrefix(s.Far, "lab:") { // whose text says all of it, once a line is enough
@@ -54,8 +55,37 @@ func NewListItem(i model.Item, s model.Session) ListItem {
 		out.Verdict = b.verdictLine()
 	case i.Kind == model.KindTest:
 		out.Verdict = b.limitLine()
+	case i.Kind == model.KindCheck:
+		out.Verdict = graded(health.Judge(&s))
 	}
 	return out
+}
+
+// graded names the lines of a check that are POOR or BAD.
+func graded(lines []health.Line) string {
+	var found []string
+	for _, l := range lines {
+		if l.State == health.Poor || l.State == health.Bad {
+			found = append(found, strings.TrimSpace(fmt.Sprintf("%s %s %s", l.Thing, l.Direction, l.State)))
+		}
+	}
+	if len(found) == 0 {
+		return "nothing is POOR or BAD"
+	}
+	return strings.Join(found, ", ")
+}
+
+// Line is what a search found and what that gained, in one line.
+func (t Tuned) Line() string {
+	text := t.Headline
+	for i := 1; i < len(t.Measured); i += 2 {
+		before, _, _ := strings.Cut(t.Measured[i-1].Text, " (")
+		after, _, _ := strings.Cut(t.Measured[i].Text, " (")
+		if t.Measured[i].Outcome != model.Equivalent && t.Measured[i].Outcome != "" {
+			text += fmt.Sprintf("; %s %s -> %s", strings.TrimSuffix(t.Measured[i].Label, ", after"), before, after)
+		}
+	}
+	return text
 }
 
 // What says of a session in a sentence where it was and what it showed.

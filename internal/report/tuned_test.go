@@ -9,12 +9,14 @@ import (
 
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/health"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
 	"linerate/internal/must"
 	"linerate/internal/report"
+	"linerate/internal/report/reporttest"
 )
 
 // fate is an idea about one value of a setting of the far host.
@@ -78,6 +80,7 @@ func TestTunedSaysWhatHelped(t *testing.T) {
 	if m := got.Measured; len(m) != 2 || m[0].Label != "to nas, before" || m[0].Text != "30 Mbit/s (29 to 31 Mbit/s)" || m[1].Text != "884 Mbit/s (880 to 890 Mbit/s)" || m[1].Confidence != 0.75 || m[1].Outcome != model.Better {
 		t.Errorf("before and after %+v", m)
 	}
+	must.Equal(t, got.Line(), "1 of 3 ideas helped: far.tcp.recv_buffer_max 64KiB -> 4MiB; to nas 30 Mbit/s -> 884 Mbit/s")
 	proof.Verdicts[1].Guard.State, proof.Verdicts[1].Estimate = model.GuardViolated, -math.Log(2.5)
 	if got := report.BuildTuned(model.Session{}, rec, &proof); got.Proven || !strings.Contains(got.Gains[0], "but round trip") {
 		t.Errorf("a guard is harmed: proven %v, %q", got.Proven, got.Gains)
@@ -179,5 +182,25 @@ func TestImportedValuesHaveUnits(t *testing.T) {
 		must.True(t, d.Section != nil && slices.ContainsFunc(d.Section.Blocks, func(b traffic.Block) bool {
 			return len(b.Rows) == 1 && b.Rows[0][2].Text == want
 		}), "%s: %+v, want %s", m, d.Section, want)
+	}
+}
+
+// A list says of a check what is not as it should be.
+func TestListedCheck(t *testing.T) {
+	t.Parallel()
+	for _, c := range reporttest.Cases() {
+		if s := c.Session; s.Kind == model.KindCheck {
+			all := map[string]bool{}
+			for _, l := range report.Build(s, report.Options{}).Check.Lines {
+				if l.State == health.Poor || l.State == health.Bad {
+					all[strings.TrimSpace(l.Thing+" "+string(l.Direction)+" "+string(l.State))] = true
+				}
+			}
+			got := report.NewListItem(model.Item{Kind: s.Kind, State: model.SessionDone, Runs: 1}, s).Verdict
+			for part := range strings.SplitSeq(got, ", ") {
+				must.True(t, all[part], "%q of %v", part, all)
+			}
+			must.Equal(t, len(strings.Split(got, ", ")), len(all), "%q", got)
+		}
 	}
 }

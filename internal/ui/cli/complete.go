@@ -15,7 +15,6 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 	"linerate/internal/lab"
-	"linerate/internal/report"
 	"linerate/internal/report/term"
 	"linerate/internal/store"
 	"linerate/internal/store/postgres"
@@ -378,9 +377,9 @@ func (a *console) sessions(ctx context.Context, _ string) []inspect.Word {
 	}
 	var out []inspect.Word
 	for _, i := range items {
-		item := report.ListItem{Item: i}
-		if s, err := st.Brief(ctx, i.ID); err == nil {
-			item = report.NewListItem(item.Item, s)
+		item, err := listItem(ctx, st, i)
+		if err != nil {
+			item.Item = i
 		}
 		out = append(out, inspect.Word{Text: i.ID, About: strings.TrimSpace(string(item.Kind) + ", " + term.Age(a.Now().Sub(i.Created)) + " ago, " + item.What())})
 	}

@@ -120,15 +120,38 @@ func (a *console) list(ctx context.Context, f store.Filter) error {
 	return a.printList(ctx, a.Out, st, items)
 }
 
+// listItem is a session as a list shows it.
+func listItem(ctx context.Context, st results, i model.Item) (report.ListItem, error) {
+	read := st.Brief
+	if i.Kind == model.KindCheck { // which is judged by its hosts too
+		read = st.Session
+	}
+	s, err := read(ctx, i.ID)
+	if err != nil {
+		return report.ListItem{}, err
+	}
+	item := report.NewListItem(i, s)
+	if i.Kind == model.KindTune && i.State == model.SessionDone {
+		t, _, ok, err := tunedOf(ctx, st, s)
+		if err != nil {
+			return item, err
+		}
+		if ok {
+			item.Verdict = t.Line()
+		}
+	}
+	return item, nil
+}
+
 // printList writes a list of sessions.
 func (a *console) printList(ctx context.Context, w io.Writer, st results, items []model.Item) error {
 	l := report.List{Sessions: []report.ListItem{}, Now: a.Now()}
 	for _, i := range items {
-		s, err := st.Brief(ctx, i.ID)
+		item, err := listItem(ctx, st, i)
 		if err != nil {
 			return err
 		}
-		l.Sessions = append(l.Sessions, report.NewListItem(i, s))
+		l.Sessions = append(l.Sessions, item)
 	}
 	if a.json {
 		return a.document(reportjson.ListSchema, l)

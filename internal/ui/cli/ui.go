@@ -122,14 +122,14 @@ func (p pages) List(ctx context.Context) (report.List, error) {
 	items, err := p.st.Sessions(ctx, store.Filter{Limit: listed})
 	l := report.List{Sessions: []report.ListItem{}, Now: p.a.Now()}
 	for _, i := range items {
-		s, err := p.st.Brief(ctx, i.ID)
+		item, err := listItem(ctx, p.st, i)
 		if errors.Is(err, store.ErrNotFound) {
 			continue // removed meanwhile
 		}
 		if err != nil {
 			return l, err
 		}
-		l.Sessions = append(l.Sessions, report.NewListItem(i, s))
+		l.Sessions = append(l.Sessions, item)
 	}
 	return l, err
 }
