@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 )
 
 func isIperf2(text string) bool {
@@ -32,6 +33,9 @@ func readIperf2(text string, _ Options) (File, error) {
 		m := client2.FindStringSubmatch(l)
 		switch {
 		case m != nil:
+			if now != nil && now.server && len(now.ends) > 0 && !now.whole2() {
+				return File{}, faultf(n, "a server that connects back to its client (-d, -r) is not read: import the client's file")
+			}
 			fresh := section{first: n, udp: m[2] == "UDP", far: m[1], report: map[int]bool{}, inbound: map[string]bool{}}
 			if now != nil && now.server && len(now.ends) == 0 && len(now.rows) == 0 { // it listens for the way back
 				fresh.listens = now.listens
@@ -202,6 +206,9 @@ func (s section) test2(rows []line) (Test, error) {
 		t.Near = s.ends[0][2]
 	}
 	s.checkEnds(&t, rows)
+	if s.duplex() {
+		rows = s.bothWays(&t, rows)
+	}
 	for _, d := range []model.Direction{model.To, model.From} {
 		var own []line
 		for _, l := range rows {
@@ -221,6 +228,21 @@ func (s section) test2(rows []line) (Test, error) {
 		}
 	}
 	return t, nil
+}
+
+// bothWays returns rows without the sums, which hold both ways of --full-duplex, and notes
+// a sum that is not that of its streams.
+func (s section) bothWays(t *Test, rows []line) []line {
+	streams := slices.DeleteFunc(slices.Clone(rows), func(l line) bool { return l.id == "SUM" })
+	if n := len(grouped(streams, func(l line) string { return l.id })); n != 2*len(s.ends) {
+		t.note(fmt.Sprintf("%d connections carry both ways, and lines of %d streams are there", len(s.ends), n))
+	}
+	if sum, ok := summary2(rows, "SUM"); ok {
+		if all, err := sum2(streams); err == nil && differ(all[0].bytes, sum.bytes) {
+			t.note(fmt.Sprintf("line %d: the streams have %s, and their sum says %s", sum.number, units.Bytes(all[0].bytes), units.Bytes(sum.bytes)))
+		}
+	}
+	return streams
 }
 
 // direction2 adds direction d, of which rows tell, to t.

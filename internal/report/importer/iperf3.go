@@ -1,10 +1,12 @@
 package importer
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 )
 
 // banner3 begins a test of iperf3's client.
@@ -19,7 +21,7 @@ func isIperf3(text string) bool { return banner3.MatchString(text) }
 func readIperf3(text string, _ Options) (File, error) {
 	var all []section
 	var now *section
-	below := false
+	below, pending := false, ""
 	for n, l := range lines(text) {
 		host, begins := strings.CutPrefix(l, "Connecting to host ")
 		server := strings.HasPrefix(l, "Accepted connection from ")
@@ -29,9 +31,13 @@ func readIperf3(text string, _ Options) (File, error) {
 			if server {
 				host = ""
 			}
-			all = append(all, section{first: n, far: host, server: server, totals: map[int]bool{}})
-			below = false
+			all = append(all, section{first: n, far: host, server: server, totals: map[int]bool{}, ended: pending})
+			below, pending = false, ""
 			now = &all[len(all)-1]
+		case interrupted.MatchString(l) && now != nil && len(now.rows) > 0 && !now.done:
+			now.ended = interrupted.FindStringSubmatch(l)[1]
+		case strings.HasPrefix(l, "iperf3: interrupt - "): // a shell that joins both outputs writes it first
+			pending = strings.TrimPrefix(l, "iperf3: interrupt - ")
 		case now == nil:
 			if strings.HasPrefix(l, "iperf3: error") {
 				return File{}, whole(n, l)
@@ -45,8 +51,8 @@ func readIperf3(text string, _ Options) (File, error) {
 			now.udp = now.udp || strings.Contains(l, "Datagrams")
 		case strings.Contains(l, "Total Datagrams"):
 			now.udp = true
-		case interrupted.MatchString(l) && len(now.rows) > 0:
-			now.ended = interrupted.FindStringSubmatch(l)[1]
+		case l == "iperf Done.":
+			now.done = true
 		default:
 			got, ok, err := readRow(n, l)
 			if err == nil && !ok {
@@ -63,14 +69,44 @@ func readIperf3(text string, _ Options) (File, error) {
 		}
 	}
 	out := File{Program: "iperf3"}
+	told := map[string]int{} // the test of each connection that a client's section has
 	for _, s := range all {
 		t, err := s.test3()
 		if err != nil {
 			return File{}, err
 		}
+		if i, ok := told[s.connection()]; ok && s.server {
+			out.Tests[i].compare(t)
+			continue
+		}
+		if !s.server && len(s.ends) > 0 {
+			told[s.connection()] = len(out.Tests)
+		}
 		out.Tests = append(out.Tests, t)
 	}
 	return out, nil
+}
+
+// connection is the ports of the first connection of a section, the client's first.
+func (s section) connection() string {
+	switch {
+	case len(s.ends) == 0:
+		return ""
+	case s.server:
+		return s.ends[0][5] + " " + s.ends[0][3]
+	}
+	return s.ends[0][3] + " " + s.ends[0][5]
+}
+
+// compare notes where the report of the other end says that something else arrived.
+func (t *Test) compare(other Test) {
+	for _, v := range t.Values {
+		for _, again := range other.Values {
+			if v.Metric == model.Goodput && again.Metric == v.Metric && again.Direction == v.Direction && differ(v.Value, again.Value) {
+				t.note(fmt.Sprintf("direction %s: %s arrived, and the other end's report says %s", v.Direction, units.BitRate(v.Value), units.BitRate(again.Value)))
+			}
+		}
+	}
 }
 
 // test3 makes the test of a section of iperf3.

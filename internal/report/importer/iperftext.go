@@ -16,7 +16,7 @@ import (
 var row = regexp.MustCompile(`^\[ *(\*?[0-9]+|SUM)[^\]]*\](?:\[([TR]X-[CS])\])? +([0-9.,]+) *- *([0-9.,]+) +sec +([0-9.,]+|-?nan) ([KMGT]?)Bytes +([0-9.,]+|-?nan) ([KMGT]?)(bits|Bytes)/sec *(.*)$`)
 
 // connected is the line that names the ends of a connection.
-var connected = regexp.MustCompile(`^\[ *(\*?[0-9]+)\] local (\S+) port ([0-9]+) connected (?:to|with) (\S+) port ([0-9]+)(.*)$`)
+var connected = regexp.MustCompile(`^\[ *(\*?[0-9]+)\] local ([^\s%]+)\S* port ([0-9]+) connected (?:to|with) (\S+) port ([0-9]+)(.*)$`)
 
 // of is what the letters before Bytes and bits are worth: iperf counts bytes by 1024 and
 // bits by 1000.
@@ -188,6 +188,7 @@ type section struct {
 	ends    [][]string // matches of connected
 	report  map[int]bool
 	ended   string          // why the test ended early
+	done    bool            // the program said that it came to its end
 	totals  map[int]bool    // rows below the line that divides intervals from summaries
 	listens string          // port at which a client waits for the server's own stream
 	inbound map[string]bool // streams that came to that port

@@ -75,6 +75,27 @@ var reconciled = map[string]struct {
 			"Wed Nov 25 12:08:37 2026 [  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0             sender\nWed Nov 25 12:08:37 2026 [  5]   0.00-1.00   sec   118 MBytes   990 Mbits/sec                  receiver\n",
 		map[model.Direction]float64{model.To: 990e6}, bySenderNone,
 	},
+	"iperf3 with the server's output": {
+		"Connecting to host h, port 5201\n[  5] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n[  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0   1.0 MBytes\n- - - - -\n[ ID] Interval           Transfer     Bitrate         Retr\n" +
+			"[  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0             sender\n[  5]   0.00-1.00   sec   118 MBytes   990 Mbits/sec                  receiver\n\nServer output:\nAccepted connection from 192.0.2.1, port 4\n[  6] local 192.0.2.2 port 5201 connected to 192.0.2.1 port 5\n" +
+			"[ ID] Interval           Transfer     Bitrate\n[  6]   0.00-1.00   sec   118 MBytes   990 Mbits/sec\n- - - - -\n[ ID] Interval           Transfer     Bitrate\n[  6]   0.00-1.00   sec   118 MBytes   990 Mbits/sec                  receiver\n\niperf Done.\n",
+		map[model.Direction]float64{model.To: 990e6}, bySenderNone,
+	},
+	"iperf3 text, interrupted": {
+		"iperf3: interrupt - the client has terminated\nConnecting to host h, port 5201\n[  5] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n[  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0   1.0 MBytes\n- - - - -\n[ ID] Interval           Transfer     Bitrate         Retr\n" +
+			"[  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0             sender\n[  5]   0.00-1.00   sec  0.00 Bytes  0.00 bits/sec                  receiver\n",
+		map[model.Direction]float64{model.To: 998e6}, "did not end by itself (the client has terminated)",
+	},
+	"iperf 2 --full-duplex, two streams": {
+		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1%eth0 port 40000 connected with 192.0.2.2 port 5001 (full-duplex)\n[  2] local 192.0.2.1%eth0 port 40001 connected with 192.0.2.2 port 5001 (full-duplex)\n[ ID] Interval       Transfer     Bandwidth\n" +
+			"[ *1] 0.0000-1.0011 sec  47.7 MBytes   400 Mbits/sec\n[  1] 0.0000-1.0012 sec  23.8 MBytes   200 Mbits/sec\n[  2] 0.0000-1.0013 sec  11.9 MBytes  99.8 Mbits/sec\n[ *2] 0.0000-1.0014 sec  47.7 MBytes   400 Mbits/sec\n[SUM] 0.0000-1.0014 sec   131 MBytes  1.10 Gbits/sec\n",
+		map[model.Direction]float64{model.To: 299.8e6, model.From: 800e6}, bySender,
+	},
+	"nuttcp -v": {
+		"nuttcp-t: v6.1.2: socket\nnuttcp-t: buflen=8192, nstream=1, port=5330 udp -> 192.0.2.2\nnuttcp-t: 6.0000 MB in 1.00 real seconds = 6144.00 KB/sec = 50.3316 Mbps\nnuttcp-t: 0.2user 0.0sys 0:01real 28% 0i+0d 1190maxrss 0+0pf 0+1742csw\n\n" +
+			"nuttcp-r: v6.1.2: socket\nnuttcp-r: buflen=8192, nstream=1, port=5330 udp\nnuttcp-r: 3.0000 MB in 1.00 real seconds = 3072.00 KB/sec = 25.1658 Mbps\nnuttcp-r: 384 / 768 drop/pkt 50.00% data loss\n",
+		map[model.Direction]float64{model.To: 25.1658e6}, bySenderNone,
+	},
 	"iperf 2 -d": {
 		"Client connecting to 192.0.2.2, TCP port 5001\nServer listening on TCP port 5011\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[  2] local 192.0.2.1 port 5011 connected with 192.0.2.2 port 50000\n" +
 			"[ ID] Interval       Transfer     Bandwidth\n[  2] 0.0000-1.0003 sec  11.9 MBytes  99.8 Mbits/sec\n[  1] 0.0000-1.0003 sec  23.8 MBytes   200 Mbits/sec\n",
@@ -141,12 +162,21 @@ func TestReconciled(t *testing.T) {
 					t.Errorf("%s: %g, want %g", d, got, want)
 				}
 			}
+			must.True(t, !strings.Contains(one.Near+one.Far, "%"), "an interface in the name of an end: %s, %s", one.Near, one.Far)
 			n := len(one.Flow.Direction.Parts())
 			must.True(t, n == len(c.want) && len(f.Tests) == 1, "%d directions, %d tests", n, len(f.Tests))
 			notes := strings.Join(one.Notes, "\n")
 			must.True(t, strings.Contains(notes, c.note) && (c.note != "" || notes == ""), "notes %q, want %q", notes, c.note)
 		})
 	}
+}
+
+// TestOtherEnd: a report of the same test by the server that says something else is told.
+func TestOtherEnd(t *testing.T) {
+	own, server, _ := strings.Cut(reconciled["iperf3 with the server's output"].text, "Server output:")
+	f := must.Get(Read("", []byte(own+strings.ReplaceAll(server, "118 MBytes   990", "59.0 MBytes   495")), Options{}))(t)
+	must.True(t, len(f.Tests) == 1 && value(f.Tests[0], model.To, model.Goodput) == 990e6, "%+v", f.Tests)
+	must.Contain(t, strings.Join(f.Tests[0].Notes, "\n"), "the other end's report says 495 Mbit/s")
 }
 
 // TestDocumented: the table of docs/imports.md names every input of these tests, and no

@@ -129,6 +129,9 @@ func isNuttcp(text string) bool {
 // readNuttcp reads text of nuttcp: intervals, and a summary that tells the CPU of both
 // ends. Its direction is not in it: without -r the client sends.
 func readNuttcp(text string, _ Options) (File, error) {
+	if nutEnd.MatchString(text) {
+		return readNuttcpEnds(text)
+	}
 	out := File{Program: "nuttcp"}
 	var open []model.Sample
 	c := account{direction: model.To, at: model.Far}
@@ -181,9 +184,72 @@ func readNuttcp(text string, _ Options) (File, error) {
 	return out, nil
 }
 
+// readNuttcpEnds reads text of nuttcp -v: what each of the two ends says, the client first.
+func readNuttcpEnds(text string) (File, error) {
+	out := File{Program: "nuttcp"}
+	var c account
+	for n, l := range lines(text) {
+		if strings.Contains(l, ": Error") {
+			return out, faultf(n, "the test failed: %.80s", l)
+		}
+		if m := nutBegin.FindStringSubmatch(l); m != nil && (len(out.Tests) == 0 || c.sent != nil && c.arrived != nil) {
+			t := Test{Flow: model.Flow{Engine: bulk.Name, Direction: model.To}}
+			if m[1] == "r" {
+				t.Flow.Direction = model.From
+			}
+			out.Tests, c = append(out.Tests, t), account{direction: t.Flow.Direction, at: model.Near}
+		}
+		if len(out.Tests) == 0 {
+			continue
+		}
+		t := &out.Tests[len(out.Tests)-1]
+		if m := nutFar.FindStringSubmatch(l); m != nil && t.Far == "" {
+			t.Far = m[1]
+		}
+		if strings.Contains(l, "buflen=") && strings.Contains(l, " udp") {
+			t.Flow.Engine = udp.Name
+		}
+		if m := nutLoss.FindStringSubmatch(l); m != nil && strings.HasPrefix(l, "nuttcp-r:") {
+			lost, err := numbers(n, m[1], m[2])
+			if err != nil {
+				return out, err
+			}
+			t.add(t.Flow.Direction, model.LossRatio, lost[0]/math.Max(1, lost[1]))
+		}
+		m := nutEnd.FindStringSubmatch(l)
+		if m == nil {
+			continue
+		}
+		v, err := numbers(n, m[2:]...)
+		if err != nil {
+			return out, err
+		}
+		end := &c.sent
+		if m[1] == "r" {
+			end = &c.arrived
+		}
+		if *end != nil {
+			return out, faultf(n, "a second summary of the same end; the first is in line %d", (*end).line)
+		}
+		*end = &amount{line: n, to: v[1], bytes: v[0] * (1 << 20), rate: v[2] * 1e6}
+		if c.sent != nil && c.arrived != nil {
+			if err := c.settle(t); err != nil {
+				return out, faultf(n, "%w", err)
+			}
+		}
+	}
+	if c.sent == nil || c.arrived == nil {
+		return out, faultf(0, "the results of both ends are not there: the test was cut off")
+	}
+	return out, nil
+}
+
 var (
-	nutLoss = regexp.MustCompile(`([0-9]+) / +([0-9]+) drop/pkt`)
-	nutRetr = regexp.MustCompile(`([0-9]+) retrans`)
+	nutBegin = regexp.MustCompile(`^nuttcp-([tr]): v[0-9.]+: socket`)
+	nutFar   = regexp.MustCompile(`^nuttcp-[tr]: .*(?:->|accept from) (\S+)$`)
+	nutEnd   = regexp.MustCompile(`(?m)^nuttcp-([tr]): +([0-9.,]+) MB in +([0-9.,]+) real seconds = +[0-9.,]+ KB/sec = +([0-9.,]+) Mbps`)
+	nutLoss  = regexp.MustCompile(`([0-9]+) / +([0-9]+) drop/pkt`)
+	nutRetr  = regexp.MustCompile(`([0-9]+) retrans`)
 )
 
 // nutRow returns megabytes, seconds and Mbit/s of a line in either form, and what
