@@ -82,7 +82,7 @@ func (t Tuned) Line() string {
 		before, _, _ := strings.Cut(t.Measured[i-1].Text, " (")
 		after, _, _ := strings.Cut(t.Measured[i].Text, " (")
 		if t.Measured[i].Outcome != model.Equivalent && t.Measured[i].Outcome != "" {
-			text += fmt.Sprintf("; %s %s -> %s", strings.TrimSuffix(t.Measured[i].Label, ", after"), before, after)
+			text += fmt.Sprintf("; %s %s -> %s: %s", strings.TrimSuffix(t.Measured[i].Label, ", after"), before, after, t.Measured[i].said)
 		}
 	}
 	return text

@@ -21,7 +21,8 @@ type Measured struct {
 	High       float64         `json:"high"`
 	Confidence float64         `json:"confidence"` // of the interval, 0…1
 	Text       string          `json:"text"`       // "94.03 Mbit/s (93.97 to 94.1 Mbit/s)"
-	Outcome    model.Outcome   `json:"outcome"`    // against the baseline; "" of the baseline itself
+	said       string          // the verdict for people
+	Outcome    model.Outcome   `json:"outcome"` // against the baseline; "" of the baseline itself
 }
 
 // beforeAfter returns the values of a baseline and of a setting in the directions of s.
@@ -32,7 +33,7 @@ func (b *builder) beforeAfter(setting string) (out []Measured) {
 			before.Label, after.Label = b.label(d)+", before", b.label(d)+", after"
 			for _, v := range b.s.Verdicts {
 				if b.s.Plan.DecidedBy(&v) && v.Setting == setting && v.Direction == d {
-					after.Outcome = v.Outcome
+					after.Outcome, after.said = v.Outcome, metric.Said(v, b.s.Plan.Margin)
 				}
 			}
 			out = append(out, before, after)

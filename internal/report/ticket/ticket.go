@@ -11,6 +11,7 @@ package ticket
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,12 +36,14 @@ type Input struct {
 	Answer   []string // the answer, a sentence each; nil is report.Answer
 }
 
-// part is one thing to say.
+// part is one thing to say: a list, of which as many items are said as fit, and how many
+// there are beyond.
 type part struct {
-	text string
-	most int // lines
-	drop int // what goes first where there is no room, from 1; 0 stays
-	cut  int // of what stays, the greatest number is cut to one line first; 0 is never cut
+	head  string
+	items []string
+	most  int // lines
+	drop  int // what goes first where there is no room, from 1; 0 stays
+	cut   int // of what stays, the greatest number is cut to one line first; 0 is never cut
 }
 
 // Lines returns the text, at most MaxLines lines of at most MaxWidth columns.
@@ -49,21 +52,28 @@ func Lines(in Input) []string {
 	if len(b.answer) == 0 {
 		b.answer = report.Answer(in.Document)
 	}
-	todo, intervals := part{b.todo(), 2, 4, 0}, part{b.intervals(), 3, 0, 5}
+	one := func(text string) []string {
+		if text == "" {
+			return nil
+		}
+		return []string{strings.TrimSuffix(text, ".")}
+	}
+	against, all := b.intervals()
+	todo, intervals := part{"", one(b.todo()), 2, 4, 0}, part{against, all, 3, 0, 5}
 	if b.settled() { // which says more than the interval of the third best setting
 		todo.drop, intervals.most = 0, 2
 	}
 	parts := slices.DeleteFunc([]part{
-		{b.claim(), 3, 0, 1}, intervals, {b.settings(), 2, 6, 4}, {b.rates(), 3, 0, 2}, {b.contract(), 2, 0, 3}, {b.path(), 1, 3, 0},
-		{b.method(), 2, 0, 6}, {b.count(), 2, 0, 7}, {b.ruledOut(), 2, 5, 0}, {b.guards(), 2, 0, 9}, {b.doubts(), 2, 0, 8}, todo, {b.next(), 3, 2, 0}, {b.when(), 2, 0, 0}, {b.again(), 1, 1, 0},
-	}, func(p part) bool { return p.text == "" })
+		{"Result: ", b.claim(), 8, 0, 1}, intervals, {"", one(b.settings()), 2, 6, 4}, {"", one(b.rates()), 3, 0, 2}, {"", one(b.contract()), 2, 0, 3}, {"", one(b.path()), 1, 3, 0},
+		{"", one(b.method()), 2, 0, 6}, {"", one(b.count()), 2, 0, 7}, {"", one(b.ruledOut()), 2, 5, 0}, {"", one(b.guards()), 2, 7, 9}, {"", one(b.doubts()), 2, 0, 8}, todo, {"", one(b.next()), 3, 2, 0}, {"", one(b.when()), 2, 0, 0}, {"", one(b.again()), 1, 1, 0},
+	}, func(p part) bool { return len(p.items) == 0 })
 	wanted := slices.Clone(parts)
 	for len(set(parts)) > MaxLines {
 		parts = shorter(parts)
 	}
 	for i := range parts { // what was cut gets the room that is left, from the first one on
 		for _, w := range wanted {
-			for w.text == parts[i].text && parts[i].most < w.most {
+			for slices.Equal(w.items, parts[i].items) && parts[i].most < w.most {
 				parts[i].most++
 				if len(set(parts)) > MaxLines {
 					parts[i].most--
@@ -79,9 +89,27 @@ func Lines(in Input) []string {
 func set(parts []part) []string {
 	var out []string
 	for _, p := range parts {
-		out = append(out, wrap(clean(p.text), p.most)...)
+		out = append(out, p.lines()...)
 	}
 	return out
+}
+
+func (p part) lines() []string {
+	for n := len(p.items); ; n-- {
+		text := p.head + strings.Join(p.items[:n], "; ")
+		if n < len(p.items) {
+			text += fmt.Sprintf("; and %d more", len(p.items)-n)
+		}
+		if !strings.HasPrefix(text, "Next (") { // a command ends without a full stop
+			text += "."
+		}
+		if all := wrap(clean(text), math.MaxInt); len(all) <= p.most {
+			return all
+		}
+		if n == 1 {
+			return wrap(clean(text), p.most)
+		}
+	}
 }
 
 // shorter drops the part that is missed least, or has what must stay take fewer lines.
@@ -134,15 +162,15 @@ func (b builder) kernel(h model.Host) string {
 }
 
 // claim is the answer.
-func (b builder) claim() string {
+func (b builder) claim() []string {
 	if b.d.Untrustworthy != "" {
-		return "Result: no verdict counts: " + b.d.Untrustworthy + "."
+		return []string{"no verdict counts: " + b.d.Untrustworthy}
 	}
 	var said []string
 	for _, a := range b.answer {
 		said = append(said, strings.TrimSuffix(a, "."))
 	}
-	return "Result: " + strings.Join(said, "; ") + "."
+	return said
 }
 
 // rates are what the directions carried with the settings as they were, and what the
@@ -176,8 +204,7 @@ func (b builder) rates() string {
 }
 
 // intervals are those of the settings in what decides, the best ones first.
-func (b builder) intervals() string {
-	var said []string
+func (b builder) intervals() (head string, said []string) {
 	for _, t := range b.d.Tables {
 		if !t.Objective || b.d.Untrustworthy != "" {
 			continue
@@ -195,10 +222,7 @@ func (b builder) intervals() string {
 			}
 		}
 	}
-	if len(said) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("Against %s, intervals of %s: %s.", b.s.Plan.Baseline, units.Percent(100*b.s.Plan.Confidence), strings.Join(said, "; "))
+	return fmt.Sprintf("Against %s, intervals of %s: ", b.s.Plan.Baseline, units.Percent(100*b.s.Plan.Confidence)), said
 }
 
 // settings say what the names of settings stand for: the baseline's and the best one's.

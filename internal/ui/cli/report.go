@@ -203,7 +203,7 @@ func (a *console) openFile(ctx context.Context, f reportFlags) error {
 
 // writeTicket prints the lines to paste, and writes the picture that goes with them.
 func (a *console) writeTicket(t told, f reportFlags, out reportDoc) error {
-	out.Ticket = ticket.Lines(ticket.Input{Session: t.session, Document: t.doc, Answer: t.answer})
+	out.Ticket = ticket.Lines(ticket.Input{Session: t.session, Document: t.doc, Answer: t.brief})
 	text := []byte(strings.Join(out.Ticket, "\n") + "\n")
 	pictures, err := t.ticketPicture()
 	if err != nil {

@@ -35,6 +35,7 @@ type told struct {
 	doc     report.Document
 	samples map[int][]model.Sample
 	answer  []string // of a search for settings, which the report of its runs does not know; else nil
+	brief   []string // the same in one line, for a ticket
 	figures []plot.Figure
 	beside  []figures.Swept // of --beside
 	archive []byte          // with all samples, where they are too many for JSON; else nil
@@ -87,7 +88,7 @@ func (a *console) tellOf(ctx context.Context, st results, s model.Session, page 
 	t := told{session: s, samples: samples, doc: report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})}
 	if s.Kind == model.KindTune {
 		if found, rec, ok, err := tunedOf(ctx, st, s); err == nil && ok {
-			t.doc.Measured = found.Measured
+			t.doc.Measured, t.brief = found.Measured, []string{found.Line()}
 			t.doc.Next = slices.Concat(nextSteps(found, rec, s), t.doc.Next)
 			t.answer = slices.Concat([]string{found.Headline}, found.Gains, found.Queues, found.Short, found.Front, found.Plan, found.Rest)
 		}
