@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"testing"
+	"time"
 
 	"linerate/internal/control/session"
 	"linerate/internal/host/durable"
@@ -45,4 +46,17 @@ func TestKinds(t *testing.T) {
 func TestNobodyAnswers(t *testing.T) {
 	var asker Asker = Nobody{}
 	must.Is(t, must.Err(asker.Ask(t.Context(), Question{Kind: KeepChange})), ErrNobody, "Ask")
+}
+
+// TestPatienceScales: --timeout is how long a host may be silent, and a host that is given
+// longer for its first word is given as much longer for every other; never less than usual.
+func TestPatienceScales(t *testing.T) {
+	usual := session.DefaultTimeouts()
+	for _, most := range []time.Duration{time.Second, DefaultTimeout} {
+		must.Equal(t, patient(most), (session.Timeouts{}), "%s", most)
+	}
+	got := patient(4 * DefaultTimeout)
+	if got.Hello != 4*DefaultTimeout || got.Call != 4*usual.Call || got.Ping != 4*usual.Ping || got.Pong != 4*usual.Pong || got.Send != 4*usual.Send || got.Idle != 0 {
+		t.Errorf("four times as patient: %+v", got)
+	}
 }

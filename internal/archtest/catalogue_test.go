@@ -3,8 +3,12 @@ package archtest
 import (
 	"go/ast"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"linerate/internal/core/candidate"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
 
@@ -26,5 +30,16 @@ func TestOneCatalogue(t *testing.T) {
 	}
 	for name, calls := range builders {
 		must.True(t, calls == 1, "%s builds %d catalogues", name, calls)
+	}
+}
+
+// TestProposedSettingsExist: whatever is proposed to a user is in the catalogue,
+// or a setting of the test itself.
+func TestProposedSettingsExist(t *testing.T) {
+	flow := []model.KnobID{"window", "streams"}
+	for _, id := range slices.Concat(candidate.Knobs(), candidate.GoalKnobs(), candidate.RestKnobs()) {
+		if _, ok := knob.NewIndex().ByID(id); !ok && !slices.Contains(flow, id) {
+			t.Errorf("%s is proposed and not in the catalogue", id)
+		}
 	}
 }

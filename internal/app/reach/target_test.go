@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -9,7 +10,12 @@ import (
 	"testing"
 
 	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/control/deploy"
 	"linerate/internal/control/wire/ssh"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 	"linerate/internal/must"
 )
 
@@ -109,4 +115,75 @@ func TestRedact(t *testing.T) {
 	text := strings.Join(got, " ")
 	must.True(t, !strings.Contains(text, "c2VjcmV0") && strings.Contains(text, pin) && !strings.Contains(text, "%zz"), "%q", got)
 	must.True(t, got[0] == "linerate" && got[4] == "x", "%q", got)
+}
+
+// TestKeepIsRemembered: a person is asked once for each host whether the program may
+// stay there, and what was said, or given as a flag, holds from then on. Where nobody is
+// asked it goes, and nothing is remembered.
+func TestKeepIsRemembered(t *testing.T) {
+	dir := t.TempDir()
+	p := &apptest.Person{}
+	env := apptest.Env(p)
+	env.Getenv = func(key string) string {
+		if key == configVariable {
+			return dir
+		}
+		return ""
+	}
+	nas, desk := ssh.Target{User: "me", Host: "nas"}, ssh.Target{User: "me", Host: "nas", Port: 2222}
+	answer := func(host ssh.Target, flag Keep, want deploy.Keep, asked int, yes bool) {
+		t.Helper()
+		got, ask, err := New(env, Options{Keep: flag}).keeping(host)
+		must.True(t, err == nil && got == want, "%v, %v, want %v", got, err, want)
+		must.Need(t, (ask != nil) == (want == deploy.KeepAsked), "asks: %v", ask != nil)
+		if ask != nil {
+			got, err := ask(t.Context(), 1000)
+			must.True(t, got == yes && err == nil, "answered %v, %v", got, err)
+		}
+		n := len(p.Asked())
+		must.True(t, n == asked, "asked %d times, want %d", n, asked)
+	}
+	answer(nas, KeepAsRemembered, deploy.KeepAsked, 1, false) // nobody is there
+	p.Answer = func(_ context.Context, q app.Question) (app.Answer, error) {
+		must.True(t, q.Kind == app.KeepProgram && q.Host == "nas" && q.Count == 1000, "asked %+v", q)
+		return app.Answer{Yes: true}, nil
+	}
+	answer(nas, KeepAsRemembered, deploy.KeepAsked, 2, true)
+	answer(nas, KeepAsRemembered, deploy.KeepYes, 2, true)
+	answer(desk, KeepAsRemembered, deploy.KeepAsked, 3, true) // another server of that name
+	answer(nas, RemoveAgent, deploy.KeepNone, 3, true)
+	answer(nas, KeepAsRemembered, deploy.KeepNo, 3, true)
+	answer(nas, KeepAgent, deploy.KeepYes, 3, true)
+	answer(nas, KeepAsRemembered, deploy.KeepYes, 3, true)
+}
+
+// TestContract: the rate that was given for a path is remembered for it and no other, until
+// it is forgotten, and goes before that of the interfaces.
+func TestContract(t *testing.T) {
+	dir := t.TempDir()
+	at := func(text, host string) Contract {
+		env := apptest.Env(&apptest.Person{})
+		env.Getenv = func(name string) string { return map[string]string{configVariable: dir}[name] }
+		var o Options
+		if text != "" {
+			o.Contract = must.Get(ParseContract(text))(t)
+		}
+		return New(env, o).remembered(Target{}, Target{Kind: SSH, Text: host})
+	}
+	must.Equal(t, at("", "nas").To, 0, "before")
+	must.Equal(t, at("to=50mbit,from=10mbit", "nas").Source, "--rate", "given")
+	c := at("", "nas")
+	must.Equal(t, c.To, 50e6, "to")
+	must.Equal(t, c.From, 10e6, "from")
+	must.Equal(t, at("", "other").To, 0, "of another path")
+	must.Equal(t, at("none", "nas").To, 0, "forgotten")
+	must.Equal(t, at("", "nas").To, 0, "once forgotten")
+
+	e := Ends{Hosts: make([]model.HostFacts, 2), WireRate: fact.Known(units.BitRate(1e9), "sysfs")}
+	e.agreed(c)
+	must.Equal(t, e.WireRate.Or(0), 10e6, "the path")
+	must.Equal(t, e.Hosts[0].PathRate.Or(0), 50e6, "to the far end")
+	for _, text := range []string{"", "fast", "1", "to=1mbit,to=2mbit", "1mbit,2mbit", "both=1mbit"} {
+		must.Fail(t, must.Err(ParseContract(text)), text)
+	}
 }

@@ -109,3 +109,22 @@ func TestFind(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(dir, other.distFile("linerate-agent")), test, 0o700))
 	must.Say(t, must.Err(find(other, o)), "is for "+here.String())
 }
+
+// TestFlags: what the agent is told stands behind its name, in every language.
+func TestFlags(t *testing.T) {
+	d := &deployment{o: Options{Flags: []string{"--at-boot"}}}
+	for _, c := range []struct {
+		r    remote
+		want string
+	}{
+		{remote{path: "/x"}, "--at-boot"},
+		{remote{path: "/d/x", dir: "/d"}, "--at-boot --remove '/d'"},
+	} {
+		must.Equal(t, d.flags(c.r), c.want)
+	}
+	d.o.Flags = nil
+	must.Equal(t, d.flags(remote{path: "/d/x", dir: "/d"}), "--remove '/d'", "without flags")
+	for flags, want := range map[string]string{"--at-boot": "($f,'agent --at-boot')", "": "($f,'agent')"} {
+		must.Contain(t, windowsStart("a", "b", strings.Fields(flags)), want)
+	}
+}

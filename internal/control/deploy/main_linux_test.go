@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"linerate/internal/control/agent"
 	"linerate/internal/control/agent/agenttest"
@@ -56,4 +58,15 @@ func beAgent(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func waitTick(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
 }

@@ -162,3 +162,41 @@ func TestRunLength(t *testing.T) {
 	p := Plan{Settle: 2 * time.Second, Cooldown: time.Second, Flow: Flow{Omit: 3 * time.Second, Duration: 10 * time.Second}}
 	must.Equal(t, p.RunLength(), 16*time.Second, "RunLength")
 }
+
+func TestHostNames(t *testing.T) {
+	for word, want := range map[string]Host{"near": Near, "far": Far, "a": "", "b": "", "Far": "", "": ""} {
+		h, ok := ParseHost(word)
+		must.True(t, h == want && ok == (want != ""), "%q is host %q, %v", word, h, ok)
+	}
+	name := Far.Of("tcp.sack")
+	must.True(t, name == "far.tcp.sack" && Host("").Of("window") == "window", "a knob of the far host is %s", name)
+}
+
+func TestParsePorts(t *testing.T) {
+	for text, want := range map[string]Ports{
+		"5300": {5300, 5300}, "5300-5310": {5300, 5310}, " 1 ": {1, 1}, "65535": {65535, 65535},
+		"": {}, "0": {}, "65536": {}, "-1": {}, "5310-5300": {}, "5300-": {}, "a": {}, "5300-5310-5320": {}, "0-0": {}, "ssh": {},
+	} {
+		got, err := ParsePorts(text)
+		must.True(t, got == want && (err == nil) == (want != Ports{}), "%q: %v, %v", text, got, err)
+		if err != nil {
+			continue
+		}
+		if back, err := ParsePorts(got.String()); back != got || err != nil {
+			t.Errorf("%q read back: %v, %v", got, back, err)
+		}
+		must.True(t, got.Has(got.First) && !got.Has(got.First-1) && !got.Has(got.Last+1), "%v has the wrong ones", got)
+	}
+	must.True(t, (Ports{}).Has(40000) && (Ports{}).Valid(), "any port")
+}
+
+func TestDataPathWords(t *testing.T) {
+	for want, p := range map[string]DataPath{
+		"": {}, "through ssh": {Through: ThroughSSH},
+		"the far end connects to the near one, data port 5300-5301": {ConnectFrom: Far, Ports: Ports{5300, 5301}},
+	} {
+		must.Equal(t, p.String(), want, "%+v", p)
+	}
+	must.Fail(t, must.Err(ParseConnectFrom("FAR")), "FAR is taken")
+	must.Fail(t, must.Err(ParseThrough("vpn")), "vpn is taken")
+}

@@ -96,3 +96,11 @@ func TestCPUOfThreadAndMachine(t *testing.T) {
 	busy, err := SystemCPU()
 	must.True(t, (err == nil || errors.Is(err, os.ErrNotExist)) && (err != nil || busy > 0), "SystemCPU = %v, %v", busy, err)
 }
+
+// TestAllowedCongestion: reno is always allowed (tcp_cong.c), and a name that
+// would have a module loaded is not.
+func TestAllowedCongestion(t *testing.T) {
+	for name, want := range map[string]bool{"reno": true, "nosuch": false, "": false, "reno cubic": false} {
+		must.Equal(t, AllowedCongestion(name), want, "%q", name)
+	}
+}

@@ -3,6 +3,7 @@ package tcpbulk
 import (
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"linerate/internal/core/model"
@@ -58,4 +59,48 @@ func TestLosses(t *testing.T) {
 			must.Equal(t, len(f.warnings) > 0, c.warn, "warnings %q, want any: %v", f.warnings, c.warn)
 		})
 	}
+}
+
+// TestPacerSpreadsWrites holds the rate of a pacer exactly, by a clock that only it moves.
+func TestPacerSpreadsWrites(t *testing.T) {
+	for name, rate := range map[string]float64{"14 Mbit/s": 14e6 / 8, "1 Gbit/s": 1e9 / 8, "100 kbit/s": 100e3 / 8, "1 kbit/s": 1e3 / 8} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start, p, sent, longest := time.Now(), pacer{rate: rate}, 0, 0
+				for time.Since(start) < 100*time.Second {
+					asked := time.Now()
+					n := p.wait(128<<10, time.Since(start))
+					took := time.Since(asked)
+					must.Need(t, took <= paceNap, "slept for %v", took)
+					sent, longest = sent+n, max(longest, n)
+				}
+				if got := float64(sent) / time.Since(start).Seconds(); got < 0.99*rate || got > 1.01*rate+paceLeast/100 {
+					t.Errorf("%.0f bytes a second, want %.0f", got, rate)
+				}
+				most := max(paceLeast, int(rate*paceStep.Seconds()))
+				must.True(t, longest <= most, "a write of %d bytes, want at most %d", longest, most)
+			})
+		})
+	}
+}
+
+// TestPacerForgetsWhatThePathHeldUp holds that a stream does not send in a burst what it
+// could not send before.
+func TestPacerForgetsWhatThePathHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate = 1e6
+		start, p := time.Now(), pacer{rate: rate}
+		p.wait(1000, 0)
+		time.Sleep(time.Second) // the path takes nothing
+		at, burst := time.Since(start), 0
+		for {
+			n := p.wait(128<<10, time.Since(start))
+			if time.Since(start) > at {
+				break
+			}
+			burst += n
+		}
+		most := int(rate*paceDebt.Seconds()) + 2*paceLeast
+		must.True(t, burst <= most, "%d bytes at once, want at most %d", burst, most)
+	})
 }

@@ -13,7 +13,9 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
+	"linerate/internal/core/tune"
 	"linerate/internal/must"
+	"linerate/internal/report"
 )
 
 // gate is a writer that nobody reads from until it is opened.
@@ -131,4 +133,43 @@ func TestFirstHour10Quiet(t *testing.T) {
 			t.Errorf("%s", w.err.String())
 		}
 	})
+}
+
+// TestNoTimeLeftIsLessThanNothing: what is still to come is never told as a negative time,
+// however much more than planned was done, or later than planned it is.
+func TestNoTimeLeftIsLessThanNothing(t *testing.T) {
+	for _, e := range []app.Copying{{Host: "nas", Bytes: 10, Done: 10, Elapsed: 3 * time.Second}, {Host: "nas", Bytes: 10, Done: 12, Elapsed: 3 * time.Second}} {
+		line := copyLine(e)
+		must.True(t, !strings.Contains(line, "-") && strings.HasSuffix(line, ", 1 s left"), "%+v: %s", e, line)
+	}
+	for _, share := range []float64{1, 1.5, 4} {
+		left := moreTime(app.FolderProgress{Share: share, Elapsed: time.Minute})
+		must.True(t, !strings.Contains(left, "-") && left == ", about 0 s more", "%g: %q", share, left)
+	}
+	must.Equal(t, moreTime(app.FolderProgress{Share: 0.25, Elapsed: time.Minute}), ", about 3 min more")
+	must.Equal(t, moreTime(app.FolderProgress{Elapsed: time.Minute}), "")
+}
+
+// TestNextStepsOfASearch: what leads on from a stored search stands in its report in every
+// format: to keep what is proven, and to go on where it was cut short.
+func TestNextStepsOfASearch(t *testing.T) {
+	s := model.Session{ID: "s1", Near: app.ThisMachine, Far: "root@nas"}
+	rec := tune.Record{Winner: model.Setting{Assignments: []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "on"}}}}
+	again := report.Step{What: "see this again", Command: "linerate show s1"}
+	on := report.Step{What: "go on", Command: "linerate tune --resume s1"}
+	for _, c := range []struct {
+		t    report.Tuned
+		want []report.Step
+	}{
+		{report.Tuned{Proven: true, Proof: "p1", Next: again}, []report.Step{
+			{What: "keep it until the next start", Command: "linerate set far.tcp.sack=on --both root@nas"},
+			{What: "keep it for good", Command: "linerate keep p1 root@nas --both"}}},
+		{report.Tuned{Proven: true, Proof: "p1", Open: []string{"latency is not decided"}, Next: again}, []report.Step{ // keep refuses it without the person's word
+			{What: "keep it until the next start", Command: "linerate set far.tcp.sack=on --both root@nas"},
+			{What: "keep it for good", Command: "linerate keep p1 root@nas --both --despite-guards"}}},
+		{report.Tuned{Next: on}, []report.Step{on}},
+		{report.Tuned{Next: again}, nil},
+	} {
+		must.Same(t, nextSteps(c.t, rec, s), c.want, "%+v", c.t)
+	}
 }

@@ -69,3 +69,38 @@ func TestRequestsFactor(t *testing.T) {
 		}
 	}
 }
+
+// TestDataOfAResumedSession: the budget of data may be given anew with more blocks, and
+// with them only.
+func TestDataOfAResumedSession(t *testing.T) {
+	for _, c := range []struct {
+		flags string
+		bad   bool
+	}{{"data", true}, {"data max-blocks", false}, {"margin max-blocks", true}} {
+		err := (&runFlags{}).onlyResume(func(flag string) bool { return strings.Contains(" "+c.flags+" ", " "+flag+" ") })
+		must.Equal(t, (err != nil), c.bad, "%s: %v", c.flags, err)
+	}
+}
+
+// TestCopyProgress: of a copy that takes longer than two seconds it is said how much is
+// done, how fast that goes and how long it will take; a short one is one line.
+func TestCopyProgress(t *testing.T) {
+	run := func(terminal bool, took time.Duration) string {
+		var out strings.Builder
+		a := &console{Env: Env{Err: &out, ErrTerminal: terminal, Getenv: func(string) string { return "" }, Width: func() int { return 80 }}}
+		const bytes, steps = 10 << 20, 40
+		for i := range steps + 1 {
+			a.copying(app.Copying{Host: "nas", Done: bytes / steps * i, Bytes: bytes, Elapsed: took / steps * time.Duration(i)})
+		}
+		return out.String()
+	}
+	for _, terminal := range []bool{false, true} {
+		must.Equal(t, run(terminal, time.Second), "copying linerate to nas (10 MiB)\n", "a short copy")
+		long := run(terminal, 40*time.Second)
+		for _, want := range []string{"nas (10 MiB)\n", "of 10 MiB, ", "Mbit/s, ", "s left"} {
+			must.Contain(t, long, want, "does not say")
+		}
+		n := strings.Count(long, "\n")
+		must.True(t, (!terminal || n == 1) && (terminal || n >= 4 && n <= 12), "%d lines: %q", n, long)
+	}
+}

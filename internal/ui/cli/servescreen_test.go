@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -65,4 +66,47 @@ func TestAllowances(t *testing.T) {
 		{Name: "sent in 24 h", Used: "1 GiB", Limit: "no limit", Source: "no limit"},
 	}
 	must.Same(t, allowances(b.Usage()), want)
+}
+
+// TestFixedLimitIsNamed: a server whose --limit-source gives one address more than a run
+// without a key ever gets says at its start that no option raises the latter.
+func TestFixedLimitIsNamed(t *testing.T) {
+	b := budget.New(budget.Config{
+		Server: budget.Limits{Sessions: 8}, AllAnonymous: budget.Limits{Sessions: 4, UDP: 2e9},
+		Anonymous: budget.Part{Source: budget.Limits{UDP: 1e9}},
+	})
+	var out bytes.Buffer
+	(&console{Env: Env{Err: &out}}).printBudget(b.Usage())
+	must.Contain(t, out.String(), "to one address without a key: 1 Gbit/s of UDP")
+	must.Contain(t, out.String(), "to one run without a key: 1 min, 16 streams, 100 Mbit/s of UDP in each direction; no option raises that")
+}
+
+func TestStatusText(t *testing.T) {
+	b := budget.New(budget.Config{Server: budget.Limits{Sessions: 8, Memory: 1 << 30}})
+	must.Equal(t, statusText(b.Usage()), "0/8 sessions", "nothing")
+	s := must.Get(b.Open(netip.MustParseAddr("127.0.0.1"), ""))(t)
+	must.Get(s.Take(budget.Amounts{Memory: 64 << 20, UDP: 1e8}))(t)
+	_ = s.Spend(1 << 30)
+	_, err := s.Take(budget.Amounts{Memory: 2 << 30})
+	must.Need(t, err != nil, "more than there is")
+	must.Equal(t, statusText(b.Usage()), "1/8 sessions, 64 MiB memory, 100 Mbit/s UDP, 1 GiB sent, 1 source, 1 refused")
+	must.Equal(t, shortened("ÄBCDEF", 3), "ÄBC", "shortened")
+}
+
+// TestStatusLine demands that what others write stands above the line.
+func TestStatusLine(t *testing.T) {
+	var out strings.Builder
+	l := &statusLine{to: &out}
+	write := func(text string) {
+		t.Helper()
+		n, err := l.Write([]byte(text))
+		must.True(t, n == len(text) && err == nil, "wrote %d, %v", n, err)
+	}
+	write("a\n")
+	l.show("1/8")
+	l.show("1/8")
+	write("b\n")
+	l.show("")
+	write("c\n")
+	must.Equal(t, out.String(), "a\n"+screen.Redraw+"1/8"+screen.Redraw+"b\n1/8"+screen.Redraw+"c\n")
 }

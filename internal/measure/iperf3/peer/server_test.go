@@ -10,12 +10,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/measure/enginetest"
 	"linerate/internal/must"
 )
 
@@ -289,4 +291,31 @@ func TestServerAddresses(t *testing.T) {
 			must.True(t, err == nil && near.Flows[1].Bytes != 0 && far.Flows[0].Bytes != 0, "%s: %+v, %+v, %v", host, near.Flows, far.Flows, err)
 		}
 	}
+}
+
+// TestServerOutlivesAcceptErrors: accepting that fails costs time, not the server,
+// and is told once.
+func TestServerOutlivesAcceptErrors(t *testing.T) {
+	e := newEvents()
+	addr := serveOn(t, enginetest.Failing(listenHere(t), 5, syscall.EMFILE), ServerConfig{Event: e.add})
+	for range 2 {
+		_, _, err := (Client{}).Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {})
+		must.True(t, err == nil, "%v", err)
+	}
+	told := 0
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, one := range e.all {
+		if strings.Contains(one.Note, "too many open files") {
+			told++
+		}
+	}
+	must.Equal(t, told, 1, "events %+v", e.all)
+}
+
+// TestServeEndsWhenItsListenerIsClosed by somebody else, and says so.
+func TestServeEndsWhenItsListenerIsClosed(t *testing.T) {
+	l := listenHere(t)
+	_ = l.Close()
+	must.Is(t, Serve(context.Background(), l, ServerConfig{}), net.ErrClosed)
 }
