@@ -136,7 +136,7 @@ func TestEgressIsSpent(t *testing.T) {
 		n, _ := io.Copy(io.Discard, &slowly{Conn: conns[0], rate: 100 << 20})
 		read <- n
 	}()
-	err = i.end(t, 30*time.Second)
+	err = i.end(t, patience)
 	must.Say(t, err, "this server sends 300 MiB for one address within 24 h, and has", "ended with")
 	n := <-read
 	must.True(t, n >= 250<<20 && n <= 600<<20, "the server sent %d MiB", n>>20)

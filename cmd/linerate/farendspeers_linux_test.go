@@ -20,29 +20,33 @@ func acrossArgs(blocks, one, two string, more ...string) []string {
 	}, more...)
 }
 
-// farCounts are the valid runs of each far end, by its name, and how many runs were lost.
-func farCounts(s model.Session) (valid map[string]int, lost int) {
+// farCounts are the valid runs of each far end, by its name, and how many runs of the order
+// and at equal load, which follow those of their block, were lost.
+func farCounts(s model.Session) (valid map[string]int, lost, atEqualLoad int) {
 	valid = map[string]int{}
 	for _, r := range s.Runs {
 		setting, _ := s.Plan.Setting(r.Setting)
-		if r.State == model.RunValid {
+		switch {
+		case r.State == model.RunValid:
 			valid[setting.FarEnd()]++
-		}
-		if r.LostContact {
+		case r.LostContact && r.Position > len(s.Plan.Settings):
+			atEqualLoad++
+		case r.LostContact:
 			lost++
 		}
 	}
-	return valid, lost
+	return valid, lost, atEqualLoad
 }
 
 // wentOn demands that a session lost its second far end in the middle, which took three
-// tries of a run with it, and up to as many at equal load, and ended with what could still
-// be decided.
+// tries of a run with it, and ended with what could still be decided. The end may also have
+// died in a run at equal load, of which a block has one where the end was faster and slower
+// to answer than the other.
 func wentOn(t testing.TB, r result) {
 	t.Helper()
 	r.succeeds(t)
 	s := decode[document](t, r.out).Session
-	valid, lost := farCounts(s)
+	valid, lost, atEqualLoad := farCounts(s)
 	ends := s.Plan.FarEnds()
 	warned, _ := json.Marshal(s.Warnings)
 	for _, r := range s.Runs {
@@ -50,9 +54,10 @@ func wentOn(t testing.TB, r result) {
 			t.Errorf("run %d with %s, which lives, is %s: %s", r.Number, ends[0], r.State, r.Reason)
 		}
 	}
-	if s.State != model.SessionDone || valid[ends[1]] == 0 || valid[ends[0]] < valid[ends[1]] || valid[ends[1]] > 11 || lost < 3 || lost > 6 || !strings.Contains(string(warned), ends[1]+" is out of reach and was left out") {
-		t.Errorf("%s (%s): %v, %d runs lost, %s", s.State, s.Reason, valid, lost, warned)
+	if s.State != model.SessionDone || valid[ends[1]] == 0 || valid[ends[0]] < valid[ends[1]] || valid[ends[1]] > 11 || !strings.Contains(string(warned), ends[1]+" is out of reach and was left out") {
+		t.Errorf("%s (%s): %v, %s", s.State, s.Reason, valid, warned)
 	}
+	must.True(t, lost == 3 && atEqualLoad <= 1, "%d runs lost, and %d at equal load", lost, atEqualLoad)
 }
 
 // TestFarEndsServed compares two servers, each with a key of its own; then one of them is
@@ -66,10 +71,10 @@ func TestFarEndsServed(t *testing.T) {
 	must.Need(t, first.Secret != second.Secret && first.Pin != second.Pin, "both servers have one key")
 	r := run(t, n.inside(t, "near", acrossArgs("6", first.String(), second.String())...)).succeeds(t)
 	s := decode[document](t, r.out).Session
-	valid, lost := farCounts(s)
+	valid, lost, atEqualLoad := farCounts(s)
 	ends := s.Plan.FarEnds()
 	secret := strings.Contains(r.out, first.Secret) || strings.Contains(r.out, second.Secret)
-	if len(ends) != 2 || valid[ends[0]] < 6 || valid[ends[1]] < 6 || lost != 0 || secret || !strings.HasSuffix(ends[1], ":5300") {
+	if len(ends) != 2 || valid[ends[0]] < 6 || valid[ends[1]] < 6 || lost+atEqualLoad != 0 || secret || !strings.HasSuffix(ends[1], ":5300") {
 		t.Errorf("%v, %d lost, a secret is shown: %v", valid, lost, secret)
 	}
 	p := start(t, n.inside(t, "near", acrossArgs("12", first.String(), second.String(), "--db", filepath.Join(n.dir, "dies.db"))...))
