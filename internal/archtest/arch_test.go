@@ -160,9 +160,8 @@ func checkRestricted(t *testing.T, p listed) {
 	t.Helper()
 	for _, r := range restricted {
 		for _, imp := range p.Imports {
-			if within(imp, r.path) && !withinAny(p.ImportPath, r.may) {
-				t.Errorf("%s imports %s, which only %s may", p.ImportPath, imp, strings.Join(r.may, ", "))
-			}
+			must.True(t, !within(imp, r.path) || withinAny(p.ImportPath, r.may),
+				"%s imports %s, which only %s may", p.ImportPath, imp, strings.Join(r.may, ", "))
 		}
 	}
 }
@@ -193,8 +192,7 @@ func TestFoldersAreDescribed(t *testing.T) {
 		named[path.Base(m[1])] = true
 	}
 	for _, p := range list(t, "linux") {
-		if within(p.ImportPath, "internal") && len(p.GoFiles) > 0 && !named[path.Base(p.ImportPath)] {
-			t.Errorf("docs/architecture.md does not name %s", p.ImportPath)
-		}
+		must.True(t, !within(p.ImportPath, "internal") || len(p.GoFiles) == 0 || named[path.Base(p.ImportPath)],
+			"docs/architecture.md does not name %s", p.ImportPath)
 	}
 }

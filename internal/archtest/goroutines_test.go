@@ -58,9 +58,8 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 		}
 	}
 	for where, n := range found {
-		if n != unguarded[where] {
-			t.Errorf("%s starts %d goroutines whose panic ends the process, %d are known: use package rescue", where, n, unguarded[where])
-		}
+		must.True(t, n == unguarded[where],
+			"%s starts %d goroutines whose panic ends the process, %d are known: use package rescue", where, n, unguarded[where])
 	}
 	for where, n := range unguarded {
 		must.Equal(t, found[where], n, "%s: %d unguarded goroutines are listed, it has", where, n)

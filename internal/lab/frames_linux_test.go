@@ -38,12 +38,10 @@ func TestFramesAreLostHeldBackAndDoubled(t *testing.T) {
 			l := startLab(t, "rtt=1ms,to.loss=10%,to.reorder=10%,to.dup=10%", kind)
 			c, did, others := train(t, l, n, 64, 0)
 			lost, twice := n-uint64(c.Distinct), uint64(c.Received-c.Distinct)
-			if lost == 0 || lost > did.Lost || did.Lost > lost+others {
-				t.Errorf("%d datagrams are missing, the wire lost %d, some of them of %d others", lost, did.Lost, others)
-			}
-			if c.Late == 0 || uint64(c.Late) > did.Reordered || c.Distance < wire.ReorderDistance {
-				t.Errorf("%d late, by up to %d datagrams; the wire held back %d", c.Late, c.Distance, did.Reordered)
-			}
+			must.True(t, lost != 0 && lost <= did.Lost && did.Lost <= lost+others,
+				"%d datagrams are missing, the wire lost %d, some of them of %d others", lost, did.Lost, others)
+			must.True(t, c.Late != 0 && uint64(c.Late) <= did.Reordered && c.Distance >= wire.ReorderDistance,
+				"%d late, by up to %d datagrams; the wire held back %d", c.Late, c.Distance, did.Reordered)
 			must.True(t, twice != 0 && twice <= did.Duplicated, "%d arrived twice, the wire doubled %d", twice, did.Duplicated)
 			must.True(t, did.Missed+did.Refused <= 0, "frames were lost outside the wire: %+v", did)
 		})
@@ -59,9 +57,8 @@ func TestQueueDrops(t *testing.T) {
 			l := startLab(t, "rate=500kbit,queue=8KiB,rtt=0s", kind)
 			c, did, others := train(t, l, n, 1472, 0)
 			lost := n - uint64(c.Distinct)
-			if lost == 0 || lost > did.QueueDrops || did.QueueDrops > lost+others || did.Lost > 0 {
-				t.Errorf("%d datagrams are missing, the queue dropped %d, some of them of %d others; %d were lost", lost, did.QueueDrops, others, did.Lost)
-			}
+			must.True(t, lost != 0 && lost <= did.QueueDrops && did.QueueDrops <= lost+others && did.Lost <= 0,
+				"%d datagrams are missing, the queue dropped %d, some of them of %d others; %d were lost", lost, did.QueueDrops, others, did.Lost)
 		})
 	}
 }

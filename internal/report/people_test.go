@@ -136,9 +136,8 @@ func TestKeptAsSaid(t *testing.T) {
 			row := report.Build(s, report.Options{}).Tables[0].Rows[0]
 			refused := strings.Contains(row.Said, "; but ") || strings.Contains(row.Said, "may not be kept yet")
 			list := report.NewListItem(model.Item{Kind: model.KindRun, State: model.SessionDone, Runs: 1}, s).Verdict
-			if strings.Contains(list, ", but ") == may || refused == may {
-				t.Errorf("%s back, guard %s: may be kept %v, the page says %q, the list %q", back, state, may, row.Said, list)
-			}
+			must.True(t, strings.Contains(list, ", but ") != may && refused != may,
+				"%s back, guard %s: may be kept %v, the page says %q, the list %q", back, state, may, row.Said, list)
 		}
 	}
 }

@@ -101,9 +101,8 @@ func TestChangesOfTheMetric(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			r := row(test.metric, test.estimate, test.low, test.high)
-			if r.ChangeText != test.change || r.RangeText != test.rng {
-				t.Errorf("%q, %q; want %q, %q", r.ChangeText, r.RangeText, test.change, test.rng)
-			}
+			must.True(t, r.ChangeText == test.change && r.RangeText == test.rng,
+				"%q, %q; want %q, %q", r.ChangeText, r.RangeText, test.change, test.rng)
 			must.True(t, r.Low <= r.Change && r.Change <= r.High, "%v is not within %v to %v", r.Change, r.Low, r.High)
 		})
 	}
@@ -146,9 +145,8 @@ func TestClassicCountsReceivers(t *testing.T) {
 
 func TestChangesSummary(t *testing.T) {
 	d, _ := build(t, "sequential")
-	if len(d.Changes) != 1 || d.Changes[0].Text != "8 changes on nas, all undone, verified" || len(d.Changes[0].Open) != 0 {
-		t.Errorf("%+v", d.Changes)
-	}
+	must.True(t, len(d.Changes) == 1 && d.Changes[0].Text == "8 changes on nas, all undone, verified" && len(d.Changes[0].Open) == 0,
+		"%+v", d.Changes)
 	d, _ = build(t, "fixed")
 	must.Equal(t, d.Changes[0].Text, "2 changes on desk: 1 undone (verified), 1 left alone", "near")
 	got := d.Changes[1].Open
@@ -237,9 +235,8 @@ func TestGridOfThreeFactors(t *testing.T) {
 // depend on each other, and has one conclusion.
 func TestGridHasOneConclusion(t *testing.T) {
 	d, s := build(t, "grid")
-	if len(d.Grid.Factors) != 2 || d.Grid.Factors[0].Text != "recv_buffer_max is tcp.recv_buffer_max of nas: 64 KiB, 1 MiB" {
-		t.Errorf("legend %+v", d.Grid.Factors)
-	}
+	must.True(t, len(d.Grid.Factors) == 2 && d.Grid.Factors[0].Text == "recv_buffer_max is tcp.recv_buffer_max of nas: 64 KiB, 1 MiB",
+		"legend %+v", d.Grid.Factors)
 	must.Equal(t, d.Grid.Conclusion, "recv_buffer_max=1MiB mtu=9000 is enough: against current, goodput to nas 2.91 times as fast, at least 2.90")
 	if e := d.Grid.Effects; len(e) != 3 || !strings.Contains(e[2].Text, "depend on each other: with mtu=1500, recv_buffer_max=1MiB gives 84.2 % higher; with mtu=9000, 2.89 times") {
 		t.Errorf("effects %+v", e)

@@ -64,12 +64,10 @@ func TestTunedSaysWhatHelped(t *testing.T) {
 	}
 	proof.Verdicts = []model.Verdict{gain, guard}
 	got := report.BuildTuned(model.Session{State: model.SessionDone}, rec, &proof)
-	if got.Headline != "1 of 3 ideas helped: far.tcp.recv_buffer_max 64KiB -> 4MiB" || !got.Proven {
-		t.Errorf("headline %q, proven %v", got.Headline, got.Proven)
-	}
-	if want := []string{"to nas: 30 Mbit/s -> 884 Mbit/s; 29.4 times as fast, at least 28.1; 7 blocks, decided; round trip is unchanged"}; !slices.Equal(got.Gains, want) {
-		t.Errorf("gains %q, want %q", got.Gains, want)
-	}
+	must.True(t, got.Headline == "1 of 3 ideas helped: far.tcp.recv_buffer_max 64KiB -> 4MiB" && got.Proven,
+		"headline %q, proven %v", got.Headline, got.Proven)
+	want := []string{"to nas: 30 Mbit/s -> 884 Mbit/s; 29.4 times as fast, at least 28.1; 7 blocks, decided; round trip is unchanged"}
+	must.True(t, slices.Equal(got.Gains, want), "gains %q, want %q", got.Gains, want)
 	if want := []string{
 		"tcp.recv_buffer_max: 256KiB not tried", "tcp.sack: 1 no effect", "txqueuelen: 4000 failed (the link was lost)",
 		"link.mtu: 9000 not tried (may cut the connection: --allow risky tries it)",
@@ -159,9 +157,7 @@ func TestTunedSaysWhatIsLeft(t *testing.T) {
 		}})
 	}
 	got := report.BuildTuned(s, rec, nil)
-	if want := []string{"to the far end it reaches 61 % of what the path can carry: held back by the receive window of the far host"}; !slices.Equal(got.Short, want) {
-		t.Errorf("%q", got.Short)
-	}
+	must.Same(t, got.Short, []string{"to the far end it reaches 61 % of what the path can carry: held back by the receive window of the far host"})
 	if want := []string{
 		"to the far end rate and latency conflict; the choice:", "14 Mbit/s at 10 ms: current", "58 Mbit/s at 30 ms: small (the goal takes it)", "94 Mbit/s at 95 ms: large",
 	}; !slices.Equal(got.Front, want) {

@@ -71,9 +71,8 @@ func TestScore(t *testing.T) {
 	}
 	for name, tt := range tests {
 		r := Score(planted(tt.label), tt.s, 0)
-		if r.First != tt.first || r.All != tt.all || r.Bit != tt.bit || r.False != tt.false {
-			t.Errorf("%s: first %v, all %v, bit %v, %d false", name, r.First, r.All, r.Bit, r.False)
-		}
+		must.True(t, r.First == tt.first && r.All == tt.all && r.Bit == tt.bit && r.False == tt.false,
+			"%s: first %v, all %v, bit %v, %d false", name, r.First, r.All, r.Bit, r.False)
 	}
 }
 
@@ -254,9 +253,8 @@ func TestMachineCases(t *testing.T) {
 	all := must.Get(Options{Kind: Machines, First: 3, Last: 4}.cases())(t)
 	must.Need(t, len(all) == 2*len(faults.MachineKinds()), "%d cases", len(all))
 	for _, c := range all {
-		if !slices.ContainsFunc(cards(), func(one machines.Card) bool { return one.Model == c.Machine.Card }) {
-			t.Errorf("%s: the machines have no %s", c.Kind, c.Machine.Card)
-		}
+		must.True(t, slices.ContainsFunc(cards(), func(one machines.Card) bool { return one.Model == c.Machine.Card }),
+			"%s: the machines have no %s", c.Kind, c.Machine.Card)
 		o := Options{Kind: c.Kind, First: c.Seed, Last: c.Seed}
 		one, err := o.cases()
 		must.True(t, err == nil && len(one) == 1 && one[0].Kind == c.Kind && o.Claim() == Machines, "%s: %+v, %v", c.Kind, one, err)

@@ -26,9 +26,8 @@ func TestAnalyse(t *testing.T) {
 	if math.Abs(got.Rate-1e7) > 1 || got.Packets != 8000 {
 		t.Errorf("%d packets at %.3f bit/s, want 8000 at 10 Mbit/s", got.Packets, got.Rate)
 	}
-	if got.P50 != 100*time.Microsecond || got.P99 != 100*time.Microsecond || got.Max != 140*time.Microsecond {
-		t.Errorf("gaps %v %v %v", got.P50, got.P99, got.Max)
-	}
+	must.True(t, got.P50 == 100*time.Microsecond && got.P99 == 100*time.Microsecond && got.Max == 140*time.Microsecond,
+		"gaps %v %v %v", got.P50, got.P99, got.Max)
 }
 
 func TestAnalyseRefusesTooFew(t *testing.T) {

@@ -60,9 +60,8 @@ func TestDuel(t *testing.T) {
 		p.Server, p.Endless, p.Lines = []string{"iperf3", "-s", "--forceflush"}, true, 3
 		p.Beside = []string{"sh", "-c", "echo ready; cat; echo over"}
 		out, err := s.Duel(t.Context(), p)
-		if err != nil || strings.TrimSpace(string(out.Beside)) != "over" || bytes.Count(out.Server, []byte("\n")) < 3 {
-			t.Errorf("%v: beside %q, server %q", err, out.Beside, out.Server)
-		}
+		must.True(t, err == nil && strings.TrimSpace(string(out.Beside)) == "over" && bytes.Count(out.Server, []byte("\n")) >= 3,
+			"%v: beside %q, server %q", err, out.Beside, out.Server)
 	})
 	t.Run("client fails", func(t *testing.T) {
 		_, err := s.Duel(t.Context(), Pair{Server: server, Client: []string{"sh", "-c", "echo broken >&2; exit 3"}, Port: 5201})

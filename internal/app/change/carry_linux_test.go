@@ -29,13 +29,10 @@ func TestKeptOnBoth(t *testing.T) {
 	p := newPair(t, "lan", true)
 	p.Answer = yes
 	r, err := p.do(t.Context(), minute)
-	if err != nil || r.Outcome != Confirmed || len(r.Hosts) != 2 || r.Hosts[0].Side != model.Far {
-		t.Fatalf("%+v, %v", r, err)
-	}
+	must.Need(t, err == nil && r.Outcome == Confirmed && len(r.Hosts) == 2 && r.Hosts[0].Side == model.Far, "%+v, %v", r, err)
 	for _, h := range r.Hosts {
-		if len(h.Changes) != 1 || h.Changes[0].State != model.ChangeApplied || h.Changes[0].Old != "1" || h.Changes[0].New != "0" {
-			t.Errorf("%s: %+v", h.Name, h.Changes)
-		}
+		must.True(t, len(h.Changes) == 1 && h.Changes[0].State == model.ChangeApplied && h.Changes[0].Old == "1" && h.Changes[0].New == "0",
+			"%s: %+v", h.Name, h.Changes)
 	}
 	if len(p.Asked()) != 1 || p.Asked()[0].Kind != app.KeepChange || p.Asked()[0].Within != minute {
 		t.Errorf("asked %+v", p.Asked())
@@ -45,9 +42,7 @@ func TestKeptOnBoth(t *testing.T) {
 	entries, _ := os.ReadDir(p.hosts.State)
 	must.True(t, len(entries) == 0, "a note is left: %v", entries)
 	again, err := p.do(t.Context(), minute)
-	if err != nil || again.Outcome != Undone && again.Outcome != Confirmed {
-		t.Errorf("again, by facts that are old: %+v, %v", again, err)
-	}
+	must.True(t, err == nil && (again.Outcome == Undone || again.Outcome == Confirmed), "again, by facts that are old: %+v, %v", again, err)
 	p.again()
 	must.Equal(t, p.sacks(), "00", "after the sessions")
 	for _, h := range []*app.Host{p.hosts.Near, p.hosts.Far} {
@@ -107,9 +102,8 @@ func TestNotKept(t *testing.T) {
 			}
 			r, err := p.do(ctx, within)
 			must.True(t, r.Outcome == Undone && r.Reason == c.reason && (err != nil) == c.fails, "%+v, %v", r, err)
-			if err != nil && (!strings.Contains(err.Error(), ": all settings are back") || app.KindOf(err) != app.Failed) {
-				t.Errorf("kind %d: %v", app.KindOf(err), err)
-			}
+			must.True(t, err == nil || strings.Contains(err.Error(), ": all settings are back") && app.KindOf(err) == app.Failed,
+				"kind %d: %v", app.KindOf(err), err)
 			got := len(apptest.Told[app.Held](p.Person))
 			must.True(t, (got == 1) == (c.answer == nil), "told %d times that nobody is there", got)
 			must.Equal(t, p.sacks(), "11", "afterwards")
@@ -132,9 +126,8 @@ func TestRefusedBeforeAnythingIsWritten(t *testing.T) {
 		"link.mtu":        {app.Usage, []model.Assignment{{Knob: mtuKnob, Value: "65536"}}},
 	} {
 		r, err := p.do(t.Context(), minute, c.wanted...)
-		if r.Outcome != "" || app.KindOf(err) != c.kind || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %+v, kind %d, %v", says, r, app.KindOf(err), err)
-		}
+		must.True(t, r.Outcome == "" && app.KindOf(err) == c.kind && strings.Contains(err.Error(), says),
+			"%s: %+v, kind %d, %v", says, r, app.KindOf(err), err)
 	}
 	r := must.Get(p.do(t.Context(), minute, model.Assignment{Knob: "tcp.sack", Value: "1"}))(t)
 	must.Equal(t, r.Outcome, Nothing, "what holds already: %+v", r)
@@ -159,9 +152,7 @@ func TestHostThatMeasuresOnly(t *testing.T) {
 	}
 	defer env.HangUp(h.Client)
 	_, err = Do(t.Context(), env, Hosts{Near: h, State: t.TempDir()}, Request{Wanted: []model.Assignment{{Knob: "tcp.sack", Value: "0"}}, Within: minute})
-	if app.KindOf(err) != app.Unsupported || !strings.Contains(err.Error(), "measures only") || app.HintOf(err) == "" {
-		t.Errorf("%v", err)
-	}
+	must.True(t, app.KindOf(err) == app.Unsupported && strings.Contains(err.Error(), "measures only") && app.HintOf(err) != "", "%v", err)
 }
 
 // TestSecondHostIsBusy: where the second host refuses, the first one goes back.

@@ -54,13 +54,10 @@ func TestConfirmationFails(t *testing.T) {
 					}
 					return
 				}
-				if err == nil || r.Outcome != Undone || !strings.Contains(err.Error(), "all settings are back") || !noted {
-					t.Errorf("%+v, noted %v, %v", r, noted, err)
-				}
+				must.True(t, err != nil && r.Outcome == Undone && strings.Contains(err.Error(), "all settings are back") && noted,
+					"%+v, noted %v, %v", r, noted, err)
 				for _, h := range r.Hosts {
-					if len(h.Changes) != 1 || h.Changes[0].State != model.ChangeUndone {
-						t.Errorf("%s: %+v", h.Name, h.Changes)
-					}
+					must.True(t, len(h.Changes) == 1 && h.Changes[0].State == model.ChangeUndone, "%s: %+v", h.Name, h.Changes)
 				}
 				must.Equal(t, p.sacks(), "11", "afterwards")
 				must.Is(t, must.Err(os.Stat(filepath.Join(p.hosts.State, PairNoteName))), fs.ErrNotExist, "the note")
@@ -150,9 +147,7 @@ func TestNoteOfAHalfConfirmation(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	got := apptest.Told[app.PartlyKept](p.Person)
-	if len(got) != 1 || got[0].Far != "lab host far" || len(got[0].Holds) != 1 || got[0].Holds[0].Knob != "tcp.sack" {
-		t.Errorf("told %+v", got)
-	}
+	must.True(t, len(got) == 1 && got[0].Far == "lab host far" && len(got[0].Holds) == 1 && got[0].Holds[0].Knob == "tcp.sack", "told %+v", got)
 	must.Is(t, must.Err(os.Stat(note)), fs.ErrNotExist, "the note is left")
 }
 

@@ -43,9 +43,7 @@ func TestHeldUntilTheHostsSayItIsOver(t *testing.T) {
 				t.Errorf("%s, %s", r.Outcome, p.sacks())
 			}
 			for _, h := range r.Hosts {
-				if len(h.Changes) != 1 || h.Changes[0].State != model.ChangeUndone {
-					t.Errorf("%s: %+v", h.Name, h.Changes)
-				}
+				must.True(t, len(h.Changes) == 1 && h.Changes[0].State == model.ChangeUndone, "%s: %+v", h.Name, h.Changes)
 			}
 			for _, e := range p.Events() {
 				e, ok := e.(app.Trouble)

@@ -37,9 +37,7 @@ func TestProvenMTU(t *testing.T) {
 		must.True(t, w.Passes == 4000 && w.Exact, "%+v", w)
 	}
 	for _, transfer := range r.Transfers {
-		if !transfer.OK || transfer.Goodput == 0 && !strings.Contains(transfer.Detail, "kept arriving") {
-			t.Errorf("%+v", transfer)
-		}
+		must.True(t, transfer.OK && (transfer.Goodput != 0 || strings.Contains(transfer.Detail, "kept arriving")), "%+v", transfer)
 	}
 	must.Equal(t, p.mtus(), "4000 4000")
 	w := apptest.Told[app.Watching](p.Person)
@@ -54,9 +52,8 @@ func TestBlackHole(t *testing.T) {
 	p.Answer = yes
 	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
 	must.Need(t, err != nil && r.Outcome == Undone && len(p.Asked()) == 0, "%+v, %v", r, err)
-	if len(r.Paths) != 2 || r.Paths[0].Passes != 1500 || r.Paths[0].Told || !strings.Contains(app.HintOf(err), "link.mtu=1500 fits") {
-		t.Errorf("%+v, hint %q", r.Paths, app.HintOf(err))
-	}
+	must.True(t, len(r.Paths) == 2 && r.Paths[0].Passes == 1500 && !r.Paths[0].Told && strings.Contains(app.HintOf(err), "link.mtu=1500 fits"),
+		"%+v, hint %q", r.Paths, app.HintOf(err))
 	must.Equal(t, p.mtus(), "1500 1500")
 }
 
@@ -91,9 +88,8 @@ func TestWorkAroundWithoutARouter(t *testing.T) {
 	must.True(t, p.hosts.Far.Client != old, "the host got no new session")
 	switch {
 	case err == nil && c.outcome == Confirmed: // probing helps where the kernel has it
-		if got := apptest.Told[app.Around](p.Person); len(got) != 1 || got[0].Setting.Knob != probingKnob || p.sysctl(model.Far, "tcp_mtu_probing") != "1" {
-			t.Errorf("told %+v", got)
-		}
+		got := apptest.Told[app.Around](p.Person)
+		must.True(t, len(got) == 1 && got[0].Setting.Knob == probingKnob && p.sysctl(model.Far, "tcp_mtu_probing") == "1", "told %+v", got)
 	case err == nil || !strings.Contains(err.Error(), "the first cause; no work-around: "):
 		t.Errorf("%s, %v", c.outcome, err)
 	}

@@ -116,9 +116,8 @@ func TestQuickCheckInALab(t *testing.T) {
 	t.Parallel()
 	s, err := looked(t, "rate=50mbit,rtt=4ms", check.Request{Quick: true})
 	must.Need(t, err == nil || app.KindOf(err) == app.Found, "%v", err)
-	if len(s.Check.Ways) != 2 || len(s.Runs) == 0 || len(s.Runs) > len(s.Plan.Tests) {
-		t.Errorf("%d directions, %d runs of %d tests", len(s.Check.Ways), len(s.Runs), len(s.Plan.Tests))
-	}
+	must.True(t, len(s.Check.Ways) == 2 && len(s.Runs) != 0 && len(s.Runs) <= len(s.Plan.Tests),
+		"%d directions, %d runs of %d tests", len(s.Check.Ways), len(s.Runs), len(s.Plan.Tests))
 	seen := map[string]bool{}
 	for _, l := range health.Judge(&s) {
 		seen[l.Thing+" "+string(l.Direction)] = true

@@ -39,9 +39,8 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]model.KnobID{"tcp.sack": "tcp.sack", "net.ipv4.tcp_sack": "tcp.sack", "net/ipv4/tcp_sack": "tcp.sack", "ceiling of receive buffer": "tcp.recv_buffer_max"} {
 		rows := nas().Settings(text, false)
-		if !slices.ContainsFunc(rows, func(s inspect.Setting) bool { return s.Knob == want }) || len(rows) > 8 {
-			t.Errorf("%q finds %d settings", text, len(rows))
-		}
+		must.True(t, slices.ContainsFunc(rows, func(s inspect.Setting) bool { return s.Knob == want }) && len(rows) <= 8,
+			"%q finds %d settings", text, len(rows))
 	}
 	sack := nas().Settings("tcp.sack", false)[0]
 	if sack.Value.Or("") != "0" || sack.SetBy == nil || sack.SetBy.File != "/etc/sysctl.d/9.conf" || sack.SetBy.Line != 3 || sack.SetBy.Value != "0" || sack.Kept != nil {
@@ -110,7 +109,6 @@ func TestWords(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	plain, traffic := texts(inspect.Names(x, true, false)), texts(inspect.Names(x, true, true))
-	if !slices.Contains(plain, "tcp.sack") || slices.Contains(plain, "window") || !slices.Contains(traffic, "window") {
-		t.Errorf("%d and %d names", len(plain), len(traffic))
-	}
+	must.True(t, slices.Contains(plain, "tcp.sack") && !slices.Contains(plain, "window") && slices.Contains(traffic, "window"),
+		"%d and %d names", len(plain), len(traffic))
 }

@@ -62,9 +62,8 @@ func TestTrustOnFirstUse(t *testing.T) {
 	}
 	refused := func(what string, err error, says ...string) {
 		t.Helper()
-		if err == nil || app.KindOf(err) != app.Unreachable || app.HintOf(err) == "" {
-			t.Fatalf("%s: kind %d, hint %q: %v", what, app.KindOf(err), app.HintOf(err), err)
-		}
+		must.Need(t, err != nil && app.KindOf(err) == app.Unreachable && app.HintOf(err) != "",
+			"%s: kind %d, hint %q: %v", what, app.KindOf(err), app.HintOf(err), err)
 		for _, want := range says {
 			must.True(t, strings.Contains(err.Error(), want), "%s: does not say %q: %v", what, want, err)
 		}

@@ -28,14 +28,12 @@ func testEnv() app.Env { return app.Env{Getenv: os.Getenv} }
 
 func TestParseTarget(t *testing.T) {
 	got, err := Parse(link, testEnv())
-	if err != nil || got.Kind != Serve || got.Link.Addr != "nas:5299" || got.Link.Pin != pin || got.Link.Secret == "" {
-		t.Errorf("link: %+v, %v", got, err)
-	}
+	must.True(t, err == nil && got.Kind == Serve && got.Link.Addr == "nas:5299" && got.Link.Pin == pin && got.Link.Secret != "",
+		"link: %+v, %v", got, err)
 	must.True(t, !strings.Contains(got.String(), "secret") && strings.Contains(got.String(), pin), "what is kept of a link: %s", got)
 	got, err = Parse("exec:10.0.0.2 ip netns exec b linerate agent", testEnv())
-	if err != nil || got.Kind != Exec || got.Addr != "10.0.0.2" || !slices.Equal(got.Argv, strings.Fields("ip netns exec b linerate agent")) {
-		t.Errorf("exec: %+v, %v", got, err)
-	}
+	must.True(t, err == nil && got.Kind == Exec && got.Addr == "10.0.0.2" && slices.Equal(got.Argv, strings.Fields("ip netns exec b linerate agent")),
+		"exec: %+v, %v", got, err)
 	got, err = Parse("lab:rate=1gbit,far.tcp.sack=off", testEnv())
 	must.True(t, err == nil && got.Kind == Lab && got.Spec.To.Rate == 1e9 && len(got.Spec.Knobs) == 1, "lab: %+v, %v", got, err)
 	for in, want := range map[string]ssh.Target{

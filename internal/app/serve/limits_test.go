@@ -28,13 +28,11 @@ func TestLimits(t *testing.T) {
 	if c, err = f.config(host, visitors{open: true, sessions: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if c.Server.Sessions != 20 || c.Server.Memory != 1<<30 || c.Server.UDP != 1e9 || c.Server.Egress != 1<<40 || c.Window != time.Hour {
-		t.Errorf("server %+v in %v", c.Server, c.Window)
-	}
+	must.True(t, c.Server.Sessions == 20 && c.Server.Memory == 1<<30 && c.Server.UDP == 1e9 && c.Server.Egress == 1<<40 && c.Window == time.Hour,
+		"server %+v in %v", c.Server, c.Window)
 	must.True(t, c.AllAnonymous.Memory == 0 && c.AllAnonymous.Disk == -1 && c.AllAnonymous.Sessions == 3, "anonymous clients %+v", c.AllAnonymous)
-	if c.Anonymous.Lifetime != time.Minute || c.Anonymous.Source.Time != 10*time.Minute || c.Anonymous.Source.Sessions != 0 {
-		t.Errorf("source %+v", c.Anonymous)
-	}
+	must.True(t, c.Anonymous.Lifetime == time.Minute && c.Anonymous.Source.Time == 10*time.Minute && c.Anonymous.Source.Sessions == 0,
+		"source %+v", c.Anonymous)
 	if c, err = (Limits{}).config(host, visitors{sessions: 12}); err != nil || c.Server.Sessions != 12 || c.AllAnonymous.Sessions != -1 {
 		t.Errorf("a server for those with a key alone: %v, %+v", err, c)
 	}

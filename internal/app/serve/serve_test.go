@@ -133,9 +133,8 @@ func TestServer(t *testing.T) {
 
 	keys := Keys{Env: env, State: dir}
 	made, link, err := keys.Add("ci", "measure", "30d", "")
-	if err != nil || made.Name != "ci" || made.Right != "measure" || made.Expires.Before(time.Now().Add(29*24*time.Hour)) {
-		t.Fatalf("%+v, %v", made, err)
-	}
+	must.Need(t, err == nil && made.Name == "ci" && made.Right == "measure" && !made.Expires.Before(time.Now().Add(29*24*time.Hour)),
+		"%+v, %v", made, err)
 	if !strings.HasSuffix(link, "@"+s.Addr().String()) {
 		t.Errorf("%s does not name %s", link, s.Addr())
 	}
@@ -236,9 +235,8 @@ func TestServerRefuses(t *testing.T) {
 			t.Errorf("%s: served", name)
 			continue
 		}
-		if app.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) || !strings.Contains(app.HintOf(err), c.hint) {
-			t.Errorf("%s: kind %d, %v; hint %q", name, app.KindOf(err), err, app.HintOf(err))
-		}
+		must.True(t, app.KindOf(err) == c.kind && strings.Contains(err.Error(), c.says) && strings.Contains(app.HintOf(err), c.hint),
+			"%s: kind %d, %v; hint %q", name, app.KindOf(err), err, app.HintOf(err))
 		again, err := new(net.ListenConfig).Listen(t.Context(), "tcp", own)
 		if err != nil {
 			t.Errorf("%s leaves its port open: %v", name, err)
@@ -267,9 +265,8 @@ func TestKeysRefuse(t *testing.T) {
 		"no link": {func() error { _, err := k.Link(""); return err }, app.Failed, "key add NAME"},
 	} {
 		err := c.do()
-		if err == nil || app.KindOf(err) != c.kind || !strings.Contains(app.HintOf(err), c.hint) {
-			t.Errorf("%s: %v, hint %q", name, err, app.HintOf(err))
-		}
+		must.True(t, err != nil && app.KindOf(err) == c.kind && strings.Contains(app.HintOf(err), c.hint),
+			"%s: %v, hint %q", name, err, app.HintOf(err))
 	}
 	all := must.Get(k.List())(t)
 	must.True(t, len(all) == 1 && all[0].Name == "ci" && all[0].LastUsed.IsZero(), "%+v", all)

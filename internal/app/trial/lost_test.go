@@ -52,9 +52,8 @@ func TestHostLostForGood(t *testing.T) {
 	}
 	s.person.On = once(func(app.Sampled) { s.Cut(model.Far) })
 	got, err := s.trial(s.store, design(t, 1, shortFlow(), model.Setting{Name: "current"}, settings()[1])).Run(t.Context())
-	if got.State != model.SessionInterrupted || !strings.Contains(got.Reason, "run 1: ") || !strings.Contains(got.Reason, "no route to host") {
-		t.Errorf("%s %q", got.State, got.Reason)
-	}
+	must.True(t, got.State == model.SessionInterrupted && strings.Contains(got.Reason, "run 1: ") && strings.Contains(got.Reason, "no route to host"),
+		"%s %q", got.State, got.Reason)
 	must.True(t, len(apptest.Told[app.TrialEnded](s.person)) == 1 && errors.Is(err, refused), "%v", err)
 	s.stored(got)
 	s.ends.Close()
@@ -90,9 +89,8 @@ func TestWhatBecameOfSettings(t *testing.T) {
 			}
 			got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())
 			must.Need(t, (err != nil) == c.fails && (err == nil || app.KindOf(err) == c.kind), "%v", err)
-			if c.fails && (app.HintOf(err) == "" || !strings.Contains(err.Error(), "link.mtu on the far host")) {
-				t.Errorf("%v, hint %q", err, app.HintOf(err))
-			}
+			must.True(t, !c.fails || app.HintOf(err) != "" && strings.Contains(err.Error(), "link.mtu on the far host"),
+				"%v, hint %q", err, app.HintOf(err))
 			i := slices.IndexFunc(got.Changes, func(ch model.Change) bool { return ch.Knob == "link.mtu" })
 			must.True(t, i >= 0 && got.Changes[i].State == c.state && got.Changes[i].Detail != "", "%+v", got.Changes)
 			s.stored(got)
@@ -119,9 +117,8 @@ func TestSettledAtTheReconnect(t *testing.T) {
 	}
 	got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())
 	i := slices.IndexFunc(got.Changes, func(ch model.Change) bool { return ch.Knob == "link.mtu" })
-	if err != nil || i < 0 || got.Changes[i].State != model.ChangeUndone || !strings.Contains(got.Changes[i].Detail, "holds the old value") {
-		t.Errorf("%+v, %v", got.Changes, err)
-	}
+	must.True(t, err == nil && i >= 0 && got.Changes[i].State == model.ChangeUndone && strings.Contains(got.Changes[i].Detail, "holds the old value"),
+		"%+v, %v", got.Changes, err)
 }
 
 // full is a store whose disk is full after so many runs.
@@ -141,9 +138,8 @@ func (f *full) AddRun(ctx context.Context, id string, r model.Run, s []model.Sam
 func TestStoreFull(t *testing.T) {
 	s := newStand(t)
 	got, err := s.trial(&full{s.store, 1}, design(t, 2, shortFlow(), settings()...)).Run(t.Context())
-	if app.KindOf(err) != app.Store || !errors.Is(err, store.ErrFull) || got.State != model.SessionInterrupted || len(got.Runs) != 2 {
-		t.Errorf("%s, %d runs, %v", got.State, len(got.Runs), err)
-	}
+	must.True(t, app.KindOf(err) == app.Store && errors.Is(err, store.ErrFull) && got.State == model.SessionInterrupted && len(got.Runs) == 2,
+		"%s, %d runs, %v", got.State, len(got.Runs), err)
 	s.ends.Close()
 	s.Untouched()
 }
@@ -214,9 +210,8 @@ func TestHalfMeasured(t *testing.T) {
 	test := s.trial(s.store, plan)
 	test.Session.Kind = model.KindTest
 	got, err := test.Run(t.Context())
-	if app.KindOf(err) != app.Untrusted || app.HintOf(err) == "" || !strings.Contains(err.Error(), "direction from was never measured: ") {
-		t.Errorf("%s, %v", got.State, err)
-	}
+	must.True(t, app.KindOf(err) == app.Untrusted && app.HintOf(err) != "" && strings.Contains(err.Error(), "direction from was never measured: "),
+		"%s, %v", got.State, err)
 	for _, r := range report.Counted(got.Runs) {
 		must.Equal(t, r.Flow.Direction, model.To, "counts")
 	}

@@ -94,9 +94,8 @@ func TestSearchPlan(t *testing.T) {
 	}
 	p, wrong := planned(q)
 	want := model.RateSearch{Low: 200e3, High: 20e6, Limit: 0.001, Resolution: 0.02, Repeats: 5}
-	if len(wrong) > 0 || *p.Search != want || p.Flow.Duration != 2*time.Second || p.Flow.Interval != 2*time.Second {
-		t.Errorf("%+v, %+v, %v", p.Search, p.Flow, wrong)
-	}
+	must.True(t, len(wrong) == 0 && *p.Search == want && p.Flow.Duration == 2*time.Second && p.Flow.Interval == 2*time.Second,
+		"%+v, %+v, %v", p.Search, p.Flow, wrong)
 	if p.Flow.Engine != udp.Name || !slices.Equal(p.Directions, []model.Direction{model.To}) || len(p.Order)+len(p.Settings)+p.MaxBlocks > 0 {
 		t.Errorf("%+v", p)
 	}
@@ -129,9 +128,8 @@ func TestPlanOfForeignPeers(t *testing.T) {
 	s := trial.Sweep{Flow: model.Flow{Direction: model.To}, Params: sizes.Params{Mode: sizes.Both}, Smallest: 64, Largest: units.Bytes(1 << 20), Seed: 1}
 	p, err := s.Plan(env, &far, app.Values{"min": "64", "max": "1MiB"})
 	own, _ := sizes.Of(p.Flow)
-	if err != nil || p.Flow.Engine != sizes.NetPIPE || len(p.Order) != 1 || len(own.Sizes) != 0 || own.Mode != sizes.Both {
-		t.Errorf("%+v, %+v, %v", p, own, err)
-	}
+	must.True(t, err == nil && p.Flow.Engine == sizes.NetPIPE && len(p.Order) == 1 && len(own.Sizes) == 0 && own.Mode == sizes.Both,
+		"%+v, %+v, %v", p, own, err)
 	s.Flow.Nagle = true
 	if _, err := s.Plan(env, &far, nil); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "--nagle") {
 		t.Errorf("Nagle's algorithm at NPtcp: %v", err)

@@ -115,9 +115,8 @@ func kinds(events []app.Event) []string {
 func TestTrial(t *testing.T) {
 	s := newStand(t)
 	got, err := s.trial(s.store, design(t, 2, shortFlow(), settings()...)).Run(t.Context())
-	if err != nil || got.State != model.SessionDone || len(got.Runs) < 4 || len(got.Verdicts) == 0 {
-		t.Fatalf("%s, %d runs, %d verdicts, %v", got.State, len(got.Runs), len(got.Verdicts), err)
-	}
+	must.Need(t, err == nil && got.State == model.SessionDone && len(got.Runs) >= 4 && len(got.Verdicts) != 0,
+		"%s, %d runs, %d verdicts, %v", got.State, len(got.Runs), len(got.Verdicts), err)
 	want := []string{"Looking", "TrialBegan"}
 	for _, r := range got.Runs { // a busy machine may cut a run short, and its block is done again
 		if r.Position == 1 {
@@ -157,9 +156,8 @@ func TestInterruptedAndResumed(t *testing.T) {
 		}
 	}
 	cut, err := s.trial(s.store, design(t, 3, shortFlow(), settings()...)).Run(ctx)
-	if app.KindOf(err) != app.Interrupted || cut.State != model.SessionInterrupted || cut.Reason != "interrupted by the user" {
-		t.Fatalf("%s %q, %v", cut.State, cut.Reason, err)
-	}
+	must.Need(t, app.KindOf(err) == app.Interrupted && cut.State == model.SessionInterrupted && cut.Reason == "interrupted by the user",
+		"%s %q, %v", cut.State, cut.Reason, err)
 	last := cut.Runs[len(cut.Runs)-1]
 	must.True(t, last.State == model.RunInterrupted && last.Block == 2, "the last run: block %d, %s", last.Block, last.State)
 	s.stored(cut)
@@ -214,9 +212,8 @@ func TestExperiment(t *testing.T) {
 	}
 	s.open()
 	err = trial.MayTune(s.ends, design(t, 1, shortFlow(), settings()...))
-	if app.KindOf(err) != app.Unsupported || app.HintOf(err) == "" || !strings.Contains(err.Error(), "link.mtu cannot be set on ") {
-		t.Errorf("%v", err)
-	}
+	must.True(t, app.KindOf(err) == app.Unsupported && app.HintOf(err) != "" && strings.Contains(err.Error(), "link.mtu cannot be set on "),
+		"%v", err)
 	if _, err := trial.Resume(s.env, s.ends, s.store, model.Session{Plan: design(t, 1, shortFlow(), settings()...)}); app.KindOf(err) != app.Unsupported {
 		t.Errorf("%v", err)
 	}
@@ -298,18 +295,16 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 	p, err := plan.New(plan.Options{Settings: settings(), Flow: flow, Blocks: 6, Null: plan.NullNone, Settle: -1, Seed: 1, Margin: 1e-6, Guards: []model.Guard{}})
 	must.Do(t, err)
 	done, err := s.trial(s.store, p).Run(t.Context())
-	if err != nil || done.State != model.SessionDone || len(done.Runs) != 12 || done.Verdicts[0].Outcome != model.Undecided {
-		t.Fatalf("%s %q, %d runs, %+v, %v", done.State, done.Reason, len(done.Runs), done.Verdicts, err)
-	}
+	must.Need(t, err == nil && done.State == model.SessionDone && len(done.Runs) == 12 && done.Verdicts[0].Outcome == model.Undecided,
+		"%s %q, %d runs, %+v, %v", done.State, done.Reason, len(done.Runs), done.Verdicts, err)
 	if _, err := trial.Extend(done, 6, 0); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "nothing left to do") || app.HintOf(err) == "" {
 		t.Errorf("no block more: %v", err)
 	}
 	longer := must.Get(trial.Extend(done, 8, 0))(t)
 	next := must.Get(trial.Resume(s.env, s.ends, s.store, longer))(t)
 	got, err := next.Run(t.Context())
-	if err != nil || got.State != model.SessionDone || len(got.Runs) != 16 || got.Verdicts[0].Blocks != 8 {
-		t.Fatalf("%s %q, %d runs, %+v, %v", got.State, got.Reason, len(got.Runs), got.Verdicts, err)
-	}
+	must.Need(t, err == nil && got.State == model.SessionDone && len(got.Runs) == 16 && got.Verdicts[0].Blocks == 8,
+		"%s %q, %d runs, %+v, %v", got.State, got.Reason, len(got.Runs), got.Verdicts, err)
 	s.stored(got)
 	kept := must.Get(s.store.Session(t.Context(), got.ID))(t)
 	must.True(t, kept.Plan.MaxBlocks == 8 && len(kept.Plan.Order) == 8, "stored plan of %d blocks", kept.Plan.MaxBlocks)

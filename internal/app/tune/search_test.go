@@ -91,9 +91,8 @@ func TestWhatIsAskedFor(t *testing.T) {
 			s := newStand(t)
 			s.person.Answer = c.answer
 			out, err := s.search(t.Context(), t, Request{Risky: c.risky})
-			if err != nil || out.Search.State != model.SessionDone || out.Confirmation != nil {
-				t.Fatalf("%s %q, %v", out.Search.State, out.Search.Reason, err)
-			}
+			must.Need(t, err == nil && out.Search.State == model.SessionDone && out.Confirmation == nil,
+				"%s %q, %v", out.Search.State, out.Search.Reason, err)
 			asked := s.person.Asked()
 			if len(asked) != c.asked || c.asked > 0 && (asked[0].Kind != app.TryRisky || asked[0].What != "far.link.mtu=9000" || asked[0].Why != "may cut the connection") {
 				t.Errorf("asked %+v", asked)
@@ -137,9 +136,8 @@ func TestCutShortAndResumed(t *testing.T) {
 	defer s.ends.Close()
 	kept := must.Get(s.store.Session(t.Context(), out.Search.ID))(t)
 	again, err := Resume(t.Context(), s.env, s.ends, s.store, kept, Request{Risky: true})
-	if err != nil || again.Search.State != model.SessionDone || again.Search.ID != out.Search.ID || again.Record.Ideas[0].Blocks != 2 {
-		t.Errorf("%s %q, %+v, %v", again.Search.State, again.Search.Reason, again.Record.Ideas, err)
-	}
+	must.True(t, err == nil && again.Search.State == model.SessionDone && again.Search.ID == out.Search.ID && again.Record.Ideas[0].Blocks == 2,
+		"%s %q, %+v, %v", again.Search.State, again.Search.Reason, again.Record.Ideas, err)
 }
 
 // What a person named in --only and --never, and hosts that measure only, refuse an idea.
@@ -198,8 +196,7 @@ func TestRationed(t *testing.T) {
 		"no room":         {30e6, 9e6, []model.Run{run(1e6)}, 1},
 		"spent":           {3e6, 0, []model.Run{run(2e6), run(2e6)}, 1},
 	} {
-		if got := rationed(c.data, c.full, c.runs, 1, len(c.runs)); got != c.want {
-			t.Errorf("%s: %d runs, want %d", name, got, c.want)
-		}
+		got := rationed(c.data, c.full, c.runs, 1, len(c.runs))
+		must.True(t, got == c.want, "%s: %d runs, want %d", name, got, c.want)
 	}
 }

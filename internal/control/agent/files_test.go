@@ -87,9 +87,8 @@ func TestFilesAreKept(t *testing.T) {
 	}
 	must.Do(t, os.WriteFile(filepath.Join(root, "etc/sysctl.d/zz-linerate.conf"), []byte("mine"), 0o600))
 	back, err := s.Restore(ctx, "")
-	if err != nil || len(back.Files) != 2 || back.Files[0].State != model.FileRestored || back.Files[1].State != model.FileChanged {
-		t.Errorf("Restore = %+v, %v", back, err)
-	}
+	must.True(t, err == nil && len(back.Files) == 2 && back.Files[0].State == model.FileRestored && back.Files[1].State == model.FileChanged,
+		"Restore = %+v, %v", back, err)
 	claims := must.Get(s.Claims(ctx, []model.KnobID{"link.mtu"}))(t)
 	must.True(t, len(claims) == 1 && claims[0].Link == "em0" && claims[0].Active.Or(false) && claims[0].Line == 3, "Claims = %+v", claims)
 	all := must.Get(s.Confirmed(ctx))(t)

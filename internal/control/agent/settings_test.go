@@ -65,9 +65,8 @@ func TestKeeping(t *testing.T) {
 	}
 	k.broken = errors.New("the journal's disk is full")
 	changes, err := s.Revert(ctx, "one")
-	if len(changes) != 1 || err == nil || !strings.HasSuffix(err.Error(), k.broken.Error()) {
-		t.Errorf("Revert that ends half way = %+v, %v: want what was undone, and why not all", changes, err)
-	}
+	must.True(t, len(changes) == 1 && err != nil && strings.HasSuffix(err.Error(), k.broken.Error()),
+		"Revert that ends half way = %+v, %v: want what was undone, and why not all", changes, err)
 	must.Equal(t, strings.Join(k.asked, " "), "one two revert revertone", "the keeper was asked %q", k.asked)
 	if found, err := s.Origins(ctx, []model.KnobID{"tcp.sack"}); len(found) != 1 || found["tcp.sack"] != (model.FileLine{File: "/etc/x", Number: 3, Text: "9"}) || err != nil {
 		t.Errorf("Origins = %+v, %v", found, err)

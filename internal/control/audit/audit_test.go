@@ -255,9 +255,8 @@ func FuzzEvent(f *testing.F) {
 		lines := p.lines()
 		must.Need(t, len(lines) == 1 && json.Valid([]byte(lines[0])) && len(lines[0]) <= 4000, "%q", lines)
 		for _, s := range []string{lines[0], talk} {
-			if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x202e || r == 0x2028 }) {
-				t.Errorf("%q", s)
-			}
+			must.True(t, !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x202e || r == 0x2028 }),
+				"%q", s)
 		}
 	})
 }

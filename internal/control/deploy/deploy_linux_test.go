@@ -106,9 +106,7 @@ func TestConformance(t *testing.T) {
 		return p
 	}})
 	agenttest.Eventually(t, "an empty temporary folder", func() bool { return len(h.tmp(t)) == 0 })
-	if h.copied != 1 {
-		t.Errorf("copied %d times", h.copied)
-	}
+	must.True(t, h.copied == 1, "copied %d times", h.copied)
 }
 
 // TestLeavesNothing demands that the far host is as before, for every login shell.
@@ -123,16 +121,14 @@ func TestLeavesNothing(t *testing.T) {
 		c := h.session(t, deploy.Options{})
 		dirs := h.tmp(t)
 		must.Need(t, len(dirs) == 1, "during the session: %q", dirs)
-		if s, err := os.Stat(dirs[0]); err != nil || s.Mode().Perm() != 0o700 || s.Sys().(*syscall.Stat_t).Uid != 4242 {
-			t.Errorf("the directory: %v, %v", s, err)
-		}
+		s := must.Get(os.Stat(dirs[0]))(t)
+		must.True(t, s.Mode().Perm() == 0o700 && s.Sys().(*syscall.Stat_t).Uid == 4242, "the directory: %v", s)
 		closeSession(t, c)
 		if left := h.tmp(t); len(left) > 0 || h.copied != 1 {
 			t.Errorf("%s: left behind: %q; copied %d times", shell, left, h.copied)
 		}
-		if got := h.calls(t); !strings.HasPrefix(got, "uid 4242: ") {
-			t.Errorf("%s: %s", shell, got)
-		}
+		got := h.calls(t)
+		must.True(t, strings.HasPrefix(got, "uid 4242: "), "%s: %s", shell, got)
 		home, err := os.ReadDir(h.Home("someone"))
 		if err != nil || slices.ContainsFunc(home, func(e os.DirEntry) bool {
 			return e.Name() != "calls" && e.Name() != ".config" && e.Name() != ".local" && e.Name() != ".cache" // fish's own
@@ -210,9 +206,7 @@ func TestKeep(t *testing.T) {
 	_, _ = f.WriteAt([]byte("X"), 100_000)
 	_ = f.Close()
 	once(2)
-	if h.done != h.bytes || h.bytes == 0 {
-		t.Errorf("told of %d of %d bytes", h.done, h.bytes)
-	}
+	must.True(t, h.done == h.bytes && h.bytes != 0, "told of %d of %d bytes", h.done, h.bytes)
 }
 
 // TestKeepIsAsked: who is asked says whether the copy stays. One of an earlier version
@@ -233,9 +227,8 @@ func TestKeepIsAsked(t *testing.T) {
 			t.Fatalf("copied %d times, want %d; left %q, want %q", h.copied, copied, found, left)
 		}
 		for i, name := range left {
-			if ok, _ := filepath.Match(dir+"/"+name, found[i]); !ok {
-				t.Errorf("left %q, want %q", found, left)
-			}
+			ok, _ := filepath.Match(dir+"/"+name, found[i])
+			must.True(t, ok, "left %q, want %q", found, left)
 		}
 	}
 	once(deploy.KeepAsked, 1)

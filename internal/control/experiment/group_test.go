@@ -77,9 +77,8 @@ func TestGroupsChangeWhatTheyHoldOnce(t *testing.T) {
 			}
 			out := must.Get(Run(t.Context(), c))(t)
 			must.Need(t, out.State == model.SessionDone && len(out.Runs) == 7*6*len(directions), "%d runs, %s", len(out.Runs), out.State)
-			if b.switches != 14 || pauses != 14 || b.released != 0 || b.holds != nil {
-				t.Errorf("%d switches, %d pauses, %d released, %v held", b.switches, pauses, b.released, b.holds)
-			}
+			must.True(t, b.switches == 14 && pauses == 14 && b.released == 0 && b.holds == nil,
+				"%d switches, %d pauses, %d released, %v held", b.switches, pauses, b.released, b.holds)
 		})
 	}
 }

@@ -50,9 +50,8 @@ func TestJudge(t *testing.T) {
 				{Host: model.Far, Flows: c.far, Warnings: []string{"odd"}},
 			}
 			err := a.judge()
-			if (err == nil) != (c.fault == "") || err != nil && (!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.fault)) {
-				t.Errorf("error %v", err)
-			}
+			must.True(t, (err == nil) == (c.fault == "") && (err == nil || errors.Is(err, ErrInvalid) && strings.Contains(err.Error(), c.fault)),
+				"error %v", err)
 			v, _ := a.run.Value(model.To, model.Goodput)
 			must.True(t, v == c.value, "goodput %v, want %v", v, c.value)
 			if v, _ := a.run.Value("", CPUMetric(model.Near)); v != 0.5 {
@@ -108,9 +107,8 @@ func TestDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := &attempt{spec: Spec{Settle: c.settle}, flow: c.flow}
 			within, enough := a.deadline()
-			if enough != c.enough || within < c.most || within > session.MaxDuration {
-				t.Errorf("deadline %v, enough %v; want at least %v, %v", within, enough, c.most, c.enough)
-			}
+			must.True(t, enough == c.enough && within >= c.most && within <= session.MaxDuration,
+				"deadline %v, enough %v; want at least %v, %v", within, enough, c.most, c.enough)
 		})
 	}
 }

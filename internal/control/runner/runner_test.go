@@ -150,9 +150,8 @@ func TestKnobThatDoesNotHold(t *testing.T) {
 		b := newBed(t)
 		b.near.FailVerify = n + 1
 		run, _, err := b.Run(t.Context(), runner.Spec{Setting: setting(), Flow: wiretest.Flow(model.To)}, nil)
-		if !errors.Is(err, runner.ErrInvalid) || run.State != model.RunInvalid || !strings.Contains(run.Reason, when) {
-			t.Errorf("%s: %v, %+v", when, err, run)
-		}
+		must.True(t, errors.Is(err, runner.ErrInvalid) && run.State == model.RunInvalid && strings.Contains(run.Reason, when),
+			"%s: %v, %+v", when, err, run)
 		must.Equal(t, len(run.Ends) == 2, n == 1, "%s: %d reports", when, len(run.Ends))
 		b.untouched(t)
 	}

@@ -35,9 +35,8 @@ func TestGreedyAgentLosesTheSession(t *testing.T) {
 	must.Get(c.Prepare(t.Context(), Preparation{Run: 1, Flow: flow}))(t)
 	got := 0
 	err := c.Run(t.Context(), 1, func(e Event) { got += len(e.Samples) })
-	if !errors.Is(err, ErrGreedy) || !strings.Contains(err.Error(), "the agent sent more than this run can have") || got > 100_000 {
-		t.Errorf("%d samples, error %v", got, err)
-	}
+	must.True(t, errors.Is(err, ErrGreedy) && strings.Contains(err.Error(), "the agent sent more than this run can have") && got <= 100_000,
+		"%d samples, error %v", got, err)
 	soon(t, "the agent to be cut off", left)
 	must.Is(t, must.Err(c.Facts(t.Context(), "")), ErrGreedy, "the session goes on")
 }

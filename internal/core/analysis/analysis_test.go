@@ -24,9 +24,8 @@ func TestSequentialV1IsBetterAtBlockSeven(t *testing.T) {
 		if n >= 7 {
 			want = model.Better
 		}
-		if v.Outcome != want || r.Done != (n >= 7) || v.Blocks != n || r.Blocks != n {
-			t.Fatalf("block %d: %s (%s), done %v", n, v.Outcome, v.Reason, r.Done)
-		}
+		must.Need(t, v.Outcome == want && r.Done == (n >= 7) && v.Blocks == n && r.Blocks == n,
+			"block %d: %s (%s), done %v", n, v.Outcome, v.Reason, r.Done)
 		must.True(t, v.P == nil, "block %d: a fixed-n p in sequential mode", n)
 		if n == 8 {
 			near(t, "evidence", *v.Evidence, 127.446110, 1e-3)
@@ -129,9 +128,8 @@ func TestFixedOutcomes(t *testing.T) {
 		p := newPlan(t, 2, fixed(c.blocks))
 		v := verdictOf(t, Analyse(p, runsOf(p, len(p.Order), steady(p, map[string][]float64{"s1": c.d}))), "s1")
 		must.True(t, v.Outcome == c.want && v.Size == c.size, "%s: %s %q (%s), want %s %q", name, v.Outcome, v.Size, v.Reason, c.want, c.size)
-		if (v.Outcome == model.Undecided) != (v.Reason != "") || (v.Outcome == model.Undecided) != (v.MoreBlocks > 0) {
-			t.Errorf("%s: reason %q, %d more blocks", name, v.Reason, v.MoreBlocks)
-		}
+		must.True(t, (v.Outcome == model.Undecided) == (v.Reason != "") && (v.Outcome == model.Undecided) == (v.MoreBlocks > 0),
+			"%s: reason %q, %d more blocks", name, v.Reason, v.MoreBlocks)
 	}
 }
 
@@ -143,9 +141,8 @@ func TestFixedHolmHoldsBackAWeakCandidate(t *testing.T) {
 		d[s] = []float64{.2, -.2, .1, -.11, .05, -.06, .01, -.02}
 	}
 	v := verdictOf(t, Analyse(p, runsOf(p, 8, steady(p, d))), "s1")
-	if v.Outcome != model.Undecided || !(v.Interval.Low > 0) || !strings.Contains(v.Reason, "5 comparisons") {
-		t.Errorf("%s (%s), interval %v", v.Outcome, v.Reason, v.Interval)
-	}
+	must.True(t, v.Outcome == model.Undecided && v.Interval.Low > 0 && strings.Contains(v.Reason, "5 comparisons"),
+		"%s (%s), interval %v", v.Outcome, v.Reason, v.Interval)
 	near(t, "adjusted p", *v.P, 5*2*2.0/256, 1e-12)
 	must.True(t, v.Family != nil && v.Family.Low < v.Interval.Low, "family interval %v inside %v", v.Family, v.Interval)
 	alone := newPlan(t, 2, fixed(8))
@@ -157,13 +154,11 @@ func TestTwinMakesTheSessionUntrustworthy(t *testing.T) {
 		p := newPlan(t, 3, change)
 		f := steady(p, map[string][]float64{"s1": {.2}, "s2": v1(), p.Twin: {.3, .31, .29, .32}})
 		r := Analyse(p, runsOf(p, 9, f))
-		if !r.Untrustworthy || !r.Done || !strings.Contains(r.Reason, "copy of the baseline") {
-			t.Errorf("%s: untrustworthy %v, done %v: %s", name, r.Untrustworthy, r.Done, r.Reason)
-		}
+		must.True(t, r.Untrustworthy && r.Done && strings.Contains(r.Reason, "copy of the baseline"),
+			"%s: untrustworthy %v, done %v: %s", name, r.Untrustworthy, r.Done, r.Reason)
 		for _, v := range r.Verdicts {
-			if v.IsTwin != (v.Setting == p.Twin) || v.IsTwin != (v.Outcome == model.Better) {
-				t.Errorf("%s: %s is %s (%s)", name, v.Setting, v.Outcome, v.Reason)
-			}
+			must.True(t, v.IsTwin == (v.Setting == p.Twin) && v.IsTwin == (v.Outcome == model.Better),
+				"%s: %s is %s (%s)", name, v.Setting, v.Outcome, v.Reason)
 			must.True(t, v.IsTwin || v.Reason == r.Reason && v.P == nil, "%s: %s says %q", name, v.Setting, v.Reason)
 		}
 	}
@@ -207,13 +202,11 @@ func TestTwinBetweenWarningAndVeto(t *testing.T) {
 		p := newPlan(t, 3, nil)
 		r := Analyse(p, runsOf(p, c.blocks, steady(p, map[string][]float64{"s1": {.2}, "s2": {.2}, p.Twin: c.d})))
 		told := strings.Contains(strings.Join(append(r.Warnings, r.Reason), "; "), c.says)
-		if r.Untrustworthy != c.bad || !told || (c.says == "") != (len(r.Warnings) == 0 && !r.Untrustworthy) {
-			t.Errorf("%s: untrustworthy %v (%s), warnings %q", name, r.Untrustworthy, r.Reason, r.Warnings)
-		}
+		must.True(t, r.Untrustworthy == c.bad && told && (c.says == "") == (len(r.Warnings) == 0 && !r.Untrustworthy),
+			"%s: untrustworthy %v (%s), warnings %q", name, r.Untrustworthy, r.Reason, r.Warnings)
 		for _, v := range r.Verdicts {
-			if v.IsTwin && !c.bad && v.Outcome != model.Undecided && v.Outcome != model.Equivalent {
-				t.Errorf("%s: the copy is %s in a session that is trusted", name, v.Outcome)
-			}
+			must.True(t, !v.IsTwin || c.bad || v.Outcome == model.Undecided || v.Outcome == model.Equivalent,
+				"%s: the copy is %s in a session that is trusted", name, v.Outcome)
 		}
 	}
 }
@@ -305,9 +298,8 @@ func TestUndecidedAtTheEnd(t *testing.T) {
 	p := newPlan(t, 2, nil)
 	r := Analyse(p, runsOf(p, 24, steady(p, map[string][]float64{"s1": {.2, -.19}})))
 	v := verdictOf(t, r, "s1")
-	if !r.Done || r.Hopeless || v.Outcome != model.Undecided || v.MoreBlocks < 1 || r.Reason != "the plan's blocks are spent" {
-		t.Errorf("done %v (%s), %s, %d more", r.Done, r.Reason, v.Outcome, v.MoreBlocks)
-	}
+	must.True(t, r.Done && !r.Hopeless && v.Outcome == model.Undecided && v.MoreBlocks >= 1 && r.Reason == "the plan's blocks are spent",
+		"done %v (%s), %s, %d more", r.Done, r.Reason, v.Outcome, v.MoreBlocks)
 }
 
 func TestResultsHaveNoNumberThatJSONCannotShow(t *testing.T) {
@@ -354,9 +346,8 @@ func TestUnusableValuesLeaveTheBlockOut(t *testing.T) {
 	r := Analyse(p, runs)
 	v := verdictOf(t, r, "s1")
 	must.True(t, v.Blocks == 7 && r.Blocks == 8, "%d differences of %d blocks, want 7 of 8", v.Blocks, r.Blocks)
-	if !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "block 5 has no usable value") }) {
-		t.Errorf("warnings %q", r.Warnings)
-	}
+	must.True(t, slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "block 5 has no usable value") }),
+		"warnings %q", r.Warnings)
 }
 
 // TestBoundThatTouchesZeroIsOnNoSide is the case that scaling all throughputs by
@@ -367,9 +358,8 @@ func TestBoundThatTouchesZeroIsOnNoSide(t *testing.T) {
 	l := look{x: &series{objective: true, scale: 1, margin: 0.03}, one: &side{d: d}, verdict: model.Verdict{Blocks: len(d)}}
 	for _, low := range []float64{0, 3e-17, -3e-17} {
 		l.within, l.narrow = stats.Interval{Low: low, High: 0.002}, stats.Interval{Low: low, High: 0.002}
-		if v := s.nameFixed(l, 0.01, true); v.Outcome != model.Equivalent {
-			t.Errorf("a lower bound of %g is %s, want equivalent", low, v.Outcome)
-		}
+		v := s.nameFixed(l, 0.01, true)
+		must.True(t, v.Outcome == model.Equivalent, "a lower bound of %g is %s, want equivalent", low, v.Outcome)
 		l.within, l.narrow = stats.Interval{Low: -0.002, High: low}, stats.Interval{Low: -0.002, High: low}
 		if v := s.nameFixed(l, 0.01, true); v.Outcome != model.Equivalent {
 			t.Errorf("an upper bound of %g is %s, want equivalent", low, v.Outcome)

@@ -49,9 +49,8 @@ func TestDirectionsAsRunsOfTheirOwn(t *testing.T) {
 		return 1e9
 	})
 	r := Analyse(p, runs)
-	if len(r.Verdicts) != 2 || len(r.Warnings) != 0 || r.Blocks != 8 {
-		t.Fatalf("%d verdicts of %d blocks, warnings %q", len(r.Verdicts), r.Blocks, r.Warnings)
-	}
+	must.Need(t, len(r.Verdicts) == 2 && len(r.Warnings) == 0 && r.Blocks == 8,
+		"%d verdicts of %d blocks, warnings %q", len(r.Verdicts), r.Blocks, r.Warnings)
 	for i, want := range []model.Outcome{model.Better, model.Worse} {
 		v := r.Verdicts[i]
 		must.True(t, v.Outcome == want && v.Blocks == 8, "%s: %s after %d blocks, want %s after 8", v.Direction, v.Outcome, v.Blocks, want)

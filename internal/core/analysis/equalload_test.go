@@ -65,9 +65,8 @@ func TestGuardAtEqualLoad(t *testing.T) {
 			v := verdictOfMetric(t, r, "s1", model.Goodput)
 			must.Need(t, v.Outcome == model.Better, "%s, %s: goodput is %s", mode, name, v.Outcome)
 			g := verdictOfMetric(t, r, "s1", model.LatencyP99).Guard
-			if g.State != c.state || (g.EqualLoad > 0) != c.blocks {
-				t.Errorf("%s, %s: guard %s, at equal load in %d blocks; want %s", mode, name, g.State, g.EqualLoad, c.state)
-			}
+			must.True(t, g.State == c.state && (g.EqualLoad > 0) == c.blocks,
+				"%s, %s: guard %s, at equal load in %d blocks; want %s", mode, name, g.State, g.EqualLoad, c.state)
 			must.Equal(t, len(MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay()) > 0, c.state == model.GuardViolated, "%s, %s: refused", mode, name)
 		}
 	}

@@ -45,9 +45,8 @@ func TestGridTellsMainEffectsAndInteraction(t *testing.T) {
 		f := found[0]
 		near(t, name+" A", f.Mains[0].Estimate, 0.2, 0.005)
 		near(t, name+" B", f.Mains[1].Estimate, 0.1, 0.005)
-		if f.Mains[0].Outcome != model.Better || f.Mains[1].Outcome != model.Better || f.Pairs[0].Outcome != model.Equivalent {
-			t.Errorf("%s: %+v", name, f)
-		}
+		must.True(t, f.Mains[0].Outcome == model.Better && f.Mains[1].Outcome == model.Better && f.Pairs[0].Outcome == model.Equivalent,
+			"%s: %+v", name, f)
 		must.True(t, len(f.Good) == 1 && f.Good[0] == "congestion=b mtu=2", "%s: good are %q", name, f.Good)
 		pair := Factorials(p, runsOf(p, 10, rates(p, 0.4)))[0].Pairs[0]
 		near(t, name+" with", pair.With, 0.6, 0.005)

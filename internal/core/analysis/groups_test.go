@@ -135,9 +135,8 @@ func TestGroupsShareTheirShift(t *testing.T) {
 					t.Errorf("%s: %d false verdicts of %d sessions", what, wrong, sessions)
 				}
 			}
-			if c.first == 0 && n.anew < 4*most {
-				t.Errorf("only %d of %d sessions are fooled as if every run were changed anew: this shift shows nothing", n.anew, sessions)
-			}
+			must.True(t, c.first != 0 || n.anew >= 4*most,
+				"only %d of %d sessions are fooled as if every run were changed anew: this shift shows nothing", n.anew, sessions)
 		})
 	}
 }

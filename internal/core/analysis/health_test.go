@@ -26,9 +26,8 @@ func TestPositionEffect(t *testing.T) {
 	h := r.Health[0]
 	near(t, "position", h.Position, math.Log(0.95), 1e-6)
 	near(t, "p", h.PositionP, math.Pow(2, -13), 1e-12)
-	if !h.HasPosition() || !hasWarning(r, "last run of a block") || h.SuggestABBA() != (math.Abs(h.Position) > h.S) {
-		t.Errorf("%+v, warnings %q", h, r.Warnings)
-	}
+	must.True(t, h.HasPosition() && hasWarning(r, "last run of a block") && h.SuggestABBA() == (math.Abs(h.Position) > h.S),
+		"%+v, warnings %q", h, r.Warnings)
 	must.True(t, !r.Untrustworthy && verdictOf(t, r, "s1").Outcome != model.Worse, "a position effect became a verdict: %+v", r.Verdicts)
 }
 
@@ -63,14 +62,12 @@ func TestCreditExhaustionTakesTheVerdicts(t *testing.T) {
 		}
 	}
 	steady := Analyse(p, runsOf(p, 14, credits(99)))
-	if steady.PathChanged || steady.Done && steady.Reason == "the path changed during the session" {
-		t.Fatalf("a steady path changed: %+v", steady.Health)
-	}
+	must.Need(t, !steady.PathChanged && (!steady.Done || steady.Reason != "the path changed during the session"),
+		"a steady path changed: %+v", steady.Health)
 	r := Analyse(p, runsOf(p, 14, credits(7)))
 	v := verdictOf(t, r, "s1")
-	if !r.PathChanged || !r.Done || v.Outcome != model.Undecided || v.Reason != "the path changed during the session" {
-		t.Errorf("path changed %v, done %v, %s (%s)", r.PathChanged, r.Done, v.Outcome, v.Reason)
-	}
+	must.True(t, r.PathChanged && r.Done && v.Outcome == model.Undecided && v.Reason == "the path changed during the session",
+		"path changed %v, done %v, %s (%s)", r.PathChanged, r.Done, v.Outcome, v.Reason)
 	must.True(t, hasWarning(r, "fell by 50 %"), "warnings %q", r.Warnings)
 	dip := func(setting string, block, position int) float64 {
 		if block >= 7 && block <= 9 {
@@ -187,9 +184,8 @@ func TestPlanLine(t *testing.T) {
 	must.True(t, expected == (8+22)*12*time.Second, "time %v", expected)
 
 	unknown := PlanLine(newPlan(t, 2, nil), fact.Unknown[float64]("first session"))
-	if unknown.Expected.IsKnown() || unknown.LeastChange.IsKnown() || unknown.Time.IsKnown() || !unknown.MostTime.IsKnown() {
-		t.Errorf("without noise: %+v", unknown)
-	}
+	must.True(t, !unknown.Expected.IsKnown() && !unknown.LeastChange.IsKnown() && !unknown.Time.IsKnown() && unknown.MostTime.IsKnown(),
+		"without noise: %+v", unknown)
 
 	ten := PlanLine(newPlan(t, 2, fixed(10)), sigma)
 	x, _ = ten.LeastChange.Get()

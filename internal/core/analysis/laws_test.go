@@ -81,9 +81,8 @@ func TestLawSwapTurnsTheVerdict(t *testing.T) {
 			}
 		}
 		after := Analyse(s.plan, swapped).Verdicts[0]
-		if after.Outcome != turned[before.Outcome] && before.Reason == after.Reason {
-			t.Fatalf("%s (%s) turned into %s (%s)", before.Outcome, before.Reason, after.Outcome, after.Reason)
-		}
+		must.Need(t, after.Outcome == turned[before.Outcome] || before.Reason != after.Reason,
+			"%s (%s) turned into %s (%s)", before.Outcome, before.Reason, after.Outcome, after.Reason)
 		if math.Abs(before.Estimate+after.Estimate) > 1e-9 {
 			t.Fatalf("estimate %v turned into %v", before.Estimate, after.Estimate)
 		}

@@ -92,9 +92,8 @@ func TestOpenGuardHoldsUpNoLargeEffect(t *testing.T) {
 				}
 			}
 		}
-		if open < 3 || waits && ended > 0 || !waits && ended < open {
-			t.Errorf("gain %.1f: of %d sessions with an open guard %d ended early", gain, open, ended)
-		}
+		must.True(t, open >= 3 && (!waits || ended <= 0) && (waits || ended >= open),
+			"gain %.1f: of %d sessions with an open guard %d ended early", gain, open, ended)
 	}
 }
 

@@ -173,9 +173,8 @@ func TestSettings(t *testing.T) {
 		for _, s := range Settings(c.source, c.sink) {
 			got = append(got, s.Name)
 			for _, p := range partsOf(s.Name) {
-				if !slices.ContainsFunc(Settings(c.source, c.sink), func(o model.Setting) bool { return o.Name == p }) {
-					t.Errorf("%s of %q to %q lacks its part %s", s.Name, c.source, c.sink, p)
-				}
+				must.True(t, slices.ContainsFunc(Settings(c.source, c.sink), func(o model.Setting) bool { return o.Name == p }),
+					"%s of %q to %q lacks its part %s", s.Name, c.source, c.sink, p)
 			}
 		}
 		must.Same(t, got, c.want, "%q to %q", c.source, c.sink)

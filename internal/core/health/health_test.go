@@ -183,9 +183,8 @@ func TestLines(t *testing.T) {
 				key := strings.TrimSpace(l.Thing + " " + string(l.Direction))
 				all += key + " " + l.Number + " " + l.Text + "\n"
 				want, amiss := c.want[key]
-				if amiss && l.State != want || !amiss && l.State != OK && l.State != Unseen {
-					t.Errorf("%s is %s (%s, %s), want %q", key, l.State, l.Number, l.Text, want)
-				}
+				must.True(t, (!amiss || l.State == want) && (amiss || l.State == OK || l.State == Unseen),
+					"%s is %s (%s, %s), want %q", key, l.State, l.Number, l.Text, want)
 				must.True(t, l.State != Unseen || l.Text != "", "%s was not seen, and nobody says why", key)
 			}
 			must.Contain(t, all, c.says)
@@ -221,9 +220,8 @@ func TestExpect(t *testing.T) {
 	s.Runs[1].State = model.RunInvalid
 	clauses, err := ParseExpect("1M,p99<1s")
 	got := Meets(s, clauses)
-	if err != nil || got[0].Met || got[1].Met || got[0].Measured.Or(1) != 0 || got[1].Measured.IsKnown() {
-		t.Errorf("a dead direction: %+v, %v", got, err)
-	}
+	must.True(t, err == nil && !got[0].Met && !got[1].Met && got[0].Measured.Or(1) == 0 && !got[1].Measured.IsKnown(),
+		"a dead direction: %+v, %v", got, err)
 	rapid.Check(t, func(t *rapid.T) { // whatever is written, what is read holds or is refused
 		if clauses, err := ParseExpect(rapid.String().Draw(t, "text")); err == nil {
 			_ = Meets(session(), clauses)

@@ -17,20 +17,17 @@ func TestCatalogueIsComplete(t *testing.T) {
 	for _, k := range knob.Catalogue() {
 		must.True(t, !seen[k.ID], "%s: listed twice", k.ID)
 		seen[k.ID] = true
-		if k.Summary == "" || k.Source == "" || k.Effect == "" || k.Type == "" || k.Scope == "" {
-			t.Errorf("%s: has no summary, source, effect, type or scope", k.ID)
-		}
+		must.True(t, k.Summary != "" && k.Source != "" && k.Effect != "" && k.Type != "" && k.Scope != "",
+			"%s: has no summary, source, effect, type or scope", k.ID)
 		number := k.Type == knob.TypeBytes || k.Type == knob.TypeInt || k.Type == knob.TypeRate
 		must.True(t, !number || k.Min < k.Max, "%s: range %d to %d", k.ID, k.Min, k.Max)
 		must.True(t, k.Type != knob.TypeInt || k.Unit != "", "%s: a number without a unit", k.ID)
 		must.Equal(t, k.Type == knob.TypeEnum, len(k.Choices) > 0, "%s: choices are for enumerations, which need them", k.ID)
 		must.Equal(t, k.Scope == knob.ScopeFlow, len(k.Native) == 0, "%s: a knob of a host or link has native names, one of a flow has none", k.ID)
-		if k.Scope != knob.ScopeFlow && !k.ReadOnly && (k.Verify == "" || len(k.Defaults) == 0) {
-			t.Errorf("%s: has no way to verify it or no defaults", k.ID)
-		}
-		if strings.ToLower(k.Summary[:1]) != k.Summary[:1] && !strings.HasPrefix(k.Summary, "TCP") && !strings.HasPrefix(k.Summary, "VLAN") {
-			t.Errorf("%s: summary %q does not start in lower case", k.ID, k.Summary)
-		}
+		must.True(t, k.Scope == knob.ScopeFlow || k.ReadOnly || k.Verify != "" && len(k.Defaults) != 0,
+			"%s: has no way to verify it or no defaults", k.ID)
+		must.True(t, strings.ToLower(k.Summary[:1]) == k.Summary[:1] || strings.HasPrefix(k.Summary, "TCP") || strings.HasPrefix(k.Summary, "VLAN"),
+			"%s: summary %q does not start in lower case", k.ID, k.Summary)
 		got, ok := knob.NewIndex().ByID(k.ID)
 		must.True(t, ok && got.Summary == k.Summary, "ByID(%s) does not find it", k.ID)
 	}
@@ -77,12 +74,10 @@ func checkNative(t *testing.T, k knob.Knob, system string, n knob.Native) {
 	must.True(t, slices.Contains(knob.Mechanisms(system), n.Mechanism), "%s: %s has no mechanism %s", k.ID, system, n.Mechanism)
 	must.Equal(t, n.Mechanism == knob.WinReg, n.Absent != "", "%s on %s: what an absent value means is for registry values, which need it", k.ID, system)
 	low, high := k.Bounds(system)
-	if (k.Type == knob.TypeBytes || k.Type == knob.TypeInt) && (low < k.Min || high > k.Max || low >= high) {
-		t.Errorf("%s on %s: range %d to %d is not within %d to %d", k.ID, system, low, high, k.Min, k.Max)
-	}
-	if k.EffectOn(system) == knob.EffectBoot && n.Permanent(system) == "" {
-		t.Errorf("%s on %s: is read at boot and has no permanent form", k.ID, system)
-	}
+	must.True(t, k.Type != knob.TypeBytes && k.Type != knob.TypeInt || low >= k.Min && high <= k.Max && low < high,
+		"%s on %s: range %d to %d is not within %d to %d", k.ID, system, low, high, k.Min, k.Max)
+	must.True(t, k.EffectOn(system) != knob.EffectBoot || n.Permanent(system) != "",
+		"%s on %s: is read at boot and has no permanent form", k.ID, system)
 	must.True(t, k.ReadOnly || n.ReadOnly || n.Mechanism == knob.Qdisc || n.Permanent(system) != "", "%s on %s: has no permanent form", k.ID, system)
 	if n.Mechanism == knob.WinReg && n.Encoding == knob.Plain {
 		got, err := k.Decode(system, "absent")
@@ -109,9 +104,8 @@ func TestDeadNames(t *testing.T) {
 			must.True(t, ok && len(e.Dead) != 0, "Explain(%q) does not know that it is dead", name)
 			for _, u := range e.Uses {
 				n := u.Native
-				if u.System == d.System && strings.EqualFold(n.Name, name) && n.Mechanism != knob.NotYet && !n.ReadOnly {
-					t.Errorf("%s is dead on %s, and %s uses it", name, d.System, u.Knob.ID)
-				}
+				must.True(t, u.System != d.System || !strings.EqualFold(n.Name, name) || n.Mechanism == knob.NotYet || n.ReadOnly,
+					"%s is dead on %s, and %s uses it", name, d.System, u.Knob.ID)
 			}
 		}
 	}
@@ -206,9 +200,8 @@ func TestEveryNativeNameIsExplained(t *testing.T) {
 		must.True(t, ok && e.Knob != nil, "Explain(%s) knows nothing", k.ID)
 		for system, n := range k.Native {
 			e, _ := knob.NewIndex().Explain(n.Name)
-			if !slices.ContainsFunc(e.Uses, func(u knob.Use) bool { return u.System == system && u.Knob.ID == k.ID }) {
-				t.Errorf("Explain(%q) does not lead to %s on %s", n.Name, k.ID, system)
-			}
+			must.True(t, slices.ContainsFunc(e.Uses, func(u knob.Use) bool { return u.System == system && u.Knob.ID == k.ID }),
+				"Explain(%q) does not lead to %s on %s", n.Name, k.ID, system)
 		}
 	}
 }

@@ -87,9 +87,8 @@ func TestConstraints(t *testing.T) {
 		for _, v := range knob.Violations(c.system, c.before, assignments(c.set)) {
 			if !v.Constraint.Advice {
 				refused = append(refused, v.Error())
-				if !errors.Is(v, knob.ErrConstraint) || v.Constraint.ID != c.want || !strings.Contains(v.Error(), c.how) {
-					t.Errorf("%s %s: %v, want %s that says %q", c.system, c.set, v, c.want, c.how)
-				}
+				must.True(t, errors.Is(v, knob.ErrConstraint) && v.Constraint.ID == c.want && strings.Contains(v.Error(), c.how),
+					"%s %s: %v, want %s that says %q", c.system, c.set, v, c.want, c.how)
 			}
 		}
 		must.Equal(t, (len(refused) > 0), (c.want != ""), "%s %s: refused by %q, want %q", c.system, c.set, refused, c.want)

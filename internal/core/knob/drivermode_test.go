@@ -21,9 +21,8 @@ func TestDriverModes(t *testing.T) {
 		must.Equal(t, must.Get(plain.Text("linux", c.raw))(t), c.text, "%q reads", c.raw)
 		value, err := plain.Decode("linux", c.raw)
 		back, err2 := plain.Encode("linux", c.raw, value)
-		if err != nil || err2 != nil || !knob.Holds(back, c.raw) || strings.Contains(back, "(") {
-			t.Errorf("%q is %q, and %q again: %v, %v", c.raw, value, back, err, err2)
-		}
+		must.True(t, err == nil && err2 == nil && knob.Holds(back, c.raw) && !strings.Contains(back, "("),
+			"%q is %q, and %q again: %v, %v", c.raw, value, back, err, err2)
 	}
 	of := plain.From("coalesce.rx-usecs of eth0 (e1000e)")
 	if got, want := of.Range("linux"), "0 (no moderation), 1 (mode dynamic), 3 (mode dynamic, conservative), 4 (mode simplified balancing), or 10 to 10000 µs"; got != want {

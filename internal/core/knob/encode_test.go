@@ -150,9 +150,8 @@ func TestKnobsOfOnePlaceCompose(t *testing.T) {
 		both := must.Get(b.Encode(p.system, one, vb))(t)
 		gotA, _ := a.Decode(p.system, both)
 		gotB, _ := b.Decode(p.system, both)
-		if gotA != va || gotB != vb {
-			t.Fatalf("%s: %q with %s=%s and %s=%s is %q, which reads %s and %s", p.system, p.raw, p.a, va, p.b, vb, both, gotA, gotB)
-		}
+		must.Need(t, gotA == va && gotB == vb,
+			"%s: %q with %s=%s and %s=%s is %q, which reads %s and %s", p.system, p.raw, p.a, va, p.b, vb, both, gotA, gotB)
 	})
 }
 

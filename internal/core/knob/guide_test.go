@@ -96,8 +96,7 @@ func TestUndoTime(t *testing.T) {
 		"one that nobody knows": {[]model.KnobID{"of.tomorrow"}, 40 * time.Second, time.Minute},
 		"more than anybody has": {slices.Repeat([]model.KnobID{"link.mtu"}, 256), knob.MaxUndoTime, knob.MaxUndoTime},
 	} {
-		if got := knob.NewIndex().UndoTime(c.ids...); got < c.least || got > c.most {
-			t.Errorf("%s: %s, want %s to %s", name, got, c.least, c.most)
-		}
+		got := knob.NewIndex().UndoTime(c.ids...)
+		must.True(t, got >= c.least && got <= c.most, "%s: %s, want %s to %s", name, got, c.least, c.most)
 	}
 }

@@ -62,9 +62,8 @@ func TestNames(t *testing.T) {
 		if again, ok := ByName(string(i.ID)); !ok || again.ID != i.ID {
 			t.Errorf("%s is not known as %s", name, i.ID)
 		}
-		if i.CanBe0 != (i.Margin > 0) || i.CanBe0 != (i.Unit != "") {
-			t.Errorf("%s: a metric that can be 0 has a unit and a margin of its own, and no other", name)
-		}
+		must.True(t, i.CanBe0 == (i.Margin > 0) && i.CanBe0 == (i.Unit != ""),
+			"%s: a metric that can be 0 has a unit and a margin of its own, and no other", name)
 	}
 	for _, m := range Measured(model.Flow{Engine: "loaded"}) {
 		_, ok := Of(m)

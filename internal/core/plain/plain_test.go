@@ -34,18 +34,16 @@ func FuzzText(f *testing.F) {
 	f.Add("a\x1b[31m\u202e\u009b\x9b\r\n\x00")
 	f.Fuzz(func(t *testing.T, s string) {
 		text := Text(s)
-		if !utf8.ValidString(text) || !Clean([]byte(text)) || strings.ContainsFunc(strings.ReplaceAll(text, "\r\n", "\n"), Harmful) {
-			t.Fatalf("%q", text)
-		}
+		must.Need(t, utf8.ValidString(text) && Clean([]byte(text)) && !strings.ContainsFunc(strings.ReplaceAll(text, "\r\n", "\n"), Harmful),
+			"%q", text)
 		if Text(text) != text || strings.ContainsAny(Line(s), "\r\n") {
 			t.Fatalf("%q, %q", Text(text), Line(s))
 		}
 		doc := must.Get(json.MarshalIndent(map[string]string{"k": s, s: "v"}, "", "  "))(t)
 		shown := JSON(doc)
 		var a, b map[string]string
-		if json.Unmarshal(doc, &a) != nil || json.Unmarshal(shown, &b) != nil || !reflect.DeepEqual(a, b) || !Clean(bytes.TrimSpace(shown)) {
-			t.Fatalf("%q became %q", doc, shown)
-		}
+		must.Need(t, json.Unmarshal(doc, &a) == nil && json.Unmarshal(shown, &b) == nil && reflect.DeepEqual(a, b) && Clean(bytes.TrimSpace(shown)),
+			"%q became %q", doc, shown)
 	})
 }
 

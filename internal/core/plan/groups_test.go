@@ -40,9 +40,8 @@ func TestLawGroupsStandTogether(t *testing.T) {
 		o.Seed = rapid.Uint64().Draw(t, "seed")
 		p, err := New(o)
 		must.Do(t, err)
-		if p.Held != "link.mtu" || p.Twin != "" || p.NullBlocks != 4 || p.MaxBlocks != 20 || len(p.Order) != 24 {
-			t.Fatalf("holds %q, twin %q, %d pairs, %d blocks, order of %d", p.Held, p.Twin, p.NullBlocks, p.MaxBlocks, len(p.Order))
-		}
+		must.Need(t, p.Held == "link.mtu" && p.Twin == "" && p.NullBlocks == 4 && p.MaxBlocks == 20 && len(p.Order) == 24,
+			"holds %q, twin %q, %d pairs, %d blocks, order of %d", p.Held, p.Twin, p.NullBlocks, p.MaxBlocks, len(p.Order))
 		if p, err = Extend(p, 25); err != nil || len(p.Order) != 29 {
 			t.Fatalf("longer: %d, %v", len(p.Order), err)
 		}

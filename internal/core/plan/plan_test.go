@@ -30,9 +30,8 @@ func mustNew(t testing.TB, o Options) model.Plan {
 
 func TestTwoSettingsStartWithBaselinePairs(t *testing.T) {
 	p := mustNew(t, options(2))
-	if p.NullBlocks != 4 || p.Twin != "" || p.MaxBlocks != 20 || len(p.Order) != 24 {
-		t.Fatalf("null blocks %d, twin %q, most blocks %d, order of %d", p.NullBlocks, p.Twin, p.MaxBlocks, len(p.Order))
-	}
+	must.Need(t, p.NullBlocks == 4 && p.Twin == "" && p.MaxBlocks == 20 && len(p.Order) == 24,
+		"null blocks %d, twin %q, most blocks %d, order of %d", p.NullBlocks, p.Twin, p.MaxBlocks, len(p.Order))
 	for _, block := range p.Order[:4] {
 		must.True(t, slices.Equal(block, []string{"s0", "s0"}), "null block %v", block)
 	}
@@ -270,8 +269,7 @@ func TestPayload(t *testing.T) {
 		}}}, 700},
 		"a sweep": {[]model.Run{points}, 300}, "cut short": {[]model.Run{counted, {}}, 2000}, "cut short first": {[]model.Run{{}, counted}, 1000},
 	} {
-		if got := Payload(c.runs); int64(got) != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
+		got := Payload(c.runs)
+		must.True(t, int64(got) == c.want, "%s: %d, want %d", name, got, c.want)
 	}
 }

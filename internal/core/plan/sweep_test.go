@@ -65,9 +65,8 @@ func TestSweepOrder(t *testing.T) {
 		must.True(t, i <= 0 || !slices.Equal(order, s.Order[i-1]), "sweeps %d and %d have one order", i-1, i)
 	}
 	other := must.Get(NewSweep(SweepOptions{Seed: 8}))(t)
-	if slices.Equal(other.Order[0], s.Order[0]) || !slices.Equal(other.Sizes, s.Sizes) {
-		t.Error("another seed must change the order, and nothing else")
-	}
+	must.True(t, !slices.Equal(other.Order[0], s.Order[0]) && slices.Equal(other.Sizes, s.Sizes),
+		"another seed must change the order, and nothing else")
 }
 
 func TestSweepLaws(t *testing.T) {

@@ -201,9 +201,8 @@ func TestFoundIsShown(t *testing.T) {
 			trials = append(trials, Trial{Rate: rate, Sent: sent})
 		}
 		got := Evaluate(s, trials)
-		if got.Found != want || got.Rate != s.High || !got.Ended || got.Sent < 1500 || len(trials) > tenacity*s.Repeats {
-			t.Errorf("%d datagrams each: %+v after %d trials", sent, got, len(trials))
-		}
+		must.True(t, got.Found == want && got.Rate == s.High && got.Ended && got.Sent >= 1500 && len(trials) <= tenacity*s.Repeats,
+			"%d datagrams each: %+v after %d trials", sent, got, len(trials))
 	}
 	got := Evaluate(s, []Trial{{Rate: 1e6}})
 	must.True(t, !got.Found && got.Most == 1, "nobody counted: %+v", got)

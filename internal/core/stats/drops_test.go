@@ -27,9 +27,8 @@ func TestDropsExample(t *testing.T) {
 	r := Drops(dropsExample(), DropLeast, DefaultConfidence)
 	nearAll(t, "least", r.Least[1:], []float64{-0.400598, 0.288702, 0.306106}, 1e-6)
 	nearAll(t, "fall", r.Fall[2:], []float64{0.351651, 0.326042}, 1e-6)
-	if !slices.Equal(r.Reference[1:], []int{0, 1, 1}) || r.Sweeps != 5 || len(r.Warnings) != 0 {
-		t.Errorf("references %v of %d sweeps, warnings %q", r.Reference, r.Sweeps, r.Warnings)
-	}
+	must.True(t, slices.Equal(r.Reference[1:], []int{0, 1, 1}) && r.Sweeps == 5 && len(r.Warnings) == 0,
+		"references %v of %d sweeps, warnings %q", r.Reference, r.Sweeps, r.Warnings)
 	must.Need(t, len(r.Features) == 1, "features %+v, want one", r.Features)
 	f := r.Features[0]
 	must.True(t, f.Kind == Cliff && f.Reference == 1 && f.From == 2 && f.To == 3, "%+v, want a cliff from 2 to 3 against 1", f)

@@ -67,9 +67,8 @@ func TestHodgesLehmannRanks(t *testing.T) {
 		must.Equal(t, HodgesLehmann(make([]float64, n), 0.99).K, want, "n %d at 99 %%: k", n)
 	}
 	thin := HodgesLehmann(make([]float64, 5), 0.95)
-	if thin.K != 0 || !math.IsInf(thin.Low, -1) || !math.IsInf(thin.High, 1) || len(thin.Warnings) == 0 {
-		t.Errorf("five blocks: %+v, want no bound and a warning", thin)
-	}
+	must.True(t, thin.K == 0 && math.IsInf(thin.Low, -1) && math.IsInf(thin.High, 1) && len(thin.Warnings) != 0,
+		"five blocks: %+v, want no bound and a warning", thin)
 }
 
 func TestTIntervalV1(t *testing.T) {

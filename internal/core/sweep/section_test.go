@@ -60,9 +60,8 @@ func TestSweepKeepsItsTableShort(t *testing.T) {
 	first, last := d.Rows[0].Size.Size, d.Rows[len(d.Rows)-1].Size.Size
 	must.True(t, first == 1 && last >= 8<<20, "rows from %v to %v", first, last)
 	must.True(t, len(d.Findings) == 0 && len(d.Curve.Warnings) == 0, "findings %+v, warnings %q", d.Findings, d.Curve.Warnings)
-	if d.Smallest == nil || d.Smallest.Size != 1 || d.Smallest.Median < 20*time.Microsecond || d.Smallest.Median > 21*time.Microsecond {
-		t.Errorf("smallest %+v", d.Smallest)
-	}
+	must.True(t, d.Smallest != nil && d.Smallest.Size == 1 && d.Smallest.Median >= 20*time.Microsecond && d.Smallest.Median <= 21*time.Microsecond,
+		"smallest %+v", d.Smallest)
 	if d.Largest == nil || d.Largest.Goodput < 0.99e9 || d.Largest.Goodput > 1e9 {
 		t.Errorf("largest %+v", d.Largest)
 	}
@@ -160,9 +159,8 @@ func TestSweepLogsNameTheirHost(t *testing.T) {
 	})
 	s.Runs[3].Ends[1].Points = []model.Point{{Size: 4096, Log: []string{"dc0: TX underrun -- increasing TX threshold"}}}
 	d := reported(s).Directions[0]
-	if len(d.Findings) != 1 || !slices.Equal(d.Findings[0].Log, []string{"nas: dc0: TX underrun -- increasing TX threshold"}) {
-		t.Errorf("%+v", d.Findings)
-	}
+	must.True(t, len(d.Findings) == 1 && slices.Equal(d.Findings[0].Log, []string{"nas: dc0: TX underrun -- increasing TX threshold"}),
+		"%+v", d.Findings)
 }
 
 // TestWriteNetPIPE demands the format that docs/wire/netpipe.md shows.
@@ -173,9 +171,8 @@ func TestWriteNetPIPE(t *testing.T) {
 	var b bytes.Buffer
 	must.Do(t, d.WriteNetPIPE(&b))
 	want := "       1 1.079137   0.00000707\n      29 14.500235   0.00001526\n"
-	if !regexp.MustCompile(`^ {7}1 1\.079\d{3}   0\.00000707\n {6}29 14\.500\d{3}   0\.00001526\n$`).MatchString(b.String()) {
-		t.Errorf("got %q, want about %q", b.String(), want)
-	}
+	must.True(t, regexp.MustCompile(`^ {7}1 1\.079\d{3}   0\.00000707\n {6}29 14\.500\d{3}   0\.00001526\n$`).MatchString(b.String()),
+		"got %q, want about %q", b.String(), want)
 	b.Reset()
 	d.Mode = sizes.Both
 	err := d.WriteNetPIPE(&b)

@@ -369,9 +369,8 @@ func TestLaws(t *testing.T) {
 			must.Need(t, d.Median >= 2*s.Median-2 && d.Median <= 2*s.Median+2 && d.Stalled == s.Stalled, "%+v, was %+v", d, s)
 		}
 		for _, f := range c.Features {
-			if f.From > f.To || f.Reference == f.From || !(f.Fall > 0) || f.State != Candidate || f.Kind != Slow && f.Reference > f.From {
-				t.Fatalf("feature %+v", f)
-			}
+			must.Need(t, f.From <= f.To && f.Reference != f.From && f.Fall > 0 && f.State == Candidate && (f.Kind == Slow || f.Reference <= f.From),
+				"feature %+v", f)
 		}
 	})
 }

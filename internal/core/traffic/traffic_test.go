@@ -99,8 +99,7 @@ func again[T any](t *testing.T, p model.Params) (T, bool) {
 	}
 	written := traffic.Write(v)
 	back, err := traffic.Read[T](written)
-	if err != nil && len(written) <= traffic.MaxParams || err == nil && !reflect.DeepEqual(traffic.Write(back), written) {
-		t.Errorf("%.80q is written as %.80q, which is read as %+v, %v", p, written, back, err)
-	}
+	must.True(t, (err == nil || len(written) > traffic.MaxParams) && (err != nil || reflect.DeepEqual(traffic.Write(back), written)),
+		"%.80q is written as %.80q, which is read as %+v, %v", p, written, back, err)
 	return v, true
 }

@@ -45,9 +45,8 @@ func TestLengthFollowsTheEvidence(t *testing.T) {
 	must.True(t, l.Omit == 500*time.Millisecond && l.Duration == 500*time.Millisecond, "quiet, large effect: %+v", l)
 	noisy := pilots(1, 400*time.Millisecond, 0.1, 0.01, 6)
 	large, small := noisy.Fit(model.Goodput, math.Log(6)), noisy.Fit(model.Goodput, math.Log(1.1))
-	if large.Duration > 700*time.Millisecond || small.Duration < 2*large.Duration || small.Duration > 10*time.Second {
-		t.Errorf("noisy: %v for 6 times, %v for 10 %%", large.Duration, small.Duration)
-	}
+	must.True(t, large.Duration <= 700*time.Millisecond && small.Duration >= 2*large.Duration && small.Duration <= 10*time.Second,
+		"noisy: %v for 6 times, %v for 10 %%", large.Duration, small.Duration)
 	if l := pilots(1, 4*time.Second, 0.3, 0.01, 2).Fit(model.Goodput, math.Log(6)); l.Omit != time.Second {
 		t.Errorf("slow start without an end: %+v, where the pilots leave out 1 s", l)
 	}

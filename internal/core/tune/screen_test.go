@@ -106,9 +106,8 @@ func TestThoroughWithWhatBreaks(t *testing.T) {
 		s, _ := m.Winner()
 		for _, f := range m.Fates() {
 			if f.State == tune.Broke && len(f.Setting.Assignments) == 1 {
-				if f.Levels != "far."+string(w.useful[5].name) || f.Detail != "the link was lost" {
-					t.Fatalf("seed %d: %s is said to break runs: %s", seed, f.Setting.Name, f.Detail)
-				}
+				must.Need(t, f.Levels == "far."+string(w.useful[5].name) && f.Detail == "the link was lost",
+					"seed %d: %s is said to break runs: %s", seed, f.Setting.Name, f.Detail)
 				broke++
 			}
 		}

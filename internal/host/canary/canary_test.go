@@ -25,9 +25,8 @@ const (
 func TestProbeAddress(t *testing.T) {
 	for _, target := range []string{"127.0.0.1", "localhost"} {
 		got := Probe(t.Context(), target, long, 0)
-		if len(got) != 2 || !got[0].OK || !got[1].OK || got[0].Full || !got[1].Full || got[0].Bytes != probe.Small || got[1].Bytes < 1500 {
-			t.Errorf("%s: %+v", target, got)
-		}
+		must.True(t, len(got) == 2 && got[0].OK && got[1].OK && !got[0].Full && got[1].Full && got[0].Bytes == probe.Small && got[1].Bytes >= 1500,
+			"%s: %+v", target, got)
 	}
 	got := Probe(t.Context(), "no-such-name.invalid", short, 0)
 	must.True(t, len(got) == 2 && !got[0].OK && !got[1].OK && got[0].Detail != "", "a name that does not exist: %+v", got)

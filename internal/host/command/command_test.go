@@ -47,9 +47,8 @@ func TestRun(t *testing.T) {
 			must.True(t, took <= 3*time.Minute, "took %s", took)
 			e, failed := errors.AsType[*command.Error](err)
 			must.Need(t, failed == (c.status != 0) && (!failed || e.Status == c.status), "%#v", err)
-			if failed && (!strings.Contains(e.Error(), c.says) || len(e.Output) > 2<<10 || strings.Contains(e.Error(), "\033")) {
-				t.Errorf("says %q, want %q", e, c.says)
-			}
+			must.True(t, !failed || strings.Contains(e.Error(), c.says) && len(e.Output) <= 2<<10 && !strings.Contains(e.Error(), "\033"),
+				"says %q, want %q", e, c.says)
 		})
 	}
 }

@@ -63,9 +63,8 @@ func TestRoutesOfBSD(t *testing.T) {
 		} {
 			gateway, mtu, err := a.decode(c.b)
 			must.True(t, gateway == c.gateway && mtu == c.mtu && err == nil, "%s, %s: %q, %d, %v", name, what, gateway, mtu, err)
-			if !a.answers(c.b, 7, 1) || a.answers(c.b, 7, 2) || a.answers(c.b, 8, 1) || a.answers(c.b[:a.header-1], 7, 1) {
-				t.Errorf("%s, %s: taken for another request's", name, what)
-			}
+			must.True(t, a.answers(c.b, 7, 1) && !a.answers(c.b, 7, 2) && !a.answers(c.b, 8, 1) && !a.answers(c.b[:a.header-1], 7, 1),
+				"%s, %s: taken for another request's", name, what)
 		}
 		whole := reply(a, routeGateway, 1500, sockaddr(a, "0.0.0.0"), sockaddr(a, "192.0.2.1"))
 		for n := range len(whole) {

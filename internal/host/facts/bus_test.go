@@ -66,15 +66,12 @@ func TestReadPCI(t *testing.T) {
 		"virtio": {[]map[string]string{pcie(card, "0000:03:00.0", "0x1af4", "2.5 GT/s PCIe", "1", "2.5 GT/s PCIe", "1")}, "virtual", 0, 0, 0, 0, ""},
 	} {
 		b := readPCI(tree(c.files...), "0000:03:00.0")
-		if b.Kind.Or("") != c.kind || b.Address.Or("") != "0000:03:00.0" || b.NUMA.Or(-1) != 1 || b.Narrowest != c.narrowest {
-			t.Errorf("%s: %+v", name, b)
-		}
-		if c.allows == 0 && (b.Allows.IsKnown() || b.Allows.Reason() == "") || c.allows != 0 && !about(b.Allows.Or(0), c.allows) {
-			t.Errorf("%s allows %v, want %v", name, b.Allows, c.allows)
-		}
-		if c.most == 0 && b.AllowsMax.IsKnown() || c.most != 0 && !about(b.AllowsMax.Or(0), c.most) {
-			t.Errorf("%s allows at most %v, want %v", name, b.AllowsMax, c.most)
-		}
+		must.True(t, b.Kind.Or("") == c.kind && b.Address.Or("") == "0000:03:00.0" && b.NUMA.Or(-1) == 1 && b.Narrowest == c.narrowest,
+			"%s: %+v", name, b)
+		must.True(t, (c.allows != 0 || !b.Allows.IsKnown() && b.Allows.Reason() != "") && (c.allows == 0 || about(b.Allows.Or(0), c.allows)),
+			"%s allows %v, want %v", name, b.Allows, c.allows)
+		must.True(t, (c.most != 0 || !b.AllowsMax.IsKnown()) && (c.most == 0 || about(b.AllowsMax.Or(0), c.most)),
+			"%s allows at most %v, want %v", name, b.AllowsMax, c.most)
 		must.True(t, b.Width.Or(0) == c.width && b.WidthMax.Or(0) == c.widthMost, "%s: width %v of %v", name, b.Width, b.WidthMax)
 	}
 }
@@ -128,9 +125,8 @@ func TestReadConventional(t *testing.T) {
 		if b.Kind.Or("") != "pci" || b.Clock.Or(0) != c.clock || b.ClockMax.Or(0) != c.clockMax || b.Width.Or(0) != c.width || b.WidthMax.Or(0) != c.widthMax {
 			t.Errorf("%s: %+v", name, b)
 		}
-		if c.allows == 0 && b.Allows.IsKnown() || c.allows != 0 && !about(b.Allows.Or(0), c.allows) {
-			t.Errorf("%s allows %v, want %v", name, b.Allows, c.allows)
-		}
+		must.True(t, (c.allows != 0 || !b.Allows.IsKnown()) && (c.allows == 0 || about(b.Allows.Or(0), c.allows)),
+			"%s allows %v, want %v", name, b.Allows, c.allows)
 		must.True(t, !b.NUMA.IsKnown(), "%s is on node %v", name, b.NUMA)
 	}
 }

@@ -59,15 +59,12 @@ func server() map[string]string {
 
 func TestLinuxMachine(t *testing.T) {
 	m := linuxMachine(tree(server()))
-	if m.Vendor.Or("") != "Dell Inc." || m.Product.Or("") != "PowerEdge R730" || m.Virtual.Or("") != model.NotVirtual {
-		t.Errorf("made by %v %v, virtual %v", m.Vendor, m.Product, m.Virtual)
-	}
-	if m.CPU.Or("") != "Intel(R) Xeon(R) CPU E5-2630 v4 @ 2.20GHz" || m.Memory.Or(0) != units.Bytes(65836360)<<10 {
-		t.Errorf("cpu %v, memory %v", m.CPU, m.Memory)
-	}
-	if m.Sockets.Or(0) != 2 || m.Cores.Or(0) != 20 || m.Threads.Or(0) != 40 || m.NUMA.Or(0) != 2 {
-		t.Errorf("topology %v %v %v %v, want 2 20 40 2", m.Sockets, m.Cores, m.Threads, m.NUMA)
-	}
+	must.True(t, m.Vendor.Or("") == "Dell Inc." && m.Product.Or("") == "PowerEdge R730" && m.Virtual.Or("") == model.NotVirtual,
+		"made by %v %v, virtual %v", m.Vendor, m.Product, m.Virtual)
+	must.True(t, m.CPU.Or("") == "Intel(R) Xeon(R) CPU E5-2630 v4 @ 2.20GHz" && m.Memory.Or(0) == units.Bytes(65836360)<<10,
+		"cpu %v, memory %v", m.CPU, m.Memory)
+	must.True(t, m.Sockets.Or(0) == 2 && m.Cores.Or(0) == 20 && m.Threads.Or(0) == 40 && m.NUMA.Or(0) == 2,
+		"topology %v %v %v %v, want 2 20 40 2", m.Sockets, m.Cores, m.Threads, m.NUMA)
 }
 
 // TestLinuxMachineOfABoard is a board without BIOS, in the form of a Raspberry
@@ -79,12 +76,10 @@ func TestLinuxMachineOfABoard(t *testing.T) {
 		"proc/meminfo":           "MemTotal:        3883388 kB\n",
 		"proc/device-tree/model": "Raspberry Pi 4 Model B Rev 1.4\x00",
 	}))
-	if m.Product.Or("") != "Raspberry Pi 4 Model B Rev 1.4" || m.Vendor.IsKnown() || m.Virtual.Or("") != model.NotVirtual {
-		t.Errorf("made by %v %v, virtual %v", m.Vendor, m.Product, m.Virtual)
-	}
-	if m.CPU.Or("") != "implementer 0x41 part 0xd08" || m.Cores.Or(0) != 4 || m.NUMA.IsKnown() || m.NUMA.Reason() == "" {
-		t.Errorf("cpu %v, cores %v, nodes %v", m.CPU, m.Cores, m.NUMA)
-	}
+	must.True(t, m.Product.Or("") == "Raspberry Pi 4 Model B Rev 1.4" && !m.Vendor.IsKnown() && m.Virtual.Or("") == model.NotVirtual,
+		"made by %v %v, virtual %v", m.Vendor, m.Product, m.Virtual)
+	must.True(t, m.CPU.Or("") == "implementer 0x41 part 0xd08" && m.Cores.Or(0) == 4 && !m.NUMA.IsKnown() && m.NUMA.Reason() != "",
+		"cpu %v, cores %v, nodes %v", m.CPU, m.Cores, m.NUMA)
 }
 
 func TestNothingIsKnownOfNothing(t *testing.T) {

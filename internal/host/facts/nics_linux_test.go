@@ -87,9 +87,8 @@ func TestNICsInNamespace(t *testing.T) {
 		t.Errorf("the path's interface and its parent are not first: %s, %s", all[0].Name, all[1].Name)
 	}
 	v := nicByName(t, all, "fv1")
-	if v.Kind.Or("") != "veth" || v.Driver.Or("") != "veth" || !v.Up.Or(false) || v.Bus.Kind.Or("") != "virtual" || v.Bus.Allows.IsKnown() {
-		t.Errorf("veth: %+v", v)
-	}
+	must.True(t, v.Kind.Or("") == "veth" && v.Driver.Or("") == "veth" && v.Up.Or(false) && v.Bus.Kind.Or("") == "virtual" && !v.Bus.Allows.IsKnown(),
+		"veth: %+v", v)
 	if !slices.Contains(v.Addresses, "192.0.2.9/28") || v.MTUMin.Or(0) != 68 || v.MTUMax.Or(0) != 65535 || v.Media.Speed.IsKnown() || v.Qdisc.Or("") != "noqueue" {
 		t.Errorf("veth: %+v", v)
 	}
@@ -200,9 +199,8 @@ func TestRouteInNamespace(t *testing.T) {
 	}
 	must.True(t, r.Metrics["initcwnd"] == "20" && r.Metrics["advmss"] == "1200" && len(r.Metrics) == 2, "metrics %v", r.Metrics)
 	near := Read(t.Context(), nil, model.Near, "192.0.2.7", "").Route
-	if near.Gateway.Or("x") != "" || near.MTU.Or(0) != 1500 || near.MTU.Source() != "interface" || near.Metrics != nil {
-		t.Errorf("on the link: %+v", near)
-	}
+	must.True(t, near.Gateway.Or("x") == "" && near.MTU.Or(0) == 1500 && near.MTU.Source() == "interface" && near.Metrics == nil,
+		"on the link: %+v", near)
 	none := Read(t.Context(), nil, model.Near, "203.0.113.1", "").Route
 	must.True(t, !none.Interface.IsKnown() && none.Interface.Reason() != "", "no route leads there: %+v", none)
 }

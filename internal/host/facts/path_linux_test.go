@@ -29,9 +29,8 @@ func TestPathInNamespace(t *testing.T) {
 		must.Do(t, netlink.LinkSetUp(l))
 	}
 	f := Read(t.Context(), nil, model.Near, "198.51.100.7", "")
-	if f.Interface.Or("") != "fb0" || f.MTU.Or(0) != 1400 || f.Address != "198.51.100.1" || f.Interface.Source() != "rtnetlink" {
-		t.Errorf("Read = %+v", f)
-	}
+	must.True(t, f.Interface.Or("") == "fb0" && f.MTU.Or(0) == 1400 && f.Address == "198.51.100.1" && f.Interface.Source() == "rtnetlink",
+		"Read = %+v", f)
 	must.Contain(t, f.LinkRate.Reason(), "virtual", "a veth has the rate %v", f.LinkRate)
 	if f.Qdisc.Or("") != "noqueue" || !f.Congestion.IsKnown() {
 		t.Errorf("qdisc %v (%s), congestion %v", f.Qdisc.Or(""), f.Qdisc.Reason(), f.Congestion)

@@ -74,9 +74,8 @@ func TestBothCopiesDamaged(t *testing.T) {
 		}
 		torn := !slices.Contains(ends, cut) && !slices.Contains(ends, cut+1) && cut > 0
 		got, damage, dir := state(t, cut, text[:cut], text[:cut])
-		if !same(got, sample()[:whole]) || (len(damage) > 0) != torn {
-			t.Fatalf("cut at %d: %d records, want %d, damage %v", cut, len(got), whole, damage)
-		}
+		must.Need(t, same(got, sample()[:whole]) && (len(damage) > 0) == torn,
+			"cut at %d: %d records, want %d, damage %v", cut, len(got), whole, damage)
 		expectKept(t, dir, torn, text[:cut])
 	}
 }

@@ -92,9 +92,8 @@ func TestOneWriter(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir)
 	_, err := Open(dir)
-	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
-		t.Fatalf("second Open = %v, want ErrLocked and the holder", err)
-	}
+	must.Need(t, errors.Is(err, ErrLocked) && strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())),
+		"second Open = %v, want ErrLocked and the holder", err)
 	must.Do(t, first.Close())
 	open(t, dir)
 }

@@ -147,9 +147,8 @@ func TestNewerFormatIsLeftAlone(t *testing.T) {
 	} {
 		dir := put(t, c[0], c[1])
 		_, err := Open(dir)
-		if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "linerate 9.8.7") || !strings.Contains(err.Error(), "version 2") {
-			t.Errorf("%s: Open = %v", name, err)
-		}
+		must.True(t, errors.Is(err, ErrNewer) && strings.Contains(err.Error(), "linerate 9.8.7") && strings.Contains(err.Error(), "version 2"),
+			"%s: Open = %v", name, err)
 		if _, _, err := Read(dir); !errors.Is(err, ErrNewer) {
 			t.Errorf("%s: Read = %v", name, err)
 		}

@@ -21,9 +21,8 @@ func TestOpensAtTheEnd(t *testing.T) {
 	must.Do(t, err)
 	defer r.Close()
 	first, err := r.Lines()
-	if err != nil || slices.ContainsFunc(first, func(s string) bool { return strings.HasPrefix(s, "Linux version") }) {
-		t.Errorf("%q, %v", first, err)
-	}
+	must.True(t, err == nil && !slices.ContainsFunc(first, func(s string) bool { return strings.HasPrefix(s, "Linux version") }),
+		"%q, %v", first, err)
 	// From the beginning there is at least what the kernel says of itself.
 	must.Get(unix.Seek(r.fd, 0, unix.SEEK_SET))(t)
 	b, err := r.next()

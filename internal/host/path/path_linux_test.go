@@ -75,9 +75,8 @@ func TestReadInNamespace(t *testing.T) {
 	}
 	if has(t, &netlink.Vxlan{LinkAttrs: attrs("vx", 1450), VxlanId: 7, Group: net.ParseIP("10.1.0.2"), Port: 4789}, "10.2.0.1/24") {
 		got, hops := way(t, "10.2.0.2")
-		if got != "vxlan vx > veth va > neighbour 10.1.0.2" || hops[0].To != "10.1.0.2" || hops[0].MTU.Or(0) != 1450 {
-			t.Errorf("VXLAN: %s, %+v", got, hops)
-		}
+		must.True(t, got == "vxlan vx > veth va > neighbour 10.1.0.2" && hops[0].To == "10.1.0.2" && hops[0].MTU.Or(0) == 1450,
+			"VXLAN: %s, %+v", got, hops)
 	}
 	if has(t, &netlink.Vlan{LinkAttrs: func() netlink.LinkAttrs {
 		a := attrs("va.5", 1496)

@@ -79,9 +79,8 @@ func TestWireGuardInNamespace(t *testing.T) {
 	}()
 	for inner, want := range map[string]string{"10.6.0.2": "10.1.0.2", "10.6.9.2": "10.1.0.3"} {
 		got, hops := way(t, inner)
-		if got != "tunnel wg0 > veth va > neighbour "+want || hops[0].To != want || hops[0].MTU.Or(0) != 1420 {
-			t.Errorf("to %s: %s, %+v", inner, got, hops)
-		}
+		must.True(t, got == "tunnel wg0 > veth va > neighbour "+want && hops[0].To == want && hops[0].MTU.Or(0) == 1420,
+			"to %s: %s, %+v", inner, got, hops)
 	}
 	for name, address := range map[string]string{"tailscale0": "10.9.0.1/24", "tun9": "100.101.102.103/32"} {
 		made := must.Get(tun.CreateTUN(name, 1280))(t)

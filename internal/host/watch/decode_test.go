@@ -119,9 +119,8 @@ func TestDecodeCores(t *testing.T) {
 	tick, err := decodeClockRate(clock)
 	must.Need(t, err == nil && tick == 8*time.Millisecond, "%v %v", tick, err)
 	cores, err := decodeFreeBSDCores(b, tick)
-	if err != nil || len(cores) != 2 || cores[0].busy() != 154*tick || cores[0].irq != 4*tick || cores[1].user != 200*tick {
-		t.Errorf("%+v, %v", cores, err)
-	}
+	must.True(t, err == nil && len(cores) == 2 && cores[0].busy() == 154*tick && cores[0].irq == 4*tick && cores[1].user == 200*tick,
+		"%+v, %v", cores, err)
 	must.Is(t, must.Err(decodeFreeBSDCores(b[:79], tick)), errShape)
 	must.Is(t, must.Err(decodeClockRate(make([]byte, 20))), errShape)
 

@@ -155,9 +155,8 @@ func TestParseSoftnet(t *testing.T) {
 		got, err := parseSoftnet(fixture(t, c.kernel, "softnet_stat"), nil)
 		must.Dof(t, err, "%v", c.kernel)
 		if c.want == nil {
-			if len(got) != 2 || got[0].id != 0 || got[1].id != 1 || got[1].processed <= got[0].processed || !got[0].hasLimited {
-				t.Errorf("%s: %+v", c.kernel, got)
-			}
+			must.True(t, len(got) == 2 && got[0].id == 0 && got[1].id == 1 && got[1].processed > got[0].processed && got[0].hasLimited,
+				"%s: %+v", c.kernel, got)
 			continue
 		}
 		must.Need(t, len(got) == len(c.want), "%s: %+v", c.kernel, got)
@@ -209,9 +208,8 @@ func FuzzTable(f *testing.F) {
 		var a, b values
 		_ = used.parse(first, new(values))
 		errUsed, errFresh := used.parse(second, &a), fresh.parse(second, &b)
-		if (errUsed == nil) != (errFresh == nil) || (errUsed == nil && a != b) {
-			t.Errorf("what was read before changes what is read: %v, %v", errUsed, errFresh)
-		}
+		must.True(t, (errUsed == nil) == (errFresh == nil) && (errUsed != nil || a == b),
+			"what was read before changes what is read: %v, %v", errUsed, errFresh)
 	})
 }
 

@@ -31,9 +31,8 @@ func TestParseSched(t *testing.T) {
 	for _, want := range []string{"/sys/fs/cgroup/cpu,cpuacct/a/b", "/sys/fs/cgroup/cpu,cpuacct/a", "/sys/fs/cgroup/x", "/sys/fs/cgroup/unified/x"} {
 		must.True(t, slices.Contains(folders, want), "%s is not among %q", want, folders)
 	}
-	if slices.ContainsFunc(folders, func(f string) bool { return f == "/sys/fs/cgroup/memory/m" }) {
-		t.Errorf("memory's group does not schedule: %q", folders)
-	}
+	must.True(t, !slices.ContainsFunc(folders, func(f string) bool { return f == "/sys/fs/cgroup/memory/m" }),
+		"memory's group does not schedule: %q", folders)
 }
 
 // TestBusiestThread: the thread that ran or waited the longest is the one that is

@@ -44,9 +44,7 @@ func exists(path string) bool {
 // clean demands that nothing of a job is left.
 func (b bench) clean(t *testing.T, dir, when string) {
 	t.Helper()
-	if exists(filepath.Join(b.root, "etc")) || exists(filepath.Join(dir, "atboot")) {
-		t.Errorf("%s: something of the job is left", when)
-	}
+	must.True(t, !exists(filepath.Join(b.root, "etc")) && !exists(filepath.Join(dir, "atboot")), "%s: something of the job is left", when)
 }
 
 // fileBackend is a setting in a file that outlives a restart.
@@ -140,9 +138,8 @@ func TestAtBoot(t *testing.T) {
 			must.Need(t, intent == 0 && installed >= 1 && removed == len(steps)-1, "steps %q\n%s", steps, out)
 			write := slices.Index(steps, "write tcp.sack")
 			must.True(t, write < 0 || write >= installed, "written before the job was installed: %q", steps)
-			if strings.Count(out, BootMark+"installed "+b.root) != 1 || strings.Count(out, BootMark+"removed "+b.root) != 1 {
-				t.Errorf("not told:\n%s", out)
-			}
+			must.True(t, strings.Count(out, BootMark+"installed "+b.root) == 1 && strings.Count(out, BootMark+"removed "+b.root) == 1,
+				"not told:\n%s", out)
 			b.clean(t, dir, name)
 			if name != "confirmation" {
 				b.expect(t, before, name)
@@ -228,9 +225,8 @@ func TestAtBootForgotten(t *testing.T) {
 	steps := b.steps(t)
 	dir, _ := b.run(t, fmt.Sprintf("%s=%d:both", crashVar, slices.Index(steps, "applied tcp.sack")+1))
 	b.reset(t, before)
-	if said := b.restart(t, dir); !strings.Contains(said, "tcp.sack undone\n") || !strings.Contains(said, BootMark+"removed ") {
-		t.Errorf("the job says %q", said)
-	}
+	said := b.restart(t, dir)
+	must.True(t, strings.Contains(said, "tcp.sack undone\n") && strings.Contains(said, BootMark+"removed "), "the job says %q", said)
 	b.expect(t, before, "restart")
 	b.clean(t, dir, "restart")
 }
@@ -272,16 +268,13 @@ func TestAtBootRefused(t *testing.T) {
 			t.Setenv(roleVar, "watchdog")
 			c := must.Get(Start(t.Context(), Config{Dir: dir, Host: b.host, Root: b.root, AtBoot: true, Command: os.Args[:1], Talk: &said}))(t)
 			changes, err := c.Apply(t.Context(), b.changes, time.Minute)
-			if err == nil || slices.ContainsFunc(changes, func(c model.Change) bool { return c.State != model.ChangeUndone }) {
-				t.Errorf("Apply = %+v, %v", changes, err)
-			}
+			must.True(t, err != nil && !slices.ContainsFunc(changes, func(c model.Change) bool { return c.State != model.ChangeUndone }),
+				"Apply = %+v, %v", changes, err)
 			want := name == "no place"
 			must.True(t, errors.Is(err, errors.ErrUnsupported) == want, "errors.ErrUnsupported is %v: %v", !want, err)
 			b.expect(t, before, name)
 			must.OK(t, c.Close())
-			if exists(filepath.Join(dir, "atboot")) || said.Len() > 0 {
-				t.Errorf("something is left, or told: %s", said.String())
-			}
+			must.True(t, !exists(filepath.Join(dir, "atboot")) && said.Len() <= 0, "something is left, or told: %s", said.String())
 			if text, err := os.ReadFile(filepath.Join(b.root, unit)); name == "taken" && string(text) != "theirs" {
 				t.Errorf("%q, %v", text, err)
 			}

@@ -67,9 +67,8 @@ func TestClient(t *testing.T) {
 
 	// A second one does not come between, and nothing of the first is undone.
 	_, err = Start(t.Context(), Config{Dir: dir, Host: b.host, Command: os.Args[:1], Patience: time.Millisecond})
-	if !errors.Is(err, journal.ErrLocked) || !strings.Contains(err.Error(), "process "+strconv.Itoa(c.process.pid)) {
-		t.Errorf("second Start = %v, want ErrLocked and the holder", err)
-	}
+	must.True(t, errors.Is(err, journal.ErrLocked) && strings.Contains(err.Error(), "process "+strconv.Itoa(c.process.pid)),
+		"second Start = %v, want ErrLocked and the holder", err)
 	must.Is(t, must.Err(Recover(t.Context(), Config{Dir: dir, Host: b.host, Patience: time.Millisecond})), journal.ErrLocked, "Recover")
 	if bad, err := c.Verify(t.Context()); len(bad) != 0 || err != nil {
 		t.Errorf("Verify = %v, %v", bad, err)
@@ -148,16 +147,12 @@ func TestStartWithoutADirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	setFile(t, file, "in the way")
 	_, err := Start(t.Context(), Config{Dir: filepath.Join(file, "state"), Command: os.Args[:1]})
-	if err == nil || !strings.Contains(err.Error(), "state directory") || errors.Is(err, ErrGone) {
-		t.Errorf("Start = %v, want the reason", err)
-	}
+	must.True(t, err != nil && strings.Contains(err.Error(), "state directory") && !errors.Is(err, ErrGone), "Start = %v, want the reason", err)
 }
 
 func TestStartOfSomethingElse(t *testing.T) {
 	_, err := Start(t.Context(), Config{Dir: t.TempDir(), Command: []string{"/bin/sh", "-c", "echo no such thing >&2", "sh"}})
-	if !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "no such thing") {
-		t.Errorf("Start = %v, want ErrGone and what the program said", err)
-	}
+	must.True(t, errors.Is(err, ErrGone) && strings.Contains(err.Error(), "no such thing"), "Start = %v, want ErrGone and what the program said", err)
 	must.Fail(t, must.Err(Start(t.Context(), Config{Command: []string{filepath.Join(t.TempDir(), "none")}})), "Start of a missing program succeeded")
 }
 

@@ -63,9 +63,8 @@ func TestCrashAfterEveryStepOfACommand(t *testing.T) {
 				t.Errorf("%s: still on (%v), sack %s", when, err, b.sack(t))
 			}
 			records, damage, err := journal.Read(dir)
-			if open := journal.OpenIntents(records); len(open) > 0 || len(damage) > 0 || err != nil {
-				t.Errorf("%s: open %v, damage %v, %v", when, open, damage, err)
-			}
+			open := journal.OpenIntents(records)
+			must.True(t, len(open) == 0 && len(damage) == 0 && err == nil, "%s: open %v, damage %v, %v", when, open, damage, err)
 		}
 	}
 }
@@ -85,9 +84,8 @@ func TestCommandThatFails(t *testing.T) {
 		t.Fatalf("%v, sack %s", err, b.sack(t))
 	}
 	i := slices.IndexFunc(changes, func(c model.Change) bool { return c.Knob == "cmd:shaper" })
-	if i < 0 || changes[i].State != model.ChangeFailed || !strings.Contains(changes[i].Detail, "it had failed, and its undo failed too") {
-		t.Errorf("%+v", changes)
-	}
+	must.True(t, i >= 0 && changes[i].State == model.ChangeFailed && strings.Contains(changes[i].Detail, "it had failed, and its undo failed too"),
+		"%+v", changes)
 	must.Len(t, m.j.OpenIntents(), 0, "open")
 }
 
@@ -102,9 +100,8 @@ func TestUndoCommandIsTriedAgain(t *testing.T) {
 	s := testServer(m)
 	must.Get(s.apply(t.Context(), request{Changes: b.changes, Deadline: time.Minute}))(t)
 	changes, err := s.undoOpen(t.Context())
-	if left := stuck(err); left == nil || left.Open != 1 || changes[0].State != model.ChangeFailed || b.sack(t) != "1" {
-		t.Fatalf("%v, %+v", err, changes)
-	}
+	left := stuck(err)
+	must.Need(t, left != nil && left.Open == 1 && changes[0].State == model.ChangeFailed && b.sack(t) == "1", "%v, %+v", err, changes)
 	must.Fail(t, must.Err(s.apply(t.Context(), request{Changes: b.changes, Deadline: time.Minute})), "it was run on top of one that is not undone")
 	must.Do(t, os.WriteFile(free, nil, 0o600))
 	must.OK(t, must.Err(s.undoOpen(t.Context())))

@@ -99,9 +99,8 @@ func TestConfirmComesLate(t *testing.T) {
 	}
 	must.Do(t, d.stop())
 	d.expect(place("net.ipv4.tcp_timestamps"), "1")
-	if names := d.disk.Names(stateDir); slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "confirmed") }) {
-		t.Errorf("left behind: %q", names)
-	}
+	names := d.disk.Names(stateDir)
+	must.True(t, !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "confirmed") }), "left behind: %q", names)
 }
 
 // TestConfirmNeedsAWatchdog: a confirmation that finds nobody waits as long as
@@ -136,9 +135,8 @@ func TestRevertAfterRestart(t *testing.T) {
 	must.Do(t, errors.Join(err, j.Close()))
 	d.memory.Set(sack, "0")
 	changes, err := Revert(t.Context(), d.cfg)
-	if err != nil || len(changes) != 2 || changes[0].State != model.ChangeForeign || changes[1].State != model.ChangeApplied {
-		t.Errorf("Revert = %+v, %v", changes, err)
-	}
+	must.True(t, err == nil && len(changes) == 2 && changes[0].State == model.ChangeForeign && changes[1].State == model.ChangeApplied,
+		"Revert = %+v, %v", changes, err)
 	d.expect(sack, "0")
 }
 
@@ -161,9 +159,8 @@ func TestRevertOne(t *testing.T) {
 	for _, c := range changes {
 		state[c.Knob] = c.State
 	}
-	if err != nil || len(changes) != 2 || state["tcp.timestamps"] != model.ChangeUndone || state["tcp.sack"] != model.ChangeApplied {
-		t.Errorf("RevertOne of the first = %+v, %v", changes, err)
-	}
+	must.True(t, err == nil && len(changes) == 2 && state["tcp.timestamps"] == model.ChangeUndone && state["tcp.sack"] == model.ChangeApplied,
+		"RevertOne of the first = %+v, %v", changes, err)
 	d.expect(place("net.ipv4.tcp_timestamps"), "1")
 	d.expect(rmem, "4096 131072 1048576")
 

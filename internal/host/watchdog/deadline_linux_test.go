@@ -38,9 +38,8 @@ func TestDeadline(t *testing.T) {
 			}
 		}
 		u := d.call(request{Op: opUndo})
-		if !errors.Is(u.err(), ErrExpired) || len(u.Changes) != 1 || u.Changes[0].State != model.ChangeUndone {
-			t.Errorf("Undo after the deadline = %+v", u)
-		}
+		must.True(t, errors.Is(u.err(), ErrExpired) && len(u.Changes) == 1 && u.Changes[0].State == model.ChangeUndone,
+			"Undo after the deadline = %+v", u)
 
 		if a := d.apply("tcp.sack", "0"); a.Error != nil {
 			t.Fatalf("Apply after the acknowledged end = %v", a.Error)

@@ -99,9 +99,8 @@ func TestConfirmationAtTheDeadline(t *testing.T) {
 	v := d.call(request{Op: opVerify})
 	must.True(t, errors.Is(v.err(), ErrExpired), "Verify = %+v", v)
 	d.wentBack(id)
-	if u := d.call(request{Op: opUndo}); !errors.Is(u.err(), ErrExpired) || len(u.Changes) != 1 || u.Changes[0].State != model.ChangeUndone {
-		t.Errorf("Undo = %+v", u)
-	}
+	u := d.call(request{Op: opUndo})
+	must.True(t, errors.Is(u.err(), ErrExpired) && len(u.Changes) == 1 && u.Changes[0].State == model.ChangeUndone, "Undo = %+v", u)
 	must.OK(t, d.stop())
 }
 
@@ -124,9 +123,7 @@ func TestConfirmWhatIsGoingBack(t *testing.T) {
 		u := d.call(request{Op: opUndo})
 		must.True(t, u.Error != nil, "Undo = %+v", u)
 		err := Confirm(t.Context(), d.cfg, id)
-		if !errors.Is(err, ErrNotPending) || !strings.Contains(err.Error(), "a part of it is back already") {
-			t.Errorf("Confirm = %v", err)
-		}
+		must.True(t, errors.Is(err, ErrNotPending) && strings.Contains(err.Error(), "a part of it is back already"), "Confirm = %v", err)
 		free()
 		must.OK(t, d.stop())
 		if err := Confirm(t.Context(), d.cfg, id); !errors.Is(err, ErrNotPending) || !strings.Contains(err.Error(), "nothing of that is applied any more") {
@@ -175,9 +172,7 @@ func TestRevertUnderWhatIsOpen(t *testing.T) {
 			}
 			changes, err := Revert(t.Context(), d.cfg)
 			d.memory.Refuse = nil
-			if err != nil || len(changes) != 1 || changes[0].State != model.ChangeUndone {
-				t.Errorf("Revert = %+v, %v", changes, err)
-			}
+			must.True(t, err == nil && len(changes) == 1 && changes[0].State == model.ChangeUndone, "Revert = %+v, %v", changes, err)
 			d.expect(sack, "1")
 			if again, err := Revert(t.Context(), d.cfg); len(again) > 0 || err != nil {
 				t.Errorf("Revert again = %+v, %v", again, err)
@@ -198,10 +193,8 @@ func TestRevertIsFinished(t *testing.T) {
 		}
 		d.expect(sack, "0")
 		free()
-		changes, err := Recover(t.Context(), d.cfg)
-		if err != nil || len(changes) != 1 || changes[0].Knob != "tcp.sack" || changes[0].State != model.ChangeUndone {
-			t.Errorf("Recover = %+v, %v", changes, err)
-		}
+		changes := must.Get(Recover(t.Context(), d.cfg))(t)
+		must.True(t, len(changes) == 1 && changes[0].Knob == "tcp.sack" && changes[0].State == model.ChangeUndone, "Recover = %+v", changes)
 		d.expect(sack, "1")
 	})
 }

@@ -192,9 +192,8 @@ func TestAwaitLinks(t *testing.T) {
 				open := journal.Unfinished{}
 				open.Link, open.Origin = c.of, c.origin
 				awaitLinks(t.Context(), []journal.Unfinished{open}, 550*time.Millisecond, &system{links: all, origin: journal.Here})
-				if d := time.Since(began); looks != c.looks || d > 550*time.Millisecond {
-					t.Errorf("%d looks in %v, want %d", looks, d, c.looks)
-				}
+				d := time.Since(began)
+				must.True(t, looks == c.looks && d <= 550*time.Millisecond, "%d looks in %v, want %d", looks, d, c.looks)
 			})
 		})
 	}

@@ -49,9 +49,7 @@ func TestALinkModeIsWrittenWhole(t *testing.T) {
 		{Host: model.Near, Knob: "nic.media.duplex", Value: "full"},
 	}, time.Now().Add(time.Minute), func() error { return nil })
 	must.Need(t, err == nil && len(changes) == 3, "%+v, %v", changes, err)
-	if len(card.writes) != 1 || card.writes[0] != "autoneg=off speed=100 duplex=full" {
-		t.Errorf("written: %q", card.writes)
-	}
+	must.True(t, len(card.writes) == 1 && card.writes[0] == "autoneg=off speed=100 duplex=full", "written: %q", card.writes)
 	for _, c := range changes {
 		must.True(t, c.Old == before && c.New == "autoneg=off speed=100 duplex=full", "%+v", c)
 	}
@@ -118,9 +116,7 @@ func TestALinkTakesItsTime(t *testing.T) {
 					{Host: model.Near, Knob: "nic.media.speed", Value: "10"},
 					{Host: model.Near, Knob: "nic.media.duplex", Value: "half"},
 				}, time.Now().Add(time.Minute), func() error { return nil })
-				if (err == nil) != c.set || time.Since(began) > linking+time.Second {
-					t.Errorf("set after %v: %v", time.Since(began), err)
-				}
+				must.True(t, (err == nil) == c.set && time.Since(began) <= linking+time.Second, "set after %v: %v", time.Since(began), err)
 				if c.lost {
 					card.up = time.Now().Add(never)
 				}

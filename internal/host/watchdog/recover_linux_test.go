@@ -52,9 +52,7 @@ func TestRecoverLooksWhereTheChangeWasMade(t *testing.T) {
 				}
 			}
 			changes, err := Recover(t.Context(), d.cfg)
-			if err != nil || len(changes) != 1 || changes[0].State != c.state {
-				t.Errorf("Recover = %+v, %v, want %s", changes, err, c.state)
-			}
+			must.True(t, err == nil && len(changes) == 1 && changes[0].State == c.state, "Recover = %+v, %v, want %s", changes, err, c.state)
 			if c.says != "" && changes[0].Detail != c.says {
 				t.Errorf("said %q, want %q", changes[0].Detail, c.says)
 			}

@@ -80,9 +80,8 @@ func TestScope(t *testing.T) {
 			told, err := os.ReadFile(filepath.Join(root, "usr/bin/told"))
 			want := slices.Contains([]string{"service", "session"}, name)
 			must.Need(t, (err == nil) == want, "systemd was asked: %v", err)
-			if want && !strings.HasPrefix(string(told), fmt.Sprintf("--scope --quiet --collect --unit=linerate-undo-%d-", os.Getpid())) {
-				t.Errorf("systemd was asked for %q", told)
-			}
+			must.True(t, !want || strings.HasPrefix(string(told), fmt.Sprintf("--scope --quiet --collect --unit=linerate-undo-%d-", os.Getpid())),
+				"systemd was asked for %q", told)
 		})
 	}
 }

@@ -242,9 +242,8 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 			d.start(t.Context(), sinceBoot)
 			c.sabotage(d)
 			err := d.apply(c.apply...).err()
-			if err == nil || !strings.Contains(err.Error(), c.want) || c.cause != nil && !errors.Is(err, c.cause) {
-				t.Errorf("Apply = %v, want it to say %q and wrap %v", err, c.want, c.cause)
-			}
+			must.True(t, err != nil && strings.Contains(err.Error(), c.want) && (c.cause == nil || errors.Is(err, c.cause)),
+				"Apply = %v, want it to say %q and wrap %v", err, c.want, c.cause)
 			if errors.Is(c.cause, fs.ErrPermission) && !strings.Contains(knob.Hint(err), "as root") {
 				t.Errorf("hint = %q", knob.Hint(err))
 			}

@@ -136,9 +136,8 @@ func TestBusyDriverIsHandedOver(t *testing.T) {
 			err := d.stop()
 			took := time.Since(begin)
 			must.True(t, took >= persistence && took <= persistence+2*longestRetry, "it tried for %s", took)
-			if n := asked.Load(); n < int64(persistence/longestRetry) || n > int64(persistence/longestRetry)+20 {
-				t.Errorf("it tried %d times", n)
-			}
+			n := asked.Load()
+			must.True(t, n >= int64(persistence/longestRetry) && n <= int64(persistence/longestRetry)+20, "it tried %d times", n)
 			if !errors.Is(err, syscall.EBUSY) || !strings.Contains(err.Error(), "gave up after ") || !strings.Contains(err.Error(), next) ||
 				!strings.HasPrefix(said.String(), UndoMark+"gave up") {
 				t.Errorf("it ends with %v\nsaid %s", err, said.String())
@@ -229,9 +228,8 @@ func TestRecoverWaitsForABusyDriver(t *testing.T) {
 					free, _ := d.busyUntil(c.why)
 					time.AfterFunc(c.within, free)
 					changes, err := f(t.Context(), d.cfg)
-					if len(changes) != 1 || changes[0].State != c.state || (err == nil) != (c.state == model.ChangeUndone) {
-						t.Errorf("%+v, %v", changes, err)
-					}
+					must.True(t, len(changes) == 1 && changes[0].State == c.state && (err == nil) == (c.state == model.ChangeUndone),
+						"%+v, %v", changes, err)
 					must.True(t, err == nil || errors.Is(err, c.why), "it fails with %v", err)
 					<-time.After(time.Minute)
 				})
@@ -283,9 +281,8 @@ func TestNoSignalEndsAnUndo(t *testing.T) {
 		must.True(t, strings.Contains(held.Who, who), "%v", held)
 	}
 	changes, err := Recover(t.Context(), Config{Dir: dir, Host: b.host, Command: []string{"/none"}, Patience: time.Minute})
-	if stuck(err) == nil || !strings.Contains(err.Error(), who+", since ") || !strings.Contains(err.Error(), "goes on trying") {
-		t.Errorf("Recover meanwhile = %+v, %v", changes, err)
-	}
+	must.True(t, stuck(err) != nil && strings.Contains(err.Error(), who+", since ") && strings.Contains(err.Error(), "goes on trying"),
+		"Recover meanwhile = %+v, %v", changes, err)
 	b.expect(t, before, "while the driver is busy")
 	must.Do(t, os.Remove(busy))
 	<-c.gone
@@ -302,9 +299,7 @@ func TestRecoverHandsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-c.gone
-	if c.leftErr == nil || !strings.Contains(c.leftErr.Error(), "goes on trying") {
-		t.Fatalf("Recover = %+v, %v", c.left, c.leftErr)
-	}
+	must.Need(t, c.leftErr != nil && strings.Contains(c.leftErr.Error(), "goes on trying"), "Recover = %+v, %v", c.left, c.leftErr)
 	held := heldUndo(t, dir)
 	var pid int
 	must.Get(fmt.Sscanf(held.Who, "process %d", &pid))(t)

@@ -90,9 +90,8 @@ func TestMended(t *testing.T) {
 		for _, l := range c.Labels {
 			got, want := slices.Contains(l.First, Answer{"B10", l.Direction.Sender()}), strings.Contains(name, "sack-off")
 			must.True(t, got == want, "%s, %s: %v", name, l.Direction, l.First)
-			if slices.Contains(l.First, Answer{"B10", l.Direction.Receiver()}) {
-				t.Errorf("%s, %s: the receiver is right: %v", name, l.Direction, l.First)
-			}
+			must.True(t, !slices.Contains(l.First, Answer{"B10", l.Direction.Receiver()}),
+				"%s, %s: the receiver is right: %v", name, l.Direction, l.First)
 		}
 	}
 }
@@ -130,9 +129,8 @@ func TestMachineKinds(t *testing.T) {
 		for seed := range uint64(20) {
 			c, ok := OfMachines(k.Name, seed)
 			again, _ := OfMachines(k.Name, seed)
-			if !ok || !reflect.DeepEqual(c, again) || c.Machine == nil || c.Machine.Card == "" || len(c.Labels) == 0 {
-				t.Fatalf("%s, seed %d: %+v and %+v", k.Name, seed, c, again)
-			}
+			must.Need(t, ok && reflect.DeepEqual(c, again) && c.Machine != nil && c.Machine.Card != "" && len(c.Labels) != 0,
+				"%s, seed %d: %+v and %+v", k.Name, seed, c, again)
 			planted := false
 			for _, l := range c.Labels {
 				planted = planted || l.Planted
@@ -140,9 +138,8 @@ func TestMachineKinds(t *testing.T) {
 				if len(l.First) == 0 || l.Ceiling <= 0 || l.Ceiling >= c.Rate {
 					t.Errorf("%s, seed %d: %+v", k.Name, seed, l)
 				}
-				if l.Planted && slices.Contains(l.First, Answer{"unknown", Any}) {
-					t.Errorf("%s: a limit that is not found is right: %+v", k.Name, l)
-				}
+				must.True(t, !l.Planted || !slices.Contains(l.First, Answer{"unknown", Any}),
+					"%s: a limit that is not found is right: %+v", k.Name, l)
 			}
 			must.True(t, planted != c.Clean, "%s, seed %d: clean %v, planted %v", k.Name, seed, c.Clean, planted)
 			script := strings.Join(c.Machine.Before[:], "")

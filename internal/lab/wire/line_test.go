@@ -184,9 +184,8 @@ func TestLineLaws(t *testing.T) {
 		}
 		out = append(out, run(l)...)
 		c := l.count.read()
-		if c.Frames != uint64(offered) || c.Frames != uint64(len(out))+c.Lost+c.MTUDrops+c.QueueDrops {
-			t.Fatalf("%d frames offered, %d came out: %+v", offered, len(out), c)
-		}
+		must.Need(t, c.Frames == uint64(offered) && c.Frames == uint64(len(out))+c.Lost+c.MTUDrops+c.QueueDrops,
+			"%d frames offered, %d came out: %+v", offered, len(out), c)
 		last := int64(0)
 		for _, o := range out {
 			must.Need(t, o.at >= o.due && o.due >= o.left+int64(p.Delay), "frame came out early: %+v", o)

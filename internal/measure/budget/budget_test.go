@@ -66,9 +66,8 @@ func TestRefusals(t *testing.T) {
 	check := func(err error, later bool, want string) {
 		t.Helper()
 		var r *Refusal
-		if !errors.Is(err, ErrSpent) || !errors.As(err, &r) || r.Later() != later || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v (%+v), want %s", err, r, want)
-		}
+		must.True(t, errors.Is(err, ErrSpent) && errors.As(err, &r) && r.Later() == later && strings.Contains(err.Error(), want),
+			"got %v (%+v), want %s", err, r, want)
 	}
 	_, err := a.Take(Amounts{Memory: 6 << 30})
 	check(err, false, "this needs 6 GiB of memory, this server gives 512 MiB to a session: ask for less")
@@ -218,9 +217,8 @@ func TestDivide(t *testing.T) {
 			d := Divide(n, listeners)
 			own := n - d.Sessions - d.Unknown - d.Friends - listeners*d.Listener
 			must.True(t, own >= min(wholeOwn, n/3)-4, "%d descriptors, %d listeners: %+v leaves %d to the process itself", n, listeners, d, own)
-			if d.Sessions < n/2 || d.Unknown < 1 || d.Friends < 1 || d.Listener < 1 {
-				t.Errorf("%d descriptors, %d listeners: %+v", n, listeners, d)
-			}
+			must.True(t, d.Sessions >= n/2 && d.Unknown >= 1 && d.Friends >= 1 && d.Listener >= 1,
+				"%d descriptors, %d listeners: %+v", n, listeners, d)
 		}
 	}
 	if d := Divide(65536, 3); d != (Division{Sessions: 65536 - 1024 - 512 - 3*896 - 64, Unknown: 1024, Friends: 512, Listener: 896}) {

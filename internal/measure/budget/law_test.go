@@ -170,8 +170,7 @@ func (m *ledger) compare(t *rapid.T) {
 	for kind, want := range map[Kind][2]int64{Memory: memory, Sessions: sessions, Descriptors: sessions} {
 		got := u[kind]
 		must.Need(t, got.Anonymous == want[Anonymous] && got.Keyed == want[Keyed], "%v: %+v, want %v", kind, got, want)
-		if got.Limit >= 0 && got.Used() > got.Limit || got.AllAnonymous >= 0 && got.Anonymous > got.AllAnonymous {
-			t.Fatalf("%v: over the limit: %+v", kind, got)
-		}
+		must.Need(t, (got.Limit < 0 || got.Used() <= got.Limit) && (got.AllAnonymous < 0 || got.Anonymous <= got.AllAnonymous),
+			"%v: over the limit: %+v", kind, got)
 	}
 }

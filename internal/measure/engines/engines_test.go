@@ -65,7 +65,6 @@ func TestByName(t *testing.T) {
 		}
 	}
 	_, err := ByName(all, "carrier-pigeon")
-	if err == nil || !strings.Contains(err.Error(), "carrier-pigeon") || !strings.Contains(err.Error(), "tcpbulk") {
-		t.Errorf("error %v names neither what was asked nor what there is", err)
-	}
+	must.True(t, err != nil && strings.Contains(err.Error(), "carrier-pigeon") && strings.Contains(err.Error(), "tcpbulk"),
+		"error %v names neither what was asked nor what there is", err)
 }

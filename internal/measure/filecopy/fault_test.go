@@ -83,8 +83,7 @@ func TestStall(t *testing.T) {
 	must.Say(t, must.Err(readMessage(p.TCPConn, kindDone)), "no byte moved", "the sender is told")
 	p.TCPConn.Close()
 	enginetest.Await(t, p.Done, "receiver")
-	if p.Err != nil || len(p.Report.Flows) != 1 || !strings.Contains(strings.Join(p.Report.Warnings, " "), "no byte moved") {
-		t.Errorf("%+v, %v", p.Report, p.Err)
-	}
+	must.True(t, p.Err == nil && len(p.Report.Flows) == 1 && strings.Contains(strings.Join(p.Report.Warnings, " "), "no byte moved"),
+		"%+v, %v", p.Report, p.Err)
 	h.checkEmpty(t)
 }

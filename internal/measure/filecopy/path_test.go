@@ -25,9 +25,8 @@ func TestPath(t *testing.T) {
 				}
 			})
 			must.Do(t, err)
-			if len(got.Trials) != 12 || complete != 12 || got.Volume.Type != v.Type || len(got.Warnings) == 0 {
-				t.Errorf("%d trials, %+v", complete, got)
-			}
+			must.True(t, len(got.Trials) == 12 && complete == 12 && got.Volume.Type == v.Type && len(got.Warnings) != 0,
+				"%d trials, %+v", complete, got)
 			count := map[PathTrial]int{}
 			for _, trial := range got.Trials {
 				if trial.Took <= 0 || trial.Rate <= 0 || trial.Flush > trial.Took {

@@ -57,9 +57,8 @@ func TestOutOfStep(t *testing.T) {
 	} {
 		_, n, err := DecodeControl([]byte(c.in))
 		var e *OutOfStepError
-		if !errors.As(err, &e) || n != 0 || len(e.Got) > SyncBytes || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %d bytes, %v", c.in, n, err)
-		}
+		must.True(t, errors.As(err, &e) && n == 0 && len(e.Got) <= SyncBytes && strings.Contains(err.Error(), c.want),
+			"%q: %d bytes, %v", c.in, n, err)
 	}
 }
 

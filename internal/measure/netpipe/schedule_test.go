@@ -234,7 +234,6 @@ func TestOneWayTime(t *testing.T) {
 	}
 	got := Default().OneWay(1, 0)
 	must.True(t, got == 0.5, "no repeats: %g s", got)
-	if Fastest(3, 1, 2) != 1 || Fastest(0, 1) != 1e-6 || Fastest(1e-7) != 1e-7 || Fastest() != 1e-6 {
-		t.Error("fastest is not the least, or 1 µs for none")
-	}
+	must.True(t, Fastest(3, 1, 2) == 1 && Fastest(0, 1) == 1e-6 && Fastest(1e-7) == 1e-7 && Fastest() == 1e-6,
+		"fastest is not the least, or 1 µs for none")
 }

@@ -203,9 +203,8 @@ func TestStop(t *testing.T) {
 	near.Stop()
 	enginetest.Await(t, near.Done, "stopped leader")
 	enginetest.Await(t, far.Done, "its follower")
-	if near.Err != nil || !strings.Contains(strings.Join(near.Report.Warnings, "\n"), "stopped") {
-		t.Errorf("error %v, warnings %q", near.Err, near.Report.Warnings)
-	}
+	must.True(t, near.Err == nil && strings.Contains(strings.Join(near.Report.Warnings, "\n"), "stopped"),
+		"error %v, warnings %q", near.Err, near.Report.Warnings)
 	// The leader said end: the follower does not wait for another connection.
 	must.True(t, far.Err == nil && len(far.Report.Warnings) == 0, "follower: error %v, warnings %q", far.Err, far.Report.Warnings)
 }

@@ -54,9 +54,8 @@ func TestPeerVanishes(t *testing.T) {
 				must.Do(t, victim.Close())
 				enginetest.Await(t, other.Done, "the end that is left")
 				enginetest.Await(t, other.Measured(), "measured")
-				if other.Err != nil || len(other.Report.Warnings) == 0 {
-					t.Errorf("error %v, warnings %q; want a warning", other.Err, other.Report.Warnings)
-				}
+				must.True(t, other.Err == nil && len(other.Report.Warnings) != 0,
+					"error %v, warnings %q; want a warning", other.Err, other.Report.Warnings)
 				must.True(t, other.Flow(t, model.To).Bytes != 0, "what had been done is not reported")
 			})
 		}

@@ -187,9 +187,8 @@ func TestMoreThanCanBeAnswered(t *testing.T) {
 	enginetest.Succeed(t, near, far, f.Direction)
 	l := near.Latency(t, model.To, "request")
 	answered := int64(l.Times.Count())
-	if l.Sent != 120 || answered == 0 || answered > 31 || answered != l.Sent-l.Lost {
-		t.Errorf("%d sent, %d lost, %d answered; 120 were due, at most 31 can be answered", l.Sent, l.Lost, answered)
-	}
+	must.True(t, l.Sent == 120 && answered != 0 && answered <= 31 && answered == l.Sent-l.Lost,
+		"%d sent, %d lost, %d answered; 120 were due, at most 31 can be answered", l.Sent, l.Lost, answered)
 	all := strings.Join(near.Report.Warnings, "\n")
 	for _, want := range []string{"schedule was not kept", "were not answered", "no 99th percentile of latency"} {
 		must.Contain(t, all, want, "warnings")
@@ -251,9 +250,8 @@ func TestBothEndsCountWhatTheySend(t *testing.T) {
 			must.Need(t, sent[model.Near] != nil && sent[model.Far] != nil, "%s, connect %v: nobody counts", name, connect)
 			asked, answered := sent[model.Near](), sent[model.Far]()
 			window := near.Latency(t, model.To, "request").Sent // the others are warm-up
-			if asked < window*100 || answered < window*5000 || answered > 51*asked {
-				t.Errorf("%s, connect %v: %d requests in the window, %d bytes asked, %d answered", name, connect, window, asked, answered)
-			}
+			must.True(t, asked >= window*100 && answered >= window*5000 && answered <= 51*asked,
+				"%s, connect %v: %d requests in the window, %d bytes asked, %d answered", name, connect, window, asked, answered)
 		}
 	}
 }

@@ -71,9 +71,8 @@ func TestBytesCutShort(t *testing.T) {
 	enginetest.Await(t, near.Done, "sender")
 	enginetest.Await(t, far.Done, "receiver")
 	for _, e := range []*enginetest.End{near, far} {
-		if e.Err != nil || len(e.Report.Warnings) != 1 || !strings.Contains(e.Report.Warnings[0], "of 1125899906842624 bytes") {
-			t.Errorf("error %v, warnings %q", e.Err, e.Report.Warnings)
-		}
+		must.True(t, e.Err == nil && len(e.Report.Warnings) == 1 && strings.Contains(e.Report.Warnings[0], "of 1125899906842624 bytes"),
+			"error %v, warnings %q", e.Err, e.Report.Warnings)
 	}
 	got, sent := far.Flow(t, model.To).Bytes, near.Flow(t, model.To).Bytes
 	must.True(t, got == sent, "received %d of %d bytes before the end", got, sent)

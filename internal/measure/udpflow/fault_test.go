@@ -34,9 +34,8 @@ func TestReceiverVanishes(t *testing.T) {
 	far.AwaitTraffic(t)
 	must.Do(t, far.Close())
 	enginetest.Await(t, near.Done, "sender")
-	if near.Err != nil || !warned(near, "nobody listens") && !warned(near, "hung up") {
-		t.Errorf("error %v, warnings %q", near.Err, near.Report.Warnings)
-	}
+	must.True(t, near.Err == nil && (warned(near, "nobody listens") || warned(near, "hung up")),
+		"error %v, warnings %q", near.Err, near.Report.Warnings)
 	must.True(t, near.Flow(t, model.To).UDP.Sent != 0, "what had been sent is not reported")
 }
 

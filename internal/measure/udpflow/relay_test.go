@@ -208,9 +208,8 @@ func TestEndsLost(t *testing.T) {
 	near, far := enginetest.Prepare(t, e, w, f)
 	enginetest.Succeed(t, near, far, model.To)
 	got, want := far.Flow(t, model.To).UDP, r.truth()
-	if got.Received != want.Received || got.Lost > want.Lost || got.Lost < want.Lost-2 {
-		t.Errorf("received %d of %d, lost %d of %d", got.Received, want.Received, got.Lost, want.Lost)
-	}
+	must.True(t, got.Received == want.Received && got.Lost <= want.Lost && got.Lost >= want.Lost-2,
+		"received %d of %d, lost %d of %d", got.Received, want.Received, got.Lost, want.Lost)
 	if !warned(far, "count of 1 streams never came") {
 		t.Errorf("warnings %q", far.Report.Warnings)
 	}

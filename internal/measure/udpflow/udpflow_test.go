@@ -103,9 +103,8 @@ func checkFigures(t *testing.T, send, receive model.FlowReport, missed int64) {
 	if send.Bytes != units.Bytes(send.UDP.Sent*1472) || len(send.Streams) != 3 {
 		t.Errorf("%d bytes in %d streams for %d datagrams", send.Bytes, len(send.Streams), send.UDP.Sent)
 	}
-	if receive.Bytes == 0 || receive.Bytes%1472 != 0 || receive.Window < 200*time.Millisecond {
-		t.Errorf("received %d bytes in %v", receive.Bytes, receive.Window)
-	}
+	must.True(t, receive.Bytes != 0 && receive.Bytes%1472 == 0 && receive.Window >= 200*time.Millisecond,
+		"received %d bytes in %v", receive.Bytes, receive.Window)
 	if send.UDP.Pacing != "clock" || send.UDP.Segmented || send.UDP.Gaps.Count() == 0 {
 		t.Errorf("paced by %q, segmented %t, %d gaps", send.UDP.Pacing, send.UDP.Segmented, send.UDP.Gaps.Count())
 	}

@@ -20,9 +20,8 @@ func TestFill(t *testing.T) {
 	out := model.EndReport{Host: model.Far, Waiting: "poller"}
 	Fill(&out, edge(2*time.Second, time.Second, 3*time.Second, 10*time.Second),
 		edge(6*time.Second, 2*time.Second, 6*time.Second, 16*time.Second))
-	if out.CPUUser != time.Second || out.CPUSystem != 3*time.Second || out.CPUWindow != 4*time.Second {
-		t.Errorf("used %v and %v in %v", out.CPUUser, out.CPUSystem, out.CPUWindow)
-	}
+	must.True(t, out.CPUUser == time.Second && out.CPUSystem == 3*time.Second && out.CPUWindow == 4*time.Second,
+		"used %v and %v in %v", out.CPUUser, out.CPUSystem, out.CPUWindow)
 	if busy, known := out.SystemBusy.Get(); !known || math.Abs(busy-1.5) > 1e-12 {
 		t.Errorf("%v cores were busy, want 1.5", out.SystemBusy)
 	}

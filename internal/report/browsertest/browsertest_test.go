@@ -42,8 +42,7 @@ func TestFaultsAreFound(t *testing.T) {
 		for _, r := range p.Requests()[1:] {
 			faults = append(faults, "asked for "+r)
 		}
-		if c.want == "" && len(faults) > 0 || c.want != "" && !strings.Contains(strings.Join(faults, "\n"), c.want) {
-			t.Errorf("%s: %q, want %q", c.name, faults, c.want)
-		}
+		must.True(t, (c.want != "" || len(faults) == 0) && (c.want == "" || strings.Contains(strings.Join(faults, "\n"), c.want)),
+			"%s: %q, want %q", c.name, faults, c.want)
 	}
 }

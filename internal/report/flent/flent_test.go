@@ -58,9 +58,8 @@ func TestFilesHoldTheSamples(t *testing.T) {
 		want := tests[c.Name]
 		must.True(t, want == "" || f.Metadata["NAME"] == want, "%s is the test %v", c.Name, f.Metadata["NAME"])
 		for name, values := range f.Results {
-			if len(values) != len(f.X) || len(f.Raw[name]) == 0 {
-				t.Errorf("%s: %d values of %s at %d times, %d raw", c.Name, len(values), name, len(f.X), len(f.Raw[name]))
-			}
+			must.True(t, len(values) == len(f.X) && len(f.Raw[name]) != 0,
+				"%s: %d values of %s at %d times, %d raw", c.Name, len(values), name, len(f.X), len(f.Raw[name]))
 			sum, n, raw := 0.0, 0.0, 0.0
 			for _, v := range values {
 				if v != nil {

@@ -62,9 +62,8 @@ func TestPageNeedsNothing(t *testing.T) {
 	outside := regexp.MustCompile(`(?i)(src|href|action|data)\s*=\s*"(https?:)?//|@import|url\(|<script|<iframe|<object|javascript:| on[a-z]+=`)
 	for name, page := range pages(t) {
 		must.Equal(t, outside.FindString(page), "", "%s: the page has", name)
-		if strings.Contains(page, "ZgotmplZ") || strings.Contains(page, "%!") || strings.Contains(page, "NaN") {
-			t.Errorf("%s: a value of the page could not be written", name)
-		}
+		must.True(t, !strings.Contains(page, "ZgotmplZ") && !strings.Contains(page, "%!") && !strings.Contains(page, "NaN"),
+			"%s: a value of the page could not be written", name)
 	}
 }
 
@@ -86,9 +85,8 @@ func TestPageSaysTheAnswerFirst(t *testing.T) {
 		}
 		if d.Check != nil {
 			for _, l := range d.Check.Lines {
-				if l.Number != "" && !strings.Contains(plain(page), "<b>"+l.Number+"</b> "+l.Text) {
-					t.Errorf("%s: %s of %s is missing", c.Name, l.Number, l.Label)
-				}
+				must.True(t, l.Number == "" || strings.Contains(plain(page), "<b>"+l.Number+"</b> "+l.Text),
+					"%s: %s of %s is missing", c.Name, l.Number, l.Label)
 			}
 		}
 		for _, w := range append(d.Warnings, d.Untrustworthy) {
@@ -147,9 +145,8 @@ func TestPageSaysWhatToDo(t *testing.T) {
 		if leads {
 			led++
 		}
-		if !strings.Contains(strings.ReplaceAll(head, "\u00a0", " "), d.Advice) || leads && !strings.Contains(head, lead.Command) {
-			t.Errorf("%s: advice %q and lead %+v are not both in the head", c.Name, d.Advice, lead)
-		}
+		must.True(t, strings.Contains(strings.ReplaceAll(head, "\u00a0", " "), d.Advice) && (!leads || strings.Contains(head, lead.Command)),
+			"%s: advice %q and lead %+v are not both in the head", c.Name, d.Advice, lead)
 		for _, f := range d.Findings {
 			for _, r := range f.Remedies() {
 				must.Contain(t, strings.ReplaceAll(rest, "\u00a0", " "), r[1:], "%s: %q is missing", c.Name, r)

@@ -53,9 +53,8 @@ func TestGigabitSteps(t *testing.T) {
 // table of its cards is refused at its first line.
 func TestMatrixOfWords(t *testing.T) {
 	f, err := published(t, "nic-matrix", "", "setting=computer", "setting=card", "goodput=what_the_text_says:Mbit/s")
-	if err == nil || !strings.Contains(err.Error(), `line 2: "even speed at every message size" is no number`) || len(f.Tests) > 0 {
-		t.Errorf("%+v, %v", f.Tests, err)
-	}
+	must.True(t, err != nil && strings.Contains(err.Error(), `line 2: "even speed at every message size" is no number`) && len(f.Tests) == 0,
+		"%+v, %v", f.Tests, err)
 }
 
 // TestUnitsFitTheirRole: a rate is not told in milliseconds, nor a time in Mbit/s.

@@ -79,9 +79,8 @@ func TestPrograms(t *testing.T) {
 			f := must.Get(Read("", load(t, name), Options{}))(t)
 			must.Need(t, f.Format == c.format && len(f.Tests) == c.tests, "%s, %d tests", f.Format, len(f.Tests))
 			last := f.Tests[len(f.Tests)-1]
-			if last.Flow.Direction != c.direction || last.Flow.Streams != c.streams {
-				t.Errorf("%s, %d streams", last.Flow.Direction, last.Flow.Streams)
-			}
+			must.True(t, last.Flow.Direction == c.direction && last.Flow.Streams == c.streams,
+				"%s, %d streams", last.Flow.Direction, last.Flow.Streams)
 			if got := value(last, last.Flow.Direction.Parts()[0], model.Goodput); c.goodput > 0 && !near(got, c.goodput) {
 				t.Errorf("goodput %g, want %g", got, c.goodput)
 			}
@@ -201,9 +200,8 @@ func TestTables(t *testing.T) {
 	must.True(t, got.Setting == "mtu 9000" && got.Flow.Direction == model.To && value(got, model.To, model.Goodput) == 90.5*8e6, "%+v", got)
 	windows := "test,window_bytes,avg,min,max\n1,65536,209.98,145.00,304.00\n"
 	f, err = Read("", []byte(windows), columns(t, "setting=test", "setting=window_bytes", "goodput=avg:Mbit/s", "min=min:Mbit/s", "max=max:Mbit/s"))
-	if err != nil || f.Tests[0].Setting != "test 1, window_bytes 65536" || *f.Tests[0].Spread != (Spread{Min: 145e6, Max: 304e6}) {
-		t.Errorf("%+v, %v", f, err)
-	}
+	must.True(t, err == nil && f.Tests[0].Setting == "test 1, window_bytes 65536" && *f.Tests[0].Spread == (Spread{Min: 145e6, Max: 304e6}),
+		"%+v, %v", f, err)
 	for text, says := range map[string]string{
 		"test,avg\n1\n":            "line 2",
 		"test,avg\n1,\"2,5\"\n":    "LC_ALL=C",

@@ -51,9 +51,8 @@ func TestVerdictOfBlocks(t *testing.T) {
 		want   model.Outcome
 	}{{12, 1.2, model.Better}, {12, 1, model.Equivalent}, {4, 1.2, model.Undecided}} {
 		s, _, err := Session([]Named{make(c.blocks, c.gain)}, About{Now: time.Unix(0, 0), Baseline: "old"})
-		if err != nil || len(s.Verdicts) != 1 || s.Verdicts[0].Outcome != c.want {
-			t.Errorf("%d blocks, gain %g: %+v, %v, %q", c.blocks, c.gain, s.Verdicts, err, s.Warnings)
-		}
+		must.True(t, err == nil && len(s.Verdicts) == 1 && s.Verdicts[0].Outcome == c.want,
+			"%d blocks, gain %g: %+v, %v, %q", c.blocks, c.gain, s.Verdicts, err, s.Warnings)
 	}
 	holes := table(t, "block,setting,rate\n1,old,1\n1,new,1\n3,old,1\n3,new,1\n", "block=block", "setting=setting", "goodput=rate:Mbit/s")
 	s, _, err := Session([]Named{holes}, About{})

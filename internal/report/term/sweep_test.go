@@ -61,9 +61,8 @@ func TestSweepLooks(t *testing.T) {
 	for _, width := range []int{40, 60, 80} {
 		for line := range strings.Lines(render(t, report.Build(s, report.Options{Kinds: reporttest.Kinds()}), term.Options{ASCII: true, Width: width})) {
 			must.True(t, !strings.ContainsAny(line, "\x1b\x07"), "line %q steers", line)
-			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > width && !strings.HasPrefix(line, "    linerate ") {
-				t.Errorf("width %d: line %q is too long", width, line)
-			}
+			must.True(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) <= width || strings.HasPrefix(line, "    linerate "),
+				"width %d: line %q is too long", width, line)
 		}
 	}
 }

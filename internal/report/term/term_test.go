@@ -101,14 +101,10 @@ func TestNoLineIsTooLongAndNoWordBroken(t *testing.T) {
 				}
 				narrow := words(text)
 				for w := range wide {
-					if !narrow[w] && !plotted.MatchString(w) {
-						t.Errorf("%s: %q is lost or broken in a width of %d:\n%s", name, w, width, text)
-					}
+					must.True(t, narrow[w] || plotted.MatchString(w), "%s: %q is lost or broken in a width of %d:\n%s", name, w, width, text)
 				}
 				for w := range narrow {
-					if !wide[w] && !plotted.MatchString(w) {
-						t.Errorf("%s: %q is only in a width of %d:\n%s", name, w, width, text)
-					}
+					must.True(t, wide[w] || plotted.MatchString(w), "%s: %q is only in a width of %d:\n%s", name, w, width, text)
 				}
 			}
 		}
@@ -196,9 +192,7 @@ func TestHostileNames(t *testing.T) {
 			c.Session.Verdicts[i].Setting, c.Session.Verdicts[i].Reason = evil, evil
 		}
 		for _, r := range render(t, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()}), term.Options{}) {
-			if r == '\x1b' || r == '\r' || r == '\u202e' || r == '\u009b' || r == '\x07' {
-				t.Fatalf("%s: %q reaches the terminal", c.Name, r)
-			}
+			must.Need(t, r != '\x1b' && r != '\r' && r != '\u202e' && r != '\u009b' && r != '\x07', "%s: %q reaches the terminal", c.Name, r)
 		}
 	}
 }
@@ -286,9 +280,8 @@ func TestProgress(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p.Setting = rapid.String().Draw(r, "setting")
 		width := rapid.IntRange(0, 200).Draw(r, "width")
-		if line := p.Line(width, rapid.Bool().Draw(r, "ascii")); utf8.RuneCountInString(line) > width || strings.ContainsAny(line, "\n\x1b") {
-			r.Errorf("%q in width %d", line, width)
-		}
+		line := p.Line(width, rapid.Bool().Draw(r, "ascii"))
+		must.True(r, utf8.RuneCountInString(line) <= width && !strings.ContainsAny(line, "\n\x1b"), "%q in width %d", line, width)
 	})
 }
 
@@ -323,9 +316,8 @@ func TestDatagramsOfASilentSender(t *testing.T) {
 		}
 		var b bytes.Buffer
 		must.Do(t, term.Render(&b, d, term.Options{Width: 200}))
-		if text := b.String(); !strings.Contains(text, "(500 Mbit/s asked for)\n") || strings.Contains(text, "paced by") {
-			t.Errorf("got\n%s", text)
-		}
+		text := b.String()
+		must.True(t, strings.Contains(text, "(500 Mbit/s asked for)\n") && !strings.Contains(text, "paced by"), "got\n%s", text)
 		return
 	}
 	t.Fatal("no case of datagrams")

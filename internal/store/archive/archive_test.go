@@ -203,9 +203,8 @@ func TestBackupInUse(t *testing.T) {
 		must.Do(t, archive.Write(t.Context(), &b, reader, nil))
 		a := must.Get(archive.Open(t.Context(), &b))(t)
 		sess, err := a.Session(t.Context(), "busy")
-		if err != nil || sess.State != model.SessionStopped || len(sess.Changes) != len(sess.Runs) || len(sess.Runs) < last {
-			t.Errorf("%d runs, %d changes, %s, %v", len(sess.Runs), len(sess.Changes), sess.State, err)
-		}
+		must.True(t, err == nil && sess.State == model.SessionStopped && len(sess.Changes) == len(sess.Runs) && len(sess.Runs) >= last,
+			"%d runs, %d changes, %s, %v", len(sess.Runs), len(sess.Changes), sess.State, err)
 		last = len(sess.Runs)
 		for i, r := range sess.Runs {
 			samples, err := a.Samples(t.Context(), "busy", r.Number)

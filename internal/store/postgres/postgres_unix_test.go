@@ -253,9 +253,8 @@ func TestSeveralPeople(t *testing.T) {
 		items := must.Get(reader.Sessions(t.Context(), store.Filter{}))(t)
 		for _, i := range items {
 			sess, err := reader.Session(t.Context(), i.ID)
-			if err != nil || len(sess.Runs) < i.Runs || len(sess.Changes) != len(sess.Runs) {
-				t.Fatalf("%s: %d runs, %d changes, %d listed, %v", i.ID, len(sess.Runs), len(sess.Changes), i.Runs, err)
-			}
+			must.Need(t, err == nil && len(sess.Runs) >= i.Runs && len(sess.Changes) == len(sess.Runs),
+				"%s: %d runs, %d changes, %d listed, %v", i.ID, len(sess.Runs), len(sess.Changes), i.Runs, err)
 			if n := len(sess.Runs); n > 0 {
 				got, err := reader.Samples(t.Context(), i.ID, n)
 				must.Need(t, err == nil && len(got) == samples, "%s: %d samples of run %d, %v", i.ID, len(got), n, err)

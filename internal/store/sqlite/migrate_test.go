@@ -42,9 +42,8 @@ func TestSchema1(t *testing.T) {
 	must.True(t, ok && rate == 1e9, "wire rate %v, known %v", rate, ok)
 	got := sess.Plan.Margin
 	must.True(t, got == units.Percent(3) && sess.Plan.Seed == 18446744073709551615, "plan margin %v, seed %d", got, sess.Plan.Seed)
-	if len(sess.Runs) != 2 || len(sess.Changes) != 1 || len(sess.Verdicts) != 1 {
-		t.Fatalf("%d runs, %d changes, %d verdicts", len(sess.Runs), len(sess.Changes), len(sess.Verdicts))
-	}
+	must.Need(t, len(sess.Runs) == 2 && len(sess.Changes) == 1 && len(sess.Verdicts) == 1,
+		"%d runs, %d changes, %d verdicts", len(sess.Runs), len(sess.Changes), len(sess.Verdicts))
 	if v, ok := sess.Runs[1].Value(model.To, model.Goodput); !ok || v != 941.5e6 || sess.Runs[1].Flow.Duration != 20*time.Second {
 		t.Errorf("run 2: goodput %v, %v; duration %v", v, ok, sess.Runs[1].Flow.Duration)
 	}

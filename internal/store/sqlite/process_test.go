@@ -103,9 +103,8 @@ func checkWhole(t *testing.T, path, id string, least int) {
 	t.Helper()
 	s := open(t, path)
 	sess := must.Get(s.Session(t.Context(), id))(t)
-	if len(sess.Runs) < least || len(sess.Changes) != len(sess.Runs) {
-		t.Errorf("%d runs and %d changes, want at least %d of both", len(sess.Runs), len(sess.Changes), least)
-	}
+	must.True(t, len(sess.Runs) >= least && len(sess.Changes) == len(sess.Runs),
+		"%d runs and %d changes, want at least %d of both", len(sess.Runs), len(sess.Changes), least)
 	for i, r := range sess.Runs {
 		samples := must.Get(s.Samples(t.Context(), id, r.Number))(t)
 		must.True(t, r.Number == i+1 && len(samples) == samplesPerRun, "run %d at %d: %d samples", r.Number, i, len(samples))

@@ -130,9 +130,8 @@ func TestExitCode(t *testing.T) {
 	}
 	must.True(t, withHint(nil, "x") == nil && app.WithKind(app.Failed, nil) == nil, "an error out of nothing")
 	for _, code := range []int{exitOK, exitFailed, exitUsage, exitUnreachable, exitUnsupported, exitUntrusted, exitStore, exitNotUndone, exitInterrupted} {
-		if !strings.Contains(exitText, fmt.Sprintf("\n  %-3d  ", code)) && !strings.HasPrefix(exitText, fmt.Sprintf("  %-3d  ", code)) {
-			t.Errorf("the help does not name exit code %d", code)
-		}
+		must.True(t, strings.Contains(exitText, fmt.Sprintf("\n  %-3d  ", code)) || strings.HasPrefix(exitText, fmt.Sprintf("  %-3d  ", code)),
+			"the help does not name exit code %d", code)
 	}
 }
 

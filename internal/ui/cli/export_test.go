@@ -76,9 +76,8 @@ func TestArticleGigabit(t *testing.T) {
 		"GlobalMaxTcpWindowSize": "tcp.autotune_level", "Tcp1323Opts": "tcp.timestamps", "SackOpts": "",
 	} {
 		e, ok := knob.NewIndex().Explain(dead)
-		if !ok || len(e.Dead) == 0 || instead != "" && !slices.Contains(e.Replaced(), instead) {
-			t.Errorf("%s is not known as dead, with %q instead", dead, instead)
-		}
+		must.True(t, ok && len(e.Dead) != 0 && (instead == "" || slices.Contains(e.Replaced(), instead)),
+			"%s is not known as dead, with %q instead", dead, instead)
 	}
 }
 
@@ -123,9 +122,8 @@ func TestArticleVirtio(t *testing.T) {
 	}
 	files, said := exported(t, "--for", "freebsd", "--anyway", article("virtio-test3"))
 	want(t, files, "/etc/sysctl.conf", "kern.ipc.maxsockbuf=4000000", "net.inet.tcp.sendbuf_max=16777216", "net.inet.tcp.recvbuf_max=16777216")
-	if !strings.Contains(said, "C-02") || !strings.Contains(files["/etc/sysctl.conf"], "C-02") {
-		t.Errorf("neither stderr nor the file says what is wrong:\n%s", said)
-	}
+	must.True(t, strings.Contains(said, "C-02") && strings.Contains(files["/etc/sysctl.conf"], "C-02"),
+		"neither stderr nor the file says what is wrong:\n%s", said)
 }
 
 func TestArticleSlowPC(t *testing.T) {

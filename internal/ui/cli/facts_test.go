@@ -119,9 +119,8 @@ func TestFactsCommand(t *testing.T) {
 		Facts  model.HostFacts `json:"facts"`
 	}
 	must.Do(t, json.Unmarshal(w.out.Bytes(), &doc))
-	if doc.Schema != "linerate/facts/v1" || doc.Facts.Host != model.Near || doc.Facts.Machine == nil || doc.Facts.Address != "127.0.0.1" {
-		t.Errorf("%+v", doc)
-	}
+	must.True(t, doc.Schema == "linerate/facts/v1" && doc.Facts.Host == model.Near && doc.Facts.Machine != nil && doc.Facts.Address == "127.0.0.1",
+		"%+v", doc)
 	if code := w.main(t, "facts", "--to", "name.invalid"); code != exitUsage || !strings.Contains(w.err.String(), "name.invalid") {
 		t.Errorf("exit code %d: %s", code, w.err.String())
 	}

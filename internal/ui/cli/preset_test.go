@@ -66,9 +66,8 @@ func TestPresetNeeds(t *testing.T) {
 		"not told":   {model.HostFacts{Host: model.Near}, "not told"},
 		"other host": {model.HostFacts{Host: model.Far}, ""},
 	} {
-		if got := config.Lacking(speed, []model.HostFacts{c.host}); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
-			t.Errorf("%s: %q, want %q", name, got, c.says)
-		}
+		got := config.Lacking(speed, []model.HostFacts{c.host})
+		must.True(t, (got == "") == (c.says == "") && strings.Contains(got, c.says), "%s: %q, want %q", name, got, c.says)
 	}
 }
 

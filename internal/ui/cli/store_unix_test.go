@@ -51,12 +51,10 @@ func TestSharedResults(t *testing.T) {
 		os.Args = append([]string{"linerate"}, c.args...) // what is kept of the command
 		must.Equal(t, w.main(t, c.args...), c.code, "%q: exit code", c.args)
 		said := w.out.String() + w.err.String()
-		if !strings.Contains(said, c.says) || !strings.Contains(said, "the password in --db can be read") {
-			t.Errorf("%q does not say %q:\n%s", c.args, c.says, said)
-		}
-		if strings.Contains(said, "pass@word") || strings.Contains(said, url.PathEscape("pass@word")) {
-			t.Errorf("%q says the password:\n%s", c.args, said)
-		}
+		must.True(t, strings.Contains(said, c.says) && strings.Contains(said, "the password in --db can be read"),
+			"%q does not say %q:\n%s", c.args, c.says, said)
+		must.True(t, !strings.Contains(said, "pass@word") && !strings.Contains(said, url.PathEscape("pass@word")),
+			"%q says the password:\n%s", c.args, said)
 	}
 	w.vars["LINERATE_DB"] = server.URL("lab") // without a word about it
 	if code := w.main(t, "list"); code != 0 || strings.Contains(w.err.String(), "password") {

@@ -68,9 +68,8 @@ func TestResumedPair(t *testing.T) {
 	} {
 		near, far, err := c.f.resumedPair(c.s, c.args, app.Env{Getenv: os.Getenv})
 		must.True(t, err == nil && near.Kind == c.near && far.Kind == c.far, "%s: %+v, %+v, %v", name, near, far, err)
-		if name == "link" && far.Link.Secret == "" || name == "new lab" && far.Text != "lab:wan" {
-			t.Errorf("%s: the stored end won over the one given: %+v", name, far)
-		}
+		must.True(t, (name != "link" || far.Link.Secret != "") && (name != "new lab" || far.Text == "lab:wan"),
+			"%s: the stored end won over the one given: %+v", name, far)
 	}
 }
 

@@ -32,9 +32,8 @@ func TestCommandFactor(t *testing.T) {
 		t.Errorf("%q of %+v, %v", baseline, settings, file.Validate())
 	}
 	file, err = Parse("plan.yaml", []byte("far: nas\nfactors:\n- {knob: far.cmd:shaper, run: 'up, 1', undo: down, limit: 7s}\n- {knob: window, levels: [64KiB, 1MiB]}\n"), knobs{}, kinds())
-	if want := (model.Command{Run: "up, 1", Undo: "down", Limit: 7 * time.Second}); err != nil || file.Factors[0].Command != want {
-		t.Errorf("%+v, %v", file.Factors, err)
-	}
+	must.True(t, err == nil && file.Factors[0].Command == (model.Command{Run: "up, 1", Undo: "down", Limit: 7 * time.Second}),
+		"%+v, %v", file.Factors, err)
 	if settings, baseline = file.Settings(); baseline != Current || len(settings) != 5 {
 		t.Errorf("%q of %+v", baseline, settings)
 	}

@@ -105,9 +105,8 @@ func TestDocumentedExample(t *testing.T) {
 		Settle: 2 * time.Second, Seed: 42, Null: plan.NullTwin,
 	}
 	must.NoDiff(t, cmp.Diff(want, got, cmpopts.IgnoreUnexported(File{}), cmpopts.IgnoreFields(File{}, "Kinds")))
-	if !got.Has("cooldown") || !got.Has("flow.omit") || !got.Has("factors[0].levels[2]") || got.Has("blocks") || got.Has("near") {
-		t.Error("Has does not tell what the file gives")
-	}
+	must.True(t, got.Has("cooldown") && got.Has("flow.omit") && got.Has("factors[0].levels[2]") && !got.Has("blocks") && !got.Has("near"),
+		"Has does not tell what the file gives")
 	p := must.Get(plan.New(got.Options()))(t)
 	if p.Baseline != Current || p.Factor != "tcp.recv_buffer_max" || !slices.Equal(p.Levels, []string{"64KiB", "256KiB", "1MiB"}) || p.Twin == "" {
 		t.Errorf("plan %+v", p)
@@ -206,12 +205,10 @@ func TestBaseline(t *testing.T) {
 		{"settings: [{name: small, set: {window: 64K}}, {name: big, set: {window: 1MiB}}]\nbaseline: big\n", "big", 2},
 	} {
 		settings, baseline := parse(t, c.text).Settings()
-		if baseline != c.baseline || len(settings) != c.settings {
-			t.Errorf("%s: baseline %q of %d settings, want %q of %d", c.text, baseline, len(settings), c.baseline, c.settings)
-		}
-		if !slices.ContainsFunc(settings, func(s model.Setting) bool { return s.Name == baseline }) {
-			t.Errorf("%s: baseline %q is not among the settings", c.text, baseline)
-		}
+		must.True(t, baseline == c.baseline && len(settings) == c.settings,
+			"%s: baseline %q of %d settings, want %q of %d", c.text, baseline, len(settings), c.baseline, c.settings)
+		must.True(t, slices.ContainsFunc(settings, func(s model.Setting) bool { return s.Name == baseline }),
+			"%s: baseline %q is not among the settings", c.text, baseline)
 	}
 }
 

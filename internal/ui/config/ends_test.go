@@ -89,9 +89,8 @@ factors:
 func TestGroupOfAPlanFile(t *testing.T) {
 	f := must.Get(Parse("plan.yaml", []byte(grouped), knobs{}, kinds()))(t)
 	o := f.Options()
-	if o.Held != "link.mtu" || o.Baseline != "mtu=1500 window=64KiB" || len(o.Settings) != 4 {
-		t.Errorf("holds %q, baseline %q, %d settings", o.Held, o.Baseline, len(o.Settings))
-	}
+	must.True(t, o.Held == "link.mtu" && o.Baseline == "mtu=1500 window=64KiB" && len(o.Settings) == 4,
+		"holds %q, baseline %q, %d settings", o.Held, o.Baseline, len(o.Settings))
 	o.Flow, o.Blocks = model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1e9}, 20
 	p, err := plan.New(o)
 	must.True(t, err == nil && len(plan.Groups(p, 5)) == 2, "%v", err)

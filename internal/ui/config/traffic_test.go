@@ -75,7 +75,6 @@ func TestDocumentedRates(t *testing.T) {
 			got = append(got, f)
 		}
 	}
-	if len(got) != 1 || got[0].Flow.Block != 1200 || len(got[0].Factors) != 1 || got[0].Factors[0].Levels[2] != (Level{"90M", "90000000"}) {
-		t.Errorf("examples over UDP: %+v", got)
-	}
+	must.True(t, len(got) == 1 && got[0].Flow.Block == 1200 && len(got[0].Factors) == 1 && got[0].Factors[0].Levels[2] == (Level{"90M", "90000000"}),
+		"examples over UDP: %+v", got)
 }

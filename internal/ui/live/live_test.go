@@ -349,9 +349,8 @@ func TestOneWhole(t *testing.T) {
 		_ = s.View(Size{80, 24})
 		return s.done
 	}
-	if elapsed, left, about := s.Clock(); elapsed != 83*time.Second || left != 37*time.Second || !about {
-		t.Errorf("search: %s passed, %s left, about %v", elapsed, left, about)
-	}
+	elapsed, left, about := s.Clock()
+	must.True(t, elapsed == 83*time.Second && left == 37*time.Second && about, "search: %s passed, %s left, about %v", elapsed, left, about)
 	before := share(s)
 	proof := New(experiment(), names(), c.now)
 	proof.Follow(s)

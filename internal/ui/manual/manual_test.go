@@ -14,9 +14,8 @@ func TestTopics(t *testing.T) {
 	must.Need(t, len(all) >= 20 && all[0].Name == "start" && all[1].Name == "manual", "%v", all)
 	titles := map[string]string{}
 	for _, topic := range all {
-		if topic.Title == topic.Name || topic.Title == "" || titles[topic.Title] != "" {
-			t.Errorf("%s has the title %q, as %q", topic.Name, topic.Title, titles[topic.Title])
-		}
+		must.True(t, topic.Title != topic.Name && topic.Title != "" && titles[topic.Title] == "",
+			"%s has the title %q, as %q", topic.Name, topic.Title, titles[topic.Title])
 		titles[topic.Title] = topic.Name
 		for _, name := range []string{topic.Name, "docs/" + topic.Name + ".md", strings.ToUpper(topic.Name)} {
 			if found, ok := Find(name); !ok || found.Name != topic.Name || !strings.Contains(found.Text, "\n# ") && !strings.HasPrefix(found.Text, "# ") {

@@ -71,9 +71,8 @@ func talk(t *testing.T, shell *ssh.Shell) {
 		must.Dof(t, err, "after %d bytes", n)
 		n += m
 	}
-	if string(got) != string(data[:7000]) || p.Name != "far" || p.DataHost != "127.0.0.1" || len(p.Warnings) > 0 {
-		t.Errorf("name %q, data host %q, warnings %q", p.Name, p.DataHost, p.Warnings)
-	}
+	must.True(t, string(got) == string(data[:7000]) && p.Name == "far" && p.DataHost == "127.0.0.1" && len(p.Warnings) == 0,
+		"name %q, data host %q, warnings %q", p.Name, p.DataHost, p.Warnings)
 }
 
 // TestFailedInputIsNoCommand demands that nothing of a copy that broke off is run.

@@ -29,9 +29,8 @@ func TestSessionLimit(t *testing.T) {
 	for range 2 {
 		wiretest.Open(t, dial(t, l), model.Far)
 	}
-	if _, err := open(t, l); !errors.Is(err, session.ErrBusy) || !strings.Contains(err.Error(), "2 sessions") {
-		t.Errorf("third of two sessions: %v", err)
-	}
+	_, err := open(t, l)
+	must.True(t, errors.Is(err, session.ErrBusy) && strings.Contains(err.Error(), "2 sessions"), "third of two sessions: %v", err)
 }
 
 func TestSessionEndsMakeRoom(t *testing.T) {
@@ -65,9 +64,8 @@ func TestOpenLimits(t *testing.T) {
 	for range 3 {
 		wiretest.Open(t, dial(t, l), model.Far)
 	}
-	if _, err := open(t, l); !errors.Is(err, session.ErrBusy) || !strings.Contains(err.Error(), "from your address") {
-		t.Errorf("fifth session of one source: %v", err)
-	}
+	_, err := open(t, l)
+	must.True(t, errors.Is(err, session.ErrBusy) && strings.Contains(err.Error(), "from your address"), "fifth session of one source: %v", err)
 }
 
 func TestAnonymous(t *testing.T) {
@@ -217,9 +215,8 @@ func TestTwoHundredSessionsAtOnce(t *testing.T) {
 	// clear end too.
 	const key = 20 - 20/4    // a quarter is kept for other keys
 	const most = key - key/4 // and a quarter of these for other sources
-	if good != most || good+busy+len(others) != 200 || len(others) > 20 {
-		t.Errorf("%d sessions, %d busy, %d others: %v", good, busy, len(others), others)
-	}
+	must.True(t, good == most && good+busy+len(others) == 200 && len(others) <= 20,
+		"%d sessions, %d busy, %d others: %v", good, busy, len(others), others)
 }
 
 // TestBusyServerCostsARun: where another session has what a run needs, the run is
@@ -231,9 +228,7 @@ func TestBusyServerCostsARun(t *testing.T) {
 	c := wiretest.Open(t, dial(t, l), model.Far)
 	near := wiretest.Near(t, agenttest.Config(nil))
 	r, _, err := runner.New(near, c, time.Now, nil).Run(t.Context(), runner.Spec{Number: 1, Flow: wiretest.Flow(model.To)}, nil)
-	if !errors.Is(err, runner.ErrInvalid) || !errors.Is(err, session.ErrBusy) || r.State != model.RunInvalid {
-		t.Errorf("%+v, %v", r.State, err)
-	}
+	must.True(t, errors.Is(err, runner.ErrInvalid) && errors.Is(err, session.ErrBusy) && r.State == model.RunInvalid, "%+v, %v", r.State, err)
 	wide := wiretest.Flow(model.To)
 	wide.Streams = 20
 	if _, _, err := runner.New(near, c, time.Now, nil).Run(t.Context(), runner.Spec{Number: 2, Flow: wide}, nil); !errors.Is(err, session.ErrRefused) || errors.Is(err, runner.ErrInvalid) {

@@ -127,9 +127,8 @@ func TestFriendsHavePlaces(t *testing.T) {
 	end()
 	end()
 	d.enter(&knocker{}, at(7))
-	if len(d.sessions) != 0 || len(d.friends.all) != 64 || len(d.unknown.all) != 1 {
-		t.Errorf("%d sessions, %d friends, %d anonymous clients", len(d.sessions), len(d.friends.all), len(d.unknown.all))
-	}
+	must.True(t, len(d.sessions) == 0 && len(d.friends.all) == 64 && len(d.unknown.all) == 1,
+		"%d sessions, %d friends, %d anonymous clients", len(d.sessions), len(d.friends.all), len(d.unknown.all))
 }
 
 // TestGateTakesTurns has a source with many handshakes let one of another source
@@ -162,9 +161,7 @@ func TestGateTakesTurns(t *testing.T) {
 	g.leave()
 	all.Wait()
 	must.True(t, passed <= 1, "%d of the crowd came before", passed)
-	if g.free != 1 || len(g.lines) != 0 || len(g.turns) != 0 {
-		t.Errorf("%d free, %d lines, %d turns", g.free, len(g.lines), len(g.turns))
-	}
+	must.True(t, g.free == 1 && len(g.lines) == 0 && len(g.turns) == 0, "%d free, %d lines, %d turns", g.free, len(g.lines), len(g.turns))
 }
 
 func source(i int) netip.Prefix { return budget.Source(at(i)) }

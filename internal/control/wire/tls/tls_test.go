@@ -105,13 +105,10 @@ func TestIdentityIsKeptAndPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	first := must.Get(tls.LoadIdentity(dir))(t)
 	second, err := tls.LoadIdentity(dir)
-	if err != nil || first.Pin() != second.Pin() || !bytes.Equal(first.Secret, second.Secret) || len(first.Secret) != 32 {
-		t.Errorf("another identity: %v", err)
-	}
+	must.True(t, err == nil && first.Pin() == second.Pin() && bytes.Equal(first.Secret, second.Secret) && len(first.Secret) == 32,
+		"another identity: %v", err)
 	other, err := tls.LoadIdentity(t.TempDir())
-	if err != nil || other.Pin() == first.Pin() || bytes.Equal(first.Secret, other.Secret) {
-		t.Errorf("the same identity twice: %v", err)
-	}
+	must.True(t, err == nil && other.Pin() != first.Pin() && !bytes.Equal(first.Secret, other.Secret), "the same identity twice: %v", err)
 	files, err := os.ReadDir(dir)
 	must.Need(t, err == nil && len(files) == 2, "%v, %v", files, err)
 	for _, f := range files {
@@ -226,9 +223,7 @@ func TestServerOpensNoOtherPort(t *testing.T) {
 	port, err := c.Prepare(t.Context(), session.Preparation{
 		Run: 1, Flow: wiretest.Flow(model.To), Token: data.Token{1}, Ports: model.Ports{First: 23450, Last: 23459}, Loopback: true,
 	})
-	if err != nil || fmt.Sprint(port) != l.Addr[strings.LastIndexByte(l.Addr, ':')+1:] {
-		t.Errorf("port %d of a server at %s: %v", port, l.Addr, err)
-	}
+	must.True(t, err == nil && fmt.Sprint(port) == l.Addr[strings.LastIndexByte(l.Addr, ':')+1:], "port %d of a server at %s: %v", port, l.Addr, err)
 	for p := 23450; p < 23460; p++ {
 		if conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", p)); err == nil {
 			_ = conn.Close()

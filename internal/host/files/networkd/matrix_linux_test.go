@@ -269,9 +269,8 @@ func one(t *testing.T, random *rand.Rand, name, kind string) (proven bool) {
 	p, err := files.Propose(t.Context(), networkd.Format{}, host, r)
 	if refusal, ok := errors.AsType[*files.Refusal](err); ok {
 		t.Logf("%s beside %q: refused: %v", name, beside, err)
-		if refusal.File == "" || beside == "" && kind == ".network" && (o.refused == "" || !strings.Contains(err.Error(), o.refused)) {
-			t.Errorf("%s beside %q: refused: %v", name, beside, err)
-		}
+		must.True(t, refusal.File != "" && (beside != "" || kind != ".network" || o.refused != "" && strings.Contains(err.Error(), o.refused)),
+			"%s beside %q: refused: %v", name, beside, err)
 		return false
 	}
 	must.Dof(t, err, "%s beside %q", name, beside)

@@ -208,9 +208,8 @@ func TestMatrix(t *testing.T) {
 				row.Format, row.Program = "sysctl.d, sysctl.conf", "procps "+referee.Version(t, program[0])
 			}
 			filestest.Record(t, row)
-			if trees >= 20 && (proven < trees/4 || refused < trees/20) {
-				t.Errorf("%d trees: proven %d, refused %d: too few of one kind to show something", trees, proven, refused)
-			}
+			must.True(t, trees < 20 || proven >= trees/4 && refused >= trees/20,
+				"%d trees: proven %d, refused %d: too few of one kind to show something", trees, proven, refused)
 		})
 	}
 }

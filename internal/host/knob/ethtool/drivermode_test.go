@@ -40,9 +40,8 @@ func TestModesNameTheirDriver(t *testing.T) {
 			t.Errorf("%s: wrote %q back, holds %d, %v", c.driver, raw, card.usecs, err)
 		}
 		err = s.Check(t.Context(), "2")
-		if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
-			t.Errorf("%s: 2 is checked as %v", c.driver, err)
-		}
+		must.True(t, (err != nil) == (c.refused != "") && (err == nil || strings.Contains(err.Error(), c.refused)),
+			"%s: 2 is checked as %v", c.driver, err)
 	}
 	rings := setting(t, "rings.rx")
 	must.Fail(t, must.Err(rings.changes(fields{numbers: map[string]uint32{"rx": 1}}, "3 (e1000e)")), "a ring takes the name of a driver")

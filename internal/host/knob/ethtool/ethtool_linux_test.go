@@ -155,9 +155,8 @@ func TestADraggedFeatureIsTold(t *testing.T) {
 	must.Do(t, checksum.Write(t.Context(), "tx-checksum-ip-generic=off"))
 	must.Fail(t, tso.InForce(t.Context()), "segmentation without checksums is at work")
 	now, err := tso.Read(t.Context())
-	if knob.SameText(now) != knob.SameText(before) || !strings.Contains(now, "on(held)") || err != nil {
-		t.Errorf("the wish was %q, is %q, %v", before, now, err)
-	}
+	must.True(t, knob.SameText(now) == knob.SameText(before) && strings.Contains(now, "on(held)") && err == nil,
+		"the wish was %q, is %q, %v", before, now, err)
 	k, _ := knob.NewIndex().ByID("nic.offload.tso")
 	if v, err := k.Decode("linux", now); v != "0" || err != nil {
 		t.Errorf("segmentation that is not at work reads as %s, %v", v, err)

@@ -115,9 +115,8 @@ func TestNetplan(t *testing.T) {
 		"no YAML": {fstest.MapFS{"etc/netplan/a.yaml": file("network: {ethernets: {eth0: {mtu: 9000\n")}, nil},
 	})
 	found := All(knob.NewIndex(), card(fstest.MapFS{"etc/netplan/a.yaml": file("network:\n  renderer: NetworkManager\n  ethernets:\n    eth0:\n      mtu: 9000\n")}), "linux", "eth0", nil)
-	if len(found.Definitions) != 1 || found.Definitions[0].Renderer != "NetworkManager" || found.Definitions[0].Number != 4 {
-		t.Errorf("definition: %+v", found.Definitions)
-	}
+	must.True(t, len(found.Definitions) == 1 && found.Definitions[0].Renderer == "NetworkManager" && found.Definitions[0].Number == 4,
+		"definition: %+v", found.Definitions)
 }
 
 // The forms are those of systemd.link(5) and systemd.network(5): [Match], drop-ins,

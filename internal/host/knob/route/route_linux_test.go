@@ -82,9 +82,8 @@ func TestTheRestOfTheRouteStays(t *testing.T) {
 			old := must.Get(m.Read(t.Context()))(t)
 			for _, v := range []string{"1298", old} {
 				must.Dof(t, m.Write(t.Context(), v), "%s of %s", metric, target)
-				if v != old && !strings.Contains(ip(t, "-d route show table main")+ip(t, "-6 -d route show table main"), metric+" 1298") {
-					t.Errorf("ip does not see %s 1298 of %s", metric, target)
-				}
+				must.True(t, v == old || strings.Contains(ip(t, "-d route show table main")+ip(t, "-6 -d route show table main"), metric+" 1298"),
+					"ip does not see %s 1298 of %s", metric, target)
 			}
 		}
 	}

@@ -72,7 +72,6 @@ func TestPermissionIsTold(t *testing.T) {
 
 func TestAbsentIsUnsupported(t *testing.T) {
 	_, err := open(t, t.TempDir(), "net.ipv4.tcp_sack").Read(t.Context())
-	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "net.ipv4.tcp_sack") {
-		t.Errorf("Read = %v, want it to wrap errors.ErrUnsupported and name the setting", err)
-	}
+	must.True(t, errors.Is(err, errors.ErrUnsupported) && strings.Contains(err.Error(), "net.ipv4.tcp_sack"),
+		"Read = %v, want it to wrap errors.ErrUnsupported and name the setting", err)
 }

@@ -148,9 +148,8 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, err := native.Render(c.f, c.in)
-			if err == nil || !strings.Contains(err.Error(), c.want) || c.is != nil && !errors.Is(err, c.is) {
-				t.Errorf("got %v, want one with %q that is %v", err, c.want, c.is)
-			}
+			must.True(t, err != nil && strings.Contains(err.Error(), c.want) && (c.is == nil || errors.Is(err, c.is)),
+				"got %v, want one with %q that is %v", err, c.want, c.is)
 			must.Len(t, out.Files, 0, "files in spite of the error")
 		})
 	}

@@ -53,7 +53,6 @@ func TestADamagedFrameIsSkipped(t *testing.T) {
 	must.Need(t, err == nil && hello.Kind == Hello, "after a cut frame: %+v, %v", hello, err)
 	first, err := r.Read()
 	second, err2 := r.Read()
-	if err != nil || err2 != nil || len(first.Payload) != MaxPayload || len(second.Payload) != 1 || second.ID != 7 {
-		t.Fatalf("a long payload: %d and %d bytes, %v, %v", len(first.Payload), len(second.Payload), err, err2)
-	}
+	must.Need(t, err == nil && err2 == nil && len(first.Payload) == MaxPayload && len(second.Payload) == 1 && second.ID == 7,
+		"a long payload: %d and %d bytes, %v, %v", len(first.Payload), len(second.Payload), err, err2)
 }

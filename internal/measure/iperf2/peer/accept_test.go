@@ -43,9 +43,8 @@ func TestServerOutlivesAPanic(t *testing.T) {
 	})
 	s.alive(t)
 	s.logged(t, "a fault")
-	if !slices.ContainsFunc(s.log, func(l string) bool { return strings.Contains(l, "127.0.0.1") && strings.Contains(l, ".go:") }) {
-		t.Errorf("log %q", s.log)
-	}
+	must.True(t, slices.ContainsFunc(s.log, func(l string) bool { return strings.Contains(l, "127.0.0.1") && strings.Contains(l, ".go:") }),
+		"log %q", s.log)
 	s.alive(t)
 }
 

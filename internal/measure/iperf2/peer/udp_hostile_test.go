@@ -58,9 +58,8 @@ func (s *ownServer) aliveUDP(t testing.TB) {
 	t.Helper()
 	f := model.Flow{Direction: model.To, Bytes: 20_000, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 	near, far, err := Client{}.Run(t.Context(), s.addr, f, nil)
-	if err != nil || len(near.Warnings) > 0 || len(far.Flows) != 1 || far.Flows[0].UDP.Lost != 0 {
-		t.Errorf("the server serves no more: %v, %q, %+v", err, near.Warnings, far)
-	}
+	must.True(t, err == nil && len(near.Warnings) == 0 && len(far.Flows) == 1 && far.Flows[0].UDP.Lost == 0,
+		"the server serves no more: %v, %q, %+v", err, near.Warnings, far)
 }
 
 func TestHostileDatagrams(t *testing.T) {
@@ -133,9 +132,8 @@ func TestVanishedFlow(t *testing.T) {
 	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
 	r := results[0].Report
 	u := r.Flows[0].UDP
-	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "vanished") || u.Received != 4 || u.Lost != 1 || u.Reordered != 1 {
-		t.Errorf("%q, %+v", r.Warnings, u)
-	}
+	must.True(t, len(r.Warnings) == 1 && strings.Contains(r.Warnings[0], "vanished") && u.Received == 4 && u.Lost == 1 && u.Reordered == 1,
+		"%q, %+v", r.Warnings, u)
 }
 
 // TestOldClient replays the datagrams of 2.0.5 (section 5).
@@ -152,9 +150,8 @@ func TestOldClient(t *testing.T) {
 	}
 	b := answered(t, c, time.Minute)
 	r, l, err := iperf2.ParseReport(b)
-	if err != nil || l != iperf2.Layout12 || len(b) != 1470 || int32(binary.BigEndian.Uint32(b)) != -5 {
-		t.Fatalf("answer of %d bytes, %v, %v", len(b), l, err)
-	}
+	must.Need(t, err == nil && l == iperf2.Layout12 && len(b) == 1470 && int32(binary.BigEndian.Uint32(b)) == -5,
+		"answer of %d bytes, %v, %v", len(b), l, err)
 	must.True(t, r.Datagrams == 6 && r.Lost == 1 && r.Bytes == 5*1470, "report %+v", r)
 }
 
@@ -179,9 +176,8 @@ func TestLyingServer(t *testing.T) {
 	}()
 	f := model.Flow{Direction: model.To, Bytes: 10_000, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 	near, far, err := Client{}.Run(t.Context(), pc.LocalAddr().String(), f, nil)
-	if err != nil || len(far.Flows) != 0 || len(near.Warnings) != 1 || !strings.Contains(near.Warnings[0], "makes no sense") {
-		t.Errorf("%v %q %+v", err, near.Warnings, far)
-	}
+	must.True(t, err == nil && len(far.Flows) == 0 && len(near.Warnings) == 1 && strings.Contains(near.Warnings[0], "makes no sense"),
+		"%v %q %+v", err, near.Warnings, far)
 }
 
 // TestUDPNobody: no server at all.
@@ -197,9 +193,8 @@ func TestUDPNobody(t *testing.T) {
 			pc.Close()
 			f := model.Flow{Direction: d, Duration: short, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 			near, far, err := Client{}.Run(t.Context(), addr, f, nil)
-			if d == model.From && err == nil || d == model.To && (len(near.Warnings) == 0 || len(far.Flows) > 0) {
-				t.Errorf("%v %+v %+v", err, near, far)
-			}
+			must.True(t, (d != model.From || err != nil) && (d != model.To || len(near.Warnings) != 0 && len(far.Flows) == 0),
+				"%v %+v %+v", err, near, far)
 		})
 	}
 }

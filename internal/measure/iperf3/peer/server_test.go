@@ -230,9 +230,8 @@ func TestServerRefuses(t *testing.T) {
 			if s.Error == "" || e.ended(t).Err == nil {
 				t.Errorf("client %q, server %v", s.Error, e.ended(t).Err)
 			}
-			if !slices.ContainsFunc(strings.Split(c.want, "|"), func(w string) bool { return strings.Contains(s.Error, w) }) {
-				t.Errorf("the client says %q", s.Error)
-			}
+			must.True(t, slices.ContainsFunc(strings.Split(c.want, "|"), func(w string) bool { return strings.Contains(s.Error, w) }),
+				"the client says %q", s.Error)
 		})
 	}
 }

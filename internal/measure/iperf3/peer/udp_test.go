@@ -55,9 +55,8 @@ func checkUDP(t testing.TB, f model.Flow, near, far model.FlowReport) {
 	if near.Role == model.Receiver {
 		sent, got = far, near
 	}
-	if sent.UDP.Sent == 0 || got.UDP.Received == 0 || got.UDP.Lost != 0 || got.UDP.Duplicates != 0 || got.UDP.Reordered != 0 {
-		t.Errorf("sent %+v, received %+v", sent.UDP, got.UDP)
-	}
+	must.True(t, sent.UDP.Sent != 0 && got.UDP.Received != 0 && got.UDP.Lost == 0 && got.UDP.Duplicates == 0 && got.UDP.Reordered == 0,
+		"sent %+v, received %+v", sent.UDP, got.UDP)
 	share := float64(got.Bytes) / float64(sent.Bytes)
 	switch {
 	case f.Omit > 0 && (share < 0.2 || share > 5): // each end by its own clock
