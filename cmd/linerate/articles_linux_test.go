@@ -46,9 +46,8 @@ func TestArticlesExported(t *testing.T) {
 			var doc struct {
 				Files []struct{ Path, Encoding, Content string }
 			}
-			if err := json.Unmarshal([]byte(r.out), &doc); err != nil || r.code != 0 || len(doc.Files) == 0 {
-				t.Fatalf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
-			}
+			err := json.Unmarshal([]byte(r.out), &doc)
+			must.Need(t, err == nil && r.code == 0 && len(doc.Files) != 0, "exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 			b := must.Get(os.ReadFile(want))(t)
 			files := map[string]string{}
 			for _, f := range doc.Files {

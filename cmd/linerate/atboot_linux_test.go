@@ -111,8 +111,7 @@ func TestAtBootMistakes(t *testing.T) {
 		{"--at-boot does not reach the agent of 10.0.0.2", []string{"run", "exec:10.0.0.2 linerate agent", "--factor", "far.tcp.sack=on,off", "--at-boot"}},
 		{"--at-boot is for the job of this machine", []string{"undo", "--at-boot", "root@nas"}},
 	} {
-		if r := run(t, command(t, c.args...)); r.code != 2 || !strings.Contains(r.err, c.want) {
-			t.Errorf("%q: exit code %d\n%s%s", c.args, r.code, r.out, r.err)
-		}
+		r := run(t, command(t, c.args...))
+		must.True(t, r.code == 2 && strings.Contains(r.err, c.want), "%q: exit code %d\n%s%s", c.args, r.code, r.out, r.err)
 	}
 }

@@ -16,9 +16,7 @@ import (
 func fails(t testing.TB, code int, args []string, want ...string) result {
 	t.Helper()
 	r := run(t, command(t, args...))
-	if r.code != code {
-		t.Errorf("linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
-	}
+	must.True(t, r.code == code, "linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
 	must.Equal(t, r.out, "", "linerate %s: on stdout", strings.Join(args, " "))
 	for _, w := range want {
 		must.True(t, strings.Contains(r.err, w), "linerate %s: no %q in\n%s", strings.Join(args, " "), w, r.err)

@@ -61,9 +61,7 @@ func judge(t testing.TB, m mistake, r result) {
 			complain("wider than 80 columns: %s", line)
 		}
 	}
-	if len(wrong) > 0 {
-		t.Errorf("badinputs.txt:%d: linerate %s: %s\n%s", m.line, strings.Join(m.args, " "), strings.Join(wrong, "; "), r.err)
-	}
+	must.Len(t, wrong, 0, "badinputs.txt:%d: linerate %s: %s\n%s", m.line, strings.Join(m.args, " "), strings.Join(wrong, "; "), r.err)
 }
 
 // a mistake is one line of testdata/badinputs.txt.

@@ -50,9 +50,7 @@ func (g greed) refused(t *testing.T, i *intruder) {
 			answer = hear(conns[0], 20*time.Second)
 		}
 		err = i.end(t, 20*time.Second)
-		if err == nil || !strings.Contains(answer, `"fail"`) {
-			t.Fatalf("granted: the server says %s, the run ends with %v", answer, err)
-		}
+		must.Need(t, err != nil && strings.Contains(answer, `"fail"`), "granted: the server says %s, the run ends with %v", answer, err)
 	}
 	must.Contain(t, err.Error(), g.says, "refused with %q,", err)
 }
@@ -196,9 +194,7 @@ func TestMetrics(t *testing.T) {
 		return a.StatusCode, a.Header.Get("Content-Type"), string(text)
 	}
 	code, kind, text := get(http.MethodGet, "/metrics")
-	if code != 200 || !strings.HasPrefix(kind, "text/plain; version=0.0.4") {
-		t.Errorf("status %d, type %q\n%s", code, kind, text)
-	}
+	must.True(t, code == 200 && strings.HasPrefix(kind, "text/plain; version=0.0.4"), "status %d, type %q\n%s", code, kind, text)
 	for _, want := range []string{
 		"linerate_serve_sessions{class=\"keyed\"} 1\n", "linerate_serve_descriptors{class=\"keyed\"} 21\n",
 		"linerate_serve_sessions_limit{of=\"server\"} 64\n", "linerate_serve_refusals_total{kind=\"memory\"} 0\n",

@@ -87,9 +87,7 @@ func mended(t testing.TB, n *middle, alone bool, says []string, not ...string) {
 		must.True(t, !strings.Contains(words(r.out), text), "it says %q", text)
 	}
 	next := mending.FindString(r.out)
-	if r.code != 8 || next == "" || alone && len(advised.FindAllString(r.out, -1)) != 1 {
-		t.Errorf("exit code %d, next %q", r.code, next)
-	}
+	must.True(t, r.code == 8 && next != "" && (!alone || len(advised.FindAllString(r.out, -1)) == 1), "exit code %d, next %q", r.code, next)
 	must.Need(t, !t.Failed(), "%s%s", r.out, r.err)
 	cmd := n.prepare(exec.CommandContext(t.Context(), "ip", "netns", "exec", n.near, "sh", "-c", "exec "+next+" --for 10m"))
 	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
@@ -153,9 +151,8 @@ func TestCheckForCron(t *testing.T) {
 func checkForCron(t testing.TB, code int, expect string, says ...string) {
 	t.Helper()
 	r := run(t, command(t, "check", "--quick", "--quiet", "lab:rate=50mbit,rtt=20ms", "--expect", expect))
-	if n := strings.Count(r.err, "\n"); r.code != code || n != min(len(says), 1) {
-		t.Errorf("exit code %d, want %d; stderr %q\n%s", r.code, code, r.err, r.out)
-	}
+	n := strings.Count(r.err, "\n")
+	must.True(t, r.code == code && n == min(len(says), 1), "exit code %d, want %d; stderr %q\n%s", r.code, code, r.err, r.out)
 	has(t, "stderr", r.err, says...)
 }
 

@@ -23,9 +23,7 @@ func TestCopyHint(t *testing.T) {
 		must.True(t, r.code != 0, "%v: it was given", c.args)
 		has(t, "the refusal", r.err, c.says...)
 	}
-	if r := run(t, command(t, "copy", link, "-q", "--blocks", "1", "--size", "64MiB", "--sink", "memory", "--source", "memory")); r.code != 0 {
-		t.Errorf("exit code %d\n%s", r.code, r.err)
-	}
+	run(t, command(t, "copy", link, "-q", "--blocks", "1", "--size", "64MiB", "--sink", "memory", "--source", "memory")).ends(t, 0)
 }
 
 // TestFirstHour01CopyOfNothing: a source that is missing on a real far host is found by its first

@@ -155,9 +155,7 @@ func documented(t testing.TB, s shown, dir, makefile string) {
 	t.Helper()
 	if words, ok := strings.CutPrefix(s.command, "make "); ok {
 		target, _, _ := strings.Cut(words, " ") // variables and a remark may follow
-		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(target) + `:`).MatchString(makefile) {
-			t.Errorf("the Makefile has no target %s", target)
-		}
+		must.True(t, regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(target)+`:`).MatchString(makefile), "the Makefile has no target %s", target)
 		return
 	}
 	switch {
@@ -177,14 +175,12 @@ func documented(t testing.TB, s shown, dir, makefile string) {
 		t.Logf("this machine was too busy for a result, and the session says so:\n%s", r.err)
 		return
 	}
-	must.True(t, r.code == s.code, "exit code %d, want %d\n%s%s", r.code, s.code, r.out, r.err)
+	r.ends(t, s.code)
 }
 
 // TestShownIn keeps the test above from running nothing.
 func TestShownIn(t *testing.T) {
 	t.Parallel()
 	got := shownIn("```sh\n$ linerate no\n```\n\n```console\n$ linerate list\nid\n$ linerate show x   # exit 6\n```\n$ linerate out\n")
-	if len(got) != 2 || got[0] != (shown{"linerate list", 0}) || got[1] != (shown{"linerate show x", 6}) {
-		t.Errorf("%+v", got)
-	}
+	must.True(t, len(got) == 2 && got[0] == (shown{"linerate list", 0}) && got[1] == (shown{"linerate show x", 6}), "%+v", got)
 }

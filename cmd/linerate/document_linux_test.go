@@ -49,9 +49,7 @@ func TestDocumentOfAQuickTest(t *testing.T) {
 		must.OK(t, validate("linerate/session/v1", text))
 	}
 	brief, full := decode[sessionDocument](t, short), decode[sessionDocument](t, whole)
-	if brief.Detail != "brief" || full.Detail != "full" || len(brief.Session.Hosts) != 2 || len(full.Session.Hosts) != 2 {
-		t.Fatalf("%+v", brief)
-	}
+	must.Need(t, brief.Detail == "brief" && full.Detail == "full" && len(brief.Session.Hosts) == 2 && len(full.Session.Hosts) == 2, "%+v", brief)
 	ofHosts := 0
 	for _, k := range knob.Catalogue() {
 		if k.Scope != knob.ScopeFlow {
@@ -78,9 +76,7 @@ func TestDocumentOfAQuickTest(t *testing.T) {
 			t.Errorf("host %d: %d known in full, %d in brief; unknown %v and %v", i, known, counts.Known, unknown, counts.Unknown)
 		}
 		for why, n := range unknown {
-			if counts.Unknown[why] != n {
-				t.Errorf("host %d: %s: %d in full, %d in brief", i, why, n, counts.Unknown[why])
-			}
+			must.True(t, counts.Unknown[why] == n, "host %d: %s: %d in full, %d in brief", i, why, n, counts.Unknown[why])
 		}
 		if v := brief.Session.Hosts[i].Knobs["tcp.congestion_control"]; v.Value == nil || len(brief.Session.Hosts[i].Knobs) > 10 {
 			t.Errorf("host %d in brief: %+v", i, brief.Session.Hosts[i].Knobs)

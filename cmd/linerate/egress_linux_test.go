@@ -114,9 +114,7 @@ func TestEgress(t *testing.T) {
 			must.Equal(t, near, c.device, "interface of the near end")
 			must.Equal(t, path.DSCP, 46, "DSCP in the document, %+v", path)
 			there, back := n.counted(t, "far"), n.counted(t, "near")
-			if there["asked"]+there["datagrams"] < 2*noise || there["else"] > noise {
-				t.Errorf("to the far host: %v bytes", there)
-			}
+			must.True(t, there["asked"]+there["datagrams"] >= 2*noise && there["else"] <= noise, "to the far host: %v bytes", there)
 			must.True(t, !c.back || back["asked"] != 0 && back["else"] <= noise, "back: %v bytes", back)
 		})
 	}

@@ -29,9 +29,8 @@ func TestFarEndsInLabs(t *testing.T) {
 	for format, want := range map[string]string{"html": "Every far end with every", "markdown": "far end"} {
 		file := filepath.Join(t.TempDir(), "report")
 		succeed(t, "report", "last", "--format", format, "-o", file, "--db", db)
-		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%s: %q is not in %d bytes, %v", format, want, len(text), err)
-		}
+		text, err := os.ReadFile(file)
+		must.True(t, err == nil && strings.Contains(string(text), want), "%s: %q is not in %d bytes, %v", format, want, len(text), err)
 	}
 }
 

@@ -42,9 +42,7 @@ func inStore(t testing.TB, store string, code int, args ...string) result {
 	cmd := command(t, args...)
 	cmd.Env = append(cmd.Env, "LINERATE_DB="+store)
 	r := run(t, cmd)
-	if r.code != code {
-		t.Fatalf("linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
-	}
+	must.Need(t, r.code == code, "linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
 	return r
 }
 

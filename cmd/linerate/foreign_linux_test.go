@@ -146,9 +146,7 @@ func foreignClient(t testing.TB, check func(out string) (wrong string), argv ...
 	if r.code == 0 {
 		wrong = check(r.out)
 	}
-	if r.code != 0 || wrong != "" {
-		t.Fatalf("%s: exit code %d, %s\n%s%s", strings.Join(argv, " "), r.code, wrong, r.out, r.err)
-	}
+	must.Need(t, r.code == 0 && wrong == "", "%s: exit code %d, %s\n%s%s", strings.Join(argv, " "), r.code, wrong, r.out, r.err)
 }
 
 // unchecked accepts whatever a foreign client printed.

@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestForeignLimits lets the real programs ask linerate serve for more than the
@@ -21,9 +23,7 @@ func TestForeignLimits(t *testing.T) {
 		"-u -b 0 -t 1 --bidir": "total required bandwidth is larger than server limit",
 	} {
 		r := run(t, exec.CommandContext(t.Context(), "iperf3", append([]string{"-c", "127.0.0.1", "-p", portOf(v.Foreign["iperf3"])}, strings.Fields(asked)...)...))
-		if r.code == 0 || !strings.Contains(r.out+r.err, says) {
-			t.Errorf("iperf3 %s: exit code %d, no %q in\n%s%s", asked, r.code, says, r.out, r.err)
-		}
+		must.True(t, r.code != 0 && strings.Contains(r.out+r.err, says), "iperf3 %s: exit code %d, no %q in\n%s%s", asked, r.code, says, r.out, r.err)
 	}
 }
 

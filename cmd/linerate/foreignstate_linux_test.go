@@ -66,9 +66,8 @@ func TestForeignState(t *testing.T) {
 			if strings.HasPrefix(c.args[0], "undo") && len(c.args) > 1 && c.args[1] == "--state" && !strings.Contains(r.err, "root keeps its state only where nobody else may write") {
 				t.Errorf("%s: no hint: %s", name, r.err)
 			}
-			if now := n.knobs(t, "far"); now != before {
-				t.Fatalf("%s: %q: it believed what another user wrote: %+v, before %+v", name, c.args, now, before)
-			}
+			now := n.knobs(t, "far")
+			must.Need(t, now == before, "%s: %q: it believed what another user wrote: %+v, before %+v", name, c.args, now, before)
 		}
 	}
 	// A user may have his own where he likes.

@@ -107,9 +107,7 @@ func interrupt(t *testing.T, m during, twice bool) {
 		return
 	}
 	s := n.session(t)
-	if s.State != model.SessionInterrupted && (r.code != -1 || s.State != model.SessionStopped) {
-		t.Errorf("session is %s", s.State)
-	}
+	must.True(t, s.State == model.SessionInterrupted || r.code == -1 && s.State == model.SessionStopped, "session is %s", s.State)
 	how := "linerate run --resume " + s.ID
 	must.True(t, r.code != 130 || strings.Contains(r.err, how), "%q is not in\n%s", how, r.err)
 }
@@ -137,9 +135,7 @@ func TestSecondInterrupt(t *testing.T) {
 	}
 	p.signal(t, os.Interrupt)
 	r := p.wait(t, patience)
-	if r.code != -1 || p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGINT {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == -1 && p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGINT, "exit code %d\n%s%s", r.code, r.out, r.err)
 	must.Do(t, syscall.Kill(agent, syscall.SIGCONT))
 	n.restored(t, before)
 }
@@ -198,9 +194,7 @@ func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 		expected, _ := json.Marshal(want)
 		t.Errorf("verdicts differ from those of an uninterrupted session:\n%s\n%s", got, expected)
 	}
-	if r := run(t, n.command(t, "run", "--allow-exec", "--resume", s.ID)); r.code != 2 || !strings.Contains(r.err, "is done") {
-		t.Errorf("resume of a session that is done: exit code %d\n%s", r.code, r.err)
-	}
+	run(t, n.command(t, "run", "--allow-exec", "--resume", s.ID)).ends(t, 2, "is done") // resume of a session that is done
 }
 
 // TestInterruptedLabLeavesNothing ends commands that have a lab, by Ctrl-C and
@@ -240,9 +234,8 @@ func interruptLab(t testing.TB, sig syscall.Signal, args []string) {
 	must.True(t, n >= 4, "%d processes: this test does not see the lab", n)
 	p.signal(t, sig)
 	r := p.wait(t, patience)
-	if want := map[syscall.Signal]int{syscall.SIGKILL: -1}[sig]; sig != syscall.SIGKILL && r.code != 130 || want == -1 && r.code != -1 {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	want := map[syscall.Signal]int{syscall.SIGKILL: -1}[sig]
+	must.True(t, (sig == syscall.SIGKILL || r.code == 130) && (want != -1 || r.code == -1), "exit code %d\n%s%s", r.code, r.out, r.err)
 	eventually(t, patience, "processes of the lab are left", func() bool {
 		return len(withVariable("LINERATE_STATE="+dir)) == 0
 	})

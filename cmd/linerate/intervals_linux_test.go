@@ -85,9 +85,7 @@ func TestFirstHour18AsIperf3(t *testing.T) {
 				t.Errorf("%s beside %s: columns end at %v, iperf3's at %v\n%s\n%s", name, whose, ends, wantEnds, got, want)
 			}
 			for _, head := range heads(got) {
-				if !slices.Contains(heads(want), head) {
-					t.Errorf("%s beside %s: header\n%s\nis none of iperf3's\n%s", name, whose, head, want)
-				}
+				must.True(t, slices.Contains(heads(want), head), "%s beside %s: header\n%s\nis none of iperf3's\n%s", name, whose, head, want)
 			}
 			has(t, "whose numbers they are", got, "to ", "sender", "receiver")
 		}
@@ -95,7 +93,6 @@ func TestFirstHour18AsIperf3(t *testing.T) {
 			t.Errorf("no segments sent again and no window:\n%s", all["a server of iperf3"])
 		}
 	}
-	if r := run(t, n.inside(t, "near", "test", n.agent("far"), "--to", "-P", "2", "-t", "0.2", "--omit", "0s", "--idle", "0s", "-q", "--json")); r.code != 0 || strings.Contains(r.out, "[SUM]") {
-		t.Errorf("exit code %d, one document with --json:\n%.300s", r.code, r.out)
-	}
+	r := run(t, n.inside(t, "near", "test", n.agent("far"), "--to", "-P", "2", "-t", "0.2", "--omit", "0s", "--idle", "0s", "-q", "--json"))
+	must.True(t, r.code == 0 && !strings.Contains(r.out, "[SUM]"), "exit code %d, one document with --json:\n%.300s", r.code, r.out)
 }

@@ -116,9 +116,7 @@ func TestKeepOverSSH(t *testing.T) {
 	do := func(code int, args ...string) result {
 		t.Helper()
 		r := run(t, withSSH(n.inside(t, "near", append(args, "--keep-agent")...), s)) // copied once
-		if r.code != code {
-			t.Fatalf("linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
-		}
+		must.Need(t, r.code == code, "linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
 		return r
 	}
 	do(0, "test", "root@far", "-t", "0.2s", "--omit", "0s", "--idle", "0s")
@@ -176,13 +174,8 @@ func TestKeepAsks(t *testing.T) {
 	n.answerKeep(t, s, "y\n", "kept on ")
 	has(t, "the file", file(t, etc, kept), "confirmed by hand with linerate set", "net.ipv4.tcp_sack = 0\n", " 65536\n")
 	r := run(t, withSSH(n.inside(t, "near", "undo", "root@far", "--keep-agent"), s))
-	if r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
-		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
-	r = run(t, withSSH(n.inside(t, "near", "keep", "root@far", "--yes", "--keep-agent"), s))
-	if r.code != 2 || !strings.Contains(r.err, "nothing was confirmed on ") {
-		t.Errorf("after undo: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == 0 && strings.Count(r.out, ": back to ") == 2, "undo: exit code %d\n%s%s", r.code, r.out, r.err)
+	r = run(t, withSSH(n.inside(t, "near", "keep", "root@far", "--yes", "--keep-agent"), s)).ends(t, 2, "nothing was confirmed on ") // after undo
 	if r = run(t, withSSH(n.inside(t, "near", "undo", "--kept", "root@far", "--keep-agent"), s)); r.code != 0 {
 		t.Errorf("undo --kept: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
@@ -281,9 +274,7 @@ rm /etc/sysctl.d/fill
 linerate keep $W/both.yaml --both --yes "exec:127.0.0.1 $W/far"
 grep -c tcp_sack $W/faretc/`+kept+` /etc/`+kept)
 	has(t, "the failure", r.out, "code 1\nbefore\n", "no space left on device", "its files are as they were")
-	if r.code != 0 || strings.Contains(r.out, "not taken back") {
-		t.Errorf("exit code %d\n%s%s%s", r.code, r.out, r.err, etc)
-	}
+	must.True(t, r.code == 0 && !strings.Contains(r.out, "not taken back"), "exit code %d\n%s%s%s", r.code, r.out, r.err, etc)
 }
 
 // TestKeepKilled kills keep after each of its steps; undo --kept finds the way
@@ -307,9 +298,7 @@ cp -p /etc/`+kept+` $W/written; `+os.Args[0]+` undo --kept`)
 echo keep ended with $code
 if grep -q tcp_sack /etc/%s; then echo written; fi
 %s undo --kept`, keepKillVar, i+1, os.Args[0], kept, os.Args[0]))
-		if r.code != 0 || !strings.Contains(r.out, "keep ended with 137\n") {
-			t.Errorf("%q: exit code %d\n%s%s", step, r.code, r.out, r.err)
-		}
+		must.True(t, r.code == 0 && strings.Contains(r.out, "keep ended with 137\n"), "%q: exit code %d\n%s%s", step, r.code, r.out, r.err)
 		written += strings.Count(r.out, "\nwritten\n")
 		isOlder(t, etc)
 	}
@@ -342,9 +331,7 @@ linerate keep $W/tall.yaml --yes`)
 	r.succeeds(t)
 	has(t, "stdout", r.out, "0\n4096\t", "\t4194304\n", "/etc/"+kept+":", "nothing was written", "left out: tcp.sack=0: /etc/sysctl.d/zzz-other.conf:1: sysctl/net.ipv4.tcp_sack would be 1 after the next start")
 	has(t, "stderr", r.err, "left out: tcp.sack=0: /etc/sysctl.d/zzz-other.conf:1: ")
-	if strings.Contains(r.out+r.err, "99-other.conf") {
-		t.Errorf("a file that counts less is told of\n%s%s", r.out, r.err)
-	}
+	must.True(t, !strings.Contains(r.out+r.err, "99-other.conf"), "a file that counts less is told of\n%s%s", r.out, r.err)
 }
 
 // TestKeepJoins keeps a second profile without losing the first one.

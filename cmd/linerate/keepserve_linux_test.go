@@ -42,9 +42,7 @@ func TestKeepOverServer(t *testing.T) {
 	do := func(code int, args ...string) result {
 		t.Helper()
 		r := run(t, n.inside(t, "near", args...))
-		if r.code != code {
-			t.Fatalf("linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
-		}
+		must.Need(t, r.code == code, "linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
 		return r
 	}
 	r := do(4, "keep", "20261121T130000-beef", first.String(), "--yes")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/must"
 	"linerate/internal/report"
 )
 
@@ -53,9 +54,8 @@ func TestDeadDirection(t *testing.T) {
 			if len(d.goodput(other)) == 0 || len(d.goodput(dead)) != 0 || answers != 1 {
 				t.Errorf("%v, %v, %d runs in which nothing arrived", d.goodput(other), d.goodput(dead), answers)
 			}
-			if f := d.Session.Findings; len(f) < 2 || f[0].Rule != "M2" || f[0].Direction != dead || f[1].Direction != other {
-				t.Errorf("findings %+v", f)
-			}
+			f := d.Session.Findings
+			must.True(t, len(f) >= 2 && f[0].Rule == "M2" && f[0].Direction == dead && f[1].Direction == other, "findings %+v", f)
 		})
 	}
 }
@@ -66,8 +66,7 @@ func TestFirstHour23LabExitCode(t *testing.T) {
 	t.Parallel()
 	needLab(t)
 	for program, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -9 $$": 137} {
-		if r := run(t, command(t, "lab", "lan", "--", "sh", "-c", program)); r.code != want || r.err != "" {
-			t.Errorf("%s: exit code %d, want %d\n%s", program, r.code, want, r.err)
-		}
+		r := run(t, command(t, "lab", "lan", "--", "sh", "-c", program))
+		must.True(t, r.code == want && r.err == "", "%s: exit code %d, want %d\n%s", program, r.code, want, r.err)
 	}
 }

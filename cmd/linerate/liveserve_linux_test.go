@@ -63,9 +63,7 @@ func TestServeScreen(t *testing.T) {
 	}
 	tt, before := watchedServer(t, t.TempDir())
 	link, addr := tt.said(t, saysLink), tt.said(t, saysIperf3)
-	if strings.Contains(tt.shown.String(), takesScreen) {
-		t.Error("takes the screen before anybody could take the link")
-	}
+	must.True(t, !strings.Contains(tt.shown.String(), takesScreen), "takes the screen before anybody could take the link")
 	secret, _, _ := strings.Cut(link, "@")
 	_, secret, _ = strings.Cut(secret, ".")
 
@@ -161,9 +159,7 @@ func TestServeScreenNot(t *testing.T) {
 			tt, before := onScreen(t, command(t, "serve", "--open", "--announce=false", "--listen", "127.0.0.1:0", "--state", state, c.flag), c.env)
 			link := tt.said(t, `(linerate://[^' "]+)`)
 			link = strings.Join(strings.Fields(link), "")
-			if r := run(t, command(t, "test", link, "-t", "100ms", "--omit", "0s", "--idle", "0s", "--to", "--quiet", "--db", ":memory:")); r.code != 0 {
-				t.Fatalf("exit code %d\n%s", r.code, r.err)
-			}
+			run(t, command(t, "test", link, "-t", "100ms", "--omit", "0s", "--idle", "0s", "--to", "--quiet", "--db", ":memory:")).succeeds(t)
 			if c.flag == "--lines" {
 				tt.said(t, `(session from 127\.0\.0\.1 ended)`)
 				if strings.Contains(tt.shown.String(), "?[K") {

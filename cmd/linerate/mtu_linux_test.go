@@ -132,9 +132,8 @@ func TestMTUKillsAWebPage(t *testing.T) {
 				must.True(t, strings.Contains(routes, "mtu 1500"), "host %s: %s\n%s", host, routes, r.out)
 			}
 			for _, args := range [][]string{{"undo", n.agent("far")}, {"undo"}} {
-				if r := run(t, n.inside(t, "near", args...)); r.code != 0 || strings.Count(r.out, ": back to ") < 2 {
-					t.Errorf("%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
-				}
+				r := run(t, n.inside(t, "near", args...))
+				must.True(t, r.code == 0 && strings.Count(r.out, ": back to ") >= 2, "%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
 			}
 			n.restoredMTU(t)
 			routes := ip(t, "-n", n.near, "route", "show", "default")

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // behindNAT puts a router between the hosts of n, behind which the far host is: what it sends
@@ -40,9 +42,8 @@ chain through {
 }
 }
 `)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("nft: %v\n%s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	must.Need(t, err == nil, "nft: %v\n%s", err, out)
 	return outside + "2"
 }
 
@@ -72,9 +73,8 @@ func TestFirstHour05NAT(t *testing.T) {
 			cmd := n.inside(t, c.near, append([]string{"test", c.far, "-t", "0.3s", "--omit", "0s", "--idle", "0s"}, c.args...)...)
 			cmd.Args = append(cmd.Args, "--db", ":memory:")
 			r := run(t, cmd)
-			if want := map[bool]int{true: 0, false: 3}[c.says == ""]; r.code != want || !strings.Contains(r.err, c.says) {
-				t.Errorf("exit code %d, want %d\n%s%s", r.code, want, r.out, r.err)
-			}
+			want := map[bool]int{true: 0, false: 3}[c.says == ""]
+			must.True(t, r.code == want && strings.Contains(r.err, c.says), "exit code %d, want %d\n%s%s", r.code, want, r.out, r.err)
 		})
 	}
 }

@@ -104,9 +104,7 @@ func TestFirewall(t *testing.T) {
 			if d.Report.Header.DataPath != got.Plan.Path.String() || len(c.then) > 0 && got.Plan.Path == (model.DataPath{}) {
 				t.Errorf("shown %q, stored %+v", d.Report.Header.DataPath, got.Plan.Path)
 			}
-			if c.whole && !strings.Contains(strings.Join(got.Warnings, "\n"), "the rate is that of ssh") {
-				t.Errorf("warnings %q", got.Warnings)
-			}
+			must.True(t, !c.whole || strings.Contains(strings.Join(got.Warnings, "\n"), "the rate is that of ssh"), "warnings %q", got.Warnings)
 		})
 	}
 }
@@ -194,9 +192,7 @@ func TestFirstHour05Filtered(t *testing.T) {
 func sayFiltered(t testing.TB, r result) {
 	t.Helper()
 	for _, want := range []string{"ssh works, TCP port", "is filtered", "--data-port", "works here: --connect-from far"} {
-		if r.code != 3 || !strings.Contains(r.err, want) {
-			t.Fatalf("exit code %d, does not say %q\n%s%s", r.code, want, r.out, r.err)
-		}
+		must.Need(t, r.code == 3 && strings.Contains(r.err, want), "exit code %d, does not say %q\n%s%s", r.code, want, r.out, r.err)
 	}
 }
 

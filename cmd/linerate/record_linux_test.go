@@ -79,9 +79,7 @@ func TestClientsAreKept(t *testing.T) {
 			l = decode[keptList](t, succeed(t, "list", "--kind", "served", "--json", "--db", db).out)
 			return len(l.Sessions) > len(seen)
 		})
-		if len(l.Sessions) != len(seen)+1 {
-			t.Fatalf("%q made %d rows of %d", c.argv, len(l.Sessions)-len(seen), len(l.Sessions))
-		}
+		must.Need(t, len(l.Sessions) == len(seen)+1, "%q made %d rows of %d", c.argv, len(l.Sessions)-len(seen), len(l.Sessions))
 		for _, s := range l.Sessions {
 			if seen[s.ID] {
 				continue

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestARefusalIsToldOnce: what a driver has not got, or does not do, is said once, by the
@@ -20,9 +22,7 @@ func TestARefusalIsToldOnce(t *testing.T) {
 		r := run(t, n.inside(t, "near", "set", setting, "--interface", "v0", "--for", "1s", "--state", n.state("near")))
 		said := r.out + r.err
 		for _, once := range []string{c.says, "unsupported operation", " of v0"} {
-			if strings.Count(said, once) != 1 {
-				t.Errorf("%s: %q is said %d times:\n%s", setting, once, strings.Count(said, once), said)
-			}
+			must.True(t, strings.Count(said, once) == 1, "%s: %q is said %d times:\n%s", setting, once, strings.Count(said, once), said)
 		}
 		if r.code != 4 || !strings.HasSuffix(r.out, c.out) || c.out == "" && r.out != "" {
 			t.Errorf("%s: exit code %d\n%s\n%s", setting, r.code, r.out, r.err)

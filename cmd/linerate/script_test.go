@@ -204,9 +204,8 @@ func example(t testing.TB, line string) {
 	for key, value := range userEnv(t.TempDir()) {
 		cmd.Env = append(cmd.Env, key+"="+value)
 	}
-	if r := run(t, cmd); r.code != 0 || !strings.Contains(r.out, "Usage:") {
-		t.Errorf("%s: exit code %d\n%s", line, r.code, r.err)
-	}
+	r := run(t, cmd)
+	must.True(t, r.code == 0 && strings.Contains(r.out, "Usage:"), "%s: exit code %d\n%s", line, r.code, r.err)
 }
 
 // TestExampleWithUnknownFlag holds the check above against a lie.

@@ -39,9 +39,7 @@ func TestSelftestInALab(t *testing.T) {
 		must.True(t, l.State != "wrong", "%+v", l)
 	}
 	for _, name := range []string{"tcp.recv_buffer_max", "tcp.send_buffer_max", "tcp.mtu_probing", "tcp.listen_queue", "tcp.syn_queue"} {
-		if !strings.HasPrefix(changed[name], "ok: ") || !strings.HasSuffix(changed[name], " again") {
-			t.Errorf("%s: %q", name, changed[name])
-		}
+		must.True(t, strings.HasPrefix(changed[name], "ok: ") && strings.HasSuffix(changed[name], " again"), "%s: %q", name, changed[name])
 	}
 	run(t, command(t, "selftest", "-o", file)).ends(t, 2, "there is such a file")
 }

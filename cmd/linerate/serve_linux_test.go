@@ -153,9 +153,7 @@ func TestServeRefuses(t *testing.T) {
 			if r.code != c.code || !strings.Contains(r.err, c.says) {
 				t.Errorf("exit code %d, want %d and %q\n%s%s", r.code, c.code, c.says, r.out, r.err)
 			}
-			if strings.Contains(r.out+r.err, link.Secret) {
-				t.Errorf("the secret is in the message:\n%s%s", r.out, r.err)
-			}
+			must.True(t, !strings.Contains(r.out+r.err, link.Secret), "the secret is in the message:\n%s%s", r.out, r.err)
 		}
 	}
 	beside(t, cases)
@@ -174,9 +172,7 @@ func TestServeOpen(t *testing.T) {
 		t.Errorf("61 s: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 	r = run(t, n.inside(t, "near", "test", link.String(), "-t", "1s", "--omit", "0s", "-P", "17"))
-	if r.code != 3 || !strings.Contains(r.err, "17 streams, this agent allows 16") {
-		t.Errorf("17 streams: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == 3 && strings.Contains(r.err, "17 streams, this agent allows 16"), "17 streams: exit code %d\n%s%s", r.code, r.out, r.err)
 	server.signal(t, os.Interrupt)
 	server.wait(t, patience).ends(t, 0)
 }
@@ -238,9 +234,7 @@ func TestServeSeesEachSession(t *testing.T) {
 					continue
 				}
 				for _, secret := range append([]string{c.elsewhere, name, "v0", "w0", "/sys", "/proc"}, macs[0][1], macs[1][1]) {
-					if strings.Contains(text, `"`+secret) {
-						t.Errorf("an anonymous client is told %q: %s", secret, text)
-					}
+					must.True(t, !strings.Contains(text, `"`+secret), "an anonymous client is told %q: %s", secret, text)
 				}
 			}
 		}

@@ -38,9 +38,7 @@ func held(t testing.TB, cmd *exec.Cmd, changed func() bool) result {
 	eventually(t, patience, "the change", func() bool { return changed() || len(p.done) > 0 })
 	p.signal(t, os.Interrupt)
 	r := p.wait(t, patience)
-	if r.code != 130 || !strings.Contains(r.out+r.err, "all settings are back") {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == 130 && strings.Contains(r.out+r.err, "all settings are back"), "exit code %d\n%s%s", r.code, r.out, r.err)
 	return r
 }
 
@@ -64,9 +62,8 @@ func setHeld(t testing.TB, changes int, more func(*netns) []string) {
 	r := run(t, n.inside(t, "near", setArgs(append(more(n), "--for", "1s", "--json")...)...))
 	n.restored(t, before)
 	r.ends(t, 0, "held for 1 s, then it goes back: to keep it takes a terminal")
-	if err := validate("linerate/set/v1", r.out); err != nil {
-		t.Errorf("%v\n%s", err, r.out)
-	}
+	err := validate("linerate/set/v1", r.out)
+	must.True(t, err == nil, "%v\n%s", err, r.out)
 	must.Equal(t, strings.Count(r.out, `"state": "undone"`), changes, "not %d changes undone\n%s", changes, r.out)
 }
 
@@ -83,12 +80,9 @@ func TestSetFaults(t *testing.T) {
 	}
 	n.restored(t, before)
 	r = run(t, n.inside(t, "near", "set", "tcp.sack=on", n.agent("far")))
-	if r.code != 0 || r.out != "nothing to do: all of it holds already\n" {
-		t.Errorf("what holds already: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
-	if entries, _ := filepath.Glob(n.state("far") + "/journal*"); len(entries) > 0 {
-		t.Errorf("a journal was begun: %q", entries)
-	}
+	must.True(t, r.code == 0 && r.out == "nothing to do: all of it holds already\n", "what holds already: exit code %d\n%s%s", r.code, r.out, r.err)
+	entries, _ := filepath.Glob(n.state("far") + "/journal*")
+	must.True(t, len(entries) == 0, "a journal was begun: %q", entries)
 }
 
 // TestSetOnOneHostFails has one host of two that cannot keep a journal: the
@@ -211,9 +205,7 @@ func TestSetOnTerminal(t *testing.T) {
 			n.restored(t, before)
 			// A terminal that hangs up is a signal and the end of its input, whichever
 			// comes first.
-			if r.code != c.code && (name != "terminal closed" || r.code != 0) {
-				t.Errorf("exit code %d\n%s", r.code, r.out)
-			}
+			must.True(t, r.code == c.code || name == "terminal closed" && r.code == 0, "exit code %d\n%s", r.code, r.out)
 			// What the last process wrote may come after its end.
 			eventually(t, patience, "the terminal to say "+c.says, func() bool { return strings.Contains(tt.shown.String(), c.says) })
 		}
@@ -243,14 +235,11 @@ func TestSetConfirmed(t *testing.T) {
 	n.changed(t, before, true, true)
 
 	r := run(t, n.inside(t, "near", "undo", far))
-	if r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
-		t.Errorf("undo HOST: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == 0 && strings.Count(r.out, ": back to ") == 2, "undo HOST: exit code %d\n%s%s", r.code, r.out, r.err)
 	n.changed(t, before, true, false)
 	r = run(t, n.inside(t, "near", "undo", "--json"))
-	if err := validate("linerate/undo/v1", r.out); err != nil || r.code != 0 || strings.Count(r.out, `"undone"`) != 2 {
-		t.Errorf("undo: exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
-	}
+	err := validate("linerate/undo/v1", r.out)
+	must.True(t, err == nil && r.code == 0 && strings.Count(r.out, `"undone"`) == 2, "undo: exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 	n.restored(t, before)
 	must.Equal(t, run(t, n.inside(t, "near", "undo")).out, "nothing to undo\n", "second undo")
 }
@@ -399,7 +388,5 @@ func TestSetRoute(t *testing.T) {
 	if routes() != before {
 		t.Errorf("routes %s, before %s", routes(), before)
 	}
-	if r := run(t, n.inside(t, "near", "knobs", "--match", "route.", n.agent("far"))); r.code != 0 || !strings.Contains(r.out, "initcwnd of 10.77.0.0/24 dev v0") {
-		t.Errorf("knobs: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	run(t, n.inside(t, "near", "knobs", "--match", "route.", n.agent("far"))).ends(t, 0).prints(t, "initcwnd of 10.77.0.0/24 dev v0")
 }

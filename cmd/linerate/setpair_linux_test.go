@@ -32,9 +32,8 @@ func TestSetPerHost(t *testing.T) {
 		{[]string{"c.tcp.sack=off", n.agent("far")}, `c.tcp.sack: unknown host "c": write `},
 		{[]string{"near.tcp.sack=off", "tcp.sack=off", "--both", n.agent("far")}, "tcp.sack is set twice"},
 	} {
-		if r := run(t, n.inside(t, "near", append([]string{"set"}, c.args...)...)); r.code != 2 || !strings.Contains(r.err, c.says) {
-			t.Errorf("%q: exit code %d\n%s%s", c.args, r.code, r.out, r.err)
-		}
+		r := run(t, n.inside(t, "near", append([]string{"set"}, c.args...)...))
+		must.True(t, r.code == 2 && strings.Contains(r.err, c.says), "%q: exit code %d\n%s%s", c.args, r.code, r.out, r.err)
 	}
 	n.restored(t, before)
 }
@@ -64,9 +63,8 @@ func TestProfileApply(t *testing.T) {
 		t.Errorf("again: exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
 	for _, args := range [][]string{{"undo", n.agent("far")}, {"undo"}} {
-		if r := run(t, n.inside(t, "near", args...)); r.code != 0 || strings.Count(r.out, ": back to ") != 1 {
-			t.Errorf("%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
-		}
+		r := run(t, n.inside(t, "near", args...))
+		must.True(t, r.code == 0 && strings.Count(r.out, ": back to ") == 1, "%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
 	}
 	n.restored(t, before)
 	run(t, n.inside(t, "near", "profile", "apply", file)).ends(t, 2, "choose with --role") // without a role
@@ -107,9 +105,7 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 	} {
 		r := run(t, n.inside(t, "near", append([]string{"set", "tcp.timestamps=off", "--for", "1s"}, c.args...)...))
 		for _, says := range c.says {
-			if r.code != 0 || !strings.Contains(r.err, says) {
-				t.Errorf("exit code %d, not %q\n%s%s", r.code, says, r.out, r.err)
-			}
+			must.True(t, r.code == 0 && strings.Contains(r.err, says), "exit code %d, not %q\n%s%s", r.code, says, r.out, r.err)
 		}
 	}
 	r := run(t, n.inside(t, "near", "set", "tcp.timestamps=off", "--for", "1s"))

@@ -55,9 +55,8 @@ func TestSetPartlyConfirmed(t *testing.T) {
 		must.True(t, err == nil && len(left) == 2, "%s keeps %+v, %v", dir, left, err)
 	}
 	for _, args := range [][]string{{"undo", n.agent("far")}, {"undo"}} {
-		if r := run(t, n.inside(t, "near", args...)); r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
-			t.Errorf("%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
-		}
+		r := run(t, n.inside(t, "near", args...))
+		must.True(t, r.code == 0 && strings.Count(r.out, ": back to ") == 2, "%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
 	}
 	n.restored(t, before)
 }
@@ -114,9 +113,8 @@ func unanswered(t testing.TB, heard bool) {
 	n.restored(t, stay)
 	must.OK(t, os.RemoveAll(confirmation))
 	records, _, err := journal.Read(n.state("far"))
-	if left := journal.ConfirmedIntents(records); err != nil || len(left) != 2 || len(journal.OpenIntents(records)) > 0 {
-		t.Errorf("the far host keeps %+v, %v", left, err)
-	}
+	left := journal.ConfirmedIntents(records)
+	must.True(t, err == nil && len(left) == 2 && len(journal.OpenIntents(records)) == 0, "the far host keeps %+v, %v", left, err)
 	if r := run(t, n.inside(t, "near", "undo", n.agent("far"))); r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
 		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
 	}

@@ -59,14 +59,12 @@ func TestSSH(t *testing.T) {
 	if r.code != 0 || !strings.Contains(r.out, "the data connections do not go there but straight to "+farAddr) {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	if got := n.session(t); got.Far != "root@far" || len(got.Runs) == 0 {
-		t.Errorf("stored: %s, %d runs", got.Far, len(got.Runs))
-	}
+	got := n.session(t)
+	must.True(t, got.Far == "root@far" && len(got.Runs) != 0, "stored: %s, %d runs", got.Far, len(got.Runs))
 	n.restored(t, before)
 	home, err := os.ReadDir(s.Home("root"))
-	if left := n.copies(t); len(left)+len(home) > 0 || err != nil {
-		t.Errorf("left: %q, home %v, %v", left, home, err)
-	}
+	left := n.copies(t)
+	must.True(t, len(left)+len(home) == 0 && err == nil, "left: %q, home %v, %v", left, home, err)
 	must.Fail(t, must.Err(os.Stat(n.state("far"))), "a journal where nothing was changed")
 	r = run(t, withSSH(n.command(t, "undo", "root@far"), s))
 	must.True(t, r.code == 0 && r.out == "nothing to undo\n", "undo: exit code %d\n%s%s", r.code, r.out, r.err)
@@ -173,9 +171,8 @@ func TestSSHTerminal(t *testing.T) {
 	must.True(t, r.code == 130 && !strings.Contains(r.out, "contact lost"), "exit code %d\n%s", r.code, r.out)
 	n.restored(t, before)
 	must.Len(t, n.copies(t), 0, "left")
-	if b, err := os.ReadFile(filepath.Join(n.dir, "config", "kept_programs")); err != nil || string(b) != "root@far remove\n" {
-		t.Errorf("remembered %q, %v", b, err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(n.dir, "config", "kept_programs")))(t)
+	must.True(t, string(b) == "root@far remove\n", "remembered %q", b)
 	// Ctrl-C into ssh's question ends the command.
 	cmd = withSSH(n.prepare(exec.CommandContext(t.Context(), "script", "-qfec", binary+" undo root@far", "/dev/null")), s)
 	if keys, err = cmd.StdinPipe(); err != nil {
@@ -218,9 +215,7 @@ func TestSSHSudo(t *testing.T) {
 		must.Get(io.WriteString(keys, password+"\n"))(t)
 	}
 	r := p.wait(t, patience)
-	if r.code != 0 || !strings.Contains(r.out, "nothing to undo") || strings.Contains(r.out, "sesame") {
-		t.Errorf("exit code %d\n%s", r.code, r.out)
-	}
+	must.True(t, r.code == 0 && strings.Contains(r.out, "nothing to undo") && !strings.Contains(r.out, "sesame"), "exit code %d\n%s", r.code, r.out)
 }
 
 // TestFirstHour21CopyIsTold: the first copy of the program over ssh is told, and one

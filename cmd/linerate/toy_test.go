@@ -35,9 +35,7 @@ func TestToyEngine(t *testing.T) {
 		cmd.Path = os.Args[0]
 		cmd.Env = append(slices.Clone(cmd.Env), "LINERATE_TEST_MAIN=1", toyVar+"=1")
 		r := run(t, cmd)
-		if r.code != code {
-			t.Fatalf("%s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
-		}
+		must.Need(t, r.code == code, "%s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
 		return r
 	}
 	// Its flags, its judge, its lines and its section of the report.

@@ -26,9 +26,7 @@ func TestToyProgram(t *testing.T) {
 	do := func(code int, args ...string) result {
 		t.Helper()
 		r := try(args...)
-		if r.code != code {
-			t.Fatalf("%s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
-		}
+		must.Need(t, r.code == code, "%s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
 		return r
 	}
 	serve, served := keeping(t, "--toy=127.0.0.1:0", "--audit", log, "--unconfined") // where the test was built with cgo

@@ -75,17 +75,14 @@ func TestDamagedJournal(t *testing.T) {
 			}
 			for i := range 3 {
 				u := run(t, undo())
-				if u.code != 7 || i > 0 && !strings.Contains(u.err, toldOfDamage) {
-					t.Errorf("undo: exit code %d\n%s%s", u.code, u.out, u.err)
-				}
+				must.True(t, u.code == 7 && (i <= 0 || strings.Contains(u.err, toldOfDamage)), "undo: exit code %d\n%s%s", u.code, u.out, u.err)
 				got := settingsOf(t, n.far)
 				must.True(t, got[sackKnob] == before[sackKnob], "after undo: %v", got)
 			}
 			facts := n.inside(t, "far", "facts")
 			facts.Env = append(facts.Env, "LINERATE_STATE="+n.state("far"))
-			if f := run(t, facts); f.code != 0 || strings.Count(f.err, toldOfDamage) != 1 {
-				t.Errorf("facts: exit code %d\n%s", f.code, f.err)
-			}
+			f := run(t, facts)
+			must.True(t, f.code == 0 && strings.Count(f.err, toldOfDamage) == 1, "facts: exit code %d\n%s", f.code, f.err)
 			p := start(t, n.inside(t, "far", "serve", "--state", n.state("far"), "--listen", farAddr+":0"))
 			eventually(t, patience, "the join link", func() bool { return p.said() != "" })
 			p.signal(t, os.Interrupt)
@@ -94,9 +91,8 @@ func TestDamagedJournal(t *testing.T) {
 			if r := run(t, undo("--acknowledge")); r.code != 0 || !strings.Contains(r.out+r.err, "acknowledged, and kept as "+journal.Files(n.state("far"))[0]+".damaged-1.seen") {
 				t.Errorf("undo --acknowledge: exit code %d\n%s%s", r.code, r.out, r.err)
 			}
-			if u := run(t, undo()); u.code != 0 || u.err != "" || u.out != "nothing to undo\n" {
-				t.Errorf("undo afterwards: exit code %d\n%s%s", u.code, u.out, u.err)
-			}
+			u := run(t, undo())
+			must.True(t, u.code == 0 && u.err == "" && u.out == "nothing to undo\n", "undo afterwards: exit code %d\n%s%s", u.code, u.out, u.err)
 		})
 	}
 }
