@@ -131,10 +131,38 @@ func (b *builder) effects() (plot.Figure, bool) {
 				said = append(said, fmt.Sprintf("%s: %s (%s), %s", r.Setting, r.ChangeText, r.RangeText, r.Words))
 			}
 		}
+		if slices.ContainsFunc(rows.Rows, func(r plot.Row) bool { return r.Mid != nil && *r.Mid > 100 }) && t.Unit == "%" {
+			inTimes(&rows)
+		}
 		f.Panels = append(f.Panels, rows)
 	}
 	f.Sentence = sentence(said...)
 	return f, len(f.Panels) > 0
+}
+
+// inTimes has changes in percent, of which one is twofold or more, written as factors: axis
+// and labels in one unit.
+func inTimes(rows *plot.Rows) {
+	factor := func(percent float64) float64 { return 1 + percent/100 }
+	one := 1.0
+	rows.X.Name, rows.X.Unit, rows.Zero = rows.X.Name+", times", plot.Plain, &one
+	spans := []*plot.Span{rows.Margin}
+	for i := range rows.Rows {
+		r := &rows.Rows[i]
+		if r.Mid != nil {
+			mid, wide := factor(*r.Mid), 0.0 // of which units.Round makes four digits
+			if r.Span != nil && !math.IsInf(r.Span.High-r.Span.Low, 0) {
+				wide = (r.Span.High - r.Span.Low) / 100
+			}
+			r.Mid, r.Text = &mid, units.Round(mid, wide)+" times"
+		}
+		spans = append(spans, r.Span, r.Outer)
+	}
+	for _, s := range spans {
+		if s != nil {
+			s.Low, s.High = factor(s.Low), factor(s.High)
+		}
+	}
 }
 
 func effect(t report.Table, r report.Row) plot.Row {
