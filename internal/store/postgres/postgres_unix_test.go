@@ -109,6 +109,13 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, database(t)) })
 }
 
+// TestSchema1 reads a database as the first release writes it.
+func TestSchema1(t *testing.T) {
+	address := database(t)
+	must.Do(t, server.Exec(t.Context(), nameOf(address), string(must.Get(os.ReadFile("testdata/schema1.sql"))(t))))
+	storetest.Schema1(t, open(t, address))
+}
+
 // TestHostileRows: rows that others wrote and that take all memory are errors before they
 // are fetched, and what stands in the place of a table does not run.
 func TestHostileRows(t *testing.T) {

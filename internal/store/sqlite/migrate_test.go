@@ -10,14 +10,12 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/ncruces/go-sqlite3/driver"
 
-	"linerate/internal/core/model"
-	"linerate/internal/core/units"
 	"linerate/internal/must"
 	"linerate/internal/store"
+	"linerate/internal/store/storetest"
 )
 
 // raw runs script in the database at path, past the store.
@@ -35,25 +33,7 @@ func TestSchema1(t *testing.T) {
 	raw(t, path, string(script))
 	s := must.Get(Open(t.Context(), path))(t)
 	defer s.Close()
-	sess := must.Get(s.Session(t.Context(), "20261121"))(t)
-	want := time.Date(2026, 11, 21, 1, 32, 9, 500, time.UTC)
-	must.True(t, sess.Created.Equal(want), "created %v, want %v", sess.Created, want)
-	rate, ok := sess.WireRate.Get()
-	must.True(t, ok && rate == 1e9, "wire rate %v, known %v", rate, ok)
-	got := sess.Plan.Margin
-	must.True(t, got == units.Percent(3) && sess.Plan.Seed == 18446744073709551615, "plan margin %v, seed %d", got, sess.Plan.Seed)
-	must.Need(t, len(sess.Runs) == 2 && len(sess.Changes) == 1 && len(sess.Verdicts) == 1,
-		"%d runs, %d changes, %d verdicts", len(sess.Runs), len(sess.Changes), len(sess.Verdicts))
-	if v, ok := sess.Runs[1].Value(model.To, model.Goodput); !ok || v != 941.5e6 || sess.Runs[1].Flow.Duration != 20*time.Second {
-		t.Errorf("run 2: goodput %v, %v; duration %v", v, ok, sess.Runs[1].Flow.Duration)
-	}
-	if sess.Plan.Decides() != model.Goodput || sess.Note != "before the new switch" || sess.Runs[1].Flow.Params != `{"rate":1000}` || sess.Changes[0].Host != model.Far {
-		t.Errorf("%s decides, note %q, parameters %s, changes %+v", sess.Plan.Decides(), sess.Note, sess.Runs[1].Flow.Params, sess.Changes)
-	}
-	v := sess.Verdicts[0]
-	must.True(t, v.Outcome == model.Better && v.Evidence != nil && *v.Evidence == 138.859354 && v.P == nil, "verdict %+v", v)
-	samples := must.Get(s.Samples(t.Context(), "last", 2))(t)
-	must.True(t, len(samples) == 2 && samples[0].Omitted && samples[1].Value == 941.5e6, "samples %v", samples)
+	storetest.Schema1(t, s)
 }
 
 func TestOpenRefuses(t *testing.T) {

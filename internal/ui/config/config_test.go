@@ -104,7 +104,10 @@ func TestDocumentedExample(t *testing.T) {
 		Baseline: "current", MaxBlocks: 20, Budget: time.Hour, Margin: 3, Tolerance: 5, Confidence: 0.95,
 		Settle: 2 * time.Second, Seed: 42, Null: plan.NullTwin,
 	}
-	must.NoDiff(t, cmp.Diff(want, got, cmpopts.IgnoreUnexported(File{}), cmpopts.IgnoreFields(File{}, "Kinds")))
+	stored := parse(t, string(must.Get(os.ReadFile("testdata/plan1.yaml"))(t)))
+	for _, f := range []File{got, stored} {
+		must.NoDiff(t, cmp.Diff(want, f, cmpopts.IgnoreUnexported(File{}), cmpopts.IgnoreFields(File{}, "Kinds")))
+	}
 	must.True(t, got.Has("cooldown") && got.Has("flow.omit") && got.Has("factors[0].levels[2]") && !got.Has("blocks") && !got.Has("near"),
 		"Has does not tell what the file gives")
 	p := must.Get(plan.New(got.Options()))(t)

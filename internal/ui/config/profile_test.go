@@ -2,6 +2,7 @@ package config
 
 import (
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,26 @@ func TestParseProfileMistakes(t *testing.T) {
 			must.Say(t, err, c.want)
 		})
 	}
+}
+
+// TestProfile1 reads a profile as the first release writes it.
+func TestProfile1(t *testing.T) {
+	want := profile.Profile{
+		Title: "window of the nas",
+		Hosts: []profile.Host{{
+			Role: profile.Receiver, System: "linux", Kernel: "6.8.0", LinkRate: 1e9, MTU: 1500,
+			Settings: []profile.Setting{{Knob: "tcp.recv_buffer_max", Value: "4194304"}}, Before: map[string]string{"net.ipv4.tcp_rmem": "4096 131072 65536"},
+		}},
+		Evidence: &profile.Evidence{
+			Session: "20261121T013209-x7k2", Setting: "4M", Baseline: "current", Date: time.Date(2026, 11, 21, 1, 32, 9, 0, time.UTC),
+			Verdicts: []profile.Verdict{{
+				Direction: model.To, Metric: model.Goodput, Outcome: model.Better, Blocks: 8, Estimate: 0.43, Low: 0.4, High: math.Inf(1), Confidence: 0.95,
+			}},
+			Print: fingerprint.Print{fingerprint.RoundTrip: "10 ms"},
+		},
+	}
+	text := must.Get(os.ReadFile("testdata/profile1.yaml"))(t)
+	must.NoDiff(t, cmp.Diff(want, must.Get(ParseProfile("profile1.yaml", text, knobs{}))(t), cmpopts.EquateEmpty()))
 }
 
 // TestParseProfileByHand: what a person writes is made canonical.
