@@ -143,6 +143,9 @@ func Propose(ctx context.Context, f Format, h Host, r Request) (Proposal, error)
 	if err := Prove(before, after, d.Want); err != nil {
 		return Proposal{d, after}, err
 	}
+	if _, mtu := d.Want[LinkKey(r.Link, "link.mtu")]; !mtu {
+		return Proposal{d, after}, nil
+	}
 	return Proposal{d, after}, h.carries(after, r)
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 
 	"linerate/internal/host/files"
+	"linerate/internal/host/files/device"
 	"linerate/internal/host/files/sysctl"
 	"linerate/internal/must"
 )
@@ -107,4 +108,6 @@ func TestPropose(t *testing.T) {
 	must.True(t, errors.As(err, &refusal) && refusal.File == "/run/sysctl.d/zzz.conf" && refusal.Line == 2, "a later file: %v", err)
 	root["run/sysctl.d/zzz.conf"] = file("\nnet.core.rmem_max = 8388608 # the same\n")
 	must.OK(t, must.Err(files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux"}, r)), "a later file with the same value")
+	r.Link = "br0" // its MTU, and what that needs of its port, are another format's
+	must.OK(t, must.Err(files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux", Devices: []device.Device{{Name: "br0", Kind: "bridge"}, {Name: "eth0", Master: "br0"}}}, r)), "beside the MTU of a bridge")
 }
