@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -277,11 +278,21 @@ func (k *keeping) claims(ctx context.Context, h *Host) error {
 	}
 	for _, c := range all {
 		ours := slices.ContainsFunc(h.Got.Files, func(f session.KeepFile) bool { return f.Path == c.File })
-		if _, told := h.Got.Others[c.Knob]; !ours && !told {
+		if _, told := h.Got.Others[c.Knob]; !ours && !told && !overruled(c, h.Got) {
 			h.Got.Notes = append(h.Got.Notes, c.String())
 		}
 	}
 	return nil
+}
+
+// overruled reports whether the file of a claim is read before one that is written, whose
+// value holds then: sysctl.d(5) orders the files of all folders by their names.
+func overruled(c model.Claim, k session.Keeping) bool {
+	omitted := slices.ContainsFunc(k.Omitted, func(o model.Omission) bool { return o.Knob == c.Knob })
+	folder := func(file string) bool { return path.Base(path.Dir(file)) == "sysctl.d" }
+	return !omitted && !c.Manager.AtWork() && folder(c.File) && slices.ContainsFunc(k.Files, func(f session.KeepFile) bool {
+		return folder(f.Path) && path.Base(f.Path) > path.Base(c.File)
+	})
 }
 
 // write asks, and writes.

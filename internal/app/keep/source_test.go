@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/here"
+	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 	"linerate/internal/must"
@@ -244,5 +245,19 @@ func TestCommandIsNotKept(t *testing.T) {
 	src, err := OfSession(env, s, "", false, Wish{})
 	if err != nil || len(src.Profile.Hosts) != 1 || len(src.Profile.Hosts[0].Settings) != 1 || src.Profile.Hosts[0].Settings[0].Knob != "tcp.recv_buffer_max" {
 		t.Errorf("off: %+v, %v", src.Profile.Hosts, err)
+	}
+}
+
+// TestOverruled: who sets a value before the file that is written does is not named.
+func TestOverruled(t *testing.T) {
+	k := session.Keeping{Files: []session.KeepFile{{Path: "/etc/sysctl.d/zz-linerate.conf"}}, Omitted: []model.Omission{{Knob: "tcp.sack"}}}
+	for file, want := range map[model.Claim]bool{
+		{Manager: model.ManagerSystemdSysctl, File: "/usr/lib/sysctl.d/99-vendor.conf"}:                   true,
+		{Manager: model.ManagerSystemdSysctl, File: "/run/sysctl.d/zzz.conf"}:                             false,
+		{Manager: model.ManagerProcpsSysctl, File: "/etc/sysctl.conf"}:                                    false,
+		{Manager: model.ManagerTuneD, File: "/usr/lib/sysctl.d/99-vendor.conf"}:                           false,
+		{Manager: model.ManagerSystemdSysctl, File: "/usr/lib/sysctl.d/99-vendor.conf", Knob: "tcp.sack"}: false,
+	} {
+		must.True(t, overruled(file, k) == want, "%+v", file)
 	}
 }
