@@ -62,6 +62,7 @@ func TestEgress(t *testing.T) {
 		{"message sizes", []string{"sweep", "--max", "64", "--sweeps", "5"}, from, "", "v0", true},
 		{"device", append([]string{"test"}, brief...), []string{"--bind-dev", "v1", "-S", "ef"}, "", "v1", true},
 		{"device, UDP", append([]string{"test", "--udp", "-b", "5M"}, brief...), []string{"-B", "10.77.1.1%v1", "-S", "ef"}, "", "v1", true},
+		{"search", []string{"tune", "--dry-run", "-t", "1s", "--omit", "0s"}, from, "", "v0", true},
 		{"iperf3", append([]string{"test", "iperf3://" + farAddr, "--to"}, brief...), from, "iperf3 -s", "v0", false},
 		{"iperf3 UDP", append([]string{"test", "iperf3://" + farAddr, "--to", "--udp", "-b", "5M"}, brief...), from, "iperf3 -s", "v0", false},
 		{"iperf2", append([]string{"test", "iperf2://" + farAddr}, brief...), from, "iperf -s", "v0", true},
@@ -103,6 +104,9 @@ func TestEgress(t *testing.T) {
 			}
 			r := run(t, n.inside(t, "near", append(append(c.args, c.egress...), "--json", "-q")...))
 			must.Equal(t, r.code, 0, "exit code, %s%s", r.out, r.err)
+			if c.name == "search" { // whose document has no session
+				r = run(t, n.inside(t, "near", "report", "last", "--format", "json"))
+			}
 			path := decode[struct {
 				Session struct {
 					Plan struct {

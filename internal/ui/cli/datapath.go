@@ -18,13 +18,19 @@ func (f *pathFlags) register(c *cobra.Command) {
 	fl.StringVar(&f.port, "data-port", "", "port, or range as 5300-5310, at which data connections are accepted, TCP and UDP (default: one that is free, for each run)")
 	fl.StringVar(&f.from, "connect-from", "near", "which end makes the data connections: near or far; through a NAT, the one behind it")
 	fl.StringVar(&f.through, "through", "", "ssh: the data go through the connection of ssh, where nothing else is open; TCP only, and it measures ssh")
+	_ = c.RegisterFlagCompletionFunc("connect-from", cobra.FixedCompletions([]string{"near", "far"}, cobra.ShellCompDirectiveNoFileComp)) // it errs for a flag that is not there
+	_ = c.RegisterFlagCompletionFunc("through", cobra.FixedCompletions([]string{model.ThroughSSH}, cobra.ShellCompDirectiveNoFileComp))
+	f.registerEgress(c)
+}
+
+// registerEgress adds only the flags that say where data leave from, and how they are marked.
+func (f *pathFlags) registerEgress(c *cobra.Command) {
+	fl := c.Flags()
 	fl.StringVarP(&f.bind, "bind", "B", "", "address of the near end that data leave from, as 10.0.0.2 or fe80::1%eth0 (default: by the route)")
 	fl.StringVar(&f.device, "bind-dev", "", "interface of the near end that data leave through (default: by the route)")
 	fl.StringVar(&f.cport, "cport", "", "port from which on the near end's connections take theirs, or range as 6000-6100 (default: the system's choice)")
 	fl.StringVarP(&f.dscp, "dscp", "S", "", "mark the data of both ends: 0 to 63, or a name such as ef, af41 or le")
-	for name, values := range map[string][]string{"connect-from": {"near", "far"}, "through": {model.ThroughSSH}, "dscp": model.DSCPNames()} {
-		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // it errs for a flag that is not there
-	}
+	_ = c.RegisterFlagCompletionFunc("dscp", cobra.FixedCompletions(model.DSCPNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // contractFlag is --rate: what the path is meant to carry.

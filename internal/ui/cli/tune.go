@@ -37,6 +37,7 @@ type tuneFlags struct {
 	streams                                                                            int
 	quick, thorough, dryRun                                                            bool
 	seed                                                                               uint64
+	path                                                                               pathFlags
 }
 
 func (a *console) tuneCommand() *cobra.Command {
@@ -74,11 +75,14 @@ processor time that each Gbit costs the receiver: offloads, moderation, jumbo fr
   linerate tune root@nas --dry-run
   linerate tune --resume last`,
 		Args: atMostHost,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.tune(cmd.Context(), f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.tune(cmd.Context(), f, cmd.Flags().Changed, args)
+		},
 	}
 	fl := c.Flags()
 	a.bindAtBoot(fl)
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
+	f.path.registerEgress(c)
 	fl.StringVar(&f.direction, "direction", "each", "to, from, or each (both, one after the other)")
 	fl.StringVar(&f.goal, "goal", "throughput", "throughput, latency (under load) or cpu (of the receiver)")
 	fl.StringSliceVar(&f.only, "only", nil, "only these settings: KNOB of both hosts, near.KNOB of the near or far.KNOB of the far one")
@@ -166,7 +170,7 @@ func (f tuneFlags) request(x *knob.Index) (apptune.Request, error) {
 	return r, bad.err()
 }
 
-func (a *console) tune(ctx context.Context, f tuneFlags, args []string) error {
+func (a *console) tune(ctx context.Context, f tuneFlags, given func(string) bool, args []string) error {
 	r, err := f.request(a.knobs)
 	if err != nil {
 		return err
@@ -195,6 +199,9 @@ func (a *console) tune(ctx context.Context, f tuneFlags, args []string) error {
 	}
 	if host == "" {
 		return withHint(usagef("no host named"), "linerate tune HOST")
+	}
+	if a.path, err = f.path.over(old.Plan.Path, given); err != nil {
+		return err
 	}
 	near, far, err := reach.Pair(from, host, a.world())
 	if err != nil {
