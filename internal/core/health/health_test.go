@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
@@ -83,6 +84,18 @@ func set(r *model.Run, d model.Direction, m model.Metric, v float64) {
 // kernel is what the sender of a run's direction tells.
 func kernel(r *model.Run, d model.Direction) *model.TCPSummary { return sender(*r, d) }
 
+// stopped has the sender of a run to the far host stand still for a tenth of a second of
+// one, with so many datagrams lost.
+func stopped(r *model.Run, lost float64) {
+	set(r, model.To, model.LossRatio, lost)
+	var gaps hist.Histogram
+	gaps.Record(100 * time.Millisecond)
+	for range 900 {
+		gaps.Record(time.Millisecond)
+	}
+	r.Ends = []model.EndReport{{Host: model.Near, Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, Window: time.Second, UDP: &model.UDPSummary{Gaps: &gaps}}}}}
+}
+
 // TestLines has one thing amiss at a time: its line says so, and no other one does.
 func TestLines(t *testing.T) {
 	dead := func(s *model.Session, i int) {
@@ -109,11 +122,13 @@ func TestLines(t *testing.T) {
 			small.Flow.MSS = 536
 			s.Runs = append(s.Runs, small)
 		}, nil, ""},
-		"nothing arrives":     {func(s *model.Session) { dead(s, 0); dead(s, 1) }, map[string]State{"reach": Bad, "speed to": Bad, "speed from": Bad}, "no data arrive"},
-		"some datagrams lost": {func(s *model.Session) { set(&s.Runs[3], model.To, model.LossRatio, 0.004) }, map[string]State{"loss to": Poor}, "0.4 %"},
-		"many datagrams lost": {func(s *model.Session) { set(&s.Runs[4], model.From, model.LossRatio, 0.04) }, map[string]State{"loss from": Bad}, ""},
-		"a long queue":        {func(s *model.Session) { set(&s.Runs[0], model.To, model.AddedP50, 0.012) }, map[string]State{"queueing to": Poor}, "12 ms"},
-		"a bloated queue":     {func(s *model.Session) { set(&s.Runs[0], model.To, model.AddedP50, 0.4) }, map[string]State{"queueing to": Bad}, ""},
+		"nothing arrives":           {func(s *model.Session) { dead(s, 0); dead(s, 1) }, map[string]State{"reach": Bad, "speed to": Bad, "speed from": Bad}, "no data arrive"},
+		"some datagrams lost":       {func(s *model.Session) { set(&s.Runs[3], model.To, model.LossRatio, 0.004) }, map[string]State{"loss to": Poor}, "0.4 %"},
+		"many datagrams lost":       {func(s *model.Session) { set(&s.Runs[4], model.From, model.LossRatio, 0.04) }, map[string]State{"loss from": Bad}, ""},
+		"a sender that stopped":     {func(s *model.Session) { stopped(&s.Runs[3], 0.04) }, nil, "stopped for up to 100 ms, 10 % of the time in all"},
+		"more lost than it sent so": {func(s *model.Session) { stopped(&s.Runs[3], 0.12) }, map[string]State{"loss to": Bad}, "12 %"},
+		"a long queue":              {func(s *model.Session) { set(&s.Runs[0], model.To, model.AddedP50, 0.012) }, map[string]State{"queueing to": Poor}, "12 ms"},
+		"a bloated queue":           {func(s *model.Session) { set(&s.Runs[0], model.To, model.AddedP50, 0.4) }, map[string]State{"queueing to": Bad}, ""},
 		"a long path with a queue of its own length": {func(s *model.Session) {
 			set(&s.Runs[0], model.To, model.IdleP50, 0.08)
 			set(&s.Runs[0], model.To, model.AddedP50, 0.07)

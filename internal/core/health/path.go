@@ -15,6 +15,7 @@ import (
 func (j judge) loss(d model.Direction) Line {
 	l := Line{Thing: "loss", Direction: d, State: Unseen, Text: "not measured"}
 	lowest, ratio := units.BitRate(0), 0.0
+	var slowest model.Run
 	for _, r := range j.s.Runs {
 		u, paced := udp.Of(r.Flow)
 		v, ok := r.Value(d, model.LossRatio)
@@ -23,7 +24,7 @@ func (j judge) loss(d model.Direction) Line {
 		}
 		l.Evidence = append(l.Evidence, fmt.Sprintf("%s of the datagrams at %s", exact(v), u.Rate))
 		if lowest == 0 || u.Rate < lowest {
-			lowest, ratio = u.Rate, v
+			lowest, ratio, slowest = u.Rate, v, r
 		}
 	}
 	run, ok := j.valid(d)
@@ -45,11 +46,37 @@ func (j judge) loss(d model.Direction) Line {
 		return l
 	}
 	l.Number, l.State = exact(ratio), g.of(ratio)
+	if share, longest := paused(slowest, d); l.State != OK && lowest > 0 && ratio <= share {
+		l.State = Unseen
+		l.Text += fmt.Sprintf(": %s stopped for up to %s, %.0f %% of the time in all, and then sent at once what was due, which may have been lost for that: measure again while the machine has less to do",
+			j.name(d.Sender()), units.FormatDuration(longest), 100*share)
+	}
 	if why := j.disturbed(d); l.State != OK && lowest == 0 && why != "" {
 		l.State = Unseen
 		l.Text += ": " + why + ", so this says little of the path"
 	}
 	return l
+}
+
+// pause is how long a sender of datagrams has to stop before what it then sends at once is
+// a burst that a queue of an ordinary switch, some milliseconds long, may not hold.
+const pause = 5 * time.Millisecond
+
+// paused is which share of run r the sender of direction d stood still in, though datagrams
+// were due, and the longest time.
+func paused(r model.Run, d model.Direction) (share float64, longest time.Duration) {
+	for _, end := range r.Ends {
+		for _, f := range end.Flows {
+			if end.Host != d.Sender() || f.Direction != d || f.UDP == nil || f.UDP.Gaps == nil || f.Window <= 0 {
+				continue
+			}
+			from := max(pause, 4*f.UDP.Gaps.Mean().Or(0))
+			if longest = f.UDP.Gaps.Max().Or(0); longest > from {
+				share = f.UDP.Gaps.Beyond(from).Seconds() / f.Window.Seconds()
+			}
+		}
+	}
+	return share, longest
 }
 
 // full reports whether one stream carried what the path can carry in direction d.

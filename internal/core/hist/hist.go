@@ -179,6 +179,19 @@ func (h *Histogram) Quantile(q float64) fact.Of[time.Duration] {
 	panic("hist: fewer values in buckets than counted")
 }
 
+// Beyond returns the sum of all values above d, off by less than MaxError of itself. Values
+// above Highest count as Highest.
+func (h *Histogram) Beyond(d time.Duration) time.Duration {
+	sum := time.Duration(h.above) * Highest
+	for i, n := range h.occupied() {
+		low, high := edges(i)
+		if middle := time.Duration(low + (high-low)/2); middle > d {
+			sum += time.Duration(n) * middle
+		}
+	}
+	return sum
+}
+
 // rank returns ⌈q n⌉. The product is taken a little low, since 0.07 × 100 is
 // above 7 in binary.
 func (h *Histogram) rank(q float64) uint64 {

@@ -119,6 +119,12 @@ func TestExactNumbers(t *testing.T) {
 }
 
 func TestMean(t *testing.T) {
+	var far Histogram
+	for _, d := range []time.Duration{time.Millisecond, 2 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond} {
+		far.Record(d)
+	}
+	beyond := far.Beyond(5 * time.Millisecond)
+	must.True(t, math.Abs(beyond.Seconds()/0.150-1) < MaxError, "beyond 5 ms: %v", beyond)
 	for _, c := range []struct {
 		name   string
 		values []time.Duration
