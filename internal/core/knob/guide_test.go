@@ -40,6 +40,10 @@ func TestGuideLines(t *testing.T) {
 		"Disable-NetAdapterRsc -Name x -IPv4":                                                                      "nic.offload.rsc=0",
 		"net.ipv4.tcp_rmem = 4096 131072 8388608":                                                                  "tcp.recv_buffer_max=8388608 tcp.recv_buffer_initial=131072 tcp.recv_buffer_min=4096",
 		"sysctl -w net.ipv4.tcp_wmem=8192":                                                                         "tcp.send_buffer_min=8192",
+		"sudo sysctl -w net.ipv4.tcp_timestamps=0":                                                                 "tcp.timestamps=0",
+		"$ sudo ip link set dev eth0 mtu 9000":                                                                     "link.mtu=9000",
+		"echo 0 > /proc/sys/net/ipv4/tcp_timestamps":                                                               "tcp.timestamps=0",
+		"echo '4096 87380 33554432' | sudo tee /proc/sys/net/ipv4/tcp_rmem":                                        "tcp.recv_buffer_max=33554432 tcp.recv_buffer_initial=87380 tcp.recv_buffer_min=4096",
 		"sysctl -w net.ipv4.tcp_timestamps=0":                                                                      "tcp.timestamps=0",
 	} {
 		e, ok := knob.NewIndex().Explain(line)

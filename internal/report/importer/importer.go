@@ -147,7 +147,7 @@ func faultf(line int, format string, args ...any) *Fault {
 }
 
 // ErrUnknown says that no format fits.
-var ErrUnknown = errors.New("this is the output of no program that is known")
+var ErrUnknown = errors.New("this is not the output of a known program")
 
 // Read reads a file of format name, or of the one that it looks like if name is "". A
 // compressed file (gzip) is unpacked. Errors are Faults, or wrap ErrUnknown.
@@ -224,14 +224,14 @@ func nearest(text string) string {
 				lacks = append(lacks, strconv.Quote(mark))
 			}
 		}
-		all = append(all, guess{1 - float64(len(lacks))/float64(len(m.has)), m.name + " lacks " + strings.Join(lacks, " and ")})
+		all = append(all, guess{1 - float64(len(lacks))/float64(len(m.has)), fmt.Sprintf("%s (lacks %s)", m.name, strings.Join(lacks, " and "))})
 	}
 	slices.SortStableFunc(all, func(a, b guess) int { return cmp.Compare(b.share, a.share) })
 	var out []string
 	for _, g := range all[:3] {
 		out = append(out, g.text)
 	}
-	return "nearest are " + strings.Join(out, "; ")
+	return "the nearest: " + strings.Join(out, "; ")
 }
 
 // utf8Of returns text that PowerShell wrote, which is UTF-16 with a mark of its byte order,
