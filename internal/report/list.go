@@ -77,15 +77,15 @@ func graded(lines []health.Line) string {
 
 // Line is what a search found and what that gained, in one line.
 func (t Tuned) Line() string {
-	text := t.Headline
+	parts := []string{t.Headline}
 	for i := 1; i < len(t.Measured); i += 2 {
 		before, _, _ := strings.Cut(t.Measured[i-1].Text, " (")
 		after, _, _ := strings.Cut(t.Measured[i].Text, " (")
 		if t.Measured[i].Outcome != model.Equivalent && t.Measured[i].Outcome != "" {
-			text += fmt.Sprintf("; %s %s -> %s: %s", strings.TrimSuffix(t.Measured[i].Label, ", after"), before, after, t.Measured[i].said)
+			parts = append(parts, fmt.Sprintf("%s %s -> %s: %s", strings.TrimSuffix(t.Measured[i].Label, ", after"), before, after, t.Measured[i].said))
 		}
 	}
-	return text
+	return strings.Join(parts, "; ")
 }
 
 // What says of a session in a sentence where it was and what it showed.
