@@ -100,12 +100,25 @@ const patience = 10
 // distant reports whether more blocks, after so many, are what nobody is advised to wait for.
 func distant(more, blocks int) bool { return blocks > 0 && more > patience*blocks }
 
+// lastFailure is why the last run that failed did, after a semicolon; "" where no run says.
+func (b *builder) lastFailure() string {
+	for _, r := range slices.Backward(b.s.Runs) {
+		if r.State == model.RunInvalid && r.Reason != "" {
+			return "; the last one: " + r.Reason
+		}
+	}
+	return ""
+}
+
 // advice is what to do after an experiment, in a sentence; "" where the session has
 // none, or where its conclusion or a command says it.
 func (b *builder) advice() string {
 	p, all := &b.s.Plan, b.s.Verdicts
 	if b.s.Kind != model.KindRun || b.s.State != model.SessionDone || len(all) == 0 {
 		return ""
+	}
+	if len(b.s.Runs) > 0 && len(b.counted) == 0 {
+		return "nothing was measured: no block counts, since a run failed in each" + b.lastFailure()
 	}
 	if b.untrustworthy() != "" {
 		return "do not use these numbers: find out what else uses these hosts or the path, then measure again"

@@ -193,6 +193,9 @@ func TestAdvice(t *testing.T) {
 	if d.Advice != "not everything is decided" || len(d.Next) < 2 || d.Next[0].What != "go on until it is decided (about 14 blocks more (4 min 40 s))" {
 		t.Errorf("what goes on is a command: %q, %+v", d.Advice, d.Next)
 	}
+	spoilt := judged(model.FixedBlocks, open)
+	spoilt.Runs = []model.Run{{Number: 1, Block: 1, Attempt: 1, State: model.RunInvalid, Reason: "a host went away"}}
+	must.Equal(t, report.Build(spoilt, report.Options{}).Advice, "nothing was measured: no block counts, since a run failed in each; the last one: a host went away")
 }
 
 // What a number of blocks given beforehand left open is measured anew by the session's
