@@ -158,7 +158,7 @@ func (s *site) page(name string, source []byte) error {
 
 // contents are all pages as links from one, the shortest way to it first.
 func (s *site) contents(from string) []entry {
-	first := []string{"README.md", "docs/start.md", "docs/manual.md"}
+	first := []string{"README.md", "docs/start.md", "docs/manual.md", "docs/hosts.md", "docs/measure.md", "docs/find-the-limit.md", "docs/tune.md", "docs/settings.md", "docs/permanent.md", "docs/experiments.md", "docs/servers.md", "docs/results.md"}
 	names := slices.Clone(first)
 	var rest []string
 	for name := range s.pages {

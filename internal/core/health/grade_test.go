@@ -12,9 +12,9 @@ import (
 	"linerate/internal/must"
 )
 
-// TestGrades: the manual has the default grades, and a session holds those that were set.
+// TestGrades: docs/find-the-limit.md has the default grades, and a session holds those that were set.
 func TestGrades(t *testing.T) {
-	manual := string(must.Get(os.ReadFile("../../../docs/manual.md"))(t))
+	manual := string(must.Get(os.ReadFile("../../../docs/find-the-limit.md"))(t))
 	for _, g := range Grades() {
 		poor, bad := g.value(g.Poor), g.value(g.Bad)
 		must.Contain(t, manual, fmt.Sprintf("| `%s` | %s | %s | %s | %s |", g.Name, g.What, poor, bad, g.From))

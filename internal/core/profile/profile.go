@@ -2,7 +2,7 @@
 // form in which they travel to others: with the evidence for them.
 //
 // A profile is text for people and programs; package ui/config reads it, [Text]
-// writes it, docs/manual.md describes it.
+// writes it, docs/permanent.md describes it.
 package profile
 
 import (

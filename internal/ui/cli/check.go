@@ -75,7 +75,7 @@ is not met, and 0 where all are.`,
 	fl.BoolVar(&a.why, "why", false, "what each line was told from")
 	fl.StringVar(&f.request.For, "for", "", "whether the hosts would carry a longer path, as 10gbit@80ms")
 	fl.StringVar(&f.request.Expect, "expect", "", "demands, as '900M,loss<0.1%,p99<20ms'")
-	fl.StringArrayVar(&f.grades, "grade", nil, "from which value a quantity is POOR and BAD, as loss=0.05%,0.5%; linerate docs manual has the table")
+	fl.StringArrayVar(&f.grades, "grade", nil, "from which value a quantity is POOR and BAD, as loss=0.05%,0.5%; linerate docs find-the-limit has the table")
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.StringVar(&f.request.Title, "title", "", "a name for the session")
 	return c
