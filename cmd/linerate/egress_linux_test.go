@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -142,5 +143,20 @@ func TestEgressRefused(t *testing.T) {
 	} {
 		r := run(t, command(t, strings.Fields(c.args)...))
 		must.True(t, r.code == 2 && strings.Contains(r.err, c.says), "%s: exit code %d\n%s", c.args, r.code, r.err)
+	}
+}
+
+// TestBindAtAServer: a server takes data that leave from another address than the route's.
+func TestBindAtAServer(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	n := newNetns(t)
+	ip(t, "-n", n.near, "addr", "add", "10.77.0.11/24", "dev", "v0")
+	p := start(t, n.inside(t, "far", "serve", "--open", "--listen", farAddr+":5299", "--announce=false", "--state", filepath.Join(n.dir, "serve")))
+	eventually(t, patience, "the server", func() bool { return strings.Contains(p.said(), "listening on") })
+	for _, more := range [][]string{nil, {"--udp", "-b", "5M"}, {"--connect-from", "far"}} {
+		args := append([]string{"test", farAddr, "--bind", "10.77.0.11", "-t", "0.3s", "--omit", "0s", "--idle", "0s"}, more...)
+		r := run(t, n.inside(t, "near", args...)).succeeds(t)
+		must.Contain(t, r.out, "bit/s", "%v", more)
 	}
 }

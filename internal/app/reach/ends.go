@@ -74,11 +74,15 @@ func (o *Opener) open(ctx context.Context, near, far Target, beside *Ends) (*End
 		e.foreign = &far
 		e.Dial = func(ctx context.Context, _ model.Host) (wire.Peer, error) { return o.Dial(ctx, near) }
 	default:
+		from := o.o.Path.Egress
+		if near.Kind != Here { // whose address it is, and not this machine's
+			from = model.Egress{}
+		}
 		e.Dial = func(ctx context.Context, h model.Host) (wire.Peer, error) {
 			if h == model.Near {
 				return o.Dial(ctx, near)
 			}
-			return o.Dial(ctx, far)
+			return o.dial(ctx, far, from)
 		}
 	}
 	e, err := e.opened(ctx)

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/control/wire/mdns"
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/model"
 )
 
 // A server can be named without its link. Then it is looked for on the local network,
@@ -32,7 +33,7 @@ const mdnsVariable = "LINERATE_MDNS"
 var errPinChanged = fmt.Errorf("%w that was there before", tls.ErrPin)
 
 // dialNamed makes the way to a server that was named without a link.
-func (o *Opener) dialNamed(ctx context.Context, t Target) (wire.Peer, error) {
+func (o *Opener) dialNamed(ctx context.Context, t Target, from model.Egress) (wire.Peer, error) {
 	n, err := note(o.env.Getenv, knownFile)
 	if err != nil {
 		return wire.Peer{}, app.WithHint(app.WithKind(app.Unreachable, err), "use the join link of %s, or set %s", t.Named, configVariable)
@@ -45,7 +46,7 @@ func (o *Opener) dialNamed(ctx context.Context, t Target) (wire.Peer, error) {
 	if err != nil {
 		return wire.Peer{}, err
 	}
-	p, err := tls.Dial(ctx, link)
+	p, err := tls.DialFrom(ctx, link, from)
 	if errors.Is(err, tls.ErrPin) && len(known) > 0 {
 		if shown, perr := tls.Pin(ctx, link.Addrs()[0]); perr == nil {
 			return p, changed(t.Named, known, []string{shown}, n.path)

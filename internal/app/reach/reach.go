@@ -68,6 +68,12 @@ func New(env app.Env, o Options) *Opener {
 
 // Dial makes the way to one real host. The error has a kind and a hint.
 func (o *Opener) Dial(ctx context.Context, t Target) (wire.Peer, error) {
+	return o.dial(ctx, t, model.Egress{})
+}
+
+// dial is Dial. A server is connected to from where data are to leave, since it takes data
+// only from where its session comes from.
+func (o *Opener) dial(ctx context.Context, t Target, from model.Egress) (wire.Peer, error) {
 	switch t.Kind {
 	case Here:
 		return here.Dial(o.env, here.Options{AtBoot: o.o.AtBoot, Commands: len(o.o.Commands) > 0}, "127.0.0.1")(ctx)
@@ -84,9 +90,9 @@ func (o *Opener) Dial(ctx context.Context, t Target) (wire.Peer, error) {
 		return o.dialSSH(ctx, t)
 	case Serve:
 		if t.Named != "" {
-			return o.dialNamed(ctx, t)
+			return o.dialNamed(ctx, t, from)
 		}
-		p, err := tls.Dial(ctx, t.Link)
+		p, err := tls.DialFrom(ctx, t.Link, from)
 		if err != nil {
 			err = app.WithKind(app.Unreachable, plainDial(t.Link.Addr, err))
 			if errors.Is(err, tls.ErrPin) {

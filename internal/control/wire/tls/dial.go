@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"linerate/internal/control/wire"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/sockio"
 )
 
 // alpn names the protocol inside TLS (RFC 7301), so that a web server or browser
@@ -34,6 +37,11 @@ var (
 // The secret is only presented by session.Open, inside TLS. A server that hangs up
 // before that is asked again; see wire.Again.
 func Dial(ctx context.Context, l Link) (wire.Peer, error) {
+	return DialFrom(ctx, l, model.Egress{})
+}
+
+// DialFrom is Dial from an address and through an interface of this machine.
+func DialFrom(ctx context.Context, l Link, from model.Egress) (wire.Peer, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	addrs := l.Addrs()
@@ -43,7 +51,7 @@ func Dial(ctx context.Context, l Link) (wire.Peer, error) {
 		if i < len(addrs)-1 {
 			own, end = context.WithTimeout(ctx, nextAfter)
 		}
-		p, err := dialOne(own, Link{Addr: addr, Pin: l.Pin, Secret: l.Secret})
+		p, err := dialOne(own, Link{Addr: addr, Pin: l.Pin, Secret: l.Secret}, from)
 		end()
 		if err == nil {
 			return p, nil
@@ -60,7 +68,7 @@ func Dial(ctx context.Context, l Link) (wire.Peer, error) {
 const nextAfter = 2 * time.Second
 
 // dialOne is Dial for a link with one address.
-func dialOne(ctx context.Context, l Link) (wire.Peer, error) {
+func dialOne(ctx context.Context, l Link, from model.Egress) (wire.Peer, error) {
 	host, port, err := net.SplitHostPort(l.Addr)
 	if err != nil {
 		return wire.Peer{}, fmt.Errorf("connect to %s: %w", l.Addr, err)
@@ -75,7 +83,7 @@ func dialOne(ctx context.Context, l Link) (wire.Peer, error) {
 	var raw net.Conn
 	var conn *ctls.Conn
 	err = wire.Again(ctx, func() (err error) {
-		raw, conn, err = connect(ctx, l.Addr, clientConfig(exactly(l.Pin)))
+		raw, conn, err = connect(ctx, l.Addr, from, clientConfig(exactly(l.Pin)))
 		return err
 	})
 	if err != nil {
@@ -98,7 +106,7 @@ func Pin(ctx context.Context, addr string) (string, error) {
 	defer cancel()
 	var shown string
 	err := wire.Again(ctx, func() error {
-		_, conn, err := connect(ctx, addr, clientConfig(func(string) error { return nil }))
+		_, conn, err := connect(ctx, addr, model.Egress{}, clientConfig(func(string) error { return nil }))
 		if err == nil {
 			shown = pin(conn.ConnectionState().PeerCertificates[0])
 			_ = conn.Close()
@@ -109,10 +117,8 @@ func Pin(ctx context.Context, addr string) (string, error) {
 }
 
 // connect makes a TCP connection to the server, and a TLS session over it.
-func connect(ctx context.Context, addr string, config *ctls.Config) (net.Conn, *ctls.Conn, error) {
-	d := net.Dialer{}
-	d.SetMultipathTCP(false)
-	raw, err := d.DialContext(ctx, "tcp", addr)
+func connect(ctx context.Context, addr string, from model.Egress, config *ctls.Config) (net.Conn, *ctls.Conn, error) {
+	raw, err := sockio.Dial(ctx, net.Dialer{}, "tcp", addr, engine.SocketOptions{Egress: model.Egress{Bind: from.Bind, Device: from.Device}})
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to linerate serve: %w", err)
 	}
