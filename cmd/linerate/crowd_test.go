@@ -242,7 +242,7 @@ func friend(ctx context.Context) error {
 func visit(ctx context.Context, l tls.Link) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	p, err := tls.Dial(ctx, l)
+	p, err := tls.Dial(ctx, l, model.Egress{})
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func gunner(ctx context.Context, link string) error {
 	if err != nil {
 		return err
 	}
-	p, err := tls.Dial(ctx, l)
+	p, err := tls.Dial(ctx, l, model.Egress{})
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func tryIntrude(t *testing.T, link string) (*intruder, error) {
 	l, err := tls.ParseLink(link)
 	must.Do(t, err)
 	var peer wire.Peer
-	if peer, err = tls.Dial(t.Context(), l); err != nil {
+	if peer, err = tls.Dial(t.Context(), l, model.Egress{}); err != nil {
 		return nil, err
 	}
 	c, err := session.Open(t.Context(), peer, session.Options{Host: model.Far, Version: "intruder"})

@@ -236,7 +236,7 @@ func TestTuneData(t *testing.T) {
 		data     string
 		most     float64 // bytes, with a block
 		sessions int
-	}{{"30MB", 30e6, 1}, {"90MB", 90e6 + 2*9.5e6, 2}} {
+	}{{"30MB", 30e6, 1}, {"100MB", 100e6 + 2*9.5e6, 2}} {
 		t.Run(c.data, func(t *testing.T) {
 			truth.Hold(t, truth.Tries, func(try *truth.Try) {
 				db := filepath.Join(try.TempDir(), "results.db")

@@ -46,7 +46,7 @@ func (o *Opener) dialNamed(ctx context.Context, t Target, from model.Egress) (wi
 	if err != nil {
 		return wire.Peer{}, err
 	}
-	p, err := tls.DialFrom(ctx, link, from)
+	p, err := tls.Dial(ctx, link, from)
 	if errors.Is(err, tls.ErrPin) && len(known) > 0 {
 		if shown, perr := tls.Pin(ctx, link.Addrs()[0]); perr == nil {
 			return p, changed(t.Named, known, []string{shown}, n.path)

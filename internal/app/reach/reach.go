@@ -92,7 +92,7 @@ func (o *Opener) dial(ctx context.Context, t Target, from model.Egress) (wire.Pe
 		if t.Named != "" {
 			return o.dialNamed(ctx, t, from)
 		}
-		p, err := tls.DialFrom(ctx, t.Link, from)
+		p, err := tls.Dial(ctx, t.Link, from)
 		if err != nil {
 			err = app.WithKind(app.Unreachable, plainDial(t.Link.Addr, err))
 			if errors.Is(err, tls.ErrPin) {

@@ -104,7 +104,7 @@ func inChild(t *testing.T) bool {
 func join(ctx context.Context, t *testing.T, link string) (*session.Client, error) {
 	t.Helper()
 	l := must.Get(tls.ParseLink(link))(t)
-	return world(&heard{}).OpenSession(ctx, model.Far, func(ctx context.Context) (wire.Peer, error) { return tls.Dial(ctx, l) })
+	return world(&heard{}).OpenSession(ctx, model.Far, func(ctx context.Context) (wire.Peer, error) { return tls.Dial(ctx, l, model.Egress{}) })
 }
 
 // TestServer follows a server from its first start: the link that is shown once, a

@@ -259,7 +259,11 @@ func (s *steer) Next(ctx context.Context, runs []model.Run) (trial.Block, error)
 			if again != "" {
 				return trial.Block{Settings: step.Settings, Direction: again}, nil
 			}
-			if err := s.tell(ctx, tune.Input{Look: &look}, runs); err != nil {
+			err = s.ration(ctx, runs) // the look may have told how large runs become
+			if err == nil {
+				err = s.tell(ctx, tune.Input{Look: &look}, runs)
+			}
+			if err != nil {
 				return trial.Block{}, err
 			}
 			if s.request.DryRun {

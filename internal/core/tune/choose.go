@@ -57,6 +57,9 @@ func (m *Machine) choose(l Look) {
 		}
 	}
 	reason := NothingLeft
+	if !m.affords(2) && slices.ContainsFunc(m.fates, func(f *Fate) bool { return f.State == Undecided }) {
+		reason = "the budget is spent"
+	}
 	if len(l.Reached) > 0 && len(m.open(l)) == 0 {
 		reason = fmt.Sprintf("its runs reached at least %.0f %% of what the path can carry", 100*m.o.Enough)
 		if m.o.Objective != model.Goodput {

@@ -186,7 +186,7 @@ func TestTwoHundredSessionsAtOnce(t *testing.T) {
 	counted.Add(200)
 	for range 200 {
 		all.Go(func() {
-			p, err := tls.Dial(t.Context(), l)
+			p, err := tls.Dial(t.Context(), l, model.Egress{})
 			var c *session.Client
 			if err == nil {
 				c, err = session.Open(t.Context(), p, session.Options{Host: model.Far, Version: "v1", Timeouts: long})

@@ -33,15 +33,11 @@ var (
 	ErrNoPin = errors.New("the link has no pin")
 )
 
-// Dial connects to a linerate serve and proves that it is the one of the link.
+// Dial connects to a linerate serve, from an address and through an interface of this
+// machine if they are named, and proves that it is the one of the link.
 // The secret is only presented by session.Open, inside TLS. A server that hangs up
 // before that is asked again; see wire.Again.
-func Dial(ctx context.Context, l Link) (wire.Peer, error) {
-	return DialFrom(ctx, l, model.Egress{})
-}
-
-// DialFrom is Dial from an address and through an interface of this machine.
-func DialFrom(ctx context.Context, l Link, from model.Egress) (wire.Peer, error) {
+func Dial(ctx context.Context, l Link, from model.Egress) (wire.Peer, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	addrs := l.Addrs()

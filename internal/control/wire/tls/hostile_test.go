@@ -144,7 +144,7 @@ func entered(t testing.TB, l tls.Link) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	start := time.Now()
-	p, err := tls.Dial(ctx, l)
+	p, err := tls.Dial(ctx, l, model.Egress{})
 	if err != nil {
 		return time.Since(start), err
 	}
@@ -205,7 +205,7 @@ func TestDialTriesAgain(t *testing.T) {
 			conn, _, err := data.Dial(t.Context(), rude(t, direct, 3, reset), token, 0, engine.SocketOptions{})
 			must.Do(t, err)
 			_ = conn.Close()
-			if _, err := tls.Dial(t.Context(), tls.Link{Addr: rude(t, direct, 1000, reset), Pin: l.Pin}); err == nil {
+			if _, err := tls.Dial(t.Context(), tls.Link{Addr: rude(t, direct, 1000, reset), Pin: l.Pin}, model.Egress{}); err == nil {
 				t.Error("a server that always hangs up was reached")
 			}
 		})

@@ -63,7 +63,7 @@ func serveAgent(t testing.TB, c tls.Config, a agent.Config) tls.Link {
 
 func dial(t testing.TB, l tls.Link) wire.Peer {
 	t.Helper()
-	p := must.Get(tls.Dial(t.Context(), l))(t)
+	p := must.Get(tls.Dial(t.Context(), l, model.Egress{}))(t)
 	return p
 }
 
@@ -148,10 +148,10 @@ func TestRefusals(t *testing.T) {
 	damaged.Secret += "!"
 	wrong.Secret = base64.RawURLEncoding.EncodeToString(make([]byte, 32))
 	missing.Secret = ""
-	_, err := tls.Dial(t.Context(), wrongPin)
+	_, err := tls.Dial(t.Context(), wrongPin, model.Egress{})
 	must.True(t, errors.Is(err, tls.ErrPin) && strings.Contains(err.Error(), l.Pin), "wrong pin: %v", err)
-	must.Is(t, must.Err(tls.Dial(t.Context(), noPin)), tls.ErrNoPin, "no pin")
-	must.Fail(t, must.Err(tls.Dial(t.Context(), damaged)), "a damaged secret is accepted")
+	must.Is(t, must.Err(tls.Dial(t.Context(), noPin, model.Egress{})), tls.ErrNoPin, "no pin")
+	must.Fail(t, must.Err(tls.Dial(t.Context(), damaged, model.Egress{})), "a damaged secret is accepted")
 	if _, err := open(t, wrong); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "secret is wrong") {
 		t.Errorf("wrong secret: %v", err)
 	}
@@ -189,7 +189,7 @@ func TestClientWantsTLS13(t *testing.T) {
 			_ = server.HandshakeContext(t.Context())
 			_ = server.Close()
 		}()
-		p, err := tls.Dial(t.Context(), tls.Link{Addr: l.Addr().String(), Pin: id.Pin()})
+		p, err := tls.Dial(t.Context(), tls.Link{Addr: l.Addr().String(), Pin: id.Pin()}, model.Egress{})
 		if (err == nil) != (version == ctls.VersionTLS13) {
 			t.Errorf("%s: %v", ctls.VersionName(version), err)
 		}
@@ -242,7 +242,7 @@ func TestAddressesInTurn(t *testing.T) {
 	l.Addr = strings.Join([]string{"127.0.0.1:1", other.Addr, right.Addr}, ",")
 	wiretest.Open(t, dial(t, l), model.Far)
 	l.Addr = strings.Join([]string{"127.0.0.1:1", other.Addr}, ",")
-	_, err := tls.Dial(t.Context(), l)
+	_, err := tls.Dial(t.Context(), l, model.Egress{})
 	must.True(t, errors.Is(err, tls.ErrPin) && strings.Contains(err.Error(), other.Pin), "two wrong ones: %v", err)
 }
 
@@ -253,6 +253,6 @@ func TestPinOfALinkIsDemanded(t *testing.T) {
 	must.True(t, shown == l.Pin, "shows %q, has %q:", shown, l.Pin)
 	for _, word := range []string{"any", "*", "insecure", " ", strings.ToLower(l.Pin)} {
 		l.Pin = word
-		must.Is(t, must.Err(tls.Dial(t.Context(), l)), tls.ErrPin, "%q", word)
+		must.Is(t, must.Err(tls.Dial(t.Context(), l, model.Egress{})), tls.ErrPin, "%q", word)
 	}
 }
