@@ -44,7 +44,7 @@ func TestEgress(t *testing.T) {
 		second = "10.77.0.11"
 		noise  = 4096 // bytes of what opens a path: greetings over UDP, and ICMP
 	)
-	brief := []string{"-t", "0.3s", "--omit", "0s", "-i", "0.3s"}
+	brief := []string{"-t", "1s", "--omit", "0s", "-i", "1s"}
 	from := []string{"-B", second, "--cport", "20000", "-S", "ef"}
 	for _, c := range []struct {
 		name   string
@@ -155,7 +155,7 @@ func TestBindAtAServer(t *testing.T) {
 	p := start(t, n.inside(t, "far", "serve", "--open", "--listen", farAddr+":5299", "--announce=false", "--state", filepath.Join(n.dir, "serve")))
 	eventually(t, patience, "the server", func() bool { return strings.Contains(p.said(), "listening on") })
 	for _, more := range [][]string{nil, {"--udp", "-b", "5M"}, {"--connect-from", "far"}} {
-		args := append([]string{"test", farAddr, "--bind", "10.77.0.11", "-t", "0.3s", "--omit", "0s", "--idle", "0s"}, more...)
+		args := append([]string{"test", farAddr, "--bind", "10.77.0.11", "-t", "1s", "--omit", "0s", "--idle", "0s"}, more...)
 		r := run(t, n.inside(t, "near", args...)).succeeds(t)
 		must.Contain(t, r.out, "bit/s", "%v", more)
 	}

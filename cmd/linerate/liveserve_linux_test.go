@@ -159,7 +159,7 @@ func TestServeScreenNot(t *testing.T) {
 			tt, before := onScreen(t, command(t, "serve", "--open", "--announce=false", "--listen", "127.0.0.1:0", "--state", state, c.flag), c.env)
 			link := tt.said(t, `(linerate://[^' "]+)`)
 			link = strings.Join(strings.Fields(link), "")
-			run(t, command(t, "test", link, "-t", "100ms", "--omit", "0s", "--idle", "0s", "--to", "--quiet", "--db", ":memory:")).succeeds(t)
+			run(t, command(t, "test", link, "-t", "1s", "--omit", "0s", "--idle", "0s", "--to", "--quiet", "--db", ":memory:")).succeeds(t)
 			if c.flag == "--lines" {
 				tt.said(t, `(session from 127\.0\.0\.1 ended)`)
 				if strings.Contains(tt.shown.String(), "?[K") {

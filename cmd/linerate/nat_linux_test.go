@@ -70,7 +70,7 @@ func TestFirstHour05NAT(t *testing.T) {
 		"near end behind it, from far": {"far", agent("near", "203.0.113.1"), []string{"--connect-from", "far"}, "works here: --connect-from near"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := n.inside(t, c.near, append([]string{"test", c.far, "-t", "0.3s", "--omit", "0s", "--idle", "0s"}, c.args...)...)
+			cmd := n.inside(t, c.near, append([]string{"test", c.far, "-t", "1s", "--omit", "0s", "--idle", "0s"}, c.args...)...)
 			cmd.Args = append(cmd.Args, "--db", ":memory:")
 			r := run(t, cmd)
 			want := map[bool]int{true: 0, false: 3}[c.says == ""]

@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -37,7 +38,11 @@ func Run(t *testing.T, memoryBytes, cpuSeconds uint64, f func(t *testing.T)) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(cmd.Environ(), child+"="+t.Name(), "TMPDIR="+t.TempDir()) // what a killed child would leave
+	dir := t.TempDir()                                         // for what a killed child would leave
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // a database there runs as another user
+		t.Fatal(err)
+	}
+	cmd.Env = append(cmd.Environ(), child+"="+t.Name(), "TMPDIR="+dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		if len(out) > 8<<10 {
