@@ -167,14 +167,6 @@ func (d *deployment) provide(ctx context.Context) (remote, error) {
 	if err != nil {
 		return remote{}, fmt.Errorf("copy linerate to %s: %w", d.host, err)
 	}
-	if d.far.installed != "" {
-		for _, file := range files {
-			_, is, err := load(file)
-			if err == nil && d.verify(ctx, d.far.installed, is) == nil {
-				return remote{path: d.far.installed, want: is}, nil
-			}
-		}
-	}
 	kept := ""
 	switch d.o.Keep {
 	case KeepYes:
@@ -184,6 +176,14 @@ func (d *deployment) provide(ctx context.Context) (remote, error) {
 			return remote{}, err
 		}
 	case KeepAsked, KeepNo:
+	}
+	if d.far.installed != "" {
+		for _, file := range files {
+			_, is, err := load(file)
+			if err == nil && d.verify(ctx, d.far.installed, is) == nil {
+				return remote{path: d.far.installed, want: is}, nil
+			}
+		}
 	}
 	if kept != "" {
 		there, err := d.keptPath(ctx, kept)

@@ -206,7 +206,7 @@ func TestKeep(t *testing.T) {
 	_, _ = f.WriteAt([]byte("X"), 100_000)
 	_ = f.Close()
 	once(2)
-	must.True(t, h.done == h.bytes && h.bytes != 0, "told of %d of %d bytes", h.done, h.bytes)
+	must.True(t, h.done == h.bytes && h.bytes != 0, "progress ended at %d of %d bytes", h.done, h.bytes)
 }
 
 // TestKeepIsAsked: who is asked says whether the copy stays. One of an earlier version
@@ -247,16 +247,20 @@ func TestKeepIsAsked(t *testing.T) {
 	must.True(t, asked == 2, "asked %d times", asked)
 }
 
-// TestInstalled demands that the same program in the far PATH is not copied.
+// TestInstalled demands that the same program in the far PATH is not copied, and that one
+// which stayed goes all the same where none may stay.
 func TestInstalled(t *testing.T) {
 	t.Parallel()
-	bin := openDir(t)
+	bin, cache := openDir(t), openDir(t)
 	must.Do(t, os.Symlink(os.Args[0], bin+"/linerate"))
-	h := newHost(t, sshtest.Options{Env: map[string]string{"PATH": bin + ":/usr/bin:/bin"}})
-	closeSession(t, h.session(t, deploy.Options{}))
+	must.Do(t, os.MkdirAll(cache+"/linerate", 0o700))
+	must.Do(t, os.WriteFile(cache+"/linerate/agent-0000", nil, 0o600))
+	h := newHost(t, sshtest.Options{Env: map[string]string{"PATH": bin + ":/usr/bin:/bin", "XDG_CACHE_HOME": cache}})
+	closeSession(t, h.session(t, deploy.Options{Keep: deploy.KeepNone}))
 	if h.copied != 0 || len(h.tmp(t)) > 0 {
 		t.Errorf("copied %d times, left %q", h.copied, h.tmp(t))
 	}
+	must.Fail(t, must.Err(os.Stat(cache+"/linerate/agent-0000")), "what had stayed stays")
 }
 
 // TestOldHosts demands that the copy works, and is checked, with whatever

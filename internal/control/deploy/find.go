@@ -34,8 +34,8 @@ func find(s system, o Options) ([]string, error) {
 		}
 	}
 	dirs := []string{filepath.Dir(self), filepath.Join(filepath.Dir(self), "dist")}
-	if real, err := filepath.EvalSymlinks(self); err == nil && real != self { // as package managers install it
-		dirs = append(dirs, filepath.Dir(real), filepath.Join(filepath.Dir(real), "dist"))
+	if target, err := filepath.EvalSymlinks(self); err == nil && target != self { // as package managers install it
+		dirs = append(dirs, filepath.Dir(target), filepath.Join(filepath.Dir(target), "dist"))
 	}
 	if cache != "" {
 		dirs = append(dirs, filepath.Join(cache, "dist", o.Version))
