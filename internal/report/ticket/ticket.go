@@ -129,7 +129,10 @@ func shorter(parts []part) []part {
 			most = i
 		}
 	}
-	parts[most].most-- // the twelve lines hold all parts at one line each, so there is one
+	parts[most].most--                                                                                 // the twelve lines hold all parts at one line each, so there is one
+	if all := parts[most].lines(); parts[most].cut == 5 && strings.HasSuffix(all[len(all)-1], "...") { // half an interval says nothing
+		return slices.Delete(parts, most, most+1)
+	}
 	return parts
 }
 

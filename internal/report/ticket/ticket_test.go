@@ -48,6 +48,7 @@ func survives(t *testing.T, name, text string) {
 	for _, l := range all {
 		must.True(t, len(l) <= ticket.MaxWidth && strings.TrimSpace(l) != "", "%s: a line of %d columns: %q", name, len(l), l)
 	}
+	must.True(t, !regexp.MustCompile(`(?m)^Against .*\.\.\.$`).MatchString(text), "%s: half an interval:\n%s", name, text)
 	label := regexp.MustCompile(`^[a-z0-9]+:`)
 	for _, l := range all {
 		at := label.FindString(l)
