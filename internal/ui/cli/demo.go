@@ -210,7 +210,7 @@ func (a *console) demoHold(ctx context.Context, st results, out apptune.Outcome)
 	}
 	words = append(words, demoLab)
 	if !a.json {
-		a.say("4. Keep it, or not? Nobody confirms the change here, so it goes back at its")
+		a.say("4. Keep it, or not? The change is not confirmed here, so it goes back at its")
 		a.say("   deadline, even if linerate is killed.\n")
 		a.say("$ linerate set %s --both --for 2s \\\n    %s\n", strings.Join(words[:len(words)-1], " "), demoLab)
 		a.InTerminal = false // nobody is asked

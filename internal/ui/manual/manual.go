@@ -46,7 +46,7 @@ func Topics() []Topic {
 		if i < 0 {
 			i = len(first)
 		}
-		return fmt.Sprint(i, strings.Count(t.Name, "/"), t.Name)
+		return fmt.Sprintf("%02d %d %s", i, strings.Count(t.Name, "/"), t.Name)
 	}
 	slices.SortFunc(all, func(a, b Topic) int { return strings.Compare(place(a), place(b)) })
 	return all
