@@ -85,7 +85,7 @@ func TestFirstHour18AsIperf3(t *testing.T) {
 				t.Errorf("%s beside %s: columns end at %v, iperf3's at %v\n%s\n%s", name, whose, ends, wantEnds, got, want)
 			}
 			for _, head := range heads(got) {
-				must.True(t, slices.Contains(heads(want), head), "%s beside %s: header\n%s\nis none of iperf3's\n%s", name, whose, head, want)
+				must.True(t, slices.Contains(heads(want), head), "%s beside %s: header\n%s\niperf3 has no such header:\n%s", name, whose, head, want)
 			}
 			has(t, "whose numbers they are", got, "to ", "sender", "receiver")
 		}

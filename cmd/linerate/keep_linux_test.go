@@ -331,7 +331,7 @@ linerate keep $W/tall.yaml --yes`)
 	r.succeeds(t)
 	has(t, "stdout", r.out, "0\n4096\t", "\t4194304\n", "/etc/"+kept+":", "nothing was written", "left out: tcp.sack=0: /etc/sysctl.d/zzz-other.conf:1: sysctl/net.ipv4.tcp_sack would be 1 after the next start")
 	has(t, "stderr", r.err, "left out: tcp.sack=0: /etc/sysctl.d/zzz-other.conf:1: ")
-	must.True(t, !strings.Contains(r.out+r.err, "99-other.conf"), "a file that counts less is told of\n%s%s", r.out, r.err)
+	must.True(t, !strings.Contains(r.out+r.err, "99-other.conf"), "it names a file that counts less\n%s%s", r.out, r.err)
 }
 
 // TestKeepJoins keeps a second profile without losing the first one.

@@ -63,7 +63,7 @@ func TestServeScreen(t *testing.T) {
 	}
 	tt, before := watchedServer(t, t.TempDir())
 	link, addr := tt.said(t, saysLink), tt.said(t, saysIperf3)
-	must.True(t, !strings.Contains(tt.shown.String(), takesScreen), "takes the screen before anybody could take the link")
+	must.True(t, !strings.Contains(tt.shown.String(), takesScreen), "takes the screen before the link can be copied")
 	secret, _, _ := strings.Cut(link, "@")
 	_, secret, _ = strings.Cut(secret, ".")
 

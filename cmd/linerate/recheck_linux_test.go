@@ -15,7 +15,7 @@ func unwrapped(text string) string {
 }
 
 // TestRecheckKept: what is kept on this machine stands as its fingerprint says, in
-// recheck and in knobs: proven on another kernel, on this one, and by nobody.
+// recheck and in knobs: proven on another kernel, on this one, and not measured.
 func TestRecheckKept(t *testing.T) {
 	t.Parallel()
 	_, r := keptHere(t, `
@@ -45,12 +45,12 @@ proven same $(uname -r)
 linerate undo --kept > /dev/null
 linerate keep $W/tall.yaml --role receiver --yes > /dev/null
 code=0; linerate recheck tcp.sack --look || code=$?
-echo nobody $code`)
+echo unmeasured $code`)
 	kernel := must.Get(os.ReadFile("/proc/sys/kernel/osrelease"))(t)
 	r.out = unwrapped(r.out)
 	has(t, "stdout", r.out, "nothing is kept\n", ": unproven since kernel 2.6.9 -> "+strings.TrimSpace(string(kernel))+" at the near end\n", "old 8\n",
 		"  proven on 2026-11-21 in session 20261121T130000-beef\n", "unproven since kernel 2.6.9 -> ", "measure 2\n", ": proven on 2026-11-21\n", "same 0\n",
-		": unproven: not measured\n", "nobody 8\n")
+		": unproven: not measured\n", "unmeasured 8\n")
 	has(t, "stderr", r.err, "nobody noted to which host", "linerate recheck HOST")
 	if strings.Count(r.out, "unproven since kernel 2.6.9") != 2 || strings.Count(r.out, "proven on 2026-11-21") < 3 {
 		t.Errorf("knobs does not say it too:\n%s", r.out)

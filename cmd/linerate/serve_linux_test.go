@@ -234,7 +234,7 @@ func TestServeSeesEachSession(t *testing.T) {
 					continue
 				}
 				for _, secret := range append([]string{c.elsewhere, name, "v0", "w0", "/sys", "/proc"}, macs[0][1], macs[1][1]) {
-					must.True(t, !strings.Contains(text, `"`+secret), "an anonymous client is told %q: %s", secret, text)
+					must.True(t, !strings.Contains(text, `"`+secret), "an anonymous client gets %q: %s", secret, text)
 				}
 			}
 		}

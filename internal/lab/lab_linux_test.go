@@ -284,8 +284,8 @@ func TestShaper(t *testing.T) {
 	}
 }
 
-// nobody is the unprivileged user of the test.
-const nobody = 65534
+// unprivileged is the user ID of the test's user without rights.
+const unprivileged = 65534
 
 // TestUnprivileged runs other tests of this package as a user without rights.
 func TestUnprivileged(t *testing.T) {
@@ -295,7 +295,7 @@ func TestUnprivileged(t *testing.T) {
 	as := func(args ...string) ([]byte, error) {
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
 		cmd.Dir = "/"
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
 		return cmd.CombinedOutput()
 	}
 	if out, err := as("peer", "probe"); err != nil {
@@ -304,6 +304,6 @@ func TestUnprivileged(t *testing.T) {
 	out, err := as("-test.v", "-test.run", "^(TestDial|TestCloseLeavesNothing|TestKilledControllerLeavesNothing|TestFramesAreLostHeldBackAndDoubled)$")
 	must.Need(t, err == nil, "%v\n%s", err, out)
 	for _, name := range []string{"TestDial", "TestCloseLeavesNothing", "TestKilledControllerLeavesNothing", "TestFramesAreLostHeldBackAndDoubled/packet"} {
-		must.Contain(t, string(out), "--- PASS: "+name+" ", "%s did not pass as uid %d", name, nobody)
+		must.Contain(t, string(out), "--- PASS: "+name+" ", "%s did not pass as uid %d", name, unprivileged)
 	}
 }

@@ -79,10 +79,8 @@ func graded(lines []health.Line) string {
 func (t Tuned) Line() string {
 	parts := []string{t.Headline}
 	for i := 1; i < len(t.Measured); i += 2 {
-		before, _, _ := strings.Cut(t.Measured[i-1].Text, " (")
-		after, _, _ := strings.Cut(t.Measured[i].Text, " (")
-		if t.Measured[i].Outcome != model.Equivalent && t.Measured[i].Outcome != "" {
-			parts = append(parts, fmt.Sprintf("%s %s -> %s: %s", strings.TrimSuffix(t.Measured[i].Label, ", after"), before, after, t.Measured[i].said))
+		if after := t.Measured[i]; after.Outcome != model.Equivalent && after.Outcome != "" {
+			parts = append(parts, fmt.Sprintf("%s %s -> %s: %s", after.toward, t.Measured[i-1].value, after.value, after.said))
 		}
 	}
 	return strings.Join(parts, "; ")

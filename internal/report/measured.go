@@ -21,8 +21,10 @@ type Measured struct {
 	High       float64         `json:"high"`
 	Confidence float64         `json:"confidence"` // of the interval, 0…1
 	Text       string          `json:"text"`       // "94.03 Mbit/s (93.97 to 94.1 Mbit/s)"
+	Outcome    model.Outcome   `json:"outcome"`    // against the baseline; "" of the baseline itself
+	toward     string          // "to nas"
+	value      string          // the median with its unit
 	said       string          // the verdict for people
-	Outcome    model.Outcome   `json:"outcome"` // against the baseline; "" of the baseline itself
 }
 
 // beforeAfter returns the values of a baseline and of a setting in the directions of s.
@@ -30,7 +32,8 @@ func (b *builder) beforeAfter(setting string) (out []Measured) {
 	for _, d := range []model.Direction{model.To, model.From} {
 		before, after := b.valueOf(b.s.Plan.Baseline, d), b.valueOf(setting, d)
 		if before.Runs > 0 && after.Runs > 0 {
-			before.Label, after.Label = b.label(d)+", before", b.label(d)+", after"
+			after.toward = b.label(d)
+			before.Label, after.Label = after.toward+", before", after.toward+", after"
 			for _, v := range b.s.Verdicts {
 				if b.s.Plan.DecidedBy(&v) && v.Setting == setting && v.Direction == d {
 					after.Outcome, after.said = v.Outcome, metric.Said(v, b.s.Plan.Margin)
@@ -55,7 +58,7 @@ func (b *builder) valueOf(setting string, d model.Direction) Measured {
 	i := stats.MedianInterval(v, b.s.Plan.Confidence)
 	median := stats.Median(v)
 	return Measured{
-		Direction: d, Setting: setting, Runs: len(v), Median: median, Low: i.Low, High: i.High, Confidence: i.Confidence,
+		Direction: d, Setting: setting, Runs: len(v), Median: median, Low: i.Low, High: i.High, Confidence: i.Confidence, value: amount(m, median),
 		Text: amount(m, median) + " (" + units.Range(amount(m, i.Low), amount(m, i.High)) + ")",
 	}
 }

@@ -116,8 +116,8 @@ func TestRedact(t *testing.T) {
 }
 
 // TestKeepIsRemembered: a person is asked once for each host whether the program may
-// stay there, and what was said, or given as a flag, holds from then on. Where nobody is
-// asked it goes, and nothing is remembered.
+// stay there, and what was said, or given as a flag, holds from then on. Without a
+// terminal it goes, and nothing is remembered.
 func TestKeepIsRemembered(t *testing.T) {
 	dir := t.TempDir()
 	p := &apptest.Person{}
@@ -141,7 +141,7 @@ func TestKeepIsRemembered(t *testing.T) {
 		n := len(p.Asked())
 		must.True(t, n == asked, "asked %d times, want %d", n, asked)
 	}
-	answer(nas, KeepAsRemembered, deploy.KeepAsked, 1, false) // nobody is there
+	answer(nas, KeepAsRemembered, deploy.KeepAsked, 1, false) // there is no terminal
 	p.Answer = func(_ context.Context, q app.Question) (app.Answer, error) {
 		must.True(t, q.Kind == app.KeepProgram && q.Host == "nas" && q.Count == 1000, "asked %+v", q)
 		return app.Answer{Yes: true}, nil

@@ -74,9 +74,8 @@ func Places(near, far reach.Target, p model.Plan, kinds traffic.Kinds) error {
 // path of another host is looked at there, by its first copy. Errors begin with dash.
 func places(near, far reach.Target, directions []model.Direction, dash, source, sink string) error {
 	for _, end := range [][2]string{{"source", source}, {"sink", sink}} {
-		if _, err := files.Place(end[1]); err != nil {
-			var value *traffic.ValueError
-			errors.As(err, &value)
+		_, err := files.Place(end[1])
+		if value, ok := errors.AsType[*traffic.ValueError](err); ok {
 			return app.WithHint(app.Usagef("%s%s: %s", dash, end[0], value.Problem), "%s", value.Hint)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // ration tells the machine how many runs the payload that is left has room for, where it
 // may be no more than so much, and a proof is to follow. A setting that helps makes runs
-// larger, so that it is told again.
+// larger, so that the number is sent again.
 func (s *steer) ration(ctx context.Context, runs []model.Run) error {
 	n := rationed(s.request.Data, s.full, runs, len(s.request.Directions), s.machine.Record(nil).Runs)
 	if n == 0 || s.most > 0 && n >= s.most {

@@ -110,7 +110,7 @@ func TestFind(t *testing.T) {
 	must.Say(t, must.Err(find(other, o)), "is for "+here.String())
 }
 
-// TestFlags: what the agent is told stands behind its name, in every language.
+// TestFlags: the agent's flags stand behind its name in every shell.
 func TestFlags(t *testing.T) {
 	d := &deployment{o: Options{Flags: []string{"--at-boot"}}}
 	for _, c := range []struct {

@@ -51,7 +51,7 @@ func TestAgain(t *testing.T) {
 	}{
 		"end of file":   {fmt.Errorf("handshake: %w", io.EOF), dials},
 		"reset":         {fmt.Errorf("handshake: %w", reset), dials},
-		"nobody there":  {&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, 1},
+		"refused":       {&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, 1},
 		"another error": {errors.New("this is not the server of the link"), 1},
 		"timeout":       {os.ErrDeadlineExceeded, 1},
 	} {

@@ -324,8 +324,7 @@ func TestWhatIsFull(t *testing.T) {
 	}
 }
 
-// unshown says of each rule of which no real run is quoted why there is none, and what
-// would show it. Virtual hosts share one kernel and have no card.
+// unshown are the rules without a real run on the page: why, and what would show them. Virtual hosts share one kernel and have no card.
 func unshown() map[string]string {
 	return map[string]string{
 		"B27 speed left low by wake-on-LAN":  "needs a card that can wake its host, at 10 or 100 Mbit/s.",
@@ -335,7 +334,7 @@ func unshown() map[string]string {
 		"B39 allowance of a cloud":           "needs an instance whose card counts what it cuts, such as ENA of Amazon.",
 		"B13 network buffers of BSD":         "needs a FreeBSD host whose buffers are used up.",
 		"B20 large buffers for jumbo frames": "needs a card with an MTU above 4074 in a host whose memory is in pieces.",
-		"B18 bus of the card":                "needs a card in a slot that is slower than its link. The lab's own bus is told by what it does: the next section.",
+		"B18 bus of the card":                "needs a card in a slot that is slower than its link. The lab's own bus shows by its effect: the next section.",
 		"B40 one connection on a bond":       "needs a bond of two interfaces with a known rate, and a kernel with that driver.",
 		"B36 bbr without pacing":             "needs a Linux older than 4.13.",
 		"B22 disk":                           "needs a disk that is slower than the network, and linerate check --disk.",

@@ -200,7 +200,7 @@ func TestLines(t *testing.T) {
 				want, amiss := c.want[key]
 				must.True(t, (!amiss || l.State == want) && (amiss || l.State == OK || l.State == Unseen),
 					"%s is %s (%s, %s), want %q", key, l.State, l.Number, l.Text, want)
-				must.True(t, l.State != Unseen || l.Text != "", "%s was not seen, and nobody says why", key)
+				must.True(t, l.State != Unseen || l.Text != "", "%s was not seen, and no text says why", key)
 			}
 			must.Contain(t, all, c.says)
 		})

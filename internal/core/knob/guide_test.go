@@ -94,11 +94,11 @@ func TestUndoTime(t *testing.T) {
 		ids         []model.KnobID
 		least, most time.Duration
 	}{
-		"nothing":               {nil, 10 * time.Second, time.Minute},
-		"ten of the machine":    {slices.Repeat([]model.KnobID{"tcp.sack"}, 10), 20 * time.Second, time.Minute},
-		"four that bounce":      {[]model.KnobID{"link.mtu", "nic.ring.rx", "nic.ring.tx", "nic.queues.combined"}, 60 * time.Second, 3 * time.Minute},
-		"one that nobody knows": {[]model.KnobID{"of.tomorrow"}, 40 * time.Second, time.Minute},
-		"more than anybody has": {slices.Repeat([]model.KnobID{"link.mtu"}, 256), knob.MaxUndoTime, knob.MaxUndoTime},
+		"nothing":              {nil, 10 * time.Second, time.Minute},
+		"ten of the machine":   {slices.Repeat([]model.KnobID{"tcp.sack"}, 10), 20 * time.Second, time.Minute},
+		"four that bounce":     {[]model.KnobID{"link.mtu", "nic.ring.rx", "nic.ring.tx", "nic.queues.combined"}, 60 * time.Second, 3 * time.Minute},
+		"an unknown knob":      {[]model.KnobID{"of.tomorrow"}, 40 * time.Second, time.Minute},
+		"more than a host has": {slices.Repeat([]model.KnobID{"link.mtu"}, 256), knob.MaxUndoTime, knob.MaxUndoTime},
 	} {
 		got := knob.NewIndex().UndoTime(c.ids...)
 		must.True(t, got >= c.least && got <= c.most, "%s: %s, want %s to %s", name, got, c.least, c.most)

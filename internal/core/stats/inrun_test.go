@@ -34,7 +34,7 @@ func TestStallsJoinNeighbours(t *testing.T) {
 	window = slices.Insert(window, 4, RunInterval{Start: 4 * time.Second, Value: 9}) // no length
 	r := Stalls(window)
 	must.True(t, slices.Equal(r.At, []int{0, 3, 5, 11}) && r.Count == 3,
-		"%+v, want 3 stalls at 0, 3 and 5, 11: exactly a tenth of the median is none", r)
+		"%+v, want 3 stalls at 0, 3 and 5, 11: exactly a tenth of the median is not a stall", r)
 	must.True(t, r.Longest == 2*time.Second && r.Total == 3250*time.Millisecond, "longest %v of %v, want 2 s of 3.25 s", r.Longest, r.Total)
 	near(t, "share", r.Share, 3.25/10.25, 1e-12)
 }

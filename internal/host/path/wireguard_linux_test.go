@@ -64,7 +64,7 @@ func TestWireGuardInNamespace(t *testing.T) {
 	}
 	must.Do(t, err)
 	got, hops := way(t, "10.6.0.2")
-	must.True(t, got == "tunnel wg0" && strings.Contains(hops[0].Note, "not visible"), "nobody to ask: %s, %+v", got, hops)
+	must.True(t, got == "tunnel wg0" && strings.Contains(hops[0].Note, "not visible"), "no peer to ask: %s, %+v", got, hops)
 	f := must.Get(ipc.UAPIOpen("wg0"))(t)
 	l := must.Get(ipc.UAPIListen("wg0", f))(t)
 	defer l.Close()

@@ -72,7 +72,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// A record that nobody keeps has no proof to replace, and a damaged one is told as that.
+// Without a record there is no proof to replace; a damaged record is reported as damaged.
 func TestRenewRefuses(t *testing.T) {
 	k := keeper(t)
 	must.Is(t, k.Renew("000001", "new"), fs.ErrNotExist)

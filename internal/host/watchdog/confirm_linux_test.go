@@ -91,7 +91,7 @@ func TestConfirmComesLate(t *testing.T) {
 	r := d.call(request{Op: opUndo})
 	must.Need(t, r.Error == nil, "%v", r.Error)
 	must.Is(t, Confirm(t.Context(), d.cfg, id), ErrNotPending, "Confirm after Undo")
-	must.Is(t, Confirm(t.Context(), d.cfg, "of nobody"), ErrNotPending, "Confirm of nothing")
+	must.Is(t, Confirm(t.Context(), d.cfg, "unknown"), ErrNotPending, "Confirm of nothing")
 	must.Do(t, d.state().Confirm(id))
 	d.apply("tcp.timestamps", "0")
 	if r := d.call(request{Op: opVerify}); r.Error != nil || len(r.Mismatches) > 0 {
@@ -151,8 +151,8 @@ func TestRevertOne(t *testing.T) {
 	all := journal.ConfirmedIntents(records)
 	first, second := all[0].Transaction, all[len(all)-1].Transaction
 
-	if changes, err := RevertOne(t.Context(), d.cfg, "of nobody"); len(changes) > 0 || err != nil {
-		t.Errorf("of nobody: %+v, %v", changes, err)
+	if changes, err := RevertOne(t.Context(), d.cfg, "unknown"); len(changes) > 0 || err != nil {
+		t.Errorf("unknown session: %+v, %v", changes, err)
 	}
 	changes, err := RevertOne(t.Context(), d.cfg, first)
 	state := map[model.KnobID]model.ChangeState{}

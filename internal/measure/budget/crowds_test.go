@@ -94,7 +94,7 @@ func TestKeysBesideAnonymous(t *testing.T) {
 }
 
 // TestRecords: neither one address nor all without a key have more results kept than
-// the ledger gives, key holders have theirs beside them, and nobody is refused a
+// the ledger gives, key holders have theirs beside them, and no client is refused a
 // session for it.
 func TestRecords(t *testing.T) {
 	now := time.Unix(0, 0)
@@ -121,7 +121,7 @@ func TestRecords(t *testing.T) {
 	must.Equal(t, count(100, 3, ""), 12, "of all beside them")
 	must.Equal(t, count(1, 100, "ci"), 10, "of a key")
 	must.OK(t, must.Err(b.Open(netip.MustParseAddr("10.0.0.1"), "")), "no session for who has no more records")
-	must.Equal(t, b.Usage().Kinds[Records].Used(), 30, "are told")
+	must.Equal(t, b.Usage().Kinds[Records].Used(), 30, "records in use")
 	if now = now.Add(2 * time.Hour); count(1, 100, "") != 8 {
 		t.Error("nothing comes back")
 	}

@@ -66,7 +66,7 @@ func TestFullChild(t *testing.T) {
 		go func() { _, _ = io.CopyN(p.TCPConn, newData(1), int64(f.Bytes)) }()
 		var said *errPeer
 		_, err := readMessage(p.TCPConn, kindDone)
-		must.True(t, errors.As(err, &said) && strings.Contains(said.text, "no space left"), "the sender is told %v", err)
+		must.True(t, errors.As(err, &said) && strings.Contains(said.text, "no space left"), "the sender gets %v", err)
 		p.TCPConn.Close()
 		enginetest.Await(t, p.Done, "receiver")
 		must.True(t, errors.Is(p.Err, syscall.ENOSPC) && strings.Contains(p.Err.Error(), "free"), "error %v", p.Err)

@@ -44,7 +44,7 @@ func TestBothEndsCountWhatTheySend(t *testing.T) {
 			}
 			near, far := enginetest.Prepare(t, e, w, sweepOf(model.To, sizes.Params{Mode: mode}, 1, 70_000))
 			conduct(t, near, far)
-			must.Need(t, len(links) == 2 && sent[model.Near] != nil && sent[model.Far] != nil, "%s: %d links, or nobody counts", name, len(links))
+			must.Need(t, len(links) == 2 && sent[model.Near] != nil && sent[model.Far] != nil, "%s: %d links, or an end without counters", name, len(links))
 			var sum, got int64
 			for _, l := range links {
 				got += l.Received()

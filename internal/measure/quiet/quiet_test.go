@@ -234,7 +234,7 @@ func TestCheck(t *testing.T) {
 	third := Begin(0)
 	defer third.End()
 	for name, h := range map[string]*Hold{"first": first, "second": second, "third": third, "room": room} {
-		must.True(t, !h.Check(), "%s is told of a collection twice, or of one before it, or although it lets them run", name)
+		must.True(t, !h.Check(), "%s reports a collection twice, or one before it, or although it lets them run", name)
 	}
 	litter(third.Check)
 	must.True(t, !first.Check(), "told twice")

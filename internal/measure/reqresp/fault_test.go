@@ -130,7 +130,7 @@ func TestEndsAtAnyTime(t *testing.T) {
 				must.True(t, how != "cancel" || strings.Contains(said, cause.Error()), "%q does not name the cause", said)
 				for _, l := range near.Report.Latencies {
 					// Otherwise the far end may be the first to go.
-					must.True(t, how != "stop" || l.Lost == 0, "%d of %d count as lost, but nobody waited for them", l.Lost, l.Sent)
+					must.True(t, how != "stop" || l.Lost == 0, "%d of %d count as lost, though the run stopped before their time was up", l.Lost, l.Sent)
 				}
 			})
 		}

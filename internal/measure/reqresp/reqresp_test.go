@@ -247,7 +247,7 @@ func TestBothEndsCountWhatTheySend(t *testing.T) {
 			f.Params = traffic.Write(requests.Params{Connect: connect, Reply: 5000})
 			near, far := enginetest.Prepare(t, e, w, f)
 			enginetest.Succeed(t, near, far, model.To)
-			must.Need(t, sent[model.Near] != nil && sent[model.Far] != nil, "%s, connect %v: nobody counts", name, connect)
+			must.Need(t, sent[model.Near] != nil && sent[model.Far] != nil, "%s, connect %v: an end without counters", name, connect)
 			asked, answered := sent[model.Near](), sent[model.Far]()
 			window := near.Latency(t, model.To, "request").Sent // the others are warm-up
 			must.True(t, asked >= window*100 && answered >= window*5000 && answered <= 51*asked,

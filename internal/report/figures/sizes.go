@@ -94,7 +94,7 @@ func sizesOf(all []Swept) (plot.Figure, bool) {
 	return f, oneScale(f.Panels)
 }
 
-// oneScale gives panels of lines the same axes; it reports false where there are none.
+// oneScale gives panels of lines the same axes. It reports whether there are panels.
 func oneScale(panels []plot.Panel) bool {
 	var x, y []float64
 	for _, p := range panels {

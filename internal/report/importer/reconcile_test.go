@@ -171,7 +171,7 @@ func TestReconciled(t *testing.T) {
 	}
 }
 
-// TestOtherEnd: a report of the same test by the server that says something else is told.
+// TestOtherEnd: a server's report of the same test that differs becomes a warning.
 func TestOtherEnd(t *testing.T) {
 	own, server, _ := strings.Cut(reconciled["iperf3 with the server's output"].text, "Server output:")
 	f := must.Get(Read("", []byte(own+strings.ReplaceAll(server, "118 MBytes   990", "59.0 MBytes   495")), Options{}))(t)

@@ -34,7 +34,7 @@ func TestFile(t *testing.T) {
 }
 
 // TestFirstHour12Stopped tells a session that another process measures from one whose
-// process was killed: the first one nobody may go on with, the second one anybody.
+// process was killed: no process may resume the first one, any process the second one.
 func TestFirstHour12Stopped(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.db")
 	cmd := child(t, "endless", path)

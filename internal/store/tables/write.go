@@ -78,11 +78,10 @@ func (s *Tables) SetPlan(ctx context.Context, sessionID string, p model.Plan) er
 }
 
 // AddRun stores a run of the session with that ID when it has ended, with all
-// its samples, and appends the changes made for it, in one transaction. A value that is
-// not a finite number is none, and is left out. The
-// error wraps store.ErrNotFound without such a session, fs.ErrExist where it
-// has a run of that number, store.ErrFull where the disk is full; nothing of
-// the run is stored then.
+// its samples, and appends the changes made for it, in one transaction. Values of the
+// run that are not finite numbers are left out. The error wraps store.ErrNotFound
+// without such a session, fs.ErrExist where it has a run of that number,
+// store.ErrFull where the disk is full; nothing of the run is stored then.
 func (s *Tables) AddRun(ctx context.Context, sessionID string, run model.Run, samples []model.Sample, changes []model.Change) error {
 	err := s.change(ctx, sessionID, func(tx *tx, pk int64) error {
 		key, err := insertRun(ctx, tx, pk, run)

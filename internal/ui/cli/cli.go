@@ -100,7 +100,7 @@ type console struct {
 	// lines has progress told in lines, without the live screen.
 	lines   bool
 	watched watched
-	serving *serveScreen  // of serve, before anything is told of it
+	serving *serveScreen  // of serve, set before its first event
 	sharing func()        // ends telling others of the session that goes on
 	search  *uilive.State // of tune, which its proof follows
 	// interrupt ends the command in good order, as the first Ctrl-C does; interrupted is
@@ -151,12 +151,12 @@ func Main(ctx context.Context, env Env, args []string) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		return exitOK
+		return 0
 	}
 	if exit, ok := errors.AsType[*lab.ExitError](err); ok && ctx.Err() == nil {
 		return exit.Code // of the user's own program, which has said what there is to say
 	}
-	if ctx.Err() != nil && exitCode(err) != exitNotUndone {
+	if ctx.Err() != nil && kindOf(err) != app.NotUndone {
 		err = app.WithKind(app.Interrupted, err)
 	}
 	a.printError(err)
@@ -167,7 +167,7 @@ func Main(ctx context.Context, env Env, args []string) int {
 // to do.
 func (a *console) printError(err error) {
 	text, hint := plain.Words(err.Error()), plain.Words(hintOf(err))
-	if text != "" && (exitCode(err) != exitInterrupted || !errors.Is(err, context.Canceled)) {
+	if text != "" && (kindOf(err) != app.Interrupted || !errors.Is(err, context.Canceled)) {
 		for line := range strings.Lines(text) {
 			a.errLine("linerate: ", line)
 		}

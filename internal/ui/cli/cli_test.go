@@ -21,6 +21,19 @@ import (
 	"linerate/internal/ui/config"
 )
 
+// Exit codes by name, as app.Kind has them.
+var (
+	exitOK          = 0
+	exitFailed      = app.Failed.ExitCode()
+	exitUsage       = app.Usage.ExitCode()
+	exitUnreachable = app.Unreachable.ExitCode()
+	exitUnsupported = app.Unsupported.ExitCode()
+	exitUntrusted   = app.Untrusted.ExitCode()
+	exitStore       = app.Store.ExitCode()
+	exitNotUndone   = app.NotUndone.ExitCode()
+	exitInterrupted = app.Interrupted.ExitCode()
+)
+
 // world is an environment without a terminal, with variables of the test.
 type world struct {
 	Env

@@ -13,19 +13,6 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// Exit codes by name, as app.Kind has them.
-var (
-	exitOK          = 0
-	exitFailed      = app.Failed.ExitCode()
-	exitUsage       = app.Usage.ExitCode()
-	exitUnreachable = app.Unreachable.ExitCode()
-	exitUnsupported = app.Unsupported.ExitCode()
-	exitUntrusted   = app.Untrusted.ExitCode()
-	exitStore       = app.Store.ExitCode()
-	exitNotUndone   = app.NotUndone.ExitCode()
-	exitInterrupted = app.Interrupted.ExitCode()
-)
-
 const exitText = `  0    done
   1    the operation failed; the message says why
   2    wrong flags, arguments, plan file or lab specification
@@ -42,7 +29,7 @@ const exitText = `  0    done
 // exitCode is the one place that turns an error into an exit code.
 func exitCode(err error) int {
 	if err == nil {
-		return exitOK
+		return 0
 	}
 	return kindOf(err).ExitCode()
 }

@@ -89,7 +89,7 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// TestHookMistakes are told with what would be right.
+// TestHookMistakes: each error says what would be right.
 func TestHookMistakes(t *testing.T) {
 	for in, want := range map[string]string{
 		"{limit: 3s}":                "the hook has no command; add before:",

@@ -63,7 +63,7 @@ type State struct {
 
 	earlier     time.Duration // work of the session that this one follows
 	runsBefore  int           // of that one
-	whole       time.Duration // estimate of what a search and its proof still take; 0 is none
+	whole       time.Duration // estimate of what a search and its proof still take; 0 is unknown
 	wholeAt     time.Duration // work at the time of that estimate
 	done        float64       // share of the whole that was shown
 	pause       Pause

@@ -293,7 +293,7 @@ func TestServerAddresses(t *testing.T) {
 }
 
 // TestServerOutlivesAcceptErrors: accepting that fails costs time, not the server,
-// and is told once.
+// and is logged once.
 func TestServerOutlivesAcceptErrors(t *testing.T) {
 	e := newEvents()
 	addr := serveOn(t, enginetest.Failing(listenHere(t), 5, syscall.EMFILE), ServerConfig{Event: e.add})
@@ -312,7 +312,7 @@ func TestServerOutlivesAcceptErrors(t *testing.T) {
 	must.Equal(t, told, 1, "events %+v", e.all)
 }
 
-// TestServeEndsWhenItsListenerIsClosed by somebody else, and says so.
+// TestServeEndsWhenItsListenerIsClosed by its caller, and returns the error.
 func TestServeEndsWhenItsListenerIsClosed(t *testing.T) {
 	l := listenHere(t)
 	_ = l.Close()

@@ -1,0 +1,155 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"linerate/internal/core/hist"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// filler fills messages. Numbers, words and lengths come from number, which returns one of
+// 0 to most.
+type filler struct {
+	*shapes
+	number func(most int64) int64
+	text   func(k textKind) string
+	some   func() int // elements of a list
+}
+
+func (f *filler) value(v reflect.Value, r rule) {
+	switch p := v.Addr().Interface().(type) {
+	case aFact:
+		set := v.Addr().MethodByName("UnmarshalJSON")
+		source, _ := json.Marshal(f.text(textKinds("text")))
+		inner := reflect.New(v.Type().Field(0).Type)
+		f.value(inner.Elem(), r.inFact())
+		value, err := json.Marshal(inner.Interface())
+		doc := fmt.Appendf(nil, `{"value":%s,"source":%s}`, value, source)
+		if f.number(3) == 0 || err != nil {
+			doc = fmt.Appendf(nil, `{"unknown":%s}`, source)
+		}
+		set.Call([]reflect.Value{reflect.ValueOf(doc)})
+		return
+	case *hist.Histogram:
+		for range f.some() {
+			p.Record(time.Duration(f.number(int64(time.Hour))))
+		}
+		return
+	case *model.Params:
+		*p = `{"rate":1e+09,"sizes":[1,2,3]}`
+		return
+	case *time.Time:
+		*p = time.Unix(f.number(1<<32), 0).UTC()
+		return
+	case *EventKind:
+		*p = Samples
+		return
+	case *model.Command, *func(units.Bytes) (func(), error):
+		return
+	}
+	if v.Type() == reflect.TypeFor[time.Duration]() {
+		r = r.upTo(int64(MaxDuration))
+	}
+	switch v.Kind() {
+	case reflect.String:
+		switch {
+		case r.words != nil:
+			v.SetString(r.words[f.number(int64(len(r.words)-1))])
+		case v.Type() == reflect.TypeFor[model.KnobID](), v.Type() == reflect.TypeFor[model.Metric]():
+			v.SetString("name_" + fmt.Sprint(f.number(1<<40)))
+		case r.kind == "end":
+			v.SetString("far")
+		case v.Type() != reflect.TypeFor[model.Host]():
+			v.SetString(f.text(textKinds(r.kind)))
+		}
+	case reflect.Int, reflect.Int64:
+		r = r.upTo(maxCount)
+		v.SetInt(r.low + f.number(r.high-r.low))
+	case reflect.Uint32, reflect.Uint64:
+		v.SetUint(1 + uint64(f.number(400)))
+	case reflect.Float64:
+		v.SetFloat(float64(f.number(maxCount))/1024 - 1e12)
+	case reflect.Bool:
+		v.SetBool(f.number(1) == 1)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		f.value(v.Elem(), r)
+	case reflect.Slice:
+		n := max(f.some(), int(r.low))
+		v.Set(reflect.MakeSlice(v.Type(), n, n))
+		for i := range n {
+			f.value(v.Index(i), r.element())
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			v.Index(i).SetUint(uint64(i))
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		for i := range f.some() {
+			value := reflect.New(v.Type().Elem()).Elem()
+			f.value(value, r.element())
+			v.SetMapIndex(reflect.ValueOf(fmt.Sprintf("key_%d", i)).Convert(v.Type().Key()), value)
+		}
+	case reflect.Struct:
+		for _, one := range f.of(v.Type()).fields {
+			f.value(v.Field(one.index), one.rule)
+		}
+	case reflect.Uint8: // bytes stay 0
+	default:
+		panic("session: no message has held a " + v.Kind().String() + " yet")
+	}
+}
+
+// fill fills a message so that its rules beyond one field hold.
+func (f *filler) fill(message any) any {
+	f.shapes = new(shapes)
+	f.value(reflect.ValueOf(message).Elem(), rule{})
+	assignments := func(list []model.Assignment, end model.Host) {
+		for i := range list {
+			list[i].Host, list[i].Knob = end, model.KnobID(fmt.Sprint("knob_", i))
+			if i == 1 {
+				list[i].Knob, list[i].Value = "cmd:x", model.On
+				list[i].Command = model.Command{Run: "tc qdisc add", Undo: "tc qdisc del", Limit: time.Minute}
+			}
+		}
+	}
+	switch m := message.(type) {
+	case *Hello:
+		m.Host = model.Far
+	case *applyRequest:
+		assignments(m.Assignments, model.Far)
+	case *Keep:
+		assignments(m.Settings, "")
+	case *Keeping:
+		assignments(m.Added, "")
+	case *keptList:
+		for i := range m.Records {
+			assignments(m.Records[i].Settings, "")
+		}
+	case *Preparation:
+		m.Connect, m.Ports, m.Flow.Interval = "192.0.2.1:5299", model.Ports{First: 5300, Last: 5310}, time.Second
+		m.Egress.From = model.Ports{First: 5400, Last: 5400}
+	case *confirmedList:
+		for i := range m.Settings {
+			m.Settings[i].Knob = model.KnobID(fmt.Sprint("knob_", i))
+		}
+	case *probeRequest:
+		for i := range m.Targets {
+			m.Targets[i] = fmt.Sprintf("192.0.2.%d", i)
+		}
+	case *model.HostFacts:
+		for i := range m.NICs {
+			m.NICs[i].Name = fmt.Sprintf("eth%d", i)
+		}
+	case *Event:
+		for i := range m.Report.Latencies {
+			m.Report.Latencies[i].Lost = min(m.Report.Latencies[i].Lost, m.Report.Latencies[i].Sent)
+		}
+	}
+	return message
+}
