@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/host/durable"
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/must"
 )
@@ -96,6 +98,38 @@ func TestOneWriter(t *testing.T) {
 		"second Open = %v, want ErrLocked and the holder", err)
 	must.Do(t, first.Close())
 	open(t, dir)
+}
+
+// between calls at before a file is locked.
+type between struct {
+	durable.OS
+	at func()
+}
+
+type betweenFile struct {
+	durable.File
+	at func()
+}
+
+func (b between) Open(path string, flag int, mode fs.FileMode) (durable.File, error) {
+	f, err := b.OS.Open(path, flag, mode)
+	return betweenFile{f, b.at}, err
+}
+
+func (f betweenFile) Lock() error {
+	f.at()
+	return f.File.Lock()
+}
+
+// TestOneRetries: also where one ends while the next begins.
+func TestOneRetries(t *testing.T) {
+	dir := t.TempDir()
+	end := must.Get(Dir{Path: dir}.Retry())(t)
+	must.Is(t, must.Err(Dir{Path: dir}.Retry()), ErrLocked, "a second Retry")
+	next := must.Get(Dir{Path: dir, FS: between{at: end}}.Retry())(t)
+	must.Is(t, must.Err(Dir{Path: dir}.Retry()), ErrLocked, "Retry behind one that began while another ended")
+	next()
+	must.Get(Dir{Path: dir}.Retry())(t)()
 }
 
 func TestCompaction(t *testing.T) {

@@ -49,10 +49,7 @@ func (d Dir) Retry() (done func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return func() {
-		_ = d.files().Remove(filepath.Join(d.Path, retryName)) // a leftover mark has no effect
-		_ = l.release()
-	}, nil
+	return func() { _ = l.release() }, nil
 }
 
 // lock is held by an open file, so that the end of the process, however it
