@@ -27,6 +27,7 @@ type flentFile struct {
 		Value *float64 `json:"val"` // Mbit/s; a time alone has neither this nor dur
 		At    *float64 `json:"t"`   // s, when it ended
 		Took  *float64 `json:"dur"` // s
+		Seq   *float64 `json:"seq"` // of a ping
 	} `json:"raw_values"`
 	Metadata struct {
 		Name  string  `json:"NAME"`
@@ -72,14 +73,18 @@ func readFlent(text string, _ Options) (File, error) {
 	case len(ways) == 1:
 		t.Flow.Direction = ways[0]
 	}
-	pings, err := d.series(&t, flentSeries(d.Results, "Ping"), model.Near, model.To, model.RTT, 1e-3)
+	ping := flentSeries(d.Results, "Ping")
+	pings, err := d.series(&t, ping, model.Near, model.To, model.RTT, 1e-3)
 	if err != nil {
 		return File{}, err
 	}
 	if len(pings) > 0 {
 		slices.Sort(pings)
-		t.add(t.Flow.Direction.Parts()[0], model.LatencyP50, stats.Median(pings))
-		t.add(t.Flow.Direction.Parts()[0], model.LatencyP99, pings[(len(pings)-1)*99/100])
+		w, answers := t.Flow.Direction.Parts()[0], float64(len(pings))
+		lost := d.lost(&t, ping)
+		d.gaps(&t, ping, len(pings))
+		t.quantile(w, model.LatencyP50, 0.5, stats.Median(pings), answers, lost)
+		t.quantile(w, model.LatencyP99, 0.99, pings[(len(pings)-1)*99/100], answers, lost)
 	}
 	if len(t.Values) == 0 {
 		return File{}, faultf(0, "it has neither an upload, a download nor a ping")
@@ -135,10 +140,28 @@ func (d *flentFile) rate(t *Test, what string, w model.Direction) (float64, erro
 	return stats.Mean(values), nil
 }
 
+// lost is how many numbers are missing in the raw values of series name, and notes it.
+func (d *flentFile) lost(t *Test, name string) float64 {
+	first, last, n := math.Inf(1), math.Inf(-1), 0.0
+	for _, v := range d.Raw[name] {
+		if v.Seq != nil {
+			first, last = min(first, *v.Seq), max(last, *v.Seq)
+			if v.Value != nil { // irtt writes those that were lost, without it
+				n++
+			}
+		}
+	}
+	if n == 0 || last-first+1 <= n {
+		return 0
+	}
+	t.note(fmt.Sprintf("answered %.0f of %.0f pings: the percentiles are of those that were answered", n, last-first+1))
+	return last - first + 1 - n
+}
+
 // gaps notes that a series has fewer values than its axis of time.
 func (d *flentFile) gaps(t *Test, name string, values int) {
 	if values > 0 && float64(values) < 0.95*float64(len(d.X)) {
-		t.note(fmt.Sprintf("series %q has a value in %d of %d steps: its mean is that of those steps", name, values, len(d.X)))
+		t.note(fmt.Sprintf("series %q has a value in %d of %d steps: what is said of it is of those steps", name, values, len(d.X)))
 	}
 }
 

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -142,6 +143,50 @@ func TestSummaryIsNoInterval(t *testing.T) {
 		intervals += count(one, model.Sent)
 	}
 	must.True(t, len(f.Tests) == 5 && intervals == 150, "%d runs, %d intervals", len(f.Tests), intervals)
+}
+
+// TestFewAnswers: a percentile of fewer answers than carry it, or that falls among those
+// that were lost, is left out, and the file is read with a note of how many there were.
+func TestFewAnswers(t *testing.T) {
+	file := func(name string, change ...string) string {
+		return strings.NewReplacer(change...).Replace(string(load(t, name)))
+	}
+	pings := func(seq ...int) string {
+		var axis, raw []string
+		for i, n := range seq {
+			axis, raw = append(axis, fmt.Sprint(i)), append(raw, fmt.Sprintf(`{"t":%d,"val":1,"seq":%d}`, i, n))
+		}
+		return fmt.Sprintf(`{"x_values":[%[1]s],"results":{"Ping (ms) ICMP":[%[1]s]},"metadata":{"STEP_SIZE":1},"raw_values":{"Ping (ms) ICMP":[%[2]s,{"t":9,"seq":%[3]d,"lost":true}]}}`, strings.Join(axis, ","), strings.Join(raw, ","), seq[len(seq)-1]+1)
+	}
+	hundred := make([]int, 100)
+	for i := range hundred {
+		hundred[i] = 2 * i
+	}
+	for name, c := range map[string]struct {
+		text     string
+		p50, p99 bool
+		note     string
+	}{
+		"sockperf, 14 of 1301":       {file("sockperf-ul.txt"), true, false, "answered 14 of 1301 messages"},
+		"sockperf, 1 in 50 dropped":  {file("sockperf-rtt.txt", "SentMessages=9445", "SentMessages=9645", "dropped messages = 0", "dropped messages = 200"), true, false, "of 9645 requests 200 were never answered"},
+		"sockperf, enough":           {file("sockperf-rtt.txt"), true, true, ""},
+		"sockperf without counts":    {file("sockperf-rtt.txt", "Total 9445 observations", ""), true, true, "may be of a few"},
+		"sockperf, counts apart":     {file("sockperf-rtt.txt", "Total 9445 ", "Total 9000 "), true, true, "9445 messages were received, and 9000 observed"},
+		"netperf, 99 transactions":   {file("netperf.txt", "24512.10", "9.90"), true, false, "it takes 100 answers or more, and there are 99"},
+		"netperf, an unknown number": {"Throughput,Throughput Units,99th Percentile Latency Microseconds\n12.5,Trans/s,900\n", false, true, "may be of a few"},
+		"perftest, 20 iterations":    {file("ib_send_lat.txt", " 1000 ", " 20 "), true, false, "there are 20"},
+		"flent, 3 pings":             {file("rrul.flent.gz"), true, false, "there are 3"},
+		"flent, every second ping":   {pings(hundred...), true, false, "answered 100 of 200 pings"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one := must.Get(Read("", []byte(c.text), Options{}))(t).Tests
+			last := one[len(one)-1]
+			has := func(m model.Metric) bool { return !math.IsNaN(value(last, last.Flow.Direction.Parts()[0], m)) }
+			must.True(t, has(model.LatencyP50) == c.p50 && has(model.LatencyP99) == c.p99, "%+v", last.Values)
+			notes := strings.Join(last.Notes, "\n")
+			must.True(t, strings.Contains(notes, c.note) && (c.note != "" || notes == ""), "notes %q, want %q", notes, c.note)
+		})
+	}
 }
 
 // TestBroken: what is cut off, mixed or foreign is refused, with the line.

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -92,13 +93,20 @@ func netperfTest(line int, kv map[string]string) (Test, error) {
 	default:
 		return t, faultf(line, "THROUGHPUT_UNITS %q is not known", kv["THROUGHPUT_UNITS"])
 	}
+	answers := math.Inf(1) // not known
+	if t.Flow.Duration > 0 && kv["THROUGHPUT_UNITS"] == "Trans/s" {
+		answers = math.Round(v * t.Flow.Duration.Seconds())
+	} else if v < 100 && kv["P99_LATENCY"] != "" {
+		t.note("the file does not say how many transactions there were, so its percentiles may be of a few")
+	}
+	share := map[model.Metric]float64{model.LatencyP50: 0.5, model.LatencyP99: 0.99}
 	for key, m := range map[string]model.Metric{"P50_LATENCY": model.LatencyP50, "P99_LATENCY": model.LatencyP99} {
 		if kv[key] != "" {
 			us, err := number(line, kv[key])
 			if err != nil {
 				return t, err
 			}
-			t.add(d, m, us/1e6)
+			t.quantile(d, m, share[m], us/1e6, answers, 0)
 		}
 	}
 	return t, nil

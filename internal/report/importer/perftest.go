@@ -79,9 +79,9 @@ func perfRow(t *Test, n int, f []string, bits float64, latency bool) error {
 	t.Points = append(t.Points, model.Point{Size: units.Bytes(v[0]), Rounds: int64(v[1]), Trials: []time.Duration{seconds(v[4] / 1e6)}})
 	t.Flow.Points = len(t.Points)
 	if len(t.Points) == 1 { // of the smallest message: what requests take there and back
-		t.add(model.To, model.LatencyP50, 2*v[4]/1e6)
+		t.quantile(model.To, model.LatencyP50, 0.5, 2*v[4]/1e6, v[1], 0)
 		if len(v) > 7 {
-			t.add(model.To, model.LatencyP99, 2*v[7]/1e6)
+			t.quantile(model.To, model.LatencyP99, 0.99, 2*v[7]/1e6, v[1], 0)
 		}
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/bulk"
-	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
@@ -53,65 +52,6 @@ func readNetpipe(text string, _ Options) (File, error) {
 	t.Flow.Points = len(t.Points)
 	t.note("NetPIPE writes the best of its trials for each size, so what disturbed it is not seen")
 	return File{Program: "NetPIPE", Tests: []Test{t}}, nil
-}
-
-var (
-	escape  = regexp.MustCompile("\x1b\\[[0-9;]*m")
-	perfAvg = regexp.MustCompile(`Summary: (Latency|Round trip) is ([0-9.,]+) usec`)
-	perfPer = regexp.MustCompile(`percentile +([0-9.]+) += *([0-9.,]+)`) // version 2 pads the share too
-	perfEnd = regexp.MustCompile(`IP = (\S+)\s+PORT = *[0-9]+ # (TCP|UDP)`)
-)
-
-func isSockperf(text string) bool { return strings.Contains(text, "sockperf:") }
-
-// readSockperf reads text of a sockperf client, one test or several. Without --full-rtt
-// its latency is half of a round trip.
-func readSockperf(text string, _ Options) (File, error) {
-	out := File{Program: "sockperf"}
-	var t *Test
-	twice := 0.0 // not known yet
-	for n, l := range lines(escape.ReplaceAllString(text, "")) {
-		if m := perfEnd.FindStringSubmatch(l); m != nil {
-			out.Tests = append(out.Tests, Test{Far: m[1], Flow: model.Flow{Engine: requests.Name, Direction: model.To}})
-			t, twice = &out.Tests[len(out.Tests)-1], 0
-			continue
-		}
-		if t == nil {
-			continue
-		}
-		if m := perfAvg.FindStringSubmatch(l); m != nil {
-			if _, err := number(n, m[2]); err != nil {
-				return out, err
-			}
-			twice = 2
-			if m[1] == "Round trip" {
-				twice = 1
-			}
-			continue
-		}
-		m := perfPer.FindStringSubmatch(l)
-		if m == nil {
-			continue
-		}
-		v, err := numbers(n, m[1], m[2])
-		switch {
-		case err != nil:
-			return out, err
-		case twice == 0:
-			return out, faultf(n, "a percentile before the line that says whether it is of a round trip or of half of one")
-		}
-		for at, metric := range map[float64]model.Metric{50: model.LatencyP50, 99: model.LatencyP99} {
-			if v[0] == at {
-				t.add(model.To, metric, twice*v[1]/1e6)
-			}
-		}
-	}
-	for _, t := range out.Tests {
-		if len(t.Values) < 2 {
-			return out, faultf(0, "a test has no percentiles: it was cut off, or it is not ping-pong or under-load")
-		}
-	}
-	return out, nil
 }
 
 // nutLine is a result of nuttcp: MB of 1048576 bytes, seconds, Mbit/s of 1000000.

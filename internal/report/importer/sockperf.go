@@ -1,0 +1,136 @@
+package importer
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/requests"
+)
+
+var (
+	escape    = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	perfAvg   = regexp.MustCompile(`Summary: (Latency|Round trip) is ([0-9.,]+) usec`)
+	perfPer   = regexp.MustCompile(`percentile +([0-9.]+) += *([0-9.,]+)`) // version 2 pads the share too
+	perfEnd   = regexp.MustCompile(`IP = (\S+)\s+PORT = *[0-9]+ # (TCP|UDP)`)
+	perfValid = regexp.MustCompile(`\[Valid Duration\] .*SentMessages=([0-9]+); ReceivedMessages=([0-9]+)`)
+	perfLost  = regexp.MustCompile(`# dropped messages = ([0-9]+)`)
+	perfSeen  = regexp.MustCompile(`Total ([0-9]+) observations`)
+)
+
+func isSockperf(text string) bool { return strings.Contains(text, "sockperf:") }
+
+// readSockperf reads text of a sockperf client, one test or several.
+func readSockperf(text string, _ Options) (File, error) {
+	out := File{Program: "sockperf"}
+	var open *sockperf
+	flush := func() error {
+		if open == nil {
+			return nil
+		}
+		t, err := open.test()
+		out.Tests = append(out.Tests, t)
+		return err
+	}
+	for n, l := range lines(escape.ReplaceAllString(text, "")) {
+		if m := perfEnd.FindStringSubmatch(l); m != nil {
+			if err := flush(); err != nil {
+				return out, err
+			}
+			open = &sockperf{first: n, far: m[1]}
+		} else if open != nil {
+			if err := open.take(n, l); err != nil {
+				return out, err
+			}
+		}
+	}
+	return out, flush()
+}
+
+// sockperf is a test of sockperf, as far as it was read.
+type sockperf struct {
+	first int
+	far   string
+	twice float64   // what its latency is multiplied by to be a round trip: 2 without --full-rtt
+	valid []float64 // messages sent and received
+	seen  []float64 // observations
+	lost  []float64
+	at    map[float64]float64 // percentiles, in µs
+}
+
+// take reads line n of the test.
+func (s *sockperf) take(n int, l string) (err error) {
+	switch {
+	case strings.Contains(l, "No valid observations found"):
+		return faultf(n, "sockperf found no valid observation")
+	case perfAvg.MatchString(l):
+		m := perfAvg.FindStringSubmatch(l)
+		if s.twice = 2; m[1] == "Round trip" {
+			s.twice = 1
+		}
+		_, err = number(n, m[2])
+	case perfValid.MatchString(l):
+		s.valid, err = numbers(n, perfValid.FindStringSubmatch(l)[1:]...)
+	case perfLost.MatchString(l):
+		s.lost, err = numbers(n, perfLost.FindStringSubmatch(l)[1])
+	case perfSeen.MatchString(l):
+		s.seen, err = numbers(n, perfSeen.FindStringSubmatch(l)[1])
+	case perfPer.MatchString(l):
+		if s.twice == 0 {
+			return faultf(n, "a percentile before the line that says whether it is of a round trip or of half of one")
+		}
+		var v []float64
+		if v, err = numbers(n, perfPer.FindStringSubmatch(l)[1:]...); err == nil {
+			if s.at == nil {
+				s.at = map[float64]float64{}
+			}
+			s.at[v[0]] = v[1]
+		}
+	}
+	return err
+}
+
+// test makes the test of what was read.
+func (s *sockperf) test() (Test, error) {
+	t := Test{Far: s.far, Flow: model.Flow{Engine: requests.Name, Direction: model.To}}
+	p50, p99 := s.at[50], s.at[99]
+	if p50 == 0 || p99 == 0 {
+		return t, faultf(s.first, "the test that begins here has no percentiles: it was cut off, or it is not ping-pong or under-load")
+	}
+	answers, lost := math.Inf(1), 0.0
+	if s.valid == nil || s.lost == nil || s.seen == nil {
+		t.note("the file does not say how many messages were sent, dropped and observed, so its percentiles may be of a few")
+	} else {
+		answers, lost = s.seen[0], s.lost[0]
+		if s.valid[1] != answers {
+			t.note(fmt.Sprintf("%.0f messages were received, and %.0f observed", s.valid[1], answers))
+		}
+		if sent := s.valid[0]; answers < sent { // under-load asks for an answer to one of 100
+			t.note(fmt.Sprintf("answered %.0f of %.0f messages, %.0f were dropped: the percentiles are of those that were answered", answers, sent, lost))
+		}
+	}
+	t.quantile(model.To, model.LatencyP50, 0.5, s.twice*p50/1e6, answers, lost)
+	t.quantile(model.To, model.LatencyP99, 0.99, s.twice*p99/1e6, answers, lost)
+	if len(t.Values) == 0 {
+		return t, faultf(s.first, "the test that begins here says too little: %s", strings.Join(t.Notes, "; "))
+	}
+	return t, nil
+}
+
+// quantile adds quantile q of the latency of answers, unless these do not carry it: at
+// least one of them has to lie above it, and fewer than that share of all requests may be
+// lost, since a lost one took longer than any other.
+func (t *Test) quantile(d model.Direction, m model.Metric, q, value, answers, lost float64) {
+	above := 1 - q
+	switch {
+	case answers*above < 1-1e-9:
+		t.note(fmt.Sprintf("no %s: it takes %.0f answers or more, and there are %.0f", metric.Name(m), 1/above, answers))
+	case lost > (answers+lost)*above:
+		t.note(fmt.Sprintf("no %s: of %.0f requests %.0f were never answered, and it is one of them", metric.Name(m), answers+lost, lost))
+	default:
+		t.add(d, m, value)
+	}
+}
