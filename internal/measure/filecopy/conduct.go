@@ -10,7 +10,7 @@ import (
 )
 
 // send is the sender's part of a copy.
-func (r *run) send() error {
+func (r *course) send() error {
 	source, err := r.offer()
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func said(verdict, err error) error {
 }
 
 // conclude sends the digest of the source.
-func (r *run) conclude(source *store) error {
+func (r *course) conclude(source *store) error {
 	if !source.summed {
 		sum, err := source.digest(r.maker.buf, r.halted)
 		if err != nil {
@@ -74,7 +74,7 @@ func (r *run) conclude(source *store) error {
 }
 
 // offer tells the size, makes the source and waits until the receiver is ready.
-func (r *run) offer() (*store, error) {
+func (r *course) offer() (*store, error) {
 	size, open, err := r.plan()
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (r *run) offer() (*store, error) {
 }
 
 // plan says how much will be sent and what makes the source.
-func (r *run) plan() (int64, func() (*store, error), error) {
+func (r *course) plan() (int64, func() (*store, error), error) {
 	if r.copy.Mode == files.Network {
 		size, err := r.maker.plainSize()
 		return size, func() (*store, error) { return r.maker.plain(size, true) }, err
@@ -101,7 +101,7 @@ func (r *run) plan() (int64, func() (*store, error), error) {
 }
 
 // receive is the receiver's part of a copy.
-func (r *run) receive() error {
+func (r *course) receive() error {
 	offer, err := readMessage(r.conn, kindOffer)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (r *run) receive() error {
 	return r.compare(sink)
 }
 
-func (r *run) makeSink(size int64) (*store, error) {
+func (r *course) makeSink(size int64) (*store, error) {
 	if r.copy.Mode == files.Network {
 		return r.maker.plain(size, false)
 	}
@@ -146,7 +146,7 @@ func (r *run) makeSink(size int64) (*store, error) {
 }
 
 // flush brings the sink to the disk where that belongs to the time.
-func (r *run) flush(sink *store) error {
+func (r *course) flush(sink *store) error {
 	switch {
 	case !sink.onDisk():
 		return nil
@@ -162,7 +162,7 @@ func (r *run) flush(sink *store) error {
 
 // compare reads the sink back, from the disk where that is possible, and
 // compares its digest with the sender's.
-func (r *run) compare(sink *store) error {
+func (r *course) compare(sink *store) error {
 	if err := sink.settle(); err != nil {
 		return fmt.Errorf("flush sink: %w", err)
 	}
@@ -186,7 +186,7 @@ func (r *run) compare(sink *store) error {
 }
 
 // alone is the work of an end that measures a part alone.
-func (r *run) alone() error {
+func (r *course) alone() error {
 	from, to, err := r.parts()
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func (r *run) alone() error {
 
 // parts makes what a part alone moves from and to; to is nil where reading is
 // all.
-func (r *run) parts() (from, to *store, err error) {
+func (r *course) parts() (from, to *store, err error) {
 	switch r.copy.Mode {
 	case files.Read:
 		p, size, err := r.maker.source(r.copy.Source)
@@ -253,7 +253,7 @@ func (r *run) parts() (from, to *store, err error) {
 
 // check reads again what was moved and compares it with what it should be. Of
 // a file of the user's nobody knows what it should be.
-func (r *run) check(from, to *store) error {
+func (r *course) check(from, to *store) error {
 	last := to
 	if last == nil {
 		last = from
@@ -279,7 +279,7 @@ func (r *run) check(from, to *store) error {
 
 // wait is the part of an end that has nothing to do while the other one works
 // alone.
-func (r *run) wait() error {
+func (r *course) wait() error {
 	r.finish()
 	_, err := readMessage(r.conn, kindDone)
 	var said *errPeer

@@ -9,7 +9,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-	"linerate/internal/measure/usage"
+	"linerate/internal/measure/run"
 	"linerate/internal/rescue"
 )
 
@@ -20,21 +20,21 @@ type meter struct {
 	moved atomic.Int64 // bytes
 	_     [128]byte
 
-	run      *run
+	run      *course
 	metric   model.Metric
 	start    time.Time
 	length   time.Duration // once it has ended
 	flushing atomic.Bool   // no byte moves, and that is right
-	from, to usage.Reading
+	from, to run.Processor
 	quit     chan struct{}
 	ended    sync.WaitGroup
-	prev     usage.Reading // when the present interval began
+	prev     run.Processor // when the present interval began
 	before   int64         // bytes until then
 }
 
 // startMeter starts the clock.
-func (r *run) startMeter() *meter {
-	m := &meter{run: r, metric: model.Goodput, quit: make(chan struct{}), from: usage.ReadEdge(0)}
+func (r *course) startMeter() *meter {
+	m := &meter{run: r, metric: model.Goodput, quit: make(chan struct{}), from: run.ReadEdge(0)}
 	if !r.measures() {
 		m.metric = model.Sent
 	}
@@ -73,7 +73,7 @@ func (m *meter) step(at time.Duration) {
 		return
 	}
 	n := m.moved.Load()
-	cpu := usage.Read(at)
+	cpu := run.Read(at)
 	m.run.emit([]model.Sample{
 		{Host: m.run.host, Direction: m.run.spec.Direction, Metric: m.metric, Start: m.prev.At, Length: length,
 			Value: float64(n-m.before) * 8 / length.Seconds()},
@@ -88,7 +88,7 @@ func (m *meter) end() {
 		return
 	}
 	m.length = max(1, time.Since(m.start))
-	m.to = usage.ReadEdge(m.length)
+	m.to = run.ReadEdge(m.length)
 	close(m.quit)
 	m.ended.Wait()
 	// A very short interval says nothing of rates.
@@ -104,7 +104,7 @@ func (m *meter) flow(role model.Role) model.FlowReport {
 }
 
 // fill adds the processor times to out.
-func (m *meter) fill(out *model.EndReport) { usage.Fill(out, m.from, m.to) }
+func (m *meter) fill(out *model.EndReport) { run.Fill(out, m.from, m.to) }
 
 // idle is the busy time of an end that only waited.
 func idle() fact.Of[float64] { return fact.Unknown[float64]("this end had nothing to do") }

@@ -61,7 +61,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 	if !t.measures() {
 		t.Complete()
 	}
-	r := &run{test: t, emit: emit, over: make(chan struct{})}
+	r := &course{test: t, emit: emit, over: make(chan struct{})}
 	r.maker = maker{engine: t.engine, copy: t.copy, bytes: int64(t.spec.Bytes), halted: r.halted, share: t.share, most: t.most}
 	var watching sync.WaitGroup
 	watching.Go(rescue.From(r.fail, func() { r.watch(ctx) }))
@@ -90,8 +90,8 @@ func (t *test) measures() bool {
 	return !t.sends()
 }
 
-// run is a test while it runs.
-type run struct {
+// course is a test while it runs.
+type course struct {
 	*test
 	maker  maker
 	emit   func([]model.Sample)
@@ -113,16 +113,16 @@ type run struct {
 // word.
 const lastWord = 2 * time.Second
 
-func (r *run) halted() bool { return r.halt.Load() }
+func (r *course) halted() bool { return r.halt.Load() }
 
 // fail ends the run for a bug in one of its goroutines.
-func (r *run) fail(err error) {
+func (r *course) fail(err error) {
 	r.Fail(err)
 	r.interrupt("a bug in linerate")
 }
 
 // watch ends the work when the run is stopped.
-func (r *run) watch(ctx context.Context) {
+func (r *course) watch(ctx context.Context) {
 	select {
 	case <-r.over:
 		return
@@ -135,7 +135,7 @@ func (r *run) watch(ctx context.Context) {
 
 // interrupt ends the work for the reason why, unless it is done but for the
 // peer's last word.
-func (r *run) interrupt(why string) {
+func (r *course) interrupt(why string) {
 	r.cause.CompareAndSwap(nil, why)
 	r.ending.Lock()
 	defer r.ending.Unlock()
@@ -150,7 +150,7 @@ func (r *run) interrupt(why string) {
 
 // finish says that all that is left is the peer's last word. An end that was stopped
 // just before still waits for it.
-func (r *run) finish() {
+func (r *course) finish() {
 	r.ending.Lock()
 	defer r.ending.Unlock()
 	r.finished.Store(true)
@@ -160,7 +160,7 @@ func (r *run) finish() {
 }
 
 // why replaces an error that is only the consequence of an interruption.
-func (r *run) why(err error) error {
+func (r *course) why(err error) error {
 	text, ok := r.cause.Load().(string)
 	switch {
 	case !ok || !r.halted():
@@ -172,7 +172,7 @@ func (r *run) why(err error) error {
 }
 
 // keep makes the run remove s when it ends.
-func (r *run) keep(s *store, err error) (*store, error) {
+func (r *course) keep(s *store, err error) (*store, error) {
 	if s != nil {
 		r.stores = append(r.stores, s)
 	}
@@ -180,7 +180,7 @@ func (r *run) keep(s *store, err error) (*store, error) {
 }
 
 // work does this end's part.
-func (r *run) work() error {
+func (r *course) work() error {
 	buf, free, err := allocate(max(int64(r.spec.Block), alignment))
 	if err != nil {
 		return err
@@ -216,7 +216,7 @@ func (r *run) work() error {
 
 // tell says to the peer why it is over, as far as it still listens, and returns what
 // a receiver had said, or the error of listening.
-func (r *run) tell(err error) (heard error) {
+func (r *course) tell(err error) (heard error) {
 	// Whatever happens, the peer sees the end of the connection.
 	defer func() { _ = r.conn.CloseWrite() }()
 	var said *errPeer
@@ -245,7 +245,7 @@ func (r *run) tell(err error) (heard error) {
 }
 
 // report puts together what this end says.
-func (r *run) report() model.EndReport {
+func (r *course) report() model.EndReport {
 	out := model.EndReport{Host: r.host, Flows: r.flows, Warnings: r.warnings}
 	for _, s := range r.stores {
 		out.Warnings = append(out.Warnings, s.warned...)

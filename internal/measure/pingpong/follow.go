@@ -12,7 +12,7 @@ import (
 )
 
 // follow does what the leader says until it says end.
-func (r *run) follow(ctx context.Context) error {
+func (r *course) follow(ctx context.Context) error {
 	// Each size has one connection at most; more than that is no leader.
 	for range 2*len(r.flow.Sweep.Sizes) + stallsInAll {
 		last, err := r.serve()
@@ -54,7 +54,7 @@ var errRenew = errors.New("renew")
 
 // serve answers on one connection. It returns nil at the leader's end, errRenew
 // or what failed, and the size that was the last one.
-func (r *run) serve() (last int, err error) {
+func (r *course) serve() (last int, err error) {
 	p := r.peer()
 	for {
 		pause := r.engine.bounds.follower + r.engine.bounds.pause
@@ -91,7 +91,7 @@ func (r *run) serve() (last int, err error) {
 }
 
 // allowed refuses a batch that the flow does not have.
-func (r *run) allowed(f frame) error {
+func (r *course) allowed(f frame) error {
 	if f.mode != r.mode || !slices.Contains(r.flow.Sweep.Sizes, units.Bytes(f.size)) {
 		return fmt.Errorf("%w: a batch of mode %d and %d bytes, which the flow does not have", errFrame, f.mode, f.size)
 	}
@@ -99,7 +99,7 @@ func (r *run) allowed(f frame) error {
 }
 
 // keepLog adds what the kernel of this end logged while size was measured.
-func (r *run) keepLog(size int) {
+func (r *course) keepLog(size int) {
 	if lines := r.logged(); len(lines) > 0 && size > 0 {
 		r.report.Points = append(r.report.Points, model.Point{Size: units.Bytes(size), Log: lines})
 	}

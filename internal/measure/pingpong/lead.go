@@ -35,12 +35,12 @@ const (
 )
 
 // lead measures all sizes.
-func (r *run) lead(ctx context.Context) error {
+func (r *course) lead(ctx context.Context) error {
 	share := r.engine.share
 	if r.flow.Duration > 0 {
 		share = r.flow.Duration / time.Duration(len(r.flow.Sweep.Sizes))
 	}
-	s := sweep{run: r, share: share, target: max(share/trialsPerShare, time.Millisecond)}
+	s := sweep{course: r, share: share, target: max(share/trialsPerShare, time.Millisecond)}
 	why := s.all(ctx)
 	if left := len(r.flow.Sweep.Sizes) - len(r.report.Points); left > 0 {
 		r.warn("%d of %d sizes were not measured: %s", left, len(r.flow.Sweep.Sizes), why)
@@ -56,7 +56,7 @@ var errStopped = errors.New("stopped")
 
 // sweep is one pass of the leader over the sizes.
 type sweep struct {
-	*run
+	*course
 	share  time.Duration // meant for one size
 	target time.Duration // meant for one trial
 	stalls int           // in all

@@ -255,7 +255,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 }
 
 func TestLimitFollowsTheSizesBefore(t *testing.T) {
-	s := sweep{run: &run{test: &test{engine: New(nil)}}}
+	s := sweep{course: &course{test: &test{engine: New(nil)}}}
 	must.Equal(t, s.limit(1<<20, 1), 30*time.Second, "without a size before")
 	s.report.Points = []model.Point{
 		{Size: 1, Trials: []time.Duration{10 * time.Millisecond}},

@@ -15,7 +15,7 @@ import (
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/pingpong/link"
-	"linerate/internal/measure/usage"
+	"linerate/internal/measure/run"
 	"linerate/internal/rescue"
 )
 
@@ -164,18 +164,18 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 	defer cancel()
 
 	defer link.Thread(t.link)()
-	r := &run{test: t, emit: emit, report: model.EndReport{Host: t.env.Host, Waiting: t.link.Waiting()}}
+	r := &course{test: t, emit: emit, report: model.EndReport{Host: t.env.Host, Waiting: t.link.Waiting()}}
 	if t.flow.Sweep.Spin && r.report.Waiting != "polling thread" {
 		t.warn("waiting by polling is not possible on %s: %s", runtime.GOOS, r.report.Waiting)
 	}
 	defer r.openLog()()
-	r.start, r.opened = time.Now(), usage.ReadEdge(0)
+	r.start, r.opened = time.Now(), run.ReadEdge(0)
 	if t.leads {
 		err = r.lead(ctx)
 	} else {
 		err = r.follow(ctx)
 	}
-	usage.Fill(&r.report, r.opened, usage.ReadEdge(time.Since(r.start)))
+	run.Fill(&r.report, r.opened, run.ReadEdge(time.Since(r.start)))
 	r.report.Warnings = t.warnings
 	return r.report, err
 }
@@ -202,18 +202,18 @@ func (t *test) watch(ctx context.Context) (wait func()) {
 	return watching.Wait
 }
 
-// run is the course of one test.
-type run struct {
+// course is the course of one test.
+type course struct {
 	*test
 	emit   func([]model.Sample)
 	report model.EndReport
 	start  time.Time
-	opened usage.Reading
+	opened run.Processor
 	log    LogReader // nil without
 }
 
 // openLog begins to read the kernel's log, and returns what ends that.
-func (r *run) openLog() (closeLog func()) {
+func (r *course) openLog() (closeLog func()) {
 	none := func() {}
 	if r.engine.openLog == nil {
 		return none
@@ -228,7 +228,7 @@ func (r *run) openLog() (closeLog func()) {
 }
 
 // logged returns what the kernel logged since the last call.
-func (r *run) logged() []string {
+func (r *course) logged() []string {
 	if r.log == nil {
 		return nil
 	}

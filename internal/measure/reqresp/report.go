@@ -7,12 +7,12 @@ import (
 
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
-	"linerate/internal/measure/usage"
+	"linerate/internal/measure/run"
 )
 
 // sample ends the present interval and emits its samples. Very short intervals at an edge
 // say nothing about rates.
-func (r *run) sample(at time.Duration) {
+func (r *course) sample(at time.Duration) {
 	start, length := r.prev, at-r.prev
 	r.prev = at
 	var out []model.Sample
@@ -29,7 +29,7 @@ func (r *run) sample(at time.Duration) {
 			r.interval(h, length, emit)
 		}
 	}
-	cpu := usage.Read(time.Since(r.start))
+	cpu := run.Read(time.Since(r.start))
 	if whole {
 		out = append(out, cpu.Sample(r.cpuPrev, r.host, r.spec.Omit))
 	}
@@ -40,7 +40,7 @@ func (r *run) sample(at time.Duration) {
 }
 
 // interval emits what an interval says of the requests answered in it.
-func (r *run) interval(h *hist.Histogram, length time.Duration, emit func(model.Direction, model.Metric, float64)) {
+func (r *course) interval(h *hist.Histogram, length time.Duration, emit func(model.Direction, model.Metric, float64)) {
 	d := r.asking.direction
 	emit(d, r.rateMetric(), float64(h.Count())/length.Seconds())
 	if v, known := h.Quantile(0.5).Get(); known {
@@ -52,7 +52,7 @@ func (r *run) interval(h *hist.Histogram, length time.Duration, emit func(model.
 }
 
 // rateMetric is what a rate of requests counts.
-func (r *run) rateMetric() model.Metric {
+func (r *course) rateMetric() model.Metric {
 	if r.spec.Requests.Connect {
 		return model.ConnectRate
 	}
@@ -60,9 +60,9 @@ func (r *run) rateMetric() model.Metric {
 }
 
 // report puts together what this end says, or why there is no result.
-func (r *run) report() (model.EndReport, error) {
+func (r *course) report() (model.EndReport, error) {
 	out := model.EndReport{Host: r.host, Waiting: r.plane.waiting(), Warnings: r.warnings}
-	usage.Fill(&out, r.cpuOpen, r.cpuShut)
+	run.Fill(&out, r.cpuOpen, r.cpuShut)
 	var faults []error
 	if r.asking != nil {
 		faults = append(faults, r.reportAsking(&out))
@@ -79,7 +79,7 @@ func warnf(out *model.EndReport, d model.Direction, format string, args ...any) 
 }
 
 // reportAsking adds what was asked.
-func (r *run) reportAsking(out *model.EndReport) error {
+func (r *course) reportAsking(out *model.EndReport) error {
 	a, d := r.asking, r.asking.direction
 	t := a.count()
 	sent := r.due(t)
@@ -129,7 +129,7 @@ func orElse(s, empty string) string {
 
 // due is how many requests belong to the window. Those of a schedule count
 // although they were never sent, unless the run was cut short.
-func (r *run) due(t tally) int64 {
+func (r *course) due(t tally) int64 {
 	rate := r.spec.Requests.Rate
 	if rate == 0 || r.cut != "" {
 		return t.issued
@@ -142,7 +142,7 @@ func (r *run) due(t tally) int64 {
 const leastKept = 0.9
 
 // complain warns of what did not go as planned.
-func (r *run) complain(out *model.EndReport, t tally, lost int64, rate float64) {
+func (r *course) complain(out *model.EndReport, t tally, lost int64, rate float64) {
 	a, d := r.asking, r.asking.direction
 	if r.cut != "" {
 		warnf(out, d, "%s after %v of %v", r.cut, r.window.Round(time.Millisecond), r.spec.Duration)
@@ -183,7 +183,7 @@ func (r *run) complain(out *model.EndReport, t tally, lost int64, rate float64) 
 }
 
 // reportAnswering adds what was answered.
-func (r *run) reportAnswering(out *model.EndReport) error {
+func (r *course) reportAnswering(out *model.EndReport) error {
 	a, d := r.answering, r.answering.direction
 	f := a.flow(r.closing)
 	switch {

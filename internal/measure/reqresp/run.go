@@ -9,7 +9,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/quiet"
-	"linerate/internal/measure/usage"
+	"linerate/internal/measure/run"
 	"linerate/internal/rescue"
 )
 
@@ -53,7 +53,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 			ends++
 		}
 	}
-	r := &run{test: t, emit: emit}
+	r := &course{test: t, emit: emit}
 	begin := quiet.Begin
 	if t.spec.Requests.Connect {
 		begin = quiet.Room // the runtime's own connections are made of garbage
@@ -68,8 +68,8 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 	return r.report()
 }
 
-// run is the sampler of one test.
-type run struct {
+// course is the sampler of one test.
+type course struct {
 	*test
 	emit  func([]model.Sample)
 	hold  *quiet.Hold
@@ -88,7 +88,7 @@ type run struct {
 	limit    time.Duration
 
 	prev                      time.Duration // end of the last interval
-	cpuPrev, cpuOpen, cpuShut usage.Reading
+	cpuPrev, cpuOpen, cpuShut run.Processor
 }
 
 // phase says where an asking end is in its run.
@@ -102,7 +102,7 @@ const (
 )
 
 // launch starts to answer, waits until the peer does, and starts to ask.
-func (r *run) launch(ctx context.Context) error {
+func (r *course) launch(ctx context.Context) error {
 	r.start = time.Now()
 	r.phase, r.answered = over, true
 	if a := r.answering; a != nil {
@@ -124,7 +124,7 @@ func (r *run) launch(ctx context.Context) error {
 		a.start = r.start
 		ended := make(chan struct{})
 		r.ended, r.asked, r.phase = ended, ended, warming
-		r.cpuPrev = usage.ReadEdge(time.Since(r.start))
+		r.cpuPrev = run.ReadEdge(time.Since(r.start))
 		r.cpuOpen = r.cpuPrev
 		close(a.release)
 		go func() {
@@ -132,7 +132,7 @@ func (r *run) launch(ctx context.Context) error {
 			close(ended)
 		}()
 	} else {
-		r.cpuPrev = usage.ReadEdge(time.Since(r.start))
+		r.cpuPrev = run.ReadEdge(time.Since(r.start))
 		r.cpuOpen = r.cpuPrev
 	}
 	// The peer's clock began up to a grace later, and it may wait for answers.
@@ -141,7 +141,7 @@ func (r *run) launch(ctx context.Context) error {
 }
 
 // await waits for the answering end to say that it is ready.
-func (r *run) await(ctx context.Context) error {
+func (r *course) await(ctx context.Context) error {
 	c := r.asking.channel
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -164,7 +164,7 @@ func (r *run) await(ctx context.Context) error {
 }
 
 // loop samples until both halves are over.
-func (r *run) loop(ctx context.Context) {
+func (r *course) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for r.phase != over || !r.answered {
@@ -189,7 +189,7 @@ func (r *run) loop(ctx context.Context) {
 }
 
 // next is when the sampler has to wake up.
-func (r *run) next() time.Duration {
+func (r *course) next() time.Duration {
 	next := r.prev + r.spec.Interval
 	switch r.phase {
 	case warming:
@@ -204,10 +204,10 @@ func (r *run) next() time.Duration {
 }
 
 // shut is when the window closes.
-func (r *run) shut() time.Duration { return r.spec.Omit + r.spec.Duration }
+func (r *course) shut() time.Duration { return r.spec.Omit + r.spec.Duration }
 
 // tick ends an interval, or a phase, or what took too long.
-func (r *run) tick() {
+func (r *course) tick() {
 	at := time.Since(r.start)
 	if at >= r.next() {
 		r.sample(at)
@@ -215,12 +215,12 @@ func (r *run) tick() {
 	switch {
 	case r.phase == warming && at >= r.spec.Omit:
 		r.phase = measuring
-		r.cpuOpen = usage.ReadEdge(time.Since(r.start))
+		r.cpuOpen = run.ReadEdge(time.Since(r.start))
 		// A peer that is gone is noticed by who asks.
 		_ = r.asking.channel.write(mark{kind: markOpen})
 	case r.phase == measuring && at >= r.shut():
 		r.phase, r.window = draining, r.spec.Duration
-		r.cpuShut = usage.ReadEdge(time.Since(r.start))
+		r.cpuShut = run.ReadEdge(time.Since(r.start))
 		if r.asked == nil {
 			r.finishAsking("")
 		}
@@ -240,7 +240,7 @@ func (r *run) tick() {
 
 // finishAsking ends the asking half: its workers have ended or been halted. why
 // says what cut it short.
-func (r *run) finishAsking(why string) {
+func (r *course) finishAsking(why string) {
 	<-r.ended
 	r.asked = nil
 	if r.phase < draining {
@@ -248,7 +248,7 @@ func (r *run) finishAsking(why string) {
 		r.cut = why
 		r.sample(at)
 		r.window = max(0, at-r.spec.Omit)
-		r.cpuShut = usage.ReadEdge(time.Since(r.start))
+		r.cpuShut = run.ReadEdge(time.Since(r.start))
 	}
 	r.phase = over
 	// Where it fails the answering end is gone, and needs no word.
@@ -256,14 +256,14 @@ func (r *run) finishAsking(why string) {
 }
 
 // hear takes a mark of the asking peer.
-func (r *run) hear(m mark, more bool) {
+func (r *course) hear(m mark, more bool) {
 	switch {
 	case !more && r.answering.broken != nil:
 		r.finishAnswering(r.answering.broken.Error())
 	case !more:
 		r.finishAnswering("the asking end went away")
 	case m.kind == markOpen && r.asking == nil:
-		r.cpuOpen = usage.ReadEdge(time.Since(r.start))
+		r.cpuOpen = run.ReadEdge(time.Since(r.start))
 	case m.kind == markClose:
 		r.closing = m
 		r.finishAnswering("")
@@ -271,16 +271,16 @@ func (r *run) hear(m mark, more bool) {
 }
 
 // finishAnswering ends the answering half; why says what cut it short.
-func (r *run) finishAnswering(why string) {
+func (r *course) finishAnswering(why string) {
 	r.answering.halt()
 	r.marks, r.answered, r.lost = nil, true, why
 	if r.asking == nil {
-		r.cpuShut = usage.ReadEdge(time.Since(r.start))
+		r.cpuShut = run.ReadEdge(time.Since(r.start))
 	}
 }
 
 // finish ends both halves for the reason why.
-func (r *run) finish(why string) {
+func (r *course) finish(why string) {
 	if r.phase != over {
 		r.asking.halt()
 		r.finishAsking(why)
@@ -291,7 +291,7 @@ func (r *run) finish(why string) {
 }
 
 // halt ends what launch began before it failed.
-func (r *run) halt() {
+func (r *course) halt() {
 	if r.answering != nil {
 		r.answering.halt()
 	}

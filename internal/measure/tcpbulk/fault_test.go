@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/must"
 	"linerate/internal/rescue"
@@ -15,7 +16,7 @@ import (
 
 // long is a flow that ends only when something makes it.
 func long(streams int) model.Flow {
-	return model.Flow{Direction: model.To, Streams: streams, Duration: time.Hour, Interval: minInterval}
+	return model.Flow{Direction: model.To, Streams: streams, Duration: time.Hour, Interval: engine.MinInterval}
 }
 
 func TestReceiverVanishes(t *testing.T) {
@@ -62,7 +63,7 @@ func TestSenderVanishesBeforeTheWindow(t *testing.T) {
 }
 
 func TestBytesCutShort(t *testing.T) {
-	f := model.Flow{Direction: model.To, Streams: 2, Bytes: 1 << 50, Interval: minInterval}
+	f := model.Flow{Direction: model.To, Streams: 2, Bytes: 1 << 50, Interval: engine.MinInterval}
 	near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), f)
 	near.Start(t.Context())
 	far.Start(t.Context())
@@ -111,7 +112,7 @@ func TestCancel(t *testing.T) {
 
 func TestSenderThatNobodyStops(t *testing.T) {
 	e := New()
-	e.grace = minInterval
+	e.grace = engine.MinInterval
 	f := timed(model.To, 1)
 	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 	near.Start(t.Context())
@@ -125,8 +126,8 @@ func TestSenderThatNobodyStops(t *testing.T) {
 
 func TestStandstill(t *testing.T) {
 	e := New()
-	e.stall = minInterval
-	f := model.Flow{Direction: model.To, Bytes: 1 << 40, Interval: minInterval}
+	e.stall = engine.MinInterval
+	f := model.Flow{Direction: model.To, Bytes: 1 << 40, Interval: engine.MinInterval}
 	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 	near.Start(t.Context())
 	enginetest.Await(t, near.Done, "sender whose receiver does not read")
@@ -157,7 +158,7 @@ func TestNothingLeaks(t *testing.T) {
 			w := enginetest.NewWire(t)
 			check := enginetest.Untouched(t)
 			f := timed(model.Both, 4)
-			f.Duration = 2 * minInterval
+			f.Duration = 2 * engine.MinInterval
 			near, far := enginetest.Prepare(t, e, w, f)
 			enginetest.Succeed(t, near, far, model.Both)
 			for _, e := range []*enginetest.End{near, far} {

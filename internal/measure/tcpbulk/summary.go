@@ -3,12 +3,12 @@ package tcpbulk
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"time"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/run"
 	"linerate/internal/measure/tcpinfo"
 )
 
@@ -41,7 +41,7 @@ func (s *sums) prepare(spec model.Flow, n int) {
 const source = "TCP_INFO"
 
 // add counts the interval between two snapshots in.
-func (s *sums) add(prev, cur *snapshot) {
+func (s *sums) add(prev, cur []tcpinfo.Info) {
 	if s.reason != "" {
 		return
 	}
@@ -50,8 +50,8 @@ func (s *sums) add(prev, cur *snapshot) {
 	accumulate(&s.busy, growth(prev, cur, busy))
 	accumulate(&s.rwnd, growth(prev, cur, rwndLimited))
 	accumulate(&s.sndbuf, growth(prev, cur, sndbufLimited))
-	for i := range cur.info {
-		if rtt, known := cur.info[i].RTT.Get(); known {
+	for i := range cur {
+		if rtt, known := cur[i].RTT.Get(); known {
 			s.rtts = append(s.rtts, rtt)
 		}
 	}
@@ -82,10 +82,10 @@ func cwnd(i *tcpinfo.Info) fact.Of[units.Bytes]            { return i.Cwnd }
 func peerWindow(i *tcpinfo.Info) fact.Of[units.Bytes]      { return i.PeerWindow }
 
 // total sums field over the streams of s; unknown unless each one knows it.
-func total[T ~int64](s *snapshot, field func(*tcpinfo.Info) fact.Of[T]) fact.Of[T] {
+func total[T ~int64](infos []tcpinfo.Info, field func(*tcpinfo.Info) fact.Of[T]) fact.Of[T] {
 	var sum T
-	for i := range s.info {
-		v, known := field(&s.info[i]).Get()
+	for i := range infos {
+		v, known := field(&infos[i]).Get()
 		if !known {
 			return fact.Of[T]{}
 		}
@@ -95,7 +95,7 @@ func total[T ~int64](s *snapshot, field func(*tcpinfo.Info) fact.Of[T]) fact.Of[
 }
 
 // growth is by how much the sum of field grew.
-func growth[T ~int64](prev, cur *snapshot, field func(*tcpinfo.Info) fact.Of[T]) fact.Of[T] {
+func growth[T ~int64](prev, cur []tcpinfo.Info, field func(*tcpinfo.Info) fact.Of[T]) fact.Of[T] {
 	before, known := total(prev, field).Get()
 	after, also := total(cur, field).Get()
 	if !known || !also {
@@ -105,11 +105,11 @@ func growth[T ~int64](prev, cur *snapshot, field func(*tcpinfo.Info) fact.Of[T])
 }
 
 // segments is growth of the segments sent, which the kernel counts modulo 2^32.
-func segments(prev, cur *snapshot) fact.Of[int64] {
+func segments(prev, cur []tcpinfo.Info) fact.Of[int64] {
 	var sum int64
-	for i := range cur.info {
-		before, known := prev.info[i].SegmentsOut.Get()
-		after, also := cur.info[i].SegmentsOut.Get()
+	for i := range cur {
+		before, known := prev[i].SegmentsOut.Get()
+		after, also := cur[i].SegmentsOut.Get()
 		if !known || !also {
 			return fact.Of[int64]{}
 		}
@@ -119,11 +119,11 @@ func segments(prev, cur *snapshot) fact.Of[int64] {
 }
 
 // meanRTT is the mean of the round trips of the streams that have one.
-func meanRTT(s *snapshot) fact.Of[time.Duration] {
+func meanRTT(infos []tcpinfo.Info) fact.Of[time.Duration] {
 	var sum time.Duration
 	n := 0
-	for i := range s.info {
-		if rtt, known := s.info[i].RTT.Get(); known {
+	for i := range infos {
+		if rtt, known := infos[i].RTT.Get(); known {
 			sum += rtt
 			n++
 		}
@@ -135,80 +135,62 @@ func meanRTT(s *snapshot) fact.Of[time.Duration] {
 }
 
 // leastRTT is the least round trip of any stream.
-func leastRTT(s *snapshot) fact.Of[time.Duration] {
+func leastRTT(infos []tcpinfo.Info) fact.Of[time.Duration] {
 	var least fact.Of[time.Duration]
-	for i := range s.info {
-		if rtt, known := s.info[i].RTTMin.Get(); known {
+	for i := range infos {
+		if rtt, known := infos[i].RTTMin.Get(); known {
 			least = fact.Known(min(rtt, least.Or(rtt)), source)
 		}
 	}
 	return least
 }
 
-// samples adds the values of the interval from f.prev to f.cur to out.
-func (f *flow) samples(host model.Host, out []model.Sample) []model.Sample {
-	length := f.cur.at - f.prev.at
-	emit := func(m model.Metric, v float64) {
-		out = append(out, model.Sample{
-			Host: host, Direction: f.direction, Metric: m, Value: v,
-			Start: f.prev.at, Length: length, Omitted: f.state == warming,
-		})
+// tell adds what the kernel says of an interval.
+func (f *flow) tell(add run.Add) {
+	if f.sums.reason != "" {
+		return
 	}
 	each := func(m model.Metric, of func(i int) float64) {
 		for i := 0; len(f.streams) > 1 && i < len(f.streams); i++ {
-			emit(m, of(i))
-			out[len(out)-1].Of = strconv.Itoa(i + 1)
+			add(m, of(i), run.Stream(i))
 		}
 	}
-	rateOf := func(i int) float64 { return float64(f.cur.bytes[i]-f.prev.bytes[i]) * 8 / length.Seconds() }
-	rate := float64(f.cur.total-f.prev.total) * 8 / length.Seconds()
-	if f.role == model.Receiver {
-		emit(model.Goodput, rate)
-		each(model.StreamGoodput, rateOf)
-		return out
-	}
-	emit(model.Sent, rate)
-	each(model.StreamSent, rateOf)
-	if f.sums.reason != "" {
-		return out
-	}
-	if n, known := growth(&f.prev, &f.cur, retransmits).Get(); known {
-		emit(model.Retransmits, float64(n))
+	if n, known := growth(f.prev, f.cur, retransmits).Get(); known {
+		add(model.Retransmits, float64(n), "")
 		each(model.StreamRetransmits, func(i int) float64 {
-			return float64(retransmits(&f.cur.info[i]).Or(0) - retransmits(&f.prev.info[i]).Or(0))
+			return float64(retransmits(&f.cur[i]).Or(0) - retransmits(&f.prev[i]).Or(0))
 		})
 	}
-	if rtt, known := meanRTT(&f.cur).Get(); known {
-		emit(model.RTT, rtt.Seconds())
+	for _, t := range []struct {
+		metric model.Metric
+		rtt    fact.Of[time.Duration]
+	}{{model.RTT, meanRTT(f.cur)}, {model.RTTMin, leastRTT(f.cur)}} {
+		if rtt, known := t.rtt.Get(); known {
+			add(t.metric, rtt.Seconds(), "")
+		}
 	}
-	if rtt, known := leastRTT(&f.cur).Get(); known {
-		emit(model.RTTMin, rtt.Seconds())
+	if w, known := total(f.cur, cwnd).Get(); known {
+		add(model.Cwnd, float64(w), "")
+		each(model.StreamCwnd, func(i int) float64 { return float64(cwnd(&f.cur[i]).Or(0)) })
 	}
-	if w, known := total(&f.cur, cwnd).Get(); known {
-		emit(model.Cwnd, float64(w))
-		each(model.StreamCwnd, func(i int) float64 { return float64(cwnd(&f.cur.info[i]).Or(0)) })
+	if w, known := total(f.cur, peerWindow).Get(); known {
+		add(model.PeerWindow, float64(w), "")
 	}
-	if w, known := total(&f.cur, peerWindow).Get(); known {
-		emit(model.PeerWindow, float64(w))
+	for _, t := range []struct {
+		metric model.Metric
+		of     func(*tcpinfo.Info) fact.Of[time.Duration]
+	}{{model.BusyTime, busy}, {model.RwndLimited, rwndLimited}, {model.SndbufLimited, sndbufLimited}} {
+		if d, known := growth(f.prev, f.cur, t.of).Get(); known {
+			add(t.metric, d.Seconds()/float64(len(f.streams)), "")
+		}
 	}
-	streams := float64(len(f.streams))
-	if t, known := growth(&f.prev, &f.cur, busy).Get(); known {
-		emit(model.BusyTime, t.Seconds()/streams)
-	}
-	if t, known := growth(&f.prev, &f.cur, rwndLimited).Get(); known {
-		emit(model.RwndLimited, t.Seconds()/streams)
-	}
-	if t, known := growth(&f.prev, &f.cur, sndbufLimited).Get(); known {
-		emit(model.SndbufLimited, t.Seconds()/streams)
-	}
-	return out
 }
 
 // summary is what the sender's kernel says of the measured window. What all
 // connections share is told of the first one.
 func (f *flow) summary() *model.TCPSummary {
 	s := &f.sums
-	first := f.shut.info[0]
+	first := f.cur[0]
 	n := time.Duration(len(f.streams))
 	mean := func(sum fact.Of[time.Duration]) fact.Of[time.Duration] {
 		if t, known := sum.Get(); known {

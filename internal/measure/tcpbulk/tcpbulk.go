@@ -39,9 +39,8 @@ const Name = bulk.Name
 
 // Limits of a flow.
 const (
-	maxStreams  = 4096
-	maxBlock    = 64 << 20
-	minInterval = 10 * time.Millisecond
+	maxStreams = 4096
+	maxBlock   = 64 << 20
 )
 
 // Engine is the bulk engine. It is safe for concurrent use; one engine per

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/must"
 )
@@ -22,7 +23,7 @@ func warned(e *enginetest.End, what string) bool {
 // long is a flow that ends only when something makes it.
 func long() model.Flow {
 	return model.Flow{
-		Direction: model.To, Streams: 2, Duration: time.Hour, Interval: minInterval,
+		Direction: model.To, Streams: 2, Duration: time.Hour, Interval: engine.MinInterval,
 		Params: traffic.Write(udp.Params{Rate: 20e6}),
 	}
 }

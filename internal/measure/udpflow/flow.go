@@ -11,25 +11,14 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/datagram"
+	"linerate/internal/measure/run"
 	"linerate/internal/rescue"
-)
-
-// state says where a direction is in its run, as this end's sampler sees it.
-type state int
-
-const (
-	warming   state = iota // the omitted time
-	measuring              // the window is open
-	winding                // it is closed: ends and late datagrams are on their way
-	closed                 // nothing more comes
 )
 
 // flow is one direction at one end: its streams, and what the sampler knows.
 // Only the sampler's goroutine uses it.
 type flow struct {
-	direction model.Direction
-	role      model.Role
-	spec      model.Flow
+	run.Part
 	bounds    bounds
 	conns     []*datagram.Conn
 	out       []*outbound // of a sender
@@ -38,40 +27,24 @@ type flow struct {
 	running   sync.WaitGroup
 	answering atomic.Bool // the receiver's window is over
 
-	state      state
-	open, shut reading // edges of the measured window
-	prev, cur  reading // edges of the present interval
-	shown      int64   // losses told in samples
 	halted     bool
-	fault      error // why there is no result
-	warnings   []string
 	dropped    int64 // by the receiver's socket before the run
 	countDrops bool
 }
 
-// reading is a reading of clock and counters together.
-type reading struct {
-	at      time.Duration // since the start
-	bytes   int64         // payload over all streams
-	each    []int64       // per stream
-	count   int64         // different datagrams
-	missing int64
-}
-
-func newReading(n int) reading { return reading{each: make([]int64, n)} }
-
-func (r *reading) copyFrom(o *reading) {
-	r.at, r.bytes, r.count, r.missing = o.at, o.bytes, o.count, o.missing
-	copy(r.each, o.each)
+func newFlow(d model.Direction, role model.Role, spec model.Flow, b bounds) *flow {
+	f := &flow{Part: run.Part{Direction: d, Role: role, Spec: spec, Datagrams: true}, bounds: b}
+	f.Count, f.Tell, f.Progress, f.Report = f.count, f.tell, f.progress, f.report
+	f.Closed = func() { f.answering.Store(true) }
+	return f
 }
 
 // prepare makes the streams ready.
 func (f *flow) prepare() error {
-	n := len(f.conns)
-	f.open, f.shut, f.prev, f.cur = newReading(n), newReading(n), newReading(n), newReading(n)
+	f.Prepare(len(f.conns))
 	for i, c := range f.conns {
 		var err error
-		if f.role == model.Sender {
+		if f.Role == model.Sender {
 			err = f.prepareOut(i, c)
 		} else {
 			err = f.prepareIn(i, c)
@@ -94,14 +67,14 @@ func (f *flow) useKeys(l *line) {
 }
 
 func (f *flow) prepareOut(i int, c *datagram.Conn) error {
-	u := settings(f.spec)
+	u := settings(f.Spec)
 	n := len(f.conns)
-	if f.size = int(f.spec.Block); f.size == 0 {
+	if f.size = int(f.Spec.Block); f.size == 0 {
 		f.size = block(c)
 	}
 	s := &outbound{
-		conn: c, number: uint16(i), size: f.size, omit: f.spec.Omit, length: f.spec.Duration, bounds: f.bounds,
-		quota: share(f.spec, f.size, i),
+		conn: c, number: uint16(i), size: f.size, omit: f.Spec.Omit, length: f.Spec.Duration, bounds: f.bounds,
+		quota: share(f.Spec, f.size, i),
 	}
 	o := datagram.SenderOptions{
 		Size: f.size, Gap: gap(u.Rate, n, f.size), Stamp: s.stamp, Before: s.step,
@@ -147,7 +120,7 @@ const hot = 50 * time.Microsecond
 
 func (f *flow) prepareIn(i int, c *datagram.Conn) error {
 	s := newInbound(c, i, len(f.conns), &f.answering)
-	size := cmp.Or(int(f.spec.Block), ethernetMTU)
+	size := cmp.Or(int(f.Spec.Block), ethernetMTU)
 	var err error
 	s.receiver, err = datagram.NewReceiver(c, datagram.ReceiverOptions{
 		Size: max(size, endLen), Handle: s.handle, After: s.publish, Spin: hot,
@@ -197,20 +170,17 @@ func (f *flow) drops() (n int64, known bool) {
 	return n, true
 }
 
-// read takes a reading at time at into f.cur.
-func (f *flow) read(at time.Duration) {
-	f.cur.at, f.cur.bytes, f.cur.count, f.cur.missing = at, 0, 0, 0
+// count reads the counters.
+func (f *flow) count(r *run.Reading) {
 	for i, s := range f.out {
 		n := s.sender.Sent.Load()
-		f.cur.each[i] = n * int64(f.size)
-		f.cur.bytes += f.cur.each[i]
-		f.cur.count += n
+		r.Set(i, n*int64(f.size))
+		r.Datagrams += n
 	}
 	for i, s := range f.in {
-		f.cur.each[i] = s.bytes.Load()
-		f.cur.bytes += f.cur.each[i]
-		f.cur.count += s.count.Load()
-		f.cur.missing += s.missing.Load()
+		r.Set(i, s.bytes.Load())
+		r.Datagrams += s.count.Load()
+		r.Missing += s.missing.Load()
 	}
 }
 

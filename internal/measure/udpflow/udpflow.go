@@ -42,11 +42,10 @@ const Name = udp.Name
 
 // Limits of a flow.
 const (
-	maxStreams  = 128 // each takes a thread
-	minBlock    = headerLen
-	maxBlock    = datagram.MaxPayload
-	minInterval = 10 * time.Millisecond
-	maxTime     = 48 * time.Hour // send times count modulo 78 h
+	maxStreams = 128 // each takes a thread
+	minBlock   = headerLen
+	maxBlock   = datagram.MaxPayload
+	maxTime    = 48 * time.Hour // send times count modulo 78 h
 )
 
 // Engine is the datagram engine. It is safe for concurrent use; one engine per
@@ -176,10 +175,11 @@ func (e *Engine) openFlow(ctx context.Context, env engine.Env, spec model.Flow, 
 	if err != nil {
 		return nil, fmt.Errorf("open %d udp sockets %s: %w", spec.Streams, d, err)
 	}
-	fl := &flow{direction: d, role: model.Receiver, spec: spec, bounds: e.bounds}
+	role := model.Receiver
 	if d.Sender() == env.Host {
-		fl.role = model.Sender
+		role = model.Sender
 	}
+	fl := newFlow(d, role, spec, e.bounds)
 	o := datagram.Options{
 		Plain: plain(spec), Portable: e.portable, SendBuffer: spec.Window, RecvBuffer: spec.Window,
 	}

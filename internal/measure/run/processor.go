@@ -1,5 +1,4 @@
-// Package usage tells how much processor time a run took.
-package usage
+package run
 
 import (
 	"cmp"
@@ -14,17 +13,17 @@ import (
 // sockio.SystemCPU.
 const source = "the system's clock of busy processors"
 
-// Reading is a reading of the processor clocks. The zero value is of a process
+// Processor is a reading of the processor clocks. The zero value is of a process
 // that has just begun.
-type Reading struct {
+type Processor struct {
 	At      time.Duration // since the run's start, by the caller's clock
 	process sockio.CPUTime
 	busy    fact.Of[time.Duration] // of the whole machine; read at edges only
 }
 
 // Read reads the clock of the process, which takes some microseconds.
-func Read(at time.Duration) Reading {
-	r := Reading{At: at}
+func Read(at time.Duration) Processor {
+	r := Processor{At: at}
 	// Unsupported nowhere that linerate runs; zero elsewhere.
 	r.process, _ = sockio.ProcessCPU()
 	return r
@@ -32,7 +31,7 @@ func Read(at time.Duration) Reading {
 
 // ReadEdge reads the clocks of the process and of the whole machine, for the
 // edge of a window.
-func ReadEdge(at time.Duration) Reading {
+func ReadEdge(at time.Duration) Processor {
 	r := Read(at)
 	busy, err := sockio.SystemCPU()
 	if err != nil {
@@ -45,7 +44,7 @@ func ReadEdge(at time.Duration) Reading {
 
 // Sample is the sample of the interval from prev to r, at the end host of a run
 // whose window opens at omit. The interval is longer than nothing.
-func (r Reading) Sample(prev Reading, host model.Host, omit time.Duration) model.Sample {
+func (r Processor) Sample(prev Processor, host model.Host, omit time.Duration) model.Sample {
 	length := r.At - prev.At
 	return model.Sample{
 		Host: host, Metric: model.CPU, Value: r.process.Sub(prev.process).Total().Seconds() / length.Seconds(),
@@ -55,7 +54,7 @@ func (r Reading) Sample(prev Reading, host model.Host, omit time.Duration) model
 
 // Fill puts what was used in the window into out. Both readings are edges; the
 // busy time is unknown where one is not, or where the system does not tell.
-func Fill(out *model.EndReport, open, shut Reading) {
+func Fill(out *model.EndReport, open, shut Processor) {
 	used := shut.process.Sub(open.process)
 	out.CPUUser, out.CPUSystem, out.CPUWindow = used.User, used.System, shut.At-open.At
 	before, known := open.busy.Get()

@@ -1,4 +1,4 @@
-package usage
+package run
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"linerate/internal/must"
 )
 
-func edge(at, user, system, busy time.Duration) Reading {
-	return Reading{At: at, process: sockio.CPUTime{User: user, System: system}, busy: fact.Known(busy, source)}
+func edge(at, user, system, busy time.Duration) Processor {
+	return Processor{At: at, process: sockio.CPUTime{User: user, System: system}, busy: fact.Known(busy, source)}
 }
 
 func TestFill(t *testing.T) {
@@ -32,9 +32,9 @@ func TestFill(t *testing.T) {
 // it is missing from.
 func TestFillSaysWhy(t *testing.T) {
 	whole := edge(time.Second, 0, 0, time.Second)
-	blind := Reading{At: 2 * time.Second, busy: fact.Unknown[time.Duration]("no such clock")}
+	blind := Processor{At: 2 * time.Second, busy: fact.Unknown[time.Duration]("no such clock")}
 	for name, c := range map[string]struct {
-		open, shut Reading
+		open, shut Processor
 		reason     string
 	}{
 		"open":      {blind, whole, "no such clock"},
