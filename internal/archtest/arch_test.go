@@ -34,6 +34,7 @@ var layers = []struct {
 	{"internal/confined", nil},
 	{"internal/measure", []string{"internal/core", "internal/measure", "internal/rescue"}},
 	{"internal/host", []string{"internal/core", "internal/host", "internal/rescue", "internal/tail"}},
+	{"internal/host/canary", []string{"internal/core", "internal/measure/engine", "internal/measure/sockio", "internal/rescue"}}, // its packets leave as data do
 	{"internal/control", []string{"internal/core", "internal/measure", "internal/host", "internal/control", "internal/rescue", "internal/tail"}},
 	{"internal/control/session", []string{"internal/core", "internal/rescue", "internal/control/session", "internal/control/wire"}}, // what two hosts say to each other is no host's
 	{"internal/lab", []string{"internal/core", "internal/control/wire", "internal/lab", "internal/tail"}},

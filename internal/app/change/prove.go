@@ -139,11 +139,12 @@ func (c *change) provePaths(ctx context.Context) error {
 // path asks how large packets of a host to another may be.
 func (c *change) path(ctx context.Context, e *end, to string, settle time.Duration) (mtu.Way, probe.Path, error) {
 	size := e.mtuThen()
-	got, err := e.Client.Probe(ctx, []string{probe.PathTo(to, size)}, pathTime, settle)
+	target := probe.PathTo(to, size)
+	got, err := e.Client.Probe(ctx, []string{target}, pathTime, settle)
 	if err != nil {
 		return mtu.Way{}, probe.Path{}, err
 	}
-	p, _ := probe.PathOf(got, to, size)
+	p, _ := probe.PathOf(got, target)
 	w := mtu.Way{From: e.Name, To: to, Asked: size, Passes: p.Passes, Exact: p.Exact, Told: p.Told, Router: p.Router, MTU: p.MTU}
 	if to == e.Peer {
 		w.ToMTU = c.peerMTU(e.Side)

@@ -100,7 +100,8 @@ func gateway(ctx context.Context, address string, size int) (fact.Of[time.Durati
 	}
 	w := model.Way{Direction: model.To, Asked: min(size, mtu.Most), Passes: fact.Unknown[int]("not asked: " + rtt.Reason())}
 	if rtt.IsKnown() {
-		w = wayOf(w, canary.Probe(ctx, probe.PathTo(address, w.Asked), wayTime, 0), address)
+		target := probe.PathTo(address, w.Asked)
+		w = wayOf(w, canary.Probe(ctx, target, wayTime, 0), target)
 	}
 	return rtt, w
 }

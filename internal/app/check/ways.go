@@ -46,20 +46,21 @@ func way(ctx context.Context, e *reach.Ends, d model.Direction) model.Way {
 	if c == nil {
 		return unseen("not visible: " + e.Foreign() + " does not probe")
 	}
-	from, to := e.Hosts[0], e.Hosts[1]
+	from, to, egress := e.Hosts[0], e.Hosts[1], e.Path().Egress
 	if d == model.From {
-		from, to = to, from
+		from, to, egress = to, from, egress.MarkOnly()
 	}
 	size := largest(from)
 	if size == 0 || to.Address == "" {
 		return unseen("not visible: the interface or the address of an end is not known")
 	}
 	w.Asked = min(size, mtu.Most)
-	got, err := c.Probe(ctx, []string{probe.PathTo(to.Address, w.Asked)}, wayTime, 0)
+	target := probe.PathFrom(egress, to.Address, w.Asked)
+	got, err := c.Probe(ctx, []string{target}, wayTime, 0)
 	if err != nil {
 		return unseen("not visible: " + err.Error())
 	}
-	return wayOf(w, got, to.Address)
+	return wayOf(w, got, target)
 }
 
 // largest is the largest IP packet that a host sends to the other one, in bytes; 0 is
@@ -74,9 +75,9 @@ func largest(f model.HostFacts) int {
 	return n
 }
 
-// wayOf fills in what probes of the way to an address found.
-func wayOf(w model.Way, got []probe.Result, to string) model.Way {
-	p, ok := probe.PathOf(got, to, w.Asked)
+// wayOf fills in what the probes of target found.
+func wayOf(w model.Way, got []probe.Result, target string) model.Way {
+	p, ok := probe.PathOf(got, target)
 	if !ok {
 		w.Passes = fact.Unknown[int]("not visible: no answer")
 		return w

@@ -187,6 +187,9 @@ func (e *Ends) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if c == e.Near && e.path.Bind != "" {
+			f.Address, _, _ = strings.Cut(e.path.Bind, "%")
+		}
 		e.Hosts = append(e.Hosts, f)
 		e.tellRecovered(ctx, c)
 	}

@@ -270,7 +270,8 @@ func (o *Opener) blackHole(ctx context.Context, err error) error {
 		return err
 	}
 	most, link := facts.MTU.Or(mtu.Least), facts.Interface.Or("")
-	p, found := probe.PathOf(canary.Probe(ctx, probe.PathTo(f.Vanishes, most), sizeTime, 0), f.Vanishes, most)
+	target := probe.PathTo(f.Vanishes, most)
+	p, found := probe.PathOf(canary.Probe(ctx, target, sizeTime, 0), target)
 	if !found || p.Passes < mtu.Least || p.Passes >= most {
 		return err
 	}

@@ -76,6 +76,11 @@ func (a *agent) Probe(ctx context.Context, targets []string, within, settle time
 	if err := a.mayTune(); err != nil {
 		return nil, err
 	}
+	for _, t := range targets {
+		if q, _ := probe.ParseQuery(t); a.MayConnect != nil && q.From != q.From.MarkOnly() {
+			return nil, fmt.Errorf("%w: this server chooses the address and interface of its probes by itself", session.ErrRefused)
+		}
+	}
 	answers := make([][]probe.Result, len(targets))
 	var all rescue.Group // a panic is this call's, which its session guards
 	for i, t := range targets {

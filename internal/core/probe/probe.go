@@ -4,9 +4,12 @@ package probe
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"linerate/internal/core/model"
 )
 
 // Result is what became of one question.
@@ -56,7 +59,7 @@ func Valid(target string) error {
 		return fmt.Errorf("%q: want an address, HOST:PORT or a URL", target)
 	case strings.HasPrefix(target, pathScheme), strings.HasPrefix(target, smallScheme):
 		if !isQuery {
-			return fmt.Errorf("%q: want path://HOST/BYTES or small://HOST", target)
+			return fmt.Errorf("%q: want path://HOST/BYTES, with ?bind=, bind_dev= or dscp= behind it, or small://HOST", target)
 		}
 	case strings.Contains(target, "://") && !strings.HasPrefix(target, "http://") && !strings.HasPrefix(target, "https://"):
 		return fmt.Errorf("%q: want a URL of http or https", target)
@@ -74,7 +77,22 @@ const Small = 128
 
 // PathTo is the target that asks how large packets to a host may be, up to bytes
 // of the IP packet. The answers are read by PathOf.
-func PathTo(host string, bytes int) string { return pathScheme + host + "/" + strconv.Itoa(bytes) }
+func PathTo(host string, bytes int) string { return PathFrom(model.Egress{}, host, bytes) }
+
+// PathFrom is PathTo with packets that leave as from says, but for its ports.
+func PathFrom(from model.Egress, host string, bytes int) string {
+	target := pathScheme + host + "/" + strconv.Itoa(bytes)
+	v := url.Values{}
+	for key, value := range map[string]string{"bind": from.Bind, "bind_dev": from.Device, "dscp": strconv.Itoa(from.DSCP)} {
+		if value != "" && value != "0" {
+			v.Set(key, value)
+		}
+	}
+	if len(v) > 0 {
+		target += "?" + v.Encode()
+	}
+	return target
+}
 
 // SmallTo is the target that asks a host with small packets only.
 func SmallTo(host string) string { return smallScheme + host }
@@ -82,7 +100,8 @@ func SmallTo(host string) string { return smallScheme + host }
 // Query is what a target of PathTo or SmallTo asks.
 type Query struct {
 	Target, Host string
-	Bytes        int // 0: small packets only
+	Bytes        int          // 0: small packets only
+	From         model.Egress // where the packets leave from
 }
 
 // ParseQuery reads a target of PathTo or SmallTo; it reports false for any other.
@@ -94,12 +113,33 @@ func ParseQuery(target string) (Query, bool) {
 	if !ok {
 		return Query{}, false
 	}
-	at := strings.LastIndex(rest, "/")
-	if at <= 0 || strings.Contains(rest[:at], "/") {
-		return Query{}, false
+	rest, from, _ := strings.Cut(rest, "?")
+	host, size, _ := strings.Cut(rest, "/")
+	n, err := strconv.Atoi(size)
+	q := Query{Target: target, Host: host, Bytes: n}
+	return q, err == nil && host != "" && n >= Small && n <= 65535 && q.from(from) == nil
+}
+
+// from reads what PathFrom wrote of where packets leave from.
+func (q *Query) from(text string) error {
+	v, err := url.ParseQuery(text)
+	if err != nil {
+		return err
 	}
-	n, err := strconv.Atoi(rest[at+1:])
-	return Query{Target: target, Host: rest[:at], Bytes: n}, err == nil && n >= Small && n <= 65535
+	if bind := v.Get("bind"); bind != "" {
+		if q.From, err = model.ParseBind(bind); err != nil {
+			return err
+		}
+	}
+	if device := v.Get("bind_dev"); device != "" {
+		if q.From.Device, err = model.ParseDevice(device); err != nil {
+			return err
+		}
+	}
+	if dscp := v.Get("dscp"); dscp != "" {
+		q.From.DSCP, err = model.ParseDSCP(dscp)
+	}
+	return err
 }
 
 // What the answers after the first one of a path are about, and how the first one
@@ -135,16 +175,16 @@ type Path struct {
 	MTU     int    // that was told with it; 0 for none
 }
 
-// PathOf reads the answers to PathTo(host, bytes). It reports false where there
-// are none.
-func PathOf(results []Result, host string, bytes int) (Path, bool) {
-	target := PathTo(host, bytes)
+// PathOf reads the answers to a target of PathTo or PathFrom. It reports false where
+// there are none.
+func PathOf(results []Result, target string) (Path, bool) {
+	q, _ := ParseQuery(target)
 	i := slices.IndexFunc(results, func(r Result) bool { return r.Target == target })
 	if i < 0 {
 		return Path{}, false
 	}
 	r := results[i]
-	p := Path{Host: host, Asked: bytes, Passes: r.Bytes, Exact: !strings.HasPrefix(r.Detail, AtLeast)}
+	p := Path{Host: q.Host, Asked: q.Bytes, Passes: r.Bytes, Exact: !strings.HasPrefix(r.Detail, AtLeast)}
 	for _, more := range results[i+1:] {
 		of, who, ok := strings.Cut(more.Target, " ")
 		switch {

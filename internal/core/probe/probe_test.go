@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
 
@@ -31,13 +32,13 @@ func TestPathOf(t *testing.T) {
 		{Target: "router path://10.0.0.2/9000", Bytes: 1500, OK: true, Detail: "10.0.0.1"},
 		{Target: "path://b/9000", Bytes: 4000, Detail: "at least 4000 bytes pass, 4050 do not"},
 	}
-	p, ok := PathOf(answers, "10.0.0.2", 9000)
+	p, ok := PathOf(answers, "path://10.0.0.2/9000")
 	want := (Path{Host: "10.0.0.2", Address: "10.0.0.2", Asked: 9000, Passes: 1500, Exact: true, Router: "10.0.0.1", Told: true, MTU: 1500})
 	must.True(t, ok && p == want, "%+v", p)
-	if p, ok := PathOf(answers, "b", 9000); !ok || p.Exact || p.Told || p.Passes != 4000 {
+	if p, ok := PathOf(answers, "path://b/9000"); !ok || p.Exact || p.Told || p.Passes != 4000 {
 		t.Errorf("%+v", p)
 	}
-	if _, ok := PathOf(answers, "b", 1500); ok {
+	if _, ok := PathOf(answers, "path://b/1500"); ok {
 		t.Error("an answer to another question")
 	}
 }
@@ -45,7 +46,9 @@ func TestPathOf(t *testing.T) {
 func TestValidPath(t *testing.T) {
 	for target, ok := range map[string]bool{
 		"path://10.0.0.1/1500": true, "path://fe80::1%eth0/1500": true, "small://10.0.0.1": true, "path://10.0.0.1": false,
-		"path://10.0.0.1/70000": false, "path:///1500": false, "small://": false, "path://a/b/1500": false, "path://a/x": false,
+		"path://10.0.0.1/70000": false, "path:///1500": false,
+		"path://b/1500?bind=10.0.0.2&bind_dev=v1&dscp=46": true, "path://b/1500?bind=b": false, "path://b/1500?dscp=64": false, "path://b/1500?bind_dev=a+b": false,
+		PathFrom(model.Egress{Bind: "fe80::1%eth0", DSCP: 8}, "fe80::2%eth0", 1500): true, "small://": false, "path://a/b/1500": false, "path://a/x": false,
 	} {
 		must.Equal(t, Valid(target) == nil, ok, "%s", target)
 	}

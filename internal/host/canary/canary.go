@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
 	"linerate/internal/rescue"
 )
@@ -123,7 +124,7 @@ func connect(ctx context.Context, addr string) (string, error) {
 // probeHost asks an address with small and with full packets.
 func probeHost(ctx context.Context, target string, within, settle time.Duration) []probe.Result {
 	small, full := probe.Result{Target: target}, probe.Result{Target: target, Full: true}
-	addr, err := resolve(ctx, target)
+	addr, err := resolve(ctx, target, model.Egress{})
 	if err == nil {
 		err = awaitLink(ctx, addr, settle)
 	}
@@ -152,16 +153,17 @@ func probeHost(ctx context.Context, target string, within, settle time.Duration)
 	return []probe.Result{small, full}
 }
 
-func resolve(ctx context.Context, target string) (netip.Addr, error) {
+// resolve finds the address of a target. Packets to it leave as from says.
+func resolve(ctx context.Context, target string, from model.Egress) (endpoint, error) {
 	if a, err := netip.ParseAddr(target); err == nil {
-		return a.Unmap(), nil
+		return endpoint{a.Unmap(), from}, nil
 	}
 	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", target)
 	if err != nil {
-		return netip.Addr{}, err
+		return endpoint{}, err
 	}
 	if len(all) == 0 {
-		return netip.Addr{}, fmt.Errorf("%s has no address", target)
+		return endpoint{}, fmt.Errorf("%s has no address", target)
 	}
-	return all[0].Unmap(), nil
+	return endpoint{all[0].Unmap(), from}, nil
 }

@@ -34,7 +34,7 @@ func TestProbeAddress(t *testing.T) {
 
 // TestEachWay: one way alone is enough where the others are closed.
 func TestEachWay(t *testing.T) {
-	lo := netip.MustParseAddr("127.0.0.1")
+	lo := endpoint{Addr: netip.MustParseAddr("127.0.0.1")}
 	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
 	for _, size := range []int{probe.Small, 1500, 9000} {

@@ -9,11 +9,13 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
+	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/sockio"
 	"linerate/internal/rescue"
 )
 
@@ -28,6 +30,18 @@ const (
 	wait = 700 * time.Millisecond
 )
 
+// endpoint is an address to ask, and where the packets to it leave from.
+type endpoint struct {
+	netip.Addr
+	from model.Egress
+}
+
+// dial makes a socket to a port of it.
+func (e endpoint) dial(ctx context.Context, network string, port int) (net.Conn, error) {
+	o := engine.SocketOptions{Egress: e.from}
+	return sockio.Dial(ctx, net.Dialer{}, network, net.JoinHostPort(e.String(), strconv.Itoa(port)), o)
+}
+
 // errSilent is a try without an answer.
 var errSilent = errors.New("no answer in time")
 
@@ -35,7 +49,7 @@ var errSilent = errors.New("no answer in time")
 // may be cut, and returns the first answer. TCP begins with small packets only.
 // The error is a *tooBig where somebody said that, errSilent where nobody said
 // anything.
-func anyAnswer(ctx context.Context, to netip.Addr, size int, wait time.Duration) (string, error) {
+func anyAnswer(ctx context.Context, to endpoint, size int, wait time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	asks := []func() (string, error){
@@ -79,9 +93,10 @@ func anyAnswer(ctx context.Context, to netip.Addr, size int, wait time.Duration)
 }
 
 // knock makes a TCP connection; that nobody listens is an answer too.
-func knock(ctx context.Context, to netip.Addr, port int) (string, error) {
-	_, err := connect(ctx, net.JoinHostPort(to.String(), strconv.Itoa(port)))
+func knock(ctx context.Context, to endpoint, port int) (string, error) {
+	c, err := to.dial(ctx, "tcp", port)
 	if err == nil {
+		_ = c.Close() // nothing was sent
 		return fmt.Sprintf("TCP port %d accepts", port), nil
 	}
 	if refused(err) {
@@ -93,13 +108,15 @@ func knock(ctx context.Context, to netip.Addr, port int) (string, error) {
 // refusedPort sends a datagram to a port where nobody listens. The system tells
 // of the ICMP message that comes back (RFC 1122 section 4.1.3.3) by an error of
 // the socket. It needs no rights.
-func refusedPort(ctx context.Context, to netip.Addr, size int) (string, error) {
-	d := net.Dialer{Control: whole}
-	c, err := d.DialContext(ctx, "udp", netip.AddrPortFrom(to, closedPort).String())
+func refusedPort(ctx context.Context, to endpoint, size int) (string, error) {
+	c, err := to.dial(ctx, "udp", closedPort)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
+	if err := sockio.Uncut(c.(*net.UDPConn)); err != nil {
+		return "", err
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = c.SetDeadline(deadline) // a new socket takes one
 	}
@@ -123,12 +140,17 @@ func refusedPort(ctx context.Context, to netip.Addr, size int) (string, error) {
 
 // echo sends an echo request (RFC 792, RFC 4443 section 4.1) and awaits its
 // reply. It needs the right to open a raw socket.
-func echo(ctx context.Context, to netip.Addr, size int) (string, error) {
+func echo(ctx context.Context, to endpoint, size int) (string, error) {
 	network, local, request, reply := "ip4:icmp", "0.0.0.0", byte(8), byte(0)
 	if to.Is6() {
 		network, local, request, reply = "ip6:ipv6-icmp", "::", 128, 129
 	}
-	l := net.ListenConfig{Control: whole}
+	if to.from.Bind != "" {
+		local = to.from.Bind
+	}
+	l := net.ListenConfig{Control: func(network, address string, c syscall.RawConn) error {
+		return errors.Join(sockio.ControlUncut(network, address, c), sockio.ControlEgress(to.from)(network, address, c))
+	}}
 	c, err := l.ListenPacket(ctx, network, local)
 	if err != nil {
 		return "", err
@@ -176,24 +198,7 @@ func addrOf(a net.Addr) netip.Addr {
 // refusedBySize is what the system learnt when it says that a datagram was too
 // big. It does not tell from whom.
 func refusedBySize(c net.Conn) error {
-	u, ok := c.(*net.UDPConn)
-	if !ok {
-		return &tooBig{}
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return &tooBig{}
-	}
-	network := "udp4"
-	if a, ok := u.RemoteAddr().(*net.UDPAddr); ok && a.IP.To4() == nil {
-		network = "udp6"
-	}
-	return &tooBig{mtu: learnt(network, raw)}
-}
-
-// six reports whether a network of package net is one of IPv6.
-func six(network string) bool {
-	return strings.HasPrefix(network, "ip6") || strings.HasSuffix(network, "6")
+	return &tooBig{mtu: sockio.PathMTU(c.(*net.UDPConn))}
 }
 
 // silent turns a timeout into errSilent.
@@ -205,7 +210,7 @@ func silent(err error) error {
 }
 
 // headers is how many bytes of a packet to an address are no payload of UDP.
-func headers(to netip.Addr) int {
+func headers(to endpoint) int {
 	if to.Is6() {
 		return header6 + header
 	}
@@ -229,9 +234,8 @@ func checksum(b []byte) uint16 {
 
 // towards returns the interface that packets to an address leave by, as far as
 // the address that they leave with tells.
-func towards(ctx context.Context, to netip.Addr) (*net.Interface, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "udp", netip.AddrPortFrom(to, closedPort).String())
+func towards(ctx context.Context, to endpoint) (*net.Interface, error) {
+	c, err := to.dial(ctx, "udp", closedPort)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +254,9 @@ func towards(ctx context.Context, to netip.Addr) (*net.Interface, error) {
 			continue // it went away
 		}
 		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Unmap() == local.Addr().Unmap().WithZone("") {
+			p, err := netip.ParsePrefix(a.String())
+			own := local.Addr().Unmap().WithZone("")
+			if err == nil && (p.Addr().Unmap() == own || p.Addr().IsLoopback() && own.IsLoopback()) { // all of 127.0.0.0/8 is
 				return &i, nil
 			}
 		}
@@ -259,7 +265,7 @@ func towards(ctx context.Context, to netip.Addr) (*net.Interface, error) {
 }
 
 // packetSize is the largest IP packet that goes out to an address whole.
-func packetSize(ctx context.Context, to netip.Addr) (int, error) {
+func packetSize(ctx context.Context, to endpoint) (int, error) {
 	i, err := towards(ctx, to)
 	if err != nil {
 		return 0, err
@@ -269,7 +275,7 @@ func packetSize(ctx context.Context, to netip.Addr) (int, error) {
 
 // awaitLink waits until the interface to an address has a link again, which a
 // change may have taken from it for seconds, and until there is a way to it.
-func awaitLink(ctx context.Context, to netip.Addr, settle time.Duration) error {
+func awaitLink(ctx context.Context, to endpoint, settle time.Duration) error {
 	late := time.NewTimer(settle)
 	defer late.Stop()
 	again := time.NewTicker(pause)

@@ -15,7 +15,7 @@ import (
 
 // answer answers a question about a path.
 func answer(ctx context.Context, q probe.Query, within, settle time.Duration) []probe.Result {
-	addr, err := resolve(ctx, q.Host)
+	addr, err := resolve(ctx, q.Host, q.From)
 	if err == nil {
 		err = awaitLink(ctx, addr, settle)
 	}

@@ -1,14 +1,36 @@
 package sockio
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"strings"
+	"syscall"
 )
 
 // Uncut has the datagrams of a connected socket go out in one piece or not at all,
 // whatever the system has learnt about the path before. It wraps
 // errors.ErrUnsupported where the system cannot do that.
 func Uncut(c *net.UDPConn) error { return onUDP(c, uncut) }
+
+// ControlUncut is Uncut for the Control field of a net.ListenConfig.
+func ControlUncut(network, _ string, c syscall.RawConn) error {
+	var failed error
+	err := c.Control(func(fd uintptr) {
+		failed = uncut(fd, strings.HasPrefix(network, "ip6") || strings.HasSuffix(network, "6"))
+	})
+	return errors.Join(err, failed)
+}
+
+// PathMTU is what the system was told about the path of a connected socket, in bytes; 0
+// is unknown.
+func PathMTU(c *net.UDPConn) int {
+	mtu := 0
+	if err := onUDP(c, func(fd uintptr, six bool) error { mtu = pathMTU(fd, six); return nil }); err != nil {
+		return 0
+	}
+	return mtu
+}
 
 // SetMark has datagrams bear a mark of ECN, in the lower two bits (RFC 3168 section 5).
 // It wraps errors.ErrUnsupported where the system cannot do that.

@@ -18,6 +18,19 @@ func uncut(fd uintptr, six bool) error {
 	return nil
 }
 
+// pathMTU reads IP_MTU (ip(7)) or IPV6_MTU (ipv6(7)).
+func pathMTU(fd uintptr, six bool) int {
+	level, option := unix.IPPROTO_IP, unix.IP_MTU
+	if six {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU
+	}
+	mtu, err := unix.GetsockoptInt(int(fd), level, option)
+	if err != nil {
+		return 0
+	}
+	return mtu
+}
+
 func setMark(fd uintptr, six bool, mark byte) error {
 	level, option := unix.IPPROTO_IP, unix.IP_TOS
 	if six {

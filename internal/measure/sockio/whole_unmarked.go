@@ -16,4 +16,6 @@ func setMark(uintptr, bool, byte) error {
 	return fmt.Errorf("set marks of ECN on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
+func pathMTU(uintptr, bool) int { return 0 }
+
 func mark([]byte) (byte, bool) { return 0, false }

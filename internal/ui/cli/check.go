@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
 	"linerate/internal/app/check"
@@ -21,6 +22,7 @@ import (
 // checkFlags are the flags of a check.
 type checkFlags struct {
 	request check.Request
+	path    pathFlags
 	from    string
 	grades  []string
 }
@@ -59,17 +61,22 @@ is not met, and 0 where all are.`,
 		Args: atMostHost,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				for _, flag := range []string{"quick", "disk", "for", "expect", "grade", "from", "title"} {
-					if cmd.Flags().Changed(flag) {
-						return usagef("--%s: belongs to a check of the path to a HOST: name one", flag)
+				var ofPath error
+				cmd.LocalNonPersistentFlags().Visit(func(fl *pflag.Flag) {
+					if fl.Name != "why" {
+						ofPath = usagef("--%s: belongs to a check of the path to a HOST: name one", fl.Name)
 					}
+				})
+				if ofPath != nil {
+					return ofPath
 				}
 				return a.checkAlone(cmd.Context())
 			}
-			return a.check(cmd.Context(), f, args[0])
+			return a.check(cmd.Context(), f, cmd.Flags().Changed, args[0])
 		},
 	}
 	fl := c.Flags()
+	f.path.register(c)
 	fl.BoolVar(&f.request.Quick, "quick", false, "the least that answers, in 10 s")
 	fl.BoolVar(&f.request.Disk, "disk", false, "what each host reads from and writes to its disk besides")
 	fl.BoolVar(&a.why, "why", false, "what each line was told from")
@@ -81,9 +88,12 @@ is not met, and 0 where all are.`,
 	return c
 }
 
-func (a *console) check(ctx context.Context, f checkFlags, host string) error {
+func (a *console) check(ctx context.Context, f checkFlags, given func(string) bool, host string) (err error) {
 	f.request.Grades = strings.Join(f.grades, ";")
 	if err := f.request.Validate(); err != nil {
+		return err
+	}
+	if a.path, err = f.path.over(a.path, given); err != nil {
 		return err
 	}
 	near, far, err := reach.Pair(f.from, host, a.world())

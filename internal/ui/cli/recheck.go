@@ -24,7 +24,7 @@ import (
 
 // recheckFlags say what to look at, and how.
 type recheckFlags struct {
-	runFlags // of which from, far and allowExec
+	runFlags // of which path, from, far and allowExec
 	setting  string
 	state    string
 	allow    string
@@ -55,10 +55,13 @@ The exit code is 0 where all are still better, or with --look proven, and else 8
   linerate recheck tcp.recv_buffer_max root@nas
   linerate recheck last`,
 		Args: cobra.ArbitraryArgs, // see recheckArgs
-		RunE: func(cmd *cobra.Command, args []string) error { return a.recheck(cmd.Context(), f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.recheck(cmd.Context(), f, cmd.Flags().Changed, args)
+		},
 	}
 	fl := c.Flags()
 	a.bindAtBoot(fl)
+	f.path.register(c)
 	fl.BoolVar(&f.look, "look", false, "only say what the fingerprints tell; measure nothing")
 	fl.StringVar(&f.setting, "setting", "", "of a session: name of the setting (default: the one that proved better)")
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
@@ -89,7 +92,7 @@ func (a *console) recheckArgs(args []string) (only []model.KnobID, session, host
 	return only, session, host, nil
 }
 
-func (a *console) recheck(ctx context.Context, f recheckFlags, args []string) error {
+func (a *console) recheck(ctx context.Context, f recheckFlags, given func(string) bool, args []string) error {
 	only, ref, host, err := a.recheckArgs(args)
 	switch {
 	case err != nil:
@@ -123,7 +126,7 @@ func (a *console) recheck(ctx context.Context, f recheckFlags, args []string) er
 		if err != nil {
 			return err
 		}
-		side, f.far = "", s.Far
+		side, f.far, a.path = "", s.Far, s.Plan.Path
 		if err := f.mayExec("session "+s.ID, s.Near, s.Far); err != nil {
 			return err
 		}
@@ -137,6 +140,9 @@ func (a *console) recheck(ctx context.Context, f recheckFlags, args []string) er
 		if f.far, err = a.provenWith(ctx, f, only); err != nil {
 			return err
 		}
+	}
+	if a.path, err = f.path.over(a.path, given); err != nil {
+		return err
 	}
 	near, far, err := reach.Pair(f.from, f.far, a.world())
 	if err != nil {
