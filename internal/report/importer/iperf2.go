@@ -279,19 +279,20 @@ func (s section) direction2(t *Test, me model.Host, d model.Direction, rows []li
 	if ok && len(own) <= 2 && total.mayBeInterval() {
 		t.note(fmt.Sprintf("line %d: the summary of the test may be its first interval: a file that was cut off looks the same", total.number))
 	}
-	if !ok {
-		return cut("the summary of its test", rows[len(rows)-1])
-	}
 	metric := rateMetric(me, d)
 	c := account{direction: d, at: me}
-	for _, l := range own[:len(own)-1] {
+	var counted []line
+	if ok {
+		own, counted = own[:len(own)-1], []line{total}
+		if c.sent = total.amount(); metric != model.Sent {
+			c.sent, c.arrived = nil, c.sent
+		}
+	} else if c.ended = "the summary of its test is missing"; len(own) == 0 {
+		return cut("the summary of its test", rows[len(rows)-1])
+	}
+	for _, l := range own {
 		t.Samples = append(t.Samples, l.sample(me, d, metric, l.bitrate))
 		c.intervals = append(c.intervals, *l.amount())
-	}
-	c.sent = total.amount()
-	counted := []line{total}
-	if metric != model.Sent {
-		c.sent, c.arrived = nil, c.sent
 	}
 	switch {
 	case len(far) > n:

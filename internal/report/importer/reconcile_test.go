@@ -86,6 +86,20 @@ var reconciled = map[string]struct {
 			"[  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0             sender\n[  5]   0.00-1.00   sec  0.00 Bytes  0.00 bits/sec                  receiver\n",
 		map[model.Direction]float64{model.To: 998e6}, "did not end by itself (the client has terminated)",
 	},
+	"iperf3 text, killed": {
+		"Connecting to host h, port 5201\n[  5] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n[  7] local 192.0.2.1 port 6 connected to 192.0.2.2 port 5201\n[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n" +
+			"[  5]   0.00-1.00   sec  12.0 MBytes   101 Mbits/sec    0    331 KBytes\n[  7]   0.00-1.00   sec  12.0 MBytes   101 Mbits/sec    0    331 KBytes\n[SUM]   0.00-1.00   sec  24.0 MBytes   201 Mbits/sec    0\n- - - - -\n[  5]   1.00-2.00   sec  23.8 MBytes   200 Mbits/sec    0    331 KBytes\n[  7]   1.00-2.00   sec  23.8 MB",
+		map[model.Direction]float64{model.To: 201e6}, "the lines of sender and receiver are missing): what counts is the 1 s",
+	},
+	"iperf 2, killed": {
+		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[ ID] Interval       Transfer     Bandwidth\n" +
+			"[  1] 0.0000-1.0000 sec  12.5 MBytes   105 Mbits/sec\n[  1] 1.0000-2.0000 sec  25.0 MBytes   210 Mbits/sec\n[  1] 2.0000-3.00",
+		map[model.Direction]float64{model.To: 157.5e6}, "the summary of its test is missing): what counts is the 2 s",
+	},
+	"nuttcp -i, killed": {
+		"   12.0000 MB /   1.00 sec =  100.6633 Mbps\n   24.0000 MB /   1.00 sec =  201.3266 Mbps\n   12.00",
+		map[model.Direction]float64{model.To: 150.995e6}, "the line with %TX and %RX is missing): what counts is the 2 s",
+	},
 	"iperf 2 --full-duplex, two streams": {
 		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1%eth0 port 40000 connected with 192.0.2.2 port 5001 (full-duplex)\n[  2] local 192.0.2.1%eth0 port 40001 connected with 192.0.2.2 port 5001 (full-duplex)\n[ ID] Interval       Transfer     Bandwidth\n" +
 			"[ *1] 0.0000-1.0011 sec  47.7 MBytes   400 Mbits/sec\n[  1] 0.0000-1.0012 sec  23.8 MBytes   200 Mbits/sec\n[  2] 0.0000-1.0013 sec  11.9 MBytes  99.8 Mbits/sec\n[ *2] 0.0000-1.0014 sec  47.7 MBytes   400 Mbits/sec\n[SUM] 0.0000-1.0014 sec   131 MBytes  1.10 Gbits/sec\n",

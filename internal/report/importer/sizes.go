@@ -54,6 +54,9 @@ func readNetpipe(text string, _ Options) (File, error) {
 	return File{Program: "NetPIPE", Tests: []Test{t}}, nil
 }
 
+// nutWay is the note of a file without -v.
+const nutWay = "nuttcp does not write the direction: it is taken as from the client to the server"
+
 // nutLine is a result of nuttcp: MB of 1048576 bytes, seconds, Mbit/s of 1000000.
 var nutLine = regexp.MustCompile(`^ *([0-9.,]+) MB / +([0-9.,]+) sec = +([0-9.,]+) Mbps(.*)$`)
 
@@ -75,7 +78,7 @@ func readNuttcp(text string, _ Options) (File, error) {
 	out := File{Program: "nuttcp"}
 	var open []model.Sample
 	c := account{direction: model.To, at: model.Far}
-	last, at := 0, 0.0
+	at := 0.0
 	for n, l := range lines(text) {
 		if strings.Contains(l, ": Error") {
 			return out, faultf(n, "the test failed: %.80s", l)
@@ -87,7 +90,6 @@ func readNuttcp(text string, _ Options) (File, error) {
 		if v == nil {
 			continue
 		}
-		last = n
 		if !strings.Contains(rest, "%TX") {
 			open = append(open, model.Sample{Host: model.Far, Direction: model.To, Metric: model.Goodput, Start: seconds(at), Length: seconds(v[1]), Value: v[2] * 1e6})
 			c.intervals = append(c.intervals, amount{line: n, from: at, to: at + v[1], bytes: v[0] * (1 << 20), rate: v[2] * 1e6})
@@ -96,7 +98,7 @@ func readNuttcp(text string, _ Options) (File, error) {
 		}
 		c.arrived = &amount{line: n, to: v[1], bytes: v[0] * (1 << 20), rate: v[2] * 1e6}
 		t := Test{Flow: model.Flow{Engine: bulk.Name, Direction: model.To, Duration: seconds(v[1])}, Samples: open}
-		t.note("nuttcp does not write the direction: it is taken as from the client to the server")
+		t.note(nutWay)
 		if err := c.settle(&t); err != nil {
 			return out, faultf(n, "%w", err)
 		}
@@ -118,10 +120,14 @@ func readNuttcp(text string, _ Options) (File, error) {
 		out.Tests, open, at = append(out.Tests, t), nil, 0
 		c.intervals = nil
 	}
-	if len(open) > 0 {
-		return out, faultf(last, "the file ends before the line with %%TX and %%RX: the test was cut off")
+	if len(open) == 0 {
+		return out, nil
 	}
-	return out, nil
+	t := Test{Flow: model.Flow{Engine: bulk.Name, Direction: model.To}, Samples: open}
+	t.note(nutWay)
+	c.arrived, c.ended = nil, "the line with %TX and %RX is missing"
+	out.Tests = append(out.Tests, t)
+	return out, c.settle(&out.Tests[len(out.Tests)-1])
 }
 
 // readNuttcpEnds reads text of nuttcp -v: what each of the two ends says, the client first.
