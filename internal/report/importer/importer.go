@@ -1,6 +1,6 @@
 // Package importer reads what other programs measured, from the files that they wrote:
 // text of iperf 2 and iperf 3, JSON of iperf3, NetPIPE's np.out, netperf's key=value,
-// nuttcp, sockperf, perftest, flent, and tables of comma-separated values whose columns
+// nuttcp, sockperf, qperf, perftest, flent, and tables of comma-separated values whose columns
 // somebody names.
 //
 // Nothing is guessed. What a program counted by its sender is a rate of the sender;
@@ -44,6 +44,7 @@ const (
 
 // Test is one test that a file tells of.
 type Test struct {
+	Kind      string // what the program calls it, "" if it has one kind for each engine
 	Near, Far string // addresses or names of the ends, "" where the file does not say; near is the client
 	Started   time.Time
 	Flow      model.Flow // as far as the file says
@@ -120,6 +121,7 @@ func Formats() []Format {
 		{"perftest", "text of ib_send_bw, ib_write_lat and their like; --out_json of latencies", isPerftest, readPerftest},
 		{"nuttcp", "text of nuttcp, also -fparse", isNuttcp, readNuttcp},
 		{"netperf", "netperf: its table, -- -o (CSV) and -- -k (KEY=VALUE)", isNetperf, readNetperf},
+		{"qperf", "text of qperf: tcp_bw, tcp_lat, udp_bw, udp_lat", isQperf, readQperf},
 		{"netpipe", "np.out of NetPIPE 3", isNetpipe, readNetpipe},
 		{"csv", "a table, with --column for what its columns are", nil, readTable},
 	}
@@ -206,6 +208,7 @@ var marks = []struct {
 	{"sockperf", []string{"sockperf:", "Summary: ", "percentile"}},
 	{"perftest", []string{"#bytes", "#iterations", "BW average"}},
 	{"nuttcp", []string{" MB / ", " sec = ", " Mbps"}},
+	{"qperf", []string{"_bw:", "_lat:", "  =  "}},
 	{"netperf", []string{" TEST from ", "Throughput", "Elapsed"}},
 }
 

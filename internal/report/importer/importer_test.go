@@ -128,6 +128,8 @@ func TestMeaning(t *testing.T) {
 	if bw := read("ib_send_bw.txt"); math.Abs(bw.Points[1].Trials[0].Seconds()-65536/(10973.21*(1<<20))) > 1e-9 {
 		t.Errorf("%+v", bw.Points)
 	}
+	q := must.Get(Read("", []byte(others["qperf, latency"]), Options{}))(t)
+	must.True(t, math.Abs(value(q.Tests[1], model.To, model.RTT)-27e-6) < 1e-12, "qperf's half of a round trip: %+v", q.Tests[1])
 	f, err := Read("", load(t, "netperf.txt"), Options{})
 	if err != nil || value(f.Tests[1], model.To, model.RequestRate) != 24512.10 || math.Abs(value(f.Tests[1], model.To, model.LatencyP99)-61e-6) > 1e-12 {
 		t.Errorf("%+v, %v", f.Tests, err)
@@ -199,6 +201,10 @@ func TestBroken(t *testing.T) {
 		return strings.Join(all[:lines], "")
 	}
 	for name, c := range map[string]struct{ text, says string }{
+		"qperf failed":                      {"tcp_bw:\n192.0.2.9: failed to connect\n", "test tcp_bw failed: 192.0.2.9: failed to connect"},
+		"qperf cut":                         {"tcp_bw:\n    bw  =  1.6 GB/sec\nudp_bw:\n    send_bw  =  1.6 GB/sec\n", "line 3: test udp_bw has no recv_bw: it was cut off"},
+		"qperf of RDMA":                     {"rc_bw:\n    bw  =  1.6 GB/sec\n", "those over TCP and UDP are read"},
+		"qperf, a line of another test":     {"tcp_bw:\n    bw  =  1.6 GB/sec\n    latency  =  4 us\n", "which qperf writes of another test"},
 		"iperf2 nothing":                    {upTo("iperf2.txt", 4), "cut off"},
 		"iperf2 comma":                      {strings.ReplaceAll(upTo("iperf2.txt", -1), "23.0 MBytes", "23,0 MBytes"), "LC_ALL=C"},
 		"iperf2 broken":                     {strings.Replace(upTo("iperf2.txt", -1), "1.0000-2.0000 sec", "1.0000-2.0", 1), "line 8"},

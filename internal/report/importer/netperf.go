@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -47,6 +48,9 @@ func readNetperf(text string, _ Options) (File, error) {
 	}
 	for n, l := range lines(text) {
 		k, v, ok := strings.Cut(l, "=")
+		if m := netperfHead.FindStringSubmatch(l); m != nil {
+			k, v, ok = "TEST", m[1]+" "+m[2], true
+		}
 		if !ok || strings.ContainsAny(k, " \t") {
 			continue // its banner
 		}
@@ -62,7 +66,7 @@ func readNetperf(text string, _ Options) (File, error) {
 }
 
 func netperfTest(line int, kv map[string]string) (Test, error) {
-	t := Test{Near: kv["LOCAL_HOST"], Far: kv["REMOTE_HOST"], Flow: model.Flow{Engine: bulk.Name, Direction: model.To}}
+	t := Test{Kind: cmp.Or(kv["TEST"], kv["PROTOCOL"]), Near: kv["LOCAL_HOST"], Far: kv["REMOTE_HOST"], Flow: model.Flow{Engine: bulk.Name, Direction: model.To}}
 	if kv["THROUGHPUT"] == "" || kv["THROUGHPUT_UNITS"] == "" {
 		return t, faultf(line, "the test that begins here has no THROUGHPUT with its THROUGHPUT_UNITS: it was cut off")
 	}
@@ -138,7 +142,7 @@ func readNetperfTables(text string) (File, error) {
 				return out, faultf(begin, "the test that begins here has no numbers: it was cut off")
 			}
 			m := netperfHead.FindStringSubmatch(l)
-			kv = map[string]string{"PROTOCOL": m[1]}
+			kv = map[string]string{"PROTOCOL": m[1], "TEST": m[1] + " " + m[2]}
 			if m[2] == "MAERTS" {
 				kv["DIRECTION"] = "Receive"
 			}

@@ -142,6 +142,13 @@ var reconciled = map[string]struct {
 		"MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nRecv   Send    Send\nSocket Socket  Message  Elapsed\nSize   Size    Size     Time     Throughput\nbytes  bytes   bytes    secs.    10^6bits/sec\n\n 87380  16384  16384    10.00     200.50\n",
 		map[model.Direction]float64{model.To: 200.5e6}, bySenderNone,
 	},
+	"qperf, bandwidth": {
+		"warning: obsolete option: -u; use -uu instead\nconf:\n    loc_node   =  vm\n    loc_qperf  =  0.4.11\ntcp_bw:\n    bw        =   1.59 GB/sec\n    msg_size  =     64 KiB (65,536)\n    time      =      2 sec\n",
+		map[model.Direction]float64{model.To: 12.72e9}, bySenderNone,
+	},
+	"qperf, datagrams": {
+		"udp_bw:\n    send_bw  =  11853103104 bits/sec\n    recv_bw  =  11396448256 bits/sec\n", map[model.Direction]float64{model.To: 11396448256}, bySenderNone,
+	},
 	"netperf, datagrams": {
 		"MIGRATED UDP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nSocket  Message  Elapsed      Messages\nSize    Size     Time         Okay Errors   Throughput\nbytes   bytes    secs            #      #   10^6bits/sec\n\n212992   65507   10.00      100000      0     5000.00\n212992           10.00       50000            2500.00\n",
 		map[model.Direction]float64{model.To: 2500e6}, bySenderNone,
@@ -156,6 +163,7 @@ var others = map[string]string{
 	"perftest, its JSON": "{\ntest_info: {\ntest: RDMA_Write_Latency_Test,\nDevice: \"mlx5_0\",\nMtu: 4096,\n},\nresults: {\nMsgSize: 2,\nn_iterations: 1000,\nt_min: 1.10,\nt_max: 9.20,\nt_typical: 1.20,\nt_avg: 1.30,\nt_stdev: 0.20,\npercentile_99: 2.50,\npercentile_99.9: 6.50,\n},\n}\n",
 	"netperf, omni CSV": "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 192.0.2.2 () port 0 AF_INET : demo : first burst 0\n" +
 		"Throughput,Throughput Units,Elapsed Time (sec),50th Percentile Latency Microseconds,99th Percentile Latency Microseconds\n1500.25,Trans/s,10.00,600,900\n",
+	"qperf, latency": "tcp_lat:\n    latency        =  4.23 us\n    msg_rate       =   118 K/sec\n    loc_send_msgs  =  52,547 \nudp_lat:\n    latency  =  13500 ns\n",
 	"netperf, omni CSV with a histogram": "MIGRATED UDP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to\n192.0.2.2 () port 0 AF_INET : histogram : first burst 0\n" +
 		"Throughput,Throughput Units,50th Percentile Latency Microseconds,99th Percentile\nLatency Microseconds,Minimum Latency Microseconds\n2500.50,Trans/s,400,700,300\n\nHistogram of request/response times\n" +
 		"HUNDRED_USEC  :    0:    0:    0:  100: 2400\nHIST_TOTAL:        2500\n",

@@ -37,6 +37,32 @@ const (
 	MaxSettings = 1_000
 )
 
+// ByKind are files with their tests of one kind alone, for each kind in the order in which
+// they come.
+func ByKind(files []Named) [][]Named {
+	var out [][]Named
+	kinds := map[[2]string]int{}
+	for _, f := range files {
+		here := map[int]bool{} // kinds that have this file
+		for _, t := range f.File.Tests {
+			key := [2]string{t.Flow.Engine, t.Kind}
+			k, seen := kinds[key]
+			if !seen {
+				k = len(out)
+				kinds[key], out = k, append(out, nil)
+			}
+			if !here[k] {
+				one := f
+				one.File.Tests, here[k] = nil, true
+				out[k] = append(out[k], one)
+			}
+			last := &out[k][len(out[k])-1].File
+			last.Tests = append(last.Tests, t)
+		}
+	}
+	return out
+}
+
 // Session makes one session of what files say: a run for each test, in the order given.
 // A verdict comes of it only where the files say that the tests were made in blocks,
 // each with every setting once. The samples are by the number of the run.
@@ -128,7 +154,7 @@ func join(s *model.Session, t Test, r model.Run) error {
 		s.Near, s.Far, s.Plan.Flow = cmp.Or(t.Near, unnamed[0]), cmp.Or(t.Far, unnamed[1]), t.Flow
 	}
 	if s.Plan.Flow.Engine != t.Flow.Engine {
-		return faultf(0, "tests of different kinds (%s, %s) are not one session: import them one by one", s.Plan.Flow.Engine, t.Flow.Engine)
+		return faultf(0, "tests of different kinds (%s, %s) are not one session", s.Plan.Flow.Engine, t.Flow.Engine)
 	}
 	warn := func(text string) {
 		if !slices.Contains(s.Warnings, text) {

@@ -72,12 +72,25 @@ func TestSessionOfFiles(t *testing.T) {
 	if err != nil || s.Plan.Baseline != "iperf3.json" || len(s.Plan.Settings) != 2 || len(samples[2]) == 0 || !strings.Contains(s.Reason, "iperf3.json (iperf 3.12)") {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, _, err := Session([]Named{a, one("np.out")}, About{}); err == nil || !strings.Contains(err.Error(), "one by one") {
+	if _, _, err := Session([]Named{a, one("np.out")}, About{}); err == nil || !strings.Contains(err.Error(), "are not one session") {
 		t.Errorf("streams and message sizes in one session: %v", err)
 	}
 	if _, _, err := Session([]Named{a, b}, About{Baseline: "nothing"}); err == nil || !strings.Contains(err.Error(), "two streams") {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestByKind: files with tests of several kinds make a session for each, in their order.
+func TestByKind(t *testing.T) {
+	f := Named{Name: "n", File: must.Get(Read("", load(t, "netperf.txt"), Options{}))(t)}
+	got := ByKind([]Named{f, {Name: "q", File: must.Get(Read("", []byte(others["qperf, latency"]), Options{}))(t)}, f})
+	var said []string
+	for _, kind := range got {
+		for _, f := range kind {
+			said = append(said, fmt.Sprintf("%s %s %d", f.Name, f.File.Tests[0].Flow.Engine, len(f.File.Tests)))
+		}
+	}
+	must.Equal(t, strings.Join(said, ", "), "n tcpbulk 1, n tcpbulk 1, n reqresp 1, n reqresp 1, q reqresp 1, q reqresp 1")
 }
 
 // TestTooMany: a table that makes more tests or settings than one session may have is

@@ -40,7 +40,7 @@ func readSockperf(text string, _ Options) (File, error) {
 			if err := flush(); err != nil {
 				return out, err
 			}
-			open = &sockperf{first: n, far: m[1]}
+			open = &sockperf{first: n, kind: m[2], far: m[1]}
 		} else if open != nil {
 			if err := open.take(n, l); err != nil {
 				return out, err
@@ -53,6 +53,7 @@ func readSockperf(text string, _ Options) (File, error) {
 // sockperf is a test of sockperf, as far as it was read.
 type sockperf struct {
 	first int
+	kind  string // TCP or UDP
 	far   string
 	twice float64   // what its latency is multiplied by to be a round trip: 2 without --full-rtt
 	valid []float64 // messages sent and received
@@ -95,7 +96,7 @@ func (s *sockperf) take(n int, l string) (err error) {
 
 // test makes the test of what was read.
 func (s *sockperf) test() (Test, error) {
-	t := Test{Far: s.far, Flow: model.Flow{Engine: requests.Name, Direction: model.To}}
+	t := Test{Kind: s.kind, Far: s.far, Flow: model.Flow{Engine: requests.Name, Direction: model.To}}
 	p50, p99 := s.at[50], s.at[99]
 	if p50 == 0 || p99 == 0 {
 		return t, faultf(s.first, "the test that begins here has no percentiles: it was cut off, or it is not ping-pong or under-load")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
 	"linerate/internal/report/importer"
+	"linerate/internal/store"
 )
 
 // importFlags are those of the command import.
@@ -37,9 +39,9 @@ func (a *console) importCommand() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use: "import [SETTING=]FILE...", Short: "results of other programs, from their files; sessions of other machines",
-		Long: `import keeps what other programs measured as one session, which list, show,
-report and compare know like any other. Each file is a setting, by its name or by
-the name before =. - is standard input.
+		Long: `import keeps what other programs measured as one session for each kind of test,
+which list, show, report and compare know like any other. Each file is a setting, by
+its name or by the name before =. - is standard input.
 
 ` + about.String() + `
 It describes what the files say, with changes against the first setting. It gives
@@ -137,21 +139,55 @@ func (a *console) importFiles(ctx context.Context, args []string, f importFlags)
 		files = append(files, one)
 	}
 	now := a.Now()
-	s, samples, err := importer.Session(files, importer.About{
-		ID: trial.NewSessionID(now), Title: f.title, Version: a.Version, Command: reach.RedactAll(os.Args), Now: now, Baseline: f.baseline,
-	})
-	if err != nil {
-		return usagef("%w", err)
+	var all []model.Session
+	var samples []map[int][]model.Sample
+	kinds := importer.ByKind(files)
+	for _, kind := range kinds {
+		title := f.title
+		if name := kind[0].File.Tests[0].Kind; len(kinds) > 1 && name != "" {
+			title = strings.TrimSpace(f.title + " " + name)
+		}
+		s, of, err := importer.Session(kind, importer.About{
+			ID: trial.NewSessionID(now), Title: title, Version: a.Version, Command: reach.RedactAll(os.Args), Now: now, Baseline: f.baseline,
+		})
+		if err != nil {
+			return usagef("%w", err)
+		}
+		all, samples = append(all, s), append(samples, of)
 	}
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	if err := keepImported(ctx, st, s, samples); err != nil {
+	for i, s := range all {
+		if err := keepImported(ctx, st, s, samples[i]); err != nil {
+			return err
+		}
+	}
+	if a.json && len(all) > 1 {
+		return a.listOf(ctx, st, all)
+	}
+	for i, s := range all {
+		if i > 0 {
+			fmt.Fprintln(a.Out)
+		}
+		if err := a.report(ctx, st, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listOf writes the list of some sessions.
+func (a *console) listOf(ctx context.Context, st results, some []model.Session) error {
+	items, err := st.Sessions(ctx, store.Filter{})
+	if err != nil {
 		return err
 	}
-	return a.report(ctx, st, s)
+	return a.printList(ctx, a.Out, st, slices.DeleteFunc(items, func(i model.Item) bool {
+		return !slices.ContainsFunc(some, func(s model.Session) bool { return s.ID == i.ID })
+	}))
 }
 
 // keepImported writes a session with its samples, or nothing of it.
