@@ -84,28 +84,78 @@ func (l *oneConn) Close() error { return l.conn.Close() }
 // Addr is the connection's own address.
 func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
 
+// calls are the calls of a connection that run. They close it after it had none for idle;
+// 0 is never. http.Server.IdleTimeout is not used: net/http starts its timer again while it
+// takes down a connection with open calls (closeStream in h2_bundle.go), and the timer keeps
+// all that the session had for so long.
+type calls struct {
+	idle time.Duration
+	wait sync.WaitGroup
+
+	mu    sync.Mutex // Add must not race with Wait
+	open  int
+	ended bool
+	timer *time.Timer // nil for never
+}
+
+func newCalls(idle time.Duration, conn *tracked) *calls {
+	c := &calls{idle: idle}
+	if idle > 0 {
+		c.timer = time.AfterFunc(idle, func() { _ = conn.Close() })
+	}
+	return c
+}
+
+// begin reports whether a call may begin; it calls end then.
+func (c *calls) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return false
+	}
+	c.open++
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.wait.Add(1)
+	return true
+}
+
+func (c *calls) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open--; c.open == 0 && c.timer != nil && !c.ended {
+		c.timer.Reset(c.idle)
+	}
+	c.wait.Done()
+}
+
+// finish lets no call begin any more, and waits for those that run.
+func (c *calls) finish() {
+	c.mu.Lock()
+	c.ended = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.mu.Unlock()
+	c.wait.Wait()
+}
+
 // serveHTTP serves h on conn until conn ends or ctx does, and returns when
 // every call of h has returned.
 func serveHTTP(ctx context.Context, conn *tracked, h http.Handler, t Timeouts) error {
-	var calls sync.WaitGroup
-	var mu sync.Mutex // Add must not race with Wait
-	ended := false
+	calls := newCalls(t.Idle, conn)
 	srv := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			mu.Lock()
-			if ended {
-				mu.Unlock()
+			if !calls.begin() {
 				return
 			}
-			calls.Add(1)
-			mu.Unlock()
-			defer calls.Done()
+			defer calls.end()
 			h.ServeHTTP(w, r)
 		}),
 		Protocols:         onlyHTTP2(),
 		HTTP2:             http2Config(t, requestWindow),
 		ReadHeaderTimeout: t.Hello,
-		IdleTimeout:       t.Idle,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          log.New(io.Discard, "", 0), // what a peer does wrong is its own affair
 		// The calls of a connection end with it, also while they wait.
@@ -117,10 +167,7 @@ func serveHTTP(ctx context.Context, conn *tracked, h http.Handler, t Timeouts) e
 	l.first <- struct{}{}
 	err := srv.Serve(l)
 	_ = srv.Close()
-	mu.Lock()
-	ended = true
-	mu.Unlock()
-	calls.Wait()
+	calls.finish()
 	if err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("serve session: %w", err)
 	}

@@ -3,9 +3,11 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +202,37 @@ func TestIdleSessionEnds(t *testing.T) {
 	conn, served := serving(t, stub{}, Timeouts{Idle: time.Second})
 	mustOpen(t, conn)
 	soon(t, "the idle session to end", served)
+}
+
+// TestNothingOutlivesItsConnection: also where calls ran when it ended, and long before
+// the session would have been idle for too long.
+func TestNothingOutlivesItsConnection(t *testing.T) {
+	freed := make(chan struct{})
+	func() {
+		mark, begun := new([1 << 20]byte), make(chan struct{})
+		runtime.AddCleanup(mark, func(c chan struct{}) { close(c) }, freed)
+		conn, served := serving(t, stub{facts: func(ctx context.Context) error {
+			close(begun)
+			<-ctx.Done()
+			return fmt.Errorf("%d", mark[0])
+		}}, Timeouts{Idle: time.Hour})
+		c := mustOpen(t, conn)
+		go func() { _, _ = c.Facts(t.Context(), "") }()
+		soon(t, "the call", begun)
+		must.Do(t, conn.Close())
+		soon(t, "the agent to end", served)
+	}()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-again.C {
+		runtime.GC()
+		select {
+		case <-freed:
+			return
+		default:
+		}
+	}
+	t.Error("what the session had is still there")
 }
 
 // A controller that takes part in everything but does not read its stream.
