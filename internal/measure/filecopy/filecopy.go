@@ -50,7 +50,6 @@ const Name = files.Name
 
 // Limits of a flow.
 const (
-	minInterval  = 10 * time.Millisecond
 	maxBlock     = 64 << 20
 	maxBytes     = 1 << 50
 	maxPath      = 4096

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/must"
 )
@@ -22,7 +23,7 @@ import (
 const odd units.Bytes = 3<<20 + 777
 
 func flow(c files.Params) model.Flow {
-	return model.Flow{Direction: model.To, Bytes: odd, Interval: minInterval, Params: traffic.Write(c)}
+	return model.Flow{Direction: model.To, Bytes: odd, Interval: engine.MinInterval, Params: traffic.Write(c)}
 }
 
 func TestModes(t *testing.T) {

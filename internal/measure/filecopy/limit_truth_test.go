@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
+	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/must"
 	"linerate/internal/truth"
@@ -67,7 +68,7 @@ func measured(t testing.TB) bottleneck.Input {
 	h := newHome(t)
 	p, err := bottleneck.Plan(bottleneck.PlanOptions{
 		Source: h.folder, Sink: h.folder,
-		Flow: model.Flow{Engine: Name, Direction: model.To, Bytes: 1 << 20, Interval: minInterval},
+		Flow: model.Flow{Engine: Name, Direction: model.To, Bytes: 1 << 20, Interval: engine.MinInterval},
 	})
 	must.Do(t, err)
 	in := bottleneck.Input{Rates: map[string]bottleneck.Rates{}}

@@ -1,7 +1,6 @@
 package filecopy
 
 import (
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,26 +19,26 @@ type meter struct {
 	moved atomic.Int64 // bytes
 	_     [128]byte
 
-	run      *course
+	run.Meter
+	course   *course
 	metric   model.Metric
-	start    time.Time
 	length   time.Duration // once it has ended
 	flushing atomic.Bool   // no byte moves, and that is right
-	from, to run.Processor
 	quit     chan struct{}
 	ended    sync.WaitGroup
-	prev     run.Processor // when the present interval began
-	before   int64         // bytes until then
+	before   int64 // bytes before the present interval
 }
 
 // startMeter starts the clock.
 func (r *course) startMeter() *meter {
-	m := &meter{run: r, metric: model.Goodput, quit: make(chan struct{}), from: run.ReadEdge(0)}
+	m := &meter{
+		course: r, metric: model.Goodput, quit: make(chan struct{}),
+		Meter: run.Meter{Host: r.host, Spec: r.spec, Emit: r.emit},
+	}
 	if !r.measures() {
 		m.metric = model.Sent
 	}
-	m.prev = m.from
-	m.start = time.Now()
+	m.StartClock()
 	r.meter = m
 	m.ended.Go(rescue.From(r.fail, m.sample))
 	return m
@@ -47,39 +46,32 @@ func (r *course) startMeter() *meter {
 
 // sample emits the samples of each interval, and ends a run that stands still.
 func (m *meter) sample() {
-	tick := time.NewTicker(m.run.spec.Interval)
+	tick := time.NewTicker(m.Spec.Interval)
 	defer tick.Stop()
 	var last int64
-	progress := time.Now()
+	progress, stall := time.Now(), m.course.engine.stall
 	for {
 		select {
 		case <-m.quit:
 			return
 		case <-tick.C:
-			m.step(time.Since(m.start))
+			m.step()
 		}
 		if n := m.moved.Load(); n != last || m.flushing.Load() {
 			last, progress = n, time.Now()
-		} else if time.Since(progress) > m.run.engine.stall {
-			m.run.interrupt("no byte moved for " + m.run.engine.stall.String())
+		} else if time.Since(progress) > stall {
+			m.course.interrupt("no byte moved for " + stall.String())
 		}
 	}
 }
 
-// step ends the present interval at time at.
-func (m *meter) step(at time.Duration) {
-	length := at - m.prev.At
-	if length <= 0 {
-		return
-	}
-	n := m.moved.Load()
-	cpu := run.Read(at)
-	m.run.emit([]model.Sample{
-		{Host: m.run.host, Direction: m.run.spec.Direction, Metric: m.metric, Start: m.prev.At, Length: length,
-			Value: float64(n-m.before) * 8 / length.Seconds()},
-		cpu.Sample(m.prev, m.run.host, 0),
+// step ends the present interval.
+func (m *meter) step() {
+	m.Interval(m.Now(), false, true, func(length time.Duration, add func(model.Direction, model.Metric, float64)) {
+		n := m.moved.Load()
+		add(m.Spec.Direction, m.metric, float64(n-m.before)*8/max(1, length).Seconds())
+		m.before = n
 	})
-	m.prev, m.before = cpu, n
 }
 
 // end stops the clock. It is idempotent.
@@ -87,27 +79,18 @@ func (m *meter) end() {
 	if m.length != 0 {
 		return
 	}
-	m.length = max(1, time.Since(m.start))
-	m.to = run.ReadEdge(m.length)
+	m.length = max(1, m.Shut())
 	close(m.quit)
 	m.ended.Wait()
-	// A very short interval says nothing of rates.
-	if m.length-m.prev.At >= m.run.spec.Interval/10 || m.prev.At == 0 {
-		m.step(m.length)
-	}
+	m.Spec.Interval = min(m.Spec.Interval, m.length) // of a short run the only one counts
+	m.step()
 }
 
 // flow is what the meter says of the direction.
 func (m *meter) flow(role model.Role) model.FlowReport {
 	n := units.Bytes(m.moved.Load())
-	return model.FlowReport{Direction: m.run.spec.Direction, Role: role, Bytes: n, Window: m.length, Streams: []units.Bytes{n}}
+	return model.FlowReport{Direction: m.Spec.Direction, Role: role, Bytes: n, Window: m.length, Streams: []units.Bytes{n}}
 }
-
-// fill adds the processor times to out.
-func (m *meter) fill(out *model.EndReport) { run.Fill(out, m.from, m.to) }
 
 // idle is the busy time of an end that only waited.
 func idle() fact.Of[float64] { return fact.Unknown[float64]("this end had nothing to do") }
-
-// joinHow makes one text of what was done.
-func joinHow(parts []string) string { return strings.Join(parts, "; ") }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"linerate/internal/core/units"
@@ -288,7 +289,7 @@ func how(first string, s *store) string {
 	if s.direct && first != "" {
 		parts = append(parts, "past the page cache")
 	}
-	return joinHow(parts)
+	return strings.Join(parts, "; ")
 }
 
 // timed is one trial while it runs.

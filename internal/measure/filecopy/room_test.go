@@ -52,7 +52,7 @@ func copyWithin(t *testing.T, f model.Flow, most units.Bytes) (near, far error) 
 func TestCopiesWithinAShare(t *testing.T) {
 	flow := func(mode string, d model.Direction, n units.Bytes) model.Flow {
 		return model.Flow{
-			Engine: Name, Direction: d, Bytes: n, Interval: minInterval,
+			Engine: Name, Direction: d, Bytes: n, Interval: engine.MinInterval,
 			Params: traffic.Write(files.Params{Mode: mode, Source: files.InMemory, Sink: files.InMemory}),
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -246,15 +247,13 @@ func (r *course) tell(err error) (heard error) {
 
 // report puts together what this end says.
 func (r *course) report() model.EndReport {
-	out := model.EndReport{Host: r.host, Flows: r.flows, Warnings: r.warnings}
+	out := model.EndReport{Host: r.host, Waiting: strings.Join(r.how, "; "), SystemBusy: idle()}
+	if r.meter != nil {
+		out = r.meter.Report(out.Waiting)
+	}
+	out.Flows, out.Warnings = r.flows, r.warnings
 	for _, s := range r.stores {
 		out.Warnings = append(out.Warnings, s.warned...)
-	}
-	out.Waiting = joinHow(r.how)
-	if r.meter != nil {
-		r.meter.fill(&out)
-	} else {
-		out.SystemBusy = idle()
 	}
 	return out
 }

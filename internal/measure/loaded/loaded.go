@@ -46,7 +46,6 @@ const (
 	// while a session waits for both, and does so for 15 s beyond the flow's own
 	// time.
 	maxIdle         = 10 * time.Second
-	minInterval     = 10 * time.Millisecond
 	defaultInterval = time.Second
 )
 
@@ -96,24 +95,17 @@ func (e *Engine) load(f model.Flow) (engine.Engine, model.Flow, error) {
 // Validate reports every fault of f at once, joined. Flow.Lead is at most
 // 10 s, Interval at least 10 ms, and the rest is what the load's engine accepts.
 func (e *Engine) Validate(f model.Flow) error {
-	var faults []error
-	if f.Engine != "" && f.Engine != Name {
-		faults = append(faults, fmt.Errorf("engine %q is not %q", f.Engine, Name))
-	}
-	if f.Lead < 0 || f.Lead > maxIdle {
-		faults = append(faults, fmt.Errorf("idle %v: not between 0 and %v", f.Lead, maxIdle))
-	}
-	if f.Interval != 0 && f.Interval < minInterval {
-		faults = append(faults, fmt.Errorf("interval %v is shorter than %v", f.Interval, minInterval))
-	}
+	var faults engine.Faults
+	faults.Engine(f, Name)
+	faults.Unless(f.Lead >= 0 && f.Lead <= maxIdle, "idle %v: not between 0 and %v", f.Lead, maxIdle)
+	faults.Interval(f)
 	l, inner, err := e.load(f)
-	if err != nil {
-		return errors.Join(append(faults, err)...)
+	if err == nil {
+		if err = l.Validate(inner); err != nil {
+			err = fmt.Errorf("load: %w", err)
+		}
 	}
-	if err := l.Validate(inner); err != nil {
-		faults = append(faults, fmt.Errorf("load: %w", err))
-	}
-	return errors.Join(faults...)
+	return errors.Join(faults.Err(), err)
 }
 
 // Prepare opens the connection of the probes, their UDP socket where both ends

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/rescue"
@@ -30,23 +29,22 @@ const collectStep = 10 * time.Millisecond
 
 // nearRun is the run of the end that probes.
 type nearRun struct {
-	*run
+	*course
 	probes *prober
 	step   step
 	opened time.Duration // edges of the measured window
 	shut   time.Duration
-	prev   time.Duration // end of the last interval
-	cut    string        // why the probing ended before its time
+	cut    string // why the probing ended before its time
 }
 
 // near is the run of the end that probes.
-func (r *run) near(ctx context.Context) (model.EndReport, error) {
+func (r *course) near(ctx context.Context) (model.EndReport, error) {
 	if err := r.awaitReady(ctx); err != nil {
 		return model.EndReport{}, fmt.Errorf("wait for the far end: %w", err)
 	}
-	n := &nearRun{run: r, probes: newProber(r.test)}
+	n := &nearRun{course: r, probes: newProber(r.test)}
 	n.probes.begin()
-	r.start = n.probes.start
+	r.Start = n.probes.start
 	if r.spec.Lead == 0 {
 		n.announce(ctx)
 	}
@@ -57,7 +55,7 @@ func (r *run) near(ctx context.Context) (model.EndReport, error) {
 }
 
 // awaitReady waits until the far end sends back.
-func (r *run) awaitReady(ctx context.Context) error {
+func (r *course) awaitReady(ctx context.Context) error {
 	if err := r.tcp.SetReadDeadline(time.Now().Add(r.engine.grace)); err != nil {
 		return err
 	}
@@ -119,7 +117,7 @@ func (n *nearRun) enterLoad(ctx context.Context) {
 
 // next is when something is due, besides what the load does.
 func (n *nearRun) next() time.Duration {
-	next := n.prev + n.spec.Interval
+	next := n.Next()
 	switch n.step {
 	case quietly:
 		next = min(next, n.spec.Lead)
@@ -147,7 +145,7 @@ func (n *nearRun) follow(ctx context.Context) {
 	for n.step != done || n.outcome != nil && !n.finished {
 		timer.Reset(n.next() - n.probes.now())
 		if measured && n.probed {
-			n.release()
+			n.Complete()
 		}
 		loadMeasured := n.loadMeasured()
 		if measured {
@@ -193,7 +191,7 @@ func (n *nearRun) carried(samples []model.Sample) {
 // tick does what is due.
 func (n *nearRun) tick(ctx context.Context) {
 	at := n.probes.now()
-	if at >= n.prev+n.spec.Interval {
+	if at >= n.Next() {
 		n.sample(at)
 	}
 	switch {
@@ -274,35 +272,22 @@ func (n *nearRun) direction() model.Direction {
 }
 
 // sample ends the present interval and emits its samples: of datagrams where
-// they are answered, else of TCP. Very short intervals at an edge say little.
+// they are answered, else of TCP.
 func (n *nearRun) sample(at time.Duration) {
-	start, length := n.prev, at-n.prev
-	n.prev = at
-	udp, tcp := n.probes.udps.turn(), n.probes.tcps.turn()
-	h := tcp
-	if udp.Count() > 0 {
-		h = udp
-	}
-	if length < n.spec.Interval/10 || h.Count() == 0 {
-		return
-	}
-	n.emit(n.quantiles(h, start, length))
-}
-
-// quantiles are the samples of one interval.
-func (n *nearRun) quantiles(h *hist.Histogram, start, length time.Duration) []model.Sample {
 	metrics := [2]model.Metric{model.LatencyP50, model.LatencyP99}
 	if n.step < warm {
 		metrics = [2]model.Metric{model.IdleP50, model.IdleP99}
 	}
-	var out []model.Sample
-	for i, q := range []float64{0.5, 0.99} {
-		if v, known := h.Quantile(q).Get(); known {
-			out = append(out, model.Sample{
-				Host: n.host, Direction: n.direction(), Metric: metrics[i], Value: v.Seconds(),
-				Start: start, Length: length, Omitted: n.step == warm,
-			})
+	n.Interval(at, n.step == warm, false, func(_ time.Duration, add func(model.Direction, model.Metric, float64)) {
+		udp, tcp := n.probes.udps.turn(), n.probes.tcps.turn()
+		h := tcp
+		if udp.Count() > 0 {
+			h = udp
 		}
-	}
-	return out
+		for i, q := range []float64{0.5, 0.99} {
+			if v, known := h.Quantile(q).Get(); known {
+				add(n.direction(), metrics[i], v.Seconds())
+			}
+		}
+	})
 }

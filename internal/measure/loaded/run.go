@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
+	"linerate/internal/measure/run"
 	"linerate/internal/rescue"
 )
 
@@ -69,26 +70,23 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 		return model.EndReport{}, err
 	}
 	defer end(&err)
-	r := &run{test: t, emit: emit}
-	defer r.release()
+	r := &course{test: t, Meter: run.Meter{Host: t.host, Spec: t.spec, Emit: emit, Start: time.Now()}}
 	if t.host == model.Near {
 		return r.near(ctx)
 	}
 	return r.far(ctx)
 }
 
-// run is what an end knows of its run.
-type run struct {
+// course is what an end knows of its run.
+type course struct {
+	run.Meter
 	*test
-	emit     func([]model.Sample)
-	start    time.Time
 	samples  chan []model.Sample // of the load; nil before and after it
 	outcome  chan outcome        // of the load; nil before it
 	began    time.Duration       // when the load did
 	finished bool                // the load has
 	result   outcome
 	probed   bool // the near end has its answers
-	reported bool // measured is closed
 }
 
 // outcome is what the load's Run returned.
@@ -98,24 +96,16 @@ type outcome struct {
 }
 
 // loadMeasured is closed when the load has measured; nil before it began.
-func (r *run) loadMeasured() <-chan struct{} {
-	if r.outcome == nil || r.reported {
+func (r *course) loadMeasured() <-chan struct{} {
+	if r.outcome == nil {
 		return nil
 	}
 	return r.load.Measured()
 }
 
-// release closes measured.
-func (r *run) release() {
-	if !r.reported {
-		r.reported = true
-		r.Complete()
-	}
-}
-
 // begin starts the load.
-func (r *run) begin(ctx context.Context) {
-	r.began = time.Since(r.start)
+func (r *course) begin(ctx context.Context) {
+	r.began = r.Now()
 	// Some batches wait, so that the load need not.
 	samples, done := make(chan []model.Sample, 16), make(chan outcome, 1)
 	r.samples, r.outcome = samples, done
@@ -134,7 +124,7 @@ func (r *run) begin(ctx context.Context) {
 
 // pass emits samples of the load by this engine's clock. A closed channel is
 // the load's end.
-func (r *run) pass(s []model.Sample, more bool) {
+func (r *course) pass(s []model.Sample, more bool) {
 	if !more {
 		r.samples = nil
 		r.result = <-r.outcome
@@ -144,11 +134,11 @@ func (r *run) pass(s []model.Sample, more bool) {
 	for i := range s {
 		s[i].Start += r.began
 	}
-	r.emit(s)
+	r.Emit(s)
 }
 
 // drain waits for the end of a load that was stopped.
-func (r *run) drain() {
+func (r *course) drain() {
 	for r.samples != nil {
 		s, more := <-r.samples
 		r.pass(s, more)
@@ -156,8 +146,8 @@ func (r *run) drain() {
 }
 
 // far is the run of the end that sends the probes back.
-func (r *run) far(ctx context.Context) (model.EndReport, error) {
-	r.start = time.Now()
+func (r *course) far(ctx context.Context) (model.EndReport, error) {
+	r.Start = time.Now()
 	e := newEcho(r.test)
 	if err := e.begin(); err != nil {
 		return model.EndReport{}, err
@@ -175,7 +165,7 @@ func (r *run) far(ctx context.Context) (model.EndReport, error) {
 }
 
 // awaitLoad waits until the near end wants the load.
-func (r *run) awaitLoad(ctx context.Context, e *echo) error {
+func (r *course) awaitLoad(ctx context.Context, e *echo) error {
 	limit := time.NewTimer(r.spec.Lead + r.engine.grace)
 	defer limit.Stop()
 	var err error
@@ -201,7 +191,7 @@ var errStopped = errors.New("stopped")
 
 // followFar passes on the load until it is over and the near end has its
 // answers.
-func (r *run) followFar(ctx context.Context, e *echo) {
+func (r *course) followFar(ctx context.Context, e *echo) {
 	end, gone, stop := e.end, e.gone, r.Stopping()
 	late := time.NewTimer(0)
 	defer late.Stop()
@@ -209,7 +199,7 @@ func (r *run) followFar(ctx context.Context, e *echo) {
 	measured := false
 	for !r.finished || !r.probed {
 		if measured && r.probed {
-			r.release()
+			r.Complete()
 		}
 		loadMeasured := r.loadMeasured()
 		if measured {

@@ -22,7 +22,7 @@ import (
 // long is a flow that ends only when something makes it.
 func long(streams int) model.Flow {
 	f := brief(model.To, streams)
-	f.Omit, f.Duration, f.Interval = 0, time.Hour, minInterval
+	f.Omit, f.Duration, f.Interval = 0, time.Hour, engine.MinInterval
 	return f
 }
 

@@ -5,50 +5,24 @@ import (
 	"fmt"
 	"time"
 
-	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
-	"linerate/internal/measure/run"
 )
 
-// sample ends the present interval and emits its samples. Very short intervals at an edge
-// say nothing about rates.
+// sample ends the present interval and emits its samples.
 func (r *course) sample(at time.Duration) {
-	start, length := r.prev, at-r.prev
-	r.prev = at
-	var out []model.Sample
-	emit := func(d model.Direction, m model.Metric, v float64) {
-		out = append(out, model.Sample{
-			Host: r.host, Direction: d, Metric: m, Value: v,
-			Start: start, Length: length, Omitted: start < r.spec.Omit,
-		})
-	}
-	whole := length >= r.spec.Interval/10
-	if r.phase < draining {
-		h := turn(&r.asking.epoch, r.asking.meters)
-		if whole {
-			r.interval(h, length, emit)
+	r.Interval(at, r.phase == warming, true, func(length time.Duration, add func(model.Direction, model.Metric, float64)) {
+		if r.phase >= draining || length <= 0 {
+			return
 		}
-	}
-	cpu := run.Read(time.Since(r.start))
-	if whole {
-		out = append(out, cpu.Sample(r.cpuPrev, r.host, r.spec.Omit))
-	}
-	r.cpuPrev = cpu
-	if len(out) > 0 {
-		r.emit(out)
-	}
-}
-
-// interval emits what an interval says of the requests answered in it.
-func (r *course) interval(h *hist.Histogram, length time.Duration, emit func(model.Direction, model.Metric, float64)) {
-	d := r.asking.direction
-	emit(d, r.rateMetric(), float64(h.Count())/length.Seconds())
-	if v, known := h.Quantile(0.5).Get(); known {
-		emit(d, model.LatencyP50, v.Seconds())
-	}
-	if v, known := h.Quantile(0.99).Get(); known {
-		emit(d, model.LatencyP99, v.Seconds())
-	}
+		h, d := turn(&r.asking.epoch, r.asking.meters), r.asking.direction
+		add(d, r.rateMetric(), float64(h.Count())/length.Seconds())
+		if v, known := h.Quantile(0.5).Get(); known {
+			add(d, model.LatencyP50, v.Seconds())
+		}
+		if v, known := h.Quantile(0.99).Get(); known {
+			add(d, model.LatencyP99, v.Seconds())
+		}
+	})
 }
 
 // rateMetric is what a rate of requests counts.
@@ -61,8 +35,7 @@ func (r *course) rateMetric() model.Metric {
 
 // report puts together what this end says, or why there is no result.
 func (r *course) report() (model.EndReport, error) {
-	out := model.EndReport{Host: r.host, Waiting: r.plane.waiting(), Warnings: r.warnings}
-	run.Fill(&out, r.cpuOpen, r.cpuShut)
+	out := r.Report(r.plane.waiting())
 	var faults []error
 	if r.asking != nil {
 		faults = append(faults, r.reportAsking(&out))

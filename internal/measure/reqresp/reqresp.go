@@ -40,10 +40,9 @@ const Name = requests.Name
 
 // Limits of a flow.
 const (
-	maxStreams  = 512
-	maxBlock    = 64 << 20
-	maxRate     = 10e6 // arrivals per second: each is at least a system call of 0.1 µs
-	minInterval = 10 * time.Millisecond
+	maxStreams = 512
+	maxBlock   = 64 << 20
+	maxRate    = 10e6 // arrivals per second: each is at least a system call of 0.1 µs
 )
 
 // Engine is the request engine. It is safe for concurrent use.

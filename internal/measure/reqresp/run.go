@@ -53,13 +53,13 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 			ends++
 		}
 	}
-	r := &course{test: t, emit: emit}
 	begin := quiet.Begin
 	if t.spec.Requests.Connect {
 		begin = quiet.Room // the runtime's own connections are made of garbage
 	}
-	r.hold = begin(t.plane.threads(ends * t.spec.Streams))
-	defer r.hold.End()
+	hold := begin(t.plane.threads(ends * t.spec.Streams))
+	defer hold.End()
+	r := &course{test: t, Meter: run.Meter{Host: t.host, Spec: t.spec.Flow, Emit: emit, Hold: hold, Warnings: t.warnings}}
 	if err := r.launch(ctx); err != nil {
 		r.halt()
 		return model.EndReport{}, err
@@ -70,10 +70,8 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 
 // course is the sampler of one test.
 type course struct {
+	run.Meter
 	*test
-	emit  func([]model.Sample)
-	hold  *quiet.Hold
-	start time.Time
 
 	phase  phase           // of the asking
 	window time.Duration   // that it has measured
@@ -86,9 +84,6 @@ type course struct {
 	answered bool        // nothing more is to be answered
 	lost     string      // why the peer's asking ended before its time
 	limit    time.Duration
-
-	prev                      time.Duration // end of the last interval
-	cpuPrev, cpuOpen, cpuShut run.Processor
 }
 
 // phase says where an asking end is in its run.
@@ -103,7 +98,7 @@ const (
 
 // launch starts to answer, waits until the peer does, and starts to ask.
 func (r *course) launch(ctx context.Context) error {
-	r.start = time.Now()
+	r.StartClock()
 	r.phase, r.answered = over, true
 	if a := r.answering; a != nil {
 		a.fail = r.Fail
@@ -120,20 +115,15 @@ func (r *course) launch(ctx context.Context) error {
 		}
 		a.fail = r.Fail
 		a.begin()
-		r.start = time.Now()
-		a.start = r.start
+		r.StartClock()
+		a.start = r.Start
 		ended := make(chan struct{})
 		r.ended, r.asked, r.phase = ended, ended, warming
-		r.cpuPrev = run.ReadEdge(time.Since(r.start))
-		r.cpuOpen = r.cpuPrev
 		close(a.release)
 		go func() {
 			a.running.Wait()
 			close(ended)
 		}()
-	} else {
-		r.cpuPrev = run.ReadEdge(time.Since(r.start))
-		r.cpuOpen = r.cpuPrev
 	}
 	// The peer's clock began up to a grace later, and it may wait for answers.
 	r.limit = r.spec.Omit + r.spec.Duration + r.engine.patience + 2*r.engine.grace
@@ -168,7 +158,7 @@ func (r *course) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for r.phase != over || !r.answered {
-		timer.Reset(time.Until(r.start.Add(r.next())))
+		timer.Reset(time.Until(r.Start.Add(r.next())))
 		select {
 		case <-timer.C:
 			r.tick()
@@ -190,7 +180,7 @@ func (r *course) loop(ctx context.Context) {
 
 // next is when the sampler has to wake up.
 func (r *course) next() time.Duration {
-	next := r.prev + r.spec.Interval
+	next := r.Next()
 	switch r.phase {
 	case warming:
 		next = min(next, r.spec.Omit)
@@ -208,19 +198,19 @@ func (r *course) shut() time.Duration { return r.spec.Omit + r.spec.Duration }
 
 // tick ends an interval, or a phase, or what took too long.
 func (r *course) tick() {
-	at := time.Since(r.start)
+	at := r.Now()
 	if at >= r.next() {
 		r.sample(at)
 	}
 	switch {
 	case r.phase == warming && at >= r.spec.Omit:
 		r.phase = measuring
-		r.cpuOpen = run.ReadEdge(time.Since(r.start))
+		r.Open()
 		// A peer that is gone is noticed by who asks.
 		_ = r.asking.channel.write(mark{kind: markOpen})
 	case r.phase == measuring && at >= r.shut():
 		r.phase, r.window = draining, r.spec.Duration
-		r.cpuShut = run.ReadEdge(time.Since(r.start))
+		r.Shut()
 		if r.asked == nil {
 			r.finishAsking("")
 		}
@@ -232,10 +222,7 @@ func (r *course) tick() {
 	if !r.answered && at > r.limit {
 		r.finishAnswering(fmt.Sprintf("no word of the asking end within %v", r.limit))
 	}
-	if r.hold.Check() {
-		r.warnings = append(r.warnings,
-			fmt.Sprintf("garbage was collected during the run: the heap grew by %d MiB", quiet.MaxGrowth>>20))
-	}
+	r.LookAtHeap()
 }
 
 // finishAsking ends the asking half: its workers have ended or been halted. why
@@ -244,11 +231,11 @@ func (r *course) finishAsking(why string) {
 	<-r.ended
 	r.asked = nil
 	if r.phase < draining {
-		at := time.Since(r.start)
+		at := r.Now()
 		r.cut = why
 		r.sample(at)
 		r.window = max(0, at-r.spec.Omit)
-		r.cpuShut = run.ReadEdge(time.Since(r.start))
+		r.Shut()
 	}
 	r.phase = over
 	// Where it fails the answering end is gone, and needs no word.
@@ -263,7 +250,7 @@ func (r *course) hear(m mark, more bool) {
 	case !more:
 		r.finishAnswering("the asking end went away")
 	case m.kind == markOpen && r.asking == nil:
-		r.cpuOpen = run.ReadEdge(time.Since(r.start))
+		r.Open()
 	case m.kind == markClose:
 		r.closing = m
 		r.finishAnswering("")
@@ -275,7 +262,7 @@ func (r *course) finishAnswering(why string) {
 	r.answering.halt()
 	r.marks, r.answered, r.lost = nil, true, why
 	if r.asking == nil {
-		r.cpuShut = run.ReadEdge(time.Since(r.start))
+		r.Shut()
 	}
 }
 

@@ -21,7 +21,8 @@ type Meter struct {
 	Warnings []string
 
 	Start            time.Time
-	prev, open, shut Processor // ends of the last interval and edges of the window
+	end              time.Duration // of the last interval
+	prev, open, shut Processor     // ends of the last interval and edges of the window
 	samples          []model.Sample
 }
 
@@ -38,8 +39,11 @@ func (m *Meter) Now() time.Duration { return time.Since(m.Start) }
 // Open is the beginning of the measured window.
 func (m *Meter) Open() { m.open = ReadEdge(m.Now()) }
 
-// Shut is its end.
-func (m *Meter) Shut() { m.shut = ReadEdge(m.Now()) }
+// Shut is its end, at the time that it returns.
+func (m *Meter) Shut() time.Duration {
+	m.shut = ReadEdge(m.Now())
+	return m.shut.At
+}
 
 // Shortest is the length below which an interval says nothing about rates; what it
 // counts is part of the window all the same.
@@ -62,6 +66,25 @@ func (m *Meter) Flush(working bool) {
 		m.Emit(append([]model.Sample(nil), m.samples...))
 	}
 	m.samples = m.samples[:0]
+}
+
+// Next is when the interval that has begun is over.
+func (m *Meter) Next() time.Duration { return m.end + m.Spec.Interval }
+
+// Interval ends the present interval at time at and emits its samples, with that of
+// the processor where busy. Those that tell adds are left out where it was too short.
+func (m *Meter) Interval(at time.Duration, omitted, busy bool, tell func(length time.Duration, add func(model.Direction, model.Metric, float64))) {
+	start, length := m.end, at-m.end
+	m.end = at
+	tell(length, func(d model.Direction, metric model.Metric, v float64) {
+		m.samples = append(m.samples, model.Sample{
+			Host: m.Host, Direction: d, Metric: metric, Value: v, Start: start, Length: length, Omitted: omitted,
+		})
+	})
+	if length < Shortest(m.Spec.Interval) {
+		m.samples = m.samples[:0]
+	}
+	m.Flush(busy)
 }
 
 // LookAtHeap warns, once, where garbage was collected.
