@@ -101,6 +101,6 @@ func (r *course) allowed(f frame) error {
 // keepLog adds what the kernel of this end logged while size was measured.
 func (r *course) keepLog(size int) {
 	if lines := r.logged(); len(lines) > 0 && size > 0 {
-		r.report.Points = append(r.report.Points, model.Point{Size: units.Bytes(size), Log: lines})
+		r.points = append(r.points, model.Point{Size: units.Bytes(size), Log: lines})
 	}
 }

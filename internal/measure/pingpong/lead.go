@@ -42,9 +42,9 @@ func (r *course) lead(ctx context.Context) error {
 	}
 	s := sweep{course: r, share: share, target: max(share/trialsPerShare, time.Millisecond)}
 	why := s.all(ctx)
-	if left := len(r.flow.Sweep.Sizes) - len(r.report.Points); left > 0 {
+	if left := len(r.flow.Sweep.Sizes) - len(r.points); left > 0 {
 		r.warn("%d of %d sizes were not measured: %s", left, len(r.flow.Sweep.Sizes), why)
-		if len(r.report.Points) == 0 {
+		if len(r.points) == 0 {
 			return errors.New("no size was measured: " + why)
 		}
 	}
@@ -76,7 +76,7 @@ func (s *sweep) all(ctx context.Context) string {
 				return s.whyNot(ctx, err)
 			}
 		}
-		begun := time.Since(s.start)
+		begun := s.Now()
 		point, err := s.measure(int(size))
 		point.Log = s.logged()
 		if err == nil {
@@ -117,7 +117,7 @@ func (s *sweep) ending(ctx context.Context) string {
 		return "three sizes in a row stalled"
 	case s.stalls >= stallsInAll:
 		return "too many sizes stalled"
-	case s.flow.Duration > 0 && time.Since(s.start) >= s.flow.Duration:
+	case s.flow.Duration > 0 && s.Now() >= s.flow.Duration:
 		return "the time is over"
 	}
 	return ""
@@ -154,13 +154,13 @@ func (s *sweep) renew(ctx context.Context) error {
 
 // keep adds a point to the report, and shows it.
 func (s *sweep) keep(p model.Point, begun time.Duration) {
-	s.report.Points = append(s.report.Points, p)
+	s.points = append(s.points, p)
 	if len(p.Trials) == 0 {
 		return
 	}
-	s.emit([]model.Sample{{
+	s.Emit([]model.Sample{{
 		Host: s.env.Host, Direction: s.direction, Metric: model.LatencyP50, Value: middle(p.Trials).Seconds(),
-		Start: begun, Length: time.Since(s.start) - begun,
+		Start: begun, Length: s.Now() - begun,
 	}})
 }
 
@@ -249,7 +249,7 @@ func (s *sweep) batch(size, rounds int) frame {
 func (s *sweep) limit(size, rounds int) time.Duration {
 	limit := s.engine.bounds.batch
 	expected := time.Duration(0)
-	for _, p := range s.report.Points {
+	for _, p := range s.points {
 		if len(p.Trials) == 0 {
 			continue
 		}

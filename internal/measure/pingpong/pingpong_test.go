@@ -257,7 +257,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 func TestLimitFollowsTheSizesBefore(t *testing.T) {
 	s := sweep{course: &course{test: &test{engine: New(nil)}}}
 	must.Equal(t, s.limit(1<<20, 1), 30*time.Second, "without a size before")
-	s.report.Points = []model.Point{
+	s.points = []model.Point{
 		{Size: 1, Trials: []time.Duration{10 * time.Millisecond}},
 		{Size: 1000, Trials: []time.Duration{2 * time.Second, time.Second, 3 * time.Second}},
 		{Size: 2000, Stalled: true},

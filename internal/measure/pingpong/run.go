@@ -164,20 +164,23 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 	defer cancel()
 
 	defer link.Thread(t.link)()
-	r := &course{test: t, emit: emit, report: model.EndReport{Host: t.env.Host, Waiting: t.link.Waiting()}}
-	if t.flow.Sweep.Spin && r.report.Waiting != "polling thread" {
-		t.warn("waiting by polling is not possible on %s: %s", runtime.GOOS, r.report.Waiting)
+	r := &course{test: t, Meter: run.Meter{Host: t.env.Host, Spec: t.flow.Flow, Emit: emit}}
+	waiting := t.link.Waiting()
+	if t.flow.Sweep.Spin && waiting != "polling thread" {
+		t.warn("waiting by polling is not possible on %s: %s", runtime.GOOS, waiting)
 	}
 	defer r.openLog()()
-	r.start, r.opened = time.Now(), run.ReadEdge(0)
+	r.StartClock()
 	if t.leads {
 		err = r.lead(ctx)
 	} else {
 		err = r.follow(ctx)
 	}
-	run.Fill(&r.report, r.opened, run.ReadEdge(time.Since(r.start)))
-	r.report.Warnings = t.warnings
-	return r.report, err
+	r.Shut()
+	r.Warnings = t.warnings
+	report = r.Report(waiting)
+	report.Points = r.points
+	return report, err
 }
 
 // watch interrupts a run whose ctx ends, or that goes on too long after Stop.
@@ -204,11 +207,9 @@ func (t *test) watch(ctx context.Context) (wait func()) {
 
 // course is the course of one test.
 type course struct {
+	run.Meter
 	*test
-	emit   func([]model.Sample)
-	report model.EndReport
-	start  time.Time
-	opened run.Processor
+	points []model.Point
 	log    LogReader // nil without
 }
 

@@ -17,7 +17,7 @@ type Meter struct {
 	Host     model.Host
 	Spec     model.Flow // with its Interval
 	Emit     func([]model.Sample)
-	Hold     *quiet.Hold
+	Hold     *quiet.Hold // nil is none
 	Warnings []string
 
 	Start            time.Time
@@ -89,7 +89,7 @@ func (m *Meter) Interval(at time.Duration, omitted, busy bool, tell func(length 
 
 // LookAtHeap warns, once, where garbage was collected.
 func (m *Meter) LookAtHeap() {
-	if m.Hold.Check() {
+	if m.Hold != nil && m.Hold.Check() {
 		m.Warnings = append(m.Warnings,
 			fmt.Sprintf("garbage was collected during the run: the heap grew by %d MiB", quiet.MaxGrowth>>20))
 	}

@@ -85,10 +85,15 @@ func (p *Part) read(at time.Duration) {
 	p.Count(&p.Cur)
 }
 
+// Look takes a reading, which is Prev then.
+func (p *Part) Look(at time.Duration) {
+	p.read(at)
+	p.Prev, p.Cur = p.Cur, p.Prev
+}
+
 // Begin takes the first reading.
 func (p *Part) Begin() {
-	p.read(0)
-	p.Prev, p.Cur = p.Cur, p.Prev
+	p.Look(0)
 	if p.Spec.Omit == 0 {
 		p.open()
 	}
@@ -243,8 +248,8 @@ func (p *Part) Warn(format string, args ...any) {
 // round makes a time fit for a sentence.
 func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
-// report is what this end says of the direction.
-func (p *Part) report() model.FlowReport {
+// Flow is what this end says of the direction.
+func (p *Part) Flow() model.FlowReport {
 	r := model.FlowReport{Direction: p.Direction, Role: p.Role, Window: p.Shut.At - p.Open.At}
 	for i := range p.Shut.Each {
 		n := units.Bytes(p.Shut.Each[i] - p.Open.Each[i])

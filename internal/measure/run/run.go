@@ -20,7 +20,7 @@ type Run struct {
 	Halt func()
 	// Look is how long the sampler may sleep within an interval; nil is to its end.
 	Look func() time.Duration
-	// Guard is called whenever the sampler has slept.
+	// Guard is called whenever the sampler has slept; nil is nothing.
 	Guard func(at time.Duration)
 	// Ended gives what is to be done where threads have ended; nil is nothing.
 	Ended <-chan func()
@@ -52,7 +52,9 @@ func (r *Run) Loop(ctx context.Context) {
 				r.Step()
 				planned = r.next(planned)
 			}
-			r.Guard(at)
+			if r.Guard != nil {
+				r.Guard(at)
+			}
 			r.LookAtHeap()
 		case f := <-r.Ended:
 			r.Step()
@@ -127,7 +129,7 @@ func (r *Run) Report(waiting string) (model.EndReport, error) {
 		if p.Fault != nil {
 			faults = append(faults, p.Fault)
 		} else {
-			out.Flows = append(out.Flows, p.report())
+			out.Flows = append(out.Flows, p.Flow())
 		}
 		out.Warnings = append(out.Warnings, p.Warnings...)
 	}

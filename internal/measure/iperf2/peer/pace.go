@@ -13,7 +13,8 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
-	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/run"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/measure/tcpbulk"
 	"linerate/internal/measure/tcpinfo"
@@ -35,16 +36,7 @@ type pacer struct {
 	first  atomic.Int64 // when the first byte moved, since start; 0 is not yet
 	last   atomic.Int64
 	errs   []error
-	prev   edge
-	open   edge
-}
-
-// edge is a reading of clock and counters together.
-type edge struct {
-	at    time.Duration
-	total int64
-	bytes []units.Bytes
-	cpu   sockio.CPUTime
+	part   *run.Part
 }
 
 // pace moves the payload at h.rate, or on connections that are shared.
@@ -55,16 +47,22 @@ func (h half) pace(ctx context.Context, _ *tcpbulk.Engine, host model.Host, emit
 		p.end = earlier(p.start, h.since).Add(h.flow.Omit + h.flow.Duration)
 	}
 	p.aheadOfPath()
-	p.prev = p.read()
-	p.open = p.prev
+	p.part = part(h.direction, h.role, h.flow, len(h.conns), func(r *run.Reading) {
+		for i := range p.counts {
+			r.Set(i, p.acknowledged(i))
+		}
+	})
+	ended := make(chan func(), 1)
+	r := &run.Run{Meter: run.Meter{Host: host, Spec: p.part.Spec, Emit: emit}, Life: engine.NewLife(), Parts: []*run.Part{p.part}, Ended: ended}
+	r.Launch()
+	p.start = r.Start
 	var running sync.WaitGroup
 	for i, c := range h.conns {
 		running.Go(func() { p.errs[i] = rescue.Call(func() error { return p.move(ctx, c, i) }) })
 	}
-	done := make(chan struct{})
 	go func() {
-		defer close(done)
 		running.Wait()
+		ended <- func() { p.part.Finish("ended") }
 	}()
 	stop := context.AfterFunc(ctx, func() {
 		for _, c := range h.conns {
@@ -72,9 +70,12 @@ func (h half) pace(ctx context.Context, _ *tcpbulk.Engine, host model.Host, emit
 		}
 	})
 	defer stop()
-	p.sample(done, host, emit)
+	r.Loop(context.WithoutCancel(ctx)) // a stop ends the connections first
 	p.awaitAcknowledged(ctx)
-	report := p.report()
+	p.part.Close()
+	r.Shut()
+	report := r.Meter.Report("poller")
+	report.Flows = []model.FlowReport{p.flowReport()}
 	if !h.shared {
 		settle(ctx, h.conns, settleTime)
 	}
@@ -230,19 +231,18 @@ func (p *pacer) awaitAcknowledged(ctx context.Context) {
 	}
 	step := time.NewTicker(ackStep)
 	defer step.Stop()
-	limit := p.prev.at + settleTime
-	for ctx.Err() == nil && p.prev.at < limit {
+	prev := &p.part.Prev
+	limit := prev.At + settleTime
+	for ctx.Err() == nil && prev.At < limit {
 		all := true
 		for i := range p.counts {
 			// The end of the connection is one byte of the queue.
 			all = all && p.acknowledged(i)+1 >= p.counts[i].Load()
 		}
 		if all {
-			p.prev.total = 0
+			prev.Bytes = 0
 			for i := range p.counts {
-				n := p.counts[i].Load()
-				p.prev.bytes[i] = units.Bytes(n)
-				p.prev.total += n
+				prev.Set(i, p.counts[i].Load())
 			}
 			return
 		}
@@ -250,83 +250,24 @@ func (p *pacer) awaitAcknowledged(ctx context.Context) {
 		case <-step.C:
 		case <-ctx.Done():
 		}
-		now := p.read()
-		if now.total > p.prev.total {
-			limit = now.at + settleTime
-		}
-		p.prev = now
-	}
-}
-
-func (p *pacer) read() edge {
-	e := edge{at: time.Since(p.start), bytes: make([]units.Bytes, len(p.counts))}
-	for i := range p.counts {
-		n := p.acknowledged(i)
-		e.bytes[i] = units.Bytes(n)
-		e.total += n
-	}
-	e.cpu, _ = sockio.ProcessCPU() // unsupported nowhere that linerate runs
-	return e
-}
-
-// sample emits the samples of each interval until done is closed.
-func (p *pacer) sample(done <-chan struct{}, host model.Host, emit func([]model.Sample)) {
-	metric := model.Sent
-	if p.role == model.Receiver {
-		metric = model.Goodput
-	}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for ended, opened := false, p.flow.Omit == 0; !ended; {
-		next := p.prev.at + p.flow.Interval
-		if !opened {
-			next = min(next, p.flow.Omit)
-		}
-		timer.Reset(time.Until(p.start.Add(next)))
-		select {
-		case <-timer.C:
-		case <-done:
-			ended = true
-		}
-		cur := p.read()
-		if length := cur.at - p.prev.at; length >= p.flow.Interval/10 {
-			emit([]model.Sample{{
-				Host: host, Direction: p.direction, Metric: metric, Start: p.prev.at, Length: length,
-				Value: float64(cur.total-p.prev.total) * 8 / length.Seconds(), Omitted: !opened,
-			}, {
-				Host: host, Metric: model.CPU, Start: p.prev.at, Length: length,
-				Value: cur.cpu.Sub(p.prev.cpu).Total().Seconds() / length.Seconds(), Omitted: !opened,
-			}})
-		}
-		p.prev = cur
-		if !opened && cur.at >= p.flow.Omit {
-			opened = true
-			p.open = cur
+		before := prev.Bytes
+		p.part.Look(time.Since(p.start))
+		if prev.Bytes > before {
+			limit = prev.At + settleTime
 		}
 	}
 }
 
-// report is what this end says of the direction.
-func (p *pacer) report() model.EndReport {
-	shut := p.prev
-	used := shut.cpu.Sub(p.open.cpu)
-	window := shut.at - p.open.at
+// flowReport is what this end says of the direction.
+func (p *pacer) flowReport() model.FlowReport {
+	f := p.part.Flow()
 	if p.role == model.Receiver && p.flow.Omit == 0 {
-		window = time.Duration(p.last.Load() - p.first.Load())
-	}
-	f := model.FlowReport{Direction: p.direction, Role: p.role, Window: window}
-	for i := range shut.bytes {
-		n := shut.bytes[i] - p.open.bytes[i]
-		f.Streams = append(f.Streams, n)
-		f.Bytes += n
+		f.Window = time.Duration(p.last.Load() - p.first.Load())
 	}
 	if p.role == model.Sender {
 		f.TCP = p.summary()
 	}
-	return model.EndReport{
-		Flows: []model.FlowReport{f}, CPUUser: used.User, CPUSystem: used.System, CPUWindow: shut.at - p.open.at,
-		SystemBusy: fact.Unknown[float64]("not read beside a paced or shared connection"), Waiting: "poller",
-	}
+	return f
 }
 
 // summary is what the kernel says at the end of the first connection, and of
@@ -362,10 +303,10 @@ func (p *pacer) summary() *model.TCPSummary {
 func (p *pacer) failure(r model.EndReport) (model.EndReport, error) {
 	err := errors.Join(p.errs...)
 	switch {
-	case p.prev.total == 0 && err == nil:
+	case p.part.Prev.Bytes == 0 && err == nil:
 		err = io.ErrUnexpectedEOF
 		fallthrough
-	case p.prev.total == 0:
+	case p.part.Prev.Bytes == 0:
 		return model.EndReport{}, fmt.Errorf("%s %s: no byte moved: %w", p.direction, p.role, err)
 	case err != nil:
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%s %s: %v", p.direction, p.role, err))

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/datagram"
+	"linerate/internal/measure/run"
 )
 
 // A reverse test begins with its first datagram, again and again until the
@@ -43,17 +44,13 @@ func (u *udpClient) receive(ctx context.Context, ask bool) {
 }
 
 func (u *udpClient) meterOf(flows []*arrivals) (stop func()) {
-	return meter{
-		host: model.Near, direction: model.From, role: model.Receiver, interval: u.flow.Interval, omit: u.flow.Omit,
-		read: func() (r reading) {
-			for _, a := range flows {
-				r.bytes += a.bytes.Load()
-				r.datagrams += a.got.Load()
-				r.lost += a.lost.Load()
-			}
-			return r
-		},
-	}.start(u.sink)
+	return u.meter(model.From, model.Receiver, func(r *run.Reading) {
+		for i, a := range flows {
+			r.Set(i, a.bytes.Load())
+			r.Datagrams += a.got.Load()
+			r.Missing += a.lost.Load()
+		}
+	})
 }
 
 // stateReceived says what this end received.

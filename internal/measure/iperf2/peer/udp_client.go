@@ -15,6 +15,7 @@ import (
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/quiet"
+	"linerate/internal/measure/run"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/rescue"
 )
@@ -192,15 +193,13 @@ func (u *udpClient) send(ctx context.Context) {
 			return
 		}
 	}
-	stop := meter{
-		host: model.Near, direction: model.To, role: model.Sender, interval: u.flow.Interval, omit: u.flow.Omit,
-		read: func() (r reading) {
-			for _, s := range u.streams {
-				r.bytes += s.sender.Sent.Load() * int64(u.size)
-			}
-			return r
-		},
-	}.start(u.sink)
+	stop := u.meter(model.To, model.Sender, func(r *run.Reading) {
+		for i, s := range u.streams {
+			n := s.sender.Sent.Load()
+			r.Set(i, n*int64(u.size))
+			r.Datagrams += n
+		}
+	})
 	recognised := u.recognise(ctx, unknown)
 	began := time.Now()
 	u.each(func(s *udpStream) {

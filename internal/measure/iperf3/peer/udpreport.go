@@ -12,16 +12,10 @@ import (
 	"linerate/internal/measure/iperf3"
 )
 
-// report is what this end says, once all threads have ended.
-func (t *udpTest) report() (model.EndReport, error) {
-	last := t.read()
-	used := last.cpu.Sub(t.snapshot.cpu)
-	out := model.EndReport{
-		Host: t.host, CPUUser: used.User, CPUSystem: used.System, CPUWindow: last.at - t.snapshot.at,
-		SystemBusy: fact.Unknown[float64]("not measured in a test with an iperf3 peer"),
-		Waiting:    t.streams[0].conn.Waiting(),
-	}
-	f := model.FlowReport{Direction: t.way.direction, Role: t.way.role, Window: last.at - t.way.spec.Omit, UDP: &model.UDPSummary{}}
+// report adds to out what this end says, once all threads have ended.
+func (t *udpTest) report(out model.EndReport) (model.EndReport, error) {
+	last := t.part.Prev.At
+	f := model.FlowReport{Direction: t.way.direction, Role: t.way.role, Window: last - t.way.spec.Omit, UDP: &model.UDPSummary{}}
 	if !t.open && t.way.spec.Bytes == 0 {
 		f.Window = min(f.Window, t.way.spec.Duration)
 	}
@@ -35,8 +29,8 @@ func (t *udpTest) report() (model.EndReport, error) {
 		}
 	}
 	out.Flows = []model.FlowReport{f}
-	if last.at < t.way.spec.Omit {
-		errs = append(errs, fmt.Errorf("%s %s: ended after %v, before the measured window", f.Direction, f.Role, last.at))
+	if last < t.way.spec.Omit {
+		errs = append(errs, fmt.Errorf("%s %s: ended after %v, before the measured window", f.Direction, f.Role, last))
 	}
 	return out, errors.Join(errs...)
 }
@@ -44,7 +38,7 @@ func (t *udpTest) report() (model.EndReport, error) {
 // judge adds what stream i counted to u, and returns its bytes.
 func (t *udpTest) judge(s *udpStream, i int, u *model.UDPSummary) int64 {
 	if s.send != nil {
-		n := s.send.Sent.Load() - t.snapshot.sent[i]
+		n := s.send.Sent.Load() - t.sentBefore(i)
 		u.Sent += n
 		u.Refused += s.send.Refused.Load()
 		u.Pacing = s.send.Pacing()
@@ -76,7 +70,7 @@ func (t *udpTest) account() []iperf3.StreamResult {
 	for i, s := range t.streams {
 		out[i].ID = int64(t.way.streams[i].ID)
 		if s.send != nil {
-			before := t.snapshot.sent[i]
+			before := t.sentBefore(i)
 			out[i].Packets = s.send.Sent.Load()
 			out[i].Bytes = (out[i].Packets - before) * int64(t.size)
 			out[i].Omitted = fact.Known(iperf3.Omitted{Packets: before}, "count")

@@ -231,7 +231,7 @@ func (t *udpTest) late(ctx context.Context, theirs []iperf3.StreamResult, limit 
 		select {
 		case <-ctx.Done():
 			return last
-		case <-t.over:
+		case <-t.way.over:
 			return last
 		case <-ticker.C:
 		}

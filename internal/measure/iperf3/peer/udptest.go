@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +14,10 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/datagram"
+	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/quiet"
-	"linerate/internal/measure/sockio"
+	"linerate/internal/measure/run"
 	"linerate/internal/rescue"
 )
 
@@ -25,39 +27,27 @@ import (
 // stopped or has sent Bytes. A receiver's window opens at Omit; where it has a
 // duration it closes by itself, else when it is stopped.
 type udpTest struct {
-	host     model.Host
-	way      *way
-	streams  []*udpStream
-	size     int     // bytes of a datagram
-	rate     float64 // bit/s per stream; 0 is as fast as possible
-	open     bool    // no end by itself
-	stop     chan struct{}
-	once     sync.Once
-	ready    chan struct{}
-	start    time.Time
-	snapshot udpSnapshot // when the window opened
-
-	mu   sync.Mutex
-	ran  bool
-	shut bool
-	over chan struct{} // closed when Run has returned
-}
-
-// udpSnapshot are a direction's counters over all streams.
-type udpSnapshot struct {
-	at                     time.Duration
-	bytes, datagrams, lost int64
-	cpu                    sockio.CPUTime
-	sent                   []int64 // of a sender, datagrams per stream
+	*engine.Life
+	host    model.Host
+	way     *way
+	part    run.Part
+	streams []*udpStream
+	size    int     // bytes of a datagram
+	rate    float64 // bit/s per stream; 0 is as fast as possible
+	open    bool    // no end by itself
+	running sync.WaitGroup
 }
 
 // prepareUDP makes the way's test of connected sockets, which it owns also
 // when it fails.
 func prepareUDP(l *way, host model.Host, conns []*net.UDPConn, p iperf3.Params, open bool) (*udpTest, error) {
 	t := &udpTest{
-		host: host, way: l, size: int(p.Length), rate: float64(p.BitsPerSecond), open: open,
-		stop: make(chan struct{}), ready: make(chan struct{}), over: make(chan struct{}),
+		Life: engine.NewLife(), host: host, way: l, size: int(p.Length), rate: float64(p.BitsPerSecond), open: open,
+		part: run.Part{Direction: l.direction, Role: l.role, Spec: l.spec, Datagrams: true, Endless: open},
 	}
+	t.part.Spec.Interval = cmp.Or(l.spec.Interval, time.Second)
+	t.part.Count, t.part.Tell = t.count, t.tell
+	t.part.Prepare(len(conns))
 	u, _ := udp.Of(l.spec)
 	for i, c := range conns {
 		conn, err := datagram.Attach(c, datagram.Options{
@@ -131,49 +121,67 @@ func (t *udpTest) quota(i, n int) int64 {
 	return max(1, (all+int64(n-1-i))/int64(n))
 }
 
-// Measured implements engine.Test: it is closed when the clock runs.
-func (t *udpTest) Measured() <-chan struct{} { return t.ready }
-
-// Stop implements engine.Test.
-func (t *udpTest) Stop() { t.once.Do(func() { close(t.stop) }) }
-
 // Close implements engine.Test. It waits for Run.
 func (t *udpTest) Close() error {
-	t.Stop()
-	t.mu.Lock()
-	ran, again := t.ran, t.shut
-	t.shut = true
-	t.mu.Unlock()
-	if ran {
-		<-t.over
-	}
-	if again {
-		return nil
-	}
-	var errs []error
-	for _, s := range t.streams {
-		errs = append(errs, s.conn.Close())
-	}
-	return errors.Join(errs...)
+	return t.End(func() error {
+		var errs []error
+		for _, s := range t.streams {
+			errs = append(errs, s.conn.Close())
+		}
+		return errors.Join(errs...)
+	})
 }
 
 // Run implements engine.Test. It may be called once.
-func (t *udpTest) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
-	t.mu.Lock()
-	if t.ran || t.shut {
-		t.mu.Unlock()
-		return model.EndReport{}, errors.New("run test: it has been run or closed before")
+func (t *udpTest) Run(ctx context.Context, emit func([]model.Sample)) (report model.EndReport, err error) {
+	ctx, end, err := t.Begin(ctx)
+	if err != nil {
+		return model.EndReport{}, err
 	}
-	t.ran = true
-	t.mu.Unlock()
-	defer close(t.over)
+	defer end(&err)
 	threads := 0
 	for _, s := range t.streams {
 		threads += s.conn.Threads()
 	}
-	defer quiet.Begin(threads).End()
-	ended := t.launch()
-	t.sample(ctx, emit, ended)
+	hold := quiet.Begin(threads)
+	defer hold.End()
+	ended := make(chan func(), 1)
+	r := &run.Run{
+		Meter: run.Meter{Host: t.host, Spec: t.part.Spec, Emit: emit, Hold: hold},
+		Life:  t.Life, Parts: []*run.Part{&t.part}, Halt: t.halt, Ended: ended,
+	}
+	r.Launch()
+	t.launch(r.Start, ended)
+	r.Loop(ctx)
+	t.halt()
+	return t.report(r.Meter.Report(t.streams[0].conn.Waiting()))
+}
+
+// launch starts the threads. ended gets what is to be done when all have ended.
+func (t *udpTest) launch(start time.Time, ended chan<- func()) {
+	for _, s := range t.streams {
+		t.running.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			s.err = rescue.Call(func() error {
+				if s.send != nil {
+					s.send.Start(start)
+					return s.send.Run()
+				}
+				s.receive.Start(start)
+				defer s.publish(0)
+				return s.receive.Run()
+			})
+		})
+	}
+	go func() {
+		t.running.Wait()
+		ended <- func() { t.part.Finish("ended") }
+	}()
+}
+
+// halt ends the threads and waits for them.
+func (t *udpTest) halt() {
 	for _, s := range t.streams {
 		if s.send != nil {
 			s.send.Stop()
@@ -181,89 +189,7 @@ func (t *udpTest) Run(ctx context.Context, emit func([]model.Sample)) (model.End
 			s.receive.Stop()
 		}
 	}
-	<-ended
-	return t.report()
-}
-
-// launch starts the threads. The channel is closed when all have ended.
-func (t *udpTest) launch() <-chan struct{} {
-	t.snapshot = t.read() // nothing has been sent yet
-	t.snapshot.at = 0
-	t.start = time.Now()
-	ended := make(chan struct{})
-	var all sync.WaitGroup
-	for _, s := range t.streams {
-		all.Go(func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			s.err = rescue.Call(func() error {
-				if s.send != nil {
-					s.send.Start(t.start)
-					return s.send.Run()
-				}
-				s.receive.Start(t.start)
-				defer s.publish(0)
-				return s.receive.Run()
-			})
-		})
-	}
-	go func() {
-		all.Wait()
-		close(ended)
-	}()
-	close(t.ready)
-	return ended
-}
-
-// sample emits until the test is over.
-func (t *udpTest) sample(ctx context.Context, emit func([]model.Sample), ended <-chan struct{}) {
-	spec := t.way.spec
-	step := spec.Interval
-	if step == 0 {
-		step = time.Second
-	}
-	end := time.Duration(math.MaxInt64)
-	if !t.open && spec.Bytes == 0 {
-		end = spec.Omit + spec.Duration
-	}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	prev := t.snapshot
-	for planned := time.Duration(0); planned < end; {
-		planned = t.next(max(planned, prev.at), step, end)
-		timer.Reset(time.Until(t.start.Add(planned)))
-		over := false
-		select {
-		case <-timer.C:
-		case <-ended:
-			over = true
-		case <-t.stop:
-			over = true
-		case <-ctx.Done():
-			over = true
-		}
-		cur := t.read()
-		if cur.at-prev.at >= step/10 {
-			emit(t.samples(prev, cur))
-			prev = cur
-		}
-		if cur.at >= spec.Omit && t.snapshot.at < spec.Omit {
-			t.snapshot = cur
-		}
-		if over {
-			return
-		}
-	}
-}
-
-// next is when the interval that begins at at ends: whole ones since the window
-// opened, and the window's edges.
-func (t *udpTest) next(at, step, end time.Duration) time.Duration {
-	omit := t.way.spec.Omit
-	if at < omit {
-		return min(omit, (at/step+1)*step)
-	}
-	return min(end, omit+((at-omit+step/10)/step+1)*step)
+	t.running.Wait()
 }
 
 // received is how many bytes have come.
@@ -275,51 +201,32 @@ func (t *udpTest) received() int64 {
 	return sum
 }
 
-// read takes a snapshot.
-func (t *udpTest) read() udpSnapshot {
-	out := udpSnapshot{at: time.Since(t.start)}
-	out.cpu, _ = sockio.ProcessCPU()
-	for _, s := range t.streams {
+// count reads the counters.
+func (t *udpTest) count(r *run.Reading) {
+	for i, s := range t.streams {
 		if s.send != nil {
 			n := s.send.Sent.Load()
-			out.sent = append(out.sent, n)
-			out.datagrams += n
-			out.bytes += n * int64(t.size)
+			r.Datagrams += n
+			r.Set(i, n*int64(t.size))
 			continue
 		}
-		out.bytes += s.total.Load()
-		out.datagrams += s.came.Load()
-		out.lost += s.lacks.Load()
+		r.Set(i, s.total.Load())
+		r.Datagrams += s.came.Load()
+		r.Missing += s.lacks.Load()
 	}
-	return out
 }
 
-// samples are those of the interval between two snapshots.
-func (t *udpTest) samples(prev, cur udpSnapshot) []model.Sample {
-	var out []model.Sample
-	length := cur.at - prev.at
-	add := func(d model.Direction, m model.Metric, v float64) {
-		out = append(out, model.Sample{
-			Host: t.host, Direction: d, Metric: m, Value: v, Start: prev.at, Length: length,
-			Omitted: prev.at < t.way.spec.Omit,
-		})
-	}
-	rate := float64(cur.bytes-prev.bytes) * 8 / length.Seconds()
-	d := t.way.direction
+// tell adds the jitter of an interval.
+func (t *udpTest) tell(add run.Add) {
 	if t.way.role == model.Sender {
-		add(d, model.Sent, rate)
-		add(d, model.Datagrams, float64(cur.datagrams-prev.datagrams))
-	} else {
-		add(d, model.Goodput, rate)
-		add(d, model.Datagrams, float64(cur.datagrams-prev.datagrams))
-		// One that comes late was lost in an interval before.
-		add(d, model.Lost, float64(cur.lost-prev.lost))
-		var jitter float64
-		for _, s := range t.streams {
-			jitter += time.Duration(s.jitter.Load()).Seconds()
-		}
-		add(d, model.Jitter, jitter/float64(len(t.streams)))
+		return
 	}
-	add("", model.CPU, cur.cpu.Sub(prev.cpu).Total().Seconds()/length.Seconds())
-	return out
+	var jitter float64
+	for _, s := range t.streams {
+		jitter += time.Duration(s.jitter.Load()).Seconds()
+	}
+	add(model.Jitter, jitter/float64(len(t.streams)), "")
 }
+
+// sentBefore is how many datagrams stream i sent before the window.
+func (t *udpTest) sentBefore(i int) int64 { return t.part.Open.Each[i] / int64(t.size) }
