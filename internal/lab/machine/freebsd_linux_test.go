@@ -65,7 +65,7 @@ func TestFreeBSDSettings(t *testing.T) {
 	files := map[string]string{}
 	packages := []string{
 		"internal/host/knob", "internal/host/knob/sysctl", "internal/host/knob/ifioctl", "internal/host/watch", "internal/host/kmsg", "internal/host/kenv", "internal/host/journal",
-		"internal/measure/tcpinfo", "internal/measure/sockio", "internal/measure/pingpong/link",
+		"internal/measure/tcpinfo", "internal/measure/sockio", "internal/measure/plane",
 	}
 	for _, p := range packages {
 		program := must.Get(BuildTests(ctx, "freebsd", dir, p))(t)
@@ -80,7 +80,7 @@ func TestFreeBSDSettings(t *testing.T) {
 			if p == "internal/host/knob" {
 				args = append(args, "-test.v", "-test.run=TestEverySetting|TestPause")
 			}
-			if p == "internal/measure/pingpong/link" {
+			if p == "internal/measure/plane" {
 				args = append(args, "-test.skip=TestExchangeNeverDeadlocks") // whose 10 s are not enough in emulation
 			}
 			if p == "internal/host/journal" {

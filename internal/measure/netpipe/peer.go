@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/engine"
-	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/measure/plane"
 	"linerate/internal/measure/sockio"
 )
 
@@ -68,9 +68,9 @@ const looks = 16
 type talk struct {
 	settings Settings
 	bounds   bounds
-	link     *link.Link
+	link     *plane.Link
 	out, in  []byte // as long as the present message
-	next     func(ctx context.Context) (*link.Link, error)
+	next     func(ctx context.Context) (*plane.Link, error)
 	patience func() (quiet, total time.Duration) // nil is bounds alone
 }
 
@@ -152,7 +152,7 @@ func (t *talk) messages(repeats int, first bool) (float64, error) {
 			return 0, fmt.Errorf("exchange messages of %d bytes: %w", len(t.out), err)
 		}
 		if left > step && time.Since(start) > t.bounds.trial {
-			return 0, fmt.Errorf("exchange messages of %d bytes: %w", len(t.out), link.ErrStalled)
+			return 0, fmt.Errorf("exchange messages of %d bytes: %w", len(t.out), plane.ErrStalled)
 		}
 	}
 	return t.settings.OneWay(time.Since(start).Seconds(), repeats), nil
@@ -198,11 +198,11 @@ func (t *talk) take(ctx context.Context) error {
 }
 
 // adopt makes a link of c, which it closes where that fails.
-func adopt(c *net.TCPConn) (*link.Link, error) {
+func adopt(c *net.TCPConn) (*plane.Link, error) {
 	if err := c.SetNoDelay(true); err != nil {
 		return nil, errors.Join(fmt.Errorf("set up connection: %w", err), c.Close())
 	}
-	l, err := link.New(c, false)
+	l, err := plane.New(c, false)
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/accept"
-	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/measure/plane"
 	"linerate/internal/rescue"
 )
 
@@ -99,7 +99,7 @@ func (c *caller) greet(patience time.Duration) error {
 	said, err := readControl(func(b []byte) error {
 		_, err := io.ReadFull(c.conn, b)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = link.ErrStalled
+			err = plane.ErrStalled
 		}
 		return err
 	})

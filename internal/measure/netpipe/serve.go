@@ -13,7 +13,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/accept"
 	"linerate/internal/measure/budget"
-	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/measure/plane"
 	"linerate/internal/rescue"
 )
 
@@ -185,7 +185,7 @@ func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limit
 		defer cancel()
 	}
 	l.Begun(c.from)
-	defer link.Thread(first)()
+	defer plane.Thread(first)()
 	q.serving(c.from)
 	defer q.serving(netip.Addr{})
 	r := &receiver{talk: talk{settings: s, bounds: p.bounds, link: first}, largest: l.Largest, said: c.said, share: share, charged: began}
@@ -199,7 +199,7 @@ func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limit
 		}
 		return quiet, total
 	}
-	r.next = func(ctx context.Context) (*link.Link, error) {
+	r.next = func(ctx context.Context) (*plane.Link, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, p.bounds.connect, errors.New("the transmitter did not connect again"))
 		defer cancel()
 		again, err := q.again(ctx, c.from, r.quitAt)

@@ -9,7 +9,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/measure/plane"
 )
 
 // Options are what a transmitter has beyond the settings that both ends share.
@@ -60,7 +60,7 @@ func (p *Peer) Transmit(ctx context.Context, dial func(ctx context.Context) (*ne
 		defer cancel()
 	}
 	t := &transmitter{talk: talk{settings: o.Settings, bounds: p.bounds}, options: o, emit: emit, met: p.met}
-	t.next = func(ctx context.Context) (*link.Link, error) { return t.redial(ctx, dial) }
+	t.next = func(ctx context.Context) (*plane.Link, error) { return t.redial(ctx, dial) }
 	c, err := dial(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to receiver: %w", err)
@@ -68,7 +68,7 @@ func (p *Peer) Transmit(ctx context.Context, dial func(ctx context.Context) (*ne
 	if t.link, err = adopt(c); err != nil {
 		return nil, err
 	}
-	defer link.Thread(t.link)()
+	defer plane.Thread(t.link)()
 	err = t.run(ctx)
 	if t.link != nil {
 		err = errors.Join(err, t.link.Close())
@@ -214,7 +214,7 @@ func (t *transmitter) sync() error {
 	c, err := t.control()
 	var outOfStep *OutOfStepError
 	switch {
-	case errors.Is(err, link.ErrStalled), errors.Is(err, link.ErrInterrupted), errors.As(err, &outOfStep):
+	case errors.Is(err, plane.ErrStalled), errors.Is(err, plane.ErrInterrupted), errors.As(err, &outOfStep):
 		return err
 	case err != nil:
 		// A receiver that is done takes five bytes for a quit, answers with
@@ -266,7 +266,7 @@ func (t *transmitter) answered(ctx context.Context, f func() error) error {
 		before := t.link.Received()
 		err := t.guarded(ctx, f)
 		nothing := t.link.Received() == before
-		if !t.fresh || !nothing || err == nil || errors.Is(err, link.ErrStalled) || ctx.Err() != nil || time.Now().After(until) {
+		if !t.fresh || !nothing || err == nil || errors.Is(err, plane.ErrStalled) || ctx.Err() != nil || time.Now().After(until) {
 			t.fresh = false
 			return err
 		}
@@ -278,7 +278,7 @@ func (t *transmitter) answered(ctx context.Context, f func() error) error {
 
 // redial connects again, as often as it takes: the receiver refuses until it
 // listens anew.
-func (t *transmitter) redial(ctx context.Context, dial func(ctx context.Context) (*net.TCPConn, error)) (*link.Link, error) {
+func (t *transmitter) redial(ctx context.Context, dial func(ctx context.Context) (*net.TCPConn, error)) (*plane.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.bounds.connect)
 	defer cancel()
 	for {

@@ -2,10 +2,9 @@ package pingpong
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
 
-	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/measure/plane"
 )
 
 // looksPerBatch is how often the clock is read while a batch goes well, so that
@@ -15,7 +14,7 @@ const looksPerBatch = 16
 
 // peer speaks the protocol over one connection.
 type peer struct {
-	link    *link.Link
+	link    *plane.Link
 	out, in []byte // payload sent, and room for what is received; as long as the largest size
 	scratch [frameBytes]byte
 }
@@ -142,7 +141,7 @@ func (p *peer) rounds(b frame, until time.Time, leads bool) error {
 			return err
 		}
 		if left > step && !time.Now().Before(until) {
-			return link.ErrStalled
+			return plane.ErrStalled
 		}
 	}
 	return nil
@@ -194,12 +193,4 @@ func (p *peer) some(b frame, n int, leads bool) error {
 		}
 	}
 	return nil
-}
-
-// payload returns n pseudo-random bytes, the same in every run.
-func payload(n int) []byte {
-	b := make([]byte, n)
-	// Read of a ChaCha8 never fails.
-	_, _ = rand.NewChaCha8([32]byte{'l', 'i', 'n', 'e', 'r', 'a', 't', 'e'}).Read(b)
-	return b
 }

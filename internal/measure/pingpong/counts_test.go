@@ -10,16 +10,16 @@ import (
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
-	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/measure/plane"
 	"linerate/internal/must"
 )
 
 // TestBothEndsCountWhatTheySend, whichever way they wait: as much as the other end
 // receives.
 func TestBothEndsCountWhatTheySend(t *testing.T) {
-	for name, open := range map[string]func(*net.TCPConn, bool) (*link.Link, error){
-		"chosen": link.New,
-		"poller": func(c *net.TCPConn, _ bool) (*link.Link, error) { return link.NewPoller(c), nil },
+	for name, open := range map[string]func(*net.TCPConn, bool) (*plane.Link, error){
+		"chosen": plane.New,
+		"poller": func(c *net.TCPConn, _ bool) (*plane.Link, error) { return plane.NewPoller(c), nil },
 	} {
 		for _, mode := range []string{"", sizes.Both, sizes.Stream} {
 			w := enginetest.NewWire(t)
@@ -34,8 +34,8 @@ func TestBothEndsCountWhatTheySend(t *testing.T) {
 			}
 			e := New(nil)
 			e.open, e.share = open, 20*time.Millisecond
-			var links []*link.Link
-			e.open = func(c *net.TCPConn, spin bool) (*link.Link, error) {
+			var links []*plane.Link
+			e.open = func(c *net.TCPConn, spin bool) (*plane.Link, error) {
 				l, err := open(c, spin)
 				mu.Lock()
 				defer mu.Unlock()

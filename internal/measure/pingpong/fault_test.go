@@ -16,7 +16,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
-	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/measure/plane"
 	"linerate/internal/must"
 )
 
@@ -47,9 +47,9 @@ func hole(t *testing.T, w *enginetest.Wire, beyond int64, deaf bool) {
 // and the sweep goes on.
 func TestStalledSizes(t *testing.T) {
 	for name, open := range map[string]opener{
-		"system":    link.New,
-		"deaf path": link.New,
-		"poller":    func(c *net.TCPConn, _ bool) (*link.Link, error) { return link.NewPoller(c), nil },
+		"system":    plane.New,
+		"deaf path": plane.New,
+		"poller":    func(c *net.TCPConn, _ bool) (*plane.Link, error) { return plane.NewPoller(c), nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := enginetest.NewWire(t)
@@ -102,7 +102,7 @@ func manual(t *testing.T, e *Engine, f model.Flow) (*enginetest.End, *peer) {
 	opened := must.Get(w.Env(model.Far).Open(t.Context(), 1, engine.SocketOptions{}))(t)
 	// Whoever opens another connection finds nobody.
 	must.Do(t, w.CloseListener())
-	far := &peer{link: link.NewPoller(opened.Conns[0]), in: make([]byte, 1<<20), out: make([]byte, 1<<20)}
+	far := &peer{link: plane.NewPoller(opened.Conns[0]), in: make([]byte, 1<<20), out: make([]byte, 1<<20)}
 	t.Cleanup(func() { far.link.Close() })
 	return near, far
 }

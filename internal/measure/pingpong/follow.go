@@ -8,7 +8,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/measure/plane"
 )
 
 // follow does what the leader says until it says end.
@@ -30,9 +30,9 @@ func (r *course) follow(ctx context.Context) error {
 			_ = r.disconnect()
 			return fmt.Errorf("follow the leading end: %w", err)
 		}
-		how := (*link.Link).Abort
+		how := (*plane.Link).Abort
 		if errors.Is(err, errRenew) {
-			how = (*link.Link).Close
+			how = (*plane.Link).Close
 		}
 		if err := r.reconnect(ctx, how); err != nil {
 			switch {

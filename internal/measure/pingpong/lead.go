@@ -8,7 +8,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/measure/plane"
 )
 
 // How the leader divides its time.
@@ -90,14 +90,14 @@ func (s *sweep) all(ctx context.Context) string {
 		if s.isStopped() || ctx.Err() != nil {
 			return s.whyNot(ctx, err)
 		}
-		if !errors.Is(err, link.ErrStalled) {
+		if !errors.Is(err, plane.ErrStalled) {
 			s.warn("%v: the connection was lost: %v", size, err)
 		}
 		point.Stalled = true
 		s.keep(point, begun)
 		s.stalls++
 		s.row++
-		if err := s.reconnect(ctx, (*link.Link).Abort); err != nil {
+		if err := s.reconnect(ctx, (*plane.Link).Abort); err != nil {
 			return s.whyNot(ctx, err)
 		}
 		s.late = true
@@ -149,7 +149,7 @@ func (s *sweep) renew(ctx context.Context) error {
 		// It is given up either way; the follower notices.
 		s.warn("renew connection: %v", err)
 	}
-	return s.reconnect(ctx, (*link.Link).Close)
+	return s.reconnect(ctx, (*plane.Link).Close)
 }
 
 // keep adds a point to the report, and shows it.

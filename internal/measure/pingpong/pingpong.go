@@ -30,7 +30,7 @@ import (
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
-	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/measure/plane"
 )
 
 // Name is the engine's name in plans and on the wire.
@@ -66,7 +66,7 @@ type bounds struct {
 // present end; nil where there is no such log. Where it fails, the report warns
 // and has no log.
 func New(openLog func() (LogReader, error)) *Engine {
-	return &Engine{openLog: openLog, open: link.New, share: defaultShare, bounds: bounds{
+	return &Engine{openLog: openLog, open: plane.New, share: defaultShare, bounds: bounds{
 		leader: 5 * time.Second, follower: 15 * time.Second, pause: 5 * time.Second,
 		batch: 30 * time.Second, connect: 15 * time.Second, grace: 500 * time.Millisecond,
 	}}
@@ -138,7 +138,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	for _, n := range s.Sizes {
 		largest = max(largest, n)
 	}
-	t.out, t.in = payload(int(largest)), make([]byte, largest)
+	t.out, t.in = plane.Payload(int(largest)), make([]byte, largest)
 	if err := t.connect(ctx); err != nil {
 		return nil, err
 	}

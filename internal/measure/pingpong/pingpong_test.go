@@ -13,7 +13,7 @@ import (
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/enginetest"
-	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/measure/plane"
 	"linerate/internal/must"
 )
 
@@ -176,7 +176,7 @@ func TestTimeIsUp(t *testing.T) {
 func TestPoller(t *testing.T) {
 	e := New(nil)
 	e.share = 20 * time.Millisecond
-	e.open = func(c *net.TCPConn, _ bool) (*link.Link, error) { return link.NewPoller(c), nil }
+	e.open = func(c *net.TCPConn, _ bool) (*plane.Link, error) { return plane.NewPoller(c), nil }
 	for _, m := range []string{sizes.PingPong, sizes.Both, sizes.Stream} {
 		f := sweepOf(model.To, sizes.Params{Mode: m, Spin: true}, 1, 2<<20, 100)
 		near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)

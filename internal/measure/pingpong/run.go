@@ -14,13 +14,13 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/measure/engine"
-	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/measure/plane"
 	"linerate/internal/measure/run"
 	"linerate/internal/rescue"
 )
 
 // opener makes a link of a connection.
-type opener func(c *net.TCPConn, spin bool) (*link.Link, error)
+type opener func(c *net.TCPConn, spin bool) (*plane.Link, error)
 
 // flow is a flow with what belongs to this engine.
 type flow struct {
@@ -42,8 +42,8 @@ type test struct {
 	sent      atomic.Int64 // bytes, over all connections
 
 	mu       sync.Mutex
-	link     *link.Link // nil when there is no connection
-	broken   bool       // every link is to be interrupted
+	link     *plane.Link // nil when there is no connection
+	broken   bool        // every link is to be interrupted
 	warnings []string
 }
 
@@ -125,10 +125,10 @@ func (t *test) congestion() string {
 }
 
 // disconnect closes the present connection, if there is one.
-func (t *test) disconnect() error { return t.drop((*link.Link).Close) }
+func (t *test) disconnect() error { return t.drop((*plane.Link).Close) }
 
 // drop ends the present connection, if there is one, by how.
-func (t *test) drop(how func(*link.Link) error) error {
+func (t *test) drop(how func(*plane.Link) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.link == nil {
@@ -141,7 +141,7 @@ func (t *test) drop(how func(*link.Link) error) error {
 
 // reconnect replaces the present connection, which is ended by how, by the next
 // one.
-func (t *test) reconnect(ctx context.Context, how func(*link.Link) error) error {
+func (t *test) reconnect(ctx context.Context, how func(*plane.Link) error) error {
 	// What a connection says that is given up does not matter.
 	_ = t.drop(how)
 	ctx, cancel := context.WithTimeout(ctx, t.engine.bounds.connect)
@@ -163,7 +163,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 	defer t.watch(ctx)()
 	defer cancel()
 
-	defer link.Thread(t.link)()
+	defer plane.Thread(t.link)()
 	r := &course{test: t, Meter: run.Meter{Host: t.env.Host, Spec: t.flow.Flow, Emit: emit}}
 	waiting := t.link.Waiting()
 	if t.flow.Sweep.Spin && waiting != "polling thread" {

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"sync/atomic"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/plane"
 	"linerate/internal/rescue"
 )
 
@@ -18,12 +18,11 @@ import (
 type answerer struct {
 	direction model.Direction
 	spec      spec
-	plane     plane
+	waiter    waiter
 	channel   *channel
 	door      *door // for a connection per request
 
 	desks   []*desk
-	stop    atomic.Bool
 	marks   chan mark // from the asking end; closed when it ended
 	broken  error     // why marks was closed; nil where the asking end just ended
 	running sync.WaitGroup
@@ -35,7 +34,7 @@ type answerer struct {
 // desk answers on one connection.
 type desk struct {
 	*answerer
-	line     line
+	line     *plane.Link
 	request  []byte
 	reply    []byte
 	_        [128]byte // each worker counts in a cache line of its own
@@ -45,21 +44,16 @@ type desk struct {
 	reason   error // why it ended before its time
 }
 
-func newAnswerer(d model.Direction, spec spec, p plane, c *channel) *answerer {
-	return &answerer{direction: d, spec: spec, plane: p, channel: c, marks: make(chan mark, 2)}
+func newAnswerer(d model.Direction, spec spec, p waiter, c *channel) *answerer {
+	return &answerer{direction: d, spec: spec, waiter: p, channel: c, marks: make(chan mark, 2)}
 }
 
-// add makes a desk for the line that attach returns.
-func (a *answerer) add(attach func(*atomic.Bool) (line, error)) error {
-	l, err := attach(&a.stop)
-	if err != nil {
-		return err
-	}
+// add makes a desk for a connection.
+func (a *answerer) add(l *plane.Link) {
 	a.desks = append(a.desks, &desk{
 		answerer: a, line: l,
-		request: make([]byte, a.spec.Block), reply: payload(int(a.spec.Requests.Reply)),
+		request: make([]byte, a.spec.Block), reply: plane.Payload(int(a.spec.Requests.Reply)),
 	})
-	return nil
 }
 
 // greet says hello, with a port where fresh connections are wanted.
@@ -87,7 +81,7 @@ func (a *answerer) greet(ctx context.Context) error {
 // begin starts to answer, says so, and reads what the asking end says.
 func (a *answerer) begin() error {
 	for _, d := range a.desks {
-		a.running.Go(rescue.From(a.fail, func() { a.plane.work(func() { d.reason = d.serve() }) }))
+		a.running.Go(rescue.From(a.fail, func() { a.waiter.work(func() { d.reason = d.serve() }) }))
 	}
 	if a.door != nil {
 		a.running.Go(rescue.From(a.fail, a.door.serve))
@@ -121,7 +115,7 @@ func (a *answerer) listen() {
 // serve answers until the peer ends or somebody stops it.
 func (d *desk) serve() error {
 	for {
-		if err := d.line.receive(d.request); err != nil {
+		if err := d.line.Receive(d.request); err != nil {
 			return d.ending(err)
 		}
 		measured, err := counted(d.request[0])
@@ -131,7 +125,7 @@ func (d *desk) serve() error {
 		if measured {
 			d.inWindow++
 		}
-		if err := d.line.send(d.reply); err != nil {
+		if err := d.line.Send(d.reply); err != nil {
 			return d.ending(err)
 		}
 		d.sent.add(len(d.reply))
@@ -159,10 +153,9 @@ func (d *desk) ending(err error) error {
 
 // halt makes everybody end, and waits for it.
 func (a *answerer) halt() {
-	a.stop.Store(true)
 	a.channel.interrupt()
 	for _, d := range a.desks {
-		d.line.interrupt()
+		d.line.Interrupt()
 	}
 	if a.door != nil {
 		a.door.shut()
@@ -203,7 +196,7 @@ func (a *answerer) close() error {
 	a.closed.Do(func() {
 		errs := []error{a.channel.close()}
 		for _, d := range a.desks {
-			errs = append(errs, d.line.close())
+			errs = append(errs, d.line.Close())
 		}
 		if a.door != nil {
 			a.door.shut()

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/plane"
 	"linerate/internal/rescue"
 )
 
@@ -26,7 +27,7 @@ const (
 type asker struct {
 	direction model.Direction
 	spec      spec
-	plane     plane
+	waiter    waiter
 	channel   *channel
 	fresh     *fresh // with a connection per request
 
@@ -48,7 +49,7 @@ type worker struct {
 	*asker
 	meter
 	index   int
-	line    line // nil with a connection per request
+	line    *plane.Link // nil with a connection per request
 	request []byte
 	head    int // bytes before the request proper: the cookie of a fresh connection
 	reply   []byte
@@ -59,8 +60,8 @@ type worker struct {
 	misses  misses
 }
 
-func newAsker(d model.Direction, spec spec, p plane, c *channel) *asker {
-	a := &asker{direction: d, spec: spec, plane: p, channel: c, release: make(chan struct{})}
+func newAsker(d model.Direction, spec spec, p waiter, c *channel) *asker {
+	a := &asker{direction: d, spec: spec, waiter: p, channel: c, release: make(chan struct{})}
 	if spec.Requests.Connect {
 		a.fresh = &fresh{asker: a}
 		for range spec.Streams {
@@ -71,24 +72,15 @@ func newAsker(d model.Direction, spec spec, p plane, c *channel) *asker {
 }
 
 // employ makes the worker for the next stream.
-func (a *asker) employ(l line) {
+func (a *asker) employ(l *plane.Link) {
 	w := &worker{
 		asker: a, index: len(a.workers), line: l,
-		request: payload(int(a.spec.Block)), reply: make([]byte, a.spec.Requests.Reply),
+		request: plane.Payload(int(a.spec.Block)), reply: make([]byte, a.spec.Requests.Reply),
 		open: a.spec.Omit, shut: a.spec.Omit + a.spec.Duration,
 	}
 	w.meter.epoch = &a.epoch
 	a.workers = append(a.workers, w)
 	a.meters = append(a.meters, &w.meter)
-}
-
-// add makes a worker for the line that attach returns.
-func (a *asker) add(attach func(*atomic.Bool) (line, error)) error {
-	l, err := attach(&a.stop)
-	if err == nil {
-		a.employ(l)
-	}
-	return err
 }
 
 // meet reads the answering end's hello, and tries its port where it has one.
@@ -117,7 +109,7 @@ func (a *asker) begin() {
 	for _, w := range a.workers {
 		ready.Add(1)
 		a.running.Go(rescue.From(a.fail, func() {
-			a.plane.work(func() {
+			a.waiter.work(func() {
 				ready.Done()
 				<-a.release
 				w.reason = w.ask()
@@ -213,11 +205,11 @@ func (w *worker) exchange() (time.Duration, error) {
 	if w.line == nil {
 		return w.fresh.exchange(w)
 	}
-	if err := w.line.send(w.request); err != nil {
+	if err := w.line.Send(w.request); err != nil {
 		return 0, err
 	}
 	w.sent.add(len(w.request))
-	if err := w.line.receive(w.reply); err != nil {
+	if err := w.line.Receive(w.reply); err != nil {
 		return 0, err
 	}
 	return w.now(), nil
@@ -225,14 +217,14 @@ func (w *worker) exchange() (time.Duration, error) {
 
 // until waits for the time due, and reports whether it came before a stop.
 func (w *worker) until(due time.Duration) bool {
-	margin := w.plane.margin()
+	margin := w.waiter.margin()
 	for !w.stop.Load() {
 		left := due - w.now()
 		if left <= 0 {
 			return true
 		}
 		if left > margin {
-			w.plane.nap(min(left-margin, longestNap))
+			w.waiter.nap(min(left-margin, longestNap))
 		}
 	}
 	return false
@@ -243,7 +235,7 @@ func (a *asker) halt() {
 	a.stop.Store(true)
 	for _, w := range a.workers {
 		if w.line != nil {
-			w.line.interrupt()
+			w.line.Interrupt()
 		}
 	}
 	if a.fresh != nil {
@@ -307,7 +299,7 @@ func (a *asker) close() error {
 		}
 		for _, w := range a.workers {
 			if w.line != nil {
-				errs = append(errs, w.line.close())
+				errs = append(errs, w.line.Close())
 			}
 		}
 		a.failure = errors.Join(errs...)

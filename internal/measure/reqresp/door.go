@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"linerate/internal/core/traffic/requests"
+	"linerate/internal/measure/plane"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/rescue"
 )
@@ -51,7 +52,7 @@ func openDoor(ctx context.Context, a *answerer, cookie [cookieSize]byte) (*door,
 	}
 	d := &door{
 		answerer: a, cookie: cookie, listener: l,
-		reply: payload(int(a.spec.Requests.Reply)), slots: make(chan struct{}, a.spec.Streams+requests.Unknown),
+		reply: plane.Payload(int(a.spec.Requests.Reply)), slots: make(chan struct{}, a.spec.Streams+requests.Unknown),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return d, nil

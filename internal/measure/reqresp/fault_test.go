@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
+	"linerate/internal/measure/plane"
 	"linerate/internal/must"
 )
 
@@ -171,7 +172,7 @@ func TestAnonymousAreNotAnswered(t *testing.T) {
 	target := near.Test.(*test).asking.fresh.target
 	for name, says := range map[string][]byte{
 		"wrong cookie": append(make([]byte, cookieSize), windowByte),
-		"random":       payload(cookieSize + 1 + rand.IntN(100)),
+		"random":       plane.Payload(cookieSize + 1 + rand.IntN(100)),
 	} {
 		c := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", target))(t)
 		must.Get(c.Write(says))(t)

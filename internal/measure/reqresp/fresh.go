@@ -133,7 +133,7 @@ func (w *worker) missed(err error) error {
 	if m.row++; m.row >= maxMisses {
 		return fmt.Errorf("%d fresh connections failed one after the other: %w", m.row, err)
 	}
-	w.plane.nap(missPause)
+	w.waiter.nap(missPause)
 	return nil
 }
 

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync/atomic"
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
+	"linerate/internal/measure/plane"
 )
 
 // take opens n connections through env.
@@ -28,9 +28,8 @@ func (t *test) take(ctx context.Context, env engine.Env, d model.Direction, n in
 	return opened.Conns, nil
 }
 
-// lines opens n connections and hands each to the plane, then to add, which
-// also names the mark that ends its calls.
-func (t *test) lines(ctx context.Context, env engine.Env, d model.Direction, n int, add func(func(*atomic.Bool) (line, error)) error) error {
+// lines opens n connections and hands each to the waiter, then to add.
+func (t *test) lines(ctx context.Context, env engine.Env, d model.Direction, n int, add func(*plane.Link)) error {
 	if n == 0 {
 		return nil
 	}
@@ -39,7 +38,7 @@ func (t *test) lines(ctx context.Context, env engine.Env, d model.Direction, n i
 		return err
 	}
 	for i, c := range conns {
-		err := add(func(stop *atomic.Bool) (line, error) { return t.plane.attach(c, stop) })
+		l, err := t.waiter.attach(c)
 		if err != nil {
 			err = fmt.Errorf("take over connection %d %s: %w", i+1, d, err)
 			for _, rest := range conns[i:] {
@@ -47,6 +46,8 @@ func (t *test) lines(ctx context.Context, env engine.Env, d model.Direction, n i
 			}
 			return err
 		}
+		l.Limit(whole, whole)
+		add(l)
 	}
 	return nil
 }

@@ -1,22 +1,20 @@
 package reqresp
 
 import (
-	"errors"
-	"math/rand/v2"
 	"net"
-	"sync/atomic"
 	"time"
+
+	"linerate/internal/measure/plane"
 )
 
-// A plane is one way to wait for the kernel and for the clock.
-type plane interface {
-	// waiting names the way, for the report.
-	waiting() string
+// A waiter is one way to wait for the kernel and for the clock.
+type waiter interface {
 	// threads returns how many threads that keep their processor serve n streams.
 	threads(n int) int
-	// attach takes c over. The caller still owns c when it fails. Calls on the
-	// line return errStopped soon after stop is set and the line interrupted.
-	attach(c *net.TCPConn, stop *atomic.Bool) (line, error)
+	// attach takes c over. The caller still owns c when it fails.
+	attach(c *net.TCPConn) (*plane.Link, error)
+	// waiting names the way, for the report.
+	waiting() string
 	// work runs f in the caller's goroutine, prepared for measuring.
 	work(f func())
 	// nap waits for d; it may take longer.
@@ -26,28 +24,29 @@ type plane interface {
 	margin() time.Duration
 }
 
-// A line is a connection in the hands of a plane.
-type line interface {
-	// send sends all of b.
-	send(b []byte) error
-	// receive fills b. The error is io.EOF where the peer ended before its
-	// first byte, and io.ErrUnexpectedEOF where it ended later.
-	receive(b []byte) error
-	// interrupt wakes who waits; the connection is of no use after that.
-	interrupt()
-	close() error
-}
+// poller is the portable way: a goroutine per stream, and the Go runtime
+// waits for all.
+type poller struct{}
+
+func (poller) waiting() string { return "poller" }
+
+// threads is none: a goroutine that waits gives its processor away.
+func (poller) threads(int) int { return 0 }
+
+func (poller) attach(c *net.TCPConn) (*plane.Link, error) { return plane.NewPoller(c), nil }
+
+func (poller) work(f func()) { f() }
+
+func (poller) nap(d time.Duration) { nap(d) }
+
+// margin is none: watching the clock would take the processor from others.
+func (poller) margin() time.Duration { return 0 }
 
 // errStopped says that a call was given up because its end wanted to.
-var errStopped = errors.New("stopped")
+var errStopped = plane.ErrInterrupted
 
 // longestNap bounds how long a worker that waits for the clock misses a stop.
 const longestNap = 100 * time.Millisecond
 
-// payload returns n pseudo-random bytes, the same in every run.
-func payload(n int) []byte {
-	b := make([]byte, n)
-	// Read of a ChaCha8 never fails.
-	_, _ = rand.NewChaCha8([32]byte{'r', 'e', 'q', 'u', 'e', 's', 't', 's'}).Read(b)
-	return b
-}
+// whole is longer than any run: the sampler ends what waits too long.
+const whole = 1000 * 24 * time.Hour

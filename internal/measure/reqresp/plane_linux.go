@@ -1,16 +1,12 @@
 package reqresp
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"runtime"
-	"sync/atomic"
 	"time"
 
-	"linerate/internal/measure/sockio"
+	"linerate/internal/measure/plane"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,11 +18,11 @@ import (
 // and 230 with 8, 284 and 255 with 16, 200 and 249 with 64.
 const threadsPerCore = 8
 
-// choosePlane returns the plane for so many streams, and a warning where it is
+// chooseWaiter returns the way for so many streams, and a warning where it is
 // not as asked: one thread for each as long as they are few for the cores,
 // goroutines beyond that. Who waits by polling needs a core for each stream,
 // and one for everything else.
-func choosePlane(streams int, spin bool) (plane, string) {
+func chooseWaiter(streams int, spin bool) (waiter, string) {
 	cores := runtime.NumCPU()
 	switch {
 	case spin && streams < cores:
@@ -43,14 +39,14 @@ func choosePlane(streams int, spin bool) (plane, string) {
 	return poller{}, ""
 }
 
-// direct is the plane with a locked thread per stream and raw system calls.
+// direct is the way with a locked thread per stream and raw system calls.
 type direct struct {
 	spin bool // the socket does not block: the thread asks again and again
 }
 
 func (d direct) waiting() string {
 	if d.spin {
-		return "spinning thread"
+		return "polling thread"
 	}
 	return "blocking thread"
 }
@@ -87,97 +83,4 @@ func nap(d time.Duration) {
 	_ = unix.Nanosleep(&ts, nil)
 }
 
-// patience is the longest that a raw call blocks. It bounds how long a thread
-// can miss the stop mark. It also makes the calls interruptible: with a time
-// limit on the socket the kernel returns EINTR on a signal instead of starting
-// again (signal(7)), so that the Go runtime can stop the thread although it
-// does not know that the thread is in the kernel.
-const patience = 100 * time.Millisecond
-
-// fdLine is a connection that the Go runtime does not know.
-type fdLine struct {
-	fd   int
-	stop *atomic.Bool
-}
-
-// attach takes c's socket out of the Go runtime's hands and closes c.
-func (d direct) attach(c *net.TCPConn, stop *atomic.Bool) (line, error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return nil, fmt.Errorf("reach socket: %w", err)
-	}
-	l := fdLine{fd: -1, stop: stop}
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		l.fd, failed = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
-	})
-	if err := errors.Join(err, failed); err != nil {
-		return nil, fmt.Errorf("duplicate socket: %w", err)
-	}
-	if !d.spin {
-		limit := unix.NsecToTimeval(int64(patience))
-		err = errors.Join(
-			unix.SetsockoptTimeval(l.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit),
-			unix.SetsockoptTimeval(l.fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit),
-			unix.SetNonblock(l.fd, false))
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("make socket blocking: %w", err), l.close())
-		}
-	}
-	if err := c.Close(); err != nil {
-		return nil, errors.Join(fmt.Errorf("close first descriptor: %w", err), l.close())
-	}
-	return l, nil
-}
-
-func (l fdLine) send(b []byte) error { return l.said(l.sendAll(b)) }
-
-func (l fdLine) receive(b []byte) error { return l.said(l.receiveAll(b)) }
-
-// said returns err, or errStopped for the error of an interrupted call.
-func (l fdLine) said(err error) error {
-	if err != nil && l.stop.Load() {
-		return errStopped
-	}
-	return err
-}
-
-func (l fdLine) sendAll(b []byte) error {
-	for !l.stop.Load() {
-		n, errno := sockio.Send(l.fd, b, 0)
-		if errno != 0 && !sockio.Again(errno) {
-			return os.NewSyscallError("send", errno)
-		}
-		if b = b[n:]; len(b) == 0 {
-			return nil
-		}
-	}
-	return errStopped
-}
-
-func (l fdLine) receiveAll(b []byte) error {
-	whole := len(b)
-	for !l.stop.Load() {
-		n, errno := sockio.Receive(l.fd, b, 0)
-		switch {
-		case n > 0:
-			if b = b[n:]; len(b) == 0 {
-				return nil
-			}
-		case errno == 0 && len(b) == whole:
-			return io.EOF
-		case errno == 0:
-			return io.ErrUnexpectedEOF
-		case !sockio.Again(errno):
-			return os.NewSyscallError("receive", errno)
-		}
-	}
-	return errStopped
-}
-
-func (l fdLine) interrupt() {
-	// It fails only where the connection has ended already.
-	_ = unix.Shutdown(l.fd, unix.SHUT_RDWR)
-}
-
-func (l fdLine) close() error { return unix.Close(l.fd) }
+func (d direct) attach(c *net.TCPConn) (*plane.Link, error) { return plane.New(c, d.spin) }

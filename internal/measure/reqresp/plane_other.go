@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// choosePlane returns the plane for so many streams, and a warning where it is
+// chooseWaiter returns the way for so many streams, and a warning where it is
 // not as asked.
-func choosePlane(_ int, spin bool) (plane, string) {
+func chooseWaiter(_ int, spin bool) (waiter, string) {
 	if spin {
 		return poller{}, "waiting by polling is not possible on " + runtime.GOOS
 	}

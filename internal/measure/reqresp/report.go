@@ -35,7 +35,7 @@ func (r *course) rateMetric() model.Metric {
 
 // report puts together what this end says, or why there is no result.
 func (r *course) report() (model.EndReport, error) {
-	out := r.Report(r.plane.waiting())
+	out := r.Report(r.waiter.waiting())
 	var faults []error
 	if r.asking != nil {
 		faults = append(faults, r.reportAsking(&out))

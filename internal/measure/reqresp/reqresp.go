@@ -47,7 +47,7 @@ const (
 
 // Engine is the request engine. It is safe for concurrent use.
 type Engine struct {
-	planes   func(streams int, spin bool) (plane, string)
+	waiters  func(streams int, spin bool) (waiter, string)
 	patience time.Duration // how long after its window unanswered requests are waited for
 	grace    time.Duration // how long one end waits for a word of the other
 }
@@ -56,7 +56,7 @@ type Engine struct {
 // lost, and an end that hears nothing from the other within 10 s of when it
 // should gives up.
 func New() *Engine {
-	return &Engine{planes: choosePlane, patience: 2 * time.Second, grace: 10 * time.Second}
+	return &Engine{waiters: chooseWaiter, patience: 2 * time.Second, grace: 10 * time.Second}
 }
 
 // Name returns "reqresp".
@@ -127,12 +127,12 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	}
 	var warning string
 	if s.Requests.Connect {
-		t.plane = poller{}
+		t.waiter = poller{}
 		if s.Requests.Spin {
 			warning = "waiting by polling is not possible with a connection per request"
 		}
 	} else {
-		t.plane, warning = e.planes(s.Streams*len(s.Direction.Parts()), s.Requests.Spin)
+		t.waiter, warning = e.waiters(s.Streams*len(s.Direction.Parts()), s.Requests.Spin)
 	}
 	if warning != "" {
 		t.warnings = append(t.warnings, warning)
@@ -186,10 +186,10 @@ func (t *test) open(ctx context.Context, env engine.Env) error {
 		c := &channel{conn: steer[0]}
 		// From here on t.Close frees what fails to open.
 		if d.Sender() == env.Host {
-			t.asking = newAsker(d, t.spec, t.plane, c)
-			err = t.lines(ctx, env, d, n, t.asking.add)
+			t.asking = newAsker(d, t.spec, t.waiter, c)
+			err = t.lines(ctx, env, d, n, t.asking.employ)
 		} else {
-			t.answering = newAnswerer(d, t.spec, t.plane, c)
+			t.answering = newAnswerer(d, t.spec, t.waiter, c)
 			err = t.lines(ctx, env, d, n, t.answering.add)
 		}
 		if err != nil {

@@ -25,7 +25,7 @@ func brief(d model.Direction, streams int) model.Flow {
 // everyPlane returns an engine for each way of waiting.
 func everyPlane() map[string]*Engine {
 	all := map[string]*Engine{"chosen": New(), "poller": New()}
-	all["poller"].planes = func(int, bool) (plane, string) { return poller{}, "" }
+	all["poller"].waiters = func(int, bool) (waiter, string) { return poller{}, "" }
 	return all
 }
 

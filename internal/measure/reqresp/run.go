@@ -18,7 +18,7 @@ import (
 type test struct {
 	*engine.Life
 	engine    *Engine
-	plane     plane
+	waiter    waiter
 	host      model.Host
 	spec      spec      // zero fields filled in
 	asking    *asker    // nil where this end does not ask
@@ -57,7 +57,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model
 	if t.spec.Requests.Connect {
 		begin = quiet.Room // the runtime's own connections are made of garbage
 	}
-	hold := begin(t.plane.threads(ends * t.spec.Streams))
+	hold := begin(t.waiter.threads(ends * t.spec.Streams))
 	defer hold.End()
 	r := &course{test: t, Meter: run.Meter{Host: t.host, Spec: t.spec.Flow, Emit: emit, Hold: hold, Warnings: t.warnings}}
 	if err := r.launch(ctx); err != nil {

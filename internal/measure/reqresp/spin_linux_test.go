@@ -20,7 +20,7 @@ func TestSpin(t *testing.T) {
 	}
 	spin(t)
 	for streams, waiting := range map[int]string{runtime.NumCPU(): "blocking thread", 64 * runtime.NumCPU(): "poller"} {
-		p, warning := choosePlane(streams, true)
+		p, warning := chooseWaiter(streams, true)
 		if p.waiting() != waiting || !strings.Contains(warning, "not possible") {
 			t.Errorf("%d streams wait as %q with warning %q", streams, p.waiting(), warning)
 		}
@@ -40,7 +40,7 @@ func spin(t testing.TB) float64 {
 	enginetest.Await(t, far.Done, "answering end")
 	must.Do(t, near.Err)
 	check(t, near, far, f, f.Direction)
-	if near.Report.Waiting != "spinning thread" || far.Report.Waiting != "spinning thread" {
+	if near.Report.Waiting != "polling thread" || far.Report.Waiting != "polling thread" {
 		t.Errorf("waited as %q and %q", near.Report.Waiting, far.Report.Waiting)
 	}
 	return (near.Report.CPUUser + near.Report.CPUSystem).Seconds() / near.Report.CPUWindow.Seconds()

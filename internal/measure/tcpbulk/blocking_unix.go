@@ -4,7 +4,6 @@ package tcpbulk
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/plane"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/rescue"
 )
@@ -30,13 +30,8 @@ func (blocking) attach(c *net.TCPConn) (link, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit := unix.NsecToTimeval(int64(patience))
-	err = errors.Join(
-		unix.SetsockoptTimeval(l.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit),
-		unix.SetsockoptTimeval(l.fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit),
-		unix.SetNonblock(l.fd, false))
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make socket blocking: %w", err), l.close())
+	if err := plane.Block(l.fd); err != nil {
+		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
 }

@@ -3,51 +3,24 @@
 package tcpbulk
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/plane"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/measure/tcpinfo"
 )
 
-// patience is the longest that a raw call blocks. It bounds how long a thread
-// can miss the stop mark. It also makes the calls interruptible: with a time
-// limit on the socket the kernel returns EINTR on a signal instead of starting
-// again (signal(7)), so that the Go runtime can stop the thread whenever it
-// wants to, although it does not know that the thread is in the kernel.
-const (
-	patience       = patienceMillis * time.Millisecond
-	patienceMillis = 100
-)
-
-// fdLink is a connection that the Go runtime does not know: its own
-// descriptor, which no event loop watches.
+// fdLink is a connection that the Go runtime does not know.
 type fdLink struct{ fd int }
 
 // detach takes c's socket out of the Go runtime's hands and closes c.
 func detach(c *net.TCPConn) (fdLink, error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return fdLink{}, fmt.Errorf("reach socket: %w", err)
-	}
-	l := fdLink{fd: -1}
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		l.fd, failed = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
-	})
-	if err := errors.Join(err, failed); err != nil {
-		return fdLink{}, fmt.Errorf("duplicate socket: %w", err)
-	}
-	if err := c.Close(); err != nil {
-		return fdLink{}, errors.Join(fmt.Errorf("close first descriptor: %w", err), l.close())
-	}
-	return l, nil
+	fd, err := plane.Detach(c)
+	return fdLink{fd}, err
 }
 
 // interrupt shuts down what role uses: blocked calls return at once. A

@@ -6,11 +6,13 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/plane"
 	"linerate/internal/measure/sockio"
 )
 
@@ -107,13 +109,13 @@ func (l *loop) run() {
 	l.endAll(nil)
 }
 
-// wait blocks until streams are ready, at most as long as patience. It is raw
+// wait blocks until streams are ready, at most as long as plane.Patience. It is raw
 // for the reasons of send; epoll_pwait always returns on a signal.
 //
 //go:noinline
 func (l *loop) wait() (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.fd), uintptr(unsafe.Pointer(&l.ready[0])),
-		events, patienceMillis, 0, 0)
+		events, uintptr(plane.Patience/time.Millisecond), 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}

@@ -169,12 +169,12 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// bugged is a plane with a worker that has a bug.
-type bugged struct{ plane }
+// bugged is a mover with a worker that has a bug.
+type bugged struct{ mover }
 
 func (b bugged) move(w *work) error {
 	w.worker(func() { panic("boom") })
-	return b.plane.move(w)
+	return b.mover.move(w)
 }
 
 // TestBugInAWorker: the run ends at once, for the bug, at either end.

@@ -1,20 +1,20 @@
 package tcpbulk
 
 import (
-	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/plane"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/measure/tcpinfo"
 	"linerate/internal/rescue"
 )
 
-// A plane moves payload, in one way of waiting for the kernel.
-type plane interface {
+// A mover moves payload, in one way of waiting for the kernel.
+type mover interface {
 	// waiting names the way, for the report.
 	waiting() string
 	// threads returns how many threads that keep their processor move n streams.
@@ -74,7 +74,7 @@ type work struct {
 
 func newWork(role model.Role, streams []*stream, spec model.Flow) *work {
 	return &work{
-		role: role, streams: streams, block: payload(int(spec.Block)), confirm: spec.Bytes != 0,
+		role: role, streams: streams, block: plane.Payload(int(spec.Block)), confirm: spec.Bytes != 0,
 		release: make(chan struct{}),
 	}
 }
@@ -99,12 +99,4 @@ func (w *work) finish(s *stream, reason error) {
 	}
 	s.last.Store(int64(time.Since(w.start)))
 	s.over.Store(true)
-}
-
-// payload returns n pseudo-random bytes, the same in every run.
-func payload(n int) []byte {
-	b := make([]byte, n)
-	// Read of a ChaCha8 never fails.
-	_, _ = rand.NewChaCha8([32]byte{'l', 'i', 'n', 'e', 'r', 'a', 't', 'e'}).Read(b)
-	return b
 }

@@ -8,7 +8,7 @@ import "runtime"
 // the kernel's scheduler takes it, and this one (sched_ule(4)) gives threads that
 // wait for each other all of one core: on a machine with one core, FreeBSD 12.1, a
 // flow of 0.2 s over loopback was stopped after 3 to 6 s.
-func choosePlane(streams int) plane {
+func choosePlane(streams int) mover {
 	if streams < runtime.NumCPU() {
 		return blocking{}
 	}

@@ -11,13 +11,13 @@ import (
 // everyPlane returns an engine for each way of waiting that this machine has cores
 // for, by its name.
 func everyPlane() map[string]*Engine {
-	out, planes := map[string]*Engine{}, map[string]plane{"poller": poller{}}
+	out, planes := map[string]*Engine{}, map[string]mover{"poller": poller{}}
 	if runtime.NumCPU() > 1 {
 		planes["blocking"] = blocking{}
 	}
 	for name, p := range planes {
 		e := New()
-		e.planes = func(int) plane { return p }
+		e.planes = func(int) mover { return p }
 		out[name] = e
 	}
 	return out

@@ -4,7 +4,7 @@ import "runtime"
 
 // choosePlane returns the plane for so many streams: a thread for each while
 // there are about as many cores, beyond that a few threads that serve many.
-func choosePlane(streams int) plane {
+func choosePlane(streams int) mover {
 	if streams <= threadsPerCore*runtime.NumCPU() {
 		return blocking{}
 	}

@@ -13,9 +13,9 @@ import (
 // everyPlane returns an engine for each way of waiting, by its name.
 func everyPlane() map[string]*Engine {
 	out := map[string]*Engine{}
-	for name, p := range map[string]plane{"blocking": blocking{}, "epoll": epoll{}, "poller": poller{}} {
+	for name, p := range map[string]mover{"blocking": blocking{}, "epoll": epoll{}, "poller": poller{}} {
 		e := New()
-		e.planes = func(int) plane { return p }
+		e.planes = func(int) mover { return p }
 		out[name] = e
 	}
 	return out

@@ -3,4 +3,4 @@
 package tcpbulk
 
 // choosePlane returns the plane for so many streams.
-func choosePlane(int) plane { return poller{} }
+func choosePlane(int) mover { return poller{} }

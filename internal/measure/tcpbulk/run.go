@@ -16,7 +16,7 @@ import (
 type test struct {
 	*engine.Life
 	engine   *Engine
-	plane    plane
+	plane    mover
 	host     model.Host
 	spec     model.Flow // zero fields filled in
 	flows    []*flow

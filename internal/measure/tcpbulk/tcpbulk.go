@@ -46,7 +46,7 @@ const (
 // Engine is the bulk engine. It is safe for concurrent use; one engine per
 // process serves all its tests.
 type Engine struct {
-	planes func(streams int) plane
+	planes func(streams int) mover
 	grace  time.Duration // how long after the receiver's window a sender waits to be stopped
 	stall  time.Duration // how long a flow with a byte count may stand still
 }
@@ -145,7 +145,7 @@ func Block(env engine.Env) units.Bytes {
 }
 
 // openFlow opens the connections of direction d and hands them to p.
-func openFlow(ctx context.Context, env engine.Env, p plane, spec model.Flow, d model.Direction) (*flow, []string, error) {
+func openFlow(ctx context.Context, env engine.Env, p mover, spec model.Flow, d model.Direction) (*flow, []string, error) {
 	o := engine.SocketOptions{Window: int(spec.Window), MSS: spec.MSS, NoDelay: !spec.Nagle}
 	role := model.Receiver
 	if d.Sender() == env.Host {

@@ -1,17 +1,19 @@
-// Package link moves whole messages over one TCP connection with the least
-// delay that the system allows, and never waits for ever.
+// Package plane moves payload over TCP connections in every way of waiting for the
+// kernel that systems have. A Link moves whole messages with the least delay that the
+// system allows, and never waits for ever.
 //
-// On Linux the connection leaves the Go runtime's hands: the calling thread
+// On Linux and FreeBSD the connection leaves the Go runtime's hands: the calling thread
 // blocks, or polls, in raw system calls. The runtime is not told about them, so
 // the caller prepares its goroutine with Thread. Elsewhere the runtime's poller waits.
 //
-// Two bounds end every wait: a time without progress, and a time in all.
+// Two bounds end every wait of a Link: a time without progress, and a time in all.
 // Progress is a byte sent, received or, where the kernel tells, acknowledged.
-package link
+package plane
 
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"runtime"
 	"sync/atomic"
@@ -24,7 +26,7 @@ import (
 var ErrStalled = errors.New("stalled")
 
 // ErrInterrupted says that Interrupt was called.
-var ErrInterrupted = errors.New("interrupted")
+var ErrInterrupted = errors.New("stopped")
 
 // Link is one TCP connection. Its methods are for one goroutine at a time, but
 // Interrupt for any.
@@ -138,4 +140,13 @@ func Thread(l *Link) (release func()) {
 		hold.End()
 		runtime.UnlockOSThread()
 	}
+}
+
+// Payload returns n pseudo-random bytes, the same in every run, which no link
+// compresses.
+func Payload(n int) []byte {
+	b := make([]byte, n)
+	// Read of a ChaCha8 never fails.
+	_, _ = rand.NewChaCha8([32]byte{'l', 'i', 'n', 'e', 'r', 'a', 't', 'e'}).Read(b)
+	return b
 }

@@ -1,10 +1,9 @@
 //go:build linux || freebsd
 
-package link
+package plane
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -16,15 +15,6 @@ import (
 	"linerate/internal/measure/sockio"
 
 	"golang.org/x/sys/unix"
-)
-
-// patience is the longest that a raw call blocks. It bounds how long a thread
-// can miss Interrupt and the bounds of Limit. With a time limit on the socket
-// the kernel also returns EINTR on a signal instead of starting again
-// (signal(7)), so that the Go runtime can stop the thread when it wants to.
-const (
-	patience       = patienceMillis * time.Millisecond
-	patienceMillis = 100
 )
 
 // pollsPerLook is how many empty polls pass between two looks at the clock: at
@@ -52,35 +42,16 @@ func newWire(c *net.TCPConn, spin bool) (wire, error) {
 	if !raw() {
 		return newPoller(c), nil
 	}
-	conn, err := c.SyscallConn()
+	fd, err := Detach(c)
 	if err != nil {
-		return nil, fmt.Errorf("reach socket: %w", err)
+		return nil, err
 	}
-	s := &socket{fd: -1, spin: spin}
+	s := &socket{fd: fd, spin: spin}
 	if spin {
 		s.flags = unix.MSG_DONTWAIT
 	}
-	var failed error
-	err = conn.Control(func(fd uintptr) {
-		s.fd, failed = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
-	})
-	if err := errors.Join(err, failed); err != nil {
-		return nil, fmt.Errorf("duplicate socket: %w", err)
-	}
-	limit := unix.NsecToTimeval(int64(patience))
-	err = errors.Join(
-		unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit),
-		unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit))
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("limit the wait of a socket: %w", err), s.close())
-	}
-	// From here on the connection is ours. Both descriptors share the flag that
-	// makes calls block; the first one is closed before it changes.
-	if err := c.Close(); err != nil {
-		return nil, errors.Join(fmt.Errorf("close first descriptor: %w", err), s.close())
-	}
-	if err := unix.SetNonblock(s.fd, false); err != nil {
-		return nil, errors.Join(fmt.Errorf("make socket blocking: %w", err), s.close())
+	if err := Block(fd); err != nil {
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
@@ -265,7 +236,7 @@ func (s *socket) close() error { return unix.Close(s.fd) }
 //
 //go:noinline
 func poll(p *unix.PollFd) (int, syscall.Errno) {
-	limit := unix.NsecToTimespec(int64(patience))
+	limit := unix.NsecToTimespec(int64(Patience))
 	n, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(p)), 1,
 		uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
 	if errno != 0 {

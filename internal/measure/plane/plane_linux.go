@@ -1,4 +1,4 @@
-package link
+package plane
 
 import "golang.org/x/sys/unix"
 

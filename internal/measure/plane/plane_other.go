@@ -1,6 +1,6 @@
 //go:build !linux && !freebsd
 
-package link
+package plane
 
 import "net"
 
