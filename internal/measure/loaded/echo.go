@@ -1,6 +1,7 @@
 package loaded
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -79,10 +80,11 @@ func (e *echo) serveUDP() {
 			faults++
 			continue
 		}
-		if _, ok := parseDatagram(b[:n], e.cookie); !ok {
+		if _, _, ok := parseDatagram(b[:n], e.cookie); !ok {
 			continue
 		}
 		faults = 0
+		binary.BigEndian.PutUint64(b[cookieSize+8:], e.arrived.Load())
 		// What the kernel does not take is lost, which the near end sees.
 		_, _ = e.udp.Write(b[:n])
 	}

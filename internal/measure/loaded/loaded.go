@@ -2,7 +2,7 @@
 // another engine makes.
 //
 // The near end sends two kinds of probes, at a fixed pace, and the far end
-// sends each back: datagrams of 64 bytes, and single bytes on a TCP connection
+// sends each back: datagrams of 24 bytes, and single bytes on a TCP connection
 // of its own without Nagle's algorithm. First comes Flow.Lead with probes
 // alone; then both ends start the load, of the same flow, and probing goes on
 // from the end of its Omit to the end of its Duration. Added delay is the
@@ -120,7 +120,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 		return nil, fmt.Errorf("flow: %w", err)
 	}
 	f.Interval = cmp.Or(f.Interval, defaultInterval)
-	t := newTest(e, env.Host, f, pace(env.LinkRate.Or(0)))
+	t := newTest(e, env.Host, f, env.LinkRate.Or(0))
 	if err := t.open(ctx, env); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -136,22 +136,23 @@ const (
 	leastPace = 20 * time.Millisecond
 	// mostPace keeps some probes in the time without load, whatever they take.
 	mostPace = 200 * time.Millisecond
-	// pairBits is what a datagram, a TCP byte and an acknowledgment take on
-	// Ethernet with preamble and gap, each way: 130 + 91 + 90 bytes.
-	pairBits = 311 * 8
-	// share of the link that probes may take, so that they do not add to the
-	// delay that they measure.
+	// udpBits is what a datagram takes on Ethernet with preamble and gap, each way, and
+	// tcpBits what a TCP byte of 91 bytes and an acknowledgment of 90 take.
+	udpBits = 90 * 8
+	tcpBits = (91 + 90) * 8
+	// share of what the path carries that probes may take, so that they do not add to
+	// the delay that they measure.
 	share = 0.01
 )
 
-// pace returns the time between two probes of a kind: 20 ms, and more where a path
-// carries less than 12.5 Mbit/s, so that they take no more than 1 % of it. A rate of 0
-// is not known.
-func pace(rate units.BitRate) time.Duration {
+// pace returns the time between two probes of the kinds that take bits together: 20 ms,
+// and more where a path carries so little that they would take more than 1 % of it, with
+// both kinds less than 10.84 Mbit/s. A rate of 0 is not known.
+func pace(rate units.BitRate, bits float64) time.Duration {
 	if rate <= 0 {
 		return leastPace
 	}
-	return max(time.Duration(pairBits/(share*float64(rate))*float64(time.Second)), leastPace)
+	return max(time.Duration(min(bits/(share*float64(rate)), never.Seconds())*float64(time.Second)), leastPace)
 }
 
 // open opens what the probes need. Both ends say first whether they have UDP,

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"linerate/internal/core/model"
@@ -185,16 +186,75 @@ func TestUDPThatIsSwallowed(t *testing.T) {
 }
 
 func TestPace(t *testing.T) {
-	for rate, want := range map[units.BitRate]time.Duration{0: leastPace, 1e9: leastPace, 10e6: 24880 * time.Microsecond, 100e3: 2488 * time.Millisecond} {
-		must.Equal(t, pace(rate), want, "at %v a probe each", rate)
+	for rate, want := range map[units.BitRate]time.Duration{0: leastPace, 1e9: leastPace, 10e6: 21680 * time.Microsecond, 100e3: 2168 * time.Millisecond, 1e-300: never} {
+		must.Equal(t, pace(rate, udpBits+tcpBits), want, "at %v a probe each", rate)
 	}
-	p := newProber(newTest(bulk(), model.Near, model.Flow{Duration: 10 * time.Second}, pace(0)))
+	p := newProber(newTest(bulk(), model.Near, model.Flow{Duration: 10 * time.Second}, 0))
 	for _, c := range []struct {
 		carried units.BitRate
 		want    time.Duration
-	}{{0, leastPace}, {100e3, 2488 * time.Millisecond}, {1e3, 5 * time.Second}, {1e9, leastPace}} {
+	}{{0, leastPace}, {100e3, 2168 * time.Millisecond}, {1e3, 10 * time.Second / 3}, {1e9, leastPace}} {
 		p.slow(c.carried)
-		must.Equal(t, time.Duration(p.gap.Load()), c.want, "once %v were carried", c.carried)
+		must.Equal(t, p.plan.Load().gap, c.want, "once %v were carried", c.carried)
+	}
+}
+
+// TestShare: of what a path carries while it is loaded, the probes take 1 % at most, also
+// where the first intervals told of far more, and they are sent in every window.
+func TestShare(t *testing.T) {
+	for name, c := range map[string]struct {
+		rate     units.BitRate
+		told     []units.BitRate // of the first intervals
+		omit     time.Duration
+		unusable bool // datagrams are not answered
+		udp, tcp [2]int64
+	}{
+		"100 kbit/s":                      {100e3, nil, time.Second, false, [2]int64{6, 6}, [2]int64{0, 0}},
+		"100 kbit/s, at first 200 kbit/s": {100e3, []units.BitRate{200e3, 0, 120e3}, time.Second, false, [2]int64{6, 6}, [2]int64{0, 0}},
+		"100 kbit/s, no warm-up":          {100e3, nil, 0, false, [2]int64{4, 6}, [2]int64{0, 6}},
+		"100 kbit/s, no UDP":              {100e3, nil, time.Second, true, [2]int64{0, 0}, [2]int64{3, 4}},
+		"1 kbit/s, which cannot keep it":  {1e3, nil, time.Second, false, [2]int64{2, 3}, [2]int64{0, 0}},
+		"1 Gbit/s":                        {1e9, nil, time.Second, false, [2]int64{245, 251}, [2]int64{245, 251}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newProber(newTest(bulk(), model.Near, model.Flow{Duration: 5 * time.Second}, 0))
+				p.start = time.Now()
+				kind := func(own *tracker, answered bool) func() error {
+					return func() error {
+						if seq := own.send(p.now()); answered {
+							own.answer(seq, p.now())
+						}
+						return nil
+					}
+				}
+				go p.send(0, &p.udps, kind(&p.udps, !c.unusable))
+				go p.send(leastPace/2, &p.tcps, kind(&p.tcps, true))
+				time.Sleep(time.Second - time.Millisecond) // the next ones are due
+				p.hold()
+				p.enter(aside)
+				for at := time.Duration(0); at < c.omit+5*time.Second; at += time.Second {
+					if at == c.omit {
+						p.enter(loading)
+						p.open()
+					}
+					time.Sleep(time.Second)
+					told := c.rate
+					if n := int(at / time.Second); n < len(c.told) {
+						told = c.told[n]
+					}
+					if told > 0 {
+						p.slow(told)
+					}
+				}
+				p.silence()
+				udp, tcp := p.udps.sent(loading), p.tcps.sent(loading)
+				must.True(t, udp >= c.udp[0] && udp <= c.udp[1] && tcp >= c.tcp[0] && tcp <= c.tcp[1], "%d datagrams and %d bytes were sent", udp, tcp)
+				took := float64((udp+p.udps.sent(aside))*udpBits + (tcp+p.tcps.sent(aside))*tcpBits)
+				carried := float64(c.rate) * (c.omit + 5*time.Second).Seconds()
+				must.True(t, c.omit == 0 || c.rate < 20e3 || took <= share*carried*1.01, "the probes took %.1f %%", 100*took/carried)
+			})
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package loaded
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -34,7 +35,8 @@ type nearRun struct {
 	step   step
 	opened time.Duration // edges of the measured window
 	shut   time.Duration
-	cut    string // why the probing ended before its time
+	rate   units.BitRate // that the path was last seen to carry, 0 if it was not
+	cut    string        // why the probing ended before its time
 }
 
 // near is the run of the end that probes.
@@ -107,10 +109,11 @@ func (n *nearRun) announce(ctx context.Context) {
 
 // enterLoad begins the load at this end, where the window's clock starts.
 func (n *nearRun) enterLoad(ctx context.Context) {
-	if n.pace > leastPace {
-		n.probes.slow(0)
+	if n.probes.hold(); n.link > 0 {
+		n.probes.slow(n.link)
 	}
 	n.begin(ctx)
+	n.probes.began.Store(int64(n.began))
 	n.step = warm
 	n.opened = n.began + n.spec.Omit
 }
@@ -160,9 +163,10 @@ func (n *nearRun) follow(ctx context.Context) {
 				n.enterLoad(ctx)
 			}
 		case s, more := <-n.samples:
-			n.carried(s)
 			if n.pass(s, more); n.finished {
 				n.loadEnded()
+			} else if len(s) > 0 {
+				n.carried(s)
 			}
 		case <-loadMeasured:
 			measured = true
@@ -179,13 +183,41 @@ func (n *nearRun) follow(ctx context.Context) {
 	}
 }
 
-// carried slows the probes down by what this end saw the path carry in an interval.
+// carried sets the pace of the probes by what the path has carried since the load began, of
+// two directions in that which carried less. Until the far end has said what arrived, it is
+// taken as half of what left this end in an interval: no more than a window in a round trip,
+// which is twice of what arrives where a queue drops much.
 func (n *nearRun) carried(samples []model.Sample) {
+	var rates []float64
+	if n.receives() {
+		rates = append(rates, float64(n.arrived.Load())/(n.probes.now()-n.began).Seconds())
+	}
+	if n.spec.Direction != model.From {
+		rates = append(rates, cmp.Or(float64(n.probes.told.Load()), n.left(samples)/2))
+	}
+	if least := slices.Min(rates); least > 0 {
+		n.rate = units.BitRate(least)
+		n.probes.slow(falling * n.rate)
+	}
+}
+
+// falling is the share of what a path has carried that it is taken to carry from then on:
+// what fills a queue or a bucket at the begin is not carried again.
+const falling = 0.8
+
+// left is how many bit/s left this end in an interval; 0 if samples do not say so.
+func (n *nearRun) left(samples []model.Sample) float64 {
+	seen := map[model.Metric]float64{}
 	for _, s := range samples {
-		if (s.Metric == model.Goodput || s.Metric == model.Sent) && s.Host == n.host && s.Value > 0 {
-			n.probes.slow(units.BitRate(s.Value))
+		if s.Host == n.host && s.Direction != model.From {
+			seen[s.Metric] = s.Value
 		}
 	}
+	rate := seen[model.Sent]
+	if window := 8 * seen[model.Cwnd]; window > 0 && seen[model.RTT] > 0 && (rate == 0 || window < rate*seen[model.RTT]) {
+		rate = window / seen[model.RTT]
+	}
+	return rate
 }
 
 // tick does what is due.
@@ -203,6 +235,7 @@ func (n *nearRun) tick(ctx context.Context) {
 	case n.step == warm && at >= n.opened:
 		n.sample(at)
 		n.probes.enter(loading)
+		n.probes.open()
 		n.step = window
 	case n.step == window && n.spec.Duration > 0 && at >= n.opened+n.spec.Duration:
 		n.close(at)

@@ -32,13 +32,27 @@ type prober struct {
 	gone    chan struct{} // closed when the far end's connection ended
 	reason  error         // why, set before gone is closed
 
-	gap     atomic.Int64 // between two probes of a kind, ns
-	skipped atomic.Int64 // probes that were not sent, because this end was held up
+	plan    atomic.Pointer[plan]
+	began   atomic.Int64  // when the load did, 0 before
+	told    atomic.Uint64 // bit/s of load that have arrived at the far end since, as it said last; 0 if it did not
+	skipped atomic.Int64  // probes that were not sent, because this end was held up
 }
+
+// plan is when probes are sent.
+type plan struct {
+	gap    time.Duration // between two probes of a kind
+	since  time.Duration // from when on, after none were sent
+	window bool          // they count, from opened on
+	opened time.Duration
+	mute   *tracker // the kind of which none is sent, nil if both are
+}
+
+// never is a gap longer than any run.
+const never = 24 * time.Hour
 
 func newProber(t *test) *prober {
 	p := &prober{test: t, quit: make(chan struct{}), loadAck: make(chan struct{}), gone: make(chan struct{})}
-	p.gap.Store(int64(min(t.pace, mostPace)))
+	p.plan.Store(&plan{gap: min(pace(t.link, udpBits+tcpBits), mostPace)})
 	return p
 }
 
@@ -46,52 +60,102 @@ func newProber(t *test) *prober {
 func (p *prober) begin() {
 	p.start = time.Now()
 	p.running.Go(rescue.From(p.Fail, p.listenTCP))
-	p.running.Go(rescue.From(p.Fail, func() { p.send(time.Duration(p.gap.Load())/2, p.sendTCP) }))
+	p.running.Go(rescue.From(p.Fail, func() { p.send(p.plan.Load().gap/2, &p.tcps, p.sendTCP) }))
 	if p.udp == nil {
 		return
 	}
 	p.running.Go(rescue.From(p.Fail, p.listenUDP))
 	b := make([]byte, probeSize)
-	p.running.Go(rescue.From(p.Fail, func() { p.send(0, func() error { return p.sendUDP(b) }) }))
+	p.running.Go(rescue.From(p.Fail, func() { p.send(0, &p.udps, func() error { return p.sendUDP(b) }) }))
 }
 
 func (p *prober) now() time.Duration { return time.Since(p.start) }
 
-// slow has the probes under load take no more than their share of rate, which the path
-// was seen to carry, and of the link; but some are sent in any window.
-func (p *prober) slow(rate units.BitRate) {
-	gap := max(pace(rate), p.pace)
-	p.gap.Store(int64(min(gap, max(p.spec.Duration/leastProbes, mostPace))))
+// hold sends no probe until it is known what the path carries: the first ones under a load
+// would take half of a path of 100 kbit/s.
+func (p *prober) hold() { p.change(plan{gap: never}) }
+
+// open makes the probes count from now on. Until it is known what the path carries they
+// are sent as seldom as without a load.
+func (p *prober) open() {
+	next := *p.plan.Load()
+	next.window, next.opened = true, p.now()
+	if next.gap == never {
+		next.gap = mostPace
+	}
+	p.change(next)
 }
 
-// leastProbes are sent of each kind in a window, whatever they take.
+// slow has the probes under load take no more than their share of rate, which the path
+// was seen to carry, and of the link; but two are sent in any window of a known length.
+// Where both kinds would be rare, only that one is sent which was answered without load.
+func (p *prober) slow(rate units.BitRate) {
+	if p.link > 0 {
+		rate = min(rate, p.link)
+	}
+	next := *p.plan.Load()
+	next.gap, next.mute = pace(rate, udpBits+tcpBits), nil
+	if idle := p.udps.of(idling); next.gap > mostPace && idle.sent > 0 {
+		if next.gap, next.mute = pace(rate, udpBits), &p.tcps; int64(idle.times.Count())*2 < idle.sent {
+			next.gap, next.mute = pace(rate, tcpBits), &p.udps
+		}
+	}
+	if p.spec.Duration > 0 {
+		next.gap = min(next.gap, max(p.spec.Duration/(leastProbes+1), mostPace))
+	}
+	p.change(next)
+}
+
+func (p *prober) change(next plan) {
+	if p.plan.Load().gap == never {
+		next.since = p.now()
+	}
+	p.plan.Store(&next)
+}
+
+// leastProbes are sent in a window, whatever they take.
 const leastProbes = 2
 
-// send calls once at the pace, the first time after offset, until quit.
-func (p *prober) send(offset time.Duration, once func() error) {
+// due is when the next probe of a kind is sent, of which the last was sent at last, below
+// 0 for none. In the window no more are sent than its gap allows since it opened, so that
+// later ones wait where earlier ones were too many.
+func (l *plan) due(own *tracker, last, offset time.Duration) time.Duration {
+	sent := time.Duration(own.sent(loading))
+	switch {
+	case l.mute == own:
+		return never
+	case l.window && sent == 0:
+		return l.opened
+	case l.window:
+		return max(max(last, l.since)+l.gap, l.opened+min(sent+1, never/l.gap)*l.gap)
+	case last < 0:
+		return offset
+	}
+	return max(last, l.since) + l.gap
+}
+
+// send calls once for each probe of a kind, as planned, until quit.
+func (p *prober) send(offset time.Duration, own *tracker, once func() error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	<-timer.C
 	for last := time.Duration(-1); ; {
-		gap := time.Duration(p.gap.Load())
-		due := offset
-		if last >= 0 {
-			due = last + gap
-		}
+		planned := p.plan.Load()
+		due := planned.due(own, last, offset)
 		now := p.now()
-		if late := now - due; late > gap {
+		if late := now - due; late > planned.gap {
 			// Sent now, they would all tell of this moment.
-			missed := late / gap
-			due += missed * gap
+			missed := late / planned.gap
+			due += missed * planned.gap
 			p.skipped.Add(int64(missed))
 		}
-		timer.Reset(min(due-now, mostPace)) // the pace may change
+		timer.Reset(min(due-now, leastPace)) // the plan may change
 		select {
 		case <-timer.C:
 		case <-p.quit:
 			return
 		}
-		if due-now > mostPace {
+		if due-now > leastPace || p.plan.Load() != planned {
 			continue
 		}
 		if last = due; once() != nil {
@@ -166,8 +230,11 @@ func (p *prober) listenUDP() {
 			continue
 		}
 		faults = 0
-		if seq, ok := parseDatagram(b[:n], p.cookie); ok {
+		if seq, arrived, ok := parseDatagram(b[:n], p.cookie); ok {
 			p.udps.answer(seq, at)
+			if began := time.Duration(p.began.Load()); began > 0 && arrived > 0 {
+				p.told.Store(uint64(float64(arrived) / (at - began).Seconds()))
+			}
 		}
 	}
 }

@@ -55,3 +55,35 @@ func TestProbes(t *testing.T) {
 		})
 	}
 }
+
+// TestShareOfSlowPath: on a link of 100 kbit/s whose rate nothing tells, the probes take no
+// more than 1 % of what arrived, and some are sent.
+func TestShareOfSlowPath(t *testing.T) {
+	for _, d := range []model.Direction{model.To, model.From} {
+		t.Run(string(d), func(t *testing.T) {
+			f := brief(d)
+			f.Omit, f.Duration, f.Interval, f.Window, f.Lead = time.Second, 5*time.Second, time.Second, 0, time.Second
+			truth.Hold(t, truth.Tries, func(try *truth.Try) {
+				near, far := enginetest.Prepare(try, bulk(), enginetest.NewVeth(try, enginetest.Bucket{Rate: 100e3, Burst: 5 << 10, Queue: 20 << 10}), f)
+				enginetest.Succeed(try, near, far, d)
+				receiver := near
+				if d == model.To {
+					receiver = far
+				}
+				sent, bits := int64(0), int64(0)
+				for _, l := range near.Report.Latencies {
+					each, loaded := map[string]int64{"loaded udp": udpBits, "loaded tcp": tcpBits}[l.Name]
+					if loaded {
+						sent, bits = sent+l.Sent, bits+l.Sent*each
+					}
+				}
+				try.Claim("probes under load", float64(sent), leastProbes, 10, "probes")
+				for _, x := range receiver.Report.Flows {
+					if x.Role == model.Receiver {
+						try.Claim("of what arrived", 100*float64(bits)/(8*float64(x.Bytes)), 0, 1, "%")
+					}
+				}
+			})
+		})
+	}
+}

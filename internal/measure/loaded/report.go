@@ -60,13 +60,16 @@ func (n *nearRun) taken(kinds []kind) []string {
 			moved = r
 		}
 	}
+	if n.rate > 0 {
+		moved = min(moved, n.rate)
+	}
 	window := (n.shut - n.opened).Seconds()
-	sent := max(kinds[0].loaded.sent, kinds[1].loaded.sent)
-	if moved <= 0 || window <= 0 || pace(moved) <= mostPace {
+	udp, tcp := kinds[0].loaded.sent, kinds[1].loaded.sent
+	if moved <= 0 || window <= 0 || pace(moved, udpBits+tcpBits) <= mostPace {
 		return nil
 	}
-	took := units.BitRate(float64(sent) * pairBits / window)
-	return []string{fmt.Sprintf("on this slow path %d probes of a kind were sent under load: they took %s, %.1f %% of it", sent, took, 100*float64(took/moved))}
+	took := units.BitRate(float64(udp*udpBits+tcp*tcpBits) / window)
+	return []string{fmt.Sprintf("on this slow path %d probes were sent under load: they took %s, %.1f %% of it", udp+tcp, took, 100*float64(took/moved))}
 }
 
 // latencies lists the distributions of all probes that were sent.

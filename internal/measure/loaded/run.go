@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/run"
 	"linerate/internal/rescue"
@@ -21,19 +22,20 @@ type test struct {
 	engine   *Engine
 	host     model.Host
 	spec     model.Flow
-	pace     time.Duration // between two probes of a kind, by the rate of the link
+	link     units.BitRate // rate of the link, 0 if it is not known
 	cookie   [cookieSize]byte
 	tcp      *net.TCPConn
 	udp      *net.UDPConn // nil where there is none
 	load     engine.Test
 	warnings []string
 
-	over atomic.Bool // nobody reads or writes any more
+	arrived atomic.Uint64 // bits of the load that this end has received
+	over    atomic.Bool   // nobody reads or writes any more
 }
 
-func newTest(e *Engine, h model.Host, f model.Flow, pace time.Duration) *test {
+func newTest(e *Engine, h model.Host, f model.Flow, link units.BitRate) *test {
 	return &test{
-		Life: engine.NewLife(), engine: e, host: h, spec: f, pace: pace,
+		Life: engine.NewLife(), engine: e, host: h, spec: f, link: link,
 	}
 }
 
@@ -132,6 +134,9 @@ func (r *course) pass(s []model.Sample, more bool) {
 		return
 	}
 	for i := range s {
+		if s[i].Metric == model.Goodput && s[i].Host == r.host {
+			r.arrived.Add(uint64(s[i].Value * s[i].Length.Seconds()))
+		}
 		s[i].Start += r.began
 	}
 	r.Emit(s)

@@ -116,6 +116,13 @@ func (k *tracker) waiting(t time.Duration) bool {
 	return false
 }
 
+// sent is how many probes of p were sent.
+func (k *tracker) sent(p phase) int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.series[p].sent
+}
+
 // of returns a copy of the series of p.
 func (k *tracker) of(p phase) series {
 	k.mu.Lock()

@@ -15,7 +15,7 @@ import (
 const (
 	cookieSize = 8
 	helloSize  = len(magic) + 1 + 1 + cookieSize
-	probeSize  = 64 // of a datagram's payload
+	probeSize  = cookieSize + 8 + 8 // of a datagram's payload
 )
 
 const (
@@ -76,18 +76,19 @@ func parseHello(b []byte) (hello, error) {
 	return h, nil
 }
 
-// datagram writes probe number seq into b, which is probeSize long.
+// datagram writes probe number seq into b, which is probeSize long and ends in zeros.
 func datagram(b []byte, cookie [cookieSize]byte, seq uint64) {
 	copy(b, cookie[:])
 	binary.BigEndian.PutUint64(b[cookieSize:], seq)
 }
 
-// parseDatagram returns the number of the probe b, and whether it is one.
-func parseDatagram(b []byte, cookie [cookieSize]byte) (uint64, bool) {
+// parseDatagram returns the number of the probe b, how many bits of load the end that sent
+// it back has received, and whether it is a probe.
+func parseDatagram(b []byte, cookie [cookieSize]byte) (seq, arrived uint64, ok bool) {
 	if len(b) != probeSize || !bytes.Equal(b[:cookieSize], cookie[:]) {
-		return 0, false
+		return 0, 0, false
 	}
-	return binary.BigEndian.Uint64(b[cookieSize:]), true
+	return binary.BigEndian.Uint64(b[cookieSize:]), binary.BigEndian.Uint64(b[cookieSize+8:]), true
 }
 
 // exchange sends b and fills in what the peer sends, bounded by the grace and ctx.

@@ -29,7 +29,7 @@ func FuzzDatagram(f *testing.F) {
 	f.Add(b[:probeSize-1])
 	f.Add(make([]byte, probeSize))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		seq, ok := parseDatagram(b, cookie)
+		seq, _, ok := parseDatagram(b, cookie)
 		if !ok {
 			return
 		}
