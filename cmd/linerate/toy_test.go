@@ -41,7 +41,7 @@ func TestToyEngine(t *testing.T) {
 	// Its flags, its judge, its lines and its section of the report.
 	has(t, "toy", do(0, "test", far, "--engine", "toy", "--rounds", "5", "--shout", "--to", "-q").out, "the byte came back 5 times")
 	has(t, "toy", do(2, "test", far, "--engine", "toy", "--rounds", "many").err, `--rounds: "many" is not a number of rounds; write it like 3`)
-	has(t, "toy", do(2, "test", far, "--rounds", "5").err, "--rounds: belongs to the toy: add --engine toy")
+	has(t, "toy", do(2, "test", far, "--rounds", "5").err, "--rounds: rounds belongs to the toy, not to engine tcpbulk; add --engine toy")
 	has(t, "toy", do(2, "test", far, "--engine", "toy", "--rounds", "1001").err, "1001 rounds: not between 1 and 1000")
 	has(t, "toy", do(2, "test", far, "--engine", "toyy").err, "loaded, toy")
 	// The store, the report made from it, and JSON.

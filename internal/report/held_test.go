@@ -17,10 +17,10 @@ import (
 // and how often a block changes it; another plan says nothing of it.
 func TestHeldIsToldWithItsReason(t *testing.T) {
 	factors := []model.Factor{plantest.Factor("far.link.mtu", "1500", "9000"), plantest.Factor("window", "65536", "131072", "262144")}
-	o := plan.Options{
-		Settings: plantest.Settings(factors...), Factors: factors, Mode: model.FixedBlocks, Blocks: 6, Seed: 3,
+	o := plan.Request{Plan: model.Plan{
+		Settings: plantest.Settings(factors...), Factors: factors, Mode: model.FixedBlocks, MaxBlocks: 6, Seed: 3,
 		Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second}, Directions: []model.Direction{model.To, model.From},
-	}
+	}}
 	for held, want := range map[model.KnobID]string{
 		"link.mtu": "link.mtu is held over groups of 6 runs: it is hard to change, so that a block changes it 2 times and not 12, and it is judged by the means of its groups",
 		"":         "",

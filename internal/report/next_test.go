@@ -164,10 +164,10 @@ func TestFirstHour08ReportEndsWithKeep(t *testing.T) {
 // TestFirstHour09LongerIsACommand: "about 46 blocks more" is followed by the command
 // that does them; a fixed plan has none.
 func TestFirstHour09LongerIsACommand(t *testing.T) {
-	o := plan.Options{
+	o := plan.Request{Plan: model.Plan{
 		Settings: []model.Setting{{Name: "current"}, {Name: "y", Assignments: []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}}},
-		Flow:     model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second}, Null: plan.NullNone,
-	}
+		Flow:     model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second},
+	}, Null: plan.NullNone}
 	s := model.Session{
 		ID: "x", Kind: model.KindRun, Near: "this machine", Far: "exec:nas ssh nas linerate agent", State: model.SessionDone, Command: []string{"linerate", "run", "--db", "r.db"},
 		Verdicts: []model.Verdict{{Setting: "y", Baseline: "current", Direction: model.To, Metric: model.Goodput, Outcome: model.Undecided, Blocks: 20, MoreBlocks: 46}},
@@ -184,7 +184,7 @@ func TestFirstHour09LongerIsACommand(t *testing.T) {
 	got := first()
 	must.True(t, !strings.Contains(got.Command, "--resume"), "decided: %+v", got)
 	s.Verdicts[0].Outcome, s.Verdicts[0].MoreBlocks = model.Undecided, 46
-	o.Mode, o.Blocks = model.FixedBlocks, 8
+	o.Mode, o.MaxBlocks = model.FixedBlocks, 8
 	if s.Plan, err = plan.New(o); err != nil {
 		t.Fatal(err)
 	}

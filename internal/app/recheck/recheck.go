@@ -190,11 +190,11 @@ func measure(ctx context.Context, env app.Env, e *reach.Ends, st Store, p finger
 	if settle == 0 {
 		settle = -1 // none, as it was
 	}
-	out, err := plan.New(plan.Options{
+	out, err := plan.New(plan.Request{Plan: model.Plan{
 		Settings: []model.Setting{{Name: Before, Assignments: p.Before}, {Name: Kept, Assignments: p.Kept}}, Baseline: Before,
-		Flow: flow, Directions: p.Directions, Mode: model.FixedBlocks, Blocks: stats.RankBlocks, Objective: p.Objective, Guards: p.Guards, Margin: p.Margin,
+		Flow: flow, Directions: p.Directions, Mode: model.FixedBlocks, MaxBlocks: stats.RankBlocks, Objective: p.Objective, Guards: p.Guards, Margin: p.Margin,
 		Settle: settle, Seed: r.Seed,
-	})
+	}})
 	if err == nil {
 		err = trial.Takes(env, out)
 	}

@@ -14,7 +14,6 @@ import (
 	"linerate/internal/core/search"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/probes"
-	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
@@ -80,8 +79,6 @@ func (q Quick) Plan(kinds traffic.Kinds, wrong Wrong) model.Plan {
 		wrong("length", fmt.Errorf("%d bytes are more than the %d of a UDP datagram", flow.Block, udp.MaxDatagram))
 	case flow.Engine == udp.Name && q.Search == nil:
 		wrong("bitrate", sparse(flow))
-	case flow.Engine == requests.Name && flow.Bytes > 0:
-		wrong("bytes", errors.New("requests end by time: use --time"))
 	}
 	if q.Idle > 0 && flow.Bytes == 0 && q.Search == nil { // a search wants many short runs, and one question
 		if kinds.Loads(flow) {

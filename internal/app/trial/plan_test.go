@@ -66,14 +66,12 @@ func TestQuickPlanRefuses(t *testing.T) {
 	datagrams := udp.With(model.Flow{Engine: udp.Name, Duration: time.Second}, udp.Params{})
 	large := datagrams
 	large.Block = udp.MaxDatagram + 1
-	asked := model.Flow{Engine: "reqresp", Bytes: 5}
 	both := []model.Direction{model.Both}
 	fast := &trial.RateSearch{Loss: 0.01, Highest: trial.HighestRate}
 	for want, q := range map[string]trial.Quick{
 		"repeat: 0 is not between 1 and 1000":                          {Flow: tcp()},
 		"repeat: 1001 is not between 1 and 1000":                       {Flow: tcp(), Repeats: 1001},
 		"length: 65508 bytes are more than":                            {Flow: large, Repeats: 1},
-		"bytes: requests end by time":                                  {Flow: asked, Repeats: 1},
 		"search: a search is for one direction":                        {Flow: datagrams, Repeats: 1, Directions: both, Search: fast},
 		"bitrate: at 1 kbit/s a run of 1 s sends less than 50 datagra": {Flow: datagrams, Repeats: 1, Search: &trial.RateSearch{Highest: 1000, Timed: true}},
 		"bitrate: no datagram is due in 1 s: at 1.024 kbit/s one of 1472 bytes leaves each stream every 11.5 s; use a longer --time": {

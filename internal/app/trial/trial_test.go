@@ -69,7 +69,7 @@ func shortFlow() model.Flow {
 // design is a plan of so many blocks of short runs.
 func design(t *testing.T, blocks int, flow model.Flow, all ...model.Setting) model.Plan {
 	t.Helper()
-	p, err := plan.New(plan.Options{Settings: all, Flow: flow, Mode: model.FixedBlocks, Blocks: blocks, Null: plan.NullNone, Settle: -1, Seed: 1, Guards: []model.Guard{}})
+	p, err := plan.New(plan.Request{Plan: model.Plan{Settings: all, Flow: flow, Mode: model.FixedBlocks, MaxBlocks: blocks, Settle: -1, Seed: 1, Guards: []model.Guard{}}, Null: plan.NullNone})
 	must.Do(t, err)
 	return p
 }
@@ -292,7 +292,7 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 	s.ends.Runner = balanced{} // of real runs six may all point one way by chance, and decide it
 	flow := shortFlow()
 	flow.Duration = 20 * time.Millisecond
-	p, err := plan.New(plan.Options{Settings: settings(), Flow: flow, Blocks: 6, Null: plan.NullNone, Settle: -1, Seed: 1, Margin: 1e-6, Guards: []model.Guard{}})
+	p, err := plan.New(plan.Request{Plan: model.Plan{Settings: settings(), Flow: flow, MaxBlocks: 6, Settle: -1, Seed: 1, Margin: 1e-6, Guards: []model.Guard{}}, Null: plan.NullNone})
 	must.Do(t, err)
 	done, err := s.trial(s.store, p).Run(t.Context())
 	must.Need(t, err == nil && done.State == model.SessionDone && len(done.Runs) == 12 && done.Verdicts[0].Outcome == model.Undecided,

@@ -96,9 +96,9 @@ func (s *steer) confirmation(ctx context.Context, r Request, winner model.Settin
 	of := s.machine.Directions()
 	asked := r.Directions
 	r.Directions = slices.DeleteFunc(slices.Clone(asked), func(d model.Direction) bool { return !slices.Contains(of, d) })
-	r.watched = slices.DeleteFunc(slices.Clone(asked), func(d model.Direction) bool { return slices.Contains(of, d) })
+	r.Watched = slices.DeleteFunc(slices.Clone(asked), func(d model.Direction) bool { return slices.Contains(of, d) })
 	if len(r.Directions) == 0 {
-		r.Directions, r.watched = asked, nil
+		r.Directions, r.Watched = asked, nil
 	}
 	if !s.machine.Record(nil).Options.Adapt {
 		return r, nil

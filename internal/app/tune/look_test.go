@@ -12,6 +12,7 @@ import (
 	"linerate/internal/app/trial"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
 	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
 	"linerate/internal/must"
@@ -77,7 +78,7 @@ func TestGlances(t *testing.T) {
 			runs[i].Number, runs[i].Setting = i+1, tune.Baseline
 		}
 		steer := &steer{
-			env: stand.env, ends: stand.ends, store: noSamples{}, request: Request{Directions: []model.Direction{model.To}},
+			env: stand.env, ends: stand.ends, store: noSamples{}, request: Request{Request: plan.Request{Plan: model.Plan{Directions: []model.Direction{model.To}}}},
 			trial: &trial.Trial{Session: s}, machine: tune.New(tune.Options{}),
 		}
 		l, again, err := steer.glances(t.Context(), model.Setting{Name: tune.Baseline}, runs)

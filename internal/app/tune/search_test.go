@@ -63,10 +63,10 @@ func mtu() tune.Idea {
 func (s *stand) search(ctx context.Context, t *testing.T, r Request) (Outcome, error) {
 	t.Helper()
 	flow := model.Flow{Engine: agenttest.EngineName, Direction: model.To, Streams: 1, Duration: 60 * time.Millisecond, Interval: 20 * time.Millisecond}
-	p, err := plan.New(plan.Options{
+	p, err := plan.New(plan.Request{Plan: model.Plan{
 		Settings: []model.Setting{{Name: tune.Baseline}}, Baseline: tune.Baseline, Flow: flow, Directions: []model.Direction{model.To},
-		Mode: model.FixedBlocks, Blocks: 1, Null: plan.NullNone, Settle: -1, Seed: 1, Guards: []model.Guard{},
-	})
+		Mode: model.FixedBlocks, MaxBlocks: 1, Settle: -1, Seed: 1, Guards: []model.Guard{},
+	}, Null: plan.NullNone})
 	must.Do(t, err)
 	p.Order, r.Directions = nil, p.Directions
 	look := tune.Look{Reached: map[model.Direction]fact.Of[float64]{model.To: fact.Known(0.1, "test")}, Ideas: []tune.Idea{mtu()}}
@@ -164,7 +164,7 @@ func TestIdeasThatAreRefused(t *testing.T) {
 func TestTimeIsSaidFirst(t *testing.T) {
 	s := newStand(t)
 	s.person.Answer = func(context.Context, app.Question) (app.Answer, error) { return app.Answer{Yes: true}, nil }
-	out, err := s.search(t.Context(), t, Request{Directions: []model.Direction{model.To}})
+	out, err := s.search(t.Context(), t, Request{Request: plan.Request{Plan: model.Plan{Directions: []model.Direction{model.To}}}})
 	must.Do(t, err)
 	told := apptest.Told[app.Searched](s.person)
 	must.Need(t, len(told) >= 3 && told[0].Left > 0 && told[0].Record.Runs <= 0 && out.Search.State == model.SessionDone, "told %+v", told)

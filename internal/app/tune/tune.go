@@ -27,25 +27,18 @@ import (
 
 // Request is what a person wants tuned.
 type Request struct {
-	Flow       model.Flow        // of every run; without a length the evidence says how long they are; an Omit of 0 is what suits the round trip
-	Directions []model.Direction // To, From or both; none are both
-	Objective  model.Metric      // what decides; "" is what suits the traffic
-	Guards     []model.Guard     // nil are those that suit the traffic
-	Margin     units.Percent     // smallest gain that matters; 0 is 3
-	Only       []string          // settings that may be tried, as KNOB, near.KNOB or far.KNOB; none are all
-	Never      []string          // settings that may not
-	Budget     time.Duration     // most time for the search; 0 is no limit
-	Data       units.Bytes       // most payload, the confirmation included; 0 is no limit
-	Risky      bool              // settings that can cut a connection are tried without asking
-	Thorough   bool              // what no finding names is screened once, where that leaves something to gain
-	Quick      bool              // no smaller values are looked for, and races are short
-	DryRun     bool              // stop after the first look: what would be tried
-	Settle     time.Duration     // after applying a setting; 0 is the default
-	Seed       uint64
-	Title      string
-	Command    []string // without secrets
-
-	watched []model.Direction // of the confirmation
+	// Request has the flow of every run: without a length the evidence says how long they
+	// are, and an Omit of 0 is what suits the round trip. No Directions are both, Budget is
+	// for the search alone, Data also for the confirmation, and Watched is of that.
+	plan.Request
+	Only     []string // settings that may be tried, as KNOB, near.KNOB or far.KNOB; none are all
+	Never    []string // settings that may not
+	Risky    bool     // settings that can cut a connection are tried without asking
+	Thorough bool     // what no finding names is screened once, where that leaves something to gain
+	Quick    bool     // no smaller values are looked for, and races are short
+	DryRun   bool     // stop after the first look: what would be tried
+	Title    string
+	Command  []string // without secrets
 }
 
 // Outcome is how a search ended.
@@ -144,18 +137,15 @@ func Resume(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, s m
 
 // plan is the plan of the settings: of one, of the search; of two, of the confirmation.
 func (r Request) plan(settings []model.Setting, seed uint64) (model.Plan, error) {
-	flow := r.Flow
-	flow.Direction = r.Directions[0]
-	o := plan.Options{
-		Settings: settings, Baseline: tune.Baseline, Flow: flow, Directions: r.Directions, Objective: r.Objective, Guards: r.Guards,
-		Margin: r.Margin, Settle: r.Settle, Seed: seed, Data: r.Data,
-	}
+	o := r.Request
+	o.Settings, o.Baseline, o.Seed, o.Budget = settings, tune.Baseline, seed, 0
+	o.Flow.Direction = r.Directions[0]
 	if len(settings) == 1 {
-		o.Mode, o.Blocks = model.FixedBlocks, 1
+		o.Mode, o.MaxBlocks, o.Watched = model.FixedBlocks, 1, nil
 	} else {
 		// A guard that stays open longer is reported as open. That the baseline is like itself
 		// four pairs cannot say, and the noise is known from the search (statistics.md 5.4).
-		o.Blocks, o.Null, o.Watched = confirmBlocks, plan.NullNone, r.watched
+		o.MaxBlocks, o.Null = confirmBlocks, plan.NullNone
 	}
 	p, err := plan.New(o)
 	return p, app.WithKind(app.Usage, err)

@@ -15,7 +15,7 @@ import (
 // the reason names both numbers. What was sent before an interruption counts.
 func TestDataBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := testPlan(t, plan.Options{Null: plan.NullNone, Mode: model.FixedBlocks, Blocks: 8, Data: 5e6}, "slow", "fast")
+		p := testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 8, Data: 5e6}, Null: plan.NullNone}, "slow", "fast")
 		d := &desk{t: t}
 		out, err := Run(t.Context(), Config{Plan: p, Runner: d, Record: d.record, Now: time.Now})
 		if err != nil || len(out.Runs) != 6 || out.State != model.SessionDone || !strings.Contains(out.Reason, "data budget of 5 MB is spent: 6 MB were sent") {

@@ -65,7 +65,7 @@ func TestEqualLoadFollowsItsBlock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fullPath{desk: &desk{t: t}, fail: fail}
-				p := testPlan(t, plan.Options{Blocks: 12}, "slow", "fast")
+				p := testPlan(t, plan.Request{Plan: model.Plan{MaxBlocks: 12}}, "slow", "fast")
 				p.Flow = probes.Over(model.Flow{Engine: bulk.Name, Direction: model.To, Duration: time.Second})
 				p.Objective, p.Guards = model.Goodput, []model.Guard{{Metric: model.LatencyP99, Margin: 50}}
 				c := f.config(p)

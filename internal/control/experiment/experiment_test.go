@@ -72,7 +72,7 @@ func (d *desk) record(_ context.Context, r model.Run, samples []model.Sample, _ 
 	return nil
 }
 
-func testPlan(t *testing.T, o plan.Options, names ...string) model.Plan {
+func testPlan(t *testing.T, o plan.Request, names ...string) model.Plan {
 	t.Helper()
 	for _, n := range names {
 		o.Settings = append(o.Settings, model.Setting{Name: n, Assignments: []model.Assignment{{Knob: "mss", Value: fmt.Sprint(1000 + len(o.Settings))}}})
@@ -99,7 +99,7 @@ func order(runs []model.Run) []string {
 func TestRunsThePlanInItsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &desk{t: t}
-		p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 7}, "slow", "fast", "same")
+		p := testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 7}}, "slow", "fast", "same")
 		out := must.Get(Run(t.Context(), d.config(p)))(t)
 		must.Need(t, out.State == model.SessionDone, "Run = %s", out.State)
 		var want []string
@@ -117,7 +117,7 @@ func TestStopsWhenDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &desk{t: t}
 		var ended int
-		c := d.config(testPlan(t, plan.Options{}, "slow", "fast"))
+		c := d.config(testPlan(t, plan.Request{}, "slow", "fast"))
 		c.Observe = func(e Event) {
 			if e.Kind == BlockEnded {
 				ended++
@@ -140,7 +140,7 @@ func TestInvalidBlockIsRepeatedAtTheEnd(t *testing.T) {
 			}
 			return model.RunValid, nil
 		}}
-		p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 4, Null: plan.NullNone}, "slow", "fast")
+		p := testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 4}, Null: plan.NullNone}, "slow", "fast")
 		out := must.Get(Run(t.Context(), d.config(p)))(t)
 		var blocks []string
 		for _, r := range d.recorded {
@@ -156,7 +156,7 @@ func TestInvalidBlockIsRepeatedAtTheEnd(t *testing.T) {
 
 func TestInterruptAndResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 7}, "slow", "fast", "same")
+		p := testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 7}}, "slow", "fast", "same")
 		whole := &desk{t: t}
 		want := must.Get(Run(t.Context(), whole.config(p)))(t)
 		// Stop in the middle of a run, in the third block.
@@ -191,7 +191,7 @@ func TestLostHostIsCalledAgain(t *testing.T) {
 			}
 			return model.RunValid, nil
 		}
-		p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 3, Null: plan.NullNone}, "slow", "fast")
+		p := testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 3}, Null: plan.NullNone}, "slow", "fast")
 		d, again := &desk{t: t, script: lost}, 0
 		c := d.config(p)
 		c.Reconnect = func(context.Context) (Runner, error) {
@@ -251,7 +251,7 @@ func TestEnds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c.desk.t = t
-				p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 8, Null: plan.NullNone}, "slow", "fast")
+				p := testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 8}, Null: plan.NullNone}, "slow", "fast")
 				if c.change != nil {
 					c.change(&p)
 				}
@@ -265,7 +265,7 @@ func TestEnds(t *testing.T) {
 }
 
 func TestDirectionsAreShuffledAndRepeatable(t *testing.T) {
-	p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 20, Null: plan.NullNone}, "slow", "fast")
+	p := testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 20}, Null: plan.NullNone}, "slow", "fast")
 	p.Directions = []model.Direction{model.To, model.From}
 	first := map[model.Direction]int{}
 	for b := range p.Order {
@@ -294,7 +294,7 @@ func TestBusyHostIsWaitedFor(t *testing.T) {
 			}
 			return model.RunValid, nil
 		}}
-		out, err := Run(t.Context(), d.config(testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 2, Null: plan.NullNone}, "slow", "fast")))
+		out, err := Run(t.Context(), d.config(testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 2}, Null: plan.NullNone}, "slow", "fast")))
 		must.Need(t, err == nil && out.State == model.SessionDone, "%v, %v", out.State, err)
 		valid := 0
 		for _, r := range out.Runs {
@@ -312,7 +312,7 @@ func TestBusyHostIsWaitedFor(t *testing.T) {
 // nothing is counted twice, and nothing is left out.
 func TestKilledAndResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 6, Null: plan.NullNone}, "slow", "fast")
+		p := testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 6}, Null: plan.NullNone}, "slow", "fast")
 		whole := &desk{t: t}
 		want := must.Get(Run(t.Context(), whole.config(p)))(t)
 		must.Need(t, len(want.Result.Verdicts) != 0, "%+v", want.Result)
@@ -421,7 +421,7 @@ func TestTestOfALostHost(t *testing.T) {
 func TestBetweenRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &desk{t: t}
-		c := d.config(testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 7}, "slow", "fast"))
+		c := d.config(testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 7}}, "slow", "fast"))
 		want := 0
 		for _, b := range c.Plan.Order {
 			want += len(b)
@@ -449,7 +449,7 @@ func TestBetweenRunsInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		d := &desk{t: t}
-		c := d.config(testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 7}, "slow", "fast"))
+		c := d.config(testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 7}}, "slow", "fast"))
 		c.Between = func(ctx context.Context) error {
 			if len(d.recorded) == 2 {
 				time.AfterFunc(time.Minute, cancel)

@@ -21,10 +21,10 @@ func acrossPlan(t *testing.T) model.Plan {
 	for _, name := range []string{"slow", "fast", "same"} {
 		settings = append(settings, model.Setting{Name: name, Assignments: []model.Assignment{{Knob: model.FarEnd, Value: name}}})
 	}
-	p, err := plan.New(plan.Options{
-		Settings: settings, Mode: model.FixedBlocks, Blocks: 8, Null: plan.NullNone, Seed: 5, Settle: -1,
+	p, err := plan.New(plan.Request{Plan: model.Plan{
+		Settings: settings, Mode: model.FixedBlocks, MaxBlocks: 8, Seed: 5, Settle: -1,
 		Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second},
-	})
+	}, Null: plan.NullNone})
 	must.Do(t, err)
 	return p
 }

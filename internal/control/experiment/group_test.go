@@ -54,8 +54,8 @@ func (b *bench) Release(context.Context) ([]model.Change, error) {
 // heldPlan is a plan of two MTUs of the far host, which are held, and three windows.
 func heldPlan(t *testing.T, blocks int, directions ...model.Direction) model.Plan {
 	t.Helper()
-	o := plan.Options{Held: "link.mtu", Mode: model.FixedBlocks, Blocks: blocks, Null: plan.NullNone, Seed: 1, Cooldown: 2 * time.Second,
-		Directions: directions, Flow: model.Flow{Engine: "test", Direction: model.To, Duration: time.Second}}
+	o := plan.Request{Plan: model.Plan{Held: "link.mtu", Mode: model.FixedBlocks, MaxBlocks: blocks, Seed: 1, Cooldown: 2 * time.Second,
+		Directions: directions, Flow: model.Flow{Engine: "test", Direction: model.To, Duration: time.Second}}, Null: plan.NullNone}
 	o.Settings = plantest.Settings(plantest.Factor("far.link.mtu", "1500", "3000"), plantest.Factor("window", "1", "2", "3"))
 	p := must.Get(plan.New(o))(t)
 	return p

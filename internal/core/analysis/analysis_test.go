@@ -38,7 +38,7 @@ func TestSequentialV1IsBetterAtBlockSeven(t *testing.T) {
 }
 
 func TestSequentialV2IsEquivalentAtBlockSix(t *testing.T) {
-	p := newPlan(t, 2, func(o *plan.Options) { o.Margin = 2 })
+	p := newPlan(t, 2, func(o *plan.Request) { o.Margin = 2 })
 	f := steady(p, map[string][]float64{"s1": v2()})
 	for n := 1; n <= 10; n++ {
 		v := verdictOf(t, Analyse(p, runsOf(p, p.NullBlocks+n, f)), "s1")
@@ -150,7 +150,7 @@ func TestFixedHolmHoldsBackAWeakCandidate(t *testing.T) {
 }
 
 func TestTwinMakesTheSessionUntrustworthy(t *testing.T) {
-	for name, change := range map[string]func(*plan.Options){"sequential": nil, "fixed": fixed(9)} {
+	for name, change := range map[string]func(*plan.Request){"sequential": nil, "fixed": fixed(9)} {
 		p := newPlan(t, 3, change)
 		f := steady(p, map[string][]float64{"s1": {.2}, "s2": v1(), p.Twin: {.3, .31, .29, .32}})
 		r := Analyse(p, runsOf(p, 9, f))
@@ -273,7 +273,7 @@ func TestUnstableSettingIsReported(t *testing.T) {
 }
 
 func TestBudgetEndsTheSession(t *testing.T) {
-	p := newPlan(t, 2, func(o *plan.Options) { o.Budget = 3 * time.Minute })
+	p := newPlan(t, 2, func(o *plan.Request) { o.Budget = 3 * time.Minute })
 	f := steady(p, map[string][]float64{"s1": {.03, -.03}})
 	r := Analyse(p, runsOf(p, 8, f))
 	must.True(t, !r.Done, "done after 160 s of 180: %s", r.Reason)
@@ -304,7 +304,7 @@ func TestUndecidedAtTheEnd(t *testing.T) {
 
 func TestResultsHaveNoNumberThatJSONCannotShow(t *testing.T) {
 	for _, blocks := range []int{0, 1, 4, 5, 6, 7, 24} {
-		for _, mode := range []func(*plan.Options){nil, fixed(20)} {
+		for _, mode := range []func(*plan.Request){nil, fixed(20)} {
 			p := newPlan(t, 2, mode)
 			r := Analyse(p, runsOf(p, blocks, steady(p, map[string][]float64{"s1": {.1, .11}})))
 			must.Need(t, len(r.Verdicts) == 1, "%d blocks: %d verdicts", blocks, len(r.Verdicts))
@@ -314,7 +314,7 @@ func TestResultsHaveNoNumberThatJSONCannotShow(t *testing.T) {
 }
 
 func TestDirectionsAndMetrics(t *testing.T) {
-	p := newPlan(t, 2, func(o *plan.Options) { o.Flow.Direction = model.Both })
+	p := newPlan(t, 2, func(o *plan.Request) { o.Flow.Direction = model.Both })
 	runs := runsOf(p, 12, steady(p, map[string][]float64{"s1": {.5}}))
 	for i := range runs {
 		up, _ := runs[i].Value(model.To, model.Goodput)

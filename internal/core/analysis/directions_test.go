@@ -35,7 +35,7 @@ func separate(p model.Plan, blocks int, f func(d model.Direction, setting string
 	return runs
 }
 
-func bothWays(o *plan.Options) { o.Directions = []model.Direction{model.To, model.From} }
+func bothWays(o *plan.Request) { o.Directions = []model.Direction{model.To, model.From} }
 
 func TestDirectionsAsRunsOfTheirOwn(t *testing.T) {
 	p := newPlan(t, 2, bothWays)
@@ -67,7 +67,7 @@ func TestDirectionsAsRunsOfTheirOwn(t *testing.T) {
 }
 
 func TestPositionIsThatOfTheDirection(t *testing.T) {
-	p := newPlan(t, 2, func(o *plan.Options) { bothWays(o); fixed(10)(o) })
+	p := newPlan(t, 2, func(o *plan.Request) { bothWays(o); fixed(10)(o) })
 	r := Analyse(p, separate(p, 14, func(d model.Direction, _ string, _, place int) float64 {
 		if d == model.To && place == 1 {
 			return 0.95e9

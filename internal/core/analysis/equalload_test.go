@@ -48,8 +48,8 @@ func starved(t *testing.T, p model.Plan, n int, equal float64) []model.Run {
 // TestGuardAtEqualLoad holds that a setting which fills the path is not refused for what a
 // full path does, and is refused for what other traffic feels at the load of today.
 func TestGuardAtEqualLoad(t *testing.T) {
-	for mode, change := range map[string]func(*plan.Options){
-		"sequential": probed, "fixed": func(o *plan.Options) { probed(o); fixed(20)(o) },
+	for mode, change := range map[string]func(*plan.Request){
+		"sequential": probed, "fixed": func(o *plan.Request) { probed(o); fixed(20)(o) },
 	} {
 		p := newPlan(t, 2, change)
 		for name, c := range map[string]struct {

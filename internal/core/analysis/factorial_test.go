@@ -12,8 +12,8 @@ import (
 )
 
 // gridOf is a plan of two factors with so many levels, held against "current".
-func gridOf(t *testing.T, a, b int, change func(*plan.Options)) model.Plan {
-	return newPlan(t, 0, func(o *plan.Options) {
+func gridOf(t *testing.T, a, b int, change func(*plan.Request)) model.Plan {
+	return newPlan(t, 0, func(o *plan.Request) {
 		o.Factors = []model.Factor{plantest.Factor("congestion", strings.Split("abc", "")[:a]...), plantest.Factor("far.link.mtu", strings.Split("123", "")[:b]...)}
 		o.Settings = append([]model.Setting{{Name: "current"}}, plantest.Settings(o.Factors...)...)
 		if change != nil {
@@ -38,7 +38,7 @@ func TestGridTellsMainEffectsAndInteraction(t *testing.T) {
 			return 1e9 * math.Exp(y+0.002*float64((3*block+position)%5))
 		}
 	}
-	for name, mode := range map[string]func(*plan.Options){"fixed": fixed(10), "sequential": nil} {
+	for name, mode := range map[string]func(*plan.Request){"fixed": fixed(10), "sequential": nil} {
 		p := gridOf(t, 2, 2, mode)
 		found := Factorials(p, runsOf(p, 10, rates(p, 0)))
 		must.Need(t, len(found) == 1 && found[0].Blocks == 10 && len(found[0].Mains) == 2 && len(found[0].Pairs) == 1, "%s: %+v", name, found)

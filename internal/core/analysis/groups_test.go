@@ -22,8 +22,8 @@ type split struct {
 }
 
 // heldPlan is a plan of two MTUs by four windows, in which the MTU is held.
-func heldPlan(t testing.TB, seed uint64, mode func(*plan.Options)) model.Plan {
-	return newPlan(t, 0, func(o *plan.Options) {
+func heldPlan(t testing.TB, seed uint64, mode func(*plan.Request)) model.Plan {
+	return newPlan(t, 0, func(o *plan.Request) {
 		o.Factors = []model.Factor{plantest.Factor("link.mtu", "1500", "3000"), plantest.Factor("window", "1", "2", "3", "4")}
 		o.Settings = plantest.Settings(o.Factors...)
 		o.Held, o.Seed = "link.mtu", seed
@@ -85,7 +85,7 @@ func asIfAnew(p model.Plan, runs []model.Run) bool {
 type tally struct{ mtu, window, both, setting, anew int }
 
 // splitSessions counts over so many sessions, all blocks of each done.
-func splitSessions(t *testing.T, sessions int, mode func(*plan.Options), e split) tally {
+func splitSessions(t *testing.T, sessions int, mode func(*plan.Request), e split) tally {
 	var n tally
 	count := func(to *int, yes bool) {
 		if yes {
@@ -123,7 +123,7 @@ func TestGroupsShareTheirShift(t *testing.T) {
 	const sessions, most = 400, 400 * 5 / 100
 	chance := 2 * math.Sqrt(sessions*0.05*0.95) // two standard errors
 	for name, c := range map[string]struct {
-		mode  func(*plan.Options)
+		mode  func(*plan.Request)
 		first float64
 	}{"sequential": {nil, 0}, "fixed": {fixed(12), 0}, "fixed, first run slower": {fixed(12), 0.08}} {
 		t.Run(name, func(t *testing.T) {
@@ -147,8 +147,8 @@ func TestGroupsShareTheirShift(t *testing.T) {
 func TestGroupsHideNoEffect(t *testing.T) {
 	t.Parallel()
 	const sessions = 100
-	for name, mode := range map[string]func(*plan.Options){
-		"fixed": fixed(14), "sequential": func(o *plan.Options) { o.Blocks = 24 },
+	for name, mode := range map[string]func(*plan.Request){
+		"fixed": fixed(14), "sequential": func(o *plan.Request) { o.MaxBlocks = 24 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,7 +12,7 @@ import (
 
 // probed is a plan of probes beside a load: goodput decides, and latency, loss and
 // CPU are guards.
-func probed(o *plan.Options) {
+func probed(o *plan.Request) {
 	o.Flow.Engine = "loaded"
 	o.Objective = model.Goodput
 }
@@ -50,8 +50,8 @@ func mapsKeys(m map[model.Metric]float64) func(func(model.Metric) bool) {
 
 func TestGuards(t *testing.T) {
 	gain := map[string][]float64{"s1": {0.10, 0.11, 0.09, 0.105}}
-	for mode, change := range map[string]func(*plan.Options){
-		"sequential": probed, "fixed": func(o *plan.Options) { probed(o); fixed(20)(o) },
+	for mode, change := range map[string]func(*plan.Request){
+		"sequential": probed, "fixed": func(o *plan.Request) { probed(o); fixed(20)(o) },
 	} {
 		p := newPlan(t, 2, change)
 		for _, c := range []struct {
@@ -99,7 +99,7 @@ func TestGuards(t *testing.T) {
 // A candidate that is better stays in the blocks until its guards have spoken, and
 // one that is not better leaves.
 func TestGuardsAreWaitedFor(t *testing.T) {
-	p := newPlan(t, 2, func(o *plan.Options) {
+	p := newPlan(t, 2, func(o *plan.Request) {
 		probed(o)
 		o.Guards = []model.Guard{{Metric: model.LatencyP99, Margin: 0.5}}
 	})
@@ -136,7 +136,7 @@ func TestGuardsWithoutValues(t *testing.T) {
 // Latency that falls is better, in requests and under load.
 func TestLatencyDecides(t *testing.T) {
 	for _, engine := range []string{"reqresp", "loaded"} {
-		p := newPlan(t, 2, func(o *plan.Options) {
+		p := newPlan(t, 2, func(o *plan.Request) {
 			o.Flow.Engine = engine
 		})
 		must.Need(t, p.Objective == model.LatencyP50, "%s decides on %s", engine, p.Objective)

@@ -34,7 +34,7 @@ func TestPositionEffect(t *testing.T) {
 func TestTrendOfTheBaseline(t *testing.T) {
 	p := newPlan(t, 2, fixed(8))
 	base := []float64{941.2, 902.5, 955.0, 921.4, 880.3, 910.6, 934.8, 899.9}
-	pairless := newPlan(t, 2, func(o *plan.Options) { fixed(8)(o); o.Null = plan.NullNone })
+	pairless := newPlan(t, 2, func(o *plan.Request) { fixed(8)(o); o.Null = plan.NullNone })
 	h := Analyse(pairless, runsOf(pairless, 8, func(_ string, block, _ int) float64 { return base[block-1] })).Health[0]
 	near(t, "slope", h.Slope, -0.005899, 1e-6)
 	near(t, "p", h.TrendP, 0.398760, 1e-6)
@@ -81,7 +81,7 @@ func TestCreditExhaustionTakesTheVerdicts(t *testing.T) {
 func TestPlateauUsesBlocksWithAllLevels(t *testing.T) {
 	rates := map[string][]float64{"128K": {4.71, 4.60, 4.85, 4.55, 4.68, 4.75}, "256K": {8.02, 7.85, 8.20, 7.90, 8.11, 7.95},
 		"512K": {9.31, 9.05, 9.48, 9.22, 9.15, 9.35}, "1024K": {9.38, 9.20, 9.44, 9.18, 9.33, 9.29}}
-	p := newPlan(t, 0, func(o *plan.Options) {
+	p := newPlan(t, 0, func(o *plan.Request) {
 		fixed(8)(o)
 		o.Factor, o.Null = "window", plan.NullNone
 		for _, l := range [][2]string{{"1024K", "1048576"}, {"128K", "131072"}, {"512K", "524288"}, {"256K", "262144"}} {
@@ -104,7 +104,7 @@ func TestPlateauUsesBlocksWithAllLevels(t *testing.T) {
 // what the host had was 57 % faster than all of them.
 func TestSmallestGoodLevelIsHeldAgainstTheBaseline(t *testing.T) {
 	plateauOf := func(t *testing.T, now float64, twin bool) []model.Plateau {
-		p := newPlan(t, 0, func(o *plan.Options) {
+		p := newPlan(t, 0, func(o *plan.Request) {
 			fixed(8)(o)
 			o.Factor, o.Null = "window", plan.NullNone
 			o.Settings = []model.Setting{{Name: "current"}}
@@ -173,7 +173,7 @@ func TestInside(t *testing.T) {
 
 func TestPlanLine(t *testing.T) {
 	sigma := fact.Known(0.04, "stored session")
-	o := PlanLine(newPlan(t, 2, func(o *plan.Options) { o.Margin = 5; o.Settle = 2 * time.Second }), sigma)
+	o := PlanLine(newPlan(t, 2, func(o *plan.Request) { o.Margin = 5; o.Settle = 2 * time.Second }), sigma)
 	n, _ := o.Expected.Get()
 	must.True(t, n == 11 && o.LeastBlocks == 6 && o.MostBlocks == 20 && o.Runs == 48 && o.Candidates == 1, "%+v", o)
 	x, _ := o.LeastChange.Get()
@@ -193,6 +193,6 @@ func TestPlanLine(t *testing.T) {
 	must.Equal(t, len(ten.Warnings), 0, "ten blocks warn: %q", ten.Warnings)
 	thin := PlanLine(newPlan(t, 2, fixed(2)), sigma)
 	must.True(t, !thin.LeastChange.IsKnown() && len(thin.Warnings) != 0, "two blocks: %+v", thin)
-	many := PlanLine(newPlan(t, 9, func(o *plan.Options) { o.Incomplete = true }), sigma)
+	many := PlanLine(newPlan(t, 9, func(o *plan.Request) { o.Incomplete = true }), sigma)
 	must.True(t, many.MostBlocks == 21 && many.Candidates == 8 && many.LeastBlocks == 9 && len(many.Warnings) != 0, "nine settings: %+v", many)
 }

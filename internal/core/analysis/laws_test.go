@@ -22,11 +22,11 @@ type drawn struct {
 }
 
 func drawSession(t *rapid.T) drawn {
-	o := plan.Options{Seed: rapid.Uint64().Draw(t, "seed"), Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1}}
+	o := plan.Request{Plan: model.Plan{Seed: rapid.Uint64().Draw(t, "seed"), Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1}}}
 	for _, name := range []string{"s0", "s1", "s2", "s3"}[:rapid.IntRange(2, 4).Draw(t, "settings")] {
 		o.Settings = append(o.Settings, model.Setting{Name: name})
 	}
-	o.Blocks = rapid.IntRange(7, 12).Draw(t, "blocks")
+	o.MaxBlocks = rapid.IntRange(7, 12).Draw(t, "blocks")
 	if rapid.Bool().Draw(t, "fixed") {
 		o.Mode = model.FixedBlocks
 	}

@@ -14,10 +14,10 @@ import (
 // rate gives the goodput of a setting in a block, 1…, at a position, 1….
 type rate func(setting string, block, position int) float64
 
-func newPlan(t testing.TB, settings int, change func(*plan.Options)) model.Plan {
+func newPlan(t testing.TB, settings int, change func(*plan.Request)) model.Plan {
 	t.Helper()
-	o := plan.Options{Seed: 11, Settle: -1,
-		Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 10 * time.Second}}
+	o := plan.Request{Plan: model.Plan{Seed: 11, Settle: -1,
+		Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 10 * time.Second}}}
 	for i := range settings {
 		o.Settings = append(o.Settings, model.Setting{Name: fmt.Sprintf("s%d", i)})
 	}
@@ -28,8 +28,8 @@ func newPlan(t testing.TB, settings int, change func(*plan.Options)) model.Plan 
 	return p
 }
 
-func fixed(blocks int) func(*plan.Options) {
-	return func(o *plan.Options) { o.Mode, o.Blocks = model.FixedBlocks, blocks }
+func fixed(blocks int) func(*plan.Request) {
+	return func(o *plan.Request) { o.Mode, o.MaxBlocks = model.FixedBlocks, blocks }
 }
 
 // runsOf runs the first blocks of a plan without any fault, 10 s per run.

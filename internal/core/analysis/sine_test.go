@@ -33,7 +33,7 @@ func sine(p model.Plan, period time.Duration, gain float64) rate {
 
 // swung is what a whole session of two settings finds within 20 blocks.
 func swung(t *testing.T, seed uint64, period time.Duration, gain float64) Result {
-	p := newPlan(t, 2, func(o *plan.Options) { o.Seed, o.Blocks = seed, 20 })
+	p := newPlan(t, 2, func(o *plan.Request) { o.Seed, o.MaxBlocks = seed, 20 })
 	return Analyse(p, runsOf(p, len(p.Order), sine(p, period, gain)))
 }
 
@@ -62,7 +62,7 @@ func TestSlowSine(t *testing.T) {
 				if decided(swung(t, seed, period, math.Log(1.05)), model.Better) {
 					found++
 				}
-				p := newPlan(t, 2, func(o *plan.Options) { o.Seed = seed })
+				p := newPlan(t, 2, func(o *plan.Request) { o.Seed = seed })
 				y := sine(p, period, 0)
 				var sums [2]float64
 				for i := range 40 {

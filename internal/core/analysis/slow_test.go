@@ -70,7 +70,7 @@ func demandErrorRate(t *testing.T, what string, rate float64) {
 }
 
 // simulate runs a whole plan of two settings over one path.
-func simulate(t *testing.T, seed uint64, gain float64, o plan.Options) Result {
+func simulate(t *testing.T, seed uint64, gain float64, o plan.Request) Result {
 	return positioned(t, seed, gain, 0, o)
 }
 
@@ -107,14 +107,14 @@ func TestSlowFixedErrorRate(t *testing.T) {
 
 // The sequential verdict of section 5.3, as a whole session gives it.
 func TestSlowSequentialErrorRate(t *testing.T) {
-	rate := share(slowSessions, func(seed uint64) bool { return called(simulate(t, seed, 0, plan.Options{Null: plan.NullNone})) })
+	rate := share(slowSessions, func(seed uint64) bool { return called(simulate(t, seed, 0, plan.Request{Null: plan.NullNone})) })
 	demandErrorRate(t, "sequential verdict", rate)
 }
 
 // The whole of a session of a fixed plan, baseline pairs and all.
 func TestSlowFixedVerdictErrorRate(t *testing.T) {
 	rate := share(slowSessions, func(seed uint64) bool {
-		return called(simulate(t, seed, 0, plan.Options{Mode: model.FixedBlocks, Blocks: 10}))
+		return called(simulate(t, seed, 0, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 10}}))
 	})
 	demandErrorRate(t, "fixed verdict", rate)
 }
@@ -124,7 +124,7 @@ func TestSlowFixedVerdictErrorRate(t *testing.T) {
 func TestSlowSequentialPower(t *testing.T) {
 	const sessions = 800
 	rate := share(sessions, func(seed uint64) bool {
-		r := simulate(t, seed, math.Log(1.05), plan.Options{Null: plan.NullNone})
+		r := simulate(t, seed, math.Log(1.05), plan.Request{Null: plan.NullNone})
 		return called(r) && r.Verdicts[0].Outcome == model.Better
 	})
 	t.Logf("a gain of 5 %% is found in %.1f %% of %d sessions", 100*rate, sessions)
@@ -139,7 +139,7 @@ func TestSlowSequentialPower(t *testing.T) {
 func TestSlowTwinRarelyDistrusts(t *testing.T) {
 	for _, first := range []float64{0, 0.08} {
 		rate := share(slowSessions, func(seed uint64) bool {
-			return positioned(t, seed, 0, first, plan.Options{Null: plan.NullTwin, Mode: model.FixedBlocks, Blocks: 12}).Untrustworthy
+			return positioned(t, seed, 0, first, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 12}, Null: plan.NullTwin}).Untrustworthy
 		})
 		t.Logf("first run %.0f %% slower: untrustworthy in %.2f %%", 100*first, 100*rate)
 		if rate > 0.015 {
@@ -152,7 +152,7 @@ func TestSlowTwinRarelyDistrusts(t *testing.T) {
 // hides no gain (sections 4.3, 5.4).
 func TestSlowPositionEffect(t *testing.T) {
 	for _, blocks := range []int{3, 4, 5, 6, 8, 10} {
-		o := plan.Options{Mode: model.FixedBlocks, Blocks: blocks}
+		o := plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: blocks}}
 		rate := share(slowSessions, func(seed uint64) bool { return called(positioned(t, seed, 0, 0.08, o)) })
 		demandErrorRate(t, "fixed plan, first run 8 % slower", rate)
 		if blocks < stats.RankBlocks && rate > 0 {
@@ -160,9 +160,9 @@ func TestSlowPositionEffect(t *testing.T) {
 		}
 	}
 	demandErrorRate(t, "sequential, first run 8 % slower",
-		share(slowSessions, func(seed uint64) bool { return called(positioned(t, seed, 0, 0.08, plan.Options{})) }))
+		share(slowSessions, func(seed uint64) bool { return called(positioned(t, seed, 0, 0.08, plan.Request{})) }))
 	found := share(slowSessions/4, func(seed uint64) bool {
-		return called(positioned(t, seed, math.Log(1.1), 0.08, plan.Options{}))
+		return called(positioned(t, seed, math.Log(1.1), 0.08, plan.Request{}))
 	})
 	t.Logf("a gain of 10 %% is found in %.1f %%", 100*found)
 	if found < 0.80 { // the position effect makes blocks noisier; it must not make them worthless
@@ -172,7 +172,7 @@ func TestSlowPositionEffect(t *testing.T) {
 
 // positioned is simulate over a path where the first run of each block is slower
 // by the given share.
-func positioned(t *testing.T, seed uint64, gain, first float64, o plan.Options) Result {
+func positioned(t *testing.T, seed uint64, gain, first float64, o plan.Request) Result {
 	o.Seed = seed
 	o.Settings = []model.Setting{{Name: "baseline"}, {Name: "candidate"}}
 	o.Flow = model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 30 * time.Second}

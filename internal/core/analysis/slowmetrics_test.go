@@ -16,7 +16,7 @@ import (
 // several runs a whole plan of probes beside a load, over a path of its own for
 // each metric: noise that has nothing to do with that of the others gives the most
 // false verdicts. gains are those of the candidate, in logs, positive good.
-func several(t *testing.T, seed uint64, o plan.Options, gains map[model.Metric]float64) Result {
+func several(t *testing.T, seed uint64, o plan.Request, gains map[model.Metric]float64) Result {
 	o.Seed, o.Objective = seed, model.Goodput
 	o.Settings = []model.Setting{{Name: "baseline"}, {Name: "candidate"}}
 	o.Flow = model.Flow{Engine: "loaded", Direction: model.To, Duration: 30 * time.Second}
@@ -87,10 +87,10 @@ func claimAlone(r Result) bool {
 // twenty makes any false claim. Each metric on its own would make more, which says
 // that the simulation can tell a missing correction.
 func TestSlowSeveralMetrics(t *testing.T) {
-	for name, o := range map[string]plan.Options{
+	for name, o := range map[string]plan.Request{
 		"sequential":        {Null: plan.NullNone},
-		"fixed, 12 blocks":  {Null: plan.NullNone, Mode: model.FixedBlocks, Blocks: 12},
-		"fixed, as written": {Mode: model.FixedBlocks, Blocks: 8},
+		"fixed, 12 blocks":  {Null: plan.NullNone, Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 12}},
+		"fixed, as written": {Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 8}},
 	} {
 		alone := make([]bool, slowSessions)
 		rate := share(slowSessions, func(seed uint64) bool {
@@ -121,7 +121,7 @@ func TestSlowSeveralMetrics(t *testing.T) {
 func TestSlowSeveralMetricsPower(t *testing.T) {
 	const sessions = 800
 	rate := share(sessions, func(seed uint64) bool {
-		r := several(t, seed, plan.Options{Null: plan.NullNone}, map[model.Metric]float64{model.Goodput: math.Log(1.05)})
+		r := several(t, seed, plan.Request{Null: plan.NullNone}, map[model.Metric]float64{model.Goodput: math.Log(1.05)})
 		return r.Verdicts[0].Outcome == model.Better
 	})
 	t.Logf("a gain of 5 %% is found in %.1f %% of %d sessions with six metrics", 100*rate, sessions)
@@ -148,7 +148,7 @@ func TestSlowGuards(t *testing.T) {
 	} {
 		states := make([]model.GuardState, sessions)
 		passes := share(sessions, func(seed uint64) bool {
-			r := several(t, seed, plan.Options{Null: plan.NullNone}, map[model.Metric]float64{
+			r := several(t, seed, plan.Request{Null: plan.NullNone}, map[model.Metric]float64{
 				model.Goodput: math.Log(1.1), model.LatencyP99: -c.harm})
 			states[seed] = verdictOfMetric(t, r, "candidate", model.LatencyP99).Guard.State
 			return len(MayKeep(model.Goodput, r.Verdicts, "candidate").InTheWay()) == 0

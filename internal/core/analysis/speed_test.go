@@ -12,7 +12,7 @@ import (
 // longSession is 500 blocks of 5 settings in all metrics, none of which is decided
 // before the end.
 func longSession(t testing.TB) (model.Plan, []model.Run) {
-	p := newPlan(t, 5, func(o *plan.Options) { probed(o); o.Blocks = 500 })
+	p := newPlan(t, 5, func(o *plan.Request) { probed(o); o.MaxBlocks = 500 })
 	rng := rand.New(rand.NewPCG(3, 4))
 	value := func() float64 { return 1 + 0.05*rng.NormFloat64() }
 	runs := runsOf(p, 500, func(string, int, int) float64 { return 1e9 * value() })

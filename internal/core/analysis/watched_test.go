@@ -14,8 +14,8 @@ import (
 // watchedPlan compares s1 with s0 to the far end, and watches it from there.
 func watchedPlan(t *testing.T, guards ...model.Guard) model.Plan {
 	t.Helper()
-	return newPlan(t, 2, func(o *plan.Options) {
-		o.Null, o.Blocks, o.Guards = plan.NullNone, 12, append([]model.Guard{}, guards...)
+	return newPlan(t, 2, func(o *plan.Request) {
+		o.Null, o.MaxBlocks, o.Guards = plan.NullNone, 12, append([]model.Guard{}, guards...)
 		o.Directions, o.Watched = []model.Direction{model.To}, []model.Direction{model.From}
 	})
 }

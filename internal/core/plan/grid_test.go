@@ -42,8 +42,8 @@ func TestBlocksAreCompleteUnlessAskedOtherwise(t *testing.T) {
 		"a list":                {false, nil, 6, 16, 0, 6},
 		"incomplete, by a wish": {true, factors, 28, 5, 0, 6},
 	} {
-		o := Options{Blocks: c.fixedN, Mode: model.FixedBlocks, Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second},
-			Settings: plantest.Settings(factors...), Factors: c.factors, Incomplete: c.incomplete}
+		o := Request{Plan: model.Plan{MaxBlocks: c.fixedN, Mode: model.FixedBlocks, Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second},
+			Settings: plantest.Settings(factors...), Factors: c.factors, Incomplete: c.incomplete}}
 		p := must.Get(New(o))(t)
 		if p.MaxBlocks != c.blocks || len(p.Order) != c.blocks || len(p.Order[0]) != c.block || len(p.Levels) != c.levels || p.Incomplete != c.incomplete {
 			t.Errorf("%s: %d blocks of %d, %d levels", name, len(p.Order), len(p.Order[0]), len(p.Levels))

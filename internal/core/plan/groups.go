@@ -62,7 +62,7 @@ func assigned(s model.Setting) []string {
 }
 
 // checkGroups refuses groups that could not be compared fairly, or hold nothing.
-func (o Options) checkGroups(f *faults) {
+func (o Request) checkGroups(f *faults) {
 	if o.Held == "" {
 		return
 	}

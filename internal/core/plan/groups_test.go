@@ -16,8 +16,8 @@ import (
 
 // held are the options of a grid of so many MTUs of both hosts and windows, in which the
 // MTU is held.
-func held(mtus, windows int) Options {
-	o := Options{Held: "link.mtu", Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second}}
+func held(mtus, windows int) Request {
+	o := Request{Plan: model.Plan{Held: "link.mtu", Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second}}}
 	o.Factors = []model.Factor{plantest.Factor("link.mtu", numbers(mtus, 1500)...), plantest.Factor("window", numbers(windows, 1)...)}
 	o.Settings = plantest.Settings(o.Factors...)
 	return o
@@ -70,7 +70,7 @@ func TestLawGroupsStandTogether(t *testing.T) {
 func TestGroupsAreUniform(t *testing.T) {
 	const blocks = 7200
 	o := held(2, 3)
-	o.Mode, o.Blocks, o.Null = model.FixedBlocks, blocks, NullNone
+	o.Mode, o.MaxBlocks, o.Null = model.FixedBlocks, blocks, NullNone
 	orders, first := map[string]int{}, map[string]int{}
 	for _, block := range mustNew(t, o).Order {
 		orders[strings.Join(block, " ")]++
@@ -97,21 +97,21 @@ func TestGroupsOfAPlanThatHoldsNothing(t *testing.T) {
 
 func TestGroupsRefuse(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*Options)
+		change func(*Request)
 		want   string
 	}{
-		"a baseline as it is": {func(o *Options) { o.Settings = append([]model.Setting{{Name: "current"}}, o.Settings...) }, `setting "current" does not assign link.mtu`},
-		"a smaller group":     {func(o *Options) { o.Settings = o.Settings[1:] }, `2 of the settings have the link.mtu of "mtu=1500 window=2", and 3 that of "mtu=3000 window=1"`},
-		"one value":           {func(o *Options) { o.Settings = o.Settings[:3] }, "the same value in all settings"},
-		"nothing inside":      {func(o *Options) { *o = held(3, 1) }, "nothing that could be changed while it is held"},
-		"a twin":              {func(o *Options) { o.Null = NullTwin }, "would make one group larger"},
-		"its own plateau":     {func(o *Options) { o.Factor = "link.mtu" }, "its own plateau"},
-		"hooks": {func(o *Options) {
+		"a baseline as it is": {func(o *Request) { o.Settings = append([]model.Setting{{Name: "current"}}, o.Settings...) }, `setting "current" does not assign link.mtu`},
+		"a smaller group":     {func(o *Request) { o.Settings = o.Settings[1:] }, `2 of the settings have the link.mtu of "mtu=1500 window=2", and 3 that of "mtu=3000 window=1"`},
+		"one value":           {func(o *Request) { o.Settings = o.Settings[:3] }, "the same value in all settings"},
+		"nothing inside":      {func(o *Request) { *o = held(3, 1) }, "nothing that could be changed while it is held"},
+		"a twin":              {func(o *Request) { o.Null = NullTwin }, "would make one group larger"},
+		"its own plateau":     {func(o *Request) { o.Factor = "link.mtu" }, "its own plateau"},
+		"hooks": {func(o *Request) {
 			o.Hooks = []model.Assignment{{Host: model.Far, Knob: model.HookKnob, Value: model.On}}
 		}, "hooks are taken back after every run"},
-		"commands":       {func(o *Options) { o.Settings[1].Assignments[2].Command = model.Command{Limit: time.Second} }, `setting "mtu=1500 window=2" runs a command`},
-		"less assigned":  {func(o *Options) { o.Settings[4].Assignments = o.Settings[4].Assignments[:2] }, `"mtu=1500 window=1" and "mtu=3000 window=2" do not assign the same`},
-		"a knob of none": {func(o *Options) { o.Held = "nic.rx_ring" }, "does not assign nic.rx_ring"},
+		"commands":       {func(o *Request) { o.Settings[1].Assignments[2].Command = model.Command{Limit: time.Second} }, `setting "mtu=1500 window=2" runs a command`},
+		"less assigned":  {func(o *Request) { o.Settings[4].Assignments = o.Settings[4].Assignments[:2] }, `"mtu=1500 window=1" and "mtu=3000 window=2" do not assign the same`},
+		"a knob of none": {func(o *Request) { o.Held = "nic.rx_ring" }, "does not assign nic.rx_ring"},
 	} {
 		o := held(2, 3)
 		c.change(&o)

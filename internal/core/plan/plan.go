@@ -17,12 +17,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
-	"linerate/internal/core/units"
 )
 
 // Null says how a plan checks that the session can be trusted.
@@ -38,52 +36,18 @@ const (
 // TwinSuffix follows the baseline's name in the name of its null twin.
 const TwinSuffix = " (twin)"
 
-// Options are what the user decides. The zero value of every field but
-// Settings, Flow.Engine, Flow.Direction and the flow's length works.
-type Options struct {
-	Settings []model.Setting // with unique names, the baseline among them
-	Baseline string          // name of a setting; "" is the first one
-	// Factor is the one numeric knob to find the plateau of, or "". Its levels
-	// are the settings that assign it; they must differ in nothing else.
-	Factor model.KnobID
-	// Factors are those whose combinations the settings are, named as Cell names them.
-	Factors []model.Factor
-	// Incomplete has each block hold the baseline, its twin and SubsetSize candidates,
-	// which makes blocks short where there are many.
-	Incomplete bool
-	// Held is a knob that is hard to change, such as a link's MTU, or "": the settings
-	// that share its value are measured as a group, one after the other, in every block.
-	// Each setting must assign it, and its values must share the settings equally.
-	Held model.KnobID
-	Flow model.Flow
-	// Directions are measured one after the other, each in a run of its own in
-	// every block; none is Flow.Direction alone.
-	Directions []model.Direction
-	// Watched are directions that the settings are not meant for: the first blocks
-	// measure them too, as many as it takes to rule harm out.
-	Watched []model.Direction
-	Mode    model.Mode // "" is Sequential
-	// Blocks is the number of block differences that each candidate gets
-	// (fixed) or gets at most (sequential, where 0 is 20). Of incomplete blocks it is
-	// rounded up to what balances.
-	Blocks int
-	Exact  bool          // fixed mode: refuse fewer blocks than any exact test needs
-	Budget time.Duration // most time for the whole; 0 is no limit
-	Data   units.Bytes   // no further block after so much payload; 0 is no limit
-	// Objective is the metric that decides; "" is what suits the traffic: median
-	// latency for requests and probes, else goodput.
-	Objective model.Metric
-	// Guards are what no setting may harm; nil are those that suit the traffic,
-	// and an empty list is none.
-	Guards     []model.Guard
-	Margin     units.Percent      // 0 is 3
-	Tolerance  units.Percent      // of the plateau search; 0 is 5
-	Confidence float64            // 0 is 0.95
-	Settle     time.Duration      // after applying a setting; 0 is 2 s, negative is none
-	Cooldown   time.Duration      // after each run
-	Hooks      []model.Assignment // commands around every run
-	Null       Null
-	Seed       uint64 // any number; the same one gives the same order
+// Request is what the user decides: of a plan all but its order and what follows from
+// that. The zero value of every field but Settings, Flow.Engine, Flow.Direction and the
+// flow's length works: see withDefaults.
+type Request struct {
+	// Of Plan: Baseline "" is the first setting, and no Directions are Flow.Direction alone.
+	// The settings that assign Factor must differ in nothing else, and those of Held share
+	// its values equally. MaxBlocks is the number of block differences that each candidate
+	// gets (fixed) or gets at most (sequential); incomplete blocks round it up to what
+	// balances. Nil Guards are those that suit the traffic, and an empty list is none. A
+	// negative Settle is none.
+	model.Plan
+	Null Null
 }
 
 // orderStream is the PCG stream of the order, apart from other uses of a seed.
@@ -95,22 +59,16 @@ const orderStream = 0x6f72646572 // "order"
 // and four blocks of two baseline runs at the start where there are two. A
 // single setting is measured without comparison, in fixed mode only. Where a knob is held
 // the pairs stand for the twin.
-func New(o Options) (model.Plan, error) {
+func New(o Request) (model.Plan, error) {
 	o = withDefaults(o)
 	levels, err := validate(o)
 	if err != nil {
 		return model.Plan{}, err
 	}
-	p := model.Plan{
-		Settings: append([]model.Setting(nil), o.Settings...), Baseline: o.Baseline,
-		Factor: o.Factor, Factors: o.Factors, Incomplete: o.Incomplete, Held: o.Held, Levels: levels, Flow: o.Flow, Directions: slices.Clone(o.Directions),
-		Mode: o.Mode, MaxBlocks: o.Blocks, Budget: o.Budget, Data: o.Data,
-		Objective: o.Objective, Guards: o.Guards,
-		Margin: o.Margin, Tolerance: o.Tolerance, Confidence: o.Confidence,
-		Settle: o.Settle, Cooldown: o.Cooldown, Seed: o.Seed, Hooks: o.Hooks,
-	}
+	p := o.Plan
+	p.Settings, p.Directions, p.Levels = slices.Clone(o.Settings), slices.Clone(o.Directions), levels
 	if len(o.Watched) > 0 {
-		p.Watched, p.WatchBlocks = slices.Clone(o.Watched), min(stats.WatchBlocks, o.Blocks)
+		p.WatchBlocks = min(stats.WatchBlocks, o.MaxBlocks)
 	}
 	switch {
 	case o.hasTwin():
@@ -124,7 +82,7 @@ func New(o Options) (model.Plan, error) {
 	for range p.NullBlocks {
 		p.Order = append(p.Order, []string{p.Baseline, p.Baseline})
 	}
-	p.Order = append(p.Order, blocks(p, o.Blocks, rng)...)
+	p.Order = append(p.Order, blocks(p, o.MaxBlocks, rng)...)
 	p.MaxBlocks = len(p.Order) - p.NullBlocks
 	return p, nil
 }
@@ -172,11 +130,11 @@ func Extend(p model.Plan, most int) (model.Plan, error) {
 	return p, nil
 }
 
-func (o Options) hasTwin() bool {
+func (o Request) hasTwin() bool {
 	return o.Null == NullTwin || o.Null == NullAuto && len(o.Settings) >= 3 && o.Held == ""
 }
 
-func withDefaults(o Options) Options {
+func withDefaults(o Request) Request {
 	if o.Baseline == "" && len(o.Settings) > 0 {
 		o.Baseline = o.Settings[0].Name
 	}
@@ -184,8 +142,8 @@ func withDefaults(o Options) Options {
 		o.Directions = []model.Direction{o.Flow.Direction}
 	}
 	o.Mode = cmp.Or(o.Mode, model.Sequential)
-	if o.Blocks == 0 && o.Mode == model.Sequential {
-		o.Blocks = stats.DefaultMaxBlocks
+	if o.MaxBlocks == 0 && o.Mode == model.Sequential {
+		o.MaxBlocks = stats.DefaultMaxBlocks
 	}
 	if o.Objective == "" {
 		o.Objective = metric.Objective(o.Flow)

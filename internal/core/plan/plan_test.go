@@ -14,15 +14,15 @@ import (
 	"linerate/internal/must"
 )
 
-func options(settings int) Options {
-	o := Options{Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 10 * time.Second}}
+func options(settings int) Request {
+	o := Request{Plan: model.Plan{Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 10 * time.Second}}}
 	for i := range settings {
 		o.Settings = append(o.Settings, model.Setting{Name: fmt.Sprintf("s%d", i)})
 	}
 	return o
 }
 
-func mustNew(t testing.TB, o Options) model.Plan {
+func mustNew(t testing.TB, o Request) model.Plan {
 	t.Helper()
 	p := must.Get(New(o))(t)
 	return p
@@ -66,7 +66,7 @@ func TestNullCheckOnRequest(t *testing.T) {
 
 func TestSingleSettingIsMeasuredAlone(t *testing.T) {
 	o := options(1)
-	o.Mode, o.Blocks, o.Settle = model.FixedBlocks, 3, -1
+	o.Mode, o.MaxBlocks, o.Settle = model.FixedBlocks, 3, -1
 	p := mustNew(t, o)
 	must.NoDiff(t, cmp.Diff([][]string{{"s0"}, {"s0"}, {"s0"}}, p.Order), "order")
 	must.Equal(t, p.Settle, 0, "settle")
@@ -87,7 +87,7 @@ func TestSameSeedSameOrder(t *testing.T) {
 func TestLawBlocksAreBalanced(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := options(rapid.IntRange(2, 14).Draw(t, "settings"))
-		o.Blocks = rapid.IntRange(10, 25).Draw(t, "blocks") // 13 comparisons need 10
+		o.MaxBlocks = rapid.IntRange(10, 25).Draw(t, "blocks") // 13 comparisons need 10
 		o.Seed = rapid.Uint64().Draw(t, "seed")
 		o.Incomplete = len(o.Settings) > 4 && rapid.Bool().Draw(t, "incomplete")
 		p := must.Get(New(o))(t)
@@ -102,8 +102,8 @@ func TestLawBlocksAreBalanced(t *testing.T) {
 			must.Need(t, high-low <= 1, "candidates run between %d and %d times at some block", low, high)
 		}
 		low, high := extremes(p, count)
-		if low != high || low < o.Blocks || low > o.Blocks+2 || high != Comparisons(p) {
-			t.Fatalf("candidates run %d to %d times, asked for %d, Comparisons %d", low, high, o.Blocks, Comparisons(p))
+		if low != high || low < o.MaxBlocks || low > o.MaxBlocks+2 || high != Comparisons(p) {
+			t.Fatalf("candidates run %d to %d times, asked for %d, Comparisons %d", low, high, o.MaxBlocks, Comparisons(p))
 		}
 	})
 }
@@ -133,7 +133,7 @@ func extremes(p model.Plan, count map[string]int) (low, high int) {
 // Each setting is first about equally often: 5 sigma of a fair draw.
 func TestOrderIsUniform(t *testing.T) {
 	o := options(3)
-	o.Mode, o.Blocks, o.Seed, o.Null = model.FixedBlocks, 6000, 7, NullNone
+	o.Mode, o.MaxBlocks, o.Seed, o.Null = model.FixedBlocks, 6000, 7, NullNone
 	count := map[string]int{}
 	for _, block := range mustNew(t, o).Order {
 		count[strings.Join(block, " ")]++
@@ -144,7 +144,7 @@ func TestOrderIsUniform(t *testing.T) {
 	}
 }
 
-func factorOptions(values ...string) Options {
+func factorOptions(values ...string) Request {
 	o := options(1)
 	for i, v := range values {
 		o.Settings = append(o.Settings, model.Setting{Name: fmt.Sprintf("w%d", i), Assignments: []model.Assignment{
@@ -164,11 +164,11 @@ func TestFactorSortsLevelsAndKeepsCompleteBlocks(t *testing.T) {
 }
 
 func TestNewReportsEveryFault(t *testing.T) {
-	o := Options{
+	o := Request{Plan: model.Plan{
 		Settings: []model.Setting{{Name: "a"}, {Name: "a"}, {}, {Name: "x", Assignments: []model.Assignment{{Knob: "k"}, {Knob: "k"}}}},
-		Baseline: "b", Mode: "often", Blocks: -1, Budget: -1, Margin: -1, Tolerance: 100, Confidence: 1, Cooldown: -1, Null: "maybe",
+		Baseline: "b", Mode: "often", MaxBlocks: -1, Budget: -1, Margin: -1, Tolerance: 100, Confidence: 1, Cooldown: -1,
 		Flow: model.Flow{Direction: "up", Omit: -1}, Factor: "gone",
-	}
+	}, Null: "maybe"}
 	_, err := New(o)
 	must.Need(t, err != nil, "no error")
 	for _, want := range []string{
@@ -182,28 +182,26 @@ func TestNewReportsEveryFault(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*Options)
+		change func(*Request)
 		want   string
 	}{
-		"nothing":            {func(o *Options) { o.Settings = nil }, "no settings"},
-		"nothing to compare": {func(o *Options) { o.Settings = o.Settings[:1] }, "nothing to be compared with"},
-		"sequential floor":   {func(o *Options) { o.Blocks = 6 }, "at least 7 blocks"},
-		"exact floor": {func(o *Options) { o.Mode, o.Blocks, o.Exact = model.FixedBlocks, 6, true },
-			"2 comparisons at 95 % need at least 7 blocks"},
-		"too many blocks":  {func(o *Options) { o.Blocks = 1 << 40 }, "1099511627776 blocks are more than 10000"},
-		"no blocks":        {func(o *Options) { o.Mode = model.FixedBlocks }, "at least 1 block"},
-		"the twin's name":  {func(o *Options) { o.Settings[2].Name = "s0 (twin)" }, "null twin"},
-		"equal levels":     {func(o *Options) { *o = factorOptions("1", "1.0") }, "have the same buf"},
-		"worded levels":    {func(o *Options) { *o = factorOptions("1", "big") }, "not a number"},
-		"different hosts":  {func(o *Options) { *o = factorOptions("1", "2"); o.Settings[1].Assignments[0].Value = "3" }, "differs between the hosts"},
-		"differing others": {func(o *Options) { *o = factorOptions("1", "2"); o.Settings[1].Assignments[2].Value = "9" }, "differ in more than buf"},
+		"nothing":            {func(o *Request) { o.Settings = nil }, "no settings"},
+		"nothing to compare": {func(o *Request) { o.Settings = o.Settings[:1] }, "nothing to be compared with"},
+		"sequential floor":   {func(o *Request) { o.MaxBlocks = 6 }, "at least 7 blocks"},
+		"too many blocks":    {func(o *Request) { o.MaxBlocks = 1 << 40 }, "1099511627776 blocks are more than 10000"},
+		"no blocks":          {func(o *Request) { o.Mode = model.FixedBlocks }, "at least 1 block"},
+		"the twin's name":    {func(o *Request) { o.Settings[2].Name = "s0 (twin)" }, "null twin"},
+		"equal levels":       {func(o *Request) { *o = factorOptions("1", "1.0") }, "have the same buf"},
+		"worded levels":      {func(o *Request) { *o = factorOptions("1", "big") }, "not a number"},
+		"different hosts":    {func(o *Request) { *o = factorOptions("1", "2"); o.Settings[1].Assignments[0].Value = "3" }, "differs between the hosts"},
+		"differing others":   {func(o *Request) { *o = factorOptions("1", "2"); o.Settings[1].Assignments[2].Value = "9" }, "differ in more than buf"},
 	} {
 		o := options(3)
 		c.change(&o)
 		must.Say(t, must.Err(New(o)), c.want, "%s: error", name)
 	}
 	thin := options(3)
-	thin.Mode, thin.Blocks = model.FixedBlocks, 3
+	thin.Mode, thin.MaxBlocks = model.FixedBlocks, 3
 	mustNew(t, thin) // three blocks are described, without a verdict
 }
 
@@ -246,7 +244,7 @@ func TestFirstHour09Extend(t *testing.T) {
 		must.Fail(t, must.Err(Extend(p, had-1)), "a plan became shorter")
 	}
 	o := options(2)
-	o.Mode, o.Blocks = model.FixedBlocks, 8
+	o.Mode, o.MaxBlocks = model.FixedBlocks, 8
 	must.Say(t, must.Err(Extend(mustNew(t, o), 20)), "a second look", "a fixed plan")
 }
 

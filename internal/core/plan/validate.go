@@ -22,7 +22,7 @@ func (f *faults) add(bad bool, format string, args ...any) {
 }
 
 // validate returns the factor's levels, ascending, and every fault of o.
-func validate(o Options) ([]string, error) {
+func validate(o Request) ([]string, error) {
 	var f faults
 	o.checkSettings(&f)
 	o.checkNumbers(&f)
@@ -35,7 +35,7 @@ func validate(o Options) ([]string, error) {
 	return levels, errors.Join(f...)
 }
 
-func (o Options) checkSettings(f *faults) {
+func (o Request) checkSettings(f *faults) {
 	f.add(len(o.Settings) == 0, "no settings")
 	seen := map[string]bool{}
 	for i, s := range o.Settings {
@@ -54,7 +54,7 @@ func (o Options) checkSettings(f *faults) {
 	f.add(len(o.Settings) > 0 && !seen[o.Baseline], "baseline %q is not among the settings", o.Baseline)
 }
 
-func (o Options) checkNumbers(f *faults) {
+func (o Request) checkNumbers(f *faults) {
 	f.add(!slices.Contains([]Null{NullAuto, NullTwin, NullNone}, o.Null), "null check %q is unknown", o.Null)
 	f.add(!(o.Margin > 0 && o.Margin < 100), "margin %g %% is not between 0 and 100", float64(o.Margin))
 	f.add(!(o.Tolerance > 0 && o.Tolerance < 100), "tolerance %g %% is not between 0 and 100", float64(o.Tolerance))
@@ -64,7 +64,7 @@ func (o Options) checkNumbers(f *faults) {
 	f.add(o.Cooldown < 0, "cooldown %v is negative", o.Cooldown)
 }
 
-func (o Options) checkFlow(f *faults) {
+func (o Request) checkFlow(f *faults) {
 	f.add(o.Flow.Engine == "", "the flow names no engine")
 	for i, d := range o.Directions {
 		f.add(!slices.Contains([]model.Direction{model.To, model.From, model.Both}, d), "flow direction %q is none of to, from, both", d)
@@ -80,7 +80,7 @@ func (o Options) checkFlow(f *faults) {
 
 // checkMetrics refuses a plan that could decide nothing, and guards that guard
 // nothing.
-func (o Options) checkMetrics(f *faults) {
+func (o Request) checkMetrics(f *faults) {
 	_, known := metric.Of(o.Objective)
 	f.add(!known, "no verdict can be given on %s", o.Objective)
 	measured := metric.Measured(o.Flow)
@@ -108,26 +108,26 @@ func (o Options) checkMetrics(f *faults) {
 
 // checkBlocks refuses plans that could not decide anything. Sequential evidence
 // is exact and never above 2ⁿ, so that its floor is that of section 6.3 too; a
-// fixed plan below the floor is still described, unless Exact forbids it.
-func (o Options) checkBlocks(f *faults) {
+// fixed plan below the floor is still described.
+func (o Request) checkBlocks(f *faults) {
 	candidates := len(o.Settings) - 1
 	f.add(o.Mode != model.FixedBlocks && o.Mode != model.Sequential, "mode %q is unknown", o.Mode)
-	f.add(o.Mode == model.FixedBlocks && o.Blocks < 1, "a fixed plan needs at least 1 block, not %d", o.Blocks)
-	f.add(o.Blocks > MaxBlocks, "%d blocks are more than %d", o.Blocks, MaxBlocks)
+	f.add(o.Mode == model.FixedBlocks && o.MaxBlocks < 1, "a fixed plan needs at least 1 block, not %d", o.MaxBlocks)
+	f.add(o.MaxBlocks > MaxBlocks, "%d blocks are more than %d", o.MaxBlocks, MaxBlocks)
 	f.add(o.Mode == model.Sequential && candidates == 0, "a single setting has nothing to be compared with")
 	if candidates < 1 || !(o.Confidence > 0.5 && o.Confidence < 1) {
 		return
 	}
 	floor := stats.MinBlocks(candidates, 1-o.Confidence)
-	if o.Mode == model.Sequential || o.Mode == model.FixedBlocks && o.Exact {
-		f.add(o.Blocks < floor, "%d blocks cannot decide anything: n blocks leave 2^n ways to swap the runs, "+
-			"and %d comparisons at %.4g %% need at least %d blocks", o.Blocks, candidates, 100*o.Confidence, floor)
+	if o.Mode == model.Sequential {
+		f.add(o.MaxBlocks < floor, "%d blocks cannot decide anything: n blocks leave 2^n ways to swap the runs, "+
+			"and %d comparisons at %.4g %% need at least %d blocks", o.MaxBlocks, candidates, 100*o.Confidence, floor)
 	}
 }
 
 // checkIncomplete refuses incomplete blocks that would hold all settings, or a group of
 // settings that belongs together.
-func (o Options) checkIncomplete(f *faults) {
+func (o Request) checkIncomplete(f *faults) {
 	if !o.Incomplete {
 		return
 	}
@@ -137,7 +137,7 @@ func (o Options) checkIncomplete(f *faults) {
 
 // levels returns the settings to find the smallest good one of, ascending: those that
 // assign the factor, or the combinations of several. Incomplete blocks do not tell.
-func (o Options) levels(f *faults) []string {
+func (o Request) levels(f *faults) []string {
 	switch {
 	case o.Incomplete:
 		return nil

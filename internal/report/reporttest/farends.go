@@ -18,7 +18,7 @@ func farEndsTest() Case {
 	for i := range ends {
 		factors[0].Levels[i].Name = ends[i]
 	}
-	p, err := plan.New(plan.Options{Settings: plantest.Settings(factors...), Factors: factors, Flow: flow(model.To), Mode: model.FixedBlocks, Blocks: 10, Seed: 7, Guards: []model.Guard{}, Null: plan.NullNone})
+	p, err := plan.New(plan.Request{Plan: model.Plan{Settings: plantest.Settings(factors...), Factors: factors, Flow: flow(model.To), Mode: model.FixedBlocks, MaxBlocks: 10, Seed: 7, Guards: []model.Guard{}}, Null: plan.NullNone})
 	if err != nil {
 		panic(err) // the options are all above
 	}

@@ -281,9 +281,9 @@ func gridTest() Case {
 	factors := []model.Factor{plantest.Factor("far.tcp.recv_buffer_max", "65536", "1048576"), plantest.Factor("far.link.mtu", "1500", "9000")}
 	factors[0].Levels[0].Name, factors[0].Levels[1].Name = "recv_buffer_max=64KiB", "recv_buffer_max=1MiB"
 	settings := append([]model.Setting{{Name: "current"}}, plantest.Settings(factors...)...)
-	p, err := plan.New(plan.Options{Settings: settings, Factors: factors, Flow: flow(model.To), Mode: model.FixedBlocks, Blocks: 10, Seed: 7, Guards: []model.Guard{}, Data: 10e9, Hooks: []model.Assignment{
+	p, err := plan.New(plan.Request{Plan: model.Plan{Settings: settings, Factors: factors, Flow: flow(model.To), Mode: model.FixedBlocks, MaxBlocks: 10, Seed: 7, Guards: []model.Guard{}, Data: 10e9, Hooks: []model.Assignment{
 		{Host: model.Far, Knob: model.HookKnob, Value: model.On, Command: model.Command{Run: "sync", Undo: "exit 0", Limit: time.Minute}},
-	}})
+	}}})
 	if err != nil {
 		panic(err) // the options are all above
 	}

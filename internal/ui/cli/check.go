@@ -22,7 +22,6 @@ import (
 // checkFlags are the flags of a check.
 type checkFlags struct {
 	request check.Request
-	path    pathFlags
 	from    string
 	grades  []string
 }
@@ -72,11 +71,11 @@ is not met, and 0 where all are.`,
 				}
 				return a.checkAlone(cmd.Context())
 			}
-			return a.check(cmd.Context(), f, cmd.Flags().Changed, args[0])
+			return a.check(cmd.Context(), f, cmd.Flags(), args[0])
 		},
 	}
 	fl := c.Flags()
-	f.path.register(c)
+	registerPath(c)
 	fl.BoolVar(&f.request.Quick, "quick", false, "the least that answers, in 10 s")
 	fl.BoolVar(&f.request.Disk, "disk", false, "what each host reads from and writes to its disk besides")
 	fl.BoolVar(&a.why, "why", false, "what each line was told from")
@@ -88,12 +87,12 @@ is not met, and 0 where all are.`,
 	return c
 }
 
-func (a *console) check(ctx context.Context, f checkFlags, given func(string) bool, host string) (err error) {
+func (a *console) check(ctx context.Context, f checkFlags, fl *pflag.FlagSet, host string) error {
 	f.request.Grades = strings.Join(f.grades, ";")
 	if err := f.request.Validate(); err != nil {
 		return err
 	}
-	if a.path, err = f.path.over(a.path, given); err != nil {
+	if err := a.pathOver(a.path, fl); err != nil {
 		return err
 	}
 	near, far, err := reach.Pair(f.from, host, a.world())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
 	"linerate/internal/app/here"
@@ -19,6 +20,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/term"
+	"linerate/internal/ui/config"
 	"linerate/internal/ui/screen"
 )
 
@@ -26,14 +28,10 @@ import (
 type copyFlags struct {
 	from, path          string
 	source, sink        string
-	size                string
+	size, state         string
 	blocks              int
 	reverse, both       bool
 	direct, sync, plain bool
-	cooldown, title     string
-	state               string
-	seed                uint64
-	data                pathFlags
 }
 
 func (a *console) copyCommand() *cobra.Command {
@@ -64,13 +62,13 @@ it is mounted here: NFS, SMB, AFP or a disk.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.path != "" {
-				return a.copyPath(cmd.Context(), f, cmd.Flags().Changed)
+				return a.copyPath(cmd.Context(), f, cmd.Flags())
 			}
-			return a.copy(cmd.Context(), f, cmd.Flags().Changed, args[0])
+			return a.copy(cmd.Context(), f, cmd.Flags(), args[0])
 		},
 	}
 	fl := c.Flags()
-	f.data.register(c)
+	registerPath(c)
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.StringVar(&f.path, "path", "", "measure this folder instead, as it is mounted here")
 	fl.StringVar(&f.source, "source", files.OnDisk, "disk, memory or a PATH at the sender")
@@ -82,18 +80,17 @@ it is mounted here: NFS, SMB, AFP or a disk.`,
 	fl.BoolVar(&f.direct, "direct", false, "past the page cache (O_DIRECT)")
 	fl.BoolVar(&f.sync, "sync", true, "flushing to the disk is part of the timed write; --sync=false measures the page cache")
 	fl.BoolVar(&f.plain, "plain", false, "read and write through user memory where sendfile could serve")
-	fl.StringVar(&f.cooldown, "cooldown", "0s", "wait after each run")
-	fl.StringVar(&f.title, "title", "", "a name for the session")
+	fl.String("cooldown", "0s", "wait after each run")
+	fl.String("title", "", "a name for the session")
 	fl.StringVar(&f.state, "state", "", "with --path: directory of the list of made files (default: $LINERATE_STATE, else the system's)")
-	fl.Uint64Var(&f.seed, "seed", 0, "of the order (default: a new one)")
+	fl.Uint64("seed", 0, "of the order (default: a new one)")
 	return c
 }
 
 // ask is what the flags ask for.
-func (f *copyFlags) ask() (trial.Copy, error) {
-	var bad faults
+func (f *copyFlags) ask(file config.File, bad faults) (trial.Copy, error) {
 	c := trial.Copy{
-		Source: f.source, Sink: f.sink, Blocks: f.blocks, Seed: f.seed, Cooldown: bad.duration("cooldown", f.cooldown), Bytes: bad.bytes("size", f.size),
+		Source: f.source, Sink: f.sink, Blocks: f.blocks, Seed: file.Seed, Cooldown: file.Cooldown, Bytes: bad.bytes("size", f.size),
 		Directions: []model.Direction{model.To}, Params: files.Params{Direct: f.direct, Sync: f.sync, Plain: f.plain},
 	}
 	switch {
@@ -115,14 +112,15 @@ func (f *copyFlags) countable(bad *faults) {
 	}
 }
 
-func (a *console) copy(ctx context.Context, f copyFlags, given func(string) bool, host string) error {
-	asked, err := f.ask()
+func (a *console) copy(ctx context.Context, f copyFlags, fl *pflag.FlagSet, host string) error {
+	var bad faults
+	file, err := a.over(config.File{}, fl, "blocks")
+	bad.join(err)
+	asked, err := f.ask(file, bad)
 	if err != nil {
 		return err
 	}
-	if a.path, err = f.data.over(a.path, given); err != nil {
-		return err
-	}
+	a.path = file.Path
 	near, far, err := reach.Pair(f.from, host, a.world())
 	if err != nil {
 		return err
@@ -131,7 +129,7 @@ func (a *console) copy(ctx context.Context, f copyFlags, given func(string) bool
 	if err != nil {
 		return err
 	}
-	_, err = a.session(ctx, near, far, model.KindCopy, f.title, p)
+	_, err = a.session(ctx, near, far, model.KindCopy, file.Title, p)
 	return f.refused(err)
 }
 
@@ -173,19 +171,21 @@ type pathDoc struct {
 
 // copyPath measures a folder. Its result is printed and not stored: no host, no
 // path and no setting of linerate's took part.
-func (a *console) copyPath(ctx context.Context, f copyFlags, given func(string) bool) error {
+func (a *console) copyPath(ctx context.Context, f copyFlags, fl *pflag.FlagSet) error {
 	for _, flag := range []string{"from", "source", "sink", "reverse", "both", "sync", "plain", "cooldown", "title"} {
-		if given(flag) {
+		if fl.Changed(flag) {
 			return usagef("--%s: belongs to copies between hosts, not to --path", flag)
 		}
 	}
 	var bad faults
+	file, err := a.over(config.File{}, fl, "blocks")
+	bad.join(err)
 	size := bad.bytes("size", f.size)
 	f.countable(&bad)
 	if err := bad.err(); err != nil {
 		return err
 	}
-	result, err := here.Folder(ctx, a.world(), f.path, here.FolderOptions{State: f.state, Size: size, Repeats: f.blocks, Direct: f.direct, Seed: f.seed})
+	result, err := here.Folder(ctx, a.world(), f.path, here.FolderOptions{State: f.state, Size: size, Repeats: f.blocks, Direct: f.direct, Seed: file.Seed})
 	a.clearLine()
 	if len(result.Trials) > 0 || a.json && err == nil {
 		if perr := a.printPath(pathDoc{FolderResult: result, Complete: err == nil}); perr != nil {

@@ -23,6 +23,9 @@ import (
 	"linerate/internal/core/limits"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/units"
 	"linerate/internal/lab"
 	"linerate/internal/report"
@@ -94,14 +97,14 @@ func demoQuestion(x *knob.Index, factor, title string) (question, error) {
 	}
 	return question{
 		File: config.File{
-			Title: title, Factors: []config.Factor{f}, Baseline: f.Levels[0].Text, MaxBlocks: 12,
-			Directions: []model.Direction{model.To}, Margin: 3, Tolerance: 5, Settle: 100 * time.Millisecond,
-			Flow: model.Flow{
-				Engine: "tcpbulk", Direction: model.To, Streams: 1,
-				Omit: time.Second, Duration: 2 * time.Second, Interval: 500 * time.Millisecond,
-			},
+			Title: title, Factors: []config.Factor{f}, Request: plan.Request{Plan: model.Plan{
+				Baseline: f.Levels[0].Text, MaxBlocks: 12, Directions: []model.Direction{model.To}, Settle: 100 * time.Millisecond, Seed: 1,
+				Flow: model.Flow{
+					Engine: "tcpbulk", Direction: model.To, Streams: 1,
+					Omit: time.Second, Duration: 2 * time.Second, Interval: 500 * time.Millisecond,
+				},
+			}},
 		},
-		seed: 1, omitGiven: true,
 	}, nil
 }
 
@@ -161,13 +164,9 @@ func (a *console) demoFix(ctx context.Context, e *reach.Ends, st results) (apptu
 	a.say("   proven from the start, in fresh runs in random order. About a minute.\n")
 	a.say("%s\n", demoTune)
 	before, _ := e.Hosts[1].Knobs[demoKnob].Get()
-	f := tuneFlags{
-		direction: "to", goal: "throughput", margin: "3%", settle: "200ms", streams: 1, quick: true, seed: 1,
-	}
-	r, err := f.request(a.knobs)
-	if err != nil {
-		return apptune.Outcome{}, err
-	}
+	r := apptune.Request{Quick: true, Command: reach.RedactAll(os.Args)}
+	r.Flow = probes.Over(model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Interval: defaultInterval})
+	r.Directions, r.Objective, r.Settle, r.Seed = []model.Direction{model.To}, model.Goodput, tuneSettle, 1
 	out, err := apptune.Run(ctx, a.world(), e, st, r)
 	if out.Search.ID == "" {
 		return out, err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"linerate/internal/app"
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
@@ -16,9 +18,9 @@ import (
 
 // files are the plans of the command line with the flags over them: one, or one for
 // each variant of a preset, of which the hosts decide.
-func (f *runFlags) files(given func(string) bool, args []string) ([]config.File, error) {
+func (a *console) files(f *runFlags, fl *pflag.FlagSet, args []string) ([]config.File, error) {
 	if f.preset == "" {
-		file, err := f.file(nil, given, args)
+		file, err := a.file(f, nil, fl, args)
 		return []config.File{file}, err
 	}
 	p, err := config.ByPresetName(f.preset)
@@ -27,15 +29,15 @@ func (f *runFlags) files(given func(string) bool, args []string) ([]config.File,
 		return nil, withHint(usagef("--preset: %w", err), "linerate run HOST --preset windows")
 	case len(args) > 0 && isPlanFile(args[0]):
 		return nil, usagef("--preset: %s is a plan of its own: leave one of the two out", args[0])
-	case given("factor"):
+	case fl.Changed("factor"):
 		return nil, withHint(usagef("--preset: the factors are those of the preset: leave --factor out"), "write the plan of the preset into a file and change it there: see docs/plan-files.md")
-	case p.Copies && given("time"):
+	case p.Copies && fl.Changed("time"):
 		return nil, usagef("--time: a copy ends when the file is there: use --bytes")
 	}
-	variants, err := p.Files(knobChecker{f.knobs, f.own.kinds, nil}, f.own.kinds)
+	variants, err := p.Files(knobChecker{a.knobs, a.kinds(), nil}, a.kinds())
 	for i := range variants {
 		if err == nil {
-			variants[i], err = f.file(&variants[i], given, args)
+			variants[i], err = a.file(f, &variants[i], fl, args)
 		}
 	}
 	return variants, err

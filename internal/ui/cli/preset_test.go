@@ -26,7 +26,7 @@ func TestPresets(t *testing.T) {
 		files := must.Get(p.Files(check, check.kinds))(t)
 		must.Need(t, len(files) == len(p.Variants), "%s:", p.Name)
 		for _, f := range files {
-			o := f.Options()
+			o := f.Complete()
 			o.Directions, o.Flow.Direction = f.Directions, model.To
 			if o.Flow.Engine == "" {
 				o.Flow.Engine, o.Flow.Duration = "tcpbulk", 1e9
@@ -101,13 +101,14 @@ func TestPresetOfSharesRaises(t *testing.T) {
 // that is as large as a preset's.
 func TestCopiesAreVariedInTheirEnds(t *testing.T) {
 	t.Parallel()
-	f := runFlags{knobs: knob.NewIndex(), own: ownFlags{kinds: app.Env{}.Kinds()}, factors: []string{"sink=memory,/srv/disk", "link.mtu=1500,9000"}}
+	check := knobChecker{knob.NewIndex(), app.Env{}.Kinds(), nil}
+	f := runFlags{factors: []string{"sink=memory,/srv/disk", "link.mtu=1500,9000"}}
 	var file config.File
 	var bad faults
-	f.factorsOver(&file, &bad)
+	f.factorsOver(&file, check, &bad)
 	must.Do(t, bad.err())
 	settings, _ := file.Settings()
-	flow := must.Get(knob.WithSetting(file.Flow, settings[len(settings)-1], f.own.kinds...))(t)
+	flow := must.Get(knob.WithSetting(file.Flow, settings[len(settings)-1], check.kinds...))(t)
 	p, ok := files.Of(flow)
 	must.True(t, ok && p.Sink == "/srv/disk" && p.Mode == files.Copy && flow.Bytes == 256<<20, "%+v of %+v", p, flow)
 	file.FitCopies(fact.Known(units.BitRate(10e9), "test"))
@@ -115,6 +116,6 @@ func TestCopiesAreVariedInTheirEnds(t *testing.T) {
 	file.FitCopies(fact.Known(units.BitRate(100e6), "test"))
 	must.Equal(t, file.Flow.Bytes, units.Bytes(26843545), "2 s of 100 Mbit/s")
 	f.factors = []string{"sink=srv"}
-	f.factorsOver(&file, &bad)
+	f.factorsOver(&file, check, &bad)
 	must.Say(t, bad.err(), "not disk, memory or a path")
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
 	"linerate/internal/app/keep"
@@ -24,7 +25,7 @@ import (
 
 // recheckFlags say what to look at, and how.
 type recheckFlags struct {
-	runFlags // of which path, from, far and allowExec
+	runFlags // of which from, far and allowExec
 	setting  string
 	state    string
 	allow    string
@@ -56,12 +57,12 @@ The exit code is 0 where all are still better, or with --look proven, and else 8
   linerate recheck last`,
 		Args: cobra.ArbitraryArgs, // see recheckArgs
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.recheck(cmd.Context(), f, cmd.Flags().Changed, args)
+			return a.recheck(cmd.Context(), f, cmd.Flags(), args)
 		},
 	}
 	fl := c.Flags()
 	a.bindAtBoot(fl)
-	f.path.register(c)
+	registerPath(c)
 	fl.BoolVar(&f.look, "look", false, "only say what the fingerprints tell; measure nothing")
 	fl.StringVar(&f.setting, "setting", "", "of a session: name of the setting (default: the one that proved better)")
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
@@ -92,7 +93,7 @@ func (a *console) recheckArgs(args []string) (only []model.KnobID, session, host
 	return only, session, host, nil
 }
 
-func (a *console) recheck(ctx context.Context, f recheckFlags, given func(string) bool, args []string) error {
+func (a *console) recheck(ctx context.Context, f recheckFlags, fl *pflag.FlagSet, args []string) error {
 	only, ref, host, err := a.recheckArgs(args)
 	switch {
 	case err != nil:
@@ -141,7 +142,7 @@ func (a *console) recheck(ctx context.Context, f recheckFlags, given func(string
 			return err
 		}
 	}
-	if a.path, err = f.path.over(a.path, given); err != nil {
+	if err := a.pathOver(a.path, fl); err != nil {
 		return err
 	}
 	near, far, err := reach.Pair(f.from, f.far, a.world())

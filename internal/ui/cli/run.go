@@ -4,17 +4,18 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/fact"
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
@@ -22,25 +23,11 @@ import (
 	"linerate/internal/ui/config"
 )
 
-// mostBlocks bounds a plan, as it does that of a plan file.
-const mostBlocks = 10000
-
 // runFlags are the flags of an experiment.
 type runFlags struct {
-	knobs                                             *knob.Index
-	flow                                              flowFlags
-	own                                               ownFlags
-	path                                              pathFlags
-	far, from, direction, baseline, title, resume     string
-	factors, sets, guards, undo, before, after        []string
-	commandTime, preset, group                        string
-	objective                                         string
-	blocks, maxBlocks                                 int
-	budget, data, margin, tolerance, settle, cooldown string
-	seed                                              uint64
-	noTwin, udp, allowExec, dryRun, incomplete        bool
-	rate                                              string
-	end                                               func(target string) (string, error)
+	far, from, resume, commandTime, preset, group string
+	factors, sets, undo, before, after            []string
+	udp, allowExec, dryRun                        bool
 }
 
 func (a *console) runCommand() *cobra.Command {
@@ -99,18 +86,18 @@ commands only for who could run them anyway: over ssh, or by linerate agent
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runExperiment(cmd.Context(), f, cmd.Flags().Changed, args)
+			return a.runExperiment(cmd.Context(), f, cmd.Flags(), args)
 		},
 	}
 	fl := c.Flags()
 	a.bindAtBoot(fl)
-	f.path.register(c)
-	f.flow.register(fl, "10s", "", " (default: 3s, or 20 round trips where that is longer)")
+	registerPath(c)
+	registerFlow(fl, "10s", "", " (default: 3s, or 20 round trips where that is longer)")
 	fl.StringVar(&f.far, "far", "", "the far HOST")
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.StringArrayVar(&f.factors, "factor", nil, "KNOB=VALUE,VALUE,... several make a full grid")
 	fl.StringArrayVar(&f.sets, "set", nil, "NAME:KNOB=VALUE,KNOB=VALUE: a set of several settings; NAME alone is the hosts as they are")
-	fl.BoolVar(&f.incomplete, "incomplete", false, "blocks of the baseline and three of the other settings in turn: shorter blocks where there are many settings")
+	fl.Bool("incomplete", false, "blocks of the baseline and three of the other settings in turn: shorter blocks where there are many settings")
 	fl.StringVar(&f.group, "group", "", "KNOB of a factor that is hard to change, as link.mtu: held over a group of runs in each block")
 	fl.StringVar(&f.preset, "preset", "", "an experiment that many people make: "+strings.Join(config.PresetNames(), ", "))
 	fl.StringArrayVar(&f.undo, "undo", nil, "NAME=COMMAND: what takes back the command of --factor cmd:NAME=COMMAND")
@@ -118,25 +105,24 @@ commands only for who could run them anyway: over ssh, or by linerate agent
 	fl.StringArrayVar(&f.after, "after", nil, "COMMAND of this host, or far:COMMAND: run after every run, also after one that failed")
 	fl.StringVar(&f.commandTime, "command-time", "30s", "how long such a command may take")
 	fl.BoolVarP(&f.udp, "udp", "u", false, "UDP instead of TCP")
-	fl.StringVarP(&f.rate, "bitrate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default: 1 Mbit/s; 0: as fast as possible)")
-	f.own.register(fl, a.kinds())
-	f.knobs = a.knobs
-	fl.StringVar(&f.direction, "direction", "to", "to, from, each (one after the other) or both (at once)")
-	fl.StringVar(&f.baseline, "baseline", "", "setting to compare with, by name or level (default: current, the hosts as they are)")
-	fl.IntVar(&f.blocks, "blocks", 0, "exactly so many blocks, judged once at the end")
-	fl.IntVar(&f.maxBlocks, "max-blocks", 20, "at most so many blocks; with --resume: go on up to so many, also with a session that is done")
-	fl.StringVar(&f.budget, "budget", "", "at most so much time")
-	fl.StringVar(&f.data, "data", "", dataHelp)
-	fl.StringVar(&f.objective, "objective", "", "the metric that decides: goodput, latency, p99, rtt, loss, ... (default: latency of requests and probes, else goodput)")
-	fl.StringArrayVar(&f.guards, "guard", nil, "METRIC<MARGIN: what no setting may harm, as p99<20%, loss<0.5%, cpu<30%; none is no guards (default: latency, loss and CPU)")
-	fl.StringVar(&f.margin, "margin", "3%", "smallest change that matters")
-	fl.StringVar(&f.tolerance, "tolerance", "5%", "how far below the best a level may be and still be good enough")
-	fl.StringVar(&f.settle, "settle", "2s", "wait after applying a setting")
-	fl.StringVar(&f.cooldown, "cooldown", "0s", "wait after each run")
-	fl.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: drawn, and recorded)")
-	fl.BoolVar(&f.noTwin, "no-twin", false, "without the check that the baseline does not differ from itself")
+	fl.StringP("bitrate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default: 1 Mbit/s; 0: as fast as possible)")
+	registerOwn(fl, a.kinds())
+	fl.String("direction", "to", "to, from, each (one after the other) or both (at once)")
+	fl.String("baseline", "", "setting to compare with, by name or level (default: current, the hosts as they are)")
+	fl.Int("blocks", 0, "exactly so many blocks, judged once at the end")
+	fl.Int("max-blocks", 20, "at most so many blocks; with --resume: go on up to so many, also with a session that is done")
+	fl.String("budget", "", "at most so much time")
+	fl.String("data", "", dataHelp)
+	fl.String("objective", "", "the metric that decides: goodput, latency, p99, rtt, loss, ... (default: latency of requests and probes, else goodput)")
+	fl.StringArray("guard", nil, "METRIC<MARGIN: what no setting may harm, as p99<20%, loss<0.5%, cpu<30%; none is no guards (default: latency, loss and CPU)")
+	fl.String("margin", "3%", "smallest change that matters")
+	fl.String("tolerance", "5%", "how far below the best a level may be and still be good enough")
+	fl.String("settle", "2s", "wait after applying a setting")
+	fl.String("cooldown", "0s", "wait after each run")
+	fl.Uint64("seed", 0, "seed of the random order (default: drawn, and recorded)")
+	fl.Bool("no-twin", false, "without the check that the baseline does not differ from itself")
 	a.bindDetails(fl)
-	fl.StringVar(&f.title, "title", "", "a name for the session")
+	fl.String("title", "", "a name for the session")
 	fl.BoolVar(&f.allowExec, "allow-exec", false, "run the commands that stand in the plan file or the stored session: of exec: hosts and of factors")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "tell the order, the time, the bytes, what can be seen and what would be changed, and do nothing of it")
 	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted session, or with --max-blocks longer than planned: its ID, the beginning of it, or last")
@@ -144,15 +130,14 @@ commands only for who could run them anyway: over ssh, or by linerate agent
 }
 
 // runExperiment is the command: a new experiment, or one that goes on.
-func (a *console) runExperiment(ctx context.Context, f runFlags, given func(string) bool, args []string) error {
+func (a *console) runExperiment(ctx context.Context, f runFlags, fl *pflag.FlagSet, args []string) error {
 	if f.resume != "" {
-		if err := f.onlyResume(given); err != nil {
+		if err := onlyResume(fl.Changed); err != nil {
 			return err
 		}
-		return a.resume(ctx, f, given, args)
+		return a.resume(ctx, f, fl, args)
 	}
-	f.end = a.textOf
-	files, err := f.files(given, args)
+	files, err := a.files(&f, fl, args)
 	if err != nil {
 		return err
 	}
@@ -164,24 +149,21 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 	if err != nil {
 		return err
 	}
+	seed := cmp.Or(files[0].Seed, rand.Uint64()>>11) // JSON numbers hold 53 bits exactly
 	for i := range files {
+		files[i].Seed = seed
 		if files[i].Flow, err = ends.far.Fit(a.world(), files[i].Flow, nil); err != nil {
 			return err
 		}
 	}
-	file = files[0]
-	q := question{File: file, dry: f.dryRun, preset: f.preset, variants: files, seed: f.seedOr(file), omitGiven: given("omit") || file.Has("flow.omit"),
-		sizeGiven: given("bytes") || file.Has("flow.bytes"),
-		counted:   given("blocks") || given("max-blocks") || file.Has("blocks") || file.Has("max_blocks")}
+	q := question{File: files[0], dry: f.dryRun, preset: f.preset, variants: files}
 	// The plan is made once to find its mistakes before any host is touched, and
 	// again when the round trip is known that the default warm-up depends on.
 	p, err := q.plan(fact.Unknown[time.Duration]("not measured yet"))
 	if err != nil {
 		return err
 	}
-	if a.path, err = f.path.over(file.Path, given); err != nil {
-		return err
-	}
+	a.path = file.Path
 	if ends.far.Kind != reach.Foreign {
 		err = cmp.Or(trial.Takes(a.world(), p), trial.Places(ends.near, ends.far, p, a.kinds()))
 	}
@@ -195,13 +177,9 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 // question is what an experiment is asked, complete but for what the path says.
 type question struct {
 	config.File
-	seed      uint64
-	omitGiven bool
-	sizeGiven bool // of the copies
-	counted   bool // so many blocks were asked for
-	dry       bool // nothing is measured
-	preset    string
-	variants  []config.File // of the preset
+	dry      bool // nothing is measured
+	preset   string
+	variants []config.File // of the preset
 }
 
 // experiment opens store and hosts, carries the plan out and reports.
@@ -219,7 +197,7 @@ func (a *console) experiment(ctx context.Context, ends runEnds, q question) erro
 	if q, err = a.fitted(ctx, q, e); err != nil {
 		return err
 	}
-	if !q.sizeGiven {
+	if !q.Has("flow.bytes") {
 		q.FitCopies(e.WireRate)
 	}
 	if q.dry {
@@ -281,11 +259,10 @@ func (f *runFlags) mayExec(where, near, far string) error {
 
 // plan draws the order of runs.
 func (q question) plan(rtt fact.Of[time.Duration]) (model.Plan, error) {
-	o := q.Options()
-	if !q.omitGiven && q.Flow.Bytes == 0 {
+	o := q.Complete()
+	if q.Flow.Omit == 0 && !q.Has("flow.omit") && q.Flow.Bytes == 0 {
 		o.Flow.Omit = stats.DefaultOmit(rtt.Or(0))
 	}
-	o.Seed, o.Directions = q.seed, q.Directions
 	p, err := plan.New(o)
 	if err != nil {
 		return p, app.WithKind(app.Usage, err)
@@ -296,15 +273,15 @@ func (q question) plan(rtt fact.Of[time.Duration]) (model.Plan, error) {
 // exactly returns p with no more blocks than were asked for. The planner counts the
 // differences of each candidate: blocks that compare the baseline with itself come on
 // top, and so do those that hold only some of many candidates.
-func (q question) exactly(p model.Plan, o plan.Options) (model.Plan, error) {
-	if !q.counted || len(p.Order) <= o.Blocks {
+func (q question) exactly(p model.Plan, o plan.Request) (model.Plan, error) {
+	if counted := q.Has("blocks") || q.Has("max_blocks"); !counted || len(p.Order) <= o.MaxBlocks {
 		return p, nil
 	}
 	if p.NullBlocks > 0 {
 		return verdictFirst(p, o)
 	}
-	asked, least := o.Blocks, len(p.Order)
-	for o.Blocks--; o.Blocks > 0; o.Blocks-- {
+	asked, least := o.MaxBlocks, len(p.Order)
+	for o.MaxBlocks--; o.MaxBlocks > 0; o.MaxBlocks-- {
 		fewer, err := plan.New(o)
 		if err != nil {
 			break
@@ -327,14 +304,14 @@ func (q question) exactly(p model.Plan, o plan.Options) (model.Plan, error) {
 // verdictFirst returns p, whose first blocks compare the baseline with itself, in as many
 // blocks as o asks for. Where they are few, a verdict on the candidate goes before that
 // check: it takes all of the least number that can give one.
-func verdictFirst(p model.Plan, o plan.Options) (model.Plan, error) {
-	asked := o.Blocks
-	o.Blocks = max(asked-p.NullBlocks, min(asked, stats.RankBlocks))
+func verdictFirst(p model.Plan, o plan.Request) (model.Plan, error) {
+	asked := o.MaxBlocks
+	o.MaxBlocks = max(asked-p.NullBlocks, min(asked, stats.RankBlocks))
 	fewer, err := plan.New(o)
 	if err != nil {
 		return p, app.WithKind(app.Usage, err)
 	}
-	pairs := asked - o.Blocks
+	pairs := asked - o.MaxBlocks
 	fewer.Order = fewer.Order[fewer.NullBlocks-pairs:]
 	fewer.NullBlocks = pairs
 	return fewer, nil

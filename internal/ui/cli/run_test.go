@@ -40,7 +40,7 @@ func TestExactlySoManyBlocks(t *testing.T) {
 		file, err := config.Parse("plan.yaml", []byte(text), knobChecker{}, app.Env{}.Kinds())
 		must.Dof(t, err, "%s", text)
 		file.Directions, file.Flow = []model.Direction{model.To}, model.Flow{Engine: "tcpbulk", Direction: model.To, Streams: 1, Duration: time.Second}
-		p, err := question{File: file, seed: 1, omitGiven: true, counted: true}.plan(fact.Unknown[time.Duration]("not measured"))
+		p, err := question{File: file}.plan(fact.Unknown[time.Duration]("not measured"))
 		switch {
 		case c.want == refuse:
 			if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "this plan has 7 or 21") || !strings.Contains(hintOf(err), "each block holds") {
@@ -63,7 +63,7 @@ func TestRequestsFactor(t *testing.T) {
 	settings, _ := file.Settings()
 	must.Need(t, len(settings) == 3, "settings %+v", settings)
 	for i, rate := range []float64{50, 500, 0} {
-		flow, err := knob.WithSetting(file.Options().Flow, settings[i], kinds...)
+		flow, err := knob.WithSetting(file.Complete().Flow, settings[i], kinds...)
 		if got, ok := requests.Of(flow); err != nil || !ok || got.Rate != rate {
 			t.Errorf("%s: %v requests per second, %v; want %v", settings[i].Name, got.Rate, err, rate)
 		}
@@ -77,7 +77,7 @@ func TestDataOfAResumedSession(t *testing.T) {
 		flags string
 		bad   bool
 	}{{"data", true}, {"data max-blocks", false}, {"margin max-blocks", true}} {
-		err := (&runFlags{}).onlyResume(func(flag string) bool { return strings.Contains(" "+c.flags+" ", " "+flag+" ") })
+		err := onlyResume(func(flag string) bool { return strings.Contains(" "+c.flags+" ", " "+flag+" ") })
 		must.Equal(t, (err != nil), c.bad, "%s: %v", c.flags, err)
 	}
 }

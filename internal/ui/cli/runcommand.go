@@ -14,7 +14,7 @@ import (
 // into the factors of file, and the commands around its runs in place of those that it
 // has.
 func (f *runFlags) commandFlags(file *config.File, given func(string) bool, bad *faults) {
-	if given("before") || given("after") {
+	if len(f.before)+len(f.after) > 0 {
 		file.Hooks = nil
 	}
 	var err error

@@ -6,14 +6,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"linerate/internal/app"
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/ui/config"
 )
 
 // onlyResume refuses flags that a session that goes on has decided on already.
-func (f *runFlags) onlyResume(given func(string) bool) error {
+func onlyResume(given func(string) bool) error {
 	var bad faults
 	if given("data") && !given("max-blocks") {
 		bad.add("data", errors.New("a session goes on with the budget that it has, unless --max-blocks gives it more blocks"))
@@ -51,7 +55,7 @@ func (a *console) resumeHint(s model.Session) string {
 }
 
 // resume goes on with a stored session.
-func (a *console) resume(ctx context.Context, f runFlags, given func(string) bool, args []string) error {
+func (a *console) resume(ctx context.Context, f runFlags, fl *pflag.FlagSet, args []string) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -61,17 +65,17 @@ func (a *console) resume(ctx context.Context, f runFlags, given func(string) boo
 	if err != nil {
 		return err
 	}
-	longer := given("max-blocks")
+	file, err := a.over(config.File{Request: plan.Request{Plan: model.Plan{Path: s.Plan.Path}}}, fl)
+	if err != nil {
+		return err
+	}
+	a.path = file.Path
+	longer := fl.Changed("max-blocks")
 	switch {
 	case s.State == model.SessionRunning:
 		return runsElsewhere(s)
 	case longer:
-		var bad faults
-		data := bad.data(f.data)
-		if err := bad.err(); err != nil {
-			return err
-		}
-		if s, err = trial.Extend(s, f.maxBlocks, data); err != nil {
+		if s, err = trial.Extend(s, file.MaxBlocks, file.Data); err != nil {
 			return err
 		}
 	case s.State == model.SessionDone:
@@ -94,9 +98,6 @@ func (a *console) resume(ctx context.Context, f runFlags, given func(string) boo
 	if err := f.mayRun("session "+s.ID, commands); err != nil {
 		return err
 	}
-	if a.path, err = f.path.over(s.Plan.Path, given); err != nil {
-		return err
-	}
 	e, err := a.reach().OpenSeveral(ctx, near, far, others)
 	if err != nil {
 		if far.Kind == reach.Serve {
@@ -110,7 +111,7 @@ func (a *console) resume(ctx context.Context, f runFlags, given func(string) boo
 		return err
 	}
 	if longer {
-		a.talk("going on with session %s, up to %d blocks", s.ID, f.maxBlocks)
+		a.talk("going on with session %s, up to %d blocks", s.ID, file.MaxBlocks)
 	} else {
 		a.talk("going on with session %s", s.ID)
 	}

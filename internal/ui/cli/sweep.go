@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/sweep"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/report"
+	"linerate/internal/ui/config"
 )
 
 // sweepFlags are the flags of a message-size sweep, with NetPIPE's letters where
@@ -27,14 +28,9 @@ type sweepFlags struct {
 	sweeps            int
 	both, stream      bool
 	fresh, spin       bool
-	window, duration  string
-	reverse, nagle    bool
-	cooldown, title   string
-	data              string
+	reverse           bool
 	output            string
 	factors, sets     []string
-	seed              uint64
-	path              pathFlags
 }
 
 func (a *console) sweepCommand() *cobra.Command {
@@ -69,7 +65,7 @@ with a part for each far host. --set names several settings, such as those of a 
 		},
 	}
 	fl := c.Flags()
-	f.path.register(c)
+	registerPath(c)
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.StringArrayVar(&f.factors, "factor", nil, "KNOB=VALUE,VALUE or far=HOST,HOST: a sweep for each; several make a full grid")
 	fl.StringArrayVar(&f.sets, "set", nil, "NAME:KNOB=VALUE,KNOB=VALUE: a sweep with several settings; NAME alone is the hosts as they are")
@@ -80,24 +76,23 @@ with a part for each far host. --set names several settings, such as those of a 
 	fl.BoolVar(&f.stream, "stream", false, "one message after the other, answered once at the end")
 	fl.BoolVar(&f.fresh, "fresh", false, "a new connection for each size")
 	fl.BoolVar(&f.spin, "spin", false, "wait by polling, which costs a core and saves a wake-up")
-	fl.StringVarP(&f.window, "window", "w", "", "socket buffers; turns autotuning off (default: autotuning)")
-	fl.StringVarP(&f.duration, "time", "t", "", "time of a pass, shared by its sizes (default: what each size needs)")
+	fl.StringP("window", "w", "", "socket buffers; turns autotuning off (default: autotuning)")
+	fl.StringP("time", "t", "", "time of a pass, shared by its sizes (default: what each size needs)")
 	fl.BoolVarP(&f.reverse, "reverse", "R", false, "HOST sends first")
-	fl.BoolVar(&f.nagle, "nagle", false, "leave Nagle's algorithm on (no TCP_NODELAY)")
-	fl.StringVar(&f.cooldown, "cooldown", "0s", "wait after each pass")
-	fl.StringVar(&f.data, "data", "", dataHelp)
-	fl.StringVar(&f.title, "title", "", "a name for the session")
+	fl.Bool("nagle", false, "leave Nagle's algorithm on (no TCP_NODELAY)")
+	fl.String("cooldown", "0s", "wait after each pass")
+	fl.String("data", "", dataHelp)
+	fl.String("title", "", "a name for the session")
 	fl.StringVarP(&f.output, "output", "o", "", "write the fastest trials to this new file as NPtcp writes its np.out")
-	fl.Uint64Var(&f.seed, "seed", 0, "of the order of sizes (default: a new one)")
+	fl.Uint64("seed", 0, "of the order of sizes (default: a new one)")
 	return c
 }
 
 // ask is what the flags ask for.
-func (f sweepFlags) ask(given func(string) bool) (trial.Sweep, error) {
-	var bad faults
+func (f sweepFlags) ask(given func(string) bool, file config.File, bad faults) (trial.Sweep, error) {
 	s := trial.Sweep{
-		Flow:   model.Flow{Direction: model.To, Nagle: f.nagle, Duration: bad.duration("time", f.duration)},
-		Params: sizes.Params{Fresh: f.fresh, Spin: f.spin}, Cooldown: bad.duration("cooldown", f.cooldown), Seed: f.seed, Data: bad.data(f.data),
+		Flow:   model.Flow{Direction: model.To, Nagle: file.Flow.Nagle, Duration: file.Flow.Duration, Window: file.Flow.Window},
+		Params: sizes.Params{Fresh: f.fresh, Spin: f.spin}, Cooldown: file.Cooldown, Seed: file.Seed, Data: file.Data,
 	}
 	switch {
 	case f.both && f.stream:
@@ -109,9 +104,6 @@ func (f sweepFlags) ask(given func(string) bool) (trial.Sweep, error) {
 	}
 	if f.reverse {
 		s.Flow.Direction = model.From
-	}
-	if f.window != "" {
-		s.Flow.Window = bad.bytes("window", f.window)
 	}
 	if given("min") {
 		s.Smallest = bad.bytes("min", f.smallest)
@@ -128,26 +120,27 @@ func (f sweepFlags) ask(given func(string) bool) (trial.Sweep, error) {
 }
 
 func (a *console) sweep(ctx context.Context, f sweepFlags, set *pflag.FlagSet, hosts []string) error {
-	asked, err := f.ask(set.Changed)
+	var bad faults
+	file, err := a.over(config.File{}, set)
+	bad.join(err)
+	asked, err := f.ask(set.Changed, file, bad)
 	if err != nil {
 		return err
 	}
-	if a.path, err = f.path.over(a.path, set.Changed); err != nil {
-		return err
-	}
+	a.path = file.Path
 	all, err := a.sweeps(f, asked, givenValues(set), hosts)
 	if err != nil {
 		return err
 	}
 	if len(all) > 1 {
-		return a.sweepAll(ctx, f, all)
+		return a.sweepAll(ctx, file.Title, all)
 	}
 	near, far, p := all[0].near, all[0].far, all[0].plan
 	if f.output == "" {
-		_, err := a.session(ctx, near, far, model.KindSweep, f.title, p)
+		_, err := a.session(ctx, near, far, model.KindSweep, file.Title, p)
 		return err
 	}
-	file, err := os.OpenFile(f.output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	out, err := os.OpenFile(f.output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		hint := "name a file that this user may make"
 		switch {
@@ -158,13 +151,13 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, set *pflag.FlagSet, h
 		}
 		return withHint(app.WithKind(app.Usage, fmt.Errorf("--output: %w", err)), "%s", hint)
 	}
-	s, err := a.session(ctx, near, far, model.KindSweep, f.title, p)
+	s, err := a.session(ctx, near, far, model.KindSweep, file.Title, p)
 	if section := report.Build(s, report.Options{Kinds: a.kinds()}).Section; section != nil { // nil where the session did not begin
 		if d, ok := section.Data.(*sweep.Document); ok {
-			err = errors.Join(err, d.WriteNetPIPE(file))
+			err = errors.Join(err, d.WriteNetPIPE(out))
 		}
 	}
-	err = errors.Join(err, file.Close())
+	err = errors.Join(err, out.Close())
 	if info, serr := os.Stat(f.output); serr == nil && info.Size() == 0 { // nothing was measured: the name is free for another try
 		err = errors.Join(err, os.Remove(f.output))
 	}

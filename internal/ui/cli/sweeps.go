@@ -103,7 +103,7 @@ func (s *oneSweep) with(setting model.Setting) {
 
 // sweepAll measures one sweep after the other and prints a line for each. One that fails
 // ends them all: those before it are stored.
-func (a *console) sweepAll(ctx context.Context, f sweepFlags, all []oneSweep) error {
+func (a *console) sweepAll(ctx context.Context, title string, all []oneSweep) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -112,8 +112,7 @@ func (a *console) sweepAll(ctx context.Context, f sweepFlags, all []oneSweep) er
 	var done []model.Session
 	for i, one := range all {
 		a.talk("sweep %d of %d: %s", i+1, len(all), one.name())
-		title := strings.TrimPrefix(f.title+": "+one.name(), ": ")
-		s, err := a.sweepOne(ctx, st, one, title)
+		s, err := a.sweepOne(ctx, st, one, strings.TrimPrefix(title+": "+one.name(), ": "))
 		if err != nil {
 			if !a.json {
 				a.tellSweeps(done, all)

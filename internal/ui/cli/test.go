@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -11,22 +13,22 @@ import (
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/units"
 	"linerate/internal/report/term"
+	"linerate/internal/ui/config"
 )
 
 // testFlags are the flags of a quick look.
 type testFlags struct {
-	flow          flowFlags
-	traffic       trafficFlags
-	path          pathFlags
-	from          string
-	reverse, both bool
-	to            bool
-	repeat        int
-	cooldown      string
-	data          string
-	title         string
+	from, lossLimit, idle string
+	to, reverse, both     bool
+	udp, search           bool
+	repeat                int
 }
+
+// defaultIdle is how long probes run without a load before it: 20 probes or so,
+// enough for a median.
+const defaultIdle = "1s"
 
 func (a *console) testCommand() *cobra.Command {
 	var f testFlags
@@ -58,24 +60,29 @@ serve ` + servers + `: they measure, but report little about themselves.`,
 		},
 	}
 	fl := c.Flags()
-	f.path.register(c)
-	f.flow.register(fl, "5s", "1s", "")
-	f.traffic.register(fl, a.kinds())
+	registerPath(c)
+	registerFlow(fl, "5s", "1s", "")
+	fl.BoolVarP(&f.udp, "udp", "u", false, "UDP instead of TCP")
+	fl.StringP("bitrate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default: 1 Mbit/s; 0: as fast as possible); with iperf2:// and iperf3:// also of TCP")
+	fl.BoolVar(&f.search, "search", false, "find the highest UDP rate whose loss stays below --loss")
+	fl.StringVar(&f.lossLimit, "loss", "0.1%", "with --search: the loss that is accepted")
+	fl.StringVar(&f.idle, "idle", defaultIdle, "probe the latency for so long before the load, then beside it; 0s: do not probe")
+	registerOwn(fl, a.kinds())
 	registerPrograms(fl, a.world().AllPrograms())
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.BoolVarP(&f.reverse, "reverse", "R", false, "only the direction from HOST")
 	fl.BoolVar(&f.to, "to", false, "only the direction to HOST")
 	fl.BoolVar(&f.both, "bidir", false, "both directions at once")
 	fl.IntVar(&f.repeat, "repeat", 1, "runs per direction; the median is shown")
-	fl.StringVar(&f.cooldown, "cooldown", "0s", "wait after each run")
-	fl.StringVar(&f.data, "data", "", dataHelp)
+	fl.String("cooldown", "0s", "wait after each run")
+	fl.String("data", "", dataHelp)
 	a.bindDetails(fl)
-	fl.StringVar(&f.title, "title", "", "a name for the session")
+	fl.String("title", "", "a name for the session")
 	return c
 }
 
-// ask is what the flags ask for, with every mistake in bad.
-func (f testFlags) ask(given func(string) bool, bad *faults) trial.Quick {
+// quick is what the flags ask for, with every mistake in bad, and all that they say.
+func (a *console) quick(f testFlags, fl *pflag.FlagSet, bad *faults) (trial.Quick, config.File) {
 	var q trial.Quick
 	chosen := 0
 	for direction, on := range map[model.Direction]bool{model.To: f.to, model.From: f.reverse, model.Both: f.both} {
@@ -86,10 +93,44 @@ func (f testFlags) ask(given func(string) bool, bad *faults) trial.Quick {
 	if chosen > 1 {
 		*bad = append(*bad, "--to, --reverse and --bidir exclude each other: give one of them, or none for both directions in turn")
 	}
-	q.Repeats, q.Cooldown, q.Data = f.repeat, bad.duration("cooldown", f.cooldown), bad.data(f.data)
-	f.flow.overlay(&q.Flow, given, func(string) bool { return false }, bad)
-	f.traffic.apply(&q, given, bad)
-	return q
+	file, also := config.File{Kinds: a.kinds()}, ""
+	if f.search || f.udp {
+		also = udp.Name
+	}
+	choose(fl, file.Kinds, &file.Flow, also, bad)
+	var foreign []string
+	if file.Flow.Engine != udp.Name { // of TCP it is for other programs
+		foreign = []string{"bitrate"}
+	}
+	file, err := a.over(file, fl, foreign...)
+	bad.join(err)
+	q.Flow, q.Repeats, q.Cooldown, q.Data = file.Flow, f.repeat, file.Cooldown, file.Data
+	q.Idle = bad.duration("idle", f.idle)
+	if f.search {
+		q.Search = f.rateSearch(q, fl.Changed, bad)
+	} else if fl.Changed("loss") {
+		bad.add("loss", errors.New("belongs to --search"))
+	}
+	return q, file
+}
+
+// rateSearch is the search that the flags ask for.
+func (f testFlags) rateSearch(q trial.Quick, given func(string) bool, bad *faults) *trial.RateSearch {
+	limit, err := units.ParsePercent(f.lossLimit)
+	if err == nil && (limit < 0 || limit >= 100) {
+		err = fmt.Errorf("%s is not a share of loss between 0%% and 100%%", f.lossLimit)
+	}
+	s := &trial.RateSearch{Highest: trial.HighestRate, Timed: given("time")}
+	if bad.add("loss", err); err == nil {
+		s.Loss = float64(limit) / 100
+	}
+	if u, ok := udp.Of(q.Flow); ok && given("bitrate") && len(*bad) == 0 {
+		s.Highest = u.Rate
+	}
+	if given("repeat") {
+		s.Repeats = q.Repeats
+	}
+	return s
 }
 
 // suit refuses flags that the far end does not understand, and fits the plan to it.
@@ -101,7 +142,7 @@ func (f testFlags) suit(a *console, far *reach.Target, p *model.Plan, set *pflag
 			}
 		}
 	}
-	if far.Kind != reach.Foreign && set.Changed("bitrate") && !f.traffic.udp && !f.traffic.search {
+	if far.Kind != reach.Foreign && set.Changed("bitrate") && !f.udp && !f.search {
 		return withHint(usagef("--bitrate: linerate's own TCP is not paced"), "add --udp, or use a smaller --window")
 	}
 	return trial.Suit(a.world(), far, p, givenValues(set))
@@ -109,18 +150,15 @@ func (f testFlags) suit(a *console, far *reach.Target, p *model.Plan, set *pflag
 
 func (a *console) test(ctx context.Context, f testFlags, set *pflag.FlagSet, host string) error {
 	var bad faults
-	p := f.ask(set.Changed, &bad).Plan(a.kinds(), bad.add)
+	q, file := a.quick(f, set, &bad)
+	p := q.Plan(a.kinds(), bad.add)
 	if err := bad.err(); err != nil {
 		return err
 	}
-	path, err := f.path.over(a.path, set.Changed)
-	if err == nil {
-		err = reach.Carries(path, p.Flow)
-	}
-	if err != nil {
+	if err := reach.Carries(file.Path, p.Flow); err != nil {
 		return err
 	}
-	a.path = path
+	a.path = file.Path
 	near, far, err := reach.Pair(f.from, host, a.world())
 	if err != nil {
 		return err
@@ -144,6 +182,6 @@ func (a *console) test(ctx context.Context, f testFlags, set *pflag.FlagSet, hos
 	if !set.Changed("bitrate") {
 		trial.FitSearch(e, &p)
 	}
-	s, err := trial.New(a.world(), e, st, model.KindTest, f.title, reach.RedactAll(os.Args), p).Run(ctx)
+	s, err := trial.New(a.world(), e, st, model.KindTest, file.Title, reach.RedactAll(os.Args), p).Run(ctx)
 	return a.finish(ctx, st, s, err)
 }

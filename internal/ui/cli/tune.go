@@ -11,33 +11,31 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
 	"linerate/internal/app/keep"
 	"linerate/internal/app/reach"
 	apptune "linerate/internal/app/tune"
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
-	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/tune"
-	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/term"
 	"linerate/internal/store"
 	"linerate/internal/ui/config"
 )
 
+// tuneSettle is the usual wait after applying a setting.
+const tuneSettle = 200 * time.Millisecond
+
 // tuneFlags are the flags of the closed loop.
 type tuneFlags struct {
-	from, direction, goal, margin, settle, budget, data, duration, omit, title, resume string
-	only, never, guards                                                                []string
-	allow                                                                              string
-	streams                                                                            int
-	quick, thorough, dryRun                                                            bool
-	seed                                                                               uint64
-	path                                                                               pathFlags
+	from, goal, resume, allow string
+	only, never               []string
+	quick, thorough, dryRun   bool
 }
 
 func (a *console) tuneCommand() *cobra.Command {
@@ -76,93 +74,77 @@ processor time that each Gbit costs the receiver: offloads, moderation, jumbo fr
   linerate tune --resume last`,
 		Args: atMostHost,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.tune(cmd.Context(), f, cmd.Flags().Changed, args)
+			return a.tune(cmd.Context(), f, cmd.Flags(), args)
 		},
 	}
 	fl := c.Flags()
 	a.bindAtBoot(fl)
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
-	f.path.registerEgress(c)
-	fl.StringVar(&f.direction, "direction", "each", "to, from, or each (both, one after the other)")
+	registerEgress(c)
+	fl.String("direction", "each", "to, from, or each (both, one after the other)")
 	fl.StringVar(&f.goal, "goal", "throughput", "throughput, latency (under load) or cpu (of the receiver)")
 	fl.StringSliceVar(&f.only, "only", nil, "only these settings: KNOB of both hosts, near.KNOB of the near or far.KNOB of the far one")
 	fl.StringSliceVar(&f.never, "never", nil, "not these settings")
-	fl.StringArrayVar(&f.guards, "guard", nil, "METRIC<MARGIN: what no setting may harm, as rtt<50%, loss<0.5%; none is no guards (default: latency, loss and CPU)")
-	fl.StringVar(&f.margin, "margin", "3%", "smallest gain that matters")
-	fl.StringVar(&f.budget, "budget", "", "at most so much time for the search (default: until nothing is left to try)")
-	fl.StringVar(&f.data, "data", "", "at most so much payload, as 10GB, the confirmation included")
-	fl.StringVarP(&f.duration, "time", "t", "", "measured time of a run (default: what the first runs show to be enough)")
-	fl.StringVar(&f.omit, "omit", "", "warm-up before it, sent but not counted (default: what the first runs show of slow start; with --time 3s, or 20 round trips where that is longer)")
-	fl.IntVarP(&f.streams, "parallel", "P", 1, "parallel connections")
-	fl.StringVar(&f.settle, "settle", "200ms", "wait after applying a setting")
+	fl.StringArray("guard", nil, "METRIC<MARGIN: what no setting may harm, as rtt<50%, loss<0.5%; none is no guards (default: latency, loss and CPU)")
+	fl.String("margin", "3%", "smallest gain that matters")
+	fl.String("budget", "", "at most so much time for the search (default: until nothing is left to try)")
+	fl.String("data", "", "at most so much payload, as 10GB, the confirmation included")
+	fl.StringP("time", "t", "", "measured time of a run (default: what the first runs show to be enough)")
+	fl.String("omit", "", "warm-up before it, sent but not counted (default: what the first runs show of slow start; with --time 3s, or 20 round trips where that is longer)")
+	fl.IntP("parallel", "P", 1, "parallel connections")
+	fl.String("settle", "200ms", "wait after applying a setting")
 	fl.StringVar(&f.allow, "allow", "", "risky: settings that can cut the connection are tried without asking")
 	fl.BoolVar(&f.quick, "quick", false, "short races, and no search for the smallest good value")
 	fl.BoolVar(&f.thorough, "thorough", false, "then try what no finding names, several settings at a time: 16 to 40 runs more")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "measure and diagnose, and only say what would be tried")
-	fl.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: drawn, and recorded)")
-	fl.StringVar(&f.title, "title", "", "a name for the session")
+	fl.Uint64("seed", 0, "seed of the random order (default: drawn, and recorded)")
+	fl.String("title", "", "a name for the session")
 	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted search: its ID, the beginning of it, or last")
 	return c
 }
 
 // request is what the flags ask for.
-func (f tuneFlags) request(x *knob.Index) (apptune.Request, error) {
+func (a *console) tuneRequest(f tuneFlags, fl *pflag.FlagSet) (apptune.Request, error) {
 	var bad faults
-	r := apptune.Request{
-		Only: f.only, Never: f.never, Quick: f.quick, Thorough: f.thorough, DryRun: f.dryRun, Title: f.title, Risky: f.allow == "risky",
-		Flow: model.Flow{Engine: bulk.Name, Direction: model.To, Streams: f.streams, Interval: defaultInterval},
-		Seed: cmp.Or(f.seed, rand.Uint64()>>11), Command: reach.RedactAll(os.Args),
-	}
-	if f.allow != "" && !r.Risky {
-		bad.add("allow", fmt.Errorf("%q is not risky", f.allow))
-	}
-	r.Flow.Duration, r.Budget, r.Settle = bad.duration("time", f.duration), bad.duration("budget", f.budget), bad.duration("settle", f.settle)
-	r.Flow.Omit = bad.duration("omit", f.omit)
-	r.Data = bad.data(f.data)
-	if f.duration != "" && r.Flow.Duration < time.Second && len(bad) == 0 {
-		bad.add("time", fmt.Errorf("%s is too short to tell what limits; at least 1s", f.duration))
-	}
-	if f.streams < 1 || f.streams > 1000 {
-		bad.add("parallel", fmt.Errorf("%d is not between 1 and 1000", f.streams))
-	}
-	if r.Settle == 0 {
-		r.Settle = -1
-	}
-	var err error
-	r.Directions, err = parseDirections(f.direction)
-	if err == nil && r.Directions[0] == model.Both {
-		err = fmt.Errorf("%q is none of to, from, each", f.direction)
-	}
-	bad.add("direction", err)
-	r.Margin, err = units.ParsePercent(f.margin)
-	bad.add("margin", err)
+	file := config.File{Request: plan.Request{Plan: model.Plan{Directions: []model.Direction{model.To, model.From}, Settle: tuneSettle}}}
 	switch f.goal {
-	case "throughput":
-		r.Flow, r.Objective = probes.Over(r.Flow), model.Goodput // what other traffic feels is a guard
+	case "throughput": // what other traffic feels is a guard
+		file.Objective = model.Goodput
 	case "latency":
-		r.Flow = probes.Over(r.Flow)
-		r.Objective = model.LatencyP50
+		file.Objective = model.LatencyP50
 	case "cpu":
-		r.Objective = model.CPUPerGbitFar
-		if len(r.Directions) > 0 && r.Directions[0] == model.From {
-			r.Objective = model.CPUPerGbitNear
+		file.Objective = model.CPUPerGbitFar
+		if fl.Lookup("direction").Value.String() == string(model.From) {
+			file.Objective = model.CPUPerGbitNear
 		}
 	default:
 		bad.add("goal", fmt.Errorf("%q is none of throughput, latency, cpu", f.goal))
 	}
-	file := config.File{Flow: r.Flow, Objective: r.Objective}
-	for _, text := range f.guards {
-		g, err := config.ParseGuard(text)
-		bad.add("guard", err)
-		file.Guards = append(file.Guards, g)
+	file, err := a.over(file, fl)
+	bad.join(err)
+	file.Flow.Direction = model.To
+	if f.goal != "cpu" {
+		file.Flow = probes.Over(file.Flow)
 	}
-	o := file.Options()
-	r.Objective, r.Guards = o.Objective, o.Guards
+	if fl.Changed("time") && file.Flow.Duration < time.Second && len(bad) == 0 {
+		bad.add("time", errors.New("too short to tell what limits; at least 1s"))
+	}
+	if file.Directions[0] == model.Both {
+		bad.add("direction", errors.New("both at once tell of neither: write to, from or each"))
+	}
+	if f.allow != "" && f.allow != "risky" {
+		bad.add("allow", fmt.Errorf("%q is not risky", f.allow))
+	}
+	r := apptune.Request{
+		Request: file.Complete(), Only: f.only, Never: f.never, Quick: f.quick, Thorough: f.thorough, DryRun: f.dryRun, Title: file.Title, Risky: f.allow == "risky",
+		Command: reach.RedactAll(os.Args),
+	}
+	r.Seed = cmp.Or(r.Seed, rand.Uint64()>>11)
 	for flag, names := range map[string][]string{"only": f.only, "never": f.never} {
 		for _, name := range names {
-			_, id, err := splitHost(x, name)
-			if _, known := x.ByID(id); err == nil && !known {
-				err = x.UnknownError(id)
+			_, id, err := splitHost(a.knobs, name)
+			if _, known := a.knobs.ByID(id); err == nil && !known {
+				err = a.knobs.UnknownError(id)
 			}
 			bad.add(flag, err)
 		}
@@ -170,8 +152,8 @@ func (f tuneFlags) request(x *knob.Index) (apptune.Request, error) {
 	return r, bad.err()
 }
 
-func (a *console) tune(ctx context.Context, f tuneFlags, given func(string) bool, args []string) error {
-	r, err := f.request(a.knobs)
+func (a *console) tune(ctx context.Context, f tuneFlags, fl *pflag.FlagSet, args []string) error {
+	r, err := a.tuneRequest(f, fl)
 	if err != nil {
 		return err
 	}
@@ -200,7 +182,7 @@ func (a *console) tune(ctx context.Context, f tuneFlags, given func(string) bool
 	if host == "" {
 		return withHint(usagef("no host named"), "linerate tune HOST")
 	}
-	if a.path, err = f.path.over(old.Plan.Path, given); err != nil {
+	if err := a.pathOver(old.Plan.Path, fl); err != nil {
 		return err
 	}
 	near, far, err := reach.Pair(from, host, a.world())

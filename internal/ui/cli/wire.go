@@ -11,11 +11,10 @@ import (
 // of linerate's own processes, and the bounds of the protocol. All else goes through
 // the use cases of internal/app.
 
-// Bounds and version of the protocol.
+// Bound and version of the protocol.
 const (
-	longestRun       = session.MaxDuration
-	shortestInterval = session.MinInterval
-	protocol         = session.Protocol
+	longestRun = session.MaxDuration
+	protocol   = session.Protocol
 )
 
 // process is this one, for the commands that the agent program has too.

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
@@ -26,43 +25,24 @@ const Current = "current"
 // MaxSettings is the largest number of settings of one file, grid or list.
 const MaxSettings = 64
 
-// File is what a plan file says. A zero field was not given, unless Has tells
-// otherwise; defaults are those of plan.Options.
+// File is what a plan file says, or flags do. A zero field was not given, unless Has tells
+// otherwise.
 type File struct {
+	// Request is the experiment as it is written, without its settings; its Factors and
+	// Guards are those below. Complete makes the rest. The Direction of the flow is the
+	// first of Directions.
+	plan.Request
 	// Kinds are those that the flow may be of; of others nothing is known.
-	Kinds traffic.Kinds
-	Title string
-	Near  string // target; "" is this machine
-	Far   string // target
-	// Path is how the data connections are made.
-	Path model.DataPath
-	// Flow is the test traffic before a setting's own flow knobs. Its
-	// Direction is the first of Directions, which are measured one after the
-	// other.
-	Flow       model.Flow
-	Directions []model.Direction
-	Factors    []Factor        // a full grid of levels
-	Named      []model.Setting // settings one by one; beside factors, the levels of one more
-	// Hooks are commands around every run, one assignment for each host; what it has not
-	// is empty.
-	Hooks      []model.Assignment
-	Baseline   string // name of a setting, as written
-	Blocks     int    // of a fixed plan; 0 is a sequential one
-	MaxBlocks  int    // of a sequential plan
-	Budget     time.Duration
-	Data       units.Bytes  // payload after which no further block begins
-	Objective  model.Metric // that decides; "" is what suits the traffic
-	Guards     []Guard      // besides those that suit the traffic, or in their place
-	Margin     units.Percent
-	Tolerance  units.Percent
-	Confidence float64
-	Settle     time.Duration
-	Cooldown   time.Duration
-	Seed       uint64
-	Null       plan.Null // "twin: true" is NullTwin, "twin: false" is NullNone
-	Incomplete bool      // each block holds some of the settings
+	Kinds   traffic.Kinds
+	Title   string
+	Near    string          // target; "" is this machine
+	Far     string          // target
+	Factors []Factor        // a full grid of levels
+	Named   []model.Setting // settings one by one; beside factors, the levels of one more
+	Guards  []Guard         // besides those that suit the traffic, or in their place
 
-	at map[string]position // of every value in the file, by its path
+	at    map[string]position // of every value, by its path
+	flags map[string]string   // the path's name where a flag gave the value
 }
 
 // Factor is one knob with the values that it takes in turn.
@@ -99,7 +79,7 @@ func (f File) FarEnds() (Factor, bool) {
 	return f.Factors[i], true
 }
 
-// Has reports whether the file gives a value at path, for example "settle" or
+// Has reports whether the file or a flag gives a value at path, for example "settle" or
 // "flow.duration". It tells a given zero from an absent value.
 func (f File) Has(path string) bool {
 	_, ok := f.at[path]
@@ -352,28 +332,17 @@ func (f Factor) numeric() bool {
 
 func isDigit(s string) bool { return s != "" && '0' <= s[0] && s[0] <= '9' }
 
-// Options returns the file as the question that plan.New answers. The caller
-// fills in what the file leaves open: engine, direction, length and seed.
-func (f File) Options() plan.Options {
-	o := plan.Options{
-		Flow: f.Flow, Mode: model.Sequential, Blocks: f.MaxBlocks, Budget: f.Budget, Data: f.Data,
-		Margin: f.Margin, Tolerance: f.Tolerance, Confidence: f.Confidence,
-		Settle: f.Settle, Cooldown: f.Cooldown, Null: f.Null, Seed: f.Seed, Hooks: f.hooked(),
-	}
+// Complete returns the experiment as plan.New takes it. The caller fills in what the file
+// leaves open: engine, direction, length and seed.
+func (f File) Complete() plan.Request {
+	o := f.Request
+	o.Hooks = f.hooked()
 	o.Settings, o.Baseline = f.Settings()
-	o.Factors, o.Incomplete = f.combined(), f.Incomplete
+	o.Factors = f.combined()
 	o.Objective, o.Guards = f.decides()
-	if f.Blocks > 0 {
-		o.Mode, o.Blocks = model.FixedBlocks, f.Blocks
-	}
-	if f.Settle == 0 && f.Has("settle") {
-		o.Settle = -1 // none, instead of the default
-	}
-	held, ok := f.held()
-	if ok {
+	if held, ok := f.held(); ok {
 		o.Held = held.Knob
-	}
-	if len(f.Factors) == 1 && o.Factors == nil && f.Factors[0].numeric() && !ok {
+	} else if len(f.Factors) == 1 && o.Factors == nil && f.Factors[0].numeric() {
 		o.Factor = f.Factors[0].Knob
 	}
 	return o

@@ -96,13 +96,15 @@ func TestDocumentedExample(t *testing.T) {
 	got := parse(t, examples(t)[0])
 	want := File{
 		Title: "receive ceiling of the nas", Far: "lab:rate=1gbit,rtt=10ms",
-		Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Streams: 1, Duration: 10 * time.Second,
-			Omit: 3 * time.Second, Interval: time.Second, Block: 128 << 10},
-		Directions: []model.Direction{model.To, model.From},
+		Request: plan.Request{Null: plan.NullTwin, Plan: model.Plan{
+			Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Streams: 1, Duration: 10 * time.Second,
+				Omit: 3 * time.Second, Interval: time.Second, Block: 128 << 10},
+			Directions: []model.Direction{model.To, model.From},
+			Baseline:   "current", Mode: model.Sequential, MaxBlocks: 20, Budget: time.Hour, Margin: 3, Tolerance: 5, Confidence: 0.95,
+			Settle: 2 * time.Second, Seed: 42,
+		}},
 		Factors: []Factor{{Host: model.Far, Knob: "tcp.recv_buffer_max",
 			Levels: []Level{{"64KiB", "65536"}, {"256KiB", "262144"}, {"1MiB", "1048576"}}}},
-		Baseline: "current", MaxBlocks: 20, Budget: time.Hour, Margin: 3, Tolerance: 5, Confidence: 0.95,
-		Settle: 2 * time.Second, Seed: 42, Null: plan.NullTwin,
 	}
 	stored := parse(t, string(must.Get(os.ReadFile("testdata/plan1.yaml"))(t)))
 	for _, f := range []File{got, stored} {
@@ -110,7 +112,7 @@ func TestDocumentedExample(t *testing.T) {
 	}
 	must.True(t, got.Has("cooldown") && got.Has("flow.omit") && got.Has("factors[0].levels[2]") && !got.Has("blocks") && !got.Has("near"),
 		"Has does not tell what the file gives")
-	p := must.Get(plan.New(got.Options()))(t)
+	p := must.Get(plan.New(got.Complete()))(t)
 	if p.Baseline != Current || p.Factor != "tcp.recv_buffer_max" || !slices.Equal(p.Levels, []string{"64KiB", "256KiB", "1MiB"}) || p.Twin == "" {
 		t.Errorf("plan %+v", p)
 	}
@@ -127,8 +129,8 @@ func TestDocumentedSettings(t *testing.T) {
 	got, baseline := f.Settings()
 	diff := cmp.Diff(want, got)
 	must.True(t, diff == "" && baseline == Current, "baseline %q (-want +got):\n%s", baseline, diff)
-	o := f.Options()
-	must.True(t, o.Mode == model.FixedBlocks && o.Blocks == 12 && o.Factor == "" && o.Settle == 0, "options %+v", o)
+	o := f.Complete()
+	must.True(t, o.Mode == model.FixedBlocks && o.MaxBlocks == 12 && o.Factor == "" && o.Settle == 0, "options %+v", o)
 }
 
 func TestGrid(t *testing.T) {
@@ -149,7 +151,7 @@ baseline: window=auto near.tcp.timestamps=1
 	if a := got[1].Assignments; a[0].Value != "65536" || a[1] != (model.Assignment{Host: "near", Knob: "tcp.timestamps", Value: "1"}) {
 		t.Errorf("second combination sets %+v", a)
 	}
-	must.Equal(t, f.Options().Factor, "", "a grid of two factors has a plateau")
+	must.Equal(t, f.Complete().Factor, "", "a grid of two factors has a plateau")
 }
 
 // Named settings beside factors are the levels of one more, and what leaves the hosts as
@@ -164,7 +166,7 @@ factors:
 `
 	f := parse(t, text)
 	got, baseline := f.Settings()
-	o := f.Options()
+	o := f.Complete()
 	if len(got) != 4 || baseline != "vanilla window=64KiB" || got[1].Name != "all window=1MiB" || len(got[1].Assignments) != 3 || len(o.Factors) != 2 || o.Factors[0].Knob != "" || o.Factor != "" {
 		t.Errorf("%+v, baseline %q, %+v", got, baseline, o)
 	}
@@ -222,7 +224,7 @@ func TestNumericFactor(t *testing.T) {
 	} {
 		knob, list, _ := strings.Cut(levels, ":")
 		f := parse(t, "factors: [{knob: "+knob+", levels:"+list+"}]\n")
-		must.Equal(t, f.Options().Factor, want, "%s: plateau of", levels)
+		must.Equal(t, f.Complete().Factor, want, "%s: plateau of", levels)
 	}
 }
 
@@ -236,7 +238,7 @@ twin: false
 `)
 	want := model.Flow{Direction: model.Both, Bytes: 1 << 30, Streams: 4, MSS: 1400, Nagle: true, Congestion: "bbr"}
 	must.Equal(t, f.Flow, want, "flow")
-	o := f.Options()
+	o := f.Complete()
 	must.True(t, o.Settle < 0 && o.Confidence == 0.95 && o.Null == plan.NullNone, "a settle of 0 s is not the default: options %+v", o)
 }
 
@@ -297,7 +299,7 @@ func TestFlowKnobsAreTheCatalogues(t *testing.T) {
 // A File made from flags is checked like one from a file.
 func TestValidateFlags(t *testing.T) {
 	window, _ := ParseFactor("window=64KiB,1MiB", knobs{})
-	f := File{Factors: []Factor{window}, Blocks: 8, MaxBlocks: 20}
+	f := File{Factors: []Factor{window}}
 	must.OK(t, f.Validate())
 	f.Factors = append(f.Factors, window)
 	f.Baseline = "2MiB"

@@ -55,7 +55,7 @@ func TestFarEndsOfAPlanFile(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		o := f.Options()
+		o := f.Complete()
 		o.Flow = model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1e9}
 		p, err := plan.New(o)
 		if err != nil || o.Baseline != c.baseline || len(o.Settings) != c.settings || !slices.Contains(p.FarEnds(), "pi") {
@@ -70,7 +70,7 @@ func TestFarEndsOfAPlanFile(t *testing.T) {
 	} {
 		f, err := Parse("plan.yaml", []byte(c[0]), endsToo{}, kinds())
 		if err == nil {
-			o := f.Options()
+			o := f.Complete()
 			o.Flow = model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1e9}
 			_, err = plan.New(o)
 		}
@@ -88,17 +88,17 @@ factors:
 // combinations.
 func TestGroupOfAPlanFile(t *testing.T) {
 	f := must.Get(Parse("plan.yaml", []byte(grouped), knobs{}, kinds()))(t)
-	o := f.Options()
+	o := f.Complete()
 	must.True(t, o.Held == "link.mtu" && o.Baseline == "mtu=1500 window=64KiB" && len(o.Settings) == 4,
 		"holds %q, baseline %q, %d settings", o.Held, o.Baseline, len(o.Settings))
-	o.Flow, o.Blocks = model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1e9}, 20
+	o.Flow, o.MaxBlocks = model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1e9}, 20
 	p, err := plan.New(o)
 	must.True(t, err == nil && len(plan.Groups(p, 5)) == 2, "%v", err)
-	if f, err = Parse("plan.yaml", []byte(strings.Replace(grouped, ", group: true", "", 1)), knobs{}, kinds()); err != nil || f.Options().Held != "" || f.Options().Baseline != Current {
-		t.Errorf("without a group: %+v, %v", f.Options(), err)
+	if f, err = Parse("plan.yaml", []byte(strings.Replace(grouped, ", group: true", "", 1)), knobs{}, kinds()); err != nil || f.Complete().Held != "" || f.Complete().Baseline != Current {
+		t.Errorf("without a group: %+v, %v", f.Complete(), err)
 	}
-	if err := f.Hold("link.mtu"); err != nil || f.Options().Held != "link.mtu" {
-		t.Errorf("--group: %q, %v", f.Options().Held, err)
+	if err := f.Hold("link.mtu"); err != nil || f.Complete().Held != "link.mtu" {
+		t.Errorf("--group: %q, %v", f.Complete().Held, err)
 	}
 	must.Say(t, f.Hold("link.mtv"), "did you mean link.mtu?")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
 	"linerate/internal/must"
 )
 
@@ -33,7 +34,7 @@ func TestObjectiveAndGuards(t *testing.T) {
 			[]model.Guard{{Metric: model.AddedP99, Margin: 0.005}, {Metric: model.LatencyP99, Margin: 20}}},
 		"datagrams": {"flow: {engine: udpflow}\nobjective: loss\nguards: none", model.LossRatio, []model.Guard{}},
 	} {
-		o := parse(t, head+c.text+"\n").Options()
+		o := parse(t, head+c.text+"\n").Complete()
 		d := cmp.Diff(c.guards, o.Guards)
 		must.True(t, d == "" && o.Objective == c.objective, "%s: %s decides, guards (-want +got):\n%s", name, o.Objective, d)
 	}
@@ -76,7 +77,7 @@ func TestHooks(t *testing.T) {
 	}
 	near := model.Command{Run: "sync", Undo: "date", Limit: DefaultCommandTime}
 	far := model.Command{Run: noCommand, Undo: "rm -f near:x", Limit: DefaultCommandTime}
-	got := File{Hooks: hooks}.Options().Hooks
+	got := File{Request: plan.Request{Plan: model.Plan{Hooks: hooks}}}.Complete().Hooks
 	if len(got) != 2 || got[0].Host != model.Near || got[0].Command != near || got[1].Host != model.Far || got[1].Command != far || got[1].Knob != model.HookKnob {
 		t.Errorf("%+v", got)
 	}
@@ -84,7 +85,7 @@ func TestHooks(t *testing.T) {
 	must.Do(t, err)
 	near = model.Command{Run: "sync; date", Undo: "date", Limit: 7 * time.Second}
 	far = model.Command{Run: "up", Undo: "down", Limit: DefaultCommandTime}
-	if got := file.Options().Hooks; len(got) != 2 || got[0].Command != near || got[1].Command != far {
+	if got := file.Complete().Hooks; len(got) != 2 || got[0].Command != near || got[1].Command != far {
 		t.Errorf("%+v", got)
 	}
 }

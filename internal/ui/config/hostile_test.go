@@ -50,7 +50,7 @@ func TestHostileCombinations(t *testing.T) {
 		f.Baseline = "far.tcp.recv_buffer_max=64K"
 		must.Say(t, f.Validate(), "1220703125 settings", "flags")
 		must.OK(t, f.Hold("far.tcp.recv_buffer_max"))
-		o := f.Options()
+		o := f.Complete()
 		must.True(t, len(o.Settings) <= MaxSettings, "%d settings", len(o.Settings))
 	})
 }

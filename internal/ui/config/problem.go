@@ -74,6 +74,7 @@ type position struct{ line, column int }
 type report struct {
 	file     string
 	at       map[string]position
+	flags    map[string]string
 	problems Errors
 }
 
@@ -85,7 +86,7 @@ func (r *report) fault(path, hint, format string, args ...any) {
 
 func (r *report) faultAt(at position, path, hint, format string, args ...any) {
 	r.problems = append(r.problems, Problem{
-		File: r.file, Line: at.line, Column: at.column, Path: path,
+		File: r.file, Line: at.line, Column: at.column, Path: cmp.Or(r.flags[path], path),
 		Message: fmt.Sprintf(format, args...), Hint: hint,
 	})
 }

@@ -28,7 +28,7 @@ confidence: 95
 margin: 3 apples
 `
 	_, err := Parse("plan.yaml", []byte(text), knobs{}, kinds())
-	want := `plan.yaml:4:14: flow.direction: unknown direction "sideways"; write to (near sends), from (far sends), both (at the same time), or [to, from] (one after the other)
+	want := `plan.yaml:4:14: flow.direction: unknown direction "sideways"; write to (near sends), from (far sends), both (at the same time), or each (one after the other)
 plan.yaml:5:13: flow.duration: duration "-10s" is negative; write it like 10s, 250ms or 1m30s
 plan.yaml:6:8: flow.mss: value "10" of mss: want at least 88
 plan.yaml:7:3: flow: unknown key "windw"; did you mean window?
@@ -72,7 +72,7 @@ func TestMistakes(t *testing.T) {
 		"empty text":               {window + "far: ''\n", `2:6: far: is empty; give it a value or leave it out`},
 		"long text":                {window + "far: " + strings.Repeat("x", 401) + "\n", `2:6: far: has more than 400 characters`},
 		"zero duration":            {window + "flow: {duration: 0s}\n", `2:18: flow.duration: must be longer than 0; write it like 10s, 250ms or 1m30s`},
-		"endless":                  {window + "settle: 1000h\n", `2:9: settle: "1000h" is longer than 30 days; write it like 10s, 250ms or 1m30s`},
+		"endless":                  {window + "settle: 1000h\n", `2:9: settle: "1000h" is longer than 24 h; write it like 10s, 250ms or 1m30s`},
 		"zero bytes":               {window + "flow: {bytes: 0}\n", `2:15: flow.bytes: must be more than 0; write it like 1GiB`},
 		"two ends of a run":        {window + "flow: {bytes: 1M, duration: 1s}\n", `2:15: flow.bytes: a run ends after a duration or after bytes, not both; leave one of them out`},
 		"interval":                 {window + "flow: {duration: 1s, interval: 2s}\n", `2:32: flow.interval: 2 s is longer than the duration 1 s; write it like 1s`},
@@ -82,7 +82,7 @@ func TestMistakes(t *testing.T) {
 		"UDP without UDP":          {window + "flow: {rate: 1M, plain: on}\n", "2:14: flow.rate: rate belongs to UDP, not to engine tcpbulk; write engine: udpflow\n2:25: flow.plain: plain belongs to UDP, not to engine tcpbulk; write engine: udpflow"},
 		"load without probes":      {window + "flow: {engine: udpflow, load: udpflow, idle: 1s}\n", "2:31: flow.load: load belongs to engine loaded, not to engine udpflow; write engine: loaded\n2:46: flow.idle: idle belongs to engine loaded, not to engine udpflow; write engine: loaded"},
 		"requests without them":    {window + "flow: {engine: loaded, requests: 10, reply: 1K, connect: on, spin: off}\n", "2:34: flow.requests: requests belongs to engine reqresp, not to engine loaded; write engine: reqresp\n2:45: flow.reply: reply belongs to engine reqresp, not to engine loaded; write engine: reqresp\n2:58: flow.connect: connect belongs to engine reqresp, not to engine loaded; write engine: reqresp\n2:68: flow.spin: spin belongs to engine reqresp, not to engine loaded; write engine: reqresp"},
-		"bytes of requests":        {window + "flow: {engine: reqresp, bytes: 1M}\n", `2:32: flow.bytes: requests end after a time, not after bytes; write duration: 10s`},
+		"bytes of requests":        {window + "flow: {engine: reqresp, bytes: 1M}\n", `2:32: flow.bytes: requests end after a time, not after bytes; give a duration`},
 		"TCP's knobs of UDP":       {window + "flow: {engine: loaded, load: udpflow, mss: 1400, nodelay: off, congestion: bbr}\n", "2:44: flow.mss: mss belongs to TCP, not to UDP; leave it out\n2:59: flow.nodelay: nodelay belongs to TCP, not to UDP; leave it out\n2:76: flow.congestion: congestion belongs to TCP, not to UDP; leave it out"},
 		"TCP's factor of UDP":      {"factors: [{knob: mss, levels: [1000, 1400]}]\nflow: {engine: udpflow}\n", `1:11: factors[0]: mss belongs to TCP, not to UDP; leave it out`},
 		"UDP's factor of TCP":      {"factors: [{knob: rate, levels: [1M, 2M]}]\n", `1:11: factors[0]: rate belongs to UDP, not to engine tcpbulk; write engine: udpflow`},
@@ -90,11 +90,11 @@ func TestMistakes(t *testing.T) {
 		"rate":                     {window + "flow: {engine: udpflow, rate: 1MB}\n", `2:31: flow.rate: value "1MB" of rate: want a rate from 1 kbit/s to 1 Tbit/s, such as 100M, or unlimited: bit rate "1MB" names an amount, not a rate; write it like 100mbit, 2.5 Gbit/s or 12 MB/s`},
 		"words of an engine":       {window + "flow: {engine: udpflow, pacing: fq, plain: perhaps}\n", "2:33: flow.pacing: unknown pacing \"fq\"; write kernel or clock\n2:44: flow.plain: \"perhaps\" is neither on nor off; write on or off"},
 		"number of requests":       {window + "flow: {engine: reqresp, requests: -1, reply: 0}\n", "2:35: flow.requests: \"-1\" is not a number of requests per second; write it like 1000, or 0 for one after the other\n2:46: flow.reply: must be more than 0; write it like 1GiB"},
-		"budget with idle time":    {window + "flow: {engine: loaded, idle: 3s, duration: 1s}\nbudget: 2s\n", `3:9: budget: 2 s is less than one run, which takes 4 s; raise it or shorten the runs`},
+		"budget with idle time":    {window + "flow: {engine: loaded, idle: 3s, duration: 1s}\nbudget: 2s\n", `3:9: budget: 2 s is less than one run, which takes 6 s; raise it or shorten the runs`},
 		"direction twice":          {window + "flow: {direction: [to, to]}\n", `2:24: flow.direction[1]: direction to is given twice; leave one of them out`},
 		"no direction":             {window + "flow: {direction: []}\n", `2:19: flow.direction: is an empty list`},
 		"both kinds of blocks":     {window + "blocks: 8\nmax_blocks: 20\n", `3:13: max_blocks: blocks fixes their number, max_blocks is for plans that end when decided; leave one of them out`},
-		"small budget":             {window + "flow: {duration: 10s}\nbudget: 5s\n", `3:9: budget: 5 s is less than one run, which takes 10 s; raise it or shorten the runs`},
+		"small budget":             {window + "flow: {duration: 10s}\nbudget: 5s\n", `3:9: budget: 5 s is less than one run, which takes 12 s; raise it or shorten the runs`},
 		"whole margin":             {window + "margin: 100%\n", `2:9: margin: "100%" is not between 0 % and 100 %; write it like 3%`},
 		"zero tolerance":           {window + "tolerance: 0\n", `2:12: tolerance: "0" is not between 0 % and 100 %; write it like 3%`},
 		"certainty":                {window + "confidence: 1\n", `2:13: confidence: "1" is not a confidence between 0.5 and 1; write it like 0.95`},

@@ -22,8 +22,10 @@ import (
 // Bounds of values that only a slip of the keyboard exceeds.
 const (
 	maxBlocks   = plan.MaxBlocks
-	maxDuration = 30 * 24 * time.Hour
-	maxText     = 400 // characters of a title or target
+	maxBudget   = 30 * 24 * time.Hour
+	maxDuration = 24 * time.Hour   // control/session.MaxDuration
+	minInterval = time.Millisecond // control/session.MinInterval
+	maxText     = 400              // characters of a title or target
 )
 
 // reader fills a File from a document.
@@ -31,8 +33,7 @@ type reader struct {
 	report
 	check KnobChecker
 	f     File
-	said  []said // of single engines
-	rate  string // canonical, until the engine is known
+	said  []said // of single engines, until the engine is known
 }
 
 // Parse reads the plan file name with the given content. check says which
@@ -83,16 +84,22 @@ func (r *reader) fields() []field {
 		{"settings", r.settings},
 		{"hooks", r.hooks},
 		{"baseline", value(r, &f.Baseline, parseLine)},
-		{"blocks", value(r, &f.Blocks, parseBlocks)},
-		{"max_blocks", value(r, &f.MaxBlocks, parseBlocks)},
-		{"budget", value(r, &f.Budget, parsePositiveDuration)},
+		{"blocks", func(n ast.Node, path string) {
+			value(r, &f.MaxBlocks, parseBlocks)(n, path)
+			f.Mode = model.FixedBlocks
+		}},
+		{"max_blocks", func(n ast.Node, path string) {
+			value(r, &f.MaxBlocks, parseBlocks)(n, path)
+			f.Mode = model.Sequential
+		}},
+		{"budget", value(r, &f.Budget, parseBudget)},
 		{"data", value(r, &f.Data, parsePositiveBytes)},
 		{"objective", value(r, &f.Objective, ParseObjective)},
 		{"guards", r.guards},
 		{"margin", value(r, &f.Margin, parseShare)},
 		{"tolerance", value(r, &f.Tolerance, parseShare)},
 		{"confidence", value(r, &f.Confidence, parseConfidence)},
-		{"settle", value(r, &f.Settle, parseDuration)},
+		{"settle", value(r, &f.Settle, parseSettle)},
 		{"cooldown", value(r, &f.Cooldown, parseDuration)},
 		{"seed", value(r, &f.Seed, parseSeed)},
 		{"twin", value(r, &f.Null, parseTwin)},
@@ -110,7 +117,7 @@ func (r *reader) flowFields() []field {
 		{"duration", value(r, &f.Duration, parsePositiveDuration)},
 		{"bytes", value(r, &f.Bytes, parsePositiveBytes)},
 		{"omit", value(r, &f.Omit, parseDuration)},
-		{"interval", value(r, &f.Interval, parsePositiveDuration)},
+		{"interval", value(r, &f.Interval, parseInterval)},
 	}
 	fields = append(fields, r.trafficFields()...)
 	for _, id := range flowKnobs() {
@@ -119,8 +126,14 @@ func (r *reader) flowFields() []field {
 			if !ok {
 				return
 			}
-			if v, ok := r.checkValue(path, id, text); ok {
-				r.applyFlowKnob(path, id, v)
+			if size, err := units.ParseBytes(text); err == nil && size == 0 && slices.Contains([]model.KnobID{"window", "mss", "block"}, id) {
+				r.fault(path, "leave it out for the default", "0 bytes are nothing")
+			} else if v, ok := r.checkValue(path, id, text); ok {
+				if id == "rate" {
+					r.said = append(r.said, said{"rate", path, v})
+				} else {
+					r.applyFlowKnob(path, id, v)
+				}
 			}
 		}})
 	}
@@ -132,13 +145,8 @@ func flowKnobs() []model.KnobID {
 	return []model.KnobID{"streams", "window", "mss", "block", "nodelay", "congestion", "rate"}
 }
 
-// applyFlowKnob puts a canonical value into the flow. A rate waits until the
-// engine is known, see reader.engine.
+// applyFlowKnob puts a canonical value into the flow.
 func (r *reader) applyFlowKnob(path string, id model.KnobID, canonical string) {
-	if id == "rate" {
-		r.rate = canonical
-		return
-	}
 	next, err := knob.ApplyFlow(r.f.Flow, []model.Assignment{{Knob: id, Value: canonical}})
 	if err != nil {
 		r.badValue(path, err)
@@ -147,9 +155,13 @@ func (r *reader) applyFlowKnob(path string, id model.KnobID, canonical string) {
 	r.f.Flow = next
 }
 
-// directions reads one direction or a list of them.
+// directions reads one direction or a list of them; "each" is both, in turn.
 func (r *reader) directions(n ast.Node, path string) {
 	var all []model.Direction
+	if text, _ := scalarText(n); text == "each" {
+		r.f.Directions, r.f.Flow.Direction = []model.Direction{model.To, model.From}, model.To
+		return
+	}
 	items, paths := []ast.Node{n}, []string{path}
 	if _, ok := n.(*ast.SequenceNode); ok {
 		items, paths = r.list(n, path), nil
@@ -211,16 +223,38 @@ func parseBlocks(s string) (int, error) {
 	return n, nil
 }
 
-func parseDuration(s string) (time.Duration, error) {
+func parseDuration(s string) (time.Duration, error) { return parseUpTo(s, maxDuration) }
+
+func parseUpTo(s string, most time.Duration) (time.Duration, error) {
 	d, err := units.ParseDuration(s)
-	if err == nil && d > maxDuration {
-		return 0, &valueError{quote(s) + " is longer than 30 days", "write it like 10s, 250ms or 1m30s"}
+	if err == nil && d > most {
+		return 0, &valueError{quote(s) + " is longer than " + units.FormatDuration(most), "write it like 10s, 250ms or 1m30s"}
 	}
 	return d, err
 }
 
-func parsePositiveDuration(s string) (time.Duration, error) {
+func parseBudget(s string) (time.Duration, error) { return positive(parseUpTo(s, maxBudget)) }
+
+func parseInterval(s string) (time.Duration, error) {
+	d, err := parsePositiveDuration(s)
+	if err == nil && d < minInterval {
+		return 0, &valueError{quote(s) + " is shorter than " + units.FormatDuration(minInterval), ""}
+	}
+	return d, err
+}
+
+// parseSettle reads how long to wait, for plan.New: 0 is no wait, and not the default.
+func parseSettle(s string) (time.Duration, error) {
 	d, err := parseDuration(s)
+	if d == 0 {
+		d = -1
+	}
+	return d, err
+}
+
+func parsePositiveDuration(s string) (time.Duration, error) { return positive(parseDuration(s)) }
+
+func positive(d time.Duration, err error) (time.Duration, error) {
 	if err == nil && d == 0 {
 		return 0, &valueError{"must be longer than 0", "write it like 10s, 250ms or 1m30s"}
 	}
@@ -284,7 +318,7 @@ func parseDirection(s string) (model.Direction, error) {
 	d := model.Direction(s)
 	if d != model.To && d != model.From && d != model.Both {
 		return "", &valueError{"unknown direction " + quote(s),
-			"write to (near sends), from (far sends), both (at the same time), or [to, from] (one after the other)"}
+			"write to (near sends), from (far sends), both (at the same time), or each (one after the other)"}
 	}
 	return d, nil
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/requests"
@@ -37,31 +37,35 @@ func (r *reader) trafficFields() []field {
 	return out
 }
 
-// engine puts what belongs to the flow's engine into it: first what is its own, then
-// what is of the load that it contains, which the first may have chosen.
+// engine gives the flow the parameters of its engine, and what the file says of them.
 func (r *reader) engine() {
 	f := &r.f.Flow
 	kind, _ := r.f.Kinds.ByName(cmp.Or(f.Engine, bulk.Name))
 	f.Params = kind.Initial
-	r.say(func(key string) (traffic.Option, bool) {
-		_, o, ok := traffic.Kinds{kind}.Owner(key)
-		return o, ok
-	})
-	r.say(func(key string) (traffic.Option, bool) { return r.f.Kinds.Option(*f, key) })
-	if r.rate != "" && udp.Carries(*f) {
-		next, err := knob.ApplyFlow(*f, []model.Assignment{{Knob: "rate", Value: r.rate}})
-		if err != nil {
-			r.badValue("flow.rate", err)
-			return
-		}
-		*f = next
-	}
+	r.own()
 	for _, s := range r.said { // of another engine, which validateEngine reports; their values are looked at all the same
 		if k, o, ok := r.f.Kinds.Owner(s.key); ok {
 			other := model.Flow{Engine: k.Name, Params: k.Initial}
 			if err := o.Set(&other, s.text); err != nil {
 				r.badValue(s.path, err)
 			}
+		}
+	}
+}
+
+// own puts what belongs to the flow's engine into it: first what is its own, then what is
+// of the load that it contains, which the first may have chosen.
+func (r *reader) own() {
+	f := &r.f.Flow
+	kind, _ := r.f.Kinds.ByName(cmp.Or(f.Engine, bulk.Name))
+	r.say(func(key string) (traffic.Option, bool) {
+		_, o, ok := traffic.Kinds{kind}.Owner(key)
+		return o, ok
+	})
+	r.say(func(key string) (traffic.Option, bool) { return r.f.Kinds.Option(*f, key) })
+	for _, s := range r.said {
+		if s.key == "rate" && udp.Carries(*f) {
+			r.applyFlowKnob(s.path, "rate", s.text)
 		}
 	}
 }
@@ -86,23 +90,23 @@ func (r *report) validateEngine(f File) {
 	if f.Flow.Engine == "" && f.Has("flow.engine") {
 		return // its own mistake is reported
 	}
-	foreign := func(key, hint, owner string) {
-		r.fault(join("flow", key), hint, "%s belongs to %s, not to engine %s", key, owner, engine)
+	foreign := func(key string, k traffic.Kind) {
+		r.fault(join("flow", key), r.chosen(join("flow", key), k), "%s belongs to %s, not to engine %s", key, k.Called(), engine)
 	}
-	if f.Has("flow.rate") && !udp.Carries(f.Flow) {
-		foreign("rate", "write engine: "+udp.Name, "UDP")
+	if k, _ := f.Kinds.ByName(udp.Name); f.Has("flow.rate") && !udp.Carries(f.Flow) {
+		foreign("rate", k)
 	}
 	seen := map[string]bool{}
 	for _, k := range f.Kinds {
 		for _, o := range k.Options {
 			if _, mine := f.Kinds.Option(f.Flow, o.Name); !mine && !seen[o.Name] && f.Has(join("flow", o.Name)) {
-				foreign(o.Name, "write engine: "+k.Name, k.Called())
+				foreign(o.Name, k)
 			}
 			seen[o.Name] = true
 		}
 	}
 	if engine == requests.Name && f.Flow.Bytes > 0 {
-		r.fault("flow.bytes", "write duration: 10s", "requests end after a time, not after bytes")
+		r.fault("flow.bytes", "give a duration", "requests end after a time, not after bytes")
 	}
 	for _, k := range []struct {
 		knob  model.KnobID
@@ -126,23 +130,27 @@ func (r *report) validateEngine(f File) {
 
 // knobOfEngine reports a knob of the flow that its engine does not have.
 func (r *report) knobOfEngine(f File, path string, id model.KnobID) {
-	switch datagrams := udp.Carries(f.Flow); {
-	case id == "rate" && !datagrams && f.at == nil:
-		r.fault(path, "add --udp", "rate belongs to UDP, which is not used")
+	k, _, own := f.Kinds.Owner(string(id))
+	_, mine := f.Kinds.Option(f.Flow, string(id))
+	datagrams := udp.Carries(f.Flow)
+	switch {
 	case id == "rate" && !datagrams:
-		r.fault(path, "write engine: udpflow", "rate belongs to UDP, not to engine %s", cmp.Or(f.Flow.Engine, bulk.Name))
+		k, _ = f.Kinds.ByName(udp.Name)
 	case datagrams && slices.Contains([]model.KnobID{"mss", "nodelay", "congestion"}, id):
 		r.fault(path, "leave it out", "%s belongs to TCP, not to UDP", id)
-	}
-	k, _, own := f.Kinds.Owner(string(id))
-	if _, mine := f.Kinds.Option(f.Flow, string(id)); !own || mine {
+		return
+	case !own || mine:
 		return
 	}
-	hint := "write engine: " + k.Name
-	if f.at == nil {
-		hint = "add " + k.Chosen()
+	r.fault(path, r.chosen(path, k), "%s belongs to %s, not to engine %s", id, k.Called(), cmp.Or(f.Flow.Engine, bulk.Name))
+}
+
+// chosen is how a kind of traffic is chosen where path stands: in a file, or by a flag.
+func (r *report) chosen(path string, k traffic.Kind) string {
+	if _, file := r.at[""]; file && r.flags[path] == "" {
+		return "write engine: " + k.Name
 	}
-	r.fault(path, hint, "%s belongs to %s, not to engine %s", id, k.Called(), cmp.Or(f.Flow.Engine, bulk.Name))
+	return "add " + k.Chosen()
 }
 
 // parseEngine reads the name of an engine that plans compare.
@@ -159,5 +167,5 @@ func (r *reader) parseEngine(s string) (string, error) {
 
 // runLength is how long a run of f takes at least.
 func runLength(f File) time.Duration {
-	return f.Settle + f.Flow.Length() + f.Cooldown
+	return max(0, cmp.Or(f.Settle, stats.DefaultSettle)) + f.Flow.Length() + f.Cooldown
 }

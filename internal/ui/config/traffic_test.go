@@ -54,16 +54,16 @@ func TestRateFactor(t *testing.T) {
 		{Name: "0.5 Gbit/s", Assignments: []model.Assignment{{Knob: "rate", Value: "500000000"}}},
 	}
 	must.NoDiff(t, cmp.Diff(want, settings))
-	p := must.Get(plan.New(f.Options()))(t)
+	p := must.Get(plan.New(f.Complete()))(t)
 	must.True(t, p.Factor == "rate" && len(p.Levels) == 2, "plan of factor %q with levels %q:", p.Factor, p.Levels)
 }
 
 // Flags make a file, too: they get the hint that fits them.
 func TestRateOfFlags(t *testing.T) {
 	factor := must.Get(ParseFactor("rate=100M,500M", knobs{}))(t)
-	f := File{Factors: []Factor{factor}, Flow: model.Flow{Engine: "tcpbulk"}}
+	f := File{Kinds: kinds(), Factors: []Factor{factor}, Request: plan.Request{Plan: model.Plan{Flow: model.Flow{Engine: "tcpbulk"}}}}
 	err := f.Validate()
-	must.True(t, err != nil && err.Error() == "factors[0]: rate belongs to UDP, which is not used; add --udp", "TCP: %v", err)
+	must.True(t, err != nil && err.Error() == "factors[0]: rate belongs to UDP, not to engine tcpbulk; add --udp", "TCP: %v", err)
 	f.Flow = model.Flow{Engine: "udpflow", Params: traffic.Write(udp.Params{Rate: 1e6})}
 	must.OK(t, f.Validate(), "UDP")
 }

@@ -14,7 +14,7 @@ import (
 // as Errors. Parse calls it; a caller that changes a File, or makes one from
 // flags, calls it again.
 func (f File) Validate() error {
-	r := &report{at: f.at}
+	r := &report{at: f.at, flags: f.flags}
 	r.validate(f)
 	return r.problems.sorted()
 }
@@ -44,6 +44,9 @@ func (r *report) validate(f File) {
 func (r *report) validateFlow(f File) {
 	if f.Flow.Duration > 0 && f.Flow.Bytes > 0 {
 		r.fault("flow.bytes", "leave one of them out", "a run ends after a duration or after bytes, not both")
+	}
+	if f.Flow.Omit > 0 && f.Flow.Bytes > 0 {
+		r.fault("flow.omit", "leave one of them out", "a run that ends after bytes has no warm-up")
 	}
 	if f.Flow.Duration > 0 && f.Flow.Interval > f.Flow.Duration {
 		r.fault("flow.interval", "write it like 1s", "%s is longer than the duration %s",
