@@ -47,6 +47,13 @@ const (
 	Failed   Outcome = "failed"
 )
 
+// Keeping is what was written on a host, or would be, and Record is what one keep wrote
+// and nobody took back, as a host tells them.
+type (
+	Keeping = session.Keeping
+	Record  = session.KeptRecord
+)
+
 // Result is how a keep ended.
 type Result struct {
 	Outcome Outcome // "" where it was refused

@@ -48,12 +48,12 @@ type Request struct {
 // Setting is a setting of one host, and how it stands.
 type Setting struct {
 	fingerprint.Standing
-	Side     model.Host
-	Host     string // for people
-	Measured string // session in which it was measured again; "" where it was not
-	Gain     string // what that showed, in a line
-	Trouble  string // why it was not measured, or why that is not noted on the host, where that was wanted
-	Renewed  bool   // the host keeps the new measurement, with the conditions of now, as its proof
+	Side     model.Host `json:"host"`
+	Host     string     `json:"name"`               // for people
+	Measured string     `json:"measured,omitempty"` // session in which it was measured again; "" where it was not
+	Gain     string     `json:"gain,omitempty"`     // what that showed, in a line
+	Trouble  string     `json:"trouble,omitempty"`  // why it was not measured, or why that is not noted on the host, where that was wanted
+	Renewed  bool       `json:"renewed,omitempty"`  // the host keeps the new measurement, with the conditions of now, as its proof
 }
 
 // OfSession are the settings that a session proved, as if they were kept.

@@ -41,8 +41,13 @@ type Keys struct {
 
 // Key is one key, as who manages them sees it.
 type Key struct {
-	Name, Right, State         string
-	Created, Expires, LastUsed time.Time // zero: never, or not known
+	Name     string    `json:"name"`
+	Right    string    `json:"right"`
+	Created  time.Time `json:"created"`
+	Expires  time.Time `json:"expires,omitzero"`   // zero: never
+	LastUsed time.Time `json:"last_used,omitzero"` // zero: not, or not known
+	State    string    `json:"state"`
+	Link     string    `json:"link,omitempty"` // of a new one
 }
 
 // keyStore is the keys of the server whose state is in state.

@@ -31,12 +31,12 @@ const (
 
 // Standing is how a kept setting stands, and why.
 type Standing struct {
-	Knob    model.KnobID
-	Value   string
-	Before  string // what it was compared with; "" where that is not known
-	State   State
-	Changes []Change // of the conditions, since it was proven
-	Kept    Kept
+	Knob    model.KnobID `json:"knob"`
+	Value   string       `json:"value"`
+	Before  string       `json:"before,omitempty"` // what it was compared with; "" where that is not known
+	State   State        `json:"state"`
+	Changes []Change     `json:"changes,omitempty"` // of the conditions, since it was proven
+	Kept    Kept         `json:"-"`
 }
 
 // Look says how a kept setting stands as far as the conditions tell, without measuring.

@@ -54,42 +54,42 @@ func Roles() []Role { return []Role{Both, Near, Far, Sender, Receiver} }
 
 // Profile is what a profile file says.
 type Profile struct {
-	Title    string
-	Hosts    []Host    // one for each role, at least one
-	Evidence *Evidence // nil: not measured
+	Title    string    `json:"title"`
+	Hosts    []Host    `json:"hosts"`    // one for each role, at least one
+	Evidence *Evidence `json:"evidence"` // nil: not measured
 }
 
 // Host is what one role gets, and where it was tried.
 type Host struct {
-	Role     Role
-	System   string        // GOOS of the host where it was tried; "" is unknown
-	Kernel   string        // of that host; "" is unknown
-	LinkRate units.BitRate // of that host's link; 0 is unknown
-	MTU      int           // of that host's link in bytes; 0 is unknown
-	Settings []Setting     // in the order of the file, each knob once
+	Role     Role          `json:"role"`
+	System   string        `json:"system,omitempty"`    // GOOS of the host where it was tried; "" is unknown
+	Kernel   string        `json:"kernel,omitempty"`    // of that host; "" is unknown
+	LinkRate units.BitRate `json:"link_rate,omitempty"` // of that host's link; 0 is unknown
+	MTU      int           `json:"mtu,omitempty"`       // of that host's link in bytes; 0 is unknown
+	Settings []Setting     `json:"knobs"`               // in the order of the file, each knob once
 	// Before holds native texts as they were on that host before the trial, by
 	// native name. Where several knobs share one native setting, it tells what
 	// the others of them were: "net.ipv4.tcp_rmem" is "4096 131072 33554432".
-	Before map[string]string
+	Before map[string]string `json:"before,omitempty"`
 }
 
 // Setting is one knob with its value.
 type Setting struct {
-	Knob  model.KnobID
-	Value string // canonical, see model.Assignment
+	Knob  model.KnobID `json:"knob"`
+	Value string       `json:"value"` // canonical, see model.Assignment
 }
 
 // Evidence says how the settings are known to be good, or not to be.
 type Evidence struct {
-	Session  string // ID
-	Setting  string // its name in the session
-	Baseline string // name of the setting that it was compared with
+	Session  string `json:"session"`  // ID
+	Setting  string `json:"setting"`  // its name in the session
+	Baseline string `json:"baseline"` // name of the setting that it was compared with
 	// Objective is the metric that decides; "" is goodput.
-	Objective model.Metric
-	Date      time.Time
-	Verdicts  []Verdict
+	Objective model.Metric `json:"objective,omitempty"`
+	Date      time.Time    `json:"date,omitzero"`
+	Verdicts  []Verdict    `json:"verdicts,omitempty"`
 	// Print is under which conditions; empty where nobody noted them.
-	Print fingerprint.Print
+	Print fingerprint.Print `json:"fingerprint,omitempty"`
 }
 
 // MayKeep is whether the settings may be kept by the evidence.
@@ -98,7 +98,7 @@ func (e Evidence) MayKeep() analysis.Keep {
 	for _, v := range e.Verdicts {
 		m := model.Verdict{
 			Direction: v.Direction, Metric: v.Metric, Outcome: v.Outcome, Blocks: v.Blocks, Estimate: v.Estimate,
-			Interval: model.Interval{Low: model.Bound(v.Low), High: model.Bound(v.High), Confidence: v.Confidence},
+			Interval: model.Interval{Low: v.Low, High: v.High, Confidence: v.Confidence},
 		}
 		if v.Guard != "" {
 			m.Guard = &model.GuardCheck{State: v.Guard}
@@ -120,15 +120,16 @@ func (e Evidence) Empty() bool {
 // interval are log ratios, positive is good; differences for metrics that can
 // be 0. Unbounded ends are infinite.
 type Verdict struct {
-	Direction  model.Direction
-	Metric     model.Metric
-	Outcome    model.Outcome
-	Blocks     int
-	Estimate   float64
-	Low, High  float64
-	Confidence float64 // 0…1
+	Direction  model.Direction `json:"direction,omitempty"`
+	Metric     model.Metric    `json:"metric"`
+	Outcome    model.Outcome   `json:"outcome"`
+	Blocks     int             `json:"blocks"`
+	Estimate   float64         `json:"estimate"`
+	Low        model.Bound     `json:"low"`
+	High       model.Bound     `json:"high"`
+	Confidence float64         `json:"confidence"` // 0…1
 	// Guard is how the guard on this metric stands; "" where it is none.
-	Guard model.GuardState
+	Guard model.GuardState `json:"guard,omitempty"`
 }
 
 // ErrInvalid says that a profile breaks the rules of its format.
@@ -221,7 +222,7 @@ func (e Evidence) validate(fault func(string, ...any), line func(what, s string)
 		line("direction", string(v.Direction))
 		line("metric", string(v.Metric))
 		if !(v.Confidence >= 0 && v.Confidence <= 1) || v.Blocks < 0 || math.IsNaN(v.Estimate) || math.IsInf(v.Estimate, 0) ||
-			math.IsNaN(v.Low) || math.IsNaN(v.High) || v.Low > v.High {
+			math.IsNaN(float64(v.Low)) || math.IsNaN(float64(v.High)) || v.Low > v.High {
 			fault("verdict on %s has a confidence, a number of blocks or an interval that cannot be", v.Metric)
 		}
 	}
@@ -290,7 +291,7 @@ func (p Profile) RoleNames() []Role {
 func (v Verdict) String() string {
 	i := metric.Describe(v.Metric)
 	s := fmt.Sprintf("%s: %s, %s (%s at %s), %d blocks", strings.TrimSpace(i.Name+" "+string(v.Direction)), v.Outcome,
-		i.ChangeText(v.Estimate, v.Low, v.High), i.RangeText(v.Estimate, v.Low, v.High), units.Percent(100*v.Confidence), v.Blocks)
+		i.ChangeText(v.Estimate, float64(v.Low), float64(v.High)), i.RangeText(v.Estimate, float64(v.Low), float64(v.High)), units.Percent(100*v.Confidence), v.Blocks)
 	switch v.Guard {
 	case model.GuardHolds:
 		s += ", guard holds"

@@ -65,7 +65,7 @@ func TestFromSession(t *testing.T) {
 		},
 		Evidence: &profile.Evidence{
 			Session: "20261121T130000-abcd", Setting: "tall", Baseline: "current", Date: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC),
-			Verdicts: []profile.Verdict{{Direction: model.To, Metric: model.Goodput, Outcome: model.Better, Blocks: 6, Estimate: 0.2, Low: 0.1, High: math.Inf(1), Confidence: 0.95}},
+			Verdicts: []profile.Verdict{{Direction: model.To, Metric: model.Goodput, Outcome: model.Better, Blocks: 6, Estimate: 0.2, Low: 0.1, High: model.Bound(math.Inf(1)), Confidence: 0.95}},
 			Print:    fingerprint.Print{"far.kernel": "6.1", "far.system": "linux", "near.kernel": "6.18", "near.mtu": "1500", "near.system": "linux"},
 		},
 	}
@@ -119,7 +119,7 @@ func TestValidateReportsAll(t *testing.T) {
 			{Role: profile.Near, Settings: []profile.Setting{{"a b", ""}, {"tcp.sack", "1\n0"}, {"tcp.sack", "1"}}, Before: map[string]string{"": "x"}},
 			{Role: profile.Near}, {Role: "boss", MTU: -1}, {Role: profile.Sender},
 		},
-		Evidence: &profile.Evidence{Session: "\x00", Verdicts: []profile.Verdict{{Outcome: "great", Low: math.NaN()}, {Outcome: model.Better, Low: 1, High: 0}, {Outcome: model.Better, Estimate: math.Inf(1)}}},
+		Evidence: &profile.Evidence{Session: "\x00", Verdicts: []profile.Verdict{{Outcome: "great", Low: model.Bound(math.NaN())}, {Outcome: model.Better, Low: 1, High: 0}, {Outcome: model.Better, Estimate: math.Inf(1)}}},
 	}
 	err := p.Validate()
 	must.Need(t, errors.Is(err, profile.ErrInvalid), "%v", err)

@@ -130,7 +130,7 @@ func evidence(s model.Session, name string) *Evidence {
 func FromVerdict(v model.Verdict) Verdict {
 	out := Verdict{
 		Direction: v.Direction, Metric: v.Metric, Outcome: v.Outcome, Blocks: v.Blocks, Estimate: v.Estimate,
-		Low: float64(v.Interval.Low), High: float64(v.Interval.High), Confidence: v.Interval.Confidence,
+		Low: v.Interval.Low, High: v.Interval.High, Confidence: v.Interval.Confidence,
 	}
 	if g := v.Guard; g != nil && (!g.Default || g.State != model.GuardUnmeasured) {
 		out.Guard = g.State

@@ -98,10 +98,10 @@ func (e Evidence) text(b *bytes.Buffer) {
 		fmt.Fprintf(b, "      blocks: %d\n      estimate: %s\n", v.Blocks, number(v.Estimate))
 		for _, l := range []struct {
 			key   string
-			value float64
+			value model.Bound
 		}{{"low", v.Low}, {"high", v.High}} {
-			if !math.IsInf(l.value, 0) { // left out: not bounded
-				fmt.Fprintf(b, "      %s: %s\n", l.key, number(l.value))
+			if !math.IsInf(float64(l.value), 0) { // left out: not bounded
+				fmt.Fprintf(b, "      %s: %s\n", l.key, number(float64(l.value)))
 			}
 		}
 		fmt.Fprintf(b, "      confidence: %s\n", number(v.Confidence))

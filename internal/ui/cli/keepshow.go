@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"linerate/internal/app"
 	"linerate/internal/app/keep"
@@ -162,77 +161,19 @@ type keepDoc struct {
 }
 
 type keepHostDoc struct {
-	Host     model.Host       `json:"host"`
-	Name     string           `json:"name"`
-	System   string           `json:"system"`
-	Format   model.FileFormat `json:"format"`
-	Reason   string           `json:"reason"`
-	Record   string           `json:"record"` // "" where nothing was written
-	Files    []keepFileDoc    `json:"files"`
-	Settings []keep.Running   `json:"settings"`
-	Added    []knobValue      `json:"added"`
-	Commands []string         `json:"commands"`
-	Omitted  []model.Omission `json:"omitted"`
-	Notes    []string         `json:"notes"`
-	Others   []keepOtherDoc   `json:"others"`
-}
-
-type keepFileDoc struct {
-	Path   string `json:"path"`
-	Change string `json:"change"`
-	Block  bool   `json:"block"`
-	Mode   string `json:"mode"` // octal
-	Diff   string `json:"diff"`
-}
-
-type keepOtherDoc struct {
-	Knob model.KnobID `json:"knob"`
-	File string       `json:"file"`
-	Line int          `json:"line"`
-	Text string       `json:"text"`
+	Host   model.Host `json:"host"`
+	Name   string     `json:"name"`
+	System string     `json:"system"`
+	keep.Keeping
+	Settings []keep.Running `json:"settings"`
 }
 
 func newKeepDoc(r keep.Request, got keep.Result) keepDoc {
 	d := keepDoc{Outcome: got.Outcome, Source: r.Source.Label, Hosts: []keepHostDoc{}}
-	for _, e := range got.Hosts {
-		g := e.Got
-		h := keepHostDoc{
-			Host: e.Side, Name: e.Name, System: e.Facts.OS, Format: g.Format, Reason: g.Reason, Record: g.Record, Files: []keepFileDoc{},
-			Settings: append([]keep.Running{}, e.Running()...), Added: knobValues(g.Added), Commands: append([]string{}, g.Commands...),
-			Omitted: append([]model.Omission{}, g.Omitted...), Notes: append([]string{}, g.Notes...), Others: []keepOtherDoc{},
-		}
-		for _, f := range g.Files {
-			h.Files = append(h.Files, keepFileDoc{f.Path, string(f.Change), f.Block, fmt.Sprintf("%04o", f.Mode), f.Diff})
-		}
-		for _, id := range slices.Sorted(maps.Keys(g.Others)) {
-			l := g.Others[id]
-			h.Others = append(h.Others, keepOtherDoc{id, l.File, l.Number, l.Text})
-		}
-		d.Hosts = append(d.Hosts, h)
+	for _, h := range got.Hosts {
+		d.Hosts = append(d.Hosts, keepHostDoc{h.Side, h.Name, h.Facts.OS, h.Got, append([]keep.Running{}, h.Running()...)})
 	}
 	return d
-}
-
-func knobValues(list []model.Assignment) []knobValue {
-	all := []knobValue{}
-	for _, s := range list {
-		all = append(all, knobValue{s.Knob, s.Value})
-	}
-	return all
-}
-
-// keptDoc is linerate/kept/v1.
-type keptDoc struct {
-	Host    string          `json:"host"`
-	Records []keptRecordDoc `json:"records"`
-}
-
-type keptRecordDoc struct {
-	ID       string      `json:"id"`
-	Time     time.Time   `json:"time"`
-	Source   string      `json:"source"`
-	Files    []string    `json:"files"`
-	Settings []knobValue `json:"settings"`
 }
 
 // listKept lists what is kept on this machine, or on HOST.
@@ -247,11 +188,7 @@ func (a *console) listKept(ctx context.Context, host, state string) error {
 		return err
 	}
 	if a.json {
-		d := keptDoc{Host: h.Client.Name(), Records: []keptRecordDoc{}}
-		for _, r := range records {
-			d.Records = append(d.Records, keptRecordDoc{r.ID, r.Time.UTC(), r.Source, append([]string{}, r.Files...), knobValues(r.Settings)})
-		}
-		return a.document("linerate/kept/v1", d)
+		return a.document("linerate/kept/v1", map[string]any{"host": h.Client.Name(), "records": append([]keep.Record{}, records...)})
 	}
 	if len(records) == 0 {
 		fmt.Fprintln(a.Out, "nothing is kept")

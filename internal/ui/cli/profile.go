@@ -6,18 +6,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"slices"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
 	"linerate/internal/app/keep"
-	"linerate/internal/core/fingerprint"
-	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 	"linerate/internal/core/yamlshape"
 	"linerate/internal/ui/config"
@@ -72,7 +68,7 @@ func (a *console) saveProfile(p profile.Profile, name string) error {
 		return err
 	}
 	if a.json {
-		return a.document("linerate/profile/v1", newProfileDoc(p))
+		return a.document("linerate/profile/v1", p)
 	}
 	return nil
 }
@@ -151,7 +147,7 @@ func (a *console) profileShow() *cobra.Command {
 				return err
 			}
 			if a.json {
-				return a.document("linerate/profile/v1", newProfileDoc(p))
+				return a.document("linerate/profile/v1", p)
 			}
 			return a.showProfile(p)
 		},
@@ -182,80 +178,4 @@ func (a *console) showProfile(p profile.Profile) error {
 // roleFlag says which host of a profile is meant.
 func roleFlag(c *cobra.Command, role *string) {
 	c.Flags().StringVar(role, "role", "", "whose settings: near, far, sender or receiver; those for either end come with it")
-}
-
-// profileDoc is linerate/profile/v1.
-type profileDoc struct {
-	Title    string       `json:"title"`
-	Hosts    []hostDoc    `json:"hosts"`
-	Evidence *evidenceDoc `json:"evidence"` // null: not measured
-}
-
-type hostDoc struct {
-	Role     profile.Role      `json:"role"`
-	System   string            `json:"system,omitempty"`
-	Kernel   string            `json:"kernel,omitempty"`
-	LinkRate float64           `json:"link_rate,omitempty"` // bit/s
-	MTU      int               `json:"mtu,omitempty"`       // bytes
-	Knobs    []knobValue       `json:"knobs"`
-	Before   map[string]string `json:"before,omitempty"`
-}
-
-type knobValue struct {
-	Knob  model.KnobID `json:"knob"`
-	Value string       `json:"value"`
-}
-
-type evidenceDoc struct {
-	Session   string       `json:"session"`
-	Setting   string       `json:"setting"`
-	Baseline  string       `json:"baseline"`
-	Objective model.Metric `json:"objective,omitempty"` // left out: goodput
-	Date      *time.Time   `json:"date"`
-	// Fingerprint is under which conditions it was found.
-	Fingerprint fingerprint.Print `json:"fingerprint,omitempty"`
-	Verdicts    []verdictDoc      `json:"verdicts"`
-}
-
-type verdictDoc struct {
-	Direction  model.Direction  `json:"direction,omitempty"`
-	Metric     model.Metric     `json:"metric"`
-	Outcome    model.Outcome    `json:"outcome"`
-	Blocks     int              `json:"blocks"`
-	Estimate   float64          `json:"estimate"`
-	Low        *float64         `json:"low"`
-	High       *float64         `json:"high"`
-	Confidence float64          `json:"confidence"`
-	Guard      model.GuardState `json:"guard,omitempty"`
-}
-
-func newProfileDoc(p profile.Profile) profileDoc {
-	d := profileDoc{Title: p.Title}
-	for _, h := range p.Hosts {
-		one := hostDoc{Role: h.Role, System: h.System, Kernel: h.Kernel, LinkRate: float64(h.LinkRate), MTU: h.MTU, Before: h.Before}
-		for _, s := range h.Settings {
-			one.Knobs = append(one.Knobs, knobValue(s))
-		}
-		d.Hosts = append(d.Hosts, one)
-	}
-	if e := p.Evidence; e != nil {
-		d.Evidence = &evidenceDoc{Session: e.Session, Setting: e.Setting, Baseline: e.Baseline, Objective: e.Objective, Fingerprint: e.Print, Verdicts: []verdictDoc{}}
-		if !e.Date.IsZero() {
-			d.Evidence.Date = &e.Date
-		}
-		for _, v := range e.Verdicts {
-			d.Evidence.Verdicts = append(d.Evidence.Verdicts, verdictDoc{
-				v.Direction, v.Metric, v.Outcome, v.Blocks, v.Estimate, bounded(v.Low), bounded(v.High), v.Confidence, v.Guard,
-			})
-		}
-	}
-	return d
-}
-
-// bounded is nil where the data do not bound an interval.
-func bounded(f float64) *float64 {
-	if math.IsInf(f, 0) {
-		return nil
-	}
-	return &f
 }

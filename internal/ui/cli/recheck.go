@@ -308,44 +308,20 @@ type recheckDoc struct {
 }
 
 type standingDoc struct {
-	Knob     model.KnobID         `json:"knob"`
-	Value    string               `json:"value"`
-	Before   *string              `json:"before"` // null: not known
-	Host     model.Host           `json:"host"`
-	Name     string               `json:"name"`
-	State    fingerprint.State    `json:"state"`
-	Text     string               `json:"text"`
-	Proof    *string              `json:"proof"`  // session; null: not measured
-	Proven   *time.Time           `json:"proven"` // null: not known
-	Changes  []fingerprint.Change `json:"changes"`
-	Measured *string              `json:"measured"` // session; null: not measured again
-	Gain     string               `json:"gain,omitempty"`
-	Renewed  bool                 `json:"renewed,omitempty"` // the host keeps the new measurement as its proof
-	Trouble  string               `json:"trouble,omitempty"`
+	recheck.Setting
+	Text   string    `json:"text"`
+	Proof  string    `json:"proof,omitempty"` // session; "" where it is not measured
+	Proven time.Time `json:"proven,omitzero"` // zero where that is not known
 }
 
 func newRecheckDoc(all []recheck.Setting) recheckDoc {
 	d := recheckDoc{Settings: []standingDoc{}}
 	for _, s := range all {
-		one := standingDoc{
-			Knob: s.Knob, Value: s.Value, Host: s.Side, Name: s.Host, State: s.State, Text: s.String(), Changes: append([]fingerprint.Change{}, s.Changes...),
-			Before: some(s.Before), Measured: some(s.Measured), Gain: s.Gain, Trouble: s.Trouble, Renewed: s.Renewed,
-		}
-		if p := s.Kept.Proof; s.Kept.Proven {
-			one.Proof = some(p.Session)
-			if !p.Date.IsZero() {
-				one.Proven = &p.Date
-			}
+		one := standingDoc{Setting: s, Text: s.String()}
+		if s.Kept.Proven {
+			one.Proof, one.Proven = s.Kept.Proof.Session, s.Kept.Proof.Date
 		}
 		d.Settings = append(d.Settings, one)
 	}
 	return d
-}
-
-// some is nil for "".
-func some(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

@@ -61,7 +61,8 @@ func (a *console) addKey(name, right, expires, host, state string) error {
 		return err
 	}
 	if a.json {
-		return a.document("linerate/key/v1", describeKey(key, link))
+		key.Link = link
+		return a.document("linerate/key/v1", key)
 	}
 	until := ""
 	if !key.Expires.IsZero() {
@@ -74,27 +75,6 @@ func (a *console) addKey(name, right, expires, host, state string) error {
 // keys are those of the server whose state is in state.
 func (a *console) keys(state string) serve.Keys { return serve.Keys{Env: a.world(), State: state} }
 
-// keyDoc is linerate/key/v1, and an entry of linerate/keys/v1.
-type keyDoc struct {
-	Name     string     `json:"name"`
-	Right    string     `json:"right"`
-	Created  time.Time  `json:"created"`
-	Expires  *time.Time `json:"expires"`   // null: never
-	LastUsed *time.Time `json:"last_used"` // null: not, or not known
-	State    string     `json:"state"`
-	Link     string     `json:"link,omitempty"`
-}
-
-func describeKey(k serve.Key, link string) keyDoc {
-	known := func(t time.Time) *time.Time {
-		if t.IsZero() {
-			return nil
-		}
-		return &t
-	}
-	return keyDoc{Name: k.Name, Right: k.Right, Created: k.Created, Expires: known(k.Expires), LastUsed: known(k.LastUsed), State: k.State, Link: link}
-}
-
 func (a *console) keyListCommand() *cobra.Command {
 	var state string
 	c := &cobra.Command{
@@ -106,27 +86,23 @@ func (a *console) keyListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all := []keyDoc{}
-			for _, k := range keys {
-				all = append(all, describeKey(k, ""))
-			}
 			if a.json {
-				return a.document("linerate/keys/v1", map[string]any{"keys": all})
+				return a.document("linerate/keys/v1", map[string]any{"keys": append([]serve.Key{}, keys...)})
 			}
-			return writeKeys(a.Out, all)
+			return writeKeys(a.Out, keys)
 		},
 	}
 	bindServeState(c, &state)
 	return c
 }
 
-func writeKeys(w io.Writer, all []keyDoc) error {
+func writeKeys(w io.Writer, all []serve.Key) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(w, "no keys: the first linerate serve makes one, linerate serve key add NAME another")
 		return err
 	}
-	day := func(t *time.Time, none string) string {
-		if t == nil {
+	day := func(t time.Time, none string) string {
+		if t.IsZero() {
 			return none
 		}
 		return t.UTC().Format("2006-01-02 15:04Z")
@@ -134,7 +110,7 @@ func writeKeys(w io.Writer, all []keyDoc) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "name\tright\tcreated\texpires\tlast used\tstate")
 	for _, k := range all {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", k.Name, k.Right, day(&k.Created, ""), day(k.Expires, "never"), day(k.LastUsed, "not yet"), k.State)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", k.Name, k.Right, day(k.Created, ""), day(k.Expires, "never"), day(k.LastUsed, "not yet"), k.State)
 	}
 	return t.Flush()
 }
@@ -154,7 +130,7 @@ secret.`,
 				return err
 			}
 			if a.json {
-				return a.document("linerate/key/v1", describeKey(k, ""))
+				return a.document("linerate/key/v1", k)
 			}
 			_, err = fmt.Fprintf(a.Out, "key %s is revoked\n", k.Name)
 			return err

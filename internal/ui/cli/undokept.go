@@ -10,14 +10,6 @@ import (
 	"linerate/internal/core/model"
 )
 
-// undoneFileDoc is a file in linerate/undo/v1.
-type undoneFileDoc struct {
-	Record string          `json:"record"`
-	Path   string          `json:"path"`
-	State  model.FileState `json:"state"`
-	Detail string          `json:"detail,omitempty"`
-}
-
 // undoKept takes back the files that keep wrote on this machine, or on HOST.
 func (a *console) undoKept(ctx context.Context, args []string, state string) error {
 	host := ""
@@ -38,11 +30,7 @@ func (a *console) undoKept(ctx context.Context, args []string, state string) err
 
 func (a *console) printUndoneFiles(b keep.Back) error {
 	if a.json {
-		files := []undoneFileDoc{}
-		for _, f := range b.Files {
-			files = append(files, undoneFileDoc(f))
-		}
-		return a.document("linerate/undo/v1", map[string]any{"changes": []any{}, "files": files})
+		return a.document("linerate/undo/v1", map[string]any{"changes": []any{}, "files": append([]model.FileResult{}, b.Files...)})
 	}
 	if len(b.Paths) == 0 {
 		fmt.Fprintln(a.Out, "nothing is kept")

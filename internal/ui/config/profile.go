@@ -173,7 +173,7 @@ func (r *profileReader) evidence(n ast.Node, path string) {
 }
 
 func (r *profileReader) verdict(n ast.Node, path string) profile.Verdict {
-	v := profile.Verdict{Low: math.Inf(-1), High: math.Inf(1)}
+	v := profile.Verdict{Low: model.Bound(math.Inf(-1)), High: model.Bound(math.Inf(1))}
 	var outcome, metric, direction, guard string
 	r.object(n, path, []field{
 		{"outcome", value(&r.reader, &outcome, parseLine)},
@@ -182,8 +182,8 @@ func (r *profileReader) verdict(n ast.Node, path string) profile.Verdict {
 		{"guard", value(&r.reader, &guard, parseLine)},
 		{"blocks", value(&r.reader, &v.Blocks, parseCount)},
 		{"estimate", value(&r.reader, &v.Estimate, parseNumber)},
-		{"low", value(&r.reader, &v.Low, parseNumber)},
-		{"high", value(&r.reader, &v.High, parseNumber)},
+		{"low", value(&r.reader, &v.Low, parseBound)},
+		{"high", value(&r.reader, &v.High, parseBound)},
 		{"confidence", value(&r.reader, &v.Confidence, parseNumber)},
 	})
 	v.Outcome, v.Metric, v.Direction = model.Outcome(outcome), model.Metric(metric), model.Direction(direction)
@@ -220,6 +220,11 @@ func parseNumber(s string) (float64, error) {
 		return 0, &valueError{quote(s) + " is not a number", ""}
 	}
 	return f, nil
+}
+
+func parseBound(s string) (model.Bound, error) {
+	f, err := parseNumber(s)
+	return model.Bound(f), err
 }
 
 func parseDate(s string) (time.Time, error) {

@@ -86,7 +86,7 @@ func evidence(t *rapid.T) *profile.Evidence {
 		e.Verdicts = append(e.Verdicts, profile.Verdict{
 			Direction: model.To, Metric: model.Goodput, Outcome: rapid.SampledFrom([]model.Outcome{model.Better, model.Worse, model.Equivalent, model.Undecided}).Draw(t, "outcome"),
 			Blocks: rapid.IntRange(0, 1000).Draw(t, "blocks"), Estimate: rapid.Float64Range(-3, 3).Draw(t, "estimate"),
-			Low: low, High: high, Confidence: rapid.Float64Range(0, 1).Draw(t, "confidence"),
+			Low: model.Bound(low), High: model.Bound(high), Confidence: rapid.Float64Range(0, 1).Draw(t, "confidence"),
 		})
 	}
 	return e
@@ -143,7 +143,7 @@ func TestProfile1(t *testing.T) {
 		Evidence: &profile.Evidence{
 			Session: "20261121T013209-x7k2", Setting: "4M", Baseline: "current", Date: time.Date(2026, 11, 21, 1, 32, 9, 0, time.UTC),
 			Verdicts: []profile.Verdict{{
-				Direction: model.To, Metric: model.Goodput, Outcome: model.Better, Blocks: 8, Estimate: 0.43, Low: 0.4, High: math.Inf(1), Confidence: 0.95,
+				Direction: model.To, Metric: model.Goodput, Outcome: model.Better, Blocks: 8, Estimate: 0.43, Low: 0.4, High: model.Bound(math.Inf(1)), Confidence: 0.95,
 			}},
 			Print: fingerprint.Print{fingerprint.RoundTrip: "10 ms"},
 		},
