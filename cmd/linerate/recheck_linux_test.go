@@ -48,7 +48,7 @@ code=0; linerate recheck tcp.sack --look || code=$?
 echo unmeasured $code`)
 	kernel := must.Get(os.ReadFile("/proc/sys/kernel/osrelease"))(t)
 	r.out = unwrapped(r.out)
-	has(t, "stdout", r.out, "nothing is kept\n", ": unproven since kernel 2.6.9 -> "+strings.TrimSpace(string(kernel))+" at the near end\n", "old 8\n",
+	has(t, "stdout", r.out, "nothing is kept\n", ": unproven since kernel 2.6.9 -> "+strings.TrimSpace(string(kernel))+" at "+must.Get(os.Hostname())(t)+"\n", "old 8\n",
 		"  proven on 2026-11-21 in session 20261121T130000-beef\n", "unproven since kernel 2.6.9 -> ", "measure 2\n", ": proven on 2026-11-21\n", "same 0\n",
 		": unproven: not measured\n", "unmeasured 8\n")
 	has(t, "stderr", r.err, "nobody noted to which host", "linerate recheck HOST")

@@ -46,10 +46,10 @@ func recheckRenews(t testing.TB) {
 	}
 	out := strings.Join(strings.Fields(text.String()), " ")
 	for _, want := range []string{
-		"first: tcp.recv_buffer_max=1 MiB on far: proven on ", "first exits 0", "unproven since MTU 1500 -> 1400 at the far end", "changed exits 8",
-		"measured: tcp.recv_buffer_max=1 MiB on far: still better", "measured: its fingerprint is renewed", "measured exits 0",
-		"after: tcp.recv_buffer_max=1 MiB on far: proven on ", "after exits 0",
-		"namesake: tcp.recv_buffer_max=1 MiB on near (far): unproven since ", "namesake exits 8",
+		"first: tcp.recv_buffer_max=1 MiB on 10.99.0.2: proven on ", "first exits 0", "unproven since MTU 1500 -> 1400 at 10.99.0.2", "changed exits 8",
+		"measured: tcp.recv_buffer_max=1 MiB on 10.99.0.2: still better", "measured: its fingerprint is renewed", "measured exits 0",
+		"after: tcp.recv_buffer_max=1 MiB on 10.99.0.2: proven on ", "after exits 0",
+		"namesake: tcp.recv_buffer_max=1 MiB on 10.99.0.2: unproven since ", "namesake exits 8",
 	} {
 		must.Contain(t, out, want, "not said")
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // ThisMachine is what people call the near end unless it has a name.
-const ThisMachine = "this machine"
+const ThisMachine = model.ThisMachine
 
 // Host is a host with an open session.
 type Host struct {

@@ -19,7 +19,7 @@ type Changes struct {
 func (b *builder) changes() []Changes {
 	out := []Changes{}
 	for _, h := range []model.Host{model.Near, model.Far} {
-		c := Changes{Host: h, Name: b.name(h), Open: []string{}}
+		c := Changes{Host: h, Name: b.names.Of(h), Open: []string{}}
 		counts := map[model.ChangeState]int{}
 		seen := map[model.KnobID]bool{}
 		total := 0

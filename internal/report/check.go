@@ -73,7 +73,7 @@ func (b *builder) labelled(lines []health.Line) []CheckLine {
 	for _, l := range lines {
 		label := l.Thing
 		if l.Direction != "" {
-			label += " " + b.label(l.Direction)
+			label += " " + b.names.Way(l.Direction)
 		}
 		out = append(out, CheckLine{l, label})
 	}
@@ -105,7 +105,7 @@ func (b *builder) longer(l health.Longer) *Longer {
 func (b *builder) limits() []CheckLimit {
 	var out []CheckLimit
 	for _, d := range []model.Direction{model.To, model.From} {
-		l := CheckLimit{Direction: d, Text: b.label(d) + ": not found"}
+		l := CheckLimit{Direction: d, Text: b.names.Way(d) + ": not found"}
 		if f, ok := b.first(d); ok {
 			l.Text = b.finding(f).Text
 			if f.Evidence != "" && len(f.Proof) == 0 {
@@ -119,12 +119,12 @@ func (b *builder) limits() []CheckLimit {
 			}
 			l.Helps = f.NoKnob
 		} else if !b.tried(d) {
-			l.Text = b.label(d) + ": not measured"
+			l.Text = b.names.Way(d) + ": not measured"
 		} else if !b.measured(d) {
-			l.Text = b.label(d) + ": nothing arrives"
+			l.Text = b.names.Way(d) + ": nothing arrives"
 			for _, line := range health.Judge(b.s) {
 				if line.Thing == "mtu" && line.Direction == d && line.State == health.Bad {
-					l.Text, l.Evidence = b.label(d)+": "+line.Text, line.Evidence
+					l.Text, l.Evidence = b.names.Way(d)+": "+line.Text, line.Evidence
 				}
 			}
 		}
@@ -158,7 +158,7 @@ func (b *builder) first(d model.Direction) (model.Finding, bool) {
 // boxes is the path from the near host to the far one, with what limits marked.
 func (b *builder) boxes() []Box {
 	near, far := b.facts(model.Near), b.facts(model.Far)
-	out := []Box{{Name: b.near}}
+	out := []Box{{Name: b.names.Near}}
 	left, gateway := b.side(near)
 	right, back := b.side(far)
 	out = append(out, left...)
@@ -181,7 +181,7 @@ func (b *builder) boxes() []Box {
 	for i := range right {
 		out = append(out, right[len(right)-1-i])
 	}
-	out = append(out, Box{Name: b.far})
+	out = append(out, Box{Name: b.names.Far})
 	for _, d := range []model.Direction{model.To, model.From} {
 		if i := b.limiting(d, len(out), network); i >= 0 {
 			out[i].Limiting = true

@@ -32,7 +32,7 @@ func (b *builder) mends(bad bool) []Step {
 		return []Step{{"try it with packets that fit", strings.Join(append(words, b.stored()...), " ")}}
 	}
 	change := model.Setting{Assignments: []model.Assignment{{Host: model.Near, Knob: "link.mtu", Value: fmt.Sprint(size)}, {Host: model.Far, Knob: "link.mtu", Value: fmt.Sprint(size)}}}
-	if b.s.Near != thisMachine {
+	if b.s.Near != model.ThisMachine {
 		return nil // set changes this machine and a far one
 	}
 	words := []string{fmt.Sprintf("linerate set link.mtu=%d", size)}

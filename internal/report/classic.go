@@ -46,7 +46,7 @@ func (b *builder) classic() []Classic {
 			}
 		}
 		for _, d := range []model.Direction{model.To, model.From} {
-			row := Classic{Setting: setting, Direction: d, Label: b.label(d)}
+			row := Classic{Setting: setting, Direction: d, Label: b.names.Way(d)}
 			if v := runValues(runs, d, model.Goodput); len(v) > 0 {
 				rows = append(rows, row.over(OverRuns, v))
 			}

@@ -43,7 +43,7 @@ func (b *builder) crowds(runs []model.Run) []string {
 			when = fmt.Sprintf("in %d of %s", len(most), count(all, "run"))
 		}
 		had := fmt.Sprintf("%.1f of its %s", stats.Median(most), count(of, "processor"))
-		text := fmt.Sprintf("%s: others than linerate had %s %s", b.name(h.Host), had, when)
+		text := fmt.Sprintf("%s: others than linerate had %s %s", b.names.Of(h.Host), had, when)
 		if together { // where the wire of a lab is linerate's, too
 			text = fmt.Sprintf("this machine: %s were busy with more than the two ends %s", had, when)
 		}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -8,7 +9,6 @@ import (
 	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
-	"linerate/internal/core/plan"
 	"linerate/internal/core/units"
 )
 
@@ -32,7 +32,7 @@ func farEnds(s *model.Session) []FarEnd {
 		s.Runs = nil // those of another far end tell nothing of this one
 		far, _ := s.Facts(model.Far)
 		e := FarEnd{
-			Name: plan.EndName(target), Target: target, Host: plain.Line(hostName(&s, model.Far)), Link: s.WireRate, MTU: far.MTU,
+			Name: model.EndName(target), Target: target, Host: plain.Line(cmp.Or(far.Name, target)), Link: s.WireRate, MTU: far.MTU,
 			Ceiling: limits.OfPath(&s, s.Plan.Directions[0].Parts()[0]).Rate,
 		}
 		parts := []string{strings.TrimSpace(far.OS + " " + far.Kernel.Or(""))}
@@ -45,7 +45,11 @@ func farEnds(s *model.Session) []FarEnd {
 		if v, ok := e.Ceiling.Get(); ok {
 			parts = append(parts, fmt.Sprintf("can carry %s of payload", v))
 		}
-		e.Text = plain.Line(fmt.Sprintf("%s (%s): %s", e.Name, e.Host, strings.Join(parts, ", ")))
+		name := e.Name
+		if e.Host != name {
+			name += " (" + e.Host + ")"
+		}
+		e.Text = plain.Line(name + ": " + strings.Join(parts, ", "))
 		return e
 	}
 	out := []FarEnd{of(s.Far, *s)}
@@ -63,7 +67,7 @@ func farEnds(s *model.Session) []FarEnd {
 // toward names direction d of a comparison, whose settings may have far ends of their own.
 func (b *builder) toward(d model.Direction) string {
 	if len(b.s.Plan.Ends) == 0 {
-		return b.label(d)
+		return b.names.Way(d)
 	}
 	return map[model.Direction]string{model.To: "to each far end", model.From: "from each far end", model.Both: "both ways"}[d]
 }

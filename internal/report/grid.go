@@ -70,7 +70,7 @@ func (b *builder) gridFactor(f model.Factor) GridFactor {
 			out.Levels = append(out.Levels, l.Name)
 			out.Shown = append(out.Shown, l.Name+" is "+cmp.Or(b.setText(i), "the hosts as they are"))
 		case model.FarEnd:
-			out.Levels, out.Shown = append(out.Levels, l.Value), append(out.Shown, plan.EndName(l.Value))
+			out.Levels, out.Shown = append(out.Levels, l.Value), append(out.Shown, model.EndName(l.Value))
 		default:
 			k, _ := b.catalogue.ByID(f.Knob)
 			out.Levels, out.Shown = append(out.Levels, l.Value), append(out.Shown, k.Format(l.Value))
@@ -93,7 +93,7 @@ func (b *builder) scope(h model.Host, id model.KnobID) string {
 	k, known := b.catalogue.ByID(id)
 	switch {
 	case h != "":
-		return " of " + b.name(h)
+		return " of " + b.names.Of(h)
 	case known && k.Scope != knob.ScopeFlow: // what no catalogue has is an engine's own
 		return " of both hosts"
 	}

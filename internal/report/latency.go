@@ -71,12 +71,12 @@ func (b *builder) latency(m *model.Latency) Latency {
 		Max:   m.Times.Max(), Added: fact.Unknown[time.Duration]("no load to compare with"),
 	}
 	if m.Name == model.LatencyRequest || m.Name == model.LatencyServed {
-		l.Label = b.label(m.Direction)
+		l.Label = b.names.Way(m.Direction)
 	}
 	if what, probe, ok := strings.Cut(m.Name, " "); ok && (probe == "udp" || probe == "tcp") {
 		l.Probe, l.Label = probe, what
 		if what == "loaded" {
-			l.Label = "under load " + b.label(m.Direction)
+			l.Label = "under load " + b.names.Way(m.Direction)
 		}
 	}
 	return l

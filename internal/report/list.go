@@ -34,9 +34,9 @@ type List struct {
 // NewListItem is a line of a list: what the store says of a session, and what follows
 // from s, which may be without hosts and without the ends of its runs, but for a check.
 func NewListItem(i model.Item, s model.Session) ListItem {
-	b := builder{s: &s, near: s.Near, far: s.Far, counted: Counted(s.Runs)}
+	b := builder{s: &s, names: model.Names{Near: s.Near, Far: model.EndName(s.Far)}, counted: Counted(s.Runs)}
 	if strings.HasPrefix(s.Far, "lab:") { // whose text says all of it, once a line is enough
-		b.near, b.far = string(model.Near), string(model.Far)
+		b.names = model.Names{Near: string(model.Near), Far: string(model.Far)}
 	}
 	out := ListItem{Item: i}
 	for _, d := range []model.Direction{model.To, model.From} {
@@ -92,7 +92,7 @@ func (i ListItem) What() string {
 	switch {
 	case i.Kind == model.KindServed:
 		where = "client " + i.Near
-	case i.Near != i.Far && i.Near != thisMachine && i.Near != "":
+	case i.Near != i.Far && i.Near != model.ThisMachine && i.Near != "":
 		where = i.Near + " -> " + i.Far
 	}
 	if i.Title != "" {
@@ -195,7 +195,7 @@ func (b *builder) limitLine() string {
 	told := map[model.Direction]bool{}
 	for _, f := range b.s.Findings {
 		if !told[f.Direction] {
-			parts = append(parts, b.label(f.Direction)+" "+diagnose.Brief(f, b.name))
+			parts = append(parts, b.names.Way(f.Direction)+" "+diagnose.Brief(f, b.names.Of))
 		}
 		told[f.Direction] = true
 	}

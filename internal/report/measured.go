@@ -32,7 +32,7 @@ func (b *builder) beforeAfter(setting string) (out []Measured) {
 	for _, d := range []model.Direction{model.To, model.From} {
 		before, after := b.valueOf(b.s.Plan.Baseline, d), b.valueOf(setting, d)
 		if before.Runs > 0 && after.Runs > 0 {
-			after.toward = b.label(d)
+			after.toward = b.names.Way(d)
 			before.Label, after.Label = after.toward+", before", after.toward+", after"
 			for _, v := range b.s.Verdicts {
 				if b.s.Plan.DecidedBy(&v) && v.Setting == setting && v.Direction == d {

@@ -82,7 +82,7 @@ func (b *builder) keep() []Step {
 	}
 	what := "keep " + name
 	far, near := b.hostWord(b.s.Far), b.hostWord(b.s.Near)
-	switch here := b.s.Near == thisMachine; {
+	switch here := b.s.Near == model.ThisMachine; {
 	case here && changes[model.Near] && changes[model.Far]:
 		return []Step{{what, command(far, "--both")}}
 	case here && changes[model.Near]:
@@ -142,7 +142,7 @@ func (b *builder) command(name string, s model.Setting, flags ...string) string 
 
 // from returns the flag for a near end that is not this machine. A lab is both.
 func (b *builder) from() []string {
-	if near := b.s.Near; near != "" && near != b.s.Far && near != thisMachine {
+	if near := b.s.Near; near != "" && near != b.s.Far && near != model.ThisMachine {
 		return []string{"--from " + b.hostWord(near)}
 	}
 	return nil
@@ -161,9 +161,6 @@ func (b *builder) runCommand(c candidate.Candidate, values []string) string {
 	words = append(words, "--factor "+plain.ShellWord(c.Levels+"="+strings.Join(values, ",")))
 	return strings.Join(append(words, b.stored()...), " ")
 }
-
-// thisMachine is what a session calls the near end that is the controller's own.
-const thisMachine = "this machine"
 
 // hostWord is a HOST as it was given. The stored text of a join link is without
 // its secret: where the command took it from a file or from the environment, the

@@ -16,7 +16,7 @@ import (
 
 func (b *builder) header() Header {
 	return Header{
-		Near: b.near, Far: b.far,
+		Near: b.names.Near, Far: b.names.Far,
 		Link:      b.s.WireRate,
 		NearMTU:   b.facts(model.Near).MTU,
 		FarMTU:    b.facts(model.Far).MTU,
@@ -81,7 +81,7 @@ func (b *builder) lines() []Line {
 		path := limits.OfPath(b.s, d)
 		ceiling := path.Against(units.BitRate(goodput))
 		l := Line{
-			Direction: d, Label: b.label(d), Setting: b.s.Plan.Baseline, Runs: len(rates), Goodput: units.BitRate(goodput),
+			Direction: d, Label: b.names.Way(d), Setting: b.s.Plan.Baseline, Runs: len(rates), Goodput: units.BitRate(goodput),
 			Ceiling:     path.Rate,
 			Share:       fact.Unknown[float64](ceiling.Reason()),
 			Congestion:  congestion(sums),

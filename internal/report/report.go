@@ -148,7 +148,7 @@ func Build(s model.Session, o Options) Document {
 	}
 	d.Lines = b.lines()
 	if kind.Section != nil && s.Kind != model.KindRun { // which compares its settings like any other
-		d.Section = kind.Section(traffic.Told{Session: b.s, Runs: b.counted, Host: b.name, Label: b.label, Test: b.testCommand()})
+		d.Section = kind.Section(traffic.Told{Session: b.s, Runs: b.counted, Host: b.names.Of, Label: b.names.Way, Test: b.testCommand()})
 	}
 	if x := b.imported(); x != nil && d.Section == nil {
 		d.Section, d.Classic = x, []Classic{}
@@ -206,51 +206,14 @@ type builder struct {
 	kinds     traffic.Kinds
 	catalogue *knob.Index
 	samples   map[int][]model.Sample
-	near, far string      // names of the ends
+	names     model.Names // of the ends
 	counted   []model.Run // that descriptions are made from
 }
 
-// newBuilder returns what all parts of a report of s begin with. Two hosts of one name
-// are told apart by their end.
+// newBuilder returns what all parts of a report of s begin with.
 func newBuilder(s *model.Session) builder {
-	b := builder{s: s, kinds: known.All(), near: plain.Line(hostName(s, model.Near)), far: plain.Line(hostName(s, model.Far))}
-	if b.near == b.far && b.near != "" {
-		b.near, b.far = b.near+" (near)", b.far+" (far)"
-	}
-	return b
-}
-
-// hostName returns what the host calls itself, or else its target.
-func hostName(s *model.Session, h model.Host) string {
-	for _, f := range s.Hosts {
-		if f.Host == h && f.Name != "" {
-			return f.Name
-		}
-	}
-	if h == model.Near {
-		return s.Near
-	}
-	return s.Far
-}
-
-func (b *builder) name(h model.Host) string {
-	if h == model.Near {
-		return b.near
-	}
-	return b.far
-}
-
-// label names direction d: "to nas", "from nas".
-func (b *builder) label(d model.Direction) string {
-	switch d {
-	case model.To:
-		return "to " + b.far
-	case model.From:
-		return "from " + b.far
-	case model.Both:
-		return "both ways"
-	}
-	return string(d)
+	names := s.Names()
+	return builder{s: s, kinds: known.All(), names: model.Names{Near: plain.Line(names.Near), Far: plain.Line(names.Far)}}
 }
 
 // warnings are the session's, and those of runs, each once.
@@ -276,7 +239,7 @@ func (b *builder) unmeasured() (out []string) {
 			}
 		}
 		if !valid && why != "" {
-			out = append(out, b.label(d)+": never measured: "+why)
+			out = append(out, b.names.Way(d)+": never measured: "+why)
 		}
 	}
 	return out
@@ -372,10 +335,10 @@ func (b *builder) finding(f model.Finding) Finding {
 	g := Finding{
 		Rule: f.Rule, Kind: f.Kind, Knobs: f.Knobs, Confidence: f.Confidence, Explains: f.Explains,
 		NoKnob: f.NoKnob, RuledOut: f.RuledOut, Missing: f.Missing,
-		Text: b.label(f.Direction) + ": " + diagnose.Sentence(f, b.name),
+		Text: b.names.Way(f.Direction) + ": " + diagnose.Sentence(f, b.names.Of),
 	}
 	if f.Host != "" {
-		g.Host = b.name(f.Host)
+		g.Host = b.names.Of(f.Host)
 	}
 	return g
 }

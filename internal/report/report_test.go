@@ -61,7 +61,7 @@ func TestUnknownStaysUnknown(t *testing.T) {
 	d, _ := build(t, "silent")
 	must.True(t, !d.Header.Ceiling.IsKnown() && !d.Header.RTT.IsKnown() && d.Header.Ceiling.Reason() != "", "%+v", d.Header)
 	must.Equal(t, len(d.Lines)+len(d.Tables)+len(d.Classic)+len(d.Changes), 0, "made up: %+v", d)
-	must.True(t, d.Header.Far == "iperf3://old:5201" && strings.Contains(d.Ending, "connection refused"), "far %q, ending %q", d.Header.Far, d.Ending)
+	must.True(t, d.Header.Far == "old:5201" && strings.Contains(d.Ending, "connection refused"), "far %q, ending %q", d.Header.Far, d.Ending)
 }
 
 // TestNumbersOfTheOtherMode demands that p values and evidence never meet.
@@ -262,6 +262,7 @@ func TestGridHasOneConclusion(t *testing.T) {
 // Issue 10, item 19: two virtual machines with the same name were "vm -> vm".
 func TestHostsOfOneNameAreToldApart(t *testing.T) {
 	_, s := build(t, "test")
+	s.Far = "root@vm"
 	for i := range s.Hosts {
 		s.Hosts[i].Name = "vm"
 	}

@@ -29,17 +29,17 @@ func (b *builder) search() *Search {
 	limit := FormatLoss(want.Limit)
 	switch {
 	case len(trials) == 0:
-		out.Text = fmt.Sprintf("%s: no rate was measured", b.label(d))
+		out.Text = fmt.Sprintf("%s: no rate was measured", b.names.Way(d))
 	case !r.Found && r.Rate > 0:
 		out.Text = fmt.Sprintf("%s: not found: %s passed in %d of %d runs, and %d datagrams are too few to show that at most %s are lost (%d were, so at most %s, with 95 %% confidence): measure for longer (-t)",
-			b.label(d), r.Rate, r.Passed, r.Runs, r.Sent, limit, r.Lost, FormatLoss(r.Most))
+			b.names.Way(d), r.Rate, r.Passed, r.Runs, r.Sent, limit, r.Lost, FormatLoss(r.Most))
 	case !r.Found:
-		out.Text = fmt.Sprintf("%s: even %s loses more than %s", b.label(d), want.Low, limit)
+		out.Text = fmt.Sprintf("%s: even %s loses more than %s", b.names.Way(d), want.Low, limit)
 	default:
 		out.Text = fmt.Sprintf("%s: %s of payload is the highest rate that passed, with at most %s lost and no queue filling: %d of %d runs did (%d of %d datagrams lost, so at most %s; %s in the worst run), so at least %s of such runs do, with 95 %% confidence",
-			b.label(d), r.Rate, limit, r.Passed, r.Runs, r.Lost, r.Sent, FormatLoss(r.Most), FormatLoss(r.Worst), units.FormatShare(r.Sure))
+			b.names.Way(d), r.Rate, limit, r.Passed, r.Runs, r.Lost, r.Sent, FormatLoss(r.Most), FormatLoss(r.Worst), units.FormatShare(r.Sure))
 		out.Said = fmt.Sprintf("%s: %s of payload is the highest rate that passed, with at most %s lost and no queue filling, in %d of %d runs",
-			b.label(d), r.Rate, limit, r.Passed, r.Runs)
+			b.names.Way(d), r.Rate, limit, r.Passed, r.Runs)
 		then := b.above(r, d)
 		out.Text, out.Said = out.Text+then, out.Said+then
 	}
@@ -67,7 +67,7 @@ func (b *builder) above(r search.Result, d model.Direction) string {
 	case r.Above == 0:
 		return "; nothing higher was asked for"
 	case r.Short:
-		return fmt.Sprintf("; %s does not send %s, so what the path would do with more is unknown", b.name(d.Sender()), r.Above)
+		return fmt.Sprintf("; %s does not send %s, so what the path would do with more is unknown", b.names.Of(d.Sender()), r.Above)
 	case r.Failed == 0:
 		return fmt.Sprintf("; at %s the loss is too near to the limit to be shown to be within it", r.Above)
 	}

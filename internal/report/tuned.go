@@ -53,6 +53,7 @@ func states() []tune.State {
 // where there is none.
 func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 	t := Tuned{Session: s.ID, Reason: rec.Reason, Proof: rec.Confirmation, Ideas: []TunedIdea{}}
+	b := newBuilder(&s)
 	info := metric.Describe(rec.Options.Objective)
 	for _, state := range states() {
 		for _, f := range rec.Ideas {
@@ -63,16 +64,16 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 	}
 	t.Rest = rest(rec, info)
 	if dry := rec.Reason == "" && len(rec.Inputs) <= 1; !dry && rec.Options.Objective == model.Goodput {
-		t.Short = short(rec)
+		t.Short = b.short(rec)
 		for _, d := range s.Plan.Directions {
-			t.Front = append(t.Front, front(s.Runs, d, rec.Winner.Name)...)
+			t.Front = append(t.Front, b.front(d, rec.Winner.Name)...)
 		}
 	}
 	t.Warnings = s.Warnings
 	if proof != nil {
 		t.prove(*proof, rec.Winner.Name)
 	} else if rec.Reason == "" && len(rec.Inputs) == 1 && s.State == model.SessionDone {
-		t.Plan, t.Rest = dryPlan(s, rec), nil
+		t.Plan, t.Rest = b.dryPlan(rec), nil
 	}
 	t.Next = afterSearch(s, rec)
 	t.Headline = headline(s, rec, t.Proven, proof)
@@ -151,7 +152,7 @@ func measuredOnly(s model.Session, rec tune.Record) string {
 		if _, tuned := look.Reached[d]; !tuned {
 			continue
 		}
-		text := direction(d) + ": "
+		text := b.names.Way(d) + ": "
 		if v, ok := b.medianOf(tune.Baseline, d, rec.Options.Objective); ok {
 			text += amount(rec.Options.Objective, v) + ", "
 		}

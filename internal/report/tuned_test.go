@@ -116,10 +116,10 @@ func TestTunedDryRun(t *testing.T) {
 	mtu.Ask, mtu.Risk = "may cut the connection", "may cut the connection that carries the command"
 	never := fate("tcp.sack", "0", "1", tune.Waiting, 0)
 	never.Refused = "it may not be tried: --never"
-	s := model.Session{State: model.SessionDone}
+	s := model.Session{Far: "root@nas", State: model.SessionDone}
 	s.Plan.Flow.Duration, s.Plan.Flow.Omit = 2*time.Second, 2*time.Second
 	rec := tune.Record{
-		Inputs: []tune.Input{{Look: &tune.Look{Limits: map[model.Direction]string{model.To: "held back by the receive window of the far host"}}}},
+		Inputs: []tune.Input{{Look: &tune.Look{Limits: map[model.Direction]string{model.To: "held back by the receive window of nas"}}}},
 		Ideas: []tune.Fate{mtu, never, fate("tcp.recv_buffer_max", "65536", "262144", tune.Waiting, 100e6),
 			fate("tcp.recv_buffer_max", "65536", "1048576", tune.Waiting, 400e6)},
 	}
@@ -129,8 +129,8 @@ func TestTunedDryRun(t *testing.T) {
 	rec.Ideas = append(rec.Ideas, rest)
 	got := report.BuildTuned(s, rec, nil)
 	want := []string{
-		"1. tcp.recv_buffer_max 64KiB -> 1MiB or 256KiB: would allow 400 Mbit/s; 20 s to 1 min 20 s; harmless; because to the far end it is held back by the receive window of the far host",
-		"2. link.mtu 1500 -> 9000; 20 s to 1 min 20 s; may cut the connection that carries the command, tried last, and only if you agree; because to the far end it is held back by the receive window of the far host",
+		"1. tcp.recv_buffer_max 64KiB -> 1MiB or 256KiB: would allow 400 Mbit/s; 20 s to 1 min 20 s; harmless; because to nas it is held back by the receive window of nas",
+		"2. link.mtu 1500 -> 9000; 20 s to 1 min 20 s; may cut the connection that carries the command, tried last, and only if you agree; because to nas it is held back by the receive window of nas",
 		"3. where that leaves something to gain, several at a time, up to 3 min 20 s for each direction: " + rest.Setting.Name,
 		"not tcp.sack: it may not be tried: --never",
 	}
@@ -146,20 +146,20 @@ func TestTunedSaysWhatIsLeft(t *testing.T) {
 		Options: tune.Options{Objective: model.Goodput, Enough: 0.97}, Winner: won.Setting, Ideas: []tune.Fate{won}, Reason: tune.NothingLeft,
 		Inputs: []tune.Input{{Look: &tune.Look{
 			Reached: map[model.Direction]fact.Of[float64]{model.To: fact.Known(0.61, "test"), model.From: fact.Known(0.98, "test")},
-			Limits:  map[model.Direction]string{model.To: "held back by the receive window of the far host"},
+			Limits:  map[model.Direction]string{model.To: "held back by the receive window of nas"},
 		}}, {Block: 1}},
 	}
 	rec.Winner.Name = "small"
-	s := model.Session{State: model.SessionDone, Plan: model.Plan{Directions: []model.Direction{model.To, model.From}}}
+	s := model.Session{Far: "root@nas", State: model.SessionDone, Plan: model.Plan{Directions: []model.Direction{model.To, model.From}}}
 	for name, v := range map[string][2]float64{"current": {14e6, 0.010}, "small": {58e6, 0.030}, "large": {94e6, 0.095}} {
 		s.Runs = append(s.Runs, model.Run{Setting: name, State: model.RunValid, Flow: model.Flow{Direction: model.To}, Values: []model.Value{
 			{Metric: model.Goodput, Direction: model.To, Value: v[0]}, {Metric: model.LatencyP50, Direction: model.To, Value: v[1]},
 		}})
 	}
 	got := report.BuildTuned(s, rec, nil)
-	must.Same(t, got.Short, []string{"to the far end it reaches 61 % of what the path can carry: held back by the receive window of the far host"})
+	must.Same(t, got.Short, []string{"to nas it reaches 61 % of what the path can carry: held back by the receive window of nas"})
 	if want := []string{
-		"to the far end rate and latency conflict; the choice:", "14 Mbit/s at 10 ms: current", "58 Mbit/s at 30 ms: small (the goal takes it)", "94 Mbit/s at 95 ms: large",
+		"to nas rate and latency conflict; the choice:", "14 Mbit/s at 10 ms: current", "58 Mbit/s at 30 ms: small (the goal takes it)", "94 Mbit/s at 95 ms: large",
 	}; !slices.Equal(got.Front, want) {
 		t.Errorf("%q", got.Front)
 	}

@@ -36,9 +36,9 @@ func (t *Tuned) prove(s model.Session, winner string) {
 			}
 		}
 		parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
-		t.Gains = append(t.Gains, b.label(v.Direction)+": "+strings.Join(parts, "; "))
+		t.Gains = append(t.Gains, b.names.Way(v.Direction)+": "+strings.Join(parts, "; "))
 		if queue := b.fullQueue(v); queue != "" {
-			t.Queues = append(t.Queues, b.label(v.Direction)+": "+queue)
+			t.Queues = append(t.Queues, b.names.Way(v.Direction)+": "+queue)
 		}
 	}
 	if keep := analysis.MayKeep(s.Plan.Decides(), s.Verdicts, winner); Untrustworthy(s) == "" {
@@ -117,7 +117,7 @@ func (b *builder) fullQueue(v model.Verdict) string {
 
 // short says of each direction that stays below its ceiling how much it reaches, and what
 // holds it back, as the last look at the winner found.
-func short(rec tune.Record) []string {
+func (b *builder) short(rec tune.Record) []string {
 	var out []string
 	for _, in := range slices.Backward(rec.Inputs) {
 		if in.Look == nil {
@@ -125,7 +125,7 @@ func short(rec tune.Record) []string {
 		}
 		for _, d := range []model.Direction{model.To, model.From} {
 			if share, known := in.Look.Reached[d].Get(); known && share < rec.Options.Enough {
-				text := fmt.Sprintf("%s it reaches %.0f %% of what the path can carry", direction(d), 100*share)
+				text := fmt.Sprintf("%s it reaches %.0f %% of what the path can carry", b.names.Way(d), 100*share)
 				if why := in.Look.Limits[d]; why != "" {
 					text += ": " + why
 				}
@@ -139,12 +139,12 @@ func short(rec tune.Record) []string {
 
 // front are the settings between which rate and latency leave the choice in a direction,
 // where it makes a difference: the one that the goal takes is named.
-func front(runs []model.Run, d model.Direction, winner string) []string {
-	all := tune.Front(runs, d)
+func (b *builder) front(d model.Direction, winner string) []string {
+	all := tune.Front(b.s.Runs, d)
 	if len(all) < 2 || all[len(all)-1].Latency-all[0].Latency < longQueue || math.Log(all[len(all)-1].Rate/all[0].Rate) < unmoved {
 		return nil
 	}
-	out := []string{direction(d) + " rate and latency conflict; the choice:"}
+	out := []string{b.names.Way(d) + " rate and latency conflict; the choice:"}
 	for _, p := range all {
 		text := fmt.Sprintf("%s at %s: %s", units.BitRate(p.Rate), amount(model.LatencyP50, p.Latency), p.Setting)
 		if p.Setting == winner {
@@ -226,14 +226,14 @@ func notTaken(rec tune.Record, setting string, info metric.Info) []string {
 // dryPlan is what would be tried, in this order: the values of each setting, what the
 // formula says of the best of them, how long it takes, the risk, and the finding that
 // it comes from.
-func dryPlan(s model.Session, rec tune.Record) []string {
+func (b *builder) dryPlan(rec tune.Record) []string {
 	var out []string
 	told := map[string]bool{}
 	look := rec.Inputs[0].Look
 	if look == nil {
 		return nil
 	}
-	least, most := tune.RaceTime(rec.Options, s.Plan.RunLength()+time.Second)
+	least, most := tune.RaceTime(rec.Options, b.s.Plan.RunLength()+time.Second)
 	for _, risky := range []bool{false, true} { // what has to be asked for comes last
 		for _, f := range rec.Ideas {
 			key := string(f.Direction) + f.Levels
@@ -254,12 +254,12 @@ func dryPlan(s model.Session, rec tune.Record) []string {
 				text += ", tried last, and only if you agree"
 			}
 			if why := look.Limits[f.Direction]; why != "" {
-				text += fmt.Sprintf("; because %s it is %s", direction(f.Direction), why)
+				text += fmt.Sprintf("; because %s it is %s", b.names.Way(f.Direction), why)
 			}
 			out = append(out, text)
 		}
 	}
-	if line := dryScreen(s, look.Rest); line != "" {
+	if line := dryScreen(*b.s, look.Rest); line != "" {
 		out = append(out, fmt.Sprintf("%d. %s", len(out)+1, line))
 	}
 	for _, f := range rec.Ideas {
@@ -306,12 +306,4 @@ func shown(f tune.Fate, value string) string {
 	c := f.Candidate
 	c.Setting.Assignments = []model.Assignment{{Knob: f.Setting.Assignments[0].Knob, Value: value}}
 	return c.Text()
-}
-
-// direction names a direction without the hosts.
-func direction(d model.Direction) string {
-	if d == model.From {
-		return "from the far end"
-	}
-	return "to the far end"
 }

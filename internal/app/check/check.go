@@ -248,7 +248,7 @@ func owns(ctx context.Context, env app.Env, e *reach.Ends) []model.Own {
 			out = append(out, model.Own{Host: h, Rate: fact.Unknown[units.BitRate]("not visible: " + e.Foreign() + " does not do that")})
 			continue
 		}
-		env.Observe(app.Looking{At: "what " + e.Client(h).Name() + " moves to itself"})
+		env.Observe(app.Looking{At: "what " + e.Names().Of(h) + " moves to itself"})
 		rate, err := own(ctx, env, e, h)
 		known := fact.Known(rate, "one stream to itself")
 		if err != nil {

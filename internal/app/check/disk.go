@@ -35,7 +35,7 @@ func disks(ctx context.Context, env app.Env, e *reach.Ends) []model.Disk {
 			out = append(out, d)
 			continue
 		}
-		env.Observe(app.Looking{At: "the disk of " + e.Client(h).Name()})
+		env.Observe(app.Looking{At: "the disk of " + e.Names().Of(h)})
 		d.Write = disk(ctx, e, h, files.Params{Mode: files.Write, Sink: files.OnDisk, Direct: true, Sync: true})
 		d.Read = disk(ctx, e, h, files.Params{Mode: files.Read, Source: files.OnDisk, Direct: true})
 		out = append(out, d)

@@ -124,6 +124,12 @@ func (e *Ends) Foreign() string {
 	return e.foreign.String()
 }
 
+// Names are what people call the ends.
+func (e *Ends) Names() model.Names {
+	s := model.Session{Near: e.NearText, Far: e.FarText, Hosts: e.Hosts}
+	return s.Names()
+}
+
 // Client returns the session with a host, nil where there is none.
 func (e *Ends) Client(h model.Host) *session.Client {
 	if h == model.Far {

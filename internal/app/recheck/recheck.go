@@ -90,19 +90,13 @@ func OfHost(ctx context.Context, e *reach.Ends, side model.Host) ([]fingerprint.
 	return keep.Standing(records, side), nil
 }
 
-// called is what a person calls a host: by its side too, where both have one name.
-func called(host, peer model.HostFacts) string {
-	if host.Name == peer.Name {
-		return fmt.Sprintf("%s (%s)", host.Name, host.Host)
-	}
-	return host.Name
-}
-
 // Alone says of a host without a session to its peer how what is kept there stands.
 func Alone(kept []fingerprint.Kept, f model.HostFacts, name string) []Setting {
 	var all []Setting
 	for _, k := range kept {
-		all = append(all, Setting{Standing: k.Look(fingerprint.TakeAlone(f, k.Proof.Print)), Side: f.Host, Host: name})
+		one := Setting{Standing: k.Look(fingerprint.TakeAlone(f, k.Proof.Print)), Side: f.Host, Host: name}
+		fingerprint.Name(one.Changes, model.Names{Near: name, Far: model.EndName(k.Proof.Far)})
+		all = append(all, one)
 	}
 	return all
 }
@@ -121,7 +115,8 @@ func Do(ctx context.Context, env app.Env, e *reach.Ends, st Store, kept []finger
 		if side == "" {
 			one.Side = k.Proof.Side
 		}
-		one.Host = called(e.Host(one.Side).Facts, e.Host(one.Side.Other()).Facts)
+		fingerprint.Name(one.Changes, e.Names())
+		one.Host = e.Names().Of(one.Side)
 		all = append(all, one)
 	}
 	if r.Look {
@@ -140,7 +135,7 @@ func Do(ctx context.Context, env app.Env, e *reach.Ends, st Store, kept []finger
 		if s.ID == "" || !trial.Measured(s) {
 			return all, err
 		}
-		fill(all[i:], p, &s, e.Hosts)
+		fill(all[i:], p, &s)
 		if err != nil {
 			return all, err
 		}
@@ -229,9 +224,9 @@ func mayTry(ctx context.Context, env app.Env, list []model.Assignment, r Request
 }
 
 // fill says of the settings that a session measured how they stand by it.
-func fill(all []Setting, p fingerprint.Proof, s *model.Session, hosts []model.HostFacts) {
+func fill(all []Setting, p fingerprint.Proof, s *model.Session) {
 	again, _ := fingerprint.Prove(s, Kept)
-	now := fingerprint.Take(hosts, fact.Unknown[time.Duration]("not measured"))
+	now := fingerprint.Take(s.Hosts, fact.Unknown[time.Duration]("not measured"))
 	if rtt, ok := again.Print[fingerprint.RoundTrip]; ok {
 		now[fingerprint.RoundTrip] = rtt
 	}
@@ -243,6 +238,7 @@ func fill(all []Setting, p fingerprint.Proof, s *model.Session, hosts []model.Ho
 		}
 		one.State, one.Measured, one.Gain = state, s.ID, gains(s)
 		one.Changes = one.Kept.Proof.Print.Changes(now)
+		fingerprint.Name(one.Changes, s.Names())
 		for _, b := range p.Before {
 			if b.Host == one.Side && b.Knob == one.Knob {
 				one.Before = b.Value

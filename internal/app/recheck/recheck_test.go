@@ -112,7 +112,7 @@ func TestLookMeasuresNothing(t *testing.T) {
 	s := look()
 	must.True(t, s.State == fingerprint.Proven && s.Side == model.Far, "%+v", s)
 	kept[0].Proof.Print["far.mtu"] = "9000"
-	if s := look(); s.String() != "unproven since MTU 9000 -> 1500 at the far end" {
+	if s := look(); s.String() != "unproven since MTU 9000 -> 1500 at far" {
 		t.Errorf("%s", s.Standing)
 	}
 	must.Len(t, apptest.Told[app.TrialBegan](p), 0, "it measured")

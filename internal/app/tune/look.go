@@ -165,15 +165,7 @@ func (s *steer) hopeless(d model.Direction, runs []model.Run, said string) error
 	if why == "" {
 		return errors.New(said)
 	}
-	return app.WithHint(fmt.Errorf("nothing can be tuned %s: %s", direction(d), why), "linerate check %s says which packets pass", s.ends.FarText)
-}
-
-// direction names a direction for people.
-func direction(d model.Direction) string {
-	if d == model.From {
-		return "from the far end"
-	}
-	return "to the far end"
+	return app.WithHint(fmt.Errorf("nothing can be tuned %s: %s", s.trial.Session.Names().Way(d), why), "linerate check %s says which packets pass", s.ends.FarText)
 }
 
 // limitsOf says what holds each direction of a session back: its first finding.
@@ -181,9 +173,7 @@ func limitsOf(s *model.Session) map[model.Direction]string {
 	out := map[model.Direction]string{}
 	for _, f := range s.Findings {
 		if _, has := out[f.Direction]; !has && f.Kind != model.FindingBeside {
-			out[f.Direction] = diagnose.Sentence(f, func(h model.Host) string {
-				return map[model.Host]string{model.Near: "the near host", model.Far: "the far host"}[h]
-			})
+			out[f.Direction] = diagnose.Sentence(f, s.Names().Of)
 		}
 	}
 	return out

@@ -75,7 +75,7 @@ func Work(s *model.Session, d model.Direction, h model.Host) string {
 		return ""
 	}
 	facts, _ := s.Facts(h)
-	text := fmt.Sprintf("each Gbit costs the %s host %s of processor time", map[model.Host]string{model.Near: "near", model.Far: "far"}[h], took(cost))
+	text := fmt.Sprintf("each Gbit costs %s %s of processor time", s.Names().Of(h), took(cost))
 	if mtu, ok := facts.MTU.Get(); ok {
 		text += fmt.Sprintf(", with an MTU of %d", mtu)
 	}

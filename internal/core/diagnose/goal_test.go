@@ -74,6 +74,6 @@ func TestWaiting(t *testing.T) {
 	}
 	_, text := Waiting(loadedRun(0.021, 0, 0), model.From)
 	must.True(t, text == "", "a direction without a run: %q", text)
-	must.Equal(t, Work(loadedRun(0.4, 0, 0), model.To, model.Far), "each Gbit costs the far host 420 ms of processor time, with an MTU of 1500")
+	must.Equal(t, Work(loadedRun(0.4, 0, 0), model.To, model.Far), "each Gbit costs far 420 ms of processor time, with an MTU of 1500")
 	must.Equal(t, Work(loadedRun(0.4, 0, 0), model.To, model.Near), "")
 }

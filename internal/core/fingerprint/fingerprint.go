@@ -63,6 +63,7 @@ type Change struct {
 	Key Key    `json:"key"`
 	Was string `json:"was"`
 	Now string `json:"now"`
+	At  string `json:"-"` // what people call the end; "" for its side
 }
 
 // parts returns the parts of an end in the order in which people are told of them.
@@ -223,7 +224,7 @@ func (p Print) Changes(now Print) []Change {
 		if !known || !seen || was == is || k == RoundTrip && sameTrip(was, is) {
 			continue
 		}
-		all = append(all, Change{k, was, is})
+		all = append(all, Change{Key: k, Was: was, Now: is})
 	}
 	return all
 }
@@ -245,7 +246,15 @@ func (c Change) String() string {
 	if c.Key == RoundTrip {
 		return fmt.Sprintf("round trip %s -> %s", c.Was, c.Now)
 	}
-	return fmt.Sprintf("%s %s -> %s at the %s end", strings.ReplaceAll(part, "mtu", "MTU"), c.Was, c.Now, end)
+	return fmt.Sprintf("%s %s -> %s at %s", strings.ReplaceAll(part, "mtu", "MTU"), c.Was, c.Now, cmp.Or(c.At, "the "+end+" end"))
+}
+
+// Name gives changes the names of the ends that they are of.
+func Name(changes []Change, n model.Names) {
+	for i := range changes {
+		side, _, _ := strings.Cut(string(changes[i].Key), ".")
+		changes[i].At = n.Of(model.Host(side))
+	}
 }
 
 // Since says changes in one line, "" for none.

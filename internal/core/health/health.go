@@ -72,18 +72,7 @@ type judge struct{ s *model.Session }
 
 // name is what people call a host.
 func (j judge) name(h model.Host) string {
-	near, _ := j.s.Facts(model.Near)
-	far, _ := j.s.Facts(model.Far)
-	f, ok := j.s.Facts(h)
-	switch {
-	case !ok || f.Name == "":
-		return "the " + string(h) + " host"
-	case near.Name != far.Name:
-		return f.Name
-	case h == model.Near:
-		return f.Name + " (near)"
-	}
-	return f.Name + " (far)"
+	return j.s.Names().Of(h)
 }
 
 // single is the run of one stream in direction d, done or tried.

@@ -292,7 +292,7 @@ func busses(s *model.Session, p packet) []Limit {
 		}
 		share := float64(payload) / float64(p.wire.MTU+macBytes)
 		out = append(out, Limit{
-			Name: "bus of " + cmp.Or(f.Name, "the "+string(f.Host)+" host"), Rate: allows * units.BitRate(share),
+			Name: "bus of " + s.Names().Of(f.Host), Rate: allows * units.BitRate(share),
 			Source: fmt.Sprintf("%s (%s), before the headers of the bus", allows, f.NICs[0].Bus.Allows.Source()),
 		})
 	}

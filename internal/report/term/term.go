@@ -147,7 +147,7 @@ func (p *printer) header(d report.Document) {
 	} else {
 		path = append(path, "link rate unknown")
 	}
-	path = append(path, mtus(h.NearMTU, h.FarMTU))
+	path = append(path, mtus(h))
 	if v, ok := h.RTT.Get(); ok {
 		path = append(path, "RTT "+units.FormatDuration(v))
 	}
@@ -219,19 +219,19 @@ func algorithms(d report.Document) string {
 	case nearKnown && farKnown && near == far:
 		parts = append(parts, "qdisc "+clean(near)+" both ends")
 	case nearKnown && farKnown:
-		parts = append(parts, "qdisc "+clean(near)+" near, "+clean(far)+" far")
+		parts = append(parts, "qdisc "+clean(near)+" "+clean(d.Header.Near)+", "+clean(far)+" "+clean(d.Header.Far))
 	case nearKnown:
-		parts = append(parts, "qdisc "+clean(near)+" near")
+		parts = append(parts, "qdisc "+clean(near)+" "+clean(d.Header.Near))
 	case farKnown:
-		parts = append(parts, "qdisc "+clean(far)+" far")
+		parts = append(parts, "qdisc "+clean(far)+" "+clean(d.Header.Far))
 	}
 	return strings.Join(parts, "; ")
 }
 
 // mtus says what the two ends use.
-func mtus(near, far fact.Of[int]) string {
-	a, aKnown := near.Get()
-	b, bKnown := far.Get()
+func mtus(h report.Header) string {
+	a, aKnown := h.NearMTU.Get()
+	b, bKnown := h.FarMTU.Get()
 	switch {
 	case !aKnown && !bKnown:
 		return "MTU unknown"
@@ -244,7 +244,7 @@ func mtus(near, far fact.Of[int]) string {
 		}
 		return fmt.Sprint(v)
 	}
-	return fmt.Sprintf("MTU %s near, %s far", show(a, aKnown), show(b, bKnown))
+	return fmt.Sprintf("MTU %s %s, %s %s", show(a, aKnown), clean(h.Near), show(b, bKnown), clean(h.Far))
 }
 
 func (p *printer) lines(d report.Document) {

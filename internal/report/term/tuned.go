@@ -72,7 +72,7 @@ func (p *printer) bars(all []report.Measured) {
 
 // Searched returns what is new in a search for settings, as lines: what comes next,
 // and what became of each idea. told is what was said already, and is added to.
-func Searched(step tune.Step, rec tune.Record, told map[string]bool) []string {
+func Searched(step tune.Step, rec tune.Record, names model.Names, told map[string]bool) []string {
 	var out []string
 	say := func(key, text string) {
 		if !told[key] {
@@ -85,55 +85,47 @@ func Searched(step tune.Step, rec tune.Record, told map[string]bool) []string {
 			say(string(f.State)+f.Setting.Name, report.Fate(f, metric.Describe(rec.Options.Objective)))
 		}
 	}
-	names := make([]string, len(step.Settings))
+	settings := make([]string, len(step.Settings))
 	for i, s := range step.Settings {
-		names[i] = s.Name
+		settings[i] = s.Name
 	}
-	list := strings.Join(names, ", ")
+	list := strings.Join(settings, ", ")
 	if n := len(rec.Inputs); n > 0 && rec.Inputs[n-1].Look != nil {
-		for _, line := range limits(*rec.Inputs[n-1].Look, rec.Options.Objective) {
+		for _, line := range limits(*rec.Inputs[n-1].Look, names, rec.Options.Objective) {
 			say(fmt.Sprintf("limit %d %s", n, line), line)
 		}
 	}
 	switch step.Kind {
 	case tune.KindRace:
-		say("race"+list, fmt.Sprintf("trying %s: %s", arrowTo(step.Direction), strings.Join(names[1:], ", ")))
+		say("race"+list, fmt.Sprintf("trying %s: %s", names.Way(step.Direction), strings.Join(settings[1:], ", ")))
 	case tune.KindScreen:
-		say("screen"+string(step.Direction), fmt.Sprintf("trying %s what no finding names, several at a time", arrowTo(step.Direction)))
+		say("screen"+string(step.Direction), fmt.Sprintf("trying %s what no finding names, several at a time", names.Way(step.Direction)))
 	case tune.KindTrim:
 		say("trim"+list, "is all of it needed?")
 	case tune.KindPlateau:
-		say("plateau"+list, "would less do: "+strings.Join(names[1:], ", "))
+		say("plateau"+list, "would less do: "+strings.Join(settings[1:], ", "))
 	case tune.KindConfirm:
-		say("confirm", "proving in fresh blocks: "+names[1])
+		say("confirm", "proving in fresh blocks: "+settings[1])
 	case tune.KindLook, tune.KindAsk, tune.KindEnd:
 	}
 	return out
 }
 
-// limits says what a look found of each direction: "to the far end, 14 % of the ceiling:
-// held back by the receive window of the far host: …"; where something else than the
+// limits says what a look found of each direction: "to nas, 14 % of the ceiling:
+// held back by the receive window of nas: …"; where something else than the
 // rate decides, the sentence has its own numbers.
-func limits(l tune.Look, objective model.Metric) []string {
+func limits(l tune.Look, names model.Names, objective model.Metric) []string {
 	var out []string
 	for _, d := range []model.Direction{model.To, model.From} {
 		why := l.Limits[d]
 		if why == "" {
 			continue
 		}
-		where := arrowTo(d)
+		where := names.Way(d)
 		if share, ok := l.Reached[d].Get(); ok && objective == model.Goodput {
 			where += fmt.Sprintf(", %.0f %% of the ceiling", 100*share)
 		}
 		out = append(out, where+": "+why)
 	}
 	return out
-}
-
-// arrowTo names a direction that is measured alone.
-func arrowTo(d model.Direction) string {
-	if d == model.From {
-		return "from the far end"
-	}
-	return "to the far end"
 }

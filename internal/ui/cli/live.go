@@ -29,6 +29,7 @@ type live struct {
 	terminal bool
 	plan     model.Plan
 	kind     model.Kind
+	names    model.Names
 	whole    *uilive.State // all that is known of the session
 	stop     chan struct{}
 	done     chan struct{}
@@ -64,14 +65,14 @@ const (
 
 func (a *console) newLive(s model.Session) *live {
 	l := &live{
-		app: a, quiet: a.quiet, terminal: a.ErrTerminal && a.Getenv("TERM") != "dumb", kind: s.Kind, plan: s.Plan,
+		app: a, quiet: a.quiet, terminal: a.ErrTerminal && a.Getenv("TERM") != "dumb", kind: s.Kind, plan: s.Plan, names: s.Names(),
 		stop: make(chan struct{}), done: make(chan struct{}), news: make(chan struct{}, 1), decided: map[string]bool{}, told: map[string]bool{},
 	}
 	l.state.MaxBlocks = len(s.Plan.Order)
 	if s.Kind == model.KindCheck {
 		l.state.Unit = "step" // which differ from each other, as blocks do not
 	}
-	l.whole = uilive.New(s, uilive.Names{Near: hostName(s, model.Near, s.Far), Far: hostName(s, model.Far, s.Far)}, a.Now)
+	l.whole = uilive.New(s, a.Now)
 	switch {
 	case s.Kind == model.KindTune:
 		a.search = l.whole
@@ -79,8 +80,7 @@ func (a *console) newLive(s model.Session) *live {
 		l.whole.Follow(a.search)
 	}
 	if l.intervals = a.intervals; l.intervals != nil {
-		far := s.Far
-		l.intervals.Name = func(h model.Host) string { return hostName(s, h, far) }
+		l.intervals.Name = l.names.Of
 	}
 	if l.quiet && l.intervals == nil {
 		close(l.done)
@@ -206,7 +206,7 @@ func (l *live) observe(e app.Event) {
 	}
 	switch e := e.(type) {
 	case app.RunBegan:
-		s.Run, s.Setting, s.Direction, s.Phase = e.Position, e.Setting, arrow(e.Direction), "preparing"
+		s.Run, s.Setting, s.Direction, s.Phase = e.Position, e.Setting, l.names.Arrow(e.Direction), "preparing"
 		s.Rate = fact.Unknown[units.BitRate]("no interval yet")
 		if l.intervals != nil {
 			l.intervals.Begin()
@@ -254,7 +254,7 @@ func (l *live) sample(ev app.Sampled) {
 
 // searched says how a search for settings goes on: what was learnt, what is in play.
 func (l *live) searched(ev app.Searched) {
-	for _, text := range term.Searched(ev.Step, ev.Record, l.told) {
+	for _, text := range term.Searched(ev.Step, ev.Record, l.names, l.told) {
 		l.line(text)
 	}
 	left := units.FormatDuration(ev.Left.Round(time.Second))
@@ -315,7 +315,7 @@ func (l *live) blockEnded(ev app.BlockEnded) {
 }
 
 func (l *live) standings(all []report.Standing) {
-	for _, text := range term.Standings(all, arrow, max(40, l.app.Width())) {
+	for _, text := range term.Standings(all, l.names.Arrow, max(40, l.app.Width())) {
 		l.line(text)
 	}
 }
@@ -331,29 +331,5 @@ func (l *live) evidence(ev app.BlockEnded) {
 		if e := v.Evidence; e != nil && *e > s.Evidence.Or(0) {
 			s.Evidence, s.Comparison, s.EnoughIs = fact.Known(*e, "sign evidence"), v.Setting, ev.Result.Enough
 		}
-	}
-}
-
-// hostName is what an end of a session calls itself, or how it is reached.
-func hostName(s model.Session, h model.Host, far string) string {
-	for _, f := range s.Hosts {
-		if f.Host == h && f.Name != "" {
-			return f.Name
-		}
-	}
-	if h == model.Far {
-		return far
-	}
-	return s.Near
-}
-
-func arrow(d model.Direction) string {
-	switch d {
-	case model.From:
-		return "far -> near"
-	case model.Both:
-		return "near <-> far"
-	default:
-		return "near -> far"
 	}
 }

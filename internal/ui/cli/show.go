@@ -186,12 +186,16 @@ func (a *console) compare(ctx context.Context, refA, refB string) error {
 		Text:   "the two have no setting in common that both measured",
 		Next:   report.Step{What: "see the second one", Command: "linerate show " + sb.ID + a.storeFlag()},
 	}
+	names := sa.Names()
+	if sb.Names() != names {
+		names = model.Names{Near: string(model.Near), Far: string(model.Far)}
+	}
 	for _, r := range rows {
 		change := "-"
 		if r.Change != nil {
 			change, c.Text = fmt.Sprintf("%+.2f %%", *r.Change), "no verdict: "+noVerdict
 		}
-		c.Rows = append(c.Rows, []string{r.Setting, arrow(r.Direction), medianText(r.A), countText(r.A), medianText(r.B), countText(r.B), change})
+		c.Rows = append(c.Rows, []string{r.Setting, names.Arrow(r.Direction), medianText(r.A), countText(r.A), medianText(r.B), countText(r.B), change})
 	}
 	return term.RenderCompared(a.Out, c, a.termOptions())
 }

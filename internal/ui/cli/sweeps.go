@@ -11,7 +11,6 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/sweep"
 	"linerate/internal/report"
@@ -27,7 +26,7 @@ type oneSweep struct {
 
 // name tells the sweep from the others.
 func (s oneSweep) name() string {
-	name := plan.EndName(s.far.Text)
+	name := model.EndName(s.far.Text)
 	if s.plan.Baseline != trial.Current {
 		name += " " + s.plan.Baseline
 	}

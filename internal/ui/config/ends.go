@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
-	"linerate/internal/core/plan"
 )
 
 // splitEnds joins what belongs to one far end again: a lab has commas of its own, and
@@ -38,7 +37,7 @@ func (r *reader) ends(path string, f *Factor) {
 	for i := range f.Levels {
 		l := &f.Levels[i]
 		f.Targets[l.Value], l.Text = l.Text, l.Value
-		names = append(names, plan.EndName(l.Value))
+		names = append(names, model.EndName(l.Value))
 	}
 	for i, name := range names {
 		if name != "" && slices.Index(names, name) == i && !slices.Contains(names[i+1:], name) {

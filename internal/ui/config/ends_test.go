@@ -30,7 +30,7 @@ func TestFarEndsOfAFlag(t *testing.T) {
 	for _, l := range f.Levels {
 		names, values = append(names, l.Text), append(values, l.Value)
 	}
-	want := []string{"nas", "lab:rate=1gbit,rtt=2ms,to.loss=1%", "root@pi", "10.0.0.7", "10.0.0.8", "exec:10.0.0.9 a", "exec:10.0.0.9 b"}
+	want := []string{"nas", "lab:rate=1gbit,rtt=2ms,to.loss=1%", "pi", "10.0.0.7", "10.0.0.8", "exec:10.0.0.9 a", "exec:10.0.0.9 b"}
 	must.True(t, slices.Equal(names, want), "names %q, want %q", names, want)
 	if values[3] != "linerate://PIN@10.0.0.7:5299" || f.Targets[values[3]] != "linerate://PIN.secret@10.0.0.7:5299" {
 		t.Errorf("%q is opened with %q", values[3], f.Targets[values[3]])

@@ -45,7 +45,7 @@ type State struct {
 	began time.Time
 
 	session model.Session
-	names   Names
+	names   model.Names
 	at      app.Progress
 	heard   time.Time // when at was
 	phase   string
@@ -92,12 +92,9 @@ type evidence struct {
 	has, decides float64
 }
 
-// Names are what the two ends are called.
-type Names struct{ Near, Far string }
-
 // New returns the state of a session that begins.
-func New(s model.Session, names Names, now func() time.Time) *State {
-	t := &State{now: now, began: now(), heard: now(), session: s, names: names, phase: "beginning", command: string(s.Kind)}
+func New(s model.Session, now func() time.Time) *State {
+	t := &State{now: now, began: now(), heard: now(), session: s, names: s.Names(), phase: "beginning", command: string(s.Kind)}
 	if s.Kind == model.KindTune {
 		t.stage = "search"
 	}

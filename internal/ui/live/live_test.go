@@ -29,7 +29,6 @@ type clock struct{ time.Time }
 func (c *clock) now() time.Time         { return c.Time }
 func (c *clock) passes(d time.Duration) { c.Time = c.Add(d) }
 func newClock() *clock                  { return &clock{time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)} }
-func names() Names                      { return Names{"desk", "nas"} }
 func at(block, position int) app.Progress {
 	return app.Progress{Block: block, MaxBlocks: 20, Position: position, RunsInBlock: 4}
 }
@@ -46,7 +45,7 @@ func experiment() model.Session {
 	for range 20 {
 		p.Order = append(p.Order, []string{"current", "64KiB", "1MiB", "4MiB"})
 	}
-	return model.Session{Kind: model.KindRun, Title: "buffers of the nas", Plan: p}
+	return model.Session{Near: "desk", Far: "root@nas", Kind: model.KindRun, Title: "buffers of the nas", Plan: p}
 }
 
 // interval is what both ends tell of a second.
@@ -61,7 +60,7 @@ func interval(d model.Direction, rate, trip float64) app.Sampled {
 
 // inBlock6 is an experiment after five blocks, in a run.
 func inBlock6(c *clock) *State {
-	t := New(experiment(), names(), c.now)
+	t := New(experiment(), c.now)
 	seven, three := 7.0, 3.0
 	verdict := func(setting string, d model.Direction, o model.Outcome, e *float64, low, estimate, high model.Bound) model.Verdict {
 		return model.Verdict{Setting: setting, Direction: d, Metric: model.Goodput, Outcome: o, Blocks: 5, Estimate: float64(estimate), Interval: model.Interval{Low: low, High: high}, Evidence: e}
@@ -102,7 +101,7 @@ func paused(c *clock, still ...string) *State {
 }
 
 func searching(c *clock) *State {
-	t := New(model.Session{Kind: model.KindTune, Plan: model.Plan{Baseline: "current", Directions: []model.Direction{model.To}, Settings: []model.Setting{{Name: "current"}}}}, names(), c.now)
+	t := New(model.Session{Near: "desk", Far: "root@nas", Kind: model.KindTune, Plan: model.Plan{Baseline: "current", Directions: []model.Direction{model.To}, Settings: []model.Setting{{Name: "current"}}}}, c.now)
 	idea := func(name string, s tune.State, blocks int, gain model.Bound) tune.Fate {
 		return tune.Fate{Idea: tune.Idea{Candidate: candidate.Candidate{Setting: model.Setting{Name: name}}}, State: s, Blocks: blocks, Gain: gain}
 	}
@@ -116,13 +115,13 @@ func searching(c *clock) *State {
 }
 
 func checking(c *clock) *State {
-	s := model.Session{Kind: model.KindCheck, Plan: model.Plan{Settings: []model.Setting{{Name: "current"}}}}
+	s := model.Session{Near: "desk", Far: "root@nas", Kind: model.KindCheck, Plan: model.Plan{Settings: []model.Setting{{Name: "current"}}}}
 	for _, name := range []string{"tcp-to", "tcp-from", "udp-to"} {
 		s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: name})
 		s.Plan.Tests = append(s.Plan.Tests, model.Test{Name: name, Flow: model.Flow{Direction: model.To}})
 	}
 	s.Plan.Tests[1].Flow.Direction = model.From
-	t := New(s, names(), c.now)
+	t := New(s, c.now)
 	t.Observe(app.RunEnded{Run: model.Run{Number: 1, Setting: "tcp-to", State: model.RunValid, Flow: s.Plan.Tests[0].Flow, Values: []model.Value{
 		{Direction: model.To, Metric: model.Goodput, Value: 941.5e6}, {Direction: model.To, Metric: model.LatencyP50, Value: 0.00123456},
 	}}})
@@ -154,7 +153,7 @@ func TestGolden(t *testing.T) {
 		"tune":           {searching, Size{80, 24}},
 		"proof":          {proving, Size{80, 24}},
 		"check":          {checking, Size{80, 24}},
-		"begin":          {func(c *clock) *State { return New(experiment(), names(), c.now) }, Size{80, 24}},
+		"begin":          {func(c *clock) *State { return New(experiment(), c.now) }, Size{80, 24}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.of(newClock()).View(c.size)
@@ -194,8 +193,8 @@ func TestNothingForeign(t *testing.T) {
 	c := newClock()
 	s := experiment()
 	bad := "a\x1b[2Jb\nc"
-	s.Title, s.Plan.Settings[1].Name = bad, bad
-	st := New(s, Names{bad, bad}, c.now)
+	s.Title, s.Plan.Settings[1].Name, s.Near, s.Far = bad, bad, bad, bad
+	st := New(s, c.now)
 	st.Say(bad)
 	st.Observe(app.RunBegan{Progress: app.Progress{Setting: bad, Direction: model.To}})
 	st.Observe(app.RunEnded{Run: model.Run{State: model.RunInvalid, Setting: bad, Reason: bad}})
@@ -225,7 +224,7 @@ func TestPause(t *testing.T) {
 // TestRates: the receiver's rate takes the place of what its sender said, and the round
 // trip of probes that of the kernel.
 func TestRates(t *testing.T) {
-	s := New(experiment(), names(), newClock().now)
+	s := New(experiment(), newClock().now)
 	tell := func(host model.Host, m model.Metric, v float64) {
 		s.Observe(app.Sampled{Host: host, Samples: []model.Sample{{Host: host, Direction: model.To, Metric: m, Value: v, Length: time.Second}}})
 	}
@@ -277,7 +276,7 @@ func TestWarmUp(t *testing.T) {
 	} {
 		session := experiment()
 		session.Plan.Flow.Omit = c.omit
-		state := New(session, names(), newClock().now)
+		state := New(session, newClock().now)
 		state.Observe(app.Sampled{Samples: []model.Sample{{
 			Host: model.To.Receiver(), Direction: model.To, Metric: model.Goodput, Start: c.start, Length: c.length, Omitted: c.omitted, Value: 1e6,
 		}}})
@@ -309,7 +308,7 @@ func ExampleState() {
 // TestShareNeverFalls: more to do than was expected does not take back what is done.
 func TestShareNeverFalls(t *testing.T) {
 	c := newClock()
-	s := New(experiment(), names(), c.now)
+	s := New(experiment(), c.now)
 	last := 0.0
 	for _, p := range []struct{ elapsed, left time.Duration }{{time.Minute, 3 * time.Minute}, {2 * time.Minute, 10 * time.Minute}, {4 * time.Minute, 4 * time.Minute}, {4 * time.Minute, 9 * time.Minute}} {
 		s.Observe(app.RunBegan{Progress: app.Progress{Elapsed: p.elapsed, AtMost: p.left}})
@@ -332,7 +331,7 @@ func proving(c *clock) *State {
 			Setting: setting, State: model.RunValid, Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: rate}},
 		}})
 	}
-	t := New(experiment(), names(), c.now)
+	t := New(experiment(), c.now)
 	t.Follow(search)
 	p := at(1, 1)
 	p.Setting, p.Direction, p.AtMost = "current", model.To, 40*time.Second
@@ -352,7 +351,7 @@ func TestOneWhole(t *testing.T) {
 	elapsed, left, about := s.Clock()
 	must.True(t, elapsed == 83*time.Second && left == 37*time.Second && about, "search: %s passed, %s left, about %v", elapsed, left, about)
 	before := share(s)
-	proof := New(experiment(), names(), c.now)
+	proof := New(experiment(), c.now)
 	proof.Follow(s)
 	proof.Observe(app.RunBegan{Progress: app.Progress{Block: 1, MaxBlocks: 12, AtMost: 40 * time.Second}})
 	if elapsed, left, about := proof.Clock(); elapsed != 83*time.Second || left != 40*time.Second || about {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 )
 
 // Now is how the present run goes on, or went if it was the last: what one process of
@@ -19,6 +20,7 @@ type Now struct {
 // present one is over.
 type WayNow struct {
 	Direction model.Direction `json:"direction"`
+	Name      string          `json:"name"`  // "to nas"
 	Rates     []Point         `json:"rates"` // bit/s
 	Trips     []Point         `json:"trips"` // seconds, there and back
 }
@@ -46,6 +48,7 @@ func (t *State) Now() Now {
 	for _, w := range t.ways {
 		if len(w.tells.Rates)+len(w.tells.Trips) > 0 {
 			one := w.tells
+			one.Name = plain.Line(t.names.Way(w.direction))
 			one.Rates, one.Trips = slices.Clone(one.Rates), slices.Clone(one.Trips)
 			n.Ways = append(n.Ways, one)
 		}

@@ -129,7 +129,7 @@ func shorter(table []line, room int) []line {
 // head says what is done, how far it is, and how long it may take.
 func (t *State) head(width int) []line {
 	s := t.session
-	what := line{{bold, "linerate " + plain.Line(t.command)}, {normal, "  " + plain.Line(t.names.Near+" -> "+t.names.Far)}}
+	what := line{{bold, "linerate " + plain.Line(t.command)}, {normal, "  " + plain.Line(t.names.Arrow(model.To))}}
 	passed := text(normal, units.FormatDuration(t.now().Sub(t.began).Truncate(time.Second)))
 	if title := text(dim, "  "+s.Title); s.Title != "" && what.columns()+title.columns()+2+passed.columns() <= width {
 		what = append(what, title...)
@@ -242,7 +242,7 @@ func (t *State) traffic(size Size) []line {
 	names := make([]string, len(t.ways))
 	longest := 0
 	for i, l := range t.ways {
-		names[i] = string(l.direction) + " " + plain.Line(t.names.Far)
+		names[i] = plain.Line(t.names.Way(l.direction))
 		longest = max(longest, utf8.RuneCountInString(names[i]))
 	}
 	longest = min(longest, max(6, width/4))

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/report/plot"
 	"linerate/internal/ui/live"
@@ -36,7 +35,7 @@ func (s *Server) nowPart(id string) (string, error) {
 		p.What += ", " + n.Setting
 	}
 	for _, w := range n.Ways {
-		one := presentWay{Name: wayName(w.Direction), Rate: "-", Trip: "-"}
+		one := presentWay{Name: w.Name, Rate: "-", Trip: "-"}
 		if r := w.Rates; len(r) > 0 {
 			one.Rate = units.BitRate(r[len(r)-1].Value).String()
 		}
@@ -52,8 +51,6 @@ func (s *Server) nowPart(id string) (string, error) {
 	return render("now", p)
 }
 
-func wayName(d model.Direction) string { return string(d) + " the far end" }
-
 // nowFigure draws rates and round trips of the run as far as it is; false where there are
 // not two of them yet.
 func nowFigure(n live.Now, what string) (plot.Figure, bool) {
@@ -65,11 +62,11 @@ func nowFigure(n live.Now, what string) (plot.Figure, bool) {
 		if len(w.Rates) < 2 {
 			continue
 		}
-		rates.Lines = append(rates.Lines, drawn(wayName(w.Direction), w.Rates))
-		said = append(said, wayName(w.Direction)+": "+units.BitRate(w.Rates[len(w.Rates)-1].Value).String()+" in the last interval")
+		rates.Lines = append(rates.Lines, drawn(w.Name, w.Rates))
+		said = append(said, w.Name+": "+units.BitRate(w.Rates[len(w.Rates)-1].Value).String()+" in the last interval")
 		trip := plot.Line{} // nothing drawn, so that the lines of both drawings look alike
 		if len(w.Trips) > 1 {
-			trip, timed = drawn(wayName(w.Direction), w.Trips), true
+			trip, timed = drawn(w.Name, w.Trips), true
 		}
 		trips.Lines = append(trips.Lines, trip)
 	}
