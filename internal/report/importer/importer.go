@@ -227,6 +227,9 @@ func nearest(text string) string {
 				lacks = append(lacks, strconv.Quote(mark))
 			}
 		}
+		if len(lacks) == 0 {
+			lacks = []string{"lines that begin as those of its own"}
+		}
 		all = append(all, guess{1 - float64(len(lacks))/float64(len(m.has)), fmt.Sprintf("%s (lacks %s)", m.name, strings.Join(lacks, " and "))})
 	}
 	slices.SortStableFunc(all, func(a, b guess) int { return cmp.Compare(b.share, a.share) })

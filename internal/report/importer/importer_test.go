@@ -130,6 +130,8 @@ func TestMeaning(t *testing.T) {
 	}
 	q := must.Get(Read("", []byte(others["qperf, latency"]), Options{}))(t)
 	must.True(t, math.Abs(value(q.Tests[1], model.To, model.RTT)-27e-6) < 1e-12, "qperf's half of a round trip: %+v", q.Tests[1])
+	bounced := must.Get(Read("", []byte(others["iperf 2 --bounceback"]), Options{}))(t).Tests[0]
+	must.True(t, math.Abs(value(bounced, model.To, model.RTT)-61e-6) < 1e-12 && math.IsNaN(value(bounced, model.To, model.Goodput)), "%+v", bounced)
 	f, err := Read("", load(t, "netperf.txt"), Options{})
 	if err != nil || value(f.Tests[1], model.To, model.RequestRate) != 24512.10 || math.Abs(value(f.Tests[1], model.To, model.LatencyP99)-61e-6) > 1e-12 {
 		t.Errorf("%+v, %v", f.Tests, err)
@@ -218,6 +220,7 @@ func TestBroken(t *testing.T) {
 		"iperf 2 server that connects back": {"Server listening on TCP port 5001\n[  5] local 192.0.2.2 port 5001 connected with 192.0.2.1 port 40000\nClient connecting to 192.0.2.1, TCP port 5001\n[  5] 0.0000-1.2020 sec   195 MBytes  1.36 Gbits/sec\n", "import the client's file"},
 		"sockperf cut":                      {upTo("sockperf.txt", 12), "cut off"},
 		"netperf cut":                       {upTo("netperf.txt", 10), "cut off"},
+		"iperf 2 --bounceback, cut":         {strings.Split(others["iperf 2 --bounceback"], "[  1] 0.0000-2")[0], "has no summary: it was cut off"},
 		"empty":                             {" \n", "empty"},
 		"binary":                            {"\x7fELF\x00\xff", "no text"},
 		"gzip":                              {string(load(t, "rrul.flent.gz")[:60]), "compression"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/units"
 )
 
@@ -28,7 +29,8 @@ var listens2 = regexp.MustCompile(`^Server listening on (?:TCP|UDP) port ([0-9]+
 func readIperf2(text string, _ Options) (File, error) {
 	var all []section
 	var now *section
-	var server bool // the line that says so was the last one
+	var server bool      // the line that says so was the last one
+	var early [][]string // connections above the banner of their test, as -u -P writes them
 	for n, l := range lines(text) {
 		m := client2.FindStringSubmatch(l)
 		switch {
@@ -36,7 +38,8 @@ func readIperf2(text string, _ Options) (File, error) {
 			if now != nil && now.server && len(now.ends) > 0 && !now.whole2() {
 				return File{}, faultf(n, "a server that connects back to its client (-d, -r) is not read: import the client's file")
 			}
-			fresh := section{first: n, udp: m[2] == "UDP", far: m[1], report: map[int]bool{}, inbound: map[string]bool{}}
+			fresh := section{first: n, udp: m[2] == "UDP", far: m[1], report: map[int]bool{}, inbound: map[string]bool{}, ends: early}
+			early = nil
 			if now != nil && now.server && len(now.ends) == 0 && len(now.rows) == 0 { // it listens for the way back
 				fresh.listens = now.listens
 				all = all[:len(all)-1]
@@ -48,6 +51,8 @@ func readIperf2(text string, _ Options) (File, error) {
 		case listens2.MatchString(l):
 			all = append(all, section{first: n, server: true, udp: strings.Contains(l, "UDP"), report: map[int]bool{}, listens: listens2.FindStringSubmatch(l)[1]})
 			now = &all[len(all)-1]
+		case connected.MatchString(l) && (now == nil || !now.server && now.listens == "" && now.whole2()):
+			early = append(early, connected.FindStringSubmatch(l))
 		case now == nil:
 			continue
 		case connected.MatchString(l):
@@ -62,6 +67,7 @@ func readIperf2(text string, _ Options) (File, error) {
 				now.inTurn = now.inTurn || len(now.rows) > 0
 			}
 			now.reverse = now.reverse || strings.Contains(l, "(reverse")
+			now.bounces = now.bounces || strings.Contains(l, "(bb ")
 		case strings.Contains(l, "Server Report:"):
 			server = true
 		default:
@@ -80,14 +86,56 @@ func readIperf2(text string, _ Options) (File, error) {
 		}
 	}
 	out := File{Program: "iperf 2"}
+	var left []string
 	for _, s := range all {
+		if s.server && s.bounces {
+			left = append(left, fmt.Sprintf("line %d: a bounce-back test is left out: its round trips are in the client's file", s.first))
+			continue
+		}
 		tests, err := s.tests2()
 		if err != nil {
 			return File{}, err
 		}
 		out.Tests = append(out.Tests, tests...)
 	}
+	for i := range left {
+		if len(out.Tests) > 0 {
+			out.Tests[0].note(left[i])
+		}
+	}
 	return out, nil
+}
+
+// bounce2 is what --bounceback writes in a line: how many round trips, and their mean in ms.
+var bounce2 = regexp.MustCompile(`(?:^|\s)([0-9]+)=([0-9.]+)/[0-9.]+/[0-9.]+/[0-9.]+ ms`)
+
+// bounced makes the test of a client's section of --bounceback.
+func (s section) bounced() (Test, error) {
+	t := Test{Kind: "bounce-back", Far: s.far, Near: s.ends[0][2], Flow: model.Flow{Engine: requests.Name, Direction: model.To}}
+	if n := len(s.ends); n > 1 {
+		return t, faultf(s.first, "%d connections bounce back: only tests of one are read", n)
+	}
+	total, ok := summary2(s.rows, s.ends[0][1])
+	m := bounce2.FindStringSubmatch(total.rest)
+	if !ok || m == nil {
+		return t, faultf(s.first, "the bounce-back test that begins here has no summary: it was cut off")
+	}
+	v, err := numbers(total.number, m[1:]...)
+	if err != nil {
+		return t, err
+	}
+	if len(s.rows) <= 2 && total.mayBeInterval() {
+		t.note(maybeInterval(total))
+	}
+	t.note(fmt.Sprintf("iperf 2 writes the mean of %.0f round trips", v[0]))
+	t.Flow.Duration = seconds(total.to)
+	t.add(model.To, model.RTT, v[1]/1e3)
+	return t, nil
+}
+
+// maybeInterval is the note of a summary that may be the first interval.
+func maybeInterval(l line) string {
+	return fmt.Sprintf("line %d: the summary of the test may be its first interval: a file that was cut off looks the same", l.number)
 }
 
 // tests2 makes the tests of a section of iperf 2: one, two where the ways take turns, or
@@ -98,6 +146,10 @@ func (s section) tests2() ([]Test, error) {
 			return nil, nil // nobody came
 		}
 		return nil, faultf(s.first, "the test that begins here has no result: it was cut off")
+	}
+	if s.bounces {
+		t, err := s.bounced()
+		return []Test{t}, err
 	}
 	groups := [][]line{s.rows}
 	switch {
@@ -149,9 +201,10 @@ func (s section) sums() bool {
 	return slices.ContainsFunc(s.rows, func(l line) bool { return l.id == "SUM" })
 }
 
-// duplex reports whether a connection of a section carries both ways.
+// duplex reports whether a connection of a section carries both ways; -R with -e has the
+// same stars.
 func (s section) duplex() bool {
-	return slices.ContainsFunc(s.rows, func(l line) bool { return strings.HasPrefix(l.id, "*") })
+	return !s.reverse && slices.ContainsFunc(s.rows, func(l line) bool { return strings.HasPrefix(l.id, "*") })
 }
 
 // way2 is the direction of a row: a client's own streams go to the server, unless they are
@@ -266,9 +319,13 @@ func (s section) direction2(t *Test, me model.Host, d model.Direction, rows []li
 	if n > 1 {
 		parts(t, mine, n)
 	}
-	if n > 1 && len(own) == 0 { // no sums are written
-		var err error
-		if own, err = sum2(mine); err != nil {
+	if n > 1 && !slices.ContainsFunc(own, func(l line) bool { return l.to+sameClock >= mine[len(mine)-1].to }) { // no sum of the whole is written
+		if sum, err := sum2(mine); err == nil {
+			if len(own) > 0 {
+				t.note("the sum of all streams over the whole test is missing: the sum of their summaries counts")
+			}
+			own = append(own, sum...)
+		} else if len(own) == 0 {
 			return err
 		}
 	}
@@ -277,7 +334,7 @@ func (s section) direction2(t *Test, me model.Host, d model.Direction, rows []li
 	}
 	total, ok := summary2(own, id)
 	if ok && len(own) <= 2 && total.mayBeInterval() {
-		t.note(fmt.Sprintf("line %d: the summary of the test may be its first interval: a file that was cut off looks the same", total.number))
+		t.note(maybeInterval(total))
 	}
 	metric := rateMetric(me, d)
 	c := account{direction: d, at: me}
@@ -361,6 +418,9 @@ func (s section) checkEnds(t *Test, rows []line) {
 func sum2(rows []line) ([]line, error) {
 	all := line{id: "SUM"}
 	for _, own := range grouped(rows, func(l line) string { return l.id }) {
+		if own[0].id == "SUM" { // of intervals
+			continue
+		}
 		l, ok := summary2(own, own[0].id)
 		if !ok {
 			return nil, cut("the summary of stream "+own[0].id, own[len(own)-1])

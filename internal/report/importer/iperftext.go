@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 
@@ -92,12 +93,15 @@ func (l line) amount() *amount {
 	return &amount{line: l.number, from: l.from, to: l.to, bytes: l.bytes, rate: l.bitrate, omitted: strings.Contains(l.rest, "(omitted)")}
 }
 
-// stamped is what begins a line of a program that writes the time before each: numbers,
-// signs and the names of days and months.
-var stamped = regexp.MustCompile(`^([^\[]{0,40}?[0-9]{2}[^\[]{0,40}?)(Connecting to host |Accepted connection from |Client connecting to |Server listening on )`)
+// stamped is what begins a line of a program that writes the time or a title before each,
+// or of a journal.
+var stamped = regexp.MustCompile(`^(.{1,100}?)(Connecting to host |Accepted connection from |Client connecting to |Server listening on )`)
 
-// unstamped takes the times before the lines of a text away, where its banners have them.
+// unstamped takes what is before each line of a text away, where its banners have it.
 func unstamped(text string) string {
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		return text
+	}
 	shape := func(s string) string {
 		return strings.Map(func(c rune) rune {
 			switch {
@@ -150,15 +154,38 @@ func parts(t *Test, rows []line, streams int) {
 			n[key(l)]++
 		}
 	}
+	// iperf 2 ends its streams a moment apart.
+	apart := map[when][]when{}
+	about := func(k when, by float64) when {
+		k.from, k.to = math.Round(k.from*10), math.Round(k.to*10)+by
+		return k
+	}
+	for k := range n {
+		if n[k] != streams {
+			apart[about(k, 0)] = append(apart[about(k, 0)], k)
+		}
+	}
 	for _, l := range rows {
 		k := key(l)
-		if l.id != "SUM" || n[k] == 0 {
+		if l.id != "SUM" {
 			continue
 		}
-		if n[k] != streams {
-			t.note(fmt.Sprintf("line %d: %d streams make a sum, and %d lines of them are there", l.number, streams, n[k]))
-		} else if differ(all[k], l.bytes) && l.to-l.from > sameClock {
-			t.note(fmt.Sprintf("line %d: the streams have %s, and their sum says %s", l.number, units.Bytes(all[k]), units.Bytes(l.bytes)))
+		count, bytes := n[k], all[k]
+		if count != streams {
+			count, bytes = 0, 0
+			for by := -1.0; by <= 1; by++ {
+				for _, near := range apart[about(k, by)] {
+					count, bytes = count+n[near], bytes+all[near]
+				}
+			}
+		}
+		if count == 0 {
+			continue
+		}
+		if count != streams {
+			t.note(fmt.Sprintf("line %d: %d streams make a sum, and %d lines of them are there", l.number, streams, count))
+		} else if differ(bytes, l.bytes) && l.to-l.from > sameClock {
+			t.note(fmt.Sprintf("line %d: the streams have %s, and their sum says %s", l.number, units.Bytes(bytes), units.Bytes(l.bytes)))
 		}
 	}
 }
@@ -182,6 +209,7 @@ type section struct {
 	server  bool
 	udp     bool
 	reverse bool
+	bounces bool // round trips of iperf 2 --bounceback
 	bidir   bool
 	far     string // as the client was told
 	rows    []line

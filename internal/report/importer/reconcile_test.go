@@ -96,6 +96,42 @@ var reconciled = map[string]struct {
 			"[  1] 0.0000-1.0000 sec  12.5 MBytes   105 Mbits/sec\n[  1] 1.0000-2.0000 sec  25.0 MBytes   210 Mbits/sec\n[  1] 2.0000-3.00",
 		map[model.Direction]float64{model.To: 157.5e6}, "the summary of its test is missing): what counts is the 2 s",
 	},
+	"nuttcp -i -fparse": {
+		"megabytes=12.0000 real_sec=1.00 rate_Mbps=100.6633 retrans=0\nmegabytes=36.0000 real_seconds=2.00 rate_Mbps=150.9949 tx_cpu=79 rx_cpu=0 retrans=0 rtt_ms=1.60\n",
+		map[model.Direction]float64{model.To: 150.9949e6}, "does not write the direction",
+	},
+	"nuttcp -fxmitstats": {
+		"   36.0000 MB /   2.00 sec =  150.9949 Mbps 95 %TX\n", map[model.Direction]float64{model.To: 150.9949e6}, bySender,
+	},
+	"iperf 2 -R -e": {
+		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001 (reverse) (sock=3)\n[ ID] Interval            Transfer    Bandwidth       Reads=Dist\n[ *1] 0.0000-1.0133 sec  12.0 MBytes  99.4 Mbits/sec  111=8:1:1:5:5:1:1:89\n",
+		map[model.Direction]float64{model.From: 99.4e6}, bySenderNone,
+	},
+	"iperf 2 -u -R, nothing arrived": {
+		"Client connecting to 192.0.2.2, UDP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001 (reverse)\n[ ID] Interval            Transfer    Bandwidth       Reads=Dist\n[ *1] 0.0000-4.0964 sec  0.000 Bytes  0.000 bits/sec   0.000 ms 0/0 (0%) -/-/-/- ms 0 pps\n",
+		map[model.Direction]float64{model.From: 0}, "nothing arrived",
+	},
+	"iperf 2 -u -P, whose connections come first": {
+		"[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[  2] local 192.0.2.1 port 40001 connected with 192.0.2.2 port 5001\nClient connecting to 192.0.2.2, UDP port 5001\n[ ID] Interval       Transfer     Bandwidth\n" +
+			"[  1] 0.0000-2.0011 sec  4.77 MBytes  20.0 Mbits/sec\n[  1] Sent 3406 datagrams\n[  2] 0.0000-2.0010 sec  4.77 MBytes  20.0 Mbits/sec\n[  2] Sent 3406 datagrams\n[SUM] 0.0000-2.0011 sec  9.55 MBytes  40.0 Mbits/sec\n",
+		map[model.Direction]float64{model.To: 40e6}, bySender,
+	},
+	"iperf 2, a server's sum of intervals alone": {
+		"Server listening on TCP port 5001\n[  2] local 192.0.2.2 port 5001 connected with 192.0.2.1 port 40044\n[  3] local 192.0.2.2 port 5001 connected with 192.0.2.1 port 40060\n[ ID] Interval            Transfer    Bandwidth       Reads=Dist\n" +
+			"[  3] 0.0000-1.0000 sec  12.1 MBytes   102 Mbits/sec\n[  2] 0.0000-1.0000 sec  12.0 MBytes   101 Mbits/sec\n[SUM] 0.0000-1.0000 sec  24.1 MBytes   202 Mbits/sec\n[  3] 1.0000-1.9895 sec  5.90 MBytes  50.0 Mbits/sec\n[  3] 0.0000-1.9895 sec  18.0 MBytes  75.9 Mbits/sec\n" +
+			"[  2] 1.0000-2.0000 sec  6.00 MBytes  50.3 Mbits/sec\n[  2] 0.0000-2.0056 sec  18.0 MBytes  75.3 Mbits/sec\n",
+		map[model.Direction]float64{model.To: 151.2e6}, "the sum of their summaries counts",
+	},
+	"iperf3 -T": {
+		strings.ReplaceAll("=Connecting to host h, port 5201\n=[  5] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n=[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n=[  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0   1.0 MBytes\n=- - - - -\n"+
+			"=[ ID] Interval           Transfer     Bitrate         Retr\n=[  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0             sender\n=[  5]   0.00-1.00   sec   118 MBytes   990 Mbits/sec                  receiver\n=iperf Done.\n", "=", "before:  "),
+		map[model.Direction]float64{model.To: 990e6}, bySenderNone,
+	},
+	"iperf3 in a journal": {
+		strings.ReplaceAll("=Accepted connection from 192.0.2.1, port 4\n=[  5] local 192.0.2.2 port 5201 connected to 192.0.2.1 port 5\n=[ ID] Interval           Transfer     Bitrate\n=[  5]   0.00-1.00   sec   118 MBytes   990 Mbits/sec\n=- - - - -\n"+
+			"=[ ID] Interval           Transfer     Bitrate\n=[  5]   0.00-1.00   sec   118 MBytes   990 Mbits/sec                  receiver\n", "=", "Nov  9 12:00:00 nas iperf3[312]: "),
+		map[model.Direction]float64{model.To: 990e6}, bySenderNone,
+	},
 	"nuttcp -i, killed": {
 		"   12.0000 MB /   1.00 sec =  100.6633 Mbps\n   24.0000 MB /   1.00 sec =  201.3266 Mbps\n   12.00",
 		map[model.Direction]float64{model.To: 150.995e6}, "the line with %TX and %RX is missing): what counts is the 2 s",
@@ -163,6 +199,9 @@ var others = map[string]string{
 	"perftest, its JSON": "{\ntest_info: {\ntest: RDMA_Write_Latency_Test,\nDevice: \"mlx5_0\",\nMtu: 4096,\n},\nresults: {\nMsgSize: 2,\nn_iterations: 1000,\nt_min: 1.10,\nt_max: 9.20,\nt_typical: 1.20,\nt_avg: 1.30,\nt_stdev: 0.20,\npercentile_99: 2.50,\npercentile_99.9: 6.50,\n},\n}\n",
 	"netperf, omni CSV": "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 192.0.2.2 () port 0 AF_INET : demo : first burst 0\n" +
 		"Throughput,Throughput Units,Elapsed Time (sec),50th Percentile Latency Microseconds,99th Percentile Latency Microseconds\n1500.25,Trans/s,10.00,600,900\n",
+	"iperf 2 --bounceback": "Client connecting to 192.0.2.2, TCP port 5001 with pid 7 (1 flows)\nBounce-back test (size= 100 Byte) (server hold req=0 usecs & tcp_quickack)\n[  1] local 192.0.2.1%eth0 port 40000 connected with 192.0.2.2 port 5001 (bb w/quickack len/hold=100/0) (sock=3)\n" +
+		"[ ID] Interval            Transfer    Bandwidth         BB cnt=avg/min/max/stdev         Rtry  Cwnd/RTT    RPS\n[  1] 0.0000-1.0000 sec  1.95 KBytes  16.0 Kbits/sec    10=0.098/0.006/0.918/0.288 ms    0   28K/14 us    10225 rps\n" +
+		"[  1] 1.0000-2.0000 sec  1.95 KBytes  16.0 Kbits/sec    10=0.012/0.006/0.055/0.015 ms    0   42K/8 us    85470 rps\n[  1] 0.0000-2.0302 sec  4.10 KBytes  16.6 Kbits/sec    21=0.061/0.006/0.918/0.201 ms    0   45K/3615 us    16317 rps\n",
 	"qperf, latency": "tcp_lat:\n    latency        =  4.23 us\n    msg_rate       =   118 K/sec\n    loc_send_msgs  =  52,547 \nudp_lat:\n    latency  =  13500 ns\n",
 	"netperf, omni CSV with a histogram": "MIGRATED UDP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to\n192.0.2.2 () port 0 AF_INET : histogram : first burst 0\n" +
 		"Throughput,Throughput Units,50th Percentile Latency Microseconds,99th Percentile\nLatency Microseconds,Minimum Latency Microseconds\n2500.50,Trans/s,400,700,300\n\nHistogram of request/response times\n" +
@@ -180,7 +219,7 @@ func TestReconciled(t *testing.T) {
 			f := must.Get(Read("", []byte(c.text), Options{}))(t)
 			one := f.Tests[0]
 			for d, want := range c.want {
-				if got := value(one, d, model.Goodput); math.Abs(got/want-1) > 1e-3 {
+				if got := value(one, d, model.Goodput); !(math.Abs(got-want) <= 1e-3*want) {
 					t.Errorf("%s: %g, want %g", d, got, want)
 				}
 			}

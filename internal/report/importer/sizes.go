@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"strings"
@@ -96,7 +97,10 @@ func readNuttcp(text string, _ Options) (File, error) {
 			at += v[1]
 			continue
 		}
-		c.arrived = &amount{line: n, to: v[1], bytes: v[0] * (1 << 20), rate: v[2] * 1e6}
+		end := &amount{line: n, to: v[1], bytes: v[0] * (1 << 20), rate: v[2] * 1e6}
+		if c.sent, c.arrived = nil, end; !strings.Contains(rest, "%RX") { // -fxmitstats
+			c.sent, c.arrived = end, nil
+		}
 		t := Test{Flow: model.Flow{Engine: bulk.Name, Direction: model.To, Duration: seconds(v[1])}, Samples: open}
 		t.note(nutWay)
 		if err := c.settle(&t); err != nil {
@@ -209,10 +213,13 @@ func nutRow(n int, l string) ([]float64, string, error) {
 		return nil, "", nil
 	}
 	kv := pairs(strings.Fields(l))
-	v, err := numbers(n, kv["megabytes"], kv["real_seconds"], kv["rate_Mbps"])
+	v, err := numbers(n, kv["megabytes"], cmp.Or(kv["real_seconds"], kv["real_sec"]), kv["rate_Mbps"])
 	rest := ""
 	if kv["tx_cpu"] != "" {
 		rest = "%TX"
+	}
+	if kv["rx_cpu"] != "" {
+		rest += " %RX"
 	}
 	if kv["retrans"] != "" {
 		rest += " " + kv["retrans"] + " retrans"
