@@ -172,7 +172,7 @@ func page(t *testing.T) string {
 
 ` + "`linerate test`" + ` ends with one sentence for each direction, and ` + "`linerate check`" + ` with one line: the first finding. Findings are ranked by the share of the gap between what was measured and what the link can carry that they explain; where the path carries 90 % of that, nothing else is said to limit it. What is true and limits nothing stands beside, after the word *also*. A finding says how sure it is, and what evidence is missing: ` + "`linerate check --why`" + `, or ` + "`--json`" + `. How sure is counted: the claims of each rule in labs of seeds below 1000 that were right, and five more as the directness of its evidence lets expect (` + "`internal/core/diagnose/judged.go`" + `; ` + "`bin/judge-labs -count`" + ` counts them anew). A rule of which several kinds are listed has one count for all of them.
 
-This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` from the list of rules in ` + "`internal/core/diagnose`" + `; the quoted sentences are those of real runs in a lab, or in two machines in QEMU that a cable joins (10.0.0.2 is nas). Behind a command stand the name of the run and what was planted; ` + "`go run ./bench/record NAME`" + ` makes those anew that ` + "`-list`" + ` names. The rules, their formulas and their sources are in [reference/diagnosis.md](reference/diagnosis.md), the counters in [counters.md](counters.md).
+What a rule means, how linerate knows and what to do is written here; the order of the rules in ` + "`internal/core/diagnose`" + `, how sure they are and the quoted runs are put in by ` + "`go test ./internal/core/diagnose -update`" + `. The quoted sentences are those of real runs in a lab, or in two machines in QEMU that a cable joins (10.0.0.2 is nas). Behind a command stand the name of the run and what was planted; ` + "`go run ./bench/record NAME`" + ` makes those anew that ` + "`-list`" + ` names. The rules, their formulas and their sources are in [reference/diagnosis.md](reference/diagnosis.md), the counters in [counters.md](counters.md).
 `)
 	all := allDiagnosed(t)
 	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int { // a lab first: everybody has one
@@ -180,8 +180,7 @@ This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` fro
 	})
 	host := func(h model.Host) string { return map[model.Host]string{model.Near: "desk", model.Far: "nas"}[h] }
 	for _, r := range Rules() {
-		fmt.Fprintf(&b, "\n## %s: %s\n\n%s\n\n", r.ID, r.Name, r.Means)
-		fmt.Fprintf(&b, "*How linerate knows:* %s\n\n*What to do:* %s\n", r.Known, r.Do)
+		fmt.Fprintf(&b, "\n## %s: %s\n%s", r.ID, r.Name, said(t, r))
 		if r.ID != "unknown" {
 			fmt.Fprintf(&b, "\n*How sure:* %s\n", sure(r.ID))
 		}
@@ -211,6 +210,21 @@ This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` fro
 		}
 	}
 	return b.String()
+}
+
+// said is what people wrote of a rule in the document: what it means, how linerate knows
+// and what to do, a paragraph each.
+func said(t *testing.T, r Rule) string {
+	t.Helper()
+	text := string(must.Get(os.ReadFile(document))(t))
+	_, text, found := strings.Cut(text, "\n## "+r.ID+": "+r.Name+"\n")
+	for _, end := range []string{"\n*How sure:*", "\n```", "\n*No run is shown:*", "\n## "} {
+		text, _, _ = strings.Cut(text, end)
+	}
+	means, rest, knows := strings.Cut(text, "\n\n*How linerate knows:* ")
+	knows = knows && strings.Contains(rest, "\n\n*What to do:* ")
+	must.True(t, found && knows && len(means) > 5, "docs/diagnosis.md does not say of %s: %s what it means, how linerate knows and what to do", r.ID, r.Name)
+	return text
 }
 
 // machines is 1 for a recording of two machines, else 0.
@@ -255,7 +269,7 @@ func TestDocument(t *testing.T) {
 		must.Do(t, os.WriteFile(document, []byte(text), 0o644))
 	}
 	b := must.Get(os.ReadFile(document))(t)
-	must.Equal(t, string(b), text, "docs/diagnosis.md is not what the list says: go test ./internal/core/diagnose -update")
+	must.Equal(t, string(b), text, "docs/diagnosis.md has other rules, runs or counts: go test ./internal/core/diagnose -update")
 	for n := 1; n <= 43; n++ {
 		id := fmt.Sprintf("B%02d", n)
 		must.True(t, strings.Contains(text, "\n## "+id+": "), "%s is not in the list", id)
