@@ -126,21 +126,40 @@ var netperfColumns = map[string]string{
 	"50th Percentile Latency Microseconds": "P50_LATENCY", "99th Percentile Latency Microseconds": "P99_LATENCY",
 }
 
+// netperfInterim is a line of -D: a rate, its unit, and the seconds that it is of
+// (display_demo of netlib.c [K]).
+var netperfInterim = regexp.MustCompile(`^Interim result: +([0-9.,]+) (\S+) over ([0-9.,]+) seconds ending at`)
+
 // readNetperfTables reads netperf's own table and its omni CSV, of one or several tests.
 func readNetperfTables(text string) (File, error) {
 	out := File{Program: "netperf"}
 	kv := map[string]string{}
 	begin, unit, header, counted := 0, "", "", 0
 	done := true
-	var waiting *Test // for the line of the receiver
+	var waiting *Test       // for the line of the receiver
+	var moved, took float64 // by the lines of -D
+	ended := func() error {
+		if done {
+			return nil
+		}
+		if took == 0 {
+			return faultf(begin, "the test that begins here has no numbers: it was cut off")
+		}
+		kv["THROUGHPUT"], kv["ELAPSED_TIME"] = fmt.Sprint(moved/took), fmt.Sprint(took)
+		t, err := netperfTest(begin, kv)
+		t.note(fmt.Sprintf("the test did not end by itself (its table is missing): what counts is the %.3g s that were measured", took))
+		out.Tests = append(out.Tests, t)
+		return err
+	}
 	for n, l := range lines(text) {
 		f := strings.Fields(l)
 		numeric := strings.Trim(l, "0123456789.,+-eE \t") == "" && len(f) > 0
 		switch {
 		case netperfHead.MatchString(l):
-			if !done {
-				return out, faultf(begin, "the test that begins here has no numbers: it was cut off")
+			if err := ended(); err != nil {
+				return out, err
 			}
+			moved, took = 0, 0
 			m := netperfHead.FindStringSubmatch(l)
 			kv = map[string]string{"PROTOCOL": m[1], "TEST": m[1] + " " + m[2]}
 			if m[2] == "MAERTS" {
@@ -150,6 +169,13 @@ func readNetperfTables(text string) (File, error) {
 				kv["REMOTE_HOST"], _, _ = strings.Cut(to, " ")
 			}
 			begin, unit, header, done, waiting = n, "", "", false, nil
+		case netperfInterim.MatchString(l):
+			m := netperfInterim.FindStringSubmatch(l)
+			v, err := numbers(n, m[1], m[3])
+			if err != nil {
+				return out, err
+			}
+			moved, took, kv["THROUGHPUT_UNITS"] = moved+v[0]*v[1], took+v[1], m[2]
 		case netperfUnit.MatchString(l):
 			unit = strings.Replace(netperfUnit.FindStringSubmatch(l)[1], "/sec", "/s", 1)
 		case header == "" && strings.Contains(l, "Throughput") && strings.Contains(l, ","), header != "" && !done && (l[0] < '0' || l[0] > '9'):
@@ -213,8 +239,5 @@ func readNetperfTables(text string) (File, error) {
 			}
 		}
 	}
-	if !done {
-		return out, faultf(begin, "the test that begins here has no numbers: it was cut off")
-	}
-	return out, nil
+	return out, ended()
 }

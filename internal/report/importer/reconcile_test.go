@@ -185,6 +185,10 @@ var reconciled = map[string]struct {
 	"qperf, datagrams": {
 		"udp_bw:\n    send_bw  =  11853103104 bits/sec\n    recv_bw  =  11396448256 bits/sec\n", map[model.Direction]float64{model.To: 11396448256}, bySenderNone,
 	},
+	"netperf -D, killed": {
+		"MIGRATED TCP MAERTS TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nInterim result:  200.50 10^6bits/s over 1.000 seconds ending at 1355513562.123\nInterim result:  100.50 10^6bits/s over 1.000 seconds ending at 1355513563.123\nInterim re",
+		map[model.Direction]float64{model.From: 150.5e6}, "its table is missing): what counts is the 2 s",
+	},
 	"netperf, datagrams": {
 		"MIGRATED UDP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nSocket  Message  Elapsed      Messages\nSize    Size     Time         Okay Errors   Throughput\nbytes   bytes    secs            #      #   10^6bits/sec\n\n212992   65507   10.00      100000      0     5000.00\n212992           10.00       50000            2500.00\n",
 		map[model.Direction]float64{model.To: 2500e6}, bySenderNone,
