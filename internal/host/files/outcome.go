@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"linerate/internal/core/model"
 )
@@ -59,6 +60,16 @@ func Refuse(l model.FileLine, hint, why string, args ...any) *Refusal {
 	return &Refusal{File: l.File, Line: l.Number, Why: fmt.Sprintf(why, args...), Hint: hint}
 }
 
+// said is a key in words.
+func said(key string) string {
+	if rest, ok := strings.CutPrefix(key, "link/"); ok {
+		if link, what, ok := strings.Cut(rest, "/"); ok {
+			return what + " of " + link
+		}
+	}
+	return key
+}
+
 // Prove returns a *Refusal unless exactly the keys of want differ between two
 // outcomes, and these are as wanted afterwards.
 func Prove(before, after Outcome, want map[string]string) error {
@@ -83,14 +94,14 @@ func Prove(before, after Outcome, want map[string]string) error {
 		}
 		switch {
 		case wanted && is.Text != text:
-			return Refuse(at, "change that line, or take it out", "%s would be %s after the next start, not %s", key, cmp.Or(is.Text, "unset"), text)
+			return Refuse(at, "change that line, or take it out", "%s would be %s after the next start, not %s", said(key), cmp.Or(is.Text, "unset"), text)
 		case wanted || had && has && was.Text == is.Text:
 		case had && !has:
-			return Refuse(was, "", "%s = %s would no longer hold after the next start", key, was.Text)
+			return Refuse(was, "", "%s = %s would no longer hold after the next start", said(key), was.Text)
 		case !had:
-			return Refuse(is, "", "%s would become %s after the next start, which is not set today", key, is.Text)
+			return Refuse(is, "", "%s would become %s after the next start, which is not set today", said(key), is.Text)
 		default:
-			return Refuse(at, "", "%s would become %s after the next start; it is %s today", key, is.Text, was.Text)
+			return Refuse(at, "", "%s would become %s after the next start; it is %s today", said(key), is.Text, was.Text)
 		}
 	}
 	return nil

@@ -29,6 +29,7 @@ func TestPlan(t *testing.T) {
 		"drop-in":          {map[string]string{"etc/systemd/network/20-owner.network": owner}, mtu, "/etc/systemd/network/20-owner.network.d/50-linerate.conf", "[Link]\nMTUBytes=9000", ""},
 		"owner in run":     {map[string]string{"run/systemd/network/20-owner.network": owner}, mtu, "/etc/systemd/network/20-owner.network.d/50-linerate.conf", "[Link]\nMTUBytes=9000", ""},
 		"a later drop-in":  {map[string]string{"etc/systemd/network/20-owner.network": owner, "usr/lib/systemd/network/20-owner.network.d/90-site.conf": "[Link]\nMTUBytes=1360\n"}, mtu, "", "would be 1360", "/usr/lib/systemd/network/20-owner.network.d/90-site.conf:2"},
+		"unmanaged":        {map[string]string{"etc/systemd/network/20-owner.network": owner + "[Link]\nUnmanaged=yes\n"}, mtu, "", "link.mtu of eno1 would be 1500", "/etc/systemd/network/20-owner.network:6"},
 		"a glob":           {map[string]string{"etc/systemd/network/20-all.network": "[Match]\nName=en*\n[Network]\nDHCP=yes\n"}, mtu, "", "more than eno1", "/etc/systemd/network/20-all.network:2"},
 		"earlier wins":     {map[string]string{"etc/systemd/network/20-owner.network": owner, "usr/lib/systemd/network/10-x.network": owner}, mtu, "/etc/systemd/network/10-x.network.d/50-linerate.conf", "MTUBytes=9000", ""},
 		"the owner's link": {map[string]string{"etc/systemd/network/20-card.link": "[Match]\nPermanentMACAddress=02:00:00:00:00:01\n[Link]\nName=eno1\n"}, ring, "/etc/systemd/network/20-card.link.d/50-linerate.conf", "RxBufferSize=4096", ""},

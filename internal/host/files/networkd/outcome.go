@@ -175,14 +175,17 @@ const usualMTU = "1500"
 // mtu is the MTU that a device will have: that of its .network file, of its .netdev
 // or .link file, of a bond whose port it is, of a VLAN above it that needs more, of
 // a device below it, or the usual one. below guards against devices on themselves.
-func (c *config) mtu(d device.Device, below []string) model.FileLine {
+func (c *config) mtu(d device.Device, below []string) (got model.FileLine) {
 	if slices.Contains(below, d.Name) {
 		return model.FileLine{Text: usualMTU}
 	}
 	below = append(slices.Clone(below), d.Name)
 	managed, _ := c.winner(d, NetworkFile)
-	if l := managed.Get("Link", "MTUBytes"); l != nil && command.Switch(managed.Text("Link", "Unmanaged")) != "1" {
+	unmanaged := managed.Get("Link", "Unmanaged")
+	if l := managed.Get("Link", "MTUBytes"); l != nil && (unmanaged == nil || command.Switch(unmanaged.Text) != "1") {
 		return c.capped(d, c.started(d, bytesOf(*l), below), below)
+	} else if l != nil { // that line is why it is not set
+		defer func() { got.File, got.Number = cmp.Or(got.File, unmanaged.File), cmp.Or(got.Number, unmanaged.Number) }()
 	}
 	found := c.ownMTU(d)
 	if master, ok := c.device(d.Master); ok && master.Kind == "bond" {

@@ -72,7 +72,7 @@ func TestPlan(t *testing.T) {
 			"var/lib/NetworkManager/timestamps": file("[timestamps]\n11111111-2222-3333-4444-555555555555=5\n99991111-2222-3333-4444-555555555555=4\n")}, mtu, "1.42.4", "/" + dir + "a.nmconnection: mtu=9000"},
 		"that others can read": {fstest.MapFS{dir + "a.nmconnection": &fstest.MapFile{Data: []byte(owner), Mode: 0o644}}, mtu, "1.42.4", "/etc/NetworkManager/conf.d/"},
 		"for every card": {fstest.MapFS{dir + "a.nmconnection": file(strings.Replace(owner, "interface-name=eno1\n", "", 1)), "run/NetworkManager/devices/2": file("[device]\nconnection-uuid=11111111-2222-3333-4444-555555555555\n"),
-			"run/NetworkManager/devices/3": file("[device]\nconnection-uuid=11111111-2222-3333-4444-555555555555\n")}, mtu, "1.42.4", "/" + dir + "a.nmconnection:11: link/eno2/link.mtu would become 9000"},
+			"run/NetworkManager/devices/3": file("[device]\nconnection-uuid=11111111-2222-3333-4444-555555555555\n")}, mtu, "1.42.4", "/" + dir + "a.nmconnection:11: link.mtu of eno2 would become 9000"},
 		"unmanaged": {fstest.MapFS{dir + "a.nmconnection": file(owner), "run/NetworkManager/devices/2": file("[device]\nmanaged=false\n")}, mtu, "1.42.4", "/run/NetworkManager/devices/2:2: "},
 		"ifcfg":     {fstest.MapFS{"etc/sysconfig/network-scripts/ifcfg-eno1": file("TYPE=Ethernet\nDEVICE=eno1\n")}, mtu, "1.42.4", "/etc/sysconfig/network-scripts/ifcfg-eno1:2: "},
 	} {

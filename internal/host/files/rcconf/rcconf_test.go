@@ -35,7 +35,7 @@ func TestPlan(t *testing.T) {
 		"an MTU":                   {fstest.MapFS{"etc/rc.conf": file(owner)}, mtu, "/etc/start_if.em0 ifconfig em0 mtu 9000 || :"},
 		"with a script":            {fstest.MapFS{"etc/rc.conf": file(owner), "etc/start_if.em0": file("sleep 1\n")}, mtu, "/etc/start_if.em0 ifconfig em0 mtu 9000 || :"},
 		"with one that ends":       {fstest.MapFS{"etc/rc.conf": file(owner), "etc/start_if.em0": file("sleep 1\nexit 0\n")}, mtu, "/etc/start_if.em0:2: "},
-		"an MTU of the owner":      {fstest.MapFS{"etc/rc.conf": file("ifconfig_em0=\"inet 192.0.2.5/24 mtu 1400\"\n")}, mtu, "/etc/rc.conf:1: link/em0/ifconfig/mtu would be 1400"},
+		"an MTU of the owner":      {fstest.MapFS{"etc/rc.conf": file("ifconfig_em0=\"inet 192.0.2.5/24 mtu 1400\"\n")}, mtu, "/etc/rc.conf:1: ifconfig/mtu of em0 would be 1400"},
 		"the last assignment wins": {fstest.MapFS{"etc/rc.conf": file("ifconfig_em0=\"inet 192.0.2.5/24 mtu 1400\"\n"), "etc/rc.conf.local": file("ifconfig_em0=\"inet 192.0.2.6/24\"\n")}, mtu, "/etc/start_if.em0 ifconfig em0 mtu 9000 || :"},
 		"in a folder":              {fstest.MapFS{"etc/rc.conf": file(owner), "etc/rc.conf.d/netif/a": file("ifconfig_em0='mtu 1300'\n")}, mtu, "/etc/rc.conf.d/netif/a:1: "},
 		"another syntax":           {fstest.MapFS{"etc/rc.conf": file(owner + "[ -f /x ] && ifconfig_em0=\"DHCP\"\n")}, mtu, "/etc/rc.conf:3: only a shell"},
