@@ -161,14 +161,14 @@ func (s *siege) visits(ctx context.Context, t testing.TB) []time.Duration {
 }
 
 // under has the server attacked for a time, demands that everything holds and that the
-// server has met the attack, and returns how long a friend waited at most.
-func (s *siege) under(t testing.TB, attack string, d time.Duration) time.Duration {
+// server has met the attack, and returns how long a friend waited at most, and the
+// server's memory at most in bytes.
+func (s *siege) under(t testing.TB, attack string, d time.Duration) (slowest time.Duration, most int) {
 	t.Helper()
 	before := s.hit(t)
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	wait := s.crowd(t, attack, d)
-	var most int
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		tick := time.NewTicker(50 * time.Millisecond)
@@ -186,7 +186,7 @@ func (s *siege) under(t testing.TB, attack string, d time.Duration) time.Duratio
 	watching.Wait()
 	did := wait()
 	sent := s.hit(t) - before
-	slowest := slices.Max(append(took, 0))
+	slowest = slices.Max(append(took, 0))
 	t.Logf("%-18s %6d tries, met %v, %5.1f MiB resident, friend %d times served, slowest %v, victim got %d B for %d B", attack, did.Tries, did.Reached,
 		float64(most)/(1<<20), len(took), slowest.Round(time.Millisecond), sent, did.Forged)
 	switch {
@@ -202,7 +202,7 @@ func (s *siege) under(t testing.TB, attack string, d time.Duration) time.Duratio
 	}
 	n := s.group.killed(t)
 	must.True(t, n == 0, "%s: the kernel ended %d processes of the server", attack, n)
-	return slowest
+	return slowest, most
 }
 
 // quietLink is what a link carries by itself while nobody uses it: ARP, IPv6

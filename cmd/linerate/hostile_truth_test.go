@@ -21,8 +21,9 @@ func TestTruthRightSecretAmongHostile(t *testing.T) {
 			for _, way := range []string{"grpc-web", "endless message", "all kinds of calls", "bodies", "wrong secrets", "everything"} {
 				t.Run(way, func(t *testing.T) {
 					truth.Hold(t, truth.Tries, func(try *truth.Try) {
-						took := s.under(try, way, 6*time.Second)
+						took, most := s.under(try, way, 6*time.Second)
 						try.Claim("wait of a right secret", took.Seconds(), math.Inf(-1), friendWithin.Seconds(), "s")
+						try.Claim("resident memory", float64(most)/1e6, math.Inf(-1), hostileMemory/1e6, "MB")
 					})
 				})
 			}

@@ -94,9 +94,10 @@ func (s *session) harms() float64 { return float64(max(1, s.guards*len(s.candida
 // open reports whether a candidate has to stay in the blocks: it is undecided in
 // a direction of what decides, or it is better and a guard has not spoken yet. A guard
 // holds up no large effect: what the data say of it by then is for the person to judge
-// (statistics.md section 6.5). Nor does that of a direction that is measured no more.
+// (statistics.md section 6.5), unless they say harm, which no person may wave through
+// (Keep.Ask). Nor does that of a direction that is measured no more.
 func (s *session) open(name string) bool {
-	better, large, waiting := false, true, false
+	better, large, waiting, harm := false, true, false, false
 	for _, x := range s.series {
 		for _, one := range x.sides {
 			switch {
@@ -109,10 +110,11 @@ func (s *session) open(name string) bool {
 			case x.watched && s.counted >= s.plan.WatchBlocks:
 			case one.harmed != nil && one.guard == "" && len(one.d) > 0:
 				waiting = waiting || !one.tolerable
+				harm = harm || stats.Mean(one.d) <= -x.harm
 			}
 		}
 	}
-	return better && waiting && !large
+	return better && (harm || waiting && !large)
 }
 
 // decideDirections takes the running maxima through Holm at level: the leading
