@@ -132,6 +132,7 @@ func TestOwnersLink(t *testing.T) {
 		id, value, _ := strings.Cut(c.knob, "=")
 		k := asked(model.Assignment{Knob: model.KnobID(id), Value: value})
 		k.Format = c.format
+		config.Files.Owner = func(context.Context, string) (model.FileFormat, string, error) { return c.format, "", nil }
 		done := must.Get(s.Keep(t.Context(), k))(t)
 		text, err := os.ReadFile(filepath.Join(root, "etc/systemd/network", c.path))
 		must.OK(t, err, "%s: %+v", name, done)
@@ -167,6 +168,13 @@ func TestFilesOfSystems(t *testing.T) {
 		k.DryRun = true
 		got, err := s.Keep(t.Context(), k)
 		must.True(t, err == nil && got.Format == want && len(got.Files) != 0, "%s: %+v, %v", system, got, err)
+		c.Files.Owner = func(context.Context, string) (model.FileFormat, string, error) {
+			return model.FormatIfupdown, "ifupdown has it", nil
+		}
+		for _, format := range []model.FileFormat{model.FormatNetplan, model.FormatNetworkManager} {
+			k.Format = format
+			must.Fail(t, must.Err(s.Keep(t.Context(), k)), "%s: a format of another owner", system)
+		}
 		k.Format = model.FormatAnsible
 		must.Is(t, must.Err(s.Keep(t.Context(), k)), session.ErrInvalid, "%s: tasks", system)
 	}

@@ -129,6 +129,20 @@ func notProven() error {
 	return fmt.Errorf("what macOS will do with a launch daemon beside its others after the next start cannot be proven: linerate export --for macos writes one to put in place by hand: %w", errors.ErrUnsupported)
 }
 
+// reads refuses a format that the owner of the link does not read. udev reads the .link
+// files of systemd for every owner, and a link without one has that format too.
+func (f *Files) reads(ctx context.Context, k session.Keep) error {
+	if f.System != "linux" || k.Link == "" || f.Owner == nil {
+		return nil
+	}
+	anyway := []model.FileFormat{k.Format, model.FormatSystemdNetworkd, model.FormatLinuxSysctl}
+	owner, reason, err := f.Owner(ctx, k.Link)
+	if err != nil || slices.Contains(anyway, owner) || slices.Contains(anyway[1:], k.Format) {
+		return nil
+	}
+	return fmt.Errorf("files of %s do not reach %s: %s; leave the format out, and they are those of %s", k.Format, k.Link, reason, owner)
+}
+
 // format is the one that the controller names, or that of who configures the
 // link where a setting is of one.
 func (f *Files) format(ctx context.Context, k session.Keep, settings []model.Assignment, out *session.Keeping) (model.FileFormat, string, error) {
@@ -139,7 +153,7 @@ func (f *Files) format(ctx context.Context, k session.Keep, settings []model.Ass
 		if !slices.Contains(model.FileFormats(), k.Format) || k.Format.System() != f.System || f.System == "windows" {
 			return "", "", fmt.Errorf("%w: %s is no format of files that %s reads by itself", session.ErrInvalid, k.Format, f.System)
 		}
-		return k.Format, "asked for", nil
+		return k.Format, "asked for", f.reads(ctx, k)
 	}
 	switch f.System {
 	case "linux":

@@ -93,6 +93,25 @@ func configuration(t tree.Tree) []conf {
 	return all
 }
 
+// unmanaged is the list of the devices that NetworkManager leaves alone; files of conf.d
+// come after NetworkManager.conf.
+func unmanaged(t tree.Tree) (l model.FileLine) {
+	all := configuration(t)
+	for _, c := range append(all[len(all)-1:], all[:len(all)-1]...) {
+		for _, e := range c.INI {
+			switch {
+			case e.Section == "keyfile" && e.Key == "unmanaged-devices+":
+				before := l.Text
+				l = e.FileLine
+				l.Text = before + ";" + l.Text
+			case e.Section == "keyfile" && e.Key == "unmanaged-devices":
+				l = e.FileLine
+			}
+		}
+	}
+	return l
+}
+
 // defaultMTU returns the MTU that the sections [connection…] have for a device
 // whose profile has none. several says that they do not agree.
 func defaultMTU(all []conf, d device.Device) (l model.FileLine, found, several bool) {
@@ -152,6 +171,9 @@ func planOne(ctx context.Context, h files.Host, r files.Request) (files.Draft, e
 		if l := t.INI("run/NetworkManager/devices/"+d.Index).Get("device", "managed"); l != nil && l.Text == "false" {
 			return files.Draft{}, files.Refuse(*l, "", "NetworkManager leaves %s alone", r.Link)
 		}
+	}
+	if l := unmanaged(t); l.Text != "" && DeviceList(l.Text, d) == device.Yes {
+		return files.Draft{}, files.Refuse(l, "take it out of that list", "NetworkManager leaves %s alone", r.Link)
 	}
 	if l := ifcfg(t, d); l.File != "" {
 		return files.Draft{}, files.Refuse(l, "add a line there: MTU=VALUE, or ETHTOOL_OPTS for the card", "this file configures %s, and linerate does not write its form", r.Link)

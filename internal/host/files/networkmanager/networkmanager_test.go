@@ -74,7 +74,11 @@ func TestPlan(t *testing.T) {
 		"for every card": {fstest.MapFS{dir + "a.nmconnection": file(strings.Replace(owner, "interface-name=eno1\n", "", 1)), "run/NetworkManager/devices/2": file("[device]\nconnection-uuid=11111111-2222-3333-4444-555555555555\n"),
 			"run/NetworkManager/devices/3": file("[device]\nconnection-uuid=11111111-2222-3333-4444-555555555555\n")}, mtu, "1.42.4", "/" + dir + "a.nmconnection:11: link.mtu of eno2 would become 9000"},
 		"unmanaged": {fstest.MapFS{dir + "a.nmconnection": file(owner), "run/NetworkManager/devices/2": file("[device]\nmanaged=false\n")}, mtu, "1.42.4", "/run/NetworkManager/devices/2:2: "},
-		"ifcfg":     {fstest.MapFS{"etc/sysconfig/network-scripts/ifcfg-eno1": file("TYPE=Ethernet\nDEVICE=eno1\n")}, mtu, "1.42.4", "/etc/sysconfig/network-scripts/ifcfg-eno1:2: "},
+		"unmanaged by a list": {fstest.MapFS{dir + "a.nmconnection": file(owner), "etc/NetworkManager/NetworkManager.conf": file("[keyfile]\nunmanaged-devices=none\n"),
+			"etc/NetworkManager/conf.d/a.conf": file("[keyfile]\nunmanaged-devices=interface-name:eno*;except:interface-name:eno2\n")}, mtu, "1.42.4", "/etc/NetworkManager/conf.d/a.conf:2: NetworkManager leaves eno1 alone"},
+		"a list that another one replaces": {fstest.MapFS{dir + "lan.nmconnection": file(owner), "etc/NetworkManager/NetworkManager.conf": file("[keyfile]\nunmanaged-devices=*\n"),
+			"etc/NetworkManager/conf.d/a.conf": file("[keyfile]\nunmanaged-devices=none\n")}, mtu, "1.42.4", "/" + dir + "lan.nmconnection: mtu=9000"},
+		"ifcfg": {fstest.MapFS{"etc/sysconfig/network-scripts/ifcfg-eno1": file("TYPE=Ethernet\nDEVICE=eno1\n")}, mtu, "1.42.4", "/etc/sysconfig/network-scripts/ifcfg-eno1:2: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := files.Propose(t.Context(), networkmanager.Format{}, host(c.files, c.version), files.Request{Link: "eno1", Settings: c.settings})
