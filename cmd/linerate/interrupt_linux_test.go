@@ -153,7 +153,7 @@ func TestResume(t *testing.T) {
 }
 
 func resume(t testing.TB, sig os.Signal, state model.SessionState) {
-	const blocks = 6
+	const blocks = 12
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	p := start(t, n.command(t, n.compareArgs(blocks, short()...)...))
@@ -164,11 +164,13 @@ func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 		s, err := n.trySession(t)
 		return err == nil && inBlock(s)
 	})
+	p.signal(t, syscall.SIGSTOP) // it goes no further while others look at it
 	list := func() string { return run(t, n.command(t, "list", "--json")).out }
 	if r := run(t, n.command(t, "run", "--allow-exec", "--resume", "last")); r.code != 2 || !strings.Contains(r.err, "measured by another linerate") || !strings.Contains(list(), `"state": "running"`) {
 		t.Errorf("resume of a session that runs: exit code %d\n%s\n%s", r.code, r.err, list())
 	}
 	p.signal(t, sig)
+	p.signal(t, syscall.SIGCONT)
 	p.wait(t, patience)
 	n.restored(t, before)
 	cut := n.session(t)

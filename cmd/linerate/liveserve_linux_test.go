@@ -67,7 +67,7 @@ func TestServeScreen(t *testing.T) {
 	secret, _, _ := strings.Cut(link, "@")
 	_, secret, _ = strings.Cut(secret, ".")
 
-	own := start(t, command(t, "test", link, "-t", "20s", "--to", "--quiet", "--db", ":memory:"))
+	own := start(t, command(t, "test", link, "-t", "10m", "--to", "--quiet", "--db", ":memory:"))
 	tt.shows(t, "who has its join link may measure: l shows it")
 	tt.shows(t, "127.0.0.1, key default  linerate")
 	tt.shows(t, "TCP with probes, receives")
@@ -78,7 +78,7 @@ func TestServeScreen(t *testing.T) {
 	}
 
 	host, port, _ := strings.Cut(addr, ":")
-	foreign := start(t, exec.CommandContext(t.Context(), iperf3, "-c", host, "-p", port, "-t", "20", "-b", "50M", "-R"))
+	foreign := start(t, exec.CommandContext(t.Context(), iperf3, "-c", host, "-p", port, "-t", "60", "-b", "50M", "-R"))
 	tt.shows(t, "127.0.0.1, open  iperf3")
 	tt.shows(t, "TCP, sends")
 	tt.shows(t, "2 visitors, measuring now")
