@@ -17,6 +17,7 @@ import (
 	"bytes"
 	"context"
 	"io/fs"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -179,6 +180,11 @@ func (Format) Outcome(_ context.Context, h files.Host) (files.Outcome, error) {
 		if l, ok := configured(rc, link); ok {
 			ifconfig(&o, link, l, strings.Fields(l.Text))
 		}
+		for _, name := range slices.Sorted(maps.Keys(rc)) { // run behind it (ifconfig_up and ipv4_up of network.subr)
+			if rest, ok := strings.CutPrefix(name, variable(link)+"_"); ok && (rest == "ipv6" || strings.HasPrefix(rest, "alias")) {
+				ifconfig(&o, link, rc[name], strings.Fields(rc[name].Text))
+			}
+		}
 	}
 	return o, nil
 }
@@ -193,6 +199,29 @@ func configured(rc map[string]model.FileLine, link string) (model.FileLine, bool
 	return model.FileLine{}, false
 }
 
+// started refuses what keeps rc.d/netif from starting an interface, and files that only the
+// shell finds (rc.conf(5), autoif and list_net_interfaces of network.subr).
+func started(rc map[string]model.FileLine, odd []model.FileLine, link string) error {
+	if l, ok := rc["netif_enable"]; ok && !slices.Contains([]string{"YES", "TRUE", "ON", "1"}, strings.ToUpper(l.Text)) {
+		return files.Refuse(l, "", "rc.d/netif starts no interface")
+	}
+	if l, ok := rc["network_interfaces"]; ok && !strings.EqualFold(l.Text, "auto") && !slices.Contains(strings.Fields(l.Text), link) {
+		return files.Refuse(l, "add it there", "rc.d/netif starts these interfaces, and not %s", link)
+	}
+	if l, ok := configured(rc, link); ok && slices.ContainsFunc(strings.Fields(l.Text), func(w string) bool { return strings.EqualFold(w, "NOAUTO") }) {
+		return files.Refuse(l, "take NOAUTO out", "rc.d/netif does not start %s by itself", link)
+	}
+	if l, ok := rc["rc_conf_files"]; ok {
+		return files.Refuse(l, "", "other files than those of rc.conf(5) are read, and any of them may configure %s", link)
+	}
+	for _, l := range odd {
+		if w := strings.Fields(l.Text); w[0] == "." || w[0] == "source" {
+			return files.Refuse(l, "", "another file is read here, which may configure %s", link)
+		}
+	}
+	return nil
+}
+
 // Plan implements files.Format.
 func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.Draft, error) {
 	d := render(r)
@@ -205,6 +234,9 @@ func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.
 			}
 		case startIf(r.Link):
 			rc, odd := rcLines(t)
+			if err := started(rc, odd, r.Link); err != nil {
+				return d, err
+			}
 			for _, l := range odd {
 				if strings.Contains(l.Text, variable(r.Link)) || strings.Contains(l.Text, "ifconfig_DEFAULT") {
 					return d, files.Refuse(l, `assign it once, as NAME="VALUE"`, "only a shell can tell what this line makes of %s", variable(r.Link))
