@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,30 @@ type ListItem struct {
 	model.Item
 	Goodput []ListRate `json:"goodput,omitempty"` // of the baseline, by direction
 	Verdict string     `json:"verdict,omitempty"` // what it showed, or why it ended, in a sentence
+	// Findings are what limits its directions, and of a check the lines that are POOR or BAD.
+	Findings []ListFinding `json:"findings,omitempty"`
+}
+
+// ListFinding is a finding by which a list can be filtered.
+type ListFinding struct {
+	Code      string          `json:"code"` // of a rule, as B07; of a line of a check its name, as loss
+	Direction model.Direction `json:"direction,omitempty"`
+	Text      string          `json:"text"` // "receive window", "loss BAD"
+}
+
+// Name is what people call it: a line of a check by its name, whatever its grade.
+func (f ListFinding) Name() string {
+	if strings.HasPrefix(f.Text, f.Code) {
+		return f.Code
+	}
+	return f.Text
+}
+
+// Found reports whether a finding of i has that code, or that word in its text.
+func (i ListItem) Found(word string) bool {
+	return slices.ContainsFunc(i.Findings, func(f ListFinding) bool {
+		return strings.EqualFold(f.Code, word) || strings.Contains(strings.ToLower(f.Text), strings.ToLower(word))
+	})
 }
 
 // ListRate is the median over the runs of a session in one direction.
@@ -39,6 +64,11 @@ func NewListItem(i model.Item, s model.Session) ListItem {
 		b.names = model.Names{Near: string(model.Near), Far: string(model.Far)}
 	}
 	out := ListItem{Item: i}
+	for _, f := range s.Findings {
+		if one := (ListFinding{f.Rule, f.Direction, f.Limit}); f.Kind != model.FindingFull && !slices.Contains(out.Findings, one) {
+			out.Findings = append(out.Findings, one)
+		}
+	}
 	for _, d := range []model.Direction{model.To, model.From} {
 		if v := runValues(b.baselineRuns(), d, model.Goodput); len(v) > 0 {
 			out.Goodput = append(out.Goodput, ListRate{d, units.BitRate(stats.Median(v))})
@@ -56,17 +86,18 @@ func NewListItem(i model.Item, s model.Session) ListItem {
 	case i.Kind == model.KindTest:
 		out.Verdict = b.limitLine()
 	case i.Kind == model.KindCheck:
-		out.Verdict = graded(health.Judge(&s))
+		out.Verdict = graded(health.Judge(&s), &out.Findings)
 	}
 	return out
 }
 
-// graded names the lines of a check that are POOR or BAD.
-func graded(lines []health.Line) string {
+// graded names the lines of a check that are POOR or BAD, and adds them to findings.
+func graded(lines []health.Line, findings *[]ListFinding) string {
 	var found []string
 	for _, l := range lines {
 		if l.State == health.Poor || l.State == health.Bad {
 			found = append(found, strings.TrimSpace(fmt.Sprintf("%s %s %s", l.Thing, l.Direction, l.State)))
+			*findings = append(*findings, ListFinding{l.Thing, l.Direction, l.Thing + " " + string(l.State)})
 		}
 	}
 	if len(found) == 0 {

@@ -71,6 +71,9 @@ func TestFirstHour12Prune(t *testing.T) {
 			Created: now.Add(-time.Duration(i+1) * 24 * time.Hour),
 			Runs:    []model.Run{{Number: 1, State: model.RunValid, Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 9e8}}}},
 		}
+		if i == 1 {
+			one.Findings = []model.Finding{{Rule: "B07", Direction: model.To, Limit: "receive window"}}
+		}
 		must.Do(t, st.CreateSession(t.Context(), one))
 	}
 	defer func() { _ = st.Close() }() // until then the first one runs
@@ -81,6 +84,8 @@ func TestFirstHour12Prune(t *testing.T) {
 		left string
 	}{
 		{[]string{"list"}, 0, []string{"s0  24 h  test  running  ", "s3  4 d   test  done            900 Mbit/s", "nas: because"}, "s0 s1 s2 s3"},
+		{[]string{"list", "--finding", "window", "--limit", "1"}, 0, []string{"s1 "}, "s0 s1 s2 s3"},
+		{[]string{"list", "--finding", "b07", "--state", "failed"}, 0, []string{"no such sessions"}, "s0 s1 s2 s3"},
 		{[]string{"prune", "--older-than", "1d", "--dry-run"}, 0, []string{"s1 ", "3 sessions would be removed"}, "s0 s1 s2 s3"},
 		{[]string{"prune", "--older-than", "1d"}, 2, []string{"nobody is there to be asked"}, "s0 s1 s2 s3"},
 		{[]string{"prune", "--keep", "3", "--yes"}, 0, []string{"removed 1 session from "}, "s0 s1 s2"},

@@ -12,6 +12,8 @@ import (
 
 	"linerate/internal/app/inspect"
 	"linerate/internal/app/reach"
+	"linerate/internal/core/diagnose"
+	"linerate/internal/core/health"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 	"linerate/internal/lab"
@@ -101,7 +103,7 @@ func (a *console) flagWords(c *cobra.Command) map[string]offer {
 	}
 	switch c.Name() {
 	case "list", "prune":
-		all["kind"], all["state"] = fixed(sessionKinds()...), fixed(sessionStates()...)
+		all["kind"], all["state"], all["finding"] = fixed(sessionKinds()...), fixed(sessionStates()...), findings
 	case "export", "keep":
 		var formats []string
 		for _, f := range model.FileFormats() {
@@ -148,6 +150,20 @@ func fixed(list ...string) offer {
 }
 
 func none(context.Context, string) []inspect.Word { return nil }
+
+// findings are the codes of findings, and the lines of a check.
+func findings(context.Context, string) (out []inspect.Word) {
+	for _, r := range diagnose.Rules() {
+		if r.ID != "ceiling" { // which is no limit
+			out = append(out, inspect.Word{Text: r.ID, About: r.Name})
+		}
+	}
+	lines := health.Judge(&model.Session{Check: &model.Check{}})
+	for _, l := range slices.CompactFunc(lines, func(a, b health.Line) bool { return a.Thing == b.Thing }) {
+		out = append(out, inspect.Word{Text: l.Thing, About: "a line of linerate check that is POOR or BAD"})
+	}
+	return out
+}
 
 // topics are those of linerate docs.
 func topics(context.Context, string) (out []inspect.Word) {

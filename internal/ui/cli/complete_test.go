@@ -88,6 +88,7 @@ func TestFirstHour20Completion(t *testing.T) {
 		{[]string{"export", "--for", "net"}, []string{"netplan"}, []string{"ansible"}},
 		{[]string{"profile", "show", plans}, []string{plans + "plan.yaml"}, []string{"notes"}},
 		{[]string{"list", "--kind", ""}, []string{"test", "run", "sweep", "copy", "check", "tune", "served"}, nil},
+		{[]string{"list", "--finding", ""}, []string{"B07", "loss"}, []string{"ceiling"}},
 		{[]string{"list", "--state", ""}, []string{"running", "done", "interrupted", "failed"}, nil},
 		{[]string{"test", "--engine", ""}, []string{"tcpbulk", "udpflow", "reqresp", "loaded"}, nil},
 		{[]string{"knobs", "explain", "tcp.sa"}, []string{"tcp.sack"}, nil},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -75,12 +76,15 @@ func sessionStates() []string {
 
 func (a *console) listCommand() *cobra.Command {
 	var pick pickFlags
+	var finding string
 	var limit int
 	c := &cobra.Command{
 		Use: "list", Short: "stored sessions, newest first", Args: exactArgs(),
 		Long: `list shows the stored sessions: age, kind, state, goodput to the far end and back,
-and below it where it was and what it showed.`,
-		Example: "  linerate list\n  linerate list --kind run --json\n  linerate list --host nas --since 7d\n  linerate list --text 'new cable'",
+and below it where it was and what it showed. --finding takes the code of a finding
+(linerate docs diagnosis lists them), a word of its name, as window, or the name of a
+line of a check that is POOR or BAD, as loss.`,
+		Example: "  linerate list\n  linerate list --kind run --json\n  linerate list --host nas --since 7d\n  linerate list --finding window\n  linerate list --text 'new cable'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f, err := pick.filter(a.Now())
 			if err != nil {
@@ -90,34 +94,61 @@ and below it where it was and what it showed.`,
 				return usagef("--limit: %d is not a number of sessions; 0 is all", limit)
 			}
 			f.Limit = limit
-			return a.list(cmd.Context(), f)
+			return a.list(cmd.Context(), f, finding)
 		},
 	}
 	pick.register(c.Flags())
+	c.Flags().StringVar(&finding, "finding", "", "only with this finding: its code, as B07, or a word of it, as window")
 	c.Flags().StringVar(&pick.since, "since", "", "only since a date (2026-11-21), or in the last 12h, 7d, 2w")
 	c.Flags().IntVar(&limit, "limit", 20, "at most so many; 0 is all")
 	return c
 }
 
-func (a *console) list(ctx context.Context, f store.Filter) error {
+func (a *console) list(ctx context.Context, f store.Filter, finding string) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	items, err := st.Sessions(ctx, f)
+	l, err := a.listed(ctx, st, f, finding)
 	if err != nil {
 		return err
 	}
-	if len(items) == 0 && !a.json {
-		if f == (store.Filter{Limit: f.Limit}) {
+	if len(l.Sessions) == 0 && !a.json {
+		if finding == "" && f == (store.Filter{Limit: f.Limit}) {
 			a.talk("no sessions in %s yet; begin with linerate demo or linerate test HOST", st.Path())
 		} else {
 			a.talk("no such sessions in %s; linerate list shows all", st.Path())
 		}
 		return nil
 	}
-	return a.printList(ctx, a.Out, st, items)
+	return a.writeList(a.Out, l)
+}
+
+// listed are the sessions that f picks with a finding, "" for any.
+func (a *console) listed(ctx context.Context, st results, f store.Filter, finding string) (report.List, error) {
+	l := report.List{Sessions: []report.ListItem{}, Now: a.Now()}
+	most := f.Limit
+	if finding != "" {
+		f.Limit = 0
+	}
+	items, err := st.Sessions(ctx, f)
+	for _, i := range items {
+		item, err := listItem(ctx, st, i)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return l, err
+		}
+		if finding == "" || item.Found(finding) {
+			l.Sessions = append(l.Sessions, item)
+		}
+		if len(l.Sessions) == most && most > 0 {
+			break
+		}
+	}
+	return l, err
 }
 
 // listItem is a session as a list shows it.
@@ -153,6 +184,10 @@ func (a *console) printList(ctx context.Context, w io.Writer, st results, items 
 		}
 		l.Sessions = append(l.Sessions, item)
 	}
+	return a.writeList(w, l)
+}
+
+func (a *console) writeList(w io.Writer, l report.List) error {
 	if a.json {
 		return a.document(reportjson.ListSchema, l)
 	}

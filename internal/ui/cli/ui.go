@@ -114,30 +114,15 @@ type pages struct {
 	st results
 }
 
-// listed is how many sessions the page lists, the newest.
-const listed = 100
-
 // List implements web.Source.
-func (p pages) List(ctx context.Context) (report.List, error) {
-	items, err := p.st.Sessions(ctx, store.Filter{Limit: listed})
-	l := report.List{Sessions: []report.ListItem{}, Now: p.a.Now()}
-	for _, i := range items {
-		item, err := listItem(ctx, p.st, i)
-		if errors.Is(err, store.ErrNotFound) {
-			continue // removed meanwhile
-		}
-		if err != nil {
-			return l, err
-		}
-		l.Sessions = append(l.Sessions, item)
-	}
-	return l, err
+func (p pages) List(ctx context.Context, host string) (report.List, error) {
+	return p.a.listed(ctx, p.st, store.Filter{Limit: web.Listed, Host: host}, "")
 }
 
 // Mark implements web.Source.
 func (p pages) Mark(ctx context.Context, id string) (string, error) {
 	if id == "" {
-		items, err := p.st.Sessions(ctx, store.Filter{Limit: listed})
+		items, err := p.st.Sessions(ctx, store.Filter{Limit: web.Listed})
 		return fmt.Sprint("list ", items), err
 	}
 	s, err := p.st.Brief(ctx, id)

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -76,13 +77,62 @@ type row struct {
 	Running                                    bool
 }
 
-func (s *Server) listPart(ctx context.Context) (string, error) {
-	l, err := s.source.List(ctx)
+// list is what the page of all sessions shows.
+type list struct {
+	Rows            []row
+	Picked          string // host and finding that were picked; "" for all
+	Findings, Hosts []choice
+	Most            int // sessions that are looked through
+}
+
+// choice is a link that leaves sessions of one kind in the list.
+type choice struct {
+	Text, Link string
+	Count      int
+}
+
+// choose counts one more session behind the link to those with key=value, besides what
+// query picks.
+func choose(all []choice, query url.Values, text, key, value string) []choice {
+	with := url.Values{key: {value}}
+	for _, other := range []string{"host", "finding"} {
+		if other != key && query.Get(other) != "" {
+			with.Set(other, query.Get(other))
+		}
+	}
+	link := "?" + with.Encode()
+	i := slices.IndexFunc(all, func(c choice) bool { return c.Link == link })
+	if i < 0 {
+		return append(all, choice{text, link, 1})
+	}
+	all[i].Count++
+	return all
+}
+
+// listPart lists the sessions that query picks by host and finding.
+func (s *Server) listPart(ctx context.Context, query url.Values) (string, error) {
+	host, finding := query.Get("host"), query.Get("finding")
+	l, err := s.source.List(ctx, host)
 	if err != nil {
 		return "", err
 	}
-	var rows []row
+	p := list{Picked: strings.TrimSpace(host + " " + finding), Most: Listed}
 	for _, i := range l.Sessions {
+		if finding != "" && !i.Found(finding) {
+			continue
+		}
+		name := model.EndName(i.Far)
+		if strings.HasPrefix(name, "lab:") {
+			name = "lab:"
+		}
+		p.Hosts = choose(p.Hosts, query, name, "host", name)
+		var codes []string
+		for _, f := range i.Findings {
+			if !slices.Contains(codes, f.Code) {
+				codes = append(codes, f.Code)
+				p.Findings = choose(p.Findings, query, f.Name(), "finding", f.Code)
+			}
+		}
 		r := row{
 			ID: i.ID, When: i.Created.Local().Format("2006-01-02 15:04"), Kind: string(i.Kind), State: string(i.State), What: i.What(), Link: "report/" + i.ID,
 			Running: i.State == model.SessionRunning,
@@ -95,9 +145,9 @@ func (s *Server) listPart(ctx context.Context) (string, error) {
 			rates = append(rates, strings.ReplaceAll(g.Value.String(), " ", "\u00a0")+" "+string(g.Direction))
 		}
 		r.Goodput = strings.Join(rates, ", ")
-		rows = append(rows, r)
+		p.Rows = append(p.Rows, r)
 	}
-	return render("list", rows)
+	return render("list", p)
 }
 
 // progress is a session as it stands.

@@ -33,8 +33,9 @@ import (
 // Source is where the sessions come from. Its methods may be called at once; a session
 // that is not there is an error that wraps fs.ErrNotExist.
 type Source interface {
-	// List returns the sessions, the newest first.
-	List(ctx context.Context) (report.List, error)
+	// List returns the newest Listed sessions with this text in the near or the far end,
+	// the newest first.
+	List(ctx context.Context, host string) (report.List, error)
 	// Mark is a text that changes when the session does, or the list for "". It is asked
 	// for again and again, on a host that measures, and has to cost next to nothing.
 	Mark(ctx context.Context, id string) (string, error)
@@ -48,6 +49,9 @@ type Source interface {
 	// Document returns the report of s as data.
 	Document(s model.Session) report.Document
 }
+
+// Listed is how many sessions the page lists.
+const Listed = 100
 
 // How often the store is asked what is new while somebody looks, when a stream that has
 // nothing to say says so, and how many streams there are at most.
@@ -179,12 +183,13 @@ func (s *Server) script(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
-	text, err := s.listPart(r.Context())
+	query := r.URL.Query()
+	text, err := s.listPart(r.Context(), query)
 	if err != nil {
 		s.fault(w, err)
 		return
 	}
-	s.page(w, http.StatusOK, "live", page{Title: "Sessions", Part: text, Events: "events"})
+	s.page(w, http.StatusOK, "live", page{Title: "Sessions", Part: text, Events: "events?" + query.Encode()})
 }
 
 func (s *Server) session(w http.ResponseWriter, r *http.Request) {
@@ -226,7 +231,7 @@ func (s *Server) refuse(w http.ResponseWriter, code int, why string) {
 
 func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) {
 	s.stream(w, r, "", func(ctx context.Context) (string, bool, error) {
-		text, err := s.listPart(ctx)
+		text, err := s.listPart(ctx, r.URL.Query())
 		return text, false, err
 	})
 }

@@ -76,12 +76,15 @@ func (s *sessions) find(id string) (reporttest.Case, error) {
 	return reporttest.Case{}, fmt.Errorf("session %s: %w", id, fs.ErrNotExist)
 }
 
-func (s *sessions) List(context.Context) (report.List, error) {
+func (s *sessions) List(_ context.Context, host string) (report.List, error) {
 	var l report.List
 	for _, c := range s.cases {
 		c, err := s.find(c.Session.ID)
 		if err != nil {
 			return l, err
+		}
+		if !strings.Contains(c.Session.Far, host) {
+			continue
 		}
 		l.Sessions = append(l.Sessions, report.NewListItem(model.Item{ID: c.Session.ID, Kind: c.Session.Kind, Near: c.Session.Near, Far: c.Session.Far,
 			Created: c.Session.Created, State: c.Session.State, Reason: c.Session.Reason, Runs: len(c.Session.Runs)}, c.Session))
@@ -91,7 +94,7 @@ func (s *sessions) List(context.Context) (report.List, error) {
 
 func (s *sessions) Mark(ctx context.Context, id string) (string, error) {
 	if id == "" {
-		l, err := s.List(ctx)
+		l, err := s.List(ctx, "")
 		return fmt.Sprint(l), err
 	}
 	c, err := s.find(id)
@@ -308,6 +311,24 @@ func TestWithoutScripts(t *testing.T) {
 	for path, want := range map[string]string{"/": `href="session/` + s.running, "/session/" + s.running: "3 of at most 100 runs"} {
 		_, text, _ := ask(t, c, "GET", rootOf(server)+path, nil)
 		must.True(t, strings.Contains(text, want) && strings.Contains(text, "<noscript>"), "%s lacks %q or how to go on", path, want)
+	}
+}
+
+// TestListByFinding: the links of the list leave the sessions of one finding and of one host.
+func TestListByFinding(t *testing.T) {
+	t.Parallel()
+	s := newSessions()
+	server, c := serve(t, s), visitor(t)
+	ask(t, c, "GET", server.Link(), nil)
+	_, all, _ := ask(t, c, "GET", rootOf(server)+"/", nil)
+	must.Contain(t, all, `<a href="?finding=B07">receive window</a>`, "the page has")
+	rows := func(text string) int { return strings.Count(text, `<td data-name="kind">`) }
+	for query, want := range map[string]string{
+		"finding=B07": `href="?finding=B07&amp;host=nas"`, "finding=WINDOW&host=nas": `data-events="events?finding=WINDOW&amp;host=nas"`, "host=no-such": "None of them",
+	} {
+		_, text, _ := ask(t, c, "GET", rootOf(server)+"/?"+query, nil)
+		must.Contain(t, text, want, "%s has", query)
+		must.True(t, rows(text) < rows(all) && (rows(text) == 0) == (query == "host=no-such"), "%s: %d of %d rows", query, rows(text), rows(all))
 	}
 }
 
