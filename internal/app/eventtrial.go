@@ -43,7 +43,6 @@ type RunBegan struct{ Progress }
 // Sampled are samples of the run, of one host.
 type Sampled struct {
 	Progress
-	Host    model.Host
 	Samples []model.Sample
 }
 

@@ -14,21 +14,12 @@ import (
 
 // Explanation is one name in linerate/explain/v1.
 type Explanation struct {
-	Name    string             `json:"name"`    // as it was understood
-	Sets    []model.Assignment `json:"sets"`    // what a line of a guide sets, in linerate's words
-	Unknown []string           `json:"unknown"` // words of that line that linerate does not know
-	Knobs   []Page             `json:"knobs"`   // that it means, or that stand behind it
-	Dead    []Dead             `json:"dead"`    // settings of that name that are no more
-	Outside []Outside          `json:"outside"` // settings of that name that linerate does not set
-}
-
-// Outside is a setting that exists and that linerate does not set.
-type Outside struct {
-	System  string         `json:"system"`
-	Does    string         `json:"does"`
-	Instead []model.KnobID `json:"instead"`
-	Advice  string         `json:"advice"`
-	Source  string         `json:"source"`
+	Name    string             `json:"name"`              // as it was understood
+	Sets    []model.Assignment `json:"sets,omitempty"`    // what a line of a guide sets, in linerate's words
+	Unknown []string           `json:"unknown,omitempty"` // words of that line that linerate does not know
+	Knobs   []Page             `json:"knobs,omitempty"`   // that it means, or that stand behind it
+	Dead    []knob.Dead        `json:"dead,omitempty"`    // settings of that name that are no more
+	Outside []knob.Outside     `json:"outside,omitempty"` // settings of that name that linerate does not set
 }
 
 // Page is all that is known of one knob.
@@ -44,8 +35,8 @@ type Page struct {
 	Verify   string          `json:"verify"` // how to see that a value took effect
 	Source   string          `json:"source"` // of range and meaning
 	Systems  []SystemPage    `json:"systems"`
-	Defaults []Default       `json:"defaults"`
-	Choices  []Choice        `json:"choices"`
+	Defaults []knob.Default  `json:"defaults,omitempty"`
+	Choices  []knob.Choice   `json:"choices,omitempty"`
 	Value    fact.Of[string] `json:"value"` // on this machine
 	SetBy    *SetBy          `json:"set_by,omitempty"`
 
@@ -56,36 +47,13 @@ type Page struct {
 type SystemPage struct {
 	System    string   `json:"system"`
 	Native    string   `json:"native"`
-	Also      []string `json:"also"`
+	Also      []string `json:"also,omitempty"`
 	Range     string   `json:"range"` // "" for what can be read only
 	Effect    string   `json:"effect"`
-	Needs     []string `json:"needs"`
+	Needs     []string `json:"needs,omitempty"`
 	Permanent string   `json:"permanent"`
 	Note      string   `json:"note"`
 	Settable  bool     `json:"settable"` // by linerate set
-}
-
-// Default is what a system starts with.
-type Default struct {
-	System string `json:"system"`
-	Value  string `json:"value"`
-}
-
-// Choice is a value with what it means.
-type Choice struct {
-	Value   string `json:"value"`
-	Meaning string `json:"meaning"`
-}
-
-// Dead is a setting of old guides.
-type Dead struct {
-	System  string         `json:"system"`
-	Lived   string         `json:"lived"`
-	Was     string         `json:"was"`
-	Now     string         `json:"now"`
-	Instead []model.KnobID `json:"instead"`
-	Advice  string         `json:"advice"`
-	Source  string         `json:"source"`
 }
 
 // Explain says what names mean, on this machine and elsewhere. Names that nothing is
@@ -111,10 +79,7 @@ func Explain(ctx context.Context, m *here.Machine, names []string) (all []Explan
 // explained gathers the pages of a name: the knob itself, or those behind a native
 // name, or those that replace a dead one.
 func explained(ctx context.Context, m *here.Machine, e knob.Explanation) Explanation {
-	out := Explanation{
-		Name: e.Name, Knobs: []Page{}, Dead: []Dead{}, Outside: []Outside{},
-		Sets: append([]model.Assignment{}, e.Sets...), Unknown: append([]string{}, e.Unknown...),
-	}
+	out := Explanation{Name: e.Name, Sets: e.Sets, Unknown: e.Unknown, Dead: slices.Clone(e.Dead), Outside: slices.Clone(e.Outside)}
 	var ids []model.KnobID
 	add := func(id model.KnobID) {
 		if !slices.Contains(ids, id) {
@@ -143,11 +108,11 @@ func explained(ctx context.Context, m *here.Machine, e knob.Explanation) Explana
 			out.Knobs = append(out.Knobs, p)
 		}
 	}
-	for _, d := range e.Dead {
-		out.Dead = append(out.Dead, Dead{d.System, d.Lived, d.Was, d.Now, append([]model.KnobID{}, d.Instead...), d.Advice, knob.Cite(d.Source)})
+	for i := range out.Dead {
+		out.Dead[i].Source = knob.Cite(out.Dead[i].Source)
 	}
-	for _, o := range e.Outside {
-		out.Outside = append(out.Outside, Outside{o.System, o.Does, append([]model.KnobID{}, o.Instead...), o.Advice, knob.Cite(o.Source)})
+	for i := range out.Outside {
+		out.Outside[i].Source = knob.Cite(out.Outside[i].Source)
 	}
 	return out
 }
@@ -157,13 +122,7 @@ func page(k knob.Knob) Page {
 	p := Page{
 		Of: k, Knob: k.ID, Summary: k.Summary, Scope: k.Scope, Unit: unitOf(k), Risk: int(k.Risk), RiskText: k.Risk.Words(),
 		When: k.When, Avoid: k.Avoid, Verify: k.Verify, Source: knob.Cite(k.Source),
-		Systems: []SystemPage{}, Defaults: []Default{}, Choices: []Choice{},
-	}
-	for _, c := range k.Choices {
-		p.Choices = append(p.Choices, Choice{c.Value, c.Meaning})
-	}
-	for _, d := range k.Defaults {
-		p.Defaults = append(p.Defaults, Default{d.System, d.Value})
+		Systems: []SystemPage{}, Defaults: k.Defaults, Choices: k.Choices,
 	}
 	for _, system := range knob.Systems() {
 		n, ok := k.Native[system]
@@ -171,7 +130,7 @@ func page(k knob.Knob) Page {
 			continue
 		}
 		s := SystemPage{
-			System: system, Native: n.Name, Also: append([]string{}, n.Also...), Effect: k.EffectOn(system).Words(), Needs: append([]string{}, k.Needs(system)...),
+			System: system, Native: n.Name, Also: n.Also, Effect: k.EffectOn(system).Words(), Needs: k.Needs(system),
 			Permanent: n.Permanent(system), Note: n.Note,
 			Settable: n.Mechanism != knob.NotYet && !n.ReadOnly && !k.ReadOnly && k.EffectOn(system) != knob.EffectBoot,
 		}

@@ -278,7 +278,7 @@ func (t *Trial) observe(ev experiment.Event) {
 	case experiment.RunStarted:
 		t.env.Observe(app.RunBegan{Progress: p})
 	case experiment.RunSampled:
-		t.env.Observe(app.Sampled{Progress: p, Host: ev.Host, Samples: ev.Samples})
+		t.env.Observe(app.Sampled{Progress: p, Samples: ev.Samples})
 	case experiment.RunEnded:
 		t.env.Observe(app.RunEnded{Progress: p, Run: *ev.Run})
 	case experiment.CoolingDown:

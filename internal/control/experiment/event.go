@@ -31,7 +31,6 @@ type Event struct {
 	MaxBlocks   int
 	Position    int // of the run in its block, 1…
 	RunsInBlock int
-	RunsDone    int // of this process, in all blocks
 	Setting     string
 	Direction   model.Direction
 	Host        model.Host       // RunSampled
@@ -45,7 +44,6 @@ type Event struct {
 // event completes an event with what holds for all kinds.
 func (e *experiment) event(ev Event) Event {
 	ev.MaxBlocks = len(e.Plan.Order)
-	ev.RunsDone = e.done
 	ev.Elapsed = e.Now().Sub(e.started)
 	perRun := e.Plan.RunLength()
 	if e.done > 0 {

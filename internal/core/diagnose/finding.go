@@ -95,5 +95,4 @@ func (b *finding) done(rule string) model.Finding {
 const (
 	byCheck    = "linerate check tries UDP at several rates, packet sizes and both directions"
 	byCounters = "reach the host over ssh or with a key, so that it tells its counters"
-	byLength   = "measure for longer: -t 30s"
 )

@@ -47,7 +47,6 @@ const (
 	sharedSum    = 1.15 // (p) both directions at once over one alone: they share one medium
 	diskShare    = 0.90 // diagnosis.md 2.5: a file copy over the network alone
 	oneMember    = 0.80 // (p) of one member of a bond
-	uneven       = 3.0  // diagnosis.md B02: one direction over the other
 	smallPacket  = 0.50 // (p) of the payload that a packet of 1500 bytes carries: rule B29
 
 	// Queues.

@@ -5,14 +5,14 @@ import "linerate/internal/core/model"
 // Dead is a setting that old guides name and that does nothing, or something
 // else, on today's systems.
 type Dead struct {
-	Names   []string // native, the best known first; a final * stands for any ending
-	System  string   // GOOS
-	Lived   string   // where it did something: "FreeBSD 4.6 to 8"
-	Was     string   // what it did
-	Now     string   // what became of it
-	Instead []model.KnobID
-	Advice  string // what to do, where no knob is the answer or more is to say
-	Source  string
+	Names   []string       `json:"-"`      // native, the best known first; a final * stands for any ending
+	System  string         `json:"system"` // GOOS
+	Lived   string         `json:"lived"`  // where it did something: "FreeBSD 4.6 to 8"
+	Was     string         `json:"was"`    // what it did
+	Now     string         `json:"now"`    // what became of it
+	Instead []model.KnobID `json:"instead,omitempty"`
+	Advice  string         `json:"advice,omitempty"` // what to do, where no knob is the answer or more is to say
+	Source  string         `json:"source"`
 }
 
 // DeadNames returns every dead setting that linerate knows. The slice is the

@@ -102,15 +102,15 @@ type Knob struct {
 
 // Choice is one value of an enumeration.
 type Choice struct {
-	Value   string // canonical and native text
-	Meaning string
+	Value   string `json:"value"` // canonical and native text
+	Meaning string `json:"meaning"`
 }
 
 // Default is a value that some versions of a system start with. It is for
 // people and for spotting tuned hosts; it never replaces reading.
 type Default struct {
-	System string // "linux since 6.18"
-	Value  string // "4 MiB", or a rule such as "by memory"
+	System string `json:"system"` // "linux since 6.18"
+	Value  string `json:"value"`  // "4 MiB", or a rule such as "by memory"
 }
 
 // Native says where a system keeps a knob, and what is special there.

@@ -4,12 +4,12 @@ import "linerate/internal/core/model"
 
 // Outside is a setting that guides name, that exists, and that linerate does not set.
 type Outside struct {
-	Names   []string // native, the best known first; written as in Dead
-	System  string   // GOOS
-	Does    string
-	Instead []model.KnobID // knobs that reach the same
-	Advice  string
-	Source  string // with the tags of docs/reference/knobs.md; [K] could not be looked up
+	Names   []string       `json:"-"`      // native, the best known first; written as in Dead
+	System  string         `json:"system"` // GOOS
+	Does    string         `json:"does"`
+	Instead []model.KnobID `json:"instead,omitempty"` // knobs that reach the same
+	Advice  string         `json:"advice,omitempty"`
+	Source  string         `json:"source"` // with the tags of docs/reference/knobs.md; [K] could not be looked up
 }
 
 // OutsideNames returns the settings of guides that linerate knows by name only. The

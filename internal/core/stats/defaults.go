@@ -17,7 +17,6 @@ const (
 
 	OmitLeast       = 3 * time.Second // least warm-up (1)
 	OmitRoundTrips  = 20              // warm-up in round trips, where that is longer (1)
-	LeastWindow     = 0.90            // share of the planned window that a valid run measures (1)
 	BlockRepeats    = 2               // most repeats of a block with an invalid run (1)
 	AssumedNoise    = 0.041           // of a block difference that is not measured (13)
 	NullBlocks      = 4               // baseline pairs at the start of a comparison of two settings (2)

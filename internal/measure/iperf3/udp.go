@@ -16,9 +16,6 @@ const (
 	replyOld = "\xb1\x68\xde\x3a"
 )
 
-// GreetingLen is the length in bytes of a hello and of its reply.
-const GreetingLen = 4
-
 // Limits of a UDP datagram's payload in bytes, header included (section 5):
 // room for the longest header, and the most that fits an IPv4 packet.
 const (

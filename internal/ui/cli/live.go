@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"linerate/internal/app"
-	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/tune"
@@ -35,7 +34,6 @@ type live struct {
 	done     chan struct{}
 
 	mu       sync.Mutex
-	state    term.Progress
 	lines    []said          // to be written
 	news     chan struct{}   // there are some
 	decided  map[string]bool // comparisons that the user was told of
@@ -67,10 +65,6 @@ func (a *console) newLive(s model.Session) *live {
 	l := &live{
 		app: a, quiet: a.quiet, terminal: a.ErrTerminal && a.Getenv("TERM") != "dumb", kind: s.Kind, plan: s.Plan, names: s.Names(),
 		stop: make(chan struct{}), done: make(chan struct{}), news: make(chan struct{}, 1), decided: map[string]bool{}, told: map[string]bool{},
-	}
-	l.state.MaxBlocks = len(s.Plan.Order)
-	if s.Kind == model.KindCheck {
-		l.state.Unit = "step" // which differ from each other, as blocks do not
 	}
 	l.whole = uilive.New(s, a.Now)
 	switch {
@@ -123,10 +117,7 @@ func (l *live) draw() {
 	if l.quiet || l.intervals != nil && l.intervals.Every || l.app.watched.now() != nil {
 		return // the intervals or the screen say it
 	}
-	l.mu.Lock()
-	p := l.state
-	l.mu.Unlock()
-	p.Elapsed, p.Left, p.About = l.whole.Clock()
+	p := l.whole.Progress()
 	if !l.terminal {
 		fmt.Fprintln(l.app.Err, p.Line(pipeColumns, false))
 		return
@@ -196,23 +187,12 @@ func (l *live) observe(e app.Event) {
 	l.whole.Observe(e)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &l.state
-	if e, ok := e.(interface{ At() app.Progress }); ok {
-		p := e.At()
-		s.Block, s.MaxBlocks = p.Block, p.MaxBlocks
-		if p.RunsInBlock > 0 {
-			s.Runs = p.RunsInBlock
-		}
-	}
 	switch e := e.(type) {
 	case app.RunBegan:
-		s.Run, s.Setting, s.Direction, s.Phase = e.Position, e.Setting, l.names.Arrow(e.Direction), "preparing"
-		s.Rate = fact.Unknown[units.BitRate]("no interval yet")
 		if l.intervals != nil {
 			l.intervals.Begin()
 		}
 	case app.Sampled:
-		l.sample(e)
 		if l.intervals != nil {
 			l.data(l.intervals.Add(e.Samples))
 		}
@@ -223,32 +203,8 @@ func (l *live) observe(e app.Event) {
 		}
 	case app.Searched:
 		l.searched(e)
-	case app.CoolingDown:
-		s.Phase = "cooling down"
-	case app.Reconnecting:
-		s.Phase = "connecting again"
 	case app.BlockEnded:
 		l.blockEnded(e)
-	}
-}
-
-// sample shows the rate of the last interval at the receiver.
-func (l *live) sample(ev app.Sampled) {
-	rate, found := 0.0, false
-	for _, m := range ev.Samples {
-		if l.kind == model.KindSweep && m.Metric == model.LatencyP50 {
-			l.state.Phase = "measuring"
-		}
-		if m.Metric == model.Goodput {
-			rate, found = m.Value, true
-			l.state.Phase = "measuring"
-			if m.WarmsUp(l.plan.Flow.Omit) {
-				l.state.Phase = "warming up"
-			}
-		}
-	}
-	if found {
-		l.state.Rate = fact.Known(units.BitRate(rate), "receiver")
 	}
 }
 
@@ -281,7 +237,6 @@ func (l *live) blockEnded(ev app.BlockEnded) {
 	if l.kind != model.KindRun {
 		return
 	}
-	l.evidence(ev)
 	if l.app.watched.now() != nil {
 		return // the screen has a table of them
 	}
@@ -317,19 +272,5 @@ func (l *live) blockEnded(ev app.BlockEnded) {
 func (l *live) standings(all []report.Standing) {
 	for _, text := range term.Standings(all, l.names.Arrow, max(40, l.app.Width())) {
 		l.line(text)
-	}
-}
-
-// evidence shows in the moving line what leads among what is open.
-func (l *live) evidence(ev app.BlockEnded) {
-	s := &l.state
-	s.Evidence = fact.Unknown[float64]("none yet")
-	for _, v := range ev.Result.Verdicts {
-		if !l.plan.DecidedBy(&v) || v.Outcome != model.Undecided {
-			continue
-		}
-		if e := v.Evidence; e != nil && *e > s.Evidence.Or(0) {
-			s.Evidence, s.Comparison, s.EnoughIs = fact.Known(*e, "sign evidence"), v.Setting, ev.Result.Enough
-		}
 	}
 }

@@ -57,7 +57,7 @@ func block(n int, outcomes ...model.Outcome) app.BlockEnded {
 
 func liveSession(kind model.Kind) model.Session {
 	return model.Session{Kind: kind, Plan: model.Plan{
-		Baseline: "current", Objective: model.Goodput, Flow: model.Flow{Duration: time.Second}, Order: make([][]string, 20),
+		Baseline: "current", Objective: model.Goodput, Flow: model.Flow{Direction: model.To, Duration: time.Second}, Order: make([][]string, 20),
 	}}
 }
 
@@ -77,7 +77,7 @@ func TestFirstHour10EstimatesWhileItRuns(t *testing.T) {
 			return out.String()
 		}
 		l.observe(app.RunBegan{Progress: app.Progress{Block: 1, MaxBlocks: 20, Position: 1, RunsInBlock: 3, Setting: "level1", Direction: model.To}})
-		l.observe(app.Sampled{Progress: app.Progress{Block: 1, MaxBlocks: 20}, Samples: []model.Sample{{Metric: model.Goodput, Value: 9e8}}})
+		l.observe(app.Sampled{Progress: app.Progress{Block: 1, MaxBlocks: 20}, Samples: []model.Sample{{Direction: model.To, Metric: model.Goodput, Value: 9e8}}})
 		time.Sleep(11 * time.Second)
 		if got := said(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "block 1/20  run 1/3  level1 near -> far  900 Mbit/s  measuring  10 s") {
 			t.Errorf("after 11 s:\n%s", got)

@@ -266,21 +266,6 @@ func TestParseFactor(t *testing.T) {
 	}
 }
 
-func TestParseSet(t *testing.T) {
-	for in, want := range map[string][]model.Assignment{
-		"near.link.mtu=9000": {{Host: "near", Knob: "link.mtu", Value: "9000"}},
-		"link.mtu = 9000":    {{Host: "near", Knob: "link.mtu", Value: "9000"}, {Host: "far", Knob: "link.mtu", Value: "9000"}},
-		"window=1MiB":        {{Knob: "window", Value: "1048576"}},
-	} {
-		got := must.Get(ParseSet(in, knobs{}))(t)
-		must.True(t, slices.Equal(got, want), "ParseSet(%q) = %+v, want %+v", in, got, want)
-	}
-	for _, in := range []string{"", "window", "mss=10", "a.nothing=1"} {
-		got, err := ParseSet(in, knobs{})
-		must.True(t, err != nil && got == nil, "ParseSet(%q) = %+v, %v", in, got, err)
-	}
-}
-
 // The flow's knobs are named here, apart from the catalogue that knows their
 // values; both must name the same.
 func TestFlowKnobsAreTheCatalogues(t *testing.T) {

@@ -48,19 +48,6 @@ func ParseFactor(s string, check KnobChecker) (Factor, error) {
 	return f, r.problems.sorted()
 }
 
-// ParseSet reads the text of a --set flag, for example "near.link.mtu=9000", which
-// is two assignments where a host's knob names no host. The error is of type
-// Errors.
-func ParseSet(s string, check KnobChecker) ([]model.Assignment, error) {
-	r := &reader{check: check}
-	knob, text, ok := strings.Cut(s, "=")
-	if !ok {
-		r.fault("", "write it like near.link.mtu=9000", "%s has no value", quote(s))
-		return nil, r.problems
-	}
-	return r.assignment("", strings.TrimSpace(knob), strings.TrimSpace(text)), r.problems.sorted()
-}
-
 // ParseNamed reads the text of a --set flag of an experiment, a name with assignments, such as
 // "jumbo:link.mtu=9000,window=1MiB", or a name alone, which leaves the hosts as they are.
 // The error is of type Errors.

@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
+	"linerate/internal/report/term"
 )
 
 // How much of the past a State keeps: rates of a direction, lines that were said, runs
@@ -47,13 +48,13 @@ type State struct {
 	session model.Session
 	names   model.Names
 	at      app.Progress
-	heard   time.Time // when at was
+	run     app.Progress // of the run that began last
+	heard   time.Time    // when at was
 	phase   string
 	command string // that the session belongs to
 	stage   string // of a search: "search" or "proof"
 	ways    []*way
 	stands  []report.Standing
-	leaving []string // settings that are not measured any more
 	lead    evidence
 	ideas   []tune.Fate
 	decides metric.Info // of ideas
@@ -151,7 +152,7 @@ func (t *State) Observe(e app.Event) {
 	}
 	switch e := e.(type) {
 	case app.RunBegan:
-		t.phase = "preparing"
+		t.phase, t.run = "preparing", e.Progress
 		t.runs++
 		for _, l := range t.ways {
 			l.running = slices.Contains(e.Direction.Parts(), l.direction)
@@ -250,7 +251,7 @@ func (t *State) block(e app.BlockEnded) {
 	if all := report.Standings(p, e.Result.Verdicts); len(all) > 0 {
 		t.stands = all
 	}
-	t.leaving, t.lead = e.Result.Leaving, evidence{}
+	t.lead = evidence{}
 	for _, v := range e.Result.Verdicts {
 		if !p.DecidedBy(&v) || v.Outcome != model.Undecided || v.Evidence == nil {
 			continue
@@ -319,6 +320,32 @@ func (t *State) Clock() (elapsed, left time.Duration, about bool) {
 	defer t.mu.Unlock()
 	left, _ = t.left()
 	return t.now().Sub(t.began), left, t.whole > 0
+}
+
+// Progress is how the session stands, for a line of text.
+func (t *State) Progress() term.Progress {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := term.Progress{
+		Phase: t.phase, Block: t.at.Block, MaxBlocks: t.at.MaxBlocks, Run: t.run.Position, Runs: t.run.RunsInBlock, Setting: t.run.Setting,
+		Elapsed: t.now().Sub(t.began), About: t.whole > 0, EnoughIs: t.lead.decides, Comparison: t.lead.setting,
+	}
+	p.Left, _ = t.left()
+	if t.session.Kind == model.KindCheck {
+		p.Unit = "step" // which differ from each other, as blocks do not
+	}
+	if t.runs > 0 {
+		p.Direction = t.names.Arrow(t.run.Direction)
+	}
+	if t.lead.setting != "" {
+		p.Evidence = fact.Known(t.lead.has, "sign evidence")
+	}
+	for _, l := range t.ways {
+		if r, ok := l.rate(); ok && l.running && !l.stale {
+			p.Rate = fact.Known(r, "interval")
+		}
+	}
+	return p
 }
 
 // since is how long ago the last event was, but for a pause.

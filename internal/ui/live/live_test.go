@@ -226,7 +226,7 @@ func TestPause(t *testing.T) {
 func TestRates(t *testing.T) {
 	s := New(experiment(), newClock().now)
 	tell := func(host model.Host, m model.Metric, v float64) {
-		s.Observe(app.Sampled{Host: host, Samples: []model.Sample{{Host: host, Direction: model.To, Metric: m, Value: v, Length: time.Second}}})
+		s.Observe(app.Sampled{Samples: []model.Sample{{Host: host, Direction: model.To, Metric: m, Value: v, Length: time.Second}}})
 	}
 	s.Observe(app.RunBegan{Progress: app.Progress{Direction: model.To}})
 	tell(model.Near, model.Sent, 5e8)
