@@ -21,7 +21,8 @@ import (
 // openServer is a server that anyone may measure to, and how the network tells of it.
 func openServer(t *testing.T) (tls.Link, mdns.Server) {
 	t.Helper()
-	id := must.Get(tls.LoadIdentity(t.TempDir()))(t)
+	id := must.Get(tls.LoadKey(t.TempDir()))(t)
+	id.Secret = make([]byte, 32)
 	s := must.Get(tls.Listen(t.Context(), "127.0.0.1:0", tls.Config{Identity: id, Open: true, Agent: agenttest.Config(nil)}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

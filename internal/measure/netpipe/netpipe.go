@@ -1,8 +1,7 @@
 // Package netpipe speaks the protocol of NetPIPE 3.x over TCP with the program
 // NPtcp, at either end.
 //
-//  1. Settings are what both ends must have been started with; Validate and
-//     Agree find what would end in a hang.
+//  1. Settings are what both ends must have been started with.
 //  2. A Schedule gives the message sizes, one by one, in NetPIPE's order.
 //  3. Repeats, OneWay and Fastest turn times into the next count and result.
 //  4. Control, repeat count and time are the only bytes besides the payload.
@@ -107,7 +106,7 @@ func (s Settings) Validate() error {
 // because both ends write before they read. It is an error if no size is left.
 //
 // Each end bounds its own schedule by its own sockets, so that two kernels which
-// grant different buffers disagree about where it ends (see Agree).
+// grant different buffers disagree about where it ends.
 func (s Settings) Bounded(sendBuffer, receiveBuffer int) (Settings, error) {
 	if !s.Bidirectional {
 		return s, nil
@@ -124,29 +123,6 @@ func (s Settings) Bounded(sendBuffer, receiveBuffer int) (Settings, error) {
 			s.Start, sendBuffer, receiveBuffer)
 	}
 	return s, nil
-}
-
-// Agree returns an error that names every option in which the two ends differ,
-// nil if there is none. With -2 compare what Bounded returned for either end.
-func Agree(here, there Settings) error {
-	var faults []error
-	add := func(option string, here, there any) {
-		if here != there {
-			faults = append(faults, fmt.Errorf("%s: %v here, %v there", option, here, there))
-		}
-	}
-	add("-l", here.Start, there.Start)
-	add("-u", here.Upper, there.Upper)
-	add("-p", here.Perturbation, there.Perturbation)
-	add("-s", here.Streaming, there.Streaming)
-	add("-r or -s", here.Resets(), there.Resets())
-	add("-2", here.Bidirectional, there.Bidirectional)
-	add("-i", here.Integrity, there.Integrity)
-	add("build with FINAL", here.Final, there.Final)
-	if len(faults) == 0 {
-		return nil
-	}
-	return fmt.Errorf("the ends differ, and NetPIPE does not negotiate: %w", errors.Join(faults...))
 }
 
 // Arguments returns the options with which an NPtcp at the other end does what s

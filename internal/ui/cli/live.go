@@ -248,7 +248,7 @@ func (l *live) blockEnded(ev app.BlockEnded) {
 		l.decided[key] = l.decided[key] || s.Outcome != model.Undecided
 		return known
 	})
-	elapsed, _, _ := l.whole.Clock()
+	elapsed := l.whole.Progress().Elapsed
 	text := fmt.Sprintf("block %d/%d done, %d of %d comparisons decided, %s elapsed",
 		ev.Block, ev.MaxBlocks, len(all)-len(open), len(all), units.FormatDuration(elapsed.Round(time.Second)))
 	if more := ev.AtMost.Round(time.Second); more > 0 {

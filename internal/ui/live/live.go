@@ -313,16 +313,8 @@ func (t *State) left() (time.Duration, bool) {
 	return max(0, t.at.AtMost-t.since()), true
 }
 
-// Clock returns how long the command has gone on, and how long it takes from now on: at most,
-// or about that long; 0 is unknown.
-func (t *State) Clock() (elapsed, left time.Duration, about bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	left, _ = t.left()
-	return t.now().Sub(t.began), left, t.whole > 0
-}
-
-// Progress is how the session stands, for a line of text.
+// Progress is how the session stands, for a line of text. What is left is at most so long,
+// or about; 0 is unknown.
 func (t *State) Progress() term.Progress {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -348,15 +348,14 @@ func TestOneWhole(t *testing.T) {
 		_ = s.View(Size{80, 24})
 		return s.done
 	}
-	elapsed, left, about := s.Clock()
-	must.True(t, elapsed == 83*time.Second && left == 37*time.Second && about, "search: %s passed, %s left, about %v", elapsed, left, about)
+	p := s.Progress()
+	must.True(t, p.Elapsed == 83*time.Second && p.Left == 37*time.Second && p.About, "search: %+v", p)
 	before := share(s)
 	proof := New(experiment(), c.now)
 	proof.Follow(s)
 	proof.Observe(app.RunBegan{Progress: app.Progress{Block: 1, MaxBlocks: 12, AtMost: 40 * time.Second}})
-	if elapsed, left, about := proof.Clock(); elapsed != 83*time.Second || left != 40*time.Second || about {
-		t.Errorf("proof: %s passed, %s left, about %v", elapsed, left, about)
-	}
+	p = proof.Progress()
+	must.True(t, p.Elapsed == 83*time.Second && p.Left == 40*time.Second && !p.About, "proof: %+v", p)
 	must.True(t, before > 0.5 && share(proof) >= before, "%v, then %v", before, share(proof))
 	c.passes(20 * time.Second)
 	must.True(t, share(proof) > 0.8, "%v", share(proof))

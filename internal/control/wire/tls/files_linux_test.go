@@ -2,6 +2,7 @@ package tls_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,7 +41,8 @@ func TestInAChild(t *testing.T) {
 	}
 	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: fewFiles, Max: fewFiles}))
 	d := budget.Divide(fewFiles, 0)
-	id := must.Get(tls.LoadIdentity(os.Getenv("LINERATE_CHILD_SERVER")))(t)
+	id := must.Get(tls.LoadKey(os.Getenv("LINERATE_CHILD_SERVER")))(t)
+	id.Secret = bytes.Repeat([]byte{7}, 32)
 	s, err := tls.Listen(t.Context(), "127.0.0.1:0", tls.Config{
 		Identity: id, Agent: agenttest.Config(nil), Unknown: d.Unknown, Friends: d.Friends, Budget: sessions(64),
 	})

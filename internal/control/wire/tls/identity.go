@@ -24,43 +24,19 @@ import (
 	"linerate/internal/core/plain"
 )
 
-// Files of a state directory.
-const (
-	keyFile    = "serve-key.pem"     // private key (PKCS #8) and certificate
-	secretFile = "serve-measure.txt" // base64url of the secret for measuring
-)
-
-const secretBytes = 32
+// keyFile is a private key (PKCS #8) and its certificate, in a state directory.
+const keyFile = "serve-key.pem"
 
 // Identity is what a server is known by: a key with a self-made certificate, and
 // the secret that its users share. Nobody vouches for the certificate; clients
 // know its pin from the join link.
 type Identity struct {
 	Certificate ctls.Certificate
-	Secret      []byte // 32 random bytes; nil where it is not shown in links
+	Secret      []byte // 32 bytes; nil where it is not shown in links
 }
 
-// LoadIdentity reads the identity in dir, and makes what is missing. Its files
-// are for the owner only.
-func LoadIdentity(dir string) (Identity, error) {
-	id, err := LoadKey(dir)
-	if err != nil {
-		return Identity{}, err
-	}
-	text, err := loadOrMake(filepath.Join(dir, secretFile), makeSecret)
-	if err != nil {
-		return Identity{}, err
-	}
-	secret, err := base64.RawURLEncoding.DecodeString(string(text))
-	if err != nil || len(secret) != secretBytes {
-		return Identity{}, fmt.Errorf("read %s: not a secret; remove the file for a new one", filepath.Join(dir, secretFile))
-	}
-	id.Secret = secret
-	return id, nil
-}
-
-// LoadKey is LoadIdentity without a secret, for a server that knows its users by
-// Config.Find.
+// LoadKey reads the key in dir, and makes it where it is missing, in a file for the owner
+// only. Its identity has no secret, for a server that knows its users by Config.Find.
 func LoadKey(dir string) (Identity, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Identity{}, fmt.Errorf("make identity: %w", err)
@@ -113,14 +89,6 @@ func writeNew(path string, b []byte) error {
 		err = os.Link(f.Name(), path)
 	}
 	return errors.Join(err, os.Remove(f.Name()))
-}
-
-func makeSecret() ([]byte, error) {
-	b := make([]byte, secretBytes)
-	if _, err := rand.Read(b); err != nil {
-		return nil, err
-	}
-	return []byte(base64.RawURLEncoding.EncodeToString(b)), nil
 }
 
 // makeKey makes a P-256 key and a certificate without end (RFC 5280 section

@@ -43,8 +43,8 @@ func serve(t testing.TB, c tls.Config) tls.Link {
 // serveAgent is serve with an agent of one's own.
 func serveAgent(t testing.TB, c tls.Config, a agent.Config) tls.Link {
 	t.Helper()
-	id := must.Get(tls.LoadIdentity(t.TempDir()))(t)
-	c.Identity, c.Agent = id, a
+	c.Identity, c.Agent = must.Get(tls.LoadKey(t.TempDir()))(t), a
+	c.Identity.Secret = bytes.Repeat([]byte{7}, 32)
 	s := must.Get(tls.Listen(t.Context(), "127.0.0.1:0", c))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -103,20 +103,19 @@ func TestLinkRoundTrip(t *testing.T) {
 
 func TestIdentityIsKeptAndPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	first := must.Get(tls.LoadIdentity(dir))(t)
-	second, err := tls.LoadIdentity(dir)
-	must.True(t, err == nil && first.Pin() == second.Pin() && bytes.Equal(first.Secret, second.Secret) && len(first.Secret) == 32,
-		"another identity: %v", err)
-	other, err := tls.LoadIdentity(t.TempDir())
-	must.True(t, err == nil && other.Pin() != first.Pin() && !bytes.Equal(first.Secret, other.Secret), "the same identity twice: %v", err)
+	first := must.Get(tls.LoadKey(dir))(t)
+	second, err := tls.LoadKey(dir)
+	must.True(t, err == nil && first.Pin() == second.Pin(), "another identity: %v", err)
+	other, err := tls.LoadKey(t.TempDir())
+	must.True(t, err == nil && other.Pin() != first.Pin(), "the same identity twice: %v", err)
 	files, err := os.ReadDir(dir)
-	must.Need(t, err == nil && len(files) == 2, "%v, %v", files, err)
+	must.Need(t, err == nil && len(files) == 1, "%v, %v", files, err)
 	for _, f := range files {
 		if i, err := f.Info(); err != nil || runtime.GOOS != "windows" && i.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %v, %v", f.Name(), i.Mode(), err)
 		}
 		must.Do(t, os.WriteFile(filepath.Join(dir, f.Name()), []byte("damaged"), 0o600))
-		if _, err := tls.LoadIdentity(dir); err == nil {
+		if _, err := tls.LoadKey(dir); err == nil {
 			t.Errorf("a damaged %s is accepted", f.Name())
 		}
 	}
@@ -128,8 +127,8 @@ func TestIdentityMadeTwiceAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range pins {
 		all.Go(func() {
-			if id, err := tls.LoadIdentity(dir); err == nil {
-				pins[i] = id.Pin() + string(id.Secret)
+			if id, err := tls.LoadKey(dir); err == nil {
+				pins[i] = id.Pin()
 			}
 		})
 	}
@@ -171,7 +170,7 @@ func TestRefusals(t *testing.T) {
 
 // A server with the right key and an old TLS is not talked to.
 func TestClientWantsTLS13(t *testing.T) {
-	id := must.Get(tls.LoadIdentity(t.TempDir()))(t)
+	id := must.Get(tls.LoadKey(t.TempDir()))(t)
 	var lc net.ListenConfig
 	l := must.Get(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = l.Close() }()
