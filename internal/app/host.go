@@ -11,6 +11,7 @@ import (
 	"linerate/internal/control/wire"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 )
 
 // ThisMachine is what people call the near end unless it has a name.
@@ -47,7 +48,7 @@ func (e Env) OpenSession(ctx context.Context, side model.Host, dial func(context
 	hello, cancel := context.WithTimeout(ctx, max(most-time.Since(begun), min(most, leastHello))+afterSilence)
 	defer cancel()
 	c, err := session.Open(hello, peer, session.Options{Host: side, Version: e.Version, Catalogue: e.Catalogue, Timeouts: patient(most)})
-	return c, WithKind(Unreachable, silence(hello, ctx, most, err))
+	return c, fault.WithKind(fault.Unreachable, silence(hello, ctx, most, err))
 }
 
 // patient are the times of a session whose host may be silent for most: who waits longer
@@ -97,11 +98,11 @@ func silence(limited, ctx context.Context, most time.Duration, err error) error 
 
 // quiet is why a host that said nothing was given up, with what err advises.
 func quiet(err, why error) error {
-	why = WithKind(Unreachable, why)
-	if hint := HintOf(err); hint != "" {
-		return WithHint(why, "%s", hint)
+	why = fault.WithKind(fault.Unreachable, why)
+	if hint := fault.HintOf(err); hint != "" {
+		return fault.WithHint(why, "%s", hint)
 	}
-	return WithHint(why, "is it on, and does a firewall let this through? --timeout waits longer")
+	return fault.WithHint(why, "is it on, and does a firewall let this through? --timeout waits longer")
 }
 
 // errSilent ends the patience with a host that is no agent.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 )
 
 // Schema is the version of the tables that this linerate makes and reads.
@@ -27,16 +28,16 @@ const Schema = 1
 // there already fs.ErrExist.
 var (
 	// ErrNotFound says that no session or run fits.
-	ErrNotFound = errors.New("not found")
+	ErrNotFound = fault.Cause(fault.Store, "not found")
 	// ErrRunning says that another process measures the session at the moment.
 	ErrRunning = errors.New("another linerate is measuring it")
 	// ErrFull says that the disk under the store has no room left. What was
 	// stored before is intact.
-	ErrFull = errors.New("no space left")
+	ErrFull = fault.Cause(fault.Store, "no space left")
 	// ErrNewer says that the store was written by a newer linerate.
-	ErrNewer = errors.New("written by a newer linerate")
+	ErrNewer = fault.Cause(fault.Store, "written by a newer linerate")
 	// ErrForeign says that the file or database holds something else.
-	ErrForeign = errors.New("not a store of linerate")
+	ErrForeign = fault.Cause(fault.Store, "not a store of linerate")
 )
 
 // AmbiguousError says that a reference fits more than one session.
@@ -82,15 +83,3 @@ func Recent(ref string) (n int, ok bool) {
 	n, err := strconv.Atoi(digits)
 	return n, err == nil && n >= 1
 }
-
-// HintError is an error with what a person can do about it.
-type HintError struct {
-	Err  error
-	Hint string // a sentence without its period
-}
-
-// Error returns the error without the hint.
-func (e *HintError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the error.
-func (e *HintError) Unwrap() error { return e.Err }

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
+	"linerate/internal/fault"
 )
 
 // tcpHeaders4 and tcpHeaders6 are what of a packet is no segment: IPv4 (RFC 791)
@@ -51,7 +52,7 @@ func (c *change) canGoAround() bool {
 // looks there first.
 func (c *change) goAround(ctx context.Context, cause error) error {
 	failed := func(err error) error {
-		return &app.Fault{Kind: app.KindOf(cause), Err: fmt.Errorf("%w; no work-around: %w", cause, err), Hint: app.HintOf(cause)}
+		return &fault.Error{Kind: fault.KindOf(cause), Err: fmt.Errorf("%w; no work-around: %w", cause, err), Hint: fault.HintOf(cause)}
 	}
 	c.around = true
 	done := map[*end]bool{}

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 )
 
 // carryOut changes the hosts, and keeps the change or takes it back. The error
@@ -29,7 +30,7 @@ func (c *change) carryOut(ctx context.Context) error {
 	}
 	c.tryTransfer(ctx)
 	if err := c.apply(ctx); err != nil {
-		return c.back(ctx, fault(err), "")
+		return c.back(ctx, hinted(err), "")
 	}
 	for _, e := range c.ends {
 		c.Observe(app.Changed{Host: e.Name, System: e.Facts.OS, Changes: e.changes})
@@ -315,12 +316,12 @@ func (c *change) back(ctx context.Context, cause error, reason string) error {
 	}
 	if len(left) > 0 {
 		c.outcome = StillOpen
-		return errors.Join(cause, &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("not undone: %s", strings.Join(left, "; ")), Hint: "run linerate undo on that host"})
+		return errors.Join(cause, &fault.Error{Kind: fault.NotUndone, Err: fmt.Errorf("not undone: %s", strings.Join(left, "; ")), Hint: "run linerate undo on that host"})
 	}
 	if cause == nil {
 		return nil
 	}
-	return &app.Fault{Kind: app.KindOf(cause), Err: fmt.Errorf("%w: all settings are back", cause), Hint: app.HintOf(cause)}
+	return fmt.Errorf("%w: all settings are back", cause)
 }
 
 // undo takes back what is applied on a host. Where the session is lost the host

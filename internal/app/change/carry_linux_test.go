@@ -16,6 +16,7 @@ import (
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/pipe"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -102,8 +103,8 @@ func TestNotKept(t *testing.T) {
 			}
 			r, err := p.do(ctx, within)
 			must.True(t, r.Outcome == Undone && r.Reason == c.reason && (err != nil) == c.fails, "%+v, %v", r, err)
-			must.True(t, err == nil || strings.Contains(err.Error(), ": all settings are back") && app.KindOf(err) == app.Failed,
-				"kind %d: %v", app.KindOf(err), err)
+			must.True(t, err == nil || strings.Contains(err.Error(), ": all settings are back") && fault.KindOf(err) == fault.Failed,
+				"kind %d: %v", fault.KindOf(err), err)
 			got := len(apptest.Told[app.Held](p.Person))
 			must.True(t, (got == 1) == (c.answer == nil), "told %d times that nobody is there", got)
 			must.Equal(t, p.sacks(), "11", "afterwards")
@@ -118,16 +119,16 @@ func TestRefusedBeforeAnythingIsWritten(t *testing.T) {
 	p := newPair(t, "lan", true)
 	p.Answer = yes
 	for says, c := range map[string]struct {
-		kind   app.Kind
+		kind   fault.Kind
 		wanted []model.Assignment
 	}{
-		"lab host far: ":  {app.Usage, []model.Assignment{{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_initial", Value: "134217728"}}},
-		"lab host near: ": {app.Unsupported, []model.Assignment{{Knob: "tcp.autotune_level", Value: "Disabled"}}},
-		"link.mtu":        {app.Usage, []model.Assignment{{Knob: mtuKnob, Value: "65536"}}},
+		"lab host far: ":  {fault.Usage, []model.Assignment{{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_initial", Value: "134217728"}}},
+		"lab host near: ": {fault.Unsupported, []model.Assignment{{Knob: "tcp.autotune_level", Value: "Disabled"}}},
+		"link.mtu":        {fault.Usage, []model.Assignment{{Knob: mtuKnob, Value: "65536"}}},
 	} {
 		r, err := p.do(t.Context(), minute, c.wanted...)
-		must.True(t, r.Outcome == "" && app.KindOf(err) == c.kind && strings.Contains(err.Error(), says),
-			"%s: %+v, kind %d, %v", says, r, app.KindOf(err), err)
+		must.True(t, r.Outcome == "" && fault.KindOf(err) == c.kind && strings.Contains(err.Error(), says),
+			"%s: %+v, kind %d, %v", says, r, fault.KindOf(err), err)
 	}
 	r := must.Get(p.do(t.Context(), minute, model.Assignment{Knob: "tcp.sack", Value: "1"}))(t)
 	must.Equal(t, r.Outcome, Nothing, "what holds already: %+v", r)
@@ -152,7 +153,7 @@ func TestHostThatMeasuresOnly(t *testing.T) {
 	}
 	defer env.HangUp(h.Client)
 	_, err = Do(t.Context(), env, Hosts{Near: h, State: t.TempDir()}, Request{Wanted: []model.Assignment{{Knob: "tcp.sack", Value: "0"}}, Within: minute})
-	must.True(t, app.KindOf(err) == app.Unsupported && strings.Contains(err.Error(), "measures only") && app.HintOf(err) != "", "%v", err)
+	must.True(t, fault.KindOf(err) == fault.Unsupported && strings.Contains(err.Error(), "measures only") && fault.HintOf(err) != "", "%v", err)
 }
 
 // TestSecondHostIsBusy: where the second host refuses, the first one goes back.
@@ -164,8 +165,8 @@ func TestSecondHostIsBusy(t *testing.T) {
 	defer p.env.HangUp(other)
 	must.Get(other.Apply(t.Context(), []model.Assignment{{Host: model.Near, Knob: "tcp.timestamps", Value: "0"}}, minute))(t)
 	r, err := p.do(t.Context(), minute)
-	if r.Outcome != Undone || !errors.Is(err, session.ErrBusy) || app.KindOf(err) != app.Unreachable || !strings.Contains(app.HintOf(err), "another linerate") {
-		t.Errorf("%+v, kind %d, %v, hint %q", r, app.KindOf(err), err, app.HintOf(err))
+	if r.Outcome != Undone || !errors.Is(err, session.ErrBusy) || fault.KindOf(err) != fault.Unreachable || !strings.Contains(fault.HintOf(err), "another linerate") {
+		t.Errorf("%+v, kind %d, %v, hint %q", r, fault.KindOf(err), err, fault.HintOf(err))
 	}
 	h := r.Hosts[0]
 	must.True(t, len(h.Changes) == 1 && h.Changes[0].State == model.ChangeUndone, "the first host: %+v", h)
@@ -265,11 +266,11 @@ func TestSessionIsLostWhileHeld(t *testing.T) {
 			case len(far) != 1 || len(apptest.Told[app.Trouble](p.Person)) == 0:
 				t.Errorf("%+v, %v", r, err)
 			case unreachable:
-				if r.Outcome != StillOpen || app.KindOf(err) != app.NotUndone || !strings.Contains(far[0].Detail, "its watchdog takes it back by itself") || app.HintOf(err) == "" {
-					t.Errorf("%+v, kind %d, %v", r, app.KindOf(err), err)
+				if r.Outcome != StillOpen || fault.KindOf(err) != fault.NotUndone || !strings.Contains(far[0].Detail, "its watchdog takes it back by itself") || fault.HintOf(err) == "" {
+					t.Errorf("%+v, kind %d, %v", r, fault.KindOf(err), err)
 				}
-			case r.Outcome != Undone || !errors.Is(err, session.ErrLost) || app.KindOf(err) != app.Unreachable || far[0].State != model.ChangeUndone || !strings.Contains(far[0].Detail, "was not seen"):
-				t.Errorf("%+v, kind %d, %v", r, app.KindOf(err), err)
+			case r.Outcome != Undone || !errors.Is(err, session.ErrLost) || fault.KindOf(err) != fault.Unreachable || far[0].State != model.ChangeUndone || !strings.Contains(far[0].Detail, "was not seen"):
+				t.Errorf("%+v, kind %d, %v", r, fault.KindOf(err), err)
 			}
 			for end := time.Now().Add(minute); p.sacks() != "11"; time.Sleep(50 * time.Millisecond) {
 				if time.Now().After(end) {

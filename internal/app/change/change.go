@@ -20,6 +20,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 )
 
 // Request is what is to be changed, and how.
@@ -39,25 +40,25 @@ const MaxCanaries = session.MaxTargets - 2
 // another host are changed, far that another host is.
 func (r Request) Check(far, both bool) error {
 	if r.Within < session.MinDeadline || r.Within > session.MaxDuration {
-		return app.Usagef("--for %s: want 1s to 24h", units.FormatDuration(r.Within))
+		return fault.Usagef("--for %s: want 1s to 24h", units.FormatDuration(r.Within))
 	}
 	if len(r.Canaries) > MaxCanaries {
-		return app.Usagef("--canary: at most %d", MaxCanaries)
+		return fault.Usagef("--canary: at most %d", MaxCanaries)
 	}
 	for _, c := range r.Canaries {
 		if err := probe.Valid(c); err != nil {
-			return app.Usagef("--canary %w", err)
+			return fault.Usagef("--canary %w", err)
 		}
 		if scheme, _, ok := strings.Cut(c, "://"); ok && scheme != "http" && scheme != "https" {
-			return app.Usagef("--canary %q: want a URL of http or https", c)
+			return fault.Usagef("--canary %q: want a URL of http or https", c)
 		}
 	}
 	for _, w := range r.Wanted {
 		switch {
 		case w.Host == model.Far && !far:
-			return app.WithHint(app.Usagef("%s: no HOST is named", w.Host.Of(w.Knob)), "linerate set %s=VALUE HOST", w.Knob)
+			return fault.WithHint(fault.Usagef("%s: no HOST is named", w.Host.Of(w.Knob)), "linerate set %s=VALUE HOST", w.Knob)
 		case w.Host == model.Near && far && !both:
-			return app.WithHint(app.Usagef("%s: without --both the change is about HOST alone", w.Host.Of(w.Knob)), "add --both")
+			return fault.WithHint(fault.Usagef("%s: without --both the change is about HOST alone", w.Host.Of(w.Knob)), "add --both")
 		}
 	}
 	return nil
@@ -240,7 +241,7 @@ func (c *change) heldByOther(ctx context.Context) error {
 		if one.Manager != model.ManagerLinerate {
 			return nil
 		}
-		return fault(fmt.Errorf("%s has that value of %s from %s, which puts %s back %s: %w", e.Name, one.Knob, one.Manager.Title(), one.Sets, one.When, session.ErrBusy))
+		return hinted(fmt.Errorf("%s has that value of %s from %s, which puts %s back %s: %w", e.Name, one.Knob, one.Manager.Title(), one.Sets, one.When, session.ErrBusy))
 	})
 }
 
@@ -254,13 +255,13 @@ func (c *change) risky() bool {
 	})
 }
 
-// fault gives an error of a change its hint.
-func fault(err error) error {
+// hinted gives an error of a change its hint.
+func hinted(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return app.WithHint(err, "run linerate as root; over ssh with --sudo")
+		return fault.WithHint(err, "run linerate as root; over ssh with --sudo")
 	case errors.Is(err, session.ErrBusy):
-		return app.WithHint(err, "another linerate changes that host: wait until it has ended")
+		return fault.WithHint(err, "another linerate changes that host: wait until it has ended")
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -64,7 +65,7 @@ func TestMTURanges(t *testing.T) {
 		}
 		for _, e := range c.changing() {
 			for _, f := range c.faults(e) {
-				return c, r, c.hintMTU(app.WithKind(app.Usage, f))
+				return c, r, c.hintMTU(fault.WithKind(fault.Usage, f))
 			}
 		}
 		return c, r, nil
@@ -76,8 +77,8 @@ func TestMTURanges(t *testing.T) {
 	must.True(t, len(r.events) == 3 && slices.Contains(r.events, app.Event(app.FrameMTU{Host: "xp", Value: "4088"})), "told %+v", r.events)
 	for _, value := range []string{"9000", "9014"} {
 		_, _, err := try(value)
-		if app.KindOf(err) != app.Usage || !strings.Contains(app.HintOf(err), "link.mtu=4088 is the largest that can be had (bsd takes 576 to 4088; xp takes 576 to 9000)") {
-			t.Errorf("%s: %v, hint %q", value, err, app.HintOf(err))
+		if fault.KindOf(err) != fault.Usage || !strings.Contains(fault.HintOf(err), "link.mtu=4088 is the largest that can be had (bsd takes 576 to 4088; xp takes 576 to 9000)") {
+			t.Errorf("%s: %v, hint %q", value, err, fault.HintOf(err))
 		}
 	}
 }
@@ -231,10 +232,10 @@ func TestRequestsThatCannotBeMeant(t *testing.T) {
 		"far.tcp.sack: no HOST is": {Within: time.Minute, Wanted: []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}},
 	} {
 		err := r.Check(false, false)
-		must.True(t, app.KindOf(err) == app.Usage && strings.Contains(err.Error(), says), "%s: %v", says, err)
+		must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(err.Error(), says), "%s: %v", says, err)
 	}
 	r := Request{Within: time.Minute, Wanted: []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: "0"}}}
 	err := r.Check(true, false)
-	must.True(t, app.KindOf(err) == app.Usage && app.HintOf(err) == "add --both", "%v", err)
+	must.True(t, fault.KindOf(err) == fault.Usage && fault.HintOf(err) == "add --both", "%v", err)
 	must.OK(t, r.Check(true, true))
 }

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	hostknob "linerate/internal/host/knob"
 )
 
@@ -47,13 +48,13 @@ func (c *change) check() error {
 		}
 	}
 	if len(errs) > 0 {
-		kind := app.Usage
+		kind := fault.Usage
 		if unsupported {
-			kind = app.Unsupported
+			kind = fault.Unsupported
 		}
-		err := app.WithKind(kind, errors.Join(errs...))
+		err := fault.WithKind(kind, errors.Join(errs...))
 		if c.linkMissing() {
-			return app.WithHint(err, "name the interface with --interface; known are %s", here.LinkNames())
+			return fault.WithHint(err, "name the interface with --interface; known are %s", here.LinkNames())
 		}
 		return c.hintMTU(err)
 	}

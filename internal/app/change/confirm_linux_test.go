@@ -11,6 +11,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/apptest"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -84,8 +85,8 @@ func TestFirstHostKeepsItAlone(t *testing.T) {
 		return nil
 	}
 	r, err := p.do(t.Context(), minute)
-	if r.Outcome != StillOpen || app.KindOf(err) != app.NotUndone || !strings.Contains(err.Error(), "not undone: tcp.sack on the far host") || app.HintOf(err) != "run linerate undo on that host" {
-		t.Errorf("%+v, kind %d, %v", r, app.KindOf(err), err)
+	if r.Outcome != StillOpen || fault.KindOf(err) != fault.NotUndone || !strings.Contains(err.Error(), "not undone: tcp.sack on the far host") || fault.HintOf(err) != "run linerate undo on that host" {
+		t.Errorf("%+v, kind %d, %v", r, fault.KindOf(err), err)
 	}
 	got := p.sacks()
 	must.True(t, got == "10", "%s: the far host alone was told to keep it", got)

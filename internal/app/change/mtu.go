@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
+	"linerate/internal/fault"
 )
 
 // The settings that say how large packets may be.
@@ -122,7 +123,7 @@ func (c *change) settleMTU() error {
 			}
 			best, err := mtu.Largest(c.sides()...)
 			if err != nil {
-				return app.WithHint(app.Usagef("link.mtu=max: %w", err), "name a value: linerate set link.mtu=9000")
+				return fault.WithHint(fault.Usagef("link.mtu=max: %w", err), "name a value: linerate set link.mtu=9000")
 			}
 			e.wanted[i].Value = strconv.Itoa(best.MTU)
 			c.Observe(app.LargestMTU{Host: e.Name, MTU: best.MTU, Why: best.Why})
@@ -151,13 +152,13 @@ func (c *change) checkMTU() error {
 			errs = append(errs, err)
 		}
 	}
-	return c.hintMTU(app.WithKind(app.Usage, errors.Join(errs...)))
+	return c.hintMTU(fault.WithKind(fault.Usage, errors.Join(errs...)))
 }
 
 // hintMTU adds to an error what MTU both ends would take, where one is wanted that
 // is too large for one of them.
 func (c *change) hintMTU(err error) error {
-	if err == nil || app.HintOf(err) != "" {
+	if err == nil || fault.HintOf(err) != "" {
 		return err
 	}
 	best, none := mtu.Largest(c.sides()...)
@@ -165,7 +166,7 @@ func (c *change) hintMTU(err error) error {
 	if none != nil || !tooLarge {
 		return err
 	}
-	return app.WithHint(err, "link.mtu=%d is the largest that can be had (%s); link.mtu=max sets it", best.MTU, best.Why)
+	return fault.WithHint(err, "link.mtu=%d is the largest that can be had (%s); link.mtu=max sets it", best.MTU, best.Why)
 }
 
 // noteMTU tells what becomes of two ends with different MTUs, or that the other

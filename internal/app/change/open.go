@@ -9,6 +9,7 @@ import (
 	"linerate/internal/app/here"
 	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 )
 
 // Open opens the hosts of a change and reads them: the host that named is the text
@@ -24,10 +25,10 @@ func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, n
 		return h, nil, err
 	}
 	if far.Kind == reach.Foreign {
-		return h, nil, app.WithKind(app.Unsupported, fmt.Errorf("%s has no settings that linerate could change", far))
+		return h, nil, fault.WithKind(fault.Unsupported, fmt.Errorf("%s has no settings that linerate could change", far))
 	}
 	if both && far.Kind != reach.Lab && own.State != "" {
-		return h, nil, app.Usagef("--state is for changes of this machine alone: with --both set LINERATE_STATE")
+		return h, nil, fault.Usagef("--state is for changes of this machine alone: with --both set LINERATE_STATE")
 	}
 	e, err := o.Open(ctx, near, far)
 	if err != nil {
@@ -64,9 +65,9 @@ func UndoAt(ctx context.Context, env app.Env, o *reach.Opener, named string) ([]
 	}
 	switch t.Kind {
 	case reach.Lab:
-		return nil, app.Usagef("a lab ends with its command: there is nothing to undo in it")
+		return nil, fault.Usagef("a lab ends with its command: there is nothing to undo in it")
 	case reach.Foreign:
-		return nil, app.Usagef("%s changes no settings: there is nothing that it could undo", t)
+		return nil, fault.Usagef("%s changes no settings: there is nothing that it could undo", t)
 	case reach.Here, reach.Exec, reach.SSH, reach.Serve:
 	}
 	c, err := o.Alone(ctx, t)
@@ -77,8 +78,8 @@ func UndoAt(ctx context.Context, env app.Env, o *reach.Opener, named string) ([]
 	var kept []model.Change
 	if err == nil {
 		kept, err = c.Revert(ctx, "")
-		if err != nil && app.KindOf(err) == app.Failed {
-			err = app.WithKind(app.NotUndone, err) // nobody knows what the host holds
+		if err != nil && fault.KindOf(err) == fault.Failed {
+			err = fault.WithKind(fault.NotUndone, err) // nobody knows what the host holds
 		}
 	}
 	_, cerr := c.Close(ctx)

@@ -8,6 +8,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
+	"linerate/internal/fault"
 )
 
 // TellProfile tells why the evidence of a profile may not hold on the hosts that
@@ -42,7 +43,7 @@ func ChooseHost(p profile.Profile, role string) (profile.Host, error) {
 	}
 	switch {
 	case role == "" && len(names) > 1:
-		return profile.Host{}, app.WithHint(app.Usagef("the profile has settings of its own for %s", strings.Join(words, " and ")), "choose with --role")
+		return profile.Host{}, fault.WithHint(fault.Usagef("the profile has settings of its own for %s", strings.Join(words, " and ")), "choose with --role")
 	case role == "" && len(names) == 1:
 		role = string(names[0])
 	case role == "":
@@ -50,7 +51,7 @@ func ChooseHost(p profile.Profile, role string) (profile.Host, error) {
 	}
 	h, ok := p.Host(profile.Role(role))
 	if !slices.Contains(profile.Roles(), profile.Role(role)) || !ok {
-		return h, app.WithHint(app.Usagef("--role: the profile has no settings for %q", role), "it has some for %s", strings.Join(words, ", "))
+		return h, fault.WithHint(fault.Usagef("--role: the profile has no settings for %q", role), "it has some for %s", strings.Join(words, ", "))
 	}
 	return h, nil
 }
@@ -91,7 +92,7 @@ func CastProfile(p profile.Profile, role string, far, both bool) (map[model.Host
 		if pair {
 			want = "sender or receiver"
 		}
-		return nil, app.WithHint(app.Usagef("--role %q: the profile has settings for %s", role, want), "say what HOST is with --role %s", want)
+		return nil, fault.WithHint(fault.Usagef("--role %q: the profile has settings for %s", role, want), "say what HOST is with --role %s", want)
 	}
 	parts := map[model.Host]profile.Host{}
 	for h, r := range map[model.Host]profile.Role{model.Far: profile.Role(role), model.Near: other} {

@@ -3,9 +3,9 @@ package change
 import (
 	"testing"
 
-	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -42,7 +42,7 @@ func TestCastProfile(t *testing.T) {
 		"role without part":  {p: of("near"), role: "far", bad: true},
 	} {
 		parts, err := CastProfile(c.p, c.role, c.far, c.both)
-		must.True(t, (err != nil) == c.bad && (!c.bad || app.KindOf(err) == app.Usage), "%s: %v", name, err)
+		must.True(t, (err != nil) == c.bad && (!c.bad || fault.KindOf(err) == fault.Usage), "%s: %v", name, err)
 		knobs := func(h model.Host) (text string) {
 			for _, s := range parts[h].Settings {
 				if text != "" {

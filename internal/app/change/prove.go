@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/mtu"
 	"linerate/internal/core/probe"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/host/canary"
 )
 
@@ -128,10 +129,10 @@ func (c *change) provePaths(ctx context.Context) error {
 		}
 	}
 	if len(bad) > 0 && len(c.changing()) == 1 {
-		return app.WithHint(errors.New(strings.Join(bad, "; ")), "%s; --both changes both ends", fits(least))
+		return fault.WithHint(errors.New(strings.Join(bad, "; ")), "%s; --both changes both ends", fits(least))
 	}
 	if len(bad) > 0 {
-		return app.WithHint(errors.New(strings.Join(bad, "; ")), "%s", fits(least))
+		return fault.WithHint(errors.New(strings.Join(bad, "; ")), "%s", fits(least))
 	}
 	return nil
 }
@@ -189,7 +190,7 @@ func (c *change) lostCanaries(ctx context.Context) error {
 	if len(c.lost) == 0 {
 		return err
 	}
-	return app.WithHint(err, "%s", aroundHint(c.lost))
+	return fault.WithHint(err, "%s", aroundHint(c.lost))
 }
 
 // tryTransfer finds out before a change of an MTU whether transfers between the

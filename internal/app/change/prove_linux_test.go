@@ -9,6 +9,7 @@ import (
 	"linerate/internal/app/apptest"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -52,8 +53,8 @@ func TestBlackHole(t *testing.T) {
 	p.Answer = yes
 	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
 	must.Need(t, err != nil && r.Outcome == Undone && len(p.Asked()) == 0, "%+v, %v", r, err)
-	must.True(t, len(r.Paths) == 2 && r.Paths[0].Passes == 1500 && !r.Paths[0].Told && strings.Contains(app.HintOf(err), "link.mtu=1500 fits"),
-		"%+v, hint %q", r.Paths, app.HintOf(err))
+	must.True(t, len(r.Paths) == 2 && r.Paths[0].Passes == 1500 && !r.Paths[0].Told && strings.Contains(fault.HintOf(err), "link.mtu=1500 fits"),
+		"%+v, hint %q", r.Paths, fault.HintOf(err))
 	must.Equal(t, p.mtus(), "1500 1500")
 }
 
@@ -65,8 +66,8 @@ func TestLargerOnOneSide(t *testing.T) {
 	p.Answer = yes
 	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
 	must.Len(t, apptest.Told[app.OtherMTU](p.Person), 1, "told")
-	if err == nil || r.Outcome != Undone || !strings.Contains(app.HintOf(err), "--both changes both ends") || p.mtus() != "1500 1500" {
-		t.Errorf("%+v, %v, hint %q, %s", r, err, app.HintOf(err), p.mtus())
+	if err == nil || r.Outcome != Undone || !strings.Contains(fault.HintOf(err), "--both changes both ends") || p.mtus() != "1500 1500" {
+		t.Errorf("%+v, %v, hint %q, %s", r, err, fault.HintOf(err), p.mtus())
 	}
 }
 

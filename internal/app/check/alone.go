@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
 	"linerate/internal/core/probe"
+	"linerate/internal/fault"
 	"linerate/internal/host/canary"
 	"linerate/internal/host/path"
 )
@@ -30,7 +31,7 @@ const (
 )
 
 // Alone looks at this machine and its gateway, and changes nothing. Its error is of
-// kind app.Found where something is not as it should be.
+// kind fault.Found where something is not as it should be.
 func Alone(ctx context.Context, env app.Env) (health.Machine, error) {
 	this := here.New(env, here.Options{})
 	f, err := this.WayOut(ctx)
@@ -79,7 +80,7 @@ func machine(ctx context.Context, env app.Env, f model.HostFacts) (health.Machin
 		}
 	}
 	if len(bad) > 0 {
-		return m, app.WithKind(app.Found, errors.New("found: "+strings.Join(bad, ", ")))
+		return m, fault.WithKind(fault.Found, errors.New("found: "+strings.Join(bad, ", ")))
 	}
 	return m, nil
 }

@@ -27,6 +27,7 @@ import (
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 )
 
 // Request is what is to be looked at.
@@ -45,22 +46,22 @@ type Request struct {
 func (q Request) Validate() error {
 	if q.Expect != "" {
 		if _, err := health.ParseExpect(q.Expect); err != nil {
-			return app.Usagef("--expect: %w", err)
+			return fault.Usagef("--expect: %w", err)
 		}
 	}
 	if q.For != "" {
 		if _, err := health.ParseLonger(q.For); err != nil {
-			return app.Usagef("--for: %w", err)
+			return fault.Usagef("--for: %w", err)
 		}
 	}
 	if _, err := health.ParseGrades(q.Grades); err != nil {
-		return app.Usagef("--grade: %w", err)
+		return fault.Usagef("--grade: %w", err)
 	}
 	return nil
 }
 
 // Run looks at the path between e and returns the session as stored. Its error is of
-// kind app.Found where something is not as it should be, and of app.Unmet where a
+// kind fault.Found where something is not as it should be, and of fault.Unmet where a
 // demand is not met; the session is whole then.
 func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Request) (model.Session, error) {
 	if err := q.Validate(); err != nil {
@@ -112,7 +113,7 @@ func Verdict(s *model.Session) error {
 	if s.Check.Expect != "" {
 		clauses, err := health.ParseExpect(s.Check.Expect)
 		if err != nil {
-			return app.WithKind(app.Usage, err)
+			return fault.WithKind(fault.Usage, err)
 		}
 		var unmet []string
 		for _, m := range health.Meets(s, clauses) {
@@ -121,7 +122,7 @@ func Verdict(s *model.Session) error {
 			}
 		}
 		if len(unmet) > 0 {
-			return app.WithKind(app.Unmet, errors.New("not met: "+strings.Join(unmet, ", ")))
+			return fault.WithKind(fault.Unmet, errors.New("not met: "+strings.Join(unmet, ", ")))
 		}
 		return nil
 	}
@@ -132,7 +133,7 @@ func Verdict(s *model.Session) error {
 		}
 	}
 	if len(bad) > 0 {
-		return app.WithKind(app.Found, errors.New("found: "+strings.Join(bad, ", ")))
+		return fault.WithKind(fault.Found, errors.New("found: "+strings.Join(bad, ", ")))
 	}
 	return nil
 }

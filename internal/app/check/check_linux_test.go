@@ -20,6 +20,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/host/watchdog"
 	"linerate/internal/lab"
 	"linerate/internal/must"
@@ -115,7 +116,7 @@ func looked(t testing.TB, spec string, q check.Request) (model.Session, error) {
 func TestQuickCheckInALab(t *testing.T) {
 	t.Parallel()
 	s, err := looked(t, "rate=50mbit,rtt=4ms", check.Request{Quick: true})
-	must.Need(t, err == nil || app.KindOf(err) == app.Found, "%v", err)
+	must.Need(t, err == nil || fault.KindOf(err) == fault.Found, "%v", err)
 	must.True(t, len(s.Check.Ways) == 2 && len(s.Runs) != 0 && len(s.Runs) <= len(s.Plan.Tests),
 		"%d directions, %d runs of %d tests", len(s.Check.Ways), len(s.Runs), len(s.Plan.Tests))
 	seen := map[string]bool{}

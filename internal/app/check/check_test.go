@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"linerate/internal/app"
 	"linerate/internal/app/check"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -67,6 +67,6 @@ func TestLength(t *testing.T) {
 	}
 	must.True(t, above[model.To] == 1 && above[model.From] == 1, "rungs above the rate of TCP: %v, want one in each direction", above)
 	for _, q := range []check.Request{{Expect: "fast"}, {For: "10gbit"}} {
-		must.Equal(t, app.KindOf(q.Validate()), app.Usage, "%+v", q)
+		must.Equal(t, fault.KindOf(q.Validate()), fault.Usage, "%+v", q)
 	}
 }

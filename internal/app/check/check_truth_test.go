@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"linerate/internal/app"
 	"linerate/internal/app/check"
 	"linerate/internal/core/health"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/lab"
 	"linerate/internal/must"
 	"linerate/internal/truth"
@@ -30,7 +30,7 @@ func line(lines []health.Line, thing string, d model.Direction) health.Line {
 
 // judge fails t for each line of another state than want, and for an error of another
 // kind.
-func judge(t testing.TB, s model.Session, err error, kind app.Kind, want map[string]health.State) {
+func judge(t testing.TB, s model.Session, err error, kind fault.Kind, want map[string]health.State) {
 	t.Helper()
 	lines := health.Judge(&s)
 	for key, state := range want {
@@ -38,11 +38,11 @@ func judge(t testing.TB, s model.Session, err error, kind app.Kind, want map[str
 		l := line(lines, thing, model.Direction(d))
 		must.True(t, l.State == state, "%s is %s (%s, %s), not %s", key, l.State, l.Number, l.Text, state)
 	}
-	must.True(t, (kind >= 0 || err == nil) && (kind < 0 || err != nil && app.KindOf(err) == kind), "error %v", err)
+	must.True(t, (kind >= 0 || err == nil) && (kind < 0 || err != nil && fault.KindOf(err) == kind), "error %v", err)
 }
 
 // nothing is no kind of fault.
-const nothing app.Kind = -1
+const nothing fault.Kind = -1
 
 // TestCleanPath: on a clean path every line is ok or not to be seen, and there is no
 // error; all that belongs to a whole check was measured.
@@ -63,7 +63,7 @@ func TestCleanPath(t *testing.T) {
 		}
 		_, ok := valueOf(s, model.Both)
 		must.True(try, ok, "both directions at once were not measured")
-		if err := check.Verdict(&model.Session{Check: &model.Check{Expect: "60M"}, Runs: s.Runs, Plan: s.Plan, Hosts: s.Hosts}); app.KindOf(err) != app.Unmet || !strings.Contains(err.Error(), "60M") {
+		if err := check.Verdict(&model.Session{Check: &model.Check{Expect: "60M"}, Runs: s.Runs, Plan: s.Plan, Hosts: s.Hosts}); fault.KindOf(err) != fault.Unmet || !strings.Contains(err.Error(), "60M") {
 			try.Errorf("60 Mbit/s of 50: %v", err)
 		}
 		for _, h := range s.Hosts {
@@ -86,7 +86,7 @@ func valueOf(s model.Session, d model.Direction) (model.Run, bool) {
 func TestSmallWindow(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		s, err := looked(try, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=64KiB", check.Request{Quick: true})
-		judge(try, s, err, app.Found, map[string]health.State{"speed to": health.Poor, "speed from": health.OK, "mtu to": health.OK})
+		judge(try, s, err, fault.Found, map[string]health.State{"speed to": health.Poor, "speed from": health.OK, "mtu to": health.OK})
 		if !slices.ContainsFunc(s.Findings, func(f model.Finding) bool {
 			return f.Direction == model.To && f.Limit == "receive window" && f.Host == model.Far
 		}) {
@@ -106,7 +106,7 @@ func TestBlackHoles(t *testing.T) {
 		t.Run(string(d), func(t *testing.T) {
 			truth.Hold(t, truth.Tries, func(try *truth.Try) {
 				s, err := looked(try, "rate=50mbit,rtt=2ms,"+key+".pathmtu=1300", check.Request{Quick: true})
-				judge(try, s, err, app.Found, map[string]health.State{
+				judge(try, s, err, fault.Found, map[string]health.State{
 					"reach": health.Bad, "mtu " + string(d): health.Bad, "speed " + string(d): health.Bad, "mtu " + string(back): health.OK, "speed " + string(back): health.OK,
 				})
 				l := line(health.Judge(&s), "mtu", d)

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/host/kmsg"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/engines"
@@ -91,7 +92,7 @@ func KnobIDs(x *knob.Index) []model.KnobID {
 // LinkExists demands that this machine has an interface.
 func LinkExists(name string) error {
 	if _, err := net.InterfaceByName(name); err != nil {
-		return app.WithHint(app.Usagef("--interface: no interface %q here", name), "known are %s", LinkNames())
+		return fault.WithHint(fault.Usagef("--interface: no interface %q here", name), "known are %s", LinkNames())
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/measure/filecopy"
 )
 
@@ -33,7 +34,7 @@ func Folder(ctx context.Context, env app.Env, path string, o FolderOptions) (Fol
 		StateDir: filepath.Join(dir, CopiesDir), Sizes: []units.Bytes{o.Size}, Repeats: o.Repeats, Direct: o.Direct, Seed: o.Seed,
 	}
 	if err := c.Validate(); err != nil {
-		return FolderResult{}, app.WithKind(app.Usage, err)
+		return FolderResult{}, fault.WithKind(fault.Usage, err)
 	}
 	total, done := float64(2*o.Repeats)*float64(o.Size), 0.0
 	return filecopy.Path(ctx, path, c, func(p filecopy.PathProgress) {

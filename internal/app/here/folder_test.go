@@ -9,6 +9,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/apptest"
 	"linerate/internal/app/here"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -25,11 +26,11 @@ func TestFolder(t *testing.T) {
 	must.True(t, len(left) == 0, "left %v", left)
 	o.Size = 0
 	_, err := here.Folder(t.Context(), apptest.Env(p), dir, o)
-	must.True(t, app.KindOf(err) == app.Usage, "nothing to write: %v", err)
+	must.True(t, fault.KindOf(err) == fault.Usage, "nothing to write: %v", err)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	o.Size = 64 << 10
-	if r, err := here.Folder(ctx, apptest.Env(p), dir, o); app.KindOf(err) != app.Interrupted || len(r.Trials) > 0 {
+	if r, err := here.Folder(ctx, apptest.Env(p), dir, o); fault.KindOf(err) != fault.Interrupted || len(r.Trials) > 0 {
 		t.Errorf("stopped: %+v, %v", r, err)
 	}
 }

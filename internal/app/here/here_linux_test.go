@@ -14,6 +14,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/host/files"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
@@ -84,8 +85,8 @@ func TestOpen(t *testing.T) {
 	second := must.Get(env.Again(t.Context(), h))(t)
 	must.True(t, second != h.Client, "the same session twice")
 	env.HangUp(second)
-	if _, err := Open(t.Context(), env, Options{State: t.TempDir(), Link: "no-such0"}); app.KindOf(err) != app.Usage || !strings.Contains(app.HintOf(err), "known are ") || !strings.Contains(app.HintOf(err), "lo") {
-		t.Errorf("%v, hint %q", err, app.HintOf(err))
+	if _, err := Open(t.Context(), env, Options{State: t.TempDir(), Link: "no-such0"}); fault.KindOf(err) != fault.Usage || !strings.Contains(fault.HintOf(err), "known are ") || !strings.Contains(fault.HintOf(err), "lo") {
+		t.Errorf("%v, hint %q", err, fault.HintOf(err))
 	}
 }
 
@@ -207,9 +208,9 @@ func TestLines(t *testing.T) {
 
 func TestUndoFault(t *testing.T) {
 	for _, err := range []error{journal.ErrDamaged, journal.ErrNewer, journal.ErrLocked, &watchdog.StuckError{}} {
-		must.Equal(t, app.KindOf(UndoFault(fmt.Errorf("undo: %w", err))), app.NotUndone, "%T: kind", err)
+		must.Equal(t, fault.KindOf(UndoFault(fmt.Errorf("undo: %w", err))), fault.NotUndone, "%T: kind", err)
 	}
-	must.Equal(t, app.KindOf(UndoFault(context.Canceled)), app.Interrupted, "kind")
+	must.Equal(t, fault.KindOf(UndoFault(context.Canceled)), fault.Interrupted, "kind")
 }
 
 // TestTheInterfaceThatIsNamed: settings of a link are for the interface that was named,

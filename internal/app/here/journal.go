@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"linerate/internal/app"
+	"linerate/internal/fault"
 	"linerate/internal/host/durable"
 	"linerate/internal/host/journal"
 	"linerate/internal/host/watchdog"
@@ -87,7 +88,7 @@ func JournalFault(state string) error {
 func UndoFault(err error) error {
 	_, stuck := errors.AsType[*watchdog.StuckError](err)
 	if stuck || errors.Is(err, journal.ErrLocked) || errors.Is(err, journal.ErrDamaged) || errors.Is(err, journal.ErrNewer) {
-		return app.WithKind(app.NotUndone, err)
+		return fault.WithKind(fault.NotUndone, err)
 	}
 	return err
 }

@@ -18,6 +18,7 @@ import (
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 )
 
 // Host is a host as it was read.
@@ -57,7 +58,7 @@ func Far(ctx context.Context, env app.Env, o *reach.Opener, named string, origin
 		return h, err
 	}
 	if far.Kind == reach.Foreign {
-		return h, app.WithHint(app.Usagef("%s tells nothing of its host but what it measures", far),
+		return h, fault.WithHint(fault.Usagef("%s tells nothing of its host but what it measures", far),
 			"to read that host, reach it over ssh, as in user@host, or start linerate serve there")
 	}
 	e, err := o.Open(ctx, near, far)

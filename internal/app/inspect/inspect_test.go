@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"linerate/internal/app"
 	"linerate/internal/app/apptest"
 	"linerate/internal/app/here"
 	"linerate/internal/app/inspect"
@@ -16,6 +15,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -76,7 +76,7 @@ func TestForeignHosts(t *testing.T) {
 	env := apptest.Env(p)
 	env.Catalogue = knob.NewIndex()
 	_, err := inspect.Far(t.Context(), env, reach.New(env, reach.Options{}), "iperf3://127.0.0.1", true)
-	if app.KindOf(err) != app.Usage || !strings.Contains(app.HintOf(err), "linerate serve") || len(p.Asked())+len(p.Events()) > 0 {
+	if fault.KindOf(err) != fault.Usage || !strings.Contains(fault.HintOf(err), "linerate serve") || len(p.Asked())+len(p.Events()) > 0 {
 		t.Errorf("%v; asked %v, told %v", err, p.Asked(), p.Events())
 	}
 }

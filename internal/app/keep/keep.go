@@ -21,6 +21,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/profile"
+	"linerate/internal/fault"
 )
 
 // Request says what to keep, and how.
@@ -124,13 +125,13 @@ func (k *keeping) prepare(ctx context.Context) error {
 	}
 	k.hosts = left
 	if len(errs) > 0 {
-		kind := app.Usage
+		kind := fault.Usage
 		if unsupported {
-			kind = app.Unsupported
+			kind = fault.Unsupported
 		}
-		err := app.WithKind(kind, errors.Join(errs...))
+		err := fault.WithKind(kind, errors.Join(errs...))
 		if k.Named == "" && k.Link == "" && slices.ContainsFunc(left[0].Ask.Settings, k.ofLink) {
-			return app.WithHint(err, "name the interface with --interface; known are %s", here.LinkNames())
+			return fault.WithHint(err, "name the interface with --interface; known are %s", here.LinkNames())
 		}
 		return err
 	}
@@ -185,14 +186,14 @@ func (k *keeping) confirmed(ctx context.Context, h *Host) (other bool, err error
 			k.Observe(app.NotKept{Host: h.Name, Setting: c})
 			continue
 		case c.Link != "" && link != "" && c.Link != link, c.Link != "" && k.Link != "" && c.Link != k.Link:
-			return false, app.WithHint(app.Usagef("settings of several links were confirmed on %s", h.Name), "keep them from a profile each, with --interface NAME")
+			return false, fault.WithHint(fault.Usagef("settings of several links were confirmed on %s", h.Name), "keep them from a profile each, with --interface NAME")
 		case c.Link != "":
 			link = c.Link
 		}
 		h.Ask.Settings = append(h.Ask.Settings, model.Assignment{Knob: c.Knob, Value: c.Value})
 	}
 	if len(h.Ask.Settings) == 0 {
-		return true, app.WithHint(app.Usagef("nothing was confirmed on %s with linerate set that still holds", h.Name),
+		return true, fault.WithHint(fault.Usagef("nothing was confirmed on %s with linerate set that still holds", h.Name),
 			"name a profile or a session, or change something first: linerate set KNOB=VALUE...")
 	}
 	h.Ask.Link = cmp.Or(link, h.Ask.Link)
@@ -221,7 +222,7 @@ func (k *keeping) withoutWindows() error {
 			}
 		}
 		if len(open) > 0 {
-			return app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("%s runs Windows, which has no files for settings: what is set there stays over a restart", h.Name)),
+			return fault.New(fault.Unsupported, fmt.Errorf("%s runs Windows, which has no files for settings: what is set there stays over a restart", h.Name),
 				"set and confirm it: linerate set %s%s\nor carry it there as a file: linerate export --for windows-reg", strings.Join(open, " "), k.Word(h.Side))
 		}
 		k.Observe(app.KeptAlready{Host: h.Name})
@@ -263,7 +264,7 @@ func (k *keeping) preview(ctx context.Context) error {
 	}
 	switch {
 	case empty:
-		return app.WithKind(app.Unsupported, fmt.Errorf("none of these settings can be kept there: %w", errors.ErrUnsupported))
+		return fault.WithKind(fault.Unsupported, fmt.Errorf("none of these settings can be kept there: %w", errors.ErrUnsupported))
 	case k.DryRun:
 		k.outcome = Dry
 	case holds:
@@ -307,7 +308,7 @@ func (k *keeping) write(ctx context.Context) error {
 	if !k.Sure {
 		answer, err := k.Ask(ctx, k.question())
 		if errors.Is(err, app.ErrNobody) {
-			return app.WithHint(app.Usagef("nobody is there to be asked: there is no terminal"), "show what would be written with --dry-run; write it with --yes")
+			return fault.WithHint(fault.Usagef("nobody is there to be asked: there is no terminal"), "show what would be written with --dry-run; write it with --yes")
 		}
 		if err != nil {
 			return err
@@ -372,9 +373,9 @@ func (k *keeping) takeBack(ctx context.Context) error {
 func (k *keeping) fault(err error, h *Host) error {
 	switch {
 	case errors.Is(err, session.ErrInvalid):
-		return app.WithKind(app.Usage, err)
+		return fault.WithKind(fault.Usage, err)
 	case errors.Is(err, session.ErrState):
-		return app.WithHint(err, "see what it is now: linerate keep --list%s, and --dry-run", k.Word(h.Side))
+		return fault.WithHint(err, "see what it is now: linerate keep --list%s, and --dry-run", k.Word(h.Side))
 	}
 	return filesFault(err)
 }
@@ -383,9 +384,9 @@ func (k *keeping) fault(err error, h *Host) error {
 func filesFault(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return app.WithHint(err, "files of the system belong to root: run linerate as root; over ssh with --sudo")
+		return fault.WithHint(err, "files of the system belong to root: run linerate as root; over ssh with --sudo")
 	case errors.Is(err, session.ErrBusy):
-		return app.WithHint(err, "another linerate writes files there: wait until it has ended")
+		return fault.WithHint(err, "another linerate writes files there: wait until it has ended")
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
+	"linerate/internal/fault"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/must"
@@ -179,25 +180,25 @@ func TestNothingIsWritten(t *testing.T) {
 		answer  func(app.Question) (app.Answer, error)
 		change  func(r *Request)
 		outcome Outcome
-		kind    app.Kind
+		kind    fault.Kind
 		says    string
 	}{
 		"declined":  {answer: func(app.Question) (app.Answer, error) { return app.Answer{}, nil }, outcome: Declined},
 		"dry run":   {answer: yes, change: func(r *Request) { r.DryRun = true }, outcome: Dry},
-		"nobody":    {kind: app.Usage, says: "nobody is there to be asked"},
-		"no answer": {answer: func(app.Question) (app.Answer, error) { return app.Answer{}, context.Canceled }, kind: app.Interrupted, says: "canceled"},
-		"no format": {answer: yes, change: func(r *Request) { r.Format = model.FormatWindowsReg }, kind: app.Usage, says: "no format of files"},
-		"no role":   {answer: yes, change: func(r *Request) { r.Role = "middle" }, kind: app.Usage, says: "want near, far"},
+		"nobody":    {kind: fault.Usage, says: "nobody is there to be asked"},
+		"no answer": {answer: func(app.Question) (app.Answer, error) { return app.Answer{}, context.Canceled }, kind: fault.Interrupted, says: "canceled"},
+		"no format": {answer: yes, change: func(r *Request) { r.Format = model.FormatWindowsReg }, kind: fault.Usage, says: "no format of files"},
+		"no role":   {answer: yes, change: func(r *Request) { r.Role = "middle" }, kind: fault.Usage, says: "want near, far"},
 		"bad value": {answer: yes, change: func(r *Request) {
 			r.Source.Profile.Hosts[0].Settings[0] = profile.Setting{Knob: "tcp.recv_buffer_initial", Value: "134217728"}
-		}, kind: app.Usage, says: "host near: "},
+		}, kind: fault.Usage, says: "host near: "},
 		"other OS": {answer: yes, change: func(r *Request) {
 			r.Source.Profile.Hosts[0].Settings[0] = profile.Setting{Knob: "socket.buffer_max", Value: "2097152"}
-		}, kind: app.Unsupported, says: "host near: "},
+		}, kind: fault.Unsupported, says: "host near: "},
 		"no link": {answer: yes, change: func(r *Request) {
 			r.Source.Profile.Hosts[0].Settings[0] = profile.Setting{Knob: "link.mtu", Value: "9000"}
-		}, kind: app.Unsupported, says: "link.mtu"},
-		"of nothing": {answer: yes, change: func(r *Request) { r.Source = ConfirmedThere() }, kind: app.Usage, says: "nothing was confirmed on host near"},
+		}, kind: fault.Unsupported, says: "link.mtu"},
+		"of nothing": {answer: yes, change: func(r *Request) { r.Source = ConfirmedThere() }, kind: fault.Usage, says: "nothing was confirmed on host near"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t, model.Near, &person{answer: c.answer}, nil)
@@ -206,11 +207,11 @@ func TestNothingIsWritten(t *testing.T) {
 				c.change(&r)
 			}
 			got, err := m.do(r)
-			if got.Outcome != c.outcome || (err != nil) != (c.says != "") || err != nil && (app.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says)) {
+			if got.Outcome != c.outcome || (err != nil) != (c.says != "") || err != nil && (fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("%+v, %v", got, err)
 			}
-			if name == "no link" && !strings.Contains(app.HintOf(err), "name the interface with --interface; known are ") {
-				t.Errorf("hint %q", app.HintOf(err))
+			if name == "no link" && !strings.Contains(fault.HintOf(err), "name the interface with --interface; known are ") {
+				t.Errorf("hint %q", fault.HintOf(err))
 			}
 			entries, _ := os.ReadDir(m.root)
 			must.True(t, len(entries) == 0, "wrote %v", entries)
@@ -240,8 +241,8 @@ func TestChangedSinceItWasShown(t *testing.T) {
 		return app.Answer{Yes: true}, nil
 	}
 	got, err := m.do(request(t, m, sackProfile("0")))
-	if err == nil || got.Outcome != Failed || !strings.Contains(app.HintOf(err), "linerate keep --list, and --dry-run") || m.text() != "# of this moment\n" {
-		t.Errorf("%+v, %v, hint %q", got, err, app.HintOf(err))
+	if err == nil || got.Outcome != Failed || !strings.Contains(fault.HintOf(err), "linerate keep --list, and --dry-run") || m.text() != "# of this moment\n" {
+		t.Errorf("%+v, %v, hint %q", got, err, fault.HintOf(err))
 	}
 }
 
@@ -254,10 +255,10 @@ func TestUndoLeavesWhatWasEdited(t *testing.T) {
 	must.Need(t, err == nil && got.Outcome == Written, "%+v, %v", got, err)
 	m.put(written, m.text()+"# mine\n")
 	b, err := Undo(t.Context(), m.host.Client)
-	if app.KindOf(err) != app.NotUndone || b.Left != 1 || b.Last["/"+written].State != model.FileChanged || !strings.HasSuffix(m.text(), "# mine\n") {
+	if fault.KindOf(err) != fault.NotUndone || b.Left != 1 || b.Last["/"+written].State != model.FileChanged || !strings.HasSuffix(m.text(), "# mine\n") {
 		t.Errorf("%+v, %v", b, err)
 	}
-	must.True(t, app.HintOf(err) != "" && strings.Contains(err.Error(), " files not taken back"), "%v, hint %q", err, app.HintOf(err))
+	must.True(t, fault.HintOf(err) != "" && strings.Contains(err.Error(), " files not taken back"), "%v, hint %q", err, fault.HintOf(err))
 }
 
 // pairOf are two machines, the far one first, which one person changes.
@@ -350,7 +351,7 @@ func TestWhatWasConfirmed(t *testing.T) {
 	must.True(t, len(lost) == 1 && lost[0].Host == "host near" && lost[0].Setting.Knob == "tcp.sack", "told %+v", lost)
 	none := told[app.NothingToKeep](p)
 	must.True(t, len(none) == 1 && none[0].Host == "host near", "told %+v", none)
-	if _, err := near.do(Request{Source: ConfirmedThere()}); app.KindOf(err) != app.Usage || app.HintOf(err) == "" {
+	if _, err := near.do(Request{Source: ConfirmedThere()}); fault.KindOf(err) != fault.Usage || fault.HintOf(err) == "" {
 		t.Errorf("alone: %v", err)
 	}
 }
@@ -363,8 +364,8 @@ func TestWindowsKeepsByItself(t *testing.T) {
 	far.host.Facts.OS = "windows"
 	r := request(t, far, sackProfile(map[string]string{"0": "1", "1": "0"}[far.host.Value("tcp.sack")]))
 	r.Both, r.Named = true, "root@nas"
-	if _, err := Do(t.Context(), far.env, hosts, r); app.KindOf(err) != app.Unsupported || !strings.Contains(app.HintOf(err), "linerate set tcp.sack=") || !strings.Contains(app.HintOf(err), " root@nas") {
-		t.Errorf("%v, hint %q", err, app.HintOf(err))
+	if _, err := Do(t.Context(), far.env, hosts, r); fault.KindOf(err) != fault.Unsupported || !strings.Contains(fault.HintOf(err), "linerate set tcp.sack=") || !strings.Contains(fault.HintOf(err), " root@nas") {
+		t.Errorf("%v, hint %q", err, fault.HintOf(err))
 	}
 	r.Source.Profile = sackProfile(far.host.Value("tcp.sack"))
 	got, err := Do(t.Context(), far.env, hosts, r)

@@ -9,6 +9,7 @@ import (
 	"linerate/internal/app/here"
 	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 )
 
 // Open opens the hosts of a keep: the host that named is the text of, with both
@@ -77,9 +78,9 @@ func openHere(ctx context.Context, env app.Env, own here.Options) (hosts []*app.
 func HasFiles(t reach.Target) error {
 	switch t.Kind {
 	case reach.Lab:
-		return app.WithKind(app.Unsupported, errors.New("a lab ends with its command, and its files are those of this machine: nothing can be kept in it"))
+		return fault.WithKind(fault.Unsupported, errors.New("a lab ends with its command, and its files are those of this machine: nothing can be kept in it"))
 	case reach.Foreign:
-		return app.WithKind(app.Unsupported, fmt.Errorf("%s has no settings that linerate could keep", t))
+		return fault.WithKind(fault.Unsupported, fmt.Errorf("%s has no settings that linerate could keep", t))
 	case reach.Here, reach.Exec, reach.SSH, reach.Serve:
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
+	"linerate/internal/fault"
 )
 
 // Source is where the settings to keep come from.
@@ -70,7 +71,7 @@ func OfProfile(env app.Env, name string, p profile.Profile, w Wish) (Source, err
 // better is refused, unless that is wished.
 func OfSession(env app.Env, s model.Session, setting string, untrusted bool, w Wish) (Source, error) {
 	if names, refused := profile.Candidates(s); setting == "" && len(names)+len(refused) == 0 {
-		return Source{}, app.WithHint(app.Usagef("session %s: no setting that changes a host proved better%s", s.ID, verdictLines(s)),
+		return Source{}, fault.WithHint(fault.Usagef("session %s: no setting that changes a host proved better%s", s.ID, verdictLines(s)),
 			"name the setting and your wish to keep it all the same: --setting NAME --anyway; its settings are %s", settingNames(s))
 	}
 	setting, p, err := Setting(env, s, setting)
@@ -79,7 +80,7 @@ func OfSession(env app.Env, s model.Session, setting string, untrusted bool, w W
 	}
 	if untrusted {
 		if !w.Anyway {
-			return Source{}, app.WithHint(app.WithKind(app.Untrusted, fmt.Errorf("session %s says that its verdicts must not be believed", s.ID)),
+			return Source{}, fault.New(fault.Untrusted, fmt.Errorf("session %s says that its verdicts must not be believed", s.ID),
 				"measure again, or keep it all the same: --anyway")
 		}
 		env.Observe(app.Unproven{What: "session " + s.ID, Distrusted: true})
@@ -108,10 +109,10 @@ func Setting(env app.Env, s model.Session, name string) (string, profile.Profile
 	}
 	p, flow, err := profile.FromSession(s, name)
 	if errors.Is(err, profile.ErrCommand) {
-		return name, p, app.WithHint(app.WithKind(app.Unsupported, err), "have that host run it at its start, as by a unit of its own; keep settings that were measured without it")
+		return name, p, fault.New(fault.Unsupported, err, "have that host run it at its start, as by a unit of its own; keep settings that were measured without it")
 	}
 	if err != nil {
-		return name, p, app.WithHint(app.WithKind(app.Usage, err), "its settings are %s", settingNames(s))
+		return name, p, fault.New(fault.Usage, err, "its settings are %s", settingNames(s))
 	}
 	for _, one := range flow {
 		env.Observe(app.OfTheFlow{Setting: model.Assignment{Knob: one.Knob, Value: one.Value}})
@@ -133,7 +134,7 @@ func demandProof(env app.Env, e *profile.Evidence, w Wish, what string) error {
 	if !keep.Better || keep.Worse {
 		lines := strings.Join(e.Lines()[1:], "; ")
 		if !w.Anyway {
-			return app.WithHint(app.Usagef("%s: no proof that it is better: %s", what, lines), "measure it once more, or keep it all the same: --anyway")
+			return fault.WithHint(fault.Usagef("%s: no proof that it is better: %s", what, lines), "measure it once more, or keep it all the same: --anyway")
 		}
 		env.Observe(app.Unproven{What: what, Verdicts: lines})
 		against = keep.Harms
@@ -142,7 +143,7 @@ func demandProof(env app.Env, e *profile.Evidence, w Wish, what string) error {
 		return nil
 	}
 	if !w.DespiteGuards {
-		return app.WithHint(app.Usagef("%s: refused by its guards: %s", what, guardLines(against)),
+		return fault.WithHint(fault.Usagef("%s: refused by its guards: %s", what, guardLines(against)),
 			"choose another setting, measure on where a guard is not decided, or keep it all the same: --despite-guards")
 	}
 	env.Observe(app.Unproven{What: what, Guards: guardLines(against)})
@@ -200,13 +201,13 @@ func chooseSetting(env app.Env, s model.Session, name string) (string, error) {
 	case 1:
 		return names[0], nil
 	case 0:
-		err := app.Usagef("no setting of session %s that changes a host proved better", s.ID)
+		err := fault.Usagef("no setting of session %s that changes a host proved better", s.ID)
 		if slices.ContainsFunc(s.Plan.Settings, func(one model.Setting) bool { return len(one.Assignments) > 0 }) {
-			err = app.WithHint(err, "name one with --setting: %s", settingNames(s))
+			err = fault.WithHint(err, "name one with --setting: %s", settingNames(s))
 		}
 		return "", err
 	}
-	return "", app.WithHint(app.Usagef("several settings of session %s proved better", s.ID), "choose with --setting: %s", strings.Join(names, ", "))
+	return "", fault.WithHint(fault.Usagef("several settings of session %s proved better", s.ID), "choose with --setting: %s", strings.Join(names, ", "))
 }
 
 func settingNames(s model.Session) string {
@@ -232,7 +233,7 @@ func (s Source) hostFor(end model.Host, asked profile.Role, alone bool) (h profi
 		for _, r := range s.Profile.RoleNames() {
 			words = append(words, string(r))
 		}
-		return h, true, app.WithHint(app.Usagef("no settings for the %s; the profile has some for %s", role, strings.Join(words, ", ")),
+		return h, true, fault.WithHint(fault.Usagef("no settings for the %s; the profile has some for %s", role, strings.Join(words, ", ")),
 			"say whose settings that host gets: --role %s", strings.Join(words, " or "))
 	}
 	return h, false, nil
@@ -245,7 +246,7 @@ func (s Source) roleFor(end model.Host, asked profile.Role, alone bool) (profile
 	names := s.Profile.RoleNames()
 	if asked != "" {
 		if !slices.Contains(profile.Roles(), asked) || asked == profile.Both {
-			return "", app.Usagef("--role %q: want near, far, sender or receiver", asked)
+			return "", fault.Usagef("--role %q: want near, far, sender or receiver", asked)
 		}
 		if alone || end == model.Far {
 			return asked, nil
@@ -269,7 +270,7 @@ func (s Source) roleFor(end model.Host, asked profile.Role, alone bool) (profile
 	case len(names) == 1 && alone:
 		return names[0], nil
 	}
-	return "", app.WithHint(app.Usagef("the profile has settings of their own for sender and receiver"), "say what HOST, or this machine alone, is: --role sender or --role receiver")
+	return "", fault.WithHint(fault.Usagef("the profile has settings of their own for sender and receiver"), "say what HOST, or this machine alone, is: --role sender or --role receiver")
 }
 
 // proofFor is the text of the proof for an end with a role, as the host keeps it; ""

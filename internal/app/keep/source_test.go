@@ -11,6 +11,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -60,26 +61,26 @@ func TestProof(t *testing.T) {
 		setting  string
 		wish     Wish
 		untrust  bool
-		kind     app.Kind // of the refusal
-		refused  string   // "" for none
+		kind     fault.Kind // of the refusal
+		refused  string     // "" for none
 		unproven app.Unproven
 	}{
 		"better":               {verdicts: []model.Verdict{better}},
-		"nothing better":       {verdicts: []model.Verdict{same}, kind: app.Usage, refused: `"tall": `},
-		"no verdicts":          {kind: app.Usage, refused: "it has no verdicts"},
-		"named":                {verdicts: []model.Verdict{same}, setting: "tall", kind: app.Usage, refused: "no proof that it is better"},
+		"nothing better":       {verdicts: []model.Verdict{same}, kind: fault.Usage, refused: `"tall": `},
+		"no verdicts":          {kind: fault.Usage, refused: "it has no verdicts"},
+		"named":                {verdicts: []model.Verdict{same}, setting: "tall", kind: fault.Usage, refused: "no proof that it is better"},
 		"named and wished":     {verdicts: []model.Verdict{same}, setting: "tall", wish: Wish{Anyway: true}, unproven: app.Unproven{Verdicts: "goodput"}},
-		"guarded":              {verdicts: []model.Verdict{better, verdict(model.Worse, model.GuardViolated)}, kind: app.Usage, refused: "refused by its guards"},
+		"guarded":              {verdicts: []model.Verdict{better, verdict(model.Worse, model.GuardViolated)}, kind: fault.Usage, refused: "refused by its guards"},
 		"despite guards":       {verdicts: []model.Verdict{better, verdict(model.Worse, model.GuardViolated)}, wish: Wish{DespiteGuards: true}, unproven: app.Unproven{Guards: "loss"}},
-		"distrusted":           {verdicts: []model.Verdict{better}, untrust: true, kind: app.Untrusted, refused: "must not be believed"},
+		"distrusted":           {verdicts: []model.Verdict{better}, untrust: true, kind: fault.Untrusted, refused: "must not be believed"},
 		"distrusted and asked": {verdicts: []model.Verdict{better}, untrust: true, wish: Wish{Anyway: true}, unproven: app.Unproven{Distrusted: true}},
-		"unknown":              {verdicts: []model.Verdict{better}, setting: "wide", kind: app.Usage, refused: "wide"},
+		"unknown":              {verdicts: []model.Verdict{better}, setting: "wide", kind: fault.Usage, refused: "wide"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env, l := listening()
 			s, err := OfSession(env, tall(model.To, c.verdicts...), c.setting, c.untrust, c.wish)
-			if (err != nil) != (c.refused != "") || err != nil && (app.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.refused) || app.HintOf(err) == "") {
-				t.Errorf("%+v, kind %v, %v", s, err, app.HintOf(err))
+			if (err != nil) != (c.refused != "") || err != nil && (fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.refused) || fault.HintOf(err) == "") {
+				t.Errorf("%+v, kind %v, %v", s, err, fault.HintOf(err))
 			}
 			if err != nil {
 				return
@@ -186,7 +187,7 @@ func TestRoles(t *testing.T) {
 		"nothing for it":    {s: of(profile.Near), end: model.Far, other: true},
 	} {
 		h, other, err := c.s.hostFor(c.end, c.asked, c.alone)
-		must.True(t, other == c.other && (err != nil) == (c.want == "") && (err == nil || app.KindOf(err) == app.Usage),
+		must.True(t, other == c.other && (err != nil) == (c.want == "") && (err == nil || fault.KindOf(err) == fault.Usage),
 			"%s: %+v, %v, %v", name, h, other, err)
 		must.True(t, err != nil || len(h.Settings) == 1 && string(h.Settings[0].Knob) == c.want, "%s: %+v", name, h.Settings)
 	}
@@ -202,8 +203,8 @@ func TestSeveralAreBetter(t *testing.T) {
 	v := verdict(model.Better, "")
 	v.Setting = "wide"
 	s.Verdicts = append(s.Verdicts, v)
-	if _, err := OfSession(env, s, "", false, Wish{}); app.KindOf(err) != app.Usage || app.HintOf(err) != "choose with --setting: tall, wide" {
-		t.Errorf("%v, hint %q", err, app.HintOf(err))
+	if _, err := OfSession(env, s, "", false, Wish{}); fault.KindOf(err) != fault.Usage || fault.HintOf(err) != "choose with --setting: tall, wide" {
+		t.Errorf("%v, hint %q", err, fault.HintOf(err))
 	}
 	_, p, err := Setting(env, s, "wide")
 	must.True(t, err == nil && len(p.Hosts) == 1 && p.Evidence != nil, "%+v, %v", p, err)
@@ -215,13 +216,13 @@ func TestHostsWithoutFiles(t *testing.T) {
 	env.Getenv = func(string) string { return "" }
 	for _, named := range []string{"lab:rate=1gbit", "iperf3://127.0.0.1:5201"} {
 		_, _, err := OpenAlone(t.Context(), env, nil, here.Options{}, named)
-		must.True(t, app.KindOf(err) == app.Unsupported, "%s: %v", named, err)
-		if _, _, err := Open(t.Context(), env, nil, here.Options{}, named, true); app.KindOf(err) != app.Unsupported {
+		must.True(t, fault.KindOf(err) == fault.Unsupported, "%s: %v", named, err)
+		if _, _, err := Open(t.Context(), env, nil, here.Options{}, named, true); fault.KindOf(err) != fault.Unsupported {
 			t.Errorf("%s: %v", named, err)
 		}
 	}
 	_, _, err := OpenAlone(t.Context(), env, nil, here.Options{}, "nonsense host")
-	must.True(t, app.KindOf(err) == app.Usage, "%v", err)
+	must.True(t, fault.KindOf(err) == fault.Usage, "%v", err)
 }
 
 // TestCommandIsNotKept: what a command did stands in no file, and neither does half of
@@ -234,8 +235,8 @@ func TestCommandIsNotKept(t *testing.T) {
 	*as = append(*as, command)
 	for _, w := range []Wish{{}, {Anyway: true}} {
 		_, err := OfSession(env, s, "", false, w)
-		if app.KindOf(err) != app.Unsupported || !strings.Contains(err.Error(), `runs a command, which cannot be made permanent: "tc add" on the near host`) || !strings.Contains(app.HintOf(err), "at its start") {
-			t.Errorf("%v, hint %q", err, app.HintOf(err))
+		if fault.KindOf(err) != fault.Unsupported || !strings.Contains(err.Error(), `runs a command, which cannot be made permanent: "tc add" on the near host`) || !strings.Contains(fault.HintOf(err), "at its start") {
+			t.Errorf("%v, hint %q", err, fault.HintOf(err))
 		}
 	}
 	if _, _, err := Setting(env, s, "tall"); !errors.Is(err, profile.ErrCommand) {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/host/files"
 	"linerate/internal/host/persist/native"
 )
@@ -22,7 +22,7 @@ type Back struct {
 }
 
 // Undo takes back all files that were kept on a host, but what somebody changed
-// since. Where files are left the error is of kind app.NotUndone, and the result
+// since. Where files are left the error is of kind fault.NotUndone, and the result
 // tells of each.
 func Undo(ctx context.Context, c *session.Client) (Back, error) {
 	r, err := c.Restore(ctx, "")
@@ -43,7 +43,7 @@ func Undo(ctx context.Context, c *session.Client) (Back, error) {
 	b.Left = len(left)
 	switch {
 	case b.Left > 0:
-		err = &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("%d of %d files not taken back", b.Left, len(b.Paths)),
+		err = &fault.Error{Kind: fault.NotUndone, Err: fmt.Errorf("%d of %d files not taken back", b.Left, len(b.Paths)),
 			Hint: "see the reasons above; what a file held before is kept until it is taken back"}
 	case r.Problem != "":
 		err = errors.New(r.Problem)
@@ -67,9 +67,9 @@ func Export(format model.FileFormat, in Native) (Rendered, error) {
 	var bad *knob.ValueError
 	switch {
 	case errors.Is(err, knob.ErrConstraint):
-		return out, app.WithHint(app.WithKind(app.Usage, err), "change a value, or take it as it is with --anyway")
+		return out, fault.New(fault.Usage, err, "change a value, or take it as it is with --anyway")
 	case errors.Is(err, native.ErrInput), errors.As(err, &bad):
-		return out, app.WithKind(app.Usage, err)
+		return out, fault.WithKind(fault.Usage, err)
 	}
 	return out, err
 }

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"linerate/internal/app"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
@@ -19,6 +18,7 @@ import (
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/fault"
 )
 
 // Path is how data connections are made between these ends.
@@ -53,23 +53,23 @@ func fitsPath(p model.DataPath, near, far Target) error {
 	case p == model.DataPath{}:
 		return nil
 	case p.Through != "" && p.Egress != model.Egress{}:
-		return app.Usagef("--through ssh excludes --bind, --bind-dev, --cport and --dscp: the packets are those of ssh")
+		return fault.Usagef("--through ssh excludes --bind, --bind-dev, --cport and --dscp: the packets are those of ssh")
 	case p.ConnectFrom == model.Far && p.From != model.Ports{}:
-		return app.WithHint(app.Usagef("--cport: with --connect-from far the near end accepts"), "name the ports that it accepts at: --data-port %s", p.From)
+		return fault.WithHint(fault.Usagef("--cport: with --connect-from far the near end accepts"), "name the ports that it accepts at: --data-port %s", p.From)
 	case far.Kind == Lab && p.Bind+p.Device != "":
-		return app.WithHint(app.Usagef("--bind and --bind-dev: a host of a lab has one address and one interface"), "leave them out; --dscp and --cport work there")
+		return fault.WithHint(fault.Usagef("--bind and --bind-dev: a host of a lab has one address and one interface"), "leave them out; --dscp and --cport work there")
 	case far.Kind == Foreign && p == dials:
 		return nil
 	case far.Kind == Foreign:
-		return app.WithHint(app.Usagef("%s: the connections to %s are as its protocol has them", pathFlag(p), far), "leave it out")
+		return fault.WithHint(fault.Usagef("%s: the connections to %s are as its protocol has them", pathFlag(p), far), "leave it out")
 	case p.Through != "" && far.Kind != SSH:
-		return app.WithHint(app.Usagef("--through ssh: %s is not reached over ssh", far), "name the host as user@host, or leave --through out")
+		return fault.WithHint(fault.Usagef("--through ssh: %s is not reached over ssh", far), "name the host as user@host, or leave --through out")
 	case p.Through != "" && near.Kind != Here:
-		return app.WithHint(app.Usagef("--through ssh: the connection of ssh begins on this machine, and %s is the near end", near), "leave out --from or --through")
+		return fault.WithHint(fault.Usagef("--through ssh: the connection of ssh begins on this machine, and %s is the near end", near), "leave out --from or --through")
 	case p.Through != "" && (p.ConnectFrom != "" || p.Ports != model.Ports{}):
-		return app.Usagef("--through ssh excludes --connect-from and --data-port: nothing but ssh connects to the far host")
+		return fault.Usagef("--through ssh excludes --connect-from and --data-port: nothing but ssh connects to the far host")
 	case p.Ports != (model.Ports{}) && accepting.Kind == Serve:
-		return app.WithHint(app.Usagef("--data-port: linerate serve has one port for everything, that of its link"), "leave it out, or start serve there with another --listen")
+		return fault.WithHint(fault.Usagef("--data-port: linerate serve has one port for everything, that of its link"), "leave it out, or start serve there with another --listen")
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func onThisMachine(from model.Egress) error {
 			for _, i := range all {
 				names = append(names, i.Name)
 			}
-			return app.WithHint(app.Usagef("--bind-dev: this machine has no interface %s", from.Device), "it has %s", plain.And(names))
+			return fault.WithHint(fault.Usagef("--bind-dev: this machine has no interface %s", from.Device), "it has %s", plain.And(names))
 		}
 	}
 	if from.Bind == "" {
@@ -107,7 +107,7 @@ func onThisMachine(from model.Egress) error {
 		}
 		has = append(has, text)
 	}
-	return app.WithHint(app.Usagef("--bind: this machine has no address %s", from.Bind), "it has %s", plain.And(has))
+	return fault.WithHint(fault.Usagef("--bind: this machine has no address %s", from.Bind), "it has %s", plain.And(has))
 }
 
 // pathFlag is the flag that a path that is not the usual one was given by.
@@ -124,11 +124,11 @@ func pathFlag(p model.DataPath) string {
 // Carries fails where the path cannot carry that kind of traffic.
 func Carries(p model.DataPath, flow model.Flow) error {
 	if p.Through != "" && udp.Carries(flow) {
-		return app.WithHint(app.Usagef("--through %s: ssh forwards connections of TCP, and no datagrams: UDP cannot go through it", p.Through),
+		return fault.WithHint(fault.Usagef("--through %s: ssh forwards connections of TCP, and no datagrams: UDP cannot go through it", p.Through),
 			"leave out UDP, or open a port for it and name that with --data-port")
 	}
 	if r, ok := requests.Of(flow); ok && r.Connect && p.From != (model.Ports{}) {
-		return app.WithHint(app.Usagef("--cport: each request has a connection of its own, and a port stays taken for a minute after it"), "leave out --cport or --connect")
+		return fault.WithHint(fault.Usagef("--cport: each request has a connection of its own, and a port stays taken for a minute after it"), "leave out --cport or --connect")
 	}
 	return nil
 }
@@ -214,9 +214,9 @@ func (e *Ends) provenBy(ctx context.Context, wanted []way, errs []error) error {
 		case err == nil:
 			e.proven = append(e.proven, wanted[i].protocol)
 		case e.path.Ports != (model.Ports{}) && ctx.Err() == nil:
-			return app.WithHint(err, "name another port or range with --data-port")
+			return fault.WithHint(err, "name another port or range with --data-port")
 		case e.path.Egress != (model.Egress{}) && ctx.Err() == nil:
-			return app.WithHint(err, "what was asked for: %s", strings.Join(e.path.Egress.Flags(), " "))
+			return fault.WithHint(err, "what was asked for: %s", strings.Join(e.path.Egress.Flags(), " "))
 		case errors.Is(err, context.Canceled):
 			return err
 		}
@@ -285,7 +285,7 @@ func (e *Ends) closed(flow model.Flow, protocol string, c *runner.Closed, back [
 	if protocol == "UDP" {
 		text = fmt.Sprintf("%s and TCP port %s is open, but UDP to %s %s", works, port, c.Acceptor, how)
 	}
-	return app.WithHint(app.WithKind(app.Unreachable, errors.New(text)), "%s", strings.Join(e.wayOut(flow, protocol, port, back), "\n"))
+	return fault.New(fault.Unreachable, errors.New(text), "%s", strings.Join(e.wayOut(flow, protocol, port, back), "\n"))
 }
 
 // wayOut is what somebody can do about a closed port, each a line.

@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 )
 
 // Ends are the open sessions with both hosts.
@@ -93,8 +94,8 @@ func (o *Opener) open(ctx context.Context, near, far Target, beside *Ends) (*End
 // have started, and that has no hint yet, one with how such a command is written.
 func noAgent(err error, ends ...Target) error {
 	for _, t := range ends {
-		if t.Kind == Exec && errors.Is(err, session.ErrLost) && app.HintOf(err) == "" {
-			return app.WithHint(err, "is %q a linerate agent? write exec:%s ... linerate agent", strings.Join(t.Argv, " "), t.Addr)
+		if t.Kind == Exec && errors.Is(err, session.ErrLost) && fault.HintOf(err) == "" {
+			return fault.WithHint(err, "is %q a linerate agent? write exec:%s ... linerate agent", strings.Join(t.Argv, " "), t.Addr)
 		}
 	}
 	return err

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -58,30 +59,30 @@ func TestConnect(t *testing.T) {
 
 // TestOpenFails: what fails at one end ends the session with the other.
 func TestOpenFails(t *testing.T) {
-	refused := app.WithHint(app.WithKind(app.Unreachable, errors.New("refused")), "start it")
+	refused := fault.New(fault.Unreachable, errors.New("refused"), "start it")
 	for name, c := range map[string]struct {
 		dialing   func(model.Host, int) error
 		configure func(model.Host, int, *agent.Config)
 		says      string
-		kind      app.Kind
+		kind      fault.Kind
 		near, far int // ways that were made
 	}{
-		"near": {dialing: at(model.Near, refused), says: "refused", kind: app.Unreachable, near: 1},
-		"far":  {dialing: at(model.Far, refused), says: "refused", kind: app.Unreachable, near: 1, far: 1},
+		"near": {dialing: at(model.Near, refused), says: "refused", kind: fault.Unreachable, near: 1},
+		"far":  {dialing: at(model.Far, refused), says: "refused", kind: fault.Unreachable, near: 1, far: 1},
 		"facts": {configure: func(h model.Host, _ int, c *agent.Config) {
 			if h == model.Far {
 				c.Facts = func(context.Context, string) (model.HostFacts, error) {
 					return model.HostFacts{}, errors.New("no /proc here")
 				}
 			}
-		}, says: "no /proc here", near: 1, far: 1},
+		}, says: "no /proc here", kind: fault.Failed, near: 1, far: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, p := apptest.NewBed(t), &apptest.Person{}
 			b.Dialing, b.Configure = c.dialing, c.configure
 			_, err := open(t, b, p)
-			if err == nil || !strings.Contains(err.Error(), c.says) || app.KindOf(err) != c.kind || c.kind == app.Unreachable && app.HintOf(err) != "start it" {
-				t.Errorf("kind %d, hint %q: %v", app.KindOf(err), app.HintOf(err), err)
+			if err == nil || !strings.Contains(err.Error(), c.says) || fault.KindOf(err) != c.kind || c.kind == fault.Unreachable && fault.HintOf(err) != "start it" {
+				t.Errorf("kind %d, hint %q: %v", fault.KindOf(err), fault.HintOf(err), err)
 			}
 			if b.Dials(model.Near) != c.near || b.Dials(model.Far) != c.far {
 				t.Errorf("%d and %d ways", b.Dials(model.Near), b.Dials(model.Far))
@@ -123,12 +124,12 @@ func TestRealHosts(t *testing.T) {
 	_ = l.Close()
 	const pin = "uP2W8hvl0QyUPsbPpt7JYhtjzyVTAmKDCJOIOCmeqzk"
 	for text, c := range map[string]struct {
-		kind       app.Kind
+		kind       fault.Kind
 		says, hint string
 	}{
-		"exec:127.0.0.1 false": {kind: app.Unreachable},
-		"linerate://" + pin + ".c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U@" + closed: {kind: app.Unreachable, says: "refused", hint: "is linerate serve running there?"},
-		"lab:far.nonsense=1": {kind: app.Usage, says: "nonsense"},
+		"exec:127.0.0.1 false": {kind: fault.Unreachable},
+		"linerate://" + pin + ".c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U@" + closed: {kind: fault.Unreachable, says: "refused", hint: "is linerate serve running there?"},
+		"lab:far.nonsense=1": {kind: fault.Usage, says: "nonsense"},
 	} {
 		p := &apptest.Person{}
 		env := apptest.Env(p)
@@ -141,8 +142,8 @@ func TestRealHosts(t *testing.T) {
 		if err == nil {
 			e.Close()
 		}
-		if err == nil || app.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) || !strings.Contains(app.HintOf(err), c.hint) || strings.Contains(err.Error(), "c2Vjcm") {
-			t.Errorf("%s: kind %d, hint %q: %v", text, app.KindOf(err), app.HintOf(err), err)
+		if err == nil || fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) || !strings.Contains(fault.HintOf(err), c.hint) || strings.Contains(err.Error(), "c2Vjcm") {
+			t.Errorf("%s: kind %d, hint %q: %v", text, fault.KindOf(err), fault.HintOf(err), err)
 		}
 	}
 }
@@ -162,12 +163,12 @@ func TestOptionsFit(t *testing.T) {
 	} {
 		near, far, err := reach.Pair("", c.far, env)
 		must.Do(t, err)
-		if _, err := reach.New(env, c.o).Open(t.Context(), near, far); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), c.says) {
+		if _, err := reach.New(env, c.o).Open(t.Context(), near, far); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if far.Kind == reach.Exec {
 			_, err := reach.New(env, c.o).Alone(t.Context(), far)
-			must.True(t, app.KindOf(err) == app.Usage, "%s, alone: %v", name, err)
+			must.True(t, fault.KindOf(err) == fault.Usage, "%s, alone: %v", name, err)
 		}
 	}
 }

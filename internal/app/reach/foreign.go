@@ -12,6 +12,7 @@ import (
 	"linerate/internal/control/runner"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/fault"
 	"linerate/internal/measure/program"
 )
 
@@ -30,11 +31,11 @@ func parseForeign(s string, p program.Program) (Target, error) {
 	u, err := plain.ParseURL(s)
 	if err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 		_, rest, _ := strings.Cut(s, "://")
-		return Target{}, app.WithHint(app.Usagef("%q is not the address of an %s", rest, p.Server),
+		return Target{}, fault.WithHint(fault.Usagef("%q is not the address of an %s", rest, p.Server),
 			"write it like %s://10.0.0.2 or %s://nas:%s", p.Name, p.Name, p.Port)
 	}
 	if n, err := strconv.Atoi(cmp.Or(u.Port(), p.Port)); err != nil || n < 1 || n > 65535 {
-		return Target{}, app.WithHint(app.Usagef("%s: %s is not a port: they go from 1 to 65535", s, u.Port()), "without one, %s://HOST means port %s", p.Name, p.Port)
+		return Target{}, fault.WithHint(fault.Usagef("%s: %s is not a port: they go from 1 to 65535", s, u.Port()), "without one, %s://HOST means port %s", p.Name, p.Port)
 	}
 	return Target{Kind: Foreign, Text: s, Program: p, Addr: net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), p.Port))}, nil
 }
@@ -51,7 +52,7 @@ func (t *Target) Fit(env app.Env, f model.Flow, given program.Values) (_ model.F
 	}
 	if err != nil {
 		named := func(text string) string { return strings.ReplaceAll(text, "HOST", t.String()) }
-		return f, &app.Fault{Kind: app.KindOf(err), Err: errors.New(named(err.Error())), Hint: named(app.HintOf(err))}
+		return f, &fault.Error{Kind: fault.KindOf(err), Err: errors.New(named(err.Error())), Hint: named(fault.HintOf(err))}
 	}
 	return f, nil
 }

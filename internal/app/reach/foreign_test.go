@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/fault"
 	"linerate/internal/measure/program"
 	"linerate/internal/must"
 )
@@ -28,26 +29,26 @@ func TestUnreachable(t *testing.T) {
 		return fmt.Errorf("test: %w", &net.OpError{Op: "dial", Net: "tcp", Addr: addr, Err: err})
 	}
 	at := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 5201}
-	told := program.Hinted(program.Away, errors.New("busy"), "wait")
+	told := fault.New(fault.Unreachable, errors.New("busy"), "wait")
 	for name, c := range map[string]struct {
 		err        error
-		kind       app.Kind
+		kind       fault.Kind
 		says, hint string
 	}{
 		"nothing":       {nil, 0, "", ""},
-		"refused":       {dial(at, fmt.Errorf("connect: %w", syscall.ECONNREFUSED)), app.Unreachable, "connect to 10.0.0.2:5201: ", "start it with: START"},
-		"no such name":  {dial(nil, &net.DNSError{Err: "no such host", Name: "nas", IsNotFound: true}), app.Unreachable, "lookup nas", "is the name right?"},
-		"other program": {errors.New("state 0 was not due"), app.Failed, "state 0", "is what answers there an KIND?"},
-		"told already":  {told, app.Unreachable, "busy", "wait"},
-		"unsupported":   {errors.ErrUnsupported, app.Unsupported, "unsupported", ""},
+		"refused":       {dial(at, fmt.Errorf("connect: %w", syscall.ECONNREFUSED)), fault.Unreachable, "connect to 10.0.0.2:5201: ", "start it with: START"},
+		"no such name":  {dial(nil, &net.DNSError{Err: "no such host", Name: "nas", IsNotFound: true}), fault.Unreachable, "lookup nas", "is the name right?"},
+		"other program": {errors.New("state 0 was not due"), fault.Failed, "state 0", "is what answers there an KIND?"},
+		"told already":  {told, fault.Unreachable, "busy", "wait"},
+		"unsupported":   {errors.ErrUnsupported, fault.Unsupported, "unsupported", ""},
 	} {
 		got := server.Unreachable(t.Context(), c.err, "START")
 		text := ""
 		if got != nil {
 			text = got.Error()
 		}
-		if got != nil && app.KindOf(got) != c.kind || !strings.Contains(text, c.says) || !strings.Contains(app.HintOf(got), c.hint) || c.hint == "" && app.HintOf(got) != "" {
-			t.Errorf("%s: %q, kind %d, hint %q", name, text, app.KindOf(got), app.HintOf(got))
+		if got != nil && fault.KindOf(got) != c.kind || !strings.Contains(text, c.says) || !strings.Contains(fault.HintOf(got), c.hint) || c.hint == "" && fault.HintOf(got) != "" {
+			t.Errorf("%s: %q, kind %d, hint %q", name, text, fault.KindOf(got), fault.HintOf(got))
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -82,8 +83,8 @@ func TestFit(t *testing.T) {
 		switch {
 		case c.says == "" && (err != nil || f.Engine != c.engine):
 			t.Errorf("%s: engine %s, %v", name, f.Engine, err)
-		case c.says != "" && (err == nil || app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), c.says) || !strings.Contains(app.HintOf(err), c.hint)):
-			t.Errorf("%s: %v, hint %q", name, err, app.HintOf(err))
+		case c.says != "" && (err == nil || fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), c.says) || !strings.Contains(fault.HintOf(err), c.hint)):
+			t.Errorf("%s: %v, hint %q", name, err, fault.HintOf(err))
 		}
 	}
 }
@@ -109,8 +110,8 @@ func TestFirstHour13SilentForeign(t *testing.T) {
 			peer, err := target.foreignPeer(env, model.HostFacts{}, model.DataPath{})
 			must.Do(t, err)
 			_, _, err = peer.Run(t.Context(), flow, func([]model.Sample) {})
-			if err == nil || !strings.Contains(err.Error(), "no answer in 1 s") || app.KindOf(err) != app.Unreachable || app.HintOf(err) == "" {
-				t.Errorf("%v, hint %q", err, app.HintOf(err))
+			if err == nil || !strings.Contains(err.Error(), "no answer in 1 s") || fault.KindOf(err) != fault.Unreachable || fault.HintOf(err) == "" {
+				t.Errorf("%v, hint %q", err, fault.HintOf(err))
 			}
 		})
 	}
@@ -129,7 +130,7 @@ func TestFirstHour13SilentDatagrams(t *testing.T) {
 	peer, err := target.foreignPeer(env, model.HostFacts{}, model.DataPath{})
 	must.Do(t, err)
 	_, _, err = peer.Run(t.Context(), flow, func([]model.Sample) {})
-	if err == nil || !strings.Contains(err.Error(), "no answer") || app.KindOf(err) != app.Unreachable || !strings.Contains(app.HintOf(err), "iperf -s -u") {
-		t.Errorf("%v, kind %d, hint %q", err, app.KindOf(err), app.HintOf(err))
+	if err == nil || !strings.Contains(err.Error(), "no answer") || fault.KindOf(err) != fault.Unreachable || !strings.Contains(fault.HintOf(err), "iperf -s -u") {
+		t.Errorf("%v, kind %d, hint %q", err, fault.KindOf(err), fault.HintOf(err))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"linerate/internal/control/wire"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	hostknob "linerate/internal/host/knob"
 	"linerate/internal/lab"
 )
@@ -79,12 +80,12 @@ func (e *Ends) startLab(ctx context.Context, spec lab.Spec, commands []model.Hos
 // caller ends.
 func StartLab(ctx context.Context, env app.Env, spec lab.Spec) (l *lab.Lab, end func(), err error) {
 	if err := checkLabKnobs(env.Catalogue, spec.Knobs); err != nil {
-		return nil, nil, app.WithKind(app.Usage, err)
+		return nil, nil, fault.WithKind(fault.Usage, err)
 	}
 	said := &lines{each: func(line string) { env.Observe(app.LabSaid{Line: line}) }}
 	l, err = lab.Start(ctx, spec, lab.Config{Command: append(append([]string{}, env.Self...), "lab-init"), Stderr: said})
 	if errors.Is(err, errors.ErrUnsupported) {
-		err = app.WithHint(err, "the lab needs Linux; linerate demo shows the same over loopback on other systems")
+		err = fault.WithHint(err, "the lab needs Linux; linerate demo shows the same over loopback on other systems")
 	}
 	if err != nil {
 		return nil, nil, err

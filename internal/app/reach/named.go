@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"linerate/internal/app"
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/mdns"
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 )
 
 // A server can be named without its link. Then it is looked for on the local network,
@@ -36,7 +36,7 @@ var errPinChanged = fmt.Errorf("%w that was there before", tls.ErrPin)
 func (o *Opener) dialNamed(ctx context.Context, t Target, from model.Egress) (wire.Peer, error) {
 	n, err := note(o.env.Getenv, knownFile)
 	if err != nil {
-		return wire.Peer{}, app.WithHint(app.WithKind(app.Unreachable, err), "use the join link of %s, or set %s", t.Named, configVariable)
+		return wire.Peer{}, fault.New(fault.Unreachable, err, "use the join link of %s, or set %s", t.Named, configVariable)
 	}
 	known, err := n.of(t.Named)
 	if err != nil {
@@ -58,7 +58,7 @@ func (o *Opener) dialNamed(ctx context.Context, t Target, from model.Egress) (wi
 	if len(known) == 0 {
 		if err := n.set(t.Named, link.Pin); err != nil {
 			_ = p.Close()
-			return wire.Peer{}, app.WithHint(err, "use the join link of %s, or set %s to a folder of yours", t.Named, configVariable)
+			return wire.Peer{}, fault.WithHint(err, "use the join link of %s, or set %s to a folder of yours", t.Named, configVariable)
 		}
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s (%s) is known from now on by its pin %s: whoever answered to that name this time is trusted to measure (%s)",
 			t.Named, link.Addr, link.Pin, n.path))
@@ -113,8 +113,8 @@ func (o *Opener) onNetwork(ctx context.Context, name, named string, known []stri
 	case len(known) > 0:
 		return link, changed(named, known, pins, file)
 	case len(pins) > 1:
-		return link, app.WithHint(app.WithKind(app.Unreachable, fmt.Errorf("%d servers on this network say that they are %s, with the pins %s",
-			len(pins), named, strings.Join(pins, ", "))), "use the join link that the right one prints: linerate serve link")
+		return link, fault.New(fault.Unreachable, fmt.Errorf("%d servers on this network say that they are %s, with the pins %s",
+			len(pins), named, strings.Join(pins, ", ")), "use the join link that the right one prints: linerate serve link")
 	}
 	// An address that is of one link only is tried after the others.
 	slices.SortStableFunc(found, func(a, b mdns.Server) int {
@@ -138,8 +138,8 @@ func boolInt(b bool) int {
 
 // changed refuses a server that is not the one of the last time.
 func changed(named string, known, shown []string, file string) error {
-	return app.WithHint(app.WithKind(app.Unreachable, fmt.Errorf("%s: %w: its pin was %s and is %s now: somebody else may answer in its place",
-		named, errPinChanged, strings.Join(known, " or "), strings.Join(shown, " or "))),
+	return fault.New(fault.Unreachable, fmt.Errorf("%s: %w: its pin was %s and is %s now: somebody else may answer in its place",
+		named, errPinChanged, strings.Join(known, " or "), strings.Join(shown, " or ")),
 		"ask who runs it whether its state was made anew; if so, remove its line from %s,\nor use the join link that it prints now", file)
 }
 
@@ -147,11 +147,11 @@ func changed(named string, known, shown []string, file string) error {
 // write it then.
 func (o *Opener) notThere(ctx context.Context, t Target, err error) error {
 	if errors.Is(err, tls.ErrPin) {
-		return app.WithKind(app.Unreachable, err)
+		return fault.WithKind(fault.Unreachable, err)
 	}
 	host := hostOf(t.Link.Addr)
 	if is := ssh.Alias(context.WithoutCancel(ctx), strings.Fields(o.env.Getenv("LINERATE_SSH")), host); is != "" {
-		return app.WithHint(app.WithKind(app.Unreachable, fmt.Errorf("no linerate serve answers to %s, a name that only ssh's configuration knows (%s)", t.Named, is)),
+		return fault.New(fault.Unreachable, fmt.Errorf("no linerate serve answers to %s, a name that only ssh's configuration knows (%s)", t.Named, is),
 			"reach it over ssh: ssh://%s", host)
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
@@ -163,7 +163,7 @@ func (o *Opener) notThere(ctx context.Context, t Target, err error) error {
 	} else {
 		err = plainDial(t.Link.Addr, err)
 	}
-	return app.WithHint(app.WithKind(app.Unreachable, err), "start linerate serve --open there, or use the join link that linerate serve prints there;\nor reach it over ssh: ssh://%s", host)
+	return fault.New(fault.Unreachable, err, "start linerate serve --open there, or use the join link that linerate serve prints there;\nor reach it over ssh: ssh://%s", host)
 }
 
 func hostOf(addr string) string {

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"linerate/internal/app"
 	"linerate/internal/app/apptest"
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/wire/mdns"
 	"linerate/internal/control/wire/tls"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -63,8 +63,8 @@ func TestTrustOnFirstUse(t *testing.T) {
 	}
 	refused := func(what string, err error, says ...string) {
 		t.Helper()
-		must.Need(t, err != nil && app.KindOf(err) == app.Unreachable && app.HintOf(err) != "",
-			"%s: kind %d, hint %q: %v", what, app.KindOf(err), app.HintOf(err), err)
+		must.Need(t, err != nil && fault.KindOf(err) == fault.Unreachable && fault.HintOf(err) != "",
+			"%s: kind %d, hint %q: %v", what, fault.KindOf(err), fault.HintOf(err), err)
 		for _, want := range says {
 			must.True(t, strings.Contains(err.Error(), want), "%s: does not say %q: %v", what, want, err)
 		}

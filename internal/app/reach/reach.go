@@ -25,6 +25,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
 	"linerate/internal/core/probe"
+	"linerate/internal/fault"
 	"linerate/internal/host/canary"
 )
 
@@ -85,7 +86,7 @@ func (o *Opener) dial(ctx context.Context, t Target, from model.Egress) (wire.Pe
 			}
 		})
 		p, err := stdio.Start(ctx, t.Argv, stdio.Options{Name: t.Addr, DataHost: t.Addr, Stderr: here.Lines(o.env, t.Addr), Abort: abort})
-		return p, app.WithHint(app.WithKind(app.Unreachable, err), "what follows the address starts an agent: exec:%s ... linerate agent", t.Addr)
+		return p, fault.New(fault.Unreachable, err, "what follows the address starts an agent: exec:%s ... linerate agent", t.Addr)
 	case SSH:
 		return o.dialSSH(ctx, t)
 	case Serve:
@@ -94,11 +95,11 @@ func (o *Opener) dial(ctx context.Context, t Target, from model.Egress) (wire.Pe
 		}
 		p, err := tls.Dial(ctx, t.Link, from)
 		if err != nil {
-			err = app.WithKind(app.Unreachable, plainDial(t.Link.Addr, err))
+			err = fault.WithKind(fault.Unreachable, plainDial(t.Link.Addr, err))
 			if errors.Is(err, tls.ErrPin) {
 				return p, err // it says itself what is wrong
 			}
-			return p, app.WithHint(err, "is linerate serve running there? use the join link that it prints")
+			return p, fault.WithHint(err, "is linerate serve running there? use the join link that it prints")
 		}
 		if t.Warning != "" {
 			p.Warnings = append(p.Warnings, t.Warning)
@@ -135,11 +136,11 @@ func plainDial(addr string, err error) error {
 func (o *Opener) fits(ends ...Target) error {
 	overSSH := slices.ContainsFunc(ends, func(t Target) bool { return t.Kind == SSH })
 	if (o.o.Sudo || o.o.Keep != KeepAsRemembered || o.o.TrustFar) && !overSSH {
-		return app.Usagef("--sudo, --keep-agent and --trust-far-binary are for hosts that are reached over ssh, as in user@host")
+		return fault.Usagef("--sudo, --keep-agent and --trust-far-binary are for hosts that are reached over ssh, as in user@host")
 	}
 	for i, t := range ends {
 		if o.o.AtBoot && t.Kind == Lab {
-			return app.Usagef("--at-boot: a lab ends with its command, there is no next start of it")
+			return fault.Usagef("--at-boot: a lab ends with its command, there is no next start of it")
 		}
 		for _, flag := range o.agentFlags() {
 			if t.Kind != Exec || slices.ContainsFunc(t.Argv, func(s string) bool { return strings.Contains(s, flag) }) {
@@ -148,7 +149,7 @@ func (o *Opener) fits(ends ...Target) error {
 			if end := []model.Host{model.Near, model.Far}[min(i, 1)]; flag == commandsFlag && !slices.Contains(o.o.Commands, end) {
 				continue
 			}
-			return app.WithHint(app.Usagef("%s does not reach the agent of %s, whose command is your own", flag, t.Addr),
+			return fault.WithHint(fault.Usagef("%s does not reach the agent of %s, whose command is your own", flag, t.Addr),
 				"write it into that command: exec:ADDRESS ... linerate agent %s", flag)
 		}
 	}
@@ -250,7 +251,7 @@ func (o *Opener) sudoPassword(ctx context.Context, target string) func(host stri
 func parseSSH(s string) (Target, error) {
 	t, err := ssh.ParseTarget(s)
 	if err != nil {
-		return Target{}, app.WithHint(app.WithKind(app.Usage, err), "write user@host, or ssh://user@host:port; ssh://host takes the user from ssh's configuration")
+		return Target{}, fault.New(fault.Usage, err, "write user@host, or ssh://user@host:port; ssh://host takes the user from ssh's configuration")
 	}
 	return Target{Kind: SSH, Text: s, SSH: t}, nil
 }
@@ -261,39 +262,32 @@ const sizeTime = 6 * time.Second
 // blackHole adds to an error of ssh, where full packets vanish on the way to a host, which
 // size passes and how to go on with it.
 func (o *Opener) blackHole(ctx context.Context, err error) error {
-	f, ok := errors.AsType[*ssh.Failure](err)
-	if !ok || f.Vanishes == "" {
+	f, ok := errors.AsType[*ssh.BlackHole](err)
+	if !ok {
 		return err
 	}
-	facts, ferr := here.New(o.env, here.Options{}).Facts(ctx, f.Vanishes)
+	facts, ferr := here.New(o.env, here.Options{}).Facts(ctx, f.Server)
 	if ferr != nil {
 		return err
 	}
 	most, link := facts.MTU.Or(mtu.Least), facts.Interface.Or("")
-	target := probe.PathTo(f.Vanishes, most)
+	target := probe.PathTo(f.Server, most)
 	p, found := probe.PathOf(canary.Probe(ctx, target, sizeTime, 0), target)
 	if !found || p.Passes < mtu.Least || p.Passes >= most {
 		return err
 	}
-	return app.WithHint(fmt.Errorf("%w; packets of %d bytes pass, and %s sends %d", err, p.Passes, link, most),
+	return fault.WithHint(fmt.Errorf("%w; packets of %d bytes pass, and %s sends %d", err, p.Passes, link, most),
 		"until what lies between is mended: linerate set link.mtu=%d --interface %s, which goes back by itself, and then this command again", p.Passes, link)
 }
 
-// sshFault gives an error of the way to a host its kind and hint.
+// sshFault gives an error of the way to a host its kind, where it has none.
 func sshFault(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return app.WithKind(app.Interrupted, err)
+	_, told := errors.AsType[*fault.Error](err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fault.WithKind(fault.Interrupted, err)
+	case told || err == nil:
+		return err
 	}
-	if problem, ok := errors.AsType[*deploy.Problem](err); ok {
-		kind := app.Unreachable
-		if errors.Is(err, errors.ErrUnsupported) {
-			kind = app.Unsupported
-		}
-		return app.WithHint(app.WithKind(kind, err), "%s", problem.Hint)
-	}
-	err = app.WithKind(app.Unreachable, err)
-	if failure, ok := errors.AsType[*ssh.Failure](err); ok && failure.Hint != "" {
-		return app.WithHint(err, "%s", failure.Hint)
-	}
-	return err
+	return fault.WithKind(fault.Unreachable, err)
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"linerate/internal/app"
 	"linerate/internal/control/experiment"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 )
 
 // OpenSeveral opens far ends side by side, with one session at the near end: the first as
@@ -19,9 +19,9 @@ func (o *Opener) OpenSeveral(ctx context.Context, near, far Target, others []Tar
 		switch {
 		case len(others) == 0:
 		case t.Kind == Foreign:
-			return nil, app.WithHint(app.Usagef("%s: several far ends are compared where linerate runs on each", t), "start linerate serve there, or compare over ssh: user@host")
+			return nil, fault.WithHint(fault.Usagef("%s: several far ends are compared where linerate runs on each", t), "start linerate serve there, or compare over ssh: user@host")
 		case t.Kind == Lab && near.Kind != Here:
-			return nil, app.WithHint(app.Usagef("%s: a lab has both ends of its own", t), "leave out --from")
+			return nil, fault.WithHint(fault.Usagef("%s: a lab has both ends of its own", t), "leave out --from")
 		}
 	}
 	e, err := o.Open(ctx, near, far)

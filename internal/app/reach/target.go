@@ -14,6 +14,7 @@ import (
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/plain"
+	"linerate/internal/fault"
 	"linerate/internal/lab"
 	"linerate/internal/measure/program"
 )
@@ -56,17 +57,17 @@ func Parse(s string, env app.Env) (Target, error) {
 	}
 	switch {
 	case s == "":
-		return Target{}, app.WithHint(app.Usagef("no host named"), "write user@host, a join link, lab:... or exec:...; see linerate --help")
+		return Target{}, fault.WithHint(fault.Usagef("no host named"), "write user@host, a join link, lab:... or exec:...; see linerate --help")
 	case strings.HasPrefix(s, "lab:"):
 		spec, err := lab.ParseSpec(strings.TrimPrefix(s, "lab:"))
 		if err != nil {
-			return Target{}, app.WithKind(app.Usage, err)
+			return Target{}, fault.WithKind(fault.Usage, err)
 		}
 		return Target{Kind: Lab, Text: s, Spec: spec}, nil
 	case strings.HasPrefix(s, "exec:"):
 		words := strings.Fields(strings.TrimPrefix(s, "exec:"))
 		if len(words) < 2 {
-			return Target{}, app.WithHint(app.Usagef("%q names no command", s),
+			return Target{}, fault.WithHint(fault.Usagef("%q names no command", s),
 				"write the address of the far end and the command that starts its agent:\nexec:10.0.0.2 ip netns exec b linerate agent")
 		}
 		return Target{Kind: Exec, Text: s, Addr: words[0], Argv: words[1:]}, nil
@@ -82,7 +83,7 @@ func Parse(s string, env app.Env) (Target, error) {
 		return parseSSH(s)
 	case strings.Contains(s, "://"):
 		scheme, _, _ := strings.Cut(s, "://")
-		return Target{}, app.WithHint(app.Usagef("no way to reach %s:// hosts", scheme),
+		return Target{}, fault.WithHint(fault.Usagef("no way to reach %s:// hosts", scheme),
 			"start linerate serve on that host and use the link that it prints")
 	default:
 		return parseHostPort(s)
@@ -98,16 +99,16 @@ func Pair(nearText, farText string, env app.Env) (near, far Target, err error) {
 		return Target{Kind: Here, Text: app.ThisMachine}, far, nil
 	}
 	if far.Kind == Lab {
-		return near, far, app.WithHint(app.Usagef("a lab has both ends of its own"), "leave out --from")
+		return near, far, fault.WithHint(fault.Usagef("a lab has both ends of its own"), "leave out --from")
 	}
 	if near, err = Parse(nearText, env); err != nil {
 		return near, far, err
 	}
 	if near.Kind == Lab {
-		return near, far, app.Usagef("a lab is written as the far HOST alone")
+		return near, far, fault.Usagef("a lab is written as the far HOST alone")
 	}
 	if near.Kind == Foreign || far.Kind == Foreign {
-		return near, far, app.WithHint(app.Usagef("%s has no agent to be steered from elsewhere", far), "leave out --from, or start linerate on that host")
+		return near, far, fault.WithHint(fault.Usagef("%s has no agent to be steered from elsewhere", far), "leave out --from, or start linerate on that host")
 	}
 	return near, far, nil
 }
@@ -117,11 +118,11 @@ func parseLink(s string) (Target, error) {
 	link, err := tls.ParseLink(s)
 	if err == nil && link.Pin == "" {
 		host := hostOf(link.Addr)
-		return Target{}, app.WithHint(app.Usagef("linerate://%s: %w", host, tls.ErrNoPin),
+		return Target{}, fault.WithHint(fault.Usagef("linerate://%s: %w", host, tls.ErrNoPin),
 			"use the whole link that linerate serve prints there; a server that was started with --open is named alone: %s", host)
 	}
 	if err != nil {
-		return Target{}, app.WithKind(app.Usage, fmt.Errorf("%s: %w", Redact(s), err))
+		return Target{}, fault.WithKind(fault.Usage, fmt.Errorf("%s: %w", Redact(s), err))
 	}
 	return Target{Kind: Serve, Link: link, Text: tls.Link{Addr: link.Addr, Pin: link.Pin}.String()}, nil
 }
@@ -142,16 +143,16 @@ func parseLinkAt(s string, getenv func(string) string) (Target, error) {
 	file := strings.TrimPrefix(s, "@")
 	if file == "" {
 		t, err := parseLinkText("$"+linkVariable, getenv(linkVariable))
-		return t, app.WithHint(err, "set %s to the link that linerate serve printed, or name a file that holds it: @FILE", linkVariable)
+		return t, fault.WithHint(err, "set %s to the link that linerate serve printed, or name a file that holds it: @FILE", linkVariable)
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return Target{}, app.WithHint(app.WithKind(app.Usage, err), "@FILE names a file that holds a join link; a user of an ssh host is written user@host")
+		return Target{}, fault.New(fault.Usage, err, "@FILE names a file that holds a join link; a user of an ssh host is written user@host")
 	}
 	defer func() { _ = f.Close() }()
 	text, err := io.ReadAll(io.LimitReader(f, longestLink))
 	if err != nil {
-		return Target{}, app.WithKind(app.Usage, err)
+		return Target{}, fault.WithKind(fault.Usage, err)
 	}
 	t, err := parseLinkText(file, string(text))
 	if info, serr := f.Stat(); err == nil && serr == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
@@ -165,7 +166,7 @@ func parseLinkAt(s string, getenv func(string) string) (Target, error) {
 func parseLinkText(place, text string) (Target, error) {
 	text = strings.TrimSpace(text)
 	if !strings.HasPrefix(text, "linerate://") || strings.ContainsAny(text, " \t\r\n") {
-		return Target{}, app.Usagef("%s holds no join link: one looks like linerate://PIN.SECRET@HOST:5299", place)
+		return Target{}, fault.Usagef("%s holds no join link: one looks like linerate://PIN.SECRET@HOST:5299", place)
 	}
 	return parseLink(text)
 }
@@ -177,10 +178,10 @@ func parseHostPort(s string) (Target, error) {
 		host, port = strings.Trim(s, "[]"), tls.DefaultPort
 	}
 	if host == "" || strings.ContainsAny(host, " /,=") {
-		return Target{}, app.WithHint(app.Usagef("%q is not a host", s), "write user@host, a join link, lab:... or exec:...; see linerate --help")
+		return Target{}, fault.WithHint(fault.Usagef("%q is not a host", s), "write user@host, a join link, lab:... or exec:...; see linerate --help")
 	}
 	if host != plain.Line(host) || strings.HasPrefix(host, "-") {
-		return Target{}, app.Usagef("%q is not a host", s)
+		return Target{}, fault.Usagef("%q is not a host", s)
 	}
 	// By the address and port as they are typed it is remembered; a port of its own is
 	// another server.

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -48,7 +49,7 @@ func TestParseTarget(t *testing.T) {
 		"lab:rate=fast",
 	} {
 		got, err := Parse(in, testEnv())
-		must.True(t, err != nil && app.KindOf(err) == app.Usage, "%q: %+v, %v", in, got, err)
+		must.True(t, err != nil && fault.KindOf(err) == fault.Usage, "%q: %+v, %v", in, got, err)
 	}
 }
 
@@ -89,7 +90,7 @@ func TestParseLinkAt(t *testing.T) {
 	t.Setenv(linkVariable, "")
 	write("hunter2 "+link, 0o600)
 	for _, in := range []string{"@", "@" + file, "@" + file + ".none", "@" + filepath.Dir(file)} {
-		if got, err := Parse(in, testEnv()); err == nil || app.KindOf(err) != app.Usage || app.HintOf(err) == "" && in != "@"+file && in != "@"+filepath.Dir(file) || strings.Contains(err.Error(), "hunter2") {
+		if got, err := Parse(in, testEnv()); err == nil || fault.KindOf(err) != fault.Usage || fault.HintOf(err) == "" && in != "@"+file && in != "@"+filepath.Dir(file) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %+v, %v", in, got, err)
 		}
 	}
@@ -103,7 +104,7 @@ func TestParsePair(t *testing.T) {
 	}
 	for _, pair := range [][2]string{{"lab:lan", link}, {link, "lab:lan"}, {"a b", link}, {"", "a b"}} {
 		_, _, err := Pair(pair[0], pair[1], testEnv())
-		must.True(t, err != nil && app.KindOf(err) == app.Usage, "%q: %v", pair, err)
+		must.True(t, err != nil && fault.KindOf(err) == fault.Usage, "%q: %v", pair, err)
 	}
 }
 

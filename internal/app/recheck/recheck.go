@@ -22,6 +22,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
+	"linerate/internal/fault"
 )
 
 // The settings of the experiment.
@@ -60,7 +61,7 @@ type Setting struct {
 func OfSession(s *model.Session, name string) ([]fingerprint.Kept, error) {
 	p, err := fingerprint.Prove(s, name)
 	if err != nil {
-		return nil, app.WithKind(app.Usage, err)
+		return nil, fault.WithKind(fault.Usage, err)
 	}
 	var all []fingerprint.Kept
 	for _, a := range p.Kept {
@@ -72,7 +73,7 @@ func OfSession(s *model.Session, name string) ([]fingerprint.Kept, error) {
 		all = append(all, fingerprint.Kept{Knob: a.Knob, Value: a.Value, Proof: of, Proven: true})
 	}
 	if len(all) == 0 {
-		return nil, app.Usagef("setting %q of session %s changes no host", name, s.ID)
+		return nil, fault.Usagef("setting %q of session %s changes no host", name, s.ID)
 	}
 	return all, nil
 }
@@ -81,7 +82,7 @@ func OfSession(s *model.Session, name string) ([]fingerprint.Kept, error) {
 func OfHost(ctx context.Context, e *reach.Ends, side model.Host) ([]fingerprint.Kept, error) {
 	c := e.Client(side)
 	if c == nil {
-		return nil, app.WithKind(app.Unsupported, fmt.Errorf("%s has no settings that linerate could keep", e.Foreign()))
+		return nil, fault.WithKind(fault.Unsupported, fmt.Errorf("%s has no settings that linerate could keep", e.Foreign()))
 	}
 	records, err := c.Kept(ctx)
 	if err != nil {
@@ -197,7 +198,7 @@ func measure(ctx context.Context, env app.Env, e *reach.Ends, st Store, p finger
 		err = trial.MayTune(e, out)
 	}
 	if err != nil {
-		return model.Session{}, app.WithKind(app.Usage, err)
+		return model.Session{}, fault.WithKind(fault.Usage, err)
 	}
 	return trial.New(env, e, st, model.KindRun, "recheck of "+p.Session, r.Command, out).Run(ctx)
 }
@@ -217,7 +218,7 @@ func mayTry(ctx context.Context, env app.Env, list []model.Assignment, r Request
 			return err
 		}
 		if err != nil || !answer.Yes {
-			return app.WithHint(app.Usagef("%s is not measured again: it %s", a.Knob, k.Risk.Words()), "with --allow risky nobody is asked; --look measures nothing")
+			return fault.WithHint(fault.Usagef("%s is not measured again: it %s", a.Knob, k.Risk.Words()), "with --allow risky nobody is asked; --look measures nothing")
 		}
 	}
 	return nil

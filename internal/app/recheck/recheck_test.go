@@ -19,6 +19,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/engines"
 	"linerate/internal/must"
@@ -125,7 +126,7 @@ func TestRiskyIsAsked(t *testing.T) {
 	p := &apptest.Person{}
 	_, env, e, st := hosts(t, p)
 	_, err := recheck.Do(t.Context(), env, e, st, proven(t, e, "mtu", "link.mtu", "1400"), "", recheck.Request{})
-	must.True(t, app.KindOf(err) == app.Usage && strings.Contains(app.HintOf(err), "--allow risky"), "%v", err)
+	must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(fault.HintOf(err), "--allow risky"), "%v", err)
 	asked := p.Asked()
 	must.True(t, len(asked) == 1 && asked[0].Kind == app.TryRisky, "asked %+v", asked)
 	must.Len(t, apptest.Told[app.TrialBegan](p), 0, "it measured all the same")

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/app/here"
 	"linerate/internal/app/inspect"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/rescue"
 )
 
@@ -90,8 +91,8 @@ type trial struct {
 	notBack []string // settings that are not as they were
 }
 
-// Run tries everything. Its error is of kind app.Found where something is wrong, and of
-// kind app.NotUndone where a setting did not come back; the report is whole in both
+// Run tries everything. Its error is of kind fault.Found where something is wrong, and of
+// kind fault.NotUndone where a setting did not come back; the report is whole in both
 // cases. Other errors mean that there is none.
 func Run(ctx context.Context, env app.Env, q Request) (Report, error) {
 	t := &trial{Env: env, Request: q, machine: here.New(env, here.Options{State: q.State})}
@@ -100,7 +101,7 @@ func Run(ctx context.Context, env app.Env, q Request) (Report, error) {
 	if q.Settings && !q.Yes {
 		switch answer, err := env.Ask(ctx, app.Question{Kind: app.TrySettings, Host: app.ThisMachine}); {
 		case errors.Is(err, app.ErrNobody):
-			return t.report, app.WithHint(app.Usagef("settings would be changed, and nobody is there to agree"), "--yes agrees beforehand")
+			return t.report, fault.WithHint(fault.Usagef("settings would be changed, and nobody is there to agree"), "--yes agrees beforehand")
 		case err != nil:
 			return t.report, err
 		case !answer.Yes:
@@ -140,9 +141,9 @@ func Run(ctx context.Context, env app.Env, q Request) (Report, error) {
 func (t *trial) verdict() error {
 	switch n := t.report.Count(Wrong); {
 	case len(t.notBack) > 0:
-		return app.WithHint(app.WithKind(app.NotUndone, fmt.Errorf("not as they were: %v", t.notBack)), "linerate undo takes back what the journal knows of")
+		return fault.New(fault.NotUndone, fmt.Errorf("not as they were: %v", t.notBack), "linerate undo takes back what the journal knows of")
 	case n > 0:
-		return app.WithKind(app.Found, fmt.Errorf("%d of %d things are wrong", n, len(t.report.Lines)))
+		return fault.WithKind(fault.Found, fmt.Errorf("%d of %d things are wrong", n, len(t.report.Lines)))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -44,7 +45,7 @@ func TestThisMachine(t *testing.T) {
 	env, q := world(t, &p)
 	q.Results = func(context.Context) (string, error) { return "", errors.New("the disk is full") }
 	r, err := Run(t.Context(), env, q)
-	must.Equal(t, app.KindOf(err), app.Found, "%v", err)
+	must.Equal(t, fault.KindOf(err), fault.Found, "%v", err)
 	text, _ := json.MarshalIndent(r.Lines, "", " ")
 	for _, f := range flows() {
 		s := states(r, "loopback")[f.Engine]
@@ -95,7 +96,7 @@ func TestAsks(t *testing.T) {
 	env, q := world(t, &alone)
 	q.Settings = true
 	r, err := Run(t.Context(), env, q)
-	must.True(t, app.KindOf(err) == app.Usage && strings.Contains(app.HintOf(err), "--yes") && len(r.Lines) == 0, "%v, %d lines", err, len(r.Lines))
+	must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(fault.HintOf(err), "--yes") && len(r.Lines) == 0, "%v, %d lines", err, len(r.Lines))
 	p := apptest.Person{Answer: func(_ context.Context, q app.Question) (app.Answer, error) {
 		must.Equal(t, q.Kind, app.TrySettings, "asked %+v", q)
 		return app.Answer{}, nil
@@ -103,7 +104,7 @@ func TestAsks(t *testing.T) {
 	env, q = world(t, &p)
 	q.Settings = true
 	r, err = Run(t.Context(), env, q)
-	must.Need(t, err == nil || app.KindOf(err) == app.Found, "%v", err)
+	must.Need(t, err == nil || fault.KindOf(err) == fault.Found, "%v", err)
 	if s := states(r, "changes"); len(s) != 1 || s["all"] != Unseen || len(p.Asked()) != 1 {
 		t.Errorf("%v, asked %v", s, p.Asked())
 	}

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/app/trial"
 	"linerate/internal/control/audit"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/program"
 )
@@ -33,7 +34,7 @@ func (f Foreign) check(all program.List) error {
 		if addr == "" {
 			for _, flag := range p.ServerFlags {
 				if _, given := f.Given[flag.Name]; given {
-					return app.WithHint(app.Usagef("--%s belongs to --%s", flag.Name, p.Name), "add --%s, or leave it out", p.Name)
+					return fault.WithHint(fault.Usagef("--%s belongs to --%s", flag.Name, p.Name), "add --%s, or leave it out", p.Name)
 				}
 			}
 			continue
@@ -43,7 +44,7 @@ func (f Foreign) check(all program.List) error {
 			_, err = new(net.Resolver).LookupPort(context.Background(), "tcp", port)
 		}
 		if err != nil {
-			return app.WithHint(app.Usagef("--%s: %w", p.Name, err), "write it like --%s=10.0.0.2:%s or --%[1]s=:%[2]s", p.Name, p.Port)
+			return fault.WithHint(fault.Usagef("--%s: %w", p.Name, err), "write it like --%s=10.0.0.2:%s or --%[1]s=:%[2]s", p.Name, p.Port)
 		}
 		if p.CheckServe != nil {
 			if err := p.CheckServe(f.Given); err != nil {
@@ -79,7 +80,7 @@ func (s *Server) listenFor(ctx context.Context, p program.Program) (Listener, er
 	lc.SetMultipathTCP(false)
 	l, err := lc.Listen(ctx, "tcp", s.c.Foreign.Addrs[p.Name])
 	if err != nil {
-		return Listener{}, app.WithHint(fmt.Errorf("--%s: %w", p.Name, err), "use --%s=ADDRESS:PORT for another port", p.Name)
+		return Listener{}, fault.WithHint(fmt.Errorf("--%s: %w", p.Name, err), "use --%s=ADDRESS:PORT for another port", p.Name)
 	}
 	one := Listener{Name: p.Name, Addr: l.Addr(), Close: func() { _ = l.Close() }}
 	one.Serve, err = p.Serve(ctx, l, program.Host{

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/control/access"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/host/durable"
 	"linerate/internal/host/sandbox"
 )
@@ -86,13 +87,13 @@ func (k Keys) store() (access.Store, error) {
 func (k Keys) Add(name, right, expires, host string) (Key, string, error) {
 	r, err := access.ParseRight(right)
 	if err != nil {
-		return Key{}, "", app.WithKind(app.Usage, err)
+		return Key{}, "", fault.WithKind(fault.Usage, err)
 	}
 	now, end := k.Env.Now(), time.Time{}
 	if expires != "" {
 		life, err := parseLife(expires)
 		if err != nil {
-			return Key{}, "", app.WithHint(app.WithKind(app.Usage, err), "write it like --expires 12h, --expires 30d or --expires 8w")
+			return Key{}, "", fault.New(fault.Usage, err, "write it like --expires 12h, --expires 30d or --expires 8w")
 		}
 		end = now.Add(life)
 	}
@@ -102,14 +103,14 @@ func (k Keys) Add(name, right, expires, host string) (Key, string, error) {
 	}
 	identity, err := tls.LoadKey(s.Dir)
 	if err != nil {
-		return Key{}, "", app.WithHint(err, "use --state DIR for a directory of yours")
+		return Key{}, "", fault.WithHint(err, "use --state DIR for a directory of yours")
 	}
 	made, secret, err := s.Add(name, r, end)
 	switch {
 	case errors.Is(err, access.ErrName):
-		return Key{}, "", app.WithKind(app.Usage, err)
+		return Key{}, "", fault.WithKind(fault.Usage, err)
 	case errors.Is(err, access.ErrExists):
-		return Key{}, "", app.WithHint(err, "take it back first: linerate serve key revoke %s", name)
+		return Key{}, "", fault.WithHint(err, "take it back first: linerate serve key revoke %s", name)
 	case err != nil:
 		return Key{}, "", err
 	}
@@ -141,7 +142,7 @@ func (k Keys) Revoke(name string) (Key, error) {
 	}
 	key, err := s.Revoke(name)
 	if errors.Is(err, access.ErrUnknown) {
-		return Key{}, app.WithHint(err, "linerate serve key list shows those that there are")
+		return Key{}, fault.WithHint(err, "linerate serve key list shows those that there are")
 	}
 	if err != nil {
 		return Key{}, err
@@ -158,7 +159,7 @@ func (k Keys) Link(host string) (string, error) {
 	}
 	secret, err := s.Shown()
 	if err == nil && secret == nil {
-		err = app.WithHint(errors.New("there is no key default whose link can be printed"),
+		err = fault.WithHint(errors.New("there is no key default whose link can be printed"),
 			"linerate serve makes one at its first start; linerate serve key add NAME makes another and prints its link")
 	}
 	if err != nil {

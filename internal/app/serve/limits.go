@@ -10,6 +10,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/here"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/filecopy"
 )
@@ -164,7 +165,7 @@ func (p *limitParser) parse(flag, text string, l *budget.Limits, lifetime *time.
 			err = p.set(key, value, l, lifetime)
 		}
 		if err != nil && p.err == nil {
-			p.err = app.WithHint(app.Usagef("--%s: %v", flag, err), "write it like --%s %s", flag, LimitExample)
+			p.err = fault.WithHint(fault.Usagef("--%s: %v", flag, err), "write it like --%s %s", flag, LimitExample)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"linerate/internal/app"
+	"linerate/internal/fault"
 	"linerate/internal/measure/budget"
 	"linerate/internal/must"
 )
@@ -53,7 +53,7 @@ func TestLimitsRefuse(t *testing.T) {
 		"sessions=9999999999999999999999": "sessions",
 	} {
 		_, err := Limits{All: text}.config(room{}, visitors{})
-		must.True(t, err != nil && app.KindOf(err) == app.Usage && strings.Contains(err.Error(), says), "%s: %v", text, err)
+		must.True(t, err != nil && fault.KindOf(err) == fault.Usage && strings.Contains(err.Error(), says), "%s: %v", text, err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"linerate/internal/app"
+	"linerate/internal/fault"
 	"linerate/internal/measure/budget"
 )
 
@@ -65,14 +65,14 @@ func listenMetrics(ctx context.Context, addr string) (net.Listener, error) {
 		host, port, err = "", addr, nil
 	}
 	if err != nil {
-		return nil, app.WithHint(app.Usagef("--metrics: %v", err), "write it like --metrics 127.0.0.1:9100 or --metrics :9100")
+		return nil, fault.WithHint(fault.Usagef("--metrics: %v", err), "write it like --metrics 127.0.0.1:9100 or --metrics :9100")
 	}
 	if host == "" {
 		host = "127.0.0.1"
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, app.WithHint(fmt.Errorf("--metrics: %w", err), "use --metrics ADDRESS:PORT for another port")
+		return nil, fault.WithHint(fmt.Errorf("--metrics: %w", err), "use --metrics ADDRESS:PORT for another port")
 	}
 	return l, nil
 }

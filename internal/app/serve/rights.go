@@ -15,6 +15,7 @@ import (
 	"linerate/internal/control/agent"
 	"linerate/internal/control/tuner"
 	"linerate/internal/control/wire/tls"
+	"linerate/internal/fault"
 	"linerate/internal/host/sandbox"
 )
 
@@ -35,7 +36,7 @@ func (s *Server) chooseUser() error {
 	case s.c.User == "" && (errors.Is(err, sandbox.ErrNobody) || errors.Is(err, errors.ErrUnsupported)):
 		s.got = append(s.got, fmt.Sprintf("as this user (%v)", err))
 	default:
-		return app.WithHint(app.WithKind(app.Usage, err), "name a user without rights: --user NAME")
+		return fault.New(fault.Usage, err, "name a user without rights: --user NAME")
 	}
 	return nil
 }
@@ -47,7 +48,7 @@ func (s *Server) giveUpRights(server *tls.Server) error {
 	got, bare := s.got, sandbox.Confines
 	if s.user != nil {
 		if err := s.become(*s.user, server); err != nil {
-			return app.WithHint(err, "start serve as that user, or name another: --user NAME")
+			return fault.WithHint(err, "start serve as that user, or name another: --user NAME")
 		}
 		got = append(got, "as "+s.user.String())
 	}
@@ -72,7 +73,7 @@ func (s *Server) giveUpRights(server *tls.Server) error {
 		}
 	}
 	if bare && s.user != nil && !s.c.Unconfined {
-		return app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("serve was started by root and can give up neither new privileges nor files: %s", strings.Join(got, ", "))),
+		return fault.New(fault.Unsupported, fmt.Errorf("serve was started by root and can give up neither new privileges nor files: %s", strings.Join(got, ", ")),
 			"use a linerate that was built without cgo, start serve as a user without rights, or accept it: --unconfined")
 	}
 	s.say("")("runs " + strings.Join(got, ", "))

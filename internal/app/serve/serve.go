@@ -19,6 +19,7 @@ import (
 	"linerate/internal/control/tuner"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/host/sandbox"
 	"linerate/internal/measure/accept"
 	"linerate/internal/measure/budget"
@@ -134,11 +135,11 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 	}
 	s.store = access.Store{Dir: filepath.Join(s.dir, serveDir)}
 	if s.identity, err = tls.LoadKey(s.store.Dir); err != nil {
-		return app.WithHint(err, "use --state DIR for a directory of yours")
+		return fault.WithHint(err, "use --state DIR for a directory of yours")
 	}
 	secret, made, err := s.store.Default()
 	if err != nil {
-		return app.WithHint(err, "see %s", s.store.Dir)
+		return fault.WithHint(err, "see %s", s.store.Dir)
 	}
 	if s.made = made; made {
 		s.identity.Secret = secret
@@ -151,7 +152,7 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 	}
 	if s.c.AllowTune {
 		if s.tuner, err = tuner.Start(ctx, s.tunerCommand(), here.Lines(s.env, "")); err != nil {
-			return app.WithHint(err, "without --allow-tune serve only measures")
+			return fault.WithHint(err, "without --allow-tune serve only measures")
 		}
 	}
 	return nil
@@ -176,17 +177,17 @@ func (s *Server) tellLogged(e audit.Event) {
 // mayRun refuses what asks for more than this process may.
 func (s *Server) mayRun() error {
 	if s.c.AllowCommands && !s.c.AllowTune {
-		return app.WithHint(app.Usagef("--allow-commands: only who may change settings may run commands here"), "add --allow-tune, or leave it out")
+		return fault.WithHint(fault.Usagef("--allow-commands: only who may change settings may run commands here"), "add --allow-tune, or leave it out")
 	}
 	if sandbox.IsRoot() {
 		return nil
 	}
 	switch {
 	case s.c.AllowTune:
-		return app.WithHint(app.WithKind(app.Unsupported, errors.New("--allow-tune: settings of this host are changed by root only")),
+		return fault.New(fault.Unsupported, errors.New("--allow-tune: settings of this host are changed by root only"),
 			"start serve as root: all of it but what changes settings gives root up at once; or leave --allow-tune out")
 	case s.c.User != "":
-		return app.WithHint(app.WithKind(app.Unsupported, errors.New("--user: only root becomes another user")), "leave it out, or start serve as root")
+		return fault.New(fault.Unsupported, errors.New("--user: only root becomes another user"), "leave it out, or start serve as root")
 	}
 	return nil
 }
@@ -201,7 +202,7 @@ func (s *Server) openLog() error {
 			return err
 		}
 		if s.file, err = audit.Open(path, s.say("")); err != nil {
-			return app.WithHint(err, "use --audit FILE for a file that this user may write")
+			return fault.WithHint(err, "use --audit FILE for a file that this user may write")
 		}
 		c.Lines, s.c.Audit = s.file, path
 	}
@@ -233,9 +234,9 @@ func (s *Server) listen(ctx context.Context) (err error) {
 		Welcome: s.welcome, Refused: s.refused, Dropped: s.dropped, Ended: s.ended,
 	})
 	if _, ok := errors.AsType[*net.AddrError](err); ok {
-		return app.WithHint(app.WithKind(app.Usage, err), "write it like --listen 10.0.0.2:5299 or --listen :5299")
+		return fault.New(fault.Usage, err, "write it like --listen 10.0.0.2:5299 or --listen :5299")
 	}
-	return app.WithHint(err, "use --listen ADDRESS:PORT for another address or port")
+	return fault.WithHint(err, "use --listen ADDRESS:PORT for another address or port")
 }
 
 // closePorts closes the ports of a server that does not run.

@@ -20,6 +20,7 @@ import (
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/measure/program"
 	"linerate/internal/must"
 )
@@ -146,7 +147,7 @@ func TestServer(t *testing.T) {
 		}
 		must.Need(t, !time.Now().After(until), "a key that was taken back is still served")
 	}
-	if _, err := join(ctx, t, link); app.KindOf(err) != app.Unreachable {
+	if _, err := join(ctx, t, link); fault.KindOf(err) != fault.Unreachable {
 		t.Errorf("it is let in again: %v", err)
 	}
 	must.OK(t, must.Err(first.Facts(ctx, "")), "the other session")
@@ -213,20 +214,20 @@ func TestServerRefuses(t *testing.T) {
 	_ = free.Close()
 	for name, c := range map[string]struct {
 		Config
-		kind       app.Kind
+		kind       fault.Kind
 		says, hint string
 	}{
-		"taken":         {Config{Listen: taken.Addr().String()}, app.Failed, "in use", "--listen ADDRESS:PORT"},
-		"no address":    {Config{Listen: "nonsense"}, app.Usage, "missing port", "write it like --listen"},
-		"tune":          {Config{Listen: own, AllowTune: true}, app.Unsupported, "by root only", "start serve as root"},
-		"commands":      {Config{Listen: own, AllowCommands: true}, app.Usage, "only who may change settings", "add --allow-tune"},
-		"user":          {Config{Listen: own, User: "daemon"}, app.Unsupported, "only root", "leave it out"},
-		"limit":         {Config{Listen: own, Limits: Limits{All: "luck=1"}}, app.Usage, "no key", "write it like --limit"},
-		"metrics":       {Config{Listen: own, Metrics: taken.Addr().String()}, app.Failed, "--metrics", "--metrics ADDRESS:PORT"},
-		"foreign taken": {Config{Listen: own, Foreign: Foreign{Addrs: program.Values{"iperf3": taken.Addr().String()}}}, app.Failed, "--iperf3", "--iperf3=ADDRESS:PORT"},
-		"half a login":  {Config{Listen: own, Foreign: Foreign{Addrs: program.Values{"iperf3": "127.0.0.1:0"}, Given: program.Values{"iperf3-key": "x"}}}, app.Usage, "belong together", ""},
-		"no users":      {Config{Listen: own, Foreign: Foreign{Addrs: program.Values{"iperf3": "127.0.0.1:0"}, Given: program.Values{"iperf3-key": "/x", "iperf3-users": "/x"}}}, app.Usage, "no such file", ""},
-		"options":       {Config{Listen: own, Foreign: Foreign{Addrs: program.Values{"netpipe": "127.0.0.1:0"}, Given: program.Values{"netpipe-options": "-x"}}}, app.Usage, "none of", "both ends"},
+		"taken":         {Config{Listen: taken.Addr().String()}, fault.Failed, "in use", "--listen ADDRESS:PORT"},
+		"no address":    {Config{Listen: "nonsense"}, fault.Usage, "missing port", "write it like --listen"},
+		"tune":          {Config{Listen: own, AllowTune: true}, fault.Unsupported, "by root only", "start serve as root"},
+		"commands":      {Config{Listen: own, AllowCommands: true}, fault.Usage, "only who may change settings", "add --allow-tune"},
+		"user":          {Config{Listen: own, User: "daemon"}, fault.Unsupported, "only root", "leave it out"},
+		"limit":         {Config{Listen: own, Limits: Limits{All: "luck=1"}}, fault.Usage, "no key", "write it like --limit"},
+		"metrics":       {Config{Listen: own, Metrics: taken.Addr().String()}, fault.Failed, "--metrics", "--metrics ADDRESS:PORT"},
+		"foreign taken": {Config{Listen: own, Foreign: Foreign{Addrs: program.Values{"iperf3": taken.Addr().String()}}}, fault.Failed, "--iperf3", "--iperf3=ADDRESS:PORT"},
+		"half a login":  {Config{Listen: own, Foreign: Foreign{Addrs: program.Values{"iperf3": "127.0.0.1:0"}, Given: program.Values{"iperf3-key": "x"}}}, fault.Usage, "belong together", ""},
+		"no users":      {Config{Listen: own, Foreign: Foreign{Addrs: program.Values{"iperf3": "127.0.0.1:0"}, Given: program.Values{"iperf3-key": "/x", "iperf3-users": "/x"}}}, fault.Usage, "no such file", ""},
+		"options":       {Config{Listen: own, Foreign: Foreign{Addrs: program.Values{"netpipe": "127.0.0.1:0"}, Given: program.Values{"netpipe-options": "-x"}}}, fault.Usage, "none of", "both ends"},
 	} {
 		c.State = t.TempDir()
 		s, err := Open(t.Context(), world(&heard{}), c.Config)
@@ -235,8 +236,8 @@ func TestServerRefuses(t *testing.T) {
 			t.Errorf("%s: served", name)
 			continue
 		}
-		must.True(t, app.KindOf(err) == c.kind && strings.Contains(err.Error(), c.says) && strings.Contains(app.HintOf(err), c.hint),
-			"%s: kind %d, %v; hint %q", name, app.KindOf(err), err, app.HintOf(err))
+		must.True(t, fault.KindOf(err) == c.kind && strings.Contains(err.Error(), c.says) && strings.Contains(fault.HintOf(err), c.hint),
+			"%s: kind %d, %v; hint %q", name, fault.KindOf(err), err, fault.HintOf(err))
 		again, err := new(net.ListenConfig).Listen(t.Context(), "tcp", own)
 		if err != nil {
 			t.Errorf("%s leaves its port open: %v", name, err)
@@ -253,20 +254,20 @@ func TestKeysRefuse(t *testing.T) {
 	must.Need(t, err == nil, "%v", err)
 	for name, c := range map[string]struct {
 		do   func() error
-		kind app.Kind
+		kind fault.Kind
 		hint string
 	}{
-		"right":   {func() error { _, _, err := k.Add("x", "all", "", ""); return err }, app.Usage, ""},
-		"name":    {func() error { _, _, err := k.Add("a b", "tune", "", ""); return err }, app.Usage, ""},
-		"life":    {func() error { _, _, err := k.Add("x", "tune", "0d", ""); return err }, app.Usage, "--expires 30d"},
-		"forever": {func() error { _, _, err := k.Add("x", "tune", "99999999999d", ""); return err }, app.Usage, "--expires 30d"},
-		"twice":   {func() error { _, _, err := k.Add("ci", "tune", "", ""); return err }, app.Failed, "key revoke ci"},
-		"unknown": {func() error { _, err := k.Revoke("x"); return err }, app.Failed, "key list"},
-		"no link": {func() error { _, err := k.Link(""); return err }, app.Failed, "key add NAME"},
+		"right":   {func() error { _, _, err := k.Add("x", "all", "", ""); return err }, fault.Usage, ""},
+		"name":    {func() error { _, _, err := k.Add("a b", "tune", "", ""); return err }, fault.Usage, ""},
+		"life":    {func() error { _, _, err := k.Add("x", "tune", "0d", ""); return err }, fault.Usage, "--expires 30d"},
+		"forever": {func() error { _, _, err := k.Add("x", "tune", "99999999999d", ""); return err }, fault.Usage, "--expires 30d"},
+		"twice":   {func() error { _, _, err := k.Add("ci", "tune", "", ""); return err }, fault.Failed, "key revoke ci"},
+		"unknown": {func() error { _, err := k.Revoke("x"); return err }, fault.Failed, "key list"},
+		"no link": {func() error { _, err := k.Link(""); return err }, fault.Failed, "key add NAME"},
 	} {
 		err := c.do()
-		must.True(t, err != nil && app.KindOf(err) == c.kind && strings.Contains(app.HintOf(err), c.hint),
-			"%s: %v, hint %q", name, err, app.HintOf(err))
+		must.True(t, err != nil && fault.KindOf(err) == c.kind && strings.Contains(fault.HintOf(err), c.hint),
+			"%s: %v, hint %q", name, err, fault.HintOf(err))
 	}
 	all := must.Get(k.List())(t)
 	must.True(t, len(all) == 1 && all[0].Name == "ci" && all[0].LastUsed.IsZero(), "%+v", all)

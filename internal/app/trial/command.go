@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"linerate/internal/app"
 	"linerate/internal/app/reach"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 )
 
 // askCommand is after how long a host goes back by itself when it was only asked whether
@@ -36,7 +36,7 @@ func (t *Trial) commands(ctx context.Context) error {
 		for _, e := range t.ends.All() {
 			if err := nothing(ctx, e.Client(h), off); err != nil {
 				if errors.Is(err, session.ErrRefused) {
-					err = app.WithHint(app.WithKind(app.Unsupported, err), "the far end runs commands where its agent is yours: user@host, or exec:ADDRESS ... linerate agent --allow-commands")
+					err = fault.New(fault.Unsupported, err, "the far end runs commands where its agent is yours: user@host, or exec:ADDRESS ... linerate agent --allow-commands")
 				}
 				return err
 			}

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"linerate/internal/app"
 	"linerate/internal/app/reach"
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/knob"
@@ -18,6 +16,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 )
 
 // Copy asks for copies of a file and for their parts alone.
@@ -40,7 +39,7 @@ func (c Copy) Plan(near, far reach.Target) (model.Plan, error) {
 		return model.Plan{}, err
 	}
 	if far.Kind == reach.Foreign {
-		return model.Plan{}, app.WithHint(app.Usagef("%s copies no files", far), "start linerate serve on that host")
+		return model.Plan{}, fault.WithHint(fault.Usagef("%s copies no files", far), "start linerate serve on that host")
 	}
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64()
@@ -74,9 +73,8 @@ func Places(near, far reach.Target, p model.Plan, kinds traffic.Kinds) error {
 // path of another host is looked at there, by its first copy. Errors begin with dash.
 func places(near, far reach.Target, directions []model.Direction, dash, source, sink string) error {
 	for _, end := range [][2]string{{"source", source}, {"sink", sink}} {
-		_, err := files.Place(end[1])
-		if value, ok := errors.AsType[*traffic.ValueError](err); ok {
-			return app.WithHint(app.Usagef("%s%s: %s", dash, end[0], value.Problem), "%s", value.Hint)
+		if _, err := files.Place(end[1]); err != nil {
+			return fmt.Errorf("%s%s: %w", dash, end[0], err)
 		}
 	}
 	lab := far.Kind == reach.Lab
@@ -87,14 +85,14 @@ func places(near, far reach.Target, directions []model.Direction, dash, source, 
 		}
 		if (sender || lab) && strings.ContainsAny(source, `/\`) {
 			if info, err := os.Stat(source); err != nil {
-				return app.WithKind(app.Usage, fmt.Errorf("%ssource: %w", dash, err))
+				return fault.WithKind(fault.Usage, fmt.Errorf("%ssource: %w", dash, err))
 			} else if !info.Mode().IsRegular() && !info.IsDir() {
-				return app.Usagef("%ssource: %s is neither a file nor a folder", dash, source)
+				return fault.Usagef("%ssource: %s is neither a file nor a folder", dash, source)
 			}
 		}
 		if (receiver || lab) && strings.ContainsAny(sink, `/\`) {
 			if err := mayMake(sink); err != nil {
-				return app.WithHint(app.WithKind(app.Usage, fmt.Errorf("%ssink: %w", dash, err)), "name a folder to make a file in, or a new file")
+				return fault.New(fault.Usage, fmt.Errorf("%ssink: %w", dash, err), "name a folder to make a file in, or a new file")
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/control/agent"
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/store"
@@ -43,7 +44,7 @@ func TestHostLost(t *testing.T) {
 func TestHostLostForGood(t *testing.T) {
 	s := newStand(t)
 	s.env.Timeout = time.Millisecond
-	refused := app.WithKind(app.Unreachable, errors.New("no route to host"))
+	refused := fault.WithKind(fault.Unreachable, errors.New("no route to host"))
 	s.Dialing = func(h model.Host, n int) error {
 		if h == model.Far && n > 1 {
 			return refused
@@ -66,11 +67,11 @@ func TestWhatBecameOfSettings(t *testing.T) {
 	for name, c := range map[string]struct {
 		holds string // of link.mtu at the far host afterwards
 		state model.ChangeState
-		kind  app.Kind
+		kind  fault.Kind
 		fails bool
 	}{
 		"back":      {holds: "1500", state: model.ChangeUndone},
-		"still":     {holds: "9000", state: model.ChangeApplied, kind: app.NotUndone, fails: true},
+		"still":     {holds: "9000", state: model.ChangeApplied, kind: fault.NotUndone, fails: true},
 		"different": {holds: "4000", state: model.ChangeForeign},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,9 +89,9 @@ func TestWhatBecameOfSettings(t *testing.T) {
 				s.Cut(model.Far)
 			}
 			got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())
-			must.Need(t, (err != nil) == c.fails && (err == nil || app.KindOf(err) == c.kind), "%v", err)
-			must.True(t, !c.fails || app.HintOf(err) != "" && strings.Contains(err.Error(), "link.mtu on the far host"),
-				"%v, hint %q", err, app.HintOf(err))
+			must.Need(t, (err != nil) == c.fails && (err == nil || fault.KindOf(err) == c.kind), "%v", err)
+			must.True(t, !c.fails || fault.HintOf(err) != "" && strings.Contains(err.Error(), "link.mtu on the far host"),
+				"%v, hint %q", err, fault.HintOf(err))
 			i := slices.IndexFunc(got.Changes, func(ch model.Change) bool { return ch.Knob == "link.mtu" })
 			must.True(t, i >= 0 && got.Changes[i].State == c.state && got.Changes[i].Detail != "", "%+v", got.Changes)
 			s.stored(got)
@@ -138,7 +139,7 @@ func (f *full) AddRun(ctx context.Context, id string, r model.Run, s []model.Sam
 func TestStoreFull(t *testing.T) {
 	s := newStand(t)
 	got, err := s.trial(&full{s.store, 1}, design(t, 2, shortFlow(), settings()...)).Run(t.Context())
-	must.True(t, app.KindOf(err) == app.Store && errors.Is(err, store.ErrFull) && got.State == model.SessionInterrupted && len(got.Runs) == 2,
+	must.True(t, fault.KindOf(err) == fault.Store && errors.Is(err, store.ErrFull) && got.State == model.SessionInterrupted && len(got.Runs) == 2,
 		"%s, %d runs, %v", got.State, len(got.Runs), err)
 	s.ends.Close()
 	s.Untouched()
@@ -168,7 +169,7 @@ func TestPlanRefused(t *testing.T) {
 	s.Configure = func(h model.Host, _ int, c *agent.Config) { c.Knobs = unsure{knobs[h], &begun} }
 	s.open()
 	got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "big cannot be applied") || !strings.Contains(app.HintOf(err), "nothing was measured") || len(got.Runs) != 0 {
+	if err == nil || !strings.Contains(err.Error(), "big cannot be applied") || !strings.Contains(fault.HintOf(err), "nothing was measured") || len(got.Runs) != 0 {
 		t.Errorf("%d runs, %v", len(got.Runs), err)
 	}
 	must.Is(t, must.Err(s.store.Session(t.Context(), got.ID)), store.ErrNotFound, "stored")
@@ -188,7 +189,7 @@ func TestNothingMeasured(t *testing.T) {
 	all := settings()
 	all[0].Assignments = all[1].Assignments[:1]
 	got, err := s.trial(s.store, design(t, 1, shortFlow(), all...)).Run(t.Context())
-	if app.KindOf(err) != app.Untrusted || app.HintOf(err) == "" || !strings.Contains(err.Error(), "nothing was measured") || trial.Measured(got) || got.State != model.SessionFailed {
+	if fault.KindOf(err) != fault.Untrusted || fault.HintOf(err) == "" || !strings.Contains(err.Error(), "nothing was measured") || trial.Measured(got) || got.State != model.SessionFailed {
 		t.Errorf("%s, %v", got.State, err)
 	}
 	s.stored(got)
@@ -210,7 +211,7 @@ func TestHalfMeasured(t *testing.T) {
 	test := s.trial(s.store, plan)
 	test.Session.Kind = model.KindTest
 	got, err := test.Run(t.Context())
-	must.True(t, app.KindOf(err) == app.Untrusted && app.HintOf(err) != "" && strings.Contains(err.Error(), "direction from was never measured: "),
+	must.True(t, fault.KindOf(err) == fault.Untrusted && fault.HintOf(err) != "" && strings.Contains(err.Error(), "direction from was never measured: "),
 		"%s, %v", got.State, err)
 	for _, r := range report.Counted(got.Runs) {
 		must.Equal(t, r.Flow.Direction, model.To, "counts")

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/probes"
+	"linerate/internal/fault"
 	"linerate/internal/measure/engines"
 )
 
@@ -92,7 +93,7 @@ func (t *Trial) congestions(ctx context.Context) error {
 			case ctx.Err() != nil:
 				return ctx.Err()
 			case unknownCongestion([]model.Run{run, {Reason: err.Error()}}) != "":
-				return app.Usagef("%s", unknownCongestion([]model.Run{run, {Reason: err.Error()}}))
+				return fault.Usagef("%s", unknownCongestion([]model.Run{run, {Reason: err.Error()}}))
 			}
 		}
 	}
@@ -108,7 +109,7 @@ func MayTune(e *reach.Ends, p model.Plan) error {
 	}
 	for _, as := range assigned(p) {
 		if as.Host != "" && e.Far == nil {
-			return app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("%s: with %s only settings of the flow can be tried", as.Knob, e.Foreign())),
+			return fault.New(fault.Unsupported, fmt.Errorf("%s: with %s only settings of the flow can be tried", as.Knob, e.Foreign()),
 				"start linerate serve or a linerate agent on that host")
 		}
 		c := e.Client(as.Host)
@@ -128,13 +129,13 @@ func Takes(env app.Env, p model.Plan) error {
 	all := env.Engines.Make(engines.Options{})
 	e, err := engines.ByName(all, p.Flow.Engine)
 	if err != nil {
-		return app.WithKind(app.Usage, err)
+		return fault.WithKind(fault.Usage, err)
 	}
 	for _, d := range p.Directions {
 		flow := p.Flow
 		flow.Direction = d
 		if err := e.Validate(flow); err != nil {
-			return app.WithKind(app.Usage, err)
+			return fault.WithKind(fault.Usage, err)
 		}
 		for _, s := range p.Settings {
 			of := slices.DeleteFunc(slices.Clone(s.Assignments), func(a model.Assignment) bool { return a.Host != "" })
@@ -147,7 +148,7 @@ func Takes(env app.Env, p model.Plan) error {
 				err = other.Validate(set)
 			}
 			if err != nil {
-				return app.WithKind(app.Usage, fmt.Errorf("setting %s: %w", s.Name, err))
+				return fault.WithKind(fault.Usage, fmt.Errorf("setting %s: %w", s.Name, err))
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 )
 
 // Current is the setting of a plan that compares nothing: the hosts and the flow as
@@ -175,7 +176,7 @@ func (s Sweep) Plan(env app.Env, far *reach.Target, given app.Values) (model.Pla
 	}
 	order, err := plan.NewSweep(plan.SweepOptions{Smallest: s.Smallest, Largest: s.Largest, Sweeps: s.Passes, Seed: s.Seed})
 	if err != nil {
-		return model.Plan{}, app.WithKind(app.Usage, err)
+		return model.Plan{}, fault.WithKind(fault.Usage, err)
 	}
 	s.Params.Sizes = order.Sizes
 	s.Flow.Engine = sizes.Name

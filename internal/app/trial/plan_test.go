@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/measure/engines"
 	"linerate/internal/must"
 )
@@ -118,7 +119,7 @@ func TestPlanOfForeignPeers(t *testing.T) {
 		t.Errorf("a server that answers no probes is sent %s: %v", p.Flow.Engine, err)
 	}
 	p.Flow.Engine = "reqresp"
-	if err := trial.Suit(env, &far, &p, nil); app.KindOf(err) != app.Usage || app.HintOf(err) == "" {
+	if err := trial.Suit(env, &far, &p, nil); fault.KindOf(err) != fault.Usage || fault.HintOf(err) == "" {
 		t.Errorf("requests to iperf3: %v", err)
 	}
 
@@ -129,11 +130,11 @@ func TestPlanOfForeignPeers(t *testing.T) {
 	must.True(t, err == nil && p.Flow.Engine == sizes.NetPIPE && len(p.Order) == 1 && len(own.Sizes) == 0 && own.Mode == sizes.Both,
 		"%+v, %+v, %v", p, own, err)
 	s.Flow.Nagle = true
-	if _, err := s.Plan(env, &far, nil); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "--nagle") {
+	if _, err := s.Plan(env, &far, nil); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "--nagle") {
 		t.Errorf("Nagle's algorithm at NPtcp: %v", err)
 	}
 	elsewhere := target(t, "iperf3://nas")
-	if _, err := s.Plan(env, &elsewhere, nil); app.KindOf(err) != app.Usage {
+	if _, err := s.Plan(env, &elsewhere, nil); fault.KindOf(err) != fault.Usage {
 		t.Errorf("a sweep with iperf3: %v", err)
 	}
 }
@@ -150,7 +151,7 @@ func TestSweepPlan(t *testing.T) {
 		t.Errorf("the defaults: %+v", p)
 	}
 	_, err = trial.Sweep{Flow: model.Flow{Direction: model.To}, Passes: 1}.Plan(env, &far, nil)
-	must.True(t, app.KindOf(err) == app.Usage && errors.Unwrap(err) != nil, "one pass: %v", err)
+	must.True(t, fault.KindOf(err) == fault.Usage && errors.Unwrap(err) != nil, "one pass: %v", err)
 }
 
 // TestCopyPlan: a copy and its parts in blocks, between agents, from and to what can
@@ -171,12 +172,12 @@ func TestCopyPlan(t *testing.T) {
 	if p, err := asked.Plan(here, agent); err != nil || p.Flow.Block != 0 || p.Seed != 7 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := asked.Plan(here, target(t, "iperf3://nas")); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "copies no files") || app.HintOf(err) == "" {
+	if _, err := asked.Plan(here, target(t, "iperf3://nas")); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "copies no files") || fault.HintOf(err) == "" {
 		t.Errorf("a copy to iperf3: %v", err)
 	}
 	for _, bad := range []string{"pigeon", "./no/such/file"} {
 		asked.Source = bad
 		_, err := asked.Plan(here, agent)
-		must.True(t, app.KindOf(err) == app.Usage && strings.Contains(err.Error(), "--source"), "from %s: %v", bad, err)
+		must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(err.Error(), "--source"), "from %s: %v", bad, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/control/runner"
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 )
 
 // rehearse has the hosts take each setting of an experiment once and put it back, before
@@ -57,10 +58,10 @@ func (t *Trial) rehearse(ctx context.Context) error {
 		return errors.Join(append(refused, err)...)
 	}
 	err := t.fault(errors.Join(refused...), analysis.Result{})
-	if app.HintOf(err) != "" {
+	if fault.HintOf(err) != "" {
 		return err
 	}
-	return app.WithHint(err, "nothing was measured, and the hosts are as they were: leave that value out, or name another one")
+	return fault.WithHint(err, "nothing was measured, and the hosts are as they were: leave that value out, or name another one")
 }
 
 // hostSetting is what a setting changes of hosts, "" for nothing that can be rehearsed.

@@ -21,6 +21,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 )
 
 // Store keeps what a trial measures.
@@ -138,7 +139,7 @@ func longerHint(s model.Session) string {
 func Extend(s model.Session, blocks int, data units.Bytes) (model.Session, error) {
 	const anew = "measure anew without --blocks: that may go on as long as you like"
 	if s.Kind != model.KindRun {
-		return s, app.WithHint(app.Usagef("session %s is of kind %s and has no blocks to add to", s.ID, s.Kind), "%s", longerHint(s))
+		return s, fault.WithHint(fault.Usagef("session %s is of kind %s and has no blocks to add to", s.ID, s.Kind), "%s", longerHint(s))
 	}
 	longer, err := plan.Extend(s.Plan, blocks)
 	if err != nil {
@@ -146,21 +147,21 @@ func Extend(s model.Session, blocks int, data units.Bytes) (model.Session, error
 		if s.Plan.Mode != model.Sequential {
 			hint = anew
 		}
-		return s, app.WithHint(app.Usagef("session %s cannot be extended: %w", s.ID, err), "%s", hint)
+		return s, fault.WithHint(fault.Usagef("session %s cannot be extended: %w", s.ID, err), "%s", hint)
 	}
 	s.Plan = longer
 	if data > 0 {
 		s.Plan.Data = data
 	}
 	if sent := plan.Payload(s.Runs); s.Plan.Data > 0 && sent >= s.Plan.Data {
-		return s, app.WithHint(app.Usagef("session %s has sent %s, and may send no more than %s in all", s.ID, sent.Decimal(), s.Plan.Data),
+		return s, fault.WithHint(fault.Usagef("session %s has sent %s, and may send no more than %s in all", s.ID, sent.Decimal(), s.Plan.Data),
 			"give it more, for all that it sends from its beginning on: --data %s", strings.ReplaceAll(plan.DataFor(s.Runs, s.Plan.MaxBlocks+s.Plan.NullBlocks).Decimal(), " ", ""))
 	}
 	switch r := analysis.Analyse(longer, s.Runs); {
 	case r.Untrustworthy, r.PathChanged:
-		return s, &app.Fault{Kind: app.Untrusted, Err: fmt.Errorf("session %s cannot be trusted, and more blocks do not mend that: %s", s.ID, r.Reason), Hint: again}
+		return s, &fault.Error{Kind: fault.Untrusted, Err: fmt.Errorf("session %s cannot be trusted, and more blocks do not mend that: %s", s.ID, r.Reason), Hint: again}
 	case r.Done:
-		return s, app.WithHint(app.Usagef("session %s has nothing left to do: %s", s.ID, r.Reason), "see it with: linerate show %s", s.ID)
+		return s, fault.WithHint(fault.Usagef("session %s has nothing left to do: %s", s.ID, r.Reason), "see it with: linerate show %s", s.ID)
 	}
 	return s, nil
 }
@@ -211,7 +212,7 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 	t.Session.State, t.Session.Reason = out.State, out.Reason
 	t.Session.Ended = t.env.Now()
 	t.conclude(keep, out.Result)
-	err = errors.Join(err, app.WithKind(app.Store, t.store.UpdateSession(keep, t.Session)), t.notUndone())
+	err = errors.Join(err, fault.WithKind(fault.Store, t.store.UpdateSession(keep, t.Session)), t.notUndone())
 	t.env.Observe(app.TrialEnded{Session: t.Session})
 	return t.Session, t.fault(err, out.Result)
 }
@@ -222,9 +223,9 @@ func (t *Trial) begin(ctx context.Context) error {
 	if t.resumed {
 		t.Session.State, t.Session.Reason = model.SessionRunning, ""
 		err := t.store.SetPlan(ctx, t.Session.ID, t.Session.Plan) // it may have been extended
-		return app.WithKind(app.Store, errors.Join(err, t.store.UpdateSession(ctx, t.Session)))
+		return fault.WithKind(fault.Store, errors.Join(err, t.store.UpdateSession(ctx, t.Session)))
 	}
-	return app.WithKind(app.Store, t.store.CreateSession(ctx, t.Session))
+	return fault.WithKind(fault.Store, t.store.CreateSession(ctx, t.Session))
 }
 
 // lostTimeouts is how many times as long as a silent host one is looked for that was lost in
@@ -244,18 +245,18 @@ func (t *Trial) left(ctx context.Context, p model.Plan, end, why string) error {
 	w := fmt.Sprintf("far end %s is out of reach and was left out of the blocks that remain: %s", end, why)
 	t.Session.Warnings = append(t.Session.Warnings, w)
 	t.env.Observe(app.Warning{Text: w})
-	return app.WithKind(app.Store, errors.Join(t.store.SetPlan(ctx, t.Session.ID, p), t.store.UpdateSession(ctx, t.Session)))
+	return fault.WithKind(fault.Store, errors.Join(t.store.SetPlan(ctx, t.Session.ID, p), t.store.UpdateSession(ctx, t.Session)))
 }
 
 func (t *Trial) record(ctx context.Context, r model.Run, s []model.Sample, c []model.Change) error {
 	t.Session.Changes = append(t.Session.Changes, c...)
-	return app.WithKind(app.Store, t.store.AddRun(ctx, t.Session.ID, r, s, c))
+	return fault.WithKind(fault.Store, t.store.AddRun(ctx, t.Session.ID, r, s, c))
 }
 
 // released keeps what became of changes that no run tells of.
 func (t *Trial) released(ctx context.Context, c []model.Change) error {
 	t.Session.Changes = append(t.Session.Changes, c...)
-	return app.WithKind(app.Store, t.store.SetChanges(ctx, t.Session.ID, t.Session.Changes))
+	return fault.WithKind(fault.Store, t.store.SetChanges(ctx, t.Session.ID, t.Session.Changes))
 }
 
 // between has a person pause the session.
@@ -323,7 +324,7 @@ func (t *Trial) settle(ctx context.Context) error {
 	if !asked || !t.begun {
 		return nil
 	}
-	return app.WithKind(app.Store, t.store.SetChanges(context.WithoutCancel(ctx), t.Session.ID, t.Session.Changes))
+	return fault.WithKind(fault.Store, t.store.SetChanges(context.WithoutCancel(ctx), t.Session.ID, t.Session.Changes))
 }
 
 // endsOf returns the ends that the run was between for which c was made, nil where they
@@ -385,7 +386,7 @@ func (t *Trial) notUndone() error {
 	if len(left) == 0 {
 		return nil
 	}
-	return &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("not undone: %s", strings.Join(left, "; ")), Hint: "run linerate undo on that host"}
+	return &fault.Error{Kind: fault.NotUndone, Err: fmt.Errorf("not undone: %s", strings.Join(left, "; ")), Hint: "run linerate undo on that host"}
 }
 
 // Measured reports whether a run of a session counts.
@@ -427,23 +428,23 @@ const again = "find what disturbs the path or the hosts, then repeat"
 func (t *Trial) fault(err error, r analysis.Result) error {
 	runs := t.Session.Runs
 	switch {
-	case !Measured(t.Session) && unknownCongestion(runs) != "" && (err == nil || app.KindOf(err) == app.Failed): // the end that has not failed may say that it is not finished
-		return app.Usagef("%s", unknownCongestion(runs))
-	case err != nil && app.HintOf(err) == "" && app.KindOf(err) == app.Failed && strings.Contains(err.Error(), syscall.ENOSPC.Error()):
-		return app.WithHint(err, "make room there; a setting is only changed once its undo is on disk")
+	case !Measured(t.Session) && unknownCongestion(runs) != "" && (err == nil || fault.KindOf(err) == fault.Failed): // the end that has not failed may say that it is not finished
+		return fault.Usagef("%s", unknownCongestion(runs))
+	case err != nil && fault.HintOf(err) == "" && fault.KindOf(err) == fault.Failed && strings.Contains(err.Error(), syscall.ENOSPC.Error()):
+		return fault.WithHint(err, "make room there; a setting is only changed once its undo is on disk")
 	case err != nil:
 		return err
 	case t.Session.Kind == model.KindCheck: // that nothing arrives is what it finds
 	case !Measured(t.Session) && len(runs) > 0 && t.dead() == "":
-		return &app.Fault{Kind: app.Untrusted, Hint: again, Err: fmt.Errorf("nothing was measured, all %d runs are invalid; the last one: %s",
+		return &fault.Error{Kind: fault.Untrusted, Hint: again, Err: fmt.Errorf("nothing was measured, all %d runs are invalid; the last one: %s",
 			len(runs), runs[len(runs)-1].Reason)}
 	case t.Session.Kind != model.KindRun && t.dead() != "":
-		return &app.Fault{Kind: app.Untrusted, Err: errors.New("nothing arrived in direction " + t.dead()),
+		return &fault.Error{Kind: fault.Untrusted, Err: errors.New("nothing arrived in direction " + t.dead()),
 			Hint: "connections open, so look for what drops packets of full size: linerate check says which sizes pass"}
 	case (t.Session.Kind == model.KindCopy || t.Session.Kind == model.KindTest) && unmeasured(t.Session) != "":
-		return &app.Fault{Kind: app.Untrusted, Hint: again, Err: errors.New(unmeasured(t.Session))}
+		return &fault.Error{Kind: fault.Untrusted, Hint: again, Err: errors.New(unmeasured(t.Session))}
 	case t.Session.Kind == model.KindRun && r.Untrustworthy:
-		return &app.Fault{Kind: app.Untrusted, Hint: again, Err: errors.New("the session cannot be trusted: " + t.Session.Reason)}
+		return &fault.Error{Kind: fault.Untrusted, Hint: again, Err: errors.New("the session cannot be trusted: " + t.Session.Reason)}
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/fault"
 	"linerate/internal/measure/iperf3/peer"
 	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
@@ -156,7 +157,7 @@ func TestInterruptedAndResumed(t *testing.T) {
 		}
 	}
 	cut, err := s.trial(s.store, design(t, 3, shortFlow(), settings()...)).Run(ctx)
-	must.Need(t, app.KindOf(err) == app.Interrupted && cut.State == model.SessionInterrupted && cut.Reason == "interrupted by the user",
+	must.Need(t, fault.KindOf(err) == fault.Interrupted && cut.State == model.SessionInterrupted && cut.Reason == "interrupted by the user",
 		"%s %q, %v", cut.State, cut.Reason, err)
 	last := cut.Runs[len(cut.Runs)-1]
 	must.True(t, last.State == model.RunInterrupted && last.Block == 2, "the last run: block %d, %s", last.Block, last.State)
@@ -212,9 +213,9 @@ func TestExperiment(t *testing.T) {
 	}
 	s.open()
 	err = trial.MayTune(s.ends, design(t, 1, shortFlow(), settings()...))
-	must.True(t, app.KindOf(err) == app.Unsupported && app.HintOf(err) != "" && strings.Contains(err.Error(), "link.mtu cannot be set on "),
+	must.True(t, fault.KindOf(err) == fault.Unsupported && fault.HintOf(err) != "" && strings.Contains(err.Error(), "link.mtu cannot be set on "),
 		"%v", err)
-	if _, err := trial.Resume(s.env, s.ends, s.store, model.Session{Plan: design(t, 1, shortFlow(), settings()...)}); app.KindOf(err) != app.Unsupported {
+	if _, err := trial.Resume(s.env, s.ends, s.store, model.Session{Plan: design(t, 1, shortFlow(), settings()...)}); fault.KindOf(err) != fault.Unsupported {
 		t.Errorf("%v", err)
 	}
 	s.ends.Close()
@@ -239,7 +240,7 @@ func TestForeignPeer(t *testing.T) {
 	e := must.Get(reach.New(env, reach.Options{}).Open(ctx, near, far))(t)
 	defer e.Close()
 	must.True(t, e.Far == nil && e.Foreign() == far.Text && len(e.Hosts) == 2 && !e.Hosts[1].Kernel.IsKnown(), "%+v", e.Hosts)
-	if err := trial.MayTune(e, design(t, 1, shortFlow(), settings()...)); app.KindOf(err) != app.Unsupported || !strings.Contains(err.Error(), "only settings of the flow") {
+	if err := trial.MayTune(e, design(t, 1, shortFlow(), settings()...)); fault.KindOf(err) != fault.Unsupported || !strings.Contains(err.Error(), "only settings of the flow") {
 		t.Errorf("%v", err)
 	}
 	st := must.Get(sqlite.Open(ctx, sqlite.Memory))(t)
@@ -261,9 +262,9 @@ func TestTakes(t *testing.T) {
 	must.OK(t, trial.Takes(env, p))
 	p.Settings = append(p.Settings, model.Setting{Name: "many", Assignments: []model.Assignment{{Knob: "streams", Value: "100000"}}})
 	err := trial.Takes(env, p)
-	must.True(t, app.KindOf(err) == app.Usage && strings.Contains(err.Error(), "setting many"), "%v", err)
+	must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(err.Error(), "setting many"), "%v", err)
 	p.Flow.Engine = "nothing"
-	must.Equal(t, app.KindOf(trial.Takes(env, p)), app.Usage)
+	must.Equal(t, fault.KindOf(trial.Takes(env, p)), fault.Usage)
 }
 
 // balanced makes runs without traffic in which a setting is better in every second
@@ -297,7 +298,7 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 	done, err := s.trial(s.store, p).Run(t.Context())
 	must.Need(t, err == nil && done.State == model.SessionDone && len(done.Runs) == 12 && done.Verdicts[0].Outcome == model.Undecided,
 		"%s %q, %d runs, %+v, %v", done.State, done.Reason, len(done.Runs), done.Verdicts, err)
-	if _, err := trial.Extend(done, 6, 0); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "nothing left to do") || app.HintOf(err) == "" {
+	if _, err := trial.Extend(done, 6, 0); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "nothing left to do") || fault.HintOf(err) == "" {
 		t.Errorf("no block more: %v", err)
 	}
 	longer := must.Get(trial.Extend(done, 8, 0))(t)
@@ -319,8 +320,8 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 		paid.Runs[i].Ends = []model.EndReport{{Host: model.Far, Flows: []model.FlowReport{{Direction: model.To, Bytes: 1e8}}}}
 		paid.Runs[i].Flow.Direction, paid.Runs[i].Flow.Omit = model.To, 0
 	}
-	if _, err := trial.Extend(paid, 8, 0); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "has sent 1.2 GB, and may send no more than 1 GB in all") || !strings.Contains(app.HintOf(err), "--data 1.8GB") {
-		t.Errorf("a budget that is spent: %v, hint %q", err, app.HintOf(err))
+	if _, err := trial.Extend(paid, 8, 0); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "has sent 1.2 GB, and may send no more than 1 GB in all") || !strings.Contains(fault.HintOf(err), "--data 1.8GB") {
+		t.Errorf("a budget that is spent: %v, hint %q", err, fault.HintOf(err))
 	}
 	must.Equal(t, must.Get(trial.Extend(paid, 8, 18e8))(t).Plan.Data, 18e8, "a budget given anew")
 	fixed := done
@@ -328,8 +329,8 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 	quick := done
 	quick.Kind = model.KindTest
 	for says, one := range map[string]model.Session{"judged once": fixed, "has no blocks to add to": quick} {
-		if _, err := trial.Extend(one, 50, 0); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), says) || app.HintOf(err) == "" {
-			t.Errorf("%v, hint %q", err, app.HintOf(err))
+		if _, err := trial.Extend(one, 50, 0); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), says) || fault.HintOf(err) == "" {
+			t.Errorf("%v, hint %q", err, fault.HintOf(err))
 		}
 	}
 	for kind, how := range map[model.Kind]string{
@@ -337,8 +338,8 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 		model.KindTune: "linerate tune --resume " + quick.ID, model.KindCheck: "linerate show " + quick.ID, model.KindServed: "linerate show " + quick.ID,
 	} {
 		quick.Kind = kind
-		if _, err := trial.Extend(quick, 50, 0); !strings.Contains(err.Error(), "of kind "+string(kind)) || !strings.Contains(app.HintOf(err), how) {
-			t.Errorf("%s: %v, hint %q", kind, err, app.HintOf(err))
+		if _, err := trial.Extend(quick, 50, 0); !strings.Contains(err.Error(), "of kind "+string(kind)) || !strings.Contains(fault.HintOf(err), how) {
+			t.Errorf("%s: %v, hint %q", kind, err, fault.HintOf(err))
 		}
 	}
 	s.ends.Close()

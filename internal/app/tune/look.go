@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"linerate/internal/app"
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/fact"
@@ -18,6 +17,7 @@ import (
 	"linerate/internal/core/plan"
 	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 )
 
 // glances looks at the incumbent, and where that would end the search with something left
@@ -165,7 +165,7 @@ func (s *steer) hopeless(d model.Direction, runs []model.Run, said string) error
 	if why == "" {
 		return errors.New(said)
 	}
-	return app.WithHint(fmt.Errorf("nothing can be tuned %s: %s", s.trial.Session.Names().Way(d), why), "linerate check %s says which packets pass", s.ends.FarText)
+	return fault.WithHint(fmt.Errorf("nothing can be tuned %s: %s", s.trial.Session.Names().Way(d), why), "linerate check %s says which packets pass", s.ends.FarText)
 }
 
 // limitsOf says what holds each direction of a session back: its first finding.

@@ -19,6 +19,7 @@ import (
 	"linerate/internal/core/plan"
 	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 	"linerate/internal/store/sqlite"
 )
@@ -122,7 +123,7 @@ func TestCutShortAndResumed(t *testing.T) {
 		}
 	}
 	out, err := s.search(ctx, t, Request{Risky: true})
-	if out.Search.State != model.SessionInterrupted || !errors.Is(err, context.Canceled) && err != nil && app.KindOf(err) != app.Interrupted {
+	if out.Search.State != model.SessionInterrupted || !errors.Is(err, context.Canceled) && err != nil && fault.KindOf(err) != fault.Interrupted {
 		t.Fatalf("%s %q, %v", out.Search.State, out.Search.Reason, err)
 	}
 	f := out.Record.Ideas[0]

@@ -23,6 +23,7 @@ import (
 	"linerate/internal/core/stats"
 	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 )
 
 // Request is what a person wants tuned.
@@ -114,15 +115,15 @@ func unsettable(e *reach.Ends) ([]string, error) {
 	if len(out) < 2 {
 		return out, nil
 	}
-	return nil, app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("tune can set nothing on either host\n%s", strings.Join(out, "\n"))),
-		"%s\nlinerate check says what limits the path, without any right", app.HintOf(last))
+	return nil, fault.New(fault.Unsupported, fmt.Errorf("tune can set nothing on either host\n%s", strings.Join(out, "\n")),
+		"%s\nlinerate check says what limits the path, without any right", fault.HintOf(last))
 }
 
 // Resume goes on with a search that was cut short, with the plan that it has.
 func Resume(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, s model.Session, r Request) (Outcome, error) {
 	rec, ok, err := tune.Read(&s)
 	if err != nil || !ok {
-		return Outcome{}, app.Usagef("session %s is no search for settings", s.ID)
+		return Outcome{}, fault.Usagef("session %s is no search for settings", s.ID)
 	}
 	t, err := trial.Resume(env, e, st, s)
 	if err != nil {
@@ -148,7 +149,7 @@ func (r Request) plan(settings []model.Setting, seed uint64) (model.Plan, error)
 		o.MaxBlocks, o.Null = confirmBlocks, plan.NullNone
 	}
 	p, err := plan.New(o)
-	return p, app.WithKind(app.Usage, err)
+	return p, fault.WithKind(fault.Usage, err)
 }
 
 // options are those of the machine.
@@ -193,7 +194,7 @@ func search(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r R
 		err = st.UpdateSession(context.WithoutCancel(ctx), out.Search)
 	}
 	if err != nil {
-		return out, app.WithKind(app.Store, err)
+		return out, fault.WithKind(fault.Store, err)
 	}
 	confirmed, err := c.Run(ctx)
 	out.Confirmation = &confirmed
@@ -309,7 +310,7 @@ func (s *steer) tell(ctx context.Context, in tune.Input, runs []model.Run) error
 	}
 	s.trial.Session.Tuning = text
 	if err := s.store.UpdateSession(context.WithoutCancel(ctx), s.trial.Session); err != nil {
-		return app.WithKind(app.Store, err)
+		return fault.WithKind(fault.Store, err)
 	}
 	if !s.request.DryRun { // which begins nothing
 		s.env.Observe(app.Searched{Step: s.machine.Next(), Record: rec, Left: s.left()})

@@ -23,6 +23,7 @@ import (
 
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/ssh"
+	"linerate/internal/fault"
 )
 
 // Options of Agent. The zero value copies this program and runs it as the user
@@ -69,19 +70,6 @@ const (
 // ErrNobody is of a password that nobody is there to type.
 var ErrNobody = errors.New("nobody is there to type it")
 
-// Problem is a failure that the user can do something about.
-type Problem struct {
-	Hint string // what to do
-	text string
-	err  error
-}
-
-// Error is one sentence.
-func (p *Problem) Error() string { return p.text }
-
-// Unwrap returns the reason; nil for none.
-func (p *Problem) Unwrap() error { return p.err }
-
 // far is what is known of the far host.
 type far struct {
 	system    system
@@ -91,7 +79,7 @@ type far struct {
 }
 
 // Agent starts an agent behind shell, which it owns from then on, also when it
-// fails. The error is a *Problem where the user can help, which wraps
+// fails. The error is a fault with a hint where the user can help, which wraps
 // errors.ErrUnsupported for a system that linerate does not run on.
 func Agent(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, error) {
 	peer, err := start(ctx, shell, o)
@@ -113,7 +101,7 @@ func start(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, error) 
 	}
 	d.far = f
 	if o.Sudo && !f.root && !f.tools["sudo"] {
-		return wire.Peer{}, &Problem{text: fmt.Sprintf("--sudo: %s has no sudo", d.host), Hint: "log in there as root, or leave out --sudo"}
+		return wire.Peer{}, fault.New(fault.Unreachable, fmt.Errorf("--sudo: %s has no sudo", d.host), "log in there as root, or leave out --sudo")
 	}
 	file, err := d.provide(ctx)
 	if err != nil {

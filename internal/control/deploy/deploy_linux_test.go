@@ -20,6 +20,7 @@ import (
 	"linerate/internal/control/wire/ssh/sshtest"
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -328,7 +329,7 @@ func TestDirectories(t *testing.T) {
 	}
 	none := newHost(t, sshtest.Options{Setup: noexec("/tmp") + noexec("/var/tmp") + noexec("/root")})
 	_, err := none.agent(t, deploy.Options{})
-	if p, ok := errors.AsType[*deploy.Problem](err); !ok || !strings.Contains(err.Error(), "starts no programs from ") || !strings.Contains(p.Hint, "in PATH needs no copy") {
+	if p, ok := errors.AsType[*fault.Error](err); !ok || !strings.Contains(err.Error(), "starts no programs from ") || !strings.Contains(p.Hint, "in PATH needs no copy") {
 		t.Errorf("no place for programs: %v", err)
 	}
 	cache := newHost(t, sshtest.Options{Env: map[string]string{"XDG_CACHE_HOME": tmp}, Setup: "mount -t tmpfs -o noexec none " + tmp})
@@ -366,7 +367,7 @@ func TestOtherSystems(t *testing.T) {
 	} {
 		as(c.system, c.machine)
 		_, err := h.agent(t, o)
-		p, ok := errors.AsType[*deploy.Problem](err)
+		p, ok := errors.AsType[*fault.Error](err)
 		if !ok || !strings.Contains(err.Error(), c.says) || !strings.Contains(p.Hint, c.hint) {
 			t.Errorf("%s %s: %v, hint %q", c.system, c.machine, err, p.Hint)
 		}
@@ -384,7 +385,7 @@ func TestOtherSystems(t *testing.T) {
 	must.Do(t, os.Symlink(os.Args[0], bin+"/linerate"))
 	as("FreeBSD", "riscv64")
 	_, err = h.agent(t, o)
-	if p, ok := errors.AsType[*deploy.Problem](err); !ok || !strings.Contains(err.Error(), "would run as root unchecked") || !strings.Contains(p.Hint, "--trust-far-binary") {
+	if p, ok := errors.AsType[*fault.Error](err); !ok || !strings.Contains(err.Error(), "would run as root unchecked") || !strings.Contains(p.Hint, "--trust-far-binary") {
 		t.Errorf("a program that nobody knows, as root: %v", err)
 	}
 	o.TrustFar = true

@@ -11,6 +11,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+
+	"linerate/internal/fault"
 )
 
 // find returns the files on this machine that an agent on s may be: what is copied there
@@ -18,7 +20,7 @@ import (
 // third of linerate, and is copied where it is there and of the same build.
 func find(s system, o Options) ([]string, error) {
 	if !s.plain() {
-		return nil, &Problem{text: fmt.Sprintf("the far host is of an unknown kind: %q", s), Hint: "start linerate serve there", err: errors.ErrUnsupported}
+		return nil, fault.New(fault.Unsupported, fmt.Errorf("the far host is of an unknown kind: %q", s), "start linerate serve there")
 	}
 	self := o.Self
 	if self == "" {
@@ -56,7 +58,7 @@ func find(s system, o Options) ([]string, error) {
 			case errors.Is(err, errOtherBuild):
 				continue
 			case err != nil && !own:
-				return nil, &Problem{text: fmt.Sprintf("the far host is %s: %v", s, err), Hint: "make dist builds the right one", err: err}
+				return nil, fault.New(fault.Unreachable, fmt.Errorf("the far host is %s: %w", s, err), "make dist builds the right one")
 			case err == nil:
 				files = append(files, file)
 			}
@@ -83,19 +85,15 @@ func running(self string) string {
 }
 
 func missing(s system, dirs []string) error {
+	err := fmt.Errorf("the far host is %s, and there is no linerate for that here", s)
+	if !s.known() {
+		return fault.New(fault.Unsupported, err, "linerate is built for linux, freebsd, darwin and windows, on amd64 and arm64; its agent also for linux on arm, mipsle, riscv64, ppc64le and s390x")
+	}
 	places := make([]string, len(dirs))
 	for i, d := range dirs {
 		places[i] = filepath.Join(d, s.distFile("linerate-agent"))
 	}
-	p := &Problem{
-		text: fmt.Sprintf("the far host is %s, and there is no linerate for that here", s),
-		Hint: fmt.Sprintf("make dist, in linerate's source, builds one for each system; put it at one of\n  %s\nor install linerate on that host", strings.Join(places, "\n  ")),
-		err:  fs.ErrNotExist,
-	}
-	if !s.known() {
-		p.Hint, p.err = "linerate is built for linux, freebsd, darwin and windows, on amd64 and arm64; its agent also for linux on arm, mipsle, riscv64, ppc64le and s390x", errors.ErrUnsupported
-	}
-	return p
+	return fault.New(fault.Unreachable, err, "make dist, in linerate's source, builds one for each system; put it at one of\n  %s\nor install linerate on that host", strings.Join(places, "\n  "))
 }
 
 // errOtherBuild is of a program that was built from another commit than this one.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"linerate/internal/control/wire/ssh"
+	"linerate/internal/fault"
 )
 
 // wanted are the programs that decide how things are done on the far host.
@@ -57,7 +58,7 @@ func (d *deployment) look(ctx context.Context) (far, error) {
 // started. The shell removes it when it ends, however it ends.
 //
 // mkdir fails on what exists, and nobody can guess the name: that is all that
-// mktemp could do. The error is a *Problem where the system starts no programs from any
+// mktemp could do. The error is a fault with a hint where the system starts no programs from any
 // of the places. What root runs by sudo is a copy of it elsewhere.
 func (d *deployment) makeDir(ctx context.Context, cached bool) (string, error) {
 	places, try := `"${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"`, `"$d/try"`
@@ -96,11 +97,8 @@ func (d *deployment) noPlace(r ssh.Result) error {
 	if len(places) == 0 {
 		return d.refused("make a directory for programs on", r)
 	}
-	return &Problem{
-		text: fmt.Sprintf("%s starts no programs from %s (mounted noexec)", d.host, strings.Join(places, ", ")),
-		Hint: "put linerate there where programs start from, as /usr/local/bin: the one in PATH needs no copy; or name such a folder in TMPDIR there; or start linerate serve there",
-		err:  errNoExec,
-	}
+	return fault.New(fault.Unreachable, fmt.Errorf("%s starts no programs from %s (%w)", d.host, strings.Join(places, ", "), errNoExec),
+		"put linerate there where programs start from, as /usr/local/bin: the one in PATH needs no copy; or name such a folder in TMPDIR there; or start linerate serve there")
 }
 
 // errNoExec is of a host that starts no programs from where they may be put.

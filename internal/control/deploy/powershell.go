@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/ssh"
+	"linerate/internal/fault"
 )
 
 // startWindows does what start does, in the language of PowerShell 5. The
@@ -19,7 +20,7 @@ import (
 func startWindows(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, error) {
 	host := shell.Target().Host
 	if o.Sudo {
-		return wire.Peer{}, &Problem{text: fmt.Sprintf("--sudo: %s is a Windows host", host), Hint: "log in there as an administrator, and leave out --sudo"}
+		return wire.Peer{}, fault.New(fault.Unreachable, fmt.Errorf("--sudo: %s is a Windows host", host), "log in there as an administrator, and leave out --sudo")
 	}
 	run := func(what, command string, input []byte, told func(int)) (string, error) {
 		r, err := shell.Feed(ctx, command, input, told)

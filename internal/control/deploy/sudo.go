@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"linerate/internal/control/wire"
+	"linerate/internal/fault"
 )
 
 // passwords is how often sudo's password may be wrong, as with sudo itself
@@ -67,10 +68,8 @@ func (d *deployment) startBySudo(ctx context.Context, file remote) (wire.Peer, e
 		sudo = "sudo -k -S -p ''"
 		password, err := d.password(ctx, sudo)
 		if errors.Is(err, ErrNobody) {
-			return wire.Peer{}, &Problem{
-				text: fmt.Sprintf("sudo on %s wants a password, and there is no terminal to ask for it: %s", d.host, firstLine(r.Output)),
-				Hint: "log in there as root, or allow sudo without a password (NOPASSWD in sudoers)",
-			}
+			return wire.Peer{}, fault.New(fault.Unreachable, fmt.Errorf("sudo on %s wants a password, and there is no terminal to ask for it: %s", d.host, firstLine(r.Output)),
+				"log in there as root, or allow sudo without a password (NOPASSWD in sudoers)")
 		}
 		if err != nil {
 			return wire.Peer{}, err
@@ -92,10 +91,8 @@ func (d *deployment) rootScript(file remote) (string, error) {
 	}
 	tool, strong := d.hashTool()
 	if !strong || !d.far.tools["head"] {
-		return "", &Problem{
-			text: fmt.Sprintf("--sudo: %s has nothing to take a SHA-256 with, and root runs no program that was not checked", d.host),
-			Hint: "install sha256sum (coreutils) or openssl there, or log in as root",
-		}
+		return "", fault.New(fault.Unreachable, fmt.Errorf("--sudo: %s has nothing to take a SHA-256 with, and root runs no program that was not checked", d.host),
+			"install sha256sum (coreutils) or openssl there, or log in as root")
 	}
 	return strings.Replace(rootScript, "HASH", tool, 1), nil
 }
@@ -105,10 +102,8 @@ func (d *deployment) mayRunUnknown(path string) error {
 	if d.o.TrustFar || !d.o.Sudo && !d.far.root {
 		return nil
 	}
-	return &Problem{
-		text: fmt.Sprintf("there is no linerate for %s here, and the one that %s has, %s, would run as root unchecked", d.far.system, d.host, path),
-		Hint: "if you trust that program, add --trust-far-binary; or put a linerate for that system beside this one (make dist)",
-	}
+	return fault.New(fault.Unreachable, fmt.Errorf("there is no linerate for %s here, and the one that %s has, %s, would run as root unchecked", d.far.system, d.host, path),
+		"if you trust that program, add --trust-far-binary; or put a linerate for that system beside this one (make dist)")
 }
 
 // password asks until sudo takes it.
@@ -133,5 +128,5 @@ func (d *deployment) password(ctx context.Context, sudo string) ([]byte, error) 
 		clear(password)
 		said = firstLine(r.Output)
 	}
-	return nil, &Problem{text: fmt.Sprintf("sudo on %s: %s", d.host, said), Hint: "try there: sudo true"}
+	return nil, fault.New(fault.Unreachable, fmt.Errorf("sudo on %s: %s", d.host, said), "try there: sudo true")
 }

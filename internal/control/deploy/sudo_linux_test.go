@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/control/deploy"
 	"linerate/internal/control/wire/ssh/sshtest"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -59,14 +60,14 @@ func TestSudo(t *testing.T) {
 		t.Parallel()
 		h := newHost(t, sudoers(t, "Defaults lecture=never\nDefaults passwd_tries=3\nsomeone ALL=(ALL) ALL"))
 		_, err := h.agent(t, deploy.Options{Sudo: true, Password: typed(t, h, "a", "b", "c")})
-		_, ok := errors.AsType[*deploy.Problem](err)
+		_, ok := errors.AsType[*fault.Error](err)
 		must.True(t, ok, "error %v", err)
 	})
 	t.Run("nobody to ask", func(t *testing.T) {
 		t.Parallel()
 		h := newHost(t, sudoers(t, "someone ALL=(ALL) ALL"))
 		_, err := h.agent(t, deploy.Options{Sudo: true})
-		p, ok := errors.AsType[*deploy.Problem](err)
+		p, ok := errors.AsType[*fault.Error](err)
 		must.True(t, ok && strings.Contains(p.Hint, "NOPASSWD"), "error %v", err)
 	})
 	t.Run("not allowed", func(t *testing.T) {

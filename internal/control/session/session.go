@@ -34,6 +34,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 )
 
 // Protocol is the version of the protocol that this linerate speaks. It grows
@@ -52,16 +53,16 @@ var (
 	// ErrState says that a call does not fit what happened before.
 	ErrState = errors.New("not possible now")
 	// ErrBusy says that the agent has no room for another session.
-	ErrBusy = errors.New("busy")
+	ErrBusy = fault.Cause(fault.Unreachable, "busy")
 	// ErrRefused says that the agent does not allow this to this controller.
-	ErrRefused = errors.New("refused")
+	ErrRefused = fault.Cause(fault.Unreachable, "refused")
 	// ErrExpired says that the time of what was applied is over, and it was undone.
 	ErrExpired = errors.New("the deadline passed")
 	// ErrLost says that contact with the agent is lost: the connection ended,
 	// or no answer came in time. Only Client returns it.
-	ErrLost = errors.New("contact lost")
+	ErrLost = fault.Cause(fault.Unreachable, "contact lost")
 	// ErrVersion says that the two ends speak different protocols.
-	ErrVersion = errors.New("versions do not fit")
+	ErrVersion = fault.Cause(fault.Unreachable, "versions do not fit")
 )
 
 // Timeouts bound how long an end waits for the other. The zero value of a

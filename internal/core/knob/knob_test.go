@@ -2,8 +2,6 @@ package knob_test
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -140,23 +138,6 @@ func TestPlanOrdersChanges(t *testing.T) {
 	}
 	want := []string{"tcp.recv_buffer_max", "tcp.sack", "link.mtu", "tcp.send_buffer_max"} // grow, the rest by risk, shrink
 	must.True(t, slices.Equal(order, want), "Plan = %v, want %v", order, want)
-}
-
-func TestHintsByCause(t *testing.T) {
-	for _, c := range []struct {
-		cause error
-		want  string
-	}{
-		{fs.ErrPermission, "as root"},
-		{errors.ErrUnsupported, "leave out tcp.sack"},
-		{fs.ErrNotExist, "gone"},
-		{errors.New("other"), ""},
-	} {
-		err := fmt.Errorf("apply: %w", &knob.Error{Op: "write", Knob: "tcp.sack", Place: "x", Err: c.cause})
-		got := knob.Hint(err)
-		must.True(t, strings.Contains(got, c.want) && (c.want == "") == (got == ""), "Hint(%v) = %q, want %q", err, got, c.want)
-		must.Is(t, err, c.cause, "does not wrap its cause")
-	}
 }
 
 func BenchmarkByID(b *testing.B) {

@@ -10,19 +10,26 @@ import (
 	"linerate/internal/core/words"
 )
 
-// UnknownError returns an error that says that id is no knob, with the ids
-// that may have been meant.
-func (x *Index) UnknownError(id model.KnobID) error {
-	s := x.Suggest(string(id))
-	if len(s) == 0 {
-		return fmt.Errorf("unknown knob %q", id)
+// Unknown is the error of an id that is no knob, with the ids that may have been meant.
+type Unknown struct {
+	ID    model.KnobID
+	Meant []model.KnobID
+}
+
+// Error is the whole sentence.
+func (u *Unknown) Error() string {
+	if len(u.Meant) == 0 {
+		return fmt.Sprintf("unknown knob %q", u.ID)
 	}
-	words := make([]string, len(s))
-	for i, one := range s {
+	words := make([]string, len(u.Meant))
+	for i, one := range u.Meant {
 		words[i] = string(one)
 	}
-	return fmt.Errorf("unknown knob %q; did you mean %s?", id, strings.Join(words, " or "))
+	return fmt.Sprintf("unknown knob %q; did you mean %s?", u.ID, strings.Join(words, " or "))
 }
+
+// UnknownError returns an *Unknown.
+func (x *Index) UnknownError(id model.KnobID) error { return &Unknown{id, x.Suggest(string(id))} }
 
 // Suggest returns up to three ids that unknown may have meant, best first. It
 // knows the native names of all systems ("tcp_rmem"), parts of ids ("mtu") and

@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 )
 
 // Kind is the paper half of an engine: all that is not its making of traffic. Only
@@ -107,22 +109,11 @@ type Option struct {
 	Switch  bool   // on or off
 	Chooses bool   // giving the flag chooses the kind
 	Fixed   bool   // the same in all runs of a plan: no factor
-	// Set puts what somebody wrote into f. Its error may be a *ValueError.
+	// Set puts what somebody wrote into f. Its error may have a hint.
 	Set func(f *model.Flow, text string) error
 	// Level is what plans write for a value of a factor, such as 65536 for 64KiB, with
 	// the errors of Set; nil where the option is Fixed.
 	Level func(text string) (string, error)
-}
-
-// ValueError is a value that cannot be, with what could.
-type ValueError struct{ Problem, Hint string }
-
-// Error is the problem, and the hint where there is one.
-func (e *ValueError) Error() string {
-	if e.Hint == "" {
-		return e.Problem
-	}
-	return e.Problem + "; " + e.Hint
 }
 
 // Param is o, a value at a place in parameters of type T that parse reads. JSON has to
@@ -158,14 +149,14 @@ func Switch(text string) (bool, error) {
 	case "false", "no", "off", "0":
 		return false, nil
 	}
-	return false, &ValueError{fmt.Sprintf("%.60q is neither on nor off", text), "write on or off"}
+	return false, fault.New(fault.Usage, fmt.Errorf("%.60q is neither on nor off", text), "write on or off")
 }
 
 // Bytes reads an amount of bytes that is not 0.
 func Bytes(text string) (units.Bytes, error) {
 	b, err := units.ParseBytes(text)
 	if err == nil && b == 0 {
-		return 0, &ValueError{"must be more than 0", "write it like 1GiB"}
+		return 0, fault.New(fault.Usage, errors.New("must be more than 0"), "write it like 1GiB")
 	}
 	return b, err
 }
@@ -174,7 +165,7 @@ func Bytes(text string) (units.Bytes, error) {
 func Word(what string, words ...string) func(text string) (string, error) {
 	return func(text string) (string, error) {
 		if !slices.Contains(words, text) {
-			return "", &ValueError{fmt.Sprintf("unknown %s %.60q", what, text), "write " + strings.Join(words, " or ")}
+			return "", fault.New(fault.Usage, fmt.Errorf("unknown %s %.60q", what, text), "write %s", strings.Join(words, " or "))
 		}
 		return text, nil
 	}

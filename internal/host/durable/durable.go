@@ -5,11 +5,12 @@ package durable
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"linerate/internal/fault"
 )
 
 // ErrLocked says that another process holds the lock.
@@ -42,26 +43,7 @@ func Missing(files []string, at func(string) string) []string {
 }
 
 // ErrUntrusted says that another user could replace what lies in a directory.
-var ErrUntrusted = errors.New("others could replace what lies there")
-
-// UntrustedError names the directory and says why. It wraps ErrUntrusted.
-type UntrustedError struct {
-	Dir    string // as it was asked for
-	Reason string // "/home/ann belongs to another user (uid 1000)"
-}
-
-// Error is one sentence.
-func (e *UntrustedError) Error() string {
-	return fmt.Sprintf("directory %s: %s: %v", e.Dir, e.Reason, ErrUntrusted)
-}
-
-// Unwrap returns ErrUntrusted.
-func (e *UntrustedError) Unwrap() error { return ErrUntrusted }
-
-// Hint says what a person could do.
-func (e *UntrustedError) Hint() string {
-	return "root keeps its state only where nobody else may write: leave out --state and LINERATE_STATE for root's own directory, or name one below it"
-}
+var ErrUntrusted = fault.Cause(fault.Unsupported, "others could replace what lies there")
 
 // Trusted fails where this process is root's and another user could replace what
 // lies in dir, and so have root undo, remove or run what that user has written.

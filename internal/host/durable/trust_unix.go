@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"linerate/internal/fault"
 )
 
 // maxLinks is how many symbolic links a path may have: MAXSYMLINKS of Linux and
@@ -105,7 +107,8 @@ func (w *walk) owned(name string, info fs.FileInfo) error {
 }
 
 func (w *walk) refuse(format string, a ...any) error {
-	return &UntrustedError{Dir: w.dir, Reason: fmt.Sprintf(format, a...)}
+	return fault.WithHint(fmt.Errorf("directory %s: %s: %w", w.dir, fmt.Sprintf(format, a...), ErrUntrusted),
+		"root keeps its state only where nobody else may write: leave out --state and LINERATE_STATE for root's own directory, or name one below it")
 }
 
 func ownerOf(info fs.FileInfo) (uid int, ok bool) {

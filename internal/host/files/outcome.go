@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 )
 
 // Outcome is what will hold on a host after its next start.
@@ -41,7 +42,6 @@ type Refusal struct {
 	File string // that stands in the way; "" if the cause is not a file
 	Line int    // 1…; 0: the whole file
 	Why  string // what would go wrong: "it would lose its addresses"
-	Hint string // what to change by hand; "" where nothing is known
 }
 
 // Error implements error.
@@ -55,9 +55,10 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s:%d: %s", r.File, r.Line, r.Why)
 }
 
-// Refuse returns a refusal because of a line.
-func Refuse(l model.FileLine, hint, why string, args ...any) *Refusal {
-	return &Refusal{File: l.File, Line: l.Number, Why: fmt.Sprintf(why, args...), Hint: hint}
+// Refuse returns a refusal because of a line, or of nothing in a file. hint is what to
+// change by hand, "" where nothing is known.
+func Refuse(l model.FileLine, hint, why string, args ...any) error {
+	return fault.WithHint(&Refusal{File: l.File, Line: l.Number, Why: fmt.Sprintf(why, args...)}, "%s", hint)
 }
 
 // said is a key in words.

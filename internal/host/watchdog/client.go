@@ -160,7 +160,7 @@ func (c *Client) listen(ctx context.Context) {
 // transaction: Old stays the text before the first, and a knob set again gets
 // the value that it would have got at first. A command is run where its value is
 // model.On, behind all knobs. The error wraps fs.ErrPermission,
-// errors.ErrUnsupported, ErrForeign or ErrExpired, and has a hint (knob.Hint).
+// errors.ErrUnsupported, ErrForeign or ErrExpired.
 func (c *Client) Apply(ctx context.Context, changes []model.Assignment, deadline time.Duration) ([]model.Change, error) {
 	var ids []model.KnobID
 	var running time.Duration

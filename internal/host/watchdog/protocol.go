@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"linerate/internal/core/fact"
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 )
@@ -61,18 +60,14 @@ type reply struct {
 // RemoteError is an error of the watchdog's process. It wraps those of the
 // sentinels fs.ErrPermission, fs.ErrNotExist, errors.ErrUnsupported,
 // journal.ErrLocked, journal.ErrDamaged, ErrExpired, ErrIdle and ErrForeign
-// that the original wrapped, and keeps its hint (knob.Hint).
+// that the original wrapped.
 type RemoteError struct {
 	Text   string   `json:"text"`
-	Advice string   `json:"hint,omitempty"`
 	Causes []string `json:"causes,omitempty"`
 }
 
 // Error returns the text of the original.
 func (e *RemoteError) Error() string { return e.Text }
-
-// Hint returns the hint of the original.
-func (e *RemoteError) Hint() string { return e.Advice }
 
 // Is reports whether the original wrapped target, for the sentinels above.
 func (e *RemoteError) Is(target error) bool {
@@ -92,7 +87,7 @@ func remote(err error) *RemoteError {
 	if err == nil {
 		return nil
 	}
-	e := &RemoteError{Text: err.Error(), Advice: knob.Hint(err)}
+	e := &RemoteError{Text: err.Error()}
 	for name, s := range sentinels() {
 		if errors.Is(err, s) {
 			e.Causes = append(e.Causes, name)

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/program"
 	"linerate/internal/measure/sockio"
@@ -57,7 +58,7 @@ it is unless --limit-source says more.`,
 // fit makes the flow of a sweep one of NPtcp, which follows a schedule of its own.
 func fit(f model.Flow, given program.Values) (model.Flow, error) {
 	if f.Engine != sizes.Name && f.Engine != sizes.NetPIPE {
-		return f, program.Hinted(program.Asked, errors.New("an NPtcp receiver measures message sizes only"), "use linerate sweep HOST")
+		return f, fault.New(fault.Usage, errors.New("an NPtcp receiver measures message sizes only"), "use linerate sweep HOST")
 	}
 	own, err := traffic.Read[sizes.Params](f.Params)
 	if err != nil {
@@ -68,7 +69,7 @@ func fit(f model.Flow, given program.Values) (model.Flow, error) {
 		asked bool
 	}{{"reverse", f.Direction == model.From}, {"nagle", f.Nagle}, {"spin", own.Spin}, {"time", f.Duration != 0}} {
 		if of.asked {
-			return f, program.Askedf("--%s: an NPtcp receiver does not have it", of.flag)
+			return f, fault.Usagef("--%s: an NPtcp receiver does not have it", of.flag)
 		}
 	}
 	own.Sizes = []units.Bytes{} // its own schedule; a document has a list
@@ -82,7 +83,7 @@ func fit(f model.Flow, given program.Values) (model.Flow, error) {
 		err = r.options(f).Validate()
 	}
 	if err != nil {
-		return f, &program.Problem{Reason: program.Asked, Err: err}
+		return f, fault.WithKind(fault.Usage, err)
 	}
 	return f, nil
 }
@@ -160,12 +161,12 @@ func servedSettings(options string) (Settings, error) {
 		case "-i":
 			s = s.WithIntegrity()
 		default:
-			return s, program.Hinted(program.Asked, fmt.Errorf("--netpipe-options: %q is none of -r, -s, -2, -i", word),
+			return s, fault.New(fault.Usage, fmt.Errorf("--netpipe-options: %q is none of -r, -s, -2, -i", word),
 				"these are the options of NPtcp that both ends must have alike")
 		}
 	}
 	if err := s.Validate(); err != nil {
-		return s, program.Askedf("--netpipe-options: %w", err)
+		return s, fault.Usagef("--netpipe-options: %w", err)
 	}
 	return s, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"linerate/internal/fault"
 	"linerate/internal/store"
 	"linerate/internal/store/tables"
 )
@@ -36,11 +37,11 @@ func (s *Store) IsDuplicate(err error) bool {
 }
 
 // Explain implements tables.Database: what a person can do something about is a
-// *store.HintError.
+// *fault.Error.
 func (s *Store) Explain(err error) error {
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError
-	var hint *store.HintError
+	var hint *fault.Error
 	switch {
 	case err == nil, errors.As(err, &hint), errors.Is(err, context.Canceled):
 		return err
@@ -56,7 +57,7 @@ func (s *Store) Explain(err error) error {
 func (s *Store) explainCode(pg *pgconn.PgError, err error) error {
 	said := errors.New(pg.Message)
 	hinted := func(hint string, cause error) error {
-		return &store.HintError{Err: fmt.Errorf("%w: %w", cause, said), Hint: hint}
+		return fault.WithHint(fmt.Errorf("%w: %w", cause, said), "%s", hint)
 	}
 	switch pg.Code {
 	case diskFull:
@@ -68,11 +69,11 @@ func (s *Store) explainCode(pg *pgconn.PgError, err error) error {
 	case wrongPassword, noAuthorization:
 		return hinted("the password comes from ~/.pgpass or PGPASSWORD; who may connect from where is in the server's pg_hba.conf", fs.ErrPermission)
 	case noDatabase:
-		return &store.HintError{Err: said, Hint: "make it, as a user who may: createdb NAME; linerate makes its tables by itself"}
+		return fault.WithHint(said, "make it, as a user who may: createdb NAME; linerate makes its tables by itself")
 	case queryCanceled:
 		return hinted("statement_timeout=MILLISECONDS in the address gives it longer", tables.ErrEndless)
 	case tooManyConnections, cannotConnectNow:
-		return &store.HintError{Err: said, Hint: "try again in a moment"}
+		return fault.WithHint(said, "try again in a moment")
 	}
 	return err
 }
@@ -84,15 +85,15 @@ func (s *Store) explainConnect(err error) error {
 	var untrusted *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &untrusted):
-		return &store.HintError{Err: fmt.Errorf("the server's certificate: %w", untrusted.Err), Hint: "name the authority that signed it: sslrootcert=FILE in the address"}
+		return fault.WithHint(fmt.Errorf("the server's certificate: %w", untrusted.Err), "name the authority that signed it: sslrootcert=FILE in the address")
 	case strings.Contains(err.Error(), "refused TLS"): // pgconn has no value for it
-		return &store.HintError{Err: errors.New("the server has no TLS"), Hint: "turn ssl on in its postgresql.conf; on a network that you trust: sslmode=disable in the address"}
+		return fault.WithHint(errors.New("the server has no TLS"), "turn ssl on in its postgresql.conf; on a network that you trust: sslmode=disable in the address")
 	case errors.Is(err, context.DeadlineExceeded):
-		return &store.HintError{Err: errors.New("no PostgreSQL answers there in time"), Hint: "is the server running, and open to this host (listen_addresses, firewall)?"}
+		return fault.WithHint(errors.New("no PostgreSQL answers there in time"), "is the server running, and open to this host (listen_addresses, firewall)?")
 	case errors.As(err, &dns):
-		return &store.HintError{Err: fmt.Errorf("its host is not known: %w", dns), Hint: "see the address behind --db or in LINERATE_DB"}
+		return fault.WithHint(fmt.Errorf("its host is not known: %w", dns), "see the address behind --db or in LINERATE_DB")
 	case errors.As(err, &op):
-		return &store.HintError{Err: fmt.Errorf("no PostgreSQL answers there: %w", op.Err), Hint: "is the server running, and open to this host (listen_addresses, firewall)?"}
+		return fault.WithHint(fmt.Errorf("no PostgreSQL answers there: %w", op.Err), "is the server running, and open to this host (listen_addresses, firewall)?")
 	}
 	return err
 }

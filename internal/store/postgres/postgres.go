@@ -23,7 +23,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"linerate/internal/store"
+	"linerate/internal/fault"
 	"linerate/internal/store/tables"
 )
 
@@ -62,13 +62,13 @@ func IsAddress(text string) bool {
 // parameters that libpq knows ("Connection URIs" of the PostgreSQL manual). What the
 // address leaves out comes from PGHOST, PGUSER, PGPASSWORD and the like, and passwords
 // from ~/.pgpass. No error holds a password; those that a person can do something about
-// are *store.HintError, and wrap fs.ErrPermission, store.ErrFull, store.ErrNewer or
+// are *fault.Error, and wrap fs.ErrPermission, store.ErrFull, store.ErrNewer or
 // store.ErrForeign where that is the cause.
 func Open(ctx context.Context, address string) (*Store, error) {
 	cfg, err := pgx.ParseConfig(address)
 	if err != nil { // it may quote any part of the address, and so of a password
-		return nil, &store.HintError{Err: errors.New("open results: the address of the database cannot be read"),
-			Hint: "it is postgres://USER@HOST:PORT/DATABASE; keep the password out of it, in ~/.pgpass or PGPASSWORD"}
+		return nil, fault.WithHint(errors.New("open results: the address of the database cannot be read"),
+			"it is postgres://USER@HOST:PORT/DATABASE; keep the password out of it, in ~/.pgpass or PGPASSWORD")
 	}
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, connectTimeout)
 	cfg.RuntimeParams["search_path"] = schema
@@ -94,8 +94,8 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	})
 	if err := migrate(ctx, db, migrations()); err != nil {
 		err = s.Explain(err)
-		if hint, ok := errors.AsType[*store.HintError](err); ok {
-			return nil, errors.Join(&store.HintError{Err: fmt.Errorf("open results %s: %w", s.at, hint.Err), Hint: hint.Hint}, db.Close())
+		if hint, ok := errors.AsType[*fault.Error](err); ok {
+			return nil, errors.Join(fault.WithHint(fmt.Errorf("open results %s: %w", s.at, hint.Err), "%s", hint.Hint), db.Close())
 		}
 		return nil, errors.Join(fmt.Errorf("open results %s: %w", s.at, err), db.Close())
 	}

@@ -23,6 +23,7 @@ import (
 
 	"linerate/internal/confined"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 	"linerate/internal/store"
 	"linerate/internal/store/postgres"
@@ -365,7 +366,7 @@ func TestRefusals(t *testing.T) {
 			if err == nil {
 				t.Fatal(errors.Join(errors.New("opened"), s.Close()))
 			}
-			var hint *store.HintError
+			var hint *fault.Error
 			hinted := errors.As(err, &hint)
 			if !strings.Contains(err.Error(), c.say) || hinted != (c.hint != "") || hinted && !strings.Contains(hint.Hint, c.hint) || c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("%v (%+v), want %q, the hint %q and %v", err, hint, c.say, c.hint, c.is)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
+	"linerate/internal/fault"
 	"linerate/internal/store"
 	"linerate/internal/store/tables"
 )
@@ -22,7 +23,7 @@ func explain(err error, path string) error {
 	case err == nil, errors.Is(err, store.ErrForeign):
 		return err
 	case errors.Is(err, tables.ErrEndless), errors.Is(err, tables.ErrTooLarge):
-		return &store.HintError{Err: err, Hint: "the PRAGMA quick_check of sqlite3 says if the file is damaged; for other results use --db PATH"}
+		return fault.WithHint(err, "the PRAGMA quick_check of sqlite3 says if the file is damaged; for other results use --db PATH")
 	case isFull(err, path):
 		return fmt.Errorf("%w (free some, or keep results elsewhere: --db PATH): %w", store.ErrFull, err)
 	case isDenied(err):

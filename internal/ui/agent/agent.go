@@ -26,6 +26,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/host/watchdog"
 )
 
@@ -74,14 +75,14 @@ which copies it here over ssh and starts it.`,
 	if err == nil {
 		return 0
 	}
-	if ctx.Err() != nil && app.KindOf(err) != app.NotUndone {
-		err = app.WithKind(app.Interrupted, err)
+	if ctx.Err() != nil && fault.KindOf(err) != fault.NotUndone {
+		err = fault.WithKind(fault.Interrupted, err)
 	}
 	fmt.Fprintf(p.Err, "linerate: %s\n", plain.Words(err.Error()))
-	if hint := app.HintOf(err); hint != "" {
+	if hint := fault.HintOf(err); hint != "" {
 		fmt.Fprintf(p.Err, "  %s\n", plain.Words(hint))
 	}
-	return app.KindOf(err).ExitCode()
+	return fault.KindOf(err).ExitCode()
 }
 
 // Command is the agent of one session. atBoot is where the program has its flag --at-boot.
@@ -100,7 +101,7 @@ when it was killed is undone at the start.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out, ok := p.Out.(*os.File)
 			if ok && p.Terminal {
-				return app.WithHint(app.Usagef("agent speaks a protocol on stdin and stdout, not to people"), "see linerate agent --help")
+				return fault.WithHint(fault.Usagef("agent speaks a protocol on stdin and stdout, not to people"), "see linerate agent --help")
 			}
 			if !ok {
 				return errors.New("agent needs its own stdout")
@@ -151,7 +152,7 @@ func (p Process) Watchdog() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := watchdog.ParseArgs(args)
 			if err != nil {
-				return app.WithKind(app.Usage, err)
+				return fault.WithKind(fault.Usage, err)
 			}
 			env := p.World()
 			cfg.After, cfg.Talk, cfg.Host.Index = env.AfterStep, p.Err, env.Catalogue

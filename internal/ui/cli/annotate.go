@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/fault"
 	"linerate/internal/store"
 )
 
@@ -28,7 +29,7 @@ Nothing else of the session changes.`,
 
 func (a *console) annotate(ctx context.Context, ref, note string) error {
 	if len(note) > noteMost || !utf8.ValidString(note) {
-		return usagef("a note is text of at most %d bytes", noteMost)
+		return fault.Usagef("a note is text of at most %d bytes", noteMost)
 	}
 	st, err := a.openStore(ctx)
 	if err != nil {

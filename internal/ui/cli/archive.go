@@ -7,9 +7,9 @@ import (
 	"io"
 	"os"
 
-	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/store"
 	"linerate/internal/store/archive"
 )
@@ -46,7 +46,7 @@ func (a *console) exportArchive(ctx context.Context, path string, refs []string)
 			doc.Sessions = append(doc.Sessions, i.ID)
 		}
 		if ids = nil; st.Path() == inMemory || len(items) == 0 {
-			return withHint(usagef("no session is stored yet"), "the first one is made by: linerate test HOST; another store is named with --db")
+			return fault.WithHint(fault.Usagef("no session is stored yet"), "the first one is made by: linerate test HOST; another store is named with --db")
 		}
 	}
 	if err := writeNew(path, nil); err != nil { // taken before the work
@@ -89,17 +89,17 @@ func isArchive(path string) bool {
 func (a *console) importArchive(ctx context.Context, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return usagef("%w", err)
+		return fault.Usagef("%w", err)
 	}
 	defer f.Close()
 	from, err := archive.Open(ctx, f)
 	switch {
 	case errors.Is(err, archive.ErrDamaged):
-		return withHint(usagef("%s: %w", path, err), "nothing was kept; copy it once more from where it was written")
+		return fault.WithHint(fault.Usagef("%s: %w", path, err), "nothing was kept; copy it once more from where it was written")
 	case errors.Is(err, store.ErrNewer):
-		return withHint(app.WithKind(app.Store, fmt.Errorf("%s: %w", path, err)), "use the linerate that wrote it")
+		return fault.New(fault.Store, fmt.Errorf("%s: %w", path, err), "use the linerate that wrote it")
 	case err != nil:
-		return app.WithKind(app.Store, fmt.Errorf("%s: %w", path, err))
+		return fault.WithKind(fault.Store, fmt.Errorf("%s: %w", path, err))
 	}
 	defer from.Close()
 	st, err := a.openStore(ctx)
@@ -130,7 +130,7 @@ func (a *console) importArchive(ctx context.Context, path string) error {
 		fresh = append(fresh, i)
 	}
 	if err := st.Import(ctx, from, doc.Sessions); err != nil {
-		return withHint(app.WithKind(app.Store, fmt.Errorf("%s: %w", path, err)), "nothing was kept")
+		return fault.New(fault.Store, fmt.Errorf("%s: %w", path, err), "nothing was kept")
 	}
 	for _, id := range doc.Skipped {
 		a.talk("%s is here already, and was left as it is", id)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"linerate/internal/app"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/core/words"
+	"linerate/internal/fault"
 	"linerate/internal/report/term"
 )
 
@@ -46,14 +47,14 @@ func argsFault(cmd *cobra.Command, takes string, args []string) error {
 	if len(args) > 0 {
 		got = "got " + strconv.Quote(strings.Join(args, " "))
 	}
-	err := usagef("%s %s, %s", cmd.Name(), takes, got)
+	err := fault.Usagef("%s %s, %s", cmd.Name(), takes, got)
 	if len(args) > 0 && words.Nearest(args[0], commandNames(cmd, "")) != "" {
 		return unknownCommand(cmd, args[0])
 	}
 	if meant := meantArgs(cmd, args); meant != "" {
-		return withHint(err, "%s", meant)
+		return fault.WithHint(err, "%s", meant)
 	}
-	return withHint(err, "see %s --help", cmd.CommandPath())
+	return fault.WithHint(err, "see %s --help", cmd.CommandPath())
 }
 
 // meantArgs says how linerate has what args may stand for, "" for what it has not.
@@ -106,7 +107,7 @@ func meantArgs(cmd *cobra.Command, args []string) string {
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		if cmd.HasParent() {
-			return withHint(usagef("%s needs a command", cmd.CommandPath()), "one of: %s", strings.Join(commandNames(cmd, cmd.CommandPath()+" "), ", "))
+			return fault.WithHint(fault.Usagef("%s needs a command", cmd.CommandPath()), "one of: %s", strings.Join(commandNames(cmd, cmd.CommandPath()+" "), ", "))
 		}
 		return nil
 	}
@@ -115,19 +116,19 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 
 // unknownCommand says that cmd has no such command, and which one may be meant.
 func unknownCommand(cmd *cobra.Command, name string) error {
-	err := usagef("unknown command %q", name)
+	err := fault.Usagef("unknown command %q", name)
 	if cmd.HasParent() {
-		err = usagef("%s: unknown command %q", cmd.CommandPath(), name)
+		err = fault.Usagef("%s: unknown command %q", cmd.CommandPath(), name)
 	}
 	switch near := words.Nearest(name, commandNames(cmd, "")); {
 	case near != "":
-		return withHint(err, "did you mean %s %s?", cmd.CommandPath(), near)
+		return fault.WithHint(err, "did you mean %s %s?", cmd.CommandPath(), near)
 	case name == "client":
-		return withHint(err, "HOST stands alone: linerate test HOST")
+		return fault.WithHint(err, "HOST stands alone: linerate test HOST")
 	case !cmd.HasParent() && strings.ContainsAny(name, ".:@"):
-		return withHint(err, "a HOST follows a command: linerate test %s", plain.ShellWord(name))
+		return fault.WithHint(err, "a HOST follows a command: linerate test %s", plain.ShellWord(name))
 	}
-	return withHint(err, "see %s --help", cmd.CommandPath())
+	return fault.WithHint(err, "see %s --help", cmd.CommandPath())
 }
 
 // commandNames returns the names of the commands below cmd, each after prefix.
@@ -154,13 +155,13 @@ func flagFault(cmd *cobra.Command, err error) error {
 		if empty.GetSpecifiedShortnames() != "" {
 			flag = "-" + empty.GetFlag().Shorthand + " (" + flag + ")"
 		}
-		return withHint(usagef("%s needs a value: %s", flag, empty.GetFlag().Usage), "%s", see)
+		return fault.WithHint(fault.Usagef("%s needs a value: %s", flag, empty.GetFlag().Usage), "%s", see)
 	}
 	var wrong *pflag.InvalidValueError
 	if quantity := (*units.ParseError)(nil); errors.As(err, &wrong) && errors.As(err, &quantity) {
 		err = fmt.Errorf("--%s: %w", wrong.GetFlag().Name, quantity)
 	}
-	return withHint(app.WithKind(app.Usage, err), "%s", see)
+	return fault.New(fault.Usage, err, "%s", cmp.Or(fault.HintOf(err), see))
 }
 
 // unknownFlag is the fault of a flag that cmd does not have.
@@ -169,12 +170,12 @@ func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError, see string) error {
 	if e.GetSpecifiedShortnames() != "" {
 		flag = "-" + e.GetSpecifiedName()
 	}
-	err := usagef("unknown flag: %s", flag)
+	err := fault.Usagef("unknown flag: %s", flag)
 	if n := e.GetSpecifiedName(); n[0] >= '1' && n[0] <= '9' && cmd.Flags().Lookup("parallel") == nil {
-		return withHint(err, "the session before the last one is written last~1; %s", see)
+		return fault.WithHint(err, "the session before the last one is written last~1; %s", see)
 	}
 	if meant := meantFlag(cmd, flag); meant != "" {
-		return withHint(err, "%s", meant)
+		return fault.WithHint(err, "%s", meant)
 	}
 	if e.GetSpecifiedShortnames() == "" {
 		var known []string
@@ -184,10 +185,10 @@ func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError, see string) error {
 			}
 		})
 		if near := words.Nearest(e.GetSpecifiedName(), known); near != "" {
-			return withHint(err, "did you mean --%s?", near)
+			return fault.WithHint(err, "did you mean --%s?", near)
 		}
 	}
-	return withHint(err, "%s", see)
+	return fault.WithHint(err, "%s", see)
 }
 
 // meantFlag says how linerate has what flag is in iperf or in another command, "" for
@@ -330,7 +331,7 @@ stored sessions. It connects to nobody. Load it in the shell's start file.`,
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(a.Out)
 			}
-			return withHint(usagef("no completion for %q", args[0]), "%sknown shells are bash, zsh, fish and powershell", meantWord(args[0], shells))
+			return fault.WithHint(fault.Usagef("no completion for %q", args[0]), "%sknown shells are bash, zsh, fish and powershell", meantWord(args[0], shells))
 		},
 	}
 }

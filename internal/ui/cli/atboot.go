@@ -13,6 +13,7 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/fault"
 )
 
 // bootJob is what is known of the job for the next start of hosts.
@@ -75,7 +76,7 @@ func (a *console) noteLastingPlan(e *reach.Ends, p model.Plan) {
 // then the job goes.
 func (a *console) undoAtBoot(ctx context.Context, args []string, state string) ([]model.Change, error) {
 	if len(args) > 0 {
-		return nil, usagef("--at-boot is for the job of this machine")
+		return nil, fault.Usagef("--at-boot is for the job of this machine")
 	}
 	return here.New(a.world(), here.Options{State: state}).RecoverAtStart(ctx)
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"linerate/internal/app"
 	"linerate/internal/app/check"
 	"linerate/internal/app/reach"
 	"linerate/internal/core/health"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/report"
 	reportjson "linerate/internal/report/json"
 	"linerate/internal/report/term"
@@ -63,7 +63,7 @@ is not met, and 0 where all are.`,
 				var ofPath error
 				cmd.LocalNonPersistentFlags().Visit(func(fl *pflag.Flag) {
 					if fl.Name != "why" {
-						ofPath = usagef("--%s: belongs to a check of the path to a HOST: name one", fl.Name)
+						ofPath = fault.Usagef("--%s: belongs to a check of the path to a HOST: name one", fl.Name)
 					}
 				})
 				if ofPath != nil {
@@ -130,7 +130,7 @@ type checkDoc struct {
 // checkAlone looks at this machine and its gateway.
 func (a *console) checkAlone(ctx context.Context) error {
 	m, err := check.Alone(ctx, a.world())
-	if err != nil && app.KindOf(err) != app.Found {
+	if err != nil && fault.KindOf(err) != fault.Found {
 		return err
 	}
 	d := checkDoc{Name: m.Facts.Name, Path: append([]model.Hop{}, m.Facts.Path...)}

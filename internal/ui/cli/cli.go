@@ -24,6 +24,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/lab"
 	reportjson "linerate/internal/report/json"
 	"linerate/internal/report/term"
@@ -156,8 +157,8 @@ func Main(ctx context.Context, env Env, args []string) int {
 	if exit, ok := errors.AsType[*lab.ExitError](err); ok && ctx.Err() == nil {
 		return exit.Code // of the user's own program, which has said what there is to say
 	}
-	if ctx.Err() != nil && kindOf(err) != app.NotUndone {
-		err = app.WithKind(app.Interrupted, err)
+	if ctx.Err() != nil && fault.KindOf(err) != fault.NotUndone {
+		err = fault.WithKind(fault.Interrupted, err)
 	}
 	a.printError(err)
 	return exitCode(err)
@@ -166,8 +167,8 @@ func Main(ctx context.Context, env Env, args []string) int {
 // printError is the only place that prints an error: what happened, then what
 // to do.
 func (a *console) printError(err error) {
-	text, hint := plain.Words(err.Error()), plain.Words(hintOf(err))
-	if text != "" && (kindOf(err) != app.Interrupted || !errors.Is(err, context.Canceled)) {
+	text, hint := plain.Words(err.Error()), plain.Words(fault.HintOf(err))
+	if text != "" && (fault.KindOf(err) != fault.Interrupted || !errors.Is(err, context.Canceled)) {
 		for line := range strings.Lines(text) {
 			a.errLine("linerate: ", line)
 		}
@@ -296,7 +297,7 @@ HOST is one of
 		Args:              knownCommand,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if a.timeout < time.Second || a.timeout > time.Hour {
-				return usagef("--timeout: %s is not between 1s and 1h", units.FormatDuration(a.timeout))
+				return fault.Usagef("--timeout: %s is not between 1s and 1h", units.FormatDuration(a.timeout))
 			}
 			return emptyFlags(cmd)
 		},

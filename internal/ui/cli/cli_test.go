@@ -13,25 +13,25 @@ import (
 	"testing"
 	"time"
 
-	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 	"linerate/internal/store"
 	"linerate/internal/ui/config"
 )
 
-// Exit codes by name, as app.Kind has them.
+// Exit codes by name, as fault.Kind has them.
 var (
 	exitOK          = 0
-	exitFailed      = app.Failed.ExitCode()
-	exitUsage       = app.Usage.ExitCode()
-	exitUnreachable = app.Unreachable.ExitCode()
-	exitUnsupported = app.Unsupported.ExitCode()
-	exitUntrusted   = app.Untrusted.ExitCode()
-	exitStore       = app.Store.ExitCode()
-	exitNotUndone   = app.NotUndone.ExitCode()
-	exitInterrupted = app.Interrupted.ExitCode()
+	exitFailed      = fault.Failed.ExitCode()
+	exitUsage       = fault.Usage.ExitCode()
+	exitUnreachable = fault.Unreachable.ExitCode()
+	exitUnsupported = fault.Unsupported.ExitCode()
+	exitUntrusted   = fault.Untrusted.ExitCode()
+	exitStore       = fault.Store.ExitCode()
+	exitNotUndone   = fault.NotUndone.ExitCode()
+	exitInterrupted = fault.Interrupted.ExitCode()
 )
 
 // world is an environment without a terminal, with variables of the test.
@@ -121,7 +121,7 @@ func TestExitCode(t *testing.T) {
 	}{
 		{nil, exitOK},
 		{errors.New("anything"), exitFailed},
-		{usagef("wrong"), exitUsage},
+		{fault.Usagef("wrong"), exitUsage},
 		{config.Errors{{Message: "wrong"}}, exitUsage},
 		{session.ErrRefused, exitUnreachable},
 		{session.ErrLost, exitUnreachable},
@@ -134,19 +134,19 @@ func TestExitCode(t *testing.T) {
 		{store.ErrNewer, exitStore},
 		{store.ErrForeign, exitStore},
 		{context.Canceled, exitInterrupted},
-		{app.WithKind(app.NotUndone, context.Canceled), exitNotUndone},
+		{fault.WithKind(fault.NotUndone, context.Canceled), exitNotUndone},
 	} {
 		must.Equal(t, exitCode(c.err), c.want, "%v", c.err)
 		if c.err == nil {
 			continue
 		}
 		must.Equal(t, exitCode(fmt.Errorf("wrapped: %w", c.err)), c.want, "%v, wrapped", c.err)
-		hinted := withHint(c.err, "do %s", "this")
-		if exitCode(hinted) != c.want || hintOf(hinted) != "do this" || !errors.Is(hinted, c.err) && c.want != exitUsage {
-			t.Errorf("%v with a hint: %d, %q", c.err, exitCode(hinted), hintOf(hinted))
+		hinted := fault.WithHint(c.err, "do %s", "this")
+		if exitCode(hinted) != c.want || fault.HintOf(hinted) != "do this" || !errors.Is(hinted, c.err) && c.want != exitUsage {
+			t.Errorf("%v with a hint: %d, %q", c.err, exitCode(hinted), fault.HintOf(hinted))
 		}
 	}
-	must.True(t, withHint(nil, "x") == nil && app.WithKind(app.Failed, nil) == nil, "an error out of nothing")
+	must.True(t, fault.WithHint(nil, "x") == nil && fault.WithKind(fault.Failed, nil) == nil, "an error out of nothing")
 	for _, code := range []int{exitOK, exitFailed, exitUsage, exitUnreachable, exitUnsupported, exitUntrusted, exitStore, exitNotUndone, exitInterrupted} {
 		must.True(t, strings.Contains(exitText, fmt.Sprintf("\n  %-3d  ", code)) || strings.HasPrefix(exitText, fmt.Sprintf("  %-3d  ", code)),
 			"the help does not name exit code %d", code)
@@ -214,7 +214,7 @@ func TestOneDocument(t *testing.T) {
 func TestEveryLineSaysWho(t *testing.T) {
 	w := newWorld(t)
 	a := &console{Env: w.Env}
-	a.printError(withHint(errors.Join(errors.New("one"), errors.New("two")), "first\nsecond"))
+	a.printError(fault.WithHint(errors.Join(errors.New("one"), errors.New("two")), "first\nsecond"))
 	must.Equal(t, w.err.String(), "linerate: one\nlinerate: two\n  first\n  second\n")
 }
 

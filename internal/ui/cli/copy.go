@@ -18,6 +18,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/report"
 	"linerate/internal/report/term"
 	"linerate/internal/ui/config"
@@ -95,7 +96,7 @@ func (f *copyFlags) ask(file config.File, bad faults) (trial.Copy, error) {
 	}
 	switch {
 	case f.both && f.reverse:
-		return c, usagef("--both and --reverse exclude each other")
+		return c, fault.Usagef("--both and --reverse exclude each other")
 	case f.reverse:
 		c.Directions = []model.Direction{model.From}
 	case f.both:
@@ -135,14 +136,14 @@ func (a *console) copy(ctx context.Context, f copyFlags, fl *pflag.FlagSet, host
 
 // refused gives a copy that a host refused a hint that fits.
 func (f *copyFlags) refused(err error) error {
-	if hintOf(err) != "" || !app.Refused(err) {
+	if fault.HintOf(err) != "" || !app.Refused(err) {
 		return err
 	}
 	named := func(end string) bool { return end != files.OnDisk && end != files.InMemory }
 	if named(f.source) || named(f.sink) {
-		return withHint(err, "linerate serve gives no path to anybody: leave --source and --sink there, or go to that host by ssh")
+		return fault.WithHint(err, "linerate serve gives no path to anybody: leave --source and --sink there, or go to that host by ssh")
 	}
-	return withHint(err, "ask for less than --size %s: a server with its defaults gives 64MiB to anybody, and more by a link with a key", f.size)
+	return fault.WithHint(err, "ask for less than --size %s: a server with its defaults gives 64MiB to anybody, and more by a link with a key", f.size)
 }
 
 // session opens store and hosts, carries p out and reports; the session it
@@ -174,7 +175,7 @@ type pathDoc struct {
 func (a *console) copyPath(ctx context.Context, f copyFlags, fl *pflag.FlagSet) error {
 	for _, flag := range []string{"from", "source", "sink", "reverse", "both", "sync", "plain", "cooldown", "title"} {
 		if fl.Changed(flag) {
-			return usagef("--%s: belongs to copies between hosts, not to --path", flag)
+			return fault.Usagef("--%s: belongs to copies between hosts, not to --path", flag)
 		}
 	}
 	var bad faults

@@ -27,6 +27,7 @@ import (
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/lab"
 	"linerate/internal/report"
 	"linerate/internal/report/term"
@@ -146,7 +147,7 @@ func (a *console) demoInLab(ctx context.Context, e *reach.Ends, spec lab.Spec) e
 // demoLook is linerate check --quick.
 func (a *console) demoLook(ctx context.Context, e *reach.Ends, st results) error {
 	s, err := check.Run(ctx, a.world(), e, st, check.Request{Quick: true, Command: reach.RedactAll(os.Args)})
-	if err != nil && app.KindOf(err) != app.Found { // that it finds something is its job
+	if err != nil && fault.KindOf(err) != fault.Found { // that it finds something is its job
 		return err
 	}
 	if !a.json {
@@ -187,7 +188,7 @@ func (a *console) demoFix(ctx context.Context, e *reach.Ends, st results) (apptu
 	}
 	after, ok := now[demoKnob].Get()
 	if !ok || after != before {
-		return out, &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("%s on the far host was %s and is %s", demoKnob, before, after)}
+		return out, &fault.Error{Kind: fault.NotUndone, Err: fmt.Errorf("%s on the far host was %s and is %s", demoKnob, before, after)}
 	}
 	changes := len(out.Search.Changes)
 	if out.Confirmation != nil {
@@ -196,7 +197,7 @@ func (a *console) demoFix(ctx context.Context, e *reach.Ends, st results) (apptu
 	a.say("\n   Undone: %s of far was %s before and is %s now, as far says", demoKnob, a.formatKnob(demoKnob, before), a.formatKnob(demoKnob, after))
 	a.say("   after %s.\n", plural(changes, "change"))
 	if !t.Proven {
-		return out, withHint(fmt.Errorf("the demo did not prove what it planted: %s", t.Headline), "other work on this machine may have taken its time: run it once more")
+		return out, fault.WithHint(fmt.Errorf("the demo did not prove what it planted: %s", t.Headline), "other work on this machine may have taken its time: run it once more")
 	}
 	return out, nil
 }

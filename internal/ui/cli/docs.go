@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/plain"
 	"linerate/internal/core/words"
+	"linerate/internal/fault"
 	"linerate/internal/ui/manual"
 	"linerate/internal/ui/opener"
 )
@@ -52,7 +53,7 @@ it lists the topics. --search lists the lines in which all of the words stand.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case search != "" && len(args) > 0:
-				return withHint(usagef("--search looks in all topics: leave out %q", args[0]), "linerate docs %s shows that one", plain.ShellWord(args[0]))
+				return fault.WithHint(fault.Usagef("--search looks in all topics: leave out %q", args[0]), "linerate docs %s shows that one", plain.ShellWord(args[0]))
 			case cmd.Flags().Changed("search"):
 				return a.searchDocs(search)
 			case len(args) == 0:
@@ -82,11 +83,11 @@ func (a *console) listDocs() error {
 func (a *console) showDocs(ctx context.Context, name string) error {
 	t, ok := manual.Find(name)
 	if !ok {
-		err := usagef("no topic %q", name)
+		err := fault.Usagef("no topic %q", name)
 		if near := words.Nearest(strings.ToLower(name), topicNames()); near != "" {
-			return withHint(err, "did you mean linerate docs %s?", near)
+			return fault.WithHint(err, "did you mean linerate docs %s?", near)
 		}
-		return withHint(err, "linerate docs lists the topics; linerate docs --search %s looks in all of them", plain.ShellWord(name))
+		return fault.WithHint(err, "linerate docs lists the topics; linerate docs --search %s looks in all of them", plain.ShellWord(name))
 	}
 	if a.json {
 		return a.document(docsSchema, docsDoc{Topics: []manual.Topic{t}})
@@ -119,7 +120,7 @@ func (a *console) showDocs(ctx context.Context, name string) error {
 func (a *console) searchDocs(text string) error {
 	hits, more := manual.Search(text, foundInTopic)
 	if len(hits) == 0 {
-		return withHint(usagef("no text has %q", text), "fewer words, or a part of one, find more")
+		return fault.WithHint(fault.Usagef("no text has %q", text), "fewer words, or a part of one, find more")
 	}
 	if a.json {
 		return a.document(docsSchema, docsDoc{Topics: manual.Topics(), Search: text, Hits: hits, More: more})

@@ -1,16 +1,13 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app"
+	"linerate/internal/fault"
 	"linerate/internal/store"
-	"linerate/internal/ui/config"
 )
 
 const exitText = `  0    done
@@ -31,40 +28,7 @@ func exitCode(err error) int {
 	if err == nil {
 		return 0
 	}
-	return kindOf(err).ExitCode()
-}
-
-// kindOf is app.KindOf for the errors of the packages too that only the command
-// line knows: plan files and the store.
-func kindOf(err error) app.Kind {
-	var f *app.Fault
-	var problems config.Errors
-	switch {
-	case errors.As(err, &f), errors.Is(err, context.Canceled):
-	case errors.As(err, &problems):
-		return app.Usage
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrFull), errors.Is(err, store.ErrNewer), errors.Is(err, store.ErrForeign):
-		return app.Store
-	}
-	return app.KindOf(err)
-}
-
-// withHint is app.WithHint with the kind that kindOf finds.
-func withHint(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	return app.WithHint(app.WithKind(kindOf(err), err), format, args...)
-}
-
-// usagef returns a fault of the user's input.
-func usagef(format string, args ...any) error { return app.Usagef(format, args...) }
-
-func hintOf(err error) string {
-	if h, ok := errors.AsType[*store.HintError](err); ok && app.HintOf(err) == "" {
-		return h.Hint
-	}
-	return app.HintOf(err)
+	return fault.KindOf(err).ExitCode()
 }
 
 func (a *console) versionCommand() *cobra.Command {

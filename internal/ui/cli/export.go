@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app"
 	"linerate/internal/app/change"
 	"linerate/internal/app/keep"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
+	"linerate/internal/fault"
 )
 
 // exportFlags say what to export, and what the files have to know of the host.
@@ -57,7 +57,7 @@ the results meanwhile: it is also how to keep a copy of them.`,
 		Example: "  linerate export --for linux-sysctl tall.yaml\n  linerate export --for netplan last --interface eth0 --mac 02:00:00:00:00:01\n  linerate export --for freebsd tall.yaml --role receiver --output files\n  linerate export --archive results.linerate",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.archive != "" && f.format+f.setting+f.role+f.dir != "" {
-				return usagef("--archive stands without --for, --setting, --role and --output: it keeps sessions as they are")
+				return fault.Usagef("--archive stands without --for, --setting, --role and --output: it keeps sessions as they are")
 			}
 			if f.archive != "" {
 				return nil
@@ -107,7 +107,7 @@ type exportFile struct {
 func (a *console) export(ctx context.Context, source string, f exportFlags) error {
 	format := model.FileFormat(f.format)
 	if !slices.Contains(model.FileFormats(), format) {
-		return withHint(usagef("--for: %q is no format", f.format), "%sknown are %s", meantWord(f.format, formatNames()), strings.Join(formatNames(), ", "))
+		return fault.WithHint(fault.Usagef("--for: %q is no format", f.format), "%sknown are %s", meantWord(f.format, formatNames()), strings.Join(formatNames(), ", "))
 	}
 	p, err := a.source(ctx, source, f.setting)
 	if err != nil {
@@ -129,7 +129,7 @@ func (a *console) export(ctx context.Context, source string, f exportFlags) erro
 	}
 	a.tellExport(out.Omitted, out.Notes)
 	if len(out.Files) == 0 && len(out.Commands) == 0 {
-		return app.WithKind(app.Unsupported, fmt.Errorf("%s can keep none of these settings: %w", format, errors.ErrUnsupported))
+		return fault.WithKind(fault.Unsupported, fmt.Errorf("%s can keep none of these settings: %w", format, errors.ErrUnsupported))
 	}
 	return a.printExport(format, out, f.dir)
 }
@@ -138,7 +138,7 @@ func (a *console) export(ctx context.Context, source string, f exportFlags) erro
 func (a *console) source(ctx context.Context, name, setting string) (profile.Profile, error) {
 	if info, err := os.Stat(name); err == nil && !info.IsDir() {
 		if setting != "" {
-			return profile.Profile{}, usagef("--setting is for sessions; %s is a profile", name)
+			return profile.Profile{}, fault.Usagef("--setting is for sessions; %s is a profile", name)
 		}
 		return a.readProfile(name)
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"linerate/internal/app"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/ui/config"
 )
 
@@ -85,7 +85,7 @@ func (a *console) over(file config.File, fl *pflag.FlagSet, without ...string) (
 		}
 	}
 	file.Flow.Streams = max(file.Flow.Streams, 1)
-	return file, app.WithKind(app.Usage, err)
+	return file, fault.WithKind(fault.Usage, err)
 }
 
 // faults collects every mistake of a set of flags.
@@ -93,7 +93,7 @@ type faults []string
 
 func (f *faults) add(flag string, err error) {
 	if err != nil {
-		*f = append(*f, fmt.Sprintf("--%s: %v", flag, err))
+		*f = append(*f, fmt.Sprintf("--%s: %s", flag, fault.Sentence(err)))
 	}
 }
 
@@ -108,7 +108,7 @@ func (f faults) err() error {
 	if len(f) == 0 {
 		return nil
 	}
-	return usagef("%s", strings.Join(f, "\n"))
+	return fault.Usagef("%s", strings.Join(f, "\n"))
 }
 
 // duration reads a time that the protocol can carry.

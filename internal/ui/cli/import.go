@@ -15,6 +15,7 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/report/importer"
 	"linerate/internal/store"
 )
@@ -65,7 +66,7 @@ they are, and told. Of a damaged archive nothing is kept.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range args {
 				if isArchive(name) && (len(args) > 1 || f.format+f.title+f.baseline != "" || len(f.columns)+len(f.where) > 0) {
-					return withHint(usagef("%s is an archive of sessions, which are kept as they are", name), "import it alone, without flags")
+					return fault.WithHint(fault.Usagef("%s is an archive of sessions, which are kept as they are", name), "import it alone, without flags")
 				} else if isArchive(name) {
 					return a.importArchive(cmd.Context(), name)
 				}
@@ -112,14 +113,14 @@ func (a *console) importFiles(ctx context.Context, args []string, f importFlags)
 	for _, text := range f.columns {
 		c, err := importer.ParseColumn(text)
 		if err != nil {
-			return usagef("--column: %w", err)
+			return fault.Usagef("--column: %w", err)
 		}
 		o.Columns = append(o.Columns, c)
 	}
 	for _, text := range f.where {
 		w, err := importer.ParseWhere(text)
 		if err != nil {
-			return usagef("--where: %w", err)
+			return fault.Usagef("--where: %w", err)
 		}
 		o.Where = append(o.Where, w)
 	}
@@ -151,7 +152,7 @@ func (a *console) importFiles(ctx context.Context, args []string, f importFlags)
 			ID: trial.NewSessionID(now), Title: title, Version: a.Version, Command: reach.RedactAll(os.Args), Now: now, Baseline: f.baseline,
 		})
 		if err != nil {
-			return usagef("%w", err)
+			return fault.Usagef("%w", err)
 		}
 		all, samples = append(all, s), append(samples, of)
 	}
@@ -220,14 +221,14 @@ func (a *console) importFile(arg, format string, o importer.Options) (importer.N
 	}
 	text, err := a.readAll(path)
 	if err != nil {
-		return importer.Named{}, usagef("%w", err)
+		return importer.Named{}, fault.Usagef("%w", err)
 	}
 	got, err := importer.Read(format, text, o)
 	switch {
 	case errors.Is(err, importer.ErrUnknown):
-		return importer.Named{}, withHint(usagef("%s: %w", path, err), "name its --format, or describe a table with --column; see linerate import --help")
+		return importer.Named{}, fault.WithHint(fault.Usagef("%s: %w", path, err), "name its --format, or describe a table with --column; see linerate import --help")
 	case err != nil:
-		return importer.Named{}, withHint(usagef("%s: %w", path, err), "nothing was kept")
+		return importer.Named{}, fault.WithHint(fault.Usagef("%s: %w", path, err), "nothing was kept")
 	}
 	return importer.Named{Name: path, Setting: setting, File: got}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
+	"linerate/internal/fault"
 )
 
 // keepFlags say what to keep, and how.
@@ -105,17 +106,17 @@ func (a *console) keep(ctx context.Context, f keepFlags, args []string) error {
 func (f keepFlags) check(a *console, source, host string) error {
 	switch {
 	case host == "" && f.both:
-		return withHint(usagef("--both names no HOST"), "linerate keep %s --both HOST", cmp.Or(source, "[SOURCE]"))
+		return fault.WithHint(fault.Usagef("--both names no HOST"), "linerate keep %s --both HOST", cmp.Or(source, "[SOURCE]"))
 	case host != "" && f.link != "":
-		return usagef("--interface is for this machine alone; with HOST the interface between the two is used")
+		return fault.Usagef("--interface is for this machine alone; with HOST the interface between the two is used")
 	case host != "" && f.state != "":
-		return usagef("--state is for this machine alone; with HOST set LINERATE_STATE, or write it into the command of exec:")
+		return fault.Usagef("--state is for this machine alone; with HOST set LINERATE_STATE, or write it into the command of exec:")
 	case f.format != "" && !slices.Contains(model.FileFormats(), model.FileFormat(f.format)):
-		return withHint(usagef("--for: %q is no format", f.format), "%sknown are %s", meantWord(f.format, formatNames()), strings.Join(formatNames(), ", "))
+		return fault.WithHint(fault.Usagef("--for: %q is no format", f.format), "%sknown are %s", meantWord(f.format, formatNames()), strings.Join(formatNames(), ", "))
 	case f.list && source != "":
-		return withHint(usagef("--list names no profile or session"), "linerate keep --list [HOST]")
+		return fault.WithHint(fault.Usagef("--list names no profile or session"), "linerate keep --list [HOST]")
 	case !f.list && !f.dryRun && !f.yes && (!a.InTerminal || !a.ErrTerminal):
-		return withHint(usagef("nobody is there to be asked: there is no terminal"), "show what would be written with --dry-run; write it with --yes")
+		return fault.WithHint(fault.Usagef("nobody is there to be asked: there is no terminal"), "show what would be written with --dry-run; write it with --yes")
 	}
 	return nil
 }

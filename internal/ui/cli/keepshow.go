@@ -11,6 +11,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/keep"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 )
 
 // toWrite shows what would be written on a host: on stdout, unless that holds the
@@ -208,7 +209,7 @@ func (a *console) listKept(ctx context.Context, host, state string) error {
 // openFiles opens the host whose files are meant, alone.
 func (a *console) openFiles(ctx context.Context, host, state string) (h *app.Host, shut func(), err error) {
 	if host != "" && state != "" {
-		return nil, nil, usagef("--state is for this machine; write it into the command of exec:, as in exec:ADDRESS linerate agent --state DIR")
+		return nil, nil, fault.Usagef("--state is for this machine; write it into the command of exec:, as in exec:ADDRESS linerate agent --state DIR")
 	}
 	return keep.OpenAlone(ctx, a.world(), a.reach(), a.hereOptions(state, ""), host)
 }

@@ -8,6 +8,7 @@ import (
 	"linerate/internal/app/keep"
 	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/store"
 )
 
@@ -24,11 +25,11 @@ func keepArgs(args []string) (source, host string, err error) {
 		return args[0], "", nil
 	case 2:
 		if looksLikeHost(args[0]) && !looksLikeHost(args[1]) {
-			return "", "", withHint(usagef("keep: %q is a host", args[0]), "the profile or session comes first: linerate keep %s %s", args[1], args[0])
+			return "", "", fault.WithHint(fault.Usagef("keep: %q is a host", args[0]), "the profile or session comes first: linerate keep %s %s", args[1], args[0])
 		}
 		return args[0], args[1], nil
 	}
-	return "", "", withHint(usagef("keep takes a profile or a session, and at most one HOST, got %q", args), "see linerate keep --help")
+	return "", "", fault.WithHint(fault.Usagef("keep takes a profile or a session, and at most one HOST, got %q", args), "see linerate keep --help")
 }
 
 func looksLikeHost(s string) bool {
@@ -72,7 +73,7 @@ func (a *console) confirmedSource(ctx context.Context, host string) (keep.Source
 func (a *console) keepSource(ctx context.Context, name, host string, f keepFlags) (keep.Source, error) {
 	if name == "" {
 		if f.setting != "" || f.role != "" {
-			return keep.Source{}, withHint(usagef("--setting and --role are about a session or a profile"), "linerate keep SESSION --setting NAME")
+			return keep.Source{}, fault.WithHint(fault.Usagef("--setting and --role are about a session or a profile"), "linerate keep SESSION --setting NAME")
 		}
 		return a.confirmedSource(ctx, host)
 	}
@@ -80,7 +81,7 @@ func (a *console) keepSource(ctx context.Context, name, host string, f keepFlags
 	_, statErr := os.Stat(name)
 	if statErr == nil || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
 		if f.setting != "" {
-			return keep.Source{}, usagef("--setting is for sessions; %s is a profile", name)
+			return keep.Source{}, fault.Usagef("--setting is for sessions; %s is a profile", name)
 		}
 		p, err := a.readProfile(name)
 		if err != nil {

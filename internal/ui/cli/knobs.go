@@ -2,18 +2,18 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app"
 	"linerate/internal/app/inspect"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
+	"linerate/internal/fault"
 	reportjson "linerate/internal/report/json"
 )
 
@@ -43,7 +43,7 @@ func (c knobChecker) Check(id model.KnobID, value string) (string, error) {
 	case !ok:
 		return "", c.UnknownError(id)
 	case o.Level == nil:
-		return "", &traffic.ValueError{Problem: o.Name + " is the same in all runs of a plan", Hint: "say it of the flow"}
+		return "", fault.New(fault.Usage, errors.New(o.Name+" is the same in all runs of a plan"), "say it of the flow")
 	default:
 		return o.Level(value)
 	}
@@ -55,7 +55,7 @@ func (c knobChecker) engine(value string) (string, error) {
 	if slices.Contains(names, value) {
 		return value, nil
 	}
-	return "", &traffic.ValueError{Problem: meantWord(value, names) + strconv.Quote(value) + " is not one of " + strings.Join(names, ", ")}
+	return "", fault.Usagef("%s%q is not one of %s", meantWord(value, names), value, strings.Join(names, ", "))
 }
 
 // OfFlow implements config.KnobChecker.
@@ -110,7 +110,7 @@ Settings of the flow belong to the test traffic and change no host.`,
 			}
 			rows := h.Settings(f.match, f.all)
 			if len(rows) == 0 {
-				return withHint(&app.Fault{Kind: app.Usage, Err: fmt.Errorf("no setting matches %q", f.match)},
+				return fault.WithHint(&fault.Error{Kind: fault.Usage, Err: fmt.Errorf("no setting matches %q", f.match)},
 					"linerate knobs --all --match %s looks at other systems too; linerate knobs explain NAME knows old names", f.match)
 			}
 			return a.printKnobs(h, rows)
@@ -129,7 +129,7 @@ func (a *console) readKnobs(ctx context.Context, args []string, link string) (in
 	case len(args) == 0:
 		return inspect.Near(ctx, a.here("", link), link)
 	case link != "":
-		return inspect.Host{}, usagef("--interface is for this machine; on HOST the interface that leads here is shown")
+		return inspect.Host{}, fault.Usagef("--interface is for this machine; on HOST the interface that leads here is shown")
 	}
 	return inspect.Far(ctx, a.world(), a.reach(), args[0], true)
 }
@@ -186,12 +186,12 @@ func (a *console) readFacts(ctx context.Context, args []string, to string) (mode
 		f, err := a.here("", "").Facts(ctx, to)
 		f.Host = model.Near
 		if err == nil && to != "" && !f.Interface.IsKnown() {
-			err = withHint(usagef("--to %s: %s", to, f.Interface.Reason()), "write the address of a host that can be reached from here")
+			err = fault.WithHint(fault.Usagef("--to %s: %s", to, f.Interface.Reason()), "write the address of a host that can be reached from here")
 		}
 		return f, err
 	}
 	if to != "" {
-		return model.HostFacts{}, usagef("--to is for this machine; on HOST the route that leads here is shown")
+		return model.HostFacts{}, fault.Usagef("--to is for this machine; on HOST the route that leads here is shown")
 	}
 	h, err := inspect.Far(ctx, a.world(), a.reach(), args[0], false)
 	return h.HostFacts, err

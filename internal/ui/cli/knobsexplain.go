@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app"
 	"linerate/internal/app/here"
 	"linerate/internal/app/inspect"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 )
 
 // explainSchema names the document of linerate knobs explain.
@@ -68,9 +68,9 @@ func (a *console) explain(ctx context.Context, names []string, link string) erro
 	}
 	switch {
 	case len(unknown) > 0:
-		return withHint(app.WithKind(app.Usage, errors.Join(unknown...)), "linerate knobs --all lists all settings; --match TEXT searches in them")
+		return fault.New(fault.Usage, errors.Join(unknown...), "linerate knobs --all lists all settings; --match TEXT searches in them")
 	case len(all) == 0:
-		return withHint(usagef("no setting named"), "see linerate knobs explain --help")
+		return fault.WithHint(fault.Usagef("no setting named"), "see linerate knobs explain --help")
 	}
 	return nil
 }

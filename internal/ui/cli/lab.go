@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app"
 	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/fault"
 	"linerate/internal/lab"
 )
 
@@ -31,18 +31,18 @@ Keys of SPEC:
   linerate lab lan --on-far -- cat /proc/sys/net/ipv4/tcp_rmem`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || cmd.ArgsLenAtDash() > 1 || len(args) > 1 && cmd.ArgsLenAtDash() < 0 {
-				err := usagef("lab takes one SPEC and, after --, a command")
+				err := fault.Usagef("lab takes one SPEC and, after --, a command")
 				if len(args) > 1 && cmd.ArgsLenAtDash() < 0 {
-					return withHint(err, "did you mean linerate lab %s -- %s?", plain.ShellWord(args[0]), strings.Join(args[1:], " "))
+					return fault.WithHint(err, "did you mean linerate lab %s -- %s?", plain.ShellWord(args[0]), strings.Join(args[1:], " "))
 				}
-				return withHint(err, "as in linerate lab lan -- ping -c 3 far; see linerate lab --help")
+				return fault.WithHint(err, "as in linerate lab lan -- ping -c 3 far; see linerate lab --help")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := lab.ParseSpec(strings.TrimPrefix(args[0], "lab:"))
 			if err != nil {
-				return app.WithKind(app.Usage, err)
+				return fault.WithKind(fault.Usage, err)
 			}
 			argv := args[1:]
 			if len(argv) == 0 {

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/limits"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	reportjson "linerate/internal/report/json"
 )
 
@@ -142,7 +143,7 @@ func (f limitsFlags) compute() (limitsDoc, error) {
 		}
 	}
 	if len(faults) > 0 {
-		return limitsDoc{}, usagef("%s", strings.Join(faults, "\n"))
+		return limitsDoc{}, fault.Usagef("%s", strings.Join(faults, "\n"))
 	}
 	f.paths(&doc, rtt, window, loss)
 	return doc, nil

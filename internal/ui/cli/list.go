@@ -14,6 +14,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/report"
 	reportjson "linerate/internal/report/json"
 	"linerate/internal/report/term"
@@ -52,7 +53,7 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 	}
 	ago, err := units.ParseSpan(text)
 	if err != nil {
-		return time.Time{}, usagef("--%s: %q is neither a date like 2026-11-21 nor a time like 12h, 7d or 2w", flag, text)
+		return time.Time{}, fault.Usagef("--%s: %q is neither a date like 2026-11-21 nor a time like 12h, 7d or 2w", flag, text)
 	}
 	return now.Add(-ago), nil
 }
@@ -61,7 +62,7 @@ func oneOf(flag, value string, allowed ...string) error {
 	if value == "" || slices.Contains(allowed, value) {
 		return nil
 	}
-	return usagef("--%s: %q is none of %s", flag, value, strings.Join(allowed, ", "))
+	return fault.Usagef("--%s: %q is none of %s", flag, value, strings.Join(allowed, ", "))
 }
 
 func sessionKinds() []string {
@@ -91,7 +92,7 @@ line of a check that is POOR or BAD, as loss.`,
 				return err
 			}
 			if limit < 0 {
-				return usagef("--limit: %d is not a number of sessions; 0 is all", limit)
+				return fault.Usagef("--limit: %d is not a number of sessions; 0 is all", limit)
 			}
 			f.Limit = limit
 			return a.list(cmd.Context(), f, finding)
@@ -213,7 +214,7 @@ running is refused. --json lists what was removed.`,
 		Example: "  linerate rm last --dry-run\n  linerate rm 20261121T0132 --yes",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return withHint(usagef("rm takes the IDs of sessions"), "see linerate list, or linerate prune --older-than 30d")
+				return fault.WithHint(fault.Usagef("rm takes the IDs of sessions"), "see linerate list, or linerate prune --older-than 30d")
 			}
 			return nil
 		},
@@ -231,7 +232,7 @@ running is refused. --json lists what was removed.`,
 					}
 					i := slices.IndexFunc(all, func(i model.Item) bool { return i.ID == s.ID })
 					if s.State == model.SessionRunning && !f.force {
-						return nil, withHint(usagef("session %s is running", s.ID), "wait until it has ended, or stop it; with --force it is removed while it runs")
+						return nil, fault.WithHint(fault.Usagef("session %s is running", s.ID), "wait until it has ended, or stop it; with --force it is removed while it runs")
 					}
 					if !slices.Contains(out, all[i]) {
 						out = append(out, all[i])
@@ -266,10 +267,10 @@ What is running stays. --json lists what was removed.`,
 				return err
 			}
 			if keep < 0 {
-				return usagef("--keep: %d is not a number of sessions", keep)
+				return fault.Usagef("--keep: %d is not a number of sessions", keep)
 			}
 			if filter == (store.Filter{}) && older == "" && keep == 0 {
-				return withHint(usagef("prune would remove every session"), "say which: --older-than 30d, --keep 50, --kind, --state, --host or --text")
+				return fault.WithHint(fault.Usagef("prune would remove every session"), "say which: --older-than 30d, --keep 50, --kind, --state, --host or --text")
 			}
 			return a.forget(cmd.Context(), f, func(st results) ([]model.Item, error) {
 				all, err := st.Sessions(cmd.Context(), filter)
@@ -295,7 +296,7 @@ func old(all []model.Item, before time.Time, keep int, running bool) []model.Ite
 // forget removes the sessions that pick returns, after a person has seen them.
 func (a *console) forget(ctx context.Context, f forgetFlags, pick func(results) ([]model.Item, error)) error {
 	if !f.dryRun && !f.yes && (!a.InTerminal || !a.ErrTerminal) {
-		return withHint(usagef("nobody is there to be asked: there is no terminal"), "see what would be removed with --dry-run; remove it with --yes")
+		return fault.WithHint(fault.Usagef("nobody is there to be asked: there is no terminal"), "see what would be removed with --dry-run; remove it with --yes")
 	}
 	st, err := a.openStore(ctx)
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"linerate/internal/app"
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/files"
+	"linerate/internal/fault"
 	"linerate/internal/ui/config"
 )
 
@@ -26,13 +26,13 @@ func (a *console) files(f *runFlags, fl *pflag.FlagSet, args []string) ([]config
 	p, err := config.ByPresetName(f.preset)
 	switch {
 	case err != nil:
-		return nil, withHint(usagef("--preset: %w", err), "linerate run HOST --preset windows")
+		return nil, fault.WithHint(fault.Usagef("--preset: %w", err), "linerate run HOST --preset windows")
 	case len(args) > 0 && isPlanFile(args[0]):
-		return nil, usagef("--preset: %s is a plan of its own: leave one of the two out", args[0])
+		return nil, fault.Usagef("--preset: %s is a plan of its own: leave one of the two out", args[0])
 	case fl.Changed("factor"):
-		return nil, withHint(usagef("--preset: the factors are those of the preset: leave --factor out"), "write the plan of the preset into a file and change it there: see docs/plan-files.md")
+		return nil, fault.WithHint(fault.Usagef("--preset: the factors are those of the preset: leave --factor out"), "write the plan of the preset into a file and change it there: see docs/plan-files.md")
 	case p.Copies && fl.Changed("time"):
-		return nil, usagef("--time: a copy ends when the file is there: use --bytes")
+		return nil, fault.Usagef("--time: a copy ends when the file is there: use --bytes")
 	}
 	variants, err := p.Files(knobChecker{a.knobs, a.kinds(), nil}, a.kinds())
 	for i := range variants {
@@ -78,7 +78,7 @@ func (a *console) fitted(ctx context.Context, q question, e *reach.Ends) (questi
 		lacks = append(lacks, lack)
 	}
 	err = fmt.Errorf("preset %s cannot be measured here: %s", p.Name, strings.Join(lacks, "; "))
-	return q, withHint(app.WithKind(app.Unsupported, err), "it needs %s", p.Needs)
+	return q, fault.WithHint(fault.WithKind(fault.Unsupported, err), "it needs %s", p.Needs)
 }
 
 // probing is the traffic that shows the round trip before a plan of flow: copies of

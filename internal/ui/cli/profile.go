@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app"
 	"linerate/internal/app/keep"
 	"linerate/internal/core/profile"
 	"linerate/internal/core/yamlshape"
+	"linerate/internal/fault"
 	"linerate/internal/ui/config"
 )
 
@@ -105,7 +105,7 @@ func (a *console) profileOf(ctx context.Context, ref, setting string) (profile.P
 func writeNew(name string, data []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return withHint(err, "nothing was written: choose another name, or move that file away")
+		return fault.WithHint(err, "nothing was written: choose another name, or move that file away")
 	}
 	if err != nil {
 		return err
@@ -119,11 +119,11 @@ func writeNew(name string, data []byte) error {
 func readText(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, app.WithKind(app.Usage, err)
+		return nil, fault.WithKind(fault.Usage, err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, app.WithKind(app.Usage, fmt.Errorf("%s is a directory", name))
+		return nil, fault.WithKind(fault.Usage, fmt.Errorf("%s is a directory", name))
 	}
 	return io.ReadAll(io.LimitReader(f, yamlshape.MaxBytes+1))
 }

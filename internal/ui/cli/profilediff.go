@@ -11,6 +11,7 @@ import (
 	"linerate/internal/app/inspect"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
+	"linerate/internal/fault"
 )
 
 func (a *console) profileDiff() *cobra.Command {
@@ -54,7 +55,7 @@ func (a *console) hostFacts(ctx context.Context, args []string, link string) (mo
 		return a.here("", link).Facts(ctx, "")
 	}
 	if link != "" {
-		return model.HostFacts{}, usagef("--interface is for this machine; on HOST the interface that leads here is meant")
+		return model.HostFacts{}, fault.Usagef("--interface is for this machine; on HOST the interface that leads here is meant")
 	}
 	h, err := inspect.Far(ctx, a.world(), a.reach(), args[0], false)
 	return h.HostFacts, err

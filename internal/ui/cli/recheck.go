@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"linerate/internal/app"
 	"linerate/internal/app/keep"
 	"linerate/internal/app/reach"
 	"linerate/internal/app/recheck"
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/report/term"
 )
 
@@ -83,7 +83,7 @@ func (a *console) recheckArgs(args []string) (only []model.KnobID, session, host
 		case known:
 			only = append(only, model.KnobID(arg))
 		case session+host != "":
-			return nil, "", "", withHint(usagef("recheck takes settings and one HOST or SESSION, got %q", args), "see linerate recheck --help")
+			return nil, "", "", fault.WithHint(fault.Usagef("recheck takes settings and one HOST or SESSION, got %q", args), "see linerate recheck --help")
 		case sessionWord.MatchString(arg):
 			session = arg
 		default:
@@ -99,11 +99,11 @@ func (a *console) recheck(ctx context.Context, f recheckFlags, fl *pflag.FlagSet
 	case err != nil:
 		return err
 	case f.allow != "" && f.allow != "risky":
-		return usagef("--allow: %q is not risky", f.allow)
+		return fault.Usagef("--allow: %q is not risky", f.allow)
 	case f.setting != "" && ref == "":
-		return withHint(usagef("--setting is about a session"), "linerate recheck SESSION --setting NAME")
+		return fault.WithHint(fault.Usagef("--setting is about a session"), "linerate recheck SESSION --setting NAME")
 	case f.state != "" && host+ref != "":
-		return usagef("--state is for this machine alone")
+		return fault.Usagef("--state is for this machine alone")
 	case f.look && ref+host == "":
 		return a.recheckHere(ctx, f, only)
 	}
@@ -208,11 +208,11 @@ func (a *console) provenWith(ctx context.Context, f recheckFlags, only []model.K
 	const hint = "name it: linerate recheck HOST asks about what is kept there; --look says what the fingerprints of this machine tell"
 	switch {
 	case len(all) == 0:
-		return "", withHint(usagef("nothing is kept on this machine"), "linerate recheck HOST, or of what a session proved: linerate recheck last")
+		return "", fault.WithHint(fault.Usagef("nothing is kept on this machine"), "linerate recheck HOST, or of what a session proved: linerate recheck last")
 	case len(far) == 0:
-		return "", withHint(usagef("nobody noted to which host the settings of this machine were proven"), hint)
+		return "", fault.WithHint(fault.Usagef("nobody noted to which host the settings of this machine were proven"), hint)
 	case len(far) > 1:
-		return "", withHint(usagef("the settings of this machine were proven to several hosts: %s", strings.Join(far, ", ")), "say which: linerate recheck SETTING")
+		return "", fault.WithHint(fault.Usagef("the settings of this machine were proven to several hosts: %s", strings.Join(far, ", ")), "say which: linerate recheck SETTING")
 	}
 	return far[0], f.mayExec("what is kept on this machine", "", far[0])
 }
@@ -226,10 +226,10 @@ func (a *console) rechecked(all []recheck.Setting, only []model.KnobID, err erro
 		}
 	}
 	if len(all) == 0 && err == nil && len(only) > 0 {
-		return usagef("%v is not kept there", only)
+		return fault.Usagef("%v is not kept there", only)
 	}
 	if err == nil && bad > 0 {
-		err = &app.Fault{Kind: app.Found, Err: fmt.Errorf("%s of %d not shown to be better", plural(bad, "setting"), len(all))}
+		err = &fault.Error{Kind: fault.Found, Err: fmt.Errorf("%s of %d not shown to be better", plural(bad, "setting"), len(all))}
 	}
 	if a.json {
 		return errors.Join(a.document("linerate/recheck/v1", newRecheckDoc(all)), err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/fault"
 	"linerate/internal/report/flent"
 	"linerate/internal/report/plot"
 	"linerate/internal/report/ticket"
@@ -86,17 +87,17 @@ func (f reportFlags) check(json, named bool) (format, error) {
 	case err != nil:
 		return format, err
 	case f.ticket && (named || f.open || f.textfile != ""):
-		return format, usagef("--ticket stands without --format, --open and --textfile: it is a format of its own")
+		return format, fault.Usagef("--ticket stands without --format, --open and --textfile: it is a format of its own")
 	case f.textfile != "" && (named && f.format != "openmetrics" || f.output != "" || f.open):
-		return format, usagef("--textfile is OpenMetrics into that file: leave out --format, --output and --open")
+		return format, fault.Usagef("--textfile is OpenMetrics into that file: leave out --format, --output and --open")
 	case f.textfile != "" && filepath.Ext(f.textfile) != ".prom":
-		return format, withHint(usagef("%.80q does not end in .prom, and node_exporter reads no other files", f.textfile), "name it linerate.prom, say")
+		return format, fault.WithHint(fault.Usagef("%.80q does not end in .prom, and node_exporter reads no other files", f.textfile), "name it linerate.prom, say")
 	case f.open && (f.output == "-" || !format.page && f.output == ""):
-		return format, usagef("--open shows a file, and this goes to standard output: name one with --output")
+		return format, fault.Usagef("--open shows a file, and this goes to standard output: name one with --output")
 	case json && f.output == "-":
-		return format, usagef("--output - and --json both write to standard output: name a file")
+		return format, fault.Usagef("--output - and --json both write to standard output: name a file")
 	case json && !f.ticket && f.textfile == "" && !format.page && f.output == "":
-		return format, usagef("--format %s and --json both write to standard output: name a file with --output", format.name)
+		return format, fault.Usagef("--format %s and --json both write to standard output: name a file with --output", format.name)
 	}
 	return format, nil
 }
@@ -127,7 +128,7 @@ func (a *console) writeReport(ctx context.Context, ref string, f reportFlags, as
 		err = as.render(&text, t)
 	}
 	if errors.Is(err, flent.ErrNothing) {
-		return withHint(err, "Flent shows TCP and UDP over time: take a session of linerate test, or --format csv")
+		return fault.WithHint(err, "Flent shows TCP and UDP over time: take a session of linerate test, or --format csv")
 	}
 	if err != nil {
 		return err
@@ -196,9 +197,9 @@ func (a *console) openFile(ctx context.Context, f reportFlags) error {
 	}
 	err := opener.Open(ctx, f.output, a.Getenv)
 	if errors.Is(err, opener.ErrNone) {
-		return withHint(fmt.Errorf("not opened: %w", err), "the file is written: look at it where there is a screen")
+		return fault.WithHint(fmt.Errorf("not opened: %w", err), "the file is written: look at it where there is a screen")
 	}
-	return withHint(err, "the file is written: open it by hand")
+	return fault.WithHint(err, "the file is written: open it by hand")
 }
 
 // writeTicket prints the lines to paste, and writes the picture that goes with them.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/report"
 	"linerate/internal/report/csv"
 	"linerate/internal/report/figures"
@@ -70,7 +71,7 @@ func (a *console) tell(ctx context.Context, ref string, page bool, beside ...str
 	}
 	for _, one := range t.beside {
 		if !one.Curves() {
-			return t, withHint(usagef("--beside: session %s holds no curve over message sizes", one.Session.ID), "name sessions of linerate sweep")
+			return t, fault.WithHint(fault.Usagef("--beside: session %s holds no curve over message sizes", one.Session.ID), "name sessions of linerate sweep")
 		}
 	}
 	t.beside = t.beside[1:]
@@ -150,7 +151,7 @@ func formatOf(name string) (format, error) {
 			return f, nil
 		}
 	}
-	return format{}, withHint(usagef("%.40q is no format of reports", name), "%sthere are %s", meantWord(name, reportFormats()), strings.Join(reportFormats(), ", "))
+	return format{}, fault.WithHint(fault.Usagef("%.40q is no format of reports", name), "%sthere are %s", meantWord(name, reportFormats()), strings.Join(reportFormats(), ", "))
 }
 
 // htmlPage is the page of a session, with its text and all its data.
@@ -212,7 +213,7 @@ func (f reportFlags) write(path string, content []byte) error {
 // unwritable adds what to do where a place may not be written.
 func unwritable(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
-		return withHint(err, "name a file in a folder that exists and that you may write: --output FILE")
+		return fault.WithHint(err, "name a file in a folder that exists and that you may write: --output FILE")
 	}
 	return err
 }

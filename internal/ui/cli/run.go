@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"linerate/internal/app"
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/fact"
@@ -20,6 +19,7 @@ import (
 	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
+	"linerate/internal/fault"
 	"linerate/internal/ui/config"
 )
 
@@ -251,7 +251,7 @@ func (f *runFlags) mayExec(where, near, far string) error {
 		if f.allowExec || end.own != "" || !strings.HasPrefix(end.text, "exec:") {
 			continue
 		}
-		return withHint(usagef("%s wants to run a command on this machine: %s", where, end.text),
+		return fault.WithHint(fault.Usagef("%s wants to run a command on this machine: %s", where, end.text),
 			"if that is what you want, add --allow-exec, or give the host yourself: %s %s", end.flag, plain.ShellWord(end.text))
 	}
 	return nil
@@ -265,7 +265,7 @@ func (q question) plan(rtt fact.Of[time.Duration]) (model.Plan, error) {
 	}
 	p, err := plan.New(o)
 	if err != nil {
-		return p, app.WithKind(app.Usage, err)
+		return p, fault.WithKind(fault.Usage, err)
 	}
 	return q.exactly(p, o)
 }
@@ -294,11 +294,11 @@ func (q question) exactly(p model.Plan, o plan.Request) (model.Plan, error) {
 			break
 		}
 	}
-	err := usagef("%d blocks cannot be: this plan has %d or %d", asked, min(least, len(p.Order)), max(least, len(p.Order)))
+	err := fault.Usagef("%d blocks cannot be: this plan has %d or %d", asked, min(least, len(p.Order)), max(least, len(p.Order)))
 	if least == len(p.Order) || least > asked {
-		err = usagef("%d blocks are too few for this plan: it has at least %d", asked, least)
+		err = fault.Usagef("%d blocks are too few for this plan: it has at least %d", asked, least)
 	}
-	return p, withHint(err, "each block holds some of the settings, and each setting is in as many blocks")
+	return p, fault.WithHint(err, "each block holds some of the settings, and each setting is in as many blocks")
 }
 
 // verdictFirst returns p, whose first blocks compare the baseline with itself, in as many
@@ -309,7 +309,7 @@ func verdictFirst(p model.Plan, o plan.Request) (model.Plan, error) {
 	o.MaxBlocks = max(asked-p.NullBlocks, min(asked, stats.RankBlocks))
 	fewer, err := plan.New(o)
 	if err != nil {
-		return p, app.WithKind(app.Usage, err)
+		return p, fault.WithKind(fault.Usage, err)
 	}
 	pairs := asked - o.MaxBlocks
 	fewer.Order = fewer.Order[fewer.NullBlocks-pairs:]

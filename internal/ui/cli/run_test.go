@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic/requests"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 	"linerate/internal/ui/config"
 )
@@ -43,8 +44,8 @@ func TestExactlySoManyBlocks(t *testing.T) {
 		p, err := question{File: file}.plan(fact.Unknown[time.Duration]("not measured"))
 		switch {
 		case c.want == refuse:
-			if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "this plan has 7 or 21") || !strings.Contains(hintOf(err), "each block holds") {
-				t.Errorf("%s%d blocks, %v (%s)", text, len(p.Order), err, hintOf(err))
+			if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "this plan has 7 or 21") || !strings.Contains(fault.HintOf(err), "each block holds") {
+				t.Errorf("%s%d blocks, %v (%s)", text, len(p.Order), err, fault.HintOf(err))
 			}
 		case err != nil || len(p.Order) != c.want:
 			t.Errorf("%s%d blocks, want %d, %v", text, len(p.Order), c.want, err)

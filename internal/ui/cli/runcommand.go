@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/fault"
 	"linerate/internal/ui/config"
 )
 
@@ -73,5 +74,5 @@ func (f *runFlags) mayRun(where string, commands []string) error {
 	if f.allowExec || len(commands) == 0 {
 		return nil
 	}
-	return withHint(usagef("%s wants to run a command: %s", where, plain.Line(commands[0])), "if that is what you want, add --allow-exec")
+	return fault.WithHint(fault.Usagef("%s wants to run a command: %s", where, plain.Line(commands[0])), "if that is what you want, add --allow-exec")
 }

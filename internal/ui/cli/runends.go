@@ -9,6 +9,7 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/ui/config"
 )
 
@@ -67,9 +68,9 @@ func (f *runFlags) targets(file config.File, env app.Env) (runEnds, error) {
 	}
 	switch {
 	case main == "":
-		return runEnds{}, withHint(usagef("no host named"), "name the far end: linerate run HOST ..., or far: in the plan file")
+		return runEnds{}, fault.WithHint(fault.Usagef("no host named"), "name the far end: linerate run HOST ..., or far: in the plan file")
 	case file.Far != "" && !used:
-		return runEnds{}, withHint(usagef("%s is measured by no setting: the far ends are the levels of far, and the baseline is %s", reach.Redact(file.Far), baseline),
+		return runEnds{}, fault.WithHint(fault.Usagef("%s is measured by no setting: the far ends are the levels of far, and the baseline is %s", reach.Redact(file.Far), baseline),
 			"leave it out, or make it a level")
 	}
 	e, err := pairOf(file.Near, main, env)
@@ -93,7 +94,7 @@ func pairOf(near, far string, env app.Env) (e runEnds, err error) {
 func (f *runFlags) mayReach(where string, ends []string) error {
 	for _, end := range ends {
 		if !f.allowExec && strings.HasPrefix(end, "exec:") {
-			return withHint(usagef("%s wants to run a command on this machine: %s", where, end), "if that is what you want, add --allow-exec")
+			return fault.WithHint(fault.Usagef("%s wants to run a command on this machine: %s", where, end), "if that is what you want, add --allow-exec")
 		}
 	}
 	return nil
@@ -115,7 +116,7 @@ func (f *runFlags) resumedEnds(s model.Session, near string, env app.Env) ([]rea
 				return nil, err
 			}
 			if pair.far.Kind == reach.Serve && pair.far.Named == "" {
-				return nil, withHint(usagef("far end %s needs its join link, and secrets are not stored", end),
+				return nil, fault.WithHint(fault.Usagef("far end %s needs its join link, and secrets are not stored", end),
 					"name servers by their host names, which are remembered, where a session is to be resumed")
 			}
 			out = append(out, pair.far)

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/fault"
 	"linerate/internal/ui/config"
 )
 
@@ -28,14 +29,14 @@ func (a *console) file(f *runFlags, preset *config.File, fl *pflag.FlagSet, args
 	var bad faults
 	if n := len(args); n == 2 || n == 1 && !isPlanFile(args[0]) {
 		if f.far != "" && f.far != args[n-1] {
-			return file, withHint(usagef("two far ends: %s and --far %s", reach.Redact(args[n-1]), reach.Redact(f.far)), "give one of them; the near end is --from")
+			return file, fault.WithHint(fault.Usagef("two far ends: %s and --far %s", reach.Redact(args[n-1]), reach.Redact(f.far)), "give one of them; the near end is --from")
 		}
 		f.far = args[n-1]
 	}
 	if len(args) > 0 && isPlanFile(args[0]) {
 		b, err := readText(args[0])
 		if err != nil {
-			return file, withHint(err, "name a plan file that is there, or a HOST and --factor KNOB=VALUE,VALUE")
+			return file, fault.WithHint(err, "name a plan file that is there, or a HOST and --factor KNOB=VALUE,VALUE")
 		}
 		if file, err = config.Parse(args[0], b, check, file.Kinds); err != nil {
 			return file, err
@@ -84,7 +85,7 @@ func (a *console) file(f *runFlags, preset *config.File, fl *pflag.FlagSet, args
 		file.Directions, file.Flow.Direction = []model.Direction{model.To}, model.To
 	}
 	if len(file.Factors) == 0 && len(file.Named) == 0 && len(bad) == 0 {
-		return file, withHint(usagef("nothing to compare"), "name a plan file, a set of settings, or a factor:\nlinerate run HOST --factor far.tcp.recv_buffer_max=64KiB,1MiB")
+		return file, fault.WithHint(fault.Usagef("nothing to compare"), "name a plan file, a set of settings, or a factor:\nlinerate run HOST --factor far.tcp.recv_buffer_max=64KiB,1MiB")
 	}
 	if err := bad.err(); err != nil {
 		return file, err

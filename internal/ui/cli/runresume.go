@@ -13,6 +13,7 @@ import (
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/fault"
 	"linerate/internal/ui/config"
 )
 
@@ -79,7 +80,7 @@ func (a *console) resume(ctx context.Context, f runFlags, fl *pflag.FlagSet, arg
 			return err
 		}
 	case s.State == model.SessionDone:
-		return withHint(usagef("session %s is done: %s", s.ID, s.Reason),
+		return fault.WithHint(fault.Usagef("session %s is done: %s", s.ID, s.Reason),
 			"see it with: linerate show %s\nwhat it left open may go on: linerate run --resume %s --max-blocks N", s.ID, s.ID)
 	}
 	near, far, err := f.resumedPair(s, args, a.world())
@@ -101,7 +102,7 @@ func (a *console) resume(ctx context.Context, f runFlags, fl *pflag.FlagSet, arg
 	e, err := a.reach().OpenSeveral(ctx, near, far, others)
 	if err != nil {
 		if far.Kind == reach.Serve {
-			err = withHint(err, "secrets are not stored: give the join link again with --far")
+			err = fault.WithHint(err, "secrets are not stored: give the join link again with --far")
 		}
 		return err
 	}
@@ -121,7 +122,7 @@ func (a *console) resume(ctx context.Context, f runFlags, fl *pflag.FlagSet, arg
 
 // runsElsewhere refuses to go on with a session that somebody is at.
 func runsElsewhere(s model.Session) error {
-	return withHint(usagef("session %s is being measured by another linerate", s.ID), "wait until it has ended: linerate list")
+	return fault.WithHint(fault.Usagef("session %s is being measured by another linerate", s.ID), "wait until it has ended: linerate list")
 }
 
 // resumedPair parses the two ends of a stored session, or what the user gave

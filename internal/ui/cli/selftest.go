@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app"
 	"linerate/internal/app/selftest"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	reportjson "linerate/internal/report/json"
 )
 
@@ -58,11 +58,11 @@ and 7 where a setting did not come back.`,
 
 func (a *console) selftest(ctx context.Context, f selftestFlags) error {
 	if _, err := os.Lstat(f.output); f.output != "" && err == nil { // told before ten seconds have gone into it
-		return withHint(usagef("--output %s: there is such a file", f.output), "nothing was done: choose another name, or move that file away")
+		return fault.WithHint(fault.Usagef("--output %s: there is such a file", f.output), "nothing was done: choose another name, or move that file away")
 	}
 	f.request.Results = a.tryResults
 	r, err := selftest.Run(ctx, a.world(), f.request)
-	if kind := app.KindOf(err); err != nil && kind != app.Found && kind != app.NotUndone {
+	if kind := fault.KindOf(err); err != nil && kind != fault.Found && kind != fault.NotUndone {
 		return err
 	}
 	if f.output != "" {

@@ -16,6 +16,7 @@ import (
 
 	"linerate/internal/app/serve"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/store/postgres"
 	uilive "linerate/internal/ui/live"
 )
@@ -79,7 +80,7 @@ none is no limit, 0 is nothing at all.`,
 				f.Announce = f.Open && a.Getenv("LINERATE_MDNS") != "off"
 			}
 			if cmd.Flags().Changed("max-sessions") && f.Sessions < 1 {
-				return withHint(usagef("--max-sessions: %d is not a number of sessions from 1", f.Sessions), "leave it out for the default")
+				return fault.WithHint(fault.Usagef("--max-sessions: %d is not a number of sessions from 1", f.Sessions), "leave it out for the default")
 			}
 			return a.serve(cmd.Context(), f)
 		},

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"linerate/internal/app"
 	"linerate/internal/app/change"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 )
 
 // setFlags say how settings are changed by hand.
@@ -112,10 +112,10 @@ func (f setFlags) request(a *console, wanted []model.Assignment) change.Request 
 // check refuses flags that cannot be meant.
 func (f setFlags) check(host string) error {
 	if host == "" && f.both {
-		return withHint(usagef("--both names no HOST"), "linerate set KNOB=VALUE... --both HOST")
+		return fault.WithHint(fault.Usagef("--both names no HOST"), "linerate set KNOB=VALUE... --both HOST")
 	}
 	if host != "" && f.link != "" {
-		return usagef("--interface is for this machine alone; with HOST the interface between the two is used")
+		return fault.Usagef("--interface is for this machine alone; with HOST the interface between the two is used")
 	}
 	return nil
 }
@@ -159,23 +159,23 @@ func parseSet(x *knob.Index, args []string) (wanted []model.Assignment, host str
 		wanted = append(wanted, model.Assignment{Host: on, Knob: k.ID, Value: v})
 	}
 	if err := errors.Join(errs...); err != nil {
-		err = app.WithKind(app.Usage, err)
+		err = fault.WithKind(fault.Usage, err)
 		if unknown {
-			err = withHint(err, "linerate knobs lists them; linerate knobs explain NAME knows what systems call them")
+			err = fault.WithHint(err, "linerate knobs lists them; linerate knobs explain NAME knows what systems call them")
 		} else if ofFlow != "" {
-			err = withHint(err, "its values are tried with: linerate run HOST --factor %s=VALUE,VALUE", ofFlow)
+			err = fault.WithHint(err, "its values are tried with: linerate run HOST --factor %s=VALUE,VALUE", ofFlow)
 		}
 		return nil, "", err
 	}
 	if len(hosts) > 1 {
-		err := usagef("several hosts: %q", strings.Join(hosts, " "))
+		err := fault.Usagef("several hosts: %q", strings.Join(hosts, " "))
 		if _, known := x.ByID(model.KnobID(hosts[0])); known {
-			return nil, "", withHint(err, "a setting is written without blanks: %s=%s", hosts[0], hosts[1])
+			return nil, "", fault.WithHint(err, "a setting is written without blanks: %s=%s", hosts[0], hosts[1])
 		}
-		return nil, "", withHint(err, "a setting is written KNOB=VALUE, without blanks")
+		return nil, "", fault.WithHint(err, "a setting is written KNOB=VALUE, without blanks")
 	}
 	if len(wanted) == 0 {
-		return nil, "", withHint(usagef("no setting to change"), "linerate set KNOB=VALUE... [HOST]; linerate knobs lists them")
+		return nil, "", fault.WithHint(fault.Usagef("no setting to change"), "linerate set KNOB=VALUE... [HOST]; linerate knobs lists them")
 	}
 	if len(hosts) == 1 {
 		host = hosts[0]

@@ -8,6 +8,7 @@ import (
 	"linerate/internal/app/change"
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -23,8 +24,8 @@ func TestParseSet(t *testing.T) {
 		}
 	}
 	_, _, err := parseSet(nil, []string{"net.ipv4.tcp_sack=0", "tcp.sack=x", "nas"})
-	if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "did you mean tcp.sack?") || !strings.Contains(err.Error(), "want on or off") || hintOf(err) == "" {
-		t.Errorf("%v, hint %q", err, hintOf(err))
+	if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "did you mean tcp.sack?") || !strings.Contains(err.Error(), "want on or off") || fault.HintOf(err) == "" {
+		t.Errorf("%v, hint %q", err, fault.HintOf(err))
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/fault"
 	"linerate/internal/store"
 	"linerate/internal/store/postgres"
 	"linerate/internal/store/sqlite"
@@ -52,7 +52,7 @@ func (a *console) openStore(ctx context.Context) (results, error) {
 // openStoreAt is openStore for the file, or the database, at path.
 func openStoreAt(ctx context.Context, path string) (results, error) {
 	if path == "" {
-		return nil, app.WithKind(app.Store, withHint(errors.New("there is no folder for results: neither HOME nor the system's list of users names one"),
+		return nil, fault.WithKind(fault.Store, fault.WithHint(errors.New("there is no folder for results: neither HOME nor the system's list of users names one"),
 			"set HOME, name a file with --db FILE, or keep nothing with --db :memory:"))
 	}
 	s, err := openResults(ctx, path)
@@ -60,14 +60,14 @@ func openStoreAt(ctx context.Context, path string) (results, error) {
 		return s, nil
 	}
 	switch {
-	case hintOf(err) != "":
+	case fault.HintOf(err) != "":
 	case errors.Is(err, store.ErrFull), errors.Is(err, fs.ErrPermission): // the store says what to do
 	case errors.Is(err, store.ErrNewer):
-		err = withHint(err, "use the linerate that wrote it, or --db FILE for another place")
+		err = fault.WithHint(err, "use the linerate that wrote it, or --db FILE for another place")
 	default:
-		err = withHint(err, "use --db FILE for another place, or --db :memory: to keep nothing")
+		err = fault.WithHint(err, "use --db FILE for another place, or --db :memory: to keep nothing")
 	}
-	return nil, app.WithKind(app.Store, err)
+	return nil, fault.WithKind(fault.Store, err)
 }
 
 // openResults opens a database or a file.
@@ -122,9 +122,9 @@ func find(ctx context.Context, st results, ref string) (model.Session, error) {
 	case errors.Is(err, store.ErrNotFound):
 		err = fmt.Errorf("session %s: %w", ref, store.ErrNotFound)
 		if all, lerr := st.Sessions(ctx, store.Filter{Limit: 1}); lerr == nil && len(all) == 0 {
-			return s, withHint(app.WithKind(app.Store, fmt.Errorf("%w: no session is stored yet", err)),
+			return s, fault.New(fault.Store, fmt.Errorf("%w: no session is stored yet", err),
 				"the first one is made by: linerate test HOST; another store is named with --db FILE")
 		}
 	}
-	return s, withHint(app.WithKind(app.Store, err), "see linerate list")
+	return s, fault.New(fault.Store, err, "see linerate list")
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"linerate/internal/app"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/sweep"
 	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/fault"
 	"linerate/internal/report"
 	"linerate/internal/ui/config"
 )
@@ -149,7 +149,7 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, set *pflag.FlagSet, h
 		case errors.Is(err, fs.ErrNotExist):
 			hint = "name a file in a folder that exists"
 		}
-		return withHint(app.WithKind(app.Usage, fmt.Errorf("--output: %w", err)), "%s", hint)
+		return fault.New(fault.Usage, fmt.Errorf("--output: %w", err), "%s", hint)
 	}
 	s, err := a.session(ctx, near, far, model.KindSweep, file.Title, p)
 	if section := report.Build(s, report.Options{Kinds: a.kinds()}).Section; section != nil { // nil where the session did not begin

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/sweep"
+	"linerate/internal/fault"
 	"linerate/internal/report"
 	"linerate/internal/store"
 	"linerate/internal/ui/config"
@@ -60,11 +61,11 @@ func (a *console) sweeps(f sweepFlags, asked trial.Sweep, given app.Values, host
 	settings := grid.Combinations()
 	switch {
 	case len(hosts) == 0:
-		return nil, withHint(usagef("no host named"), "name the far end: linerate sweep HOST ..., or --factor far=HOST,HOST")
+		return nil, fault.WithHint(fault.Usagef("no host named"), "name the far end: linerate sweep HOST ..., or --factor far=HOST,HOST")
 	case len(settings) == 0 || len(hosts)*len(settings) > config.MaxSettings:
-		return nil, usagef("these factors make more than %d sweeps", config.MaxSettings)
+		return nil, fault.Usagef("these factors make more than %d sweeps", config.MaxSettings)
 	case f.output != "" && len(hosts)*len(settings) > 1:
-		return nil, withHint(usagef("--output: there are %d curves", len(hosts)*len(settings)), "measure one of them alone, or leave --output out and take linerate report")
+		return nil, fault.WithHint(fault.Usagef("--output: there are %d curves", len(hosts)*len(settings)), "measure one of them alone, or leave --output out and take linerate report")
 	}
 	var out []oneSweep
 	for _, host := range hosts {

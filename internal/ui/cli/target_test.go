@@ -10,6 +10,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -101,7 +102,7 @@ func TestNoCommandOfAFileRunsUnasked(t *testing.T) {
 		must.Need(t, err != nil, "%s: the command of the plan ran", name)
 	}
 	s := model.Session{ID: "1", Near: "this machine", Far: evil}
-	if _, _, err := (&runFlags{}).resumedPair(s, nil, app.Env{Getenv: os.Getenv}); exitCode(err) != exitUsage || !strings.Contains(hintOf(err), "--far '"+evil+"'") {
-		t.Errorf("a stored session: %v, hint %q", err, hintOf(err))
+	if _, _, err := (&runFlags{}).resumedPair(s, nil, app.Env{Getenv: os.Getenv}); exitCode(err) != exitUsage || !strings.Contains(fault.HintOf(err), "--far '"+evil+"'") {
+		t.Errorf("a stored session: %v, hint %q", err, fault.HintOf(err))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/report/term"
 	"linerate/internal/ui/config"
 )
@@ -138,12 +139,12 @@ func (f testFlags) suit(a *console, far *reach.Target, p *model.Plan, set *pflag
 	for _, k := range a.world().AllPrograms() {
 		for _, flag := range k.Flags {
 			if set.Changed(flag.Name) && far.Program.Name != k.Name {
-				return usagef("--%s: belongs to %s:// hosts, and %s is none", flag.Name, k.Name, far)
+				return fault.Usagef("--%s: belongs to %s:// hosts, and %s is none", flag.Name, k.Name, far)
 			}
 		}
 	}
 	if far.Kind != reach.Foreign && set.Changed("bitrate") && !f.udp && !f.search {
-		return withHint(usagef("--bitrate: linerate's own TCP is not paced"), "add --udp, or use a smaller --window")
+		return fault.WithHint(fault.Usagef("--bitrate: linerate's own TCP is not paced"), "add --udp, or use a smaller --window")
 	}
 	return trial.Suit(a.world(), far, p, givenValues(set))
 }

@@ -22,6 +22,7 @@ import (
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/tune"
+	"linerate/internal/fault"
 	"linerate/internal/report"
 	"linerate/internal/report/term"
 	"linerate/internal/store"
@@ -169,7 +170,7 @@ func (a *console) tune(ctx context.Context, f tuneFlags, fl *pflag.FlagSet, args
 			return err
 		}
 		if old.Kind != model.KindTune || old.State == model.SessionDone {
-			return withHint(usagef("session %s is no search that was cut short", old.ID), "see it with: linerate show %s", old.ID)
+			return fault.WithHint(fault.Usagef("session %s is no search that was cut short", old.ID), "see it with: linerate show %s", old.ID)
 		}
 		if old.State == model.SessionRunning {
 			return runsElsewhere(old)
@@ -180,7 +181,7 @@ func (a *console) tune(ctx context.Context, f tuneFlags, fl *pflag.FlagSet, args
 		}
 	}
 	if host == "" {
-		return withHint(usagef("no host named"), "linerate tune HOST")
+		return fault.WithHint(fault.Usagef("no host named"), "linerate tune HOST")
 	}
 	if err := a.pathOver(old.Plan.Path, fl); err != nil {
 		return err
@@ -208,7 +209,7 @@ func (a *console) tune(ctx context.Context, f tuneFlags, fl *pflag.FlagSet, args
 }
 
 // tuneVerdict is the error of a search that went to its end and left the path as slow as it
-// was, of kind app.Found: nothing that was tried is proven, and there is something to gain.
+// was, of kind fault.Found: nothing that was tried is proven, and there is something to gain.
 func tuneVerdict(out apptune.Outcome) error {
 	if out.Record.AtCeiling() {
 		return nil
@@ -217,9 +218,9 @@ func tuneVerdict(out apptune.Outcome) error {
 	case t.Proven:
 		return nil
 	case out.Confirmation == nil:
-		return app.WithKind(app.Found, errors.New("no setting that was tried makes the path better"))
+		return fault.WithKind(fault.Found, errors.New("no setting that was tried makes the path better"))
 	default:
-		return app.WithKind(app.Found, errors.New("what seemed to help is not proven"))
+		return fault.WithKind(fault.Found, errors.New("what seemed to help is not proven"))
 	}
 }
 
@@ -325,7 +326,7 @@ func (a *console) showTuned(ctx context.Context, st results, s model.Session) er
 		return err
 	}
 	if !ok {
-		return usagef("session %s was cut short before it found anything out", s.ID)
+		return fault.Usagef("session %s was cut short before it found anything out", s.ID)
 	}
 	next := tuneNext(t, rec, s.Far, nearOf(s))
 	if a.json {

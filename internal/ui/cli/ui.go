@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/report"
 	"linerate/internal/store"
 	"linerate/internal/ui/opener"
@@ -42,9 +43,9 @@ ends it at once. --no-open prints the link and opens nothing; so does --json.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case f.port < 0 || f.port > 65535:
-				return usagef("--port: %d is not a port from 1 to 65535, or 0 for a free one", f.port)
+				return fault.Usagef("--port: %d is not a port from 1 to 65535, or 0 for a free one", f.port)
 			case a.storePath() == inMemory:
-				return withHint(usagef("--db :memory: holds nothing that could be shown"), "name the file that the sessions are in, or leave --db out")
+				return fault.WithHint(fault.Usagef("--db :memory: holds nothing that could be shown"), "name the file that the sessions are in, or leave --db out")
 			}
 			return a.ui(cmd.Context(), f)
 		},
@@ -68,7 +69,7 @@ func (a *console) ui(ctx context.Context, f uiFlags) error {
 	defer st.Close()
 	s, err := web.Listen(ctx, f.port, pages{a, st}, web.DefaultEvery)
 	if err != nil {
-		return withHint(err, "leave --port out, and a free one is taken")
+		return fault.WithHint(err, "leave --port out, and a free one is taken")
 	}
 	served := make(chan error, 1)
 	ctx, stop := context.WithCancel(ctx)

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app"
 	"linerate/internal/app/change"
 	"linerate/internal/app/here"
 	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 )
 
 func (a *console) undoCommand() *cobra.Command {
@@ -39,7 +39,7 @@ was before, byte for byte, or gone where there was none. The running values stay
 		Args:    atMostHost,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if acknowledge && (kept || atBoot) {
-				return usagef("--acknowledge goes alone")
+				return fault.Usagef("--acknowledge goes alone")
 			}
 			if acknowledge && len(args) == 0 {
 				return a.undoAcknowledge(state)
@@ -76,7 +76,7 @@ func (a *console) undoOn(ctx context.Context, args []string, state string) ([]mo
 		return a.here(state, "").Revert(ctx, "")
 	}
 	if state != "" {
-		return nil, usagef("--state is for this machine; write it into the command of exec:, as in exec:ADDRESS linerate agent --state DIR")
+		return nil, fault.Usagef("--state is for this machine; write it into the command of exec:, as in exec:ADDRESS linerate agent --state DIR")
 	}
 	return change.UndoAt(ctx, a.world(), a.reach(), args[0])
 }
@@ -106,7 +106,7 @@ func (a *console) printUndone(changes []model.Change) error {
 		}
 	}
 	if len(left) > 0 {
-		return &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("%d of %d changes not undone", len(left), len(changes)),
+		return &fault.Error{Kind: fault.NotUndone, Err: fmt.Errorf("%d of %d changes not undone", len(left), len(changes)),
 			Hint: hint}
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"linerate/internal/fault"
 )
 
 // unitText is a unit for systemd. %[1]s is the command line, %[2]s what depends on
@@ -107,7 +109,7 @@ func (a *console) printUnit(set *pflag.FlagSet) error {
 		rights = portUnit
 	}
 	if a.json {
-		return usagef("--print-unit prints a unit, not a document: leave out --json")
+		return fault.Usagef("--print-unit prints a unit, not a document: leave out --json")
 	}
 	_, err := fmt.Fprintf(a.Out, unitText, strings.Join(words, " "), reload+rights)
 	return err

@@ -48,7 +48,7 @@ func (knobs) Check(id model.KnobID, value string) (string, error) {
 		}
 		return "", fmt.Errorf("value %q of %s: want on or off", value, id)
 	case "tcp_rmem":
-		return "", errors.New(`unknown knob "tcp_rmem"; did you mean tcp.recv_buffer_max?`)
+		return "", &knob.Unknown{ID: id, Meant: []model.KnobID{"tcp.recv_buffer_max"}}
 	}
 	if id == "rate" {
 		k, _ := knob.NewIndex().ByID(id)

@@ -1,12 +1,15 @@
 package config
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/words"
 )
 
 // KnobChecker knows the knobs that a plan may set.
@@ -267,16 +270,16 @@ func (r *reader) resolve(path, host, knob string) (model.Host, model.KnobID, boo
 // unknownKnob reports a knob that does not exist. The checker may know what
 // was meant better than the spelling tells, for example by a native name.
 func (r *reader) unknownKnob(path string, id model.KnobID, known []model.KnobID) {
-	words := make([]string, len(known))
+	names := make([]string, len(known))
 	for i, k := range known {
-		words[i] = string(k)
+		names[i] = string(k)
 	}
-	hint := didYouMean(string(id), words)
-	if !strings.HasPrefix(hint, "did you mean") {
-		if _, err := r.check.Check(id, ""); err != nil && strings.Contains(err.Error(), "did you mean") {
+	if words.Nearest(string(id), names) == "" {
+		_, err := r.check.Check(id, "")
+		if u, ok := errors.AsType[*knob.Unknown](err); ok && len(u.Meant) > 0 {
 			r.fault(path, "", "%s", err)
 			return
 		}
 	}
-	r.fault(path, hint, "unknown knob %s", quote(string(id)))
+	r.fault(path, didYouMean(string(id), names), "unknown knob %s", quote(string(id)))
 }

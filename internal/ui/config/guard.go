@@ -35,10 +35,10 @@ func ParseGuard(text string) (Guard, error) {
 	}
 	i, known := metric.ByName(name)
 	if !known && name != metric.CPU {
-		return Guard{}, &valueError{metric.Unknown(name, metric.CPU, NoGuards).Error(), ""}
+		return Guard{}, bad(metric.Unknown(name, metric.CPU, NoGuards).Error(), "")
 	}
 	if !ok {
-		return Guard{}, &valueError{quote(text) + " says not by how much " + name + " may get worse", "write it like " + name + "<20%"}
+		return Guard{}, bad(quote(text)+" says not by how much "+name+" may get worse", "write it like "+name+"<20%")
 	}
 	g := Guard{Name: cmp.Or(i.Short, metric.CPU)}
 	if i.CanBe0 && i.Unit == "s" {
@@ -58,7 +58,7 @@ func ParseGuard(text string) (Guard, error) {
 		}
 	}
 	if !(g.Margin > 0) || known && !i.LowIs && g.Margin >= 100 || i.Unit == "%" && g.Margin >= 1 {
-		return g, &valueError{fmt.Sprintf("%s is no margin of %s", quote(margin), name), "write it like " + name + "<20%"}
+		return g, bad(fmt.Sprintf("%s is no margin of %s", quote(margin), name), "write it like "+name+"<20%")
 	}
 	return g, nil
 }
@@ -67,7 +67,7 @@ func ParseGuard(text string) (Guard, error) {
 func ParseObjective(text string) (model.Metric, error) {
 	i, ok := metric.ByName(text)
 	if !ok {
-		return "", &valueError{metric.Unknown(text).Error(), ""}
+		return "", bad(metric.Unknown(text).Error(), "")
 	}
 	return i.ID, nil
 }

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 	"linerate/internal/core/words"
+	"linerate/internal/fault"
 )
 
 // Problem is one mistake of a plan file, or of a flag with the same content.
@@ -54,6 +54,11 @@ func (e Errors) Error() string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// Unwrap says what kind of fault they are.
+func (Errors) Unwrap() error { return errPlan }
+
+var errPlan = fault.Cause(fault.Usage, "a plan file that cannot be")
 
 // sorted returns e in the order of the text as an error, nil where there is
 // none.
@@ -104,26 +109,17 @@ func (r *report) locate(path string) position {
 	}
 }
 
-// valueError is a value that cannot be, with what could.
-type valueError struct{ message, hint string }
-
-func (e *valueError) Error() string { return e.message }
+// bad is the error of a value that cannot be, with what could.
+func bad(message, hint string) error { return fault.New(fault.Usage, errors.New(message), "%s", hint) }
 
 // badValue adds err, which says what is wrong with the value at path.
 func (r *report) badValue(path string, err error) {
-	var value *valueError
-	var own *traffic.ValueError
 	unit, plain := err.(*units.ParseError) //nolint:errorlint // a wrapped one has more to say than its parts
-	switch {
-	case errors.As(err, &own):
-		r.fault(path, own.Hint, "%s", own.Problem)
-	case errors.As(err, &value):
-		r.fault(path, value.hint, "%s", value.message)
-	case plain:
+	if plain {
 		r.fault(path, "write it like "+unit.Example, "%s %s %s", unit.Quantity, quote(unit.Input), unit.Problem)
-	default:
-		r.fault(path, "", "%s", err)
+		return
 	}
+	r.fault(path, fault.HintOf(err), "%s", err)
 }
 
 // quote returns s in quotes and shortened to what fits in a message.

@@ -58,9 +58,9 @@ func parseVersion(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	switch {
 	case err != nil || n < 1:
-		return 0, &valueError{quote(s) + " is not a version", fmt.Sprintf("write %d", profile.Version)}
+		return 0, bad(quote(s)+" is not a version", fmt.Sprintf("write %d", profile.Version))
 	case n > profile.Version:
-		return 0, &valueError{fmt.Sprintf("version %d is newer than this linerate", n), "use the linerate that wrote it"}
+		return 0, bad(fmt.Sprintf("version %d is newer than this linerate", n), "use the linerate that wrote it")
 	}
 	return n, nil
 }
@@ -195,13 +195,13 @@ func parseRole(s string) (profile.Role, error) {
 	if role := profile.Role(s); slices.Contains(profile.Roles(), role) {
 		return role, nil
 	}
-	return "", &valueError{"unknown role " + quote(s), "write both, near, far, sender or receiver"}
+	return "", bad("unknown role "+quote(s), "write both, near, far, sender or receiver")
 }
 
 func parseCount(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > math.MaxInt32 {
-		return 0, &valueError{quote(s) + " is not a count", ""}
+		return 0, bad(quote(s)+" is not a count", "")
 	}
 	return n, nil
 }
@@ -209,7 +209,7 @@ func parseCount(s string) (int, error) {
 func parseRate(s string) (units.BitRate, error) {
 	f, err := parseNumber(s)
 	if err != nil || f <= 0 {
-		return 0, &valueError{quote(s) + " is not a rate", "write it in bit/s, like 1000000000"}
+		return 0, bad(quote(s)+" is not a rate", "write it in bit/s, like 1000000000")
 	}
 	return units.BitRate(f), nil
 }
@@ -217,7 +217,7 @@ func parseRate(s string) (units.BitRate, error) {
 func parseNumber(s string) (float64, error) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-		return 0, &valueError{quote(s) + " is not a number", ""}
+		return 0, bad(quote(s)+" is not a number", "")
 	}
 	return f, nil
 }
@@ -234,5 +234,5 @@ func parseDate(s string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, &valueError{quote(s) + " is not a date", "write it like 2026-11-21 or 2026-11-21T13:00:00Z"}
+	return time.Time{}, bad(quote(s)+" is not a date", "write it like 2026-11-21 or 2026-11-21T13:00:00Z")
 }

@@ -206,11 +206,11 @@ func parseLine(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	switch {
 	case s == "":
-		return "", &valueError{"is empty", "give it a value or leave it out"}
+		return "", bad("is empty", "give it a value or leave it out")
 	case len([]rune(s)) > maxText:
-		return "", &valueError{fmt.Sprintf("has more than %d characters", maxText), ""}
+		return "", bad(fmt.Sprintf("has more than %d characters", maxText), "")
 	case strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }):
-		return "", &valueError{quote(s) + " has a line break or another control character", "write it on one line"}
+		return "", bad(quote(s)+" has a line break or another control character", "write it on one line")
 	}
 	return s, nil
 }
@@ -218,7 +218,7 @@ func parseLine(s string) (string, error) {
 func parseBlocks(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > maxBlocks {
-		return 0, &valueError{quote(s) + " is not a number of blocks", fmt.Sprintf("write 1 to %d", maxBlocks)}
+		return 0, bad(quote(s)+" is not a number of blocks", fmt.Sprintf("write 1 to %d", maxBlocks))
 	}
 	return n, nil
 }
@@ -228,7 +228,7 @@ func parseDuration(s string) (time.Duration, error) { return parseUpTo(s, maxDur
 func parseUpTo(s string, most time.Duration) (time.Duration, error) {
 	d, err := units.ParseDuration(s)
 	if err == nil && d > most {
-		return 0, &valueError{quote(s) + " is longer than " + units.FormatDuration(most), "write it like 10s, 250ms or 1m30s"}
+		return 0, bad(quote(s)+" is longer than "+units.FormatDuration(most), "write it like 10s, 250ms or 1m30s")
 	}
 	return d, err
 }
@@ -238,7 +238,7 @@ func parseBudget(s string) (time.Duration, error) { return positive(parseUpTo(s,
 func parseInterval(s string) (time.Duration, error) {
 	d, err := parsePositiveDuration(s)
 	if err == nil && d < minInterval {
-		return 0, &valueError{quote(s) + " is shorter than " + units.FormatDuration(minInterval), ""}
+		return 0, bad(quote(s)+" is shorter than "+units.FormatDuration(minInterval), "")
 	}
 	return d, err
 }
@@ -256,7 +256,7 @@ func parsePositiveDuration(s string) (time.Duration, error) { return positive(pa
 
 func positive(d time.Duration, err error) (time.Duration, error) {
 	if err == nil && d == 0 {
-		return 0, &valueError{"must be longer than 0", "write it like 10s, 250ms or 1m30s"}
+		return 0, bad("must be longer than 0", "write it like 10s, 250ms or 1m30s")
 	}
 	return d, err
 }
@@ -264,7 +264,7 @@ func positive(d time.Duration, err error) (time.Duration, error) {
 func parsePositiveBytes(s string) (units.Bytes, error) {
 	b, err := units.ParseBytes(s)
 	if err == nil && b == 0 {
-		return 0, &valueError{"must be more than 0", "write it like 1GiB"}
+		return 0, bad("must be more than 0", "write it like 1GiB")
 	}
 	return b, err
 }
@@ -273,7 +273,7 @@ func parsePositiveBytes(s string) (units.Bytes, error) {
 func parseShare(s string) (units.Percent, error) {
 	p, err := units.ParsePercent(s)
 	if err == nil && (p <= 0 || p >= 100) {
-		return 0, &valueError{quote(s) + " is not between 0 % and 100 %", "write it like 3%"}
+		return 0, bad(quote(s)+" is not between 0 % and 100 %", "write it like 3%")
 	}
 	return p, err
 }
@@ -286,7 +286,7 @@ func parseConfidence(s string) (float64, error) {
 		c /= 100
 	}
 	if err != nil || !(c > 0.5 && c < 1) {
-		return 0, &valueError{quote(s) + " is not a confidence between 0.5 and 1", "write it like 0.95"}
+		return 0, bad(quote(s)+" is not a confidence between 0.5 and 1", "write it like 0.95")
 	}
 	return c, nil
 }
@@ -294,7 +294,7 @@ func parseConfidence(s string) (float64, error) {
 func parseSeed(s string) (uint64, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
-		return 0, &valueError{quote(s) + " is not a seed", "write a whole number from 0 to 18446744073709551615"}
+		return 0, bad(quote(s)+" is not a seed", "write a whole number from 0 to 18446744073709551615")
 	}
 	return n, nil
 }
@@ -306,7 +306,7 @@ func parseTwin(s string) (plan.Null, error) {
 	case "false", "no", "off":
 		return plan.NullNone, nil
 	}
-	return "", &valueError{quote(s) + " is neither true nor false", "leave it out for the default"}
+	return "", bad(quote(s)+" is neither true nor false", "leave it out for the default")
 }
 
 func parseYes(s string) (bool, error) {
@@ -317,8 +317,8 @@ func parseYes(s string) (bool, error) {
 func parseDirection(s string) (model.Direction, error) {
 	d := model.Direction(s)
 	if d != model.To && d != model.From && d != model.Both {
-		return "", &valueError{"unknown direction " + quote(s),
-			"write to (near sends), from (far sends), both (at the same time), or each (one after the other)"}
+		return "", bad("unknown direction "+quote(s),
+			"write to (near sends), from (far sends), both (at the same time), or each (one after the other)")
 	}
 	return d, nil
 }

@@ -160,9 +160,9 @@ func (r *reader) parseEngine(s string) (string, error) {
 	case known && k.Command == "":
 		return s, nil
 	case known:
-		return "", &valueError{k.Why, "use linerate " + k.Command}
+		return "", bad(k.Why, "use linerate "+k.Command)
 	}
-	return "", &valueError{"unknown engine " + quote(s), didYouMean(s, r.f.Kinds.Names())}
+	return "", bad("unknown engine "+quote(s), didYouMean(s, r.f.Kinds.Names()))
 }
 
 // runLength is how long a run of f takes at least.

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"strings"
 	"unicode"
+
+	"linerate/internal/fault"
 )
 
 // sshFailed is the exit status of ssh for an error of its own (ssh(1), EXIT STATUS).
@@ -38,16 +40,16 @@ var reasons = [...]struct{ words, means, hint string }{
 }
 
 // explain turns the words of an ssh that failed into a sentence.
-func explain(t Target, words string) *Failure {
+func explain(t Target, words string) error {
 	said := oneLine(words)
 	fill := strings.NewReplacer("DEST", sshWords(t), "HOST", t.Host)
 	for _, r := range reasons {
 		if strings.Contains(words, r.words) {
-			return &Failure{text: fmt.Sprintf("reach %s over ssh: %s: %s", t, r.means, said), Hint: fill.Replace(r.hint)}
+			return fault.New(fault.Unreachable, fmt.Errorf("reach %s over ssh: %s: %s", t, r.means, said), "%s", fill.Replace(r.hint))
 		}
 	}
 	said = cmp.Or(said, "ssh gives no reason (its LogLevel may be quiet)")
-	return &Failure{text: fmt.Sprintf("reach %s over ssh: %s", t, said), Hint: fill.Replace("try: ssh DEST true")}
+	return fault.New(fault.Unreachable, fmt.Errorf("reach %s over ssh: %s", t, said), "%s", fill.Replace("try: ssh DEST true"))
 }
 
 // sshWords is the target as arguments of ssh that a person would type.
@@ -70,7 +72,7 @@ func (s *Shell) failed(noise []byte) error {
 	case exit.ExitCode() < 0 && interrupted(exit):
 		return fmt.Errorf("reach %s over ssh: %w", s.target, context.Canceled)
 	case exit.ExitCode() < 0:
-		return &Failure{text: fmt.Sprintf("reach %s over ssh: ssh was ended: %s", s.target, exit), err: why}
+		return fault.WithKind(fault.Unreachable, fmt.Errorf("reach %s over ssh: ssh was ended: %w", s.target, why))
 	}
 	return s.strange(noise)
 }
@@ -78,10 +80,8 @@ func (s *Shell) failed(noise []byte) error {
 // strange is for a host where ssh leads to something, but to no shell.
 func (s *Shell) strange(noise []byte) error {
 	words := cmp.Or(oneLine(string(noise)+"\n"+s.stderr.String()), "it said nothing")
-	return &Failure{
-		text: fmt.Sprintf("reach %s over ssh: no shell answered there: %s", s.target, words),
-		Hint: "linerate needs a login that may run commands: try: ssh " + sshWords(s.target) + " echo works",
-	}
+	return fault.New(fault.Unreachable, fmt.Errorf("reach %s over ssh: no shell answered there: %s", s.target, words),
+		"linerate needs a login that may run commands: try: ssh %s echo works", sshWords(s.target))
 }
 
 // oneLine makes the end of what another program said fit into an error: without

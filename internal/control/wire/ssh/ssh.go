@@ -28,6 +28,7 @@ import (
 
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/stdio"
+	"linerate/internal/fault"
 	"linerate/internal/tail"
 )
 
@@ -60,7 +61,7 @@ type Forward struct{ Here, There int }
 // Dial starts ssh and returns the interpreter on the far host. While it runs, ssh
 // may ask on the terminal of this process for passwords and whether a new host
 // key is right; without a terminal it asks nothing (BatchMode). The error is a
-// *Failure when ssh, or what it found there, was the reason. It wraps
+// fault when ssh, or what it found there, was the reason. It wraps
 // context.Canceled when the user stopped it.
 func Dial(ctx context.Context, t Target, o Options) (*Shell, error) {
 	command := o.Command
@@ -68,10 +69,7 @@ func Dial(ctx context.Context, t Target, o Options) (*Shell, error) {
 		command = []string{"ssh"}
 	}
 	if _, err := exec.LookPath(command[0]); err != nil {
-		return nil, &Failure{
-			text: fmt.Sprintf("reach %s over ssh: %v", t, err),
-			Hint: "install the OpenSSH client, or name another one in LINERATE_SSH", err: err,
-		}
+		return nil, fault.New(fault.Unreachable, fmt.Errorf("reach %s over ssh: %w", t, err), "install the OpenSSH client, or name another one in LINERATE_SSH")
 	}
 	conf, err := readConfig(ctx, command, t)
 	if err != nil {
@@ -154,22 +152,17 @@ func (t Target) arguments() []string {
 	return append(args, "--", t.destination())
 }
 
-// Failure says why there is no way to a host.
-type Failure struct {
-	// Vanishes is the address of the server to which full packets vanish, while small
-	// ones arrive; "" where that is not the reason.
-	Vanishes string
-	// Hint says what to do, "" for nothing in particular.
-	Hint string
-	text string
-	err  error
+// BlackHole is of a way on which full packets to the address Server vanish, while small
+// ones arrive.
+type BlackHole struct {
+	Server string
+	target Target
 }
 
 // Error is one sentence.
-func (f *Failure) Error() string { return f.text }
-
-// Unwrap returns what the failure was made of; nil for words of ssh alone.
-func (f *Failure) Unwrap() error { return f.err }
+func (b *BlackHole) Error() string {
+	return fmt.Sprintf("reach %s over ssh: it hangs in its key exchange: the server answers small packets, and full ones vanish on the way to it (a black hole, as behind a tunnel with a smaller MTU)", b.target)
+}
 
 // attach makes s the owner of peer.
 func (s *Shell) attach(p wire.Peer) {
@@ -191,10 +184,8 @@ func (s *Shell) hello(ctx context.Context, limit time.Duration, direct string) e
 	case err == nil:
 	case gone && ctx.Err() == nil:
 		host, _, _ := net.SplitHostPort(direct)
-		return &Failure{
-			Vanishes: host, text: fmt.Sprintf("reach %s over ssh: it hangs in its key exchange: the server answers small packets, and full ones vanish on the way to it (a black hole, as behind a tunnel with a smaller MTU)", s.target),
-			Hint: "let this machine send smaller packets there: ip route replace, or a smaller link.mtu; better, mend the MTU of what lies between",
-		}
+		return fault.New(fault.Unreachable, &BlackHole{host, s.target},
+			"let this machine send smaller packets there: ip route replace, or a smaller link.mtu; better, mend the MTU of what lies between")
 	case ctx.Err() != nil:
 		return fmt.Errorf("reach %s over ssh: %w", s.target, ctx.Err())
 	case errors.Is(err, errNoEnd), limited.Err() != nil:

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/control/wire/ssh/sshtest"
+	"linerate/internal/fault"
 	"linerate/internal/must"
 )
 
@@ -93,7 +94,7 @@ func TestRefusals(t *testing.T) {
 	check := func(t *testing.T, s *sshtest.Server, user string, want ...string) {
 		t.Helper()
 		_, err := dial(t, s, user)
-		failure, ok := errors.AsType[*ssh.Failure](err)
+		failure, ok := errors.AsType[*fault.Error](err)
 		must.Need(t, ok, "error %v", err)
 		for _, w := range want {
 			must.True(t, strings.Contains(err.Error()+"\n"+failure.Hint, w), "no %q in %q, hint %q", w, err, failure.Hint)
@@ -147,7 +148,7 @@ func TestRefusals(t *testing.T) {
 // TestNoClient is for a machine without ssh.
 func TestNoClient(t *testing.T) {
 	_, err := ssh.Dial(t.Context(), ssh.Target{Host: "far"}, ssh.Options{Command: []string{"linerate-no-such-ssh"}})
-	failure, ok := errors.AsType[*ssh.Failure](err)
+	failure, ok := errors.AsType[*fault.Error](err)
 	must.True(t, ok && strings.Contains(failure.Hint, "LINERATE_SSH") && errors.Is(err, exec.ErrNotFound), "error %v", err)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
+	"linerate/internal/fault"
 )
 
 // Name is the engine's name.
@@ -83,7 +84,7 @@ func Place(text string) (string, error) {
 	if strings.ContainsAny(text, `/\`) || !isPath(text) && text != "" {
 		return text, nil
 	}
-	return "", &traffic.ValueError{Problem: fmt.Sprintf("%.60q is not disk, memory or a path", text), Hint: "a file of the folder that you are in is written ./" + text}
+	return "", fault.New(fault.Usage, fmt.Errorf("%.60q is not disk, memory or a path", text), "a file of the folder that you are in is written ./%s", text)
 }
 
 // isPath reports whether the end of a copy is anything but a word of linerate's.

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 )
 
 // Name is the engine's name.
@@ -87,9 +88,7 @@ func Kind() traffic.Kind {
 func parseRate(text string) (float64, error) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "/s")), 64)
 	if err != nil || n < 0 || math.IsNaN(n) || math.IsInf(n, 0) {
-		return 0, &traffic.ValueError{
-			Problem: fmt.Sprintf("%.60q is not a number of requests per second", text), Hint: "write it like 1000, or 0 for one after the other",
-		}
+		return 0, fault.New(fault.Usage, fmt.Errorf("%.60q is not a number of requests per second", text), "write it like 1000, or 0 for one after the other")
 	}
 	return n, nil
 }

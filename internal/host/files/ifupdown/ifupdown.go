@@ -259,7 +259,7 @@ func parts(h files.Host, c Config, o files.Outcome, r files.Request) (all []part
 func (c Config) startsBefore(link string, above device.Device) error {
 	owner := slices.IndexFunc(c.Stanzas, func(s Stanza) bool { return s.Link == link && !s.Ours })
 	if owner < 0 {
-		return &files.Refusal{File: Main, Why: "no iface line defines " + link, Hint: "define " + link + " there first"}
+		return files.Refuse(model.FileLine{File: Main}, "define "+link+" there first", "no iface line defines %s", link)
 	}
 	at, mine := c.Stanzas[owner].At, c.started(link)
 	if mine < 0 {

@@ -89,15 +89,15 @@ func generate(ctx context.Context, h files.Host) (files.Answer, error) {
 	if err != nil || a.Code == 0 {
 		return a, err
 	}
-	r := &files.Refusal{Why: "netplan refuses its files: " + strings.Join(strings.Fields(a.Text), " "), Hint: "make netplan generate succeed first"}
+	var at model.FileLine
 	for word := range strings.FieldsSeq(a.Text) { // /etc/netplan/90-lan.yaml:4:5: Error in network definition: …
 		parts := strings.Split(word, ":")
 		if line, err := strconv.Atoi(parts[min(1, len(parts)-1)]); err == nil && strings.HasPrefix(parts[0], "/") {
-			r.File, r.Line = parts[0], line
+			at.File, at.Number = parts[0], line
 			break
 		}
 	}
-	return a, r
+	return a, files.Refuse(at, "make netplan generate succeed first", "netplan refuses its files: %s", strings.Join(strings.Fields(a.Text), " "))
 }
 
 // merged is the outcome by netplan's own rules of merging.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/device"
 	"linerate/internal/host/files/networkd"
@@ -109,7 +110,7 @@ func (p *plan) owner(d device.Device, s files.Setting) (*Definition, error) {
 	}
 	switch {
 	case def == nil:
-		return nil, &files.Refusal{Why: "netplan does not define " + d.Name, Hint: "define it in a file of /etc/netplan"}
+		return nil, files.Refuse(model.FileLine{}, "define it in a file of /etc/netplan", "netplan does not define %s", d.Name)
 	case p.rules && (def.Kind != "ethernets" || d.Master != ""):
 		return nil, files.Refuse(def.Last, "install netplan.io, or write the change by hand", "what netplan makes of %s cannot be proven: its generator is not installed", d.Name)
 	case path.Base(def.Last.File) >= path.Base(own):
@@ -195,7 +196,7 @@ func (p *plan) beside(ctx context.Context, h, made files.Host) error {
 		return err
 	}
 	if strings.Contains(a.Text, own) {
-		return &files.Refusal{File: own, Why: "netplan warns of it: " + strings.Join(strings.Fields(a.Text), " ")}
+		return files.Refuse(model.FileLine{File: own}, "", "netplan warns of it: %s", strings.Join(strings.Fields(a.Text), " "))
 	}
 	for _, f := range a.Files {
 		if path.Ext(f.Path) != networkd.LinkFile || (tree.Tree{Root: made.Root}).Exists(f.Path) {

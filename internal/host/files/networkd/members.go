@@ -24,7 +24,7 @@ func Steps(h files.Host, link, mtu string) ([]Step, error) {
 	c := read(h)
 	d, ok := c.device(link)
 	if !ok {
-		return nil, &files.Refusal{Why: "there is no interface " + link}
+		return nil, files.Refuse(model.FileLine{}, "", "there is no interface %s", link)
 	}
 	if master, ok := c.device(d.Master); ok {
 		l := c.mtu(master, nil)

@@ -79,7 +79,7 @@ func (p *plan) mtu(one Step, s files.Setting) (left []files.Setting, err error) 
 	case u.File == "" && d.Name == p.request.Link:
 		return []files.Setting{s}, nil
 	case u.File == "":
-		return nil, &files.Refusal{Why: d.Name + " needs an MTU of " + one.MTU + ", and no .network file is about it", Hint: "give it a .network file, or run linerate keep for it first"}
+		return nil, files.Refuse(model.FileLine{}, "give it a .network file, or run linerate keep for it first", "%s needs an MTU of %s, and no .network file is about it", d.Name, one.MTU)
 	case !u.single(NetworkFile):
 		return nil, files.Refuse(u.matchLine(), "give "+d.Name+" a .network file of its own that sorts before it", "this file is about more than %s, which would get the MTU too", d.Name)
 	}
@@ -131,7 +131,7 @@ func (p *plan) link(settings []files.Setting) error {
 	case path.Base(u.File) < path.Base(own) && u.File != "":
 		return files.Refuse(u.matchLine(), "", "this file sorts before %s and would hide it", own)
 	case d.PermanentMAC == "":
-		return &files.Refusal{Why: d.Name + " has no permanent address by which a .link file could find it", Hint: "write a .link file for it by hand"}
+		return files.Refuse(model.FileLine{}, "write a .link file for it by hand", "%s has no permanent address by which a .link file could find it", d.Name)
 	}
 	head := []string{"[Match]", "PermanentMACAddress=" + d.PermanentMAC}
 	var copied []string

@@ -140,8 +140,8 @@ func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.
 	for _, one := range append(h.Members(o, r), r) {
 		if member, _ := h.Device(one.Link); one.Link != r.Link {
 			if _, _, ok := Owning(h.Tree(), member); !ok && manual(h.Tree(), member).File == "" {
-				return files.Draft{}, &files.Refusal{File: "/etc/NetworkManager/system-connections", Why: r.Link + " is made of " + one.Link + ", which no profile is for",
-					Hint: "set the MTU of " + one.Link + " where it is made"}
+				return files.Draft{}, files.Refuse(model.FileLine{File: "/etc/NetworkManager/system-connections"},
+					"set the MTU of "+one.Link+" where it is made", "%s is made of %s, which no profile is for", r.Link, one.Link)
 			}
 		}
 		d, err := planOne(ctx, h, one)
@@ -204,12 +204,9 @@ func defaults(r files.Request, p Profile) (files.Draft, error) {
 	d := files.Draft{Want: make(map[string]string)}
 	for _, s := range r.Settings {
 		if s.Knob != "link.mtu" || p.Get("ethernet", "mtu") != nil {
-			at := &files.Refusal{File: p.File, Why: "no profile in /etc/NetworkManager/system-connections is for " + r.Link,
-				Hint: "make one of what is active: nmcli connection modify ID connection.autoconnect yes, then keep again"}
-			if p.File == "" {
-				at.File = "/etc/NetworkManager/system-connections"
-			}
-			return files.Draft{}, at
+			return files.Draft{}, files.Refuse(model.FileLine{File: cmp.Or(p.File, "/etc/NetworkManager/system-connections")},
+				"make one of what is active: nmcli connection modify ID connection.autoconnect yes, then keep again",
+				"no profile in /etc/NetworkManager/system-connections is for %s", r.Link)
 		}
 		d.Want[files.LinkKey(r.Link, s.Knob)] = s.Value
 		d.Files = []files.File{{Path: Conf(r.Link), Mode: 0o644, Content: []byte(comments(r.Head) + comments(s.Remarks) +

@@ -243,7 +243,7 @@ func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.
 				}
 			}
 			if _, ok := configured(rc, r.Link); !ok {
-				return d, &files.Refusal{File: "/etc/rc.conf", Why: "no line configures " + r.Link, Hint: "add one: " + variable(r.Link) + `="DHCP", or its address`}
+				return d, files.Refuse(model.FileLine{File: "/etc/rc.conf"}, "add one: "+variable(r.Link)+`="DHCP", or its address`, "no line configures %s", r.Link)
 			}
 			for _, l := range t.Lines(file.Path, "#") {
 				if slices.ContainsFunc(strings.Fields(l.Text), func(w string) bool { return w == "exit" || w == "return" || strings.HasPrefix(w, "exec") }) {

@@ -14,6 +14,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
+	"linerate/internal/fault"
 	"linerate/internal/measure/engine"
 )
 
@@ -88,7 +89,7 @@ func section(t traffic.Told) *traffic.Section {
 func rounds(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, &traffic.ValueError{Problem: fmt.Sprintf("%q is not a number of rounds", text), Hint: "write it like 3"}
+		return 0, fault.New(fault.Usage, fmt.Errorf("%q is not a number of rounds", text), "write it like 3")
 	}
 	return n, nil
 }

@@ -18,6 +18,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/measure/accept"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/program"
@@ -41,10 +42,10 @@ func Program() program.Program {
 		Help:        "The toy returns at most 1000 bytes.",
 		Fit: func(f model.Flow, given program.Values) (model.Flow, error) {
 			if f.Bytes > 0 {
-				return f, program.Hinted(program.Asked, errors.New("HOST counts no bytes"), "leave out --bytes")
+				return f, fault.New(fault.Usage, errors.New("HOST counts no bytes"), "leave out --bytes")
 			}
 			if _, err := strconv.Atoi(cmp.Or(given["toy-rounds"], "3")); err != nil {
-				return f, program.Askedf("--toy-rounds: %q is not a number", given["toy-rounds"])
+				return f, fault.Usagef("--toy-rounds: %q is not a number", given["toy-rounds"])
 			}
 			f.Engine, f.Params = kindName, ""
 			return f, nil

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
+	"linerate/internal/fault"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/program"
@@ -53,9 +54,9 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 	near, far, err = r.client.Run(ctx, r.addr, f, emit)
 	switch {
 	case errors.Is(err, ErrIperf3):
-		err = program.Hinted(program.Away, err, "use iperf3://%s", r.addr)
+		err = fault.New(fault.Unreachable, err, "use iperf3://%s", r.addr)
 	case errors.Is(err, ErrSilent) && ctx.Err() == nil:
-		err = program.Hinted(program.Away, err, "is it running there, and does a firewall let this through? start it with: iperf -s, or iperf -s -u for UDP")
+		err = fault.New(fault.Unreachable, err, "is it running there, and does a firewall let this through? start it with: iperf -s, or iperf -s -u for UDP")
 	}
 	return near, far, r.program.Unreachable(ctx, err, "iperf -s, or iperf -s -u for UDP")
 }

@@ -19,6 +19,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/udp"
+	"linerate/internal/fault"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/program"
@@ -77,13 +78,13 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 	near, far, err = r.client.Run(ctx, r.addr, f, emit)
 	switch {
 	case errors.Is(err, ErrIperf2):
-		err = program.Hinted(program.Away, err, "use iperf2://%s", r.addr)
+		err = fault.New(fault.Unreachable, err, "use iperf2://%s", r.addr)
 	case errors.Is(err, errors.ErrUnsupported) && f.Direction == model.Both:
-		err = program.Hinted(program.ByCause, err, "leave out --bidir: one direction is then measured after the other")
+		err = fault.New(fault.ByCause, err, "leave out --bidir: one direction is then measured after the other")
 	case errors.Is(err, ErrBusy):
-		err = program.Hinted(program.Away, err, "if it is an iperf3 server, wait for its test to end, or start one of your own: iperf3 -s -p PORT")
+		err = fault.New(fault.Unreachable, err, "if it is an iperf3 server, wait for its test to end, or start one of your own: iperf3 -s -p PORT")
 	case errors.Is(err, iperf3.ErrRefused):
-		err = program.Hinted(program.ByCause, err, "is the name known there, and is $IPERF3_PASSWORD its password? servers older than 3.17 need --use-pkcs1-padding")
+		err = fault.New(fault.ByCause, err, "is the name known there, and is $IPERF3_PASSWORD its password? servers older than 3.17 need --use-pkcs1-padding")
 	}
 	return near, far, r.program.Unreachable(ctx, err, "iperf3 -s")
 }
@@ -95,19 +96,19 @@ func login(given program.Values, getenv func(string) string) (*Login, error) {
 	case user == "" && file == "":
 		return nil, nil
 	case user == "" || file == "":
-		return nil, program.Askedf("--username and --rsa-public-key belong together")
+		return nil, fault.Usagef("--username and --rsa-public-key belong together")
 	}
 	key, err := readKey(file, func(der []byte) (any, error) { return x509.ParsePKIXPublicKey(der) })
 	if err != nil {
-		return nil, program.Askedf("--rsa-public-key: %w", err)
+		return nil, fault.Usagef("--rsa-public-key: %w", err)
 	}
 	public, ok := key.(*rsa.PublicKey)
 	if !ok {
-		return nil, program.Askedf("--rsa-public-key: %s holds a %T, not an RSA key", file, key)
+		return nil, fault.Usagef("--rsa-public-key: %s holds a %T, not an RSA key", file, key)
 	}
 	password := getenv("IPERF3_PASSWORD")
 	if password == "" {
-		return nil, program.Hinted(program.Asked, fmt.Errorf("no password for %s", user), "set the environment variable IPERF3_PASSWORD, as for iperf3 itself")
+		return nil, fault.New(fault.Usage, fmt.Errorf("no password for %s", user), "set the environment variable IPERF3_PASSWORD, as for iperf3 itself")
 	}
 	l := &Login{User: user, Password: password, Key: public, Padding: iperf3.OAEP}
 	if given.On("use-pkcs1-padding") {
@@ -138,7 +139,7 @@ func readKey(file string, parse func(der []byte) (any, error)) (any, error) {
 func access(given program.Values) (*Access, error) {
 	a, err := readAccess(given)
 	if err != nil {
-		return nil, &program.Problem{Reason: program.Asked, Err: err}
+		return nil, fault.WithKind(fault.Usage, err)
 	}
 	return a, nil
 }
