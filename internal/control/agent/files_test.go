@@ -95,6 +95,20 @@ func TestFilesAreKept(t *testing.T) {
 	must.True(t, len(all) == 1 && all[0].Holds && all[0].Link == "em0", "Confirmed = %+v", all)
 }
 
+// TestOtherNumbers: of a line of several numbers those that are not kept stay as the owner's
+// file has them, which is told if they run otherwise.
+func TestOtherNumbers(t *testing.T) {
+	c, root := keepsFiles(t, "linux")
+	must.Do(t, os.MkdirAll(filepath.Join(root, "etc/sysctl.d"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(root, "etc/sysctl.d/50-x.conf"), []byte("net.ipv4.tcp_rmem = 5000 87380 33554432 # ours\n"), 0o644))
+	s, _, _ := far(t, c)
+	for range 2 { // the second time it is our own file that says so
+		got := must.Get(s.Keep(t.Context(), asked(model.Assignment{Knob: "tcp.recv_buffer_max", Value: "4194304"})))(t)
+		must.Contain(t, string(must.Get(os.ReadFile(filepath.Join(root, "etc/sysctl.d/zz-linerate.conf")))(t)), "net.ipv4.tcp_rmem = 5000 87380 4194304\n")
+		must.Contain(t, strings.Join(got.Notes, "\n"), "(5000 87380 ")
+	}
+}
+
 // TestOwnersLink: netplan writes a .link file for an MTU, which turns off what wakes the
 // machine and hides the owner's file. A keep adds what both had, or writes a drop-in of the
 // owner's file. A name that the owner gives stays.

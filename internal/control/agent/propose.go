@@ -5,14 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/device"
+	"linerate/internal/host/files/sysctl"
 	"linerate/internal/host/persist"
 	"linerate/internal/host/persist/native"
 )
@@ -61,6 +64,13 @@ func (f *Files) propose(ctx context.Context, keeper persist.Keeper, k session.Ke
 		ids = append(ids, c.ID)
 	}
 	in := native.Input{Catalogue: f.Catalogue, Settings: settings, Comments: comments, Before: f.Texts(ctx, k.Link, ids), Interface: k.Link}
+	if f.System == "linux" {
+		o, err := sysctl.Format{}.Outcome(ctx, f.host(ctx, keeper))
+		if err != nil {
+			return plan, err
+		}
+		out.Notes = append(out.Notes, asFilesSay(in.Before, o)...)
+	}
 	if f.MAC != nil && k.Link != "" {
 		in.MAC = f.MAC(k.Link)
 	}
@@ -85,6 +95,22 @@ func (f *Files) propose(ctx context.Context, keeper persist.Keeper, k session.Ke
 		f.ownerless(request, out)
 	}
 	return plan, nil
+}
+
+// asFilesSay makes texts of several numbers those that files will set at the next start, so
+// that of such a text no more changes than what is kept. It says where they run otherwise.
+func asFilesSay(texts map[string]string, o files.Outcome) (notes []string) {
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		l := o.Values[files.SysctlKey(name)]
+		now, then := strings.Fields(texts[name]), strings.Fields(l.Text)
+		if len(then) < 2 || len(then) != len(now) || slices.Equal(now, then) {
+			continue
+		}
+		if texts[name] = l.Text; !slices.Equal(now[:len(now)-1], then[:len(then)-1]) {
+			notes = append(notes, fmt.Sprintf("%s: the other numbers of this line are those of %s:%d (%s), and not those that run now (%s)", name, l.File, l.Number, l.Text, strings.Join(now, " ")))
+		}
+	}
+	return notes
 }
 
 // ownerless omits settings of links where no owner of the link is known.
