@@ -48,12 +48,11 @@ const (
 	Failed   Outcome = "failed"
 )
 
-// Keeping is what was written on a host, or would be, and Record is what one keep wrote
-// and nobody took back, as a host tells them.
-type (
-	Keeping = session.Keeping
-	Record  = session.KeptRecord
-)
+// Keeping is what was written on a host, or would be.
+type Keeping = session.Keeping
+
+// Record is what one keep wrote on a host, until it is taken back.
+type Record = session.KeptRecord
 
 // Result is how a keep ended.
 type Result struct {

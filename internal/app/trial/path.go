@@ -20,10 +20,11 @@ import (
 	"linerate/internal/measure/engines"
 )
 
-// FitSearch bounds a search by what is known of the path by now.
+// FitSearch bounds a search whose highest rate nobody chose by what is known of the path
+// by now.
 func FitSearch(e *reach.Ends, p *model.Plan) {
 	rate, ok := e.WireRate.Get()
-	if !ok || p.Search == nil {
+	if !ok || p.Search == nil || p.Search.High != HighestRate {
 		return
 	}
 	search := *p.Search // payload can only be less than the link's rate

@@ -159,6 +159,7 @@ func (a *console) session(ctx context.Context, near, far reach.Target, kind mode
 		return model.Session{}, err
 	}
 	defer e.Close()
+	trial.FitSearch(e, &p)
 	s, err := trial.New(a.world(), e, st, kind, title, reach.RedactAll(os.Args), p).Run(ctx)
 	return s, a.finish(ctx, st, s, err)
 }

@@ -10,7 +10,6 @@ import (
 
 	"linerate/internal/core/limits"
 	"linerate/internal/core/units"
-	"linerate/internal/fault"
 	reportjson "linerate/internal/report/json"
 )
 
@@ -93,28 +92,23 @@ func (a *console) limitsCommand() *cobra.Command {
 
 // compute reads the flags, all mistakes at once, and fills the document.
 func (f limitsFlags) compute() (limitsDoc, error) {
-	var faults []string
-	note := func(flag string, err error) {
-		if err != nil {
-			faults = append(faults, fmt.Sprintf("--%s: %v", flag, err))
-		}
-	}
+	var bad faults
 	rate, err := units.ParseBitRate(f.rate)
 	if err == nil && rate <= 0 {
 		err = fmt.Errorf("%s carries nothing; write it like 1gbit", f.rate)
 	}
-	note("rate", err)
+	bad.add("rate", err)
 	if f.vlan < 0 || f.vlan > 2 {
-		note("vlan", fmt.Errorf("%d tags: a frame carries 0 to 2", f.vlan))
+		bad.add("vlan", fmt.Errorf("%d tags: a frame carries 0 to 2", f.vlan))
 	}
 	var rtt time.Duration
 	var window units.Bytes
 	var loss units.Percent
 	if f.rtt != "" {
 		rtt, err = units.ParseDuration(f.rtt)
-		note("rtt", err)
+		bad.add("rtt", err)
 		if err == nil && rtt <= 0 {
-			note("rtt", fmt.Errorf("%s is not a round-trip time", f.rtt))
+			bad.add("rtt", fmt.Errorf("%s is not a round-trip time", f.rtt))
 		}
 	}
 	if f.window != "" {
@@ -122,28 +116,28 @@ func (f limitsFlags) compute() (limitsDoc, error) {
 		if err == nil && window <= 0 {
 			err = fmt.Errorf("%s lets nothing through; write it like 64KiB", f.window)
 		}
-		note("window", err)
+		bad.add("window", err)
 	}
 	if f.loss != "" {
 		loss, err = units.ParsePercent(f.loss)
 		if err == nil && (loss <= 0 || loss >= 100) {
 			err = fmt.Errorf("%s is not between 0%% and 100%%; write it like 0.01%%", f.loss)
 		}
-		note("loss", err)
+		bad.add("loss", err)
 	}
 	if rtt == 0 && f.rtt == "" && (f.window != "" || f.loss != "") {
-		faults = append(faults, "--window and --loss need a round trip, such as --rtt 10ms")
+		bad = append(bad, "--window and --loss need a round trip, such as --rtt 10ms")
 	}
 	doc := limitsDoc{Rate: rate}
-	if len(faults) == 0 {
+	if len(bad) == 0 {
 		for _, mtu := range f.mtus {
 			row, err := f.link(rate, mtu)
-			note("mtu", err)
+			bad.add("mtu", err)
 			doc.Links = append(doc.Links, row)
 		}
 	}
-	if len(faults) > 0 {
-		return limitsDoc{}, fault.Usagef("%s", strings.Join(faults, "\n"))
+	if err := bad.err(); err != nil {
+		return limitsDoc{}, err
 	}
 	f.paths(&doc, rtt, window, loss)
 	return doc, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -170,19 +169,6 @@ func (a *console) test(ctx context.Context, f testFlags, set *pflag.FlagSet, hos
 	if err := f.suit(a, &far, &p, set); err != nil {
 		return err
 	}
-	st, err := a.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	e, err := a.reach().Open(ctx, near, far)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	if !set.Changed("bitrate") {
-		trial.FitSearch(e, &p)
-	}
-	s, err := trial.New(a.world(), e, st, model.KindTest, file.Title, reach.RedactAll(os.Args), p).Run(ctx)
-	return a.finish(ctx, st, s, err)
+	_, err = a.session(ctx, near, far, model.KindTest, file.Title, p)
+	return err
 }
