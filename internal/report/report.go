@@ -38,7 +38,7 @@ type Document struct {
 	Latencies     []Latency          `json:"latencies"`
 	Own           []string           `json:"own,omitempty"` // what the engine says of its runs
 	Search        *Search            `json:"search,omitempty"`
-	Measured      []Measured         `json:"-"`               // of a search that was proved: before and after
+	Measured      []Measured         `json:"-"`               // before and after: of a search that was proved, of an experiment with its best setting
 	Section       *traffic.Section   `json:"-"`               // of the engine alone; JSON has its data under its key
 	Check         *CheckDocument     `json:"check,omitempty"` // of a session that checked a path
 	Grid          *Grid              `json:"grid,omitempty"`  // of an experiment over all combinations of several settings
@@ -142,6 +142,7 @@ func Build(s model.Session, o Options) Document {
 		Plateaus:      b.plateaus(),
 		Classic:       b.classic(),
 		Changes:       b.changes(),
+		Measured:      b.compared(),
 		Advice:        b.advice(),
 		Warnings:      append(append([]string{}, s.Warnings...), b.own(kind.Warnings)...),
 		Next:          slices.Concat(b.mends(true), b.tries(), b.mends(false), b.closer(), b.keep(), []Step{b.again()}),

@@ -65,15 +65,17 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 	t.Rest = rest(rec, info)
 	if dry := rec.Reason == "" && len(rec.Inputs) <= 1; !dry && rec.Options.Objective == model.Goodput {
 		t.Short = b.short(rec)
-		for _, d := range s.Plan.Directions {
-			t.Front = append(t.Front, b.front(d, rec.Winner.Name)...)
-		}
 	}
 	t.Warnings = s.Warnings
 	if proof != nil {
 		t.prove(*proof, rec.Winner.Name)
 	} else if rec.Reason == "" && len(rec.Inputs) == 1 && s.State == model.SessionDone {
 		t.Plan, t.Rest = b.dryPlan(rec), nil
+	}
+	if dry := rec.Reason == "" && len(rec.Inputs) <= 1; !dry && rec.Options.Objective == model.Goodput {
+		for _, d := range s.Plan.Directions {
+			t.Front = append(t.Front, b.front(d, rec.Winner.Name, len(t.Queues) > 0)...)
+		}
 	}
 	t.Next = afterSearch(s, rec)
 	t.Headline = headline(s, rec, t.Proven, proof)

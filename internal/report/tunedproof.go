@@ -21,15 +21,12 @@ import (
 func (t *Tuned) prove(s model.Session, winner string) {
 	b := newBuilder(&s)
 	b.counted = Counted(s.Runs)
-	t.Measured = b.beforeAfter(winner)
+	t.Measured = b.beforeAfter(winner, "before", "after")
 	for _, v := range s.Verdicts {
 		if v.IsTwin || v.Metric != s.Plan.Decides() {
 			continue
 		}
-		parts := []string{b.change(v)}
-		if v.Guard == nil {
-			parts = append(parts, metric.Said(v, s.Plan.Margin))
-		}
+		parts := []string{metric.Said(v, s.Plan.Margin)}
 		for _, g := range s.Verdicts {
 			if g.Guard != nil && !g.IsTwin && g.Direction == v.Direction {
 				parts = append(parts, guarded(g))
@@ -56,16 +53,6 @@ func undecided(s model.Session) bool {
 		harms := v.Guard != nil && v.Guard.State == model.GuardViolated
 		return !v.IsTwin && (harms || v.Guard == nil && v.Metric == s.Plan.Decides() && v.Outcome != model.Undecided)
 	})
-}
-
-// change is what decides, before and after: "30.1 Mbit/s -> 884 Mbit/s".
-func (b *builder) change(v model.Verdict) string {
-	before, ok1 := b.median(v.Baseline, v)
-	after, ok2 := b.median(v.Setting, v)
-	if !ok1 || !ok2 {
-		return metric.Name(v.Metric)
-	}
-	return before + " -> " + after
 }
 
 // median is what a setting had of the metric of v over its runs.
@@ -138,10 +125,12 @@ func (b *builder) short(rec tune.Record) []string {
 }
 
 // front are the settings between which rate and latency leave the choice in a direction,
-// where it makes a difference: the one that the goal takes is named.
-func (b *builder) front(d model.Direction, winner string) []string {
+// where it makes a difference: the one that the goal takes is named. told says that the
+// latency of the winner is told already, so that the baseline alone is no choice.
+func (b *builder) front(d model.Direction, winner string, told bool) []string {
 	all := tune.Front(b.s.Runs, d)
-	if len(all) < 2 || all[len(all)-1].Latency-all[0].Latency < longQueue || math.Log(all[len(all)-1].Rate/all[0].Rate) < unmoved {
+	baseAndWinner := len(all) == 2 && slices.ContainsFunc(all, func(p tune.Point) bool { return p.Setting == tune.Baseline })
+	if len(all) < 2 || baseAndWinner && told || all[len(all)-1].Latency-all[0].Latency < longQueue || math.Log(all[len(all)-1].Rate/all[0].Rate) < unmoved {
 		return nil
 	}
 	out := []string{b.names.Way(d) + " rate and latency conflict; the choice:"}
@@ -155,12 +144,12 @@ func (b *builder) front(d model.Direction, winner string) []string {
 	return out
 }
 
-// guarded says what became of what no setting may harm.
+// guarded says what became of what no setting may harm; "" where it is as it was, or better.
 func guarded(v model.Verdict) string {
 	info := metric.Describe(v.Metric)
 	name, low, high := metric.Name(v.Metric)+atLoad(v.Guard), float64(v.Interval.Low), float64(v.Interval.High)
 	switch {
-	case v.Guard.State == model.GuardUnmeasured:
+	case v.Guard.State == model.GuardUnmeasured, v.Guard.State == model.GuardHolds && v.Estimate >= 0:
 		return ""
 	case v.Guard.State == model.GuardViolated:
 		return "but " + name + " is " + info.SaidBriefly(v.Estimate, low, high)
@@ -169,7 +158,7 @@ func guarded(v model.Verdict) string {
 	case v.Guard.State == model.GuardOpen:
 		return name + " is not decided (" + info.ChangeText(v.Estimate, low, high) + " so far)"
 	case info.CanBe0 || math.Abs(v.Estimate) < unmoved || low < 0 && high > 0:
-		return name + " is unchanged"
+		return ""
 	}
 	return name + " is " + info.SaidBriefly(v.Estimate, low, high)
 }

@@ -42,6 +42,7 @@ type Row struct {
 	Gain       string           `json:"-"`                 // the change for people, without statistics
 	Briefly    string           `json:"-"`                 // the same without what it is at least
 	Said       string           `json:"said,omitempty"`    // of what decides: all that a person has to know, without statistics
+	Judged     string           `json:"-"`                 // Said without the value itself
 	Guard      model.GuardState `json:"guard,omitempty"`   // how the guard stands, where the metric is one
 	Refused    []string         `json:"refused,omitempty"` // of what decides: the guards in the way of keeping it, in words
 	Harms      bool             `json:"-"`                 // one of these guards is violated, and not only open
@@ -249,7 +250,7 @@ func (b *builder) row(v model.Verdict) Row {
 		b.refused(v, &r)
 	}
 	if v.Metric == b.s.Plan.Decides() {
-		r.Said = b.said(v)
+		r.Said, r.Judged = b.said(v), b.judged(v)
 	}
 	return r
 }

@@ -119,7 +119,7 @@ func newPage(in Input) page {
 	for _, f := range figures.With(in.Session, d, in.Samples, in.Beside) {
 		//nolint:gosec // every text in a picture is escaped by package plot
 		one := figure{f.Name, template.HTML(f.Inline(plot.Wide)), template.HTML(f.Inline(plot.Narrow))}
-		if f.Name == "gains" || f.Name == "sizes" && len(in.Beside) > 0 || len(d.Tables) > 0 && (f.Name == "grid" || f.Name == "settings" && d.Grid == nil) {
+		if p.Opening == nil && (f.Name == "gains" || f.Name == "sizes" && len(in.Beside) > 0 || len(d.Tables) > 0 && (f.Name == "grid" || f.Name == "settings" && d.Grid == nil)) {
 			p.Opening = &one
 			continue
 		}

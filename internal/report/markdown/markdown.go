@@ -39,6 +39,9 @@ func Render(w io.Writer, in Input) error {
 	if d.Untrustworthy != "" {
 		b.line("**No verdict counts:** %s.", escape(d.Untrustworthy))
 	}
+	for _, m := range d.Measured {
+		b.line("- %s: %s", escape(m.Label), escape(m.Text))
+	}
 	b.todo(d)
 	b.check(d)
 	b.lines(d)

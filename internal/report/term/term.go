@@ -98,7 +98,7 @@ func (p *printer) body(d report.Document) {
 	}
 	for _, t := range d.Tables {
 		if t.Objective {
-			p.verdicts(t)
+			p.verdicts(t, d.Measured)
 		}
 	}
 	if d.Grid != nil && len(d.Grid.Effects) > 0 {

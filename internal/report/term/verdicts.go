@@ -11,7 +11,7 @@ import (
 // verdicts prints the verdicts of t as people want them: a line for each setting, and
 // the interval drawn where there is room. The copy of the baseline is there to check
 // the session, which says so itself where that fails.
-func (p *printer) verdicts(t report.Table) {
+func (p *printer) verdicts(t report.Table, measured []report.Measured) {
 	if p.details {
 		p.table(t)
 		return
@@ -28,6 +28,13 @@ func (p *printer) verdicts(t report.Table) {
 	}
 	t.Rows = rows
 	p.paragraph(bold, t.Title, 2)
+	if bars := slices.DeleteFunc(slices.Clone(measured), func(m report.Measured) bool { return m.Direction != t.Direction }); len(rows) == 1 && len(bars) > 0 {
+		for i := range bars {
+			bars[i].Label = bars[i].Name
+		}
+		p.bars(bars)
+		rows[0].Said = rows[0].Judged
+	}
 	indent := tableIndent + name + separator
 	plot := newPlot(t, min(p.width-indent-text-separator, mostPlot), p.ascii)
 	if plot.width > 0 && len(rows) > 0 {

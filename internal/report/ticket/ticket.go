@@ -177,9 +177,19 @@ func (b builder) claim() []string {
 }
 
 // rates are what the directions carried with the settings as they were, and what the
-// path can carry by the rates of its links and its packets.
+// path can carry by the rates of its links and its packets. Of a search that was proved, or of
+// an experiment with its best setting, they are those before and after.
 func (b builder) rates() string {
 	var said []string
+	if m := b.d.Measured; len(m) > 0 && b.s.Plan.Decides() == model.Goodput {
+		for _, v := range m {
+			said = append(said, v.Label+" "+v.Text)
+		}
+		if v, ok := b.d.Header.Ceiling.Get(); ok {
+			said = append(said, "ceiling "+v.String())
+		}
+		return "Payload: " + strings.Join(said, "; ") + "."
+	}
 	for _, l := range b.d.Lines {
 		text := l.Label + " " + l.Goodput.String()
 		if l.Runs > 1 {
@@ -489,7 +499,7 @@ func wrap(text string, most int) []string {
 
 // Picture chooses of all pictures the one that says most of the answer.
 func Picture(all []plot.Figure) (plot.Figure, bool) {
-	for _, name := range []string{"gains", "effects", "sizes", "latency", "rate", "settings", "path", "cores"} {
+	for _, name := range []string{"effects", "gains", "sizes", "latency", "rate", "settings", "path", "cores"} {
 		for _, f := range all {
 			if f.Name == name {
 				return f, true

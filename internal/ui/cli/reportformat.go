@@ -89,7 +89,7 @@ func (a *console) tellOf(ctx context.Context, st results, s model.Session, page 
 	t := told{session: s, samples: samples, doc: report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})}
 	if s.Kind == model.KindTune {
 		if found, rec, ok, err := tunedOf(ctx, st, s); err == nil && ok {
-			t.doc.Measured, t.brief = found.Measured, []string{found.Line()}
+			t.doc.Measured, t.brief = found.Measured, append([]string{found.Headline}, found.Gains...)
 			t.doc.Next = slices.Concat(nextSteps(found, rec, s), t.doc.Next)
 			t.answer = slices.Concat([]string{found.Headline}, found.Gains, found.Queues, found.Short, found.Front, found.Plan, found.Rest)
 		}
