@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -64,12 +63,13 @@ func (f *Files) propose(ctx context.Context, keeper persist.Keeper, k session.Ke
 		ids = append(ids, c.ID)
 	}
 	in := native.Input{Catalogue: f.Catalogue, Settings: settings, Comments: comments, Before: f.Texts(ctx, k.Link, ids), Interface: k.Link}
+	apart := map[string]string{}
 	if f.System == "linux" {
 		o, err := sysctl.Format{}.Outcome(ctx, f.host(ctx, keeper))
 		if err != nil {
 			return plan, err
 		}
-		out.Notes = append(out.Notes, asFilesSay(in.Before, o)...)
+		apart = asFilesSay(in.Before, o)
 	}
 	if f.MAC != nil && k.Link != "" {
 		in.MAC = f.MAC(k.Link)
@@ -79,6 +79,11 @@ func (f *Files) propose(ctx context.Context, keeper persist.Keeper, k session.Ke
 		return plan, invalid(err)
 	}
 	out.Commands, out.Omitted, out.Notes = r.Commands, r.Omitted, append(out.Notes, r.Notes...)
+	for _, s := range request.Settings {
+		if note, ok := apart[s.Name]; ok && s.Text != "" {
+			out.Notes = append(out.Notes, note)
+		}
+	}
 	for _, format := range native.Formats(out.Format) {
 		p, err := files.ProposeMost(ctx, format, f.host(ctx, keeper), request)
 		if err != nil {
@@ -98,16 +103,17 @@ func (f *Files) propose(ctx context.Context, keeper persist.Keeper, k session.Ke
 }
 
 // asFilesSay makes texts of several numbers those that files will set at the next start, so
-// that of such a text no more changes than what is kept. It says where they run otherwise.
-func asFilesSay(texts map[string]string, o files.Outcome) (notes []string) {
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
+// that of such a text no more changes than what is kept. It says which of them run otherwise.
+func asFilesSay(texts map[string]string, o files.Outcome) map[string]string {
+	notes := map[string]string{}
+	for name := range texts {
 		l := o.Values[files.SysctlKey(name)]
 		now, then := strings.Fields(texts[name]), strings.Fields(l.Text)
 		if len(then) < 2 || len(then) != len(now) || slices.Equal(now, then) {
 			continue
 		}
 		if texts[name] = l.Text; !slices.Equal(now[:len(now)-1], then[:len(then)-1]) {
-			notes = append(notes, fmt.Sprintf("%s: the other numbers of this line are those of %s:%d (%s), and not those that run now (%s)", name, l.File, l.Number, l.Text, strings.Join(now, " ")))
+			notes[name] = fmt.Sprintf("%s: the other numbers of this line are those of %s:%d (%s), and not those that run now (%s)", name, l.File, l.Number, l.Text, strings.Join(now, " "))
 		}
 	}
 	return notes
