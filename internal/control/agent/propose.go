@@ -69,7 +69,7 @@ func (f *Files) propose(ctx context.Context, keeper persist.Keeper, k session.Ke
 		if err != nil {
 			return plan, err
 		}
-		apart = asFilesSay(in.Before, o)
+		apart = f.asFilesSay(in.Before, o, settings)
 	}
 	if f.MAC != nil && k.Link != "" {
 		in.MAC = f.MAC(k.Link)
@@ -102,17 +102,30 @@ func (f *Files) propose(ctx context.Context, keeper persist.Keeper, k session.Ke
 	return plan, nil
 }
 
-// asFilesSay makes texts of several numbers those that files will set at the next start, so
-// that of such a text no more changes than what is kept. It says which of them run otherwise.
-func asFilesSay(texts map[string]string, o files.Outcome) map[string]string {
+// asFilesSay makes of texts of three numbers those that are not kept the ones that files will
+// set at the next start, so that no more changes than what is kept. It says by the name of a
+// text where these run otherwise.
+func (f *Files) asFilesSay(texts map[string]string, o files.Outcome, settings []model.Assignment) map[string]string {
+	kept := map[string][]int{}
+	for _, s := range settings {
+		c, _ := f.Catalogue.ByID(s.Knob)
+		n := c.Native[f.System]
+		kept[n.Name] = append(kept[n.Name], slices.Index([]knob.Encoding{knob.Least, knob.Initial, knob.Ceiling}, n.Encoding))
+	}
 	notes := map[string]string{}
 	for name := range texts {
 		l := o.Values[files.SysctlKey(name)]
 		now, then := strings.Fields(texts[name]), strings.Fields(l.Text)
-		if len(then) < 2 || len(then) != len(now) || slices.Equal(now, then) {
+		if len(then) != 3 || len(now) != 3 {
 			continue
 		}
-		if texts[name] = l.Text; !slices.Equal(now[:len(now)-1], then[:len(then)-1]) {
+		for i := range then {
+			if slices.Contains(kept[name], i) {
+				then[i] = now[i]
+			}
+		}
+		if !slices.Equal(now, then) {
+			texts[name] = strings.Join(then, " ")
 			notes[name] = fmt.Sprintf("%s: the other numbers of this line are those of %s:%d (%s), and not those that run now (%s)", name, l.File, l.Number, l.Text, strings.Join(now, " "))
 		}
 	}
