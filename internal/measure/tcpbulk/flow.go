@@ -97,7 +97,7 @@ func (f *flow) losses() {
 	lost := 0
 	var reason error
 	for _, s := range f.streams {
-		if s.reason != nil && s.last.Load() < int64(end) {
+		if s.reason != nil && s.last.Load() < int64(end) && (!f.Unplanned || !errors.Is(s.reason, io.EOF)) {
 			lost, reason = lost+1, s.reason
 		}
 	}

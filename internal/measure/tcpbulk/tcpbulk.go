@@ -49,6 +49,8 @@ type Engine struct {
 	planes func(streams int) mover
 	grace  time.Duration // how long after the receiver's window a sender waits to be stopped
 	stall  time.Duration // how long a flow with a byte count may stand still
+
+	unplanned bool // see Unplanned
 }
 
 // New returns the engine. Its senders give up when nobody has stopped them 10 s
@@ -57,6 +59,14 @@ type Engine struct {
 // answers.
 func New() *Engine {
 	return &Engine{planes: choosePlane, grace: 10 * time.Second, stall: 30 * time.Second}
+}
+
+// Unplanned returns the engine for flows that plan more than will come, since only the
+// sender knows its end: a receiver does not tell what is missing from them.
+func (e *Engine) Unplanned() *Engine {
+	own := *e
+	own.unplanned = true
+	return &own
 }
 
 // Name returns "tcpbulk".
@@ -114,6 +124,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 		if err != nil {
 			return nil, errors.Join(err, t.Close())
 		}
+		fl.Unplanned = e.unplanned && fl.Role == model.Receiver
 		t.flows = append(t.flows, fl)
 		t.warnings = append(t.warnings, warnings...)
 	}

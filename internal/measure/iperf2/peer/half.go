@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"strings"
 	"time"
 
 	"linerate/internal/core/model"
@@ -80,7 +79,7 @@ func (h half) run(ctx context.Context, bulk *tcpbulk.Engine, s *sink) model.EndR
 	if h.empty && len(report.Flows) == 0 {
 		err = nil
 	}
-	report.Warnings = append(h.expected(report.Warnings), h.judge(ctx, report, time.Since(began))...)
+	report.Warnings = append(report.Warnings, h.judge(ctx, report, time.Since(began))...)
 	s.add(report, err)
 	return report
 }
@@ -136,7 +135,7 @@ func (h half) bulk(ctx context.Context, bulk *tcpbulk.Engine, host model.Host, e
 		return engine.Opened{Conns: h.conns}, nil
 	}}
 	f := h.bulkFlow()
-	test, err := bulk.Prepare(ctx, env, f)
+	test, err := bulk.Unplanned().Prepare(ctx, env, f) // judge compares with what was asked for
 	if err != nil {
 		closeAll(h.conns)
 		return model.EndReport{}, fmt.Errorf("prepare %s: %w", h.direction, err)
@@ -191,25 +190,6 @@ func (h half) bulkFlow() model.Flow {
 		f.Bytes = untilEnd
 	}
 	return f
-}
-
-// expected returns the warnings without those about a receiver's flow that
-// ended before its plan, because bulkFlow plans for more than will come: judge
-// compares with what was asked for.
-func (h half) expected(warnings []string) []string {
-	if h.role == model.Sender {
-		return warnings
-	}
-	var out []string
-	mark := fmt.Sprintf("%s %s: ", h.direction, h.role)
-	for _, w := range warnings {
-		if s, ok := strings.CutPrefix(w, mark); ok &&
-			(strings.Contains(s, " after ") || strings.Contains(s, "streams ended early: EOF")) {
-			continue
-		}
-		out = append(out, w)
-	}
-	return out
 }
 
 // enough is the share of a test below which it is worth a word.
