@@ -211,7 +211,7 @@ func TestShare(t *testing.T) {
 	}{
 		"100 kbit/s":                      {100e3, nil, time.Second, false, [2]int64{6, 6}, [2]int64{0, 0}},
 		"100 kbit/s, at first 200 kbit/s": {100e3, []units.BitRate{200e3, 0, 120e3}, time.Second, false, [2]int64{6, 6}, [2]int64{0, 0}},
-		"100 kbit/s, no warm-up":          {100e3, nil, 0, false, [2]int64{4, 6}, [2]int64{0, 6}},
+		"100 kbit/s, no warm-up":          {100e3, nil, 0, false, [2]int64{19, 21}, [2]int64{19, 21}},
 		"100 kbit/s, no UDP":              {100e3, nil, time.Second, true, [2]int64{0, 0}, [2]int64{3, 4}},
 		"1 kbit/s, which cannot keep it":  {1e3, nil, time.Second, false, [2]int64{2, 3}, [2]int64{0, 0}},
 		"1 Gbit/s":                        {1e9, nil, time.Second, false, [2]int64{245, 251}, [2]int64{245, 251}},

@@ -109,9 +109,7 @@ func (n *nearRun) announce(ctx context.Context) {
 
 // enterLoad begins the load at this end, where the window's clock starts.
 func (n *nearRun) enterLoad(ctx context.Context) {
-	if n.probes.hold(); n.link > 0 {
-		n.probes.slow(n.link)
-	}
+	n.probes.hold()
 	n.begin(ctx)
 	n.probes.began.Store(int64(n.began))
 	n.step = warm

@@ -75,16 +75,19 @@ func (p *prober) now() time.Duration { return time.Since(p.start) }
 // would take half of a path of 100 kbit/s.
 func (p *prober) hold() { p.change(plan{gap: never}) }
 
-// open makes the probes count from now on. Until it is known what the path carries they
-// are sent as seldom as without a load.
+// open makes the probes count from now on, also if it is not known yet what the path carries.
 func (p *prober) open() {
 	next := *p.plan.Load()
 	next.window, next.opened = true, p.now()
 	if next.gap == never {
-		next.gap = mostPace
+		next.gap = max(pace(p.link, udpBits+tcpBits), unknownPace)
 	}
 	p.change(next)
 }
+
+// unknownPace is the gap in a window until the first interval of the load has told what the
+// path carries: a window of 1 s has enough for a median, and waits no longer for its first.
+const unknownPace = 50 * time.Millisecond
 
 // slow has the probes under load take no more than their share of rate, which the path
 // was seen to carry, and of the link; but two are sent in any window of a known length.
