@@ -20,6 +20,17 @@ func TestPresetsInALab(t *testing.T) {
 	carryOut(t, func(p config.Preset) bool { return slices.Contains([]string{"polling", "windows"}, p.Name) })
 }
 
+// TestPresetWithoutJumboFrames: a path that loses packets of 9000 bytes is found before the first
+// run. What they were to be compared with is measured, where anything is left.
+func TestPresetWithoutJumboFrames(t *testing.T) {
+	t.Parallel()
+	needLab(t)
+	run(t, command(t, "run", "lab:rate=100mbit,rtt=2ms", "--preset", "mtu", "--blocks", "1", "-t", "100ms")).ends(t, 4, "preset mtu cannot be measured here: packets of 9000 bytes do not arrive to far")
+	r := run(t, command(t, "run", "lab:rate=100mbit,rtt=2ms", "--preset", "share", "--blocks", "1", "--no-twin", "--settle", "0s", "-n", "256KiB")).succeeds(t)
+	must.Contain(t, r.err, "left out jumbo and both: packets of 9000 bytes do not arrive to far")
+	must.Contain(t, r.out, "goodput from far, against as it is")
+}
+
 func carryOut(t *testing.T, chosen func(config.Preset) bool) {
 	t.Helper()
 	needLab(t)

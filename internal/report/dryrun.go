@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
@@ -91,6 +92,11 @@ func NewDryRun(s model.Session, noise fact.Of[float64], knobs *knob.Index, kinds
 		d.change(s, a, knobs)
 	}
 	d.Bytes = payload(s, kinds)
+	n, sized := d.Bytes.Get()
+	if rate, ok := b.ceiling().Get(); ok && sized && !d.Time.IsKnown() {
+		sending := time.Duration(8 * float64(n) / float64(rate) * float64(time.Second))
+		d.Time = fact.Known(sending+time.Duration(d.Runs)*(p.RunLength()+plan.Beside), "all bytes at the ceiling of the path; runs that are slower take longer")
+	}
 	return d
 }
 

@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/plan/plantest"
+	"linerate/internal/core/units"
 	"linerate/internal/must"
 )
 
@@ -40,7 +41,8 @@ func TestHeldIsToldWithItsReason(t *testing.T) {
 	}
 }
 
-// TestDryRunCountsChanges: a value that a host has already is no change of it.
+// TestDryRunCountsChanges: a value that a host has already is no change of it; and copies have
+// a time, by their bytes and the ceiling of the path.
 func TestDryRunCountsChanges(t *testing.T) {
 	s := model.Session{Hosts: []model.HostFacts{{Host: model.Far, Knobs: map[model.KnobID]fact.Of[string]{"tcp.recv_buffer_max": fact.Known("32768", "test")}}}}
 	for _, v := range []string{"32768", "65536"} {
@@ -51,4 +53,15 @@ func TestDryRunCountsChanges(t *testing.T) {
 		got = append(got, c.Host.Of(model.KnobID(c.What))+"="+strings.Join(c.Values, ","))
 	}
 	must.Equal(t, strings.Join(got, " "), "near.tcp.sack=0 far.tcp.recv_buffer_max=65536")
+
+	s.Plan.Flow.Bytes, s.WireRate = 25e6, fact.Known(units.BitRate(100e6), "test") // 2.1 s a copy, at 94.1 Mbit/s of payload
+	s.Plan.Directions, s.Plan.Settle, s.Plan.Order = []model.Direction{model.To}, 2*time.Second, [][]string{{"32768", "65536"}}
+	for i := range 2 {
+		s.Hosts = append(s.Hosts[:i], model.HostFacts{Host: []model.Host{model.Near, model.Far}[i], MTU: fact.Known(1500, "test")})
+	}
+	took := NewDryRun(s, fact.Unknown[float64]("not measured"), knob.NewIndex(), nil).Time
+	b := builder{s: &s, counted: []model.Run{{Ended: time.Time{}.Add(4 * time.Second)}, {Ended: time.Time{}.Add(6 * time.Second)}}}
+	s.Plan.Flow.Duration = 0
+	must.Equal(t, b.lasting(6), "1 min", "six blocks of two copies")
+	must.True(t, took.Or(0).Round(time.Second) == 9*time.Second, "two copies take %v: %s", took.Or(0), took.Reason())
 }

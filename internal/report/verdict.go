@@ -376,10 +376,19 @@ func roughly(n int) int {
 	return (n + unit/2) / unit * unit
 }
 
-// lasting is about how long n blocks take.
+// lasting is about how long n blocks take. A run that ends after an amount of bytes takes as
+// long as those before it.
 func (b *builder) lasting(n int) string {
 	p := &b.s.Plan
-	perBlock := p.RunLength() * time.Duration(max(1, len(p.Settings))*max(1, len(p.Directions)))
+	each := p.RunLength()
+	if p.Flow.Duration == 0 && len(b.counted) > 0 {
+		var took time.Duration
+		for _, r := range b.counted {
+			took += r.Ended.Sub(r.Started)
+		}
+		each = max(each, took/time.Duration(len(b.counted))).Round(time.Second)
+	}
+	perBlock := each * time.Duration(max(1, len(p.Settings))*max(1, len(p.Directions)))
 	return units.FormatDuration(time.Duration(n) * perBlock)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"linerate/internal/app"
@@ -15,6 +16,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/fault"
 	"linerate/internal/measure/engines"
@@ -55,6 +57,33 @@ func Probe(ctx context.Context, e *reach.Ends, flow model.Flow) (fact.Of[time.Du
 		return rtt, err
 	}
 	return rtt, nil
+}
+
+// Arrives says of a setting with a larger MTU than the hosts have whether full packets arrive
+// under it: where they vanish, each run would wait in vain. It returns what does not arrive, ""
+// for nothing.
+func Arrives(ctx context.Context, e *reach.Ends, s model.Setting) (string, error) {
+	size := 0
+	for _, a := range s.Assignments {
+		f := e.Host(a.Host).Facts
+		if n, err := strconv.Atoi(a.Value); err == nil && a.Knob == "link.mtu" && n > f.MTU.Or(0) {
+			size = n
+		}
+	}
+	if size == 0 {
+		return "", nil
+	}
+	for _, d := range []model.Direction{model.To, model.From} {
+		flow := model.Flow{Engine: bulk.Name, Direction: d, Streams: 1, Duration: probeTime, Interval: probeTime / 2}
+		run, _, err := e.Runner.Run(ctx, runner.Spec{Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: s, Flow: flow}, func(model.Host, []model.Sample) {})
+		if err != nil && !errors.Is(err, runner.ErrInvalid) {
+			return "", err
+		}
+		if v, ok := run.Value(d, model.Goodput); err != nil || !ok || v == 0 {
+			return fmt.Sprintf("packets of %d bytes do not arrive %s", size, e.Names().Way(d)), nil
+		}
+	}
+	return "", nil
 }
 
 // askTime is as long as it takes to know whether a host has a congestion control.

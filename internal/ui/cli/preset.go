@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -10,6 +11,7 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/fault"
@@ -64,6 +66,11 @@ func (a *console) fitted(ctx context.Context, q question, e *reach.Ends) (questi
 			if lack, err = trial.Rehearse(ctx, e, settings); err != nil {
 				return q, err
 			}
+			if lack == "" {
+				if v.Named, lack, err = a.arriving(ctx, e, v.Named, settings); err != nil {
+					return q, err
+				}
+			}
 		}
 		if lack == "" {
 			if i > 0 {
@@ -110,4 +117,25 @@ func presetLines(s string) string {
 		line = strings.TrimSpace(line + " " + w)
 	}
 	return out + line
+}
+
+// arriving leaves those of the named settings out whose packets are too large for the path. It
+// says why where less than two are left to compare.
+func (a *console) arriving(ctx context.Context, e *reach.Ends, named, settings []model.Setting) (left []model.Setting, lack string, err error) {
+	var out []string
+	for _, s := range settings {
+		text, err := trial.Arrives(ctx, e, s)
+		if err != nil {
+			return named, "", err
+		}
+		if text != "" {
+			lack, out = text, append(out, s.Name)
+		}
+	}
+	left = slices.DeleteFunc(slices.Clone(named), func(s model.Setting) bool { return slices.Contains(out, s.Name) })
+	if lack != "" && len(left) > 1 {
+		a.talk("left out %s: %s", plain.And(out), lack)
+		lack = ""
+	}
+	return left, lack, nil
 }
