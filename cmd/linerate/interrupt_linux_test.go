@@ -170,7 +170,7 @@ func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 		t.Errorf("resume of a session that runs: exit code %d\n%s\n%s", r.code, r.err, list())
 	}
 	p.signal(t, sig)
-	p.signal(t, syscall.SIGCONT)
+	_ = p.cmd.Process.Signal(syscall.SIGCONT) // one that was killed may be gone
 	p.wait(t, patience)
 	n.restored(t, before)
 	cut := n.session(t)

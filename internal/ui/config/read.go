@@ -17,15 +17,16 @@ import (
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
+	"linerate/internal/core/words"
 )
 
 // Bounds of values that only a slip of the keyboard exceeds.
 const (
 	maxBlocks   = plan.MaxBlocks
 	maxBudget   = 30 * 24 * time.Hour
-	maxDuration = 24 * time.Hour   // control/session.MaxDuration
-	minInterval = time.Millisecond // control/session.MinInterval
-	maxText     = 400              // characters of a title or target
+	maxDuration = 24 * time.Hour        // control/session.MaxDuration
+	minInterval = 10 * time.Millisecond // engine.MinInterval
+	maxText     = 400                   // characters of a title or target
 )
 
 // reader fills a File from a document.
@@ -317,8 +318,11 @@ func parseYes(s string) (bool, error) {
 func parseDirection(s string) (model.Direction, error) {
 	d := model.Direction(s)
 	if d != model.To && d != model.From && d != model.Both {
-		return "", bad("unknown direction "+quote(s),
-			"write to (near sends), from (far sends), both (at the same time), or each (one after the other)")
+		hint := "write to (near sends), from (far sends), both (at the same time), or each (one after the other)"
+		if meant := words.Nearest(s, []string{"to", "from", "both", "each"}); meant != "" {
+			hint = "did you mean " + meant + "?"
+		}
+		return "", bad("unknown direction "+quote(s), hint)
 	}
 	return d, nil
 }
