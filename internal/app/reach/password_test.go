@@ -55,6 +55,11 @@ func TestWarnedOnce(t *testing.T) {
 	if got := apptest.Told[app.Warning](p); len(got) != 2 || got[1].Text != "old" || len(e.Warnings) != 2 {
 		t.Errorf("%+v, %q", got, e.Warnings)
 	}
+	o := New(apptest.Env(p), Options{})
+	for _, text := range []string{"the secret is shown", "", "the secret is shown"} {
+		o.warnOnce(text)
+	}
+	must.Equal(t, len(apptest.Told[app.Warning](p)), 3, "warnings, with that of the command line")
 }
 
 // TestLinesOfTheLab passes on whole lines, and cuts one that has no end.

@@ -58,13 +58,25 @@ type Opener struct {
 	// passwords of sudo, by target: a connection that was lost is made anew without
 	// a person.
 	passwords map[string][]byte
+	warned    map[string]bool // what was said of the command line already
 
 	lookup func(ctx context.Context, name string) ([]mdns.Server, error)
 }
 
 // New returns an Opener.
 func New(env app.Env, o Options) *Opener {
-	return &Opener{env: env, o: o, passwords: map[string][]byte{}, lookup: mdns.Find}
+	return &Opener{env: env, o: o, passwords: map[string][]byte{}, warned: map[string]bool{}, lookup: mdns.Find}
+}
+
+// warnOnce tells what is wrong with the command line itself. It is no part of a result.
+func (o *Opener) warnOnce(text string) {
+	o.mu.Lock()
+	before := o.warned[text]
+	o.warned[text] = true
+	o.mu.Unlock()
+	if text != "" && !before {
+		o.env.Observe(app.Warning{Text: text})
+	}
 }
 
 // Dial makes the way to one real host. The error has a kind and a hint.
@@ -101,9 +113,7 @@ func (o *Opener) dial(ctx context.Context, t Target, from model.Egress) (wire.Pe
 			}
 			return p, fault.WithHint(err, "is linerate serve running there? use the join link that it prints")
 		}
-		if t.Warning != "" {
-			p.Warnings = append(p.Warnings, t.Warning)
-		}
+		o.warnOnce(t.Warning)
 		return p, nil
 	case Lab, Foreign:
 	}
