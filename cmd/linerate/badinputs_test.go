@@ -232,7 +232,7 @@ func badFiles(t testing.TB) string {
 		"text": "hello, this is nothing that linerate knows\n", "empty.yaml": "",
 		"plan.yaml":    "far: lab:rate=10mbit\nfactors: [{knob: window, levels: [64KiB, 1MiB]}]\n",
 		"exec.yaml":    "far: exec:127.0.0.1 false\nfactors: [{knob: window, levels: [64KiB, 1MiB]}]\n",
-		"profile.yaml": "profile: 1\ntitle: tall\nhosts: [{role: far, knobs: {tcp.sack: on}}]\n",
+		"profile.yaml": "profile: 2\ntitle: tall\nhosts: [{role: far, knobs: {tcp.sack: on}}]\n",
 	} {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}

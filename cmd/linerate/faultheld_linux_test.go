@@ -101,7 +101,7 @@ func (r *faultRun) keepFiles(damaged []string) {
 	var texts []string
 	for i, knob := range []string{"tcp.sack: off", "tcp.ecn: on"} {
 		profile := filepath.Join(r.dir, fmt.Sprintf("profile-%d.yaml", i))
-		must.Do(r.t, os.WriteFile(profile, []byte("profile: 1\nhosts:\n  - {role: receiver, knobs: {"+knob+"}}\n"), 0o600))
+		must.Do(r.t, os.WriteFile(profile, []byte("profile: 2\nhosts:\n  - {role: receiver, knobs: {"+knob+"}}\n"), 0o600))
 		if k := run(r.t, r.controller(r.c.host, "keep", profile, "--yes")); k.code != 0 {
 			r.t.Fatalf("keep: exit code %d\n%s%s", k.code, k.out, k.err)
 		}

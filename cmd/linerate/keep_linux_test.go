@@ -24,7 +24,7 @@ const (
 	older = "# by hand\nnet.ipv4.tcp_ecn = 1"
 )
 
-const keepProfile = `profile: 1
+const keepProfile = `profile: 2
 title: tall buffers
 hosts:
   - role: receiver
@@ -257,7 +257,7 @@ cat $W/err`)
 func TestKeepBothOrNone(t *testing.T) {
 	t.Parallel()
 	etc, r := keptHere(t, `
-printf 'profile: 1\nhosts:\n  - {role: both, knobs: {tcp.sack: off}}\n' > $W/both.yaml
+printf 'profile: 2\nhosts:\n  - {role: both, knobs: {tcp.sack: off}}\n' > $W/both.yaml
 mkdir -p $W/faretc/sysctl.d /etc/sysctl.d
 printf 'before\n' > $W/faretc/sysctl.d/`+kept[len("sysctl.d/"):]+`
 cat > $W/far <<-EOF
@@ -339,7 +339,7 @@ func TestKeepJoins(t *testing.T) {
 	t.Parallel()
 	etc, r := keptHere(t, `
 linerate keep $W/tall.yaml --yes > /dev/null
-printf 'profile: 1\nhosts:\n  - {role: both, knobs: {tcp.timestamps: off, tcp.sack: on}}\n' > $W/more.yaml
+printf 'profile: 2\nhosts:\n  - {role: both, knobs: {tcp.timestamps: off, tcp.sack: on}}\n' > $W/more.yaml
 linerate keep $W/more.yaml --yes
 cp /etc/`+kept+` $W/both
 linerate undo --kept`)

@@ -21,7 +21,7 @@ func TestRecheckKept(t *testing.T) {
 	_, r := keptHere(t, `
 proven() {
 cat > $W/$1.yaml <<END
-profile: 1
+profile: 2
 hosts: [{role: near, knobs: {tcp.sack: off}}]
 evidence:
   session: 20261121T130000-beef

@@ -45,7 +45,7 @@ func TestProfileApply(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	file := n.dir + "/pair.yaml"
-	text := "profile: 1\nhosts:\n- {role: near, kernel: 2.6.9, knobs: {tcp.sack: off}}\n- {role: far, system: freebsd, knobs: {tcp.recv_buffer_max: 64KiB}}\n"
+	text := "profile: 2\nhosts:\n- {role: near, kernel: 2.6.9, knobs: {tcp.sack: off}}\n- {role: far, system: freebsd, knobs: {tcp.recv_buffer_max: 64KiB}}\n"
 	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	before := n.bothKnobs(t)
 	tt := onTerminal(t, n.inside(t, "near", "profile", "apply", file, "--both", n.agent("far")))

@@ -24,8 +24,9 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Version is the format that this package writes and reads.
-const Version = 1
+// Version is the format that this package writes. It reads 1 too, which says the same: people
+// have profiles of both numbers.
+const Version = 2
 
 // Bounds of a profile, far above any use.
 const (

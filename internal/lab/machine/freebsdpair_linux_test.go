@@ -187,7 +187,7 @@ func setForAWhile(ctx context.Context, t *testing.T, near *Machine) {
 
 // keepAndBack: what is kept stands in sysctl.conf, and undo takes it out again.
 func keepAndBack(ctx context.Context, t *testing.T, near *Machine) {
-	profile := "profile: 1\ntitle: window\nhosts:\n  - role: both\n    system: freebsd\n    knobs:\n      tcp.recv_buffer_max: 1MiB\n"
+	profile := "profile: 2\ntitle: window\nhosts:\n  - role: both\n    system: freebsd\n    knobs:\n      tcp.recv_buffer_max: 1MiB\n"
 	must.Do(t, near.Put(ctx, "/tmp/tall.yaml", []byte(profile), 0o644))
 	t.Log(do(ctx, t, near, "linerate", "keep", "/tmp/tall.yaml", "--interface", "em0", "--yes"))
 	text := must.Get(near.Get(ctx, "/etc/sysctl.conf"))(t)

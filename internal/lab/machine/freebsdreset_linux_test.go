@@ -12,7 +12,7 @@ import (
 )
 
 // keptOnFreeBSD is kept for the next start: a sysctl, and an MTU in rc.conf.
-const keptOnFreeBSD = `profile: 1
+const keptOnFreeBSD = `profile: 2
 title: after a restart
 hosts:
   - role: both

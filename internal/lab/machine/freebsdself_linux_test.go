@@ -78,7 +78,7 @@ func limitsOfFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 // it back on each.
 func keepOnBoth(ctx context.Context, t *testing.T, near, far *Machine) {
 	told(t, "`keep --both`")
-	const profile = "profile: 1\ntitle: both\nhosts:\n  - role: both\n    system: freebsd\n    knobs:\n      tcp.delayed_ack: 0\n"
+	const profile = "profile: 2\ntitle: both\nhosts:\n  - role: both\n    system: freebsd\n    knobs:\n      tcp.delayed_ack: 0\n"
 	must.Do(t, near.Put(ctx, "/root/both.yaml", []byte(profile), 0o644))
 	t.Log(do(ctx, t, near, "linerate", "keep", "/root/both.yaml", "@"+link, "--both", "--yes"))
 	for _, m := range []*Machine{near, far} {

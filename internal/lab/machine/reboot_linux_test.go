@@ -15,7 +15,7 @@ import (
 
 // keptProfile is kept on each card; the setting of the kernel stands in it once more each
 // time.
-const keptProfile = `profile: 1
+const keptProfile = `profile: 2
 title: after a restart
 hosts:
   - role: both

@@ -78,7 +78,7 @@ func TestFlowFlagsWrong(t *testing.T) {
 		"--omit 1s -n 1M":      "--omit: a run that ends after bytes has no warm-up",
 		"--omit never":         "--omit: duration \"never\"",
 		"-t 1s -i 2s":          "--interval: 2 s is longer than the duration 1 s",
-		"-i 1us":               "--interval: \"1us\" is shorter than 1 ms",
+		"-i 1us":               "--interval: \"1us\" is shorter than 10 ms",
 		"-n 0":                 "--bytes: must be more than 0",
 		"-P 0":                 "--parallel: value \"0\" of streams: want 1 to 128",
 		"-P 129":               "--parallel: value \"129\"",

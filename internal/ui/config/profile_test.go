@@ -111,19 +111,19 @@ func TestParseProfileMistakes(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", "p.yaml:1:1: the file is empty"},
 		{"a plan", "far: nas\n", `unknown key "far"`},
-		{"no version", "hosts: [{role: both, knobs: {link.mtu: 9000}}]", "p.yaml:1:1: this is not a profile; begin with profile: 1"},
-		{"newer", "profile: 2\nhosts: [{role: both, knobs: {link.mtu: 9000}}]", "p.yaml:1:10: profile: version 2 is newer than this linerate"},
-		{"role", "profile: 1\nhosts: [{role: boss, knobs: {link.mtu: 9000}}]", `unknown role "boss"`},
-		{"no role", "profile: 1\nhosts: [{knobs: {link.mtu: 9000}}]", "hosts[0]: has no role"},
-		{"no knobs", "profile: 1\nhosts: [{role: both}]", "hosts[0]: has no knobs"},
-		{"knob", "profile: 1\nhosts:\n  - role: both\n    knobs:\n      link.mtuu: 9000", `p.yaml:5:7: hosts[0].knobs: unknown knob "link.mtuu"; did you mean link.mtu?`},
-		{"flow knob", "profile: 1\nhosts: [{role: both, knobs: {window: 64KiB}}]", "belongs to the test traffic"},
-		{"value", "profile: 1\nhosts: [{role: both, knobs: {link.mtu: many}}]", `value "many" of link.mtu`},
-		{"twice", "profile: 1\nhosts: [{role: both, knobs: {link.mtu: 9000, link.mtu: 1500}}]", "is given twice"},
-		{"roles", "profile: 1\nhosts: [{role: near, knobs: {link.mtu: 9000}}, {role: sender, knobs: {link.mtu: 9000}}]", "near and far do not mix with sender and receiver"},
-		{"outcome", "profile: 1\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: {verdicts: [{outcome: great}]}", `outcome "great"`},
-		{"number", "profile: 1\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: {verdicts: [{outcome: better, estimate: .inf}]}", "is not a number"},
-		{"date", "profile: 1\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: {date: yesterday}", "is not a date"},
+		{"no version", "hosts: [{role: both, knobs: {link.mtu: 9000}}]", "p.yaml:1:1: this is not a profile; begin with profile: 2"},
+		{"newer", "profile: 3\nhosts: [{role: both, knobs: {link.mtu: 9000}}]", "p.yaml:1:10: profile: version 3 is newer than this linerate"},
+		{"role", "profile: 2\nhosts: [{role: boss, knobs: {link.mtu: 9000}}]", `unknown role "boss"`},
+		{"no role", "profile: 2\nhosts: [{knobs: {link.mtu: 9000}}]", "hosts[0]: has no role"},
+		{"no knobs", "profile: 2\nhosts: [{role: both}]", "hosts[0]: has no knobs"},
+		{"knob", "profile: 2\nhosts:\n  - role: both\n    knobs:\n      link.mtuu: 9000", `p.yaml:5:7: hosts[0].knobs: unknown knob "link.mtuu"; did you mean link.mtu?`},
+		{"flow knob", "profile: 2\nhosts: [{role: both, knobs: {window: 64KiB}}]", "belongs to the test traffic"},
+		{"value", "profile: 2\nhosts: [{role: both, knobs: {link.mtu: many}}]", `value "many" of link.mtu`},
+		{"twice", "profile: 2\nhosts: [{role: both, knobs: {link.mtu: 9000, link.mtu: 1500}}]", "is given twice"},
+		{"roles", "profile: 2\nhosts: [{role: near, knobs: {link.mtu: 9000}}, {role: sender, knobs: {link.mtu: 9000}}]", "near and far do not mix with sender and receiver"},
+		{"outcome", "profile: 2\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: {verdicts: [{outcome: great}]}", `outcome "great"`},
+		{"number", "profile: 2\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: {verdicts: [{outcome: better, estimate: .inf}]}", "is not a number"},
+		{"date", "profile: 2\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: {date: yesterday}", "is not a date"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := ParseProfile("p.yaml", []byte(c.text), knobs{})
@@ -154,17 +154,17 @@ func TestProfile1(t *testing.T) {
 
 // TestParseProfileByHand: what a person writes is made canonical.
 func TestParseProfileByHand(t *testing.T) {
-	p, err := ParseProfile("p.yaml", []byte("profile: 1\nhosts:\n  - {role: receiver, knobs: {tcp.recv_buffer_max: 4MiB}}\nevidence: {date: 2026-11-21}\n"), knobs{})
+	p, err := ParseProfile("p.yaml", []byte("profile: 2\nhosts:\n  - {role: receiver, knobs: {tcp.recv_buffer_max: 4MiB}}\nevidence: {date: 2026-11-21}\n"), knobs{})
 	must.Do(t, err)
 	must.Equal(t, p.Hosts[0].Settings[0], (profile.Setting{Knob: "tcp.recv_buffer_max", Value: "4194304"}))
 	must.Equal(t, p.Evidence.Date.Format(time.DateOnly), "2026-11-21", "%v", p.Evidence.Date)
 }
 
 func FuzzParseProfile(f *testing.F) {
-	f.Add([]byte("profile: 1\ntitle: x\nhosts:\n  - role: both\n    system: linux\n    knobs:\n      link.mtu: 9000\n    before:\n      \"mtu\": \"1500\"\n"))
-	f.Add([]byte("profile: 1\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: {session: s, verdicts: [{outcome: better, low: 0.1, blocks: 3}]}"))
+	f.Add([]byte("profile: 2\ntitle: x\nhosts:\n  - role: both\n    system: linux\n    knobs:\n      link.mtu: 9000\n    before:\n      \"mtu\": \"1500\"\n"))
+	f.Add([]byte("profile: 2\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: {session: s, verdicts: [{outcome: better, low: 0.1, blocks: 3}]}"))
 	for _, evidence := range []string{"{}", "{verdicts: []}", "{date: 0001-01-01}", "{date: 2026-11-21T10:00:00.5Z}", "{date: 9999-12-31T23:59:59-01:00}", "{date: 0001-01-01T00:00:00+01:00}"} {
-		f.Add([]byte("profile: 1\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: " + evidence))
+		f.Add([]byte("profile: 2\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: " + evidence))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := ParseProfile("p.yaml", data, knobs{})
