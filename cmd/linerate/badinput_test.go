@@ -119,9 +119,9 @@ func TestBadExperiments(t *testing.T) {
 		"same levels":    {[]string{"run", lab, "--factor", "window=64K,64KiB"}, []string{"leave one of them out"}},
 		"host of flow":   {[]string{"run", lab, "--factor", "far.window=64K,1M"}, []string{"window belongs to the flow"}},
 		"durations": {[]string{"run", lab, "--factor", "window=64K,1M", "-t", "-5s", "--settle", "soon", "--cooldown", "9999h"}, []string{
-			`--time: duration "-5s" is negative`, `--settle: duration "soon" is not a length of time`, "--cooldown: 9999h is longer than 24 h"}},
-		"blocks":    {[]string{"run", lab, "--factor", "window=64K,1M", "--blocks", "0"}, []string{"--blocks: 0 is not a number of blocks"}},
-		"direction": {[]string{"run", lab, "--factor", "window=64K,1M", "--direction", "up"}, []string{`--direction: "up" is none of to, from, each, both`}},
+			`--time: duration "-5s" is negative`, `--settle: duration "soon" is not a length of time`, `--cooldown: "9999h" is longer than 24 h`}},
+		"blocks":    {[]string{"run", lab, "--factor", "window=64K,1M", "--blocks", "0"}, []string{`--blocks: "0" is not a number of blocks`}},
+		"direction": {[]string{"run", lab, "--factor", "window=64K,1M", "--direction", "up"}, []string{`--direction: unknown direction "up"`}},
 		"baseline":  {[]string{"run", lab, "--factor", "window=64K,1M", "--baseline", "2M"}, []string{`baseline: "2M" is not a setting of this plan`}},
 		"lab knob":  {[]string{"test", lab + ",far.tcp.recv_bufer_max=64KiB"}, []string{"did you mean tcp.recv_buffer_max"}},
 		"lab value": {[]string{"test", lab + ",far.tcp.recv_buffer_max=1"}, []string{"want a size from 4 KiB"}},

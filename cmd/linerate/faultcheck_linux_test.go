@@ -306,7 +306,7 @@ func (r *faultRun) nothingLeft() {
 		// A controller that was killed while it kept a change of two hosts leaves a
 		// note, of which the next linerate set tells; from a read-only disk nobody
 		// can take it away.
-		allowed := []string{"journal.jsonl", "journal-b.jsonl", "lock"}
+		allowed := []string{"journal.jsonl", "journal-b.jsonl", "lock", "retry"}
 		if r.c.op.keeps && (r.dead || strings.Contains(r.c.fault.name, "read-only")) {
 			allowed = append(allowed, "confirming.json", "confirming.json.new")
 		}

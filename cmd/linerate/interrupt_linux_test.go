@@ -164,13 +164,11 @@ func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 		s, err := n.trySession(t)
 		return err == nil && inBlock(s)
 	})
-	p.signal(t, syscall.SIGSTOP) // it goes no further while others look at it
 	list := func() string { return run(t, n.command(t, "list", "--json")).out }
 	if r := run(t, n.command(t, "run", "--allow-exec", "--resume", "last")); r.code != 2 || !strings.Contains(r.err, "measured by another linerate") || !strings.Contains(list(), `"state": "running"`) {
 		t.Errorf("resume of a session that runs: exit code %d\n%s\n%s", r.code, r.err, list())
 	}
 	p.signal(t, sig)
-	_ = p.cmd.Process.Signal(syscall.SIGCONT) // one that was killed may be gone
 	p.wait(t, patience)
 	n.restored(t, before)
 	cut := n.session(t)

@@ -50,7 +50,7 @@ func TestPageShowsWhatIsMeasured(t *testing.T) {
 		}
 	})
 	p.Until("document.querySelector('.running')")
-	browsertest.Eval[bool](p, "(document.querySelector('#part a').focus(), true)")
+	browsertest.Eval[bool](p, "(document.querySelector('#part a[href*=session]').focus(), true)")
 	p.Enter()
 	p.Until("location.pathname.includes('/session/')")
 	p.Until("document.getElementById('state')?.textContent.startsWith('live')")

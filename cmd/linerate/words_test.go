@@ -45,8 +45,8 @@ func TestFirstHour19NearAndFar(t *testing.T) {
 		"tune " + lab + " --direction to --dry-run --quick -t 1s --omit 0s",
 		"check " + lab + " --quick --json",
 		"facts " + lab + " --json",
-		"set near.tcp.sack=off far.tcp.sack=off --both " + lab + " --for 1s",
-		"set near.tcp.sack=off far.tcp.sack=off --both " + lab + " --for 1s --json",
+		"set near.tcp.sack=off far.tcp.sack=off --both " + lab + " --for 5s",
+		"set near.tcp.sack=off far.tcp.sack=off --both " + lab + " --for 5s --json",
 		"lab " + lab + " -- sh -c 'hostname; grep far /etc/hosts; echo $FAR_ADDR'",
 	} {
 		t.Run(line, func(t *testing.T) {

@@ -320,7 +320,7 @@ func parseDirection(s string) (model.Direction, error) {
 	if d != model.To && d != model.From && d != model.Both {
 		hint := "write to (near sends), from (far sends), both (at the same time), or each (one after the other)"
 		if meant := words.Nearest(s, []string{"to", "from", "both", "each"}); meant != "" {
-			hint = "did you mean " + meant + "?"
+			hint = "did you mean " + meant + "? " + hint
 		}
 		return "", bad("unknown direction "+quote(s), hint)
 	}
