@@ -21,7 +21,7 @@ func watchedPlan(t *testing.T, guards ...model.Guard) model.Plan {
 }
 
 // watched plays a plan over a path of that noise: s1 gains so much to the far end, and
-// from there, and its latency is so many times that of s0. It sends 2 % more again, which a
+// from there, and its latency is so many times that of s0. It takes three times the CPU, which a
 // guard sees where the plan has one.
 func watched(p model.Plan, seed uint64, noise, gain, other, latency float64) Result {
 	rng := rand.New(rand.NewPCG(seed, 9))
@@ -33,14 +33,14 @@ func watched(p model.Plan, seed uint64, noise, gain, other, latency float64) Res
 				r.Flow.Direction = d
 				is := map[model.Direction]float64{model.To: gain, model.From: other}[d]
 				trip := math.Log(latency)
-				again := 0.03
+				cpu := 0.03
 				if name == p.Baseline {
-					is, trip, again = 0, 0, 0.01
+					is, trip, cpu = 0, 0, 0.01
 				}
 				r.Values = []model.Value{
 					{Metric: model.Goodput, Direction: d, Value: 1e8 * math.Exp(is+noise*rng.NormFloat64())},
 					{Metric: model.RTT, Direction: d, Value: 0.01 * math.Exp(trip+0.5*rng.NormFloat64())},
-					{Metric: model.RetransmitRatio, Direction: d, Value: again * (1 + 0.01*float64(block))},
+					{Metric: model.CPUPerGbitNear, Direction: d, Value: cpu * (1 + 0.01*float64(block))},
 				}
 				runs = append(runs, r)
 			}
@@ -102,7 +102,7 @@ func TestOpenGuardHoldsUpNoLargeEffect(t *testing.T) {
 
 // What the person may not decide either, since the data say harm, is decided by more data.
 func TestHarmHoldsUpALargeEffect(t *testing.T) {
-	p := watchedPlan(t, model.Guard{Metric: model.RetransmitRatio, Margin: 0.005})
+	p := watchedPlan(t, model.Guard{Metric: model.CPUPerGbitNear, Margin: 50})
 	r := watched(p, 1, 0.01, math.Log(4), 0, 1)
 	k := MayKeep(model.Goodput, r.Verdicts, "s1")
 	must.True(t, r.Done && r.Blocks > stats.RankBlocks && len(k.Harms) == 1,

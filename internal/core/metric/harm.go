@@ -30,7 +30,8 @@ func Harm(g model.Guard, times float64) float64 {
 }
 
 // FollowsLoad reports whether m rises with the load of the path by itself, so that two
-// settings are compared in it at equal load (statistics.md section 6.5).
+// settings are compared in it at equal load (statistics.md section 6.5; of what is sent
+// again docs/experiments.md says why).
 func FollowsLoad(m model.Metric) bool {
-	return slices.Contains([]model.Metric{model.LatencyP50, model.LatencyP99, model.AddedP50, model.AddedP99, model.RTT}, m)
+	return slices.Contains([]model.Metric{model.LatencyP50, model.LatencyP99, model.AddedP50, model.AddedP99, model.RTT, model.RetransmitRatio}, m)
 }
