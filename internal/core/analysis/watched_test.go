@@ -21,9 +21,8 @@ func watchedPlan(t *testing.T, guards ...model.Guard) model.Plan {
 }
 
 // watched plays a plan over a path of that noise: s1 gains so much to the far end, and
-// from there, and its latency is so many times that of s0. It takes three times the CPU, which a
-// guard sees where the plan has one.
-func watched(p model.Plan, seed uint64, noise, gain, other, latency float64) Result {
+// from there, and takes three times the CPU, which a guard sees where the plan has one.
+func watched(p model.Plan, seed uint64, noise, gain, other float64) Result {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	var runs []model.Run
 	for block := range p.Order {
@@ -32,14 +31,13 @@ func watched(p model.Plan, seed uint64, noise, gain, other, latency float64) Res
 				r := model.Run{Number: len(runs) + 1, Block: block + 1, Attempt: 1, Setting: name, State: model.RunValid, Flow: p.Flow}
 				r.Flow.Direction = d
 				is := map[model.Direction]float64{model.To: gain, model.From: other}[d]
-				trip := math.Log(latency)
 				cpu := 0.03
 				if name == p.Baseline {
-					is, trip, cpu = 0, 0, 0.01
+					is, cpu = 0, 0.01
 				}
 				r.Values = []model.Value{
 					{Metric: model.Goodput, Direction: d, Value: 1e8 * math.Exp(is+noise*rng.NormFloat64())},
-					{Metric: model.RTT, Direction: d, Value: 0.01 * math.Exp(trip+0.5*rng.NormFloat64())},
+					{Metric: model.RTT, Direction: d, Value: 0.01 * math.Exp(0.5*rng.NormFloat64())},
 					{Metric: model.CPUPerGbitNear, Direction: d, Value: cpu * (1 + 0.01*float64(block))},
 				}
 				runs = append(runs, r)
@@ -64,7 +62,7 @@ func TestWatchedDirection(t *testing.T) {
 		state model.GuardState
 		keep  bool
 	}{"no harm": {0, model.GuardHolds, true}, "harm": {-0.7, model.GuardViolated, false}} {
-		r := watched(p, 3, 0.01, math.Log(2), c.other, 1)
+		r := watched(p, 3, 0.01, math.Log(2), c.other)
 		must.True(t, r.Done && r.Blocks == stats.RankBlocks, "%s: done %v after %d blocks", name, r.Done, r.Blocks)
 		for _, v := range r.Verdicts {
 			if decides := v.Direction == model.To; v.Metric == model.Goodput && (p.DecidedBy(&v) != decides || !decides && v.Guard.State != c.state) {
@@ -83,7 +81,7 @@ func TestOpenGuardHoldsUpNoLargeEffect(t *testing.T) {
 	for gain, waits := range map[float64]bool{math.Log(4): false, math.Log(1.2): true} {
 		ended, open := 0, 0
 		for seed := range uint64(50) {
-			r := watched(p, seed, 0.01, gain, 0, 1)
+			r := watched(p, seed, 0.01, gain, 0)
 			for _, v := range r.Verdicts {
 				if v.Metric == model.RTT && v.Direction == model.To && v.Guard.State == model.GuardOpen && !v.Guard.Tolerable {
 					open++
@@ -103,7 +101,7 @@ func TestOpenGuardHoldsUpNoLargeEffect(t *testing.T) {
 // What the person may not decide either, since the data say harm, is decided by more data.
 func TestHarmHoldsUpALargeEffect(t *testing.T) {
 	p := watchedPlan(t, model.Guard{Metric: model.CPUPerGbitNear, Margin: 50})
-	r := watched(p, 1, 0.01, math.Log(4), 0, 1)
+	r := watched(p, 1, 0.01, math.Log(4), 0)
 	k := MayKeep(model.Goodput, r.Verdicts, "s1")
 	must.True(t, r.Done && r.Blocks > stats.RankBlocks && len(k.Harms) == 1,
 		"done %v after %d blocks: %+v", r.Done, r.Blocks, k)
@@ -116,7 +114,7 @@ func TestWatchedFalsePositives(t *testing.T) {
 	p := watchedPlan(t)
 	said, harm, covered := 0, 0, 0
 	for seed := range uint64(sessions) {
-		r := watched(p, seed, 0.04, 0, 0, 1)
+		r := watched(p, seed, 0.04, 0, 0)
 		for _, v := range r.Verdicts {
 			switch {
 			case p.DecidedBy(&v):
