@@ -52,7 +52,7 @@ func TestKeepMistakes(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"keep"}, "linerate: nobody is there to be asked: there is no terminal\n  show what would be written with --dry-run; write it with --yes\n"},
+		{[]string{"keep"}, "linerate: there is no terminal to ask on\n  show what would be written with --dry-run; write it with --yes\n"},
 		{[]string{"keep", "--both", "--yes"}, "linerate: --both names no HOST\n  linerate keep [SOURCE] --both HOST\n"},
 		{[]string{"keep", "a", "b", "c"}, "linerate: keep takes a profile or a session, and at most one HOST, got [\"a\" \"b\" \"c\"]\n  see linerate keep --help\n"},
 		{[]string{"keep", "root@nas", "last", "--yes"}, "linerate: keep: \"root@nas\" is a host\n  the profile or session comes first: linerate keep last root@nas\n"},

@@ -126,7 +126,7 @@ func (b *builder) short(rec tune.Record) []string {
 
 // front are the settings between which rate and latency leave the choice in a direction,
 // where it makes a difference: the one that the goal takes is named. told says that the
-// latency of the winner is told already, so that the baseline alone is no choice.
+// latency of the winner stands elsewhere already, so that the baseline alone is no choice.
 func (b *builder) front(d model.Direction, winner string, told bool) []string {
 	all := tune.Front(b.s.Runs, d)
 	baseAndWinner := len(all) == 2 && slices.ContainsFunc(all, func(p tune.Point) bool { return p.Setting == tune.Baseline })

@@ -79,7 +79,7 @@ func UndoAt(ctx context.Context, env app.Env, o *reach.Opener, named string) ([]
 	if err == nil {
 		kept, err = c.Revert(ctx, "")
 		if err != nil && fault.KindOf(err) == fault.Failed {
-			err = fault.WithKind(fault.NotUndone, err) // nobody knows what the host holds
+			err = fault.WithKind(fault.NotUndone, err) // what the host holds is unknown
 		}
 	}
 	_, cerr := c.Close(ctx)

@@ -307,7 +307,7 @@ func (k *keeping) write(ctx context.Context) error {
 	if !k.Sure {
 		answer, err := k.Ask(ctx, k.question())
 		if errors.Is(err, app.ErrNobody) {
-			return fault.WithHint(fault.Usagef("nobody is there to be asked: there is no terminal"), "show what would be written with --dry-run; write it with --yes")
+			return fault.WithHint(fault.Usagef("there is no terminal to ask on"), "show what would be written with --dry-run; write it with --yes")
 		}
 		if err != nil {
 			return err

@@ -185,7 +185,7 @@ func TestNothingIsWritten(t *testing.T) {
 	}{
 		"declined":  {answer: func(app.Question) (app.Answer, error) { return app.Answer{}, nil }, outcome: Declined},
 		"dry run":   {answer: yes, change: func(r *Request) { r.DryRun = true }, outcome: Dry},
-		"nobody":    {kind: fault.Usage, says: "nobody is there to be asked"},
+		"nobody":    {kind: fault.Usage, says: "no terminal to ask on"},
 		"no answer": {answer: func(app.Question) (app.Answer, error) { return app.Answer{}, context.Canceled }, kind: fault.Interrupted, says: "canceled"},
 		"no format": {answer: yes, change: func(r *Request) { r.Format = model.FormatWindowsReg }, kind: fault.Usage, says: "no format of files"},
 		"no role":   {answer: yes, change: func(r *Request) { r.Role = "middle" }, kind: fault.Usage, says: "want near, far"},

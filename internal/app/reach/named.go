@@ -138,7 +138,7 @@ func boolInt(b bool) int {
 
 // changed refuses a server that is not the one of the last time.
 func changed(named string, known, shown []string, file string) error {
-	return fault.New(fault.Unreachable, fmt.Errorf("%s: %w: its pin was %s and is %s now: somebody else may answer in its place",
+	return fault.New(fault.Unreachable, fmt.Errorf("%s: %w: its pin was %s and is %s now: another host may answer in its place",
 		named, errPinChanged, strings.Join(known, " or "), strings.Join(shown, " or ")),
 		"ask who runs it whether its state was made anew; if so, remove its line from %s,\nor use the join link that it prints now", file)
 }

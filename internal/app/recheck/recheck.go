@@ -218,7 +218,7 @@ func mayTry(ctx context.Context, env app.Env, list []model.Assignment, r Request
 			return err
 		}
 		if err != nil || !answer.Yes {
-			return fault.WithHint(fault.Usagef("%s is not measured again: it %s", a.Knob, k.Risk.Words()), "with --allow risky nobody is asked; --look measures nothing")
+			return fault.WithHint(fault.Usagef("%s is not measured again: it %s", a.Knob, k.Risk.Words()), "--allow risky agrees beforehand; --look measures nothing")
 		}
 	}
 	return nil

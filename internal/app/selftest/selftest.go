@@ -101,7 +101,7 @@ func Run(ctx context.Context, env app.Env, q Request) (Report, error) {
 	if q.Settings && !q.Yes {
 		switch answer, err := env.Ask(ctx, app.Question{Kind: app.TrySettings, Host: app.ThisMachine}); {
 		case errors.Is(err, app.ErrNobody):
-			return t.report, fault.WithHint(fault.Usagef("settings would be changed, and nobody is there to agree"), "--yes agrees beforehand")
+			return t.report, fault.WithHint(fault.Usagef("settings would be changed, and there is no terminal to agree on"), "--yes agrees beforehand")
 		case err != nil:
 			return t.report, err
 		case !answer.Yes:

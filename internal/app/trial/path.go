@@ -22,7 +22,7 @@ import (
 	"linerate/internal/measure/engines"
 )
 
-// FitSearch bounds a search whose highest rate nobody chose by what is known of the path
+// FitSearch bounds a search without a chosen highest rate by what is known of the path
 // by now.
 func FitSearch(e *reach.Ends, p *model.Plan) {
 	rate, ok := e.WireRate.Get()

@@ -96,7 +96,7 @@ func TestFilesAreKept(t *testing.T) {
 }
 
 // TestOtherNumbers: of a line of several numbers those that are not kept stay as the owner's
-// file has them, which is told if they run otherwise.
+// file has them, and says so where the running ones differ.
 func TestOtherNumbers(t *testing.T) {
 	c, root := keepsFiles(t, "linux")
 	must.Do(t, os.MkdirAll(filepath.Join(root, "etc/sysctl.d"), 0o755))

@@ -44,8 +44,8 @@ type Request struct {
 	// The settings that assign Factor must differ in nothing else, and those of Held share
 	// its values equally. MaxBlocks is the number of block differences that each candidate
 	// gets (fixed) or gets at most (sequential); incomplete blocks round it up to what
-	// balances. Nil Guards are those that suit the traffic, and an empty list is none. A
-	// negative Settle is none.
+	// balances. Nil Guards are those that suit the traffic, an empty list means no guards. A
+	// negative Settle means no wait.
 	model.Plan
 	Null Null
 }

@@ -109,7 +109,7 @@ type Option struct {
 	Switch  bool   // on or off
 	Chooses bool   // giving the flag chooses the kind
 	Fixed   bool   // the same in all runs of a plan: no factor
-	// Set puts what somebody wrote into f. Its error may have a hint.
+	// Set parses a text that a person wrote into f. Its error may have a hint.
 	Set func(f *model.Flow, text string) error
 	// Level is what plans write for a value of a factor, such as 65536 for 64KiB, with
 	// the errors of Set; nil where the option is Fixed.

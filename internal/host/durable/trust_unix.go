@@ -108,7 +108,7 @@ func (w *walk) owned(name string, info fs.FileInfo) error {
 
 func (w *walk) refuse(format string, a ...any) error {
 	return fault.WithHint(fmt.Errorf("directory %s: %s: %w", w.dir, fmt.Sprintf(format, a...), ErrUntrusted),
-		"root keeps its state only where nobody else may write: leave out --state and LINERATE_STATE for root's own directory, or name one below it")
+		"root keeps its state only where no other user may write: leave out --state and LINERATE_STATE for root's own directory, or name one below it")
 }
 
 func ownerOf(info fs.FileInfo) (uid int, ok bool) {

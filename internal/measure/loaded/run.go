@@ -30,7 +30,7 @@ type test struct {
 	warnings []string
 
 	arrived atomic.Uint64 // bits of the load that this end has received
-	over    atomic.Bool   // nobody reads or writes any more
+	over    atomic.Bool   // reading and writing have ended
 }
 
 func newTest(e *Engine, h model.Host, f model.Flow, link units.BitRate) *test {

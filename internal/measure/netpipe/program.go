@@ -161,7 +161,7 @@ func servedSettings(options string) (Settings, error) {
 		case "-i":
 			s = s.WithIntegrity()
 		default:
-			return s, fault.New(fault.Usage, fmt.Errorf("--netpipe-options: %q is none of -r, -s, -2, -i", word),
+			return s, fault.New(fault.Usage, fmt.Errorf("--netpipe-options: %q is unknown; write -r, -s, -2 or -i", word),
 				"these are the options of NPtcp that both ends must have alike")
 		}
 	}

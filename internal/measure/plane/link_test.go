@@ -149,12 +149,15 @@ func TestEnds(t *testing.T) {
 	})
 }
 
+// blocking are calls that last until the other end does something.
+var blocking = map[string]func(l *Link) error{
+	"receive":  func(l *Link) error { return l.Receive(make([]byte, 1)) },
+	"send":     func(l *Link) error { return l.Send(make([]byte, 16<<20)) },
+	"exchange": func(l *Link) error { return l.Exchange(make([]byte, 16<<20), make([]byte, 1)) },
+}
+
 func TestBoundWithoutProgress(t *testing.T) {
-	for what, call := range map[string]func(l *Link) error{
-		"receive":  func(l *Link) error { return l.Receive(make([]byte, 1)) },
-		"send":     func(l *Link) error { return l.Send(make([]byte, 16<<20)) },
-		"exchange": func(l *Link) error { return l.Exchange(make([]byte, 16<<20), make([]byte, 1)) },
-	} {
+	for what, call := range blocking {
 		t.Run(what, func(t *testing.T) {
 			everyKind(t, func(t *testing.T, a, _ *Link) {
 				a.Limit(50*time.Millisecond, time.Hour)
@@ -193,11 +196,7 @@ func TestBoundInAll(t *testing.T) {
 }
 
 func TestInterrupt(t *testing.T) {
-	for what, call := range map[string]func(l *Link) error{
-		"receive":  func(l *Link) error { return l.Receive(make([]byte, 1)) },
-		"send":     func(l *Link) error { return l.Send(make([]byte, 16<<20)) },
-		"exchange": func(l *Link) error { return l.Exchange(make([]byte, 16<<20), make([]byte, 1)) },
-	} {
+	for what, call := range blocking {
 		t.Run(what, func(t *testing.T) {
 			everyKind(t, func(t *testing.T, a, _ *Link) {
 				c := beside(func() error { return call(a) })

@@ -30,7 +30,7 @@ type poller struct{}
 
 func (poller) waiting() string { return "poller" }
 
-// threads is none: a goroutine that waits gives its processor away.
+// threads is 0: a goroutine that waits gives its processor away.
 func (poller) threads(int) int { return 0 }
 
 func (poller) attach(c *net.TCPConn) (*plane.Link, error) { return plane.NewPoller(c), nil }
@@ -39,7 +39,7 @@ func (poller) work(f func()) { f() }
 
 func (poller) nap(d time.Duration) { nap(d) }
 
-// margin is none: watching the clock would take the processor from others.
+// margin is 0: watching the clock would take the processor from others.
 func (poller) margin() time.Duration { return 0 }
 
 // errStopped says that a call was given up because its end wanted to.

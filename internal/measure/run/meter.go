@@ -17,7 +17,7 @@ type Meter struct {
 	Host     model.Host
 	Spec     model.Flow // with its Interval
 	Emit     func([]model.Sample)
-	Hold     *quiet.Hold // nil is none
+	Hold     *quiet.Hold // may be nil
 	Warnings []string
 
 	Start            time.Time

@@ -131,7 +131,7 @@ func (f *flow) reportIn(r *model.FlowReport) {
 		r.Window = max(0, last-first)
 	}
 	if uncounted > 0 {
-		f.Warn("the sender's count of %d streams never came: their loss is at least what is told", uncounted)
+		f.Warn("the sender's count of %d streams never came: their loss is at least what is printed", uncounted)
 	}
 	if stale > 0 {
 		f.Warn("%d datagrams came so late that they may have been copies: taken for lost", stale)

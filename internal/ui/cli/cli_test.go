@@ -87,7 +87,7 @@ func TestFirstHour12Prune(t *testing.T) {
 		{[]string{"list", "--finding", "window", "--limit", "1"}, 0, []string{"s1 "}, "s0 s1 s2 s3"},
 		{[]string{"list", "--finding", "b07", "--state", "failed"}, 0, []string{"no such sessions"}, "s0 s1 s2 s3"},
 		{[]string{"prune", "--older-than", "1d", "--dry-run"}, 0, []string{"s1 ", "3 sessions would be removed"}, "s0 s1 s2 s3"},
-		{[]string{"prune", "--older-than", "1d"}, 2, []string{"nobody is there to be asked"}, "s0 s1 s2 s3"},
+		{[]string{"prune", "--older-than", "1d"}, 2, []string{"no terminal to ask on"}, "s0 s1 s2 s3"},
 		{[]string{"prune", "--keep", "3", "--yes"}, 0, []string{"removed 1 session from "}, "s0 s1 s2"},
 		{[]string{"prune", "--state", "failed", "--yes"}, 0, []string{"s2 "}, "s0 s1"},
 		{[]string{"prune", "--older-than", "2026-11-21", "--yes"}, 0, []string{"s1 "}, "s0"},

@@ -57,7 +57,7 @@ func (a *console) over(file config.File, fl *pflag.FlagSet, without ...string) (
 	if timed := file.Flow.Bytes == 0 || fl.Changed("time"); timed && !fl.Changed("bytes") {
 		usual := func(flag string, to *time.Duration) {
 			if f := fl.Lookup(flag); f != nil && *to == 0 && !file.Has("flow."+flag) {
-				*to, _ = units.ParseDuration(f.DefValue) // none is none
+				*to, _ = units.ParseDuration(f.DefValue) // a flag without a default
 			}
 		}
 		usual("time", &file.Flow.Duration)

@@ -116,7 +116,7 @@ func (f keepFlags) check(a *console, source, host string) error {
 	case f.list && source != "":
 		return fault.WithHint(fault.Usagef("--list names no profile or session"), "linerate keep --list [HOST]")
 	case !f.list && !f.dryRun && !f.yes && (!a.InTerminal || !a.ErrTerminal):
-		return fault.WithHint(fault.Usagef("nobody is there to be asked: there is no terminal"), "show what would be written with --dry-run; write it with --yes")
+		return fault.WithHint(fault.Usagef("there is no terminal to ask on"), "show what would be written with --dry-run; write it with --yes")
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func oneOf(flag, value string, allowed ...string) error {
 	if value == "" || slices.Contains(allowed, value) {
 		return nil
 	}
-	return fault.Usagef("--%s: %q is none of %s", flag, value, strings.Join(allowed, ", "))
+	return fault.Usagef("--%s: %q is unknown; write one of %s", flag, value, strings.Join(allowed, ", "))
 }
 
 func sessionKinds() []string {
@@ -296,7 +296,7 @@ func old(all []model.Item, before time.Time, keep int, running bool) []model.Ite
 // forget removes the sessions that pick returns, after a person has seen them.
 func (a *console) forget(ctx context.Context, f forgetFlags, pick func(results) ([]model.Item, error)) error {
 	if !f.dryRun && !f.yes && (!a.InTerminal || !a.ErrTerminal) {
-		return fault.WithHint(fault.Usagef("nobody is there to be asked: there is no terminal"), "see what would be removed with --dry-run; remove it with --yes")
+		return fault.WithHint(fault.Usagef("there is no terminal to ask on"), "see what would be removed with --dry-run; remove it with --yes")
 	}
 	st, err := a.openStore(ctx)
 	if err != nil {

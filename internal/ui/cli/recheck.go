@@ -210,7 +210,7 @@ func (a *console) provenWith(ctx context.Context, f recheckFlags, only []model.K
 	case len(all) == 0:
 		return "", fault.WithHint(fault.Usagef("nothing is kept on this machine"), "linerate recheck HOST, or of what a session proved: linerate recheck last")
 	case len(far) == 0:
-		return "", fault.WithHint(fault.Usagef("nobody noted to which host the settings of this machine were proven"), hint)
+		return "", fault.WithHint(fault.Usagef("no note says to which host the settings of this machine were proven"), hint)
 	case len(far) > 1:
 		return "", fault.WithHint(fault.Usagef("the settings of this machine were proven to several hosts: %s", strings.Join(far, ", ")), "say which: linerate recheck SETTING")
 	}

@@ -1,0 +1,74 @@
+package ticket
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/plain"
+)
+
+// clean is text without what is markup somewhere, in ASCII. Underscores and at signs
+// stay within words, where nobody reads them as such.
+func clean(text string) string {
+	text = plain.ASCII(plain.Line(text))
+	text = strings.NewReplacer("`", "'", "*", "x", "~", "-", "<", " below ", ">", " above ", "|", "/", `\`, "/", "[", "(", "]", ")",
+		"{", "(", "}", ")", "^", "'", "#", "no. ", "!", ".", "$", "S", "->", "to").Replace(text)
+	text = strings.Join(slices.DeleteFunc(strings.Fields(text), func(word string) bool { return strings.Trim(word, "-+=") == "" }), " ")
+	return edges.ReplaceAllString(text, "$1-")
+}
+
+var edges = regexp.MustCompile(`(^|[^A-Za-z0-9])[_@]+`)
+
+// glued are words that no line may begin with: what looks like the number of a list, and
+// the unit of the number before it.
+var glued = regexp.MustCompile(`^([0-9]+[.)]|%.*|[kMGTP]?(bit/s|B|iB)\W*|(ns|us|ms|s|min|times|blocks|runs)\W*)$`)
+
+// long is a word that fits in no line, such as the target of a large lab: it has to be
+// broken after its commas.
+var long = regexp.MustCompile(`\S{77,}`)
+
+// wrap breaks text into at most most lines; what does not fit is cut and marked.
+func wrap(text string, most int) []string {
+	var words []string
+	for word := range strings.FieldsSeq(long.ReplaceAllStringFunc(text, func(word string) string { return strings.ReplaceAll(word, ",", ", ") })) {
+		n := len(words)
+		label := n > 0 && strings.HasSuffix(word, ":") // only ours begin a line
+		if n > 0 && (label || glued.MatchString(word)) && len(words[n-1])+1+len(word) <= MaxWidth/2 {
+			words[n-1] += " " + word
+			continue
+		}
+		if label {
+			word = strings.TrimRight(word, ":") + ","
+		}
+		for len(word) > MaxWidth { // a name that somebody made up
+			words, word = append(words, word[:MaxWidth]), word[MaxWidth:]
+		}
+		words = append(words, word)
+	}
+	var lines []string
+	line := ""
+	for _, word := range words {
+		if line != "" && len(line)+1+len(word) > MaxWidth {
+			lines, line = append(lines, line), word
+			continue
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	lines = append(lines, line)
+	if len(lines) <= most {
+		return lines
+	}
+	lines = lines[:most]
+	const mark = " ..."
+	last := lines[most-1]
+	for len(last)+len(mark) > MaxWidth {
+		at := strings.LastIndexByte(last, ' ')
+		if at < 0 {
+			at = MaxWidth - len(mark)
+		}
+		last = last[:at]
+	}
+	lines[most-1] = last + mark
+	return lines
+}
