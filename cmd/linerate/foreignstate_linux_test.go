@@ -63,7 +63,7 @@ func TestForeignState(t *testing.T) {
 			if r.code == 0 || !strings.Contains(r.err, "belongs to another user (uid 65534)") {
 				t.Errorf("%s: %q: exit code %d\n%s%s", name, c.args, r.code, r.out, r.err)
 			}
-			if strings.HasPrefix(c.args[0], "undo") && len(c.args) > 1 && c.args[1] == "--state" && !strings.Contains(r.err, "root keeps its state only where nobody else may write") {
+			if strings.HasPrefix(c.args[0], "undo") && len(c.args) > 1 && c.args[1] == "--state" && !strings.Contains(r.err, "root keeps its state only where no other user may write") {
 				t.Errorf("%s: no hint: %s", name, r.err)
 			}
 			now := n.knobs(t, "far")

@@ -24,6 +24,11 @@ func watchedServer(t testing.TB, state string, args ...string) (tt *terminal, be
 func (tt *terminal) said(t testing.TB, re string) string {
 	t.Helper()
 	var found []string
+	defer func() {
+		if found == nil {
+			t.Logf("the terminal said: %q", tt.shown.String())
+		}
+	}()
 	eventually(t, patience, "the terminal to say "+re, func() bool {
 		found = regexp.MustCompile(re).FindStringSubmatch(tt.shown.String())
 		return found != nil

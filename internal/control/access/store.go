@@ -252,7 +252,7 @@ func lock(name string) (unlock func(), err error) {
 	for {
 		err := durable.Lock(f)
 		if err == nil {
-			return func() { _ = f.Close() }, nil
+			return func() { _ = durable.Close(f) }, nil
 		}
 		if !errors.Is(err, durable.ErrLocked) {
 			return nil, errors.Join(fmt.Errorf("lock keys: %w", err), f.Close())

@@ -25,7 +25,7 @@ func TestLock(t *testing.T) {
 	must.Is(t, durable.Lock(second), durable.ErrLocked, "a second lock")
 	b := must.Get(os.ReadFile(name))(t)
 	must.True(t, string(b) == "process 1", "read while locked: %q", b)
-	must.Do(t, first.Close())
+	must.Do(t, durable.Close(first))
 	must.OK(t, durable.Lock(second), "after the first was closed")
 }
 

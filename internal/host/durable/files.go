@@ -45,6 +45,9 @@ type osFile struct{ *os.File }
 // Lock is the function Lock.
 func (f osFile) Lock() error { return Lock(f.File) }
 
+// Close is the function Close.
+func (f osFile) Close() error { return Close(f.File) }
+
 // Open is os.OpenFile.
 func (OS) Open(path string, flag int, mode fs.FileMode) (File, error) {
 	f, err := os.OpenFile(path, flag, mode)

@@ -19,6 +19,12 @@ func Lock(f *os.File) error {
 	return err
 }
 
+// Close gives the lock of f up, if it has it, and closes f. A process that is being
+// started holds the open file too, until it becomes another program.
+func Close(f *os.File) error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+}
+
 // SyncDir has the names in dir on disk, as far as its file system can: some sync
 // no directory (CIFS, FUSE, 9P) and say EINVAL, ENOTSUP or ENOSYS, which is no
 // reason to leave undone what the names are for.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"linerate/internal/host/durable"
 	"linerate/internal/must"
 )
@@ -67,4 +69,18 @@ func TestPrivate(t *testing.T) {
 	}
 	t.Chdir(in("good"))
 	must.Is(t, durable.Private("../foreign/x"), durable.ErrUntrusted, "a path that begins here")
+}
+
+// TestCloseUnlocks: also while a child that is not another program yet has the open file.
+func TestCloseUnlocks(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	var f [2]*os.File
+	for i := range f {
+		f[i] = must.Get(os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600))(t)
+	}
+	must.Do(t, durable.Lock(f[0]))
+	child := must.Get(unix.Dup(int(f[0].Fd())))(t)
+	must.Do(t, durable.Close(f[0]))
+	must.OK(t, durable.Lock(f[1]))
+	must.OK(t, errors.Join(unix.Close(child), durable.Close(f[1])))
 }

@@ -314,5 +314,5 @@ func (k Keeper) lock() (unlock func(), err error) {
 	if err := durable.Lock(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", k.dir(), err), f.Close())
 	}
-	return func() { _ = f.Close() }, nil
+	return func() { _ = durable.Close(f) }, nil
 }
