@@ -47,8 +47,7 @@ func conclusions(d Document) (out []string) {
 	}
 	for _, t := range d.Tables {
 		if line := t.Conclusion(); t.Objective && line != "" {
-			what, _, _ := strings.Cut(t.Title, ", against ")
-			out = append(out, what+": "+line)
+			out = append(out, t.What+": "+line)
 		}
 	}
 	return out

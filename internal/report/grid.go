@@ -19,6 +19,7 @@ type Grid struct {
 	Tables     []GridTable  `json:"tables"` // of several factors, one for each direction
 	Effects    []GridEffect `json:"effects"`
 	Conclusion string       `json:"conclusion,omitempty"` // "" where no verdict of the session counts
+	best       string       // the combination that the conclusion names
 }
 
 // GridFactor says what is varied, and through which levels.
@@ -58,7 +59,7 @@ func (b *builder) grid() *Grid {
 	for _, f := range found {
 		g.Effects = append(g.Effects, b.effects(f)...)
 	}
-	g.Conclusion = b.conclusion(found)
+	g.best, g.Conclusion = b.conclusion(found)
 	return g
 }
 
@@ -177,9 +178,9 @@ func effect(i metric.Info, s analysis.Shown) string {
 }
 
 // conclusion says which combination is the best, against the baseline, in a sentence.
-func (b *builder) conclusion(found []analysis.Factorial) string {
+func (b *builder) conclusion(found []analysis.Factorial) (best, text string) {
 	if b.untrustworthy() != "" || len(b.s.Verdicts) == 0 {
-		return ""
+		return "", ""
 	}
 	baseline := b.s.Plan.Baseline
 	best, enough := analysis.Choice(*b.s)
@@ -187,12 +188,12 @@ func (b *builder) conclusion(found []analysis.Factorial) string {
 		for _, v := range b.s.Verdicts {
 			if b.s.Plan.DecidedBy(&v) && v.Outcome == model.Undecided {
 				if slices.ContainsFunc(b.s.Verdicts, b.decisive(model.Better)) {
-					return fmt.Sprintf("no combination that may be kept is shown to be better than %s", baseline)
+					return "", fmt.Sprintf("no combination that may be kept is shown to be better than %s", baseline)
 				}
-				return fmt.Sprintf("no combination is shown to be better than %s", baseline)
+				return "", fmt.Sprintf("no combination is shown to be better than %s", baseline)
 			}
 		}
-		return fmt.Sprintf("leave it: no combination that may be kept is better than %s", baseline)
+		return "", fmt.Sprintf("leave it: no combination that may be kept is better than %s", baseline)
 	}
 	var parts, others []string
 	for _, v := range b.s.Verdicts {
@@ -216,14 +217,14 @@ func (b *builder) conclusion(found []analysis.Factorial) string {
 	case b.refusedAbove(best):
 		merit += " that may be kept"
 	}
-	text := fmt.Sprintf("%s is %s: against %s, %s", best, merit, baseline, strings.Join(parts, ", "))
+	text = fmt.Sprintf("%s is %s: against %s, %s", best, merit, baseline, strings.Join(parts, ", "))
 	if set, _ := b.s.Plan.Setting(best); b.s.Plan.Factors[0].Knob == "" && !slices.ContainsFunc(set.Assignments, func(a model.Assignment) bool { return a.Host != "" }) {
 		text += "; it leaves the hosts as they are"
 	}
 	if len(others) > 0 {
 		text += fmt.Sprintf("; as good, within %s: %s", b.s.Plan.Tolerance, strings.Join(others, ", "))
 	}
-	return text
+	return best, text
 }
 
 // refusedAbove reports whether a setting that may not be kept gained more than name.

@@ -27,14 +27,7 @@ type ListFinding struct {
 	Code      string          `json:"code"` // of a rule, as B07; of a line of a check its name, as loss
 	Direction model.Direction `json:"direction,omitempty"`
 	Text      string          `json:"text"` // "receive window", "loss BAD"
-}
-
-// Name is what people call it: a line of a check by its name, whatever its grade.
-func (f ListFinding) Name() string {
-	if strings.HasPrefix(f.Text, f.Code) {
-		return f.Code
-	}
-	return f.Text
+	Name      string          `json:"-"`    // what people call it: a line of a check by its name, whatever its grade
 }
 
 // Found reports whether a finding of i has that code, or that word in its text.
@@ -65,7 +58,7 @@ func NewListItem(i model.Item, s model.Session) ListItem {
 	}
 	out := ListItem{Item: i}
 	for _, f := range s.Findings {
-		if one := (ListFinding{f.Rule, f.Direction, f.Limit}); f.Kind != model.FindingFull && !slices.Contains(out.Findings, one) {
+		if one := (ListFinding{f.Rule, f.Direction, f.Limit, f.Limit}); f.Kind != model.FindingFull && !slices.Contains(out.Findings, one) {
 			out.Findings = append(out.Findings, one)
 		}
 	}
@@ -97,7 +90,7 @@ func graded(lines []health.Line, findings *[]ListFinding) string {
 	for _, l := range lines {
 		if l.State == health.Poor || l.State == health.Bad {
 			found = append(found, strings.TrimSpace(fmt.Sprintf("%s %s %s", l.Thing, l.Direction, l.State)))
-			*findings = append(*findings, ListFinding{l.Thing, l.Direction, l.Thing + " " + string(l.State)})
+			*findings = append(*findings, ListFinding{l.Thing, l.Direction, l.Thing + " " + string(l.State), l.Thing})
 		}
 	}
 	if len(found) == 0 {
@@ -176,7 +169,7 @@ func (t Table) Conclusion() string {
 	if best != nil {
 		text := fmt.Sprintf("%s is better: %s", best.Setting, best.Gain)
 		switch {
-		case best.Harms && strings.HasPrefix(best.Refused[0], worseWords):
+		case best.Elsewhere:
 			text += ", but " + best.Refused[0]
 		case best.Harms:
 			text += ", but a guard refuses it"

@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/candidate"
+	"linerate/internal/core/diagnose"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
@@ -52,7 +53,7 @@ func (b *builder) closer() []Step {
 		return nil
 	}
 	for _, f := range b.findings() {
-		byCheck := slices.ContainsFunc(f.Missing, func(m model.Missing) bool { return strings.HasPrefix(m.How, "linerate check ") })
+		byCheck := slices.ContainsFunc(f.Missing, func(m model.Missing) bool { return m.How == diagnose.ByCheck })
 		if b.s.Kind == model.KindTest && f.Main && byCheck {
 			return []Step{{"look closer, with both directions at once", b.command("check", model.Setting{})}}
 		}
@@ -319,7 +320,7 @@ func (b *builder) extension(blocks int) []string {
 func (b *builder) anew() []Step {
 	more, most := b.openFor(false)
 	words, ok := b.repeated("run", "--blocks", "--max-blocks", "--seed")
-	if !ok || b.s.Plan.Mode != model.FixedBlocks || more == 0 || most > plan.MaxBlocks || !strings.Contains(b.advice(), " decide") {
+	if !ok || b.s.Plan.Mode != model.FixedBlocks || more == 0 || most > plan.MaxBlocks || !b.advice().open {
 		return nil
 	}
 	return []Step{{"measure again", strings.Join(append(words, "--blocks "+strconv.Itoa(most)), " ")}}

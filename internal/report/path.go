@@ -113,13 +113,11 @@ func OfCeiling(share float64, write func(float64) string) string {
 func Percent(share float64) string { return units.Percent(math.Round(1000*share) / 10).String() }
 
 // refuted warns of ceilings that a measurement shows to be wrong, where no finding says it.
-func refuted(lines []Line, findings []Finding) []string {
+func (b *builder) refuted(lines []Line) []string {
 	var out []string
 	for _, l := range lines {
-		said := func(f Finding) bool {
-			return strings.HasPrefix(f.Text, l.Label) && strings.Contains(f.Text, l.Share.Reason())
-		}
-		if l.Ceiling.IsKnown() && !l.Share.IsKnown() && !slices.ContainsFunc(findings, said) {
+		said := func(f model.Finding) bool { return f.Direction == l.Direction && f.Rule == "B32" && !f.Loss }
+		if l.Ceiling.IsKnown() && !l.Share.IsKnown() && !slices.ContainsFunc(b.s.Findings, said) {
 			out = append(out, l.Label+": "+l.Share.Reason())
 		}
 	}

@@ -44,24 +44,18 @@ func (b *builder) open(v model.Verdict) string {
 	if v.MoreBlocks > 0 {
 		return "not decided: " + b.moreBlocks(v.MoreBlocks)
 	}
-	switch after, ok := strings.CutPrefix(v.Reason, Words(v)); {
-	case v.Reason == "":
+	if reason(v) == "" {
 		return metric.Said(v, b.s.Plan.Margin)
-	case ok:
-		return "not decided" + after
 	}
 	return "not decided: " + v.Reason
 }
-
-// worseWords begin what worseElsewhere says.
-const worseWords = "it is worse "
 
 // worseElsewhere names the directions in which a setting is worse in what decides.
 func (b *builder) worseElsewhere(v model.Verdict) []string {
 	var out []string
 	for _, o := range b.s.Verdicts {
 		if o.Setting == v.Setting && o.Metric == v.Metric && !o.IsTwin && o.Outcome == model.Worse && o.Direction != v.Direction {
-			out = append(out, worseWords+b.toward(o.Direction))
+			out = append(out, "it is worse "+b.toward(o.Direction))
 		}
 	}
 	return out
@@ -110,18 +104,23 @@ func (b *builder) lastFailure() string {
 	return ""
 }
 
-// advice is what to do after an experiment, in a sentence; "" where the session has
-// none, or where its conclusion or a command says it.
-func (b *builder) advice() string {
+// advice is what to do after an experiment.
+type advice struct {
+	text  string // a sentence; "" where the session has none, or where its conclusion or a command says it
+	takes string // the setting that it says to use
+	open  bool   // it says that not everything is decided
+}
+
+func (b *builder) advice() advice {
 	p, all := &b.s.Plan, b.s.Verdicts
 	if b.s.Kind != model.KindRun || b.s.State != model.SessionDone || len(all) == 0 {
-		return ""
+		return advice{}
 	}
 	if len(b.s.Runs) > 0 && len(b.counted) == 0 {
-		return "nothing was measured: no block counts, since a run failed in each" + b.lastFailure()
+		return advice{text: "nothing was measured: no block counts, since a run failed in each" + b.lastFailure()}
 	}
 	if b.untrustworthy() != "" {
-		return "do not use these numbers: find out what else uses these hosts or the path, then measure again"
+		return advice{text: "do not use these numbers: find out what else uses these hosts or the path, then measure again"}
 	}
 	best := analysis.Best(*p, all)
 	grid := len(p.Factors) > 0
@@ -131,44 +130,48 @@ func (b *builder) advice() string {
 		most = soonest // what takes too long is not worth the wait
 	}
 	if grid && best != "" {
-		return ""
+		return advice{}
 	}
 	if name, _ := profile.Chosen(*b.s); name != "" {
-		return name + " is the one to keep" + b.because(name)
+		return advice{text: name + " is the one to keep" + b.because(name), takes: name}
 	}
 	for _, l := range b.s.Plateaus {
 		if l.Decided && l.Leave {
-			return "leave it as it is: " + levelReason(l)
+			return advice{text: "leave it as it is: " + levelReason(l), takes: l.Baseline}
 		}
 	}
 	if soon == 0 {
 		for _, v := range all {
 			if keep := analysis.MayKeep(v.Metric, all, v.Setting); b.decisive(model.Better)(v) && len(keep.Open) > 0 && keep.Ask() {
-				return fmt.Sprintf("decide about %s yourself: it is better, but %s; linerate keep %s --despite-guards keeps it", v.Setting, b.guardWords(keep.Open[0]), b.s.ID)
+				return advice{text: fmt.Sprintf("decide about %s yourself: it is better, but %s; linerate keep %s --despite-guards keeps it", v.Setting, b.guardWords(keep.Open[0]), b.s.ID)}
 			}
 		}
 	}
+	leave := func(format string, args ...any) advice {
+		return advice{text: "leave it as it is: " + fmt.Sprintf(format, args...)}
+	}
 	switch {
 	case best == "" && more > 0 && soon == 0:
-		return fmt.Sprintf("leave it as it is: nothing is shown to be better than %s, and to decide it takes about %s (%s)", p.Baseline, count(roughly(most), "block"), b.lasting(roughly(most)))
+		return leave("nothing is shown to be better than %s, and to decide it takes about %s (%s)", p.Baseline, count(roughly(most), "block"), b.lasting(roughly(most)))
 	case len(b.further()) > 0: // which is the command that goes on
-		return "not everything is decided"
+		return advice{text: "not everything is decided", open: true}
 	case best == "" && b.full():
-		return "leave it as it is: the path is used up, and nothing that was tried is shown to be better"
+		return leave("the path is used up, and nothing that was tried is shown to be better")
 	case more > 0 && most <= plan.MaxBlocks:
-		return fmt.Sprintf("not everything is decided: that takes about %s (%s)", count(most, "block"), b.lasting(most))
+		return advice{text: fmt.Sprintf("not everything is decided: that takes about %s (%s)", count(most, "block"), b.lasting(most)), open: true}
 	case grid:
-		return ""
-	case best != "" && len(b.s.Plateaus) == 1 && b.s.Plateaus[0].Level != "":
-		return "use " + b.s.Plateaus[0].Level + b.because(b.s.Plateaus[0].Level)
+		return advice{}
 	case best != "":
-		return "use " + best + b.because(best)
+		if len(b.s.Plateaus) == 1 && b.s.Plateaus[0].Level != "" {
+			best = b.s.Plateaus[0].Level
+		}
+		return advice{text: "use " + best + b.because(best), takes: best}
 	case slices.ContainsFunc(all, b.decisive(model.Better)):
-		return "leave it as it is: what is better does harm that a guard forbids"
+		return leave("what is better does harm that a guard forbids")
 	case slices.ContainsFunc(all, b.decisive(model.Undecided)):
-		return fmt.Sprintf("leave it as it is: nothing is shown to be better than %s", p.Baseline)
+		return leave("nothing is shown to be better than %s", p.Baseline)
 	}
-	return fmt.Sprintf("leave it as it is: nothing that was tried is better than %s", p.Baseline)
+	return leave("nothing that was tried is better than %s", p.Baseline)
 }
 
 // decisive reports whether a verdict is one on what decides, with this outcome.

@@ -65,8 +65,10 @@ func TestVerdictsForPeople(t *testing.T) {
 		{"not decided: needs at least 6 blocks", with(gain("a", model.Undecided, 0, -1, 1), func(v *model.Verdict) { v.Reason = "needs at least 6 blocks" })},
 		{"no block yet", model.Verdict{Setting: "a", Direction: model.To, Metric: model.Goodput, Outcome: model.Undecided}},
 	} {
-		d := report.Build(judged(model.Sequential, c.v), report.Options{})
-		must.Equal(t, d.Tables[0].Rows[0].Said, c.want, "%+v\nis", c.v)
+		c.v.Evidence = new(3.0)
+		row := report.Build(judged(model.Sequential, c.v), report.Options{}).Tables[0].Rows[0]
+		must.Equal(t, row.Said, c.want, "%+v\nis", c.v)
+		must.Equal(t, row.Adds, "evidence 3", "beside %q", c.want)
 	}
 	// Of a metric that is good when it is low.
 	s := judged(model.Sequential, with(gain("a", model.Better, 0.5, 0.4, 0.6), func(v *model.Verdict) { v.Metric = model.RTT }))

@@ -8,7 +8,6 @@ package report
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"linerate/internal/core/diagnose"
@@ -50,6 +49,7 @@ type Document struct {
 	Changes       []Changes          `json:"changes"`
 	Warnings      []string           `json:"warnings"`
 	Advice        string             `json:"advice,omitempty"` // what to do after an experiment, in a sentence
+	Open          bool               `json:"-"`                // not everything is decided, as Advice says
 	Next          []Step             `json:"next"`
 }
 
@@ -143,11 +143,12 @@ func Build(s model.Session, o Options) Document {
 		Classic:       b.classic(),
 		Changes:       b.changes(),
 		Measured:      b.compared(),
-		Advice:        b.advice(),
 		Warnings:      append(append([]string{}, s.Warnings...), b.own(kind.Warnings)...),
 		Next:          slices.Concat(b.mends(true), b.tries(), b.mends(false), b.closer(), b.keep(), []Step{b.again()}),
 	}
 	d.Lines = b.lines()
+	advice := b.advice()
+	d.Advice, d.Open = advice.text, advice.open
 	if kind.Section != nil && s.Kind != model.KindRun { // which compares its settings like any other
 		d.Section = kind.Section(traffic.Told{Session: b.s, Runs: b.counted, Host: b.names.Of, Label: b.names.Way, Test: b.testCommand()})
 	}
@@ -163,7 +164,7 @@ func Build(s model.Session, o Options) Document {
 	}
 	switch s.Kind {
 	case model.KindTest:
-		d.Warnings = append(b.warnings(b.baselineRuns()), slices.Concat(b.unmeasured(), refuted(d.Lines, d.Findings), b.own(kind.Warnings))...)
+		d.Warnings = append(b.warnings(b.baselineRuns()), slices.Concat(b.unmeasured(), b.refuted(d.Lines), b.own(kind.Warnings))...)
 	case model.KindCopy, model.KindSweep:
 		d.Warnings = b.warnings(s.Runs)
 	case model.KindCheck:
@@ -181,8 +182,8 @@ func Build(s model.Session, o Options) Document {
 		d.Next = slices.Concat(b.further(), b.anew(), d.Next)
 	}
 	for i, l := range b.s.Plateaus[:len(d.Plateaus)] {
-		d.Plateaus[i].Told = d.Advice != "" && strings.HasSuffix(d.Advice, levelReason(l)) ||
-			d.Grid != nil && l.Level != "" && strings.HasPrefix(d.Grid.Conclusion, l.Level+" ")
+		said := advice.takes != "" && l.Decided && (l.Level == advice.takes || l.Leave && l.Baseline == advice.takes)
+		d.Plateaus[i].Told = said || d.Grid != nil && l.Level != "" && l.Level == d.Grid.best
 	}
 	return d
 }

@@ -98,7 +98,7 @@ func afterSearch(s model.Session, rec tune.Record) Step {
 	switch words, ok := b.repeated("tune", "--budget", "--seed"); {
 	case s.State == model.SessionInterrupted:
 		return Step{"go on", strings.Join(append([]string{"linerate tune --resume " + s.ID}, b.stored()...), " ")}
-	case ok && strings.HasSuffix(rec.Reason, "budget is spent") && rec.Confirmation == "":
+	case ok && rec.Reason == tune.BudgetSpent && rec.Confirmation == "":
 		return Step{"give it all the time that it takes", strings.Join(words, " ")}
 	}
 	return b.again()

@@ -21,6 +21,7 @@ type Table struct {
 	Direction  model.Direction `json:"direction"`
 	Metric     model.Metric    `json:"metric"`
 	Title      string          `json:"title"`  // "goodput to nas, against as-is"
+	What       string          `json:"-"`      // the title without the baseline
 	Basis      string          `json:"basis"`  // how the intervals and verdicts came about, in words
 	Unit       string          `json:"unit"`   // of all numbers of the rows: "%", "points" of a share, "ms", or "" for counts
 	Margin     units.Percent   `json:"margin"` // smallest change that matters
@@ -46,7 +47,9 @@ type Row struct {
 	Guard      model.GuardState `json:"guard,omitempty"`   // how the guard stands, where the metric is one
 	Refused    []string         `json:"refused,omitempty"` // of what decides: the guards in the way of keeping it, in words
 	Harms      bool             `json:"-"`                 // one of these guards is violated, and not only open
+	Elsewhere  bool             `json:"-"`                 // the first of them is that it is worse in another direction
 	Note       string           `json:"note,omitempty"`    // what to add: reason, more blocks, strength
+	Adds       string           `json:"-"`                 // what Note adds to Said
 	Change     model.Bound      `json:"change"`            // in Table.Unit; null when unknown
 	Low        model.Bound      `json:"low"`               // null when not bounded yet
 	High       model.Bound      `json:"high"`              //
@@ -201,10 +204,11 @@ func (b *builder) newTable(v model.Verdict) Table {
 	i := metric.Describe(v.Metric)
 	t := Table{
 		Direction: v.Direction, Metric: v.Metric, Unit: i.ShownUnit(), Margin: b.s.Plan.Margin, Confidence: b.s.Plan.Confidence,
-		Title:     strings.TrimSpace(i.Name+" "+b.toward(v.Direction)) + ", against " + v.Baseline,
+		What:      strings.TrimSpace(i.Name + " " + b.toward(v.Direction)),
 		LowerIs:   "worse",
 		Objective: v.Metric == b.s.Plan.Decides() && v.Guard == nil,
 	}
+	t.Title = t.What + ", against " + v.Baseline
 	if i.LowIs {
 		t.LowerIs = "better"
 	}
@@ -228,7 +232,7 @@ func (b *builder) row(v model.Verdict) Row {
 		estimate = math.NaN()
 	}
 	r := Row{
-		Setting: v.Setting, IsTwin: v.IsTwin, Blocks: v.Blocks, Outcome: v.Outcome, Words: Words(v), Note: b.note(v),
+		Setting: v.Setting, IsTwin: v.IsTwin, Blocks: v.Blocks, Outcome: v.Outcome, Words: Words(v), Note: b.note(v, false), Adds: b.note(v, true),
 		Change: model.Bound(i.Shown(i.Change(estimate))), Confidence: v.Interval.Confidence, Method: v.Interval.Method,
 		ChangeText: i.ChangeText(estimate, low, high), RangeText: i.RangeText(estimate, low, high),
 		Gain: i.Said(estimate, low, high), Briefly: i.SaidBriefly(estimate, low, high),
@@ -262,6 +266,7 @@ func (b *builder) refused(v model.Verdict, r *Row) {
 	var harm, open []string
 	keep := analysis.MayKeep(v.Metric, b.s.Verdicts, v.Setting)
 	harm = append(harm, b.worseElsewhere(v)...)
+	r.Elsewhere = len(harm) > 0
 	for _, g := range keep.Harms {
 		harm = append(harm, b.guardWords(g))
 	}
@@ -274,6 +279,9 @@ func (b *builder) refused(v model.Verdict, r *Row) {
 		r.Words += ", but " + strings.Join(harm, ", and ")
 	}
 	if len(open) > 0 {
+		if len(harm) > 0 { // else Said says it
+			r.Adds = strings.TrimSuffix("may not be kept yet: "+strings.Join(open, ", ")+"; "+r.Adds, "; ")
+		}
 		if r.Note != "" {
 			r.Note = "; " + r.Note
 		}
@@ -311,22 +319,23 @@ func ends(i metric.Info, low, high float64) (from, to model.Bound) {
 
 // note says what a verdict's words leave open. A sequential session shows its
 // evidence and never a p value, a fixed one the reverse: neither number means
-// anything in the other mode (statistics, section 5.4).
-func (b *builder) note(v model.Verdict) string {
+// anything in the other mode (statistics, section 5.4). With brief it leaves out what Said says.
+func (b *builder) note(v model.Verdict, brief bool) string {
 	var parts []string
+	said := brief && !v.IsTwin && v.Metric == b.s.Plan.Decides() && v.Outcome == model.Undecided && v.Blocks > 0
 	if g := v.Guard; g != nil {
 		parts = append(parts, guardNote(v.Metric, g))
 	}
 	if v.IsTwin {
 		parts = append(parts, "copy of the baseline, the check that it does not differ from itself")
 	}
-	if v.Reason != "" && !strings.HasPrefix(v.Reason, Words(v)) && !v.IsTwin {
+	if reason(v) != "" && !v.IsTwin && !(said && v.MoreBlocks == 0) {
 		parts = append(parts, v.Reason)
 	}
 	if v.Interval.Method == "t" {
 		parts = append(parts, "assumes roughly normal block differences") // statistics, section 4.3
 	}
-	if v.Outcome == model.Undecided && v.MoreBlocks > 0 && !v.IsTwin {
+	if v.Outcome == model.Undecided && v.MoreBlocks > 0 && !v.IsTwin && !said {
 		parts = append(parts, b.moreBlocks(v.MoreBlocks))
 	}
 	switch {
@@ -336,6 +345,14 @@ func (b *builder) note(v model.Verdict) string {
 		parts = append(parts, "evidence "+strconv.FormatFloat(*v.Evidence, 'g', 3, 64))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// reason is why v is as it is; "" where nothing but data is lacking.
+func reason(v model.Verdict) string {
+	if v.Reason == analysis.NotEnough(v.Blocks) {
+		return ""
+	}
+	return v.Reason
 }
 
 // guardNote says how a guard stands in the row of its own metric.

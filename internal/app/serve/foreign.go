@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strings"
 	"time"
 
 	"linerate/internal/app"
@@ -100,9 +99,6 @@ func (s *Server) listenFor(ctx context.Context, p program.Program) (Listener, er
 	})
 	if err != nil {
 		one.Close()
-		if strings.HasPrefix(err.Error(), "--") { // it names the flag itself
-			return one, err
-		}
 		return one, fmt.Errorf("--%s: %w", p.Name, err)
 	}
 	return one, nil

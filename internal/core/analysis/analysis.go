@@ -149,11 +149,14 @@ func (s *session) verdicts(r Result) []model.Verdict {
 			continue
 		}
 		if v.Outcome == model.Undecided && v.Reason == "" {
-			v.Reason = fmt.Sprintf("not enough data after %d blocks", v.Blocks)
+			v.Reason = NotEnough(v.Blocks)
 		}
 	}
 	return out
 }
+
+// NotEnough is the reason of a verdict that is undecided for want of data alone.
+func NotEnough(blocks int) string { return fmt.Sprintf("not enough data after %d blocks", blocks) }
 
 // hopeless reports whether every candidate without a verdict would need more
 // than three times the blocks that are left (statistics.md section 5.3, rule

@@ -183,7 +183,7 @@ func notFound(f features) model.Finding {
 	}
 	ruled(f.idle.IsKnown() && f.idle.Or(1) < idleShare, "the sending application")
 	b.misses(f.Ceiling.IsKnown(), "the rate of the link ("+cmp.Or(f.Ceiling.Reason(), "unknown")+")", "ethtool at both hosts, or the contract")
-	b.misses(f.TCP.Busy.IsKnown(), "what the sender waited for, which its system does not count", byCheck)
+	b.misses(f.TCP.Busy.IsKnown(), "what the sender waited for, which its system does not count", ByCheck)
 	b.misses(!f.busy(f.Sender) && !f.busy(f.Receiver), "processors with time left: other programs kept those of an end busy", "stop what else runs there, and measure again")
 	shared := "something"
 	for _, e := range []End{f.Sender, f.Receiver} {
@@ -191,7 +191,7 @@ func notFound(f features) model.Finding {
 			shared = "the " + bus.name + " of " + f.part(e)
 		}
 	}
-	b.misses(f.Beside.Together.IsKnown(), "whether both directions share "+shared+" that limits them", byCheck)
+	b.misses(f.Beside.Together.IsKnown(), "whether both directions share "+shared+" that limits them", ByCheck)
 	b.misses(f.Receiver.Counters.read() && f.Sender.Counters.read(), "counters of both hosts", byCounters)
 	if c, ok := f.Ceiling.Get(); ok {
 		b.because("goodput over ceiling", "%.1f %% of %s were reached", 100*f.full.Or(0), c)

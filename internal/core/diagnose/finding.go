@@ -93,6 +93,6 @@ func (b *finding) done(rule string) model.Finding {
 
 // The ways to get missing evidence.
 const (
-	byCheck    = "linerate check tries UDP at several rates, packet sizes and both directions"
+	ByCheck    = "linerate check tries UDP at several rates, packet sizes and both directions"
 	byCounters = "reach the host over ssh or with a key, so that it tells its counters"
 )

@@ -85,7 +85,7 @@ func loss(f features) (*finding, bool) {
 	b.allows(bound, "larger of the Mathis and CUBIC bounds").misses(f.events.IsKnown(), "how often the sender slowed down", byCounters)
 	b.Explains = f.onlyWithCeiling(f.explainedBy1()) // the bound is good within a factor of two, and the rate lies there
 	if len(f.Beside.Ladder) == 0 {
-		b.misses(false, "whether the losses come with any rate, or from one rate on", byCheck)
+		b.misses(false, "whether the losses come with any rate, or from one rate on", ByCheck)
 	}
 	if sack, known := f.TCP.SACK.Get(); known && !sack {
 		b.helps(sackKnob)
@@ -243,6 +243,6 @@ func shortQueue(f features) (*finding, bool) {
 		b.because("TCP_INFO total_retrans, tcp_recoveries", "%.1f segments are lost each time that any is: the end of bursts that find a queue full, and no single losses", float64(f.TCP.Retransmits.Or(0))/float64(f.slowed.Or(1)))
 	}
 	return b.
-		explains(f.explainedBy1()).misses(len(f.Beside.Ladder) > 0, "whether the path carries its full rate without losses", byCheck).
+		explains(f.explainedBy1()).misses(len(f.Beside.Ladder) > 0, "whether the path carries its full rate without losses", ByCheck).
 		helps("tcp.congestion_control").noKnob("a queue on the way that holds less than one round trip of data: make it longer there, or use a congestion control that paces, such as bbr"), true
 }

@@ -37,10 +37,10 @@ func deadDirection(f features) (*finding, bool) {
 	case small:
 		b.Rule = "M2"
 		b.because("probes beside the load", "connections open and small packets are answered, and no full packet (%d bytes) arrives: large ones vanish on the way", asked).
-			misses(false, "the largest size that passes", byCheck)
+			misses(false, "the largest size that passes", ByCheck)
 	default:
 		b.because("bytes at the receiver", "connections open, and not one byte of payload arrives").
-			misses(false, "whether small packets pass", byCheck)
+			misses(false, "whether small packets pass", ByCheck)
 	}
 	if b.Rule == "M2" {
 		b.Limit = "packets that are too large for the path"
@@ -141,10 +141,10 @@ func slowStage(f features) (*finding, bool) {
 	default:
 		return nil, false
 	}
-	b.misses(false, "whether UDP meets the same rate", byCheck)
+	b.misses(false, "whether UDP meets the same rate", ByCheck)
 	for _, e := range []End{f.Sender, f.Receiver} {
 		if bus, ok := e.sharedBus(); ok && !f.Beside.Together.IsKnown() {
-			b.kind(model.FindingLimit).misses(false, "whether that stage is the "+bus.name+" of "+f.part(e), byCheck)
+			b.kind(model.FindingLimit).misses(false, "whether that stage is the "+bus.name+" of "+f.part(e), ByCheck)
 		}
 	}
 	return b.allows(f.Goodput, "measured"), true

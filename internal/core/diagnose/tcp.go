@@ -101,7 +101,7 @@ func (f features) windowed() (*finding, bool) {
 	if timed {
 		b.share(share, f.rwnd.Source()).because(f.rwnd.Source(), "the window held the sender back for %.0f %% of the time that it had data", 100*share)
 	}
-	return b.misses(timed, "the time that the window held the sender back, which the sender's system does not count", byCheck), true
+	return b.misses(timed, "the time that the window held the sender back, which the sender's system does not count", ByCheck), true
 }
 
 // capped reports whether the test itself set a window that allows a small part of what the

@@ -13,6 +13,9 @@ import (
 // NothingLeft is why a search ends where something is left to gain and nobody knows how.
 const NothingLeft = "nothing is left to try"
 
+// BudgetSpent is why a search ends that was cut short by its budget.
+const BudgetSpent = "the budget is spent"
+
 // choose begins the next race, asks, or goes on to trimming.
 func (m *Machine) choose(l Look) {
 	for _, d := range m.open(l) {
@@ -31,7 +34,7 @@ func (m *Machine) choose(l Look) {
 		}
 		switch {
 		case len(round) > 0 && !m.affords(len(round)+1):
-			m.conclude("the budget is spent")
+			m.conclude(BudgetSpent)
 			return
 		case len(round) > 0:
 			m.begin(KindRace, d, round, m.with)
@@ -58,7 +61,7 @@ func (m *Machine) choose(l Look) {
 	}
 	reason := NothingLeft
 	if !m.affords(2) && slices.ContainsFunc(m.fates, func(f *Fate) bool { return f.State == Undecided }) {
-		reason = "the budget is spent"
+		reason = BudgetSpent
 	}
 	if len(l.Reached) > 0 && len(m.open(l)) == 0 {
 		reason = fmt.Sprintf("its runs reached at least %.0f %% of what the path can carry", 100*m.o.Enough)

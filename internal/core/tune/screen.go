@@ -61,7 +61,7 @@ func (m *Machine) screenRest(d model.Direction, rest []*Fate) {
 	s := screening{direction: d, of: rest, design: stats.Screen(len(rest))}
 	s.left = rand.New(rand.NewPCG(m.o.Seed, uint64(len(m.fates)))).Perm(len(s.design))
 	if runs := 2*len(s.design) + 2*leastDrop; m.exceeds(runs) {
-		m.conclude("the budget is spent")
+		m.conclude(BudgetSpent)
 		return
 	}
 	for _, f := range rest {

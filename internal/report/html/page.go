@@ -48,7 +48,7 @@ var pageText string
 
 // Render writes the page.
 func Render(w io.Writer, in Input) error {
-	t, err := template.New("page").Funcs(template.FuncMap{"capital": sentence, "whole": whole, "percent": percent, "verdict": verdictClass, "said": said, "noted": noted, "tone": toneClass, "heading": isHeading}).Parse(pageText)
+	t, err := template.New("page").Funcs(template.FuncMap{"capital": sentence, "whole": whole, "percent": percent, "verdict": verdictClass, "said": said, "tone": toneClass, "heading": isHeading}).Parse(pageText)
 	if err != nil {
 		return fmt.Errorf("page of a session: %w", err)
 	}

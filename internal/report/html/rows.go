@@ -2,7 +2,6 @@ package html
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -49,12 +48,11 @@ func beside(d report.Document) (shown, rest []besideRow) {
 		if t.Objective {
 			continue
 		}
-		what, _, _ := strings.Cut(t.Title, ", against ")
 		for j, r := range t.Rows {
 			if r.IsTwin {
 				continue
 			}
-			row := besideRow{Table: i, Row: j, What: what, Setting: r.Setting, Change: r.ChangeText, Range: r.RangeText, Says: r.Words, Class: verdictClass(r)}
+			row := besideRow{Table: i, Row: j, What: t.What, Setting: r.Setting, Change: r.ChangeText, Range: r.RangeText, Says: r.Words, Class: verdictClass(r)}
 			if r.Guard != "" {
 				row.Says += fmt.Sprintf("; guard %s", r.Guard)
 			}
@@ -77,17 +75,6 @@ func said(r report.Row) string {
 		return r.Words
 	}
 	return r.Said
-}
-
-// noted is what the note of a verdict adds to what is said already.
-func noted(r report.Row) string {
-	var out []string
-	for part := range strings.SplitSeq(r.Note, "; ") {
-		if part != "" && !strings.Contains(said(r), part) {
-			out = append(out, part)
-		}
-	}
-	return strings.Join(out, "; ")
 }
 
 // verdictClass is how a verdict looks: good news that a guard refuses is none.

@@ -103,7 +103,7 @@ func color(r report.Row) style {
 	}
 	switch r.Outcome {
 	case model.Better:
-		if strings.Contains(r.Words, ", but ") {
+		if r.Harms {
 			return yellow
 		}
 		return green

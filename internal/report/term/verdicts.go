@@ -108,7 +108,7 @@ func (p *printer) others(tables []report.Table) {
 		if len(told[t.Title]) == 0 {
 			continue
 		}
-		what, _, _ := strings.Cut(t.Title, ", against ")
+		what := t.What
 		switch {
 		case t.Guard != "" && p.details:
 			what += " (guard: less than " + t.Guard + ")"

@@ -392,7 +392,7 @@ func (b builder) todo() string {
 
 // settled reports whether the advice says which setting to use.
 func (b builder) settled() bool {
-	return b.d.Advice != "" && b.d.Untrustworthy == "" && !strings.HasPrefix(b.d.Advice, "not everything")
+	return b.d.Advice != "" && b.d.Untrustworthy == "" && !b.d.Open
 }
 
 // next is the command that leads on, where it stays the same when it is pasted.

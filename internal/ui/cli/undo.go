@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"runtime"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"linerate/internal/app/change"
 	"linerate/internal/app/here"
 	"linerate/internal/app/reach"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 )
@@ -100,7 +100,7 @@ func (a *console) printUndone(changes []model.Change) error {
 		}
 		if c.State == model.ChangeFailed || c.State == model.ChangeApplied {
 			left = append(left, string(c.Knob))
-			if strings.Contains(c.Detail, fs.ErrPermission.Error()) || strings.Contains(c.Detail, "not permitted") {
+			if knob.ReasonOf(c.Detail) == knob.NoRights {
 				hint = "see the reasons above; root is needed for most settings"
 			}
 		}

@@ -130,7 +130,7 @@ func (s *Server) listPart(ctx context.Context, query url.Values) (string, error)
 		for _, f := range i.Findings {
 			if !slices.Contains(codes, f.Code) {
 				codes = append(codes, f.Code)
-				p.Findings = choose(p.Findings, query, f.Name(), "finding", f.Code)
+				p.Findings = choose(p.Findings, query, f.Name, "finding", f.Code)
 			}
 		}
 		r := row{
