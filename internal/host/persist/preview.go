@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/aymanbagabas/go-udiff"
+
 	"linerate/internal/host/durable"
 	"linerate/internal/host/files"
 )
@@ -30,6 +32,18 @@ func Written(changes []Change) []files.File {
 
 // Same reports whether the file holds already what would be written.
 func (c Change) Same() bool { return c.Exists && string(c.Before) == string(c.After) }
+
+// Diff returns the change as a unified diff (POSIX diff -u), "" if there is none.
+func (c Change) Diff() string {
+	if c.Same() {
+		return ""
+	}
+	from := c.Path
+	if !c.Exists {
+		from = "/dev/null"
+	}
+	return udiff.Unified(from, c.Path, string(c.Before), string(c.After))
+}
 
 // Preview returns what Write would do, and fails as Write would where
 // something is in the way of it. It writes nothing, takes no lock and needs no

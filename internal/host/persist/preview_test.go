@@ -130,7 +130,7 @@ func TestDiffIsUnderstood(t *testing.T) {
 
 // A file with tens of thousands of changed lines is shown all the same.
 func TestDiffOfLargeFiles(t *testing.T) {
-	c := persist.Change{Path: "/x", Exists: true, Before: []byte(strings.Repeat("a\nb\n", 5000)), After: []byte(strings.Repeat("b\nc\n", 5000))}
+	c := persist.Change{Path: "/x", Exists: true, Before: []byte(strings.Repeat("a\nb\n", 5000)), After: []byte(strings.Repeat("c\nd\n", 5000))}
 	d := c.Diff()
 	must.True(t, strings.Count(d, "\n-")+strings.Count(d, "\n+") >= 20000, "%d bytes of diff", len(d))
 }
