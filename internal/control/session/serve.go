@@ -31,8 +31,8 @@ const lingerAfterRefusal = 2 * time.Second
 // Serve does for one controller what s can, on conn, which it closes. It
 // returns when the connection has ended, for whatever reason, or ctx has, and
 // when every call of s has returned. s is told of nothing else: the caller puts
-// the host in order after Serve returned. The error is about conn; a controller
-// that hangs up is no error.
+// the host in order after Serve returned. The error is about conn, or
+// wraps ErrVersion after the hello of another protocol; a controller that hangs up is no error.
 //
 // version is linerate's own, for the other end to see.
 func Serve(ctx context.Context, conn net.Conn, version string, s Service, t Timeouts) error {
@@ -45,8 +45,11 @@ func Serve(ctx context.Context, conn net.Conn, version string, s Service, t Time
 	defer stop()
 	a := &adapter{service: s, version: version, timeouts: t, hangUp: func(d time.Duration) { time.AfterFunc(d, func() { _ = c.Close() }) }}
 	welcome, host, err := a.greeted(ctx, c)
-	if err != nil {
-		return nil // a controller that is refused, or none at all: nothing was begun
+	switch {
+	case errors.Is(err, ErrVersion):
+		return err
+	case err != nil:
+		return nil // the controller was refused, or said no hello: nothing was begun
 	}
 	in := newIntake(welcome.Charge, t.Send)
 	options := connect.WithHandlerOptions(

@@ -124,6 +124,7 @@ func TestDropped(t *testing.T) {
 		"HTTP/2 in TLS":          {overTLS("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", false), "no valid hello"},
 		"hello of version 0":     {overTLS("lr-hello\x00\x00", false), "no valid hello"},
 		"hello of 64 KiB in TLS": {overTLS("lr-hello\xff\xff", false), "no valid hello"},
+		"another protocol":       {overTLS("lr-hello\x00\x1d"+`{"protocol":2,"version":"v9"}`, false), "speaks session protocol 1, the controller is linerate v9 and speaks 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			told := make(chan error, 9)

@@ -278,7 +278,11 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	}
 	err := agent.Serve(ctx, secure, c)
 	release()
-	if !greeted && s.door.leave(at) && ctx.Err() == nil { // else the door has told of it
+	switch {
+	case greeted || !s.door.leave(at) || ctx.Err() != nil: // the log has it already
+	case errors.Is(err, session.ErrVersion):
+		s.refused(addr, err)
+	default:
 		s.dropped(addr, errNoHello)
 	}
 	if v == nil || s.config.Ended == nil {
