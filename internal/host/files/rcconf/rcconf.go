@@ -20,6 +20,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"linerate/internal/core/model"
@@ -44,10 +45,13 @@ var rcFiles = []string{
 // startIf is the script that runs before an interface is configured.
 func startIf(link string) string { return "/etc/start_if." + link }
 
-// variable is the name of rc.conf(5) for an interface (network.subr get_if_var).
-func variable(link string) string {
-	return "ifconfig_" + strings.NewReplacer(".", "_", "-", "_", "/", "_", "+", "_").Replace(link)
+// inVariable is an interface in the names of variables (network.subr get_if_var).
+func inVariable(link string) string {
+	return strings.NewReplacer(".", "_", "-", "_", "/", "_", "+", "_").Replace(link)
 }
+
+// variable is the one of rc.conf(5) that configures an interface.
+func variable(link string) string { return "ifconfig_" + inVariable(link) }
 
 // assignment is a plain line NAME="VALUE" of the three files.
 var assignment = regexp.MustCompile(`^([A-Za-z0-9_.%*]+)=(?:"([^"$` + "`" + `\\]*)"|'([^']*)'|([^\s"'$` + "`" + `\\;&|#]*))\s*(?:#.*)?$`)
@@ -244,6 +248,11 @@ func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.
 			}
 			if _, ok := configured(rc, r.Link); !ok {
 				return d, files.Refuse(model.FileLine{File: "/etc/rc.conf"}, "add one: "+variable(r.Link)+`="DHCP", or its address`, "no line configures %s", r.Link)
+			}
+			if mtu, err := strconv.Atoi(d.Want["link/"+r.Link+"/ifconfig/mtu"]); err == nil {
+				if err := alone(t, rc, r.Link, mtu); err != nil {
+					return d, err
+				}
 			}
 			for _, l := range t.Lines(file.Path, "#") {
 				if slices.ContainsFunc(strings.Fields(l.Text), func(w string) bool { return w == "exit" || w == "return" || strings.HasPrefix(w, "exec") }) {

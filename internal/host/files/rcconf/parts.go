@@ -1,0 +1,103 @@
+package rcconf
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/files"
+	"linerate/internal/host/files/tree"
+)
+
+// part says that rc.conf makes one interface of another. Both are named as in variables.
+type part struct {
+	whole, of string
+	vlan      bool // else a lagg or a bridge, and one of its ports
+	line      model.FileLine
+}
+
+// parts reads the options laggport, addm and vlandev of ifconfig(8), and vlans_IF of rc.conf(5).
+func parts(rc map[string]model.FileLine) (all []part) {
+	for _, name := range slices.Sorted(maps.Keys(rc)) {
+		words := strings.Fields(rc[name].Text)
+		if parent, ok := strings.CutPrefix(name, "vlans_"); ok {
+			for _, w := range words {
+				if _, err := strconv.Atoi(w); err == nil {
+					w = parent + "_" + w
+				}
+				all = append(all, part{inVariable(w), parent, true, rc[name]})
+			}
+			continue
+		}
+		kind, whole, _ := strings.Cut(name, "_")
+		if whole, _, _ = strings.Cut(whole, "_alias"); kind != "ifconfig" {
+			continue
+		}
+		for i, w := range words[:max(0, len(words)-1)] {
+			if slices.Contains([]string{"laggport", "addm", "vlandev"}, w) {
+				all = append(all, part{whole, inVariable(words[i+1]), w == "vlandev", rc[name]})
+			}
+		}
+	}
+	return all
+}
+
+// mtuOf returns the MTU that the files give an interface, and the line; ok is false for none.
+func mtuOf(t tree.Tree, rc map[string]model.FileLine, link string) (mtu int, l model.FileLine, ok bool) {
+	var lines []model.FileLine
+	for _, file := range t.ByName("", "etc") {
+		if name, is := strings.CutPrefix(file, "etc/start_if."); is && inVariable(name) == link {
+			lines = append(lines, t.Lines(file, "#")...)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(rc)) {
+		if name == "ifconfig_"+link || strings.HasPrefix(name, "ifconfig_"+link+"_alias") {
+			lines = append(lines, rc[name])
+		}
+	}
+	for _, line := range lines {
+		words := strings.Fields(line.Text)
+		if i := slices.Index(words, "mtu") + 1; i > 0 && i < len(words) {
+			if n, err := strconv.Atoi(words[i]); err == nil {
+				mtu, l, ok = n, line, true
+			}
+		}
+	}
+	return mtu, l, ok
+}
+
+// etherMTU is that of an Ethernet interface to which no file gives one (ETHERMTU of sys/net/ethernet.h).
+const etherMTU = 1500
+
+// alone refuses an MTU that would take other interfaces along at the next start, or would be
+// taken away again. The first port of a lagg or a bridge gives it its MTU, and another MTU of
+// a later one is changed or keeps the port out (lagg_port_create of sys/net/if_lagg.c,
+// bridge_ioctl_add of if_bridge.c). A VLAN takes the MTU of its parent when it gets it
+// (vlan_config of if_vlan.c), and refuses one before that or above it (vlan_ioctl).
+func alone(t tree.Tree, rc map[string]model.FileLine, link string, mtu int) error {
+	self := inVariable(link)
+	for _, p := range parts(rc) {
+		own, line, given := mtuOf(t, rc, p.whole)
+		parent, _, known := mtuOf(t, rc, p.of)
+		if !known {
+			parent = etherMTU
+		}
+		switch {
+		case p.whole != self && p.of != self:
+		case !p.vlan:
+			return files.Refuse(p.line, fmt.Sprintf("write mtu %d into the ifconfig_ line of each port, by hand", mtu), "%s and all its ports have one MTU, that of the first port", p.whole)
+		case p.of == self && !given:
+			return files.Refuse(p.line, fmt.Sprintf("give it its own: mtu %d in ifconfig_%s", min(mtu, etherMTU), p.whole), "%s would take this MTU from %s", p.whole, link)
+		case p.of == self && own > mtu:
+			return files.Refuse(line, "lower it first", "%s has %d, which is above that of %s: ifconfig(8) would refuse the line", p.whole, own, link)
+		case p.whole == self && strings.Contains(p.line.Text, "vlandev"):
+			return files.Refuse(p.line, fmt.Sprintf("write mtu %d behind it", mtu), "%s gets its parent only here, behind /etc/start_if.%s, and its MTU with it", link, link)
+		case p.whole == self && mtu > parent:
+			return files.Refuse(p.line, fmt.Sprintf("write mtu %d into ifconfig_%s first", mtu, p.of), "%s cannot be above %s, which has %d", link, p.of, parent)
+		}
+	}
+	return nil
+}
