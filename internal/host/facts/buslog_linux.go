@@ -2,27 +2,24 @@ package facts
 
 import (
 	"encoding/binary"
-	"runtime"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/kmsg"
+	"linerate/internal/host/knob/ethtool"
 )
 
 // tellSlot adds to the bus of a card on an old one what its driver found of the slot,
 // where neither the card nor the slot tells both: in the kernel's log, or where that is
 // gone in the dump of the driver's registers. Both are for root, or for who may read the
 // log; without it stays unknown.
-func (r nicReader) tellSlot(b *model.Bus, device string, i info) {
+func (r nicReader) tellSlot(b *model.Bus, device string, i ethtool.Info) {
 	kind, address := b.Kind.Or(""), b.Address.Or("")
 	if kind != "pci" && kind != "virtual" || !pciAddress.MatchString(address) || b.Width.IsKnown() && b.Clock.IsKnown() {
 		return
 	}
 	s, ok := loggedSlot(address)
-	if !ok && i.driver == "e1000" {
-		s, ok = registeredSlot(device, i.registers)
+	if !ok && i.Driver == "e1000" {
+		s, ok = registeredSlot(device, i.Registers)
 	}
 	if !ok {
 		return
@@ -55,24 +52,15 @@ func registeredSlot(device string, size uint32) (slotBus, bool) {
 	if size < e1000Registers || size > 1<<16 {
 		return slotBus{}, false
 	}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	socket, err := ethtool.OpenSocket()
 	if err != nil {
 		return slotBus{}, false
 	}
-	defer unix.Close(fd)
+	defer socket.Close() // nothing was written
 	b := make([]byte, head+int(size))
 	binary.NativeEndian.PutUint32(b, command)
 	binary.NativeEndian.PutUint32(b[8:], size)
-	var request struct { // struct ifreq
-		name [unix.IFNAMSIZ]byte
-		data unsafe.Pointer
-		_    [16]byte
-	}
-	copy(request.name[:unix.IFNAMSIZ-1], device)
-	request.data = unsafe.Pointer(&b[0])
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
-	runtime.KeepAlive(b)
-	if errno != 0 {
+	if socket.Do(device, b) != nil {
 		return slotBus{}, false
 	}
 	return slotOfRegisters(binary.NativeEndian.Uint32(b[4:]), b[head:])

@@ -4,49 +4,18 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
-	"golang.org/x/sys/unix"
-
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/host/knob/ethtool"
 )
 
-// drivers asks the drivers of interfaces.
-type drivers struct {
-	family uint16 // of generic netlink, 0 where the kernel has none
-	why    string // it has none
-}
-
-func openDrivers() drivers {
-	family, err := netlink.GenlFamilyGet("ethtool")
-	if err != nil {
-		return drivers{why: "kernels before 5.6 do not tell: " + err.Error()}
-	}
-	return drivers{family: family.ID}
-}
-
-func (d drivers) ask(command byte, device string) ([]byte, error) {
-	if d.family == 0 {
-		return nil, errors.New(d.why)
-	}
-	req := nl.NewNetlinkRequest(int(d.family), 0)
-	req.AddRawData(ethRequest(command, device))
-	answers, err := req.Execute(unix.NETLINK_GENERIC, 0)
-	switch {
-	case errors.Is(err, unix.EOPNOTSUPP):
-		return nil, errors.New("the driver does not tell")
-	case err != nil:
-		return nil, fmt.Errorf("ask the driver of %s: %s", device, err.Error())
-	case len(answers) != 1:
-		return nil, errMessage
-	}
-	return answers[0], nil
-}
-
 // media asks the driver, or where it says nothing its transceiver.
-func (d drivers) media(device string) model.Media {
-	m := d.modes(device)
+func media(device string) model.Media {
+	f, err := ethtool.Ask(device, "linkmodes")
+	m := unknownMedia(reason(err))
+	if err == nil {
+		m = mediaOf(f)
+	}
 	if m.Speed.IsKnown() || m.Duplex.IsKnown() || m.Autoneg.IsKnown() {
 		return m
 	}
@@ -56,53 +25,32 @@ func (d drivers) media(device string) model.Media {
 	return m
 }
 
-func (d drivers) modes(device string) model.Media {
-	body, err := d.ask(ethGetModes, device)
+func offloads(device string) fact.Of[[]model.Offload] {
+	f, err := ethtool.Ask(device, "features")
 	if err != nil {
-		return unknownMedia(err.Error())
+		return fact.Unknown[[]model.Offload](reason(err))
 	}
-	m, err := decodeModes(body)
-	if err != nil {
-		return unknownMedia(err.Error())
-	}
-	return m
+	return fact.Known(offloadsOf(f), "ethtool")
 }
 
-func (d drivers) offloads(device string) fact.Of[[]model.Offload] {
-	body, err := d.ask(ethGetFeatures, device)
-	if err != nil {
-		return fact.Unknown[[]model.Offload](err.Error())
+// reason is why a driver says nothing.
+func reason(err error) string {
+	if err == nil || errors.Is(err, errors.ErrUnsupported) {
+		return "the driver does not tell"
 	}
-	all, err := decodeOffloads(body)
-	if err != nil {
-		return fact.Unknown[[]model.Offload](err.Error())
-	}
-	return fact.Known(all, "ethtool")
+	return fmt.Sprintf("ask the driver: %v", err)
 }
 
-// info is what a driver says of itself.
-type info struct {
-	driver, version, firmware, place string
-	registers                        uint32 // bytes of a dump of them
-}
-
-// info asks by the older request, which has no successor.
-func (d drivers) info(device string) (info, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+// driverInfo asks a driver for its name and where its card is.
+func driverInfo(device string) (ethtool.Info, error) {
+	s, err := ethtool.OpenSocket()
 	if err != nil {
-		return info{}, fmt.Errorf("open a socket: %s", err.Error())
+		return ethtool.Info{}, err
 	}
-	defer unix.Close(fd)
-	i, err := unix.IoctlGetEthtoolDrvinfo(fd, device)
-	if errors.Is(err, unix.EOPNOTSUPP) {
-		return info{}, errors.New("the interface has no driver that tells")
+	defer s.Close() // nothing was written
+	i, err := s.Info(device)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return i, errors.New("the interface has no driver that tells")
 	}
-	if err != nil {
-		return info{}, fmt.Errorf("ask the driver of %s: %s", device, err.Error())
-	}
-	return info{
-		driver: unix.ByteSliceToString(i.Driver[:]), version: unix.ByteSliceToString(i.Version[:]),
-		firmware: unix.ByteSliceToString(i.Fw_version[:]), place: unix.ByteSliceToString(i.Bus_info[:]),
-		registers: i.Regdump_len,
-	}, nil
+	return i, err
 }

@@ -9,57 +9,40 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/knob/ethtool"
 	"linerate/internal/must"
 )
 
-// answer reads an answer of Linux 6.18 that was recorded for the codec of the
-// driver's knobs: hexadecimal with a comment, the generic netlink header first.
-func answer(t testing.TB, name string) []byte {
+// recorded reads an answer of Linux 6.18: hexadecimal with a comment, the generic netlink
+// header first.
+func recorded(t testing.TB, name string) []byte {
 	t.Helper()
-	b := must.Get(os.ReadFile(filepath.Join("..", "knob", "ethtool", "testdata", "linux-6.18", name)))(t)
+	b := must.Get(os.ReadFile(filepath.Join("..", "knob", "ethtool", "testdata", "linux-6.18", name+".hex")))(t)
 	var digits strings.Builder
 	for line := range strings.Lines(string(b)) {
 		if !strings.HasPrefix(line, "#") {
 			digits.WriteString(strings.TrimSpace(line))
 		}
 	}
-	out := must.Get(hex.DecodeString(digits.String()))(t)
-	return out
+	return must.Get(hex.DecodeString(digits.String()))(t)
 }
 
-// set makes a bit set in the verbose form of Linux net/ethtool/bitset.c
-// ethnl_put_bitset: with a mask, value marks the bits that are on.
-func set(noMask bool, bits ...nlBit) []byte {
-	var list []byte
-	for i, one := range bits {
-		entry := append(nlAttribute(1, []byte{byte(i), 0, 0, 0}), nlAttribute(bitName, append([]byte(one.name), 0))...)
-		if one.on && !noMask {
-			entry = append(entry, nlAttribute(bitValue, nil)...)
-		}
-		list = append(list, nlAttribute(1|nlaNested, entry)...)
+// gigabit is a gigabit card whose partner is a switch of 100 Mbit/s.
+func gigabit() ethtool.Fields {
+	return ethtool.Fields{
+		Numbers: map[string]uint32{"autoneg": 1, "speed": 100, "duplex": 1},
+		Sets: map[string]ethtool.Bits{
+			"ours": {
+				{Name: "10baseT/Half", On: true}, {Name: "100baseT/Full", On: true}, {Name: "1000baseT/Full", On: true}, {Name: "2500baseT/Full"},
+				{Name: "Autoneg", On: true}, {Name: "TP", On: true}, {Name: "Pause", On: true},
+			},
+			"peer": {{Name: "10baseT/Half", On: true}, {Name: "100baseT/Full", On: true}, {Name: "Autoneg", On: true}},
+		},
 	}
-	b := nlAttribute(2, []byte{121, 0, 0, 0}) // size
-	if noMask {
-		b = append(b, nlAttribute(bitsetNoMask, nil)...)
-	}
-	return append(b, nlAttribute(bitsetBits|nlaNested, list)...)
 }
 
-// gigabit is the answer of a gigabit card whose partner is a switch of 100
-// Mbit/s, in the form of net/ethtool/linkmodes.c linkmodes_fill_reply.
-func gigabit() []byte {
-	b := []byte{4, 1, 0, 0}
-	b = append(b, nlAttribute(modesAutoneg, []byte{1})...)
-	b = append(b, nlAttribute(modesOurs|nlaNested, set(false,
-		nlBit{"10baseT/Half", true}, nlBit{"100baseT/Full", true}, nlBit{"1000baseT/Full", true}, nlBit{"2500baseT/Full", false},
-		nlBit{"Autoneg", true}, nlBit{"TP", true}, nlBit{"Pause", true}))...)
-	b = append(b, nlAttribute(modesPeer|nlaNested, set(true, nlBit{"10baseT/Half", true}, nlBit{"100baseT/Full", true}, nlBit{"Autoneg", true}))...)
-	b = append(b, nlAttribute(modesSpeed, []byte{100, 0, 0, 0})...)
-	return append(b, nlAttribute(modesDuplex, []byte{1})...)
-}
-
-func TestDecodeModes(t *testing.T) {
-	m := must.Get(decodeModes(gigabit()))(t)
+func TestMediaOf(t *testing.T) {
+	m := mediaOf(gigabit())
 	must.True(t, m.Speed.Or(0) == 100e6 && m.Duplex.Or("") == "full" && m.Autoneg.Or(false), "%v %v %v", m.Speed, m.Duplex, m.Autoneg)
 	for name, c := range map[string]struct{ got, want []string }{
 		"supported":  {m.Supported.Or(nil), []string{"10baseT/Half", "100baseT/Full", "1000baseT/Full", "2500baseT/Full"}},
@@ -70,16 +53,15 @@ func TestDecodeModes(t *testing.T) {
 	}
 }
 
-func TestDecodeRecordedModes(t *testing.T) {
-	m, err := decodeModes(answer(t, "virtio-linkmodes.hex"))
-	must.Do(t, err)
+func TestRecordedMedia(t *testing.T) {
+	m := mediaOf(must.Get(ethtool.Decode("linkmodes", recorded(t, "virtio-linkmodes")))(t))
 	must.True(t, !m.Speed.IsKnown() && !m.Duplex.IsKnown() && !m.Autoneg.Or(true) && !m.Partner.IsKnown() && m.Partner.Reason() != "", "%+v", m)
-	m, err = decodeModes(answer(t, "tap-linkmodes.hex"))
-	must.True(t, err == nil && m.Duplex.Or("") == "full" && m.Speed.Or(0) != 0, "%+v, %v", m, err)
+	m = mediaOf(must.Get(ethtool.Decode("linkmodes", recorded(t, "tap-linkmodes")))(t))
+	must.True(t, m.Duplex.Or("") == "full" && m.Speed.Or(0) != 0, "%+v", m)
 }
 
-func TestDecodeRecordedOffloads(t *testing.T) {
-	all := must.Get(decodeOffloads(answer(t, "virtio-features.hex")))(t)
+func TestRecordedOffloads(t *testing.T) {
+	all := offloadsOf(must.Get(ethtool.Decode("features", recorded(t, "virtio-features")))(t))
 	find := func(name string) (model.Offload, bool) {
 		i := slices.IndexFunc(all, func(o model.Offload) bool { return o.Name == name })
 		if i < 0 {
@@ -97,31 +79,15 @@ func TestDecodeRecordedOffloads(t *testing.T) {
 	}
 }
 
-func TestDecodeCut(t *testing.T) {
-	whole := gigabit()
-	for n := range len(whole) - 3 { // the last three bytes are padding
-		m, err := decodeModes(whole[:n])
-		must.True(t, err != nil || !m.Duplex.IsKnown(), "%d of %d bytes say all", n, len(whole))
+func FuzzFields(f *testing.F) {
+	for _, name := range []string{"virtio-linkmodes", "tap-linkmodes", "virtio-features", "veth-features"} {
+		f.Add(recorded(f, name))
 	}
-}
-
-func FuzzDecodeModes(f *testing.F) {
-	f.Add(gigabit())
-	f.Add(answer(f, "virtio-linkmodes.hex"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := decodeModes(b)
-		if err == nil && m.Speed.Or(1) <= 0 {
-			t.Errorf("%+v", m)
-		}
-	})
-}
-
-func FuzzDecodeOffloads(f *testing.F) {
-	f.Add(answer(f, "virtio-features.hex"))
-	f.Add(answer(f, "veth-features.hex"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		all, err := decodeOffloads(b)
-		for _, o := range all {
+		modes, err := ethtool.Decode("linkmodes", b)
+		must.True(t, err != nil || mediaOf(modes).Speed.Or(1) > 0, "%+v", modes)
+		all, err := ethtool.Decode("features", b)
+		for _, o := range offloadsOf(all) {
 			must.True(t, err != nil || o.Name != "" && (o.On || !o.Fixed), "%+v", o)
 		}
 	})

@@ -25,7 +25,7 @@ func readNICs(ctx context.Context, x *knob.Index, first string) ([]model.NIC, er
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)
 	}
-	r := nicReader{root: os.DirFS("/"), links: links, drivers: openDrivers()}
+	r := nicReader{root: os.DirFS("/"), links: links}
 	parts := r.below(r.byName(first))
 	var all []model.NIC
 	for _, l := range r.chosen(first) {
@@ -44,9 +44,8 @@ func readNICs(ctx context.Context, x *knob.Index, first string) ([]model.NIC, er
 
 // nicReader reads interfaces.
 type nicReader struct {
-	root    fs.FS
-	links   []netlink.Link
-	drivers drivers
+	root  fs.FS
+	links []netlink.Link
 }
 
 // chosen orders the interfaces: the one called first, what it is made of, those
@@ -119,7 +118,7 @@ func (r nicReader) read(ctx context.Context, l netlink.Link) model.NIC {
 	n := model.NIC{
 		Name: a.Name, Kind: fact.Known(r.kind(l), source), Up: up(a), MAC: fact.Unknown[string]("has none"),
 		MTU: fact.Known(a.MTU, source), MTUMin: mtuBound(ctx, a.Name, link.MinMTU), MTUMax: mtuBound(ctx, a.Name, link.MaxMTU),
-		Media: r.drivers.media(a.Name), Offloads: r.drivers.offloads(a.Name), Qdisc: qdisc(l),
+		Media: media(a.Name), Offloads: offloads(a.Name), Qdisc: qdisc(l),
 		Master: fact.Known("", source), Below: r.below(l),
 		VLAN: fact.Unknown[int]("not a VLAN"), Bond: fact.Unknown[string]("not a bond"),
 	}
@@ -160,7 +159,7 @@ func isDevice(l netlink.Link) bool {
 
 func (r nicReader) readDriver(n *model.NIC, l netlink.Link) {
 	name := l.Attrs().Name
-	i, err := r.drivers.info(name)
+	i, err := driverInfo(name)
 	told := func(text string) fact.Of[string] {
 		switch {
 		case err != nil:
@@ -170,13 +169,13 @@ func (r nicReader) readDriver(n *model.NIC, l netlink.Link) {
 		}
 		return fact.Known(text, "ethtool")
 	}
-	n.Driver, n.Version, n.Firmware = told(i.driver), told(i.version), told(i.firmware)
+	n.Driver, n.Version, n.Firmware = told(i.Driver), told(i.Version), told(i.Firmware)
 	switch to := r.devicePath(l); {
 	case l.Type() != "device" || l.Attrs().Flags&net.FlagLoopback != 0:
 		n.Bus = unknownBus("made by software")
 		n.Bus.Kind = fact.Known("virtual", "rtnetlink")
 	default:
-		n.Bus = busOf(r.root, i.place, to)
+		n.Bus = busOf(r.root, i.Bus, to)
 		r.tellSlot(&n.Bus, name, i)
 	}
 }

@@ -7,9 +7,10 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"linerate/internal/host/knob/ethtool"
 )
 
 // source holds everything open that is read.
@@ -199,7 +200,7 @@ func openLink(name string) (*link, error) {
 func (l *link) close() error {
 	err := unix.Close(l.netlink)
 	if l.driver != nil {
-		err = errors.Join(err, unix.Close(l.driver.socket))
+		err = errors.Join(err, l.driver.socket.Close())
 	}
 	return err
 }
@@ -272,41 +273,33 @@ func (l *link) answer(request []byte) ([]byte, error) {
 
 // driver reads the counters of an interface's driver, as "ethtool -S" does.
 type driver struct {
-	socket  int
-	request ifreq
+	socket  ethtool.Socket
+	device  string
 	count   int // counters that the driver has
 	indexes []int
 	names   []string
 	buf     []byte // struct ethtool_stats
 }
 
-// ifreq is struct ifreq of Linux as ethtool uses it.
-type ifreq struct {
-	name [unix.IFNAMSIZ]byte
-	data unsafe.Pointer
-	_    [16]byte // the union is larger
-}
-
 func openDriver(name string) (*driver, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	socket, err := ethtool.OpenSocket()
 	if err != nil {
-		return nil, fmt.Errorf("open a socket: %w", err)
+		return nil, err
 	}
-	d := &driver{socket: fd}
-	copy(d.request.name[:unix.IFNAMSIZ-1], name)
+	d := &driver{socket: socket, device: name}
 	if err := d.learn(); err != nil {
-		return nil, errors.Join(err, unix.Close(fd))
+		return nil, errors.Join(err, socket.Close())
 	}
 	return d, nil
 }
 
 // learn reads the names of the driver's counters.
 func (d *driver) learn() error {
-	info := make([]byte, int(unsafe.Sizeof(unix.EthtoolDrvinfo{})))
-	if err := d.call(info, unix.ETHTOOL_GDRVINFO); err != nil {
+	info, err := d.socket.Info(d.device)
+	if err != nil {
 		return fmt.Errorf("ask for its counters: %w", err)
 	}
-	n := (*unix.EthtoolDrvinfo)(unsafe.Pointer(&info[0])).N_stats
+	n := info.Counters
 	if n == 0 || n > mostStats {
 		return fmt.Errorf("it has %d counters of its own: %w", n, errors.ErrUnsupported)
 	}
@@ -340,11 +333,5 @@ func (d *driver) read() ([]uint64, error) {
 
 func (d *driver) call(b []byte, command uint32) error {
 	binary.NativeEndian.PutUint32(b, command)
-	d.request.data = unsafe.Pointer(&b[0])
-	_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(d.socket), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&d.request)))
-	d.request.data = nil
-	if e != 0 {
-		return e
-	}
-	return nil
+	return d.socket.Do(d.device, b)
 }

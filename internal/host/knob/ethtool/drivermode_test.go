@@ -13,12 +13,12 @@ type throttled struct {
 	usecs uint32
 }
 
-func (c *throttled) get(string, group) (fields, error) {
-	return fields{numbers: map[string]uint32{"rx-usecs": c.usecs}}, nil
+func (c *throttled) get(string, group) (Fields, error) {
+	return Fields{Numbers: map[string]uint32{"rx-usecs": c.usecs}}, nil
 }
 
-func (c *throttled) set(_ string, _ group, f fields) error {
-	c.usecs = f.numbers["rx-usecs"]
+func (c *throttled) set(_ string, _ group, f Fields) error {
+	c.usecs = f.Numbers["rx-usecs"]
 	return nil
 }
 
@@ -44,5 +44,5 @@ func TestModesNameTheirDriver(t *testing.T) {
 			"%s: 2 is checked as %v", c.driver, err)
 	}
 	rings := setting(t, "rings.rx")
-	must.Fail(t, must.Err(rings.changes(fields{numbers: map[string]uint32{"rx": 1}}, "3 (e1000e)")), "a ring takes the name of a driver")
+	must.Fail(t, must.Err(rings.changes(Fields{Numbers: map[string]uint32{"rx": 1}}, "3 (e1000e)")), "a ring takes the name of a driver")
 }

@@ -31,9 +31,9 @@ type Setting struct {
 // transport asks the kernel about one interface.
 type transport interface {
 	// get returns what the kernel says about a group.
-	get(device string, g group) (fields, error)
+	get(device string, g group) (Fields, error)
 	// set changes what is in f, and nothing else of the group.
-	set(device string, g group, f fields) error
+	set(device string, g group, f Fields) error
 	// driver is the name of the interface's driver, "" where nobody tells.
 	driver(device string) string
 }
@@ -138,8 +138,8 @@ func (s *Setting) Write(ctx context.Context, raw string) error {
 
 // becauseOf says what else has to be set for a setting that a driver refused, where f is
 // what it said before.
-func (s *Setting) becauseOf(f fields) string {
-	if s.group.name == "pause" && s.field != "autoneg" && f.numbers["autoneg"] == 1 {
+func (s *Setting) becauseOf(f Fields) string {
+	if s.group.name == "pause" && s.field != "autoneg" && f.Numbers["autoneg"] == 1 {
 		return "; flow control is negotiated: nic.pause.autoneg=off is needed beside it"
 	}
 	return ""
@@ -158,19 +158,19 @@ func (s *Setting) InForce(ctx context.Context) error {
 	return inForce(f, s.field)
 }
 
-func (s *Setting) get(ctx context.Context) (fields, error) {
+func (s *Setting) get(ctx context.Context) (Fields, error) {
 	if err := ctx.Err(); err != nil {
-		return fields{}, err
+		return Fields{}, err
 	}
 	t, err := s.open()
 	if err != nil {
-		return fields{}, err
+		return Fields{}, err
 	}
 	return t.get(s.device, s.group)
 }
 
 // text is what Read returns of what the kernel said.
-func (s *Setting) text(f fields) (string, error) {
+func (s *Setting) text(f Fields) (string, error) {
 	switch {
 	case s.group.name == features:
 		return featureText(f, s.field)
@@ -179,7 +179,7 @@ func (s *Setting) text(f fields) (string, error) {
 	case s.name == "wol.modes":
 		return wolText(f)
 	}
-	n, ok := f.numbers[s.field]
+	n, ok := f.Numbers[s.field]
 	switch {
 	case !ok:
 		return "", fmt.Errorf("the driver does not tell: %w", errors.ErrUnsupported)
@@ -192,10 +192,10 @@ func (s *Setting) text(f fields) (string, error) {
 }
 
 // changes is what has to be set, where f is what the kernel says now.
-func (s *Setting) changes(f fields, raw string) (fields, error) {
+func (s *Setting) changes(f Fields, raw string) (Fields, error) {
 	switch {
 	case s.group.set == 0 || strings.HasSuffix(s.field, maxSuffix) || s.name == "linkmodes.speed":
-		return fields{}, fmt.Errorf("%s is a fact and no setting: %w", s.name, errors.ErrUnsupported)
+		return Fields{}, fmt.Errorf("%s is a fact and no setting: %w", s.name, errors.ErrUnsupported)
 	case s.group.name == features:
 		return featureChanges(f, s.field, raw)
 	case s.name == "linkmodes.mode":
@@ -203,24 +203,24 @@ func (s *Setting) changes(f fields, raw string) (fields, error) {
 	case s.name == "wol.modes":
 		return wolChanges(f, raw)
 	}
-	if _, ok := f.numbers[s.field]; !ok {
-		return fields{}, fmt.Errorf("%s: the driver of %s has no such setting: %w", s.name, s.device, errors.ErrUnsupported)
+	if _, ok := f.Numbers[s.field]; !ok {
+		return Fields{}, fmt.Errorf("%s: the driver of %s has no such setting: %w", s.name, s.device, errors.ErrUnsupported)
 	}
 	number, driver, _ := strings.Cut(raw, " (") // what Read returned may name the driver
 	n, err := strconv.ParseUint(number, 10, 32)
 	if err != nil || driver != "" && !knob.DriverHasModes(s.name) {
-		return fields{}, fmt.Errorf("%s %q: want a number", s.name, raw)
+		return Fields{}, fmt.Errorf("%s %q: want a number", s.name, raw)
 	}
 	if err := knob.DriverTakes(s.driver(), s.name, uint32(n)); err != nil {
-		return fields{}, fmt.Errorf("%s %d: %w", s.name, n, err)
+		return Fields{}, fmt.Errorf("%s %d: %w", s.name, n, err)
 	}
 	if s.group.kindOf(s.field) == kindU8 && n > 1 {
-		return fields{}, fmt.Errorf("%s %q: want 0 or 1", s.name, raw)
+		return Fields{}, fmt.Errorf("%s %q: want 0 or 1", s.name, raw)
 	}
-	if most, ok := f.numbers[s.field+maxSuffix]; ok && most > 0 && n > uint64(most) {
-		return fields{}, fmt.Errorf("%s %d: the driver of %s takes %d at most", s.name, n, s.device, most)
+	if most, ok := f.Numbers[s.field+maxSuffix]; ok && most > 0 && n > uint64(most) {
+		return Fields{}, fmt.Errorf("%s %d: the driver of %s takes %d at most", s.name, n, s.device, most)
 	}
-	return fields{numbers: map[string]uint32{s.field: uint32(n)}}, nil
+	return Fields{Numbers: map[string]uint32{s.field: uint32(n)}}, nil
 }
 
 const maxSuffix = "-max"

@@ -28,18 +28,18 @@ func open() (transport, error) {
 // generic is the transport over generic netlink.
 type generic struct{ family uint16 }
 
-func (t generic) get(device string, g group) (fields, error) {
-	answers, err := t.do(encodeRequest(g.get, device, g, fields{}), 0)
+func (t generic) get(device string, g group) (Fields, error) {
+	answers, err := t.do(encodeRequest(g.get, device, g, Fields{}), 0)
 	if err != nil {
-		return fields{}, classify(device, err)
+		return Fields{}, classify(device, err)
 	}
 	if len(answers) != 1 {
-		return fields{}, errMessage
+		return Fields{}, errMessage
 	}
-	return decodeReply(g, answers[0])
+	return Decode(g.name, answers[0])
 }
 
-func (t generic) set(device string, g group, f fields) error {
+func (t generic) set(device string, g group, f Fields) error {
 	if _, err := t.do(encodeRequest(g.set, device, g, f), unix.NLM_F_ACK); err != nil {
 		return classify(device, err)
 	}
@@ -68,58 +68,88 @@ func classify(device string, err error) error {
 	return errors.New(err.Error())
 }
 
+// Ask returns what the driver of an interface says about a group of settings, such as
+// linkmodes or features, by the names that Open knows.
+func Ask(device, name string) (Fields, error) {
+	t, err := open()
+	if err != nil {
+		return Fields{}, err
+	}
+	g, _ := groupByName(name)
+	return t.get(device, g)
+}
+
+// Info is what the driver of an interface says of itself (ETHTOOL_GDRVINFO, which has
+// no successor in netlink).
+type Info struct {
+	Driver, Version, Firmware, Bus string
+	Registers                      uint32 // bytes of a dump of them
+	Counters                       uint32 // that ETHTOOL_GSTATS tells
+}
+
+// Info asks the driver of an interface.
+func (s Socket) Info(device string) (Info, error) {
+	i, err := unix.IoctlGetEthtoolDrvinfo(int(s), device)
+	if err != nil {
+		return Info{}, classify(device, err)
+	}
+	return Info{
+		unix.ByteSliceToString(i.Driver[:]), unix.ByteSliceToString(i.Version[:]), unix.ByteSliceToString(i.Fw_version[:]), unix.ByteSliceToString(i.Bus_info[:]),
+		i.Regdump_len, i.N_stats,
+	}, nil
+}
+
 func (t generic) driver(device string) string { return request{}.driver(device) }
 
-// driver asks by the older request, which has no successor.
-func (t request) driver(device string) string {
-	b := make([]byte, drvInfoLen)
-	binary.NativeEndian.PutUint32(b, cmdGetDrvInfo)
-	if t.do(device, b) != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(b[4:36])
+func (t request) driver(device string) (name string) {
+	_ = with(func(s Socket) error { // a driver that does not say is ""
+		i, err := s.Info(device)
+		name = i.Driver
+		return err
+	})
+	return name
 }
 
 // request is the transport over SIOCETHTOOL.
 type request struct{}
 
-func (t request) get(device string, g group) (fields, error) {
+func (t request) get(device string, g group) (Fields, error) {
 	if g.name == features {
 		names, err := t.names(device)
 		if err != nil {
-			return fields{}, err
+			return Fields{}, err
 		}
 		b := make([]byte, 8+16*((len(names)+31)/32))
 		binary.NativeEndian.PutUint32(b, cmdGetFeatures)
 		binary.NativeEndian.PutUint32(b[4:], uint32((len(names)+31)/32))
 		if err := t.do(device, b); err != nil {
-			return fields{}, err
+			return Fields{}, err
 		}
 		return decodeFeatures(b, names)
 	}
 	if g.ioctlGet == 0 {
-		return fields{}, fmt.Errorf("this kernel is older than 5.6: %w", errors.ErrUnsupported)
+		return Fields{}, fmt.Errorf("this kernel is older than 5.6: %w", errors.ErrUnsupported)
 	}
-	b := encodeWords(g, g.ioctlGet, nil, fields{})
+	b := encodeWords(g, g.ioctlGet, nil, Fields{})
 	if err := t.do(device, b); err != nil {
-		return fields{}, err
+		return Fields{}, err
 	}
 	return decodeWords(g, b)
 }
 
-func (t request) set(device string, g group, f fields) error {
+func (t request) set(device string, g group, f Fields) error {
 	if g.name == features {
 		names, err := t.names(device)
 		if err != nil {
 			return err
 		}
-		b, err := encodeFeatures(names, f.sets["wanted"])
+		b, err := encodeFeatures(names, f.Sets["wanted"])
 		if err != nil {
 			return err
 		}
 		return t.do(device, b)
 	}
-	now := encodeWords(g, g.ioctlGet, nil, fields{})
+	now := encodeWords(g, g.ioctlGet, nil, Fields{})
 	if err := t.do(device, now); err != nil {
 		return err
 	}
@@ -148,14 +178,37 @@ func (t request) names(device string) ([]string, error) {
 	return decodeStrings(b)
 }
 
-// do makes one request: struct ifreq with the name and a pointer to b, which
-// the kernel reads and writes.
 func (request) do(device string, b []byte) error {
+	return with(func(s Socket) error { return s.Do(device, b) })
+}
+
+func with(f func(Socket) error) error {
+	s, err := OpenSocket()
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(s), s.Close())
+}
+
+// Socket makes requests of SIOCETHTOOL in the network namespace in which it was opened.
+type Socket int
+
+// OpenSocket opens a socket for the interfaces of this thread's network namespace.
+func OpenSocket() (Socket, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return classify(device, err)
+		return -1, fmt.Errorf("open a socket: %s", err.Error())
 	}
-	defer unix.Close(fd)
+	return Socket(fd), nil
+}
+
+// Close closes the socket.
+func (s Socket) Close() error { return unix.Close(int(s)) }
+
+// Do makes one request: struct ifreq with the name and a pointer to b, which is one of
+// the structs of include/uapi/linux/ethtool.h, begins with its command, and comes back
+// with the answer.
+func (s Socket) Do(device string, b []byte) error {
 	var ifreq struct {
 		name [unix.IFNAMSIZ]byte
 		data unsafe.Pointer
@@ -163,7 +216,7 @@ func (request) do(device string, b []byte) error {
 	}
 	copy(ifreq.name[:unix.IFNAMSIZ-1], device)
 	ifreq.data = unsafe.Pointer(&b[0])
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&ifreq)))
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(s), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&ifreq)))
 	runtime.KeepAlive(b)
 	if errno != 0 {
 		return classify(device, errno)

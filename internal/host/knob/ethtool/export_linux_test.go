@@ -20,11 +20,11 @@ func Told(device, name string, older bool) (Answer, error) {
 	}
 	g, _ := groupByName(name)
 	f, err := t.get(device, g)
-	a := Answer{Numbers: f.numbers, On: map[string][]string{}}
-	for set, bits := range f.sets {
+	a := Answer{Numbers: f.Numbers, On: map[string][]string{}}
+	for set, bits := range f.Sets {
 		for _, one := range bits {
-			if one.on && one.name != "" { // a feature that was retired has none
-				a.On[set] = append(a.On[set], one.name)
+			if one.On && one.Name != "" { // a feature that was retired has none
+				a.On[set] = append(a.On[set], one.Name)
 			}
 		}
 	}

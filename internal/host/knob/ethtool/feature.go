@@ -43,19 +43,19 @@ const (
 // back; one that is not what is wanted is marked as held at the opposite. What the driver
 // holds fixed is marked, with what it is. The set "hw" carries the names
 // of all features of the kernel.
-func featureText(f fields, name string) (string, error) {
+func featureText(f Fields, name string) (string, error) {
 	var words []string
 	for _, m := range members(name) {
 		switch {
-		case !f.sets["hw"].has(m):
+		case !f.Sets["hw"].has(m):
 		case changeable(f, m):
-			wanted, mark := f.sets["wanted"].is(m), ""
-			if f.sets["active"].is(m) != wanted {
+			wanted, mark := f.Sets["wanted"].Is(m), ""
+			if f.Sets["active"].Is(m) != wanted {
 				mark = heldMark
 			}
 			words = append(words, m+"="+onOff(wanted)+mark)
 		default:
-			words = append(words, m+"="+onOff(f.sets["active"].is(m))+fixed)
+			words = append(words, m+"="+onOff(f.Sets["active"].Is(m))+fixed)
 		}
 	}
 	if len(words) == 0 {
@@ -64,8 +64,8 @@ func featureText(f fields, name string) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-func changeable(f fields, feature string) bool {
-	return f.sets["hw"].is(feature) && !f.sets["nochange"].is(feature)
+func changeable(f Fields, feature string) bool {
+	return f.Sets["hw"].Is(feature) && !f.Sets["nochange"].Is(feature)
 }
 
 func onOff(on bool) string {
@@ -76,34 +76,34 @@ func onOff(on bool) string {
 }
 
 // featureChanges reads what featureText writes.
-func featureChanges(f fields, name, raw string) (fields, error) {
-	var want bitset
+func featureChanges(f Fields, name, raw string) (Fields, error) {
+	var want Bits
 	for word := range strings.FieldsSeq(raw) {
 		feature, value, ok := strings.Cut(word, "=")
 		state, isFixed := strings.CutSuffix(strings.TrimSuffix(value, heldMark), fixed)
 		if !ok || state != "on" && state != "off" || !slices.Contains(members(name), feature) {
-			return fields{}, fmt.Errorf("features %q: want %s=on or off", raw, strings.Join(members(name), "=on or off, "))
+			return Fields{}, fmt.Errorf("features %q: want %s=on or off", raw, strings.Join(members(name), "=on or off, "))
 		}
 		switch {
-		case isFixed && f.sets["active"].is(feature) != (state == "on"):
-			return fields{}, fmt.Errorf("feature %s: the driver holds it fixed: %w", feature, errors.ErrUnsupported)
+		case isFixed && f.Sets["active"].Is(feature) != (state == "on"):
+			return Fields{}, fmt.Errorf("feature %s: the driver holds it fixed: %w", feature, errors.ErrUnsupported)
 		case isFixed:
 		case !changeable(f, feature):
-			return fields{}, fmt.Errorf("feature %s: the driver holds it fixed: %w", feature, errors.ErrUnsupported)
+			return Fields{}, fmt.Errorf("feature %s: the driver holds it fixed: %w", feature, errors.ErrUnsupported)
 		default:
-			want = append(want, bit{name: feature, on: state == "on"})
+			want = append(want, Bit{Name: feature, On: state == "on"})
 		}
 	}
 	if raw == "" {
-		return fields{}, errors.New("features: nothing is named")
+		return Fields{}, errors.New("features: nothing is named")
 	}
-	return fields{sets: map[string]bitset{"wanted": want}}, nil
+	return Fields{Sets: map[string]Bits{"wanted": want}}, nil
 }
 
 // inForce compares what is wanted with what is active.
-func inForce(f fields, name string) error {
+func inForce(f Fields, name string) error {
 	for _, m := range members(name) {
-		if want := f.sets["wanted"].is(m); changeable(f, m) && want != f.sets["active"].is(m) {
+		if want := f.Sets["wanted"].Is(m); changeable(f, m) && want != f.Sets["active"].Is(m) {
 			return fmt.Errorf("feature %s was set to %s and stays %s: another feature that it needs, or the driver, holds it", m, onOff(want), onOff(!want))
 		}
 	}

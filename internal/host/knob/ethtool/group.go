@@ -102,30 +102,42 @@ func (g group) kindOf(field string) kind {
 	return kindU32
 }
 
-// fields are the values of a group's attributes by name.
-type fields struct {
-	numbers map[string]uint32
-	sets    map[string]bitset
+// Fields are the values of a group by name. What the driver does not say is missing.
+type Fields struct {
+	Numbers map[string]uint32
+	Sets    map[string]Bits
 }
 
-// bitset is a set of named bits. Bits that are not listed are not in its mask;
+// Bits are a set of named bits. Bits that are not listed are not in its mask;
 // in a set without a mask they are clear.
-type bitset []bit
+type Bits []Bit
 
-type bit struct {
-	name  string
-	index uint32
-	on    bool
+// Bit is one bit of a set.
+type Bit struct {
+	Name string // "" of a feature that was retired
+	On   bool
 }
 
-// is reports whether the bit called name is on.
-func (b bitset) is(name string) bool {
-	return slices.ContainsFunc(b, func(one bit) bool { return one.name == name && one.on })
+// Modes returns the names of the link modes that are on, or of all, without the other
+// bits of a link's set, such as TP, Pause and Autoneg.
+func (b Bits) Modes(all bool) []string {
+	names := []string{}
+	for _, one := range b {
+		if isMode(one.Name) && (one.On || all) {
+			names = append(names, one.Name)
+		}
+	}
+	return names
+}
+
+// Is reports whether the bit called name is on.
+func (b Bits) Is(name string) bool {
+	return slices.ContainsFunc(b, func(one Bit) bool { return one.Name == name && one.On })
 }
 
 // has reports whether the bit called name is listed.
-func (b bitset) has(name string) bool {
-	return slices.ContainsFunc(b, func(one bit) bool { return one.name == name })
+func (b Bits) has(name string) bool {
+	return slices.ContainsFunc(b, func(one Bit) bool { return one.Name == name })
 }
 
 // portName names PORT_* of Linux include/uapi/linux/ethtool.h.

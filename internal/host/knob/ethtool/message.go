@@ -25,7 +25,6 @@ const (
 	bitsetNoMask = 1 // ETHTOOL_A_BITSET_NOMASK
 	bitsetBits   = 3 // ETHTOOL_A_BITSET_BITS
 	bitsBit      = 1 // ETHTOOL_A_BITSET_BITS_BIT
-	bitIndex     = 1 // ETHTOOL_A_BITSET_BIT_INDEX
 	bitName      = 2 // ETHTOOL_A_BITSET_BIT_NAME
 	bitValue     = 3 // ETHTOOL_A_BITSET_BIT_VALUE
 )
@@ -63,7 +62,7 @@ func walk(b []byte, each func(id uint16, value []byte) error) error {
 
 // encodeRequest makes the body of a message about device: header and the
 // fields of f in the order of the group.
-func encodeRequest(command uint8, device string, g group, f fields) []byte {
+func encodeRequest(command uint8, device string, g group, f Fields) []byte {
 	b := []byte{command, genlVersion, 0, 0}
 	header := appendAttr(nil, headerDevName, append([]byte(device), 0))
 	if command != g.get {
@@ -71,10 +70,10 @@ func encodeRequest(command uint8, device string, g group, f fields) []byte {
 	}
 	b = appendAttr(b, attrHeaderID|flagNested, header)
 	for _, a := range g.attributes {
-		if set, ok := f.sets[a.name]; ok && a.kind == kindBitset {
+		if set, ok := f.Sets[a.name]; ok && a.kind == kindBitset {
 			b = appendAttr(b, a.id|flagNested, encodeBitset(set))
 		}
-		n, ok := f.numbers[a.name]
+		n, ok := f.Numbers[a.name]
 		switch {
 		case ok && a.kind == kindU8:
 			b = appendAttr(b, a.id, []byte{byte(n)})
@@ -86,11 +85,11 @@ func encodeRequest(command uint8, device string, g group, f fields) []byte {
 }
 
 // encodeBitset lists the bits that are to change, each with its new value.
-func encodeBitset(s bitset) []byte {
+func encodeBitset(s Bits) []byte {
 	var list []byte
 	for _, one := range s {
-		entry := appendAttr(nil, bitName, append([]byte(one.name), 0))
-		if one.on {
+		entry := appendAttr(nil, bitName, append([]byte(one.Name), 0))
+		if one.On {
 			entry = appendAttr(entry, bitValue, nil)
 		}
 		list = appendAttr(list, bitsBit|flagNested, entry)
@@ -98,11 +97,12 @@ func encodeBitset(s bitset) []byte {
 	return appendAttr(nil, bitsetBits|flagNested, list)
 }
 
-// decodeReply reads the body of an answer about g. Attributes that the group
+// Decode reads the body of an answer about a group. Attributes that the group
 // does not list are passed over.
-func decodeReply(g group, body []byte) (fields, error) {
-	f := fields{numbers: map[string]uint32{}, sets: map[string]bitset{}}
-	if len(body) < genlHeader {
+func Decode(name string, body []byte) (Fields, error) {
+	f := Fields{Numbers: map[string]uint32{}, Sets: map[string]Bits{}}
+	g, known := groupByName(name)
+	if !known || len(body) < genlHeader {
 		return f, errMessage
 	}
 	err := walk(body[genlHeader:], func(id uint16, value []byte) error {
@@ -116,16 +116,16 @@ func decodeReply(g group, body []byte) (fields, error) {
 	return f, err
 }
 
-func (f fields) decode(a attribute, value []byte) error {
+func (f Fields) decode(a attribute, value []byte) error {
 	switch {
 	case a.kind == kindBitset:
 		set, err := decodeBitset(value)
-		f.sets[a.name] = set
+		f.Sets[a.name] = set
 		return err
 	case a.kind == kindU8 && len(value) >= 1:
-		f.numbers[a.name] = uint32(value[0])
+		f.Numbers[a.name] = uint32(value[0])
 	case a.kind == kindU32 && len(value) >= 4:
-		f.numbers[a.name] = binary.NativeEndian.Uint32(value)
+		f.Numbers[a.name] = binary.NativeEndian.Uint32(value)
 	default:
 		return fmt.Errorf("attribute %s: %w", a.name, errMessage)
 	}
@@ -134,8 +134,8 @@ func (f fields) decode(a attribute, value []byte) error {
 
 // decodeBitset reads a set in its verbose form. In a set without a mask every
 // listed bit is on.
-func decodeBitset(b []byte) (bitset, error) {
-	set := bitset{}
+func decodeBitset(b []byte) (Bits, error) {
+	set := Bits{}
 	noMask := false
 	err := walk(b, func(id uint16, value []byte) error {
 		switch id {
@@ -154,21 +154,19 @@ func decodeBitset(b []byte) (bitset, error) {
 		return nil
 	})
 	for i := range set {
-		set[i].on = set[i].on || noMask
+		set[i].On = set[i].On || noMask
 	}
 	return set, err
 }
 
-func decodeBit(b []byte) (bit, error) {
-	var one bit
+func decodeBit(b []byte) (Bit, error) {
+	var one Bit
 	err := walk(b, func(id uint16, value []byte) error {
 		switch {
-		case id == bitIndex && len(value) >= 4:
-			one.index = binary.NativeEndian.Uint32(value)
 		case id == bitName:
-			one.name = text(value)
+			one.Name = text(value)
 		case id == bitValue:
-			one.on = true
+			one.On = true
 		}
 		return nil
 	})

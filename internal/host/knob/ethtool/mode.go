@@ -15,32 +15,21 @@ const unknownSpeed = 1<<32 - 1
 // Pause and Autoneg.
 func isMode(name string) bool { return strings.Contains(name, "base") }
 
-// modeNames are the link modes among the bits of s, those that are on or all.
-func modeNames(s bitset, all bool) string {
-	var names []string
-	for _, one := range s {
-		if isMode(one.name) && (one.on || all) {
-			names = append(names, one.name)
-		}
-	}
-	return strings.Join(names, ",")
-}
-
 // modeText is the link mode as package knob describes it. While modes are
 // negotiated, speed and duplex are an outcome and stand in the remark.
-func modeText(f fields) string {
-	auto := f.numbers["autoneg"] == 1
+func modeText(f Fields) string {
+	auto := f.Numbers["autoneg"] == 1
 	words := []string{"autoneg=" + onOff(auto)}
 	var remarks []string
-	if supported := modeNames(f.sets["ours"], true); supported != "" {
+	if supported := strings.Join(f.Sets["ours"].Modes(true), ","); supported != "" {
 		remarks = append(remarks, "supported="+supported)
 	}
 	speed := ""
-	if n := f.numbers["speed"]; n != 0 && n != unknownSpeed {
+	if n := f.Numbers["speed"]; n != 0 && n != unknownSpeed {
 		speed = strconv.FormatUint(uint64(n), 10)
 	}
-	duplex, known := map[uint32]string{0: "half", 1: "full"}[f.numbers["duplex"]]
-	switch ours := modeNames(f.sets["ours"], false); {
+	duplex, known := map[uint32]string{0: "half", 1: "full"}[f.Numbers["duplex"]]
+	switch ours := strings.Join(f.Sets["ours"].Modes(false), ","); {
 	case auto && ours != "":
 		words = append(words, "advertise="+ours)
 		fallthrough
@@ -64,69 +53,69 @@ func modeText(f fields) string {
 
 // modeKnown is an error for a link whose mode now is not known, which is not to be
 // changed: there would be no way back. Drivers tell no speed where a forced link is down.
-func modeKnown(f fields) error {
-	if now := modeText(f); f.numbers["autoneg"] == 0 && !strings.Contains(now, "speed=") {
+func modeKnown(f Fields) error {
+	if now := modeText(f); f.Numbers["autoneg"] == 0 && !strings.Contains(now, "speed=") {
 		return fmt.Errorf("the link mode is not known (%s), so that it could not be put back: %w", now, errors.ErrUnsupported)
 	}
 	return nil
 }
 
 // modeChanges reads what modeText writes.
-func modeChanges(f fields, raw string) (fields, error) {
+func modeChanges(f Fields, raw string) (Fields, error) {
 	value, _, _ := strings.Cut(raw, " (")
 	words := map[string]string{}
 	for word := range strings.FieldsSeq(value) {
 		key, v, ok := strings.Cut(word, "=")
 		if !ok {
-			return fields{}, fmt.Errorf("link mode %q: want pairs like autoneg=on", raw)
+			return Fields{}, fmt.Errorf("link mode %q: want pairs like autoneg=on", raw)
 		}
 		words[key] = v
 	}
 	switch words["autoneg"] {
 	case "on":
-		ours, err := advertised(f.sets["ours"], words["advertise"])
+		ours, err := advertised(f.Sets["ours"], words["advertise"])
 		if err != nil {
-			return fields{}, err
+			return Fields{}, err
 		}
-		return fields{numbers: map[string]uint32{"autoneg": 1}, sets: map[string]bitset{"ours": ours}}, nil
+		return Fields{Numbers: map[string]uint32{"autoneg": 1}, Sets: map[string]Bits{"ours": ours}}, nil
 	case "off":
 		speed, err := strconv.ParseUint(words["speed"], 10, 31)
 		duplex, ok := map[string]uint32{"half": 0, "full": 1}[words["duplex"]]
 		if err != nil || speed == 0 || !ok {
-			return fields{}, fmt.Errorf("link mode %q: without negotiation it needs both nic.media.speed and nic.media.duplex, and the link has none now that could stay", raw)
+			return Fields{}, fmt.Errorf("link mode %q: without negotiation it needs both nic.media.speed and nic.media.duplex, and the link has none now that could stay", raw)
 		}
-		return fields{numbers: map[string]uint32{"autoneg": 0, "speed": uint32(speed), "duplex": duplex}}, nil
+		return Fields{Numbers: map[string]uint32{"autoneg": 0, "speed": uint32(speed), "duplex": duplex}}, nil
 	}
-	return fields{}, fmt.Errorf("link mode %q: want autoneg=on or autoneg=off", raw)
+	return Fields{}, fmt.Errorf("link mode %q: want autoneg=on or autoneg=off", raw)
 }
 
 // advertised sets every supported mode on or off as the list says.
-func advertised(supported bitset, list string) (bitset, error) {
+func advertised(supported Bits, list string) (Bits, error) {
 	want := strings.Split(list, ",")
 	for _, name := range want {
 		if !isMode(name) || !supported.has(name) {
-			return nil, fmt.Errorf("mode %q: the device supports %s: %w", name, modeNames(supported, true), errors.ErrUnsupported)
+			return nil, fmt.Errorf("mode %q: the device supports %s: %w", name, strings.Join(supported.Modes(true), ","), errors.ErrUnsupported)
 		}
 	}
-	var set bitset
+	var set Bits
 	for _, one := range supported {
-		if isMode(one.name) {
-			set = append(set, bit{name: one.name, index: one.index, on: slices.Contains(want, one.name)})
+		if isMode(one.Name) {
+			set = append(set, Bit{Name: one.Name, On: slices.Contains(want, one.Name)})
 		}
 	}
 	return set, nil
 }
 
 // wolText lists what wakes the machine, or none.
-func wolText(f fields) (string, error) {
-	set, ok := f.sets["modes"]
+func wolText(f Fields) (string, error) {
+	set, ok := f.Sets["modes"]
 	if !ok || len(set) == 0 {
 		return "", fmt.Errorf("the device cannot wake the machine: %w", errors.ErrUnsupported)
 	}
 	var on []string
 	for _, one := range set {
-		if one.on {
-			on = append(on, one.name)
+		if one.On {
+			on = append(on, one.Name)
 		}
 	}
 	if len(on) == 0 {
@@ -136,22 +125,22 @@ func wolText(f fields) (string, error) {
 }
 
 // wolChanges reads what wolText writes.
-func wolChanges(f fields, raw string) (fields, error) {
+func wolChanges(f Fields, raw string) (Fields, error) {
 	var want []string
 	if raw != "none" {
 		want = strings.Split(raw, ",")
 	}
-	set := slices.Clone(f.sets["modes"])
+	set := slices.Clone(f.Sets["modes"])
 	for _, name := range want {
 		if !set.has(name) {
-			return fields{}, fmt.Errorf("wake on %q: the device has no such event: %w", name, errors.ErrUnsupported)
+			return Fields{}, fmt.Errorf("wake on %q: the device has no such event: %w", name, errors.ErrUnsupported)
 		}
 	}
 	if len(set) == 0 {
-		return fields{}, fmt.Errorf("the device cannot wake the machine: %w", errors.ErrUnsupported)
+		return Fields{}, fmt.Errorf("the device cannot wake the machine: %w", errors.ErrUnsupported)
 	}
 	for i := range set {
-		set[i].on = slices.Contains(want, set[i].name)
+		set[i].On = slices.Contains(want, set[i].Name)
 	}
-	return fields{sets: map[string]bitset{"modes": set}}, nil
+	return Fields{Sets: map[string]Bits{"modes": set}}, nil
 }

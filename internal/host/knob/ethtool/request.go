@@ -9,8 +9,6 @@ import (
 // The commands of the older request that need more than a table, of Linux
 // include/uapi/linux/ethtool.h.
 const (
-	cmdGetDrvInfo  = 0x03 // ETHTOOL_GDRVINFO
-	drvInfoLen     = 196  // struct ethtool_drvinfo, whose driver is 32 bytes behind the command
 	cmdGetStrings  = 0x1b // ETHTOOL_GSTRINGS
 	cmdGetSetInfo  = 0x37 // ETHTOOL_GSSET_INFO
 	cmdGetFeatures = 0x3a // ETHTOOL_GFEATURES
@@ -22,12 +20,12 @@ const (
 
 // encodeWords makes the struct of a command: the command and its words. base
 // is an answer to the get command whose other words are kept, nil for none.
-func encodeWords(g group, command uint32, base []byte, f fields) []byte {
+func encodeWords(g group, command uint32, base []byte, f Fields) []byte {
 	b := make([]byte, 4*(1+len(g.words)))
 	copy(b, base)
 	binary.NativeEndian.PutUint32(b, command)
 	for i, name := range g.words {
-		if n, ok := f.numbers[name]; ok && name != "" {
+		if n, ok := f.Numbers[name]; ok && name != "" {
 			binary.NativeEndian.PutUint32(b[4*(1+i):], n)
 		}
 	}
@@ -35,14 +33,14 @@ func encodeWords(g group, command uint32, base []byte, f fields) []byte {
 }
 
 // decodeWords reads the struct of a get command.
-func decodeWords(g group, b []byte) (fields, error) {
+func decodeWords(g group, b []byte) (Fields, error) {
 	if len(b) < 4*(1+len(g.words)) {
-		return fields{}, errMessage
+		return Fields{}, errMessage
 	}
-	f := fields{numbers: map[string]uint32{}}
+	f := Fields{Numbers: map[string]uint32{}}
 	for i, name := range g.words {
 		if name != "" {
-			f.numbers[name] = binary.NativeEndian.Uint32(b[4*(1+i):])
+			f.Numbers[name] = binary.NativeEndian.Uint32(b[4*(1+i):])
 		}
 	}
 	return f, nil
@@ -50,24 +48,24 @@ func decodeWords(g group, b []byte) (fields, error) {
 
 // decodeFeatures reads struct ethtool_gfeatures: a count of blocks, and blocks
 // of 32 features with four masks: available, requested, active, never changed.
-func decodeFeatures(b []byte, names []string) (fields, error) {
+func decodeFeatures(b []byte, names []string) (Fields, error) {
 	if len(b) < 8 {
-		return fields{}, errMessage
+		return Fields{}, errMessage
 	}
 	blocks := int(binary.NativeEndian.Uint32(b[4:]))
 	if blocks < 0 || len(b) < 8+16*blocks {
-		return fields{}, errMessage
+		return Fields{}, errMessage
 	}
-	f := fields{sets: map[string]bitset{"hw": {}, "wanted": {}, "active": {}, "nochange": {}}}
+	f := Fields{Sets: map[string]Bits{"hw": {}, "wanted": {}, "active": {}, "nochange": {}}}
 	for i, name := range names {
 		if i/32 >= blocks || name == "" {
 			continue
 		}
 		for word, set := range []string{"hw", "wanted", "active", "nochange"} {
 			mask := binary.NativeEndian.Uint32(b[8+16*(i/32)+4*word:])
-			one := bit{name: name, index: uint32(i), on: mask&(1<<(i%32)) != 0}
-			if one.on || set == "hw" { // as the newer family says it
-				f.sets[set] = append(f.sets[set], one)
+			one := Bit{Name: name, On: mask&(1<<(i%32)) != 0}
+			if one.On || set == "hw" { // as the newer family says it
+				f.Sets[set] = append(f.Sets[set], one)
 			}
 		}
 	}
@@ -76,20 +74,20 @@ func decodeFeatures(b []byte, names []string) (fields, error) {
 
 // encodeFeatures makes struct ethtool_sfeatures: blocks of two masks, which
 // features change and what they become.
-func encodeFeatures(names []string, want bitset) ([]byte, error) {
+func encodeFeatures(names []string, want Bits) ([]byte, error) {
 	blocks := (len(names) + 31) / 32
 	b := make([]byte, 8+8*blocks)
 	binary.NativeEndian.PutUint32(b, cmdSetFeatures)
 	binary.NativeEndian.PutUint32(b[4:], uint32(blocks))
 	for _, one := range want {
-		i := slices.Index(names, one.name)
+		i := slices.Index(names, one.Name)
 		if i < 0 {
-			return nil, fmt.Errorf("feature %s: unknown to this kernel", one.name)
+			return nil, fmt.Errorf("feature %s: unknown to this kernel", one.Name)
 		}
 		at := 8 + 8*(i/32)
 		valid, requested := binary.NativeEndian.Uint32(b[at:]), binary.NativeEndian.Uint32(b[at+4:])
 		valid |= 1 << (i % 32)
-		if one.on {
+		if one.On {
 			requested |= 1 << (i % 32)
 		}
 		binary.NativeEndian.PutUint32(b[at:], valid)

@@ -4,7 +4,8 @@ import (
 	"fmt"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
+
+	"linerate/internal/host/knob/ethtool"
 )
 
 // all asks rtnetlink for IFLA_PERM_ADDRESS (since Linux 5.6), and each driver for
@@ -14,11 +15,11 @@ func all() ([]ID, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %s", err.Error())
 	}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	drivers, err := ethtool.OpenSocket()
 	if err != nil {
-		return nil, fmt.Errorf("list interfaces: %s", err.Error())
+		return nil, fmt.Errorf("list interfaces: %w", err)
 	}
-	defer unix.Close(fd)
+	defer drivers.Close() // nothing was written
 	ids := make([]ID, 0, len(links))
 	for _, l := range links {
 		at := l.Attrs()
@@ -27,8 +28,8 @@ func all() ([]ID, error) {
 			id.MAC = at.PermHWAddr.String()
 		}
 		// Not every driver has one to tell: its kind is known without it.
-		if info, err := unix.IoctlGetEthtoolDrvinfo(fd, at.Name); err == nil {
-			id.Driver, id.Bus = unix.ByteSliceToString(info.Driver[:]), unix.ByteSliceToString(info.Bus_info[:])
+		if info, err := drivers.Info(at.Name); err == nil {
+			id.Driver, id.Bus = info.Driver, info.Bus
 		}
 		if id.Bus == "N/A" { // drivers of virtual interfaces say so
 			id.Bus = ""
