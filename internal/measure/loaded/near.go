@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/rescue"
@@ -166,6 +167,8 @@ func (n *nearRun) follow(ctx context.Context) {
 			} else if len(s) > 0 {
 				n.carried(s)
 			}
+		case <-n.probes.heard:
+			n.carried(nil)
 		case <-loadMeasured:
 			measured = true
 		case <-gone:
@@ -187,20 +190,26 @@ func (n *nearRun) follow(ctx context.Context) {
 // which is twice of what arrives where a queue drops much.
 func (n *nearRun) carried(samples []model.Sample) {
 	var rates []float64
+	took := (n.probes.now() - n.began).Seconds()
 	if n.receives() {
-		rates = append(rates, float64(n.arrived.Load())/(n.probes.now()-n.began).Seconds())
+		rates = append(rates, float64(n.arrived.Load())/took)
 	}
 	if n.spec.Direction != model.From {
-		rates = append(rates, cmp.Or(float64(n.probes.told.Load()), n.left(samples)/2))
+		rates = append(rates, cmp.Or(float64(n.probes.told.Load())/took, n.left(samples)/2))
 	}
 	if least := slices.Min(rates); least > 0 {
 		n.rate = units.BitRate(least)
-		n.probes.slow(falling * n.rate)
+		keeps := falling * n.rate
+		if n.probes.now()-n.began < n.spec.Interval {
+			keeps /= 2
+		}
+		n.probes.slow(keeps)
 	}
 }
 
 // falling is the share of what a path has carried that it is taken to carry from then on:
-// what fills a queue or a bucket at the begin is not carried again.
+// what fills a queue or a bucket at the begin is not carried again, and weighs double before
+// the first interval is over.
 const falling = 0.8
 
 // left is how many bit/s left this end in an interval; 0 if samples do not say so.
@@ -315,9 +324,9 @@ func (n *nearRun) sample(at time.Duration) {
 		if udp.Count() > 0 {
 			h = udp
 		}
-		for i, q := range []float64{0.5, 0.99} {
-			if v, known := h.Quantile(q).Get(); known {
-				add(n.direction(), metrics[i], v.Seconds())
+		for i, v := range []fact.Of[time.Duration]{h.Quantile(0.5), h.Percentile(0.99, 0)} {
+			if v.IsKnown() {
+				add(n.direction(), metrics[i], v.Or(0).Seconds())
 			}
 		}
 	})

@@ -34,13 +34,15 @@ type prober struct {
 
 	plan    atomic.Pointer[plan]
 	began   atomic.Int64  // when the load did, 0 before
-	told    atomic.Uint64 // bit/s of load that have arrived at the far end since, as it said last; 0 if it did not
+	told    atomic.Uint64 // bits of load that have arrived at the far end since, as it said last; 0 if it did not
+	heard   chan struct{} // gets a value when told is new
 	skipped atomic.Int64  // probes that were not sent, because this end was held up
 }
 
 // plan is when probes are sent.
 type plan struct {
 	gap    time.Duration // between two probes of a kind
+	double bool          // gap is the first one of a window, and each one is twice the one before
 	since  time.Duration // from when on, after none were sent
 	window bool          // they count, from opened on
 	opened time.Duration
@@ -51,7 +53,7 @@ type plan struct {
 const never = 24 * time.Hour
 
 func newProber(t *test) *prober {
-	p := &prober{test: t, quit: make(chan struct{}), loadAck: make(chan struct{}), gone: make(chan struct{})}
+	p := &prober{test: t, quit: make(chan struct{}), loadAck: make(chan struct{}), gone: make(chan struct{}), heard: make(chan struct{}, 1)}
 	p.plan.Store(&plan{gap: min(pace(t.link, udpBits+tcpBits), mostPace)})
 	return p
 }
@@ -80,14 +82,29 @@ func (p *prober) open() {
 	next := *p.plan.Load()
 	next.window, next.opened = true, p.now()
 	if next.gap == never {
-		next.gap = max(pace(p.link, udpBits+tcpBits), unknownPace)
+		bits := p.lone(&next)
+		next.gap, next.double = max(pace(p.link, bits), firstGap), true
 	}
 	p.change(next)
 }
 
-// unknownPace is the gap in a window until the first interval of the load has told what the
-// path carries: a window of 1 s has enough for a median, and waits no longer for its first.
-const unknownPace = 50 * time.Millisecond
+// firstGap is the first gap in a window until it is known what the path carries, from an
+// answer or from the first interval of the load: a window of 1 s has enough for a median.
+const firstGap = 200 * time.Millisecond
+
+// lone has only that kind be sent which was answered without load, and returns how many
+// bits its probe takes; both kinds if there was no time without load.
+func (p *prober) lone(next *plan) float64 {
+	switch idle := p.udps.of(idling); {
+	case idle.sent == 0:
+		return udpBits + tcpBits
+	case int64(idle.times.Count())*2 < idle.sent:
+		next.mute = &p.udps
+		return tcpBits
+	}
+	next.mute = &p.tcps
+	return udpBits
+}
 
 // slow has the probes under load take no more than their share of rate, which the path
 // was seen to carry, and of the link; but two are sent in any window of a known length.
@@ -97,11 +114,9 @@ func (p *prober) slow(rate units.BitRate) {
 		rate = min(rate, p.link)
 	}
 	next := *p.plan.Load()
-	next.gap, next.mute = pace(rate, udpBits+tcpBits), nil
-	if idle := p.udps.of(idling); next.gap > mostPace && idle.sent > 0 {
-		if next.gap, next.mute = pace(rate, udpBits), &p.tcps; int64(idle.times.Count())*2 < idle.sent {
-			next.gap, next.mute = pace(rate, tcpBits), &p.udps
-		}
+	next.gap, next.mute, next.double = pace(rate, udpBits+tcpBits), nil, false
+	if next.gap > mostPace {
+		next.gap = pace(rate, p.lone(&next))
 	}
 	if p.spec.Duration > 0 {
 		next.gap = min(next.gap, max(p.spec.Duration/(leastProbes+1), mostPace))
@@ -129,6 +144,8 @@ func (l *plan) due(own *tracker, last, offset time.Duration) time.Duration {
 		return never
 	case l.window && sent == 0:
 		return l.opened
+	case l.double:
+		return l.opened + l.gap*(1<<min(sent, 20)-1)
 	case l.window:
 		return max(max(last, l.since)+l.gap, l.opened+min(sent+1, never/l.gap)*l.gap)
 	case last < 0:
@@ -235,8 +252,12 @@ func (p *prober) listenUDP() {
 		faults = 0
 		if seq, arrived, ok := parseDatagram(b[:n], p.cookie); ok {
 			p.udps.answer(seq, at)
-			if began := time.Duration(p.began.Load()); began > 0 && arrived > 0 {
-				p.told.Store(uint64(float64(arrived) / (at - began).Seconds()))
+			if p.began.Load() > 0 && arrived > 0 {
+				p.told.Store(arrived)
+				select {
+				case p.heard <- struct{}{}:
+				default:
+				}
 			}
 		}
 	}

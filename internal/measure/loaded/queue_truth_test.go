@@ -59,10 +59,13 @@ func TestProbes(t *testing.T) {
 // TestShareOfSlowPath: on a link of 100 kbit/s whose rate nothing tells, the probes take no
 // more than 1 % of what arrived, and some are sent.
 func TestShareOfSlowPath(t *testing.T) {
-	for _, d := range []model.Direction{model.To, model.From} {
-		t.Run(string(d), func(t *testing.T) {
-			f := brief(d)
-			f.Omit, f.Duration, f.Interval, f.Window, f.Lead = time.Second, 5*time.Second, time.Second, 0, time.Second
+	for name, c := range map[string]struct {
+		way  model.Direction
+		omit time.Duration
+	}{"to": {model.To, time.Second}, "from": {model.From, time.Second}, "to, no warm-up": {model.To, 0}, "from, no warm-up": {model.From, 0}} {
+		t.Run(name, func(t *testing.T) {
+			d, f := c.way, brief(c.way)
+			f.Omit, f.Duration, f.Interval, f.Window, f.Lead = c.omit, 5*time.Second, time.Second, 0, time.Second
 			truth.Hold(t, truth.Tries, func(try *truth.Try) {
 				near, far := enginetest.Prepare(try, bulk(), enginetest.NewVeth(try, enginetest.Bucket{Rate: 100e3, Burst: 5 << 10, Queue: 20 << 10}), f)
 				enginetest.Succeed(try, near, far, d)
