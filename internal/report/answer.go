@@ -90,10 +90,8 @@ func rates(d Document) (out []string) {
 // answered are the times of probes and requests.
 func answered(d Document) (out []string) {
 	for _, l := range d.Latencies {
-		p50, ok := l.P50.Get()
-		p99, also := l.P99.Get()
-		if ok && also {
-			out = append(out, fmt.Sprintf("%s: half of the answers within %s, 99 %% within %s", l.Label, units.FormatDuration(p50), units.FormatDuration(p99)))
+		if l.P50.IsKnown() {
+			out = append(out, l.Label+": "+l.Within("half of the answers"))
 		}
 	}
 	return out

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/traffic"
+	"linerate/internal/core/units"
 )
 
 // Latency is one distribution of times, of all counted runs together.
@@ -30,6 +31,15 @@ type Latency struct {
 	Rate      fact.Of[float64]       `json:"rate"`     // answered per second, median over runs; of requests only
 	Added     fact.Of[time.Duration] `json:"added_ns"` // by the load: difference of the medians
 	Times     *hist.Histogram        `json:"-"`        // all of them
+}
+
+// Within says in how long half of them were answered, and 99 % if the answers carry that.
+func (l Latency) Within(half string) string {
+	text := fmt.Sprintf("%s within %s", half, units.FormatDuration(l.P50.Or(0)))
+	if p99, ok := l.P99.Get(); ok {
+		text += ", 99 % within " + units.FormatDuration(p99)
+	}
+	return text
 }
 
 // LatencyName tells the distributions of a session apart.
@@ -63,9 +73,10 @@ func rank(l Latency) int {
 }
 
 func (b *builder) latency(m *model.Latency) Latency {
+	at := func(q float64) fact.Of[time.Duration] { return m.Times.Percentile(q, uint64(max(0, m.Lost))) }
 	l := Latency{
 		Name: m.Name, Label: m.Name, Direction: m.Direction, Sent: m.Sent, Lost: m.Lost,
-		P50: m.Times.Quantile(0.5), P90: m.Times.Quantile(0.9), P99: m.Times.Quantile(0.99), P999: m.Times.Quantile(0.999),
+		P50: at(0.5), P90: at(0.9), P99: at(0.99), P999: at(0.999),
 		Rate:  b.requestRate(m),
 		Times: m.Times,
 		Max:   m.Times.Max(), Added: fact.Unknown[time.Duration]("no load to compare with"),

@@ -96,6 +96,17 @@ func stopped(r *model.Run, lost float64) {
 	r.Ends = []model.EndReport{{Host: model.Near, Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, Window: time.Second, UDP: &model.UDPSummary{Gaps: &gaps}}}}}
 }
 
+func TestFew(t *testing.T) {
+	for n, want := range map[int]bool{0: false, 3: true, 99: true, 100: false} {
+		var times hist.Histogram
+		for range n {
+			times.Record(time.Millisecond)
+		}
+		r := model.Run{Ends: []model.EndReport{{Latencies: []model.Latency{{Name: "loaded udp", Times: &times, Sent: int64(n)}}[:min(n, 1)]}}}
+		must.Equal(t, few(r), want, "%d answers", n)
+	}
+}
+
 // TestLines has one thing amiss at a time: its line says so, and no other one does.
 func TestLines(t *testing.T) {
 	dead := func(s *model.Session, i int) {

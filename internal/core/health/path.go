@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"linerate/internal/core/limits"
@@ -114,11 +115,27 @@ func (j judge) queue(d model.Direction) Line {
 	more := max(0, seconds(added))
 	l.State, l.Number, l.Text = OK, units.FormatDuration(more), "more latency while the path is full"
 	l.Evidence = []string{fmt.Sprintf("median %s idle, %s under load", units.FormatDuration(seconds(idle)), units.FormatDuration(seconds(loaded)))}
-	if p99, ok := r.Value(d, model.LatencyP99); ok {
+	if p99, ok := r.Value(d, model.LatencyP99); ok && !few(r) {
 		l.Evidence = append(l.Evidence, "99th percentile under load "+units.FormatDuration(seconds(p99)))
 	}
 	l.State = g.of(more.Seconds())
 	return l
+}
+
+// few reports whether the answers of probes under load carry no 99th percentile.
+func few(r model.Run) bool {
+	probed := false
+	for _, end := range r.Ends {
+		for _, l := range end.Latencies {
+			if !strings.HasPrefix(l.Name, "loaded ") {
+				continue
+			}
+			if probed = true; l.Times.Percentile(0.99, uint64(max(0, l.Lost))).IsKnown() {
+				return false
+			}
+		}
+	}
+	return probed
 }
 
 // jitter is how much the gaps of paced datagrams vary at the lowest rate that was tried.

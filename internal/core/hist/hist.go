@@ -179,6 +179,28 @@ func (h *Histogram) Quantile(q float64) fact.Of[time.Duration] {
 	panic("hist: fewer values in buckets than counted")
 }
 
+// Lacks says what answers lack to carry quantile q, where lost requests were never answered;
+// "" if they carry it. At least one of them has to lie above it, and a lost one took longer
+// than any other.
+func Lacks(q float64, answers, lost uint64) string {
+	above := (1 - q) * (1 + 1e-9) // 1 - 0.99 is below 0.01 in binary
+	switch {
+	case float64(answers)*above < 1:
+		return fmt.Sprintf("it takes %.0f answers or more, and there are %d", math.Ceil(1/above), answers)
+	case float64(lost) > float64(answers+lost)*above:
+		return fmt.Sprintf("of %d requests %d were never answered, and it is one of them", answers+lost, lost)
+	}
+	return ""
+}
+
+// Percentile is Quantile if the answers carry it.
+func (h *Histogram) Percentile(q float64, lost uint64) fact.Of[time.Duration] {
+	if why := Lacks(q, h.total, lost); why != "" {
+		return fact.Unknown[time.Duration](why)
+	}
+	return h.Quantile(q)
+}
+
 // Beyond returns the sum of all values above d, off by less than MaxError of itself. Values
 // above Highest count as Highest.
 func (h *Histogram) Beyond(d time.Duration) time.Duration {

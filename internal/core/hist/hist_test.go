@@ -219,6 +219,33 @@ func TestQuantileRankIsNotRoundedUpByBinary(t *testing.T) {
 	}
 }
 
+func TestPercentileOfFew(t *testing.T) {
+	for _, c := range []struct {
+		q             float64
+		answers, lost uint64
+		lacks         string
+	}{
+		{0.99, 99, 0, "it takes 100 answers or more, and there are 99"},
+		{0.99, 100, 0, ""},
+		{0.99, 0, 0, "it takes 100 answers or more, and there are 0"},
+		{0.999, 999, 0, "it takes 1000 answers or more, and there are 999"},
+		{0.999, 1000, 0, ""},
+		{0.9, 10, 0, ""},
+		{0.5, 1, 0, "it takes 2 answers or more, and there are 1"},
+		{0.5, 2, 2, ""},
+		{0.99, 198, 2, ""},
+		{0.99, 197, 3, "of 200 requests 3 were never answered, and it is one of them"},
+		{0.5, 2, 3, "of 5 requests 3 were never answered, and it is one of them"},
+	} {
+		h := new(Histogram)
+		for range c.answers {
+			h.Record(time.Millisecond)
+		}
+		got := h.Percentile(c.q, c.lost)
+		must.True(t, got.IsKnown() == (c.lacks == "") && got.Reason() == c.lacks, "%+v: %v, %q", c, got.Or(0), got.Reason())
+	}
+}
+
 func TestRecordAndMergeDoNotAllocate(t *testing.T) {
 	h, o := new(Histogram), of(time.Millisecond)
 	v := time.Duration(1)

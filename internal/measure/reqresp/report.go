@@ -19,7 +19,7 @@ func (r *course) sample(at time.Duration) {
 		if v, known := h.Quantile(0.5).Get(); known {
 			add(d, model.LatencyP50, v.Seconds())
 		}
-		if v, known := h.Quantile(0.99).Get(); known {
+		if v, known := h.Percentile(0.99, 0).Get(); known {
 			add(d, model.LatencyP99, v.Seconds())
 		}
 	})

@@ -160,7 +160,7 @@ func (b *builder) latency() (plot.Figure, bool) {
 			continue
 		}
 		for _, q := range quantiles() {
-			if v, ok := m.Times.Quantile(q).Get(); ok && v > 0 {
+			if v, ok := m.Times.Percentile(q, uint64(max(0, m.Lost))).Get(); ok && v > 0 {
 				one.X, one.Y = append(one.X, v.Seconds()), append(one.Y, q)
 			}
 		}
@@ -168,9 +168,7 @@ func (b *builder) latency() (plot.Figure, bool) {
 			continue
 		}
 		l.Lines = append(l.Lines, one)
-		p50, _ := m.P50.Get()
-		p99, _ := m.P99.Get()
-		said = append(said, fmt.Sprintf("%s: half within %s, 99 %% within %s", one.Name, units.FormatDuration(p50), units.FormatDuration(p99)))
+		said = append(said, one.Name+": "+m.Within("half"))
 	}
 	return plot.Figure{Name: "latency", Title: "Latency", Sentence: sentence(said...), Panels: []plot.Panel{l}}, len(l.Lines) > 0
 }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"linerate/internal/core/hist"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/requests"
@@ -121,17 +122,14 @@ func (s *sockperf) test() (Test, error) {
 	return t, nil
 }
 
-// quantile adds quantile q of the latency of answers, unless these do not carry it: at
-// least one of them has to lie above it, and fewer than that share of all requests may be
-// lost, since a lost one took longer than any other.
+// quantile adds quantile q of the latency of answers, unless these do not carry it.
 func (t *Test) quantile(d model.Direction, m model.Metric, q, value, answers, lost float64) {
-	above := 1 - q
-	switch {
-	case answers*above < 1-1e-9:
-		t.note(fmt.Sprintf("no %s: it takes %.0f answers or more, and there are %.0f", metric.Name(m), 1/above, answers))
-	case lost > (answers+lost)*above:
-		t.note(fmt.Sprintf("no %s: of %.0f requests %.0f were never answered, and it is one of them", metric.Name(m), answers+lost, lost))
-	default:
-		t.add(d, m, value)
+	if why := hist.Lacks(q, tally(answers), tally(lost)); why != "" {
+		t.note(fmt.Sprintf("no %s: %s", metric.Name(m), why))
+		return
 	}
+	t.add(d, m, value)
 }
+
+// tally is a number of answers; one that is not known is taken as endless.
+func tally(v float64) uint64 { return uint64(min(max(v, 0), hist.MaxCount)) }
