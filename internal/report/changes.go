@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 )
 
 // Changes says what was changed on one host and what became of it.
@@ -40,7 +41,7 @@ func (b *builder) changes() []Changes {
 		if total == 0 {
 			continue
 		}
-		c.Text = fmt.Sprintf("%s on %s%s", count(total, "change"), c.Name, fate(total, counts))
+		c.Text = fmt.Sprintf("%s on %s%s", plain.Count(total, "change"), c.Name, fate(total, counts))
 		out = append(out, c)
 	}
 	return out

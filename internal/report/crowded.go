@@ -6,6 +6,7 @@ import (
 
 	"linerate/internal/core/health"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
 )
 
@@ -40,9 +41,9 @@ func (b *builder) crowds(runs []model.Run) []string {
 		}
 		when := "meanwhile"
 		if all > 1 {
-			when = fmt.Sprintf("in %d of %s", len(most), count(all, "run"))
+			when = fmt.Sprintf("in %d of %s", len(most), plain.Count(all, "run"))
 		}
-		had := fmt.Sprintf("%.1f of its %s", stats.Median(most), count(of, "processor"))
+		had := fmt.Sprintf("%.1f of its %s", stats.Median(most), plain.Count(of, "processor"))
 		text := fmt.Sprintf("%s: others than linerate had %s %s", b.names.Of(h.Host), had, when)
 		if together { // where the wire of a lab is linerate's, too
 			text = fmt.Sprintf("this machine: %s were busy with more than the two ends %s", had, when)

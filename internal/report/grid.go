@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
 )
 
@@ -158,7 +159,7 @@ func (b *builder) effects(f analysis.Factorial) []GridEffect {
 		case model.Equivalent:
 			text = fmt.Sprintf("%s do not depend on each other: what one gives, the other does not change by more than the margin", pair)
 		case model.Undecided:
-			text = fmt.Sprintf("whether %s depend on each other is not decided after %s", pair, count(f.Blocks, "block"))
+			text = fmt.Sprintf("whether %s depend on each other is not decided after %s", pair, plain.Count(f.Blocks, "block"))
 		}
 		add(p.Shown, text, cmp.Or(said, text), a, c)
 	}

@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
@@ -68,7 +69,7 @@ func heldOver(p model.Plan) *DryHeld {
 	all := len(p.Order[block-1]) * ways
 	h.Runs = all / h.Changes
 	h.Why = fmt.Sprintf("%s is held over groups of %s: it is hard to change, so that a block changes it %s and not %d, and it is judged by the means of its groups",
-		p.Held, count(h.Runs, "run"), count(h.Changes, "time"), all)
+		p.Held, plain.Count(h.Runs, "run"), plain.Count(h.Changes, "time"), all)
 	return &h
 }
 
@@ -88,7 +89,7 @@ func sees(p model.Plan, o analysis.Outlook) string {
 		text += fmt.Sprintf("; a change smaller than %s will not be seen", units.Round(float64(least), float64(least))+" %")
 	}
 	if n, ok := o.Expected.Get(); ok && p.Mode == model.Sequential {
-		text += fmt.Sprintf("; one of %s takes about %s", p.Margin, count(n, "block"))
+		text += fmt.Sprintf("; one of %s takes about %s", p.Margin, plain.Count(n, "block"))
 		if t, ok := o.Time.Get(); ok {
 			text += " (" + units.FormatDuration(t.Round(time.Second)) + ")"
 		}

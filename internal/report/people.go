@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/profile"
 )
@@ -152,13 +153,13 @@ func (b *builder) advice() advice {
 	}
 	switch {
 	case best == "" && more > 0 && soon == 0:
-		return leave("nothing is shown to be better than %s, and to decide it takes about %s (%s)", p.Baseline, count(roughly(most), "block"), b.lasting(roughly(most)))
+		return leave("nothing is shown to be better than %s, and to decide it takes about %s (%s)", p.Baseline, plain.Count(roughly(most), "block"), b.lasting(roughly(most)))
 	case len(b.further()) > 0: // which is the command that goes on
 		return advice{text: "not everything is decided", open: true}
 	case best == "" && b.full():
 		return leave("the path is used up, and nothing that was tried is shown to be better")
 	case more > 0 && most <= plan.MaxBlocks:
-		return advice{text: fmt.Sprintf("not everything is decided: that takes about %s (%s)", count(most, "block"), b.lasting(most)), open: true}
+		return advice{text: fmt.Sprintf("not everything is decided: that takes about %s (%s)", plain.Count(most, "block"), b.lasting(most)), open: true}
 	case grid:
 		return advice{}
 	case best != "":

@@ -1,9 +1,7 @@
 package report
 
 import (
-	"strings"
-
-	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 )
 
 // Remedies say what helps against f, a sentence each; none where nothing is known to.
@@ -19,19 +17,11 @@ func (f Finding) Remedies() []string {
 	if f.NoKnob != "" {
 		text = "settings that may soften it: "
 	}
-	text += joined(f.Knobs)
+	text += plain.Join(f.Knobs, ", ")
 	if f.Host != "" {
 		text += " on " + f.Host
 	}
 	return append(out, text)
-}
-
-func joined(ids []model.KnobID) string {
-	var names []string
-	for _, id := range ids {
-		names = append(names, string(id))
-	}
-	return strings.Join(names, ", ")
 }
 
 // Lead is the command that leads on from d, and false where there is only the one that

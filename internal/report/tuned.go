@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
 )
@@ -79,7 +80,7 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 	}
 	t.Next = afterSearch(s, rec)
 	t.Headline = headline(s, rec, t.Proven, proof)
-	t.Cost = fmt.Sprintf("%s of the search", count(len(s.Runs), "run"))
+	t.Cost = fmt.Sprintf("%s of the search", plain.Count(len(s.Runs), "run"))
 	spent := s.Ended.Sub(s.Created)
 	if proof != nil {
 		t.Cost += fmt.Sprintf(", %d of the confirmation", len(proof.Runs))
@@ -124,11 +125,11 @@ func headline(s model.Session, rec tune.Record, proven bool, proof *model.Sessio
 	case len(rec.Ideas) == 0:
 		return measuredOnly(s, rec)
 	case !slices.ContainsFunc(rec.Ideas, func(f tune.Fate) bool { return f.Refused == "" }):
-		return fmt.Sprintf("%s could help, and none may be tried", count(len(rec.Ideas), "value"))
+		return fmt.Sprintf("%s could help, and none may be tried", plain.Count(len(rec.Ideas), "value"))
 	case tried == 0:
-		return count(len(rec.Ideas), "value") + " to try"
+		return plain.Count(len(rec.Ideas), "value") + " to try"
 	case len(helped) == 0:
-		return fmt.Sprintf("none of %s helped", count(tried, "idea"))
+		return fmt.Sprintf("none of %s helped", plain.Count(tried, "idea"))
 	case proof != nil && !proven && proof.State == model.SessionInterrupted:
 		return fmt.Sprintf("%s seemed to help, and its proof in fresh blocks was cut short: linerate run --resume %s goes on", strings.Join(helped, ", "), proof.ID)
 	case proof != nil && !proven && undecided(*proof):
@@ -136,7 +137,7 @@ func headline(s model.Session, rec tune.Record, proven bool, proof *model.Sessio
 	case proof != nil && !proven:
 		return fmt.Sprintf("%s seemed to help and did not prove better in fresh blocks", strings.Join(helped, ", "))
 	default:
-		return fmt.Sprintf("%d of %s helped: %s", len(helped), count(max(tried, len(helped)), "idea"), strings.Join(helped, ", "))
+		return fmt.Sprintf("%d of %s helped: %s", len(helped), plain.Count(max(tried, len(helped)), "idea"), strings.Join(helped, ", "))
 	}
 }
 
@@ -186,7 +187,7 @@ func Fate(f tune.Fate, info metric.Info) string { return f.Setting.Name + ": " +
 func became(f tune.Fate, info metric.Info) string {
 	var more []string
 	if g := float64(f.Gain); f.Blocks > 0 && !math.IsNaN(g) && f.State != tune.Broke {
-		more = append(more, info.ChangeText(g, g-0.05, g+0.05), count(f.Blocks, "block"))
+		more = append(more, info.ChangeText(g, g-0.05, g+0.05), plain.Count(f.Blocks, "block"))
 	}
 	switch why := cmp.Or(f.Detail, f.Refused); {
 	case f.State == tune.Waiting && f.Ask != "":

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 )
@@ -169,9 +170,9 @@ func (b *builder) drowned(n model.Noise) func(model.Verdict) bool {
 
 func sourceWords(n model.Noise) string {
 	if n.Source == "twin" {
-		return "its copy, " + count(n.Pairs, "block")
+		return "its copy, " + plain.Count(n.Pairs, "block")
 	}
-	return count(n.Pairs, "pair")
+	return plain.Count(n.Pairs, "pair")
 }
 
 func (b *builder) tables() []Table {
@@ -377,7 +378,7 @@ func guardNote(m model.Metric, g *model.GuardCheck) string {
 // moreBlocks says about how much longer a verdict would take.
 func (b *builder) moreBlocks(n int) string {
 	n = roughly(n)
-	text := fmt.Sprintf("about %s more", count(n, "block"))
+	text := fmt.Sprintf("about %s more", plain.Count(n, "block"))
 	if b.s.Plan.Flow.Duration > 0 {
 		text += fmt.Sprintf(" (%s)", b.lasting(n))
 	}

@@ -3,10 +3,10 @@ package change
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"linerate/internal/app"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/profile"
 	"linerate/internal/fault"
 )
@@ -37,13 +37,9 @@ func TellProfile(env app.Env, h Hosts, parts map[model.Host]profile.Host) {
 // ChooseHost returns the settings of one role of a profile.
 func ChooseHost(p profile.Profile, role string) (profile.Host, error) {
 	names := p.RoleNames()
-	var words []string
-	for _, n := range names {
-		words = append(words, string(n))
-	}
 	switch {
 	case role == "" && len(names) > 1:
-		return profile.Host{}, fault.WithHint(fault.Usagef("the profile has settings of its own for %s", strings.Join(words, " and ")), "choose with --role")
+		return profile.Host{}, fault.WithHint(fault.Usagef("the profile has settings of its own for %s", plain.Join(names, " and ")), "choose with --role")
 	case role == "" && len(names) == 1:
 		role = string(names[0])
 	case role == "":
@@ -51,7 +47,7 @@ func ChooseHost(p profile.Profile, role string) (profile.Host, error) {
 	}
 	h, ok := p.Host(profile.Role(role))
 	if !slices.Contains(profile.Roles(), profile.Role(role)) || !ok {
-		return h, fault.WithHint(fault.Usagef("--role: the profile has no settings for %q", role), "it has some for %s", strings.Join(words, ", "))
+		return h, fault.WithHint(fault.Usagef("--role: the profile has no settings for %q", role), "it has some for %s", plain.Join(names, ", "))
 	}
 	return h, nil
 }

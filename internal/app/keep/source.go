@@ -9,6 +9,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/profile"
 	"linerate/internal/fault"
 )
@@ -229,12 +230,9 @@ func (s Source) hostFor(end model.Host, asked profile.Role, alone bool) (h profi
 	}
 	h, ok := s.Profile.Host(role)
 	if !ok {
-		var words []string
-		for _, r := range s.Profile.RoleNames() {
-			words = append(words, string(r))
-		}
-		return h, true, fault.WithHint(fault.Usagef("no settings for the %s; the profile has some for %s", role, strings.Join(words, ", ")),
-			"say whose settings that host gets: --role %s", strings.Join(words, " or "))
+		roles := s.Profile.RoleNames()
+		return h, true, fault.WithHint(fault.Usagef("no settings for the %s; the profile has some for %s", role, plain.Join(roles, ", ")),
+			"say whose settings that host gets: --role %s", plain.Join(roles, " or "))
 	}
 	return h, false, nil
 }

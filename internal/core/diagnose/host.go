@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 )
 
@@ -262,7 +263,7 @@ func hostDropped(f features) (*finding, bool) {
 		e = f.Receiver
 	}
 	b := f.found(e.Host, place.limit).
-		because(strings.Join(place.names, ", "), "%s %s", plural(n, "packet"), place.says).
+		because(strings.Join(place.names, ", "), "%s %s", plain.Count(n, "packet"), place.says).
 		because("TCP_INFO total_retrans", "%.2g %% of the segments were sent again", 100*f.resent.Or(0)).
 		explains(f.explainedBy1()).helps(place.knobs...)
 	nic, known := e.NIC()

@@ -6,6 +6,7 @@ import (
 
 	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 )
 
@@ -131,7 +132,7 @@ func pauses(f features) (*finding, bool) {
 		return nil, false
 	}
 	return f.found(f.Receiver.Host, "flow control").share(share, "pause frames received").
-		because("pause frames that the driver counts", "%s stopped the sender's card for up to %.0f %% of the time", plural(n, "pause frame"), 100*share).
+		because("pause frames that the driver counts", "%s stopped the sender's card for up to %.0f %% of the time", plain.Count(n, "pause frame"), 100*share).
 		explains(f.explainedByTime(share)).misses(false, "who sent the pause frames: the receiver, or a switch", "the counters of the switch").
 		noKnob("make the slow receiver or switch port faster first; nic.pause.rx off only trades the wait for loss").helps("nic.pause.rx"), true
 }
@@ -149,7 +150,7 @@ func flapped(f features) (*finding, bool) {
 			found = found.because(carrierDown, "the link was lost %s during the test", times(lost))
 		}
 		if held > 0 {
-			found = found.because("nic_tx_carrier_errors", "%s could not be sent for lack of a link", plural(held, "packet"))
+			found = found.because("nic_tx_carrier_errors", "%s could not be sent for lack of a link", plain.Count(held, "packet"))
 		}
 		return found.explains(f.explainedBy1()).helps("nic.eee", "nic.media.autoneg").noKnob("look at the cable and the port"), true
 	}

@@ -7,6 +7,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 )
 
@@ -24,7 +25,7 @@ func reordering(f features) (*finding, bool) {
 		because("TCP_INFO total_retrans", "%.2g %% of the segments were sent again", 100*f.resent.Or(0)).
 		explains(f.explainedBy1())
 	if n := f.Receiver.Counters.Moved("tcp_out_of_order").Or(0); n > 0 {
-		b.because("tcp_out_of_order of the receiver", "%s before an earlier one", plural(n, "segment came", "segments came"))
+		b.because("tcp_out_of_order of the receiver", "%s before an earlier one", plain.Count(n, "segment came", "segments came"))
 	}
 	b.misses(f.Receiver.Counters.Moved("tcp_out_of_order").IsKnown(), "how many segments came out of order", byCounters)
 	if sack, known := f.TCP.SACK.Get(); known && !sack {
@@ -80,7 +81,7 @@ func loss(f features) (*finding, bool) {
 	}
 	again := float64(f.TCP.Retransmits.Or(0))
 	if name, n := f.Receiver.Counters.cardLosses(); n > 0 && float64(n) >= aboutAsMany*again && again >= aboutAsMany*float64(n) {
-		b.because("nic_driver "+name, "the receiver's card lost %s (%s), about as many as were sent again", plural(n, "packet"), name)
+		b.because("nic_driver "+name, "the receiver's card lost %s (%s), about as many as were sent again", plain.Count(n, "packet"), name)
 	}
 	b.allows(bound, "larger of the Mathis and CUBIC bounds").misses(f.events.IsKnown(), "how often the sender slowed down", byCounters)
 	b.Explains = f.onlyWithCeiling(f.explainedBy1()) // the bound is good within a factor of two, and the rate lies there
@@ -237,7 +238,7 @@ func shortQueue(f features) (*finding, bool) {
 		b.because("goodput in the intervals, TCP_INFO", "at best %.0f %% of the ceiling were reached, and then packets were dropped: %.2g %% of the segments were losses", 100*f.peak.Or(0), 100*p)
 	}
 	if began {
-		b.because("retransmits, tcp_recoveries of the warm-up", "slow start ended in the loss of %.0f segments in %s, of the %d that the path holds, while no queue stood: a queue of one round trip bears more", lost, plural(int64(recoveries), "burst"), int(f.held()))
+		b.because("retransmits, tcp_recoveries of the warm-up", "slow start ended in the loss of %.0f segments in %s, of the %d that the path holds, while no queue stood: a queue of one round trip bears more", lost, plain.Count(int64(recoveries), "burst"), int(f.held()))
 	}
 	if f.losesBursts() {
 		b.because("TCP_INFO total_retrans, tcp_recoveries", "%.1f segments are lost each time that any is: the end of bursts that find a queue full, and no single losses", float64(f.TCP.Retransmits.Or(0))/float64(f.slowed.Or(1)))

@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 )
 
@@ -89,7 +90,7 @@ func shaper(f features) (*finding, bool) {
 		because("qdisc_overlimits", "the queueing discipline %s of the sender's interface held packets back %s", kind, times(held)).
 		allows(f.Goodput, "measured through the shaper").helps("qdisc")
 	if n := f.Sender.Counters.Moved("qdisc_dropped").Or(0); n > 0 {
-		b.because("qdisc_dropped", "and dropped %s", plural(n, "packet"))
+		b.because("qdisc_dropped", "and dropped %s", plain.Count(n, "packet"))
 	}
 	return b, true
 }

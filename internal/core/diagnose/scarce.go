@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 )
 
 // The rules about what a host has too little of, and about what its kernel says of
@@ -24,7 +25,7 @@ func bufferShortage(f features) (*finding, bool) {
 		b := f.found(e.Host, "network buffers").explains(f.explainedBy1()).noKnob("free memory, or raise the limit of the buffers at that host")
 		if denied+waited > 0 {
 			kinds := scarcest(e.Counters.By("mbuf_denied"), e.Counters.By("mbuf_delayed"))
-			b.because("mbuf_denied, mbuf_delayed", "%s refused and %s had to wait, most of them for %s", plural(denied, "request for a buffer was", "requests for buffers were"), plural(waited, "request"), strings.Join(kinds, " and "))
+			b.because("mbuf_denied, mbuf_delayed", "%s refused and %s had to wait, most of them for %s", plain.Count(denied, "request for a buffer was", "requests for buffers were"), plain.Count(waited, "request"), strings.Join(kinds, " and "))
 			for _, kind := range kinds {
 				b.helps(slices.DeleteFunc(poolOf(kind), func(id model.KnobID) bool { return slices.Contains(b.Knobs, id) })...)
 			}
@@ -138,7 +139,7 @@ func tracking(f features) (*finding, bool) {
 		b := f.found(e.Host, "table of tracked connections").
 			noKnob("a larger table there (net.netfilter.nf_conntrack_max), shorter timeouts, or no tracking of this traffic (notrack)")
 		if dropped+evicted > 0 {
-			b.because("track_dropped, track_evicted", "the table is full: %s dropped, and %s forgotten to make room", plural(dropped, "packet was", "packets were"), plural(evicted, "connection was", "connections were"))
+			b.because("track_dropped, track_evicted", "the table is full: %s dropped, and %s forgotten to make room", plain.Count(dropped, "packet was", "packets were"), plain.Count(evicted, "connection was", "connections were"))
 		}
 		if said > 0 {
 			b.because("log_track_full", "the kernel said %s that the table is full", times(said))

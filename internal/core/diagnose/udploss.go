@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"fmt"
 	"strings"
 
 	"linerate/internal/core/fact"
@@ -247,16 +246,4 @@ func (l UDPLoss) Unknown() []Place {
 		}
 	}
 	return out
-}
-
-// plural returns "1 datagram", "2 datagrams".
-func plural(n int64, words ...string) string {
-	one, many := words[0], words[0]+"s"
-	if len(words) > 1 {
-		many = words[1]
-	}
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 )
 
 // lossShare is the least share of the lost datagrams, (p), that makes a place a
@@ -109,7 +110,7 @@ func (l UDPLoss) finding(d Drops, n int64) model.Finding {
 	switch {
 	case d.Outside:
 		f.Share = fact.Unknown[float64]("these datagrams were never sent")
-		f.Evidence = fmt.Sprintf("%s refused by the sender's kernel: no room or no route; not among the lost", plural(n, "datagram"))
+		f.Evidence = fmt.Sprintf("%s refused by the sender's kernel: no room or no route; not among the lost", plain.Count(n, "datagram"))
 		return f
 	case d.Place == PlacePath:
 		f.Share = fact.Known(l.Share(n), "lost without what the hosts counted")
@@ -128,11 +129,11 @@ func (l UDPLoss) finding(d Drops, n int64) model.Finding {
 func (l UDPLoss) amount(d Drops, n int64) string {
 	switch {
 	case d.AtLeast:
-		return fmt.Sprintf("of %s, at least %d (trains count once)", plural(l.Lost, "lost datagram"), min(n, l.Lost))
+		return fmt.Sprintf("of %s, at least %d (trains count once)", plain.Count(l.Lost, "lost datagram"), min(n, l.Lost))
 	case n > l.Lost:
-		return fmt.Sprintf("%d packets, of which %s may be a part,", n, plural(l.Lost, "lost datagram"))
+		return fmt.Sprintf("%d packets, of which %s may be a part,", n, plain.Count(l.Lost, "lost datagram"))
 	default:
-		return fmt.Sprintf("%d of %s", n, plural(l.Lost, "lost datagram"))
+		return fmt.Sprintf("%d of %s", n, plain.Count(l.Lost, "lost datagram"))
 	}
 }
 
@@ -147,7 +148,7 @@ func (l UDPLoss) caution(d Drops) string {
 			notes = append(notes, "trains that count once may hide more at the hosts")
 		}
 	} else if l.Counted > l.Lost {
-		notes = append(notes, fmt.Sprintf("the hosts counted %s, more than were lost, so other traffic was dropped too or a datagram was counted as several fragments", plural(l.Counted, "drop")))
+		notes = append(notes, fmt.Sprintf("the hosts counted %s, more than were lost, so other traffic was dropped too or a datagram was counted as several fragments", plain.Count(l.Counted, "drop")))
 	}
 	if len(notes) == 0 {
 		return ""

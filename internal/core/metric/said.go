@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 )
 
@@ -20,10 +21,7 @@ const finestSaid = 0.01
 // least, and whether that is decided: "1.87 times as fast, at least 1.83; 8 blocks,
 // decided". Margin is the plan's. It is the only place that words a verdict for people.
 func Said(v model.Verdict, margin units.Percent) string {
-	i, blocks := Describe(v.Metric), fmt.Sprintf("%d blocks", v.Blocks)
-	if v.Blocks == 1 {
-		blocks = "1 block"
-	}
+	i, blocks := Describe(v.Metric), plain.Count(v.Blocks, "block")
 	switch {
 	case v.Blocks == 0:
 		return "no block yet"

@@ -115,6 +115,33 @@ func ShellLine(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
+// Count counts things: "1 block", "2 blocks"; many is what several are called where that is
+// not word with an s.
+func Count[N ~int | ~int64](n N, word string, many ...string) string {
+	switch {
+	case n == 1:
+	case len(many) > 0:
+		word = many[0]
+	default:
+		word += "s"
+	}
+	return fmt.Sprintf("%d %s", n, word)
+}
+
+// Join is strings.Join of names of any kind.
+func Join[T ~string](list []T, between string) string {
+	return strings.Join(Texts(list), between)
+}
+
+// Texts returns names of any kind as texts.
+func Texts[T ~string](list []T) []string {
+	out := make([]string, len(list))
+	for i, name := range list {
+		out[i] = string(name)
+	}
+	return out
+}
+
 // And lists words: "a", "a and b", "a, b and c".
 func And(list []string) string {
 	n := len(list)

@@ -69,3 +69,10 @@ func TestShellLine(t *testing.T) {
 	}
 	must.Equal(t, string(out), want)
 }
+
+type word string
+
+func TestCount(t *testing.T) {
+	must.Equal(t, Count(1, "block")+", "+Count(int64(2), "block")+", "+Count(0, "pass", "passes"), "1 block, 2 blocks, 0 passes")
+	must.Equal(t, Join([]word{"a", "b"}, " and "), "a and b")
+}

@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 
+	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
@@ -23,7 +24,7 @@ func (d *Document) blocks() []traffic.Block {
 
 func (d Direction) blocks(mode string) []traffic.Block {
 	out := []traffic.Block{{Tone: traffic.Heading,
-		Text: fmt.Sprintf("messages %s, %d sizes, %s", d.Label, len(d.Curve.Sizes), passesText(d.Curve.Passes, ""))}}
+		Text: fmt.Sprintf("messages %s, %d sizes, %s", d.Label, len(d.Curve.Sizes), plain.Count(d.Curve.Passes, "pass", "passes"))}}
 	if s := d.Smallest; s != nil {
 		what := "latency one way"
 		if mode == sizes.Stream {

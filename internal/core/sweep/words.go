@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/sizes"
@@ -98,24 +99,16 @@ func stallText(f Feature) string {
 	if f.Reference > 0 {
 		text += fmt.Sprintf(", while %s still works", SizeText(f.Reference))
 	}
-	times := fmt.Sprintf("in %s of %s", units.FormatShare(f.Fall), passesText(f.Passes, ""))
+	times := fmt.Sprintf("in %s of %s", units.FormatShare(f.Fall), plain.Count(f.Passes, "pass", "passes"))
 	switch f.State {
 	case Candidate, Open:
 		return text + ": " + times
 	case IsConfirmed:
 		return text + ": again " + times + " measured afresh"
 	case NotConfirmed:
-		return text + ": it did not happen again in " + passesText(f.Passes, "fresh ")
+		return text + ": it did not happen again in " + plain.Count(f.Passes, "fresh pass", "fresh passes")
 	}
 	return text
-}
-
-// passesText counts passes: "1 fresh pass".
-func passesText(n int, which string) string {
-	if n == 1 {
-		return "1 " + which + "pass"
-	}
-	return fmt.Sprintf("%d %spasses", n, which)
 }
 
 // stretch names the sizes of f: "at 4096 B", "from 4093 B to 4099 B".
@@ -168,11 +161,11 @@ func stateText(f Feature) string {
 	case Candidate:
 		return "found among many sizes, not measured again"
 	case IsConfirmed:
-		return "confirmed by " + passesText(f.Passes, "fresh ")
+		return "confirmed by " + plain.Count(f.Passes, "fresh pass", "fresh passes")
 	case NotConfirmed:
-		return "not confirmed by " + passesText(f.Passes, "fresh ")
+		return "not confirmed by " + plain.Count(f.Passes, "fresh pass", "fresh passes")
 	case Open:
-		return "measured again, but not often enough to confirm it: " + passesText(f.Passes, "fresh ")
+		return "measured again, but not often enough to confirm it: " + plain.Count(f.Passes, "fresh pass", "fresh passes")
 	}
 	return string(f.State)
 }

@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
@@ -56,7 +57,7 @@ func (b *builder) gains() (plot.Figure, bool) {
 		rows.Rows = append(rows.Rows, row)
 		runs, sure = min(runs, v.Runs), min(sure, v.Confidence)
 	}
-	text := fmt.Sprintf("Medians of at least %s each, with their intervals of at least %s.", count(runs, "run"), units.Percent(math.Round(1000*sure)/10))
+	text := fmt.Sprintf("Medians of at least %s each, with their intervals of at least %s.", plain.Count(runs, "run"), units.Percent(math.Round(1000*sure)/10))
 	return plot.Figure{Name: "gains", Title: "Before and after", Sentence: text, Panels: []plot.Panel{rows}}, len(rows.Rows) > 0
 }
 
@@ -77,7 +78,7 @@ func (b *builder) settings() (plot.Figure, bool) {
 			}
 			row := plot.Row{Name: s.Name, Points: values, Box: plot.BoxOf(values), Text: interval(values, b.s.Plan.Confidence, unit(m))}
 			rows.Rows = append(rows.Rows, row)
-			said = append(said, fmt.Sprintf("%s %s: median %s of %s", s.Name, b.label(w), plot.Format(stats.Median(values), unit(m)), count(len(values), "run")))
+			said = append(said, fmt.Sprintf("%s %s: median %s of %s", s.Name, b.label(w), plot.Format(stats.Median(values), unit(m)), plain.Count(len(values), "run")))
 		}
 		if len(rows.Rows) > 0 {
 			f.Panels = append(f.Panels, rows)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/plot"
@@ -41,7 +42,7 @@ type builder struct {
 // far is the far end, or how many there are.
 func (b *builder) far() string {
 	if n := len(b.d.FarEnds); n > 0 {
-		return count(n, "far end")
+		return plain.Count(n, "far end")
 	}
 	return b.d.Header.Far
 }
@@ -116,7 +117,7 @@ func (b *builder) about() []string {
 		}
 	}
 	how := fmt.Sprintf("%s, %s; linerate %s, session %s",
-		b.s.Created.UTC().Format("2006-01-02 15:04 UTC"), count(len(b.runs), "valid run"), b.s.Version, b.s.ID)
+		b.s.Created.UTC().Format("2006-01-02 15:04 UTC"), plain.Count(len(b.runs), "valid run"), b.s.Version, b.s.ID)
 	var out []string
 	for _, parts := range [][]string{hosts, path, {how}} {
 		if len(parts) > 0 {
@@ -141,12 +142,4 @@ func sentence(parts ...string) string {
 		return text + "."
 	}
 	return strings.ToUpper(text[:1]) + text[1:] + "."
-}
-
-// count writes n of a thing.
-func count(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
 }

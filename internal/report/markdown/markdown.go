@@ -209,11 +209,7 @@ func (t *text) findings(d report.Document) {
 func (t *text) changes(d report.Document) {
 	var items []string
 	for _, c := range d.Changes {
-		var knobs []string
-		for _, k := range c.Knobs {
-			knobs = append(knobs, string(k))
-		}
-		items = append(items, c.Text+": "+strings.Join(knobs, ", "))
+		items = append(items, c.Text+": "+plain.Join(c.Knobs, ", "))
 		items = append(items, c.Open...)
 	}
 	t.list("What was changed and put back", items)

@@ -46,7 +46,7 @@ func (p *printer) check(d report.Document, why bool) {
 	}
 	p.gap()
 	if d.Ending != "" && (len(c.Lines) == 0 || d.State != model.SessionDone) {
-		p.paragraph(plain, d.Ending, 2)
+		p.paragraph(normal, d.Ending, 2)
 	}
 	if len(d.Next) > 0 { // one thing to do next; the last is how to see this again
 		p.command(d.Next[0])
@@ -90,7 +90,7 @@ func (p *printer) checkLines(lines []report.CheckLine, why bool) {
 	}
 	label, number = min(label, labelWidth), min(number, numberWidth)
 	for _, l := range lines {
-		s := plain
+		s := normal
 		switch l.State {
 		case health.OK:
 			s = green
@@ -106,7 +106,7 @@ func (p *printer) checkLines(lines []report.CheckLine, why bool) {
 		indent := 2 + wordWidth + label + 2 + max(number, columns(n)) + 2
 		if left := p.width - indent; left < p.width/3 || left < longest(l.Text) {
 			p.line(head + cut(clean(l.Label), p.width-2-wordWidth-2-columns(n)) + "  " + n)
-			p.paragraph(plain, l.Text, 2+wordWidth)
+			p.paragraph(normal, l.Text, 2+wordWidth)
 		} else {
 			p.hanging(head+cut(clean(l.Label), label)+pad(clean(l.Label), label)+"  "+pad(n, number)+n+"  ", indent, l.Text)
 		}
@@ -201,7 +201,7 @@ func (p *printer) boxRow(row []report.Box, goesOn bool) {
 // boxLine is the n-th line of a box: edge, name, detail, edge, and the word below.
 func (p *printer) boxLine(b report.Box, n int) string {
 	w := boxWidth(b, p.width-4)
-	corner, across, down, s := "+", "-", "|", plain
+	corner, across, down, s := "+", "-", "|", normal
 	if b.Limiting {
 		corner, across, down, s = "#", "=", "#", red
 	}

@@ -19,7 +19,7 @@ type Compared struct {
 func RenderCompared(w io.Writer, c Compared, o Options) error {
 	p := newPrinter(o)
 	for _, text := range c.Ends {
-		p.paragraph(plain, text, 0)
+		p.paragraph(normal, text, 0)
 	}
 	p.gap()
 	cells := func(texts []string) []cell {
@@ -37,7 +37,7 @@ func RenderCompared(w io.Writer, c Compared, o Options) error {
 	}
 	p.grid(rows, cells(c.Header))
 	p.gap()
-	p.paragraph(plain, c.Text, 2)
+	p.paragraph(normal, c.Text, 2)
 	p.command(c.Next)
 	return p.flush(w)
 }

@@ -29,26 +29,26 @@ func RenderDryRun(w io.Writer, d report.DryRun, o Options) error {
 	} else {
 		text += "; time: " + d.Time.Reason()
 	}
-	p.paragraph(plain, text+fmt.Sprintf(" (seed %d)", d.Seed), 0)
+	p.paragraph(normal, text+fmt.Sprintf(" (seed %d)", d.Seed), 0)
 	if b, ok := d.Bytes.Get(); ok {
-		p.paragraph(plain, fmt.Sprintf("%s%s of payload: %s", most, b.Decimal(), d.Bytes.Source()), 0)
+		p.paragraph(normal, fmt.Sprintf("%s%s of payload: %s", most, b.Decimal(), d.Bytes.Source()), 0)
 	} else {
-		p.paragraph(plain, "payload unknown: "+d.Bytes.Reason(), 0)
+		p.paragraph(normal, "payload unknown: "+d.Bytes.Reason(), 0)
 	}
 	for _, l := range d.Outlook {
-		p.paragraph(plain, l, 0)
+		p.paragraph(normal, l, 0)
 	}
 	p.gap()
 	if len(d.Factors) > 0 {
 		p.line("every combination of:")
 		for _, f := range d.Factors {
-			p.paragraph(plain, f, 2)
+			p.paragraph(normal, f, 2)
 		}
-		p.paragraph(plain, "compared with "+d.Baseline, 0)
+		p.paragraph(normal, "compared with "+d.Baseline, 0)
 	} else {
 		p.line("settings:")
 		for _, s := range d.Settings {
-			p.paragraph(plain, s.Name+": "+cmp.Or(strings.Join(s.Values, " "), "as it is"), 2)
+			p.paragraph(normal, s.Name+": "+cmp.Or(strings.Join(s.Values, " "), "as it is"), 2)
 		}
 	}
 	p.gap()
@@ -69,7 +69,7 @@ func RenderDryRun(w io.Writer, d report.DryRun, o Options) error {
 	if d.Held != nil {
 		during = fmt.Sprintf("changed during a run, and undone after it; %s during a group:", d.Held.Knob)
 	}
-	p.paragraph(plain, during, 0)
+	p.paragraph(normal, during, 0)
 	for _, c := range d.Changes {
 		what := c.What
 		if len(c.Values) > 0 {

@@ -110,9 +110,9 @@ func color(r report.Row) style {
 	case model.Worse:
 		return red
 	case model.Equivalent, model.Undecided:
-		return plain
+		return normal
 	}
-	return plain
+	return normal
 }
 
 // plot draws intervals on one scale, zero included.

@@ -120,5 +120,5 @@ func (p *printer) datagrams(l report.Line) {
 		sent += " as fast as possible"
 	}
 	parts = append(parts, sent)
-	p.paragraph(plain, l.Label+": "+strings.Join(parts, ", "), 2)
+	p.paragraph(normal, l.Label+": "+strings.Join(parts, ", "), 2)
 }

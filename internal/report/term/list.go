@@ -40,9 +40,9 @@ func RenderList(w io.Writer, l report.List, o Options) error {
 	p.heading(columns)
 	for i, s := range l.Sessions {
 		p.row(rows[i], columns)
-		p.paragraph(plain, s.What(), 2*tableIndent)
+		p.paragraph(normal, s.What(), 2*tableIndent)
 		if s.Note != "" {
-			p.paragraph(plain, "note: "+s.Note, 2*tableIndent)
+			p.paragraph(normal, "note: "+s.Note, 2*tableIndent)
 		}
 	}
 	return p.flush(w)

@@ -12,7 +12,7 @@ import (
 type style string
 
 const (
-	plain  style = ""
+	normal style = ""
 	bold   style = "1"
 	dim    style = "2"
 	red    style = "31"
@@ -91,7 +91,7 @@ func clean(s string) string {
 
 // paint returns text in style s where colour is welcome.
 func (p *printer) paint(s style, text string) string {
-	if !p.color || s == plain || text == "" {
+	if !p.color || s == normal || text == "" {
 		return text
 	}
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
@@ -125,7 +125,7 @@ func (p *printer) paragraph(s style, text string, indent int) {
 
 // hanging writes text after head, which is indent columns wide, and further
 // lines below the beginning of text.
-func (p *printer) hanging(head string, indent int, text string) { p.below(head, indent, plain, text) }
+func (p *printer) hanging(head string, indent int, text string) { p.below(head, indent, normal, text) }
 
 // below is hanging with the text in style s.
 func (p *printer) below(head string, indent int, s style, text string) {
@@ -369,5 +369,5 @@ func (p *printer) stack(row, names []cell) {
 			p.paragraph(c.style, c.text, tableIndent)
 		}
 	}
-	p.paragraph(plain, strings.Join(parts, ", "), 2*tableIndent)
+	p.paragraph(normal, strings.Join(parts, ", "), 2*tableIndent)
 }

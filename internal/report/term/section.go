@@ -57,5 +57,5 @@ func toneStyle(t traffic.Tone) style {
 		return red
 	case traffic.Plain:
 	}
-	return plain
+	return normal
 }

@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
 )
@@ -68,14 +69,14 @@ func (p *printer) body(d report.Document) {
 		p.latencies(d)
 	}
 	for _, text := range d.Own {
-		p.paragraph(plain, text, 2)
+		p.paragraph(normal, text, 2)
 	}
 	if d.Search != nil {
 		text := d.Search.Said
 		if p.details {
 			text = d.Search.Text
 		}
-		p.paragraph(plain, text, 2)
+		p.paragraph(normal, text, 2)
 	}
 	for _, f := range d.Findings {
 		if !closing(d, f) {
@@ -89,7 +90,7 @@ func (p *printer) body(d report.Document) {
 	}
 	if d.Grid != nil {
 		for _, f := range d.Grid.Factors {
-			p.paragraph(plain, f.Text, 2)
+			p.paragraph(normal, f.Text, 2)
 		}
 		p.gap()
 		for _, t := range d.Grid.Tables {
@@ -108,7 +109,7 @@ func (p *printer) body(d report.Document) {
 			if p.details {
 				text = e.Text
 			}
-			p.paragraph(plain, text, 2)
+			p.paragraph(normal, text, 2)
 		}
 		p.gap()
 	}
@@ -117,12 +118,12 @@ func (p *printer) body(d report.Document) {
 		if p.details {
 			p.paragraph(dim, n.Text, 2)
 		} else if n.Said != "" {
-			p.paragraph(plain, n.Said, 2)
+			p.paragraph(normal, n.Said, 2)
 		}
 	}
 	for _, l := range d.Plateaus {
 		if p.details || !l.Told {
-			p.paragraph(plain, l.Text, 2)
+			p.paragraph(normal, l.Text, 2)
 		}
 	}
 	if d.Grid != nil && d.Grid.Conclusion != "" {
@@ -163,7 +164,7 @@ func (p *printer) header(d report.Document) {
 	indent := len([]rune(ends)) + 3
 	if indent > p.width/3 {
 		p.paragraph(bold, ends, 0)
-		p.paragraph(plain, strings.Join(path, ", "), 2)
+		p.paragraph(normal, strings.Join(path, ", "), 2)
 		indent = 2
 	} else {
 		p.hanging(p.paint(bold, ends)+"   ", indent, strings.Join(path, ", "))
@@ -256,7 +257,7 @@ func (p *printer) lines(d report.Document) {
 			share = report.OfCeiling(v, units.FormatShare) + " of link"
 		}
 		if v, ok := l.Retransmits.Get(); ok {
-			retransmits = plural(v, "retransmit")
+			retransmits = plain.Count(v, "retransmit")
 		}
 		label := l.Label
 		if d.Kind == model.KindRun && l.Setting != "" {
@@ -276,7 +277,7 @@ func (p *printer) lines(d report.Document) {
 		p.datagrams(l)
 	}
 	if rtt, ok := d.Header.RTT.Get(); ok && len(loaded) > 0 && len(d.Latencies) == 0 {
-		p.paragraph(plain, "latency "+units.FormatDuration(rtt)+" at best; the flow's own: "+strings.Join(loaded, ", "), 2)
+		p.paragraph(normal, "latency "+units.FormatDuration(rtt)+" at best; the flow's own: "+strings.Join(loaded, ", "), 2)
 	}
 	if len(rows) > 0 {
 		p.gap()
@@ -295,7 +296,7 @@ func cpu(v fact.Of[float64]) string {
 func closing(d report.Document, f report.Finding) bool { return d.Kind == model.KindTest && f.Main }
 
 func (p *printer) finding(f report.Finding) {
-	p.paragraph(plain, f.Text, 2)
+	p.paragraph(normal, f.Text, 2)
 	for _, text := range f.Remedies() {
 		p.paragraph(dim, text, 4)
 	}
@@ -303,7 +304,7 @@ func (p *printer) finding(f report.Finding) {
 
 func (p *printer) changes(all []report.Changes) {
 	for _, c := range all {
-		p.paragraph(plain, c.Text, 2)
+		p.paragraph(normal, c.Text, 2)
 		for _, open := range c.Open {
 			p.paragraph(yellow, open, 4)
 		}
@@ -315,10 +316,10 @@ func (p *printer) changes(all []report.Changes) {
 
 func (p *printer) ending(d report.Document) {
 	if d.Note != "" {
-		p.paragraph(plain, "note: "+d.Note, 2)
+		p.paragraph(normal, "note: "+d.Note, 2)
 	}
 	if d.State != model.SessionDone || d.Kind == model.KindRun {
-		p.paragraph(plain, d.Ending, 2)
+		p.paragraph(normal, d.Ending, 2)
 	}
 	for _, f := range d.Findings {
 		if closing(d, f) {
@@ -335,14 +336,6 @@ func (p *printer) ending(d report.Document) {
 	for _, n := range next {
 		p.command(n)
 	}
-}
-
-// plural returns n with its noun in the right number.
-func plural(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // command prints a step. A command that is too long is broken as shells read it, so

@@ -20,7 +20,6 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/udp"
-	"linerate/internal/core/units"
 	"linerate/internal/must"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
@@ -253,36 +252,6 @@ func TestList(t *testing.T) {
 	b.Reset()
 	err := term.RenderList(&b, report.List{}, term.Options{})
 	must.True(t, err == nil && b.String() == "no sessions yet\n", "%q, %v", b.String(), err)
-}
-
-func TestProgress(t *testing.T) {
-	p := term.Progress{
-		Phase: "measuring", Block: 3, MaxBlocks: 20, Run: 2, Runs: 5, Setting: "256K", Direction: "to nas",
-		Rate: fact.Known(units.BitRate(931.2e6), "receiver"), Elapsed: 130*time.Second + 400*time.Millisecond, Left: 14 * time.Minute,
-		Evidence: fact.Known(12.34, "stats"), EnoughIs: 40, Comparison: "256K",
-	}
-	tests := []struct {
-		width int
-		want  string
-	}{
-		{200, "block 3/20  run 2/5  256K to nas  931.2 Mbit/s  measuring  2 min 10 s, at most 14 min more  evidence so far 12.3 of 40 (256K)"},
-		{100, "block 3/20  run 2/5  256K to nas  931.2 Mbit/s  measuring  2 min 10 s, at most 14 min more"},
-		{80, "block 3/20  run 2/5  256K to nas  931.2 Mbit/s  2 min 10 s, at most 14 min more"},
-		{60, "block 3/20  run 2/5  256K to nas  931.2 Mbit/s"},
-		{40, "block 3/20  256K to nas  931.2 Mbit/s"},
-		{30, "block 3/20  931.2 Mbit/s"},
-		{10, ""},
-	}
-	for _, test := range tests {
-		must.Equal(t, p.Line(test.width, false), test.want, "width %d", test.width)
-	}
-	must.Equal(t, (term.Progress{Direction: "to nas", Elapsed: time.Second}).Line(80, true), "to nas  1 s")
-	rapid.Check(t, func(r *rapid.T) {
-		p.Setting = rapid.String().Draw(r, "setting")
-		width := rapid.IntRange(0, 200).Draw(r, "width")
-		line := p.Line(width, rapid.Bool().Draw(r, "ascii"))
-		must.True(r, utf8.RuneCountInString(line) <= width && !strings.ContainsAny(line, "\n\x1b"), "%q in width %d", line, width)
-	})
 }
 
 // Issue 10, item 14: a rate that no host can send was printed as if it had been sent.

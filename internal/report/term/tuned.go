@@ -19,10 +19,10 @@ func RenderTuned(w io.Writer, t report.Tuned, o Options) error {
 	p.paragraph(bold, t.Headline, 0)
 	p.bars(t.Measured)
 	for _, text := range t.Gains {
-		p.paragraph(plain, text, 2)
+		p.paragraph(normal, text, 2)
 	}
 	for _, text := range slices.Concat(t.Queues, t.Short, t.Front, t.Plan, t.Rest) {
-		p.paragraph(plain, text, 2)
+		p.paragraph(normal, text, 2)
 	}
 	p.gap()
 	for _, text := range t.Warnings {
@@ -61,7 +61,7 @@ func (p *printer) bars(all []report.Measured) {
 		case model.Equivalent, model.Undecided, "":
 		}
 		if room < mostBar/4 || most <= 0 {
-			p.paragraph(plain, m.Label+": "+m.Text, 2)
+			p.paragraph(normal, m.Label+": "+m.Text, 2)
 			continue
 		}
 		n := max(1, int(math.Round(float64(room)*m.Median/most)))

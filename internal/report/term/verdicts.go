@@ -46,7 +46,7 @@ func (p *printer) verdicts(t report.Table, measured []report.Measured) {
 		case plot.width > 0:
 			p.line(setting + pad(clean(r.Setting), name+separator) + p.paint(color(r), clean(r.Said)) + pad(clean(r.Said), text+separator) + plot.draw(r))
 		case p.width-indent < p.width/2 || p.width-indent < longest(r.Said):
-			p.paragraph(plain, r.Setting, tableIndent)
+			p.paragraph(normal, r.Setting, tableIndent)
 			p.paragraph(color(r), r.Said, 2*tableIndent)
 		default:
 			p.below(setting+pad(clean(r.Setting), name+separator), indent, color(r), r.Said)
@@ -115,7 +115,7 @@ func (p *printer) others(tables []report.Table) {
 		case t.Guard != "":
 			what += " (less than " + t.Guard + " is allowed)"
 		}
-		p.paragraph(plain, what, 2)
+		p.paragraph(normal, what, 2)
 		for _, i := range told[t.Title] {
 			p.row(rows[i], l)
 		}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/core/model"
 	"linerate/internal/fault"
-	"linerate/internal/store"
 )
 
 // noteMost bounds a note in bytes: a paragraph, not a file.
@@ -31,21 +31,13 @@ func (a *console) annotate(ctx context.Context, ref, note string) error {
 	if len(note) > noteMost || !utf8.ValidString(note) {
 		return fault.Usagef("a note is text of at most %d bytes", noteMost)
 	}
-	st, err := a.openStore(ctx)
+	st, s, err := a.openSession(ctx, ref)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	s, err := find(ctx, st, ref)
-	if err != nil {
-		return err
-	}
 	if err := st.SetNote(ctx, s.ID, note); err != nil {
 		return err
 	}
-	items, err := st.Sessions(ctx, store.Filter{Text: s.ID})
-	if err != nil {
-		return err
-	}
-	return a.printList(ctx, a.Out, st, items)
+	return a.listOf(ctx, st, []model.Session{s})
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
 	"linerate/internal/store"
@@ -66,7 +67,7 @@ func (a *console) exportArchive(ctx context.Context, path string, refs []string)
 	if err := errors.Join(err, serr, f.Close()); err != nil {
 		return err
 	}
-	a.talk("wrote %s to %s, %s", sessionCount(len(doc.Sessions)), path, units.Bytes(info.Size()))
+	a.talk("wrote %s to %s, %s", plain.Count(len(doc.Sessions), "session"), path, units.Bytes(info.Size()))
 	if a.json {
 		return a.document("linerate/archive/v1", doc)
 	}
@@ -135,12 +136,12 @@ func (a *console) importArchive(ctx context.Context, path string) error {
 	for _, id := range doc.Skipped {
 		a.talk("%s is here already, and was left as it is", id)
 	}
-	a.talk("%s of %d from %s", sessionCount(len(fresh)), len(theirs), path)
+	a.talk("%s of %d from %s", plain.Count(len(fresh), "session"), len(theirs), path)
 	if a.json {
 		return a.document("linerate/archive/v1", doc)
 	}
 	if len(fresh) == 0 {
 		return nil
 	}
-	return a.printList(ctx, a.Out, from, fresh)
+	return a.printList(ctx, from, fresh)
 }

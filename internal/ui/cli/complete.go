@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/health"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/profile"
 	"linerate/internal/lab"
 	"linerate/internal/report/term"
@@ -98,18 +99,14 @@ func (a *console) flagWords(c *cobra.Command) map[string]offer {
 		"goal": fixed("throughput", "latency", "cpu"), "allow": fixed("risky"),
 		"congestion": algorithms, "factor": a.assignments(true, true), "set": a.namedSet,
 		"only": eachEnd(a.names), "never": eachEnd(a.names),
-		"role": fixed(rolesOfHosts()...), "direction": fixed("to", "from", "each", "both"),
+		"role": fixed(plain.Texts(profile.Roles()[1:])...), "direction": fixed("to", "from", "each", "both"),
 		"source": fixed("disk", "memory"), "sink": fixed("disk", "memory"),
 	}
 	switch c.Name() {
 	case "list", "prune":
 		all["kind"], all["state"], all["finding"] = fixed(sessionKinds()...), fixed(sessionStates()...), findings
 	case "export", "keep":
-		var formats []string
-		for _, f := range model.FileFormats() {
-			formats = append(formats, string(f))
-		}
-		all["for"] = fixed(formats...)
+		all["for"] = fixed(plain.Texts(model.FileFormats())...)
 	case "report":
 		all["format"] = fixed(reportFormats()...)
 	case "tune":
@@ -401,14 +398,6 @@ func (a *console) sessions(ctx context.Context, _ string) []inspect.Word {
 	}
 	if len(out) > 0 {
 		out = append(out, inspect.Word{Text: "last", About: "the newest of them"})
-	}
-	return out
-}
-
-// rolesOfHosts are the roles that a flag names.
-func rolesOfHosts() (out []string) {
-	for _, r := range profile.Roles()[1:] {
-		out = append(out, string(r))
 	}
 	return out
 }

@@ -23,6 +23,7 @@ import (
 	"linerate/internal/core/limits"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/probes"
@@ -195,7 +196,7 @@ func (a *console) demoFix(ctx context.Context, e *reach.Ends, st results) (apptu
 		changes += len(out.Confirmation.Changes)
 	}
 	a.say("\n   Undone: %s of far was %s before and is %s now, as far says", demoKnob, a.formatKnob(demoKnob, before), a.formatKnob(demoKnob, after))
-	a.say("   after %s.\n", plural(changes, "change"))
+	a.say("   after %s.\n", plain.Count(changes, "change"))
 	if !t.Proven {
 		return out, fault.WithHint(fmt.Errorf("the demo did not prove what it planted: %s", t.Headline), "other work on this machine may have taken its time: run it once more")
 	}
@@ -299,7 +300,7 @@ func (a *console) announce(ctx context.Context, st results, s model.Session) {
 		often = ""
 	}
 	a.talk("session %s: %d settings, %s%s of %s a run, %s%s in all (seed %d)", s.ID, len(p.Settings), often,
-		plural(len(p.Order), "block"), units.FormatDuration(p.RunLength().Round(100*time.Millisecond)), often,
+		plain.Count(len(p.Order), "block"), units.FormatDuration(p.RunLength().Round(100*time.Millisecond)), often,
 		units.FormatDuration((time.Duration(p.Runs()) * p.RunLength()).Round(time.Second)), p.Seed)
 	for _, line := range report.Outlook(p, analysis.PlanLine(p, a.noiseBefore(ctx, st, s))) {
 		a.talk("%s", line)
@@ -337,11 +338,3 @@ func (a *console) noiseBefore(ctx context.Context, st results, s model.Session) 
 
 // noiseSessions is how many sessions back the noise is looked for.
 const noiseSessions = 10
-
-// plural counts things: "1 block", "2 blocks".
-func plural(n int, word string) string {
-	if n != 1 {
-		word += "s"
-	}
-	return fmt.Sprintf("%d %s", n, word)
-}

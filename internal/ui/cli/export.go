@@ -16,6 +16,7 @@ import (
 	"linerate/internal/app/change"
 	"linerate/internal/app/keep"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/profile"
 	"linerate/internal/fault"
 )
@@ -71,11 +72,7 @@ the results meanwhile: it is also how to keep a copy of them.`,
 			return a.export(cmd.Context(), args[0], f)
 		},
 	}
-	var names []string
-	for _, one := range model.FileFormats() {
-		names = append(names, string(one))
-	}
-	c.Flags().StringVar(&f.format, "for", "", "format of the files: "+strings.Join(names, ", "))
+	c.Flags().StringVar(&f.format, "for", "", "format of the files: "+plain.Join(model.FileFormats(), ", "))
 	c.Flags().StringVar(&f.setting, "setting", "", "of a session: name of the setting (default: the one that proved better)")
 	roleFlag(c, &f.role)
 	c.Flags().StringVar(&f.dir, "output", "", "write the files below this directory, which must not hold them yet")
@@ -107,7 +104,7 @@ type exportFile struct {
 func (a *console) export(ctx context.Context, source string, f exportFlags) error {
 	format := model.FileFormat(f.format)
 	if !slices.Contains(model.FileFormats(), format) {
-		return fault.WithHint(fault.Usagef("--for: %q is no format", f.format), "%sknown are %s", meantWord(f.format, formatNames()), strings.Join(formatNames(), ", "))
+		return fault.WithHint(fault.Usagef("--for: %q is no format", f.format), "%sknown are %s", meantWord(f.format, plain.Texts(model.FileFormats())), plain.Join(model.FileFormats(), ", "))
 	}
 	p, err := a.source(ctx, source, f.setting)
 	if err != nil {
@@ -227,13 +224,4 @@ func newExportDoc(format model.FileFormat, out keep.Rendered) exportDoc {
 		d.Files = append(d.Files, one)
 	}
 	return d
-}
-
-// formatNames are the names of the formats.
-func formatNames() []string {
-	var names []string
-	for _, one := range model.FileFormats() {
-		names = append(names, string(one))
-	}
-	return names
 }

@@ -186,7 +186,7 @@ func (a *console) listOf(ctx context.Context, st results, some []model.Session) 
 	if err != nil {
 		return err
 	}
-	return a.printList(ctx, a.Out, st, slices.DeleteFunc(items, func(i model.Item) bool {
+	return a.printList(ctx, st, slices.DeleteFunc(items, func(i model.Item) bool {
 		return !slices.ContainsFunc(some, func(s model.Session) bool { return s.ID == i.ID })
 	}))
 }

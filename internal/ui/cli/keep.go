@@ -12,6 +12,7 @@ import (
 	"linerate/internal/app/keep"
 	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/profile"
 	"linerate/internal/fault"
 )
@@ -112,7 +113,7 @@ func (f keepFlags) check(a *console, source, host string) error {
 	case host != "" && f.state != "":
 		return fault.Usagef("--state is for this machine alone; with HOST set LINERATE_STATE, or write it into the command of exec:")
 	case f.format != "" && !slices.Contains(model.FileFormats(), model.FileFormat(f.format)):
-		return fault.WithHint(fault.Usagef("--for: %q is no format", f.format), "%sknown are %s", meantWord(f.format, formatNames()), strings.Join(formatNames(), ", "))
+		return fault.WithHint(fault.Usagef("--for: %q is no format", f.format), "%sknown are %s", meantWord(f.format, plain.Texts(model.FileFormats())), plain.Join(model.FileFormats(), ", "))
 	case f.list && source != "":
 		return fault.WithHint(fault.Usagef("--list names no profile or session"), "linerate keep --list [HOST]")
 	case !f.list && !f.dryRun && !f.yes && (!a.InTerminal || !a.ErrTerminal):

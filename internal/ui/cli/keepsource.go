@@ -89,14 +89,10 @@ func (a *console) keepSource(ctx context.Context, name, host string, f keepFlags
 		}
 		return keep.OfProfile(a.world(), name, p, wish)
 	}
-	st, err := a.openStore(ctx)
+	st, s, err := a.openSession(ctx, name)
 	if err != nil {
 		return keep.Source{}, err
 	}
 	defer st.Close()
-	s, err := find(ctx, st, name)
-	if err != nil {
-		return keep.Source{}, err
-	}
 	return keep.OfSession(a.world(), s, f.setting, untrusted(s), wish)
 }

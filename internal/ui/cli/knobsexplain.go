@@ -13,7 +13,7 @@ import (
 	"linerate/internal/app/here"
 	"linerate/internal/app/inspect"
 	"linerate/internal/core/knob"
-	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/fault"
 )
 
@@ -90,14 +90,14 @@ func printExplanation(w io.Writer, e inspect.Explanation) {
 	for _, o := range e.Outside {
 		fmt.Fprintf(w, "%s: a setting of %s that linerate does not set\n", e.Name, o.System)
 		line(w, "does", o.Does)
-		line(w, "instead", instead(o.Instead, o.Advice))
+		line(w, "instead", strings.Trim(plain.Join(o.Instead, ", ")+", "+o.Advice, ", "))
 		line(w, "source", o.Source)
 	}
 	for _, d := range e.Dead {
 		fmt.Fprintf(w, "%s no longer exists on %s\n", e.Name, d.System)
 		line(w, "was", fmt.Sprintf("%s (%s)", d.Was, d.Lived))
 		line(w, "now", d.Now)
-		line(w, "instead", instead(d.Instead, d.Advice))
+		line(w, "instead", strings.Trim(plain.Join(d.Instead, ", ")+", "+d.Advice, ", "))
 		line(w, "source", d.Source)
 	}
 	for i, p := range e.Knobs {
@@ -106,18 +106,6 @@ func printExplanation(w io.Writer, e inspect.Explanation) {
 		}
 		printPage(w, p)
 	}
-}
-
-// instead lists the knobs that do the work of a setting, then what else to do.
-func instead(ids []model.KnobID, advice string) string {
-	var all []string
-	for _, id := range ids {
-		all = append(all, string(id))
-	}
-	if advice != "" {
-		all = append(all, advice)
-	}
-	return strings.Join(all, ", ")
 }
 
 func printPage(w io.Writer, p inspect.Page) {

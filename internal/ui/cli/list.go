@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
 	"linerate/internal/report"
@@ -66,13 +66,11 @@ func oneOf(flag, value string, allowed ...string) error {
 }
 
 func sessionKinds() []string {
-	return []string{
-		string(model.KindTest), string(model.KindRun), string(model.KindSweep), string(model.KindCopy), string(model.KindCheck), string(model.KindTune), string(model.KindServed), string(model.KindImported),
-	}
+	return plain.Texts([]model.Kind{model.KindTest, model.KindRun, model.KindSweep, model.KindCopy, model.KindCheck, model.KindTune, model.KindServed, model.KindImported})
 }
 
 func sessionStates() []string {
-	return []string{string(model.SessionRunning), string(model.SessionStopped), string(model.SessionDone), string(model.SessionInterrupted), string(model.SessionFailed)}
+	return plain.Texts([]model.SessionState{model.SessionRunning, model.SessionStopped, model.SessionDone, model.SessionInterrupted, model.SessionFailed})
 }
 
 func (a *console) listCommand() *cobra.Command {
@@ -123,7 +121,7 @@ func (a *console) list(ctx context.Context, f store.Filter, finding string) erro
 		}
 		return nil
 	}
-	return a.writeList(a.Out, l)
+	return a.writeList(l)
 }
 
 // listed are the sessions that f picks with a finding, "" for any.
@@ -176,7 +174,7 @@ func listItem(ctx context.Context, st results, i model.Item) (report.ListItem, e
 }
 
 // printList writes a list of sessions.
-func (a *console) printList(ctx context.Context, w io.Writer, st results, items []model.Item) error {
+func (a *console) printList(ctx context.Context, st results, items []model.Item) error {
 	l := report.List{Sessions: []report.ListItem{}, Now: a.Now()}
 	for _, i := range items {
 		item, err := listItem(ctx, st, i)
@@ -185,14 +183,14 @@ func (a *console) printList(ctx context.Context, w io.Writer, st results, items 
 		}
 		l.Sessions = append(l.Sessions, item)
 	}
-	return a.writeList(w, l)
+	return a.writeList(l)
 }
 
-func (a *console) writeList(w io.Writer, l report.List) error {
+func (a *console) writeList(l report.List) error {
 	if a.json {
 		return a.document(reportjson.ListSchema, l)
 	}
-	return term.RenderList(w, l, a.termOptions())
+	return term.RenderList(a.Out, l, a.termOptions())
 }
 
 // forgetFlags say how sessions are removed.
@@ -311,14 +309,14 @@ func (a *console) forget(ctx context.Context, f forgetFlags, pick func(results) 
 		a.talk("nothing to remove")
 		return nil
 	}
-	if err := a.printList(ctx, a.Out, st, items); err != nil || f.dryRun || len(items) == 0 {
+	if err := a.printList(ctx, st, items); err != nil || f.dryRun || len(items) == 0 {
 		if err == nil && len(items) > 0 {
-			a.talk("%s would be removed", sessionCount(len(items)))
+			a.talk("%s would be removed", plain.Count(len(items), "session"))
 		}
 		return err
 	}
 	if !f.yes {
-		answer, err := a.agreed(ctx, fmt.Sprintf("remove %s for good? [y/N] ", sessionCount(len(items))))
+		answer, err := a.agreed(ctx, fmt.Sprintf("remove %s for good? [y/N] ", plain.Count(len(items), "session")))
 		if err != nil || !answer.Yes {
 			a.talk("nothing was removed")
 			return err
@@ -331,13 +329,6 @@ func (a *console) forget(ctx context.Context, f forgetFlags, pick func(results) 
 	if err := st.Remove(ctx, ids...); err != nil {
 		return err
 	}
-	a.talk("removed %s from %s", sessionCount(len(ids)), st.Path())
+	a.talk("removed %s from %s", plain.Count(len(ids), "session"), st.Path())
 	return nil
-}
-
-func sessionCount(n int) string {
-	if n == 1 {
-		return "1 session"
-	}
-	return fmt.Sprintf("%d sessions", n)
 }

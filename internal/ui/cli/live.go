@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -10,9 +9,6 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
-	"linerate/internal/core/tune"
-	"linerate/internal/core/units"
-	"linerate/internal/report"
 	"linerate/internal/report/term"
 	uilive "linerate/internal/ui/live"
 	"linerate/internal/ui/screen"
@@ -26,19 +22,13 @@ type live struct {
 	app      *console
 	quiet    bool
 	terminal bool
-	plan     model.Plan
-	kind     model.Kind
-	names    model.Names
 	whole    *uilive.State // all that is known of the session
 	stop     chan struct{}
 	done     chan struct{}
 
-	mu       sync.Mutex
-	lines    []said          // to be written
-	news     chan struct{}   // there are some
-	decided  map[string]bool // comparisons that the user was told of
-	hopeless bool            // the user was told
-	told     map[string]bool // what was said of a search already
+	mu    sync.Mutex
+	lines []said        // to be written
+	news  chan struct{} // there are some
 
 	intervals *term.Intervals // of a test whose intervals are data; nil without
 	drawn     bool            // the moving line stands there; of the goroutine that writes
@@ -63,10 +53,9 @@ const (
 
 func (a *console) newLive(s model.Session) *live {
 	l := &live{
-		app: a, quiet: a.quiet, terminal: a.ErrTerminal && a.Getenv("TERM") != "dumb", kind: s.Kind, plan: s.Plan, names: s.Names(),
-		stop: make(chan struct{}), done: make(chan struct{}), news: make(chan struct{}, 1), decided: map[string]bool{}, told: map[string]bool{},
+		app: a, quiet: a.quiet, terminal: a.ErrTerminal && a.Getenv("TERM") != "dumb", whole: uilive.New(s, a.Now),
+		stop: make(chan struct{}), done: make(chan struct{}), news: make(chan struct{}, 1),
 	}
-	l.whole = uilive.New(s, a.Now)
 	switch {
 	case s.Kind == model.KindTune:
 		a.search = l.whole
@@ -74,7 +63,7 @@ func (a *console) newLive(s model.Session) *live {
 		l.whole.Follow(a.search)
 	}
 	if l.intervals = a.intervals; l.intervals != nil {
-		l.intervals.Name = l.names.Of
+		l.intervals.Name = s.Names().Of
 	}
 	if l.quiet && l.intervals == nil {
 		close(l.done)
@@ -117,12 +106,11 @@ func (l *live) draw() {
 	if l.quiet || l.intervals != nil && l.intervals.Every || l.app.watched.now() != nil {
 		return // the intervals or the screen say it
 	}
-	p := l.whole.Progress()
 	if !l.terminal {
-		fmt.Fprintln(l.app.Err, p.Line(pipeColumns, false))
+		fmt.Fprintln(l.app.Err, l.whole.Line(pipeColumns))
 		return
 	}
-	screen.Styled(l.app.Err, screen.Redraw+p.Line(max(20, l.app.Width()-1), false))
+	screen.Styled(l.app.Err, screen.Redraw+l.whole.Line(max(20, l.app.Width()-1)))
 	l.drawn = true
 }
 
@@ -154,13 +142,6 @@ func (l *live) flush() bool {
 	return true
 }
 
-// line has a line written, for a caller that holds mu.
-func (l *live) line(text string) {
-	if !l.quiet {
-		l.say(said{text: plain.Line(text)})
-	}
-}
-
 // data has lines of a test written to stdout, for a caller that holds mu.
 func (l *live) data(lines []string) {
 	for _, text := range lines {
@@ -187,90 +168,20 @@ func (l *live) observe(e app.Event) {
 	l.whole.Observe(e)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch e := e.(type) {
-	case app.RunBegan:
-		if l.intervals != nil {
-			l.intervals.Begin()
+	if !l.quiet {
+		for _, text := range l.whole.News(e, l.app.watched.now() != nil, max(40, l.app.Width())) {
+			l.say(said{text: plain.Line(text)})
 		}
-	case app.Sampled:
-		if l.intervals != nil {
-			l.data(l.intervals.Add(e.Samples))
-		}
-	case app.RunEnded:
-		l.ended(e.Run)
-		if l.intervals != nil {
-			l.data(l.intervals.End(e.Run))
-		}
-	case app.Searched:
-		l.searched(e)
-	case app.BlockEnded:
-		l.blockEnded(e)
 	}
-}
-
-// searched says how a search for settings goes on: what was learnt, what is in play.
-func (l *live) searched(ev app.Searched) {
-	for _, text := range term.Searched(ev.Step, ev.Record, l.names, l.told) {
-		l.line(text)
-	}
-	left := units.FormatDuration(ev.Left.Round(time.Second))
-	switch phase := fmt.Sprint("phase ", ev.Step.Kind, ev.Step.Settings); {
-	case ev.Left > 0 && len(ev.Record.Inputs) == 0:
-		first := time.Duration(max(1, len(l.plan.Directions))) * l.plan.RunLength()
-		l.line(fmt.Sprintf("about %s in all where a setting helps a lot, %s where there is nothing to gain", left, units.FormatDuration(first.Round(time.Second))))
-	case ev.Left > 0 && ev.Step.Kind != tune.KindLook && !l.told[phase]:
-		l.told[phase] = true
-		l.line("about " + left + " more in all")
-	}
-}
-
-// ended tells what a person should know at once: an invalid run.
-func (l *live) ended(r model.Run) {
-	if r.State != model.RunValid && r.State != model.RunEqualLoad && l.kind == model.KindRun && l.app.watched.now() == nil { // a test ends with it, and says so then
-		l.line(fmt.Sprintf("block %d: run of %s is %s: %s", r.Block, r.Setting, r.State, r.Reason))
-	}
-}
-
-// blockEnded shows how each setting stands: what is decided with this block first,
-// and the rest as provisional as it is.
-func (l *live) blockEnded(ev app.BlockEnded) {
-	if l.kind != model.KindRun {
+	if l.intervals == nil {
 		return
 	}
-	if l.app.watched.now() != nil {
-		return // the screen has a table of them
-	}
-	all := report.Standings(l.plan, ev.Result.Verdicts)
-	open := slices.DeleteFunc(slices.Clone(all), func(s report.Standing) bool { return s.Outcome != model.Undecided })
-	news := slices.DeleteFunc(slices.Clone(all), func(s report.Standing) bool {
-		key := string(s.Direction) + " " + s.Setting
-		known := s.Outcome == model.Undecided || l.decided[key]
-		l.decided[key] = l.decided[key] || s.Outcome != model.Undecided
-		return known
-	})
-	elapsed := l.whole.Progress().Elapsed
-	text := fmt.Sprintf("block %d/%d done, %d of %d comparisons decided, %s elapsed",
-		ev.Block, ev.MaxBlocks, len(all)-len(open), len(all), units.FormatDuration(elapsed.Round(time.Second)))
-	if more := ev.AtMost.Round(time.Second); more > 0 {
-		text += ", at most " + units.FormatDuration(more) + " more"
-	}
-	l.line(text)
-	if len(news) > 0 {
-		l.line(" decided:")
-		l.standings(news)
-	}
-	if len(open) > 0 && ev.Result.Blocks > 0 {
-		l.line(fmt.Sprintf(" so far, against %s:", l.plan.Baseline))
-		l.standings(open)
-	}
-	if ev.Result.Hopeless && !l.hopeless {
-		l.hopeless = true
-		l.line("what is still open is not likely to be decided in the blocks that are left; ctrl-c keeps what there is")
-	}
-}
-
-func (l *live) standings(all []report.Standing) {
-	for _, text := range term.Standings(all, l.names.Arrow, max(40, l.app.Width())) {
-		l.line(text)
+	switch e := e.(type) {
+	case app.RunBegan:
+		l.intervals.Begin()
+	case app.Sampled:
+		l.data(l.intervals.Add(e.Samples))
+	case app.RunEnded:
+		l.data(l.intervals.End(e.Run))
 	}
 }

@@ -75,15 +75,11 @@ func (a *console) saveProfile(p profile.Profile, name string) error {
 
 // profileOf makes a profile of a stored session.
 func (a *console) profileOf(ctx context.Context, ref, setting string) (profile.Profile, error) {
-	st, err := a.openStore(ctx)
+	st, s, err := a.openSession(ctx, ref)
 	if err != nil {
 		return profile.Profile{}, err
 	}
 	defer st.Close()
-	s, err := find(ctx, st, ref)
-	if err != nil {
-		return profile.Profile{}, err
-	}
 	setting, p, err := keep.Setting(a.world(), s, setting)
 	if err != nil {
 		return p, err

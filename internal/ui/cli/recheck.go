@@ -19,6 +19,7 @@ import (
 	"linerate/internal/app/recheck"
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/fault"
 	"linerate/internal/report/term"
 )
@@ -229,7 +230,7 @@ func (a *console) rechecked(all []recheck.Setting, only []model.KnobID, err erro
 		return fault.Usagef("%v is not kept there", only)
 	}
 	if err == nil && bad > 0 {
-		err = &fault.Error{Kind: fault.Found, Err: fmt.Errorf("%s of %d not shown to be better", plural(bad, "setting"), len(all))}
+		err = &fault.Error{Kind: fault.Found, Err: fmt.Errorf("%s of %d not shown to be better", plain.Count(bad, "setting"), len(all))}
 	}
 	if a.json {
 		return errors.Join(a.document("linerate/recheck/v1", newRecheckDoc(all)), err)

@@ -48,15 +48,11 @@ const samplesInJSON = 20_000
 
 // tell reads the session that ref names, and makes its report, with the curves of others.
 func (a *console) tell(ctx context.Context, ref string, page bool, beside ...string) (told, error) {
-	st, err := a.openStore(ctx)
+	st, s, err := a.openSession(ctx, ref)
 	if err != nil {
 		return told{}, err
 	}
 	defer st.Close()
-	s, err := find(ctx, st, ref)
-	if err != nil {
-		return told{}, err
-	}
 	t, err := a.tellOf(ctx, st, s, page)
 	if err != nil || len(beside) == 0 {
 		return t, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/store"
 )
@@ -41,7 +42,7 @@ func (a *console) retain(ctx context.Context, st results) {
 	case err != nil: // the session that was just measured is kept all the same
 		a.talk("LINERATE_RETENTION: nothing is removed: %v", err)
 	case len(ids) > 0:
-		a.talk("removed %s older than %s (LINERATE_RETENTION) from %s", sessionCount(len(ids)), text, st.Path())
+		a.talk("removed %s older than %s (LINERATE_RETENTION) from %s", plain.Count(len(ids), "session"), text, st.Path())
 	}
 }
 

@@ -57,15 +57,11 @@ func (a *console) resumeHint(s model.Session) string {
 
 // resume goes on with a stored session.
 func (a *console) resume(ctx context.Context, f runFlags, fl *pflag.FlagSet, args []string) error {
-	st, err := a.openStore(ctx)
+	st, s, err := a.openSession(ctx, f.resume)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	s, err := find(ctx, st, f.resume)
-	if err != nil {
-		return err
-	}
 	file, err := a.over(config.File{Request: plan.Request{Plan: model.Plan{Path: s.Plan.Path}}}, fl)
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -35,18 +34,41 @@ type budgetDoc struct {
 	Limits   []budgetLine  `json:"limits"`
 }
 
-// kindUnit is the unit of a kind in documents.
-func kindUnit(k serve.Kind) string {
+// budgetWords say what a kind of a budget is called: in documents by its unit, after an amount that
+// is given away, in a table, and after an amount that is used now, "" for nothing worth a word.
+type budgetWords struct {
+	unit, after, name, now string
+	counted                bool // over a time
+}
+
+func kindWords(k serve.Kind) budgetWords {
+	name := k.String()
 	switch k {
-	case serve.Memory, serve.Disk, serve.Egress:
-		return "bytes"
+	case serve.Memory, serve.Disk:
+		return budgetWords{"bytes", "of " + name, name, name, false}
+	case serve.Egress:
+		return budgetWords{"bytes", "sent", "sent", "sent", true}
 	case serve.UDP:
-		return "bits_per_second"
+		return budgetWords{"bits_per_second", "of UDP", "UDP", "UDP", false}
 	case serve.Time:
-		return "nanoseconds"
-	case serve.Sessions, serve.Descriptors, serve.Records:
+		return budgetWords{"nanoseconds", "of runs", "runs", "", true}
+	case serve.Records:
+		return budgetWords{name, "results kept", "results kept", "", true}
+	case serve.Sessions, serve.Descriptors:
 	}
-	return k.String()
+	return budgetWords{name, name, name, "", false}
+}
+
+func (w budgetWords) given(amount string, window time.Duration) string {
+	return amount + " " + w.over(w.after, window)
+}
+
+// over adds the time that a kind is counted over.
+func (w budgetWords) over(text string, window time.Duration) string {
+	if w.counted {
+		text += " in " + units.FormatDuration(window)
+	}
+	return text
 }
 
 // describeBudget is the document of a budget.
@@ -59,7 +81,7 @@ func describeBudget(u serve.Usage) budgetDoc {
 	}
 	d := budgetDoc{Window: u.Window, Lifetime: u.Lifetime, Limits: []budgetLine{}}
 	for _, k := range u.Kinds {
-		d.Limits = append(d.Limits, budgetLine{k.Kind.String(), kindUnit(k.Kind), known(k.Limit), known(k.AllAnonymous), known(k.Source)})
+		d.Limits = append(d.Limits, budgetLine{k.Kind.String(), kindWords(k.Kind).unit, known(k.Limit), known(k.AllAnonymous), known(k.Source)})
 	}
 	return d
 }
@@ -70,7 +92,7 @@ func (a *console) printBudget(u serve.Usage) {
 		var parts []string
 		for _, k := range u.Kinds {
 			if n := of(k); n >= 0 {
-				parts = append(parts, kindText(k.Kind, n, u.Window))
+				parts = append(parts, kindWords(k.Kind).given(amount(k.Kind, n), u.Window))
 			}
 		}
 		return strings.Join(slices.Compact(parts), ", ")
@@ -88,23 +110,4 @@ func (a *console) printBudget(u serve.Usage) {
 	a.talk("  to one address without a key: %s", text)
 	run := serve.AnonymousRun()
 	a.talk("  to one run without a key: %s, %d streams, %s of UDP in each direction; no option raises that, a key does (linerate serve key)", units.FormatDuration(run.Time), run.Streams, run.UDP)
-}
-
-// kindText is n of a kind in words.
-func kindText(k serve.Kind, n int64, window time.Duration) string {
-	by := " in " + units.FormatDuration(window)
-	switch text := amount(k, n); k {
-	case serve.Memory, serve.Disk:
-		return text + " of " + k.String()
-	case serve.UDP:
-		return text + " of UDP"
-	case serve.Egress:
-		return text + " sent" + by
-	case serve.Time:
-		return text + " of runs" + by
-	case serve.Records:
-		return text + " results kept" + by
-	case serve.Sessions, serve.Descriptors:
-	}
-	return fmt.Sprintf("%d %s", n, k)
 }

@@ -180,7 +180,7 @@ func allowances(u serve.Usage) []uilive.Allowance {
 		if k.Kind == serve.Time {
 			used = int64(time.Duration(used).Truncate(time.Second))
 		}
-		one := uilive.Allowance{Name: kindName(k.Kind, u.Window), Used: amount(k.Kind, used), Limit: "no limit", Source: "no limit", Refused: k.Refused}
+		one := uilive.Allowance{Name: kindWords(k.Kind).over(kindWords(k.Kind).name, u.Window), Used: amount(k.Kind, used), Limit: "no limit", Source: "no limit", Refused: k.Refused}
 		if k.Limit >= 0 {
 			one.Limit = amount(k.Kind, k.Limit)
 		}
@@ -193,23 +193,6 @@ func allowances(u serve.Usage) []uilive.Allowance {
 		all = append(all, one)
 	}
 	return all
-}
-
-// kindName is what a kind is called in a table.
-func kindName(k serve.Kind, window time.Duration) string {
-	by := " in " + units.FormatDuration(window)
-	switch k {
-	case serve.Egress:
-		return "sent" + by
-	case serve.Time:
-		return "runs" + by
-	case serve.Records:
-		return "results kept" + by
-	case serve.UDP:
-		return "UDP"
-	case serve.Sessions, serve.Descriptors, serve.Memory, serve.Disk:
-	}
-	return k.String()
 }
 
 // amount is so much of a kind, with its unit.

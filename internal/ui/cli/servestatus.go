@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/app/serve"
+	"linerate/internal/core/plain"
 	"linerate/internal/ui/screen"
 )
 
@@ -121,36 +122,19 @@ func statusText(u serve.Usage) string {
 	refused := int64(0)
 	for _, k := range u.Kinds {
 		refused += k.Refused
-		if text := kindStatus(k); text != "" {
-			parts = append(parts, text)
+		switch words := kindWords(k.Kind).now; {
+		case k.Kind == serve.Sessions:
+			parts = append(parts, fmt.Sprintf("%d/%d sessions", k.Used(), k.Limit))
+		case words != "" && k.Used() > 0:
+			parts = append(parts, amount(k.Kind, k.Used())+" "+words)
 		}
 	}
 	text := strings.Join(parts, ", ")
 	if u.Active > 0 {
-		text += ", " + plural(u.Active, "source")
+		text += ", " + plain.Count(u.Active, "source")
 	}
 	if refused > 0 {
 		text += fmt.Sprintf(", %d refused", refused)
 	}
 	return text
-}
-
-// kindStatus is how much is used of a kind; "" where that is nothing worth a word.
-func kindStatus(k serve.KindUsage) string {
-	if k.Kind == serve.Sessions {
-		return fmt.Sprintf("%d/%d sessions", k.Used(), k.Limit)
-	}
-	if k.Used() == 0 {
-		return ""
-	}
-	switch n := amount(k.Kind, k.Used()); k.Kind {
-	case serve.Memory, serve.Disk:
-		return n + " " + k.Kind.String()
-	case serve.UDP:
-		return n + " UDP"
-	case serve.Egress:
-		return n + " sent"
-	case serve.Sessions, serve.Descriptors, serve.Time, serve.Records:
-	}
-	return ""
 }

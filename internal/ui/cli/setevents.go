@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 )
@@ -105,15 +104,7 @@ func (a *console) tellLasting(e app.Lasting) {
 		verb, stays, them = "survive", "they stay", "them"
 	}
 	a.talk("note: %s: %s %s a restart; if this machine goes down %s %s: --at-boot puts %s back at the next start",
-		e.Host, joinKnobs(e.Knobs), verb, when, stays, them)
-}
-
-func joinKnobs(ids []model.KnobID) string {
-	var words []string
-	for _, id := range ids {
-		words = append(words, string(id))
-	}
-	return strings.Join(words, ", ")
+		e.Host, plain.Join(e.Knobs, ", "), verb, when, stays, them)
 }
 
 // tellPairNote says what is left of a change of two hosts that was cut short while it

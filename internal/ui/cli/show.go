@@ -30,15 +30,11 @@ the beginning of it, last for the newest one, or last~1 for the one before.`,
 		Example: "  linerate show last\n  linerate show last --details\n  linerate show last --json=full --samples",
 		Args:    exactArgs("a session's ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			st, err := a.openStore(cmd.Context())
+			st, s, err := a.openSession(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			defer st.Close()
-			s, err := find(cmd.Context(), st, args[0])
-			if err != nil {
-				return err
-			}
 			return a.reportWith(cmd.Context(), st, s, samples)
 		},
 	}
@@ -163,15 +159,11 @@ type summary struct {
 }
 
 func (a *console) compare(ctx context.Context, refA, refB string) error {
-	st, err := a.openStore(ctx)
+	st, sa, err := a.openSession(ctx, refA)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	sa, err := find(ctx, st, refA)
-	if err != nil {
-		return err
-	}
 	sb, err := find(ctx, st, refB)
 	if err != nil {
 		return err

@@ -49,6 +49,17 @@ func (a *console) openStore(ctx context.Context) (results, error) {
 	return openStoreAt(ctx, a.storePath())
 }
 
+// openSession opens the results, and returns the session that ref names.
+func (a *console) openSession(ctx context.Context, ref string) (st results, s model.Session, err error) {
+	if st, err = a.openStore(ctx); err != nil {
+		return nil, s, err
+	}
+	if s, err = find(ctx, st, ref); err != nil {
+		_ = st.Close()
+	}
+	return st, s, err
+}
+
 // openStoreAt is openStore for the file, or the database, at path.
 func openStoreAt(ctx context.Context, path string) (results, error) {
 	if path == "" {

@@ -15,7 +15,6 @@ import (
 	"linerate/internal/core/sweep"
 	"linerate/internal/fault"
 	"linerate/internal/report"
-	"linerate/internal/store"
 	"linerate/internal/ui/config"
 )
 
@@ -125,13 +124,7 @@ func (a *console) sweepAll(ctx context.Context, title string, all []oneSweep) er
 		a.tellSweeps(done, all)
 		return nil
 	}
-	items, err := st.Sessions(ctx, store.Filter{})
-	if err != nil {
-		return err
-	}
-	return a.printList(ctx, a.Out, st, slices.DeleteFunc(items, func(i model.Item) bool {
-		return !slices.ContainsFunc(done, func(s model.Session) bool { return s.ID == i.ID })
-	}))
+	return a.listOf(ctx, st, done)
 }
 
 func (a *console) sweepOne(ctx context.Context, st results, one oneSweep, title string) (model.Session, error) {

@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/words"
 )
 
@@ -270,10 +271,7 @@ func (r *reader) resolve(path, host, knob string) (model.Host, model.KnobID, boo
 // unknownKnob reports a knob that does not exist. The checker may know what
 // was meant better than the spelling tells, for example by a native name.
 func (r *reader) unknownKnob(path string, id model.KnobID, known []model.KnobID) {
-	names := make([]string, len(known))
-	for i, k := range known {
-		names[i] = string(k)
-	}
+	names := plain.Texts(known)
 	if words.Nearest(string(id), names) == "" {
 		_, err := r.check.Check(id, "")
 		if u, ok := errors.AsType[*knob.Unknown](err); ok && len(u.Meant) > 0 {

@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/profile"
 	"linerate/internal/core/units"
 )
@@ -111,11 +112,7 @@ func (r *profileReader) knobs(n ast.Node, path string) []profile.Setting {
 			r.faultAt(e.at, at, "leave it out", "belongs to the test traffic, not to a host")
 			continue
 		case !slices.Contains(r.check.Known(), id):
-			var known []string
-			for _, k := range r.check.Known() {
-				known = append(known, string(k))
-			}
-			r.faultAt(e.at, path, didYouMean(e.key, known), "unknown knob %s", quote(e.key))
+			r.faultAt(e.at, path, didYouMean(e.key, plain.Texts(r.check.Known())), "unknown knob %s", quote(e.key))
 			continue
 		}
 		if text, ok := r.text(e.value, at); ok {

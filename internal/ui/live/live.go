@@ -17,7 +17,6 @@ import (
 	"linerate/internal/core/tune"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
-	"linerate/internal/report/term"
 )
 
 // How much of the past a State keeps: rates of a direction, lines that were said, runs
@@ -61,6 +60,7 @@ type State struct {
 	runs    int         // that began
 	ended   []model.Run
 	lines   []string
+	told    map[string]bool // what News said already
 
 	earlier     time.Duration // work of the session that this one follows
 	runsBefore  int           // of that one
@@ -95,7 +95,7 @@ type evidence struct {
 
 // New returns the state of a session that begins.
 func New(s model.Session, now func() time.Time) *State {
-	t := &State{now: now, began: now(), heard: now(), session: s, names: s.Names(), phase: "beginning", command: string(s.Kind)}
+	t := &State{now: now, began: now(), heard: now(), session: s, names: s.Names(), phase: "beginning", command: string(s.Kind), told: map[string]bool{}}
 	if s.Kind == model.KindTune {
 		t.stage = "search"
 	}
@@ -311,33 +311,6 @@ func (t *State) left() (time.Duration, bool) {
 		return 0, false
 	}
 	return max(0, t.at.AtMost-t.since()), true
-}
-
-// Progress is how the session stands, for a line of text. What is left is at most so long,
-// or about; 0 is unknown.
-func (t *State) Progress() term.Progress {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p := term.Progress{
-		Phase: t.phase, Block: t.at.Block, MaxBlocks: t.at.MaxBlocks, Run: t.run.Position, Runs: t.run.RunsInBlock, Setting: t.run.Setting,
-		Elapsed: t.now().Sub(t.began), About: t.whole > 0, EnoughIs: t.lead.decides, Comparison: t.lead.setting,
-	}
-	p.Left, _ = t.left()
-	if t.session.Kind == model.KindCheck {
-		p.Unit = "step" // which differ from each other, as blocks do not
-	}
-	if t.runs > 0 {
-		p.Direction = t.names.Arrow(t.run.Direction)
-	}
-	if t.lead.setting != "" {
-		p.Evidence = fact.Known(t.lead.has, "sign evidence")
-	}
-	for _, l := range t.ways {
-		if r, ok := l.rate(); ok && l.running && !l.stale {
-			p.Rate = fact.Known(r, "interval")
-		}
-	}
-	return p
 }
 
 // since is how long ago the last event was, but for a pause.

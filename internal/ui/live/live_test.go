@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"pgregory.net/rapid"
+
 	"linerate/internal/app"
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/candidate"
@@ -339,6 +341,34 @@ func proving(c *clock) *State {
 	return t
 }
 
+// TestLine: a line that is too long leaves out first what matters least, and never holds what
+// a terminal would obey.
+func TestLine(t *testing.T) {
+	c := newClock()
+	s := New(experiment(), c.now)
+	c.passes(130*time.Second + 400*time.Millisecond)
+	s.at, s.heard, s.runs, s.phase = app.Progress{Block: 3, MaxBlocks: 20, AtMost: 14 * time.Minute}, c.Time, 1, "measuring"
+	s.run, s.lead = app.Progress{Position: 2, RunsInBlock: 5, Setting: "256K", Direction: model.To}, evidence{"256K", 12.34, 40}
+	s.ways[0].running, s.ways[0].rates = true, []float64{931.2e6}
+	for width, want := range map[int]string{
+		200: "block 3/20  run 2/5  256K desk -> nas  931.2 Mbit/s  measuring  2 min 10 s, at most 14 min more  evidence so far 12.3 of 40 (256K)",
+		100: "block 3/20  run 2/5  256K desk -> nas  931.2 Mbit/s  measuring  2 min 10 s, at most 14 min more",
+		85:  "block 3/20  run 2/5  256K desk -> nas  931.2 Mbit/s  2 min 10 s, at most 14 min more",
+		60:  "block 3/20  run 2/5  256K desk -> nas  931.2 Mbit/s",
+		45:  "block 3/20  256K desk -> nas  931.2 Mbit/s",
+		30:  "block 3/20  931.2 Mbit/s",
+		10:  "",
+	} {
+		must.Equal(t, s.Line(width), want, "width %d", width)
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		s.run.Setting = rapid.String().Draw(r, "setting")
+		width := rapid.IntRange(0, 200).Draw(r, "width")
+		line := s.Line(width)
+		must.True(r, utf8.RuneCountInString(line) <= width && !strings.ContainsAny(line, "\n\x1b"), "%q in width %d", line, width)
+	})
+}
+
 // TestOneWhole: a search and its proof are one whole with one clock; the share of it that is
 // done never falls, and the time that is left is that of both.
 func TestOneWhole(t *testing.T) {
@@ -348,14 +378,12 @@ func TestOneWhole(t *testing.T) {
 		_ = s.View(Size{80, 24})
 		return s.done
 	}
-	p := s.Progress()
-	must.True(t, p.Elapsed == 83*time.Second && p.Left == 37*time.Second && p.About, "search: %+v", p)
+	must.Contain(t, s.Line(200), "1 min 23 s, about 37 s more", "search")
 	before := share(s)
 	proof := New(experiment(), c.now)
 	proof.Follow(s)
 	proof.Observe(app.RunBegan{Progress: app.Progress{Block: 1, MaxBlocks: 12, AtMost: 40 * time.Second}})
-	p = proof.Progress()
-	must.True(t, p.Elapsed == 83*time.Second && p.Left == 40*time.Second && !p.About, "proof: %+v", p)
+	must.Contain(t, proof.Line(200), "1 min 23 s, at most 40 s more", "proof")
 	must.True(t, before > 0.5 && share(proof) >= before, "%v, then %v", before, share(proof))
 	c.passes(20 * time.Second)
 	must.True(t, share(proof) > 0.8, "%v", share(proof))

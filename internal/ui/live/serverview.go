@@ -108,9 +108,9 @@ func (t *Server) visitors(width int) []line {
 			measuring++
 		}
 	}
-	rows := []line{text(bold, fmt.Sprintf("%s, %d of them %s", visits(len(t.here)), measuring, "measuring now"))}
+	rows := []line{text(bold, fmt.Sprintf("%s, %d of them %s", plain.Count(len(t.here), "visitor"), measuring, "measuring now"))}
 	if measuring == len(t.here) {
-		rows[0] = text(bold, visits(len(t.here))+", measuring now")
+		rows[0] = text(bold, plain.Count(len(t.here), "visitor")+", measuring now")
 	}
 	var waiting []line
 	for _, v := range t.here {
@@ -121,13 +121,6 @@ func (t *Server) visitors(width int) []line {
 		rows = append(rows, t.row(v, width)...)
 	}
 	return append(rows, waiting...)
-}
-
-func visits(n int) string {
-	if n == 1 {
-		return "1 visitor"
-	}
-	return fmt.Sprintf("%d visitors", n)
 }
 
 // row is a visit: who it is and since when, and below what it measures.

@@ -136,11 +136,7 @@ func (t *State) head(width int) []line {
 	}
 	rows := []line{apart(what, passed, width)}
 	left, known := t.left()
-	bound := "at most "
-	if t.whole > 0 {
-		bound = "about "
-	}
-	rest := text(normal, bound+units.FormatDuration(left.Round(time.Second))+" more")
+	rest := text(normal, t.bound()+units.FormatDuration(left.Round(time.Second))+" more")
 	if !known {
 		rest = nil
 	}
@@ -190,11 +186,7 @@ func bar(share float64, width int) line {
 // where is the part of the session that goes on.
 func (t *State) where() line {
 	var parts []string
-	unit := "block"
-	if len(t.session.Plan.Tests) > 0 {
-		unit = "step"
-	}
-	p := t.at
+	unit, p := t.unit(), t.at
 	if t.stage != "" {
 		parts = append(parts, t.stage)
 	}
