@@ -205,7 +205,15 @@ func Plan(q Request, hosts []model.HostFacts, foreign bool, rate units.BitRate, 
 			add(model.Test{Name: fmt.Sprintf("%s %d", segments, mss), Flow: f, IfDead: true})
 		}
 	}
+	datagrams := func(share float64, duration time.Duration) {
+		for _, d := range directions {
+			f := flow(d, 0, duration)
+			f.Engine, f.Params = udp.Name, traffic.Write(udp.Params{Rate: udp.DefaultRate})
+			add(model.Test{Name: fmt.Sprintf("%s at %.0f %%", paced, 100*share), Flow: f, Share: share})
+		}
+	}
 	if q.Quick {
+		datagrams(plan.Gentle, 800*time.Millisecond)
 		return p
 	}
 	streams := mostStreams
@@ -221,11 +229,7 @@ func Plan(q Request, hosts []model.HostFacts, foreign bool, rate units.BitRate, 
 	}
 	add(model.Test{Name: together, Flow: flow(model.Both, omit, atLeast(4*time.Second))})
 	for _, share := range rungs() {
-		for _, d := range directions {
-			f := flow(d, 0, max(2*time.Second, fewAnswers*rtt))
-			f.Engine, f.Params = udp.Name, traffic.Write(udp.Params{Rate: udp.DefaultRate})
-			add(model.Test{Name: fmt.Sprintf("%s at %.0f %%", paced, 100*share), Flow: f, Share: share})
-		}
+		datagrams(share, max(2*time.Second, fewAnswers*rtt))
 	}
 	return p
 }
@@ -233,7 +237,7 @@ func Plan(q Request, hosts []model.HostFacts, foreign bool, rate units.BitRate, 
 // rungs are the rates of datagrams, over what one stream carried: the last one is above
 // it, so that a path that cuts every rate there is told from one that only TCP fills
 // badly.
-func rungs() []float64 { return []float64{0.5, 0.8, 0.95, 1.5} }
+func rungs() []float64 { return []float64{plan.Gentle, 0.8, 0.95, 1.5} }
 
 const (
 	// ownTime is how long a host sends to itself, and ownLimit all that it takes.

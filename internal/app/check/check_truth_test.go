@@ -122,6 +122,14 @@ func TestBlackHoles(t *testing.T) {
 	}
 }
 
+// TestRandomLoss: a path that a flow fills in spite of its losses is BAD, and not ok.
+func TestRandomLoss(t *testing.T) {
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		s, err := looked(try, "rate=100mbit,rtt=10ms,loss=2%", check.Request{Quick: true})
+		judge(try, s, err, fault.Found, map[string]health.State{"loss to": health.Bad, "loss from": health.Bad})
+	})
+}
+
 // TestUnevenPath: each direction is held against its own ceiling.
 func TestUnevenPath(t *testing.T) {
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {

@@ -2,10 +2,12 @@ package health
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 )
 
@@ -108,6 +110,24 @@ func (g Grade) of(v float64) State {
 		return Poor
 	}
 	return OK
+}
+
+// shareConfidence is that of each bound of a share (statistics.md section 1: 95 %).
+const shareConfidence = 0.95
+
+// ofShare says how a share of so many packets stands, and what shows it. It is worse than a
+// value of g only where its whole interval is, and OK only where none of it is.
+func (g Grade) ofShare(share float64, of int64) (State, string) {
+	lost := int64(math.Round(share * float64(of)))
+	low, high := stats.ShareBounds(lost, of, shareConfidence)
+	seen := fmt.Sprintf("%d of %d, so between %s and %s", lost, of, exact(low), exact(high))
+	switch state := g.of(low); {
+	case state != OK:
+		return state, seen
+	case high < g.Poor:
+		return OK, ""
+	}
+	return Unseen, "not enough evidence: " + seen
 }
 
 // grade is that of a quantity in this session.

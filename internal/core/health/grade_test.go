@@ -37,14 +37,15 @@ func TestGrades(t *testing.T) {
 	}
 }
 
-// TestFullPath: what a flow that fills the path sends again is graded step by step; a grade
+// TestFullPath: what a flow that fills the path sends again is graded step by step, and shows
+// nothing of the path below the first one; a grade
 // of resent that the person sets holds there too.
 func TestFullPath(t *testing.T) {
 	for _, c := range []struct {
 		share  float64
 		grades string
 		want   State
-	}{{0.049, "", OK}, {0.05, "", Poor}, {0.119, "", Poor}, {0.12, "", Bad}, {0.049, "resent=1%,2%", Bad}, {0.049, "overflow=1%,9%", Poor}} {
+	}{{0.049, "", Unseen}, {0.05, "", Poor}, {0.119, "", Poor}, {0.12, "", Bad}, {0.049, "resent=1%,2%", Bad}, {0.049, "overflow=1%,9%", Poor}} {
 		s := session()
 		s.Check.Grades = c.grades
 		s.Runs = s.Runs[:2]

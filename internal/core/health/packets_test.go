@@ -144,7 +144,8 @@ func TestResends(t *testing.T) {
 		busy        float64
 		want        State
 	}{
-		"a full path":                {940e6, 0.016, 1, OK},
+		"a full path, and little":    {940e6, 0.0009, 1, OK},
+		"a full path":                {940e6, 0.016, 1, Unseen},
 		"a full path, and more":      {940e6, 0.06, 1, Poor},
 		"not full":                   {700e6, 0.016, 1, Bad},
 		"not full, and a little":     {700e6, 0.004, 1, Poor},
@@ -158,6 +159,32 @@ func TestResends(t *testing.T) {
 		s.Findings = []model.Finding{{Kind: model.FindingNotFound, Direction: model.To}}
 		for _, l := range Judge(s) {
 			must.True(t, l.Thing != "loss" || l.Direction != model.To || l.State == c.want, "%s: %+v", name, l)
+		}
+	}
+}
+
+// TestEvidenceOfLoss: loss is ok, POOR or BAD only where the datagrams show it, whatever
+// share of them was lost.
+func TestEvidenceOfLoss(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost, of float64
+		want     State
+		says     string
+	}{
+		"none of enough":   {0, 3000, OK, "of datagrams at"},
+		"none of few":      {0, 850, Unseen, "not enough evidence: 0 of 850, so between 0 % and 0.35 %"},
+		"one of many":      {1, 40000, OK, ""},
+		"few of few":       {1, 900, Unseen, "not enough evidence: 1 of 900"},
+		"above 0.1 %":      {16, 4200, Poor, "16 of 4200, so between 0.24 % and 0.58 %"},
+		"2 %":              {84, 4200, Bad, "84 of 4200, so between 1.7 % and 2.4 %"},
+		"2 % of few":       {2, 100, Poor, "2 of 100, so between 0.36 % and 6.2 %"},
+		"all but the last": {99, 100, Bad, ""},
+	} {
+		s := session()
+		set(&s.Runs[3], model.To, model.LossRatio, c.lost/c.of)
+		s.Runs[3].Ends[0].Flows[0].UDP = &model.UDPSummary{Received: int64(c.of - c.lost), Lost: int64(c.lost)}
+		for _, l := range Judge(s) {
+			must.True(t, l.Thing != "loss" || l.Direction != model.To || l.State == c.want && strings.Contains(l.Text, c.says), "%s: %+v", name, l)
 		}
 	}
 }

@@ -17,6 +17,7 @@ func (j judge) loss(d model.Direction) Line {
 	l := Line{Thing: "loss", Direction: d, State: Unseen, Text: "not measured"}
 	lowest, ratio := units.BitRate(0), 0.0
 	var slowest model.Run
+	var sent int64
 	for _, r := range j.s.Runs {
 		u, paced := udp.Of(r.Flow)
 		v, ok := r.Value(d, model.LossRatio)
@@ -37,16 +38,32 @@ func (j judge) loss(d model.Direction) Line {
 	switch {
 	case lowest > 0:
 		l.Text = fmt.Sprintf("of datagrams at %s", lowest)
+		sent = datagramsSent(slowest, d)
 	case ok && told:
 		ratio, g = again, j.grade("resent")
 		l.Text = "of TCP's segments, sent again"
-		if j.full(d) && g.From != setGrade { // the flow fills the queue until it overflows
-			g = j.grade("overflow")
+		switch t := sender(run, d); {
+		case j.full(d) && g.From != setGrade && g.of(ratio) != OK: // the flow fills the queue until it overflows
+			if g = j.grade("overflow"); g.of(ratio) == OK {
+				l.Number, l.Text = exact(ratio), l.Text+" while it filled the queue: not enough evidence of loss on the path"
+				return l
+			}
+		case t != nil:
+			sent = t.SegmentsOut.Or(0)
 		}
 	default:
 		return l
 	}
 	l.Number, l.State = exact(ratio), g.of(ratio)
+	if sent > 0 {
+		var which string
+		if l.State, which = g.ofShare(ratio, sent); which != "" {
+			l.Text += ": " + which
+		}
+		if l.State == Unseen && j.s.Check != nil && j.s.Check.Quick {
+			l.Text += "; check without --quick sends more"
+		}
+	}
 	if share, longest := paused(slowest, d); l.State != OK && lowest > 0 && ratio <= share {
 		l.State = Unseen
 		l.Text += fmt.Sprintf(": %s stopped for up to %s, %.0f %% of the time in all, and then sent at once what was due, which may have been lost for that: measure again while the machine has less to do",
@@ -57,6 +74,18 @@ func (j judge) loss(d model.Direction) Line {
 		l.Text += ": " + why + ", so this says little of the path"
 	}
 	return l
+}
+
+// datagramsSent is how many datagrams of direction d in run r arrived or were lost.
+func datagramsSent(r model.Run, d model.Direction) (n int64) {
+	for _, end := range r.Ends {
+		for _, f := range end.Flows {
+			if end.Host == d.Receiver() && f.Direction == d && f.UDP != nil {
+				n += f.UDP.Lost + f.UDP.Received
+			}
+		}
+	}
+	return n
 }
 
 // pause is how long a sender of datagrams has to stop before what it then sends at once is

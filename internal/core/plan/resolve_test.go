@@ -49,6 +49,11 @@ func TestResolve(t *testing.T) {
 	f, ok := Resolve(p, paced, []model.Run{alive, back})
 	u, is := udp.Of(f)
 	must.True(t, ok && is && u.Rate == 40e6, "half of 80 Mbit/s: %v, %+v", ok, f)
+	paced.Flow.Duration = time.Second // in which 40 Mbit/s are 3400 full datagrams
+	for rate, want := range map[float64]time.Duration{80e6: time.Second, 40e6: 1900 * time.Millisecond, 4e6: 4 * time.Second} {
+		f, _ := Resolve(p, paced, []model.Run{alive, run("one", model.From, model.RunValid, rate)})
+		must.Equal(t, f.Duration, want, "enough datagrams at half of %v bit/s", rate)
+	}
 	if _, ok := Resolve(p, paced, []model.Run{alive}); ok {
 		t.Error("half of nothing is sent")
 	}

@@ -94,3 +94,15 @@ func TestMedianInterval(t *testing.T) {
 		must.Equal(t, MedianInterval(c.x, 0.95), c.want, "%v", c.x)
 	}
 }
+
+// TestShareBounds: binom.test of R 4.3 for 10 of 100 at 95 % on both sides, and the rule of
+// three.
+func TestShareBounds(t *testing.T) {
+	for _, c := range []struct {
+		k, n                  int64
+		confidence, low, high float64
+	}{{10, 100, 0.975, 0.04900469, 0.17622260}, {0, 100, 0.95, 0, 1 - math.Pow(0.05, 0.01)}, {5, 5, 0.95, math.Pow(0.05, 0.2), 1}} {
+		low, high := ShareBounds(c.k, c.n, c.confidence)
+		must.True(t, math.Abs(low-c.low) < 1e-7 && math.Abs(high-c.high) < 1e-7, "%d of %d: %v to %v", c.k, c.n, low, high)
+	}
+}

@@ -1,0 +1,18 @@
+package stats
+
+import "gonum.org/v1/gonum/mathext"
+
+// ShareBounds returns what the share of hits lies above and below, of which k in n trials
+// were seen, n > 0: each of the two with the given confidence. Without a hit that is the rule of
+// three. The trials are taken to be independent (Clopper and Pearson 1934, Biometrika 26).
+func ShareBounds(k, n int64, confidence float64) (low, high float64) {
+	hits, misses := float64(k), float64(n-k)
+	low, high = 0, 1
+	if k > 0 {
+		low = mathext.InvRegIncBeta(hits, misses+1, 1-confidence)
+	}
+	if k < n {
+		high = mathext.InvRegIncBeta(hits+1, misses, confidence)
+	}
+	return low, high
+}
