@@ -42,7 +42,7 @@ func TestFarEndsChangeOneNearHost(t *testing.T) {
 $LR run --from "$near" --factor "far=$far,${far}2" --factor near.tcp.send_buffer_max=1MiB,2MiB --blocks 3 -t 200ms --omit 100ms --settle 0s --no-twin --db $DIR/r.db -q
 cut -f3 /proc/sys/net/ipv4/tcp_wmem
 `))
-	if r.code != 0 || !strings.Contains(r.out, " changes on 10.99.0.1, all undone, verified") || strings.Count(r.out, "4194304") != 2 {
+	if r.code != 0 || !strings.Contains(r.out, " changes on 10.99.0.1, all undone, verified") || strings.Count(r.out, "4194304") != 2 || strings.Contains(r.out, "10.99.0.2, 10.99.0.2") {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 }

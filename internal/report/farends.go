@@ -28,11 +28,16 @@ func farEnds(s *model.Session) []FarEnd {
 	if len(s.Plan.Ends) == 0 {
 		return nil
 	}
-	of := func(target string, s model.Session) FarEnd {
+	targets := []string{s.Far}
+	for _, e := range s.Plan.Ends {
+		targets = append(targets, e.Target)
+	}
+	names := model.EndNames(targets)
+	of := func(name, target string, s model.Session) FarEnd {
 		s.Runs = nil // those of another far end tell nothing of this one
 		far, _ := s.Facts(model.Far)
 		e := FarEnd{
-			Name: model.EndName(target), Target: target, Host: plain.Line(cmp.Or(far.Name, target)), Link: s.WireRate, MTU: far.MTU,
+			Name: name, Target: target, Host: plain.Line(cmp.Or(far.Name, target)), Link: s.WireRate, MTU: far.MTU,
 			Ceiling: limits.OfPath(&s, s.Plan.Directions[0].Parts()[0]).Rate,
 		}
 		parts := []string{strings.TrimSpace(far.OS + " " + far.Kernel.Or(""))}
@@ -45,18 +50,17 @@ func farEnds(s *model.Session) []FarEnd {
 		if v, ok := e.Ceiling.Get(); ok {
 			parts = append(parts, fmt.Sprintf("can carry %s of payload", v))
 		}
-		name := e.Name
 		if e.Host != name {
 			name += " (" + e.Host + ")"
 		}
 		e.Text = plain.Line(name + ": " + strings.Join(parts, ", "))
 		return e
 	}
-	out := []FarEnd{of(s.Far, *s)}
-	for _, e := range s.Plan.Ends {
+	out := []FarEnd{of(names[0], s.Far, *s)}
+	for i, e := range s.Plan.Ends {
 		for _, setting := range s.Plan.Settings {
 			if setting.FarEnd() == e.Target {
-				out = append(out, of(e.Target, s.At(setting.Name)))
+				out = append(out, of(names[i+1], e.Target, s.At(setting.Name)))
 				break
 			}
 		}

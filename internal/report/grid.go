@@ -66,13 +66,18 @@ func (b *builder) grid() *Grid {
 
 func (b *builder) gridFactor(f model.Factor) GridFactor {
 	out := GridFactor{Name: f.Name, Host: f.Host, Knob: f.Knob}
+	var values []string
+	for _, l := range f.Levels {
+		values = append(values, l.Value)
+	}
+	ends := model.EndNames(values)
 	for i, l := range f.Levels {
 		switch f.Knob {
 		case "":
 			out.Levels = append(out.Levels, l.Name)
 			out.Shown = append(out.Shown, l.Name+" is "+cmp.Or(b.setText(i), "the hosts as they are"))
 		case model.FarEnd:
-			out.Levels, out.Shown = append(out.Levels, l.Value), append(out.Shown, model.EndName(l.Value))
+			out.Levels, out.Shown = append(out.Levels, l.Value), append(out.Shown, ends[i])
 		default:
 			k, _ := b.catalogue.ByID(f.Knob)
 			out.Levels, out.Shown = append(out.Levels, l.Value), append(out.Shown, k.Format(l.Value))

@@ -1,6 +1,9 @@
 package model
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Names are what people call the two ends of a session.
 type Names struct{ Near, Far string }
@@ -75,4 +78,17 @@ func EndName(target string) string {
 		target = rest
 	}
 	return strings.TrimSuffix(target[strings.LastIndex(target, "@")+1:], ":5299")
+}
+
+// EndNames is what several ends beside each other are called: by EndName where no other one
+// has the same name, and by their whole text where one does.
+func EndNames(targets []string) []string {
+	out := slices.Clone(targets)
+	for i, t := range targets {
+		name := EndName(t)
+		if name != "" && !slices.ContainsFunc(targets, func(o string) bool { return o != t && EndName(o) == name }) {
+			out[i] = name
+		}
+	}
+	return out
 }

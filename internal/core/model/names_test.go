@@ -6,6 +6,19 @@ import (
 	"linerate/internal/must"
 )
 
+// TestEndNames: ends beside each other have names by which they can be told apart.
+func TestEndNames(t *testing.T) {
+	for _, c := range []struct{ targets, want []string }{
+		{[]string{"root@nas", "pi:5299", "nas2"}, []string{"nas", "pi", "nas2"}},
+		{[]string{"nas:5299", "nas:5300"}, []string{"nas", "nas:5300"}},
+		{[]string{"exec:10.99.0.2 a", "exec:10.99.0.2 b", "nas"}, []string{"exec:10.99.0.2 a", "exec:10.99.0.2 b", "nas"}},
+		{[]string{"linerate://K1@nas", "linerate://K2@nas"}, []string{"linerate://K1@nas", "linerate://K2@nas"}},
+		{[]string{"root@nas", "root@nas"}, []string{"nas", "nas"}},
+	} {
+		must.Same(t, EndNames(c.targets), c.want, "%q", c.targets)
+	}
+}
+
 // TestNames: the far end is called what the person called it, and the near one what it
 // calls itself.
 func TestNames(t *testing.T) {

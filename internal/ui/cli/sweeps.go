@@ -21,12 +21,13 @@ import (
 // oneSweep is a sweep of several: of one far host with one combination of settings.
 type oneSweep struct {
 	near, far reach.Target
+	end       string // what the far host is called beside the others
 	plan      model.Plan
 }
 
 // name tells the sweep from the others.
 func (s oneSweep) name() string {
-	name := model.EndName(s.far.Text)
+	name := s.end
 	if s.plan.Baseline != trial.Current {
 		name += " " + s.plan.Baseline
 	}
@@ -85,6 +86,13 @@ func (a *console) sweeps(f sweepFlags, asked trial.Sweep, given app.Values, host
 			}
 			out = append(out, one)
 		}
+	}
+	var targets []string
+	for _, one := range out {
+		targets = append(targets, one.far.Text)
+	}
+	for i, name := range model.EndNames(targets) {
+		out[i].end = name
 	}
 	return out, nil
 }

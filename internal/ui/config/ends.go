@@ -1,7 +1,6 @@
 package config
 
 import (
-	"slices"
 	"strings"
 
 	"linerate/internal/core/model"
@@ -32,16 +31,14 @@ func (r *reader) ends(path string, f *Factor) {
 	if len(f.Also) > 0 {
 		r.fault(path, "leave also out", "no setting moves with a far end")
 	}
-	var names []string
+	var targets []string
 	f.Targets = map[string]string{}
 	for i := range f.Levels {
 		l := &f.Levels[i]
-		f.Targets[l.Value], l.Text = l.Text, l.Value
-		names = append(names, model.EndName(l.Value))
+		f.Targets[l.Value] = l.Text
+		targets = append(targets, l.Value)
 	}
-	for i, name := range names {
-		if name != "" && slices.Index(names, name) == i && !slices.Contains(names[i+1:], name) {
-			f.Levels[i].Text = name
-		}
+	for i, name := range model.EndNames(targets) {
+		f.Levels[i].Text = name
 	}
 }
