@@ -144,7 +144,11 @@ func (b *builder) advice() advice {
 	if soon == 0 {
 		for _, v := range all {
 			if keep := analysis.MayKeep(v.Metric, all, v.Setting); b.decisive(model.Better)(v) && len(keep.Open) > 0 && keep.Ask() {
-				return advice{text: fmt.Sprintf("decide about %s yourself: it is better, but %s; linerate keep %s --despite-guards keeps it", v.Setting, b.guardWords(keep.Open[0]), b.s.ID)}
+				text := fmt.Sprintf("decide about %s yourself: it is better, but %s", v.Setting, b.guardWords(keep.Open[0]))
+				if !strings.HasPrefix(b.s.Far, "lab:") { // which keeps nothing
+					text += fmt.Sprintf("; linerate keep %s --despite-guards keeps it", b.s.ID)
+				}
+				return advice{text: text}
 			}
 		}
 	}

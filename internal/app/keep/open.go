@@ -78,7 +78,8 @@ func openHere(ctx context.Context, env app.Env, own here.Options) (hosts []*app.
 func HasFiles(t reach.Target) error {
 	switch t.Kind {
 	case reach.Lab:
-		return fault.WithKind(fault.Unsupported, errors.New("a lab ends with its command, and its files are those of this machine: nothing can be kept in it"))
+		return fault.New(fault.Unsupported, errors.New("a lab ends with its command, and its files are those of this machine: nothing can be kept in it"),
+			"find out what helps on hosts of your own: linerate tune HOST")
 	case reach.Foreign:
 		return fault.WithKind(fault.Unsupported, fmt.Errorf("%s has no settings that linerate could keep", t))
 	case reach.Here, reach.Exec, reach.SSH, reach.Serve:

@@ -268,6 +268,10 @@ func (a *console) tuned(ctx context.Context, out apptune.Outcome, of searched, d
 
 // keepTuned asks what is to become of settings that proved better, and does it.
 func (a *console) keepTuned(ctx context.Context, winner model.Setting, t report.Tuned, of searched, next []string) error {
+	if inLab(of.host) {
+		a.talk("%s: %s", noKeeping, next[0])
+		return nil
+	}
 	answer, err := a.Ask(ctx, app.Question{Kind: app.KeepTuned, Why: strings.Join(t.Open, "; ")})
 	switch {
 	case errors.Is(err, app.ErrNobody) || err == nil && answer.Choice == "":
@@ -341,6 +345,11 @@ func (a *console) showTuned(ctx context.Context, st results, s model.Session) er
 	return nil
 }
 
+// noKeeping says why what was found in a lab cannot stay, and where it can.
+const noKeeping = "nothing can be kept in a lab, which ends with its command; on your own hosts"
+
+func inLab(host string) bool { return strings.HasPrefix(host, "lab:") }
+
 // nearOf is the near host of s as it was named, "" for this machine, and of a lab.
 func nearOf(s model.Session) string {
 	if s.Near == s.Far || s.Near == app.ThisMachine {
@@ -354,7 +363,11 @@ func nearOf(s model.Session) string {
 func nextSteps(t report.Tuned, rec tune.Record, s model.Session) []report.Step {
 	var out []report.Step
 	for i, command := range tuneNext(t, rec, s.Far, nearOf(s)) {
-		out = append(out, report.Step{What: []string{"keep it until the next start", "keep it for good"}[i], Command: command})
+		what := []string{"keep it until the next start", "keep it for good"}[i]
+		if inLab(s.Far) {
+			what = noKeeping
+		}
+		out = append(out, report.Step{What: what, Command: command})
 	}
 	if !strings.HasPrefix(t.Next.Command, "linerate show ") { // which stands there anyway
 		out = append(out, t.Next)
@@ -363,12 +376,16 @@ func nextSteps(t report.Tuned, rec tune.Record, s model.Session) []report.Step {
 }
 
 // tuneNext are the commands that keep a proven winner until the next start, and for good;
-// none where there is nothing that a host could keep. from is the near host as it was
+// none where there is nothing that a host could keep. In a lab it is the search on hosts that
+// last. from is the near host as it was
 // named, "" for this machine.
 func tuneNext(t report.Tuned, rec tune.Record, host, from string) []string {
 	wanted := apptune.OfHosts(rec.Winner)
 	if !t.Proven || len(wanted) == 0 {
 		return nil
+	}
+	if inLab(host) {
+		return []string{"linerate tune HOST"}
 	}
 	despite := ""
 	if len(t.Open) > 0 { // which keep does only where the person says so
