@@ -22,6 +22,7 @@ func TestSetPerHost(t *testing.T) {
 		return now.near.sack != before.near.sack && now.near.rmem == before.near.rmem && now.far.sack == before.far.sack && now.far.rmem != before.far.rmem
 	})
 	must.Equal(t, strings.Count(r.out, ": back to "), 2, "%s%s", r.out, r.err)
+	must.Contain(t, r.out, "\n"+farAddr+": tcp.recv_buffer_max ", "the far host has the name that the person gave it")
 	n.restored(t, before)
 	for _, c := range []struct {
 		args []string

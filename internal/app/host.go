@@ -140,20 +140,3 @@ func (e Env) HangUp(c *session.Client) {
 		e.Observe(Trouble{err})
 	}
 }
-
-// NamePair gives both ends of a pair the names by which people tell them apart.
-// both says that the near one is changed too; a lab's hosts have no names of their
-// own.
-func NamePair(near, far *Host, both, lab bool) {
-	near.Name, far.Name = cmp.Or(near.Facts.Name, ThisMachine), cmp.Or(far.Facts.Name, far.Client.Name())
-	switch {
-	case lab:
-		near.Name, far.Name = "lab host "+string(near.Side), "lab host "+string(far.Side)
-	case near.Name != far.Name:
-	case both: // one of them may be a container of the other
-		near.Name += " (" + near.Client.Name() + ")"
-		far.Name += " (" + far.Client.Name() + ")"
-	default:
-		near.Name = ThisMachine
-	}
-}

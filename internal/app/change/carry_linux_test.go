@@ -39,7 +39,7 @@ func TestKeptOnBoth(t *testing.T) {
 		t.Errorf("asked %+v", p.Asked())
 	}
 	got := apptest.Told[app.Changed](p.Person)
-	must.True(t, len(got) == 2 && got[0].Host == "lab host far", "told %+v", got)
+	must.True(t, len(got) == 2 && got[0].Host == "far", "told %+v", got)
 	entries, _ := os.ReadDir(p.hosts.State)
 	must.True(t, len(entries) == 0, "a note is left: %v", entries)
 	again, err := p.do(t.Context(), minute)
@@ -122,9 +122,9 @@ func TestRefusedBeforeAnythingIsWritten(t *testing.T) {
 		kind   fault.Kind
 		wanted []model.Assignment
 	}{
-		"lab host far: ":  {fault.Usage, []model.Assignment{{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_initial", Value: "134217728"}}},
-		"lab host near: ": {fault.Unsupported, []model.Assignment{{Knob: "tcp.autotune_level", Value: "Disabled"}}},
-		"link.mtu":        {fault.Usage, []model.Assignment{{Knob: mtuKnob, Value: "65536"}}},
+		"far: ":    {fault.Usage, []model.Assignment{{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_initial", Value: "134217728"}}},
+		"near: ":   {fault.Unsupported, []model.Assignment{{Knob: "tcp.autotune_level", Value: "Disabled"}}},
+		"link.mtu": {fault.Usage, []model.Assignment{{Knob: mtuKnob, Value: "65536"}}},
 	} {
 		r, err := p.do(t.Context(), minute, c.wanted...)
 		must.True(t, r.Outcome == "" && fault.KindOf(err) == c.kind && strings.Contains(err.Error(), says),
@@ -221,7 +221,7 @@ func TestCanaryDies(t *testing.T) {
 	got := must.Get(p.hosts.Far.Client.Probe(t.Context(), []string{address}, 10*time.Second, 0))(t)
 	must.Need(t, len(got) == 1 && got[0].OK, "nobody listens: %+v", got)
 	r, err := Do(t.Context(), p.env, p.hosts, Request{Wanted: []model.Assignment{{Knob: "tcp.sack", Value: "0"}}, Within: minute, Canaries: []string{address, "192.0.2.9:1"}})
-	if r.Outcome != Undone || err == nil || !strings.Contains(err.Error(), "seen from lab host far, since the change "+address+" does not answer") {
+	if r.Outcome != Undone || err == nil || !strings.Contains(err.Error(), "seen from far, since the change "+address+" does not answer") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	w := apptest.Told[app.Watching](p.Person)

@@ -148,7 +148,7 @@ func TestNoteOfAHalfConfirmation(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	got := apptest.Told[app.PartlyKept](p.Person)
-	must.True(t, len(got) == 1 && got[0].Far == "lab host far" && len(got[0].Holds) == 1 && got[0].Holds[0].Knob == "tcp.sack", "told %+v", got)
+	must.True(t, len(got) == 1 && got[0].Far == "far" && len(got[0].Holds) == 1 && got[0].Holds[0].Knob == "tcp.sack", "told %+v", got)
 	must.Is(t, must.Err(os.Stat(note)), fs.ErrNotExist, "the note is left")
 }
 

@@ -162,7 +162,7 @@ func newPair(t *testing.T, spec string, both bool) *pair {
 	f, err = p.hosts.Far.Client.Facts(t.Context(), f.Address)
 	must.Do(t, err)
 	p.hosts.Far.Facts, p.hosts.Far.Peer = f, p.hosts.Near.Facts.Address
-	app.NamePair(p.hosts.Near, p.hosts.Far, both, true)
+	p.hosts.Near.Name, p.hosts.Far.Name = "near", "far"
 	t.Cleanup(func() {
 		p.dialing, p.writing = nil, nil
 		p.env.HangUp(p.hosts.Far.Client)

@@ -49,7 +49,6 @@ func Of(e *reach.Ends, named string, both bool) Hosts {
 	if !e.InLab {
 		h.Named = reach.Redact(named)
 	}
-	app.NamePair(h.Near, h.Far, both, e.InLab)
 	return h
 }
 

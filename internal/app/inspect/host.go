@@ -70,7 +70,7 @@ func Far(ctx context.Context, env app.Env, o *reach.Opener, named string, origin
 	h.Link, h.Catalogue = h.Interface.Or(""), env.Catalogue
 	switch {
 	case e.InLab: // its files are this machine's, which set nothing in it
-		h.Name = "lab host far"
+		h.Name = "far"
 	case origins && e.Far != nil:
 		h.Origins, err = e.Far.Origins(ctx, here.KnobIDs(h.Catalogue))
 		h.standing(ctx, e)

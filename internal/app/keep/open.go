@@ -34,12 +34,11 @@ func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, n
 
 // Of are the hosts of ends that are open already.
 func Of(e *reach.Ends, both bool) []*app.Host {
-	here, there := e.Host(model.Near), e.Host(model.Far)
-	app.NamePair(here, there, both, false)
+	out := []*app.Host{e.Host(model.Far)}
 	if both {
-		return []*app.Host{there, here}
+		out = append(out, e.Host(model.Near))
 	}
-	return []*app.Host{there}
+	return out
 }
 
 // OpenAlone opens the one host whose files are meant, as Open does; the other end
@@ -63,7 +62,7 @@ func OpenAlone(ctx context.Context, env app.Env, o *reach.Opener, own here.Optio
 	if err != nil {
 		return nil, nil, err
 	}
-	return &app.Host{Side: model.Far, Name: c.Name(), Client: c}, func() { env.HangUp(c) }, nil
+	return &app.Host{Side: model.Far, Name: model.EndName(t.Text), Client: c}, func() { env.HangUp(c) }, nil
 }
 
 func openHere(ctx context.Context, env app.Env, own here.Options) (hosts []*app.Host, shut func(), err error) {

@@ -141,7 +141,7 @@ func (e *Ends) Client(h model.Host) *session.Client {
 
 // Host is an open end for a use case that changes it.
 func (e *Ends) Host(side model.Host) *app.Host {
-	h := &app.Host{Side: side, Client: e.Near, Facts: e.Hosts[0], Dial: func(ctx context.Context) (wire.Peer, error) { return e.Dial(ctx, side) }}
+	h := &app.Host{Side: side, Name: e.Names().Of(side), Client: e.Near, Facts: e.Hosts[0], Dial: func(ctx context.Context) (wire.Peer, error) { return e.Dial(ctx, side) }}
 	h.Peer = cmp.Or(e.Far.DataHost(), e.Hosts[1].Address)
 	if side == model.Far {
 		h.Client, h.Facts, h.Peer = e.Far, e.Hosts[1], e.Hosts[0].Address
