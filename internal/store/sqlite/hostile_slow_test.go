@@ -22,7 +22,7 @@ func TestMoreHostileValues(t *testing.T) {
 		{"samples of 40 MB", `INSERT INTO sample_parts VALUES (1, 9, 1, zeroblob(40000000))`, `SELECT max(octet_length(packed)) >= 40000000 FROM sample_parts`},
 		{"a million changes", `INSERT INTO changes SELECT 1, 10 + x, '[]' FROM
 			(WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 1100000) SELECT x FROM c)`, `SELECT count(*) > 1100000 FROM changes`},
-		{"run of 300 MB", `INSERT INTO runs (session, number, state, document, ends) VALUES (1, 2, 'valid', zeroblob(300000000), '[]')`, `SELECT max(octet_length(document)) >= 300000000 FROM runs`},
+		{"ends of 300 MB", `INSERT INTO runs (session, number, state, document, ends) VALUES (1, 2, 'valid', '{}', zeroblob(300000000))`, `SELECT max(octet_length(ends)) >= 300000000 FROM runs`},
 	})
 }
 
