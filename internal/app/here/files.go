@@ -17,7 +17,6 @@ import (
 	"linerate/internal/host/files"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
-	"linerate/internal/host/knob/origin"
 	"linerate/internal/host/manager"
 	"linerate/internal/host/persist"
 )
@@ -140,8 +139,7 @@ func (m *Machine) originsAfter(ctx context.Context, link string, ids []model.Kno
 		machine.Root = os.DirFS(m.env.Root)
 	}
 	machine.Root = files.Overlay(machine.Root, persist.Written(changes))
-	claims, err := machine.Claims(ctx, link, ids)
-	return manager.Merge(origin.Find(m.env.Catalogue, machine.Root, machine.System, link, ids), claims), err
+	return machine.Lines(ctx, link, ids)
 }
 
 // confirmed lists what the journal says was confirmed, each knob with the value

@@ -25,7 +25,6 @@ import (
 	"linerate/internal/host/facts"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
-	"linerate/internal/host/knob/origin"
 	table "linerate/internal/host/knob/route"
 	"linerate/internal/host/manager"
 	"linerate/internal/host/path"
@@ -281,12 +280,7 @@ func (m *Machine) Origins(ctx context.Context, ids []model.KnobID) (map[model.Kn
 	m.mu.Lock()
 	link := m.link
 	m.mu.Unlock()
-	machine := manager.Here(m.env.Catalogue)
-	claims, err := machine.Claims(ctx, link, ids)
-	if err != nil {
-		return nil, err
-	}
-	return manager.Merge(origin.Find(m.env.Catalogue, machine.Root, machine.System, link, ids), claims), nil
+	return manager.Here(m.env.Catalogue).Lines(ctx, link, ids)
 }
 
 // Watch samples the host's counters until stop is called.

@@ -170,6 +170,10 @@ func TestOtherSystems(t *testing.T) {
 			"var/db/dhclient.leases.em0": file("lease {\n  interface \"em0\";\n  option interface-mtu 1300;\n}\n"),
 		}}, []string{"link.mtu freebsd-rc 9000 /etc/rc.conf:1 true", "link.mtu dhcp 1300 /var/db/dhclient.leases.em0:3 ?", "link.mtu devd 1400 /etc/devd/x.conf:3 ?",
 			"tcp.recv_buffer_max freebsd-rc 4194304 /etc/sysctl.conf:1 true"}},
+		// Of an earlier keep, and over it the words of rc.conf.
+		"freebsd, start_if": {Machine{System: "freebsd", Root: fstest.MapFS{
+			"etc/rc.conf": file("ifconfig_DEFAULT=\"DHCP\"\n"), "etc/start_if.em0": file("# BEGIN linerate\nifconfig em0 mtu 4000 || :\n# END linerate\n"),
+		}}, []string{"link.mtu freebsd-rc 4000 /etc/start_if.em0:2 true"}},
 		"darwin": {Machine{System: "darwin", Root: fstest.MapFS{"etc/sysctl.conf": file("net.inet.tcp.autorcvbufmax=1\n")}},
 			[]string{"link.mtu macos-network-service :0 true", "tcp.recv_buffer_max macos-launch-daemon 1 /etc/sysctl.conf:1 false"}},
 		"windows":          {Machine{System: "windows", Registry: policies{"Tcp Autotuning Level": "Highly Restricted"}}, []string{"tcp.autotune_level windows-group-policy HighlyRestricted :0 true"}},
@@ -206,15 +210,20 @@ func TestString(t *testing.T) {
 	must.Equal(t, c.String(), "TuneD may set tcp.sack again, to 0: whenever it starts")
 }
 
-func TestMerge(t *testing.T) {
-	lines := map[model.KnobID]model.FileLine{"tcp.sack": {File: "/a", Number: 1, Text: "1"}, "tcp.ecn": {File: "/b", Number: 2, Text: "2"}}
-	got := Merge(lines, []model.Claim{
-		{Knob: "tcp.sack", File: "/c", Line: 3, Sets: "0", Active: fact.Known(true, "")}, {Knob: "tcp.sack", File: "/d", Line: 4, Sets: "1", Active: fact.Known(false, "")},
-		{Knob: "tcp.ecn", File: "/e", Sets: "0"}, {Knob: "link.mtu", File: "/f", Line: 5, Sets: "9000"},
-	})
-	if len(got) != 3 || got["tcp.sack"].File != "/c" || got["tcp.ecn"].File != "/b" || got["link.mtu"].Text != "9000" || lines["tcp.sack"].File != "/a" {
-		t.Errorf("%+v", got)
+// A program that is at work counts before a file that no program reads now.
+func TestLinesOfProgramsAtWork(t *testing.T) {
+	files := fstest.MapFS{
+		"etc/network/interfaces":        file("iface eth0 inet manual\n mtu 1400\n"),
+		"etc/systemd/network/a.network": file("[Match]\nName=eth0\n[Link]\nMTUBytes=1300\n"),
+		"etc/docker/daemon.json":        file("{\"bridge\": \"eth0\", \"mtu\": 1450}\n"),
 	}
+	for at, running := range map[string]string{"/etc/systemd/network/a.network": "systemd-network", "/etc/docker/daemon.json": "dockerd", "/etc/network/interfaces": "none"} {
+		got := must.Get(linux(files, running).Lines(t.Context(), "eth0", ids))(t)
+		must.True(t, len(got) == 1 && got["link.mtu"].File == at, "%s: %+v", running, got)
+	}
+	files["run/network/ifstate"] = file("lo=lo\n") // neither does ifup now
+	got := must.Get(linux(files).Lines(t.Context(), "eth0", ids))(t)
+	must.Equal(t, got["link.mtu"], model.FileLine{File: "/etc/systemd/network/a.network", Number: 4, Text: "1300"})
 }
 
 func TestClaimsEnds(t *testing.T) {

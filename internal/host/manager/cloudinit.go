@@ -14,14 +14,14 @@ import (
 func (s *search) cloudInit() {
 	active := s.cloudInitActive()
 	done := make(map[string]bool)
-	for _, st := range s.found.Settings {
-		key := string(st.Knob) + st.File
-		if done[key] || !s.writtenByCloudInit(st.File) {
+	for _, c := range s.claims {
+		key := string(c.Knob) + c.File
+		if !c.stated || done[key] || !s.writtenByCloudInit(c.File) {
 			continue
 		}
 		done[key] = true
 		s.add(turnLink, model.Claim{
-			Knob: st.Knob, Manager: model.ManagerCloudInit, Sets: st.Text, File: st.File, Active: active,
+			Knob: c.Knob, Manager: model.ManagerCloudInit, Sets: c.Sets, File: c.File, Active: active,
 			When: "it writes the file anew for a new instance, and with some sources of data at every start",
 		})
 	}

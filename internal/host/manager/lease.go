@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/command"
 	"linerate/internal/host/files/networkd"
-	"linerate/internal/host/knob/origin"
 )
 
 // leases looks for the MTU of DHCP, option 26 of RFC 2132 section 5.1, in what
@@ -18,7 +18,7 @@ import (
 func (s *search) leases() {
 	c := model.Claim{Knob: "link.mtu", Manager: model.ManagerDHCP, When: "whenever the lease is taken or renewed: its server names an MTU"}
 	if l := s.networkdLease(); l != nil {
-		c.Sets, c.File, c.Line, c.Active = l.Text, l.File, l.Number, s.runs("systemd-network", "systemd-networkd")
+		c.Sets, c.File, c.Line, c.Active = l.Text, l.File, l.Number, s.networkd()
 		s.add(turnLease, c)
 	}
 	if l := s.dhclientLease(); l != nil {
@@ -41,15 +41,14 @@ func (s *search) leases() {
 //	ADDRESS=192.0.2.7
 //	MTU=1400
 func (s *search) networkdLease() *model.FileLine {
-	d := s.defined(origin.NetworkFile)
-	if s.found.Device.Index == "" || d == nil || s.states(origin.NetworkFile, "link.mtu") {
+	if s.device.Index == "" || s.network.File == "" || s.states("link.mtu", model.ManagerNetworkd) {
 		return nil
 	}
-	unit := networkd.ReadUnit(s.tree, d.File)
-	if !truth(unit.Text("DHCPv4", "UseMTU")) && !truth(unit.Text("DHCP", "UseMTU")) {
+	unit := networkd.ReadUnit(s.tree, s.network.File)
+	if command.Switch(unit.Text("DHCPv4", "UseMTU")) != "1" && command.Switch(unit.Text("DHCP", "UseMTU")) != "1" {
 		return nil
 	}
-	l, ok := s.tree.Assignments("run/systemd/netif/leases/" + s.found.Device.Index)["MTU"]
+	l, ok := s.tree.Assignments("run/systemd/netif/leases/" + s.device.Index)["MTU"]
 	if !ok {
 		return nil
 	}
@@ -136,8 +135,7 @@ func (s *search) advertisements() {
 		return
 	}
 	accepts := s.tree.Word(dir + "/accept_ra")
-	networkd := s.defined(origin.NetworkFile) != nil // it takes advertisements itself, and turns the kernel's off
-	if accepts == "0" && !networkd {
+	if accepts == "0" && s.network.File == "" { // networkd takes advertisements itself, and turns the kernel's off
 		return
 	}
 	s.add(turnLease, model.Claim{

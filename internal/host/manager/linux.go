@@ -1,21 +1,27 @@
 package manager
 
 import (
+	"slices"
 	"strings"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/command"
+	"linerate/internal/host/files/device"
+	"linerate/internal/host/files/ifupdown"
+	"linerate/internal/host/files/netplan"
+	"linerate/internal/host/files/networkd"
+	"linerate/internal/host/files/networkmanager"
+	"linerate/internal/host/files/sysctl"
 	"linerate/internal/host/files/tuned"
-	"linerate/internal/host/knob/origin"
 )
 
 // linux asks every manager of Linux.
 func (s *search) linux() {
 	s.kernelCommandLine()
 	profile := tuned.Read(s.tree)
-	for _, st := range s.found.Settings {
-		s.statement(st, profile)
-	}
+	s.sysctlFiles(profile)
+	s.linkFiles()
 	s.networkManager()
 	s.cloudInit()
 	s.leases()
@@ -25,95 +31,164 @@ func (s *search) linux() {
 	s.daemons()
 }
 
+// linkFiles reads the files that are about the interface. What comes last at the start
+// of the machine comes last.
+func (s *search) linkFiles() {
+	if s.link == "" {
+		return
+	}
+	s.linkFile()
+	s.ifupdown()
+	s.ifcfg()
+	s.keyfiles()
+	s.networkFile()
+	s.netplanFiles()
+}
+
 // atStart is the activity of what the system calls by itself.
 func atStart() fact.Of[bool] { return fact.Known(true, "called at every start") }
 
-// statement turns a line of a permanent file into the claim of who applies it.
-func (s *search) statement(st origin.Statement, profile tuned.Profile) {
-	c := model.Claim{Knob: st.Knob, Sets: st.Text, File: st.File, Line: st.Number}
-	t := turnLink
-	switch st.Source {
-	case origin.Sysctl, origin.SysctlConf:
-		t = turnFiles
-		if admin(st.File) && s.overProfile(profile) {
-			t = turnAgain
+// sysctlFiles reads sysctl.d(5) and sysctl.conf(5) by the rules of package files/sysctl.
+// Lines of /etc/sysctl.conf that systemd-sysctl does not read are said as unread.
+func (s *search) sysctlFiles(profile tuned.Profile) {
+	boot := sysctl.Read(s.tree.Root)
+	from := source{manager: model.ManagerSystemdSysctl, when: "at the start of the machine, and whenever somebody calls sysctl --system", active: atStart()}
+	if !boot.BySystemd {
+		from.manager = model.ManagerProcpsSysctl
+	}
+	say := func(from source, key string, l model.FileLine) {
+		from.turn = turnFiles
+		// SYSCTL_CONFIG_DIRS of TuneD's sysctl plugin, and /etc/sysctl.conf, come over its
+		// profile; without TuneD only their order counts.
+		if admin := strings.HasPrefix(l.File, "/etc/") || strings.HasPrefix(l.File, "/run/"); admin && profile.Reapplies && profile.SetsSysctls && s.mayRun("tuned") {
+			from.turn = turnAgain
 		}
-		c.Manager, c.When, c.Active = model.ManagerSystemdSysctl, "at the start of the machine, and whenever somebody calls sysctl --system", atStart()
-		if !s.tree.Exists("usr/lib/systemd/systemd-sysctl") && !s.tree.Exists("lib/systemd/systemd-sysctl") {
-			c.Manager = model.ManagerProcpsSysctl
+		s.sysctlLine(from, key, l)
+	}
+	for key := range s.names {
+		counts, counted := boot.Counting(key)
+		for _, l := range boot.Lines {
+			if l.Key == key && !l.Bare && l != counts {
+				say(from, key, l.FileLine)
+			}
 		}
-		if st.Never {
-			c = s.neverRead(c, profile)
+		if counted {
+			say(from, key, counts.FileLine)
 		}
-	case origin.LinkFile:
-		t, c.Manager, c.When, c.Active = turnDevice, model.ManagerUdev, "when the device appears: at the start, or when its driver is bound again", atStart()
-	case origin.NetworkFile:
-		c.Manager, c.When, c.Active = model.ManagerNetworkd, "whenever the link comes up, or networkctl reload is called", s.runs("systemd-network", "systemd-networkd")
-	case origin.Keyfile:
-		c.Manager, c.When, c.Active = model.ManagerNetworkManager, "whenever the connection comes up again", s.runs("NetworkManager")
-	case origin.Netplan:
-		c.Manager, c.When, c.Active = model.ManagerNetplan, "at the start of the machine and by netplan apply, through "+s.renderer(), s.runs(rendererProcess(s.renderer())...)
-	case origin.Ifcfg:
-		c = s.ifcfg(c)
-	case origin.Interfaces:
-		c.Manager, c.When, c.Active = model.ManagerIfupdown, "whenever ifup brings the interface up", s.ifstate()
-	case origin.LoaderConf, origin.RCConf, origin.LaunchDaemon: // of other systems
+	}
+	if !boot.BySystemd {
 		return
 	}
-	s.add(t, c)
-}
-
-// overProfile reports whether TuneD applies files of sysctl.d over its profile.
-// Without it only their order counts.
-func (s *search) overProfile(p tuned.Profile) bool {
-	return p.Reapplies && p.SetsSysctls && s.mayRun("tuned")
-}
-
-// admin reports whether a file of sysctl.d(5) is one that TuneD applies over its
-// profile: SYSCTL_CONFIG_DIRS of its sysctl plugin, and /etc/sysctl.conf.
-func admin(file string) bool {
-	return strings.HasPrefix(file, "/etc/") || strings.HasPrefix(file, "/run/")
-}
-
-// neverRead is about a line of /etc/sysctl.conf that systemd does not read.
-func (s *search) neverRead(c model.Claim, profile tuned.Profile) model.Claim {
-	c.Manager = model.ManagerProcpsSysctl
-	c.When = "only when somebody calls sysctl --system or sysctl -p: systemd-sysctl does not read this file"
-	c.Active = fact.Known(false, "not called by the system")
+	never := source{manager: model.ManagerProcpsSysctl, when: "only when somebody calls sysctl --system or sysctl -p: systemd-sysctl does not read this file",
+		active: fact.Known(false, "not called by the system"), unread: true}
 	if profile.Reapplies && profile.SetsSysctls {
-		c.Manager, c.When, c.Active = model.ManagerTuneD, "whenever it starts or switches profiles: it applies this file then", s.runs("tuned")
+		never.manager, never.when, never.active = model.ManagerTuneD, "whenever it starts or switches profiles: it applies this file then", s.runs("tuned")
 	}
-	return c
+	s.sysctlConf(func(key string, l model.FileLine) { say(never, key, l) })
 }
 
-// renderer is who carries out what netplan says of the interface.
-func (s *search) renderer() string {
-	if d := s.defined(origin.Netplan); d != nil {
-		return d.Renderer
+// sysctlConf calls say for the lines of /etc/sysctl.conf where no program reads it.
+func (s *search) sysctlConf(say func(key string, l model.FileLine)) {
+	for _, l := range sysctl.Lines(s.tree, "etc/sysctl.conf") {
+		if !l.Bare {
+			say(l.Key, l.FileLine)
+		}
 	}
-	return "networkd"
 }
 
-func rendererProcess(renderer string) []string {
-	if renderer == "NetworkManager" {
-		return []string{"NetworkManager"}
+// sysctlLine says what the kernel makes of a line; what it refuses is said as it stands.
+func (s *search) sysctlLine(from source, key string, l model.FileLine) {
+	text, err := sysctl.Kernel(key, l.Text)
+	if err != nil {
+		text = l.Text
 	}
-	return []string{"systemd-network", "systemd-networkd"}
+	s.saySysctl(from, key, l, text)
 }
 
-// ifcfg is who reads a file of RHEL or of SUSE.
-func (s *search) ifcfg(c model.Claim) model.Claim {
-	c.When = "whenever the interface is brought up"
-	controlled := s.tree.Assignments(c.File)["NM_CONTROLLED"].Text
-	switch {
-	case strings.HasPrefix(c.File, "/etc/sysconfig/network/"):
-		c.Manager, c.Active = model.ManagerWicked, s.runs("wickedd")
-	case s.mayRun("NetworkManager") && !strings.EqualFold(controlled, "no"):
-		c.Manager, c.Active = model.ManagerNetworkManager, s.runs("NetworkManager")
-	default:
-		c.Manager, c.Active = model.ManagerNetworkScripts, fact.Unknown[bool]("no process of its own")
+// linkFile reads the .link file of the interface, systemd.link(5).
+func (s *search) linkFile() {
+	u, sure := networkd.Winner(s.tree, s.device, networkd.LinkFile)
+	if u.File == "" || !sure {
+		return
 	}
-	return c
+	from := source{turn: turnDevice, manager: model.ManagerUdev, when: "when the device appears: at the start, or when its driver is bound again", active: atStart()}
+	for _, e := range u.Section("Link") {
+		if id, value, ok := networkd.Read(e.Key, e.Text); ok && e.Text != "" {
+			s.say(from, id, e.FileLine, value)
+		}
+	}
+}
+
+// networkFile reads the .network file of the interface, systemd.network(5).
+func (s *search) networkFile() {
+	u, sure := networkd.Winner(s.tree, s.device, networkd.NetworkFile)
+	if u.File == "" || !sure || command.Switch(u.Text("Link", "Unmanaged")) == "1" {
+		return
+	}
+	s.network = model.FileLine{File: u.File, Number: 1}
+	if l := u.Get("Link", "MTUBytes"); l != nil {
+		_, value, _ := networkd.Read("MTUBytes", l.Text)
+		s.say(source{turn: turnLink, manager: model.ManagerNetworkd, when: "whenever the link comes up, or networkctl reload is called", active: s.networkd()}, "link.mtu", *l, value)
+	}
+}
+
+// networkd says whether systemd-networkd runs, whose name the kernel cuts short.
+func (s *search) networkd() fact.Of[bool] { return s.runs("systemd-network", "systemd-networkd") }
+
+// netplanFiles reads netplan(5).
+func (s *search) netplanFiles() {
+	for _, d := range netplan.Read(s.tree) {
+		if d.IsFor(s.device) != device.Yes {
+			continue
+		}
+		if s.netplan.Last.File == "" {
+			s.netplan = *d
+		}
+		from := source{turn: turnLink, manager: model.ManagerNetplan, when: "at the start of the machine and by netplan apply, through " + d.Renderer, active: s.networkd()}
+		if d.Renderer == "NetworkManager" {
+			from.active = s.runs("NetworkManager")
+		}
+		for key, l := range d.Words {
+			if id, value, ok := netplan.Setting(key, l.Text); ok {
+				s.say(from, id, l, value)
+			}
+		}
+	}
+}
+
+// keyfiles reads the connection of the interface, nm-settings-keyfile(5): the
+// one that is up, or the one that would come up first.
+//
+//	[connection]
+//	interface-name=eth0
+//	[ethernet]
+//	mtu=9000
+func (s *search) keyfiles() {
+	p, _, ok := networkmanager.Owning(s.tree, s.device)
+	if !ok {
+		return
+	}
+	s.keyfile = p.INI[0].FileLine
+	from := source{turn: turnLink, manager: model.ManagerNetworkManager, when: "whenever the connection comes up again", active: s.runs("NetworkManager")}
+	for _, one := range p.Settings() {
+		s.say(from, one.Knob, one.FileLine, one.Text)
+	}
+}
+
+// ifupdown reads interfaces(5).
+func (s *search) ifupdown() {
+	c := ifupdown.Read(s.tree.Root)
+	if i := slices.IndexFunc(c.Stanzas, func(one ifupdown.Stanza) bool { return one.Link == s.link }); i >= 0 {
+		s.interfaces = c.Stanzas[i].At
+	}
+	from := source{turn: turnLink, manager: model.ManagerIfupdown, when: "whenever ifup brings the interface up", active: s.ifstate()}
+	for _, one := range c.Statements(s.link) {
+		if one.Sysctl != "" {
+			s.saySysctl(from, one.Sysctl, one.FileLine, one.Text)
+			continue
+		}
+		s.say(from, one.Knob, one.FileLine, one.Text)
+	}
 }
 
 // ifstate says whether ifup has brought the interface up: /run/network/ifstate
@@ -130,6 +205,51 @@ func (s *search) ifstate() fact.Of[bool] {
 		return fact.Known(false, "/run/network/ifstate")
 	}
 	return fact.Unknown[bool]("there is no /run/network/ifstate")
+}
+
+// ifcfg reads the files of RHEL before 10 and of SUSE:
+//
+//	DEVICE=eth0
+//	HWADDR=00:11:22:33:44:55
+//	MTU=9000
+//	ETHTOOL_OPTS="-G ${DEVICE} rx 4096; -A ${DEVICE} autoneg off"
+func (s *search) ifcfg() {
+	const suse = "etc/sysconfig/network"
+	for _, dir := range []string{"etc/sysconfig/network-scripts", suse} {
+		for _, name := range s.tree.ByName("", dir) {
+			suffix, ok := strings.CutPrefix(name, dir+"/ifcfg-")
+			if !ok || strings.ContainsAny(suffix, "~.") && suffix != s.link { // backups
+				continue
+			}
+			all := s.tree.Assignments(name)
+			hasAddress := device.HasMAC(s.device.MAC, []string{all["HWADDR"].Text}) == device.Yes
+			switch dev, given := all["DEVICE"]; {
+			case given && dev.Text != s.link, !given && suffix != s.link && !hasAddress, all["HWADDR"].Text != "" && s.device.MAC != "" && !hasAddress:
+				continue
+			}
+			from := source{turn: turnLink, manager: model.ManagerNetworkScripts, when: "whenever the interface is brought up", active: fact.Unknown[bool]("no process of its own")}
+			switch {
+			case dir == suse:
+				from.manager, from.active = model.ManagerWicked, s.runs("wickedd")
+			case s.mayRun("NetworkManager") && !strings.EqualFold(all["NM_CONTROLLED"].Text, "no"):
+				from.manager, from.active = model.ManagerNetworkManager, s.runs("NetworkManager")
+			}
+			if l := all["MTU"]; l.Text != "" {
+				s.say(from, "link.mtu", l, l.Text)
+			}
+			for _, key := range []string{"ETHTOOL_OPTS", "ETHTOOL_OPTIONS"} {
+				for part := range strings.SplitSeq(all[key].Text, ";") {
+					if part = strings.TrimSpace(part); part == "" {
+						continue
+					}
+					if !strings.HasPrefix(part, "-") {
+						part = "-s " + s.link + " " + part // "speed 100 duplex full autoneg off"
+					}
+					s.sayCommand(from, all[key], "ethtool "+part)
+				}
+			}
+		}
+	}
 }
 
 // kernelCommandLine reads sysctl.NAME=VALUE of /proc/cmdline, which the kernel

@@ -1,9 +1,11 @@
-// Package manager finds the programs that set a machine's settings by themselves.
+// Package manager finds who sets a machine's settings: programs by themselves, and the
+// lines of permanent files that they apply.
 //
-// A setting that somebody changes by hand lasts until such a program sets it
+// A setting that a person changes by hand lasts until such a program sets it
 // again: when an interface comes up, a lease is renewed, a profile is switched
 // or the machine starts. Everything here reads files and the list of running
-// programs; nothing is started, asked or changed.
+// programs; it starts, asks and changes nothing. The packages below files read the
+// formats of Linux; what no package here reads is not known.
 package manager
 
 import (
@@ -12,7 +14,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"runtime"
 	"strconv"
@@ -37,19 +38,6 @@ type Machine struct {
 	Running   func(ctx context.Context) (map[string]bool, error) // names of processes, on Linux as in /proc/PID/comm (at most 15 bytes); nil: not known
 	Catalogue *knob.Index                                        // of the settings
 	Registry  Registry                                           // of Windows; nil: not known
-}
-
-// Merge returns lines with those of claims in their place where a claim names a
-// file and is, as far as known, at work. Claims stand as Claims returned them.
-func Merge(lines map[model.KnobID]model.FileLine, claims []model.Claim) map[model.KnobID]model.FileLine {
-	all := make(map[model.KnobID]model.FileLine, len(lines))
-	maps.Copy(all, lines)
-	for _, c := range claims {
-		if c.File != "" && c.Line > 0 && c.Active.Or(true) {
-			all[c.Knob] = model.FileLine{File: c.File, Number: c.Line, Text: c.Sets}
-		}
-	}
-	return all
 }
 
 // Here is the machine that this program runs on.

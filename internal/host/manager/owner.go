@@ -9,7 +9,6 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob/origin"
 )
 
 // Owner returns the format in which settings of link are to be kept on this
@@ -25,6 +24,7 @@ func (m Machine) Owner(ctx context.Context, link string) (model.FileFormat, stri
 		if err := ctx.Err(); err != nil {
 			return "", "", err
 		}
+		s.linkFiles()
 		return s.owner()
 	case "freebsd":
 		return model.FormatFreeBSD, "rc(8) configures interfaces from /etc/rc.conf", nil
@@ -42,22 +42,21 @@ func (s *search) owner() (model.FileFormat, string, error) {
 	if s.tree.Exists("sys/class/net") && !s.tree.Exists("sys/class/net/"+s.link) {
 		return "", "", fmt.Errorf("find who keeps %s: there is no such interface: %w", s.link, fs.ErrNotExist)
 	}
-	if d := s.defined(origin.Netplan); d != nil {
-		return model.FormatNetplan, fmt.Sprintf("netplan defines %s (%s:%d) for %s", s.link, d.File, d.Number, d.Renderer), nil
+	if at := s.netplan.Last; at.File != "" {
+		return model.FormatNetplan, fmt.Sprintf("netplan defines %s (%s:%d) for %s", s.link, at.File, at.Number, s.netplan.Renderer), nil
 	}
-	keyfile := s.defined(origin.Keyfile)
-	if manages, known := s.nmManages().Get(); known && manages || !known && keyfile != nil {
+	if manages, known := s.nmManages().Get(); known && manages || !known && s.keyfile.File != "" {
 		why := "NetworkManager manages " + s.link
-		if keyfile != nil {
-			why += " (" + keyfile.File + ")"
+		if s.keyfile.File != "" {
+			why += " (" + s.keyfile.File + ")"
 		}
 		return model.FormatNetworkManager, why, nil
 	}
 	if why, ok := s.networkdManages().Get(); ok {
 		return model.FormatSystemdNetworkd, why, nil
 	}
-	if d := s.defined(origin.Interfaces); d != nil && s.ifstate().Or(true) {
-		return model.FormatIfupdown, fmt.Sprintf("ifupdown brings %s up (%s:%d)", s.link, d.File, d.Number), nil
+	if at := s.interfaces; at.File != "" && s.ifstate().Or(true) {
+		return model.FormatIfupdown, fmt.Sprintf("ifupdown brings %s up (%s:%d)", s.link, at.File, at.Number), nil
 	}
 	if slices.ContainsFunc([]string{"usr/lib/systemd/systemd-udevd", "lib/systemd/systemd-udevd", "usr/bin/udevadm", "bin/udevadm"}, s.tree.Exists) {
 		return model.FormatSystemdNetworkd, "nobody else manages " + s.link + ", and udev reads .link files when it appears", nil
@@ -68,12 +67,10 @@ func (s *search) owner() (model.FileFormat, string, error) {
 // networkdManages says why systemd-networkd has the interface: by the state that
 // it writes, ADMIN_STATE=configured, else by a file that matches.
 func (s *search) networkdManages() fact.Of[string] {
-	runs := s.runs("systemd-network", "systemd-networkd")
-	d := s.defined(origin.NetworkFile)
-	if !runs.Or(d != nil) {
+	if !s.networkd().Or(s.network.File != "") {
 		return fact.Unknown[string]("systemd-networkd does not run")
 	}
-	if i := s.found.Device.Index; i != "" {
+	if i := s.device.Index; i != "" {
 		name := "run/systemd/netif/links/" + i
 		switch state := s.tree.Assignments(name)["ADMIN_STATE"].Text; state {
 		case "":
@@ -83,8 +80,8 @@ func (s *search) networkdManages() fact.Of[string] {
 			return fact.Known("systemd-networkd manages "+s.link+" ("+state+", /"+name+")", "/"+name)
 		}
 	}
-	if d == nil {
+	if s.network.File == "" {
 		return fact.Unknown[string]("no .network file matches")
 	}
-	return fact.Known("systemd-networkd manages "+s.link+" ("+d.File+")", d.File)
+	return fact.Known("systemd-networkd manages "+s.link+" ("+s.network.File+")", s.network.File)
 }

@@ -91,6 +91,7 @@ func TestDeviceSections(t *testing.T) {
 		"its own state":      {fstest.MapFS{"run/NetworkManager/devices/2": file("[device]\nmanaged=false\n")}, false},
 	} {
 		s := linux(c.files, "NetworkManager").search(t.Context(), "eth0", nil)
+		s.linkFiles()
 		got, known := s.nmManages().Get()
 		must.True(t, known && got == c.want, "%s: %t", name, got)
 	}

@@ -8,10 +8,12 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/command"
+	"linerate/internal/host/files/device"
+	"linerate/internal/host/files/netplan"
 	"linerate/internal/host/files/sysctl"
 	"linerate/internal/host/files/tree"
 	hostknob "linerate/internal/host/knob"
-	"linerate/internal/host/knob/origin"
 )
 
 // Claims returns who sets the knobs ids, those of links for the interface link
@@ -19,6 +21,36 @@ import (
 // applied: of those that are at work, the last one counts. Files that cannot be
 // read are passed over; the only error is that of ctx.
 func (m Machine) Claims(ctx context.Context, link string, ids []model.KnobID) ([]model.Claim, error) {
+	ranked, err := m.ranked(ctx, link, ids)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]model.Claim, len(ranked))
+	for i, c := range ranked {
+		all[i] = c.Claim
+	}
+	return all, nil
+}
+
+// Lines returns for each knob the line that sets it: the last one of a program that is,
+// as far as known, at work, else the last one of the permanent files.
+func (m Machine) Lines(ctx context.Context, link string, ids []model.KnobID) (map[model.KnobID]model.FileLine, error) {
+	ranked, err := m.ranked(ctx, link, ids)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[model.KnobID]model.FileLine)
+	for _, atWork := range []bool{false, true} {
+		for _, c := range ranked {
+			if c.File != "" && c.Line > 0 && (atWork && c.Active.Or(true) || !atWork && c.permanent) {
+				all[c.Knob] = model.FileLine{File: c.File, Number: c.Line, Text: c.Sets}
+			}
+		}
+	}
+	return all, nil
+}
+
+func (m Machine) ranked(ctx context.Context, link string, ids []model.KnobID) ([]ranked, error) {
 	s := m.search(ctx, link, ids)
 	switch m.System {
 	case "linux":
@@ -30,20 +62,10 @@ func (m Machine) Claims(ctx context.Context, link string, ids []model.KnobID) ([
 	case "windows":
 		s.windows(ctx, m.Registry)
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	slices.SortStableFunc(s.claims, func(a, b ranked) int {
-		if c := cmp.Compare(slices.Index(ids, a.Knob), slices.Index(ids, b.Knob)); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.turn, b.turn)
+		return cmp.Or(cmp.Compare(slices.Index(ids, a.Knob), slices.Index(ids, b.Knob)), cmp.Compare(a.turn, b.turn))
 	})
-	all := make([]model.Claim, len(s.claims))
-	for i, c := range s.claims {
-		all[i] = c.Claim
-	}
-	return all, nil
+	return s.claims, ctx.Err()
 }
 
 // turn orders who sets a knob, the last one wins.
@@ -66,19 +88,34 @@ const (
 
 type ranked struct {
 	model.Claim
-	turn turn
+	turn      turn
+	stated    bool // by a line of a permanent file
+	permanent bool // stated, and read at the start of the machine
+}
+
+// source is a kind of permanent files: who applies its lines, and when.
+type source struct {
+	turn    turn
+	manager model.Manager
+	when    string
+	active  fact.Of[bool]
+	unread  bool // no program reads it at the start of the machine
 }
 
 // search is one call of Claims.
 type search struct {
 	tree    tree.Tree
 	link    string
+	device  device.Device // Linux: link
 	ids     []model.KnobID
 	knobs   *knob.Index
 	names   map[string][]model.KnobID // of sysctls, by sysctl.Key of the native name
-	found   origin.Found
-	running map[string]bool // nil: not known
+	running map[string]bool           // nil: not known
 	claims  []ranked
+
+	// The files of Linux that define link. Without File there is none.
+	netplan                      netplan.Definition
+	keyfile, network, interfaces model.FileLine
 }
 
 func (m Machine) search(ctx context.Context, link string, ids []model.KnobID) *search {
@@ -86,7 +123,9 @@ func (m Machine) search(ctx context.Context, link string, ids []model.KnobID) *s
 	if m.Root == nil {
 		s.tree.Root = nothing{}
 	}
-	s.found = origin.All(m.Catalogue, s.tree.Root, m.System, link, ids)
+	if m.System == "linux" && link != "" {
+		s.device = device.Look(s.tree, link)
+	}
 	for _, id := range ids {
 		k, ok := m.Catalogue.ByID(id)
 		if n := k.Native[m.System]; ok && n.Mechanism == knob.Sysctl {
@@ -119,7 +158,9 @@ func (s *search) runs(names ...string) fact.Of[bool] {
 func (s *search) mayRun(names ...string) bool { return s.runs(names...).Or(true) }
 
 // add adds a claim if its knob is asked for.
-func (s *search) add(t turn, c model.Claim) {
+func (s *search) add(t turn, c model.Claim) { s.append(ranked{Claim: c, turn: t}) }
+
+func (s *search) append(c ranked) {
 	if !slices.Contains(s.ids, c.Knob) {
 		return
 	}
@@ -129,7 +170,7 @@ func (s *search) add(t turn, c model.Claim) {
 		}
 		c.Link = s.link
 	}
-	s.claims = append(s.claims, ranked{c, t})
+	s.claims = append(s.claims, c)
 }
 
 // addSysctl adds claims about a sysctl by any of its names.
@@ -140,18 +181,31 @@ func (s *search) addSysctl(t turn, name string, c model.Claim) {
 	}
 }
 
-// defined returns the definition of the interface by a source, nil where there
-// is none.
-func (s *search) defined(source origin.Source) *origin.Statement {
-	for i, d := range s.found.Definitions {
-		if d.Source == source {
-			return &s.found.Definitions[i]
-		}
-	}
-	return nil
+// say adds what a line of a permanent file sets.
+func (s *search) say(from source, id model.KnobID, l model.FileLine, text string) {
+	s.append(ranked{model.Claim{
+		Knob: id, Manager: from.manager, Sets: text, When: from.when, File: l.File, Line: l.Number, Active: from.active,
+	}, from.turn, true, !from.unread})
 }
 
-// states reports whether files of a source set a knob.
-func (s *search) states(source origin.Source, id model.KnobID) bool {
-	return slices.ContainsFunc(s.found.Settings, func(st origin.Statement) bool { return st.Source == source && st.Knob == id })
+// saySysctl adds what a line of a permanent file sets of a sysctl by any of its names.
+func (s *search) saySysctl(from source, name string, l model.FileLine, text string) {
+	for _, id := range s.names[sysctl.Key(name)] {
+		s.say(from, id, l, text)
+	}
+}
+
+// sayCommand adds what a command of a permanent file sets.
+func (s *search) sayCommand(from source, l model.FileLine, text string) {
+	for _, one := range command.Settings(text, s.link) {
+		s.say(from, one.Knob, l, one.Text)
+	}
+	for name, value := range command.Sysctls(text) {
+		s.saySysctl(from, name, l, value)
+	}
+}
+
+// states reports whether files set a knob by one of these programs.
+func (s *search) states(id model.KnobID, by ...model.Manager) bool {
+	return slices.ContainsFunc(s.claims, func(c ranked) bool { return c.stated && c.Knob == id && slices.Contains(by, c.Manager) })
 }

@@ -8,22 +8,26 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files/command"
-	"linerate/internal/host/knob/origin"
+	"linerate/internal/host/files/rcconf"
 )
 
 // freebsd says what loader(8), rc(8) and devd(8) set.
 func (s *search) freebsd() {
-	for _, st := range s.found.Settings {
-		c := model.Claim{Knob: st.Knob, Sets: st.Text, File: st.File, Line: st.Number, Active: atStart()}
-		switch st.Source {
-		case origin.LoaderConf:
-			c.Manager, c.When = model.ManagerFreeBSDLoader, "before the kernel starts"
-		case origin.RCConf:
-			c.Manager, c.When = model.ManagerFreeBSDRC, "at the start of the machine, by service netif restart, and by devd when the interface appears"
-		default:
-			c.Manager, c.When = model.ManagerFreeBSDRC, "at the start of the machine, and by service sysctl restart"
-		}
-		s.add(turnLink, c)
+	loader := source{turn: turnLink, manager: model.ManagerFreeBSDLoader, when: "before the kernel starts", active: atStart()}
+	rc := source{turn: turnLink, manager: model.ManagerFreeBSDRC, when: "at the start of the machine, and by service sysctl restart", active: atStart()}
+	running, boot := rcconf.Sysctls(s.tree)
+	for name, l := range boot {
+		s.saySysctl(loader, name, l, l.Text)
+	}
+	for name, l := range running {
+		s.saySysctl(rc, name, l, l.Text)
+	}
+	rc.when = "at the start of the machine, by service netif restart, and by devd when the interface appears"
+	options := map[string]model.KnobID{
+		"mtu": "link.mtu", "rxcsum": "nic.offload.rx_csum", "txcsum": "nic.offload.tx_csum", "tso": "nic.offload.tso", "lro": "nic.offload.lro", "polling": "polling",
+	}
+	for option, l := range rcconf.Options(s.tree, s.link) { // append leaves those of no interface out
+		s.say(rc, options[option], l, command.Truth(l.Text))
 	}
 	s.devd()
 	s.leases()
@@ -59,15 +63,10 @@ func (s *search) devd() {
 
 // darwin says what launch daemons set, and that network services keep the MTU.
 func (s *search) darwin() {
-	for _, st := range s.found.Settings {
-		c := model.Claim{Knob: st.Knob, Sets: st.Text, File: st.File, Line: st.Number}
-		if st.Source == origin.SysctlConf {
-			c.Manager, c.When, c.Active = model.ManagerLaunchDaemon, "never on macOS of today: only old releases read this file", fact.Known(false, "knobs of macOS")
-		} else {
-			c.Manager, c.When, c.Active = model.ManagerLaunchDaemon, "at the start of the machine", atStart()
-		}
-		s.add(turnLink, c)
-	}
+	s.launchDaemons(source{turn: turnLink, manager: model.ManagerLaunchDaemon, when: "at the start of the machine", active: atStart()})
+	old := source{turn: turnLink, manager: model.ManagerLaunchDaemon, when: "never on macOS of today: only old releases read this file",
+		active: fact.Known(false, "knobs of macOS"), unread: true} // knobs.md section 4
+	s.sysctlConf(func(key string, l model.FileLine) { s.sysctlLine(old, key, l) })
 	for _, id := range []model.KnobID{"link.mtu", "nic.media.speed", "nic.media.duplex", "nic.media.autoneg"} {
 		s.add(turnAlways, model.Claim{
 			Knob: id, Manager: model.ManagerMacNetworkService, Active: atStart(),

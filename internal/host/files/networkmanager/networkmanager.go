@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/command"
@@ -28,9 +29,6 @@ import (
 
 // Format is nm-settings-keyfile(5), of settings of links. Its zero value is ready.
 type Format struct{}
-
-// confFolders are those of NetworkManager.conf(5), the weakest first.
-var confFolders = [...]string{"etc/NetworkManager/conf.d", "run/NetworkManager/conf.d", "usr/lib/NetworkManager/conf.d"}
 
 // Conf is the file of ours with the default of a link.
 func Conf(link string) string { return "/etc/NetworkManager/conf.d/zz-linerate-" + link + ".conf" }
@@ -84,32 +82,95 @@ type conf struct {
 	tree.INI
 }
 
-// configuration reads the files of NetworkManager.conf(5).
+// configuration reads the files of NetworkManager.conf(5) in their order; those of /etc
+// stand in for others of their name.
 func configuration(t tree.Tree) []conf {
+	names := slices.DeleteFunc(append(t.ByName(".conf", "usr/lib/NetworkManager/conf.d"), t.ByName(".conf", "run/NetworkManager/conf.d")...), func(name string) bool {
+		return t.Exists("etc/NetworkManager/conf.d/" + path.Base(name))
+	})
+	names = append(append(names, "etc/NetworkManager/NetworkManager.conf"), t.ByName(".conf", "etc/NetworkManager/conf.d")...)
 	var all []conf
-	for _, name := range append(t.ByName(".conf", confFolders[:]...), "etc/NetworkManager/NetworkManager.conf") {
+	for _, name := range append(names, "var/lib/NetworkManager/NetworkManager-intern.conf") {
 		all = append(all, conf{"/" + name, t.INI(name)})
 	}
 	return all
 }
 
-// unmanaged is the list of the devices that NetworkManager leaves alone; files of conf.d
-// come after NetworkManager.conf.
-func unmanaged(t tree.Tree) (l model.FileLine) {
-	all := configuration(t)
-	for _, c := range append(all[len(all)-1:], all[:len(all)-1]...) {
-		for _, e := range c.INI {
-			switch {
-			case e.Section == "keyfile" && e.Key == "unmanaged-devices+":
-				before := l.Text
-				l = e.FileLine
-				l.Text = before + ";" + l.Text
-			case e.Section == "keyfile" && e.Key == "unmanaged-devices":
-				l = e.FileLine
-			}
+// State is what NetworkManager wrote of a device: managed=true or false. Text is ""
+// without it.
+func State(t tree.Tree, d device.Device) (l model.FileLine) {
+	if d.Index != "" {
+		if managed := t.INI("run/NetworkManager/devices/"+d.Index).Get("device", "managed"); managed != nil {
+			l = *managed
 		}
 	}
 	return l
+}
+
+// Configured says whether NetworkManager will manage a device, and where that is said, by
+// NetworkManager.conf(5). interfaces is where interfaces(5) defines the device.
+//
+//	[keyfile]
+//	unmanaged-devices=mac:00:22:68:1c:59:b1;interface-name:eth2
+//	[device-lab]
+//	match-device=interface-name:lab*
+//	managed=0
+//	[ifupdown]
+//	managed=false
+func Configured(t tree.Tree, d device.Device, interfaces model.FileLine) (managed fact.Of[bool], at model.FileLine) {
+	var list, section model.FileLine
+	plugins, ifupdown := "", false
+	for _, c := range configuration(t) {
+		for _, e := range c.INI {
+			switch e.Section + "." + e.Key {
+			case "keyfile.unmanaged-devices":
+				list = e.FileLine
+			case "keyfile.unmanaged-devices+":
+				before := list.Text
+				list = e.FileLine
+				list.Text = before + ";" + list.Text
+			case "main.plugins":
+				plugins = e.Text
+			case "ifupdown.managed":
+				ifupdown = command.Switch(e.Text) == "1"
+			}
+		}
+		if l := c.section(d); l.Text != "" {
+			section = l
+		}
+	}
+	known := func(managed bool, l model.FileLine) (fact.Of[bool], model.FileLine) {
+		return fact.Known(managed, l.File), l
+	}
+	switch {
+	case list.Text != "" && DeviceList(list.Text, d) == device.Yes: // strict, whatever else is said
+		return known(false, list)
+	case section.Text != "":
+		return known(command.Switch(section.Text) == "1", section)
+	case !ifupdown && strings.Contains(plugins, "ifupdown") && interfaces.File != "":
+		return known(false, interfaces)
+	case command.Switch(d.Properties["NM_UNMANAGED"]) == "1":
+		return known(false, model.FileLine{File: "/run/udev/data/n" + d.Index})
+	}
+	return fact.Unknown[bool]("no configuration says so"), at
+}
+
+// section looks for managed= in the [device…] sections that match: the first one, [device]
+// itself last.
+func (c conf) section(d device.Device) model.FileLine {
+	var order []string
+	for _, e := range c.INI {
+		if strings.HasPrefix(e.Section, "device-") && !slices.Contains(order, e.Section) {
+			order = append(order, e.Section)
+		}
+	}
+	for _, section := range append(order, "device") {
+		match := c.Text(section, "match-device")
+		if l := c.Get(section, "managed"); l != nil && (match == "" || DeviceList(match, d) == device.Yes) {
+			return *l
+		}
+	}
+	return model.FileLine{}
 }
 
 // defaultMTU returns the MTU that the sections [connection…] have for a device
@@ -167,13 +228,11 @@ func planOne(ctx context.Context, h files.Host, r files.Request) (files.Draft, e
 	if len(r.Settings) == 0 {
 		return files.Draft{}, nil
 	}
-	if d.Index != "" {
-		if l := t.INI("run/NetworkManager/devices/"+d.Index).Get("device", "managed"); l != nil && l.Text == "false" {
-			return files.Draft{}, files.Refuse(*l, "", "NetworkManager leaves %s alone", r.Link)
-		}
+	if l := State(t, d); l.Text == "false" {
+		return files.Draft{}, files.Refuse(l, "", "NetworkManager leaves %s alone", r.Link)
 	}
-	if l := unmanaged(t); l.Text != "" && DeviceList(l.Text, d) == device.Yes {
-		return files.Draft{}, files.Refuse(l, "take it out of that list", "NetworkManager leaves %s alone", r.Link)
+	if managed, l := Configured(t, d, model.FileLine{}); !managed.Or(true) {
+		return files.Draft{}, files.Refuse(l, "change that line", "NetworkManager leaves %s alone", r.Link)
 	}
 	if l := ifcfg(t, d); l.File != "" {
 		return files.Draft{}, files.Refuse(l, "add a line there: MTU=VALUE, or ETHTOOL_OPTS for the card", "this file configures %s, and linerate does not write its form", r.Link)

@@ -173,24 +173,50 @@ func (Format) Outcome(_ context.Context, h files.Host) (files.Outcome, error) {
 		if !ok {
 			continue
 		}
-		for _, l := range t.Lines(file, "#") {
-			words := strings.Fields(strings.TrimSuffix(l.Text, "|| :"))
-			if len(words) > 2 && strings.HasSuffix(words[0], "ifconfig") && words[1] == link {
-				ifconfig(&o, link, l, words[2:])
-			} else {
-				o.Set("link/"+link+"/start_if/"+l.Text, l)
-			}
-		}
-		if l, ok := configured(rc, link); ok {
-			ifconfig(&o, link, l, strings.Fields(l.Text))
-		}
-		for _, name := range slices.Sorted(maps.Keys(rc)) { // run behind it (ifconfig_up and ipv4_up of network.subr)
-			if rest, ok := strings.CutPrefix(name, variable(link)+"_"); ok && (rest == "ipv6" || strings.HasPrefix(rest, "alias")) {
-				ifconfig(&o, link, rc[name], strings.Fields(rc[name].Text))
-			}
-		}
+		start(&o, t, rc, link)
 	}
 	return o, nil
+}
+
+// start adds what is run for an interface at the start: its script, then its lines of rc.conf.
+func start(o *files.Outcome, t tree.Tree, rc map[string]model.FileLine, link string) {
+	for _, l := range t.Lines(startIf(link), "#") {
+		words := strings.Fields(strings.TrimSuffix(l.Text, "|| :"))
+		if len(words) > 2 && strings.HasSuffix(words[0], "ifconfig") && words[1] == link {
+			ifconfig(o, link, l, words[2:])
+		} else {
+			o.Set("link/"+link+"/start_if/"+l.Text, l)
+		}
+	}
+	if l, ok := configured(rc, link); ok {
+		ifconfig(o, link, l, strings.Fields(l.Text))
+	}
+	for _, name := range slices.Sorted(maps.Keys(rc)) { // run behind it (ifconfig_up and ipv4_up of network.subr)
+		if rest, ok := strings.CutPrefix(name, variable(link)+"_"); ok && (rest == "ipv6" || strings.HasPrefix(rest, "alias")) {
+			ifconfig(o, link, rc[name], strings.Fields(rc[name].Text))
+		}
+	}
+}
+
+// Options returns the words of ifconfig(8) that count for an interface at the start of the
+// machine: "mtu" with its number, "tso" with on or off.
+func Options(t tree.Tree, link string) map[string]model.FileLine {
+	var o files.Outcome
+	rc, _ := rcLines(t)
+	start(&o, t, rc, link)
+	all := make(map[string]model.FileLine)
+	for key, l := range o.Values {
+		if option, ok := strings.CutPrefix(key, "link/"+link+"/ifconfig/"); ok {
+			all[option] = l
+		}
+	}
+	return all
+}
+
+// Sysctls returns the lines of sysctl.conf(5) and of loader.conf(5) that count, by name.
+func Sysctls(t tree.Tree) (running, boot map[string]model.FileLine) {
+	boot, _, _ = loaderLines(t)
+	return sysctlLines(t), boot
 }
 
 // configured returns the line that configures an interface.

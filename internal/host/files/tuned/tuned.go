@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/files/command"
 	"linerate/internal/host/files/tree"
 )
 
@@ -36,7 +37,7 @@ func (u Unit) Kind() string {
 // Disabled reports whether the profile leaves a unit out.
 func (u Unit) Disabled() bool {
 	l, ok := u.Options["enabled"]
-	return ok && !truth(l.Text)
+	return ok && command.Switch(l.Text) != "1"
 }
 
 // maxProfiles bounds the profiles that one includes.
@@ -46,7 +47,7 @@ const maxProfiles = 64
 func Read(t tree.Tree) Profile {
 	p := Profile{variables: make(map[string]string), Reapplies: true} // its default
 	if l, ok := t.Assignments("etc/tuned/tuned-main.conf")["reapply_sysctl"]; ok {
-		p.Reapplies = truth(l.Text)
+		p.Reapplies = command.Switch(l.Text) == "1"
 	}
 	read := make(map[string]bool)
 	for name := range strings.FieldsSeq(t.Word("etc/tuned/active_profile")) {
@@ -108,7 +109,7 @@ func (p *Profile) merge(e tree.Entry, file string) {
 	switch e.Key {
 	case "replace":
 		for key, l := range u.Options {
-			if truth(e.Text) && included(l) {
+			if command.Switch(e.Text) == "1" && included(l) {
 				delete(u.Options, key)
 			}
 		}
@@ -165,9 +166,4 @@ func (p *Profile) Expand(text string) string {
 // Active reports whether TuneD runs, or is started with the machine.
 func Active(t tree.Tree) bool {
 	return t.Exists("run/tuned/tuned.pid") || t.Exists("etc/systemd/system/multi-user.target.wants/tuned.service")
-}
-
-// truth is a switch of ConfigParser in Python.
-func truth(s string) bool {
-	return slices.Contains([]string{"1", "yes", "true", "on"}, strings.ToLower(s))
 }

@@ -1,4 +1,4 @@
-package origin
+package manager
 
 import (
 	"bytes"
@@ -14,10 +14,10 @@ import (
 //
 //	<key>ProgramArguments</key>
 //	<array><string>/usr/sbin/sysctl</string><string>kern.ipc.maxsockbuf=8388608</string></array>
-func (f *finder) launchDaemons() {
+func (s *search) launchDaemons(from source) {
 	for _, dir := range []string{"System/Library/LaunchDaemons", "Library/LaunchDaemons"} {
-		for _, name := range f.tree.ByName(".plist", dir) {
-			words := f.programArguments(name)
+		for _, name := range s.tree.ByName(".plist", dir) {
+			words := s.programArguments(name)
 			if len(words) == 0 {
 				continue
 			}
@@ -25,25 +25,25 @@ func (f *finder) launchDaemons() {
 			case "sysctl":
 				for _, l := range words[1:] {
 					if key, value, ok := strings.Cut(l.Text, "="); ok {
-						f.sysctl(LaunchDaemon, strings.TrimSpace(key), l, strings.TrimSpace(value))
+						s.saySysctl(from, strings.TrimSpace(key), l, strings.TrimSpace(value))
 					}
 				}
 			case "networksetup": // -setMTU en0 9000
-				if len(words) == 4 && words[1].Text == "-setMTU" && words[2].Text == f.link && f.link != "" {
-					f.say(LaunchDaemon, "link.mtu", words[3], words[3].Text)
+				if len(words) == 4 && words[1].Text == "-setMTU" && words[2].Text == s.link && s.link != "" {
+					s.say(from, "link.mtu", words[3], words[3].Text)
 				}
 			case "ifconfig":
-				if len(words) > 2 && words[1].Text == f.link && f.link != "" {
+				if len(words) > 2 && words[1].Text == s.link && s.link != "" {
 					for i, l := range words[2:] {
 						if l.Text == "mtu" && i+3 < len(words) {
-							f.say(LaunchDaemon, "link.mtu", words[i+3], words[i+3].Text)
+							s.say(from, "link.mtu", words[i+3], words[i+3].Text)
 						}
 					}
 				}
 			case "sh", "bash", "zsh": // sh -c "sysctl -w a=1; sysctl -w b=2"
 				for _, l := range words[1:] {
 					for key, value := range command.Sysctls(l.Text) {
-						f.sysctl(LaunchDaemon, key, l, value)
+						s.saySysctl(from, key, l, value)
 					}
 				}
 			}
@@ -53,8 +53,8 @@ func (f *finder) launchDaemons() {
 
 // programArguments returns the words of the command, each with its line. A
 // binary plist has none: nothing here reads it.
-func (f *finder) programArguments(name string) []model.FileLine {
-	b := f.tree.Read(name)
+func (s *search) programArguments(name string) []model.FileLine {
+	b := s.tree.Read(name)
 	d := xml.NewDecoder(bytes.NewReader(b))
 	d.Strict = false
 	d.AutoClose = xml.HTMLAutoClose

@@ -1,11 +1,11 @@
-package origin
+package manager
 
 import (
 	"io/fs"
+	"slices"
 	"testing"
 	"testing/fstest"
 
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
@@ -15,13 +15,9 @@ func link(target string) *fstest.MapFile {
 	return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
 }
 
-// card adds an interface eth0 as sysfs shows it to a tree: index 2, an e1000e
-// whose address ends in 55.
-func card(files fstest.MapFS) fstest.MapFS {
+// hardware adds what makes the card of eth0 known to a tree: an e1000e.
+func hardware(files fstest.MapFS) fstest.MapFS {
 	for name, f := range map[string]*fstest.MapFile{
-		"sys/class/net/eth0/address":          file("00:11:22:33:44:55\n"),
-		"sys/class/net/eth0/ifindex":          file("2\n"),
-		"sys/class/net/eth0/type":             file("1\n"),
 		"sys/class/net/eth0/name_assign_type": file("1\n"),
 		"sys/class/net/eth0/device/driver":    link("../../../bus/pci/drivers/e1000e"),
 		"sys/class/net/eth0/uevent":           file("INTERFACE=eth0\nIFINDEX=2\n"),
@@ -30,24 +26,20 @@ func card(files fstest.MapFS) fstest.MapFS {
 			files[name] = f
 		}
 	}
-	return files
+	return card(files)
 }
 
-// state is a statement for comparison.
+// state is a line of a permanent file with the program that applies it.
 type state struct {
-	id     model.KnobID
-	source Source
-	line   model.FileLine
+	id   model.KnobID
+	by   model.Manager
+	line model.FileLine
 }
 
-func states(f Found) []state {
-	var all []state
-	for _, s := range f.Settings {
-		if !s.Never {
-			all = append(all, state{s.Knob, s.Source, s.FileLine})
-		}
-	}
-	return all
+// find returns the lines that set knobs of a machine of which nothing is known but its files.
+func find(t *testing.T, files fstest.MapFS, system, link string, ids ...model.KnobID) map[model.KnobID]model.FileLine {
+	t.Helper()
+	return must.Get(Machine{Root: files, System: system}.Lines(t.Context(), link, ids))(t)
 }
 
 type filesCase struct {
@@ -62,16 +54,14 @@ func runFiles(t *testing.T, cases map[string]filesCase) {
 		"nic.media.speed", "nic.media.autoneg", "nic.coalesce.rx_usecs", "nic.wol", "nic.eee", "qdisc", "tcp.sack", "tcp.recv_buffer_max"}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := Find(knob.NewIndex(), card(c.files), "linux", "eth0", ids)
-			found := states(All(knob.NewIndex(), c.files, "linux", "eth0", ids))
+			got := find(t, hardware(c.files), "linux", "eth0", ids...)
+			found := must.Get(Machine{Root: c.files, System: "linux"}.ranked(t.Context(), "eth0", ids))(t)
 			must.Equal(t, len(got), len(c.want), "%+v, want %+v", got, c.want)
 			for _, w := range c.want {
 				must.Equal(t, got[w.id], w.line, "%s", w.id)
-				ok := false
-				for _, s := range found {
-					ok = ok || s == w
-				}
-				must.True(t, ok, "%+v is not in %+v", w, found)
+				must.True(t, slices.ContainsFunc(found, func(c ranked) bool {
+					return c.permanent && state{c.Knob, c.Manager, at(c.File, c.Line, c.Sets)} == w
+				}), "%+v is not in %+v", w, found)
 			}
 		})
 	}
@@ -80,7 +70,7 @@ func runFiles(t *testing.T, cases map[string]filesCase) {
 // The forms are those of netplan(5): match, set-name, files in the order of their
 // names whatever their folder, mappings merged by name.
 func TestNetplan(t *testing.T) {
-	mtu := func(l model.FileLine) []state { return []state{{"link.mtu", Netplan, l}} }
+	mtu := func(l model.FileLine) []state { return []state{{"link.mtu", model.ManagerNetplan, l}} }
 	runFiles(t, map[string]filesCase{
 		"by name": {fstest.MapFS{
 			"etc/netplan/50-cloud-init.yaml": file("# a comment\nnetwork:\n  version: 2\n  ethernets:\n    eth0:\n      dhcp4: true\n      mtu: 9000\n"),
@@ -102,7 +92,7 @@ func TestNetplan(t *testing.T) {
 			"lib/netplan/30-c.yaml": file("network:\n  ethernets:\n    lan:\n      mtu: 4000\n"),
 			"etc/netplan/10-a.yaml": file("network:\n  ethernets:\n    lan:\n      match: {macaddress: \"00:11:22:33:44:55\"}\n      mtu: 9000\n"),
 			"run/netplan/20-b.yaml": file("network:\n  ethernets:\n    lan:\n      tcp-segmentation-offload: false\n"),
-		}, []state{{"link.mtu", Netplan, at("/lib/netplan/30-c.yaml", 4, "4000")}, {"nic.offload.tso", Netplan, at("/run/netplan/20-b.yaml", 4, "0")}}},
+		}, []state{{"link.mtu", model.ManagerNetplan, at("/lib/netplan/30-c.yaml", 4, "4000")}, {"nic.offload.tso", model.ManagerNetplan, at("/run/netplan/20-b.yaml", 4, "0")}}},
 		"one of /run hides one of /etc": {fstest.MapFS{
 			"etc/netplan/a.yaml": file("network: {ethernets: {eth0: {mtu: 9000}}}\n"),
 			"run/netplan/a.yaml": file("network: {ethernets: {eth0: {mtu: 1400}}}\n"),
@@ -111,18 +101,19 @@ func TestNetplan(t *testing.T) {
 			"etc/netplan/a.yaml":                                              file("network: {ethernets: {eth0: {mtu: 9000, wakeonlan: true}}}\n"),
 			"run/systemd/network/10-netplan-eth0.network":                     file("[Match]\nName=eth0\n[Link]\nMTUBytes=9000\n"),
 			"run/NetworkManager/system-connections/netplan-eth0.nmconnection": file("[connection]\ninterface-name=eth0\n[ethernet]\nmtu=9000\n"),
-		}, []state{{"link.mtu", Netplan, at("/etc/netplan/a.yaml", 1, "9000")}, {"nic.wol", Netplan, at("/etc/netplan/a.yaml", 1, "magic")}}},
+		}, []state{{"link.mtu", model.ManagerNetplan, at("/etc/netplan/a.yaml", 1, "9000")}, {"nic.wol", model.ManagerNetplan, at("/etc/netplan/a.yaml", 1, "magic")}}},
 		"no YAML": {fstest.MapFS{"etc/netplan/a.yaml": file("network: {ethernets: {eth0: {mtu: 9000\n")}, nil},
 	})
-	found := All(knob.NewIndex(), card(fstest.MapFS{"etc/netplan/a.yaml": file("network:\n  renderer: NetworkManager\n  ethernets:\n    eth0:\n      mtu: 9000\n")}), "linux", "eth0", nil)
-	must.True(t, len(found.Definitions) == 1 && found.Definitions[0].Renderer == "NetworkManager" && found.Definitions[0].Number == 4,
-		"definition: %+v", found.Definitions)
+	m := Machine{System: "linux", Root: hardware(fstest.MapFS{"etc/netplan/a.yaml": file("network:\n  renderer: NetworkManager\n  ethernets:\n    eth0:\n      mtu: 9000\n")})}
+	s := m.search(t.Context(), "eth0", nil)
+	s.linkFiles()
+	must.True(t, s.netplan.Renderer == "NetworkManager" && s.netplan.Last.Number == 4, "definition: %+v", s.netplan)
 }
 
 // The forms are those of systemd.link(5) and systemd.network(5): [Match], drop-ins,
 // the first file that matches.
 func TestSystemdMatch(t *testing.T) {
-	mtu := func(l model.FileLine) []state { return []state{{"link.mtu", LinkFile, l}} }
+	mtu := func(l model.FileLine) []state { return []state{{"link.mtu", model.ManagerUdev, l}} }
 	linkFile := func(match string) fstest.MapFS {
 		return fstest.MapFS{"etc/systemd/network/10-a.link": file("[Match]\n" + match + "\n[Link]\nMTUBytes=9000\n")}
 	}
@@ -161,16 +152,16 @@ func TestSystemdMatch(t *testing.T) {
 	dropIn := linkFile("OriginalName=*")
 	dropIn["run/systemd/network/10-a.link.d/x.conf"] = file("[Link]\nMTUBytes=4K\nRxCoalesceSec=20us\nBitsPerSecond=1G\nTCPSegmentationOffload=no\n")
 	cases["drop-in"] = filesCase{dropIn, []state{
-		{"link.mtu", LinkFile, at("/run/systemd/network/10-a.link.d/x.conf", 2, "4096")},
-		{"nic.coalesce.rx_usecs", LinkFile, at("/run/systemd/network/10-a.link.d/x.conf", 3, "20")},
-		{"nic.media.speed", LinkFile, at("/run/systemd/network/10-a.link.d/x.conf", 4, "1000")},
-		{"nic.offload.tso", LinkFile, at("/run/systemd/network/10-a.link.d/x.conf", 5, "0")},
+		{"link.mtu", model.ManagerUdev, at("/run/systemd/network/10-a.link.d/x.conf", 2, "4096")},
+		{"nic.coalesce.rx_usecs", model.ManagerUdev, at("/run/systemd/network/10-a.link.d/x.conf", 3, "20")},
+		{"nic.media.speed", model.ManagerUdev, at("/run/systemd/network/10-a.link.d/x.conf", 4, "1000")},
+		{"nic.offload.tso", model.ManagerUdev, at("/run/systemd/network/10-a.link.d/x.conf", 5, "0")},
 	}}
 	network := fstest.MapFS{
 		"etc/systemd/network/10-a.network": file("[Match]\nMACAddress=00:11:22:33:44:55\n[Link]\nMTUBytes=1400\n"),
 		"etc/systemd/network/20-b.network": file("[Match]\nName=eth0\n[Link]\nMTUBytes=1300\n"),
 	}
-	cases["network"] = filesCase{network, []state{{"link.mtu", NetworkFile, at("/etc/systemd/network/10-a.network", 4, "1400")}}}
+	cases["network"] = filesCase{network, []state{{"link.mtu", model.ManagerNetworkd, at("/etc/systemd/network/10-a.network", 4, "1400")}}}
 	recorded := fstest.MapFS{
 		"etc/systemd/network/10-a.network":                   file("[Match]\nName=eth0\nSSID=x\n[Link]\nMTUBytes=1400\n"),
 		"etc/systemd/network/15-b.network":                   file("[Match]\nName=eth0\nHost=desk\n[Link]\nMTUBytes=1350\n"),
@@ -178,7 +169,7 @@ func TestSystemdMatch(t *testing.T) {
 		"run/systemd/netif/links/2":                          file("ADMIN_STATE=configured\nNETWORK_FILE=/etc/systemd/network/20-c.network\n"),
 		"usr/lib/systemd/network/80-container-host0.network": file("[Match]\nKind=veth\nName=host0\n[Link]\nMTUBytes=1\n"),
 	}
-	cases["network that is recorded"] = filesCase{recorded, []state{{"link.mtu", NetworkFile, at("/etc/systemd/network/20-c.network", 4, "1300")}}}
+	cases["network that is recorded"] = filesCase{recorded, []state{{"link.mtu", model.ManagerNetworkd, at("/etc/systemd/network/20-c.network", 4, "1300")}}}
 	unmanaged := fstest.MapFS{"etc/systemd/network/10-a.network": file("[Match]\nName=eth0\n[Link]\nMTUBytes=1400\nUnmanaged=yes\n")}
 	cases["unmanaged"] = filesCase{unmanaged, nil}
 	runFiles(t, cases)
@@ -187,7 +178,7 @@ func TestSystemdMatch(t *testing.T) {
 // The forms are those of nm-settings-keyfile(5) and of the ifcfg files of RHEL 9.
 func TestConnections(t *testing.T) {
 	dir := "etc/NetworkManager/system-connections/"
-	mtu := func(l model.FileLine) []state { return []state{{"link.mtu", Keyfile, l}} }
+	mtu := func(l model.FileLine) []state { return []state{{"link.mtu", model.ManagerNetworkManager, l}} }
 	runFiles(t, map[string]filesCase{
 		"by address": {fstest.MapFS{
 			dir + "a.nmconnection": file("[connection]\ntype=ethernet\n[ethernet]\nmac-address=00:11:22:33:44:55\nmtu=1400\n"),
@@ -208,25 +199,25 @@ func TestConnections(t *testing.T) {
 		"more than the MTU": {fstest.MapFS{
 			dir + "a.nmconnection": file("[connection]\ninterface-name=eth0\n[ethernet]\nmtu=0\n[ethtool]\nring-rx=4096\nfeature-gro=false\npause-rx=true\ncoalesce-rx-usecs=20\neee-enabled=false\n[link]\ntx-queue-length=500\n"),
 		}, []state{
-			{"nic.ring.rx", Keyfile, at("/"+dir+"a.nmconnection", 6, "4096")}, {"nic.offload.gro", Keyfile, at("/"+dir+"a.nmconnection", 7, "0")},
-			{"nic.pause.rx", Keyfile, at("/"+dir+"a.nmconnection", 8, "1")}, {"nic.coalesce.rx_usecs", Keyfile, at("/"+dir+"a.nmconnection", 9, "20")},
-			{"nic.eee", Keyfile, at("/"+dir+"a.nmconnection", 10, "0")}, {"txqueuelen", Keyfile, at("/"+dir+"a.nmconnection", 12, "500")},
+			{"nic.ring.rx", model.ManagerNetworkManager, at("/"+dir+"a.nmconnection", 6, "4096")}, {"nic.offload.gro", model.ManagerNetworkManager, at("/"+dir+"a.nmconnection", 7, "0")},
+			{"nic.pause.rx", model.ManagerNetworkManager, at("/"+dir+"a.nmconnection", 8, "1")}, {"nic.coalesce.rx_usecs", model.ManagerNetworkManager, at("/"+dir+"a.nmconnection", 9, "20")},
+			{"nic.eee", model.ManagerNetworkManager, at("/"+dir+"a.nmconnection", 10, "0")}, {"txqueuelen", model.ManagerNetworkManager, at("/"+dir+"a.nmconnection", 12, "500")},
 		}},
 		"ifcfg": {fstest.MapFS{
 			"etc/sysconfig/network-scripts/ifcfg-lan":     file("# by hand\nHWADDR=00:11:22:33:44:55\nMTU=\"9000\"\nETHTOOL_OPTS=\"-G ${DEVICE} rx 4096; -A ${DEVICE} autoneg off\"\n"),
 			"etc/sysconfig/network-scripts/ifcfg-eth1":    file("DEVICE=eth1\nMTU=1\n"),
 			"etc/sysconfig/network-scripts/ifcfg-lan.bak": file("HWADDR=00:11:22:33:44:55\nMTU=2\n"),
 		}, []state{
-			{"link.mtu", Ifcfg, at("/etc/sysconfig/network-scripts/ifcfg-lan", 3, "9000")},
-			{"nic.ring.rx", Ifcfg, at("/etc/sysconfig/network-scripts/ifcfg-lan", 4, "4096")},
-			{"nic.pause.autoneg", Ifcfg, at("/etc/sysconfig/network-scripts/ifcfg-lan", 4, "0")},
+			{"link.mtu", model.ManagerNetworkManager, at("/etc/sysconfig/network-scripts/ifcfg-lan", 3, "9000")},
+			{"nic.ring.rx", model.ManagerNetworkManager, at("/etc/sysconfig/network-scripts/ifcfg-lan", 4, "4096")},
+			{"nic.pause.autoneg", model.ManagerNetworkManager, at("/etc/sysconfig/network-scripts/ifcfg-lan", 4, "0")},
 		}},
 		"ifcfg of SUSE": {fstest.MapFS{
 			"etc/sysconfig/network/ifcfg-eth0": file("BOOTPROTO='dhcp'\nMTU='1400'\nETHTOOL_OPTIONS='speed 100 duplex full autoneg off'\n"),
 		}, []state{
-			{"link.mtu", Ifcfg, at("/etc/sysconfig/network/ifcfg-eth0", 2, "1400")},
-			{"nic.media.speed", Ifcfg, at("/etc/sysconfig/network/ifcfg-eth0", 3, "100")},
-			{"nic.media.autoneg", Ifcfg, at("/etc/sysconfig/network/ifcfg-eth0", 3, "0")},
+			{"link.mtu", model.ManagerWicked, at("/etc/sysconfig/network/ifcfg-eth0", 2, "1400")},
+			{"nic.media.speed", model.ManagerWicked, at("/etc/sysconfig/network/ifcfg-eth0", 3, "100")},
+			{"nic.media.autoneg", model.ManagerWicked, at("/etc/sysconfig/network/ifcfg-eth0", 3, "0")},
 		}},
 	})
 }
@@ -240,7 +231,7 @@ func TestInterfaces(t *testing.T) {
 			main:                            file("source interfaces.d/*\nauto eth0\niface eth0 inet dhcp\n"),
 			"etc/network/interfaces.d/lan":  file("iface eth0 inet manual\n    mtu 9000\n"),
 			"etc/network/interfaces.d/lan2": file("iface eth1 inet manual\n    mtu 1\n"),
-		}, []state{{"link.mtu", Interfaces, at("/etc/network/interfaces.d/lan", 2, "9000")}}},
+		}, []state{{"link.mtu", model.ManagerIfupdown, at("/etc/network/interfaces.d/lan", 2, "9000")}}},
 		"not sourced": {fstest.MapFS{
 			main:                           file("iface eth0 inet dhcp\n"),
 			"etc/network/interfaces.d/lan": file("iface eth0 inet manual\n    mtu 9000\n"),
@@ -249,15 +240,15 @@ func TestInterfaces(t *testing.T) {
 			main:                               file("source-directory /etc/network/interfaces.d\nsource /etc/network/interfaces\n"),
 			"etc/network/interfaces.d/lan":     file("iface eth0 inet manual\n    mtu 9000\n"),
 			"etc/network/interfaces.d/lan.bak": file("iface eth0 inet manual\n    mtu 1400\n"),
-		}, []state{{"link.mtu", Interfaces, at("/etc/network/interfaces.d/lan", 2, "9000")}}},
+		}, []state{{"link.mtu", model.ManagerIfupdown, at("/etc/network/interfaces.d/lan", 2, "9000")}}},
 		"commands": {fstest.MapFS{
 			main: file("iface eth0 inet manual\n  pre-up /sbin/ip link set dev $IFACE mtu 9000 txqueuelen 500\n  post-up ethtool -G eth0 rx 4096 || true; ethtool -K eth0 tso off \\\n   gro off\n" +
 				"  up sysctl -w net.ipv4.tcp_rmem=\"4096 1 2\" net/ipv4/tcp_sack=0\n  up tc qdisc replace dev eth0 root fq\n  up ethtool -s eth0 wol g\n  offload-tso on\n  down ethtool -G eth0 rx 1\n  up ip link set dev eth1 mtu 1\n"),
 		}, []state{
-			{"link.mtu", Interfaces, at("/"+main, 2, "9000")}, {"txqueuelen", Interfaces, at("/"+main, 2, "500")},
-			{"nic.ring.rx", Interfaces, at("/"+main, 3, "4096")}, {"nic.offload.gro", Interfaces, at("/"+main, 3, "0")},
-			{"nic.offload.tso", Interfaces, at("/"+main, 8, "1")}, {"tcp.recv_buffer_max", Interfaces, at("/"+main, 5, "4096 1 2")},
-			{"tcp.sack", Interfaces, at("/"+main, 5, "0")}, {"qdisc", Interfaces, at("/"+main, 6, "fq")}, {"nic.wol", Interfaces, at("/"+main, 7, "magic")},
+			{"link.mtu", model.ManagerIfupdown, at("/"+main, 2, "9000")}, {"txqueuelen", model.ManagerIfupdown, at("/"+main, 2, "500")},
+			{"nic.ring.rx", model.ManagerIfupdown, at("/"+main, 3, "4096")}, {"nic.offload.gro", model.ManagerIfupdown, at("/"+main, 3, "0")},
+			{"nic.offload.tso", model.ManagerIfupdown, at("/"+main, 8, "1")}, {"tcp.recv_buffer_max", model.ManagerIfupdown, at("/"+main, 5, "4096 1 2")},
+			{"tcp.sack", model.ManagerIfupdown, at("/"+main, 5, "0")}, {"qdisc", model.ManagerIfupdown, at("/"+main, 6, "fq")}, {"nic.wol", model.ManagerIfupdown, at("/"+main, 7, "magic")},
 		}},
 	})
 }
@@ -266,12 +257,12 @@ func TestInterfaces(t *testing.T) {
 func TestSysctlConf(t *testing.T) {
 	conf, program := file("net.ipv4.tcp_sack = 1\n"), file("")
 	runFiles(t, map[string]filesCase{
-		"without systemd": {fstest.MapFS{"etc/sysctl.conf": conf}, []state{{"tcp.sack", SysctlConf, at("/etc/sysctl.conf", 1, "1")}}},
+		"without systemd": {fstest.MapFS{"etc/sysctl.conf": conf}, []state{{"tcp.sack", model.ManagerProcpsSysctl, at("/etc/sysctl.conf", 1, "1")}}},
 		"with systemd":    {fstest.MapFS{"etc/sysctl.conf": conf, "usr/lib/systemd/systemd-sysctl": program}, nil},
 		"linked": {fstest.MapFS{
 			"etc/sysctl.conf": conf, "usr/lib/systemd/systemd-sysctl": program, "etc/sysctl.d/99-sysctl.conf": link("../sysctl.conf"),
 			"etc/sysctl.d/50-a.conf": file("net.ipv4.tcp_sack = 0\n"),
-		}, []state{{"tcp.sack", Sysctl, at("/etc/sysctl.d/99-sysctl.conf", 1, "1")}}},
+		}, []state{{"tcp.sack", model.ManagerSystemdSysctl, at("/etc/sysctl.d/99-sysctl.conf", 1, "1")}}},
 	})
 }
 
@@ -282,13 +273,13 @@ func TestLaunchDaemons(t *testing.T) {
 			"  <key>Label</key>\n  <string>net.tune=1</string>\n  <key>ProgramArguments</key>\n  <array>\n" + words + "  </array>\n  <key>RunAtLoad</key>\n  <true/>\n</dict>\n</plist>\n")
 	}
 	ids := []model.KnobID{"socket.buffer_max", "tcp.recv_buffer_max", "tcp.sack", "link.mtu"}
-	got := Find(knob.NewIndex(), fstest.MapFS{
+	got := find(t, fstest.MapFS{
 		"Library/LaunchDaemons/a.plist": plist("    <string>/usr/sbin/sysctl</string>\n    <string>-w</string>\n    <string>net.inet.tcp.autorcvbufmax=8388608</string>\n"),
 		"Library/LaunchDaemons/b.plist": plist("    <string>/bin/sh</string>\n    <string>-c</string>\n    <string>sysctl -w net.inet.tcp.sack=0 &amp;&amp; true</string>\n"),
 		"Library/LaunchDaemons/c.plist": plist("    <string>/usr/sbin/networksetup</string>\n    <string>-setMTU</string>\n    <string>en0</string>\n    <string>9000</string>\n"),
 		"Library/LaunchDaemons/d.plist": file("bplist00\xd1\x01\x02"),
 		"etc/sysctl.conf":               file("net.inet.tcp.sack=1\n"),
-	}, "darwin", "en0", ids)
+	}, "darwin", "en0", ids...)
 	want := map[model.KnobID]model.FileLine{
 		"tcp.recv_buffer_max": at("/Library/LaunchDaemons/a.plist", 11, "8388608"), "tcp.sack": at("/Library/LaunchDaemons/b.plist", 11, "0"),
 		"link.mtu": at("/Library/LaunchDaemons/c.plist", 12, "9000"),

@@ -1,4 +1,4 @@
-package origin
+package manager
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/referee"
 	"linerate/internal/must"
@@ -70,7 +69,7 @@ func TestNetplanAgrees(t *testing.T) {
 		}
 		card(files)
 		files["run/udev/data/n2"] = file("E:ID_NET_NAME_MAC=enx001122334455\n")
-		got := Find(knob.NewIndex(), files, "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"].Text
+		got := find(t, files, "linux", "eth0", "link.mtu")["link.mtu"].Text
 		if got != want {
 			t.Fatalf("%d: MTU %q, netplan says %q\n%s", i, got, want, printTree(files, "netplan"))
 		}
@@ -146,7 +145,7 @@ func TestIfupdownAgrees(t *testing.T) {
 					want = strings.TrimSpace(mtu)
 				}
 			}
-			got := Find(knob.NewIndex(), card(files), "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"].Text
+			got := find(t, card(files), "linux", "eth0", "link.mtu")["link.mtu"].Text
 			must.True(t, got == want, "MTU %q, ifquery says %q", got, want)
 		})
 	}
@@ -167,7 +166,7 @@ func TestKeyfileAgrees(t *testing.T) {
 	for id := range want {
 		ids = append(ids, id)
 	}
-	got := Find(knob.NewIndex(), card(fstest.MapFS{"etc/NetworkManager/system-connections/a.nmconnection": file(text)}), "linux", "eth0", ids)
+	got := find(t, card(fstest.MapFS{"etc/NetworkManager/system-connections/a.nmconnection": file(text)}), "linux", "eth0", ids...)
 	for id, v := range want {
 		must.True(t, got[id].Text == v, "%s: %q, want %q\n%s", id, got[id].Text, v, text)
 	}
@@ -190,7 +189,7 @@ func TestSysctlOrderAgrees(t *testing.T) {
 			last = strings.TrimSpace(value)
 		}
 	}
-	got := Find(knob.NewIndex(), files, "linux", "", []model.KnobID{"tcp.sack"})["tcp.sack"].Text
+	got := find(t, files, "linux", "", "tcp.sack")["tcp.sack"].Text
 	must.True(t, got == last && last != "", "%q, systemd says %q", got, last)
 }
 
@@ -235,7 +234,7 @@ mkdir -p "$4/net" && for f in address ifindex type uevent name_assign_type; do c
 			if readWord(t, os.DirFS(out), "net/name_assign_type") == "3" { // by ip, which is as good as the kernel
 				files["sys/class/net/eth0/name_assign_type"] = file("1\n")
 			}
-			_, got := Find(knob.NewIndex(), files, "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"]
+			_, got := find(t, files, "linux", "eth0", "link.mtu")["link.mtu"]
 			must.True(t, got == want, "matches: %t, udev says %t\n%s", got, want, said)
 		})
 	}

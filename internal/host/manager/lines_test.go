@@ -1,21 +1,18 @@
-package origin
+package manager
 
 import (
 	"testing"
 	"testing/fstest"
 
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
-
-func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
 func at(file string, number int, text string) model.FileLine {
 	return model.FileLine{File: file, Number: number, Text: text}
 }
 
-func TestFind(t *testing.T) {
+func TestLines(t *testing.T) {
 	ids := []model.KnobID{"tcp.recv_buffer_max", "tcp.sack", "socket.recv_buffer_max", "link.mtu", "netisr.threads", "no.such"}
 	for name, c := range map[string]struct {
 		system string
@@ -61,18 +58,18 @@ func TestFind(t *testing.T) {
 		"other systems": {"windows", fstest.MapFS{"etc/sysctl.conf": file("net.ipv4.tcp_sack = 1\n")}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Find(knob.NewIndex(), c.files, c.system, "eth0", ids)
+			got := find(t, c.files, c.system, "eth0", ids...)
 			must.Equal(t, len(got), len(c.want), "%+v, want %+v", got, c.want)
 			for id, want := range c.want {
 				must.Equal(t, got[id], want, "%s", id)
 			}
 		})
 	}
-	got := Find(knob.NewIndex(), fstest.MapFS{"etc/network/interfaces": file("iface eth0 inet dhcp\nmtu 9\n")}, "linux", "", ids)
+	got := find(t, fstest.MapFS{"etc/network/interfaces": file("iface eth0 inet dhcp\nmtu 9\n")}, "linux", "", ids...)
 	must.True(t, len(got) == 0, "without an interface: %+v", got)
 }
 
-func FuzzFind(f *testing.F) {
+func FuzzLines(f *testing.F) {
 	f.Add("net.ipv4.tcp_sack = 1\n[Match]\nName=eth0\n[Link]\nMTUBytes=9000\n")
 	f.Add("iface eth0 inet static\n mtu 9000\nsource *\nifconfig_eth0=\"mtu 9000\"\n[connection]\ninterface-name=eth0\n[ethernet]\nmtu=9000")
 	f.Add("network:\n  ethernets:\n    eth0: {mtu: 9000}\n")
@@ -91,7 +88,7 @@ func FuzzFind(f *testing.F) {
 			files[name] = file(text)
 		}
 		for _, system := range []string{"linux", "freebsd", "darwin"} {
-			for id, l := range Find(knob.NewIndex(), files, system, "eth0", ids) {
+			for id, l := range find(t, files, system, "eth0", ids...) {
 				must.True(t, l.Number >= 1 && l.File != "", "%s: %+v", id, l)
 			}
 		}
