@@ -243,9 +243,7 @@ func TestAbuse(t *testing.T) {
 		memory = append(memory, part(length/parts).memory)
 	}
 	t.Logf("%d bad clients in %v; memory after each part, MiB: %v", done.Load(), length, mebibytes(memory))
-	if done.Load() < 500 {
-		t.Errorf("only %d clients came", done.Load())
-	}
+	must.True(t, done.Load() >= 500, "only %d clients came", done.Load())
 	if first, last := slices.Max(memory[:parts/2]), slices.Min(memory[parts/2:]); last > first+moreMemory {
 		t.Errorf("memory grew with each part, MiB: %v", mebibytes(memory))
 	}

@@ -38,9 +38,7 @@ func audited(t testing.TB, path string) (all []map[string]any) {
 	defer func() { _ = f.Close() }()
 	for s := bufio.NewScanner(f); s.Scan(); {
 		var m map[string]any
-		if err := json.Unmarshal(s.Bytes(), &m); err != nil {
-			t.Fatalf("%s: %v", s.Text(), err)
-		}
+		must.Dof(t, json.Unmarshal(s.Bytes(), &m), "%s", s.Text())
 		all = append(all, m)
 	}
 	return all

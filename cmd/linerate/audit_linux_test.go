@@ -85,13 +85,11 @@ func TestAuditOfForeignListeners(t *testing.T) {
 		t.Helper()
 		m := lineOf(t, log, "event=run-end protocol="+protocol+" address=127.0.0.1 outcome=ok engine="+engine)
 		for _, way := range ways {
-			if n, _ := m[way].(float64); n < 1e5 {
-				t.Errorf("%s: %v %s: %v", protocol, m[way], way, m)
-			}
+			n, _ := m[way].(float64)
+			must.True(t, n >= 1e5, "%s: %v %s: %v", protocol, m[way], way, m)
 		}
-		if s, _ := m["seconds"].(float64); s <= 0 {
-			t.Errorf("%s: how long it took is missing: %v", protocol, m)
-		}
+		s, _ := m["seconds"].(float64)
+		must.True(t, s > 0, "%s: how long it took is missing: %v", protocol, m)
 	}
 	port := portOf(foreign["iperf3"])
 	foreignClient(t, iperf3Fault, "iperf3", "-c", "127.0.0.1", "-p", port, "-n", "2M", "-J")

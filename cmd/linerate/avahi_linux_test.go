@@ -65,9 +65,7 @@ func TestFirstHour15Avahi(t *testing.T) {
 	p := start(t, cmd)
 	eventually(t, patience, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
 	pin := regexp.MustCompile(`linerate://([\w-]{43})`).FindStringSubmatch(p.said())
-	if pin == nil {
-		t.Fatalf("no link in %s", p.said())
-	}
+	must.Need(t, pin != nil, "no link in %s", p.said())
 	var said string
 	eventually(t, patience, "Avahi finds it by both protocols", func() bool {
 		out, err := avahi(t.Context(), browse, "-r", "-t", "-p", "_linerate._tcp").Output()

@@ -74,9 +74,7 @@ func TestPlanWithTenMistakes(t *testing.T) {
 	must.Need(t, len(lines) == len(mistakes), "%d mistakes of %d:\n%s", len(lines), len(mistakes), r.err)
 	for i, m := range mistakes {
 		place := regexp.MustCompile(`^linerate: ` + regexp.QuoteMeta(path) + `:` + m.line + `:\d+: `)
-		if !place.MatchString(lines[i]) || !strings.Contains(lines[i], m.right) {
-			t.Errorf("%q\nwant line %s and %q", lines[i], m.line, m.right)
-		}
+		must.True(t, place.MatchString(lines[i]) && strings.Contains(lines[i], m.right), "%q\nwant line %s and %q", lines[i], m.line, m.right)
 	}
 }
 

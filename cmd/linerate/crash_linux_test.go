@@ -281,9 +281,7 @@ func (n *netns) changedNow(t *testing.T, before both, steps []string) {
 		"tcp.recv_buffer_max": now.rmem != before.far.rmem, "tcp.sack": now.sack != before.far.sack,
 	} {
 		want := slices.Contains(steps, "write "+knob) && !slices.Contains(steps, "restore "+knob)
-		if changed != want {
-			t.Errorf("after %q: %s changed: %v, want %v", steps[len(steps)-1], knob, changed, want)
-		}
+		must.True(t, changed == want, "after %q: %s changed: %v, want %v", steps[len(steps)-1], knob, changed, want)
 	}
 }
 

@@ -31,9 +31,8 @@ func TestDryRun(t *testing.T) {
 	orPanic(json.Unmarshal([]byte(shown), &d))
 	must.True(t, d.Seed == 7 && d.Blocks == 2 && d.Runs == 4 && d.Time.Or(0).Seconds() == 4 && len(d.First) == 2, "%+v", d)
 	const bytes = 4 * 94.15e6 / 8 // of MTU 1500 with timestamps
-	if got := float64(d.Bytes.Or(0)); math.Abs(got/bytes-1) > 0.001 {
-		t.Errorf("%.0f bytes, want %.0f", got, float64(bytes))
-	}
+	got := float64(d.Bytes.Or(0))
+	must.True(t, math.Abs(got/bytes-1) <= 0.001, "%.0f bytes, want %.0f", got, float64(bytes))
 	if !d.Assumed || !strings.Contains(d.Noise.Source(), "assumed") || d.LeastChange.IsKnown() {
 		t.Errorf("noise %+v, least %+v: two blocks show nothing", d.Noise, d.LeastChange)
 	}

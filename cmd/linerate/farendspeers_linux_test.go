@@ -50,9 +50,8 @@ func wentOn(t testing.TB, r result) {
 	ends := s.Plan.FarEnds()
 	warned, _ := json.Marshal(s.Warnings)
 	for _, r := range s.Runs {
-		if setting, _ := s.Plan.Setting(r.Setting); setting.FarEnd() == ends[0] && r.LostContact {
-			t.Errorf("run %d with %s, which lives, is %s: %s", r.Number, ends[0], r.State, r.Reason)
-		}
+		setting, _ := s.Plan.Setting(r.Setting)
+		must.True(t, setting.FarEnd() != ends[0] || !r.LostContact, "run %d with %s, which lives, is %s: %s", r.Number, ends[0], r.State, r.Reason)
 	}
 	if s.State != model.SessionDone || valid[ends[1]] == 0 || valid[ends[0]] < valid[ends[1]] || valid[ends[1]] > 11 || !strings.Contains(string(warned), ends[1]+" is out of reach and was left out") {
 		t.Errorf("%s (%s): %v, %s", s.State, s.Reason, valid, warned)

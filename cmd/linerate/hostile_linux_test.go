@@ -67,9 +67,8 @@ func newSiege(t testing.TB, memory int64, args ...string) *siege {
 	ip(t, "-n", s.near, "route", "add", "local", crowdNet, "dev", "lo")
 	ip(t, "-n", s.near, "route", "add", "local", victimAddr+"/32", "dev", "lo")
 	for _, key := range []string{"net.ipv4.conf.all.rp_filter", "net.ipv4.conf.v0.rp_filter"} {
-		if out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", s.far, "sysctl", "-w", key+"=0").CombinedOutput(); err != nil {
-			t.Fatalf("sysctl: %v: %s", err, out)
-		}
+		out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", s.far, "sysctl", "-w", key+"=0").CombinedOutput()
+		must.Need(t, err == nil, "sysctl: %v: %s", err, out)
 	}
 	all := []string{"serve", "--listen", serverAddr, "--state", s.state("far"), "--iperf3=" + farAddr + ":5201", "--iperf2=" + farAddr + ":5001", "--netpipe=" + farAddr + ":5002"}
 	cmd := s.inside(t, "far", append(all, args...)...)
@@ -119,13 +118,9 @@ func (s *siege) crowd(t testing.TB, attack string, d time.Duration) func() tally
 func (s *siege) resident(t testing.TB) int {
 	t.Helper()
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(s.pid), "status"))
-	if err != nil {
-		t.Fatalf("the server is gone: %v\n%s", err, s.server.said())
-	}
+	must.Need(t, err == nil, "the server is gone: %v\n%s", err, s.server.said())
 	m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(status)
-	if m == nil {
-		t.Fatalf("the server has ended\n%s", s.server.said())
-	}
+	must.Need(t, m != nil, "the server has ended\n%s", s.server.said())
 	kib := must.Get(strconv.Atoi(string(m[1])))(t)
 	return kib << 10
 }
@@ -154,9 +149,7 @@ func (s *siege) visits(ctx context.Context, t testing.TB) []time.Duration {
 	<-ctx.Done()
 	_ = p.cmd.Process.Signal(os.Interrupt) // it has ended where it was turned away
 	r := p.wait(t, 30*time.Second)
-	if r.code != 0 {
-		t.Fatalf("a friend of the server: %s%s\n%s", r.out, r.err, s.server.said())
-	}
+	must.Need(t, r.code == 0, "a friend of the server: %s%s\n%s", r.out, r.err, s.server.said())
 	return decode[[]time.Duration](t, r.out)
 }
 
@@ -193,13 +186,9 @@ func (s *siege) under(t testing.TB, attack string, d time.Duration) (slowest tim
 	case attack == "everything" && len(did.Reached) < len(attackNames())/2, attack != "everything" && did.Reached[attack] == 0:
 		t.Errorf("%s: the server met only %v", attack, did.Reached)
 	}
-	if most > hostileMemory {
-		t.Errorf("%s: %d MB resident, at most %d are allowed", attack, most/1e6, hostileMemory/int(1e6))
-	}
+	must.True(t, most <= hostileMemory, "%s: %d MB resident, at most %d are allowed", attack, most/1e6, hostileMemory/int(1e6))
 	must.True(t, len(took) != 0, "%s: a friend was not served", attack)
-	if sent > amplification*did.Forged+quietLink {
-		t.Errorf("%s: the victim got %d bytes for %d in its name", attack, sent, did.Forged)
-	}
+	must.True(t, sent <= amplification*did.Forged+quietLink, "%s: the victim got %d bytes for %d in its name", attack, sent, did.Forged)
 	n := s.group.killed(t)
 	must.True(t, n == 0, "%s: the kernel ended %d processes of the server", attack, n)
 	return slowest, most
@@ -266,9 +255,7 @@ func (g *memoryGroup) killed(t testing.TB) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(g.dir, g.events))
 	m := regexp.MustCompile(`(?m)^oom_kill (\d+)$`).FindSubmatch(text)
-	if err != nil || m == nil {
-		t.Fatalf("%s: %v\n%s", g.events, err, text)
-	}
+	must.Need(t, err == nil && m != nil, "%s: %v\n%s", g.events, err, text)
 	n := must.Get(strconv.Atoi(string(m[1])))(t)
 	return n
 }

@@ -96,9 +96,8 @@ func isOlder(t testing.TB, etc string) {
 		return
 	}
 	entries, _ := os.ReadDir(filepath.Join(etc, "sysctl.d"))
-	if got := file(t, etc, kept); got != older || info.Mode().Perm() != 0o640 || len(entries) != 1 {
-		t.Errorf("%q with mode %v, beside %v", got, info.Mode(), entries)
-	}
+	got := file(t, etc, kept)
+	must.True(t, got == older && info.Mode().Perm() == 0o640 && len(entries) == 1, "%q with mode %v, beside %v", got, info.Mode(), entries)
 }
 
 // TestKeepOverSSH goes the whole way on a host that has nothing but an sshd:

@@ -156,9 +156,8 @@ func TestLiveScreenQ(t *testing.T) {
 func TestLiveScreenEnds(t *testing.T) {
 	t.Parallel()
 	tt, before := onScreen(t, command(t, "test", "lab:rate=50mbit,rtt=4ms", "-t", "200ms", "--omit", "0s"), "NO_COLOR=1")
-	if r := tt.wait(t, patience); r.code != 0 {
-		t.Errorf("exit code %d\n%s", r.code, tt.shown.String())
-	}
+	r := tt.wait(t, patience)
+	must.True(t, r.code == 0, "exit code %d\n%s", r.code, tt.shown.String())
 	tt.shows(t, "see this again")
 	text := tt.shown.String()
 	during, after, _ := strings.Cut(text, givesScreen)

@@ -78,9 +78,7 @@ func TestServeScreen(t *testing.T) {
 	tt.shows(t, "TCP with probes, receives")
 	tt.shows(t, "bit/s")
 	tt.shows(t, "1 visitor, measuring now")
-	if strings.Contains(tt.screen.String(), secret) {
-		t.Errorf("the secret stands on the screen:\n%s", tt.screen.String())
-	}
+	must.True(t, !strings.Contains(tt.screen.String(), secret), "the secret stands on the screen:\n%s", tt.screen.String())
 
 	host, port, _ := strings.Cut(addr, ":")
 	foreign := start(t, exec.CommandContext(t.Context(), iperf3, "-c", host, "-p", port, "-t", "60", "-b", "50M", "-R"))
@@ -99,9 +97,7 @@ func TestServeScreen(t *testing.T) {
 	})
 	tt.types(t, "l")
 	tt.shows(t, "2 visitors, measuring now")
-	if strings.Contains(tt.screen.String(), secret) {
-		t.Errorf("the secret stands on the screen:\n%s", tt.screen.String())
-	}
+	must.True(t, !strings.Contains(tt.screen.String(), secret), "the secret stands on the screen:\n%s", tt.screen.String())
 	tt.sized(t, 40, 24)
 	tt.shows(t, "l shows the link   q stops")
 	tt.sized(t, 80, 24)
@@ -167,9 +163,7 @@ func TestServeScreenNot(t *testing.T) {
 			run(t, command(t, "test", link, "-t", "1s", "--omit", "0s", "--idle", "0s", "--to", "--quiet", "--db", ":memory:")).succeeds(t)
 			if c.flag == "--lines" {
 				tt.said(t, `(session from 127\.0\.0\.1 ended)`)
-				if strings.Contains(tt.shown.String(), "?[K") {
-					t.Errorf("%q", tt.shown.String())
-				}
+				must.True(t, !strings.Contains(tt.shown.String(), "?[K"), "%q", tt.shown.String())
 			}
 			tt.signal(t, syscall.SIGTERM)
 			r := tt.wait(t, patience)

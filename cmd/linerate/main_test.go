@@ -134,9 +134,7 @@ func run(t testing.TB, cmd *exec.Cmd) result {
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	err := cmd.Run()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatalf("%s: %v", strings.Join(cmd.Args, " "), err)
-	}
+	must.Need(t, err == nil || errors.As(err, &exit), "%s: %v", strings.Join(cmd.Args, " "), err)
 	return result{out.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 

@@ -108,7 +108,6 @@ func TestKeptNowhereIsToldOnce(t *testing.T) {
 	for range 2 {
 		foreignClient(t, unchecked, "iperf", "-c", "127.0.0.1", "-p", portOf(v.Foreign["iperf2"]), "-n", "1M")
 	}
-	if n := strings.Count(v.p.complaints(), "not kept"); n != 1 {
-		t.Errorf("said %d times:\n%s", n, v.p.complaints())
-	}
+	n := strings.Count(v.p.complaints(), "not kept")
+	must.True(t, n == 1, "said %d times:\n%s", n, v.p.complaints())
 }

@@ -152,9 +152,7 @@ func checkLayer(t *testing.T, p listed) {
 	}
 	for _, imp := range p.Imports {
 		own, ok := strings.CutPrefix(imp, "linerate/")
-		if ok && !withinAny(own, layers[best].may) {
-			t.Errorf("%s imports %s, which %s may not", p.ImportPath, own, layers[best].prefix)
-		}
+		must.True(t, !ok || withinAny(own, layers[best].may), "%s imports %s, which %s may not", p.ImportPath, own, layers[best].prefix)
 	}
 }
 

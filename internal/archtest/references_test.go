@@ -74,9 +74,7 @@ func TestReferences(t *testing.T) {
 		for _, m := range reference.FindAllStringSubmatch(text, -1) {
 			seen++
 			for _, s := range section.FindAllString(m[2], -1) {
-				if !have[m[1]][s] {
-					t.Errorf("%s: %s: there is no %s in docs/reference/%s.md", path, m[0], s, m[1])
-				}
+				must.True(t, have[m[1]][s], "%s: %s: there is no %s in docs/reference/%s.md", path, m[0], s, m[1])
 			}
 		}
 		if strings.HasSuffix(path, ".go") && !strings.Contains(path, "archtest") {
@@ -96,8 +94,6 @@ func TestReferences(t *testing.T) {
 func checkLinks(t *testing.T, path, text string) {
 	t.Helper()
 	for _, m := range link.FindAllStringSubmatch(text, -1) {
-		if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil {
-			t.Errorf("%s links %s: %v", path, m[1], err)
-		}
+		must.OK(t, must.Err(os.Stat(filepath.Join(filepath.Dir(path), m[1]))), "%s links %s", path, m[1])
 	}
 }

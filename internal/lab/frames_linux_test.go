@@ -90,9 +90,8 @@ func TestJumboAndSmallMTU(t *testing.T) {
 				st := must.Get(l.Stats(t.Context()))(t)
 				// Bulk TCP fills its frames, and none may be larger than the MTU.
 				mean := float64(st.To.Bytes-before.To.Bytes) / float64(st.To.Frames-before.To.Frames)
-				if full := float64(mtu + wire.HeaderBytes); mean < 0.9*full || mean > full {
-					t.Errorf("mean frame of %.0f bytes, want nearly %.0f", mean, full)
-				}
+				full := float64(mtu + wire.HeaderBytes)
+				must.True(t, mean >= 0.9*full && mean <= full, "mean frame of %.0f bytes, want nearly %.0f", mean, full)
 			})
 		}
 	}

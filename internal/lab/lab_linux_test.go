@@ -89,9 +89,7 @@ func listen(t testing.TB, l *Lab, host model.Host, args ...string) (result func(
 		case <-time.After(patience):
 			t.Fatalf("peer %q did not end", args)
 		}
-		if err := json.Unmarshal(text.Bytes(), v); err != nil {
-			t.Fatalf("peer %q printed %q: %v", args, text.Bytes(), err)
-		}
+		must.Dof(t, json.Unmarshal(text.Bytes(), v), "peer %q printed %q", args, text.Bytes())
 	}
 }
 

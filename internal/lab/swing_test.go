@@ -67,9 +67,7 @@ func TestRates(t *testing.T) {
 	if r, known := rates[0].Get(); !known || r != 50e6 || rates[0].Source() != "the lab's wire, the mean of a rate that swings by 10%/1m0s/15s" {
 		t.Errorf("%v from %q", r, rates[0].Source())
 	}
-	if rates[1].IsKnown() || rates[1].Reason() != "the lab's wire has no rate limit" {
-		t.Errorf("a wire without a limit: %+v", rates[1])
-	}
+	must.True(t, !rates[1].IsKnown() && rates[1].Reason() == "the lab's wire has no rate limit", "a wire without a limit: %+v", rates[1])
 	spec.To.Swing = wire.Swing{}
 	must.Equal(t, spec.Rates()[0].Source(), "the lab's wire", "a steady rate is of")
 }

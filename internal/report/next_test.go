@@ -110,9 +110,7 @@ func TestTryReachesTheHostsAgain(t *testing.T) {
 			}
 			must.Equal(t, again, "linerate show x"+store, "see again")
 			if c.want == "" {
-				if len(next) != 1 {
-					t.Errorf("suggested %q", next[0].Command)
-				}
+				must.True(t, len(next) == 1, "suggested %q", next[0].Command)
 				return
 			}
 			want := "linerate run " + c.want + " --factor " + string(c.host) + ".tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB" + store

@@ -41,18 +41,13 @@ func TestWordsOfEquivalentAndUndecidedAreDisjoint(t *testing.T) {
 func TestHeaderAndLines(t *testing.T) {
 	d, _ := build(t, "test")
 	// 1e9 × (1500-40-12)/(1500+38): RFC 793, RFC 7323 and IEEE 802.3 headers.
-	if c, ok := d.Header.Ceiling.Get(); !ok || math.Abs(float64(c)-941.482e6) > 1e3 {
-		t.Errorf("ceiling %v, known %v", c, ok)
-	}
+	c, ok := d.Header.Ceiling.Get()
+	must.True(t, ok && math.Abs(float64(c)-941.482e6) <= 1e3, "ceiling %v, known %v", c, ok)
 	must.Equal(t, d.Header.RTT.Or(0).String(), "210µs", "round trip")
 	must.Need(t, len(d.Lines) == 2, "%d lines", len(d.Lines))
 	from := d.Lines[1]
-	if from.Label != "from nas" || from.Goodput != 611.2e6 || math.Abs(from.Share.Or(0)-0.6492) > 1e-4 {
-		t.Errorf("%+v", from)
-	}
-	if math.Abs(from.NearCPU.Or(0)-0.09) > 1e-9 || math.Abs(from.FarCPU.Or(0)-0.14) > 1e-9 {
-		t.Errorf("CPU %v and %v", from.NearCPU, from.FarCPU)
-	}
+	must.True(t, from.Label == "from nas" && from.Goodput == 611.2e6 && math.Abs(from.Share.Or(0)-0.6492) <= 1e-4, "%+v", from)
+	must.True(t, math.Abs(from.NearCPU.Or(0)-0.09) <= 1e-9 && math.Abs(from.FarCPU.Or(0)-0.14) <= 1e-9, "CPU %v and %v", from.NearCPU, from.FarCPU)
 	want := "from nas: held back by the receive window of desk: 64 KiB at 0.86 ms allows 610 Mbit/s"
 	must.Equal(t, d.Findings[1].Text, want, "finding")
 }
@@ -127,9 +122,8 @@ func TestClassic(t *testing.T) {
 	want := []string{"64K over runs (2)", "64K over intervals (4; not independent)", "256K over runs (1)", "256K over intervals (2; not independent)"}
 	must.True(t, slices.Equal(got, want), "rows %q, want %q", got, want)
 	must.True(t, len(s.Runs) == 6, "the case has %d runs", len(s.Runs))
-	if c := d.Classic[2]; float64(c.Average) != s.Runs[3].Values[0].Value {
-		t.Errorf("average %v of one run of %v", c.Average, s.Runs[3].Values[0].Value)
-	}
+	c := d.Classic[2]
+	must.True(t, float64(c.Average) == s.Runs[3].Values[0].Value, "average %v of one run of %v", c.Average, s.Runs[3].Values[0].Value)
 }
 
 // TestClassicCountsReceivers demands that only the receiver's intervals count.

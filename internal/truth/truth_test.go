@@ -75,7 +75,6 @@ func TestATryEndsWhatItBegan(t *testing.T) {
 		})
 		y.Fatal("ends")
 	})
-	if want := []string{"second", "first"}; !slices.Equal(order, want) || !y.failed || len(y.log) != 2 {
-		t.Errorf("order %q, failed %t, log %q", order, y.failed, y.log)
-	}
+	want := []string{"second", "first"}
+	must.True(t, slices.Equal(order, want) && y.failed && len(y.log) == 2, "order %q, failed %t, log %q", order, y.failed, y.log)
 }

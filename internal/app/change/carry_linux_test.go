@@ -35,9 +35,7 @@ func TestKeptOnBoth(t *testing.T) {
 		must.True(t, len(h.Changes) == 1 && h.Changes[0].State == model.ChangeApplied && h.Changes[0].Old == "1" && h.Changes[0].New == "0",
 			"%s: %+v", h.Name, h.Changes)
 	}
-	if len(p.Asked()) != 1 || p.Asked()[0].Kind != app.KeepChange || p.Asked()[0].Within != minute {
-		t.Errorf("asked %+v", p.Asked())
-	}
+	must.True(t, len(p.Asked()) == 1 && p.Asked()[0].Kind == app.KeepChange && p.Asked()[0].Within == minute, "asked %+v", p.Asked())
 	got := apptest.Told[app.Changed](p.Person)
 	must.True(t, len(got) == 2 && got[0].Host == "far", "told %+v", got)
 	entries, _ := os.ReadDir(p.hosts.State)
@@ -132,9 +130,7 @@ func TestRefusedBeforeAnythingIsWritten(t *testing.T) {
 	}
 	r := must.Get(p.do(t.Context(), minute, model.Assignment{Knob: "tcp.sack", Value: "1"}))(t)
 	must.Equal(t, r.Outcome, Nothing, "what holds already: %+v", r)
-	if len(p.Asked()) > 0 || p.sacks() != "11" {
-		t.Errorf("asked %+v, %s", p.Asked(), p.sacks())
-	}
+	must.True(t, len(p.Asked()) == 0 && p.sacks() == "11", "asked %+v, %s", p.Asked(), p.sacks())
 }
 
 // TestHostThatMeasuresOnly is not asked to change anything.
@@ -170,9 +166,7 @@ func TestSecondHostIsBusy(t *testing.T) {
 	}
 	h := r.Hosts[0]
 	must.True(t, len(h.Changes) == 1 && h.Changes[0].State == model.ChangeUndone, "the first host: %+v", h)
-	if p.sacks() != "11" || len(p.Asked()) > 0 {
-		t.Errorf("%s, asked %+v", p.sacks(), p.Asked())
-	}
+	must.True(t, p.sacks() == "11" && len(p.Asked()) == 0, "%s, asked %+v", p.sacks(), p.Asked())
 }
 
 // TestChangedMeanwhile: a host that does not hold the change any more ends it, and
@@ -226,9 +220,7 @@ func TestCanaryDies(t *testing.T) {
 	}
 	w := apptest.Told[app.Watching](p.Person)
 	must.True(t, len(w) == 1 && len(w[0].Answers) >= 2 && !w[0].Risky, "told %+v", w)
-	if len(p.Asked()) > 0 || p.sacks() != "11" {
-		t.Errorf("asked %+v, %s", p.Asked(), p.sacks())
-	}
+	must.True(t, len(p.Asked()) == 0 && p.sacks() == "11", "asked %+v, %s", p.Asked(), p.sacks())
 }
 
 // TestSessionIsLostWhileHeld: the host whose session is cut goes back by itself,
@@ -273,9 +265,7 @@ func TestSessionIsLostWhileHeld(t *testing.T) {
 				t.Errorf("%+v, kind %d, %v", r, fault.KindOf(err), err)
 			}
 			for end := time.Now().Add(minute); p.sacks() != "11"; time.Sleep(50 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("still %s", p.sacks())
-				}
+				must.Need(t, !time.Now().After(end), "still %s", p.sacks())
 			}
 		})
 	}

@@ -105,9 +105,8 @@ func TestOrderOfHosts(t *testing.T) {
 		first model.Host
 	}{{1500, "9000", model.Far}, {9000, "1500", model.Near}} {
 		c, _ := planned(linked(model.Near, "linux", one.from, 9000), linked(model.Far, "linux", one.from, 9000), model.Assignment{Knob: mtuKnob, Value: one.to})
-		if got := c.order(); len(got) != 2 || got[0].Side != one.first {
-			t.Errorf("%d to %s: %s first", one.from, one.to, got[0].Side)
-		}
+		got := c.order()
+		must.True(t, len(got) == 2 && got[0].Side == one.first, "%d to %s: %s first", one.from, one.to, got[0].Side)
 	}
 }
 

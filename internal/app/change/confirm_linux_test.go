@@ -50,9 +50,7 @@ func TestConfirmationFails(t *testing.T) {
 				}
 				r, err := p.do(t.Context(), minute)
 				if point == "watchdog killed when it has heard" { // what it has written down counts
-					if err != nil || r.Outcome != Confirmed || p.sacks() != "00" {
-						t.Errorf("%+v, %v, %s", r, err, p.sacks())
-					}
+					must.True(t, err == nil && r.Outcome == Confirmed && p.sacks() == "00", "%+v, %v, %s", r, err, p.sacks())
 					return
 				}
 				must.True(t, err != nil && r.Outcome == Undone && strings.Contains(err.Error(), "all settings are back") && noted,
@@ -114,9 +112,7 @@ func TestEarlierConfirmationsStay(t *testing.T) {
 		return nil
 	}
 	r, err := p.do(t.Context(), minute)
-	if err == nil || r.Outcome != Undone || p.sacks() != "11" {
-		t.Errorf("%+v, %v, %s", r, err, p.sacks())
-	}
+	must.True(t, err != nil && r.Outcome == Undone && p.sacks() == "11", "%+v, %v, %s", r, err, p.sacks())
 	a, b := p.sysctl(model.Near, "tcp_timestamps"), p.sysctl(model.Far, "tcp_timestamps")
 	must.True(t, a+b == "00", "the earlier change: %s and %s", a, b)
 }
@@ -160,7 +156,5 @@ func TestNoteCannotBeWritten(t *testing.T) {
 	p.hosts.State = filepath.Join(p.dir, "nowhere", "at", "all")
 	must.Do(t, os.WriteFile(filepath.Join(p.dir, "nowhere"), nil, 0o600))
 	r, err := p.do(t.Context(), minute)
-	if err == nil || r.Outcome != Undone || p.sacks() != "11" {
-		t.Errorf("%+v, %v, %s", r, err, p.sacks())
-	}
+	must.True(t, err != nil && r.Outcome == Undone && p.sacks() == "11", "%+v, %v, %s", r, err, p.sacks())
 }

@@ -39,9 +39,7 @@ func TestHeldUntilTheHostsSayItIsOver(t *testing.T) {
 			} else if err != nil || r.Reason != "held for 2 s" {
 				t.Errorf("%+v, %v", r, err)
 			}
-			if r.Outcome != Undone || p.sacks() != "11" {
-				t.Errorf("%s, %s", r.Outcome, p.sacks())
-			}
+			must.True(t, r.Outcome == Undone && p.sacks() == "11", "%s, %s", r.Outcome, p.sacks())
 			for _, h := range r.Hosts {
 				must.True(t, len(h.Changes) == 1 && h.Changes[0].State == model.ChangeUndone, "%s: %+v", h.Name, h.Changes)
 			}

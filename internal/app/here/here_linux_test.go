@@ -221,7 +221,5 @@ func TestTheInterfaceThatIsNamed(t *testing.T) {
 	h := must.Get(Open(t.Context(), env, Options{State: t.TempDir(), Link: "lo"}))(t)
 	defer env.HangUp(h.Client)
 	must.Equal(t, h.Facts.Interface.Or(""), "lo", "interface")
-	if h.Facts.Route != nil {
-		t.Errorf("the route of another interface: %+v", h.Facts.Route)
-	}
+	must.True(t, h.Facts.Route == nil, "the route of another interface: %+v", h.Facts.Route)
 }

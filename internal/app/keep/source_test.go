@@ -98,9 +98,8 @@ func TestProof(t *testing.T) {
 					}
 				}
 			}
-			if want := c.unproven != (app.Unproven{}); flow != 1 || (unproven > 0) != want {
-				t.Errorf("told %+v", l.events)
-			}
+			want := c.unproven != (app.Unproven{})
+			must.True(t, flow == 1 && (unproven > 0) == want, "told %+v", l.events)
 		})
 	}
 }
@@ -127,9 +126,7 @@ func TestFirstHour08SmallestGoodLevel(t *testing.T) {
 	}
 	env, l := listening()
 	s, err := OfSession(env, levels(decided(model.To, "4MiB")), "", false, Wish{})
-	if err != nil || s.Label != `session s1, setting "4MiB"` || len(l.events) != 1 {
-		t.Fatalf("%+v, %v, told %+v", s, err, l.events)
-	}
+	must.Need(t, err == nil && s.Label == `session s1, setting "4MiB"` && len(l.events) == 1, "%+v, %v, told %+v", s, err, l.events)
 	e := l.events[0].(app.SmallestGood)
 	must.True(t, e.Setting == "4MiB" && strings.Join(e.Others, " ") == "1MiB 16MiB" && e.Tolerance == 5, "told %+v", e)
 	if s, err := OfSession(env, levels(decided(model.To, "4MiB")), "16MiB", false, Wish{}); err != nil || s.Label != `session s1, setting "16MiB"` {

@@ -41,9 +41,8 @@ func TestConnect(t *testing.T) {
 	}
 	e := must.Get(open(t, b, p))(t)
 	defer e.Close()
-	if rate, ok := e.WireRate.Get(); !ok || rate != 1e8 || !strings.Contains(e.WireRate.Source(), "of the far host") {
-		t.Errorf("the slowest link: %v", e.WireRate)
-	}
+	rate, ok := e.WireRate.Get()
+	must.True(t, ok && rate == 1e8 && strings.Contains(e.WireRate.Source(), "of the far host"), "the slowest link: %v", e.WireRate)
 	must.True(t, len(e.Hosts) == 2 && e.Hosts[0].Host == model.Near && e.Hosts[1].Host == model.Far && e.Foreign() == "", "%+v", e.Hosts)
 	for _, h := range []model.Host{model.Near, model.Far} {
 		one := e.Host(h)

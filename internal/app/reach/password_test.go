@@ -52,9 +52,8 @@ func TestWarnedOnce(t *testing.T) {
 	e := &Ends{env: apptest.Env(p)}
 	e.warn([]string{"others may read it"})
 	e.warn([]string{"others may read it", "old"})
-	if got := apptest.Told[app.Warning](p); len(got) != 2 || got[1].Text != "old" || len(e.Warnings) != 2 {
-		t.Errorf("%+v, %q", got, e.Warnings)
-	}
+	got := apptest.Told[app.Warning](p)
+	must.True(t, len(got) == 2 && got[1].Text == "old" && len(e.Warnings) == 2, "%+v, %q", got, e.Warnings)
 	o := New(apptest.Env(p), Options{})
 	for _, text := range []string{"the secret is shown", "", "the secret is shown"} {
 		o.warnOnce(text)

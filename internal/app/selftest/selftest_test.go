@@ -105,9 +105,8 @@ func TestAsks(t *testing.T) {
 	q.Settings = true
 	r, err = Run(t.Context(), env, q)
 	must.Need(t, err == nil || fault.KindOf(err) == fault.Found, "%v", err)
-	if s := states(r, "changes"); len(s) != 1 || s["all"] != Unseen || len(p.Asked()) != 1 {
-		t.Errorf("%v, asked %v", s, p.Asked())
-	}
+	s := states(r, "changes")
+	must.True(t, len(s) == 1 && s["all"] == Unseen && len(p.Asked()) == 1, "%v, asked %v", s, p.Asked())
 }
 
 // TestAnother: only what is harmless, readable and writable gets another value, which

@@ -190,7 +190,5 @@ func TestListenMetrics(t *testing.T) {
 	}
 	l := must.Get(listenMetrics(t.Context(), ":0"))(t)
 	defer func() { _ = l.Close() }()
-	if !strings.HasPrefix(l.Addr().String(), "127.0.0.1:") {
-		t.Errorf("a port alone is %s", l.Addr())
-	}
+	must.True(t, strings.HasPrefix(l.Addr().String(), "127.0.0.1:"), "a port alone is %s", l.Addr())
 }

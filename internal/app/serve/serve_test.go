@@ -136,9 +136,7 @@ func TestServer(t *testing.T) {
 	made, link, err := keys.Add("ci", "measure", "30d", "")
 	must.Need(t, err == nil && made.Name == "ci" && made.Right == "measure" && !made.Expires.Before(time.Now().Add(29*24*time.Hour)),
 		"%+v, %v", made, err)
-	if !strings.HasSuffix(link, "@"+s.Addr().String()) {
-		t.Errorf("%s does not name %s", link, s.Addr())
-	}
+	must.True(t, strings.HasSuffix(link, "@"+s.Addr().String()), "%s does not name %s", link, s.Addr())
 	ci := must.Get(join(ctx, t, link))(t)
 	must.Get(keys.Revoke("ci"))(t)
 	for until := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -194,9 +192,7 @@ func TestServerSecondStart(t *testing.T) {
 		s.closePorts()
 		s.Close()
 	}
-	if strings.Contains(links[1], ".") {
-		t.Errorf("the second link holds a secret: %s", links[1])
-	}
+	must.True(t, !strings.Contains(links[1], "."), "the second link holds a secret: %s", links[1])
 	link := must.Get(Keys{Env: env, State: dir}.Link("other:1234"))(t)
 	must.True(t, strings.HasSuffix(link, "@other:1234") && strings.Contains(link, "."), "%s", link)
 }

@@ -88,8 +88,7 @@ func TestQuickLookInALab(t *testing.T) {
 	s, err := trial.New(env, e, st, model.KindTest, "", nil, p).Run(t.Context())
 	must.Need(t, err == nil && len(s.Runs) == 2, "%d runs, %v", len(s.Runs), err)
 	for _, r := range s.Runs {
-		if v := r.Values; len(v) == 0 || v[0].Metric != model.Goodput || v[0].Value <= 0 {
-			t.Errorf("%s: %+v", r.Flow.Direction, v)
-		}
+		v := r.Values
+		must.True(t, len(v) != 0 && v[0].Metric == model.Goodput && v[0].Value > 0, "%s: %+v", r.Flow.Direction, v)
 	}
 }

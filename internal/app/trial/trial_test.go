@@ -249,9 +249,8 @@ func TestForeignPeer(t *testing.T) {
 		model.Setting{Name: "current"}, model.Setting{Name: "two", Assignments: []model.Assignment{{Knob: "streams", Value: "2"}}})
 	got, err := trial.New(env, e, st, model.KindTest, "", nil, p).Run(ctx)
 	must.Need(t, err == nil && trial.Measured(got), "%s %q, %v", got.State, got.Reason, err)
-	if v, ok := got.Runs[0].Value(model.To, model.Goodput); !ok || v <= 0 {
-		t.Errorf("%+v", got.Runs[0].Values)
-	}
+	v, ok := got.Runs[0].Value(model.To, model.Goodput)
+	must.True(t, ok && v > 0, "%+v", got.Runs[0].Values)
 }
 
 // TestTakes says what an engine does not take before any host is asked.

@@ -105,9 +105,8 @@ func TestCommandsAreRefused(t *testing.T) {
 		_, err := s.Apply(t.Context(), as, time.Minute)
 		refused := errors.Is(err, session.ErrRefused)
 		must.True(t, refused != allowed && (!refused || strings.Contains(err.Error(), "--allow-commands")), "allowed %t: %v", allowed, err)
-		if got := slices.Contains(k.Calls(), "apply"); got != allowed {
-			t.Errorf("allowed %t: calls %v", allowed, k.Calls())
-		}
+		got := slices.Contains(k.Calls(), "apply")
+		must.True(t, got == allowed, "allowed %t: calls %v", allowed, k.Calls())
 		_ = cut()
 		within(t, "the agent to end", ended)
 	}

@@ -125,9 +125,8 @@ func TestLeavesNothing(t *testing.T) {
 		s := must.Get(os.Stat(dirs[0]))(t)
 		must.True(t, s.Mode().Perm() == 0o700 && s.Sys().(*syscall.Stat_t).Uid == 4242, "the directory: %v", s)
 		closeSession(t, c)
-		if left := h.tmp(t); len(left) > 0 || h.copied != 1 {
-			t.Errorf("%s: left behind: %q; copied %d times", shell, left, h.copied)
-		}
+		left := h.tmp(t)
+		must.True(t, len(left) == 0 && h.copied == 1, "%s: left behind: %q; copied %d times", shell, left, h.copied)
 		got := h.calls(t)
 		must.True(t, strings.HasPrefix(got, "uid 4242: "), "%s: %s", shell, got)
 		home, err := os.ReadDir(h.Home("someone"))

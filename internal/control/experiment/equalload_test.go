@@ -89,9 +89,7 @@ func TestEqualLoadFollowsItsBlock(t *testing.T) {
 				must.Need(t, paced != 0, "no run at equal load")
 				for _, v := range out.Result.Verdicts {
 					want := map[bool]model.GuardState{false: model.GuardHolds, true: model.GuardUnmeasured}[fail]
-					if v.Guard != nil && v.Guard.State != want {
-						t.Errorf("guard %s: %s, want %s", v.Metric, v.Guard.State, want)
-					}
+					must.True(t, v.Guard == nil || v.Guard.State == want, "guard %s: %+v, want %s", v.Metric, v.Guard, want)
 				}
 			})
 		})

@@ -52,9 +52,7 @@ func TestCopies(t *testing.T) {
 				run, _, err := r.Run(t.Context(), runner.Spec{Number: 1, Block: b + 1, Position: i + 1, Attempt: 1, Setting: set, Flow: flow}, nil)
 				must.Need(t, err == nil && run.State == model.RunValid, "%s %s: %v, %+v", name, d, err, run)
 				rate, ok := run.Value(d, model.Goodput)
-				if !ok || rate <= 0 {
-					t.Errorf("%s %s: no goodput in %+v", name, d, run.Values)
-				}
+				must.True(t, ok && rate > 0, "%s %s: no goodput in %+v", name, d, run.Values)
 				if in.Rates[name] == nil {
 					in.Rates[name] = bottleneck.Rates{}
 				}

@@ -54,9 +54,7 @@ func TestDirectionsAsRunsOfTheirOwn(t *testing.T) {
 	for i, want := range []model.Outcome{model.Better, model.Worse} {
 		v := r.Verdicts[i]
 		must.True(t, v.Outcome == want && v.Blocks == 8, "%s: %s after %d blocks, want %s after 8", v.Direction, v.Outcome, v.Blocks, want)
-		if r.Noise[i].Pairs != 4 || r.Health[i].Blocks != 12 {
-			t.Errorf("%d pairs, %d blocks looked at", r.Noise[i].Pairs, r.Health[i].Blocks)
-		}
+		must.True(t, r.Noise[i].Pairs == 4 && r.Health[i].Blocks == 12, "%d pairs, %d blocks looked at", r.Noise[i].Pairs, r.Health[i].Blocks)
 	}
 	must.True(t, r.Done && slices.Equal(r.Leaving, []string{"s1"}), "done %v, leaving %v", r.Done, r.Leaving)
 	early := runs[:4*8-1] // the eighth block lacks one direction of a setting that is still in question

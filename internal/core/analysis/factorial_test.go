@@ -71,9 +71,7 @@ func TestGridOfThreeLevelsAndItsLimits(t *testing.T) {
 	found := Factorials(p, runsOf(p, 8, f))
 	must.Need(t, len(found) == 1 && len(found[0].Mains) == 3 && len(found[0].Pairs) == 1, "%+v", found)
 	pair := found[0].Pairs[0]
-	if pair.A.Level != 2 || pair.Comparisons != 2 || pair.Outcome != model.Better || math.Abs(pair.Estimate-0.5) > 0.01 {
-		t.Errorf("%+v", pair)
-	}
+	must.True(t, pair.A.Level == 2 && pair.Comparisons == 2 && pair.Outcome == model.Better && math.Abs(pair.Estimate-0.5) <= 0.01, "%+v", pair)
 	if found := Factorials(p, runsOf(p, 2, f)); found != nil {
 		t.Errorf("of two blocks: %+v", found)
 	}

@@ -131,9 +131,7 @@ func TestGroupsShareTheirShift(t *testing.T) {
 			n := splitSessions(t, sessions, c.mode, split{first: c.first})
 			must.True(t, n.mtu <= most, "MTU: %d false verdicts of %d sessions", n.mtu, sessions)
 			for what, wrong := range map[string]int{"window": n.window, "interaction": n.both, "any setting": n.setting} {
-				if float64(wrong) > most+chance {
-					t.Errorf("%s: %d false verdicts of %d sessions", what, wrong, sessions)
-				}
+				must.True(t, float64(wrong) <= most+chance, "%s: %d false verdicts of %d sessions", what, wrong, sessions)
 			}
 			must.True(t, c.first != 0 || n.anew >= 4*most,
 				"only %d of %d sessions are fooled as if every run were changed anew: this shift shows nothing", n.anew, sessions)

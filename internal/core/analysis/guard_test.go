@@ -80,9 +80,7 @@ func TestGuards(t *testing.T) {
 				} else if v.Guard.State != model.GuardHolds || v.Guard.MoreBlocks != 0 {
 					t.Errorf("%s, %s: guard %s %s", mode, c.name, v.Metric, v.Guard.State)
 				}
-				if v.Estimate > 0.1 {
-					t.Errorf("%s, %s: harm is a gain of %v", mode, c.name, v.Estimate)
-				}
+				must.True(t, v.Estimate <= 0.1, "%s, %s: harm is a gain of %v", mode, c.name, v.Estimate)
 			}
 			must.True(t, guards == 4 && slices.Equal(bad, c.bad), "%s, %s: %d guards, violated %v, want 4 and %v", mode, c.name, guards, bad, c.bad)
 			got := MayKeep(model.Goodput, r.Verdicts, "s1").InTheWay()

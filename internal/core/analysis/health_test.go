@@ -41,9 +41,7 @@ func TestTrendOfTheBaseline(t *testing.T) {
 	must.True(t, !h.Drifting(), "the example drifts")
 	r := Analyse(p, runsOf(p, 12, func(_ string, block, _ int) float64 { return 1e9 * math.Exp(-0.01*float64(block)) }))
 	near(t, "slope", r.Health[0].Slope, -0.01, 1e-9)
-	if !r.Health[0].Drifting() || !hasWarning(r, "drifts by -1.00 % per block") {
-		t.Errorf("%+v, warnings %q", r.Health[0], r.Warnings)
-	}
+	must.True(t, r.Health[0].Drifting() && hasWarning(r, "drifts by -1.00 % per block"), "%+v, warnings %q", r.Health[0], r.Warnings)
 }
 
 func TestCreditExhaustionTakesTheVerdicts(t *testing.T) {

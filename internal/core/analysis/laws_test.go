@@ -83,13 +83,9 @@ func TestLawSwapTurnsTheVerdict(t *testing.T) {
 		after := Analyse(s.plan, swapped).Verdicts[0]
 		must.Need(t, after.Outcome == turned[before.Outcome] || before.Reason != after.Reason,
 			"%s (%s) turned into %s (%s)", before.Outcome, before.Reason, after.Outcome, after.Reason)
-		if math.Abs(before.Estimate+after.Estimate) > 1e-9 {
-			t.Fatalf("estimate %v turned into %v", before.Estimate, after.Estimate)
-		}
+		must.Need(t, math.Abs(before.Estimate+after.Estimate) <= 1e-9, "estimate %v turned into %v", before.Estimate, after.Estimate)
 		low, high := float64(before.Interval.Low), float64(after.Interval.High)
-		if low != -high && math.Abs(low+high) > 1e-9 {
-			t.Fatalf("interval %v turned into %v", before.Interval, after.Interval)
-		}
+		must.Need(t, low == -high || math.Abs(low+high) <= 1e-9, "interval %v turned into %v", before.Interval, after.Interval)
 	})
 }
 

@@ -102,7 +102,5 @@ func verdictOfMetric(t testing.TB, r Result, setting string, m model.Metric) mod
 
 func near(t testing.TB, what string, got, want, tolerance float64) {
 	t.Helper()
-	if math.IsNaN(got) || math.Abs(got-want) > tolerance {
-		t.Errorf("%s = %.9g, want %.9g ± %g", what, got, want, tolerance)
-	}
+	must.True(t, !math.IsNaN(got) && math.Abs(got-want) <= tolerance, "%s = %.9g, want %.9g ± %g", what, got, want, tolerance)
 }

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
+	"linerate/internal/must"
 )
 
 // path is the noise model of statistics.md section 13: slow drift from run to
@@ -64,9 +65,7 @@ func share(sessions int, called func(seed uint64) bool) float64 {
 func demandErrorRate(t *testing.T, what string, rate float64) {
 	t.Helper()
 	t.Logf("%s: %.2f %% of %d sessions without a difference", what, 100*rate, slowSessions)
-	if rate < 0 || rate > 0.06 {
-		t.Errorf("%s: error rate %.4f is not within [0, 0.06]", what, rate)
-	}
+	must.True(t, rate >= 0 && rate <= 0.06, "%s: error rate %.4f is not within [0, 0.06]", what, rate)
 }
 
 // simulate runs a whole plan of two settings over one path.
@@ -99,9 +98,7 @@ func TestSlowFixedErrorRate(t *testing.T) {
 			return r.Low > 0 || r.High < 0
 		})
 		demandErrorRate(t, "t interval of block differences", rate)
-		if rate < 0.03 {
-			t.Errorf("%d blocks: %.4f is far below the nominal 5 %%: the simulation does not reach the test", blocks, rate)
-		}
+		must.True(t, rate >= 0.03, "%d blocks: %.4f is far below the nominal 5 %%: the simulation does not reach the test", blocks, rate)
 	}
 }
 
@@ -128,9 +125,7 @@ func TestSlowSequentialPower(t *testing.T) {
 		return called(r) && r.Verdicts[0].Outcome == model.Better
 	})
 	t.Logf("a gain of 5 %% is found in %.1f %% of %d sessions", 100*rate, sessions)
-	if rate < 0.85 {
-		t.Errorf("power %.3f is below 0.85", rate)
-	}
+	must.True(t, rate >= 0.85, "power %.3f is below 0.85", rate)
 }
 
 // How often the check of the baseline against itself makes a session without
@@ -142,9 +137,7 @@ func TestSlowTwinRarelyDistrusts(t *testing.T) {
 			return positioned(t, seed, 0, first, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 12}, Null: plan.NullTwin}).Untrustworthy
 		})
 		t.Logf("first run %.0f %% slower: untrustworthy in %.2f %%", 100*first, 100*rate)
-		if rate > 0.015 {
-			t.Errorf("first run %.0f %% slower: %.4f of good sessions are distrusted", 100*first, rate)
-		}
+		must.True(t, rate <= 0.015, "first run %.0f %% slower: %.4f of good sessions are distrusted", 100*first, rate)
 	}
 }
 
@@ -155,9 +148,7 @@ func TestSlowPositionEffect(t *testing.T) {
 		o := plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: blocks}}
 		rate := share(slowSessions, func(seed uint64) bool { return called(positioned(t, seed, 0, 0.08, o)) })
 		demandErrorRate(t, "fixed plan, first run 8 % slower", rate)
-		if blocks < stats.RankBlocks && rate > 0 {
-			t.Errorf("%d blocks: a verdict", blocks)
-		}
+		must.True(t, blocks >= stats.RankBlocks || rate <= 0, "%d blocks: a verdict", blocks)
 	}
 	demandErrorRate(t, "sequential, first run 8 % slower",
 		share(slowSessions, func(seed uint64) bool { return called(positioned(t, seed, 0, 0.08, plan.Request{})) }))

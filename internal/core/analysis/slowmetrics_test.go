@@ -107,12 +107,8 @@ func TestSlowSeveralMetrics(t *testing.T) {
 		without := float64(uncorrected) / slowSessions
 		t.Logf("%s: %.2f %% of %d sessions without a difference make a false claim, %.2f %% without the correction",
 			name, 100*rate, slowSessions, 100*without)
-		if rate > 0.05 {
-			t.Errorf("%s: %.4f of the sessions make a false claim, more than 0.05", name, rate)
-		}
-		if without < 0.07 {
-			t.Errorf("%s: %.4f without the correction: the simulation would not notice that it is gone", name, without)
-		}
+		must.True(t, rate <= 0.05, "%s: %.4f of the sessions make a false claim, more than 0.05", name, rate)
+		must.True(t, without >= 0.07, "%s: %.4f without the correction: the simulation would not notice that it is gone", name, without)
 	}
 }
 
@@ -125,9 +121,7 @@ func TestSlowSeveralMetricsPower(t *testing.T) {
 		return r.Verdicts[0].Outcome == model.Better
 	})
 	t.Logf("a gain of 5 %% is found in %.1f %% of %d sessions with six metrics", 100*rate, sessions)
-	if rate < 0.85 {
-		t.Errorf("power %.3f is below 0.85", rate)
-	}
+	must.True(t, rate >= 0.85, "power %.3f is below 0.85", rate)
 }
 
 // Guards speak: a setting without harm is let pass, one that doubles the latency under load

@@ -113,9 +113,8 @@ func TestLinkAndCore(t *testing.T) {
 		CPU:     map[string]map[model.Host]float64{MemoryToMemory: {model.Near: 0.4, model.Far: 0.97}},
 	}
 	l := Limits(in)[0]
-	if share, ok := l.Link.Get(); !ok || math.Abs(share-0.25) > 1e-9 || l.FullCore != model.Far || l.Verdict != OnePart {
-		t.Errorf("%+v", l)
-	}
+	share, ok := l.Link.Get()
+	must.True(t, ok && math.Abs(share-0.25) <= 1e-9 && l.FullCore == model.Far && l.Verdict == OnePart, "%+v", l)
 }
 
 // TestLaws: what is slower overall never is faster in the analysis, and a
@@ -134,19 +133,13 @@ func TestLaws(t *testing.T) {
 		}
 		in := Input{Rates: map[string]Rates{DiskToDisk: draw("copy"), Read: draw("read"), Write: draw("write"), Network: draw("network")}}
 		l := Limits(in)[0]
-		if l.InTurn > l.Overlap || len(l.Parts) != 3 {
-			t.Fatalf("%+v", l)
-		}
+		must.Need(t, l.InTurn <= l.Overlap && len(l.Parts) == 3, "%+v", l)
 		share := 0.0
 		for i, p := range l.Parts {
 			share += p.Share
-			if i > 0 && p.Share > l.Parts[i-1].Share*(1+1e-9) {
-				t.Fatalf("shares %+v", l.Parts)
-			}
+			must.Need(t, i <= 0 || p.Share <= l.Parts[i-1].Share*(1+1e-9), "shares %+v", l.Parts)
 		}
-		if math.Abs(share-1) > 1e-6 {
-			t.Fatalf("shares add up to %v", share)
-		}
+		must.Need(t, math.Abs(share-1) <= 1e-6, "shares add up to %v", share)
 		scaled := Input{Rates: map[string]Rates{}}
 		for name, r := range in.Rates {
 			scaled.Rates[name] = Rates{}

@@ -62,9 +62,8 @@ func TestWaiting(t *testing.T) {
 		"no probes": {loadedRun(0, 0, 0), math.NaN(), []string{""}},
 	} {
 		share, text := Waiting(c.session, model.To)
-		if v, known := share.Get(); known == math.IsNaN(c.share) || known && math.Abs(v-c.share) > 0.001 {
-			t.Errorf("%s: share %v %s", name, v, share.Reason())
-		}
+		v, known := share.Get()
+		must.True(t, known != math.IsNaN(c.share) && (!known || math.Abs(v-c.share) <= 0.001), "%s: share %v %s", name, v, share.Reason())
 		for _, want := range c.want {
 			must.Contain(t, text, want, "%s", name)
 		}

@@ -181,9 +181,8 @@ func check(t *testing.T, d model.Direction, c aCase, got []model.Finding) {
 	}
 	at := map[string]model.Host{atSender: d.Sender(), atReceiver: d.Receiver()}[c.at]
 	must.Need(t, f.Rule == c.rule && f.Host == at, "found %s of %q, want %s of %q: %s", f.Rule, f.Host, c.rule, at, f.Evidence)
-	if v, ok := f.Implied.Get(); c.allows > 0 && (!ok || math.Abs(float64(v/c.allows)-1) > 0.005) {
-		t.Errorf("implied %v, want %v", v, c.allows)
-	}
+	v, ok := f.Implied.Get()
+	must.True(t, c.allows <= 0 || ok && math.Abs(float64(v/c.allows)-1) <= 0.005, "implied %v, want %v", v, c.allows)
 	if c.alone && len(got) > 1 {
 		t.Errorf("more than one finding: %s", rulesOf(got))
 	}

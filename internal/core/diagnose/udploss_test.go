@@ -281,12 +281,8 @@ func TestLossIsBlamedOnItsHost(t *testing.T) {
 					return f.Host == host && f.Limit == adviceFor(p.where).limit
 				})
 			}
-			if !blames(there) {
-				t.Errorf("%s: %s is not named, though %s moved there", d, p.where, p.names[0])
-			}
-			if blames(elsewhere) {
-				t.Errorf("%s: %s is named, and %s moved at the other end", d, p.where, p.names[0])
-			}
+			must.True(t, blames(there), "%s: %s is not named, though %s moved there", d, p.where, p.names[0])
+			must.True(t, !blames(elsewhere), "%s: %s is named, and %s moved at the other end", d, p.where, p.names[0])
 			must.True(t, !blames(silent), "%s: %s is named, and nobody read its counters", d, p.where)
 		}
 	}

@@ -23,9 +23,7 @@ func TestUnknown(t *testing.T) {
 	for name, f := range map[string]Of[int]{"zero value": {}, "with a reason": Unknown[int]("virtual link")} {
 		v, ok := f.Get()
 		must.True(t, v == 0 && !ok && !f.IsKnown(), "%s: Get = %d, %v", name, v, ok)
-		if f.Or(7) != 7 || f.Source() != "" {
-			t.Errorf("%s: or %d, source %q", name, f.Or(7), f.Source())
-		}
+		must.True(t, f.Or(7) == 7 && f.Source() == "", "%s: or %d, source %q", name, f.Or(7), f.Source())
 	}
 	must.Equal(t, Unknown[int]("virtual link").Reason(), "virtual link", "Reason")
 }

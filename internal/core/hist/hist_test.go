@@ -47,9 +47,7 @@ func of(values ...time.Duration) *Histogram {
 func known(t rapid.TB, what string, f fact.Of[time.Duration]) time.Duration {
 	t.Helper()
 	v, ok := f.Get()
-	if !ok {
-		t.Fatalf("%s is unknown: %s", what, f.Reason())
-	}
+	must.Need(t, ok, "%s is unknown: %s", what, f.Reason())
 	return v
 }
 
@@ -61,9 +59,8 @@ func TestBucketsCoverTheRangeWithoutGapOrOverlap(t *testing.T) {
 		if bucketOf(uint64(low)) != i || bucketOf(uint64(high)) != i {
 			t.Fatalf("ends of bucket %d lie in %d and %d", i, bucketOf(uint64(low)), bucketOf(uint64(high)))
 		}
-		if half := float64(high-low) / 2; half >= MaxError*float64(low) {
-			t.Fatalf("bucket %d: error %v of %d", i, half, low)
-		}
+		half := float64(high-low) / 2
+		must.Need(t, half < MaxError*float64(low), "bucket %d: error %v of %d", i, half, low)
 		next = high + 1
 	}
 	must.Equal(t, next, int64(Highest)+1, "the last bucket ends before")
@@ -79,9 +76,8 @@ func TestQuantileIsWithinTheErrorOfTheExactOne(t *testing.T) {
 			rank := max(1, (thousandths*n+999)/1000)
 			exact := values[rank-1]
 			got := known(t, "quantile", h.Quantile(float64(thousandths)/1000))
-			if off := math.Abs(float64(got - exact)); off > MaxError*float64(exact) {
-				t.Fatalf("quantile %d/1000 of %d values = %v, exact %v", thousandths, n, got, exact)
-			}
+			off := math.Abs(float64(got - exact))
+			must.Need(t, off <= MaxError*float64(exact), "quantile %d/1000 of %d values = %v, exact %v", thousandths, n, got, exact)
 		}
 	})
 }
@@ -184,9 +180,8 @@ func TestQuantileOutsideTheRangeIsUnknown(t *testing.T) {
 		reason string
 	}{{0.3, "below 1ns"}, {0.8, "above 1h0m0s"}, {math.NaN(), "quantile NaN is not between 0 and 1"},
 		{-0.1, "quantile -0.1 is not between 0 and 1"}, {1.01, "quantile 1.01 is not between 0 and 1"}} {
-		if got := h.Quantile(c.q); got.IsKnown() || got.Reason() != c.reason {
-			t.Errorf("quantile %v: %v %q, want unknown %q", c.q, got.Or(0), got.Reason(), c.reason)
-		}
+		got := h.Quantile(c.q)
+		must.True(t, !got.IsKnown() && got.Reason() == c.reason, "quantile %v: %v %q, want unknown %q", c.q, got.Or(0), got.Reason(), c.reason)
 	}
 	for q, want := range map[float64]time.Duration{0: -1, 1: 3 * time.Hour} {
 		must.Equal(t, known(t, "end", h.Quantile(q)), want, "quantile %v", q)
@@ -202,9 +197,7 @@ func TestEmptyIsUnknownNotZero(t *testing.T) {
 	for what, f := range map[string]fact.Of[time.Duration]{
 		"min": h.Min(), "max": h.Max(), "mean": h.Mean(), "median": h.Quantile(0.5), "p0": h.Quantile(0),
 	} {
-		if f.IsKnown() || f.Reason() != "no values recorded" {
-			t.Errorf("%s of nothing: known %v, reason %q", what, f.IsKnown(), f.Reason())
-		}
+		must.True(t, !f.IsKnown() && f.Reason() == "no values recorded", "%s of nothing: known %v, reason %q", what, f.IsKnown(), f.Reason())
 	}
 }
 

@@ -62,9 +62,7 @@ func TestRisky(t *testing.T) {
 		"tcp.sack": false, "tcp.recv_buffer_max": false, "qdisc": false,
 	} {
 		k, ok := NewIndex().ByID(id)
-		if !ok || k.Risky() != want {
-			t.Errorf("%s: %v, want %v", id, k.Risky(), want)
-		}
+		must.True(t, ok && k.Risky() == want, "%s: %v, want %v", id, k.Risky(), want)
 	}
 }
 

@@ -80,9 +80,7 @@ func TestUDPGoodput(t *testing.T) {
 	} {
 		c.wire.Rate = 1e9
 		got, err := c.wire.Goodput()
-		if err != nil || math.Abs(float64(got)-c.want*1e9) > 1 {
-			t.Errorf("%+v: %v, %v, want %.0f", c.wire, float64(got), err, c.want*1e9)
-		}
+		must.True(t, err == nil && math.Abs(float64(got)-c.want*1e9) <= 1, "%+v: %v, %v, want %.0f", c.wire, float64(got), err, c.want*1e9)
 	}
 }
 
@@ -96,9 +94,7 @@ func TestPacketsPerSecond(t *testing.T) {
 func TestAcknowledgments(t *testing.T) {
 	w := Wire{Rate: 1e9, MTU: 1500, Timestamps: true}
 	half, err := w.HalfDuplex()
-	if err != nil || math.Abs(float64(half)/1e9-0.915) > 0.0005 {
-		t.Errorf("HalfDuplex = %v, %v, want 91.5 %% of the rate", half, err)
-	}
+	must.True(t, err == nil && math.Abs(float64(half)/1e9-0.915) <= 0.0005, "HalfDuplex = %v, %v, want 91.5 %% of the rate", half, err)
 	for name, c := range map[string]struct {
 		wire Wire
 		want int
@@ -164,9 +160,7 @@ func TestWindowTable(t *testing.T) {
 			if want[i] == math.Trunc(want[i]) {
 				tolerance = 0.51
 			}
-			if math.Abs(got-want[i]) > tolerance {
-				t.Errorf("WindowBound(%v, %v) = %.2f, want %g Mbit/s", window, rtt, got, want[i])
-			}
+			must.True(t, math.Abs(got-want[i]) <= tolerance, "WindowBound(%v, %v) = %.2f, want %g Mbit/s", window, rtt, got, want[i])
 		}
 	}
 	// Microsoft's example in its documentation of TCP tuning for adapters.
@@ -216,15 +210,11 @@ func TestLossExamples(t *testing.T) {
 			"cubic": {float64(Cubic(c.mss, c.rtt, c.p)) / 1e6, c.cubic},
 			"bound": {float64(LossBound(c.mss, c.rtt, c.p)) / 1e6, c.bound},
 		} {
-			if math.Abs(v[0]-v[1]) > 0.005*v[1] {
-				t.Errorf("%s, MSS %d, %v, p %g: %.2f, want %g Mbit/s", name, c.mss, c.rtt, c.p, v[0], v[1])
-			}
+			must.True(t, math.Abs(v[0]-v[1]) <= 0.005*v[1], "%s, MSS %d, %v, p %g: %.2f, want %g Mbit/s", name, c.mss, c.rtt, c.p, v[0], v[1])
 		}
 	}
 	for c, got := range map[float64]float64{1.2247: mathisC(false), 0.8660: mathisC(true), 1.054: cubicK()} {
-		if math.Abs(got-c) > 0.0005 {
-			t.Errorf("constant %.5f, want %g", got, c)
-		}
+		must.True(t, math.Abs(got-c) <= 0.0005, "constant %.5f, want %g", got, c)
 	}
 }
 
@@ -237,9 +227,8 @@ func TestLossBudgetExamples(t *testing.T) {
 		{1e9, 10 * time.Millisecond, 2.0e-6},
 		{10e9, 100 * time.Millisecond, 2.0e-10},
 	} {
-		if got := LossBudget(c.target, 1448, c.rtt); math.Abs(got-c.want) > 0.02*c.want {
-			t.Errorf("LossBudget(%v, 1448, %v) = %.3g, want %g", c.target, c.rtt, got, c.want)
-		}
+		got := LossBudget(c.target, 1448, c.rtt)
+		must.True(t, math.Abs(got-c.want) <= 0.02*c.want, "LossBudget(%v, 1448, %v) = %.3g, want %g", c.target, c.rtt, got, c.want)
 	}
 }
 
@@ -303,9 +292,7 @@ func TestGoodputLaws(t *testing.T) {
 			return g
 		}
 		g := goodput(w)
-		if g <= 0 || g >= w.Rate {
-			t.Fatalf("goodput %v of a link of %v", g, w.Rate)
-		}
+		must.Need(t, g > 0 && g < w.Rate, "goodput %v of a link of %v", g, w.Rate)
 		larger, tagged, faster := w, w, w
 		larger.MTU++
 		tagged.VLANTags++
@@ -316,13 +303,10 @@ func TestGoodputLaws(t *testing.T) {
 		}
 		payload, _ := w.Payload()
 		packets, _ := w.PacketsPerSecond()
-		if byPackets := packets * float64(payload) * 8; math.Abs(byPackets/float64(g)-1) > 1e-9 {
-			t.Fatalf("packets carry %g, goodput is %v", byPackets, g)
-		}
+		byPackets := packets * float64(payload) * 8
+		must.Need(t, math.Abs(byPackets/float64(g)-1) <= 1e-9, "packets carry %g, goodput is %v", byPackets, g)
 		half, _ := w.HalfDuplex()
-		if half > g || (half == g) != w.UDP {
-			t.Fatalf("half duplex %v, goodput %v", half, g)
-		}
+		must.Need(t, half <= g && (half == g) == w.UDP, "half duplex %v, goodput %v", half, g)
 	})
 }
 
@@ -333,9 +317,7 @@ func TestWindowLaws(t *testing.T) {
 		rate := WindowBound(window, rtt)
 		back := WindowFor(rate, rtt)
 		must.Need(t, back >= window && back <= window+1, "%v over %v gives %v, which needs %v", window, rtt, rate, back)
-		if WindowBound(window+1, rtt) <= rate || WindowBound(window, rtt+1) >= rate {
-			t.Fatalf("%v over %v: not monotonic", window, rtt)
-		}
+		must.Need(t, WindowBound(window+1, rtt) > rate && WindowBound(window, rtt+1) < rate, "%v over %v: not monotonic", window, rtt)
 	})
 }
 
@@ -348,9 +330,7 @@ func TestLossLaws(t *testing.T) {
 		if Mathis(mss, rtt, p, true) >= reno || bound < reno || bound < Cubic(mss, rtt, p) {
 			t.Fatalf("order of the bounds: reno %v, bound %v", reno, bound)
 		}
-		if LossBound(mss, rtt, p*1.01) >= bound || LossBound(mss, rtt*2, p) >= bound || LossBound(mss+1, rtt, p) <= bound {
-			t.Fatal("not monotonic")
-		}
+		must.Need(t, LossBound(mss, rtt, p*1.01) < bound && LossBound(mss, rtt*2, p) < bound && LossBound(mss+1, rtt, p) > bound, "not monotonic")
 		if back := LossBudget(reno, mss, rtt); math.Abs(back/p-1) > 1e-9 {
 			t.Fatalf("LossBudget(Mathis(%g)) = %g", p, back)
 		}

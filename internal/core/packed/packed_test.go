@@ -16,17 +16,13 @@ import (
 )
 
 // same demands that what is unpacked is what was packed, to the bit.
-func same(t interface{ Fatalf(string, ...any) }, want, got []model.Sample) {
-	if len(want) != len(got) {
-		t.Fatalf("%d samples of %d came back", len(got), len(want))
-	}
+func same(t must.TB, want, got []model.Sample) {
+	must.Need(t, len(want) == len(got), "%d samples of %d came back", len(got), len(want))
 	for i := range want {
 		a, b := want[i], got[i]
 		bits := math.Float64bits(a.Value) == math.Float64bits(b.Value)
 		a.Value, b.Value = 0, 0
-		if a != b || !bits {
-			t.Fatalf("sample %d: packed %+v, unpacked %+v", i, want[i], got[i])
-		}
+		must.Need(t, a == b && bits, "sample %d: packed %+v, unpacked %+v", i, want[i], got[i])
 	}
 }
 

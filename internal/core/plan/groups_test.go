@@ -58,9 +58,8 @@ func TestLawGroupsStandTogether(t *testing.T) {
 					t.Fatalf("block %d has a group %v", b+1, g)
 				}
 			}
-			if sorted := slices.Sorted(slices.Values(p.Order[b])); b >= p.NullBlocks && len(slices.Compact(sorted)) != len(o.Settings) {
-				t.Fatalf("block %d is %v", b+1, p.Order[b])
-			}
+			sorted := slices.Sorted(slices.Values(p.Order[b]))
+			must.Need(t, b < p.NullBlocks || len(slices.Compact(sorted)) == len(o.Settings), "block %d is %v", b+1, p.Order[b])
 		}
 	})
 }
@@ -90,9 +89,8 @@ func TestGroupsAreUniform(t *testing.T) {
 
 func TestGroupsOfAPlanThatHoldsNothing(t *testing.T) {
 	p := mustNew(t, options(3))
-	if got := Groups(p, 1); len(got) != 4 || !slices.Equal(slices.Concat(got...), p.Order[0]) {
-		t.Errorf("groups %v of %v", got, p.Order[0])
-	}
+	got := Groups(p, 1)
+	must.True(t, len(got) == 4 && slices.Equal(slices.Concat(got...), p.Order[0]), "groups %v of %v", got, p.Order[0])
 }
 
 func TestGroupsRefuse(t *testing.T) {

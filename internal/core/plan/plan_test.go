@@ -158,9 +158,7 @@ func factorOptions(values ...string) Request {
 func TestFactorSortsLevelsAndKeepsCompleteBlocks(t *testing.T) {
 	p := mustNew(t, factorOptions("1048576", "65536", "131072", "262144", "2097152", "524288", "4194304"))
 	must.Same(t, p.Levels, []string{"w1", "w2", "w3", "w5", "w0", "w4", "w6"}, "levels")
-	if len(p.Order[0]) != 9 || p.MaxBlocks != 20 {
-		t.Errorf("block of %d settings, %d blocks", len(p.Order[0]), p.MaxBlocks)
-	}
+	must.True(t, len(p.Order[0]) == 9 && p.MaxBlocks == 20, "block of %d settings, %d blocks", len(p.Order[0]), p.MaxBlocks)
 }
 
 func TestNewReportsEveryFault(t *testing.T) {

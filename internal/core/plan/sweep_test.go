@@ -100,9 +100,8 @@ func TestSweepOrderIsUniform(t *testing.T) {
 		}
 		for place, c := range count {
 			mean := float64(sweepLimit) / float64(n)
-			if d := float64(c) - mean; d*d > 25*mean {
-				t.Errorf("size %d is %d times at place %d, expected %.0f", size, c, place, mean)
-			}
+			d := float64(c) - mean
+			must.True(t, d*d <= 25*mean, "size %d is %d times at place %d, expected %.0f", size, c, place, mean)
 		}
 	}
 }
@@ -136,8 +135,7 @@ func TestSweepOrderIsThePlans(t *testing.T) {
 		o := SweepOptions{Sweeps: rapid.IntRange(LeastSweeps, 12).Draw(t, "sweeps"), Seed: rapid.Uint64().Draw(t, "seed")}
 		s := must.Get(NewSweep(o))(t)
 		n := rapid.IntRange(1, o.Sweeps).Draw(t, "n")
-		if got := SweepOrder(s.Sizes, o.Seed, n); !slices.Equal(got, s.Order[n-1]) {
-			t.Fatalf("sweep %d: %v, want %v", n, got, s.Order[n-1])
-		}
+		got := SweepOrder(s.Sizes, o.Seed, n)
+		must.Need(t, slices.Equal(got, s.Order[n-1]), "sweep %d: %v, want %v", n, got, s.Order[n-1])
 	})
 }

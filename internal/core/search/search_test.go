@@ -49,9 +49,7 @@ func TestFindsTheEdge(t *testing.T) {
 		if !got.Found || !got.Ended || float64(got.Rate) > top || got.Most > s.Limit || float64(got.Rate) < top/(1+s.Resolution)/1.0001 {
 			t.Fatalf("edge %v: %+v", edge, got)
 		}
-		if got.Short || got.Runs < s.Repeats || got.Passed != got.Runs || got.Above <= got.Rate {
-			t.Fatalf("%+v", got)
-		}
+		must.Need(t, !got.Short && got.Runs >= s.Repeats && got.Passed == got.Runs && got.Above > got.Rate, "%+v", got)
 		must.Need(t, len(trials) <= 40, "%d trials", len(trials))
 	})
 }
@@ -91,9 +89,7 @@ func TestRepeatsDecide(t *testing.T) {
 		return 0
 	})
 	got := Evaluate(s, trials)
-	if lucky == 0 || !got.Found || got.Rate > 350e6 || got.Rate < 340e6 || got.Passed != s.Repeats {
-		t.Errorf("%+v; lucky %v", got, lucky)
-	}
+	must.True(t, lucky != 0 && got.Found && got.Rate <= 350e6 && got.Rate >= 340e6 && got.Passed == s.Repeats, "%+v; lucky %v", got, lucky)
 }
 
 // Whatever the losses, a search ends and keeps its word.
@@ -107,17 +103,11 @@ func TestLaws(t *testing.T) {
 		})
 		got := Evaluate(s, trials)
 		must.Need(t, len(trials) <= maxTrials, "%d trials", len(trials))
-		if got.Found && (votes*(got.Runs-got.Passed) > got.Runs || got.Rate < s.Low || got.Rate > s.High) {
-			t.Fatalf("%+v", got)
-		}
-		if got.Found && (got.Loss > s.Limit || got.Most > s.Limit) {
-			t.Fatalf("%.3g lost in all runs together: %+v", got.Loss, got)
-		}
+		must.Need(t, !got.Found || votes*(got.Runs-got.Passed) <= got.Runs && got.Rate >= s.Low && got.Rate <= s.High, "%+v", got)
+		must.Need(t, !got.Found || got.Loss <= s.Limit && got.Most <= s.Limit, "%.3g lost in all runs together: %+v", got.Loss, got)
 		must.Need(t, !got.Found || !got.Ended || got.Runs >= s.Repeats, "%+v", got)
 		for _, tr := range trials {
-			if tr.Rate < s.Low || tr.Rate > s.High {
-				t.Fatalf("tried %v", tr.Rate)
-			}
+			must.Need(t, tr.Rate >= s.Low && tr.Rate <= s.High, "tried %v", tr.Rate)
 		}
 	})
 }
@@ -151,9 +141,8 @@ func TestSenderIsTooSlow(t *testing.T) {
 		}
 		trials = append(trials, Trial{Rate: rate, Short: rate > most, Sent: 100_000})
 	}
-	if got := Evaluate(s, trials); !got.Found || !got.Short || got.Rate > most || got.Rate < most/1.03 {
-		t.Errorf("%+v", got)
-	}
+	got := Evaluate(s, trials)
+	must.True(t, got.Found && got.Short && got.Rate <= most && got.Rate >= most/1.03, "%+v", got)
 }
 
 func TestTrialsOfRuns(t *testing.T) {
@@ -188,9 +177,7 @@ func TestFoundIsShown(t *testing.T) {
 		}
 		return 0.0001
 	}))
-	if !near.Found || near.Rate > 300e6 || near.Rate < 280e6 || near.Most > s.Limit {
-		t.Errorf("%+v", near)
-	}
+	must.True(t, near.Found && near.Rate <= 300e6 && near.Rate >= 280e6 && near.Most <= s.Limit, "%+v", near)
 	for sent, want := range map[int64]bool{100: false, 300: true} { // times at most 3 x 5 runs: 1500 and 4500 of the 2996 that it takes
 		var trials []Trial
 		for {
@@ -228,8 +215,7 @@ func TestMostShare(t *testing.T) {
 		k, n int64
 		want float64
 	}{{0, 100, 0.029513}, {0, 3000, 0.000998}, {1, 100, 0.046560}, {5, 100, 0.102253}, {10, 10, 1}, {0, 0, 1}} {
-		if got := mostShare(c.k, c.n); math.Abs(got-c.want) > 2e-6 {
-			t.Errorf("%d of %d: at most %.6f, want %.6f", c.k, c.n, got, c.want)
-		}
+		got := mostShare(c.k, c.n)
+		must.True(t, math.Abs(got-c.want) <= 2e-6, "%d of %d: at most %.6f, want %.6f", c.k, c.n, got, c.want)
 	}
 }

@@ -126,9 +126,7 @@ func TestLawFeaturesAreApartAndReal(t *testing.T) {
 		r := Drops(drawSweeps(t), DropLeast, DefaultConfidence)
 		for i, f := range r.Features {
 			last := i == len(r.Features)-1
-			if f.Reference >= f.From || f.From > f.To || f.Least > f.Fall || f.Least <= -math.Log1p(-DropLeast) {
-				t.Fatalf("feature %+v", f)
-			}
+			must.Need(t, f.Reference < f.From && f.From <= f.To && f.Least <= f.Fall && f.Least > -math.Log1p(-DropLeast), "feature %+v", f)
 			must.Need(t, (f.Kind == Cliff) == (f.To == len(r.Least)-1) && (last || f.To+1 < r.Features[i+1].From), "features %+v", r.Features)
 		}
 	})

@@ -56,9 +56,8 @@ func TestEvidenceBoundsLargeGains(t *testing.T) {
 	for range 8 {
 		e.Add(5.5) // 64 KiB against 16 MiB of window on a long path
 	}
-	if iv := e.Interval(0); iv.Low < 5 || iv.High > 6 {
-		t.Errorf("interval %+v does not enclose 5.5 closely", iv)
-	}
+	iv := e.Interval(0)
+	must.True(t, iv.Low >= 5 && iv.High <= 6, "interval %+v does not enclose 5.5 closely", iv)
 }
 
 func TestEvidenceKeepsLastIntervalWhenContradicted(t *testing.T) {
@@ -72,9 +71,7 @@ func TestEvidenceKeepsLastIntervalWhenContradicted(t *testing.T) {
 	}
 	must.Need(t, e.Contradicted(), "a gain that turned round was not noticed")
 	after := e.Interval(0)
-	if after.Low > after.High || after.Low < before.Low || after.High > before.High {
-		t.Errorf("interval went from %+v to %+v", before, after)
-	}
+	must.True(t, after.Low <= after.High && after.Low >= before.Low && after.High <= before.High, "interval went from %+v to %+v", before, after)
 }
 
 // One stalled block takes the size bets' capital for good; the bets on signs
@@ -95,9 +92,7 @@ func TestEvidenceAfterAStalledBlock(t *testing.T) {
 			slow.Add(-0.05 + 0.001*float64(i%3))
 		}
 	}
-	if slow.Max().Down < math.Log(40) {
-		t.Errorf("19 blocks of -5 %% and one of +24 %%: evidence %.1f", math.Exp(slow.Max().Down))
-	}
+	must.True(t, slow.Max().Down >= math.Log(40), "19 blocks of -5 %% and one of +24 %%: evidence %.1f", math.Exp(slow.Max().Down))
 }
 
 // What is no number is no evidence, however often it comes.

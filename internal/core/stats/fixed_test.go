@@ -24,9 +24,7 @@ func TestSignFlipDrawsNearExact(t *testing.T) {
 	exact := SignFlip(d, nil)
 	drawn := SignFlip(append(d, 0), rand.New(rand.NewPCG(1, 2))) // a 0 changes no sum
 	near(t, "drawn p", drawn, exact, 5*math.Sqrt(exact*(1-exact)/FlipDraws))
-	if exact < 0.01 || exact > 0.9 {
-		t.Errorf("p = %v tests nothing", exact)
-	}
+	must.True(t, exact >= 0.01 && exact <= 0.9, "p = %v tests nothing", exact)
 }
 
 func TestHodgesLehmannV1(t *testing.T) {

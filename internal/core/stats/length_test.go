@@ -30,9 +30,7 @@ func TestRunLength(t *testing.T) {
 		{0.01, 0.04, math.Log(8), 200 * time.Millisecond, 4}, {0.001, 2, 0, rtt, 30}, {0.01, 0.04, 0, 2 * time.Second, 40},
 	} {
 		got := RunLength(h, c.between*c.between, c.within*c.within, c.effect, c.rtt).Seconds()
-		if math.Abs(got-c.want) > 0.005 {
-			t.Errorf("%+v: %.3f s", c, got)
-		}
+		must.True(t, math.Abs(got-c.want) <= 0.005, "%+v: %.3f s", c, got)
 	}
 }
 

@@ -12,9 +12,7 @@ import (
 func TestScreen(t *testing.T) {
 	for n, rows := range map[int]int{1: 8, 8: 8, 9: 12, 11: 12, 12: 20, 19: 20} {
 		design := Screen(n)
-		if len(design) != rows || len(design[0]) < n {
-			t.Fatalf("%d factors: %d rows of %d", n, len(design), len(design[0]))
-		}
+		must.Need(t, len(design) == rows && len(design[0]) >= n, "%d factors: %d rows of %d", n, len(design), len(design[0]))
 		for a := range design[0] {
 			for b := range a {
 				sum := 0
@@ -44,9 +42,7 @@ func TestEffects(t *testing.T) {
 			d = append(d, y(row, 1)-y(row, -1))
 		}
 		for i, e := range Effects(design, d)[:n] {
-			if math.Abs(e-0.01*float64(i)) > 1e-12 {
-				t.Errorf("%d factors: effect %d is %g", n, i, e)
-			}
+			must.True(t, math.Abs(e-0.01*float64(i)) <= 1e-12, "%d factors: effect %d is %g", n, i, e)
 		}
 	}
 	// The 12 runs of statistics.md section 11.2, without mirror images: 2/N Σ x y.
@@ -56,17 +52,14 @@ func TestEffects(t *testing.T) {
 	}
 	want := []float64{-0.06667, 0.03667, -0.01333, 0.06000, 0.02667, 0.04333, 0.01333, 0.01333, 0.02000, 0.04000, 0.01333}
 	for i, e := range Effects(Screen(11), y) {
-		if math.Abs(e-want[i]) > 1e-5 {
-			t.Errorf("effect %d of the example is %.5f, want %.5f", i, e, want[i])
-		}
+		must.True(t, math.Abs(e-want[i]) <= 1e-5, "effect %d of the example is %.5f, want %.5f", i, e, want[i])
 	}
 }
 
 // The example of statistics.md section 11.2.
 func TestLenth(t *testing.T) {
 	e := []float64{.120, .010, -.020, .005, .060, .004, .015, -.010, .003, .012, .008}
-	if pse := Lenth(e); math.Abs(pse-0.015) > 1e-12 {
-		t.Errorf("pseudo standard error %g, want 0.015", pse)
-	}
+	pse := Lenth(e)
+	must.True(t, math.Abs(pse-0.015) <= 1e-12, "pseudo standard error %g, want 0.015", pse)
 	must.Equal(t, Lenth([]float64{0, 0, 0, 0, 1}), 0, "nearly all are nothing")
 }

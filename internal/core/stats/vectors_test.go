@@ -22,9 +22,7 @@ func v1(t testing.TB) []float64 {
 	d := make([]float64, len(base))
 	for i := range d {
 		v, ok := difference(cand[i], base[i], HigherIsBetter)
-		if !ok {
-			t.Fatalf("no difference of %v and %v", cand[i], base[i])
-		}
+		must.Need(t, ok, "no difference of %v and %v", cand[i], base[i])
 		d[i] = v
 	}
 	return d
@@ -37,9 +35,7 @@ func v2() []float64 {
 // near fails unless got is within tolerance of want.
 func near(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
-	if math.IsNaN(got) || math.Abs(got-want) > tolerance {
-		t.Errorf("%s = %.9g, want %.9g ± %g", what, got, want, tolerance)
-	}
+	must.True(t, !math.IsNaN(got) && math.Abs(got-want) <= tolerance, "%s = %.9g, want %.9g ± %g", what, got, want, tolerance)
 }
 
 // nearAll compares slices element by element.

@@ -62,16 +62,12 @@ func TestSweepKeepsItsTableShort(t *testing.T) {
 	must.True(t, len(d.Findings) == 0 && len(d.Curve.Warnings) == 0, "findings %+v, warnings %q", d.Findings, d.Curve.Warnings)
 	must.True(t, d.Smallest != nil && d.Smallest.Size == 1 && d.Smallest.Median >= 20*time.Microsecond && d.Smallest.Median <= 21*time.Microsecond,
 		"smallest %+v", d.Smallest)
-	if d.Largest == nil || d.Largest.Goodput < 0.99e9 || d.Largest.Goodput > 1e9 {
-		t.Errorf("largest %+v", d.Largest)
-	}
+	must.True(t, d.Largest != nil && d.Largest.Goodput >= 0.99e9 && d.Largest.Goodput <= 1e9, "largest %+v", d.Largest)
 	// n½ of a + bn is a/b: 20 µs at 1 Gbit/s are 2500 bytes.
 	must.True(t, d.Half >= 2400 && d.Half <= 2600, "half of the goodput with %v", d.Half)
 	for _, n := range []int{0, 1, 2} {
 		few := reported(sweepOf(5, sizes[:n], gigabit))
-		if n > 0 && len(few.Directions[0].Rows) != n {
-			t.Errorf("%d sizes have %d rows", n, len(few.Directions[0].Rows))
-		}
+		must.True(t, n <= 0 || len(few.Directions[0].Rows) == n, "%d sizes have %d rows", n, len(few.Directions[0].Rows))
 	}
 }
 

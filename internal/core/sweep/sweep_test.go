@@ -78,9 +78,7 @@ func TestExampleOfTheStatistics(t *testing.T) {
 	}
 	f := c.Features[0]
 	must.True(t, f.Kind == Cliff && f.State == Candidate && f.Reference == 64<<10 && f.From == 96<<10 && f.To == 128<<10 && f.Passes == 5, "%+v", f)
-	if math.Abs(f.Fall-0.30) > 0.005 || math.Abs(float64(f.Low)-0.25) > 0.005 {
-		t.Errorf("fall %.3f, at least %.3f", f.Fall, f.Low)
-	}
+	must.True(t, math.Abs(f.Fall-0.30) <= 0.005 && math.Abs(float64(f.Low)-0.25) <= 0.005, "fall %.3f, at least %.3f", f.Fall, f.Low)
 }
 
 func TestFeatures(t *testing.T) {

@@ -69,7 +69,5 @@ func TestPlateauTellsWhatItTurnsDown(t *testing.T) {
 		told[f.Setting.Name] = f
 	}
 	worse := told["far.tcp.recv_buffer_max=256KiB"] // 4 of the 5 times that the link allows
-	if worse.State != tune.Harmful || worse.Blocks < 3 || float64(worse.Gain) > -0.1 {
-		t.Errorf("256 KiB: %+v", worse)
-	}
+	must.True(t, worse.State == tune.Harmful && worse.Blocks >= 3 && float64(worse.Gain) <= -0.1, "256 KiB: %+v", worse)
 }

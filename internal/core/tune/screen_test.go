@@ -85,9 +85,7 @@ func TestThoroughInVain(t *testing.T) {
 	o := thorough()
 	o.Runs = 40
 	few := inSilence(t, 50, in, o).untrimmed
-	if len(few) < 25 || slices.Max(few) > 40 {
-		t.Errorf("a budget of 40 runs: %v", few)
-	}
+	must.True(t, len(few) >= 25 && slices.Max(few) <= 40, "a budget of 40 runs: %v", few)
 }
 
 // A setting that breaks every run that it is in is found by what those have in common; it
@@ -142,9 +140,8 @@ func TestThoroughWithFew(t *testing.T) {
 	}
 	s := m.Next()
 	must.Need(t, s.Kind == tune.KindRace && len(s.Settings) == 2 && s.Settings[1].Name == look.Rest[0].Setting.Name, "%+v", s)
-	if g := float64(m.Fates()[0].Gain); !math.IsNaN(g) || len(m.Fates()) != 1 {
-		t.Errorf("%+v", m.Fates())
-	}
+	g := float64(m.Fates()[0].Gain)
+	must.True(t, math.IsNaN(g) && len(m.Fates()) == 1, "%+v", m.Fates())
 }
 
 // A level that does harm leaves the milder ones, and no stronger one is tried, though

@@ -379,9 +379,8 @@ func TestAsk(t *testing.T) {
 			case tune.KindConfirm, tune.KindEnd:
 			}
 		}
-		if _, won := m.Winner(); won != agree {
-			t.Errorf("agreed %v, winner %v, %+v", agree, won, m.Fates())
-		}
+		_, won := m.Winner()
+		must.True(t, won == agree, "agreed %v, winner %v, %+v", agree, won, m.Fates())
 	}
 }
 

@@ -146,9 +146,7 @@ func TestUmask(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
 	info, err := os.Stat(install(t, k))
-	if err != nil || info.Mode().Perm() != 0o755 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
+	must.True(t, err == nil && info.Mode().Perm() == 0o755, "%v, %v", info.Mode(), err)
 }
 
 // TestNowhere says what it looked for.

@@ -116,9 +116,7 @@ func TestFreeBSDNIC(t *testing.T) {
 	must.True(t, n.Media.Speed.Or(0) == 1e9 && n.Media.Duplex.Or("") == "full" && n.Media.Autoneg.Or(false) && !n.Media.Partner.IsKnown(),
 		"%+v", n.Media)
 	want := []model.Offload{{Name: "rxcsum", On: true}, {Name: "rxcsum6", On: true, Fixed: true}, {Name: "tso4", On: true}, {Name: "tso6"}}
-	if !slices.Equal(n.Offloads.Or(nil), want) {
-		t.Errorf("%+v, %s", n.Offloads, n.Offloads.Reason())
-	}
+	must.True(t, slices.Equal(n.Offloads.Or(nil), want), "%+v, %s", n.Offloads, n.Offloads.Reason())
 	if n.MTUMax.IsKnown() || n.MTUMax.Reason() == "" || n.MAC.Or("") != "02:00:00:00:00:01" || !slices.Equal(n.Addresses, []string{"192.0.2.5/24"}) {
 		t.Errorf("%+v", n)
 	}
@@ -183,9 +181,8 @@ func FuzzDecodeConfig(f *testing.F) {
 	f.Add(express(1, 1, 3, 8))
 	f.Add([]byte(config(256, statusList, pcixStatus64)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if got := decodeConfig(b); got.Allows.Or(1) <= 0 || got.AllowsMax.Or(1) <= 0 {
-			t.Errorf("%+v", got)
-		}
+		got := decodeConfig(b)
+		must.True(t, got.Allows.Or(1) > 0 && got.AllowsMax.Or(1) > 0, "%+v", got)
 	})
 }
 
@@ -194,8 +191,7 @@ func FuzzFreeBSDNIC(f *testing.F) {
 	f.Fuzz(func(t *testing.T, location, pnp, media, capability string) {
 		b := machine("freebsd", map[string]string{"dev.em.0.%location": location, "dev.em.0.%pnpinfo": pnp},
 			map[string]string{"em0 active": media, "em0 cap.tso": capability})
-		if n := b.nic(net.Interface{Name: "em0"}); n.Media.Speed.Or(1) <= 0 {
-			t.Errorf("%+v", n)
-		}
+		n := b.nic(net.Interface{Name: "em0"})
+		must.True(t, n.Media.Speed.Or(1) > 0, "%+v", n)
 	})
 }

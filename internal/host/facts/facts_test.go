@@ -72,8 +72,7 @@ func TestPathRate(t *testing.T) {
 		"a radio":                {path{device: fact.Known("wl0", ""), rate: none}, []model.NIC{{Name: "wl0", Kind: fact.Known("wireless", ""), Media: model.Media{Speed: gigabit}}}, 0},
 		"no path":                {unknownPath("why"), nic("em0", gigabit), 0},
 	} {
-		if got := pathRate(c.p, c.nics); got.Or(0) != c.want || !got.IsKnown() && got.Reason() == "" {
-			t.Errorf("%s: %v, %s", name, got, got.Reason())
-		}
+		got := pathRate(c.p, c.nics)
+		must.True(t, got.Or(0) == c.want && (got.IsKnown() || got.Reason() != ""), "%s: %v, %s", name, got, got.Reason())
 	}
 }

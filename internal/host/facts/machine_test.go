@@ -119,17 +119,14 @@ func TestLinuxVirtual(t *testing.T) {
 		"ARM server":        {[]map[string]string{arm, dmi("Ampere", "Mt. Jade")}, model.NotVirtual},
 		"no sign":           {[]map[string]string{arm}, ""},
 	} {
-		if got := linuxVirtual(tree(c.files...)); got.Or("") != c.want {
-			t.Errorf("%s: %q (%s), want %q", name, got.Or(""), got.Reason(), c.want)
-		}
+		got := linuxVirtual(tree(c.files...))
+		must.True(t, got.Or("") == c.want, "%s: %q (%s), want %q", name, got.Or(""), got.Reason(), c.want)
 	}
 }
 
 func TestUnfilledFirmware(t *testing.T) {
 	got := dmi(tree(map[string]string{"sys/class/dmi/id/product_name": "To Be Filled By O.E.M.\n"}), "product_name")
-	if got.IsKnown() || !strings.Contains(got.Reason(), "unfilled") {
-		t.Errorf("%v, %s", got, got.Reason())
-	}
+	must.True(t, !got.IsKnown() && strings.Contains(got.Reason(), "unfilled"), "%v, %s", got, got.Reason())
 }
 
 func TestTopologyThatTheKernelDoesNotKnow(t *testing.T) {

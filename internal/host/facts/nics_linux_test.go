@@ -172,9 +172,7 @@ func TestManyInterfacesInNamespace(t *testing.T) {
 	}
 	last := "fm" + string(rune('A'+maxNICs+2))
 	all, err := ReadNICs(t.Context(), nil, last)
-	if err != nil || len(all) != maxNICs || all[0].Name != last {
-		t.Errorf("%d interfaces, %v, the first is %s", len(all), err, all[0].Name)
-	}
+	must.True(t, err == nil && len(all) == maxNICs && all[0].Name == last, "%d interfaces, %v, the first is %s", len(all), err, all[0].Name)
 }
 
 // TestRouteInNamespace: what a route prescribes is told, and a gateway.

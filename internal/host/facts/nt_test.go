@@ -130,8 +130,6 @@ func FuzzWindowsDevice(f *testing.F) {
 		n := model.NIC{}
 		device(map[string]string{"MatchingDeviceId": id, `Ndi\params\*JumboPacket\min`: low, `Ndi\params\*JumboPacket\max`: high}, location,
 			map[uint32]uint32{pciCurrentSpeed: speed, pciCurrentWidth: width}).fill(&n)
-		if n.Bus.Allows.Or(1) <= 0 || n.MTUMax.Or(1) <= 0 {
-			t.Errorf("%+v", n)
-		}
+		must.True(t, n.Bus.Allows.Or(1) > 0 && n.MTUMax.Or(1) > 0, "%+v", n)
 	})
 }

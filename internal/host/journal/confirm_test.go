@@ -18,9 +18,8 @@ func TestConfirmedIntentsAreNotOpen(t *testing.T) {
 	if err := j.Compact(); err != nil { // what a person may still undo is not dropped
 		t.Fatal(err)
 	}
-	if got := numbers(j.ConfirmedIntents()); got != "t1/1 t1/2" || len(j.Records()) != 3 {
-		t.Errorf("confirmed after Compact: %s of %d records", got, len(j.Records()))
-	}
+	got := numbers(j.ConfirmedIntents())
+	must.True(t, got == "t1/1 t1/2" && len(j.Records()) == 3, "confirmed after Compact: %s of %d records", got, len(j.Records()))
 	appendAll(t, j, end(KindRevoked, "t1", 2))
 	open, kept := numbers(j.OpenIntents()), numbers(j.ConfirmedIntents())
 	must.True(t, open == "t1/2" && kept == "t1/1", "after one was revoked: open %s, confirmed %s", open, kept)

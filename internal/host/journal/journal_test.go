@@ -68,9 +68,8 @@ func TestRecordsSurviveReopening(t *testing.T) {
 	must.NoDiff(t, cmp.Diff(want, j.Records()))
 	got := j.OpenIntents()
 	must.True(t, numbers(got) == "t1/1" && slices.Equal(got[0].Wrote, []string{"1 2 3", "1\t2\t3"}), "OpenIntents = %+v", got)
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o077 != 0 {
-		t.Errorf("directory mode %v, %v: others may read it", info.Mode(), err)
-	}
+	info, err := os.Stat(dir)
+	must.True(t, err == nil && info.Mode().Perm()&0o077 == 0, "directory mode %v, %v: others may read it", info.Mode(), err)
 }
 
 func TestOpenIntents(t *testing.T) {
@@ -141,13 +140,10 @@ func TestCompaction(t *testing.T) {
 	appendAll(t, j, end(KindClosed, "old", 0), intent("live", 1, "a", "b"))
 	must.Do(t, j.Close())
 	j = open(t, dir)
-	if len(j.Records()) != 8 {
-		t.Errorf("a journal with an open intent was compacted on opening: %d records", len(j.Records()))
-	}
+	must.True(t, len(j.Records()) == 8, "a journal with an open intent was compacted on opening: %d records", len(j.Records()))
 	must.Do(t, j.Compact())
-	if got := numbers(j.OpenIntents()); got != "live/1" || len(j.Records()) != 1 {
-		t.Errorf("Compact left %d records, open %q", len(j.Records()), got)
-	}
+	got := numbers(j.OpenIntents())
+	must.True(t, got == "live/1" && len(j.Records()) == 1, "Compact left %d records, open %q", len(j.Records()), got)
 	for n := range 3 { // too long again, and all over
 		appendAll(t, j, intent("old", n+1, "a", strings.Repeat("b", compactAbove/2)))
 	}
@@ -155,9 +151,8 @@ func TestCompaction(t *testing.T) {
 	must.Do(t, j.Close())
 	j = open(t, dir)
 	for _, path := range Files(dir) {
-		if info, err := os.Stat(path); err != nil || info.Size() != 0 || len(j.Records()) != 0 {
-			t.Errorf("after reopening %d records, %v", len(j.Records()), err)
-		}
+		info, err := os.Stat(path)
+		must.True(t, err == nil && info.Size() == 0 && len(j.Records()) == 0, "after reopening %d records, %v", len(j.Records()), err)
 	}
 	appendAll(t, j, intent("next", 1, "a", "b"))
 }

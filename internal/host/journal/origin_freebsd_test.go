@@ -16,7 +16,6 @@ func TestOriginOfThisStart(t *testing.T) {
 	}
 	first := Here()
 	must.True(t, regexp.MustCompile(`^[0-9a-f.]{8,}$`).MatchString(first.Boot), "the start is %q", first.Boot)
-	if second := Here(); second.Boot != first.Boot || !second.SameBoot(first) {
-		t.Errorf("the start is %q, then %q", first.Boot, second.Boot)
-	}
+	second := Here()
+	must.True(t, second.Boot == first.Boot && second.SameBoot(first), "the start is %q, then %q", first.Boot, second.Boot)
 }

@@ -64,9 +64,8 @@ func opened(t *testing.T, dir string) ([]Record, []Damage) {
 	for i, path := range Files(dir) {
 		texts[i], _ = os.ReadFile(path)
 	}
-	if s := scan(texts[0]); !s.exact || !bytes.Equal(texts[0], texts[1]) {
-		t.Fatalf("the copies are not whole and alike:\n%q\n%q", texts[0], texts[1])
-	}
+	s := scan(texts[0])
+	must.Need(t, s.exact && bytes.Equal(texts[0], texts[1]), "the copies are not whole and alike:\n%q\n%q", texts[0], texts[1])
 	after, again, err := Read(dir)
 	diff := cmp.Diff(append(slices.Clone(records), end(KindApplied, "later", 1)), ours(after), cmpopts.EquateEmpty())
 	must.Need(t, diff == "" && len(again) == 0 && err == nil, "after mending: %s\n%v, %v", diff, again, err)

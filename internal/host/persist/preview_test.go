@@ -33,9 +33,7 @@ func TestPreviewIsWhatWriteDoes(t *testing.T) {
 	}
 	again := must.Get(k.Preview(ours()))(t)
 	for _, c := range again {
-		if !c.Same() || c.Diff() != "" {
-			t.Errorf("%s would change again: %s", c.Path, c.Diff())
-		}
+		must.True(t, c.Same() && c.Diff() == "", "%s would change again: %s", c.Path, c.Diff())
 	}
 	standing, err := k.Standing()
 	if diff := cmp.Diff([]persist.Record{r}, standing, cmp.AllowUnexported(persist.Snapshot{}), cmp.FilterPath(func(p cmp.Path) bool {
@@ -122,9 +120,7 @@ func TestDiffIsUnderstood(t *testing.T) {
 		cmd.Stdin = strings.NewReader(c.Diff())
 		said, err := cmd.CombinedOutput()
 		got, _ := os.ReadFile(out)
-		if err != nil || !bytes.Equal(got, c.After) {
-			t.Fatalf("patch: %v: %s\n%q -> %q, want %q\n%s", err, said, c.Before, got, c.After, c.Diff())
-		}
+		must.Need(t, err == nil && bytes.Equal(got, c.After), "patch: %v: %s\n%q -> %q, want %q\n%s", err, said, c.Before, got, c.After, c.Diff())
 	})
 }
 

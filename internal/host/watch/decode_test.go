@@ -79,9 +79,7 @@ func TestDecodeStructs(t *testing.T) {
 			must.Do(t, c.decode(b, &v))
 			for i, field := range c.want {
 				want := uint64(1000 + slices.Index(c.fields, field))
-				if v[i].n != want || !v[i].known || v[i].narrow == c.wide {
-					t.Errorf("%s: %+v, want %d", field, v[i], want)
-				}
+				must.True(t, v[i].n == want && v[i].known && v[i].narrow != c.wide, "%s: %+v, want %d", field, v[i], want)
 			}
 			must.Is(t, c.decode(b[:len(b)/3], new(values)), errShape, "a third of the structure")
 		})
@@ -94,18 +92,15 @@ func TestRepeatedSegments(t *testing.T) {
 	b := make([]byte, 8*64)
 	binary.LittleEndian.PutUint64(b[8*17:], 100)
 	binary.LittleEndian.PutUint64(b[8*20:], 30)
-	if err := decodeFreeBSDTCP(b, &v); err != nil || v[tcpOut].n != 70 || v[tcpRetransmitted].n != 30 {
-		t.Errorf("%+v, %v", v[tcpOut], err)
-	}
+	err := decodeFreeBSDTCP(b, &v)
+	must.True(t, err == nil && v[tcpOut].n == 70 && v[tcpRetransmitted].n == 30, "%+v, %v", v[tcpOut], err)
 	must.Is(t, decodeDarwinTCP(make([]byte, 400), &v), errHidden, "zeros for those who are not root")
 	// Windows: both families together.
 	v = values{}
 	for range 2 {
 		must.Do(t, decodeNTTCP(words32(ntTCPWords), &v))
 	}
-	if v[tcpOut].n != 2*(1000+ntTCPOut) {
-		t.Errorf("%+v", v[tcpOut])
-	}
+	must.True(t, v[tcpOut].n == 2*(1000+ntTCPOut), "%+v", v[tcpOut])
 }
 
 func TestDecodeCores(t *testing.T) {
@@ -214,9 +209,8 @@ func TestDecodeStats(t *testing.T) {
 		must.Dof(t, decodeStats(b, linkFields(), &v), "%v", n)
 		for i, name := range want {
 			at := slices.Index(names, name)
-			if known := at < n; v[i].known != known || (known && v[i].n != uint64(1000+at)) {
-				t.Errorf("%d fields: %s = %+v", n, name, v[i])
-			}
+			known := at < n
+			must.True(t, v[i].known == known && (!known || v[i].n == uint64(1000+at)), "%d fields: %s = %+v", n, name, v[i])
 		}
 	}
 	for name, b := range map[string][]byte{

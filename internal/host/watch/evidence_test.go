@@ -83,9 +83,8 @@ func TestTrack(t *testing.T) {
 		"00000000  00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000a2f 00000001 00000000  00000000 00000000 00000000 00000000\n" +
 		"00000000  00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000001 00000002 00000000  00000000 00000000 00000000 00000000\n"
 	var v values
-	if err := parseTrack([]byte(file), &v); err != nil || v[trackDropped].n != 0xa30 || v[trackEvicted].n != 3 {
-		t.Errorf("%+v %+v %v", v[trackDropped], v[trackEvicted], err)
-	}
+	err := parseTrack([]byte(file), &v)
+	must.True(t, err == nil && v[trackDropped].n == 0xa30 && v[trackEvicted].n == 3, "%+v %+v %v", v[trackDropped], v[trackEvicted], err)
 	for _, bad := range []string{"", "entries drop\n", "entries drop\n0 x\n", "entries drop\n0\n", "entries\n0\n"} {
 		var v values
 		must.Is(t, parseTrack([]byte(bad), &v), errShape, "%q", bad)

@@ -147,14 +147,10 @@ func TestDriverOfVeth(t *testing.T) {
 	wire(t)
 	w := watching(t, "wa")
 	s := reading(t, w)
-	if len(s.driver.names) == 0 || len(s.driver.values) != len(s.driver.names) {
-		t.Fatalf("%+v; missing %q", s.driver, w.Missing())
-	}
+	must.Need(t, len(s.driver.names) != 0 && len(s.driver.values) == len(s.driver.names), "%+v; missing %q", s.driver, w.Missing())
 	out := must.Get(exec.CommandContext(t.Context(), "ethtool", "-S", "wa").Output())(t)
 	for i, name := range s.driver.names {
-		if !bytes.Contains(out, []byte(name+": ")) {
-			t.Errorf("%q = %d is not among\n%s", name, s.driver.values[i], out)
-		}
+		must.True(t, bytes.Contains(out, []byte(name+": ")), "%q = %d is not among\n%s", name, s.driver.values[i], out)
 	}
 }
 

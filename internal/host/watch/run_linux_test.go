@@ -58,9 +58,7 @@ func TestRun(t *testing.T) {
 						t.Errorf("step %d from %v for %v", i, s.starts[i], s.length[i])
 					}
 				}
-				if c.want > 0 && s.length[c.want-1] != c.last {
-					t.Errorf("the last step is %v long, want %v", s.length[c.want-1], c.last)
-				}
+				must.True(t, c.want == 0 || s.length[c.want-1] == c.last, "the last of the steps %v is not %v long", s.length, c.last)
 				must.True(t, find(counters, countersRead, "udp") != 0, "%+v", counters)
 				again := stop()
 				must.True(t, len(again) == len(counters) && len(s.starts) == c.want, "stopped twice: %+v", again)

@@ -70,9 +70,7 @@ func TestConfirmedTwice(t *testing.T) {
 			if err != nil || len(changes) != 2 || i < 0 || changes[i].State != c.state || strings.Contains(changes[i].Detail, "somebody else had set") != (c.between != "") {
 				t.Errorf("Revert = %+v, %v", changes, err)
 			}
-			if c.state == model.ChangeUndone && changes[i].Old != c.holds {
-				t.Errorf("it says that it goes back to %q", changes[i].Old)
-			}
+			must.True(t, c.state != model.ChangeUndone || changes[i].Old == c.holds, "it says that it goes back to %q", changes[i].Old)
 			d.expect(sack, c.holds)
 			d.expect(place("net.ipv4.tcp_timestamps"), "1")
 		})

@@ -180,9 +180,8 @@ func TestWhatTheKernelLogsIsTold(t *testing.T) {
 		told := strings.HasPrefix(set, KernelMark+"while txqueuelen of eth0 was set: ") && strings.Contains(set, want)
 		must.True(t, told == (want != "") && strings.Count(set, "\n") <= 1, "%q: said %q", text, set)
 		said.Reset()
-		if _, err := m.recover(t.Context()); err != nil || place.text != "32" {
-			t.Errorf("undo: %q, %v", place.text, err)
-		}
+		_, err := m.recover(t.Context())
+		must.True(t, err == nil && place.text == "32", "undo: %q, %v", place.text, err)
 		if told := strings.HasPrefix(said.String(), KernelMark+"while txqueuelen of eth0 was put back: "); told != (want != "") {
 			t.Errorf("%q: undo said %q", text, said.String())
 		}

@@ -53,12 +53,8 @@ func TestRecoverLooksWhereTheChangeWasMade(t *testing.T) {
 			}
 			changes, err := Recover(t.Context(), d.cfg)
 			must.True(t, err == nil && len(changes) == 1 && changes[0].State == c.state, "Recover = %+v, %v, want %s", changes, err, c.state)
-			if c.says != "" && changes[0].Detail != c.says {
-				t.Errorf("said %q, want %q", changes[0].Detail, c.says)
-			}
-			if c.state == model.ChangeUndone && changes[0].Old != c.after {
-				t.Errorf("said to be back to %s, and is %s", changes[0].Old, c.after)
-			}
+			must.True(t, c.says == "" || changes[0].Detail == c.says, "said %q, want %q", changes[0].Detail, c.says)
+			must.True(t, c.state != model.ChangeUndone || changes[0].Old == c.after, "said to be back to %s, and is %s", changes[0].Old, c.after)
 			d.expect(sack, c.after)
 			records, _, err := d.state().Read()
 			open := len(journal.OpenIntents(records)) > 0

@@ -188,9 +188,8 @@ func TestApplyWhole(t *testing.T) {
 		t.Errorf("Apply = %+v, %v", a, a.err())
 	}
 	d.expect(mode, "autoneg=off speed=10 duplex=half")
-	if u := d.call(request{Op: opUndo}); u.Error != nil {
-		t.Errorf("Undo = %v", u.err())
-	}
+	u := d.call(request{Op: opUndo})
+	must.True(t, u.Error == nil, "Undo = %v", u.err())
 	d.expect(mode, old)
 }
 
@@ -246,9 +245,8 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 				"Apply = %v, want it to say %q and wrap %v", err, c.want, c.cause)
 			d.expect(sack, "1")
 			d.expect(rmem, "4096\t131072\t33554432")
-			if a := d.call(request{Op: opVerify}); !errors.Is(a.err(), ErrIdle) {
-				t.Errorf("after a failed Apply, Verify = %v, want ErrIdle", a.err())
-			}
+			a := d.call(request{Op: opVerify})
+			must.True(t, errors.Is(a.err(), ErrIdle), "after a failed Apply, Verify = %v, want ErrIdle", a.err())
 			must.OK(t, d.stop())
 			records, _, err := d.state().Read()
 			open := journal.OpenIntents(records)

@@ -106,9 +106,7 @@ func holds(t *testing.T, c Case) {
 	planted := false
 	for _, l := range c.Labels {
 		planted = planted || l.Planted
-		if len(l.First) == 0 || l.Ceiling <= 0 {
-			t.Errorf("seed %d, %s: label %+v", c.Seed, c.Kind, l)
-		}
+		must.True(t, len(l.First) != 0 && l.Ceiling > 0, "seed %d, %s: label %+v", c.Seed, c.Kind, l)
 		if l.Bound > 0 && float64(l.Bound) > bites*float64(l.Ceiling) {
 			t.Errorf("seed %d, %s: %s is allowed of %s: it does not bite", c.Seed, c.Kind, l.Bound, l.Ceiling)
 		}
@@ -135,9 +133,7 @@ func TestMachineKinds(t *testing.T) {
 			for _, l := range c.Labels {
 				planted = planted || l.Planted
 				directions[l.Direction] = true
-				if len(l.First) == 0 || l.Ceiling <= 0 || l.Ceiling >= c.Rate {
-					t.Errorf("%s, seed %d: %+v", k.Name, seed, l)
-				}
+				must.True(t, len(l.First) != 0 && l.Ceiling > 0 && l.Ceiling < c.Rate, "%s, seed %d: %+v", k.Name, seed, l)
 				must.True(t, !l.Planted || !slices.Contains(l.First, Answer{"unknown", Any}),
 					"%s: a limit that is not found is right: %+v", k.Name, l)
 			}

@@ -17,14 +17,10 @@ func TestCasesAreLabs(t *testing.T) {
 	must.True(t, len(list) >= 20, "%d cases", len(list))
 	names := map[string]bool{}
 	for _, c := range list {
-		if names[c.Name] || c.About == "" || c.Ceiling <= 0 || c.Direction != "to" && c.Direction != "from" {
-			t.Errorf("%+v", c)
-		}
+		must.True(t, !names[c.Name] && c.About != "" && c.Ceiling > 0 && (c.Direction == "to" || c.Direction == "from"), "%+v", c)
 		names[c.Name] = true
 		points := c.Points()
-		if len(points) < 12 || len(points[0]) > 0 {
-			t.Errorf("%s: %d points, the first with %v", c.Name, len(points), points[0])
-		}
+		must.True(t, len(points) >= 12 && len(points[0]) == 0, "%s: %d points, the first with %v", c.Name, len(points), points[0])
 		for _, p := range points {
 			must.OK(t, must.Err(lab.ParseSpec(c.Spec(p...))), "%s", c.Name)
 		}

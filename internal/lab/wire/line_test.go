@@ -17,11 +17,9 @@ func testLine(p Path, seed uint64) *line {
 }
 
 // offer pushes a frame at now.
-func offer(t interface{ Fatal(...any) }, l *line, now int64, size int) bool {
+func offer(t must.TB, l *line, now int64, size int) bool {
 	slot, ok := l.pool.get()
-	if !ok {
-		t.Fatal("pool is empty")
-	}
+	must.Need(t, ok, "pool is empty")
 	accepted := l.push(now, slot, size)
 	if !accepted {
 		l.pool.put(slot)
@@ -67,9 +65,7 @@ func TestLineRate(t *testing.T) {
 	for i, p := range out {
 		// 1538 bytes on a gigabit link take 12.304 us.
 		want := float64(i+1)*12304 + 1e6
-		if math.Abs(float64(p.due)-want) > 1 {
-			t.Fatalf("frame %d due at %d ns, want %.0f", i, p.due, want)
-		}
+		must.Need(t, math.Abs(float64(p.due)-want) <= 1, "frame %d due at %d ns, want %.0f", i, p.due, want)
 	}
 }
 
@@ -146,9 +142,8 @@ func TestPathMTU(t *testing.T) {
 	l := testLine(Path{PathMTU: 1400}, 1)
 	offer(t, l, 0, 1400+HeaderBytes)
 	offer(t, l, 0, 1401+HeaderBytes)
-	if out := run(l); len(out) != 1 || l.count.read().MTUDrops != 1 {
-		t.Errorf("%d frames came out and %d vanished, want 1 and 1", len(out), l.count.read().MTUDrops)
-	}
+	out := run(l)
+	must.True(t, len(out) == 1 && l.count.read().MTUDrops == 1, "%d frames came out and %d vanished, want 1 and 1", len(out), l.count.read().MTUDrops)
 }
 
 // TestLineLaws checks what holds for every path: frames are conserved, none is
@@ -194,9 +189,8 @@ func TestLineLaws(t *testing.T) {
 				last = o.due
 			}
 		}
-		if free := len(l.pool.free); free != len(l.pool.chunks)*slotsPerChunk {
-			t.Fatalf("%d of %d slots came back", free, len(l.pool.chunks)*slotsPerChunk)
-		}
+		free := len(l.pool.free)
+		must.Need(t, free == len(l.pool.chunks)*slotsPerChunk, "%d of %d slots came back", free, len(l.pool.chunks)*slotsPerChunk)
 	})
 }
 
@@ -244,9 +238,8 @@ func TestLineDoesNotAllocate(t *testing.T) {
 	for range 100 {
 		work()
 	}
-	if n := testing.AllocsPerRun(100, work); n > 0 {
-		t.Errorf("%.1f allocations in 100 frames, want none", n)
-	}
+	n := testing.AllocsPerRun(100, work)
+	must.True(t, n <= 0, "%.1f allocations in 100 frames, want none", n)
 }
 
 func BenchmarkLine(b *testing.B) {
@@ -315,7 +308,6 @@ func TestStage(t *testing.T) {
 		offer(t, l, 0, size)
 	}
 	out := run(l)
-	if last := out[len(out)-1].at; len(out) != n || math.Abs(float64(last)-n*100_000) > 20_000 {
-		t.Errorf("%d frames by %d ns, want %d by %d", len(out), last, n, n*100_000)
-	}
+	last := out[len(out)-1].at
+	must.True(t, len(out) == n && math.Abs(float64(last)-n*100_000) <= 20_000, "%d frames by %d ns, want %d by %d", len(out), last, n, n*100_000)
 }

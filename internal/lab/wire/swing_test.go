@@ -55,9 +55,8 @@ func TestSwingFollowsTheSine(t *testing.T) {
 					for _, b := range got[i : i+wide] {
 						sum += b
 					}
-					if w := want(float64(i)*step, float64(i+wide)*step); math.Abs(sum/w-1) > 0.005 {
-						t.Errorf("parts %d to %d of %d: %.0f bytes, want %.0f", i, i+wide, parts, sum, w)
-					}
+					w := want(float64(i)*step, float64(i+wide)*step)
+					must.True(t, math.Abs(sum/w-1) <= 0.005, "parts %d to %d of %d: %.0f bytes, want %.0f", i, i+wide, parts, sum, w)
 				}
 			}
 		})
@@ -75,12 +74,9 @@ func TestSwayIsItsInverse(t *testing.T) {
 			Lead:   time.Duration(rapid.Int64Range(0, int64(100*time.Millisecond)).Draw(t, "lead")),
 		})
 		at := rapid.Float64Range(0, float64(48*time.Hour)).Draw(t, "at")
-		if back := w.moment(w.work(at)); math.Abs(back-at) > 10 {
-			t.Fatalf("%f ns comes back as %f", at, back)
-		}
-		if w.work(at+1000) <= w.work(at) {
-			t.Fatalf("the clock stands still at %f ns", at)
-		}
+		back := w.moment(w.work(at))
+		must.Need(t, math.Abs(back-at) <= 10, "%f ns comes back as %f", at, back)
+		must.Need(t, w.work(at+1000) > w.work(at), "the clock stands still at %f ns", at)
 	})
 }
 

@@ -156,9 +156,7 @@ func TestCrowdDropsTheLargestSource(t *testing.T) {
 	for range 1000 {
 		many = append(many, enter("198.51.100.7"))
 	}
-	if c.Count() != 16 || dropped["198.51.100.7"] != 1000-14 || len(dropped) != 1 {
-		t.Fatalf("%d places, dropped %v", c.Count(), dropped)
-	}
+	must.Need(t, c.Count() == 16 && dropped["198.51.100.7"] == 1000-14 && len(dropped) == 1, "%d places, dropped %v", c.Count(), dropped)
 	for _, p := range lone {
 		must.True(t, p.Leave() && !p.Leave(), "a source with one place lost it, or left twice")
 	}
@@ -168,9 +166,7 @@ func TestCrowdDropsTheLargestSource(t *testing.T) {
 			left++
 		}
 	}
-	if left != 14 || c.Count() != 0 || len(c.sources) != 0 {
-		t.Errorf("%d left, %d places of %d sources remain", left, c.Count(), len(c.sources))
-	}
+	must.True(t, left == 14 && c.Count() == 0 && len(c.sources) == 0, "%d left, %d places of %d sources remain", left, c.Count(), len(c.sources))
 }
 
 // TestCrowdOfManySources: where each source has one place, whoever has just come

@@ -175,9 +175,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	for _, k := range b.Usage().Kinds[:held] {
-		if k.Used() != 0 {
-			t.Errorf("%v: %d were not given back", k.Kind, k.Used())
-		}
+		must.True(t, k.Used() == 0, "%v: %d were not given back", k.Kind, k.Used())
 	}
 }
 
@@ -202,9 +200,7 @@ func TestLifetimeAndLimits(t *testing.T) {
 		Anonymous: Part{Session: Limits{Memory: 50}, Lifetime: time.Minute, Source: Limits{Disk: -1}}, Now: c.now,
 	})
 	s := open(t, b, 1, Anonymous)
-	if !s.Ends().Equal(c.Add(time.Minute)) {
-		t.Errorf("ends %v", s.Ends())
-	}
+	must.True(t, s.Ends().Equal(c.Add(time.Minute)), "ends %v", s.Ends())
 	l := s.Limits()
 	must.True(t, l.Memory == 40 && l.UDP == 1e9 && l.Disk == -1 && l.Egress == 0, "%+v", l)
 }

@@ -40,9 +40,7 @@ func TestLaws(t *testing.T) {
 			s.Close()
 		}
 		for _, k := range b.Usage().Kinds[:held] {
-			if k.Used() != 0 {
-				t.Fatalf("%v: %d were not given back", k.Kind, k.Used())
-			}
+			must.Need(t, k.Used() == 0, "%v: %d were not given back", k.Kind, k.Used())
 		}
 	})
 }

@@ -76,15 +76,10 @@ func TestTrains(t *testing.T) {
 	if !f.a.socket.cuts(1000) {
 		t.Skip("this kernel has no UDP_SEGMENT")
 	}
-	if !f.send.Segmented() || !f.receive.Coalesced() {
-		t.Errorf("segmented %t, coalesced %t", f.send.Segmented(), f.receive.Coalesced())
-	}
-	if f.tally.Received != 640 || f.odd != 0 {
-		t.Errorf("received %d, %d odd ones", f.tally.Received, f.odd)
-	}
-	if known := f.b.Dropped().IsKnown() && f.b.RecvBuffer().IsKnown() && f.a.PathMTU().IsKnown(); !known {
-		t.Errorf("dropped %v, buffer %v, mtu %v", f.b.Dropped(), f.b.RecvBuffer(), f.a.PathMTU())
-	}
+	must.True(t, f.send.Segmented() && f.receive.Coalesced(), "segmented %t, coalesced %t", f.send.Segmented(), f.receive.Coalesced())
+	must.True(t, f.tally.Received == 640 && f.odd == 0, "received %d, %d odd ones", f.tally.Received, f.odd)
+	known := f.b.Dropped().IsKnown() && f.b.RecvBuffer().IsKnown() && f.a.PathMTU().IsKnown()
+	must.True(t, known, "dropped %v, buffer %v, mtu %v", f.b.Dropped(), f.b.RecvBuffer(), f.a.PathMTU())
 }
 
 // TestUncutFallsBack refuses a train: the rest goes one by one.
@@ -116,7 +111,5 @@ func TestOverflow(t *testing.T) {
 	must.Do(t, f.send.Run())
 	f.run()
 	dropped := f.b.Dropped().Or(-1)
-	if dropped <= 0 || dropped+f.tally.Received != 2000 {
-		t.Errorf("dropped %d, received %d of 2000", dropped, f.tally.Received)
-	}
+	must.True(t, dropped > 0 && dropped+f.tally.Received == 2000, "dropped %d, received %d of 2000", dropped, f.tally.Received)
 }

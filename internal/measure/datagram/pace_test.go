@@ -29,14 +29,10 @@ func TestScheduleKeepsRate(t *testing.T) {
 				}
 				s.slot += int64(n)
 			}
-			if s.next() <= at {
-				t.Fatalf("one due at %v was left at %v", s.next(), at)
-			}
+			must.Need(t, s.next() > at, "one due at %v was left at %v", s.next(), at)
 			must.Need(t, s.missed <= 0, "%d given up, though never more than 50 ms late", s.missed)
 			want := math.Floor(float64(at-s.offset)/s.gap) + 1
-			if at >= s.offset && math.Abs(float64(s.slot)-want) > 1 {
-				t.Fatalf("%d sent at %v, want %v", s.slot, at, want)
-			}
+			must.Need(t, at < s.offset || math.Abs(float64(s.slot)-want) <= 1, "%d sent at %v, want %v", s.slot, at, want)
 		}
 	})
 }

@@ -85,9 +85,7 @@ func TestTallyAgainstTruth(t *testing.T) {
 		arrivals := mangle(t, first)
 		tally := NewTally(first, MinMemory)
 		for _, a := range arrivals {
-			if tally.Add(a) == Stale {
-				t.Fatalf("%d is stale after %d", a.Seq, tally.Next())
-			}
+			must.Need(t, tally.Add(a) != Stale, "%d is stale after %d", a.Seq, tally.Next())
 		}
 		got, want := verdict(tally), judge(first, arrivals)
 		must.Need(t, got == want, "got %+v, want %+v", got, want)
@@ -131,9 +129,8 @@ func TestTallyLong(t *testing.T) {
 	// The truth looks at everything that came, which takes it long: only the
 	// sums that need no look back are compared over the whole.
 	want := judge(0, arrivals)
-	if got := verdict(tally); got != want || tally.Stale != 0 {
-		t.Errorf("got %+v with %d stale, want %+v", got, tally.Stale, want)
-	}
+	got := verdict(tally)
+	must.True(t, got == want && tally.Stale == 0, "got %+v with %d stale, want %+v", got, tally.Stale, want)
 }
 
 func TestTallyForgets(t *testing.T) {
@@ -203,9 +200,7 @@ func TestVariation(t *testing.T) {
 			// 128 ns, or 1/64 of the distance from the first, of which the
 			// range is a bound, and the histogram's own error.
 			limit := 128 + float64(delays[len(delays)-1]-delays[0])/64 + want/64
-			if math.Abs(got-want) > limit {
-				t.Fatalf("quantile %v is %v, want %v", q, got, want)
-			}
+			must.Need(t, math.Abs(got-want) <= limit, "quantile %v is %v, want %v", q, got, want)
 		}
 	})
 }
@@ -217,9 +212,7 @@ func TestRecordMany(t *testing.T) {
 		tally.Add(Arrival{Seq: i, At: time.Duration(i%2) * time.Millisecond, Counted: true})
 	}
 	h := tally.Variation()
-	if h.Count() != n || h.Max().Or(0) < 999*time.Microsecond {
-		t.Errorf("%d values up to %v", h.Count(), h.Max())
-	}
+	must.True(t, h.Count() == n && h.Max().Or(0) >= 999*time.Microsecond, "%d values up to %v", h.Count(), h.Max())
 }
 
 func TestTallyAllocatesNothing(t *testing.T) {

@@ -91,9 +91,7 @@ func TestLifeAtOnce(t *testing.T) {
 						must.Equal(t, running.Load(), 0, "freed while it runs")
 						return nil
 					})
-					if err != nil || freed.Load() != 1 {
-						t.Errorf("error %v, freed %d times", err, freed.Load())
-					}
+					must.True(t, err == nil && freed.Load() == 1, "error %v, freed %d times", err, freed.Load())
 				})
 			}
 			all.Wait()

@@ -44,9 +44,7 @@ func TestParamsAreDescribed(t *testing.T) {
 		of := reflect.TypeOf(p)
 		for field := range of.Fields() {
 			key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			if key == "" || !strings.Contains(string(text), "`"+key+"`") {
-				t.Errorf("%s: key %q of %s is not described", of.PkgPath(), key, field.Name)
-			}
+			must.True(t, key != "" && strings.Contains(string(text), "`"+key+"`"), "%s: key %q of %s is not described", of.PkgPath(), key, field.Name)
 		}
 	}
 }
@@ -55,14 +53,10 @@ func TestByName(t *testing.T) {
 	seen := map[string]bool{}
 	all := All(Options{State: t.TempDir()})
 	for _, e := range all {
-		if seen[e.Name()] {
-			t.Errorf("two engines are called %q", e.Name())
-		}
+		must.True(t, !seen[e.Name()], "two engines are called %q", e.Name())
 		seen[e.Name()] = true
 		got, err := ByName(all, e.Name())
-		if err != nil || got.Name() != e.Name() {
-			t.Errorf("ByName(%q) = %v, %v", e.Name(), got, err)
-		}
+		must.True(t, err == nil && got.Name() == e.Name(), "ByName(%q) = %v, %v", e.Name(), got, err)
 	}
 	_, err := ByName(all, "carrier-pigeon")
 	must.True(t, err != nil && strings.Contains(err.Error(), "carrier-pigeon") && strings.Contains(err.Error(), "tcpbulk"),

@@ -70,9 +70,7 @@ func (h home) path(s string) string { return strings.Replace(s, "FOLDER", h.fold
 // checkRun demands a complete report from the end that measures.
 func checkRun(t *testing.T, a, b *enginetest.End, f model.Flow) {
 	t.Helper()
-	if a.Err != nil || b.Err != nil {
-		t.Fatalf("near %v, far %v", a.Err, b.Err)
-	}
+	must.Need(t, a.Err == nil && b.Err == nil, "near %v, far %v", a.Err, b.Err)
 	sender, receiver := a, b
 	if f.Direction == model.From {
 		sender, receiver = b, a
@@ -82,15 +80,11 @@ func checkRun(t *testing.T, a, b *enginetest.End, f model.Flow) {
 	if mode == files.Read || mode == files.Memory {
 		measuring, other = sender, receiver
 	}
-	if len(measuring.Report.Flows) != 1 {
-		t.Fatalf("flows %+v", measuring.Report.Flows)
-	}
+	must.Need(t, len(measuring.Report.Flows) == 1, "flows %+v", measuring.Report.Flows)
 	got := measuring.Report.Flows[0]
 	must.True(t, got.Role == model.Receiver && got.Direction == f.Direction && got.Bytes == f.Bytes && got.Window > 0, "report %+v", got)
 	must.Equal(t, mode == files.Copy || mode == files.Network, len(other.Report.Flows) == 1, "the other end reports %+v", other.Report.Flows)
-	if len(measuring.Samples()) < 2 || measuring.Samples()[0].Metric != model.Goodput {
-		t.Errorf("samples %+v", measuring.Samples())
-	}
+	must.True(t, len(measuring.Samples()) >= 2 && measuring.Samples()[0].Metric == model.Goodput, "samples %+v", measuring.Samples())
 	var moved float64
 	for _, s := range measuring.Samples() {
 		if s.Metric == model.Goodput {
@@ -98,12 +92,8 @@ func checkRun(t *testing.T, a, b *enginetest.End, f model.Flow) {
 		}
 	}
 	// All but a very short interval at the end are in samples.
-	if moved > 1.001*float64(f.Bytes) {
-		t.Errorf("samples hold %.0f of %d bytes", moved, f.Bytes)
-	}
-	if measuring.Report.Waiting == "" || measuring.Report.CPUWindow != got.Window {
-		t.Errorf("report %+v", measuring.Report)
-	}
+	must.True(t, moved <= 1.001*float64(f.Bytes), "samples hold %.0f of %d bytes", moved, f.Bytes)
+	must.True(t, measuring.Report.Waiting != "" && measuring.Report.CPUWindow == got.Window, "report %+v", measuring.Report)
 	for _, w := range append(a.Report.Warnings, b.Report.Warnings...) {
 		must.True(t, expected(w), "warning %q", w)
 	}
@@ -211,9 +201,7 @@ func TestChangedSource(t *testing.T) {
 			f.Bytes = 0
 			a, b := enginetest.Prepare(t, h.Engine, w, f)
 			_ = enginetest.Conduct(t, a, b, model.To)
-			if b.Err == nil || !strings.Contains(b.Err.Error(), c.says) {
-				t.Errorf("near %v, far %v", a.Err, b.Err)
-			}
+			must.True(t, b.Err != nil && strings.Contains(b.Err.Error(), c.says), "near %v, far %v", a.Err, b.Err)
 		})
 	}
 }

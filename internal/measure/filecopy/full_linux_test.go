@@ -53,9 +53,7 @@ func TestFullChild(t *testing.T) {
 		f.Bytes = 32 << 20
 		a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), f)
 		_ = enginetest.Conduct(t, a, b, model.To)
-		if b.Err == nil || !strings.Contains(b.Err.Error(), "do not fit") || a.Err == nil {
-			t.Errorf("near %v, far %v", a.Err, b.Err)
-		}
+		must.True(t, b.Err != nil && strings.Contains(b.Err.Error(), "do not fit") && a.Err != nil, "near %v, far %v", a.Err, b.Err)
 	})
 	t.Run("in the middle", func(t *testing.T) {
 		f := flow(files.Params{Sink: dir})

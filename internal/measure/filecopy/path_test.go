@@ -29,9 +29,7 @@ func TestPath(t *testing.T) {
 				"%d trials, %+v", complete, got)
 			count := map[PathTrial]int{}
 			for _, trial := range got.Trials {
-				if trial.Took <= 0 || trial.Rate <= 0 || trial.Flush > trial.Took {
-					t.Errorf("%+v", trial)
-				}
+				must.True(t, trial.Took > 0 && trial.Rate > 0 && trial.Flush <= trial.Took, "%+v", trial)
 				must.True(t, trial.Operation != WriteFile || strings.Contains(trial.How, "flushed"), "%+v", trial)
 				count[PathTrial{Operation: trial.Operation, Size: trial.Size}]++
 			}

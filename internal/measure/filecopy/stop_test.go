@@ -112,8 +112,6 @@ func TestStopIsNoError(t *testing.T) {
 		f.Bytes = 5000
 		a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), f)
 		_ = enginetest.Conduct(t, a, b, model.To)
-		if a.Err != nil || b.Err != nil || len(a.Report.Warnings) > 0 {
-			t.Fatalf("near %v %q, far %v", a.Err, a.Report.Warnings, b.Err)
-		}
+		must.Need(t, a.Err == nil && b.Err == nil && len(a.Report.Warnings) == 0, "near %v %q, far %v", a.Err, a.Report.Warnings, b.Err)
 	}
 }

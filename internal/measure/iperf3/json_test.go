@@ -22,9 +22,7 @@ func TestParams312(t *testing.T) {
 	want := DefaultParams()
 	want.Seconds, want.Parallel, want.ClientVersion = 1, 2, "3.12"
 	got, err := ParseParams([]byte(params312))
-	if err != nil || !reflect.DeepEqual(got, want) || got.Validate() != nil {
-		t.Errorf("%+v, %v, %v", got, err, got.Validate())
-	}
+	must.True(t, err == nil && reflect.DeepEqual(got, want) && got.Validate() == nil, "%+v, %v, %v", got, err, got.Validate())
 	b := must.Get(want.Marshal())(t)
 	must.True(t, string(b) == params312, "written %s", b)
 }

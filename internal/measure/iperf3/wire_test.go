@@ -122,9 +122,8 @@ func TestFrameRoundTrip(t *testing.T) {
 func TestFrameLimit(t *testing.T) {
 	for _, head := range []string{"00002001", "7fffffff", "ffffffff"} {
 		r := bytes.NewReader(append(wire(t, head), make([]byte, 100)...))
-		if _, err := ReadFrame(r, MaxParams); !errors.Is(err, ErrTooLong) || r.Len() != 100 {
-			t.Errorf("%s: %v, %d bytes left", head, err, r.Len())
-		}
+		_, err := ReadFrame(r, MaxParams)
+		must.True(t, errors.Is(err, ErrTooLong) && r.Len() == 100, "%s: %v, %d bytes left", head, err, r.Len())
 	}
 	must.Is(t, must.Err(ReadFrame(bytes.NewReader(wire(t, "00000001")), -1)), ErrTooLong, "negative limit")
 	lie := wire(t, "007fffff 7b")

@@ -159,13 +159,10 @@ func TestWithoutUDP(t *testing.T) {
 			f := brief(model.To)
 			near, far := enginetest.Prepare(t, e, w, f)
 			enginetest.Succeed(t, near, far, f.Direction)
-			if len(near.Report.Latencies) != 2 || latency(t, near, "loaded tcp").Times.Count() == 0 {
-				t.Errorf("latencies %+v", near.Report.Latencies)
-			}
+			must.True(t, len(near.Report.Latencies) == 2 && latency(t, near, "loaded tcp").Times.Count() != 0, "latencies %+v", near.Report.Latencies)
 			for _, e := range []*enginetest.End{near, far} {
-				if all := strings.Join(e.Report.Warnings, "\n"); !strings.Contains(all, "probed by TCP alone") && !strings.Contains(all, "TCP alone") {
-					t.Errorf("warnings %q", e.Report.Warnings)
-				}
+				all := strings.Join(e.Report.Warnings, "\n")
+				must.True(t, strings.Contains(all, "probed by TCP alone") || strings.Contains(all, "TCP alone"), "warnings %q", e.Report.Warnings)
 			}
 			v := seconds(t, near, model.To, model.LatencyP50)
 			must.True(t, v > 0, "p50 %v", v)

@@ -26,9 +26,8 @@ func TestLinesOfNPtcp(t *testing.T) {
 		must.Equal(t, got, c.want, "%q", c.text)
 		must.Equal(t, got.String(), c.text, "%q is printed as %q", c.text, got)
 	}
-	if l, _ := ParseLine("       1 1.000000   0.00000763"); l.BitRate() != 1048576 {
-		t.Errorf("rate %v", l.BitRate())
-	}
+	l, _ := ParseLine("       1 1.000000   0.00000763")
+	must.True(t, l.BitRate() == 1048576, "rate %v", l.BitRate())
 }
 
 func TestNewLine(t *testing.T) {

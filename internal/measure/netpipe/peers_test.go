@@ -192,9 +192,7 @@ func checkFile(t testing.TB, s Settings, path string) {
 	var got []int
 	for _, l := range readFile(t, path) {
 		got = append(got, l.Bytes/factor)
-		if !s.Integrity && l.Seconds <= 0 {
-			t.Errorf("line %q", l)
-		}
+		must.True(t, s.Integrity || l.Seconds > 0, "line %q", l)
 	}
 	must.True(t, slices.Equal(got, want), "sizes %v, want %v", got, want)
 }
@@ -210,9 +208,7 @@ func alike(t testing.TB) []float64 {
 	must.Need(t, len(real) == len(ours), "%d lines, NPtcp has %d", len(ours), len(real))
 	var ratios []float64
 	for i := range real {
-		if real[i].Bytes != ours[i].Bytes {
-			t.Fatalf("line %d: %v, NPtcp has %v", i, ours[i], real[i])
-		}
+		must.Need(t, real[i].Bytes == ours[i].Bytes, "line %d: %v, NPtcp has %v", i, ours[i], real[i])
 		ratios = append(ratios, ours[i].Seconds/real[i].Seconds)
 	}
 	slices.Sort(ratios)

@@ -111,9 +111,7 @@ func TestSlowMessageEndsTheScheduleAtTheNextBase(t *testing.T) {
 				}
 				points++
 			}
-			if points != c.want || sch.Slow() != c.slow {
-				t.Errorf("%d points, slow %t", points, sch.Slow())
-			}
+			must.True(t, points == c.want && sch.Slow() == c.slow, "%d points, slow %t", points, sch.Slow())
 			_, ok := sch.Next(0)
 			must.True(t, !ok, "the schedule began again")
 		})
@@ -159,9 +157,7 @@ func TestScheduleLaws(t *testing.T) {
 		if !slices.Equal(sizes, documented(s)) {
 			t.Fatalf("sizes %v, documented %v", sizes, documented(s))
 		}
-		if len(sizes) == 0 || len(sizes) > 799 || c.Slow() {
-			t.Fatalf("%d points, slow %t", len(sizes), c.Slow())
-		}
+		must.Need(t, len(sizes) != 0 && len(sizes) <= 799 && !c.Slow(), "%d points, slow %t", len(sizes), c.Slow())
 	})
 }
 

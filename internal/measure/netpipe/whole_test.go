@@ -35,9 +35,8 @@ func TestWholeIsEnough(t *testing.T) {
 	for _, s := range []Settings{{Start: 1, Upper: 8 << 20, Perturbation: 3}, {Start: 1, Upper: 8 << 20, Perturbation: 3, Final: true}, {Start: 1, Upper: 1 << 20, Perturbation: 100, Integrity: true}} {
 		for _, rate := range []float64{1e3, 1e4, 1e5, 1e6, 1e7, 1e8} {
 			for _, latency := range []float64{1e-5, 1e-3, 0.1, 0.3, 0.9} {
-				if took, most := slowest(t, s, rate, latency), New().bounds.wholeOf(s); took > most || latency <= 0.3 && 2*took > most {
-					t.Errorf("%+v at %g bit/s and %g s: %v of %v", s, rate, latency, took, most)
-				}
+				took, most := slowest(t, s, rate, latency), New().bounds.wholeOf(s)
+				must.True(t, took <= most && (latency > 0.3 || 2*took <= most), "%+v at %g bit/s and %g s: %v of %v", s, rate, latency, took, most)
 			}
 		}
 	}

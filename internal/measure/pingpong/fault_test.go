@@ -144,9 +144,7 @@ func TestPeersThatDoNotFollow(t *testing.T) {
 			enginetest.Await(t, near.Done, "leader")
 			must.True(t, near.Err == nil && len(near.Report.Points) == 1 && near.Report.Points[0].Stalled, "%+v, %v", near.Report, near.Err)
 			lost := strings.Contains(strings.Join(near.Report.Warnings, "\n"), "the connection was lost")
-			if lost == (name == "silent") {
-				t.Errorf("warnings %q", near.Report.Warnings)
-			}
+			must.True(t, lost != (name == "silent"), "warnings %q", near.Report.Warnings)
 		})
 	}
 }

@@ -68,9 +68,7 @@ func TestSweep(t *testing.T) {
 					}
 					checkPoints(t, leader.Report, list)
 					checkSamples(t, leader, d)
-					if len(follower.Report.Points) != 0 || len(follower.Samples()) != 0 {
-						t.Errorf("the follower reports %+v", follower.Report.Points)
-					}
+					must.True(t, len(follower.Report.Points) == 0 && len(follower.Samples()) == 0, "the follower reports %+v", follower.Report.Points)
 					for _, e := range []*enginetest.End{near, far} {
 						if len(e.Report.Warnings) != 0 || e.Report.CPUWindow <= 0 || e.Report.CPUUser+e.Report.CPUSystem <= 0 || e.Report.Waiting == "" {
 							t.Errorf("report %+v", e.Report)
@@ -104,9 +102,7 @@ func checkSamples(t *testing.T, e *enginetest.End, d model.Direction) {
 		d = model.To
 	}
 	samples, next := e.Samples(), time.Duration(0)
-	if len(samples) != len(e.Report.Points) {
-		t.Fatalf("%d samples of %d points", len(samples), len(e.Report.Points))
-	}
+	must.Need(t, len(samples) == len(e.Report.Points), "%d samples of %d points", len(samples), len(e.Report.Points))
 	for i, s := range samples {
 		if s.Metric != model.LatencyP50 || s.Direction != d || s.Start < next || s.Length <= 0 ||
 			s.Value != middle(e.Report.Points[i].Trials).Seconds() {
@@ -167,9 +163,7 @@ func TestTimeIsUp(t *testing.T) {
 	if n == 0 || n == len(list) || !strings.Contains(strings.Join(near.Report.Warnings, "\n"), "the time is over") {
 		t.Errorf("%d points, warnings %q", n, near.Report.Warnings)
 	}
-	if near.Report.CPUWindow > 10*f.Duration {
-		t.Errorf("took %v, planned %v", near.Report.CPUWindow, f.Duration)
-	}
+	must.True(t, near.Report.CPUWindow <= 10*f.Duration, "took %v, planned %v", near.Report.CPUWindow, f.Duration)
 }
 
 // TestPoller runs every mode the way that systems other than Linux do.
@@ -229,9 +223,7 @@ func TestKernelLogThatCannotBeRead(t *testing.T) {
 	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), sweepOf(model.To, sizes.Params{}, 1))
 	conduct(t, near, far)
 	for _, s := range []*enginetest.End{near, far} {
-		if len(s.Report.Warnings) != 1 || !strings.Contains(s.Report.Warnings[0], "not allowed") {
-			t.Errorf("warnings %q", s.Report.Warnings)
-		}
+		must.True(t, len(s.Report.Warnings) == 1 && strings.Contains(s.Report.Warnings[0], "not allowed"), "warnings %q", s.Report.Warnings)
 	}
 }
 

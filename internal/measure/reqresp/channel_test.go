@@ -19,9 +19,7 @@ func FuzzHello(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := parseHello(b)
-		if err == nil && !bytes.Equal(h.encode(), b) {
-			t.Errorf("%x is read as %+v, which is %x", b, h, h.encode())
-		}
+		must.True(t, err != nil || bytes.Equal(h.encode(), b), "%x is read as %+v, which is %x", b, h, h.encode())
 	})
 }
 

@@ -79,13 +79,9 @@ func TestOneAfterTheOther(t *testing.T) {
 					asking, _ := roles(near, far, part)
 					rate := asking.Value(t, part, model.RequestRate)
 					want := float64(asking.Latency(t, part, "request").Sent) / f.Duration.Seconds()
-					if rate < 0.9*want || rate > 1.1*want {
-						t.Errorf("%v requests per second, %v were sent", rate, want)
-					}
+					must.True(t, rate >= 0.9*want && rate <= 1.1*want, "%v requests per second, %v were sent", rate, want)
 				}
-				if len(near.Report.Warnings)+len(far.Report.Warnings) > 0 {
-					t.Errorf("warnings %q %q", near.Report.Warnings, far.Report.Warnings)
-				}
+				must.True(t, len(near.Report.Warnings)+len(far.Report.Warnings) == 0, "warnings %q %q", near.Report.Warnings, far.Report.Warnings)
 			})
 		}
 	}
@@ -126,9 +122,8 @@ func TestSamples(t *testing.T) {
 	for _, m := range []model.Metric{model.RequestRate, model.LatencyP50, model.LatencyP99, model.CPU} {
 		must.True(t, seen[m] >= 2, "%d samples of %s", seen[m], m)
 	}
-	if sent := float64(near.Latency(t, model.To, "request").Sent); requests < 0.9*sent || requests > 1.1*sent {
-		t.Errorf("the samples tell of %v requests, the report of %v", requests, sent)
-	}
+	sent := float64(near.Latency(t, model.To, "request").Sent)
+	must.True(t, requests >= 0.9*sent && requests <= 1.1*sent, "the samples tell of %v requests, the report of %v", requests, sent)
 }
 
 // TestStallIsSeen is about coordinated omission. A path that stands still for
@@ -193,9 +188,8 @@ func TestMoreThanCanBeAnswered(t *testing.T) {
 	for _, want := range []string{"schedule was not kept", "were not answered", "no 99th percentile of latency"} {
 		must.Contain(t, all, want, "warnings")
 	}
-	if rate := near.Value(t, model.To, model.RequestRate); rate > 52 {
-		t.Errorf("%v requests per second", rate)
-	}
+	rate := near.Value(t, model.To, model.RequestRate)
+	must.True(t, rate <= 52, "%v requests per second", rate)
 }
 
 func TestConnect(t *testing.T) {
@@ -208,9 +202,8 @@ func TestConnect(t *testing.T) {
 			enginetest.Succeed(t, near, far, d)
 			check(t, near, far, f, d)
 			asking, answering := roles(near, far, d)
-			if rate := asking.Value(t, d, model.ConnectRate); rate <= 0 {
-				t.Errorf("%v connections per second", rate)
-			}
+			rate := asking.Value(t, d, model.ConnectRate)
+			must.True(t, rate > 0, "%v connections per second", rate)
 			w := asking.Report.Warnings
 			must.True(t, len(w) == 1 && strings.Contains(w[0], "polling"), "warnings %q", w)
 			if asking.Report.Waiting != "poller" || len(answering.Flow(t, d).Streams) != 1 {

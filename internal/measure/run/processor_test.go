@@ -22,9 +22,8 @@ func TestFill(t *testing.T) {
 		edge(6*time.Second, 2*time.Second, 6*time.Second, 16*time.Second))
 	must.True(t, out.CPUUser == time.Second && out.CPUSystem == 3*time.Second && out.CPUWindow == 4*time.Second,
 		"used %v and %v in %v", out.CPUUser, out.CPUSystem, out.CPUWindow)
-	if busy, known := out.SystemBusy.Get(); !known || math.Abs(busy-1.5) > 1e-12 {
-		t.Errorf("%v cores were busy, want 1.5", out.SystemBusy)
-	}
+	busy, known := out.SystemBusy.Get()
+	must.True(t, known && math.Abs(busy-1.5) <= 1e-12, "%v cores were busy, want 1.5", out.SystemBusy)
 	must.True(t, out.Host == model.Far && out.Waiting == "poller", "changed what it does not own: %+v", out)
 }
 

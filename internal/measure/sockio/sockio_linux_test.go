@@ -90,9 +90,7 @@ func TestCPUOfThreadAndMachine(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	thread := must.Get(ThreadCPU())(t)
 	process := must.Get(ProcessCPU())(t)
-	if thread.Total() > process.Total() {
-		t.Errorf("thread used %v, its process only %v", thread.Total(), process.Total())
-	}
+	must.True(t, thread.Total() <= process.Total(), "thread used %v, its process only %v", thread.Total(), process.Total())
 	busy, err := SystemCPU()
 	must.True(t, (err == nil || errors.Is(err, os.ErrNotExist)) && (err != nil || busy > 0), "SystemCPU = %v, %v", busy, err)
 }

@@ -82,9 +82,7 @@ func TestCompare(t *testing.T) {
 			got := compare(c.o, c.g)
 			must.Need(t, len(got) == len(c.want), "warnings %q, want %q", got, c.want)
 			for i := range got {
-				if !strings.HasPrefix(got[i], c.want[i]) {
-					t.Errorf("warning %q, want %q", got[i], c.want[i])
-				}
+				must.True(t, strings.HasPrefix(got[i], c.want[i]), "warning %q, want %q", got[i], c.want[i])
 			}
 		})
 	}

@@ -189,9 +189,8 @@ func TestBugInAWorker(t *testing.T) {
 			own := at.Test.(*test)
 			own.plane = bugged{own.plane}
 			_ = enginetest.Conduct(t, near, far, model.To)
-			if _, ok := errors.AsType[*rescue.Panic](at.Err); !ok {
-				t.Errorf("%s, sender %t: %v", name, sender, at.Err)
-			}
+			_, ok := errors.AsType[*rescue.Panic](at.Err)
+			must.True(t, ok, "%s, sender %t: %v", name, sender, at.Err)
 		}
 	}
 }

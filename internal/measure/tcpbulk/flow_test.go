@@ -51,9 +51,8 @@ func TestPacerSpreadsWrites(t *testing.T) {
 					must.Need(t, took <= paceNap, "slept for %v", took)
 					sent, longest = sent+n, max(longest, n)
 				}
-				if got := float64(sent) / time.Since(start).Seconds(); got < 0.99*rate || got > 1.01*rate+paceLeast/100 {
-					t.Errorf("%.0f bytes a second, want %.0f", got, rate)
-				}
+				got := float64(sent) / time.Since(start).Seconds()
+				must.True(t, got >= 0.99*rate && got <= 1.01*rate+paceLeast/100, "%.0f bytes a second, want %.0f", got, rate)
 				most := max(paceLeast, int(rate*paceStep.Seconds()))
 				must.True(t, longest <= most, "a write of %d bytes, want at most %d", longest, most)
 			})

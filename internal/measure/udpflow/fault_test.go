@@ -124,12 +124,8 @@ func TestCancel(t *testing.T) {
 				}
 				cancel(cause)
 				enginetest.Await(t, near.Done, "run")
-				if d == model.To && !warned(near, cause.Error()) {
-					t.Errorf("warnings %q", near.Report.Warnings)
-				}
-				if d == model.From && (near.Err == nil || !strings.Contains(near.Err.Error(), cause.Error())) {
-					t.Errorf("error %v", near.Err)
-				}
+				must.True(t, d != model.To || warned(near, cause.Error()), "warnings %q", near.Report.Warnings)
+				must.True(t, d != model.From || near.Err != nil && strings.Contains(near.Err.Error(), cause.Error()), "error %v", near.Err)
 			})
 		}
 	}

@@ -210,9 +210,7 @@ func TestEndsLost(t *testing.T) {
 	got, want := far.Flow(t, model.To).UDP, r.truth()
 	must.True(t, got.Received == want.Received && got.Lost <= want.Lost && got.Lost >= want.Lost-2,
 		"received %d of %d, lost %d of %d", got.Received, want.Received, got.Lost, want.Lost)
-	if !warned(far, "count of 1 streams never came") {
-		t.Errorf("warnings %q", far.Report.Warnings)
-	}
+	must.True(t, warned(far, "count of 1 streams never came"), "warnings %q", far.Report.Warnings)
 }
 
 // TestCutWithinTheWindow loses everything from the middle on, but for the ends.

@@ -37,15 +37,12 @@ func timed(d model.Direction) model.Flow {
 func checkBooks(t *testing.T, send, receive model.FlowReport) {
 	t.Helper()
 	s, r := send.UDP, receive.UDP
-	if s.Sent == 0 || s.Sent != r.Received+r.Lost {
-		t.Errorf("sent %d, received %d, lost %d", s.Sent, r.Received, r.Lost)
-	}
+	must.True(t, s.Sent != 0 && s.Sent == r.Received+r.Lost, "sent %d, received %d, lost %d", s.Sent, r.Received, r.Lost)
 	if r.Received == 0 && r.Variation == nil {
 		return // a receiver that got no time lost them all, and says so
 	}
-	if got := int64(r.Variation.Count()); got > r.Received || got == 0 && r.Received > 0 {
-		t.Errorf("%d delays of %d datagrams", got, r.Received)
-	}
+	got := int64(r.Variation.Count())
+	must.True(t, got <= r.Received && (got != 0 || r.Received <= 0), "%d delays of %d datagrams", got, r.Received)
 }
 
 func ends(d model.Direction, near, far *enginetest.End) (sender, receiver *enginetest.End) {
@@ -97,9 +94,8 @@ func checkFigures(t *testing.T, send, receive model.FlowReport, missed int64) {
 	want := 20e6 * 0.2 / 8 / 1472
 	// It makes good at most 0.1 s for which it was kept from sending, into the
 	// window or out of it. What it was kept from for longer it says.
-	if n := float64(send.UDP.Sent); n > want*3/2+3 || n+float64(missed) < want/2-3 {
-		t.Errorf("%v datagrams sent and %d given up, want %v", n, missed, want)
-	}
+	n := float64(send.UDP.Sent)
+	must.True(t, n <= want*3/2+3 && n+float64(missed) >= want/2-3, "%v datagrams sent and %d given up, want %v", n, missed, want)
 	if send.Bytes != units.Bytes(send.UDP.Sent*1472) || len(send.Streams) != 3 {
 		t.Errorf("%d bytes in %d streams for %d datagrams", send.Bytes, len(send.Streams), send.UDP.Sent)
 	}
@@ -139,9 +135,7 @@ func TestSamples(t *testing.T) {
 		t.Errorf("samples of datagrams at the sender hold %v bytes, the report %v", got, least)
 	}
 	for _, m := range []model.Metric{model.Sent, model.Jitter, model.CPU} {
-		if sum[m] <= 0 {
-			t.Errorf("%s adds up to %v", m, sum[m])
-		}
+		must.True(t, sum[m] > 0, "%s adds up to %v", m, sum[m])
 	}
 	if far.Report.Values[0].Metric != model.LossRatio || !near.Report.SystemBusy.IsKnown() && near.Report.SystemBusy.Reason() == "" {
 		t.Errorf("values %+v, busy %+v", far.Report.Values, near.Report.SystemBusy)
@@ -215,9 +209,8 @@ func TestIPv6(t *testing.T) {
 	near, far := enginetest.Prepare(t, New(), enginetest.NewWire6(t), timed(model.To))
 	enginetest.Succeed(t, near, far, model.To)
 	checkBooks(t, near.Flow(t, model.To), far.Flow(t, model.To))
-	if got := near.Flow(t, model.To); got.Bytes != units.Bytes(1452*got.UDP.Sent) {
-		t.Errorf("%d bytes in %d datagrams", got.Bytes, got.UDP.Sent)
-	}
+	got := near.Flow(t, model.To)
+	must.True(t, got.Bytes == units.Bytes(1452*got.UDP.Sent), "%d bytes in %d datagrams", got.Bytes, got.UDP.Sent)
 }
 
 func TestValidate(t *testing.T) {

@@ -199,9 +199,7 @@ func TestPicturesStandAlone(t *testing.T) {
 				for _, want := range []string{"desk", "nas", "2026-11-21", "linux 6.8.0", "session "} {
 					must.Contain(t, texts, want, "nothing in it says")
 				}
-				if f.Sentence == "" || !strings.HasSuffix(f.Sentence, ".") {
-					t.Errorf("it does not say what it shows: %q", f.Sentence)
-				}
+				must.True(t, f.Sentence != "" && strings.HasSuffix(f.Sentence, "."), "it does not say what it shows: %q", f.Sentence)
 			})
 		}
 	}
@@ -224,9 +222,7 @@ func inside(t *testing.T, svg string, width float64) string {
 		case xml.StartElement:
 			open, anchor = e.Name.Local, "start"
 			for _, a := range e.Attr {
-				if strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") {
-					t.Errorf("%s has %s=%q", open, a.Name.Local, a.Value)
-				}
+				must.True(t, !strings.Contains(a.Value, "NaN") && !strings.Contains(a.Value, "Inf"), "%s has %s=%q", open, a.Name.Local, a.Value)
 				switch a.Name.Local {
 				case "x":
 					x, _ = strconv.ParseFloat(a.Value, 64)
@@ -245,9 +241,7 @@ func inside(t *testing.T, svg string, width float64) string {
 			text := string(e)
 			w := plot.TextWidth(text, size)
 			left := map[string]float64{"start": x, "middle": x - w/2, "end": x - w}[anchor]
-			if left < 0 || left+w > width {
-				t.Errorf("%q leaves the picture: from %.0f to %.0f of %.0f", text, left, left+w, width)
-			}
+			must.True(t, left >= 0 && left+w <= width, "%q leaves the picture: from %.0f to %.0f of %.0f", text, left, left+w, width)
 			all.WriteString(text + " ")
 		}
 	}
@@ -256,9 +250,8 @@ func inside(t *testing.T, svg string, width float64) string {
 // TestNoPictureOfNothing: a session that measured nothing has no pictures.
 func TestNoPictureOfNothing(t *testing.T) {
 	s := model.Session{Kind: model.KindTest}
-	if got := figures.Of(s, report.Build(s, report.Options{}), nil); len(got) != 0 {
-		t.Errorf("%d pictures, the first is %q", len(got), got[0].Title)
-	}
+	got := figures.Of(s, report.Build(s, report.Options{}), nil)
+	must.Len(t, got, 0)
 }
 
 // TestNamesOfHostsDrawNothing: with controls in the name of a host a picture is still one

@@ -223,9 +223,8 @@ func TestReconciled(t *testing.T) {
 			f := must.Get(Read("", []byte(c.text), Options{}))(t)
 			one := f.Tests[0]
 			for d, want := range c.want {
-				if got := value(one, d, model.Goodput); !(math.Abs(got-want) <= 1e-3*want) {
-					t.Errorf("%s: %g, want %g", d, got, want)
-				}
+				got := value(one, d, model.Goodput)
+				must.True(t, math.Abs(got-want) <= 1e-3*want, "%s: %g, want %g", d, got, want)
 			}
 			must.True(t, !strings.Contains(one.Near+one.Far, "%"), "an interface in the name of an end: %s, %s", one.Near, one.Far)
 			n := len(one.Flow.Direction.Parts())

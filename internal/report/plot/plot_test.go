@@ -30,9 +30,7 @@ func TestScaleVectors(t *testing.T) {
 		var got []string
 		for _, x := range ticks {
 			got = append(got, x.text)
-			if x.at < -0.5 || x.at > 400.5 {
-				t.Errorf("%s: %s stands at %v", c.name, x.text, x.at)
-			}
+			must.True(t, x.at >= -0.5 && x.at <= 400.5, "%s: %s stands at %v", c.name, x.text, x.at)
 		}
 		joined := strings.Join(got, " ")
 		must.True(t, joined == c.want && name == c.unit, "%s: %q, %q; want %q, %q", c.name, joined, name, c.want, c.unit)
@@ -43,9 +41,8 @@ func TestScaleVectors(t *testing.T) {
 func TestScaleHasNoPlaceForWhatItCannotShow(t *testing.T) {
 	s := newScale(Axis{Log: true}, []float64{0, -3, 1, 100, math.Inf(1), math.NaN()}, 0, 100)
 	must.True(t, math.IsNaN(s.at(0)) && math.IsNaN(s.at(-3)), "0 has a place on a logarithmic scale")
-	if a, b := s.at(1), s.at(100); a < 0 || b > 100 || a >= b {
-		t.Errorf("1 and 100 stand at %v and %v", a, b)
-	}
+	a, b := s.at(1), s.at(100)
+	must.True(t, a >= 0 && b <= 100 && a < b, "1 and 100 stand at %v and %v", a, b)
 }
 
 // TestBoxOf: the quartiles of R's default, and no box of four values.

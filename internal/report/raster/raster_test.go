@@ -107,9 +107,8 @@ func TestTextsAreAsWideAsReckoned(t *testing.T) {
 				continue
 			}
 			got := float64(font.MeasureString(faces[looks[s.Class].Bold], s.Text)) / 64 * s.Size / 100
-			if room := plot.TextWidth(s.Text, s.Size); got > room+2 {
-				t.Errorf("%s: %q is %.0f pixels wide, for which there are %.0f", name, s.Text, got, room)
-			}
+			room := plot.TextWidth(s.Text, s.Size)
+			must.True(t, got <= room+2, "%s: %q is %.0f pixels wide, for which there are %.0f", name, s.Text, got, room)
 		}
 	}
 }

@@ -287,9 +287,8 @@ func TestStopped(t *testing.T) {
 	cmd.Env = append(os.Environ(), childEnv+"="+address)
 	out := must.Get(cmd.StdoutPipe())(t)
 	must.Do(t, cmd.Start())
-	if lines := bufio.NewScanner(out); !lines.Scan() || lines.Text() != "runs" {
-		t.Fatalf("the other process said %q", lines.Text())
-	}
+	lines := bufio.NewScanner(out)
+	must.Need(t, lines.Scan() && lines.Text() == "runs", "the other process said %q", lines.Text())
 	state := func(s *postgres.Store) model.SessionState {
 		t.Helper()
 		sess, err := s.Session(t.Context(), "endless")

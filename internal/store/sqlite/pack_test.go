@@ -34,7 +34,5 @@ func TestHourSize(t *testing.T) {
 		bytes[i] = info.Size()
 	}
 	t.Logf("%d samples: %d bytes, without any %d", len(want), bytes[1], bytes[0])
-	if bytes[1] > bytes[0]+100_000 || bytes[1] <= bytes[0] {
-		t.Errorf("%d samples: %d bytes, without any %d", len(want), bytes[1], bytes[0])
-	}
+	must.True(t, bytes[1] <= bytes[0]+100_000 && bytes[1] > bytes[0], "%d samples: %d bytes, without any %d", len(want), bytes[1], bytes[0])
 }

@@ -52,9 +52,7 @@ func TestArchiveAndNotes(t *testing.T) {
 	must.Do(t, os.WriteFile(damaged, changed, 0o600))
 	do(there, 2, "the archive is damaged", "import", damaged)
 	do(there, 0, "s2 ", "list")
-	if strings.Contains(there.out.String(), "s0 ") {
-		t.Errorf("of a damaged archive is kept:\n%s", there.out.String())
-	}
+	must.True(t, !strings.Contains(there.out.String(), "s0 "), "of a damaged archive is kept:\n%s", there.out.String())
 	do(there, 2, "import it alone", "import", all, "--title", "x")
 	do(there, 0, "s2 is here already, and was left as it is\n2 sessions of 3 from ", "import", all)
 	do(there, 0, "0 sessions of 3 from ", "import", all)

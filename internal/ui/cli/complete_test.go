@@ -94,12 +94,9 @@ func TestFirstHour20Completion(t *testing.T) {
 		{[]string{"knobs", "explain", "tcp.sa"}, []string{"tcp.sack"}, nil},
 		{[]string{"set", "no.such=", ""}, []string{"ssh://nas"}, []string{"no.such"}},
 	} {
-		if code := w.main(t, append([]string{"__complete"}, c.args...)...); code != 0 {
-			t.Errorf("%q: exit code %d: %s", c.args, code, w.err.String())
-		}
-		if strings.Contains(w.err.String(), "linerate: ") {
-			t.Errorf("%q: %s", c.args, w.err.String())
-		}
+		code := w.main(t, append([]string{"__complete"}, c.args...)...)
+		must.True(t, code == 0, "%q: exit code %d: %s", c.args, code, w.err.String())
+		must.True(t, !strings.Contains(w.err.String(), "linerate: "), "%q: %s", c.args, w.err.String())
 		lines := strings.Split(strings.TrimSpace(w.out.String()), "\n")
 		for _, want := range c.has {
 			if !slices.ContainsFunc(lines, func(s string) bool { return s == want || strings.HasPrefix(s, want+"\t") }) {

@@ -25,9 +25,8 @@ func article(name string) string { return filepath.Join("testdata", "articles", 
 func exported(t *testing.T, args ...string) (map[string]string, string) {
 	t.Helper()
 	w := newWorld(t)
-	if code := w.main(t, append([]string{"export", "--json"}, args...)...); code != exitOK {
-		t.Fatalf("export %v: exit code %d\n%s", args, code, w.err.String())
-	}
+	code := w.main(t, append([]string{"export", "--json"}, args...)...)
+	must.Need(t, code == exitOK, "export %v: exit code %d\n%s", args, code, w.err.String())
 	var doc exportDoc
 	must.Do(t, json.Unmarshal(w.out.Bytes(), &doc))
 	files := map[string]string{}

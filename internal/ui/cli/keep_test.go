@@ -32,9 +32,8 @@ func TestGridEndsWithALineThatKeepsIt(t *testing.T) {
 	step := report.Build(s, report.Options{}).Next[0]
 	must.Need(t, step.What == "keep recv_buffer_max=1MiB mtu=9000", "%+v", step)
 	words := append(strings.Fields(strings.TrimPrefix(step.Command, "linerate ")), "--dry-run", "--for", "linux-sysctl", "--state", t.TempDir())
-	if code := w.main(t, words...); code != exitOK {
-		t.Errorf("%q: exit code %d\n%s", words, code, w.err.String())
-	}
+	code := w.main(t, words...)
+	must.True(t, code == exitOK, "%q: exit code %d\n%s", words, code, w.err.String())
 	for _, want := range []string{"recv_buffer_max=1MiB mtu=9000", "1048576", "4194304"} {
 		must.Contain(t, w.out.String()+w.err.String(), want, "%q", words)
 	}

@@ -84,7 +84,6 @@ func TestKnobRows(t *testing.T) {
 	if rows := h.Settings("NET/ipv4/tcp_rmem", false); len(rows) != 3 {
 		t.Errorf("%d rows match", len(rows))
 	}
-	if n := len(h.Settings("", true)); n != len(knob.Catalogue()) {
-		t.Errorf("%d of %d rows", n, len(knob.Catalogue()))
-	}
+	n := len(h.Settings("", true))
+	must.True(t, n == len(knob.Catalogue()), "%d of %d rows", n, len(knob.Catalogue()))
 }

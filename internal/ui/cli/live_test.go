@@ -130,9 +130,7 @@ func TestFirstHour10Quiet(t *testing.T) {
 		time.Sleep(time.Minute)
 		l.observe(block(6, model.Better))
 		l.close()
-		if w.err.Len() > 0 {
-			t.Errorf("%s", w.err.String())
-		}
+		must.True(t, w.err.Len() == 0, "%s", w.err.String())
 	})
 }
 

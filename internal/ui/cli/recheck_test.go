@@ -23,9 +23,8 @@ func TestRecheckFitsTheWidth(t *testing.T) {
 				must.True(t, n <= width, "%d columns in %d: %q", n, width, l)
 			}
 			must.Equal(t, strings.Join(strings.Fields(strings.Join(got, " ")), " "), strings.Join(strings.Fields(text), " "), "width %d: %q", width, got)
-			if indent := len(text) - len(strings.TrimLeft(text, " ")); !strings.HasPrefix(got[0], strings.Repeat(" ", indent)) {
-				t.Errorf("the indent is lost: %q", got[0])
-			}
+			indent := len(text) - len(strings.TrimLeft(text, " "))
+			must.True(t, strings.HasPrefix(got[0], strings.Repeat(" ", indent)), "the indent is lost: %q", got[0])
 		}
 	}
 }

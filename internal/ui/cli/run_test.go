@@ -65,9 +65,8 @@ func TestRequestsFactor(t *testing.T) {
 	must.Need(t, len(settings) == 3, "settings %+v", settings)
 	for i, rate := range []float64{50, 500, 0} {
 		flow, err := knob.WithSetting(file.Complete().Flow, settings[i], kinds...)
-		if got, ok := requests.Of(flow); err != nil || !ok || got.Rate != rate {
-			t.Errorf("%s: %v requests per second, %v; want %v", settings[i].Name, got.Rate, err, rate)
-		}
+		got, ok := requests.Of(flow)
+		must.True(t, err == nil && ok && got.Rate == rate, "%s: %v requests per second, %v; want %v", settings[i].Name, got.Rate, err, rate)
 	}
 }
 

@@ -43,9 +43,8 @@ func TestServeScreenKeeps(t *testing.T) {
 	for i := range 10 * keptServed {
 		w.keep(fmt.Sprint(i))
 	}
-	if n := len(w.kept); n > keptServed || n+w.left != 10*keptServed || w.kept[n-1] != fmt.Sprint(10*keptServed-1) {
-		t.Errorf("%d kept, %d left out", n, w.left)
-	}
+	n := len(w.kept)
+	must.True(t, n <= keptServed && n+w.left == 10*keptServed && w.kept[n-1] == fmt.Sprint(10*keptServed-1), "%d kept, %d left out", n, w.left)
 }
 
 // TestAllowances: what is used and what was refused is told, with its limits.

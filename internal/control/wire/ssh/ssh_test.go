@@ -118,9 +118,7 @@ func TestLaunch(t *testing.T) {
 		// cmd.exe takes what stands between || and & outside of double quotes, the
 		// PowerShell of a login the rest after the quotes: the same.
 		inner := strings.TrimSuffix(strings.TrimPrefix(words[3], "|| "), " & rem ")
-		if inner != strings.TrimPrefix(words[4], "; ") || strings.ContainsAny(inner, `&|<>()"`) {
-			t.Fatalf("%q, %q", inner, words[4])
-		}
+		must.Need(t, inner == strings.TrimPrefix(words[4], "; ") && !strings.ContainsAny(inner, `&|<>()"`), "%q, %q", inner, words[4])
 		code := must.Get(base64.StdEncoding.DecodeString(inner[strings.LastIndexByte(inner, ' ')+1:]))(t)
 		var units []uint16
 		for i := 0; i < len(code); i += 2 {

@@ -82,9 +82,7 @@ func TestChildThatEndsTellsItsLastWords(t *testing.T) {
 	_, err := open(t, start(t, "broken", stdio.Options{}))
 	must.True(t, errors.Is(err, session.ErrLost) && strings.Contains(err.Error(), "no such file") && strings.Contains(err.Error(), "exit status 7"),
 		"error %v", err)
-	if len(err.Error()) > 6<<10 {
-		t.Errorf("%d bytes of error", len(err.Error()))
-	}
+	must.True(t, len(err.Error()) <= 6<<10, "%d bytes of error", len(err.Error()))
 }
 
 func TestChildThatIsNoAgent(t *testing.T) {

@@ -53,9 +53,8 @@ func TestDoorClosesTheCrowd(t *testing.T) {
 		}
 		must.True(t, !alone.closed, "%s: who waited alone was closed", name)
 		d.leave(k)
-		if n := len(d.unknown.all); n != unknownPlaces-1 || len(d.unknown.of) > 2*n {
-			t.Errorf("%s: %d wait, %d counted", name, n, len(d.unknown.of))
-		}
+		n := len(d.unknown.all)
+		must.True(t, n == unknownPlaces-1 && len(d.unknown.of) <= 2*n, "%s: %d wait, %d counted", name, n, len(d.unknown.of))
 	}
 }
 

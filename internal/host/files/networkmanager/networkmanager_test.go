@@ -153,9 +153,7 @@ func TestMatrix(t *testing.T) {
 		want["ethernet.mtu"], want["ethtool.ring-rx"], want["ethtool.feature-gro"] = "9000", "4096", "true"
 		got := said(t, nmcli, string(p.Files[0].Content))
 		for key := range want {
-			if got[key] != want[key] {
-				t.Errorf("tree %d: %s is %q, want %q\n%s", i, key, got[key], want[key], p.Files[0].Content)
-			}
+			must.True(t, got[key] == want[key], "tree %d: %s is %q, want %q\n%s", i, key, got[key], want[key], p.Files[0].Content)
 		}
 		must.Equal(t, len(got), len(want), "tree %d: %v, want %v", i, got, want)
 	}

@@ -40,9 +40,7 @@ func TestTextIsAFixedPoint(t *testing.T) {
 			s.options = nil
 		}
 		back, err := parse(s.text())
-		if err != nil || back.text() != s.text() {
-			t.Fatalf("%q became %q, %v", s.text(), back.text(), err)
-		}
+		must.Need(t, err == nil && back.text() == s.text(), "%q became %q, %v", s.text(), back.text(), err)
 	})
 }
 
@@ -50,14 +48,10 @@ func TestOnlySimpleKindsAreReplaced(t *testing.T) {
 	for _, s := range []state{
 		{kind: "htb", handle: 0x10000}, {kind: "prio", handle: 0x80010000}, {kind: "fq", handle: 0x10000, complex: "filters"}, {kind: "mq", complex: "other schedulers below it"},
 	} {
-		if err := s.restorable(); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%s may be replaced: %v", s.text(), err)
-		}
+		must.Is(t, s.restorable(), errors.ErrUnsupported, "%s may be replaced", s.text())
 	}
 	for _, s := range []state{{kind: "mq"}, {kind: "pfifo_fast"}, {kind: "fq", handle: 0x10000}, {}} {
-		if err := s.restorable(); err != nil {
-			t.Errorf("%s may not be replaced: %v", s.text(), err)
-		}
+		must.OK(t, s.restorable(), "%s may not be replaced", s.text())
 	}
 }
 

@@ -270,9 +270,7 @@ func TestNamesAreQuoted(t *testing.T) {
 	m := newMachine()
 	evil := "x'; Remove-Item C:\\; '"
 	_, err := open(t, m, evil, "*JumboPacket").Read(t.Context())
-	if err == nil || !strings.Contains(m.commands[0], "-Name 'x''; Remove-Item C:\\; '''") {
-		t.Errorf("%v: %q", err, m.commands)
-	}
+	must.True(t, err != nil && strings.Contains(m.commands[0], "-Name 'x''; Remove-Item C:\\; '''"), "%v: %q", err, m.commands)
 	must.Fail(t, must.Err(wintcp.OpenWith(m.run, "a\nb", "*JumboPacket")), "a name with a line feed was accepted")
 	for _, name := range []string{"", "*", "*a b", "Nonsense"} {
 		must.Is(t, must.Err(wintcp.OpenWith(m.run, "Ethernet", name)), errors.ErrUnsupported, "Open(%q)", name)

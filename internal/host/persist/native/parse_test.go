@@ -126,9 +126,7 @@ func TestRegRoundTrip(t *testing.T) {
 	} {
 		got := must.Get(readReg(out.Files[i].Content))(t)
 		for name, data := range want {
-			if got[name] != data {
-				t.Errorf("%s: %s is %s, want %s", out.Files[i].Path, name, got[name], data)
-			}
+			must.True(t, got[name] == data, "%s: %s is %s, want %s", out.Files[i].Path, name, got[name], data)
 		}
 	}
 }

@@ -148,9 +148,7 @@ func foreignClient(t testing.TB, addr string, args ...string) string {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, realProgram(t), append([]string{"-c", host, "-f", "b", "-p", port}, args...)...)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
-	}
+	must.Need(t, err == nil, "%v: %v\n%s", cmd.Args, err, out)
 	return string(out)
 }
 
@@ -173,9 +171,7 @@ func transfers(t testing.TB, text string) []transfer {
 		from, err1 := strconv.ParseFloat(m[4], 64)
 		to, err2 := strconv.ParseFloat(m[5], 64)
 		n, err3 := strconv.ParseFloat(m[6], 64)
-		if err1 != nil || err2 != nil || err3 != nil {
-			t.Fatalf("line %q", m[0])
-		}
+		must.Need(t, err1 == nil && err2 == nil && err3 == nil, "line %q", m[0])
 		out = append(out, transfer{id: m[2], back: m[1] != "", started: from, length: to - from, bytes: n})
 	}
 	return out

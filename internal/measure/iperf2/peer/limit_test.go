@@ -185,9 +185,8 @@ func TestUDPReportIsWhole(t *testing.T) {
 	f := model.Flow{Direction: model.To, Bytes: 5 * size4, Streams: 1, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 	near, far, err := Client{}.Run(t.Context(), s.addr, f, nil)
 	must.Need(t, err == nil && near.CPUWindow > 0 && near.CPUUser+near.CPUSystem > 0 && near.Waiting != "", "%v, %+v", err, near)
-	if got := find(t, far, model.To, model.Receiver); got.UDP.Jitter.Or(1) == 0 {
-		t.Errorf("jitter %+v", got.UDP.Jitter)
-	}
+	got := find(t, far, model.To, model.Receiver)
+	must.True(t, got.UDP.Jitter.Or(1) != 0, "jitter %+v", got.UDP.Jitter)
 	u := &udpClient{clientTest: &clientTest{sink: newSink(model.Near, nil)}, size: 100}
 	u.streams = []*udpStream{{report: &iperf2.Report{Bytes: 100, Datagrams: 1}, sender: &datagram.Sender{}}}
 	u.stateReports()

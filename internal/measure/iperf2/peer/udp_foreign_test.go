@@ -93,9 +93,8 @@ func checkAmount(t testing.TB, f model.Flow, d model.Direction, got model.FlowRe
 	}
 	// 2.1.8 begins with two datagrams at once, and the final one is one more. On
 	// a loaded machine a sender gives up what it cannot send in time.
-	if r := float64(got.Bytes) / want; r > 1.1 || r < 0.4 || f.Bytes > 0 && r < 0.99 {
-		t.Errorf("%s: %d bytes are %.3f of what was asked for", d, got.Bytes, r)
-	}
+	r := float64(got.Bytes) / want
+	must.True(t, r <= 1.1 && r >= 0.4 && (f.Bytes <= 0 || r >= 0.99), "%s: %d bytes are %.3f of what was asked for", d, got.Bytes, r)
 	must.True(t, f.Duration <= 0 || got.Window >= f.Duration*8/10, "%s: window %v", d, got.Window)
 }
 
@@ -155,9 +154,8 @@ func checkUDPWithForeignClient(t testing.TB, mode iperf2.Mode, args []string) {
 	}
 	for _, m := range lossLine.FindAllStringSubmatch(text, -1) {
 		lost, _ := strconv.Atoi(m[1])
-		if all, _ := strconv.Atoi(m[2]); lost > first || all == 0 {
-			t.Errorf("%s:\n%s", m[0], text)
-		}
+		all, _ := strconv.Atoi(m[2])
+		must.True(t, lost <= first && all != 0, "%s:\n%s", m[0], text)
 	}
 	must.True(t, mode != iperf2.Forward || n != 1 || strings.Contains(text, "Server Report"), "the client shows no report:\n%s", text)
 }

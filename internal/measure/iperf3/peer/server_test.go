@@ -171,9 +171,7 @@ func checkSums(t testing.TB, c serverCase, s summary) {
 	}
 	for _, p := range pairs {
 		sent, got := p[0].Bytes, p[1].Bytes
-		if got == 0 || math.Abs(float64(sent-got)) > tolerance*float64(sent) {
-			t.Errorf("sent %d, received %d", sent, got)
-		}
+		must.True(t, got != 0 && math.Abs(float64(sent-got)) <= tolerance*float64(sent), "sent %d, received %d", sent, got)
 		must.True(t, p[0].Retransmits != nil, "retransmissions are not known")
 		if rate := p[0].Rate; strings.Contains(c.args, "-b 50M") && (rate < 5e6 || rate > 150e6) {
 			// A machine that is busy elsewhere sends less, and nothing more.
@@ -190,9 +188,7 @@ func checkEvent(t testing.TB, e Event, s summary) {
 	for i := range e.Own.Flows {
 		own += int64(e.Own.Flows[i].Bytes)
 		theirs += int64(e.Theirs.Flows[i].Bytes)
-		if e.Own.Flows[i].Window <= 0 {
-			t.Errorf("window of %+v", e.Own.Flows[i])
-		}
+		must.True(t, e.Own.Flows[i].Window > 0, "window of %+v", e.Own.Flows[i])
 	}
 	both := s.End.Sent.Bytes + s.End.Received.Bytes + s.End.SentReverse.Bytes + s.End.ReceivedReverse.Bytes
 	must.Equal(t, own+theirs, both, "the server tells of %d and %d bytes, the client of %d", own, theirs, both)
