@@ -151,7 +151,7 @@ func (d *deployment) provide(ctx context.Context) (remote, error) {
 		}
 		return remote{}, err
 	}
-	program, want, err := load(files[0])
+	want, err := load(files[0])
 	if err != nil {
 		return remote{}, fmt.Errorf("copy linerate to %s: %w", d.host, err)
 	}
@@ -167,7 +167,7 @@ func (d *deployment) provide(ctx context.Context) (remote, error) {
 	}
 	if d.far.installed != "" {
 		for _, file := range files {
-			_, is, err := load(file)
+			is, err := load(file)
 			if err == nil && d.verify(ctx, d.far.installed, is) == nil {
 				return remote{path: d.far.installed, want: is}, nil
 			}
@@ -183,7 +183,7 @@ func (d *deployment) provide(ctx context.Context) (remote, error) {
 		}
 	}
 	if d.o.Keep == KeepAsked && d.o.MayKeep != nil {
-		yes, err := d.o.MayKeep(ctx, len(program))
+		yes, err := d.o.MayKeep(ctx, len(want.program))
 		if err != nil {
 			return remote{}, err
 		}
@@ -191,17 +191,17 @@ func (d *deployment) provide(ctx context.Context) (remote, error) {
 			kept = keptName + want.sum[:16]
 		}
 	}
-	return d.copy(ctx, program, want, kept)
+	return d.copy(ctx, want, kept)
 }
 
 // load reads a program.
-func load(file string) ([]byte, fingerprint, error) {
+func load(file string) (fingerprint, error) {
 	program, err := os.ReadFile(file)
-	return program, fingerprint{size: len(program), sum: sum(program), check: cksum(program)}, err
+	return fingerprint{program, sum(program)}, err
 }
 
 // copy sends the program and checks what arrived.
-func (d *deployment) copy(ctx context.Context, program []byte, want fingerprint, kept string) (remote, error) {
+func (d *deployment) copy(ctx context.Context, want fingerprint, kept string) (remote, error) {
 	dir, err := d.makeDir(ctx, kept != "")
 	if kept != "" && errors.Is(err, errNoExec) { // it cannot stay there
 		kept = ""
@@ -211,9 +211,9 @@ func (d *deployment) copy(ctx context.Context, program []byte, want fingerprint,
 		return remote{}, err
 	}
 	r := remote{path: dir + "/" + d.far.system.file(), dir: dir, want: want}
-	data, receive := program, "cat"
+	data, receive := want.program, "cat"
 	if d.far.tools["gzip"] {
-		if data, err = compress(program); err != nil {
+		if data, err = compress(want.program); err != nil {
 			return remote{}, fmt.Errorf("copy linerate to %s: %w", d.host, err)
 		}
 		receive = "gzip -dc"

@@ -149,11 +149,10 @@ func (d *deployment) keep(ctx context.Context, r remote, kept string) (remote, e
 	return remote{path: path, want: r.want}, d.removeKept(ctx, kept) // of earlier versions
 }
 
-// fingerprint is what tells one program from another.
+// fingerprint tells one program from another.
 type fingerprint struct {
-	size  int
-	sum   string // SHA-256, lower-case hexadecimal
-	check uint32 // of POSIX cksum
+	program []byte
+	sum     string // SHA-256, lower-case hexadecimal
 }
 
 var sha256Words = regexp.MustCompile(`\b[0-9a-fA-F]{64}\b`)
@@ -176,7 +175,7 @@ func (d *deployment) verify(ctx context.Context, path string, want fingerprint) 
 		return nil
 	}
 	words := strings.Fields(r.Output)
-	if len(words) < 2 || words[0] != strconv.FormatUint(uint64(want.check), 10) || words[1] != strconv.Itoa(want.size) {
+	if len(words) < 2 || words[0] != strconv.FormatUint(uint64(cksum(want.program)), 10) || words[1] != strconv.Itoa(len(want.program)) {
 		return errors.New("what arrived is not what was sent: " + firstLine(r.Output))
 	}
 	return nil

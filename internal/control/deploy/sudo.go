@@ -78,7 +78,7 @@ func (d *deployment) startBySudo(ctx context.Context, file remote) (wire.Peer, e
 	}
 	a, b := d.shell.Mark()
 	agent := fmt.Sprintf(`%s -- sh -c %s sh %s %s %s %d %s %s %s; exit $?`,
-		sudo, quote(script), a, b, quote(file.want.sum), file.want.size, quote(file.path), quote(file.dir), strings.Join(d.o.Flags, " "))
+		sudo, quote(script), a, b, quote(file.want.sum), len(file.want.program), quote(file.path), quote(file.dir), strings.Join(d.o.Flags, " "))
 	peer, err := d.shell.Start(ctx, agent, line)
 	clear(line)
 	return peer, err
