@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"linerate/internal/core/metric"
@@ -133,7 +132,7 @@ func Method(s model.Session, d Document) [][2]string {
 		if p.Mode == model.FixedBlocks {
 			rule = "a number of blocks fixed beforehand"
 		}
-		add("rule", "%s; confidence %s, margin %s", rule, units.Percent(math.Round(1000*p.Confidence)/10), p.Margin)
+		add("rule", "%s; confidence %s, margin %s", rule, Percent(p.Confidence), p.Margin)
 		add("decides", "%s", metric.Name(p.Decides()))
 	}
 	for _, n := range d.Noise {

@@ -39,12 +39,7 @@ type Classic struct {
 func (b *builder) classic() []Classic {
 	rows := []Classic{}
 	for _, setting := range b.settings() {
-		var runs []model.Run
-		for _, r := range b.counted {
-			if r.Setting == setting {
-				runs = append(runs, r)
-			}
-		}
+		runs := b.runsOf(setting)
 		for _, d := range []model.Direction{model.To, model.From} {
 			row := Classic{Setting: setting, Direction: d, Label: b.names.Way(d)}
 			if v := runValues(runs, d, model.Goodput); len(v) > 0 {

@@ -73,5 +73,10 @@ func (b *builder) toward(d model.Direction) string {
 	if len(b.s.Plan.Ends) == 0 {
 		return b.names.Way(d)
 	}
+	return EachFarEnd(d)
+}
+
+// EachFarEnd names direction d of a comparison of far ends.
+func EachFarEnd(d model.Direction) string {
 	return map[model.Direction]string{model.To: "to each far end", model.From: "from each far end", model.Both: "both ways"}[d]
 }

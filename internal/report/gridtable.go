@@ -81,12 +81,7 @@ func (b *builder) gridTables() []GridTable {
 
 func (b *builder) gridCell(name string, d model.Direction) GridCell {
 	c := GridCell{Setting: name}
-	var values []float64
-	for _, r := range b.counted {
-		if v, ok := r.Value(d, b.s.Plan.Decides()); ok && r.Setting == name {
-			values = append(values, v)
-		}
-	}
+	values := runValues(b.runsOf(name), d, b.s.Plan.Decides())
 	if c.Runs = len(values); c.Runs > 0 {
 		c.Median, c.Low, c.High = stats.Median(values), slices.Min(values), slices.Max(values)
 	}

@@ -65,13 +65,7 @@ func (b *builder) metricsOf(w model.Direction) (all []model.Metric) {
 }
 
 func (b *builder) importedRow(w model.Direction, m model.Metric, setting string, was []float64) (ImportedRow, bool) {
-	var runs []model.Run
-	for _, r := range b.counted {
-		if r.Setting == setting {
-			runs = append(runs, r)
-		}
-	}
-	v := runValues(runs, w, m)
+	v := runValues(b.runsOf(setting), w, m)
 	if len(v) == 0 {
 		return ImportedRow{}, false
 	}

@@ -74,12 +74,7 @@ func (b *builder) beforeAfter(setting, was, is string) (out []Measured) {
 
 // valueOf returns the value of one setting over its counted runs.
 func (b *builder) valueOf(setting string, d model.Direction) Measured {
-	var of []model.Run
-	for _, r := range b.counted {
-		if r.Setting == setting && r.Flow.Direction == d {
-			of = append(of, r)
-		}
-	}
+	of := slices.DeleteFunc(b.runsOf(setting), func(r model.Run) bool { return r.Flow.Direction != d })
 	m := b.s.Plan.Decides()
 	v := runValues(of, d, m)
 	i := stats.MedianInterval(v, b.s.Plan.Confidence)

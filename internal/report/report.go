@@ -7,6 +7,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -65,6 +66,34 @@ type Header struct {
 	NearQdisc fact.Of[string]        `json:"near_qdisc"` // egress scheduler of the interface
 	FarQdisc  fact.Of[string]        `json:"far_qdisc"`
 	DataPath  string                 `json:"data_path,omitempty"` // how data connections were made, where not as usual
+}
+
+// Of returns the name of a host.
+func (h Header) Of(host model.Host) string {
+	if host == model.Near {
+		return h.Near
+	}
+	return h.Far
+}
+
+// Conditions are those of the path, as far as they are known: link, MTU, round trip.
+func (h Header) Conditions() []string {
+	var of []string
+	if v, ok := h.Link.Get(); ok {
+		of = append(of, "link "+v.String())
+	}
+	near, known := h.NearMTU.Get()
+	far, also := h.FarMTU.Get()
+	switch {
+	case known && also && near != far:
+		of = append(of, fmt.Sprintf("MTU %d and %d", near, far))
+	case known:
+		of = append(of, fmt.Sprintf("MTU %d", near))
+	}
+	if v, ok := h.RTT.Get(); ok {
+		of = append(of, "round trip "+units.FormatDuration(v))
+	}
+	return of
 }
 
 // Line is what one direction carried, with the settings as they were (of the
@@ -311,9 +340,13 @@ func (b *builder) baselineRuns() []model.Run {
 	if baseline == "" {
 		return b.counted
 	}
-	var runs []model.Run
+	return b.runsOf(baseline)
+}
+
+// runsOf returns the counted runs of a setting.
+func (b *builder) runsOf(setting string) (runs []model.Run) {
 	for _, r := range b.counted {
-		if r.Setting == baseline {
+		if r.Setting == setting {
 			runs = append(runs, r)
 		}
 	}

@@ -47,7 +47,7 @@ func Render(w io.Writer, s model.Session, d report.Document, samples map[int][]m
 			row("run", "", "", string(v.Direction), cell(string(v.Metric)), "", metric.Base(v.Metric), "", "", "", number(v.Value))
 		}
 		for _, x := range samples[r.Number] {
-			row("sample", end(x.Host), cell(host(d, x.Host)), string(x.Direction), cell(string(x.Metric)), cell(x.Of), metric.Base(x.Metric),
+			row("sample", string(x.Host), cell(d.Header.Of(x.Host)), string(x.Direction), cell(string(x.Metric)), cell(x.Of), metric.Base(x.Metric),
 				number(x.Start.Seconds()), number(x.Length.Seconds()), flag(x.Omitted), number(x.Value))
 		}
 		if err := write(); err != nil {
@@ -55,20 +55,6 @@ func Render(w io.Writer, s model.Session, d report.Document, samples map[int][]m
 		}
 	}
 	return write()
-}
-
-func end(h model.Host) string {
-	if h == model.Near {
-		return "near"
-	}
-	return "far"
-}
-
-func host(d report.Document, h model.Host) string {
-	if h == model.Near {
-		return d.Header.Near
-	}
-	return d.Header.Far
 }
 
 // number writes v so that it reads back as the same number.

@@ -57,7 +57,7 @@ func (b *builder) gains() (plot.Figure, bool) {
 		rows.Rows = append(rows.Rows, row)
 		runs, sure = min(runs, v.Runs), min(sure, v.Confidence)
 	}
-	text := fmt.Sprintf("Medians of at least %s each, with their intervals of at least %s.", plain.Count(runs, "run"), units.Percent(math.Round(1000*sure)/10))
+	text := fmt.Sprintf("Medians of at least %s each, with their intervals of at least %s.", plain.Count(runs, "run"), report.Percent(sure))
 	return plot.Figure{Name: "gains", Title: "Before and after", Sentence: text, Panels: []plot.Panel{rows}}, len(rows.Rows) > 0
 }
 

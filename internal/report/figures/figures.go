@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
@@ -50,16 +51,9 @@ func (b *builder) far() string {
 // label names direction w as the report does.
 func (b *builder) label(w model.Direction) string {
 	if len(b.d.FarEnds) > 0 {
-		return map[model.Direction]string{model.To: "to each far end", model.From: "from each far end", model.Both: "both ways"}[w]
+		return report.EachFarEnd(w)
 	}
-	switch w {
-	case model.To:
-		return "to " + b.d.Header.Far
-	case model.From:
-		return "from " + b.d.Header.Far
-	case model.Both:
-	}
-	return "both ways"
+	return model.Names{Near: b.d.Header.Near, Far: b.d.Header.Far}.Way(w)
 }
 
 // directions are those that runs were made in, single ones.
@@ -76,40 +70,26 @@ func (b *builder) directions() []model.Direction {
 // about says where and when it was measured, under which conditions, and how to find
 // it again.
 func (b *builder) about() []string {
-	var hosts, path []string
+	var hosts []string
 	for _, h := range []model.Host{model.Near, model.Far} {
 		f, ok := b.s.Facts(h)
 		if !ok {
 			continue
 		}
-		name := b.d.Header.Near
-		if h == model.Far {
-			name = b.d.Header.Far
-		}
+		name := b.d.Header.Of(h)
 		if kernel := strings.TrimSpace(f.OS + " " + f.Kernel.Or("")); kernel != "" {
 			name += ": " + kernel
 		}
 		hosts = append(hosts, name)
 	}
+	conditions := b.d.Header
 	if len(b.d.FarEnds) > 0 {
-		hosts = hosts[:min(1, len(hosts))]
+		conditions.Link, hosts = fact.Of[units.BitRate]{}, hosts[:min(1, len(hosts))]
 		for _, e := range b.d.FarEnds {
 			hosts = append(hosts, e.Text)
 		}
 	}
-	if v, ok := b.d.Header.Link.Get(); ok && len(b.d.FarEnds) == 0 {
-		path = append(path, "link "+v.String())
-	}
-	if v, ok := b.d.Header.NearMTU.Get(); ok {
-		mtu := fmt.Sprintf("MTU %d", v)
-		if w, ok := b.d.Header.FarMTU.Get(); ok && w != v {
-			mtu += fmt.Sprintf(" and %d", w)
-		}
-		path = append(path, mtu)
-	}
-	if v, ok := b.d.Header.RTT.Get(); ok {
-		path = append(path, "round trip "+units.FormatDuration(v))
-	}
+	path := conditions.Conditions()
 	for _, l := range b.d.Lines {
 		if v, ok := l.Congestion.Get(); ok {
 			path = append(path, v)

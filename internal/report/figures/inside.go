@@ -95,7 +95,7 @@ func (b *builder) moved(r model.Run, w model.Direction) string {
 		return ok && l.Direction == w && v <= float64(most)
 	}); i >= 0 {
 		most, _ := b.d.Lines[i].Ceiling.Get()
-		text += fmt.Sprintf(", %s of what the path can carry", units.Percent(math.Round(1000*v/float64(most))/10))
+		text += fmt.Sprintf(", %s of what the path can carry", report.Percent(v/float64(most)))
 	}
 	if len(b.runs) > len(b.directions()) {
 		text += fmt.Sprintf(" (run %d, with the settings as they were)", r.Number)
@@ -194,10 +194,7 @@ func (b *builder) cores() (plot.Figure, bool) {
 			if h == w.Receiver() {
 				role = "receiving"
 			}
-			name := b.d.Header.Near
-			if h == model.Far {
-				name = b.d.Header.Far
-			}
+			name := b.d.Header.Of(h)
 			heat.Name = fmt.Sprintf("%s, %s; seconds of the run", name, role)
 			f.Panels = append(f.Panels, heat)
 			said = append(said, fmt.Sprintf("on %s, %s, %s was at most %.0f %% busy", name, role, busiest.name, 100*busiest.share))

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,7 +47,7 @@ var pageText string
 
 // Render writes the page.
 func Render(w io.Writer, in Input) error {
-	t, err := template.New("page").Funcs(template.FuncMap{"capital": sentence, "whole": whole, "percent": percent, "verdict": verdictClass, "said": said, "tone": toneClass, "heading": isHeading}).Parse(pageText)
+	t, err := template.New("page").Funcs(template.FuncMap{"capital": sentence, "whole": whole, "percent": report.Percent, "verdict": verdictClass, "said": said, "tone": toneClass, "heading": isHeading}).Parse(pageText)
 	if err != nil {
 		return fmt.Errorf("page of a session: %w", err)
 	}
@@ -131,8 +130,6 @@ func newPage(in Input) page {
 	}
 	return p
 }
-
-func percent(share float64) string { return units.Percent(math.Round(1000*share) / 10).String() }
 
 // beforeUnit is a number and the blank before its unit.
 var beforeUnit = regexp.MustCompile(`([0-9]) (%|[kMGT]?(?:bit/s|B|iB)\b|[nµm]?s\b|min\b)`)

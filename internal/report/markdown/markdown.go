@@ -6,14 +6,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math"
 	"regexp"
 	"strings"
 	"unicode"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
-	"linerate/internal/core/units"
 	"linerate/internal/report"
 )
 
@@ -161,7 +159,7 @@ func (t *text) lines(d report.Document) {
 
 func (t *text) verdicts(v report.Table) {
 	t.line("## %s", escape(v.Title))
-	t.line("Intervals of %s, %s; a change below %s makes no difference.", units.Percent(math.Round(1000*v.Confidence)/10), escape(v.Basis), v.Margin)
+	t.line("Intervals of %s, %s; a change below %s makes no difference.", report.Percent(v.Confidence), escape(v.Basis), v.Margin)
 	rows := [][]string{{"setting", "change", "interval", "blocks", "verdict"}}
 	for _, r := range v.Rows {
 		words := r.Words

@@ -5,6 +5,7 @@ package openmetrics
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -37,21 +38,22 @@ func Render(w io.Writer, s model.Session, d report.Document) error {
 
 type page struct {
 	b    bytes.Buffer
+	head string // of a family that has no line yet
 	ends string // labels of every line: two sessions in one folder of a textfile collector must not have one series
 }
 
 // label is one label of a line.
 type label struct{ name, value string }
 
-// family begins a metric. Its unit, if it has one, ends its name.
+// family begins a metric, which is left out without a line. Its unit, if it has one, ends its name.
 func (p *page) family(name, unit, help string) { p.typed(name, "gauge", unit, help) }
 
 func (p *page) typed(name, kind, unit, help string) {
-	fmt.Fprintf(&p.b, "# TYPE linerate_%s %s\n", name, kind)
+	p.head = fmt.Sprintf("# TYPE linerate_%s %s\n", name, kind)
 	if unit != "" {
-		fmt.Fprintf(&p.b, "# UNIT linerate_%s %s\n", name, unit)
+		p.head += fmt.Sprintf("# UNIT linerate_%s %s\n", name, unit)
 	}
-	fmt.Fprintf(&p.b, "# HELP linerate_%s %s\n", name, escape(help))
+	p.head += fmt.Sprintf("# HELP linerate_%s %s\n", name, escape(help))
 }
 
 func (p *page) line(name string, v float64, more ...label) {
@@ -59,7 +61,8 @@ func (p *page) line(name string, v float64, more ...label) {
 	for _, l := range more {
 		all = append(all, labels(l.name, l.value))
 	}
-	fmt.Fprintf(&p.b, "linerate_%s{%s} %s\n", name, strings.Join(all, ","), strconv.FormatFloat(v, 'g', -1, 64))
+	fmt.Fprintf(&p.b, "%slinerate_%s{%s} %s\n", p.head, name, strings.Join(all, ","), strconv.FormatFloat(v, 'g', -1, 64))
+	p.head = ""
 }
 
 // labels writes pairs of names and values.
@@ -145,28 +148,20 @@ func (p *page) lines(d report.Document) {
 			rows = append(rows, row{l.Setting, l.Direction, l.Goodput, l.Runs})
 		}
 	}
-	if len(rows) > 0 {
-		p.family("goodput_bytes_per_second", "bytes_per_second", "Payload that arrived, median over valid runs.")
-		for _, r := range rows {
-			p.line("goodput_bytes_per_second", float64(r.rate)/8, label{"direction", string(r.direction)}, label{"setting", r.setting})
-		}
-		p.family("valid_runs", "", "Runs behind the goodput.")
-		for _, r := range rows {
-			p.line("valid_runs", float64(r.runs), label{"direction", string(r.direction)}, label{"setting", r.setting})
-		}
+	p.family("goodput_bytes_per_second", "bytes_per_second", "Payload that arrived, median over valid runs.")
+	for _, r := range rows {
+		p.line("goodput_bytes_per_second", float64(r.rate)/8, label{"direction", string(r.direction)}, label{"setting", r.setting})
+	}
+	p.family("valid_runs", "", "Runs behind the goodput.")
+	for _, r := range rows {
+		p.line("valid_runs", float64(r.runs), label{"direction", string(r.direction)}, label{"setting", r.setting})
 	}
 	for _, g := range gauges() {
-		begun := false
+		p.family(g.name, g.unit, g.help)
 		for _, l := range d.Lines {
-			v, ok := g.of(l)
-			if !ok || math.IsNaN(v) {
-				continue
+			if v, ok := g.of(l); ok && !math.IsNaN(v) {
+				p.line(g.name, v, label{"direction", string(l.Direction)}, label{"setting", l.Setting})
 			}
-			if !begun {
-				p.family(g.name, g.unit, g.help)
-				begun = true
-			}
-			p.line(g.name, v, label{"direction", string(l.Direction)}, label{"setting", l.Setting})
 		}
 	}
 	if rtt, ok := d.Header.RTT.Get(); ok {
@@ -176,21 +171,15 @@ func (p *page) lines(d report.Document) {
 }
 
 func (p *page) latencies(d report.Document) {
-	begun := false
+	p.typed("latency_seconds", "summary", "seconds", "Times of probes or requests, all valid runs together.")
 	for _, l := range d.Latencies {
 		for _, q := range []struct {
 			text string
 			of   fact.Of[time.Duration]
 		}{{"0.5", l.P50}, {"0.9", l.P90}, {"0.99", l.P99}, {"0.999", l.P999}, {"1", l.Max}} {
-			t, ok := q.of.Get()
-			if !ok {
-				continue
+			if t, ok := q.of.Get(); ok {
+				p.line("latency_seconds", t.Seconds(), label{"of", l.Name}, label{"direction", string(l.Direction)}, label{"quantile", q.text})
 			}
-			if !begun {
-				p.typed("latency_seconds", "summary", "seconds", "Times of probes or requests, all valid runs together.")
-				begun = true
-			}
-			p.line("latency_seconds", t.Seconds(), label{"of", l.Name}, label{"direction", string(l.Direction)}, label{"quantile", q.text})
 		}
 	}
 }
@@ -198,16 +187,12 @@ func (p *page) latencies(d report.Document) {
 // verdicts are one line for each verdict, and its change where that is a ratio.
 func (p *page) verdicts(d report.Document) {
 	each := func(name, unit, help string, value func(report.Table, report.Row) (float64, []label, bool)) {
-		begun := false
+		p.family(name, unit, help)
 		for _, t := range d.Tables {
 			for _, r := range t.Rows {
 				v, more, ok := value(t, r)
 				if !ok || math.IsNaN(v) || math.IsInf(v, 0) {
 					continue
-				}
-				if !begun {
-					p.family(name, unit, help)
-					begun = true
 				}
 				p.line(name, v, append([]label{{"direction", string(t.Direction)}, {"metric", string(t.Metric)}, {"setting", r.Setting}}, more...)...)
 			}
@@ -228,25 +213,10 @@ func (p *page) verdicts(d report.Document) {
 
 // limits are what limits each direction, with how sure that is.
 func (p *page) limits(s model.Session) {
-	begun := false
+	p.family("limit_confidence_ratio", "ratio", "How sure it is that this limits the direction; 0 where that was never checked.")
 	for _, f := range s.Findings {
-		if f.Kind != model.FindingLimit {
-			continue
+		if f.Kind == model.FindingLimit {
+			p.line("limit_confidence_ratio", f.Confidence, label{"direction", string(f.Direction)}, label{"rule", f.Rule}, label{"limit", f.Limit}, label{"end", cmp.Or(string(f.Host), "path")})
 		}
-		if !begun {
-			p.family("limit_confidence_ratio", "ratio", "How sure it is that this limits the direction; 0 where that was never checked.")
-			begun = true
-		}
-		p.line("limit_confidence_ratio", f.Confidence, label{"direction", string(f.Direction)}, label{"rule", f.Rule}, label{"limit", f.Limit}, label{"end", end(f.Host)})
 	}
-}
-
-func end(h model.Host) string {
-	switch h {
-	case model.Near:
-		return "near"
-	case model.Far:
-		return "far"
-	}
-	return "path"
 }

@@ -255,7 +255,7 @@ func (b builder) settings() string {
 		for _, a := range s.Assignments {
 			text := string(a.Knob) + "=" + a.Value
 			if a.Host == model.Near || a.Host == model.Far {
-				text += " on " + b.host(a.Host)
+				text += " on " + b.d.Header.Of(a.Host)
 			}
 			set = append(set, text)
 		}
@@ -269,30 +269,9 @@ func (b builder) settings() string {
 	return "Settings: " + strings.Join(said, ", ") + "."
 }
 
-func (b builder) host(h model.Host) string {
-	if h == model.Near {
-		return b.d.Header.Near
-	}
-	return b.d.Header.Far
-}
-
 // path are its conditions.
 func (b builder) path() string {
-	var of []string
-	if v, ok := b.d.Header.Link.Get(); ok {
-		of = append(of, "link "+v.String())
-	}
-	near, known := b.d.Header.NearMTU.Get()
-	far, also := b.d.Header.FarMTU.Get()
-	switch {
-	case known && also && near != far:
-		of = append(of, fmt.Sprintf("MTU %d and %d", near, far))
-	case known:
-		of = append(of, fmt.Sprintf("MTU %d", near))
-	}
-	if v, ok := b.d.Header.RTT.Get(); ok {
-		of = append(of, "round trip "+units.FormatDuration(v))
-	}
+	of := b.d.Header.Conditions()
 	if len(of) == 0 {
 		return ""
 	}
