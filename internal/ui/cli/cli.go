@@ -151,6 +151,7 @@ func Main(ctx context.Context, env Env, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	errs.Line("")
 	if err == nil {
 		return 0
 	}

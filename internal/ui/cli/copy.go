@@ -188,7 +188,7 @@ func (a *console) copyPath(ctx context.Context, f copyFlags, fl *pflag.FlagSet) 
 		return err
 	}
 	result, err := here.Folder(ctx, a.world(), f.path, here.FolderOptions{State: f.state, Size: size, Repeats: f.blocks, Direct: f.direct, Seed: file.Seed})
-	a.clearLine()
+	screen.Line(a.Err, "")
 	if len(result.Trials) > 0 || a.json && err == nil {
 		if perr := a.printPath(pathDoc{FolderResult: result, Complete: err == nil}); perr != nil {
 			err = errors.Join(err, perr)
@@ -203,7 +203,7 @@ func (a *console) folderProgress(p app.FolderProgress) {
 	if a.quiet || !a.ErrTerminal {
 		return
 	}
-	screen.Styled(a.Err, fmt.Sprintf("%s%s %d/%d  %.0f %%%s", screen.Redraw, p.Operation, p.Repeat, p.Repeats, 100*p.Share, moreTime(p)))
+	screen.Line(a.Err, fmt.Sprintf("%s %d/%d  %.0f %%%s", p.Operation, p.Repeat, p.Repeats, 100*p.Share, moreTime(p)))
 }
 
 // moreTime is about how long a copy takes still, "" where that cannot be said.
@@ -212,13 +212,6 @@ func moreTime(p app.FolderProgress) string {
 		return ""
 	}
 	return ", about " + units.FormatDuration(max(0, time.Duration(float64(p.Elapsed)*(1/p.Share-1)).Round(time.Second))) + " more"
-}
-
-// clearLine ends a line that was drawn over.
-func (a *console) clearLine() {
-	if !a.quiet && a.ErrTerminal {
-		screen.Styled(a.Err, screen.Redraw)
-	}
 }
 
 func (a *console) printPath(d pathDoc) error {

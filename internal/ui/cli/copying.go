@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/ui/screen"
 )
@@ -25,11 +24,10 @@ func (a *console) copying(e app.Copying) {
 		a.copied = 0
 		a.talk("copying linerate to %s (%s)", e.Host, units.Bytes(e.Bytes))
 	case a.ErrTerminal && a.Getenv("TERM") != "dumb":
-		if e.Done == e.Bytes && a.copied > 0 {
-			screen.Styled(a.Err, screen.Redraw)
+		if e.Done == e.Bytes {
+			screen.Line(a.Err, "")
 		} else if e.Elapsed >= copyPatience {
-			a.copied = e.Elapsed
-			screen.Styled(a.Err, screen.Redraw+plain.Line(copyLine(e)))
+			screen.Line(a.Err, copyLine(e))
 		}
 	case e.Elapsed >= copyPatience && e.Elapsed-a.copied >= copyLines && e.Done < e.Bytes:
 		a.copied = e.Elapsed

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/fault"
 	"linerate/internal/ui/manual"
 	"linerate/internal/ui/opener"
+	"linerate/internal/ui/screen"
 )
 
 // docsSchema names the document of linerate docs.
@@ -106,9 +107,7 @@ func (a *console) showDocs(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	if s, ok := a.Out.(interface {
-		WriteStyled(p []byte) (int, error)
-	}); ok {
+	if s, ok := a.Out.(*screen.Writer); ok {
 		_, err := s.WriteStyled([]byte(text))
 		return err
 	}

@@ -31,7 +31,6 @@ type live struct {
 	news  chan struct{} // there are some
 
 	intervals *term.Intervals // of a test whose intervals are data; nil without
-	drawn     bool            // the moving line stands there; of the goroutine that writes
 }
 
 // intervals are the lines of a test as iperf3 has them.
@@ -86,9 +85,7 @@ func (l *live) loop() {
 		select {
 		case <-l.stop:
 			l.flush()
-			if l.drawn {
-				screen.Styled(l.app.Err, screen.Redraw)
-			}
+			screen.Line(l.app.Err, "")
 			return
 		case <-l.news:
 			if l.flush() {
@@ -110,8 +107,7 @@ func (l *live) draw() {
 		fmt.Fprintln(l.app.Err, l.whole.Line(pipeColumns))
 		return
 	}
-	screen.Styled(l.app.Err, screen.Redraw+l.whole.Line(max(20, l.app.Width()-1)))
-	l.drawn = true
+	screen.Line(l.app.Err, l.whole.Line(max(20, l.app.Width()-1)))
 }
 
 // flush writes the lines that wait, above the moving one.
@@ -123,15 +119,12 @@ func (l *live) flush() bool {
 	if len(lines) == 0 {
 		return false
 	}
-	if l.drawn {
-		screen.Styled(l.app.Err, screen.Redraw)
-		l.drawn = false
-	}
 	for _, one := range lines {
 		switch w := l.app.watched.now(); {
 		case w != nil && !one.data:
 			w.Say(one.text)
 		case one.data:
+			screen.Line(l.app.Err, "") // which may be the same terminal
 			fmt.Fprintln(l.app.Out, one.text)
 		case l.app.ErrTerminal && utf8.RuneCountInString(one.text) > l.app.Width(): // tables are no wider
 			l.app.errLine("", one.text)

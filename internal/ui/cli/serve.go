@@ -19,6 +19,7 @@ import (
 	"linerate/internal/fault"
 	"linerate/internal/store/postgres"
 	uilive "linerate/internal/ui/live"
+	"linerate/internal/ui/screen"
 )
 
 // serveFlags are the flags of a server.
@@ -108,8 +109,7 @@ none is no limit, 0 is nothing at all.`,
 func (a *console) serve(ctx context.Context, f serveFlags) error {
 	a.serving = &serveScreen{state: uilive.NewServer(a.Now, a.traffic)}
 	if a.ErrTerminal && !a.quiet {
-		a.serving.line = &statusLine{to: a.Err}
-		a.Err = a.serving.line
+		a.serving.line, _ = a.Err.(*screen.Writer)
 	}
 	a.tellJournal(f.State)
 	var kept *recorder

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -10,61 +9,49 @@ import (
 
 	"linerate/internal/app/serve"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/units"
 	uilive "linerate/internal/ui/live"
+	"linerate/internal/ui/screen"
 )
 
 // keptServed is how many lines of a server are written when its screen is gone. A server
 // may go on for months; its audit log has all of them.
 const keptServed = 1000
 
-// serveScreen is the live screen of a server, where somebody watches.
+// serveScreen is the live screen of a server, where a person watches.
 type serveScreen struct {
 	state *uilive.Server
-	line  *statusLine // nil where nobody watches
+	line  *screen.Writer // nil where no one watches
 
-	mu    sync.Mutex
-	shown bool
-	part  []byte   // the beginning of a line
-	kept  []string // what was written meanwhile
-	left  int      // lines that are kept no more
+	mu   sync.Mutex
+	held *screen.Held // while the screen is shown
 }
 
 // keep keeps a line that the screen tells in its own way, where there is one.
 func (w *serveScreen) keep(line string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.shown {
-		w.add(plain.Line(line))
+	if w.held == nil {
+		return false
 	}
-	return w.shown
+	w.held.Keep(line)
+	return true
 }
 
-// add keeps a line, for a caller that holds mu.
-func (w *serveScreen) add(line string) {
-	if len(w.kept) >= keptServed {
-		drop := keptServed / 10
-		w.kept, w.left = append(w.kept[:0], w.kept[drop:]...), w.left+drop
-	}
-	w.kept = append(w.kept, line)
-}
-
-// write takes what would go to the terminal: the screen shows it now, and it is written
-// when that is gone.
-func (w *serveScreen) write(p []byte) {
+// hold gives the terminal to the screen until the function returned is called.
+func (w *serveScreen) hold() (release func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.part = append(w.part, p...)
-	for {
-		text, rest, whole := bytes.Cut(w.part, []byte("\n"))
-		if !whole {
-			return
-		}
-		w.state.Say(string(text))
-		w.add(string(text))
-		w.part = rest
+	held := w.line.Hold(keptServed, w.state.Say)
+	w.held = held
+	return func() {
+		w.mu.Lock()
+		w.held = nil
+		w.mu.Unlock()
+		held.Release(func(left int) string {
+			return fmt.Sprintf("%d lines before these are left out; --audit FILE keeps them all", left)
+		})
 	}
 }
 
@@ -84,10 +71,9 @@ func (w *serveScreen) show(ctx context.Context, a *console, s *serve.Server) {
 			return
 		}
 	}
-	w.begins(true)
-	w.line.divert(w.write)
+	release := w.hold()
 	t := uilive.Terminal{In: a.In, Out: a.raw.Err, Env: os.Environ(), ASCII: !utf8Locale(a.Getenv), Own: w.state.Own}
-	screen := uilive.Show(context.Background(), t, func(size uilive.Size) string {
+	shown := uilive.Show(context.Background(), t, func(size uilive.Size) string {
 		w.state.Gives(allowances(s.Usage()))
 		return w.state.View(size)
 	}, func(key string) {
@@ -100,34 +86,12 @@ func (w *serveScreen) show(ctx context.Context, a *console, s *serve.Server) {
 	})
 	select {
 	case <-ctx.Done():
-	case <-screen.Ended():
+	case <-shown.Ended():
 	}
-	screen.Close()
-	w.begins(false)
-	w.line.divert(nil)
-	w.flush(a)
-	if err := screen.Err(); err != nil {
+	shown.Close()
+	release()
+	if err := shown.Err(); err != nil {
 		a.talk("no live screen on this terminal: %v", err)
-	}
-}
-
-func (w *serveScreen) begins(shown bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.shown = shown
-}
-
-// flush writes what was kept.
-func (w *serveScreen) flush(a *console) {
-	w.mu.Lock()
-	kept, left := w.kept, w.left
-	w.kept, w.left = nil, 0
-	w.mu.Unlock()
-	if left > 0 {
-		a.talk("%d lines before these are left out; --audit FILE keeps them all", left)
-	}
-	for _, line := range kept {
-		fmt.Fprintln(a.Err, line)
 	}
 }
 

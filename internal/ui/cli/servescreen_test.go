@@ -18,14 +18,13 @@ import (
 // it, stands on it, and comes back when it is gone; of a long time only the last of it.
 func TestServeScreenKeeps(t *testing.T) {
 	var out strings.Builder
-	line := &statusLine{to: &out}
+	line := screen.New(&out)
 	w := &serveScreen{state: uilive.NewServer(time.Now, nil), line: line}
-	line.show("0/8")
+	line.Line("0/8")
 	out.Reset()
 	must.True(t, !w.keep("before"), "keeps a line where there is no screen")
-	w.begins(true)
-	line.divert(w.write)
-	line.show("1/8")
+	release := w.hold()
+	line.Line("1/8")
 	fmt.Fprint(line, "half ")
 	fmt.Fprint(line, "a line\n")
 	must.True(t, w.keep("a visit\x1b[2J"), "does not keep a line beside the screen")
@@ -33,18 +32,19 @@ func TestServeScreenKeeps(t *testing.T) {
 	text := w.state.View(uilive.Size{Columns: 80, Rows: 24})
 	must.True(t, strings.Contains(text, "half a line") && !strings.Contains(text, "a visit"), "on the screen:\n%s", text)
 	out.Reset()
-	w.begins(false)
-	line.divert(nil)
-	a := &console{Env: Env{Err: line}}
-	w.flush(a)
-	must.Equal(t, out.String(), "1/8"+screen.Redraw+"half a line\n1/8"+screen.Redraw+"a visit?[2J\n1/8")
+	release()
+	must.Equal(t, out.String(), "1/8"+screen.Redraw+"half a line\na visit?[2J\n1/8")
 
-	w.begins(true)
+	release = w.hold()
 	for i := range 10 * keptServed {
 		w.keep(fmt.Sprint(i))
 	}
-	n := len(w.kept)
-	must.True(t, n <= keptServed && n+w.left == 10*keptServed && w.kept[n-1] == fmt.Sprint(10*keptServed-1), "%d kept, %d left out", n, w.left)
+	out.Reset()
+	release()
+	all := strings.Split(strings.TrimSuffix(out.String(), "\n1/8"), "\n")
+	left, _, _ := strings.Cut(strings.TrimPrefix(all[0], "1/8"+screen.Redraw), " lines before these")
+	n := len(all) - 1
+	must.True(t, n <= keptServed && left == fmt.Sprint(10*keptServed-n) && all[n] == fmt.Sprint(10*keptServed-1), "%d kept, %s left out, the last is %q", n, left, all[n])
 }
 
 // TestAllowances: what is used and what was refused is told, with its limits.
@@ -90,22 +90,4 @@ func TestStatusText(t *testing.T) {
 	must.Need(t, err != nil, "more than there is")
 	must.Equal(t, statusText(b.Usage()), "1/8 sessions, 64 MiB memory, 100 Mbit/s UDP, 1 GiB sent, 1 source, 1 refused")
 	must.Equal(t, shortened("ÄBCDEF", 3), "ÄBC", "shortened")
-}
-
-// TestStatusLine demands that what others write stands above the line.
-func TestStatusLine(t *testing.T) {
-	var out strings.Builder
-	l := &statusLine{to: &out}
-	write := func(text string) {
-		t.Helper()
-		n, err := l.Write([]byte(text))
-		must.True(t, n == len(text) && err == nil, "wrote %d, %v", n, err)
-	}
-	write("a\n")
-	l.show("1/8")
-	l.show("1/8")
-	write("b\n")
-	l.show("")
-	write("c\n")
-	must.Equal(t, out.String(), "a\n"+screen.Redraw+"1/8"+screen.Redraw+"b\n1/8"+screen.Redraw+"c\n")
 }

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,9 +19,7 @@ type watched struct {
 	state  *uilive.State // nil where there is no session, or no screen for it
 	screen *uilive.Screen
 	wake   chan struct{} // a key was pressed, or the screen is gone
-	// What was written meanwhile, which goes where it belongs when the screen is gone.
-	out, err bytes.Buffer
-	line     []byte // the beginning of a line of err
+	held   []*screen.Held
 }
 
 // now is the state that is shown now, nil without any.
@@ -86,7 +82,12 @@ func (a *console) showScreen() {
 	}
 	state := w.state
 	w.wake = make(chan struct{}, 1)
-	a.divert()
+	if out, ok := a.Out.(*screen.Writer); ok {
+		w.held = append(w.held, out.Hold(0, nil))
+	}
+	if errs, ok := a.Err.(*screen.Writer); ok {
+		w.held = append(w.held, errs.Hold(0, state.Say))
+	}
 	s := uilive.Show(context.Background(), uilive.Terminal{In: a.In, Out: a.raw.Err, Env: os.Environ(), ASCII: !utf8Locale(a.Getenv)}, state.View, a.pressed)
 	w.screen = s
 	go func() { // until the screen is closed, by whomever
@@ -127,14 +128,17 @@ func (a *console) hideScreen() (again func()) {
 	w := &a.watched
 	w.mu.Lock()
 	s := w.screen
-	w.screen = nil
+	held := w.held
+	w.screen, w.held = nil, nil
 	w.mu.Unlock()
 	if s == nil {
 		return func() {}
 	}
 	s.Close()
 	w.stir()
-	a.undivert()
+	for _, h := range held {
+		h.Release(nil)
+	}
 	if err := s.Err(); err != nil {
 		a.lines = true
 		a.talk("no live screen on this terminal: %v", err)
@@ -144,46 +148,6 @@ func (a *console) hideScreen() (again func()) {
 			a.showScreen()
 		}
 	}
-}
-
-// divert keeps what is written while a screen has the terminal: what is said stands on
-// it, and goes to the terminal afterwards. Of a caller that holds mu.
-func (a *console) divert() {
-	w, state := &a.watched, a.watched.state
-	if out, ok := a.Out.(*screen.Writer); ok {
-		out.Divert(func(p []byte) { w.out.Write(p) })
-	}
-	if errs, ok := a.Err.(*screen.Writer); ok {
-		errs.Divert(func(p []byte) {
-			w.err.Write(p)
-			w.line = append(w.line, p...)
-			for {
-				text, rest, whole := bytes.Cut(w.line, []byte("\n"))
-				if !whole {
-					return
-				}
-				state.Say(strings.TrimPrefix(string(text), screen.Redraw))
-				w.line = rest
-			}
-		})
-	}
-}
-
-// undivert writes what was kept.
-func (a *console) undivert() {
-	w := &a.watched
-	for _, one := range []struct {
-		to   any
-		raw  interface{ Write([]byte) (int, error) }
-		kept *bytes.Buffer
-	}{{a.Out, a.raw.Out, &w.out}, {a.Err, a.raw.Err, &w.err}} {
-		if s, ok := one.to.(*screen.Writer); ok {
-			s.Divert(nil)
-			_, _ = one.raw.Write(one.kept.Bytes()) // it was made fit to be shown when it was kept
-			one.kept.Reset()
-		}
-	}
-	w.line = nil
 }
 
 // between is app.Env.Between: it waits while a person pauses.

@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -37,6 +38,7 @@ type Writer struct {
 	ascii bool
 	// aside, where it is set, takes what would go to to.
 	aside func([]byte)
+	line  string // stands below what is written
 }
 
 // New returns a Writer to w.
@@ -55,16 +57,55 @@ func (w *Writer) pass(p []byte) error {
 		w.aside(p)
 		return nil
 	}
+	if w.line != "" {
+		p = slices.Concat([]byte(Redraw), p)
+		if p[len(p)-1] == '\n' {
+			p = append(p, w.line...)
+		}
+	}
 	_, err := w.to.Write(p)
 	return err
 }
 
-// Divert has all that is written from now on given to aside, fit to be shown, while
-// something else has the terminal; nil has it go there again. aside must not write to w.
-func (w *Writer) Divert(aside func([]byte)) {
+// Line draws a line below all that is written, in the place of the line before; "" removes it.
+func (w *Writer) Line(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if text = plain.Line(text); w.ascii {
+		text = plain.ASCII(text)
+	}
+	if text == w.line {
+		return
+	}
+	w.line = text
+	if w.aside == nil {
+		_, _ = io.WriteString(w.to, Redraw+text) // the terminal may be gone
+	}
+}
+
+// Line draws a line at the end of w, which tests may have made.
+func Line(w io.Writer, text string) {
+	if s, ok := w.(*Writer); ok {
+		s.Line(text)
+	} else if text != "" {
+		_, _ = io.WriteString(w, Redraw+text)
+	}
+}
+
+// divert has all that is written from now on given to aside, fit to be shown; nil has it go
+// to the terminal again.
+func (w *Writer) divert(aside func([]byte)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was := w.aside
 	w.aside = aside
+	switch {
+	case w.line == "":
+	case aside == nil:
+		_, _ = io.WriteString(w.to, w.line) // the terminal may be gone
+	case was == nil:
+		_, _ = io.WriteString(w.to, Redraw)
+	}
 }
 
 // Write passes p on as plain.Text. A character may come in parts.
@@ -142,12 +183,70 @@ func incomplete(p []byte) int {
 	return 0
 }
 
-// Styled writes text that has commands of linerate's own to w: as it is where w is
-// no Writer, which is so in tests.
-func Styled(w io.Writer, text string) {
-	if s, ok := w.(*Writer); ok {
-		_, _ = s.WriteStyled([]byte(text)) // talk: nobody may be there
-		return
+// Held is what was written while something else had the terminal.
+type Held struct {
+	w    *Writer
+	most int
+	say  func(string)
+
+	mu    sync.Mutex
+	part  []byte // the beginning of a line
+	lines []string
+	left  int // lines that are kept no more
+}
+
+// Hold keeps what is written from now on, fit to be shown, until Release: the last most lines,
+// or all where most is 0. Each line is told to say, unless that is nil, which must not write
+// to w.
+func (w *Writer) Hold(most int, say func(line string)) *Held {
+	h := &Held{w: w, most: most, say: say}
+	w.divert(h.write)
+	return h
+}
+
+func (h *Held) write(p []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.part = append(h.part, p...)
+	for {
+		text, rest, whole := bytes.Cut(h.part, []byte("\n"))
+		if !whole {
+			return
+		}
+		if h.add(string(text)); h.say != nil {
+			h.say(string(text))
+		}
+		h.part = rest
 	}
-	_, _ = io.WriteString(w, text)
+}
+
+// Keep keeps a line that is told in another way.
+func (h *Held) Keep(line string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.add(plain.Line(line))
+}
+
+// add keeps a line, for a caller that holds mu.
+func (h *Held) add(line string) {
+	if h.most > 0 && len(h.lines) >= h.most {
+		drop := max(1, h.most/10)
+		h.lines, h.left = append(h.lines[:0], h.lines[drop:]...), h.left+drop
+	}
+	h.lines = append(h.lines, line)
+}
+
+// Release writes what was kept, after more says how many lines were left out, where some were.
+func (h *Held) Release(more func(left int) string) {
+	h.w.divert(nil)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.left > 0 {
+		h.lines = slices.Insert(h.lines, 0, more(h.left))
+	}
+	h.w.mu.Lock()
+	defer h.w.mu.Unlock()
+	if text := strings.Join(append(h.lines, string(h.part)), "\n"); text != "" {
+		_ = h.w.pass([]byte(text)) // it was made fit to be shown when it was kept
+	}
 }

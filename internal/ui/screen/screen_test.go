@@ -63,18 +63,32 @@ func FuzzWriter(f *testing.F) {
 	})
 }
 
-// TestDivert: what is written while something else has the terminal is fit to be shown,
-// and goes aside.
-func TestDivert(t *testing.T) {
-	var out, aside strings.Builder
+// TestHold: what is written while something else has the terminal is told, fit to be shown,
+// and written when that is gone.
+func TestHold(t *testing.T) {
+	var out strings.Builder
+	var told []string
 	w := New(&out)
 	fmt.Fprint(w, "a")
-	w.Divert(func(p []byte) { aside.Write(p) })
-	fmt.Fprint(w, "b\x1b[2J")
-	Styled(w, Redraw+"c")
-	w.Divert(nil)
-	fmt.Fprint(w, "d")
-	if out.String() != "ad" || strings.Contains(aside.String(), "\x1b[2J") || !strings.Contains(aside.String(), "b") || !strings.Contains(aside.String(), Redraw+"c") {
-		t.Errorf("%q and aside %q", out.String(), aside.String())
-	}
+	h := w.Hold(0, func(line string) { told = append(told, line) })
+	fmt.Fprint(w, "b\x1b[2J\nc")
+	h.Keep("d\x1b")
+	must.Equal(t, out.String(), "a")
+	must.Same(t, told, []string{"b?[2J"})
+	h.Release(nil)
+	fmt.Fprint(w, "e")
+	must.Equal(t, out.String(), "ab?[2J\nd?\nce")
+}
+
+// TestLine demands that what others write stands above the line.
+func TestLine(t *testing.T) {
+	var out strings.Builder
+	w := New(&out)
+	fmt.Fprint(w, "a\n")
+	w.Line("1/8")
+	w.Line("1/8")
+	fmt.Fprint(w, "b\n")
+	w.Line("")
+	fmt.Fprint(w, "c\n")
+	must.Equal(t, out.String(), "a\n"+Redraw+"1/8"+Redraw+"b\n1/8"+Redraw+"c\n")
 }
