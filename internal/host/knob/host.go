@@ -25,6 +25,9 @@ import (
 //   - fs.ErrNotExist when the device or file is gone,
 //   - errors.ErrUnsupported when this system has no such setting or value.
 //
+// Host calls none of them with a ctx that has ended; one that waits for something looks at
+// it.
+//
 // A Backend with a method InForce(context.Context) error says there whether
 // what it holds is at work, see Host.InForce.
 type Backend interface {
@@ -141,34 +144,40 @@ func (h Host) readOne(ctx context.Context, id model.KnobID) fact.Of[string] {
 	return fact.Known(v, p.String()+k.OwnDriver(raw))
 }
 
+// at opens a place for one operation, unless ctx has ended. The error is an *Error about id.
+func (h Host) at(ctx context.Context, op string, id model.KnobID, p Place, do func(Backend) error) error {
+	err := ctx.Err()
+	if err == nil {
+		var b Backend
+		if b, err = h.Open(p); err == nil {
+			err = do(b)
+		}
+	}
+	if err != nil {
+		return &knob.Error{Op: op, Knob: id, Place: p.String(), Err: err}
+	}
+	return nil
+}
+
 // ReadRaw returns the native text at p. The error is an *Error about id.
-func (h Host) ReadRaw(ctx context.Context, id model.KnobID, p Place) (string, error) {
-	b, err := h.Open(p)
-	if err != nil {
-		return "", &knob.Error{Op: "read", Knob: id, Place: p.String(), Err: err}
-	}
-	raw, err := b.Read(ctx)
-	if err != nil {
-		return "", &knob.Error{Op: "read", Knob: id, Place: p.String(), Err: err}
-	}
-	return raw, nil
+func (h Host) ReadRaw(ctx context.Context, id model.KnobID, p Place) (raw string, err error) {
+	err = h.at(ctx, "read", id, p, func(b Backend) (err error) {
+		raw, err = b.Read(ctx)
+		return err
+	})
+	return raw, err
 }
 
 // Check says whether raw could be written to p, as far as that can be known. A
 // setting that nobody may write, or that is read at boot only, wraps
 // errors.ErrUnsupported. The error is an *Error about id.
 func (h Host) Check(ctx context.Context, id model.KnobID, p Place, raw string) error {
-	b, err := h.Open(p)
-	if err == nil {
-		err = h.writable(id)
-	}
-	if err == nil {
-		err = b.Check(ctx, raw)
-	}
-	if err != nil {
-		return &knob.Error{Op: "check", Knob: id, Place: p.String(), Err: err}
-	}
-	return nil
+	return h.at(ctx, "check", id, p, func(b Backend) error {
+		if err := h.writable(id); err != nil {
+			return err
+		}
+		return b.Check(ctx, raw)
+	})
 }
 
 // writable says why the knob cannot be tried on this system.
@@ -184,35 +193,28 @@ func (h Host) writable(id model.KnobID) error {
 // follow is an error. Most settings are what they hold. The error is an *Error
 // about id.
 func (h Host) InForce(ctx context.Context, id model.KnobID, p Place) error {
-	b, err := h.Open(p)
-	if err != nil {
-		return &knob.Error{Op: "verify", Knob: id, Place: p.String(), Err: err}
-	}
-	f, ok := b.(interface{ InForce(context.Context) error })
-	if !ok {
+	return h.at(ctx, "verify", id, p, func(b Backend) error {
+		if f, ok := b.(interface{ InForce(context.Context) error }); ok {
+			return f.InForce(ctx)
+		}
 		return nil
-	}
-	if err := f.InForce(ctx); err != nil {
-		return &knob.Error{Op: "verify", Knob: id, Place: p.String(), Err: err}
-	}
-	return nil
+	})
 }
 
 // WriteRaw writes the native text to p. The undo record must be on disk. The
 // error is an *Error about id; for a name that the system does not know it
 // lists those that it does.
 func (h Host) WriteRaw(ctx context.Context, id model.KnobID, p Place, raw string) error {
-	b, err := h.Open(p)
-	if err == nil {
-		err = b.Write(ctx, raw)
-	}
-	if err == nil {
-		return nil
-	}
-	if all, listErr := h.Choices(ctx, id); listErr == nil && !slices.Contains(all, knob.SameText(raw)) {
-		err = fmt.Errorf("%w; this host has %s", err, strings.Join(all, ", "))
-	}
-	return &knob.Error{Op: "write", Knob: id, Place: p.String(), Err: err}
+	return h.at(ctx, "write", id, p, func(b Backend) error {
+		err := b.Write(ctx, raw)
+		if err == nil {
+			return nil
+		}
+		if all, listErr := h.Choices(ctx, id); listErr == nil && !slices.Contains(all, knob.SameText(raw)) {
+			err = fmt.Errorf("%w; this host has %s", err, strings.Join(all, ", "))
+		}
+		return err
+	})
 }
 
 // Choices returns the words that this machine accepts for a knob of TypeName.

@@ -62,8 +62,8 @@ const maxDevice = 15
 // with commas, "name=on" pairs for features, and the form that package knob
 // describes for link modes. It wraps fs.ErrNotExist when there is no such
 // interface, and errors.ErrUnsupported when its driver has no such setting.
-func (s *Setting) Read(ctx context.Context) (string, error) {
-	f, err := s.get(ctx)
+func (s *Setting) Read(context.Context) (string, error) {
+	f, err := s.get()
 	if err != nil {
 		return "", err
 	}
@@ -100,8 +100,8 @@ const neverTaken = 1<<32 - 1
 
 // Check reports whether raw could be written: well-formed, within what the
 // driver says, and such that the way back is known.
-func (s *Setting) Check(ctx context.Context, raw string) error {
-	f, err := s.get(ctx)
+func (s *Setting) Check(_ context.Context, raw string) error {
+	f, err := s.get()
 	if err != nil {
 		return err
 	}
@@ -117,8 +117,8 @@ func (s *Setting) Check(ctx context.Context, raw string) error {
 // Write sets the setting. A value that the driver refuses is an error with the
 // driver's reason. It wraps fs.ErrPermission without the rights to configure
 // the interface.
-func (s *Setting) Write(ctx context.Context, raw string) error {
-	f, err := s.get(ctx)
+func (s *Setting) Write(_ context.Context, raw string) error {
+	f, err := s.get()
 	if err != nil {
 		return err
 	}
@@ -147,21 +147,18 @@ func (s *Setting) becauseOf(f Fields) string {
 
 // InForce reports whether the driver does what the setting asks for: a feature
 // that is wanted and not active is an error.
-func (s *Setting) InForce(ctx context.Context) error {
+func (s *Setting) InForce(context.Context) error {
 	if s.group.name != features {
 		return nil
 	}
-	f, err := s.get(ctx)
+	f, err := s.get()
 	if err != nil {
 		return err
 	}
 	return inForce(f, s.field)
 }
 
-func (s *Setting) get(ctx context.Context) (Fields, error) {
-	if err := ctx.Err(); err != nil {
-		return Fields{}, err
-	}
+func (s *Setting) get() (Fields, error) {
 	t, err := s.open()
 	if err != nil {
 		return Fields{}, err

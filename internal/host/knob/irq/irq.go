@@ -98,8 +98,8 @@ type part struct{ name, path string }
 // Read returns the text: the value of a single file, or "rx-0=0-1 rx-1=none"
 // with one pair for each part. It wraps fs.ErrNotExist when the interface is
 // gone, and errors.ErrUnsupported where the machine has no such file.
-func (f *Files) Read(ctx context.Context) (string, error) {
-	all, err := f.parts(ctx)
+func (f *Files) Read(context.Context) (string, error) {
+	all, err := f.parts()
 	if err != nil {
 		return "", err
 	}
@@ -119,8 +119,8 @@ func (f *Files) Read(ctx context.Context) (string, error) {
 
 // Check reports whether raw could be written: the same parts, each with a value
 // of its form, in files that may be opened for writing.
-func (f *Files) Check(ctx context.Context, raw string) error {
-	all, err := f.parts(ctx)
+func (f *Files) Check(_ context.Context, raw string) error {
+	all, err := f.parts()
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (f *Files) Write(ctx context.Context, raw string) error {
 	if err := f.Check(ctx, raw); err != nil {
 		return err
 	}
-	all, err := f.parts(ctx)
+	all, err := f.parts()
 	if err != nil {
 		return err
 	}
@@ -179,10 +179,7 @@ func (f *Files) Write(ctx context.Context, raw string) error {
 }
 
 // parts finds the files, in the order of their numbers.
-func (f *Files) parts(ctx context.Context) ([]part, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
+func (f *Files) parts() ([]part, error) {
 	if f.device != "" {
 		if _, err := os.Stat(filepath.Join(f.root, "sys/class/net", f.device)); err != nil {
 			return nil, fmt.Errorf("interface %s: %w", f.device, fs.ErrNotExist)

@@ -62,10 +62,11 @@ func Run(t *testing.T, c Case) {
 	t.Run("ended context", func(t *testing.T) {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
-		if _, err := c.Backend.Read(ended); !errors.Is(err, context.Canceled) {
+		host := hostknob.Host{Backend: func(hostknob.Place) (hostknob.Backend, error) { return c.Backend, nil }}
+		if _, err := host.ReadRaw(ended, "", hostknob.Place{}); !errors.Is(err, context.Canceled) {
 			t.Errorf("Read = %v, want context canceled", err)
 		}
-		if err := c.Backend.Write(ended, c.Other); !errors.Is(err, context.Canceled) {
+		if err := host.WriteRaw(ended, "", hostknob.Place{}, c.Other); !errors.Is(err, context.Canceled) {
 			t.Errorf("Write = %v, want context canceled", err)
 		}
 		expect(t, c.Backend, old)

@@ -1,3 +1,5 @@
+// Package link reads and writes attributes of a network interface over
+// rtnetlink (Linux).
 package link
 
 import (

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,12 +13,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Attribute is one number of one interface. It is safe for concurrent use.
+type Attribute struct {
+	device string
+	name   string
+}
+
+// The attributes, by native name.
+const (
+	MTU    = "mtu"          // IFLA_MTU, bytes
+	TxQLen = "txqlen"       // IFLA_TXQLEN, packets
+	GSOMax = "gso_max_size" // IFLA_GSO_MAX_SIZE, bytes
+	GROMax = "gro_max_size" // IFLA_GRO_MAX_SIZE, bytes
+
+	// MinMTU and those below are facts, which cannot be written.
+	MinMTU = "min_mtu"      // IFLA_MIN_MTU, bytes
+	MaxMTU = "max_mtu"      // IFLA_MAX_MTU, bytes; 0 is that the driver does not say
+	TSOMax = "tso_max_size" // IFLA_TSO_MAX_SIZE, bytes
+	Up     = "up"           // 1 when the interface is up and carries (RFC 2863 operational status)
+)
+
 // minIPv6 is the least MTU of a link that carries IPv6, RFC 8200 section 5.
 // Below it Linux removes the interface's IPv6 addresses, which no later write
 // brings back (net/ipv6/addrconf.c addrconf_notify, NETDEV_CHANGEMTU).
 const minIPv6 = 1280
 
-func open(device, name string) (*Attribute, error) {
+// Open returns the attribute name of the interface called device. It asks
+// nothing of the system. It wraps errors.ErrUnsupported for other names.
+func Open(device, name string) (*Attribute, error) {
 	switch name {
 	case MTU, TxQLen, GSOMax, GROMax, MinMTU, MaxMTU, TSOMax, Up:
 	default:
@@ -29,7 +52,9 @@ func open(device, name string) (*Attribute, error) {
 	return &Attribute{device: device, name: name}, nil
 }
 
-func (a *Attribute) read() (string, error) {
+// Read returns the number in decimal. It wraps fs.ErrNotExist when there is no
+// such interface.
+func (a *Attribute) Read(context.Context) (string, error) {
 	l, err := a.link()
 	if err != nil {
 		return "", err
@@ -82,7 +107,9 @@ func (a *Attribute) raw(l netlink.Link, id uint16) (string, error) {
 	return "", fmt.Errorf("%s of %s: this kernel does not tell: %w", a.name, a.device, errors.ErrUnsupported)
 }
 
-func (a *Attribute) check(raw string) error {
+// Check reports whether raw could be written: a number, on an interface that
+// exists, and no MTU that would end IPv6 there while it has IPv6 addresses.
+func (a *Attribute) Check(_ context.Context, raw string) error {
 	n, err := number(raw)
 	if err != nil {
 		return err
@@ -117,7 +144,9 @@ func (a *Attribute) check(raw string) error {
 	return nil
 }
 
-func (a *Attribute) write(raw string) error {
+// Write sets the number. It wraps fs.ErrPermission and fs.ErrNotExist. A value
+// that the driver refuses is an error with the driver's reason.
+func (a *Attribute) Write(ctx context.Context, raw string) error {
 	n, err := number(raw)
 	if err != nil {
 		return err
@@ -136,7 +165,7 @@ func (a *Attribute) write(raw string) error {
 	case GROMax:
 		err = netlink.LinkSetGROMaxSize(l, n)
 	default:
-		err = a.check(raw)
+		err = a.Check(ctx, raw)
 	}
 	if err != nil {
 		return a.classify(err)

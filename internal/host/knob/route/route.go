@@ -64,10 +64,7 @@ func metrics() map[string]uint16 {
 
 // Read returns the metric in decimal, 0 where the route has none. It wraps
 // fs.ErrNotExist when there is no such route.
-func (m *Metric) Read(ctx context.Context) (string, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
+func (m *Metric) Read(context.Context) (string, error) {
 	msg, err := m.find()
 	if err != nil {
 		return "", err
@@ -78,10 +75,7 @@ func (m *Metric) Read(ctx context.Context) (string, error) {
 
 // Check reports whether raw could be written: a number, on a route that exists
 // once.
-func (m *Metric) Check(ctx context.Context, raw string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+func (m *Metric) Check(_ context.Context, raw string) error {
 	if _, err := m.number(raw); err != nil {
 		return err
 	}
@@ -92,10 +86,7 @@ func (m *Metric) Check(ctx context.Context, raw string) error {
 // Write sets the metric; 0 takes it away. Everything else of the route stays as
 // the kernel tells it. It wraps fs.ErrPermission without the rights to change
 // routes.
-func (m *Metric) Write(ctx context.Context, raw string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+func (m *Metric) Write(_ context.Context, raw string) error {
 	n, err := m.number(raw)
 	if err != nil {
 		return err

@@ -14,8 +14,8 @@ type Node struct {
 }
 
 // OpenMemory returns a setting of a typed tree in memory.
-func OpenMemory(nodes map[string]*Node, name string) *Key {
-	return &Key{name, &node{name: name, kernel: memory(nodes)}}
+func OpenMemory(nodes map[string]*Node, name string) Key {
+	return &node{name: name, kernel: memory(nodes)}
 }
 
 // memory answers as the kernel does; the numbers of a name are its letters.

@@ -1,6 +1,7 @@
 package sysctl
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ type file struct {
 	path string
 }
 
-func openFile(root, name string) (*file, error) {
+func openFile(root, name string) (Key, error) {
 	swap := strings.NewReplacer(".", "/", "/", ".")
 	path := swap.Replace(name)
 	if !fs.ValidPath(path) || path == "." {
@@ -30,7 +31,8 @@ func openFile(root, name string) (*file, error) {
 	return &file{name: name, path: filepath.Join(root, filepath.FromSlash(path))}, nil
 }
 
-func (k *file) read() (string, error) {
+// Read implements Key.
+func (k *file) Read(context.Context) (string, error) {
 	f, err := k.open(os.O_RDONLY)
 	if err != nil {
 		return "", err
@@ -43,8 +45,8 @@ func (k *file) read() (string, error) {
 	return strings.TrimSuffix(string(b), "\n"), nil
 }
 
-// check opens the file for writing, and asks for one line.
-func (k *file) check(raw string) error {
+// Check opens the file for writing, and asks for one line.
+func (k *file) Check(_ context.Context, raw string) error {
 	if strings.TrimSpace(raw) == "" || strings.ContainsAny(raw, "\n\x00") {
 		return fmt.Errorf("value %q: want one line of text", raw)
 	}
@@ -55,11 +57,11 @@ func (k *file) check(raw string) error {
 	return f.Close()
 }
 
-// write sets the setting in one write, as the kernel requires: it looks only at
+// Write sets the setting in one write, as the kernel requires: it looks only at
 // the first (Linux Documentation/admin-guide/sysctl/kernel.rst,
 // sysctl_writes_strict). A word that the kernel does not know wraps
 // errors.ErrUnsupported.
-func (k *file) write(raw string) error {
+func (k *file) Write(_ context.Context, raw string) error {
 	f, err := k.open(os.O_WRONLY | os.O_TRUNC)
 	if err != nil {
 		return err

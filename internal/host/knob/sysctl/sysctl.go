@@ -10,16 +10,18 @@ import (
 )
 
 // Key is one setting. It is safe for concurrent use.
-type Key struct {
-	name  string
-	store store
-}
-
-// store is where a setting is.
-type store interface {
-	read() (string, error)
-	check(raw string) error
-	write(raw string) error
+type Key interface {
+	// Read returns the text of the setting without its final newline. It wraps
+	// errors.ErrUnsupported and fs.ErrNotExist where the kernel or this network
+	// namespace has no such setting, and fs.ErrPermission.
+	Read(context.Context) (string, error)
+	// Check reports whether raw could be written, as far as that shows without
+	// writing: its form, and that the setting may be written at all. Whether the
+	// kernel likes the value shows only when it is written.
+	Check(ctx context.Context, raw string) error
+	// Write sets the setting. A word that the kernel does not know wraps
+	// errors.ErrUnsupported.
+	Write(ctx context.Context, raw string) error
 }
 
 // Open returns the setting name. Where root is not "" it is the directory of a
@@ -27,45 +29,11 @@ type store interface {
 // notation of sysctl(8): dots between the parts, and on Linux a slash for a dot
 // inside a part ("net.ipv4.conf.eth0/1.mtu"). A name that would leave the root
 // is an error. The setting is not touched.
-func Open(root, name string) (*Key, error) {
+func Open(root, name string) (Key, error) {
 	if root != "" {
-		s, err := openFile(root, name)
-		return &Key{name, s}, err
+		return openFile(root, name)
 	}
-	s, err := openSystem(name)
-	if err != nil {
-		return nil, err
-	}
-	return &Key{name, s}, nil
-}
-
-// Read returns the text of the setting without its final newline. It wraps
-// errors.ErrUnsupported and fs.ErrNotExist where the kernel or this network
-// namespace has no such setting, and fs.ErrPermission.
-func (k *Key) Read(ctx context.Context) (string, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	return k.store.read()
-}
-
-// Check reports whether raw could be written, as far as that shows without
-// writing: its form, and that the setting may be written at all. Whether the
-// kernel likes the value shows only when it is written.
-func (k *Key) Check(ctx context.Context, raw string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return k.store.check(raw)
-}
-
-// Write sets the setting. A word that the kernel does not know wraps
-// errors.ErrUnsupported.
-func (k *Key) Write(ctx context.Context, raw string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return k.store.write(raw)
+	return openSystem(name)
 }
 
 // missing is the error of a setting that is not there.

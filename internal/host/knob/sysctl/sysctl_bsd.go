@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func openSystem(name string) (store, error) {
+func openSystem(name string) (Key, error) {
 	if name == "" || strings.ContainsAny(name, " \x00/") || strings.Contains(name, "..") {
 		return nil, fmt.Errorf("sysctl %q: not a name", name)
 	}

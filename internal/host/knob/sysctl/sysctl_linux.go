@@ -4,4 +4,4 @@ package sysctl
 // net belongs to the network namespace of the thread that opens the file.
 const defaultRoot = "/proc/sys"
 
-func openSystem(name string) (store, error) { return openFile(defaultRoot, name) }
+func openSystem(name string) (Key, error) { return openFile(defaultRoot, name) }

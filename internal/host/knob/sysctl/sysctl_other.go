@@ -8,6 +8,6 @@ import (
 	"runtime"
 )
 
-func openSystem(name string) (store, error) {
+func openSystem(name string) (Key, error) {
 	return nil, fmt.Errorf("sysctl %q on %s: %w", name, runtime.GOOS, errors.ErrUnsupported)
 }

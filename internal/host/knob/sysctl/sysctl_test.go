@@ -13,7 +13,7 @@ import (
 	"linerate/internal/must"
 )
 
-func open(t *testing.T, root, name string) *sysctl.Key {
+func open(t *testing.T, root, name string) sysctl.Key {
 	t.Helper()
 	k := must.Get(sysctl.Open(root, name))(t)
 	return k

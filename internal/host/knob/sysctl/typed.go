@@ -1,6 +1,7 @@
 package sysctl
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -161,7 +162,8 @@ func (n *node) find() (found, error) {
 	return found{oid, f, kind&flagWritable != 0, value}, nil
 }
 
-func (n *node) read() (string, error) {
+// Read implements Key.
+func (n *node) Read(context.Context) (string, error) {
 	f, err := n.find()
 	if err != nil {
 		return "", err
@@ -178,7 +180,8 @@ func (n *node) read() (string, error) {
 	return text, nil
 }
 
-func (n *node) check(raw string) error {
+// Check implements Key.
+func (n *node) Check(_ context.Context, raw string) error {
 	_, _, err := n.prepare(raw)
 	return err
 }
@@ -198,7 +201,8 @@ func (n *node) prepare(raw string) (found, []byte, error) {
 	return f, b, nil
 }
 
-func (n *node) write(raw string) error {
+// Write implements Key.
+func (n *node) Write(_ context.Context, raw string) error {
 	f, b, err := n.prepare(raw)
 	if err != nil {
 		return err
