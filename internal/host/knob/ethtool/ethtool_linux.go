@@ -29,7 +29,7 @@ func open() (transport, error) {
 type generic struct{ family uint16 }
 
 func (t generic) get(device string, g group) (Fields, error) {
-	answers, err := t.do(encodeRequest(g.get, device, g, Fields{}), 0)
+	answers, err := t.do(g.get, device, g, Fields{}, 0)
 	if err != nil {
 		return Fields{}, classify(device, err)
 	}
@@ -40,13 +40,17 @@ func (t generic) get(device string, g group) (Fields, error) {
 }
 
 func (t generic) set(device string, g group, f Fields) error {
-	if _, err := t.do(encodeRequest(g.set, device, g, f), unix.NLM_F_ACK); err != nil {
+	if _, err := t.do(g.set, device, g, f, unix.NLM_F_ACK); err != nil {
 		return classify(device, err)
 	}
 	return nil
 }
 
-func (t generic) do(body []byte, flags int) ([][]byte, error) {
+func (t generic) do(command uint8, device string, g group, f Fields, flags int) ([][]byte, error) {
+	body, err := encodeRequest(command, device, g, f)
+	if err != nil {
+		return nil, err
+	}
 	req := nl.NewNetlinkRequest(int(t.family), flags)
 	req.AddRawData(body)
 	return req.Execute(unix.NETLINK_GENERIC, 0)

@@ -1,22 +1,17 @@
 package ethtool
 
 import (
-	"encoding/binary"
 	"errors"
-	"fmt"
+
+	"github.com/mdlayher/netlink"
 )
 
-// A message is a generic netlink header of four bytes and attributes. An
-// attribute is its length and type, 16 bits each in the machine's byte order,
-// and its value, padded to four bytes (Linux include/uapi/linux/netlink.h
-// struct nlattr, genetlink.h struct genlmsghdr).
+// A message is a generic netlink header of four bytes and attributes (Linux
+// include/uapi/linux/genetlink.h struct genlmsghdr).
 const (
 	genlVersion  = 1
 	genlHeader   = 4
-	attrHeader   = 4
-	flagNested   = 0x8000 // NLA_F_NESTED
-	typeMask     = 0x3fff // NLA_TYPE_MASK
-	attrHeaderID = 1      // ETHTOOL_A_*_HEADER of every group
+	attrHeaderID = 1 // ETHTOOL_A_*_HEADER of every group
 
 	headerDevName = 2 // ETHTOOL_A_HEADER_DEV_NAME
 	headerFlags   = 3 // ETHTOOL_A_HEADER_FLAGS
@@ -31,70 +26,46 @@ const (
 
 var errMessage = errors.New("the kernel's answer is cut short or malformed")
 
-// appendAttr adds an attribute with its padding.
-func appendAttr(b []byte, id uint16, value []byte) []byte {
-	b = binary.NativeEndian.AppendUint16(b, uint16(attrHeader+len(value)))
-	b = binary.NativeEndian.AppendUint16(b, id)
-	b = append(b, value...)
-	for len(b)%4 != 0 {
-		b = append(b, 0)
-	}
-	return b
-}
-
-// walk calls each for every attribute in b. The type is without flags.
-func walk(b []byte, each func(id uint16, value []byte) error) error {
-	for len(b) >= attrHeader {
-		size := int(binary.NativeEndian.Uint16(b))
-		if size < attrHeader || size > len(b) {
-			return errMessage
-		}
-		if err := each(binary.NativeEndian.Uint16(b[2:])&typeMask, b[attrHeader:size]); err != nil {
-			return err
-		}
-		b = b[min(len(b), (size+3)&^3):]
-	}
-	if len(b) != 0 {
-		return errMessage
-	}
-	return nil
-}
-
 // encodeRequest makes the body of a message about device: header and the
 // fields of f in the order of the group.
-func encodeRequest(command uint8, device string, g group, f Fields) []byte {
-	b := []byte{command, genlVersion, 0, 0}
-	header := appendAttr(nil, headerDevName, append([]byte(device), 0))
-	if command != g.get {
-		header = appendAttr(header, headerFlags, binary.NativeEndian.AppendUint32(nil, flagOmitReply))
-	}
-	b = appendAttr(b, attrHeaderID|flagNested, header)
+func encodeRequest(command uint8, device string, g group, f Fields) ([]byte, error) {
+	e := netlink.NewAttributeEncoder()
+	e.Nested(attrHeaderID, func(header *netlink.AttributeEncoder) error {
+		header.String(headerDevName, device)
+		if command != g.get {
+			header.Uint32(headerFlags, flagOmitReply)
+		}
+		return nil
+	})
 	for _, a := range g.attributes {
 		if set, ok := f.Sets[a.name]; ok && a.kind == kindBitset {
-			b = appendAttr(b, a.id|flagNested, encodeBitset(set))
+			e.Nested(a.id, set.encode)
 		}
 		n, ok := f.Numbers[a.name]
 		switch {
 		case ok && a.kind == kindU8:
-			b = appendAttr(b, a.id, []byte{byte(n)})
+			e.Uint8(a.id, uint8(n))
 		case ok && a.kind == kindU32:
-			b = appendAttr(b, a.id, binary.NativeEndian.AppendUint32(nil, n))
+			e.Uint32(a.id, n)
 		}
 	}
-	return b
+	b, err := e.Encode()
+	return append([]byte{command, genlVersion, 0, 0}, b...), err
 }
 
-// encodeBitset lists the bits that are to change, each with its new value.
-func encodeBitset(s Bits) []byte {
-	var list []byte
-	for _, one := range s {
-		entry := appendAttr(nil, bitName, append([]byte(one.Name), 0))
-		if one.On {
-			entry = appendAttr(entry, bitValue, nil)
+// encode lists the bits that are to change, each with its new value.
+func (b Bits) encode(set *netlink.AttributeEncoder) error {
+	set.Nested(bitsetBits, func(list *netlink.AttributeEncoder) error {
+		for _, one := range b {
+			list.Nested(bitsBit, func(entry *netlink.AttributeEncoder) error {
+				entry.String(bitName, one.Name)
+				entry.Flag(bitValue, one.On)
+				return nil
+			})
 		}
-		list = appendAttr(list, bitsBit|flagNested, entry)
-	}
-	return appendAttr(nil, bitsetBits|flagNested, list)
+		return nil
+	})
+	return nil
 }
 
 // Decode reads the body of an answer about a group. Attributes that the group
@@ -105,80 +76,72 @@ func Decode(name string, body []byte) (Fields, error) {
 	if !known || len(body) < genlHeader {
 		return f, errMessage
 	}
-	err := walk(body[genlHeader:], func(id uint16, value []byte) error {
+	d, err := netlink.NewAttributeDecoder(body[genlHeader:])
+	if err != nil {
+		return f, errMessage
+	}
+	for d.Next() {
 		for _, a := range g.attributes {
-			if a.id == id {
-				return f.decode(a, value)
+			if a.id == d.Type() {
+				f.decode(a, d)
 			}
 		}
-		return nil
-	})
-	return f, err
+	}
+	if d.Err() != nil {
+		return f, errMessage
+	}
+	return f, nil
 }
 
-func (f Fields) decode(a attribute, value []byte) error {
-	switch {
-	case a.kind == kindBitset:
-		set, err := decodeBitset(value)
+func (f Fields) decode(a attribute, d *netlink.AttributeDecoder) {
+	switch a.kind {
+	case kindBitset:
+		set := Bits{}
+		d.Nested(set.decode)
 		f.Sets[a.name] = set
-		return err
-	case a.kind == kindU8 && len(value) >= 1:
-		f.Numbers[a.name] = uint32(value[0])
-	case a.kind == kindU32 && len(value) >= 4:
-		f.Numbers[a.name] = binary.NativeEndian.Uint32(value)
-	default:
-		return fmt.Errorf("attribute %s: %w", a.name, errMessage)
+	case kindU8:
+		f.Numbers[a.name] = uint32(d.Uint8())
+	case kindU32:
+		f.Numbers[a.name] = d.Uint32()
+	}
+}
+
+// decode reads a set in its verbose form. In a set without a mask every
+// listed bit is on.
+func (b *Bits) decode(d *netlink.AttributeDecoder) error {
+	noMask := false
+	for d.Next() {
+		switch d.Type() {
+		case bitsetNoMask:
+			noMask = true
+		case bitsetBits:
+			d.Nested(b.list)
+		}
+	}
+	for i := range *b {
+		(*b)[i].On = (*b)[i].On || noMask
 	}
 	return nil
 }
 
-// decodeBitset reads a set in its verbose form. In a set without a mask every
-// listed bit is on.
-func decodeBitset(b []byte) (Bits, error) {
-	set := Bits{}
-	noMask := false
-	err := walk(b, func(id uint16, value []byte) error {
-		switch id {
-		case bitsetNoMask:
-			noMask = true
-		case bitsetBits:
-			return walk(value, func(id uint16, value []byte) error {
-				if id != bitsBit {
-					return nil
+func (b *Bits) list(d *netlink.AttributeDecoder) error {
+	for d.Next() {
+		if d.Type() != bitsBit {
+			continue
+		}
+		var one Bit
+		d.Nested(func(d *netlink.AttributeDecoder) error {
+			for d.Next() {
+				switch d.Type() {
+				case bitName:
+					one.Name = d.String()
+				case bitValue:
+					one.On = true
 				}
-				one, err := decodeBit(value)
-				set = append(set, one)
-				return err
-			})
-		}
-		return nil
-	})
-	for i := range set {
-		set[i].On = set[i].On || noMask
+			}
+			return nil
+		})
+		*b = append(*b, one)
 	}
-	return set, err
-}
-
-func decodeBit(b []byte) (Bit, error) {
-	var one Bit
-	err := walk(b, func(id uint16, value []byte) error {
-		switch {
-		case id == bitName:
-			one.Name = text(value)
-		case id == bitValue:
-			one.On = true
-		}
-		return nil
-	})
-	return one, err
-}
-
-// text is a string up to its final zero.
-func text(b []byte) string {
-	for i, c := range b {
-		if c == 0 {
-			return string(b[:i])
-		}
-	}
-	return string(b)
+	return nil
 }

@@ -84,9 +84,9 @@ func TestRequestsAreWhatTheKernelTook(t *testing.T) {
 		"48000380" + "44000380" + // wanted, bits
 		"1c000180" + "18000200" + hex.EncodeToString([]byte("tx-tcp-segmentation\x00")) + // off: no value
 		"24000180" + "19000200" + hex.EncodeToString([]byte("tx-tcp6-segmentation\x00")) + "000000" + "04000300" // on
-	must.Equal(t, hex.EncodeToString(encodeRequest(g.set, "eth0", g, changes)), want, "FEATURES_SET")
+	must.Equal(t, hex.EncodeToString(must.Get(encodeRequest(g.set, "eth0", g, changes))(t)), want, "FEATURES_SET")
 	g, _ = groupByName("coalesce")
-	got := encodeRequest(g.set, "eth0", g, Fields{Numbers: map[string]uint32{"rx-usecs": 50, "adaptive-rx": 0}})
+	got := must.Get(encodeRequest(g.set, "eth0", g, Fields{Numbers: map[string]uint32{"rx-usecs": 50, "adaptive-rx": 0}}))(t)
 	want = "14010000" + "18000180" + "09000200" + "65746830" + "00000000" + "08000300" + "02000000" + "08000200" + "32000000" + "05000b00" + "00000000"
 	must.Equal(t, hex.EncodeToString(got), want, "COALESCE_SET =\n%x, want\n%s", got, want)
 }
@@ -215,7 +215,7 @@ func TestMessagesRoundTrip(t *testing.T) {
 				f.Sets[a.name] = set
 			}
 		}
-		body := encodeRequest(g.get, "eth0", g, f)
+		body := must.Get(encodeRequest(g.get, "eth0", g, f))(t)
 		cut, err := Decode(g.name, body[:rapid.IntRange(0, len(body)-4).Draw(t, "cut")]) // padding apart
 		must.Need(t, err != nil || !cmp.Equal(f, cut), "a part of the answer says all")
 		back := must.Get(Decode(g.name, body))(t)

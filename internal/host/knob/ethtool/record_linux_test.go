@@ -30,7 +30,7 @@ func TestRecord(t *testing.T) {
 	release, _, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), "-")
 	transport := must.Get(open())(t)
 	for _, g := range groups() {
-		answers, err := transport.(generic).do(encodeRequest(g.get, *record, g, Fields{}), 0)
+		answers, err := transport.(generic).do(g.get, *record, g, Fields{}, 0)
 		if err != nil || len(answers) != 1 {
 			t.Logf("%s: %v", g.name, err)
 			continue

@@ -1,6 +1,7 @@
 package ethtool
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -108,7 +109,8 @@ func decodeStrings(b []byte) ([]string, error) {
 	}
 	names := make([]string, n)
 	for i := range names {
-		names[i] = text(b[head+i*stringLen : head+(i+1)*stringLen])
+		name, _, _ := bytes.Cut(b[head+i*stringLen:head+(i+1)*stringLen], []byte{0})
+		names[i] = string(name)
 	}
 	return names, nil
 }

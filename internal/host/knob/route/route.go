@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/mdlayher/netlink"
 )
 
 // Metric is one metric of one route. It is safe for concurrent use.
@@ -129,43 +131,30 @@ const (
 
 var errMessage = errors.New("the kernel's answer is cut short or malformed")
 
-// attributes splits b into attributes, each with its header and padding.
-func attributes(b []byte) ([][]byte, error) {
-	var all [][]byte
-	for len(b) > 0 {
-		if len(b) < 4 {
-			return nil, errMessage
-		}
-		size := int(binary.NativeEndian.Uint16(b))
-		if size < 4 || size > len(b) {
-			return nil, errMessage
-		}
-		end := min(len(b), (size+3)&^3)
-		all = append(all, b[:end])
-		b = b[end:]
+// attributes reads those of a route message.
+func attributes(msg []byte) ([]netlink.Attribute, error) {
+	if len(msg) < rtmsgSize {
+		return nil, errMessage
+	}
+	return unpack(msg[rtmsgSize:])
+}
+
+func unpack(b []byte) ([]netlink.Attribute, error) {
+	all, err := netlink.UnmarshalAttributes(b)
+	if err != nil {
+		return nil, errMessage
 	}
 	return all, nil
 }
 
-func idOf(attribute []byte) uint16 { return binary.NativeEndian.Uint16(attribute[2:]) & typeMask }
-
-func valueOf(attribute []byte) []byte { return attribute[4:binary.NativeEndian.Uint16(attribute)] }
-
 // attribute returns the value of an attribute in a route message, nil for none.
 func attribute(msg []byte, id uint16) ([]byte, error) {
-	if len(msg) < rtmsgSize {
-		return nil, errMessage
-	}
-	all, err := attributes(msg[rtmsgSize:])
-	if err != nil {
+	all, err := attributes(msg)
+	i := slices.IndexFunc(all, func(a netlink.Attribute) bool { return a.Type&typeMask == id })
+	if i < 0 {
 		return nil, err
 	}
-	for _, a := range all {
-		if idOf(a) == id {
-			return valueOf(a), nil
-		}
-	}
-	return nil, nil
+	return all[i].Data, nil
 }
 
 // readMetric returns a metric of a route message, 0 for none.
@@ -174,69 +163,50 @@ func readMetric(msg []byte, id uint16) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	all, err := attributes(nested)
-	if err != nil {
-		return 0, err
-	}
+	all, err := unpack(nested)
 	for _, a := range all {
-		if v := valueOf(a); idOf(a) == id && len(v) == 4 {
-			return binary.NativeEndian.Uint32(v), nil
+		if a.Type&typeMask == id && len(a.Data) == 4 {
+			return binary.NativeEndian.Uint32(a.Data), nil
 		}
 	}
-	return unset, nil
+	return unset, err
 }
 
 // withMetric returns the route message with one metric changed, ready to be
 // sent back: what only the kernel may say is left out.
 func withMetric(msg []byte, id uint16, n uint32) ([]byte, error) {
-	if len(msg) < rtmsgSize {
-		return nil, errMessage
-	}
-	all, err := attributes(msg[rtmsgSize:])
+	all, err := attributes(msg)
 	if err != nil {
 		return nil, err
 	}
-	out := append([]byte{}, msg[:rtmsgSize]...)
-	binary.NativeEndian.PutUint32(out[flagsAt:], binary.NativeEndian.Uint32(out[flagsAt:])&carried)
-	var kept []byte
+	var out, kept []netlink.Attribute
 	for _, a := range all {
-		switch idOf(a) {
+		switch a.Type & typeMask {
 		case attrMetrics:
-			nested, err := attributes(valueOf(a))
+			nested, err := unpack(a.Data)
 			if err != nil {
 				return nil, err
 			}
-			for _, one := range nested {
-				if idOf(one) != id {
-					kept = append(kept, padded(one)...)
-				}
-			}
+			kept = append(kept, slices.DeleteFunc(nested, func(one netlink.Attribute) bool { return one.Type&typeMask == id })...)
 		case attrCacheInfo:
 		default:
-			out = append(out, padded(a)...)
+			out = append(out, a)
 		}
 	}
 	if n != unset {
-		value := binary.NativeEndian.AppendUint32(nil, n)
-		kept = append(kept, header(id, value)...)
+		kept = append(kept, netlink.Attribute{Type: id, Data: binary.NativeEndian.AppendUint32(nil, n)})
 	}
 	if len(kept) > 0 {
-		out = append(out, header(attrMetrics, kept)...)
+		metrics, err := netlink.MarshalAttributes(kept)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, netlink.Attribute{Type: attrMetrics, Data: metrics})
 	}
-	return out, nil
-}
-
-func header(id uint16, value []byte) []byte {
-	b := binary.NativeEndian.AppendUint16(nil, uint16(4+len(value)))
-	b = binary.NativeEndian.AppendUint16(b, id)
-	return padded(append(b, value...))
-}
-
-func padded(a []byte) []byte {
-	for len(a)%4 != 0 {
-		a = append(slices.Clip(a), 0)
-	}
-	return a
+	body, err := netlink.MarshalAttributes(out)
+	head := slices.Clone(msg[:rtmsgSize])
+	binary.NativeEndian.PutUint32(head[flagsAt:], binary.NativeEndian.Uint32(head[flagsAt:])&carried)
+	return append(head, body...), err
 }
 
 // Towards returns the destination, as Open takes it, and the interface of the

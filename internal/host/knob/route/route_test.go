@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/mdlayher/netlink"
 	"pgregory.net/rapid"
 
 	"linerate/internal/must"
@@ -18,6 +19,12 @@ func TestTargets(t *testing.T) {
 		must.Fail(t, must.Err(Open(bad, "mtu")), "Open(%q) succeeded", bad)
 	}
 	must.Is(t, must.Err(Open("default dev eth0", "colour")), errors.ErrUnsupported, "an unknown metric")
+}
+
+// header is one attribute.
+func header(id uint16, value []byte) []byte {
+	b, _ := netlink.MarshalAttributes([]netlink.Attribute{{Type: id, Data: value}}) // of a good length
+	return b
 }
 
 // message is a route message with random attributes, as the kernel could tell it.
