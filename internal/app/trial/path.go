@@ -89,6 +89,10 @@ func Arrives(ctx context.Context, e *reach.Ends, s model.Setting) (string, error
 // askTime is as long as it takes to know whether a host has a congestion control.
 const askTime = 50 * time.Millisecond
 
+// asks is how often it is asked: of a run that fails the other end may be heard first, which
+// does not know why.
+const asks = 3
+
 // congestions refuses a plan with a congestion control that a sender does not have,
 // before its first run. Only the kernel knows, which may load one when it is asked for:
 // a very short run asks for each.
@@ -115,15 +119,18 @@ func (t *Trial) congestions(ctx context.Context) error {
 			}
 			flow := probes.Load(p.Flow)
 			flow.Direction, flow.Duration, flow.Bytes, flow.Omit, flow.Interval, flow.Streams, flow.Congestion = d, askTime, 0, 0, askTime, 1, name
-			run, _, err := e.Runner.Run(ctx, runner.Spec{
-				Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "congestion control " + name}, Flow: flow,
-			}, func(model.Host, []model.Sample) {})
-			switch {
-			case err == nil:
-			case ctx.Err() != nil:
-				return ctx.Err()
-			case unknownCongestion([]model.Run{run, {Reason: err.Error()}}) != "":
-				return fault.Usagef("%s", unknownCongestion([]model.Run{run, {Reason: err.Error()}}))
+			spec := runner.Spec{Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "congestion control " + name}, Flow: flow}
+			for range asks {
+				_, _, err := e.Runner.Run(ctx, spec, func(model.Host, []model.Sample) {})
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if errors.Is(err, errors.ErrUnsupported) {
+					return fault.Usagef("%w", err)
+				}
+				if err == nil {
+					break
+				}
 			}
 		}
 	}

@@ -407,20 +407,6 @@ func (t *Trial) dead() string {
 	return strings.Join(out, " and ")
 }
 
-// unknownCongestion is what a host says in the reason of one of the runs of a congestion
-// control that it does not have, "" where none does. The other end of the same run may
-// be heard first, which then says less: any run will do.
-func unknownCongestion(runs []model.Run) string {
-	for _, r := range runs {
-		_, said, found := strings.Cut(r.Reason, "set congestion control ")
-		if found && strings.Contains(said, "this linux has") {
-			said, _, _ = strings.Cut(said, ": "+errors.ErrUnsupported.Error())
-			return "congestion control " + said
-		}
-	}
-	return ""
-}
-
 // again is what to do about a session that cannot be trusted.
 const again = "find what disturbs the path or the hosts, then repeat"
 
@@ -428,9 +414,7 @@ const again = "find what disturbs the path or the hosts, then repeat"
 func (t *Trial) fault(err error, r analysis.Result) error {
 	runs := t.Session.Runs
 	switch {
-	case !Measured(t.Session) && unknownCongestion(runs) != "" && (err == nil || fault.KindOf(err) == fault.Failed): // the end that has not failed may say that it is not finished
-		return fault.Usagef("%s", unknownCongestion(runs))
-	case err != nil && fault.HintOf(err) == "" && fault.KindOf(err) == fault.Failed && strings.Contains(err.Error(), syscall.ENOSPC.Error()):
+	case err != nil && fault.HintOf(err) == "" && fault.KindOf(err) == fault.Failed && errors.Is(err, syscall.ENOSPC):
 		return fault.WithHint(err, "make room there; a setting is only changed once its undo is on disk")
 	case err != nil:
 		return err

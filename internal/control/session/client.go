@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"connectrpc.com/connect"
@@ -97,6 +98,8 @@ func refusal(code connect.Code) error {
 		return errors.ErrUnsupported
 	case connect.CodePermissionDenied:
 		return fs.ErrPermission
+	case connect.CodeDataLoss:
+		return syscall.ENOSPC
 	default:
 		return nil
 	}

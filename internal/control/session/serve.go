@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"slices"
+	"syscall"
 	"time"
 
 	"connectrpc.com/connect"
@@ -111,6 +112,8 @@ func outgoing(err error) error {
 		code = connect.CodeUnimplemented
 	case errors.Is(err, fs.ErrPermission):
 		code = connect.CodePermissionDenied
+	case errors.Is(err, syscall.ENOSPC):
+		code = connect.CodeDataLoss
 	}
 	return connect.NewError(code, errors.New(clean(err.Error(), MaxText)))
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -148,7 +149,7 @@ func rawClient(t *testing.T, conn net.Conn) *Client {
 }
 
 func TestErrorsKeepTheirKind(t *testing.T) {
-	for _, kind := range []error{ErrInvalid, ErrState, ErrExpired, ErrBusy, ErrRefused, errors.ErrUnsupported, fs.ErrPermission} {
+	for _, kind := range []error{ErrInvalid, ErrState, ErrExpired, ErrBusy, ErrRefused, errors.ErrUnsupported, fs.ErrPermission, syscall.ENOSPC} {
 		conn, _ := serving(t, stub{facts: func(context.Context) error { return errors.Join(errors.New("so and\x1b[2J so"), kind) }}, short())
 		_, err := mustOpen(t, conn).Facts(t.Context(), "")
 		must.True(t, errors.Is(err, kind) && strings.Contains(err.Error(), "read facts on nas: so and [2J so"), "%v came as %v", kind, err)

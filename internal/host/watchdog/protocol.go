@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"syscall"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -58,7 +59,7 @@ type reply struct {
 }
 
 // RemoteError is an error of the watchdog's process. It wraps those of the
-// sentinels fs.ErrPermission, fs.ErrNotExist, errors.ErrUnsupported,
+// sentinels fs.ErrPermission, fs.ErrNotExist, errors.ErrUnsupported, syscall.ENOSPC,
 // journal.ErrLocked, journal.ErrDamaged, ErrExpired, ErrIdle and ErrForeign
 // that the original wrapped.
 type RemoteError struct {
@@ -77,7 +78,7 @@ func (e *RemoteError) Is(target error) bool {
 func sentinels() map[string]error {
 	return map[string]error{
 		"permission": fs.ErrPermission, "not exist": fs.ErrNotExist, "unsupported": errors.ErrUnsupported,
-		"locked": journal.ErrLocked, "damaged": journal.ErrDamaged,
+		"full": syscall.ENOSPC, "locked": journal.ErrLocked, "damaged": journal.ErrDamaged,
 		"expired": ErrExpired, "idle": ErrIdle, "foreign": ErrForeign,
 	}
 }
