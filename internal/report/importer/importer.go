@@ -112,7 +112,7 @@ type Options struct {
 func Formats() []Format {
 	return []Format{
 		{"flent", "data file of flent (.flent, .flent.gz)", isFlent, readFlent},
-		{"iperf3-stream", "iperf3 --json-stream", isIperf3Stream, readIperf3Stream},
+		{"iperf3-stream", "iperf3 --json-stream", isIperf3Stream, readIperf3JSON},
 		{"iperf3-json", "iperf3 -J", isIperf3JSON, readIperf3JSON},
 		{"iperf3", "text of iperf3", isIperf3, readIperf3},
 		{"iperf2", "text of iperf 2, a client's or a server's", isIperf2, readIperf2},

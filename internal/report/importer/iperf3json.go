@@ -31,6 +31,7 @@ type start3 struct {
 		Local  string `json:"local_host"`
 		Remote string `json:"remote_host"`
 	} `json:"connected"`
+	Cookie    string `json:"cookie"`
 	Version   string `json:"version"`
 	Timestamp struct {
 		Seconds float64 `json:"timesecs"`
@@ -122,30 +123,86 @@ func isIperf3Stream(text string) bool {
 	return strings.HasPrefix(head, `{`) && strings.Contains(head, `"event"`) && strings.Contains(head, `"data"`)
 }
 
-// readIperf3JSON reads one or more documents of iperf3 -J.
+// readIperf3JSON reads what iperf3 -J writes, one document or several, and what --json-stream
+// does (3.17 on): events, of which the last ones are missing if it was cut off. With
+// --json-stream-full-output the document of the same test follows, and counts.
 func readIperf3JSON(text string, _ Options) (File, error) {
 	var out File
-	in := json.NewDecoder(strings.NewReader(text))
-	for {
-		var d document3
-		err := in.Decode(&d)
-		if errors.Is(err, io.EOF) {
-			return out, nil
+	var events *document3
+	in, last := json.NewDecoder(strings.NewReader(text)), 0
+	flush := func() (err error) {
+		if events != nil {
+			events.cut = events.End == nil
+			err = out.add3(events, last)
 		}
+		events = nil
+		return err
+	}
+	for {
+		var d struct {
+			document3
+			event3
+		}
+		err := in.Decode(&d)
 		line := lineAt(text, in.InputOffset())
 		var syntax *json.SyntaxError
 		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF) && events != nil && events.End == nil:
+			return out, flush()
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return out, faultf(1+strings.Count(text, "\n"), "the JSON ends in the middle: the file was cut off")
 		case errors.As(err, &syntax):
 			return out, faultf(lineAt(text, syntax.Offset), "no JSON: %w", err)
 		case err != nil:
 			return out, faultf(line, "%w", err)
+		case d.Event == "" && events != nil && d.Start.Cookie != "" && d.Start.Cookie == events.Start.Cookie:
+			events = nil
+		case d.Event == "start" || d.Event == "":
+			err = flush()
 		}
-		if err := out.add3(&d, line); err != nil {
+		switch {
+		case err != nil:
+		case d.Event == "":
+			err = out.add3(&d.document3, line)
+		default:
+			if events == nil {
+				events = &document3{}
+			}
+			last, err = line, events.take(d.event3, line)
+		}
+		if err != nil {
 			return out, err
 		}
 	}
+}
+
+// event3 is an event of --json-stream.
+type event3 struct {
+	Event string          `json:"event"`
+	Data  json.RawMessage `json:"data"`
+}
+
+// take adds an event that ends in a line.
+func (d *document3) take(e event3, line int) (err error) {
+	switch e.Event {
+	case "start":
+		err = json.Unmarshal(e.Data, &d.Start)
+	case "interval":
+		var i interval3
+		err = json.Unmarshal(e.Data, &i)
+		d.Intervals = append(d.Intervals, i)
+	case "end":
+		if d.End != nil {
+			return faultf(line, "a second end of the same test")
+		}
+		err = json.Unmarshal(e.Data, &d.End)
+	case "error":
+		err = json.Unmarshal(e.Data, &d.Error)
+	}
+	if err != nil {
+		return faultf(line, "event %q: %w", e.Event, err)
+	}
+	return nil
 }
 
 func lineAt(text string, offset int64) int {
@@ -168,61 +225,6 @@ func (f *File) add3(d *document3, line int) error {
 	f.Program = cmp.Or(f.Program, d.Start.Version, "iperf3")
 	f.Tests = append(f.Tests, t)
 	return nil
-}
-
-// readIperf3Stream reads what iperf3 --json-stream writes (3.17 on): an event in each line,
-// of which the last ones are missing if it was cut off.
-func readIperf3Stream(text string, _ Options) (File, error) {
-	var out File
-	var d *document3
-	last := 0
-	flush := func() error {
-		if d == nil {
-			return nil
-		}
-		d.cut = d.End == nil
-		err := out.add3(d, last)
-		d = nil
-		return err
-	}
-	for n, l := range lines(text) {
-		var event struct {
-			Event string          `json:"event"`
-			Data  json.RawMessage `json:"data"`
-		}
-		err := json.Unmarshal([]byte(l), &event)
-		if err != nil && d != nil && d.End == nil && n == 1+strings.Count(strings.TrimRight(text, " \t\n"), "\n") {
-			break // cut in the middle of its last line
-		} else if err != nil {
-			return out, faultf(n, "no event of iperf3 --json-stream: %w", err)
-		}
-		if event.Event == "start" || d == nil {
-			if err := flush(); err != nil {
-				return out, err
-			}
-			d = &document3{}
-		}
-		last = n
-		switch event.Event {
-		case "start":
-			err = json.Unmarshal(event.Data, &d.Start)
-		case "interval":
-			var i interval3
-			err = json.Unmarshal(event.Data, &i)
-			d.Intervals = append(d.Intervals, i)
-		case "end":
-			if d.End != nil {
-				return out, faultf(n, "a second end of the same test")
-			}
-			err = json.Unmarshal(event.Data, &d.End)
-		case "error":
-			err = json.Unmarshal(event.Data, &d.Error)
-		}
-		if err != nil {
-			return out, faultf(n, "event %q: %w", event.Event, err)
-		}
-	}
-	return out, flush()
 }
 
 // test makes the test of a document; failed is why it ended early.

@@ -2,9 +2,12 @@ package importer
 
 import (
 	"cmp"
+	"encoding/csv"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,55 +18,17 @@ import (
 )
 
 func isNetperf(text string) bool {
-	return strings.Contains(text, "THROUGHPUT=") && strings.Contains(text, "THROUGHPUT_UNITS=") || netperfHead.MatchString(text) || netperfTable(text)
+	return netperfHead.MatchString(text) || netperfKey.MatchString(text) || strings.Contains(text, "Throughput,") && strings.Contains(text, "Throughput Units")
 }
 
-// netperfHead is the banner of netperf: the test, and the two ends.
-var netperfHead = regexp.MustCompile(`(?m)^(?:MIGRATED )?(\S+) (STREAM|MAERTS|REQUEST/RESPONSE|SENDFILE|CONNECT/REQUEST/RESPONSE) TEST (?:from|to) `)
+// netperfHead is the banner of netperf: the test, and the far end.
+var netperfHead = regexp.MustCompile(`(?m)^(?:MIGRATED )?(\S+) (STREAM|MAERTS|REQUEST/RESPONSE|SENDFILE|Connect/Request/Response|CONNECT/REQUEST/RESPONSE|CC|Send|Receive|Send\|Recv) TEST (?:from .* )?to\b *(\S*)`)
 
-// netperfTable reports whether a text has the columns of netperf's omni CSV (-- -o).
-func netperfTable(text string) bool {
-	return strings.Contains(text, "Throughput,") && strings.Contains(text, "Throughput Units")
-}
+// netperfKey is a line of -- -k.
+var netperfKey = regexp.MustCompile(`(?m)^([A-Z][A-Z0-9_]+)=(.*)$`)
 
 // netperfUnits is what THROUGHPUT_UNITS are worth, in bit/s.
 var netperfUnits = map[string]float64{"10^3bits/s": 1e3, "10^6bits/s": 1e6, "10^9bits/s": 1e9, "KBytes/s": 8 << 10, "MBytes/s": 8 << 20, "GBytes/s": 8 << 30}
-
-// readNetperf reads what netperf writes with "-- -k": a test begins where a key comes
-// again.
-func readNetperf(text string, _ Options) (File, error) {
-	out := File{Program: "netperf"}
-	if !strings.Contains(text, "THROUGHPUT=") {
-		return readNetperfTables(text)
-	}
-	kv := map[string]string{}
-	begin := 1
-	flush := func() error {
-		t, err := netperfTest(begin, kv)
-		if err == nil {
-			out.Tests = append(out.Tests, t)
-		}
-		kv = map[string]string{}
-		return err
-	}
-	for n, l := range lines(text) {
-		k, v, ok := strings.Cut(l, "=")
-		if m := netperfHead.FindStringSubmatch(l); m != nil {
-			k, v, ok = "TEST", m[1]+" "+m[2], true
-		}
-		if !ok || strings.ContainsAny(k, " \t") {
-			continue // its banner
-		}
-		if _, again := kv[k]; again {
-			if err := flush(); err != nil {
-				return out, err
-			}
-			begin = n
-		}
-		kv[k] = v
-	}
-	return out, flush()
-}
 
 func netperfTest(line int, kv map[string]string) (Test, error) {
 	t := Test{Kind: cmp.Or(kv["TEST"], kv["PROTOCOL"]), Near: kv["LOCAL_HOST"], Far: kv["REMOTE_HOST"], Flow: model.Flow{Engine: bulk.Name, Direction: model.To}}
@@ -103,141 +68,222 @@ func netperfTest(line int, kv map[string]string) (Test, error) {
 	} else if v < 100 && kv["P99_LATENCY"] != "" {
 		t.note("the file does not say how many transactions there were, so its percentiles may be of a few")
 	}
-	share := map[model.Metric]float64{model.LatencyP50: 0.5, model.LatencyP99: 0.99}
-	for key, m := range map[string]model.Metric{"P50_LATENCY": model.LatencyP50, "P99_LATENCY": model.LatencyP99} {
-		if kv[key] != "" {
-			us, err := number(line, kv[key])
+	for _, of := range []struct {
+		key string
+		m   model.Metric
+		q   float64
+	}{{"P50_LATENCY", model.LatencyP50, 0.5}, {"P99_LATENCY", model.LatencyP99, 0.99}} {
+		if kv[of.key] != "" {
+			us, err := number(line, kv[of.key])
 			if err != nil {
 				return t, err
 			}
-			t.quantile(d, m, share[m], us/1e6, answers, 0)
+			t.quantile(d, of.m, of.q, us/1e6, answers, 0)
 		}
+	}
+	if kv["WARNING"] != "" {
+		t.note(kv["WARNING"])
 	}
 	return t, nil
 }
 
-// netperfUnit is the last line above the numbers of netperf's own table: its last column is
-// the result, and the one before the elapsed time or, of datagrams, the errors.
-var netperfUnit = regexp.MustCompile(`secs\.? +(?:# +# +)?(10\^[0-9]bits/sec|[KMG]Bytes/sec|per sec)\s*$`)
+// netperfUnit is the last line above the numbers of netperf's own table, which names the
+// columns of the time and of the result.
+var netperfUnit = regexp.MustCompile(`^((?:[Bb]ytes +)+)secs\.? +(# +# +)?(10\^[0-9]bits/s|[KMG]Bytes/s|per sec)`)
 
-// netperfColumns are the keys of -k by the names that the columns of the omni CSV have.
+// netperfColumns are the keys of -k by the names that the columns of omni tables have.
 var netperfColumns = map[string]string{
 	"Throughput": "THROUGHPUT", "Throughput Units": "THROUGHPUT_UNITS", "Elapsed Time (sec)": "ELAPSED_TIME", "Protocol": "PROTOCOL", "Direction": "DIRECTION",
 	"50th Percentile Latency Microseconds": "P50_LATENCY", "99th Percentile Latency Microseconds": "P99_LATENCY",
 }
 
-// netperfInterim is a line of -D: a rate, its unit, and the seconds that it is of
-// (display_demo of netlib.c [K]).
+// netperfInterim is a line of -D: a rate, its unit, and the seconds that it is of.
 var netperfInterim = regexp.MustCompile(`^Interim result: +([0-9.,]+) (\S+) over ([0-9.,]+) seconds ending at`)
 
-// readNetperfTables reads netperf's own table and its omni CSV, of one or several tests.
-func readNetperfTables(text string) (File, error) {
-	out := File{Program: "netperf"}
-	kv := map[string]string{}
-	begin, unit, header, counted := 0, "", "", 0
-	done := true
-	var waiting *Test       // for the line of the receiver
-	var moved, took float64 // by the lines of -D
-	ended := func() error {
-		if done {
-			return nil
+// netperfRow is a number, which no line above the numbers of a table has as a field.
+var netperfRow = regexp.MustCompile(`(?:^|[ ,])[0-9]+(?:\.[0-9]+)?(?:[ ,]|$)`)
+
+// netperf is what was read of a file so far.
+type netperf struct {
+	out         File
+	kv          map[string]string // of the test that is read
+	begin       int               // its first line
+	done        bool              // it has its numbers
+	above       []string          // the lines above them
+	time, rate  int               // their columns in netperf's own table, 0 outside one
+	unit        string            // of rate
+	waiting     int               // for the line of the receiver, which has so many fields; 0 if there is none
+	moved, took float64           // by the lines of -D
+	counted     int               // by the histogram
+}
+
+// readNetperf reads what netperf writes, of one or several tests: its own table, those of
+// omni as columns (-- -O), as CSV (-- -o) and as KEY=VALUE (-- -k).
+func readNetperf(text string, _ Options) (File, error) {
+	r := netperf{out: File{Program: "netperf"}, kv: map[string]string{}, done: true}
+	for n, l := range lines(text) {
+		if err := r.take(n, l); err != nil {
+			return r.out, err
 		}
-		if took == 0 {
-			return faultf(begin, "the test that begins here has no numbers: it was cut off")
+	}
+	return r.out, r.end()
+}
+
+// take reads line n.
+func (r *netperf) take(n int, l string) error {
+	if m := netperfHead.FindStringSubmatch(l); m != nil {
+		err := r.start(n)
+		if r.kv["REMOTE_HOST"] = m[3]; m[1] != "OMNI" {
+			r.kv["PROTOCOL"], r.kv["TEST"] = m[1], m[1]+" "+m[2]
 		}
-		kv["THROUGHPUT"], kv["ELAPSED_TIME"] = fmt.Sprint(moved/took), fmt.Sprint(took)
-		t, err := netperfTest(begin, kv)
-		t.note(fmt.Sprintf("the test did not end by itself (its table is missing): what counts is the %.3g s that were measured", took))
-		out.Tests = append(out.Tests, t)
+		if m[2] == "MAERTS" || m[2] == "Receive" {
+			r.kv["DIRECTION"] = "Receive"
+		}
 		return err
 	}
-	for n, l := range lines(text) {
-		f := strings.Fields(l)
-		numeric := strings.Trim(l, "0123456789.,+-eE \t") == "" && len(f) > 0
-		switch {
-		case netperfHead.MatchString(l):
-			if err := ended(); err != nil {
-				return out, err
+	f := strings.Fields(l)
+	switch {
+	case netperfInterim.MatchString(l):
+		m := netperfInterim.FindStringSubmatch(l)
+		v, err := numbers(n, m[1], m[3])
+		if err != nil {
+			return err
+		}
+		r.moved, r.took, r.kv["THROUGHPUT_UNITS"] = r.moved+v[0]*v[1], r.took+v[1], m[2]
+	case netperfKey.MatchString(l):
+		m := netperfKey.FindStringSubmatch(l)
+		if _, again := r.kv[m[1]]; r.done || again && m[1] != "PROTOCOL" && m[1] != "DIRECTION" && m[1] != "REMOTE_HOST" {
+			if err := r.start(n); err != nil {
+				return err
 			}
-			moved, took = 0, 0
-			m := netperfHead.FindStringSubmatch(l)
-			kv = map[string]string{"PROTOCOL": m[1], "TEST": m[1] + " " + m[2]}
-			if m[2] == "MAERTS" {
-				kv["DIRECTION"] = "Receive"
+		}
+		r.kv[m[1]] = m[2]
+	case netperfUnit.MatchString(l):
+		m := netperfUnit.FindStringSubmatch(l)
+		r.time, r.unit = len(strings.Fields(m[1])), strings.Replace(m[3], "per sec", "Trans/s", 1)
+		r.rate = r.time + 1 + len(strings.Fields(m[2]))
+	case r.waiting > 0 && len(f) == r.waiting && netperfRow.MatchString(l):
+		r.waiting = 0
+		return r.arrived(n, f[3])
+	case strings.HasPrefix(l, "!!! Desired confidence was not achieved"):
+		r.kv["WARNING"] = "netperf repeated the test and did not reach the confidence that was asked for: its runs differ much"
+	case strings.HasPrefix(l, "HIST_TOTAL:"):
+		if v, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(l, "HIST_TOTAL:"))); err == nil && v != r.counted && len(r.out.Tests) > 0 {
+			r.out.Tests[len(r.out.Tests)-1].note(fmt.Sprintf("line %d: the histogram says %d in all, and its lines have %d", n, v, r.counted))
+		}
+	case strings.Contains(l, "SEC") && strings.Contains(l, ":"):
+		for _, x := range strings.Split(l, ":")[1:] {
+			if v, err := strconv.Atoi(strings.TrimSpace(x)); err == nil {
+				r.counted += v
 			}
-			if _, to, ok := strings.Cut(l, " to "); ok {
-				kv["REMOTE_HOST"], _, _ = strings.Cut(to, " ")
-			}
-			begin, unit, header, done, waiting = n, "", "", false, nil
-		case netperfInterim.MatchString(l):
-			m := netperfInterim.FindStringSubmatch(l)
-			v, err := numbers(n, m[1], m[3])
-			if err != nil {
-				return out, err
-			}
-			moved, took, kv["THROUGHPUT_UNITS"] = moved+v[0]*v[1], took+v[1], m[2]
-		case netperfUnit.MatchString(l):
-			unit = strings.Replace(netperfUnit.FindStringSubmatch(l)[1], "/sec", "/s", 1)
-		case header == "" && strings.Contains(l, "Throughput") && strings.Contains(l, ","), header != "" && !done && (l[0] < '0' || l[0] > '9'):
-			header, done, begin = strings.TrimSpace(header+" "+l), false, n
-		case header != "" && !done:
-			names, values := strings.Split(header, ","), strings.Split(l, ",")
-			if len(names) != len(values) {
-				return out, faultf(n, "it has %d values, and the line above names %d columns", len(values), len(names))
-			}
-			for i, name := range names {
-				if key := netperfColumns[strings.TrimSpace(name)]; key != "" {
-					kv[key] = strings.TrimSpace(values[i])
+		}
+	case !r.done && r.rate > 0 && len(f) > r.rate && netperfRow.MatchString(l):
+		r.kv["ELAPSED_TIME"], r.kv["THROUGHPUT"], r.kv["THROUGHPUT_UNITS"] = f[r.time], f[r.rate], r.unit
+		if strings.HasPrefix(r.kv["PROTOCOL"], "UDP") && r.unit != "Trans/s" {
+			r.waiting = len(f) - 2 // without the size of a message and the errors
+		}
+		return r.add(n)
+	case netperfRow.MatchString(l) && len(r.above) > 0 && r.rate == 0:
+		if err := r.row(n, l); err != nil {
+			return err
+		}
+		return r.add(n)
+	case strings.Contains(l, "Throughput") && (!r.done || strings.Contains(l, ",")) || len(r.above) > 0:
+		if r.done {
+			r.done, r.begin = false, n
+		}
+		r.above = append(r.above, l)
+	}
+	return nil
+}
+
+// start begins a test at line n.
+func (r *netperf) start(n int) error {
+	err := r.end()
+	*r = netperf{out: r.out, kv: map[string]string{}, begin: n}
+	return err
+}
+
+// add adds the test whose numbers end in line n.
+func (r *netperf) add(n int) error {
+	t, err := netperfTest(n, r.kv)
+	if r.waiting > 0 {
+		t.note(bySender)
+	}
+	r.out.Tests, r.done, r.above, r.counted = append(r.out.Tests, t), true, nil, 0
+	return err
+}
+
+// end ends the file, or the test before another.
+func (r *netperf) end() error {
+	switch {
+	case r.done:
+		return nil
+	case r.kv["THROUGHPUT"] != "":
+		return r.add(r.begin)
+	case r.took == 0:
+		return faultf(r.begin, "the test that begins here has no numbers: it was cut off")
+	}
+	r.kv["THROUGHPUT"], r.kv["ELAPSED_TIME"] = fmt.Sprint(r.moved/r.took), fmt.Sprint(r.took)
+	r.kv["WARNING"] = fmt.Sprintf("the test did not end by itself (its table is missing): what counts is the %.3g s that were measured", r.took)
+	return r.add(r.begin)
+}
+
+// row reads line n, the numbers of an omni table: the names above are divided by commas as
+// they are, or begin in the same columns.
+func (r *netperf) row(n int, l string) error {
+	cells := func(l string) ([]string, error) {
+		c, err := csv.NewReader(strings.NewReader(l)).Read()
+		return c, err
+	}
+	values, err := cells(l)
+	names, wrong := cells(strings.Join(r.above, " "))
+	if len(values) == 1 { // columns
+		values, names, wrong = strings.Fields(l), nil, nil
+		starts := netperfCell.FindAllStringIndex(l, -1)
+		for i, at := range starts {
+			var name []string
+			for _, h := range r.above {
+				to := len(h)
+				if i+1 < len(starts) {
+					to = min(to, starts[i+1][0])
 				}
+				name = append(name, strings.Fields(h[min(at[0], to):to])...)
 			}
-			t, err := netperfTest(n, kv)
-			if err != nil {
-				return out, err
-			}
-			out.Tests, header, done, counted = append(out.Tests, t), "", true, 0
-		case unit != "" && numeric && len(f) >= 4 && !done:
-			kv["THROUGHPUT"], kv["THROUGHPUT_UNITS"], kv["ELAPSED_TIME"] = f[len(f)-1], unit, f[len(f)-2]
-			if unit == "per sec" {
-				kv["THROUGHPUT_UNITS"] = "Trans/s"
-			}
-			datagrams := strings.HasPrefix(kv["PROTOCOL"], "UDP") && unit != "per sec"
-			if datagrams {
-				kv["ELAPSED_TIME"] = f[2]
-			}
-			t, err := netperfTest(n, kv)
-			if err != nil {
-				return out, err
-			}
-			out.Tests, done = append(out.Tests, t), true
-			if waiting = nil; datagrams {
-				waiting = &out.Tests[len(out.Tests)-1]
-				waiting.note(bySender)
-			}
-		case waiting != nil && numeric && len(f) == 4: // what arrived
-			v, err := number(n, f[3])
-			if err != nil {
-				return out, err
-			}
-			for i := range waiting.Values {
-				if waiting.Values[i].Metric == model.Goodput {
-					if sent := waiting.Values[i].Value; sent > 0 && v*netperfUnits[unit] <= sent {
-						waiting.add(waiting.Values[i].Direction, model.LossRatio, 1-v*netperfUnits[unit]/sent)
-					}
-					waiting.Values[i].Value = v * netperfUnits[unit]
-				}
-			}
-			waiting.Notes, waiting = nil, nil
-		case strings.HasPrefix(l, "HIST_TOTAL:"):
-			if v, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(l, "HIST_TOTAL:"))); err == nil && v != counted && len(out.Tests) > 0 {
-				out.Tests[len(out.Tests)-1].note(fmt.Sprintf("line %d: the histogram says %d in all, and its lines have %d", n, v, counted))
-			}
-		case strings.Contains(l, "SEC") && strings.Contains(l, ":"):
-			for _, x := range strings.Split(l, ":")[1:] {
-				if v, err := strconv.Atoi(strings.TrimSpace(x)); err == nil {
-					counted += v
-				}
+			names = append(names, strings.Join(name, " "))
+		}
+	}
+	if err := errors.Join(err, wrong); err != nil {
+		return faultf(n, "%w", err)
+	}
+	if len(names) != len(values) {
+		return faultf(n, "it has %d values, and the line above names %d columns", len(values), len(names))
+	}
+	for i, name := range names {
+		if key := netperfColumns[strings.TrimSpace(name)]; key != "" {
+			r.kv[key] = strings.TrimSpace(values[i])
+		}
+	}
+	return nil
+}
+
+var netperfCell = regexp.MustCompile(`\S+`)
+
+// arrived makes the rate of the last test, of datagrams, that of the receiver.
+func (r *netperf) arrived(n int, rate string) error {
+	v, err := number(n, rate)
+	if err != nil {
+		return err
+	}
+	t := &r.out.Tests[len(r.out.Tests)-1]
+	for i := range t.Values {
+		if sent := t.Values[i].Value; t.Values[i].Metric == model.Goodput {
+			t.Values[i].Value = v * netperfUnits[r.unit]
+			if sent > 0 && t.Values[i].Value <= sent {
+				t.add(t.Values[i].Direction, model.LossRatio, 1-t.Values[i].Value/sent)
 			}
 		}
 	}
-	return out, ended()
+	t.Notes = slices.DeleteFunc(t.Notes, func(n string) bool { return n == bySender })
+	return nil
 }

@@ -59,6 +59,11 @@ var reconciled = map[string]struct {
 		`{"event":"start","data":{"version":"iperf 3.18","test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `{"event":"interval","data":{"sum":` + sumJSON(1, 500, true, "") + `}}` + "\n" + `{"event":"inter`,
 		map[model.Direction]float64{model.To: 500e6}, "did not end by itself",
 	},
+	"stream of events and its document": {
+		strings.ReplaceAll(`{"event":"start","data":{"cookie":"abc","test_start":{"protocol":"TCP","num_streams":1}}}`+"\n"+`{"event":"interval","data":{"sum":=}}`+"\n"+`{"event":"end","data":{"sum_sent":=,"sum_received":=}}`+"\n"+
+			`{"start":{"cookie":"abc","test_start":{"protocol":"TCP","num_streams":1}},`+"\n"+`"intervals":[{"streams":[],"sum":=}],`+"\n"+`"end":{"sum_sent":=,"sum_received":=}}`+"\n", "=", sumJSON(1, 500, true, "")),
+		map[model.Direction]float64{model.To: 500e6}, bySenderNone,
+	},
 	"iperf3 3.1, UDP": {
 		"Connecting to host h, port 5201\n[  4] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n[ ID] Interval           Transfer     Bandwidth       Total Datagrams\n" +
 			"[  4]   0.00-1.00   sec   1.25 MBytes  10.5 Mbits/sec  160  \n- - - - -\n[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n[  4]   0.00-1.00   sec  1.25 MBytes  10.5 Mbits/sec  0.100 ms  80/160 (50%)  \n[  4] Sent 160 datagrams\n",
@@ -189,6 +194,18 @@ var reconciled = map[string]struct {
 		"MIGRATED TCP MAERTS TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nInterim result:  200.50 10^6bits/s over 1.000 seconds ending at 1355513562.123\nInterim result:  100.50 10^6bits/s over 1.000 seconds ending at 1355513563.123\nInterim re",
 		map[model.Direction]float64{model.From: 150.5e6}, "its table is missing): what counts is the 2 s",
 	},
+	"netperf -c -C": {
+		"MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nRecv   Send    Send                          Utilization       Service Demand\nSocket Socket  Message  Elapsed              Send     Recv     Send    Recv\nSize   Size    Size     Time     Throughput  local    remote   local   remote\nbytes  bytes   bytes    secs.    10^6bits/s  % S      % S      us/KB   us/KB\n\n131072  16384  16384    3.00        200.50   50.00    60.00    428.629  428.629\n",
+		map[model.Direction]float64{model.To: 200.5e6}, bySenderNone,
+	},
+	"netperf -c, datagrams": {
+		"MIGRATED UDP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nSocket  Message  Elapsed      Messages                   CPU      Service\nSize    Size     Time         Okay Errors   Throughput   Util     Demand\nbytes   bytes    secs            #      #   10^6bits/sec % SU     us/KB\n\n212992    1400   3.00       10000      0       40.0     100.00   417.577\n212992           3.00        5000              20.0     -1.00    -1.000\n",
+		map[model.Direction]float64{model.To: 20e6}, bySenderNone,
+	},
+	"netperf, omni columns": {
+		"OMNI Receive TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\n!!! WARNING\n!!! Desired confidence was not achieved within the specified iterations.\nProtocol Throughput Throughput  Elapsed Direction \n                    Units       Time              \n                                (sec)             \n                                                  \nTCP      38.31      10^6bits/s  3.17    Receive   \n",
+		map[model.Direction]float64{model.From: 38.31e6}, "did not reach the confidence",
+	},
 	"netperf, datagrams": {
 		"MIGRATED UDP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nSocket  Message  Elapsed      Messages\nSize    Size     Time         Okay Errors   Throughput\nbytes   bytes    secs            #      #   10^6bits/sec\n\n212992   65507   10.00      100000      0     5000.00\n212992           10.00       50000            2500.00\n",
 		map[model.Direction]float64{model.To: 2500e6}, bySenderNone,
@@ -210,8 +227,12 @@ var others = map[string]string{
 	"netperf, omni CSV with a histogram": "MIGRATED UDP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to\n192.0.2.2 () port 0 AF_INET : histogram : first burst 0\n" +
 		"Throughput,Throughput Units,50th Percentile Latency Microseconds,99th Percentile\nLatency Microseconds,Minimum Latency Microseconds\n2500.50,Trans/s,400,700,300\n\nHistogram of request/response times\n" +
 		"HUNDRED_USEC  :    0:    0:    0:  100: 2400\nHIST_TOTAL:        2500\n",
+	"netperf -o all, with commas in its command": "OMNI Send|Recv TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nProtocol,Elapsed Time (sec),Throughput,Throughput Units,99th Percentile Latency Microseconds,Command Line\nTCP,3.00,500.25,Trans/s,80,\"netperf -H h -- -o A,B\"\n",
+	"netperf TCP_CRR -c -C": "MIGRATED TCP Connect/Request/Response TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\nLocal /Remote\nSocket Size   Request Resp.  Elapsed Trans.   CPU    CPU    S.dem   S.dem\nSend   Recv   Size    Size   Time    Rate     local  remote local   remote\n" +
+		"bytes  bytes  bytes   bytes  secs.   per sec  % S    % S    us/Tr   us/Tr\n\n16384  131072 1       1      3.00    6311.80  50.00  60.00  316.867  316.867\n16384  131072\n",
 	"netperf, its table of transactions": "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 192.0.2.2 () port 0 AF_INET : demo : first burst 0\nLocal /Remote\nSocket Size   Request  Resp.   Elapsed  Trans.\n" +
-		"Send   Recv   Size     Size    Time     Rate\nbytes  Bytes  bytes    bytes   secs.    per sec\n\n65536  87380  1        1       10.00    12500.50\n65536  87380\n",
+		"Send   Recv   Size     Size    Time     Rate\nbytes  Bytes  bytes    bytes   secs.    per sec\n\n65536  87380  1        1       10.00    12500.50\n65536  87380\n" +
+		"Alignment      Offset         RoundTrip  Trans    Throughput\nLocal  Remote  Local  Remote  Latency    Rate     10^6bits/s\nSend   Recv    Send   Recv    usec/Tran  per sec  Outbound   Inbound\n    8      0       0      0   80.00    12500.500 0.1     0.1\n",
 	"iperf 2 -y C of datagrams": "20261125120834,192.0.2.1,40000,192.0.2.2,5001,1,0.0-1.0,1250000,10000000,0.100,9,850,1.059,0\n20261125120835,192.0.2.1,40000,192.0.2.2,5001,1,1.0-2.0,1250000,10000000,0.100,9,850,1.059,0\n" +
 		"20261125120835,192.0.2.1,40000,192.0.2.2,5001,1,0.0-2.0,2500000,10000000,0.100,18,1700,1.059,0\n",
 }
@@ -233,6 +254,11 @@ func TestReconciled(t *testing.T) {
 			must.True(t, strings.Contains(notes, c.note) && (c.note != "" || notes == ""), "notes %q, want %q", notes, c.note)
 		})
 	}
+}
+
+func TestOnlyOnce(t *testing.T) {
+	f := must.Get(Read("", []byte(others["netperf, its table of transactions"]), Options{}))(t)
+	must.Len(t, f.Tests, 1, "netperf -v 2 tells of one test")
 }
 
 // TestOtherEnd: a server's report of the same test that differs becomes a warning.
