@@ -29,7 +29,7 @@ type Access struct {
 const answerStep = 500 * time.Millisecond
 
 // errOldPadding is why a token with the padding of old clients is refused.
-var errOldPadding = errors.New("its token is padded with PKCS #1 v1.5, as by iperf3 before 3.17, which this server does not take")
+var errOldPadding = errors.New("its token is padded with PKCS #1 v1.5, as by iperf3 before 3.17, which this server takes with --iperf3-pkcs1 alone")
 
 // admit returns the user of a token, or, after answerStep or a multiple of it, an
 // error that wraps iperf3.ErrRefused. What else the error says is for the server's
