@@ -3,6 +3,7 @@ package importer
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"linerate/internal/core/model"
@@ -51,6 +52,8 @@ func readIperf3(text string, _ Options) (File, error) {
 			now.udp = now.udp || strings.Contains(l, "Datagrams")
 		case strings.Contains(l, "Total Datagrams"):
 			now.udp = true
+		case l == "iperf3: the client has terminated":
+			now.ended = "the client has terminated"
 		case l == "iperf Done.":
 			now.done = true
 		default:
@@ -70,10 +73,19 @@ func readIperf3(text string, _ Options) (File, error) {
 	}
 	out := File{Program: "iperf3"}
 	told := map[string]int{} // the test of each connection that a client's section has
-	for _, s := range all {
+	empty := ""              // sections of a server without a test
+	for i, s := range all {
+		if s.server && len(s.rows) == 0 && i+1 < len(all) {
+			empty += fmt.Sprintf(", %d", s.first)
+			continue
+		}
 		t, err := s.test3()
 		if err != nil {
 			return File{}, err
+		}
+		if empty != "" {
+			t.note("a client connected and nothing was measured: line " + empty[2:])
+			empty = ""
 		}
 		if i, ok := told[s.connection()]; ok && s.server {
 			out.Tests[i].compare(t)
@@ -157,6 +169,7 @@ func (s section) way3(t *Test, me model.Host, d model.Direction) error {
 	if several {
 		parts(t, way, t.Flow.Streams)
 	}
+	worded := slices.ContainsFunc(own, func(l line) bool { return strings.HasSuffix(l.rest, "sender") || strings.HasSuffix(l.rest, "receiver") })
 	c := account{direction: d, at: me, ended: s.ended}
 	metric := rateMetric(me, d)
 	var jitter float64
@@ -168,9 +181,11 @@ func (s section) way3(t *Test, me model.Host, d model.Direction) error {
 			end, resent = &c.sent, &l
 		case strings.HasSuffix(l.rest, "receiver"):
 			end = &c.arrived
-		case s.totals[l.number] && s.udp && (metric == model.Sent || l.bytes > 0):
+		case s.ended != "" && len(c.intervals) > 0 && l.again(c.intervals[len(c.intervals)-1]):
+			continue // a server writes the last interval twice
+		case !worded && s.totals[l.number] && s.udp && (metric == model.Sent || l.bytes > 0):
 			end = &c.sent // iperf3 3.0 to 3.1: what the sender sent, with what the receiver missed
-		case s.totals[l.number]:
+		case !worded && s.totals[l.number]:
 			end = &c.arrived
 		default:
 			t.Samples = append(t.Samples, l.sample(me, d, metric, l.bitrate))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"linerate/internal/core/model"
@@ -61,10 +62,23 @@ func readRow(n int, text string) (line, bool, error) {
 	if m[9] == "Bytes" {
 		l.bitrate = v[3] * of(m[8], 1024) * 8
 	}
+	if took := l.to - l.from; took > 0.05 && finest(m[7]) > 0.01 && finest(m[5]) < finest(m[7])/2 {
+		l.bitrate = l.bytes * 8 / took // of -f with a large unit
+	}
 	if l.to < l.from {
 		return l, true, faultf(n, "the interval ends before it begins")
 	}
 	return l, true, nil
+}
+
+// finest is the share of a number that its last digit may be off.
+func finest(text string) float64 {
+	whole, digits, _ := strings.Cut(text, ".")
+	v, err := strconv.ParseFloat(whole+digits, 64)
+	if err != nil || v == 0 {
+		return 1
+	}
+	return 0.5 / v
 }
 
 // lossOf reads "0.036 ms  0/8629" of a line of UDP.
@@ -92,6 +106,9 @@ func (l line) loss() (jitter float64, lost *float64, err error) {
 func (l line) amount() *amount {
 	return &amount{line: l.number, from: l.from, to: l.to, bytes: l.bytes, rate: l.bitrate, omitted: strings.Contains(l.rest, "(omitted)")}
 }
+
+// again reports whether l says what an interval before it said.
+func (l line) again(a amount) bool { return l.from == a.from && l.to == a.to && l.bytes == a.bytes }
 
 // stamped is what begins a line of a program that writes the time or a title before each,
 // or of a journal.

@@ -91,6 +91,16 @@ var reconciled = map[string]struct {
 			"[  5]   0.00-1.00   sec   119 MBytes   998 Mbits/sec    0             sender\n[  5]   0.00-1.00   sec  0.00 Bytes  0.00 bits/sec                  receiver\n",
 		map[model.Direction]float64{model.To: 998e6}, "did not end by itself (the client has terminated)",
 	},
+	"iperf3 -f T": {
+		"Connecting to host h, port 5201\n[  4] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n[  4]   0.00-1.00   sec  12.5 MBytes  0.00 TBytes/sec    0   1.0 MBytes\n- - - - -\n[ ID] Interval           Transfer     Bitrate         Retr\n" +
+			"[  4]   0.00-1.00   sec  12.5 MBytes  0.00 TBytes/sec    0            sender\n[  4]   0.00-1.00   sec  12.0 MBytes  0.00 TBytes/sec                  receiver\n",
+		map[model.Direction]float64{model.To: 100.663e6}, bySenderNone,
+	},
+	"iperf3 server, its client killed": {
+		"Accepted connection from 192.0.2.1, port 3\nServer listening on 5201 (test #2)\nAccepted connection from 192.0.2.1, port 4\n[  6] local 192.0.2.2 port 5201 connected to 192.0.2.1 port 5\n[ ID] Interval           Transfer     Bitrate\n[  6]   0.00-1.00   sec  4.50 MBytes  37.7 Mbits/sec\n[ ID] Interval           Transfer     Bitrate\n[  6]   0.00-1.00   sec  4.50 MBytes  37.7 Mbits/sec\n- - - - -\n" +
+			"[ ID] Interval           Transfer     Bitrate\n[  6]   0.00-1.00   sec  9.00 MBytes  75.4 Mbits/sec                  receiver\niperf3: the client has terminated\n",
+		map[model.Direction]float64{model.To: 37.7e6}, "did not end by itself (the client has terminated)",
+	},
 	"iperf3 text, killed": {
 		"Connecting to host h, port 5201\n[  5] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n[  7] local 192.0.2.1 port 6 connected to 192.0.2.2 port 5201\n[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n" +
 			"[  5]   0.00-1.00   sec  12.0 MBytes   101 Mbits/sec    0    331 KBytes\n[  7]   0.00-1.00   sec  12.0 MBytes   101 Mbits/sec    0    331 KBytes\n[SUM]   0.00-1.00   sec  24.0 MBytes   201 Mbits/sec    0\n- - - - -\n[  5]   1.00-2.00   sec  23.8 MBytes   200 Mbits/sec    0    331 KBytes\n[  7]   1.00-2.00   sec  23.8 MB",
