@@ -42,6 +42,15 @@ func Comment(s string) string {
 	return s
 }
 
+// Comments returns the lines of a comment that begins with a number sign.
+func Comments(lines ...string) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString("# " + l + "\n")
+	}
+	return b.String()
+}
+
 // Merge puts a block into text: in the place of the one that is there, or at
 // the end.
 func Merge(text, block []byte) ([]byte, error) {

@@ -97,6 +97,7 @@ type Setting struct {
 // Request is what a format shall plan.
 type Request struct {
 	Link     string // interface that settings of links are for; "" for settings of the host alone
+	MAC      string // of Link on a host that is not looked at; "" is not known
 	Settings []Setting
 	Head     []string // comments at the top of each file; safe in every format
 }
@@ -117,6 +118,9 @@ type Format interface {
 	Plan(ctx context.Context, h Host, r Request) (Draft, error)
 	// Outcome returns what will hold on a host after its next start.
 	Outcome(ctx context.Context, h Host) (Outcome, error)
+	// Export returns the files for a host that is not looked at. Their comments say what
+	// is not proven.
+	Export(r Request) Draft
 }
 
 // Proposal is a draft that is proven.

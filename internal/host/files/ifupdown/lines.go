@@ -73,8 +73,8 @@ func stanzas(all []part, behind func(part) bool) []byte {
 	return []byte(b.String())
 }
 
-// Export returns the file of ours for a host that is not looked at.
-func Export(r files.Request) files.Draft {
+// Export implements files.Format.
+func (Format) Export(r files.Request) files.Draft {
 	lines, d := render(r)
 	if len(lines) == 0 {
 		return d

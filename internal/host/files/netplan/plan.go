@@ -151,10 +151,7 @@ func (p *plan) add(def *Definition, remarks, text []string) {
 // text is our file.
 func (p *plan) text() []byte {
 	var b strings.Builder
-	for _, c := range p.request.Head {
-		fmt.Fprintf(&b, "# %s\n", c)
-	}
-	b.WriteString("network:\n  version: 2\n")
+	b.WriteString(files.Comments(p.request.Head...) + "network:\n  version: 2\n")
 	slices.SortStableFunc(p.entries, func(x, y entry) int { return cmp.Compare(order(x.def.Kind), order(y.def.Kind)) })
 	kind := ""
 	for _, e := range p.entries {
@@ -222,9 +219,9 @@ func (p *plan) beside(ctx context.Context, h, made files.Host) error {
 	return nil
 }
 
-// Export returns a file for a machine that is not looked at. Which type the
-// interface has there is not known: the definition is a comment.
-func Export(r files.Request) files.Draft {
+// Export implements files.Format. Which type the interface has there is not known: the
+// definition is a comment.
+func (Format) Export(r files.Request) files.Draft {
 	var d files.Draft
 	var body []string
 	for _, s := range r.Settings {
@@ -244,15 +241,11 @@ func Export(r files.Request) files.Draft {
 	if len(body) == 0 {
 		return d
 	}
-	var b strings.Builder
-	for _, c := range append(slices.Clone(r.Head), "Not proven: the machine was not looked at. netplan refuses all of its files where an ID has two types,",
+	text := files.Comments(append(slices.Clone(r.Head), "Not proven: the machine was not looked at. netplan refuses all of its files where an ID has two types,",
 		"so that the settings are comments: put the section (ethernets, bonds, bridges, vlans) and the ID of the",
-		"definition that owns "+r.Link+", take the # away, and run netplan generate. Members need the MTU too.") {
-		fmt.Fprintf(&b, "# %s\n", c)
-	}
-	b.WriteString("network:\n  version: 2\n#  ethernets:\n#    " + quoted(r.Link) + ":\n")
-	b.WriteString(strings.Join(body, "\n") + "\n")
-	d.Files = []files.File{{Path: own, Mode: 0o600, Content: []byte(b.String())}}
+		"definition that owns "+r.Link+", take the # away, and run netplan generate. Members need the MTU too.")...)
+	text += "network:\n  version: 2\n#  ethernets:\n#    " + quoted(r.Link) + ":\n" + strings.Join(body, "\n") + "\n"
+	d.Files = []files.File{{Path: own, Mode: 0o600, Content: []byte(text)}}
 	d.Commands = []string{"netplan generate", "netplan try"}
 	d.Notes = []string{"netplan: the settings are comments, until you put the type and ID of the definition that owns " + r.Link}
 	return d

@@ -219,9 +219,8 @@ func Linked(h files.Host, d device.Device, generated string, head []string, chan
 	return p.draft, nil
 }
 
-// Export returns the files for a machine that is not looked at: a .link file by the
-// address of the card. It says what is not proven.
-func Export(r files.Request, mac string) files.Draft {
+// Export implements files.Format: a .link file by the address of the card.
+func (Format) Export(r files.Request) files.Draft {
 	p := plan{request: r}
 	var blocks [][]string
 	for _, s := range r.Settings {
@@ -239,8 +238,8 @@ func Export(r files.Request, mac string) files.Draft {
 	p.request.Head = append(slices.Clone(r.Head), "Not proven: the machine was not looked at. Only the first .link file that matches a device counts:",
 		"if another one than 99-default.link is about this device, put the settings into a drop-in of it instead, NAME.link.d/50-linerate.conf.",
 		"What its .network file or netplan says of the MTU counts more. It is read when the device appears.")
-	match := []string{"[Match]", "PermanentMACAddress=" + mac}
-	if mac == "" {
+	match := []string{"[Match]", "PermanentMACAddress=" + r.MAC}
+	if r.MAC == "" {
 		match = append(comments([]string{"Put the card's address here, or this file is about nothing: ip -d link show dev " + r.Link}), "[Match]", "PermanentMACAddress=")
 		p.draft.Notes = append(p.draft.Notes, "the .link file finds its card by the permanent address: put it in")
 	}

@@ -268,11 +268,16 @@ func defaults(r files.Request, p Profile) (files.Draft, error) {
 				"no profile in /etc/NetworkManager/system-connections is for %s", r.Link)
 		}
 		d.Want[files.LinkKey(r.Link, s.Knob)] = s.Value
-		d.Files = []files.File{{Path: Conf(r.Link), Mode: 0o644, Content: []byte(comments(r.Head) + comments(s.Remarks) +
-			"[connection-linerate-" + r.Link + "]\nmatch-device=interface-name:" + r.Link + "\nethernet.mtu=" + s.Value + "\n")}}
+		d.Files = []files.File{defaultMTUFile(r, s)}
 		d.Commands = []string{"nmcli general reload conf"}
 	}
 	return d, nil
+}
+
+// defaultMTUFile is the file of ours with the MTU of a link whose profile has none.
+func defaultMTUFile(r files.Request, s files.Setting) files.File {
+	return files.File{Path: Conf(r.Link), Mode: 0o644, Content: []byte(files.Comments(r.Head...) + files.Comments(s.Remarks...) +
+		"[connection-linerate-" + r.Link + "]\nmatch-device=interface-name:" + r.Link + "\nethernet.mtu=" + s.Value + "\n")}
 }
 
 // modify writes the settings into the profile p.
@@ -459,18 +464,9 @@ func ifcfg(t tree.Tree, d device.Device) model.FileLine {
 	return model.FileLine{}
 }
 
-// comments are the lines of a comment.
-func comments(lines []string) string {
-	var b strings.Builder
-	for _, l := range lines {
-		b.WriteString("# " + l + "\n")
-	}
-	return b.String()
-}
-
-// Export returns commands for a host that is not looked at, and a default for the
-// MTU: which profile the interface gets is not known.
-func Export(r files.Request) files.Draft {
+// Export implements files.Format: commands, and a default for the MTU, since which profile
+// the interface gets is not known.
+func (Format) Export(r files.Request) files.Draft {
 	d := files.Draft{Notes: []string{"no profile is written: a second one for an interface replaces the first with its addresses. Put its name or uuid in the place of $CONNECTION"}}
 	modify, together := "nmcli connection modify "+connection, ""
 	table := keys()
@@ -484,9 +480,8 @@ func Export(r files.Request) files.Draft {
 			continue
 		}
 		if s.Knob == "link.mtu" {
-			head := append(slices.Clip(r.Head), "Not proven: that the profile of the interface has no MTU of its own, which would win over this default.")
-			d.Files = []files.File{{Path: Conf(r.Link), Mode: 0o644, Content: []byte(comments(head) + comments(s.Remarks) +
-				"[connection-linerate-" + r.Link + "]\nmatch-device=interface-name:" + r.Link + "\nethernet.mtu=" + s.Value + "\n")}}
+			r.Head = append(slices.Clip(r.Head), "Not proven: that the profile of the interface has no MTU of its own, which would win over this default.")
+			d.Files = []files.File{defaultMTUFile(r, s)}
 			continue
 		}
 		for _, a := range all {

@@ -15,10 +15,7 @@ type block struct {
 }
 
 func (b *block) add(remarks []string, line string) {
-	for _, r := range remarks {
-		b.WriteString("# " + r + "\n")
-	}
-	b.WriteString(line + "\n")
+	b.WriteString(files.Comments(remarks...) + line + "\n")
 }
 
 // render makes the blocks, and what they change.
@@ -54,11 +51,7 @@ func render(r files.Request) files.Draft {
 		if b.Len() == 0 {
 			continue
 		}
-		var head strings.Builder
-		for _, l := range r.Head {
-			head.WriteString("# " + l + "\n")
-		}
-		d.Files = append(d.Files, files.File{Path: b.path, Mode: 0o644, Block: true, Content: []byte(files.BlockBegin + "\n" + head.String() + b.String() + files.BlockEnd + "\n")})
+		d.Files = append(d.Files, files.File{Path: b.path, Mode: 0o644, Block: true, Content: []byte(files.BlockBegin + "\n" + files.Comments(r.Head...) + b.String() + files.BlockEnd + "\n")})
 	}
 	if loader.Len() > 0 {
 		d.Notes = append(d.Notes, "what stands in /boot/loader.conf takes effect at the next boot")
@@ -118,8 +111,8 @@ func ifconfigWords(s files.Setting) string {
 	return name
 }
 
-// Export returns the blocks for a host that is not looked at.
-func Export(r files.Request) files.Draft {
+// Export implements files.Format.
+func (Format) Export(r files.Request) files.Draft {
 	r.Head = append(slices.Clip(r.Head), "Not proven: that no later line and no file that is read later (.local, loader.conf.d, the words of ifconfig_IF) sets the same.")
 	return render(r)
 }

@@ -41,8 +41,8 @@ func (Format) Plan(_ context.Context, h files.Host, r files.Request) (files.Draf
 	return d, nil
 }
 
-// Export returns the files of ours for a host that is not looked at.
-func Export(r files.Request) files.Draft {
+// Export implements files.Format.
+func (Format) Export(r files.Request) files.Draft {
 	r.Head = append(slices.Clip(r.Head), "Not proven: that no file whose name comes later sets the same; systemd-analyze cat-config sysctl.d shows all of them.")
 	return render(r)
 }
@@ -58,7 +58,7 @@ func render(r files.Request) files.Draft {
 		}
 		key := Key(s.Name)
 		d.Want[files.SysctlKey(Name(key))] = s.Text
-		body.WriteString("\n" + comments(s.Remarks) + Name(key) + " = " + s.Text + "\n")
+		body.WriteString("\n" + files.Comments(s.Remarks...) + Name(key) + " = " + s.Text + "\n")
 		if key == "net/ipv4/tcp_congestion_control" && !builtIn(s.Text) {
 			module = "tcp_" + s.Text
 		}
@@ -66,23 +66,14 @@ func render(r files.Request) files.Draft {
 	if body.Len() == 0 {
 		return d
 	}
-	d.Files = append(d.Files, files.File{Path: Path, Mode: 0o644, Content: []byte(comments(r.Head) + body.String())})
+	d.Files = append(d.Files, files.File{Path: Path, Mode: 0o644, Content: []byte(files.Comments(r.Head...) + body.String())})
 	d.Commands = append(d.Commands, "sysctl -p "+Path)
 	if module != "" {
-		d.Files = append(d.Files, files.File{Path: modulesPath, Mode: 0o644, Content: []byte(comments(r.Head) + "\n" +
-			comments([]string{"The congestion control has to be there before its sysctl is set."}) + module + "\n")})
+		d.Files = append(d.Files, files.File{Path: modulesPath, Mode: 0o644, Content: []byte(files.Comments(r.Head...) + "\n" +
+			files.Comments("The congestion control has to be there before its sysctl is set.") + module + "\n")})
 		d.Commands = append([]string{"modprobe " + module}, d.Commands...)
 	}
 	return d
-}
-
-// comments are the lines of a comment.
-func comments(lines []string) string {
-	var b strings.Builder
-	for _, l := range lines {
-		b.WriteString("# " + l + "\n")
-	}
-	return b.String()
 }
 
 // builtIn reports whether a congestion control needs no module: reno always,

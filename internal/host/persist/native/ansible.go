@@ -7,16 +7,15 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
-	"linerate/internal/host/files/rcconf"
 )
 
 // ansible renders a list of tasks that put the files of a system in place.
 func (r *rendering) ansible(system string) error {
 	switch system {
 	case "linux":
-		r.linux(model.FormatSystemdNetworkd)
+		r.export(model.FormatSystemdNetworkd)
 	case "freebsd":
-		r.draft(rcconf.Export(r.request()))
+		r.export(model.FormatFreeBSD)
 	case "darwin":
 		r.darwin()
 	default:

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/ifupdown"
@@ -11,7 +12,7 @@ import (
 	"linerate/internal/host/files/sysctl"
 )
 
-// Formats returns the formats that prove what they write for f: that of the
+// Formats returns the formats that write, and prove what they write, for f: that of the
 // kernel's settings, and that of the owner of an interface. There is none for what
 // Render alone writes.
 func Formats(f model.FileFormat) []files.Format {
@@ -31,4 +32,26 @@ func Formats(f model.FileFormat) []files.Format {
 	case model.FormatMacOS, model.FormatWindowsReg, model.FormatWindowsPowerShell, model.FormatAnsible:
 	}
 	return nil
+}
+
+// export has the formats for f write what they can.
+func (r *rendering) export(f model.FileFormat) {
+	req := r.request()
+	for _, format := range Formats(f) {
+		r.draft(format.Export(req))
+	}
+	for _, s := range req.Settings {
+		if s.Text == "" && f == model.FormatLinuxSysctl {
+			r.out.Omitted = append(r.out.Omitted, model.Omission{Knob: s.Knob, Value: s.Value,
+				Reason: "not a sysctl: the owner of the interface keeps it (systemd-networkd, netplan, networkmanager, ifupdown)"})
+		}
+	}
+}
+
+// noOwner is why no owner of an interface has a key for e.
+func noOwner(e *entry) string {
+	if e.native.Mechanism == knob.Route {
+		return "belongs to a route: put it where that route is configured"
+	}
+	return e.native.Permanent("linux")
 }

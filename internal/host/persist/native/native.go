@@ -19,7 +19,6 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
-	"linerate/internal/host/files/rcconf"
 )
 
 // Input is what to render, and what the files have to know of the host.
@@ -61,10 +60,8 @@ func Render(f model.FileFormat, in Input) (Output, error) {
 		return Output{}, err
 	}
 	switch f {
-	case model.FormatLinuxSysctl, model.FormatSystemdNetworkd, model.FormatNetplan, model.FormatNetworkManager, model.FormatIfupdown:
-		r.linux(f)
-	case model.FormatFreeBSD:
-		r.draft(rcconf.Export(r.request()))
+	case model.FormatLinuxSysctl, model.FormatSystemdNetworkd, model.FormatNetplan, model.FormatNetworkManager, model.FormatIfupdown, model.FormatFreeBSD:
+		r.export(f)
 	case model.FormatMacOS:
 		r.darwin()
 	case model.FormatWindowsReg:

@@ -23,7 +23,7 @@ func Request(system string, in Input) (files.Request, Output, error) {
 
 // request takes all entries.
 func (r *rendering) request() files.Request {
-	req := files.Request{Link: r.in.Interface, Head: r.head()}
+	req := files.Request{Link: r.in.Interface, MAC: r.in.MAC, Head: r.head()}
 	sysctls := r.texts(r.take(knob.Sysctl))
 	if r.system != "linux" {
 		sysctls = limitsFirst(sysctls) // they are set one after the other
