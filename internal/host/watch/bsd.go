@@ -3,6 +3,8 @@ package watch
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -10,19 +12,64 @@ import (
 // decoding is tested on every system. All are little-endian on the processors
 // that linerate runs on.
 
-// Words of struct udpstat and struct tcpstat. FreeBSD's words have 64 bits
-// (sys/netinet/udp_var.h, tcp_var.h, 12 and later), those of macOS 32
-// (bsd/netinet/udp_var.h, tcp_var.h).
-const (
-	freebsdUDPIn, freebsdUDPBadSum, freebsdUDPNoPort, freebsdUDPFull, freebsdUDPOut = 0, 2, 5, 7, 10
-	darwinUDPIn, darwinUDPBadSum, darwinUDPNoPort, darwinUDPFull, darwinUDPOut      = 0, 2, 4, 6, 9
+// layout says which words of a structure are counters.
+type layout struct {
+	name   string
+	wide   bool // words of 64 bits, else of 32
+	words  map[id]int
+	adds   bool // to what is known already: of another family
+	repeat bool // what is sent again counts as sent, too
+}
 
-	freebsdTCPTimeouts, freebsdTCPOut, freebsdTCPRetransmitted, freebsdTCPIn, freebsdTCPBadSum, freebsdTCPOutOfOrder = 11, 17, 20, 28, 31, 39
-	darwinTCPTimeouts, darwinTCPOut, darwinTCPRetransmitted                                                          = 10, 15, 18
-)
+// freebsdLayouts are struct udpstat, tcpstat and ipstat of FreeBSD 12 and later
+// (sys/netinet/udp_var.h, tcp_var.h, ip_var.h), by the names of their sysctls.
+func freebsdLayouts() []layout {
+	return []layout{
+		{name: "net.inet.udp.stats", wide: true, words: map[id]int{udpIn: 0, udpChecksum: 2, udpNoPort: 5, udpReceiveBuffer: 7, udpOut: 10}},
+		{name: "net.inet.tcp.stats", wide: true, repeat: true, words: map[id]int{
+			tcpTimeouts: 11, tcpOut: 17, tcpRetransmitted: 20, tcpIn: 28, tcpInErrors: 31, tcpOutOfOrder: 39,
+		}},
+		{name: "net.inet.ip.stats", wide: true, words: map[id]int{ipReassembly: 8, ipOutDiscards: 16, ipFragment: 20, ipNoRoute: 22}},
+	}
+}
 
-// Words of FreeBSD's struct ipstat (sys/netinet/ip_var.h), of 64 bits.
-const freebsdIPFragmentTimeout, freebsdIPOutDropped, freebsdIPCannotFragment, freebsdIPNoRoute = 8, 16, 20, 22
+// darwinLayouts are those of macOS (bsd/netinet/udp_var.h, tcp_var.h).
+func darwinLayouts() []layout {
+	return []layout{
+		{name: "net.inet.udp.stats", words: map[id]int{udpIn: 0, udpChecksum: 2, udpNoPort: 4, udpReceiveBuffer: 6, udpOut: 9}},
+		{name: "net.inet.tcp.stats", repeat: true, words: map[id]int{tcpTimeouts: 10, tcpOut: 15, tcpRetransmitted: 18}},
+	}
+}
+
+// decode reads the structure into v. macOS shows zeros of TCP to all but root.
+func (l layout) decode(b []byte, v *values) error {
+	size := 4
+	if l.wide {
+		size = 8
+	}
+	if err := atLeast(b, size*(1+slices.Max(slices.Collect(maps.Values(l.words)))), l.name); err != nil {
+		return err
+	}
+	if l.repeat && !l.wide && !slices.ContainsFunc(b, func(c byte) bool { return c != 0 }) {
+		return errHidden
+	}
+	for i, word := range l.words {
+		switch {
+		case l.wide:
+			v.set(i, word64(b, word))
+		case l.adds:
+			v.raiseNarrow(i, word32(b, word))
+		default:
+			v.setNarrow(i, word32(b, word))
+		}
+	}
+	if l.repeat && l.wide {
+		v[tcpOut].n -= v[tcpRetransmitted].n
+	} else if l.repeat {
+		v.setNarrow(tcpOut, uint32(v[tcpOut].n-v[tcpRetransmitted].n))
+	}
+	return nil
+}
 
 // word64 returns word i of b.
 func word64(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
@@ -35,42 +82,6 @@ func atLeast(b []byte, n int, name string) error {
 	if len(b) < n {
 		return fmt.Errorf("%s: %d bytes: %w", name, len(b), errShape)
 	}
-	return nil
-}
-
-func decodeFreeBSDUDP(b []byte, v *values) error {
-	if err := atLeast(b, 8*(freebsdUDPOut+1), "net.inet.udp.stats"); err != nil {
-		return err
-	}
-	v.set(udpIn, word64(b, freebsdUDPIn))
-	v.set(udpChecksum, word64(b, freebsdUDPBadSum))
-	v.set(udpNoPort, word64(b, freebsdUDPNoPort))
-	v.set(udpReceiveBuffer, word64(b, freebsdUDPFull))
-	v.set(udpOut, word64(b, freebsdUDPOut))
-	return nil
-}
-
-func decodeFreeBSDTCP(b []byte, v *values) error {
-	if err := atLeast(b, 8*(freebsdTCPOutOfOrder+1), "net.inet.tcp.stats"); err != nil {
-		return err
-	}
-	v.set(tcpTimeouts, word64(b, freebsdTCPTimeouts))
-	v.set(tcpOut, word64(b, freebsdTCPOut)-word64(b, freebsdTCPRetransmitted)) // FreeBSD counts both
-	v.set(tcpRetransmitted, word64(b, freebsdTCPRetransmitted))
-	v.set(tcpIn, word64(b, freebsdTCPIn))
-	v.set(tcpInErrors, word64(b, freebsdTCPBadSum))
-	v.set(tcpOutOfOrder, word64(b, freebsdTCPOutOfOrder))
-	return nil
-}
-
-func decodeFreeBSDIP(b []byte, v *values) error {
-	if err := atLeast(b, 8*(freebsdIPNoRoute+1), "net.inet.ip.stats"); err != nil {
-		return err
-	}
-	v.set(ipReassembly, word64(b, freebsdIPFragmentTimeout))
-	v.set(ipOutDiscards, word64(b, freebsdIPOutDropped))
-	v.set(ipFragment, word64(b, freebsdIPCannotFragment))
-	v.set(ipNoRoute, word64(b, freebsdIPNoRoute))
 	return nil
 }
 
@@ -136,37 +147,6 @@ func readZones(sysctl func(string, ...int) ([]byte, error), v *values) {
 	if b, err := sysctl("vm.zone_stats"); err == nil {
 		_ = decodeZoneStats(b, v) // what is of another form stays unknown too
 	}
-}
-
-func decodeDarwinUDP(b []byte, v *values) error {
-	if err := atLeast(b, 4*(darwinUDPOut+1), "net.inet.udp.stats"); err != nil {
-		return err
-	}
-	v.setNarrow(udpIn, word32(b, darwinUDPIn))
-	v.setNarrow(udpChecksum, word32(b, darwinUDPBadSum))
-	v.setNarrow(udpNoPort, word32(b, darwinUDPNoPort))
-	v.setNarrow(udpReceiveBuffer, word32(b, darwinUDPFull))
-	v.setNarrow(udpOut, word32(b, darwinUDPOut))
-	return nil
-}
-
-// decodeDarwinTCP reads net.inet.tcp.stats, which is all zeros for everybody
-// but root.
-func decodeDarwinTCP(b []byte, v *values) error {
-	if err := atLeast(b, 4*(darwinTCPRetransmitted+1), "net.inet.tcp.stats"); err != nil {
-		return err
-	}
-	zero := true
-	for _, c := range b {
-		zero = zero && c == 0
-	}
-	if zero {
-		return errHidden
-	}
-	v.setNarrow(tcpTimeouts, word32(b, darwinTCPTimeouts))
-	v.setNarrow(tcpOut, word32(b, darwinTCPOut)-word32(b, darwinTCPRetransmitted)) // macOS counts both
-	v.setNarrow(tcpRetransmitted, word32(b, darwinTCPRetransmitted))
-	return nil
 }
 
 // routeMessage says where a routing message of a system has the statistics of

@@ -54,34 +54,35 @@ func TestDecodeStructs(t *testing.T) {
 		"Forwarding", "DefaultTTL", "InReceives", "InHdrErrors", "InAddrErrors", "ForwDatagrams", "InUnknownProtos", "InDiscards", "InDelivers", "OutRequests",
 		"RoutingDiscards", "OutDiscards", "OutNoRoutes", "ReasmTimeout", "ReasmReqds", "ReasmOks", "ReasmFails", "FragOks", "FragFails", "FragCreates", "NumIf", "NumAddr", "NumRoutes",
 	}
+	udp6, _, _ := ntLayouts(true)
+	_, tcp, ip := ntLayouts(false)
 	for _, c := range []struct {
 		name   string
 		fields []string
-		wide   bool
-		decode func([]byte, *values) error
+		layout layout
 		want   map[id]string
 	}{
-		{"FreeBSD UDP", freebsdUDP, true, decodeFreeBSDUDP, map[id]string{udpIn: "ipackets", udpChecksum: "badsum", udpNoPort: "noport", udpReceiveBuffer: "fullsock", udpOut: "opackets"}},
-		{"macOS UDP", darwinUDP, false, decodeDarwinUDP, map[id]string{udpIn: "ipackets", udpChecksum: "badsum", udpNoPort: "noport", udpReceiveBuffer: "fullsock", udpOut: "opackets"}},
-		{"FreeBSD TCP", freebsdTCP, true, decodeFreeBSDTCP, map[id]string{tcpTimeouts: "rexmttimeo", tcpRetransmitted: "sndrexmitpack", tcpIn: "rcvtotal", tcpInErrors: "rcvbadsum", tcpOutOfOrder: "rcvoopack"}},
-		{"macOS TCP", darwinTCP, false, decodeDarwinTCP, map[id]string{tcpTimeouts: "rexmttimeo", tcpRetransmitted: "sndrexmitpack"}},
-		{"FreeBSD IP", freebsdIP, true, decodeFreeBSDIP, map[id]string{ipReassembly: "fragtimeout", ipOutDiscards: "odropped", ipFragment: "cantfrag", ipNoRoute: "noroute"}},
-		{"Windows UDP", ntUDP, false, func(b []byte, v *values) error { return decodeNTUDP(b, true, v) }, map[id]string{udp6In: "InDatagrams", udp6NoPort: "NoPorts", udp6InErrors: "InErrors", udp6Out: "OutDatagrams"}},
-		{"Windows TCP", ntTCP, false, decodeNTTCP, map[id]string{tcpIn: "InSegs", tcpOut: "OutSegs", tcpRetransmitted: "RetransSegs", tcpInErrors: "InErrs"}},
-		{"Windows IP", ntIP, false, func(b []byte, v *values) error { return decodeNTIP(b, false, v) }, map[id]string{ipInDiscards: "InDiscards", ipOutDiscards: "OutDiscards", ipNoRoute: "OutNoRoutes", ipReassembly: "ReasmFails", ipFragment: "FragFails"}},
+		{"FreeBSD UDP", freebsdUDP, freebsdLayouts()[0], map[id]string{udpIn: "ipackets", udpChecksum: "badsum", udpNoPort: "noport", udpReceiveBuffer: "fullsock", udpOut: "opackets"}},
+		{"macOS UDP", darwinUDP, darwinLayouts()[0], map[id]string{udpIn: "ipackets", udpChecksum: "badsum", udpNoPort: "noport", udpReceiveBuffer: "fullsock", udpOut: "opackets"}},
+		{"FreeBSD TCP", freebsdTCP, freebsdLayouts()[1], map[id]string{tcpTimeouts: "rexmttimeo", tcpRetransmitted: "sndrexmitpack", tcpIn: "rcvtotal", tcpInErrors: "rcvbadsum", tcpOutOfOrder: "rcvoopack"}},
+		{"macOS TCP", darwinTCP, darwinLayouts()[1], map[id]string{tcpTimeouts: "rexmttimeo", tcpRetransmitted: "sndrexmitpack"}},
+		{"FreeBSD IP", freebsdIP, freebsdLayouts()[2], map[id]string{ipReassembly: "fragtimeout", ipOutDiscards: "odropped", ipFragment: "cantfrag", ipNoRoute: "noroute"}},
+		{"Windows UDP", ntUDP, udp6, map[id]string{udp6In: "InDatagrams", udp6NoPort: "NoPorts", udp6InErrors: "InErrors", udp6Out: "OutDatagrams"}},
+		{"Windows TCP", ntTCP, tcp, map[id]string{tcpIn: "InSegs", tcpOut: "OutSegs", tcpRetransmitted: "RetransSegs", tcpInErrors: "InErrs"}},
+		{"Windows IP", ntIP, ip, map[id]string{ipInDiscards: "InDiscards", ipOutDiscards: "OutDiscards", ipNoRoute: "OutNoRoutes", ipReassembly: "ReasmFails", ipFragment: "FragFails"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := words32(len(c.fields))
-			if c.wide {
+			if c.layout.wide {
 				b = words64(len(c.fields))
 			}
 			var v values
-			must.Do(t, c.decode(b, &v))
+			must.Do(t, c.layout.decode(b, &v))
 			for i, field := range c.want {
 				want := uint64(1000 + slices.Index(c.fields, field))
-				must.True(t, v[i].n == want && v[i].known && v[i].narrow != c.wide, "%s: %+v, want %d", field, v[i], want)
+				must.True(t, v[i].n == want && v[i].known && v[i].narrow != c.layout.wide, "%s: %+v, want %d", field, v[i], want)
 			}
-			must.Is(t, c.decode(b[:len(b)/3], new(values)), errShape, "a third of the structure")
+			must.Is(t, c.layout.decode(b[:len(b)/3], new(values)), errShape, "a third of the structure")
 		})
 	}
 }
@@ -92,15 +93,16 @@ func TestRepeatedSegments(t *testing.T) {
 	b := make([]byte, 8*64)
 	binary.LittleEndian.PutUint64(b[8*17:], 100)
 	binary.LittleEndian.PutUint64(b[8*20:], 30)
-	err := decodeFreeBSDTCP(b, &v)
+	err := freebsdLayouts()[1].decode(b, &v)
 	must.True(t, err == nil && v[tcpOut].n == 70 && v[tcpRetransmitted].n == 30, "%+v, %v", v[tcpOut], err)
-	must.Is(t, decodeDarwinTCP(make([]byte, 400), &v), errHidden, "zeros for those who are not root")
+	must.Is(t, darwinLayouts()[1].decode(make([]byte, 400), &v), errHidden, "zeros for those who are not root")
 	// Windows: both families together.
 	v = values{}
 	for range 2 {
-		must.Do(t, decodeNTTCP(words32(ntTCPWords), &v))
+		_, tcp, _ := ntLayouts(false)
+		must.Do(t, tcp.decode(words32(15), &v))
 	}
-	must.True(t, v[tcpOut].n == 2*(1000+ntTCPOut), "%+v", v[tcpOut])
+	must.True(t, v[tcpOut].n == 2*(1000+10), "%+v", v[tcpOut])
 }
 
 func TestDecodeCores(t *testing.T) {
@@ -309,14 +311,10 @@ func FuzzDecodeStructs(f *testing.F) {
 	bsd, mac := freebsdInterface(), darwinInterface()
 	f.Fuzz(func(_ *testing.T, b []byte, index int) {
 		var v values
-		_ = decodeFreeBSDUDP(b, &v)
-		_ = decodeFreeBSDTCP(b, &v)
-		_ = decodeFreeBSDIP(b, &v)
-		_ = decodeDarwinUDP(b, &v)
-		_ = decodeDarwinTCP(b, &v)
-		_ = decodeNTUDP(b, false, &v)
-		_ = decodeNTTCP(b, &v)
-		_ = decodeNTIP(b, true, &v)
+		udp, tcp, ip := ntLayouts(true)
+		for _, l := range slices.Concat(freebsdLayouts(), darwinLayouts(), []layout{udp, tcp, ip}) {
+			_ = l.decode(b, &v)
+		}
 		_, _ = decodeFreeBSDCores(b, time.Millisecond)
 		_, _ = decodeClockRate(b)
 		_, _ = decodeNTCores(b)

@@ -44,53 +44,18 @@ func decodeNTCores(b []byte) ([]core, error) {
 	return cores, nil
 }
 
-// Words of MIB_UDPSTATS, MIB_TCPSTATS and MIB_IPSTATS, of 32 bits each
-// (udpmib.h, tcpmib.h, ipmib.h).
-const (
-	ntUDPIn, ntUDPNoPort, ntUDPInErrors, ntUDPOut, ntUDPWords             = 0, 1, 2, 3, 5
-	ntTCPIn, ntTCPOut, ntTCPRetransmitted, ntTCPInErrors, ntTCPWords      = 9, 10, 11, 12, 15
-	ntIPInDiscards, ntIPOutDiscards, ntIPNoRoute, ntIPReassembly, ntWords = 7, 11, 12, 16, 23
-	ntIPFragment                                                          = 18
-)
+// ntBuffer is the largest of these structures, MIB_IPSTATS: 23 words of 32 bits.
+const ntBuffer = 4 * 23
 
-// decodeNTUDP reads MIB_UDPSTATS of one family; six says that it is IPv6.
-func decodeNTUDP(b []byte, six bool, v *values) error {
-	if err := atLeast(b, 4*ntUDPWords, "UDP statistics"); err != nil {
-		return err
-	}
-	to := []id{udpIn, udpNoPort, udpInErrors, udpOut}
+// ntLayouts are MIB_UDPSTATS, MIB_TCPSTATS and MIB_IPSTATS of one family (udpmib.h,
+// tcpmib.h, ipmib.h); six says that it is IPv6. TCP is added up over both.
+func ntLayouts(six bool) (udp, tcp, ip layout) {
+	udp = layout{name: "UDP statistics", words: map[id]int{udpIn: 0, udpNoPort: 1, udpInErrors: 2, udpOut: 3}}
+	tcp = layout{name: "TCP statistics", adds: true, words: map[id]int{tcpIn: 9, tcpOut: 10, tcpRetransmitted: 11, tcpInErrors: 12}}
+	ip = layout{name: "IP statistics", words: map[id]int{ipInDiscards: 7, ipOutDiscards: 11, ipNoRoute: 12, ipReassembly: 16, ipFragment: 18}}
 	if six {
-		to = []id{udp6In, udp6NoPort, udp6InErrors, udp6Out}
+		udp.words = map[id]int{udp6In: 0, udp6NoPort: 1, udp6InErrors: 2, udp6Out: 3}
+		ip.words = map[id]int{ip6InDiscards: 7, ip6OutDiscards: 11, ip6NoRoute: 12, ip6Reassembly: 16, ip6Fragment: 18}
 	}
-	for i, word := range []int{ntUDPIn, ntUDPNoPort, ntUDPInErrors, ntUDPOut} {
-		v.setNarrow(to[i], word32(b, word))
-	}
-	return nil
-}
-
-// decodeNTTCP adds MIB_TCPSTATS of one family to v.
-func decodeNTTCP(b []byte, v *values) error {
-	if err := atLeast(b, 4*ntTCPWords, "TCP statistics"); err != nil {
-		return err
-	}
-	v.raiseNarrow(tcpIn, word32(b, ntTCPIn))
-	v.raiseNarrow(tcpOut, word32(b, ntTCPOut))
-	v.raiseNarrow(tcpRetransmitted, word32(b, ntTCPRetransmitted))
-	v.raiseNarrow(tcpInErrors, word32(b, ntTCPInErrors))
-	return nil
-}
-
-// decodeNTIP reads MIB_IPSTATS of one family; six says that it is IPv6.
-func decodeNTIP(b []byte, six bool, v *values) error {
-	if err := atLeast(b, 4*ntWords, "IP statistics"); err != nil {
-		return err
-	}
-	to := []id{ipInDiscards, ipOutDiscards, ipNoRoute, ipReassembly, ipFragment}
-	if six {
-		to = []id{ip6InDiscards, ip6OutDiscards, ip6NoRoute, ip6Reassembly, ip6Fragment}
-	}
-	for i, word := range []int{ntIPInDiscards, ntIPOutDiscards, ntIPNoRoute, ntIPReassembly, ntIPFragment} {
-		v.setNarrow(to[i], word32(b, word))
-	}
-	return nil
+	return udp, tcp, ip
 }

@@ -19,7 +19,8 @@ func openSource(iface string) (*source, error) {
 
 func (s *source) read(o *Snapshot, _ bool) error {
 	s.some = false
-	s.try("net.inet.udp.stats", o, decodeDarwinUDP)
-	s.try("net.inet.tcp.stats", o, decodeDarwinTCP)
+	for _, l := range darwinLayouts() {
+		s.try(l.name, o, l.decode)
+	}
 	return s.finish(syscall.NET_RT_IFLIST2, o)
 }

@@ -38,9 +38,9 @@ func (s *source) read(o *Snapshot, _ bool) error {
 			return err
 		})
 	}
-	s.try("net.inet.udp.stats", o, decodeFreeBSDUDP)
-	s.try("net.inet.tcp.stats", o, decodeFreeBSDTCP)
-	s.try("net.inet.ip.stats", o, decodeFreeBSDIP)
+	for _, l := range freebsdLayouts() {
+		s.try(l.name, o, l.decode)
+	}
 	readZones(unix.SysctlRaw, &o.values)
 	s.try("net.isr.work", o, func(b []byte, _ *values) (err error) {
 		o.queues, err = decodeNetisr(b)

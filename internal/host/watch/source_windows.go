@@ -24,7 +24,7 @@ func openSource(iface string) (*source, error) {
 	lib := windows.NewLazySystemDLL("iphlpapi.dll")
 	s := &source{
 		device: iface, udp: lib.NewProc("GetUdpStatisticsEx"), tcp: lib.NewProc("GetTcpStatisticsEx"), ip: lib.NewProc("GetIpStatisticsEx"),
-		cores: make([]byte, runtime.NumCPU()*ntCore), buffer: make([]byte, 4*ntWords),
+		cores: make([]byte, runtime.NumCPU()*ntCore), buffer: make([]byte, ntBuffer),
 	}
 	if iface != "" {
 		i, err := net.InterfaceByName(iface)
@@ -53,9 +53,10 @@ func (s *source) read(o *Snapshot, _ bool) error {
 		number uintptr
 		six    bool
 	}{{"IPv4", windows.AF_INET, false}, {"IPv6", windows.AF_INET6, true}} {
-		try("UDP over "+family.name, s.statistics(s.udp, family.number, func(b []byte) error { return decodeNTUDP(b, family.six, &o.values) }))
-		try("TCP over "+family.name, s.statistics(s.tcp, family.number, func(b []byte) error { return decodeNTTCP(b, &o.values) }))
-		try(family.name, s.statistics(s.ip, family.number, func(b []byte) error { return decodeNTIP(b, family.six, &o.values) }))
+		udp, tcp, ip := ntLayouts(family.six)
+		try("UDP over "+family.name, s.statistics(s.udp, family.number, udp, &o.values))
+		try("TCP over "+family.name, s.statistics(s.tcp, family.number, tcp, &o.values))
+		try(family.name, s.statistics(s.ip, family.number, ip, &o.values))
 	}
 	if s.index > 0 {
 		try("interface "+s.device, func() error { return readInterface(s.index, &o.values) })
@@ -88,7 +89,7 @@ func (s *source) readCores(o *Snapshot) error {
 
 // statistics returns a function that calls proc for a family and decodes what
 // it filled in.
-func (s *source) statistics(proc *windows.LazyProc, family uintptr, decode func([]byte) error) func() error {
+func (s *source) statistics(proc *windows.LazyProc, family uintptr, l layout, v *values) func() error {
 	return func() error {
 		if err := proc.Find(); err != nil {
 			return fmt.Errorf("%s: %w", proc.Name, errors.ErrUnsupported)
@@ -97,7 +98,7 @@ func (s *source) statistics(proc *windows.LazyProc, family uintptr, decode func(
 		if r, _, _ := proc.Call(uintptr(unsafe.Pointer(&s.buffer[0])), family); r != 0 {
 			return fmt.Errorf("%s: %w", proc.Name, windows.Errno(r))
 		}
-		return decode(s.buffer)
+		return l.decode(s.buffer, v)
 	}
 }
 
