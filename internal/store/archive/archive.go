@@ -105,8 +105,9 @@ func Open(ctx context.Context, r io.Reader) (a *Archive, err error) {
 		return nil, err
 	}
 	path := filepath.Join(a.dir, "results.db")
-	if err = unpack(path, r); err == nil {
-		a.Store, err = sqlite.OpenFrozen(ctx, path)
+	from := &counter{from: r}
+	if err = unpack(path, from); err == nil {
+		a.Store, err = sqlite.OpenFrozen(ctx, path, tables.Packed(from.bytes))
 	}
 	if err == nil {
 		err = a.Check(ctx)
@@ -137,10 +138,9 @@ const (
 	pageCount  = 28 // 4 bytes
 )
 
-// unpack writes what is packed in r to path. It stops where that is more than the
+// unpack writes what is packed in from to path. It stops where that is more than the
 // database in it says of itself, or more than an archive of this size holds.
-func unpack(path string, r io.Reader) (err error) {
-	from := &counter{from: r}
+func unpack(path string, from *counter) (err error) {
 	z, err := gzip.NewReader(bufio.NewReader(from))
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)

@@ -12,12 +12,14 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/confined"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 	"linerate/internal/store"
 	"linerate/internal/store/archive"
 	"linerate/internal/store/sqlite"
 	"linerate/internal/store/storetest"
+	"linerate/internal/store/tables"
 )
 
 func open(t *testing.T, path string) *sqlite.Store {
@@ -170,6 +172,26 @@ func (m *most) Read(b []byte) (int, error) {
 		return nil
 	})
 	return m.from.Read(b)
+}
+
+// TestFewBytesManyObjects: an archive of 100 kB whose lists are as long as are read takes a
+// bounded amount of memory, and with longer ones it is refused.
+func TestFewBytesManyObjects(t *testing.T) {
+	confined.Run(t, 150<<20, 60, func(t *testing.T) {
+		for runs, want := range map[int]error{5: nil, 12: tables.ErrTooLarge} {
+			s := open(t, filepath.Join(t.TempDir(), "many.db"))
+			must.Do(t, s.CreateSession(t.Context(), model.Session{ID: "it", State: model.SessionDone}))
+			for n := range runs {
+				must.Do(t, s.AddRun(t.Context(), "it", model.Run{Number: n + 1, Ends: make([]model.EndReport, 9_900)}, nil, nil))
+			}
+			var b bytes.Buffer
+			must.Do(t, archive.Write(t.Context(), &b, s, nil))
+			must.True(t, b.Len() < 100<<10, "an archive of %d bytes", b.Len())
+			a := must.Get(archive.Open(t.Context(), &b))(t)
+			must.Is(t, must.Err(a.Session(t.Context(), "it")), want, "%d runs", runs)
+			must.OK(t, a.Close())
+		}
+	})
 }
 
 // TestBackupInUse archives a store while another connection writes to it: each archive is

@@ -39,7 +39,7 @@ func TestTooManySamples(t *testing.T) {
 		for part := 1; part <= tables.MaxSamples/packed.MaxSamples; part++ {
 			alter(t, path, fmt.Sprintf(`INSERT INTO sample_parts SELECT run, %d, count, packed FROM sample_parts WHERE part = 0`, part))
 		}
-		over, err := OpenFrozen(t.Context(), path)
+		over, err := OpenFrozen(t.Context(), path, 0)
 		must.Do(t, err)
 		defer over.Close()
 		n := 0

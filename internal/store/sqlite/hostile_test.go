@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -98,7 +97,7 @@ func TestHostileSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := hostile(t, `SELECT count(*) FROM sqlite_schema`, c.statements...)
 			for how, open := range map[string]func() (*Store, error){
-				"open": func() (*Store, error) { return Open(t.Context(), path) }, "frozen": func() (*Store, error) { return OpenFrozen(t.Context(), path) },
+				"open": func() (*Store, error) { return Open(t.Context(), path) }, "frozen": func() (*Store, error) { return OpenFrozen(t.Context(), path, 0) },
 			} {
 				s, err := open()
 				must.True(t, errors.Is(err, store.ErrForeign) && strings.Contains(err.Error(), c.says), "%s: %v, want %q", how, err, c.says)
@@ -146,19 +145,20 @@ func readHostile(t *testing.T, values []hostileValue) {
 	})
 }
 
-// TestManySmallObjects: a file of 4 MB that holds as many objects as are read takes less
-// memory than a small machine has, and one with more is refused.
+// TestManySmallObjects: a file of 400 kB that holds as many objects as are read takes little
+// memory, and one with more, or with more in one list, is refused.
 func TestManySmallObjects(t *testing.T) {
-	confined.Run(t, hostileMemory, hostileCPU, func(t *testing.T) {
-		debug.SetMemoryLimit(hostileMemory * 2 / 3) // what is live counts, not what waits to be collected
-		const each = 59_000
-		for runs, want := range map[int]error{14: nil, 17: tables.ErrTooLarge} {
-			path := hostile(t, `SELECT 1`, `UPDATE sessions SET document = '{"hosts":[{"nics":[{}' || replace(hex(zeroblob(59000)), '00', ',{}') || ']}]}'`,
+	confined.Run(t, 256<<20, hostileCPU, func(t *testing.T) {
+		for _, c := range []struct {
+			each, runs int
+			want       error
+		}{{9_900, 11, nil}, {9_900, 15, tables.ErrTooLarge}, {10_100, 1, tables.ErrTooLarge}} {
+			path := hostile(t, `SELECT 1`, `UPDATE sessions SET document = '{"hosts":[{"nics":[{}' || replace(hex(zeroblob(9900)), '00', ',{}') || ']}]}'`,
 				fmt.Sprintf(`WITH RECURSIVE c(x) AS (SELECT 2 UNION ALL SELECT x + 1 FROM c LIMIT %d) INSERT INTO runs (session, number, state, document, ends)
-				SELECT 1, x, 'valid', '{}', '[{}' || replace(hex(zeroblob(%d)), '00', ',{}') || ']' FROM c`, runs, each))
+				SELECT 1, x, 'valid', '{}', '[{}' || replace(hex(zeroblob(%d)), '00', ',{}') || ']' FROM c`, c.runs, c.each))
 			s := must.Get(Open(t.Context(), path))(t)
 			_, err := s.Session(t.Context(), "it")
-			must.True(t, errors.Is(err, want), "%d runs: %v, want %v", runs, err, want)
+			must.True(t, errors.Is(err, c.want), "%d runs of %d: %v, want %v", c.runs, c.each, err, c.want)
 			must.OK(t, s.Close())
 		}
 	})
@@ -185,7 +185,7 @@ func TestHostileSamples(t *testing.T) {
 			must.Get(db.ExecContext(t.Context(), `INSERT INTO sample_parts (run, part, count, packed) VALUES (1, ?, ?, ?)`, 10+part, packed.MaxSamples, full))(t)
 		}
 		must.Do(t, db.Close())
-		from := must.Get(OpenFrozen(t.Context(), path))(t)
+		from := must.Get(OpenFrozen(t.Context(), path, 0))(t)
 		defer from.Close()
 		to, err := Open(t.Context(), filepath.Join(t.TempDir(), "to.db"))
 		must.Do(t, err)
@@ -252,7 +252,7 @@ func TestEndlessRows(t *testing.T) {
 		for table, want := range map[string]error{"sqlite_schema": store.ErrForeign, "sessions": tables.ErrEndless, "runs": store.ErrForeign, "changes": store.ErrForeign, "sample_parts": store.ErrForeign} {
 			path := hostile(t, `SELECT 1`)
 			endless(t, path, table)
-			s, err := open(t.Context(), path, path, time.Second, configure, func(ctx context.Context, db *sql.DB) error { return migrate(ctx, db, migrations()) })
+			s, err := open(t.Context(), path, path, time.Second, 0, configure, func(ctx context.Context, db *sql.DB) error { return migrate(ctx, db, migrations()) })
 			if err == nil {
 				_, listErr := s.Sessions(t.Context(), store.Filter{})
 				_, readErr := s.Session(t.Context(), "it")

@@ -61,24 +61,25 @@ func Open(ctx context.Context, path string) (*Store, error) {
 		}
 		path = abs
 	}
-	return open(ctx, path, path, statementTime, configure, func(ctx context.Context, db *sql.DB) error { return migrate(ctx, db, migrations()) })
+	return open(ctx, path, path, statementTime, 0, configure, func(ctx context.Context, db *sql.DB) error { return migrate(ctx, db, migrations()) })
 }
 
 // OpenFrozen opens the store at path, which must not change meanwhile, for reading only:
-// nothing is written, and no other file beside it is looked at. Errors wrap
-// store.ErrNewer or store.ErrForeign where that is the cause.
-func OpenFrozen(ctx context.Context, path string) (*Store, error) {
+// nothing is written, and no other file beside it is looked at. packed is the length of the
+// archive that it comes from. Errors wrap store.ErrNewer or store.ErrForeign where that is
+// the cause.
+func OpenFrozen(ctx context.Context, path string, packed tables.Packed) (*Store, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
 	from := "file:" + (&url.URL{Path: filepath.ToSlash(abs)}).EscapedPath() + "?mode=ro&immutable=1"
-	return open(ctx, abs, from, statementTime, guard, current)
+	return open(ctx, abs, from, statementTime, packed, guard, current)
 }
 
 // open opens the database that name stands for, the file at path, whose tables prepare
 // makes or looks at. One statement may take so long.
-func open(ctx context.Context, path, name string, statement time.Duration, set func(*sqlite3.Conn) error, prepare func(context.Context, *sql.DB) error) (s *Store, err error) {
+func open(ctx context.Context, path, name string, statement time.Duration, packed tables.Packed, set func(*sqlite3.Conn) error, prepare func(context.Context, *sql.DB) error) (s *Store, err error) {
 	defer tables.Rescue(&err)
 	db, err := driver.Open(name, set)
 	if err != nil {
@@ -90,7 +91,7 @@ func open(ctx context.Context, path, name string, statement time.Duration, set f
 	db.SetMaxIdleConns(1)
 	s = &Store{db: db, path: path}
 	s.Tables = tables.New(db, tables.Dialect{
-		Database: s, Write: sql.TxOptions{Isolation: sql.LevelSerializable}, Read: sql.TxOptions{ReadOnly: true}, Greatest: "max", Statement: statement,
+		Database: s, Write: sql.TxOptions{Isolation: sql.LevelSerializable}, Read: sql.TxOptions{ReadOnly: true}, Greatest: "max", Statement: statement, Packed: packed,
 	})
 	opening, cancel := context.WithTimeout(ctx, statement+2*busyTimeout)
 	defer cancel()

@@ -22,12 +22,26 @@ const (
 	maxRows  = 1 << 20   // of one session in one table, and of a list
 
 	// JSON takes far more memory decoded than as text: written as {}, an interface of a
-	// host takes 1.3 kB and an end of a run 280 bytes, so that these take 360 MB at most.
-	// A real run has about 100 objects, and an interface 30.
-	maxObjects    = 60_000    // in one text
-	maxAllObjects = 1_000_000 // in all texts that one transaction reads
-	maxElements   = 16 << 20  // of lists and objects, in all texts that one transaction reads
+	// host takes 1.2 kB and an end of a run 230 bytes. A transaction reads what a small
+	// session has, and more only with the text of a real one: linerate writes 55 to 115
+	// bytes for an object and 18 for an element, of which an archive makes 5 and 2 or more.
+	maxObjects  = 60_000 // in one text; hosts have 700
+	maxItems    = 10_000 // of these in lists; hosts and an end of a run have 100
+	minObjects  = 100_000
+	minElements = 1 << 20   // of lists and objects
+	allObjects  = 1_000_000 // whatever the text; 9,000 runs have these
+	allElements = 16 << 20
+
+	textOfObject, textOfElement = 16, 8
 )
+
+// Packed is the length of an archive. It says how much a store that was unpacked from it may
+// hold; 0 is a store that was not.
+type Packed int64
+
+// objects and elements are how many a store may have beyond the first ones.
+func (p Packed) objects() int64  { return int64(p) / 2 }
+func (p Packed) elements() int64 { return int64(p) * 2 }
 
 // ErrTooLarge says that what a store holds is larger than anything that linerate writes.
 var ErrTooLarge = errors.New("larger than linerate writes")
@@ -75,14 +89,19 @@ func textBytes(into []any) (n int) {
 	return n
 }
 
-// budget counts what one transaction has decoded.
-type budget struct{ objects, elements int }
+// budget counts what one transaction has decoded, in texts of so many bytes.
+type budget struct {
+	objects, elements, text int64
+	packed                  Packed
+}
 
 // take counts the objects and elements of a JSON text, and says if they are too many.
 func (b *budget) take(text string) error {
-	objects, elements, quoted := 0, 0, false
+	objects, items, elements, quoted := 0, 0, 0, false
+	last := byte(0) // that is no blank
 	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
+		c := text[i]
+		switch {
 		case quoted && c == '\\':
 			i++
 		case c == '"':
@@ -90,12 +109,22 @@ func (b *budget) take(text string) error {
 		case quoted:
 		case c == '{':
 			objects++
+			if last == '[' || last == ',' { // behind a comma in an object stands a name
+				items++
+			}
 		case c == ',', c == '[':
 			elements++
 		}
+		if !quoted && c > ' ' {
+			last = c
+		}
 	}
-	b.objects, b.elements = b.objects+objects, b.elements+elements
-	if objects > maxObjects || b.objects > maxAllObjects || b.elements > maxElements {
+	b.objects, b.elements, b.text = b.objects+int64(objects), b.elements+int64(elements), b.text+int64(len(text))
+	moreObjects, moreElements := b.text/textOfObject, b.text/textOfElement
+	if b.packed > 0 {
+		moreObjects, moreElements = min(moreObjects, b.packed.objects()), min(moreElements, b.packed.elements())
+	}
+	if objects > maxObjects || items > maxItems || b.objects > min(minObjects+moreObjects, allObjects) || b.elements > min(minElements+moreElements, allElements) {
 		return fmt.Errorf("%w: JSON of %d bytes with %d objects and %d elements", ErrTooLarge, len(text), objects, elements)
 	}
 	return nil

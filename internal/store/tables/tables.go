@@ -57,6 +57,8 @@ type Dialect struct {
 	Greatest string
 	// Statement is how long one statement may take; 0 is no bound.
 	Statement time.Duration
+	// Packed is of an archive that the store was unpacked from.
+	Packed Packed
 }
 
 // ErrDriver says that the driver of the database failed in the middle of its work.
@@ -104,7 +106,7 @@ func (s *Tables) transact(ctx context.Context, o sql.TxOptions, f func(tx *tx) e
 	if err != nil {
 		return s.dialect.Explain(err)
 	}
-	if err := f(&tx{sql: t, dialect: &s.dialect}); err != nil {
+	if err := f(&tx{sql: t, dialect: &s.dialect, budget: budget{packed: s.dialect.Packed}}); err != nil {
 		// An error in ending it adds nothing: it ended by its context, by the database
 		// on a full disk, or will end with its connection.
 		_ = t.Rollback()
