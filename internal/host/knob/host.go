@@ -67,6 +67,7 @@ type Host struct {
 	Interface string                       // that knobs of links act on
 	Route     string                       // that knobs of routes act on: "default", or a prefix such as "10.0.0.0/24"; it leaves by Interface
 	Backend   func(Place) (Backend, error) // opens places; nil is the system's own, tests give others
+	Held      Held                         // places that stay open
 	Index     *knob.Index                  // of the catalogue
 }
 
@@ -111,6 +112,9 @@ func (h Host) Expand(name string) string {
 
 // Open opens a place. It does not ask whether the device exists.
 func (h Host) Open(p Place) (Backend, error) {
+	if b, ok := h.Held[p]; ok {
+		return b, nil
+	}
 	if h.Backend != nil {
 		return h.Backend(p)
 	}

@@ -32,6 +32,7 @@ type machine struct {
 func newMachine(cfg Config, j *journal.Journal) *machine {
 	sys := cfg.system()
 	m := &machine{host: cfg.Host, j: j, sys: sys, origin: sys.origin(), after: cfg.After}
+	m.host.Held = make(hostknob.Held)
 	if m.keeps = cfg.Keeps; m.keeps == nil {
 		m.keeps = func(model.KnobID, hostknob.Place, string) (kept, there bool) { return false, false }
 	}
@@ -89,6 +90,9 @@ func (m *machine) takeConfirmation() string {
 			return "" // it is tried again until the deadline
 		}
 		kept = id
+		for p := range m.host.Held {
+			m.host.Release(p)
+		}
 	}
 	_ = m.j.DropConfirmation() // one that stays names a transaction that is no longer open
 	m.after("drop confirmation")
@@ -122,6 +126,7 @@ func (m *machine) undo(ctx context.Context, open []journal.Unfinished) ([]model.
 			model.ChangeUndone: journal.KindUndone, model.ChangeForeign: journal.KindForeign,
 		}[o.state]
 		kind = cmp.Or(kind, journal.KindFailed)
+		m.host.Release(group[0].Place)
 		for _, u := range slices.Backward(group) {
 			r := journal.Record{Kind: kind, Transaction: u.Transaction, Number: u.Number, Detail: o.detail}
 			if err := m.record(r, fmt.Sprintf("%s %s", kind, u.Knob)); err != nil {

@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/model"
 )
@@ -22,18 +25,19 @@ import (
 // applies and undoes, and its watchdog. These variables say which one it is and
 // what happens to it.
 const (
-	roleVar     = "LINERATE_TEST_ROLE"     // "agent", "watchdog", "reverter" or "boot"
-	confirmVar  = "LINERATE_TEST_CONFIRM"  // not empty: the agent's changes are confirmed, and it undoes none
-	configVar   = "LINERATE_TEST_CONFIG"   // flags of the agent's watchdog
-	changesVar  = "LINERATE_TEST_CHANGES"  // JSON, of the agent
-	groupVar    = "LINERATE_TEST_GROUP"    // JSON, lists of changes that the agent makes after its first, in the same transaction
-	stepsVar    = "LINERATE_TEST_STEPS"    // file to which the watchdog adds the name of each step
-	deadlineVar = "LINERATE_TEST_DEADLINE" // of the agent's Apply; a minute without it
-	crashVar    = "LINERATE_CRASH"         // N:agent, N:watchdog or N:both: killed after step N, 1…; N:stop: the agent hangs until all is undone; N:cgroup: all in the agent's is killed
-	busyVar     = "LINERATE_TEST_BUSY"     // while there is a file of this name, the driver of tcp.sack takes no old value
-	cgroupVar   = "LINERATE_TEST_CGROUP"   // of the agent, for N:cgroup
-	noBootVar   = "LINERATE_TEST_NO_BOOT"  // not empty: the agent wants no job for the next start
-	foreignVar  = "LINERATE_TEST_FOREIGN"  // N:path=text: somebody else writes text after step N
+	roleVar      = "LINERATE_TEST_ROLE"      // "agent", "watchdog", "reverter" or "boot"
+	confirmVar   = "LINERATE_TEST_CONFIRM"   // not empty: the agent's changes are confirmed, and it undoes none
+	configVar    = "LINERATE_TEST_CONFIG"    // flags of the agent's watchdog
+	changesVar   = "LINERATE_TEST_CHANGES"   // JSON, of the agent
+	groupVar     = "LINERATE_TEST_GROUP"     // JSON, lists of changes that the agent makes after its first, in the same transaction
+	stepsVar     = "LINERATE_TEST_STEPS"     // file to which the watchdog adds the name of each step
+	deadlineVar  = "LINERATE_TEST_DEADLINE"  // of the agent's Apply; a minute without it
+	crashVar     = "LINERATE_CRASH"          // N:agent, N:watchdog or N:both: killed after step N, 1…; N:stop: the agent hangs until all is undone; N:cgroup: all in the agent's is killed
+	busyVar      = "LINERATE_TEST_BUSY"      // while there is a file of this name, the driver of tcp.sack takes no old value
+	cgroupVar    = "LINERATE_TEST_CGROUP"    // of the agent, for N:cgroup
+	noBootVar    = "LINERATE_TEST_NO_BOOT"   // not empty: the agent wants no job for the next start
+	powerlessVar = "LINERATE_TEST_POWERLESS" // not empty: the watchdog may not raise its limits (no CAP_SYS_RESOURCE)
+	foreignVar   = "LINERATE_TEST_FOREIGN"   // N:path=text: somebody else writes text after step N
 )
 
 func TestMain(m *testing.M) {
@@ -64,10 +68,26 @@ func watchdogMain() error {
 		return err
 	}
 	cfg.After, cfg.Talk = interruptions(), os.Stderr
+	if os.Getenv(powerlessVar) != "" {
+		dropPower()
+	}
 	if path := os.Getenv(busyVar); path != "" {
 		cfg.Host = busyHost(cfg.Host.ProcSys, path)
 	}
 	return Serve(context.Background(), os.Stdin, os.Stdout, cfg)
+}
+
+// dropPower gives up CAP_SYS_RESOURCE, by which a process raises its hard limits.
+func dropPower() {
+	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	orPanic(unix.Capget(header, &data[0]))
+	data[0].Effective &^= 1 << unix.CAP_SYS_RESOURCE
+	data[0].Permitted &^= 1 << unix.CAP_SYS_RESOURCE
+	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(header)), uintptr(unsafe.Pointer(&data[0])), 0)
+	if errno != 0 {
+		panic(errno)
+	}
 }
 
 // agentMain does one run's worth of calls.

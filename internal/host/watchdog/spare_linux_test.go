@@ -30,22 +30,30 @@ func lowestFree(t *testing.T, pid int) uint64 {
 
 // TestNoDescriptorsLeft: once a change is made, the watchdog gets no file descriptor any more
 // but those that it held back. Its deadline, or the end of its agent, finds all that it needs.
+// Without the right to raise its limit it does that with the files that it has open.
 func TestNoDescriptorsLeft(t *testing.T) {
 	for name, c := range map[string]struct {
-		soft     bool // only the limit that a process may raise
-		deadline time.Duration
+		soft, powerless bool // only the limit that a process may raise; it may not raise the other
+		deadline        time.Duration
 	}{
-		"deadline": {false, time.Second}, "end of the agent": {false, time.Hour}, "soft limit of none, end of the agent": {true, time.Hour},
+		"deadline": {deadline: time.Second}, "end of the agent": {deadline: time.Hour}, "soft limit of none, end of the agent": {soft: true, deadline: time.Hour},
+		"none, deadline": {powerless: true, deadline: time.Second}, "none, end of the agent": {powerless: true, deadline: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, dir := fakeBench(t), t.TempDir()
 			before := b.values(t)
+			if c.powerless {
+				t.Setenv(powerlessVar, "1")
+			}
 			c1 := start(t, b, dir)
 			must.Get(c1.Apply(t.Context(), b.changes, c.deadline))(t)
 			pid := c1.process.pid
 			var limit unix.Rlimit
 			err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit)
-			if limit.Cur = 0; !c.soft {
+			switch limit.Cur = 0; {
+			case c.powerless:
+				limit.Max = 0
+			case !c.soft:
 				limit.Cur = lowestFree(t, pid)
 				limit.Max = limit.Cur
 			}

@@ -196,6 +196,7 @@ func (t *transaction) hold(ctx context.Context, host hostknob.Host, id model.Kno
 			return k, nil, fmt.Errorf("%s (%s): an earlier change is not undone yet (by process %d)", id, p, o.Origin.PID)
 		}
 	}
+	t.m.host.Hold(p)
 	h := &held{place: p, link: t.m.linkOf(id, p), old: raw, now: raw}
 	t.held = append(t.held, h)
 	return k, h, nil

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // maxText is far above any setting of ours and bounds what is read: the kernel
@@ -20,6 +21,7 @@ const maxText = 64 << 10
 type file struct {
 	name string
 	path string
+	held *os.File // nil for none
 }
 
 func openFile(root, name string) (Key, error) {
@@ -37,8 +39,8 @@ func (k *file) Read(context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close() // nothing was written
-	b, err := io.ReadAll(io.LimitReader(f, maxText))
+	defer k.done(f) // nothing was written
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, maxText))
 	if err != nil {
 		return "", k.classify(err)
 	}
@@ -54,7 +56,7 @@ func (k *file) Check(_ context.Context, raw string) error {
 	if err != nil {
 		return err
 	}
-	return f.Close()
+	return k.done(f)
 }
 
 // Write sets the setting in one write, as the kernel requires: it looks only at
@@ -66,8 +68,8 @@ func (k *file) Write(_ context.Context, raw string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(raw)
-	if closeErr := f.Close(); err == nil {
+	_, err = f.WriteAt([]byte(raw), 0)
+	if closeErr := k.done(f); err == nil {
 		err = closeErr
 	}
 	switch {
@@ -97,8 +99,34 @@ func (k *file) restricted(raw string) error {
 		strings.Join(now, ", "), allowed, strings.Join(now, " "), raw, fs.ErrPermission)
 }
 
+// Hold keeps the file open until Release, for a time in which this process gets no descriptor.
+func (k *file) Hold() (err error) {
+	k.held, err = k.open(os.O_RDWR)
+	return err
+}
+
+// Release ends what Hold began.
+func (k *file) Release() error {
+	f := k.held
+	k.held = nil
+	return f.Close()
+}
+
+// done closes a file that open returned.
+func (k *file) done(f *os.File) error {
+	if f == k.held {
+		return nil
+	}
+	return f.Close()
+}
+
 func (k *file) open(flag int) (*os.File, error) {
 	f, err := os.OpenFile(k.path, flag, 0)
+	if k.held != nil && (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) {
+		if f, err = k.held, nil; flag&os.O_TRUNC != 0 {
+			err = f.Truncate(0)
+		}
+	}
 	if errors.Is(err, fs.ErrPermission) && flag != os.O_RDONLY {
 		// Files of network namespaces show what they share with the machine without
 		// the right to write (net/core/sysctl_net_core.c sysctl_core_net_init).

@@ -6,7 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/host/knob/sysctl"
 	"linerate/internal/must"
 )
 
@@ -33,4 +36,30 @@ func TestConformanceInNamespace(t *testing.T) {
 			t.Errorf("check of what the machine shares = %v, want it to wrap fs.ErrPermission", err)
 		}
 	}
+}
+
+// TestHeld reads and writes a setting of the kernel in a process that gets no descriptor.
+func TestHeld(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	k := open(t, "", "net.ipv4.tcp_sack").(interface {
+		sysctl.Key
+		Hold() error
+		Release() error
+	})
+	other := open(t, "", "net.ipv4.tcp_rmem")
+	must.Do(t, k.Hold())
+	var was unix.Rlimit
+	must.Do(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
+	none := unix.Rlimit{Max: was.Max}
+	must.Do(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
+	got := []string{must.Get(k.Read(t.Context()))(t)}
+	err := k.Write(t.Context(), "0")
+	got = append(got, must.Get(k.Read(t.Context()))(t))
+	_, others := other.Read(t.Context())
+	must.Do(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was))
+	must.OK(t, errors.Join(err, k.Release()))
+	must.Fail(t, others, "a setting that is not held is read")
+	must.True(t, got[0] == "1" && got[1] == "0" && must.Get(k.Read(t.Context()))(t) == "0", "read %q", got)
 }
