@@ -53,6 +53,17 @@ func TestMTUThroughASmallMiddle(t *testing.T) {
 	})
 }
 
+// TestMTUThatVanishes: an experiment does not wait for packets that do not arrive. What needs
+// them is left out, and told in the report.
+func TestMTUThatVanishes(t *testing.T) {
+	needLab(t)
+	args := []string{"run", "lab:rate=50mbit,rtt=2ms,pathmtu=1500", "--blocks", "2", "-t", "200ms", "--omit", "100ms", "--settle", "0s", "--no-twin", "--quiet"}
+	r := run(t, command(t, append(args, "--factor", "link.mtu=1400,4000,9000")...))
+	r.succeeds(t).prints(t, "1400", "left out 4000: packets of 4000 bytes do not arrive", "left out 9000: packets of 9000 bytes do not arrive")
+	must.True(t, !strings.Contains(r.err, "is invalid"), "%s", r.err)
+	run(t, command(t, append(args, "--factor", "link.mtu=4000,9000")...)).ends(t, 4, "nothing is left to measure: packets of 4000 bytes do not arrive to far; packets of 9000", "linerate check lab:")
+}
+
 // TestMTUKept raises the MTUs on a way that passes them, by value and as the
 // largest, and keeps them.
 func TestMTUKept(t *testing.T) {

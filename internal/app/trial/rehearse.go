@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"linerate/internal/app"
+	"linerate/internal/app/reach"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/fault"
 )
 
@@ -24,6 +30,7 @@ func (t *Trial) rehearse(ctx context.Context) error {
 	}
 	var refused []error
 	taken := map[string]bool{}
+	lost := map[string]string{} // what does not arrive under settings of hosts
 	for _, s := range p.Settings {
 		key := hostSetting(s)
 		if taken[key] || key == "" {
@@ -37,6 +44,9 @@ func (t *Trial) rehearse(ctx context.Context) error {
 		}
 		changes, err := e.Rehearse(ctx, s)
 		if err == nil {
+			if lost[key], err = t.vanishes(ctx, e, s); err != nil {
+				return errors.Join(err, t.notUndone())
+			}
 			continue
 		}
 		t.Session.Changes = append(t.Session.Changes, changes...)
@@ -52,7 +62,7 @@ func (t *Trial) rehearse(ctx context.Context) error {
 		refused = append(refused, fmt.Errorf("%s cannot be applied: %w", s.Name, err))
 	}
 	if len(refused) == 0 {
-		return nil
+		return t.leaveOut(lost)
 	}
 	if err := t.notUndone(); err != nil {
 		return errors.Join(append(refused, err)...)
@@ -62,6 +72,47 @@ func (t *Trial) rehearse(ctx context.Context) error {
 		return err
 	}
 	return fault.WithHint(err, "nothing was measured, and the hosts are as they were: leave that value out, or name another one")
+}
+
+// vanishes says which packets of the plan do not arrive under setting s, "" for none.
+func (t *Trial) vanishes(ctx context.Context, e *reach.Ends, s model.Setting) (string, error) {
+	flow := t.Session.Plan.Flow
+	if flow.Engine == files.Name || t.Session.Kind == model.KindSweep { // which have no length of time
+		flow.Engine, flow.Params = bulk.Name, ""
+	}
+	directions := t.Session.Plan.Directions
+	if len(directions) == 0 {
+		directions = flow.Direction.Parts()
+	}
+	return Arrives(ctx, e, s, flow, directions)
+}
+
+// leaveOut takes the settings out of the plan under which something does not arrive, by what
+// they change of hosts, and says so. It is an error where nothing is left to compare.
+func (t *Trial) leaveOut(lost map[string]string) error {
+	var names []string
+	because := map[string][]string{}
+	for _, s := range t.Session.Plan.Settings {
+		if why := lost[hostSetting(s)]; why != "" {
+			names, because[why] = append(names, s.Name), append(because[why], s.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	reasons := slices.Sorted(maps.Keys(because))
+	p := plan.Drop(t.Session.Plan, names)
+	if slices.Contains(names, p.Baseline) || len(plan.Candidates(p)) == 0 {
+		return fault.New(fault.Unsupported, fmt.Errorf("nothing is left to measure: %s", strings.Join(reasons, "; ")),
+			"linerate check %s says which packets pass", t.ends.FarText)
+	}
+	for _, why := range reasons {
+		text := fmt.Sprintf("left out %s: %s", plain.And(because[why]), why)
+		t.Session.Warnings = append(t.Session.Warnings, text)
+		t.env.Observe(app.Warning{Text: text})
+	}
+	t.Session.Plan = p
+	return nil
 }
 
 // hostSetting is what a setting changes of hosts, "" for nothing that can be rehearsed.

@@ -17,3 +17,26 @@ func Without(p model.Plan, open []int, names []string) model.Plan {
 	}
 	return p
 }
+
+// Drop returns p without the settings of these names, which cannot be measured at all: the
+// others are compared as if they had never been named.
+func Drop(p model.Plan, names []string) model.Plan {
+	gone := func(name string) bool { return slices.Contains(names, name) }
+	cells := Combinations(p.Factors)
+	open := make([]int, len(p.Order))
+	for i := range open {
+		open[i] = i + 1
+	}
+	p = Without(p, open, names)
+	p.Settings = slices.DeleteFunc(slices.Clone(p.Settings), func(s model.Setting) bool { return gone(s.Name) })
+	if p.Levels = slices.DeleteFunc(slices.Clone(p.Levels), gone); len(p.Levels) < 2 {
+		p.Levels = nil
+	}
+	p.Factors = slices.Clone(p.Factors)
+	for i, f := range p.Factors {
+		p.Factors[i].Levels = slices.DeleteFunc(slices.Clone(f.Levels), func(l model.Level) bool {
+			return !slices.ContainsFunc(cells, func(c []model.Level) bool { return c[i] == l && !gone(Cell(c...)) })
+		})
+	}
+	return p
+}

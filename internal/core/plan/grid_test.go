@@ -28,6 +28,27 @@ func TestCellsAscendByTheFactorThatIsSearched(t *testing.T) {
 	}
 }
 
+// A setting that is dropped leaves the blocks, the levels, and the factor whose level no other
+// setting has.
+func TestDrop(t *testing.T) {
+	mtu, window := plantest.Factor("link.mtu", "1500", "9000"), plantest.Factor("window", "8", "9")
+	for name, c := range map[string]struct {
+		drop, left string
+		mtus       int
+	}{
+		"a level of a factor": {"mtu=9000 window=8, mtu=9000 window=9", "mtu=1500 window=8, mtu=1500 window=9", 1},
+		"one combination":     {"mtu=9000 window=9", "mtu=1500 window=8, mtu=1500 window=9, mtu=9000 window=8", 2},
+	} {
+		p := must.Get(New(Request{Plan: model.Plan{MaxBlocks: 6, Mode: model.FixedBlocks, Settings: plantest.Settings(mtu, window), Factors: []model.Factor{mtu, window},
+			Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second}}}))(t)
+		all := len(p.Order[0])
+		p = Drop(p, strings.Split(c.drop, ", "))
+		gone := strings.Count(c.drop, ",") + 1
+		must.Equal(t, strings.Join(p.Levels, ", "), c.left, name)
+		must.True(t, len(p.Factors[0].Levels) == c.mtus && len(p.Factors[1].Levels) == 2 && len(p.Order[5]) == all-gone, "%s: %+v, %q", name, p.Factors, p.Order[5])
+	}
+}
+
 // Every block is complete unless incomplete ones are asked for, whatever the number of
 // settings: issue 25 part 5, where 15 settings got one run each, unsaid.
 func TestBlocksAreCompleteUnlessAskedOtherwise(t *testing.T) {

@@ -67,7 +67,7 @@ func (a *console) fitted(ctx context.Context, q question, e *reach.Ends) (questi
 				return q, err
 			}
 			if lack == "" {
-				if v.Named, lack, err = a.arriving(ctx, e, v.Named, settings); err != nil {
+				if v.Named, lack, err = a.arriving(ctx, e, q.Flow, v.Named, settings); err != nil {
 					return q, err
 				}
 			}
@@ -121,10 +121,10 @@ func presetLines(s string) string {
 
 // arriving leaves those of the named settings out whose packets are too large for the path. It
 // says why where less than two are left to compare.
-func (a *console) arriving(ctx context.Context, e *reach.Ends, named, settings []model.Setting) (left []model.Setting, lack string, err error) {
+func (a *console) arriving(ctx context.Context, e *reach.Ends, flow model.Flow, named, settings []model.Setting) (left []model.Setting, lack string, err error) {
 	var out []string
 	for _, s := range settings {
-		text, err := trial.Arrives(ctx, e, s)
+		text, err := trial.Arrives(ctx, e, s, probing(flow), []model.Direction{model.To, model.From})
 		if err != nil {
 			return named, "", err
 		}
