@@ -58,6 +58,7 @@ func buildAndRun(m *testing.M) int {
 		_ = p.Value.Set(strconv.Itoa(8 * runtime.NumCPU())) // tests mostly wait for other processes
 	}
 	_ = os.Setenv("LINERATE_MDNS", "off") // only in namespaces of their own do tests speak to a network
+	_ = os.Setenv("LINERATE_WAIT", "0s")  // of what tests measure nothing depends on other programs
 	dir, err := os.MkdirTemp("", "linerate-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

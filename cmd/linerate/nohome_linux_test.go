@@ -51,7 +51,7 @@ func TestFirstHour16NoHome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), program, strings.Fields(c.args)...)
-			cmd.Dir, cmd.Env = here, append([]string{"PATH=" + os.Getenv("PATH"), "LINERATE_MDNS=off"}, c.env...)
+			cmd.Dir, cmd.Env = here, append([]string{"PATH=" + os.Getenv("PATH"), "LINERATE_MDNS=off", "LINERATE_WAIT=0s"}, c.env...)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyKnows, Gid: nobodyKnows}}
 			run(t, cmd).ends(t, c.code, c.says)
 			left := must.Get(os.ReadDir(here))(t)

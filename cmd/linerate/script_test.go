@@ -58,6 +58,7 @@ func userEnv(dir string) map[string]string {
 		"NO_COLOR":       "",
 		"TERM":           "xterm",
 		"LINERATE_MDNS":  "off",
+		"LINERATE_WAIT":  "0s",
 	}
 }
 
@@ -71,7 +72,7 @@ func codeCommand(ts *testscript.TestScript, neg bool, args []string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[1], args[2:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), &stdout, &stderr
-	for _, key := range []string{"PATH", "HOME", "LINERATE_DB", "LINERATE_STATE", "NO_COLOR", "TERM", "LINERATE_MDNS", "LINERATE_SSH"} {
+	for _, key := range []string{"PATH", "HOME", "LINERATE_DB", "LINERATE_STATE", "NO_COLOR", "TERM", "LINERATE_MDNS", "LINERATE_WAIT", "LINERATE_SSH"} {
 		cmd.Env = append(cmd.Env, key+"="+ts.Getenv(key))
 	}
 	cmd.Args[0] = args[1]

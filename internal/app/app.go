@@ -32,6 +32,9 @@ type Env struct {
 	// Timeout bounds how long a host may take to answer when a session is opened; 0 is
 	// DefaultTimeout.
 	Timeout time.Duration
+	// Calm bounds how long a measurement waits for hosts whose processors other programs have;
+	// 0 is not at all.
+	Calm time.Duration
 	// Engines are those of this program; nil is engines.All.
 	Engines Engines
 	// Programs are those of another kind that this program measures with; nil is

@@ -67,6 +67,10 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Requ
 	if err := q.Validate(); err != nil {
 		return model.Session{}, err
 	}
+	if err := trial.Calm(ctx, env, e); err != nil {
+		return model.Session{}, err
+	}
+	env.Calm = 0
 	t := trial.New(env, e, st, model.KindCheck, q.Title, q.Command, Plan(q, e.Hosts, e.Foreign() != "", 0, 0))
 	t.Session.Check = &model.Check{Quick: q.Quick, Expect: q.Expect, For: q.For, Grades: q.Grades}
 	if err := e.Reachable(ctx, t.Session.Plan.Flow); err != nil {

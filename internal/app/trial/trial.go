@@ -193,6 +193,9 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 	if err := t.commands(ctx); err != nil {
 		return t.Session, err
 	}
+	if err := Calm(ctx, t.env, t.ends); err != nil {
+		return t.Session, err
+	}
 	if err := t.rehearse(ctx); err != nil {
 		return t.Session, err
 	}

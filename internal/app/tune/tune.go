@@ -69,6 +69,10 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Requ
 	if err != nil {
 		return Outcome{}, err
 	}
+	if err := trial.Calm(ctx, env, e); err != nil {
+		return Outcome{}, err
+	}
+	env.Calm = 0 // its proof follows at once
 	rtt, err := trial.Probe(ctx, e, r.Flow)
 	if err != nil {
 		return Outcome{}, err

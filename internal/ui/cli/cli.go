@@ -97,7 +97,8 @@ type console struct {
 	quiet   bool
 	// timeout is how long a host may be silent when it is reached.
 	timeout time.Duration
-	live    *live // of the experiment that goes on
+	calm    time.Duration // how long a measurement waits for a busy host
+	live    *live         // of the experiment that goes on
 	// lines has progress told in lines, without the live screen.
 	lines   bool
 	watched watched

@@ -43,7 +43,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{vars: map[string]string{"LINERATE_DB": filepath.Join(t.TempDir(), "results.db")}}
+	w := &world{vars: map[string]string{"LINERATE_DB": filepath.Join(t.TempDir(), "results.db"), "LINERATE_WAIT": "0s"}}
 	w.Env = Env{
 		Version: "test", Self: []string{"linerate"}, In: strings.NewReader(""), Out: &w.out, Err: &w.err,
 		Getenv: func(key string) string { return w.vars[key] }, Now: time.Now, Width: func() int { return 80 },

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/units"
 	"linerate/internal/ui/config"
 )
 
@@ -49,9 +52,23 @@ func (f contractFlag) Set(text string) (err error) {
 	return err
 }
 
-// bindContract gives a command that measures the flag --rate.
+// calmTime is how long a measurement waits for a busy host where nothing else is said (p).
+const calmTime = 30 * time.Second
+
+// waiting is how long a measurement waits for a busy host, as the environment says.
+func (a *console) waiting() time.Duration {
+	if d, err := units.ParseDuration(a.Getenv("LINERATE_WAIT")); err == nil {
+		return d
+	}
+	return calmTime
+}
+
+// bindContract gives a command that measures the flags --rate and --wait.
 func (a *console) bindContract(c *cobra.Command) *cobra.Command {
 	c.Flags().Var(contractFlag{&a.contract}, "rate", "what the path is meant to carry, as 200mbit or to=50mbit,from=10mbit, where no host can know it (a WAN, a VPN, a virtual machine); remembered for the path, none forgets it")
+	a.calm = a.waiting()
+	c.Flags().Var(durationFlag{&a.calm}, "wait", "how long to wait at most, before the first run, while other programs keep a host busy (default $LINERATE_WAIT, else 30 s)")
+	c.Flags().Lookup("wait").DefValue = "" // which the text says
 	return c
 }
 

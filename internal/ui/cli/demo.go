@@ -68,6 +68,7 @@ loopback.`,
 }
 
 func (a *console) demo(ctx context.Context, loopback bool) error {
+	a.calm = 0     // what it plants shows on a busy machine too
 	a.lines = true // what it tells is a story, which a screen would cut into pieces
 	if !loopback {
 		e, spec, err := a.demoOpen(ctx)

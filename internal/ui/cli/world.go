@@ -18,7 +18,7 @@ import (
 // world is what the use cases are given of the command line.
 func (a *console) world() app.Env {
 	return app.Env{
-		Version: a.Version, Self: a.Self, Getenv: a.Getenv, Now: a.Now, AfterStep: a.AfterStep, Root: a.Root, Timeout: a.timeout, Engines: a.Engines, Programs: a.Programs, Catalogue: a.knobs, Asker: a, Observer: a, Between: a.between,
+		Version: a.Version, Self: a.Self, Getenv: a.Getenv, Now: a.Now, AfterStep: a.AfterStep, Root: a.Root, Timeout: a.timeout, Calm: a.calm, Engines: a.Engines, Programs: a.Programs, Catalogue: a.knobs, Asker: a, Observer: a, Between: a.between,
 	}
 }
 

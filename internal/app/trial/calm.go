@@ -1,0 +1,92 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	"linerate/internal/control/runner"
+	"linerate/internal/core/health"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/units"
+)
+
+const (
+	// idleTime is how long the processors of both ends are watched beside idleRate requests a
+	// second, which take next to none of them: 300 ms are 30 ticks (proc_stat(5), USER_HZ 100).
+	idleTime = 300 * time.Millisecond
+	idleRate = 20
+	// idleEvery is the time between two looks.
+	idleEvery = time.Second
+)
+
+// Calm waits until other programs leave both hosts of e processors to measure with, at most
+// env.Calm. It says what it waits for, and what was still busy then; the report names the runs
+// that were measured beside it. A far end of another kind tells nothing of its processors.
+func Calm(ctx context.Context, env app.Env, e *reach.Ends) error {
+	if env.Calm <= 0 || e.Far == nil {
+		return nil
+	}
+	began, last := time.Now(), ""
+	for {
+		busy, err := crowded(ctx, e)
+		left := env.Calm - time.Since(began)
+		switch took := units.FormatDuration(time.Since(began).Round(time.Second)); {
+		case err != nil:
+			return err
+		case busy == "" && last != "":
+			env.Observe(app.Warning{Text: "the hosts have processors free again, after " + took})
+			return nil
+		case busy == "":
+			return nil
+		case left <= 0:
+			env.Observe(app.Warning{Text: fmt.Sprintf("measuring all the same after %s: %s, and what is slow may be slow for that", took, busy)})
+			return nil
+		case last == "":
+			env.Observe(app.Warning{Text: fmt.Sprintf("waiting up to %s before the first run: %s (--wait 0s measures at once)", units.FormatDuration(env.Calm), busy)})
+		}
+		last = busy
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(idleEvery, left)):
+		}
+	}
+}
+
+// crowded says which hosts of e others leave too little of their processors, "" for none or
+// where that cannot be seen.
+func crowded(ctx context.Context, e *reach.Ends) (string, error) {
+	flow := model.Flow{Engine: requests.Name, Direction: model.To, Streams: 1, Block: 64, Duration: idleTime, Interval: idleTime, Params: traffic.Write(requests.Params{Rate: idleRate})}
+	run, _, err := e.Runner.Run(ctx, runner.Spec{Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "idle"}, Flow: flow}, func(model.Host, []model.Sample) {})
+	switch {
+	case errors.Is(err, runner.ErrInvalid):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	s := model.Session{Near: e.NearText, Far: e.FarText, Hosts: e.Hosts}
+	var out []string
+	for _, end := range run.Ends {
+		f, _ := s.Facts(end.Host)
+		others, of, ok := health.Others(f, run, end, health.OneMachine(&s))
+		if !ok || !health.Crowded(others, of) {
+			continue
+		}
+		name := e.Names().Of(end.Host)
+		if health.OneMachine(&s) {
+			name = app.ThisMachine
+		}
+		if text := fmt.Sprintf("other programs keep %.1f of the %s of %s busy", others, plain.Count(of, "processor"), name); len(out) == 0 || name != app.ThisMachine {
+			out = append(out, text)
+		}
+	}
+	return strings.Join(out, ", "), nil
+}
