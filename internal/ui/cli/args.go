@@ -20,26 +20,25 @@ import (
 	"linerate/internal/report/term"
 )
 
-// exactArgs demands one argument for each name, with the exit code and the hint
-// of a mistake of the user.
+// exactArgs demands one argument for each name.
 func exactArgs(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == len(names) {
-			return nil
-		}
-		if len(names) == 0 {
-			return argsFault(cmd, "takes no arguments", args)
-		}
-		return argsFault(cmd, "takes "+strings.Join(names, " and "), args)
-	}
+	return someArgs(len(names), len(names), cmp.Or(strings.Join(names, " and "), "no arguments"))
 }
 
 // atMostHost demands no argument, or HOST.
 func atMostHost(cmd *cobra.Command, args []string) error {
-	if len(args) <= 1 {
-		return nil
+	return someArgs(0, 1, "at most HOST")(cmd, args)
+}
+
+// someArgs demands from least to most arguments, which are takes, with the exit code and the
+// hint of a mistake of the user.
+func someArgs(least, most int, takes string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if least <= len(args) && len(args) <= most {
+			return nil
+		}
+		return argsFault(cmd, "takes "+takes, args)
 	}
-	return argsFault(cmd, "takes at most HOST", args)
 }
 
 func argsFault(cmd *cobra.Command, takes string, args []string) error {

@@ -99,16 +99,11 @@ func (a *console) check(ctx context.Context, f checkFlags, fl *pflag.FlagSet, ho
 	if err != nil {
 		return err
 	}
-	st, err := a.openStore(ctx)
+	st, e, end, err := a.begin(ctx, near, far)
 	if err != nil {
 		return err
 	}
-	defer st.Close()
-	e, err := a.reach().Open(ctx, near, far)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
+	defer end()
 	f.request.Command = reach.RedactAll(os.Args)
 	s, err := check.Run(ctx, a.world(), e, st, f.request)
 	if len(s.Runs) == 0 {

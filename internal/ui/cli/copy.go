@@ -149,16 +149,11 @@ func (f *copyFlags) refused(err error) error {
 // session opens store and hosts, carries p out and reports; the session it
 // returns holds what was measured, also beside an error.
 func (a *console) session(ctx context.Context, near, far reach.Target, kind model.Kind, title string, p model.Plan) (model.Session, error) {
-	st, err := a.openStore(ctx)
+	st, e, end, err := a.begin(ctx, near, far)
 	if err != nil {
 		return model.Session{}, err
 	}
-	defer st.Close()
-	e, err := a.reach().Open(ctx, near, far)
-	if err != nil {
-		return model.Session{}, err
-	}
-	defer e.Close()
+	defer end()
 	trial.FitSearch(e, &p)
 	s, err := trial.New(a.world(), e, st, kind, title, reach.RedactAll(os.Args), p).Run(ctx)
 	return s, a.finish(ctx, st, s, err)

@@ -261,17 +261,12 @@ func (a *console) demoEnd(ctx context.Context, st results, s model.Session, err 
 // demoOnLoopback does the same over two agents in this process, with settings
 // that change no host.
 func (a *console) demoOnLoopback(ctx context.Context) error {
-	st, err := a.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
 	here := reach.Target{Kind: reach.Here, Text: app.ThisMachine}
-	e, err := a.reach().Open(ctx, here, here)
+	st, e, end, err := a.begin(ctx, here, here)
 	if err != nil {
 		return err
 	}
-	defer e.Close()
+	defer end()
 	a.say("1. Two agents in this process, over the loopback of this %s machine, without a lab:", runtime.GOOS)
 	a.say("   no link rate is known, and no setting of a host is tried.\n")
 	a.say("2. What does it carry? (linerate test)\n")

@@ -45,12 +45,7 @@ it lists the topics. --search lists the lines in which all of the words stand.`,
   linerate docs manual
   linerate docs wire/iperf3
   linerate docs --search "black hole"`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return argsFault(cmd, "takes at most a topic", args)
-			}
-			return nil
-		},
+		Args: someArgs(0, 1, "at most a topic"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case search != "" && len(args) > 0:

@@ -133,16 +133,19 @@ func (a *console) export(ctx context.Context, source string, f exportFlags) erro
 
 // source is the profile in a file, or one made of a session.
 func (a *console) source(ctx context.Context, name, setting string) (profile.Profile, error) {
-	if info, err := os.Stat(name); err == nil && !info.IsDir() {
-		if setting != "" {
-			return profile.Profile{}, fault.Usagef("--setting is for sessions; %s is a profile", name)
-		}
-		return a.readProfile(name)
+	switch {
+	case !isProfile(name):
+		return a.profileOf(ctx, name, setting)
+	case setting != "":
+		return profile.Profile{}, fault.Usagef("--setting is for sessions; %s is a profile", name)
 	}
-	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
-		return a.readProfile(name) // which says what is wrong with it
-	}
-	return a.profileOf(ctx, name, setting)
+	return a.readProfile(name) // which says what is wrong with it
+}
+
+// isProfile reports whether name is that of a file, and of no session.
+func isProfile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && !info.IsDir() || isYAML(name)
 }
 
 // tellExport says what stands in no file; --quiet does not silence it.

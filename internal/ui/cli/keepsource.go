@@ -36,7 +36,7 @@ func looksLikeHost(s string) bool {
 	if _, err := os.Stat(s); err == nil {
 		return false
 	}
-	return strings.ContainsAny(s, "@:") && !strings.HasSuffix(s, ".yaml") && !strings.HasSuffix(s, ".yml")
+	return strings.ContainsAny(s, "@:") && !isYAML(s)
 }
 
 // provingSessions is how many of the last experiments may hold the proof of what was
@@ -78,12 +78,8 @@ func (a *console) keepSource(ctx context.Context, name, host string, f keepFlags
 		return a.confirmedSource(ctx, host)
 	}
 	wish := keep.Wish{Anyway: f.anyway, DespiteGuards: f.despiteGuards}
-	_, statErr := os.Stat(name)
-	if statErr == nil || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
-		if f.setting != "" {
-			return keep.Source{}, fault.Usagef("--setting is for sessions; %s is a profile", name)
-		}
-		p, err := a.readProfile(name)
+	if isProfile(name) {
+		p, err := a.source(ctx, name, f.setting)
 		if err != nil {
 			return keep.Source{}, err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"strings"
 
@@ -36,12 +37,7 @@ netsh, PowerShell, networksetup, cpupower, modprobe and options lines; quote the
   linerate knobs explain 'sysctl -w net.inet.tcp.inflight_enable=0'
   linerate knobs explain 'ethtool -G eth0 rx 8192 tx 8192'
   linerate knobs explain GlobalMaxTcpWindowSize --json`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return argsFault(cmd, "takes NAME...", args)
-			}
-			return nil
-		},
+		Args: someArgs(1, math.MaxInt, "NAME..."),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.explain(cmd.Context(), args, link) },
 	}
 	c.Flags().StringVar(&link, "interface", "", "interface of which to show the current values of a link's settings")

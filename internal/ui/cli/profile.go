@@ -28,7 +28,7 @@ compared with a host, set there under a deadline, and turned into that host's ow
 files by linerate export.`,
 		Example: "  linerate profile save last tall.yaml\n  linerate profile show tall.yaml\n  linerate profile diff tall.yaml\n  linerate profile diff tall.yaml \"$NAS\"\n  linerate profile apply tall.yaml --both root@nas",
 		Args:    knownCommand,
-		RunE:    func(cmd *cobra.Command, args []string) error { return knownCommand(cmd, args) },
+		RunE:    knownCommand,
 	}
 	c.AddCommand(a.profileSave(), a.profileShow(), a.profileDiff(), a.profileApply())
 	return c

@@ -25,12 +25,7 @@ that is changed, and with --both that of HOST. What is for either end goes to al
 		Example: `  linerate profile apply tall.yaml --role near --for 5m
   linerate profile apply tall.yaml root@nas --both
   linerate profile apply tall.yaml root@nas --both --role receiver`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return argsFault(cmd, "takes FILE and at most one HOST", args)
-			}
-			return nil
-		},
+		Args: someArgs(1, 2, "FILE and at most one HOST"),
 	}
 	roleFlag(c, &role)
 	a.bindAtBoot(c.Flags())

@@ -22,12 +22,7 @@ func (a *console) profileDiff() *cobra.Command {
 whether anything speaks against using it there: another system or kernel, another
 link, or values that do not fit together with the ones that the host has.`,
 		Example: "  linerate profile diff tall.yaml --interface lo\n  linerate profile diff tall.yaml \"$NAS\" --role receiver",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return argsFault(cmd, "takes FILE and at most one HOST", args)
-			}
-			return nil
-		},
+		Args:    someArgs(1, 2, "FILE and at most one HOST"),
 	}
 	roleFlag(c, &role)
 	c.Flags().StringVar(&link, "interface", "", "interface for settings of a link (this machine only)")

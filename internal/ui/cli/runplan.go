@@ -116,9 +116,10 @@ func (f *runFlags) factorsOver(file *config.File, check knobChecker, bad *faults
 }
 
 func isPlanFile(arg string) bool {
-	if strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
-		return true
-	}
 	info, err := os.Stat(arg)
-	return err == nil && info.Mode().IsRegular()
+	return isYAML(arg) || err == nil && info.Mode().IsRegular()
+}
+
+func isYAML(name string) bool {
+	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }

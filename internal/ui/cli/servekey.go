@@ -22,7 +22,7 @@ server that runs sees the change at once; who uses a key that is taken back is c
 off, and what he changed is undone.`,
 		Example: "  linerate serve key add ci --right measure --expires 30d\n  linerate serve key list\n  linerate serve key revoke ci",
 		Args:    knownCommand,
-		RunE:    func(cmd *cobra.Command, args []string) error { return knownCommand(cmd, args) },
+		RunE:    knownCommand,
 	}
 	c.AddCommand(a.keyAddCommand(), a.keyListCommand(), a.keyRevokeCommand())
 	return c

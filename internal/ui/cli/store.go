@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/fault"
@@ -58,6 +59,18 @@ func (a *console) openSession(ctx context.Context, ref string) (st results, s mo
 		_ = st.Close()
 	}
 	return st, s, err
+}
+
+// begin opens the results and both ends of a measurement, until the function returned is called.
+func (a *console) begin(ctx context.Context, near, far reach.Target) (st results, e *reach.Ends, end func(), err error) {
+	if st, err = a.openStore(ctx); err != nil {
+		return nil, nil, nil, err
+	}
+	if e, err = a.reach().Open(ctx, near, far); err != nil {
+		_ = st.Close()
+		return nil, nil, nil, err
+	}
+	return st, e, func() { e.Close(); _ = st.Close() }, nil
 }
 
 // openStoreAt is openStore for the file, or the database, at path.
