@@ -44,9 +44,7 @@ func (r *reader) command(path, name string, host model.Host, c model.Command) Fa
 	if c.Limit == 0 {
 		c.Limit = DefaultCommandTime
 	}
-	if c.Limit > model.MaxCommandTime {
-		r.fault(path, "at most "+units.FormatDuration(model.MaxCommandTime), "a limit of %s is too long for a command", units.FormatDuration(c.Limit))
-	}
+	r.checkLimit(path, c.Limit)
 	return Factor{
 		Host: host, Knob: model.KnobID(model.CommandPrefix + name), Command: c,
 		Levels: []Level{{Text: model.Off, Value: model.Off}, {Text: model.On, Value: model.On}},
@@ -73,6 +71,12 @@ func (r *reader) commandFactor(path, name string, end model.Host, host string, c
 
 // parseCommand takes a text as it is: who makes the factor says what is wrong with it.
 func parseCommand(text string) (string, error) { return strings.TrimSpace(text), nil }
+
+func (r *reader) checkLimit(path string, limit time.Duration) {
+	if limit > model.MaxCommandTime {
+		r.fault(path, "at most "+units.FormatDuration(model.MaxCommandTime), "a limit of %s is too long for a command", units.FormatDuration(limit))
+	}
+}
 
 // checkCommand refuses what no shell could be handed, or nobody could read.
 func (r *reader) checkCommand(path, what, text string) {

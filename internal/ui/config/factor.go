@@ -184,17 +184,8 @@ func (r *reader) settings(n ast.Node, path string) {
 
 // set reads {near.link.mtu: 9000, window: 1MiB}.
 func (r *reader) set(n ast.Node, path string) []model.Assignment {
-	entries := r.entries(n, path)
 	var out []model.Assignment
-	for _, e := range entries {
-		at := path + "[" + e.key + "]"
-		if !r.place(at, e) {
-			continue
-		}
-		text, ok := r.text(e.value, at)
-		if !ok {
-			continue
-		}
+	r.texts(n, func(key string) string { return path + "[" + key + "]" }, path, func(e entry, at, text string) {
 		for _, a := range r.assignment(at, e.key, text) {
 			if slices.ContainsFunc(out, func(b model.Assignment) bool { return a.Host == b.Host && a.Knob == b.Knob }) {
 				r.faultAt(e.at, at, "leave one of them out", "%s is already set", a.Host.Of(a.Knob))
@@ -202,7 +193,7 @@ func (r *reader) set(n ast.Node, path string) []model.Assignment {
 			}
 			out = append(out, a)
 		}
-	}
+	})
 	return out
 }
 

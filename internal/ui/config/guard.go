@@ -74,25 +74,17 @@ func ParseObjective(text string) (model.Metric, error) {
 
 // guards reads "guards": none, one guard, or a list of them.
 func (r *reader) guards(n ast.Node, path string) {
-	items, paths := []ast.Node{n}, []string{path}
-	if _, ok := n.(*ast.SequenceNode); ok {
-		items, paths = r.list(n, path), nil
-		for i := range items {
-			paths = append(paths, index(path, i))
-		}
-	}
-	for i, item := range items {
+	r.each(n, path, func(n ast.Node, path string) {
 		var g Guard
-		value(r, &g, ParseGuard)(item, paths[i])
-		if g.Name == "" {
-			continue
+		value(r, &g, ParseGuard)(n, path)
+		switch {
+		case g.Name == "":
+		case slices.ContainsFunc(r.f.Guards, func(o Guard) bool { return o.Name == g.Name }):
+			r.fault(path, "leave one of them out", "guard %s is given twice", g.Name)
+		default:
+			r.f.Guards = append(r.f.Guards, g)
 		}
-		if slices.ContainsFunc(r.f.Guards, func(o Guard) bool { return o.Name == g.Name }) {
-			r.fault(paths[i], "leave one of them out", "guard %s is given twice", g.Name)
-			continue
-		}
-		r.f.Guards = append(r.f.Guards, g)
-	}
+	})
 }
 
 // decides returns what decides and what guards in the plan of f.

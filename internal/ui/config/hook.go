@@ -8,7 +8,6 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"linerate/internal/core/model"
-	"linerate/internal/core/units"
 )
 
 // noCommand does nothing, in the shell of every system.
@@ -56,9 +55,8 @@ func (r *reader) hooks(n ast.Node, path string) {
 			r.fault(join(at, "host"), "write near or far", "unknown host %s", quote(host))
 		case c.Run == "" && c.Undo == "":
 			r.fault(at, "add before: or after:", "the hook has no command")
-		case c.Limit > model.MaxCommandTime:
-			r.fault(join(at, "limit"), "at most "+units.FormatDuration(model.MaxCommandTime), "a limit of %s is too long for a command", units.FormatDuration(c.Limit))
 		}
+		r.checkLimit(join(at, "limit"), c.Limit)
 		for _, text := range []string{c.Run, c.Undo} {
 			if text != "" {
 				r.checkCommand(at, "command", text)

@@ -180,6 +180,30 @@ func (r *reader) list(n ast.Node, path string) []ast.Node {
 	return s.Values
 }
 
+// each reads one value, or each of a list of them.
+func (r *reader) each(n ast.Node, path string, read func(ast.Node, string)) {
+	if _, ok := n.(*ast.SequenceNode); !ok {
+		read(n, path)
+		return
+	}
+	for i, item := range r.list(n, path) {
+		read(item, index(path, i))
+	}
+}
+
+// texts reads the single values of the map n, whose places name returns.
+func (r *reader) texts(n ast.Node, name func(key string) string, path string, read func(e entry, path, text string)) {
+	for _, e := range r.entries(n, path) {
+		at := name(e.key)
+		if !r.place(at, e) {
+			continue
+		}
+		if text, ok := r.text(e.value, at); ok {
+			read(e, at, text)
+		}
+	}
+}
+
 // text returns the single value n as it was written, without quotes.
 func (r *reader) text(n ast.Node, path string) (string, bool) {
 	s, ok := scalarText(n)

@@ -101,40 +101,25 @@ func (r *profileReader) faultBelow(path string) bool {
 
 func (r *profileReader) knobs(n ast.Node, path string) []profile.Setting {
 	var all []profile.Setting
-	for _, e := range r.entries(n, path) {
-		at := join(path, e.key)
-		if !r.place(at, e) {
-			continue
-		}
+	r.texts(n, func(key string) string { return join(path, key) }, path, func(e entry, at, text string) {
 		id := model.KnobID(e.key)
 		switch {
 		case slices.Contains(flowKnobs(), id):
 			r.faultAt(e.at, at, "leave it out", "belongs to the test traffic, not to a host")
-			continue
 		case !slices.Contains(r.check.Known(), id):
 			r.faultAt(e.at, path, didYouMean(e.key, plain.Texts(r.check.Known())), "unknown knob %s", quote(e.key))
-			continue
-		}
-		if text, ok := r.text(e.value, at); ok {
+		default:
 			if v, ok := r.checkValue(at, id, text); ok {
 				all = append(all, profile.Setting{Knob: id, Value: v})
 			}
 		}
-	}
+	})
 	return all
 }
 
 func (r *profileReader) before(n ast.Node, path string) map[string]string {
 	all := map[string]string{}
-	for _, e := range r.entries(n, path) {
-		at := join(path, e.key)
-		if !r.place(at, e) {
-			continue
-		}
-		if text, ok := r.text(e.value, at); ok {
-			all[e.key] = text
-		}
-	}
+	r.texts(n, func(key string) string { return join(path, key) }, path, func(e entry, _, text string) { all[e.key] = text })
 	return all
 }
 

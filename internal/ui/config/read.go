@@ -163,25 +163,17 @@ func (r *reader) directions(n ast.Node, path string) {
 		r.f.Directions, r.f.Flow.Direction = []model.Direction{model.To, model.From}, model.To
 		return
 	}
-	items, paths := []ast.Node{n}, []string{path}
-	if _, ok := n.(*ast.SequenceNode); ok {
-		items, paths = r.list(n, path), nil
-		for i := range items {
-			paths = append(paths, index(path, i))
-		}
-	}
-	for i, item := range items {
+	r.each(n, path, func(n ast.Node, path string) {
 		var d model.Direction
-		value(r, &d, parseDirection)(item, paths[i])
-		if d == "" {
-			continue
+		value(r, &d, parseDirection)(n, path)
+		switch {
+		case d == "":
+		case slices.Contains(all, d):
+			r.fault(path, "leave one of them out", "direction %s is given twice", d)
+		default:
+			all = append(all, d)
 		}
-		if slices.Contains(all, d) {
-			r.fault(paths[i], "leave one of them out", "direction %s is given twice", d)
-			continue
-		}
-		all = append(all, d)
-	}
+	})
 	if len(all) > 0 {
 		r.f.Directions, r.f.Flow.Direction = all, all[0]
 	}
