@@ -4,7 +4,10 @@
 // no speed, and a ceiling computed from it is unknown too.
 package fact
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"reflect"
+)
 
 // Of is a value that is either known, with its source, or unknown, with the
 // reason. The zero value is unknown for an unstated reason.
@@ -23,6 +26,34 @@ func Known[T any](v T, source string) Of[T] {
 // Unknown returns an unknown value with the reason, for example
 // "not available on freebsd".
 func Unknown[T any](reason string) Of[T] { return Of[T]{source: reason} }
+
+// If returns v as a known value where ok, else why it is unknown.
+func If[T any](ok bool, v T, source, why string) Of[T] {
+	if ok {
+		return Known(v, source)
+	}
+	return Unknown[T](why)
+}
+
+// Explain gives every value of the struct at p that is unknown for an unstated reason the
+// reason why.
+func Explain(p any, why string) {
+	explain(reflect.ValueOf(p).Elem(), why)
+}
+
+func explain(v reflect.Value, why string) {
+	if f, ok := v.Addr().Interface().(interface{ Fields() (any, *string) }); ok {
+		if value, reason := f.Fields(); value == nil && *reason == "" {
+			*reason = why
+		}
+		return
+	}
+	for i := 0; v.Kind() == reflect.Struct && i < v.NumField(); i++ {
+		if v.Type().Field(i).IsExported() {
+			explain(v.Field(i), why)
+		}
+	}
+}
 
 // Get returns the value and whether it is known.
 func (f Of[T]) Get() (T, bool) { return f.value, f.known }

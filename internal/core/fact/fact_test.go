@@ -28,6 +28,26 @@ func TestUnknown(t *testing.T) {
 	must.Equal(t, Unknown[int]("virtual link").Reason(), "virtual link", "Reason")
 }
 
+func TestIf(t *testing.T) {
+	must.True(t, If(true, 7, "sysfs", "no") == Known(7, "sysfs") && If(false, 7, "sysfs", "no") == Unknown[int]("no"), "If")
+}
+
+// TestExplain: what is known, or has a reason, stays.
+func TestExplain(t *testing.T) {
+	type inner struct{ Speed Of[int] }
+	var s struct {
+		inner
+		Name  string
+		Link  inner
+		MTU   Of[int]
+		MAC   Of[string]
+		Modes Of[[]string]
+	}
+	s.MTU, s.MAC = Known(0, "sysfs"), Unknown[string]("virtual")
+	Explain(&s, "no driver")
+	must.True(t, s.Link.Speed.Reason() == "no driver" && s.Modes.Reason() == "no driver" && s.MTU == Known(0, "sysfs") && s.MAC.Reason() == "virtual" && s.Speed.Reason() == "", "%+v", s)
+}
+
 func TestJSON(t *testing.T) {
 	for _, c := range []struct {
 		name string

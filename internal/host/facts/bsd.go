@@ -30,31 +30,25 @@ func (b bsd) text(name string) fact.Of[string] {
 	if err != nil {
 		return fact.Unknown[string](err.Error())
 	}
-	if s = strings.TrimSpace(s); s == "" {
-		return fact.Unknown[string]("sysctl " + name + " is empty")
-	}
-	return fact.Known(s, name)
+	s = strings.TrimSpace(s)
+	return fact.If(s != "", s, name, "sysctl "+name+" is empty")
 }
 
 // number reads a count, which is above zero.
 func (b bsd) number(name string) fact.Of[int] {
-	s, ok := b.text(name).Get()
+	text := b.text(name)
+	s, ok := text.Get()
 	if !ok {
-		return fact.Unknown[int](b.text(name).Reason())
+		return fact.Unknown[int](text.Reason())
 	}
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 {
-		return fact.Unknown[int](fmt.Sprintf("sysctl %s is %q", name, s))
-	}
-	return fact.Known(n, name)
+	return fact.If(err == nil && n >= 1, n, name, fmt.Sprintf("sysctl %s is %q", name, s))
 }
 
 func (b bsd) memory(name string) fact.Of[units.Bytes] {
 	n := b.number(name)
-	if v, ok := n.Get(); ok {
-		return fact.Known(units.Bytes(v), name)
-	}
-	return fact.Unknown[units.Bytes](n.Reason())
+	v, ok := n.Get()
+	return fact.If(ok, units.Bytes(v), name, n.Reason())
 }
 
 // freebsdMachine reads a machine by sysctl(8) and kenv(1).
@@ -122,12 +116,10 @@ func (b bsd) nic(i net.Interface) model.NIC {
 	n := model.NIC{
 		Name: i.Name, Kind: fact.Known("device", "name"), MAC: fact.Unknown[string]("has none"), Addresses: b.addresses(i),
 		MTU: fact.Known(i.MTU, source), MTUMin: b.mtuBound(i.Name, "mtu_min"), MTUMax: b.mtuBound(i.Name, "mtu_max"),
-		Driver: fact.Unknown[string](why), Version: fact.Unknown[string](why), Firmware: fact.Unknown[string](why),
-		Bus: unknownBus(why), Media: b.media(i.Name), Offloads: b.offloads(i.Name),
-		Qdisc: fact.Unknown[string](b.name + " has none that could be named"), Master: fact.Unknown[string](why),
-		VLAN: fact.Unknown[int](why), Bond: fact.Unknown[string](why),
+		Media: b.media(i.Name), Offloads: b.offloads(i.Name), Qdisc: fact.Unknown[string](b.name + " has none that could be named"),
 		Up: fact.Known(i.Flags&net.FlagRunning != 0, "flags"),
 	}
+	fact.Explain(&n, why)
 	if len(i.HardwareAddr) > 0 {
 		n.MAC = fact.Known(i.HardwareAddr.String(), source)
 	}
@@ -175,8 +167,7 @@ func (b bsd) freebsdDriver(n *model.NIC, driver, unit string) {
 	config, err := b.config(place)
 	n.Bus = decodeConfig(config)
 	if err != nil {
-		why := "read the device's registers: " + err.Error()
-		n.Bus = unknownBus(why)
+		n.Bus = unknownBus("read the device's registers: " + err.Error())
 	}
 	n.Bus.Address = fact.Known(place.String(), "%location")
 	if pnp, err := b.sysctl(dev + "%pnpinfo"); err == nil {
@@ -242,10 +233,7 @@ func (b bsd) mtuBound(device, name string) fact.Of[int] {
 		return fact.Unknown[int](err.Error())
 	}
 	n, err := strconv.Atoi(s)
-	if err != nil || n <= 0 {
-		return fact.Unknown[int]("the driver does not tell")
-	}
-	return fact.Known(n, "SIOCGIFDEVMTU")
+	return fact.If(err == nil && n > 0, n, "SIOCGIFDEVMTU", "the driver does not tell")
 }
 
 // media reads the link mode: what is asked for ("autoselect", or a medium with

@@ -67,9 +67,9 @@ func virtualVendor(id string) bool {
 }
 
 // unknownBus returns a bus of which nothing is known, for one reason.
-func unknownBus(why string) model.Bus {
-	n, f, s, r := fact.Unknown[int](why), fact.Unknown[float64](why), fact.Unknown[string](why), fact.Unknown[units.BitRate](why)
-	return model.Bus{Kind: s, Address: s, Device: s, NUMA: n, Width: n, WidthMax: n, Clock: f, ClockMax: f, Allows: r, AllowsMax: r}
+func unknownBus(why string) (b model.Bus) {
+	fact.Explain(&b, why)
+	return b
 }
 
 // readPCI reads the PCI device at an address from sysfs under root.
@@ -82,10 +82,8 @@ func readPCI(root fs.FS, address string) model.Bus {
 	if vendor != "" && device != "" {
 		b.Device = fact.Known(vendor+":"+device, source)
 	}
-	if n, err := strconv.Atoi(fileText(root, dir+"numa_node")); err == nil && n >= 0 {
-		b.NUMA = fact.Known(n, source)
-	} else if err == nil {
-		b.NUMA = fact.Unknown[int]("the firmware names none")
+	if n, err := strconv.Atoi(fileText(root, dir+"numa_node")); err == nil {
+		b.NUMA = fact.If(n >= 0, n, source, "the firmware names none")
 	}
 	if _, err := fs.Stat(root, dir+"current_link_speed"); err == nil {
 		readPCIe(root, dir, &b)
@@ -131,26 +129,19 @@ func readPCIe(root fs.FS, dir string, b *model.Bus) {
 
 func transfers(s string) fact.Of[float64] {
 	number, _, ok := strings.Cut(s, " GT/s")
-	if gt, err := strconv.ParseFloat(number, 64); ok && err == nil && pcieRate(gt) > 0 {
-		return fact.Known(gt, "sysfs")
-	}
-	return fact.Unknown[float64]("the device does not tell its link speed")
+	gt, err := strconv.ParseFloat(number, 64)
+	return fact.If(ok && err == nil && pcieRate(gt) > 0, gt, "sysfs", "the device does not tell its link speed")
 }
 
 func lanes(s string) fact.Of[int] {
-	if n, err := strconv.Atoi(s); err == nil && n > 0 && n <= 32 {
-		return fact.Known(n, "sysfs")
-	}
-	return fact.Unknown[int]("the device does not tell its link width")
+	n, err := strconv.Atoi(s)
+	return fact.If(err == nil && n > 0 && n <= 32, n, "sysfs", "the device does not tell its link width")
 }
 
 func pcieAllows(width fact.Of[int], gt fact.Of[float64]) fact.Of[units.BitRate] {
 	n, known := width.Get()
 	speed, too := gt.Get()
-	if !known || !too {
-		return fact.Unknown[units.BitRate](cmp.Or(width.Reason(), gt.Reason()))
-	}
-	return fact.Known(units.BitRate(n)*pcieRate(speed), width.Source())
+	return fact.If(known && too, units.BitRate(n)*pcieRate(speed), width.Source(), cmp.Or(width.Reason(), gt.Reason()))
 }
 
 // readConventional reads a device on a PCI bus of the old kind. A card does not
@@ -190,10 +181,7 @@ func slotClock(root fs.FS, address string) (mhz float64, ok bool) {
 func pciAllows(width fact.Of[int], mhz fact.Of[float64]) fact.Of[units.BitRate] {
 	bits, known := width.Get()
 	clock, too := mhz.Get()
-	if !known || !too {
-		return fact.Unknown[units.BitRate](cmp.Or(width.Reason(), mhz.Reason()))
-	}
-	return fact.Known(units.BitRate(bits)*units.BitRate(pciClock(clock)*1e6), mhz.Source())
+	return fact.If(known && too, units.BitRate(bits)*units.BitRate(pciClock(clock)*1e6), mhz.Source(), cmp.Or(width.Reason(), mhz.Reason()))
 }
 
 // narrowest lowers what the bus allows to the narrowest PCIe link on the way

@@ -8,12 +8,9 @@ import (
 )
 
 // unknownMedia returns a link mode of which nothing is known, for one reason.
-func unknownMedia(why string) model.Media {
-	list := fact.Unknown[[]string](why)
-	return model.Media{
-		Speed: fact.Unknown[units.BitRate](why), Duplex: fact.Unknown[string](why), Autoneg: fact.Unknown[bool](why),
-		Supported: list, Advertised: list, Partner: list,
-	}
+func unknownMedia(why string) (m model.Media) {
+	fact.Explain(&m, why)
+	return m
 }
 
 // speedUnknown is SPEED_UNKNOWN of Linux include/uapi/linux/ethtool.h.
@@ -26,10 +23,8 @@ func mediaOf(f ethtool.Fields) model.Media {
 	if n, ok := f.Numbers["autoneg"]; ok {
 		m.Autoneg = fact.Known(n == 1, source)
 	}
-	if n, ok := f.Numbers["speed"]; ok && n > 0 && n != speedUnknown {
-		m.Speed = fact.Known(units.BitRate(n)*1e6, source)
-	} else if ok {
-		m.Speed = fact.Unknown[units.BitRate]("the link has no speed")
+	if n, ok := f.Numbers["speed"]; ok {
+		m.Speed = fact.If(n > 0 && n != speedUnknown, units.BitRate(n)*1e6, source, "the link has no speed")
 	}
 	if n, ok := f.Numbers["duplex"]; ok && n < 2 { // DUPLEX_HALF and DUPLEX_FULL; 255 is unknown
 		m.Duplex = fact.Known([]string{"half", "full"}[n], source)

@@ -79,15 +79,10 @@ type path struct {
 }
 
 // unknownPath returns a path of which nothing is known, for one reason.
-func unknownPath(why string) path {
-	return path{
-		device: fact.Unknown[string](why), mtu: fact.Unknown[int](why),
-		rate: fact.Unknown[units.BitRate](why), qdisc: fact.Unknown[string](why),
-		route: model.Route{
-			Interface: fact.Unknown[string](why), Source: fact.Unknown[string](why),
-			Gateway: fact.Unknown[string](why), MTU: fact.Unknown[int](why),
-		},
-	}
+func unknownPath(why string) (p path) {
+	fact.Explain(&p.route, why)
+	p.device, p.mtu, p.rate, p.qdisc = p.route.Interface, p.route.MTU, fact.Unknown[units.BitRate](why), fact.Unknown[string](why)
+	return p
 }
 
 // splitDevice takes the interface off a peer. That of a link-local address stays part of it.

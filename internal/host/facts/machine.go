@@ -113,10 +113,7 @@ func linuxVirtual(root fs.FS) fact.Of[string] {
 	if x86 {
 		return fact.Known(model.NoName, "cpuinfo")
 	}
-	if vendor != "" || fileText(root, "proc/device-tree/model") != "" {
-		return fact.Known(model.NotVirtual, "no sign of a hypervisor")
-	}
-	return fact.Unknown[string]("nothing here tells")
+	return fact.If(vendor != "" || fileText(root, "proc/device-tree/model") != "", model.NotVirtual, "no sign of a hypervisor", "nothing here tells")
 }
 
 // cpuField returns the first field of /proc/cpuinfo with that name:
@@ -144,10 +141,7 @@ func linuxCPU(root fs.FS) fact.Of[string] {
 	}
 	implementer, known := cpuField(info, "CPU implementer")
 	part, _ := cpuField(info, "CPU part")
-	if known {
-		return fact.Known("implementer "+implementer+" part "+part, "cpuinfo")
-	}
-	return fact.Unknown[string]("/proc/cpuinfo names no processor")
+	return fact.If(known, "implementer "+implementer+" part "+part, "cpuinfo", "/proc/cpuinfo names no processor")
 }
 
 // linuxMemory reads "MemTotal:       65836360 kB", whose unit is 1024 bytes.
@@ -191,10 +185,7 @@ func parseList(s string) ([]int, bool) {
 // listLength counts what a list file names.
 func listLength(root fs.FS, name string) fact.Of[int] {
 	all, ok := parseList(fileText(root, name))
-	if !ok {
-		return fact.Unknown[int]("/" + name + " does not tell")
-	}
-	return fact.Known(len(all), "sysfs")
+	return fact.If(ok, len(all), "sysfs", "/"+name+" does not tell")
 }
 
 // linuxTopology counts sockets, cores and threads of the processors that are

@@ -161,13 +161,10 @@ func (r nicReader) readDriver(n *model.NIC, l netlink.Link) {
 	name := l.Attrs().Name
 	i, err := driverInfo(name)
 	told := func(text string) fact.Of[string] {
-		switch {
-		case err != nil:
+		if err != nil {
 			return fact.Unknown[string](err.Error())
-		case text == "" || text == "N/A":
-			return fact.Unknown[string]("the driver does not tell")
 		}
-		return fact.Known(text, "ethtool")
+		return fact.If(text != "" && text != "N/A", text, "ethtool", "the driver does not tell")
 	}
 	n.Driver, n.Version, n.Firmware = told(i.Driver), told(i.Version), told(i.Firmware)
 	switch to := r.devicePath(l); {
@@ -225,8 +222,5 @@ func mtuBound(ctx context.Context, device, name string) fact.Of[int] {
 		return fact.Unknown[int](err.Error())
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n == 0 && name == link.MaxMTU {
-		return fact.Unknown[int]("the driver does not tell")
-	}
-	return fact.Known(n, "rtnetlink")
+	return fact.If(err == nil && (n > 0 || name != link.MaxMTU), n, "rtnetlink", "the driver does not tell")
 }

@@ -115,27 +115,19 @@ const (
 func (d ntDevice) fill(n *model.NIC) {
 	const source = "registry"
 	told := func(name string) fact.Of[string] {
-		if v := d.value(name); v != "" {
-			return fact.Known(v, source)
-		}
-		return fact.Unknown[string]("the driver does not tell")
+		v := d.value(name)
+		return fact.If(v != "", v, source, "the driver does not tell")
 	}
 	n.Driver, n.Version = told("DriverDesc"), told("DriverVersion")
 	n.Firmware = fact.Unknown[string]("not available on windows")
 	n.Bus = d.bus()
-	low, high := fact.Unknown[int]("the driver has no range of *JumboPacket"), fact.Unknown[int]("the driver has no range of *JumboPacket")
-	// *JumboPacket counts the Ethernet header of 14 bytes.
-	if v, err := strconv.Atoi(d.value(`Ndi\params\*JumboPacket\min`)); err == nil && v > ethernetHeader {
-		low = fact.Known(v-ethernetHeader, "*JumboPacket")
+	frame := func(bound string) fact.Of[int] { // *JumboPacket counts the Ethernet header of 14 bytes
+		v, err := strconv.Atoi(d.value(`Ndi\params\*JumboPacket\` + bound))
+		return fact.If(err == nil && v > ethernetHeader, v-ethernetHeader, "*JumboPacket", "the driver has no range of *JumboPacket")
 	}
-	if v, err := strconv.Atoi(d.value(`Ndi\params\*JumboPacket\max`)); err == nil && v > ethernetHeader {
-		high = fact.Known(v-ethernetHeader, "*JumboPacket")
-	}
-	n.MTUMin, n.MTUMax = low, high
-	n.Media.Autoneg = fact.Unknown[bool]("the driver does not tell")
-	if v := d.value("*SpeedDuplex"); v != "" {
-		n.Media.Autoneg = fact.Known(v == "0", "*SpeedDuplex")
-	}
+	n.MTUMin, n.MTUMax = frame("min"), frame("max")
+	duplex := d.value("*SpeedDuplex")
+	n.Media.Autoneg = fact.If(duplex != "", duplex == "0", "*SpeedDuplex", "the driver does not tell")
 	n.Offloads = d.offloads()
 }
 
@@ -153,10 +145,7 @@ func (d ntDevice) offloads() fact.Of[[]model.Offload] {
 			all = append(all, model.Offload{Name: name, On: v != "0"})
 		}
 	}
-	if len(all) == 0 {
-		return fact.Unknown[[]model.Offload]("the driver has no keywords of offloads")
-	}
-	return fact.Known(all, "registry")
+	return fact.If(len(all) != 0, all, "registry", "the driver has no keywords of offloads")
 }
 
 // bus reads the place of the device and its PCIe link.
@@ -201,10 +190,7 @@ func (d ntDevice) bus() model.Bus {
 
 // ntSpeed is a link speed of MIB_IF_ROW2; all ones, and zero, are none.
 func ntSpeed(bitsPerSecond uint64) fact.Of[units.BitRate] {
-	if bitsPerSecond == 0 || bitsPerSecond >= 1<<62 {
-		return fact.Unknown[units.BitRate]("the link has no speed")
-	}
-	return fact.Known(units.BitRate(bitsPerSecond), "GetIfEntry2")
+	return fact.If(bitsPerSecond != 0 && bitsPerSecond < 1<<62, units.BitRate(bitsPerSecond), "GetIfEntry2", "the link has no speed")
 }
 
 // ntKind names an interface type (ipifcons.h IF_TYPE_*).

@@ -127,10 +127,7 @@ func linkRate(root string, l netlink.Link) fact.Of[units.BitRate] {
 	// Megabits per second; -1, or no answer, while the link is down or the
 	// driver does not know.
 	n, err := strconv.ParseInt(read(root, a.Name, "speed"), 10, 32)
-	if err != nil || n <= 0 {
-		return fact.Unknown[units.BitRate]("the driver of " + a.Name + " tells no speed")
-	}
-	return fact.Known(units.BitRate(n)*1e6, "sysfs")
+	return fact.If(err == nil && n > 0, units.BitRate(n)*1e6, "sysfs", "the driver of "+a.Name+" tells no speed")
 }
 
 // shows says whether sysfs shows this interface: it shows the namespace in which
@@ -156,10 +153,7 @@ func qdisc(l netlink.Link) fact.Of[string] {
 		return fact.Unknown[string](fmt.Sprintf("queueing discipline of %s: %v", l.Attrs().Name, err))
 	}
 	name := rootQdisc(all)
-	if name == "" {
-		return fact.Unknown[string](l.Attrs().Name + " shows no queueing discipline")
-	}
-	return fact.Known(name, "rtnetlink")
+	return fact.If(name != "", name, "rtnetlink", l.Attrs().Name+" shows no queueing discipline")
 }
 
 func rootQdisc(all []netlink.Qdisc) string {

@@ -12,7 +12,6 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/core/units"
 )
 
 func readNICs(context.Context, *knob.Index, string) ([]model.NIC, error) {
@@ -20,9 +19,9 @@ func readNICs(context.Context, *knob.Index, string) ([]model.NIC, error) {
 }
 
 func readMachine(context.Context) model.Machine {
-	why := "not available on " + runtime.GOOS
-	s, n := fact.Unknown[string](why), fact.Unknown[int](why)
-	return model.Machine{Vendor: s, Product: s, Virtual: s, CPU: s, Sockets: n, Cores: n, Threads: n, NUMA: n, Memory: fact.Unknown[units.Bytes](why)}
+	var m model.Machine
+	fact.Explain(&m, "not available on "+runtime.GOOS)
+	return m
 }
 
 func lookUpRoute(context.Context, netip.Addr) (gateway string, mtu int, err error) {

@@ -25,17 +25,14 @@ const adapters = `SYSTEM\CurrentControlSet\Control\Class\{4d36e972-e325-11ce-bfc
 func readMachine(context.Context) model.Machine {
 	const bios, cpu = `HARDWARE\DESCRIPTION\System\BIOS`, `HARDWARE\DESCRIPTION\System\CentralProcessor\0`
 	told := func(key, name string) fact.Of[string] {
-		if v := registryText(key, name); v != "" {
-			return fact.Known(v, "registry")
-		}
-		return fact.Unknown[string]("the firmware does not tell")
+		v := registryText(key, name)
+		return fact.If(v != "", v, "registry", "the firmware does not tell")
 	}
 	m := model.Machine{Vendor: told(bios, "SystemManufacturer"), Product: told(bios, "SystemProductName"), CPU: told(cpu, "ProcessorNameString"), Memory: memory()}
 	m.Virtual = ntVirtual(m.Vendor.Or(""), m.Product.Or(""))
 	t, err := topology()
 	if err != nil {
-		n := fact.Unknown[int](err.Error())
-		m.Sockets, m.Cores, m.Threads, m.NUMA = n, n, n, n
+		fact.Explain(&m, err.Error())
 		return m
 	}
 	const source = "GetLogicalProcessorInformationEx"
@@ -128,13 +125,11 @@ func classKeys() map[string]string {
 
 func readNIC(i net.Interface, keys map[string]string) model.NIC {
 	const why = "not available on windows"
-	s, none := fact.Unknown[string](why), fact.Unknown[int](why)
 	n := model.NIC{
-		Name: i.Name, Kind: s, Up: fact.Known(i.Flags&net.FlagRunning != 0, "flags"), MAC: fact.Unknown[string]("has none"), Addresses: addresses(i),
-		MTU: fact.Known(i.MTU, "GetAdaptersAddresses"), MTUMin: none, MTUMax: none, Driver: s, Version: s, Firmware: s,
-		Bus: unknownBus("made by software"), Media: unknownMedia(why), Offloads: fact.Unknown[[]model.Offload](why),
-		Qdisc: s, Master: s, VLAN: none, Bond: s,
+		Name: i.Name, Up: fact.Known(i.Flags&net.FlagRunning != 0, "flags"), MAC: fact.Unknown[string]("has none"), Addresses: addresses(i),
+		MTU: fact.Known(i.MTU, "GetAdaptersAddresses"), Bus: unknownBus("made by software"),
 	}
+	fact.Explain(&n, why)
 	n.Bus.Kind = fact.Known("virtual", "registry")
 	if len(i.HardwareAddr) > 0 {
 		n.MAC = fact.Known(i.HardwareAddr.String(), "GetAdaptersAddresses")

@@ -201,10 +201,7 @@ func (s *search) ifstate() fact.Of[bool] {
 			}
 		}
 	}
-	if s.tree.Exists("run/network/ifstate") {
-		return fact.Known(false, "/run/network/ifstate")
-	}
-	return fact.Unknown[bool]("there is no /run/network/ifstate")
+	return fact.If(s.tree.Exists("run/network/ifstate"), false, "/run/network/ifstate", "there is no /run/network/ifstate")
 }
 
 // ifcfg reads the files of RHEL before 10 and of SUSE:

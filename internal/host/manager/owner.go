@@ -80,8 +80,5 @@ func (s *search) networkdManages() fact.Of[string] {
 			return fact.Known("systemd-networkd manages "+s.link+" ("+state+", /"+name+")", "/"+name)
 		}
 	}
-	if s.network.File == "" {
-		return fact.Unknown[string]("no .network file matches")
-	}
-	return fact.Known("systemd-networkd manages "+s.link+" ("+s.network.File+")", s.network.File)
+	return fact.If(s.network.File != "", "systemd-networkd manages "+s.link+" ("+s.network.File+")", s.network.File, "no .network file matches")
 }
