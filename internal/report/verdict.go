@@ -330,7 +330,7 @@ func (b *builder) note(v model.Verdict, brief bool) string {
 	if v.IsTwin {
 		parts = append(parts, "copy of the baseline, the check that it does not differ from itself")
 	}
-	if reason(v) != "" && !v.IsTwin && !(said && v.MoreBlocks == 0) {
+	if reason(v) != "" && !v.IsTwin && (!said || v.MoreBlocks > 0) {
 		parts = append(parts, v.Reason)
 	}
 	if v.Interval.Method == "t" {

@@ -16,7 +16,7 @@ func (p *printer) classic(d report.Document) {
 		basis report.Basis
 	}
 	var order []group
-	rows := map[group][][]cell{}
+	rows := map[group][][]string{}
 	one := oneSetting(d.Classic)
 	for _, c := range d.Classic {
 		g, first := group{" " + c.Label, c.Basis}, c.Setting
@@ -29,9 +29,7 @@ func (p *printer) classic(d report.Document) {
 		if rows[g] == nil {
 			order = append(order, g)
 		}
-		rows[g] = append(rows[g], []cell{
-			left(first), right(fmt.Sprint(c.N)), right(c.Average.String()), right(c.Median.String()), right(c.Min.String()), right(c.Max.String()),
-		})
+		rows[g] = append(rows[g], []string{first, fmt.Sprint(c.N), c.Average.String(), c.Median.String(), c.Min.String(), c.Max.String()})
 	}
 	first := "setting"
 	if one {
@@ -43,7 +41,7 @@ func (p *printer) classic(d report.Document) {
 			title += " (not independent)"
 		}
 		p.paragraph(bold, title, 2)
-		p.grid(rows[g], []cell{left(first), right("n"), right("average"), right("median"), right("min"), right("max")})
+		p.table([]string{first, ">n", ">average", ">median", ">min", ">max"}, rows[g], nil)
 		p.gap()
 	}
 }

@@ -15,10 +15,8 @@ func RenderPath(w io.Writer, d report.PathDocument, o Options) error {
 	p := newPrinter(o)
 	p.paragraph(bold, d.Folder+", "+d.Volume, 0)
 	p.gap()
-	var (
-		rows [][]cell
-		ways []string
-	)
+	var rows [][]string
+	var ways []string
 	for _, r := range d.Rows {
 		spread, flush := "", ""
 		if r.Files > 1 {
@@ -27,14 +25,14 @@ func RenderPath(w io.Writer, d report.PathDocument, o Options) error {
 		if r.Flush > 0 {
 			flush = units.FormatShare(r.Flush)
 		}
-		rows = append(rows, []cell{left(r.Operation), right(r.Size.String()), right(r.Rate.String()), right(spread), right(flush), right(fmt.Sprint(r.Files))})
+		rows = append(rows, []string{r.Operation, r.Size.String(), r.Rate.String(), spread, flush, fmt.Sprint(r.Files)})
 		for _, how := range r.How {
 			if text := r.Operation + ": " + how; !slices.Contains(ways, text) {
 				ways = append(ways, text)
 			}
 		}
 	}
-	p.grid(rows, []cell{left(""), right("size"), right("median"), right("range"), right("flushing"), right("files")})
+	p.table([]string{"", ">size", ">median", ">range", ">flushing", ">files"}, rows, nil)
 	p.gap()
 	for _, how := range ways {
 		p.paragraph(dim, how, 2)

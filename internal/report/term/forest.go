@@ -16,9 +16,9 @@ const (
 	mostPlot  = 60
 )
 
-// table prints the verdicts of t with their statistics: a line with the numbers and the interval
+// statistics prints the verdicts of t with their statistics: a line with the numbers and the interval
 // drawn, and below it what they mean.
-func (p *printer) table(t report.Table) {
+func (p *printer) statistics(t report.Table) {
 	p.paragraph(bold, t.Title, 2)
 	p.paragraph(dim, basis(t), 2)
 	header := []cell{left("setting"), right("blocks"), right("change"), right("interval")}

@@ -31,19 +31,16 @@ func (p *printer) latencies(d report.Document) {
 
 // probes prints what probes saw before a load and beside it.
 func (p *printer) probes(list []report.Latency) {
-	var rows [][]cell
+	var rows [][]string
 	for _, l := range list {
 		added := ""
 		if v, ok := l.Added.Get(); ok {
 			added = "+" + units.FormatDuration(max(0, v))
 		}
-		rows = append(rows, []cell{
-			left(fmt.Sprintf("%s (%s)", l.Label, strings.ToUpper(l.Probe))),
-			right(span(l.P50)), right(added), right(span(l.P99)), right(span(l.Max)), right(lost(l)),
-		})
+		rows = append(rows, []string{fmt.Sprintf("%s (%s)", l.Label, strings.ToUpper(l.Probe)), span(l.P50), added, span(l.P99), span(l.Max), lost(l)})
 	}
 	if len(rows) > 0 {
-		p.grid(rows, []cell{left("latency"), right("median"), right("added"), right("p99"), right("max"), right("lost")})
+		p.table([]string{"latency", ">median", ">added", ">p99", ">max", ">lost"}, rows, nil)
 		p.gap()
 	}
 }
@@ -51,7 +48,7 @@ func (p *printer) probes(list []report.Latency) {
 // requests prints the whole tail, from when requests were due and, below that,
 // from when they were sent.
 func (p *printer) requests(list []report.Latency) {
-	var rows [][]cell
+	var rows [][]string
 	note := ""
 	for _, l := range list {
 		label := l.Label
@@ -63,12 +60,10 @@ func (p *printer) requests(list []report.Latency) {
 		if v, ok := l.Rate.Get(); ok {
 			rate = strconv.FormatFloat(v, 'f', 0, 64)
 		}
-		rows = append(rows, []cell{
-			left(label), right(rate), right(span(l.P50)), right(span(l.P90)), right(span(l.P99)), right(span(l.P999)), right(span(l.Max)), right(lost(l)),
-		})
+		rows = append(rows, []string{label, rate, span(l.P50), span(l.P90), span(l.P99), span(l.P999), span(l.Max), lost(l)})
 	}
 	if len(rows) > 0 {
-		p.grid(rows, []cell{left("requests"), right("per s"), right("median"), right("p90"), right("p99"), right("p99.9"), right("max"), right("lost")})
+		p.table([]string{"requests", ">per s", ">median", ">p90", ">p99", ">p99.9", ">max", ">lost"}, rows, nil)
 		p.paragraph(dim, note, 2)
 		p.gap()
 	}

@@ -51,12 +51,17 @@ func TestEveryGoldenReport(t *testing.T) {
 // The same holds of a comparison of two sessions, and of a search, also one that a budget
 // or an interruption cut short.
 func TestOthersLeadOn(t *testing.T) {
-	compared := term.Compared{
-		Ends:   []string{"A  20261121T070000-9a4d  lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=64KiB", "B  20261121T080000-9a4d  root@nas"},
-		Header: []string{"setting", "direction", "median A", "runs", "median B", "runs", "change"},
-		Rows:   [][]string{{"far.tcp.recv_buffer_max=64KiB", "near -> far", "941.5 Mbit/s", "20", "1.009 Gbit/s", "20", "+7.17 %"}, {"current", "far -> near", "-", "-", "941.5 Mbit/s", "20", "-"}},
-		Text:   "no verdict: the two sessions ran one after the other",
-		Next:   report.Step{What: "see the second one", Command: "linerate show 20261121T080000-9a4d"},
+	compared := func(w io.Writer, o term.Options) error {
+		p := term.NewPage(o)
+		p.Text("A  20261121T070000-9a4d  lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=64KiB")
+		p.Gap()
+		p.Table([]string{"setting", "direction", ">median A", ">runs", ">median B", ">runs", ">change"}, [][]string{
+			{"far.tcp.recv_buffer_max=64KiB", "near -> far", "941.5 Mbit/s", "20", "1.009 Gbit/s", "20", "+7.17 %"}, {"current", "far -> near", "-", "-", "941.5 Mbit/s", "20", "-"},
+		}, nil)
+		p.Gap()
+		p.Note("no verdict: the two sessions ran one after the other")
+		p.Command(report.Step{What: "see the second one", Command: "linerate show 20261121T080000-9a4d"})
+		return p.Print(w)
 	}
 	tuned := func(s model.Session, rec tune.Record) func(io.Writer, term.Options) error {
 		s.ID, s.Command = "20261121T090000-9a4d", []string{"/usr/bin/linerate", "tune", "root@nas", "--budget", "90s", "--direction=to"}
@@ -66,7 +71,7 @@ func TestOthersLeadOn(t *testing.T) {
 		write func(io.Writer, term.Options) error
 		last  string
 	}{
-		"compared":    {func(w io.Writer, o term.Options) error { return term.RenderCompared(w, compared, o) }, "see the second one: linerate show 20261121T080000-9a4d"},
+		"compared":    {compared, "see the second one: linerate show 20261121T080000-9a4d"},
 		"tuned":       {tuned(model.Session{State: model.SessionDone}, tune.Record{Reason: "nothing is left to try"}), "see this again: linerate show 20261121T090000-9a4d"},
 		"short":       {tuned(model.Session{State: model.SessionDone}, tune.Record{Reason: "the budget is spent"}), "give it all the time that it takes: linerate tune root@nas --direction=to"},
 		"interrupted": {tuned(model.Session{State: model.SessionInterrupted}, tune.Record{}), "go on: linerate tune --resume 20261121T090000-9a4d"},

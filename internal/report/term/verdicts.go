@@ -13,7 +13,7 @@ import (
 // the session, which says so itself where that fails.
 func (p *printer) verdicts(t report.Table, measured []report.Measured) {
 	if p.details {
-		p.table(t)
+		p.statistics(t)
 		return
 	}
 	var rows []report.Row
@@ -66,18 +66,18 @@ func (p *printer) verdicts(t report.Table, measured []report.Measured) {
 // gridTable prints what every combination of two factors came to.
 func (p *printer) gridTable(t report.GridTable) {
 	p.paragraph(bold, t.Title, 2)
-	header, rows := []cell{left("  ")}, [][]cell{}
+	header, rows := []string{"  "}, [][]string{}
 	for _, c := range t.Columns {
-		header = append(header, right(c))
+		header = append(header, ">"+c)
 	}
 	for _, r := range t.Rows {
-		row := []cell{whole("  " + r.Name)}
+		row := []string{"  " + r.Name}
 		for _, c := range r.Cells {
-			row = append(row, right(c.Text))
+			row = append(row, c.Text)
 		}
 		rows = append(rows, row)
 	}
-	p.grid(rows, header)
+	p.table(header, rows, nil)
 	p.gap()
 }
 

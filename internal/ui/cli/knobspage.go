@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -10,6 +9,7 @@ import (
 	"linerate/internal/app/inspect"
 	"linerate/internal/core/knob"
 	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/term"
 )
 
 // knobsDoc is linerate/knobs/v1.
@@ -25,25 +25,20 @@ func (a *console) printKnobs(h inspect.Host, rows []inspect.Setting) error {
 	if a.json {
 		return a.document(reportjson.KnobsSchema, knobsDoc{h.Name, h.Link, rows})
 	}
-	width := 0
-	if a.OutTerminal {
-		width = a.Width()
-	}
-	_, err := io.WriteString(a.Out, knobsText(h, rows, width))
-	return err
+	p := a.page()
+	knobsPage(p, h, rows)
+	return p.Print(a.Out)
 }
 
-// knobsText is the page of the settings rows of h, in lines of at most width columns
-// where that can be; 0 is any width.
-func knobsText(h inspect.Host, rows []inspect.Setting, width int) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "settings of %s\n", h.Name)
+// knobsPage writes the settings rows of h.
+func knobsPage(p term.Page, h inspect.Host, rows []inspect.Setting) {
+	p.Text("settings of %s", h.Name)
 	switch hasLink := slices.ContainsFunc(rows, func(r inspect.Setting) bool { return r.Scope == knob.ScopeLink || r.Scope == knob.ScopeRoute }); {
 	case !hasLink:
 	case h.Link == "":
-		fmt.Fprintln(&b, "no way out of this host is known: --interface NAME shows a link's settings")
+		p.Text("no way out of this host is known: --interface NAME shows a link's settings")
 	default:
-		fmt.Fprintf(&b, "link and route: %s (--interface NAME for another one)\n", h.Link)
+		p.Text("link and route: %s (--interface NAME for another one)", h.Link)
 	}
 	narrow := false
 	var unknown []inspect.Setting
@@ -59,7 +54,7 @@ func knobsText(h inspect.Host, rows []inspect.Setting, width int) string {
 				t.rows = append(t.rows, []string{string(r.Knob), r.Of.Format(v), r.Default, rangeText(r), r.Native, keptText(r), setByText(r, v)})
 			}
 		}
-		narrow = t.write(&b, width) || narrow
+		narrow = t.write(p) || narrow
 	}
 	flow := knobTable{title: "settings of the test flow, no host is changed", header: []string{"setting", "meaning"}}
 	for _, r := range rows {
@@ -67,12 +62,11 @@ func knobsText(h inspect.Host, rows []inspect.Setting, width int) string {
 			flow.rows = append(flow.rows, []string{string(r.Knob), r.Summary})
 		}
 	}
-	flow.write(&b, 0)
-	b.WriteString(unknownKnobs(unknown))
+	flow.write(p)
+	unknownKnobs(p, unknown)
 	if narrow {
-		b.WriteString("\nleft out for want of width: linerate knobs explain NAME tells all of a setting\n")
+		p.Title("left out for want of width: linerate knobs explain NAME tells all of a setting")
 	}
-	return b.String()
 }
 
 // knobTable is the settings of one theme.
@@ -85,59 +79,43 @@ type knobTable struct {
 // write writes t unless it is empty, and reports whether columns were left out
 // because it is too wide: the file that sets a setting goes to a line of its own
 // first.
-func (t knobTable) write(b *strings.Builder, width int) (narrow bool) {
+func (t knobTable) write(p term.Page) (narrow bool) {
 	if len(t.rows) == 0 {
 		return false
 	}
-	fmt.Fprintf(b, "\n%s\n", t.title)
 	var shown []int
 	for i := range t.header {
 		if slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != "" }) {
 			shown = append(shown, i)
 		}
 	}
-	below := -1 // the column that has lines of its own
-	if last := shown[len(shown)-1]; t.header[last] == "set by" && width > 0 && t.width(shown) > width {
-		below, shown = last, shown[:len(shown)-1]
+	of := func(row []string) (out []string) {
+		for _, i := range shown {
+			out = append(out, row[i])
+		}
+		return out
+	}
+	all := func() (out [][]string) {
+		for _, row := range t.rows {
+			out = append(out, of(row))
+		}
+		return out
+	}
+	fits := func() bool { return p.Fits(of(t.header), all()) }
+	var below func(int) string
+	if last := shown[len(shown)-1]; t.header[last] == "set by" && !fits() {
+		shown = shown[:len(shown)-1]
+		below = func(row int) string { return strings.TrimSuffix("set by "+t.rows[row][last], "set by ") }
 	}
 	for _, name := range []string{"range", "system's default", "native"} {
-		if width > 0 && t.width(shown) > width {
+		if !fits() && len(t.header) > 2 {
 			shown = slices.DeleteFunc(slices.Clone(shown), func(i int) bool { return t.header[i] == name })
 			narrow = true
 		}
 	}
-	widths := t.widths(shown)
-	for _, row := range append([][]string{t.header}, t.rows...) {
-		var line strings.Builder
-		line.WriteString(" ")
-		for at, i := range shown {
-			line.WriteString(" " + row[i] + strings.Repeat(" ", widths[at]-utf8.RuneCountInString(row[i])+1))
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-		if below >= 0 && row[below] != "" && row[below] != t.header[below] {
-			fmt.Fprintf(b, "    set by %s\n", row[below])
-		}
-	}
+	p.Title("%s", t.title)
+	p.Table(of(t.header), all(), below)
 	return narrow
-}
-
-func (t knobTable) widths(columns []int) []int {
-	widths := make([]int, len(columns))
-	for at, i := range columns {
-		for _, row := range append([][]string{t.header}, t.rows...) {
-			widths[at] = max(widths[at], utf8.RuneCountInString(row[i]))
-		}
-	}
-	return widths
-}
-
-// width is how wide the longest line is.
-func (t knobTable) width(columns []int) int {
-	sum := 0
-	for _, w := range t.widths(columns) {
-		sum += w + 2
-	}
-	return sum
 }
 
 // unknownWidth is the longest line that names the settings of a reason beside their
@@ -146,9 +124,9 @@ const unknownWidth = 80
 
 // unknownKnobs says of how many settings the value is not known, a line for each
 // reason.
-func unknownKnobs(rows []inspect.Setting) string {
+func unknownKnobs(p term.Page, rows []inspect.Setting) {
 	if len(rows) == 0 {
-		return ""
+		return
 	}
 	words := map[knob.Reason]string{}
 	for _, r := range knob.Reasons() {
@@ -166,16 +144,14 @@ func unknownKnobs(rows []inspect.Setting) string {
 		}
 		names[why] = append(names[why], string(r.Knob))
 	}
-	var b strings.Builder
-	b.WriteString("\nnot known (linerate knobs --json says why for each)\n")
+	p.Title("not known (linerate knobs --json says why for each)")
 	for _, why := range reasons {
 		line := fmt.Sprintf("  %d: %s", len(names[why]), why)
 		if named := line + ": " + strings.Join(names[why], ", "); utf8.RuneCountInString(named) <= unknownWidth {
 			line = named
 		}
-		b.WriteString(line + "\n")
+		p.Line(line)
 	}
-	return b.String()
 }
 
 // rangeText is the range for a table: short.

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
+	"linerate/internal/report/term"
 )
 
 // TestFirstHour17KnobsPage: of a host without a way out no table is empty and what is
@@ -29,7 +30,7 @@ func TestFirstHour17KnobsPage(t *testing.T) {
 		}
 	}
 	rows := h.Settings("", false)
-	whole := knobsText(h, rows, 0)
+	whole := knobsText(h, rows, term.AnyWidth)
 	must.True(t, !strings.Contains(whole, "offloads") && !strings.Contains(whole, "network card"), "themes without a value are shown:\n%s", whole)
 	_, unknown, _ := strings.Cut(whole, "\nnot known")
 	if n := strings.Count(unknown, "data path is not known"); n != 1 || !strings.Contains(unknown, "  1: this kernel, network namespace or machine has none: cpu.governor\n") {
@@ -50,6 +51,14 @@ func TestFirstHour17KnobsPage(t *testing.T) {
 	} {
 		must.Contain(t, narrow, want)
 	}
+}
+
+func knobsText(h inspect.Host, rows []inspect.Setting, width int) string {
+	p := term.NewPage(term.Options{Width: width})
+	knobsPage(p, h, rows)
+	var b strings.Builder
+	_ = p.Print(&b)
+	return b.String()
 }
 
 func TestKnobRows(t *testing.T) {

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -205,28 +204,30 @@ func (f limitsFlags) paths(doc *limitsDoc, rtt time.Duration, window units.Bytes
 }
 
 func (a *console) printLimits(doc limitsDoc) error {
-	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "goodput of a link at %s\n", doc.Rate)
-	fmt.Fprintln(w, "  MTU\tgoodput\tshare\tpackets/s\toptions")
+	p := a.page()
+	var rows [][]string
 	for _, r := range doc.Links {
-		fmt.Fprintf(w, "  %d\t%s\t%.3f %%\t%.0f\t%s\n", r.MTU, rate2(r.Goodput), 100*r.Share, r.PPS, r.Options)
+		rows = append(rows, []string{fmt.Sprint(r.MTU), rate2(r.Goodput), fmt.Sprintf("%.3f %%", 100*r.Share), fmt.Sprintf("%.0f", r.PPS), r.Options})
 	}
+	p.Title("goodput of a link at %s", doc.Rate)
+	p.Table([]string{"MTU", "goodput", "share", "packets/s", "options"}, rows, nil)
 	if doc.BDP != nil {
-		rtt := doc.Window[0].RTT
-		fmt.Fprintf(w, "\nwindow at a round trip of %s; the full link needs %s\n", units.FormatDuration(rtt), doc.BDP.Binary())
-		fmt.Fprintln(w, "  window\tallows")
+		rows = nil
 		for _, r := range doc.Window {
-			fmt.Fprintf(w, "  %s\t%s\n", r.Window, r.Rate)
+			rows = append(rows, []string{r.Window.String(), r.Rate.String()})
 		}
+		p.Title("window at a round trip of %s; the full link needs %s", units.FormatDuration(doc.Window[0].RTT), doc.BDP.Binary())
+		p.Table([]string{"window", "allows"}, rows, nil)
 	}
 	if len(doc.Loss) > 0 {
-		fmt.Fprintf(w, "\nloss of %.4g %%: what one connection reaches with each congestion control\n", 100*doc.Loss[0].Loss)
-		fmt.Fprintln(w, "  MSS\tMathis (Reno)\tCUBIC")
+		rows = nil
 		for _, r := range doc.Loss {
-			fmt.Fprintf(w, "  %d\t%s\t%s\n", r.MSS, r.Mathis, r.Cubic)
+			rows = append(rows, []string{fmt.Sprint(r.MSS), r.Mathis.String(), r.Cubic.String()})
 		}
+		p.Title("loss of %.4g %%: what one connection reaches with each congestion control", 100*doc.Loss[0].Loss)
+		p.Table([]string{"MSS", "Mathis (Reno)", "CUBIC"}, rows, nil)
 	}
-	return w.Flush()
+	return p.Print(a.Out)
 }
 
 // rate2 prints a ceiling with two decimals, as the tables of the field do.

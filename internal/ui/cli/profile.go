@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -151,24 +150,23 @@ func (a *console) profileShow() *cobra.Command {
 }
 
 func (a *console) showProfile(p profile.Profile) error {
-	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+	page := a.page()
 	if p.Title != "" {
-		fmt.Fprintln(w, p.Title)
+		page.Text("%s", p.Title)
 	}
 	for _, h := range p.Hosts {
-		fmt.Fprintf(w, "%s\n", h.Title())
+		page.Text("%s", h.Title())
+		var rows [][]string
 		for _, s := range h.Settings {
-			summary := ""
-			if k, ok := a.knobs.ByID(s.Knob); ok {
-				summary = k.Summary
-			}
-			fmt.Fprintf(w, "  %s\t%s\t%s\n", s.Knob, a.formatKnob(s.Knob, s.Value), summary)
+			k, _ := a.knobs.ByID(s.Knob)
+			rows = append(rows, []string{string(s.Knob), a.formatKnob(s.Knob, s.Value), k.Summary})
 		}
+		page.Table(nil, rows, nil)
 	}
 	for _, l := range p.Evidence.Lines() {
-		fmt.Fprintln(w, l)
+		page.Text("%s", l)
 	}
-	return w.Flush()
+	return page.Print(a.Out)
 }
 
 // roleFlag says which host of a profile is meant.

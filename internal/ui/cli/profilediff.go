@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -60,18 +58,20 @@ func (a *console) printDiff(d inspect.Comparison) error {
 	if a.json {
 		return a.document("linerate/profilediff/v1", d)
 	}
-	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "profile beside %s\n  knob\tprofile\thost\t\n", d.Host)
+	p := a.page()
+	var rows [][]string
 	for _, s := range d.Settings {
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", s.Knob, a.formatKnob(s.Knob, s.Want), a.valueText(s), map[bool]string{true: "same", false: "differs"}[s.Same])
+		rows = append(rows, []string{string(s.Knob), a.formatKnob(s.Knob, s.Want), a.valueText(s), map[bool]string{true: "same", false: "differs"}[s.Same]})
 	}
+	p.Title("profile beside %s", d.Host)
+	p.Table([]string{"knob", "profile", "host", ""}, rows, nil)
 	for _, l := range d.Conflict {
-		fmt.Fprintf(w, "conflict: %s\n", l)
+		p.Text("conflict: %s", l)
 	}
 	for _, l := range d.Doubts {
-		fmt.Fprintf(w, "doubt: %s\n", l)
+		p.Text("doubt: %s", l)
 	}
-	return w.Flush()
+	return p.Print(a.Out)
 }
 
 func (a *console) valueText(d profile.Difference) string {

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,16 +87,16 @@ func (a *console) keyListCommand() *cobra.Command {
 			if a.json {
 				return a.document("linerate/keys/v1", map[string]any{"keys": append([]serve.Key{}, keys...)})
 			}
-			return writeKeys(a.Out, keys)
+			return a.writeKeys(keys)
 		},
 	}
 	bindServeState(c, &state)
 	return c
 }
 
-func writeKeys(w io.Writer, all []serve.Key) error {
+func (a *console) writeKeys(all []serve.Key) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(w, "no keys: the first linerate serve makes one, linerate serve key add NAME another")
+		_, err := fmt.Fprintln(a.Out, "no keys: the first linerate serve makes one, linerate serve key add NAME another")
 		return err
 	}
 	day := func(t time.Time, none string) string {
@@ -107,12 +105,13 @@ func writeKeys(w io.Writer, all []serve.Key) error {
 		}
 		return t.UTC().Format("2006-01-02 15:04Z")
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "name\tright\tcreated\texpires\tlast used\tstate")
+	var rows [][]string
 	for _, k := range all {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", k.Name, k.Right, day(k.Created, ""), day(k.Expires, "never"), day(k.LastUsed, "not yet"), k.State)
+		rows = append(rows, []string{k.Name, string(k.Right), day(k.Created, ""), day(k.Expires, "never"), day(k.LastUsed, "not yet"), string(k.State)})
 	}
-	return t.Flush()
+	p := a.page()
+	p.Table([]string{"name", "right", "created", "expires", "last used", "state"}, rows, nil)
+	return p.Print(a.Out)
 }
 
 func (a *console) keyRevokeCommand() *cobra.Command {

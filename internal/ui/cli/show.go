@@ -53,6 +53,15 @@ func (a *console) termOptions() term.Options {
 	return term.Options{Width: a.Width(), Color: a.color(), Why: a.why, Details: a.details, OneLine: runtime.GOOS == "windows"}
 }
 
+// page is an empty page. What is no terminal gets long lines whole.
+func (a *console) page() term.Page {
+	o := a.termOptions()
+	if !a.OutTerminal {
+		o.Width = term.AnyWidth
+	}
+	return term.NewPage(o)
+}
+
 // report prints the report of a session.
 func (a *console) report(ctx context.Context, st results, s model.Session) error {
 	return a.reportWith(ctx, st, s, false)
@@ -172,24 +181,27 @@ func (a *console) compare(ctx context.Context, refA, refB string) error {
 	if a.json {
 		return a.document("linerate/compare/v1", compareDoc{A: sa.ID, B: sb.ID, Rows: rows, Reason: noVerdict})
 	}
-	c := term.Compared{
-		Ends:   []string{"A  " + sa.ID + "  " + route(sa), "B  " + sb.ID + "  " + route(sb)},
-		Header: []string{"setting", "direction", "median A", "runs", "median B", "runs", "change"},
-		Text:   "the two have no setting in common that both measured",
-		Next:   report.Step{What: "see the second one", Command: "linerate show " + sb.ID + a.storeFlag()},
-	}
-	names := sa.Names()
+	names, text := sa.Names(), "the two have no setting in common that both measured"
 	if sb.Names() != names {
 		names = model.Names{Near: string(model.Near), Far: string(model.Far)}
 	}
+	var table [][]string
 	for _, r := range rows {
 		change := "-"
 		if r.Change != nil {
-			change, c.Text = fmt.Sprintf("%+.2f %%", *r.Change), "no verdict: "+noVerdict
+			change, text = fmt.Sprintf("%+.2f %%", *r.Change), "no verdict: "+noVerdict
 		}
-		c.Rows = append(c.Rows, []string{r.Setting, names.Arrow(r.Direction), medianText(r.A), countText(r.A), medianText(r.B), countText(r.B), change})
+		table = append(table, []string{r.Setting, names.Arrow(r.Direction), medianText(r.A), countText(r.A), medianText(r.B), countText(r.B), change})
 	}
-	return term.RenderCompared(a.Out, c, a.termOptions())
+	p := term.NewPage(a.termOptions())
+	p.Text("A  %s  %s", sa.ID, route(sa))
+	p.Text("B  %s  %s", sb.ID, route(sb))
+	p.Gap()
+	p.Table([]string{"setting", "direction", ">median A", ">runs", ">median B", ">runs", ">change"}, table, nil)
+	p.Gap()
+	p.Note(text)
+	p.Command(report.Step{What: "see the second one", Command: "linerate show " + sb.ID + a.storeFlag()})
+	return p.Print(a.Out)
 }
 
 // storeFlag names the store in a command, where this one did; with a blank before it.
