@@ -106,6 +106,11 @@ var reconciled = map[string]struct {
 			"[  5]   0.00-1.00   sec  12.0 MBytes   101 Mbits/sec    0    331 KBytes\n[  7]   0.00-1.00   sec  12.0 MBytes   101 Mbits/sec    0    331 KBytes\n[SUM]   0.00-1.00   sec  24.0 MBytes   201 Mbits/sec    0\n- - - - -\n[  5]   1.00-2.00   sec  23.8 MBytes   200 Mbits/sec    0    331 KBytes\n[  7]   1.00-2.00   sec  23.8 MB",
 		map[model.Direction]float64{model.To: 201e6}, "the lines of sender and receiver are missing): what counts is the 1 s",
 	},
+	"iperf 2 -P, whose sum ends before its streams": {
+		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[  2] local 192.0.2.1 port 40001 connected with 192.0.2.2 port 5001\n[ ID] Interval       Transfer     Bandwidth\n" +
+			"[  1] 0.0000-2.3140 sec  4.38 MBytes  15.9 Mbits/sec\n[  2] 0.0000-2.3828 sec  6.50 MBytes  22.9 Mbits/sec\n[SUM] 0.0000-2.1136 sec  10.9 MBytes  43.2 Mbits/sec\n",
+		map[model.Direction]float64{model.To: 38.8e6}, "the sum is over 2.11 s and says 43.2 Mbit/s, and its streams took 2.38 s: the sum of their rates counts",
+	},
 	"iperf 2, killed": {
 		"Client connecting to 192.0.2.2, TCP port 5001\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[ ID] Interval       Transfer     Bandwidth\n" +
 			"[  1] 0.0000-1.0000 sec  12.5 MBytes   105 Mbits/sec\n[  1] 1.0000-2.0000 sec  25.0 MBytes   210 Mbits/sec\n[  1] 2.0000-3.00",
