@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"strconv"
 )
 
@@ -59,85 +60,94 @@ func parseObject(data []byte) (object, error) {
 	return o, nil
 }
 
-// reader takes typed values out of an object and keeps the first error.
-type reader struct {
-	o   object
-	err error
-}
-
-func (r *reader) fail(key string, err error) {
-	if r.err == nil {
-		r.err = fmt.Errorf("%q: %w", key, err)
-	}
-}
-
 var errMissing = errors.New("missing")
 
-// has reports whether the key is present; need notes an error where it is not.
-func (r *reader) has(key string) bool { _, ok := r.o[key]; return ok }
+// field is a key of an object: what its value is, an *int64, *float64, *bool, *string or
+// *json.RawMessage, and how it is written.
+type field struct {
+	key  string
+	of   any
+	form form
+}
 
-func (r *reader) need(keys ...string) {
-	for _, k := range keys {
-		if !r.has(k) {
-			r.fail(k, errMissing)
+type form int
+
+const (
+	always   form = iota // whatever the value
+	optional             // left out when it is 0, false or empty
+	isOne                // a switch: 1, left out when false
+	digit                // 1 or 0
+)
+
+// read stores the values of o in fields, and returns the first error. What o lacks stays as
+// it is; it is an error of a field that is written always if all those are needed.
+func (o object) read(fields []field, needed bool) error {
+	for _, f := range fields {
+		raw, ok := o[f.key]
+		err := error(nil)
+		switch to := f.of.(type) {
+		case *int64:
+			if ok {
+				*to, err = parseInteger(raw)
+			}
+		case *float64:
+			if ok {
+				if *to, err = strconv.ParseFloat(string(raw), 64); err != nil || !isNumber(raw) {
+					err = fmt.Errorf("%s is not a number", shown(raw))
+				}
+			}
+		case *string:
+			if ok && (raw[0] != '"' || json.Unmarshal(raw, to) != nil) {
+				err = fmt.Errorf("%s is not a string", shown(raw))
+			}
+		case *bool: // a boolean, or a number that is on unless zero: versions write both
+			if ok && json.Unmarshal(raw, to) != nil || string(raw) == "null" {
+				var v int64
+				v, err = parseInteger(raw)
+				*to = v != 0
+			}
+		case *json.RawMessage:
+			*to = raw
+		}
+		if !ok && needed && f.form == always {
+			err = errMissing
+		}
+		if err != nil {
+			return fmt.Errorf("%q: %w", f.key, err)
 		}
 	}
+	return nil
 }
 
-// integer stores the value of key in to; without the key it leaves to alone.
-func (r *reader) integer(key string, to *int64) {
-	raw, ok := r.o[key]
-	if !ok {
-		return
+// write returns an object with fields in their order, compactly, as iperf3 writes it.
+func write(fields []field) ([]byte, error) {
+	var b bytes.Buffer
+	for _, f := range fields {
+		v := reflect.ValueOf(f.of).Elem()
+		empty := v.IsZero()
+		if empty && (f.form == optional || f.form == isOne) {
+			continue
+		}
+		open := ","
+		if b.Len() == 0 {
+			open = "{"
+		}
+		fmt.Fprintf(&b, "%s%q:", open, f.key)
+		value := v.Interface()
+		if f.form == isOne || f.form == digit {
+			value = map[bool]int{false: 1}[empty]
+		}
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(value); err != nil {
+			return nil, fmt.Errorf("%q: %w", f.key, err)
+		}
+		b.Truncate(b.Len() - 1) // its end of line
 	}
-	v, err := parseInteger(raw)
-	if err != nil {
-		r.fail(key, err)
-		return
+	if b.Len() == 0 {
+		return []byte("{}"), nil
 	}
-	*to = v
-}
-
-func (r *reader) number(key string, to *float64) {
-	raw, ok := r.o[key]
-	if !ok {
-		return
-	}
-	v, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || !isNumber(raw) {
-		r.fail(key, fmt.Errorf("%s is not a number", shown(raw)))
-		return
-	}
-	*to = v
-}
-
-func (r *reader) text(key string, to *string) {
-	raw, ok := r.o[key]
-	if !ok {
-		return
-	}
-	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, to) != nil {
-		r.fail(key, fmt.Errorf("%s is not a string", shown(raw)))
-	}
-}
-
-// flag accepts what any version writes or takes for a switch: a boolean, or a
-// number that is on unless zero.
-func (r *reader) flag(key string, to *bool) {
-	raw, ok := r.o[key]
-	if !ok {
-		return
-	}
-	switch string(raw) {
-	case "true":
-		*to = true
-	case "false":
-		*to = false
-	default:
-		var v int64
-		r.integer(key, &v)
-		*to = v != 0
-	}
+	return append(b.Bytes(), '}'), nil
 }
 
 // parseInteger reads an integer in each of the forms that versions write
@@ -176,52 +186,4 @@ func shown(raw json.RawMessage) string {
 		return strconv.Quote(string(raw[:most]) + "...")
 	}
 	return strconv.Quote(string(raw))
-}
-
-// writer builds an object in the order of its calls, compactly, as iperf3 does.
-type writer struct{ b []byte }
-
-func (w *writer) key(name string) {
-	if len(w.b) == 0 {
-		w.b = append(w.b, '{')
-	} else {
-		w.b = append(w.b, ',')
-	}
-	w.b = append(strconv.AppendQuote(w.b, name), ':')
-}
-
-func (w *writer) integer(name string, v int64) {
-	w.key(name)
-	w.b = strconv.AppendInt(w.b, v, 10)
-}
-
-func (w *writer) number(name string, v float64) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("%q: %w", name, err)
-	}
-	w.raw(name, b)
-	return nil
-}
-
-// text writes a string without the escapes for HTML.
-func (w *writer) text(name, v string) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	// A string and a buffer leave nothing to go wrong.
-	_ = e.Encode(v)
-	w.raw(name, bytes.TrimSuffix(b.Bytes(), []byte("\n")))
-}
-
-func (w *writer) raw(name string, v []byte) {
-	w.key(name)
-	w.b = append(w.b, v...)
-}
-
-func (w *writer) end() []byte {
-	if len(w.b) == 0 {
-		return []byte("{}")
-	}
-	return append(w.b, '}')
 }

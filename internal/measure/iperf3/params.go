@@ -99,113 +99,52 @@ func DefaultParams() Params {
 	return Params{Parallel: 1, Seconds: defaultSeconds, Length: defaultLength, PacingMicros: defaultPacingMicros}
 }
 
-// kind says how a key is written; every kind is read leniently.
-type kind int
-
-const (
-	always   kind = iota // a number, always there
-	optional             // a number, left out when 0
-	isTrue               // true, left out when false
-	isOne                // 1, left out when false
-	text                 // a string, left out when empty
-	offload              // the five keys of Offload
-)
-
-type field struct {
-	key    string
-	kind   kind
-	number *int64
-	on     *bool
-	text   *string
-}
-
-// fields lists the keys of p in the order of the real program; reverse and
-// both stand for p.Direction.
-func (p *Params) fields(reverse, both *bool) []field {
-	return []field{
-		{key: "omit", kind: always, number: &p.OmitSeconds},
-		{key: "time", kind: always, number: &p.Seconds},
-		{key: "num", kind: always, number: &p.Bytes},
-		{key: "blockcount", kind: always, number: &p.Blocks},
-		{key: "MSS", kind: optional, number: &p.MSS},
-		{key: "nodelay", kind: isTrue, on: &p.NoDelay},
-		{key: "parallel", kind: always, number: &p.Parallel},
-		{key: "reverse", kind: isTrue, on: reverse},
-		{key: "bidirectional", kind: isTrue, on: both},
-		{key: "mptcp", kind: isTrue, on: &p.MPTCP},
-		{key: "window", kind: optional, number: &p.Window},
-		{key: "len", kind: always, number: &p.Length},
-		{key: "bandwidth", kind: optional, number: &p.BitsPerSecond},
-		{kind: offload},
-		{key: "fqrate", kind: optional, number: &p.FQRate},
-		{key: "pacing_timer", kind: always, number: &p.PacingMicros},
-		{key: "burst", kind: optional, number: &p.Burst},
-		{key: "TOS", kind: optional, number: &p.TOS},
-		{key: "flowlabel", kind: optional, number: &p.FlowLabel},
-		{key: "title", kind: text, text: &p.Title},
-		{key: "extra_data", kind: text, text: &p.ExtraData},
-		{key: "congestion", kind: text, text: &p.Congestion},
-		{key: "congestion_used", kind: text, text: &p.CongestionUsed},
-		{key: "get_server_output", kind: isOne, on: &p.ServerOutput},
-		{key: "udp_counters_64bit", kind: isOne, on: &p.WideCounters},
-		{key: "repeating_payload", kind: isOne, on: &p.RepeatingPayload},
-		{key: "zerocopy", kind: isOne, on: &p.ZeroCopy},
-		{key: "dont_fragment", kind: isOne, on: &p.DontFragment},
-		{key: "authtoken", kind: text, text: &p.AuthToken},
-		{key: "skip_rx_copy", kind: isOne, on: &p.SkipRxCopy},
-		{key: "client_version", kind: text, text: &p.ClientVersion},
+// fields lists the keys of p in the order of the real program; cpu, reverse, both and o
+// stand for p.ServerCPU, p.Direction and p.Offload, and are nil if p has none.
+func (p *Params) fields(cpu *int64, reverse, both *bool, o *Offload) []field {
+	var all []field
+	if cpu != nil {
+		all = append(all, field{"server_affinity", cpu, always})
 	}
+	all = append(all, []field{
+		{"omit", &p.OmitSeconds, always}, {"time", &p.Seconds, always}, {"num", &p.Bytes, always}, {"blockcount", &p.Blocks, always},
+		{"MSS", &p.MSS, optional}, {"nodelay", &p.NoDelay, optional}, {"parallel", &p.Parallel, always},
+		{"reverse", reverse, optional}, {"bidirectional", both, optional}, {"mptcp", &p.MPTCP, optional},
+		{"window", &p.Window, optional}, {"len", &p.Length, always}, {"bandwidth", &p.BitsPerSecond, optional},
+	}...)
+	if o != nil {
+		all = append(all, []field{
+			{"gso", &o.GSO, digit}, {"gso_dg_size", &o.GSODatagramBytes, always}, {"gso_bf_size", &o.GSOBufferBytes, always},
+			{"gro", &o.GRO, digit}, {"gro_bf_size", &o.GROBufferBytes, always},
+		}...)
+	}
+	return append(all, []field{
+		{"fqrate", &p.FQRate, optional}, {"pacing_timer", &p.PacingMicros, always}, {"burst", &p.Burst, optional},
+		{"TOS", &p.TOS, optional}, {"flowlabel", &p.FlowLabel, optional}, {"title", &p.Title, optional},
+		{"extra_data", &p.ExtraData, optional}, {"congestion", &p.Congestion, optional}, {"congestion_used", &p.CongestionUsed, optional},
+		{"get_server_output", &p.ServerOutput, isOne}, {"udp_counters_64bit", &p.WideCounters, isOne},
+		{"repeating_payload", &p.RepeatingPayload, isOne}, {"zerocopy", &p.ZeroCopy, isOne}, {"dont_fragment", &p.DontFragment, isOne},
+		{"authtoken", &p.AuthToken, optional}, {"skip_rx_copy", &p.SkipRxCopy, isOne}, {"client_version", &p.ClientVersion, optional},
+	}...)
 }
 
 // Marshal returns the parameters as JSON, without the length in front. It
 // wraps ErrTooLong above MaxParams bytes; it does not check ranges (Validate).
 func (p Params) Marshal() ([]byte, error) {
-	reverse, both := p.Direction == Reverse, p.Direction == Bidirectional
-	w := &writer{}
-	w.raw(p.Protocol.String(), []byte("true"))
-	if cpu, ok := p.ServerCPU.Get(); ok {
-		w.integer("server_affinity", cpu)
+	var cpu *int64
+	if v, ok := p.ServerCPU.Get(); ok {
+		cpu = &v
 	}
-	for _, f := range p.fields(&reverse, &both) {
-		switch f.kind {
-		case always:
-			w.integer(f.key, *f.number)
-		case optional:
-			if *f.number != 0 {
-				w.integer(f.key, *f.number)
-			}
-		case isTrue:
-			if *f.on {
-				w.raw(f.key, []byte("true"))
-			}
-		case isOne:
-			if *f.on {
-				w.integer(f.key, 1)
-			}
-		case text:
-			if *f.text != "" {
-				w.text(f.key, *f.text)
-			}
-		case offload:
-			if o, ok := p.Offload.Get(); ok {
-				o.write(w)
-			}
-		}
+	var offload *Offload
+	if v, ok := p.Offload.Get(); ok {
+		offload = &v
 	}
-	b := w.end()
-	if len(b) > MaxParams {
-		return nil, fmt.Errorf("write parameters of %d bytes: %w", len(b), ErrTooLong)
+	protocol, reverse, both := true, p.Direction == Reverse, p.Direction == Bidirectional
+	b, err := write(append([]field{{p.Protocol.String(), &protocol, always}}, p.fields(cpu, &reverse, &both, offload)...))
+	if err == nil && len(b) > MaxParams {
+		err = fmt.Errorf("write parameters of %d bytes: %w", len(b), ErrTooLong)
 	}
-	return b, nil
-}
-
-func (o Offload) write(w *writer) {
-	bit := map[bool]int64{true: 1}
-	w.integer("gso", bit[o.GSO])
-	w.integer("gso_dg_size", o.GSODatagramBytes)
-	w.integer("gso_bf_size", o.GSOBufferBytes)
-	w.integer("gro", bit[o.GRO])
-	w.integer("gro_bf_size", o.GROBufferBytes)
+	return b, err
 }
 
 // ParseParams reads a client's parameters. Absent keys get the values of
@@ -226,70 +165,52 @@ func ParseParams(data []byte) (Params, error) {
 		return Params{}, fmt.Errorf("parse parameters: %w", err)
 	}
 	p := DefaultParams()
-	r := &reader{o: o}
-	p.readProtocol(r)
-	var reverse, both bool
-	for _, f := range p.fields(&reverse, &both) {
-		switch f.kind {
-		case always, optional:
-			r.integer(f.key, f.number)
-		case isTrue, isOne:
-			r.flag(f.key, f.on)
-		case text:
-			r.text(f.key, f.text)
-		case offload:
-			p.readOffload(r)
-		}
+	if p.Protocol, err = o.protocol(); err != nil {
+		return Params{}, fmt.Errorf("parse parameters: %w", err)
 	}
-	if r.has("server_affinity") {
-		var cpu int64
-		r.integer("server_affinity", &cpu)
+	if p.Protocol == UDP {
+		p.Length = 0
+	}
+	var cpu int64
+	var reverse, both bool
+	var offload Offload
+	err = o.read(p.fields(&cpu, &reverse, &both, &offload), false)
+	if err == nil && reverse && both {
+		err = errors.New(`"reverse" excludes bidirectional`)
+	}
+	if err != nil {
+		return Params{}, fmt.Errorf("parse parameters: %w", err)
+	}
+	if _, ok := o["server_affinity"]; ok {
 		p.ServerCPU = fact.Known(cpu, fromPeer)
 	}
+	if o["gso"] != nil || o["gro"] != nil {
+		p.Offload = fact.Known(offload, fromPeer)
+	}
 	switch {
-	case reverse && both:
-		r.fail("reverse", errors.New("excludes bidirectional"))
 	case reverse:
 		p.Direction = Reverse
 	case both:
 		p.Direction = Bidirectional
 	}
-	if r.err != nil {
-		return Params{}, fmt.Errorf("parse parameters: %w", r.err)
-	}
 	return p, nil
 }
 
-func (p *Params) readProtocol(r *reader) {
-	found := 0
-	for _, proto := range []Protocol{TCP, UDP, SCTP} {
-		raw, ok := r.o[proto.String()]
-		switch {
+// protocol is that whose key is true; TCP if none is.
+func (o object) protocol() (found Protocol, err error) {
+	n := 0
+	for _, p := range []Protocol{TCP, UDP, SCTP} {
+		switch raw, ok := o[p.String()]; {
 		case !ok || string(raw) == "false":
 		case string(raw) == "true":
-			p.Protocol = proto
-			found++
+			found = p
+			n++
 		default:
-			r.fail(proto.String(), fmt.Errorf("%s is not true", shown(raw)))
+			return found, fmt.Errorf("%q: %s is not true", p.String(), shown(raw))
 		}
 	}
-	if found > 1 {
-		r.fail(p.Protocol.String(), errors.New("excludes another protocol"))
+	if n > 1 {
+		return found, fmt.Errorf("%q excludes another protocol", found.String())
 	}
-	if p.Protocol == UDP {
-		p.Length = 0
-	}
-}
-
-func (p *Params) readOffload(r *reader) {
-	if !r.has("gso") && !r.has("gro") {
-		return
-	}
-	var o Offload
-	r.flag("gso", &o.GSO)
-	r.flag("gro", &o.GRO)
-	r.integer("gso_dg_size", &o.GSODatagramBytes)
-	r.integer("gso_bf_size", &o.GSOBufferBytes)
-	r.integer("gro_bf_size", &o.GROBufferBytes)
-	p.Offload = fact.Known(o, fromPeer)
+	return found, nil
 }

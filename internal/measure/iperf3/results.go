@@ -52,61 +52,60 @@ func (r Results) Marshal() ([]byte, error) {
 	if len(r.Streams) > MaxStreams {
 		return nil, fmt.Errorf("write results of %d streams, at most %d", len(r.Streams), MaxStreams)
 	}
-	w := &writer{}
-	err := errors.Join(
-		w.number("cpu_util_total", r.CPUTotal),
-		w.number("cpu_util_user", r.CPUUser),
-		w.number("cpu_util_system", r.CPUSystem),
-	)
-	w.integer("sender_has_retransmits", r.SenderHasRetransmits)
-	if r.CongestionUsed != "" {
-		w.text("congestion_used", r.CongestionUsed)
-	}
-	list := []byte{'['}
-	for i, s := range r.Streams {
-		if i > 0 {
-			list = append(list, ',')
-		}
+	list := []json.RawMessage{}
+	var err error
+	for _, s := range r.Streams {
 		b, e := s.marshal()
-		err = errors.Join(err, e)
-		list = append(list, b...)
+		list, err = append(list, b), errors.Join(err, e)
 	}
-	w.raw("streams", append(list, ']'))
-	if r.ServerText != "" {
-		w.text("server_output_text", r.ServerText)
-	}
-	if r.ServerJSON != nil {
-		var compact bytes.Buffer
-		err = errors.Join(err, json.Compact(&compact, r.ServerJSON))
-		w.raw("server_output_json", compact.Bytes())
-	}
-	if err != nil {
+	all, e := json.Marshal(list)
+	raw := json.RawMessage(all)
+	b, failed := write(r.fields(&raw))
+	if err = errors.Join(err, e, failed); err != nil {
 		return nil, fmt.Errorf("write results: %w", err)
 	}
-	b := w.end()
 	if len(b) > MaxResults {
 		return nil, fmt.Errorf("write results of %d bytes: %w", len(b), ErrTooLong)
 	}
 	return b, nil
 }
 
+// fields lists the keys of r; streams stands for r.Streams.
+func (r *Results) fields(streams *json.RawMessage) []field {
+	return []field{
+		{"cpu_util_total", &r.CPUTotal, always}, {"cpu_util_user", &r.CPUUser, always}, {"cpu_util_system", &r.CPUSystem, always},
+		{"sender_has_retransmits", &r.SenderHasRetransmits, always}, {"congestion_used", &r.CongestionUsed, optional},
+		{"streams", streams, always}, {"server_output_text", &r.ServerText, optional}, {"server_output_json", &r.ServerJSON, optional},
+	}
+}
+
+// fields lists the keys of s; retransmits stands for s.Retransmits, and o and end, if they
+// are not nil, for s.Omitted and s.EndSeconds.
+func (s *StreamResult) fields(retransmits *int64, o *Omitted, end *float64) []field {
+	all := []field{
+		{"id", &s.ID, always}, {"bytes", &s.Bytes, always}, {"retransmits", retransmits, always},
+		{"jitter", &s.Jitter, always}, {"errors", &s.Errors, always}, {"packets", &s.Packets, always},
+	}
+	if o != nil {
+		all = append(all, field{"omitted_errors", &o.Errors, always}, field{"omitted_packets", &o.Packets, always})
+	}
+	if end != nil {
+		all = append(all, field{"start_time", new(int64), digit}, field{"end_time", end, always})
+	}
+	return all
+}
+
 func (s StreamResult) marshal() ([]byte, error) {
-	w := &writer{}
-	w.integer("id", s.ID)
-	w.integer("bytes", s.Bytes)
-	w.integer("retransmits", s.Retransmits.Or(-1))
-	err := w.number("jitter", s.Jitter)
-	w.integer("errors", s.Errors)
-	w.integer("packets", s.Packets)
-	if o, ok := s.Omitted.Get(); ok {
-		w.integer("omitted_errors", o.Errors)
-		w.integer("omitted_packets", o.Packets)
+	retransmits := s.Retransmits.Or(-1)
+	var o *Omitted
+	if v, ok := s.Omitted.Get(); ok {
+		o = &v
 	}
-	if end, ok := s.EndSeconds.Get(); ok {
-		w.integer("start_time", 0)
-		err = errors.Join(err, w.number("end_time", end))
+	var end *float64
+	if v, ok := s.EndSeconds.Get(); ok {
+		end = &v
 	}
-	return w.end(), err
+	return write(s.fields(&retransmits, o, end))
 }
 
 // ParseResults reads results from any version. It insists on the keys that
@@ -122,25 +121,15 @@ func ParseResults(data []byte) (Results, error) {
 	if err != nil {
 		return Results{}, fmt.Errorf("parse results: %w", err)
 	}
-	var res Results
-	r := &reader{o: o}
-	r.need("cpu_util_total", "cpu_util_user", "cpu_util_system", "sender_has_retransmits", "streams")
-	r.number("cpu_util_total", &res.CPUTotal)
-	r.number("cpu_util_user", &res.CPUUser)
-	r.number("cpu_util_system", &res.CPUSystem)
-	r.integer("sender_has_retransmits", &res.SenderHasRetransmits)
-	r.text("congestion_used", &res.CongestionUsed)
-	r.text("server_output_text", &res.ServerText)
-	if raw, ok := o["server_output_json"]; ok {
-		res.ServerJSON = raw
+	var r Results
+	var streams json.RawMessage
+	if err := o.read(r.fields(&streams), true); err != nil {
+		return Results{}, fmt.Errorf("parse results: %w", err)
 	}
-	if r.err != nil {
-		return Results{}, fmt.Errorf("parse results: %w", r.err)
-	}
-	if res.Streams, err = parseStreams(o["streams"]); err != nil {
+	if r.Streams, err = parseStreams(streams); err != nil {
 		return Results{}, fmt.Errorf("parse results: streams: %w", err)
 	}
-	return res, nil
+	return r, nil
 }
 
 // parseStreams stops at MaxStreams, before it believes a longer list.
@@ -172,35 +161,32 @@ func parseStream(raw json.RawMessage) (StreamResult, error) {
 	if err != nil {
 		return StreamResult{}, err
 	}
-	var s StreamResult
-	r := &reader{o: o}
-	r.need("id", "bytes", "retransmits", "jitter", "errors", "packets")
-	r.integer("id", &s.ID)
-	r.integer("bytes", &s.Bytes)
-	r.number("jitter", &s.Jitter)
-	r.integer("errors", &s.Errors)
-	r.integer("packets", &s.Packets)
-	retransmits := int64(-1)
-	if r.integer("retransmits", &retransmits); retransmits >= 0 {
+	s := StreamResult{
+		Retransmits: fact.Unknown[int64]("the peer does not count them"),
+		Omitted:     fact.Unknown[Omitted]("the peer is older than 3.14"), EndSeconds: fact.Unknown[float64]("the peer is older than 3.2"),
+	}
+	var retransmits int64
+	var om *Omitted
+	var end *float64
+	if o["omitted_errors"] != nil || o["omitted_packets"] != nil {
+		om = new(Omitted)
+	}
+	if o["end_time"] != nil {
+		end = new(float64)
+	}
+	if err := o.read(s.fields(&retransmits, om, end), true); err != nil {
+		return StreamResult{}, err
+	}
+	if retransmits >= 0 {
 		s.Retransmits = fact.Known(retransmits, fromPeer)
-	} else {
-		s.Retransmits = fact.Unknown[int64]("the peer does not count them")
 	}
-	s.Omitted = fact.Unknown[Omitted]("the peer is older than 3.14")
-	if r.has("omitted_errors") || r.has("omitted_packets") {
-		r.need("omitted_errors", "omitted_packets")
-		var om Omitted
-		r.integer("omitted_errors", &om.Errors)
-		r.integer("omitted_packets", &om.Packets)
-		s.Omitted = fact.Known(om, fromPeer)
+	if om != nil {
+		s.Omitted = fact.Known(*om, fromPeer)
 	}
-	s.EndSeconds = fact.Unknown[float64]("the peer is older than 3.2")
-	if r.has("end_time") {
-		var end float64
-		r.number("end_time", &end)
-		s.EndSeconds = fact.Known(end, fromPeer)
+	if end != nil {
+		s.EndSeconds = fact.Known(*end, fromPeer)
 	}
-	return s, r.err
+	return s, nil
 }
 
 // Match returns the results of each stream of want, in that order. A stream
