@@ -1,8 +1,10 @@
 package sockio
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"runtime"
 )
 
 // Unacknowledged is how much of what was written to c its peer has not acknowledged; an
@@ -25,4 +27,21 @@ func LimitUnsent(c *net.TCPConn, n int) (err error) {
 		return failed
 	}
 	return err
+}
+
+// Twin returns a second descriptor of c, which outlives the first one and has deadlines of
+// its own. On a system that has none (Windows) it is c itself.
+func Twin(c *net.TCPConn) (*net.TCPConn, error) {
+	if runtime.GOOS == "windows" {
+		return c, nil
+	}
+	f, err := c.File()
+	if err != nil {
+		return nil, fmt.Errorf("duplicate socket: %w", err)
+	}
+	again, err := net.FileConn(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("duplicate socket: %w", err)
+	}
+	return again.(*net.TCPConn), nil
 }

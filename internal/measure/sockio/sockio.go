@@ -5,12 +5,15 @@
 package sockio
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"net"
 	"syscall"
 	"time"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 )
@@ -106,6 +109,21 @@ func OnDescriptor(c *net.TCPConn, f func(fd uintptr)) error {
 		return fmt.Errorf("reach socket: %w", err)
 	}
 	return nil
+}
+
+// Answers reports whether who listens at addr says something to say, before ctx ends, that
+// heard knows.
+func Answers(ctx context.Context, addr string, from model.Egress, say []byte, heard func(io.Reader) bool) bool {
+	c, err := Dial(ctx, net.Dialer{}, "tcp", addr, engine.SocketOptions{NoDelay: true, Egress: from})
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	if until, ok := ctx.Deadline(); ok && c.SetDeadline(until) != nil {
+		return false
+	}
+	_, err = c.Write(say)
+	return err == nil && heard(c)
 }
 
 // compare returns a warning for each option of o that g does not fulfil.

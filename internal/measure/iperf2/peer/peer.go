@@ -86,21 +86,14 @@ func closeAll(conns []*net.TCPConn) {
 	}
 }
 
-// twins returns second descriptors of conns, which outlive the first ones and
-// have deadlines of their own. Where the system has none (Windows), they are
-// conns themselves.
+// twins returns second descriptors of conns (sockio.Twin), or conns themselves.
 func twins(conns []*net.TCPConn) []*net.TCPConn {
 	out := make([]*net.TCPConn, len(conns))
 	for i, c := range conns {
 		out[i] = c
-		f, err := c.File()
-		if err != nil {
-			continue
+		if twin, err := sockio.Twin(c); err == nil {
+			out[i] = twin
 		}
-		if twin, err := net.FileConn(f); err == nil {
-			out[i] = twin.(*net.TCPConn)
-		}
-		_ = f.Close() // FileConn has made its own
 	}
 	return out
 }

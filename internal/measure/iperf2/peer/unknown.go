@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
-	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/sockio"
@@ -92,8 +91,13 @@ func speaksIperf3(ctx context.Context, addr string, from model.Egress) bool {
 	defer cancel()
 	pause := time.NewTicker(firstWord / 10)
 	defer pause.Stop()
-	for {
-		if saysIperf3(ctx, addr, from) {
+	cookie, err := iperf3.NewCookie(rand.Reader)
+	for err == nil {
+		if sockio.Answers(ctx, addr, from, cookie[:], func(r io.Reader) bool {
+			var first [1]byte
+			_, err := io.ReadFull(r, first[:])
+			return err == nil && isIperf3Word(first[0])
+		}) {
 			return true
 		}
 		select {
@@ -102,26 +106,7 @@ func speaksIperf3(ctx context.Context, addr string, from model.Egress) bool {
 			return false
 		}
 	}
-}
-
-// saysIperf3 is one attempt of speaksIperf3.
-func saysIperf3(ctx context.Context, addr string, from model.Egress) bool {
-	c, err := sockio.Dial(ctx, net.Dialer{}, "tcp", addr, engine.SocketOptions{NoDelay: true, Egress: from})
-	if err != nil {
-		return false
-	}
-	defer c.Close()
-	until, _ := ctx.Deadline()
-	cookie, err := iperf3.NewCookie(rand.Reader)
-	if err != nil || c.SetDeadline(until) != nil {
-		return false
-	}
-	if _, err := c.Write(cookie[:]); err != nil {
-		return false
-	}
-	var first [1]byte
-	_, err = io.ReadFull(c, first[:])
-	return err == nil && isIperf3Word(first[0])
+	return false
 }
 
 // someWord is more than an iperf3 server says to a client that it does not

@@ -21,26 +21,23 @@ const (
 	stateClosing   = 11
 )
 
-// deliveryIsFinal: see delivered.
+// deliveryIsFinal says that delivered knows of the end too; elsewhere the send buffer is
+// empty, as that of a sender that is not done can be.
 const deliveryIsFinal = true
 
-func info(c *net.TCPConn) (*unix.TCPInfo, error) {
-	var out *unix.TCPInfo
-	err := reach(c, func(fd uintptr) error {
-		i, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-		out = i
-		return err
-	})
-	if err != nil {
+func info(c *net.TCPConn) (out *unix.TCPInfo, err error) {
+	failed := sockio.OnDescriptor(c, func(fd uintptr) { out, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) })
+	if err = errors.Join(failed, err); err != nil {
 		return nil, fmt.Errorf("read tcp_info: %w", err)
 	}
 	return out, nil
 }
 
-// kernelDelivered does not wait for the end itself to be acknowledged: the
+// delivered reports whether the peer has acknowledged everything that was written to a
+// connection that has been shut down. It does not wait for the end itself to be acknowledged: the
 // peer's kernel may put that off by 40 ms (TCP_DELACK_MIN), where what its
 // program reads is acknowledged at once.
-func kernelDelivered(c *net.TCPConn) (bool, error) {
+func delivered(c *net.TCPConn) (bool, error) {
 	i, err := info(c)
 	if err != nil {
 		return false, err
@@ -56,7 +53,8 @@ func kernelDelivered(c *net.TCPConn) (bool, error) {
 	return false, nil
 }
 
-func kernelEnded(c *net.TCPConn) (bool, error) {
+// ended reports whether the peer has ended its direction.
+func ended(c *net.TCPConn) (bool, error) {
 	i, err := info(c)
 	if err != nil {
 		return false, err
@@ -68,7 +66,9 @@ func kernelEnded(c *net.TCPConn) (bool, error) {
 	return false, nil
 }
 
-func kernelReceived(c *net.TCPConn) (int64, error) {
+// received is how many bytes have come since the connection began, read or not. The peer's
+// end may count as one more.
+func received(c *net.TCPConn) (int64, error) {
 	i, err := info(c)
 	if err != nil {
 		return 0, err
@@ -76,17 +76,8 @@ func kernelReceived(c *net.TCPConn) (int64, error) {
 	return int64(i.Bytes_received), nil
 }
 
-func kernelUnread(c *net.TCPConn) (int, error) {
-	n := 0
-	err := reach(c, func(fd uintptr) (err error) {
-		n, err = unix.IoctlGetInt(int(fd), unix.SIOCINQ)
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("read receive queue: %w", err)
-	}
-	return n, nil
-}
+// fionread asks for the bytes in the receive buffer.
+const fionread = unix.SIOCINQ
 
 // Bounds of what a paced connection keeps in its send buffer beyond what is
 // on its way.
@@ -95,16 +86,17 @@ const (
 	mostAhead  = 1 << 20
 )
 
-// kernelPace lets TCP pace itself, with or without the queueing discipline fq.
+// pace limits what c sends of payload: TCP paces itself, with or without the queueing discipline fq.
 // It counts payload: tcp_update_skb_after_send, net/ipv4/tcp_output.c. The send
 // buffer is kept at about 20 ms of data, because what waits in it has been
 // counted as sent.
-func kernelPace(c *net.TCPConn, bytesPerSecond uint64) error {
+func pace(c *net.TCPConn, bytesPerSecond uint64) error {
 	ahead := int(min(max(bytesPerSecond/50, leastAhead), mostAhead))
-	err := reach(c, func(fd uintptr) error {
-		return unix.SetsockoptUint64(int(fd), unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, bytesPerSecond)
+	var err error
+	failed := sockio.OnDescriptor(c, func(fd uintptr) {
+		err = unix.SetsockoptUint64(int(fd), unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, bytesPerSecond)
 	})
-	if err = errors.Join(err, sockio.LimitUnsent(c, ahead)); err != nil {
+	if err = errors.Join(failed, err, sockio.LimitUnsent(c, ahead)); err != nil {
 		return fmt.Errorf("set pacing rate: %w", err)
 	}
 	return nil

@@ -6,22 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
+
+	"linerate/internal/measure/sockio"
+
+	"golang.org/x/sys/unix"
 )
 
-// kernelKeep duplicates the descriptor, because an engine may close the one
-// that it was given.
-func kernelKeep(c *net.TCPConn) (*net.TCPConn, error) {
-	f, err := c.File()
-	if err != nil {
-		return nil, fmt.Errorf("duplicate socket: %w", err)
+// unread is how many bytes have come and not been read.
+func unread(c *net.TCPConn) (n int, err error) {
+	failed := sockio.OnDescriptor(c, func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), fionread) })
+	if err = errors.Join(failed, err); err != nil {
+		return 0, fmt.Errorf("read receive queue: %w", err)
 	}
-	again, err := net.FileConn(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("duplicate socket: %w", err)
-	}
-	kept, ok := again.(*net.TCPConn)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("duplicate socket: it is a %T", again), again.Close())
-	}
-	return kept, nil
+	return n, nil
 }

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/measure/sockio"
 	"linerate/internal/measure/tcpinfo"
 	"linerate/internal/rescue"
 )
@@ -75,7 +76,7 @@ func (l *way) hold(c *net.TCPConn, rate int64) error {
 			return fmt.Errorf("limit a TCP stream to %d bit/s: %w", rate, err)
 		}
 	}
-	again, err := keep(c)
+	again, err := sockio.Twin(c)
 	if err != nil {
 		return err
 	}

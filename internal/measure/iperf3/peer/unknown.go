@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"io"
 	"time"
 
 	"linerate/internal/core/model"
-	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/sockio"
@@ -59,24 +58,15 @@ func (t *clientTest) firstWord(ctx context.Context) (iperf3.State, error) {
 func speaksIperf2(ctx context.Context, addr string, from model.Egress) bool {
 	ctx, cancel := context.WithTimeout(ctx, ackTime)
 	defer cancel()
-	c, err := sockio.Dial(ctx, net.Dialer{}, "tcp", addr, engine.SocketOptions{NoDelay: true, Egress: from})
-	if err != nil {
-		return false
-	}
-	defer c.Close()
-	until, _ := ctx.Deadline()
-	if err := c.SetDeadline(until); err != nil {
-		return false
-	}
 	h := iperf2.NewHeader(iperf2.Forward, false)
+	var err error
 	if h.Amount, err = iperf2.AmountOfTime(ackTime); err != nil {
 		return false
 	}
-	if _, err := c.Write(h.Append(nil, 0)); err != nil {
-		return false
-	}
-	_, err = iperf2.ReadAck(c)
-	return err == nil
+	return sockio.Answers(ctx, addr, from, h.Append(nil, 0), func(r io.Reader) bool {
+		_, err := iperf2.ReadAck(r)
+		return err == nil
+	})
 }
 
 // errOneWay says that the server closed what it should send on. Before 3.7 they
