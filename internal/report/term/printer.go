@@ -2,6 +2,7 @@ package term
 
 import (
 	"io"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -151,7 +152,7 @@ func join(words []string, first, rest int) []string {
 	var lines []string
 	width, line := first, ""
 	for _, word := range words {
-		if line != "" && columns(line)+1+columns(word) > width {
+		if line != "" && Columns(line)+1+Columns(word) > width {
 			lines = append(lines, line)
 			width, line = rest, ""
 		}
@@ -199,6 +200,12 @@ func shellWords(command string, most int) []string {
 
 // columns returns how wide s is shown, for text without wide characters.
 func columns(s string) int { return utf8.RuneCountInString(s) }
+
+// sgr are the colours of a text (ECMA-48, section 8.3.117).
+var sgr = regexp.MustCompile("\x1b\\[[0-9]*m")
+
+// Columns returns how wide s is shown, with colours.
+func Columns(s string) int { return columns(sgr.ReplaceAllString(s, "")) }
 
 // cell is one entry of a table.
 type cell struct {

@@ -2,8 +2,6 @@ package live
 
 import (
 	"fmt"
-
-	"linerate/internal/core/model"
 )
 
 // mostPoints is how many points a curve keeps: more than a terminal has columns.
@@ -13,19 +11,17 @@ const mostPoints = 512
 // intervals.
 type curve struct {
 	points []float64
-	each   int // intervals of a point
-	sum    float64
-	n      int // intervals in sum
+	each   int  // intervals of a point
+	next   mean // of those of the next point
 }
 
 func (c *curve) add(v float64) {
 	c.each = max(1, c.each)
-	c.sum, c.n = c.sum+v, c.n+1
-	if c.n < c.each {
+	if c.next.add(v); c.next.n < c.each {
 		return
 	}
-	c.points = append(c.points, c.sum/float64(c.n))
-	c.sum, c.n = 0, 0
+	c.points = append(c.points, c.next.value())
+	c.next = mean{}
 	if len(c.points) < mostPoints {
 		return
 	}
@@ -50,27 +46,25 @@ func (c *curve) columns(n int) []float64 {
 	return out
 }
 
-// baseline is what the settings as they were carry in one direction.
-type baseline struct {
+// mean is that of n values.
+type mean struct {
 	sum float64
 	n   int
 }
 
-func (b *baseline) take(r model.Run, d model.Direction) {
-	if v, ok := r.Value(d, model.Goodput); ok && r.State == model.RunValid {
-		b.sum, b.n = b.sum+v, b.n+1
-	}
-}
+func (m *mean) add(v float64) { m.sum, m.n = m.sum+v, m.n+1 }
 
-// shade is the colour of a rate against the baseline: a difference below margin percent has
+func (m *mean) value() float64 { return m.sum / float64(max(1, m.n)) }
+
+// shade is the colour of a rate against the mean of the baseline: a difference below margin percent has
 // none.
-func (b *baseline) shade(rate, margin float64) style {
-	switch mean := b.sum / float64(max(1, b.n)); {
-	case b.n == 0:
+func (m *mean) shade(rate, margin float64) style {
+	switch {
+	case m.n == 0:
 		return normal
-	case rate > mean*(1+margin/100):
+	case rate > m.value()*(1+margin/100):
 		return green
-	case rate < mean*(1-margin/100):
+	case rate < m.value()*(1-margin/100):
 		return red
 	}
 	return normal

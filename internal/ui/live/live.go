@@ -75,16 +75,15 @@ type State struct {
 // way is one direction.
 type way struct {
 	direction model.Direction
-	rates     []float64 // of the intervals of the present run, or of the last one
-	measured  []float64 // those of rates that are not of the warm-up
-	received  bool      // they are the receiver's
+	tells     WayNow // the intervals of the present run, or of the last one
+	measured  mean   // of those that are not of the warm-up
+	received  bool   // they are the receiver's
 	running   bool
 	stale     bool // what is known is of the run before the present one
-	tells     WayNow
 	trip      fact.Of[time.Duration]
 	probed    bool // trip is of probes beside the load
 	whole     curve
-	base      baseline
+	base      mean // of what the settings as they were carry
 }
 
 // evidence is what leads among what is open.
@@ -167,7 +166,9 @@ func (t *State) Observe(e app.Event) {
 		for _, l := range t.ways {
 			l.running = false
 			if e.Run.Setting == t.session.Plan.Baseline {
-				l.base.take(e.Run, l.direction)
+				if v, ok := e.Run.Value(l.direction, model.Goodput); ok && e.Run.State == model.RunValid {
+					l.base.add(v)
+				}
 			}
 		}
 		t.ended = append(t.ended, e.Run)
@@ -210,22 +211,19 @@ func (t *State) sample(s model.Sample) {
 			return // that it was handed to the kernel says less
 		}
 		if s.Metric == model.Goodput && !l.received {
-			l.rates, l.measured, l.tells.Rates, l.received = nil, nil, nil, true
+			l.measured, l.tells.Rates, l.received = mean{}, nil, true
 		}
 		t.phase = "measuring"
 		if s.WarmsUp(t.session.Plan.Flow.Omit) {
 			t.phase = "warming up"
 		}
 		if !s.Omitted {
-			l.measured = append(l.measured, s.Value)
-			l.measured = l.measured[max(0, len(l.measured)-keptRates):]
+			l.measured.add(s.Value)
 			if s.Metric == model.Goodput {
 				l.whole.add(s.Value)
 			}
 		}
 		l.tells.Rates = kept(l.tells.Rates, s)
-		l.rates = append(l.rates, s.Value)
-		l.rates = l.rates[max(0, len(l.rates)-keptRates):]
 	case model.LatencyP50:
 		t.phase = "measuring"
 		if !l.probed {
@@ -327,14 +325,10 @@ func (t *State) worked() time.Duration { return t.earlier + t.at.Elapsed + t.sin
 // rate is the last rate of a way, or where it stands still the mean of its last run.
 func (l *way) rate() (units.BitRate, bool) {
 	switch {
-	case len(l.rates) == 0:
+	case len(l.tells.Rates) == 0:
 		return 0, false
-	case l.running && !l.stale || len(l.measured) == 0:
-		return units.BitRate(l.rates[len(l.rates)-1]), true
+	case l.running && !l.stale || l.measured.n == 0:
+		return units.BitRate(l.tells.Rates[len(l.tells.Rates)-1].Value), true
 	}
-	sum := 0.0
-	for _, r := range l.measured {
-		sum += r
-	}
-	return units.BitRate(sum / float64(len(l.measured))), true
+	return units.BitRate(l.measured.value()), true
 }

@@ -349,7 +349,7 @@ func TestLine(t *testing.T) {
 	c.passes(130*time.Second + 400*time.Millisecond)
 	s.at, s.heard, s.runs, s.phase = app.Progress{Block: 3, MaxBlocks: 20, AtMost: 14 * time.Minute}, c.Time, 1, "measuring"
 	s.run, s.lead = app.Progress{Position: 2, RunsInBlock: 5, Setting: "256K", Direction: model.To}, evidence{"256K", 12.34, 40}
-	s.ways[0].running, s.ways[0].rates = true, []float64{931.2e6}
+	s.ways[0].running, s.ways[0].tells.Rates = true, []Point{{Value: 931.2e6}}
 	for width, want := range map[int]string{
 		200: "block 3/20  run 2/5  256K desk -> nas  931.2 Mbit/s  measuring  2 min 10 s, at most 14 min more  evidence so far 12.3 of 40 (256K)",
 		100: "block 3/20  run 2/5  256K desk -> nas  931.2 Mbit/s  measuring  2 min 10 s, at most 14 min more",
@@ -401,7 +401,7 @@ func TestCurve(t *testing.T) {
 	for i, v := range all { // the mean of the i-th fortieth
 		must.True(t, math.Abs(v/(100*mostPoints)-(float64(i)+0.5)/40) < 0.01, "column %d is %v", i, v)
 	}
-	b := baseline{sum: 200, n: 2}
+	b := mean{sum: 200, n: 2}
 	for rate, want := range map[float64]style{104: green, 102: normal, 98: normal, 96: red} {
 		must.Equal(t, b.shade(rate, 3), want, "%v", rate)
 	}

@@ -37,6 +37,13 @@ func kept(points []Point, s model.Sample) []Point {
 	return points[max(0, len(points)-keptRates):]
 }
 
+func values(points []Point) (out []float64) {
+	for _, p := range points {
+		out = append(out, p.Value)
+	}
+	return out
+}
+
 // Now is how the run goes on.
 func (t *State) Now() Now {
 	t.mu.Lock()

@@ -252,7 +252,7 @@ func (t *State) traffic(size Size) []line {
 
 // row is a direction as a row.
 func (l *way) row(name string, width int) line {
-	if l.rates == nil && !l.running {
+	if l.tells.Rates == nil && !l.running {
 		_, measured := l.trip.Get()
 		if !measured {
 			return append(text(normal, "  "+name), span{dim, "  nothing yet"})
@@ -276,7 +276,7 @@ func (l *way) row(name string, width int) line {
 		trip = line{{normal, "  " + of}, {shade, units.FormatDuration(Brief(d))}}
 	}
 	if room := width - out.columns() - trip.columns() - 4; room >= 8 {
-		out = append(out, span{green, "  " + spark(l.rates, min(room, 40))})
+		out = append(out, span{green, "  " + spark(values(l.tells.Rates), min(room, 40))})
 	}
 	return append(out, trip...)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"linerate/internal/must"
+	"linerate/internal/report/term"
 )
 
 // TestTopics: those for newcomers come first, and every text has a title of its own.
@@ -71,8 +72,8 @@ func TestNothingIsLost(t *testing.T) {
 			}
 			for line := range strings.Lines(shown) {
 				line = strings.TrimRight(line, "\n")
-				if columns(line) > width && !strings.HasPrefix(line, "    ") && len(strings.Fields(line)) > 6 && !tabular.MatchString(line) {
-					t.Errorf("%s: %d columns of %d: %s", topic.Name, columns(line), width, line)
+				if term.Columns(line) > width && !strings.HasPrefix(line, "    ") && len(strings.Fields(line)) > 6 && !tabular.MatchString(line) {
+					t.Errorf("%s: %d columns of %d: %s", topic.Name, term.Columns(line), width, line)
 				}
 			}
 		}

@@ -5,7 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"linerate/internal/report/term"
 )
 
 // Options say for which terminal a text is drawn.
@@ -90,7 +91,7 @@ func (p *page) paragraph(text string) string {
 
 // fill writes text after head, further lines below its beginning.
 func (p *page) fill(head string, indent int, text string) {
-	for i, line := range wrap(strings.Fields(p.inline(text)), p.Width-indent) {
+	for i, line := range term.Wrap(p.inline(text), p.Width-indent, p.Width-indent) {
 		if i > 0 {
 			head = strings.Repeat(" ", indent)
 		}
@@ -103,9 +104,9 @@ func (p *page) heading(level int, text string) {
 		p.out.WriteString(p.bold(strings.ReplaceAll(strings.ReplaceAll(text, boldOn, ""), boldOff, "")) + "\n")
 		return
 	}
-	lines, width := wrap(strings.Fields(text), p.Width), 0
+	lines, width := term.Wrap(text, p.Width, p.Width), 0
 	for _, line := range lines {
-		width = max(width, columns(line))
+		width = max(width, term.Columns(line))
 	}
 	if level <= 2 {
 		lines = append(lines, strings.Repeat(map[int]string{1: "=", 2: "-"}[level], width))
@@ -194,29 +195,6 @@ func (p *page) prose(text string) string {
 	return weak.ReplaceAllString(text, "$1")
 }
 
-// columns is how wide a text is on a terminal, which its colours are not.
-func columns(text string) int {
-	return utf8.RuneCountInString(strings.NewReplacer(boldOn, "", boldOff, "").Replace(text))
-}
-
-// wrap fills lines of at most width columns with words. A longer word stays whole: it
-// may be something to copy.
-func wrap(words []string, width int) []string {
-	var lines []string
-	line := ""
-	for _, w := range words {
-		if line != "" && columns(line)+1+columns(w) > width {
-			lines = append(lines, line)
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += w
-	}
-	return append(lines, line)
-}
-
 // cells are those of a row of a table; a bar within code or behind \ is text.
 func cells(row string) []string {
 	var out []string
@@ -253,11 +231,11 @@ func (p *page) table() {
 		var parts [][]string
 		height := 1
 		for i, width := range widths {
-			words := []string{}
+			text := ""
 			if i < len(row) {
-				words = strings.Fields(row[i])
+				text = row[i]
 			}
-			parts = append(parts, wrap(words, width))
+			parts = append(parts, term.Wrap(text, width, width))
 			height = max(height, len(parts[i]))
 		}
 		for y := range height {
@@ -267,7 +245,7 @@ func (p *page) table() {
 				if y < len(lines) {
 					text = lines[y]
 				}
-				line.WriteString(text + strings.Repeat(" ", max(widths[i]-columns(text), 0)+2))
+				line.WriteString(text + strings.Repeat(" ", max(widths[i]-term.Columns(text), 0)+2))
 			}
 			p.out.WriteString(strings.TrimRightFunc(line.String(), unicode.IsSpace) + "\n")
 		}
@@ -291,9 +269,9 @@ func (p *page) fit(rows [][]string) []int {
 			if i == len(widths) {
 				widths, least = append(widths, 1), append(least, 1)
 			}
-			widths[i] = max(widths[i], columns(cell))
+			widths[i] = max(widths[i], term.Columns(cell))
 			for w := range strings.FieldsSeq(cell) {
-				least[i] = max(least[i], min(columns(w), p.Width/3))
+				least[i] = max(least[i], min(term.Columns(w), p.Width/3))
 			}
 		}
 	}
