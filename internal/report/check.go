@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/diagnose"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/health"
 	"linerate/internal/core/model"
@@ -117,7 +118,9 @@ func (b *builder) limits() []CheckLimit {
 			for _, m := range f.Missing {
 				l.Evidence = append(l.Evidence, "missing: "+m.What+"; "+m.How)
 			}
-			l.Helps = f.NoKnob
+			if l.Helps = f.NoKnob; l.Helps == "" && b.loses(d) { // a flow that fills the path in spite of it
+				l.Helps = "against the loss, " + diagnose.FindLoss
+			}
 		} else if !b.tried(d) {
 			l.Text = b.names.Way(d) + ": not measured"
 		} else if !b.measured(d) {
@@ -131,6 +134,13 @@ func (b *builder) limits() []CheckLimit {
 		out = append(out, l)
 	}
 	return out
+}
+
+// loses reports whether too much of direction d gets lost.
+func (b *builder) loses(d model.Direction) bool {
+	return slices.ContainsFunc(health.Judge(b.s), func(l health.Line) bool {
+		return l.Thing == "loss" && l.Direction == d && (l.State == health.Poor || l.State == health.Bad)
+	})
 }
 
 // measured reports whether the baseline has a run of direction d that counts.

@@ -48,6 +48,25 @@ func TestMendingPacketSizes(t *testing.T) {
 	}
 }
 
+// TestLossOfAFullPath: where a flow fills a path in spite of its losses, the report says what
+// helps against them.
+func TestLossOfAFullPath(t *testing.T) {
+	for lost, want := range map[float64]string{0.00004: "", 0.02: "against the loss, find where packets are lost"} {
+		for _, k := range reporttest.Cases() {
+			if k.Session.Check == nil {
+				continue
+			}
+			for i, v := range k.Session.Runs[4].Values {
+				if v.Metric == model.LossRatio {
+					k.Session.Runs[4].Values[i].Value = lost
+				}
+			}
+			got := report.Build(k.Session, report.Options{}).Check.Limits[0]
+			must.True(t, strings.HasPrefix(got.Helps, want) && (want != "" || got.Helps == ""), "%v lost: %+v", lost, got)
+		}
+	}
+}
+
 // TestLimitingBox: a box is marked for what limits and for nothing else.
 func TestLimitingBox(t *testing.T) {
 	for _, k := range reporttest.Cases() {

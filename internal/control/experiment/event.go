@@ -53,12 +53,24 @@ func (e *experiment) event(ev Event) Event {
 	for _, b := range e.pending {
 		runs += e.Plan.RunsIn(b)
 	}
+	done := max(0, ev.Position-1) // runs of this block
+	if ev.Kind == RunEnded {
+		done = ev.Position
+	}
 	if ev.Kind != BlockEnded {
-		runs += max(0, ev.RunsInBlock-max(0, ev.Position-1))
+		runs += max(0, ev.RunsInBlock-done)
 	}
 	ev.AtMost = time.Duration(runs) * perRun
 	if n := len(e.Plan.Tests); n > 0 {
-		ev.MaxBlocks, ev.AtMost = n, plan.Left(e.Plan, e.test, cmp.Or(e.Beside, plan.Beside))
+		beside := cmp.Or(e.Beside, plan.Beside)
+		ev.MaxBlocks, ev.AtMost = n, plan.Left(e.Plan, e.test, beside)
+		perRun = ev.AtMost - plan.Left(e.Plan, e.test+1, beside)
+		if ev.Kind == RunEnded {
+			ev.AtMost -= perRun
+		}
+	}
+	if !e.began.IsZero() { // the run that goes on has done a part of its time
+		ev.AtMost -= min(e.Now().Sub(e.began), perRun)
 	}
 	if b := e.Plan.Budget; b > 0 {
 		ev.AtMost = min(ev.AtMost, max(0, b-ev.Elapsed))

@@ -87,6 +87,7 @@ type experiment struct {
 	started  time.Time
 	spent    time.Duration  // by runs that ended
 	done     int            // runs that ended
+	began    time.Time      // of the run that goes on, else zero
 	busy     int            // runs in a row for which a host was busy
 	holds    bool           // the hosts hold something for the next run
 	givenUp  int            // blocks that were invalid in every attempt
@@ -336,6 +337,7 @@ func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model
 	started.Kind = RunStarted
 	e.Observe(e.event(started))
 	begin := e.Now()
+	e.began = begin
 	var samples []model.Sample
 	run, changes, err := e.Runner.Run(ctx, s, func(h model.Host, batch []model.Sample) {
 		samples = append(samples, batch...)
@@ -345,6 +347,7 @@ func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model
 	})
 	e.holds = err == nil && s.Hold > 0
 	e.spent += e.Now().Sub(begin)
+	e.began = time.Time{}
 	e.done++
 	if err != nil && run.State == model.RunPlanned {
 		run.State, run.Reason = model.RunInvalid, err.Error()

@@ -353,11 +353,14 @@ func TestTests(t *testing.T) {
 			}
 			return model.RunValid, nil
 		}}
-		var left []time.Duration
+		var left, ended []time.Duration
 		out, err := Run(t.Context(), Config{Plan: p, Beside: 2 * time.Second, Runner: d, Record: d.record, Now: time.Now, Observe: func(e Event) {
 			if e.Kind == RunStarted {
 				left = append(left, e.AtMost)
 				must.Equal(t, e.MaxBlocks, len(p.Tests), "tests in all")
+			}
+			if e.Kind == RunSampled || e.Kind == RunEnded { // after 1 s, and behind it
+				ended = append(ended, e.AtMost)
 			}
 		}})
 		var names []string
@@ -371,6 +374,7 @@ func TestTests(t *testing.T) {
 		if want := []time.Duration{12 * time.Second, 9 * time.Second, 6 * time.Second, 3 * time.Second}; !slices.Equal(left, want) { // 1 s each, and 2 s beside it
 			t.Errorf("left: %v, want %v", left, want)
 		}
+		must.Same(t, ended, []time.Duration{11e9, 9e9, 8e9, 6e9, 6e9, 6e9, 2e9, 0}, "left in and after each run, of which that for a dead direction was not planned")
 		full := &desk{t: t, full: true}
 		if out, err := Run(t.Context(), Config{Plan: p, Runner: full, Record: full.record, Now: time.Now}); err == nil || out.State != model.SessionInterrupted {
 			t.Errorf("what cannot be kept: %s, %v", out.State, err)

@@ -92,8 +92,11 @@ func loss(f features) (*finding, bool) {
 		b.helps(sackKnob)
 	}
 	return b.helps("tcp.congestion_control", "link.mtu").
-		noKnob("find where packets are lost and mend that: " + atTheWire + "; counters of the switches between; linerate check HOST says which card counts broken frames"), true
+		noKnob(FindLoss + "; linerate check HOST says which card counts broken frames"), true
 }
+
+// FindLoss says what helps where packets are lost on the way.
+const FindLoss = "find where packets are lost and mend that: " + atTheWire + "; counters of the switches between"
 
 // leastTimer is what Linux adds to the round trip at the least before it sends again what
 // nobody acknowledged (TCP_RTO_MIN).

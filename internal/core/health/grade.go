@@ -115,15 +115,15 @@ func (g Grade) of(v float64) State {
 // shareConfidence is that of each bound of a share (statistics.md section 1: 95 %).
 const shareConfidence = 0.95
 
-// ofShare says how a share of so many packets stands, and what shows it. It is worse than a
-// value of g only where its whole interval is, and OK only where none of it is.
+// ofShare says how a share of so many packets stands, and what shows it. It is POOR or worse
+// only where its whole interval is, and OK only where none of it is.
 func (g Grade) ofShare(share float64, of int64) (State, string) {
 	lost := int64(math.Round(share * float64(of)))
 	low, high := stats.ShareBounds(lost, of, shareConfidence)
 	seen := fmt.Sprintf("%d of %d, so between %s and %s", lost, of, exact(low), exact(high))
-	switch state := g.of(low); {
-	case state != OK:
-		return state, seen
+	switch {
+	case g.of(low) != OK:
+		return g.of(share), seen
 	case high < g.Poor:
 		return OK, ""
 	}

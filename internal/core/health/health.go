@@ -8,6 +8,7 @@ package health
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -112,13 +113,16 @@ func sender(r model.Run, d model.Direction) *model.TCPSummary {
 // reach is whether both ends talk to each other, and how far apart they are.
 func (j judge) reach() Line {
 	l := Line{Thing: "reach", State: OK}
-	var dead, alive []string
+	var dead, alive, small []string
 	for _, d := range []model.Direction{model.To, model.From} {
 		_, tried := j.single(d)
 		if _, ok := j.valid(d); ok {
 			alive = append(alive, string(d))
 		} else if tried {
 			dead = append(dead, j.name(d.Sender()))
+			if j.smallSegments(d) > 0 {
+				small = append(small, j.name(d.Sender()))
+			}
 		}
 	}
 	rtt := limits.LeastRTT(j.s)
@@ -128,6 +132,8 @@ func (j judge) reach() Line {
 		l.Evidence = append(l.Evidence, "round trip "+l.Number+" ("+rtt.Source()+")")
 	}
 	switch {
+	case len(dead) > 0 && len(small) == len(dead):
+		l.State, l.Text = Bad, "only small packets arrive from "+strings.Join(small, " and ")
 	case len(dead) == 2 || len(dead) == 1 && len(alive) == 0:
 		l.State, l.Text = Bad, "no data arrive"
 	case len(dead) == 1:

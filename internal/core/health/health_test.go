@@ -133,6 +133,12 @@ func TestLines(t *testing.T) {
 			small.Flow.MSS = 536
 			s.Runs = append(s.Runs, small)
 		}, nil, ""},
+		"only small ones arrive": {func(s *model.Session) {
+			dead(s, 0)
+			small := tcp("segments of 536", model.To, 1, 300e6)
+			small.Flow.MSS = 536
+			s.Runs = append(s.Runs, small)
+		}, map[string]State{"reach": Bad, "mtu to": Bad, "speed to": Bad}, "only small packets arrive from desk"},
 		"nothing arrives":           {func(s *model.Session) { dead(s, 0); dead(s, 1) }, map[string]State{"reach": Bad, "speed to": Bad, "speed from": Bad}, "no data arrive"},
 		"some datagrams lost":       {func(s *model.Session) { set(&s.Runs[3], model.To, model.LossRatio, 0.004) }, map[string]State{"loss to": Poor}, "0.4 %"},
 		"many datagrams lost":       {func(s *model.Session) { set(&s.Runs[4], model.From, model.LossRatio, 0.04) }, map[string]State{"loss from": Bad}, ""},

@@ -176,8 +176,9 @@ func TestEvidenceOfLoss(t *testing.T) {
 		"one of many":      {1, 40000, OK, ""},
 		"few of few":       {1, 900, Unseen, "not enough evidence: 1 of 900"},
 		"above 0.1 %":      {16, 4200, Poor, "16 of 4200, so between 0.24 % and 0.58 %"},
+		"1.1 %, or 0.91":   {86, 7854, Bad, "86 of 7854, so between 0.91 % and 1.3 %"},
 		"2 %":              {84, 4200, Bad, "84 of 4200, so between 1.7 % and 2.4 %"},
-		"2 % of few":       {2, 100, Poor, "2 of 100, so between 0.36 % and 6.2 %"},
+		"2 % of few":       {2, 100, Bad, "2 of 100, so between 0.36 % and 6.2 %"},
 		"all but the last": {99, 100, Bad, ""},
 	} {
 		s := session()

@@ -142,7 +142,10 @@ func (j judge) queue(d model.Direction) Line {
 		g.Poor, g.Bad = most.Seconds(), min(g.Bad, (badQueue*most).Seconds())
 	}
 	more := max(0, seconds(added))
-	l.State, l.Number, l.Text = OK, units.FormatDuration(more), "more latency while the path is full"
+	l.State, l.Number, l.Text = OK, units.FormatDuration(more), "more latency while one stream runs"
+	if j.full(d) {
+		l.Text = "more latency while the path is full"
+	}
 	l.Evidence = []string{fmt.Sprintf("median %s idle, %s under load", units.FormatDuration(seconds(idle)), units.FormatDuration(seconds(loaded)))}
 	if p99, ok := r.Value(d, model.LatencyP99); ok && !few(r) {
 		l.Evidence = append(l.Evidence, "99th percentile under load "+units.FormatDuration(seconds(p99)))
