@@ -213,16 +213,20 @@ func (m *Machine) lookAgain() {
 	m.kind = KindLook
 }
 
-// conclude ends the chase: trim, then look for smaller values, then confirm.
+// conclude ends the chase: trim, then look for smaller values, then confirm. Each direction is
+// trimmed by itself: what another one was found for makes no difference to it.
 func (m *Machine) conclude(reason string) {
 	m.reason = reason
 	if len(m.accepted) == 0 {
 		m.kind = KindEnd
 		return
 	}
-	if len(m.accepted) > 1 || m.accepted[0].weak {
-		m.begin(KindTrim, m.accepted[0].Direction, slices.Clone(m.accepted), m.without)
-		return
+	for _, d := range m.Directions() {
+		of := slices.DeleteFunc(slices.Clone(m.accepted), func(f *Fate) bool { return f.Direction != d })
+		if !m.trimmedAt[d] && (len(of) > 1 || of[0].weak) {
+			m.begin(KindTrim, d, of, m.without)
+			return
+		}
 	}
 	m.smaller()
 }
@@ -252,7 +256,8 @@ func (m *Machine) trimmed() {
 		}
 	}
 	if needless == nil {
-		m.smaller()
+		m.trimmedAt[r.direction] = true
+		m.conclude(m.reason)
 		return
 	}
 	needless.State, needless.Detail = Trimmed, "the end is as good without it"

@@ -486,3 +486,43 @@ func raceOf(seed uint64, sd, gain float64) (byBound, byCapital ended) {
 	})
 	return byBound, byCapital
 }
+
+// TestEachDirectionKeepsItsSetting: what helps one direction is not left out because the other
+// one is as good without it.
+func TestEachDirectionKeepsItsSetting(t *testing.T) {
+	var ideas []tune.Idea
+	for i, d := range []model.Direction{model.To, model.From} {
+		a := model.Assignment{Host: []model.Host{model.Near, model.Far}[i], Knob: "tcp.congestion_control", Value: "bbr"}
+		name := a.Host.Of(a.Knob)
+		ideas = append(ideas, tune.Idea{Candidate: candidate.Candidate{Setting: model.Setting{Name: name + "=bbr", Assignments: []model.Assignment{a}}, Direction: d, Rule: "B10", Levels: name}})
+	}
+	share := func(s model.Setting, d model.Direction) float64 {
+		if slices.ContainsFunc(s.Assignments, func(a model.Assignment) bool { return a.Host == d.Sender() }) {
+			return 1
+		}
+		return 0.1
+	}
+	m := tune.New(options())
+	for range 100 {
+		switch s := m.Next(); s.Kind {
+		case tune.KindLook:
+			l := tune.Look{Reached: map[model.Direction]fact.Of[float64]{}, Ideas: ideas}
+			for _, d := range []model.Direction{model.To, model.From} {
+				l.Reached[d] = fact.Known(share(s.Settings[0], d), "test")
+			}
+			m.Looked(l)
+		case tune.KindConfirm, tune.KindEnd:
+			got, _ := m.Winner()
+			must.Len(t, got.Assignments, 2, "of %s, after %d runs", got.Name, m.Runs())
+			must.True(t, m.Runs() <= 10, "%d runs: alone in its direction a setting needs no trimming", m.Runs())
+			return
+		case tune.KindRace, tune.KindTrim, tune.KindPlateau, tune.KindScreen, tune.KindAsk:
+			b := tune.Block{}
+			for _, set := range s.Settings {
+				b[set.Name] = tune.Reading{Log: math.Log(share(set, s.Direction)), Harm: []float64{0}}
+			}
+			m.Measured(b)
+		}
+	}
+	t.Fatal("the search does not end")
+}

@@ -185,6 +185,7 @@ type Machine struct {
 	most      int // runs that the payload has room for, 0 for no limit
 	asking    *Fate
 	reached   map[model.Direction]fact.Of[float64]
+	trimmedAt map[model.Direction]bool // nothing more can be left out
 	plateaued map[string]bool
 	seen      []Idea // by looks at the incumbent called seenAt
 	seenAt    string
@@ -207,7 +208,7 @@ type race struct {
 func New(o Options) *Machine {
 	return &Machine{
 		o: o.withDefaults(), kind: KindLook, incumbent: model.Setting{Name: Baseline}, tried: map[string]bool{}, refused: map[string]bool{},
-		agreed: map[string]bool{}, plateaued: map[string]bool{}, screened: map[model.Direction]bool{},
+		agreed: map[string]bool{}, trimmedAt: map[model.Direction]bool{}, plateaued: map[string]bool{}, screened: map[model.Direction]bool{},
 	}
 }
 
