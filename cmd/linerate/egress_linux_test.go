@@ -44,7 +44,7 @@ func TestEgress(t *testing.T) {
 		second = "10.77.0.11"
 		noise  = 4096 // bytes of what opens a path: greetings over UDP, and ICMP
 	)
-	brief := []string{"-t", "1s", "--omit", "0s", "-i", "1s"}
+	brief := []string{"-t", "500ms", "--omit", "0s", "--idle", "0s"}
 	from := []string{"-B", second, "--cport", "20000", "-S", "ef"}
 	for _, c := range []struct {
 		name   string
@@ -60,7 +60,7 @@ func TestEgress(t *testing.T) {
 		{"requests", append([]string{"test", "--requests", "500", "--length", "1KiB"}, brief...), from, "", "v0", true},
 		{"fresh connections", append([]string{"test", "--requests", "200", "--connect", "--length", "1KiB"}, brief...), []string{"-B", second, "-S", "0x2e"}, "", "v0", true},
 		{"copy", []string{"copy", "--size", "1MiB", "--blocks", "1"}, from, "", "v0", true},
-		{"message sizes", []string{"sweep", "--max", "64", "--sweeps", "5"}, from, "", "v0", true},
+		{"message sizes", []string{"sweep", "--max", "64", "-t", "100ms"}, from, "", "v0", true},
 		{"device", append([]string{"test"}, brief...), []string{"--bind-dev", "v1", "-S", "ef"}, "", "v1", true},
 		{"device, UDP", append([]string{"test", "--udp", "-b", "5M"}, brief...), []string{"-B", "10.77.1.1%v1", "-S", "ef"}, "", "v1", true},
 		{"check", []string{"check", "--quick"}, []string{"-B", second, "-S", "ef"}, "", "v0", true},
@@ -83,6 +83,7 @@ func TestEgress(t *testing.T) {
 				ip(t, "-n", host, "link", "set", "v1", "up")
 			}
 			ip(t, "-n", n.near, "route", "add", "10.77.0.0/24", "dev", "v1", "metric", "100")
+			n.limit(t, "v1")
 			address := map[string]string{"v0": second, "v1": "10.77.1.1"}[c.device]
 			ports := ""
 			if len(c.egress) > 4 {

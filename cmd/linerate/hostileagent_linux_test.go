@@ -49,7 +49,7 @@ func badAgents() []badAgent {
 func meetHostile(t testing.TB, h badAgent) time.Duration {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := command(t, "test", hostileTarget(h.manner), "--to", "-t", "3s", "--omit", "0")
+	cmd := command(t, "test", hostileTarget(h.manner), "--to", "-t", "1s", "--omit", "0")
 	cmd.Env = append(cmd.Env, "LINERATE_DB="+filepath.Join(dir, "results.db"))
 	began := time.Now()
 	p := start(t, cmd)

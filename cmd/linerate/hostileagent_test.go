@@ -176,10 +176,11 @@ func (h hostileProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case call == "Run":
 		h.stream(w, answer.Body)
 	case call == "Facts" && h.manner == floodsBody:
-		for endless := bytes.Repeat([]byte(" "), 1<<16); ; {
+		for endless := bytes.Repeat([]byte(" "), 1<<17); r.Context().Err() == nil; { // within seconds more than may be kept
 			if _, err := w.Write(endless); err != nil {
 				return
 			}
+			<-time.After(10 * time.Millisecond)
 		}
 	case call == "Facts" && h.manner == floodsParts:
 		_, _ = w.Write(append([]byte(`{"nics":[`), bytes.Repeat([]byte("{},"), (1<<20-16)/3)...))

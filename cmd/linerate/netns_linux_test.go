@@ -52,6 +52,17 @@ func newNetns(t testing.TB) *netns {
 	return n
 }
 
+// limit gives each host 100 Mbit/s to send, for a test that is not about rates: as fast as
+// this machine can, its packets would keep all processors busy.
+func (n *netns) limit(t testing.TB, links ...string) {
+	t.Helper()
+	for _, link := range append(links, "v0") {
+		for _, host := range []string{n.near, n.far} {
+			ip(t, "netns", "exec", host, "tc", "qdisc", "add", "dev", link, "root", "tbf", "rate", "100mbit", "burst", "64kb", "limit", "512kb")
+		}
+	}
+}
+
 func ip(t testing.TB, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ip", args...).CombinedOutput()

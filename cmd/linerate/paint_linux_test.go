@@ -108,12 +108,12 @@ func paintedArgs(file, db string) map[string][][]string {
 	}
 	return map[string][][]string{
 		"linerate test":             hosts("HOST --to -t 200ms --omit 0", "HOST --to -t 200ms --omit 0 --json"),
-		"linerate sweep":            hosts("HOST --max 8 -t 1ms", "HOST --max 8 --json"),
+		"linerate sweep":            hosts("HOST --max 8 -t 1ms", "HOST --max 8 -t 1ms --json"),
 		"linerate copy":             hosts("HOST:/nowhere", "HOST /nowhere", "/nowhere HOST"),
 		"linerate run":              hosts("HOST --factor window=64KiB --blocks 1 -t 100ms --omit 0 --settle 0", "--resume last --db "+db, "--resume last --allow-exec --db "+db, file),
 		"linerate check":            hosts("HOST --quick --json"),
 		"linerate recheck":          hosts("--look", "HOST --look --db "+db),
-		"linerate tune":             hosts("HOST --dry-run -t 1s --direction to --db " + db),
+		"linerate tune":             hosts("HOST --dry-run -t 1s --omit 0 --direction to --db " + db),
 		"linerate annotate":         hosts("last x --db " + db),
 		"linerate rm":               hosts("last --dry-run --db "+db, "-2 --db "+db),
 		"linerate prune":            hosts("--dry-run --db " + db),

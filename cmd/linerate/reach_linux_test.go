@@ -77,6 +77,7 @@ func TestFirewall(t *testing.T) {
 			t.Parallel()
 			n := newNetns(t)
 			s := n.overSSH(t)
+			n.install(t)
 			n.firewall(t, "near", c.near)
 			n.firewall(t, "far", c.far)
 			r := run(t, withSSH(n.inside(t, "near", quickOverSSH(c.args...)...), s)).ends(t, 3)
@@ -175,6 +176,7 @@ func TestFirstHour05Filtered(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	s := n.overSSH(t)
+	n.install(t)
 	n.firewall(t, "far", "drop")
 	for name, args := range map[string][]string{
 		"test": {"test", "root@far"},

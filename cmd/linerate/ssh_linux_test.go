@@ -21,9 +21,19 @@ func (n *netns) overSSH(t testing.TB) *sshtest.Server {
 	must.Do(t, os.Mkdir(n.sshTemp(), 0o700))
 	return sshtest.Start(t, sshtest.Options{
 		Namespace: n.far, Proxy: true, HostName: farAddr,
-		Env: map[string]string{"LINERATE_STATE": n.state("far"), "TMPDIR": n.sshTemp()},
+		Env: map[string]string{"LINERATE_STATE": n.state("far"), "TMPDIR": n.sshTemp(), "PATH": n.sshPath() + ":" + os.Getenv("PATH")},
 	})
 }
+
+// install puts the program into the far PATH of overSSH, so that it is not copied there.
+func (n *netns) install(t testing.TB) {
+	t.Helper()
+	must.Do(t, os.Mkdir(n.sshPath(), 0o700))
+	must.Do(t, os.Symlink(binary+"-agent", filepath.Join(n.sshPath(), "linerate")))
+}
+
+// sshPath is a folder of the far PATH.
+func (n *netns) sshPath() string { return filepath.Join(n.dir, "bin") }
 
 // sshTemp is the temporary folder of the far host.
 func (n *netns) sshTemp() string { return filepath.Join(n.dir, "tmp") }
