@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -147,6 +148,28 @@ func TestEgressRefused(t *testing.T) {
 		r := run(t, command(t, strings.Fields(c.args)...))
 		must.True(t, r.code == 2 && strings.Contains(r.err, c.says), "%s: exit code %d\n%s", c.args, r.code, r.err)
 	}
+}
+
+// TestServeFindsAPort: a server that may take any port gets one that is free for TCP and
+// UDP, also where most of those that are free for TCP are not.
+func TestServeFindsAPort(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	n := newNetns(t)
+	ip(t, "netns", "exec", n.far, "sysctl", "-qw", "net.ipv4.ip_local_port_range=40000 40007")
+	must.Do(t, inNetns(n.far, func() error {
+		for port := 40001; port <= 40007; port++ {
+			taken, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", fmt.Sprintf("%s:%d", farAddr, port))
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { _ = taken.Close() })
+		}
+		return nil
+	}))
+	p := start(t, n.inside(t, "far", "serve", "--open", "--listen", farAddr+":0", "--announce=false", "--state", filepath.Join(n.dir, "serve")))
+	eventually(t, patience, "the server", func() bool { return len(p.done) > 0 || strings.Contains(p.said(), "measure from") })
+	must.Contain(t, p.said(), "listening on "+farAddr+":40000")
 }
 
 // TestBindAtAServer: a server takes data that leave from another address than the route's.

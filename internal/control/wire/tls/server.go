@@ -20,6 +20,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,19 +123,12 @@ func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
 	if c.Handshake <= 0 {
 		c.Handshake = handshakeTimeout
 	}
-	lc := net.ListenConfig{}
-	lc.SetMultipathTCP(false) // data connections have options that it lacks
-	l, err := lc.Listen(ctx, "tcp", addr)
+	l, udp, err := bind(ctx, addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
-	}
-	tcp, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		_ = l.Close()
-		return nil, fmt.Errorf("listen on %s: not a TCP address", addr)
+		return nil, err
 	}
 	s := &Server{
-		config: limited(c), listener: l, port: tcp.Port,
+		config: limited(c), listener: l, udp: udp, port: udp.Port(),
 		gate: newGate(runtime.GOMAXPROCS(0) / 2), // the other half of the cores is for runs
 		tls: &ctls.Config{
 			MinVersion: ctls.VersionTLS13, Certificates: []ctls.Certificate{c.Identity.Certificate},
@@ -142,15 +136,34 @@ func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
 		},
 	}
 	s.door = newDoor(s.config.Unknown, s.config.Friends, s.dropped)
-	// The same number for UDP, so that one rule of a firewall names both.
-	if s.udp, err = data.ListenUDP(ctx, l.Addr().String()); err != nil {
-		_ = l.Close()
-		return nil, err
-	}
 	if s.find = c.Find; s.find == nil {
 		s.find = only(c.Identity.Secret)
 	}
 	return s, nil
+}
+
+// portTries bounds the numbers that the system is asked for.
+const portTries = 16
+
+// bind opens addr for TCP and UDP, with the same port so that one rule of a firewall names
+// both. Where the system chooses the port, it asks again if the number is taken for UDP.
+func bind(ctx context.Context, addr string) (net.Listener, *data.UDPRouter, error) {
+	lc := net.ListenConfig{}
+	lc.SetMultipathTCP(false) // data connections have options that it lacks
+	for tries := 1; ; tries++ {
+		l, err := lc.Listen(ctx, "tcp", addr)
+		if err != nil {
+			return nil, nil, fmt.Errorf("listen: %w", err)
+		}
+		udp, err := data.ListenUDP(ctx, l.Addr().String())
+		if err == nil {
+			return l, udp, nil
+		}
+		defer l.Close() // not before the end, or the system could choose it again
+		if !strings.HasSuffix(addr, ":0") || tries == portTries {
+			return nil, nil, err
+		}
+	}
 }
 
 // limited returns c with what is the same for all sessions in place.
