@@ -344,7 +344,7 @@ HOST is one of
 	root.AddCommand(a.docsCommand(), a.versionCommand(), a.completionCommand(), a.process().Watchdog(), a.tunerCommand(), a.labInitCommand(), exitCodesTopic())
 	fitHelp(root)
 	root.SetHelpCommand(helpCommand())
-	a.complete(root)
+	a.complete(root, a.flagWords())
 	return root
 }
 

@@ -34,18 +34,21 @@ const completedSessions = 20
 // others, which are left out afterwards.
 type offer func(ctx context.Context, typed string) []inspect.Word
 
-// complete gives the commands and flags below c what a shell offers for their values.
-// Nobody is connected to, and what cannot be found out is not offered.
-func (a *console) complete(c *cobra.Command) {
+// complete gives the commands and flags below c what a shell offers for their values;
+// common are those of flags that mean the same everywhere. Nobody is connected to, and
+// what cannot be found out is not offered.
+func (a *console) complete(c *cobra.Command, common map[string]offer) {
 	for _, sub := range c.Commands() {
-		a.complete(sub)
+		a.complete(sub, common)
 	}
 	if args := a.argumentWords(c.CommandPath()); args != nil {
 		c.ValidArgsFunction = offered(func(n int) offer { return args[min(n, len(args)-1)] })
 	}
-	for flag, w := range a.flagWords(c) {
-		if c.Flags().Lookup(flag) != nil {
-			_ = c.RegisterFlagCompletionFunc(flag, offered(func(int) offer { return w })) // it errs where there is one already
+	for _, words := range []map[string]offer{ownFlagWords(c.Name()), common} {
+		for flag, w := range words {
+			if c.Flags().Lookup(flag) != nil {
+				_ = c.RegisterFlagCompletionFunc(flag, offered(func(int) offer { return w })) // it errs where there is one already
+			}
 		}
 	}
 }
@@ -91,9 +94,9 @@ func (a *console) argumentWords(command string) []offer {
 	return nil
 }
 
-// flagWords are those of the flags of a command.
-func (a *console) flagWords(c *cobra.Command) map[string]offer {
-	all := map[string]offer{
+// flagWords are those of flags that mean the same in all commands.
+func (a *console) flagWords() map[string]offer {
+	return map[string]offer{
 		"from": a.hosts, "far": a.hosts, "resume": a.sessions, "beside": a.sessions,
 		"engine": fixed(a.kinds().Names()...), "pacing": fixed("kernel", "clock"),
 		"goal": fixed("throughput", "latency", "cpu"), "allow": fixed("risky"),
@@ -102,17 +105,21 @@ func (a *console) flagWords(c *cobra.Command) map[string]offer {
 		"role": fixed(plain.Texts(profile.Roles()[1:])...), "direction": fixed("to", "from", "each", "both"),
 		"source": fixed("disk", "memory"), "sink": fixed("disk", "memory"),
 	}
-	switch c.Name() {
+}
+
+// ownFlagWords are those of the flags that a command alone has, or has with other words.
+func ownFlagWords(command string) map[string]offer {
+	switch command {
 	case "list", "prune":
-		all["kind"], all["state"], all["finding"] = fixed(sessionKinds()...), fixed(sessionStates()...), findings
+		return map[string]offer{"kind": fixed(sessionKinds()...), "state": fixed(sessionStates()...), "finding": findings}
 	case "export", "keep":
-		all["for"] = fixed(plain.Texts(model.FileFormats())...)
+		return map[string]offer{"for": fixed(plain.Texts(model.FileFormats())...)}
 	case "report":
-		all["format"] = fixed(reportFormats()...)
+		return map[string]offer{"format": fixed(reportFormats()...)}
 	case "tune":
-		all["direction"] = fixed("to", "from", "each")
+		return map[string]offer{"direction": fixed("to", "from", "each")}
 	}
-	return all
+	return nil
 }
 
 // offered is w as cobra asks for it: what begins with what was typed, with no blank
