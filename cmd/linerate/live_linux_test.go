@@ -90,11 +90,12 @@ func watchedRun(t testing.TB, env ...string) (*terminal, unix.Termios) {
 func onScreen(t testing.TB, cmd *exec.Cmd, env ...string) (*terminal, unix.Termios) {
 	t.Helper()
 	cmd.Env = append(cmd.Environ(), append([]string{"TERM=xterm-256color", "LC_ALL=C.UTF-8"}, env...)...)
-	cmd.Args = append([]string{"sh", "-c", `sleep 0.3; exec "$0" "$@"`}, cmd.Args...) // until the terminal has a size
-	cmd.Path = "/bin/sh"
-	tt := onTerminal(t, cmd)
-	tt.sized(t, 80, 24)
-	return tt, tt.modes(t)
+	var before unix.Termios
+	tt := onTerminal(t, cmd, func(tt *terminal) {
+		tt.sized(t, 80, 24)
+		before = tt.modes(t)
+	})
+	return tt, before
 }
 
 // TestLiveScreen: a person sees how an experiment goes on, pauses it and goes on, in a

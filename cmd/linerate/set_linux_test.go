@@ -121,8 +121,9 @@ type terminal struct {
 	held   []byte         // of a character whose rest is still to come
 }
 
-// onTerminal starts cmd as the leader of a session with a new terminal, pty(7).
-func onTerminal(t testing.TB, cmd *exec.Cmd) *terminal {
+// onTerminal starts cmd as the leader of a session with a new terminal, pty(7), once it is
+// prepared.
+func onTerminal(t testing.TB, cmd *exec.Cmd, prepare ...func(*terminal)) *terminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -144,6 +145,9 @@ func onTerminal(t testing.TB, cmd *exec.Cmd) *terminal {
 	tt := &terminal{process: &process{cmd: cmd, done: make(chan result, 1)}, master: master, shown: &lines{}, screen: vt10x.New(vt10x.WithSize(80, 24))}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	for _, p := range prepare {
+		p(tt)
+	}
 	must.Do(t, cmd.Start())
 	_ = slave.Close()
 	go func() {
