@@ -35,7 +35,7 @@ var layers = []struct {
 	{"internal/confined", nil},
 	{"internal/measure", []string{"internal/core", "internal/fault", "internal/measure", "internal/rescue"}},
 	{"internal/host", []string{"internal/core", "internal/fault", "internal/host", "internal/rescue", "internal/tail"}},
-	{"internal/host/canary", []string{"internal/core", "internal/fault", "internal/measure/engine", "internal/measure/sockio", "internal/rescue"}}, // its packets leave as data do
+	{"internal/host/canary", []string{"internal/core", "internal/fault", "internal/host/knob/linkid", "internal/measure/engine", "internal/measure/sockio", "internal/rescue"}}, // its packets leave as data do
 	{"internal/control", []string{"internal/core", "internal/fault", "internal/measure", "internal/host", "internal/control", "internal/rescue", "internal/tail"}},
 	{"internal/control/session", []string{"internal/core", "internal/fault", "internal/rescue", "internal/control/session", "internal/control/wire"}}, // what two hosts say to each other is no host's
 	{"internal/lab", []string{"internal/core", "internal/fault", "internal/control/wire", "internal/lab", "internal/tail"}},

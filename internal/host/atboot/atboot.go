@@ -23,6 +23,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -53,6 +54,11 @@ type job struct {
 	name   string // for people
 	pieces []piece
 	check  func(context.Context) error // asks the system whether it will run it; nil for one that cannot be asked
+}
+
+// systems are how each system is told what to run at its start.
+func systems() map[string]func(Keeper) (job, error) {
+	return map[string]func(Keeper) (job, error){"linux": linuxJob, "freebsd": freebsdJob, "darwin": darwinJob, "windows": windowsJob}
 }
 
 // paths returns those of its files and links.
@@ -124,7 +130,10 @@ func (k Keeper) install(ctx context.Context) (string, error) {
 	}
 	choose := k.choose
 	if choose == nil {
-		choose = system
+		choose = systems()[runtime.GOOS]
+	}
+	if choose == nil {
+		return "", fmt.Errorf("linerate knows no job at the start of %s: %w", runtime.GOOS, errors.ErrUnsupported)
 	}
 	j, err := choose(k)
 	if err != nil {

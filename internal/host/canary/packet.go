@@ -14,6 +14,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
+	"linerate/internal/host/knob/linkid"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/rescue"
@@ -244,24 +245,7 @@ func towards(ctx context.Context, to endpoint) (*net.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := net.Interfaces()
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range all {
-		addrs, err := i.Addrs()
-		if err != nil {
-			continue // it went away
-		}
-		for _, a := range addrs {
-			p, err := netip.ParsePrefix(a.String())
-			own := local.Addr().Unmap().WithZone("")
-			if err == nil && (p.Addr().Unmap() == own || p.Addr().IsLoopback() && own.IsLoopback()) { // all of 127.0.0.0/8 is
-				return &i, nil
-			}
-		}
-	}
-	return nil, fmt.Errorf("no interface has %s", local.Addr())
+	return linkid.Owner(local.Addr())
 }
 
 // packetSize is the largest IP packet that goes out to an address whole.

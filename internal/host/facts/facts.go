@@ -16,6 +16,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/host/knob/linkid"
 )
 
 // discard is the port of RFC 863. Nothing is sent there: a UDP socket that is
@@ -126,7 +127,7 @@ func portablePath(ctx context.Context, peer netip.Addr) path {
 	}
 	p := unknownPath("not available on " + runtime.GOOS)
 	p.address = local.WithZone("").String()
-	i, err := owner(local)
+	i, err := linkid.Owner(local)
 	if err != nil {
 		p.device, p.mtu = fact.Unknown[string](err.Error()), fact.Unknown[int](err.Error())
 		return p
@@ -149,27 +150,4 @@ func localAddress(ctx context.Context, peer netip.Addr) (netip.Addr, error) {
 		return netip.Addr{}, fmt.Errorf("find the path to %s: %w", peer, err)
 	}
 	return local.Addr().Unmap(), nil
-}
-
-// owner returns the interface that has the address.
-func owner(a netip.Addr) (*net.Interface, error) {
-	all, err := net.Interfaces()
-	if err != nil {
-		return nil, fmt.Errorf("list interfaces: %w", err)
-	}
-	for _, i := range all {
-		if a.Zone() != "" && a.Zone() != i.Name {
-			continue
-		}
-		addresses, err := i.Addrs()
-		if err != nil {
-			continue // an interface that went away meanwhile
-		}
-		for _, one := range addresses {
-			if n, ok := one.(*net.IPNet); ok && n.IP.Equal(a.AsSlice()) {
-				return &i, nil
-			}
-		}
-	}
-	return nil, fmt.Errorf("no interface has the address %s", a)
 }

@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/host/knob/linkid"
 	"linerate/internal/must"
 )
 
@@ -51,7 +52,7 @@ func TestResolve(t *testing.T) {
 func TestPortablePath(t *testing.T) {
 	p := portablePath(t.Context(), netip.MustParseAddr("127.0.0.1"))
 	must.True(t, p.address == "127.0.0.1" && p.device.IsKnown() && p.mtu.IsKnown() && !p.rate.IsKnown(), "portablePath = %+v", p)
-	must.Fail(t, must.Err(owner(netip.MustParseAddr("192.0.2.77"))), "an interface has an address for documentation (RFC 5737)")
+	must.Fail(t, must.Err(linkid.Owner(netip.MustParseAddr("192.0.2.77"))), "an interface has an address for documentation (RFC 5737)")
 }
 
 func TestPathRate(t *testing.T) {

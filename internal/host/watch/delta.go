@@ -2,6 +2,7 @@ package watch
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strconv"
 	"time"
@@ -111,19 +112,26 @@ func Samples(host model.Host, a, b Snapshot, start, length time.Duration) []mode
 
 func cpuName(i int) string { return "cpu" + strconv.Itoa(i) }
 
+// both are the elements of two lists, each ascending by its id, that are in both.
+func both[T any](a, b []T, id func(T) int) iter.Seq2[T, T] {
+	return func(yield func(T, T) bool) {
+		i := 0
+		for _, y := range b {
+			for i < len(a) && id(a[i]) < id(y) {
+				i++
+			}
+			if i < len(a) && id(a[i]) == id(y) && !yield(a[i], y) {
+				return
+			}
+		}
+	}
+}
+
 // coreMoves returns what each core did between two snapshots, and all of them
 // together. Cores that came, went or ran backwards are left out.
 func coreMoves(a, b Snapshot) (each []core, sum core) {
 	each = make([]core, 0, len(b.cores))
-	i := 0
-	for _, y := range b.cores {
-		for i < len(a.cores) && a.cores[i].id < y.id {
-			i++
-		}
-		if i == len(a.cores) || a.cores[i].id != y.id {
-			continue
-		}
-		x := a.cores[i]
+	for x, y := range both(a.cores, b.cores, func(c core) int { return c.id }) {
 		d := core{
 			id: y.id, user: y.user - x.user, system: y.system - x.system, irq: y.irq - x.irq,
 			softirq: y.softirq - x.softirq, steal: y.steal - x.steal,
@@ -144,14 +152,9 @@ func coreMoves(a, b Snapshot) (each []core, sum core) {
 // busiestThread returns what the thread did between two snapshots that ran or
 // waited to run the longest. Threads that are not in both are left out.
 func busiestThread(a, b Snapshot) (most thread, ok bool) {
-	before := map[int]thread{}
-	for _, t := range a.threads {
-		before[t.id] = t
-	}
-	for _, t := range b.threads {
-		x, was := before[t.id]
-		d := thread{id: t.id, run: t.run - x.run, wait: t.wait - x.wait}
-		if !was || d.run < 0 || d.wait < 0 {
+	for x, y := range both(a.threads, b.threads, func(t thread) int { return t.id }) {
+		d := thread{id: y.id, run: y.run - x.run, wait: y.wait - x.wait}
+		if d.run < 0 || d.wait < 0 {
 			continue
 		}
 		if !ok || d.run+d.wait > most.run+most.wait {
@@ -206,15 +209,8 @@ func queueMoves(a, b Snapshot) []move {
 		{softnetLimited, func(q queue) (uint32, bool) { return q.limited, q.hasLimited }},
 	} {
 		var each []move
-		i := 0
-		for _, y := range b.queues {
-			for i < len(a.queues) && a.queues[i].id < y.id {
-				i++
-			}
-			if i == len(a.queues) || a.queues[i].id != y.id {
-				continue
-			}
-			from, ok1 := part.of(a.queues[i])
+		for x, y := range both(a.queues, b.queues, func(q queue) int { return q.id }) {
+			from, ok1 := part.of(x)
 			to, ok2 := part.of(y)
 			if n, ok := moved32(from, to); ok && ok1 && ok2 {
 				each = append(each, move{part.name, cpuName(y.id), n})

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/netip"
 )
 
 // ID is what is known of one interface. Unknown parts are "" or 0.
@@ -57,6 +59,29 @@ func Of(name string) (ID, error) {
 		}
 	}
 	return ID{}, fmt.Errorf("interface %s: %w", name, fs.ErrNotExist)
+}
+
+// Owner returns the interface that has the address a; that of loopback has all of
+// 127.0.0.0/8.
+func Owner(a netip.Addr) (*net.Interface, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	own := a.Unmap().WithZone("")
+	for _, i := range all {
+		if a.Zone() != "" && a.Zone() != i.Name {
+			continue
+		}
+		addresses, _ := i.Addrs() // none of an interface that went away meanwhile
+		for _, one := range addresses {
+			p, err := netip.ParsePrefix(one.String())
+			if err == nil && (p.Addr().Unmap() == own || p.Addr().IsLoopback() && own.IsLoopback()) {
+				return &i, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("no interface has the address %s", a)
 }
 
 // ErrGone says that an interface is not there any more.
