@@ -166,6 +166,9 @@ func Read(name string, text []byte, o Options) (File, error) {
 	case !utf8.ValidString(all) || strings.ContainsRune(all, 0):
 		return File{}, faultf(0, "this is no text: %w", ErrUnknown)
 	}
+	if n := strings.Count(strings.Trim(all, "\n"), "\n") + 1; n <= maxLines && len(clock.FindAllStringIndex(all, n)) == n {
+		all = clock.ReplaceAllString(all, "")
+	}
 	if err := fits(all); err != nil {
 		return File{}, err
 	}

@@ -110,6 +110,9 @@ func (l line) amount() *amount {
 // again reports whether l says what an interval before it said.
 func (l line) again(a amount) bool { return l.from == a.from && l.to == a.to && l.bytes == a.bytes }
 
+// clock is the time that the log of a container or of a build has before each line (RFC 3339).
+var clock = regexp.MustCompile(`(?m)^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9:]+) ?`)
+
 // stamped is what begins a line of a program that writes the time or a title before each,
 // or of a journal.
 var stamped = regexp.MustCompile(`^(.{1,100}?)(Connecting to host |Accepted connection from |Client connecting to |Server listening on )`)

@@ -59,6 +59,11 @@ var reconciled = map[string]struct {
 		`{"event":"start","data":{"version":"iperf 3.18","test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `{"event":"interval","data":{"sum":` + sumJSON(1, 500, true, "") + `}}` + "\n" + `{"event":"inter`,
 		map[model.Direction]float64{model.To: 500e6}, "did not end by itself",
 	},
+	"stream of events in the log of a container": {
+		`2026-11-27T07:38:10.123456789Z {"event":"start","data":{"test_start":{"protocol":"TCP","num_streams":1}}}` + "\n" + `2026-11-27T07:38:11.1Z {"event":"interval","data":{"sum":` + sumJSON(1, 500, true, "") + `}}` + "\n" +
+			`2026-11-27T07:38:11+00:00 {"event":"end","data":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 480, true, "") + `}}` + "\n",
+		map[model.Direction]float64{model.To: 480e6}, bySenderNone,
+	},
 	"stream of events and its document": {
 		strings.ReplaceAll(`{"event":"start","data":{"cookie":"abc","test_start":{"protocol":"TCP","num_streams":1}}}`+"\n"+`{"event":"interval","data":{"sum":=}}`+"\n"+`{"event":"end","data":{"sum_sent":=,"sum_received":=}}`+"\n"+
 			`{"start":{"cookie":"abc","test_start":{"protocol":"TCP","num_streams":1}},`+"\n"+`"intervals":[{"streams":[],"sum":=}],`+"\n"+`"end":{"sum_sent":=,"sum_received":=}}`+"\n", "=", sumJSON(1, 500, true, "")),
