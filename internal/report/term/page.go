@@ -35,6 +35,14 @@ func (g Page) Gap() { g.p.gap() }
 // Note writes a paragraph below a table.
 func (g Page) Note(text string) { g.p.paragraph(normal, text, tableIndent) }
 
+// Field writes a text behind a label of so many columns, or nothing where there is no text.
+func (g Page) Field(width int, label, text string) {
+	if text != "" {
+		head := strings.Repeat(" ", tableIndent) + label + pad(label, width) + " "
+		g.p.hanging(head, columns(head), text)
+	}
+}
+
 // Line writes one line, however long it is.
 func (g Page) Line(text string) { g.p.line(clean(text)) }
 

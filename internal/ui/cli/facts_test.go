@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/must"
 	"linerate/internal/report/reporttest"
+	"linerate/internal/report/term"
 )
 
 const factsPage = `desk
@@ -67,9 +68,11 @@ func TestFactsPage(t *testing.T) {
 	f.Knobs["nic.ring.rx"], f.Knobs["nic.ring.rx_max"] = fact.Known("256", "ethtool"), fact.Known("4096", "ethtool")
 	f.Knobs["nic.coalesce.adaptive_rx"] = fact.Known("1", "ethtool")
 	var b bytes.Buffer
-	must.Do(t, printFacts(&b, nil, f))
+	p := term.NewPage(term.Options{Width: term.AnyWidth})
+	writeFacts(p, nil, f)
+	must.Do(t, p.Print(&b))
 	must.NoDiff(t, cmp.Diff(factsPage, b.String()), "-want +got")
-	must.Fail(t, printFacts(full{}, nil, f), "a page that was not written is no error")
+	must.Fail(t, p.Print(full{}), "a page that was not written is no error")
 }
 
 // full is a disk without room.
@@ -94,18 +97,26 @@ func TestFactsOfBuses(t *testing.T) {
 			Kind: known("virtual"), Address: known("0000:00:04.0"), Width: fact.Known(32, ""), Clock: fact.Known(33.0, ""),
 		},
 	} {
-		p := &page{}
-		p.bus(b)
-		must.NoDiff(t, cmp.Diff(want, p.text.String()), "-want +got")
+		must.NoDiff(t, cmp.Diff(want, factsText(t, func(p *page) { p.bus(b) })), "-want +got")
 	}
+}
+
+// factsText is what write writes on a page.
+func factsText(t *testing.T, write func(*page)) string {
+	var text strings.Builder
+	p := &page{Page: term.NewPage(term.Options{Width: term.AnyWidth}), knobs: knob.NewIndex()}
+	write(p)
+	must.Do(t, p.Print(&text))
+	return text.String()
 }
 
 // TestFactsOfModes: a delay that is a mode to its driver is shown as one.
 func TestFactsOfModes(t *testing.T) {
 	for source, want := range map[string]string{"coalesce.rx-usecs of eth0 (e1000e)": "coalesce.rx_usecs 3 (mode dynamic, conservative)", "coalesce.rx-usecs of eth0": "coalesce.rx_usecs 3 µs"} {
-		p := &page{knobs: knob.NewIndex()}
-		p.settings(map[model.KnobID]fact.Of[string]{"nic.coalesce.rx_usecs": fact.Known("3", source)})
-		must.Contain(t, p.text.String(), want+"\n", "%s", source)
+		text := factsText(t, func(p *page) {
+			p.settings(map[model.KnobID]fact.Of[string]{"nic.coalesce.rx_usecs": fact.Known("3", source)})
+		})
+		must.Contain(t, text, want+"\n", "%s", source)
 	}
 }
 

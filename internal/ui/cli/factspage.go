@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -12,24 +11,21 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/report/term"
 )
 
 // page collects lines of facts, and what is unknown for its end.
 type page struct {
-	text    strings.Builder
+	term.Page
 	knobs   *knob.Index
 	subject string // whose facts are written
 	unknown []string
 }
 
-func (p *page) title(format string, args ...any) { fmt.Fprintf(&p.text, format+"\n", args...) }
-
 // line writes parts that are not empty behind a label, or nothing.
 func (p *page) line(label string, parts ...string) {
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
-	if len(parts) > 0 {
-		fmt.Fprintf(&p.text, "  %-11s %s\n", label, strings.Join(parts, ", "))
-	}
+	p.Field(11, label, strings.Join(parts, ", "))
 }
 
 // miss notes a fact that is not known.
@@ -47,9 +43,9 @@ func say[T any](p *page, name, format string, f fact.Of[T]) string {
 	return fmt.Sprintf(format, v)
 }
 
-// printFacts writes the facts of a host for people.
-func printFacts(w io.Writer, x *knob.Index, f model.HostFacts) error {
-	p := &page{knobs: x}
+// writeFacts writes the facts of a host for people.
+func writeFacts(to term.Page, x *knob.Index, f model.HostFacts) {
+	p := &page{Page: to, knobs: x}
 	p.host(f)
 	for i, n := range f.NICs {
 		p.subject = n.Name
@@ -66,20 +62,15 @@ func printFacts(w io.Writer, x *knob.Index, f model.HostFacts) error {
 	}
 	p.stack(f)
 	if len(p.unknown) > 0 {
-		p.title("\nnot known")
+		p.Title("not known")
 	}
 	for _, u := range p.unknown {
-		p.title("  %s", u)
+		p.Note(u)
 	}
-	_, err := io.WriteString(w, p.text.String())
-	if err != nil {
-		return fmt.Errorf("print facts: %w", err)
-	}
-	return nil
 }
 
 func (p *page) host(f model.HostFacts) {
-	p.title("%s", cmp.Or(f.Name, "a host without a name"))
+	p.Text("%s", cmp.Or(f.Name, "a host without a name"))
 	if f.OS != "" {
 		p.line("system", strings.TrimSpace(f.OS+" "+say(p, "kernel", "%s", f.Kernel)), f.Arch)
 	}
@@ -168,7 +159,8 @@ func (p *page) nic(n model.NIC, settings map[model.KnobID]fact.Of[string], leads
 	if n.Up.Or(false) {
 		state = "up"
 	}
-	p.title("\n%s  %s", n.Name, strings.Join(slices.DeleteFunc([]string{n.Kind.Or(""), state, n.Bond.Or(""), vlanText(n.VLAN)}, func(s string) bool { return s == "" }), ", "))
+	p.Gap()
+	p.Line(n.Name + "  " + strings.Join(slices.DeleteFunc([]string{n.Kind.Or(""), state, n.Bond.Or(""), vlanText(n.VLAN)}, func(s string) bool { return s == "" }), ", "))
 	p.media(n.Media)
 	legal := ""
 	if low, high := n.MTUMin.Or(0), n.MTUMax.Or(0); n.MTUMin.IsKnown() && n.MTUMax.IsKnown() {
@@ -360,9 +352,9 @@ func (p *page) stack(f model.HostFacts) {
 			continue
 		}
 		if first {
-			p.title("\nTCP and sockets")
+			p.Title("TCP and sockets")
 		}
 		first = false
-		fmt.Fprintf(&p.text, "  %-28s %s\n", id, k.Format(v))
+		p.Field(28, id, k.Format(v))
 	}
 }

@@ -167,7 +167,9 @@ the other end comes first. What cannot be read is listed with the reason.`,
 			if a.json {
 				return a.document(reportjson.FactsSchema, factsDoc{f})
 			}
-			if err := printFacts(a.Out, a.knobs, f); err != nil {
+			p := a.page()
+			writeFacts(p, a.knobs, f)
+			if err := p.Print(a.Out); err != nil {
 				return err
 			}
 			if len(args) == 0 && to == "" {

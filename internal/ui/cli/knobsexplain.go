@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"runtime"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/plain"
 	"linerate/internal/fault"
+	"linerate/internal/report/term"
 )
 
 // explainSchema names the document of linerate knobs explain.
@@ -54,12 +54,14 @@ func (a *console) explain(ctx context.Context, names []string, link string) erro
 			return err
 		}
 	}
-	if !a.json {
-		for i, e := range all {
-			if i > 0 {
-				fmt.Fprintln(a.Out)
-			}
-			printExplanation(a.Out, e)
+	if !a.json && len(all) > 0 {
+		p := a.page()
+		for _, e := range all {
+			p.Gap()
+			explanation(p, e)
+		}
+		if err := p.Print(a.Out); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -71,85 +73,80 @@ func (a *console) explain(ctx context.Context, names []string, link string) erro
 	return nil
 }
 
-// printExplanation shows an explanation to people.
-func printExplanation(w io.Writer, e inspect.Explanation) {
-	head := len(e.Sets) + len(e.Unknown) + len(e.Dead) + len(e.Outside)
+// explanation shows an explanation to people.
+func explanation(p term.Page, e inspect.Explanation) {
+	line := func(label, text string) { p.Field(explainLabel, label, text) }
 	if len(e.Sets)+len(e.Unknown) > 0 {
 		sets := make([]string, len(e.Sets))
 		for i, s := range e.Sets {
 			sets[i] = string(s.Knob) + "=" + s.Value
 		}
-		fmt.Fprintln(w, e.Name)
-		line(w, "sets", strings.Join(sets, " "))
-		line(w, "not known", strings.Join(e.Unknown, ", "))
+		p.Text("%s", e.Name)
+		line("sets", strings.Join(sets, " "))
+		line("not known", strings.Join(e.Unknown, ", "))
 	}
 	for _, o := range e.Outside {
-		fmt.Fprintf(w, "%s: a setting of %s that linerate does not set\n", e.Name, o.System)
-		line(w, "does", o.Does)
-		line(w, "instead", strings.Trim(plain.Join(o.Instead, ", ")+", "+o.Advice, ", "))
-		line(w, "source", o.Source)
+		p.Text("%s: a setting of %s that linerate does not set", e.Name, o.System)
+		line("does", o.Does)
+		line("instead", strings.Trim(plain.Join(o.Instead, ", ")+", "+o.Advice, ", "))
+		line("source", o.Source)
 	}
 	for _, d := range e.Dead {
-		fmt.Fprintf(w, "%s no longer exists on %s\n", e.Name, d.System)
-		line(w, "was", fmt.Sprintf("%s (%s)", d.Was, d.Lived))
-		line(w, "now", d.Now)
-		line(w, "instead", strings.Trim(plain.Join(d.Instead, ", ")+", "+d.Advice, ", "))
-		line(w, "source", d.Source)
+		p.Text("%s no longer exists on %s", e.Name, d.System)
+		line("was", fmt.Sprintf("%s (%s)", d.Was, d.Lived))
+		line("now", d.Now)
+		line("instead", strings.Trim(plain.Join(d.Instead, ", ")+", "+d.Advice, ", "))
+		line("source", d.Source)
 	}
-	for i, p := range e.Knobs {
-		if i > 0 || head > 0 {
-			fmt.Fprintln(w)
-		}
-		printPage(w, p)
+	for _, k := range e.Knobs {
+		p.Gap()
+		knobPage(p, k)
 	}
 }
 
-func printPage(w io.Writer, p inspect.Page) {
-	fmt.Fprintf(w, "%s: %s\n", p.Knob, p.Summary)
+// explainLabel is how wide the labels of an explanation are.
+const explainLabel = 13
+
+func knobPage(to term.Page, p inspect.Page) {
+	line := func(label, text string) { to.Field(explainLabel, label, text) }
+	to.Text("%s: %s", p.Knob, p.Summary)
 	if p.Scope == knob.ScopeFlow {
-		line(w, "belongs to", "the test traffic; it changes no host")
+		line("belongs to", "the test traffic; it changes no host")
 	}
 	if v, ok := p.Value.Get(); ok {
 		text := p.Of.Format(v)
 		if p.SetBy != nil {
 			text += fmt.Sprintf(", set by %s:%d", p.SetBy.File, p.SetBy.Line)
 		}
-		line(w, "here", text)
+		line("here", text)
 	}
-	line(w, "unit", p.Unit)
+	line("unit", p.Unit)
 	for _, c := range p.Choices {
-		line(w, "value "+c.Value, c.Meaning)
+		line("value "+c.Value, c.Meaning)
 	}
 	for _, d := range p.Defaults {
-		line(w, "default", d.Value+" ("+d.System+")")
+		line("default", d.Value+" ("+d.System+")")
 	}
-	line(w, "risk", p.RiskText)
-	line(w, "worth a try", p.When)
-	line(w, "leave it", p.Avoid)
-	line(w, "verified by", p.Verify)
+	line("risk", p.RiskText)
+	line("worth a try", p.When)
+	line("leave it", p.Avoid)
+	line("verified by", p.Verify)
 	for _, s := range p.Systems {
-		fmt.Fprintf(w, "  on %s: %s\n", s.System, s.Native)
+		to.Note(fmt.Sprintf("on %s: %s", s.System, s.Native))
 		switch {
 		case s.Range == "":
-			line(w, "  range", "read-only")
+			line("  range", "read-only")
 		case len(p.Choices) == 0:
-			line(w, "  range", s.Range)
+			line("  range", s.Range)
 		}
-		line(w, "  effect", s.Effect)
-		line(w, "  needs", strings.Join(s.Needs, "; "))
-		line(w, "  permanent", s.Permanent)
-		line(w, "  also", strings.Join(s.Also, ", "))
-		line(w, "  note", s.Note)
+		line("  effect", s.Effect)
+		line("  needs", strings.Join(s.Needs, "; "))
+		line("  permanent", s.Permanent)
+		line("  also", strings.Join(s.Also, ", "))
+		line("  note", s.Note)
 		if !s.Settable && s.Range != "" {
-			line(w, "  by linerate", "not settable")
+			line("  by linerate", "not settable")
 		}
 	}
-	line(w, "source", p.Source)
-}
-
-// line prints a labelled line, where there is something to say.
-func line(w io.Writer, label, text string) {
-	if text != "" {
-		fmt.Fprintf(w, "  %-13s %s\n", label, text)
-	}
+	line("source", p.Source)
 }
