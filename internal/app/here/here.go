@@ -85,7 +85,10 @@ func Serve(ctx context.Context, env app.Env, conn net.Conn, o Options) error {
 	c := m.Agent()
 	c.Engines, c.LinkRate, c.Purge, c.Watch = Engines(env.Engines, o.State, true), m.LinkRate, purge.TCPMetrics, m.Watch
 	c.Commands = o.Commands
-	return agent.Serve(ctx, conn, c)
+	if err := agent.Serve(ctx, conn, c); !errors.Is(err, session.ErrVersion) { // which the controller has been told
+		return err
+	}
+	return nil
 }
 
 // Agent is an agent that reads this machine and changes its settings, and has no
