@@ -157,11 +157,15 @@ func measuredOnly(s model.Session, rec tune.Record) string {
 		}
 		text := b.names.Way(d) + ": "
 		if v, ok := b.medianOf(tune.Baseline, d, rec.Options.Objective); ok {
-			text += amount(rec.Options.Objective, v) + ", "
+			text += amount(rec.Options.Objective, v)
+			if share, known := look.Reached[d].Get(); known && share < rec.Options.Enough {
+				text += fmt.Sprintf(", %.0f %% of what the path can carry", 100*share)
+			}
+			text += ", "
 		}
 		out = append(out, text+cmp.Or(look.Limits[d], "limit not identified"))
 	}
-	return "nothing to try: " + strings.Join(append(out, rec.Reason), "; ")
+	return "nothing to try: " + strings.Join(out, "; ")
 }
 
 // change says what a candidate changes: "far.tcp.recv_buffer_max 64KiB -> 4MiB". It goes

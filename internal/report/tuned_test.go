@@ -163,6 +163,14 @@ func TestTunedSaysWhatIsLeft(t *testing.T) {
 	}; !slices.Equal(got.Front, want) {
 		t.Errorf("%q", got.Front)
 	}
+
+	rec.Ideas, rec.Winner = nil, model.Setting{} // nothing to try: each thing is said once
+	for _, d := range []model.Direction{model.To, model.From} {
+		s.Findings = append(s.Findings, model.Finding{Direction: d, NoKnob: "a faster link"})
+	}
+	got = report.BuildTuned(s, rec, nil)
+	must.Same(t, got.Short, []string{"what helps: a faster link"})
+	must.Equal(t, got.Headline, "nothing to try: to nas: 14 Mbit/s, 61 % of what the path can carry, held back by the receive window of nas; from nas: limit not identified")
 }
 
 // An imported value has its unit, whatever it is of.

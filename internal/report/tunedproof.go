@@ -103,9 +103,19 @@ func (b *builder) fullQueue(v model.Verdict) string {
 }
 
 // short says of each direction that stays below its ceiling how much it reaches, and what
-// holds it back, as the last look at the winner found.
+// holds it back, as the last look at the winner found. Where there was nothing to try the first
+// sentence says that, and this what helps outside both hosts.
 func (b *builder) short(rec tune.Record) []string {
 	var out []string
+	if len(rec.Ideas) == 0 {
+		for _, f := range b.s.Findings {
+			text := "what helps: " + f.NoKnob
+			if f.NoKnob != "" && !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+		}
+		return out
+	}
 	for _, in := range slices.Backward(rec.Inputs) {
 		if in.Look == nil {
 			continue

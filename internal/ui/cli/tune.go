@@ -217,6 +217,8 @@ func tuneVerdict(out apptune.Outcome) error {
 	switch t := report.BuildTuned(out.Search, out.Record, out.Confirmation); {
 	case t.Proven:
 		return nil
+	case len(out.Record.Ideas) == 0:
+		return fault.WithKind(fault.Found, errors.New("there was nothing to try, and the path stays below what it can carry"))
 	case out.Confirmation == nil:
 		return fault.WithKind(fault.Found, errors.New("no setting that was tried makes the path better"))
 	default:
