@@ -75,7 +75,8 @@ func Arrives(ctx context.Context, e *reach.Ends, s model.Setting, flow model.Flo
 	flow = probes.Load(flow)
 	flow.Duration, flow.Bytes, flow.Omit, flow.Interval = probeTime, 0, 0, probeTime/2
 	for _, d := range directions {
-		if flow.Direction = d; arrives(ctx, e, s, flow) || arrives(ctx, e, s, flow) { // a busy host may take one run's time
+		flow.Direction = d
+		if first := arrives(ctx, e, s, flow); first || arrives(ctx, e, s, flow) { // a busy host may take one run's time
 			continue
 		}
 		if err := ctx.Err(); err != nil {
