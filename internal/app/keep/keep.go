@@ -292,12 +292,18 @@ func (k *keeping) claims(ctx context.Context, h *Host) error {
 	return nil
 }
 
-// overruled reports whether the file of a claim is read before one that is written, whose
-// value holds then: sysctl.d(5) orders the files of all folders by their names.
+// overruled reports whether a claim is about a value that no longer holds once the files are
+// written: of a file of sysctl.d(5), which orders the files of all folders by their names,
+// or of the program whose own file gets the setting of a link, and was proven to keep it.
 func overruled(c model.Claim, k session.Keeping) bool {
-	omitted := slices.ContainsFunc(k.Omitted, func(o model.Omission) bool { return o.Knob == c.Knob })
+	if slices.ContainsFunc(k.Omitted, func(o model.Omission) bool { return o.Knob == c.Knob }) {
+		return false
+	}
+	if group, _, _ := strings.Cut(string(c.Knob), "."); group == "link" || group == "nic" {
+		return string(c.Manager) == string(k.Format)
+	}
 	folder := func(file string) bool { return path.Base(path.Dir(file)) == "sysctl.d" }
-	return !omitted && !c.Manager.AtWork() && folder(c.File) && slices.ContainsFunc(k.Files, func(f session.KeepFile) bool {
+	return !c.Manager.AtWork() && folder(c.File) && slices.ContainsFunc(k.Files, func(f session.KeepFile) bool {
 		return folder(f.Path) && path.Base(f.Path) > path.Base(c.File)
 	})
 }

@@ -248,13 +248,16 @@ func TestCommandIsNotKept(t *testing.T) {
 
 // TestOverruled: who sets a value before the file that is written does is not named.
 func TestOverruled(t *testing.T) {
-	k := session.Keeping{Files: []session.KeepFile{{Path: "/etc/sysctl.d/zz-linerate.conf"}}, Omitted: []model.Omission{{Knob: "tcp.sack"}}}
+	k := session.Keeping{Format: model.FormatIfupdown, Files: []session.KeepFile{{Path: "/etc/sysctl.d/zz-linerate.conf"}}, Omitted: []model.Omission{{Knob: "tcp.sack"}, {Knob: "nic.wol"}}}
 	for file, want := range map[model.Claim]bool{
-		{Manager: model.ManagerSystemdSysctl, File: "/usr/lib/sysctl.d/99-vendor.conf"}:                   true,
-		{Manager: model.ManagerSystemdSysctl, File: "/run/sysctl.d/zzz.conf"}:                             false,
-		{Manager: model.ManagerProcpsSysctl, File: "/etc/sysctl.conf"}:                                    false,
-		{Manager: model.ManagerTuneD, File: "/usr/lib/sysctl.d/99-vendor.conf"}:                           false,
-		{Manager: model.ManagerSystemdSysctl, File: "/usr/lib/sysctl.d/99-vendor.conf", Knob: "tcp.sack"}: false,
+		{Manager: model.ManagerSystemdSysctl, File: "/usr/lib/sysctl.d/99-vendor.conf"}:                            true,
+		{Manager: model.ManagerSystemdSysctl, File: "/run/sysctl.d/zzz.conf"}:                                      false,
+		{Manager: model.ManagerProcpsSysctl, File: "/etc/sysctl.conf"}:                                             false,
+		{Manager: model.ManagerTuneD, File: "/usr/lib/sysctl.d/99-vendor.conf"}:                                    false,
+		{Manager: model.ManagerSystemdSysctl, File: "/usr/lib/sysctl.d/99-vendor.conf", Knob: "tcp.sack"}:          false,
+		{Manager: model.ManagerIfupdown, Link: "eth0", Knob: "link.mtu", File: "/etc/network/interfaces.d/uplink"}: true,
+		{Manager: model.ManagerIfupdown, Link: "eth0", Knob: "nic.wol", File: "/etc/network/interfaces.d/uplink"}:  false,
+		{Manager: model.ManagerDHCP, Link: "eth0", Knob: "link.mtu"}:                                               false,
 	} {
 		must.True(t, overruled(file, k) == want, "%+v", file)
 	}

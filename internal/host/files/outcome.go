@@ -85,6 +85,7 @@ func Prove(before, after Outcome, want map[string]string) error {
 		keys = append(keys, key)
 	}
 	slices.Sort(keys)
+	const byHand = "if that is right for this host, write the setting into the files of its owner by hand"
 	for _, key := range slices.Compact(keys) {
 		was, had := before.Values[key]
 		is, has := after.Values[key]
@@ -100,9 +101,9 @@ func Prove(before, after Outcome, want map[string]string) error {
 		case had && !has:
 			return Refuse(was, "", "%s = %s would no longer hold after the next start", said(key), was.Text)
 		case !had:
-			return Refuse(is, "", "%s would become %s after the next start, which is not set today", said(key), is.Text)
+			return Refuse(is, byHand, "%s would become %s after the next start, which is not set today", said(key), is.Text)
 		default:
-			return Refuse(at, "", "%s would become %s after the next start; it is %s today", said(key), is.Text, was.Text)
+			return Refuse(at, byHand, "%s would become %s after the next start; it is %s today", said(key), is.Text, was.Text)
 		}
 	}
 	return nil

@@ -52,7 +52,7 @@ func atStart() fact.Of[bool] { return fact.Known(true, "called at every start") 
 // Lines of /etc/sysctl.conf that systemd-sysctl does not read are said as unread.
 func (s *search) sysctlFiles(profile tuned.Profile) {
 	boot := sysctl.Read(s.tree.Root)
-	from := source{manager: model.ManagerSystemdSysctl, when: "at the start of the machine, and whenever somebody calls sysctl --system", active: atStart()}
+	from := source{manager: model.ManagerSystemdSysctl, when: "at the start of the machine, and at each sysctl --system", active: atStart()}
 	if !boot.BySystemd {
 		from.manager = model.ManagerProcpsSysctl
 	}
@@ -79,7 +79,7 @@ func (s *search) sysctlFiles(profile tuned.Profile) {
 	if !boot.BySystemd {
 		return
 	}
-	never := source{manager: model.ManagerProcpsSysctl, when: "only when somebody calls sysctl --system or sysctl -p: systemd-sysctl does not read this file",
+	never := source{manager: model.ManagerProcpsSysctl, when: "only at sysctl --system or sysctl -p: systemd-sysctl does not read this file",
 		active: fact.Known(false, "not called by the system"), unread: true}
 	if profile.Reapplies && profile.SetsSysctls {
 		never.manager, never.when, never.active = model.ManagerTuneD, "whenever it starts or switches profiles: it applies this file then", s.runs("tuned")

@@ -59,7 +59,7 @@ func (s *search) owner() (model.FileFormat, string, error) {
 		return model.FormatIfupdown, fmt.Sprintf("ifupdown brings %s up (%s:%d)", s.link, at.File, at.Number), nil
 	}
 	if slices.ContainsFunc([]string{"usr/lib/systemd/systemd-udevd", "lib/systemd/systemd-udevd", "usr/bin/udevadm", "bin/udevadm"}, s.tree.Exists) {
-		return model.FormatSystemdNetworkd, "nobody else manages " + s.link + ", and udev reads .link files when it appears", nil
+		return model.FormatSystemdNetworkd, "no other program manages " + s.link + ", and udev reads .link files when it appears", nil
 	}
 	return "", "", fmt.Errorf("find who keeps %s: neither netplan, NetworkManager, systemd, udev nor ifupdown does: %w", s.link, errors.ErrUnsupported)
 }

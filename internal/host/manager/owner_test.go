@@ -26,7 +26,7 @@ func TestOwner(t *testing.T) {
 	}{
 		"netplan before all": {linux(udev(fstest.MapFS{"etc/netplan/a.yaml": file("network:\n  renderer: NetworkManager\n  ethernets:\n    eth0: {dhcp4: true}\n"),
 			"run/NetworkManager/devices/2": file("[device]\nmanaged=true\n")}), "NetworkManager"), model.FormatNetplan, "/etc/netplan/a.yaml:4"},
-		"netplan for others": {linux(udev(fstest.MapFS{"etc/netplan/a.yaml": file("network: {ethernets: {eth1: {dhcp4: true}}}\n")})), model.FormatSystemdNetworkd, "nobody else"},
+		"netplan for others": {linux(udev(fstest.MapFS{"etc/netplan/a.yaml": file("network: {ethernets: {eth1: {dhcp4: true}}}\n")})), model.FormatSystemdNetworkd, "no other program"},
 		"NetworkManager":     {linux(udev(fstest.MapFS{"etc/network/interfaces": interfaces}), "NetworkManager"), model.FormatNetworkManager, "manages eth0"},
 		"ifupdown beside NetworkManager": {linux(udev(fstest.MapFS{"etc/network/interfaces": interfaces,
 			"etc/NetworkManager/NetworkManager.conf": file("[main]\nplugins=ifupdown,keyfile\n[ifupdown]\nmanaged=false\n")}), "NetworkManager"), model.FormatIfupdown, "/etc/network/interfaces:2"},

@@ -70,7 +70,7 @@ func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 		r, err := m.Run(ctx, "linerate", "keep", "/root/kept.yaml", "--interface", e, "--yes", "--timeout", "300s")
 		step("kept on " + e)
 		must.True(t, err == nil && r.Code == 0, "keep on %s: %v\n%s%s", e, err, r.Stdout, r.Stderr)
-		owner := "nobody else manages"
+		owner := "no other program manages"
 		if i < 2 {
 			owner = []string{"ifupdown brings", "systemd-networkd manages"}[i]
 		}

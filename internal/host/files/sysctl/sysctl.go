@@ -23,6 +23,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"linerate/internal/core/model"
@@ -123,14 +124,33 @@ func (b Boot) Counting(key string) (Line, bool) {
 // Holds returns the line that decides about key, with slashes, after the next
 // start. ok is false where no line does: the kernel's own value stays.
 func (b Boot) Holds(key string) (l Line, ok bool) {
-	for _, turn := range [][]Line{b.Again, b.Profile} {
-		for _, l := range slices.Backward(turn) {
-			if l.Key == key && !l.Bare {
-				return l, true
-			}
+	assigns := func(l Line) bool { return l.Key == key && !l.Bare }
+	for _, l := range slices.Backward(b.Again) {
+		if assigns(l) {
+			return l, true
 		}
 	}
-	return b.Counting(key)
+	before, ok := b.Counting(key)
+	if i := slices.IndexFunc(b.Profile, assigns); i >= 0 {
+		return limited(b.Profile[i], before), true
+	}
+	return before, ok
+}
+
+// limited returns which of two lines holds where l, of TuneD, may begin with a mark: with >
+// it counts only where its number is larger than the one before, with < where it is smaller
+// (_process_assignment_modifiers of tuned/plugins/base.py).
+func limited(l, before Line) Line {
+	text := strings.TrimLeft(l.Text, "<>")
+	number, err := strconv.Atoi(text)
+	if err != nil || len(text)+1 != len(l.Text) {
+		return l
+	}
+	if is, err := strconv.Atoi(before.Text); err == nil && (l.Text[0] == '>') == (is >= number) {
+		return before
+	}
+	l.Text = text
+	return l
 }
 
 // Keys returns the keys that lines name without wildcards, each once.

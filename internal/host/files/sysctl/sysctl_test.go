@@ -73,6 +73,25 @@ func TestHolds(t *testing.T) {
 			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=5\n"),
 			"etc/tuned/tuned-main.conf": file("reapply_sysctl = 0\n"), "etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 1\n"),
 		}, "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
+		"TuneD that only raises": {fstest.MapFS{
+			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=>5\n"),
+			"etc/tuned/tuned-main.conf": file("reapply_sysctl = 0\n"), "etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 1\n"),
+		}, "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
+		"and has nothing to raise": {fstest.MapFS{
+			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=>5\n"),
+			"etc/tuned/tuned-main.conf": file("reapply_sysctl = 0\n"), "etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 7\n"),
+		}, "net/core/rmem_max", "/etc/sysctl.d/10-mine.conf:1 7"},
+		"TuneD that only lowers": {fstest.MapFS{
+			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=<5\n"),
+			"etc/tuned/tuned-main.conf": file("reapply_sysctl = 0\n"), "etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 7\n"),
+		}, "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
+		"and has nothing to lower": {fstest.MapFS{
+			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=<5\n"),
+			"etc/tuned/tuned-main.conf": file("reapply_sysctl = 0\n"), "etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 1\n"),
+		}, "net/core/rmem_max", "/etc/sysctl.d/10-mine.conf:1 1"},
+		"TuneD that raises what no file sets": {fstest.MapFS{
+			"run/tuned/tuned.pid": file("1\n"), "etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=>5\n"),
+		}, "net/core/rmem_max", "/etc/tuned/mine/tuned.conf:2 5"},
 		"TuneD that is installed and does not run": {fstest.MapFS{
 			"etc/tuned/active_profile": file("mine\n"), "etc/tuned/mine/tuned.conf": file("[sysctl]\nnet.core.rmem_max=5\n"),
 			"etc/sysctl.d/10-mine.conf": file("net.core.rmem_max = 1\n"),
