@@ -364,6 +364,9 @@ func assignments(s files.Setting, r files.Request, now version, known bool) (all
 		}
 		return []assignment{{k.section, k.name, value, s.Knob}}, ""
 	}
+	if s.Knob == "qdisc" {
+		return nil, "tc.qdiscs would give NetworkManager all queueing disciplines of the interface; set qdisc.default (net.core.default_qdisc) instead"
+	}
 	return nil, "NetworkManager has no key for it"
 }
 

@@ -59,6 +59,7 @@ func TestPlan(t *testing.T) {
 		"of the running version": {fstest.MapFS{dir + "lan.nmconnection": file(owner)}, ring, "1.42.4", "/" + dir + "lan.nmconnection: \n[ethtool]\nring-rx=4096\n"},
 		"that a version lacks":   {fstest.MapFS{dir + "lan.nmconnection": file(owner)}, ring[1:], "1.42.4", "omitted needs NetworkManager 1.44; 1.42 is installed"},
 		"that a version has":     {fstest.MapFS{dir + "lan.nmconnection": file(owner)}, ring[1:], "1.52.1", "/" + dir + "lan.nmconnection: \n[link]\ntx-queue-length=2000\n"},
+		"a queueing discipline":  {fstest.MapFS{dir + "lan.nmconnection": file(owner)}, []files.Setting{{Knob: "qdisc", Name: "kind", Value: "fq"}}, "1.42.4", "omitted tc.qdiscs would give"},
 		"of no known version":    {fstest.MapFS{dir + "lan.nmconnection": file(owner)}, ring[:1], "", "omitted needs NetworkManager 1.26, and nmcli does not say"},
 		"no profile in /etc":     {fstest.MapFS{}, mtu, "1.42.4", "/etc/NetworkManager/conf.d/zz-linerate-eno1.conf: [connection-linerate-eno1]\nmatch-device=interface-name:eno1\nethernet.mtu=9000\n"},
 		"another default":        {fstest.MapFS{"etc/NetworkManager/conf.d/a.conf": file("[connection]\nethernet.mtu=1400\n")}, mtu, "1.42.4", "refused"},
