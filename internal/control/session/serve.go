@@ -17,6 +17,7 @@ import (
 	"connectrpc.com/connect"
 
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 )
 
 // The paths of the calls.
@@ -108,10 +109,10 @@ func outgoing(err error) error {
 		code = connect.CodeResourceExhausted
 	case errors.Is(err, ErrRefused):
 		code = connect.CodeUnauthenticated
-	case errors.Is(err, errors.ErrUnsupported):
-		code = connect.CodeUnimplemented
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission) && !errors.Is(err, errors.ErrUnsupported):
 		code = connect.CodePermissionDenied
+	case fault.KindOf(err) == fault.Unsupported:
+		code = connect.CodeUnimplemented
 	case errors.Is(err, syscall.ENOSPC):
 		code = connect.CodeDataLoss
 	}

@@ -95,7 +95,8 @@ func TestReadOnly(t *testing.T) {
 	if err := syscall.Mount("", k.Root, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 		t.Skipf("no read-only mount here: %v", err)
 	}
-	must.Is(t, must.Err(k.Write(day, ours())), syscall.EROFS)
+	must.Is(t, must.Err(k.Write(day, ours())), persist.ErrReadOnly)
+	must.Is(t, must.Err(k.Preview(ours())), persist.ErrReadOnly, "Preview")
 	must.Len(t, must.Get(k.Records())(t), 0)
 	must.NoDiff(t, cmp.Diff(before, tree(t, k.Root)))
 }

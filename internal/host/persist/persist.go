@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/host/durable"
 	"linerate/internal/host/files"
 )
@@ -36,6 +37,7 @@ import (
 var (
 	ErrChanged   = errors.New("changed by somebody else since")
 	ErrIrregular = errors.New("not a regular file")
+	ErrReadOnly  = fault.Cause(fault.Unsupported, "on a read-only file system: what makes the image of this system has to write it")
 	ErrLocked    = durable.ErrLocked
 )
 
@@ -165,6 +167,9 @@ func (k Keeper) plan(r *Record, records []Record, written []files.File) ([]plann
 		before, err := look(p.to)
 		if err != nil {
 			return nil, err
+		}
+		if readOnly(path.Dir(p.to)) {
+			return nil, fmt.Errorf("%s: %w", f.Path, ErrReadOnly)
 		}
 		if err := unchanged(f.Path, before, records); err != nil {
 			return nil, err

@@ -3,11 +3,23 @@
 package persist
 
 import (
+	"errors"
 	"io/fs"
 	"os"
-
+	"path/filepath"
 	"syscall"
 )
+
+// readOnly reports whether the file system of a directory is, or of the nearest one above it
+// where it is not there yet.
+func readOnly(dir string) bool {
+	err := syscall.Access(dir, 2) // W_OK of access(2)
+	for errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+		err = syscall.Access(dir, 2)
+	}
+	return errors.Is(err, syscall.EROFS)
+}
 
 // owner returns who owns the file.
 func owner(info fs.FileInfo) (uid, gid int) {
