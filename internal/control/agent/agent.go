@@ -145,7 +145,8 @@ const (
 )
 
 // Serve is the agent on conn, until conn or ctx ends. It returns when nothing of
-// the session is left on the host; an error says what is.
+// the session is left on the host; an error says what is, or wraps session.ErrVersion where the
+// controller speaks another protocol and was refused.
 func Serve(ctx context.Context, conn net.Conn, c Config) error {
 	if c.Data == nil {
 		c.Data = data.Ephemeral{}
