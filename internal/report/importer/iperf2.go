@@ -336,9 +336,11 @@ func (s section) direction2(t *Test, me model.Host, d model.Direction, rows []li
 	if ok && len(own) <= 2 && total.mayBeInterval() {
 		t.note(maybeInterval(total))
 	}
-	if all, err := sum2(mine); ok && n > 1 && err == nil && all[0].to > total.to+sameClock && differ(all[0].bitrate, total.bitrate) { // iperf 2.1.8
-		t.note(fmt.Sprintf("line %d: the sum is over %.3g s and says %s, and its streams took %.3g s: the sum of their rates counts", total.number, total.to, units.BitRate(total.bitrate), all[0].to))
-		total.to, total.bitrate = all[0].to, all[0].bitrate
+	if ok && n > 1 {
+		if all, err := sum2(mine); err == nil && all[0].to > total.to+sameClock && differ(all[0].bitrate, total.bitrate) { // iperf 2.1.8
+			t.note(fmt.Sprintf("line %d: the sum is over %.3g s and says %s, and its streams took %.3g s: the sum of their rates counts", total.number, total.to, units.BitRate(total.bitrate), all[0].to))
+			total.to, total.bitrate = all[0].to, all[0].bitrate
+		}
 	}
 	metric := rateMetric(me, d)
 	c := account{direction: d, at: me}

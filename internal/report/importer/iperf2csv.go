@@ -44,8 +44,11 @@ func readIperf2CSV(text string, _ Options) (File, error) {
 	var ends map[string]float64 // of each stream, so far
 	arrived, intervals := false, csvInterval.MatchString(text)
 	flush := func() error {
-		if now == nil {
+		switch {
+		case now == nil:
 			return nil
+		case len(out.Tests) == MaxTests:
+			return faultf(now.first, "more than %d tests: cut the file into several", MaxTests)
 		}
 		me := model.Near
 		t := Test{Near: now.ends[0][2], Far: now.ends[0][4], Started: began, Flow: model.Flow{Engine: bulk.Name, Direction: model.To, Streams: streams(now.rows)}}
