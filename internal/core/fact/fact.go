@@ -42,7 +42,7 @@ func Explain(p any, why string) {
 }
 
 func explain(v reflect.Value, why string) {
-	if f, ok := v.Addr().Interface().(interface{ Fields() (any, *string) }); ok {
+	if f, ok := reflect.TypeAssert[interface{ Fields() (any, *string) }](v.Addr()); ok {
 		if value, reason := f.Fields(); value == nil && *reason == "" {
 			*reason = why
 		}

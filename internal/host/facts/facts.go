@@ -151,3 +151,9 @@ func localAddress(ctx context.Context, peer netip.Addr) (netip.Addr, error) {
 	}
 	return local.Addr().Unmap(), nil
 }
+
+// unknownMedia returns a link mode of which nothing is known, for one reason.
+func unknownMedia(why string) (m model.Media) {
+	fact.Explain(&m, why)
+	return m
+}

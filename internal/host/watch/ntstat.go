@@ -44,9 +44,6 @@ func decodeNTCores(b []byte) ([]core, error) {
 	return cores, nil
 }
 
-// ntBuffer is the largest of these structures, MIB_IPSTATS: 23 words of 32 bits.
-const ntBuffer = 4 * 23
-
 // ntLayouts are MIB_UDPSTATS, MIB_TCPSTATS and MIB_IPSTATS of one family (udpmib.h,
 // tcpmib.h, ipmib.h); six says that it is IPv6. TCP is added up over both.
 func ntLayouts(six bool) (udp, tcp, ip layout) {

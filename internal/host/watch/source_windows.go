@@ -24,7 +24,7 @@ func openSource(iface string) (*source, error) {
 	lib := windows.NewLazySystemDLL("iphlpapi.dll")
 	s := &source{
 		device: iface, udp: lib.NewProc("GetUdpStatisticsEx"), tcp: lib.NewProc("GetTcpStatisticsEx"), ip: lib.NewProc("GetIpStatisticsEx"),
-		cores: make([]byte, runtime.NumCPU()*ntCore), buffer: make([]byte, ntBuffer),
+		cores: make([]byte, runtime.NumCPU()*ntCore), buffer: make([]byte, 4*23), // of MIB_IPSTATS, the largest of them
 	}
 	if iface != "" {
 		i, err := net.InterfaceByName(iface)
