@@ -91,8 +91,7 @@ func (g *gate) wait(t *testing.T, p *process, within time.Duration) (pid int, st
 	}
 	must.Do(t, err)
 	number, step, _ := strings.Cut(strings.TrimSpace(line), " ")
-	pid, err = strconv.Atoi(number)
-	must.Do(t, err)
+	pid = must.Get(strconv.Atoi(number))(t)
 	return pid, step, true
 }
 

@@ -58,9 +58,8 @@ func TestTruthOfAFullServer(t *testing.T) {
 	defer wait()
 	defer cancel()
 	eventually(t, patience, "anonymous clients at the door", func() bool { return held() >= before+door.Unknown-1 })
-	if n := held(); n > files-door.Sessions {
-		t.Errorf("anonymous clients left %d descriptors of %d, and sessions should have %d", files-n, files, door.Sessions)
-	}
+	n := held()
+	must.True(t, n <= files-door.Sessions, "anonymous clients left %d descriptors of %d, and sessions should have %d", files-n, files, door.Sessions)
 	f := model.Flow{Engine: "tcpbulk", Direction: model.To, Streams: 4, Duration: 300 * time.Millisecond, Interval: 100 * time.Millisecond}
 	truth.Hold(t, truth.Tries, func(try *truth.Try) {
 		began := time.Now()

@@ -103,7 +103,7 @@ func TestFirstHour06OneSentenceEach(t *testing.T) {
 	t.Parallel()
 	r := succeed(t, "test", "lab:rate=100mbit,rtt=2ms", "-t", "500ms", "--omit", "300ms", "-q")
 	for _, head := range []string{"  to far: ", "  from far: "} {
-		n := len(begun(r.out, head))
+		n := len(begun(r.out, head)) - len(begun(r.out, head+"also: ")) // of a machine that was busy
 		must.True(t, n == 1, "%d sentences %q:\n%s", n, head, r.out)
 	}
 }

@@ -256,6 +256,5 @@ func (g *memoryGroup) killed(t testing.TB) int {
 	text, err := os.ReadFile(filepath.Join(g.dir, g.events))
 	m := regexp.MustCompile(`(?m)^oom_kill (\d+)$`).FindSubmatch(text)
 	must.Need(t, err == nil && m != nil, "%s: %v\n%s", g.events, err, text)
-	n := must.Get(strconv.Atoi(string(m[1])))(t)
-	return n
+	return must.Get(strconv.Atoi(string(m[1])))(t)
 }

@@ -20,8 +20,7 @@ func hostileTime(t *testing.T) time.Duration {
 	if text == "" {
 		return 10 * time.Minute
 	}
-	d := must.Get(time.ParseDuration(text))(t)
-	return d
+	return must.Get(time.ParseDuration(text))(t)
 }
 
 // TestAbuseHostile attacks a server with every way of a crowd, one after the

@@ -38,8 +38,7 @@ type intruder struct {
 // intrude opens a session by a join link.
 func intrude(t *testing.T, link string) *intruder {
 	t.Helper()
-	i := must.Get(tryIntrude(t, link))(t)
-	return i
+	return must.Get(tryIntrude(t, link))(t)
 }
 
 func tryIntrude(t *testing.T, link string) (*intruder, error) {

@@ -23,9 +23,8 @@ func TestTruthOfAMillionSamples(t *testing.T) {
 	dir := t.TempDir()
 	from := filepath.Join(dir, "million.linerate")
 	quarter, whole := sampled(t, filepath.Join(dir, "quarter.linerate"), million/4), sampled(t, from, million)
-	if ratio := float64(whole) / float64(quarter); ratio < 3.6 || ratio > 4.4 {
-		t.Errorf("four times the samples are %.2f times the file: %d bytes and %d", ratio, quarter, whole)
-	}
+	ratio := float64(whole) / float64(quarter)
+	must.True(t, ratio >= 3.6 && ratio <= 4.4, "four times the samples are %.2f times the file: %d bytes and %d", ratio, quarter, whole)
 	stores := map[string]func() string{"SQLite": func() string { return filepath.Join(t.TempDir(), "results.db") }}
 	switch server, err := postgrestest.Start(t.Context()); {
 	case err == nil:

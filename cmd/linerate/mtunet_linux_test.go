@@ -118,8 +118,7 @@ func listenIn(t testing.TB, ns string) net.Listener {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	open := func(path string) *os.File {
-		f := must.Get(os.Open(path))(t)
-		return f
+		return must.Get(os.Open(path))(t)
 	}
 	home, there := open("/proc/thread-self/ns/net"), open("/run/netns/"+ns)
 	defer home.Close()

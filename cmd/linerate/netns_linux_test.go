@@ -177,8 +177,7 @@ func (n *netns) restored(t testing.TB, before both) {
 // session reads a session from the store.
 func (n *netns) session(t testing.TB) model.Session {
 	t.Helper()
-	s := must.Get(n.trySession(t))(t)
-	return s
+	return must.Get(n.trySession(t))(t)
 }
 
 func (n *netns) trySession(t testing.TB) (model.Session, error) {

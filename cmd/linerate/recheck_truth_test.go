@@ -59,9 +59,7 @@ func recheckRenews(t testing.TB) {
 			knobs += line
 		}
 	}
-	if !strings.Contains(knobs, "proven on ") || strings.Contains(knobs, "unproven") {
-		t.Errorf("knobs on that host: %q", knobs)
-	}
+	must.True(t, strings.Contains(knobs, "proven on ") && !strings.Contains(knobs, "unproven"), "knobs on that host: %q", knobs)
 	must.Contain(t, r.out, "end: near 4194304 far 33554432", "a host is changed")
 	if t.Failed() {
 		t.Log(r.out + r.err)

@@ -41,8 +41,7 @@ func (n *netns) sshTemp() string { return filepath.Join(n.dir, "tmp") }
 // copies are the directories that linerate made there.
 func (n *netns) copies(t testing.TB) []string {
 	t.Helper()
-	found := must.Get(filepath.Glob(n.sshTemp() + "/*"))(t)
-	return found
+	return must.Get(filepath.Glob(n.sshTemp() + "/*"))(t)
 }
 
 func withSSH(cmd *exec.Cmd, s *sshtest.Server) *exec.Cmd {

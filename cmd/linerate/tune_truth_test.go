@@ -89,12 +89,8 @@ func cutShort(t testing.TB, signal syscall.Signal) {
 	p.signal(t, signal)
 	r := p.wait(t, patience)
 	s, rec := search(t, db)
-	if s.Kind != model.KindTune || len(rec.Inputs) != 1 || len(rec.Ideas) == 0 {
-		t.Fatalf("session of kind %s, %d inputs", s.Kind, len(rec.Inputs))
-	}
-	if signal == syscall.SIGINT && !strings.Contains(r.err, "linerate tune --resume "+s.ID) {
-		t.Errorf("it does not say how to go on: %s", r.err)
-	}
+	must.Need(t, s.Kind == model.KindTune && len(rec.Inputs) == 1 && len(rec.Ideas) != 0, "session of kind %s, %d inputs", s.Kind, len(rec.Inputs))
+	must.True(t, signal != syscall.SIGINT || strings.Contains(r.err, "linerate tune --resume "+s.ID), "it does not say how to go on: %s", r.err)
 	p = start(t, command(t, append([]string{"tune", "--resume", s.ID, "--db", db}, brisk("--quick")...)...))
 	eventually(t, patience, "the proof", func() bool { return strings.Contains(p.complaints(), "proving in fresh blocks") })
 	p.signal(t, syscall.SIGINT)

@@ -229,9 +229,8 @@ func TestRecorded(t *testing.T) {
 	}})
 	must.Need(t, err == nil && json.Unmarshal(text, &d) == nil, "%v", err)
 	r := d.recorded("a trap")
-	if got := strings.Join(r.Session.Command, " "); got != "linerate test lab:lan" || r.Planted != "a trap" || r.Session.Findings != nil {
-		t.Errorf("%q, %q, %v", got, r.Planted, r.Session.Findings)
-	}
+	got := strings.Join(r.Session.Command, " ")
+	must.True(t, got == "linerate test lab:lan" && r.Planted == "a trap" && r.Session.Findings == nil, "%q, %q, %v", got, r.Planted, r.Session.Findings)
 	must.True(t, len(r.Samples) == 1 && r.Samples[0].Value == 1, "samples of runs that nobody looks at: %v", r.Samples)
 	h := r.Session.Hosts
 	must.True(t, h[0].Name == "desk" && h[1].Name == "nas" && len(h[0].Knobs) == 1, "%+v", h)

@@ -54,9 +54,8 @@ func TestObservesLoopback(t *testing.T) {
 	must.Do(t, <-ended)
 	must.True(t, r.Packets == count && r.Missed == 0, "saw %d packets and missed %d, want %d and 0", r.Packets, r.Missed, count)
 	// They came within the time in which they were sent.
-	if least := float64((count-1)*size*8) / took.Seconds(); r.Rate < least {
-		t.Errorf("%.0f bit/s, but sending alone took %v, which is %.0f", r.Rate, took, least)
-	}
+	least := float64((count-1)*size*8) / took.Seconds()
+	must.True(t, r.Rate >= least, "%.0f bit/s, but sending alone took %v, which is %.0f", r.Rate, took, least)
 	must.True(t, r.P50 > 0 && r.P50 <= r.P99 && r.P99 <= r.Max && r.Max <= took, "gaps %v %v %v in %v", r.P50, r.P99, r.Max, took)
 }
 

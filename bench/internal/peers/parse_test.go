@@ -15,8 +15,7 @@ import (
 // captured returns what a real program printed.
 func captured(t *testing.T, name string) []byte {
 	t.Helper()
-	b := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
-	return b
+	return must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 }
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*math.Abs(want) }
@@ -35,9 +34,7 @@ func TestBulkReports(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := must.Get(c.parse(captured(t, c.file)))(t)
-			if got.Bytes != c.want.Bytes || got.Seconds < 0.99 || got.Seconds > 1.02 {
-				t.Errorf("got %+v, want %+v", got, c.want)
-			}
+			must.True(t, got.Bytes == c.want.Bytes && got.Seconds >= 0.99 && got.Seconds <= 1.02, "got %+v, want %+v", got, c.want)
 			must.True(t, name == "iperf" || near(got.Seconds, c.want.Seconds), "got %v s, want %v", got.Seconds, c.want.Seconds)
 		})
 	}

@@ -36,9 +36,8 @@ func TestDriftCancels(t *testing.T) {
 		drift := 1 + 0.5*float64(round)
 		a, b = append(a, 1.1*drift), append(b, drift)
 	}
-	if got := Paired(a, b); math.Abs(got.Low-1.1) > 1e-9 || math.Abs(got.High-1.1) > 1e-9 {
-		t.Errorf("got %v, want 1.1 everywhere", got)
-	}
+	got := Paired(a, b)
+	must.True(t, math.Abs(got.Low-1.1) <= 1e-9 && math.Abs(got.High-1.1) <= 1e-9, "got %v, want 1.1 everywhere", got)
 }
 
 func TestOfLeavesItsInputAlone(t *testing.T) {

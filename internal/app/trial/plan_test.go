@@ -106,8 +106,7 @@ func TestSearchPlan(t *testing.T) {
 
 func target(t *testing.T, text string) reach.Target {
 	t.Helper()
-	far := must.Get(reach.Parse(text, apptest.Env(&apptest.Person{})))(t)
-	return far
+	return must.Get(reach.Parse(text, apptest.Env(&apptest.Person{})))(t)
 }
 
 func TestPlanOfForeignPeers(t *testing.T) {

@@ -165,8 +165,7 @@ func TestIdeasThatAreRefused(t *testing.T) {
 func TestTimeIsSaidFirst(t *testing.T) {
 	s := newStand(t)
 	s.person.Answer = func(context.Context, app.Question) (app.Answer, error) { return app.Answer{Yes: true}, nil }
-	out, err := s.search(t.Context(), t, Request{Request: plan.Request{Plan: model.Plan{Directions: []model.Direction{model.To}}}})
-	must.Do(t, err)
+	out := must.Get(s.search(t.Context(), t, Request{Request: plan.Request{Plan: model.Plan{Directions: []model.Direction{model.To}}}}))(t)
 	told := apptest.Told[app.Searched](s.person)
 	must.Need(t, len(told) >= 3 && told[0].Left > 0 && told[0].Record.Runs <= 0 && out.Search.State == model.SessionDone, "told %+v", told)
 	for i, one := range told[1:] {

@@ -79,8 +79,7 @@ func testPlan(t *testing.T, o plan.Request, names ...string) model.Plan {
 	}
 	o.Seed = 1
 	o.Flow = model.Flow{Engine: "test", Direction: model.To, Duration: time.Second}
-	p := must.Get(plan.New(o))(t)
-	return p
+	return must.Get(plan.New(o))(t)
 }
 
 func (d *desk) config(p model.Plan) Config {

@@ -57,8 +57,7 @@ func heldPlan(t *testing.T, blocks int, directions ...model.Direction) model.Pla
 	o := plan.Request{Plan: model.Plan{Held: "link.mtu", Mode: model.FixedBlocks, MaxBlocks: blocks, Seed: 1, Cooldown: 2 * time.Second,
 		Directions: directions, Flow: model.Flow{Engine: "test", Direction: model.To, Duration: time.Second}}, Null: plan.NullNone}
 	o.Settings = plantest.Settings(plantest.Factor("far.link.mtu", "1500", "3000"), plantest.Factor("window", "1", "2", "3"))
-	p := must.Get(plan.New(o))(t)
-	return p
+	return must.Get(plan.New(o))(t)
 }
 
 // A knob that is held is changed once for each of its values in a block, whatever else

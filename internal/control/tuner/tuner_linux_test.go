@@ -39,8 +39,7 @@ func TestMain(m *testing.M) {
 func start(t *testing.T) *tuner.Tuner {
 	t.Helper()
 	t.Setenv(childVar, "1")
-	tn := must.Get(tuner.Start(t.Context(), []string{os.Args[0]}, io.Discard))(t)
-	return tn
+	return must.Get(tuner.Start(t.Context(), []string{os.Args[0]}, io.Discard))(t)
 }
 
 // TestConnections hands over connections of their own, up to a bound, and ends

@@ -24,8 +24,7 @@ func newPlan(t testing.TB, settings int, change func(*plan.Request)) model.Plan 
 	if change != nil {
 		change(&o)
 	}
-	p := must.Get(plan.New(o))(t)
-	return p
+	return must.Get(plan.New(o))(t)
 }
 
 func fixed(blocks int) func(*plan.Request) {

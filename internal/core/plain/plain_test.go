@@ -61,8 +61,7 @@ func TestShellLine(t *testing.T) {
 		t.Skip("it has no POSIX shell")
 	}
 	words := []string{"linerate", "run", "a b", "it's", "$HOME", "near.x=1,2", "~", "#1", "", "a;b", "far.tcp.recv_buffer_max=64KiB", "back\\slash", "^", "-n"}
-	out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\n' "+ShellLine(words)).Output()
-	must.Do(t, err)
+	out := must.Get(exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\n' "+ShellLine(words)).Output())(t)
 	want := ""
 	for _, w := range words {
 		want += w + "\n"

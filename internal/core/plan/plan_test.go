@@ -24,8 +24,7 @@ func options(settings int) Request {
 
 func mustNew(t testing.TB, o Request) model.Plan {
 	t.Helper()
-	p := must.Get(New(o))(t)
-	return p
+	return must.Get(New(o))(t)
 }
 
 func TestTwoSettingsStartWithBaselinePairs(t *testing.T) {

@@ -109,8 +109,7 @@ func (k Keeper) tree(t *testing.T) map[string]string {
 
 func install(t *testing.T, k Keeper) string {
 	t.Helper()
-	name := must.Get(k.Install(t.Context()))(t)
-	return name
+	return must.Get(k.Install(t.Context()))(t)
 }
 
 // TestInstallAndRemove leaves nothing behind.

@@ -71,8 +71,7 @@ func TestMessageBuffer(t *testing.T) {
 	var m msgbuf
 	said := func(b string) []string {
 		m.take([]byte(b))
-		lines := must.Get(collect(func() ([]byte, error) { return m.next(), nil }))(t)
-		return lines
+		return must.Get(collect(func() ([]byte, error) { return m.next(), nil }))(t)
 	}
 	boot := strings.Repeat("usbus0: 480Mbps High Speed USB v2.0\n", 20) + "Copyright (c) 1992-2023 The FreeBSD Project.\n<118>Starting sshd.\nre0: link state changed to UP\n"
 	got := said("\x00\x00" + boot)

@@ -133,8 +133,7 @@ func everySetting(t *testing.T, h Host, k knob.Knob) {
 		must.Equal(t, peekPlace(t, p), before, "refused, and yet changed")
 		t.Skipf("%s is %q, and takes no other value here", p, was)
 	}
-	got, err := h.ReadRaw(t.Context(), k.ID, p)
-	must.Do(t, err)
+	got := must.Get(h.ReadRaw(t.Context(), k.ID, p))(t)
 	must.Equal(t, must.Get(k.Decode("freebsd", got))(t), value, "set to %s, reads %q", value, got)
 	if during := peekPlace(t, p); during == before {
 		t.Errorf("set to %s, and the kernel still says %s", value, before)

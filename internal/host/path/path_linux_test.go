@@ -35,8 +35,7 @@ func has(t *testing.T, l netlink.Link, address string) bool {
 
 func link(t *testing.T, name string) netlink.Link {
 	t.Helper()
-	l := must.Get(netlink.LinkByName(name))(t)
-	return l
+	return must.Get(netlink.LinkByName(name))(t)
 }
 
 func attrs(name string, mtu int) netlink.LinkAttrs {

@@ -58,8 +58,7 @@ func exchange(t *testing.T, addr string) {
 func entries(t *testing.T) int {
 	t.Helper()
 	f := must.Get(netlink.GenlFamilyGet(family))(t)
-	n := must.Get(remembered(f.ID))(t)
-	return n
+	return must.Get(remembered(f.ID))(t)
 }
 
 // TestTCPMetricsInNamespace sees an empty cache, fills it and purges it. Without

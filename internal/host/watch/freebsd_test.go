@@ -10,8 +10,7 @@ import (
 
 func recorded(t *testing.T, name string) []byte {
 	t.Helper()
-	b := must.Get(os.ReadFile("testdata/freebsd-12.1/" + name + ".bin"))(t)
-	return b
+	return must.Get(os.ReadFile("testdata/freebsd-12.1/" + name + ".bin"))(t)
 }
 
 // TestZoneStats reads what FreeBSD 12.1 said of its zones, of which nobody had been

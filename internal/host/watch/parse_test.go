@@ -19,8 +19,7 @@ var kernels = []string{"linux-5.4", "linux-6.1", "linux-6.18"}
 
 func fixture(t testing.TB, kernel, name string) []byte {
 	t.Helper()
-	b := must.Get(os.ReadFile(filepath.Join("testdata", kernel, name)))(t)
-	return b
+	return must.Get(os.ReadFile(filepath.Join("testdata", kernel, name)))(t)
 }
 
 // slowPairs reads pairs of lines in the plainest way.

@@ -29,8 +29,7 @@ func watching(t testing.TB, device string) *Watcher {
 
 func reading(t testing.TB, w *Watcher) Snapshot {
 	t.Helper()
-	s := must.Get(w.Read(time.Now()))(t)
-	return s
+	return must.Get(w.Read(time.Now()))(t)
 }
 
 // up sets an interface up.

@@ -64,9 +64,7 @@ func onPage(ctx context.Context, t *testing.T, m *Machine, name, label, want str
 	t.Helper()
 	page := sh(ctx, t, m, "linerate facts -q")
 	block := field(page, `(?ms)^(`+regexp.QuoteMeta(name)+`\b.*?)(?:^\S|\z)`)
-	if !regexp.MustCompile(`(?s)` + label + `.*` + want).MatchString(block) {
-		t.Errorf("%s: no %s %q in\n%s", name, label, want, block)
-	}
+	must.True(t, regexp.MustCompile(`(?s)`+label+`.*`+want).MatchString(block), "%s: no %s %q in\n%s", name, label, want, block)
 }
 
 // coalescing sets modes and delays of the driver e1000e.
@@ -80,9 +78,8 @@ func coalescing(ctx context.Context, t *testing.T, m *Machine, name string) {
 		{"50", "3", "50 µs"}, {"50", "4", "50 µs"}, {"4", "100", "4 (mode simplified balancing)"},
 	} {
 		sh(ctx, t, m, "ethtool -C "+name+" rx-usecs "+c.before)
-		if got := try(ctx, t, m, name, trial{"coalescing", []string{"nic.coalesce.rx_usecs=" + c.value}, []string{`^rx-usecs:\s+` + c.value + "$"}}); got != yes {
-			t.Errorf("%s to %s: %s", c.before, c.value, got)
-		}
+		got := try(ctx, t, m, name, trial{"coalescing", []string{"nic.coalesce.rx_usecs=" + c.value}, []string{`^rx-usecs:\s+` + c.value + "$"}})
+		must.True(t, got == yes, "%s to %s: %s", c.before, c.value, got)
 		must.Contain(t, sh(ctx, t, m, "cat /tmp/o"), c.says, "%s to %s", c.before, c.value)
 	}
 	sh(ctx, t, m, "ethtool -C "+name+" rx-usecs 3")

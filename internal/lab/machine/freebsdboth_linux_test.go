@@ -58,14 +58,10 @@ func serveEachOther(ctx context.Context, t *testing.T, near, far *Machine) {
 		until(ctx, t, m, func() bool { return strings.Contains(server.Printed(), "listening on") }, server)
 	}
 	r, err := far.Run(ctx, "linerate", "test", "10.0.0.1", "-t", "1s")
-	if err != nil || r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "join link") {
-		t.Errorf("a client without a key: %+v, %v", r, err)
-	}
+	must.True(t, err == nil && r.Code != 0 && strings.Contains(r.Stdout+r.Stderr, "join link"), "a client without a key: %+v, %v", r, err)
 	wrong := `set -- $(cat ` + link + `); echo "$1" | sed 's/\.[^@]*@/.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA@/' > /root/wrong.link; chmod 600 /root/wrong.link; linerate test @/root/wrong.link -t 1s`
 	r, err = far.Shell(ctx, wrong)
-	if err != nil || r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "secret") {
-		t.Errorf("a client with another secret: %+v, %v", r, err)
-	}
+	must.True(t, err == nil && r.Code != 0 && strings.Contains(r.Stdout+r.Stderr, "secret"), "a client with another secret: %+v, %v", r, err)
 	for _, m := range []*Machine{near, far} {
 		do(ctx, t, m, "linerate", "test", "@"+link, "-t", "1s", "-q")
 	}

@@ -54,8 +54,6 @@ func TestFreeBSDBuffers(t *testing.T) {
 		t.Errorf("the first finding is %+v", first)
 	}
 	refused, err := near.Run(ctx, "linerate", "set", "mbuf.clusters=16384", "--for", "5s")
-	if err != nil || refused.Code == 0 || !strings.Contains(refused.Stderr, "/boot/loader.conf") {
-		t.Errorf("raised for a trial: %+v, %v", refused, err)
-	}
+	must.True(t, err == nil && refused.Code != 0 && strings.Contains(refused.Stderr, "/boot/loader.conf"), "raised for a trial: %+v, %v", refused, err)
 	must.Equal(t, number(ctx, t, near, "kern.ipc.nmbclusters"), 1200, "clusters after it")
 }

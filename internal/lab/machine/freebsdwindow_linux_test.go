@@ -24,12 +24,8 @@ func windowStory(ctx context.Context, t *testing.T, near *Machine, direction str
 		rate, limit := look(ctx, t, near, direction, strconv.Itoa(kib)+"KiB")
 		most := float64(kib) * 1024 * 8 / roundTrip
 		t.Logf("%5d KiB: %6.2f Mbit/s of %6.2f that the window allows; %s", kib, rate/1e6, most/1e6, limit)
-		if rate > most*1.1 {
-			t.Errorf("%d KiB: %.0f bit/s, above what window and round trip allow", kib, rate)
-		}
-		if kib <= 128 && rate < most*0.6 {
-			t.Errorf("%d KiB: %.0f bit/s, far below what the window allows", kib, rate)
-		}
+		must.True(t, rate <= most*1.1, "%d KiB: %.0f bit/s, above what window and round trip allow", kib, rate)
+		must.True(t, kib > 128 || rate >= most*0.6, "%d KiB: %.0f bit/s, far below what the window allows", kib, rate)
 		if kib == 64 {
 			smallest = limit
 		}

@@ -21,8 +21,7 @@ func TestTwoMachines(t *testing.T) {
 	must.Do(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	guest := must.Get(BuildGuest(ctx, "linux", dir))(t)
-	programs, err := Programs(dir, guest)
-	must.Do(t, err)
+	programs := must.Get(Programs(dir, guest))(t)
 	cable := NewCable(dir, "wire")
 	var both [2]*Machine
 	for i, name := range []string{"near", "far"} {

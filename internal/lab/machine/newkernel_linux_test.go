@@ -37,9 +37,8 @@ func TestNewKernel(t *testing.T) {
 	t.Run("knobs", func(t *testing.T) { sameAsSysctl(ctx, t, p.near) })
 	t.Run("limits", func(t *testing.T) {
 		const ask = "linerate limits --rate 1gbit --mtu 1500 --rtt 10ms --window 64KiB"
-		if text := sh(ctx, t, p.near, ask); !strings.Contains(text, "941.48 Mbit/s") || !strings.Contains(text, "52.43 Mbit/s") {
-			t.Errorf("%s:\n%s", ask, text)
-		}
+		text := sh(ctx, t, p.near, ask)
+		must.True(t, strings.Contains(text, "941.48 Mbit/s") && strings.Contains(text, "52.43 Mbit/s"), "%s:\n%s", ask, text)
 	})
 	t.Run("test", func(t *testing.T) { sameAsSocketStatistics(ctx, t, p, name) })
 	t.Run("settings", func(t *testing.T) {
@@ -128,9 +127,7 @@ while kill -0 $p 2> /dev/null; do ss -tinOH dst 10.0.0.2 >> /tmp/ss; sleep 0.2; 
 		low, high := least[metric], most[metric]
 		// ss looks at other moments: what it sees lies between the least and the most, and
 		// a little around them.
-		if !there || seen == 0 || high == 0 || seen < low/2 || seen > 2*high {
-			t.Errorf("%s: linerate %g to %g, ss %g", metric, low, high, seen)
-		}
+		must.True(t, there && seen != 0 && high != 0 && seen >= low/2 && seen <= 2*high, "%s: linerate %g to %g, ss %g", metric, low, high, seen)
 	}
 }
 

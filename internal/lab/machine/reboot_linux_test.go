@@ -74,9 +74,7 @@ func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 		if i < 2 {
 			owner = []string{"ifupdown brings", "systemd-networkd manages"}[i]
 		}
-		if !strings.Contains(r.Stdout+r.Stderr, owner) {
-			t.Errorf("keep on %s: not said: %s\n%s%s%s", e, owner, said, r.Stdout, r.Stderr)
-		}
+		must.True(t, strings.Contains(r.Stdout+r.Stderr, owner), "keep on %s: not said: %s\n%s%s%s", e, owner, said, r.Stdout, r.Stderr)
 	}
 	// What is open when the machine goes down: one setting that its job puts back, and one
 	// that the restart makes what is kept.

@@ -33,8 +33,7 @@ func keyOf(c Class) string {
 
 func open(t testing.TB, b *Budget, n int, c Class) *Share {
 	t.Helper()
-	s := must.Get(b.Open(address(n), keyOf(c)))(t)
-	return s
+	return must.Get(b.Open(address(n), keyOf(c)))(t)
 }
 
 func TestSource(t *testing.T) {
@@ -71,8 +70,7 @@ func TestRefusals(t *testing.T) {
 	}
 	_, err := a.Take(Amounts{Memory: 6 << 30})
 	check(err, false, "this needs 6 GiB of memory, this server gives 512 MiB to a session: ask for less")
-	give, err := a.Take(Amounts{Memory: 512 << 20})
-	must.Do(t, err)
+	give := must.Get(a.Take(Amounts{Memory: 512 << 20}))(t)
 	_, err = also.Take(Amounts{Memory: 512 << 20})
 	check(err, true, "this needs 512 MiB of memory, and of the 768 MiB that this server gives one address only 256 MiB is left: end another session of yours, or ask for less")
 	_, err = b.Open(address(1), "")

@@ -82,9 +82,7 @@ func measured(t testing.TB) bottleneck.Input {
 			throttle(t, w)
 			near, far := enginetest.Prepare(t, h.Engine, w, f)
 			_ = enginetest.Conduct(t, near, far, model.To)
-			if near.Err != nil || far.Err != nil {
-				t.Fatalf("%s: %v, %v", name, near.Err, far.Err)
-			}
+			must.Need(t, near.Err == nil && far.Err == nil, "%s: %v, %v", name, near.Err, far.Err)
 			for _, e := range []*enginetest.End{near, far} {
 				for _, r := range e.Report.Flows {
 					if r.Role != model.Receiver {

@@ -17,8 +17,7 @@ import (
 // wire reads hex words as the documents write them.
 func wire(t testing.TB, words string) []byte {
 	t.Helper()
-	b := must.Get(hex.DecodeString(strings.Join(strings.Fields(words), "")))(t)
-	return b
+	return must.Get(hex.DecodeString(strings.Join(strings.Fields(words), "")))(t)
 }
 
 // plain218 is what iperf 2.1.8 -t 2 sends first (section 7).

@@ -20,8 +20,7 @@ import (
 // wire reads hex words as the documents write them.
 func wire(t testing.TB, words string) []byte {
 	t.Helper()
-	b := must.Get(hex.DecodeString(strings.Join(strings.Fields(words), "")))(t)
-	return b
+	return must.Get(hex.DecodeString(strings.Join(strings.Fields(words), "")))(t)
 }
 
 // cookie312 was sent by 3.12 (section 11).

@@ -177,8 +177,7 @@ func readFile(t testing.TB, path string) []Line {
 	t.Helper()
 	f := must.Get(os.Open(path))(t)
 	defer f.Close()
-	lines := must.Get(Parse(f))(t)
-	return lines
+	return must.Get(Parse(f))(t)
 }
 
 // checkFile demands the whole schedule of s in the np.out that NPtcp wrote.

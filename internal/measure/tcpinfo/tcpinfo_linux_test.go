@@ -17,8 +17,7 @@ import (
 // traffic over loopback: 280 bytes.
 func recorded(t testing.TB) []byte {
 	t.Helper()
-	b := must.Get(os.ReadFile("testdata/linux-6.18/tcp_info.bin"))(t)
-	return b
+	return must.Get(os.ReadFile("testdata/linux-6.18/tcp_info.bin"))(t)
 }
 
 func known[T any](v T) fact.Of[T] { return fact.Known(v, source) }

@@ -14,8 +14,7 @@ import (
 
 func load(t *testing.T, name string) []byte {
 	t.Helper()
-	text := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
-	return text
+	return must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 }
 
 func value(t Test, d model.Direction, m model.Metric) float64 {

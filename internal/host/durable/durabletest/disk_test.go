@@ -81,8 +81,7 @@ func open(t *testing.T, p *durabletest.Process, path string) durable.File {
 	if _, err := p.List("/s"); err != nil {
 		must.Do(t, p.MakeDir("/s"))
 	}
-	f := must.Get(p.Open(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600))(t)
-	return f
+	return must.Get(p.Open(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600))(t)
 }
 
 func write(t *testing.T, f durable.File, text string) {

@@ -255,8 +255,7 @@ func version(t *testing.T) string {
 	f := must.Get(os.Open(filepath.Join("/", referee.Root(), "usr/share/doc/netplan.io/changelog.Debian.gz")))(t)
 	defer f.Close()
 	unpacked := must.Get(gzip.NewReader(f))(t)
-	first, err := bufio.NewReader(unpacked).ReadString('\n')
-	must.Do(t, err)
+	first := must.Get(bufio.NewReader(unpacked).ReadString('\n'))(t)
 	_, rest, _ := strings.Cut(first, "(")
 	is, _, _ := strings.Cut(rest, "-")
 	return is

@@ -113,8 +113,7 @@ func manage(t *testing.T, root fs.FS) map[string]string {
 			if err != nil || e.IsDir() {
 				return nil // a tree without that folder
 			}
-			rel, err := filepath.Rel(dir, name)
-			must.Do(t, err)
+			rel := must.Get(filepath.Rel(dir, name))(t)
 			return os.Chmod(name, must.Get(fs.Stat(root, rel))(t).Mode().Perm())
 		}))
 	}

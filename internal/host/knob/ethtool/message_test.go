@@ -26,8 +26,7 @@ func recorded(t testing.TB, name string) []byte {
 			digits.WriteString(strings.TrimSpace(line))
 		}
 	}
-	body := must.Get(hex.DecodeString(digits.String()))(t)
-	return body
+	return must.Get(hex.DecodeString(digits.String()))(t)
 }
 
 func reply(t testing.TB, name, of string) Fields {
@@ -38,8 +37,7 @@ func reply(t testing.TB, name, of string) Fields {
 // setting is a Setting without a kernel.
 func setting(t *testing.T, name string) *Setting {
 	t.Helper()
-	s := must.Get(Open("eth0", name))(t)
-	return s
+	return must.Get(Open("eth0", name))(t)
 }
 
 func TestRecordedAnswers(t *testing.T) {

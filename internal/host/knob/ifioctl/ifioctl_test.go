@@ -29,8 +29,7 @@ func TestConformance(t *testing.T) {
 	for _, system := range []string{"freebsd", "darwin"} {
 		all := interfaces(system)
 		open := func(device, name string) *ifioctl.Setting {
-			s := must.Get(ifioctl.OpenMemory(system, all, device, name))(t)
-			return s
+			return must.Get(ifioctl.OpenMemory(system, all, device, name))(t)
 		}
 		for name, c := range map[string]knobtest.Case{
 			"mtu":     {Other: "9000", Bad: []string{"", "x", "71", "16115", "70000"}},

@@ -55,8 +55,7 @@ func tree(t *testing.T) string {
 
 func open(t *testing.T, root, device, name string) *irq.Files {
 	t.Helper()
-	f := must.Get(irq.Open(root, device, name))(t)
-	return f
+	return must.Get(irq.Open(root, device, name))(t)
 }
 
 func TestConformanceOnFakeTree(t *testing.T) {

@@ -15,8 +15,7 @@ import (
 
 func open(t *testing.T, device, name string) *link.Attribute {
 	t.Helper()
-	a := must.Get(link.Open(device, name))(t)
-	return a
+	return must.Get(link.Open(device, name))(t)
 }
 
 // dummy makes the interface kt0 in the test's own namespace.

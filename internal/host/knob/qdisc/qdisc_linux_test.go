@@ -16,8 +16,7 @@ import (
 
 func open(t *testing.T, device string) *qdisc.Discipline {
 	t.Helper()
-	d := must.Get(qdisc.Open(device, qdisc.Root))(t)
-	return d
+	return must.Get(qdisc.Open(device, qdisc.Root))(t)
 }
 
 // device makes an interface that is up: a tap has a queue, a veth has none.
@@ -153,6 +152,5 @@ func TestWhatCannotBePutBackIsRefused(t *testing.T) {
 
 func read(t *testing.T, d *qdisc.Discipline) string {
 	t.Helper()
-	raw := must.Get(d.Read(t.Context()))(t)
-	return raw
+	return must.Get(d.Read(t.Context()))(t)
 }

@@ -18,8 +18,7 @@ import (
 
 func open(t *testing.T, target, name string) *route.Metric {
 	t.Helper()
-	m := must.Get(route.Open(target, name))(t)
-	return m
+	return must.Get(route.Open(target, name))(t)
 }
 
 // network makes a link with an address of each family and default routes.

@@ -15,8 +15,7 @@ import (
 
 func open(t *testing.T, root, name string) sysctl.Key {
 	t.Helper()
-	k := must.Get(sysctl.Open(root, name))(t)
-	return k
+	return must.Get(sysctl.Open(root, name))(t)
 }
 
 // tree makes a tree of settings with one file.

@@ -79,8 +79,7 @@ func wide(s string) string {
 
 func onMachine(t *testing.T, path string) *winreg.Value {
 	t.Helper()
-	v := must.Get(winreg.Open(`HKLM\` + path))(t)
-	return v
+	return must.Get(winreg.Open(`HKLM\` + path))(t)
 }
 
 func TestRealConformance(t *testing.T) {

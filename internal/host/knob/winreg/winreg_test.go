@@ -19,8 +19,7 @@ func memory() winreg.Memory {
 
 func open(t *testing.T, m winreg.Memory, path string) *winreg.Value {
 	t.Helper()
-	v := must.Get(m.Open(path))(t)
-	return v
+	return must.Get(m.Open(path))(t)
 }
 
 func TestConformance(t *testing.T) {

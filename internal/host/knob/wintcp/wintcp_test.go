@@ -165,8 +165,7 @@ func (m *machine) run(ctx context.Context, argv []string) (string, error) {
 
 func open(t *testing.T, m *machine, adapter, name string) *wintcp.Setting {
 	t.Helper()
-	s := must.Get(wintcp.OpenWith(m.run, adapter, name))(t)
-	return s
+	return must.Get(wintcp.OpenWith(m.run, adapter, name))(t)
 }
 
 func TestConformance(t *testing.T) {

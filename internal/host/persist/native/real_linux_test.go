@@ -35,8 +35,7 @@ func file(t *testing.T, out native.Output, end string) files.File {
 
 func render(t *testing.T, f model.FileFormat, in native.Input) native.Output {
 	t.Helper()
-	out := must.Get(native.Render(f, in))(t)
-	return out
+	return must.Get(native.Render(f, in))(t)
 }
 
 // put writes a file below root, as it would lie below /.

@@ -59,8 +59,7 @@ func everything(t *testing.T) map[string]string {
 // value opens a value of the machine.
 func value(t *testing.T, path string) *winreg.Value {
 	t.Helper()
-	v := must.Get(winreg.Open(`HKLM\` + path))(t)
-	return v
+	return must.Get(winreg.Open(`HKLM\` + path))(t)
 }
 
 // merge has the system's own program read a file.

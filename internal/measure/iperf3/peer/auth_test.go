@@ -25,8 +25,7 @@ var makeKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.Gener
 
 func testKey(t testing.TB) *rsa.PrivateKey {
 	t.Helper()
-	key := must.Get(makeKey())(t)
-	return key
+	return must.Get(makeKey())(t)
 }
 
 // writePEM writes der for the real program and returns the file's name.
@@ -131,8 +130,7 @@ func TestOldPaddingIsNamed(t *testing.T) {
 func TestRefusedLoginsLookAlike(t *testing.T) {
 	key := testKey(t)
 	token := func(user, password string, at time.Time, padding iperf3.Padding) string {
-		text := must.Get(iperf3.Credentials{User: user, Password: password, Time: at}.Token(&key.PublicKey, padding))(t)
-		return text
+		return must.Get(iperf3.Credentials{User: user, Password: password, Time: at}.Token(&key.PublicKey, padding))(t)
 	}
 	garbage := make([]byte, key.Size())
 	garbage[1] = 2
