@@ -70,7 +70,7 @@ func TestConstraints(t *testing.T) {
 		{"linux", linux, "nic.queues.rx=1", "Q-01", "rps is 0-1"},
 		{"linux", knob.Values{"txqueuelen": "1000", "qdisc": "noqueue"}, "txqueuelen=0 qdisc=bfifo", "Q-02", "qdisc becomes bfifo while txqueuelen is 0"},
 		{"linux", knob.Values{"txqueuelen": "0", "qdisc": "noqueue"}, "txqueuelen=1000 qdisc=fq", "Q-02", ""},
-		{"linux", knob.Values{"txqueuelen": "1000", "qdisc": "bfifo"}, "txqueuelen=0 qdisc=noqueue", "", ""},
+		{"linux", knob.Values{"txqueuelen": "1000", "qdisc": "bfifo"}, "txqueuelen=0 qdisc=noqueue", "Q-02", "qdisc becomes noqueue while txqueuelen is 0"},
 		{"linux", linux, "nic.gso_max_size=131072", "C-12", "nic.tso_max_size"},
 		{"linux", linux, "nic.coalesce.rx_usecs=10", "C-14", "adaptive_rx is on"},
 		{"linux", linux, "nic.coalesce.rx_usecs=10 nic.coalesce.adaptive_rx=0", "", ""},

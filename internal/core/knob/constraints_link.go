@@ -114,7 +114,7 @@ func queueBeforeDiscipline() Constraint {
 		ID: "Q-02", Systems: []string{"linux"}, Knobs: ids("txqueuelen", "qdisc"), Source: "[L6.1 net/sched/sch_api.c qdisc_create]; found by the property test of undo",
 		Rule: "no queueing discipline is attached to a device whose queue has length 0: the kernel would set txqueuelen to 1000",
 		Breaks: func(before, after Values) string {
-			if after["qdisc"] == before["qdisc"] || after["qdisc"] == "noqueue" {
+			if after["qdisc"] == before["qdisc"] {
 				return ""
 			}
 			if before["txqueuelen"] == "0" || after["txqueuelen"] == "0" {
