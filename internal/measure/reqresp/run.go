@@ -165,7 +165,10 @@ func (r *course) loop(ctx context.Context) {
 		case <-r.asked:
 			r.asked = nil
 			// After the last of a schedule the window is still open for a while.
-			if why := r.asking.ending(); why != "" || r.phase == draining {
+			switch why := r.asking.ending(); {
+			case why != "" && ctx.Err() != nil: // the other end was told to end first
+				r.finishAsking(context.Cause(ctx).Error())
+			case why != "" || r.phase == draining:
 				r.finishAsking(why)
 			}
 		case m, more := <-r.marks:
