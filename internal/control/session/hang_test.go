@@ -70,7 +70,7 @@ func patient() Timeouts {
 func TestControllerNoticesThatTheAgentHangs(t *testing.T) {
 	asking := make(chan struct{})
 	hasty := short()
-	hasty.Call = time.Hour
+	hasty.Call, hasty.Pong = time.Hour, 400*time.Millisecond
 	c, freeze, _ := freezing(t, stub{facts: func(ctx context.Context) error {
 		close(asking)
 		<-ctx.Done()
@@ -98,7 +98,7 @@ func TestAgentNoticesThatTheControllerHangs(t *testing.T) {
 		<-ctx.Done()
 		close(left)
 		return ctx.Err()
-	}}, short(), patient())
+	}}, Timeouts{Ping: 100 * time.Millisecond, Pong: 400 * time.Millisecond}, patient())
 	go func() { _, _ = c.Facts(t.Context(), "") }() // ends with the test
 	<-asking
 	freeze()

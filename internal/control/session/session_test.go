@@ -73,7 +73,7 @@ func (s stub) Run(ctx context.Context, _ uint64, send func(Event) error) error {
 }
 
 func short() Timeouts {
-	return Timeouts{Hello: time.Second, Call: 5 * time.Second, Ping: 100 * time.Millisecond, Pong: 400 * time.Millisecond, Send: 200 * time.Millisecond}
+	return Timeouts{Hello: time.Second, Call: 5 * time.Second, Ping: 100 * time.Millisecond, Pong: 20 * time.Second, Send: 20 * time.Second}
 }
 
 // serving runs Serve on one end of a pipe and returns the other; served is
@@ -250,7 +250,7 @@ func TestControllerThatStopsReading(t *testing.T) {
 		}
 		sent <- err
 		return err
-	}}, short())
+	}}, Timeouts{Send: 200 * time.Millisecond})
 	c := rawClient(t, conn)
 	stream := must.Get(calling[Event, runNumber](c, "Run").CallServerStream(t.Context(), connect.NewRequest(&runNumber{1})))(t)
 	defer func() { _ = stream.Close() }()
