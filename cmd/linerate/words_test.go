@@ -39,9 +39,9 @@ func TestFirstHour19NearAndFar(t *testing.T) {
 	})
 	const lab = "lab:rate=50mbit,rtt=10ms,to.queue=100KiB,far.tcp.recv_buffer_max=32KiB"
 	for _, line := range []string{
-		"test " + lab + " --idle 0s -t 100ms --omit 0s",
-		"test " + lab + " --idle 0s -t 100ms --omit 0s --json=full",
-		"run " + lab + " --factor far.tcp.recv_buffer_max=64KiB,1MiB --settle 10ms --blocks 1 --no-twin --cooldown 0s -t 100ms --omit 0s",
+		"test " + lab + " --idle 0s -t 400ms --omit 0s",
+		"test " + lab + " --idle 0s -t 400ms --omit 0s --json=full",
+		"run " + lab + " --factor far.tcp.recv_buffer_max=64KiB,1MiB --settle 10ms --blocks 1 --no-twin --cooldown 0s -t 400ms --omit 0s",
 		"tune " + lab + " --direction to --dry-run --quick -t 1s --omit 0s",
 		"check " + lab + " --quick --json",
 		"facts " + lab + " --json",
