@@ -44,6 +44,8 @@ func TestEgress(t *testing.T) {
 	const (
 		second = "10.77.0.11"
 		noise  = 4096 // bytes of what opens a path: greetings over UDP, and ICMP
+		// What the kernel answers for itself, unmarked: to packets later than their socket.
+		late, reset = `icmp type destination-unreachable accept`, `tcp flags & rst != 0 accept`
 	)
 	brief := []string{"-t", "500ms", "--omit", "0s", "--idle", "0s"}
 	from := []string{"-B", second, "--cport", "20000", "-S", "ef"}
@@ -92,9 +94,8 @@ func TestEgress(t *testing.T) {
 			}
 			n.nft(t, "far", fmt.Sprintf("ip saddr %s ip dscp ef iifname %s %scounter accept comment \"%s\"", address, c.device, ports, "asked"),
 				fmt.Sprintf("ip saddr %s ip dscp ef iifname %s udp sport 1-65535 counter accept comment \"%s\"", address, c.device, "datagrams"),
-				`icmp type destination-unreachable accept`, // from the kernel, about datagrams later than their socket
-				`ip saddr 10.77.0.0/16 counter comment "else"`)
-			n.nft(t, "near", `ip dscp ef counter accept comment "asked"`, `icmp type destination-unreachable accept`, `ip saddr 10.77.0.0/16 counter comment "else"`)
+				late, reset, `ip saddr 10.77.0.0/16 counter comment "else"`)
+			n.nft(t, "near", `ip dscp ef counter accept comment "asked"`, late, reset, `ip saddr 10.77.0.0/16 counter comment "else"`)
 			if c.server != "" {
 				argv := strings.Fields(c.server)
 				needProgram(t, argv[0])
