@@ -172,8 +172,7 @@ func TestHalfConfirmed(t *testing.T) {
 		return r.events
 	}
 	note := func() func() {
-		done := must.Get(c.notePairNote())(t)
-		return done
+		return must.Get(c.notePairNote())(t)
 	}
 	note() // and killed
 	alone := &change{Env: c.Env, hosts: Hosts{Near: c.hosts.Near, State: dir}}

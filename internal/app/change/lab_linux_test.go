@@ -156,11 +156,9 @@ func newPair(t *testing.T, spec string, both bool) *pair {
 	p.hosts = Hosts{Near: p.open(model.Near), Both: both, Named: "root@b", State: filepath.Join(p.dir, "controller")}
 	must.Do(t, os.Mkdir(p.hosts.State, 0o700))
 	p.hosts.Far = p.open(model.Far)
-	f, err := p.hosts.Near.Client.Facts(t.Context(), l.Addr(model.Far).String())
-	must.Do(t, err)
+	f := must.Get(p.hosts.Near.Client.Facts(t.Context(), l.Addr(model.Far).String()))(t)
 	p.hosts.Near.Facts = f
-	f, err = p.hosts.Far.Client.Facts(t.Context(), f.Address)
-	must.Do(t, err)
+	f = must.Get(p.hosts.Far.Client.Facts(t.Context(), f.Address))(t)
 	p.hosts.Far.Facts, p.hosts.Far.Peer = f, p.hosts.Near.Facts.Address
 	p.hosts.Near.Name, p.hosts.Far.Name = "near", "far"
 	t.Cleanup(func() {

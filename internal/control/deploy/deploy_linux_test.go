@@ -59,8 +59,7 @@ func (h *host) tmp(t *testing.T) []string {
 	config := must.Get(os.ReadFile(h.Dir + "/sshd_config"))(t)
 	_, rest, _ := strings.Cut(string(config), "TMPDIR=")
 	dir, _, _ := strings.Cut(rest, "\n")
-	found := must.Get(filepath.Glob(dir + "/*"))(t)
-	return found
+	return must.Get(filepath.Glob(dir + "/*"))(t)
 }
 
 func (h *host) agent(t *testing.T, o deploy.Options) (wire.Peer, error) {
@@ -103,8 +102,7 @@ func (h *host) calls(t *testing.T) string {
 func TestConformance(t *testing.T) {
 	h := newHost(t, sshtest.Options{})
 	wiretest.Run(t, wiretest.Transport{Tunes: true, Dial: func(t *testing.T) wire.Peer {
-		p := must.Get(h.agent(t, deploy.Options{Keep: deploy.KeepYes}))(t)
-		return p
+		return must.Get(h.agent(t, deploy.Options{Keep: deploy.KeepYes}))(t)
 	}})
 	agenttest.Eventually(t, "an empty temporary folder", func() bool { return len(h.tmp(t)) == 0 })
 	must.True(t, h.copied == 1, "copied %d times", h.copied)
@@ -342,8 +340,7 @@ func TestDirectories(t *testing.T) {
 // program is the file that a process runs.
 func program(t *testing.T, pid int) string {
 	t.Helper()
-	file := must.Get(os.Readlink("/proc/" + itoa(pid) + "/exe"))(t)
-	return file
+	return must.Get(os.Readlink("/proc/" + itoa(pid) + "/exe"))(t)
 }
 
 // TestOtherSystems demands a sentence on what is missing.

@@ -130,8 +130,7 @@ func applyOf(t *testing.T, n int) []byte {
 	for i := range n {
 		r.Assignments = append(r.Assignments, model.Assignment{Host: model.Far, Knob: model.KnobID(fmt.Sprintf("knob-%d", i)), Value: strings.Repeat("1", 64)})
 	}
-	b := must.Get(json.Marshal(r))(t)
-	return b
+	return must.Get(json.Marshal(r))(t)
 }
 
 // applyCall is a call whose answer is one message.

@@ -128,8 +128,7 @@ func TestPatienceOfAnAgent(t *testing.T) {
 
 func mustOpen(t *testing.T, conn net.Conn) *Client {
 	t.Helper()
-	c := must.Get(opened(t, conn))(t)
-	return c
+	return must.Get(opened(t, conn))(t)
 }
 
 // raw is the HTTP/2 connection of a controller that was welcome and then says whatever

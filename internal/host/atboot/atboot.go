@@ -49,14 +49,14 @@ type Keeper struct {
 	choose func(Keeper) (job, error) // tests: in place of the system's own way
 }
 
-// job is how a system is told what to run at its start.
+// job is what makes a system run linerate at its start.
 type job struct {
 	name   string // for people
 	pieces []piece
 	check  func(context.Context) error // asks the system whether it will run it; nil for one that cannot be asked
 }
 
-// systems are how each system is told what to run at its start.
+// systems has the job of each system.
 func systems() map[string]func(Keeper) (job, error) {
 	return map[string]func(Keeper) (job, error){"linux": linuxJob, "freebsd": freebsdJob, "darwin": darwinJob, "windows": windowsJob}
 }

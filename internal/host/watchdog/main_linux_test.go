@@ -37,7 +37,7 @@ const (
 	cgroupVar    = "LINERATE_TEST_CGROUP"    // of the agent, for N:cgroup
 	noBootVar    = "LINERATE_TEST_NO_BOOT"   // not empty: the agent wants no job for the next start
 	powerlessVar = "LINERATE_TEST_POWERLESS" // not empty: the watchdog may not raise its limits (no CAP_SYS_RESOURCE)
-	foreignVar   = "LINERATE_TEST_FOREIGN"   // N:path=text: somebody else writes text after step N
+	foreignVar   = "LINERATE_TEST_FOREIGN"   // N:path=text: another program writes text after step N
 )
 
 func TestMain(m *testing.M) {

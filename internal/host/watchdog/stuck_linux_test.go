@@ -214,9 +214,8 @@ func TestRecoverWaitsForABusyDriver(t *testing.T) {
 		for which, f := range map[string]func(context.Context, Config) ([]model.Change, error){"Recover": Recover, "Revert": Revert} {
 			t.Run(which+" "+name, func(t *testing.T) {
 				d := newDesk(t)
-				j, err := d.open()
-				must.Do(t, err)
-				err = j.Append(journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Intent: &journal.Intent{
+				j := must.Get(d.open())(t)
+				err := j.Append(journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Intent: &journal.Intent{
 					Host: model.Near, Knob: "tcp.sack", Place: sack, Old: "1", New: "0", Origin: journal.Here(),
 				}})
 				if which == "Revert" {

@@ -35,8 +35,8 @@ const completedSessions = 20
 type offer func(ctx context.Context, typed string) []inspect.Word
 
 // complete gives the commands and flags below c what a shell offers for their values;
-// common are those of flags that mean the same everywhere. Nobody is connected to, and
-// what cannot be found out is not offered.
+// common are those of flags that mean the same everywhere. Completion opens no connection,
+// and offers only what it finds without one.
 func (a *console) complete(c *cobra.Command, common map[string]offer) {
 	for _, sub := range c.Commands() {
 		a.complete(sub, common)

@@ -196,8 +196,7 @@ type Held struct {
 }
 
 // Hold keeps what is written from now on, fit to be shown, until Release: the last most lines,
-// or all where most is 0. Each line is told to say, unless that is nil, which must not write
-// to w.
+// or all if most is 0. If say is not nil, it is called with each line; it must not write to w.
 func (w *Writer) Hold(most int, say func(line string)) *Held {
 	h := &Held{w: w, most: most, say: say}
 	w.divert(h.write)
@@ -220,7 +219,7 @@ func (h *Held) write(p []byte) {
 	}
 }
 
-// Keep keeps a line that is told in another way.
+// Keep adds a line that was not written to w.
 func (h *Held) Keep(line string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -63,8 +63,8 @@ func FuzzWriter(f *testing.F) {
 	})
 }
 
-// TestHold: what is written while something else has the terminal is told, fit to be shown,
-// and written when that is gone.
+// TestHold: while something else has the terminal, say gets each line without control
+// characters, and the lines are written when the terminal is free.
 func TestHold(t *testing.T) {
 	var out strings.Builder
 	var told []string

@@ -147,8 +147,7 @@ func TestDropped(t *testing.T) {
 func dialTCP(t testing.TB, addr string) net.Conn {
 	t.Helper()
 	var d net.Dialer
-	conn := must.Get(d.DialContext(t.Context(), "tcp", addr))(t)
-	return conn
+	return must.Get(d.DialContext(t.Context(), "tcp", addr))(t)
 }
 
 func TestTwoHundredHalfOpen(t *testing.T) {

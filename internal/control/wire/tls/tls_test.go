@@ -63,8 +63,7 @@ func serveAgent(t testing.TB, c tls.Config, a agent.Config) tls.Link {
 
 func dial(t testing.TB, l tls.Link) wire.Peer {
 	t.Helper()
-	p := must.Get(tls.Dial(t.Context(), l, model.Egress{}))(t)
-	return p
+	return must.Get(tls.Dial(t.Context(), l, model.Egress{}))(t)
 }
 
 func open(t testing.TB, l tls.Link) (*session.Client, error) {

@@ -144,6 +144,10 @@ func (d *Discipline) replace(now, want state) error {
 	if errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("the kernel has no scheduler %s: %w", want.kind, errors.ErrUnsupported)
 	}
+	if err == nil && l.Attrs().TxQLen == 0 {
+		// The kernel made it 1000 (Linux 6.1 net/sched/sch_api.c, qdisc_create).
+		err = netlink.LinkSetTxQLen(l, 0)
+	}
 	return d.classify(err)
 }
 

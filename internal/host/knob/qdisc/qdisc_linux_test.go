@@ -93,6 +93,20 @@ func TestWhatOthersMadeIsPutBack(t *testing.T) {
 	}
 }
 
+// TestQueueLengthStays: Linux gives a device that needs no queue one of 1000 packets with
+// each discipline, also with noqueue (found by random stories of undo).
+func TestQueueLengthStays(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	device(t, "kt0", false)
+	must.Do(t, netlink.LinkSetTxQLen(must.Get(netlink.LinkByName("kt0"))(t), 0))
+	for _, kind := range []string{"noqueue", "pfifo", "default", "noqueue"} {
+		must.OK(t, open(t, "kt0").Write(t.Context(), kind), "%s", kind)
+		must.Equal(t, must.Get(netlink.LinkByName("kt0"))(t).Attrs().TxQLen, 0, "%s: length of the queue", kind)
+	}
+}
+
 // TestWhateverWasMadeIsTakenBack: a kind whose options nobody knows how to hand back is
 // taken off again by who put it there (found with sfq by random settings in a machine).
 func TestWhateverWasMadeIsTakenBack(t *testing.T) {

@@ -18,8 +18,7 @@ import (
 
 func mustAddr(t testing.TB, s string) netip.Addr {
 	t.Helper()
-	a := must.Get(netip.ParseAddr(s))(t)
-	return a
+	return must.Get(netip.ParseAddr(s))(t)
 }
 
 func dialUDP(t testing.TB, addr string) net.Conn {
