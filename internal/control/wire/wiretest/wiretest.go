@@ -56,7 +56,7 @@ func Near(t *testing.T, c agent.Config) *session.Client {
 // Flow is a short run.
 func Flow(d model.Direction) model.Flow {
 	return model.Flow{
-		Engine: agenttest.EngineName, Direction: d, Streams: 2, Duration: 150 * time.Millisecond,
+		Engine: agenttest.EngineName, Direction: d, Streams: 2, Duration: 400 * time.Millisecond,
 		Omit: 30 * time.Millisecond, Interval: 30 * time.Millisecond,
 	}
 }
