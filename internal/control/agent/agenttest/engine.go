@@ -153,9 +153,9 @@ func (t *test) each(moving *sync.WaitGroup, h *oneWay, move func(c *net.TCPConn,
 	}
 }
 
-// late is how long a window of no matter what length waits for its first byte: the sender
-// may be kept waiting on a busy machine.
-const late = 2 * time.Second
+// late is how long a window waits for its first byte, whatever its length: the sender begins
+// after the receiver, and a busy machine may take seconds to start it.
+const late = 12 * time.Second
 
 // silent reports whether a stream has brought nothing since before.
 func (t *test) silent(before map[*oneWay]int64) bool {
