@@ -43,7 +43,9 @@ func TestTooManySamples(t *testing.T) {
 		must.Do(t, err)
 		defer over.Close()
 		n := 0
-		err = over.EachSamples(t.Context(), "it", 1, func(some []model.Sample) error { n += len(some); return nil })
+		for p, e := range over.Pieces(t.Context(), "it") {
+			n, err = n+len(p.Samples), e
+		}
 		must.True(t, errors.Is(err, tables.ErrTooLarge) && n == tables.MaxSamples, "%d samples: %v", n, err)
 	})
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
 
 	"linerate/internal/core/model"
 	"linerate/internal/store"
+	"linerate/internal/store/tables"
 )
 
 // Notes demands that a note is kept whatever the session says later, is found and listed,
@@ -73,18 +75,26 @@ func Import(t *testing.T, s Store) {
 // source is a store in memory.
 type source map[string]model.Session
 
-func (s source) Session(_ context.Context, id string) (model.Session, error) {
-	if sess, ok := s[id]; ok {
-		return sess, nil
-	}
-	return model.Session{}, store.ErrNotFound
-}
-
-func (s source) EachSamples(_ context.Context, _ string, run int, f func([]model.Sample) error) error {
-	for some := range slices.Chunk(Samples().Example(run), 2) {
-		if err := f(some); err != nil {
-			return err
+func (s source) Pieces(_ context.Context, id string) iter.Seq2[tables.Piece, error] {
+	return func(yield func(tables.Piece, error) bool) {
+		sess, ok := s[id]
+		if !ok {
+			yield(tables.Piece{}, store.ErrNotFound)
+			return
+		}
+		runs := sess.Runs
+		sess.Runs = nil
+		all := []tables.Piece{{Session: &sess}}
+		for i := range runs {
+			all = append(all, tables.Piece{Run: &runs[i]})
+			for some := range slices.Chunk(Samples().Example(runs[i].Number), 2) {
+				all = append(all, tables.Piece{Samples: some})
+			}
+		}
+		for _, p := range all {
+			if !yield(p, nil) {
+				return
+			}
 		}
 	}
-	return nil
 }

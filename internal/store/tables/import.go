@@ -2,15 +2,22 @@ package tables
 
 import (
 	"context"
-	"fmt"
+	"iter"
 
 	"linerate/internal/core/model"
 )
 
 // Source is where sessions come from: another store.
 type Source interface {
-	Session(ctx context.Context, ref string) (model.Session, error)
-	EachSamples(ctx context.Context, ref string, run int, f func(some []model.Sample) error) error
+	Pieces(ctx context.Context, ref string) iter.Seq2[Piece, error]
+}
+
+// Piece is one part of a session. First comes the session without its runs, then each run,
+// followed by its samples, some at a time.
+type Piece struct {
+	Session *model.Session
+	Run     *model.Run
+	Samples []model.Sample
 }
 
 // Import copies the sessions of these IDs, with all that belongs to them, in one
@@ -30,27 +37,27 @@ func (s *Tables) Import(ctx context.Context, from Source, ids []string) error {
 }
 
 func importSession(ctx context.Context, tx *tx, from Source, id string) error {
-	sess, err := from.Session(ctx, id)
-	if err != nil {
-		return err
-	}
-	if sess.State == model.SessionStopped {
-		sess.State = model.SessionRunning // which nobody does here: it reads as stopped
-	}
-	pk, err := insertSession(ctx, tx, &sess)
-	if err != nil {
-		return err
-	}
-	for i := range sess.Runs {
-		run, err := insertRun(ctx, tx, pk, sess.Runs[i])
+	var session int64
+	var samples adder
+	for p, err := range from.Pieces(ctx, id) {
+		switch {
+		case err != nil:
+		case p.Session != nil:
+			if p.Session.State == model.SessionStopped {
+				p.Session.State = model.SessionRunning // which no process does here: it reads as stopped
+			}
+			if session, err = insertSession(ctx, tx, p.Session); err == nil {
+				err = insertChanges(ctx, tx, session, p.Session.Changes)
+			}
+		case p.Run != nil:
+			samples = adder{}
+			samples.run, err = insertRun(ctx, tx, session, *p.Run)
+		default:
+			err = samples.add(ctx, tx, p.Samples)
+		}
 		if err != nil {
 			return err
 		}
-		add := adder{run: run}
-		err = from.EachSamples(ctx, sess.ID, sess.Runs[i].Number, func(some []model.Sample) error { return add.add(ctx, tx, some) })
-		if err != nil {
-			return fmt.Errorf("samples of run %d: %w", sess.Runs[i].Number, err)
-		}
 	}
-	return insertChanges(ctx, tx, pk, sess.Changes)
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -27,7 +28,10 @@ func (s *Tables) Session(ctx context.Context, ref string) (model.Session, error)
 		if err != nil {
 			return err
 		}
-		if sess, err = readSession(ctx, tx, pk, "ends"); err != nil {
+		if sess, err = readSession(ctx, tx, pk); err != nil {
+			return err
+		}
+		if sess.Runs, err = readRuns(ctx, tx, "ends", "session = $1", pk); err != nil {
 			return err
 		}
 		sess.Changes, err = readChanges(ctx, tx, pk)
@@ -35,6 +39,62 @@ func (s *Tables) Session(ctx context.Context, ref string) (model.Session, error)
 	})
 	sess.State = s.dialect.StateOf(ctx, sess.ID, sess.State)
 	return sess, s.wrap("read session", ref, err)
+}
+
+// Pieces reads the session that ref names, with its samples, as of one moment. It holds one
+// run at a time: decoded, each histogram of a run takes 19 kB.
+func (s *Tables) Pieces(ctx context.Context, ref string) iter.Seq2[Piece, error] {
+	return func(yield func(Piece, error) bool) {
+		enough := errors.New("the caller reads no further")
+		err := s.read(ctx, func(tx *tx) error {
+			return s.pieces(ctx, tx, ref, func(p Piece) error {
+				if !yield(p, nil) {
+					return enough
+				}
+				return nil
+			})
+		})
+		if err != nil && !errors.Is(err, enough) {
+			yield(Piece{}, s.wrap("read session", ref, err))
+		}
+	}
+}
+
+func (s *Tables) pieces(ctx context.Context, tx *tx, ref string, each func(Piece) error) error {
+	pk, err := resolve(ctx, tx, ref)
+	if err != nil {
+		return err
+	}
+	sess, err := readSession(ctx, tx, pk)
+	if err != nil {
+		return err
+	}
+	if sess.Changes, err = readChanges(ctx, tx, pk); err != nil {
+		return err
+	}
+	sess.State = s.dialect.StateOf(ctx, sess.ID, sess.State)
+	if err := each(Piece{Session: &sess}); err != nil {
+		return err
+	}
+	keys, err := queryAll(ctx, tx, scanKey, `SELECT pk FROM runs WHERE session = $1 ORDER BY number`, pk)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		runs, err := readRuns(ctx, tx, "ends", "pk = $1", key)
+		if err != nil {
+			return err
+		}
+		for i := range runs {
+			if err := each(Piece{Run: &runs[i]}); err != nil {
+				return err
+			}
+		}
+		if err := eachSamples(ctx, tx, key, func(some []model.Sample) error { return each(Piece{Samples: some}) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Brief returns the session of exactly that ID with what a line about it needs:
@@ -45,7 +105,10 @@ func (s *Tables) Brief(ctx context.Context, id string) (model.Session, error) {
 	err := s.read(ctx, func(tx *tx) error {
 		pk, err := sessionKey(ctx, tx, id, "")
 		if err == nil {
-			sess, err = readSession(ctx, tx, pk, "'null'")
+			sess, err = readSession(ctx, tx, pk)
+		}
+		if err == nil {
+			sess.Runs, err = readRuns(ctx, tx, "'null'", "session = $1", pk)
 		}
 		return err
 	})
@@ -57,16 +120,7 @@ func (s *Tables) Brief(ctx context.Context, id string) (model.Session, error) {
 // ref names, in the order in which they were stored. The error wraps
 // store.ErrNotFound where there is no such session or run.
 func (s *Tables) Samples(ctx context.Context, ref string, runNumber int) (all []model.Sample, err error) {
-	err = s.EachSamples(ctx, ref, runNumber, func(some []model.Sample) error {
-		all = append(all, some...)
-		return nil
-	})
-	return all, err
-}
-
-// EachSamples calls f with the samples that Samples returns, some at a time.
-func (s *Tables) EachSamples(ctx context.Context, ref string, runNumber int, f func(some []model.Sample) error) error {
-	err := s.read(ctx, func(tx *tx) error {
+	err = s.read(ctx, func(tx *tx) error {
 		session, err := resolve(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -78,9 +132,12 @@ func (s *Tables) EachSamples(ctx context.Context, ref string, runNumber int, f f
 		} else if err != nil {
 			return err
 		}
-		return eachSamples(ctx, tx, run, f)
+		return eachSamples(ctx, tx, run, func(some []model.Sample) error {
+			all = append(all, some...)
+			return nil
+		})
 	})
-	return s.wrap(fmt.Sprintf("read samples of run %d of session", runNumber), ref, err)
+	return all, s.wrap(fmt.Sprintf("read samples of run %d of session", runNumber), ref, err)
 }
 
 // Sessions lists the sessions that f picks, newest first.
@@ -163,9 +220,8 @@ func resolve(ctx context.Context, tx *tx, ref string) (int64, error) {
 	return sessionKey(ctx, tx, ids[0], "")
 }
 
-// readSession reads a session with its runs and without its changes. ends is the column of
-// the runs' ends, or a text in its place.
-func readSession(ctx context.Context, tx *tx, pk int64, ends string) (sess model.Session, err error) {
+// readSession reads a session without its runs and changes.
+func readSession(ctx context.Context, tx *tx, pk int64) (sess model.Session, err error) {
 	if err := fits(ctx, tx, "sessions", "pk = $1", []any{pk}, "document", "plan", "note"); err != nil {
 		return sess, err
 	}
@@ -177,13 +233,17 @@ func readSession(ctx context.Context, tx *tx, pk int64, ends string) (sess model
 	d.json(document, &sess)
 	sess.Plan = model.Plan{}
 	d.json(plan, &sess.Plan)
-	if sess.Note = note; d.err != nil {
-		return sess, d.err
+	sess.Note = note
+	return sess, d.err
+}
+
+// readRuns reads the runs that where chooses by a key. ends is the column of their ends, or
+// a text in its place.
+func readRuns(ctx context.Context, tx *tx, ends, where string, key int64) ([]model.Run, error) {
+	if err := fits(ctx, tx, "runs", where, []any{key}, "document", "ends"); err != nil {
+		return nil, err
 	}
-	if err := fits(ctx, tx, "runs", "session = $1", []any{pk}, "document", "ends"); err != nil {
-		return sess, err
-	}
-	sess.Runs, err = queryAll(ctx, tx, func(scan func(...any) error) (r model.Run, err error) {
+	return queryAll(ctx, tx, func(scan func(...any) error) (r model.Run, err error) {
 		var document, ends string
 		if err := scan(&document, &ends); err != nil {
 			return r, err
@@ -193,8 +253,7 @@ func readSession(ctx context.Context, tx *tx, pk int64, ends string) (sess model
 		r.Ends = nil
 		d.json(ends, &r.Ends)
 		return r, d.err
-	}, `SELECT document, `+ends+` FROM runs WHERE session = $1 ORDER BY number`, pk)
-	return sess, err
+	}, `SELECT document, `+ends+` FROM runs WHERE `+where+` ORDER BY number`, key)
 }
 
 func readChanges(ctx context.Context, tx *tx, session int64) (all []model.Change, err error) {
@@ -219,10 +278,7 @@ func eachSamples(ctx context.Context, tx *tx, run int64, f func(some []model.Sam
 	if err := fits(ctx, tx, "sample_parts", "run = $1", []any{run}, "packed"); err != nil {
 		return err
 	}
-	parts, err := queryAll(ctx, tx, func(scan func(...any) error) (part int64, err error) {
-		err = scan(&part)
-		return part, err
-	}, `SELECT part FROM sample_parts WHERE run = $1 ORDER BY part`, run)
+	parts, err := queryAll(ctx, tx, scanKey, `SELECT part FROM sample_parts WHERE run = $1 ORDER BY part`, run)
 	if err != nil {
 		return err
 	}
@@ -244,6 +300,11 @@ func eachSamples(ctx context.Context, tx *tx, run int64, f func(some []model.Sam
 		}
 	}
 	return nil
+}
+
+func scanKey(scan func(...any) error) (key int64, err error) {
+	err = scan(&key)
+	return key, err
 }
 
 func scanItem(scan func(...any) error) (it model.Item, err error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os/user"
 	"path/filepath"
 	"runtime"
@@ -33,7 +34,7 @@ type results interface {
 	Brief(ctx context.Context, id string) (model.Session, error)
 	Remove(ctx context.Context, ids ...string) error
 	SetNote(ctx context.Context, sessionID, note string) error
-	EachSamples(ctx context.Context, ref string, run int, f func(some []model.Sample) error) error
+	Pieces(ctx context.Context, ref string) iter.Seq2[tables.Piece, error]
 	Import(ctx context.Context, from tables.Source, ids []string) error
 	Path() string
 	Close() error
