@@ -48,7 +48,7 @@ func powerKnobs() []Knob {
 		{
 			ID: "pcie.max_read_request", Summary: "bytes that the card asks the memory for at a time", Scope: ScopeLink, Type: TypeBytes, Min: 128, Max: 4096, Effect: EffectNow, Risk: RiskConnection,
 			Native: map[string]Native{
-				"linux":   {Mechanism: IRQ, Name: "max_read_request", Also: []string{"setpci CAP_EXP+8.w"}, ReadOnly: true, Note: "a register of the card, which root reads: a wrong value stops the machine"},
+				"linux":   {Mechanism: IRQ, Name: "max_read_request", Also: []string{"setpci CAP_EXP+8.w"}, ReadOnly: true, Note: "a register of the card, which root reads: a wrong value stops the machine; 68.w of setpci is it only where lspci -vv shows the card's Express capability at [60]"},
 				"freebsd": {Name: "pciconf -w", Note: "a register of the card: a wrong value stops the machine"},
 			}, Defaults: defaults("all", "512 or 4096"), Source: "PCI Express Base Specification 3.0 section 7.8.4",
 		},

@@ -49,6 +49,10 @@ func deadBSD() []Dead {
 			ids("nic.ring.rx"), "", "[B12 iflib]"},
 		{[]string{"hw.{driver}.txd"}, "freebsd", "FreeBSD to 11", "transmit descriptors of one driver", "replaced by a name that all drivers of iflib share",
 			ids("nic.ring.tx"), "", "[B12 iflib]"},
+		{[]string{"hw.ix.rx_process_limit", "hw.ix.tx_process_limit", "hw.ixgbe.rx_process_limit", "hw.igb.rx_process_limit"}, "freebsd", "FreeBSD to 11",
+			"packets that the driver processed at a time; -1 was without limit", "replaced by a budget that all drivers of iflib share", ids("rx.driver_budget"), "", "[B14 ix.4] [B12 iflib]"},
+		{[]string{"hw.ena.rx_budget"}, "freebsd", "nowhere, though guides name it", "received packets of one round of ena", "not read: it is 256 in the driver", nil,
+			"nothing: rx.driver_budget works for drivers of iflib, and ena does not use iflib", "[B14 ena.h RX_BUDGET]"},
 	}
 }
 

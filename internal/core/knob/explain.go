@@ -29,24 +29,28 @@ type Use struct {
 }
 
 // What guides have around a setting: the prompt and sudo in front of a command, and a value
-// that echo writes into a file of /proc/sys.
+// that echo writes into a file of the kernel.
 var (
 	asRoot  = regexp.MustCompile(`^\s*(?:[$#] +)?sudo +(?:-\w+ +)*|^\s*\$ +`)
-	written = regexp.MustCompile(`^\s*echo +(.+?) *(?:>|\| *(?:sudo +)?tee) */proc/sys/(\S+)\s*$`)
+	written = regexp.MustCompile(`^\s*echo +(.+?) *(?:>|\| *(?:sudo +)?tee) *(/(?:proc|sys)/\S+)\s*$`)
 )
 
 // Explain says what name is: a knob's id, a native name of any system, or a
 // name of old guides. A native name may be whole or its last part ("tcp_rmem"),
 // with slashes or dots, with a value behind it ("net.ipv4.tcp_sack=0"), or with
-// a command in front ("sysctl -w ...", also behind sudo). A line of a guide may also be a command of
-// ethtool, ip, tc, ifconfig, netsh, PowerShell, networksetup, cpupower or modprobe. It is
-// false when nothing is known; then Suggest may know what was meant.
+// a command in front ("sysctl -w ...", also behind sudo). A line of a guide may also be one of
+// guideCommands, or an echo into a file of the kernel. It is false when nothing is known; then
+// Suggest may know what was meant.
 func (x *Index) Explain(name string) (Explanation, bool) {
 	name = asRoot.ReplaceAllString(name, "")
+	line := guide(name)
 	if m := written.FindStringSubmatch(name); m != nil {
-		name = "/proc/sys/" + m[2] + "=" + strings.Trim(m[1], `"'`)
+		value := strings.Trim(m[1], `"'`)
+		if name = m[2] + "=" + value; !strings.HasPrefix(name, "/proc/sys/") {
+			line = fileLine(m[2], value)
+		}
 	}
-	if line := guide(name); len(line.sets) > 0 {
+	if len(line.sets) > 0 {
 		return x.explainLine(strings.TrimSpace(name), line)
 	}
 	e := Explanation{Name: tidyName(name)}

@@ -2,6 +2,7 @@ package knob
 
 import (
 	"encoding/csv"
+	"path"
 	"slices"
 	"strings"
 
@@ -25,15 +26,20 @@ type guideSet struct {
 
 // IsGuideCommand reports whether word begins a command of a tuning guide.
 func IsGuideCommand(word string) bool {
-	_, ok := guideCommands()[strings.ToLower(word)]
+	_, ok := guideCommands()[commandName(word)]
 	return ok || strings.Contains(strings.ToLower(word), "-net") && strings.IndexByte(word, '-') > 0
 }
+
+// commandName is the name of a command that a guide may write with its path: "/sbin/ifconfig".
+func commandName(word string) string { return strings.ToLower(path.Base(word)) }
 
 // guideCommands are what reads the words behind each command.
 func guideCommands() map[string]func([]string) guideLine {
 	return map[string]func([]string) guideLine{
 		"ethtool": ethtoolLine, "ip": ipLine, "tc": tcLine, "ifconfig": ifconfigLine, "netsh": netshLine,
 		"networksetup": networksetupLine, "cpupower": cpupowerLine, "options": moduleLine, "modprobe": moduleLine,
+		"setpci": setpciLine, "mlnx_tune": mlnxLine, "tuned-adm": tunedLine, "systemctl": serviceLine, "service": serviceLine,
+		"set_irq_affinity.sh": affinityLine, "set_irq_affinity_bynode.sh": affinityLine, "set_irq_affinity_cpulist.sh": affinityLine,
 	}
 }
 
@@ -53,7 +59,7 @@ func guide(text string) guideLine {
 	if words[0] == "options" && len(words) < 3 { // of a FreeBSD kernel; those of modprobe.d(5) name a module first
 		return guideLine{}
 	}
-	if read, ok := guideCommands()[strings.ToLower(words[0])]; ok {
+	if read, ok := guideCommands()[commandName(words[0])]; ok {
 		return read(words[1:])
 	}
 	if IsGuideCommand(words[0]) {
@@ -299,29 +305,6 @@ func networksetupLine(words []string) guideLine {
 	l := guideLine{system: "darwin"}
 	if len(words) > 2 && strings.EqualFold(words[0], "-setMTU") {
 		l.sets = append(l.sets, guideSet{id: "link.mtu", word: "-setMTU", value: words[2]})
-	}
-	return l
-}
-
-func cpupowerLine(words []string) guideLine {
-	l := guideLine{system: "linux"}
-	for i, w := range words {
-		if (w == "-g" || w == "--governor") && i+1 < len(words) {
-			l.sets = append(l.sets, guideSet{id: "cpu.governor", word: "governor", value: words[i+1]})
-		}
-	}
-	return l
-}
-
-// moduleLine reads options of a kernel module, of modprobe.d(5) or modprobe(8).
-func moduleLine(words []string) guideLine {
-	l := guideLine{system: "linux"}
-	for _, w := range words {
-		if name, value, ok := strings.Cut(w, "="); ok {
-			value, _, _ = strings.Cut(value, ",") // one value a port
-			ids := map[string]string{"rxdescriptors": "nic.ring.rx", "txdescriptors": "nic.ring.tx", "lro": "nic.offload.lro", "rss": "nic.queues.combined"}
-			l.sets = append(l.sets, guideSet{id: knobID(ids[strings.ToLower(name)]), native: name, word: name, value: value})
-		}
 	}
 	return l
 }

@@ -45,6 +45,22 @@ func TestGuideLines(t *testing.T) {
 		"echo 0 > /proc/sys/net/ipv4/tcp_timestamps":                                                               "tcp.timestamps=0",
 		"echo '4096 87380 33554432' | sudo tee /proc/sys/net/ipv4/tcp_rmem":                                        "tcp.recv_buffer_max=33554432 tcp.recv_buffer_initial=87380 tcp.recv_buffer_min=4096",
 		"sysctl -w net.ipv4.tcp_timestamps=0":                                                                      "tcp.timestamps=0",
+		"mlnx_tune -p HIGH_THROUGHPUT":                                                                             "cpu.governor=performance",
+		"./set_irq_affinity_cpulist.sh 0-2,8 eth0":                                                                 "nic.irq_affinity=0;1;2;8",
+		"set_irq_affinity.sh eth0":                                                                                 "",
+		"setpci -s 05:00.0 68.w=3936":                                                                              "pcie.max_read_request=1024",
+		"setpci -s 05:00.0 CAP_EXP+8.w=5000:7000":                                                                  "pcie.max_read_request=4096",
+		"cpupower idle-set -D 0":                                                                                   "cpu.cstate_latency=0",
+		"tuned-adm profile network-throughput":                                                                     "cpu.governor=performance tcp.recv_buffer_max=16777216 tcp.recv_buffer_initial=131072 tcp.recv_buffer_min=4096 tcp.send_buffer_max=16777216 tcp.send_buffer_initial=16384 tcp.send_buffer_min=4096",
+		"tuned-adm profile network-latency":                                                                        "cpu.governor=performance busy_read=50 busy_poll=50 tcp.fastopen=3",
+		"systemctl disable --now irqbalance":                                                                       "",
+		"service irqbalance stop":                                                                                  "",
+		"echo 32768 > /proc/sys/net/core/rps_sock_flow_entries":                                                    "rfs=32768",
+		"echo 2048 > /sys/class/net/eth0/queues/rx-0/rps_flow_cnt":                                                 "rfs.flows=2048",
+		"echo ff | sudo tee /sys/class/net/eth0/queues/rx-0/rps_cpus":                                              "",
+		"echo 9000 > /sys/class/net/eth0/mtu":                                                                      "link.mtu=9000",
+		"/sbin/ifconfig eth0 mtu 9000":                                                                             "link.mtu=9000",
+		"modprobe tcp_htcp":                                                                                        "",
 	} {
 		e, ok := knob.NewIndex().Explain(line)
 		if !ok {
@@ -66,7 +82,10 @@ func TestGuideLinesOutside(t *testing.T) {
 	for name, want := range map[string]string{
 		"net.ipv4.tcp_autocorking = 1": "small writes", "sunrpc.tcp_slot_table_entries=64": "NFS", "iommu=pt": "command line",
 		"dev.ixl.3.fc=3": "flow control", "hw.em.max_interrupt_rate=8000": "interrupts a second", "TcpAckFrequency": "acknowledgement",
-		"options igb InterruptThrottleRate=3000": "moderation",
+		"options igb InterruptThrottleRate=3000": "moderation", "mlnx_tune -p LOW_LATENCY_VMA": "vendor", "set_irq_affinity_bynode.sh 1 eth0": "one processor",
+		"systemctl stop irqbalance.service": "moves interrupts", "tuned-adm profile my-own": "whenever it starts", "/sbin/modprobe tcp_htcp": "congestion control",
+		`hw.em.rx_process_limit="-1"`: "at a time", "dev.ena.0.rx_queue_size=8192": "receive descriptors", "dev.ena.1.buf_ring_size": "wait for a transmit queue",
+		"dev.ena.0.io_queues_nb=2": "queue pairs", `hw.ena.enable_9k_mbufs="1"`: "9 KiB", "hw.ena.force_large_llq_headers=1": "headers of a packet",
 	} {
 		e, ok := knob.NewIndex().Explain(name)
 		if !ok || len(e.Outside) != 1 {
@@ -81,7 +100,8 @@ func TestGuideLinesOutside(t *testing.T) {
 	}
 	e, ok := knob.NewIndex().Explain("ethtool -K eth0 ntuple on gro on")
 	must.True(t, ok && slices.Equal(e.Unknown, []string{"ntuple"}) && len(e.Sets) == 1, "%+v", e)
-	for _, name := range []string{"ip addr add 192.0.2.1/24 dev eth0", "tc filter show", "netsh wlan show all", "Get-NetRoute", "ethtool eth0"} {
+	for _, name := range []string{"ip addr add 192.0.2.1/24 dev eth0", "tc filter show", "netsh wlan show all", "Get-NetRoute", "ethtool eth0",
+		"setpci -s 05:00.0 0c.b=10", "setpci -s 05:00.0 68.w=0010:00f0", "systemctl stop firewalld", "modprobe -r tcp_htcp", "modprobe 8021q", "echo 1 > /sys/block/sda/queue/rotational"} {
 		e, ok := knob.NewIndex().Explain(name)
 		must.True(t, !ok, "%s: %+v", name, e)
 	}

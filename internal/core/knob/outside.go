@@ -2,7 +2,8 @@ package knob
 
 import "linerate/internal/core/model"
 
-// Outside is a setting that guides name, that exists, and that linerate does not set.
+// Outside is a setting, a service or a script that guides name, that exists, and that linerate
+// does not set or run.
 type Outside struct {
 	Names   []string       `json:"-"`      // native, the best known first; written as in Dead
 	System  string         `json:"system"` // GOOS
@@ -11,6 +12,9 @@ type Outside struct {
 	Advice  string         `json:"advice,omitempty"`
 	Source  string         `json:"source"` // with the tags of docs/reference/knobs.md; [K] could not be looked up
 }
+
+// enaAdvice says why nic.ring and nic.queues do not reach ena.
+const enaAdvice = "linerate sets rings and queues of iflib drivers only, and ena does not use iflib; "
 
 // OutsideNames returns the settings of guides that linerate knows by name only. The
 // slice is the caller's own.
@@ -28,6 +32,30 @@ func OutsideNames() []Outside {
 			nil, "takes a new boot; worth a try at 100 Gbit/s where the processor spends its time in mapping", "[K] kernel-parameters.txt iommu"},
 		{[]string{"InterruptThrottleRate", "RxIntDelay", "TxIntDelay", "RxAbsIntDelay"}, "linux", "interrupt moderation, as a parameter of the driver's module",
 			ids("nic.coalesce.rx_usecs", "nic.coalesce.tx_usecs"), "", "[L6.1 e1000.rst InterruptThrottleRate]"},
+		{[]string{"mlnx_tune"}, "linux", "a script of a card's vendor; HIGH_THROUGHPUT sets the governor, stops irqbalance, gives each interrupt of the card a processor near it, and switches tx-nocache-copy off and hw_lro on",
+			ids("nic.irq_affinity", "nic.offload.lro"), "linerate stops no service, and has no setting for tx-nocache-copy and for private flags of drivers", "mlnx-tools 062ffe6, python/mlnx_tune set_high_throughput_profile"},
+		{[]string{"set_irq_affinity.sh"}, "linux", "a script of a card's vendor: it gives each interrupt of the card one processor, in turn",
+			ids("nic.irq_affinity"), "stop irqbalance before, or it moves them back", "mlnx-tools 062ffe6, sbin/set_irq_affinity*.sh"},
+		{[]string{"irqbalance"}, "linux", "a service that moves interrupts between processors, every 10 seconds; without it they stay where they are",
+			ids("nic.irq_affinity"), "linerate stops no service: stop it, or ban the card's interrupts there (--banirq), before nic.irq_affinity is set", "irqbalance(1) --interval, --banirq"},
+		{[]string{"tuned-adm", "tuned"}, "linux", "TuneD puts the settings of a profile in force, and again whenever it starts",
+			nil, "tuned-adm profile_info shows a profile; a setting of it that linerate changes comes back when TuneD starts", "[T] tuned-adm(8)"},
+		{[]string{"modprobe tcp_*"}, "linux", "loads the module of a congestion control; connections keep the one that they have",
+			ids("tcp.congestion_control"), "setting its name loads the module too", "[L6.1 net/ipv4/tcp_cong.c tcp_ca_find_autoload] [K]"},
+		{[]string{"modprobe sch_*"}, "linux", "loads the module of a scheduler; links keep the one that they have", ids("qdisc", "qdisc.default"),
+			"setting its name loads the module too", "[L6.1 net/sched/sch_api.c qdisc_create] [K]"},
+		{[]string{"hw.em.rx_process_limit", "hw.vtnet.rx_process_limit"}, "freebsd", "received packets that the driver processes at a time; -1 is without limit",
+			ids("rx.driver_budget"), "takes a new boot: /boot/loader.conf; rx.driver_budget works for drivers of iflib: em, and not vtnet", "[B13 if_em.c em_rx_process_limit; if_vtnet.c] [K]"},
+		{[]string{"dev.ena.{unit}.rx_queue_size"}, "freebsd", "receive descriptors of each queue of ena, a power of 2; 1024 by default, and a change resets the interface",
+			nil, enaAdvice + "raise it where dev.ena.N.hw_stats.rx_drops grows", "[B14 ena.4]"},
+		{[]string{"dev.ena.{unit}.buf_ring_size"}, "freebsd", "packets that may wait for a transmit queue of ena, a power of 2; 4096 by default, and a change resets the interface",
+			nil, enaAdvice + "raise it where bursts are dropped before they leave", "[B14 ena.4]"},
+		{[]string{"dev.ena.{unit}.io_queues_nb"}, "freebsd", "queue pairs of ena; the most by default, and a change resets the interface", nil,
+			enaAdvice + "fewer leave processors to programs", "[B14 ena.4]"},
+		{[]string{"hw.ena.enable_9k_mbufs"}, "freebsd", "receive buffers of ena of 9 KiB instead of a page", ids("mbuf.jumbo9"),
+			"takes a new boot: /boot/loader.conf; short of memory it makes the driver reset", "[B14 ena.4]"},
+		{[]string{"hw.ena.force_large_llq_header*"}, "freebsd", "room of 224 instead of 96 bytes for the headers of a packet that ena sends; it halves the transmit queue",
+			nil, "takes a new boot: /boot/loader.conf; for IPv6 with long headers only", "[B14 ena.4]"},
 		{[]string{"net.inet.tcp.rfc6675_pipe"}, "freebsd", "counts data in flight by what was acknowledged selectively (RFC 6675)",
 			nil, "it matters while lost packets are repaired", "[K] tcp_input.c"},
 		{[]string{"net.inet.tcp.abc_l_var"}, "freebsd", "segments by which one acknowledgement may open the window in slow start (RFC 3465 section 2.2)",

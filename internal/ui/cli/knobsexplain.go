@@ -31,7 +31,8 @@ took effect, how to make it permanent. NAME is linerate's own name, the native n
 of any system, a line of a tuning guide as it stands, or a name from an old guide that
 no longer exists: then it prints what replaced it. Of a line it prints what the line
 would set, in linerate's words. It reads sysctl, ethtool, ip, tc, ifconfig, rc.conf,
-netsh, PowerShell, networksetup, cpupower, modprobe and options lines; quote them.`,
+netsh, PowerShell, networksetup, cpupower, modprobe, options, setpci, tuned-adm,
+mlnx_tune, set_irq_affinity*.sh, systemctl, service and echo lines; quote them.`,
 		Example: `  linerate knobs explain link.mtu
   linerate knobs explain tcp_rmem kern.ipc.maxsockbuf
   linerate knobs explain 'sysctl -w net.inet.tcp.inflight_enable=0'
@@ -86,9 +87,9 @@ func explanation(p term.Page, e inspect.Explanation) {
 		line("not known", strings.Join(e.Unknown, ", "))
 	}
 	for _, o := range e.Outside {
-		p.Text("%s: a setting of %s that linerate does not set", e.Name, o.System)
+		p.Text("%s (%s): linerate does not do this itself", e.Name, o.System)
 		line("does", o.Does)
-		line("instead", strings.Trim(plain.Join(o.Instead, ", ")+", "+o.Advice, ", "))
+		line("instead", strings.Trim(plain.Join(o.Instead, ", ")+"; "+o.Advice, "; "))
 		line("source", o.Source)
 	}
 	for _, d := range e.Dead {
