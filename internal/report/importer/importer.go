@@ -10,18 +10,13 @@
 package importer
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"linerate/internal/core/model"
@@ -169,6 +164,7 @@ func Read(name string, text []byte, o Options) (File, error) {
 	if n := strings.Count(strings.Trim(all, "\n"), "\n") + 1; n <= maxLines && len(clock.FindAllStringIndex(all, n)) == n {
 		all = clock.ReplaceAllString(all, "")
 	}
+	all, skipped := documents(all)
 	if err := fits(all); err != nil {
 		return File{}, err
 	}
@@ -189,7 +185,11 @@ func Read(name string, text []byte, o Options) (File, error) {
 			return File{}, fmt.Errorf("as %s: %w", f.Name, faultf(0, "it holds no test"))
 		}
 		for i := range got.Tests {
-			if t := &got.Tests[i]; t.unsaid > 0 {
+			t := &got.Tests[i]
+			for _, text := range skipped {
+				t.note(text)
+			}
+			if t.unsaid > 0 {
 				t.Notes = append(t.Notes, fmt.Sprintf("and %d warnings more", t.unsaid))
 			}
 		}
@@ -241,72 +241,6 @@ func nearest(text string) string {
 		out = append(out, g.text)
 	}
 	return "the nearest: " + strings.Join(out, "; ")
-}
-
-// utf8Of returns text that PowerShell wrote, which is UTF-16 with a mark of its byte order,
-// as UTF-8, and any other text as it is.
-func utf8Of(text []byte) []byte {
-	var order binary.ByteOrder = binary.LittleEndian
-	switch {
-	case bytes.HasPrefix(text, []byte{0xfe, 0xff}):
-		order = binary.BigEndian
-	case !bytes.HasPrefix(text, []byte{0xff, 0xfe}):
-		return text
-	}
-	var units []uint16
-	for i := 2; i+1 < len(text); i += 2 {
-		units = append(units, order.Uint16(text[i:]))
-	}
-	return []byte(string(utf16.Decode(units)))
-}
-
-// unpack returns text, unpacked where it is compressed.
-func unpack(text []byte) ([]byte, error) {
-	if !bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
-		if len(text) > int(MaxBytes) {
-			return nil, faultf(0, "larger than %s", MaxBytes)
-		}
-		return text, nil
-	}
-	most := min(int64(MaxBytes), roomAnyway+roomTimes*int64(len(text)))
-	z, err := gzip.NewReader(bytes.NewReader(text))
-	if err == nil {
-		text, err = io.ReadAll(io.LimitReader(z, most+1))
-	}
-	switch {
-	case err != nil:
-		return nil, faultf(0, "its compression is broken, so it was cut off or changed: %w", err)
-	case int64(len(text)) > most:
-		return nil, faultf(0, "unpacked it is larger than %s", units.Bytes(most))
-	}
-	return text, nil
-}
-
-// fits refuses a text that would take far more memory than it is long: JSON of more
-// objects or elements than a program writes, or a line without end.
-func fits(text string) error {
-	if first := strings.TrimSpace(text)[0]; first != '{' && first != '[' {
-		n := 0
-		for l := range strings.SplitSeq(text, "\n") {
-			if n++; len(l) > maxLine {
-				return faultf(n, "the line has %d bytes, at most %d are read", len(l), maxLine)
-			}
-		}
-		if n > maxLines {
-			return faultf(0, "it has %d lines, at most %d are read: cut it into several files", n, maxLines)
-		}
-		if n := strings.Count(text, ",") + strings.Count(text, ";") + strings.Count(text, "\t"); n > maxFields {
-			return faultf(0, "it has %d cells, at most %d are read", n, maxFields)
-		}
-		return nil
-	}
-	if n := strings.Count(text, "{"); n > maxObjects {
-		return faultf(0, "it has %d objects, at most %d are read", n, maxObjects)
-	}
-	if n := strings.Count(text, ",") + strings.Count(text, "["); n > maxFields {
-		return faultf(0, "it has %d elements, at most %d are read", n, maxFields)
-	}
-	return nil
 }
 
 // number reads a decimal number as programs write it with LC_ALL=C.

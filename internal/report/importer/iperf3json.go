@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,21 +116,21 @@ func (s sums3) nth(n int) *sum3 {
 
 func isIperf3JSON(text string) bool {
 	head := text[:min(len(text), 64<<10)]
-	return strings.HasPrefix(strings.TrimSpace(head), "{") && strings.Contains(head, `"start"`) && strings.Contains(text, `"intervals"`)
+	return isJSON(head) && strings.Contains(head, `"start"`) && strings.Contains(text, `"intervals"`)
 }
 
 func isIperf3Stream(text string) bool {
-	head := strings.TrimSpace(text[:min(len(text), 64<<10)])
-	return strings.HasPrefix(head, `{`) && strings.Contains(head, `"event"`) && strings.Contains(head, `"data"`)
+	head := text[:min(len(text), 64<<10)]
+	return isJSON(head) && strings.Contains(head, `"event"`) && strings.Contains(head, `"data"`)
 }
 
-// readIperf3JSON reads what iperf3 -J writes, one document or several, and what --json-stream
-// does (3.17 on): events, of which the last ones are missing if it was cut off. With
-// --json-stream-full-output the document of the same test follows, and counts.
+// readIperf3JSON reads what iperf3 -J writes, one document, several, or an array of them, and
+// what --json-stream does (3.17 on): events, of which the last ones are missing if it was cut
+// off. With --json-stream-full-output the document of the same test follows, and counts.
 func readIperf3JSON(text string, _ Options) (File, error) {
 	var out File
 	var events *document3
-	in, last := json.NewDecoder(strings.NewReader(text)), 0
+	in, last, array := json.NewDecoder(strings.NewReader(text)), 0, false
 	flush := func() (err error) {
 		if events != nil {
 			events.cut = events.End == nil
@@ -143,9 +144,17 @@ func readIperf3JSON(text string, _ Options) (File, error) {
 			document3
 			event3
 		}
+		if rest := strings.TrimLeft(text[in.InputOffset():], " \t\r\n"); strings.HasPrefix(rest, map[bool]string{false: "[", true: "]"}[array]) {
+			_, _ = in.Token() // it is the bracket
+			array = !array
+			continue
+		}
 		err := in.Decode(&d)
 		line := lineAt(text, in.InputOffset())
 		var syntax *json.SyntaxError
+		if array && errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF) && events != nil && events.End == nil:
 			return out, flush()
@@ -266,6 +275,9 @@ func (d *document3) test(failed string) (Test, error) {
 	}
 	both := d.Start.Test.Bidir != 0 || twice || len(d.End.SentReverse)+len(d.End.ReceivedReverse) > 0
 	t.Flow.Direction = first
+	if !both && slices.ContainsFunc(d.Intervals, interval3.bothWays) {
+		return t, errors.New("its streams go both ways, and it has the sums of one: another program, such as jq, dropped the keys that iperf3 writes twice; import the file as iperf3 wrote it")
+	}
 	if !both {
 		return t, d.way(&t, me, first, d.End.Sent.nth(0), d.End.Received.nth(0), d.End.Sum.nth(0), failed, func(i interval3) *sum3 { return i.Sum.nth(0) })
 	}
@@ -356,6 +368,17 @@ func (d *document3) way(t *Test, me model.Host, w model.Direction, sent, arrived
 		}
 	}
 	return nil
+}
+
+// bothWays reports whether streams go both ways, and the interval has one sum.
+func (i interval3) bothWays() bool {
+	sends := map[bool]bool{}
+	for _, s := range i.Streams {
+		if s.Sender != nil {
+			sends[*s.Sender] = true
+		}
+	}
+	return len(sends) == 2 && len(i.Sum)+len(i.Reverse) == 1
 }
 
 // parts checks that the streams of an interval that go the way of its sum x are that sum.

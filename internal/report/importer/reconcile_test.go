@@ -69,6 +69,14 @@ var reconciled = map[string]struct {
 			`{"start":{"cookie":"abc","test_start":{"protocol":"TCP","num_streams":1}},`+"\n"+`"intervals":[{"streams":[],"sum":=}],`+"\n"+`"end":{"sum_sent":=,"sum_received":=}}`+"\n", "=", sumJSON(1, 500, true, "")),
 		map[model.Direction]float64{model.To: 500e6}, bySenderNone,
 	},
+	"iperf3 -J in an array, as jq -s makes it": {
+		"[\n{" + fmt.Sprintf(startJSON, "TCP", 0) + `,"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, "") + `}],"end":{"sum_sent":` + sumJSON(1, 500, true, "") + `,"sum_received":` + sumJSON(1, 480, true, "") + "}}\n]\n",
+		map[model.Direction]float64{model.To: 480e6}, bySenderNone,
+	},
+	"iperf3 -J between lines of a shell": {
+		"$ iperf3 -J -c h 2>&1\nwarning: this system does not seem to support IPv6 - trying IPv4\n{" + fmt.Sprintf(startJSON, "TCP", 0) + ",\n" + `"intervals":[{"streams":[],"sum":` + sumJSON(1, 500, true, "") + "}],\n" + `"end":{"sum_sent":` + sumJSON(1, 500, true, "") + ",\n" + `"sum_received":` + sumJSON(1, 480, true, "") + "}}\n$ exit\n",
+		map[model.Direction]float64{model.To: 480e6}, `line 2 is not of iperf3's JSON, and was skipped: "warning: this system does not seem to support IPv6 - trying IPv4"` + "\n" + `line 7`,
+	},
 	"iperf3 3.1, UDP": {
 		"Connecting to host h, port 5201\n[  4] local 192.0.2.1 port 5 connected to 192.0.2.2 port 5201\n[ ID] Interval           Transfer     Bandwidth       Total Datagrams\n" +
 			"[  4]   0.00-1.00   sec   1.25 MBytes  10.5 Mbits/sec  160  \n- - - - -\n[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams\n[  4]   0.00-1.00   sec  1.25 MBytes  10.5 Mbits/sec  0.100 ms  80/160 (50%)  \n[  4] Sent 160 datagrams\n",
@@ -276,7 +284,12 @@ func TestReconciled(t *testing.T) {
 	}
 }
 
+// TestOnlyOnce: each test of a file counts once.
 func TestOnlyOnce(t *testing.T) {
+	one := string(load(t, "iperf3.json"))
+	for _, text := range []string{one + one, "[" + one + "," + one + "]", "run 1\n" + one + "run 2\n" + one} {
+		must.Len(t, must.Get(Read("", []byte(text), Options{}))(t).Tests, 2, "two documents, %.9q", text)
+	}
 	f := must.Get(Read("", []byte(others["netperf, its table of transactions"]), Options{}))(t)
 	must.Len(t, f.Tests, 1, "netperf -v 2 tells of one test")
 }
@@ -312,15 +325,17 @@ func TestDocumented(t *testing.T) {
 	must.Equal(t, strings.Join(slices.Sorted(maps.Keys(named)), "\n"), strings.Join(have, "\n"), "inputs in the table")
 }
 
-// TestUTF16 reads what PowerShell writes with >.
+// TestUTF16 reads what PowerShell writes with >, and the same without its byte order mark.
 func TestUTF16(t *testing.T) {
 	for name, low := range map[string]int{"little endian": 0, "big endian": 1} {
-		text := []byte{0xff - byte(low), 0xfe + byte(low)}
-		for _, u := range utf16.Encode([]rune(string(load(t, "iperf3.txt")))) {
+		var text []byte
+		for _, u := range utf16.Encode([]rune("\ufeff" + string(load(t, "iperf3.txt")))) {
 			pair := []byte{byte(u), byte(u >> 8)}
 			text = append(text, pair[low], pair[1-low])
 		}
-		must.Equal(t, must.Get(Read("", text, Options{}))(t).Format, "iperf3", "%s", name)
+		for _, text := range [][]byte{text, text[2:]} {
+			must.Equal(t, must.Get(Read("", text, Options{}))(t).Format, "iperf3", "%s, %x", name, text[:2])
+		}
 	}
 }
 
