@@ -43,7 +43,7 @@ Formats (--for):
   netplan             that, and /etc/netplan/90-linerate.yaml
   networkmanager      that, a default for the MTU, and commands for your own profile
   ifupdown            that, and /etc/network/interfaces.d/linerate
-  freebsd             blocks of rc.conf, sysctl.conf and loader.conf
+  freebsd             blocks of start_if.IF, sysctl.conf and loader.conf
   macos               a property list for launchd, and commands of networksetup
   windows-reg         a file for regedit, and its twin that goes back
   windows-powershell  a script of cmdlets

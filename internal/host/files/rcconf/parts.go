@@ -3,6 +3,7 @@ package rcconf
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,7 +89,7 @@ func alone(t tree.Tree, rc map[string]model.FileLine, link string, mtu int) erro
 		switch {
 		case p.whole != self && p.of != self:
 		case !p.vlan:
-			return files.Refuse(p.line, fmt.Sprintf("write mtu %d into the ifconfig_ line of each port, by hand", mtu), "%s and all its ports have one MTU, that of the first port", p.whole)
+			return files.Refuse(p.line, eachPort(strconv.Itoa(mtu)), "%s", oneMTU(p.whole))
 		case p.of == self && !given:
 			return files.Refuse(p.line, fmt.Sprintf("give it its own: mtu %d in ifconfig_%s", min(mtu, etherMTU), p.whole), "%s would take this MTU from %s", p.whole, link)
 		case p.of == self && own > mtu:
@@ -100,4 +101,30 @@ func alone(t tree.Tree, rc map[string]model.FileLine, link string, mtu int) erro
 		}
 	}
 	return nil
+}
+
+func oneMTU(whole string) string {
+	return whole + " and all its ports have one MTU, that of the first port"
+}
+
+func eachPort(mtu string) string {
+	return "write mtu " + mtu + " into the ifconfig_ line of each port, by hand"
+}
+
+// made is the name of an interface that ifconfig(8) makes of others.
+var made = regexp.MustCompile(`^(lagg|bridge|vlan)[0-9]+$`)
+
+// unseen says what stands against an MTU by the name of the interface alone, as alone does by
+// the files: why it is left out, or what to look at first.
+func unseen(link, mtu string) (omit, note string) {
+	parent, _, tagged := strings.Cut(link, ".")
+	switch m := made.FindStringSubmatch(link); {
+	case m != nil && m[1] == "vlan":
+		return fmt.Sprintf("%s has an MTU only with its parent: write mtu %s behind vlandev in %s, by hand", link, mtu, variable(link)), ""
+	case m != nil:
+		return oneMTU(link) + ": " + eachPort(mtu), ""
+	case tagged:
+		return "", fmt.Sprintf("%s cannot be above %s: write mtu %s into %s first", link, parent, mtu, variable(parent))
+	}
+	return "", fmt.Sprintf("where %s is a port of a lagg or a bridge, %s; a VLAN on it takes this MTU unless it has its own", link, eachPort(mtu))
 }

@@ -89,3 +89,23 @@ func TestPlan(t *testing.T) {
 		})
 	}
 }
+
+// TestExport: what is written for an interface that is not looked at says what its name tells
+// of its ports and its parent.
+func TestExport(t *testing.T) {
+	for link, want := range map[string]string{
+		"lagg0":   "left out: lagg0 and all its ports have one MTU, that of the first port: write mtu 9000 into the ifconfig_ line of each port",
+		"bridge1": "left out: bridge1 and all its ports have one MTU",
+		"vlan7":   "left out: vlan7 has an MTU only with its parent: write mtu 9000 behind vlandev in ifconfig_vlan7",
+		"em0.7":   "em0.7 cannot be above em0: write mtu 9000 into ifconfig_em0 first",
+		"em0":     "where em0 is a port of a lagg or a bridge, write mtu 9000 into the ifconfig_ line of each port",
+	} {
+		d := rcconf.Format{}.Export(files.Request{Link: link, Settings: []files.Setting{{Knob: "link.mtu", Name: "mtu", Value: "9000"}}})
+		got := strings.Join(d.Notes, "\n")
+		for _, o := range d.Omitted {
+			got += "left out: " + o.Reason
+		}
+		must.Contain(t, got, want)
+		must.Equal(t, len(d.Files) == 0, strings.HasPrefix(want, "left out"), "%s: no file", link)
+	}
+}

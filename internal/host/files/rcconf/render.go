@@ -114,5 +114,21 @@ func ifconfigWords(s files.Setting) string {
 // Export implements files.Format.
 func (Format) Export(r files.Request) files.Draft {
 	r.Head = append(slices.Clip(r.Head), "Not proven: that no later line and no file that is read later (.local, loader.conf.d, the words of ifconfig_IF) sets the same.")
-	return render(r)
+	var omitted []model.Omission
+	var notes []string
+	r.Settings = slices.DeleteFunc(slices.Clone(r.Settings), func(s files.Setting) bool {
+		if s.Name != "mtu" {
+			return false
+		}
+		omit, note := unseen(r.Link, s.Value)
+		if omit == "" {
+			notes = append(notes, note)
+			return false
+		}
+		omitted = append(omitted, model.Omission{Knob: s.Knob, Value: s.Value, Reason: omit})
+		return true
+	})
+	d := render(r)
+	d.Omitted, d.Notes = append(d.Omitted, omitted...), append(d.Notes, notes...)
+	return d
 }
