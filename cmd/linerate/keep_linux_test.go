@@ -205,10 +205,15 @@ cat > $W/tall.yaml <<'END'
 	return filepath.Join(dir, "etc"), r
 }
 
-// TestKeepEdited leaves a file alone that somebody edited after keep, and says so.
+// TestKeepEdited leaves alone a mask in the place of its file, and a file that was edited after
+// keep, and says so.
 func TestKeepEdited(t *testing.T) {
 	t.Parallel()
 	etc, r := keptHere(t, `
+ln -s /dev/null /etc/`+kept+`
+code=0; linerate keep $W/tall.yaml --yes || code=$?
+echo mask $code
+rm /etc/`+kept+`
 linerate keep $W/tall.yaml --yes
 echo '# mine' >> /etc/`+kept+`
 code=0; linerate undo --kept || code=$?
@@ -217,8 +222,8 @@ code=0; linerate keep $W/tall.yaml --yes || code=$?
 echo keep $code
 code=0; linerate undo --kept --json > $W/json || code=$?
 echo json $code`)
-	has(t, "stdout", r.out, "left alone: changed by somebody else since; there was no such file before linerate", "undo 7\n", "keep 1\n", "json 7\n")
-	has(t, "stderr", r.err, "1 of 1 files not taken back", "move it away, or take the change over")
+	has(t, "stdout", r.out, "left alone: changed by somebody else since; there was no such file before linerate", "mask 4\n", "undo 7\n", "keep 1\n", "json 7\n")
+	has(t, "stderr", r.err, "masks every file called zz-linerate.conf, in all folders; if the mask is not needed, remove it by hand: rm /etc/", "1 of 1 files not taken back", "move it away, or take the change over")
 	got := file(t, etc, kept)
 	must.True(t, strings.HasSuffix(got, "\n# mine\n"), "the file is %q", got)
 	must.OK(t, validate("linerate/undo/v1", file(t, filepath.Dir(etc), "json")))

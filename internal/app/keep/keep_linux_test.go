@@ -179,6 +179,7 @@ func TestNothingIsWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer  func(app.Question) (app.Answer, error)
 		change  func(r *Request)
+		masks   string // a file that is a link to /dev/null
 		outcome Outcome
 		kind    fault.Kind
 		says    string
@@ -198,10 +199,14 @@ func TestNothingIsWritten(t *testing.T) {
 		"no link": {answer: yes, change: func(r *Request) {
 			r.Source.Profile.Hosts[0].Settings[0] = profile.Setting{Knob: "link.mtu", Value: "9000"}
 		}, kind: fault.Unsupported, says: "link.mtu"},
+		"a mask":     {answer: yes, masks: written, kind: fault.Unsupported, says: "none of these settings can be kept there"},
 		"of nothing": {answer: yes, change: func(r *Request) { r.Source = ConfirmedThere() }, kind: fault.Usage, says: "nothing was confirmed on host near"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t, model.Near, &person{answer: c.answer}, nil)
+			if c.masks != "" {
+				must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(m.path(c.masks)), 0o755), os.Symlink("/dev/null", m.path(c.masks))))
+			}
 			r := request(t, m, sackProfile("0"))
 			if c.change != nil {
 				c.change(&r)
@@ -212,6 +217,10 @@ func TestNothingIsWritten(t *testing.T) {
 			}
 			if name == "no link" && !strings.Contains(fault.HintOf(err), "name the interface with --interface; known are ") {
 				t.Errorf("hint %q", fault.HintOf(err))
+			}
+			if c.masks != "" {
+				must.Contain(t, told[app.ToWrite](m.person)[0].Files.Omitted[0].Reason, "masks every file called zz-linerate.conf")
+				must.Do(t, os.RemoveAll(m.path("etc")))
 			}
 			entries, _ := os.ReadDir(m.root)
 			must.True(t, len(entries) == 0, "wrote %v", entries)

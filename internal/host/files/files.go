@@ -27,8 +27,10 @@ import (
 	"context"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 
 	"linerate/internal/core/model"
@@ -136,6 +138,11 @@ func Propose(ctx context.Context, f Format, h Host, r Request) (Proposal, error)
 	if err != nil || len(d.Files) == 0 {
 		return Proposal{Draft: d}, err
 	}
+	for _, file := range d.Files {
+		if err := h.regular(file.Path); err != nil {
+			return Proposal{Draft: d}, err
+		}
+	}
 	before, err := f.Outcome(ctx, h)
 	if err != nil {
 		return Proposal{}, err
@@ -151,6 +158,23 @@ func Propose(ctx context.Context, f Format, h Host, r Request) (Proposal, error)
 		return Proposal{d, after}, nil
 	}
 	return Proposal{d, after}, h.carries(after, r)
+}
+
+// regular returns a *Refusal where something else than a regular file lies in the place of one.
+func (h Host) regular(place string) error {
+	at, name := model.FileLine{File: place}, strings.TrimPrefix(place, "/")
+	info, err := fs.Lstat(h.Root, name)
+	if err != nil || info.Mode().IsRegular() {
+		return nil // what cannot be read cannot be written either, which says more
+	}
+	target, err := fs.ReadLink(h.Root, name)
+	switch {
+	case err != nil:
+		return Refuse(at, "move it away, by hand", "it is no regular file")
+	case target == "/dev/null": // systemd.unit(5), sysctl.d(5)
+		return Refuse(at, "if the mask is not needed, remove it by hand: rm "+place, "a link to /dev/null masks every file called %s, in all folders", path.Base(name))
+	}
+	return Refuse(at, "move the link away, by hand", "it is a link to %s, and linerate replaces no links", target)
 }
 
 // carries returns a *Refusal where a port of a bridge or the parent of a VLAN will have

@@ -3,6 +3,7 @@ package sysctl
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -28,6 +29,11 @@ func (Format) Plan(_ context.Context, h files.Host, r files.Request) (files.Draf
 	}
 	now := Read(h.Root)
 	d.Notes = now.refused()
+	for _, l := range now.Lines {
+		if _, wanted := d.Want[files.SysctlKey(Name(l.Key))]; path.Base(l.File) == path.Base(Path) && l.File != Path && !wanted {
+			return d, files.Refuse(l.FileLine, "rename that file, by hand", "%s would hide it", Path)
+		}
+	}
 	then := Read(h.With(d.Files).Root)
 	for _, key := range now.Keys() { // of a file of ours that is replaced
 		name := files.SysctlKey(Name(key))

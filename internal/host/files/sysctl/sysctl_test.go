@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"linerate/internal/fault"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/device"
 	"linerate/internal/host/files/sysctl"
@@ -127,6 +128,20 @@ func TestPropose(t *testing.T) {
 	must.True(t, errors.As(err, &refusal) && refusal.File == "/run/sysctl.d/zzz.conf" && refusal.Line == 2, "a later file: %v", err)
 	root["run/sysctl.d/zzz.conf"] = file("\nnet.core.rmem_max = 8388608 # the same\n")
 	must.OK(t, must.Err(files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux"}, r)), "a later file with the same value")
+	for name, c := range map[string]struct {
+		place string
+		file  *fstest.MapFile
+		want  string // of the refusal and its hint
+	}{
+		"a mask":               {sysctl.Path, link("/dev/null"), sysctl.Path + ": a link to /dev/null masks every file called zz-linerate.conf, in all folders; if the mask is not needed, remove it by hand: rm " + sysctl.Path},
+		"a link":               {sysctl.Path, link("../mine.conf"), sysctl.Path + ": it is a link to ../mine.conf, and linerate replaces no links; move the link away"},
+		"a directory":          {sysctl.Path, &fstest.MapFile{Mode: fs.ModeDir}, sysctl.Path + ": it is no regular file; move it away"},
+		"a mask of the module": {"/etc/modules-load.d/linerate.conf", link("/dev/null"), "/etc/modules-load.d/linerate.conf: a link to /dev/null"},
+		"another folder":       {"/usr/lib/sysctl.d/zz-linerate.conf", file("\nnet.core.wmem_max = 3\n"), "/usr/lib/sysctl.d/zz-linerate.conf:2: " + sysctl.Path + " would hide it; rename that file"},
+	} {
+		h := files.Host{Root: fstest.MapFS{bySystemd: file(""), strings.TrimPrefix(c.place, "/"): c.file}, System: "linux"}
+		must.Contain(t, fault.Sentence(must.Err(files.Propose(t.Context(), sysctl.Format{}, h, r))), c.want, "%s", name)
+	}
 	r.Link = "br0" // its MTU, and what that needs of its port, are another format's
 	must.OK(t, must.Err(files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux", Devices: []device.Device{{Name: "br0", Kind: "bridge"}, {Name: "eth0", Master: "br0"}}}, r)), "beside the MTU of a bridge")
 }
