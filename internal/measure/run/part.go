@@ -36,6 +36,7 @@ type Part struct {
 	Fault      error   // why there is no result
 	Warnings   []string
 	shown      int64 // losses told in samples
+	awaited    bool  // the window was over before anything arrived
 }
 
 // Add adds a sample of the present interval; of is its stream, "" for all.
@@ -129,13 +130,29 @@ func (p *Part) step(at time.Duration, host model.Host, out []model.Sample) []mod
 	switch {
 	case p.State == Warming && at >= p.Spec.Omit:
 		p.open()
+	case p.State == Measuring && p.awaited && p.Prev.Bytes > 0:
+		p.awaited = false
+		p.open()
 	case p.State == Measuring && p.due() > 0 && at >= p.due():
-		p.Close()
+		if p.awaited = !p.awaited && p.begins(); !p.awaited {
+			p.Close()
+		}
 	}
 	if p.Progress != nil {
 		p.Progress(at)
 	}
 	return out
+}
+
+// latest is how much longer than planned a receiver waits for the first byte of a stream:
+// TCP has sent a lost segment again twice by then (RFC 6298 section 2.1), and a busy machine
+// has begun.
+const latest = 3 * time.Second
+
+// begins reports whether nothing has arrived in a short window and still may: the window is
+// then that of what comes.
+func (p *Part) begins() bool {
+	return p.Role == model.Receiver && !p.Datagrams && p.Prev.Bytes == 0 && p.Spec.Duration < 2*latest
 }
 
 // sample adds the values of the interval from Prev to Cur to out.
@@ -179,6 +196,9 @@ func Stream(i int) string { return strconv.Itoa(i + 1) }
 func (p *Part) due() time.Duration {
 	if p.Endless || p.Spec.Duration == 0 {
 		return 0
+	}
+	if p.awaited {
+		return p.Open.At + p.Spec.Duration + latest
 	}
 	return p.Open.At + p.Spec.Duration
 }

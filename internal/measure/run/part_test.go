@@ -29,3 +29,25 @@ func TestNextInterval(t *testing.T) {
 		must.Equal(t, p.next(c.planned), c.want, "next after %v", c.planned)
 	}
 }
+
+// TestFirstByteIsAwaited: a short window of TCP in which nothing has arrived begins with the
+// first byte, and closes where none comes.
+func TestFirstByteIsAwaited(t *testing.T) {
+	const ms = time.Millisecond
+	for first, want := range map[time.Duration][2]time.Duration{
+		0: {0, 400 * ms}, 1200 * ms: {1200 * ms, 1600 * ms}, time.Hour: {0, 3400 * ms},
+	} {
+		at := time.Duration(0)
+		p := Part{Role: model.Receiver, Direction: model.To, Spec: model.Flow{Interval: 200 * ms, Duration: 400 * ms}, Count: func(r *Reading) {
+			if r.At >= first {
+				r.Bytes = 1 + int64(r.At)
+			}
+		}}
+		p.Begin()
+		for p.State != Done {
+			at = p.next(at)
+			p.step(at, model.Near, nil)
+		}
+		must.Equal(t, [2]time.Duration{p.Open.At, p.Shut.At}, want, "first byte at %v", first)
+	}
+}
