@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,9 +18,7 @@ import (
 func keeping(t testing.TB, flags ...string) (cmd *exec.Cmd, db string) {
 	t.Helper()
 	state, home := t.TempDir(), t.TempDir()
-	if err := os.Chmod(filepath.Dir(state), 0o755); err != nil { // whom the server becomes has to reach its folder
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Chmod(filepath.Dir(state), 0o755), os.Chmod(state, 0o700))) // as linerate makes it below /var/lib
 	cmd = command(t, append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--state", state}, flags...)...)
 	cmd.Env = append(slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "LINERATE_DB=") }), "XDG_DATA_HOME="+home)
 	if os.Getuid() == 0 {
@@ -45,7 +44,8 @@ func TestClientsAreKept(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "audit.log")
 	cmd, db := keeping(t, "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0", "--netpipe=127.0.0.1:0", "--audit", log)
-	foreign := serveJSON(t, cmd).Foreign
+	v := serveJSON(t, cmd)
+	foreign := v.Foreign
 	seen := map[string]bool{}
 	for _, c := range []struct {
 		title, state string
@@ -93,6 +93,7 @@ func TestClientsAreKept(t *testing.T) {
 			must.OK(t, validate("linerate/session/v1", succeed(t, "show", s.ID, "--json", "--db", db).out))
 		}
 	}
+	must.True(t, os.Getuid() != 0 || strings.Contains(v.p.complaints(), "list --kind served --db "+db), "it does not say where:\n%s", v.p.complaints())
 }
 
 // TestKeptNowhereIsToldOnce: a server that cannot reach the place for results says so

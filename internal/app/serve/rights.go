@@ -82,7 +82,8 @@ func (s *Server) giveUpRights(server *tls.Server) error {
 
 // become is the way of root to u. What u has to read and write later is opened, or
 // given to it, before. The folder of the ledger becomes the working directory, so
-// that it is reached whatever the folders above it allow.
+// that it is reached whatever the folders above it allow. SQLite opens its files by their
+// whole paths, so that the folder of the state lets others pass: what is in it is root's own.
 func (s *Server) become(u sandbox.User, server *tls.Server) error {
 	if err := server.GiveTo(u.UID, u.GID); err != nil {
 		return fmt.Errorf("become %s: %w", u, err)
@@ -94,7 +95,7 @@ func (s *Server) become(u sandbox.User, server *tls.Server) error {
 	if err := os.MkdirAll(copies, 0o700); err != nil {
 		return err
 	}
-	if err := os.Chown(copies, u.UID, u.GID); err != nil {
+	if err := errors.Join(os.Chown(copies, u.UID, u.GID), os.Chmod(s.dir, 0o711)); err != nil {
 		return err
 	}
 	if err := os.Chdir(copies); err != nil {

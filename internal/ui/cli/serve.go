@@ -132,7 +132,10 @@ func (a *console) serve(ctx context.Context, f serveFlags) error {
 		if s.GaveUpRoot() && a.db == "" && a.Getenv("LINERATE_DB") == "" {
 			path = recordsFile
 		}
-		kept = a.record(ctx, path)
+		if kept = a.record(ctx, path); kept != nil && path == recordsFile {
+			whole, _ := filepath.Abs(path) // its folder is the working directory, which is there
+			a.talk("keeps what clients of other programs measure: linerate list --kind served --db %s", whole)
+		}
 		defer kept.close()
 	}
 	return s.Run(ctx)
