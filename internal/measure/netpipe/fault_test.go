@@ -67,16 +67,17 @@ func TestBadTransmittersCostTheirTurnOnly(t *testing.T) {
 		stay bool // and keep the connection
 		log  string
 	}{
-		"silent":             {"", true, "stalled"},
-		"gone":               {"", false, "EOF"},
-		"half a sync":        {"Syn", true, "stalled"},
-		"payload":            {"aaaaaaaa", true, "payload"},
-		"web":                {"GET / HTTP/1.1\r\n\r\n", true, "NPtcp 3.x"},
-		"quits at once":      {"QUIT\x00", true, "quit"},
-		"gone after opening": {"SyncMe" + strings.Repeat("a", 100) + "SyncMe", false, "0 sizes, then"},
-		"no repeats":         {"SyncMe" + strings.Repeat("a", 100) + "SyncMeSyncMe\x00\x00\x00\x00", true, "repeat count 0"},
-		"endless repeats":    {"SyncMe" + strings.Repeat("a", 100) + "SyncMeSyncMe\xff\xff\xff\xff", true, "repeat count 4294967295"},
-		"quits in a size":    {"SyncMe" + strings.Repeat("a", 100) + "SyncMeSyncMe\x00\x00\x00\x01SyncMeaQUIT\x00", true, "in the middle"},
+		"silent":              {"", true, "stalled"},
+		"gone":                {"", false, "EOF"},
+		"half a sync":         {"Syn", true, "stalled"},
+		"payload":             {"aaaaaaaa", true, "payload"},
+		"web":                 {"GET / HTTP/1.1\r\n\r\n", true, "NPtcp 3.x"},
+		"quits at once":       {"QUIT\x00", true, "quit"},
+		"gone after opening":  {"SyncMe" + strings.Repeat("a", 100) + "SyncMe", false, "0 sizes, then"},
+		"no repeats":          {"SyncMe" + strings.Repeat("a", 100) + "SyncMeSyncMe\x00\x00\x00\x00", true, "repeat count 0"},
+		"endless repeats":     {"SyncMe" + strings.Repeat("a", 100) + "SyncMeSyncMe\xff\xff\xff\xff", true, "repeat count 4294967295"},
+		"quits before a size": {"SyncMe" + strings.Repeat("a", 100) + "SyncMeQUIT\x00", true, "--netpipe-options"},
+		"quits in a size":     {"SyncMe" + strings.Repeat("a", 100) + "SyncMeSyncMe\x00\x00\x00\x01SyncMeaQUIT\x00", true, "in the middle"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

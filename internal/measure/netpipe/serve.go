@@ -242,6 +242,10 @@ type receiver struct {
 // errQuit says that the transmitter ended the test.
 var errQuit = errors.New("quit")
 
+// errNoSize says that it did so before its first size. One with -r or -s takes a new connection
+// there.
+var errNoSize = errors.New("the transmitter quit before its first size: if it has -r or -s, give them to serve too, with --" + optionsFlag)
+
 // run is the whole test of one transmitter; nil when that has ended it.
 func (r *receiver) run(ctx context.Context) error {
 	err := r.guarded(ctx, func() error {
@@ -272,6 +276,9 @@ func (r *receiver) run(ctx context.Context) error {
 			return r.guarded(ctx, r.quit)
 		}
 		if err := r.point(ctx, at); err != nil {
+			if errors.Is(err, errQuit) && r.done == 0 {
+				return errNoSize
+			}
 			if errors.Is(err, errQuit) {
 				return nil
 			}

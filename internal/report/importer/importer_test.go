@@ -106,6 +106,8 @@ func TestMeaning(t *testing.T) {
 	if first.Size != 1 || math.Abs(first.Trials[0].Seconds()-1.4154e-5) > 2e-8 { // 1 byte at 0.539007 of 1048576 bit/s
 		t.Errorf("%+v", first)
 	}
+	both := must.Get(Read("", []byte("2 1.52588 0.00001\n4 3.05176 0.00001\n6 4.57764 0.00001\n"), Options{}))(t).Tests[0]
+	must.Contain(t, strings.Join(both.Notes, "\n"), "both directions together", "NPtcp -2")
 	half, full := read("sockperf.txt"), read("sockperf-rtt.txt")
 	if got := value(half, model.To, model.LatencyP50); math.Abs(got-2*8.956e-6) > 1e-12 {
 		t.Errorf("sockperf's half of a round trip: %g", got)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +52,9 @@ func readNetpipe(text string, _ Options) (File, error) {
 		t.Points = append(t.Points, model.Point{Size: units.Bytes(size), Rounds: 1, Trials: []time.Duration{seconds(size * 8 / rate)}})
 	}
 	t.Flow.Points = len(t.Points)
+	if len(t.Points) > 2 && !slices.ContainsFunc(t.Points, func(p model.Point) bool { return p.Size%2 != 0 }) {
+		t.note("all sizes are even, as NPtcp -2 writes them: if it ran with -2, each size and its rate count both directions together")
+	}
 	t.note("NetPIPE writes the best of its trials for each size, so what disturbed it is not seen")
 	return File{Program: "NetPIPE", Tests: []Test{t}}, nil
 }
