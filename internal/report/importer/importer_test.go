@@ -108,6 +108,8 @@ func TestMeaning(t *testing.T) {
 	}
 	both := must.Get(Read("", []byte("2 1.52588 0.00001\n4 3.05176 0.00001\n6 4.57764 0.00001\n"), Options{}))(t).Tests[0]
 	must.Contain(t, strings.Join(both.Notes, "\n"), "both directions together", "NPtcp -2")
+	nut := must.Get(Read("", []byte(reconciled["nuttcp -v -r -I"].text), Options{}))(t).Tests[0]
+	must.True(t, value(nut, model.From, model.Retransmits) == 3 && nut.Flow.Streams == 1 && nut.Far == "192.0.2.2", "%+v", nut)
 	half, full := read("sockperf.txt"), read("sockperf-rtt.txt")
 	if got := value(half, model.To, model.LatencyP50); math.Abs(got-2*8.956e-6) > 1e-12 {
 		t.Errorf("sockperf's half of a round trip: %g", got)

@@ -179,6 +179,15 @@ var reconciled = map[string]struct {
 			"nuttcp-r: v6.1.2: socket\nnuttcp-r: buflen=8192, nstream=1, port=5330 udp\nnuttcp-r: 3.0000 MB in 1.00 real seconds = 3072.00 KB/sec = 25.1658 Mbps\nnuttcp-r: 384 / 768 drop/pkt 50.00% data loss\n",
 		map[model.Direction]float64{model.To: 25.1658e6}, bySenderNone,
 	},
+	"nuttcp -I": {
+		"run 7:   12.0000 MB /   1.00 sec =  100.6633 Mbps     0 retrans\nrun 7:   24.0000 MB /   1.00 sec =  201.3266 Mbps     2 retrans\n\nrun 7:   36.0000 MB /   2.00 sec =  150.9949 Mbps 9 %TX 21 %RX 2 retrans 0.05 msRTT\n",
+		map[model.Direction]float64{model.To: 150.9949e6}, nutWay,
+	},
+	"nuttcp -v -r -I": {
+		"nuttcp-r-run 7: v6.1.2: socket\nnuttcp-r-run 7: buflen=65536, nstream=1, port=5001 tcp\nnuttcp-r-run 7: accept from 192.0.2.2\nnuttcp-r-run 7: 12.0000 MB in 1.00 real seconds = 12288.00 KB/sec = 100.6633 Mbps\n\n" +
+			"nuttcp-t-run 7: v6.1.2: socket\nnuttcp-t-run 7: buflen=65536, nstream=1, port=5001 tcp -> 192.0.2.1\nnuttcp-t-run 7: 12.0000 MB in 1.00 real seconds = 12288.00 KB/sec = 100.6633 Mbps\nnuttcp-t-run 7: retrans = 3\n",
+		map[model.Direction]float64{model.From: 100.6633e6}, bySenderNone,
+	},
 	"iperf 2 -d": {
 		"Client connecting to 192.0.2.2, TCP port 5001\nServer listening on TCP port 5011\n[  1] local 192.0.2.1 port 40000 connected with 192.0.2.2 port 5001\n[  2] local 192.0.2.1 port 5011 connected with 192.0.2.2 port 50000\n" +
 			"[ ID] Interval       Transfer     Bandwidth\n[  2] 0.0000-1.0003 sec  11.9 MBytes  99.8 Mbits/sec\n[  1] 0.0000-1.0003 sec  23.8 MBytes   200 Mbits/sec\n",

@@ -65,8 +65,15 @@ const nutWay = "nuttcp does not write the direction: it is taken as from the cli
 // nutLine is a result of nuttcp: MB of 1048576 bytes, seconds, Mbit/s of 1000000.
 var nutLine = regexp.MustCompile(`^ *([0-9.,]+) MB / +([0-9.,]+) sec = +([0-9.,]+) Mbps(.*)$`)
 
+// nutNamed is the identifier that nuttcp -I writes before each result, and behind the names of
+// its ends.
+var nutNamed = regexp.MustCompile(`(?m)^(?:(nuttcp-[tr])-[^:\n]{1,40}(:)|[^:\n]{1,40}: +((?:[0-9.,]+ MB / +[0-9.,]+ sec|megabytes=).*))`)
+
+// withoutName is text without it.
+func withoutName(text string) string { return nutNamed.ReplaceAllString(text, "$1$2$3") }
+
 func isNuttcp(text string) bool {
-	for _, l := range lines(text) {
+	for _, l := range lines(withoutName(text)) {
 		if nutLine.MatchString(l) || strings.HasPrefix(l, "megabytes=") && strings.Contains(l, "rate_Mbps=") {
 			return true
 		}
@@ -77,6 +84,7 @@ func isNuttcp(text string) bool {
 // readNuttcp reads text of nuttcp: intervals, and a summary that tells the CPU of both
 // ends. Its direction is not in it: without -r the client sends.
 func readNuttcp(text string, _ Options) (File, error) {
+	text = withoutName(text)
 	if nutEnd.MatchString(text) {
 		return readNuttcpEnds(text)
 	}
@@ -160,8 +168,21 @@ func readNuttcpEnds(text string) (File, error) {
 		if m := nutFar.FindStringSubmatch(l); m != nil && t.Far == "" {
 			t.Far = m[1]
 		}
-		if strings.Contains(l, "buflen=") && strings.Contains(l, " udp") {
-			t.Flow.Engine = udp.Name
+		if m := nutSocket.FindStringSubmatch(l); m != nil {
+			streams, err := number(n, m[1])
+			if err != nil {
+				return out, err
+			}
+			if t.Flow.Streams = int(streams); m[2] == "udp" {
+				t.Flow.Engine = udp.Name
+			}
+		}
+		if m := nutResent.FindStringSubmatch(l); m != nil {
+			resent, err := number(n, m[1])
+			if err != nil {
+				return out, err
+			}
+			t.add(t.Flow.Direction, model.Retransmits, resent)
 		}
 		if m := nutLoss.FindStringSubmatch(l); m != nil && strings.HasPrefix(l, "nuttcp-r:") {
 			lost, err := numbers(n, m[1], m[2])
@@ -187,9 +208,12 @@ func readNuttcpEnds(text string) (File, error) {
 		}
 		*end = &amount{line: n, to: v[1], bytes: v[0] * (1 << 20), rate: v[2] * 1e6}
 		if c.sent != nil && c.arrived != nil {
+			before := t.Values // of the first end
+			t.Values = nil
 			if err := c.settle(t); err != nil {
 				return out, faultf(n, "%w", err)
 			}
+			t.Values = append(t.Values, before...)
 		}
 	}
 	if c.sent == nil || c.arrived == nil {
@@ -199,11 +223,13 @@ func readNuttcpEnds(text string) (File, error) {
 }
 
 var (
-	nutBegin = regexp.MustCompile(`^nuttcp-([tr]): v[0-9.]+: socket`)
-	nutFar   = regexp.MustCompile(`^nuttcp-[tr]: .*(?:->|accept from) (\S+)$`)
-	nutEnd   = regexp.MustCompile(`(?m)^nuttcp-([tr]): +([0-9.,]+) MB in +([0-9.,]+) real seconds = +[0-9.,]+ KB/sec = +([0-9.,]+) Mbps`)
-	nutLoss  = regexp.MustCompile(`([0-9]+) / +([0-9]+) drop/pkt`)
-	nutRetr  = regexp.MustCompile(`([0-9]+) retrans`)
+	nutBegin  = regexp.MustCompile(`^nuttcp-([tr]): v[0-9.]+: socket`)
+	nutSocket = regexp.MustCompile(`buflen=[0-9]+, nstream=([0-9]{1,4}), port=[0-9]+ (tcp|udp)`)
+	nutResent = regexp.MustCompile(`^nuttcp-t: retrans = ([0-9]+)$`)
+	nutFar    = regexp.MustCompile(`^nuttcp-[tr]: .*(?:->|accept from) (\S+)$`)
+	nutEnd    = regexp.MustCompile(`(?m)^nuttcp-([tr]): +([0-9.,]+) MB in +([0-9.,]+) real seconds = +[0-9.,]+ KB/sec = +([0-9.,]+) Mbps`)
+	nutLoss   = regexp.MustCompile(`([0-9]+) / +([0-9]+) drop/pkt`)
+	nutRetr   = regexp.MustCompile(`([0-9]+) retrans`)
 )
 
 // nutRow returns megabytes, seconds and Mbit/s of a line in either form, and what
