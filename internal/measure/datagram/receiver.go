@@ -73,8 +73,20 @@ func (r *Receiver) Run() error {
 			return nil
 		}
 	}
+	for range unread {
+		n, _, _ := r.rx.receive(false)
+		if n <= 0 {
+			break
+		}
+		now := time.Now()
+		r.take(n, now.Sub(r.o.Start), now.UnixNano())
+	}
 	return nil
 }
+
+// unread is how many batches are taken after Stop: what had arrived by then and was not
+// read, as far as a usual socket buffer holds it.
+const unread = 64
 
 // take hands n pieces on. The kernel's time stamps are wall time, which may be
 // set meanwhile: only their distance from the present is used.
