@@ -58,6 +58,9 @@ func hostProcess() error {
 
 // setUpHost gives the host its interface, addresses, names and file systems.
 func setUpHost(up *link, s setup) error {
+	if err := s.Groups.join(s.Host); err != nil {
+		return fmt.Errorf("join the control group with the CPU quota: %w", err)
+	}
 	if err := offerDevices(up); err != nil {
 		return err
 	}
@@ -208,9 +211,6 @@ func privateMounts() error {
 	_ = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	return nil
 }
-
-// controlGroups is where systems mount them (cgroups(7)).
-const controlGroups = "/sys/fs/cgroup"
 
 // hostMounts gives the host a /sys that shows its own interfaces, where that is
 // allowed, and an /etc/hosts with both hosts' names.

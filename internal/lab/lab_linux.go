@@ -36,6 +36,7 @@ const wireNice = -10
 type running struct {
 	wire   *client
 	hosts  map[model.Host]*client
+	groups groups
 	stderr io.Writer
 
 	process *os.Process
@@ -46,12 +47,21 @@ type running struct {
 	once    sync.Once
 }
 
-func start(ctx context.Context, spec Spec, cfg Config) (*running, error) {
+func start(ctx context.Context, spec Spec, cfg Config) (_ *running, err error) {
 	if len(cfg.Command) == 0 {
 		return nil, errors.New("no command for the lab's processes is given")
 	}
+	quotas, err := newGroups("/", spec)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, quotas.remove())
+		}
+	}()
 	r := &running{
-		hosts: map[model.Host]*client{}, stderr: cfg.Stderr,
+		hosts: map[model.Host]*client{}, groups: quotas, stderr: cfg.Stderr,
 		ended: make(chan struct{}), talk: &tail.Tail{Keep: 4096},
 	}
 	if _, file := r.stderr.(*os.File); !file && r.stderr != nil {
@@ -63,7 +73,7 @@ func start(ctx context.Context, spec Spec, cfg Config) (*running, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = r.process.Kill() })
 	defer stop()
-	err = links[0].send(message{Op: opSetup, Setup: &setup{Spec: spec, Wire: cfg.Wire, Command: cfg.Command}})
+	err = links[0].send(message{Op: opSetup, Setup: &setup{Spec: spec, Wire: cfg.Wire, Command: cfg.Command, Groups: quotas}})
 	if err == nil {
 		_, _, err = links[0].expect(opReady, 0)
 	}
@@ -174,7 +184,7 @@ func (r *running) close() error {
 		}
 		_ = r.process.Kill() // fails only for a process that is gone
 		<-r.ended
-		err = errors.Join(err, r.wire.close(), r.hosts[model.Near].close(), r.hosts[model.Far].close())
+		err = errors.Join(err, r.wire.close(), r.hosts[model.Near].close(), r.hosts[model.Far].close(), r.groups.remove())
 		r.copies.Wait()
 	})
 	return err

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/lab/wire"
 	"linerate/internal/must"
 )
@@ -279,6 +281,56 @@ func TestShaper(t *testing.T) {
 		}
 		got := strings.Contains(out.String(), "tbf") && strings.Contains(out.String(), "20Mbit")
 		must.True(t, got == want, "host %s: %s", host, out.String())
+	}
+}
+
+// TestQuota: the programs of a host with a CPU quota, and no others, are in a control group
+// that has it. The group ends with the lab, or with the next one where the lab was killed.
+func TestQuota(t *testing.T) {
+	parent, _, err := groupParent("/")
+	if err != nil || os.Geteuid() != 0 {
+		t.Skipf("no control group with a quota can be made: %v", err)
+	}
+	killed := must.Get(os.MkdirTemp(parent, groupPrefix+"999999999-far-"))(t) // PID_MAX_LIMIT is 2^22 (Linux include/linux/threads.h)
+	l := startLab(t, "rtt=0s,far.cpu.quota=20%", wire.Auto)
+	dir := l.os.groups[model.Far]
+	for host, want := range map[model.Host]bool{model.Near: false, model.Far: true} {
+		var out strings.Builder
+		must.Do(t, l.Command(t.Context(), host, []string{"sh", "-c", "cat /proc/self/cgroup; cat " + dir + "/cpu.cfs_quota_us || cat " + dir + "/cpu.max"}, nil, &out, nil))
+		must.Equal(t, strings.Contains(out.String(), "/"+filepath.Base(dir)+"\n"), want, "host %s is in %s", host, out.String())
+		must.Contain(t, out.String(), "\n20000")
+	}
+	must.OK(t, l.Close())
+	for _, gone := range []string{dir, killed} {
+		must.Is(t, must.Err(os.Stat(gone)), fs.ErrNotExist)
+	}
+}
+
+// TestQuotaFiles: where the group of a host is made, and what it says, in each version of
+// control groups, and the refusal where there is none.
+func TestQuotaFiles(t *testing.T) {
+	for name, c := range map[string]struct {
+		self, gives string // /proc/self/cgroup, and the group of version 2 that gives the controller
+		want, says  string // the folder and file, and its text
+	}{
+		"version 1":        {"4:memory:/x\n1:cpu,cpuacct:/a/b\n0::/c\n", "", "cpu,cpuacct/a/b/*/cpu.cfs_quota_us", "20000"},
+		"version 2":        {"0::/a/b/c\n", "a", "a/*/cpu.max", "20000 100000"},
+		"version 2 beside": {"5:pids:/\n0::/a/b\n", "unified/a", "unified/a/*/cpu.max", "20000 100000"},
+		"none":             {"0::/a\n", "b", "", ""},
+	} {
+		root := t.TempDir()
+		top := filepath.Join(root, controlGroups)
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Join(root, "proc/self"), 0o755), os.MkdirAll(filepath.Join(top, "cpu,cpuacct/a/b"), 0o755), os.MkdirAll(filepath.Join(top, c.gives), 0o755),
+			os.WriteFile(filepath.Join(root, "proc/self/cgroup"), []byte(c.self), 0o600), os.WriteFile(filepath.Join(top, c.gives, "cgroup.subtree_control"), []byte("cpuset cpu io\n"), 0o600)))
+		_, err := newGroups(root, Spec{QuotaFar: 20})
+		must.Equal(t, err == nil, c.want != "", "%s: %v", name, err)
+		if err != nil {
+			must.True(t, fault.KindOf(err) == fault.Unsupported && strings.Contains(fault.Sentence(err), "far.cpu.quota: no control group with a CPU quota can be made here") && fault.HintOf(err) != "", "%v", err)
+			continue
+		}
+		found := must.Get(filepath.Glob(filepath.Join(top, c.want)))(t)
+		must.Need(t, len(found) == 1, "%s: %v", name, found)
+		must.Equal(t, string(must.Get(os.ReadFile(found[0]))(t)), c.says, "%s", name)
 	}
 }
 

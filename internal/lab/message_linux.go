@@ -43,6 +43,7 @@ type setup struct {
 	Wire    wire.Kind  `json:"wire"`
 	Command []string   `json:"command"`
 	Host    model.Host `json:"host,omitempty"`
+	Groups  groups     `json:"groups,omitempty"`
 }
 
 // What messages ask and answer.

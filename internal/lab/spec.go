@@ -35,6 +35,8 @@ type Spec struct {
 	Knobs      []model.Assignment `json:"knobs,omitempty"`       // of the hosts, raw text, not validated
 	ShapeNear  units.BitRate      `json:"shape_near,omitempty"`  // of a shaper at the interface of the near host; 0: no shaper
 	ShapeFar   units.BitRate      `json:"shape_far,omitempty"`   // and of the far host
+	QuotaNear  units.Percent      `json:"quota_near,omitempty"`  // of one CPU, for the programs of the near host; 0: no limit
+	QuotaFar   units.Percent      `json:"quota_far,omitempty"`   // and of the far host
 }
 
 // preset returns the keys that a preset's name stands for.
@@ -76,6 +78,9 @@ func Keys() []string {
 		"from.KEY         from the far host only",
 		"near.shape=5mbit a shaper at the interface of the near host",
 		"far.shape=5mbit  a shaper at the interface of the far host",
+		"far.cpu.quota=20%",
+		"                 most CPU time of the programs in the far host; 100% is one CPU",
+		"near.cpu.quota=  the same in the near host",
 		"near.KNOB        a setting of the near host, as in near.tcp.sack=off",
 		"far.KNOB         a setting of the far host",
 	}
@@ -175,8 +180,11 @@ const (
 	fromPrefix = string(model.From) + "."
 )
 
-// shapeKey stands after a host, as a knob does: near.shape.
-const shapeKey = "shape"
+// What stands after a host, as a knob does: near.shape.
+const (
+	shapeKey = "shape"
+	quotaKey = "cpu.quota"
+)
 
 // set applies one item.
 func (p *parser) set(key, value string) {
@@ -189,6 +197,10 @@ func (p *parser) set(key, value string) {
 		p.spec.ShapeNear = p.rate(key, value)
 	case key == model.Far.Of(shapeKey):
 		p.spec.ShapeFar = p.rate(key, value)
+	case key == model.Near.Of(quotaKey):
+		p.spec.QuotaNear = p.quota(key, value)
+	case key == model.Far.Of(quotaKey):
+		p.spec.QuotaFar = p.quota(key, value)
 	case isHost && rest == "":
 		p.fault("%s=%s names no knob: write %s.KNOB=VALUE", key, value, prefix)
 	case isHost:
@@ -306,6 +318,16 @@ func (p *parser) percent(key, value string) units.Percent {
 	v, err := units.ParsePercent(value)
 	if err != nil || !(v >= 0 && v <= 100) {
 		p.fault("%s=%s: use a share from 0%% to 100%%, for example 0.1%%", key, value)
+	}
+	return v
+}
+
+// quota reads a share of one CPU. The kernel gives 1 ms of a period or more
+// (min_cfs_quota_period of Linux kernel/sched/core.c), of which the lab's has 100.
+func (p *parser) quota(key, value string) units.Percent {
+	v, err := units.ParsePercent(value)
+	if err != nil || !(v >= 1 && v <= 1e5) {
+		p.fault("%s=%s: use a share of one CPU from 1%% to 100000%%, for example 20%%", key, value)
 	}
 	return v
 }

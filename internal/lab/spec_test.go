@@ -14,9 +14,9 @@ import (
 )
 
 func TestFirstHour19LabsSayNearAndFar(t *testing.T) {
-	spec := must.Get(ParseSpec("rate=1gbit,rtt=10ms,to.rate=5mbit,from.loss=1%,near.tcp.sack=0,far.tcp.recv_buffer_max=64KiB"))(t)
+	spec := must.Get(ParseSpec("rate=1gbit,rtt=10ms,to.rate=5mbit,from.loss=1%,near.tcp.sack=0,far.tcp.recv_buffer_max=64KiB,near.cpu.quota=150%"))(t)
 	text := spec.String()
-	for _, want := range []string{"to.rate=5000000bit", "from.loss=1%", "near.tcp.sack=0", "far.tcp.recv_buffer_max=64KiB"} {
+	for _, want := range []string{"to.rate=5000000bit", "from.loss=1%", "near.tcp.sack=0", "far.tcp.recv_buffer_max=64KiB", "near.cpu.quota=150%"} {
 		must.Contain(t, text, want)
 	}
 	if again, err := ParseSpec(text); err != nil || !cmp.Equal(again, spec) {
@@ -51,10 +51,10 @@ func TestParseSpec(t *testing.T) {
 				Reorder: 2, Duplicate: 3, Queue: 64 << 10, PathMTU: 1400},
 			MTU: 9000, Seed: 7, HalfDuplex: true, Bus: 8e7,
 		}},
-		"slower than it says": {"rate=100mbit,rtt=2ms,to.stage=50mbit,from.police=10mbit,near.shape=5mbit,far.shape=6mbit", Spec{
+		"slower than it says": {"rate=100mbit,rtt=2ms,to.stage=50mbit,from.police=10mbit,near.shape=5mbit,far.shape=6mbit,near.cpu.quota=20%,far.cpu.quota=2.5%", Spec{
 			To:   wire.Path{Rate: 1e8, Delay: time.Millisecond, Queue: 256 << 10, Stage: 5e7},
 			From: wire.Path{Rate: 1e8, Delay: time.Millisecond, Queue: 256 << 10, Police: 1e7},
-			MTU:  1500, Seed: 1, ShapeNear: 5e6, ShapeFar: 6e6,
+			MTU:  1500, Seed: 1, ShapeNear: 5e6, ShapeFar: 6e6, QuotaNear: 20, QuotaFar: 2.5,
 		}},
 		"one direction wins wherever it stands": {"to.delay=8ms,rtt=4ms", Spec{
 			To: wire.Path{Delay: 8 * time.Millisecond}, From: wire.Path{Delay: 2 * time.Millisecond}, MTU: 1500, Seed: 1,
@@ -100,6 +100,7 @@ func TestParseSpecMistakes(t *testing.T) {
 		"queue without a rate": {"queue=64KiB", []string{"give rate="}},
 		"half duplex":          {"duplex=half,to.rate=1mbit", []string{"one medium has one rate"}},
 		"duplex word":          {"duplex=both", []string{"use half or full"}},
+		"quota":                {"far.cpu.quota=0.5%,near.cpu.quota=all", []string{"far.cpu.quota=0.5%: use a share of one CPU", "near.cpu.quota=all: use a share"}},
 		"seed":                 {"seed=-1", []string{"use a whole number from 0"}},
 	}
 	for name, tt := range tests {
@@ -133,7 +134,7 @@ func TestSpecStringRoundTrip(t *testing.T) {
 		}
 		want := Spec{
 			To: path("to"), From: path("from"), MTU: rapid.IntRange(minMTU, 9000).Draw(t, "mtu"), Seed: rapid.Uint64().Draw(t, "seed"),
-			Knobs: []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: "0"}},
+			Knobs: []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: "0"}}, QuotaFar: units.Percent(rapid.Float64Range(1, 1e5).Draw(t, "quota")),
 		}
 		got := must.Get(ParseSpec(want.String()))(t)
 		must.NoDiff(t, cmp.Diff(want, got), "%s", want)

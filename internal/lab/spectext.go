@@ -41,7 +41,7 @@ func (s Spec) String() string {
 			share units.Percent
 		}{{"loss", d.path.Loss}, {"reorder", d.path.Reorder}, {"dup", d.path.Duplicate}} {
 			if v.share > 0 {
-				add("%s.%s=%s%%", d.name, v.key, strconv.FormatFloat(float64(v.share), 'f', -1, 64))
+				add("%s.%s=%s%%", d.name, v.key, plainShare(v.share))
 			}
 		}
 		for _, v := range []struct {
@@ -70,6 +70,12 @@ func (s Spec) String() string {
 	if s.ShapeFar > 0 {
 		add("%s=%sbit", model.Far.Of(shapeKey), plainRate(s.ShapeFar))
 	}
+	if s.QuotaNear > 0 {
+		add("%s=%s%%", model.Near.Of(quotaKey), plainShare(s.QuotaNear))
+	}
+	if s.QuotaFar > 0 {
+		add("%s=%s%%", model.Far.Of(quotaKey), plainShare(s.QuotaFar))
+	}
 	for _, k := range s.Knobs {
 		add("%s=%s", k.Host.Of(k.Knob), k.Value)
 	}
@@ -78,3 +84,5 @@ func (s Spec) String() string {
 
 // plainRate is a rate as ParseSpec reads it, without its unit.
 func plainRate(r units.BitRate) string { return strconv.FormatFloat(float64(r), 'f', -1, 64) }
+
+func plainShare(v units.Percent) string { return strconv.FormatFloat(float64(v), 'f', -1, 64) }

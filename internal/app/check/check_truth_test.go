@@ -95,6 +95,14 @@ func TestSmallWindow(t *testing.T) {
 	})
 }
 
+// TestQuota: a CPU quota of the far host is named.
+func TestQuota(t *testing.T) {
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		s, _ := looked(try, "rate=1gbit,far.cpu.quota=20%", check.Request{Quick: true}) // what it finds depends on this machine's speed
+		must.Contain(try, line(health.Judge(&s), "cpu", "").Text, "a quota of 0.2 processors at ")
+	})
+}
+
 // TestBlackHoles: larger packets of one direction vanish without a word. The direction
 // is BAD with the size that passes, and the other one is measured all the same.
 func TestBlackHoles(t *testing.T) {

@@ -84,7 +84,7 @@ func StartLab(ctx context.Context, env app.Env, spec lab.Spec) (l *lab.Lab, end 
 	}
 	said := &lines{each: func(line string) { env.Observe(app.LabSaid{Line: line}) }}
 	l, err = lab.Start(ctx, spec, lab.Config{Command: append(append([]string{}, env.Self...), "lab-init"), Stderr: said})
-	if errors.Is(err, errors.ErrUnsupported) {
+	if errors.Is(err, errors.ErrUnsupported) && fault.HintOf(err) == "" {
 		err = fault.WithHint(err, "the lab needs Linux; linerate demo shows the same over loopback on other systems")
 	}
 	if err != nil {

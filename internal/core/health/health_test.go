@@ -96,6 +96,15 @@ func stopped(r *model.Run, lost float64) {
 	r.Ends = []model.EndReport{{Host: model.Near, Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, Window: time.Second, UDP: &model.UDPSummary{Gaps: &gaps}}}}}
 }
 
+// quota has the far host's quota of 0.2 processors used up in so many of 40 periods of a run,
+// with so many datagrams lost.
+func quota(r *model.Run, cut int64, lost float64) {
+	set(r, model.To, model.LossRatio, lost)
+	r.Ends = []model.EndReport{{Host: model.Far, Counters: []model.Counter{
+		{Name: "cpu_window_ms", Value: 1000}, {Name: "cgroup_quota_ms", Value: 200}, {Name: "cgroup_periods", Value: 40}, {Name: "cgroup_periods_throttled", Value: cut},
+	}}}
+}
+
 func TestFew(t *testing.T) {
 	for n, want := range map[int]bool{0: false, 3: true, 99: true, 100: false} {
 		var times hist.Histogram
@@ -143,6 +152,8 @@ func TestLines(t *testing.T) {
 		"some datagrams lost":       {func(s *model.Session) { set(&s.Runs[3], model.To, model.LossRatio, 0.004) }, map[string]State{"loss to": Poor}, "0.4 %"},
 		"many datagrams lost":       {func(s *model.Session) { set(&s.Runs[4], model.From, model.LossRatio, 0.04) }, map[string]State{"loss from": Bad}, ""},
 		"a sender that stopped":     {func(s *model.Session) { stopped(&s.Runs[3], 0.04) }, nil, "stopped for up to 100 ms, 10 % of the time in all"},
+		"a quota that loses some":   {func(s *model.Session) { quota(&s.Runs[3], 30, 0.04) }, nil, "4 % of datagrams at 470 Mbit/s: a quota of 0.2 processors at nas was used up in 30 of its 40 periods, so this says little of the path"},
+		"a quota that loses none":   {func(s *model.Session) { quota(&s.Runs[3], 1, 0.04) }, map[string]State{"loss to": Bad}, "a quota of 0.2 processors at nas was used up in 1 of its 40 periods"},
 		"more lost than it sent so": {func(s *model.Session) { stopped(&s.Runs[3], 0.12) }, map[string]State{"loss to": Bad}, "12 %"},
 		"a long queue":              {func(s *model.Session) { set(&s.Runs[0], model.To, model.AddedP50, 0.012) }, map[string]State{"queueing to": Poor}, "12 ms"},
 		"a bloated queue":           {func(s *model.Session) { set(&s.Runs[0], model.To, model.AddedP50, 0.4) }, map[string]State{"queueing to": Bad}, ""},

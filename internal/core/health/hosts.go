@@ -97,6 +97,12 @@ func (j judge) link() Line {
 func (j judge) cpu() Line {
 	l := Line{Thing: "cpu", State: Unseen, Text: "no host tells"}
 	most := 0.0
+	cut, quota := 0.0, ""
+	for _, r := range j.s.Runs {
+		if share, text := j.cutShort(r); r.State == model.RunValid && share > cut {
+			cut, quota = share, "; "+text
+		}
+	}
 	for _, d := range []model.Direction{model.To, model.From} {
 		r, ok := j.valid(d)
 		if !ok {
@@ -130,6 +136,7 @@ func (j judge) cpu() Line {
 			}
 		}
 	}
+	l.Text += quota
 	return l
 }
 

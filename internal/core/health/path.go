@@ -64,7 +64,14 @@ func (j judge) loss(d model.Direction) Line {
 			l.Text += "; check without --quick sends more"
 		}
 	}
-	if share, longest := paused(slowest, d); l.State != OK && lowest > 0 && ratio <= share {
+	share, longest := paused(slowest, d)
+	cut, why := j.cutShort(slowest)
+	switch {
+	case l.State == OK || lowest == 0:
+	case ratio <= cut:
+		l.State = Unseen
+		l.Text += ": " + why + ", so this says little of the path: raise the quota (cpu.max, in version 1 cpu.cfs_quota_us), and measure again"
+	case ratio <= share:
 		l.State = Unseen
 		l.Text += fmt.Sprintf(": %s stopped for up to %s, %.0f %% of the time in all, and then sent at once what was due, which may have been lost for that: measure again while the machine has less to do",
 			j.name(d.Sender()), units.FormatDuration(longest), 100*share)
@@ -74,6 +81,27 @@ func (j judge) loss(d model.Direction) Line {
 		l.Text += ": " + why + ", so this says little of the path"
 	}
 	return l
+}
+
+// cutShort is the largest share of the periods of a CPU quota in which it was used up, of
+// either end of run r, and a sentence about it.
+func (j judge) cutShort(r model.Run) (share float64, text string) {
+	for _, end := range r.Ends {
+		n := map[string]float64{}
+		for _, c := range end.Counters {
+			n[c.Name] += float64(c.Value)
+		}
+		periods, cut := n["cgroup_periods"], min(n["cgroup_periods"], n["cgroup_periods_throttled"])
+		if cut == 0 || cut/periods <= share {
+			continue
+		}
+		what := "a quota of processor time"
+		if given, window := n["cgroup_quota_ms"], n["cpu_window_ms"]; given > 0 && window > 0 {
+			what = fmt.Sprintf("a quota of %.2g processors", given/window)
+		}
+		share, text = cut/periods, fmt.Sprintf("%s at %s was used up in %.0f of its %.0f periods", what, j.name(end.Host), cut, periods)
+	}
+	return share, text
 }
 
 // datagramsSent is how many datagrams of direction d in run r arrived or were lost.
