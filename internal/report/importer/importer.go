@@ -117,7 +117,7 @@ func Formats() []Format {
 		{"nuttcp", "text of nuttcp, also -fparse", isNuttcp, readNuttcp},
 		{"netperf", "netperf: its table, -- -o (CSV) and -- -k (KEY=VALUE)", isNetperf, readNetperf},
 		{"qperf", "text of qperf: tcp_bw, tcp_lat, udp_bw, udp_lat", isQperf, readQperf},
-		{"netpipe", "np.out of NetPIPE 3", isNetpipe, readNetpipe},
+		{"netpipe", "np.out of NetPIPE 3, or what NPtcp prints", isNetpipe, readNetpipe},
 		{"csv", "a table, with --column for what its columns are", nil, readTable},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/must"
@@ -108,6 +109,10 @@ func TestMeaning(t *testing.T) {
 	}
 	both := must.Get(Read("", []byte("2 1.52588 0.00001\n4 3.05176 0.00001\n6 4.57764 0.00001\n"), Options{}))(t).Tests[0]
 	must.Contain(t, strings.Join(both.Notes, "\n"), "both directions together", "NPtcp -2")
+	printed := must.Get(Read("", []byte(others["NPtcp, its output"]), Options{}))(t).Tests[0].Points
+	must.True(t, len(printed) == 3 && printed[0].Trials[0] == 23100*time.Nanosecond && printed[2].Size == 3, "%+v", printed)
+	double := must.Get(Read("", []byte(pipeBoth+"\n  0:       3 bytes     20 times -->     45.78 Mbps in       1.00 usec\n  1:       4 bytes     20 times -->"), Options{}))(t).Tests[0]
+	must.True(t, double.Points[0].Size == 3 && strings.Contains(double.Notes[0], "line 3 has no result"), "%+v", double)
 	nut := must.Get(Read("", []byte(reconciled["nuttcp -v -r -I"].text), Options{}))(t).Tests[0]
 	must.True(t, value(nut, model.From, model.Retransmits) == 3 && nut.Flow.Streams == 1 && nut.Far == "192.0.2.2", "%+v", nut)
 	half, full := read("sockperf.txt"), read("sockperf-rtt.txt")
@@ -221,6 +226,7 @@ func TestBroken(t *testing.T) {
 		"iperf3 --bidir, keys dropped":      {strings.Replace(reconciled["streams that are not their sum"].text, `[{"streams":[`, `[{"streams":[`+sumJSON(1, 300, false, "")+",", 1), "dropped the keys"},
 		"iperf3 refused":                    {`{"start":{"connected":[]},"intervals":[],"end":{},"error":"error - unable to connect to server: Connection refused"}`, "Connection refused"},
 		"np.out mixed":                      {string(load(t, "np.out")) + "1.0.0.1 -> nas\n", "line "},
+		"NPtcp failed":                      {others["NPtcp, its output"] + "  3:       4 bytes     20 times --> NetPIPE: read: error encountered, errno=104\n", "line 8: the test failed"},
 		"np.out other":                      {"1 500 0.00001\n2 500 0.00001\n", "not the columns"},
 		"iperf 2 server that connects back": {"Server listening on TCP port 5001\n[  5] local 192.0.2.2 port 5001 connected with 192.0.2.1 port 40000\nClient connecting to 192.0.2.1, TCP port 5001\n[  5] 0.0000-1.2020 sec   195 MBytes  1.36 Gbits/sec\n", "import the client's file"},
 		"sockperf cut":                      {upTo("sockperf.txt", 12), "cut off"},

@@ -260,6 +260,8 @@ var others = map[string]string{
 	"iperf 2 --bounceback": "Client connecting to 192.0.2.2, TCP port 5001 with pid 7 (1 flows)\nBounce-back test (size= 100 Byte) (server hold req=0 usecs & tcp_quickack)\n[  1] local 192.0.2.1%eth0 port 40000 connected with 192.0.2.2 port 5001 (bb w/quickack len/hold=100/0) (sock=3)\n" +
 		"[ ID] Interval            Transfer    Bandwidth         BB cnt=avg/min/max/stdev         Rtry  Cwnd/RTT    RPS\n[  1] 0.0000-1.0000 sec  1.95 KBytes  16.0 Kbits/sec    10=0.098/0.006/0.918/0.288 ms    0   28K/14 us    10225 rps\n" +
 		"[  1] 1.0000-2.0000 sec  1.95 KBytes  16.0 Kbits/sec    10=0.012/0.006/0.055/0.015 ms    0   42K/8 us    85470 rps\n[  1] 0.0000-2.0302 sec  4.10 KBytes  16.6 Kbits/sec    21=0.061/0.006/0.918/0.201 ms    0   45K/3615 us    16317 rps\n",
+	"NPtcp, its output": "Sending output to np.out\nSend and receive buffers are 16384 and 131072 bytes\n(A bug in Linux doubles the requested buffer sizes)\nNow starting the main loop\n" +
+		"  0:       1 bytes     20 times -->      0.33 Mbps in      23.10 usec\n  1:       2 bytes     20 times -->      0.65 Mbps in      23.40 usec\n  2:       3 bytes     20 times -->     22.89 Mbps in       1.00 usec\n",
 	"qperf, latency": "tcp_lat:\n    latency        =  4.23 us\n    msg_rate       =   118 K/sec\n    loc_send_msgs  =  52,547 \nudp_lat:\n    latency  =  13500 ns\n",
 	"netperf, omni CSV with a histogram": "MIGRATED UDP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to\n192.0.2.2 () port 0 AF_INET : histogram : first burst 0\n" +
 		"Throughput,Throughput Units,50th Percentile Latency Microseconds,99th Percentile\nLatency Microseconds,Minimum Latency Microseconds\n2500.50,Trans/s,400,700,300\n\nHistogram of request/response times\n" +

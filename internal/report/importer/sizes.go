@@ -2,6 +2,7 @@ package importer
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -18,7 +19,23 @@ import (
 // pipeRow is a line of np.out: bytes, Mbit/s of 1048576 bits, seconds one way.
 var pipeRow = regexp.MustCompile(`^\s*([0-9]+)\s+([0-9.,eE+-]+)\s+([0-9.,eE+-]+)\s*$`)
 
+// What NPtcp -2 and -s print first.
+const (
+	pipeBoth   = "Output is for the combined bandwidth."
+	pipeStream = "Streaming in one direction only."
+)
+
+// pipeTry begins a line of NPtcp's own output, and pipeShown is a whole one: bytes, Mbit/s as
+// above, microseconds one way.
+var (
+	pipeTry   = regexp.MustCompile(`(?m)^ *[0-9]+: +[0-9]+ bytes +[0-9]+ times -->`)
+	pipeShown = regexp.MustCompile(`^ *[0-9]+: +([0-9]+) bytes +[0-9]+ times --> +([0-9.,]+) Mbps in +([0-9.,]+) usec$`)
+)
+
 func isNetpipe(text string) bool {
+	if pipeTry.MatchString(text) {
+		return true
+	}
 	for n, l := range lines(text) {
 		if !pipeRow.MatchString(l) {
 			return false
@@ -30,29 +47,57 @@ func isNetpipe(text string) bool {
 	return true
 }
 
-// readNetpipe reads np.out of NetPIPE 3.
+// readNetpipe reads np.out of NetPIPE 3, or what NPtcp prints.
 func readNetpipe(text string, _ Options) (File, error) {
 	t := Test{Flow: model.Flow{Engine: sizes.NetPIPE, Direction: model.To}}
+	row, unit, shown := pipeRow, 1.0, pipeTry.MatchString(text)
+	own, ways := sizes.Params{Sizes: []units.Bytes{}}, 1.0
+	if shown {
+		row, unit = pipeShown, 1e-6
+	}
+	switch {
+	case shown && strings.Contains(text, pipeBoth):
+		own.Mode, ways = sizes.Both, 2
+	case shown && strings.Contains(text, pipeStream):
+		own.Mode = sizes.Stream
+	}
+	t.Flow = sizes.With(t.Flow, own)
 	for n, l := range lines(text) {
-		m := pipeRow.FindStringSubmatch(l)
-		if m == nil {
+		m := row.FindStringSubmatch(l)
+		switch {
+		case m != nil:
+		case shown && strings.Contains(l, "NetPIPE: "):
+			return File{}, faultf(n, "the test failed: %.80s", l)
+		case shown && pipeTry.MatchString(l):
+			t.note(fmt.Sprintf("line %d has no result: NPtcp ended before", n))
+			continue
+		case shown && len(t.Points) == 0: // what stands above the results
+			continue
+		default:
 			return File{}, faultf(n, "not the three numbers of a message size: %.60q", l)
 		}
 		v, err := numbers(n, m[1:]...)
 		if err != nil {
 			return File{}, err
 		}
-		size, rate, took := v[0], v[1]*(1<<20), v[2]
+		size, rate, took := v[0], v[1]*(1<<20)/ways, v[2]*unit
 		if size < 1 || rate <= 0 || took <= 0 {
 			return File{}, faultf(n, "a size, a rate and a time are greater than zero")
 		}
-		if q := size * 8 / took / rate; q < 0.98 || q > 1.02 { // the time has two digits at least
+		exact, slack := size*8/rate, 0.02 // np.out has two digits at least
+		if shown {                        // both have two decimals
+			slack += 0.005/v[1] + 0.005/v[2]
+		}
+		if shown && v[2] > v[1] {
+			exact = took
+		}
+		if q := size * 8 / took / rate; math.Abs(q-1) > slack {
 			return File{}, faultf(n, "%.0f bytes in %g s are not the rate beside them: these are not the columns of NetPIPE 3", size, took)
 		}
-		t.Points = append(t.Points, model.Point{Size: units.Bytes(size), Rounds: 1, Trials: []time.Duration{seconds(size * 8 / rate)}})
+		t.Points = append(t.Points, model.Point{Size: units.Bytes(size), Rounds: 1, Trials: []time.Duration{seconds(exact)}})
 	}
 	t.Flow.Points = len(t.Points)
-	if len(t.Points) > 2 && !slices.ContainsFunc(t.Points, func(p model.Point) bool { return p.Size%2 != 0 }) {
+	if !shown && len(t.Points) > 2 && !slices.ContainsFunc(t.Points, func(p model.Point) bool { return p.Size%2 != 0 }) {
 		t.note("all sizes are even, as NPtcp -2 writes them: if it ran with -2, each size and its rate count both directions together")
 	}
 	t.note("NetPIPE writes the best of its trials for each size, so what disturbed it is not seen")
