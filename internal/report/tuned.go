@@ -75,7 +75,7 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 	}
 	if dry := rec.Reason == "" && len(rec.Inputs) <= 1; !dry && rec.Options.Objective == model.Goodput {
 		for _, d := range s.Plan.Directions {
-			t.Front = append(t.Front, b.front(d, rec.Winner.Name, len(t.Queues) > 0)...)
+			t.Front = append(t.Front, b.front(rec, d, len(t.Queues) > 0)...)
 		}
 	}
 	t.Next = afterSearch(s, rec)

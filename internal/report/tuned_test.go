@@ -149,9 +149,11 @@ func TestTunedSaysWhatIsLeft(t *testing.T) {
 			Limits:  map[model.Direction]string{model.To: "held back by the receive window of nas"},
 		}}, {Block: 1}},
 	}
-	rec.Winner.Name = "small"
+	large, idle := fate("tcp.recv_buffer_max", "65536", "4194304", tune.Guarded, 0), fate("tcp.sack", "0", "1", tune.NoEffect, 0)
+	rec.Winner.Name, won.Setting.Name, large.Setting.Name, idle.Setting.Name = "small", "small", "large", "idle"
+	rec.Ideas = []tune.Fate{won, large, idle}
 	s := model.Session{Far: "root@nas", State: model.SessionDone, Plan: model.Plan{Directions: []model.Direction{model.To, model.From}}}
-	for name, v := range map[string][2]float64{"current": {14e6, 0.010}, "small": {58e6, 0.030}, "large": {94e6, 0.095}} {
+	for name, v := range map[string][2]float64{"current": {14e6, 0.010}, "small": {58e6, 0.030}, "large": {94e6, 0.095}, "small + idle": {66e6, 0.040}} {
 		s.Runs = append(s.Runs, model.Run{Setting: name, State: model.RunValid, Flow: model.Flow{Direction: model.To}, Values: []model.Value{
 			{Metric: model.Goodput, Direction: model.To, Value: v[0]}, {Metric: model.LatencyP50, Direction: model.To, Value: v[1]},
 		}})

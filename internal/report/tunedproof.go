@@ -137,8 +137,8 @@ func (b *builder) short(rec tune.Record) []string {
 // front are the settings between which rate and latency leave the choice in a direction,
 // where it makes a difference: the one that the goal takes is named. told says that the
 // latency of the winner stands elsewhere already, so that the baseline alone is no choice.
-func (b *builder) front(d model.Direction, winner string, told bool) []string {
-	all := tune.Front(b.s.Runs, d)
+func (b *builder) front(rec tune.Record, d model.Direction, told bool) []string {
+	all := rec.Front(b.s.Runs, d)
 	baseAndWinner := len(all) == 2 && slices.ContainsFunc(all, func(p tune.Point) bool { return p.Setting == tune.Baseline })
 	if len(all) < 2 || baseAndWinner && told || all[len(all)-1].Latency-all[0].Latency < longQueue || math.Log(all[len(all)-1].Rate/all[0].Rate) < unmoved {
 		return nil
@@ -146,7 +146,7 @@ func (b *builder) front(d model.Direction, winner string, told bool) []string {
 	out := []string{b.names.Way(d) + " rate and latency conflict; the choice:"}
 	for _, p := range all {
 		text := fmt.Sprintf("%s at %s: %s", units.BitRate(p.Rate), amount(model.LatencyP50, p.Latency), p.Setting)
-		if p.Setting == winner {
+		if p.Taken {
 			text += " (the goal takes it)"
 		}
 		out = append(out, text)

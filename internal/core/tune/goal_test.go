@@ -76,7 +76,8 @@ func TestGoalLatency(t *testing.T) {
 }
 
 // The front holds the settings that nothing beats in both rate and latency, whatever their
-// order; a run of the other direction, or one that does not count, is no part of it.
+// order; a run of the other direction, or one that does not count, is no part of it. A setting
+// that does nothing in the direction does not stand there by chance.
 func TestFront(t *testing.T) {
 	run := func(name string, d model.Direction, rate, latency float64, s model.RunState) model.Run {
 		return model.Run{Setting: name, State: s, Flow: model.Flow{Direction: d}, Values: []model.Value{
@@ -87,10 +88,22 @@ func TestFront(t *testing.T) {
 		run("4MiB", model.To, 94e6, 0.095, model.RunValid), run("current", model.To, 14e6, 0.010, model.RunValid),
 		run("256KiB", model.To, 93e6, 0.012, model.RunValid), run("worse", model.To, 60e6, 0.030, model.RunValid),
 		run("from", model.From, 99e6, 0.001, model.RunValid), run("broken", model.To, 99e6, 0.001, model.RunInvalid),
+		run("idle", model.To, 96e6, 0.1, model.RunValid), run("256KiB + from", model.To, 93.5e6, 0.0121, model.RunValid), run("from + 4MiB", model.To, 95e6, 0.096, model.RunValid),
+		run("256KiB + from", model.From, 98e6, 0.0005, model.RunValid), run("current", model.From, 50e6, 0.0001, model.RunValid), run("256KiB", model.From, 51e6, 0.0002, model.RunValid),
 	}
-	var got []string
-	for _, p := range tune.Front(runs, model.To) {
-		got = append(got, p.Setting)
+	rec := tune.Record{Winner: model.Setting{Name: "256KiB + from"}}
+	for name, state := range map[string]tune.State{"4MiB": tune.Guarded, "256KiB": tune.Helped, "worse": tune.Harmful, "from": tune.Helped, "idle": tune.NoEffect} {
+		f := tune.Fate{State: state}
+		f.Setting.Name, f.Direction = name, map[bool]model.Direction{true: model.From, false: model.To}[name == "from"]
+		rec.Ideas = append(rec.Ideas, f)
 	}
-	must.Same(t, got, []string{"current", "256KiB", "4MiB"})
+	for d, want := range map[model.Direction][]string{model.To: {"current", "256KiB + from taken", "4MiB"}, model.From: {"current", "256KiB + from taken"}} {
+		var got []string
+		for _, p := range rec.Front(runs, d) {
+			got = append(got, p.Setting+map[bool]string{true: " taken"}[p.Taken])
+		}
+		must.Same(t, got, want)
+	}
+	rec.Winner.Name = "from" // which does nothing to the far host
+	must.True(t, rec.Front(runs, model.To)[0].Taken, "the baseline does not stand for the winner")
 }

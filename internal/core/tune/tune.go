@@ -342,6 +342,9 @@ func (m *Machine) without(f *Fate) model.Setting {
 	return join(slices.DeleteFunc(slices.Clone(m.accepted), func(o *Fate) bool { return o == f }))
 }
 
+// and stands between the names of settings that are one.
+const and = " + "
+
 // join is the setting of all fates; of two values of one knob the later holds, and of two
 // limits that were raised to make room for a buffer the larger.
 func join(fates []*Fate) model.Setting {
@@ -358,7 +361,7 @@ func join(fates []*Fate) model.Setting {
 		}
 	}
 	if len(names) > 0 {
-		s.Name = strings.Join(names, " + ")
+		s.Name = strings.Join(names, and)
 	}
 	return s
 }
