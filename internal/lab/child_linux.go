@@ -8,9 +8,11 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/model"
@@ -31,8 +33,6 @@ func child(args []string) error {
 // wireProcess is process 1 of the lab. When it returns, everything in the lab
 // is killed by the kernel.
 func wireProcess() error {
-	// The two pumps hold a scheduler slot each during raw system calls.
-	runtime.GOMAXPROCS(4)
 	debug.SetGCPercent(400) // the wire itself does not allocate
 	control, err := inherited(fdControl)
 	if err != nil {
@@ -45,7 +45,7 @@ func wireProcess() error {
 	if err != nil {
 		return errors.Join(err, control.send(failed(0, err)))
 	}
-	defer func() { _ = w.wire.Close() }()
+	defer func() { _ = w.close() }()
 	if err := control.send(message{Op: opReady}); err != nil {
 		return err
 	}
@@ -54,13 +54,22 @@ func wireProcess() error {
 
 // wireSide is the wire process at work.
 type wireSide struct {
-	kind  wire.Kind
-	wire  *wire.Wire
-	links map[model.Host]*link // to the hosts
-	pids  map[int]model.Host
+	kind    wire.Kind
+	wires   []*wire.Wire         // the first one is at the near host, the last one at the far host
+	routers []*os.File           // their network namespaces, from the near host on
+	links   map[model.Host]*link // to the hosts
+	pids    map[int]model.Host
 }
 
-// buildWire starts the hosts and joins their interfaces.
+func (w *wireSide) close() error {
+	var err error
+	for _, one := range w.wires {
+		err = errors.Join(err, one.Close())
+	}
+	return err
+}
+
+// buildWire starts the hosts and joins their interfaces, over the routers on the way.
 func buildWire(control *link) (*wireSide, error) {
 	m, _, err := control.expect(opSetup, 0)
 	if err != nil {
@@ -78,17 +87,17 @@ func buildWire(control *link) (*wireSide, error) {
 			return nil, fmt.Errorf("start host %s: %w", host, err)
 		}
 	}
-	ports, err := w.ports(m.Setup)
-	if err != nil {
+	spec := m.Setup.Spec
+	// The pumps hold a scheduler slot each during raw system calls.
+	runtime.GOMAXPROCS(2*len(spec.cables()) + 2)
+	if err := w.makeRouters(spec); err != nil {
 		return nil, err
 	}
-	spec := m.Setup.Spec
-	w.wire, err = wire.Start(wire.Config{
-		To: spec.To, From: spec.From, HalfDuplex: spec.HalfDuplex, Bus: spec.Bus, Seed: spec.Seed,
-		FrameBytes: spec.MTU + wire.HeaderBytes + vlanTag,
-	}, ports[0], ports[1])
-	if err != nil {
-		return nil, fmt.Errorf("start wire: %w", err)
+	if err := w.lay(spec); err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	if err := w.joinRouters(spec); err != nil {
+		return nil, err
 	}
 	for host, l := range w.links {
 		if err := l.send(message{Op: opReady}); err != nil {
@@ -137,68 +146,102 @@ func (w *wireSide) startHost(s setup, host model.Host, controller *os.File) erro
 // startOrdinary starts cmd with the ordinary nice value instead of the wire's. A
 // thread cannot go back to a lower one without rights, so one is spent on it.
 func startOrdinary(cmd *exec.Cmd) error {
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
+	return onThread(func() error {
 		err := unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
 		if err == nil || errors.Is(err, unix.EACCES) { // EACCES: nice is above 0 already
 			err = cmd.Start()
 		}
-		started <- err
-	}()
-	return <-started
+		return err
+	})
 }
 
-// ports returns the wire's ends of the hosts' interfaces, both of one kind.
-// Packet comes first: TAP costs about as much, but its frames do not say when
-// they came, so a thread that is late counts them late.
-func (w *wireSide) ports(s *setup) ([]wire.Port, error) {
-	spaces := map[model.Host]*os.File{}
+// onThread runs do on a thread that ends with it.
+func onThread(do func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
+		done <- do()
+	}()
+	return <-done
+}
+
+// lay makes the links of the path, starts their wires and sets all interfaces up. No
+// interface has an address before, so that none sends a frame to one that is down.
+func (w *wireSide) lay(spec Spec) error {
+	spaces := slices.Concat([]*os.File{nil}, w.routers, []*os.File{nil})
+	hosts := map[model.Host]**os.File{model.Near: &spaces[0], model.Far: &spaces[len(spaces)-1]}
 	for host, l := range w.links {
 		_, files, err := l.expect(opDevice, 1)
 		if err != nil {
-			return nil, fmt.Errorf("network of host %s: %w", host, err)
+			return fmt.Errorf("network of host %s: %w", host, err)
 		}
-		spaces[host] = files[0]
+		*hosts[host] = files[0]
+		defer func() { _ = files[0].Close() }()
 	}
-	defer func() { closeAll([]*os.File{spaces[model.Near], spaces[model.Far]}) }()
-	join := func(one func(model.Host) (wire.Port, error)) ([]wire.Port, error) {
-		a, err := one(model.Near)
-		if err != nil {
-			return nil, fmt.Errorf("interface of host %s: %w", model.Near, err)
-		}
-		b, err := one(model.Far)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("interface of host %s: %w", model.Far, err), a.Close())
-		}
-		return []wire.Port{a, b}, nil
+	if err := w.layAny(spec, spaces); err != nil {
+		return err
 	}
+	for _, space := range spaces {
+		if err := inside(space, allUp); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// layAny makes links of one kind. Packet comes first: TAP costs about as much, but its
+// frames do not say when they came, so a thread that is late counts them late.
+func (w *wireSide) layAny(spec Spec, spaces []*os.File) error {
 	var refused error
 	if w.kind != wire.TAP {
-		ports, err := join(func(h model.Host) (wire.Port, error) { return vethPort(h, spaces[h], s.Spec.MTU) })
-		if err == nil || w.kind == wire.Packet {
+		refused = w.layVeths(spec, spaces)
+		if refused == nil || w.kind == wire.Packet {
 			w.kind = wire.Packet
-			return ports, err
+			return refused
 		}
-		refused = err
-		removeVeths()
 	}
-	ports, err := join(w.tapPort)
-	if err != nil {
-		return nil, errors.Join(refused, err)
+	if len(spec.Hops) > 0 {
+		return errors.Join(errors.New("routers need veth pairs and packet sockets: leave out hops="), refused)
+	}
+	for _, host := range []model.Host{model.Near, model.Far} {
+		if l, err := netlink.LinkByName(wireEnd(0, host)); err == nil {
+			_ = netlink.LinkDel(l) // if it stays, making the TAP device says so
+		}
 	}
 	w.kind = wire.TAP
-	return ports, nil
+	near, err := w.tapPort(model.Near)
+	if err != nil {
+		return errors.Join(refused, err)
+	}
+	far, err := w.tapPort(model.Far)
+	if err != nil {
+		return errors.Join(refused, err, near.Close())
+	}
+	return w.start(spec, spec.cables()[0], near, far)
+}
+
+// start moves frames over a cable between two ports.
+func (w *wireSide) start(spec Spec, c cable, near, far wire.Port) error {
+	one, err := wire.Start(wire.Config{
+		To: c.to, From: c.from, Leave: c.leave, Back: c.back, HalfDuplex: spec.HalfDuplex, Bus: spec.Bus,
+		Seed: spec.Seed + uint64(c.number), FrameBytes: spec.MTU + wire.HeaderBytes + vlanTag,
+	}, near, far)
+	if err != nil {
+		return fmt.Errorf("start wire: %w", err)
+	}
+	w.wires = append(w.wires, one)
+	return nil
 }
 
 // tapPort asks host for a TAP file.
 func (w *wireSide) tapPort(host model.Host) (wire.Port, error) {
-	if err := w.links[host].send(message{Op: opTAP}); err != nil {
-		return nil, err
+	err := w.links[host].send(message{Op: opTAP})
+	var files []*os.File
+	if err == nil {
+		_, files, err = w.links[host].expect(opDevice, 1)
 	}
-	_, files, err := w.links[host].expect(opDevice, 1)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("interface of host %s: %w", host, err)
 	}
 	defer closeAll(files)
 	fd, err := unix.FcntlInt(files[0].Fd(), unix.F_DUPFD_CLOEXEC, 0)
@@ -234,7 +277,16 @@ func (w *wireSide) answer(m message) message {
 		return failed(m.ID, fmt.Errorf("unknown request %q", m.Op))
 	}
 	st := &Stats{Wire: w.kind}
-	st.To, st.From = w.wire.Counters()
+	for i, one := range w.wires {
+		to, from := one.Counters()
+		if i > 0 {
+			to, from = st.To.Then(to), from.Then(st.From)
+		}
+		st.To, st.From = to, from
+	}
+	if err := w.missedByRouters(st); err != nil {
+		return failed(m.ID, err)
+	}
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
 		return failed(m.ID, fmt.Errorf("read CPU time: %w", err))

@@ -1,12 +1,13 @@
-// Package lab runs a virtual network of two hosts and a wire between them on
-// one Linux machine, without root where user namespaces are allowed.
+// Package lab runs a virtual network of two hosts, a wire between them and, if asked,
+// routers on the way, on one Linux machine, without root where user namespaces are allowed.
 //
 // Its processes:
 //
 //  1. The controller, which called Start. It holds one socket to each process
 //     below and none of the traffic passes it.
 //  2. The wire process: process 1 of a new PID namespace, in new user, network,
-//     mount and IPC namespaces. It moves frames (package wire).
+//     mount and IPC namespaces. It moves frames (package wire), and keeps the
+//     routers: a network namespace each, in which no process runs.
 //  3. The near and the far host: a process each with its own network, mount and UTS
 //     namespace, which owns the interface eth0 and starts programs on request.
 //  4. Programs in the hosts: agents (Lab.Dial) and others (Lab.Command).

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/lab/wire"
@@ -64,24 +65,52 @@ func TestQueueDrops(t *testing.T) {
 }
 
 func TestBlackholeDropsLargeFramesOnly(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(string(kind), func(t *testing.T) {
-			l := startLab(t, "rtt=0s,to.blackhole=1400", kind)
+	for _, tt := range []struct {
+		kind wire.Kind
+		spec string
+	}{
+		{wire.Packet, "rtt=0s,to.blackhole=1400"}, {wire.TAP, "rtt=0s,to.blackhole=1400"},
+		{wire.Packet, "hops=2,hop1.blackhole=1400"}, {wire.Packet, "rtt=0s,hops=1,to.blackhole=1400,from.delay=1ms"},
+	} {
+		t.Run(string(tt.kind)+"/"+tt.spec, func(t *testing.T) {
+			l := startLab(t, tt.spec, tt.kind)
 			listen(t, l, model.Far, "udp-echo")
 			// 20 bytes of IPv4 header and 8 of UDP are added.
 			must.Equal(t, ping(t, l, model.Near, "far", 3, 1372), 3, "of 3 packets of 1400 bytes came back")
 			must.Equal(t, ping(t, l, model.Near, "far", 3, 1373), 0, "of 3 packets of 1401 bytes came back")
 			st := must.Get(l.Stats(t.Context()))(t)
 			must.True(t, st.To.MTUDrops == 3 && st.From.MTUDrops == 0, "wire says %d and %d vanished, want 3 and 0", st.To.MTUDrops, st.From.MTUDrops)
+			must.True(t, st.To.Frames >= 8 && st.To.Delivered >= 5 && st.To.Missed+st.To.Refused == 0, "3, 3 and 2 frames were sent: %+v", st.To)
 		})
+	}
+}
+
+// TestBundle: both members of a bundle carry flows, each one with the link's own keys: a
+// policer that lets 15 of these frames pass, and then one in 8 s.
+func TestBundle(t *testing.T) {
+	l := startLab(t, "hops=2,hop1.police=1kbit,hop1.ecmp=2", wire.Packet)
+	const n = 60
+	run(t, l, model.Near, "udp-fan", "far", fmt.Sprint(n), "1000")
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for begun := time.Now(); ; <-tick.C {
+		to := must.Get(l.Stats(t.Context()))(t).To
+		if to.Delivered+to.Policed >= n {
+			must.True(t, to.Delivered > 22 && to.Policed > 20, "two members let %d frames pass and drop %d", to.Delivered, to.Policed)
+			return
+		}
+		must.Need(t, time.Since(begun) <= patience, "frames are missing: %+v", to)
 	}
 }
 
 func TestJumboAndSmallMTU(t *testing.T) {
 	for _, kind := range kinds {
-		for _, mtu := range []int{576, 9000} {
+		for mtu, keys := range map[int]string{576: "mtu=576", 9000: "mtu=9000", 1400: "hops=2,hop1.mtu=1400"} {
 			t.Run(fmt.Sprintf("%s/%d", kind, mtu), func(t *testing.T) {
-				l := startLab(t, fmt.Sprintf("rate=200mbit,rtt=1ms,mtu=%d", mtu), kind)
+				if kind == wire.TAP && mtu == 1400 {
+					t.Skip("routers need veth pairs")
+				}
+				l := startLab(t, "rate=200mbit,rtt=1ms,"+keys, kind)
 				result := listen(t, l, model.Far, "tcp-sink", "0", "50", "2")
 				before := must.Get(l.Stats(t.Context()))(t)
 				run(t, l, model.Near, "tcp-source", "far")

@@ -49,7 +49,7 @@ func hostProcess() error {
 		// Reported by the wire process; the host's own end is the effect.
 		return errors.Join(err, up.send(failed(0, err)))
 	}
-	h := &hostSide{name: m.Setup.Host, controller: controller, env: hostEnv(), running: map[int]*os.Process{}}
+	h := &hostSide{name: m.Setup.Host, controller: controller, env: hostEnv(m.Setup.Spec), running: map[int]*os.Process{}}
 	if err := up.send(message{Op: opReady}); err != nil {
 		return err
 	}
@@ -68,13 +68,13 @@ func setUpHost(up *link, s setup) error {
 	if s.Host == model.Far {
 		shape = s.Spec.ShapeFar
 	}
-	if err := configure(s.Host, s.Spec.MTU, shape); err != nil {
+	if err := configure(s.Host, s.Spec, shape); err != nil {
 		return err
 	}
 	if err := unix.Sethostname([]byte(s.Host)); err != nil {
 		return fmt.Errorf("set host name: %w", err)
 	}
-	return hostMounts()
+	return hostMounts(s.Spec)
 }
 
 // offerDevices gives the wire process this host's network namespace, in which
@@ -105,10 +105,10 @@ func offerDevices(up *link) error {
 }
 
 // hostEnv is the environment of programs in a host.
-func hostEnv() []string {
+func hostEnv(s Spec) []string {
 	env := os.Environ()
 	for _, h := range []model.Host{model.Near, model.Far} {
-		p, name := plan(h), strings.ToUpper(string(h))
+		p, name := s.hostEnd(h), strings.ToUpper(string(h))
 		env = append(env, name+"_ADDR="+p.v4.Addr().String(), name+"_ADDR6="+p.v6.Addr().String())
 	}
 	return env
@@ -214,7 +214,7 @@ func privateMounts() error {
 
 // hostMounts gives the host a /sys that shows its own interfaces, where that is
 // allowed, and an /etc/hosts with both hosts' names.
-func hostMounts() error {
+func hostMounts(s Spec) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
@@ -226,21 +226,21 @@ func hostMounts() error {
 		// An agent reads there how long a quota stopped it.
 		_ = unix.Mount(fmt.Sprintf("/proc/self/fd/%d", groups), controlGroups, "", unix.MS_BIND|unix.MS_REC, "")
 	}
-	return mountNames("/etc/hosts")
+	return mountNames("/etc/hosts", s)
 }
 
 // mountNames puts a file with the hosts' names over file, from a file system in
 // memory that nothing else can see. IPv6 has names of its own: else each
 // program's resolver would choose, and the ceiling with it. Without such a file, or where it is
 // refused, names do not resolve and NEAR_ADDR and FAR_ADDR remain.
-func mountNames(file string) error {
+func mountNames(file string, s Spec) error {
 	old, err := os.ReadFile(file)
 	if err != nil {
 		return nil
 	}
 	text := bytes.NewBuffer(append(bytes.TrimRight(old, "\n"), '\n'))
 	for _, host := range []model.Host{model.Near, model.Far} {
-		p := plan(host)
+		p := s.hostEnd(host)
 		fmt.Fprintf(text, "%s\t%s\n%s\t%s6\n", p.v4.Addr(), host, p.v6.Addr(), host)
 	}
 	dir := os.TempDir()

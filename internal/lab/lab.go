@@ -80,11 +80,11 @@ func (l *Lab) Command(ctx context.Context, host model.Host, argv []string, stdin
 }
 
 // Addr returns the IPv4 address of host, which must be Near or Far.
-func (l *Lab) Addr(host model.Host) netip.Addr { return plan(host).v4.Addr() }
+func (l *Lab) Addr(host model.Host) netip.Addr { return l.spec.hostEnd(host).v4.Addr() }
 
 // Addr6 returns the IPv6 address of host, which must be Near or Far. It is not
 // configured where the kernel has no IPv6 or the MTU is below 1280.
-func (l *Lab) Addr6(host model.Host) netip.Addr { return plan(host).v6.Addr() }
+func (l *Lab) Addr6(host model.Host) netip.Addr { return l.spec.hostEnd(host).v6.Addr() }
 
 // Stats returns the counters of the wire so far.
 func (l *Lab) Stats(ctx context.Context) (Stats, error) {
@@ -110,32 +110,34 @@ type ExitError struct {
 // Error names the program and its exit code.
 func (e *ExitError) Error() string { return fmt.Sprintf("%s: exit code %d", e.Program, e.Code) }
 
-// addresses are the fixed addresses of a host's interface eth0.
+// addresses are the fixed addresses of one end of a link.
 type addresses struct {
 	v4, v6 netip.Prefix
 	mac    net.HardwareAddr
 }
 
-// plan returns the addresses of a host. 10.99.0.0/24 is private (RFC 1918),
-// fd00:99::/64 is unique local (RFC 4193), and the hardware addresses are
-// locally administered (IEEE 802-2014 section 8.4).
-func plan(host model.Host) addresses {
-	last := byte(1)
-	if host == model.Far {
-		last = 2
-	}
-	v6 := [16]byte{0: 0xfd, 3: 0x99, 15: last}
+// The ends of a link, as the last part of their addresses: the one nearer to the near
+// host and the one nearer to the far host.
+const (
+	nearEnd = 1
+	farEnd  = 2
+)
+
+// plan returns the addresses of one end of a link. 10.99.0.0/16 is private (RFC 1918),
+// fd00:99::/32 is unique local (RFC 4193), and the hardware addresses are locally
+// administered (IEEE 802-2014 section 8.4).
+func plan(link int, end byte) addresses {
+	at := byte(link)
+	v6 := [16]byte{0: 0xfd, 3: 0x99, 7: at, 15: end}
 	return addresses{
-		v4:  netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 99, 0, last}), 24),
+		v4:  netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 99, at, end}), 24),
 		v6:  netip.PrefixFrom(netip.AddrFrom16(v6), 64),
-		mac: net.HardwareAddr{0x02, 0x99, 0, 0, 0, last},
+		mac: net.HardwareAddr{0x02, 0x99, 0, 0, at, end},
 	}
 }
 
-// other returns the host at the other end of the wire.
-func other(host model.Host) model.Host {
-	if host == model.Near {
-		return model.Far
-	}
-	return model.Near
-}
+// lab4 and lab6 hold the addresses of all links.
+var (
+	lab4 = netip.PrefixFrom(plan(0, nearEnd).v4.Addr(), 16).Masked()
+	lab6 = netip.PrefixFrom(plan(0, nearEnd).v6.Addr(), 32).Masked()
+)

@@ -351,9 +351,9 @@ func TestUnprivileged(t *testing.T) {
 	if out, err := as("peer", "probe"); err != nil {
 		t.Skipf("an unprivileged user may not have virtual hosts here: %s", bytes.TrimSpace(out))
 	}
-	out, err := as("-test.v", "-test.run", "^(TestDial|TestCloseLeavesNothing|TestKilledControllerLeavesNothing|TestFramesAreLostHeldBackAndDoubled)$")
+	out, err := as("-test.v", "-test.run", "^(TestDial|TestCloseLeavesNothing|TestKilledControllerLeavesNothing|TestFramesAreLostHeldBackAndDoubled|TestBundle)$")
 	must.Need(t, err == nil, "%v\n%s", err, out)
-	for _, name := range []string{"TestDial", "TestCloseLeavesNothing", "TestKilledControllerLeavesNothing", "TestFramesAreLostHeldBackAndDoubled/packet"} {
+	for _, name := range []string{"TestDial", "TestCloseLeavesNothing", "TestKilledControllerLeavesNothing", "TestFramesAreLostHeldBackAndDoubled/packet", "TestBundle"} {
 		must.Contain(t, string(out), "--- PASS: "+name+" ", "%s did not pass as uid %d", name, unprivileged)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -26,44 +27,40 @@ const queueFrames = 8192
 // minMTU6 is the least MTU of IPv6 (RFC 8200 section 5).
 const minMTU6 = 1280
 
-// vethPort makes a veth pair with one end, eth0, in the network namespace of
-// the given file and returns a port on the other.
-func vethPort(host model.Host, namespace *os.File, mtu int) (wire.Port, error) {
+// vethPort makes a veth pair with one end, peer, in the network namespace of the given file
+// and returns a port on the other, name, of a path with so many ports.
+func vethPort(name, peer string, namespace *os.File, mtu, ports int) (wire.Port, error) {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name = vethName(host)
-	attrs.MTU = mtu
-	err := netlink.LinkAdd(&netlink.Veth{
-		LinkAttrs: attrs, PeerName: interfaceName, PeerMTU: uint32(mtu),
-		PeerNamespace: netlink.NsFd(namespace.Fd()),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("create veth pair: %w", err)
+	attrs.Name = name
+	if err := addVeth(attrs, peer, namespace, mtu); err != nil {
+		return nil, err
 	}
 	// No addresses of its own: the wire must not talk.
-	disableIPv6(attrs.Name)
-	l, err := netlink.LinkByName(attrs.Name)
+	disableIPv6(name)
+	l, err := netlink.LinkByName(name)
 	if err != nil {
-		return nil, fmt.Errorf("find %s: %w", attrs.Name, err)
+		return nil, fmt.Errorf("find %s: %w", name, err)
 	}
-	if err := offloadsOff(attrs.Name); err != nil {
+	if err := offloadsOff(name); err != nil {
 		return nil, err
 	}
 	if err := netlink.LinkSetUp(l); err != nil {
-		return nil, fmt.Errorf("set %s up: %w", attrs.Name, err)
+		return nil, fmt.Errorf("set %s up: %w", name, err)
 	}
-	return wire.NewPacket(l.Attrs().Index, mtu+wire.HeaderBytes+vlanTag)
+	return wire.NewPacket(l.Attrs().Index, mtu+wire.HeaderBytes+vlanTag, ports)
 }
 
-// vethName is the name of the wire's end of a host's veth pair.
-func vethName(host model.Host) string { return "wire-" + string(host) }
-
-// removeVeths removes what vethPort may have made before it failed.
-func removeVeths() {
-	for _, host := range []model.Host{model.Near, model.Far} {
-		if l, err := netlink.LinkByName(vethName(host)); err == nil {
-			_ = netlink.LinkDel(l) // if it stays, making the TAP device says so
-		}
+// addVeth makes a veth pair: one end as attrs say, the other in a network namespace.
+func addVeth(attrs netlink.LinkAttrs, peer string, namespace *os.File, mtu int) error {
+	attrs.MTU = mtu
+	err := netlink.LinkAdd(&netlink.Veth{
+		LinkAttrs: attrs, PeerName: peer, PeerMTU: uint32(mtu),
+		PeerNamespace: netlink.NsFd(namespace.Fd()),
+	})
+	if err != nil {
+		return fmt.Errorf("create veth pair: %w", err)
 	}
+	return nil
 }
 
 // disableIPv6 keeps the kernel from sending by itself on an interface. Without
@@ -83,52 +80,129 @@ func quietIPv6(name string) {
 	}
 }
 
-// configure brings up lo and eth0 of a host with its addresses and with what it
-// has to know of the other one, so that no frame is spent on asking.
-func configure(host model.Host, mtu int, shape units.BitRate) error {
-	lo, err := netlink.LinkByName("lo")
-	if err == nil {
-		err = netlink.LinkSetUp(lo)
-	}
-	if err != nil {
-		return fmt.Errorf("set lo up: %w", err)
-	}
-	quietIPv6(interfaceName)
+// configure sets up eth0 of a host, with the way to all links of the path.
+func configure(host model.Host, s Spec, shape units.BitRate) error {
 	// A virtual host remembers nothing of earlier connections, so that runs start
 	// alike even where this user may not purge what it remembers.
 	_ = os.WriteFile("/proc/sys/net/ipv4/tcp_no_metrics_save", []byte("1"), 0)
-	eth, err := netlink.LinkByName(interfaceName)
+	peer := s.peerEnd(host)
+	eth, err := setUp(interfaceName, s.hostEnd(host), peer, s.MTU)
 	if err != nil {
-		return fmt.Errorf("find %s: %w", interfaceName, err)
+		return err
 	}
-	own, peer := plan(host), plan(other(host))
+	if err := addShaper(eth, shape); err != nil {
+		return fmt.Errorf("set shaper of %s: %w", interfaceName, err)
+	}
+	if len(s.Hops) == 0 {
+		return nil
+	}
+	return addRoute(lab4, lab6, 0, s.MTU, gateway{eth.Attrs().Index, peer})
+}
+
+// setUp gives an interface, which is up, its addresses and what it has to know of the
+// other end, so that no frame is spent on asking.
+func setUp(name string, own, peer addresses, mtu int) (netlink.Link, error) {
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", name, err)
+	}
 	steps := []struct {
 		name string
 		do   func() error
 	}{
-		{"mtu", func() error { return netlink.LinkSetMTU(eth, mtu) }},
-		{"hardware address", func() error { return netlink.LinkSetHardwareAddr(eth, own.mac) }},
-		{"queue length", func() error { return netlink.LinkSetTxQLen(eth, queueFrames) }},
-		{"offloads", func() error { return offloadsOff(interfaceName) }},
-		{"up", func() error { return netlink.LinkSetUp(eth) }},
-		{"address", func() error { return netlink.AddrAdd(eth, address(own.v4)) }},
-		{"neighbour", func() error { return addNeighbour(eth, peer.v4.Addr(), peer.mac) }},
-		{"shaper", func() error { return addShaper(eth, shape) }},
+		{"mtu", func() error { return netlink.LinkSetMTU(l, mtu) }},
+		{"hardware address", func() error { return netlink.LinkSetHardwareAddr(l, own.mac) }},
+		{"queue length", func() error { return netlink.LinkSetTxQLen(l, queueFrames) }},
+		{"offloads", func() error { return offloadsOff(name) }},
+		{"carrier", func() error { return awaitUp(name) }},
+		{"address", func() error { return netlink.AddrAdd(l, address(own.v4)) }},
+		{"neighbour", func() error { return addNeighbour(l, peer.v4.Addr(), peer.mac) }},
 	}
 	for _, s := range steps {
 		if err := s.do(); err != nil {
-			return fmt.Errorf("set %s of %s: %w", s.name, interfaceName, err)
+			return nil, fmt.Errorf("set %s of %s: %w", s.name, name, err)
 		}
 	}
 	if mtu < minMTU6 {
-		return nil
+		return l, nil
 	}
-	err = netlink.AddrAdd(eth, address(own.v6))
+	err = netlink.AddrAdd(l, address(own.v6))
 	if err == nil {
-		err = addNeighbour(eth, peer.v6.Addr(), peer.mac)
+		err = addNeighbour(l, peer.v6.Addr(), peer.mac)
+	}
+	if err == nil {
+		err = awaitLocal(own.v6.Addr())
 	}
 	if err != nil && !noIPv6(err) {
-		return fmt.Errorf("set IPv6 address of %s: %w", interfaceName, err)
+		return nil, fmt.Errorf("set IPv6 address of %s: %w", name, err)
+	}
+	return l, nil
+}
+
+// workSoon is how long the kernel's work queue may take.
+const workSoon = 10 * time.Second
+
+// await returns when done does, which a work queue of the kernel brings about.
+func await(name string, done func() (bool, error)) error {
+	for begun := time.Now(); time.Since(begun) < workSoon; time.Sleep(time.Millisecond) {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s is not ready within %s: %w", name, workSoon, os.ErrDeadlineExceeded)
+}
+
+// awaitUp returns when an interface sends: one end of a veth pair was set up before the
+// other (linkwatch_do_dev of net/core/link_watch.c, Linux 6.18).
+func awaitUp(name string) error {
+	return await(name, func() (bool, error) {
+		l, err := netlink.LinkByName(name)
+		return err == nil && (l.Type() != "veth" || l.Attrs().OperState == netlink.OperUp), err
+	})
+}
+
+// awaitLocal returns when the kernel takes what is sent to its new address, of which it
+// makes a route later (addrconf_dad_work of net/ipv6/addrconf.c, Linux 6.18).
+func awaitLocal(own netip.Addr) error {
+	return await(own.String(), func() (bool, error) {
+		routes, err := netlink.RouteGet(own.AsSlice())
+		return len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL, err
+	})
+}
+
+// gateway is a neighbour and the index of the interface that leads to it.
+type gateway struct {
+	index int
+	addresses
+}
+
+// addRoute adds a route of both IP versions over gateways, with at most so many bytes a
+// packet unless most is 0.
+func addRoute(to4, to6 netip.Prefix, most, mtu int, over ...gateway) error {
+	err := routeOver(to4, most, over, func(a addresses) netip.Addr { return a.v4.Addr() })
+	if err == nil && mtu >= minMTU6 {
+		if err = routeOver(to6, most, over, func(a addresses) netip.Addr { return a.v6.Addr() }); noIPv6(err) {
+			return nil
+		}
+	}
+	return err
+}
+
+func routeOver(to netip.Prefix, most int, over []gateway, pick func(addresses) netip.Addr) error {
+	// Locked: else it holds for IPv4 alone where a packet is forwarded
+	// (ip6_dst_mtu_maybe_forward of include/net/ip6_route.h, Linux 6.18).
+	r := &netlink.Route{Dst: ipNet(to), MTU: most, MTULock: most > 0}
+	for _, g := range over {
+		r.MultiPath = append(r.MultiPath, &netlink.NexthopInfo{LinkIndex: g.index, Gw: pick(g.addresses).AsSlice()})
+	}
+	if len(over) == 1 {
+		r.LinkIndex, r.Gw, r.MultiPath = over[0].index, r.MultiPath[0].Gw, nil
+		if pick(over[0].addresses) == to.Addr() {
+			r.Gw, r.Scope = nil, netlink.SCOPE_LINK
+		}
+	}
+	if err := netlink.RouteAdd(r); err != nil {
+		return fmt.Errorf("add route to %s: %w", to, err)
 	}
 	return nil
 }
@@ -155,8 +229,12 @@ func noIPv6(err error) bool {
 	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EACCES)
 }
 
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
 func address(p netip.Prefix) *netlink.Addr {
-	a := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
+	a := &netlink.Addr{IPNet: ipNet(p)}
 	if p.Addr().Is6() {
 		a.Flags = unix.IFA_F_NODAD
 	}
@@ -176,9 +254,13 @@ func droppedOnSend() (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("find %s: %w", interfaceName, err)
 	}
+	return dropped(l)
+}
+
+func dropped(l netlink.Link) (uint64, error) {
 	st := l.Attrs().Statistics
 	if st == nil {
-		return 0, fmt.Errorf("read counters of %s on %s: %w", interfaceName, runtime.GOOS, errors.ErrUnsupported)
+		return 0, fmt.Errorf("read counters of %s on %s: %w", l.Attrs().Name, runtime.GOOS, errors.ErrUnsupported)
 	}
 	return st.TxDropped, nil
 }

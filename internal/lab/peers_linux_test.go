@@ -43,6 +43,10 @@ func peer(args []string) error {
 		return udpCount(ctx)
 	case "udp-burst":
 		return udpBurst(ctx, args[1], number(2), number(3), time.Duration(number(4))*time.Microsecond)
+	case "probe-hops":
+		return probe(args[1], number(2), number(3), number(4))
+	case "udp-fan":
+		return udpFan(ctx, args[1], number(2), number(3))
 	case "resolve":
 		found, err := net.DefaultResolver.LookupHost(ctx, args[1])
 		if err != nil {
@@ -199,6 +203,21 @@ func udpAnswers(ctx context.Context, to string, n, size int) error {
 			return json.NewEncoder(os.Stdout).Encode(answered)
 		}
 	}
+}
+
+// udpFan sends n datagrams of size payload bytes, each from a port of its own.
+func udpFan(ctx context.Context, to string, n, size int) error {
+	for range n {
+		c, err := new(net.Dialer).DialContext(ctx, "udp", to+port)
+		if err == nil {
+			_, err = c.Write(make([]byte, size))
+		}
+		if err != nil {
+			return err
+		}
+		defer c.Close() // not before: its port would be used again
+	}
+	return nil
 }
 
 // counted is what udpCount prints of a train of numbered datagrams.

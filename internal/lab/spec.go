@@ -3,6 +3,7 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +38,7 @@ type Spec struct {
 	ShapeFar   units.BitRate      `json:"shape_far,omitempty"`   // and of the far host
 	QuotaNear  units.Percent      `json:"quota_near,omitempty"`  // of one CPU, for the programs of the near host; 0: no limit
 	QuotaFar   units.Percent      `json:"quota_far,omitempty"`   // and of the far host
+	Hops       []Hop              `json:"hops,omitempty"`        // the routers on the way, from the near host on
 }
 
 // preset returns the keys that a preset's name stands for.
@@ -54,38 +56,6 @@ func preset(name string) (keys string, ok bool) {
 	return "", false
 }
 
-// Keys describes every key of a spec in one line each, for help texts.
-func Keys() []string {
-	return []string{
-		"rate=100mbit     rate of the link with all framing; left out: unlimited",
-		"swing=10%/60s    the rate goes up and down by that, as a sine of that period does;",
-		"                 /15s more: begins so far into it",
-		"rtt=10ms         round trip time, half of it each way",
-		"delay=5ms        one way",
-		"jitter=1ms       extra delay, uniform from 0 to this, order kept",
-		"loss=0.1%        of frames, independent",
-		"reorder=1%       of frames, each overtaken by the next 3",
-		"dup=1%           of frames, delivered twice",
-		"queue=256KiB     bytes that may wait for the link; left out: rate x rtt, at least 256 KiB",
-		"stage=50mbit     a slower link on the way, of which nobody tells",
-		"police=50mbit    what comes faster is dropped",
-		"pathmtu=1400     longer IP packets vanish silently; blackhole= is the same",
-		"mtu=1500         of both interfaces (whole lab only)",
-		"duplex=half      one medium for both directions (whole lab only)",
-		"bus=1gbit        frames of both directions share a bus of this rate (whole lab only)",
-		"seed=1           of all random choices (whole lab only)",
-		"to.KEY           to the far host only, as in to.rate=50mbit",
-		"from.KEY         from the far host only",
-		"near.shape=5mbit a shaper at the interface of the near host",
-		"far.shape=5mbit  a shaper at the interface of the far host",
-		"far.cpu.quota=20%",
-		"                 most CPU time of the programs in the far host; 100% is one CPU",
-		"near.cpu.quota=  the same in the near host",
-		"near.KNOB        a setting of the near host, as in near.tcp.sack=off",
-		"far.KNOB         a setting of the far host",
-	}
-}
-
 // ParseSpec reads the text of a lab target after "lab:", for example
 // "rate=1gbit,rtt=10ms,loss=0.01%,to.queue=64KiB,far.tcp.recv_buffer_max=64KiB".
 // The first item may be a preset: lan, wan, lossy or sat; empty text is lan.
@@ -95,7 +65,7 @@ func ParseSpec(text string) (Spec, error) {
 	p := parser{seen: map[string]bool{}, queue: map[*wire.Path]bool{}}
 	p.spec = Spec{MTU: defaultMTU, Seed: 1}
 	items := strings.Split(strings.TrimSpace(text), ",")
-	if first := strings.TrimSpace(items[0]); !strings.Contains(first, "=") {
+	if first := strings.TrimSpace(items[0]); !strings.Contains(first, "=") && !isHop(first) {
 		if first == "" && len(items) == 1 {
 			first = "lan"
 		}
@@ -130,14 +100,20 @@ func (p *parser) fault(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Errorf(format, args...))
 }
 
-// items applies keys for both directions first, then those for one.
+// items applies keys for both directions first, then those for one, then those of routers.
 func (p *parser) items(items []string) {
 	type item struct{ key, value string }
-	var both, one []item
+	var both, one, hop []item
 	for i, text := range items {
 		key, value, ok := strings.Cut(strings.TrimSpace(text), "=")
 		key = strings.TrimSpace(key)
 		value = strings.TrimSpace(value)
+		if rest, to := strings.CutPrefix(key, toPrefix); to && isHop(rest) {
+			key = rest
+		}
+		if !ok && isHop(strings.TrimPrefix(key, fromPrefix)) && strings.HasSuffix(key, ".silent") {
+			value, ok = "yes", true
+		}
 		switch {
 		case strings.TrimSpace(text) == "" && !ok:
 			if i >= p.presetItems {
@@ -154,16 +130,23 @@ func (p *parser) items(items []string) {
 			}
 			p.seen[key] = true
 		}
-		if strings.HasPrefix(key, toPrefix) || strings.HasPrefix(key, fromPrefix) {
+		switch {
+		case isHop(strings.TrimPrefix(key, fromPrefix)):
+			hop = append(hop, item{key, value})
+		case strings.HasPrefix(key, toPrefix) || strings.HasPrefix(key, fromPrefix):
 			one = append(one, item{key, value})
-		} else {
+		default:
 			both = append(both, item{key, value})
 		}
 	}
-	for _, it := range append(both, one...) {
+	for _, it := range slices.Concat(both, one, hop) {
 		p.set(it.key, it.value)
 	}
-	for _, prefix := range []string{"", toPrefix, fromPrefix} {
+	prefixes := []string{""}
+	for _, w := range p.spec.ways() {
+		prefixes = append(prefixes, w.prefix)
+	}
+	for _, prefix := range prefixes {
 		if p.seen[prefix+"rtt"] && p.seen[prefix+"delay"] {
 			p.fault("rtt and delay set the same thing: give one of them")
 		}
@@ -193,6 +176,10 @@ func (p *parser) set(key, value string) {
 	switch {
 	case !dotted:
 		p.setBoth(key, value)
+	case isHop(key):
+		p.setHop(key, key, value, false)
+	case prefix == string(model.From) && isHop(rest):
+		p.setHop(key, rest, value, true)
 	case key == model.Near.Of(shapeKey):
 		p.spec.ShapeNear = p.rate(key, value)
 	case key == model.Far.Of(shapeKey):
@@ -218,6 +205,10 @@ func (p *parser) setBoth(key, value string) {
 	switch key {
 	case "mtu":
 		p.spec.MTU = p.number(key, value, minMTU, maxMTU)
+	case "hops":
+		if n := p.number(key, value, 0, maxHops); n > 0 && n <= maxHops {
+			p.spec.Hops = make([]Hop, n)
+		}
 	case "seed":
 		n, err := strconv.ParseUint(value, 10, 64)
 		if err != nil {
@@ -291,10 +282,12 @@ func (p *parser) unknown(key, name string) {
 	switch {
 	case name == "rtt":
 		p.fault("%s: a round trip has no direction: use %s.delay", key, strings.TrimSuffix(key, ".rtt"))
-	case name != key && (name == "mtu" || name == "seed" || name == "duplex" || name == "bus"):
+	case name != key && slices.Contains([]string{"mtu", "seed", "duplex", "bus", "hops"}, name):
 		p.fault("%s: belongs to the whole lab: use %s=", key, name)
+	case isHop(strings.TrimPrefix(key, fromPrefix)):
+		p.fault("%s: unknown key: use rate, delay, jitter, loss, reorder, dup, queue, swing, stage, police, pathmtu, mtu, silent, late, icmp or ecmp", key)
 	default:
-		p.fault("%s: unknown key: use rate, rtt, delay, jitter, loss, reorder, dup, queue, swing, stage, police, pathmtu, mtu, duplex, bus, seed, or near.KNOB and far.KNOB", key)
+		p.fault("%s: unknown key: use rate, rtt, delay, jitter, loss, reorder, dup, queue, swing, stage, police, pathmtu, mtu, duplex, bus, seed, hops, hopK.KEY, or near.KNOB and far.KNOB", key)
 	}
 }
 
@@ -353,22 +346,20 @@ func (p *parser) finish() {
 	if len(p.faults) > 0 {
 		return
 	}
-	trip := p.spec.To.Delay + p.spec.From.Delay
-	for _, name := range []model.Direction{model.To, model.From} {
-		path := &p.spec.To
-		if name == model.From {
-			path = &p.spec.From
-		}
-		frame := units.Bytes(p.spec.MTU + wire.HeaderBytes)
+	trip, frame := p.spec.trip(), units.Bytes(p.spec.MTU+wire.HeaderBytes)
+	for _, w := range p.spec.ways() {
+		slower := p.spec.slower(w.rated())
 		switch {
-		case !p.queue[path]:
-			path.Queue = DefaultQueue(p.spec.slower(*path), trip)
-		case p.spec.slower(*path) == 0:
-			p.fault("queue in direction %s has no effect without a rate: give rate= as well", name)
-		case path.Queue < frame:
-			p.fault("queue of %d bytes in direction %s holds no frame: use at least %d", path.Queue, name, frame)
+		case !p.queue[w.path] && (w.path == w.whole || w.path.Rate > 0 || w.path.Stage > 0):
+			w.path.Queue = DefaultQueue(slower, trip)
+		case !p.queue[w.path]: // that of the whole path
+		case slower == 0:
+			p.fault("queue %s has no effect without a rate: give rate= as well", w.says)
+		case w.path.Queue < frame:
+			p.fault("queue of %d bytes %s holds no frame: use at least %d", w.path.Queue, w.says, frame)
 		}
 	}
+	p.mayHop()
 	p.maySwing()
 	if p.spec.HalfDuplex && p.spec.To.Rate != p.spec.From.Rate {
 		p.fault("duplex=half: one medium has one rate: give rate= for both directions")

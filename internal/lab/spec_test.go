@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -62,6 +63,15 @@ func TestParseSpec(t *testing.T) {
 		"knobs": {"rtt=0s,far.tcp.recv_buffer_max=64KiB,near.x=1", Spec{MTU: 1500, Seed: 1, Knobs: []model.Assignment{
 			{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: "64KiB"}, {Host: model.Near, Knob: "x", Value: "1"},
 		}}},
+		"routers": {"hop2.silent,rate=1gbit,rtt=6ms,hops=3,loss=1%,hop2.rate=50mbit,to.hop1.delay=1ms,from.hop3.stage=100mbit,hop1.ecmp=2,hop2.mtu=1400,from.hop2.mtu=1300,hop3.icmp=2/s,hop1.icmp=unlimited,hop1.late=10ms,from.hop1.queue=64KiB", Spec{
+			To:   wire.Path{Rate: 1e9, Delay: 3 * time.Millisecond, Queue: 875_000, Loss: 1},
+			From: wire.Path{Rate: 1e9, Delay: 3 * time.Millisecond, Queue: 875_000, Loss: 1},
+			MTU:  1500, Seed: 1, Hops: []Hop{
+				{To: wire.Path{Delay: time.Millisecond}, From: wire.Path{Queue: 64 << 10}, ICMP: unlimited, Members: 2, Answers: wire.Answers{Late: 10 * time.Millisecond}},
+				{To: wire.Path{Rate: 5e7, Queue: 256 << 10}, ToMTU: 1400, FromMTU: 1300, Answers: wire.Answers{Silent: true}},
+				{From: wire.Path{Stage: 1e8, Queue: 256 << 10}, ICMP: 2},
+			},
+		}},
 		"default queue is a round trip": {"rate=1gbit,to.delay=10ms,from.delay=30ms", Spec{
 			To:   wire.Path{Rate: 1e9, Delay: 10 * time.Millisecond, Queue: 5e6},
 			From: wire.Path{Rate: 1e9, Delay: 30 * time.Millisecond, Queue: 5e6},
@@ -73,6 +83,7 @@ func TestParseSpec(t *testing.T) {
 			t.Parallel()
 			got := must.Get(ParseSpec(tt.text))(t)
 			must.NoDiff(t, cmp.Diff(tt.want, got), "ParseSpec(%q)", tt.text)
+			must.NoDiff(t, cmp.Diff(tt.want, must.Get(ParseSpec(got.String()))(t)), "%s", got)
 		})
 	}
 }
@@ -101,6 +112,19 @@ func TestParseSpecMistakes(t *testing.T) {
 		"half duplex":          {"duplex=half,to.rate=1mbit", []string{"one medium has one rate"}},
 		"duplex word":          {"duplex=both", []string{"use half or full"}},
 		"quota":                {"far.cpu.quota=0.5%,near.cpu.quota=all", []string{"far.cpu.quota=0.5%: use a share of one CPU", "near.cpu.quota=all: use a share"}},
+		"no routers":           {"hop2.rate=1mbit", []string{"there are no routers: give hops= as well"}},
+		"no such router":       {"hops=3,hop4.rate=1mbit,hopx.rate=1mbit,hop0.silent", []string{"there is no router 4: hops=3 makes hop1 to hop3", "as in hop2.rate", "no router 0"}},
+		"too many routers":     {"hops=9", []string{"hops=9: use a whole number from 0 to 8"}},
+		"hop key one way":      {"from.hops=2", []string{"use hops="}},
+		"router's keys": {"hops=2,from.hop1.silent,hop1.icmp=2,hop2.icmp=0/s,hop1.silent=no,hop1.mtu=100,hop1.ecmp=1,hop2.late=x,hop1.rtt=1ms,hop1.bus=1gbit,hop1.colour=red", []string{
+			"from.hop1.silent: belongs to the router, not to a direction: use hop1.silent", "hop1.icmp=2: use a whole number from 1/s to 100/s, or unlimited",
+			"hop2.icmp=0/s: use", "hop1.silent=no: write hop1.silent alone", "from 576", "from 2 to 4", "hop2.late=x: use a time", "use hop1.delay", "use bus=", "hop1.colour: unknown key: use rate"}},
+		"router's key twice":   {"hops=1,hop1.rate=1mbit,to.hop1.rate=2mbit", []string{"hop1.rate is given twice"}},
+		"router's same key":    {"hops=1,from.hop1.pathmtu=1400,from.hop1.blackhole=1300", []string{"from.hop1.pathmtu and from.hop1.blackhole are the same key"}},
+		"router's queue":       {"hops=1,hop1.queue=64KiB", []string{"queue at hop1 has no effect without a rate"}},
+		"router's small queue": {"hops=1,rate=1mbit,from.hop1.queue=1000", []string{"queue of 1000 bytes at from.hop1 holds no frame"}},
+		"router's swing":       {"hops=1,hop1.rate=1mbit,hop1.swing=10%/1m,hop1.stage=1mbit,from.hop1.swing=10%/1m", []string{"swing at hop1 is of rate= alone", "swing at from.hop1 has no effect"}},
+		"routers and a medium": {"rate=1mbit,duplex=half,hops=1,bus=1mbit,hop1.ecmp=2", []string{"leave out hops=", "hopK.stage=", "hop1.ecmp: this link ends at the far host", "give hops=2"}},
 		"seed":                 {"seed=-1", []string{"use a whole number from 0"}},
 	}
 	for name, tt := range tests {
@@ -136,13 +160,17 @@ func TestSpecStringRoundTrip(t *testing.T) {
 			To: path("to"), From: path("from"), MTU: rapid.IntRange(minMTU, 9000).Draw(t, "mtu"), Seed: rapid.Uint64().Draw(t, "seed"),
 			Knobs: []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: "0"}}, QuotaFar: units.Percent(rapid.Float64Range(1, 1e5).Draw(t, "quota")),
 		}
+		for i := range rapid.IntRange(0, maxHops).Draw(t, "hops") {
+			name := fmt.Sprint("hop", i)
+			want.Hops = append(want.Hops, Hop{To: path(name), From: path("from " + name), ICMP: rapid.IntRange(unlimited, maxErrors).Draw(t, name+"icmp")})
+		}
 		got := must.Get(ParseSpec(want.String()))(t)
 		must.NoDiff(t, cmp.Diff(want, got), "%s", want)
 	})
 }
 
 func FuzzParseSpec(f *testing.F) {
-	for _, s := range []string{"", "lan", "wan,loss=1%", "rate=1gbit,rtt=10ms,near.x=1", "to.queue=64KiB,rate=1mbit", ",,=,near.=,to.=1", "lan,swing=10%/60s,to.swing=0.5%/100ms/99ms"} {
+	for _, s := range []string{"", "lan", "wan,loss=1%", "rate=1gbit,rtt=10ms,near.x=1", "to.queue=64KiB,rate=1mbit", ",,=,near.=,to.=1", "lan,swing=10%/60s,to.swing=0.5%/100ms/99ms", "lan,hops=2,hop1.silent,from.hop2.mtu=1400,hop2.icmp=1/s"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -157,10 +185,32 @@ func FuzzParseSpec(f *testing.F) {
 	})
 }
 
-func TestAddressesDiffer(t *testing.T) {
+// TestAddresses: the ends of a link share a network and nothing else, and routers stand
+// between the hosts.
+func TestAddresses(t *testing.T) {
 	t.Parallel()
-	a, b := plan(model.Near), plan(model.Far)
-	must.True(t, a.v4 != b.v4 && a.v6 != b.v6 && a.mac.String() != b.mac.String(), "hosts share an address: %v, %v", a, b)
-	must.True(t, a.v4.Contains(b.v4.Addr()) && a.v6.Contains(b.v6.Addr()), "hosts are in different networks: %v, %v", a, b)
-	must.Equal(t, other(model.Near), model.Far, "other(a)")
+	for hops, want := range map[int]string{0: "10.99.0.1 10.99.0.2 10.99.0.1 fd00:99::2", 3: "10.99.0.1 10.99.0.2 10.99.3.1 fd00:99:0:3::2"} {
+		s := Spec{Hops: make([]Hop, hops)}
+		near, far := s.hostEnd(model.Near), s.hostEnd(model.Far)
+		must.Equal(t, fmt.Sprint(near.v4.Addr(), " ", s.peerEnd(model.Near).v4.Addr(), " ", s.peerEnd(model.Far).v4.Addr(), " ", far.v6.Addr()), want)
+		must.True(t, near.mac.String() != far.mac.String() && lab4.Contains(far.v4.Addr()) && lab6.Contains(far.v6.Addr()), "%v, %v", near, far)
+	}
+}
+
+// TestCables: what the whole path does is shared by its links, and what a link does alone
+// comes on top.
+func TestCables(t *testing.T) {
+	t.Parallel()
+	spec := must.Get(ParseSpec("rate=1gbit,to.delay=10ms,queue=1MB,loss=1%,hops=2,hop1.rate=50mbit,hop1.queue=64KiB,hop1.ecmp=2,hop2.delay=5ms,from.hop1.jitter=2ms,hop2.late=3ms,hop1.silent"))(t)
+	const third = 10 * time.Millisecond / 3
+	late, silent := wire.Answers{Late: 3 * time.Millisecond}, wire.Answers{Silent: true}
+	narrow := wire.Path{Rate: 5e7, Queue: 64 << 10, Delay: third}
+	must.NoDiff(t, cmp.Diff([]cable{
+		{at: 0, number: 0, to: wire.Path{Rate: 1e9, Queue: 1e6, Loss: 1, Delay: third}, from: wire.Path{Rate: 1e9, Queue: 1e6, Jitter: 2 * time.Millisecond}, back: silent},
+		{at: 1, number: 1, to: narrow, from: wire.Path{Rate: 1e9, Queue: 1e6}, leave: silent, back: late},
+		{at: 1, number: 104, to: narrow, leave: silent},
+		{at: 2, number: 2, to: wire.Path{Rate: 1e9, Queue: 1e6, Delay: third + 1 + 5*time.Millisecond}, from: wire.Path{Rate: 1e9, Queue: 1e6, Loss: 1}, leave: late},
+	}, spec.cables(), cmp.AllowUnexported(cable{})))
+	plain := Spec{Hops: make([]Hop, 2)}.cables()
+	must.True(t, plain[0].emulated(2) && !plain[1].emulated(2) && plain[2].emulated(2), "the links at the hosts alone count frames")
 }

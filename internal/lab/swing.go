@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"linerate/internal/core/fact"
-	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/lab/wire"
 )
@@ -48,20 +47,20 @@ func (p *parser) swing(key, value string) wire.Swing {
 // maySwing checks that each direction that swings is limited by its own rate alone, and
 // that one medium has one rate.
 func (p *parser) maySwing() {
-	for i, path := range []wire.Path{p.spec.To, p.spec.From} {
-		name := []model.Direction{model.To, model.From}[i]
+	for _, w := range p.spec.ways() {
+		path := w.rated()
 		if path.Swing.Share == 0 {
 			continue
 		}
 		if path.Rate == 0 {
-			p.fault("swing in direction %s has no effect without a rate: give rate= as well", name)
+			p.fault("swing %s has no effect without a rate: give rate= as well", w.says)
 		}
 		for _, other := range []struct {
 			key  string
 			rate units.BitRate
 		}{{"stage", path.Stage}, {"police", path.Police}, {"bus", p.spec.Bus}} {
 			if other.rate > 0 {
-				p.fault("swing in direction %s is of rate= alone: leave out %s=", name, other.key)
+				p.fault("swing %s is of rate= alone: leave out %s=", w.says, other.key)
 			}
 		}
 	}

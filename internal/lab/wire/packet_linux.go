@@ -9,9 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ringBytes is about the memory of one receive ring: at MTU 1500 it holds 8192
-// frames, a tenth of a second at 1 Gbit/s.
-const ringBytes = 16 << 20
+// The memory of all receive rings of a path, of one of them at most, and at least. With
+// 16 MiB and MTU 1500 a ring holds 8192 frames, a tenth of a second at 1 Gbit/s.
+const (
+	allRings  = 64 << 20
+	mostRing  = 16 << 20
+	leastRing = 1 << 20
+)
 
 // packetPort receives from a memory-mapped TPACKET_V2 ring, whose memory is
 // not bounded by net.core.rmem_max and whose frames carry the time they came,
@@ -39,15 +43,15 @@ type mmsghdr struct {
 const tpacketReserve = 128
 
 // NewPacket returns a port on the interface with the given index in the calling
-// thread's network namespace, for frames of up to size bytes.
-func NewPacket(index, size int) (Port, error) {
+// thread's network namespace, for frames of up to size bytes. The path has so many ports.
+func NewPacket(index, size, ports int) (Port, error) {
 	proto := hostToNet16(unix.ETH_P_ALL)
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open packet socket: %w", err)
 	}
 	p := &packetPort{file: fd}
-	err = p.setUp(size)
+	err = p.setUp(size, max(leastRing, min(mostRing, allRings/ports)))
 	if err == nil {
 		// Bound last: the ring is in place before the first frame.
 		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: proto, Ifindex: index})
@@ -62,7 +66,7 @@ func NewPacket(index, size int) (Port, error) {
 	return p, nil
 }
 
-func (p *packetPort) setUp(size int) error {
+func (p *packetPort) setUp(size, ringBytes int) error {
 	for _, o := range []struct {
 		name  string
 		key   int

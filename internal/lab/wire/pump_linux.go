@@ -43,11 +43,12 @@ const (
 
 // Config is a wire between two hosts.
 type Config struct {
-	To, From   Path          // from the near host to the far one, and back
-	HalfDuplex bool          // both directions share one medium
-	Bus        units.BitRate // of a bus that both directions share before the link; 0 is none
-	Seed       uint64        // of loss, jitter, reordering and duplication
-	FrameBytes int           // of the largest frame, header included
+	To, From    Path          // from the near host to the far one, and back
+	Leave, Back Answers       // of the router that sends into To, and into From
+	HalfDuplex  bool          // both directions share one medium
+	Bus         units.BitRate // of a bus that both directions share before the link; 0 is none
+	Seed        uint64        // of loss, jitter, reordering and duplication
+	FrameBytes  int           // of the largest frame, header included
 }
 
 // Wire moves frames between two ports.
@@ -73,8 +74,8 @@ func Start(cfg Config, a, b Port) (*Wire, error) {
 	}
 	w := &Wire{
 		stop: stop,
-		ab:   newPump(cfg, cfg.To, there, 0, a, b, stop, start),
-		ba:   newPump(cfg, cfg.From, back, 1, b, a, stop, start),
+		ab:   newPump(cfg, cfg.To, cfg.Leave, there, 0, a, b, stop, start),
+		ba:   newPump(cfg, cfg.From, cfg.Back, back, 1, b, a, stop, start),
 	}
 	bus := &medium{}
 	w.ab.line.behind(bus, cfg.Bus)
@@ -109,6 +110,7 @@ func (w *Wire) Close() error {
 type pump struct {
 	in, out Port
 	line    *line
+	answers *answers // nil but behind a router that is silent or late
 	start   time.Time
 	stopped atomic.Bool
 	fds     []unix.PollFd // stop, in
@@ -123,11 +125,12 @@ type pump struct {
 	slots  []int32
 }
 
-func newPump(cfg Config, path Path, m *medium, stream uint64, in, out Port, stop int, start time.Time) *pump {
+func newPump(cfg Config, path Path, own Answers, m *medium, stream uint64, in, out Port, stop int, start time.Time) *pump {
 	frames := newPool(cfg.FrameBytes)
 	return &pump{
 		in: in, out: out, start: start,
-		line: newLine(path, m, cfg.Seed, stream, frames, &counters{}),
+		line:    newLine(path, m, cfg.Seed, stream, frames, &counters{}),
+		answers: newAnswers(own, cfg.Seed, stream+2), // of neither line
 		fds: []unix.PollFd{
 			{Fd: int32(stop), Events: unix.POLLIN},
 			{Fd: int32(in.fd()), Events: unix.POLLIN},
@@ -147,6 +150,9 @@ func (p *pump) run() {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	for !p.stopped.Load() {
 		n := p.take()
+		if p.answers != nil {
+			p.release()
+		}
 		p.hand()
 		if n < maxRead {
 			p.wait(n)
@@ -179,9 +185,37 @@ func (p *pump) take() int {
 			arrived = p.now()
 		}
 		p.last = max(p.last, arrived)
+		if p.answers != nil && p.holds(size) {
+			continue
+		}
 		p.hasSpare = !p.line.push(p.last, p.spare, size)
 	}
 	return maxRead
+}
+
+// holds reports whether the frame just received is no frame for the line: it is dropped,
+// or comes later.
+func (p *pump) holds(size int) bool {
+	if !ownError(p.line.pool.bytes(p.spare)[:size]) {
+		return false
+	}
+	if !p.answers.Silent {
+		p.answers.hold(p.last, p.spare, size)
+		p.hasSpare = false
+	}
+	return true
+}
+
+// release puts into the line what was held back until now.
+func (p *pump) release() {
+	a := p.answers
+	for now := p.now(); len(a.held) > 0 && a.held[0].left <= now; a.held = a.held[1:] {
+		e := a.held[0]
+		p.last = max(p.last, e.left)
+		if !p.line.push(p.last, e.slot, int(e.size)) {
+			p.line.pool.put(e.slot)
+		}
+	}
 }
 
 // discard takes one frame for which there is no memory and counts it as a
@@ -237,6 +271,11 @@ func (p *pump) wait(n int) {
 	now := p.now()
 	p.learn(now, n)
 	due, pending := p.line.next()
+	if p.answers != nil && len(p.answers.held) > 0 {
+		if at := p.answers.held[0].left; !pending || at < due {
+			due, pending = at, true
+		}
+	}
 	ahead := time.Duration(due - now)
 	switch {
 	case pending && ahead <= 0:

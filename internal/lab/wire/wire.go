@@ -69,6 +69,13 @@ type Path struct {
 	Police    units.BitRate `json:"police,omitempty"`    // of frames, before the queue: what comes faster is dropped; 0 is none
 }
 
+// Answers is what becomes of the ICMP errors that a router makes itself and sends into a
+// wire. What it forwards passes at once, in order.
+type Answers struct {
+	Silent bool          `json:"silent,omitempty"`  // they are dropped, and counted nowhere
+	Late   time.Duration `json:"late_ns,omitempty"` // they come into the wire so much later at most, uniform from 0
+}
+
 // Counters are the truth about one direction since the wire started.
 type Counters struct {
 	Frames     uint64 `json:"frames"`      // taken from the sending host
@@ -84,6 +91,21 @@ type Counters struct {
 	Missed     uint64 `json:"missed"`      // dropped by the kernel before the wire saw them: the truth is damaged if not 0
 	Refused    uint64 `json:"refused"`     // not accepted by the receiving host's interface
 	Wakes      uint64 `json:"wakes"`       // times that the thread of this direction woke up
+}
+
+// Then are the counters of a direction that leads over two links, c being the first one.
+func (c Counters) Then(next Counters) Counters {
+	c.Delivered, c.OutBytes = next.Delivered, next.OutBytes
+	c.Lost += next.Lost
+	c.QueueDrops += next.QueueDrops
+	c.MTUDrops += next.MTUDrops
+	c.Policed += next.Policed
+	c.Duplicated += next.Duplicated
+	c.Reordered += next.Reordered
+	c.Missed += next.Missed
+	c.Refused += next.Refused
+	c.Wakes += next.Wakes
+	return c
 }
 
 // Kind says how frames are exchanged with the kernel.
