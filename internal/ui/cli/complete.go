@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -235,6 +236,9 @@ func (a *console) hosts(ctx context.Context, typed string) []inspect.Word {
 	return out
 }
 
+// labHop begins the keys of a router of a lab.
+var labHop = regexp.MustCompile(`^((to|from)\.)?hop[1-9]\.`)
+
 // labSpec are the keys of a lab after those that were typed, and the values of the
 // settings of its hosts.
 func (a *console) labSpec(ctx context.Context, typed string) []inspect.Word {
@@ -244,15 +248,37 @@ func (a *console) labSpec(ctx context.Context, typed string) []inspect.Word {
 	if head == "" {
 		out = append(out, fixed("lan", "wan", "lossy", "sat")(ctx, "")...)
 	}
+	add := func(text, about string) { out = append(out, inspect.Word{Text: text, About: about}) }
+	hop := labHop.FindString(last)
 	for _, key := range lab.Keys() {
-		if word, about, _ := strings.Cut(key, " "); strings.Contains(word, "=") {
-			name, _, _ := strings.Cut(word, "=")
-			about = strings.TrimSpace(about)
-			out = append(out, inspect.Word{Text: name + "=", About: about})
-			if !strings.Contains(about, "whole lab only") && !strings.Contains(name, ".") { // of the wire
-				out = append(out, inspect.Word{Text: "to." + name + "=", About: "to the far host: " + about}, inspect.Word{Text: "from." + name + "=", About: "from the far host: " + about})
+		word, about, _ := strings.Cut(key, " ")
+		about = strings.TrimSpace(about)
+		name, _, takes := strings.Cut(word, "=")
+		name, ofHop := strings.CutPrefix(name, "hopK.")
+		ofWire := !strings.Contains(about, "whole lab only") && !strings.Contains(name, ".")
+		switch {
+		case ofHop && strings.HasPrefix(hop, "from.") && name != "mtu": // of the router
+		case ofHop && hop != "" && takes:
+			add(hop+name+"=", about)
+		case ofHop && hop != "" && name == "silent":
+			add(hop+name, about)
+		case ofHop || !takes: // no key, but how keys are made
+		case hop != "" && ofWire && name != "rtt":
+			add(hop+name+"=", about)
+		case hop != "": // of the whole path
+		default:
+			add(name+"=", about)
+			if ofWire {
+				add("to."+name+"=", "to the far host: "+about)
+				add("from."+name+"=", "from the far host: "+about)
 			}
 		}
+	}
+	if hop != "" {
+		return before(head, out)
+	}
+	if strings.Contains(head, "hops=") {
+		add("hop1.", "router 1 and the link that leaves it")
 	}
 	out = append(out, inspect.Word{Text: "duplex=half"})
 	if end, _, dotted := strings.Cut(last, "."); dotted {
