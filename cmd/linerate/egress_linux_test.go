@@ -131,6 +131,23 @@ func TestEgress(t *testing.T) {
 	}
 }
 
+// TestServerObeysMarks: what serve sends to clients of iperf 2 and iperf3 bears the mark that
+// they ask for. Over UDP iperf 2 sends only to hosts that came over TCP before.
+func TestServerObeysMarks(t *testing.T) {
+	t.Parallel()
+	needProgram(t, "nft")
+	n := newNetns(t)
+	serveJSON(t, n.inside(t, "far", "serve", "--json", "--listen", farAddr+":0", "--iperf3="+farAddr+":5201", "--iperf2="+farAddr+":5001", "--state", n.state("far")))
+	for _, client := range []string{"iperf -R", "iperf -u -R", "iperf -u --full-duplex", "iperf3 -R", "iperf3 -u -R", "iperf3 -u --bidir"} {
+		n.nft(t, "near", `ip dscp ef udp length > 500 counter accept comment "datagrams"`, `ip dscp ef counter accept comment "segments"`, `udp length > 500 counter comment "unmarked"`)
+		argv := append([]string{"ip", "netns", "exec", n.near}, strings.Fields(client+" -b 5m -S 184 -n 200K -c "+farAddr)...)
+		foreignClient(t, unchecked, argv...)
+		kind := map[bool]string{true: "datagrams", false: "segments"}[strings.Contains(client, "-u")]
+		got := n.counted(t, "near")
+		must.True(t, got[kind] >= 100e3 && got["unmarked"] == 0, "%s: %v bytes came back", client, got)
+	}
+}
+
 // TestEgressRefused: what this machine or the kind of traffic does not have is refused
 // before anything is measured.
 func TestEgressRefused(t *testing.T) {

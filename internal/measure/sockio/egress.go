@@ -98,6 +98,12 @@ func MarkDSCP(c syscall.Conn, dscp int) error {
 	return err
 }
 
+// MarkMessage returns the control message that marks one datagram to an address, for a socket
+// that several clients share; nil where the system has none.
+func MarkMessage(dscp int, to netip.Addr) []byte {
+	return markMessage(byte(dscp<<2), to.Is6() && !to.Is4In6()) // RFC 2474 section 3: the six upper bits
+}
+
 // leave prepares a socket that is neither bound nor connected.
 func leave(fd uintptr, o model.Egress) error {
 	if o.From != (model.Ports{}) {

@@ -1,7 +1,9 @@
 package sockio
 
 import (
+	"encoding/binary"
 	"fmt"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,6 +47,20 @@ func tellMarks(fd uintptr, six bool) error {
 		level, option = unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS
 	}
 	return unix.SetsockoptInt(int(fd), level, option, 1)
+}
+
+// markMessage makes IP_TOS of ip(7), or IPV6_TCLASS of ipv6(7). On a socket of both families
+// an address of IPv4 takes that of IPv4 (Linux 6.1 net/ipv6/udp.c udpv6_sendmsg).
+func markMessage(mark byte, six bool) []byte {
+	b := make([]byte, unix.CmsgSpace(4))
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
+	h.Level, h.Type = unix.IPPROTO_IP, unix.IP_TOS
+	if six {
+		h.Level, h.Type = unix.IPPROTO_IPV6, unix.IPV6_TCLASS
+	}
+	h.SetLen(unix.CmsgLen(4))
+	binary.NativeEndian.PutUint32(b[unix.CmsgLen(0):], uint32(mark))
+	return b
 }
 
 func mark(oob []byte) (byte, bool) {

@@ -16,6 +16,8 @@ func setMark(uintptr, bool, byte) error {
 	return fmt.Errorf("set marks of ECN on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
+func markMessage(byte, bool) []byte { return nil }
+
 func pathMTU(uintptr, bool) int { return 0 }
 
 func mark([]byte) (byte, bool) { return 0, false }

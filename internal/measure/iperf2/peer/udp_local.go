@@ -44,7 +44,7 @@ func (s *udpSocket) read(b []byte) (int, netip.AddrPort, error) {
 	return n, from, err
 }
 
-// local is an address of this host, with the control message that sends from it.
+// local is an address of this host, with the control messages that send from it, and marked.
 type local struct {
 	addr netip.Addr // not valid where it is not known
 	oob  []byte
@@ -84,7 +84,7 @@ func (s *udpSocket) asked() local {
 
 // send sends b from l to another host.
 func (s *udpSocket) send(b []byte, l local, to netip.AddrPort) error {
-	if l.addr.IsValid() {
+	if len(l.oob) > 0 {
 		_, _, err := s.WriteMsgUDPAddrPort(b, l.oob, to)
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/sockio"
 	"linerate/internal/must"
 )
 
@@ -42,6 +43,30 @@ func TestUDPAnswersFromAskedAddress(t *testing.T) {
 					s.await(t, "result", func(results []Result, _ []string) bool { return sum(results, model.From) > 0 })
 				}
 			})
+		}
+	}
+}
+
+// TestDatagramsAreMarked: a datagram bears the mark of its client, on a socket of all clients.
+func TestDatagramsAreMarked(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux marks single datagrams")
+	}
+	for listen, from := range map[string]string{"127.0.0.1": "127.0.0.1", "::1": "::1", "::": "127.0.0.1"} {
+		c := must.Get(net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(listen)}))(t)
+		defer c.Close()
+		s := newUDPSocket(c)
+		client := must.Get(net.DialUDP("udp", nil, &net.UDPAddr{IP: net.ParseIP(from), Port: c.LocalAddr().(*net.UDPAddr).Port}))(t)
+		defer client.Close()
+		must.Do(t, sockio.TellMarks(client))
+		to := client.LocalAddr().(*net.UDPAddr).AddrPort()
+		for _, dscp := range []int{46, 8} {
+			must.Do(t, s.send([]byte("x"), local{oob: sockio.MarkMessage(dscp, to.Addr())}, to))
+			oob := make([]byte, 64)
+			_, n, _, _, err := client.ReadMsgUDPAddrPort(make([]byte, 1), oob)
+			must.Do(t, err)
+			mark, ok := sockio.Mark(oob[:n])
+			must.True(t, ok && int(mark) == dscp<<2, "%s to %s: mark %#x, %t", listen, to, mark, ok)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -298,11 +299,15 @@ func (u *udpServer) sendTo(ctx context.Context, f *udpFlow) error {
 	p.charge = f.guest.charge
 	f.sent.warns = append(f.sent.warns, f.header.Unobeyed()...)
 	if !f.mode.ConnectsBack() {
+		from := f.local
 		if n := f.header.DSCP(); n != 0 {
-			f.sent.warns = append(f.sent.warns, "from sender: not marked "+model.FormatDSCP(n)+" as the client asked: all clients share this socket")
+			mark := sockio.MarkMessage(n, f.from.Addr())
+			if from.oob = slices.Concat(from.oob, mark); mark == nil {
+				f.sent.warns = append(f.sent.warns, "from sender: not marked "+model.FormatDSCP(n)+" as the client asked: all clients share this socket")
+			}
 		}
 		p.write = func(b []byte) error {
-			return u.conn.send(b, f.local, f.from)
+			return u.conn.send(b, from, f.from)
 		}
 		f.sent.flow = p.run(ctx)
 		return p.err

@@ -151,6 +151,11 @@ func (t *session) openUDP(ctx context.Context, all []iperf3.Stream, next <-chan 
 	for _, d := range directions(t.params.Direction).Parts() {
 		l := t.newWay(d, all)
 		own := conns[:len(l.streams)]
+		for _, c := range own {
+			if err := sockio.MarkDSCP(c, int(t.params.TOS)>>2); err != nil {
+				l.warnings = append(l.warnings, err.Error())
+			}
+		}
 		conns = conns[len(l.streams):]
 		if err := l.useUDP(model.Far, own, t.params, true); err != nil {
 			for _, c := range conns {
