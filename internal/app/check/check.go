@@ -16,8 +16,6 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/control/runner"
-	"linerate/internal/control/session"
-	"linerate/internal/control/wire"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/health"
 	"linerate/internal/core/limits"
@@ -258,7 +256,7 @@ func owns(ctx context.Context, env app.Env, e *reach.Ends) []model.Own {
 			continue
 		}
 		env.Observe(app.Looking{At: "what " + e.Names().Of(h) + " moves to itself"})
-		rate, err := own(ctx, env, e, h)
+		rate, err := own(ctx, e, h)
 		known := fact.Known(rate, "one stream to itself")
 		if err != nil {
 			known = fact.Unknown[units.BitRate]("not visible: " + err.Error())
@@ -268,24 +266,11 @@ func owns(ctx context.Context, env app.Env, e *reach.Ends) []model.Own {
 	return out
 }
 
-// own is what a host moves to itself, over a second session with it.
-func own(ctx context.Context, env app.Env, e *reach.Ends, h model.Host) (units.BitRate, error) {
+// own is what a host moves to itself.
+func own(ctx context.Context, e *reach.Ends, h model.Host) (units.BitRate, error) {
 	ctx, cancel := context.WithTimeout(ctx, ownLimit)
 	defer cancel()
-	other := model.Far
-	if h == model.Far {
-		other = model.Near
-	}
-	c, err := env.OpenSession(ctx, other, func(ctx context.Context) (wire.Peer, error) { return e.Dial(ctx, h) })
-	if err != nil {
-		return 0, err
-	}
-	defer env.HangUp(c)
-	ends := [2]*session.Client{e.Client(h), c}
-	if h == model.Far {
-		ends[0], ends[1] = ends[1], ends[0]
-	}
-	run, _, err := runner.New(ends[0], ends[1], env.Now, env.Kinds()).Run(ctx, runner.Spec{
+	run, _, err := reach.Itself{Ends: e, Host: h}.Run(ctx, runner.Spec{
 		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "itself"},
 		Flow: model.Flow{Engine: probes.DefaultLoad, Direction: model.To, Streams: 1, Duration: ownTime, Interval: ownTime},
 	}, nil)

@@ -25,6 +25,7 @@ type Ends struct {
 	NearText, FarText string          // as they are stored
 	Near, Far         *session.Client // Far is nil for a foreign peer
 	Runner            experiment.Runner
+	Idle              idle              // looks at the near end alone, where the far one is a foreign peer
 	Hosts             []model.HostFacts // near, far
 	WireRate          fact.Of[units.BitRate]
 	Warnings          []string // what was told of the way there, and of what was put back
@@ -52,6 +53,11 @@ type Ends struct {
 	pathRates [2]fact.Of[units.BitRate]
 	foreign   *Target  // the far end, where it is no agent
 	after     []func() // in reverse order, after the sessions have ended
+}
+
+// idle is a runner of single runs.
+type idle interface {
+	Run(ctx context.Context, s runner.Spec, emit func(model.Host, []model.Sample)) (model.Run, []model.Change, error)
 }
 
 // Open opens both ends and reads their facts. The caller calls Close.
@@ -232,6 +238,7 @@ func (e *Ends) meetForeign(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	e.Idle = Itself{e, model.Near}
 	silent := "an " + e.foreign.Program.Server + " does not tell"
 	e.Hosts = []model.HostFacts{facts, {
 		Host: model.Far, Name: host, Address: host,

@@ -29,10 +29,14 @@ const (
 
 // Calm waits until other programs leave both hosts of e processors to measure with, at most
 // env.Calm. It says what it waits for, and what was still busy then; the report names the runs
-// that were measured beside it. A far end of another kind tells nothing of its processors.
+// that were measured beside it. Of a far end of another kind nothing is known, which it says,
+// and only the near end is waited for.
 func Calm(ctx context.Context, env app.Env, e *reach.Ends) error {
-	if env.Calm <= 0 || e.Far == nil {
+	if env.Calm <= 0 {
 		return nil
+	}
+	if e.Far == nil {
+		env.Observe(app.Warning{Text: "the far end cannot be asked how busy it is: only " + e.Names().Of(model.Near) + " is watched"})
 	}
 	began, last := time.Now(), ""
 	for {
@@ -65,23 +69,29 @@ func Calm(ctx context.Context, env app.Env, e *reach.Ends) error {
 // where that cannot be seen.
 func crowded(ctx context.Context, e *reach.Ends) (string, error) {
 	flow := model.Flow{Engine: requests.Name, Direction: model.To, Streams: 1, Block: 64, Duration: idleTime, Interval: idleTime, Params: traffic.Write(requests.Params{Rate: idleRate})}
-	run, _, err := e.Runner.Run(ctx, runner.Spec{Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "idle"}, Flow: flow}, func(model.Host, []model.Sample) {})
+	alone := e.Far == nil // the run is from the near end to itself
+	by := e.Idle
+	if !alone {
+		by = e.Runner
+	}
+	run, _, err := by.Run(ctx, runner.Spec{Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "idle"}, Flow: flow}, func(model.Host, []model.Sample) {})
 	switch {
-	case errors.Is(err, runner.ErrInvalid):
+	case errors.Is(err, runner.ErrInvalid), err != nil && alone && ctx.Err() == nil:
 		return "", nil
 	case err != nil:
 		return "", err
 	}
 	s := model.Session{Near: e.NearText, Far: e.FarText, Hosts: e.Hosts}
+	oneMachine := health.OneMachine(&s)
 	var out []string
 	for _, end := range run.Ends {
 		f, _ := s.Facts(end.Host)
-		others, of, ok := health.Others(f, run, end, health.OneMachine(&s))
-		if !ok || !health.Crowded(others, of) {
+		others, of, ok := health.Others(f, run, end, alone || oneMachine)
+		if !ok || !health.Crowded(others, of) || alone && end.Host == model.Far {
 			continue
 		}
 		name := e.Names().Of(end.Host)
-		if health.OneMachine(&s) {
+		if oneMachine {
 			name = app.ThisMachine
 		}
 		if text := fmt.Sprintf("other programs keep %.1f of the %s of %s busy", others, plain.Count(of, "processor"), name); len(out) == 0 || name != app.ThisMachine {

@@ -45,13 +45,15 @@ func TestCalm(t *testing.T) {
 		calm  time.Duration
 		took  time.Duration
 		says  []string
+		alone bool // the far end is another program's
 	}{
-		"free":        {crowd{nil, free, free}, time.Minute, 0, nil},
-		"for a while": {crowd{nil, free, []float64{3.9, 3.8, 0}}, time.Minute, 2 * time.Second, []string{"waiting up to 1 min before the first run: other programs keep 3.9 of the 4 processors of nas busy", "free again, after 2 s"}},
-		"for ever":    {crowd{nil, []float64{3.9}, free}, 5 * time.Second, 5 * time.Second, []string{"of desk busy", "measuring all the same after 5 s: other programs keep 3.9"}},
-		"not to wait": {crowd{nil, []float64{3.9}, free}, 0, 0, nil},
-		"not so much": {crowd{nil, []float64{3}, free}, time.Minute, 0, nil},
-		"cannot be":   {crowd{nil, []float64{9}, free}, time.Minute, 0, nil},
+		"free":        {crowd{nil, free, free}, time.Minute, 0, nil, false},
+		"for a while": {crowd{nil, free, []float64{3.9, 3.8, 0}}, time.Minute, 2 * time.Second, []string{"waiting up to 1 min before the first run: other programs keep 3.9 of the 4 processors of nas busy", "free again, after 2 s"}, false},
+		"for ever":    {crowd{nil, []float64{3.9}, free}, 5 * time.Second, 5 * time.Second, []string{"of desk busy", "measuring all the same after 5 s: other programs keep 3.9"}, false},
+		"not to wait": {crowd{nil, []float64{3.9}, free}, 0, 0, nil, false},
+		"not so much": {crowd{nil, []float64{3}, free}, time.Minute, 0, nil, false},
+		"cannot be":   {crowd{nil, []float64{9}, free}, time.Minute, 0, nil, false},
+		"foreign":     {crowd{nil, []float64{3.9, 3.8, 0}, []float64{3.9}}, time.Minute, 2 * time.Second, []string{"the far end cannot be asked how busy it is: only desk is watched", "of desk busy", "free again, after 2 s"}, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			person := &apptest.Person{}
@@ -59,6 +61,9 @@ func TestCalm(t *testing.T) {
 			env.Calm = c.calm
 			e := &reach.Ends{NearText: app.ThisMachine, FarText: "root@nas", Far: new(session.Client), Runner: &c.crowd,
 				Hosts: []model.HostFacts{{Host: model.Near, Name: "desk", CPUs: 4, Address: "192.0.2.1"}, {Host: model.Far, Name: "vm", CPUs: 4, Address: "192.0.2.2"}}}
+			if c.alone {
+				e.Far, e.Runner, e.Idle = nil, nil, e.Runner
+			}
 			began := time.Now()
 			must.Do(t, trial.Calm(t.Context(), env, e))
 			must.Equal(t, time.Since(began), c.took, name)

@@ -243,14 +243,20 @@ func TestForeignPeer(t *testing.T) {
 	if err := trial.MayTune(e, design(t, 1, shortFlow(), settings()...)); fault.KindOf(err) != fault.Unsupported || !strings.Contains(err.Error(), "only settings of the flow") {
 		t.Errorf("%v", err)
 	}
+	idle := model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: 400 * time.Millisecond, Interval: 400 * time.Millisecond}
+	run, _, err := e.Idle.Run(ctx, runner.Spec{Number: 1, Flow: idle}, func(model.Host, []model.Sample) {})
+	must.True(t, err == nil && len(run.Ends) == 2 && run.Ends[0].CPUWindow > 0, "the near end alone: %+v, %v", run, err)
 	st := must.Get(sqlite.Open(ctx, sqlite.Memory))(t)
 	defer func() { _ = st.Close() }()
+	env.Calm = time.Nanosecond
 	p := design(t, 1, model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: time.Second, Interval: time.Second / 2},
 		model.Setting{Name: "current"}, model.Setting{Name: "two", Assignments: []model.Assignment{{Knob: "streams", Value: "2"}}})
 	got, err := trial.New(env, e, st, model.KindTest, "", nil, p).Run(ctx)
 	must.Need(t, err == nil && trial.Measured(got), "%s %q, %v", got.State, got.Reason, err)
 	v, ok := got.Runs[0].Value(model.To, model.Goodput)
 	must.True(t, ok && v > 0, "%+v", got.Runs[0].Values)
+	asked := slices.DeleteFunc(apptest.Told[app.Warning](person), func(w app.Warning) bool { return !strings.Contains(w.Text, "cannot be asked how busy it is") })
+	must.Equal(t, len(asked), 1, "said that the far end cannot be asked")
 }
 
 // TestTakes says what an engine does not take before any host is asked.
