@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,9 +20,10 @@ import (
 )
 
 // probe sends datagrams of size IP bytes, which may not be fragmented, with times to live
-// of 1 to n, and prints so many ICMP errors that came back, by time to live: that, sender,
-// type, code, and MTU where the error tells one.
-func probe(to string, n, size, answers int) error {
+// of 1 to n, in rounds that a gap lies behind. It prints so many ICMP errors that came
+// back, or for 0 those before the one of the far host, by time to live: that, sender, type,
+// code, and MTU where the error tells one.
+func probe(to string, n, size, answers, rounds int, gap time.Duration) error {
 	addr, err := netip.ParseAddr(to)
 	if err != nil {
 		return err
@@ -44,21 +46,30 @@ func probe(to string, n, size, answers int) error {
 	set(discover, unix.IP_PMTUDISC_PROBE) // the same for IPv6
 	set(errors, 1)
 	buf := make([]byte, size-header)
-	for i := 1; i <= n && err == nil; i++ {
-		set(ttl, i)
-		buf[0] = byte(i)
-		for range n { // an error that waits is told once, by a call that sends nothing
+	send := func(hops int) {
+		set(ttl, hops)
+		buf[0] = byte(hops)
+		for tries := 0; err == nil || tries < 100; tries++ { // an error that waits is told by a call that sends nothing
 			if err = unix.Sendto(fd, buf, 0, where); err == nil {
-				break
+				return
 			}
 		}
+	}
+	for range rounds {
+		for i := range n {
+			send(i + 1)
+		}
+		<-time.After(gap)
+	}
+	if answers == 0 {
+		send(lastHop)
 	}
 	if err != nil {
 		return err
 	}
 	out := []string{}
 	oob := make([]byte, 512)
-	for len(out) < answers {
+	for last := byte(0); len(out) < answers || answers == 0 && last != lastHop; {
 		if k, err := unix.Poll([]unix.PollFd{{Fd: int32(fd)}}, int(patience/time.Millisecond)); err == nil && k == 0 {
 			return fmt.Errorf("no answer but %q", out)
 		}
@@ -80,10 +91,32 @@ func probe(to string, n, size, answers int) error {
 		if mtu := binary.NativeEndian.Uint32(e[8:]); mtu > 0 {
 			text += fmt.Sprint(" ", mtu)
 		}
-		out = append(out, text)
+		out, last = append(out, text), buf[0]
 	}
 	slices.Sort(out)
 	return json.NewEncoder(os.Stdout).Encode(out)
+}
+
+// lastHop is a time to live that ends nowhere on the way.
+const lastHop = 64
+
+// probes returns what probe printed in host from, sent to the other one.
+func probes(t testing.TB, l *Lab, from model.Host, six bool, n, size, answers, rounds, gapMicros int) (got []string) {
+	t.Helper()
+	far := model.Near
+	if from == model.Near {
+		far = model.Far
+	}
+	to := l.Addr(far)
+	if six {
+		to = l.Addr6(far)
+	}
+	args := []string{"probe-hops", to.String()}
+	for _, v := range []int{n, size, answers, rounds, gapMicros} {
+		args = append(args, strconv.Itoa(v))
+	}
+	must.Do(t, json.Unmarshal(run(t, l, from, args...), &got))
+	return got
 }
 
 // TestRouters: each router says by ICMP what it did with a datagram, with the address that
@@ -112,17 +145,23 @@ func TestRouters(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.spec, " ", tt.from, " ", tt.six, " ", tt.size), func(t *testing.T) {
 			l := startLab(t, tt.spec, wire.Packet)
-			far := model.Near
-			if tt.from == model.Near {
-				far = model.Far
-			}
-			to := l.Addr(far)
-			if tt.six {
-				to = l.Addr6(far)
-			}
-			var got []string
-			must.Do(t, json.Unmarshal(run(t, l, tt.from, "probe-hops", to.String(), fmt.Sprint(len(l.Spec().Hops)+1), fmt.Sprint(tt.size), fmt.Sprint(1+strings.Count(tt.wants, ", "))), &got))
+			got := probes(t, l, tt.from, tt.six, len(l.Spec().Hops)+1, tt.size, 1+strings.Count(tt.wants, ", "), 1, 0)
 			must.Equal(t, strings.Join(got, ", "), tt.wants)
 		})
 	}
+}
+
+// TestErrorsWithoutLimit: a router whose ICMP errors have no limit answers all that is sent
+// at once, more than the six of the kernel's own limit.
+func TestErrorsWithoutLimit(t *testing.T) {
+	l := startLab(t, "hops=1,hop1.icmp=unlimited", wire.Packet)
+	for _, six := range []bool{false, true} {
+		must.Len(t, probes(t, l, model.Near, six, 1, 100, 20, 20, 0), 20)
+	}
+}
+
+func TestRoutersNeedPackets(t *testing.T) {
+	startLab(t, "hops=1", wire.Auto) // skips where there are no labs
+	spec := must.Get(ParseSpec("hops=1"))(t)
+	must.Say(t, must.Err(Start(t.Context(), spec, testConfig(wire.TAP))), "leave out hops=")
 }

@@ -44,7 +44,7 @@ func peer(args []string) error {
 	case "udp-burst":
 		return udpBurst(ctx, args[1], number(2), number(3), time.Duration(number(4))*time.Microsecond)
 	case "probe-hops":
-		return probe(args[1], number(2), number(3), number(4))
+		return probe(args[1], number(2), number(3), number(4), number(5), time.Duration(number(6))*time.Microsecond)
 	case "udp-fan":
 		return udpFan(ctx, args[1], number(2), number(3))
 	case "resolve":

@@ -216,3 +216,30 @@ func TestDirectionsDiffer(t *testing.T) {
 		try.Claim("round trip", 1e3*median(trips(try, l, 20)), 8, 9, "ms, 8 and serialisation")
 	})
 }
+
+// TestRouterLinks: a narrow link on the way sets the rate of its direction and no other,
+// the links share the delay of the path, and a router sends as many ICMP errors as it may.
+func TestRouterLinks(t *testing.T) {
+	l := startLab(t, "rate=100mbit,rtt=8ms,hops=3,hop2.rate=20mbit,from.hop1.delay=2ms", wire.Packet)
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		claimGoodput(try, "to", sunk(try, l, model.Near, model.Far, "300", "300", "3"), 20e6, 0.02)
+		claimGoodput(try, "from", sunk(try, l, model.Far, model.Near, "300", "300", "3"), 100e6, 0.02)
+	})
+	listen(t, l, model.Far, "udp-echo")
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		const links = 4
+		wait := 10 * time.Millisecond / (2 * links)
+		most := 10 + 0.2 + 1e3*2*links*labtest.Waking(try, wait, 15).Seconds()
+		try.Claim("round trip", 1e3*median(trips(try, l, 15)), 10, most, "ms")
+	})
+	const limit, burst = 20, 6 // burst: XRLIM_BURST_FACTOR of net/ipv4/icmp.c, Linux 6.18
+	for _, six := range []bool{false, true} {
+		truth.Hold(t, truth.Tries, func(try *truth.Try) {
+			l := startLab(try, fmt.Sprintf("hops=1,hop1.icmp=%d/s", limit), wire.Packet)
+			begun := time.Now()
+			got := len(probes(try, l, model.Near, six, 1, 100, 0, 200, 10_000)) - 1
+			took := time.Since(begun).Seconds()
+			try.Claim("ICMP errors", float64(got), burst+limit*2-2, burst+limit*took+1, "")
+		})
+	}
+}
