@@ -107,6 +107,7 @@ func Session(files []Named, o About) (model.Session, map[int][]model.Sample, err
 		return s, nil, faultf(0, "no setting is called %q; there are: %s", s.Plan.Baseline, names(s.Plan))
 	}
 	s.Hosts = []model.HostFacts{{Host: model.Near, Name: s.Near}, {Host: model.Far, Name: s.Far}}
+	s.Plan.Objective = objective(s.Runs)
 	conclude(&s, blocks, spreads)
 	return s, samples, nil
 }
@@ -214,6 +215,26 @@ func conclude(s *model.Session, blocks bool, spreads []float64) {
 	s.Warnings = append(append(s.Warnings, r.Warnings...), "whether the order inside the blocks was random, the files do not say")
 }
 
+// objective is the metric that decides where no run has a goodput: the first of these that all
+// runs have. It is empty for goodput, and where they have none of them in common.
+func objective(runs []model.Run) model.Metric {
+	for _, m := range []model.Metric{model.Goodput, model.RequestRate, model.LatencyP50, model.LatencyP99, model.RTT} {
+		n := 0
+		for _, r := range runs {
+			if _, ok := r.Value(r.Flow.Direction.Parts()[0], m); ok {
+				n++
+			}
+		}
+		switch {
+		case n > 0 && m == model.Goodput:
+			return ""
+		case n == len(runs):
+			return m
+		}
+	}
+	return ""
+}
+
 // inBlocks says why the tests of s are no blocks; "" where they are. It sets the order of
 // the plan from them.
 func inBlocks(s *model.Session, told bool) string {
@@ -276,11 +297,11 @@ func noise(s *model.Session, spreads []float64) (float64, string) {
 	return 0, ""
 }
 
-// logs are the logarithms of what runs of a setting carried in direction d.
+// logs are the logarithms of what decides, of runs of a setting in direction d.
 func logs(s *model.Session, setting string, d model.Direction) []float64 {
 	var out []float64
 	for _, r := range s.Runs {
-		if v, ok := r.Value(d, model.Goodput); ok && v > 0 && r.Setting == setting {
+		if v, ok := r.Value(d, s.Plan.Decides()); ok && v > 0 && r.Setting == setting {
 			out = append(out, math.Log(v))
 		}
 	}

@@ -34,7 +34,7 @@ func TestNoVerdictOfSummaries(t *testing.T) {
 
 // TestVerdictOfBlocks: the same numbers in blocks carry one, and too few do not.
 func TestVerdictOfBlocks(t *testing.T) {
-	make := func(blocks int, gain float64) Named {
+	make := func(blocks int, gain float64, rate string) Named {
 		rng := rand.New(rand.NewPCG(1, 2))
 		var b strings.Builder
 		b.WriteString("block,setting,rate\n")
@@ -43,14 +43,18 @@ func TestVerdictOfBlocks(t *testing.T) {
 				fmt.Fprintf(&b, "%d,%s,%.2f\n", n, []string{"old", "new"}[i], 900*f*math.Exp(0.01*rng.NormFloat64()))
 			}
 		}
-		return table(t, b.String(), "block=block", "setting=setting", "goodput=rate:Mbit/s")
+		return table(t, b.String(), "block=block", "setting=setting", rate)
 	}
 	for _, c := range []struct {
 		blocks int
 		gain   float64
+		rate   string
 		want   model.Outcome
-	}{{12, 1.2, model.Better}, {12, 1, model.Equivalent}, {4, 1.2, model.Undecided}} {
-		s, _, err := Session([]Named{make(c.blocks, c.gain)}, About{Now: time.Unix(0, 0), Baseline: "old"})
+	}{
+		{12, 1.2, "goodput=rate:Mbit/s", model.Better}, {12, 1, "goodput=rate:Mbit/s", model.Equivalent}, {4, 1.2, "goodput=rate:Mbit/s", model.Undecided},
+		{12, 1.2, "request_rate=rate", model.Better}, {12, 1.2, "latency_p99=rate:us", model.Worse},
+	} {
+		s, _, err := Session([]Named{make(c.blocks, c.gain, c.rate)}, About{Now: time.Unix(0, 0), Baseline: "old"})
 		must.True(t, err == nil && len(s.Verdicts) == 1 && s.Verdicts[0].Outcome == c.want,
 			"%d blocks, gain %g: %+v, %v, %q", c.blocks, c.gain, s.Verdicts, err, s.Warnings)
 	}
