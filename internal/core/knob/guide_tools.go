@@ -132,13 +132,14 @@ func inTurn(list string) string {
 func mlnxLine(words []string) guideLine {
 	l := linuxLine(named("mlnx_tune"))
 	if strings.HasSuffix(strings.Join(words, " "), "HIGH_THROUGHPUT") {
-		l.sets = append(l.sets, governor("performance"))
+		l.sets = append(l.sets, performance())
 	}
 	return l
 }
 
-func governor(name string) guideSet {
-	return guideSet{id: "cpu.governor", word: "governor", value: name}
+// performance sets the governor that keeps processors at their highest clock.
+func performance() guideSet {
+	return guideSet{id: "cpu.governor", word: "governor", value: "performance"}
 }
 
 // tunedLine reads tuned-adm(8): what the usual profiles of TuneD set of a network (its
@@ -149,11 +150,11 @@ func tunedLine(words []string) guideLine {
 	for _, profile := range words {
 		switch profile {
 		case "network-throughput":
-			l.sets = append(l.sets, governor("performance"), sysctl("ipv4.tcp_rmem", "4096 131072 16777216"), sysctl("ipv4.tcp_wmem", "4096 16384 16777216"))
+			l.sets = append(l.sets, performance(), sysctl("ipv4.tcp_rmem", "4096 131072 16777216"), sysctl("ipv4.tcp_wmem", "4096 16384 16777216"))
 		case "network-latency":
-			l.sets = append(l.sets, governor("performance"), sysctl("core.busy_read", "50"), sysctl("core.busy_poll", "50"), sysctl("ipv4.tcp_fastopen", "3"))
+			l.sets = append(l.sets, performance(), sysctl("core.busy_read", "50"), sysctl("core.busy_poll", "50"), sysctl("ipv4.tcp_fastopen", "3"))
 		case "throughput-performance", "latency-performance":
-			l.sets = append(l.sets, governor("performance"))
+			l.sets = append(l.sets, performance())
 		}
 	}
 	return l
