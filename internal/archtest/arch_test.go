@@ -57,7 +57,7 @@ var restricted = []struct {
 	path string
 	may  []string
 }{
-	{"golang.org/x/sys", []string{"internal/measure/sockio", "internal/measure/tcpinfo", "internal/measure/tcpbulk", "internal/measure/iperf3/peer", "internal/measure/datagram", "internal/measure/udpflow", "internal/measure/reqresp", "internal/measure/filecopy", "internal/measure/plane", "internal/measure/enginetest", "internal/host", "internal/lab", "internal/ui/live"}},
+	{"golang.org/x/sys", []string{"internal/measure/sockio", "internal/measure/tcpinfo", "internal/measure/tcpbulk", "internal/measure/iperf3/peer", "internal/measure/datagram", "internal/measure/hops", "internal/measure/udpflow", "internal/measure/reqresp", "internal/measure/filecopy", "internal/measure/plane", "internal/measure/enginetest", "internal/host", "internal/lab", "internal/ui/live"}},
 	{"charm.land", []string{"internal/ui/live"}},
 	{"github.com/vishvananda/netlink", []string{"internal/measure/enginetest", "internal/host", "internal/lab"}},
 	{"github.com/mdlayher/netlink", []string{"internal/host"}},

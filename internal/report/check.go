@@ -172,21 +172,11 @@ func (b *builder) boxes() []Box {
 	left, gateway := b.side(near)
 	right, back := b.side(far)
 	out = append(out, left...)
-	middle := Box{Name: "network", Detail: "not visible"}
-	if gateway != "" {
-		out = append(out, b.router(gateway))
-	} else if near.Route != nil && near.Route.Gateway.IsKnown() {
-		middle.Name = "same link"
-	}
-	for _, r := range b.told() {
-		if r != gateway && r != back {
-			out = append(out, b.router(r))
-		}
-	}
-	network := len(out)
-	out = append(out, middle)
-	if back != "" && back != gateway {
-		out = append(out, b.router(back))
+	network := -1 // the box of what nobody sees
+	if between := b.routers(); between != nil {
+		out = append(out, between...)
+	} else {
+		out, network = b.unseen(out, gateway, back)
 	}
 	for i := range right {
 		out = append(out, right[len(right)-1-i])
@@ -198,6 +188,28 @@ func (b *builder) boxes() []Box {
 		}
 	}
 	return out
+}
+
+// unseen adds what lies between the hosts as far as they know it without a trace, and
+// returns where what they do not see stands.
+func (b *builder) unseen(out []Box, gateway, back string) (_ []Box, network int) {
+	middle := Box{Name: "network", Detail: "not visible"}
+	if gateway != "" {
+		out = append(out, b.router(gateway))
+	} else if r := b.facts(model.Near).Route; r != nil && r.Gateway.IsKnown() {
+		middle.Name = "same link"
+	}
+	for _, r := range b.told() {
+		if r != gateway && r != back {
+			out = append(out, b.router(r))
+		}
+	}
+	network = len(out)
+	out = append(out, middle)
+	if back != "" && back != gateway {
+		out = append(out, b.router(back))
+	}
+	return out, network
 }
 
 // told are the routers that said that packets are too big.
@@ -284,8 +296,8 @@ func (b *builder) limiting(d model.Direction, all, network int) int {
 	f, ok := b.first(d)
 	ofLink := strings.HasPrefix(f.Rule, "B0") && f.Rule <= "B05" || f.Rule == "B18"
 	switch {
-	case !ok && b.measured(d), f.Kind == model.FindingNotFound, f.Kind == model.FindingTooShort, f.Kind == model.FindingFull, f.Rule == "ceiling":
-		return -1 // nothing limits, or nothing is known to
+	case !ok && b.measured(d), f.Place != nil, f.Kind == model.FindingNotFound, f.Kind == model.FindingTooShort, f.Kind == model.FindingFull, f.Rule == "ceiling":
+		return -1 // nothing limits, nothing is known to, or its place has a mark
 	case !ok, f.Kind == model.FindingOutside:
 		return network
 	case f.Host == "", f.Limit == "packet loss", f.Limit == "reordering":

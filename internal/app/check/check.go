@@ -31,6 +31,7 @@ import (
 // Request is what is to be looked at.
 type Request struct {
 	Quick  bool   // the least that answers, in 10 s
+	Trace  bool   // the routers on the way, without load and under it
 	Disk   bool   // what each host reads from and writes to its disk besides
 	Expect string // demands as health.ParseExpect reads them, "" for none
 	For    string // a longer path as health.ParseLonger reads it, "" for none
@@ -197,6 +198,9 @@ func Plan(q Request, hosts []model.HostFacts, foreign bool, rate units.BitRate, 
 		if !foreign {
 			f = probes.Over(f)
 			f.Lead = lead
+			if q.Trace {
+				f = probes.Traced(f)
+			}
 		}
 		add(model.Test{Name: oneStream, Flow: f})
 	}

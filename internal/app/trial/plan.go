@@ -49,6 +49,7 @@ type Quick struct {
 	Repeats    int               // of each direction, 1 to 1000
 	Cooldown   time.Duration     // after each run
 	Data       units.Bytes       // no further run of both directions after so much payload; 0 is no limit
+	Trace      bool              // the routers on the way, where latency is probed
 	Idle       time.Duration     // how long the latency is probed before the load; 0: not at all
 	Search     *RateSearch       // in place of repeats
 }
@@ -87,6 +88,9 @@ func (q Quick) Plan(kinds traffic.Kinds, wrong Wrong) model.Plan {
 		}
 		if flow.Engine == probes.Name {
 			flow.Lead = q.Idle
+		}
+		if q.Trace {
+			flow = probes.Traced(flow)
 		}
 	}
 	if q.Repeats < 1 || q.Repeats > 1000 {

@@ -105,12 +105,19 @@ func Find(e Evidence) []model.Finding {
 		}
 		limit = append(limit, done)
 	}
+	for _, list := range [][]model.Finding{limit, beside} {
+		for i := range list {
+			f.locate(&list[i])
+		}
+	}
 	slices.SortStableFunc(limit, func(a, b model.Finding) int { return cmp.Compare(b.Explains.Or(0), a.Explains.Or(0)) })
 	// The full path comes first: nothing else limits it (diagnosis.md section 4.0,
 	// rule 2).
 	if share, ok := f.full.Get(); ok && (share >= fullPath || share >= nearlyFull) {
 		limit = slices.DeleteFunc(limit, func(l model.Finding) bool { return share >= fullPath || l.Explains.Or(0) < worthNaming })
-		return append(append([]model.Finding{full(f)}, contributing(limit)...), beside...)
+		first := full(f)
+		f.locate(&first)
+		return append(append([]model.Finding{first}, contributing(limit)...), beside...)
 	}
 	if len(limit) == 0 {
 		return append([]model.Finding{notFound(f)}, beside...)
@@ -183,6 +190,7 @@ func notFound(f features) model.Finding {
 		ruled(true, "CPU of the receiver")
 	}
 	ruled(f.idle.IsKnown() && f.idle.Or(1) < idleShare, "the sending application")
+	ruled(f.Place.Kind == model.PlaceNoQueue, "a full link on the way")
 	b.misses(f.Ceiling.IsKnown(), "the rate of the link ("+cmp.Or(f.Ceiling.Reason(), "unknown")+")", "ethtool at both hosts, or the contract")
 	b.misses(f.TCP.Busy.IsKnown(), "what the sender waited for, which its system does not count", ByCheck)
 	b.misses(!f.busy(f.Sender) && !f.busy(f.Receiver), "processors with time left: other programs kept those of an end busy", "stop what else runs there, and measure again")

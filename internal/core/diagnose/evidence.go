@@ -37,6 +37,7 @@ type Evidence struct {
 	Samples   []model.Sample         // of Run, of both hosts, in order of time; nil where they were not kept
 	Repeats   []units.BitRate        // goodput of the baseline's valid runs in this direction, in order of time
 	Beside    Beside                 // what other tests than Run showed
+	Place     model.Place            // where packets waited on the way in Run; of kind "" where nobody looked
 }
 
 // Beside is what tests beside the run showed of its direction. The zero value
@@ -228,7 +229,7 @@ func Collect(s *model.Session, run model.Run, d model.Direction, samples []model
 			e.Repeats = append(e.Repeats, units.BitRate(v))
 		}
 	}
-	e.Beside = besideOf(s, d)
+	e.Beside, e.Place = besideOf(s, d), placeOf(run, d)
 	if f := e.Sender.Flow; f != nil && f.TCP != nil {
 		e.TCP, e.Window = *f.TCP, f.Window
 	}

@@ -116,4 +116,5 @@ type EndReport struct {
 	Latencies  []Latency        `json:"latencies,omitempty" bound:"16"`  //
 	Points     []Point          `json:"points,omitempty" bound:"4096"`   // of a sweep, in the order measured
 	Counters   []Counter        `json:"counters,omitempty" bound:"4096"` // of the host
+	Trace      *Trace           `json:"trace,omitempty"`                 // of the way from this end, where it was asked for
 }

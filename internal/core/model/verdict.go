@@ -42,6 +42,7 @@ type Finding struct {
 	Knobs      []KnobID  `json:"knobs,omitempty"`     // that could help; package candidate has values for them
 	NoKnob     string    `json:"no_knob,omitempty"`   // why no setting of either host helps, and what does
 	RuledOut   []string  `json:"ruled_out,omitempty"` // what was looked at and is not the limit, where none was found
+	Place      *Place    `json:"place,omitempty"`     // of the limit on the way, where it is known
 	Loss       bool      `json:"loss,omitempty"`      // about lost datagrams: Share is of these, and Evidence the whole sentence
 }
 

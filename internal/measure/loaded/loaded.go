@@ -120,7 +120,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 		return nil, fmt.Errorf("flow: %w", err)
 	}
 	f.Interval = cmp.Or(f.Interval, defaultInterval)
-	t := newTest(e, env.Host, f, env.LinkRate.Or(0))
+	t := newTest(e, env, f)
 	if err := t.open(ctx, env); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}

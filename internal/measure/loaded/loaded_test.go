@@ -187,7 +187,7 @@ func TestPace(t *testing.T) {
 	for rate, want := range map[units.BitRate]time.Duration{0: leastPace, 1e9: leastPace, 10e6: 21680 * time.Microsecond, 100e3: 2168 * time.Millisecond, 1e-300: never} {
 		must.Equal(t, pace(rate, udpBits+tcpBits), want, "at %v a probe each", rate)
 	}
-	p := newProber(newTest(bulk(), model.Near, model.Flow{Duration: 10 * time.Second}, 0))
+	p := newProber(newTest(bulk(), engine.Env{Host: model.Near}, model.Flow{Duration: 10 * time.Second}))
 	for _, c := range []struct {
 		carried units.BitRate
 		want    time.Duration
@@ -216,7 +216,7 @@ func TestShare(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newProber(newTest(bulk(), model.Near, model.Flow{Duration: 5 * time.Second}, 0))
+				p := newProber(newTest(bulk(), engine.Env{Host: model.Near}, model.Flow{Duration: 5 * time.Second}))
 				p.start = time.Now()
 				kind := func(own *tracker, answered bool) func() error {
 					return func() error {

@@ -48,13 +48,16 @@ func (r *course) near(ctx context.Context) (model.EndReport, error) {
 	n := &nearRun{course: r, probes: newProber(r.test)}
 	n.probes.begin()
 	r.Start = n.probes.start
+	r.trace = r.startTrace(ctx)
 	if r.spec.Lead == 0 {
 		n.announce(ctx)
 	}
 	n.follow(ctx)
 	n.drain()
 	n.probes.end()
-	return n.report()
+	out, err := n.report()
+	out.Trace = r.trace.report(ctx)
+	return out, err
 }
 
 // awaitReady waits until the far end sends back.

@@ -23,6 +23,7 @@ type test struct {
 	host     model.Host
 	spec     model.Flow
 	link     units.BitRate // rate of the link, 0 if it is not known
+	egress   model.Egress  // of the trace
 	cookie   [cookieSize]byte
 	tcp      *net.TCPConn
 	udp      *net.UDPConn // nil where there is none
@@ -33,9 +34,9 @@ type test struct {
 	over    atomic.Bool   // reading and writing have ended
 }
 
-func newTest(e *Engine, h model.Host, f model.Flow, link units.BitRate) *test {
+func newTest(e *Engine, env engine.Env, f model.Flow) *test {
 	return &test{
-		Life: engine.NewLife(), engine: e, host: h, spec: f, link: link,
+		Life: engine.NewLife(), engine: e, host: env.Host, spec: f, link: env.LinkRate.Or(0), egress: env.Egress,
 	}
 }
 
@@ -89,6 +90,7 @@ type course struct {
 	finished bool                // the load has
 	result   outcome
 	probed   bool // the near end has its answers
+	trace    *trace
 }
 
 // outcome is what the load's Run returned.
@@ -108,6 +110,7 @@ func (r *course) loadMeasured() <-chan struct{} {
 // begin starts the load.
 func (r *course) begin(ctx context.Context) {
 	r.began = r.Now()
+	r.trace.loads(r.spec)
 	// Some batches wait, so that the load need not.
 	samples, done := make(chan []model.Sample, 16), make(chan outcome, 1)
 	r.samples, r.outcome = samples, done
@@ -137,6 +140,9 @@ func (r *course) pass(s []model.Sample, more bool) {
 		if s[i].Metric == model.Goodput && s[i].Host == r.host {
 			r.arrived.Add(uint64(s[i].Value * s[i].Length.Seconds()))
 		}
+		if s[i].Metric == model.Sent && s[i].Host == r.host {
+			r.trace.sent(s[i].Value, s[i].Length)
+		}
 		s[i].Start += r.began
 	}
 	r.Emit(s)
@@ -153,6 +159,7 @@ func (r *course) drain() {
 // far is the run of the end that sends the probes back.
 func (r *course) far(ctx context.Context) (model.EndReport, error) {
 	r.Start = time.Now()
+	r.trace = r.startTrace(ctx)
 	e := newEcho(r.test)
 	if err := e.begin(); err != nil {
 		return model.EndReport{}, err
@@ -166,6 +173,7 @@ func (r *course) far(ctx context.Context) (model.EndReport, error) {
 	r.drain()
 	out := r.result.report
 	out.Warnings = append(append([]string(nil), r.warnings...), out.Warnings...)
+	out.Trace = r.trace.report(ctx)
 	return out, r.result.err
 }
 

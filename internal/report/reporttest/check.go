@@ -74,5 +74,28 @@ func checkTest() Case {
 		{Host: model.Far, Read: fact.Known(units.BitRate(1.1e9), "32 MiB past the page cache"), Write: fact.Known(units.BitRate(320e6), "32 MiB past the page cache")},
 	}
 	c.Session.Findings = quickTest().Session.Findings
+	c.traced()
 	return c
+}
+
+// traced has the way to the far host pass three routers, of which the second is silent, and
+// packets wait in front of the link behind the first.
+func (c *Case) traced() {
+	ms := func(idle, loaded float64) ([]time.Duration, []time.Duration) {
+		return []time.Duration{time.Duration(idle * 1e6), 0}, []time.Duration{time.Duration(loaded * 1e6), time.Duration(loaded * 1.1e6)}
+	}
+	t := &model.Trace{Direction: model.To}
+	for i, address := range []string{"192.0.2.254", "", "198.51.100.1", "192.0.2.2"} {
+		h := model.TraceHop{TTL: i + 1, Address: address, Arrived: i == 3}
+		if address != "" {
+			h.Idle, h.Loaded = ms(0.1*float64(i+1), 0.1*float64(i+1)+1.3*float64(min(i, 1)))
+		}
+		t.Hops = append(t.Hops, h)
+	}
+	c.Session.Runs[0].Ends[0].Trace = t
+	c.Session.Runs[1].Ends[1].Trace = &model.Trace{Direction: model.From, Why: "trace the routers: not on this system"}
+	c.Session.Findings[0].Place = &model.Place{
+		Kind: model.PlaceLink, Direction: model.To, Before: model.PlaceNode{Hop: 1, Address: "192.0.2.254"}, Behind: model.PlaceNode{Hop: 3, Address: "198.51.100.1"},
+		Silent: []int{2}, Late: []int{2}, Later: 1200 * time.Microsecond, Still: 10 * time.Microsecond,
+	}
 }

@@ -20,11 +20,23 @@ const DefaultLoad = "tcpbulk"
 type Params struct {
 	Engine string       `json:"engine,omitempty"` // that makes the load; "" is DefaultLoad
 	Load   model.Params `json:"load,omitempty"`   // that engine's own
+	Trace  bool         `json:"trace,omitempty"`  // the sender of a direction traces the routers on its way, alone and under load
 }
 
 // Over returns f, a flow of any other engine, with probes beside it.
 func Over(f model.Flow) model.Flow {
 	f.Engine, f.Params = Name, traffic.Write(Params{Engine: f.Engine, Load: f.Params})
+	return f
+}
+
+// Traced returns f, a flow with probes beside it, with a trace of its way; a flow of both
+// directions has none, as what comes back would wait in the queue of the other one.
+func Traced(f model.Flow) model.Flow {
+	p, err := traffic.Read[Params](f.Params)
+	if f.Engine == Name && f.Lead > 0 && f.Duration > 0 && f.Direction != model.Both && err == nil {
+		p.Trace = true
+		f.Params = traffic.Write(p)
+	}
 	return f
 }
 

@@ -1,0 +1,103 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/hist"
+	"linerate/internal/core/locate"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// placeOf is where packets wait on the way of direction d of a run; its kind is "" where
+// the run has no trace of it.
+func placeOf(run model.Run, d model.Direction) model.Place {
+	var ends locate.Ends
+	var trace *model.Trace
+	for _, e := range run.Ends {
+		for _, l := range e.Latencies {
+			for name, times := range map[string]**hist.Histogram{"idle udp": &ends.Idle, "loaded udp": &ends.Loaded} {
+				if l.Name == name && l.Direction == d {
+					*times = l.Times
+				}
+			}
+		}
+		if e.Trace != nil && e.Trace.Direction == d {
+			trace = e.Trace
+		}
+	}
+	if trace == nil {
+		return model.Place{}
+	}
+	return locate.Find(*trace, ends)
+}
+
+// placed are the rules whose limit is a link on the way, which has a place there, and ends
+// those whose limit is none, of which packets that wait nowhere are evidence
+// (docs/locate.md).
+func placed() []string { return []string{"B06", "B30", "ceiling"} }
+func ends() []string   { return []string{"B07", "B08", "B16", "B21", "B22", "B09", "B12"} }
+
+// locate adds to a finding what the trace of its direction tells of it.
+func (f features) locate(b *model.Finding) {
+	switch p := f.Place; {
+	case p.Kind == model.PlaceLink && slices.Contains(placed(), b.Rule):
+		b.Place = &p
+		text := PlaceText(p)
+		if b.Rule == "B06" && b.Kind == model.FindingOutside {
+			b.Evidence = text + "; " + b.Evidence
+		}
+		b.Proof = append(b.Proof, model.Proof{Text: text, Source: "routers on the way, without load and under it"})
+	case p.Kind == model.PlaceNoQueue && slices.Contains(ends(), b.Rule):
+		b.Proof = append(b.Proof, model.Proof{
+			Text:   fmt.Sprintf("packets wait nowhere on the way: under load the far end answers only %s later", units.FormatDuration(p.Later)),
+			Source: "routers on the way, without load and under it",
+		})
+	}
+}
+
+// PlaceText says where packets wait.
+func PlaceText(p model.Place) string {
+	at := func(n model.PlaceNode) string {
+		switch {
+		case n.Host == "":
+			return fmt.Sprintf("router %d (%s)", n.Hop, n.Address)
+		case n.Hop == 0 && n.Host == p.Direction.Sender():
+			return "the sender"
+		}
+		return "the receiver"
+	}
+	text := fmt.Sprintf("packets wait in front of the link between %s and %s", at(p.Before), at(p.Behind))
+	switch behind := "the receiver answers"; {
+	case p.Behind.Host == "":
+		behind = fmt.Sprintf("hop %d and all behind it answer", p.Behind.Hop)
+		fallthrough
+	default:
+		text += fmt.Sprintf(": %s %s later while the path is full", behind, units.FormatDuration(p.Later))
+	}
+	switch before := p.Before.Hop; {
+	case before == 1:
+		text += ", hop 1 does not"
+	case before > 1:
+		text += fmt.Sprintf(", hops 1 to %d do not", before)
+	case p.Behind.Host == "":
+		text += ": the sender's own link or its queue"
+	}
+	if len(p.Silent) > 0 {
+		var hops []string
+		for _, ttl := range p.Silent {
+			hops = append(hops, fmt.Sprint(ttl))
+		}
+		verb := "hop %s between them does not answer often enough"
+		if len(hops) > 1 {
+			verb = "hops %s between them do not answer often enough"
+		}
+		text += "; " + fmt.Sprintf(verb, strings.Join(hops, ", "))
+	}
+	if p.Behind.Host != "" && p.Before.Hop > 0 {
+		text += " (the last link, or the receiver itself)"
+	}
+	return text
+}

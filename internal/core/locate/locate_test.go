@@ -1,0 +1,119 @@
+package locate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"linerate/internal/core/hist"
+	"linerate/internal/core/model"
+	"linerate/internal/must"
+)
+
+// way is a path on paper: at each hop, queued is how long a packet that has passed it waits
+// under load in the mean, ms, and late how long the hop thinks
+// at most before it answers under load.
+type way struct {
+	queued []float64
+	late   map[int]float64
+	silent map[int]bool
+	limit  int // answers under load of each hop; 0 is all
+}
+
+// trace draws what probes find on w, the last hop of which is the receiver.
+func (w way) trace(rng *rand.Rand) (t model.Trace, e Ends) {
+	t, e = model.Trace{Direction: model.To}, Ends{Idle: new(hist.Histogram), Loaded: new(hist.Histogram)}
+	wait := 0.0 // of this round, in shares of the mean
+	took := func(hop int, queued float64) time.Duration {
+		ms := float64(hop)*0.7 + queued*wait*(0.95+0.1*rng.Float64()) + 0.1*rng.ExpFloat64()
+		if wait > 0 {
+			ms += w.late[hop] * rng.Float64()
+		}
+		return time.Duration(ms * 1e6)
+	}
+	waits := make([]float64, 20)
+	for n := range waits {
+		waits[n] = 0.5 + rng.Float64()
+	}
+	for i, q := range w.queued {
+		h := model.TraceHop{TTL: i + 1, Arrived: i+1 == len(w.queued), Address: fmt.Sprintf("10.0.%d.1", i)}
+		wait = 0
+		for range 5 {
+			h.Idle = append(h.Idle, took(i+1, 0))
+		}
+		for n := range 20 {
+			wait = waits[n]
+			d := took(i+1, q)
+			if w.limit > 0 && n%(20/w.limit) != 0 {
+				d = 0
+			}
+			h.Loaded = append(h.Loaded, d)
+		}
+		if w.silent[i+1] {
+			h = model.TraceHop{TTL: i + 1, Idle: make([]time.Duration, 5), Loaded: make([]time.Duration, 20)}
+		}
+		t.Hops = append(t.Hops, h)
+	}
+	for range 100 {
+		wait = 0
+		e.Idle.Record(took(len(w.queued), 0))
+		wait = 0.5 + rng.Float64()
+		e.Loaded.Record(took(len(w.queued), w.queued[len(w.queued)-1]))
+	}
+	return t, e
+}
+
+// TestFind: the place is between the last hop that answers as without load and the first of
+// those that do not, wide where hops are silent or answer late by themselves, and none where
+// nothing waits.
+func TestFind(t *testing.T) {
+	full := []float64{0, 0, 5, 5, 5}
+	for name, c := range map[string]struct {
+		way
+		want string
+	}{
+		"in the middle":              {way{queued: full}, "link 2-3"},
+		"few answers":                {way{queued: full, limit: 5}, "link 2-3"},
+		"the sender's own link":      {way{queued: []float64{5, 5, 5}}, "link 0-1"},
+		"the last link":              {way{queued: []float64{0, 0, 5}}, "link 2-3"},
+		"silent before":              {way{queued: full, silent: map[int]bool{2: true}}, "link 1-3 [2]"},
+		"silent on both sides":       {way{queued: full, silent: map[int]bool{2: true, 3: true}}, "link 1-4 [2 3]"},
+		"silent far end":             {way{queued: full, silent: map[int]bool{5: true}}, "link 2-3"},
+		"late by itself before":      {way{queued: full, late: map[int]float64{1: 20}}, "link 2-3 late [1]"},
+		"two queues":                 {way{queued: []float64{0, 1, 6, 6}}, "link 2-3"},
+		"nothing waits":              {way{queued: []float64{0, 0, 0, 0}}, "no queue"},
+		"a late router, no queue":    {way{queued: []float64{0, 0, 0, 0}, late: map[int]float64{2: 20}}, "no queue"},
+		"nothing answers":            {way{queued: full, silent: map[int]bool{1: true, 2: true, 3: true, 4: true}}, "unknown"},
+		"a queue of a tenth of a ms": {way{queued: []float64{0, 0, 0.1, 0.1}}, "no queue"},
+	} {
+		for seed := range uint64(50) {
+			tr, e := c.trace(rand.New(rand.NewPCG(7, seed)))
+			p := Find(tr, e)
+			got := string(p.Kind)
+			if p.Kind == model.PlaceLink {
+				got += fmt.Sprintf(" %d-%d", p.Before.Hop, p.Behind.Hop)
+			}
+			if len(p.Silent) > 0 {
+				got += fmt.Sprint(" ", p.Silent)
+			}
+			if len(p.Late) > 0 {
+				got += fmt.Sprint(" late ", p.Late)
+			}
+			must.Equal(t, got, c.want, "%s, seed %d: %+v", name, seed, p)
+		}
+	}
+}
+
+// TestLateBeforeTheQueue: a router that answers late by itself next to the full link may
+// widen the place, but must not move it.
+func TestLateBeforeTheQueue(t *testing.T) {
+	wrong := 0
+	for seed := range uint64(400) {
+		tr, e := way{queued: []float64{0, 0, 5, 5, 5}, late: map[int]float64{2: 10}, limit: 10}.trace(rand.New(rand.NewPCG(8, seed)))
+		if p := Find(tr, e); p.Kind == model.PlaceLink && (p.Before.Hop > 2 || p.Behind.Hop != 3) {
+			wrong++
+		}
+	}
+	must.True(t, wrong <= 8, "%d of 400 places are wrong", wrong)
+}

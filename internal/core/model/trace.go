@@ -1,0 +1,53 @@
+package model
+
+import (
+	"time"
+)
+
+// Trace is what probes that may pass only so many routers found on the way from the
+// sender of a direction to its receiver (docs/wire/hops.md).
+type Trace struct {
+	Direction Direction  `json:"direction" bound:"to|from"`
+	Hops      []TraceHop `json:"hops,omitempty" bound:"64"`  // by TTL, from the sender on, up to the far end where it answered
+	Why       string     `json:"why,omitempty" bound:"text"` // why there are none
+}
+
+// TraceHop is one distance from the sender. Times are round trips from the moment of
+// sending to the answer's arrival in the kernel, one a round; 0 is a round without an answer.
+type TraceHop struct {
+	TTL     int             `json:"ttl" bound:"1..255"`
+	Address string          `json:"address,omitempty" bound:"address"` // of what answered; "" where nothing did
+	Arrived bool            `json:"arrived,omitempty"`                 // what answered is the receiver
+	Idle    []time.Duration `json:"idle_ns,omitempty" bound:"64"`      // before the load
+	Loaded  []time.Duration `json:"loaded_ns,omitempty" bound:"256"`   // in the measured window
+}
+
+// PlaceKind says what a trace tells of the place of a limit.
+type PlaceKind string
+
+// The kinds of places.
+const (
+	PlaceLink    PlaceKind = "link"     // packets wait in front of the link between two nodes
+	PlaceNoQueue PlaceKind = "no queue" // nothing on the way answers later under load
+	PlaceUnknown PlaceKind = "unknown"  // too few answers, or answers that contradict each other
+)
+
+// Place is where on the way of a direction packets wait while it is loaded.
+type Place struct {
+	Kind      PlaceKind     `json:"kind"`
+	Direction Direction     `json:"direction"`
+	Before    PlaceNode     `json:"before,omitzero"`    // the last node that answers as without load
+	Behind    PlaceNode     `json:"behind,omitzero"`    // the first one that answers later
+	Silent    []int         `json:"silent,omitempty"`   // TTLs between the two of which the answers say nothing
+	Later     time.Duration `json:"later_ns"`           // how much later the receiver answers under load, median
+	Still     time.Duration `json:"still_ns,omitempty"` // and the node before
+	Late      []int         `json:"late,omitempty"`     // TTLs of routers that answer late by themselves
+	Why       string        `json:"-"`                  // why the place is not known
+}
+
+// PlaceNode is a node on the way of a direction.
+type PlaceNode struct {
+	Hop     int    `json:"hop"`               // routers that a packet has passed there, itself included; 0 is the sender
+	Address string `json:"address,omitempty"` // "" for a host
+	Host    Host   `json:"host,omitempty"`    // "" for a router
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package hops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+func open(context.Context, Config) (socket, error) {
+	return nil, fmt.Errorf("trace the routers on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+}
