@@ -23,9 +23,10 @@ const noLocateHelp = "do not ask the routers on the way after which time they an
 
 // checkFlags are the flags of a check.
 type checkFlags struct {
-	request check.Request
-	from    string
-	grades  []string
+	request  check.Request
+	noLocate bool
+	from     string
+	grades   []string
 }
 
 func (a *console) checkCommand() *cobra.Command {
@@ -79,7 +80,7 @@ is not met, and 0 where all are.`,
 	fl := c.Flags()
 	registerPath(c)
 	fl.BoolVar(&f.request.Quick, "quick", false, "the least that answers, in 10 s")
-	fl.Bool("no-locate", false, noLocateHelp)
+	fl.BoolVar(&f.noLocate, "no-locate", false, noLocateHelp)
 	fl.BoolVar(&f.request.Disk, "disk", false, "what each host reads from and writes to its disk besides")
 	fl.BoolVar(&a.why, "why", false, "what each line was told from")
 	fl.StringVar(&f.request.For, "for", "", "whether the hosts would carry a longer path, as 10gbit@80ms")
@@ -107,7 +108,7 @@ func (a *console) check(ctx context.Context, f checkFlags, fl *pflag.FlagSet, ho
 		return err
 	}
 	defer end()
-	f.request.Trace = !fl.Lookup("no-locate").Changed
+	f.request.Trace = !f.noLocate
 	f.request.Command = reach.RedactAll(os.Args)
 	s, err := check.Run(ctx, a.world(), e, st, f.request)
 	if len(s.Runs) == 0 {

@@ -22,7 +22,7 @@ import (
 type testFlags struct {
 	from, lossLimit, idle string
 	to, reverse, both     bool
-	udp, search           bool
+	udp, search, noLocate bool
 	repeat                int
 }
 
@@ -67,7 +67,7 @@ serve ` + servers + `: they measure, but report little about themselves.`,
 	fl.BoolVar(&f.search, "search", false, "find the highest UDP rate whose loss stays below --loss")
 	fl.StringVar(&f.lossLimit, "loss", "0.1%", "with --search: the loss that is accepted")
 	fl.StringVar(&f.idle, "idle", defaultIdle, "probe the latency for so long before the load, then beside it; 0s: do not probe")
-	fl.Bool("no-locate", false, noLocateHelp)
+	fl.BoolVar(&f.noLocate, "no-locate", false, noLocateHelp)
 	registerOwn(fl, a.kinds())
 	registerPrograms(fl, a.world().AllPrograms())
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
@@ -107,7 +107,7 @@ func (a *console) quick(f testFlags, fl *pflag.FlagSet, bad *faults) (trial.Quic
 	bad.join(err)
 	q.Flow, q.Repeats, q.Cooldown, q.Data = file.Flow, f.repeat, file.Cooldown, file.Data
 	q.Idle = bad.duration("idle", f.idle)
-	q.Trace = !fl.Lookup("no-locate").Changed
+	q.Trace = !f.noLocate
 	if f.search {
 		q.Search = f.rateSearch(q, fl.Changed, bad)
 	} else if fl.Changed("loss") {
