@@ -28,9 +28,12 @@ type Use struct {
 	Native Native
 }
 
-// What guides have around a setting: the prompt and sudo in front of a command, and a value
-// that echo writes into a file of the kernel.
+// What guides have around a setting: the prompt and sudo in front of a command, a shell that
+// runs it, a line that echo adds to a file of the system, and a value that it writes into a
+// file of the kernel.
 var (
+	inShell = regexp.MustCompile(`^\s*(?:ba)?sh +-c +["'](.*)["']\s*$`)
+	kept    = regexp.MustCompile(`^\s*echo +["']?(.+?)["']? *(?:>>?|\| *(?:sudo +)?tee(?: +-a)?) *(?:/etc|/boot)/\S+\s*$`)
 	asRoot  = regexp.MustCompile(`^\s*(?:[$#] +)?sudo +(?:-\w+ +)*|^\s*\$ +`)
 	written = regexp.MustCompile(`^\s*echo +(.+?) *(?:>|\| *(?:sudo +)?tee) *(/(?:proc|sys)/\S+)\s*$`)
 )
@@ -42,7 +45,7 @@ var (
 // guideCommands, or an echo into a file of the kernel. It is false when nothing is known; then
 // Suggest may know what was meant.
 func (x *Index) Explain(name string) (Explanation, bool) {
-	name = asRoot.ReplaceAllString(name, "")
+	name = kept.ReplaceAllString(inShell.ReplaceAllString(asRoot.ReplaceAllString(name, ""), "$1"), "$1")
 	line := guide(name)
 	if m := written.FindStringSubmatch(name); m != nil {
 		value := strings.Trim(m[1], `"'`)

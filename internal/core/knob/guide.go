@@ -39,6 +39,7 @@ func guideCommands() map[string]func([]string) guideLine {
 		"ethtool": ethtoolLine, "ip": ipLine, "tc": tcLine, "ifconfig": ifconfigLine, "netsh": netshLine,
 		"networksetup": networksetupLine, "cpupower": cpupowerLine, "options": moduleLine, "modprobe": moduleLine,
 		"setpci": setpciLine, "mlnx_tune": mlnxLine, "tuned-adm": tunedLine, "systemctl": serviceLine, "service": serviceLine,
+		"irqbalance": func([]string) guideLine { return linuxLine(named("irqbalance")) }, "kldload": kldloadLine,
 		"set_irq_affinity.sh": affinityLine, "set_irq_affinity_bynode.sh": affinityLine, "set_irq_affinity_cpulist.sh": affinityLine,
 	}
 }
@@ -83,11 +84,20 @@ func pairsOf(words []string, set func(name, value string)) {
 	}
 }
 
-// ethtoolLine reads ethtool(8) -G, -C, -K, -A, -L, -s and --set-eee.
+// ethtoolLine reads ethtool(8) -G, -C, -K, -A, -L, -s, -X and --set-eee, and names what
+// OutsideNames tells of -N and --set-priv-flags.
 func ethtoolLine(words []string) guideLine {
 	l := guideLine{system: "linux"}
 	if len(words) < 2 {
 		return l
+	}
+	switch words[0] {
+	case "-X", "--rxfh", "--set-rxfh-indir":
+		return linuxLine(guideSet{id: "nic.rss.indirection", word: words[0]})
+	case "-N", "--config-nfc", "-U", "--config-ntuple":
+		return linuxLine(named("ethtool -N"))
+	case "--set-priv-flags":
+		return linuxLine(named("ethtool --set-priv-flags"))
 	}
 	group := map[string]string{
 		"-G": "rings", "--set-ring": "rings", "-C": "coalesce", "--coalesce": "coalesce", "-A": "pause", "--pause": "pause",

@@ -60,6 +60,9 @@ func TestGuideLines(t *testing.T) {
 		"echo ff | sudo tee /sys/class/net/eth0/queues/rx-0/rps_cpus":                                              "",
 		"echo 9000 > /sys/class/net/eth0/mtu":                                                                      "link.mtu=9000",
 		"/sbin/ifconfig eth0 mtu 9000":                                                                             "link.mtu=9000",
+		`echo "net.core.rmem_max=67108864" | sudo tee -a /etc/sysctl.conf`:                                         "socket.recv_buffer_max=67108864",
+		`sudo sh -c "echo 0 > /proc/sys/net/ipv4/tcp_timestamps"`:                                                  "tcp.timestamps=0",
+		"ethtool -X eth0 equal 8":                                                                                  "",
 		"modprobe tcp_htcp":                                                                                        "",
 	} {
 		e, ok := knob.NewIndex().Explain(line)
@@ -84,6 +87,8 @@ func TestGuideLinesOutside(t *testing.T) {
 		"dev.ixl.3.fc=3": "flow control", "hw.em.max_interrupt_rate=8000": "interrupts a second", "TcpAckFrequency": "acknowledgement",
 		"options igb InterruptThrottleRate=3000": "moderation", "mlnx_tune -p LOW_LATENCY_VMA": "vendor", "set_irq_affinity_bynode.sh 1 eth0": "one processor",
 		"systemctl stop irqbalance.service": "moves interrupts", "tuned-adm profile my-own": "whenever it starts", "/sbin/modprobe tcp_htcp": "congestion control",
+		"kldload cc_htcp": "congestion control", `cc_cubic_load="YES"`: "congestion control", "ethtool -N eth0 rx-flow-hash udp4 sdfn": "receive queue",
+		"ethtool --set-priv-flags eth0 rx_cqe_compress on": "private flags", "/etc/init.d/irqbalance stop": "moves interrupts",
 		`hw.em.rx_process_limit="-1"`: "at a time", "dev.ena.0.rx_queue_size=8192": "receive descriptors", "dev.ena.1.buf_ring_size": "wait for a transmit queue",
 		"dev.ena.0.io_queues_nb=2": "queue pairs", `hw.ena.enable_9k_mbufs="1"`: "9 KiB", "hw.ena.force_large_llq_headers=1": "headers of a packet",
 	} {

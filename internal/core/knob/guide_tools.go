@@ -69,6 +69,14 @@ func moduleLine(words []string) guideLine {
 	return l
 }
 
+// kldloadLine reads kldload(8) of one module.
+func kldloadLine(words []string) guideLine {
+	if len(words) != 1 {
+		return guideLine{}
+	}
+	return guideLine{system: "freebsd", sets: []guideSet{named("kldload " + words[0])}}
+}
+
 // setpciLine reads a write of the Device Control register of PCI Express, in whose bits 12 to
 // 14 the largest read request is 128 bytes shifted left (Linux 6.1 include/uapi/linux/pci_regs.h
 // PCI_EXP_DEVCTL, PCI_EXP_DEVCTL_READRQ). It is 8 bytes behind its capability: at 68h of cards
