@@ -291,7 +291,8 @@ func TestQuota(t *testing.T) {
 	if err != nil || os.Geteuid() != 0 {
 		t.Skipf("no control group with a quota can be made: %v", err)
 	}
-	killed := must.Get(os.MkdirTemp(parent, groupPrefix+"999999999-far-"))(t) // PID_MAX_LIMIT is 2^22 (Linux include/linux/threads.h)
+	killed := filepath.Join(parent, groupPrefix+strconv.Itoa(1<<22+os.Getpid())+"-far-1") // no process: PID_MAX_LIMIT is 2^22 (Linux include/linux/threads.h)
+	must.Do(t, os.Mkdir(killed, 0o755))
 	l := startLab(t, "rtt=0s,far.cpu.quota=20%", wire.Auto)
 	dir := l.os.groups[model.Far]
 	for host, want := range map[model.Host]bool{model.Near: false, model.Far: true} {
