@@ -14,9 +14,9 @@ import (
 // trace is what the runs of the baseline found of the routers on the way of direction d,
 // without the receiver; nil where they did not look.
 func (b *builder) trace(d model.Direction) []model.TraceHop {
-	for _, r := range slices.Backward(b.baselineRuns()) {
+	for _, r := range slices.Backward(b.s.Runs) {
 		for _, e := range r.Ends {
-			if e.Trace != nil && e.Trace.Direction == d && len(e.Trace.Hops) > 0 {
+			if r.Setting == b.s.Plan.Baseline && e.Trace != nil && e.Trace.Direction == d && len(e.Trace.Hops) > 0 {
 				return slices.DeleteFunc(slices.Clone(e.Trace.Hops), func(h model.TraceHop) bool { return h.Arrived })
 			}
 		}
@@ -24,20 +24,43 @@ func (b *builder) trace(d model.Direction) []model.TraceHop {
 	return nil
 }
 
-// routers are the boxes of what lies between the hosts, where a trace shows it: each router
-// with its round trip without load and under it, and the links in front of which packets wait.
-func (b *builder) routers() []Box {
-	hops := b.trace(model.To)
-	full := map[int][]model.Direction{} // by the routers before the link
-	limits := false
-	last := map[int]int{} // the routers before its other end
+// mark is a link, or one of several, of which a check says something.
+type mark struct {
+	name       string
+	place      model.Place
+	directions []model.Direction
+	limits     bool
+}
+
+// marks are the links in front of which packets wait, and those that are narrow.
+func (b *builder) marks() []mark {
+	var out []mark
+	add := func(name string, p *model.Place, d model.Direction, limits bool) {
+		if p != nil {
+			out = append(out, mark{name, *p, []model.Direction{d}, limits})
+		}
+	}
 	for _, d := range []model.Direction{model.To, model.From} {
 		f, _ := b.first(d)
-		if f.Place == nil {
-			continue
+		add("full link", f.Place, d, f.Kind != model.FindingFull)
+		for _, w := range b.s.Check.Ways {
+			if w.Direction == d {
+				add("narrow link", w.Narrow, d, !b.measured(d))
+			}
 		}
-		before, behind := f.Place.Before.Hop, f.Place.Behind.Hop
-		if f.Place.Behind.Host != "" {
+	}
+	return out
+}
+
+// routers are the boxes of what lies between the hosts, where a trace shows it: each router
+// with its round trip without load and under it, and the links of which something is known.
+func (b *builder) routers() []Box {
+	hops := b.trace(model.To)
+	at := map[int][]*mark{} // by the routers before the link
+	for _, m := range b.marks() {
+		d := m.directions[0]
+		before, behind := m.place.Before.Hop, m.place.Behind.Hop
+		if m.place.Behind.Host != "" {
 			behind = len(hops) + 1
 		}
 		if d == model.From {
@@ -46,8 +69,15 @@ func (b *builder) routers() []Box {
 			}
 			before, behind = len(hops)+1-behind, len(hops)+1-before
 		}
-		limits = limits || f.Kind != model.FindingFull
-		full[before], last[before] = append(full[before], d), behind
+		if more := behind - before - 1; more > 0 {
+			m.name += fmt.Sprintf(", one of %d", more+1)
+		}
+		if i := slices.IndexFunc(at[before], func(o *mark) bool { return o.name == m.name }); i >= 0 {
+			o := at[before][i]
+			o.directions, o.limits = append(o.directions, d), o.limits || m.limits
+			continue
+		}
+		at[before] = append(at[before], &m)
 	}
 	var out []Box
 	for n := 0; n <= len(hops); n++ {
@@ -57,16 +87,16 @@ func (b *builder) routers() []Box {
 			box.Name, box.Detail = "router "+cmp.Or(h.Address, "*"), roundTrips(h)+strings.TrimPrefix(box.Detail, h.Address)
 			out = append(out, box)
 		}
-		if directions := full[n]; len(directions) > 0 {
-			link := Box{Name: "full link", Detail: b.names.Way(directions[0]), Limiting: limits}
-			if len(directions) > 1 {
+		for _, m := range at[n] {
+			link := Box{Name: m.name, Detail: b.names.Way(m.directions[0]), Limiting: m.limits}
+			if len(m.directions) > 1 {
 				link.Detail = "both ways"
-			}
-			if more := last[n] - n - 1; more > 0 {
-				link.Name = fmt.Sprintf("full link, one of %d", more+1)
 			}
 			out = append(out, link)
 		}
+	}
+	if len(hops) == 0 {
+		return nil
 	}
 	return out
 }

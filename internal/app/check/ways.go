@@ -8,6 +8,7 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/locate"
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
 	"linerate/internal/core/probe"
@@ -119,6 +120,14 @@ func datagrams(ctx context.Context, e *reach.Ends, w *model.Way) error {
 	passes, ok := run.Value(w.Direction, packets.Passes)
 	if !ok {
 		return errNothing
+	}
+	for _, end := range run.Ends {
+		if end.Trace == nil {
+			continue
+		}
+		if p, ok := locate.Narrow(*end.Trace); ok {
+			w.Narrow = &p
+		}
 	}
 	exact, _ := run.Value(w.Direction, packets.Exact)
 	w.Datagrams, w.DatagramsExact = fact.Known(int(passes), "datagrams between the agents that must not be cut"), exact > 0

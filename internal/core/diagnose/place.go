@@ -60,16 +60,12 @@ func (f features) locate(b *model.Finding) {
 
 // PlaceText says where packets wait.
 func PlaceText(p model.Place) string {
-	at := func(n model.PlaceNode) string {
-		switch {
-		case n.Host == "":
-			return fmt.Sprintf("router %d (%s)", n.Hop, n.Address)
-		case n.Hop == 0 && n.Host == p.Direction.Sender():
+	text := "packets wait in front of the link between " + locate.Between(p, func(h model.Host) string {
+		if h == p.Direction.Sender() {
 			return "the sender"
 		}
 		return "the receiver"
-	}
-	text := fmt.Sprintf("packets wait in front of the link between %s and %s", at(p.Before), at(p.Behind))
+	})
 	switch behind := "the receiver answers"; {
 	case p.Behind.Host == "":
 		behind = fmt.Sprintf("hop %d and all behind it answer", p.Behind.Hop)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"linerate/internal/core/locate"
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
 )
@@ -86,6 +87,9 @@ func (j judge) mtu(d model.Direction) Line {
 		l.State = Poor
 	case mtu.NotSeen:
 		l.Text = cmp.Or(l.Text, j.unseen(d))
+	}
+	if asked, ok := j.asked(d); ok && asked.Narrow != nil && (kind == mtu.BlackHole || kind == mtu.Small) {
+		l.Text += "; they get lost between " + locate.Between(*asked.Narrow, j.name)
 	}
 	if apart := j.apart(d); apart != "" {
 		l.Text += "; " + apart

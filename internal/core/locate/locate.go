@@ -8,6 +8,7 @@
 package locate
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -189,6 +190,17 @@ func above(times []time.Duration, least time.Duration) []time.Duration {
 func median(d []time.Duration) time.Duration {
 	s := slices.Sorted(slices.Values(d))
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// Between names the two nodes of a place; name is that of a host.
+func Between(p model.Place, name func(model.Host) string) string {
+	at := func(n model.PlaceNode) string {
+		if n.Host != "" {
+			return name(n.Host)
+		}
+		return fmt.Sprintf("router %d (%s)", n.Hop, n.Address)
+	}
+	return at(p.Before) + " and " + at(p.Behind)
 }
 
 // count is how many of wait are at least late.

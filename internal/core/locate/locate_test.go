@@ -117,3 +117,37 @@ func TestLateBeforeTheQueue(t *testing.T) {
 	}
 	must.True(t, wrong <= 8, "%d of 400 places are wrong", wrong)
 }
+
+// TestNarrow: large packets vanish between the last router that answers them and the next
+// one that answers small ones.
+func TestNarrow(t *testing.T) {
+	for name, c := range map[string]struct {
+		small, large string // which hops answer, the last being the receiver
+		want         string
+	}{
+		"in the middle": {"1111", "1100", "2-3"},
+		"first link":    {"111", "000", "0-1"},
+		"last link":     {"111", "110", "2-3"},
+		"silent":        {"1011", "1000", "1-3 [2]"},
+		"they arrive":   {"111", "111", ""},
+		"nothing":       {"000", "000", ""},
+	} {
+		tr := model.Trace{Direction: model.To}
+		for i := range c.small {
+			h := model.TraceHop{TTL: i + 1, Arrived: i+1 == len(c.small)}
+			for _, x := range []struct {
+				answers string
+				to      *[]time.Duration
+			}{{c.small, &h.Idle}, {c.large, &h.Loaded}} {
+				*x.to = []time.Duration{0, time.Duration(x.answers[i] - '0')}
+			}
+			tr.Hops = append(tr.Hops, h)
+		}
+		p, ok := Narrow(tr)
+		got := fmt.Sprintf("%d-%d", p.Before.Hop, p.Behind.Hop)
+		if len(p.Silent) > 0 {
+			got += fmt.Sprint(" ", p.Silent)
+		}
+		must.True(t, ok == (c.want != "") && (!ok || got == c.want), "%s: %v %+v", name, ok, p)
+	}
+}

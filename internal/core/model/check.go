@@ -41,6 +41,8 @@ type Way struct {
 	// Datagrams is the same by UDP from one agent to the other; 0: not even a small one.
 	Datagrams      fact.Of[int] `json:"datagrams,omitzero"`
 	DatagramsExact bool         `json:"datagrams_exact,omitempty"` // one byte more was tried and lost
+	// Narrow is where larger packets vanish, as far as the routers on the way show it.
+	Narrow *Place `json:"narrow,omitempty"`
 	// Marks is the share of those whose mark of ECN arrived, 0…1.
 	Marks fact.Of[float64] `json:"marks,omitzero"`
 }

@@ -28,6 +28,7 @@ type PlaceKind string
 // The kinds of places.
 const (
 	PlaceLink    PlaceKind = "link"     // packets wait in front of the link between two nodes
+	PlaceNarrow  PlaceKind = "narrow"   // large packets do not pass the link between two nodes
 	PlaceNoQueue PlaceKind = "no queue" // nothing on the way answers later under load
 	PlaceUnknown PlaceKind = "unknown"  // too few answers, or answers that contradict each other
 )

@@ -43,6 +43,10 @@ const (
 	share = 0.01
 	// patience is how long answers are waited for after the last round.
 	patience = time.Second
+	// sizeRounds are those of each size of Sizes: with both a router with Linux's default
+	// limit answers all at once.
+	sizeRounds = 3
+	leastPause = 50 * time.Millisecond
 )
 
 const (
@@ -52,9 +56,10 @@ const (
 
 // answer is what came back of a probe.
 type answer struct {
-	quote []byte     // of the probe's payload; short where the router quotes less
-	from  netip.Addr // of what answered
-	at    time.Time  // when it came; its wall clock is the kernel's where it has one
+	quote  []byte     // of the probe's payload; short where the router quotes less
+	from   netip.Addr // of what answered
+	tooBig bool       // it says that the packet was
+	at     time.Time  // when it came; its wall clock is the kernel's where it has one
 }
 
 // socket sends probes and hears answers. One goroutine may send while another receives.
@@ -121,12 +126,23 @@ type Config struct {
 	Egress    model.Egress
 	Lead      time.Duration  // before the load
 	Fail      func(error)    // gets a panic of what runs beside the caller
+	whole     bool           // packets must not be cut on the way
 	Rate      func() float64 // bit/s that the load has moved so far, 0 for unknown
 }
 
 // Start opens what is needed and begins the rounds without load. Its error says why this
 // system, or this user, cannot do it.
 func Start(ctx context.Context, c Config) (*Tracer, error) {
+	t, err := prepare(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	t.running.Go(rescue.From(c.Fail, func() { t.probe(ctx) }))
+	return t, nil
+}
+
+// prepare opens what is needed.
+func prepare(ctx context.Context, c Config) (*Tracer, error) {
 	t := &Tracer{
 		peer: c.Peer.Addr().Unmap(), direction: c.Direction, lead: c.Lead, rate: c.Rate, fail: c.Fail, reach: mostHops, began: time.Now(),
 		open: func(ctx context.Context) (socket, error) { return open(ctx, c) }, turn: make(chan struct{}, 1),
@@ -137,8 +153,47 @@ func Start(ctx context.Context, c Config) (*Tracer, error) {
 		return nil, err
 	}
 	t.listen(first, 0)
-	t.running.Go(rescue.From(c.Fail, func() { t.probe(ctx) }))
 	return t, nil
+}
+
+// Sizes finds how far IP packets of that many bytes get that must not be cut, in a second
+// or so: the trace's times without load are those of small packets, and the others of these.
+func Sizes(ctx context.Context, c Config, bytes int) (model.Trace, error) {
+	c.whole = true
+	t, err := prepare(ctx, c)
+	if err != nil {
+		return model.Trace{}, err
+	}
+	headers := 28 // of IPv4 and UDP
+	if t.peer.Is6() {
+		headers = 48
+	}
+	for i := range sizeRounds {
+		for _, p := range []phase{idle, loaded} {
+			payload := quoted
+			if p == loaded {
+				payload = max(quoted, bytes-headers)
+			}
+			t.enter(p)
+			t.round(p, i, payload)
+			if !pause(ctx, max(leastPause, t.remaining())) {
+				break
+			}
+		}
+	}
+	return t.Report(ctx), context.Cause(ctx)
+}
+
+// pause reports whether ctx still held after d.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // listen hears what s hears; ttl is the distance that it belongs to, 0 for all.
@@ -161,6 +216,9 @@ func (t *Tracer) listen(s socket, ttl int) {
 func (t *Tracer) hear(a answer, ttl int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if !a.from.IsValid() || a.tooBig { // of this host, or of what a packet did not get past
+		return
+	}
 	round := len(t.sent) - 1
 	for ttl > 0 && round > 0 && t.sent[round].at[ttl].IsZero() {
 		round-- // to the last one that probed this distance
@@ -260,7 +318,7 @@ func (t *Tracer) step(ctx context.Context) (time.Duration, bool) {
 	if wait := due - time.Since(began); wait > 0 {
 		return wait, false
 	}
-	t.round(p, rounds)
+	t.round(p, rounds, quoted)
 	return 0, false
 }
 
@@ -273,8 +331,8 @@ func (t *Tracer) gap(reach int) time.Duration {
 	return max(loadedGap, time.Duration(float64(reach*wireBits)/(share*rate)*float64(time.Second)))
 }
 
-// round probes each distance once.
-func (t *Tracer) round(p phase, index int) {
+// round probes each distance once, with that many bytes of payload.
+func (t *Tracer) round(p phase, index, payload int) {
 	t.mu.Lock()
 	number := len(t.sent)
 	t.sent = append(t.sent, sentRound{phase: p, index: index})
@@ -282,7 +340,7 @@ func (t *Tracer) round(p phase, index int) {
 		t.hops[i].times[p] = append(t.hops[i].times[p], 0)
 	}
 	t.mu.Unlock()
-	b := make([]byte, quoted)
+	b := make([]byte, payload)
 	copy(b, t.cookie[:])
 	binary.BigEndian.PutUint32(b[cookieSize+4:], uint32(number))
 	for ttl := 1; ; ttl++ {

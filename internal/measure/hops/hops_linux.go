@@ -42,7 +42,7 @@ func open(ctx context.Context, c Config) (socket, error) {
 	}
 	q := &errorQueue{conn: conn.(*net.UDPConn), six: six}
 	if q.raw, err = q.conn.SyscallConn(); err == nil {
-		err = q.prepare()
+		err = q.prepare(c.whole)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare socket of the trace: %w", err), conn.Close())
@@ -50,12 +50,17 @@ func open(ctx context.Context, c Config) (socket, error) {
 	return q, nil
 }
 
-func (q *errorQueue) prepare() error {
+func (q *errorQueue) prepare(whole bool) error {
 	level, option := unix.IPPROTO_IP, unix.IP_RECVERR
 	if q.six {
 		level, option = unix.IPPROTO_IPV6, unix.IPV6_RECVERR
 	}
 	var failed error
+	if whole {
+		if err := sockio.Uncut(q.conn); err != nil {
+			return err
+		}
+	}
 	err := q.raw.Control(func(fd uintptr) {
 		failed = errors.Join(
 			unix.SetsockoptInt(int(fd), level, option, 1),
@@ -114,32 +119,35 @@ func (a *answer) read(oob []byte) error {
 			ts := (*unix.Timespec)(unsafe.Pointer(unsafe.SliceData(m.Data)))
 			a.at = time.Unix(ts.Unix())
 		case level == unix.IPPROTO_IP && kind == unix.IP_RECVERR, level == unix.IPPROTO_IPV6 && kind == unix.IPV6_RECVERR:
-			a.from = offender(m.Data)
+			a.from, a.tooBig = offender(m.Data)
 		}
 	}
 	return nil
 }
 
 // offender is what follows a struct sock_extended_err (SO_EE_OFFENDER,
-// include/uapi/linux/errqueue.h) of an error by ICMP; else it is the zero address.
-func offender(b []byte) netip.Addr {
+// include/uapi/linux/errqueue.h) of an error by ICMP, and whether that is about the size of
+// the packet; else it is the zero address.
+func offender(b []byte) (_ netip.Addr, tooBig bool) {
 	size := int(unsafe.Sizeof(unix.SockExtendedErr{}))
 	if len(b) < size+unix.SizeofSockaddrInet4 {
-		return netip.Addr{}
+		return netip.Addr{}, false
 	}
-	origin := (*unix.SockExtendedErr)(unsafe.Pointer(unsafe.SliceData(b))).Origin
+	e := (*unix.SockExtendedErr)(unsafe.Pointer(unsafe.SliceData(b)))
+	origin := e.Origin
 	if origin != unix.SO_EE_ORIGIN_ICMP && origin != unix.SO_EE_ORIGIN_ICMP6 {
-		return netip.Addr{}
+		return netip.Addr{}, false
 	}
+	tooBig = syscall.Errno(e.Errno) == unix.EMSGSIZE
 	switch address := b[size:]; binary.NativeEndian.Uint16(address) {
 	case unix.AF_INET:
-		return netip.AddrFrom4([4]byte(address[4:8]))
+		return netip.AddrFrom4([4]byte(address[4:8])), tooBig
 	case unix.AF_INET6:
 		if len(address) >= unix.SizeofSockaddrInet6 {
-			return netip.AddrFrom16([16]byte(address[8:24])).Unmap()
+			return netip.AddrFrom16([16]byte(address[8:24])).Unmap(), tooBig
 		}
 	}
-	return netip.Addr{}
+	return netip.Addr{}, false
 }
 
 func (q *errorQueue) close() error { return q.conn.Close() }

@@ -30,6 +30,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/packets"
 	"linerate/internal/measure/engine"
+	"linerate/internal/measure/hops"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/rescue"
 )
@@ -87,7 +88,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 		return nil, fmt.Errorf("open line: %w", err)
 	}
 	p, _ := traffic.Read[packets.Params](f.Params)
-	t := &test{Life: engine.NewLife(), host: env.Host, direction: f.Direction, most: p.Most, line: opened.Conns[0]}
+	t := &test{Life: engine.NewLife(), host: env.Host, direction: f.Direction, most: p.Most, line: opened.Conns[0], egress: env.Egress}
 	if err := t.open(ctx, env); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -103,7 +104,8 @@ type test struct {
 	key       [keyLen]byte
 	line      *net.TCPConn
 	socket    *net.UDPConn
-	marked    bool // what this end sends bears a mark of ECN
+	egress    model.Egress // of the trace
+	marked    bool         // what this end sends bears a mark of ECN
 }
 
 // sends reports whether this end is the sender.
@@ -181,8 +183,18 @@ func (t *test) Run(ctx context.Context, _ func([]model.Sample)) (report model.En
 	if !t.sends() {
 		return report, t.answer(ctx)
 	}
-	report.Values, err = t.try(ctx)
+	report.Values, report.Trace, err = t.try(ctx)
 	return report, err
+}
+
+// trace says how far packets of the largest size get, nil where it cannot be seen.
+func (t *test) trace(ctx context.Context) *model.Trace {
+	local, peer := t.socket.LocalAddr().(*net.UDPAddr).AddrPort(), t.socket.RemoteAddr().(*net.UDPAddr).AddrPort()
+	found, err := hops.Sizes(ctx, hops.Config{Direction: t.direction, Local: local.Addr(), Peer: peer, Egress: t.egress, Fail: t.Fail}, t.most)
+	if err != nil || found.Why != "" {
+		return nil
+	}
+	return &found
 }
 
 // Close ends the test.

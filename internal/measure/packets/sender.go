@@ -45,8 +45,8 @@ type sender struct {
 	asked, kept int
 }
 
-// try finds the largest packet that passes, and returns what was found.
-func (t *test) try(ctx context.Context) ([]model.Value, error) {
+// try finds the largest packet that passes, and where larger ones get lost.
+func (t *test) try(ctx context.Context) ([]model.Value, *model.Trace, error) {
 	s := &sender{test: t, answers: make(chan answer, 64), wait: mostWait}
 	var listen rescue.Group
 	listen.Go(s.listen)
@@ -54,7 +54,11 @@ func (t *test) try(ctx context.Context) ([]model.Value, error) {
 	defer func() { _ = t.line.CloseWrite(); _ = t.line.SetReadDeadline(time.Unix(1, 0)) }()
 	passes, lost := s.search(ctx)
 	if err := context.Cause(ctx); err != nil && ctx.Err() != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	var lostAt *model.Trace
+	if passes > 0 && passes < t.most { // before the receiver hears of the end, which ends this end, too
+		lostAt = t.trace(ctx)
 	}
 	value := func(m model.Metric, v float64) model.Value {
 		return model.Value{Direction: t.direction, Metric: m, Value: v}
@@ -66,7 +70,7 @@ func (t *test) try(ctx context.Context) ([]model.Value, error) {
 	if s.asked > 0 {
 		out = append(out, value(packets.Marks, float64(s.kept)/float64(s.asked)))
 	}
-	return out, nil
+	return out, lostAt, nil
 }
 
 // listen reads answers until the line ends.
