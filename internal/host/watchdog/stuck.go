@@ -114,13 +114,14 @@ func (m *machine) insist(ctx context.Context, try func(context.Context) ([]model
 }
 
 // persist undoes what is open and does not end while a setting is changed, until
-// persistence is over. Who ends the process by force leaves it to the next start
-// of linerate, or to the job for the next start of the machine.
+// persistence is over, or another process has the journal, which may not finish. Who ends
+// the process by force leaves it to the next start of linerate, or to the job for the next
+// start of the machine.
 func (s *server) persist(ctx context.Context) error {
 	end := s.clock() + persistence
 	s.watchConfirmation(ctx) // of an agent that has gone since
 	_, err := s.undoOpen(ctx)
-	for stuck(err) != nil && stuck(err).worthATry() {
+	for errors.Is(err, journal.ErrLocked) || stuck(err) != nil && stuck(err).worthATry() {
 		if s.clock() >= end {
 			return s.handOver(err)
 		}

@@ -181,6 +181,25 @@ func TestBusyDriverOfALiveAgent(t *testing.T) {
 	})
 }
 
+// TestUndoOutlastsAnother: a watchdog whose agent goes while another process has the
+// journal goes on when that one ends, whose undo may have failed.
+func TestUndoOutlastsAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.start(t.Context(), fake())
+		d.apply("tcp.sack", "0")
+		free, _ := d.busyUntil(syscall.EBUSY)
+		d.call(request{Op: opUndo})
+		other := must.Get(d.open())(t)
+		_ = d.ask.Close()
+		<-time.After(time.Minute)
+		free()
+		must.OK(t, other.Close())
+		must.OK(t, <-d.done)
+		d.expect(sack, "1")
+	})
+}
+
 // TestConfirmationOfHalf: what is half undone is not kept by a confirmation that
 // comes late.
 func TestConfirmationOfHalf(t *testing.T) {
