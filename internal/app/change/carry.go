@@ -46,17 +46,9 @@ func (c *change) carryOut(ctx context.Context) error {
 	return c.decide(ctx)
 }
 
-// provingTime is how long a new MTU may take to be proven: the hosts do not go
-// back while it is, however short the time to decide.
+// provingTime is how long it may take to change all hosts and to prove a new MTU: none goes
+// back meanwhile, however short the time to decide, which begins after it.
 const provingTime = 45 * time.Second
-
-// unproven is how long a host holds a change that nobody has proven yet.
-func (c *change) unproven() time.Duration {
-	if c.changesMTU() {
-		return max(provingTime, c.Within)
-	}
-	return c.Within
-}
 
 const (
 	// answerTime is how long a canary may take: several tries.
@@ -116,7 +108,7 @@ func (c *change) apply(ctx context.Context) error {
 	c.sequence = c.order()
 	for i, e := range c.sequence {
 		e.applied = true // a failure half way is undone too
-		changes, err := e.Client.Apply(ctx, slices.Clone(e.wanted), c.unproven())
+		changes, err := e.Client.Apply(ctx, slices.Clone(e.wanted), max(provingTime, c.Within))
 		if err != nil {
 			return err
 		}

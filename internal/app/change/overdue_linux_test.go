@@ -6,6 +6,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
 	"linerate/internal/must"
 )
 
@@ -16,9 +17,10 @@ func TestHeldUntilTheHostsSayItIsOver(t *testing.T) {
 	t.Parallel()
 	const within = 2 * time.Second
 	for name, answer := range map[string]struct {
-		both   bool
-		person bool
-	}{"nobody there": {}, "nobody there, both hosts": {both: true}, "a person who says nothing": {person: true}} {
+		both    bool
+		person  bool
+		setting bool // it is late before the second host is set: the time to decide has not begun
+	}{"nobody there": {}, "nobody there, both hosts": {both: true}, "a person who says nothing": {person: true}, "set late": {both: true, setting: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPair(t, "lan", answer.both)
@@ -26,8 +28,15 @@ func TestHeldUntilTheHostsSayItIsOver(t *testing.T) {
 				p.Answer = silent
 			}
 			late := make(map[model.Host]bool)
+			due := func(side model.Host) bool {
+				if !answer.setting {
+					return len(p.Asked()) > 0
+				}
+				records, _, err := journal.Read(p.state(side.Other()))
+				return err == nil && len(journal.OpenIntents(records)) > 0
+			}
 			p.writing = func(side model.Host, n int, _ *line, _ []byte) error {
-				if n == 1 && len(p.Asked()) > 0 && !late[side] {
+				if n == 1 && !late[side] && due(side) {
 					late[side] = true
 					time.Sleep(within + 300*time.Millisecond) // the fault: what is asked arrives late
 				}
