@@ -58,7 +58,11 @@ func TestSenderEndsEarly(t *testing.T) {
 }
 
 func TestSenderVanishes(t *testing.T) {
+	under := make(chan struct{})
 	r := &relay{mute: true, fate: func(i int) (int, int) {
+		if i == 1 {
+			close(under)
+		}
 		if i < 200 {
 			return 1, 0
 		}
@@ -70,6 +74,7 @@ func TestSenderVanishes(t *testing.T) {
 	e.bounds.silence = 200 * time.Millisecond
 	near, far := enginetest.Prepare(t, e, w, long())
 	near.Start(t.Context())
+	enginetest.Await(t, under, "datagram under way")
 	far.Start(t.Context())
 	enginetest.Await(t, far.Done, "receiver")
 	must.True(t, far.Err == nil && warned(far, "nothing came for 200ms"), "error %v, warnings %q", far.Err, far.Report.Warnings)

@@ -1,7 +1,6 @@
 package udpflow
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +31,7 @@ type inbound struct {
 	due     time.Duration // when the next one is
 	report  [reportLen]byte
 	changed bool
+	at      time.Duration // of the batch before
 	_       [128]byte
 
 	// What the sampler reads.
@@ -39,7 +39,8 @@ type inbound struct {
 	count    atomic.Int64 // different datagrams
 	missing  atomic.Int64 // so far
 	jitter   atomic.Int64 // ns; -1 is unknown
-	heard    atomic.Int64 // when anything came last, ns since the start
+	heard    atomic.Int64 // when anything was read last, ns since the start
+	looked   atomic.Int64 // all that had come by then is counted
 	told     atomic.Int64 // when the first end came; 0 is not yet
 	early    atomic.Bool  // the sender ended before its plan
 	complete atomic.Bool  // nothing of the window is missing
@@ -126,6 +127,8 @@ func (s *inbound) end(h header, b []byte, at time.Duration) {
 // publish is called after each batch: it shows the sampler the counters, and
 // answers ends.
 func (s *inbound) publish(at time.Duration) bool {
+	s.looked.Store(int64(s.at))
+	s.at = at
 	if s.changed {
 		s.changed = false
 		s.bytes.Store(s.payload)
@@ -177,7 +180,5 @@ func (s *inbound) lost() (n int64, counted bool) {
 	return max(0, s.highest-s.lowest+1-s.tally.Received), false
 }
 
-// quietFor returns how long nothing came, at time at.
-func (s *inbound) quietFor(at time.Duration) time.Duration {
-	return at - time.Duration(min(s.heard.Load(), math.MaxInt64))
-}
+// quietFor returns how long nothing came, as far as the thread has looked.
+func (s *inbound) quietFor() time.Duration { return time.Duration(s.looked.Load() - s.heard.Load()) }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,11 +23,12 @@ import (
 // datagram's source can be forged, and a sender sends to whoever is there.
 type line struct {
 	conn    *net.TCPConn
-	base    time.Time // origin of heard
-	mine    key       // in reports to this end
-	theirs  key       // in reports to the other one
-	heard   atomic.Int64
-	gone    atomic.Bool // the other end has closed it
+	base    time.Time    // origin of heard
+	mine    key          // in reports to this end
+	theirs  key          // in reports to the other one
+	heard   atomic.Int64 // when a report was read last
+	looked  atomic.Int64 // when none was waiting last
+	gone    atomic.Bool  // the other end has closed it
 	over    chan struct{}
 	running sync.WaitGroup
 	closing sync.Once
@@ -97,12 +99,20 @@ func (l *line) begin(count func() int64, fail func(error)) {
 // listen notes when reports come.
 func (l *line) listen() {
 	var b [lineReport]byte
-	for {
-		if _, err := io.ReadFull(l.conn, b[:]); err != nil {
+	for n := 0; ; {
+		at := time.Since(l.base)
+		_ = l.conn.SetReadDeadline(l.base.Add(at + lookEvery)) // the read fails too, then
+		more, err := l.conn.Read(b[n:])
+		switch n += more; {
+		case n == len(b):
+			n = 0
+			l.heard.Store(int64(time.Since(l.base)))
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			l.looked.Store(int64(at))
+		case err != nil:
 			l.gone.Store(true)
 			return
 		}
-		l.heard.Store(int64(time.Since(l.base)))
 	}
 }
 
@@ -123,10 +133,9 @@ func (l *line) report(count func() int64) {
 	}
 }
 
-// quiet is how long no report came.
-func (l *line) quiet() time.Duration {
-	return time.Since(l.base) - time.Duration(l.heard.Load())
-}
+// quiet is how long no report came, as far as this end has looked: one that was kept from
+// it may have reports waiting.
+func (l *line) quiet() time.Duration { return time.Duration(l.looked.Load() - l.heard.Load()) }
 
 // close ends it and waits. It is idempotent.
 func (l *line) close() (err error) {

@@ -3,6 +3,7 @@ package udpflow
 import (
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,9 @@ type puppet struct {
 	line *net.TCPConn
 	udp  *net.UDPConn
 	key  key // the sender's
+
+	spoke time.Time     // when it spoke last, before that the start
+	rest  time.Duration // the longest that it said nothing: it may have been kept from it
 }
 
 // againstPuppet prepares a sender of f at the near end, whose peer is a puppet.
@@ -48,15 +52,19 @@ func againstPuppet(t *testing.T, e *Engine, f model.Flow) (*enginetest.End, *pup
 	return enginetest.NewEnd(t, test), p
 }
 
-// repeatedly does f until the end has ended.
-func repeatedly(end *enginetest.End, f func()) {
+// repeatedly says something until the end has ended.
+func (p *puppet) repeatedly(end *enginetest.End, say func()) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		f()
+		at := time.Now()
+		say()
+		p.rest = max(p.rest, time.Since(p.spoke))
+		p.spoke = at
 		select {
 		case <-tick.C:
 		case <-end.Done:
+			p.rest = max(p.rest, time.Since(p.spoke))
 			return
 		}
 	}
@@ -81,40 +89,46 @@ func TestReportsStop(t *testing.T) {
 			"silence": {func(*puppet, *enginetest.End) {}, "did not report for 600ms"},
 			"hung up": {func(p *puppet, _ *enginetest.End) { _ = p.line.Close() }, "hung up"},
 			"nothing received": {func(p *puppet, end *enginetest.End) {
-				repeatedly(end, func() { _, _ = p.line.Write(make([]byte, lineReport)) })
+				p.repeatedly(end, func() { _, _ = p.line.Write(make([]byte, lineReport)) })
 			}, ""},
 			"by UDP": {func(p *puppet, end *enginetest.End) {
-				repeatedly(end, func() { _, _ = p.udp.Write(byUDP(p.key)) })
+				p.repeatedly(end, func() { _, _ = p.udp.Write(byUDP(p.key)) })
 			}, ""},
 			"forged": {func(p *puppet, end *enginetest.End) {
-				repeatedly(end, func() { _, _ = p.udp.Write(byUDP(key{1})) })
+				p.repeatedly(end, func() { _, _ = p.udp.Write(byUDP(key{1})) })
 			}, "did not report for 600ms"},
 			"no socket any more": {func(p *puppet, end *enginetest.End) {
 				_ = p.udp.Close()
-				repeatedly(end, func() { _, _ = p.line.Write(make([]byte, lineReport)) })
+				p.repeatedly(end, func() { _, _ = p.line.Write(make([]byte, lineReport)) })
 			}, "nobody listens"},
 			"another socket": {func(p *puppet, end *enginetest.End) {
 				b := byUDP(p.key)
 				b[3] = 1
-				repeatedly(end, func() { _, _ = p.udp.Write(b) })
+				p.repeatedly(end, func() { _, _ = p.udp.Write(b) })
 			}, "did not report for 600ms"},
 		} {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				t.Parallel()
 				mine := *e
 				mine.bounds.reports, mine.bounds.tail, mine.bounds.grace = 600*time.Millisecond, 0, time.Millisecond
+				if c.want != "" && !strings.Contains(c.want, "report") {
+					mine.bounds.reports = enginetest.Soon
+				}
 				f := model.Flow{Direction: model.To, Duration: time.Hour, Interval: time.Second, Params: traffic.Write(udp.Params{Rate: 1e6})}
 				if c.want == "" {
 					f.Duration = 1500 * time.Millisecond
 				}
 				near, p := againstPuppet(t, &mine, f)
 				began := time.Now()
+				p.spoke = began
 				near.Start(t.Context())
-				go c.say(p, near)
+				said := make(chan struct{})
+				go func() { defer close(said); c.say(p, near) }()
 				enginetest.Await(t, near.Done, "sender")
+				enginetest.Await(t, said, "receiver")
 				if c.want == "" {
-					if near.Err != nil || near.Flow(t, model.To).UDP.Sent == 0 || warned(near, "did not report") || time.Since(began) < f.Duration {
-						t.Errorf("error %v, warnings %q after %v", near.Err, near.Report.Warnings, time.Since(began))
+					if early := warned(near, "did not report"); near.Err != nil || early && p.rest <= mine.bounds.reports || !early && (near.Flow(t, model.To).UDP.Sent == 0 || time.Since(began) < f.Duration) {
+						t.Errorf("error %v, warnings %q after %v, %v without a word", near.Err, near.Report.Warnings, time.Since(began), p.rest)
 					}
 					return
 				}

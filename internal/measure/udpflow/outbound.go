@@ -57,7 +57,8 @@ type outbound struct {
 	answered  bool
 	end, back [endLen]byte
 
-	heard  atomic.Int64 // when a report came last, ns since the start
+	heard  atomic.Int64 // when a report was read last, ns since the start
+	looked atomic.Int64 // when none was left
 	over   atomic.Bool  // the thread has ended; reason is set
 	ended  atomic.Int64
 	reason error
@@ -139,6 +140,7 @@ func (s *outbound) listen(at time.Duration) {
 	for range mostLook {
 		n, err := s.conn.Poll(s.back[:])
 		if n == 0 || err != nil {
+			s.looked.Store(int64(at))
 			return
 		}
 		h, ok := parseHeader(s.back[:n])

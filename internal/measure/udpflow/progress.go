@@ -76,7 +76,7 @@ func (f *flow) heard() bool {
 func (f *flow) quietFor(at time.Duration) time.Duration {
 	least := at
 	for _, s := range f.in {
-		least = min(least, s.quietFor(at))
+		least = min(least, s.quietFor())
 	}
 	return least
 }

@@ -150,7 +150,7 @@ func (c *course) deserted(f *flow, at time.Duration) string {
 	}
 	quiet := min(at, line.quiet())
 	for _, s := range f.out {
-		quiet = min(quiet, at-time.Duration(s.heard.Load()))
+		quiet = min(quiet, time.Duration(s.looked.Load()-s.heard.Load()))
 	}
 	for _, o := range c.test.flows {
 		if o.Role == model.Receiver && o.heard() {
