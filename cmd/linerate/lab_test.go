@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +59,27 @@ func TestDeadDirection(t *testing.T) {
 			must.True(t, len(f) >= 2 && f[0].Rule == "M2" && f[0].Direction == dead && f[1].Direction == other, "findings %+v", f)
 		})
 	}
+}
+
+// TestTraceOfRouters: a test asks the routers on the way there and back; one that does not
+// answer is a hole.
+func TestTraceOfRouters(t *testing.T) {
+	t.Parallel()
+	needLab(t)
+	r := succeed(t, "test", "lab:rate=20mbit,rtt=2ms,hops=2,hop1.silent", "-t", "1s", "--omit", "0s", "--json=full", "-q", "--wait", "0s")
+	got := map[model.Direction]string{}
+	for _, run := range decode[document](t, r.out).Session.Runs {
+		for _, e := range run.Ends {
+			if e.Trace == nil {
+				continue
+			}
+			for _, h := range e.Trace.Hops {
+				got[e.Trace.Direction] += fmt.Sprintf("%d %s %t;", h.TTL, h.Address, h.Arrived)
+			}
+		}
+	}
+	must.Equal(t, got[model.To], "1  false;2 10.99.1.2 false;3 10.99.2.2 true;", "there")
+	must.Equal(t, got[model.From], "1 10.99.2.1 false;2  false;3 10.99.0.1 true;", "and back")
 }
 
 // TestFirstHour23LabExitCode: the exit code of a program in a lab is that of the lab, and 128

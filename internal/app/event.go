@@ -24,6 +24,7 @@ func (LabSaid) event()        {}
 func (Serving) event()        {}
 func (FolderProgress) event() {}
 func (Looking) event()        {}
+func (Located) event()        {}
 
 // Trouble is a failure beside what a use case does: the use case goes on, or fails
 // for a reason of its own.
@@ -96,6 +97,13 @@ type FolderProgress struct {
 	Repeat, Repeats int    // 1…
 	Share           float64
 	Elapsed         time.Duration
+}
+
+// Located is a link in front of which packets waited in the run of a check that has just
+// ended, told before the check is over.
+type Located struct {
+	Names model.Names
+	Place model.Place
 }
 
 // Looking is what is looked at now.

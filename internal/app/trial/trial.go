@@ -285,6 +285,9 @@ func (t *Trial) observe(ev experiment.Event) {
 		t.env.Observe(app.Sampled{Progress: p, Samples: ev.Samples})
 	case experiment.RunEnded:
 		t.env.Observe(app.RunEnded{Progress: p, Run: *ev.Run})
+		if place := diagnose.PlaceOf(*ev.Run, ev.Run.Flow.Direction); t.Session.Kind == model.KindCheck && place.Kind == model.PlaceLink {
+			t.env.Observe(app.Located{Names: t.Session.Names(), Place: place})
+		}
 	case experiment.CoolingDown:
 		t.env.Observe(app.CoolingDown{Progress: p})
 	case experiment.Reconnecting:

@@ -229,7 +229,7 @@ func Collect(s *model.Session, run model.Run, d model.Direction, samples []model
 			e.Repeats = append(e.Repeats, units.BitRate(v))
 		}
 	}
-	e.Beside, e.Place = besideOf(s, d), placeOf(run, d)
+	e.Beside, e.Place = besideOf(s, d), PlaceOf(run, d)
 	if f := e.Sender.Flow; f != nil && f.TCP != nil {
 		e.TCP, e.Window = *f.TCP, f.Window
 	}

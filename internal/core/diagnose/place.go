@@ -3,7 +3,6 @@ package diagnose
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"linerate/internal/core/hist"
 	"linerate/internal/core/locate"
@@ -11,9 +10,9 @@ import (
 	"linerate/internal/core/units"
 )
 
-// placeOf is where packets wait on the way of direction d of a run; its kind is "" where
+// PlaceOf is where packets wait on the way of direction d of a run; its kind is "" where
 // the run has no trace of it.
-func placeOf(run model.Run, d model.Direction) model.Place {
+func PlaceOf(run model.Run, d model.Direction) model.Place {
 	var ends locate.Ends
 	var trace *model.Trace
 	for _, e := range run.Ends {
@@ -66,33 +65,27 @@ func PlaceText(p model.Place) string {
 		}
 		return "the receiver"
 	})
-	switch behind := "the receiver answers"; {
-	case p.Behind.Host == "":
+	behind := "the receiver answers"
+	if p.Behind.Host == "" {
 		behind = fmt.Sprintf("hop %d and all behind it answer", p.Behind.Hop)
-		fallthrough
-	default:
-		text += fmt.Sprintf(": %s %s later while the path is full", behind, units.FormatDuration(p.Later))
 	}
+	text += fmt.Sprintf(": %s %s later while the path is full", behind, units.FormatDuration(p.Later))
 	switch before := p.Before.Hop; {
 	case before == 1:
 		text += ", hop 1 does not"
-	case before > 1:
+	case before == 2:
+		text += ", hops 1 and 2 do not"
+	case before > 2:
 		text += fmt.Sprintf(", hops 1 to %d do not", before)
 	case p.Behind.Host == "":
 		text += ": the sender's own link or its queue"
 	}
-	if len(p.Silent) > 0 {
-		var hops []string
-		for _, ttl := range p.Silent {
-			hops = append(hops, fmt.Sprint(ttl))
-		}
-		verb := "hop %s between them does not answer often enough"
-		if len(hops) > 1 {
-			verb = "hops %s between them do not answer often enough"
-		}
-		text += "; " + fmt.Sprintf(verb, strings.Join(hops, ", "))
-	}
-	if p.Behind.Host != "" && p.Before.Hop > 0 {
+	switch silent := p.Silent; {
+	case len(silent) == 1:
+		text += fmt.Sprintf("; hop %d between them tells too little", silent[0])
+	case len(silent) > 1:
+		text += fmt.Sprintf("; hops %d to %d between them tell too little", silent[0], silent[len(silent)-1])
+	case p.Behind.Host != "" && p.Before.Hop > 0:
 		text += " (the last link, or the receiver itself)"
 	}
 	return text

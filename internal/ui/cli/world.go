@@ -10,6 +10,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/here"
 	"linerate/internal/app/reach"
+	"linerate/internal/core/diagnose"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
@@ -136,6 +137,8 @@ func (a *console) Observe(e app.Event) {
 		a.copying(e)
 	case app.SweptUp:
 		a.talk("%s", e.String())
+	case app.Located:
+		a.talk("%s: %s", e.Names.Way(e.Place.Direction), diagnose.PlaceText(e.Place))
 	case app.Looking:
 		a.talk("looking at %s", e.At)
 	case app.FolderProgress:
