@@ -72,7 +72,7 @@ func (r *course) serve() (last int, err error) {
 				r.keepLog(last)
 				last = f.size
 			}
-			if err := p.follow(f, r.engine.bounds.follower, maxBatch); err != nil {
+			if err := p.follow(f, r.engine.quiet(f.size, r.engine.bounds.follower), maxBatch); err != nil {
 				return last, err
 			}
 		case renew:

@@ -236,7 +236,7 @@ func (s *sweep) wait() time.Duration {
 }
 
 func (s *sweep) bounds(size, rounds int) limits {
-	return limits{answer: s.wait(), quiet: s.engine.bounds.leader, total: s.limit(size, rounds)}
+	return limits{answer: s.wait(), quiet: s.engine.quiet(size, s.engine.bounds.leader), total: s.limit(size, rounds)}
 }
 
 func (s *sweep) batch(size, rounds int) frame {

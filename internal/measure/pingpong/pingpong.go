@@ -49,7 +49,8 @@ type Engine struct {
 	openLog func() (LogReader, error)
 	open    opener
 	bounds  bounds
-	share   time.Duration // for one size, where the flow states no duration
+	quiet   func(size int, bound time.Duration) time.Duration // without progress in a batch, where an end waits that long for a frame
+	share   time.Duration                                     // for one size, where the flow states no duration
 }
 
 // bounds are the times after which a run does not wait any longer.
@@ -69,7 +70,7 @@ func New(openLog func() (LogReader, error)) *Engine {
 	return &Engine{openLog: openLog, open: plane.New, share: defaultShare, bounds: bounds{
 		leader: 5 * time.Second, follower: 15 * time.Second, pause: 5 * time.Second,
 		batch: 30 * time.Second, connect: 15 * time.Second, grace: 500 * time.Millisecond,
-	}}
+	}, quiet: func(_ int, bound time.Duration) time.Duration { return bound }}
 }
 
 // Name returns "pingpong".
