@@ -59,6 +59,15 @@ func TestPacing(t *testing.T) {
 	})
 }
 
+// TestDeparturesKeepTheRate: 3000 datagrams with departure times leave in 0.3 s.
+func TestDeparturesKeepTheRate(t *testing.T) {
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		_, missed, took := departing(try)
+		try.Claim("time", took.Seconds(), 0.298, 0.31, "s")
+		try.Claim("given up", float64(missed), 0, 0, "datagrams")
+	})
+}
+
 // TestVethPacing holds 100 Mbit/s and 1 Gbit/s between two namespaces.
 func TestVethPacing(t *testing.T) {
 	w := enginetest.NewVeth(t, enginetest.Bucket{})
