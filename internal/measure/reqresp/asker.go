@@ -150,7 +150,8 @@ func (w *worker) ask() error {
 		if rate > 0 {
 			due = arrival(i, rate)
 		}
-		if due >= w.shut {
+		// A worker that was kept from its processor for all of the window asks once after it.
+		if due >= w.shut && (rate > 0 || w.issued > 0) {
 			return nil
 		}
 		inWindow := due >= w.open

@@ -78,15 +78,19 @@ func TestPeerVanishesBeforeTheRun(t *testing.T) {
 
 // TestPeerIsSilent is about a peer that holds its connections and says nothing.
 func TestPeerIsSilent(t *testing.T) {
-	e := New()
-	e.grace, e.patience = 50*time.Millisecond, 10*time.Millisecond
 	f := brief(model.To, 1)
 	f.Omit, f.Duration = 0, 50*time.Millisecond
-	near, _ := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
+	prepared := func() (near, far *enginetest.End) {
+		e := New()
+		near, far = enginetest.Prepare(t, e, enginetest.NewWire(t), f)
+		e.grace, e.patience = 50*time.Millisecond, 10*time.Millisecond
+		return near, far
+	}
+	near, _ := prepared()
 	near.Start(t.Context())
 	enginetest.Await(t, near.Done, "asking end")
 	must.Say(t, near.Err, "i/o timeout", "asking end: error")
-	_, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
+	_, far := prepared()
 	far.Start(t.Context())
 	enginetest.Await(t, far.Done, "answering end")
 	must.Say(t, far.Err, "no word of the asking end", "answering end: error")

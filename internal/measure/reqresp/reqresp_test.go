@@ -1,6 +1,7 @@
 package reqresp
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -77,14 +78,26 @@ func TestOneAfterTheOther(t *testing.T) {
 				for _, part := range d.Parts() {
 					check(t, near, far, f, part)
 					asking, _ := roles(near, far, part)
-					rate := asking.Value(t, part, model.RequestRate)
-					want := float64(asking.Latency(t, part, "request").Sent) / f.Duration.Seconds()
-					must.True(t, rate >= 0.9*want && rate <= 1.1*want, "%v requests per second, %v were sent", rate, want)
+					answered := asking.Value(t, part, model.RequestRate) * f.Duration.Seconds()
+					sent := float64(asking.Latency(t, part, "request").Sent)
+					// One of each stream is answered after the window, and one was sent before it.
+					must.True(t, math.Abs(answered-sent) <= float64(f.Streams)+0.5, "%v requests answered in the window, %v were sent", answered, sent)
 				}
 				must.True(t, len(near.Report.Warnings)+len(far.Report.Warnings) == 0, "warnings %q %q", near.Report.Warnings, far.Report.Warnings)
 			})
 		}
 	}
+}
+
+// TestLateWorkerAsksOnce: a machine that was busy for all of the window has a result.
+func TestLateWorkerAsksOnce(t *testing.T) {
+	near, far := enginetest.Prepare(t, everyPlane()["poller"], enginetest.NewWire(t), brief(model.To, 1))
+	far.Start(t.Context())
+	a := near.Test.(*test).asking
+	a.start = time.Now().Add(-time.Hour)
+	must.OK(t, a.workers[0].ask())
+	got := a.count()
+	must.True(t, got.issued == 1 && got.answered == 1 && got.completed == 0, "%+v", got)
 }
 
 func TestSchedule(t *testing.T) {
@@ -105,25 +118,30 @@ func TestSchedule(t *testing.T) {
 
 func TestSamples(t *testing.T) {
 	f := brief(model.To, 1)
+	f.Duration = time.Hour
 	near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), f)
-	enginetest.Succeed(t, near, far, f.Direction)
-	seen := map[model.Metric]int{}
-	var requests float64
+	far.Start(t.Context())
+	near.Start(t.Context())
+	for _, m := range []model.Metric{model.RequestRate, model.LatencyP50, model.LatencyP99, model.CPU} {
+		near.AwaitSample(t, func(s model.Sample) bool { return s.Metric == m && s.Start > f.Omit+f.Interval })
+	}
+	near.Stop()
+	enginetest.Await(t, near.Done, "asking end")
+	enginetest.Await(t, far.Done, "answering end")
+	var requests, omitted float64
 	for _, s := range near.Samples() {
 		must.True(t, s.Host == model.Near && s.Length > 0 && s.Start >= 0, "sample %+v", s)
 		must.Equal(t, s.Start < f.Omit, s.Omitted, "sample at %v: omitted is %t", s.Start, s.Omitted)
-		if !s.Omitted {
-			seen[s.Metric]++
-			if s.Metric == model.RequestRate {
-				requests += s.Value * s.Length.Seconds()
-			}
+		switch n := s.Value * s.Length.Seconds(); {
+		case s.Metric == model.RequestRate && s.Omitted:
+			omitted += n
+		case s.Metric == model.RequestRate:
+			requests += n
 		}
 	}
-	for _, m := range []model.Metric{model.RequestRate, model.LatencyP50, model.LatencyP99, model.CPU} {
-		must.True(t, seen[m] >= 2, "%d samples of %s", seen[m], m)
-	}
 	sent := float64(near.Latency(t, model.To, "request").Sent)
-	must.True(t, requests >= 0.9*sent && requests <= 1.1*sent, "the samples tell of %v requests, the report of %v", requests, sent)
+	// An interval that ends late takes requests of the window along.
+	must.True(t, requests <= sent+1.5 && requests+omitted >= sent-1.5, "the samples tell of %v requests and %v omitted, the report of %v", requests, omitted, sent)
 }
 
 // TestStallIsSeen is about coordinated omission. A path that stands still for
@@ -143,10 +161,12 @@ func TestStallIsSeen(t *testing.T) {
 			near, far := enginetest.Prepare(t, e, w, f)
 			enginetest.Succeed(t, near, far, f.Direction)
 			due := near.Latency(t, model.To, "request")
-			p99, service := at(t, due.Times, 0.99), at(t, near.Latency(t, model.To, "request (service)").Times, 0.99)
+			p99, service := at(t, due.Times, 0.99), near.Latency(t, model.To, "request (service)").Times
 			must.True(t, due.Sent == 400 && due.Lost == 0, "%d sent and %d lost of 400", due.Sent, due.Lost)
 			must.True(t, p99 >= stall/2, "p99 is %v after a stall of %v", p99, stall)
-			must.True(t, service <= p99/2, "p99 of the service is %v, with %v since due: the stall hit one request only", service, p99)
+			// The 60 that were due meanwhile waited 9 s together before they were sent.
+			waited := 400 * (due.Times.Mean().Or(0) - service.Mean().Or(0))
+			must.True(t, waited >= 8*time.Second, "the service leaves %v of waiting out: the stall hit one request only", waited)
 			most := due.Times.Max().Or(0)
 			must.True(t, most >= stall, "the slowest took %v", most)
 		})
