@@ -92,7 +92,7 @@ bench: ## paired ratios against C peers; BENCH="-o bench/RESULTS.md" keeps them,
 	bench/run $(BENCH)
 
 SEEDS ?= 0-29
-judge: build ## the diagnosis against planted limits: SEEDS=0-29, KIND=loss-middle or machines (in QEMU, see vm), OUT=folder, JUDGE=-quick; goes on where it was stopped
+judge: build ## the diagnosis against planted limits: SEEDS=0-29, KIND=loss-middle, machines (in QEMU, see vm) or routers (the place of a full link), OUT=folder, JUDGE=-quick; goes on where it was stopped
 	$(GO) build -o bin/judge-labs ./bench/judge
 	bin/judge-labs -program $(BIN) -seeds $(SEEDS) -kind "$(KIND)" -out "$(or $(OUT),bin/judge)" $(JUDGE)
 

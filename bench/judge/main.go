@@ -4,6 +4,7 @@
 //	judge -seeds 0-29                    # what each seed stands for
 //	judge -seeds 0-9 -kind loss-middle   # one kind
 //	judge -seeds 0-2 -kind machines      # all kinds that need two machines in QEMU, see make vm
+//	judge -seeds 0-59 -kind routers      # the place of the full link, in labs with routers
 //	judge -again                         # the rules of today on what was measured before
 //	judge -count                         # how often each rule was right: for diagnose.judged
 //	judge -list                          # the kinds
@@ -90,7 +91,7 @@ func lookAgain(o judge.Options, count bool, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	text := judge.Markdown(rows, "The same runs, and the rules of today.")
+	text := o.Table(rows, "The same runs, and the rules of today.")
 	if count {
 		text = judge.Counts(rows)
 	}
@@ -149,10 +150,7 @@ func replace(file, body string, o judge.Options, rows []judge.Row) error {
 		return err
 	}
 	d := results.Parse(string(text))
-	title := "What limits, named in labs of which it is known"
-	if o.Claim() == judge.Machines {
-		title = "What limits, named in machines with real drivers"
-	}
-	d.Replace(results.Section{Name: o.Claim(), Title: title, Body: body, Verdicts: o.Verdicts(rows)})
+	name, title := o.Claim()
+	d.Replace(results.Section{Name: name, Title: title, Body: body, Verdicts: o.Verdicts(rows)})
 	return os.WriteFile(file, []byte(d.Render("", nil)), 0o644)
 }

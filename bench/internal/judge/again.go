@@ -62,7 +62,7 @@ func Again(o Options) ([]Row, error) {
 		if err := json.Unmarshal(line, &k); err != nil {
 			return rows, fmt.Errorf("%s: %w", evidenceFile, err)
 		}
-		if k.Case.Seed < o.First || k.Case.Seed > o.Last || o.Kind != "" && o.Kind != Machines && k.Case.Kind != o.Kind {
+		if k.Case.Seed < o.First || k.Case.Seed > o.Last || !o.holds(k.Case) {
 			continue
 		}
 		row := k.again()
@@ -71,6 +71,19 @@ func Again(o Options) ([]Row, error) {
 			fmt.Fprintln(o.Talk, brief(row))
 		}
 	}
+}
+
+// holds reports whether c is of the kind of o.
+func (o Options) holds(c faults.Case) bool {
+	switch o.Kind {
+	case "":
+		return c.Located == nil
+	case Machines:
+		return c.Machine != nil
+	case Routers:
+		return c.Located != nil
+	}
+	return c.Kind == o.Kind
 }
 
 // again judges one case by the rules of today.

@@ -256,11 +256,12 @@ func TestMachineCases(t *testing.T) {
 			"%s: the machines have no %s", c.Kind, c.Machine.Card)
 		o := Options{Kind: c.Kind, First: c.Seed, Last: c.Seed}
 		one, err := o.cases()
-		must.True(t, err == nil && len(one) == 1 && one[0].Kind == c.Kind && o.Claim() == Machines, "%s: %+v, %v", c.Kind, one, err)
+		claim, _ := o.Claim()
+		must.True(t, err == nil && len(one) == 1 && one[0].Kind == c.Kind && claim == Machines, "%s: %+v, %v", c.Kind, one, err)
 	}
-	if o := (Options{Kind: "clean"}); o.Claim() != "judge" || o.Missing() != "" {
-		t.Errorf("a lab: %q, %q", o.Claim(), o.Missing())
-	}
+	o := Options{Kind: "clean"}
+	claim, _ := o.Claim()
+	must.True(t, claim == "judge" && o.Missing() == "", "a lab: %q, %q", claim, o.Missing())
 	must.Fail(t, must.Err((Options{Kind: "machine-none"}).cases()), "a kind that there is not")
 }
 
@@ -287,4 +288,62 @@ func TestMachinesMissing(t *testing.T) {
 		}
 	}
 	must.Equal(t, skipped, len(faults.MachineKinds()), "kinds are skipped")
+}
+
+// TestPlaces: a place is right where it holds the full link and no node that could have
+// excluded it, and the table counts each outcome once.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	// Link 2 of 4 is full, behind a silent router 2.
+	full := faults.Full{Direction: model.From, At: 2, Before: 1, Behind: 3, Routers: 3}
+	none := faults.Full{Direction: model.From, None: true, Routers: 3}
+	end := model.PlaceNode{Hop: 4, Host: model.Near}
+	router := func(hop int) model.PlaceNode { return model.PlaceNode{Hop: hop, Address: "10.99.1.1"} }
+	at := func(before, behind model.PlaceNode) *model.Place {
+		return &model.Place{Kind: model.PlaceLink, Before: before, Behind: behind}
+	}
+	var rows []Row
+	for name, c := range map[string]struct {
+		full  faults.Full
+		found []*model.Place // of the findings
+		want  Place
+	}{
+		"as narrow as it can be": {full, []*model.Place{at(router(1), router(3))}, PlaceRight},
+		"narrower":               {full, []*model.Place{at(router(2), router(3))}, PlaceRight},
+		"wider before":           {full, []*model.Place{at(model.PlaceNode{Host: model.Far}, router(3))}, PlaceWide},
+		"wider behind":           {full, []*model.Place{at(router(1), end)}, PlaceWide},
+		"before it":              {full, []*model.Place{at(router(1), router(2))}, PlaceWrong},
+		"behind it":              {full, []*model.Place{at(router(3), end)}, PlaceWrong},
+		"none":                   {full, []*model.Place{nil}, PlaceMissing},
+		"of the second finding":  {full, []*model.Place{nil, at(router(1), router(3))}, PlaceMissing},
+		"nothing found":          {full, nil, PlaceMissing},
+		"no link, none":          {none, []*model.Place{nil, nil}, PlaceRight},
+		"no link, and a second":  {none, []*model.Place{nil, at(router(1), router(2))}, PlaceClaimed},
+		"no link, the first":     {none, []*model.Place{at(router(1), end), nil}, PlaceClaimed},
+	} {
+		s := &model.Session{Findings: []model.Finding{{Direction: model.To, Rule: "ceiling", Place: at(router(3), end)}}}
+		for _, p := range c.found {
+			s.Findings = append(s.Findings, model.Finding{Direction: model.From, Rule: "B06", Place: p})
+		}
+		r := Score(faults.Case{Kind: "link-first", Clean: c.full.None, Located: &c.full}, s, 0)
+		must.Equal(t, r.Place, c.want, name)
+		must.True(t, r.First == (c.want == PlaceRight) && (len(c.found) == 0 || strings.HasPrefix(r.Named, "B06")), "%s: %+v", name, r)
+		rows = append(rows, r)
+	}
+	rows = append(rows, Row{Kind: "link-first", Failed: "no answer"}, Row{Kind: "link-first", Place: PlaceWrong, Late: 0.5})
+	o := Options{Kind: Routers}
+	text := o.Table(rows, "note")
+	for _, part := range []string{"| place of the full link right | ≥ 95 % | 2 of 10, 20.0 %", "| place wrong, of the same | ≤ 2 % | 2 of 10, 20.0 %", "| 1 of 3, 33.3 %", "14 cases: 1 during", "| 13 | 3 | 2 | 2 | 3 | 2 |"} {
+		must.Contain(t, text, part)
+	}
+	var words []string
+	for _, v := range o.Verdicts(append(rows[:0:0], Row{Place: PlaceRight}, Row{Clean: true, Place: PlaceClaimed})) {
+		words = append(words, v.Claim+" "+v.Word)
+	}
+	must.Equal(t, strings.Join(words, ", "), "locate met, locate met, locate missed")
+	cases := must.Get(Options{Kind: Routers, First: 0, Last: 9}.cases())(t)
+	for i, k := range faults.RouterKinds() {
+		one := must.Get(Options{Kind: k.Name, First: uint64(i), Last: uint64(i)}.cases())(t)
+		must.True(t, cases[i].Kind == k.Name && one[0].Spec == cases[i].Spec && o.holds(one[0]), "%+v", cases[i])
+	}
 }

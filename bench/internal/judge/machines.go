@@ -69,11 +69,14 @@ func (o Options) Missing() string {
 	return machines.Missing()
 }
 
-// Kinds are those of labs and of machines.
+// Kinds are those of labs, of machines and of paths with routers.
 func Kinds() []faults.Kind {
 	all := faults.Catalogue()
 	for _, k := range faults.MachineKinds() {
 		all = append(all, faults.Kind{Name: k.Name, Says: k.Says, Harmless: k.Harmless, Skip: machines.Missing()})
+	}
+	for _, k := range faults.RouterKinds() {
+		all = append(all, faults.Kind{Name: k.Name, Says: k.Says})
 	}
 	return all
 }

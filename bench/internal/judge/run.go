@@ -50,10 +50,10 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 	if err != nil {
 		return rows, err
 	}
-	done := func(c faults.Case) bool {
-		return slices.ContainsFunc(rows, func(r Row) bool { return r.Seed == c.Seed && r.Kind == c.Kind })
-	}
-	cases = slices.DeleteFunc(cases, done)
+	asked := slices.Clone(cases)
+	cases = slices.DeleteFunc(cases, func(c faults.Case) bool {
+		return slices.ContainsFunc(rows, func(r Row) bool { return r.is(c) })
+	})
 	var h hosts
 	defer h.close()
 	began, tried := time.Now(), 0
@@ -77,9 +77,13 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 		left := time.Duration(float64(time.Since(began)) / float64(tried) * float64(len(cases)-tried))
 		fmt.Fprintf(o.Talk, "%s about %s left\n", brief(row), left.Round(time.Second))
 	}
-	table := Markdown(rows, o.note())
+	rows = slices.DeleteFunc(rows, func(r Row) bool { return !slices.ContainsFunc(asked, r.is) })
+	table := o.Table(rows, o.note())
 	return rows, errors.Join(ctx.Err(), os.WriteFile(filepath.Join(o.Out, "table.md"), []byte(table), 0o644))
 }
+
+// is reports whether r is the row of c.
+func (r Row) is(c faults.Case) bool { return r.Seed == c.Seed && r.Kind == c.Kind }
 
 // cases are what o stands for, in the order in which they are judged.
 func (o Options) cases() ([]faults.Case, error) {
@@ -95,10 +99,17 @@ func (o Options) cases() ([]faults.Case, error) {
 				all = append(all, c)
 			}
 			continue
+		case Routers:
+			c, _ := faults.OfRouters("", seed)
+			all = append(all, c)
+			continue
 		}
 		c, ok := faults.Of(o.Kind, seed)
 		if o.ofMachines() {
 			c, ok = faults.OfMachines(o.Kind, seed)
+		}
+		if o.ofRouters() {
+			c, ok = faults.OfRouters(o.Kind, seed)
 		}
 		if !ok {
 			return nil, fmt.Errorf("kind %q: there is none, or it cannot be planted here", o.Kind)
@@ -113,6 +124,9 @@ func (o Options) note() string {
 	if o.ofMachines() {
 		return fmt.Sprintf("Two machines in QEMU with Debian's kernel 6.1 and the drivers of its cards, which a wire of a known rate joins; every kind from seeds %d to %d, each looked at by linerate test or check --quick. Made by `make judge KIND=%s SEEDS=%d-%d`.", o.First, o.Last, o.Kind, o.First, o.Last)
 	}
+	if o.ofRouters() {
+		return fmt.Sprintf("Labs with routers from seeds %d to %d, each looked at by linerate check --quick, or by the whole check where routers send one ICMP error a second, and where packets are policed. A place is right if it holds the full link and no other node that could exclude it: silent routers, and those that answer late by themselves, cannot. Made by `make judge KIND=%s SEEDS=%d-%d JUDGE=-quick OUT=bin/routers`.", o.First, o.Last, o.Kind, o.First, o.Last)
+	}
 	what := "linerate check"
 	if o.Quick {
 		what = "linerate check --quick, the whole check where a case needs both directions at once"
@@ -124,6 +138,9 @@ func (o Options) note() string {
 func brief(r Row) string {
 	if r.Seed >= unseen {
 		return fmt.Sprintf("seed %d: %.0f s,", r.Seed, r.Seconds)
+	}
+	if r.Place != "" {
+		return fmt.Sprintf("seed %d: %-16s %s: %s; %.0f s, late %.1f %%,", r.Seed, r.Kind, r.Place, r.Named, r.Seconds, 100*r.Late)
 	}
 	word := map[bool]string{true: "right", false: "WRONG"}
 	text := fmt.Sprintf("seed %d: %-24s first %s, all %s: %s", r.Seed, r.Kind, word[r.First], word[r.All], r.answer())

@@ -62,6 +62,10 @@ type Row struct {
 	// False counts claims of a clean path that are not right.
 	False int    `json:"false"`
 	Said  []Said `json:"said,omitempty"`
+	// Place and Named say what became of the place in a case with routers: Named is the
+	// rule of the first finding, with the nodes that it names.
+	Place Place  `json:"place,omitempty"`
+	Named string `json:"named,omitempty"`
 }
 
 // stealing is the share of stolen time from which that is a finding (diagnosis.md B23).
@@ -72,6 +76,9 @@ const stealing = 0.05
 // twice as much.
 func Score(c faults.Case, s *model.Session, stolen float64) Row {
 	r := Row{Stolen: stolen, Seed: c.Seed, Kind: c.Kind, Clean: c.Clean, First: true, All: true, Bit: true}
+	if c.Located != nil {
+		r.located(*c.Located, s)
+	}
 	for _, l := range c.Labels {
 		if 2*stolen >= stealing {
 			l.May = append(slices.Clone(l.May), faults.Answer{Rule: "B23", Host: faults.Any})

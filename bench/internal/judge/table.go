@@ -128,7 +128,15 @@ func percent(n, of int) string {
 	return fmt.Sprintf("%d of %d, %.1f %% (95 %%: %.0f to %.0f)", n, of, 100*p, 100*max(0, middle-half), 100*min(1, middle+half))
 }
 
-// Markdown is the section of the results.
+// Table is the section of the results.
+func (o Options) Table(rows []Row, note string) string {
+	if o.ofRouters() {
+		return placesTable(rows, note)
+	}
+	return Markdown(rows, note)
+}
+
+// Markdown is that of what limits.
 func Markdown(rows []Row, note string) string {
 	s := Add(rows)
 	var b strings.Builder

@@ -9,7 +9,11 @@ import (
 // Verdicts are the rows of the summary: each bar, and whether it was met. What no case
 // of rows can tell has none.
 func (o Options) Verdicts(rows []Row) []results.Verdict {
+	if o.ofRouters() {
+		return scores(rows)
+	}
 	s := Add(rows)
+	claim, _ := o.Claim()
 	var out []results.Verdict
 	say := func(tried int, what, bar, result string, met bool) {
 		word := "missed"
@@ -17,7 +21,7 @@ func (o Options) Verdicts(rows []Row) []results.Verdict {
 			word = "met"
 		}
 		if tried > 0 {
-			out = append(out, results.Verdict{Claim: o.Claim(), What: what, Bar: bar, Result: result, Word: word})
+			out = append(out, results.Verdict{Claim: claim, What: what, Bar: bar, Result: result, Word: word})
 		}
 	}
 	say(s.Planted, "first finding right, of planted limits that bit", fmt.Sprintf("≥ %.0f %%", 100*barFirst), percent(s.First, s.Planted), ratio(s.First, s.Planted) >= barFirst)
@@ -30,10 +34,14 @@ func (o Options) Verdicts(rows []Row) []results.Verdict {
 	return out
 }
 
-// Claim is the name of the section: cases in machines have their own.
-func (o Options) Claim() string {
-	if o.ofMachines() {
-		return Machines
+// Claim is the name of the section, and its title: cases in machines and with routers
+// have their own.
+func (o Options) Claim() (name, title string) {
+	switch {
+	case o.ofMachines():
+		return Machines, "What limits, named in machines with real drivers"
+	case o.ofRouters():
+		return claimLocate, "In front of which link packets wait, named in labs with routers"
 	}
-	return "judge"
+	return "judge", "What limits, named in labs of which it is known"
 }

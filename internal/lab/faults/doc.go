@@ -110,6 +110,9 @@ type Case struct {
 	Labels []Label  `json:"labels"`
 	// Machine is there where the case needs two machines in place of a lab.
 	Machine *Machine `json:"machine,omitempty"`
+	// Located is there where the case has routers, and is judged by the place that the
+	// first finding names.
+	Located *Full `json:"located,omitempty"`
 }
 
 // Kind is one kind of planted limit, or a harmless thing that looks like one.

@@ -146,3 +146,41 @@ func TestMachineKinds(t *testing.T) {
 	_, ok := OfMachines("clean", 1)
 	must.True(t, !ok, "a kind of the labs is one of machines")
 }
+
+// TestRouterKinds: each kind is the same case each time, in both directions where it can
+// be, with a full link that is slower than the others and lies between the nodes whose
+// answers show it.
+func TestRouterKinds(t *testing.T) {
+	t.Parallel()
+	for n, k := range RouterKinds() {
+		directions, routers := map[model.Direction]bool{}, map[int]bool{}
+		for seed := range uint64(40) {
+			c, ok := OfRouters(k.Name, seed)
+			again, _ := OfRouters(k.Name, seed)
+			must.Need(t, ok && reflect.DeepEqual(c, again), "%s, seed %d: %+v and %+v", k.Name, seed, c, again)
+			spec := must.Get(lab.ParseSpec(c.Spec))(t)
+			f := *c.Located
+			directions[f.Direction], routers[f.Routers] = true, true
+			must.Equal(t, len(spec.Hops), f.Routers, c.Spec)
+			must.True(t, f.None == strings.HasPrefix(k.Name, "no-link") && f.Before >= 0 && f.Before <= f.At && f.At < f.Behind && f.Behind <= f.Routers+1, "%+v", f)
+			for i := range f.Routers + 1 {
+				rate := spec.To.Rate
+				switch from := f.Direction == model.From; {
+				case from && i > 0:
+					rate = spec.Hops[f.Routers-i].From.Rate
+				case from:
+					rate = spec.From.Rate
+				case i > 0:
+					rate = spec.Hops[i-1].To.Rate
+				}
+				must.True(t, f.None || (rate == c.Rate) == (i == f.At), "%s, seed %d: link %d has %v: %s", k.Name, seed, i, rate, c.Spec)
+			}
+		}
+		must.True(t, len(directions) == 2 || k.Name == "link-bundle", "%s looks at %v only", k.Name, directions)
+		must.True(t, len(routers) >= mostRouters-1, "%s has paths of %v", k.Name, routers)
+		c, _ := OfRouters("", uint64(n))
+		must.Equal(t, c.Kind, k.Name)
+	}
+	_, ok := OfRouters("clean", 1)
+	must.True(t, !ok, "a kind without routers is one with them")
+}
