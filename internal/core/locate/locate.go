@@ -41,14 +41,17 @@ type node struct {
 
 	wait  []time.Duration // of the answers under load, above the least without
 	round []int           // of each of them
+	own   []time.Duration // where wait is of other probes, that of those of the trace
 }
 
 // Find returns where packets wait on the way of t.
 func Find(t model.Trace, e Ends) model.Place {
 	p := model.Place{Kind: model.PlaceUnknown, Direction: t.Direction, Before: model.PlaceNode{Host: t.Direction.Sender()}}
 	routers, end, noise := nodes(t)
+	floor := max(leastWait, noises*noise)
+	others := answered(t, e)
 	if end == nil {
-		end = answered(t, e)
+		end = others
 	}
 	switch {
 	case t.Why != "":
@@ -57,9 +60,12 @@ func Find(t model.Trace, e Ends) model.Place {
 	case end == nil:
 		p.Why = "the far end answers too few probes"
 		return p
+	case others != nil && median(others.wait) >= floor && others.aside():
+		p.Why = "other probes wait, and those of the routers take another way"
+		return p
 	}
 	p.Later = median(end.wait)
-	if p.Later < max(leastWait, noises*noise) {
+	if p.Later < floor {
 		p.Kind, p.Before = model.PlaceNoQueue, model.PlaceNode{}
 		return p
 	}
@@ -70,7 +76,11 @@ func Find(t model.Trace, e Ends) model.Place {
 		return p
 	}
 	p.Kind, p.Behind = model.PlaceLink, end.PlaceNode
-	cut(&p, routers, *end)
+	if odd := cut(&p, routers, *end); 2*odd > len(routers) {
+		p.Kind, p.Before, p.Behind = model.PlaceUnknown, model.PlaceNode{Host: t.Direction.Sender()}, model.PlaceNode{}
+		p.Why = "most routers answer neither as without load nor as late as the far end"
+		return p
+	}
 	for _, h := range t.Hops {
 		if h.TTL > p.Before.Hop && (p.Behind.Hop == 0 || h.TTL < p.Behind.Hop) && !h.Arrived {
 			p.Silent = append(p.Silent, h.TTL)
@@ -82,10 +92,10 @@ func Find(t model.Trace, e Ends) model.Place {
 // cut puts p between the last router that answers as without load and the first one of
 // those that answer later up to the receiver, and in each round about as much later as the
 // one behind. What answers late before one that does not is late by itself, and what does so
-// now and then may be either: neither says anything of the place.
-func cut(p *model.Place, routers []node, behind node) {
-	late := time.Duration(lateShare * float64(p.Later))
-	usual := max(0.5, min(1-accident, float64(count(behind.wait, late))/float64(len(behind.wait))))
+// now and then may be either: neither says anything of the place. It returns how many
+// those are.
+func cut(p *model.Place, routers []node, behind node) (odd int) {
+	late, usual := behind.usual()
 	for _, n := range slices.Backward(routers) {
 		k := count(n.wait, late)
 		raised := binomial(len(n.wait), k, usual) >= rare && n.agrees(behind)
@@ -99,10 +109,26 @@ func cut(p *model.Place, routers []node, behind node) {
 			p.Late = append(p.Late, n.Hop)
 		}
 	}
+	odd = len(p.Late)
 	slices.Sort(p.Late)
 	if p.Before.Hop == 0 || p.Behind.Hop != 0 {
 		p.Late = slices.DeleteFunc(p.Late, func(ttl int) bool { return p.Before.Hop == 0 && ttl >= p.Behind.Hop })
 	}
+	return odd
+}
+
+// usual is how long an answer of n at least waited that is late, and how often they are.
+func (n node) usual() (late time.Duration, share float64) {
+	late = time.Duration(lateShare * float64(median(n.wait)))
+	return late, max(0.5, min(1-accident, float64(count(n.wait, late))/float64(len(n.wait))))
+}
+
+// aside reports whether the trace's own probes do not wait for n as the others do: a bundle
+// of links sends them another way.
+func (n node) aside() bool {
+	late, share := n.usual()
+	k := count(n.own, late)
+	return 2*k < len(n.own) && binomial(len(n.own), k, share) < rare
 }
 
 // agrees reports whether packets that passed n may have waited in the queue that those
@@ -156,9 +182,16 @@ func answered(t model.Trace, e Ends) *node {
 		return nil
 	}
 	n := node{PlaceNode: model.PlaceNode{Host: t.Direction.Receiver()}}
+	least := e.Idle.Min().Or(0)
 	for _, h := range t.Hops {
 		if h.Arrived {
 			n.Hop, n.Address = h.TTL, h.Address
+			n.own, _ = answers(h.Loaded)
+			for _, d := range h.Idle {
+				if d > 0 {
+					least = min(least, d)
+				}
+			}
 		}
 	}
 	var loaded []time.Duration
@@ -166,7 +199,7 @@ func answered(t model.Trace, e Ends) *node {
 		q, _ := e.Loaded.Quantile((float64(i) + 0.5) / float64(many)).Get()
 		loaded = append(loaded, q)
 	}
-	n.wait = above(loaded, e.Idle.Min().Or(0))
+	n.wait, n.own = above(loaded, e.Idle.Min().Or(0)), above(n.own, least)
 	return &n
 }
 

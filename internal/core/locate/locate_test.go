@@ -18,7 +18,8 @@ type way struct {
 	queued []float64
 	late   map[int]float64
 	silent map[int]bool
-	limit  int // answers under load of each hop; 0 is all
+	limit  int  // answers under load of each hop, of the receiver only if aside; 0 is all
+	aside  bool // the trace's probes do not pass what is queued, the others do
 }
 
 // trace draws what probes find on w, the last hop of which is the receiver.
@@ -44,8 +45,11 @@ func (w way) trace(rng *rand.Rand) (t model.Trace, e Ends) {
 		}
 		for n := range 20 {
 			wait = waits[n]
+			if w.aside {
+				q = 0
+			}
 			d := took(i+1, q)
-			if w.limit > 0 && n%(20/w.limit) != 0 {
+			if w.limit > 0 && (!w.aside || h.Arrived) && n%(20/w.limit) != 0 {
 				d = 0
 			}
 			h.Loaded = append(h.Loaded, d)
@@ -85,6 +89,9 @@ func TestFind(t *testing.T) {
 		"nothing waits":              {way{queued: []float64{0, 0, 0, 0}}, "no queue"},
 		"a late router, no queue":    {way{queued: []float64{0, 0, 0, 0}, late: map[int]float64{2: 20}}, "no queue"},
 		"nothing answers":            {way{queued: full, silent: map[int]bool{1: true, 2: true, 3: true, 4: true}}, "unknown"},
+		"another way":                {way{queued: full, aside: true}, "unknown"},
+		"another way, few answers":   {way{queued: full, aside: true, limit: 2}, "unknown"},
+		"each router a bit later":    {way{queued: []float64{3, 3, 3, 3, 3, 6}}, "unknown late [1 2 3 4 5]"},
 		"a queue of a tenth of a ms": {way{queued: []float64{0, 0, 0.1, 0.1}}, "no queue"},
 	} {
 		for seed := range uint64(50) {
