@@ -28,7 +28,8 @@ const (
 	rare      = 0.02                   // the probability below which a count is no accident
 	accident  = 0.05                   // the share of a hop's answers that are late, or not, by accident
 	lateShare = 0.4                    // of the receiver's median wait: an answer that waited so long is late
-	apart     = 0.3                    // the share by which waits in one queue differ at most within a round
+	someShare = 0.2                    // of it: an answer that waited less did not pass the queue
+	apart     = 0.3                    // the share by which waits in one queue differ at most within a round, beside noise
 )
 
 // Ends are what the receiver of a direction answered to other probes than those of the
@@ -76,7 +77,7 @@ func Find(t model.Trace, e Ends) model.Place {
 		return p
 	}
 	p.Kind, p.Behind = model.PlaceLink, end.PlaceNode
-	if odd := cut(&p, routers, *end); 2*odd > len(routers) {
+	if odd := cut(&p, routers, *end, noise); 2*odd > len(routers) {
 		p.Kind, p.Before, p.Behind = model.PlaceUnknown, model.PlaceNode{Host: t.Direction.Sender()}, model.PlaceNode{}
 		p.Why = "most routers answer neither as without load nor as late as the far end"
 		return p
@@ -94,11 +95,11 @@ func Find(t model.Trace, e Ends) model.Place {
 // one behind. What answers late before one that does not is late by itself, and what does so
 // now and then may be either: neither says anything of the place. It returns how many
 // those are.
-func cut(p *model.Place, routers []node, behind node) (odd int) {
-	late, usual := behind.usual()
+func cut(p *model.Place, routers []node, behind node, noise time.Duration) (odd int) {
+	late, usual := behind.usual(lateShare)
 	for _, n := range slices.Backward(routers) {
 		k := count(n.wait, late)
-		raised := binomial(len(n.wait), k, usual) >= rare && n.agrees(behind)
+		raised := binomial(len(n.wait), k, usual) >= rare && n.agrees(behind, noise)
 		still := 1-binomial(len(n.wait), k-1, accident) >= rare
 		switch {
 		case raised && !still && p.Before.Hop == 0:
@@ -117,29 +118,29 @@ func cut(p *model.Place, routers []node, behind node) (odd int) {
 	return odd
 }
 
-// usual is how long an answer of n at least waited that is late, and how often they are.
-func (n node) usual() (late time.Duration, share float64) {
-	late = time.Duration(lateShare * float64(median(n.wait)))
+// usual is a share of the median wait of n, and how often answers waited as long.
+func (n node) usual(of float64) (late time.Duration, share float64) {
+	late = time.Duration(of * float64(median(n.wait)))
 	return late, max(0.5, min(1-accident, float64(count(n.wait, late))/float64(len(n.wait))))
 }
 
 // aside reports whether the trace's own probes do not wait for n as the others do: a bundle
 // of links sends them another way.
 func (n node) aside() bool {
-	late, share := n.usual()
+	late, share := n.usual(someShare)
 	k := count(n.own, late)
 	return 2*k < len(n.own) && binomial(len(n.own), k, share) < rare
 }
 
 // agrees reports whether packets that passed n may have waited in the queue that those
 // waited in which passed behind: in the rounds that both answered.
-func (n node) agrees(behind node) bool {
+func (n node) agrees(behind node, noise time.Duration) bool {
 	pairs, differ := 0, 0
 	for i, r := range n.round {
 		if j := slices.Index(behind.round, r); j >= 0 {
 			pairs++
 			a, b := n.wait[i], behind.wait[j]
-			if float64(max(a, b)-min(a, b)) > apart*float64(max(a, b)) {
+			if float64(max(a, b)-min(a, b)) > apart*float64(max(a, b))+float64(noise) {
 				differ++
 			}
 		}
