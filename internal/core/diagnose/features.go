@@ -60,7 +60,7 @@ func newFeatures(e Evidence) features {
 		held := float64(max(1, limits.WindowFor(c, f.nearRTT)))
 		f.trips = fact.Known(bytes/held, "bytes over bandwidth-delay product")
 		if e.Run != nil {
-			f.begun = fact.Known((e.Run.Flow.Omit+e.Window).Seconds()/limits.Fill(c, f.nearRTT, e.TCP.MSS.Or(1448)).Seconds(), "length of the test over that of slow start")
+			f.begun = fact.Known((e.Run.Flow.Omit+e.Window).Seconds()/limits.Fill(c, f.nearRTT, e.TCP.MSS.Or(fullMSS)).Seconds(), "length of the test over that of slow start")
 		}
 	}
 	f.rates()

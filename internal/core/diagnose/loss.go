@@ -186,7 +186,7 @@ func (f features) beganInBurst() (lost, times float64, ok bool) {
 			window = max(window, s.Value)
 		}
 	}
-	segment := float64(max(1, f.TCP.MSS.Or(1448)))
+	segment := float64(max(1, f.TCP.MSS.Or(fullMSS)))
 	single := times * (1 + f.events.Or(0)*2*window/segment) // it was about twice as large before
 	return lost, times, times > 0 && timers == 0 && lost >= max(fewBursts, burstLosses*single, single+3*math.Sqrt(single)) &&
 		lost < shortBurst*f.held() && rate < touched*float64(c) && trip < standing*f.nearRTT.Seconds()
@@ -194,7 +194,7 @@ func (f features) beganInBurst() (lost, times float64, ok bool) {
 
 // held is how many segments the path holds; 0 where its ceiling is not known.
 func (f features) held() float64 {
-	return float64(limits.WindowFor(f.Ceiling.Or(0), f.nearRTT)) / float64(max(1, f.TCP.MSS.Or(1448)))
+	return float64(limits.WindowFor(f.Ceiling.Or(0), f.nearRTT)) / float64(max(1, f.TCP.MSS.Or(fullMSS)))
 }
 
 // losesBursts reports whether segments are lost several at a time, where losses that have
@@ -208,7 +208,7 @@ func (f features) losesBursts() bool {
 	if f.Sender.Counters.Moved("tcp_retransmitted").Or(0) > again {
 		slowed-- // one of them at least was before the window
 	}
-	held := float64(f.TCP.Cwnd.Or(0)) / float64(max(1, f.TCP.MSS.Or(1448)*f.Streams))
+	held := float64(f.TCP.Cwnd.Or(0)) / float64(max(1, f.TCP.MSS.Or(fullMSS)*f.Streams))
 	return float64(again) >= burstLosses*(1+f.events.Or(0)*held)*float64(slowed)
 }
 

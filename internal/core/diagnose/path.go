@@ -136,7 +136,7 @@ func slowStage(f features) (*finding, bool) {
 		b.because("TCP_INFO rtt in the intervals", "packets wait on the way all the time, at the least %s instead of %s: something there is never idle, and carries %s", units.FormatDuration(f.least), units.FormatDuration(f.nearRTT), f.Goodput)
 	case level && f.queue.Or(1) >= standing && f.packetsWait(f.TCP.RTT.Or(0)):
 		b.because("TCP_INFO rtt over min_rtt", "packets wait on the way (%s instead of %s) while the rate stands still at %s", units.FormatDuration(f.TCP.RTT.Or(0)), units.FormatDuration(f.nearRTT), f.Goodput)
-	case f.Place.Kind == model.PlaceLink && f.Place.Later >= f.packetTime():
+	case f.Place.Kind == model.PlaceLink:
 		b.because("goodput", "the path carries %s", f.Goodput)
 	case level && f.resent.Or(0) >= policedShare:
 		b.Limit = "a policer on the path"
@@ -160,12 +160,18 @@ func (f features) together() bool {
 	return ok && f.Beside.Streams > 1 && float64(several) <= sharedSum*float64(f.Goodput) && float64(several) >= refutes*float64(f.Goodput)
 }
 
+// fullMSS is the payload of a packet of 1500 bytes with timestamps.
+const fullMSS = 1448
+
 // packetTime is how long a full packet takes at the measured rate.
-func (f features) packetTime() time.Duration {
-	if f.Goodput <= 0 {
+func (f features) packetTime() time.Duration { return packetTime(f.TCP.MSS.Or(fullMSS), f.Goodput) }
+
+// packetTime is how long a packet with mss bytes of payload takes at rate, 0 where that is 0.
+func packetTime(mss int, rate units.BitRate) time.Duration {
+	if rate <= 0 {
 		return 0
 	}
-	return time.Duration(float64(f.TCP.MSS.Or(1448)) * 8 / float64(f.Goodput) * float64(time.Second))
+	return time.Duration(float64(mss) * 8 / float64(rate) * float64(time.Second))
 }
 
 // ladderKnee is the most that arrived of paced UDP, where more was sent and the

@@ -53,6 +53,7 @@ const (
 	standing     = 1.25 // (p) round trip under load over the least one: packets wait somewhere
 	stands       = 1.50 // (p) the least round trip of all samples over the least one: packets wait all the time
 	fewPackets   = 2.0  // (p) that wait at the measured rate, before a longer round trip is a queue
+	sameQueue    = 0.40 // (p) the wait of probes over that of the load's packets: both stand in one queue
 	steady       = 0.05 // (p) standard deviation over mean of the rate: something clocks it
 	bloatTrips   = 1.5  // (p) B30: delay added by the load, in idle round trips; a sender needs a queue of one
 	bloatPackets = 32.0 // (p) B30: in full packets at the measured rate, so that a slow link is not called one
