@@ -21,7 +21,5 @@ func TestPatienceScales(t *testing.T) {
 		must.Equal(t, patient(most), (session.Timeouts{}), "%s", most)
 	}
 	got := patient(4 * DefaultTimeout)
-	if got.Hello != 4*DefaultTimeout || got.Call != 4*usual.Call || got.Ping != 4*usual.Ping || got.Pong != 4*usual.Pong || got.Send != 4*usual.Send || got.Idle != 0 {
-		t.Errorf("four times as patient: %+v", got)
-	}
+	must.True(t, got.Hello == 4*DefaultTimeout && got.Call == 4*usual.Call && got.Ping == 4*usual.Ping && got.Pong == 4*usual.Pong && got.Send == 4*usual.Send && got.Idle == 0, "four times as patient: %+v", got)
 }

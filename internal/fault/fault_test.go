@@ -33,9 +33,7 @@ func TestKinds(t *testing.T) {
 	} {
 		must.Equal(t, fault.KindOf(c.err), c.want, "%v", c.err)
 		wrapped := fmt.Errorf("wrapped: %w", fault.WithHint(c.err, "do %s", "this"))
-		if fault.KindOf(wrapped) != c.want || fault.HintOf(wrapped) != "do this" || !errors.Is(wrapped, c.err) {
-			t.Errorf("%v with a hint: %d, %q", c.err, fault.KindOf(wrapped), fault.HintOf(wrapped))
-		}
+		must.True(t, fault.KindOf(wrapped) == c.want && fault.HintOf(wrapped) == "do this" && errors.Is(wrapped, c.err), "%v with a hint: %d, %q", c.err, fault.KindOf(wrapped), fault.HintOf(wrapped))
 		if again := fault.WithKind(fault.Untrusted, wrapped); fault.KindOf(again) != fault.Untrusted || fault.HintOf(again) != "do this" || again.Error() != wrapped.Error() {
 			t.Errorf("%v with another kind: %d, %q, %v", c.err, fault.KindOf(again), fault.HintOf(again), again)
 		}

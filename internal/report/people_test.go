@@ -192,9 +192,7 @@ func TestAdvice(t *testing.T) {
 		must.Equal(t, report.Build(c.s, report.Options{}).Advice, c.want, "%s", name)
 	}
 	d := report.Build(judged(model.Sequential, longer), report.Options{})
-	if d.Advice != "not everything is decided" || len(d.Next) < 2 || d.Next[0].What != "go on until it is decided (about 14 blocks more (4 min 40 s))" {
-		t.Errorf("what goes on is a command: %q, %+v", d.Advice, d.Next)
-	}
+	must.True(t, d.Advice == "not everything is decided" && len(d.Next) >= 2 && d.Next[0].What == "go on until it is decided (about 14 blocks more (4 min 40 s))", "what goes on is a command: %q, %+v", d.Advice, d.Next)
 	spoilt := judged(model.FixedBlocks, open)
 	spoilt.Runs = []model.Run{{Number: 1, Block: 1, Attempt: 1, State: model.RunInvalid, Reason: "a host went away"}}
 	must.Equal(t, report.Build(spoilt, report.Options{}).Advice, "nothing was measured: no block counts, since a run failed in each; the last one: a host went away")

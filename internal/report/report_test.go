@@ -65,9 +65,7 @@ func TestNumbersOfTheOtherMode(t *testing.T) {
 		p, e := 0.0123, 45.6
 		s := model.Session{Plan: model.Plan{Mode: mode}, Verdicts: []model.Verdict{{Setting: "x", P: &p, Evidence: &e}}}
 		note := report.Build(s, report.Options{}).Tables[0].Rows[0].Note
-		if strings.Contains(note, "p 0.012") != (mode == model.FixedBlocks) || strings.Contains(note, "evidence 45.6") != (mode == model.Sequential) {
-			t.Errorf("%s: %q", mode, note)
-		}
+		must.True(t, strings.Contains(note, "p 0.012") == (mode == model.FixedBlocks) && strings.Contains(note, "evidence 45.6") == (mode == model.Sequential), "%s: %q", mode, note)
 	}
 }
 

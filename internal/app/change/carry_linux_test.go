@@ -58,9 +58,7 @@ func TestOneHostOfAPair(t *testing.T) {
 	p := newPair(t, "lan", false)
 	p.Answer = yes
 	r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.ecn", Value: "1"})
-	if err != nil || r.Outcome != Confirmed || len(r.Hosts) != 1 || !strings.Contains(r.Reason, "linerate undo HOST") || p.sysctl(model.Far, "tcp_ecn") != "1" {
-		t.Errorf("%+v, %v", r, err)
-	}
+	must.True(t, err == nil && r.Outcome == Confirmed && len(r.Hosts) == 1 && strings.Contains(r.Reason, "linerate undo HOST") && p.sysctl(model.Far, "tcp_ecn") == "1", "%+v, %v", r, err)
 }
 
 // TestNotKept goes through the ways in which a change ends that nobody keeps.
@@ -161,9 +159,7 @@ func TestSecondHostIsBusy(t *testing.T) {
 	defer p.env.HangUp(other)
 	must.Get(other.Apply(t.Context(), []model.Assignment{{Host: model.Near, Knob: "tcp.timestamps", Value: "0"}}, minute))(t)
 	r, err := p.do(t.Context(), minute)
-	if r.Outcome != Undone || !errors.Is(err, session.ErrBusy) || fault.KindOf(err) != fault.Unreachable || !strings.Contains(fault.HintOf(err), "another linerate") {
-		t.Errorf("%+v, kind %d, %v, hint %q", r, fault.KindOf(err), err, fault.HintOf(err))
-	}
+	must.True(t, r.Outcome == Undone && errors.Is(err, session.ErrBusy) && fault.KindOf(err) == fault.Unreachable && strings.Contains(fault.HintOf(err), "another linerate"), "%+v, kind %d, %v, hint %q", r, fault.KindOf(err), err, fault.HintOf(err))
 	h := r.Hosts[0]
 	must.True(t, len(h.Changes) == 1 && h.Changes[0].State == model.ChangeUndone, "the first host: %+v", h)
 	must.True(t, p.sacks() == "11" && len(p.Asked()) == 0, "%s, asked %+v", p.sacks(), p.Asked())
@@ -215,9 +211,7 @@ func TestCanaryDies(t *testing.T) {
 	got := must.Get(p.hosts.Far.Client.Probe(t.Context(), []string{address}, 10*time.Second, 0))(t)
 	must.Need(t, len(got) == 1 && got[0].OK, "nobody listens: %+v", got)
 	r, err := Do(t.Context(), p.env, p.hosts, Request{Wanted: []model.Assignment{{Knob: "tcp.sack", Value: "0"}}, Within: minute, Canaries: []string{address, "192.0.2.9:1"}})
-	if r.Outcome != Undone || err == nil || !strings.Contains(err.Error(), "seen from far, since the change "+address+" does not answer") {
-		t.Errorf("%+v, %v", r, err)
-	}
+	must.True(t, r.Outcome == Undone && err != nil && strings.Contains(err.Error(), "seen from far, since the change "+address+" does not answer"), "%+v, %v", r, err)
 	w := apptest.Told[app.Watching](p.Person)
 	must.True(t, len(w) == 1 && len(w[0].Answers) >= 2 && !w[0].Risky, "told %+v", w)
 	must.True(t, len(p.Asked()) == 0 && p.sacks() == "11", "asked %+v, %s", p.Asked(), p.sacks())
@@ -258,9 +252,7 @@ func TestSessionIsLostWhileHeld(t *testing.T) {
 			case len(far) != 1 || len(apptest.Told[app.Trouble](p.Person)) == 0:
 				t.Errorf("%+v, %v", r, err)
 			case unreachable:
-				if r.Outcome != StillOpen || fault.KindOf(err) != fault.NotUndone || !strings.Contains(far[0].Detail, "its watchdog takes it back by itself") || fault.HintOf(err) == "" {
-					t.Errorf("%+v, kind %d, %v", r, fault.KindOf(err), err)
-				}
+				must.True(t, r.Outcome == StillOpen && fault.KindOf(err) == fault.NotUndone && strings.Contains(far[0].Detail, "its watchdog takes it back by itself") && fault.HintOf(err) != "", "%+v, kind %d, %v", r, fault.KindOf(err), err)
 			case r.Outcome != Undone || !errors.Is(err, session.ErrLost) || fault.KindOf(err) != fault.Unreachable || far[0].State != model.ChangeUndone || !strings.Contains(far[0].Detail, "was not seen"):
 				t.Errorf("%+v, kind %d, %v", r, fault.KindOf(err), err)
 			}
@@ -287,9 +279,7 @@ func TestNoNewConnection(t *testing.T) {
 				return nil
 			}
 			r, err := p.do(t.Context(), minute)
-			if r.Outcome != Undone || err == nil || !strings.Contains(err.Error(), "no new connection: no route to host: all settings are back") || p.sacks() != "11" {
-				t.Errorf("%+v, %v, %s", r, err, p.sacks())
-			}
+			must.True(t, r.Outcome == Undone && err != nil && strings.Contains(err.Error(), "no new connection: no route to host: all settings are back") && p.sacks() == "11", "%+v, %v, %s", r, err, p.sacks())
 		})
 	}
 }

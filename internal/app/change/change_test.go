@@ -71,15 +71,11 @@ func TestMTURanges(t *testing.T) {
 		return c, r, nil
 	}
 	c, r, err := try(LargestMTU)
-	if err != nil || c.end(model.Near).wants(mtuKnob) != "4088" || c.end(model.Far).wants(mtuKnob) != "4088" || c.end(model.Far).wants(frameKnob) != "4088" {
-		t.Errorf("max: %+v, %+v, %v", c.end(model.Near).wanted, c.end(model.Far).wanted, err)
-	}
+	must.True(t, err == nil && c.end(model.Near).wants(mtuKnob) == "4088" && c.end(model.Far).wants(mtuKnob) == "4088" && c.end(model.Far).wants(frameKnob) == "4088", "max: %+v, %+v, %v", c.end(model.Near).wanted, c.end(model.Far).wanted, err)
 	must.True(t, len(r.events) == 3 && slices.Contains(r.events, app.Event(app.FrameMTU{Host: "xp", Value: "4088"})), "told %+v", r.events)
 	for _, value := range []string{"9000", "9014"} {
 		_, _, err := try(value)
-		if fault.KindOf(err) != fault.Usage || !strings.Contains(fault.HintOf(err), "link.mtu=4088 is the largest that can be had (bsd takes 576 to 4088; xp takes 576 to 9000)") {
-			t.Errorf("%s: %v, hint %q", value, err, fault.HintOf(err))
-		}
+		must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(fault.HintOf(err), "link.mtu=4088 is the largest that can be had (bsd takes 576 to 4088; xp takes 576 to 9000)"), "%s: %v, hint %q", value, err, fault.HintOf(err))
 	}
 }
 

@@ -83,9 +83,7 @@ func TestFirstHostKeepsItAlone(t *testing.T) {
 		return nil
 	}
 	r, err := p.do(t.Context(), minute)
-	if r.Outcome != StillOpen || fault.KindOf(err) != fault.NotUndone || !strings.Contains(err.Error(), "not undone: tcp.sack on the far host") || fault.HintOf(err) != "run linerate undo on that host" {
-		t.Errorf("%+v, kind %d, %v", r, fault.KindOf(err), err)
-	}
+	must.True(t, r.Outcome == StillOpen && fault.KindOf(err) == fault.NotUndone && strings.Contains(err.Error(), "not undone: tcp.sack on the far host") && fault.HintOf(err) == "run linerate undo on that host", "%+v, kind %d, %v", r, fault.KindOf(err), err)
 	got := p.sacks()
 	must.True(t, got == "10", "%s: the far host alone was told to keep it", got)
 	p.writing = nil

@@ -66,9 +66,7 @@ func TestLargerOnOneSide(t *testing.T) {
 	p.Answer = yes
 	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
 	must.Len(t, apptest.Told[app.OtherMTU](p.Person), 1, "told")
-	if err == nil || r.Outcome != Undone || !strings.Contains(fault.HintOf(err), "--both changes both ends") || p.mtus() != "1500 1500" {
-		t.Errorf("%+v, %v, hint %q, %s", r, err, fault.HintOf(err), p.mtus())
-	}
+	must.True(t, err != nil && r.Outcome == Undone && strings.Contains(fault.HintOf(err), "--both changes both ends") && p.mtus() == "1500 1500", "%+v, %v, hint %q, %s", r, err, fault.HintOf(err), p.mtus())
 }
 
 // TestWorkAroundWithoutARouter: beyond nobody there is nothing to go around, and

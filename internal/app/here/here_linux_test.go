@@ -79,9 +79,7 @@ func TestOpen(t *testing.T) {
 	env, _ := listening(t)
 	h := must.Get(Open(t.Context(), env, Options{State: t.TempDir(), Link: "lo"}))(t)
 	defer env.HangUp(h.Client)
-	if h.Side != model.Near || h.Name == "" || h.Facts.OS != "linux" || h.Client.NoSettings() != "" || h.Facts.Route != nil || h.Value("link.mtu") == "" {
-		t.Errorf("%+v", h)
-	}
+	must.True(t, h.Side == model.Near && h.Name != "" && h.Facts.OS == "linux" && h.Client.NoSettings() == "" && h.Facts.Route == nil && h.Value("link.mtu") != "", "%+v", h)
 	second := must.Get(env.Again(t.Context(), h))(t)
 	must.True(t, second != h.Client, "the same session twice")
 	env.HangUp(second)

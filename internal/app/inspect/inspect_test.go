@@ -43,9 +43,7 @@ func TestSettings(t *testing.T) {
 			"%q finds %d settings", text, len(rows))
 	}
 	sack := nas().Settings("tcp.sack", false)[0]
-	if sack.Value.Or("") != "0" || sack.SetBy == nil || sack.SetBy.File != "/etc/sysctl.d/9.conf" || sack.SetBy.Line != 3 || sack.SetBy.Value != "0" || sack.Kept != nil {
-		t.Errorf("%+v", sack)
-	}
+	must.True(t, sack.Value.Or("") == "0" && sack.SetBy != nil && sack.SetBy.File == "/etc/sysctl.d/9.conf" && sack.SetBy.Line == 3 && sack.SetBy.Value == "0" && sack.Kept == nil, "%+v", sack)
 	recv := nas().Settings("tcp.recv_buffer_max", false)[0]
 	must.True(t, recv.Kept != nil && recv.Kept.State == fingerprint.Unproven && recv.Kept.Value == "4194304" && recv.SetBy == nil, "%+v", recv)
 	other := nas().Settings("tcp.dsack", false)
@@ -59,9 +57,7 @@ func TestCompare(t *testing.T) {
 	t.Parallel()
 	p := profile.Host{Role: profile.Far, System: "linux", Kernel: "6.1", Settings: []profile.Setting{{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_max", Value: "8388608"}}}
 	c := inspect.Compare(p, nas().HostFacts)
-	if c.Same || len(c.Settings) != 2 || !c.Settings[0].Same || c.Settings[1].Same || len(c.Doubts) != 1 || !strings.Contains(c.Doubts[0], "kernel 6.1") || len(c.Conflict) != 0 {
-		t.Errorf("%+v", c)
-	}
+	must.True(t, !c.Same && len(c.Settings) == 2 && c.Settings[0].Same && !c.Settings[1].Same && len(c.Doubts) == 1 && strings.Contains(c.Doubts[0], "kernel 6.1") && len(c.Conflict) == 0, "%+v", c)
 	p.Settings, p.Kernel = p.Settings[:1], ""
 	if c := inspect.Compare(p, nas().HostFacts); !c.Same || len(c.Doubts) != 0 {
 		t.Errorf("%+v", c)
@@ -76,9 +72,7 @@ func TestForeignHosts(t *testing.T) {
 	env := apptest.Env(p)
 	env.Catalogue = knob.NewIndex()
 	_, err := inspect.Far(t.Context(), env, reach.New(env, reach.Options{}), "iperf3://127.0.0.1", true)
-	if fault.KindOf(err) != fault.Usage || !strings.Contains(fault.HintOf(err), "linerate serve") || len(p.Asked())+len(p.Events()) > 0 {
-		t.Errorf("%v; asked %v, told %v", err, p.Asked(), p.Events())
-	}
+	must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(fault.HintOf(err), "linerate serve") && !(len(p.Asked())+len(p.Events()) > 0), "%v; asked %v, told %v", err, p.Asked(), p.Events())
 }
 
 // What a name means, whichever of its names it is, and what is no name.

@@ -147,19 +147,13 @@ func TestKept(t *testing.T) {
 	}
 	got, err := m.do(r)
 	p.on = nil
-	if err != nil || got.Outcome != Written || len(got.Hosts) != 1 || !got.Hosts[0].Done || got.Hosts[0].Got.Record == "" {
-		t.Fatalf("%+v, %v", got, err)
-	}
+	must.Need(t, err == nil && got.Outcome == Written && len(got.Hosts) == 1 && got.Hosts[0].Done && got.Hosts[0].Got.Record != "", "%+v, %v", got, err)
 	if text := m.text(); !strings.Contains(text, "net.ipv4.tcp_sack = 0\n") || !strings.Contains(text, "no sack") {
 		t.Errorf("%s", text)
 	}
 	shown := told[app.ToWrite](p)
-	if len(shown) != 1 || !strings.Contains(shown[0].Files.Files[0].Diff, "+net.ipv4.tcp_sack = 0") || len(shown[0].Files.Notes) == 0 {
-		t.Errorf("shown %+v", shown)
-	}
-	if len(p.asked) != 1 || p.asked[0].Kind != app.WriteFiles || p.asked[0].Host != "host near" || p.asked[0].Count != 1 {
-		t.Errorf("asked %+v", p.asked)
-	}
+	must.True(t, len(shown) == 1 && strings.Contains(shown[0].Files.Files[0].Diff, "+net.ipv4.tcp_sack = 0") && len(shown[0].Files.Notes) != 0, "shown %+v", shown)
+	must.True(t, len(p.asked) == 1 && p.asked[0].Kind == app.WriteFiles && p.asked[0].Host == "host near" && p.asked[0].Count == 1, "asked %+v", p.asked)
 	running := got.Hosts[0].Running()
 	must.True(t, len(running) == 1 && running[0].Kept == "0" && running[0].Now != nil, "%+v", running)
 	again, err := m.do(r)
@@ -212,12 +206,8 @@ func TestNothingIsWritten(t *testing.T) {
 				c.change(&r)
 			}
 			got, err := m.do(r)
-			if got.Outcome != c.outcome || (err != nil) != (c.says != "") || err != nil && (fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says)) {
-				t.Errorf("%+v, %v", got, err)
-			}
-			if name == "no link" && !strings.Contains(fault.HintOf(err), "name the interface with --interface; known are ") {
-				t.Errorf("hint %q", fault.HintOf(err))
-			}
+			must.True(t, got.Outcome == c.outcome && (err != nil) == (c.says != "") && (err == nil || fault.KindOf(err) == c.kind && strings.Contains(err.Error(), c.says)), "%+v, %v", got, err)
+			must.True(t, name != "no link" || strings.Contains(fault.HintOf(err), "name the interface with --interface; known are "), "hint %q", fault.HintOf(err))
 			if c.masks != "" {
 				must.Contain(t, told[app.ToWrite](m.person)[0].Files.Omitted[0].Reason, "masks every file called zz-linerate.conf")
 				must.Do(t, os.RemoveAll(m.path("etc")))
@@ -250,9 +240,7 @@ func TestChangedSinceItWasShown(t *testing.T) {
 		return app.Answer{Yes: true}, nil
 	}
 	got, err := m.do(request(t, m, sackProfile("0")))
-	if err == nil || got.Outcome != Failed || !strings.Contains(fault.HintOf(err), "linerate keep --list, and --dry-run") || m.text() != "# of this moment\n" {
-		t.Errorf("%+v, %v, hint %q", got, err, fault.HintOf(err))
-	}
+	must.True(t, err != nil && got.Outcome == Failed && strings.Contains(fault.HintOf(err), "linerate keep --list, and --dry-run") && m.text() == "# of this moment\n", "%+v, %v, hint %q", got, err, fault.HintOf(err))
 }
 
 // TestUndoLeavesWhatWasEdited takes back the rest, and says what it left.
@@ -264,9 +252,7 @@ func TestUndoLeavesWhatWasEdited(t *testing.T) {
 	must.Need(t, err == nil && got.Outcome == Written, "%+v, %v", got, err)
 	m.put(written, m.text()+"# mine\n")
 	b, err := Undo(t.Context(), m.host.Client)
-	if fault.KindOf(err) != fault.NotUndone || b.Left != 1 || b.Last["/"+written].State != model.FileChanged || !strings.HasSuffix(m.text(), "# mine\n") {
-		t.Errorf("%+v, %v", b, err)
-	}
+	must.True(t, fault.KindOf(err) == fault.NotUndone && b.Left == 1 && b.Last["/"+written].State == model.FileChanged && strings.HasSuffix(m.text(), "# mine\n"), "%+v, %v", b, err)
 	must.True(t, fault.HintOf(err) != "" && strings.Contains(err.Error(), " files not taken back"), "%v, hint %q", err, fault.HintOf(err))
 }
 
@@ -291,9 +277,7 @@ func TestBothOrNone(t *testing.T) {
 	r := request(t, far, sackProfile("0"))
 	r.Both, r.Named = true, "root@nas"
 	got, err := Do(t.Context(), far.env, hosts, r)
-	if err == nil || got.Outcome != Failed || got.Hosts[0].Done || got.Hosts[1].Done || far.text() != "before\n" {
-		t.Errorf("%+v, %v, %q", got, err, far.text())
-	}
+	must.True(t, err != nil && got.Outcome == Failed && !got.Hosts[0].Done && !got.Hosts[1].Done && far.text() == "before\n", "%+v, %v, %q", got, err, far.text())
 	back := told[app.TakenBack](p)
 	must.True(t, len(back) == 1 && back[0].Host == "host far", "told %+v", back)
 	must.Do(t, os.Remove(near.path("etc/sysctl.d")))
@@ -301,9 +285,7 @@ func TestBothOrNone(t *testing.T) {
 	if got, err := Do(t.Context(), far.env, hosts, r); err != nil || got.Outcome != Written || !strings.Contains(far.text(), "tcp_sack") || !strings.Contains(near.text(), "tcp_sack") {
 		t.Errorf("with room: %+v, %v", got, err)
 	}
-	if r.Word(model.Far) != " root@nas" || r.Word(model.Near) != "" {
-		t.Errorf("%q and %q", r.Word(model.Far), r.Word(model.Near))
-	}
+	must.True(t, r.Word(model.Far) == " root@nas" && r.Word(model.Near) == "", "%q and %q", r.Word(model.Far), r.Word(model.Near))
 }
 
 // TestNotTakenBack: what somebody changed on the first host, in the moment before
@@ -320,9 +302,7 @@ func TestNotTakenBack(t *testing.T) {
 	r := request(t, far, sackProfile("0"))
 	r.Both = true
 	got, err := Do(t.Context(), far.env, hosts, r)
-	if err == nil || got.Outcome != Failed || !got.Hosts[0].Done || !strings.Contains(err.Error(), "host far: not taken back: ") || far.text() != "# mine\n" {
-		t.Errorf("%+v, %v, %q", got, err, far.text())
-	}
+	must.True(t, err != nil && got.Outcome == Failed && got.Hosts[0].Done && strings.Contains(err.Error(), "host far: not taken back: ") && far.text() == "# mine\n", "%+v, %v, %q", got, err, far.text())
 	if near.text() != "" || len(told[app.TakenBack](p)) > 0 {
 		t.Errorf("told %+v", told[app.TakenBack](p))
 	}
@@ -353,9 +333,7 @@ func TestWhatWasConfirmed(t *testing.T) {
 	far.confirm(now)
 	near.confirm(gone)
 	got, err := Do(t.Context(), far.env, hosts, Request{Source: ConfirmedThere(), Both: true})
-	if err != nil || got.Outcome != Written || len(got.Hosts) != 1 || got.Hosts[0].Side != model.Far || !strings.Contains(far.text(), "net.ipv4.tcp_sack = "+now) || near.text() != "" {
-		t.Errorf("%+v, %v, %q", got, err, near.text())
-	}
+	must.True(t, err == nil && got.Outcome == Written && len(got.Hosts) == 1 && got.Hosts[0].Side == model.Far && strings.Contains(far.text(), "net.ipv4.tcp_sack = "+now) && near.text() == "", "%+v, %v, %q", got, err, near.text())
 	lost := told[app.NotKept](p)
 	must.True(t, len(lost) == 1 && lost[0].Host == "host near" && lost[0].Setting.Knob == "tcp.sack", "told %+v", lost)
 	none := told[app.NothingToKeep](p)
@@ -378,9 +356,7 @@ func TestWindowsKeepsByItself(t *testing.T) {
 	}
 	r.Source.Profile = sackProfile(far.host.Value("tcp.sack"))
 	got, err := Do(t.Context(), far.env, hosts, r)
-	if err != nil || got.Outcome != Written || len(got.Hosts) != 1 || near.text() == "" || far.text() != "" || len(told[app.KeptAlready](p)) != 1 {
-		t.Errorf("%+v, %v", got, err)
-	}
+	must.True(t, err == nil && got.Outcome == Written && len(got.Hosts) == 1 && near.text() != "" && far.text() == "" && len(told[app.KeptAlready](p)) == 1, "%+v, %v", got, err)
 	got, err = Do(t.Context(), far.env, hosts[:1], r)
 	must.True(t, err == nil && got.Outcome == Holds && len(got.Hosts) == 0, "alone: %+v, %v", got, err)
 }
@@ -392,9 +368,7 @@ func TestLinkOfAnother(t *testing.T) {
 	m.confirm(m.host.Value("tcp.sack"))
 	r := Request{Source: ConfirmedThere(), Link: "lo", DryRun: true}
 	got, err := m.do(r)
-	if err != nil || got.Outcome != Dry || got.Hosts[0].Ask.Link != "lo" || !slices.Contains(got.Hosts[0].Ask.Comments, "confirmed by hand with linerate set; not measured") {
-		t.Errorf("%+v, %v", got, err)
-	}
+	must.True(t, err == nil && got.Outcome == Dry && got.Hosts[0].Ask.Link == "lo" && slices.Contains(got.Hosts[0].Ask.Comments, "confirmed by hand with linerate set; not measured"), "%+v, %v", got, err)
 	s := tall(model.To, verdict(model.Better, ""))
 	s.Plan.Settings[1].Assignments = []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: m.host.Value("tcp.sack")}}
 	r.Source = ConfirmedThere(s)

@@ -79,9 +79,7 @@ func TestProof(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env, l := listening()
 			s, err := OfSession(env, tall(model.To, c.verdicts...), c.setting, c.untrust, c.wish)
-			if (err != nil) != (c.refused != "") || err != nil && (fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.refused) || fault.HintOf(err) == "") {
-				t.Errorf("%+v, kind %v, %v", s, err, fault.HintOf(err))
-			}
+			must.True(t, (err != nil) == (c.refused != "") && (err == nil || fault.KindOf(err) == c.kind && strings.Contains(err.Error(), c.refused) && fault.HintOf(err) != ""), "%+v, kind %v, %v", s, err, fault.HintOf(err))
 			if err != nil {
 				return
 			}
@@ -93,9 +91,7 @@ func TestProof(t *testing.T) {
 					flow++
 				case app.Unproven:
 					unproven++
-					if e.Distrusted != c.unproven.Distrusted || !strings.Contains(e.Verdicts, c.unproven.Verdicts) || !strings.Contains(e.Guards, c.unproven.Guards) {
-						t.Errorf("told %+v", e)
-					}
+					must.True(t, e.Distrusted == c.unproven.Distrusted && strings.Contains(e.Verdicts, c.unproven.Verdicts) && strings.Contains(e.Guards, c.unproven.Guards), "told %+v", e)
 				}
 			}
 			want := c.unproven != (app.Unproven{})
@@ -232,18 +228,14 @@ func TestCommandIsNotKept(t *testing.T) {
 	*as = append(*as, command)
 	for _, w := range []Wish{{}, {Anyway: true}} {
 		_, err := OfSession(env, s, "", false, w)
-		if fault.KindOf(err) != fault.Unsupported || !strings.Contains(err.Error(), `runs a command, which cannot be made permanent: "tc add" on the near host`) || !strings.Contains(fault.HintOf(err), "at its start") {
-			t.Errorf("%v, hint %q", err, fault.HintOf(err))
-		}
+		must.True(t, fault.KindOf(err) == fault.Unsupported && strings.Contains(err.Error(), `runs a command, which cannot be made permanent: "tc add" on the near host`) && strings.Contains(fault.HintOf(err), "at its start"), "%v, hint %q", err, fault.HintOf(err))
 	}
 	if _, _, err := Setting(env, s, "tall"); !errors.Is(err, profile.ErrCommand) {
 		t.Errorf("as a profile: %v", err)
 	}
 	(*as)[len(*as)-1].Value = model.Off
 	src, err := OfSession(env, s, "", false, Wish{})
-	if err != nil || len(src.Profile.Hosts) != 1 || len(src.Profile.Hosts[0].Settings) != 1 || src.Profile.Hosts[0].Settings[0].Knob != "tcp.recv_buffer_max" {
-		t.Errorf("off: %+v, %v", src.Profile.Hosts, err)
-	}
+	must.True(t, err == nil && len(src.Profile.Hosts) == 1 && len(src.Profile.Hosts[0].Settings) == 1 && src.Profile.Hosts[0].Settings[0].Knob == "tcp.recv_buffer_max", "off: %+v, %v", src.Profile.Hosts, err)
 }
 
 // TestOverruled: who sets a value before the file that is written does is not named.

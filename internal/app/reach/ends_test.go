@@ -51,9 +51,7 @@ func TestConnect(t *testing.T) {
 		apptest.Env(p).HangUp(fresh)
 	}
 	told := apptest.Told[app.Recovered](p)
-	if len(told) != 2 || told[0].Change.Knob != "link.mtu" || len(e.Warnings) != 2 || e.Warnings[0] != told[0].String() || !strings.Contains(e.Warnings[0], "cut short") {
-		t.Errorf("told %+v, warnings %q", told, e.Warnings)
-	}
+	must.True(t, len(told) == 2 && told[0].Change.Knob == "link.mtu" && len(e.Warnings) == 2 && e.Warnings[0] == told[0].String() && strings.Contains(e.Warnings[0], "cut short"), "told %+v, warnings %q", told, e.Warnings)
 }
 
 // TestOpenFails: what fails at one end ends the session with the other.
@@ -80,12 +78,8 @@ func TestOpenFails(t *testing.T) {
 			b, p := apptest.NewBed(t), &apptest.Person{}
 			b.Dialing, b.Configure = c.dialing, c.configure
 			_, err := open(t, b, p)
-			if err == nil || !strings.Contains(err.Error(), c.says) || fault.KindOf(err) != c.kind || c.kind == fault.Unreachable && fault.HintOf(err) != "start it" {
-				t.Errorf("kind %d, hint %q: %v", fault.KindOf(err), fault.HintOf(err), err)
-			}
-			if b.Dials(model.Near) != c.near || b.Dials(model.Far) != c.far {
-				t.Errorf("%d and %d ways", b.Dials(model.Near), b.Dials(model.Far))
-			}
+			must.True(t, err != nil && strings.Contains(err.Error(), c.says) && fault.KindOf(err) == c.kind && (c.kind != fault.Unreachable || fault.HintOf(err) == "start it"), "kind %d, hint %q: %v", fault.KindOf(err), fault.HintOf(err), err)
+			must.True(t, b.Dials(model.Near) == c.near && b.Dials(model.Far) == c.far, "%d and %d ways", b.Dials(model.Near), b.Dials(model.Far))
 			b.Untouched() // waits for the agents: the one that stood was hung up on
 		})
 	}
@@ -141,9 +135,7 @@ func TestRealHosts(t *testing.T) {
 		if err == nil {
 			e.Close()
 		}
-		if err == nil || fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) || !strings.Contains(fault.HintOf(err), c.hint) || strings.Contains(err.Error(), "c2Vjcm") {
-			t.Errorf("%s: kind %d, hint %q: %v", text, fault.KindOf(err), fault.HintOf(err), err)
-		}
+		must.True(t, err != nil && fault.KindOf(err) == c.kind && strings.Contains(err.Error(), c.says) && strings.Contains(fault.HintOf(err), c.hint) && !strings.Contains(err.Error(), "c2Vjcm"), "%s: kind %d, hint %q: %v", text, fault.KindOf(err), fault.HintOf(err), err)
 	}
 }
 

@@ -47,9 +47,7 @@ func TestUnreachable(t *testing.T) {
 		if got != nil {
 			text = got.Error()
 		}
-		if got != nil && fault.KindOf(got) != c.kind || !strings.Contains(text, c.says) || !strings.Contains(fault.HintOf(got), c.hint) || c.hint == "" && fault.HintOf(got) != "" {
-			t.Errorf("%s: %q, kind %d, hint %q", name, text, fault.KindOf(got), fault.HintOf(got))
-		}
+		must.True(t, (got == nil || fault.KindOf(got) == c.kind) && strings.Contains(text, c.says) && strings.Contains(fault.HintOf(got), c.hint) && (c.hint != "" || fault.HintOf(got) == ""), "%s: %q, kind %d, hint %q", name, text, fault.KindOf(got), fault.HintOf(got))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -110,9 +108,7 @@ func TestFirstHour13SilentForeign(t *testing.T) {
 			peer, err := target.foreignPeer(env, model.HostFacts{}, model.DataPath{})
 			must.Do(t, err)
 			_, _, err = peer.Run(t.Context(), flow, func([]model.Sample) {})
-			if err == nil || !strings.Contains(err.Error(), "no answer in 1 s") || fault.KindOf(err) != fault.Unreachable || fault.HintOf(err) == "" {
-				t.Errorf("%v, hint %q", err, fault.HintOf(err))
-			}
+			must.True(t, err != nil && strings.Contains(err.Error(), "no answer in 1 s") && fault.KindOf(err) == fault.Unreachable && fault.HintOf(err) != "", "%v, hint %q", err, fault.HintOf(err))
 		})
 	}
 }
@@ -130,7 +126,5 @@ func TestFirstHour13SilentDatagrams(t *testing.T) {
 	peer, err := target.foreignPeer(env, model.HostFacts{}, model.DataPath{})
 	must.Do(t, err)
 	_, _, err = peer.Run(t.Context(), flow, func([]model.Sample) {})
-	if err == nil || !strings.Contains(err.Error(), "no answer") || fault.KindOf(err) != fault.Unreachable || !strings.Contains(fault.HintOf(err), "iperf -s -u") {
-		t.Errorf("%v, kind %d, hint %q", err, fault.KindOf(err), fault.HintOf(err))
-	}
+	must.True(t, err != nil && strings.Contains(err.Error(), "no answer") && fault.KindOf(err) == fault.Unreachable && strings.Contains(fault.HintOf(err), "iperf -s -u"), "%v, kind %d, hint %q", err, fault.KindOf(err), fault.HintOf(err))
 }

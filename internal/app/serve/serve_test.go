@@ -121,9 +121,7 @@ func TestServer(t *testing.T) {
 	c := Config{Listen: "127.0.0.1:0", State: dir, Metrics: "0", Audit: log, Foreign: Foreign{Addrs: program.Values{"iperf3": "127.0.0.1:0"}}}
 	s := must.Get(Open(ctx, env, c))(t)
 	defer s.Close()
-	if !s.Shows() || !strings.Contains(s.Link(), ".") || len(s.Listeners()) != 1 || s.Listeners()[0].Name != "iperf3" || !s.Logs() {
-		t.Errorf("shows %v, link %s, listeners %v", s.Shows(), s.Link(), s.Listeners())
-	}
+	must.True(t, s.Shows() && strings.Contains(s.Link(), ".") && len(s.Listeners()) == 1 && s.Listeners()[0].Name == "iperf3" && s.Logs(), "shows %v, link %s, listeners %v", s.Shows(), s.Link(), s.Listeners())
 	h.said(t, "runs ")
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()

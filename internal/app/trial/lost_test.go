@@ -169,9 +169,7 @@ func TestPlanRefused(t *testing.T) {
 	s.Configure = func(h model.Host, _ int, c *agent.Config) { c.Knobs = unsure{knobs[h], &begun} }
 	s.open()
 	got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "big cannot be applied") || !strings.Contains(fault.HintOf(err), "nothing was measured") || len(got.Runs) != 0 {
-		t.Errorf("%d runs, %v", len(got.Runs), err)
-	}
+	must.True(t, err != nil && strings.Contains(err.Error(), "big cannot be applied") && strings.Contains(fault.HintOf(err), "nothing was measured") && len(got.Runs) == 0, "%d runs, %v", len(got.Runs), err)
 	must.Is(t, must.Err(s.store.Session(t.Context(), got.ID)), store.ErrNotFound, "stored")
 	s.ends.Close()
 	s.Untouched()
@@ -189,9 +187,7 @@ func TestNothingMeasured(t *testing.T) {
 	all := settings()
 	all[0].Assignments = all[1].Assignments[:1]
 	got, err := s.trial(s.store, design(t, 1, shortFlow(), all...)).Run(t.Context())
-	if fault.KindOf(err) != fault.Untrusted || fault.HintOf(err) == "" || !strings.Contains(err.Error(), "nothing was measured") || trial.Measured(got) || got.State != model.SessionFailed {
-		t.Errorf("%s, %v", got.State, err)
-	}
+	must.True(t, fault.KindOf(err) == fault.Untrusted && fault.HintOf(err) != "" && strings.Contains(err.Error(), "nothing was measured") && !trial.Measured(got) && got.State == model.SessionFailed, "%s, %v", got.State, err)
 	s.stored(got)
 	s.ends.Close()
 	s.Untouched()
@@ -228,9 +224,7 @@ func TestEngineRefuses(t *testing.T) {
 	flow := shortFlow()
 	flow.Engine = "refusing"
 	got, err := s.trial(s.store, design(t, 1, flow, settings()...)).Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "never opens anything") || got.State != model.SessionFailed || len(apptest.Told[app.TrialEnded](s.person)) != 1 {
-		t.Errorf("%s, %v", got.State, err)
-	}
+	must.True(t, err != nil && strings.Contains(err.Error(), "never opens anything") && got.State == model.SessionFailed && len(apptest.Told[app.TrialEnded](s.person)) == 1, "%s, %v", got.State, err)
 	s.stored(got)
 	s.ends.Close()
 	s.Untouched()

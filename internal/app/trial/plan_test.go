@@ -49,9 +49,7 @@ func TestQuickPlan(t *testing.T) {
 	} {
 		c.q.Flow = tcp()
 		p, wrong := planned(c.q)
-		if len(wrong) > 0 || !slices.Equal(p.Directions, c.want) || len(p.Order) != c.q.Repeats || p.MaxBlocks != c.q.Repeats || p.Flow.Direction != c.want[0] || p.Flow.Engine != "tcpbulk" {
-			t.Errorf("%+v: %+v, %v", c.q, p, wrong)
-		}
+		must.True(t, len(wrong) <= 0 && slices.Equal(p.Directions, c.want) && len(p.Order) == c.q.Repeats && p.MaxBlocks == c.q.Repeats && p.Flow.Direction == c.want[0] && p.Flow.Engine == "tcpbulk", "%+v: %+v, %v", c.q, p, wrong)
 	}
 	p, _ := planned(trial.Quick{Flow: tcp(), Repeats: 1, Idle: time.Second})
 	must.True(t, p.Flow.Engine == probes.Name && p.Flow.Lead == time.Second, "probes beside a load: %+v", p.Flow)
@@ -95,9 +93,7 @@ func TestSearchPlan(t *testing.T) {
 	want := model.RateSearch{Low: 200e3, High: 20e6, Limit: 0.001, Resolution: 0.02, Repeats: 5}
 	must.True(t, len(wrong) == 0 && *p.Search == want && p.Flow.Duration == 2*time.Second && p.Flow.Interval == 2*time.Second,
 		"%+v, %+v, %v", p.Search, p.Flow, wrong)
-	if p.Flow.Engine != udp.Name || !slices.Equal(p.Directions, []model.Direction{model.To}) || len(p.Order)+len(p.Settings)+p.MaxBlocks > 0 {
-		t.Errorf("%+v", p)
-	}
+	must.True(t, p.Flow.Engine == udp.Name && slices.Equal(p.Directions, []model.Direction{model.To}) && !(len(p.Order)+len(p.Settings)+p.MaxBlocks > 0), "%+v", p)
 	q.Search.Timed, q.Search.Repeats = true, 3
 	if p, _ := planned(q); p.Flow.Duration != 9*time.Second || p.Search.Repeats != 3 {
 		t.Errorf("%+v, %+v", p.Search, p.Flow)
@@ -143,9 +139,7 @@ func TestSweepPlan(t *testing.T) {
 	env, far := apptest.Env(&apptest.Person{}), reach.Target{Kind: reach.Here}
 	p, err := trial.Sweep{Flow: model.Flow{Direction: model.From}, Passes: 6, Seed: 7, Cooldown: time.Second}.Plan(env, &far, nil)
 	own, _ := sizes.Of(p.Flow)
-	if err != nil || len(p.Order) != 6 || p.MaxBlocks != 6 || p.Seed != 7 || p.Cooldown != time.Second || p.Flow.Direction != model.From || len(own.Sizes) < 20 || p.Flow.Points != len(own.Sizes) {
-		t.Errorf("%+v, %v", p, err)
-	}
+	must.True(t, err == nil && len(p.Order) == 6 && p.MaxBlocks == 6 && p.Seed == 7 && p.Cooldown == time.Second && p.Flow.Direction == model.From && len(own.Sizes) >= 20 && p.Flow.Points == len(own.Sizes), "%+v, %v", p, err)
 	if p, _ := (trial.Sweep{Flow: model.Flow{Direction: model.To}}).Plan(env, &far, nil); p.Seed == 0 || len(p.Order) == 0 {
 		t.Errorf("the defaults: %+v", p)
 	}
@@ -164,9 +158,7 @@ func TestCopyPlan(t *testing.T) {
 	}
 	p, err := asked.Plan(here, agent)
 	own, _ := files.Of(p.Flow)
-	if err != nil || len(p.Order) != 2 || p.Seed == 0 || p.Cooldown != time.Second || p.Flow.Direction != model.From || p.Flow.Bytes != 1<<20 || p.Flow.Block != 1<<20 || !own.Direct || !own.Sync {
-		t.Errorf("%+v, %+v, %v", p, own, err)
-	}
+	must.True(t, err == nil && len(p.Order) == 2 && p.Seed != 0 && p.Cooldown == time.Second && p.Flow.Direction == model.From && p.Flow.Bytes == 1<<20 && p.Flow.Block == 1<<20 && own.Direct && own.Sync, "%+v, %+v, %v", p, own, err)
 	asked.Params.Direct, asked.Seed = false, 7
 	if p, err := asked.Plan(here, agent); err != nil || p.Flow.Block != 0 || p.Seed != 7 {
 		t.Errorf("%+v, %v", p, err)

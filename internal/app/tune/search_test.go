@@ -95,9 +95,7 @@ func TestWhatIsAskedFor(t *testing.T) {
 			must.Need(t, err == nil && out.Search.State == model.SessionDone && out.Confirmation == nil,
 				"%s %q, %v", out.Search.State, out.Search.Reason, err)
 			asked := s.person.Asked()
-			if len(asked) != c.asked || c.asked > 0 && (asked[0].Kind != app.TryRisky || asked[0].What != "far.link.mtu=9000" || asked[0].Why != "may cut the connection") {
-				t.Errorf("asked %+v", asked)
-			}
+			must.True(t, len(asked) == c.asked && (!(c.asked > 0) || asked[0].Kind == app.TryRisky && asked[0].What == "far.link.mtu=9000" && asked[0].Why == "may cut the connection"), "asked %+v", asked)
 			applied := slices.ContainsFunc(out.Search.Runs, func(r model.Run) bool { return r.Setting == "far.link.mtu=9000" })
 			f := out.Record.Ideas[0]
 			must.True(t, applied == c.tried && (f.State != tune.Waiting) == c.tried, "applied %v, fate %+v", applied, f)
@@ -123,9 +121,7 @@ func TestCutShortAndResumed(t *testing.T) {
 		}
 	}
 	out, err := s.search(ctx, t, Request{Risky: true})
-	if out.Search.State != model.SessionInterrupted || !errors.Is(err, context.Canceled) && err != nil && fault.KindOf(err) != fault.Interrupted {
-		t.Fatalf("%s %q, %v", out.Search.State, out.Search.Reason, err)
-	}
+	must.Need(t, out.Search.State == model.SessionInterrupted && (errors.Is(err, context.Canceled) || err == nil || fault.KindOf(err) == fault.Interrupted), "%s %q, %v", out.Search.State, out.Search.Reason, err)
 	f := out.Record.Ideas[0]
 	must.True(t, f.State == tune.Racing || f.State == tune.Waiting, "fate %+v", f)
 	s.ends.Close()

@@ -66,25 +66,19 @@ func TestFilesAreKept(t *testing.T) {
 	want := asked(model.Assignment{Knob: "tcp.recv_buffer_max", Value: "4194304"}, model.Assignment{Knob: "link.mtu", Value: "9000"}, model.Assignment{Knob: "route.initcwnd", Value: "40"})
 	want.DryRun = true
 	shown := must.Get(s.Keep(ctx, want))(t)
-	if shown.Format != model.FormatSystemdNetworkd || shown.Reason != "networkd has it" || shown.Record != "" || len(shown.Files) != 2 || len(shown.Omitted) != 1 || len(shown.Commands) == 0 {
-		t.Errorf("the dry run: %+v", shown)
-	}
+	must.True(t, shown.Format == model.FormatSystemdNetworkd && shown.Reason == "networkd has it" && shown.Record == "" && len(shown.Files) == 2 && len(shown.Omitted) == 1 && len(shown.Commands) != 0, "the dry run: %+v", shown)
 	entries, _ := os.ReadDir(filepath.Join(root, "etc"))
 	must.True(t, len(entries) == 0, "the dry run wrote %v", entries)
 	want.DryRun, want.Plan = false, shown.Plan
 	done, err := s.Keep(ctx, want)
 	must.Need(t, err == nil && done.Record != "" && done.Plan == shown.Plan && done.Others["tcp.recv_buffer_max"].Number == 2, "%+v, %v", done, err)
 	text, err := os.ReadFile(filepath.Join(root, "etc/sysctl.d/zz-linerate.conf"))
-	if err != nil || !strings.Contains(string(text), "net.ipv4.tcp_rmem = 4096 131072 4194304\n") || !strings.Contains(string(text), "# because\n") {
-		t.Errorf("%s, %v", text, err)
-	}
+	must.True(t, err == nil && strings.Contains(string(text), "net.ipv4.tcp_rmem = 4096 131072 4194304\n") && strings.Contains(string(text), "# because\n"), "%s, %v", text, err)
 	if _, err := s.Keep(ctx, want); !errors.Is(err, session.ErrState) { // the files are there now
 		t.Errorf("the same plan again: %v", err)
 	}
 	records, err := s.Kept(ctx)
-	if err != nil || len(records) != 1 || records[0].Source != "test" || !records[0].Time.Equal(c.Files.Now()) || len(records[0].Files) != 2 || len(records[0].Settings) != 2 {
-		t.Errorf("Kept = %+v, %v", records, err)
-	}
+	must.True(t, err == nil && len(records) == 1 && records[0].Source == "test" && records[0].Time.Equal(c.Files.Now()) && len(records[0].Files) == 2 && len(records[0].Settings) == 2, "Kept = %+v, %v", records, err)
 	must.Do(t, os.WriteFile(filepath.Join(root, "etc/sysctl.d/zz-linerate.conf"), []byte("mine"), 0o600))
 	back, err := s.Restore(ctx, "")
 	must.True(t, err == nil && len(back.Files) == 2 && back.Files[0].State == model.FileRestored && back.Files[1].State == model.FileChanged,

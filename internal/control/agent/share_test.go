@@ -160,9 +160,7 @@ func TestPatientControllers(t *testing.T) {
 	known, part := prepare("key")
 	prepare("") // later, so that when it is dropped the other one's usual time is over, too
 	agenttest.Eventually(t, "a client without a key gets no more than usual", func() bool { return used() <= part })
-	if used() != part || part == 0 {
-		t.Errorf("%d bytes are held, %d by the run of a known controller", used(), part)
-	}
+	must.True(t, used() == part && part != 0, "%d bytes are held, %d by the run of a known controller", used(), part)
 	must.OK(t, known.Stop(t.Context(), 1))
 }
 
@@ -174,9 +172,7 @@ func TestTimeIsSpent(t *testing.T) {
 	f := model.Flow{Engine: "patient", Direction: model.To, Duration: time.Hour, Interval: time.Second}
 	for n := range uint64(2) {
 		_, err := conduct(t, s, n+1, f)
-		if !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "this server measures for 500 ms for one address within 24 h, and has") {
-			t.Errorf("run %d: %v", n+1, err)
-		}
+		must.True(t, errors.Is(err, session.ErrRefused) && strings.Contains(err.Error(), "this server measures for 500 ms for one address within 24 h, and has"), "run %d: %v", n+1, err)
 	}
 }
 

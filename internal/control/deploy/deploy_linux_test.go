@@ -151,9 +151,7 @@ func TestFaults(t *testing.T) {
 			h := newHost(t, sshtest.Options{})
 			c := h.session(t, deploy.Options{})
 			must.Get(c.Apply(t.Context(), []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}, time.Minute))(t)
-			if len(h.tmp(t)) != 1 {
-				t.Fatalf("during the session: %q", h.tmp(t))
-			}
+			must.Need(t, len(h.tmp(t)) == 1, "during the session: %q", h.tmp(t))
 			must.Do(t, syscall.Kill(victim(t, h), syscall.SIGKILL))
 			if name == "shell" { // the agent lives, and does not know yet
 				_, _ = c.Close(t.Context())
@@ -193,9 +191,7 @@ func TestKeep(t *testing.T) {
 		t.Logf("ready after %v", time.Since(start).Round(time.Millisecond))
 		closeSession(t, c)
 		kept, err := filepath.Glob(h.Home("someone") + "/.cache/linerate/*")
-		if h.copied != want || err != nil || len(kept) != 1 || len(h.tmp(t)) > 0 {
-			t.Fatalf("copied %d times, want %d; kept %q, %v; left %q", h.copied, want, kept, err, h.tmp(t))
-		}
+		must.Need(t, h.copied == want && err == nil && len(kept) == 1 && len(h.tmp(t)) <= 0, "copied %d times, want %d; kept %q, %v; left %q", h.copied, want, kept, err, h.tmp(t))
 		return kept[0]
 	}
 	once(1)
@@ -221,9 +217,7 @@ func TestKeepIsAsked(t *testing.T) {
 			return answer, nil
 		}}))
 		found, err := filepath.Glob(dir + "/*")
-		if err != nil || len(found) != len(left) || h.copied != copied {
-			t.Fatalf("copied %d times, want %d; left %q, want %q", h.copied, copied, found, left)
-		}
+		must.Need(t, err == nil && len(found) == len(left) && h.copied == copied, "copied %d times, want %d; left %q, want %q", h.copied, copied, found, left)
 		for i, name := range left {
 			ok, _ := filepath.Match(dir+"/"+name, found[i])
 			must.True(t, ok, "left %q, want %q", found, left)
@@ -255,9 +249,7 @@ func TestInstalled(t *testing.T) {
 	must.Do(t, os.WriteFile(cache+"/linerate/agent-0000", nil, 0o600))
 	h := newHost(t, sshtest.Options{Env: map[string]string{"PATH": bin + ":/usr/bin:/bin", "XDG_CACHE_HOME": cache}})
 	closeSession(t, h.session(t, deploy.Options{Keep: deploy.KeepNone}))
-	if h.copied != 0 || len(h.tmp(t)) > 0 {
-		t.Errorf("copied %d times, left %q", h.copied, h.tmp(t))
-	}
+	must.True(t, h.copied == 0 && len(h.tmp(t)) <= 0, "copied %d times, left %q", h.copied, h.tmp(t))
 	must.Fail(t, must.Err(os.Stat(cache+"/linerate/agent-0000")), "what had stayed stays")
 }
 
@@ -364,9 +356,7 @@ func TestOtherSystems(t *testing.T) {
 		as(c.system, c.machine)
 		_, err := h.agent(t, o)
 		p, ok := errors.AsType[*fault.Error](err)
-		if !ok || !strings.Contains(err.Error(), c.says) || !strings.Contains(p.Hint, c.hint) {
-			t.Errorf("%s %s: %v, hint %q", c.system, c.machine, err, p.Hint)
-		}
+		must.True(t, ok && strings.Contains(err.Error(), c.says) && strings.Contains(p.Hint, c.hint), "%s %s: %v, hint %q", c.system, c.machine, err, p.Hint)
 	}
 	// A file of the right name for another system is not sent.
 	as("FreeBSD", "arm64")
@@ -374,9 +364,7 @@ func TestOtherSystems(t *testing.T) {
 	must.Do(t, err)
 	must.Do(t, os.WriteFile(here+"/linerate-freebsd-arm64", text, 0o755))
 	must.Say(t, must.Err(h.agent(t, o)), "linerate-freebsd-arm64 is for linux/", "wrong file")
-	if h.copied != 0 || len(h.tmp(t)) > 0 {
-		t.Errorf("copied %d times, left %q", h.copied, h.tmp(t))
-	}
+	must.True(t, h.copied == 0 && len(h.tmp(t)) <= 0, "copied %d times, left %q", h.copied, h.tmp(t))
 	// What is installed there will do.
 	must.Do(t, os.Symlink(os.Args[0], bin+"/linerate"))
 	as("FreeBSD", "riscv64")

@@ -80,9 +80,7 @@ func TestEqualLoadFollowsItsBlock(t *testing.T) {
 					}
 					paced++
 					load, err := traffic.Read[bulk.Params](probes.Load(s.Flow).Params)
-					if err != nil || s.Setting.Name != "fast" || load.Rate < units.BitRate(14e6) || load.Rate > units.BitRate(14.1e6) {
-						t.Errorf("run %d: %s at %v, %v; want fast at the baseline's 14 Mbit/s", s.Number, s.Setting.Name, load.Rate, err)
-					}
+					must.True(t, err == nil && s.Setting.Name == "fast" && !(load.Rate < units.BitRate(14e6)) && !(load.Rate > units.BitRate(14.1e6)), "run %d: %s at %v, %v; want fast at the baseline's 14 Mbit/s", s.Number, s.Setting.Name, load.Rate, err)
 					must.True(t, i+1 >= len(f.specs) || f.specs[i+1].Block != s.Block, "run %d is not the last of block %d", s.Number, s.Block)
 					must.True(t, s.Block > p.NullBlocks, "a pair of the baseline ran at equal load")
 				}

@@ -165,9 +165,7 @@ func TestInterruptAndResume(t *testing.T) {
 		out, err := Run(ctx, first.config(p))
 		must.Need(t, errors.Is(err, context.DeadlineExceeded) && out.State == model.SessionInterrupted, "Run = %s, %v", out.State, err)
 		last := first.recorded[len(first.recorded)-1]
-		if last.State != model.RunInterrupted || len(first.recorded) != 10 {
-			t.Errorf("%d runs recorded, the last %s; want 10 and interrupted", len(first.recorded), last.State)
-		}
+		must.True(t, last.State == model.RunInterrupted && len(first.recorded) == 10, "%d runs recorded, the last %s; want 10 and interrupted", len(first.recorded), last.State)
 		second := &desk{t: t}
 		c := second.config(p)
 		c.Past = first.recorded
@@ -255,9 +253,7 @@ func TestEnds(t *testing.T) {
 					c.change(&p)
 				}
 				out, err := Run(t.Context(), c.desk.config(p))
-				if (err != nil) != c.fails || out.State != c.state || len(c.desk.recorded) != c.runs {
-					t.Errorf("Run = %s (%s), %v after %d runs; want %s after %d", out.State, out.Reason, err, len(c.desk.recorded), c.state, c.runs)
-				}
+				must.True(t, (err != nil) == c.fails && out.State == c.state && len(c.desk.recorded) == c.runs, "Run = %s (%s), %v after %d runs; want %s after %d", out.State, out.Reason, err, len(c.desk.recorded), c.state, c.runs)
 			})
 		})
 	}
@@ -320,9 +316,7 @@ func TestKilledAndResumed(t *testing.T) {
 			c := d.config(p)
 			c.Past = slices.Clone(whole.recorded[:n]) // what a store holds after kill -9
 			got := must.Get(Run(t.Context(), c))(t)
-			if !reflect.DeepEqual(got.Result.Verdicts, want.Result.Verdicts) {
-				t.Errorf("killed after %d runs:\n%+v, want\n%+v", n, got.Result.Verdicts, want.Result.Verdicts)
-			}
+			must.True(t, reflect.DeepEqual(got.Result.Verdicts, want.Result.Verdicts), "killed after %d runs:\n%+v, want\n%+v", n, got.Result.Verdicts, want.Result.Verdicts)
 			seen := map[[3]any]bool{}
 			for _, r := range got.Runs {
 				key := [3]any{r.Block, r.Attempt, r.Setting}
@@ -367,9 +361,7 @@ func TestTests(t *testing.T) {
 			names = append(names, r.Setting+" "+string(r.Flow.Direction))
 		}
 		want := []string{"one to", "one from", "small from", "many to"}
-		if err != nil || !slices.Equal(names, want) || out.State != model.SessionDone || out.Reason != "all tests are done; 2 failed" {
-			t.Errorf("%q, %s, %q, %v", names, out.State, out.Reason, err)
-		}
+		must.True(t, err == nil && slices.Equal(names, want) && out.State == model.SessionDone && out.Reason == "all tests are done; 2 failed", "%q, %s, %q, %v", names, out.State, out.Reason, err)
 		if want := []time.Duration{12 * time.Second, 9 * time.Second, 6 * time.Second, 3 * time.Second}; !slices.Equal(left, want) { // 1 s each, and 2 s beside it
 			t.Errorf("left: %v, want %v", left, want)
 		}
@@ -441,9 +433,7 @@ func TestBetweenRuns(t *testing.T) {
 			return nil
 		}
 		out, err := Run(t.Context(), c)
-		if err != nil || out.Reason != "the plan's blocks are spent" || calls != want {
-			t.Errorf("Run = %q, %v, and was asked %d times, want %d", out.Reason, err, calls, want)
-		}
+		must.True(t, err == nil && out.Reason == "the plan's blocks are spent" && calls == want, "Run = %q, %v, and was asked %d times, want %d", out.Reason, err, calls, want)
 	})
 }
 
@@ -461,8 +451,6 @@ func TestBetweenRunsInterrupted(t *testing.T) {
 			return ctx.Err()
 		}
 		out, err := Run(ctx, c)
-		if !errors.Is(err, context.Canceled) || out.State != model.SessionInterrupted || len(out.Runs) != 2 {
-			t.Errorf("Run = %s, %d runs, %v", out.State, len(out.Runs), err)
-		}
+		must.True(t, errors.Is(err, context.Canceled) && out.State == model.SessionInterrupted && len(out.Runs) == 2, "Run = %s, %d runs, %v", out.State, len(out.Runs), err)
 	})
 }

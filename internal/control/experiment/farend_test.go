@@ -52,9 +52,7 @@ func TestLostFarEndLeaves(t *testing.T) {
 				return nil
 			},
 		})
-		if err != nil || out.State != model.SessionDone || reconnected != 3 || !strings.Contains(said, "same: ") || !strings.Contains(said, "no route") {
-			t.Fatalf("%v, %s (%s), %d new connections, %q", err, out.State, out.Reason, reconnected, said)
-		}
+		must.Need(t, err == nil && out.State == model.SessionDone && reconnected == 3 && strings.Contains(said, "same: ") && strings.Contains(said, "no route"), "%v, %s (%s), %d new connections, %q", err, out.State, out.Reason, reconnected, said)
 		lost := 0
 		for _, r := range out.Runs {
 			if r.LostContact {

@@ -111,9 +111,7 @@ func TestRunAppliesMeasuresAndUndoes(t *testing.T) {
 	spec := runner.Spec{Number: 4, Block: 2, Position: 1, Attempt: 1, Setting: setting(), Flow: wiretest.Flow(model.To)}
 	run, changes, err := b.Run(t.Context(), spec, nil)
 	must.Do(t, err)
-	if run.State != model.RunValid || run.Number != 4 || run.Block != 2 || run.Setting != "big" || run.Flow.Streams != 3 || !run.Ended.After(run.Started) {
-		t.Errorf("%+v", run)
-	}
+	must.True(t, run.State == model.RunValid && run.Number == 4 && run.Block == 2 && run.Setting == "big" && run.Flow.Streams == 3 && run.Ended.After(run.Started), "%+v", run)
 	must.Equal(t, len(changes), 2, "%+v", changes)
 	for _, c := range changes {
 		must.True(t, c.State == model.ChangeUndone && c.Run == 4 && c.New == "9000", "%+v", c)
@@ -191,9 +189,7 @@ func lost(t *testing.T, lose func(b *bed), engine string, d model.Direction) {
 	var once sync.Once
 	run, _, err := b.Run(t.Context(), runner.Spec{Number: 1, Setting: setting(), Flow: flow},
 		func(model.Host, []model.Sample) { once.Do(func() { lose(b) }) })
-	if !errors.Is(err, runner.ErrContact) || !strings.Contains(err.Error(), "host far") || strings.Contains(err.Error(), "on host near: contact") {
-		t.Errorf("error %v", err)
-	}
+	must.True(t, errors.Is(err, runner.ErrContact) && strings.Contains(err.Error(), "host far") && !strings.Contains(err.Error(), "on host near: contact"), "error %v", err)
 	must.True(t, run.State == model.RunInvalid && run.LostContact && run.Reason != "", "%+v", run)
 	must.Equal(t, b.near.Value("tcp.recv_buffer_max"), "1000", "near still has")
 	select {

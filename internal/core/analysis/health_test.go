@@ -132,9 +132,7 @@ func TestSmallestGoodLevelIsHeldAgainstTheBaseline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := plateauOf(t, c.now, false)
-			if len(found) != 1 || !found[0].Decided || found[0].Level != c.level || found[0].Leave != c.leave || found[0].Baseline != "current" {
-				t.Errorf("%+v, want %q and leave %v", found, c.level, c.leave)
-			}
+			must.True(t, len(found) == 1 && found[0].Decided && found[0].Level == c.level && found[0].Leave == c.leave && found[0].Baseline == "current", "%+v, want %q and leave %v", found, c.level, c.leave)
 		})
 	}
 	must.Len(t, plateauOf(t, 60e6, true), 0, "a recommendation of a session that cannot be trusted")

@@ -14,9 +14,7 @@ func TestKnown(t *testing.T) {
 	f := Known(0, "sysfs")
 	v, ok := f.Get()
 	must.True(t, v == 0 && ok, "Get = %d, %v; a known zero is known", v, ok)
-	if !f.IsKnown() || f.Or(7) != 0 || f.Source() != "sysfs" || f.Reason() != "" {
-		t.Errorf("known zero: known %v, or %d, source %q, reason %q", f.IsKnown(), f.Or(7), f.Source(), f.Reason())
-	}
+	must.True(t, f.IsKnown() && f.Or(7) == 0 && f.Source() == "sysfs" && f.Reason() == "", "known zero: known %v, or %d, source %q, reason %q", f.IsKnown(), f.Or(7), f.Source(), f.Reason())
 }
 
 func TestUnknown(t *testing.T) {

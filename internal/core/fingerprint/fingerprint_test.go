@@ -98,9 +98,7 @@ func TestProof(t *testing.T) {
 	diff := cmp.Diff(p, got)
 	must.True(t, err == nil && ok && diff == "", "%v %v\n%s", ok, err, diff)
 	turned := p.Seen(model.Near)
-	if turned.Directions[0] != model.From || turned.Kept[0].Host != model.Near || p.Directions[0] != model.To || !cmp.Equal(turned.Seen(model.Far), p) {
-		t.Errorf("%+v", turned)
-	}
+	must.True(t, turned.Directions[0] == model.From && turned.Kept[0].Host == model.Near && p.Directions[0] == model.To && cmp.Equal(turned.Seen(model.Far), p), "%+v", turned)
 	must.Fail(t, must.Err(Prove(proven(), "small")), "a setting that is not there")
 	s := proven()
 	s.Hosts = nil

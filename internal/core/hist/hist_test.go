@@ -56,9 +56,7 @@ func TestBucketsCoverTheRangeWithoutGapOrOverlap(t *testing.T) {
 	for i := 1; i < buckets; i++ {
 		low, high := edges(i)
 		must.Need(t, low == next && high >= low, "bucket %d is %d…%d, want it to start at %d", i, low, high, next)
-		if bucketOf(uint64(low)) != i || bucketOf(uint64(high)) != i {
-			t.Fatalf("ends of bucket %d lie in %d and %d", i, bucketOf(uint64(low)), bucketOf(uint64(high)))
-		}
+		must.Need(t, bucketOf(uint64(low)) == i && bucketOf(uint64(high)) == i, "ends of bucket %d lie in %d and %d", i, bucketOf(uint64(low)), bucketOf(uint64(high)))
 		half := float64(high-low) / 2
 		must.Need(t, half < MaxError*float64(low), "bucket %d: error %v of %d", i, half, low)
 		next = high + 1
@@ -187,9 +185,7 @@ func TestQuantileOutsideTheRangeIsUnknown(t *testing.T) {
 		must.Equal(t, known(t, "end", h.Quantile(q)), want, "quantile %v", q)
 	}
 	middle := known(t, "median", h.Quantile(0.5))
-	if math.Abs(float64(middle-time.Millisecond)) > MaxError*float64(time.Millisecond) {
-		t.Errorf("median %v, want 1 ms: values outside keep their rank", middle)
-	}
+	must.True(t, !(math.Abs(float64(middle-time.Millisecond)) > MaxError*float64(time.Millisecond)), "median %v, want 1 ms: values outside keep their rank", middle)
 }
 
 func TestEmptyIsUnknownNotZero(t *testing.T) {

@@ -15,9 +15,7 @@ func TestThemesHoldTheCatalogue(t *testing.T) {
 		must.True(t, theme.Name != "" && len(theme.Knobs) != 0, "empty: %+v", theme)
 		n += len(theme.Knobs)
 	}
-	if n != len(Catalogue()) {
-		t.Errorf("%d knobs in themes, %d in the catalogue", n, len(Catalogue()))
-	}
+	must.True(t, n == len(Catalogue()), "%d knobs in themes, %d in the catalogue", n, len(Catalogue()))
 }
 
 func TestDefaultOn(t *testing.T) {

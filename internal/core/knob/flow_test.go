@@ -144,7 +144,5 @@ func TestWithSetting(t *testing.T) {
 	c, _ := files.Of(f)
 	must.True(t, err == nil && f.Streams == 4 && c.Sink == "/srv", "%+v, %v", f, err)
 	_, err = knob.WithSetting(model.Flow{}, model.Setting{Name: "odd", Assignments: []model.Assignment{{Knob: "widnow", Value: "1"}, {Knob: "tcp.sack", Value: "1"}}})
-	if err == nil || !strings.Contains(err.Error(), `setting "odd"`) || !strings.Contains(err.Error(), "did you mean window") || !strings.Contains(err.Error(), "tcp.sack") {
-		t.Errorf("%v", err)
-	}
+	must.True(t, err != nil && strings.Contains(err.Error(), `setting "odd"`) && strings.Contains(err.Error(), "did you mean window") && strings.Contains(err.Error(), "tcp.sack"), "%v", err)
 }

@@ -53,9 +53,7 @@ func TestGoodputTable(t *testing.T) {
 			w.Rate = rate
 			payload, err := w.Payload()
 			must.Dof(t, err, "%+v", w)
-			if payload != r.payload || w.packetBytes() != r.wire {
-				t.Errorf("%+v: %d/%d bytes, want %d/%d", w, payload, w.packetBytes(), r.payload, r.wire)
-			}
+			must.True(t, payload == r.payload && w.packetBytes() == r.wire, "%+v: %d/%d bytes, want %d/%d", w, payload, w.packetBytes(), r.payload, r.wire)
 			share, _ := w.PayloadShare()
 			if got := 100 * share; math.Abs(got-r.percent) > 0.00051 {
 				t.Errorf("%+v: share %.4f %%, want %.3f %%", w, got, r.percent)
@@ -327,9 +325,7 @@ func TestLossLaws(t *testing.T) {
 		rtt := time.Duration(rapid.Int64Range(int64(10*time.Microsecond), int64(time.Second)).Draw(t, "rtt"))
 		p := math.Pow(10, rapid.Float64Range(-10, -1).Draw(t, "log p"))
 		reno, bound := Mathis(mss, rtt, p, false), LossBound(mss, rtt, p)
-		if Mathis(mss, rtt, p, true) >= reno || bound < reno || bound < Cubic(mss, rtt, p) {
-			t.Fatalf("order of the bounds: reno %v, bound %v", reno, bound)
-		}
+		must.Need(t, !(Mathis(mss, rtt, p, true) >= reno) && !(bound < reno) && !(bound < Cubic(mss, rtt, p)), "order of the bounds: reno %v, bound %v", reno, bound)
 		must.Need(t, LossBound(mss, rtt, p*1.01) < bound && LossBound(mss, rtt*2, p) < bound && LossBound(mss+1, rtt, p) > bound, "not monotonic")
 		if back := LossBudget(reno, mss, rtt); math.Abs(back/p-1) > 1e-9 {
 			t.Fatalf("LossBudget(Mathis(%g)) = %g", p, back)

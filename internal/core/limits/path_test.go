@@ -150,9 +150,7 @@ func TestOfPath(t *testing.T) {
 			for d, want := range map[model.Direction]float64{model.To: c.to, model.From: c.from} {
 				got := OfPath(s, d)
 				rate, ok := got.Rate.Get()
-				if ok != (want > 0) || ok && math.Abs(float64(rate)/1e6-want) > want*1e-4 {
-					t.Errorf("%s: %v, %v (%s), want %v Mbit/s", d, rate, ok, got.Rate.Reason(), want)
-				}
+				must.True(t, ok == (want > 0) && (!ok || !(math.Abs(float64(rate)/1e6-want) > want*1e-4)), "%s: %v, %v (%s), want %v Mbit/s", d, rate, ok, got.Rate.Reason(), want)
 				must.True(t, got.Direction == d && (!ok || len(got.Limits) != 0 && got.Limits[0].Rate == rate), "%s: %+v", d, got)
 			}
 			to := OfPath(s, model.To).Rate
@@ -168,9 +166,7 @@ func TestOfPath(t *testing.T) {
 func TestRefuted(t *testing.T) {
 	c := OfPath(path(func(*model.Session) {}), model.To)
 	for rate, refuted := range map[units.BitRate]bool{1e6: false, 941e6: false, 960e6: false, 980e6: true, 9e9: true} {
-		if c.Refuted(rate) != refuted || c.Against(rate).IsKnown() == refuted {
-			t.Errorf("%s: refuted %v, %v", rate, c.Refuted(rate), c.Against(rate))
-		}
+		must.True(t, c.Refuted(rate) == refuted && c.Against(rate).IsKnown() != refuted, "%s: refuted %v, %v", rate, c.Refuted(rate), c.Against(rate))
 	}
 	why := c.Against(9e9).Reason()
 	must.True(t, strings.Contains(why, "9 Gbit/s") && strings.Contains(why, "941.5 Mbit/s"), "reason %q", why)
@@ -246,9 +242,7 @@ func TestDatagramGoodput(t *testing.T) {
 		{Wire{Rate: 1e9, MTU: 1500, IPv6: true}, 1453, 1453.0 / (1448 + 48 + 38 + 13 + 48 + 38)},
 	} {
 		got, err := c.wire.DatagramGoodput(c.payload)
-		if err != nil || math.Abs(float64(got)/(1e9*c.want)-1) > 1e-12 {
-			t.Errorf("%+v with %d bytes: %v, %v; want %v", c.wire, c.payload, float64(got), err, 1e9*c.want)
-		}
+		must.True(t, err == nil && !(math.Abs(float64(got)/(1e9*c.want)-1) > 1e-12), "%+v with %d bytes: %v, %v; want %v", c.wire, c.payload, float64(got), err, 1e9*c.want)
 	}
 	must.Fail(t, must.Err((Wire{Rate: 1e9, MTU: 1500}).DatagramGoodput(65508)), "65508 bytes fit nowhere")
 	must.Fail(t, must.Err((Wire{Rate: 1e9}).DatagramGoodput(1)), "a wire without an MTU")

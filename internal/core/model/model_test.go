@@ -24,9 +24,7 @@ func TestDirectionEnds(t *testing.T) {
 		{To, Near, Far, []Direction{To}},
 		{From, Far, Near, []Direction{From}},
 	} {
-		if c.direction.Sender() != c.sender || c.direction.Receiver() != c.receiver {
-			t.Errorf("%s: %s sends, %s receives", c.direction, c.direction.Sender(), c.direction.Receiver())
-		}
+		must.True(t, c.direction.Sender() == c.sender && c.direction.Receiver() == c.receiver, "%s: %s sends, %s receives", c.direction, c.direction.Sender(), c.direction.Receiver())
 		must.Same(t, c.direction.Parts(), c.parts, "%s: parts", c.direction)
 	}
 	must.Same(t, Both.Parts(), []Direction{To, From}, "both: parts")

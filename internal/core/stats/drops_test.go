@@ -80,9 +80,7 @@ func TestDropsFeatures(t *testing.T) {
 
 func TestDropsThin(t *testing.T) {
 	four := Drops(sweeps(4, 200, 100), DropLeast, DefaultConfidence)
-	if four.Features != nil || len(four.Warnings) != 1 || four.Least[1] < 0.6 {
-		t.Errorf("four sweeps: %+v, want numbers, a warning, no feature", four)
-	}
+	must.True(t, four.Features == nil && len(four.Warnings) == 1 && !(four.Least[1] < 0.6), "four sweeps: %+v, want numbers, a warning, no feature", four)
 	for name, logs := range map[string][][]float64{"nothing": nil, "one size": sweeps(5, 100)} {
 		r := Drops(logs, DropLeast, DefaultConfidence)
 		must.True(t, r.Features == nil && len(r.Warnings) == 1, "%s: %+v, want a warning", name, r)

@@ -156,9 +156,7 @@ func TestLawHolmNeverBelowRaw(t *testing.T) {
 		p := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 8).Draw(t, "p")
 		adjusted := Holm(p)
 		for i := range p {
-			if adjusted[i] < p[i] || adjusted[i] > min(1, float64(len(p))*p[i])+1e-12 && adjusted[i] > slices.Max(p)*float64(len(p)) {
-				t.Fatalf("p %v adjusted %v", p, adjusted)
-			}
+			must.Need(t, !(adjusted[i] < p[i]) && (!(adjusted[i] > min(1, float64(len(p))*p[i])+1e-12) || !(adjusted[i] > slices.Max(p)*float64(len(p)))), "p %v adjusted %v", p, adjusted)
 			for j := range p {
 				must.Need(t, p[i] >= p[j] || adjusted[i] <= adjusted[j], "order changed: %v to %v", p, adjusted)
 			}

@@ -64,9 +64,7 @@ func TestWithinCountsAutocorrelation(t *testing.T) {
 		}
 		got, freedom := Within(tenths(values...))
 		long := 0.05 * 0.05 * 0.1 * (1 + phi) / (1 - phi)
-		if freedom != 7999 || got < 0.5*long || got > 1.1*long || phi == 0 && got < 0.9*long {
-			t.Errorf("φ %.1f: v_w %.3g s with %d degrees of freedom, long-run %.3g", phi, got, freedom, long)
-		}
+		must.True(t, freedom == 7999 && !(got < 0.5*long) && !(got > 1.1*long) && (phi != 0 || !(got < 0.9*long)), "φ %.1f: v_w %.3g s with %d degrees of freedom, long-run %.3g", phi, got, freedom, long)
 	}
 	v, n := Within(tenths(1, 2, 3, 4, 5, 6, 7))
 	must.True(t, v == 0 && n == 0, "one batch has no spread: %v, %d", v, n)

@@ -73,9 +73,7 @@ func TestExampleOfTheStatistics(t *testing.T) {
 		survey = append(survey, p)
 	}
 	c := Pool(survey)
-	if len(c.Features) != 1 || len(c.Warnings) != 0 {
-		t.Fatalf("%s, warnings %q", show(c.Features), c.Warnings)
-	}
+	must.Need(t, len(c.Features) == 1 && len(c.Warnings) == 0, "%s, warnings %q", show(c.Features), c.Warnings)
 	f := c.Features[0]
 	must.True(t, f.Kind == Cliff && f.State == Candidate && f.Reference == 64<<10 && f.From == 96<<10 && f.To == 128<<10 && f.Passes == 5, "%+v", f)
 	must.True(t, math.Abs(f.Fall-0.30) <= 0.005 && math.Abs(float64(f.Low)-0.25) <= 0.005, "fall %.3f, at least %.3f", f.Fall, f.Low)
@@ -221,9 +219,7 @@ func TestThinSurveys(t *testing.T) {
 		"one size":   {passes(5, 4, sizes[:1], healthy), "fewer than two sizes"},
 	} {
 		got := Pool(c.survey)
-		if !strings.Contains(strings.Join(got.Warnings, "; "), c.want) || len(got.Features) != 0 {
-			t.Errorf("%s: warnings %q, %s", name, got.Warnings, show(got.Features))
-		}
+		must.True(t, strings.Contains(strings.Join(got.Warnings, "; "), c.want) && len(got.Features) == 0, "%s: warnings %q, %s", name, got.Warnings, show(got.Features))
 		must.True(t, got.Sizes != nil && got.Features != nil && got.Logs != nil, "%s: null in JSON", name)
 	}
 }
@@ -306,9 +302,7 @@ func TestConfirmation(t *testing.T) {
 		}
 	}
 	must.Equal(t, states(found), "candidate, candidate, candidate", "the candidates were changed")
-	if Confirm(nil) != nil || ConfirmPasses(0) != 0 || ConfirmPasses(1) != 9 {
-		t.Errorf("nothing to confirm: %v, %d; one: %d passes", Confirm(nil), ConfirmPasses(0), ConfirmPasses(1))
-	}
+	must.True(t, Confirm(nil) == nil && ConfirmPasses(0) == 0 && ConfirmPasses(1) == 9, "nothing to confirm: %v, %d; one: %d passes", Confirm(nil), ConfirmPasses(0), ConfirmPasses(1))
 }
 
 func TestCurveComesBackFromJSON(t *testing.T) {
@@ -357,9 +351,7 @@ func TestLaws(t *testing.T) {
 			shuffled[i].Points = rapid.Permutation(shuffled[i].Points).Draw(t, "points")
 		}
 		other := Pool(shuffled)
-		if show(c.Features) != show(other.Features) || cmp.Diff(c.Sizes, other.Sizes) != "" {
-			t.Fatalf("another order: %s, was %s", show(other.Features), show(c.Features))
-		}
+		must.Need(t, show(c.Features) == show(other.Features) && cmp.Diff(c.Sizes, other.Sizes) == "", "another order: %s, was %s", show(other.Features), show(c.Features))
 		twice := Pool(doubled)
 		must.Need(t, twice.Best == c.Best || c.Best == 0 || twice.Best != 0, "best %d, was %d", twice.Best, c.Best)
 		for i, s := range c.Sizes {

@@ -243,9 +243,7 @@ func TestReachesTheBest(t *testing.T) {
 		}
 		t.Logf("diagnosis right in %.0f %%: 95 %% of the best in %d of %d worlds; median of runs %.0f; %.1f settings; %d slower than before",
 			100*c.right, reached, worlds, stats.Median(runs), stats.Mean(changed), slower)
-		if reached < c.atLeast || slower > 3 || stats.Median(runs) > c.mostRuns || stats.Mean(changed) > 3 {
-			t.Errorf("wanted %d, at most 3 slower, %.0f runs, 3 settings", c.atLeast, c.mostRuns)
-		}
+		must.True(t, !(reached < c.atLeast) && !(slower > 3) && !(stats.Median(runs) > c.mostRuns) && !(stats.Mean(changed) > 3), "wanted %d, at most 3 slower, %.0f runs, 3 settings", c.atLeast, c.mostRuns)
 	}
 }
 
@@ -428,9 +426,7 @@ func TestHowARaceEnds(t *testing.T) {
 			}
 		}
 		t.Logf("noise %.0f %%, gain %.0f %%: %.1f runs, %.1f %% wrong; averaged capital %.1f runs", 100*c.sd, 100*c.gain, runs[0], 100*float64(wrong)/races, runs[1])
-		if float64(wrong) > races*c.wrong || c.gain > 0 && runs[0] > 0.6*runs[1] {
-			t.Errorf("wanted at most %.0f %% wrong and 0.6 of the runs of averaged capital", 100*c.wrong)
-		}
+		must.True(t, !(float64(wrong) > races*c.wrong) && (!(c.gain > 0) || !(runs[0] > 0.6*runs[1])), "wanted at most %.0f %% wrong and 0.6 of the runs of averaged capital", 100*c.wrong)
 	}
 }
 

@@ -56,9 +56,7 @@ func TestFreeBSDMachine(t *testing.T) {
 		must.True(t, m.Virtual.Or("") == want, "%s: %v", guest, m.Virtual)
 	}
 	none := machine("freebsd", nil, nil).freebsdMachine()
-	if none.CPU.IsKnown() || none.CPU.Reason() == "" || none.Memory.IsKnown() || none.Memory.Reason() == "" || none.Virtual.Reason() == "" {
-		t.Errorf("%+v", none)
-	}
+	must.True(t, !none.CPU.IsKnown() && none.CPU.Reason() != "" && !none.Memory.IsKnown() && none.Memory.Reason() != "" && none.Virtual.Reason() != "", "%+v", none)
 }
 
 // TestDarwinMachine reads a laptop and two guests by the names of xnu
@@ -69,9 +67,7 @@ func TestDarwinMachine(t *testing.T) {
 		"hw.memsize": "17179869184", "kern.hv_vmm_present": "0",
 	}
 	m := machine("darwin", table, nil).darwinMachine()
-	if m.Vendor.Or("") != "Apple" || m.Product.Or("") != "MacBookPro18,3" || m.CPU.Or("") != "Apple M1 Pro" || m.Memory.Or(0) != 16<<30 || m.Virtual.Or("") != model.NotVirtual {
-		t.Errorf("%+v", m)
-	}
+	must.True(t, m.Vendor.Or("") == "Apple" && m.Product.Or("") == "MacBookPro18,3" && m.CPU.Or("") == "Apple M1 Pro" && m.Memory.Or(0) == 16<<30 && m.Virtual.Or("") == model.NotVirtual, "%+v", m)
 	must.True(t, m.Sockets.Or(0) == 1 && m.Cores.Or(0) == 8 && m.Threads.Or(0) == 8 && !m.NUMA.IsKnown(), "%+v", m)
 	for product, want := range map[string]string{"VirtualMac2,1": "apple", "VMware7,1": "vmware", "Parallels-ARM": "parallels", "Other1,1": "unnamed"} {
 		m := machine("darwin", map[string]string{"hw.model": product, "kern.hv_vmm_present": "1"}, nil).darwinMachine()
@@ -106,9 +102,7 @@ func TestFreeBSDNIC(t *testing.T) {
 		return express(1, 1, 1, 4), nil
 	}
 	n := b.nic(net.Interface{Name: "em0", MTU: 1500, Flags: net.FlagUp, HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}})
-	if n.Driver.Or("") != "em" || n.Version.Or("") != "7.7.8-fbsd" || n.Firmware.Or("") != "EEPROM V1.8-0" || !n.Up.Or(false) || n.Kind.Or("") != "device" {
-		t.Errorf("%+v", n)
-	}
+	must.True(t, n.Driver.Or("") == "em" && n.Version.Or("") == "7.7.8-fbsd" && n.Firmware.Or("") == "EEPROM V1.8-0" && n.Up.Or(false) && n.Kind.Or("") == "device", "%+v", n)
 	if n.Bus.Kind.Or("") != "pcie" || n.Bus.Address.Or("") != "0000:03:00.0" || n.Bus.Device.Or("") != "8086:10d3" || n.Bus.NUMA.Or(-1) != 0 ||
 		n.Bus.Width.Or(0) != 1 || n.Bus.WidthMax.Or(0) != 4 || !about(n.Bus.Allows.Or(0), 2e9) || !about(n.Bus.AllowsMax.Or(0), 8e9) {
 		t.Errorf("%+v", n.Bus)
@@ -117,15 +111,11 @@ func TestFreeBSDNIC(t *testing.T) {
 		"%+v", n.Media)
 	want := []model.Offload{{Name: "rxcsum", On: true}, {Name: "rxcsum6", On: true, Fixed: true}, {Name: "tso4", On: true}, {Name: "tso6"}}
 	must.True(t, slices.Equal(n.Offloads.Or(nil), want), "%+v, %s", n.Offloads, n.Offloads.Reason())
-	if n.MTUMax.IsKnown() || n.MTUMax.Reason() == "" || n.MAC.Or("") != "02:00:00:00:00:01" || !slices.Equal(n.Addresses, []string{"192.0.2.5/24"}) {
-		t.Errorf("%+v", n)
-	}
+	must.True(t, !n.MTUMax.IsKnown() && n.MTUMax.Reason() != "" && n.MAC.Or("") == "02:00:00:00:00:01" && slices.Equal(n.Addresses, []string{"192.0.2.5/24"}), "%+v", n)
 
 	// An ordinary user sees the address and not the registers.
 	plain := machine("freebsd", freebsdTable(), attributes).nic(net.Interface{Name: "em0", MTU: 1500})
-	if plain.Bus.Address.Or("") != "0000:03:00.0" || plain.Bus.Device.Or("") != "8086:10d3" || plain.Bus.Allows.IsKnown() || plain.Bus.Allows.Reason() != "read the device's registers: permission denied" {
-		t.Errorf("%+v", plain.Bus)
-	}
+	must.True(t, plain.Bus.Address.Or("") == "0000:03:00.0" && plain.Bus.Device.Or("") == "8086:10d3" && !plain.Bus.Allows.IsKnown() && plain.Bus.Allows.Reason() == "read the device's registers: permission denied", "%+v", plain.Bus)
 	v := machine("freebsd", freebsdTable(), nil).nic(net.Interface{Name: "vmx0"})
 	must.True(t, v.Bus.Kind.Or("") == "virtual" && v.Bus.Address.Or("") == "0000:0b:00.0" && !v.Media.Speed.IsKnown(), "%+v", v.Bus)
 	for name, kind := range map[string]string{"lo0": "loopback", "bridge0": "bridge", "lagg1": "bond", "vlan7": "vlan", "epair0b": "", "lan": "", "wlan0": "wireless"} {
@@ -138,9 +128,7 @@ func TestDarwinNIC(t *testing.T) {
 	n := machine("darwin", nil, map[string]string{
 		"en7 up": "1", "en7 media": "autoselect", "en7 active": "1000baseT,full-duplex,flow-control,energy-efficient-ethernet", "en7 mtu_min": "68", "en7 mtu_max": "9000",
 	}).nic(net.Interface{Name: "en7", MTU: 1500})
-	if n.MTUMin.Or(0) != 68 || n.MTUMax.Or(0) != 9000 || n.Media.Speed.Or(0) != 1e9 || n.Driver.IsKnown() || n.Bus.Kind.IsKnown() || n.Bus.Kind.Reason() == "" {
-		t.Errorf("%+v", n)
-	}
+	must.True(t, n.MTUMin.Or(0) == 68 && n.MTUMax.Or(0) == 9000 && n.Media.Speed.Or(0) == 1e9 && !n.Driver.IsKnown() && !n.Bus.Kind.IsKnown() && n.Bus.Kind.Reason() != "", "%+v", n)
 }
 
 func TestMediaRate(t *testing.T) {

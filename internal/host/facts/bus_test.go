@@ -122,9 +122,7 @@ func TestReadConventional(t *testing.T) {
 		"no registers":              {[]map[string]string{conventional("")}, 0, 0, 0, 0, 0},
 	} {
 		b := readPCI(tree(c.files...), "0000:02:01.0")
-		if b.Kind.Or("") != "pci" || b.Clock.Or(0) != c.clock || b.ClockMax.Or(0) != c.clockMax || b.Width.Or(0) != c.width || b.WidthMax.Or(0) != c.widthMax {
-			t.Errorf("%s: %+v", name, b)
-		}
+		must.True(t, b.Kind.Or("") == "pci" && b.Clock.Or(0) == c.clock && b.ClockMax.Or(0) == c.clockMax && b.Width.Or(0) == c.width && b.WidthMax.Or(0) == c.widthMax, "%s: %+v", name, b)
 		must.True(t, (c.allows != 0 || !b.Allows.IsKnown()) && (c.allows == 0 || about(b.Allows.Or(0), c.allows)),
 			"%s allows %v, want %v", name, b.Allows, c.allows)
 		must.True(t, !b.NUMA.IsKnown(), "%s is on node %v", name, b.NUMA)
@@ -153,9 +151,7 @@ func TestBusOf(t *testing.T) {
 		{"", "", "", "", 0},
 	} {
 		b := busOf(root, c.info, c.path)
-		if b.Kind.Or("") != c.kind || b.Address.Or("") != c.address || c.allows == 0 && b.Allows.IsKnown() || c.allows != 0 && !about(b.Allows.Or(0), c.allows) {
-			t.Errorf("%s, %s: %+v", c.info, c.path, b)
-		}
+		must.True(t, b.Kind.Or("") == c.kind && b.Address.Or("") == c.address && (c.allows != 0 || !b.Allows.IsKnown()) && (c.allows == 0 || about(b.Allows.Or(0), c.allows)), "%s, %s: %+v", c.info, c.path, b)
 	}
 }
 

@@ -58,8 +58,6 @@ func TestSlotOfACardThatIsMade(t *testing.T) {
 		b.Kind = fact.Known(kind, "sysfs")
 		slotBus{32, 33, "kernel log"}.take(&b)
 		rate, known := b.Allows.Get()
-		if b.Width.Or(0) != 32 || b.Clock.Or(0) != 33 || known != limits || limits && (rate < 1.066e9 || rate > 1.067e9) {
-			t.Errorf("%s: %+v", kind, b)
-		}
+		must.True(t, b.Width.Or(0) == 32 && b.Clock.Or(0) == 33 && known == limits && (!limits || !(rate < 1.066e9) && !(rate > 1.067e9)), "%s: %+v", kind, b)
 	}
 }

@@ -33,9 +33,7 @@ func TestReadToLoopback(t *testing.T) {
 func TestReadWithoutPath(t *testing.T) {
 	for peer, why := range map[string]string{"": "no peer", "name.invalid": "find the peer"} {
 		f := Read(t.Context(), nil, model.Near, peer, "")
-		if f.Interface.IsKnown() || !strings.Contains(f.Interface.Reason(), why) || f.MTU.IsKnown() || f.Qdisc.IsKnown() || f.LinkRate.IsKnown() {
-			t.Errorf("peer %q: %+v", peer, f)
-		}
+		must.True(t, !f.Interface.IsKnown() && strings.Contains(f.Interface.Reason(), why) && !f.MTU.IsKnown() && !f.Qdisc.IsKnown() && !f.LinkRate.IsKnown(), "peer %q: %+v", peer, f)
 	}
 }
 

@@ -89,9 +89,7 @@ func TestNICsInNamespace(t *testing.T) {
 	v := nicByName(t, all, "fv1")
 	must.True(t, v.Kind.Or("") == "veth" && v.Driver.Or("") == "veth" && v.Up.Or(false) && v.Bus.Kind.Or("") == "virtual" && !v.Bus.Allows.IsKnown(),
 		"veth: %+v", v)
-	if !slices.Contains(v.Addresses, "192.0.2.9/28") || v.MTUMin.Or(0) != 68 || v.MTUMax.Or(0) != 65535 || v.Media.Speed.IsKnown() || v.Qdisc.Or("") != "noqueue" {
-		t.Errorf("veth: %+v", v)
-	}
+	must.True(t, slices.Contains(v.Addresses, "192.0.2.9/28") && v.MTUMin.Or(0) == 68 && v.MTUMax.Or(0) == 65535 && !v.Media.Speed.IsKnown() && v.Qdisc.Or("") == "noqueue", "veth: %+v", v)
 	offloads, known := v.Offloads.Get()
 	i := slices.IndexFunc(offloads, func(o model.Offload) bool { return o.Name == "tx-tcp-segmentation" })
 	must.True(t, known && i >= 0 && offloads[i].On && !offloads[i].Fixed, "offloads of a veth: %v", offloads)
@@ -192,9 +190,7 @@ func TestRouteInNamespace(t *testing.T) {
 	err = netlink.RouteAdd(&netlink.Route{LinkIndex: l.Attrs().Index, Dst: far, Gw: net.ParseIP("192.0.2.254"), MTU: 1300, InitCwnd: 20, AdvMSS: 1200})
 	must.Do(t, err)
 	r := Read(t.Context(), nil, model.Near, "198.51.100.7", "").Route
-	if r == nil || r.Peer != "198.51.100.7" || r.Interface.Or("") != "fr0" || r.Source.Or("") != "192.0.2.1" || r.Gateway.Or("") != "192.0.2.254" || r.MTU.Or(0) != 1300 {
-		t.Fatalf("%+v", r)
-	}
+	must.Need(t, r != nil && r.Peer == "198.51.100.7" && r.Interface.Or("") == "fr0" && r.Source.Or("") == "192.0.2.1" && r.Gateway.Or("") == "192.0.2.254" && r.MTU.Or(0) == 1300, "%+v", r)
 	must.True(t, r.Metrics["initcwnd"] == "20" && r.Metrics["advmss"] == "1200" && len(r.Metrics) == 2, "metrics %v", r.Metrics)
 	near := Read(t.Context(), nil, model.Near, "192.0.2.7", "").Route
 	must.True(t, near.Gateway.Or("x") == "" && near.MTU.Or(0) == 1500 && near.MTU.Source() == "interface" && near.Metrics == nil,

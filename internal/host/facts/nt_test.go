@@ -80,9 +80,7 @@ func device(values map[string]string, location string, link map[uint32]uint32) n
 func TestWindowsDevice(t *testing.T) {
 	n := model.NIC{Media: unknownMedia("x")}
 	device(intel(), "PCI bus %1, device %2, function %3;(0,31,6)", map[uint32]uint32{pciCurrentSpeed: 1, pciCurrentWidth: 1, pciMaxSpeed: 2, pciMaxWidth: 4}).fill(&n)
-	if n.Driver.Or("") != "Intel(R) Ethernet Connection (5) I219-LM" || n.Version.Or("") != "12.19.1.37" || n.MTUMin.Or(0) != 1500 || n.MTUMax.Or(0) != 9000 || !n.Media.Autoneg.Or(false) {
-		t.Errorf("%+v", n)
-	}
+	must.True(t, n.Driver.Or("") == "Intel(R) Ethernet Connection (5) I219-LM" && n.Version.Or("") == "12.19.1.37" && n.MTUMin.Or(0) == 1500 && n.MTUMax.Or(0) == 9000 && n.Media.Autoneg.Or(false), "%+v", n)
 	if b := n.Bus; b.Kind.Or("") != "pcie" || b.Address.Or("") != "0000:00:1f.6" || b.Device.Or("") != "8086:15e3" || !about(b.Allows.Or(0), 2e9) || !about(b.AllowsMax.Or(0), 16e9) {
 		t.Errorf("%+v", b)
 	}
@@ -94,17 +92,13 @@ func TestWindowsDevice(t *testing.T) {
 	}
 	bare := model.NIC{Media: unknownMedia("x")}
 	device(nil, "", nil).fill(&bare)
-	if bare.Driver.IsKnown() || bare.MTUMax.IsKnown() || bare.Offloads.IsKnown() || bare.Media.Autoneg.IsKnown() || bare.MTUMax.Reason() == "" {
-		t.Errorf("%+v", bare)
-	}
+	must.True(t, !bare.Driver.IsKnown() && !bare.MTUMax.IsKnown() && !bare.Offloads.IsKnown() && !bare.Media.Autoneg.IsKnown() && bare.MTUMax.Reason() != "", "%+v", bare)
 }
 
 func TestWindowsWords(t *testing.T) {
 	must.True(t, ntSpeed(1e9).Or(0) == 1e9 && !ntSpeed(0).IsKnown() && !ntSpeed(1<<64-1).IsKnown(), "speeds")
 	must.True(t, ntKind(6) == "device" && ntKind(71) == "wireless" && ntKind(53) == "type 53", "kinds")
-	if ntVirtual("Microsoft Corporation", "Virtual Machine").Or("") != "hyperv" || ntVirtual("LENOVO", "20KH").Or("") != model.NotVirtual || ntVirtual("", "").IsKnown() {
-		t.Error("hypervisors")
-	}
+	must.True(t, ntVirtual("Microsoft Corporation", "Virtual Machine").Or("") == "hyperv" && ntVirtual("LENOVO", "20KH").Or("") == model.NotVirtual && !ntVirtual("", "").IsKnown(), "hypervisors")
 }
 
 func TestWindowsAddress(t *testing.T) {

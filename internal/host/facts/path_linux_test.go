@@ -32,9 +32,7 @@ func TestPathInNamespace(t *testing.T) {
 	must.True(t, f.Interface.Or("") == "fb0" && f.MTU.Or(0) == 1400 && f.Address == "198.51.100.1" && f.Interface.Source() == "rtnetlink",
 		"Read = %+v", f)
 	must.Contain(t, f.LinkRate.Reason(), "virtual", "a veth has the rate %v", f.LinkRate)
-	if f.Qdisc.Or("") != "noqueue" || !f.Congestion.IsKnown() {
-		t.Errorf("qdisc %v (%s), congestion %v", f.Qdisc.Or(""), f.Qdisc.Reason(), f.Congestion)
-	}
+	must.True(t, f.Qdisc.Or("") == "noqueue" && f.Congestion.IsKnown(), "qdisc %v (%s), congestion %v", f.Qdisc.Or(""), f.Qdisc.Reason(), f.Congestion)
 	if f := Read(t.Context(), nil, model.Near, "203.0.113.1", ""); f.Interface.IsKnown() || f.Interface.Reason() == "" {
 		t.Errorf("no route leads to 203.0.113.1, yet %+v", f)
 	}
@@ -66,9 +64,7 @@ func TestLinkRate(t *testing.T) {
 				must.Do(t, os.WriteFile(filepath.Join(dir, file), []byte(text+"\n"), 0o644))
 			}
 			got := linkRate(root, c.link)
-			if got.Or(0) != c.want || !strings.Contains(got.Reason(), c.reason) {
-				t.Errorf("linkRate = %v (%s), want %v", got.Or(0), got.Reason(), c.want)
-			}
+			must.True(t, got.Or(0) == c.want && strings.Contains(got.Reason(), c.reason), "linkRate = %v (%s), want %v", got.Or(0), got.Reason(), c.want)
 		})
 	}
 }

@@ -23,9 +23,7 @@ func TestPrograms(t *testing.T) {
 		Programs: []string{"/no/such", "/bin/sh"}, Parts: []string{"etc/a", "etc/none"}, Answers: []string{"run", "none"},
 		Args: []string{"-c", "cat {copy}/etc/a/one {copy}/etc/b; mkdir {copy}/run; echo made >{copy}/run/new; echo {copy}/etc/a/one; exit 3"},
 	})
-	if err != nil || a.Program != "/bin/sh" || a.Code != 3 || !strings.HasPrefix(a.Text, "1") || !strings.Contains(a.Text, "/etc/b: ") || !strings.HasSuffix(a.Text, "\n/etc/a/one\n") {
-		t.Errorf("%+v, %v", a, err)
-	}
+	must.True(t, err == nil && a.Program == "/bin/sh" && a.Code == 3 && strings.HasPrefix(a.Text, "1") && strings.Contains(a.Text, "/etc/b: ") && strings.HasSuffix(a.Text, "\n/etc/a/one\n"), "%+v, %v", a, err)
 	must.True(t, len(a.Files) == 1 && a.Files[0].Path == "/run/new" && string(a.Files[0].Content) == "made\n", "%+v", a.Files)
 	must.Is(t, must.Err(ask(t.Context(), root, files.Question{Programs: []string{"/no/such"}})), errors.ErrUnsupported, "without a program")
 	dir := t.TempDir()

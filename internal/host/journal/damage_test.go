@@ -60,9 +60,7 @@ func TestBothCopiesDamaged(t *testing.T) {
 			want = slices.Delete(want, hit, hit+1)
 		}
 		got, damage, dir := state(t, bit/stride, flipped, flipped)
-		if !same(got, want) || (len(damage) > 0) != (len(want) < len(ends)) {
-			t.Fatalf("bit %d of byte %d: %d records, damage %v", bit%8, at, len(got), damage)
-		}
+		must.Need(t, same(got, want) && (len(damage) > 0) == (len(want) < len(ends)), "bit %d of byte %d: %d records, damage %v", bit%8, at, len(got), damage)
 		expectKept(t, dir, len(damage) > 0, flipped)
 	}
 	for cut := range text {

@@ -58,9 +58,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := parse(b)
-		if err != nil && r != (record{}) || len(r.text) > maxText+len("…") || !utf8.ValidString(r.text) || strings.ContainsAny(r.text, "\n\x1b") {
-			t.Errorf("%+v, %v", r, err)
-		}
+		must.True(t, (err == nil || r == (record{})) && len(r.text) <= maxText+len("…") && utf8.ValidString(r.text) && !strings.ContainsAny(r.text, "\n\x1b"), "%+v, %v", r, err)
 		must.True(t, r.facility >= 0 && r.level >= 0 && r.level <= 7, "%+v", r)
 	})
 }

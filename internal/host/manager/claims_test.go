@@ -132,9 +132,7 @@ func TestClaims(t *testing.T) {
 			got := short(claims)
 			must.True(t, slices.Equal(got, c.want), "got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			for _, c := range claims {
-				if c.When == "" || strings.HasSuffix(c.String(), ".") || (c.Link == "eth0") != (strings.HasPrefix(string(c.Knob), "link.") || strings.HasPrefix(string(c.Knob), "nic.")) {
-					t.Errorf("%+v: %s", c, c)
-				}
+				must.True(t, c.When != "" && !strings.HasSuffix(c.String(), ".") && (c.Link == "eth0") == (strings.HasPrefix(string(c.Knob), "link.") || strings.HasPrefix(string(c.Knob), "nic.")), "%+v: %s", c, c)
 			}
 		})
 	}

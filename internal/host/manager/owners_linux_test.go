@@ -70,9 +70,7 @@ func TestNetplanAgrees(t *testing.T) {
 		card(files)
 		files["run/udev/data/n2"] = file("E:ID_NET_NAME_MAC=enx001122334455\n")
 		got := find(t, files, "linux", "eth0", "link.mtu")["link.mtu"].Text
-		if got != want {
-			t.Fatalf("%d: MTU %q, netplan says %q\n%s", i, got, want, printTree(files, "netplan"))
-		}
+		must.Need(t, got == want, "%d: MTU %q, netplan says %q\n%s", i, got, want, printTree(files, "netplan"))
 		if want != "" {
 			set++
 		}

@@ -69,9 +69,7 @@ func TestReadInNamespace(t *testing.T) {
 		IP: net.ParseIP("10.1.0.2"), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 9}}
 	must.Do(t, netlink.NeighSet(neighbour))
 	got, hops := way(t, "10.1.0.2")
-	if got != "veth va > neighbour 10.1.0.2" || hops[0].To != "vb" || !strings.Contains(hops[1].Note, "02:00:00:00:00:09") || hops[1].MTU.IsKnown() {
-		t.Errorf("veth: %s, %+v", got, hops)
-	}
+	must.True(t, got == "veth va > neighbour 10.1.0.2" && hops[0].To == "vb" && strings.Contains(hops[1].Note, "02:00:00:00:00:09") && !hops[1].MTU.IsKnown(), "veth: %s, %+v", got, hops)
 	if has(t, &netlink.Vxlan{LinkAttrs: attrs("vx", 1450), VxlanId: 7, Group: net.ParseIP("10.1.0.2"), Port: 4789}, "10.2.0.1/24") {
 		got, hops := way(t, "10.2.0.2")
 		must.True(t, got == "vxlan vx > veth va > neighbour 10.1.0.2" && hops[0].To == "10.1.0.2" && hops[0].MTU.Or(0) == 1450,
@@ -86,9 +84,7 @@ func TestReadInNamespace(t *testing.T) {
 		must.True(t, got == "vlan va.5 > veth va > neighbour 10.3.0.2", "VLAN: %s", got)
 	}
 	if has(t, &netlink.Bridge{LinkAttrs: attrs("br", 1500)}, "10.4.0.1/24") {
-		if !has(t, &netlink.Veth{LinkAttrs: attrs("p0", 1500), PeerName: "q0"}, "") || !has(t, &netlink.Veth{LinkAttrs: attrs("p1", 1500), PeerName: "q1"}, "") {
-			t.Fatal("no more veths")
-		}
+		must.Need(t, has(t, &netlink.Veth{LinkAttrs: attrs("p0", 1500), PeerName: "q0"}, "") && has(t, &netlink.Veth{LinkAttrs: attrs("p1", 1500), PeerName: "q1"}, ""), "no more veths")
 		for _, name := range []string{"p0", "p1"} {
 			must.Do(t, netlink.LinkSetMaster(link(t, name), link(t, "br")))
 		}

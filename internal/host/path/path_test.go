@@ -106,7 +106,5 @@ func TestRouteMTU(t *testing.T) {
 	f.Route.MTU = fact.Known(1400, "route")
 	f.Route.Gateway = fact.Unknown[string]("not available on plan9")
 	got := trace(f, scripted{})
-	if len(got) != 2 || !strings.Contains(got[0].Note, "1400") || got[0].MTU.Or(0) != 9000 || got[1].Kind != model.HopNetwork || got[1].MTU.IsKnown() || !strings.Contains(got[1].Note, "plan9") {
-		t.Errorf("%+v", got)
-	}
+	must.True(t, len(got) == 2 && strings.Contains(got[0].Note, "1400") && got[0].MTU.Or(0) == 9000 && got[1].Kind == model.HopNetwork && !got[1].MTU.IsKnown() && strings.Contains(got[1].Note, "plan9"), "%+v", got)
 }

@@ -61,9 +61,7 @@ func TestDamagedRecords(t *testing.T) {
 				}
 				results, err := k.Restore("")
 				lost := which == "both"
-				if errors.Is(err, persist.ErrDamaged) != lost || len(results) != 2 || (results[0].State == model.FileFailed) != lost || results[1].State != model.FileRestored {
-					t.Errorf("Restore = %+v, %v", results, err)
-				}
+				must.True(t, errors.Is(err, persist.ErrDamaged) == lost && len(results) == 2 && (results[0].State == model.FileFailed) == lost && results[1].State == model.FileRestored, "Restore = %+v, %v", results, err)
 				left, _ := os.ReadDir(filepath.Join(k.Root, "etc"))
 				must.Equal(t, len(left) > 0, lost, "left: %v", left)
 				if !lost {

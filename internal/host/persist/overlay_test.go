@@ -60,9 +60,7 @@ func TestRenew(t *testing.T) {
 		}()
 		k.After = nil
 		all, err := k.Peek()
-		if err != nil || len(all) != 1 || all[0].Proof != "new" && (crash == "" || all[0].Proof != "old") || all[0].Source != "a session" || all[0].Damage != "" {
-			t.Errorf("crash at %q: %+v, %v", crash, all, err)
-		}
+		must.True(t, err == nil && len(all) == 1 && (all[0].Proof == "new" || crash != "" && all[0].Proof == "old") && all[0].Source == "a session" && all[0].Damage == "", "crash at %q: %+v, %v", crash, all, err)
 		got := tree(t, k.Root)
 		must.True(t, len(got) == len(written), "crash at %q: %v", crash, got)
 		must.OK(t, must.Err(k.Restore("")))

@@ -272,9 +272,7 @@ func TestDriver(t *testing.T) {
 		b = append(b, make([]byte, ethName-len(name))...)
 	}
 	indexes, names := pick(b, 7)
-	if !slices.Equal(indexes, []int{1, 3, 4, 5, 6}) || !slices.Equal(names, []string{"rx_no_buffer_count", "rx0_drops", "Rx Missed", "rx_pause_ctrl_phy", "rx_out_of_buffer"}) {
-		t.Errorf("%v %q", indexes, names)
-	}
+	must.True(t, slices.Equal(indexes, []int{1, 3, 4, 5, 6}) && slices.Equal(names, []string{"rx_no_buffer_count", "rx0_drops", "Rx Missed", "rx_pause_ctrl_phy", "rx_out_of_buffer"}), "%v %q", indexes, names)
 	stats := make([]byte, ethStatsHead)
 	binary.NativeEndian.PutUint32(stats[4:], 7)
 	got := must.Get(decodeDriver(append(stats, native64(7)...), 7, indexes))(t)

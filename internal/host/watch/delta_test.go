@@ -116,9 +116,7 @@ func TestManyCores(t *testing.T) {
 			dropped += c.Value
 		}
 	}
-	if dropped != 200*100 || find(counters, softnetDropped, others) != 184*100 {
-		t.Errorf("dropped %d, of the others %d", dropped, find(counters, softnetDropped, others))
-	}
+	must.True(t, dropped == 200*100 && find(counters, softnetDropped, others) == 184*100, "dropped %d, of the others %d", dropped, find(counters, softnetDropped, others))
 	must.True(t, len(counters) <= 120, "%d counters", len(counters))
 }
 
@@ -166,9 +164,7 @@ func TestDelta(t *testing.T) {
 	b.qdisc.handle = 2 // another one took its place
 	b.driver.values = b.driver.values[:1]
 	got = Delta(a, b)
-	if find(got, "qdisc_dropped", "eth0") != 0 || find(got, countersRead, "qdisc") != 0 || find(got, countersRead, "driver") != 0 || find(got, nicDriver, "eth0 rx_drops") != 0 {
-		t.Errorf("counters of two different things: %+v", got)
-	}
+	must.True(t, find(got, "qdisc_dropped", "eth0") == 0 && find(got, countersRead, "qdisc") == 0 && find(got, countersRead, "driver") == 0 && find(got, nicDriver, "eth0 rx_drops") == 0, "counters of two different things: %+v", got)
 }
 
 func TestDriverIsBounded(t *testing.T) {
@@ -231,9 +227,7 @@ func TestList(t *testing.T) {
 	}
 	names, definitions := map[string]bool{}, Definitions()
 	for _, d := range definitions {
-		if names[d.Name] || strings.ToLower(d.Name) != d.Name || strings.ContainsAny(d.Name, " -.") || d.Meaning == "" || d.Source == "" || d.Unit == "" || d.Group == "" || d.Kind == "" {
-			t.Errorf("%+v", d)
-		}
+		must.True(t, !names[d.Name] && strings.ToLower(d.Name) == d.Name && !strings.ContainsAny(d.Name, " -.") && d.Meaning != "" && d.Source != "" && d.Unit != "" && d.Group != "" && d.Kind != "", "%+v", d)
 		names[d.Name] = true
 	}
 	for _, name := range diagnose.UDPCounters() {

@@ -111,9 +111,7 @@ func TestZones(t *testing.T) {
 	told["vm.uma.mbuf_cluster.stats.fails"], told["vm.uma.mbuf_jumbo_9k.limit.sleeps"] = 102, 57
 	readZones(sysctl, &b)
 	got := Delta(Snapshot{values: a}, Snapshot{values: b})
-	if find(got, "mbuf_denied", "clusters of 2 KiB") != 100 || find(got, "mbuf_delayed", "clusters of 9 KiB") != 50 || find(got, countersRead, "mbuf") != 9 {
-		t.Errorf("%+v", got)
-	}
+	must.True(t, find(got, "mbuf_denied", "clusters of 2 KiB") == 100 && find(got, "mbuf_delayed", "clusters of 9 KiB") == 50 && find(got, countersRead, "mbuf") == 9, "%+v", got)
 	var none values
 	readZones(func(string, ...int) ([]byte, error) { return nil, errors.ErrUnsupported }, &none)
 	if got := Delta(Snapshot{values: none}, Snapshot{values: none}); find(got, countersRead, "mbuf") != 0 {

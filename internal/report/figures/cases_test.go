@@ -52,9 +52,7 @@ func heat(t *testing.T, text string, where []string, columns ...string) (plot.Fi
 // least the sentence names.
 func TestMapOfWindows(t *testing.T) {
 	f, h := heat(t, published(t, "virtio-windows"), nil, "setting=test", "setting=window_bytes", "goodput=avg_mbit_s:Mbit/s")
-	if !slices.Equal(h.Rows, []string{"1", "2", "3"}) || len(h.Columns) != 5 || h.Cells[0][3] != 237.30e6 || math.Abs(h.Cells[2][0]-128.51e6) > 1 {
-		t.Fatalf("%+v", h)
-	}
+	must.Need(t, slices.Equal(h.Rows, []string{"1", "2", "3"}) && len(h.Columns) == 5 && h.Cells[0][3] == 237.30e6 && !(math.Abs(h.Cells[2][0]-128.51e6) > 1), "%+v", h)
 	for _, want := range []string{"1 with 1048576 (237.3 Mbit/s)", "3 with 65536 (128.5 Mbit/s)"} {
 		must.Contain(t, f.Sentence, want)
 	}

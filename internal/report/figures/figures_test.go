@@ -264,9 +264,7 @@ func TestNamesOfHostsDrawNothing(t *testing.T) {
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		for _, f := range figures.Of(c.Session, d, c.Samples) {
 			svg := f.SVG(plot.Wide)
-			if strings.ContainsAny(svg, "\x1b\x00") || strings.Contains(svg, "\xff") || strings.Contains(svg, "<b>") {
-				t.Errorf("%s-%s holds what the host is called", c.Name, f.Name)
-			}
+			must.True(t, !strings.ContainsAny(svg, "\x1b\x00") && !strings.Contains(svg, "\xff") && !strings.Contains(svg, "<b>"), "%s-%s holds what the host is called", c.Name, f.Name)
 			inside(t, svg, plot.Wide)
 		}
 	}

@@ -98,9 +98,7 @@ func TestCheckHasEachDirection(t *testing.T) {
 		}
 		var f content
 		must.Do(t, json.Unmarshal(must.Get(render(c))(t), &f))
-		if len(f.Raw) != 2 || len(f.Raw["TCP upload"]) != 1 || f.Raw["TCP upload"][0].Val != 1 || len(f.Raw["TCP download"]) != 1 || f.Raw["TCP download"][0].Val != 2 {
-			t.Errorf("%+v", f.Raw)
-		}
+		must.True(t, len(f.Raw) == 2 && len(f.Raw["TCP upload"]) == 1 && f.Raw["TCP upload"][0].Val == 1 && len(f.Raw["TCP download"]) == 1 && f.Raw["TCP download"][0].Val == 2, "%+v", f.Raw)
 		return
 	}
 	t.Error("no check among the cases")
@@ -140,8 +138,6 @@ func TestFlentReadsThem(t *testing.T) {
 	for _, format := range []string{"summary", "csv"} {
 		out, err := exec.CommandContext(t.Context(), program, "-f", format, "-i", path).CombinedOutput()
 		must.Need(t, err == nil, "flent -f %s: %v\n%s", format, err, out)
-		if !bytes.Contains(out, []byte("TCP upload")) || !bytes.Contains(out, []byte("TCP download")) || format == "summary" && !bytes.Contains(out, []byte("Mbits/s")) {
-			t.Errorf("flent -f %s says\n%s", format, out)
-		}
+		must.True(t, bytes.Contains(out, []byte("TCP upload")) && bytes.Contains(out, []byte("TCP download")) && (format != "summary" || bytes.Contains(out, []byte("Mbits/s"))), "flent -f %s says\n%s", format, out)
 	}
 }

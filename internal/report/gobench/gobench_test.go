@@ -121,9 +121,7 @@ func TestNamesAreOneWord(t *testing.T) {
 		must.True(t, len(got) == len(c.Session.Runs), "%q: %d results of %d runs", evil, len(got), len(c.Session.Runs))
 		for _, r := range got {
 			_, parts := r.Name.Parts()
-			if len(parts) != 3 || !strings.HasPrefix(string(parts[1]), "/setting=") || string(parts[2]) != "/direction=to" {
-				t.Fatalf("%q: the name is %q", evil, r.Name)
-			}
+			must.Need(t, len(parts) == 3 && strings.HasPrefix(string(parts[1]), "/setting=") && string(parts[2]) == "/direction=to", "%q: the name is %q", evil, r.Name)
 		}
 	}
 }

@@ -99,9 +99,7 @@ func TestPageSaysTheAnswerFirst(t *testing.T) {
 			for _, b := range d.Section.Blocks {
 				for _, row := range append(b.Rows, []traffic.Cell{{Text: b.Text}}) {
 					for _, cell := range row {
-						if !strings.Contains(strings.ToLower(plain(page)), strings.ToLower(cell.Text)) {
-							t.Errorf("%s: %q of the engine's part is missing", c.Name, cell.Text)
-						}
+						must.True(t, strings.Contains(strings.ToLower(plain(page)), strings.ToLower(cell.Text)), "%s: %q of the engine's part is missing", c.Name, cell.Text)
 					}
 				}
 			}

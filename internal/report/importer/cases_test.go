@@ -38,9 +38,7 @@ func TestGigabitSteps(t *testing.T) {
 		}
 	}
 	bytes, err := published(t, "gigabit-steps", "unit=MB/s", rates...)
-	if err != nil || len(bytes.Tests) != 9 || value(bytes.Tests[1], model.To, model.Goodput) != 1e9 || value(bytes.Tests[8], model.To, model.Goodput) != 504e6 {
-		t.Errorf("%+v, %v", bytes.Tests, err)
-	}
+	must.True(t, err == nil && len(bytes.Tests) == 9 && value(bytes.Tests[1], model.To, model.Goodput) == 1e9 && value(bytes.Tests[8], model.To, model.Goodput) == 504e6, "%+v, %v", bytes.Tests, err)
 	wait, err := published(t, "gigabit-steps", "unit=ms", "setting=setup", "rtt=value:{unit}")
 	must.True(t, err == nil && len(wait.Tests) == 1 && value(wait.Tests[0], model.To, model.RTT) == 1e-4, "%+v, %v", wait.Tests, err)
 	for where, says := range map[string]string{"unit=kB": `unit "kB" is none of`, "unit=furlong": "no line has what is asked for: unit=furlong", "volume=1": `no column is called "volume"`} {

@@ -140,9 +140,7 @@ func TestMeaning(t *testing.T) {
 	bounced := must.Get(Read("", []byte(others["iperf 2 --bounceback"]), Options{}))(t).Tests[0]
 	must.True(t, math.Abs(value(bounced, model.To, model.RTT)-61e-6) < 1e-12 && math.IsNaN(value(bounced, model.To, model.Goodput)), "%+v", bounced)
 	f, err := Read("", load(t, "netperf.txt"), Options{})
-	if err != nil || value(f.Tests[1], model.To, model.RequestRate) != 24512.10 || math.Abs(value(f.Tests[1], model.To, model.LatencyP99)-61e-6) > 1e-12 {
-		t.Errorf("%+v, %v", f.Tests, err)
-	}
+	must.True(t, err == nil && value(f.Tests[1], model.To, model.RequestRate) == 24512.10 && !(math.Abs(value(f.Tests[1], model.To, model.LatencyP99)-61e-6) > 1e-12), "%+v, %v", f.Tests, err)
 }
 
 // TestSummaryIsNoInterval: the 31st line of a test of 30 s is its summary. Five such logs

@@ -363,9 +363,7 @@ func TestSockperf2(t *testing.T) {
 // TestNearest: of an unknown file the three nearest kinds are named, with what it lacks.
 func TestNearest(t *testing.T) {
 	_, err := Read("", []byte("[ ID] Interval       Transfer\n[  1] 0.0-1.0 sec 1 MBytes 8 Mbits/sec\n"), Options{})
-	if err == nil || !strings.Contains(err.Error(), `the nearest: iperf2 (lacks "Client connecting to "); iperf3 (lacks`) || strings.Count(err.Error(), "(lacks ") != 3 {
-		t.Errorf("%v", err)
-	}
+	must.True(t, err != nil && strings.Contains(err.Error(), `the nearest: iperf2 (lacks "Client connecting to "); iperf3 (lacks`) && strings.Count(err.Error(), "(lacks ") == 3, "%v", err)
 }
 
 // mutated calls f with a text in which one line is left out, doubled, or changes places

@@ -73,9 +73,7 @@ func TestSessionOfFiles(t *testing.T) {
 	a, b := one("iperf3.json"), one("iperf3-p2.json")
 	b.Setting = "two streams"
 	s, samples, err := Session([]Named{a, b}, About{ID: "x", Now: time.Unix(0, 0)})
-	if err != nil || s.Plan.Baseline != "iperf3.json" || len(s.Plan.Settings) != 2 || len(samples[2]) == 0 || !strings.Contains(s.Reason, "iperf3.json (iperf 3.12)") {
-		t.Errorf("%+v, %v", s, err)
-	}
+	must.True(t, err == nil && s.Plan.Baseline == "iperf3.json" && len(s.Plan.Settings) == 2 && len(samples[2]) != 0 && strings.Contains(s.Reason, "iperf3.json (iperf 3.12)"), "%+v, %v", s, err)
 	if _, _, err := Session([]Named{a, one("np.out")}, About{}); err == nil || !strings.Contains(err.Error(), "are not one session") {
 		t.Errorf("streams and message sizes in one session: %v", err)
 	}

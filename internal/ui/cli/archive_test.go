@@ -61,9 +61,7 @@ func TestArchiveAndNotes(t *testing.T) {
 			args := append([]string{"show", id}, more...)
 			do(here, 0, "", args...)
 			do(there, 0, "", args...)
-			if here.out.String() != there.out.String() || here.out.Len() == 0 {
-				t.Errorf("%q is here\n%s\nand there\n%s", args, here.out.String(), there.out.String())
-			}
+			must.True(t, here.out.String() == there.out.String() && here.out.Len() != 0, "%q is here\n%s\nand there\n%s", args, here.out.String(), there.out.String())
 		}
 	}
 	do(here, 0, "removed 1 session", "delete", "s1", "--yes")

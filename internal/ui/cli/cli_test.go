@@ -99,9 +99,7 @@ func TestFirstHour12Prune(t *testing.T) {
 			t.Errorf("%q: exit code %d\n%s", c.args, code, w.err.String())
 		}
 		for _, want := range c.says {
-			if !strings.Contains(w.out.String()+w.err.String(), want) {
-				t.Errorf("%q does not say %q:\n%s%s", c.args, want, w.out.String(), w.err.String())
-			}
+			must.True(t, strings.Contains(w.out.String()+w.err.String(), want), "%q does not say %q:\n%s%s", c.args, want, w.out.String(), w.err.String())
 		}
 		w.main(t, "list", "--json")
 		var doc struct{ Sessions []struct{ ID string } }
@@ -142,9 +140,7 @@ func TestExitCode(t *testing.T) {
 		}
 		must.Equal(t, exitCode(fmt.Errorf("wrapped: %w", c.err)), c.want, "%v, wrapped", c.err)
 		hinted := fault.WithHint(c.err, "do %s", "this")
-		if exitCode(hinted) != c.want || fault.HintOf(hinted) != "do this" || !errors.Is(hinted, c.err) && c.want != exitUsage {
-			t.Errorf("%v with a hint: %d, %q", c.err, exitCode(hinted), fault.HintOf(hinted))
-		}
+		must.True(t, exitCode(hinted) == c.want && fault.HintOf(hinted) == "do this" && (errors.Is(hinted, c.err) || c.want == exitUsage), "%v with a hint: %d, %q", c.err, exitCode(hinted), fault.HintOf(hinted))
 	}
 	must.True(t, fault.WithHint(nil, "x") == nil && fault.WithKind(fault.Failed, nil) == nil, "an error out of nothing")
 	for _, code := range []int{exitOK, exitFailed, exitUsage, exitUnreachable, exitUnsupported, exitUntrusted, exitStore, exitNotUndone, exitInterrupted} {

@@ -102,9 +102,7 @@ func TestFirstHour20Completion(t *testing.T) {
 		must.True(t, !strings.Contains(w.err.String(), "linerate: "), "%q: %s", c.args, w.err.String())
 		lines := strings.Split(strings.TrimSpace(w.out.String()), "\n")
 		for _, want := range c.has {
-			if !slices.ContainsFunc(lines, func(s string) bool { return s == want || strings.HasPrefix(s, want+"\t") }) {
-				t.Errorf("%q offers no %q:\n%s", c.args, want, w.out.String())
-			}
+			must.True(t, slices.ContainsFunc(lines, func(s string) bool { return s == want || strings.HasPrefix(s, want+"\t") }), "%q offers no %q:\n%s", c.args, want, w.out.String())
 		}
 		for _, line := range lines {
 			text, _, _ := strings.Cut(line, "\t")

@@ -130,9 +130,7 @@ func TestArticleSlowPC(t *testing.T) {
 	want(t, files, "/etc/start_if.xl0", "ifconfig xl0 polling || :", "ifconfig xl0 media 10baseT/UTP || :", "# title: 遅いPCで速いNIC")
 	files, said := exported(t, "--for", "systemd-networkd", "--interface", "eth0", article("slow-pc-fast-nic"))
 	want(t, files, "/etc/systemd/network/10-linerate-eth0.link", "BitsPerSecond=10M", "Duplex=half")
-	if !strings.Contains(said, "left out: polling=1: linux has no such setting") || !strings.Contains(said, "note: the settings were tried on freebsd, and these files are for linux") {
-		t.Errorf("%s", said)
-	}
+	must.True(t, strings.Contains(said, "left out: polling=1: linux has no such setting") && strings.Contains(said, "note: the settings were tried on freebsd, and these files are for linux"), "%s", said)
 }
 
 // stored puts a session with a decided setting into a new store.
@@ -168,9 +166,7 @@ func TestProfileOfSession(t *testing.T) {
 	if code := w.main(t, "profile", "save", "last", name); code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, w.err.String())
 	}
-	if !strings.Contains(w.err.String(), "left out: nodelay=1 belongs to the test traffic") || strings.Contains(w.err.String(), "warning") {
-		t.Errorf("%s", w.err.String())
-	}
+	must.True(t, strings.Contains(w.err.String(), "left out: nodelay=1 belongs to the test traffic") && !strings.Contains(w.err.String(), "warning"), "%s", w.err.String())
 	must.True(t, w.main(t, "profile", "save", "last", name) != exitOK, "a file is written over")
 	if code := w.main(t, "profile", "show", name); code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, w.err.String())

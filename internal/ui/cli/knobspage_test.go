@@ -42,9 +42,7 @@ func TestFirstHour17KnobsPage(t *testing.T) {
 	h.Link = "eth0"
 	narrow := knobsText(h, rows, 80)
 	for line := range strings.Lines(narrow) {
-		if utf8.RuneCountInString(line) > 81 {
-			t.Errorf("%d columns: %s", utf8.RuneCountInString(line), line)
-		}
+		must.True(t, utf8.RuneCountInString(line) <= 81, "%d columns: %s", utf8.RuneCountInString(line), line)
 	}
 	for _, want := range []string{
 		"link and route: eth0 (--interface NAME", "\n    set by /etc/sysctl.d/90-buffers-of-the-storage.conf:4 says 6 MiB\n", "linerate knobs explain NAME tells all",
@@ -76,9 +74,7 @@ func TestKnobRows(t *testing.T) {
 	}
 	rows := h.Settings("", false)
 	r := find(rows, "tcp.recv_buffer_max")
-	if r == nil || r.Default != "32 MiB" || r.Theme != "socket and TCP buffers" || setByText(*r, "65536") != "/etc/sysctl.d/90-x.conf:4 says 6 MiB" || setByText(*r, "6291456") != "/etc/sysctl.d/90-x.conf:4" {
-		t.Fatalf("%+v", r)
-	}
+	must.Need(t, r != nil && r.Default == "32 MiB" && r.Theme == "socket and TCP buffers" && setByText(*r, "65536") == "/etc/sysctl.d/90-x.conf:4 says 6 MiB" && setByText(*r, "6291456") == "/etc/sysctl.d/90-x.conf:4", "%+v", r)
 	if r := find(rows, "tcp.sack"); r == nil || r.SetBy == nil || r.SetBy.Value != "what" || r.Value.Reason() != "not read" || r.Default != "on" {
 		t.Errorf("%+v", r)
 	}

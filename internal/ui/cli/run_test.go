@@ -44,9 +44,7 @@ func TestExactlySoManyBlocks(t *testing.T) {
 		p, err := question{File: file}.plan(fact.Unknown[time.Duration]("not measured"))
 		switch {
 		case c.want == refuse:
-			if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "this plan has 7 or 21") || !strings.Contains(fault.HintOf(err), "each block holds") {
-				t.Errorf("%s%d blocks, %v (%s)", text, len(p.Order), err, fault.HintOf(err))
-			}
+			must.True(t, exitCode(err) == exitUsage && strings.Contains(err.Error(), "this plan has 7 or 21") && strings.Contains(fault.HintOf(err), "each block holds"), "%s%d blocks, %v (%s)", text, len(p.Order), err, fault.HintOf(err))
 		case err != nil || len(p.Order) != c.want:
 			t.Errorf("%s%d blocks, want %d, %v", text, len(p.Order), c.want, err)
 		case c.factors == one && (plan.Comparisons(p) != min(c.want, max(c.want-4, 6)) || p.MaxBlocks != plan.Comparisons(p)):

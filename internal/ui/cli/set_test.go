@@ -19,14 +19,10 @@ func TestParseSet(t *testing.T) {
 			args = slices.Insert(args, 1, host)
 		}
 		wanted, got, err := parseSet(nil, args)
-		if err != nil || got != host || len(wanted) != 2 || wanted[0] != (model.Assignment{Knob: "tcp.sack", Value: "0"}) || wanted[1].Value != "65536" {
-			t.Errorf("%q: %+v, %q, %v", args, wanted, got, err)
-		}
+		must.True(t, err == nil && got == host && len(wanted) == 2 && wanted[0] == (model.Assignment{Knob: "tcp.sack", Value: "0"}) && wanted[1].Value == "65536", "%q: %+v, %q, %v", args, wanted, got, err)
 	}
 	_, _, err := parseSet(nil, []string{"net.ipv4.tcp_sack=0", "tcp.sack=x", "nas"})
-	if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "did you mean tcp.sack?") || !strings.Contains(err.Error(), "want on or off") || fault.HintOf(err) == "" {
-		t.Errorf("%v, hint %q", err, fault.HintOf(err))
-	}
+	must.True(t, exitCode(err) == exitUsage && strings.Contains(err.Error(), "did you mean tcp.sack?") && strings.Contains(err.Error(), "want on or off") && fault.HintOf(err) != "", "%v, hint %q", err, fault.HintOf(err))
 }
 
 func TestParseSetOfOneHost(t *testing.T) {

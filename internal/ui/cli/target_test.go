@@ -44,9 +44,7 @@ func TestCompareRows(t *testing.T) {
 	}
 	r := rows[1]
 	must.True(t, r.Setting == "64KiB" && r.A == nil && r.B != nil && r.Ratio == nil, "%+v", r)
-	if route(a) != "lab:lan" || route(b) != "this machine -> lab:lan" {
-		t.Errorf("%s, %s", route(a), route(b))
-	}
+	must.True(t, route(a) == "lab:lan" && route(b) == "this machine -> lab:lan", "%s, %s", route(a), route(b))
 }
 
 // TestResumedPair demands that every kind of stored session finds its ends
@@ -95,9 +93,7 @@ func TestNoCommandOfAFileRunsUnasked(t *testing.T) {
 		var out, errs strings.Builder
 		code := Main(t.Context(), Env{Version: "v", Self: []string{"linerate"}, Out: &out, Err: &errs, Getenv: func(string) string { return "" }, Now: time.Now},
 			append([]string{"run", plan, "--db", ":memory:"}, c.args...))
-		if code != exitUsage || !strings.Contains(errs.String(), "wants to run a command on this machine") || !strings.Contains(errs.String(), "--allow-exec") {
-			t.Errorf("%s: exit code %d\n%s", name, code, errs.String())
-		}
+		must.True(t, code == exitUsage && strings.Contains(errs.String(), "wants to run a command on this machine") && strings.Contains(errs.String(), "--allow-exec"), "%s: exit code %d\n%s", name, code, errs.String())
 		_, err := os.Stat(touched)
 		must.Need(t, err != nil, "%s: the command of the plan ran", name)
 	}

@@ -21,9 +21,7 @@ func TestCommandFactor(t *testing.T) {
 		t.Fatalf("%+v, %v", file.Factors, err)
 	}
 	settings, baseline := file.Settings()
-	if baseline != Current || len(settings) != 2 || settings[1].Name != "shaper" || settings[1].Assignments[0].Value != model.On || settings[1].Assignments[0].Command.Undo == "" {
-		t.Errorf("%q of %+v", baseline, settings)
-	}
+	must.True(t, baseline == Current && len(settings) == 2 && settings[1].Name == "shaper" && settings[1].Assignments[0].Value == model.On && settings[1].Assignments[0].Command.Undo != "", "%q of %+v", baseline, settings)
 	other, _ := ParseFactor("cmd:vpn=up", knobs{})
 	file.Factors = append(file.Factors, other)
 	must.Do(t, Undo(file.Factors, "cmd:vpn=down"))

@@ -113,9 +113,7 @@ func TestDocumentedExample(t *testing.T) {
 	must.True(t, got.Has("cooldown") && got.Has("flow.omit") && got.Has("factors[0].levels[2]") && !got.Has("blocks") && !got.Has("near"),
 		"Has does not tell what the file gives")
 	p := must.Get(plan.New(got.Complete()))(t)
-	if p.Baseline != Current || p.Factor != "tcp.recv_buffer_max" || !slices.Equal(p.Levels, []string{"64KiB", "256KiB", "1MiB"}) || p.Twin == "" {
-		t.Errorf("plan %+v", p)
-	}
+	must.True(t, p.Baseline == Current && p.Factor == "tcp.recv_buffer_max" && slices.Equal(p.Levels, []string{"64KiB", "256KiB", "1MiB"}) && p.Twin != "", "plan %+v", p)
 }
 
 func TestDocumentedSettings(t *testing.T) {
@@ -167,9 +165,7 @@ factors:
 	f := parse(t, text)
 	got, baseline := f.Settings()
 	o := f.Complete()
-	if len(got) != 4 || baseline != "vanilla window=64KiB" || got[1].Name != "all window=1MiB" || len(got[1].Assignments) != 3 || len(o.Factors) != 2 || o.Factors[0].Knob != "" || o.Factor != "" {
-		t.Errorf("%+v, baseline %q, %+v", got, baseline, o)
-	}
+	must.True(t, len(got) == 4 && baseline == "vanilla window=64KiB" && got[1].Name == "all window=1MiB" && len(got[1].Assignments) == 3 && len(o.Factors) == 2 && o.Factors[0].Knob == "" && o.Factor == "", "%+v, baseline %q, %+v", got, baseline, o)
 	if _, baseline = parse(t, text+"baseline: all window=1MiB\n").Settings(); baseline != got[1].Name {
 		t.Errorf("baseline %q", baseline)
 	}

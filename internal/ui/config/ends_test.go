@@ -58,9 +58,7 @@ func TestFarEndsOfAPlanFile(t *testing.T) {
 		o := f.Complete()
 		o.Flow = model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1e9}
 		p, err := plan.New(o)
-		if err != nil || o.Baseline != c.baseline || len(o.Settings) != c.settings || !slices.Contains(p.FarEnds(), "pi") {
-			t.Errorf("%s: baseline %q, %d settings, far ends %q, %v", name, o.Baseline, len(o.Settings), p.FarEnds(), err)
-		}
+		must.True(t, err == nil && o.Baseline == c.baseline && len(o.Settings) == c.settings && slices.Contains(p.FarEnds(), "pi"), "%s: baseline %q, %d settings, far ends %q, %v", name, o.Baseline, len(o.Settings), p.FarEnds(), err)
 	}
 	for name, c := range map[string][2]string{
 		"of a host":  {"factors: [{knob: near.far, levels: [nas, pi]}]", "belongs to the flow"},

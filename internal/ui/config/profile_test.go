@@ -172,9 +172,7 @@ func FuzzParseProfile(f *testing.F) {
 			return
 		}
 		again, err := ParseProfile("p.yaml", p.Text(nil), knobs{})
-		if err != nil {
-			t.Fatalf("what was read cannot be read again: %v\n%s", err, p.Text(nil))
-		}
+		must.Need(t, err == nil, "what was read cannot be read again: %v\n%s", err, p.Text(nil))
 		diff := cmp.Diff(p, again, cmpopts.EquateEmpty())
 		must.Need(t, diff == "", "%v", diff)
 	})

@@ -48,9 +48,7 @@ func FuzzTarget(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if strings.HasPrefix(got.destination(), "-") || strings.ContainsAny(got.destination(), " \n'\"$`;&|<>\\") {
-			t.Fatalf("%q is %q", s, got.destination())
-		}
+		must.Need(t, !strings.HasPrefix(got.destination(), "-") && !strings.ContainsAny(got.destination(), " \n'\"$`;&|<>\\"), "%q is %q", s, got.destination())
 		if again, err := ParseTarget(got.String()); got.User != "" && (err != nil || again != got) {
 			t.Fatalf("%q: %+v is written %q: %+v, %v", s, got, got, again, err)
 		}
@@ -59,9 +57,7 @@ func FuzzTarget(f *testing.F) {
 
 func TestParseConfig(t *testing.T) {
 	c := parseConfig("user me\nhostname 192.0.2.7\nproxyjump me@gate:22\nremotecommand tmux\nport 22\n")
-	if c != (config{hostName: "192.0.2.7", port: "22", jump: "me@gate:22", remoteCommand: true}) || c.indirect() != "me@gate:22 (ProxyJump)" {
-		t.Errorf("%+v", c)
-	}
+	must.True(t, c == (config{hostName: "192.0.2.7", port: "22", jump: "me@gate:22", remoteCommand: true}) && c.indirect() == "me@gate:22 (ProxyJump)", "%+v", c)
 	must.Equal(t, c.direct(), "", "where ssh connects to by itself")
 	c = parseConfig("hostname nas\nport 2222\nproxycommand none\nproxyjump none\n")
 	must.Equal(t, c.direct(), "nas:2222")

@@ -188,9 +188,7 @@ func TestClientWantsTLS13(t *testing.T) {
 			_ = server.Close()
 		}()
 		p, err := tls.Dial(t.Context(), tls.Link{Addr: l.Addr().String(), Pin: id.Pin()}, model.Egress{})
-		if (err == nil) != (version == ctls.VersionTLS13) {
-			t.Errorf("%s: %v", ctls.VersionName(version), err)
-		}
+		must.True(t, (err == nil) == (version == ctls.VersionTLS13), "%s: %v", ctls.VersionName(version), err)
 		if err == nil {
 			_ = p.Control.Close()
 		}

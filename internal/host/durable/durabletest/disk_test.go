@@ -32,9 +32,7 @@ func TestLose(t *testing.T) {
 		p.End()
 		d.Lose(c.names, func(_ string, n int) int { return min(n, c.bytes) })
 		got, err := d.Process(nil).Read("/s/old")
-		if string(got) != c.want || err != nil || !slices.Equal(d.Names("/s"), c.there) {
-			t.Errorf("%d names, %d bytes: %q, %v, %q", c.names, c.bytes, got, err, d.Names("/s"))
-		}
+		must.True(t, string(got) == c.want && err == nil && slices.Equal(d.Names("/s"), c.there), "%d names, %d bytes: %q, %v, %q", c.names, c.bytes, got, err, d.Names("/s"))
 	}
 }
 

@@ -279,9 +279,7 @@ func one(t *testing.T, random *rand.Rand, name, kind string) (proven bool) {
 	maps.Copy(want, p.Want)
 	delete(want, files.LinkKey(r.Link, "nic.offload.tso")+"/TCP6SegmentationOffload") // a part of the feature
 	want["udev"] = after["udev"]                                                      // a .link file of ours has another name
-	if !maps.Equal(want, after) || maps.Equal(before, after) {
-		t.Errorf("%s beside %q:\nwithout %v\nwith    %v\nwant    %v\n%s", name, beside, before, after, want, show(p.Files))
-	}
+	must.True(t, maps.Equal(want, after) && !maps.Equal(before, after), "%s beside %q:\nwithout %v\nwith    %v\nwant    %v\n%s", name, beside, before, after, want, show(p.Files))
 	compare(t, name+" beside "+beside+" with ours", p.Outcome, after)
 	return true
 }

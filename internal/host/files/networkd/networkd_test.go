@@ -50,9 +50,7 @@ func TestPlan(t *testing.T) {
 					"refused: %v", err)
 				return
 			}
-			if err != nil || c.refused != "" || len(p.Files) != 1 || p.Files[0].Path != c.path || !strings.Contains(string(p.Files[0].Content), c.says) {
-				t.Errorf("%+v, %v", p.Files, err)
-			}
+			must.True(t, err == nil && c.refused == "" && len(p.Files) == 1 && p.Files[0].Path == c.path && strings.Contains(string(p.Files[0].Content), c.says), "%+v, %v", p.Files, err)
 			must.True(t, !strings.Contains(c.path, ".d/") || !strings.Contains(string(p.Files[0].Content), "[Match]"), "a drop-in matches")
 		})
 	}

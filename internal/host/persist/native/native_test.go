@@ -159,9 +159,7 @@ func TestRefusals(t *testing.T) {
 func TestAnyway(t *testing.T) {
 	in := native.Input{Anyway: true, Settings: settings("socket.buffer_max=4000000", "tcp.recv_buffer_max=16777216")}
 	out, err := native.Render(model.FormatFreeBSD, in)
-	if err != nil || len(out.Files) != 1 || !strings.Contains(decode(out.Files[0]), "note: tcp.recv_buffer_max 16777216 is above 8/9") {
-		t.Errorf("%v\n%s", err, print(out))
-	}
+	must.True(t, err == nil && len(out.Files) == 1 && strings.Contains(decode(out.Files[0]), "note: tcp.recv_buffer_max 16777216 is above 8/9"), "%v\n%s", err, print(out))
 }
 
 // TestHostileBefore: texts of a profile that somebody else wrote do not reach a
@@ -170,13 +168,9 @@ func TestHostileBefore(t *testing.T) {
 	out, err := native.Render(model.FormatFreeBSD, native.Input{
 		Interface: "em0", Settings: settings("nic.media.duplex=full", "nic.pause.rx=1"), Before: map[string]string{"media": "x$(reboot);reboot"},
 	})
-	if err != nil || len(out.Omitted) != 2 || len(out.Files) != 0 {
-		t.Errorf("%v\n%s", err, print(out))
-	}
+	must.True(t, err == nil && len(out.Omitted) == 2 && len(out.Files) == 0, "%v\n%s", err, print(out))
 	out, err = native.Render(model.FormatLinuxSysctl, native.Input{Settings: settings("tcp.mem_limit=4096"), Before: map[string]string{"net.ipv4.tcp_mem": "1 2 x"}})
-	if err != nil || len(out.Omitted) != 1 {
-		t.Errorf("%v\n%s", err, print(out))
-	}
+	must.True(t, err == nil && len(out.Omitted) == 1, "%v\n%s", err, print(out))
 }
 
 // TestSharedTexts: what the settings do not say of a shared text is what was
@@ -196,12 +190,8 @@ func TestSharedTexts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out := must.Get(native.Render(model.FormatLinuxSysctl, native.Input{Settings: c.set, Before: c.before}))(t)
-			if c.want != "" && (len(out.Files) != 1 || !strings.Contains(string(out.Files[0].Content), c.want)) {
-				t.Errorf("want %s\n%s", c.want, print(out))
-			}
-			if c.omitted != "" && (len(out.Omitted) != 1 || !strings.Contains(out.Omitted[0].Reason, c.omitted)) {
-				t.Errorf("want %s\n%s", c.omitted, print(out))
-			}
+			must.True(t, c.want == "" || len(out.Files) == 1 && strings.Contains(string(out.Files[0].Content), c.want), "want %s\n%s", c.want, print(out))
+			must.True(t, c.omitted == "" || len(out.Omitted) == 1 && strings.Contains(out.Omitted[0].Reason, c.omitted), "want %s\n%s", c.omitted, print(out))
 		})
 	}
 }

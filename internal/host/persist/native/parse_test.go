@@ -115,9 +115,7 @@ func readReg(content []byte) (map[string]string, error) {
 
 func TestRegRoundTrip(t *testing.T) {
 	out, err := native.Render(model.FormatWindowsReg, sample())
-	if err != nil || len(out.Files) != 2 {
-		t.Fatalf("%v\n%s", err, print(out))
-	}
+	must.Need(t, err == nil && len(out.Files) == 2, "%v\n%s", err, print(out))
 	adapter := `HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Control\Class\{4d36e972-e325-11ce-bfc1-08002be10318}\0007\`
 	tcpip := `HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Services\Tcpip\Parameters\`
 	for i, want := range []map[string]string{

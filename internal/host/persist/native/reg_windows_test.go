@@ -109,9 +109,7 @@ func TestRegImported(t *testing.T) {
 		}
 		was := everything(t)
 		out, err := native.Render(model.FormatWindowsReg, in)
-		if err != nil || len(out.Files) != 2 {
-			t.Fatalf("%v\n%s", err, print(out))
-		}
+		must.Need(t, err == nil && len(out.Files) == 2, "%v\n%s", err, print(out))
 		program := [][]string{{"reg", "import"}, {"regedit", "/S"}}[i%2]
 		merge(t, dir, out.Files[0], program...)
 		for j, name := range names {
