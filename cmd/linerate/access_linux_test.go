@@ -291,9 +291,7 @@ func TestKeysOfAServerOfAnotherUser(t *testing.T) {
 	must.Do(t, os.MkdirAll(state, 0o700))
 	must.Do(t, os.Chown(state, nobody, nobody))
 	r := run(t, command(t, "serve", "key", "add", "anna", "--state", state))
-	if r.code != 0 || !strings.Contains(r.err, "as user 61234") || !strings.Contains(r.out, "linerate://") {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.Need(t, r.code == 0 && strings.Contains(r.err, "as user 61234") && strings.Contains(r.out, "linerate://"), "exit code %d\n%s%s", r.code, r.out, r.err)
 	made := 0
 	err := filepath.WalkDir(state, func(path string, d os.DirEntry, err error) error {
 		if err != nil {

@@ -68,9 +68,7 @@ func TestAuditOfTheDoor(t *testing.T) {
 			lines++
 		}
 	}
-	if total["spoke another protocol"] != 30 || total["a data connection that no run waits for"] != 1 || lines > 4 {
-		t.Errorf("%d lines tell of %v", lines, total)
-	}
+	must.True(t, total["spoke another protocol"] == 30 && total["a data connection that no run waits for"] == 1 && !(lines > 4), "%d lines tell of %v", lines, total)
 }
 
 // TestAuditOfForeignListeners: clients of other programs have their lines: admitted,

@@ -148,9 +148,7 @@ func makeMistakes(t testing.TB) time.Duration {
 	var slowest atomic.Int64
 	mistakes := readMistakes(t, fill)
 	for _, m := range mistakes {
-		if mayChangeHere(m.args) {
-			t.Fatalf("badinputs.txt:%d: linerate %s: were it not refused, it would change this machine", m.line, strings.Join(m.args, " "))
-		}
+		must.Need(t, !mayChangeHere(m.args), "badinputs.txt:%d: linerate %s: were it not refused, it would change this machine", m.line, strings.Join(m.args, " "))
 	}
 	for _, m := range mistakes {
 		all.Go(func() {

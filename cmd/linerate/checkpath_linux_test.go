@@ -98,9 +98,7 @@ func mended(t testing.TB, n *middle, alone bool, says []string, not ...string) {
 	held.signal(t, os.Interrupt)
 	held.wait(t, patience)
 	got := words(after.out)
-	if !strings.Contains(got, "ok mtu to ") || !strings.Contains(got, "ok mtu from ") || alone && strings.Contains(got, "BAD") {
-		t.Errorf("after %s:\n%s%s", next, after.out, after.err)
-	}
+	must.True(t, strings.Contains(got, "ok mtu to ") && strings.Contains(got, "ok mtu from ") && (!alone || !strings.Contains(got, "BAD")), "after %s:\n%s%s", next, after.out, after.err)
 }
 
 // TestCheckOptionsOnTheWay: a router that rewrites the MSS, takes SACK out, or clears

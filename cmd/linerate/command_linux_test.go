@@ -42,9 +42,7 @@ func TestCommandIsUndone(t *testing.T) {
 				orPanic(syscall.Kill(pid, syscall.SIGKILL))
 			}
 			r := p.wait(t, patience)
-			if who == "ctrl-c" && (r.code != 130 || !strings.Contains(r.err, "--resume") || !strings.Contains(r.err, "--allow-exec")) {
-				t.Errorf("exit code %d\n%s", r.code, r.err)
-			}
+			must.True(t, who != "ctrl-c" || r.code == 130 && strings.Contains(r.err, "--resume") && strings.Contains(r.err, "--allow-exec"), "exit code %d\n%s", r.code, r.err)
 			eventually(t, patience, "the command to be undone", func() bool { return !there() && len(netnsPIDs(t.Context(), n.far)) == 0 })
 			records, damage, err := journal.Read(n.state("far"))
 			if open := journal.OpenIntents(records); len(open) > 0 || len(damage) > 0 || len(records) == 0 || err != nil {

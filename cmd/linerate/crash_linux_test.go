@@ -183,9 +183,7 @@ func crashSteps(t *testing.T) []string {
 	steps := strings.Split(strings.TrimSpace(string(text)), "\n")
 	each := len(steps) / 3
 	// 2 knobs: intent, write, read, applied; look, restore, undone; and closed once.
-	if each != 2*7+1 || !slices.Equal(steps[:each], steps[each:2*each]) || !slices.Equal(steps[:each], steps[2*each:]) {
-		t.Fatalf("%d steps: %q", len(steps), steps)
-	}
+	must.Need(t, each == 2*7+1 && slices.Equal(steps[:each], steps[each:2*each]) && slices.Equal(steps[:each], steps[2*each:]), "%d steps: %q", len(steps), steps)
 	return steps
 }
 
@@ -239,9 +237,7 @@ func crashOnce(t *testing.T, steps []string, k int, who string) {
 		r.ends(t, 0)
 		n.restored(t, before)
 		s := n.session(t)
-		if s.State != model.SessionDone || !followed(s) {
-			t.Errorf("session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
-		}
+		must.True(t, s.State == model.SessionDone && followed(s), "session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
 	}
 }
 
@@ -251,9 +247,7 @@ func (n *netns) lostWatchdog(t *testing.T, r result) {
 	t.Helper()
 	if r.code != 0 {
 		s := n.session(t)
-		if r.code != 1 || !strings.Contains(r.err, "the watchdog is gone") || s.State != model.SessionInterrupted && s.State != model.SessionFailed {
-			t.Fatalf("exit code %d, session is %s\n%s%s", r.code, s.State, r.out, r.err)
-		}
+		must.Need(t, r.code == 1 && strings.Contains(r.err, "the watchdog is gone") && (s.State == model.SessionInterrupted || s.State == model.SessionFailed), "exit code %d, session is %s\n%s%s", r.code, s.State, r.out, r.err)
 		run(t, n.command(t, "run", "--allow-exec", "--resume", s.ID)).succeeds(t)
 	}
 	if s := n.session(t); s.State != model.SessionDone || !followed(s) {
@@ -267,9 +261,7 @@ func (n *netns) killedSession(t *testing.T, r result) {
 	t.Helper()
 	r.ends(t, -1) // a killed controller
 	s := n.session(t)
-	if s.State != model.SessionStopped || len(s.Runs) == 0 || s.Runs[0].State != model.RunValid {
-		t.Errorf("session is %s with runs %s", s.State, outline(s))
-	}
+	must.True(t, s.State == model.SessionStopped && len(s.Runs) != 0 && s.Runs[0].State == model.RunValid, "session is %s with runs %s", s.State, outline(s))
 }
 
 // changedNow demands that the killed processes left on the far host what the steps
@@ -324,9 +316,7 @@ func crashAlways(t *testing.T, k int, who string) {
 	n.restored(t, before)
 	s := n.session(t)
 	r.ends(t, 5, "nothing was measured, all 6 runs are invalid", "contact lost")
-	if s.State != model.SessionFailed || !strings.Contains(s.Reason, "2 of 2 blocks were given up") || len(s.Runs) != 6 {
-		t.Errorf("session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
-	}
+	must.True(t, s.State == model.SessionFailed && strings.Contains(s.Reason, "2 of 2 blocks were given up") && len(s.Runs) == 6, "session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
 }
 
 // foreign is what somebody else writes to rmem.
@@ -388,7 +378,5 @@ func foreignStays(t *testing.T, who string) {
 	written := err == nil && slices.ContainsFunc(records, func(r journal.Record) bool { return r.Kind == journal.KindForeign })
 	// With the controller or the whole machine gone, a watchdog may have undone everything
 	// before it was killed; the journal keeps its report.
-	if !written || who != "controller" && who != "whole-machine" {
-		t.Errorf("nothing reports the foreign value:\n%s\nnor does the journal: %+v, %v", reports, records, err)
-	}
+	must.True(t, written && (who == "controller" || who == "whole-machine"), "nothing reports the foreign value:\n%s\nnor does the journal: %+v, %v", reports, records, err)
 }

@@ -33,12 +33,8 @@ func TestDryRun(t *testing.T) {
 	const bytes = 4 * 94.15e6 / 8 // of MTU 1500 with timestamps
 	got := float64(d.Bytes.Or(0))
 	must.True(t, math.Abs(got/bytes-1) <= 0.001, "%.0f bytes, want %.0f", got, float64(bytes))
-	if !d.Assumed || !strings.Contains(d.Noise.Source(), "assumed") || d.LeastChange.IsKnown() {
-		t.Errorf("noise %+v, least %+v: two blocks show nothing", d.Noise, d.LeastChange)
-	}
-	if len(d.Changes) != 2 || !strings.Contains(d.Changes[0].Risk, "memory") || d.Changes[1].What != "exit 9" || d.Changes[1].Undo != "exit 0" {
-		t.Errorf("%+v", d.Changes)
-	}
+	must.True(t, d.Assumed && strings.Contains(d.Noise.Source(), "assumed") && !d.LeastChange.IsKnown(), "noise %+v, least %+v: two blocks show nothing", d.Noise, d.LeastChange)
+	must.True(t, len(d.Changes) == 2 && strings.Contains(d.Changes[0].Risk, "memory") && d.Changes[1].What == "exit 9" && d.Changes[1].Undo == "exit 0", "%+v", d.Changes)
 	must.Contain(t, succeed(t, "list", "--json", "--db", db).out, `"sessions": []`, "kept")
 	text := succeed(t, append(args, "--dry-run")...).out
 	for _, want := range []string{"nothing is measured", "4 runs, 4 s", "(seed 7)", "47.1 MB of payload", "assumed", "tcp.recv_buffer_max=262144: may waste memory", `command "exit 9"`} {

@@ -38,9 +38,7 @@ func enginesTakeTurns(t testing.TB, blocks string) []model.Verdict {
 		if one.Setting == "tcpbulk" {
 			want = "tcpbulk"
 		}
-		if one.Flow.Engine != want || want == "tcpbulk" && one.Flow.Params != "" {
-			t.Errorf("run %d of %s was made with %s (%s)", one.Number, one.Setting, one.Flow.Engine, one.Flow.Params)
-		}
+		must.True(t, one.Flow.Engine == want && (want != "tcpbulk" || one.Flow.Params == ""), "run %d of %s was made with %s (%s)", one.Number, one.Setting, one.Flow.Engine, one.Flow.Params)
 	}
 	for _, g := range s.Plan.Guards {
 		must.True(t, g.Metric != model.LossRatio, "loss is a guard, which TCP does not measure")
@@ -65,8 +63,6 @@ func TestEnginesRefused(t *testing.T) {
 		{[]string{"set", "near.engine=tcpbulk"}, "engine"},
 	} {
 		r := run(t, command(t, c.args...))
-		if r.code != 2 || !strings.Contains(strings.Join(strings.Fields(r.err), " "), c.says) || strings.Count(r.err, "linerate:") != 1 {
-			t.Errorf("%q: exit code %d\n%s, want %q", c.args, r.code, r.err, c.says)
-		}
+		must.True(t, r.code == 2 && strings.Contains(strings.Join(strings.Fields(r.err), " "), c.says) && strings.Count(r.err, "linerate:") == 1, "%q: exit code %d\n%s, want %q", c.args, r.code, r.err, c.says)
 	}
 }

@@ -20,9 +20,7 @@ func TestFarEndsInLabs(t *testing.T) {
 	args := []string{"run", "--factor", "far=lab:rate=50mbit,rtt=1ms,lab:rate=20mbit,rtt=1ms", "--factor", "far.tcp.recv_buffer_max=1MiB,2MiB",
 		"--settle", "0s", "--no-twin", "-t", "100ms", "--omit", "100ms", "--blocks", "1", "--db", db, "--json", "-q"}
 	s := decode[document](t, succeed(t, args...).out).Session
-	if len(s.Plan.Ends) != 1 || len(s.Changes) != len(s.Runs) || len(s.Runs) < 4 {
-		t.Errorf("%d ends, %d changes of %d runs", len(s.Plan.Ends), len(s.Changes), len(s.Runs))
-	}
+	must.True(t, len(s.Plan.Ends) == 1 && len(s.Changes) == len(s.Runs) && len(s.Runs) >= 4, "%d ends, %d changes of %d runs", len(s.Plan.Ends), len(s.Changes), len(s.Runs))
 	for _, c := range s.Changes {
 		must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
 	}
@@ -42,9 +40,7 @@ func TestFarEndsChangeOneNearHost(t *testing.T) {
 $LR run --from "$near" --factor "far=$far,${far}2" --factor near.tcp.send_buffer_max=1MiB,2MiB --blocks 3 -t 200ms --omit 100ms --settle 0s --no-twin --db $DIR/r.db -q
 cut -f3 /proc/sys/net/ipv4/tcp_wmem
 `))
-	if r.code != 0 || !strings.Contains(r.out, " changes on 10.99.0.1, all undone, verified") || strings.Count(r.out, "4194304") != 2 || strings.Contains(r.out, "10.99.0.2, 10.99.0.2") {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == 0 && strings.Contains(r.out, " changes on 10.99.0.1, all undone, verified") && strings.Count(r.out, "4194304") == 2 && !strings.Contains(r.out, "10.99.0.2, 10.99.0.2"), "exit code %d\n%s%s", r.code, r.out, r.err)
 }
 
 // TestSweepsOfFarEnds: sweeps of two far hosts with two settings each are four sessions,
@@ -57,7 +53,5 @@ ids=$(grep -o '"id": *"[^"]*"' $DIR/list | cut -d'"' -f4 | paste -sd,)
 $LR report "${ids%%,*}" --beside "${ids#*,}" --db $DIR/r.db -o $DIR/page.html && grep -o "small [^<]*, to 10.99.0.2\|4 sweeps in one picture" $DIR/page.html
 $LR show "${ids##*,}" --db $DIR/r.db
 `))
-	if r.code != 0 || !strings.Contains(r.out, "4 sweeps in one picture") || !strings.Contains(r.out, "small ") || !strings.Contains(r.out, "all undone, verified") {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == 0 && strings.Contains(r.out, "4 sweeps in one picture") && strings.Contains(r.out, "small ") && strings.Contains(r.out, "all undone, verified"), "exit code %d\n%s%s", r.code, r.out, r.err)
 }

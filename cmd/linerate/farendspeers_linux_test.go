@@ -53,9 +53,7 @@ func wentOn(t testing.TB, r result) {
 		setting, _ := s.Plan.Setting(r.Setting)
 		must.True(t, setting.FarEnd() != ends[0] || !r.LostContact, "run %d with %s, which lives, is %s: %s", r.Number, ends[0], r.State, r.Reason)
 	}
-	if s.State != model.SessionDone || valid[ends[1]] == 0 || valid[ends[0]] < valid[ends[1]] || valid[ends[1]] > 11 || !strings.Contains(string(warned), ends[1]+" is out of reach and was left out") {
-		t.Errorf("%s (%s): %v, %s", s.State, s.Reason, valid, warned)
-	}
+	must.True(t, s.State == model.SessionDone && valid[ends[1]] != 0 && !(valid[ends[0]] < valid[ends[1]]) && !(valid[ends[1]] > 11) && strings.Contains(string(warned), ends[1]+" is out of reach and was left out"), "%s (%s): %v, %s", s.State, s.Reason, valid, warned)
 	must.True(t, lost == 3 && atEqualLoad <= 1, "%d runs lost, and %d at equal load", lost, atEqualLoad)
 }
 
@@ -73,9 +71,7 @@ func TestFarEndsServed(t *testing.T) {
 	valid, lost, atEqualLoad := farCounts(s)
 	ends := s.Plan.FarEnds()
 	secret := strings.Contains(r.out, first.Secret) || strings.Contains(r.out, second.Secret)
-	if len(ends) != 2 || valid[ends[0]] < 6 || valid[ends[1]] < 6 || lost+atEqualLoad != 0 || secret || !strings.HasSuffix(ends[1], ":5300") {
-		t.Errorf("%v, %d lost, a secret is shown: %v", valid, lost, secret)
-	}
+	must.True(t, len(ends) == 2 && !(valid[ends[0]] < 6) && !(valid[ends[1]] < 6) && lost+atEqualLoad == 0 && !secret && strings.HasSuffix(ends[1], ":5300"), "%v, %d lost, a secret is shown: %v", valid, lost, secret)
 	p := start(t, n.inside(t, "near", acrossArgs("12", first.String(), second.String(), "--db", filepath.Join(n.dir, "dies.db"))...))
 	eventually(t, patience, "a run with the second one", func() bool {
 		return strings.Contains(run(t, n.inside(t, "near", "show", "last", "--json", "--db", filepath.Join(n.dir, "dies.db"))).out, `"number": 4`)
@@ -97,8 +93,6 @@ func TestFarEndsRefused(t *testing.T) {
 		{[]string{"run", "--factor", "far=lab:lan,lab:wan", "--factor", "link.mtu=1500,1400", "--group", "link.mtu"}, "several far ends are a factor, whose hosts take turns", "leave the group out, or measure each far end in a session of its own"},
 	} {
 		r := run(t, command(t, c.args...))
-		if r.code != 2 || !strings.Contains(r.err, c.says) || !strings.Contains(strings.ReplaceAll(r.err, "\n", " "), c.hints) || strings.Count(r.err, "linerate:") != 1 {
-			t.Errorf("%q: exit code %d\n%s, want %q with %q", c.args, r.code, r.err, c.says, c.hints)
-		}
+		must.True(t, r.code == 2 && strings.Contains(r.err, c.says) && strings.Contains(strings.ReplaceAll(r.err, "\n", " "), c.hints) && strings.Count(r.err, "linerate:") == 1, "%q: exit code %d\n%s, want %q with %q", c.args, r.code, r.err, c.says, c.hints)
 	}
 }

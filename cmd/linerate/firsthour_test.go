@@ -215,9 +215,7 @@ func TestFirstHour20CompletionOfTheProgram(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, want string }{{"tes", "test"}, {"run --factor requ", "requests="}, {"set tcp.sack=o", "tcp.sack=off"}, {"export --for netp", "netplan"}} {
 		r := succeed(t, append([]string{"__complete"}, strings.Fields(c.args)...)...)
-		if !slices.ContainsFunc(strings.Split(r.out, "\n"), func(s string) bool { text, _, _ := strings.Cut(s, "\t"); return text == c.want }) {
-			t.Errorf("%q offers no %q:\n%s", c.args, c.want, r.out)
-		}
+		must.True(t, slices.ContainsFunc(strings.Split(r.out, "\n"), func(s string) bool { text, _, _ := strings.Cut(s, "\t"); return text == c.want }), "%q offers no %q:\n%s", c.args, c.want, r.out)
 	}
 }
 

@@ -217,9 +217,7 @@ func netpipeFile(t testing.TB, path string, largest int) {
 		// NPtcp's Mbit are 2^20 bits; seconds are written with 8 decimals.
 		least := float64(size) * 8 / (1 << 20) / (seconds + 1e-8)
 		most := float64(size) * 8 / (1 << 20) / max(seconds-1e-8, 1e-9)
-		if size <= before || rate < 0.99*least || rate > 1.01*most {
-			t.Errorf("%s: %q after %d bytes: %.3f to %.3f Mbit/s fit the time", path, line, before, least, most)
-		}
+		must.True(t, !(size <= before) && !(rate < 0.99*least) && !(rate > 1.01*most), "%s: %q after %d bytes: %.3f to %.3f Mbit/s fit the time", path, line, before, least, most)
 		before = size
 		rows++
 	}
@@ -311,9 +309,7 @@ func TestOtherEnginesOfACommand(t *testing.T) {
 	r := succeed(t, "test", v.Link, "--to", "--requests", "200", "-l", "64", "--reply", "4KiB", "-t", "0.2s", "-i", "0.2s", "--omit", "0s", "--json", "-q")
 	must.OK(t, validate("linerate/session/v1", r.out))
 	all := decode[engineReport](t, r.out).Report.Latencies
-	if len(all) != 2 || all[0].Name != "request" || all[0].Sent == 0 || all[1].Name != "request (service)" || !strings.HasPrefix(all[0].Label, "to ") {
-		t.Errorf("latencies %+v", all)
-	}
+	must.True(t, len(all) == 2 && all[0].Name == "request" && all[0].Sent != 0 && all[1].Name == "request (service)" && strings.HasPrefix(all[0].Label, "to "), "latencies %+v", all)
 	r = succeed(t, "test", v.Link, "--to", "--search", "--loss", "2%", "-b", "20M", "-t", "0.1s", "--omit", "0s", "--repeat", "1", "--json", "-q")
 	err := validate("linerate/session/v1", r.out)
 	must.True(t, err == nil && decode[engineReport](t, r.out).Report.Search != nil, "%v\n%s", err, r.out)

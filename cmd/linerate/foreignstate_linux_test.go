@@ -60,12 +60,8 @@ func TestForeignState(t *testing.T) {
 			cmd := n.inside(t, "far", c.args...)
 			cmd.Env = append(cmd.Env, c.env)
 			r := run(t, cmd)
-			if r.code == 0 || !strings.Contains(r.err, "belongs to another user (uid 65534)") {
-				t.Errorf("%s: %q: exit code %d\n%s%s", name, c.args, r.code, r.out, r.err)
-			}
-			if strings.HasPrefix(c.args[0], "undo") && len(c.args) > 1 && c.args[1] == "--state" && !strings.Contains(r.err, "root keeps its state only where no other user may write") {
-				t.Errorf("%s: no hint: %s", name, r.err)
-			}
+			must.True(t, r.code != 0 && strings.Contains(r.err, "belongs to another user (uid 65534)"), "%s: %q: exit code %d\n%s%s", name, c.args, r.code, r.out, r.err)
+			must.True(t, !strings.HasPrefix(c.args[0], "undo") || len(c.args) <= 1 || c.args[1] != "--state" || strings.Contains(r.err, "root keeps its state only where no other user may write"), "%s: no hint: %s", name, r.err)
 			now := n.knobs(t, "far")
 			must.Need(t, now == before, "%s: %q: it believed what another user wrote: %+v, before %+v", name, c.args, now, before)
 		}

@@ -27,9 +27,7 @@ func TestGroupInALab(t *testing.T) {
 	r := run(t, command(t, append(args, "--group", "link.mtu")...)).succeeds(t)
 	j := decode[document](t, r.out).Session
 	repeated := slices.ContainsFunc(j.Runs, func(r model.Run) bool { return r.Attempt > 1 })
-	if j.Plan.Held != "link.mtu" || j.Plan.Baseline != "mtu=1400 window=16KiB" || !repeated && (len(j.Runs) != 18 || len(j.Changes) != 12) {
-		t.Errorf("holds %q, baseline %q, %d runs, %d changes", j.Plan.Held, j.Plan.Baseline, len(j.Runs), len(j.Changes))
-	}
+	must.True(t, j.Plan.Held == "link.mtu" && j.Plan.Baseline == "mtu=1400 window=16KiB" && (repeated || len(j.Runs) == 18 && len(j.Changes) == 12), "holds %q, baseline %q, %d runs, %d changes", j.Plan.Held, j.Plan.Baseline, len(j.Runs), len(j.Changes))
 	for _, c := range j.Changes {
 		must.True(t, c.Knob == "link.mtu" && c.State == model.ChangeUndone, "%+v", c)
 	}

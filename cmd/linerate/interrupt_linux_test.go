@@ -176,9 +176,7 @@ func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 	n.restored(t, before)
 	cut := n.session(t)
 	must.Contain(t, list(), fmt.Sprintf("%q: %q", "state", state), "listed as")
-	if cut.State != state || len(cut.Runs) == 0 || len(cut.Runs) >= blocks*len(cut.Plan.Order[0]) {
-		t.Fatalf("session is %s with runs %s", cut.State, outline(cut))
-	}
+	must.Need(t, cut.State == state && len(cut.Runs) != 0 && len(cut.Runs) < blocks*len(cut.Plan.Order[0]), "session is %s with runs %s", cut.State, outline(cut))
 
 	r := run(t, n.command(t, "run", "--allow-exec", "--resume", cut.ID[:len(cut.ID)-1]))
 	n.restored(t, before)
@@ -186,12 +184,8 @@ func resume(t testing.TB, sig os.Signal, state model.SessionState) {
 	if r.code != 0 && r.code != 5 || s.State != model.SessionDone { // 5: this machine is noisy
 		t.Fatalf("resume: exit code %d, session is %s (%s)\n%s%s", r.code, s.State, s.Reason, r.out, r.err)
 	}
-	if s.ID != cut.ID || !reflect.DeepEqual(s.Plan, cut.Plan) || !reflect.DeepEqual(s.Runs[:len(cut.Runs)], cut.Runs) {
-		t.Errorf("resuming changed what was there: %s with runs %s, was %s with runs %s", s.ID, outline(s), cut.ID, outline(cut))
-	}
-	if !followed(s) {
-		t.Errorf("order %v, runs %s", s.Plan.Order, outline(s))
-	}
+	must.True(t, s.ID == cut.ID && reflect.DeepEqual(s.Plan, cut.Plan) && reflect.DeepEqual(s.Runs[:len(cut.Runs)], cut.Runs), "resuming changed what was there: %s with runs %s, was %s with runs %s", s.ID, outline(s), cut.ID, outline(cut))
+	must.True(t, followed(s), "order %v, runs %s", s.Plan.Order, outline(s))
 	if want := analysis.Analyse(s.Plan, s.Runs).Verdicts; len(want) == 0 || !reflect.DeepEqual(s.Verdicts, want) {
 		got, _ := json.Marshal(s.Verdicts)
 		expected, _ := json.Marshal(want)

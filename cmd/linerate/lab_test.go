@@ -52,9 +52,7 @@ func TestDeadDirection(t *testing.T) {
 				}
 				t.Logf("attempt %d, direction %s: %s %s", r.Attempt, r.Flow.Direction, r.State, r.Reason)
 			}
-			if len(d.goodput(other)) == 0 || len(d.goodput(dead)) != 0 || answers != 1 {
-				t.Errorf("%v, %v, %d runs in which nothing arrived", d.goodput(other), d.goodput(dead), answers)
-			}
+			must.True(t, len(d.goodput(other)) != 0 && len(d.goodput(dead)) == 0 && answers == 1, "%v, %v, %d runs in which nothing arrived", d.goodput(other), d.goodput(dead), answers)
 			f := d.Session.Findings
 			must.True(t, len(f) >= 2 && f[0].Rule == "M2" && f[0].Direction == dead && f[1].Direction == other, "findings %+v", f)
 		})

@@ -45,9 +45,7 @@ func TestMTUThroughASmallMiddle(t *testing.T) {
 			ip(t, "-n", n.m, "link", "set", "va", "mtu", "9000")
 			ip(t, "netns", "exec", n.m, "tc", "qdisc", "add", "dev", "va", "root", "tbf", "rate", "10gbit", "burst", "1600", "limit", "10000000")
 			r := run(t, n.inside(t, "near", "set", "link.mtu=9000", "--for", "5m", "--both", n.agent("far")))
-			if r.code != 1 || strings.Count(r.err, "passes packets of ") != 1 || !strings.Contains(r.err, "(a black hole)") {
-				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-			}
+			must.True(t, r.code == 1 && strings.Count(r.err, "passes packets of ") == 1 && strings.Contains(r.err, "(a black hole)"), "exit code %d\n%s%s", r.code, r.out, r.err)
 			n.restoredMTU(t)
 		},
 	})
@@ -97,9 +95,7 @@ func TestMTULargest(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	r := run(t, n.inside(t, "near", "set", "link.mtu=max", "--both", "--for", "1s", n.agent("far")))
-	if r.code != 0 || strings.Count(r.err, "link.mtu=max is 65535: ") != 2 || strings.Count(r.out, "1500 -> 65535") != 2 && strings.Count(r.out, "-> 64 KiB") != 2 && !strings.Contains(r.out, "65535") {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == 0 && strings.Count(r.err, "link.mtu=max is 65535: ") == 2 && (strings.Count(r.out, "1500 -> 65535") == 2 || strings.Count(r.out, "-> 64 KiB") == 2 || strings.Contains(r.out, "65535")), "exit code %d\n%s%s", r.code, r.out, r.err)
 }
 
 // TestMTUKillsAWebPage is the article whose web pages died after MTU 9000: with the
@@ -135,9 +131,7 @@ func TestMTUKillsAWebPage(t *testing.T) {
 			})
 			tt.asked(t, "y\n")
 			r := tt.wait(t, patience)
-			if r.code != 0 || n.mtu(t, "near") != "9000" || n.mtu(t, "far") != "9000" {
-				t.Fatalf("exit code %d, MTU %s and %s\n%s", r.code, n.mtu(t, "near"), n.mtu(t, "far"), r.out)
-			}
+			must.Need(t, r.code == 0 && n.mtu(t, "near") == "9000" && n.mtu(t, "far") == "9000", "exit code %d, MTU %s and %s\n%s", r.code, n.mtu(t, "near"), n.mtu(t, "far"), r.out)
 			for _, host := range []string{"near", "far"} {
 				routes := ip(t, "-n", n.name(host), "route", "show", "default")
 				must.True(t, strings.Contains(routes, "mtu 1500"), "host %s: %s\n%s", host, routes, r.out)

@@ -58,9 +58,7 @@ func firstIsRight(t testing.TB, c planted.Case) {
 			continue
 		}
 		f := findings[i]
-		if !slices.ContainsFunc(l.First, func(a planted.Answer) bool { return a.Is(f.Rule, f.Host) }) {
-			t.Errorf("%s: the first finding %s is %s of %q (%s), want one of %v", c.Spec, l.Direction, f.Rule, f.Host, f.Evidence, l.First)
-		}
+		must.True(t, slices.ContainsFunc(l.First, func(a planted.Answer) bool { return a.Is(f.Rule, f.Host) }), "%s: the first finding %s is %s of %q (%s), want one of %v", c.Spec, l.Direction, f.Rule, f.Host, f.Evidence, l.First)
 	}
 }
 

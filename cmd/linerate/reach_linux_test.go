@@ -102,9 +102,7 @@ func TestFirewall(t *testing.T) {
 			}
 			must.Do(t, json.Unmarshal([]byte(r.out), &d))
 			got := n.session(t)
-			if d.Report.Header.DataPath != got.Plan.Path.String() || len(c.then) > 0 && got.Plan.Path == (model.DataPath{}) {
-				t.Errorf("shown %q, stored %+v", d.Report.Header.DataPath, got.Plan.Path)
-			}
+			must.True(t, d.Report.Header.DataPath == got.Plan.Path.String() && (len(c.then) <= 0 || got.Plan.Path != (model.DataPath{})), "shown %q, stored %+v", d.Report.Header.DataPath, got.Plan.Path)
 			must.True(t, !c.whole || strings.Contains(strings.Join(got.Warnings, "\n"), "the rate is that of ssh"), "warnings %q", got.Warnings)
 		})
 	}
@@ -145,9 +143,7 @@ func TestFoundByName(t *testing.T) {
 	must.Contain(t, p.said(), "announced on the local network as "+host, "says")
 	for i, says := range []string{"is known from now on by its pin", ""} {
 		r := look()
-		if r.code != 0 || says != "" && !strings.Contains(r.err, says) || says == "" && strings.Contains(r.err, "known from now on") {
-			t.Fatalf("look %d: exit code %d\n%s%s", i, r.code, r.out, r.err)
-		}
+		must.Need(t, r.code == 0 && (says == "" || strings.Contains(r.err, says)) && (says != "" || !strings.Contains(r.err, "known from now on")), "look %d: exit code %d\n%s%s", i, r.code, r.out, r.err)
 	}
 	end(p)
 	b, err := os.ReadFile(filepath.Join(config, "known_servers"))

@@ -52,7 +52,5 @@ echo unmeasured $code`)
 		"  proven on 2026-11-21 in session 20261121T130000-beef\n", "unproven since kernel 2.6.9 -> ", "measure 2\n", ": proven on 2026-11-21\n", "same 0\n",
 		": unproven: not measured\n", "unmeasured 8\n")
 	has(t, "stderr", r.err, "no note says to which host", "linerate recheck HOST")
-	if strings.Count(r.out, "unproven since kernel 2.6.9") != 2 || strings.Count(r.out, "proven on 2026-11-21") < 3 {
-		t.Errorf("knobs does not say it too:\n%s", r.out)
-	}
+	must.True(t, strings.Count(r.out, "unproven since kernel 2.6.9") == 2 && strings.Count(r.out, "proven on 2026-11-21") >= 3, "knobs does not say it too:\n%s", r.out)
 }

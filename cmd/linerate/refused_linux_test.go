@@ -24,8 +24,6 @@ func TestARefusalIsToldOnce(t *testing.T) {
 		for _, once := range []string{c.says, "unsupported operation", " of v0"} {
 			must.True(t, strings.Count(said, once) == 1, "%s: %q is said %d times:\n%s", setting, once, strings.Count(said, once), said)
 		}
-		if r.code != 4 || !strings.HasSuffix(r.out, c.out) || c.out == "" && r.out != "" {
-			t.Errorf("%s: exit code %d\n%s\n%s", setting, r.code, r.out, r.err)
-		}
+		must.True(t, r.code == 4 && strings.HasSuffix(r.out, c.out) && (c.out != "" || r.out == ""), "%s: exit code %d\n%s\n%s", setting, r.code, r.out, r.err)
 	}
 }

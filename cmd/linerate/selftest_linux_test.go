@@ -26,9 +26,7 @@ func TestSelftestInALab(t *testing.T) {
 	script := "sysctl " + names + "; '" + binary + "' selftest --settings --yes --json -o '" + file + "' --db '" + dir + "/r.db' --state '" + dir + "/state' >/dev/null; echo code $?; sysctl " + names
 	r := run(t, command(t, "lab", "rate=100mbit,rtt=2ms", "--", "sh", "-c", script))
 	before, after, ok := strings.Cut(r.out, "code 0\n")
-	if r.code != 0 || !ok || before != after || !strings.Contains(before, "tcp_rmem") {
-		t.Fatalf("exit code %d, before:\n%safter:\n%s%s", r.code, before, after, r.err)
-	}
+	must.Need(t, r.code == 0 && ok && before == after && strings.Contains(before, "tcp_rmem"), "exit code %d, before:\n%safter:\n%s%s", r.code, before, after, r.err)
 	b := must.Get(os.ReadFile(file))(t)
 	must.OK(t, validate("linerate/selftest/v1", string(b)))
 	changed := map[string]string{}

@@ -96,9 +96,7 @@ func TestServe(t *testing.T) {
 	}
 
 	r = run(t, n.inside(t, "near", "run", good, "--factor", "far.tcp.sack=off", "--blocks", "3", "--no-twin", "-t", "0.2s", "-i", "0.2s", "--omit", "0s"))
-	if r.code != 4 || !strings.Contains(r.err, "tcp.sack cannot be set on 10.77.0.2: the key default has the right to measure") || !strings.Contains(r.err, "serve --allow-tune") {
-		t.Errorf("a knob of a server: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == 4 && strings.Contains(r.err, "tcp.sack cannot be set on 10.77.0.2: the key default has the right to measure") && strings.Contains(r.err, "serve --allow-tune"), "a knob of a server: exit code %d\n%s%s", r.code, r.out, r.err)
 
 	out, err := n.role(t, "near", "scan "+serverAddr).CombinedOutput()
 	must.Need(t, err == nil, "scan: %v\n%s", err, out)
@@ -150,9 +148,7 @@ func TestServeRefuses(t *testing.T) {
 	} {
 		cases[name] = func(t *testing.T) {
 			r := n.look(t, c.link)
-			if r.code != c.code || !strings.Contains(r.err, c.says) {
-				t.Errorf("exit code %d, want %d and %q\n%s%s", r.code, c.code, c.says, r.out, r.err)
-			}
+			must.True(t, r.code == c.code && strings.Contains(r.err, c.says), "exit code %d, want %d and %q\n%s%s", r.code, c.code, c.says, r.out, r.err)
 			must.True(t, !strings.Contains(r.out+r.err, link.Secret), "the secret is in the message:\n%s%s", r.out, r.err)
 		}
 	}
@@ -168,9 +164,7 @@ func TestServeOpen(t *testing.T) {
 	must.Equal(t, link.Secret, "", "the link of an open server has a secret: %s", link)
 	sane(t, n.look(t, link.String(), "--json"))
 	r := run(t, n.inside(t, "near", "test", link.String(), "-t", "61s", "--omit", "0s"))
-	if r.code != 3 || !strings.Contains(r.err, "this agent allows 1m0s; that is fixed for clients without a key: with one, of linerate serve key add") {
-		t.Errorf("61 s: exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == 3 && strings.Contains(r.err, "this agent allows 1m0s; that is fixed for clients without a key: with one, of linerate serve key add"), "61 s: exit code %d\n%s%s", r.code, r.out, r.err)
 	r = run(t, n.inside(t, "near", "test", link.String(), "-t", "1s", "--omit", "0s", "-P", "17"))
 	must.True(t, r.code == 3 && strings.Contains(r.err, "17 streams, this agent allows 16"), "17 streams: exit code %d\n%s%s", r.code, r.out, r.err)
 	server.signal(t, os.Interrupt)
@@ -227,9 +221,7 @@ func TestServeSeesEachSession(t *testing.T) {
 				elsewhere  string
 			}{{n, farAddr, "v0", 1500, otherServer}, {there, otherServer, "w0", 1400, farAddr}} {
 				f, text := far(t, c.from.look(t, strings.Replace(link, farAddr, c.addr, 1), "--json=full"))
-				if f.Address != c.addr || f.MTU.Or(0) != c.mtu || !open && f.Interface.Or("") != c.face {
-					t.Errorf("at %s: address %s, MTU %v, interface %v", c.addr, f.Address, f.MTU, f.Interface)
-				}
+				must.True(t, f.Address == c.addr && f.MTU.Or(0) == c.mtu && (open || f.Interface.Or("") == c.face), "at %s: address %s, MTU %v, interface %v", c.addr, f.Address, f.MTU, f.Interface)
 				if !open {
 					continue
 				}

@@ -75,9 +75,7 @@ func TestSetFaults(t *testing.T) {
 	n := newNetns(t)
 	before := n.bothKnobs(t)
 	r := run(t, n.inside(t, "near", setArgs("tcp.recv_buffer_initial=1MiB", "link.mtu_max=9000", "--both", n.agent("far"))...))
-	if r.code != 2 || strings.Count(r.err, "(C-05: ") != 2 || strings.Count(r.err, "link.mtu_max: a fact of the machine") != 2 {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == 2 && strings.Count(r.err, "(C-05: ") == 2 && strings.Count(r.err, "link.mtu_max: a fact of the machine") == 2, "exit code %d\n%s%s", r.code, r.out, r.err)
 	n.restored(t, before)
 	r = run(t, n.inside(t, "near", "set", "tcp.sack=on", n.agent("far")))
 	must.True(t, r.code == 0 && r.out == "nothing to do: all of it holds already\n", "what holds already: exit code %d\n%s%s", r.code, r.out, r.err)
@@ -279,9 +277,7 @@ func TestSetTwice(t *testing.T) {
 	p := start(t, n.inside(t, "near", setArgs("--for", "10m", n.agent("far"))...))
 	n.changed(t, before, false, true)
 	r := run(t, n.inside(t, "near", "set", "tcp.sack=on", "tcp.timestamps=off", "--for", "1s", n.agent("far")))
-	if r.code != 3 || !strings.Contains(r.err, "in use by another linerate (process ") || !strings.Contains(r.err, "another linerate changes that host: wait until it has ended") {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == 3 && strings.Contains(r.err, "in use by another linerate (process ") && strings.Contains(r.err, "another linerate changes that host: wait until it has ended"), "exit code %d\n%s%s", r.code, r.out, r.err)
 	must.Equal(t, strings.Count(r.err, "undo: "), 1, "lines about the undo that waits: %s", r.err)
 	n.changed(t, before, false, true)
 	p.signal(t, os.Interrupt)
@@ -343,9 +339,7 @@ func TestSetMTU(t *testing.T) {
 		"one side": func(t *testing.T) {
 			n := newNetns(t)
 			r := run(t, n.inside(t, "near", "set", "link.mtu=9000", "--for", "5m", n.agent("far")))
-			if r.code != 1 || !strings.Contains(r.err, " has an MTU of 1500 and drops larger packets silently") || !strings.Contains(r.err, "link.mtu=1500 fits") || !strings.Contains(r.err, "all settings are back") {
-				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-			}
+			must.True(t, r.code == 1 && strings.Contains(r.err, " has an MTU of 1500 and drops larger packets silently") && strings.Contains(r.err, "link.mtu=1500 fits") && strings.Contains(r.err, "all settings are back"), "exit code %d\n%s%s", r.code, r.out, r.err)
 			must.Equal(t, n.mtu(t, "far"), "1500", "MTU")
 		},
 		"here": func(t *testing.T) { // with a canary of the user, and the gateway
@@ -366,16 +360,12 @@ func TestSetMTU(t *testing.T) {
 			ip(t, "-n", n.near, "link", "set", "p0", "master", "br0")
 			mtu := func(link string) string { return n.mtuOf(t, "near", link) }
 			r := held(t, n.inside(t, "near", "set", "link.mtu=9000", "--interface", "br0", "--for", "10m"), func() bool { return mtu("br0") == "9000" && mtu("p0") == "9000" })
-			if !strings.Contains(r.out, "mtu of p0") || mtu("br0") != "1500" || mtu("p0") != "1500" {
-				t.Errorf("MTU %s, of the port %s\n%s", mtu("br0"), mtu("p0"), r.out+r.err)
-			}
+			must.True(t, strings.Contains(r.out, "mtu of p0") && mtu("br0") == "1500" && mtu("p0") == "1500", "MTU %s, of the port %s\n%s", mtu("br0"), mtu("p0"), r.out+r.err)
 		},
 		"both sides": func(t *testing.T) {
 			n := newNetns(t)
 			held(t, n.inside(t, "near", "set", "link.mtu=9000", "--both", "--for", "10m", n.agent("far")), func() bool { return n.mtu(t, "near") == "9000" && n.mtu(t, "far") == "9000" })
-			if n.mtu(t, "near") != "1500" || n.mtu(t, "far") != "1500" {
-				t.Errorf("MTU %s and %s", n.mtu(t, "near"), n.mtu(t, "far"))
-			}
+			must.True(t, n.mtu(t, "near") == "1500" && n.mtu(t, "far") == "1500", "MTU %s and %s", n.mtu(t, "near"), n.mtu(t, "far"))
 		},
 	})
 }
@@ -389,8 +379,6 @@ func TestSetRoute(t *testing.T) {
 	routes := func() string { return ip(t, "-n", n.far, "route", "show") }
 	before := routes()
 	held(t, n.inside(t, "near", "set", "route.initcwnd=40", "--for", "10m", n.agent("far")), func() bool { return strings.Contains(routes(), "initcwnd 40") })
-	if routes() != before {
-		t.Errorf("routes %s, before %s", routes(), before)
-	}
+	must.True(t, routes() == before, "routes %s, before %s", routes(), before)
 	run(t, n.inside(t, "near", "knobs", "--match", "route.", n.agent("far"))).ends(t, 0).prints(t, "initcwnd of 10.77.0.0/24 dev v0")
 }

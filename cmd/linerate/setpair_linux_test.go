@@ -53,9 +53,7 @@ func TestProfileApply(t *testing.T) {
 	tt.asked(t, "y\n")
 	r := tt.wait(t, patience)
 	now := n.bothKnobs(t)
-	if r.code != 0 || now.near.sack == before.near.sack || now.near.rmem != before.near.rmem || now.far.sack != before.far.sack || now.far.rmem == before.far.rmem {
-		t.Errorf("exit code %d: %+v, before %+v\n%s", r.code, now, before, r.out)
-	}
+	must.True(t, r.code == 0 && now.near.sack != before.near.sack && now.near.rmem == before.near.rmem && now.far.sack == before.far.sack && now.far.rmem != before.far.rmem, "exit code %d: %+v, before %+v\n%s", r.code, now, before, r.out)
 	for _, says := range []string{"tried with kernel 2.6.9", "tried on freebsd, and this host runs linux"} {
 		must.Contain(t, r.out, says, "it")
 	}

@@ -65,9 +65,7 @@ func TestSSH(t *testing.T) {
 	s := n.overSSH(t)
 	before := n.bothKnobs(t)
 	r := run(t, withSSH(n.inside(t, "near", "test", "root@far", "-t", "0.5s", "--omit", "0s", "--idle", "0s", "--json"), s))
-	if r.code != 0 || !strings.Contains(r.out, "the data connections do not go there but straight to "+farAddr) {
-		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.True(t, r.code == 0 && strings.Contains(r.out, "the data connections do not go there but straight to "+farAddr), "exit code %d\n%s%s", r.code, r.out, r.err)
 	got := n.session(t)
 	must.True(t, got.Far == "root@far" && len(got.Runs) != 0, "stored: %s, %d runs", got.Far, len(got.Runs))
 	n.restored(t, before)
@@ -91,9 +89,7 @@ func TestSSHBlackHole(t *testing.T) {
 		return run(t, withSSH(n.inside(t, "near", "test", "root@far", "-t", "0.2s", "--omit", "0s", "--idle", "0s", "--to", "--timeout", "1m"), s))
 	}
 	r := test()
-	if r.code != 3 || !strings.Contains(r.err, "hangs in its key exchange") || !strings.Contains(r.err, "packets of 1300 bytes pass, and v0 sends 1500") || !strings.Contains(r.err, "linerate set link.mtu=1300 --interface v0") {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
+	must.Need(t, r.code == 3 && strings.Contains(r.err, "hangs in its key exchange") && strings.Contains(r.err, "packets of 1300 bytes pass, and v0 sends 1500") && strings.Contains(r.err, "linerate set link.mtu=1300 --interface v0"), "exit code %d\n%s%s", r.code, r.out, r.err)
 	ip(t, "-n", n.near, "link", "set", "v0", "mtu", "1300")
 	if r = test(); r.code != 0 {
 		t.Errorf("with the smaller MTU: exit code %d\n%s%s", r.code, r.out, r.err)

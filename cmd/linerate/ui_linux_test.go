@@ -63,9 +63,7 @@ func TestPageShowsWhatIsMeasured(t *testing.T) {
 	err := session.Wait()
 	must.Need(t, err == nil, "the session: %v\n%s", err, said.String())
 	p.Until("document.getElementById('state').textContent == ''")
-	if !browsertest.Eval[bool](p, "window.loaded === true && !document.querySelector('.running')") {
-		t.Error("the page was loaded again, or says that the session runs")
-	}
+	must.True(t, browsertest.Eval[bool](p, "window.loaded === true && !document.querySelector('.running')"), "the page was loaded again, or says that the session runs")
 	for _, x := range p.Problems() {
 		t.Errorf("the console says %s", x)
 	}

@@ -95,9 +95,7 @@ func TestLifeAtOnce(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if ran.Load() > 1 || !isClosed(l.Stopping()) || ran.Load() == 1 && !isClosed(l.Measured()) {
-				t.Errorf("ran %d times, stopped %v, measured %v", ran.Load(), isClosed(l.Stopping()), isClosed(l.Measured()))
-			}
+			must.True(t, !(ran.Load() > 1) && isClosed(l.Stopping()) && (ran.Load() != 1 || isClosed(l.Measured())), "ran %d times, stopped %v, measured %v", ran.Load(), isClosed(l.Stopping()), isClosed(l.Measured()))
 		})
 	}
 }

@@ -70,9 +70,7 @@ func TestFirstWords(t *testing.T) {
 		b := c.h.Append(nil, c.lead)
 		must.Equal(t, [2]string{hex.EncodeToString(b[:4]), hex.EncodeToString(b[32:36])}, c.words, "%s: words", name)
 		h, err := ParseHeader(b, c.lead)
-		if err != nil || h.Mode() != c.mode || h.Flags.AckDue() != c.ack {
-			t.Errorf("%s: mode %v, ack due %v, %v", name, h.Mode(), h.Flags.AckDue(), err)
-		}
+		must.True(t, err == nil && h.Mode() == c.mode && h.Flags.AckDue() == c.ack, "%s: mode %v, ack due %v, %v", name, h.Mode(), h.Flags.AckDue(), err)
 		n, ok := h.Flags.HeaderLen()
 		must.True(t, n == len(b)+c.lead && ok, "%s: length bits %d, %v for %d bytes", name, n, ok, len(b))
 	}
@@ -93,15 +91,11 @@ func TestOldHeader(t *testing.T) {
 	b := wire(t, "00000000 00000001 00001389 00000000 00000000 ffffff9c")
 	h, err := NewOldHeader(Forward)
 	h.Amount = -100
-	if err != nil || !bytes.Equal(h.Append(nil, 0), b) {
-		t.Errorf("written %x, %v", h.Append(nil, 0), err)
-	}
+	must.True(t, err == nil && bytes.Equal(h.Append(nil, 0), b), "written %x, %v", h.Append(nil, 0), err)
 	must.Equal(t, must.Get(ParseHeader(b, 0))(t), h, "parsed")
 	for mode, word := range map[Mode]Flags{Dual: 0x80000001, TradeOff: 0x80000000} {
 		h, err := NewOldHeader(mode)
-		if err != nil || h.Flags != word || h.Mode() != mode || !h.Mode().ConnectsBack() {
-			t.Errorf("%v: flags %08x, mode %v, %v", mode, h.Flags, h.Mode(), err)
-		}
+		must.True(t, err == nil && h.Flags == word && h.Mode() == mode && h.Mode().ConnectsBack(), "%v: flags %08x, mode %v, %v", mode, h.Flags, h.Mode(), err)
 	}
 	for _, mode := range []Mode{Reverse, FullDuplex} {
 		must.Is(t, must.Err(NewOldHeader(mode)), errors.ErrUnsupported, "%v", mode)

@@ -78,9 +78,7 @@ func TestStates(t *testing.T) {
 	} {
 		b := wire(t, word)
 		s, err := ReadState(bytes.NewReader(b))
-		if err != nil || s != want.s || s.String() != want.name || s.SentBy() != want.by || s.Known() != (want.by != Nobody) || s.Byte() != b[0] {
-			t.Errorf("%s: %v by %v, known %v, %v", word, s, s.SentBy(), s.Known(), err)
-		}
+		must.True(t, err == nil && s == want.s && s.String() == want.name && s.SentBy() == want.by && s.Known() == (want.by != Nobody) && s.Byte() == b[0], "%s: %v by %v, known %v, %v", word, s, s.SentBy(), s.Known(), err)
 	}
 	must.Is(t, must.Err(ReadState(strings.NewReader(""))), io.EOF, "closed")
 }

@@ -75,9 +75,7 @@ func TestUnderLoad(t *testing.T) {
 					checkFlow(t, e.End, e.host, part)
 				}
 			}
-			if len(near.Report.Latencies) != 4 || len(far.Report.Latencies) != 0 {
-				t.Errorf("%d and %d latencies", len(near.Report.Latencies), len(far.Report.Latencies))
-			}
+			must.True(t, len(near.Report.Latencies) == 4 && len(far.Report.Latencies) == 0, "%d and %d latencies", len(near.Report.Latencies), len(far.Report.Latencies))
 			if len(near.Report.Warnings)+len(far.Report.Warnings) > 0 {
 				t.Logf("warnings %q %q", near.Report.Warnings, far.Report.Warnings)
 			}

@@ -56,13 +56,9 @@ func TestTracker(t *testing.T) {
 		max  time.Duration
 	}{idling: {2, 30 * ms}, aside: {0, 0}, loading: {1, 5 * ms}} {
 		s := k.of(p)
-		if s.sent != want.sent || int64(s.times.Count()) != want.sent || s.times.Max().Or(0) != want.max {
-			t.Errorf("phase %d: %d sent, %d answered, slowest %v; want %+v", p, s.sent, s.times.Count(), s.times.Max(), want)
-		}
+		must.True(t, s.sent == want.sent && int64(s.times.Count()) == want.sent && s.times.Max().Or(0) == want.max, "phase %d: %d sent, %d answered, slowest %v; want %+v", p, s.sent, s.times.Count(), s.times.Max(), want)
 	}
-	if k.slowest() != 30*ms || k.waiting(0) {
-		t.Errorf("slowest %v, waiting %t", k.slowest(), k.waiting(0))
-	}
+	must.True(t, k.slowest() == 30*ms && !k.waiting(0), "slowest %v, waiting %t", k.slowest(), k.waiting(0))
 	got := k.turn().Count()
 	must.True(t, got == 3 && k.turn().Count() == 0, "the interval had %d answers, want 3 once", got)
 	fourth := k.send(40 * ms)

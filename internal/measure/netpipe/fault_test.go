@@ -250,9 +250,7 @@ func TestServeOutlivesAcceptErrors(t *testing.T) {
 			told++
 		}
 	}
-	if told != 1 {
-		t.Errorf("log %q", log())
-	}
+	must.True(t, told == 1, "log %q", log())
 }
 
 // TestServeOutlivesAPanic: a fault in one transmitter's turn ends that one.

@@ -164,9 +164,7 @@ func TestServeNPtcp(t *testing.T) {
 			port, log := serve(t, New(), s, Limits{})
 			foreign := nptcp(ctx, t, port, s, "-h", "127.0.0.1", "-o", "np.out", "-n", strconv.Itoa(constant))
 			out, err := foreign.CombinedOutput()
-			if err != nil {
-				t.Fatalf("NPtcp: %v: %s; log %q", err, out, log())
-			}
+			must.Need(t, err == nil, "NPtcp: %v: %s; log %q", err, out, log())
 			checkFile(t, bounded(t, s), filepath.Join(foreign.Dir, "np.out"))
 		})
 	}

@@ -154,9 +154,7 @@ func TestScheduleLaws(t *testing.T) {
 			base = p.Base
 			sizes = append(sizes, p.Bytes)
 		}
-		if !slices.Equal(sizes, documented(s)) {
-			t.Fatalf("sizes %v, documented %v", sizes, documented(s))
-		}
+		must.Need(t, slices.Equal(sizes, documented(s)), "sizes %v, documented %v", sizes, documented(s))
 		must.Need(t, len(sizes) != 0 && len(sizes) <= 799 && !c.Slow(), "%d points, slow %t", len(sizes), c.Slow())
 	})
 }

@@ -126,9 +126,7 @@ func TestTurnsStayWithinTheBudget(t *testing.T) {
 	transmit(t, port, tiny())
 	awaitLog(t, 2, log)
 	for _, k := range b.Usage().Kinds {
-		if (k.Kind == budget.Sessions || k.Kind == budget.Memory || k.Kind == budget.Descriptors) && k.Used() != 0 {
-			t.Errorf("%d of %v did not come back", k.Used(), k.Kind)
-		}
+		must.True(t, k.Kind != budget.Sessions && k.Kind != budget.Memory && k.Kind != budget.Descriptors || k.Used() == 0, "%d of %v did not come back", k.Used(), k.Kind)
 	}
 }
 

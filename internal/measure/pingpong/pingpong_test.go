@@ -69,9 +69,7 @@ func TestSweep(t *testing.T) {
 					checkSamples(t, leader, d)
 					must.True(t, len(follower.Report.Points) == 0 && len(follower.Samples()) == 0, "the follower reports %+v", follower.Report.Points)
 					for _, e := range []*enginetest.End{near, far} {
-						if len(e.Report.Warnings) != 0 || e.Report.CPUWindow <= 0 || e.Report.CPUUser+e.Report.CPUSystem <= 0 || e.Report.Waiting == "" {
-							t.Errorf("report %+v", e.Report)
-						}
+						must.True(t, len(e.Report.Warnings) == 0 && !(e.Report.CPUWindow <= 0) && !(e.Report.CPUUser+e.Report.CPUSystem <= 0) && e.Report.Waiting != "", "report %+v", e.Report)
 					}
 					must.Equal(t, w.Opened(), 1, "connections")
 				})
@@ -120,9 +118,7 @@ func TestFreshConnectionForEachSize(t *testing.T) {
 	near, far := enginetest.Prepare(t, e, w, f)
 	conduct(t, near, far)
 	checkPoints(t, near.Report, list)
-	if w.Opened() != len(list) || len(near.Report.Warnings)+len(far.Report.Warnings) != 0 {
-		t.Errorf("%d connections of %d sizes, warnings %q %q", w.Opened(), len(list), near.Report.Warnings, far.Report.Warnings)
-	}
+	must.True(t, w.Opened() == len(list) && len(near.Report.Warnings)+len(far.Report.Warnings) == 0, "%d connections of %d sizes, warnings %q %q", w.Opened(), len(list), near.Report.Warnings, far.Report.Warnings)
 }
 
 // TestLargeMessagesBothWays sends what no buffer holds, at the same time.
@@ -159,9 +155,7 @@ func TestTimeIsUp(t *testing.T) {
 	near, far := enginetest.Prepare(t, New(nil), enginetest.NewWire(t), f)
 	conduct(t, near, far)
 	n := len(near.Report.Points)
-	if n == 0 || n == len(list) || !strings.Contains(strings.Join(near.Report.Warnings, "\n"), "the time is over") {
-		t.Errorf("%d points, warnings %q", n, near.Report.Warnings)
-	}
+	must.True(t, n != 0 && n != len(list) && strings.Contains(strings.Join(near.Report.Warnings, "\n"), "the time is over"), "%d points, warnings %q", n, near.Report.Warnings)
 	for _, s := range near.Samples()[:n-1] {
 		must.True(t, s.Start+s.Length < f.Duration, "another size after %v", s.Start+s.Length)
 	}

@@ -34,9 +34,7 @@ func everyPlane() map[string]*Engine {
 func at(t testing.TB, h *hist.Histogram, q float64) time.Duration {
 	t.Helper()
 	v, known := h.Quantile(q).Get()
-	if !known {
-		t.Fatalf("quantile %v: %s", q, h.Quantile(q).Reason())
-	}
+	must.Need(t, known, "quantile %v: %s", q, h.Quantile(q).Reason())
 	return v
 }
 
@@ -58,14 +56,10 @@ func check(t testing.TB, near, far *enginetest.End, f model.Flow, d model.Direct
 	}
 	sent, got := asking.Flow(t, d), answering.Flow(t, d)
 	must.True(t, sent.Role == model.Sender && got.Role == model.Receiver, "%s: roles %s and %s", d, sent.Role, got.Role)
-	if sent.Bytes != got.Bytes || int64(sent.Bytes) != l.Sent*int64(max(1, f.Block)) {
-		t.Errorf("%s: %d bytes asked, %d answered, %d requests of %d bytes", d, sent.Bytes, got.Bytes, l.Sent, max(1, f.Block))
-	}
+	must.True(t, sent.Bytes == got.Bytes && int64(sent.Bytes) == l.Sent*int64(max(1, f.Block)), "%s: %d bytes asked, %d answered, %d requests of %d bytes", d, sent.Bytes, got.Bytes, l.Sent, max(1, f.Block))
 	must.True(t, sent.Window == f.Duration && got.Window == f.Duration, "%s: windows %v and %v, want %v", d, sent.Window, got.Window, f.Duration)
 	p50, p99 := asking.Value(t, d, model.LatencyP50), asking.Value(t, d, model.LatencyP99)
-	if p50 <= 0 || p99 < p50 || p50 != at(t, l.Times, 0.5).Seconds() {
-		t.Errorf("%s: p50 %v s, p99 %v s; histogram %v", d, p50, p99, at(t, l.Times, 0.5))
-	}
+	must.True(t, !(p50 <= 0) && !(p99 < p50) && p50 == at(t, l.Times, 0.5).Seconds(), "%s: p50 %v s, p99 %v s; histogram %v", d, p50, p99, at(t, l.Times, 0.5))
 }
 
 func TestOneAfterTheOther(t *testing.T) {
@@ -226,9 +220,7 @@ func TestConnect(t *testing.T) {
 			must.True(t, rate > 0, "%v connections per second", rate)
 			w := asking.Report.Warnings
 			must.True(t, len(w) == 1 && strings.Contains(w[0], "polling"), "warnings %q", w)
-			if asking.Report.Waiting != "poller" || len(answering.Flow(t, d).Streams) != 1 {
-				t.Errorf("waiting %q, streams %v", asking.Report.Waiting, answering.Flow(t, d).Streams)
-			}
+			must.True(t, asking.Report.Waiting == "poller" && len(answering.Flow(t, d).Streams) == 1, "waiting %q, streams %v", asking.Report.Waiting, answering.Flow(t, d).Streams)
 		})
 	}
 }

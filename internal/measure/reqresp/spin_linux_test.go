@@ -21,9 +21,7 @@ func TestSpin(t *testing.T) {
 	spin(t)
 	for streams, waiting := range map[int]string{runtime.NumCPU(): "blocking thread", 64 * runtime.NumCPU(): "poller"} {
 		p, warning := chooseWaiter(streams, true)
-		if p.waiting() != waiting || !strings.Contains(warning, "not possible") {
-			t.Errorf("%d streams wait as %q with warning %q", streams, p.waiting(), warning)
-		}
+		must.True(t, p.waiting() == waiting && strings.Contains(warning, "not possible"), "%d streams wait as %q with warning %q", streams, p.waiting(), warning)
 	}
 }
 
@@ -40,8 +38,6 @@ func spin(t testing.TB) float64 {
 	enginetest.Await(t, far.Done, "answering end")
 	must.Do(t, near.Err)
 	check(t, near, far, f, f.Direction)
-	if near.Report.Waiting != "polling thread" || far.Report.Waiting != "polling thread" {
-		t.Errorf("waited as %q and %q", near.Report.Waiting, far.Report.Waiting)
-	}
+	must.True(t, near.Report.Waiting == "polling thread" && far.Report.Waiting == "polling thread", "waited as %q and %q", near.Report.Waiting, far.Report.Waiting)
 	return (near.Report.CPUUser + near.Report.CPUSystem).Seconds() / near.Report.CPUWindow.Seconds()
 }

@@ -96,17 +96,11 @@ func checkFigures(t *testing.T, send, receive model.FlowReport, missed int64) {
 	// window or out of it. What it was kept from for longer it says.
 	n := float64(send.UDP.Sent)
 	must.True(t, n <= want*3/2+3 && n+float64(missed) >= want/2-3, "%v datagrams sent and %d given up, want %v", n, missed, want)
-	if send.Bytes != units.Bytes(send.UDP.Sent*1472) || len(send.Streams) != 3 {
-		t.Errorf("%d bytes in %d streams for %d datagrams", send.Bytes, len(send.Streams), send.UDP.Sent)
-	}
+	must.True(t, send.Bytes == units.Bytes(send.UDP.Sent*1472) && len(send.Streams) == 3, "%d bytes in %d streams for %d datagrams", send.Bytes, len(send.Streams), send.UDP.Sent)
 	must.True(t, receive.Bytes != 0 && receive.Bytes%1472 == 0 && receive.Window >= 200*time.Millisecond,
 		"received %d bytes in %v", receive.Bytes, receive.Window)
-	if send.UDP.Pacing != "clock" || send.UDP.Segmented || send.UDP.Gaps.Count() == 0 {
-		t.Errorf("paced by %q, segmented %t, %d gaps", send.UDP.Pacing, send.UDP.Segmented, send.UDP.Gaps.Count())
-	}
-	if !receive.UDP.Jitter.IsKnown() || send.UDP.Jitter.IsKnown() {
-		t.Errorf("jitter %v at the receiver, %v at the sender", receive.UDP.Jitter, send.UDP.Jitter)
-	}
+	must.True(t, send.UDP.Pacing == "clock" && !send.UDP.Segmented && send.UDP.Gaps.Count() != 0, "paced by %q, segmented %t, %d gaps", send.UDP.Pacing, send.UDP.Segmented, send.UDP.Gaps.Count())
+	must.True(t, receive.UDP.Jitter.IsKnown() && !send.UDP.Jitter.IsKnown(), "jitter %v at the receiver, %v at the sender", receive.UDP.Jitter, send.UDP.Jitter)
 }
 
 func TestSamples(t *testing.T) {
@@ -137,9 +131,7 @@ func TestSamples(t *testing.T) {
 	for _, m := range []model.Metric{model.Sent, model.Jitter, model.CPU} {
 		must.True(t, sum[m] > 0, "%s adds up to %v", m, sum[m])
 	}
-	if far.Report.Values[0].Metric != model.LossRatio || !near.Report.SystemBusy.IsKnown() && near.Report.SystemBusy.Reason() == "" {
-		t.Errorf("values %+v, busy %+v", far.Report.Values, near.Report.SystemBusy)
-	}
+	must.True(t, far.Report.Values[0].Metric == model.LossRatio && (near.Report.SystemBusy.IsKnown() || near.Report.SystemBusy.Reason() != ""), "values %+v, busy %+v", far.Report.Values, near.Report.SystemBusy)
 }
 
 func TestBytes(t *testing.T) {
@@ -154,9 +146,7 @@ func TestBytes(t *testing.T) {
 			send, receive := far.Flow(t, model.From), near.Flow(t, model.From)
 			checkBooks(t, send, receive)
 			// As many datagrams as it takes: 204 of 1472 bytes.
-			if send.UDP.Sent != 204 || receive.UDP.Received != 204 || receive.Bytes != 204*1472 {
-				t.Errorf("sent %d, received %d in %d bytes", send.UDP.Sent, receive.UDP.Received, receive.Bytes)
-			}
+			must.True(t, send.UDP.Sent == 204 && receive.UDP.Received == 204 && receive.Bytes == 204*1472, "sent %d, received %d in %d bytes", send.UDP.Sent, receive.UDP.Received, receive.Bytes)
 			// The last leaves 203 gaps of half the streams' 4.7 ms after the first, 478
 			// ms; a first one that is late makes good for at most 0.1 s of it.
 			w := receive.Window
@@ -195,9 +185,7 @@ func TestFast(t *testing.T) {
 				send, receive := near.Flow(t, model.To), far.Flow(t, model.To)
 				checkBooks(t, send, receive)
 				must.True(t, receive.UDP.Received != 0, "nothing arrived")
-				if send.UDP.Segmented != receive.UDP.Coalesced || plain && send.UDP.Segmented {
-					t.Errorf("segmented %t, coalesced %t", send.UDP.Segmented, receive.UDP.Coalesced)
-				}
+				must.True(t, send.UDP.Segmented == receive.UDP.Coalesced && (!plain || !send.UDP.Segmented), "segmented %t, coalesced %t", send.UDP.Segmented, receive.UDP.Coalesced)
 				must.True(t, send.UDP.Pacing == "none" && send.UDP.Gaps == nil, "pacing %q with gaps %v", send.UDP.Pacing, send.UDP.Gaps)
 				t.Logf("%s: sent %d, lost %d, segmented %t", name, send.UDP.Sent, receive.UDP.Lost, send.UDP.Segmented)
 			})
