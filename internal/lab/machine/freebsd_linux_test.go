@@ -65,7 +65,7 @@ func TestFreeBSDSettings(t *testing.T) {
 	files := map[string]string{}
 	packages := []string{
 		"internal/host/knob", "internal/host/knob/sysctl", "internal/host/knob/ifioctl", "internal/host/watch", "internal/host/kmsg", "internal/host/kenv", "internal/host/journal",
-		"internal/measure/tcpinfo", "internal/measure/sockio", "internal/measure/plane",
+		"internal/measure/hops", "internal/measure/tcpinfo", "internal/measure/sockio", "internal/measure/plane",
 	}
 	for _, p := range packages {
 		program := must.Get(BuildTests(ctx, "freebsd", dir, p))(t)

@@ -35,6 +35,7 @@ func freebsdRows() []string {
 		"every setting of the catalogue that the kernel has: set, read back, undone",
 		"`test` to Debian and back; windows of 64 KiB to 1536 KiB over 40 ms",
 		"what the smallest of these windows limits is named as that, in both directions",
+		"`test` through a router: the traces of both directions name it",
 		"`set` under a deadline, `keep` and `undo --kept`",
 		"`keep`, a change open under `--at-boot`, a reset, `undo --kept`, another reset",
 		"an agent by `exec:` from Debian: `test`, and a setting that is undone when the way to it is cut",

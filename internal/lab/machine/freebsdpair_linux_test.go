@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +44,7 @@ func TestFreeBSDAgainstLinux(t *testing.T) {
 		t.Run("set", func(t *testing.T) { setForAWhile(ctx, t, near) })
 		return
 	}
+	t.Run("trace", func(t *testing.T) { traceThroughLinux(ctx, t, near, far) })
 	var limits []string
 	t.Run("windows", func(t *testing.T) {
 		told(t, "`test` to Debian")
@@ -154,6 +156,26 @@ func firstLook(ctx context.Context, t *testing.T, near *Machine, server *Program
 	}
 	for _, want := range []string{"freebsd", "8086:100e", `"em"`, "10.0.0.2"} {
 		must.Contain(t, out, want, "what test tells")
+	}
+}
+
+// traceThroughLinux: Debian forwards to a namespace of its own, which FreeBSD finds by proxy
+// ARP. A server hears probes on a port that all its clients share, and does not answer.
+func traceThroughLinux(ctx context.Context, t *testing.T, near, far *Machine) {
+	told(t, "`test` through a router")
+	sh(ctx, t, far, `ip netns add behind && ip link add v0 type veth peer name v1 netns behind && ip addr add 10.0.1.1/24 dev v0 && ip link set v0 up &&
+ip -n behind addr add 10.0.0.130/32 dev v1 && ip -n behind link set v1 up && ip -n behind route add 10.0.1.1 dev v1 && ip -n behind route add default via 10.0.1.1 &&
+ip route add 10.0.0.130 dev v0 && sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.eth0.proxy_arp=1`)
+	server := far.Start(ctx, "ip", "netns", "exec", "behind", "linerate", "serve", "--open", "--announce=false")
+	until(ctx, t, far, func() bool { return strings.Contains(server.Printed(), "listening on") }, server)
+	out := do(ctx, t, near, "linerate", "test", "10.0.0.130", "-t", "5s", "--json=full", "-q")
+	for _, want := range []string{
+		`"direction": "to",\s*"hops": \[\s*\{\s*"ttl": 1,\s*"address": "10\.0\.0\.2",\s*"idle_ns": \[[^]]*[1-9][^]]*\],\s*"loaded_ns": \[[^]]*[1-9][^]]*\]`,
+		`"address": "10\.0\.1\.1",[^{]*\{\s*"ttl": 2,\s*"address": "10\.0\.0\.1",\s*"arrived": true,[^}]*\}`,
+	} {
+		found := regexp.MustCompile(want).FindString(out)
+		must.True(t, found != "", "no %s in %q", want, regexp.MustCompile(`"(hops|why)": [^}]*\}`).FindAllString(out, -1))
+		t.Log(found)
 	}
 }
 

@@ -56,10 +56,11 @@ const (
 
 // answer is what came back of a probe.
 type answer struct {
-	quote  []byte     // of the probe's payload; short where the router quotes less
-	from   netip.Addr // of what answered
-	tooBig bool       // it says that the packet was
-	at     time.Time  // when it came; its wall clock is the kernel's where it has one
+	quote  []byte        // of the probe's payload; short where the router quotes less
+	from   netip.Addr    // of what answered
+	tooBig bool          // it says that the packet was
+	at     time.Time     // when it came; its wall clock is the kernel's where it has one
+	took   time.Duration // since its probe, where the system measures that; else 0
 }
 
 // socket sends probes and hears answers. One goroutine may send while another receives.
@@ -144,7 +145,7 @@ func Start(ctx context.Context, c Config) (*Tracer, error) {
 // prepare opens what is needed.
 func prepare(ctx context.Context, c Config) (*Tracer, error) {
 	t := &Tracer{
-		peer: c.Peer.Addr().Unmap(), direction: c.Direction, lead: c.Lead, rate: c.Rate, fail: c.Fail, reach: mostHops, began: time.Now(),
+		peer: c.Peer.Addr().Unmap().WithZone(""), direction: c.Direction, lead: c.Lead, rate: c.Rate, fail: c.Fail, reach: mostHops, began: time.Now(),
 		open: func(ctx context.Context) (socket, error) { return open(ctx, c) }, turn: make(chan struct{}, 1),
 	}
 	_, _ = rand.Read(t.cookie[:]) // never fails
@@ -175,7 +176,7 @@ func Sizes(ctx context.Context, c Config, bytes int) (model.Trace, error) {
 				payload = max(quoted, bytes-headers)
 			}
 			t.enter(p)
-			t.round(p, i, payload)
+			t.round(ctx, p, i, payload)
 			if !pause(ctx, max(leastPause, t.remaining())) {
 				break
 			}
@@ -237,9 +238,12 @@ func (t *Tracer) hear(a answer, ttl int) {
 		return
 	}
 	r := &t.sent[round]
-	took := a.at.Round(0).Sub(r.at[ttl].Round(0)) // by the wall clock, which the kernel stamps with
-	if since := time.Since(r.at[ttl]); took <= 0 || took > since {
-		took = since
+	took := a.took
+	if took == 0 {
+		took = a.at.Round(0).Sub(r.at[ttl].Round(0)) // by the wall clock, which the kernel stamps with
+		if since := time.Since(r.at[ttl]); took <= 0 || took > since {
+			took = since
+		}
 	}
 	h := &t.hops[ttl]
 	h.address = a.from
@@ -299,11 +303,7 @@ func (t *Tracer) step(ctx context.Context) (time.Duration, bool) {
 			rounds++
 		}
 	}
-	own := t.short && len(t.sockets) == 1
 	t.mu.Unlock()
-	if own {
-		t.apart(ctx)
-	}
 	var due time.Duration
 	switch {
 	case p == over:
@@ -318,7 +318,7 @@ func (t *Tracer) step(ctx context.Context) (time.Duration, bool) {
 	if wait := due - time.Since(began); wait > 0 {
 		return wait, false
 	}
-	t.round(p, rounds, quoted)
+	t.round(ctx, p, rounds, quoted)
 	return 0, false
 }
 
@@ -332,7 +332,13 @@ func (t *Tracer) gap(reach int) time.Duration {
 }
 
 // round probes each distance once, with that many bytes of payload.
-func (t *Tracer) round(p phase, index, payload int) {
+func (t *Tracer) round(ctx context.Context, p phase, index, payload int) {
+	t.mu.Lock()
+	own := t.short && len(t.sockets) == 1
+	t.mu.Unlock()
+	if own {
+		t.apart(ctx)
+	}
 	t.mu.Lock()
 	number := len(t.sent)
 	t.sent = append(t.sent, sentRound{phase: p, index: index})
@@ -356,7 +362,13 @@ func (t *Tracer) round(p phase, index, payload int) {
 		t.sent[number].at[ttl] = time.Now()
 		t.mu.Unlock()
 		binary.BigEndian.PutUint32(b[cookieSize:], uint32(ttl))
-		if err := s.send(ttl, b); err != nil {
+		var err error
+		for range 4 { // each error of an answer before is reported once (sock_error, net/core/sock.c)
+			if err = s.send(ttl, b); err == nil {
+				break
+			}
+		}
+		if err != nil {
 			t.mu.Lock()
 			t.failure = err
 			t.mu.Unlock()

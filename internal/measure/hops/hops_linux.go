@@ -12,9 +12,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"linerate/internal/measure/engine"
-	"linerate/internal/measure/sockio"
 )
 
 // errorQueue is a UDP socket to whose error queue the kernel hands what routers answer, to
@@ -28,21 +25,13 @@ type errorQueue struct {
 }
 
 func open(ctx context.Context, c Config) (socket, error) {
-	six := c.Peer.Addr().Unmap().Is6()
-	network, egress := "udp4", c.Egress
-	if six {
-		network = "udp6"
-	}
-	if egress.Bind == "" && c.Local.IsValid() {
-		egress.Bind = c.Local.Unmap().String()
-	}
-	conn, err := sockio.Dial(ctx, net.Dialer{}, network, netip.AddrPortFrom(c.Peer.Addr().Unmap(), c.Peer.Port()).String(), engine.SocketOptions{Egress: egress})
+	conn, err := dial(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("open socket of the trace: %w", err)
+		return nil, err
 	}
-	q := &errorQueue{conn: conn.(*net.UDPConn), six: six}
+	q := &errorQueue{conn: conn, six: c.Peer.Addr().Unmap().Is6()}
 	if q.raw, err = q.conn.SyscallConn(); err == nil {
-		err = q.prepare(c.whole)
+		err = q.prepare()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare socket of the trace: %w", err), conn.Close())
@@ -50,17 +39,12 @@ func open(ctx context.Context, c Config) (socket, error) {
 	return q, nil
 }
 
-func (q *errorQueue) prepare(whole bool) error {
+func (q *errorQueue) prepare() error {
 	level, option := unix.IPPROTO_IP, unix.IP_RECVERR
 	if q.six {
 		level, option = unix.IPPROTO_IPV6, unix.IPV6_RECVERR
 	}
 	var failed error
-	if whole {
-		if err := sockio.Uncut(q.conn); err != nil {
-			return err
-		}
-	}
 	err := q.raw.Control(func(fd uintptr) {
 		failed = errors.Join(
 			unix.SetsockoptInt(int(fd), level, option, 1),
@@ -79,12 +63,7 @@ func (q *errorQueue) send(ttl int, b []byte) error {
 	h.Level, h.Type = int32(level), int32(kind)
 	h.SetLen(unix.CmsgLen(4))
 	binary.NativeEndian.PutUint32(oob[unix.CmsgLen(0):], uint32(ttl))
-	var err error
-	for range 4 { // each error of an answer before is told once (sock_error, net/core/sock.c)
-		if _, _, err = q.conn.WriteMsgUDP(b, oob, nil); err == nil {
-			return nil
-		}
-	}
+	_, _, err := q.conn.WriteMsgUDP(b, oob, nil)
 	return err
 }
 

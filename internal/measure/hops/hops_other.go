@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !freebsd && !darwin && !windows
 
 package hops
 
