@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"linerate/internal/app"
@@ -89,7 +90,7 @@ func (q Quick) Plan(kinds traffic.Kinds, wrong Wrong) model.Plan {
 		if flow.Engine == probes.Name {
 			flow.Lead = q.Idle
 		}
-		if q.Trace {
+		if q.Trace && !slices.Contains(q.Directions, model.Both) { // what comes back would wait in the queue of the other direction
 			flow = probes.Traced(flow)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/traffic/sizes"
@@ -53,6 +54,10 @@ func TestQuickPlan(t *testing.T) {
 	}
 	p, _ := planned(trial.Quick{Flow: tcp(), Repeats: 1, Idle: time.Second})
 	must.True(t, p.Flow.Engine == probes.Name && p.Flow.Lead == time.Second, "probes beside a load: %+v", p.Flow)
+	for d, traced := range map[model.Direction]bool{model.From: true, model.Both: false} {
+		p, _ := planned(trial.Quick{Flow: tcp(), Directions: []model.Direction{d}, Repeats: 1, Idle: time.Second, Trace: true})
+		must.Equal(t, must.Get(traffic.Read[probes.Params](p.Flow.Params))(t).Trace, traced, "%s", d)
+	}
 	bytes := tcp()
 	bytes.Bytes, bytes.Duration = 1000, 0
 	if p, _ := planned(trial.Quick{Flow: bytes, Repeats: 1, Idle: time.Second}); p.Flow.Engine != "tcpbulk" {

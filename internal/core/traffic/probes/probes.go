@@ -29,11 +29,10 @@ func Over(f model.Flow) model.Flow {
 	return f
 }
 
-// Traced returns f, a flow with probes beside it, with a trace of its way; a flow of both
-// directions has none, as what comes back would wait in the queue of the other one.
+// Traced returns f, a flow of one direction with probes beside it, with a trace of its way.
 func Traced(f model.Flow) model.Flow {
 	p, err := traffic.Read[Params](f.Params)
-	if f.Engine == Name && f.Lead > 0 && f.Duration > 0 && f.Direction != model.Both && err == nil {
+	if f.Engine == Name && f.Lead > 0 && f.Duration > 0 && err == nil {
 		p.Trace = true
 		f.Params = traffic.Write(p)
 	}
