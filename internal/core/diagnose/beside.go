@@ -14,6 +14,7 @@ import (
 // one kind the last one counts.
 func besideOf(s *model.Session, d model.Direction) Beside {
 	var b Beside
+	b.Jitter, b.JitterBack = jitterOf(s, d), jitterOf(s, opposite(d))
 	for _, r := range s.Runs {
 		rate, ok := r.Value(d, model.Goodput)
 		if r.State != model.RunValid || !ok {
@@ -27,6 +28,10 @@ func besideOf(s *model.Session, d model.Direction) Beside {
 			b.Together = fact.Known(units.BitRate(rate), "measured with both directions at once")
 			if v, ok := r.Value(opposite(d), model.Goodput); ok {
 				b.TogetherBack = fact.Known(units.BitRate(v), b.Together.Source())
+			}
+			for _, h := range []model.Host{model.Near, model.Far} {
+				f := features{Evidence: Evidence{Run: &r, Streams: max(1, r.Flow.Streams)}}
+				b.Crowded = b.Crowded || f.crowded(endOf(s, r, d, h))
 			}
 		case r.Flow.Streams > 1 && r.Setting != s.Plan.Baseline:
 			b.Streams, b.Several = r.Flow.Streams, fact.Known(units.BitRate(rate), "measured")
@@ -60,6 +65,30 @@ func besideOf(s *model.Session, d model.Direction) Beside {
 		}
 	}
 	return b
+}
+
+// jitterOf is how much the one-way delay of datagrams in direction d varied at the slowest
+// rate that was tried: what they do to each other in a queue is least there.
+func jitterOf(s *model.Session, d model.Direction) fact.Of[time.Duration] {
+	out, slowest := fact.Unknown[time.Duration]("no datagrams were sent"), math.Inf(1)
+	for _, r := range s.Runs {
+		datagrams, ok := udp.Of(r.Flow)
+		if !ok || r.State != model.RunValid || float64(datagrams.Rate) >= slowest {
+			continue
+		}
+		for _, end := range r.Ends {
+			for _, f := range end.Flows {
+				if f.Direction != d || f.UDP == nil || f.UDP.Variation == nil {
+					continue
+				}
+				most, ok := f.UDP.Variation.Quantile(0.99).Get()
+				if half, known := f.UDP.Variation.Quantile(0.5).Get(); ok && known {
+					out, slowest = fact.Known(most-half, "one-way delay of datagrams"), float64(datagrams.Rate)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // opposite is the other single direction.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
@@ -74,22 +75,26 @@ func (f features) part(e End) string {
 	return "the receiver"
 }
 
-// sharedMedium is rule B03 or B18 where both directions at once carry no more than one
-// alone. The hosts' facts say whether it is the bus of a card.
+// sharedMedium is rule B03 or B18 where both directions at once need as much time as one
+// after the other. The ends alone cannot tell a medium on which they take turns from one
+// limit for their sum; the hosts' facts say whether it is the bus of a card.
 func sharedMedium(f features) (*finding, bool) {
-	together, ok1 := f.Beside.Together.Get()
-	back, ok2 := f.Beside.TogetherBack.Get()
-	other := f.Other.Or(0)
-	if !ok1 || !ok2 || f.Goodput <= 0 || !f.pathBound() {
+	o, measured := f.atOnce()
+	if o.Sharing() != limits.OneLimit || !f.pathBound() || f.Beside.Crowded ||
+		!measured && (o.Time() < leastTurns || o.Time() > mostTurns || f.crowded(f.Sender) || f.crowded(f.Receiver)) {
 		return nil, false
 	}
-	alone := max(f.Goodput, other)
-	if float64(together+back) > sharedSum*float64(alone) || min(f.Goodput, other)*2 < alone {
-		return nil, false
+	b := f.found("", "medium or limit shared by both directions")
+	switch alone := max(o.ToAlone, o.FromAlone); {
+	case !measured:
+		b.because("both directions at once", "%s and %s back at once are together what the link carries one way: %.0f %% and %.0f %% of that", o.To, o.From, 100*o.To/o.ToAlone, 100*o.From/o.FromAlone).
+			also("unless each carries no more alone").misses(false, "what each direction carries alone", ByCheck)
+	case float64(o.To+o.From) <= sharedSum*float64(alone) && float64(o.To+o.From) >= refutes*float64(alone):
+		b.because("both directions at once", "%s and %s back at once are no more than the %s of one direction alone", o.To, o.From, alone)
+	default:
+		b.because("both directions at once", "%s and %s back at once take as much time as one after the other: %.0f %% of the %s and %.0f %% of the %s that each reaches alone", o.To, o.From, 100*o.To/o.ToAlone, o.ToAlone, 100*o.From/o.FromAlone, o.FromAlone)
 	}
-	b := f.found("", "medium shared by both directions").
-		because("both directions at once", "%s and %s back at once are no more than the %s of one direction alone", together, back, alone).
-		noKnob("one direction at a time, or a replacement for what both share: half duplex, radio, or the bus of a card (linerate facts shows it)")
+	b.noKnob("one direction at a time, or a replacement for what both share, which the ends alone cannot tell apart: half duplex, radio, the bus of a card (linerate facts shows it), or one shaper for the sum")
 	var least sharedBus
 	for _, e := range []End{f.Sender, f.Receiver} {
 		bus, ok := e.sharedBus()

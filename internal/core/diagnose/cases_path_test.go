@@ -19,6 +19,74 @@ func oldPCI(n *model.NIC) {
 	n.Bus = model.Bus{Kind: known("pci"), Width: known(32), Clock: known(33.0), Allows: known(units.BitRate(32 * 33.33e6))}
 }
 
+// backFull is a fast direction whose acknowledgements fill a way back of 1 Mbit/s, as one
+// was recorded.
+func backFull(e *Evidence) {
+	e.Ceiling, e.Back, e.Other = known(units.BitRate(470.7e6)), known(units.BitRate(941.5e3)), known(units.BitRate(933.5e3))
+	e.RTT, e.TCP.RTTMin, e.TCP.RTT, e.TCP.Congestion = known(20800*time.Microsecond), known(20800*time.Microsecond), known(61*time.Millisecond), known("bbr")
+	e.TCP.SegmentsIn = known(int64(17760))
+}
+
+// beside says what both directions carry at once in another run, and the other one alone.
+func beside(other, together, back units.BitRate) func(*Evidence) {
+	return func(e *Evidence) {
+		e.Other, e.Beside.Together, e.Beside.TogetherBack = known(other), known(together), known(back)
+	}
+}
+
+// bidir makes the run one of both directions at once, over a link of two rates.
+func bidir(ceiling, ceilingBack, back units.BitRate) func(*Evidence) {
+	return func(e *Evidence) {
+		e.Run.Flow.Direction, e.Ceiling, e.Back = model.Both, known(ceiling), known(ceilingBack)
+		e.Run.Values = []model.Value{{Direction: opposite(e.Direction), Metric: model.Goodput, Value: float64(back)}}
+		e.TCP.RTT = known(40 * time.Millisecond)
+	}
+}
+
+// variesBack is a path on which CUBIC left slow start too early.
+func variesBack(e *Evidence) {
+	e.Ceiling, e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(units.BitRate(7.63e6)), known(200*time.Millisecond), known(200*time.Millisecond), known(230*time.Millisecond)
+	e.Sender.moved("tcp_slow_start_left_by_delay", 1, "tcp_slow_start_left_windows", 49)
+	e.Beside.Jitter, e.Beside.JitterBack = known(300*time.Microsecond), known(28*time.Millisecond)
+	rates(e, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5)
+}
+
+func backCases() []aCase {
+	after := func(changes ...func(*Evidence)) func(*Evidence) {
+		return func(e *Evidence) {
+			for _, c := range changes {
+				c(e)
+			}
+		}
+	}
+	return []aCase{
+		{name: "acknowledgements fill the way back", rate: 41.12e6, change: backFull, rule: "R01", at: nowhere, allows: 41.12e6, says: "1776 a second come through, one for every 2.0 segments", misses: "whether datagrams"},
+		{name: "and datagrams are faster", rate: 41.12e6, change: after(backFull, func(e *Evidence) {
+			e.Beside.Ladder = []Rung{{Sent: 61.68e6, Received: 61.68e6, Size: 1448, Got: 10000}}
+		}), rule: "R01", at: nowhere, alone: true},
+		{name: "and are not", rate: 41.12e6, change: after(backFull, func(e *Evidence) {
+			e.Beside.Ladder = []Rung{{Sent: 61.68e6, Received: 41.5e6, Size: 1448, Got: 10000, Lost: 5000}}
+		}), rule: "B06", at: nowhere, without: "R01"},
+		{name: "few acknowledgements leave the way back free", rate: 41.12e6, change: after(backFull, func(e *Evidence) { e.TCP.SegmentsIn = known(int64(1200)) }), rule: "unknown", without: "R01"},
+		{name: "they wait nowhere", rate: 41.12e6, change: after(backFull, func(e *Evidence) { e.TCP.RTT = e.TCP.RTTMin }), rule: "unknown", without: "R01"},
+		{name: "an acknowledgement for each segment is another fault", rate: 20.5e6, change: backFull, rule: "unknown", without: "R01"},
+		{name: "a way back faster than was measured there", rate: 41.12e6, change: after(backFull, func(e *Evidence) { e.Back, e.Other = known(units.BitRate(94e6)), known(units.BitRate(300e3)) }), rule: "unknown", without: "R01"},
+		{name: "acknowledgements wait behind data once both directions are busy", rate: 7.522e6, change: after(beside(933e3, 1.074e6, 907e3), func(e *Evidence) { e.Ceiling = known(units.BitRate(7.532e6)) }),
+			rule: "R01", at: nowhere, beside: true, says: "1.074 Mbit/s of 7.522 Mbit/s alone arrive", misses: "whether both directions share one medium"},
+		{name: "the slower direction waits for nothing", rate: 933e3, change: after(beside(7.522e6, 907e3, 1.074e6), func(e *Evidence) { e.Ceiling = known(units.BitRate(941e3)) }), rule: "ceiling", at: atSender, alone: true},
+		{name: "acknowledgements wait behind data in a run of both directions", rate: 3.7e6, change: bidir(7.53e6, 941e3, 890e3), rule: "R01", at: nowhere, says: "of 7.53 Mbit/s that the link can carry"},
+		{name: "a run of both directions on ways of their own", rate: 7.4e6, change: bidir(7.53e6, 941e3, 890e3), rule: "ceiling", at: atSender, without: "R01"},
+		{name: "a run of both directions on one medium", rate: 9.02e6, change: bidir(18.83e6, 18.83e6, 9.27e6), rule: "B18", at: nowhere, says: "48 % and 49 % of that", misses: "what each direction carries alone"},
+		{name: "a run of both directions that carries less", rate: 5e6, change: bidir(18.83e6, 18.83e6, 6e6), rule: "unknown", without: "B18"},
+		{name: "a slower stage in a run of both directions may be a shared one", rate: 18.57e6, change: after(bidir(94.15e6, 94.15e6, 18.71e6), func(e *Evidence) { rates(e, 1, 1.01, 0.99, 1) }), rule: "B06", at: nowhere, says: "or 37.28 Mbit/s that both directions share"},
+		{name: "one medium of unequal rates", rate: 6.9e6, change: beside(1.8e6, 0.5e6, 1.7e6), rule: "B18", at: nowhere, says: "7 % of the 6.9 Mbit/s and 94 % of the 1.8 Mbit/s"},
+		{name: "processors ran short while both directions were busy", rate: 500e6, change: after(beside(505e6, 260e6, 250e6), func(e *Evidence) { e.Beside.Crowded = true }), rule: "unknown", without: "B18"},
+		{name: "round trips that vary end slow start", rate: 4.96e6, change: variesBack, rule: "B14b", at: nowhere, help: "tcp.congestion_control", says: "ended at 49 segments, because round trips grew and before anything was lost; the path holds 132; delays vary by 28 ms on the way back only", without: "B14"},
+		{name: "a slow start that ended where the path was full", rate: 4.96e6, change: after(variesBack, func(e *Evidence) { e.Sender.moved("tcp_slow_start_left_windows", 120) }), rule: "unknown", at: nowhere, without: "B14b"},
+		{name: "one that ended in losses", rate: 4.96e6, change: after(variesBack, func(e *Evidence) { resent(e, 30, 3) }), rule: "B06", without: "B14b"},
+	}
+}
+
 func pathCases() []aCase {
 	dead := func(small bool) func(*Evidence) {
 		return func(e *Evidence) {

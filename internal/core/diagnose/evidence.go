@@ -26,6 +26,7 @@ type Evidence struct {
 	Run       *model.Run             // the run looked at: one real run, not a mixture
 	Goodput   units.BitRate          // of Run
 	Other     fact.Of[units.BitRate] // goodput the other way, of its own run
+	Back      fact.Of[units.BitRate] // ceiling of the other way, as payload
 	Window    time.Duration          // length of the measured window
 	TCP       model.TCPSummary       // of the sender, over the window
 	Streams   int                    // connections that the sums of TCP are over
@@ -48,7 +49,10 @@ type Beside struct {
 	Together fact.Of[units.BitRate] // goodput while the other direction carried as much as it could
 	// TogetherBack is that of the other direction meanwhile.
 	TogetherBack fact.Of[units.BitRate]
+	Crowded      bool                   // an end had no processor left for it meanwhile
 	Ladder       []Rung                 // paced UDP, in any order
+	Jitter       fact.Of[time.Duration] // one-way delay of the slowest of them: 99th percentile over median
+	JitterBack   fact.Of[time.Duration] // and of those of the other direction
 	Idle         fact.Of[time.Duration] // median round trip without load
 	Loaded       fact.Of[time.Duration] // median round trip while the direction was full
 	Arrives      fact.Of[int]           // largest IP packet, in bytes, that arrives in this direction
@@ -215,14 +219,13 @@ func Collect(s *model.Session, run model.Run, d model.Direction, samples []model
 	e := Evidence{
 		Direction: d, Plan: &s.Plan, Run: &run, Goodput: units.BitRate(rate), Streams: max(1, run.Flow.Streams),
 		Path: path, Ceiling: path.Against(units.BitRate(rate)), RTT: limits.LeastRTT(s), Samples: samples,
+		Back:   limits.OfPath(s, opposite(d)).Rate,
 		Other:  fact.Unknown[units.BitRate]("the other direction was not measured"),
 		Sender: endOf(s, run, d, d.Sender()), Receiver: endOf(s, run, d, d.Receiver()),
 	}
-	for _, back := range []model.Direction{model.To, model.From} {
-		if other, ok := medianRun(s, back); back != d && ok {
-			v, _ := other.Value(back, model.Goodput)
-			e.Other = fact.Known(units.BitRate(v), "measured")
-		}
+	if other, ok := medianRun(s, opposite(d)); ok {
+		v, _ := other.Value(opposite(d), model.Goodput)
+		e.Other = fact.Known(units.BitRate(v), "measured")
 	}
 	for _, r := range s.Runs {
 		if v, ok := r.Value(d, model.Goodput); ok && r.State == model.RunValid && r.Setting == s.Plan.Baseline {

@@ -102,8 +102,10 @@ func slowStage(f features) (*finding, bool) {
 	if !f.pathBound() || f.full.Or(1) >= nearlyFull && f.full.IsKnown() {
 		return nil, false
 	}
-	if _, own := shaper(f); own {
-		return nil, false // whose queue it is, and who can change it
+	for _, more := range []look{shaper, sharedMedium, ackLimited, behindData} {
+		if b, ok := more(f); ok && b.Kind != model.FindingBeside {
+			return nil, false // which says whose queue it is, or why
+		}
 	}
 	b := f.found("", "a slower stage on the path").kind(model.FindingOutside).
 		noKnob("a faster link, or more from the shaper, policer or contract between the hosts")
@@ -121,9 +123,6 @@ func slowStage(f features) (*finding, bool) {
 		return nil, false // the rate is a mean over the time without a link, and what waited did so then
 	}
 	if f.together() {
-		if _, shared := sharedMedium(f); shared {
-			return nil, false // which says more
-		}
 		if f.resent.Or(0) >= policedShare {
 			b.Limit = "a policer on the path"
 		}
@@ -145,6 +144,9 @@ func slowStage(f features) (*finding, bool) {
 		return nil, false
 	}
 	b.misses(false, "whether UDP meets the same rate", ByCheck)
+	if o, measured := f.atOnce(); !measured {
+		b.also("or %s that both directions share, which linerate check tells", o.To+o.From)
+	}
 	for _, e := range []End{f.Sender, f.Receiver} {
 		if bus, ok := e.sharedBus(); ok && !f.Beside.Together.IsKnown() {
 			b.kind(model.FindingLimit).misses(false, "whether that stage is the "+bus.name+" of "+f.part(e), ByCheck)

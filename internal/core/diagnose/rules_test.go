@@ -133,7 +133,7 @@ type aCase struct {
 }
 
 func cases() []aCase {
-	return slices.Concat(fullCases(), windowCases(), lossCases(), hostCases(), pathCases(), linkCases(), scarceCases())
+	return slices.Concat(fullCases(), windowCases(), lossCases(), hostCases(), pathCases(), backCases(), linkCases(), scarceCases())
 }
 
 func fullCases() []aCase {

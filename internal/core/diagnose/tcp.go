@@ -228,6 +228,9 @@ func shortTest(f features) (*finding, bool) {
 	if _, _, burst := f.beganInBurst(); burst && !early {
 		return nil, false // which a longer test does not mend
 	}
+	if _, left := leftEarly(f); left {
+		return nil, false // which says why it was still rising
+	}
 	if _, shut := f.windowed(); shut || f.rwnd.Or(0) >= limitedShare && !early {
 		return nil, false
 	}

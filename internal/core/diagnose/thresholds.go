@@ -44,7 +44,14 @@ const (
 	coldStart    = 0.80 // diagnosis.md B15: later runs over the first
 	nearBus      = 0.85 // diagnosis.md B18: of what a bus carries
 	nearHost     = 0.85 // (p) of what a host carries to itself
-	sharedSum    = 1.15 // (p) both directions at once over one alone: they share one medium
+	sharedSum    = 1.15 // (p) several connections at once over one alone: they share one limit
+	ofTurns      = 1.20 // (p) diagnosis-2.md 3: shares of the time of two directions that may take turns
+	leastTurns   = 0.85 // (p) of those shares where the link is all that is known of each direction alone
+	mostTurns    = 1.05 // (p)
+	ackFull      = 0.85 // (p) diagnosis-2.md R01: acknowledgements over what the way back carries
+	overFull     = 1.15 // (p) more than this it cannot carry, so that its rate is another one
+	fewPerAck    = 1.80 // (p) diagnosis-2.md R01: segments of an acknowledgement; below it the receiver spends more than usual
+	earlyExit    = 0.50 // (p) diagnosis-2.md B14b: window at the end of slow start over what the path holds
 	diskShare    = 0.90 // diagnosis.md 2.5: a file copy over the network alone
 	oneMember    = 0.80 // (p) of one member of a bond
 	smallPacket  = 0.50 // (p) of the payload that a packet of 1500 bytes carries: rule B29

@@ -45,7 +45,6 @@ const (
 	// disturbedSpeed is the share below which a hypervisor that ran others is no excuse.
 	disturbedSpeed = 0.50
 	crowd          = 0.80 // of all processors of a host, which others had
-	sharedTotal    = 1.20 // both directions at once carry so much more than one alone, or they share something
 	manyHelp       = 1.30 // several streams carry so much more than one, or one was not held back
 	lanQueue       = 5 * time.Millisecond
 	fastPath       = 500e6                  // bit/s: above it lanQueue holds, below it slowQueue
@@ -312,9 +311,14 @@ func (j judge) together() Line {
 			l.State, l.Number, l.Text = Unseen, "at least "+l.Number, short
 			continue
 		}
-		if most, least := max(alone[0], alone[1]), min(alone[0], alone[1]); least > 0 && least > most/2 && to+from < sharedTotal*most {
+		o := limits.AtOnce{To: units.BitRate(to), From: units.BitRate(from), ToAlone: units.BitRate(alone[0]), FromAlone: units.BitRate(alone[1])}
+		switch o.Sharing() {
+		case limits.OneLimit:
 			l.State = Poor
-			l.Text += ": together no more than one alone, so they share something: a half-duplex link, a bus, a processor"
+			l.Text += ": together no more than one alone, so they share something: a half-duplex link, a bus, a shaper, a processor"
+		case limits.BehindData:
+			l.State = Poor
+			l.Text += ": acknowledgements of the faster direction wait behind the data of the slower one"
 		}
 	}
 	return l

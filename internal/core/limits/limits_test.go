@@ -335,3 +335,46 @@ func TestLossLaws(t *testing.T) {
 		}
 	})
 }
+
+// TestAckLoad: the vectors of diagnosis-2.md section 1, whose lab counts 18 bytes around a
+// packet, between the 14 of tbf and the 38 of Ethernet.
+func TestAckLoad(t *testing.T) {
+	for _, c := range []struct {
+		acks        float64
+		back        units.BitRate
+		least, most float64
+	}{
+		{178.6, 0.1e6 * 1448 / 1518, 0.945, 1.269},
+		{89.3, 0.05e6 * 1448 / 1518, 0.945, 1.269},
+		{1894, 1e6 * 1448 / 1514, 1, 1.35},
+		{1894, 0, 0, 0}, {0, 1e6, 0, 0},
+	} {
+		least, most := AckLoad(c.acks, 1500, 1448, c.back)
+		must.True(t, math.Abs(least-c.least) < 0.01 && math.Abs(most-c.most) < 0.01, "%g acknowledgements on %v: %.3f to %.3f, want %.2f to %.2f", c.acks, c.back, least, most, c.least, c.most)
+	}
+}
+
+// TestSharing: the measured paths of diagnosis-2.md section 3, and both ways round.
+func TestSharing(t *testing.T) {
+	for name, c := range map[string]struct {
+		rates AtOnce
+		u     float64
+		want  Sharing
+	}{
+		"full duplex, alike":             {AtOnce{6.7e6, 6.9e6, 6.9e6, 7.6e6}, 1.88, Apart},
+		"one medium, alike":              {AtOnce{3.1e6, 3.6e6, 7.4e6, 7.4e6}, 0.90, OneLimit},
+		"one medium, rates of 8 and 2":   {AtOnce{0.5e6, 1.7e6, 6.9e6, 1.8e6}, 1.02, OneLimit},
+		"full duplex, rates of 8 and 1":  {AtOnce{3.7e6, 0.89e6, 7.6e6, 0.95e6}, 1.42, BehindData},
+		"the same with bbr":              {AtOnce{1.074e6, 0.907e6, 7.522e6, 0.933e6}, 1.11, BehindData},
+		"a bus that one does not fill":   {AtOnce{11e6, 9e6, 20e6, 12e6}, 1.30, OneLimit},
+		"full duplex, rates of 3 and 1":  {AtOnce{2.6e6, 0.95e6, 3e6, 1e6}, 1.82, Apart},
+		"unequal and undisturbed":        {AtOnce{7.4e6, 0.93e6, 7.6e6, 0.95e6}, 1.95, Apart},
+		"processors that have to share":  {AtOnce{0.7e9, 0.7e9, 1e9, 1e9}, 1.40, Apart},
+		"nothing moves in both at once":  {AtOnce{0.2e9, 0.1e9, 1e9, 1e9}, 0.30, Apart},
+		"nothing known of one direction": {AtOnce{1e6, 1e6, 2e6, 0}, 0, Apart},
+	} {
+		for _, r := range []AtOnce{c.rates, {c.rates.From, c.rates.To, c.rates.FromAlone, c.rates.ToAlone}} {
+			must.True(t, math.Abs(r.Time()-c.u) < 0.01 && r.Sharing() == c.want, "%s: u %.2f, want %.2f; %q, want %q", name, r.Time(), c.u, r.Sharing(), c.want)
+		}
+	}
+}

@@ -12,17 +12,18 @@ import (
 // over the measured window. Sums and means are over streams.
 type TCPSummary struct {
 	Congestion    fact.Of[string]        `json:"congestion"`
-	MSS           fact.Of[int]           `json:"mss"`             // bytes of payload per segment
-	PathMTU       fact.Of[int]           `json:"path_mtu"`        // bytes
-	Timestamps    fact.Of[bool]          `json:"timestamps"`      // RFC 7323 option in use
-	SACK          fact.Of[bool]          `json:"sack"`            //
-	ECN           fact.Of[bool]          `json:"ecn,omitzero"`    // RFC 3168 was negotiated
-	SendScale     fact.Of[int]           `json:"send_scale"`      // window scale announced by the peer; unknown where scaling is off
-	RecvScale     fact.Of[int]           `json:"recv_scale"`      // window scale that we announced
-	Retransmits   fact.Of[int64]         `json:"retransmits"`     // segments
-	SegmentsOut   fact.Of[int64]         `json:"segments_out"`    //
-	Busy          fact.Of[time.Duration] `json:"busy_ns"`         // mean over streams
-	RwndLimited   fact.Of[time.Duration] `json:"rwnd_limited_ns"` // mean over streams, part of Busy
+	MSS           fact.Of[int]           `json:"mss"`                  // bytes of payload per segment
+	PathMTU       fact.Of[int]           `json:"path_mtu"`             // bytes
+	Timestamps    fact.Of[bool]          `json:"timestamps"`           // RFC 7323 option in use
+	SACK          fact.Of[bool]          `json:"sack"`                 //
+	ECN           fact.Of[bool]          `json:"ecn,omitzero"`         // RFC 3168 was negotiated
+	SendScale     fact.Of[int]           `json:"send_scale"`           // window scale announced by the peer; unknown where scaling is off
+	RecvScale     fact.Of[int]           `json:"recv_scale"`           // window scale that we announced
+	Retransmits   fact.Of[int64]         `json:"retransmits"`          // segments
+	SegmentsOut   fact.Of[int64]         `json:"segments_out"`         //
+	SegmentsIn    fact.Of[int64]         `json:"segments_in,omitzero"` // of a sender: acknowledgements
+	Busy          fact.Of[time.Duration] `json:"busy_ns"`              // mean over streams
+	RwndLimited   fact.Of[time.Duration] `json:"rwnd_limited_ns"`      // mean over streams, part of Busy
 	SndbufLimited fact.Of[time.Duration] `json:"sndbuf_limited_ns"`
 	RTT           fact.Of[time.Duration] `json:"rtt_ns"`      // median over intervals and streams of the smoothed RTT
 	RTTMin        fact.Of[time.Duration] `json:"rtt_min_ns"`  //

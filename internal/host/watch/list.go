@@ -188,6 +188,8 @@ const (
 	tcpFullUndo
 	tcpPartialUndo
 	tcpDuplicateUndo
+	tcpDelayExits
+	tcpDelayWindows
 	tcpTimeoutUndo
 	ecnUnmarked
 	ecnCapable

@@ -32,6 +32,7 @@ func udpCounters() []counter {
 
 func tcpCounters() []counter {
 	const in, out, timer, ipv4 = "net/ipv4/tcp_input.c", "net/ipv4/tcp_output.c", "net/ipv4/tcp_timer.c", "net/ipv4/tcp_ipv4.c"
+	const cubic = "net/ipv4/tcp_cubic.c"
 	var all []counter
 	add := func(i id, name, key, unit, meaning, source string) {
 		all = append(all, counter{id: i, name: name, group: GroupTCP, key: key, unit: unit, meaning: meaning, source: source})
@@ -71,6 +72,8 @@ func tcpCounters() []counter {
 	add(tcpFullUndo, "tcp_undone_whole", "TcpExt.TCPFullUndo", "times", "slowing down was taken back: all had arrived", in)
 	add(tcpPartialUndo, "tcp_undone_early", "TcpExt.TCPPartialUndo", "times", "slowing down was taken back in the middle of a recovery", in)
 	add(tcpDuplicateUndo, "tcp_undone_by_duplicates", "TcpExt.TCPDSACKUndo", "times", "slowing down was taken back: the peer had received everything twice", in)
+	add(tcpDelayExits, "tcp_slow_start_left_by_delay", "TcpExt.TCPHystartDelayDetect", "times", "CUBIC left slow start because round trips grew, before anything got lost", cubic)
+	add(tcpDelayWindows, "tcp_slow_start_left_windows", "TcpExt.TCPHystartDelayCwnd", "segments", "the congestion windows at which it did so, added up", cubic)
 	add(tcpTimeoutUndo, "tcp_undone_timeouts", "TcpExt.TCPLossUndo", "times", "slowing down after a timeout was taken back", in)
 	return all
 }

@@ -154,7 +154,7 @@ func summary(c *net.TCPConn, before tcpinfo.Info) *model.TCPSummary {
 		MSS: now.MSS, PathMTU: now.PathMTU, Timestamps: now.Timestamps, SACK: now.SACK,
 		SendScale: now.SendScale, RecvScale: now.RecvScale,
 		Retransmits: grown(before.Retransmits, now.Retransmits),
-		SegmentsOut: grown(before.SegmentsOut, now.SegmentsOut),
+		SegmentsOut: grown(before.SegmentsOut, now.SegmentsOut), SegmentsIn: grown(before.SegmentsIn, now.SegmentsIn),
 		Busy:        grown(before.Busy, now.Busy),
 		RwndLimited: grown(before.RwndLimited, now.RwndLimited), SndbufLimited: grown(before.SndbufLimited, now.SndbufLimited),
 		RTT: now.RTT, RTTMin: now.RTTMin, Cwnd: now.Cwnd, PeerWindow: now.PeerWindow,

@@ -28,7 +28,7 @@ func checkSummary(t testing.TB, r model.FlowReport) {
 	must.Need(t, s != nil, "no summary of the sender")
 	for name, known := range map[string]bool{
 		"congestion": s.Congestion.Or("") != "", "mss": s.MSS.Or(0) > 0, "mtu": s.PathMTU.Or(0) > 0,
-		"segments": s.SegmentsOut.Or(0) > 0, "retransmits": s.Retransmits.IsKnown(), "busy": s.Busy.Or(0) > 0,
+		"segments": s.SegmentsOut.Or(0) > 0, "acknowledgements": s.SegmentsIn.Or(0) > 0, "retransmits": s.Retransmits.IsKnown(), "busy": s.Busy.Or(0) > 0,
 		"rwnd": s.RwndLimited.IsKnown(), "rtt": s.RTT.Or(0) > 0, "rtt min": s.RTTMin.Or(0) > 0,
 		"cwnd": s.Cwnd.Or(0) > 0, "peer window": s.PeerWindow.IsKnown(), "send buffer": s.SendBuffer.Or(0) > 0,
 	} {

@@ -17,6 +17,7 @@ type sums struct {
 	reason      string // why the kernel says nothing, "" if it does
 	retransmits fact.Of[int64]
 	segments    fact.Of[int64]
+	answers     fact.Of[int64]
 	busy        fact.Of[time.Duration] // these three: sum over streams
 	rwnd        fact.Of[time.Duration]
 	sndbuf      fact.Of[time.Duration]
@@ -46,7 +47,8 @@ func (s *sums) add(prev, cur []tcpinfo.Info) {
 		return
 	}
 	accumulate(&s.retransmits, growth(prev, cur, retransmits))
-	accumulate(&s.segments, segments(prev, cur))
+	accumulate(&s.segments, segments(prev, cur, segmentsOut))
+	accumulate(&s.answers, segments(prev, cur, segmentsIn))
 	accumulate(&s.busy, growth(prev, cur, busy))
 	accumulate(&s.rwnd, growth(prev, cur, rwndLimited))
 	accumulate(&s.sndbuf, growth(prev, cur, sndbufLimited))
@@ -75,6 +77,8 @@ func accumulate[T ~int64](sum *fact.Of[T], v fact.Of[T]) {
 
 // The fields that are summed.
 func retransmits(i *tcpinfo.Info) fact.Of[int64]           { return i.Retransmits }
+func segmentsOut(i *tcpinfo.Info) fact.Of[int64]           { return i.SegmentsOut }
+func segmentsIn(i *tcpinfo.Info) fact.Of[int64]            { return i.SegmentsIn }
 func busy(i *tcpinfo.Info) fact.Of[time.Duration]          { return i.Busy }
 func rwndLimited(i *tcpinfo.Info) fact.Of[time.Duration]   { return i.RwndLimited }
 func sndbufLimited(i *tcpinfo.Info) fact.Of[time.Duration] { return i.SndbufLimited }
@@ -104,12 +108,12 @@ func growth[T ~int64](prev, cur []tcpinfo.Info, field func(*tcpinfo.Info) fact.O
 	return fact.Known(after-before, source)
 }
 
-// segments is growth of the segments sent, which the kernel counts modulo 2^32.
-func segments(prev, cur []tcpinfo.Info) fact.Of[int64] {
+// segments is growth of segments, which the kernel counts modulo 2^32.
+func segments(prev, cur []tcpinfo.Info, field func(*tcpinfo.Info) fact.Of[int64]) fact.Of[int64] {
 	var sum int64
 	for i := range cur {
-		before, known := prev[i].SegmentsOut.Get()
-		after, also := cur[i].SegmentsOut.Get()
+		before, known := field(&prev[i]).Get()
+		after, also := field(&cur[i]).Get()
 		if !known || !also {
 			return fact.Of[int64]{}
 		}
@@ -208,6 +212,7 @@ func (f *flow) summary() *model.TCPSummary {
 		RecvScale:     because(first.RecvScale, s.reason),
 		Retransmits:   because(s.retransmits, s.reason),
 		SegmentsOut:   because(s.segments, s.reason),
+		SegmentsIn:    because(s.answers, s.reason),
 		Busy:          mean(s.busy),
 		RwndLimited:   mean(s.rwnd),
 		SndbufLimited: mean(s.sndbuf),

@@ -32,7 +32,7 @@ func parseFreeBSD(b []byte) Info {
 	const none = "not in tcp_info of freebsd"
 	i := Info{
 		PathMTU: fact.Unknown[int](none), RTTMin: fact.Unknown[time.Duration](none), NotSent: fact.Unknown[units.Bytes](none),
-		SegmentsOut: fact.Unknown[int64](none), BytesSent: fact.Unknown[units.Bytes](none), Busy: fact.Unknown[time.Duration](none),
+		SegmentsOut: fact.Unknown[int64](none), SegmentsIn: fact.Unknown[int64](none), BytesSent: fact.Unknown[units.Bytes](none), Busy: fact.Unknown[time.Duration](none),
 		RwndLimited: fact.Unknown[time.Duration](none), SndbufLimited: fact.Unknown[time.Duration](none),
 		DeliveryRate: fact.Unknown[units.BitRate](none), AppLimited: fact.Unknown[bool](none),
 	}

@@ -37,6 +37,7 @@ type Info struct {
 
 	Retransmits fact.Of[int64]       // segments retransmitted, total
 	SegmentsOut fact.Of[int64]       // segments sent, total; wraps at 2^32
+	SegmentsIn  fact.Of[int64]       // segments received, total; wraps at 2^32
 	BytesSent   fact.Of[units.Bytes] // payload sent, total, retransmissions included
 
 	Busy          fact.Of[time.Duration] // with data to send, total; contains the two below

@@ -31,6 +31,7 @@ func read(fd uintptr) (Info, error) {
 		NotSent:       fact.Unknown[units.Bytes](none),
 		Retransmits:   fact.Known(int64(c.Txretransmitpackets), connectionSource),
 		SegmentsOut:   fact.Known(int64(c.Txpackets), connectionSource),
+		SegmentsIn:    fact.Known(int64(c.Rxpackets), connectionSource),
 		Busy:          fact.Unknown[time.Duration](none),
 		RwndLimited:   fact.Unknown[time.Duration](none),
 		SndbufLimited: fact.Unknown[time.Duration](none),

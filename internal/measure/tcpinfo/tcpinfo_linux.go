@@ -22,6 +22,7 @@ const (
 	offCwnd          = 80  // 2.4; segments
 	offTotalRetrans  = 100 // 2.6
 	offSegsOut       = 136 // 4.2
+	offSegsIn        = 140 // 4.2
 	offNotSent       = 144 // 4.6; bytes
 	offRTTMin        = 148 // 4.6; us
 	offDeliveryRate  = 160 // 4.9; u64, bytes per second
@@ -60,6 +61,7 @@ func parse(b []byte) Info {
 	}
 	i.Retransmits = count[int64](r, offTotalRetrans)
 	i.SegmentsOut = count[int64](r, offSegsOut)
+	i.SegmentsIn = count[int64](r, offSegsIn)
 	i.NotSent = count[units.Bytes](r, offNotSent)
 	i.PeerWindow = count[units.Bytes](r, offSndWnd)
 	if n, ok := r.u64(offBytesSent); ok && n <= math.MaxInt64 {

@@ -31,7 +31,7 @@ func TestParseByLength(t *testing.T) {
 		Cwnd: known(units.Bytes(16 * 65483)), Retransmits: known(int64(0)),
 	}
 	linux42 := linux26
-	linux42.SegmentsOut = known(int64(92981))
+	linux42.SegmentsOut, linux42.SegmentsIn = known(int64(92981)), known(int64(31637))
 	linux46 := linux42
 	linux46.NotSent = known(units.Bytes(0))
 	linux46.RTTMin = known(4 * time.Microsecond)

@@ -1,0 +1,75 @@
+package limits
+
+import "linerate/internal/core/units"
+
+// AckLoad returns which part of a way back acknowledgements without data take, where that
+// way carries payload at rate back in packets of mtu bytes, mss of them payload. Shapers
+// count other bytes around a packet than the wire has: least is with those of tbf, the
+// header of Ethernet; most with all that IEEE 802.3 puts around a frame and in short ones.
+func AckLoad(perSecond float64, mtu, mss int, back units.BitRate) (least, most float64) {
+	if !(perSecond > 0) || !(back > 0) || mss <= 0 || mtu <= mss {
+		return 0, 0
+	}
+	header := mtu - mss
+	full := float64(back) / 8 / float64(mss) // packets a second that the way carries
+	least = perSecond * float64(header+macBytes) / (full * float64(mtu+macBytes))
+	most = perSecond * float64(max(header, minFrameBytes)+frameBytes) / (full * float64(mtu+frameBytes))
+	return min(least, most), max(least, most)
+}
+
+// AtOnce is what both directions carry at once, beside what each carries alone.
+type AtOnce struct{ To, From, ToAlone, FromAlone units.BitRate }
+
+// Sharing is what the two directions of a path have in common.
+type Sharing string
+
+// What they may have in common.
+const (
+	Apart      Sharing = ""            // nothing, as far as rates show it
+	OneLimit   Sharing = "one limit"   // they take turns on a medium, or one limit holds for their sum
+	BehindData Sharing = "behind data" // acknowledgements of the faster way wait behind the data of the slower one
+)
+
+// The rates by which Sharing decides, (p): diagnosis-2.md section 3.
+const (
+	leastTurns = 0.60 // of u: a hub whose frames collide carries so little
+	mostTurns  = 1.20 // of u
+	aboutSum   = 0.15 // a sum that lies so near to the faster direction alone
+	alike      = 2.0  // the faster direction over the slower one, for a sum to show anything
+	unequal    = 4.0  // from here on acknowledgements behind data may look like turns
+	thrown     = 0.70 // of what the faster direction carries alone
+	untouched  = 0.85 // of what the slower one does
+)
+
+// Time is u: the shares of the time that the two directions would need one after the
+// other. A medium on which they take turns gives 1, whatever the rates are, and two ways
+// that have nothing in common give 2. It is 0 where a rate is not known.
+func (a AtOnce) Time() float64 {
+	if !(a.ToAlone > 0) || !(a.FromAlone > 0) {
+		return 0
+	}
+	return float64(a.To/a.ToAlone + a.From/a.FromAlone)
+}
+
+// Sharing says what the rates show.
+func (a AtOnce) Sharing() Sharing {
+	u := a.Time()
+	if u == 0 {
+		return Apart
+	}
+	fast, slow := a.To/a.ToAlone, a.From/a.FromAlone
+	most, least := max(a.ToAlone, a.FromAlone), min(a.ToAlone, a.FromAlone)
+	if a.FromAlone > a.ToAlone {
+		fast, slow = slow, fast
+	}
+	sum := float64((a.To + a.From) / most)
+	switch {
+	case most >= unequal*least:
+		if fast <= thrown && slow >= untouched {
+			return BehindData
+		}
+	case u >= leastTurns && u <= mostTurns, most <= alike*least && sum >= 1-aboutSum && sum <= 1+aboutSum:
+		return OneLimit
+	}
+	return Apart
+}
