@@ -28,6 +28,7 @@ const (
 	rare      = 0.02                   // the probability below which a count is no accident
 	accident  = 0.05                   // the share of a hop's answers that are late, or not, by accident
 	lateShare = 0.4                    // of the receiver's median wait: an answer that waited so long is late
+	muchShare = 0.6                    // of it: an answer that waited less may be one that did not pass the queue
 	someShare = 0.2                    // of it: an answer that waited less did not pass the queue
 	apart     = 0.3                    // the share by which waits in one queue differ at most within a round, beside noise
 )
@@ -97,10 +98,11 @@ func Find(t model.Trace, e Ends) model.Place {
 // those are.
 func cut(p *model.Place, routers []node, behind node, noise time.Duration) (odd int) {
 	late, usual := behind.usual(lateShare)
+	much, _ := behind.usual(muchShare)
 	for _, n := range slices.Backward(routers) {
 		k := count(n.wait, late)
 		raised := binomial(len(n.wait), k, usual) >= rare && n.agrees(behind, noise)
-		still := 1-binomial(len(n.wait), k-1, accident) >= rare
+		still := 1-binomial(len(n.wait), count(n.wait, much)-1, accident) >= rare
 		switch {
 		case raised && !still && p.Before.Hop == 0:
 			p.Behind, behind = n.PlaceNode, n

@@ -91,7 +91,7 @@ func TestFind(t *testing.T) {
 		"nothing answers":            {way{queued: full, silent: map[int]bool{1: true, 2: true, 3: true, 4: true}}, "unknown"},
 		"another way":                {way{queued: full, aside: true}, "unknown"},
 		"another way, few answers":   {way{queued: full, aside: true, limit: 2}, "unknown"},
-		"each router a bit later":    {way{queued: []float64{3, 3, 3, 3, 3, 6}}, "unknown late [1 2 3 4 5]"},
+		"each router a bit later":    {way{queued: []float64{3.9, 3.9, 3.9, 3.9, 3.9, 6}}, "unknown late [1 2 3 4 5]"},
 		"a queue of a tenth of a ms": {way{queued: []float64{0, 0, 0.1, 0.1}}, "no queue"},
 	} {
 		for seed := range uint64(50) {
