@@ -104,6 +104,25 @@ func (w *Wire) Env(h model.Host) engine.Env {
 	return e
 }
 
+// Counters has the ends keep what they count. The function returned gives the counter of
+// an end that is prepared, nil where it has none.
+func (w *Wire) Counters() (of func(h model.Host) func() int64) {
+	var mu sync.Mutex // both ends prepare at once
+	sent := map[model.Host]func() int64{}
+	w.Change = func(h model.Host, e *engine.Env) {
+		e.Counts = func(f func() int64) {
+			mu.Lock()
+			defer mu.Unlock()
+			sent[h] = f
+		}
+	}
+	return func(h model.Host) func() int64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return sent[h]
+	}
+}
+
 // Opened returns how many connections the near end has dialed.
 func (w *Wire) Opened() int {
 	w.mu.Lock()

@@ -8,7 +8,6 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/sizes"
-	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/measure/plane"
 	"linerate/internal/must"
@@ -23,17 +22,10 @@ func TestBothEndsCountWhatTheySend(t *testing.T) {
 	} {
 		for _, mode := range []string{"", sizes.Both, sizes.Stream} {
 			w := enginetest.NewWire(t)
-			var mu sync.Mutex // both ends prepare at once
-			sent := map[model.Host]func() int64{}
-			w.Change = func(h model.Host, e *engine.Env) {
-				e.Counts = func(f func() int64) {
-					mu.Lock()
-					defer mu.Unlock()
-					sent[h] = f
-				}
-			}
+			sent := w.Counters()
 			e := New(nil)
-			e.open, e.share = open, 20*time.Millisecond
+			e.share = 20 * time.Millisecond
+			var mu sync.Mutex // both ends prepare at once
 			var links []*plane.Link
 			e.open = func(c *net.TCPConn, spin bool) (*plane.Link, error) {
 				l, err := open(c, spin)
@@ -44,13 +36,13 @@ func TestBothEndsCountWhatTheySend(t *testing.T) {
 			}
 			near, far := enginetest.Prepare(t, e, w, sweepOf(model.To, sizes.Params{Mode: mode}, 1, 70_000))
 			conduct(t, near, far)
-			must.Need(t, len(links) == 2 && sent[model.Near] != nil && sent[model.Far] != nil, "%s: %d links, or an end without counters", name, len(links))
+			must.Need(t, len(links) == 2 && sent(model.Near) != nil && sent(model.Far) != nil, "%s: %d links, or an end without counters", name, len(links))
 			var sum, got int64
 			for _, l := range links {
 				got += l.Received()
 			}
-			for _, f := range sent {
-				sum += f()
+			for _, h := range []model.Host{model.Near, model.Far} {
+				sum += sent(h)()
 			}
 			must.True(t, sum == got && sum >= 70_000, "%s %s: both ends sent %d bytes and received %d", name, mode, sum, got)
 		}

@@ -86,7 +86,7 @@ func checkPoints(t *testing.T, r model.EndReport, list []units.Bytes) {
 		got = append(got, p.Size)
 		must.True(t, p.Rounds >= 1 && len(p.Trials) != 0 && len(p.Trials) <= trials && !p.Stalled && p.Log == nil, "point %+v", p)
 		for _, trial := range p.Trials {
-			must.True(t, trial > 0 && trial <= time.Second, "%v: a message took %v", p.Size, trial)
+			must.True(t, trial > 0 && trial <= enginetest.Soon, "%v: a message took %v", p.Size, trial)
 		}
 	}
 	must.True(t, slices.Equal(got, list), "sizes %v, want %v", got, list)
