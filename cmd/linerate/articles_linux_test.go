@@ -61,9 +61,8 @@ func TestArticlesExported(t *testing.T) {
 					path = text
 					continue
 				}
-				if content, ok := files[path]; ok && !strings.Contains(strings.ReplaceAll(content, "\r\n", "\n"), text+"\n") {
-					t.Errorf("%s has no line %q\n%s", path, text, content)
-				}
+				content, ok := files[path]
+				must.True(t, !ok || strings.Contains(strings.ReplaceAll(content, "\r\n", "\n"), text+"\n"), "%s has no line %q\n%s", path, text, content)
 			}
 			paths := slices.Sorted(maps.Keys(files))
 			must.True(t, strings.Contains(string(b), paths[0]), "nobody expected %q", paths)

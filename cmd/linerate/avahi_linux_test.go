@@ -82,9 +82,8 @@ func TestFirstHour15Avahi(t *testing.T) {
 	defer func() { stop(); published.wait(t, patience) }()
 	look := n.inside(t, "far", "test", "lr-printed", "--json", "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s", "--timeout", "3s")
 	look.Env = append(look.Env, "LINERATE_MDNS=")
-	if r := run(t, look); r.code != 3 || !strings.Contains(r.err, nearAddr) {
-		t.Errorf("what Avahi announces of %s, where nothing listens: exit code %d\n%s", nearAddr, r.code, r.err)
-	}
+	r := run(t, look)
+	must.True(t, r.code == 3 && strings.Contains(r.err, nearAddr), "what Avahi announces of %s, where nothing listens: exit code %d\n%s", nearAddr, r.code, r.err)
 	p.signal(t, syscall.SIGTERM)
 	p.wait(t, patience)
 }

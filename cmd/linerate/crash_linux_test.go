@@ -250,9 +250,8 @@ func (n *netns) lostWatchdog(t *testing.T, r result) {
 		must.Need(t, r.code == 1 && strings.Contains(r.err, "the watchdog is gone") && (s.State == model.SessionInterrupted || s.State == model.SessionFailed), "exit code %d, session is %s\n%s%s", r.code, s.State, r.out, r.err)
 		run(t, n.command(t, "run", "--allow-exec", "--resume", s.ID)).succeeds(t)
 	}
-	if s := n.session(t); s.State != model.SessionDone || !followed(s) {
-		t.Errorf("session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
-	}
+	s := n.session(t)
+	must.True(t, s.State == model.SessionDone && followed(s), "session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
 }
 
 // killedSession demands that a session whose controller was killed says that it is

@@ -104,9 +104,8 @@ func interrupt(t *testing.T, m during, twice bool) {
 	bySignal := p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGINT
 	must.Need(t, r.code == 130 || twice && bySignal, "exit code %d\n%s%s", r.code, r.out, r.err)
 	if !m.runs {
-		if s, err := n.trySession(t); err == nil {
-			t.Errorf("there is a session: %s", outline(s))
-		}
+		s, err := n.trySession(t)
+		must.True(t, err != nil, "there is a session: %s", outline(s))
 		return
 	}
 	s := n.session(t)

@@ -86,9 +86,8 @@ func TestServeScreen(t *testing.T) {
 	tt.shows(t, "TCP, sends")
 	tt.shows(t, "2 visitors, measuring now")
 	tt.shows(t, "gives away")
-	if text := tt.screen.String(); !regexp.MustCompile(`sessions +2 +64`).MatchString(text) || !regexp.MustCompile(`sent in 24 h +[0-9.]+ [KMG]?i?B`).MatchString(text) {
-		t.Errorf("what is given away is not told:\n%s", text)
-	}
+	text := tt.screen.String()
+	must.True(t, regexp.MustCompile(`sessions +2 +64`).MatchString(text) && regexp.MustCompile(`sent in 24 h +[0-9.]+ [KMG]?i?B`).MatchString(text), "what is given away is not told:\n%s", text)
 
 	tt.types(t, "l")
 	tt.shows(t, "l shows who measures")

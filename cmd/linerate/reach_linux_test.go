@@ -155,9 +155,8 @@ func TestFoundByName(t *testing.T) {
 	end(p)
 	must.Do(t, os.RemoveAll(config))
 	p = up("--open", "--announce=false", "--host", farAddr)
-	if r := look(); r.code != 3 || strings.Contains(p.said(), "announced") {
-		t.Errorf("not announced: exit code %d\n%s%s%s", r.code, r.out, r.err, p.said())
-	}
+	r := look()
+	must.True(t, r.code == 3 && !strings.Contains(p.said(), "announced"), "not announced: exit code %d\n%s%s%s", r.code, r.out, r.err, p.said())
 	end(p)
 	p = up("--announce", "--host", farAddr)
 	look().ends(t, 3, "wants the secret") // announced, and not open
@@ -216,9 +215,8 @@ func TestFirstHour15FoundByIPv6(t *testing.T) {
 	eventually(t, patience, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
 	cmd = n.inside(t, "near", "test", host, "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s")
 	cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
-	if r := run(t, cmd); r.code != 0 || !strings.Contains(r.err, "is known from now on by its pin") || !strings.Contains(r.err, "fe80:") {
-		t.Errorf("exit code %d\n%s%s\n%s", r.code, r.out, r.err, p.said())
-	}
+	r := run(t, cmd)
+	must.True(t, r.code == 0 && strings.Contains(r.err, "is known from now on by its pin") && strings.Contains(r.err, "fe80:"), "exit code %d\n%s%s\n%s", r.code, r.out, r.err, p.said())
 	p.signal(t, syscall.SIGTERM)
 	p.wait(t, patience)
 }

@@ -91,9 +91,8 @@ func TestServe(t *testing.T) {
 	r := run(t, n.inside(t, "near", "run", good, "--factor", "window=16KiB,256KiB", "--baseline", "16KiB", "--blocks", "3",
 		"-t", "0.2s", "-i", "0.2s", "--omit", "0s", "--settle", "0s", "--no-twin", "--json", "-q"))
 	r.succeeds(t) // run with a window
-	if d := decode[document](t, r.out); len(d.Session.Runs) < 6 || len(d.Session.Verdicts) == 0 || len(d.Session.Changes) != 0 {
-		t.Errorf("%d runs, verdicts %+v, changes %v", len(d.Session.Runs), d.Session.Verdicts, d.Session.Changes)
-	}
+	d := decode[document](t, r.out)
+	must.True(t, len(d.Session.Runs) >= 6 && len(d.Session.Verdicts) != 0 && len(d.Session.Changes) == 0, "%d runs, verdicts %+v, changes %v", len(d.Session.Runs), d.Session.Verdicts, d.Session.Changes)
 
 	r = run(t, n.inside(t, "near", "run", good, "--factor", "far.tcp.sack=off", "--blocks", "3", "--no-twin", "-t", "0.2s", "-i", "0.2s", "--omit", "0s"))
 	must.True(t, r.code == 4 && strings.Contains(r.err, "tcp.sack cannot be set on 10.77.0.2: the key default has the right to measure") && strings.Contains(r.err, "serve --allow-tune"), "a knob of a server: exit code %d\n%s%s", r.code, r.out, r.err)

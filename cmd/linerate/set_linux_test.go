@@ -347,9 +347,8 @@ func TestSetMTU(t *testing.T) {
 			ip(t, "-n", n.near, "route", "add", "default", "via", farAddr)
 			for _, canary := range []string{nearAddr, farAddr} { // this host's own address answers anyway
 				r := run(t, n.inside(t, "near", "set", "link.mtu=9000", "--interface", "v0", "--for", "10m", "--canary", canary, "--json"))
-				if err := validate("linerate/set/v1", r.out); err != nil || r.code != 1 || !strings.Contains(r.err, farAddr+" (packets of 9000 bytes) does not answer") {
-					t.Errorf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
-				}
+				err := validate("linerate/set/v1", r.out)
+				must.True(t, err == nil && r.code == 1 && strings.Contains(r.err, farAddr+" (packets of 9000 bytes) does not answer"), "exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 			}
 			must.Equal(t, n.mtu(t, "near"), "1500", "MTU")
 		},

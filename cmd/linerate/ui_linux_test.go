@@ -70,9 +70,8 @@ func TestPageShowsWhatIsMeasured(t *testing.T) {
 	id := browsertest.Eval[string](p, "location.pathname.split('/').pop()")
 	p.Go(root + "/report/" + id)
 	shown := browsertest.Eval[string](p, "fetch(location).then(r => r.text()).catch(e => String(e))")
-	if want := succeed(t, "report", id, "-o", "-", "--db", db).out; shown != want {
-		t.Errorf("the page has another report than linerate report: %d and %d bytes, it begins with %.200s", len(shown), len(want), shown)
-	}
+	want := succeed(t, "report", id, "-o", "-", "--db", db).out
+	must.True(t, shown == want, "the page has another report than linerate report: %d and %d bytes, it begins with %.200s", len(shown), len(want), shown)
 
 	p.Go(root + "/")
 	p.Until("document.getElementById('state')?.textContent.startsWith('live')")

@@ -88,9 +88,8 @@ func TestDamagedJournal(t *testing.T) {
 			p.signal(t, os.Interrupt)
 			s := p.wait(t, patience)
 			must.True(t, strings.Count(s.err, toldOfDamage) == 1, "serve: exit code %d\n%s%s", s.code, s.out, s.err)
-			if r := run(t, undo("--acknowledge")); r.code != 0 || !strings.Contains(r.out+r.err, "acknowledged, and kept as "+journal.Files(n.state("far"))[0]+".damaged-1.seen") {
-				t.Errorf("undo --acknowledge: exit code %d\n%s%s", r.code, r.out, r.err)
-			}
+			r := run(t, undo("--acknowledge"))
+			must.True(t, r.code == 0 && strings.Contains(r.out+r.err, "acknowledged, and kept as "+journal.Files(n.state("far"))[0]+".damaged-1.seen"), "undo --acknowledge: exit code %d\n%s%s", r.code, r.out, r.err)
 			u := run(t, undo())
 			must.True(t, u.code == 0 && u.err == "" && u.out == "nothing to undo\n", "undo afterwards: exit code %d\n%s%s", u.code, u.out, u.err)
 		})
@@ -110,9 +109,8 @@ func TestJournalOfANewerLinerate(t *testing.T) {
 		"here": n.inside(t, "far", "undo", "--state", n.state("far")), "from afar": n.command(t, "undo", n.agent("far")),
 		"acknowledge": n.inside(t, "far", "undo", "--acknowledge", "--state", n.state("far")),
 	} {
-		if u := run(t, cmd); u.code != 7 || !strings.Contains(u.err, "written by linerate 9.8.7 in version 7 of the format") {
-			t.Errorf("undo %s: exit code %d\n%s%s", name, u.code, u.out, u.err)
-		}
+		u := run(t, cmd)
+		must.True(t, u.code == 7 && strings.Contains(u.err, "written by linerate 9.8.7 in version 7 of the format"), "undo %s: exit code %d\n%s%s", name, u.code, u.out, u.err)
 	}
 	for _, path := range journal.Files(n.state("far")) {
 		text, err := os.ReadFile(path)

@@ -52,9 +52,8 @@ func TestPlainWords(t *testing.T) {
 			must.True(t, len(words) == 0, "%s: %q: say it in the field's words", path, words)
 		case strings.HasSuffix(path, ".go"):
 			written(t, path, text, func(line int, literal string) {
-				if words := privateWords(literal); len(words) > 0 {
-					t.Errorf("%s:%d: %q in %q: say it in the field's words", filepath.ToSlash(path), line, words, literal)
-				}
+				words := privateWords(literal)
+				must.True(t, len(words) <= 0, "%s:%d: %q in %q: say it in the field's words", filepath.ToSlash(path), line, words, literal)
 			})
 		}
 	})

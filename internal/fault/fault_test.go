@@ -34,9 +34,8 @@ func TestKinds(t *testing.T) {
 		must.Equal(t, fault.KindOf(c.err), c.want, "%v", c.err)
 		wrapped := fmt.Errorf("wrapped: %w", fault.WithHint(c.err, "do %s", "this"))
 		must.True(t, fault.KindOf(wrapped) == c.want && fault.HintOf(wrapped) == "do this" && errors.Is(wrapped, c.err), "%v with a hint: %d, %q", c.err, fault.KindOf(wrapped), fault.HintOf(wrapped))
-		if again := fault.WithKind(fault.Untrusted, wrapped); fault.KindOf(again) != fault.Untrusted || fault.HintOf(again) != "do this" || again.Error() != wrapped.Error() {
-			t.Errorf("%v with another kind: %d, %q, %v", c.err, fault.KindOf(again), fault.HintOf(again), again)
-		}
+		again := fault.WithKind(fault.Untrusted, wrapped)
+		must.True(t, fault.KindOf(again) == fault.Untrusted && fault.HintOf(again) == "do this" && again.Error() == wrapped.Error(), "%v with another kind: %d, %q, %v", c.err, fault.KindOf(again), fault.HintOf(again), again)
 	}
 	joined := errors.Join(errors.New("first"), fault.WithHint(errors.New("second"), "do that"))
 	must.True(t, fault.HintOf(joined) == "do that" && fault.Sentence(joined) == "first\nsecond; do that", "the hint of a joined error: %q", fault.Sentence(joined))

@@ -109,9 +109,8 @@ func TestNamesAndAddresses(t *testing.T) {
 			l := startLab(t, "rtt=0s", kind)
 			for _, host := range []model.Host{model.Near, model.Far} {
 				for _, name := range []model.Host{model.Near, model.Far} {
-					if got := string(run(t, l, host, "resolve", string(name))); !strings.Contains(got, l.Addr(name).String()) {
-						t.Errorf("in host %s, %s is %q, want %s", host, name, got, l.Addr(name))
-					}
+					got := string(run(t, l, host, "resolve", string(name)))
+					must.True(t, strings.Contains(got, l.Addr(name).String()), "in host %s, %s is %q, want %s", host, name, got, l.Addr(name))
 				}
 			}
 			listen(t, l, model.Far, "udp-echo")

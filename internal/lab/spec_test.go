@@ -20,9 +20,8 @@ func TestFirstHour19LabsSayNearAndFar(t *testing.T) {
 	for _, want := range []string{"to.rate=5000000bit", "from.loss=1%", "near.tcp.sack=0", "far.tcp.recv_buffer_max=64KiB", "near.cpu.quota=150%"} {
 		must.Contain(t, text, want)
 	}
-	if again, err := ParseSpec(text); err != nil || !cmp.Equal(again, spec) {
-		t.Errorf("%v, %s", err, cmp.Diff(spec, again))
-	}
+	again, err := ParseSpec(text)
+	must.True(t, err == nil && cmp.Equal(again, spec), "%v, %s", err, cmp.Diff(spec, again))
 	for text, want := range map[string]string{
 		"to.rate=1mbit,to.rate=2mbit": "to.rate is given twice", "to.rtt=1ms": "use to.delay", "far.=1": "far.=1 names no knob",
 		"ab.rate=1mbit": "use to., from. (one direction of the wire), near. or far.", "a.x=1": "use to., from.",

@@ -163,9 +163,8 @@ func TestRecommendationLeavesAGoodBaseline(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	pl.Level = "256K"
-	if got, want := report.Build(s, report.Options{}).Plateaus[0].Text, "goodput to nas: leave it: current is within 5 % of the best; of the levels, 256K is the smallest that is"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	got, want := report.Build(s, report.Options{}).Plateaus[0].Text, "goodput to nas: leave it: current is within 5 % of the best; of the levels, 256K is the smallest that is"
+	must.True(t, got == want, "%q, want %q", got, want)
 	_, bad := build(t, "untrustworthy")
 	bad.Plateaus = s.Plateaus
 	must.Len(t, report.Build(bad, report.Options{}).Plateaus, 0, "an untrustworthy session recommends")
@@ -230,12 +229,10 @@ func TestGridHasOneConclusion(t *testing.T) {
 	must.True(t, len(d.Grid.Factors) == 2 && d.Grid.Factors[0].Text == "recv_buffer_max is tcp.recv_buffer_max of nas: 64 KiB, 1 MiB",
 		"legend %+v", d.Grid.Factors)
 	must.Equal(t, d.Grid.Conclusion, "recv_buffer_max=1MiB mtu=9000 is enough: against current, goodput to nas 2.91 times as fast, at least 2.90")
-	if e := d.Grid.Effects; len(e) != 3 || !strings.Contains(e[2].Text, "depend on each other: with mtu=1500, recv_buffer_max=1MiB gives 84.2 % higher; with mtu=9000, 2.89 times") {
-		t.Errorf("effects %+v", e)
-	}
-	if x := d.Grid.Tables; len(x) != 1 || x[0].Title != "goodput to nas, Mbit/s: median (lowest-highest run)" || x[0].Rows[1].Cells[1].Text != "933 (921-939)" {
-		t.Errorf("table %+v", x)
-	}
+	e := d.Grid.Effects
+	must.True(t, len(e) == 3 && strings.Contains(e[2].Text, "depend on each other: with mtu=1500, recv_buffer_max=1MiB gives 84.2 % higher; with mtu=9000, 2.89 times"), "effects %+v", e)
+	x := d.Grid.Tables
+	must.True(t, len(x) == 1 && x[0].Title == "goodput to nas, Mbit/s: median (lowest-highest run)" && x[0].Rows[1].Cells[1].Text == "933 (921-939)", "table %+v", x)
 	for i := range s.Verdicts {
 		if s.Verdicts[i].Outcome == model.Better {
 			s.Verdicts[i].Outcome = model.Worse

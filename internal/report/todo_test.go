@@ -73,9 +73,8 @@ func TestShareAboveTheCeiling(t *testing.T) {
 	}
 	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 	must.Equal(t, report.LineRows(d)[0].Ceiling, "about 100 % of 941.5 Mbit/s")
-	if share, _ := d.Lines[0].Share.Get(); share < 1.008 || share > 1.01 {
-		t.Errorf("the share in the data is %v", share)
-	}
+	share, _ := d.Lines[0].Share.Get()
+	must.True(t, !(share < 1.008) && !(share > 1.01), "the share in the data is %v", share)
 }
 
 // TestRefutedCeilingIsSaidOnce: that more was measured than should be possible is a finding,
@@ -93,9 +92,8 @@ func TestRefutedCeilingIsSaidOnce(t *testing.T) {
 		must.Need(t, len(warned) == 1 && strings.Contains(warned[0], said), "warnings %q", warned)
 		_, evidence, _ := strings.Cut(warned[0], ": ")
 		c.Session.Findings = []model.Finding{{Rule: "B32", Kind: model.FindingNotFound, Direction: model.To, Limit: "rate of the link", Evidence: evidence}}
-		if d := build(); len(d.Warnings) != 0 || len(d.Findings) != 1 || !strings.Contains(d.Findings[0].Text, said) {
-			t.Errorf("warnings %q, findings %+v", d.Warnings, d.Findings)
-		}
+		d := build()
+		must.True(t, len(d.Warnings) == 0 && len(d.Findings) == 1 && strings.Contains(d.Findings[0].Text, said), "warnings %q, findings %+v", d.Warnings, d.Findings)
 	}
 }
 

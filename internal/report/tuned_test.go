@@ -75,9 +75,8 @@ func TestTunedSaysWhatHelped(t *testing.T) {
 		t.Errorf("rest %q, want %q", got.Rest, want)
 	}
 
-	if m := got.Measured; len(m) != 2 || m[0].Label != "to nas, before" || m[0].Text != "30 Mbit/s (29 to 31 Mbit/s)" || m[1].Text != "884 Mbit/s (880 to 890 Mbit/s)" || m[1].Confidence != 0.75 || m[1].Outcome != model.Better {
-		t.Errorf("before and after %+v", m)
-	}
+	m := got.Measured
+	must.True(t, len(m) == 2 && m[0].Label == "to nas, before" && m[0].Text == "30 Mbit/s (29 to 31 Mbit/s)" && m[1].Text == "884 Mbit/s (880 to 890 Mbit/s)" && m[1].Confidence == 0.75 && m[1].Outcome == model.Better, "before and after %+v", m)
 	must.Equal(t, got.Line(), "1 of 3 ideas helped: far.tcp.recv_buffer_max 64KiB -> 4MiB; to nas 30 Mbit/s -> 884 Mbit/s: 29.4 times as fast, at least 28.1; 7 blocks, decided")
 	proof.Verdicts[1].Guard.State, proof.Verdicts[1].Estimate = model.GuardViolated, -math.Log(2.5)
 	if got := report.BuildTuned(model.Session{}, rec, &proof); got.Proven || !strings.Contains(got.Gains[0], "but round trip") {

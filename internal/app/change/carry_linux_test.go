@@ -45,9 +45,8 @@ func TestKeptOnBoth(t *testing.T) {
 	p.again()
 	must.Equal(t, p.sacks(), "00", "after the sessions")
 	for _, h := range []*app.Host{p.hosts.Near, p.hosts.Far} {
-		if changes, err := h.Client.Revert(t.Context(), ""); err != nil || len(changes) == 0 {
-			t.Errorf("undo of %s: %+v, %v", h.Name, changes, err)
-		}
+		changes, err := h.Client.Revert(t.Context(), "")
+		must.True(t, err == nil && len(changes) != 0, "undo of %s: %+v, %v", h.Name, changes, err)
 	}
 	must.Equal(t, p.sacks(), "11", "after the undo")
 }

@@ -83,9 +83,8 @@ func TestOpen(t *testing.T) {
 	second := must.Get(env.Again(t.Context(), h))(t)
 	must.True(t, second != h.Client, "the same session twice")
 	env.HangUp(second)
-	if _, err := Open(t.Context(), env, Options{State: t.TempDir(), Link: "no-such0"}); fault.KindOf(err) != fault.Usage || !strings.Contains(fault.HintOf(err), "known are ") || !strings.Contains(fault.HintOf(err), "lo") {
-		t.Errorf("%v, hint %q", err, fault.HintOf(err))
-	}
+	_, err := Open(t.Context(), env, Options{State: t.TempDir(), Link: "no-such0"})
+	must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(fault.HintOf(err), "known are ") && strings.Contains(fault.HintOf(err), "lo"), "%v, hint %q", err, fault.HintOf(err))
 }
 
 // TestConfirmedHere: what the journal says was confirmed, and whether it holds.
@@ -174,9 +173,8 @@ func TestJournalThatDoesNotTellAll(t *testing.T) {
 		must.Do(t, os.WriteFile(path, append([]byte("torn in the midst"), text[20:]...), 0o600))
 	}
 	TellJournal(env, dir)
-	if text := l.said(); !strings.HasPrefix(text, "|"+watchdog.UndoMark) || !strings.Contains(text, "linerate undo --acknowledge") || strings.Count(text, "\n") != 1 {
-		t.Errorf("%q", text)
-	}
+	text := l.said()
+	must.True(t, strings.HasPrefix(text, "|"+watchdog.UndoMark) && strings.Contains(text, "linerate undo --acknowledge") && strings.Count(text, "\n") == 1, "%q", text)
 	m := New(env, Options{State: dir})
 	must.Is(t, must.Err(m.confirmed(t.Context())), journal.ErrDamaged)
 	files := must.Get(Acknowledge("v0.0-test", dir))(t)

@@ -51,9 +51,8 @@ func TestThisMachine(t *testing.T) {
 		s := states(r, "loopback")[f.Engine]
 		must.True(t, s == OK, "%s is %q\n%s", f.Engine, s, text)
 	}
-	if kinds := env.Kinds(); len(flows()) != len(env.Engines.Kinds()) {
-		t.Errorf("%d flows for the engines among %d kinds", len(flows()), len(kinds))
-	}
+	kinds := env.Kinds()
+	must.True(t, len(flows()) == len(env.Engines.Kinds()), "%d flows for the engines among %d kinds", len(flows()), len(kinds))
 	wanted := 0
 	for _, k := range knob.Catalogue() {
 		if _, here := k.Native[strings.Split(r.System, "/")[0]]; here && k.Scope != knob.ScopeFlow {

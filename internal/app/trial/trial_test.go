@@ -332,18 +332,16 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 	quick := done
 	quick.Kind = model.KindTest
 	for says, one := range map[string]model.Session{"judged once": fixed, "has no blocks to add to": quick} {
-		if _, err := trial.Extend(one, 50, 0); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), says) || fault.HintOf(err) == "" {
-			t.Errorf("%v, hint %q", err, fault.HintOf(err))
-		}
+		_, err := trial.Extend(one, 50, 0)
+		must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(err.Error(), says) && fault.HintOf(err) != "", "%v, hint %q", err, fault.HintOf(err))
 	}
 	for kind, how := range map[model.Kind]string{
 		model.KindTest: "linerate test HOST -t 30s", model.KindSweep: "linerate sweep HOST --sweeps N", model.KindCopy: "linerate copy HOST --blocks N",
 		model.KindTune: "linerate tune --resume " + quick.ID, model.KindCheck: "linerate show " + quick.ID, model.KindServed: "linerate show " + quick.ID,
 	} {
 		quick.Kind = kind
-		if _, err := trial.Extend(quick, 50, 0); !strings.Contains(err.Error(), "of kind "+string(kind)) || !strings.Contains(fault.HintOf(err), how) {
-			t.Errorf("%s: %v, hint %q", kind, err, fault.HintOf(err))
-		}
+		_, err := trial.Extend(quick, 50, 0)
+		must.True(t, strings.Contains(err.Error(), "of kind "+string(kind)) && strings.Contains(fault.HintOf(err), how), "%s: %v, hint %q", kind, err, fault.HintOf(err))
 	}
 	s.ends.Close()
 	s.Untouched()

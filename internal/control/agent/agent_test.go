@@ -74,9 +74,8 @@ func TestConnectionEndsSessionInOrder(t *testing.T) {
 		_ = c.Close()
 		t.Error("the port is still open")
 	}
-	if got := k.Calls(); !slices.Equal(got, []string{"apply", "undo", "close"}) || k.Value("link.mtu") != "1500" {
-		t.Errorf("calls %v, mtu %s", got, k.Value("link.mtu"))
-	}
+	got := k.Calls()
+	must.True(t, slices.Equal(got, []string{"apply", "undo", "close"}) && k.Value("link.mtu") == "1500", "calls %v, mtu %s", got, k.Value("link.mtu"))
 }
 
 func TestFailedApplyIsUndoneAtTheEnd(t *testing.T) {

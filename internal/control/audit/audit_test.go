@@ -201,9 +201,8 @@ func TestFile(t *testing.T) {
 	}
 	write("one")
 	if runtime.GOOS != "windows" { // which renames no open file
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("mode %v, %v", info.Mode(), err)
-		}
+		info, err := os.Stat(path)
+		must.True(t, err == nil && info.Mode().Perm() == 0o600, "mode %v, %v", info.Mode(), err)
 		must.Do(t, os.Rename(path, path+".1"))
 		f.Reopen()
 		write("two")

@@ -309,18 +309,16 @@ func TestDirectories(t *testing.T) {
 	tmp := openDir(t)
 	h := newHost(t, sshtest.Options{Env: map[string]string{"TMPDIR": tmp}, Setup: "mount -t tmpfs -o noexec none " + tmp})
 	c := h.session(t, deploy.Options{})
-	if pid := find(t, h.PIDs()[0], "linerate agent --remove"); strings.Contains(program(t, pid), tmp) {
-		t.Errorf("%s runs where nothing may", program(t, pid))
-	}
+	pid := find(t, h.PIDs()[0], "linerate agent --remove")
+	must.True(t, !strings.Contains(program(t, pid), tmp), "%s runs where nothing may", program(t, pid))
 	closeSession(t, c)
 	noexec := func(dir string) string {
 		return "mount --bind " + dir + " " + dir + " && mount -o remount,bind,noexec " + dir + "\n"
 	}
 	none := newHost(t, sshtest.Options{Setup: noexec("/tmp") + noexec("/var/tmp") + noexec("/root")})
 	_, err := none.agent(t, deploy.Options{})
-	if p, ok := errors.AsType[*fault.Error](err); !ok || !strings.Contains(err.Error(), "starts no programs from ") || !strings.Contains(p.Hint, "in PATH needs no copy") {
-		t.Errorf("no place for programs: %v", err)
-	}
+	p, ok := errors.AsType[*fault.Error](err)
+	must.True(t, ok && strings.Contains(err.Error(), "starts no programs from ") && strings.Contains(p.Hint, "in PATH needs no copy"), "no place for programs: %v", err)
 	cache := newHost(t, sshtest.Options{Env: map[string]string{"XDG_CACHE_HOME": tmp}, Setup: "mount -t tmpfs -o noexec none " + tmp})
 	closeSession(t, cache.session(t, deploy.Options{Keep: deploy.KeepYes}))
 	full := openDir(t)
@@ -369,9 +367,8 @@ func TestOtherSystems(t *testing.T) {
 	must.Do(t, os.Symlink(os.Args[0], bin+"/linerate"))
 	as("FreeBSD", "riscv64")
 	_, err = h.agent(t, o)
-	if p, ok := errors.AsType[*fault.Error](err); !ok || !strings.Contains(err.Error(), "would run as root unchecked") || !strings.Contains(p.Hint, "--trust-far-binary") {
-		t.Errorf("a program that nobody knows, as root: %v", err)
-	}
+	p, ok := errors.AsType[*fault.Error](err)
+	must.True(t, ok && strings.Contains(err.Error(), "would run as root unchecked") && strings.Contains(p.Hint, "--trust-far-binary"), "a program that nobody knows, as root: %v", err)
 	o.TrustFar = true
 	closeSession(t, h.session(t, o))
 }

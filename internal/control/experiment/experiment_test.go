@@ -403,9 +403,8 @@ func TestTestOfALostHost(t *testing.T) {
 				cfg := d.config(p)
 				cfg.Reconnect = func(context.Context) (Runner, error) { return d, nil }
 				out, err := Run(t.Context(), cfg)
-				if got := order(d.recorded); !slices.Equal(got, c.want) || out.State != c.state || (err != nil) != errors.Is(err, runner.ErrContact) || (err == nil) != (c.state == model.SessionDone) {
-					t.Errorf("%v, want %v; %s, %v", got, c.want, out.State, err)
-				}
+				got := order(d.recorded)
+				must.True(t, slices.Equal(got, c.want) && out.State == c.state && (err != nil) == errors.Is(err, runner.ErrContact) && (err == nil) == (c.state == model.SessionDone), "%v, want %v; %s, %v", got, c.want, out.State, err)
 			})
 		})
 	}

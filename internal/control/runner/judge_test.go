@@ -82,9 +82,8 @@ func TestJudgeKeepsWhatVerdictsAreGivenOn(t *testing.T) {
 	for metric, want := range map[model.Metric]float64{
 		model.RTT: 0.012, model.RetransmitRatio: 0.0025, model.AddedP50: 0.005, model.AddedP99: 0.009, model.CPUPerGbitFar: 0.25,
 	} {
-		if got, ok := a.run.Value(model.To, metric); !ok || math.Abs(got-want) > 1e-12 {
-			t.Errorf("%s: %v, %v, want %v", metric, got, ok, want)
-		}
+		got, ok := a.run.Value(model.To, metric)
+		must.True(t, ok && !(math.Abs(got-want) > 1e-12), "%s: %v, %v, want %v", metric, got, ok, want)
 	}
 	v, ok := a.run.Value(model.To, model.CPUPerGbitNear)
 	must.True(t, !ok, "CPU of the near end, which told none: %v", v)

@@ -334,9 +334,8 @@ func TestDirectionsAndMetrics(t *testing.T) {
 	v := verdictOf(t, Analyse(p, runs), "s1")
 	must.True(t, v.Metric == model.RTT && v.Outcome == model.Worse, "a longer round trip is %s", v.Outcome)
 	p.Objective = model.Retransmits
-	if none := Analyse(p, runs); !slices.ContainsFunc(none.Warnings, func(w string) bool { return strings.Contains(w, "retransmits is not") }) {
-		t.Errorf("warnings %q", none.Warnings)
-	}
+	none := Analyse(p, runs)
+	must.True(t, slices.ContainsFunc(none.Warnings, func(w string) bool { return strings.Contains(w, "retransmits is not") }), "warnings %q", none.Warnings)
 }
 
 func TestUnusableValuesLeaveTheBlockOut(t *testing.T) {

@@ -147,9 +147,8 @@ func TestLatencyDecides(t *testing.T) {
 			runs[i].Values = []model.Value{{Direction: model.To, Metric: model.LatencyP50, Value: v}}
 		}
 		r := Analyse(p, runs)
-		if v := r.Verdicts[0]; v.Metric != model.LatencyP50 || v.Outcome != model.Better || math.Abs(v.Estimate-math.Ln2) > 0.05 || !r.Done {
-			t.Errorf("%s: half the latency is %s by %v, done %v", engine, v.Outcome, v.Estimate, r.Done)
-		}
+		v := r.Verdicts[0]
+		must.True(t, v.Metric == model.LatencyP50 && v.Outcome == model.Better && !(math.Abs(v.Estimate-math.Ln2) > 0.05) && r.Done, "%s: half the latency is %s by %v, done %v", engine, v.Outcome, v.Estimate, r.Done)
 	}
 }
 

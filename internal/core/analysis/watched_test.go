@@ -54,9 +54,8 @@ func watched(p model.Plan, seed uint64, noise, gain, other float64) Result {
 // setting does harm there; the verdict comes from the other one, no later for that.
 func TestWatchedDirection(t *testing.T) {
 	p := watchedPlan(t)
-	if n := p.RunsIn(1); n != 4 || p.RunsIn(6) != 2 || p.Runs() != 5*4+7*2 {
-		t.Fatalf("%d runs in block 1, %d in block 6, %d in all", n, p.RunsIn(6), p.Runs())
-	}
+	n := p.RunsIn(1)
+	must.Need(t, n == 4 && p.RunsIn(6) == 2 && p.Runs() == 5*4+7*2, "%d runs in block 1, %d in block 6, %d in all", n, p.RunsIn(6), p.Runs())
 	for name, c := range map[string]struct {
 		other float64
 		state model.GuardState
@@ -65,9 +64,8 @@ func TestWatchedDirection(t *testing.T) {
 		r := watched(p, 3, 0.01, math.Log(2), c.other)
 		must.True(t, r.Done && r.Blocks == stats.RankBlocks, "%s: done %v after %d blocks", name, r.Done, r.Blocks)
 		for _, v := range r.Verdicts {
-			if decides := v.Direction == model.To; v.Metric == model.Goodput && (p.DecidedBy(&v) != decides || !decides && v.Guard.State != c.state) {
-				t.Errorf("%s: %s %+v", name, v.Direction, v.Guard)
-			}
+			decides := v.Direction == model.To
+			must.True(t, v.Metric != model.Goodput || p.DecidedBy(&v) == decides && (decides || v.Guard.State == c.state), "%s: %s %+v", name, v.Direction, v.Guard)
 		}
 		k := MayKeep(model.Goodput, r.Verdicts, "s1")
 		must.True(t, k.May() == c.keep && k.Ask() == c.keep, "%s: %+v", name, k)

@@ -100,9 +100,8 @@ func TestNeeds(t *testing.T) {
 		must.Contain(t, strings.Join(k.Needs(at[1]), "; "), want, "%v", at)
 	}
 	for _, id := range []model.KnobID{"link.up", "streams"} {
-		if k, _ := NewIndex().ByID(id); len(k.Needs("linux")) > 0 {
-			t.Errorf("%s needs %q", id, k.Needs("linux"))
-		}
+		k, _ := NewIndex().ByID(id)
+		must.True(t, len(k.Needs("linux")) <= 0, "%s needs %q", id, k.Needs("linux"))
 	}
 }
 

@@ -25,9 +25,8 @@ func TestDriverModes(t *testing.T) {
 			"%q is %q, and %q again: %v, %v", c.raw, value, back, err, err2)
 	}
 	of := plain.From("coalesce.rx-usecs of eth0 (e1000e)")
-	if got, want := of.Range("linux"), "0 (no moderation), 1 (mode dynamic), 3 (mode dynamic, conservative), 4 (mode simplified balancing), or 10 to 10000 µs"; got != want {
-		t.Errorf("range %q, want %q", got, want)
-	}
+	got, want := of.Range("linux"), "0 (no moderation), 1 (mode dynamic), 3 (mode dynamic, conservative), 4 (mode simplified balancing), or 10 to 10000 µs"
+	must.True(t, got == want, "range %q, want %q", got, want)
 	must.Equal(t, plain.From("coalesce.rx-usecs of eth0").Range("linux"), "0 to 1000000 µs", "range of another driver")
 	for text, fits := range map[string]bool{"0": true, "1": true, "2": false, "3": true, "4": true, "5": false, "9": false, "10": true, "10000": true, "10001": false} {
 		_, err := of.Parse(text)

@@ -57,7 +57,6 @@ func TestResolve(t *testing.T) {
 	if _, ok := Resolve(p, paced, []model.Run{alive}); ok {
 		t.Error("half of nothing is sent")
 	}
-	if left := func(i int) time.Duration { return Left(p, i, Beside) }; left(0) <= left(1) || left(9) != 0 || Left(p, 0, 0) >= left(0) {
-		t.Errorf("left: %s, %s, %s", left(0), left(1), left(9))
-	}
+	left := func(i int) time.Duration { return Left(p, i, Beside) }
+	must.True(t, !(left(0) <= left(1)) && left(9) == 0 && !(Left(p, 0, 0) >= left(0)), "left: %s, %s, %s", left(0), left(1), left(9))
 }

@@ -70,9 +70,8 @@ func TestFromSession(t *testing.T) {
 		},
 	}
 	must.NoDiff(t, cmp.Diff(want, p))
-	if got, refused := profile.Candidates(session()); len(got) != 1 || got[0] != "tall" || len(refused) != 0 {
-		t.Errorf("Candidates = %q, refused %q: one is worse elsewhere, one changes no host", got, refused)
-	}
+	got, refused := profile.Candidates(session())
+	must.True(t, len(got) == 1 && got[0] == "tall" && len(refused) == 0, "Candidates = %q, refused %q: one is worse elsewhere, one changes no host", got, refused)
 }
 
 func TestFromSessionRoles(t *testing.T) {

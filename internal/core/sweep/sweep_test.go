@@ -296,9 +296,8 @@ func TestConfirmation(t *testing.T) {
 		must.Equal(t, states(got), c.want, "%s", c.name)
 		if c.name == "the same again" {
 			fall := 1 - float64(healthy(2048))*4096/2048/(2*float64(healthy(4096)))
-			if f := got[1]; math.Abs(f.Fall-fall) > 0.02 || !(float64(f.Low) < f.Fall && f.Fall < float64(f.High)) || f.Passes != n {
-				t.Errorf("%+v", f)
-			}
+			f := got[1]
+			must.True(t, !(math.Abs(f.Fall-fall) > 0.02) && float64(f.Low) < f.Fall && f.Fall < float64(f.High) && f.Passes == n, "%+v", f)
 		}
 	}
 	must.Equal(t, states(found), "candidate, candidate, candidate", "the candidates were changed")

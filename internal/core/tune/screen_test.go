@@ -170,8 +170,7 @@ func TestAMilderValueAfterAHarmfulOne(t *testing.T) {
 			}
 			m.Measured(b)
 		}
-		if s, _ := m.Winner(); len(s.Assignments) != 1 || s.Assignments[0].Value != strconv.Itoa(256<<10) {
-			t.Errorf("seed %d: winner %+v, %+v", seed, s, m.Fates())
-		}
+		s, _ := m.Winner()
+		must.True(t, len(s.Assignments) == 1 && s.Assignments[0].Value == strconv.Itoa(256<<10), "seed %d: winner %+v, %+v", seed, s, m.Fates())
 	}
 }

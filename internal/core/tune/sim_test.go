@@ -334,9 +334,8 @@ func TestWhatBrokeNeverReturns(t *testing.T) {
 	w.breaks = strconv.Itoa(512 << 10)
 	w.useful[0].levels = []int64{512 << 10}
 	m := tune.New(options())
-	if last := play(t, w, m); last.Kind != tune.KindEnd || m.Runs() > 2 || m.Fates()[0].State != tune.Broke || m.Fates()[0].Detail == "" {
-		t.Errorf("last %+v after %d runs, fates %+v", last, m.Runs(), m.Fates())
-	}
+	last := play(t, w, m)
+	must.True(t, last.Kind == tune.KindEnd && !(m.Runs() > 2) && m.Fates()[0].State == tune.Broke && m.Fates()[0].Detail != "", "last %+v after %d runs, fates %+v", last, m.Runs(), m.Fates())
 }
 
 // Of a size that won far beyond what is needed, the smallest good value stays.
@@ -404,9 +403,8 @@ func TestEndsEarly(t *testing.T) {
 		w.useful[i].factor = step(1)
 	}
 	m.Take(tune.Input{Runs: 20}, nil) // what was sent meanwhile leaves room for as many
-	if last := play(t, w, m); m.Runs() > 20 || last.Reason != "the budget is spent" || m.Record(nil).Options.Runs != 0 {
-		t.Errorf("%d runs of 20 by the payload: %s", m.Runs(), last.Reason)
-	}
+	last := play(t, w, m)
+	must.True(t, !(m.Runs() > 20) && last.Reason == "the budget is spent" && m.Record(nil).Options.Runs == 0, "%d runs of 20 by the payload: %s", m.Runs(), last.Reason)
 }
 
 // How a race should end: averaged capital (statistics.md section 11.5a) is a valid

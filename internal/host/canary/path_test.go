@@ -81,9 +81,8 @@ func TestProbePath(t *testing.T) {
 	if got := Probe(t.Context(), probe.SmallTo("127.0.0.1"), long, 0); len(got) != 1 || !got[0].OK || got[0].Bytes != probe.Small {
 		t.Errorf("%+v", got)
 	}
-	if got := Probe(t.Context(), probe.PathTo("no-such-name.invalid", 1500), short, 0); len(got) != 1 || got[0].OK || got[0].Detail == "" {
-		t.Errorf("%+v", got)
-	}
+	got := Probe(t.Context(), probe.PathTo("no-such-name.invalid", 1500), short, 0)
+	must.True(t, len(got) == 1 && !got[0].OK && got[0].Detail != "", "%+v", got)
 }
 
 func TestHost(t *testing.T) {

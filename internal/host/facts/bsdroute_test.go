@@ -78,9 +78,8 @@ func TestRoutesOfBSD(t *testing.T) {
 		// A request is told by its own fields, and names its destination.
 		for peer, size := range map[string]int{"198.51.100.7": size4, "2001:db8::7": (size6 + a.round - 1) / a.round * a.round} {
 			r := a.request(netip.MustParseAddr(peer), 7, 1)
-			if got, err := a.address(r[a.header:]); got != peer || err != nil || len(r) != a.header+size || !a.answers(r, 7, 1) || int(binary.LittleEndian.Uint16(r)) != len(r) {
-				t.Errorf("%s: request for %s: %q, %v, %d bytes", name, peer, got, err, len(r))
-			}
+			got, err := a.address(r[a.header:])
+			must.True(t, got == peer && err == nil && len(r) == a.header+size && a.answers(r, 7, 1) && int(binary.LittleEndian.Uint16(r)) == len(r), "%s: request for %s: %q, %v, %d bytes", name, peer, got, err, len(r))
 		}
 	}
 }

@@ -34,9 +34,8 @@ func FuzzMerge(f *testing.F) {
 		if err != nil {
 			return // text that this program does not write
 		}
-		if s := scan(again); !s.exact || len(s.entries) != len(entries) {
-			t.Errorf("written anew, %d records become %d, exact: %v", len(entries), len(s.entries), s.exact)
-		}
+		s := scan(again)
+		must.True(t, s.exact && len(s.entries) == len(entries), "written anew, %d records become %d, exact: %v", len(entries), len(s.entries), s.exact)
 	})
 }
 

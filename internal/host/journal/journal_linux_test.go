@@ -57,9 +57,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 	dir := t.TempDir()
 	mount(t, dir, syscall.MS_RDONLY, "")
 	for _, d := range []string{dir, filepath.Join(dir, "below")} {
-		if _, err := Open(d); !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), d) {
-			t.Errorf("Open(%s) = %v, want an error that names the directory", d, err)
-		}
+		_, err := Open(d)
+		must.True(t, errors.Is(err, syscall.EROFS) && strings.Contains(err.Error(), d), "Open(%s) = %v, want an error that names the directory", d, err)
 	}
 }
 

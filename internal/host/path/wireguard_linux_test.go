@@ -98,8 +98,7 @@ func TestWireGuardInNamespace(t *testing.T) {
 		}
 		must.Do(t, err)
 		peer := map[string]string{"tailscale0": "10.19.0.2", "tun9": "100.64.0.9"}[name]
-		if got, hops := way(t, peer); got != "tailscale "+name || !strings.Contains(hops[0].Note, "direct or by a relay is not visible") {
-			t.Errorf("%s: %s, %+v", name, got, hops)
-		}
+		got, hops := way(t, peer)
+		must.True(t, got == "tailscale "+name && strings.Contains(hops[0].Note, "direct or by a relay is not visible"), "%s: %s, %+v", name, got, hops)
 	}
 }

@@ -110,9 +110,8 @@ func TestGroups(t *testing.T) {
 			must.Equal(t, got, c.want, "throttling")
 			must.Equal(t, o.quota, c.quota, "quota")
 			o.at = time.Unix(10, 0)
-			if i := slices.IndexFunc(Delta(Snapshot{at: time.Unix(9, 0)}, o), func(m model.Counter) bool { return m.Name == cgroupQuota && m.Value == int64(1000*c.quota) }); (i >= 0) != (c.quota > 0) {
-				t.Error("the quota of one second is not among the counters")
-			}
+			i := slices.IndexFunc(Delta(Snapshot{at: time.Unix(9, 0)}, o), func(m model.Counter) bool { return m.Name == cgroupQuota && m.Value == int64(1000*c.quota) })
+			must.True(t, (i >= 0) == (c.quota > 0), "the quota of one second is not among the counters")
 		})
 	}
 }

@@ -158,9 +158,8 @@ func TestCrashInNamespace(t *testing.T) {
 			}
 			b.expect(t, before, fmt.Sprintf("kill %s after %q", target, step))
 			records, damage, err := journal.Read(dir)
-			if open := journal.OpenIntents(records); len(open) > 0 || len(damage) > 0 || err != nil {
-				t.Errorf("kill %s after %q: open %v, damage %v, %v", target, step, open, damage, err)
-			}
+			open := journal.OpenIntents(records)
+			must.True(t, len(open) <= 0 && len(damage) <= 0 && err == nil, "kill %s after %q: open %v, damage %v, %v", target, step, open, damage, err)
 		}
 	}
 }

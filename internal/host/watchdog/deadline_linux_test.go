@@ -33,9 +33,8 @@ func TestDeadline(t *testing.T) {
 		synctest.Wait()
 		d.expect(sack, "1") // undone with nobody asking
 		for _, r := range []request{{Op: opVerify}, {Op: opExtend, Deadline: time.Second}, {Op: opApply, Deadline: time.Second}} {
-			if a := d.call(r); !errors.Is(a.err(), ErrExpired) {
-				t.Errorf("%s after the deadline = %v, want ErrExpired", r.Op, a.err())
-			}
+			a := d.call(r)
+			must.True(t, errors.Is(a.err(), ErrExpired), "%s after the deadline = %v, want ErrExpired", r.Op, a.err())
 		}
 		u := d.call(request{Op: opUndo})
 		must.True(t, errors.Is(u.err(), ErrExpired) && len(u.Changes) == 1 && u.Changes[0].State == model.ChangeUndone,

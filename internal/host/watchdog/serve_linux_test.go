@@ -157,9 +157,8 @@ func TestApplyVerifyUndo(t *testing.T) {
 		t.Errorf("second Undo = %+v", u)
 	}
 	for _, o := range []op{opVerify, opExtend} {
-		if a := d.call(request{Op: o, Deadline: time.Second}); !errors.Is(a.err(), ErrIdle) {
-			t.Errorf("%s with nothing applied = %v, want ErrIdle", o, a.err())
-		}
+		a := d.call(request{Op: o, Deadline: time.Second})
+		must.True(t, errors.Is(a.err(), ErrIdle), "%s with nothing applied = %v, want ErrIdle", o, a.err())
 	}
 	must.OK(t, d.stop())
 }

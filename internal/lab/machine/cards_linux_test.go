@@ -425,9 +425,8 @@ func (p pair) reset(ctx context.Context, t *testing.T, near []string) []string {
 	for i, name := range near { // one after the other: a change that starts slowly is given up
 		before[i] = sh(ctx, t, p.near, referees+"snap "+name)
 		set := p.near.Start(ctx, "linerate", "set", "txqueuelen=123", "nic.offload.gro=off", "--interface", name, "--for", "1h", "--timeout", "300s", "-q", "--state", fmt.Sprint("/root/state", i))
-		if r, err := p.near.Shell(ctx, "for i in $(seq 600); do ip link show "+name+" | grep -q 'qlen 123' && exit; sleep 0.2; done; exit 1"); err != nil || r.Code != 0 {
-			t.Errorf("%s: the change before the reset never held: %v\n%s", name, err, set.Printed())
-		}
+		r, err := p.near.Shell(ctx, "for i in $(seq 600); do ip link show "+name+" | grep -q 'qlen 123' && exit; sleep 0.2; done; exit 1")
+		must.True(t, err == nil && r.Code == 0, "%s: the change before the reset never held: %v\n%s", name, err, set.Printed())
 	}
 	sh(ctx, t, p.near, "sync")
 	must.Do(t, p.near.PowerCut())

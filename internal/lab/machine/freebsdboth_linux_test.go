@@ -100,9 +100,8 @@ func setBoth(ctx context.Context, t *testing.T, near, far *Machine) {
 	} {
 		p := one.m.Start(ctx, append([]string{"linerate", "set", "--both", "@" + link, "--for", "30s"}, one.args...)...)
 		until(ctx, t, near, func() bool { return state() == one.want }, p)
-		if r, err := p.Wait(); err != nil || !strings.Contains(r.Stdout+r.Stderr, "undone: held for 30 s") {
-			t.Errorf("%q: %+v, %v", one.args, r, err)
-		}
+		r, err := p.Wait()
+		must.True(t, err == nil && strings.Contains(r.Stdout+r.Stderr, "undone: held for 30 s"), "%q: %+v, %v", one.args, r, err)
 		after := state()
 		must.True(t, after == before, "%q: %v after it, %v before", one.args, after, before)
 	}

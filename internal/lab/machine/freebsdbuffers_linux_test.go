@@ -24,9 +24,8 @@ func TestFreeBSDBuffers(t *testing.T) {
 	const said = "kern.ipc.nmbclusters limit reached"
 	told(t, "buffers of the kernel")
 	near, far := besideLinux(ctx, t, "kern.ipc.nmbclusters=1200 kern.ipc.nmbjumbop=100")
-	if n := number(ctx, t, near, "kern.ipc.nmbclusters"); n != 1200 || strings.Contains(near.Console(), said) {
-		t.Fatalf("%d clusters at first; console: %s", n, last(near.Console(), 500))
-	}
+	n := number(ctx, t, near, "kern.ipc.nmbclusters")
+	must.Need(t, n == 1200 && !strings.Contains(near.Console(), said), "%d clusters at first; console: %s", n, last(near.Console(), 500))
 	sh(ctx, t, far, "tc qdisc replace dev eth0 root netem delay 40ms limit 20000")
 	server := far.Start(ctx, "linerate", "serve", "--open", "--announce=false")
 	until(ctx, t, far, func() bool { return strings.Contains(server.Printed(), "listening on") }, server)
@@ -47,9 +46,8 @@ func TestFreeBSDBuffers(t *testing.T) {
 		t.Fatalf("the kernel did not run out of clusters: %s", last(near.Console(), 500))
 	}
 	if len(d.Session.Findings) == 0 { // its card got no cluster back, so that it hears nothing any more
-		if why := d.Session.Reason; r.Code == 0 || !strings.Contains(why, "contact lost") || !strings.Contains(why, "meanwhile on this machine: ") || !strings.Contains(why, "buffer") {
-			t.Errorf("exit code %d, %q\n%s", r.Code, why, r.Stderr)
-		}
+		why := d.Session.Reason
+		must.True(t, r.Code != 0 && strings.Contains(why, "contact lost") && strings.Contains(why, "meanwhile on this machine: ") && strings.Contains(why, "buffer"), "exit code %d, %q\n%s", r.Code, why, r.Stderr)
 	} else if first := d.Session.Findings[0]; first.Rule != "B13" || first.Host != "near" || !slices.Contains(first.Knobs, "mbuf.clusters") {
 		t.Errorf("the first finding is %+v", first)
 	}

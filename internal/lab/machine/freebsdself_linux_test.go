@@ -82,15 +82,13 @@ func keepOnBoth(ctx context.Context, t *testing.T, near, far *Machine) {
 	must.Do(t, near.Put(ctx, "/root/both.yaml", []byte(profile), 0o644))
 	t.Log(do(ctx, t, near, "linerate", "keep", "/root/both.yaml", "@"+link, "--both", "--yes"))
 	for _, m := range []*Machine{near, far} {
-		if text, err := m.Get(ctx, "/etc/sysctl.conf"); err != nil || !strings.Contains(string(text), "\nnet.inet.tcp.delayed_ack=0\n") {
-			t.Errorf("sysctl.conf of %s: %s, %v", m.cfg.Name, text, err)
-		}
+		text, err := m.Get(ctx, "/etc/sysctl.conf")
+		must.True(t, err == nil && strings.Contains(string(text), "\nnet.inet.tcp.delayed_ack=0\n"), "sysctl.conf of %s: %s, %v", m.cfg.Name, text, err)
 	}
 	t.Log(do(ctx, t, near, "linerate", "undo", "--kept") + do(ctx, t, near, "linerate", "undo", "--kept", "@"+link))
 	for _, m := range []*Machine{near, far} {
-		if text, err := m.Get(ctx, "/etc/sysctl.conf"); err == nil {
-			t.Errorf("sysctl.conf of %s is still there: %s", m.cfg.Name, text)
-		}
+		text, err := m.Get(ctx, "/etc/sysctl.conf")
+		must.True(t, err != nil, "sysctl.conf of %s is still there: %s", m.cfg.Name, text)
 		must.Equal(t, number(ctx, t, m, "net.inet.tcp.delayed_ack"), 1, "delayed_ack of %s", m.cfg.Name)
 	}
 }

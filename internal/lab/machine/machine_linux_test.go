@@ -53,9 +53,8 @@ func TestTwoMachines(t *testing.T) {
 	must.Do(t, near.SetLink(ctx, "n0", false))
 	carrier := func(want string) {
 		t.Helper()
-		if r, err := near.Shell(ctx, "for i in $(seq 100); do [ $(cat /sys/class/net/eth0/carrier) = "+want+" ] && exit; sleep 0.1; done; exit 1"); err != nil || r.Code != 0 {
-			t.Fatalf("carrier never %s: %+v, %v", want, r, err)
-		}
+		r, err := near.Shell(ctx, "for i in $(seq 100); do [ $(cat /sys/class/net/eth0/carrier) = "+want+" ] && exit; sleep 0.1; done; exit 1")
+		must.Need(t, err == nil && r.Code == 0, "carrier never %s: %+v, %v", want, r, err)
 	}
 	carrier("0")
 	must.Do(t, near.SetLink(ctx, "n0", true))

@@ -215,7 +215,6 @@ func TestDivide(t *testing.T) {
 				"%d descriptors, %d listeners: %+v", n, listeners, d)
 		}
 	}
-	if d := Divide(65536, 3); d != (Division{Sessions: 65536 - 1024 - 512 - 3*896 - 64, Unknown: 1024, Friends: 512, Listener: 896}) {
-		t.Errorf("a server with descriptors enough: %+v", d)
-	}
+	d := Divide(65536, 3)
+	must.True(t, d == (Division{Sessions: 65536 - 1024 - 512 - 3*896 - 64, Unknown: 1024, Friends: 512, Listener: 896}), "a server with descriptors enough: %+v", d)
 }

@@ -175,9 +175,8 @@ func TestJitter(t *testing.T) {
 	add(1, 10_000, 70_000, false)
 	add(3, 20_000, 21_000, false)
 	want := 100 + (1600-100)/16.0
-	if got := tally.Jitter().Or(0); math.Abs(float64(got)-want) > 1 {
-		t.Errorf("jitter %v, want %v", got, time.Duration(want))
-	}
+	got := tally.Jitter().Or(0)
+	must.True(t, !(math.Abs(float64(got)-want) > 1), "jitter %v, want %v", got, time.Duration(want))
 }
 
 func TestVariation(t *testing.T) {

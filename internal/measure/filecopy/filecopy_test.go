@@ -274,9 +274,7 @@ func TestValidate(t *testing.T) {
 	} {
 		must.Fail(t, New("", Options{}).Validate(f), "%s: no fault", name)
 	}
-	if err := New("", Options{}).Validate(model.Flow{Engine: Name, Direction: model.From, Bytes: 1, Params: traffic.Write(files.Params{Mode: files.Read})}); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, New("", Options{}).Validate(model.Flow{Engine: Name, Direction: model.From, Bytes: 1, Params: traffic.Write(files.Params{Mode: files.Read})}))
 }
 
 func BenchmarkCopy(b *testing.B) {

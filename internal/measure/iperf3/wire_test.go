@@ -255,7 +255,6 @@ func TestTally(t *testing.T) {
 	var j Tally
 	j.Add(DatagramHeader{Sequence: 1}, 0.5)
 	j.Add(DatagramHeader{Sequence: 2}, 0.516)
-	if want := 0.016 / 16; math.Abs(j.Jitter-want) > 1e-12 {
-		t.Errorf("jitter %v, want %v", j.Jitter, want)
-	}
+	want := 0.016 / 16
+	must.True(t, !(math.Abs(j.Jitter-want) > 1e-12), "jitter %v, want %v", j.Jitter, want)
 }

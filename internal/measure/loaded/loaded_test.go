@@ -109,9 +109,8 @@ func TestSamples(t *testing.T) {
 	seen := map[model.Metric]int{}
 	for _, s := range near.Samples() {
 		loaded := s.Metric == model.LatencyP50 || s.Metric == model.Goodput
-		if before := s.Start < f.Lead; loaded == before && s.Metric != model.CPU {
-			t.Errorf("%s at %v, the load begins at %v", s.Metric, s.Start, f.Lead)
-		}
+		before := s.Start < f.Lead
+		must.True(t, loaded != before || s.Metric == model.CPU, "%s at %v, the load begins at %v", s.Metric, s.Start, f.Lead)
 		if !s.Omitted {
 			seen[s.Metric]++
 		}

@@ -68,7 +68,6 @@ func TestTracker(t *testing.T) {
 	}
 	k.answer(fourth, 60*ms)
 	k.answer(k.next-1, 60*ms)
-	if s := k.of(loading); s.times.Count() != 2 {
-		t.Errorf("%d answers, want 2: the fourth probe is forgotten", s.times.Count())
-	}
+	s := k.of(loading)
+	must.True(t, s.times.Count() == 2, "%d answers, want 2: the fourth probe is forgotten", s.times.Count())
 }

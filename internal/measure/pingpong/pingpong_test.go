@@ -171,9 +171,8 @@ func TestPoller(t *testing.T) {
 		near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 		conduct(t, near, far)
 		checkPoints(t, near.Report, sizesOf(f))
-		if w := near.Report.Warnings; near.Report.Waiting != "poller" || len(w) != 1 || !strings.Contains(w[0], "polling is not possible") {
-			t.Errorf("waiting %q, warnings %q", near.Report.Waiting, w)
-		}
+		w := near.Report.Warnings
+		must.True(t, near.Report.Waiting == "poller" && len(w) == 1 && strings.Contains(w[0], "polling is not possible"), "waiting %q, warnings %q", near.Report.Waiting, w)
 	}
 }
 

@@ -95,9 +95,8 @@ func TestMessagesArriveWhole(t *testing.T) {
 			sent := beside(func() error { return a.Send(want) })
 			got := make([]byte, n)
 			must.Do(t, b.Receive(got))
-			if err := within(t, sent); err != nil || !bytes.Equal(got, want) {
-				t.Fatalf("%d bytes: error %v, equal %t", n, err, bytes.Equal(got, want))
-			}
+			err := within(t, sent)
+			must.Need(t, err == nil && bytes.Equal(got, want), "%d bytes: error %v, equal %t", n, err, bytes.Equal(got, want))
 		}
 	})
 }
@@ -110,9 +109,8 @@ func TestExchangeNeverDeadlocks(t *testing.T) {
 			atA, atB := make([]byte, n), make([]byte, n)
 			other := beside(func() error { return b.Exchange(right, atB) })
 			must.Do(t, within(t, beside(func() error { return a.Exchange(left, atA) })))
-			if err := within(t, other); err != nil || !bytes.Equal(atA, right) || !bytes.Equal(atB, left) {
-				t.Fatalf("%d bytes: error %v, equal %t %t", n, err, bytes.Equal(atA, right), bytes.Equal(atB, left))
-			}
+			err := within(t, other)
+			must.Need(t, err == nil && bytes.Equal(atA, right) && bytes.Equal(atB, left), "%d bytes: error %v, equal %t %t", n, err, bytes.Equal(atA, right), bytes.Equal(atB, left))
 		}
 		got, want := a.Received(), int64(1+100+(4<<20))
 		must.True(t, got == want, "%d bytes received, want %d", got, want)

@@ -84,14 +84,12 @@ func TestMapOfCards(t *testing.T) {
 	for i, row := range h.Rows {
 		for j, column := range h.Columns {
 			want, measured := cells[row+" with "+column]
-			if got := h.Cells[i][j]; measured && got != want || !measured && !math.IsNaN(got) {
-				t.Errorf("%s with %s: %v, want %v (%v)", row, column, got, want, measured)
-			}
+			got := h.Cells[i][j]
+			must.True(t, (!measured || got == want) && (measured || math.IsNaN(got)), "%s with %s: %v, want %v (%v)", row, column, got, want, measured)
 		}
 	}
-	if _, none := heat(t, strings.Join(lines, "\n"), []string{"medium=100baseTX", "driver=xl0"}, "setting=computer", "setting=driver", "goodput=rate:{unit}"); len(none.Cells) > 0 {
-		t.Errorf("one card is no map: %+v", none)
-	}
+	_, none := heat(t, strings.Join(lines, "\n"), []string{"medium=100baseTX", "driver=xl0"}, "setting=computer", "setting=driver", "goodput=rate:{unit}")
+	must.True(t, len(none.Cells) <= 0, "one card is no map: %+v", none)
 }
 
 // TestHostileMap: a table whose lines all differ in both columns has as many cells as the

@@ -69,9 +69,8 @@ func TestFilesHoldTheSamples(t *testing.T) {
 			for _, v := range f.Raw[name] {
 				raw += v.Val
 			}
-			if mean, want := sum/n, raw/float64(len(f.Raw[name])); math.Abs(mean-want) > 0.001*want {
-				t.Errorf("%s: %s is %.3f Mbit/s in the mean, the samples %.3f", c.Name, name, mean, want)
-			}
+			mean, want := sum/n, raw/float64(len(f.Raw[name]))
+			must.True(t, !(math.Abs(mean-want) > 0.001*want), "%s: %s is %.3f Mbit/s in the mean, the samples %.3f", c.Name, name, mean, want)
 		}
 		if c.Name == "test" {
 			path := filepath.Join("testdata", "test.flent")

@@ -82,9 +82,8 @@ func TestPrograms(t *testing.T) {
 			last := f.Tests[len(f.Tests)-1]
 			must.True(t, last.Flow.Direction == c.direction && last.Flow.Streams == c.streams,
 				"%s, %d streams", last.Flow.Direction, last.Flow.Streams)
-			if got := value(last, last.Flow.Direction.Parts()[0], model.Goodput); c.goodput > 0 && !near(got, c.goodput) {
-				t.Errorf("goodput %g, want %g", got, c.goodput)
-			}
+			got := value(last, last.Flow.Direction.Parts()[0], model.Goodput)
+			must.True(t, !(c.goodput > 0) || near(got, c.goodput), "goodput %g, want %g", got, c.goodput)
 			n := 0
 			for _, s := range last.Samples {
 				if s.Metric == c.metric && s.Direction == last.Flow.Direction.Parts()[0] {
@@ -130,9 +129,8 @@ func TestMeaning(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	lat := read("ib_send_lat.txt")
-	if got := value(lat, model.To, model.LatencyP99); math.Abs(got-2.5e-6) > 1e-12 {
-		t.Errorf("%g", got)
-	}
+	got := value(lat, model.To, model.LatencyP99)
+	must.True(t, !(math.Abs(got-2.5e-6) > 1e-12), "%g", got)
 	bw := read("ib_send_bw.txt")
 	must.True(t, math.Abs(bw.Points[1].Trials[0].Seconds()-65536/(10973.21*(1<<20))) <= 1e-9, "%+v", bw.Points)
 	q := must.Get(Read("", []byte(others["qperf, latency"]), Options{}))(t)

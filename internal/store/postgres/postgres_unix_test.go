@@ -271,9 +271,8 @@ func TestSeveralPeople(t *testing.T) {
 	}
 	t.Logf("the reader looked %d times", looked)
 	for _, id := range []string{"anna", "ben"} {
-		if sess, err := reader.Session(t.Context(), id); err != nil || len(sess.Runs) != runs || sess.State != model.SessionDone {
-			t.Errorf("%s: %d runs, %s, %v", id, len(sess.Runs), sess.State, err)
-		}
+		sess, err := reader.Session(t.Context(), id)
+		must.True(t, err == nil && len(sess.Runs) == runs && sess.State == model.SessionDone, "%s: %d runs, %s, %v", id, len(sess.Runs), sess.State, err)
 	}
 }
 
@@ -310,9 +309,8 @@ func TestStopped(t *testing.T) {
 	must.Do(t, s.UpdateSession(t.Context(), again))
 	must.Equal(t, state(open(t, address)), model.SessionRunning, "while this process runs it")
 	again.State = model.SessionDone
-	if err := s.UpdateSession(t.Context(), again); err != nil || state(s) != model.SessionDone {
-		t.Errorf("%s at its end, %v", state(s), err)
-	}
+	err := s.UpdateSession(t.Context(), again)
+	must.True(t, err == nil && state(s) == model.SessionDone, "%s at its end, %v", state(s), err)
 }
 
 // TestLockComesBack: the connection that holds a session may break, as when the server is

@@ -95,9 +95,8 @@ func TestFirstHour12Prune(t *testing.T) {
 		{[]string{"rm", "s0", "--yes"}, 2, []string{"session s0 is running", "with --force"}, "s0"},
 		{[]string{"rm", "last", "s0", "--yes", "--force"}, 0, []string{"removed 1 session"}, ""},
 	} {
-		if code := w.main(t, c.args...); code != c.code {
-			t.Errorf("%q: exit code %d\n%s", c.args, code, w.err.String())
-		}
+		code := w.main(t, c.args...)
+		must.True(t, code == c.code, "%q: exit code %d\n%s", c.args, code, w.err.String())
 		for _, want := range c.says {
 			must.True(t, strings.Contains(w.out.String()+w.err.String(), want), "%q does not say %q:\n%s%s", c.args, want, w.out.String(), w.err.String())
 		}
@@ -182,16 +181,14 @@ func TestOneDocument(t *testing.T) {
 			Schema   string `json:"schema"`
 			ExitCode int    `json:"exit_code"`
 		}
-		if err := json.Unmarshal(w.out.Bytes(), &doc); err != nil || doc.Schema != c.schema || doc.ExitCode != c.code {
-			t.Errorf("%q: %v, %+v in %s", c.args, err, doc, w.out.String())
-		}
+		err := json.Unmarshal(w.out.Bytes(), &doc)
+		must.True(t, err == nil && doc.Schema == c.schema && doc.ExitCode == c.code, "%q: %v, %+v in %s", c.args, err, doc, w.out.String())
 	}
 	if code := w.main(t, "list", "--json=some"); code != exitUsage || w.out.Len() > 0 || !strings.Contains(w.err.String(), "want brief or full") {
 		t.Errorf("--json=some: exit code %d, %s%s", code, w.out.String(), w.err.String())
 	}
-	if code := w.main(t, "lab", "nothing", "--", "echo", "--json"); code != exitUsage || w.out.Len() > 0 {
-		t.Errorf("--json of another program: exit code %d, %s", code, w.out.String())
-	}
+	code := w.main(t, "lab", "nothing", "--", "echo", "--json")
+	must.True(t, code == exitUsage && !(w.out.Len() > 0), "--json of another program: exit code %d, %s", code, w.out.String())
 
 	a := &console{Env: w.Env, json: true}
 	w.out.Reset()
@@ -200,9 +197,8 @@ func TestOneDocument(t *testing.T) {
 	} else {
 		a.printError(err)
 	}
-	if err := json.Unmarshal(w.out.Bytes(), new(map[string]any)); err != nil {
-		t.Errorf("undo and its error: %v in %s", err, w.out.String())
-	}
+	err := json.Unmarshal(w.out.Bytes(), new(map[string]any))
+	must.True(t, err == nil, "undo and its error: %v in %s", err, w.out.String())
 }
 
 // TestEveryLineSaysWho demands the program's name before each mistake, and the

@@ -67,9 +67,8 @@ func TestArticleGigabit(t *testing.T) {
 		"Set-NetTCPSetting -SettingName Internet -AutoTuningLevelLocal 'Restricted'", "Set-NetTCPSetting -SettingName Internet -Timestamps 'Enabled'")
 	must.Contain(t, said, "restarts the adapter", "stderr does not warn")
 	w := newWorld(t)
-	if code := w.main(t, "export", "--for", "windows-reg", "--role", "far", "--interface", "Ethernet", "--adapter-key", "0007", "--output", t.TempDir(), name); code != exitOK {
-		t.Errorf("exit code %d\n%s", code, w.err.String())
-	}
+	code := w.main(t, "export", "--for", "windows-reg", "--role", "far", "--interface", "Ethernet", "--adapter-key", "0007", "--output", t.TempDir(), name)
+	must.True(t, code == exitOK, "exit code %d\n%s", code, w.err.String())
 	for dead, instead := range map[string]model.KnobID{
 		"kern.polling.enable": "polling", "net.isr.enable": "netisr.dispatch", "net.inet.tcp.inflight_enable": "tcp.congestion_control",
 		"GlobalMaxTcpWindowSize": "tcp.autotune_level", "Tcp1323Opts": "tcp.timestamps", "SackOpts": "",
@@ -116,9 +115,8 @@ func TestArticleVirtio(t *testing.T) {
 	files, _ := exported(t, "--for", "freebsd", article("virtio-test2"))
 	want(t, files, "/etc/sysctl.conf", "kern.ipc.maxsockbuf=4000000", "net.inet.tcp.sendbuf_max=2097152", "net.inet.tcp.recvbuf_max=2097152")
 	w := newWorld(t)
-	if code := w.main(t, "export", "--for", "freebsd", article("virtio-test3")); code != exitUsage || !strings.Contains(w.err.String(), "C-02") || w.out.Len() > 0 {
-		t.Errorf("exit code %d\n%s%s", code, w.out.String(), w.err.String())
-	}
+	code := w.main(t, "export", "--for", "freebsd", article("virtio-test3"))
+	must.True(t, code == exitUsage && strings.Contains(w.err.String(), "C-02") && !(w.out.Len() > 0), "exit code %d\n%s%s", code, w.out.String(), w.err.String())
 	files, said := exported(t, "--for", "freebsd", "--anyway", article("virtio-test3"))
 	want(t, files, "/etc/sysctl.conf", "kern.ipc.maxsockbuf=4000000", "net.inet.tcp.sendbuf_max=16777216", "net.inet.tcp.recvbuf_max=16777216")
 	must.True(t, strings.Contains(said, "C-02") && strings.Contains(files["/etc/sysctl.conf"], "C-02"),
@@ -187,9 +185,8 @@ func TestProfileOfSession(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, w.err.String())
 	}
 	for _, one := range []string{"current", "no such"} {
-		if code := w.main(t, "profile", "save", "last", "-", "--setting", one); code != exitUsage || w.out.Len() > 0 {
-			t.Errorf("%s: exit code %d\n%s", one, code, w.err.String())
-		}
+		code := w.main(t, "profile", "save", "last", "-", "--setting", one)
+		must.True(t, code == exitUsage && !(w.out.Len() > 0), "%s: exit code %d\n%s", one, code, w.err.String())
 	}
 }
 
@@ -202,7 +199,6 @@ func TestExportWritesTree(t *testing.T) {
 	}
 	info := must.Get(os.Stat(filepath.Join(dir, "etc/netplan/zz-linerate.yaml")))(t)
 	must.True(t, info.Mode().Perm()&^0o600 == 0 || info.Mode().Perm() == fs.FileMode(0o666), "%v", info)
-	if code := w.main(t, args...); code != exitFailed || !strings.Contains(w.err.String(), "nothing was written") {
-		t.Errorf("exit code %d\n%s", code, w.err.String())
-	}
+	code := w.main(t, args...)
+	must.True(t, code == exitFailed && strings.Contains(w.err.String(), "nothing was written"), "exit code %d\n%s", code, w.err.String())
 }

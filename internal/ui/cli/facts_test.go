@@ -135,9 +135,8 @@ func TestFactsCommand(t *testing.T) {
 	if code := w.main(t, "facts", "--to", "name.invalid"); code != exitUsage || !strings.Contains(w.err.String(), "name.invalid") {
 		t.Errorf("exit code %d: %s", code, w.err.String())
 	}
-	if code := w.main(t, "facts", "--to", "192.0.2.1", "lab:lan"); code != exitUsage {
-		t.Errorf("exit code %d: %s", code, w.err.String())
-	}
+	code := w.main(t, "facts", "--to", "192.0.2.1", "lab:lan")
+	must.True(t, code == exitUsage, "exit code %d: %s", code, w.err.String())
 }
 
 // TestChangesOfAnotherSystem: what a far host held is read as its own system writes

@@ -91,9 +91,8 @@ func TestFirstHour10EstimatesWhileItRuns(t *testing.T) {
 		want := " decided:\n  level1: 11 % faster, at least 5.1 %; 6 blocks, decided\n so far, against current:\n  level2: 11 % higher (+5 % to +16 %)\n"
 		must.Contain(t, said(), want, "a difference that is decided")
 		l.observe(block(7, model.Better, model.Undecided))
-		if got := said(); strings.Contains(got, "decided:") || strings.Contains(got, "level1") || !strings.Contains(got, "1 of 2 comparisons decided") {
-			t.Errorf("said twice:\n%s", got)
-		}
+		got := said()
+		must.True(t, !strings.Contains(got, "decided:") && !strings.Contains(got, "level1") && strings.Contains(got, "1 of 2 comparisons decided"), "said twice:\n%s", got)
 		l.close()
 	})
 }

@@ -57,7 +57,6 @@ func TestSharedResults(t *testing.T) {
 			"%q says the password:\n%s", c.args, said)
 	}
 	w.vars["LINERATE_DB"] = server.URL("lab") // without a word about it
-	if code := w.main(t, "list"); code != 0 || strings.Contains(w.err.String(), "password") {
-		t.Errorf("exit code %d\n%s", code, w.err.String())
-	}
+	code := w.main(t, "list")
+	must.True(t, code == 0 && !strings.Contains(w.err.String(), "password"), "exit code %d\n%s", code, w.err.String())
 }

@@ -98,7 +98,6 @@ func TestNoCommandOfAFileRunsUnasked(t *testing.T) {
 		must.Need(t, err != nil, "%s: the command of the plan ran", name)
 	}
 	s := model.Session{ID: "1", Near: "this machine", Far: evil}
-	if _, _, err := (&runFlags{}).resumedPair(s, nil, app.Env{Getenv: os.Getenv}); exitCode(err) != exitUsage || !strings.Contains(fault.HintOf(err), "--far '"+evil+"'") {
-		t.Errorf("a stored session: %v, hint %q", err, fault.HintOf(err))
-	}
+	_, _, err := (&runFlags{}).resumedPair(s, nil, app.Env{Getenv: os.Getenv})
+	must.True(t, exitCode(err) == exitUsage && strings.Contains(fault.HintOf(err), "--far '"+evil+"'"), "a stored session: %v, hint %q", err, fault.HintOf(err))
 }

@@ -146,9 +146,8 @@ baseline: window=auto near.tcp.timestamps=1
 	want := []string{"window=64KiB timestamps=0", "window=64KiB timestamps=1", "window=auto timestamps=0", "window=auto timestamps=1"}
 	must.True(t, slices.Equal(names, want) && baseline == want[3], "settings %q, baseline %q", names, baseline)
 	// Combinations must not share memory: each has its own values.
-	if a := got[1].Assignments; a[0].Value != "65536" || a[1] != (model.Assignment{Host: "near", Knob: "tcp.timestamps", Value: "1"}) {
-		t.Errorf("second combination sets %+v", a)
-	}
+	a := got[1].Assignments
+	must.True(t, a[0].Value == "65536" && a[1] == (model.Assignment{Host: "near", Knob: "tcp.timestamps", Value: "1"}), "second combination sets %+v", a)
 	must.Equal(t, f.Complete().Factor, "", "a grid of two factors has a plateau")
 }
 

@@ -22,9 +22,8 @@ func TestTopics(t *testing.T) {
 			"%s has the title %q, as %q", topic.Name, topic.Title, titles[topic.Title])
 		titles[topic.Title] = topic.Name
 		for _, name := range []string{topic.Name, "docs/" + topic.Name + ".md", strings.ToUpper(topic.Name)} {
-			if found, ok := Find(name); !ok || found.Name != topic.Name || !strings.Contains(found.Text, "\n# ") && !strings.HasPrefix(found.Text, "# ") {
-				t.Errorf("%s finds %q", name, found.Name)
-			}
+			found, ok := Find(name)
+			must.True(t, ok && found.Name == topic.Name && (strings.Contains(found.Text, "\n# ") || strings.HasPrefix(found.Text, "# ")), "%s finds %q", name, found.Name)
 		}
 	}
 	found, _ := Find("iperf3")

@@ -259,9 +259,8 @@ func TestPagesInABrowser(t *testing.T) {
 	p.Until("document.body.innerText.includes('done') && document.getElementById('state').textContent == ''")
 	must.True(t, browsertest.Eval[bool](p, "window.loaded === true"), "the page was loaded again")
 	still := b.Open(t, root+"/session/"+s.running, browsertest.View{Width: browsertest.Phone, NoScript: true})
-	if text := browsertest.Eval[string](still, "document.body.innerText"); !strings.Contains(text, "load it again") || !strings.Contains(text, "10 of at most 100 runs") {
-		t.Errorf("without scripts the page says %q", text)
-	}
+	text := browsertest.Eval[string](still, "document.body.innerText")
+	must.True(t, strings.Contains(text, "load it again") && strings.Contains(text, "10 of at most 100 runs"), "without scripts the page says %q", text)
 	for _, x := range still.Faults() {
 		t.Errorf("without scripts: %s", x)
 	}

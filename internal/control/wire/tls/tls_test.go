@@ -114,9 +114,8 @@ func TestIdentityIsKeptAndPrivate(t *testing.T) {
 			t.Errorf("%s has mode %v, %v", f.Name(), i.Mode(), err)
 		}
 		must.Do(t, os.WriteFile(filepath.Join(dir, f.Name()), []byte("damaged"), 0o600))
-		if _, err := tls.LoadKey(dir); err == nil {
-			t.Errorf("a damaged %s is accepted", f.Name())
-		}
+		_, err := tls.LoadKey(dir)
+		must.True(t, err != nil, "a damaged %s is accepted", f.Name())
 	}
 }
 

@@ -182,9 +182,8 @@ func TestMatrix(t *testing.T) {
 				want[n] = m[1] + m[2] + mtu + " qlen " + queue
 			}
 		}
-		if got := strings.Join(want, "\n"); got != after || got == before {
-			t.Errorf("tree %d, %s: without the file\n%s\nwith it\n%s\n%s\n%s", i, name, before, after, said, show(with(t, root, p.Files)))
-		}
+		got := strings.Join(want, "\n")
+		must.True(t, got == after && got != before, "tree %d, %s: without the file\n%s\nwith it\n%s\n%s\n%s", i, name, before, after, said, show(with(t, root, p.Files)))
 	}
 	t.Logf("refused %v", refused)
 	filestest.Record(t, filestest.Row{Format: "interfaces", Program: "ifupdown " + referee.Version(t, referee.Program(t, "ifup")), Remark: ", all interfaces brought up", Proven: proven, Refused: trees - proven})

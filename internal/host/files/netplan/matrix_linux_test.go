@@ -232,9 +232,8 @@ func TestMatrix(t *testing.T) {
 		must.Dof(t, err, "tree %d, %s beside %q", i, name, beside)
 		proven[name]++
 		must.True(t, beside != "" || o.refused == "" || name == "port of a bond" && r.Settings[0].Knob != "link.mtu", "tree %d, %s: proven", i, name)
-		if what := harm(t, root, p.Files); what != "" {
-			t.Errorf("tree %d, %s beside %q: harmed: %s\n%s", i, name, beside, what, show(p.Files))
-		}
+		what := harm(t, root, p.Files)
+		must.True(t, what == "", "tree %d, %s beside %q: harmed: %s\n%s", i, name, beside, what, show(p.Files))
 		if r.Settings[0].Knob == "link.mtu" && !has9000(t, files.Overlay(root, p.Files), o.link) {
 			t.Errorf("tree %d, %s beside %q: no MTU of 9000\n%s", i, name, beside, show(p.Files))
 		}

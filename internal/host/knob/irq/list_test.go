@@ -22,9 +22,8 @@ func TestMasksAndLists(t *testing.T) {
 		text := formatList(list)
 		back := must.Get(parseList(text))(t)
 		must.Need(t, formatList(back) == text, "%v is %q is %v", list, text, back)
-		if got, err := listOfMask(maskOf(list)); got != text || err != nil {
-			t.Fatalf("%q is mask %s is %q, %v", text, maskOf(list), got, err)
-		}
+		got, err := listOfMask(maskOf(list))
+		must.Need(t, got == text && err == nil, "%q is mask %s is %q, %v", text, maskOf(list), got, err)
 	})
 	for _, bad := range []string{"", "3-1", "1,1", "x", "-1", "1-", "99999", "0-16384", "2,1"} {
 		list, err := parseList(bad)

@@ -123,9 +123,8 @@ func TestArticles(t *testing.T) {
 				if len(want["commands"]) > 0 {
 					got["commands"] = out.Commands
 				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("want -, got +\n%s\n%s", diff, print(out))
-				}
+				diff := cmp.Diff(want, got)
+				must.True(t, diff == "", "want -, got +\n%s\n%s", diff, print(out))
 				must.True(t, len(out.Commands) != 0, "no command puts it to use")
 			})
 		}
