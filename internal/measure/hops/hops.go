@@ -267,11 +267,29 @@ func (t *Tracer) End() { t.enter(over) }
 func (t *Tracer) enter(p phase) {
 	t.mu.Lock()
 	t.phase, t.began = p, time.Now()
+	if p == loaded && t.reach == mostHops {
+		t.reach = min(mostHops, t.farthest()+beyond)
+	}
 	t.mu.Unlock()
 	select {
 	case t.turn <- struct{}{}:
 	default:
 	}
+}
+
+// beyond is how far behind the last router that answers is probed under load where the peer
+// does not answer: a server whose port is open for others says nothing.
+const beyond = 2
+
+// farthest is the greatest distance that answered, 0 for none.
+func (t *Tracer) farthest() int {
+	last := 0
+	for ttl := 1; ttl <= mostHops; ttl++ {
+		if t.hops[ttl].address.IsValid() {
+			last = ttl
+		}
+	}
+	return last
 }
 
 // probe sends the rounds, as the phase has them.
@@ -406,12 +424,7 @@ func (t *Tracer) Report(ctx context.Context) model.Trace {
 	}
 	t.running.Wait()
 	out := model.Trace{Direction: t.direction}
-	last := 0
-	for ttl := 1; ttl <= t.reach; ttl++ {
-		if t.hops[ttl].address.IsValid() {
-			last = ttl
-		}
-	}
+	last := min(t.reach, t.farthest())
 	for ttl := 1; ttl <= last; ttl++ {
 		h := t.hops[ttl]
 		row := model.TraceHop{TTL: ttl, Idle: h.times[idle], Loaded: h.times[loaded]}
