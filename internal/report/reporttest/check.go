@@ -38,6 +38,7 @@ func checkTest() Case {
 				if t := r.Ends[k].Flows[m].TCP; t != nil {
 					t.SACK, t.SendScale, t.ECN = fact.Known(true, "TCP_INFO"), fact.Known(7, "TCP_INFO"), fact.Known(false, "TCP_INFO")
 					t.SegmentsOut = fact.Known(int64(1600000), "TCP_INFO")
+					t.SegmentsIn = fact.Known(int64(800000), "TCP_INFO")
 				}
 			}
 		}
