@@ -30,6 +30,7 @@ const (
 	lateShare = 0.4                    // of the receiver's median wait: an answer that waited so long is late
 	muchShare = 0.6                    // of it: an answer that waited less may be one that did not pass the queue
 	someShare = 0.2                    // of it: an answer that waited less did not pass the queue
+	partShare = 0.25                   // of it: the most that the median may be of a hop that answers as without load
 	apart     = 0.3                    // the share by which waits in one queue differ at most within a round, beside noise
 )
 
@@ -99,10 +100,11 @@ func Find(t model.Trace, e Ends) model.Place {
 func cut(p *model.Place, routers []node, behind node, noise time.Duration) (odd int) {
 	late, usual := behind.usual(lateShare)
 	much, _ := behind.usual(muchShare)
+	part, _ := behind.usual(partShare)
 	for _, n := range slices.Backward(routers) {
 		k := count(n.wait, late)
 		raised := binomial(len(n.wait), k, usual) >= rare && n.agrees(behind, noise)
-		still := 1-binomial(len(n.wait), count(n.wait, much)-1, accident) >= rare
+		still := median(n.wait) < part && 1-binomial(len(n.wait), count(n.wait, much)-1, accident) >= rare
 		switch {
 		case raised && !still && p.Before.Hop == 0:
 			p.Behind, behind = n.PlaceNode, n

@@ -86,6 +86,7 @@ func TestFind(t *testing.T) {
 		"silent far end":             {way{queued: full, silent: map[int]bool{5: true}}, "link 2-3"},
 		"late by itself before":      {way{queued: full, late: map[int]float64{1: 20}}, "link 2-3 late [1]"},
 		"two queues":                 {way{queued: []float64{0, 1, 6, 6}}, "link 2-3"},
+		"a queue in each link":       {way{queued: []float64{0, 2, 3.6, 6}, limit: 10}, "unknown late [2 3]"},
 		"nothing waits":              {way{queued: []float64{0, 0, 0, 0}}, "no queue"},
 		"a late router, no queue":    {way{queued: []float64{0, 0, 0, 0}, late: map[int]float64{2: 20}}, "no queue"},
 		"nothing answers":            {way{queued: full, silent: map[int]bool{1: true, 2: true, 3: true, 4: true}}, "unknown"},

@@ -140,10 +140,11 @@ func (r *routed) slow(i int) units.BitRate {
 	return rate
 }
 
-// link gives link i a rate, and a queue in which packets can wait for 5 to 60 ms.
+// link gives link i a rate, and a queue in which packets can wait for 5 to 60 ms, and at
+// least for a round trip: Reno leaves a link idle behind a shorter one.
 func (r *routed) link(i int, rate units.BitRate) {
 	r.rates[i] = rate
-	r.queues[i] = max(20*1514, units.Bytes(float64(rate)/8*r.between(0.005, 0.06)))
+	r.queues[i] = max(20*1514, units.Bytes(float64(rate)/8*max(r.trip.Seconds(), r.between(0.005, 0.06))))
 }
 
 // prefix begins the keys of link i.
