@@ -30,6 +30,15 @@ type TCPSummary struct {
 	Cwnd          fact.Of[units.Bytes]   `json:"cwnd"`        // median over intervals, sum over streams
 	PeerWindow    fact.Of[units.Bytes]   `json:"peer_window"` // median over intervals, sum over streams
 	SendBuffer    fact.Of[units.Bytes]   `json:"send_buffer"` // at the end, sum over streams
+	BBR           *BBRSummary            `json:"bbr,omitempty"`
+}
+
+// BBRSummary is what bbr believes of the path, from the second half of the readings.
+type BBRSummary struct {
+	Rate     fact.Of[units.BitRate] `json:"rate"`               // of payload: median over readings of the sum over streams
+	RTTMin   fact.Of[time.Duration] `json:"rtt_min_ns"`         // median over readings of the least of all streams
+	Steady   fact.Of[float64]       `json:"steady"`             // share of all readings in which it looked for neither more nor less
+	InFlight fact.Of[int64]         `json:"in_flight,omitzero"` // segments under way at the most, at the end, sum over streams; from version 2 on
 }
 
 // Role is what one end does in one direction.

@@ -37,6 +37,7 @@ func (l fdLink) interrupt(role model.Role) {
 }
 
 func (l fdLink) info() (tcpinfo.Info, error)      { return tcpinfo.ReadFD(uintptr(l.fd)) }
+func (l fdLink) bbr() (tcpinfo.BBR, error)        { return tcpinfo.ReadBBRFD(uintptr(l.fd)) }
 func (l fdLink) congestion() (string, error)      { return tcpinfo.CongestionFD(uintptr(l.fd)) }
 func (l fdLink) granted() (sockio.Granted, error) { return sockio.ReadFD(uintptr(l.fd)) }
 func (l fdLink) close() error                     { return unix.Close(l.fd) }

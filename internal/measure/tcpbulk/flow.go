@@ -20,6 +20,7 @@ type flow struct {
 
 	prev, cur []tcpinfo.Info // sender: of each stream, at the last two readings
 	sums      sums           // sender: over the measured window
+	belief    belief         // sender: of bbr
 }
 
 func newFlow(d model.Direction, role model.Role, spec model.Flow) *flow {
@@ -39,6 +40,7 @@ func (f *flow) prepare() {
 		f.Tell = f.tell
 		f.prev, f.cur = make([]tcpinfo.Info, n), make([]tcpinfo.Info, n)
 		f.sums.prepare(f.Spec, n)
+		f.belief.prepare(f.Spec, f.streams)
 	}
 }
 
@@ -62,6 +64,7 @@ func (f *flow) count(r *run.Reading) {
 	}
 	if f.State == run.Measuring {
 		f.sums.add(f.prev, f.cur)
+		f.belief.read(f.streams)
 	}
 }
 

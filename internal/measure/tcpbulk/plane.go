@@ -32,6 +32,7 @@ type link interface {
 	// A receiver's peer does not notice; more cannot be sent.
 	interrupt(role model.Role)
 	info() (tcpinfo.Info, error)
+	bbr() (tcpinfo.BBR, error)
 	congestion() (string, error)
 	granted() (sockio.Granted, error)
 	close() error

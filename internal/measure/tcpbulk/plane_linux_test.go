@@ -63,7 +63,14 @@ func TestRuntimeStopsBlockedThreads(t *testing.T) {
 // path and was asked for.
 func TestVeth(t *testing.T) {
 	f := timed(model.To, 2)
-	f.MSS, f.Window, f.Congestion = 1000, 64<<10, "reno"
+	for _, cc := range []string{"bbr", "reno"} {
+		t.Run(cc, func(t *testing.T) { checkVeth(t, f, cc) })
+	}
+}
+
+func checkVeth(t *testing.T, f model.Flow, cc string) {
+	t.Helper()
+	f.MSS, f.Window, f.Congestion = 1000, 64<<10, cc
 	near, far := enginetest.Prepare(t, New(), enginetest.NewVeth(t, enginetest.Bucket{}), f)
 	enginetest.Succeed(t, near, far, model.To)
 	s := near.Flow(t, model.To).TCP
@@ -72,7 +79,11 @@ func TestVeth(t *testing.T) {
 	if got, timestamps := s.MSS.Or(0), s.Timestamps.Or(false); got != 988 && timestamps || got != 1000 && !timestamps {
 		t.Errorf("segments of %d bytes with timestamps %t, 1000 asked", got, timestamps)
 	}
-	must.Equal(t, s.Congestion.Or(""), "reno", "congestion control")
+	must.Equal(t, s.Congestion.Or(""), cc, "congestion control")
+	must.Equal(t, s.BBR != nil, cc == "bbr", "what bbr believes")
+	if b := s.BBR; b != nil {
+		must.True(t, b.Rate.Or(0) > 1e6 && b.RTTMin.Or(0) > 0 && b.Steady.Or(2) <= 1 && !b.InFlight.IsKnown(), "bbr of the kernel, version 1: %+v", b)
+	}
 	got := s.PeerWindow.Or(0)
 	must.True(t, got != 0 && got <= 2*2*f.Window, "the peers announce %d bytes with buffers of %d each", got, f.Window)
 	if got, want := s.SendBuffer.Or(0), units.Bytes(2*2*f.Window); got != want {

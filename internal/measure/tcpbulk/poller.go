@@ -96,6 +96,7 @@ func (l connLink) interrupt(model.Role) {
 }
 
 func (l connLink) info() (tcpinfo.Info, error)      { return tcpinfo.Read(l.TCPConn) }
+func (l connLink) bbr() (tcpinfo.BBR, error)        { return tcpinfo.ReadBBR(l.TCPConn) }
 func (l connLink) congestion() (string, error)      { return tcpinfo.Congestion(l.TCPConn) }
 func (l connLink) granted() (sockio.Granted, error) { return sockio.Read(l.TCPConn) }
 

@@ -221,6 +221,7 @@ func (f *flow) summary() *model.TCPSummary {
 		Cwnd:          because(median(s.cwnds), s.reason),
 		PeerWindow:    because(median(s.windows), s.reason),
 		SendBuffer:    f.sendBuffer(),
+		BBR:           f.belief.summary(),
 	}
 	name, err := f.streams[0].link.congestion()
 	if err != nil {
@@ -258,7 +259,7 @@ func (f *flow) sendBuffer() fact.Of[units.Bytes] {
 
 // median sorts v and returns its median, the mean of the middle two where
 // there are two; unknown for none.
-func median[T ~int64](v []T) fact.Of[T] {
+func median[T ~int64 | ~float64](v []T) fact.Of[T] {
 	if len(v) == 0 {
 		return fact.Of[T]{}
 	}

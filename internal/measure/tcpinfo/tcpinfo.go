@@ -65,6 +65,29 @@ func Read(c *net.TCPConn) (Info, error) {
 // Linux it does not allocate.
 func ReadFD(fd uintptr) (Info, error) { return read(fd) }
 
+// BBR is what the congestion control bbr believes of the path of one connection.
+type BBR struct {
+	Rate     units.BitRate  // of payload
+	RTTMin   time.Duration  // of the last 10 s in version 1 (bbr_min_rtt_win_sec, net/ipv4/tcp_bbr.c)
+	Steady   bool           // it sends as fast as Rate, and looks for neither more nor less
+	InFlight fact.Of[int64] // segments under way at the most; unknown in version 1, and where it has no bound
+}
+
+// ReadBBR returns what bbr believes of c, and ReadBBRFD the same of a descriptor. They
+// wrap errors.ErrUnsupported where the system or another congestion control tells nothing.
+func ReadBBR(c *net.TCPConn) (BBR, error) {
+	var (
+		b      BBR
+		failed error
+	)
+	if err := sockio.OnDescriptor(c, func(fd uintptr) { b, failed = readBBR(fd) }); err != nil {
+		return BBR{}, err
+	}
+	return b, failed
+}
+
+func ReadBBRFD(fd uintptr) (BBR, error) { return readBBR(fd) }
+
 // Congestion returns the name of the congestion control of c, for example
 // "cubic". It wraps errors.ErrUnsupported where the system does not tell.
 func Congestion(c *net.TCPConn) (string, error) {

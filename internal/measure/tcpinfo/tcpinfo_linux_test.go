@@ -1,6 +1,9 @@
 package tcpinfo
 
 import (
+	"encoding/binary"
+	"errors"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -72,6 +75,26 @@ func TestParseByLength(t *testing.T) {
 				t.Errorf("parse (-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// TestParseBBR: the length tells the version, and 16 bytes are another congestion control.
+func TestParseBBR(t *testing.T) {
+	later := make([]byte, 52)
+	for off, v := range map[int]uint32{0: 2_000_000_000, 4: 1, 8: 40_000, 12: 256, 16: 512, 44: 70} {
+		binary.NativeEndian.PutUint32(later[off:], v)
+	}
+	first := BBR{Rate: 8 * (1<<32 + 2_000_000_000), RTTMin: 40 * time.Millisecond, Steady: true}
+	third := first
+	third.InFlight = fact.Known(int64(70), "TCP_CC_INFO")
+	must.Equal(t, must.Get(parseBBR(later[:20]))(t), first)
+	must.Equal(t, must.Get(parseBBR(later))(t), third)
+	binary.NativeEndian.PutUint32(later[44:], math.MaxUint32)
+	must.Equal(t, must.Get(parseBBR(later))(t), first, "no bound")
+	binary.NativeEndian.PutUint32(later[12:], 320)
+	must.True(t, !must.Get(parseBBR(later[:20]))(t).Steady, "it looks for more")
+	for _, n := range []int{0, 16, 28, 51, 53} {
+		must.Is(t, must.Err(parseBBR(append(later, 0)[:n])), errors.ErrUnsupported, "%d bytes", n)
 	}
 }
 

@@ -101,6 +101,7 @@ func summary() *model.TCPSummary {
 		Congestion: fact.Known("cubic", "TCP_INFO"), MSS: fact.Known(1448, "TCP_INFO"), Timestamps: fact.Known(true, "TCP_INFO"),
 		Retransmits: fact.Known(int64(0), "TCP_INFO"), RTT: fact.Known(860*time.Microsecond, "TCP_INFO"),
 		RTTMin: fact.Known(210*time.Microsecond, "TCP_INFO"),
+		BBR:    &model.BBRSummary{Rate: fact.Known(units.BitRate(941e6), "TCP_CC_INFO"), InFlight: fact.Known(int64(70), "TCP_CC_INFO")},
 	}
 }
 
