@@ -90,7 +90,15 @@ func hostCases() []aCase {
 			e.Sender.Counters, e.Sender.CPU = Counters{}, known(0.99)
 		}, rule: "B16", at: atSender},
 		{name: "stolen time", rate: 500e6, change: func(e *Evidence) { e.Receiver.moved("cpu_steal_ms", 8000) }, rule: "B23", at: atReceiver},
-		{name: "stolen time that explains next to nothing", rate: 50e6, change: func(e *Evidence) { e.Receiver.moved("cpu_steal_ms", 2800) }, rule: "B23", at: atReceiver, beside: true},
+		{name: "stolen time that explains next to nothing", rate: 50e6, change: func(e *Evidence) { e.Receiver.moved("cpu_steal_ms", 2800) }, rule: "unknown", without: "B23"},
+		{name: "stolen time beside what limits", rate: 50e6, change: func(e *Evidence) {
+			window(65536, 0.7)(e)
+			e.Receiver.moved("cpu_steal_ms", 2800)
+		}, rule: "B07", at: atReceiver, alone: true},
+		{name: "threads that wait on a path that is nearly full", rate: 870e6, change: func(e *Evidence) {
+			e.TCP.Busy = known(7 * time.Second)
+			e.Sender.moved("thread_wait_ms", 3000)
+		}, rule: "ceiling", at: atSender, alone: true},
 		{name: "a little stolen time", rate: 500e6, change: func(e *Evidence) { e.Receiver.moved("cpu_steal_ms", 1000) }, rule: "unknown", without: "B23"},
 		{name: "receive ring", rate: 120e6, change: func(e *Evidence) {
 			resent(e, 400, 100)

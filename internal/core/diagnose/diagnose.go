@@ -111,23 +111,25 @@ func Find(e Evidence) []model.Finding {
 		}
 	}
 	slices.SortStableFunc(limit, func(a, b model.Finding) int { return cmp.Compare(b.Explains.Or(0), a.Explains.Or(0)) })
-	// The full path comes first: nothing else limits it (diagnosis.md section 4.0,
-	// rule 2).
-	if share, ok := f.full.Get(); ok && (share >= fullPath || share >= nearlyFull) {
-		limit = slices.DeleteFunc(limit, func(l model.Finding) bool { return share >= fullPath || l.Explains.Or(0) < worthNaming })
-		first := full(f)
+	small := func(l model.Finding) bool { return l.Explains.Or(1) < worthNaming }
+	var first model.Finding
+	switch share := f.full.Or(0); {
+	case share >= nearlyFull: // nothing else limits it (diagnosis.md section 4.0, rule 2)
+		first, limit = full(f), slices.DeleteFunc(limit, func(l model.Finding) bool { return share >= fullPath || l.Explains.Or(0) < worthNaming })
 		f.locate(&first)
-		return append(append([]model.Finding{first}, contributing(limit)...), beside...)
+	case len(limit) == 0:
+		first = notFound(f)
+	default:
+		first, limit = limit[0], slices.DeleteFunc(limit[1:], small)
 	}
-	if len(limit) == 0 {
-		return append([]model.Finding{notFound(f)}, beside...)
-	}
-	first := limit[0]
-	rest := slices.DeleteFunc(limit[1:], func(l model.Finding) bool {
-		v, known := l.Explains.Get()
-		return known && v < worthNaming
+	beside = slices.DeleteFunc(append(contributing(limit), beside...), func(l model.Finding) bool {
+		noise := slices.Contains([]string{"B16", "B23"}, l.Rule) && (small(l) || f.full.Or(0) >= nearlyFull || l.Rule == "B23" && !l.Explains.IsKnown())
+		if noise { // a busy machine, which costs the path nothing to speak of
+			first.Proof = append(first.Proof, l.Proof...)
+		}
+		return noise
 	})
-	return append(append([]model.Finding{first}, contributing(rest)...), beside...)
+	return append([]model.Finding{first}, beside...)
 }
 
 // contributing turns limits into what is worth knowing beside the first finding.

@@ -196,7 +196,7 @@ func stolen(f features) (*finding, bool) {
 			b := f.found(e.Host, "hypervisor").share(min(1, s), l.stolen.Source()).
 				because(l.stolen.Source(), "the hypervisor gave %.0f %% of the processors' time to others", 100*s).
 				explains(f.explainedByTime(min(1, s))).noKnob("move the virtual machine, or give it processors of its own")
-			if s < limitedShare && b.Explains.Or(1) < worthNaming { // true, and not what limits
+			if s < limitedShare && b.Explains.Or(1) < halfTheGap { // true, and not what limits
 				b.kind(model.FindingBeside)
 			}
 			return b, true

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -65,18 +66,23 @@ func loss(f features) (*finding, bool) {
 	if waited >= fewSigns { // which no formula of the window alone knows of
 		least = min(bound, limits.TimeoutBound(mss, rtt, rtt+leastTimer, p)*units.BitRate(f.Streams))
 	}
-	if float64(f.Goodput)*lossFactor < float64(least) || float64(f.Goodput) > lossFactor*float64(bound) || float64(bound) < refutes/lossFactor*float64(f.Goodput) {
+	low, high := f.lossFactors()
+	if float64(f.Goodput) < low*float64(least) || float64(f.Goodput) > high*float64(bound) {
 		return nil, false
 	}
 	b := f.found(f.Sender.Host, "packet loss")
 	if f.events.IsKnown() {
-		b.because("tcp_recoveries, tcp_timeouts", "the sender slowed down %s for losses, %.2g %% of the segments; at %s that allows about %s",
-			times(f.slowed.Or(0)), 100*p, units.FormatDuration(rtt), bound)
+		allows := "about " + bound.String()
+		if high > lossFactor {
+			allows = fmt.Sprintf("%s to %s", units.BitRate(low)*bound, units.BitRate(high)*bound)
+		}
+		b.because("tcp_recoveries, tcp_timeouts", "the sender slowed down %s for losses, %.2g %% of the segments; at %s that allows %s",
+			times(f.slowed.Or(0)), 100*p, units.FormatDuration(rtt), allows)
 	} else {
 		b.because("TCP_INFO total_retrans", "%d of %d segments were sent again (%.2g %%); at %s that allows about %s",
 			f.TCP.Retransmits.Or(0), f.TCP.SegmentsOut.Or(0), 100*p, units.FormatDuration(rtt), bound)
 	}
-	if float64(f.Goodput)*lossFactor < float64(bound) {
+	if float64(f.Goodput) < low*float64(bound) {
 		b.because("tcp_timeouts", "and it waited for its timer %s, which takes it down to about %s", times(waited), least)
 	}
 	again := float64(f.TCP.Retransmits.Or(0))
@@ -93,6 +99,23 @@ func loss(f features) (*finding, bool) {
 	}
 	return b.helps("tcp.congestion_control", "link.mtu").
 		noKnob(FindLoss + "; linerate check HOST says which card counts broken frames"), true
+}
+
+// lossFactors are between which parts of the bound of loss the rate may lie. Of few losses
+// the rate of losses is hardly known: with the exact bounds of a Poisson distribution for 1
+// to 3 of them (0.025 to 5.57, 0.24 to 7.2, 0.62 to 8.8 at 95 %) the rate, which goes with
+// its root, is 0.42 to 6.3 times the bound and so on. Above that of many losses, the window
+// has to be too small for the path as well.
+func (f features) lossFactors() (low, high float64) {
+	n, counted := f.slowed.Get()
+	if !counted || n < 1 || n > 3 {
+		return 1 / lossFactor, lossFactor
+	}
+	low, high = [...]float64{0.42, 0.53, 0.58}[n-1], [...]float64{6.3, 2.9, 2.2}[n-1]
+	if _, short := shortTest(f); short || float64(f.TCP.Cwnd.Or(0)) >= nearlyFull*f.held()*float64(f.TCP.MSS.Or(1448)*f.Streams) {
+		high = lossFactor
+	}
+	return low, high
 }
 
 // FindLoss says what helps where packets are lost on the way.
@@ -230,7 +253,7 @@ func (f features) onlyBursts() bool {
 func shortQueue(f features) (*finding, bool) {
 	p, _, ok := f.lossRate()
 	lost, recoveries, began := f.beganInBurst()
-	if !ok && !began || f.paced() || !f.pathBound() || f.full.Or(0) >= nearlyFull || f.stands() || f.peak.Or(0) < touched && !f.onlyBursts() && !f.inBursts() || f.reorders() {
+	if !ok && !began || f.paced() || !f.pathBound() || f.full.Or(0) >= nearlyFull || f.stands() || f.longQueue() || f.peak.Or(0) < touched && !f.onlyBursts() && !f.inBursts() || f.reorders() {
 		return nil, false
 	}
 	b := f.found("", "short queue on the path").kind(model.FindingOutside)

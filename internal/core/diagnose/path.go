@@ -130,6 +130,7 @@ func slowStage(f features) (*finding, bool) {
 			because("TCP_INFO total_retrans", "%.2g %% of the segments were sent again", 100*f.resent.Or(0)).allows(f.Goodput, "measured"), true
 	}
 	level := f.spread.Or(1) <= steady
+	m, tells := f.believes()
 	switch {
 	case f.stands():
 		b.because("TCP_INFO rtt in the intervals", "packets wait on the way all the time, at the least %s instead of %s: something there is never idle, and carries %s", units.FormatDuration(f.least), units.FormatDuration(f.nearRTT), f.Goodput)
@@ -137,6 +138,10 @@ func slowStage(f features) (*finding, bool) {
 		b.because("TCP_INFO rtt over min_rtt", "packets wait on the way (%s instead of %s) while the rate stands still at %s", units.FormatDuration(f.TCP.RTT.Or(0)), units.FormatDuration(f.nearRTT), f.Goodput)
 	case f.Place.Kind == model.PlaceLink:
 		b.because("goodput", "the path carries %s", f.Goodput)
+	case tells:
+		if b, ok := b.stageUnderBBR(m); !ok {
+			return b, ok
+		}
 	case level && f.resent.Or(0) >= policedShare:
 		b.Limit = "a policer on the path"
 		b.because("TCP_INFO total_retrans", "%.2g %% of the segments are cut away without ever waiting, while the rate stands still at %s", 100*f.resent.Or(0), f.Goodput)

@@ -92,17 +92,18 @@ func recordings() map[string]string {
 		"slow-reader": "to B21 near, from B21 near", "slow-writer": "to ceiling near, from B21 far", "two-way-bus": "to B18 -, from B18 -",
 		"narrow-back": "to R01 -, from ceiling far", "busy-back": "to R01 -, from ceiling far", "left-early": "to B14b -",
 		"mtu-mismatch": "to ceiling near, to M1 far, from ceiling far, from M1 far", "tunnel-mtu": "to ceiling near, to M8 -, from ceiling far, from M8 -",
-		"stolen-time": "to ceiling near, to B23 far", "slow-start-burst": "to B06 -, from ceiling far",
+		"stolen-time": "to ceiling near", "slow-start-burst": "to B06 -, from ceiling far",
 		"window-and-shaper": "to B07 far, from B06 far", "timers": "to ceiling near, from B10 far",
 		"dead": "to dead -", "link-down": "to B25 far", "ecn-removed": "to ceiling near, to B35 -", "own-queue": "to B17 near", "tunnel": "to unknown -, to B41 near",
+		"loss-under-bbr": "to B10 near", "single-losses": "to B10 near",
 		"tracking": "to ceiling near, to B26 far", "own-limit": "to B16 far, from B16 far, from B19 far",
 		// Two machines in QEMU: their cards are emulated, their processors slow, and that is found, too.
 		"emulated":        "to B33 far, to B06 -, to B31 near",
-		"duplex-mismatch": "to B02 far, to B06 -",
+		"duplex-mismatch": "to B02 far",
 		"half-duplex":     "to unknown -, to B03 -",
 		"slow-link":       "to B06 near, to B31 near, to B01 near",
 		"wrong-speed":     "to B32 -",
-		"socket-memory":   "to B06 -, to B12 far",
+		"socket-memory":   "to B12 far",
 		"backlog":         "to B37 far",
 	}
 }

@@ -133,7 +133,7 @@ type aCase struct {
 }
 
 func cases() []aCase {
-	return slices.Concat(fullCases(), windowCases(), lossCases(), hostCases(), pathCases(), backCases(), linkCases(), scarceCases())
+	return slices.Concat(fullCases(), windowCases(), lossCases(), longCases(), hostCases(), pathCases(), backCases(), linkCases(), scarceCases())
 }
 
 func fullCases() []aCase {
@@ -229,7 +229,8 @@ func TestRankedByWhatTheyExplain(t *testing.T) {
 			e.Sender.moved("cpu_steal_ms", 4000) // a tenth of the processors' time: a tenth of the rate
 		})
 		got := Find(e)
-		if len(got) < 1 || got[0].Rule != "B07" || got[0].Explains.Or(0) < 0.9 {
+		must.Contain(t, fmt.Sprint(got[0].Proof), "the hypervisor gave 10 %", "what costs next to nothing stays behind --why")
+		if len(got) != 1 || got[0].Rule != "B07" || got[0].Explains.Or(0) < 0.9 {
 			t.Errorf("%s: %s, %+v", d, rulesOf(got), got[0].Explains)
 		}
 		// 400 of 941 Mbit/s: a window that would allow 800 explains a quarter of the
@@ -326,24 +327,25 @@ func TestWhatIsFull(t *testing.T) {
 // unshown are the rules without a real run on the page: why, and what would show them. Virtual hosts share one kernel and have no card.
 func unshown() map[string]string {
 	return map[string]string{
-		"B27 speed left low by wake-on-LAN":  "needs a card that can wake its host, at 10 or 100 Mbit/s.",
-		"B04 wire errors":                    "needs a card that checks frames, and a bad cable. A virtual interface carries frames without a checksum.",
-		"B24 device resets":                  "needs a card that hangs, or a driver that can be made to report it.",
-		"B05 flow control":                   "needs a card that counts pause frames, and a peer or switch that sends them.",
-		"B39 allowance of a cloud":           "needs an instance whose card counts what it cuts, such as ENA of Amazon.",
-		"B13 network buffers of BSD":         "needs a FreeBSD host whose buffers are used up.",
-		"B20 large buffers for jumbo frames": "needs a card with an MTU above 4074 in a host whose memory is in pieces.",
-		"B18 bus of the card":                "needs a card in a slot that is slower than its link. The lab's own bus shows by its effect: the next section.",
-		"B40 one connection on a bond":       "needs a bond of two interfaces with a known rate, and a kernel with that driver.",
-		"B36 bbr without pacing":             "needs a Linux older than 4.13.",
-		"B22 disk":                           "needs a disk that is slower than the network, and linerate check --disk.",
-		"B28 interrupt moderation":           "needs a card whose moderation can be read and is half a round trip or more.",
-		"B38 receive buffer too large":       "needs a path below 1 ms that is so fast that the receiving thread never sleeps, from about 40 Gbit/s on.",
-		"B42 old kernel":                     "needs a Linux older than 6.8 whose processor is full.",
-		"B15 remembered path":                "needs a host on which linerate may not forget what TCP remembers, as it does before each run where it may, and that remembers thresholds (tcp_no_ssthresh_metrics_save=0).",
-		"B43 layer in between":               "needs the Windows Subsystem for Linux or Docker Desktop.",
-		"fault measurement fault":            "needs a host whose clock or counters are wrong.",
-		"B34 sticky transmit queue":          "needs a card with several transmit queues whose driver counts each.",
+		"B27 speed left low by wake-on-LAN":    "needs a card that can wake its host, at 10 or 100 Mbit/s.",
+		"B04 wire errors":                      "needs a card that checks frames, and a bad cable. A virtual interface carries frames without a checksum.",
+		"B24 device resets":                    "needs a card that hangs, or a driver that can be made to report it.",
+		"B05 flow control":                     "needs a card that counts pause frames, and a peer or switch that sends them.",
+		"B39 allowance of a cloud":             "needs an instance whose card counts what it cuts, such as ENA of Amazon.",
+		"B13 network buffers of BSD":           "needs a FreeBSD host whose buffers are used up.",
+		"B20 large buffers for jumbo frames":   "needs a card with an MTU above 4074 in a host whose memory is in pieces.",
+		"B18 bus of the card":                  "needs a card in a slot that is slower than its link. The lab's own bus shows by its effect: the next section.",
+		"B40 one connection on a bond":         "needs a bond of two interfaces with a known rate, and a kernel with that driver.",
+		"B36 bbr without pacing":               "needs a Linux older than 4.13.",
+		"B23 processor that is slow or shared": "needs a hypervisor that gives so much of a virtual machine's time to others that it costs a tenth of the rate.",
+		"B22 disk":                             "needs a disk that is slower than the network, and linerate check --disk.",
+		"B28 interrupt moderation":             "needs a card whose moderation can be read and is half a round trip or more.",
+		"B38 receive buffer too large":         "needs a path below 1 ms that is so fast that the receiving thread never sleeps, from about 40 Gbit/s on.",
+		"B42 old kernel":                       "needs a Linux older than 6.8 whose processor is full.",
+		"B15 remembered path":                  "needs a host on which linerate may not forget what TCP remembers, as it does before each run where it may, and that remembers thresholds (tcp_no_ssthresh_metrics_save=0).",
+		"B43 layer in between":                 "needs the Windows Subsystem for Linux or Docker Desktop.",
+		"fault measurement fault":              "needs a host whose clock or counters are wrong.",
+		"B34 sticky transmit queue":            "needs a card with several transmit queues whose driver counts each.",
 	}
 }
 

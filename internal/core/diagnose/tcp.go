@@ -204,7 +204,7 @@ func application(f features) (*finding, bool) {
 // may grow to all that the path needs.
 func slowReader(f features) (*finding, bool) {
 	share, ok := f.rwnd.Get()
-	if !ok || share < limitedShare || !f.readsSlowly() || f.shortOfTime(f.Receiver) || f.mends() {
+	if !ok || share < limitedShare || !f.readsSlowly() || f.shortOfTime(f.Receiver) || f.mends() || f.lossy() {
 		return nil, false
 	}
 	b := f.found(f.Receiver.Host, "receiving application").share(share, f.rwnd.Source()).

@@ -65,6 +65,10 @@ const (
 	bloatTrips   = 1.5  // (p) B30: delay added by the load, in idle round trips; a sender needs a queue of one
 	bloatPackets = 32.0 // (p) B30: in full packets at the measured rate, so that a slow link is not called one
 
+	bbrTries = 1.25 // of its rate that bbr tries at times: bbr_pacing_gain, net/ipv4/tcp_bbr.c
+	bbrWaits = 1.10 // (p) round trip over bbr's least one: it keeps the queue shorter than others
+	bbrSmall = 52.0 // segments that a path holds of which version 3 bears no loss at all: 52 * 5 >> 8 is 1 (bbr_is_inflight_too_high, google/bbr v3)
+
 	// Shares of packets.
 	policedShare  = 0.02 // (p) lost while the rate is steady and no queue stands: something cuts the rate
 	brokenFrames  = 1e-6 // (p) diagnosis.md B04: of frames with a wrong checksum
@@ -75,6 +79,10 @@ const (
 	reorderEvents = 0.50 // (p) signs of reordering over losses that made the sender slow down
 	burstShare    = 0.20 // (p) of the losses of TCP that paced datagrams have where only bursts are dropped
 	burstLosses   = 2.0  // (p) segments lost at a time, over those that losses independent of each other would take
+	replayed      = 0.15 // (p) diagnosis-2.md 8: how far a replay of the window may miss the rate
+	bbrDrops      = 0.01 // (p) sent again by bbr: more than the tries of its own that a queue drops
+	bbrBears      = 0.12 // (p) and what it hardly bears: from 0.20 on no try for more gains anything
+	bbrThreshold  = 0.02 // BBRLossThresh of draft-ietf-ccwg-bbr: version 3 takes more for a full path
 	lossMatters   = 1e-6 // floor of the loss rate in NDT's heuristics
 	pauseQuanta   = 65535 * 512
 	nearlyAll     = 0.90 // (p) of the packets through one queue, or with a mark
@@ -85,6 +93,7 @@ const (
 const (
 	fewSigns   = 3 // of reordering, of broken frames
 	fewBursts  = 4 // segments lost in bursts
+	fewLosses  = 5 // of which no share can be told: diagnosis-2.md 8
 	fewSamples = 3 // of the rate
 	smallFrame = 512
 	pageFrame  = 4074 // MTU whose frames fit a page of 4 KiB: diagnosis.md B20

@@ -1,0 +1,101 @@
+package diagnose
+
+import (
+	"linerate/internal/core/units"
+)
+
+// The rules by what bbr itself believes of the path: it obeys none of the formulas of
+// loss (diagnosis-2.md section 2).
+
+// believed is what bbr believes of a path that alone can limit it.
+type believed struct {
+	rate  units.BitRate // that it takes the path for
+	share float64       // of the ceiling
+	lost  float64       // segments sent again over all
+	waits bool          // packets wait on the way
+}
+
+// lossy reports whether so much is lost that bbr cannot keep its rate. The receiver's
+// window is full then of what came behind the holes.
+func (f features) lossy() bool { return f.paced() && f.resent.Or(0) >= bbrBears }
+
+// believes returns what bbr believes, where it tells and where neither a program, a window,
+// a buffer nor a processor holds it back.
+func (f features) believes() (believed, bool) {
+	ceiling, known := f.Ceiling.Get()
+	if f.TCP.BBR == nil || !known || ceiling <= 0 {
+		return believed{}, false
+	}
+	rate, told := f.TCP.BBR.Rate.Get()
+	_, shut := f.windowed()
+	if idle, timed := f.idle.Get(); !told || rate <= 0 || !timed || idle >= idleShare || f.sndbuf.Or(0) >= limitedShare || shut ||
+		f.rwnd.Or(0) >= limitedShare && !f.lossy() || f.crowded(f.Sender) || f.crowded(f.Receiver) {
+		return believed{}, false
+	}
+	rtt, least := f.TCP.RTT.Or(0), f.TCP.BBR.RTTMin.Or(0)
+	return believed{
+		rate: rate, share: float64(rate / ceiling), lost: f.resent.Or(0),
+		waits: least > 0 && float64(rtt) >= bbrWaits*float64(least) && f.packetsWait(rtt),
+	}, true
+}
+
+// lossUnderBBR is rule B10 of a sender that uses bbr.
+func lossUnderBBR(f features) (*finding, bool) {
+	m, ok := f.believes()
+	if !ok || f.full.Or(0) >= nearlyFull {
+		return nil, false
+	}
+	ceiling := f.Ceiling.Or(0)
+	b := f.found(f.Sender.Host, "packet loss").explains(f.explainedBy1()).
+		misses(len(f.Beside.Ladder) > 0, "whether the losses come with any rate, or from one rate on", ByCheck).
+		noKnob(FindLoss + "; no congestion control bears so much")
+	most, bound := f.TCP.BBR.InFlight.Get()
+	held := f.held() * float64(f.Streams)
+	switch {
+	case bound && (m.lost >= bbrThreshold || f.held() < bbrSmall && m.lost >= bbrThreshold/10) && float64(most) < nearlyFull*held:
+		return b.because("TCP_INFO total_retrans, TCP_CC_INFO inflight_hi", "%.2g %% of the segments were lost, and this version of bbr takes more than 2 %% for a full path: it puts no more than %d segments under way, of the %.0f that the path holds", 100*m.lost, most, held), true
+	case m.lost >= bbrBears && !f.cutsOnly(m):
+		gains := "it hardly gets faster again"
+		if bbrTries*(1-m.lost) < 1 {
+			gains = "each try takes it further down"
+		}
+		return b.because("TCP_INFO total_retrans, TCP_CC_INFO bbr_bw", "%.2g %% of the segments were lost: bbr tries %.2f times its rate at times, of which %.2f times its rate arrive: %s", 100*m.lost, bbrTries, bbrTries*(1-m.lost), gains), true
+	case m.lost >= bbrDrops && m.lost < bbrBears && m.share >= nearlyFull && float64(f.Goodput) >= refutes*float64(ceiling)*(1-m.lost):
+		return b.because("TCP_INFO total_retrans, TCP_CC_INFO bbr_bw", "bbr fills the path as it sees it (%s), and %.2g %% of what it sends is lost", m.rate, 100*m.lost), true
+	}
+	return nil, false
+}
+
+// cutsOnly reports whether paced datagrams below bbr's rate get through: what drops is a
+// policer then, and no cable.
+func (f features) cutsOnly(m believed) bool {
+	var lost, all float64
+	for _, r := range f.Beside.Ladder {
+		if r.Size >= smallFrame && r.Sent > 0 && r.Sent <= m.rate/2 {
+			lost, all = lost+float64(r.Lost), all+float64(r.Lost+r.Got)
+		}
+	}
+	return all*m.lost >= fewSigns && lost < m.lost*all/10
+}
+
+// stageUnderBBR says what is slower than the link where bbr has found a lower rate.
+func (b *finding) stageUnderBBR(m believed) (*finding, bool) {
+	f := b.f
+	if m.share >= nearlyFull || m.lost >= bbrBears && !f.cutsOnly(m) || f.growth.Or(1) >= rising || float64(f.Goodput) < refutes*float64(m.rate) {
+		return nil, false
+	}
+	const source = "TCP_CC_INFO bbr_bw, TCP_INFO rtt, total_retrans"
+	switch rtt := f.TCP.RTT.Or(0); {
+	case m.waits:
+		b.because(source, "bbr finds %s on the way, and packets wait there (%s instead of %s)", m.rate, units.FormatDuration(rtt), units.FormatDuration(f.TCP.BBR.RTTMin.Or(0)))
+	case m.lost >= bbrDrops:
+		b.Limit = "a policer on the path"
+		if f.spread.Or(1) > steady {
+			b.Limit = "a policer or a very short queue on the path"
+		}
+		b.because(source, "bbr finds %s on the way, and %.2g %% of the segments are cut away without ever waiting", m.rate, 100*m.lost)
+	default:
+		return nil, false
+	}
+	return b, true
+}

@@ -1,0 +1,175 @@
+package diagnose
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/units"
+)
+
+// The numbers of CUBIC (RFC 9438 sections 4.2, 4.3 and 4.6). Reno halves its window, and
+// adds a segment in each round trip (RFC 5681 section 3.1).
+const (
+	cubicC    = 0.4   // segments per cubed second
+	cubicBeta = 0.7   // of the window that a loss leaves
+	cubicAdds = 0.529 // segments in each round trip that it adds at the least: 3 (1 - 0.7) / (1 + 0.7)
+)
+
+// moment is what the sender's kernel said at the end of an interval of the run.
+type moment struct {
+	model.Sample         // its times
+	trip         float64 // smoothed round trip, in seconds
+	window       float64 // congestion window, in segments
+	again        float64 // segments sent again in the interval
+	rate         float64 // that arrived
+}
+
+// moments are those of the run, the warm-up among them.
+func (f features) moments() []moment {
+	at := map[time.Duration]*moment{}
+	var out []moment
+	segment := float64(max(1, f.TCP.MSS.Or(1448)))
+	for _, s := range f.Samples {
+		if s.Host != f.Sender.Host || s.Direction != f.Direction {
+			continue
+		}
+		if at[s.Start] == nil {
+			at[s.Start] = &moment{Sample: s}
+		}
+		switch m := at[s.Start]; s.Metric {
+		case model.RTT:
+			m.trip = s.Value
+		case model.Cwnd:
+			m.window = s.Value / segment
+		case model.Retransmits:
+			m.again = s.Value
+		}
+	}
+	for _, m := range at {
+		if m.trip > 0 && m.window > 0 {
+			out = append(out, *m)
+		}
+	}
+	slices.SortFunc(out, func(a, b moment) int { return cmp.Compare(a.Start, b.Start) })
+	for i := range out {
+		for _, s := range f.Samples { // the ends of an interval differ by the way between the hosts
+			if s.Host == f.Receiver.Host && s.Direction == f.Direction && s.Metric == model.Goodput && (s.Start-out[i].Start).Abs() < out[i].Length/2 {
+				out[i].rate = s.Value
+			}
+		}
+	}
+	return out
+}
+
+// flight is what follows from the losses of a run, each of which is alone.
+type flight struct {
+	alone     int           // losses of a segment or a few on a path that was not full
+	last      time.Duration // the last of them before the end
+	explained float64       // of what is missing: from the first of them on
+	predicted units.BitRate // mean over the window
+	rising    bool          // the window is not back at the end
+}
+
+// replay computes what the congestion control makes of the losses of the run, which are
+// known to the interval: from the window just after one on, its own growth.
+func (f features) replay(all []moment) (flight, bool) {
+	var out flight
+	segment, ceiling, held := float64(max(1, f.TCP.MSS.Or(1448)))*8, float64(f.Ceiling.Or(0)), f.held()
+	left := 0.5
+	if f.TCP.Congestion.Or("") == "cubic" {
+		left = cubicBeta
+	}
+	most, window, since, origin := 0.0, 0.0, 0.0, 0.0
+	var sum, length, missing, after float64
+	for i, m := range all {
+		took, before := m.Length.Seconds(), window
+		rate := m.rate
+		switch {
+		case m.again > 0:
+			queued := max(m.trip, all[max(0, i-1)].trip) >= standing*f.nearRTT.Seconds()
+			if m.again <= fewSigns && !queued && (m.window/left < nearlyFull*held || most >= stands*f.nearRTT.Seconds()) {
+				out.alone++
+				out.last = 0
+				if before > 0 {
+					rate = min(ceiling, (before+m.window)/2*segment/m.trip)
+				}
+			} else if out.alone > 0 {
+				return flight{}, false // and then the queue was full
+			}
+			window, since, origin = m.window, 0, m.window/left
+		case window > 0:
+			since += took
+			window += f.grown(window, origin, since, took, m.trip)
+			rate = min(ceiling, (before+window)/2*segment/m.trip)
+		}
+		most = max(most, m.trip)
+		if out.alone > 0 {
+			out.last += m.Length
+		}
+		if !m.Omitted {
+			sum, length, missing = sum+rate*took, length+took, missing+max(0, ceiling-rate)*took
+			if out.alone > 0 {
+				after += max(0, ceiling-rate) * took
+			}
+		}
+	}
+	if out.alone == 0 || length <= 0 || missing <= 0 {
+		return flight{}, false
+	}
+	out.predicted, out.explained, out.rising = units.BitRate(sum/length), after/missing, window < nearlyFull*held
+	return out, true
+}
+
+// grown is by how many segments a window grows in a time, the end of which is since after
+// the loss that took it down from origin.
+func (f features) grown(window, origin, since, took, trip float64) float64 {
+	if f.TCP.Congestion.Or("") != "cubic" {
+		return took / trip
+	}
+	k := math.Cbrt(origin * (1 - cubicBeta) / cubicC)
+	at := func(t float64) float64 { return origin + cubicC*math.Pow(t-k, 3) }
+	return max(cubicAdds*took/trip, at(since)-at(since-took))
+}
+
+// mended is how long the congestion control takes from a loss until its window holds again
+// what the path does.
+func (f features) mended() time.Duration {
+	if f.TCP.Congestion.Or("") == "cubic" {
+		return seconds(math.Cbrt(f.held() * (1 - cubicBeta) / cubicC))
+	}
+	return time.Duration(f.held() / 2 * float64(f.nearRTT))
+}
+
+// longQueue reports whether so many packets waited on the way at times that the queue there
+// is not short, whatever was lost: with half a round trip of it Reno loses an eighth.
+func (f features) longQueue() bool {
+	return slices.ContainsFunc(f.Samples, func(s model.Sample) bool {
+		return s.Host == f.Sender.Host && s.Direction == f.Direction && s.Metric == model.RTT && f.nearRTT > 0 && s.Value >= stands*f.nearRTT.Seconds()
+	})
+}
+
+// singleLosses is rule B10 where so few segments were lost that no formula of their share
+// says anything, and each takes longer to mend than the test lasts (diagnosis-2.md
+// section 8).
+func singleLosses(f features) (*finding, bool) {
+	name := f.TCP.Congestion.Or("")
+	if name != "reno" && name != "cubic" || f.Streams > 1 || !f.pathBound() || f.full.Or(1) >= nearlyFull || f.held() <= 0 || f.nearRTT <= 0 || f.reorders() || f.inBursts() || f.together() {
+		return nil, false
+	}
+	r, ok := f.replay(f.moments())
+	if !ok || r.alone > fewLosses || !r.rising || r.explained < halfTheGap || r.last >= f.mended() ||
+		math.Abs(float64(r.predicted-f.Goodput)) > replayed*float64(f.Goodput) {
+		return nil, false
+	}
+	b := f.found(f.Sender.Host, "packet loss").
+		because("retransmits, cwnd and rtt in the intervals", "%s in %s, the last %s before the end: %s needs %s at %s to get its full rate back after each", plain.Count(int64(r.alone), "single loss", "single losses"), units.FormatDuration((f.Run.Flow.Omit+f.Window).Round(time.Second)), units.FormatDuration(r.last.Round(time.Second)), name, units.FormatDuration(f.mended().Round(time.Second)), units.FormatDuration(f.nearRTT)).
+		because("RFC 5681, RFC 9438", "from the windows just after the losses %s follow as the mean of the test", r.predicted).
+		allows(max(r.predicted, f.Goodput), "replay of the congestion window").
+		misses(len(f.Beside.Ladder) > 0, "whether the losses come with any rate, or from one rate on", ByCheck)
+	b.Explains = f.explainedBy1()
+	return b.helps("tcp.congestion_control").noKnob("a longer test shows whether such losses go on (-t 60s); where they do, " + FindLoss), true
+}
