@@ -98,7 +98,7 @@ func TestSearchPlan(t *testing.T) {
 	want := model.RateSearch{Low: 200e3, High: 20e6, Limit: 0.001, Resolution: 0.02, Repeats: 5}
 	must.True(t, len(wrong) == 0 && *p.Search == want && p.Flow.Duration == 2*time.Second && p.Flow.Interval == 2*time.Second,
 		"%+v, %+v, %v", p.Search, p.Flow, wrong)
-	must.True(t, p.Flow.Engine == udp.Name && slices.Equal(p.Directions, []model.Direction{model.To}) && !(len(p.Order)+len(p.Settings)+p.MaxBlocks > 0), "%+v", p)
+	must.True(t, p.Flow.Engine == udp.Name && slices.Equal(p.Directions, []model.Direction{model.To}) && len(p.Order)+len(p.Settings)+p.MaxBlocks == 0, "%+v", p)
 	q.Search.Timed, q.Search.Repeats = true, 3
 	if p, _ := planned(q); p.Flow.Duration != 9*time.Second || p.Search.Repeats != 3 {
 		t.Errorf("%+v, %+v", p.Search, p.Flow)
