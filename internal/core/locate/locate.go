@@ -29,8 +29,7 @@ const (
 	accident  = 0.05                   // the share of a hop's answers that are late, or not, by accident
 	lateShare = 0.4                    // of the receiver's median wait: an answer that waited so long is late
 	muchShare = 0.6                    // of it: an answer that waited less may be one that did not pass the queue
-	someShare = 0.2                    // of it: an answer that waited less did not pass the queue
-	partShare = 0.25                   // of it: the most that the median may be of a hop that answers as without load
+	slight    = 0.25                   // of it: an answer that waited less did not pass the queue
 	apart     = 0.3                    // the share by which waits in one queue differ at most within a round, beside noise
 )
 
@@ -98,13 +97,12 @@ func Find(t model.Trace, e Ends) model.Place {
 // now and then may be either: neither says anything of the place. It returns how many
 // those are.
 func cut(p *model.Place, routers []node, behind node, noise time.Duration) (odd int) {
-	late, usual := behind.usual(lateShare)
-	much, _ := behind.usual(muchShare)
-	part, _ := behind.usual(partShare)
+	late, much, little := behind.share(lateShare), behind.share(muchShare), behind.share(slight)
+	usual := behind.often(late)
 	for _, n := range slices.Backward(routers) {
 		k := count(n.wait, late)
 		raised := binomial(len(n.wait), k, usual) >= rare && n.agrees(behind, noise)
-		still := median(n.wait) < part && 1-binomial(len(n.wait), count(n.wait, much)-1, accident) >= rare
+		still := median(n.wait) < little && 1-binomial(len(n.wait), count(n.wait, much)-1, accident) >= rare
 		switch {
 		case raised && !still && p.Before.Hop == 0:
 			p.Behind, behind = n.PlaceNode, n
@@ -122,18 +120,21 @@ func cut(p *model.Place, routers []node, behind node, noise time.Duration) (odd 
 	return odd
 }
 
-// usual is a share of the median wait of n, and how often answers waited as long.
-func (n node) usual(of float64) (late time.Duration, share float64) {
-	late = time.Duration(of * float64(median(n.wait)))
-	return late, max(0.5, min(1-accident, float64(count(n.wait, late))/float64(len(n.wait))))
+// share is that share of the median wait of n.
+func (n node) share(of float64) time.Duration {
+	return time.Duration(of * float64(median(n.wait)))
+}
+
+// often is how often the answers of n waited at least that long, with room for accidents.
+func (n node) often(late time.Duration) float64 {
+	return max(0.5, min(1-accident, float64(count(n.wait, late))/float64(len(n.wait))))
 }
 
 // aside reports whether the trace's own probes do not wait for n as the others do: a bundle
 // of links sends them another way.
 func (n node) aside() bool {
-	late, share := n.usual(someShare)
-	k := count(n.own, late)
-	return 2*k < len(n.own) && binomial(len(n.own), k, share) < rare
+	k := count(n.own, n.share(slight))
+	return 2*k < len(n.own) && binomial(len(n.own), k, n.often(n.share(slight))) < rare
 }
 
 // agrees reports whether packets that passed n may have waited in the queue that those
