@@ -40,12 +40,14 @@ func (f features) moments() []moment {
 		if at[s.Start] == nil {
 			at[s.Start] = &moment{Sample: s}
 		}
-		switch m := at[s.Start]; s.Metric {
-		case model.RTT:
+		m := at[s.Start]
+		if s.Metric == model.RTT {
 			m.trip = s.Value
-		case model.Cwnd:
+		}
+		if s.Metric == model.Cwnd {
 			m.window = s.Value / segment
-		case model.Retransmits:
+		}
+		if s.Metric == model.Retransmits {
 			m.again = s.Value
 		}
 	}
@@ -103,7 +105,7 @@ func (f features) replay(all []moment) (flight, bool) {
 			window, since, origin = m.window, 0, m.window/left
 		case window > 0:
 			since += took
-			window += f.grown(window, origin, since, took, m.trip)
+			window += f.grown(origin, since, took, m.trip)
 			rate = min(ceiling, (before+window)/2*segment/m.trip)
 		}
 		most = max(most, m.trip)
@@ -126,12 +128,12 @@ func (f features) replay(all []moment) (flight, bool) {
 
 // grown is by how many segments a window grows in a time, the end of which is since after
 // the loss that took it down from origin.
-func (f features) grown(window, origin, since, took, trip float64) float64 {
+func (f features) grown(origin, since, took, trip float64) float64 {
 	if f.TCP.Congestion.Or("") != "cubic" {
 		return took / trip
 	}
 	k := math.Cbrt(origin * (1 - cubicBeta) / cubicC)
-	at := func(t float64) float64 { return origin + cubicC*math.Pow(t-k, 3) }
+	at := func(t float64) float64 { return cubicC * (t - k) * (t - k) * (t - k) }
 	return max(cubicAdds*took/trip, at(since)-at(since-took))
 }
 

@@ -73,8 +73,8 @@ type BBR struct {
 	InFlight fact.Of[int64] // segments under way at the most; unknown in version 1, and where it has no bound
 }
 
-// ReadBBR returns what bbr believes of c, and ReadBBRFD the same of a descriptor. They
-// wrap errors.ErrUnsupported where the system or another congestion control tells nothing.
+// ReadBBR returns what bbr believes of the path of c. It wraps errors.ErrUnsupported where
+// the system or another congestion control tells nothing.
 func ReadBBR(c *net.TCPConn) (BBR, error) {
 	var (
 		b      BBR
@@ -86,6 +86,7 @@ func ReadBBR(c *net.TCPConn) (BBR, error) {
 	return b, failed
 }
 
+// ReadBBRFD is ReadBBR for a connection that the caller holds by its descriptor.
 func ReadBBRFD(fd uintptr) (BBR, error) { return readBBR(fd) }
 
 // Congestion returns the name of the congestion control of c, for example
