@@ -95,7 +95,7 @@ func TestWhatIsAskedFor(t *testing.T) {
 			must.Need(t, err == nil && out.Search.State == model.SessionDone && out.Confirmation == nil,
 				"%s %q, %v", out.Search.State, out.Search.Reason, err)
 			asked := s.person.Asked()
-			must.True(t, len(asked) == c.asked && (!(c.asked > 0) || asked[0].Kind == app.TryRisky && asked[0].What == "far.link.mtu=9000" && asked[0].Why == "may cut the connection"), "asked %+v", asked)
+			must.True(t, len(asked) == c.asked && (c.asked == 0 || asked[0].Kind == app.TryRisky && asked[0].What == "far.link.mtu=9000" && asked[0].Why == "may cut the connection"), "asked %+v", asked)
 			applied := slices.ContainsFunc(out.Search.Runs, func(r model.Run) bool { return r.Setting == "far.link.mtu=9000" })
 			f := out.Record.Ideas[0]
 			must.True(t, applied == c.tried && (f.State != tune.Waiting) == c.tried, "applied %v, fate %+v", applied, f)

@@ -319,6 +319,7 @@ func (j judge) together() Line {
 		case limits.BehindData:
 			l.State = Poor
 			l.Text += ": acknowledgements of the faster direction wait behind the data of the slower one"
+		case limits.Apart:
 		}
 	}
 	return l

@@ -58,5 +58,5 @@ func TestResolve(t *testing.T) {
 		t.Error("half of nothing is sent")
 	}
 	left := func(i int) time.Duration { return Left(p, i, Beside) }
-	must.True(t, !(left(0) <= left(1)) && left(9) == 0 && !(Left(p, 0, 0) >= left(0)), "left: %s, %s, %s", left(0), left(1), left(9))
+	must.True(t, left(0) > left(1) && left(9) == 0 && Left(p, 0, 0) < left(0), "left: %s, %s, %s", left(0), left(1), left(9))
 }

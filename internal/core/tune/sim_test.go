@@ -243,7 +243,7 @@ func TestReachesTheBest(t *testing.T) {
 		}
 		t.Logf("diagnosis right in %.0f %%: 95 %% of the best in %d of %d worlds; median of runs %.0f; %.1f settings; %d slower than before",
 			100*c.right, reached, worlds, stats.Median(runs), stats.Mean(changed), slower)
-		must.True(t, !(reached < c.atLeast) && !(slower > 3) && !(stats.Median(runs) > c.mostRuns) && !(stats.Mean(changed) > 3), "wanted %d, at most 3 slower, %.0f runs, 3 settings", c.atLeast, c.mostRuns)
+		must.True(t, reached >= c.atLeast && slower <= 3 && !(stats.Median(runs) > c.mostRuns) && !(stats.Mean(changed) > 3), "wanted %d, at most 3 slower, %.0f runs, 3 settings", c.atLeast, c.mostRuns)
 	}
 }
 
@@ -335,7 +335,7 @@ func TestWhatBrokeNeverReturns(t *testing.T) {
 	w.useful[0].levels = []int64{512 << 10}
 	m := tune.New(options())
 	last := play(t, w, m)
-	must.True(t, last.Kind == tune.KindEnd && !(m.Runs() > 2) && m.Fates()[0].State == tune.Broke && m.Fates()[0].Detail != "", "last %+v after %d runs, fates %+v", last, m.Runs(), m.Fates())
+	must.True(t, last.Kind == tune.KindEnd && m.Runs() <= 2 && m.Fates()[0].State == tune.Broke && m.Fates()[0].Detail != "", "last %+v after %d runs, fates %+v", last, m.Runs(), m.Fates())
 }
 
 // Of a size that won far beyond what is needed, the smallest good value stays.
@@ -404,7 +404,7 @@ func TestEndsEarly(t *testing.T) {
 	}
 	m.Take(tune.Input{Runs: 20}, nil) // what was sent meanwhile leaves room for as many
 	last := play(t, w, m)
-	must.True(t, !(m.Runs() > 20) && last.Reason == "the budget is spent" && m.Record(nil).Options.Runs == 0, "%d runs of 20 by the payload: %s", m.Runs(), last.Reason)
+	must.True(t, m.Runs() <= 20 && last.Reason == "the budget is spent" && m.Record(nil).Options.Runs == 0, "%d runs of 20 by the payload: %s", m.Runs(), last.Reason)
 }
 
 // How a race should end: averaged capital (statistics.md section 11.5a) is a valid

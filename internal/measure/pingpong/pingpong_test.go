@@ -69,7 +69,7 @@ func TestSweep(t *testing.T) {
 					checkSamples(t, leader, d)
 					must.True(t, len(follower.Report.Points) == 0 && len(follower.Samples()) == 0, "the follower reports %+v", follower.Report.Points)
 					for _, e := range []*enginetest.End{near, far} {
-						must.True(t, len(e.Report.Warnings) == 0 && !(e.Report.CPUWindow <= 0) && !(e.Report.CPUUser+e.Report.CPUSystem <= 0) && e.Report.Waiting != "", "report %+v", e.Report)
+						must.True(t, len(e.Report.Warnings) == 0 && e.Report.CPUWindow > 0 && e.Report.CPUUser+e.Report.CPUSystem > 0 && e.Report.Waiting != "", "report %+v", e.Report)
 					}
 					must.Equal(t, w.Opened(), 1, "connections")
 				})

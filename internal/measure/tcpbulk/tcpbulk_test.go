@@ -75,7 +75,7 @@ func checkEnds(t testing.TB, d model.Direction, streams int, near, far *enginete
 		checkSummary(t, sent)
 	}
 	for h, e := range ends {
-		must.True(t, e.Report.Host == h && !(e.Report.CPUWindow <= 0) && !(e.Report.CPUUser+e.Report.CPUSystem <= 0) && e.Report.Waiting != "", "report of end %s: %+v", h, e.Report)
+		must.True(t, e.Report.Host == h && e.Report.CPUWindow > 0 && e.Report.CPUUser+e.Report.CPUSystem > 0 && e.Report.Waiting != "", "report of end %s: %+v", h, e.Report)
 	}
 }
 
@@ -108,7 +108,7 @@ func checkSamples(t testing.TB, samples []model.Sample, d model.Direction, m mod
 		length += s.Length
 	}
 	missing := r.Window - length
-	must.True(t, !(missing < 0) && !(missing >= 2*shortest) && (missing != 0 || !(math.Abs(bits/8-float64(r.Bytes)) > 1)), "%s: samples are %.0f bytes in %v, report is %d in %v", m, bits/8, length, r.Bytes, r.Window)
+	must.True(t, missing >= 0 && missing < 2*shortest && (missing != 0 || !(math.Abs(bits/8-float64(r.Bytes)) > 1)), "%s: samples are %.0f bytes in %v, report is %d in %v", m, bits/8, length, r.Bytes, r.Window)
 }
 
 // TestCPUOfTheWindowOnly: the figures leave out what was omitted.

@@ -188,7 +188,7 @@ func TestOneDocument(t *testing.T) {
 		t.Errorf("--json=some: exit code %d, %s%s", code, w.out.String(), w.err.String())
 	}
 	code := w.main(t, "lab", "nothing", "--", "echo", "--json")
-	must.True(t, code == exitUsage && !(w.out.Len() > 0), "--json of another program: exit code %d, %s", code, w.out.String())
+	must.True(t, code == exitUsage && w.out.Len() == 0, "--json of another program: exit code %d, %s", code, w.out.String())
 
 	a := &console{Env: w.Env, json: true}
 	w.out.Reset()

@@ -116,7 +116,7 @@ func TestArticleVirtio(t *testing.T) {
 	want(t, files, "/etc/sysctl.conf", "kern.ipc.maxsockbuf=4000000", "net.inet.tcp.sendbuf_max=2097152", "net.inet.tcp.recvbuf_max=2097152")
 	w := newWorld(t)
 	code := w.main(t, "export", "--for", "freebsd", article("virtio-test3"))
-	must.True(t, code == exitUsage && strings.Contains(w.err.String(), "C-02") && !(w.out.Len() > 0), "exit code %d\n%s%s", code, w.out.String(), w.err.String())
+	must.True(t, code == exitUsage && strings.Contains(w.err.String(), "C-02") && w.out.Len() == 0, "exit code %d\n%s%s", code, w.out.String(), w.err.String())
 	files, said := exported(t, "--for", "freebsd", "--anyway", article("virtio-test3"))
 	want(t, files, "/etc/sysctl.conf", "kern.ipc.maxsockbuf=4000000", "net.inet.tcp.sendbuf_max=16777216", "net.inet.tcp.recvbuf_max=16777216")
 	must.True(t, strings.Contains(said, "C-02") && strings.Contains(files["/etc/sysctl.conf"], "C-02"),
@@ -186,7 +186,7 @@ func TestProfileOfSession(t *testing.T) {
 	}
 	for _, one := range []string{"current", "no such"} {
 		code := w.main(t, "profile", "save", "last", "-", "--setting", one)
-		must.True(t, code == exitUsage && !(w.out.Len() > 0), "%s: exit code %d\n%s", one, code, w.err.String())
+		must.True(t, code == exitUsage && w.out.Len() == 0, "%s: exit code %d\n%s", one, code, w.err.String())
 	}
 }
 
