@@ -31,15 +31,16 @@ func PlaceOf(run model.Run, d model.Direction) model.Place {
 		return model.Place{}
 	}
 	p := locate.Find(*trace, ends)
-	if why := doubt(p, run); p.Kind == model.PlaceLink && why != "" {
-		return model.Place{Kind: model.PlaceUnknown, Direction: d, Later: p.Later, Why: why}
+	if p.Kind == model.PlaceLink && doubtful(p, run) {
+		return model.Place{Kind: model.PlaceUnknown, Direction: d, Later: p.Later}
 	}
 	return p
 }
 
-// doubt says why what the probes of p waited for is not the queue of the load in run; "" is
-// no doubt.
-func doubt(p model.Place, run model.Run) string {
+// doubtful reports whether what the probes of p waited for is not the queue of the load in
+// run: they take another way or have a queue of their own, or they waited for less than a
+// few packets.
+func doubtful(p model.Place, run model.Run) bool {
 	rate, _ := run.Value(p.Direction, model.Goodput)
 	for _, e := range run.Ends {
 		for _, flow := range e.Flows {
@@ -47,15 +48,13 @@ func doubt(p model.Place, run model.Run) string {
 				continue
 			}
 			rtt, least := flow.TCP.RTT.Or(0), flow.TCP.RTTMin.Or(0)
-			switch {
-			case rtt > 0 && float64(p.Later) < sameQueue*float64(rtt-least):
-				return fmt.Sprintf("the probes wait for %s and the packets of the load for %s: they take another way, or have a queue of their own", units.FormatDuration(p.Later), units.FormatDuration(rtt-least))
-			case float64(p.Later) < fewPackets*float64(packetTime(flow.TCP.MSS.Or(fullMSS), units.BitRate(rate))):
-				return fmt.Sprintf("the probes wait only for %s, less than a few packets take", units.FormatDuration(p.Later))
+			if rtt > 0 && float64(p.Later) < sameQueue*float64(rtt-least) ||
+				float64(p.Later) < fewPackets*float64(packetTime(flow.TCP.MSS.Or(fullMSS), units.BitRate(rate))) {
+				return true
 			}
 		}
 	}
-	return ""
+	return false
 }
 
 // placed are the rules whose limit is a link on the way, which has a place there, and ends

@@ -53,6 +53,6 @@ func TestPlaceOf(t *testing.T) {
 			}},
 		}
 		p := PlaceOf(run, model.To)
-		must.True(t, p.Kind == c.want && (c.want == model.PlaceUnknown) == (p.Why != ""), "%s: %+v", name, p)
+		must.Equal(t, p.Kind, c.want, "%s: %+v", name, p)
 	}
 }

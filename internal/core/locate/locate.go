@@ -56,15 +56,10 @@ func Find(t model.Trace, e Ends) model.Place {
 		end = others
 	}
 	switch {
-	case t.Why != "":
-		p.Why = t.Why
-		return p
-	case end == nil:
-		p.Why = "the far end answers too few probes"
+	case t.Why != "", end == nil:
 		return p
 	case others != nil && median(others.wait) >= floor && others.aside():
-		p.Why = "other probes wait, and those of the routers take another way"
-		return p
+		return p // other probes wait, and those of the routers take another way
 	}
 	p.Later = median(end.wait)
 	if p.Later < floor {
@@ -72,16 +67,12 @@ func Find(t model.Trace, e Ends) model.Place {
 		return p
 	}
 	if len(routers) == 0 {
-		if p.Why = "no router on the way answers often enough"; len(t.Hops) > 0 && t.Hops[0].Arrived {
-			p.Why = "no router is on the way"
-		}
 		return p
 	}
 	p.Kind, p.Behind = model.PlaceLink, end.PlaceNode
 	if odd := cut(&p, routers, *end, noise); 2*odd > len(routers) {
 		p.Kind, p.Before, p.Behind = model.PlaceUnknown, model.PlaceNode{Host: t.Direction.Sender()}, model.PlaceNode{}
-		p.Why = "most routers answer neither as without load nor as late as the far end"
-		return p
+		return p // most routers answer neither as without load nor as late as the far end
 	}
 	for _, h := range t.Hops {
 		if h.TTL > p.Before.Hop && (p.Behind.Hop == 0 || h.TTL < p.Behind.Hop) && !h.Arrived {

@@ -43,7 +43,6 @@ type Place struct {
 	Later     time.Duration `json:"later_ns"`           // how much later the receiver answers under load, median
 	Still     time.Duration `json:"still_ns,omitempty"` // and the node before
 	Late      []int         `json:"late,omitempty"`     // TTLs of routers that answer late by themselves
-	Why       string        `json:"-"`                  // why the place is not known
 }
 
 // PlaceNode is a node on the way of a direction.
