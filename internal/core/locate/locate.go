@@ -9,12 +9,12 @@ package locate
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
 )
 
 // A router with Linux's default limit on ICMP errors (six at once, then one a second for
@@ -23,7 +23,7 @@ import (
 const (
 	fewIdle   = 3                      // answers without load that a hop needs
 	fewLoaded = 4                      // and under load
-	leastWait = 300 * time.Microsecond // that is told from noise
+	leastWait = 300 * time.Microsecond // that differs from noise
 	noises    = 3                      // so many times the spread of the answers without load, too
 	rare      = 0.02                   // the probability below which a count is no accident
 	accident  = 0.05                   // the share of a hop's answers that are late, or not, by accident
@@ -92,8 +92,8 @@ func cut(p *model.Place, routers []node, behind node, noise time.Duration) (odd 
 	usual := behind.often(late)
 	for _, n := range slices.Backward(routers) {
 		k := count(n.wait, late)
-		raised := binomial(len(n.wait), k, usual) >= rare && n.agrees(behind, noise)
-		still := median(n.wait) < little && 1-binomial(len(n.wait), count(n.wait, much)-1, accident) >= rare
+		raised := stats.AtMost(int64(k), int64(len(n.wait)), usual) >= rare && n.agrees(behind, noise)
+		still := median(n.wait) < little && 1-stats.AtMost(int64(count(n.wait, much)-1), int64(len(n.wait)), accident) >= rare
 		switch {
 		case raised && !still && p.Before.Hop == 0:
 			p.Behind, behind = n.PlaceNode, n
@@ -125,7 +125,7 @@ func (n node) often(late time.Duration) float64 {
 // of links sends them another way.
 func (n node) aside() bool {
 	k := count(n.own, n.share(slight))
-	return 2*k < len(n.own) && binomial(len(n.own), k, n.often(n.share(slight))) < rare
+	return 2*k < len(n.own) && stats.AtMost(int64(k), int64(len(n.own)), n.often(n.share(slight))) < rare
 }
 
 // agrees reports whether packets that passed n may have waited in the queue that those
@@ -141,7 +141,7 @@ func (n node) agrees(behind node, noise time.Duration) bool {
 			}
 		}
 	}
-	return pairs < fewLoaded || 1-binomial(pairs, differ-1, accident) >= rare
+	return pairs < fewLoaded || 1-stats.AtMost(int64(differ-1), int64(pairs), accident) >= rare
 }
 
 // nodes returns the routers of t that answered often enough, by distance, and the receiver
@@ -242,16 +242,4 @@ func count(wait []time.Duration, late time.Duration) int {
 		}
 	}
 	return n
-}
-
-// binomial is the probability of at most k of n where each has probability p.
-func binomial(n, k int, p float64) float64 {
-	var sum float64
-	for i := 0; i <= min(k, n); i++ {
-		a, _ := math.Lgamma(float64(n + 1))
-		b, _ := math.Lgamma(float64(i + 1))
-		c, _ := math.Lgamma(float64(n - i + 1))
-		sum += math.Exp(a - b - c + float64(i)*math.Log(p) + float64(n-i)*math.Log1p(-p))
-	}
-	return sum
 }

@@ -19,6 +19,7 @@ import (
 	"slices"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 )
 
@@ -90,7 +91,7 @@ func (t tally) within() bool {
 	if t.limit == 0 {
 		return t.sent > 0 && t.lost == 0
 	}
-	return t.sent > 0 && atMost(t.lost, t.sent, t.limit) <= doubt
+	return t.sent > 0 && stats.AtMost(t.lost, t.sent, t.limit) <= doubt
 }
 
 // rates returns the tallies by ascending rate.
@@ -239,75 +240,19 @@ func Evaluate(s model.RateSearch, trials []Trial) Result {
 		r.Short = high.failed > 0 && high.short == high.failed
 	}
 	if r.Runs > 0 {
-		r.Sure = leastShare(r.Passed, r.Runs)
+		r.Sure, _ = stats.ShareBounds(int64(r.Passed), int64(r.Runs), 1-doubt)
 	}
 	_, more := Next(s, trials)
 	r.Ended = !more && len(trials) < maxTrials
 	return r
 }
 
-// mostShare is the upper end of the one-sided 95 % interval of Clopper and Pearson
-// for k of n: the p at which k or fewer of n have probability 0.05. For k = 0 it is
-// 1 - 0.05^(1/n), about 3/n.
+// mostShare is the upper end of the one-sided 95 % interval for the share k of n, 1 where
+// there are no trials.
 func mostShare(k, n int64) float64 {
-	if n <= 0 || k >= n {
+	if n <= 0 {
 		return 1
 	}
-	low, high := float64(k)/float64(n), 1.0
-	for range 60 {
-		p := (low + high) / 2
-		if atMost(k, n, p) > doubt {
-			low = p
-		} else {
-			high = p
-		}
-	}
-	return high
-}
-
-// atMost is the probability of k or fewer successes of n with probability p: the
-// terms of the binomial from the k-th down, as long as they matter.
-func atMost(k, n int64, p float64) float64 {
-	a, _ := math.Lgamma(float64(n + 1))
-	b, _ := math.Lgamma(float64(k + 1))
-	c, _ := math.Lgamma(float64(n - k + 1))
-	term := math.Exp(a - b - c + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
-	sum := term
-	for i := k; i > 0; i-- {
-		term *= float64(i) / float64(n-i+1) * (1 - p) / p
-		if sum += term; term < 1e-12*sum && float64(i) < p*float64(n) {
-			break
-		}
-	}
-	return sum
-}
-
-// leastShare is the lower end of the one-sided 95 % interval of Clopper and
-// Pearson for k of n: the p at which k or more of n have probability 0.05.
-func leastShare(k, n int) float64 {
-	if k == 0 {
-		return 0
-	}
-	low, high := 0.0, 1.0
-	for range 60 {
-		p := (low + high) / 2
-		if atLeast(k, n, p) < 0.05 {
-			low = p
-		} else {
-			high = p
-		}
-	}
-	return low
-}
-
-// atLeast is the probability of k or more successes of n with probability p.
-func atLeast(k, n int, p float64) float64 {
-	sum := 0.0
-	for i := k; i <= n; i++ {
-		a, _ := math.Lgamma(float64(n + 1))
-		b, _ := math.Lgamma(float64(i + 1))
-		c, _ := math.Lgamma(float64(n - i + 1))
-		sum += math.Exp(a - b - c + float64(i)*math.Log(p) + float64(n-i)*math.Log1p(-p))
-	}
-	return sum
+	_, most := stats.ShareBounds(k, n, 1-doubt)
+	return most
 }

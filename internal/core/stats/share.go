@@ -16,3 +16,14 @@ func ShareBounds(k, n int64, confidence float64) (low, high float64) {
 	}
 	return low, high
 }
+
+// AtMost is the probability of k or fewer successes of n, each of probability p, 0 ≤ p ≤ 1.
+func AtMost(k, n int64, p float64) float64 {
+	switch {
+	case k < 0:
+		return 0
+	case k >= n:
+		return 1
+	}
+	return mathext.RegIncBeta(float64(n-k), float64(k+1), 1-p)
+}
