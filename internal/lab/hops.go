@@ -30,7 +30,7 @@ type Hop struct {
 	ToMTU   int          `json:"to_mtu,omitempty"`   // IP bytes that the router sends to the far host at once; 0 is the lab's MTU
 	FromMTU int          `json:"from_mtu,omitempty"` // and to the near host
 	Answers wire.Answers `json:"answers,omitzero"`   // its own ICMP errors
-	ICMP    int          `json:"icmp,omitempty"`     // ICMP errors a second to one address; 0 is the kernel's limit, -1 is none
+	ICMP    int          `json:"icmp,omitempty"`     // ICMP errors a second to one address; 0 is the kernel's limit, -1 no limit
 	Members int          `json:"members,omitempty"`  // of the link to the far host, which is a bundle from 2 on
 }
 

@@ -49,7 +49,7 @@ func probe(to string, n, size, answers, rounds int, gap time.Duration) error {
 	send := func(hops int) {
 		set(ttl, hops)
 		buf[0] = byte(hops)
-		for tries := 0; err == nil || tries < 100; tries++ { // an error that waits is told by a call that sends nothing
+		for tries := 0; err == nil || tries < 100; tries++ { // a call that sends nothing returns an error that waits
 			if err = unix.Sendto(fd, buf, 0, where); err == nil {
 				return
 			}

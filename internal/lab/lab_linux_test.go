@@ -307,7 +307,7 @@ func TestQuota(t *testing.T) {
 }
 
 // TestQuotaFiles: where the group of a host is made, and what it says, in each version of
-// control groups, and the refusal where there is none.
+// control groups, and the refusal where they are missing.
 func TestQuotaFiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		self, gives string // /proc/self/cgroup, and the group of version 2 that gives the controller

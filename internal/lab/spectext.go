@@ -24,7 +24,7 @@ func Keys() []string {
 		"reorder=1%       of frames, each overtaken by the next 3",
 		"dup=1%           of frames, delivered twice",
 		"queue=256KiB     bytes that may wait for the link; left out: rate x rtt, at least 256 KiB",
-		"stage=50mbit     a slower link on the way, of which nobody tells",
+		"stage=50mbit     a slower link on the way, which no host knows of",
 		"police=50mbit    what comes faster is dropped",
 		"pathmtu=1400     longer IP packets vanish silently; blackhole= is the same",
 		"mtu=1500         of both interfaces (whole lab only)",

@@ -172,7 +172,7 @@ func (b *builder) boxes() []Box {
 	left, gateway := b.side(near)
 	right, back := b.side(far)
 	out = append(out, left...)
-	network := -1 // the box of what nobody sees
+	network := -1 // the box of what neither host sees
 	if between := b.routers(); between != nil {
 		out = append(out, between...)
 	} else {

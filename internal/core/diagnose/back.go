@@ -21,7 +21,7 @@ func ackLimited(f features) (*finding, bool) {
 		return nil, false
 	}
 	if knee, ok := f.ladderKnee(); ok && float64(knee) <= nearBound*float64(f.Goodput) {
-		return nil, false // datagrams, which nobody acknowledges, come no faster
+		return nil, false // datagrams, which have no acknowledgements, come no faster
 	}
 	for _, back := range []fact.Of[units.BitRate]{f.Other, f.Back} {
 		least, most := limits.AckLoad(perSecond, f.TCP.PathMTU.Or(0), f.TCP.MSS.Or(0), back.Or(0))

@@ -38,7 +38,7 @@ type Evidence struct {
 	Samples   []model.Sample         // of Run, of both hosts, in order of time; nil where they were not kept
 	Repeats   []units.BitRate        // goodput of the baseline's valid runs in this direction, in order of time
 	Beside    Beside                 // what other tests than Run showed
-	Place     model.Place            // where packets waited on the way in Run; of kind "" where nobody looked
+	Place     model.Place            // where packets waited on the way in Run; of kind "" where the run has no trace
 }
 
 // Beside is what tests beside the run showed of its direction. The zero value

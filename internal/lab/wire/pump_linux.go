@@ -46,7 +46,7 @@ type Config struct {
 	To, From    Path          // from the near host to the far one, and back
 	Leave, Back Answers       // of the router that sends into To, and into From
 	HalfDuplex  bool          // both directions share one medium
-	Bus         units.BitRate // of a bus that both directions share before the link; 0 is none
+	Bus         units.BitRate // of a bus that both directions share before the link; 0 is no bus
 	Seed        uint64        // of loss, jitter, reordering and duplication
 	FrameBytes  int           // of the largest frame, header included
 }

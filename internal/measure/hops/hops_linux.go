@@ -73,7 +73,7 @@ func (q *errorQueue) receive() (answer, error) {
 	err := q.raw.Read(func(fd uintptr) bool {
 		n, oobn, _, _, err := unix.Recvmsg(int(fd), q.b[:], q.oob[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if errors.Is(err, unix.EAGAIN) {
-			// Nothing in the queue; what came as a datagram is none of ours.
+			// Nothing in the queue; a datagram that came is not of the trace.
 			_, _, _ = unix.Recvfrom(int(fd), q.b[:], unix.MSG_DONTWAIT)
 			return false
 		}
