@@ -39,7 +39,7 @@ func TestCopyLooks(t *testing.T) {
 	s := reporttest.CopySession(2, map[string]float64{bottleneck.MemoryToMemory: 1e9, bottleneck.Network: 1e9, bottleneck.Memory: 1e10})
 	s.Hosts[1].Name = "n\x1b[2Jas"
 	s.Runs[0].Ends[0].Waiting = "\x07bell"
-	text := render(t, report.Build(s, report.Options{Kinds: reporttest.Kinds()}), term.Options{ASCII: true})
+	text := render(t, report.Build(s, report.Options{Kinds: reporttest.Kinds()}), term.Options{})
 	for line := range strings.Lines(text) {
 		must.True(t, !strings.ContainsAny(line, "\x1b\x07"), "line %q steers", line)
 	}

@@ -27,7 +27,7 @@ func (p *printer) statistics(t report.Table) {
 		rows = append(rows, []cell{left(r.Setting), right(fmt.Sprint(r.Blocks)), right(r.ChangeText), right(r.RangeText)})
 	}
 	l := p.fit(rows, header)
-	plot := newPlot(t, min(p.width-l.used(), mostPlot), p.ascii)
+	plot := newPlot(t, min(p.width-l.used(), mostPlot))
 	if plot.width > 0 && !l.stacked {
 		l.widths, l.names = append(l.widths, plot.width), append(header, left(plot.axis()))
 		for i, r := range t.Rows {
@@ -120,18 +120,22 @@ type plot struct {
 	low, high float64 // at the first and the last column
 	margin    float64 // 0 for none
 	width     int     // columns; 0 draws nothing
-	marks     marks
 	unit      string
 }
 
-// marks are the characters of a plot.
-type marks struct{ zero, margin, thin, thick, estimate, openLow, openHigh rune }
+// The characters of a plot.
+const (
+	markZero     = '│'
+	markMargin   = '┊'
+	markTogether = '─'
+	markOne      = '━'
+	markEstimate = '●'
+	markOpenLow  = '◂'
+	markOpenHigh = '▸'
+)
 
-func newPlot(t report.Table, width int, ascii bool) plot {
-	p := plot{width: width, margin: float64(t.Margin), unit: t.Unit, marks: marks{'│', '┊', '─', '━', '●', '◂', '▸'}}
-	if ascii {
-		p.marks = marks{'|', ':', '-', '=', 'o', '<', '>'}
-	}
+func newPlot(t report.Table, width int) plot {
+	p := plot{width: width, margin: float64(t.Margin), unit: t.Unit}
 	if t.Unit != "%" {
 		p.margin = 0
 	}
@@ -202,18 +206,18 @@ func (p plot) draw(r report.Row) string {
 	}
 	cells := []rune(strings.Repeat(" ", p.width))
 	if p.margin > 0 {
-		cells[p.column(-p.margin)], cells[p.column(p.margin)] = p.marks.margin, p.marks.margin
+		cells[p.column(-p.margin)], cells[p.column(p.margin)] = markMargin, markMargin
 	}
-	cells[p.column(0)] = p.marks.zero
+	cells[p.column(0)] = markZero
 	if r.FamilyLow != nil && r.FamilyHigh != nil {
-		p.span(cells, float64(*r.FamilyLow), float64(*r.FamilyHigh), p.marks.thin)
+		p.span(cells, float64(*r.FamilyLow), float64(*r.FamilyHigh), markTogether)
 	}
 	low, high := float64(r.Low), float64(r.High)
 	if !(math.IsInf(low, -1) && math.IsInf(high, 1)) {
-		p.span(cells, low, high, p.marks.thick)
+		p.span(cells, low, high, markOne)
 	}
 	if v := float64(r.Change); !math.IsNaN(v) && !math.IsInf(v, 0) {
-		cells[p.column(v)] = p.marks.estimate
+		cells[p.column(v)] = markEstimate
 	}
 	return strings.TrimRight(string(cells), " ")
 }
@@ -224,9 +228,9 @@ func (p plot) span(cells []rune, low, high float64, mark rune) {
 		cells[i] = mark
 	}
 	if math.IsInf(low, -1) {
-		cells[0] = p.marks.openLow
+		cells[0] = markOpenLow
 	}
 	if math.IsInf(high, 1) {
-		cells[p.width-1] = p.marks.openHigh
+		cells[p.width-1] = markOpenHigh
 	}
 }

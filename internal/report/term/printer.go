@@ -26,13 +26,13 @@ const minWidth = 40
 
 // printer collects text and writes it at once.
 type printer struct {
-	out          strings.Builder
-	width        int
-	color, ascii bool
-	oneLine      bool // commands are not broken
-	details      bool // with the statistics
-	zone         *time.Location
-	blank        bool // the last line was empty, or there is none
+	out     strings.Builder
+	width   int
+	color   bool
+	oneLine bool // commands are not broken
+	details bool // with the statistics
+	zone    *time.Location
+	blank   bool // the last line was empty, or there is none
 }
 
 func newPrinter(o Options) *printer {
@@ -44,15 +44,12 @@ func newPrinter(o Options) *printer {
 	if zone == nil {
 		zone = time.UTC
 	}
-	return &printer{width: max(width, minWidth), color: o.Color, ascii: o.ASCII, oneLine: o.OneLine, details: o.Details, zone: zone, blank: true}
+	return &printer{width: max(width, minWidth), color: o.Color, oneLine: o.OneLine, details: o.Details, zone: zone, blank: true}
 }
 
 // flush writes what was collected.
 func (p *printer) flush(w io.Writer) error {
 	text := strings.TrimRight(p.out.String(), "\n") + "\n"
-	if p.ascii {
-		text = toASCII(text)
-	}
 	write := w.Write
 	if s, ok := w.(styled); ok && p.color {
 		write = s.WriteStyled
@@ -65,18 +62,6 @@ func (p *printer) flush(w io.Writer) error {
 // that they are linerate's own.
 type styled interface {
 	WriteStyled(p []byte) (int, error)
-}
-
-// toASCII replaces what we print beyond ASCII by what looks like it, and
-// everything else by question marks.
-func toASCII(text string) string {
-	text = strings.NewReplacer("µ", "u", "∞", "inf", "…", "~").Replace(text)
-	return strings.Map(func(r rune) rune {
-		if r > unicode.MaxASCII {
-			return '?'
-		}
-		return r
-	}, text)
 }
 
 // clean replaces everything that is not printable: a name that a foreign host
@@ -115,7 +100,7 @@ func (p *printer) gap() {
 
 // paragraph writes text in lines that fit, all indented, later ones two more.
 func (p *printer) paragraph(s style, text string, indent int) {
-	for i, l := range wrap(clean(text), p.width-indent, p.width-indent-2) {
+	for i, l := range Wrap(clean(text), p.width-indent, p.width-indent-2) {
 		pad := indent
 		if i > 0 {
 			pad += 2
@@ -130,15 +115,13 @@ func (p *printer) hanging(head string, indent int, text string) { p.below(head, 
 
 // below is hanging with the text in style s.
 func (p *printer) below(head string, indent int, s style, text string) {
-	for i, l := range wrap(clean(text), p.width-indent, p.width-indent) {
+	for i, l := range Wrap(clean(text), p.width-indent, p.width-indent) {
 		if i > 0 {
 			head = strings.Repeat(" ", indent)
 		}
 		p.line(head + p.paint(s, l))
 	}
 }
-
-func wrap(text string, first, rest int) []string { return Wrap(text, first, rest) }
 
 // Wrap breaks text at spaces into lines of at most first columns, then rest.
 // A word that is longer than a line stays whole: it may be a command to copy.
@@ -235,7 +218,7 @@ func (c cell) lines(width int) []string {
 	indent := c.text[:len(c.text)-len(text)]
 	width = max(0, width-len(indent))
 	var lines []string
-	for _, l := range wrap(text, width, width) {
+	for _, l := range Wrap(text, width, width) {
 		for columns(l) > width {
 			at := strings.LastIndex(l[:min(len(l)-1, max(width, strings.Index(l, ",")+1))], ",") + 1
 			if at == 0 {

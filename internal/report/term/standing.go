@@ -17,7 +17,7 @@ func Standings(all []report.Standing, label func(model.Direction) string, width 
 		if several(all) {
 			text += " " + label(s.Direction)
 		}
-		for i, line := range wrap(text+": "+s.Text, width-tableIndent, width-2*tableIndent) {
+		for i, line := range Wrap(text+": "+s.Text, width-tableIndent, width-2*tableIndent) {
 			if i > 0 {
 				line = strings.Repeat(" ", tableIndent) + line
 			}

@@ -59,7 +59,7 @@ func TestSweepLooks(t *testing.T) {
 	s.Runs[0].Ends[0].Waiting = "\x07bell"
 	s.Runs[0].Ends[1].Points = []model.Point{{Size: 49152, Log: []string{"\x1b[31mred " + strings.Repeat("and long ", 30)}}}
 	for _, width := range []int{40, 60, 80} {
-		for line := range strings.Lines(render(t, report.Build(s, report.Options{Kinds: reporttest.Kinds()}), term.Options{ASCII: true, Width: width})) {
+		for line := range strings.Lines(render(t, report.Build(s, report.Options{Kinds: reporttest.Kinds()}), term.Options{Width: width})) {
 			must.True(t, !strings.ContainsAny(line, "\x1b\x07"), "line %q steers", line)
 			must.True(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) <= width || strings.HasPrefix(line, "    linerate "),
 				"width %d: line %q is too long", width, line)

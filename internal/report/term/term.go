@@ -20,11 +20,10 @@ import (
 const DefaultWidth = 80
 
 // Options say what the reader's terminal can do. The zero value is plain
-// Unicode text of 80 columns.
+// Unicode text of 80 columns; package screen makes it ASCII where a terminal shows no more.
 type Options struct {
 	Width int  // columns; 0 is DefaultWidth, and less than 40 counts as 40
 	Color bool // escape sequences are welcome: a terminal, and no NO_COLOR (no-color.org)
-	ASCII bool // nothing beyond ASCII, for terminals that cannot
 	Why   bool // of a check: what each line was told from
 	// Details adds the statistics: how the verdicts came about, intervals, evidence,
 	// noise, and the tables over runs and intervals.

@@ -19,6 +19,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/must"
 	"linerate/internal/report"
@@ -59,7 +60,6 @@ func TestGolden(t *testing.T) {
 			"":         {},
 			"-wide":    {Width: 120},
 			"-40":      {Width: 40},
-			"-ascii":   {ASCII: true},
 			"-color":   {Color: true},
 			"-details": {Details: true},
 		} {
@@ -79,9 +79,6 @@ func TestLooks(t *testing.T) {
 		must.True(t, !strings.ContainsRune(plain, '\x1b'), "%s: escape sequences without colour", c.Name)
 		colored := render(t, d, term.Options{Color: true})
 		must.True(t, escape.ReplaceAllString(colored, "") == plain, "%s: colour changes the text", c.Name)
-		for _, r := range render(t, d, term.Options{ASCII: true}) {
-			must.True(t, r < utf8.RuneSelf, "%s: %q in ASCII", c.Name, r)
-		}
 	}
 }
 
@@ -89,22 +86,21 @@ func TestLooks(t *testing.T) {
 // longer, and no word is broken or left out.
 func TestNoLineIsTooLongAndNoWordBroken(t *testing.T) {
 	for name, write := range documents(t) {
-		for _, ascii := range []bool{false, true} {
-			wide := words(write(term.Options{Width: 99, ASCII: ascii}))
-			for _, width := range []int{40, 60, 80} {
-				text := write(term.Options{Width: width, ASCII: ascii})
-				for line := range strings.Lines(text) {
-					n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))
-					must.True(t, n <= width, "%s: %d columns in a width of %d: %q", name, n, width, line)
-					must.Equal(t, strings.TrimRight(line, " \n")+"\n", line, "%s: space at the end of %q", name, line)
-				}
-				narrow := words(text)
-				for w := range wide {
-					must.True(t, narrow[w] || plotted.MatchString(w), "%s: %q is lost or broken in a width of %d:\n%s", name, w, width, text)
-				}
-				for w := range narrow {
-					must.True(t, wide[w] || plotted.MatchString(w), "%s: %q is only in a width of %d:\n%s", name, w, width, text)
-				}
+		wide := words(write(term.Options{Width: 99}))
+		for _, width := range []int{40, 60, 80} {
+			text := write(term.Options{Width: width})
+			must.Equal(t, strings.Count(plain.ASCII(text), "?"), strings.Count(text, "?"), "%s: a character has no likeness in ASCII:\n%s", name, text)
+			for line := range strings.Lines(text) {
+				n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))
+				must.True(t, n <= width, "%s: %d columns in a width of %d: %q", name, n, width, line)
+				must.Equal(t, strings.TrimRight(line, " \n")+"\n", line, "%s: space at the end of %q", name, line)
+			}
+			narrow := words(text)
+			for w := range wide {
+				must.True(t, narrow[w] || plotted.MatchString(w), "%s: %q is lost or broken in a width of %d:\n%s", name, w, width, text)
+			}
+			for w := range narrow {
+				must.True(t, wide[w] || plotted.MatchString(w), "%s: %q is only in a width of %d:\n%s", name, w, width, text)
 			}
 		}
 	}
@@ -211,7 +207,7 @@ func TestAnyVerdictRenders(t *testing.T) {
 			Interval: model.Interval{Low: bound(math.Inf(-1), "low"), High: bound(math.Inf(1), "high")}, Family: &family,
 		}
 		s := model.Session{Plan: model.Plan{Margin: 3}, Verdicts: []model.Verdict{v, v}}
-		o := term.Options{Width: rapid.IntRange(0, 150).Draw(r, "width"), ASCII: rapid.Bool().Draw(r, "ascii")}
+		o := term.Options{Width: rapid.IntRange(0, 150).Draw(r, "width")}
 		must.Do(r, term.Render(&bytes.Buffer{}, report.Build(s, report.Options{Kinds: reporttest.Kinds()}), o))
 	})
 }

@@ -47,10 +47,7 @@ func (p *printer) bars(all []report.Measured) {
 	for _, m := range all {
 		most, label, text = max(most, m.Median), max(label, columns(m.Label)), max(text, columns(m.Text))
 	}
-	room, mark := min(mostBar, p.width-2-label-2*separator-text), "█"
-	if p.ascii {
-		mark = "#"
-	}
+	room := min(mostBar, p.width-2-label-2*separator-text)
 	for _, m := range all {
 		tone := dim
 		switch m.Outcome {
@@ -65,7 +62,7 @@ func (p *printer) bars(all []report.Measured) {
 			continue
 		}
 		n := max(1, int(math.Round(float64(room)*m.Median/most)))
-		bar := p.paint(tone, strings.Repeat(mark, n)) + strings.Repeat(" ", room-n+separator)
+		bar := p.paint(tone, strings.Repeat("█", n)) + strings.Repeat(" ", room-n+separator)
 		p.line("  " + clean(m.Label) + pad(clean(m.Label), label+separator) + bar + m.Text)
 	}
 }

@@ -36,7 +36,7 @@ func (p *printer) verdicts(t report.Table, measured []report.Measured) {
 		rows[0].Said = rows[0].Judged
 	}
 	indent := tableIndent + name + separator
-	plot := newPlot(t, min(p.width-indent-text-separator, mostPlot), p.ascii)
+	plot := newPlot(t, min(p.width-indent-text-separator, mostPlot))
 	if plot.width > 0 && len(rows) > 0 {
 		p.line(strings.Repeat(" ", indent+text+separator) + p.paint(dim, plot.axis()))
 	}
