@@ -15,11 +15,10 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
 
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 )
 
@@ -307,19 +306,5 @@ func (e Event) attrs() []slog.Attr {
 // longest bounds a text of an event, in bytes.
 const longest = 400
 
-// clean makes a text fit for one line on any terminal: what does not print
-// (control characters, escapes, marks of writing direction, line ends) becomes a
-// question mark.
-func clean(s string) string {
-	s = s[:min(len(s), 4*longest)] // whatever comes, the work is bounded
-	s = strings.Map(func(r rune) rune {
-		if r == ' ' || unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, strings.ToValidUTF8(s, "?"))
-	if len(s) > longest {
-		s = strings.ToValidUTF8(s[:longest-3], "") + "..."
-	}
-	return s
-}
+// clean makes a text fit for one line on any terminal.
+func clean(s string) string { return plain.Brief(s, longest) }

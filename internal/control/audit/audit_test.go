@@ -60,7 +60,7 @@ func TestLine(t *testing.T) {
 	want := []string{
 		`{"time":"2026-11-22T07:00:00.123Z","event":"run-end","protocol":"linerate","key":"ci","address":"192.0.2.1","engine":"tcp","direction":"to","seconds":1.5,"sent":12,"received":34000000,"outcome":"ok"}`,
 		`{"time":"2026-11-22T07:00:00.123Z","event":"change","protocol":"linerate","key":"ops","address":"2001:db8::1","knob":"tcp.sack","place":"net.ipv4.tcp_sack","old":"1","new":"0"}`,
-		`{"time":"2026-11-22T07:00:00.123Z","event":"refused","protocol":"iperf3","address":"192.0.2.9","outcome":"denied","reason":"busy??[2J??x"}`,
+		`{"time":"2026-11-22T07:00:00.123Z","event":"refused","protocol":"iperf3","address":"192.0.2.9","outcome":"denied","reason":"busy ?[2J? x"}`,
 	}
 	for i, got := range p.lines() {
 		must.True(t, i < len(want) && got == want[i], "line %d is %s", i, got)
@@ -69,7 +69,7 @@ func TestLine(t *testing.T) {
 	words := []string{
 		"192.0.2.1 (key ci) done (tcp, to, 1.5 s, 12 B sent, 34 MB received)",
 		`2001:db8::1 (key ops) changes tcp.sack (net.ipv4.tcp_sack) "1" -> "0"`,
-		"iperf3: refused 192.0.2.9: busy??[2J??x",
+		"iperf3: refused 192.0.2.9: busy ?[2J? x",
 	}
 	must.Equal(t, fmt.Sprint(talk), fmt.Sprint(words), "in words: %q", talk)
 	l.Record(audit.Event{Kind: audit.Started}) // after the end: nothing

@@ -23,6 +23,7 @@ import (
 
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/ssh"
+	"linerate/internal/core/plain"
 	"linerate/internal/fault"
 )
 
@@ -111,7 +112,7 @@ func start(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, error) 
 		return d.startBySudo(ctx, file)
 	}
 	a, b := shell.Mark()
-	return shell.Start(ctx, fmt.Sprintf(`printf '%%s%%s 0\n' %s %s; %s agent %s; exit $?`, a, b, quote(file.path), d.flags(file)), nil)
+	return shell.Start(ctx, fmt.Sprintf(`printf '%%s%%s 0\n' %s %s; %s agent %s; exit $?`, a, b, plain.ShellWord(file.path), d.flags(file)), nil)
 }
 
 // deployment is one start of an agent by a POSIX shell.
@@ -134,7 +135,7 @@ func (r remote) removal() string {
 	if r.dir == "" {
 		return ""
 	}
-	return "--remove " + quote(r.dir)
+	return "--remove " + plain.ShellWord(r.dir)
 }
 
 // flags are those of the agent.
@@ -218,7 +219,7 @@ func (d *deployment) copy(ctx context.Context, want fingerprint, kept string) (r
 		}
 		receive = "gzip -dc"
 	}
-	result, err := d.shell.Feed(ctx, fmt.Sprintf(`head -c %d | %s >%s && chmod 700 %s`, len(data), receive, quote(r.path), quote(r.path)), data, d.o.told(len(data)))
+	result, err := d.shell.Feed(ctx, fmt.Sprintf(`head -c %d | %s >%s && chmod 700 %s`, len(data), receive, plain.ShellWord(r.path), plain.ShellWord(r.path)), data, d.o.told(len(data)))
 	if err != nil {
 		return remote{}, fmt.Errorf("copy linerate to %s: %w", d.host, err)
 	}

@@ -73,17 +73,6 @@ func TestCksum(t *testing.T) {
 	})
 }
 
-// TestQuote compares with the shell.
-func TestQuote(t *testing.T) {
-	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skip("needs sh, a program of POSIX")
-	}
-	for _, s := range []string{"/tmp/a b", "it's", `$HOME "x" \n`, "''", "*"} {
-		out := must.Get(exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+quote(s)).Output())(t)
-		must.True(t, string(out) == s, "%q: %q", s, out)
-	}
-}
-
 // TestFind: the agent beside the program is what is copied, one of another system is not,
 // and the program itself is what may be installed there.
 func TestFind(t *testing.T) {
@@ -117,12 +106,12 @@ func TestFlags(t *testing.T) {
 		want string
 	}{
 		{remote{path: "/x"}, "--at-boot"},
-		{remote{path: "/d/x", dir: "/d"}, "--at-boot --remove '/d'"},
+		{remote{path: "/d/x", dir: "/d"}, "--at-boot --remove /d"},
 	} {
 		must.Equal(t, d.flags(c.r), c.want)
 	}
 	d.o.Flags = nil
-	must.Equal(t, d.flags(remote{path: "/d/x", dir: "/d"}), "--remove '/d'", "without flags")
+	must.Equal(t, d.flags(remote{path: "/d/x", dir: "/d"}), "--remove /d", "without flags")
 	for flags, want := range map[string]string{"--at-boot": "($f,'agent --at-boot')", "": "($f,'agent')"} {
 		must.Contain(t, windowsStart("a", "b", strings.Fields(flags)), want)
 	}

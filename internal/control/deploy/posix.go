@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"linerate/internal/control/wire/ssh"
+	"linerate/internal/core/plain"
 	"linerate/internal/fault"
 )
 
@@ -113,7 +114,7 @@ const keptName = "agent-"
 // removeKept removes the programs that were kept there, but the one of that name.
 func (d *deployment) removeKept(ctx context.Context, but string) error {
 	// A program that runs goes on without its file.
-	r, err := d.shell.Run(ctx, fmt.Sprintf(`for f in "%s"/%s*; do [ "${f##*/}" = %s ] || rm -f "$f"; done`, cacheDir, keptName, quote(but)), nil)
+	r, err := d.shell.Run(ctx, fmt.Sprintf(`for f in "%s"/%s*; do [ "${f##*/}" = %s ] || rm -f "$f"; done`, cacheDir, keptName, plain.ShellWord(but)), nil)
 	if err != nil {
 		return fmt.Errorf("remove kept programs on %s: %w", d.host, err)
 	}
@@ -138,7 +139,7 @@ func (d *deployment) keptPath(ctx context.Context, kept string) (string, error) 
 
 // keep moves a program that was copied to where the next start looks for it.
 func (d *deployment) keep(ctx context.Context, r remote, kept string) (remote, error) {
-	result, err := d.shell.Run(ctx, fmt.Sprintf(`k="%s/%s" && mv -f %s "$k" && echo "dir=$k"`, cacheDir, kept, quote(r.path)), nil)
+	result, err := d.shell.Run(ctx, fmt.Sprintf(`k="%s/%s" && mv -f %s "$k" && echo "dir=$k"`, cacheDir, kept, plain.ShellWord(r.path)), nil)
 	if err != nil {
 		return remote{}, fmt.Errorf("keep linerate on %s: %w", d.host, err)
 	}
@@ -161,7 +162,7 @@ var sha256Words = regexp.MustCompile(`\b[0-9a-fA-F]{64}\b`)
 // has nothing for SHA-256 tells CRC and length (cksum, which POSIX demands).
 func (d *deployment) verify(ctx context.Context, path string, want fingerprint) error {
 	tool, strong := d.hashTool()
-	r, err := d.shell.Run(ctx, tool+" "+quote(path), nil)
+	r, err := d.shell.Run(ctx, tool+" "+plain.ShellWord(path), nil)
 	if err != nil {
 		return fmt.Errorf("check what arrived: %w", err)
 	}
@@ -219,19 +220,8 @@ func cksum(data []byte) uint32 {
 	return ^crc
 }
 
-// quote makes one word of s for a POSIX shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
 // firstLine is what a program says first, of a length that fits into an error.
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	if r := []rune(line); len(r) > 300 {
-		line = string(r[:300]) + "..."
-	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, line)
+	return plain.Brief(line, 300)
 }

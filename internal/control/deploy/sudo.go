@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"linerate/internal/control/wire"
+	"linerate/internal/core/plain"
 	"linerate/internal/fault"
 )
 
@@ -78,7 +79,7 @@ func (d *deployment) startBySudo(ctx context.Context, file remote) (wire.Peer, e
 	}
 	a, b := d.shell.Mark()
 	agent := fmt.Sprintf(`%s -- sh -c %s sh %s %s %s %d %s %s %s; exit $?`,
-		sudo, quote(script), a, b, quote(file.want.sum), len(file.want.program), quote(file.path), quote(file.dir), strings.Join(d.o.Flags, " "))
+		sudo, plain.ShellWord(script), a, b, plain.ShellWord(file.want.sum), len(file.want.program), plain.ShellWord(file.path), plain.ShellWord(file.dir), strings.Join(d.o.Flags, " "))
 	peer, err := d.shell.Start(ctx, agent, line)
 	clear(line)
 	return peer, err

@@ -12,11 +12,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 )
 
 // Key names one condition: a part of an end as "far.kernel", or RoundTrip.
@@ -174,17 +173,7 @@ func (p Print) way(f model.HostFacts) {
 
 // set notes what is known, as one line of printable text.
 func (p Print) set(h model.Host, part, text string) {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, strings.ToValidUTF8(text, "?"))
-	for len(text) > MaxText {
-		_, size := utf8.DecodeLastRuneInString(text)
-		text = text[:len(text)-size]
-	}
-	if text = strings.TrimSpace(text); text != "" {
+	if text = plain.Brief(text, MaxText); text != "" {
 		p[Of(h, part)] = text
 	}
 }
@@ -278,7 +267,7 @@ func (p Print) Validate() error {
 		switch {
 		case !slices.Contains(known, k):
 			errs = append(errs, fmt.Errorf("condition %.40q is not known: %w", string(k), ErrInvalid))
-		case text == "" || len(text) > MaxText || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		case text == "" || len(text) > MaxText || !plain.Printable(text):
 			errs = append(errs, fmt.Errorf("condition %s is empty, longer than %d bytes or not plain text: %w", k, MaxText, ErrInvalid))
 		}
 	}

@@ -75,6 +75,30 @@ func Line(s string) string {
 	return strings.NewReplacer("\r\n", " ", "\n", " ").Replace(s)
 }
 
+// Printable reports whether s is one line of text that can be seen.
+func Printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// Brief makes s one Printable line of at most most bytes: a blank stands for each newline
+// and tab, a question mark for what else cannot be seen, and "..." for what is cut.
+func Brief(s string, most int) string {
+	s = s[:min(len(s), 4*most)] // however long it is, the work is bounded
+	s = strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case r == utf8.RuneError, !unicode.IsPrint(r):
+			return mark
+		}
+		return r
+	}, s))
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most-3], "") + "..."
+	}
+	return s
+}
+
 // JSON returns a JSON document with an escape for each harmful character, which
 // is still the same document (RFC 8259 section 7). Outside of strings it must have
 // none, and inside none below U+0020, as encoding/json writes it.

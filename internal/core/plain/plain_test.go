@@ -30,6 +30,16 @@ func TestText(t *testing.T) {
 	must.Equal(t, Line("ok\nlinerate: everything is fine\r\n"), "ok linerate: everything is fine ")
 }
 
+func TestBrief(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", " a\tb\r\nc ": "a b  c", "\x1b[2J\u202e\x9b\ue000": "?[2J???", "0123456789": "0123456789", "0123456789a": "0123456...", "µµµµµµ": "µµµ...", "a\u00a0b": "a b",
+	} {
+		got := Brief(in, 10)
+		must.True(t, got == want && Printable(got), "%q became %q, want %q", in, got, want)
+	}
+	must.True(t, !Printable("a\nb") && !Printable("\xff"), "what cannot be seen is printable")
+}
+
 func FuzzText(f *testing.F) {
 	f.Add("a\x1b[31m\u202e\u009b\x9b\r\n\x00")
 	f.Fuzz(func(t *testing.T, s string) {

@@ -14,13 +14,13 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 )
 
@@ -144,7 +144,7 @@ func (p Profile) Validate() error {
 		faults = append(faults, fmt.Errorf(format+": %w", append(args, ErrInvalid)...))
 	}
 	line := func(what, s string) {
-		if utf8.RuneCountInString(s) > MaxText || !printable(s) {
+		if utf8.RuneCountInString(s) > MaxText || !plain.Printable(s) {
 			fault("%s is longer than %d characters or not plain text", what, MaxText)
 		}
 	}
@@ -187,12 +187,12 @@ func (h Host) validate(fault func(string, ...any), line func(what, s string)) {
 		if s.Knob == "" || strings.Trim(string(s.Knob), "abcdefghijklmnopqrstuvwxyz0123456789._") != "" {
 			fault("knob %q", s.Knob)
 		}
-		if s.Value == "" || len(s.Value) > MaxValue || !printable(s.Value) {
+		if s.Value == "" || len(s.Value) > MaxValue || !plain.Printable(s.Value) {
 			fault("value of %s is empty, too long or not plain text", s.Knob)
 		}
 	}
 	for name, text := range h.Before {
-		if name == "" || len(name) > MaxText || len(text) > MaxValue || !printable(name) || !printable(text) {
+		if name == "" || len(name) > MaxText || len(text) > MaxValue || !plain.Printable(name) || !plain.Printable(text) {
 			fault("native text of %q is too long or not plain text", name)
 		}
 	}
@@ -227,11 +227,6 @@ func (e Evidence) validate(fault func(string, ...any), line func(what, s string)
 			fault("verdict on %s has a confidence, a number of blocks or an interval that cannot be", v.Metric)
 		}
 	}
-}
-
-// printable reports whether s is one line of text without control characters.
-func printable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // Host returns the settings of one role: those of the role itself, after those

@@ -56,7 +56,7 @@ func TestFromSession(t *testing.T) {
 	must.Do(t, err)
 	must.True(t, len(flow) == 1 && flow[0].Knob == "window", "settings of the flow: %v", flow)
 	want := profile.Profile{
-		Title: "tall buffers  [31m",
+		Title: "tall buffers ?[31m",
 		Hosts: []profile.Host{
 			{Role: profile.Sender, System: "linux", Kernel: "6.18", LinkRate: 1e9, MTU: 1500,
 				Settings: []profile.Setting{{Knob: "tcp.send_buffer_max", Value: "4194304"}}, Before: map[string]string{"mtu": "1500"}},

@@ -6,11 +6,11 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode"
 
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 )
 
 // ErrCommand says that a setting is a command that a person gave: no file of a system
@@ -51,7 +51,7 @@ func FromSession(s model.Session, name string) (p Profile, flow []model.Assignme
 	if len(hosts) == 0 {
 		return p, flow, fmt.Errorf("setting %q of session %s changes no host", name, s.ID)
 	}
-	p.Title = plain(s.Title)
+	p.Title = brief(s.Title)
 	p.Hosts = roles(s, hosts[model.Near], hosts[model.Far])
 	p.Evidence = evidence(s, name)
 	return p, flow, p.Validate()
@@ -61,7 +61,7 @@ func newHost(s model.Session, host model.Host) *Host {
 	h := &Host{Before: map[string]string{}}
 	for _, f := range s.Hosts {
 		if f.Host == host {
-			h.System, h.Kernel = plain(f.OS), plain(f.Kernel.Or(""))
+			h.System, h.Kernel = brief(f.OS), brief(f.Kernel.Or(""))
 			h.LinkRate, h.MTU = f.LinkRate.Or(0), f.MTU.Or(0)
 		}
 	}
@@ -110,7 +110,7 @@ func sameSettings(a, b []Setting) bool {
 }
 
 func evidence(s model.Session, name string) *Evidence {
-	e := &Evidence{Session: s.ID, Setting: plain(name), Baseline: plain(s.Plan.Baseline), Objective: s.Plan.Objective, Date: s.Ended.UTC()}
+	e := &Evidence{Session: s.ID, Setting: brief(name), Baseline: brief(s.Plan.Baseline), Objective: s.Plan.Objective, Date: s.Ended.UTC()}
 	if s.Ended.IsZero() {
 		e.Date = s.Created.UTC()
 	}
@@ -185,20 +185,8 @@ func Chosen(s model.Session) (name string, among []string) {
 	return name, names
 }
 
-// plain makes s one line of printable text that a profile may hold.
-func plain(s string) string {
-	s = strings.ToValidUTF8(s, "?")
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, s)
-	if r := []rune(s); len(r) > MaxText {
-		s = string(r[:MaxText])
-	}
-	return strings.TrimSpace(s)
-}
+// brief makes s one line that a profile may hold.
+func brief(s string) string { return plain.Brief(s, MaxText) }
 
 // Proof is what a host keeps beside the settings of p of how they are known to be good,
 // nil where p says nothing of it. How they were measured stands in the session alone.

@@ -53,7 +53,7 @@ func (h Host) text(b *bytes.Buffer, format func(model.KnobID, string) string) {
 	for _, s := range h.Settings {
 		fmt.Fprintf(b, "      %s: %s", s.Knob, quote(s.Value))
 		if format != nil {
-			if text := plain(format(s.Knob, s.Value)); text != s.Value {
+			if text := brief(format(s.Knob, s.Value)); text != s.Value {
 				b.WriteString(" # " + text)
 			}
 		}

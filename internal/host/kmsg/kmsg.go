@@ -6,8 +6,8 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
-	"strings"
-	"unicode"
+
+	"linerate/internal/core/plain"
 )
 
 // Limits of what is kept.
@@ -120,16 +120,4 @@ func parse(b []byte) (record, error) {
 	return record{facility: int(priority >> 3), level: int(priority & 7), text: clip(string(text))}, nil
 }
 
-// clip returns s printable and short.
-func clip(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
-	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "") + "…"
-	}
-	return strings.TrimSpace(s)
-}
+func clip(s string) string { return plain.Brief(s, maxText) }

@@ -8,7 +8,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
+
+	"linerate/internal/core/plain"
 )
 
 // A message between the ends is its length in four bytes, most significant
@@ -47,7 +48,7 @@ type errPeer struct{ text string }
 func (e *errPeer) Error() string { return "the other end: " + e.text }
 
 func writeMessage(w io.Writer, m message) error {
-	m.Text = printable(m.Text)
+	m.Text = plain.Brief(m.Text, maxText)
 	frame := bytes.NewBuffer(make([]byte, 4))
 	e := json.NewEncoder(frame)
 	e.SetEscapeHTML(false) // which would make the text six times as long
@@ -57,24 +58,6 @@ func writeMessage(w io.Writer, m message) error {
 	binary.BigEndian.PutUint32(frame.Bytes(), uint32(frame.Len()-4))
 	_, err := w.Write(frame.Bytes())
 	return err
-}
-
-// printable shortens text and takes out what would move a cursor.
-func printable(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if r == '\n' {
-			return ' '
-		}
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
-	for len(text) > maxText {
-		runes := []rune(text)
-		text = string(runes[:len(runes)*maxText/len(text)])
-	}
-	return text
 }
 
 // readMessage reads one message of one of the kinds wanted. A message that
@@ -104,7 +87,7 @@ func parseMessage(body []byte, wanted ...string) (message, error) {
 		return message{}, fmt.Errorf("message: %w", err)
 	}
 	if m.Kind == kindFail {
-		return message{}, &errPeer{printable(m.Text)}
+		return message{}, &errPeer{plain.Brief(m.Text, maxText)}
 	}
 	for _, kind := range wanted {
 		if m.Kind != kind {
@@ -118,5 +101,5 @@ func parseMessage(body []byte, wanted ...string) (message, error) {
 		}
 		return m, nil
 	}
-	return message{}, fmt.Errorf("message %q where %s was expected", printable(m.Kind), strings.Join(wanted, " or "))
+	return message{}, fmt.Errorf("message %q where %s was expected", plain.Brief(m.Kind, maxText), strings.Join(wanted, " or "))
 }

@@ -8,12 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
@@ -202,7 +202,7 @@ func parseLine(s string) (string, error) {
 		return "", bad("is empty", "give it a value or leave it out")
 	case len([]rune(s)) > maxText:
 		return "", bad(fmt.Sprintf("has more than %d characters", maxText), "")
-	case strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }):
+	case !plain.Printable(s):
 		return "", bad(quote(s)+" has a line break or another control character", "write it on one line")
 	}
 	return s, nil

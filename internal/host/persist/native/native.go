@@ -13,11 +13,10 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/host/files"
 )
 
@@ -85,7 +84,7 @@ func Render(f model.FileFormat, in Input) (Output, error) {
 func (in Input) checkNames(system string) error {
 	var errs []error
 	if n := in.Interface; n != "" && system == "windows" {
-		if len(n) > 256 || !printable(n) {
+		if len(n) > 256 || !plain.Printable(n) {
 			errs = append(errs, fmt.Errorf("interface %q: no name of an adapter: %w", n, ErrInput))
 		}
 	} else if n != "" && !interfaceName(n) {
@@ -100,7 +99,7 @@ func (in Input) checkNames(system string) error {
 		errs = append(errs, fmt.Errorf("adapter key %q: want four digits like 0007: %w", k, ErrInput))
 	}
 	for name, text := range in.Before {
-		if !printable(name) || !printable(text) {
+		if !plain.Printable(name) || !plain.Printable(text) {
 			errs = append(errs, fmt.Errorf("text %q before the change: not one line of plain text: %w", name, ErrInput))
 		}
 	}
@@ -108,10 +107,6 @@ func (in Input) checkNames(system string) error {
 		errs = append(errs, fmt.Errorf("system %q: want one of %s: %w", system, strings.Join(knob.Systems(), ", "), ErrInput))
 	}
 	return errors.Join(errs...)
-}
-
-func printable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // interfaceName accepts what Linux (IFNAMSIZ, 15 bytes), FreeBSD and macOS call
