@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +50,7 @@ tests made one after the other cannot be told from a drift of the path; it says
 what a sound repeat needs. If anything in a file is wrong, nothing is kept.
 
 --column says what a column of a table is: ROLE=COLUMN[:UNIT][@SETTING], where
-ROLE is one of ` + wrapList(importer.Roles()) + `.
+ROLE is one of ` + strings.Join(importer.Roles(), ", ") + `.
 @SETTING is for tables with a column for each setting; {COLUMN} in it stands for
 what is in that column, and so does {COLUMN} as UNIT. --where COLUMN=TEXT reads only
 the lines with that text in that column. Where two columns make the setting, the
@@ -83,28 +82,6 @@ they are, and told. Of a damaged archive nothing is kept.`,
 	fl.StringVar(&f.baseline, "baseline", "", "setting to compare with (default: the first)")
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp)) // it errs for a flag that is not there
 	return c
-}
-
-// wrapList joins words in lines of a help text.
-func wrapList(words []string) string {
-	var b strings.Builder
-	column := len("ROLE is one of ")
-	for i, w := range words {
-		if i > 0 {
-			b.WriteString(",")
-			column++
-			if column+1+len(w) > 78 {
-				b.WriteString("\n")
-				column = 0
-			} else {
-				b.WriteString(" ")
-				column++
-			}
-		}
-		b.WriteString(w)
-		column += len(w)
-	}
-	return b.String()
 }
 
 // importFiles reads all files before anything is kept.
@@ -243,7 +220,5 @@ func (a *console) readAll(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	var b bytes.Buffer
-	_, err = io.Copy(&b, io.LimitReader(f, int64(importer.MaxBytes)+1))
-	return b.Bytes(), err
+	return io.ReadAll(io.LimitReader(f, int64(importer.MaxBytes)+1))
 }

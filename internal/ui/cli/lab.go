@@ -56,10 +56,6 @@ Keys of SPEC:
 		},
 	}
 	c.Flags().BoolVar(&onFar, "on-far", false, "run COMMAND in the far host instead of the near one")
-	c.Flags().BoolVar(&onFar, "on-b", false, "as --on-far, which it was called before")
-	if err := c.Flags().MarkHidden("on-b"); err != nil {
-		panic(err) // the flag is declared in the line above
-	}
 	return c
 }
 

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/fault"
+	"linerate/internal/report/term"
 	"linerate/internal/ui/config"
 )
 
@@ -97,26 +98,16 @@ func probing(flow model.Flow) model.Flow {
 	return flow
 }
 
+// presetWidth is how wide a sentence is behind a name of the list of presets.
+const presetWidth = 68
+
 // presetHelp lists the presets for the help of run.
 func presetHelp() string {
 	var b strings.Builder
 	for _, p := range config.Presets() {
-		fmt.Fprintf(&b, "\n  %-8s %s", p.Name, presetLines(p.Summary))
+		fmt.Fprintf(&b, "\n  %-8s %s", p.Name, strings.Join(term.Wrap(p.Summary, presetWidth, presetWidth), "\n           "))
 	}
 	return b.String()
-}
-
-// presetLines breaks a sentence behind a name of the list of presets.
-func presetLines(s string) string {
-	const width = 68
-	line, out := "", ""
-	for w := range strings.FieldsSeq(s) {
-		if line != "" && len(line)+len(w) >= width {
-			out, line = out+line+"\n           ", ""
-		}
-		line = strings.TrimSpace(line + " " + w)
-	}
-	return out + line
 }
 
 // arriving leaves those of the named settings out whose packets are too large for the path. It
