@@ -60,7 +60,7 @@ func (s *Server) welcome(v tls.Visitor, c *agent.Config) {
 		c.NoKnobs = "linerate serve was started there without --allow-tune: it changes no settings of its host"
 	default:
 		hand := &tuner.Hand{Tuner: s.tuner, Request: tuner.Request{Secret: v.Secret, Peer: v.Addr.String()}, Version: s.env.Version, Catalogue: s.env.Catalogue, Record: record}
-		c.Knobs, c.Settings, c.Commands = hand, hand, s.c.AllowCommands
+		c.Knobs, c.ByHand, c.Commands = hand, hand.Settings, s.c.AllowCommands
 	}
 	record(audit.Event{Kind: audit.SessionBegin})
 }

@@ -83,9 +83,9 @@ type Config struct {
 	Origins func(ctx context.Context, ids []model.KnobID) (map[model.KnobID]model.FileLine, error)
 	// Files, where given, keeps settings over a restart. It needs Knobs.
 	Files *Files
-	// Settings, where given, does by hand what Keeper, Origins and Files would: it is
+	// ByHand, where given, returns what does by hand what Keeper, Origins and Files would:
 	// an agent with more rights. It needs Knobs, which are of the same agent.
-	Settings session.Settings
+	ByHand func(ctx context.Context) (session.Settings, error)
 	// LinkRate, where given, is the rate of the link that leads to the peer, as
 	// far as it is known after Facts was called.
 	LinkRate func() fact.Of[units.BitRate]
@@ -162,7 +162,7 @@ func Serve(ctx context.Context, conn net.Conn, c Config) error {
 	life, end := context.WithCancel(ctx)
 	defer end()
 	a := &agent{Config: c, base: base, end: end}
-	err := session.Serve(life, conn, c.Version, relay{a}, c.Timeouts)
+	err := session.Serve(life, conn, c.Version, a, c.Timeouts)
 	cancel()
 	return errors.Join(err, a.finish(context.WithoutCancel(ctx)))
 }

@@ -13,8 +13,13 @@ import (
 	"linerate/internal/rescue"
 )
 
-// The agent does settings by hand where it may change any.
-var _ session.Settings = (*agent)(nil)
+// Settings returns what changes settings by hand: this agent, or one with more rights.
+func (a *agent) Settings(ctx context.Context) (session.Settings, error) {
+	if a.ByHand != nil {
+		return a.ByHand(ctx)
+	}
+	return a, nil
+}
 
 // keeper refuses where nothing can be kept.
 func (a *agent) keeper() (Keeper, error) {

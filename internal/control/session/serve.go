@@ -132,6 +132,17 @@ func handle[Req, Res any](in *intake, mux *http.ServeMux, name string, options c
 	}, options))
 }
 
+// byHand serves a call about settings by hand.
+func byHand[Req, Res any](a *adapter, in *intake, mux *http.ServeMux, name string, options connect.HandlerOption, f func(context.Context, Settings, *Req) (Res, error)) {
+	handle(in, mux, name, options, func(ctx context.Context, r *Req) (answer Res, err error) {
+		s, err := a.service.Settings(ctx)
+		if err != nil {
+			return answer, err
+		}
+		return f(ctx, s, r)
+	})
+}
+
 // calls serves all calls but Run.
 func (a *adapter) calls(in *intake, mux *http.ServeMux, o connect.HandlerOption) {
 	s := a.service
@@ -159,42 +170,44 @@ func (a *adapter) calls(in *intake, mux *http.ServeMux, o connect.HandlerOption)
 		defer a.hangUp(lingerAfterRefusal)
 		return changed(s.Close(ctx))
 	})
-	handle(in, mux, "Pending", o, func(ctx context.Context, _ *nothing) (transaction, error) {
+	byHand(a, in, mux, "Pending", o, func(ctx context.Context, s Settings, _ *nothing) (transaction, error) {
 		id, err := s.Pending(ctx)
 		return transaction{id}, err
 	})
-	handle(in, mux, "Confirm", o, func(ctx context.Context, r *transaction) (nothing, error) {
+	byHand(a, in, mux, "Confirm", o, func(ctx context.Context, s Settings, r *transaction) (nothing, error) {
 		if r.Transaction == "" {
 			return nothing{}, fmt.Errorf("%w: no transaction to confirm", ErrInvalid)
 		}
 		return nothing{}, s.Confirm(ctx, r.Transaction)
 	})
-	handle(in, mux, "Revert", o, func(ctx context.Context, r *transaction) (changeList, error) {
+	byHand(a, in, mux, "Revert", o, func(ctx context.Context, s Settings, r *transaction) (changeList, error) {
 		changes, err := s.Revert(ctx, r.Transaction)
 		if err != nil && len(changes) > 0 { // an error would lose what was put back
 			return changeList{changes, err.Error()}, nil
 		}
 		return changed(changes, err)
 	})
-	handle(in, mux, "Origins", o, func(ctx context.Context, r *knobNames) (fileLines, error) {
+	byHand(a, in, mux, "Origins", o, func(ctx context.Context, s Settings, r *knobNames) (fileLines, error) {
 		lines, err := s.Origins(ctx, r.once())
 		return fileLines{lines}, err
 	})
-	handle(in, mux, "Probe", o, func(ctx context.Context, r *probeRequest) (probeResults, error) {
+	byHand(a, in, mux, "Probe", o, func(ctx context.Context, s Settings, r *probeRequest) (probeResults, error) {
 		results, err := s.Probe(ctx, r.Targets, r.Within, r.Settle)
 		return probeResults{results}, err
 	})
-	handle(in, mux, "Keep", o, func(ctx context.Context, r *Keep) (Keeping, error) { return s.Keep(ctx, *r) })
-	handle(in, mux, "Restore", o, func(ctx context.Context, r *restoreRequest) (Restored, error) { return s.Restore(ctx, r.Since) })
-	handle(in, mux, "Kept", o, func(ctx context.Context, _ *nothing) (keptList, error) {
+	byHand(a, in, mux, "Keep", o, func(ctx context.Context, s Settings, r *Keep) (Keeping, error) { return s.Keep(ctx, *r) })
+	byHand(a, in, mux, "Restore", o, func(ctx context.Context, s Settings, r *restoreRequest) (Restored, error) {
+		return s.Restore(ctx, r.Since)
+	})
+	byHand(a, in, mux, "Kept", o, func(ctx context.Context, s Settings, _ *nothing) (keptList, error) {
 		records, err := s.Kept(ctx)
 		return keptList{records}, err
 	})
-	handle(in, mux, "Confirmed", o, func(ctx context.Context, _ *nothing) (confirmedList, error) {
+	byHand(a, in, mux, "Confirmed", o, func(ctx context.Context, s Settings, _ *nothing) (confirmedList, error) {
 		settings, err := s.Confirmed(ctx)
 		return confirmedList{settings}, err
 	})
-	handle(in, mux, "Claims", o, func(ctx context.Context, r *knobNames) (claimList, error) {
+	byHand(a, in, mux, "Claims", o, func(ctx context.Context, s Settings, r *knobNames) (claimList, error) {
 		claims, err := s.Claims(ctx, r.once())
 		return claimList{claims}, err
 	})

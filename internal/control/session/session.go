@@ -183,5 +183,6 @@ type Service interface {
 	Stop(ctx context.Context, run uint64) error
 	// Close ends what the session did to the host, and says what became of it.
 	Close(ctx context.Context) ([]model.Change, error)
-	Settings
+	// Settings returns what changes settings by hand.
+	Settings(ctx context.Context) (Settings, error)
 }

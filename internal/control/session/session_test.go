@@ -23,10 +23,9 @@ import (
 
 // stub is a Service of which tests replace what they need.
 type stub struct {
-	Settings // nil
-	hello    func(Hello) error
-	facts    func(ctx context.Context) error
-	run      func(ctx context.Context, send func(Event) error) error
+	hello func(Hello) error
+	facts func(ctx context.Context) error
+	run   func(ctx context.Context, send func(Event) error) error
 	// prepared is told of every preparation.
 	prepared func(Preparation)
 }
@@ -65,6 +64,7 @@ func (s stub) Prepare(_ context.Context, p Preparation) (int, error) {
 func (stub) Start(context.Context, uint64) error           { return nil }
 func (stub) Stop(context.Context, uint64) error            { return nil }
 func (stub) Close(context.Context) ([]model.Change, error) { return nil, nil }
+func (stub) Settings(context.Context) (Settings, error)    { return nil, errors.ErrUnsupported }
 func (s stub) Run(ctx context.Context, _ uint64, send func(Event) error) error {
 	if s.run != nil {
 		return s.run(ctx, send)

@@ -16,7 +16,7 @@ const (
 	MaxSettle = 15 * time.Second
 )
 
-// Settings is the part of a Service for settings by hand.
+// Settings changes settings by hand, and keeps them.
 type Settings interface {
 	// Pending names what this session has applied, "" for nothing.
 	Pending(ctx context.Context) (transaction string, err error)

@@ -26,7 +26,6 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/core/probe"
 )
 
 // Request is what a session asks for.
@@ -44,7 +43,7 @@ const (
 
 // Hand changes settings of a host for one session of a server, by its tuner. It
 // connects when it is first used. It is safe for concurrent use, and implements
-// agent.Knobs and session.Settings.
+// agent.Knobs.
 type Hand struct {
 	Tuner     *Tuner
 	Request   Request
@@ -85,15 +84,6 @@ func (h *Hand) connected(ctx context.Context) (*session.Client, error) {
 	return c, nil
 }
 
-// with calls do with the session.
-func with[T any](ctx context.Context, h *Hand, do func(c *session.Client) (T, error)) (out T, err error) {
-	c, err := h.connected(ctx)
-	if err != nil {
-		return out, err
-	}
-	return do(c)
-}
-
 func (h *Hand) record(e audit.Event) {
 	if h.Record != nil {
 		h.Record(e)
@@ -102,7 +92,11 @@ func (h *Hand) record(e audit.Event) {
 
 // Apply changes knobs, all or none.
 func (h *Hand) Apply(ctx context.Context, as []model.Assignment, within time.Duration) ([]model.Change, error) {
-	changes, err := with(ctx, h, func(c *session.Client) ([]model.Change, error) { return c.Apply(ctx, as, within) })
+	var changes []model.Change
+	c, err := h.connected(ctx)
+	if err == nil {
+		changes, err = c.Apply(ctx, as, within)
+	}
 	if err != nil {
 		for _, a := range as {
 			h.record(audit.Event{Kind: audit.Change, Knob: string(a.Knob), New: fmt.Sprint(a.Value), Outcome: audit.Failed, Reason: err.Error()})
@@ -117,21 +111,29 @@ func (h *Hand) Apply(ctx context.Context, as []model.Assignment, within time.Dur
 
 // Verify compares knobs with what was set.
 func (h *Hand) Verify(ctx context.Context) error {
-	_, err := with(ctx, h, func(c *session.Client) (none, error) { return none{}, c.Verify(ctx) })
-	return err
+	c, err := h.connected(ctx)
+	if err != nil {
+		return err
+	}
+	return c.Verify(ctx)
 }
-
-type none struct{}
 
 // Extend moves the deadline to d from now.
 func (h *Hand) Extend(ctx context.Context, d time.Duration) error {
-	_, err := with(ctx, h, func(c *session.Client) (none, error) { return none{}, c.Extend(ctx, d) })
-	return err
+	c, err := h.connected(ctx)
+	if err != nil {
+		return err
+	}
+	return c.Extend(ctx, d)
 }
 
 // Undo puts back what was changed.
 func (h *Hand) Undo(ctx context.Context) ([]model.Change, error) {
-	changes, err := with(ctx, h, func(c *session.Client) ([]model.Change, error) { return c.Undo(ctx) })
+	var changes []model.Change
+	c, err := h.connected(ctx)
+	if err == nil {
+		changes, err = c.Undo(ctx)
+	}
 	h.recordUndone(changes, err)
 	return changes, err
 }
@@ -153,7 +155,11 @@ func (h *Hand) recordUndone(changes []model.Change, err error) {
 
 // Read reads knobs.
 func (h *Hand) Read(ctx context.Context, ids []model.KnobID) (map[model.KnobID]fact.Of[string], error) {
-	return with(ctx, h, func(c *session.Client) (map[model.KnobID]fact.Of[string], error) { return c.ReadKnobs(ctx, ids) })
+	c, err := h.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.ReadKnobs(ctx, ids)
 }
 
 // Close ends the session with the tuner, which undoes what is still applied. It
@@ -174,42 +180,44 @@ func (h *Hand) Close() error {
 	return err
 }
 
-// Pending names what this session has applied.
-func (h *Hand) Pending(ctx context.Context) (string, error) {
-	return with(ctx, h, func(c *session.Client) (string, error) { return c.Pending(ctx) })
+// Settings returns what changes settings by hand, by the tuner.
+func (h *Hand) Settings(ctx context.Context) (session.Settings, error) {
+	c, err := h.connected(ctx)
+	if err != nil {
+		h.record(audit.Event{Kind: audit.Change, Outcome: audit.Failed, Reason: err.Error()})
+		return nil, err
+	}
+	return settings{c, h}, nil
+}
+
+// settings are those of a tuner, with a record of each change.
+type settings struct {
+	*session.Client
+	hand *Hand
 }
 
 // Confirm keeps what another session has applied.
-func (h *Hand) Confirm(ctx context.Context, transaction string) error {
-	_, err := with(ctx, h, func(c *session.Client) (none, error) { return none{}, c.Confirm(ctx, transaction) })
+func (s settings) Confirm(ctx context.Context, transaction string) error {
+	err := s.Client.Confirm(ctx, transaction)
 	e := audit.Event{Kind: audit.Confirm, Place: transaction, Outcome: audit.OK}
 	if err != nil {
 		e.Outcome, e.Reason = audit.Failed, err.Error()
 	}
-	h.record(e)
+	s.hand.record(e)
 	return err
 }
 
-// Revert undoes what was confirmed, or one transaction of it.
-func (h *Hand) Revert(ctx context.Context, transaction string) ([]model.Change, error) {
-	changes, err := with(ctx, h, func(c *session.Client) ([]model.Change, error) { return c.Revert(ctx, transaction) })
-	h.recordUndone(changes, err)
+// Revert undoes what was confirmed, or one transaction of it. It is not cut short by a
+// controller that hangs up.
+func (s settings) Revert(ctx context.Context, transaction string) ([]model.Change, error) {
+	changes, err := s.Client.Revert(context.WithoutCancel(ctx), transaction)
+	s.hand.recordUndone(changes, err)
 	return changes, err
 }
 
-// Origins tells which permanent files set knobs.
-func (h *Hand) Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]model.FileLine, error) {
-	return with(ctx, h, func(c *session.Client) (map[model.KnobID]model.FileLine, error) { return c.Origins(ctx, ids) })
-}
-
-// Probe asks whether others answer this host.
-func (h *Hand) Probe(ctx context.Context, targets []string, within, settle time.Duration) ([]probe.Result, error) {
-	return with(ctx, h, func(c *session.Client) ([]probe.Result, error) { return c.Probe(ctx, targets, within, settle) })
-}
-
 // Keep puts settings into the files of the system.
-func (h *Hand) Keep(ctx context.Context, k session.Keep) (session.Keeping, error) {
-	out, err := with(ctx, h, func(c *session.Client) (session.Keeping, error) { return c.Keep(ctx, k) })
+func (s settings) Keep(ctx context.Context, k session.Keep) (session.Keeping, error) {
+	out, err := s.Client.Keep(ctx, k)
 	if k.DryRun {
 		return out, err
 	}
@@ -219,38 +227,23 @@ func (h *Hand) Keep(ctx context.Context, k session.Keep) (session.Keeping, error
 			e.Outcome, e.Reason = audit.Failed, err.Error()
 		}
 		if f.Change != session.FileSame {
-			h.record(e)
+			s.hand.record(e)
 		}
 	}
 	if err != nil && len(out.Files) == 0 {
-		h.record(audit.Event{Kind: audit.Keep, Outcome: audit.Failed, Reason: err.Error()})
+		s.hand.record(audit.Event{Kind: audit.Keep, Outcome: audit.Failed, Reason: err.Error()})
 	}
 	return out, err
 }
 
 // Restore takes back the files that were kept.
-func (h *Hand) Restore(ctx context.Context, since string) (session.Restored, error) {
-	out, err := with(ctx, h, func(c *session.Client) (session.Restored, error) { return c.Restore(ctx, since) })
+func (s settings) Restore(ctx context.Context, since string) (session.Restored, error) {
+	out, err := s.Client.Restore(ctx, since)
 	for _, f := range out.Files {
-		h.record(audit.Event{Kind: audit.Restore, Place: f.Path, Outcome: audit.OK, Reason: string(f.State)})
+		s.hand.record(audit.Event{Kind: audit.Restore, Place: f.Path, Outcome: audit.OK, Reason: string(f.State)})
 	}
 	if err != nil {
-		h.record(audit.Event{Kind: audit.Restore, Outcome: audit.Failed, Reason: err.Error()})
+		s.hand.record(audit.Event{Kind: audit.Restore, Outcome: audit.Failed, Reason: err.Error()})
 	}
 	return out, err
-}
-
-// Kept lists what was kept.
-func (h *Hand) Kept(ctx context.Context) ([]session.KeptRecord, error) {
-	return with(ctx, h, func(c *session.Client) ([]session.KeptRecord, error) { return c.Kept(ctx) })
-}
-
-// Confirmed lists what a person kept by confirming it.
-func (h *Hand) Confirmed(ctx context.Context) ([]session.Confirmation, error) {
-	return with(ctx, h, func(c *session.Client) ([]session.Confirmation, error) { return c.Confirmed(ctx) })
-}
-
-// Claims tells who else sets knobs.
-func (h *Hand) Claims(ctx context.Context, ids []model.KnobID) ([]model.Claim, error) {
-	return with(ctx, h, func(c *session.Client) ([]model.Claim, error) { return c.Claims(ctx, ids) })
 }
