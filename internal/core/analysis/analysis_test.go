@@ -72,13 +72,11 @@ func TestCandidateLeavesAndBlocksStayComplete(t *testing.T) {
 	r := Analyse(p, append(runs, attemptOf(len(runs), 8, 1, without, f)...))
 	v := verdictOf(t, r, "s2")
 	must.True(t, v.Blocks == 8, "s2 has %d blocks, want 8", v.Blocks)
-	if v := verdictOf(t, r, "s1"); v.Blocks != 7 || v.Outcome != model.Better {
-		t.Errorf("s1: %s after %d blocks", v.Outcome, v.Blocks)
-	}
+	v = verdictOf(t, r, "s1")
+	must.True(t, v.Blocks == 7 && v.Outcome == model.Better, "s1: %s after %d blocks", v.Outcome, v.Blocks)
 	cut := slices.DeleteFunc(slices.Clone(p.Order[7]), func(s string) bool { return s == "s2" })
-	if r := Analyse(p, append(runs, attemptOf(len(runs), 8, 1, cut, f)...)); r.Blocks != 7 {
-		t.Errorf("a block without an undecided candidate counts: %d blocks", r.Blocks)
-	}
+	r = Analyse(p, append(runs, attemptOf(len(runs), 8, 1, cut, f)...))
+	must.True(t, r.Blocks == 7, "a block without an undecided candidate counts: %d blocks", r.Blocks)
 }
 
 func TestFixedV1(t *testing.T) {
@@ -231,17 +229,15 @@ func TestInvalidRunsRepeatTheBlock(t *testing.T) {
 	r := Analyse(p, runs)
 	must.True(t, r.Blocks == 2 && !r.Done, "%d blocks, done %v; want 2 and a repeat", r.Blocks, r.Done)
 	repeated := append(slices.Clone(runs), attemptOf(len(runs), 5, 2, p.Order[4], f)...)
-	if r := Analyse(p, repeated); r.Blocks != 3 || !r.Done {
-		t.Errorf("%d blocks, done %v; want 3 and the end", r.Blocks, r.Done)
-	}
+	r = Analyse(p, repeated)
+	must.True(t, r.Blocks == 3 && r.Done, "%d blocks, done %v; want 3 and the end", r.Blocks, r.Done)
 	for attempt := 2; attempt <= 3; attempt++ {
 		again := attemptOf(len(runs), 5, attempt, p.Order[4], f)
 		again[0].State = model.RunInvalid
 		runs = append(runs, again...)
 	}
-	if r := Analyse(p, runs); r.Blocks != 2 || !r.Done {
-		t.Errorf("%d blocks, done %v; want 2 and no fourth try", r.Blocks, r.Done)
-	}
+	r = Analyse(p, runs)
+	must.True(t, r.Blocks == 2 && r.Done, "%d blocks, done %v; want 2 and no fourth try", r.Blocks, r.Done)
 }
 
 func TestLastCompleteAttemptCounts(t *testing.T) {
@@ -277,9 +273,8 @@ func TestBudgetEndsTheSession(t *testing.T) {
 	f := steady(p, map[string][]float64{"s1": {.03, -.03}})
 	r := Analyse(p, runsOf(p, 8, f))
 	must.True(t, !r.Done, "done after 160 s of 180: %s", r.Reason)
-	if r := Analyse(p, runsOf(p, 9, f)); !r.Done || !strings.Contains(r.Reason, "budget") {
-		t.Errorf("done %v after 180 s: %s", r.Done, r.Reason)
-	}
+	r = Analyse(p, runsOf(p, 9, f))
+	must.True(t, r.Done && strings.Contains(r.Reason, "budget"), "done %v after 180 s: %s", r.Done, r.Reason)
 }
 
 func TestHopeless(t *testing.T) {
@@ -360,8 +355,7 @@ func TestBoundThatTouchesZeroIsOnNoSide(t *testing.T) {
 		v := s.nameFixed(l, 0.01, true)
 		must.True(t, v.Outcome == model.Equivalent, "a lower bound of %g is %s, want equivalent", low, v.Outcome)
 		l.within, l.narrow = stats.Interval{Low: -0.002, High: low}, stats.Interval{Low: -0.002, High: low}
-		if v := s.nameFixed(l, 0.01, true); v.Outcome != model.Equivalent {
-			t.Errorf("an upper bound of %g is %s, want equivalent", low, v.Outcome)
-		}
+		v = s.nameFixed(l, 0.01, true)
+		must.True(t, v.Outcome == model.Equivalent, "an upper bound of %g is %s, want equivalent", low, v.Outcome)
 	}
 }

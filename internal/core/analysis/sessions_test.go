@@ -3,9 +3,11 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/must"
@@ -102,4 +104,61 @@ func verdictOfMetric(t testing.TB, r Result, setting string, m model.Metric) mod
 func near(t testing.TB, what string, got, want, tolerance float64) {
 	t.Helper()
 	must.True(t, !math.IsNaN(got) && math.Abs(got-want) <= tolerance, "%s = %.9g, want %.9g ± %g", what, got, want, tolerance)
+}
+
+// longSession is 500 blocks of 5 settings in all metrics, none of which is decided
+// before the end.
+func longSession(t testing.TB) (model.Plan, []model.Run) {
+	p := newPlan(t, 5, func(o *plan.Request) { probed(o); o.MaxBlocks = 500 })
+	rng := rand.New(rand.NewPCG(3, 4))
+	value := func() float64 { return 1 + 0.05*rng.NormFloat64() }
+	runs := runsOf(p, 500, func(string, int, int) float64 { return 1e9 * value() })
+	for i := range runs {
+		for _, m := range metric.Measured(p.Flow)[1:] {
+			runs[i].Values = append(runs[i].Values, model.Value{Direction: model.To, Metric: m, Value: value()})
+		}
+	}
+	return p, runs
+}
+
+// BenchmarkLongSession looks once at a long session.
+func BenchmarkLongSession(b *testing.B) {
+	p, runs := longSession(b)
+	for b.Loop() {
+		Analyse(p, runs)
+	}
+}
+
+func TestSubsetBlocksDecideEveryCandidate(t *testing.T) {
+	p := newPlan(t, 8, nil)
+	d := map[string][]float64{}
+	for _, name := range plan.Candidates(p) {
+		d[name] = []float64{.5, .52, .48}
+	}
+	d["s3"] = []float64{.2, -.19}
+	r := Analyse(p, runsOf(p, len(p.Order), steady(p, d)))
+	for _, v := range r.Verdicts {
+		want := model.Better
+		switch v.Setting {
+		case "s3":
+			want = model.Undecided
+		case p.Twin:
+			want = model.Equivalent
+		}
+		must.True(t, v.Outcome == want && v.Blocks >= 20, "%s: %s after %d blocks, want %s", v.Setting, v.Outcome, v.Blocks, want)
+	}
+	must.True(t, len(r.Leaving) == 6 && r.Done, "leaving %v, done %v", r.Leaving, r.Done)
+}
+
+func TestPlanByHand(t *testing.T) {
+	one := model.Plan{Settings: []model.Setting{{Name: "as is"}}, Baseline: "as is", MaxBlocks: 1, Order: [][]string{{"as is"}},
+		Flow: model.Flow{Direction: model.To}}
+	r := Analyse(one, nil)
+	must.True(t, !r.Done && len(r.Verdicts) == 0, "before: %+v", r)
+	r = Analyse(one, runsOf(one, 1, steady(one, nil)))
+	must.True(t, r.Done && r.Blocks == 1 && len(r.Verdicts) == 0, "after: %+v", r)
+	two := one
+	two.Settings, two.Order = append(one.Settings, model.Setting{Name: "b"}), [][]string{{"b", "as is"}}
+	v := verdictOf(t, Analyse(two, runsOf(two, 1, steady(two, nil))), "b")
+	must.True(t, v.Outcome == model.Undecided && v.Interval.Confidence == 0.95, "%+v", v)
 }

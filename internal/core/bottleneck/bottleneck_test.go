@@ -99,9 +99,8 @@ func TestIncomplete(t *testing.T) {
 	must.True(t, l.Verdict == NotMeasured && slices.Equal(l.Missing, []string{Network, Write}), "%+v", l)
 	// Nothing in common: no block is complete.
 	in = Input{Rates: map[string]Rates{MemoryToDisk: {1: 1e8}, Network: {2: 1e9}, Write: {3: 2e8}}}
-	if l := Limits(in)[0]; l.Verdict != CannotTell || l.Blocks != 0 {
-		t.Errorf("%+v", l)
-	}
+	l = Limits(in)[0]
+	must.True(t, l.Verdict == CannotTell && l.Blocks == 0, "%+v", l)
 	got := Limits(Input{})
 	must.True(t, got == nil, "%+v", got)
 }

@@ -84,9 +84,8 @@ func TestCollect(t *testing.T) {
 		nic, told := e.Sender.NIC()
 		must.True(t, told && nic.Name == "eth"+string(d.Sender()) && ok && share == 0.7, "%s: interface %+v, share %v", d, nic, share)
 	}
-	if _, ok := Collect(s, s.Runs[0], model.From, nil); ok {
-		t.Error("collected in a direction that the run did not measure")
-	}
+	_, ok := Collect(s, s.Runs[0], model.From, nil)
+	must.True(t, !ok, "collected in a direction that the run did not measure")
 	// Hosts that say nothing leave everything unknown.
 	s.Hosts, s.Runs[0].Ends = nil, nil
 	e, ok := Collect(s, s.Runs[0], model.To, nil)
@@ -123,13 +122,11 @@ func TestSession(t *testing.T) {
 		f.TCP, f.UDP = nil, &model.UDPSummary{Sent: 1000, Lost: 100}
 	}
 	s.Runs[0].Ends[1].CPUSystem = time.Minute
-	if found = Session(s, nil); len(found) == 0 || slices.ContainsFunc(found, func(f model.Finding) bool { return !f.Loss }) {
-		t.Errorf("%+v", found)
-	}
+	found = Session(s, nil)
+	must.True(t, len(found) != 0 && !slices.ContainsFunc(found, func(f model.Finding) bool { return !f.Loss }), "%+v", found)
 	s.Runs[0].Ends[1].Counters = nil
-	if found = Session(s, nil); len(found) != 1 || found[0].Kind != model.FindingNotFound || len(found[0].Missing) != 1 {
-		t.Errorf("without counters: %+v", found)
-	}
+	found = Session(s, nil)
+	must.True(t, len(found) == 1 && found[0].Kind == model.FindingNotFound && len(found[0].Missing) == 1, "without counters: %+v", found)
 }
 
 // The median run is one that counts: not one of a block that was spoilt and done

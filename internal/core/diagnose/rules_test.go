@@ -304,9 +304,8 @@ func TestAmpleWindowIsNotBlamed(t *testing.T) {
 	got := Find(e)
 	must.True(t, !strings.Contains(rulesOf(got), "B07"), "blamed: %+v", got)
 	e.Goodput = 4e12
-	if got := Find(e); got[0].Rule != "B07" {
-		t.Errorf("a window that is used up is not named: %+v", got)
-	}
+	got = Find(e)
+	must.True(t, got[0].Rule == "B07", "a window that is used up is not named: %+v", got)
 }
 
 // A path that is full says what fills: the link, or the bus that an interface
@@ -319,9 +318,8 @@ func TestWhatIsFull(t *testing.T) {
 	f := Find(e)
 	must.True(t, f[0].Rule == "ceiling" && f[0].Limit == "bus of nas" && f[0].Host == "", "%+v", f)
 	e.Path.Limits[0].Rate, e.Goodput, e.Ceiling = 8e9, 935e6, known(units.BitRate(941.48e6))
-	if f := Find(e); len(f) != 1 || f[0].Limit != "link" || f[0].Host != model.Near {
-		t.Errorf("%+v", f)
-	}
+	f = Find(e)
+	must.True(t, len(f) == 1 && f[0].Limit == "link" && f[0].Host == model.Near, "%+v", f)
 }
 
 // unshown are the rules without a real run on the page: why, and what would show them. Virtual hosts share one kernel and have no card.
@@ -363,9 +361,8 @@ func TestCalibrated(t *testing.T) {
 				continue
 			}
 			share := float64(n.right) / float64(n.said)
-			if n.right > n.said || c < min(before, share)-0.005 || c > max(before, share)+0.005 {
-				t.Errorf("%s: %g, want between %g and %g", r.ID, c, before, share)
-			}
+			must.True(t, n.right <= n.said && !(c < min(before, share)-0.005) && !(c > max(before, share)+0.005),
+				"%s: %g, want between %g and %g", r.ID, c, before, share)
 		}
 	}
 	for name := range judged() {

@@ -202,9 +202,8 @@ func TestLocateUDPMainFirst(t *testing.T) {
 		f[1].Limit != "sender's queue" || f[1].Host != model.Far || f[2].Limit != "path" || f[2].Share.Or(0) != 0.1 {
 		t.Errorf("%+v", f)
 	}
-	if _, ok := LocateUDP(r, model.To); ok {
-		t.Error("a direction without a measurement was located")
-	}
+	_, ok = LocateUDP(r, model.To)
+	must.True(t, !ok, "a direction without a measurement was located")
 }
 
 // TestLocateUDPLaws: whatever is counted, the parts add up, and more counting

@@ -306,10 +306,8 @@ func TestLonger(t *testing.T) {
 	if got["start to"] != Poor || got["window to"] != Poor || got["order from"] != Poor || got["loss to"] != Poor || got["start from"] != OK {
 		t.Errorf("%v", got)
 	}
-	if got := states(session(), Longer{units.BitRate(1e12), 10 * time.Second}); got["window to"] != Bad {
-		t.Errorf("more than a window of TCP: %v", got)
-	}
-	if got := states(&model.Session{Plan: session().Plan}, Longer{1e9, time.Second}); got["hosts to"] != Unseen || got["loss to"] != Unseen || got["window to"] != Unseen {
-		t.Errorf("of nothing: %v", got)
-	}
+	got = states(session(), Longer{units.BitRate(1e12), 10 * time.Second})
+	must.True(t, got["window to"] == Bad, "more than a window of TCP: %v", got)
+	got = states(&model.Session{Plan: session().Plan}, Longer{1e9, time.Second})
+	must.True(t, got["hosts to"] == Unseen && got["loss to"] == Unseen && got["window to"] == Unseen, "of nothing: %v", got)
 }

@@ -1,6 +1,8 @@
 package health
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -67,4 +69,112 @@ func TestMachine(t *testing.T) {
 		})
 	}
 	must.Equal(t, fastest([]string{"10baseT/Half", "2500baseT/Full", "400Gbase/x", "FIBRE", "autoselect"}), 2.5e9, "the fastest mode")
+}
+
+// TestGrades: docs/find-the-limit.md has the default grades, and a session holds those that were set.
+func TestGrades(t *testing.T) {
+	manual := string(must.Get(os.ReadFile("../../../docs/find-the-limit.md"))(t))
+	for _, g := range Grades() {
+		poor, bad := g.value(g.Poor), g.value(g.Bad)
+		must.Contain(t, manual, fmt.Sprintf("| `%s` | %s | %s | %s | %s |", g.Name, g.What, poor, bad, g.From))
+	}
+	s := session()
+	set(&s.Runs[3], model.To, model.LossRatio, 0.004)
+	s.Check.Grades = "loss=0.5%,2%;queueing=1s,2s"
+	for _, l := range Judge(s) {
+		must.True(t, l.Thing != "loss" || l.Direction != model.To || l.State == OK, "0.4 %% where 0.5 %% is POOR: %+v", l)
+	}
+	for text, want := range map[string]string{
+		"los=1%,2%":       "there are loss, resent, overflow",
+		"loss=1%":         "write two values",
+		"loss=2%,1%":      "BAD is the worse",
+		"speed=10%,90%":   "BAD is the worse",
+		"queueing=1%,2%":  "queueing=30 ms,200 ms",
+		"loss=fast,loose": "write two values",
+	} {
+		must.Say(t, must.Err(ParseGrades(text)), want, "%s", text)
+	}
+}
+
+// TestFullPath: what a flow that fills the path sends again is graded step by step, and shows
+// nothing of the path below the first one; a grade
+// of resent that the person sets holds there too.
+func TestFullPath(t *testing.T) {
+	for _, c := range []struct {
+		share  float64
+		grades string
+		want   State
+	}{{0.049, "", Unseen}, {0.05, "", Poor}, {0.119, "", Poor}, {0.12, "", Bad}, {0.049, "resent=1%,2%", Bad}, {0.049, "overflow=1%,9%", Poor}} {
+		s := session()
+		s.Check.Grades = c.grades
+		s.Runs = s.Runs[:2]
+		set(&s.Runs[0], model.To, model.RetransmitRatio, c.share)
+		for _, l := range Judge(s) {
+			if l.Thing == "loss" && l.Direction == model.To {
+				must.Equal(t, l.State, c.want, "%g with %q: %+v", c.share, c.grades, l)
+			}
+		}
+	}
+}
+
+// TestBalance: where the rate of the path is unknown, a direction that reaches a seventh
+// of the other one is not passed over.
+func TestBalance(t *testing.T) {
+	for rate, want := range map[float64]State{900e6: Unseen, 134e6: Poor, 50e6: Bad} {
+		s := session()
+		s.WireRate = fact.Unknown[units.BitRate]("virtual")
+		s.Runs = s.Runs[:2]
+		set(&s.Runs[0], model.To, model.Goodput, rate)
+		for _, l := range Judge(s) {
+			must.True(t, l.Thing != "speed" || l.Direction != model.To || l.State == want && strings.Contains(l.Text, "--rate"), "%g: %+v", rate, l)
+		}
+	}
+}
+
+// TestLongerVectors holds the numbers of a longer path against diagnosis.md sections 2.2
+// and 2.3, computed by hand: W = rate x rtt / 8 bytes; CUBIC p = rtt / (w / 1.054)^(4/3)
+// and Reno p = 1.5 / w^2 with w = W / MSS segments, the larger of the two; the start is
+// ceil(log2(w / 10)) round trips.
+func TestLongerVectors(t *testing.T) {
+	for name, c := range map[string]struct {
+		l     Longer
+		mss   int
+		cc    string
+		says  map[string]string // by thing: a part of number and text
+		proof string            // of the budget of loss
+	}{
+		"10 Gbit/s at 80 ms": {Longer{10e9, 80 * time.Millisecond}, 1448, "cubic", map[string]string{
+			"window": "95.4 MiB", "loss": "1 in 33000000 ", "start": "1.04 s until one stream is at full speed: 13 round trips of doubling from 10 segments"}, "1 in 3200000000 for Reno"},
+		"10 Gbit/s at 100 ms, jumbo": {Longer{10e9, 100 * time.Millisecond}, 8948, "cubic", map[string]string{
+			"window": "119 MiB", "loss": "1 in 3100000 ", "start": "1.1 s until one stream is at full speed: 11 round trips"}, "1 in 130000000 for Reno"},
+		"1 Gbit/s at 10 ms, where Reno's bound is the larger one": {Longer{1e9, 10 * time.Millisecond}, 1448, "cubic", map[string]string{
+			"window": "1.19 MiB", "loss": "1 in 500000 ", "start": "70 ms until one stream is at full speed: 7 round trips"}, "1 in 500000 for Reno"},
+		"100 Mbit/s at 200 ms": {Longer{100e6, 200 * time.Millisecond}, 1448, "cubic", map[string]string{
+			"window": "2.38 MiB", "loss": "1 in 97000 ", "start": "1.6 s until one stream is at full speed: 8 round trips"}, "1 in 2000000 for Reno"},
+		"the bounds of CUBIC and Reno are none of BBR": {Longer{10e9, 80 * time.Millisecond}, 1448, "bbr", map[string]string{
+			"loss": "2 % of segments may be lost for bbr", "start": "1.04 s"}, ""},
+	} {
+		s := session()
+		for i := range s.Runs {
+			if tcp := sender(s.Runs[i], model.To); tcp != nil {
+				tcp.MSS, tcp.Congestion = fact.Known(c.mss, "test"), fact.Known(c.cc, "test")
+			}
+		}
+		for _, line := range Carries(s, c.l) {
+			if line.Direction != model.To {
+				continue
+			}
+			must.Contain(t, line.Number+" "+line.Text, c.says[line.Thing], "%s: %s", name, line.Thing)
+			must.True(t, line.Thing != "loss" || strings.Contains(strings.Join(line.Evidence, " "), c.proof), "%s: %v", name, line.Evidence)
+			must.True(t, line.Thing != "start" || c.cc != "bbr" || line.State == OK, "BBR paces by itself: %+v", line)
+		}
+	}
+	s := session()
+	set(&s.Runs[0], model.To, model.RetransmitRatio, 0.005)
+	for cc, want := range map[string]State{"cubic": Poor, "bbr": OK} {
+		sender(s.Runs[0], model.To).Congestion = fact.Known(cc, "test")
+		for _, line := range Carries(s, Longer{1e9, 50 * time.Millisecond}) {
+			must.True(t, line.Thing != "loss" || line.Direction != model.To || line.State == want, "half a percent of loss with %s: %+v", cc, line)
+		}
+	}
 }

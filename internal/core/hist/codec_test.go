@@ -53,9 +53,8 @@ func TestGoldenForms(t *testing.T) {
 		0, 0xb1, 0x85, 0xc5, 0x8b, 0xc6, 0xd1, 0x01, // 7200000000689
 		90, 1, 112, 2} // buckets 90 and 203: 2 × 64 + 300/4
 	must.True(t, bytes.Equal(b, wantBytes), "binary\n%x, want\n%x", b, wantBytes)
-	if b, _ := new(Histogram).MarshalBinary(); !bytes.Equal(b, []byte{1}) {
-		t.Errorf("empty: %x, want 01", b)
-	}
+	b, _ = new(Histogram).MarshalBinary()
+	must.True(t, bytes.Equal(b, []byte{1}), "empty: %x, want 01", b)
 }
 
 func TestFullHistogramFitsTheBounds(t *testing.T) {
@@ -72,9 +71,8 @@ func TestFullHistogramFitsTheBounds(t *testing.T) {
 	err := back.UnmarshalBinary(b)
 	must.True(t, err == nil && back == *h, "binary of %d bytes: %v", len(b), err)
 	text := must.Get(json.MarshalIndent(h, "                ", "    "))(t)
-	if err := json.Unmarshal(text, &back); err != nil || back != *h {
-		t.Errorf("json of %d bytes: %v", len(text), err)
-	}
+	err = json.Unmarshal(text, &back)
+	must.True(t, err == nil && back == *h, "json of %d bytes: %v", len(text), err)
 }
 
 func TestDecodersRefuse(t *testing.T) {

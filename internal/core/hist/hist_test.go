@@ -158,9 +158,8 @@ func TestMergeRefusesTooMany(t *testing.T) {
 	h, o := of(5), of(6)
 	h.total = MaxCount
 	before := *h
-	if err := h.Merge(o); !errors.Is(err, ErrTooMany) || *h != before {
-		t.Errorf("error %v, changed %v", err, *h != before)
-	}
+	err := h.Merge(o)
+	must.True(t, errors.Is(err, ErrTooMany) && *h == before, "error %v, changed %v", err, *h != before)
 }
 
 func TestOrderDoesNotMatter(t *testing.T) {
@@ -237,17 +236,15 @@ func TestPercentileOfFew(t *testing.T) {
 func TestRecordAndMergeDoNotAllocate(t *testing.T) {
 	h, o := new(Histogram), of(time.Millisecond)
 	v := time.Duration(1)
-	if n := testing.AllocsPerRun(1000, func() {
+	n := testing.AllocsPerRun(1000, func() {
 		v = v*3%(2*Highest) - 1
 		h.Record(v)
-	}); n != 0 {
-		t.Errorf("Record allocates %v times", n)
-	}
-	if n := testing.AllocsPerRun(10, func() {
+	})
+	must.True(t, n == 0, "Record allocates %v times", n)
+	n = testing.AllocsPerRun(10, func() {
 		must.Do(t, h.Merge(o))
-	}); n != 0 {
-		t.Errorf("Merge allocates %v times", n)
-	}
+	})
+	must.True(t, n == 0, "Merge allocates %v times", n)
 }
 
 func BenchmarkRecord(b *testing.B) {

@@ -86,9 +86,8 @@ func TestFaultsComeAllAtOnce(t *testing.T) {
 	advice := Advice("linux", before, set("tcp.recv_buffer_max", "1048576"))
 	must.True(t, len(advice) != 0, "no advice about a ceiling below the running one")
 	must.Len(t, NewIndex().Faults("windows", nil, set("tcp.sack", "0")), 1, "windows")
-	if errs := NewIndex().Faults("freebsd", nil, set("txqueuelen", "100")); len(errs) != 1 || !strings.Contains(errs[0].Error(), "/boot/loader.conf") {
-		t.Errorf("freebsd at boot: %v", errs)
-	}
+	errs = NewIndex().Faults("freebsd", nil, set("txqueuelen", "100"))
+	must.True(t, len(errs) == 1 && strings.Contains(errs[0].Error(), "/boot/loader.conf"), "freebsd at boot: %v", errs)
 }
 
 func TestNeeds(t *testing.T) {
@@ -135,5 +134,22 @@ func TestEverySourceCanBeCited(t *testing.T) {
 	for _, s := range all {
 		words := Cite(s)
 		must.True(t, !strings.ContainsAny(words, "[]\x00") && !strings.Contains(words, ";;"), "%q became %q", s, words)
+	}
+}
+
+func TestModeUntold(t *testing.T) {
+	const card = " (supported=10baseT/Half,100baseT/Full)"
+	for _, c := range []struct {
+		want, got string
+		untold    bool
+	}{
+		{"autoneg=off speed=10 duplex=half", "autoneg=off" + card, true},
+		{"autoneg=off speed=10 duplex=half" + card, "autoneg=off duplex=full" + card, true},
+		{"autoneg=off speed=10 duplex=half", "autoneg=off speed=100 duplex=full" + card, false}, // it tells
+		{"autoneg=off speed=10 duplex=half", "autoneg=on advertise=10baseT/Half" + card, false}, // it negotiates
+		{"autoneg=on advertise=10baseT/Half", "autoneg=off" + card, false},                      // nobody forced that
+		{"1500", "1400", false},
+	} {
+		must.Equal(t, ModeUntold(c.want, c.got), c.untold, "%q for %q", c.got, c.want)
 	}
 }

@@ -80,8 +80,7 @@ func checkNative(t *testing.T, k knob.Knob, system string, n knob.Native) {
 		"%s on %s: is read at boot and has no permanent form", k.ID, system)
 	must.True(t, k.ReadOnly || n.ReadOnly || n.Mechanism == knob.Qdisc || n.Permanent(system) != "", "%s on %s: has no permanent form", k.ID, system)
 	if n.Mechanism == knob.WinReg && n.Encoding == knob.Plain {
-		got, err := k.Decode(system, "absent")
-		must.True(t, got == n.Absent && err == nil, "%s on %s: absent reads as %q, %v", k.ID, system, got, err)
+		must.Equal(t, must.Get(k.Decode(system, "absent"))(t), n.Absent, "%s on %s: absent reads as", k.ID, system)
 	}
 }
 

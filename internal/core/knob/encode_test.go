@@ -92,8 +92,7 @@ func TestWhatCannotBeSaidIsUnsupported(t *testing.T) {
 		{"windows", "tcp.recv_buffer_max", "Normal", "2000000000"},
 	} {
 		k, _ := knob.NewIndex().ByID(model.KnobID(c.knob))
-		got, err := k.Encode(c.system, c.raw, c.value)
-		must.True(t, errors.Is(err, errors.ErrUnsupported), "%s %s=%s: %q, %v, want errors.ErrUnsupported", c.system, c.knob, c.value, got, err)
+		must.Is(t, must.Err(k.Encode(c.system, c.raw, c.value)), errors.ErrUnsupported, "%s %s=%s", c.system, c.knob, c.value)
 	}
 }
 
@@ -101,8 +100,7 @@ func TestWhatCannotBeSaidIsUnsupported(t *testing.T) {
 func TestLevelIsTheLeastThatAllows(t *testing.T) {
 	k, _ := knob.NewIndex().ByID("tcp.recv_buffer_max")
 	for value, want := range map[string]string{"4096": "Disabled", "65535": "Disabled", "65536": "HighlyRestricted", "1048560": "Restricted", "16776960": "Normal", "16776961": "Experimental"} {
-		got, err := k.Encode("windows", "Normal", value)
-		must.True(t, got == want && err == nil, "%s is %q, %v, want %s", value, got, err, want)
+		must.Equal(t, must.Get(k.Encode("windows", "Normal", value))(t), want, "%s", value)
 	}
 }
 
@@ -110,8 +108,7 @@ func TestLevelIsTheLeastThatAllows(t *testing.T) {
 func TestHeldSwitchReadsAsItIs(t *testing.T) {
 	k, _ := knob.NewIndex().ByID("nic.offload.tso")
 	for raw, want := range map[string]string{"a=on(held) b=off": "0", "a=off(held)": "1", "a=on(held) b=on": "1", "a=on": "1"} {
-		got, err := k.Decode("linux", raw)
-		must.True(t, got == want && err == nil, "%s reads as %s, %v, want %s", raw, got, err, want)
+		must.Equal(t, must.Get(k.Decode("linux", raw))(t), want, "%s reads as", raw)
 	}
 }
 
@@ -129,8 +126,7 @@ func TestHolds(t *testing.T) {
 		{"autoneg=on advertise=a (supported=a; now=1000/full)", "autoneg=on advertise=b (supported=a; now=1000/full)", false},
 		{"a=on(held) b=off", "a=on b=off", true}, {"a=off", "a=off(held)", true}, {"a=on", "a=off(held)", false},
 	} {
-		got := knob.Holds(c.want, c.got)
-		must.True(t, got == c.holds, "Holds(%q, %q) = %v", c.want, c.got, got)
+		must.Equal(t, knob.Holds(c.want, c.got), c.holds, "Holds(%q, %q)", c.want, c.got)
 	}
 }
 

@@ -1,6 +1,8 @@
 package knob_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -127,5 +129,72 @@ func TestUndoTime(t *testing.T) {
 	} {
 		got := knob.NewIndex().UndoTime(c.ids...)
 		must.True(t, got >= c.least && got <= c.most, "%s: %s, want %s to %s", name, got, c.least, c.most)
+	}
+}
+
+// TestDriverModes: what ethtool calls 3 us is a mode to the driver e1000e, is said to be
+// one, and is the number that it was in every text that holds it. The values that the
+// driver takes are those that it took in a machine.
+func TestDriverModes(t *testing.T) {
+	plain, ok := knob.NewIndex().ByID("nic.coalesce.rx_usecs")
+	must.Need(t, ok, "no such knob")
+	for _, c := range []struct{ raw, text string }{
+		{"3 (e1000e)", "3 (mode dynamic, conservative)"}, {"1 (e1000e)", "1 (mode dynamic)"}, {"0 (e1000e)", "0 (no moderation)"},
+		{"4 (e1000)", "4 (mode simplified balancing)"}, {"50 (e1000e)", "50 µs"}, {"3", "3 µs"}, {"3 (ixgbe)", "3 µs"},
+	} {
+		must.Equal(t, must.Get(plain.Text("linux", c.raw))(t), c.text, "%q reads", c.raw)
+		value, err := plain.Decode("linux", c.raw)
+		back, err2 := plain.Encode("linux", c.raw, value)
+		must.True(t, err == nil && err2 == nil && knob.Holds(back, c.raw) && !strings.Contains(back, "("),
+			"%q is %q, and %q again: %v, %v", c.raw, value, back, err, err2)
+	}
+	of := plain.From("coalesce.rx-usecs of eth0 (e1000e)")
+	got, want := of.Range("linux"), "0 (no moderation), 1 (mode dynamic), 3 (mode dynamic, conservative), 4 (mode simplified balancing), or 10 to 10000 µs"
+	must.True(t, got == want, "range %q, want %q", got, want)
+	must.Equal(t, plain.From("coalesce.rx-usecs of eth0").Range("linux"), "0 to 1000000 µs", "range of another driver")
+	for text, fits := range map[string]bool{"0": true, "1": true, "2": false, "3": true, "4": true, "5": false, "9": false, "10": true, "10000": true, "10001": false} {
+		_, err := of.Parse(text)
+		must.True(t, (err == nil) == fits, "%s: %v", text, err)
+	}
+	for number, fits := range map[uint32]bool{0: true, 1: true, 2: false, 3: true, 4: true, 5: false, 9: false, 10: true, 50: true, 10000: true, 10001: false} {
+		must.Equal(t, knob.DriverTakes("e1000e", "coalesce.rx-usecs", number) == nil, fits, "%d", number)
+		must.OK(t, knob.DriverTakes("mlx5_core", "coalesce.rx-usecs", number), "another driver, %d", number)
+	}
+	must.Fail(t, knob.DriverTakes("igb", "coalesce.tx-usecs", 4), "igb has no mode 4")
+	k, _ := knob.NewIndex().ByID("nic.ring.rx")
+	must.True(t, k.From("rings.rx of eth0 (e1000e)").Named == nil, "a ring has modes")
+}
+
+// TestReasons: what hosts say becomes one of the closed list. The words are those
+// that hosts of several systems gave.
+func TestReasons(t *testing.T) {
+	for words, want := range map[string]knob.Reason{
+		"": knob.NotTold,
+		"find socket.buffer_max: linux has no such setting: unsupported operation":                                                                             knob.NotOnSystem,
+		"find netisr.dispatch: windows has no such setting: unsupported operation":                                                                             knob.NotOnSystem,
+		"find cpu.cstate_latency: linerate cannot use /dev/cpu_dma_latency on linux: unsupported operation":                                                    knob.NotByLinerate,
+		"find link.mtu: the interface of the data path is not known: unsupported operation":                                                                    knob.NoPath,
+		"find route.mtu: the route of the data path is not known: unsupported operation":                                                                       knob.NoPath,
+		"read rx.budget (net.core.netdev_budget): this kernel or network namespace has no net.core.netdev_budget: unsupported operation (file does not exist)": knob.NotInKernel,
+		"read numa.placement (numa_node of eth0): this machine has no numa_node here: unsupported operation (file does not exist)":                             knob.NotInKernel,
+		"read nic.ring.rx (rings.rx of eth0): rings.rx of eth0: the driver has no such setting: unsupported operation":                                         knob.NotInDriver,
+		"read nic.queues.combined (channels.combined of eth0): channels.combined of eth0: the driver does not tell: unsupported operation":                     knob.NotInDriver,
+		"read nic.wol (wol.modes of em0): the interface cannot wake the machine: unsupported operation":                                                        knob.NotInDriver,
+		"read nic.offload.lro (lro of em0): capability lro: the interface has not got it: unsupported operation":                                               knob.NotInDriver,
+		"value TcpWindowSize is not set, and its default is not known":                                                                                         knob.NotSet,
+		"nothing is offered while modes are not negotiated":                                                                                                    knob.NotSet,
+		"read pcie.max_read_request (max_read_request of eth0): read what follows the first 64 bytes of the device's registers: permission denied":             knob.NoRights,
+		"read tcp.sack (net.ipv4.tcp_sack): open /proc/sys/net/ipv4/tcp_sack: operation not permitted":                                                         knob.NoRights,
+		"read tcp.sack (net.ipv4.tcp_sack): read /proc/sys/net/ipv4/tcp_sack: input/output error":                                                              knob.OtherReason,
+	} {
+		must.Equal(t, knob.ReasonOf(words), want, "%q", words)
+	}
+}
+
+// TestReasonsAreDocumented: docs/json.md lists each, with the words of the program.
+func TestReasonsAreDocumented(t *testing.T) {
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "docs", "json.md")))(t)
+	for _, r := range knob.Reasons() {
+		must.Contain(t, string(text), "| `"+string(r.Reason)+"` | "+r.Words+" |", "docs/json.md has no row")
 	}
 }

@@ -75,9 +75,8 @@ func TestCanonicalIsAFixedPoint(t *testing.T) {
 		if err != nil {
 			return
 		}
-		if again, err := k.Parse(canonical); again != canonical || err != nil {
-			t.Fatalf("%s: Parse(%q) = %q, which parses to %q, %v", k.ID, text, canonical, again, err)
-		}
+		again, err := k.Parse(canonical)
+		must.Need(t, again == canonical && err == nil, "%s: Parse(%q) = %q, which parses to %q, %v", k.ID, text, canonical, again, err)
 	})
 }
 
@@ -115,9 +114,8 @@ func TestApplyFlow(t *testing.T) {
 	got, err = knob.ApplyFlow(probes.Over(datagrams), []model.Assignment{{Knob: "rate", Value: "100M"}})
 	u, ok := udp.Of(got)
 	must.True(t, err == nil && ok && u.Rate == 100e6 && got.Engine == probes.Name, "ApplyFlow of the rate of a load: %+v, %v", got, err)
-	if _, err = knob.ApplyFlow(base, []model.Assignment{{Knob: "rate", Value: "100M"}}); err == nil || !strings.Contains(err.Error(), "belongs to UDP") {
-		t.Errorf("a rate of TCP: %v", err)
-	}
+	_, err = knob.ApplyFlow(base, []model.Assignment{{Knob: "rate", Value: "100M"}})
+	must.True(t, err != nil && strings.Contains(err.Error(), "belongs to UDP"), "a rate of TCP: %v", err)
 	_, err = knob.ApplyFlow(base, []model.Assignment{
 		{Knob: "tcp.sack", Value: "1"}, {Host: model.Near, Knob: "mss", Value: "1400"}, {Knob: "widnow", Value: "1"}, {Knob: "mss", Value: "big"},
 	})

@@ -55,13 +55,11 @@ func TestGoodputTable(t *testing.T) {
 			must.Dof(t, err, "%+v", w)
 			must.True(t, payload == r.payload && w.packetBytes() == r.wire, "%+v: %d/%d bytes, want %d/%d", w, payload, w.packetBytes(), r.payload, r.wire)
 			share, _ := w.PayloadShare()
-			if got := 100 * share; math.Abs(got-r.percent) > 0.00051 {
-				t.Errorf("%+v: share %.4f %%, want %.3f %%", w, got, r.percent)
-			}
+			got := 100 * share
+			must.True(t, !(math.Abs(got-r.percent) > 0.00051), "%+v: share %.4f %%, want %.3f %%", w, got, r.percent)
 			goodput, _ := w.Goodput()
-			if got := float64(goodput) / 1e6; math.Abs(got-r.mbit[i]) > 0.01 {
-				t.Errorf("%+v: goodput %.3f, want %.2f Mbit/s", w, got, r.mbit[i])
-			}
+			got = float64(goodput) / 1e6
+			must.True(t, !(math.Abs(got-r.mbit[i]) > 0.01), "%+v: goodput %.3f, want %.2f Mbit/s", w, got, r.mbit[i])
 		}
 	}
 }
@@ -170,9 +168,8 @@ func TestWindowEdges(t *testing.T) {
 	inf := units.BitRate(math.Inf(1))
 	got := WindowBound(1, 0)
 	must.True(t, got == inf, "no delay: %v, want +Inf", float64(got))
-	if got := WindowBound(0, 0); got != 0 {
-		t.Errorf("no window: %v, want 0", float64(got))
-	}
+	got = WindowBound(0, 0)
+	must.True(t, got == 0, "no window: %v, want 0", float64(got))
 	must.Equal(t, MaxWindow, 1_073_725_440, "MaxWindow")
 	for _, c := range []struct {
 		rate units.BitRate
@@ -265,12 +262,10 @@ func TestSmallest(t *testing.T) {
 	limits := []Limit{{"loss", inf, "no loss seen"}, {"cpu", nan, ""}, {"wire", 941e6, "x"}, {"window", 52e6, "y"}, {"disk", 52e6, "z"}}
 	got, ok := Smallest(limits)
 	must.True(t, ok && got == limits[3], "Smallest = %+v, %v, want the window", got, ok)
-	if got, ok := Smallest(limits[:2]); ok || got != (Limit{}) {
-		t.Errorf("Smallest of unbounded = %+v, %v", got, ok)
-	}
-	if _, ok := Smallest(nil); ok {
-		t.Error("Smallest of nothing found something")
-	}
+	got, ok = Smallest(limits[:2])
+	must.True(t, !ok && got == (Limit{}), "Smallest of unbounded = %+v, %v", got, ok)
+	_, ok = Smallest(nil)
+	must.True(t, !ok, "Smallest of nothing found something")
 }
 
 func TestGoodputLaws(t *testing.T) {

@@ -199,9 +199,7 @@ func TestLeastRTT(t *testing.T) {
 	rtt, ok := LeastRTT(s).Get()
 	must.True(t, ok && rtt == 9*time.Millisecond, "%v, %v", rtt, ok)
 	s.Runs[1].State = model.RunInvalid
-	if rtt := LeastRTT(s).Or(0); rtt != 10*time.Millisecond {
-		t.Errorf("%v, of a run that is not valid", rtt)
-	}
+	must.Equal(t, LeastRTT(s).Or(0), 10*time.Millisecond, "of a run that is not valid")
 	must.True(t, !LeastRTT(&model.Session{}).IsKnown(), "known of nothing")
 }
 
@@ -258,8 +256,7 @@ func TestDatagramLaws(t *testing.T) {
 		got := must.Get(w.DatagramGoodput(full))(t)
 		must.Need(t, got == whole, "%v; want %v", got, whole)
 		n := rapid.IntRange(1, maxDatagram).Draw(t, "payload")
-		if got, err := w.DatagramGoodput(n); err != nil || got <= 0 || got >= w.Rate {
-			t.Fatalf("%d bytes: %v, %v", n, got, err)
-		}
+		got, err := w.DatagramGoodput(n)
+		must.Need(t, err == nil && !(got <= 0) && !(got >= w.Rate), "%d bytes: %v, %v", n, got, err)
 	})
 }

@@ -59,9 +59,8 @@ func TestNames(t *testing.T) {
 	for _, name := range Names() {
 		i, ok := ByName(name)
 		must.True(t, ok && i.Name != "", "%s is not known by its own name", name)
-		if again, ok := ByName(string(i.ID)); !ok || again.ID != i.ID {
-			t.Errorf("%s is not known as %s", name, i.ID)
-		}
+		again, ok := ByName(string(i.ID))
+		must.True(t, ok && again.ID == i.ID, "%s is not known as %s", name, i.ID)
 		must.True(t, i.CanBe0 == (i.Margin > 0) && i.CanBe0 == (i.Unit != ""),
 			"%s: a metric that can be 0 has a unit and a margin of its own, and no other", name)
 	}

@@ -38,21 +38,18 @@ func TestRunValue(t *testing.T) {
 	}}
 	v, ok := r.Value(From, Goodput)
 	must.True(t, v == 2 && ok, "goodput from: %g, %v", v, ok)
-	if v, ok := r.Value(To, Retransmits); v != 0 || !ok {
-		t.Errorf("a measured zero: %g, %v", v, ok)
-	}
-	if v, ok := r.Value(From, Retransmits); v != 0 || ok {
-		t.Errorf("a value that was not measured: %g, %v", v, ok)
-	}
+	v, ok = r.Value(To, Retransmits)
+	must.True(t, v == 0 && ok, "a measured zero: %g, %v", v, ok)
+	v, ok = r.Value(From, Retransmits)
+	must.True(t, v == 0 && !ok, "a value that was not measured: %g, %v", v, ok)
 }
 
 func TestPlanSetting(t *testing.T) {
 	p := Plan{Settings: []Setting{{Name: "current"}, {Name: "jumbo", Assignments: []Assignment{{Host: Near, Knob: "link.mtu", Value: "9000"}}}}}
 	s, ok := p.Setting("jumbo")
 	must.True(t, ok && len(s.Assignments) == 1, "jumbo: %+v, %v", s, ok)
-	if s, ok := p.Setting("other"); ok || s.Name != "" {
-		t.Errorf("other: %+v, %v", s, ok)
-	}
+	s, ok = p.Setting("other")
+	must.True(t, !ok && s.Name == "", "other: %+v, %v", s, ok)
 }
 
 func TestIntervalJSON(t *testing.T) {
@@ -180,9 +177,7 @@ func TestParsePorts(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if back, err := ParsePorts(got.String()); back != got || err != nil {
-			t.Errorf("%q read back: %v, %v", got, back, err)
-		}
+		must.Equal(t, must.Get(ParsePorts(got.String()))(t), got, "%q read back", got)
 		must.True(t, got.Has(got.First) && !got.Has(got.First-1) && !got.Has(got.Last+1), "%v has the wrong ones", got)
 	}
 	must.True(t, (Ports{}).Has(40000) && (Ports{}).Valid(), "any port")

@@ -42,9 +42,8 @@ func TestLawGroupsStandTogether(t *testing.T) {
 		must.Do(t, err)
 		must.Need(t, p.Held == "link.mtu" && p.Twin == "" && p.NullBlocks == 4 && p.MaxBlocks == 20 && len(p.Order) == 24,
 			"holds %q, twin %q, %d pairs, %d blocks, order of %d", p.Held, p.Twin, p.NullBlocks, p.MaxBlocks, len(p.Order))
-		if p, err = Extend(p, 25); err != nil || len(p.Order) != 29 {
-			t.Fatalf("longer: %d, %v", len(p.Order), err)
-		}
+		p, err = Extend(p, 25)
+		must.Need(t, err == nil && len(p.Order) == 29, "longer: %d, %v", len(p.Order), err)
 		for b := range p.Order {
 			groups, size, want := Groups(p, b+1), windows, mtus
 			if b < p.NullBlocks {
@@ -77,9 +76,8 @@ func TestGroupsAreUniform(t *testing.T) {
 	for _, n := range orders {
 		chi += (float64(n) - expected) * (float64(n) - expected) / expected
 	}
-	if len(orders) != 72 || chi > 112.3 { // the 99.9 % quantile of chi-square at 71 degrees of freedom
-		t.Errorf("%d orders of 72, chi-square %.1f", len(orders), chi)
-	}
+	must.True(t, len(orders) == 72 && !(chi > 112.3),
+		"%d orders of 72, chi-square %.1f", len(orders), chi)
 	for name, n := range first {
 		must.True(t, n >= blocks/6*8/10 && n <= blocks/6*12/10, "%s is first in %d of %d blocks", name, n, blocks)
 	}

@@ -100,15 +100,12 @@ func TestHostJoinsRoles(t *testing.T) {
 	want := []profile.Setting{{"tcp.sack", "0"}, {"tcp.dsack", "1"}, {"link.mtu", "9000"}}
 	diff := cmp.Diff(want, h.Settings)
 	must.True(t, ok && diff == "" && h.System == "linux" && h.Before["mtu"] == "1500", "%v %+v\n%s", ok, h, diff)
-	if h, ok := p.Host(profile.Sender); !ok || len(h.Settings) != 2 {
-		t.Errorf("a role with nothing of its own gets what is for either: %+v", h)
-	}
-	if h, ok := p.Host(profile.Both); !ok || len(h.Settings) != 2 {
-		t.Errorf("either: %+v", h)
-	}
-	if _, ok := (profile.Profile{Hosts: p.Hosts[:1]}).Host(profile.Sender); ok {
-		t.Error("a role that is not there was found")
-	}
+	h, ok = p.Host(profile.Sender)
+	must.True(t, ok && len(h.Settings) == 2, "a role with nothing of its own gets what is for either: %+v", h)
+	h, ok = p.Host(profile.Both)
+	must.True(t, ok && len(h.Settings) == 2, "either: %+v", h)
+	_, ok = (profile.Profile{Hosts: p.Hosts[:1]}).Host(profile.Sender)
+	must.True(t, !ok, "a role that is not there was found")
 }
 
 func TestValidateReportsAll(t *testing.T) {

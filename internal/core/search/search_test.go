@@ -56,9 +56,7 @@ func TestEnds(t *testing.T) {
 	s := wanted()
 	all := Evaluate(s, drive(s, func(units.BitRate) float64 { return 0 }))
 	must.True(t, all.Found && all.Rate == s.High && all.Above == 0 && all.Runs == s.Repeats, "a path without loss: %+v", all)
-	if math.Abs(all.Sure-math.Pow(0.05, 0.2)) > 1e-6 { // 0.5493
-		t.Errorf("5 of 5 passed: at least %v", all.Sure)
-	}
+	must.True(t, !(math.Abs(all.Sure-math.Pow(0.05, 0.2)) > 1e-6), "5 of 5 passed: at least %v", all.Sure) // 0.5493
 	none := drive(s, func(units.BitRate) float64 { return 0.5 })
 	if got := Evaluate(s, none); got.Found || !got.Ended || len(none) != 4 {
 		t.Errorf("a path that loses half: %+v after %d trials", got, len(none))
@@ -196,13 +194,11 @@ func TestFoundIsShown(t *testing.T) {
 	for range 6 {
 		six = append(six, Trial{Rate: 5e8, Loss: 0.0066, Lost: 66, Sent: 10_000})
 	}
-	if got := Evaluate(s, six); got.Found {
-		t.Errorf("%+v", got)
-	}
+	got = Evaluate(s, six)
+	must.True(t, !got.Found, "%+v", got)
 	s.Limit = 0
-	if got := Evaluate(s, drive(s, func(units.BitRate) float64 { return 0 })); !got.Found || got.Most > 1e-5 {
-		t.Errorf("a limit of nothing: %+v", got)
-	}
+	got = Evaluate(s, drive(s, func(units.BitRate) float64 { return 0 }))
+	must.True(t, got.Found && !(got.Most > 1e-5), "a limit of nothing: %+v", got)
 }
 
 // The upper ends are those of the literature: Hanley and Lippman-Hand 1983 for none

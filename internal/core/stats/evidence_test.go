@@ -46,8 +46,7 @@ func TestEvidenceV2(t *testing.T) {
 	e := NewEvidence(m)
 	for i, d := range v2() {
 		e.Add(d)
-		decided := e.Max().NotAbove >= math.Log(20) && e.Max().NotBelow >= math.Log(20)
-		must.Equal(t, decided, i+1 >= 6, "block %d: equivalent", i+1)
+		must.Equal(t, e.Max().NotAbove >= math.Log(20) && e.Max().NotBelow >= math.Log(20), i+1 >= 6, "block %d: equivalent", i+1)
 	}
 }
 

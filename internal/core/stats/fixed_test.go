@@ -40,12 +40,10 @@ func TestHodgesLehmannV1(t *testing.T) {
 }
 
 func TestSignedRankRefusesTiesAndDropsZeros(t *testing.T) {
-	if _, _, ok := SignedRank([]float64{1, -1, 2}); ok {
-		t.Error("tied sizes were ranked")
-	}
-	if _, _, ok := SignedRank([]float64{0, 0}); ok {
-		t.Error("zeros alone were ranked")
-	}
+	_, _, ok := SignedRank([]float64{1, -1, 2})
+	must.True(t, !ok, "tied sizes were ranked")
+	_, _, ok = SignedRank([]float64{0, 0})
+	must.True(t, !ok, "zeros alone were ranked")
 	tPlus, p, ok := SignedRank([]float64{0, 1, -2, 3})
 	must.True(t, ok && tPlus == 4, "T+ = %d (%v), want 4", tPlus, ok)
 	near(t, "p of T+ = 4 of 6", p, 0.75, 1e-15) // P(T ≤ 2) = 3/8

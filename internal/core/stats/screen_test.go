@@ -2,7 +2,9 @@ package stats
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"linerate/internal/must"
 )
@@ -62,4 +64,124 @@ func TestLenth(t *testing.T) {
 	pse := Lenth(e)
 	must.True(t, math.Abs(pse-0.015) <= 1e-12, "pseudo standard error %g, want 0.015", pse)
 	must.Equal(t, Lenth([]float64{0, 0, 0, 0, 1}), 0, "nearly all are nothing")
+}
+
+func TestNullNoise(t *testing.T) {
+	n := NullNoise([]float64{.012, -.031, .008, .022})
+	near(t, "sigma", n.Sigma, 0.020329, 1e-6)
+	near(t, "upper", n.Upper, 0.031663, 1e-6)
+	must.Equal(t, n.Pairs, 4, "pairs")
+	none := NullNoise(nil)
+	must.True(t, math.IsNaN(none.Sigma) && math.IsNaN(none.Upper), "no pairs: %+v", none)
+}
+
+func TestPower(t *testing.T) {
+	for _, c := range []struct {
+		n           int
+		ratio, want float64
+	}{{6, 1, 0.50684}, {10, 1, 0.80310}, {8, 1.25, 0.85644}, {5, 2, 0.90888}} {
+		near(t, "power", directionPower(spreads(c.n), c.n, c.ratio, tQuantile(c.n-1, 0.975)), c.want, 2e-4)
+	}
+	near(t, "power without effect", directionPower(spreads(8), 8, 0, tQuantile(7, 0.975)), 0.05, 2e-4)
+}
+
+// TestLeastEffect allows 0.006: the table's 1.44 (n 6) and 1.16 (n 10, 90 %) are
+// 1.4345 and 1.1545 by direct integration of the same formula.
+func TestLeastEffect(t *testing.T) {
+	n := []int{3, 4, 5, 6, 8, 10, 12, 15, 20, 30}
+	at80 := []float64{3.26, 2.13, 1.68, 1.44, 1.16, 1.00, 0.89, 0.78, 0.66, 0.53}
+	at90 := []float64{3.92, 2.51, 1.97, 1.67, 1.34, 1.16, 1.03, 0.90, 0.76, 0.61}
+	for i, blocks := range n {
+		near(t, "least effect at 80 %", LeastEffect(blocks, 0.8, 0.05), at80[i], 0.006)
+		near(t, "least effect at 90 %", LeastEffect(blocks, 0.9, 0.05), at90[i], 0.006)
+	}
+}
+
+func TestExpectedBlocks(t *testing.T) {
+	for _, c := range []struct {
+		sigma, g float64
+		want     int
+	}{{0.04, 0.05, 11}, {0.04, 0.2, 6}, {0, 0.03, 6}, {0.04, 0, 1_000_000}} {
+		must.Equal(t, ExpectedBlocks(c.sigma, c.g), c.want, "ExpectedBlocks(%v, %v)", c.sigma, c.g)
+	}
+	near(t, "turned round", SequentialLeast(16, 0.04), 0.04, 1e-12)
+}
+
+func TestMoreBlocks(t *testing.T) {
+	for name, c := range map[string]struct {
+		estimate, s, margin float64
+		n, floor, want      int
+	}{
+		"direction is nearer":   {0.02, 0.03, 0.03, 8, 6, 28},  // (4×.03/.02)² = 36
+		"equivalence is nearer": {0.005, 0.03, 0.03, 8, 6, 16}, // (4×.03/.025)² = 23.04
+		"beyond the margin":     {0.04, 0.04, 0.03, 8, 6, 8},   // 16
+		"at least one":          {0.5, 0.01, 0.03, 8, 6, 1},
+		"at least the floor":    {0.5, 0.01, 0.03, 3, 8, 5},
+		"unknown noise":         {0.5, math.NaN(), 0.03, 1, 6, 5},
+		"no noise, no effect":   {0, 0, 0.03, 6, 6, 1},
+		"never":                 {0.03, 1e9, 0.03, 6, 6, 1_000_000 - 6},
+	} {
+		must.Equal(t, MoreBlocks(c.estimate, c.s, c.margin, c.n, c.floor), c.want, "%s", name)
+	}
+}
+
+// tenths are intervals of 100 ms with these values.
+func tenths(values ...float64) []RunInterval {
+	var out []RunInterval
+	for i, v := range values {
+		out = append(out, RunInterval{Start: time.Duration(i) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Value: v})
+	}
+	return out
+}
+
+// The examples of statistics.md section 11.7.
+func TestRunLength(t *testing.T) {
+	const h, rtt = 1200 * time.Millisecond, 20 * time.Millisecond
+	for _, c := range []struct {
+		between, within, effect float64 // standard deviations, log ratio
+		rtt                     time.Duration
+		want                    float64 // s
+	}{
+		{0.01, 0.04, 0, rtt, 4.38}, {0.02, 0.04, 0, rtt, 2.19}, {0.01, 0.04, math.Log(8), rtt, 0.5}, {0.01, 0.04, math.Log(1.1), rtt, 4.38},
+		{0.01, 0.04, math.Log(8), 200 * time.Millisecond, 4}, {0.001, 2, 0, rtt, 30}, {0.01, 0.04, 0, 2 * time.Second, 40},
+	} {
+		got := RunLength(h, c.between*c.between, c.within*c.within, c.effect, c.rtt).Seconds()
+		must.True(t, math.Abs(got-c.want) <= 0.005, "%+v: %.3f s", c, got)
+	}
+}
+
+func TestSlowStartIsSeen(t *testing.T) {
+	for name, c := range map[string]struct {
+		values []float64
+		want   time.Duration
+		seen   bool
+	}{
+		"doubling":       {[]float64{1, 2, 4, 8, 9.4, 9.5, 9.4, 9.5}, 500 * time.Millisecond, true},
+		"at once":        {[]float64{9.4, 9.5, 9.4, 9.5}, 100 * time.Millisecond, true},
+		"nothing yet":    {[]float64{0, 0, 0, 0, 9.4, 9.5, 9.4}, 500 * time.Millisecond, true},
+		"never steady":   {[]float64{1, 2, 1, 2, 1, 2}, 0, false},
+		"too short":      {[]float64{9, 9}, 0, false},
+		"two are no row": {[]float64{9.4, 9.4, 5, 9.4, 9.4, 5}, 0, false},
+	} {
+		got, seen := SlowStart(tenths(c.values...))
+		must.True(t, got == c.want && seen == c.seen, "%s: %v, %v", name, got, seen)
+	}
+}
+
+// Independent intervals of 5 % have v_w = 0.05² × 0.1 s. Of correlated ones short batches
+// show at least half of the long-run variance, of which single intervals show a sixth.
+func TestWithinCountsAutocorrelation(t *testing.T) {
+	for _, phi := range []float64{0, 0.7} {
+		rng := rand.New(rand.NewPCG(1, 2))
+		var values []float64
+		for x := 0.0; len(values) < 40_000; {
+			x = phi*x + 0.05*math.Sqrt(1-phi*phi)*rng.NormFloat64()
+			values = append(values, math.Exp(x))
+		}
+		got, freedom := Within(tenths(values...))
+		long := 0.05 * 0.05 * 0.1 * (1 + phi) / (1 - phi)
+		must.True(t, freedom == 7999 && !(got < 0.5*long) && !(got > 1.1*long) && (phi != 0 || !(got < 0.9*long)), "φ %.1f: v_w %.3g s with %d degrees of freedom, long-run %.3g", phi, got, freedom, long)
+	}
+	v, n := Within(tenths(1, 2, 3, 4, 5, 6, 7))
+	must.True(t, v == 0 && n == 0, "one batch has no spread: %v, %d", v, n)
 }

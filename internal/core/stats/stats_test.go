@@ -10,8 +10,7 @@ import (
 )
 
 func TestDescribe(t *testing.T) {
-	got := Describe([]float64{4, 1, 2, 9})
-	must.Equal(t, got, (Summary{N: 4, Mean: 4, Median: 3, Min: 1, Max: 9}), "Describe")
+	must.Equal(t, Describe([]float64{4, 1, 2, 9}), (Summary{N: 4, Mean: 4, Median: 3, Min: 1, Max: 9}), "Describe")
 	empty := Describe(nil)
 	must.True(t, empty.N == 0 && math.IsNaN(empty.Mean), "Describe(nil) = %+v, want no values", empty)
 	must.Equal(t, Median([]float64{3, 1, 2}), 2, "median of three is not the middle one")
@@ -23,12 +22,10 @@ func TestMSER(t *testing.T) {
 	must.Equal(t, d, 5, "d")
 	nearAll(t, "criterion", criterion,
 		[]float64{0.518119, 0.167438, 0.017690, 0.001756, 0.001172, 0.001166, 0.001481}, 1e-6)
-	if d, c := MSER(nil); d != 0 || c != nil {
-		t.Errorf("MSER(nil) = %d, %v", d, c)
-	}
-	if d, _ := MSER([]float64{7}); d != 0 {
-		t.Errorf("MSER of one value = %d", d)
-	}
+	d, c := MSER(nil)
+	must.True(t, d == 0 && c == nil, "MSER(nil) = %d, %v", d, c)
+	d, _ = MSER([]float64{7})
+	must.True(t, d == 0, "MSER of one value = %d", d)
 }
 
 func TestDefaultOmit(t *testing.T) {
@@ -53,9 +50,8 @@ func TestDifferenceSenses(t *testing.T) {
 	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
 		_, ok := difference(bad, 1, HigherIsBetter)
 		must.True(t, !ok, "a ratio of %v was accepted", bad)
-		if _, ok := difference(1, bad, LowerIsBetter); ok {
-			t.Errorf("a ratio to %v was accepted", bad)
-		}
+		_, ok = difference(1, bad, LowerIsBetter)
+		must.True(t, !ok, "a ratio to %v was accepted", bad)
 	}
 	near(t, "margin", LogMargin(units.Percent(2)), 0.01980263, 1e-8)
 }

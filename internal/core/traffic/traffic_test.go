@@ -47,9 +47,8 @@ func TestOptions(t *testing.T) {
 		return f, true, err
 	}
 	f := model.Flow{Engine: probes.Name}
-	if _, ok, _ := set(f, "plain", "on"); ok {
-		t.Error("a load of TCP is plain")
-	}
+	_, ok, _ := set(f, "plain", "on")
+	must.True(t, !ok, "a load of TCP is plain")
 	f, ok, err := set(f, "load", udp.Name)
 	must.Need(t, ok && err == nil, "%v %v", ok, err)
 	f, ok, err = set(f, "plain", "on")

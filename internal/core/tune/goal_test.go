@@ -5,11 +5,14 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"testing"
+	"time"
 
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/tune"
 	"linerate/internal/must"
 )
@@ -106,4 +109,100 @@ func TestFront(t *testing.T) {
 	}
 	rec.Winner.Name = "from" // which does nothing to the far host
 	must.True(t, rec.Front(runs, model.To)[0].Taken, "the baseline does not stand for the winner")
+}
+
+// TestReadingsAtEqualLoad holds that the latency of a setting that carries more is that of
+// its run at the incumbent's rate, and unknown without one.
+func TestReadingsAtEqualLoad(t *testing.T) {
+	o := options()
+	o.Guards = []model.Guard{{Metric: model.LatencyP99, Margin: 50}, {Metric: model.RetransmitRatio, Margin: 0.005}}
+	run := func(setting string, state model.RunState, mbit, latency float64) model.Run {
+		f := probes.Over(model.Flow{Engine: bulk.Name, Direction: model.To})
+		return model.Run{Block: 3, Setting: setting, State: state, Flow: f, Values: []model.Value{
+			{Direction: model.To, Metric: model.Goodput, Value: mbit * 1e6},
+			{Direction: model.To, Metric: model.LatencyP99, Value: latency},
+			{Direction: model.To, Metric: model.RetransmitRatio, Value: 0.001},
+		}}
+	}
+	w := bufferWorld(1, 512<<10)
+	m := tune.New(o)
+	m.Looked(w.look(m.Next().Settings[0]))
+	step := m.Next()
+	must.Need(t, step.Kind == tune.KindRace && len(step.Settings) == 2, "%+v, want a race", step)
+	m2 := step.Settings[1].Name
+	runs := []model.Run{run(tune.Baseline, model.RunValid, 14, 0.010), run(m2, model.RunValid, 94, 0.090)}
+	for name, c := range map[string]struct {
+		runs []model.Run
+		want float64 // harm of the latency, as a log ratio
+	}{
+		"measured":     {append(runs[:2:2], run(m2, model.RunEqualLoad, 14, 0.011)), math.Log(1.1)},
+		"not measured": {runs, math.NaN()},
+	} {
+		b, ok := m.Readings(3, c.runs)
+		must.Need(t, ok && len(b) == 2, "%s: %v, complete %v", name, b, ok)
+		got := b[tune.Baseline].Harm[0] - b[m2].Harm[0]
+		must.True(t, math.IsNaN(got) && math.IsNaN(c.want) || math.Abs(got-c.want) <= 1e-9, "%s: harm %v, want %v", name, got, c.want)
+		gain := b[m2].Log - b[tune.Baseline].Log
+		must.True(t, math.Abs(gain-math.Log(94.0/14)) <= 1e-9, "%s: gain %v is not that of the ordinary runs", name, gain)
+		must.Equal(t, math.IsNaN(b[m2].Harm[1]), math.IsNaN(c.want), "%s: retransmissions are unknown", name)
+	}
+}
+
+// pilots are runs of 1 s and 2 s in intervals of 100 ms: slow start until ramp, then the
+// rate with noise of its intervals and of whole runs.
+func pilots(seed uint64, ramp time.Duration, within, between float64, runs int) tune.Pilots {
+	rng := rand.New(rand.NewPCG(seed, 4))
+	p := tune.Pilots{RTT: 20 * time.Millisecond, Samples: map[int][]model.Sample{}}
+	began := time.Unix(0, 0)
+	for n := 1; n <= runs; n++ {
+		flow := model.Flow{Direction: model.To, Omit: time.Second, Duration: 2 * time.Second}
+		r := model.Run{Number: n, Setting: "current", State: model.RunValid, Flow: flow, Started: began, Ended: began.Add(3500 * time.Millisecond)}
+		level, sum := 1e8*math.Exp(between*rng.NormFloat64()), 0.0
+		for at := time.Duration(0); at < 3*time.Second; at += 100 * time.Millisecond {
+			v := level * math.Exp(within*rng.NormFloat64())
+			if at < ramp {
+				v *= float64(at+50*time.Millisecond) / float64(2*ramp)
+			}
+			if at >= flow.Omit {
+				sum += v / 20
+			}
+			p.Samples[n] = append(p.Samples[n], model.Sample{Host: model.Far, Direction: model.To, Metric: model.Goodput, Start: at, Length: 100 * time.Millisecond, Value: v})
+		}
+		r.Values = []model.Value{{Metric: model.Goodput, Direction: model.To, Value: sum}}
+		p.Runs = append(p.Runs, r)
+	}
+	return p
+}
+
+// Slow start that is seen is left out, with the interval in which the flow is steady; a run
+// is as short as a large effect allows, and longer for a small one, the more it scatters.
+func TestLengthFollowsTheEvidence(t *testing.T) {
+	quiet := pilots(1, 400*time.Millisecond, 0.005, 0.002, 3)
+	l := quiet.Fit(model.Goodput, math.Log(6))
+	must.True(t, l.Omit == 500*time.Millisecond && l.Duration == 500*time.Millisecond, "quiet, large effect: %+v", l)
+	noisy := pilots(1, 400*time.Millisecond, 0.1, 0.01, 6)
+	large, small := noisy.Fit(model.Goodput, math.Log(6)), noisy.Fit(model.Goodput, math.Log(1.1))
+	must.True(t, large.Duration <= 700*time.Millisecond && small.Duration >= 2*large.Duration && small.Duration <= 10*time.Second,
+		"noisy: %v for 6 times, %v for 10 %%", large.Duration, small.Duration)
+	l = pilots(1, 4*time.Second, 0.3, 0.01, 2).Fit(model.Goodput, math.Log(6))
+	must.True(t, l.Omit == time.Second, "slow start without an end: %+v, where the pilots leave out 1 s", l)
+	far := quiet
+	far.RTT = 200 * time.Millisecond
+	l = far.Fit(model.Goodput, math.Log(6))
+	must.True(t, l.Duration == 4*time.Second, "200 ms of round trip: %+v", l)
+	must.Equal(t, (tune.Pilots{}).Fit(model.Goodput, 1), (tune.Length{}), "no pilots")
+}
+
+// The result lists what a plateau turns down, with its effect, like all that was measured.
+func TestPlateauTellsWhatItTurnsDown(t *testing.T) {
+	w := bufferWorld(1, 2<<20)
+	m := tune.New(options())
+	play(t, w, m)
+	told := map[string]tune.Fate{}
+	for _, f := range m.Fates() {
+		must.True(t, f.State != tune.Racing && f.State != tune.Waiting, "%s is %s", f.Setting.Name, f.State)
+		told[f.Setting.Name] = f
+	}
+	worse := told["far.tcp.recv_buffer_max=256KiB"] // 4 of the 5 times that the link allows
+	must.True(t, worse.State == tune.Harmful && worse.Blocks >= 3 && float64(worse.Gain) <= -0.1, "256 KiB: %+v", worse)
 }

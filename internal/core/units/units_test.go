@@ -180,8 +180,7 @@ func TestParseBytes(t *testing.T) {
 		"1.5MiB": 3 << 19, "1.5 MB": 1500000, "2G": 2 << 30, "2GB": 2e9, "1TiB": 1 << 40, "1e6": 1e6,
 		"9223372036854775807": math.MaxInt64, "9007199254740993": 1<<53 + 1, "1.3 KiB": 1331,
 	} {
-		got := must.Get(ParseBytes(in))(t)
-		must.Equal(t, got, want, "ParseBytes(%q)", in)
+		must.Equal(t, must.Get(ParseBytes(in))(t), want, "ParseBytes(%q)", in)
 	}
 }
 
@@ -198,8 +197,7 @@ func TestParseDuration(t *testing.T) {
 		"1m30s": 90 * time.Second, "2 min 10 s": 130 * time.Second, "1h 5min": 65 * time.Minute,
 		"250ms": 250 * time.Millisecond, "9.8 µs": 9800, "9.8us": 9800, "850 ns": 850,
 	} {
-		got := must.Get(ParseDuration(in))(t)
-		must.Equal(t, got, want, "ParseDuration(%q)", in)
+		must.Equal(t, must.Get(ParseDuration(in))(t), want, "ParseDuration(%q)", in)
 	}
 }
 
@@ -308,14 +306,11 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		r, err := ParseBitRate(s)
 		must.True(t, err != nil || r >= 0 && r <= maxBitRate, "ParseBitRate(%q) = %g", s, float64(r))
-		if b, err := ParseBytes(s); err == nil && b < 0 {
-			t.Errorf("ParseBytes(%q) = %d", s, b)
-		}
-		if p, err := ParsePercent(s); err == nil && !(p >= 0 && !math.IsInf(float64(p), 0)) {
-			t.Errorf("ParsePercent(%q) = %g", s, float64(p))
-		}
-		if d, err := ParseDuration(s); err == nil && d < 0 {
-			t.Errorf("ParseDuration(%q) = %v", s, d)
-		}
+		b, err := ParseBytes(s)
+		must.True(t, err != nil || b >= 0, "ParseBytes(%q) = %d", s, b)
+		p, err := ParsePercent(s)
+		must.True(t, err != nil || p >= 0 && !math.IsInf(float64(p), 0), "ParsePercent(%q) = %g", s, float64(p))
+		d, err := ParseDuration(s)
+		must.True(t, err != nil || d >= 0, "ParseDuration(%q) = %v", s, d)
 	})
 }

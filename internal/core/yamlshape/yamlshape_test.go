@@ -84,9 +84,7 @@ func TestWhatPassesIsCheapToParse(t *testing.T) {
 // cheap fails where a text passes and is costly to parse, and returns how long that took.
 func cheap(t testing.TB, text []byte) time.Duration {
 	if f := Check(text); f != nil {
-		if f.Line < 1 || f.Column < 1 || f.Reason == "" {
-			t.Errorf("fault %+v", *f)
-		}
+		must.True(t, f.Line >= 1 && f.Column >= 1 && f.Reason != "", "fault %+v", *f)
 		return 0
 	}
 	var before, after runtime.MemStats
