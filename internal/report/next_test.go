@@ -39,15 +39,13 @@ func TestTries(t *testing.T) {
 	got, want := first(), "linerate run 'exec:10.0.0.2 ip netns exec b linerate agent' --factor far.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"
 	must.True(t, got == want, "suggested %q, want %q", got, want)
 	s.Far = "linerate://nas:5299"
-	if got, want := first(), "linerate show x"; got != want {
-		t.Errorf("suggested %q for a host that measures only, want %q", got, want)
-	}
+	got, want = first(), "linerate show x"
+	must.True(t, got == want, "suggested %q for a host that measures only, want %q", got, want)
 	s.Findings[0].Host, s.Findings[0].Direction = model.Near, model.From
 	must.Equal(t, first(), "linerate run linerate://nas:5299 --direction from --factor near.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB", "suggested")
 	s.WireRate = fact.Unknown[units.BitRate]("virtual")
-	if got, want := first(), "linerate run linerate://nas:5299 --direction from --factor near.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"; got != want {
-		t.Errorf("suggested %q without knowing the path, want %q", got, want)
-	}
+	got, want = first(), "linerate run linerate://nas:5299 --direction from --factor near.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"
+	must.True(t, got == want, "suggested %q without knowing the path, want %q", got, want)
 	// A queue that is too long has what keeps it short, which no rate comes of.
 	s.Findings = []model.Finding{{Rule: "B30", Direction: model.From, Knobs: []model.KnobID{"qdisc"}}}
 	s.Far, s.Hosts[1].Knobs["qdisc"] = "lab:rate=1gbit,rtt=10ms", fact.Known("pfifo_fast", "test")
@@ -171,9 +169,8 @@ func TestFirstHour09LongerIsACommand(t *testing.T) {
 		Verdicts: []model.Verdict{{Setting: "y", Baseline: "current", Direction: model.To, Metric: model.Goodput, Outcome: model.Undecided, Blocks: 20, MoreBlocks: 46}},
 	}
 	var err error
-	if s.Plan, err = plan.New(o); err != nil {
-		t.Fatal(err)
-	}
+	s.Plan, err = plan.New(o)
+	must.Do(t, err)
 	first := func() Step { return Build(s, Options{}).Next[0] }
 	if got := first(); got.Command != "linerate run --resume x --max-blocks 66 --allow-exec --db r.db" || !strings.Contains(got.What, "about 46 blocks more") {
 		t.Errorf("%+v", got)
@@ -183,10 +180,7 @@ func TestFirstHour09LongerIsACommand(t *testing.T) {
 	must.True(t, !strings.Contains(got.Command, "--resume"), "decided: %+v", got)
 	s.Verdicts[0].Outcome, s.Verdicts[0].MoreBlocks = model.Undecided, 46
 	o.Mode, o.MaxBlocks = model.FixedBlocks, 8
-	if s.Plan, err = plan.New(o); err != nil {
-		t.Fatal(err)
-	}
-	if got := first(); strings.Contains(got.Command, "--resume") {
-		t.Errorf("a fixed plan: %+v", got)
-	}
+	s.Plan = must.Get(plan.New(o))(t)
+	got = first()
+	must.True(t, !strings.Contains(got.Command, "--resume"), "a fixed plan: %+v", got)
 }

@@ -243,9 +243,8 @@ func TestGridHasOneConclusion(t *testing.T) {
 	must.Equal(t, report.Build(s, report.Options{}).Grid.Conclusion, "no combination is shown to be better than current")
 	s.Noise = []model.Noise{{Direction: model.To, Metric: model.Goodput, Checked: true, Evidence: 1e6}}
 	must.Equal(t, report.Build(s, report.Options{}).Grid.Conclusion, "", "a conclusion of a session that cannot be trusted")
-	if d, _ := build(t, "sequential"); d.Grid != nil {
-		t.Errorf("one setting is no grid: %+v", d.Grid)
-	}
+	d, _ = build(t, "sequential")
+	must.True(t, d.Grid == nil, "one setting is no grid: %+v", d.Grid)
 }
 
 // Issue 10, item 19: two virtual machines with the same name were "vm -> vm".
@@ -259,7 +258,6 @@ func TestHostsOfOneNameAreToldApart(t *testing.T) {
 	if d.Header.Near != "vm (near)" || d.Header.Far != "vm (far)" || d.Lines[0].Label != "to vm (far)" || d.Findings[1].Host != "vm (near)" {
 		t.Errorf("%+v, %q, %q", d.Header, d.Lines[0].Label, d.Findings[1].Host)
 	}
-	if d, _ := build(t, "test"); d.Header.Near != "desk" || d.Header.Far != "nas" {
-		t.Errorf("%+v", d.Header)
-	}
+	d, _ = build(t, "test")
+	must.True(t, d.Header.Near == "desk" && d.Header.Far == "nas", "%+v", d.Header)
 }

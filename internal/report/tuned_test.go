@@ -68,20 +68,18 @@ func TestTunedSaysWhatHelped(t *testing.T) {
 		"headline %q, proven %v", got.Headline, got.Proven)
 	want := []string{"to nas: 29.4 times as fast, at least 28.1; 7 blocks, decided"}
 	must.True(t, slices.Equal(got.Gains, want), "gains %q, want %q", got.Gains, want)
-	if want := []string{
+	want = []string{
 		"tcp.recv_buffer_max: 256KiB not tried", "tcp.sack: 1 no effect", "txqueuelen: 4000 failed (the link was lost)",
 		"link.mtu: 9000 not tried (may cut the connection: --allow risky tries it)",
-	}; !slices.Equal(got.Rest, want) {
-		t.Errorf("rest %q, want %q", got.Rest, want)
 	}
+	must.True(t, slices.Equal(got.Rest, want), "rest %q, want %q", got.Rest, want)
 
 	m := got.Measured
 	must.True(t, len(m) == 2 && m[0].Label == "to nas, before" && m[0].Text == "30 Mbit/s (29 to 31 Mbit/s)" && m[1].Text == "884 Mbit/s (880 to 890 Mbit/s)" && m[1].Confidence == 0.75 && m[1].Outcome == model.Better, "before and after %+v", m)
 	must.Equal(t, got.Line(), "1 of 3 ideas helped: far.tcp.recv_buffer_max 64KiB -> 4MiB; to nas 30 Mbit/s -> 884 Mbit/s: 29.4 times as fast, at least 28.1; 7 blocks, decided")
 	proof.Verdicts[1].Guard.State, proof.Verdicts[1].Estimate = model.GuardViolated, -math.Log(2.5)
-	if got := report.BuildTuned(model.Session{}, rec, &proof); got.Proven || !strings.Contains(got.Gains[0], "but round trip") {
-		t.Errorf("a guard is harmed: proven %v, %q", got.Proven, got.Gains)
-	}
+	got = report.BuildTuned(model.Session{}, rec, &proof)
+	must.True(t, !got.Proven && strings.Contains(got.Gains[0], "but round trip"), "a guard is harmed: proven %v, %q", got.Proven, got.Gains)
 	if got := report.BuildTuned(model.Session{}, rec, &proof).Headline; !strings.HasSuffix(got, " 4MiB seemed to help and did not prove better in fresh blocks") {
 		t.Errorf("a guard is harmed: %q", got)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"linerate/internal/must"
 	"linerate/internal/tail"
 )
 
@@ -14,9 +15,7 @@ func TestTail(t *testing.T) {
 	for _, pieces := range [][]string{{"abcdefgh"}, {"abc", "defgh"}, {"a", "b", "c", "d", "e", "f", "g", "h"}, {"abcd", "", "efgh"}} {
 		tail := tail.Tail{Keep: 5}
 		for _, p := range pieces {
-			if n, err := fmt.Fprint(&tail, p); n != len(p) || err != nil {
-				t.Errorf("%q: %d, %v", p, n, err)
-			}
+			must.Equal(t, must.Get(fmt.Fprint(&tail, p))(t), len(p), "%q", p)
 		}
 		if got := tail.String(); got != "defgh" || !tail.Cut() {
 			t.Errorf("%q became %q, cut %v", pieces, got, tail.Cut())

@@ -17,9 +17,7 @@ func verdictOf(t *testing.T, tries int, values ...float64) (holds bool, done int
 		y := &Try{TB: t, values: map[string]claim{}}
 		y.run(func(y *Try) {
 			x := values[v.done]
-			if x < 0 {
-				y.Fatalf("no run")
-			}
+			must.Need(y, !(x < 0), "no run")
 			y.Claim("delay", x, math.Inf(-1), 10, "ms")
 		})
 		v.add(y)

@@ -100,16 +100,14 @@ func TestMended(t *testing.T) {
 func holds(t *testing.T, c Case) {
 	t.Helper()
 	must.OK(t, must.Err(lab.ParseSpec(c.Spec)), "seed %d, %s: %s", c.Seed, c.Kind, c.Spec)
-	if c.Rate < LeastRate || c.Rate > MostRate || c.Trip < LeastTrip || c.Trip > MostTrip {
-		t.Errorf("seed %d, %s: %s at %s", c.Seed, c.Kind, c.Rate, c.Trip)
-	}
+	must.True(t, !(c.Rate < LeastRate) && !(c.Rate > MostRate) && c.Trip >= LeastTrip && c.Trip <= MostTrip,
+		"seed %d, %s: %s at %s", c.Seed, c.Kind, c.Rate, c.Trip)
 	planted := false
 	for _, l := range c.Labels {
 		planted = planted || l.Planted
 		must.True(t, len(l.First) != 0 && l.Ceiling > 0, "seed %d, %s: label %+v", c.Seed, c.Kind, l)
-		if l.Bound > 0 && float64(l.Bound) > bites*float64(l.Ceiling) {
-			t.Errorf("seed %d, %s: %s is allowed of %s: it does not bite", c.Seed, c.Kind, l.Bound, l.Ceiling)
-		}
+		must.True(t, !(l.Bound > 0) || !(float64(l.Bound) > bites*float64(l.Ceiling)),
+			"seed %d, %s: %s is allowed of %s: it does not bite", c.Seed, c.Kind, l.Bound, l.Ceiling)
 		must.True(t, l.Planted || l.First[0].Rule == "ceiling", "seed %d, %s: nothing is planted and %v is right", c.Seed, c.Kind, l.First)
 	}
 	must.True(t, planted != c.Clean, "seed %d, %s: clean %v, planted %v", c.Seed, c.Kind, c.Clean, planted)

@@ -4,7 +4,10 @@ package machine
 
 import (
 	"context"
+	"encoding/json"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -91,4 +94,108 @@ func keepOnBoth(ctx context.Context, t *testing.T, near, far *Machine) {
 		must.True(t, err != nil, "sysctl.conf of %s is still there: %s", m.cfg.Name, text)
 		must.Equal(t, number(ctx, t, m, "net.inet.tcp.delayed_ack"), 1, "delayed_ack of %s", m.cfg.Name)
 	}
+}
+
+// TestFreeBSDBuffers: a FreeBSD with 1200 clusters, most of which its card's ring holds,
+// runs out of them while it sends with large windows over a delay, as that of the first
+// article did. The kernel's own console says that it happened; linerate names it, where
+// it is and which setting is the limit, and does not raise that for a trial, because
+// this kernel could not take it back.
+func TestFreeBSDBuffers(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	const said = "kern.ipc.nmbclusters limit reached"
+	told(t, "buffers of the kernel")
+	near, far := besideLinux(ctx, t, "kern.ipc.nmbclusters=1200 kern.ipc.nmbjumbop=100")
+	n := number(ctx, t, near, "kern.ipc.nmbclusters")
+	must.Need(t, n == 1200 && !strings.Contains(near.Console(), said), "%d clusters at first; console: %s", n, last(near.Console(), 500))
+	sh(ctx, t, far, "tc qdisc replace dev eth0 root netem delay 40ms limit 20000")
+	server := far.Start(ctx, "linerate", "serve", "--open", "--announce=false")
+	until(ctx, t, far, func() bool { return strings.Contains(server.Printed(), "listening on") }, server)
+	r, err := near.Run(ctx, "linerate", "test", "10.0.0.2", "--to", "-t", "4s", "--omit", "1s", "--idle", "0s", "-w", "1MiB", "-P", "4", "--json")
+	var d struct {
+		Session struct {
+			Reason   string
+			Findings []struct {
+				Rule, Host, Limit, Evidence string
+				Knobs                       []string
+			}
+		}
+	}
+	if err != nil || json.Unmarshal([]byte(r.Stdout), &d) != nil {
+		t.Fatalf("%+v, %v; server: %s", r, err, server.Printed())
+	}
+	if !strings.Contains(near.Console(), said) {
+		t.Fatalf("the kernel did not run out of clusters: %s", last(near.Console(), 500))
+	}
+	if len(d.Session.Findings) == 0 { // its card got no cluster back, so that it hears nothing any more
+		why := d.Session.Reason
+		must.True(t, r.Code != 0 && strings.Contains(why, "contact lost") && strings.Contains(why, "meanwhile on this machine: ") && strings.Contains(why, "buffer"), "exit code %d, %q\n%s", r.Code, why, r.Stderr)
+	} else if first := d.Session.Findings[0]; first.Rule != "B13" || first.Host != "near" || !slices.Contains(first.Knobs, "mbuf.clusters") {
+		t.Errorf("the first finding is %+v", first)
+	}
+	refused, err := near.Run(ctx, "linerate", "set", "mbuf.clusters=16384", "--for", "5s")
+	must.True(t, err == nil && refused.Code != 0 && strings.Contains(refused.Stderr, "/boot/loader.conf"), "raised for a trial: %+v, %v", refused, err)
+	must.Equal(t, number(ctx, t, near, "kern.ipc.nmbclusters"), 1200, "clusters after it")
+}
+
+// windowStory: over a path of 40 ms, windows from 64 KiB to 1536 KiB, set for the
+// sockets of the test as the articles did, carry what window and round trip allow, until
+// the machine itself is the limit and more of it helps no more. The one who receives
+// is Debian with FreeBSD's sender, or FreeBSD with Debian's. It returns what the first
+// finding names for the smallest.
+func windowStory(ctx context.Context, t *testing.T, near *Machine, direction string) (smallest string) {
+	t.Helper()
+	const roundTrip = 0.040
+	var all []float64
+	for _, kib := range []int{64, 128, 256, 512, 1024, 1536} {
+		rate, limit := look(ctx, t, near, direction, strconv.Itoa(kib)+"KiB")
+		most := float64(kib) * 1024 * 8 / roundTrip
+		t.Logf("%5d KiB: %6.2f Mbit/s of %6.2f that the window allows; %s", kib, rate/1e6, most/1e6, limit)
+		must.True(t, rate <= most*1.1, "%d KiB: %.0f bit/s, above what window and round trip allow", kib, rate)
+		must.True(t, kib > 128 || rate >= most*0.6, "%d KiB: %.0f bit/s, far below what the window allows", kib, rate)
+		if kib == 64 {
+			smallest = limit
+		}
+		all = append(all, rate)
+	}
+	if all[3] < 2.5*all[0] {
+		t.Errorf("512 KiB carry %.0f bit/s, 64 KiB %.0f: the window does not grow", all[3], all[0])
+	}
+	if all[5] > 2*all[4] {
+		t.Errorf("1536 KiB carry %.0f bit/s, 1024 KiB %.0f: no plateau", all[5], all[4])
+	}
+	return smallest
+}
+
+// look is a test in one direction, --to or --reverse, with a window: its goodput in
+// bit/s and what its first finding names.
+func look(ctx context.Context, t *testing.T, near *Machine, direction, window string) (rate float64, limit string) {
+	t.Helper()
+	text := do(ctx, t, near, "linerate", "test", "10.0.0.2", direction, "-t", "4s", "--omit", "2s", "--idle", "0s", "-w", window, "--json")
+	var d struct {
+		Session struct {
+			Findings []struct{ Limit string }
+			Runs     []struct {
+				Values []struct {
+					Metric string
+					Value  float64
+				}
+			}
+		}
+	}
+	err := json.Unmarshal([]byte(text), &d)
+	must.Need(t, err == nil, "%v in %s", err, text)
+	for _, r := range d.Session.Runs {
+		for _, v := range r.Values {
+			if v.Metric == "goodput" {
+				rate = v.Value
+			}
+		}
+	}
+	must.Need(t, rate != 0, "no goodput in %s", text)
+	if len(d.Session.Findings) > 0 {
+		limit = d.Session.Findings[0].Limit
+	}
+	return rate, limit
 }

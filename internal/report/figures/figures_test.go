@@ -250,8 +250,7 @@ func inside(t *testing.T, svg string, width float64) string {
 // TestNoPictureOfNothing: a session that measured nothing has no pictures.
 func TestNoPictureOfNothing(t *testing.T) {
 	s := model.Session{Kind: model.KindTest}
-	got := figures.Of(s, report.Build(s, report.Options{}), nil)
-	must.Len(t, got, 0)
+	must.Len(t, figures.Of(s, report.Build(s, report.Options{}), nil), 0)
 }
 
 // TestNamesOfHostsDrawNothing: with controls in the name of a host a picture is still one

@@ -1,13 +1,17 @@
 package importer
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"linerate/internal/confined"
 	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
@@ -74,12 +78,10 @@ func TestSessionOfFiles(t *testing.T) {
 	b.Setting = "two streams"
 	s, samples, err := Session([]Named{a, b}, About{ID: "x", Now: time.Unix(0, 0)})
 	must.True(t, err == nil && s.Plan.Baseline == "iperf3.json" && len(s.Plan.Settings) == 2 && len(samples[2]) != 0 && strings.Contains(s.Reason, "iperf3.json (iperf 3.12)"), "%+v, %v", s, err)
-	if _, _, err := Session([]Named{a, one("np.out")}, About{}); err == nil || !strings.Contains(err.Error(), "are not one session") {
-		t.Errorf("streams and message sizes in one session: %v", err)
-	}
-	if _, _, err := Session([]Named{a, b}, About{Baseline: "nothing"}); err == nil || !strings.Contains(err.Error(), "two streams") {
-		t.Errorf("%v", err)
-	}
+	_, _, err = Session([]Named{a, one("np.out")}, About{})
+	must.True(t, err != nil && strings.Contains(err.Error(), "are not one session"), "streams and message sizes in one session: %v", err)
+	_, _, err = Session([]Named{a, b}, About{Baseline: "nothing"})
+	must.True(t, err != nil && strings.Contains(err.Error(), "two streams"), "%v", err)
 }
 
 // TestByKind: files with tests of several kinds make a session for each, in their order.
@@ -108,3 +110,117 @@ func TestTooMany(t *testing.T) {
 		must.True(t, err != nil && strings.Contains(err.Error(), says), "%v, want %q", err, says)
 	}
 }
+
+// published reads a published case, with columns and lines as they are asked for.
+func published(t *testing.T, name, where string, columnsOf ...string) (File, error) {
+	t.Helper()
+	text := must.Get(os.ReadFile("testdata/cases/" + name + ".csv"))(t)
+	o := columns(t, columnsOf...)
+	if where != "" {
+		w := must.Get(ParseWhere(where))(t)
+		o.Where = []Where{w}
+	}
+	return Read("csv", text, o)
+}
+
+// TestGigabitSteps: what is a rate is read with the unit of its line; bytes, milliseconds
+// and words are none.
+func TestGigabitSteps(t *testing.T) {
+	rates := []string{"setting=setup", "setting=step", "goodput=value:{unit}"}
+	must.Say(t, must.Err(published(t, "gigabit-steps", "", rates...)), `line 5: 262144 bytes as goodput: unit "bytes" is none of`, "bytes as a rate")
+	mbit, err := published(t, "gigabit-steps", "unit=Mbit/s", rates...)
+	must.Need(t, err == nil && len(mbit.Tests) == 3, "%+v, %v", mbit, err)
+	tuned := value(mbit.Tests[1], model.To, model.Goodput)
+	must.True(t, tuned == 626e6 && value(mbit.Tests[0], model.To, model.Goodput) == 134e6, "%+v", mbit.Tests)
+	// The article prints 626 Mbit/s as 74.6 MB/s: that is MiB/s, of 1048576 bytes.
+	for unit, want := range map[string]float64{"MiB/s": 74.6, "MB/s": 78.3} {
+		got := math.Round(tuned/rateUnits[unit]*10) / 10 // it is 78.25
+		must.True(t, !(math.Abs(got-want) > 0.051), "626 Mbit/s are %g %s, want %g", got, unit, want)
+	}
+	bytes, err := published(t, "gigabit-steps", "unit=MB/s", rates...)
+	must.True(t, err == nil && len(bytes.Tests) == 9 && value(bytes.Tests[1], model.To, model.Goodput) == 1e9 && value(bytes.Tests[8], model.To, model.Goodput) == 504e6, "%+v, %v", bytes.Tests, err)
+	wait, err := published(t, "gigabit-steps", "unit=ms", "setting=setup", "rtt=value:{unit}")
+	must.True(t, err == nil && len(wait.Tests) == 1 && value(wait.Tests[0], model.To, model.RTT) == 1e-4, "%+v, %v", wait.Tests, err)
+	for where, says := range map[string]string{"unit=kB": `unit "kB" is none of`, "unit=furlong": "no line has what is asked for: unit=furlong", "volume=1": `no column is called "volume"`} {
+		f, err := published(t, "gigabit-steps", where, rates...)
+		must.True(t, err != nil && strings.Contains(err.Error(), says), "%s: %+v, %v, want %q", where, f.Tests, err, says)
+	}
+}
+
+// TestMatrixOfWords: what an article says of its curves is no measurement, so that the
+// table of its cards is refused at its first line.
+func TestMatrixOfWords(t *testing.T) {
+	f, err := published(t, "nic-matrix", "", "setting=computer", "setting=card", "goodput=what_the_text_says:Mbit/s")
+	must.True(t, err != nil && strings.Contains(err.Error(), `line 2: "even speed at every message size" is no number`) && len(f.Tests) == 0,
+		"%+v, %v", f.Tests, err)
+}
+
+// TestUnitsFitTheirRole: a rate is not told in milliseconds, nor a time in Mbit/s.
+func TestUnitsFitTheirRole(t *testing.T) {
+	for _, bad := range []string{"goodput=a:ms", "rtt=a:Mbit/s", "loss_ratio=a:ms", "retransmits=a:s"} {
+		must.Fail(t, must.Err(ParseColumn(bad)), "%s", bad)
+	}
+	must.Fail(t, must.Err(ParseWhere("medium")), "a column without a text is taken")
+}
+
+// hostile returns files that take far more memory than they are long, by name: of a size,
+// or as large as they may be.
+func hostile(size int, allowed bool) map[string]func() string {
+	fill := func(head, one, tail string) func() string {
+		return func() string {
+			n := (size - len(head) - len(tail)) / len(one)
+			for part, most := range map[string]int{"{": maxObjects - 100, "\n": maxLines - 10, ",": maxFields - 100, "[": maxFields - 100} {
+				if each := strings.Count(one, part); allowed && each > 0 {
+					n = min(n, most/each)
+				}
+			}
+			return head + strings.Repeat(one, n) + tail
+		}
+	}
+	const start = `{"start":{"connected":[],"version":"iperf 3.12","timestamp":{"timesecs":1},"test_start":{"protocol":"TCP","num_streams":1}},`
+	return map[string]func() string{
+		"spaces":        fill("", " ", ""),
+		"flent":         fill(`{"version":4,"metadata":{},"results":{"TCP upload":[1]},"x_values":[1`, ",1", "]}"),
+		"flent raw":     fill(`{"x_values":[1],"results":{"TCP upload":[1]},"raw_values":{"TCP upload":[{}`, ",{}", "]}}"),
+		"intervals":     fill(start+`"end":{},"intervals":[{}`, ",{}", "]}"),
+		"streams":       fill(start+`"end":{},"intervals":[{"streams":[{}`, ",{}", "]}]}"),
+		"events":        fill(`{"event":"start","data":{}}`+"\n", `{"event":"interval","data":{}}`+"\n", ""),
+		"nested":        fill(`{"x_values":1,"results":`, "[", ""),
+		"short lines":   fill("a,b\n", "1,1\n", ""),
+		"one line":      fill("a,b\n", ",", ""),
+		"iperf 2":       fill("Client connecting to 10.0.0.2, TCP port 5001\n[ ID] Interval       Transfer     Bandwidth\n", "[  3]  0.0- 1.0 sec  1.00 MBytes  8.39 Mbits/sec\n", ""),
+		"iperf 2, CSV":  fill("", "20261121120000,10.0.0.1,5001,10.0.0.2,5001,3,0.0-1.0,1000,8000\n", ""),
+		"iperf 3":       fill("Connecting to host 10.0.0.2, port 5201\n[ ID] Interval           Transfer     Bitrate\n", "[  5]   0.00-1.00 sec  1.00 MBytes  8.39 Mbits/sec    0    100 KBytes\n", ""),
+		"np.out":        fill("", "1 1.0 0.1\n", ""),
+		"key and value": fill("MIGRATED TCP STREAM TEST from 1.1.1.1 to 1.1.1.2\n", "THROUGHPUT=1\n", ""),
+	}
+}
+
+// readHostile reads each file in a process that has little memory: as large as it may be,
+// or packed.
+func readHostile(t *testing.T, size int, packed bool) {
+	confined.Run(t, 480<<20, 120, func(t *testing.T) {
+		for name, text := range hostile(size, !packed) {
+			file := []byte(text())
+			if packed {
+				var b bytes.Buffer
+				z := gzip.NewWriter(&b)
+				must.Get(z.Write(file))(t)
+				must.Do(t, z.Close())
+				file = b.Bytes()
+			}
+			o := Options{}
+			if strings.HasSuffix(name, "line") || strings.HasSuffix(name, "lines") {
+				o.Columns = []Column{must.Get(ParseColumn("goodput=b:Mbit/s"))(t)}
+			}
+			_, err := Read("", file, o)
+			if packed {
+				must.Fail(t, err, "%s of %d bytes", name, len(file))
+			}
+			t.Logf("%s of %d bytes: %v", name, len(file), err)
+		}
+	})
+}
+
+// TestHostilePacked: a packed file of some kilobytes that unpacks to 40 MB is refused.
+func TestHostilePacked(t *testing.T) { readHostile(t, 40<<20, true) }

@@ -73,9 +73,8 @@ func TestContrast(t *testing.T) {
 			}
 		}
 		for name, least := range map[string]float64{"ink": 4.5, "faint": 4.5, "bad": 4.5, "good": 4.5, "s0": 3, "s1": 3, "s2": 3, "s3": 3, "s4": 3, "s5": 3} {
-			if got := contrast(t, colour[name], colour["ground"]); got < least {
-				t.Errorf("dress %d: %s %s on %s has a contrast of %.2f", i, name, colour[name], colour["ground"], got)
-			}
+			got := contrast(t, colour[name], colour["ground"])
+			must.True(t, !(got < least), "dress %d: %s %s on %s has a contrast of %.2f", i, name, colour[name], colour["ground"], got)
 		}
 		got := contrast(t, colour["faint"], colour["band"])
 		must.True(t, !(got < 4.5), "dress %d: text in boxes has a contrast of %.2f", i, got)

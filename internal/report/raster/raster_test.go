@@ -94,11 +94,8 @@ func TestEveryClassHasALook(t *testing.T) {
 func TestTextsAreAsWideAsReckoned(t *testing.T) {
 	faces := map[bool]font.Face{}
 	for bold, ttf := range map[bool][]byte{false: goregular.TTF, true: gobold.TTF} {
-		parsed, err := opentype.Parse(ttf)
-		must.Do(t, err)
-		if faces[bold], err = opentype.NewFace(parsed, &opentype.FaceOptions{Size: 100, DPI: 72}); err != nil {
-			t.Fatal(err)
-		}
+		parsed := must.Get(opentype.Parse(ttf))(t)
+		faces[bold] = must.Get(opentype.NewFace(parsed, &opentype.FaceOptions{Size: 100, DPI: 72}))(t)
 	}
 	looks := plot.Looks()
 	for name, f := range pictures() {

@@ -55,9 +55,8 @@ func TestSchema1(t *testing.T) {
 	b := must.Get(os.ReadFile("testdata/schema1.lra"))(t)
 	a := must.Get(archive.Open(t.Context(), bytes.NewReader(b)))(t)
 	s, err := a.Session(t.Context(), "last")
-	if err := errors.Join(err, a.Close()); err != nil || len(s.Runs) != 2 || s.Note != "before the new switch" {
-		t.Errorf("%d runs, note %q, %v", len(s.Runs), s.Note, err)
-	}
+	err = errors.Join(err, a.Close())
+	must.True(t, err == nil && len(s.Runs) == 2 && s.Note == "before the new switch", "%d runs, note %q, %v", len(s.Runs), s.Note, err)
 }
 
 func TestRoundTrip(t *testing.T) {

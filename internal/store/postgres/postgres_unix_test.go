@@ -98,9 +98,7 @@ func open(t *testing.T, address string) *postgres.Store {
 	t.Helper()
 	s := must.Get(postgres.Open(t.Context(), address))(t)
 	t.Cleanup(func() {
-		if err := errors.Join(s.Close(), s.Close()); err != nil { // Close is idempotent
-			t.Error(err)
-		}
+		must.OK(t, errors.Join(s.Close(), s.Close())) // Close is idempotent
 	})
 	return s
 }
@@ -292,9 +290,8 @@ func TestStopped(t *testing.T) {
 		t.Helper()
 		sess, err := s.Session(t.Context(), "endless")
 		items, lerr := s.Sessions(t.Context(), store.Filter{State: sess.State})
-		if err := errors.Join(err, lerr); err != nil || len(items) != 1 {
-			t.Fatalf("%v; listed as %s: %v", err, sess.State, items)
-		}
+		err = errors.Join(err, lerr)
+		must.Need(t, err == nil && len(items) == 1, "%v; listed as %s: %v", err, sess.State, items)
 		return sess.State
 	}
 	again := model.Session{ID: "endless", State: model.SessionRunning}

@@ -157,8 +157,7 @@ func TestManySmallObjects(t *testing.T) {
 				fmt.Sprintf(`WITH RECURSIVE c(x) AS (SELECT 2 UNION ALL SELECT x + 1 FROM c LIMIT %d) INSERT INTO runs (session, number, state, document, ends)
 				SELECT 1, x, 'valid', '{}', '[{}' || replace(hex(zeroblob(%d)), '00', ',{}') || ']' FROM c`, c.runs, c.each))
 			s := must.Get(Open(t.Context(), path))(t)
-			_, err := s.Session(t.Context(), "it")
-			must.True(t, errors.Is(err, c.want), "%d runs of %d: %v, want %v", c.runs, c.each, err, c.want)
+			must.Is(t, must.Err(s.Session(t.Context(), "it")), c.want, "%d runs of %d", c.runs, c.each)
 			must.OK(t, s.Close())
 		}
 	})
@@ -187,8 +186,7 @@ func TestHostileSamples(t *testing.T) {
 		must.Do(t, db.Close())
 		from := must.Get(OpenFrozen(t.Context(), path, 0))(t)
 		defer from.Close()
-		to, err := Open(t.Context(), filepath.Join(t.TempDir(), "to.db"))
-		must.Do(t, err)
+		to := must.Get(Open(t.Context(), filepath.Join(t.TempDir(), "to.db")))(t)
 		defer to.Close()
 		must.Do(t, to.Import(t.Context(), from, []string{"it"}))
 		n := 0
@@ -284,7 +282,6 @@ func TestDriverPanic(t *testing.T) {
 	for range 2 {
 		must.Is(t, must.Err(s.Session(t.Context(), "it")), tables.ErrDriver)
 	}
-	if err := s.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) {
-		t.Error(err)
-	}
+	err = s.Close()
+	must.True(t, err == nil || errors.Is(err, sql.ErrConnDone), "%v", err)
 }

@@ -174,9 +174,8 @@ func TestOneDocument(t *testing.T) {
 		{[]string{"list", "--json=brief"}, exitOK, "linerate/list/v1"},
 		{[]string{"nothing", "--json=full"}, exitUsage, "linerate/error/v1"},
 	} {
-		if code := w.main(t, c.args...); code != c.code {
-			t.Errorf("%q: exit code %d, want %d: %s", c.args, code, c.code, w.err.String())
-		}
+		code := w.main(t, c.args...)
+		must.True(t, code == c.code, "%q: exit code %d, want %d: %s", c.args, code, c.code, w.err.String())
 		var doc struct {
 			Schema   string `json:"schema"`
 			ExitCode int    `json:"exit_code"`
@@ -239,8 +238,7 @@ func TestStorePath(t *testing.T) {
 		got, want := a.storePath(), filepath.Join(home, "data", "linerate", "linerate.db")
 		must.True(t, got == want, "with XDG_DATA_HOME: %s, want %s", got, want)
 		delete(w.vars, "XDG_DATA_HOME")
-		if got, want := a.storePath(), filepath.Join(home, ".local", "share", "linerate", "linerate.db"); got != want {
-			t.Errorf("by default: %s, want %s", got, want)
-		}
+		got, want = a.storePath(), filepath.Join(home, ".local", "share", "linerate", "linerate.db")
+		must.True(t, got == want, "by default: %s, want %s", got, want)
 	}
 }

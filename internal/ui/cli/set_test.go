@@ -1,15 +1,23 @@
 package cli
 
 import (
+	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"linerate/internal/app/change"
+	"linerate/internal/app/here"
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
 	"linerate/internal/fault"
 	"linerate/internal/must"
+	"linerate/internal/report"
+	"linerate/internal/report/reporttest"
+	"linerate/internal/store"
 )
 
 func TestParseSet(t *testing.T) {
@@ -42,7 +50,137 @@ func TestCanaryDocs(t *testing.T) {
 	d := canaryDocs(h)
 	must.True(t, len(d) == 2 && d[0].Before && !d[0].After && d[0].Detail == "yes", "%+v", d)
 	h.After = []probe.Result{{Target: "x", OK: true}, {Target: "x", Full: true, Bytes: 9000, Detail: "no"}}
-	if d := canaryDocs(h); !d[0].After || d[1].Bytes != 9000 || d[1].Detail != "no" {
-		t.Errorf("%+v", d)
+	d = canaryDocs(h)
+	must.True(t, d[0].After && d[1].Bytes == 9000 && d[1].Detail == "no", "%+v", d)
+}
+
+// TestRecheckFitsTheWidth: no line of a recheck is wider than the terminal, and no word
+// of it is lost or broken.
+func TestRecheckFitsTheWidth(t *testing.T) {
+	for _, text := range []string{
+		"tcp.recv_buffer_max=4 MiB on nas.example.org: unproven since kernel 6.1.0-2-amd64 -> 6.1.0-3-amd64, MTU 9000 -> 1500 at the far end",
+		"  proven on 2026-11-02 in session 20261102T101530-x7k2, against 64 KiB; nothing that is known has changed since",
+		"nothing is kept",
+	} {
+		for _, width := range []int{40, 60, 80} {
+			got := wrapped(text, width)
+			for _, l := range got {
+				n := utf8.RuneCountInString(l)
+				must.True(t, n <= width, "%d columns in %d: %q", n, width, l)
+			}
+			must.Equal(t, strings.Join(strings.Fields(strings.Join(got, " ")), " "), strings.Join(strings.Fields(text), " "), "width %d: %q", width, got)
+			indent := len(text) - len(strings.TrimLeft(text, " "))
+			must.True(t, strings.HasPrefix(got[0], strings.Repeat(" ", indent)), "the indent is lost: %q", got[0])
+		}
+	}
+}
+
+// Issue 10, item 7: the line that a grid's report ends with keeps what the report
+// names, as it stands there.
+func TestGridEndsWithALineThatKeepsIt(t *testing.T) {
+	w := newWorld(t)
+	all := reporttest.Cases()
+	s := all[slices.IndexFunc(all, func(c reporttest.Case) bool { return c.Name == "grid" })].Session
+	for i := range s.Plan.Settings {
+		for j := range s.Plan.Settings[i].Assignments {
+			a := &s.Plan.Settings[i].Assignments[j]
+			if a.Host = model.Near; a.Knob == "link.mtu" {
+				a.Knob, a.Value = "tcp.send_buffer_max", map[string]string{"1500": "1048576", "9000": "4194304"}[a.Value]
+			}
+		}
+	}
+	st := must.Get(openStoreAt(t.Context(), w.vars["LINERATE_DB"]))(t)
+	must.Do(t, st.CreateSession(t.Context(), s))
+	must.Do(t, st.UpdateSession(t.Context(), s))
+	_ = st.Close()
+	step := report.Build(s, report.Options{}).Next[0]
+	must.Need(t, step.What == "keep recv_buffer_max=1MiB mtu=9000", "%+v", step)
+	words := append(strings.Fields(strings.TrimPrefix(step.Command, "linerate ")), "--dry-run", "--for", "linux-sysctl", "--state", t.TempDir())
+	code := w.main(t, words...)
+	must.True(t, code == exitOK, "%q: exit code %d\n%s", words, code, w.err.String())
+	for _, want := range []string{"recv_buffer_max=1MiB mtu=9000", "1048576", "4194304"} {
+		must.Contain(t, w.out.String()+w.err.String(), want, "%q", words)
+	}
+}
+
+// TestNoteLasting notes settings that a restart does not forget, of systems that
+// have such.
+func TestNoteLasting(t *testing.T) {
+	wanted := []model.Assignment{{Knob: "tcp.ecn"}, {Knob: "link.mtu"}, {Knob: "window"}, {Knob: "nonsense"}, {Knob: "tcp.ecn"}}
+	for _, c := range []struct {
+		os     string
+		within time.Duration
+		wanted []model.Assignment
+		want   string
+	}{
+		{"linux", time.Minute, wanted, ""},
+		{"freebsd", time.Minute, wanted, ""},
+		{"windows", time.Minute, wanted[:1], "note: desk: tcp.ecn survives a restart; if this machine goes down in the next 1 min it stays: --at-boot puts it back at the next start\n"},
+		{"windows", 0, wanted, "note: desk: tcp.ecn, link.mtu survive a restart; if this machine goes down during a run they stay: --at-boot puts them back at the next start\n"},
+	} {
+		var out bytes.Buffer
+		a := &console{Env: Env{Err: &out}}
+		change.TellLasting(a.world(), "desk", c.os, c.wanted, c.within)
+		must.Equal(t, out.String(), c.want, "%s", c.os)
+	}
+}
+
+// TestBootTalk prints every line of a host once, also with --quiet.
+func TestBootTalk(t *testing.T) {
+	var out bytes.Buffer
+	a := &console{Env: Env{Err: &out}, quiet: true}
+	for range 2 {
+		for _, host := range []string{"", "nas"} {
+			must.OK(t, must.Err(here.Lines(a.world(), host).Write([]byte("at-boot: installed x\nelse\n"))))
+		}
+	}
+	want := "at-boot: installed x\nnas: at-boot: installed x\n"
+	must.True(t, out.String() == want && !strings.Contains(out.String(), "else"), "%q", out.String())
+}
+
+// TestRetention: only what is older than $LINERATE_RETENTION goes, and says so; what has
+// a note or a proof stays, and without the variable, or with a slip in it, everything.
+func TestRetention(t *testing.T) {
+	const day = 24 * time.Hour
+	for text, c := range map[string]struct{ left, says string }{
+		"":    {"better noted test0 test1 test2 worse", ""},
+		"30d": {"better noted test0 test1", "removed 2 sessions older than 30d (LINERATE_RETENTION)"},
+		"2w":  {"better noted test0", "removed 3 sessions"},
+		"0":   {"better noted test0 test1 test2 worse", "nothing is removed"},
+		"30":  {"better noted test0 test1 test2 worse", "nothing is removed"},
+		"odd": {"better noted test0 test1 test2 worse", `"odd" is no time of at least a day`},
+	} {
+		t.Run(text, func(t *testing.T) {
+			w := newWorld(t)
+			w.vars["LINERATE_RETENTION"] = text
+			now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+			w.Now = func() time.Time { return now }
+			st := must.Get(openStoreAt(t.Context(), w.vars["LINERATE_DB"]))(t)
+			defer func() { _ = st.Close() }()
+			add := func(id string, kind model.Kind, age time.Duration, verdicts ...model.Verdict) {
+				s := model.Session{ID: id, Kind: kind, Far: "nas", State: model.SessionDone, Created: now.Add(-age)}
+				must.Do(t, st.CreateSession(t.Context(), s))
+				s.Verdicts = verdicts
+				must.Do(t, st.UpdateSession(t.Context(), s))
+			}
+			for i, age := range []time.Duration{day, 20 * day, 100 * day} {
+				add(fmt.Sprintf("test%d", i), model.KindTest, age)
+			}
+			add("better", model.KindRun, 100*day, model.Verdict{Setting: "tall", Outcome: model.Better, Metric: model.Goodput})
+			add("worse", model.KindRun, 100*day, model.Verdict{Setting: "tall", Outcome: model.Worse, Metric: model.Goodput})
+			add("noted", model.KindTest, 100*day)
+			must.Do(t, st.SetNote(t.Context(), "noted", "before the new cable"))
+			(&console{Env: w.Env}).retain(t.Context(), st)
+			said := w.err.String()
+			must.True(t, strings.Contains(said, c.says) && (c.says != "" || said == ""), "says %q, want %q", said, c.says)
+			all := must.Get(st.Sessions(t.Context(), store.Filter{}))(t)
+			left := map[string]bool{}
+			for _, i := range all {
+				left[i.ID] = true
+			}
+			for id := range strings.FieldsSeq("better noted test0 test1 test2 worse") {
+				must.Equal(t, left[id], strings.Contains(" "+c.left+" ", " "+id+" "), "%s is left", id)
+			}
+		})
 	}
 }

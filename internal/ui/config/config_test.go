@@ -165,9 +165,8 @@ factors:
 	got, baseline := f.Settings()
 	o := f.Complete()
 	must.True(t, len(got) == 4 && baseline == "vanilla window=64KiB" && got[1].Name == "all window=1MiB" && len(got[1].Assignments) == 3 && len(o.Factors) == 2 && o.Factors[0].Knob == "" && o.Factor == "", "%+v, baseline %q, %+v", got, baseline, o)
-	if _, baseline = parse(t, text+"baseline: all window=1MiB\n").Settings(); baseline != got[1].Name {
-		t.Errorf("baseline %q", baseline)
-	}
+	_, baseline = parse(t, text+"baseline: all window=1MiB\n").Settings()
+	must.True(t, baseline == got[1].Name, "baseline %q", baseline)
 	for text, want := range map[string]string{
 		"vanilla":                               "",
 		"all:near.tcp.timestamps=1,window=1MiB": "near.tcp.timestamps=1 window=1048576",
@@ -292,8 +291,7 @@ baseline: "2MiB" is not a setting of this plan; known are current, window=64KiB 
 
 func TestFirstHour19EndsAreNearAndFar(t *testing.T) {
 	for _, before := range []string{"a.tcp.timestamps=0,1", "b.tcp.timestamps=0,1"} {
-		f, err := ParseFactor(before, knobs{})
-		must.True(t, err != nil && strings.Contains(err.Error(), "near. or far."), "%s: %v, %v", before, f, err)
+		must.Say(t, must.Err(ParseFactor(before, knobs{})), "near. or far.", "%s", before)
 	}
 	f := parse(t, "factors: [{knob: tcp.timestamps, host: far, levels: [0, 1]}]\n")
 	must.Equal(t, f.Factors[0].Host, model.Far, "%+v", f.Factors)

@@ -57,8 +57,7 @@ func TestGuardMistakes(t *testing.T) {
 		"guards: {rtt: 20%}":                        "plan.yaml:3:9: guards: is a map, not a single value",
 		"flow: {engine: reqresp}\nguards: [cpu<5%]": "plan.yaml:4:10: guards[0]: engine reqresp does not measure CPU per Gbit (near end)",
 	} {
-		_, err := Parse("plan.yaml", []byte(head+text+"\n"), knobs{}, kinds())
-		must.Say(t, err, want, "%s\ngives", text)
+		must.Say(t, must.Err(Parse("plan.yaml", []byte(head+text+"\n"), knobs{}, kinds())), want, "%s\ngives", text)
 	}
 }
 
@@ -71,9 +70,8 @@ func TestHooks(t *testing.T) {
 		after bool
 		text  string
 	}{{false, "sync"}, {true, "far: rm -f near:x"}, {true, "near:date"}} {
-		if hooks, err = Hook(hooks, c.after, c.text); err != nil {
-			t.Fatal(err)
-		}
+		hooks, err = Hook(hooks, c.after, c.text)
+		must.Do(t, err)
 	}
 	near := model.Command{Run: "sync", Undo: "date", Limit: DefaultCommandTime}
 	far := model.Command{Run: noCommand, Undo: "rm -f near:x", Limit: DefaultCommandTime}
@@ -83,9 +81,8 @@ func TestHooks(t *testing.T) {
 	must.Do(t, err)
 	near = model.Command{Run: "sync; date", Undo: "date", Limit: 7 * time.Second}
 	far = model.Command{Run: "up", Undo: "down", Limit: DefaultCommandTime}
-	if got := file.Complete().Hooks; len(got) != 2 || got[0].Command != near || got[1].Command != far {
-		t.Errorf("%+v", got)
-	}
+	got = file.Complete().Hooks
+	must.True(t, len(got) == 2 && got[0].Command == near && got[1].Command == far, "%+v", got)
 }
 
 // TestHookMistakes: each error says what would be right.

@@ -126,8 +126,7 @@ func TestParseProfileMistakes(t *testing.T) {
 		{"date", "profile: 2\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: {date: yesterday}", "is not a date"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := ParseProfile("p.yaml", []byte(c.text), knobs{})
-			must.Say(t, err, c.want)
+			must.Say(t, must.Err(ParseProfile("p.yaml", []byte(c.text), knobs{})), c.want)
 		})
 	}
 }

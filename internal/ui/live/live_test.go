@@ -182,9 +182,8 @@ func TestFits(t *testing.T) {
 					n := utf8.RuneCountInString(row)
 					must.True(t, n <= columns, "%d columns in %dx%d: %q", n, columns, rows, row)
 				}
-				if !strings.Contains(all[len(all)-1], "q stops") && columns > 30 {
-					t.Errorf("%dx%d does not say how to stop: %q", columns, rows, all[len(all)-1])
-				}
+				must.True(t, strings.Contains(all[len(all)-1], "q stops") || columns <= 30,
+					"%dx%d does not say how to stop: %q", columns, rows, all[len(all)-1])
 			}
 		}
 	}
@@ -237,13 +236,11 @@ func TestRates(t *testing.T) {
 	tell(model.Far, model.Goodput, 4e8)
 	tell(model.Near, model.Sent, 6e8)
 	tell(model.Far, model.Goodput, 2e8)
-	if r, _ := s.ways[0].rate(); r != 2e8 {
-		t.Errorf("now %v", r)
-	}
+	r, _ = s.ways[0].rate()
+	must.True(t, r == 2e8, "now %v", r)
 	s.Observe(app.RunEnded{Run: model.Run{State: model.RunValid}})
-	if r, _ := s.ways[0].rate(); r != 3e8 {
-		t.Errorf("mean %v", r)
-	}
+	r, _ = s.ways[0].rate()
+	must.True(t, r == 3e8, "mean %v", r)
 	tell(model.Near, model.RTT, 0.002)
 	tell(model.Near, model.LatencyP50, 0.001)
 	tell(model.Near, model.RTT, 0.003)
@@ -252,9 +249,8 @@ func TestRates(t *testing.T) {
 		t.Errorf("tells others %+v", n)
 	}
 	s.Observe(app.RunBegan{Progress: app.Progress{Direction: model.To}})
-	if r, _ := s.ways[0].rate(); r != 3e8 || len(s.Now().Ways) != 1 {
-		t.Errorf("before the first interval of another run: %v", r)
-	}
+	r, _ = s.ways[0].rate()
+	must.True(t, r == 3e8 && len(s.Now().Ways) == 1, "before the first interval of another run: %v", r)
 	tell(model.Far, model.Goodput, 7e8)
 	n := s.Now()
 	must.True(t, len(n.Ways[0].Rates) == 1 && n.Run == 2 && len(n.Ways[0].Trips) == 0, "another run: %+v", n)

@@ -86,10 +86,8 @@ func TestSearch(t *testing.T) {
 	must.True(t, len(hits) != 0 && hits[0].Topic == "hosts" && hits[0].Heading == "Hosts" && strings.Contains(hits[0].Text, "ways out"), "%+v", hits)
 	all, none := Search("ways out", 1000)
 	must.True(t, none == 0 && len(all) == len(hits)+more, "%d hits and %d more, and %d of all", len(hits), more, len(all))
-	if hits, _ := Search("nosuchword", 9); len(hits) > 0 {
-		t.Errorf("%+v", hits)
-	}
-	if hits, _ := Search("  ", 9); len(hits) > 0 {
-		t.Errorf("blanks find %d", len(hits))
-	}
+	hits, _ = Search("nosuchword", 9)
+	must.True(t, len(hits) == 0, "%+v", hits)
+	hits, _ = Search("  ", 9)
+	must.True(t, len(hits) == 0, "blanks find %d", len(hits))
 }

@@ -4,6 +4,7 @@ package opener
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,20 +43,41 @@ func TestSaysWhyNot(t *testing.T) {
 	err := Open(t.Context(), "x.html", screen)
 	must.True(t, err != nil && !errors.Is(err, ErrNone), "an opener that fails: %v", err)
 	t.Setenv("PATH", t.TempDir())
-	if err := Open(t.Context(), "x.html", screen); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "is not installed") {
-		t.Errorf("no opener: %v", err)
-	}
+	err = Open(t.Context(), "x.html", screen)
+	must.True(t, errors.Is(err, ErrNone) && strings.Contains(err.Error(), "is not installed"), "no opener: %v", err)
 	if blind(func(string) string { return "" }) == "" {
 		t.Skip("this system has a screen whatever the environment says")
 	}
 	script(t, "exit 0\n")
-	if err := Open(t.Context(), "x.html", func(string) string { return "" }); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "no screen") {
-		t.Errorf("no screen: %v", err)
-	}
+	err = Open(t.Context(), "x.html", func(string) string { return "" })
+	must.True(t, errors.Is(err, ErrNone) && strings.Contains(err.Error(), "no screen"), "no screen: %v", err)
 }
 
 // TestDoesNotWaitForAViewer: an opener that stays open does not hold the command.
 func TestDoesNotWaitForAViewer(t *testing.T) {
 	script(t, "exec sleep 4\n")
 	must.OK(t, Open(t.Context(), "x.html", screen))
+}
+
+// TestPage: the text goes to the pager as its user wrote it, with git's settings of less
+// unless there are others; leaving it early is no error, and one that is not there is.
+func TestPage(t *testing.T) {
+	told := filepath.Join(t.TempDir(), "a b")
+	env := func(pager, less string) func(string) string {
+		return func(name string) string { return map[string]string{"PAGER": pager, "LESS": less}[name] }
+	}
+	t.Setenv("LESS", "S") // as the environment of the pager has it, and getenv says
+	must.Do(t, Page(t.Context(), "text\n", io.Discard, io.Discard, env("cat > '"+told+"'; echo $LESS >> '"+told+"'", "S")))
+	b, _ := os.ReadFile(told)
+	must.True(t, string(b) == "text\nS\n", "%q", b)
+	var out strings.Builder
+	err := Page(t.Context(), "text\n", &out, io.Discard, env("cat; echo $LESS $LV", ""))
+	must.True(t, err == nil && out.String() == "text\nFRX -c\n", "%q, %v", out.String(), err)
+	must.OK(t, Page(t.Context(), strings.Repeat("a line\n", 1<<16), io.Discard, io.Discard, env("head -n 1", "")), "a pager that is left early")
+	for _, pager := range []string{"cat", "no-such-pager -x"} {
+		must.Is(t, Page(t.Context(), "text\n", io.Discard, io.Discard, env(pager, "")), ErrNone, "PAGER=%s", pager)
+	}
+	t.Setenv("PATH", t.TempDir())
+	err = Page(t.Context(), "text\n", io.Discard, io.Discard, env("", ""))
+	must.True(t, errors.Is(err, ErrNone) && strings.Contains(err.Error(), "less is not installed"), "no less: %v", err)
 }

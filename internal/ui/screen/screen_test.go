@@ -24,9 +24,8 @@ func TestWriterStopsEscapes(t *testing.T) {
 	}
 	must.Equal(t, parts.String(), want, "byte by byte")
 	_, _ = w.Write([]byte("\xe6\x9d"))
-	if err := w.Flush(); err != nil || parts.String() != want+"??" {
-		t.Errorf("%q, %v", parts.String(), err)
-	}
+	err = w.Flush()
+	must.True(t, err == nil && parts.String() == want+"??", "%q, %v", parts.String(), err)
 }
 
 func TestOnlyOwnStylePasses(t *testing.T) {

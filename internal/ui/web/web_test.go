@@ -365,18 +365,15 @@ func TestRatesInsideARun(t *testing.T) {
 	}
 	name, _ := next()
 	must.True(t, name == "part", "first %q", name)
-	if name, data := next(); name != "now" || !strings.Contains(data, "100 Mbit/s") || strings.Contains(data, "<svg") {
-		t.Errorf("%q: %s", name, data)
-	}
+	name, data := next()
+	must.True(t, name == "now" && strings.Contains(data, "100 Mbit/s") && !strings.Contains(data, "<svg"), "%q: %s", name, data)
 	s.tell(3)
 	if name, data := next(); name != "now" || !strings.Contains(data, "300 Mbit/s") || !strings.Contains(data, "3 ms") || !strings.Contains(data, "<svg") || !strings.Contains(data, "round trip") {
 		t.Errorf("%q: %s", name, data)
 	}
 	s.end()
-	if name, _ := next(); name != "part" {
-		t.Errorf("%q after the end", name)
-	}
-	if name, _ := next(); name != "end" {
-		t.Errorf("%q after the end", name)
-	}
+	name, _ = next()
+	must.True(t, name == "part", "%q after the end", name)
+	name, _ = next()
+	must.True(t, name == "end", "%q after the end", name)
 }
