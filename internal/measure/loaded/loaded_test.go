@@ -339,6 +339,11 @@ func TestPeerIsSilent(t *testing.T) {
 	must.Say(t, far.Err, "no word of the near end", "far end: error")
 }
 
+func TestSilenceIsBlamedOnTheRightEnd(t *testing.T) {
+	must.Contain(t, kind{loaded: series{sent: 3}}.silence(), "far end", "three probes without an answer")
+	must.Contain(t, kind{}.silence(), "this end", "no probe sent")
+}
+
 func TestNothingLeaks(t *testing.T) {
 	w := enginetest.NewWire(t)
 	check := enginetest.Untouched(t)

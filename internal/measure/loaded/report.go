@@ -46,8 +46,7 @@ func (n *nearRun) report() (model.EndReport, error) {
 	}
 	out.Warnings = append(warnings, out.Warnings...)
 	if chosen.loaded.times.Count() == 0 && n.result.err == nil {
-		why := cmp.Or(n.cut, "the far end does not send them back")
-		return out, errors.New("no probe was answered under load: " + why)
+		return out, errors.New("no probe was answered under load: " + cmp.Or(n.cut, chosen.silence()))
 	}
 	return out, n.result.err
 }
@@ -101,6 +100,14 @@ func (k kind) usable() bool {
 		}
 	}
 	return k.loaded.sent > 0
+}
+
+// silence says why no probe was answered under load.
+func (k kind) silence() string {
+	if k.loaded.sent == 0 {
+		return "this end was held up and sent none"
+	}
+	return "the far end does not send them back"
 }
 
 // values are the run's numbers, over the probes that came back.
