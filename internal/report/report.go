@@ -178,6 +178,9 @@ func Build(s model.Session, o Options) Document {
 	d.Lines = b.lines()
 	advice := b.advice()
 	d.Advice, d.Open = advice.text, advice.open
+	if kind.Section == nil && kind.Load != nil {
+		kind, _ = b.kinds.ByName(kind.Load(s.Plan.Flow).Engine)
+	}
 	if kind.Section != nil && s.Kind != model.KindRun { // which compares its settings like any other
 		d.Section = kind.Section(traffic.Told{Session: b.s, Runs: b.counted, Host: b.names.Of, Label: b.names.Way, Test: b.testCommand()})
 	}

@@ -43,6 +43,7 @@ type Config struct {
 	Limits    Limits
 	Announce  bool   // say on the local network that this server is there, and its pin
 	Metrics   string // address of the metrics; "" is none
+	MPTCP     bool   // answer clients that ask for Multipath TCP with it
 	AllowTune bool   // keys with the right tune may change settings; needs root
 	// AllowCommands lets those keys have commands of their own run on this host, as root.
 	AllowCommands bool
@@ -227,7 +228,7 @@ func (s *Server) share(ctx context.Context) error {
 // listen opens the port of linerate's own protocol.
 func (s *Server) listen(ctx context.Context) (err error) {
 	s.own, err = tls.Listen(ctx, s.c.Listen, tls.Config{
-		Identity: s.identity, Open: s.c.Open, Find: s.find, Budget: s.budget,
+		Identity: s.identity, Open: s.c.Open, MPTCP: s.c.MPTCP, Find: s.find, Budget: s.budget,
 		Unknown: s.files.Unknown, Friends: s.files.Friends,
 		Agent:   agent.Config{Version: s.env.Version, Catalogue: s.env.Catalogue, Engines: here.EnginesAt(s.env.Engines, s.copies, false)},
 		Log:     s.say(""),

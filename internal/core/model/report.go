@@ -54,11 +54,23 @@ const (
 type FlowReport struct {
 	Direction Direction     `json:"direction" bound:"to|from"`
 	Role      Role          `json:"role" bound:"sender|receiver"`
-	Bytes     units.Bytes   `json:"bytes"`                          // payload in the measured window
-	Window    time.Duration `json:"window_ns"`                      // length of the measured window
-	Streams   []units.Bytes `json:"streams,omitempty" bound:"1000"` // Bytes per stream
-	TCP       *TCPSummary   `json:"tcp,omitempty"`                  // sender only
-	UDP       *UDPSummary   `json:"udp,omitempty"`                  // udpflow
+	Bytes     units.Bytes   `json:"bytes"`                           // payload in the measured window
+	Window    time.Duration `json:"window_ns"`                       // length of the measured window
+	Streams   []units.Bytes `json:"streams,omitempty" bound:"1000"`  // Bytes per stream
+	TCP       *TCPSummary   `json:"tcp,omitempty"`                   // sender only
+	UDP       *UDPSummary   `json:"udp,omitempty"`                   // udpflow
+	Subflows  []Subflow     `json:"subflows,omitempty" bound:"4096"` // sender over Multipath TCP only
+}
+
+// Subflow is one path of a connection over Multipath TCP (RFC 8684), as the sender's
+// kernel counts it in the measured window.
+type Subflow struct {
+	Stream      int                    `json:"stream"`               // from 1
+	From        string                 `json:"from" bound:"address"` // of the sender, without port
+	To          string                 `json:"to" bound:"address"`
+	Bytes       units.Bytes            `json:"bytes"`  // of payload that were acknowledged
+	RTT         fact.Of[time.Duration] `json:"rtt_ns"` // median over intervals of the smoothed round trip
+	Retransmits int64                  `json:"retransmits"`
 }
 
 // UDPSummary is what one end counts of a direction's datagrams in the measured

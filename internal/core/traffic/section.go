@@ -15,14 +15,15 @@ type Told struct {
 	Test    string                                 // command of a quick look at the same path
 }
 
-// Section is what the report of a session shows of one kind of traffic in place of a line
-// for each direction.
+// Section is what the report of a session shows of one kind of traffic, mostly in place of
+// a line for each direction.
 type Section struct {
 	Key    string  // of Data in the JSON document of the report: no other member's
 	Data   any     // as encoding/json writes it
 	Blocks []Block // the same for people, top to bottom
 	Next   []Step  // commands that lead on
 	Whole  bool    // it is all that there is to say of the runs
+	Beside bool    // it stands below the lines of the directions, not in their place
 }
 
 // Step is a command that leads on from a report.

@@ -99,6 +99,7 @@ type SocketOptions struct {
 	MSS        int    // bytes, TCP_MAXSEG
 	NoDelay    bool   // TCP_NODELAY
 	Congestion string // TCP_CONGESTION
+	MPTCP      bool   // Multipath TCP (RFC 8684); where it cannot be had, TCP and a warning
 
 	Egress model.Egress // where the socket sends from
 }

@@ -133,7 +133,7 @@ func (w *Wire) Opened() int {
 // Dial is a connection of the near end's, for tests that play this end.
 func (w *Wire) Dial(ctx context.Context, o engine.SocketOptions) (c *net.TCPConn, err error) {
 	return c, w.near(func() error {
-		dialed, err := (&net.Dialer{Control: sockio.Control(o)}).DialContext(ctx, "tcp", w.Target)
+		dialed, err := sockio.Dial(ctx, net.Dialer{}, "tcp", w.Target, o)
 		if err == nil {
 			c = dialed.(*net.TCPConn)
 			w.mu.Lock()

@@ -108,8 +108,8 @@ func (e *Engine) Validate(f model.Flow) error {
 	return errors.Join(faults.Err(), err)
 }
 
-// Prepare opens the connection of the probes, their UDP socket where both ends
-// have one, and then what the load needs, and returns the test. Zero fields of f
+// Prepare opens what the load needs, then the connection of the probes and their UDP
+// socket where both ends have one, and returns the test. Zero fields of f
 // mean: an interval of 1 s, no time without load, and the load's own defaults.
 func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
 	if err := e.Validate(f); err != nil {
@@ -121,11 +121,13 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	}
 	f.Interval = cmp.Or(f.Interval, defaultInterval)
 	t := newTest(e, env, f)
-	if err := t.open(ctx, env); err != nil {
-		return nil, errors.Join(err, t.Close())
-	}
+	// The load comes first, because an accepting end listens with the options of the first
+	// connections, and a window or Multipath TCP belongs into their SYN.
 	if t.load, err = l.Prepare(ctx, env, inner); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare load: %w", err), t.Close())
+	}
+	if err := t.open(ctx, env); err != nil {
+		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
 }

@@ -21,7 +21,7 @@ func Dial(ctx context.Context, d net.Dialer, network, addr string, o engine.Sock
 	if err != nil {
 		return nil, err
 	}
-	d.SetMultipathTCP(false) // its sockets have neither the options nor the counters
+	d.SetMultipathTCP(o.MPTCP) // its sockets lack options and counters of TCP
 	datagrams := strings.HasPrefix(network, "udp")
 	if d.Control = Control(o); datagrams {
 		d.Control = ControlEgress(o.Egress)

@@ -68,7 +68,7 @@ func Apply(c *net.TCPConn, o engine.SocketOptions) ([]string, error) {
 			failed = markDSCP(fd, o.Egress.DSCP)
 		}
 		if failed == nil {
-			failed = openWindow(fd, o.Window)
+			failed = openWindow(fd, o)
 		}
 		if failed == nil {
 			g, failed = get(fd)
@@ -80,7 +80,17 @@ func Apply(c *net.TCPConn, o engine.SocketOptions) ([]string, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	return compare(o, g), nil
+	warnings := compare(o, g)
+	if o.MPTCP && !Multipath(c) {
+		warnings = append(warnings, "Multipath TCP fell back to TCP: "+whyFallback())
+	}
+	return warnings, nil
+}
+
+// Multipath reports whether c is, and still is, a connection over Multipath TCP.
+func Multipath(c *net.TCPConn) bool {
+	is, err := c.MultipathTCP()
+	return err == nil && is
 }
 
 // Read returns the options of c as the kernel reports them. It wraps

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"linerate/internal/measure/engine"
 )
 
 // bufferFactor is what the kernel multiplies an asked buffer size with before
@@ -41,9 +43,11 @@ func setCongestion(fd int, name string) error {
 // was given late, as a server has to that hears on one port for everybody: Linux fixes
 // the most that it will announce by the buffer that the connection began with
 // (window_clamp in tcp_init_buffer_space, net/ipv4/tcp_input.c), 64 KiB by default, and
-// 6.1 does not raise it with SO_RCVBUF. Nothing is lowered.
-func openWindow(fd uintptr, window int) error {
-	if window == 0 {
+// 6.1 does not raise it with SO_RCVBUF. Nothing is lowered. Sockets of Multipath TCP lack
+// the option.
+func openWindow(fd uintptr, o engine.SocketOptions) error {
+	window := o.Window
+	if window == 0 || o.MPTCP {
 		return nil
 	}
 	most, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP)
@@ -54,4 +58,17 @@ func openWindow(fd uintptr, window int) error {
 		return fmt.Errorf("let the receive window grow to %d bytes: %w", window, err)
 	}
 	return nil
+}
+
+// whyFallback says why a connection that was to use Multipath TCP uses TCP.
+func whyFallback() string {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, unix.IPPROTO_MPTCP)
+	switch {
+	case errors.Is(err, unix.ENOPROTOOPT):
+		return "net.mptcp.enabled is 0 on this host"
+	case err != nil: // EINVAL before 5.6, EPROTONOSUPPORT where it was left out
+		return "the kernel of this host does not have it"
+	}
+	_ = unix.Close(fd)
+	return "the other end does not offer it, or a device on the way removes it (a server offers it with linerate serve --mptcp)"
 }

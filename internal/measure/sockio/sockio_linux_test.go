@@ -59,6 +59,26 @@ func TestWindowAfterHandshake(t *testing.T) {
 	}
 }
 
+// TestMultipath: a connection over Multipath TCP takes options without a warning, and one
+// that fell back to TCP says so.
+func TestMultipath(t *testing.T) {
+	if _, err := os.Stat("/proc/sys/net/mptcp"); err != nil {
+		t.Skip("this kernel has no Multipath TCP")
+	}
+	for _, both := range []bool{true, false} {
+		var lc net.ListenConfig
+		lc.SetMultipathTCP(both)
+		l := must.Get(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+		defer l.Close()
+		o := engine.SocketOptions{Window: 8 << 10, NoDelay: true, MPTCP: true}
+		c := must.Get(Dial(t.Context(), net.Dialer{}, "tcp", l.Addr().String(), o))(t)
+		defer c.Close()
+		warnings := strings.Join(must.Get(Apply(c.(*net.TCPConn), o))(t), "\n")
+		must.Equal(t, warnings == "" || !strings.Contains(warnings, "fell back"), both, warnings)
+		must.True(t, both || strings.Contains(warnings, "the other end does not offer it"), "%q", warnings)
+	}
+}
+
 func TestParseStat(t *testing.T) {
 	for _, c := range []struct {
 		name, in string

@@ -3,6 +3,7 @@
 package sockio
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -56,6 +57,9 @@ func get(fd uintptr) (Granted, error) {
 		{"tcp_nodelay", unix.IPPROTO_TCP, unix.TCP_NODELAY, func(v int) { g.NoDelay = fact.Known(v != 0, "TCP_NODELAY") }},
 	} {
 		v, err := unix.GetsockoptInt(int(fd), o.level, o.option)
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			continue // Multipath TCP tells the segment size from 6.16 on [K]
+		}
 		if err != nil {
 			return Granted{}, fmt.Errorf("read %s on %s: %w", o.name, runtime.GOOS, err)
 		}

@@ -36,7 +36,10 @@ func (l fdLink) interrupt(role model.Role) {
 	_ = unix.Shutdown(l.fd, how)
 }
 
-func (l fdLink) info() (tcpinfo.Info, error)      { return tcpinfo.ReadFD(uintptr(l.fd)) }
+func (l fdLink) info() (tcpinfo.Info, error) { return tcpinfo.ReadFD(uintptr(l.fd)) }
+func (l fdLink) subflows(out []tcpinfo.Subflow) ([]tcpinfo.Subflow, error) {
+	return tcpinfo.ReadSubflowsFD(uintptr(l.fd), out)
+}
 func (l fdLink) bbr() (tcpinfo.BBR, error)        { return tcpinfo.ReadBBRFD(uintptr(l.fd)) }
 func (l fdLink) congestion() (string, error)      { return tcpinfo.CongestionFD(uintptr(l.fd)) }
 func (l fdLink) granted() (sockio.Granted, error) { return sockio.ReadFD(uintptr(l.fd)) }

@@ -55,7 +55,7 @@ func (f *flow) count(r *run.Reading) {
 	}
 	f.prev, f.cur = f.cur, f.prev
 	for i, s := range f.streams {
-		info, err := s.link.info()
+		info, err := s.info(f.State == run.Measuring)
 		if err != nil {
 			f.sums.reason = err.Error()
 			return
@@ -126,7 +126,7 @@ func (f *flow) report(r *model.FlowReport) {
 		r.Window = f.arrival()
 	}
 	if f.Role == model.Sender {
-		r.TCP = f.summary()
+		r.TCP, r.Subflows = f.summary(), f.paths()
 	}
 }
 

@@ -32,6 +32,7 @@ type link interface {
 	// A receiver's peer does not notice; more cannot be sent.
 	interrupt(role model.Role)
 	info() (tcpinfo.Info, error)
+	subflows(out []tcpinfo.Subflow) ([]tcpinfo.Subflow, error)
 	bbr() (tcpinfo.BBR, error)
 	congestion() (string, error)
 	granted() (sockio.Granted, error)
@@ -46,7 +47,8 @@ const unlimited int64 = -1
 // one cache line, and out of the pair of lines that processors prefetch.
 type stream struct {
 	link  link
-	quota int64 // bytes to send, or unlimited
+	quota int64     // bytes to send, or unlimited
+	paths *subflows // of a sender over Multipath TCP, else nil
 	_     [128]byte
 	count atomic.Int64 // bytes of payload sent or received
 	first atomic.Int64 // when the first byte came, since the start; 0 is not yet

@@ -1,10 +1,18 @@
 package tcpbulk
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/must"
@@ -94,5 +102,42 @@ func checkVeth(t *testing.T, f model.Flow, cc string) {
 	}
 	if got, sent := far.Flow(t, model.To).Bytes, near.Flow(t, model.To).Bytes; got == 0 || got > sent {
 		t.Errorf("received %d of %d bytes", got, sent)
+	}
+}
+
+// TestSubflows: a connection over Multipath TCP has a row for each path that the hosts open,
+// with what was acknowledged there, and sums in place of one path's numbers.
+func TestSubflows(t *testing.T) {
+	if _, err := os.Stat("/proc/sys/net/mptcp"); err != nil {
+		t.Skip("this kernel has no Multipath TCP")
+	}
+	for name, e := range everyPlane() {
+		t.Run(name, func(t *testing.T) {
+			w := enginetest.NewVeth(t, enginetest.Bucket{Rate: 40e6, Burst: 15000, Queue: 60000})
+			must.Do(t, w.AtNear(func() error {
+				for _, args := range []string{"addr add 10.78.0.3/24 dev " + enginetest.Device, "mptcp endpoint add 10.78.0.3 dev " + enginetest.Device + " subflow"} {
+					if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
+						return fmt.Errorf("ip %s: %w: %s", args, err, out)
+					}
+				}
+				return nil
+			}))
+			f := timed(model.To, 1)
+			f.Duration, f.Params = time.Second, traffic.Write(bulk.Params{MPTCP: true})
+			near, far := enginetest.Prepare(t, e, w, f)
+			enginetest.Succeed(t, near, far, f.Direction)
+			r := near.Flow(t, model.To)
+			var from []string
+			var carried units.Bytes
+			for _, s := range r.Subflows {
+				from, carried = append(from, s.From), carried+s.Bytes
+				must.True(t, s.Stream == 1 && s.To == "10.78.0.2" && s.Bytes >= 0, "%+v", s)
+			}
+			slices.Sort(from)
+			must.Same(t, from, []string{"10.78.0.1", "10.78.0.3"})
+			must.True(t, carried > 0 && carried <= r.Bytes+units.Bytes(r.TCP.SendBuffer.Or(0)), "%d bytes acknowledged of %d", carried, r.Bytes)
+			must.True(t, !r.TCP.RTT.IsKnown() && r.TCP.RTTMin.IsKnown() && r.TCP.Retransmits.IsKnown(), "%+v", *r.TCP)
+			must.Len(t, append(near.Report.Warnings, far.Report.Warnings...), 0, "warnings %q %q", near.Report.Warnings, far.Report.Warnings)
+		})
 	}
 }

@@ -95,7 +95,13 @@ func (l connLink) interrupt(model.Role) {
 	_ = l.SetDeadline(time.Unix(1, 0))
 }
 
-func (l connLink) info() (tcpinfo.Info, error)      { return tcpinfo.Read(l.TCPConn) }
+func (l connLink) info() (tcpinfo.Info, error) { return tcpinfo.Read(l.TCPConn) }
+func (l connLink) subflows(out []tcpinfo.Subflow) (found []tcpinfo.Subflow, err error) {
+	if failed := sockio.OnDescriptor(l.TCPConn, func(fd uintptr) { found, err = tcpinfo.ReadSubflowsFD(fd, out) }); failed != nil {
+		return nil, failed
+	}
+	return found, err
+}
 func (l connLink) bbr() (tcpinfo.BBR, error)        { return tcpinfo.ReadBBR(l.TCPConn) }
 func (l connLink) congestion() (string, error)      { return tcpinfo.Congestion(l.TCPConn) }
 func (l connLink) granted() (sockio.Granted, error) { return sockio.Read(l.TCPConn) }

@@ -32,6 +32,7 @@ import (
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
+	"linerate/internal/measure/sockio"
 )
 
 // Name is the engine's name in plans and on the wire.
@@ -157,7 +158,8 @@ func Block(env engine.Env) units.Bytes {
 
 // openFlow opens the connections of direction d and hands them to p.
 func openFlow(ctx context.Context, env engine.Env, p mover, spec model.Flow, d model.Direction) (*flow, []string, error) {
-	o := engine.SocketOptions{Window: int(spec.Window), MSS: spec.MSS, NoDelay: !spec.Nagle}
+	params, _ := traffic.Read[bulk.Params](spec.Params)
+	o := engine.SocketOptions{Window: int(spec.Window), MSS: spec.MSS, NoDelay: !spec.Nagle, MPTCP: params.MPTCP}
 	role := model.Receiver
 	if d.Sender() == env.Host {
 		role = model.Sender
@@ -169,9 +171,12 @@ func openFlow(ctx context.Context, env engine.Env, p mover, spec model.Flow, d m
 		return nil, nil, fmt.Errorf("open %d connections %s: %w", spec.Streams, d, err)
 	}
 	fl := newFlow(d, role, spec)
-	params, _ := traffic.Read[bulk.Params](spec.Params)
 	fl.pace = float64(params.Rate) / 8 / float64(spec.Streams)
 	for i, c := range opened.Conns {
+		s := &stream{quota: share(spec, i)}
+		if role == model.Sender && params.MPTCP && sockio.Multipath(c) {
+			s.paths = &subflows{}
+		}
 		l, err := p.attach(c)
 		if err != nil {
 			for _, rest := range opened.Conns[i:] {
@@ -179,7 +184,8 @@ func openFlow(ctx context.Context, env engine.Env, p mover, spec model.Flow, d m
 			}
 			return nil, nil, errors.Join(fmt.Errorf("take over connection %d %s: %w", i+1, d, err), fl.close())
 		}
-		fl.streams = append(fl.streams, &stream{link: l, quota: share(spec, i)})
+		s.link = l
+		fl.streams = append(fl.streams, s)
 	}
 	if len(fl.streams) != spec.Streams {
 		return nil, nil, errors.Join(

@@ -7,6 +7,7 @@ package tcpinfo
 
 import (
 	"net"
+	"net/netip"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -39,6 +40,7 @@ type Info struct {
 	SegmentsOut fact.Of[int64]       // segments sent, total; wraps at 2^32
 	SegmentsIn  fact.Of[int64]       // segments received, total; wraps at 2^32
 	BytesSent   fact.Of[units.Bytes] // payload sent, total, retransmissions included
+	BytesAcked  fact.Of[units.Bytes] // payload acknowledged, total; the kernel counts the SYN as one
 
 	Busy          fact.Of[time.Duration] // with data to send, total; contains the two below
 	RwndLimited   fact.Of[time.Duration] // held back by the peer's receive window
@@ -88,6 +90,52 @@ func ReadBBR(c *net.TCPConn) (BBR, error) {
 
 // ReadBBRFD is ReadBBR for a connection that the caller holds by its descriptor.
 func ReadBBRFD(fd uintptr) (BBR, error) { return readBBR(fd) }
+
+// Subflow is one path of a connection over Multipath TCP (RFC 8684).
+type Subflow struct {
+	Near, Far netip.AddrPort // of this host, of the peer
+	Info
+}
+
+// ReadSubflowsFD appends to out the subflows that a connection over Multipath TCP has now.
+// It fails for plain TCP, also where a connection fell back to it, and wraps
+// errors.ErrUnsupported where the system has no Multipath TCP. With room in out it does
+// not allocate.
+func ReadSubflowsFD(fd uintptr, out []Subflow) ([]Subflow, error) { return readSubflows(fd, out) }
+
+// Together is what several subflows are as one connection: sums of what is counted, the
+// least round trip. Times and windows of each are its own, and stay unknown.
+func Together(subflows []Subflow) Info {
+	out := subflows[0].Info
+	if len(subflows) == 1 {
+		return out
+	}
+	own := func(name string) string { return name + " of each subflow is its own" }
+	out.RTT, out.RTTVar = fact.Unknown[time.Duration](own("the round trip")), fact.Unknown[time.Duration](own("the round trip"))
+	out.PeerWindow = fact.Unknown[units.Bytes](own("the window"))
+	out.Busy, out.RwndLimited, out.SndbufLimited = fact.Unknown[time.Duration](own("time")), fact.Unknown[time.Duration](own("time")), fact.Unknown[time.Duration](own("time"))
+	out.DeliveryRate, out.AppLimited = fact.Unknown[units.BitRate](own("the rate")), fact.Unknown[bool](own("the rate"))
+	for _, s := range subflows[1:] {
+		out.Cwnd, out.NotSent = sum(out.Cwnd, s.Cwnd), sum(out.NotSent, s.NotSent)
+		out.Retransmits = sum(out.Retransmits, s.Retransmits)
+		out.SegmentsOut, out.SegmentsIn = sum(out.SegmentsOut, s.SegmentsOut), sum(out.SegmentsIn, s.SegmentsIn)
+		out.BytesSent, out.BytesAcked = sum(out.BytesSent, s.BytesSent), sum(out.BytesAcked, s.BytesAcked)
+		if least, known := s.RTTMin.Get(); known {
+			out.RTTMin = fact.Known(min(least, out.RTTMin.Or(least)), source)
+		}
+	}
+	return out
+}
+
+// sum adds two counts; unknown unless both are known.
+func sum[T ~int64](a, b fact.Of[T]) fact.Of[T] {
+	x, known := a.Get()
+	y, also := b.Get()
+	if !known || !also {
+		return fact.Of[T]{}
+	}
+	return fact.Known(x+y, source)
+}
 
 // Congestion returns the name of the congestion control of c, for example
 // "cubic". It wraps errors.ErrUnsupported where the system does not tell.

@@ -21,6 +21,7 @@ const (
 	offRTTVar        = 72  // 2.4; us
 	offCwnd          = 80  // 2.4; segments
 	offTotalRetrans  = 100 // 2.6
+	offBytesAcked    = 120 // 4.1; u64
 	offSegsOut       = 136 // 4.2
 	offSegsIn        = 140 // 4.2
 	offNotSent       = 144 // 4.6; bytes
@@ -64,9 +65,7 @@ func parse(b []byte) Info {
 	i.SegmentsIn = count[int64](r, offSegsIn)
 	i.NotSent = count[units.Bytes](r, offNotSent)
 	i.PeerWindow = count[units.Bytes](r, offSndWnd)
-	if n, ok := r.u64(offBytesSent); ok && n <= math.MaxInt64 {
-		i.BytesSent = fact.Known(units.Bytes(n), source)
-	}
+	i.BytesSent, i.BytesAcked = r.total(offBytesSent), r.total(offBytesAcked)
 	i.Busy = r.micros(offBusy)
 	i.RwndLimited = r.micros(offRwndLimited)
 	i.SndbufLimited = r.micros(offSndbufLimited)
@@ -87,6 +86,15 @@ func (r reader) cwnd() fact.Of[units.Bytes] {
 		return fact.Of[units.Bytes]{}
 	}
 	return fact.Known(units.Bytes(window), source)
+}
+
+// total returns the bytes at off, a u64. What no int64 holds is not believed.
+func (r reader) total(off int) fact.Of[units.Bytes] {
+	n, ok := r.u64(off)
+	if !ok || n > math.MaxInt64 {
+		return fact.Of[units.Bytes]{}
+	}
+	return fact.Known(units.Bytes(n), source)
 }
 
 // micros returns the time at off. More than 292 years are not believed.

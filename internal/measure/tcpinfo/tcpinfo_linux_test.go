@@ -35,6 +35,7 @@ func TestParseByLength(t *testing.T) {
 	}
 	linux42 := linux26
 	linux42.SegmentsOut, linux42.SegmentsIn = known(int64(92981)), known(int64(31637))
+	linux42.BytesAcked = known(units.Bytes(4254859265))
 	linux46 := linux42
 	linux46.NotSent = known(units.Bytes(0))
 	linux46.RTTMin = known(4 * time.Microsecond)

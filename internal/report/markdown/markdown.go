@@ -15,6 +15,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/core/traffic"
 	"linerate/internal/report"
 )
 
@@ -58,7 +59,8 @@ func Render(w io.Writer, in Input) error {
 		p.Findings = append(p.Findings, strings.Join(append([]string{f.Text}, f.Remedies()...), "; ")+" ("+f.Rule+")")
 	}
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"esc": escape, "code": code, "percent": report.Percent, "knobs": func(all []model.KnobID) string { return plain.Join(all, ", ") },
+		"esc": escape, "code": code, "percent": report.Percent, "heading": func(t traffic.Tone) bool { return t == traffic.Heading },
+		"knobs": func(all []model.KnobID) string { return plain.Join(all, ", ") },
 	}).Parse(pageText)
 	if err != nil {
 		return fmt.Errorf("text of a session: %w", err)

@@ -61,11 +61,12 @@ func Render(w io.Writer, d report.Document, o Options) error {
 
 // body prints what a session of streams or datagrams shows.
 func (p *printer) body(d report.Document) {
-	if d.Section != nil {
-		p.section(d.Section.Blocks)
-	} else {
+	if d.Section == nil || d.Section.Beside {
 		p.lines(d)
 		p.latencies(d)
+	}
+	if d.Section != nil {
+		p.section(d.Section.Blocks)
 	}
 	for _, text := range d.Own {
 		p.paragraph(normal, text, 2)

@@ -79,7 +79,7 @@ func (s Ephemeral) first(open func(addr string) error) error {
 // announced in the SYN of every connection.
 func (s Ephemeral) Open(ctx context.Context, token Token, ahead int, o engine.SocketOptions) (Port, error) {
 	lc := net.ListenConfig{Control: sockio.Control(o)}
-	lc.SetMultipathTCP(false)
+	lc.SetMultipathTCP(o.MPTCP)
 	var l net.Listener
 	err := s.first(func(addr string) (err error) {
 		l, err = lc.Listen(ctx, "tcp", addr)

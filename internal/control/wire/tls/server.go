@@ -71,6 +71,8 @@ type Config struct {
 	// comes from; 0 is 1024 and 512. These are all the descriptors that the server
 	// takes beside those that Budget gives to sessions, its ports and a spare one.
 	Unknown, Friends int
+	// MPTCP answers clients that ask for Multipath TCP (RFC 8684) with it.
+	MPTCP bool
 	// Handshake is how long a connection may take to say what it is; 0 is 10 s.
 	Handshake time.Duration
 	// Log, where given, is told of the server's own troubles, a line each.
@@ -123,7 +125,7 @@ func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
 	if c.Handshake <= 0 {
 		c.Handshake = handshakeTimeout
 	}
-	l, udp, err := bind(ctx, addr)
+	l, udp, err := bind(ctx, addr, c.MPTCP)
 	if err != nil {
 		return nil, err
 	}
@@ -147,9 +149,9 @@ const portTries = 16
 
 // bind opens addr for TCP and UDP, with the same port so that one rule of a firewall names
 // both. Where the system chooses the port, it asks again if the number is taken for UDP.
-func bind(ctx context.Context, addr string) (net.Listener, *data.UDPRouter, error) {
+func bind(ctx context.Context, addr string, mptcp bool) (net.Listener, *data.UDPRouter, error) {
 	lc := net.ListenConfig{}
-	lc.SetMultipathTCP(false) // data connections have options that it lacks
+	lc.SetMultipathTCP(mptcp) // not by default: data connections have options that it lacks
 	for tries := 1; ; tries++ {
 		l, err := lc.Listen(ctx, "tcp", addr)
 		if err != nil {

@@ -2,7 +2,13 @@
 package bulk
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
 	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/units"
@@ -13,16 +19,20 @@ const Name = "tcpbulk"
 
 // Params are the parameters.
 type Params struct {
-	Rate units.BitRate `json:"rate,omitempty"` // of payload, per direction, over all streams; 0 is as fast as possible
+	Rate  units.BitRate `json:"rate,omitempty"`  // of payload, per direction, over all streams; 0 is as fast as possible
+	MPTCP bool          `json:"mptcp,omitempty"` // Multipath TCP (RFC 8684) in place of TCP
 }
 
 // Paced returns f with its TCP streams, or those that it probes beside, held to rate per
 // direction; false where f sends something else.
 func Paced(f model.Flow, rate units.BitRate) (model.Flow, bool) {
-	if probes.Load(f).Engine != Name {
+	load := probes.Load(f)
+	if load.Engine != Name {
 		return f, false
 	}
-	return probes.WithLoad(f, traffic.Write(Params{Rate: rate})), true
+	p, err := traffic.Read[Params](load.Params)
+	p.Rate = rate
+	return probes.WithLoad(f, traffic.Write(p)), err == nil
 }
 
 // Kind is the kind of traffic.
@@ -32,5 +42,95 @@ func Kind() traffic.Kind {
 		Metrics: func(model.Flow) traffic.Metrics {
 			return traffic.Metrics{Measured: append([]model.Metric{model.Goodput, model.RTT, model.RetransmitRatio}, traffic.PerGbit()...)}
 		},
+		Options: []traffic.Option{
+			traffic.Param(traffic.Option{
+				Name: "mptcp", Usage: "Multipath TCP over all subflows that both hosts open (Linux), with a row for each", Switch: true, Fixed: true,
+			}, traffic.Switch, func(p *Params) *bool { return &p.MPTCP }),
+		},
+		Section: section,
 	}
+}
+
+// path is one subflow of a connection, as runs have it.
+type path struct {
+	direction model.Direction
+	from, to  string // addresses
+}
+
+// section is a row for each subflow, nil for plain TCP. A connection of a later run has
+// other ports, so rows are told apart by addresses.
+func section(t traffic.Told) *traffic.Section {
+	type carried struct {
+		rates []float64 // of a run, all streams together
+		rtts  []float64 // s, of a run and stream
+		again int64
+	}
+	seen := map[path]*carried{}
+	var order []path
+	for _, r := range t.Runs {
+		rate := map[path]float64{}
+		for _, end := range r.Ends {
+			for _, f := range end.Flows {
+				for _, s := range f.Subflows {
+					p := path{f.Direction, s.From, s.To}
+					if seen[p] == nil {
+						seen[p] = &carried{}
+						order = append(order, p)
+					}
+					rate[p] += float64(s.Bytes) * 8 / f.Window.Seconds()
+					seen[p].again += s.Retransmits
+					if rtt, known := s.RTT.Get(); known {
+						seen[p].rtts = append(seen[p].rtts, rtt.Seconds())
+					}
+				}
+			}
+		}
+		for p, v := range rate {
+			seen[p].rates = append(seen[p].rates, v)
+		}
+	}
+	if len(order) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(order, func(a, b path) int { return -cmp.Compare(a.direction, b.direction) }) // to, from
+	table := traffic.Block{Columns: []traffic.Column{
+		{Title: "subflow"}, {Title: "from"}, {Title: "to"}, {Title: "acknowledged", Right: true}, {Title: "round trip", Right: true}, {Title: "retransmitted", Right: true},
+	}}
+	out := &traffic.Section{Key: "subflows", Beside: true}
+	var data []Subflow
+	for _, p := range order {
+		c := seen[p]
+		d := Subflow{Direction: p.direction, From: p.from, To: p.to, Rate: units.BitRate(stats.Median(c.rates)), Retransmits: c.again}
+		rtt := "unknown"
+		if len(c.rtts) > 0 {
+			d.RTT = time.Duration(stats.Median(c.rtts) * float64(time.Second))
+			rtt = units.FormatDuration(d.RTT)
+		}
+		data = append(data, d)
+		row := []traffic.Cell{{Text: t.Label(p.direction)}, {Text: p.from}, {Text: p.to}, {Text: d.Rate.String()}, {Text: rtt}, {Text: fmt.Sprint(c.again)}}
+		table.Rows = append(table.Rows, row)
+	}
+	out.Data, out.Blocks = data, []traffic.Block{{Tone: traffic.Heading, Text: "Multipath TCP"}, table}
+	if lone(order) {
+		out.Blocks = append(out.Blocks, traffic.Block{Tone: traffic.Aside, Text: "One subflow in each direction: this is one path, as with TCP. More come from ip mptcp endpoint add ADDRESS dev INTERFACE subflow, and ip mptcp limits on both hosts."})
+	}
+	out.Blocks = append(out.Blocks, traffic.Gap())
+	return out
+}
+
+// lone reports whether no direction had more than one subflow.
+func lone(order []path) bool {
+	return !slices.ContainsFunc(order, func(p path) bool {
+		return slices.ContainsFunc(order, func(q path) bool { return p != q && p.direction == q.direction })
+	})
+}
+
+// Subflow is what one subflow carried, over all runs that count.
+type Subflow struct {
+	Direction   model.Direction `json:"direction"`
+	From        string          `json:"from"` // address of the sender
+	To          string          `json:"to"`
+	Rate        units.BitRate   `json:"rate"`             // of acknowledged payload, bit/s: median over runs
+	RTT         time.Duration   `json:"rtt_ns,omitempty"` // smoothed: median over runs and streams; 0 where unknown
+	Retransmits int64           `json:"retransmits"`      // segments, of all runs
 }
