@@ -35,9 +35,11 @@ func (f *filler) value(v reflect.Value, r rule) {
 		set.Call([]reflect.Value{reflect.ValueOf(doc)})
 		return
 	case *hist.Histogram:
+		var r hist.Recorder
 		for range f.some() {
-			p.Record(time.Duration(f.number(int64(time.Hour))))
+			r.Record(time.Duration(f.number(int64(time.Hour))))
 		}
+		*p = *r.Histogram()
 		return
 	case *model.Params:
 		*p = `{"rate":1e+09,"sizes":[1,2,3]}`

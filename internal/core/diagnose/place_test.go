@@ -39,16 +39,14 @@ func TestPlaceOf(t *testing.T) {
 		if c.rtt > 0 {
 			tcp.RTT, tcp.RTTMin = fact.Known(c.rtt, "test"), fact.Known(least, "test")
 		}
-		idle, loaded := new(hist.Histogram), new(hist.Histogram)
-		for range 10 {
-			idle.Record(least)
-			loaded.Record(least + c.wait)
-		}
+		var idle, loaded hist.Recorder
+		idle.Add(least, 10)
+		loaded.Add(least+c.wait, 10)
 		run := model.Run{
 			Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: c.rate}},
 			Ends: []model.EndReport{{
 				Host: model.Near, Flows: []model.FlowReport{{Direction: model.To, TCP: tcp}},
-				Latencies: []model.Latency{{Name: "idle udp", Direction: model.To, Times: idle}, {Name: "loaded udp", Direction: model.To, Times: loaded}},
+				Latencies: []model.Latency{{Name: "idle udp", Direction: model.To, Times: idle.Histogram()}, {Name: "loaded udp", Direction: model.To, Times: loaded.Histogram()}},
 				Trace: &model.Trace{Direction: model.To, Hops: []model.TraceHop{
 					{TTL: 1, Address: "10.99.0.2", Idle: times(time.Millisecond, 0), Loaded: times(time.Millisecond, 0)},
 					{TTL: 2, Address: "10.99.1.2", Arrived: true, Idle: times(least, 0), Loaded: times(least, c.wait)},

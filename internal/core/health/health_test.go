@@ -88,12 +88,10 @@ func kernel(r *model.Run, d model.Direction) *model.TCPSummary { return sender(*
 // one, with so many datagrams lost.
 func stopped(r *model.Run, lost float64) {
 	set(r, model.To, model.LossRatio, lost)
-	var gaps hist.Histogram
+	var gaps hist.Recorder
 	gaps.Record(100 * time.Millisecond)
-	for range 900 {
-		gaps.Record(time.Millisecond)
-	}
-	r.Ends = []model.EndReport{{Host: model.Near, Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, Window: time.Second, UDP: &model.UDPSummary{Gaps: &gaps}}}}}
+	gaps.Add(time.Millisecond, 900)
+	r.Ends = []model.EndReport{{Host: model.Near, Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, Window: time.Second, UDP: &model.UDPSummary{Gaps: gaps.Histogram()}}}}}
 }
 
 // quota has the far host's quota of 0.2 processors used up in so many of 40 periods of a run,
@@ -107,11 +105,11 @@ func quota(r *model.Run, cut int64, lost float64) {
 
 func TestFew(t *testing.T) {
 	for n, want := range map[int]bool{0: false, 3: true, 99: true, 100: false} {
-		var times hist.Histogram
+		var times hist.Recorder
 		for range n {
 			times.Record(time.Millisecond)
 		}
-		r := model.Run{Ends: []model.EndReport{{Latencies: []model.Latency{{Name: "loaded udp", Times: &times, Sent: int64(n)}}[:min(n, 1)]}}}
+		r := model.Run{Ends: []model.EndReport{{Latencies: []model.Latency{{Name: "loaded udp", Times: times.Histogram(), Sent: int64(n)}}[:min(n, 1)]}}}
 		must.Equal(t, few(r), want, "%d answers", n)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strings"
 )
 
 // Version is the version of the binary and of the JSON form. It stands for the
@@ -42,13 +43,19 @@ func (h *Histogram) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.AppendVarint(b, h.max)
 	b = binary.AppendVarint(b, h.sum.hi)
 	b = binary.AppendUvarint(b, h.sum.lo)
-	next := 0
-	for i, n := range h.occupied() {
-		b = binary.AppendUvarint(b, uint64(i-next))
-		b = binary.AppendUvarint(b, n)
-		next = i + 1
-	}
-	return b, nil
+	return append(b, h.counts...), nil
+}
+
+// writer writes buckets, upwards.
+type writer struct {
+	b    []byte
+	next int
+}
+
+func (w *writer) put(bucket int, n uint64) {
+	w.b = binary.AppendUvarint(w.b, uint64(bucket-w.next))
+	w.b = binary.AppendUvarint(w.b, n)
+	w.next = bucket + 1
 }
 
 // MarshalBinary returns the form of AppendBinary; its error is always nil.
@@ -62,12 +69,13 @@ func (h *Histogram) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("read histogram of %d bytes: %w", len(b), ErrFormat)
 	}
 	var got Histogram
-	r := reader{rest: b[1:]}
+	r := reader{rest: string(b[1:])}
 	if len(r.rest) > 0 {
 		got.below, got.above = r.unsigned(), r.unsigned()
 		got.min, got.max = r.signed(), r.signed()
 		got.sum = int128{hi: r.signed(), lo: r.unsigned()}
 	}
+	got.counts = strings.Clone(r.rest)
 	for next := 0; len(r.rest) > 0; next++ {
 		gap, n := r.unsigned(), r.unsigned()
 		if gap >= uint64(buckets-next) || n == 0 {
@@ -75,7 +83,6 @@ func (h *Histogram) UnmarshalBinary(b []byte) error {
 			break
 		}
 		next += int(gap)
-		got.counts[next] = n
 	}
 	if r.bad {
 		return fmt.Errorf("read histogram of %d bytes: %w", len(b), ErrFormat)
@@ -90,20 +97,27 @@ func (h *Histogram) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// reader takes varints off a slice and remembers a bad one.
+// reader takes varints off a text and remembers a bad one.
 type reader struct {
-	rest []byte
+	rest string
 	bad  bool
 }
 
 func (r *reader) unsigned() uint64 {
-	v, size := binary.Uvarint(r.rest)
-	if size <= 0 || size > 1 && r.rest[size-1] == 0 { // cut, too long, or padded
-		r.rest, r.bad = nil, true
-		return 0
+	var v uint64
+	for i := range min(len(r.rest), binary.MaxVarintLen64) {
+		c := r.rest[i]
+		v |= uint64(c&0x7f) << (7 * i)
+		if c < 0x80 {
+			if i > 0 && c == 0 || i == binary.MaxVarintLen64-1 && c > 1 { // padded, or above 64 bits
+				break
+			}
+			r.rest = r.rest[i+1:]
+			return v
+		}
 	}
-	r.rest = r.rest[size:]
-	return v
+	r.rest, r.bad = "", true
+	return 0
 }
 
 func (r *reader) signed() int64 {
@@ -150,21 +164,21 @@ func (h *Histogram) UnmarshalJSON(b []byte) error {
 	if d.Version != Version || d.Sum == nil {
 		return fmt.Errorf("read histogram of version %d: %w", d.Version, ErrFormat)
 	}
-	got := Histogram{below: d.Below, above: d.Above, min: d.Min, max: d.Max}
+	got := Histogram{totals: totals{below: d.Below, above: d.Above, min: d.Min, max: d.Max}}
 	sum, fits := fromNumber(d.Sum)
 	if !fits {
 		return fmt.Errorf("read histogram with a sum of %d bits: %w", d.Sum.BitLen(), ErrFormat)
 	}
 	got.sum = sum
-	next := 0
+	var w writer
 	for _, bucket := range d.Buckets {
 		i, ok := bucketFrom(bucket[0])
-		if !ok || i < next || bucket[1] == 0 {
+		if !ok || i < w.next || bucket[1] == 0 {
 			return fmt.Errorf("read histogram bucket [%d,%d]: %w", bucket[0], bucket[1], ErrFormat)
 		}
-		got.counts[i] = bucket[1]
-		next = i + 1
+		w.put(i, bucket[1])
 	}
+	got.counts = string(w.b)
 	if err := got.check(); err != nil {
 		return fmt.Errorf("read histogram: %w", err)
 	}
@@ -209,7 +223,7 @@ func (h *Histogram) check() error {
 		}
 		return nil
 	}
-	if h.total == 1 && h.min != h.max || h.counts[0] > 0 || !h.holds(h.min, first, false) || !h.holds(h.max, last, true) {
+	if h.total == 1 && h.min != h.max || first == 0 || !h.holds(h.min, first, false) || !h.holds(h.max, last, true) {
 		return fmt.Errorf("least or greatest value outside its bucket: %w", ErrFormat)
 	}
 	if low, high := h.sumBounds(); h.sum.compare(low) < 0 || h.sum.compare(high) > 0 {

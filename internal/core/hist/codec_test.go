@@ -58,14 +58,12 @@ func TestGoldenForms(t *testing.T) {
 }
 
 func TestFullHistogramFitsTheBounds(t *testing.T) {
-	h := new(Histogram)
+	var r Recorder
 	for i := 1; i < buckets; i++ {
 		low, _ := edges(i)
-		h.counts[i] = uint64(MaxCount / buckets)
-		h.sum = h.sum.add(product(low, h.counts[i]))
-		h.total += h.counts[i]
+		r.Add(time.Duration(low), uint64(MaxCount/buckets))
 	}
-	h.min, h.max = 1, 104<<topShift
+	h := r.Histogram()
 	b := must.Get(h.MarshalBinary())(t)
 	var back Histogram
 	err := back.UnmarshalBinary(b)

@@ -1,4 +1,5 @@
-// Package hist holds the distribution of many latencies in fixed memory.
+// Package hist holds the distribution of many latencies: a Recorder in fixed memory while
+// they are measured, a Histogram in as little as it takes from then on.
 //
 // Quantiles of parts must never be averaged: each part of a run, and each end,
 // fills a histogram of its own, the histograms are merged, and the quantile is
@@ -67,41 +68,79 @@ const (
 // ErrTooMany says that a histogram would hold more than MaxCount values.
 var ErrTooMany = errors.New("histogram holds too many values")
 
-// Histogram counts durations. The zero value is empty and ready for use. It
-// is a plain value: assignment copies it whole, == compares it, and one
-// goroutine may use it at a time.
-type Histogram struct {
-	counts       [buckets]uint64
-	below, above uint64 // recorded, but outside Lowest…Highest
-	total        uint64 // of counts, below and above
-	min, max     int64  // of all values in ns; 0 while total is 0
-	sum          int128 // of all values in ns
+// Recorder counts durations as they are measured. The zero value is empty and ready for
+// use. It is a plain value of 19 kB: assignment copies it whole, and one goroutine may use
+// it at a time.
+type Recorder struct {
+	counts [buckets]uint64
+	totals
 }
 
 // Record adds one value. It does not allocate and takes no lock, so that a
 // measuring loop may call it.
-func (h *Histogram) Record(d time.Duration) {
+func (r *Recorder) Record(d time.Duration) { r.Add(d, 1) }
+
+// Add adds one value n times, which is at least 1.
+func (r *Recorder) Add(d time.Duration, n uint64) {
 	v := int64(d)
+	sum := int128{hi: v >> 63, lo: uint64(v)}
+	if n != 1 {
+		sum = product(v, n)
+	}
+	r.join(totals{total: n, min: v, max: v, sum: sum})
 	switch {
 	case v < int64(Lowest):
-		h.below++
+		r.below += n
 	case v > int64(Highest):
-		h.above++
+		r.above += n
 	default:
-		h.counts[bucketOf(uint64(v))]++
+		r.counts[bucketOf(uint64(v))] += n
 	}
-	if h.total == 0 {
-		h.min, h.max = v, v
-	} else {
-		h.min, h.max = min(h.min, v), max(h.max, v)
-	}
-	h.total++
-	h.sum = h.sum.add(int128{hi: v >> 63, lo: uint64(v)})
 }
 
-// Merge adds everything that o holds, as if its values had been recorded here.
-// o is not changed and may be h itself. Merge wraps ErrTooMany, and leaves h as
-// it was, where the sum exceeds MaxCount values.
+// Histogram returns what was recorded so far.
+func (r *Recorder) Histogram() *Histogram {
+	h := &Histogram{totals: r.totals}
+	var w writer
+	for i, n := range r.counts {
+		if n > 0 {
+			w.put(i, n)
+		}
+	}
+	h.counts = string(w.b)
+	return h
+}
+
+// Histogram is what a Recorder counted. The zero value is empty. It is a plain value: ==
+// compares it. A session holds many thousands of them: each takes about 3 bytes for a
+// bucket that is not empty.
+type Histogram struct {
+	counts string // of the buckets that are not empty, as the binary form has them
+	totals
+}
+
+// totals are what is exact.
+type totals struct {
+	below, above uint64 // values outside Lowest…Highest
+	total        uint64 // of all values
+	min, max     int64  // of all values in ns; 0 while total is 0
+	sum          int128 // of all values in ns
+}
+
+// join adds o, which is not empty.
+func (t *totals) join(o totals) {
+	if t.total == 0 {
+		*t = o
+		return
+	}
+	t.min, t.max = min(t.min, o.min), max(t.max, o.max)
+	t.below, t.above, t.total = t.below+o.below, t.above+o.above, t.total+o.total
+	t.sum = t.sum.add(o.sum)
+}
+
+// Merge adds everything that o holds, as if its values had been recorded
+// together. o is not changed and may be h itself. Merge wraps ErrTooMany, and
+// leaves h as it was, where the sum exceeds MaxCount values.
 func (h *Histogram) Merge(o *Histogram) error {
 	if o.total > MaxCount || h.total > MaxCount-o.total {
 		return fmt.Errorf("merge %d and %d values: %w", h.total, o.total, ErrTooMany)
@@ -109,44 +148,41 @@ func (h *Histogram) Merge(o *Histogram) error {
 	if o.total == 0 {
 		return nil
 	}
-	if h.total == 0 {
-		h.min, h.max = o.min, o.max
-	} else {
-		h.min, h.max = min(h.min, o.min), max(h.max, o.max)
+	var all Recorder
+	for _, from := range []*Histogram{h, o} {
+		for i, n := range from.occupied() {
+			all.counts[i] += n
+		}
 	}
-	for i, n := range o.counts {
-		h.counts[i] += n
-	}
-	h.below += o.below
-	h.above += o.above
-	h.total += o.total
-	h.sum = h.sum.add(o.sum)
+	all.totals = h.totals
+	all.join(o.totals)
+	*h = *all.Histogram()
 	return nil
 }
 
 // Count returns the number of all values, those outside the range included.
-func (h *Histogram) Count() uint64 { return h.total }
+func (t *totals) Count() uint64 { return t.total }
 
 // Below returns how many values were less than Lowest: zero where the clock is
 // coarser than the latency, negative where it stepped back.
-func (h *Histogram) Below() uint64 { return h.below }
+func (t *totals) Below() uint64 { return t.below }
 
 // Above returns how many values were greater than Highest.
-func (h *Histogram) Above() uint64 { return h.above }
+func (t *totals) Above() uint64 { return t.above }
 
 // Min returns the least value, exact, unknown while there is none.
-func (h *Histogram) Min() fact.Of[time.Duration] { return h.exact(h.min) }
+func (t *totals) Min() fact.Of[time.Duration] { return t.exact(t.min) }
 
 // Max returns the greatest value, exact, unknown while there is none.
-func (h *Histogram) Max() fact.Of[time.Duration] { return h.exact(h.max) }
+func (t *totals) Max() fact.Of[time.Duration] { return t.exact(t.max) }
 
 // Mean returns the mean of all values, exact but for the rounding to a
 // nanosecond, unknown while there is none.
-func (h *Histogram) Mean() fact.Of[time.Duration] {
-	if h.total == 0 {
-		return h.exact(0)
+func (t *totals) Mean() fact.Of[time.Duration] {
+	if t.total == 0 {
+		return t.exact(0)
 	}
-	return h.exact(h.sum.divide(h.total))
+	return t.exact(t.sum.divide(t.total))
 }
 
 // Quantile returns the value at rank ⌈q n⌉ of the n recorded, 0.5 for the
@@ -221,8 +257,8 @@ func (h *Histogram) rank(q float64) uint64 {
 	return min(h.total, uint64(math.Ceil(q*float64(h.total)*(1-slack))))
 }
 
-func (h *Histogram) exact(ns int64) fact.Of[time.Duration] {
-	if h.total == 0 {
+func (t *totals) exact(ns int64) fact.Of[time.Duration] {
+	if t.total == 0 {
 		return fact.Unknown[time.Duration]("no values recorded")
 	}
 	return fact.Known(time.Duration(ns), source)
@@ -231,8 +267,10 @@ func (h *Histogram) exact(ns int64) fact.Of[time.Duration] {
 // occupied yields number and count of each bucket that is not empty, upwards.
 func (h *Histogram) occupied() iter.Seq2[int, uint64] {
 	return func(yield func(int, uint64) bool) {
-		for i, n := range h.counts {
-			if n > 0 && !yield(i, n) {
+		r := reader{rest: h.counts}
+		for next := 0; len(r.rest) > 0; next++ {
+			gap, n := r.unsigned(), r.unsigned()
+			if next += int(gap); !yield(next, n) {
 				return
 			}
 		}

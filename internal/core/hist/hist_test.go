@@ -37,11 +37,11 @@ func inRange() *rapid.Generator[time.Duration] {
 }
 
 func of(values ...time.Duration) *Histogram {
-	h := new(Histogram)
+	var r Recorder
 	for _, v := range values {
-		h.Record(v)
+		r.Record(v)
 	}
-	return h
+	return r.Histogram()
 }
 
 func known(t rapid.TB, what string, f fact.Of[time.Duration]) time.Duration {
@@ -112,11 +112,7 @@ func TestExactNumbers(t *testing.T) {
 }
 
 func TestMean(t *testing.T) {
-	var far Histogram
-	for _, d := range []time.Duration{time.Millisecond, 2 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond} {
-		far.Record(d)
-	}
-	beyond := far.Beyond(5 * time.Millisecond)
+	beyond := of(time.Millisecond, 2*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond).Beyond(5 * time.Millisecond)
 	must.True(t, math.Abs(beyond.Seconds()/0.150-1) < MaxError, "beyond 5 ms: %v", beyond)
 	for _, c := range []struct {
 		name   string
@@ -197,10 +193,11 @@ func TestEmptyIsUnknownNotZero(t *testing.T) {
 
 // 0.07 × 100 is above 7 in binary: the seventh value, not the eighth.
 func TestQuantileRankIsNotRoundedUpByBinary(t *testing.T) {
-	h := new(Histogram)
+	var r Recorder
 	for v := range time.Duration(100) {
-		h.Record(v + 1)
+		r.Record(v + 1)
 	}
+	h := r.Histogram()
 	for q, want := range map[float64]time.Duration{0.07: 7, 0.55: 55, 0.56: 56, 0.999: 100, 0.505: 51} {
 		must.Equal(t, known(t, "quantile", h.Quantile(q)), want, "quantile %v", q)
 	}
@@ -224,31 +221,41 @@ func TestPercentileOfFew(t *testing.T) {
 		{0.99, 197, 3, "of 200 requests 3 were never answered, and it is one of them"},
 		{0.5, 2, 3, "of 5 requests 3 were never answered, and it is one of them"},
 	} {
-		h := new(Histogram)
+		var r Recorder
 		for range c.answers {
-			h.Record(time.Millisecond)
+			r.Record(time.Millisecond)
 		}
-		got := h.Percentile(c.q, c.lost)
+		got := r.Histogram().Percentile(c.q, c.lost)
 		must.True(t, got.IsKnown() == (c.lacks == "") && got.Reason() == c.lacks, "%+v: %v, %q", c, got.Or(0), got.Reason())
 	}
 }
 
-func TestRecordAndMergeDoNotAllocate(t *testing.T) {
-	h, o := new(Histogram), of(time.Millisecond)
+func TestRecordDoesNotAllocate(t *testing.T) {
+	h := new(Recorder)
 	v := time.Duration(1)
 	n := testing.AllocsPerRun(1000, func() {
 		v = v*3%(2*Highest) - 1
 		h.Record(v)
 	})
 	must.True(t, n == 0, "Record allocates %v times", n)
-	n = testing.AllocsPerRun(10, func() {
-		must.Do(t, h.Merge(o))
+}
+
+// TestAddEqualsRecording: a value that is added many times is as if it had been recorded so.
+func TestAddEqualsRecording(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var added Recorder
+		var all []time.Duration
+		for _, v := range rapid.SliceOfN(value(), 0, 10).Draw(t, "values") {
+			n := rapid.IntRange(1, 5).Draw(t, "times")
+			added.Add(v, uint64(n))
+			all = append(all, slices.Repeat([]time.Duration{v}, n)...)
+		}
+		must.Need(t, *added.Histogram() == *of(all...), "%v differ", all)
 	})
-	must.True(t, n == 0, "Merge allocates %v times", n)
 }
 
 func BenchmarkRecord(b *testing.B) {
-	h, v := new(Histogram), time.Duration(1)
+	h, v := new(Recorder), time.Duration(1)
 	b.ReportAllocs()
 	for b.Loop() {
 		v = v*5%Highest + 1
@@ -257,12 +264,12 @@ func BenchmarkRecord(b *testing.B) {
 }
 
 func BenchmarkQuantile(b *testing.B) {
-	h, v := new(Histogram), time.Duration(1)
+	r, v := new(Recorder), time.Duration(1)
 	for range 10_000 {
 		v = v*5%Highest + 1
-		h.Record(v)
+		r.Record(v)
 	}
-	for b.Loop() {
+	for h := r.Histogram(); b.Loop(); {
 		h.Quantile(0.999)
 	}
 }

@@ -23,8 +23,9 @@ type way struct {
 }
 
 // trace draws what probes find on w, the last hop of which is the receiver.
-func (w way) trace(rng *rand.Rand) (t model.Trace, e Ends) {
-	t, e = model.Trace{Direction: model.To}, Ends{Idle: new(hist.Histogram), Loaded: new(hist.Histogram)}
+func (w way) trace(rng *rand.Rand) (t model.Trace, _ Ends) {
+	t = model.Trace{Direction: model.To}
+	var idle, loaded hist.Recorder
 	wait := 0.0 // of this round, in shares of the mean
 	took := func(hop int, queued float64) time.Duration {
 		ms := float64(hop)*0.7 + queued*wait*(0.95+0.1*rng.Float64()) + 0.1*rng.ExpFloat64()
@@ -61,11 +62,11 @@ func (w way) trace(rng *rand.Rand) (t model.Trace, e Ends) {
 	}
 	for range 100 {
 		wait = 0
-		e.Idle.Record(took(len(w.queued), 0))
+		idle.Record(took(len(w.queued), 0))
 		wait = 0.5 + rng.Float64()
-		e.Loaded.Record(took(len(w.queued), w.queued[len(w.queued)-1]))
+		loaded.Record(took(len(w.queued), w.queued[len(w.queued)-1]))
 	}
-	return t, e
+	return t, Ends{idle.Histogram(), loaded.Histogram()}
 }
 
 // TestFind: the place is between the last hop that answers as without load and the first of

@@ -39,7 +39,7 @@ func TestVethRates(t *testing.T) {
 func paced(try *truth.Try, a, b *net.UDPConn, o Options, rate units.BitRate, length time.Duration) {
 	const size = 1472
 	gap := size * 8 / float64(rate) * 1e9
-	gaps := new(hist.Histogram)
+	gaps := new(hist.Recorder)
 	f := newFlow(try, a, b, o, SenderOptions{Size: size, Gap: gap, Gaps: gaps}, limits{time: length})
 	f.run()
 	if f.send.Segmented() || f.send.Pacing() != "clock" {

@@ -71,16 +71,16 @@ func farMiddle(i int) int64 {
 
 // histogram returns the transits above the least one.
 func (s *spread) histogram() *hist.Histogram {
-	h := new(hist.Histogram)
+	var h hist.Recorder
 	if !s.begun {
-		return h
+		return h.Histogram()
 	}
 	offset := s.base - s.least // at least 0
 	put := func(x int64, n uint64) {
 		if n > 0 {
 			// The least one is in the same bucket as itself: not below 1 ns,
 			// which has no bucket in h.
-			recordMany(h, time.Duration(max(1, x+offset)), n)
+			h.Add(time.Duration(max(1, x+offset)), n)
 		}
 	}
 	for i, n := range s.far[0] {
@@ -92,26 +92,5 @@ func (s *spread) histogram() *hist.Histogram {
 	for i, n := range s.far[1] {
 		put(farMiddle(i), n)
 	}
-	return h
-}
-
-// recordMany records d n times. A large n is put together from doubles, since
-// merging costs about as much as a thousand records.
-func recordMany(h *hist.Histogram, d time.Duration, n uint64) {
-	const worth = 50_000
-	if n < worth {
-		for range n {
-			h.Record(d)
-		}
-		return
-	}
-	var power hist.Histogram
-	power.Record(d)
-	for ; n > 0; n >>= 1 {
-		if n&1 != 0 {
-			// Fewer than MaxCount: they were counted one by one.
-			_ = h.Merge(&power)
-		}
-		_ = power.Merge(&power)
-	}
+	return h.Histogram()
 }

@@ -78,9 +78,8 @@ func (n *nearRun) latencies(kinds []kind) []model.Latency {
 		if s.sent == 0 {
 			return
 		}
-		h := s.times
 		out = append(out, model.Latency{
-			Name: name, Direction: n.spec.Direction, Times: &h, Sent: s.sent, Lost: s.sent - int64(h.Count()),
+			Name: name, Direction: n.spec.Direction, Times: s.times.Histogram(), Sent: s.sent, Lost: s.sent - int64(s.times.Count()),
 		})
 	}
 	for _, k := range kinds {
@@ -121,7 +120,7 @@ func (n *nearRun) values(k kind) []model.Value {
 		{model.LatencyP50, k.loaded, 0.5}, {model.LatencyP99, k.loaded, 0.99},
 		{model.IdleP50, k.idle, 0.5}, {model.IdleP99, k.idle, 0.99},
 	} {
-		if t, known := v.of.times.Quantile(v.q).Get(); known {
+		if t, known := v.of.times.Histogram().Quantile(v.q).Get(); known {
 			out = append(out, model.Value{Direction: n.direction(), Metric: v.metric, Value: t.Seconds()})
 		}
 	}

@@ -29,7 +29,7 @@ type tracker struct {
 	phase  phase
 	recent [remembered]pending
 	series [phases]series
-	now    hist.Histogram // of what was answered in the present interval
+	now    hist.Recorder // of what was answered in the present interval
 }
 
 // pending is a probe that was sent.
@@ -41,7 +41,7 @@ type pending struct {
 
 // series is what became of the probes of a phase.
 type series struct {
-	times hist.Histogram
+	times hist.Recorder
 	sent  int64
 }
 
@@ -84,9 +84,9 @@ func (k *tracker) enter(p phase) {
 func (k *tracker) turn() *hist.Histogram {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	h := k.now
-	k.now = hist.Histogram{}
-	return &h
+	h := k.now.Histogram()
+	k.now = hist.Recorder{}
+	return h
 }
 
 // slowest is the longest time that any probe took.

@@ -273,9 +273,9 @@ func (a *asker) count() tally {
 		t.answered += m.answered
 		t.completed += m.completed
 		// A histogram holds 2^53 values, and a run has fewer.
-		_ = t.latency.Merge(&m.latency)
-		_ = t.service.Merge(&m.service)
-		_ = t.slips.Merge(&m.slips)
+		_ = t.latency.Merge(m.latency.Histogram())
+		_ = t.service.Merge(m.service.Histogram())
+		_ = t.slips.Merge(m.slips.Histogram())
 	}
 	return t
 }

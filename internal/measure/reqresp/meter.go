@@ -14,18 +14,18 @@ import (
 // nor allocation; the sampler reads the present interval while it does, and
 // everything else after the worker has ended.
 type meter struct {
-	issued    int64          // requests of the window that were sent
-	answered  int64          // of these, answered
-	completed int64          // requests answered inside the window, whenever they were due
-	latency   hist.Histogram // of the window, since the request was due
-	service   hist.Histogram // of the window, since it was sent; with a rate only
-	slips     hist.Histogram // of the window: how late a request was sent that was due and had nothing before it
+	issued    int64         // requests of the window that were sent
+	answered  int64         // of these, answered
+	completed int64         // requests answered inside the window, whenever they were due
+	latency   hist.Recorder // of the window, since the request was due
+	service   hist.Recorder // of the window, since it was sent; with a rate only
+	slips     hist.Recorder // of the window: how late a request was sent that was due and had nothing before it
 
 	_       [128]byte // the sampler looks at what follows; keep it in a line of its own
 	writing atomic.Bool
 	sent    counter
-	epoch   *atomic.Uint32    // of all workers: its last bit says which of interval is written
-	present [2]hist.Histogram // latencies of one interval each, by the time of the answer
+	epoch   *atomic.Uint32   // of all workers: its last bit says which of interval is written
+	present [2]hist.Recorder // latencies of one interval each, by the time of the answer
 	_       [128]byte
 }
 
@@ -57,8 +57,8 @@ func turn(epoch *atomic.Uint32, meters []*meter) *hist.Histogram {
 			continue
 		}
 		// It cannot hold more than MaxCount: the sampler would be 104 days late.
-		_ = sum.Merge(h)
-		*h = hist.Histogram{}
+		_ = sum.Merge(h.Histogram())
+		*h = hist.Recorder{}
 	}
 	return sum
 }

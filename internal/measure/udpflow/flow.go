@@ -88,7 +88,7 @@ func (f *flow) prepareOut(i int, c *datagram.Conn) error {
 		o.Most = s.most
 	}
 	if u.Rate > 0 && o.Pacing == datagram.ByClock {
-		s.gaps = new(hist.Histogram)
+		s.gaps = new(hist.Recorder)
 		o.Gaps = s.gaps
 	}
 	var err error

@@ -41,15 +41,15 @@ type outbound struct {
 	length time.Duration // of the window; 0 with a quota
 	quota  int64         // datagrams to send; 0 is without bound
 	bounds bounds
-	gaps   *hist.Histogram // nil where they are not seen
+	gaps   *hist.Recorder // nil where they are not seen
 
 	phase     phase
 	kind      kind // of what is sent now
 	opened    time.Duration
 	shut      time.Duration
 	counts    counts
-	refused   int64 // in the window; before it closes: until it opened
-	inWindow  hist.Histogram
+	refused   int64           // in the window; before it closes: until it opened
+	inWindow  *hist.Histogram // the gaps of the window
 	endDue    time.Duration
 	lookDue   time.Duration
 	key       key // of the receiver's reports
@@ -110,7 +110,7 @@ func (s *outbound) open(at time.Duration, next int64) {
 	s.counts.first = next
 	s.refused = s.sender.Refused.Load()
 	if s.gaps != nil {
-		*s.gaps = hist.Histogram{}
+		*s.gaps = hist.Recorder{}
 	}
 }
 
@@ -122,7 +122,7 @@ func (s *outbound) shutWindow(at time.Duration, next int64, early bool) {
 	s.counts.behind, s.counts.early = next, early
 	s.refused = s.sender.Refused.Load() - s.refused
 	if s.gaps != nil {
-		s.inWindow = *s.gaps
+		s.inWindow = s.gaps.Histogram()
 	}
 }
 

@@ -63,8 +63,8 @@ func (f *flow) reportOut(r *model.FlowReport) {
 		if s.reason == nil && !s.answered && time.Duration(s.ended.Load()) >= s.shut+f.bounds.grace {
 			alone++
 		}
-		if s.gaps != nil {
-			u.Gaps = merged(u.Gaps, &s.inWindow)
+		if s.inWindow != nil {
+			u.Gaps = merged(u.Gaps, s.inWindow)
 		}
 	}
 	if missed > 0 {

@@ -26,12 +26,12 @@ func Kinds() traffic.Kinds {
 
 // times is a distribution of n times about middle.
 func times(middle time.Duration, n int) *hist.Histogram {
-	h := new(hist.Histogram)
+	var h hist.Recorder
 	for i := range n {
 		h.Record(middle + time.Duration(float64(middle)*noise(i)))
 	}
 	h.Record(4 * middle)
-	return h
+	return h.Histogram()
 }
 
 // datagramTest is a test with paced UDP that loses some, with probes beside it.

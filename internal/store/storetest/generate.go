@@ -123,11 +123,12 @@ func times() *rapid.Generator[time.Time] {
 
 // histograms generates distributions of a few times.
 func histograms() *rapid.Generator[hist.Histogram] {
-	return rapid.Custom(func(t *rapid.T) (h hist.Histogram) {
+	return rapid.Custom(func(t *rapid.T) hist.Histogram {
+		var h hist.Recorder
 		for _, ns := range rapid.SliceOfN(rapid.Int64(), 0, maxItems).Draw(t, "times") {
 			h.Record(time.Duration(ns))
 		}
-		return h
+		return *h.Histogram()
 	})
 }
 

@@ -15,11 +15,9 @@ import (
 // TestOverdue: a schedule that the connections cannot keep is warned of, with the
 // number that can; one that they keep is not, and none without a schedule.
 func TestOverdue(t *testing.T) {
-	times := new(hist.Histogram)
-	for range 100 {
-		times.Record(10 * time.Millisecond)
-	}
-	runs := []model.Run{{Ends: []model.EndReport{{Latencies: []model.Latency{{Name: model.LatencyServed, Direction: model.To, Times: times}}}}}}
+	var times hist.Recorder
+	times.Add(10*time.Millisecond, 100)
+	runs := []model.Run{{Ends: []model.EndReport{{Latencies: []model.Latency{{Name: model.LatencyServed, Direction: model.To, Times: times.Histogram()}}}}}}
 	for rate, want := range map[float64]string{0: "", 50: "", 1000: "use at least -P 12"} {
 		f := model.Flow{Engine: requests.Name, Streams: 2, Params: traffic.Write(requests.Params{Rate: rate})}
 		got := strings.Join(requests.Kind().Warnings(f, runs), "")
