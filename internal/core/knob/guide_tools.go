@@ -12,8 +12,7 @@ func linuxLine(sets ...guideSet) guideLine { return guideLine{system: "linux", s
 // named is what a command does beside what it sets, which OutsideNames tells by that name.
 func named(name string) guideSet { return guideSet{native: name, word: name} }
 
-// fileLine reads a value that a guide writes into a file of /sys or /proc/irq. Files of masks
-// say no value: a setting of linerate lists processors.
+// fileLine reads a value that a guide writes into a file of /sys or /proc/irq.
 func fileLine(file, value string) guideLine {
 	name := path.Base(file)
 	s := guideSet{native: name, word: name, value: value}
@@ -23,9 +22,10 @@ func fileLine(file, value string) guideLine {
 	case "tx_queue_len":
 		s.id = "txqueuelen"
 	case "smp_affinity":
-		s.id, s.value = "nic.irq_affinity", ""
+		s.id = "nic.irq_affinity"
+		fallthrough
 	case "rps_cpus", "xps_cpus":
-		s.value = ""
+		s.value, _ = CPUsOfMask(value) // what is no mask has no value
 	}
 	return linuxLine(s)
 }

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"linerate/internal/core/knob"
 )
 
 // Files is one setting, spread over one file or several. It is safe for
@@ -316,7 +318,7 @@ func (f *Files) readOne(p part) (string, error) {
 	text := strings.TrimSpace(string(b))
 	switch {
 	case f.spec.form == mask:
-		return listOfMask(text)
+		return knob.CPUsOfMask(text)
 	case f.spec.form == cpus && text == "":
 		return none, nil
 	}

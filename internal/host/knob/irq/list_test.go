@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/must"
 
 	"pgregory.net/rapid"
@@ -19,10 +20,10 @@ func TestMasksAndLists(t *testing.T) {
 				list = append(list, n)
 			}
 		}
-		text := formatList(list)
+		text := knob.CPUList(list)
 		back := must.Get(parseList(text))(t)
-		must.Need(t, formatList(back) == text, "%v is %q is %v", list, text, back)
-		got, err := listOfMask(maskOf(list))
+		must.Need(t, knob.CPUList(back) == text, "%v is %q is %v", list, text, back)
+		got, err := knob.CPUsOfMask(maskOf(list))
 		must.Need(t, got == text && err == nil, "%q is mask %s is %q, %v", text, maskOf(list), got, err)
 	})
 	for _, bad := range []string{"", "3-1", "1,1", "x", "-1", "1-", "99999", "0-16384", "2,1"} {
@@ -36,9 +37,9 @@ func FuzzLists(f *testing.F) {
 	f.Add("ff,00000001")
 	f.Fuzz(func(t *testing.T, s string) {
 		if list, err := parseList(s); err == nil {
-			must.Len(t, must.Get(parseList(formatList(list)))(t), len(list), "%q is %v, then", s, list)
+			must.Len(t, must.Get(parseList(knob.CPUList(list)))(t), len(list), "%q is %v, then", s, list)
 		}
-		text, err := listOfMask(s)
+		text, err := knob.CPUsOfMask(s)
 		must.True(t, err != nil || !strings.Contains(text, "--"), "mask %q is %q", s, text)
 	})
 }
