@@ -33,7 +33,7 @@ type proven struct {
 
 // host is the machine whose files a keeper writes, as it is now.
 func (f *Files) host(ctx context.Context, keeper persist.Keeper) files.Host {
-	h := files.Host{Root: os.DirFS(cmp.Or(keeper.Root, "/")), System: f.System, Ask: f.Ask}
+	h := files.Host{Root: os.DirFS(cmp.Or(keeper.Root, "/")), System: f.System, Ask: f.Ask, Edited: keeper.Edited}
 	if f.System == "linux" {
 		h.Devices = device.All(h.Tree())
 		for i, d := range h.Devices {

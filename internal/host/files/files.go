@@ -25,15 +25,18 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf16"
 
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/host/files/device"
 	"linerate/internal/host/files/tree"
 )
@@ -44,6 +47,8 @@ type Host struct {
 	System  string          // GOOS
 	Devices []device.Device // Linux: as device.All reads them from Root
 	Ask     Asker           // runs an owner's program; nil: apply the documented rules instead
+	// Edited says when linerate wrote a file that was edited by hand since; nil knows of none.
+	Edited func(path string) (written time.Time, edited bool)
 }
 
 // Tree returns the files of the host to be read by line.
@@ -139,7 +144,7 @@ func Propose(ctx context.Context, f Format, h Host, r Request) (Proposal, error)
 		return Proposal{Draft: d}, err
 	}
 	for _, file := range d.Files {
-		if err := h.regular(file.Path); err != nil {
+		if err := cmp.Or(h.regular(file.Path), h.edited(file)); err != nil {
 			return Proposal{Draft: d}, err
 		}
 	}
@@ -175,6 +180,41 @@ func (h Host) regular(place string) error {
 		return Refuse(at, "if the mask is not needed, remove it by hand: rm "+place, "a link to /dev/null masks every file called %s, in all folders", path.Base(name))
 	}
 	return Refuse(at, "move the link away, by hand", "it is a link to %s, and linerate replaces no links", target)
+}
+
+// edited returns a *Refusal where a file of linerate's own was edited by hand: with the first
+// line that it would lose.
+func (h Host) edited(f File) error {
+	if h.Edited == nil {
+		return nil
+	}
+	written, yes := h.Edited(f.Path)
+	if !yes {
+		return nil
+	}
+	now, err := fs.ReadFile(h.Root, strings.TrimPrefix(f.Path, "/"))
+	if err != nil {
+		return err
+	}
+	refusal := &Refusal{File: f.Path, Why: "it was edited by hand after linerate wrote it on " + written.Format(time.DateOnly), edited: true}
+	line := 0
+	if f.Block {
+		before, inner, _, err := Split(now)
+		if err != nil {
+			refusal.Why += fmt.Sprintf(": %v", err)
+			return fault.WithHint(refusal, "mend the marks of the block by hand, or remove it")
+		}
+		now, line = inner, bytes.Count(before, []byte("\n"))
+	}
+	then := slices.Collect(strings.Lines(string(f.Content)))
+	for text := range strings.Lines(string(now)) {
+		if line++; !slices.Contains(then, text) {
+			refusal.Line, refusal.Why = line, fmt.Sprintf("%s; writing it again would lose %q", refusal.Why, strings.TrimSpace(text))
+			return fault.WithHint(refusal, "move it away by hand, and keep again: mv %s %[1]s.mine", f.Path)
+		}
+	}
+	refusal.Why += ", and lines of it are gone"
+	return fault.WithHint(refusal, "if what was removed shall be kept again, remove the file by hand first: rm %s", f.Path)
 }
 
 // carries returns a *Refusal where a port of a bridge or the parent of a VLAN will have

@@ -29,13 +29,17 @@ func ProposeMost(ctx context.Context, f Format, h Host, r Request) (Proposal, er
 		for _, s := range r.Settings {
 			one := r
 			one.Settings = []Setting{s}
-			if _, err := Propose(ctx, f, h, one); refused(err) {
+			_, alone := Propose(ctx, f, h, one)
+			switch {
+			case edited(err) && edited(alone): // what the file would lose by all settings says more
 				omit(one.Settings, err)
-				continue
-			} else if err != nil {
-				return Proposal{}, err
+			case refused(alone):
+				omit(one.Settings, alone)
+			case alone != nil:
+				return Proposal{}, alone
+			default:
+				left = append(left, s)
 			}
-			left = append(left, s)
 		}
 		if len(left) == len(r.Settings) { // each alone is good
 			omit(left, err)
@@ -43,6 +47,12 @@ func ProposeMost(ctx context.Context, f Format, h Host, r Request) (Proposal, er
 		}
 		r.Settings = left
 	}
+}
+
+// edited reports whether err is because of a file that was edited by hand.
+func edited(err error) bool {
+	r, ok := errors.AsType[*Refusal](err)
+	return ok && r.edited
 }
 
 // refused reports whether err is a *Refusal.

@@ -42,6 +42,8 @@ type Refusal struct {
 	File string // that stands in the way; "" if the cause is not a file
 	Line int    // 1…; 0: the whole file
 	Why  string // what would go wrong: "it would lose its addresses"
+
+	edited bool // File is linerate's own, and was edited by hand
 }
 
 // Error implements error.

@@ -171,8 +171,8 @@ func (k Keeper) plan(r *Record, records []Record, written []files.File) ([]plann
 		if readOnly(path.Dir(p.to)) {
 			return nil, fmt.Errorf("%s: %w", f.Path, ErrReadOnly)
 		}
-		if err := unchanged(f.Path, before, records); err != nil {
-			return nil, err
+		if written, edited := editedSince(f.Path, before, records); edited {
+			return nil, fmt.Errorf("%s: written by linerate on %s and %w", f.Path, written.Format(time.DateOnly), ErrChanged)
 		}
 		p.kept = Kept{Path: f.Path, Block: f.Block, Before: before}
 		if f.Block {
@@ -197,9 +197,20 @@ func (k Keeper) plan(r *Record, records []Record, written []files.File) ([]plann
 	return all, nil
 }
 
-// unchanged says whether a file still holds what the newest record of it wrote.
-// Of a shared file only linerate's own block counts.
-func unchanged(name string, now Snapshot, records []Record) error {
+// Edited reports whether a file was edited by hand since it was written, and when that was.
+// What cannot be read is told by Preview.
+func (k Keeper) Edited(name string) (written time.Time, edited bool) {
+	now, err := look(k.real(name))
+	records, peekErr := k.Peek()
+	if err != nil || peekErr != nil {
+		return time.Time{}, false
+	}
+	return editedSince(name, now, records)
+}
+
+// editedSince reports whether a file holds something else than the newest record of it wrote,
+// and when that was. Of a shared file only linerate's own block counts.
+func editedSince(name string, now Snapshot, records []Record) (written time.Time, edited bool) {
 	for _, r := range slices.Backward(records) {
 		i := slices.IndexFunc(r.Files, func(f Kept) bool { return f.Path == name })
 		if i < 0 {
@@ -207,16 +218,16 @@ func unchanged(name string, now Snapshot, records []Record) error {
 		}
 		f := r.Files[i]
 		if !now.Exists || now.Sum == f.After || now.Exists == f.Before.Exists && now.Sum == f.Before.Sum {
-			return nil
+			return time.Time{}, false
 		}
 		if f.Block {
 			if _, inner, _, err := files.Split(now.bytes); err == nil && (len(inner) == 0 || sum(inner) == f.Inner) {
-				return nil
+				return time.Time{}, false
 			}
 		}
-		return fmt.Errorf("%s: written by linerate on %s and %w; move it away, or take the change over", name, r.Time.Format(time.DateOnly), ErrChanged)
+		return r.Time, true
 	}
-	return nil
+	return time.Time{}, false
 }
 
 // place makes the directories, then all files under names of their own, then

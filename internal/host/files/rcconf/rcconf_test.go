@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/rcconf"
@@ -13,12 +14,16 @@ import (
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
-// TestAnotherTime: what an earlier block held may go.
+// TestAnotherTime: what an earlier block held may go, unless it was edited by hand.
 func TestAnotherTime(t *testing.T) {
 	root := fstest.MapFS{"etc/sysctl.conf": file("a=1\n# BEGIN linerate\nnet.inet.tcp.sack.enable=0\n# END linerate\n")}
 	r := files.Request{Settings: []files.Setting{{Name: "kern.ipc.maxsockbuf", Text: "5"}}}
 	p := must.Get(files.Propose(t.Context(), rcconf.Format{}, files.Host{Root: root, System: "freebsd"}, r))(t)
 	must.True(t, len(p.Files) == 1, "%+v", p)
+	edited := files.Host{Root: root, System: "freebsd", Edited: func(string) (time.Time, bool) { return time.Time{}, true }}
+	must.Contain(t, must.Err(files.Propose(t.Context(), rcconf.Format{}, edited, r)).Error(), `/etc/sysctl.conf:3: it was edited by hand`)
+	root["etc/sysctl.conf"] = file("# BEGIN linerate\na=1\n")
+	must.Contain(t, must.Err(files.Propose(t.Context(), rcconf.Format{}, edited, r)).Error(), `has no end`)
 }
 
 // TestPlan says what is written, or which line stands in the way.

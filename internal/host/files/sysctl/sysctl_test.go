@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"linerate/internal/fault"
 	"linerate/internal/host/files"
@@ -141,6 +142,14 @@ func TestPropose(t *testing.T) {
 	} {
 		h := files.Host{Root: fstest.MapFS{bySystemd: file(""), strings.TrimPrefix(c.place, "/"): c.file}, System: "linux"}
 		must.Contain(t, fault.Sentence(must.Err(files.Propose(t.Context(), sysctl.Format{}, h, r))), c.want, "%s", name)
+	}
+	edited := func(string) (time.Time, bool) { return time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC), true }
+	for text, want := range map[string]string{
+		got + "# mine\n": `:7: it was edited by hand after linerate wrote it on 2026-11-21; writing it again would lose "# mine"; move it away by hand`,
+		"# why\n":        ": it was edited by hand after linerate wrote it on 2026-11-21, and lines of it are gone; if what was removed shall be kept",
+	} {
+		h := files.Host{Root: fstest.MapFS{bySystemd: file(""), strings.TrimPrefix(sysctl.Path, "/"): file(text)}, System: "linux", Edited: edited}
+		must.Contain(t, fault.Sentence(must.Err(files.Propose(t.Context(), sysctl.Format{}, h, r))), sysctl.Path+want)
 	}
 	r.Link = "br0" // its MTU, and what that needs of its port, are another format's
 	must.OK(t, must.Err(files.Propose(t.Context(), sysctl.Format{}, files.Host{Root: root, System: "linux", Devices: []device.Device{{Name: "br0", Kind: "bridge"}, {Name: "eth0", Master: "br0"}}}, r)), "beside the MTU of a bridge")
