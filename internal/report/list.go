@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/health"
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
@@ -17,7 +18,10 @@ import (
 type ListItem struct {
 	model.Item
 	Goodput []ListRate `json:"goodput,omitempty"` // of the baseline, by direction
-	Verdict string     `json:"verdict,omitempty"` // what it showed, or why it ended, in a sentence
+	// Values are, of a session without goodput, the median latency by direction, or how many
+	// requests or connections a second there were.
+	Values  []model.Value `json:"values,omitempty"`
+	Verdict string        `json:"verdict,omitempty"` // what it showed, or why it ended, in a sentence
 	// Findings are what limits its directions, and of a check the lines that are POOR or BAD.
 	Findings []ListFinding `json:"findings,omitempty"`
 }
@@ -67,6 +71,13 @@ func NewListItem(i model.Item, s model.Session) ListItem {
 			out.Goodput = append(out.Goodput, ListRate{d, units.BitRate(stats.Median(v))})
 		}
 	}
+	for _, m := range []model.Metric{model.LatencyP50, model.RequestRate, model.ConnectRate} {
+		for _, d := range []model.Direction{model.To, model.From} {
+			if v := runValues(b.baselineRuns(), d, m); len(v) > 0 && len(out.Goodput) == 0 && (len(out.Values) == 0 || out.Values[0].Metric == m) {
+				out.Values = append(out.Values, model.Value{Direction: d, Metric: m, Value: stats.Median(v)})
+			}
+		}
+	}
 	switch {
 	case i.State == model.SessionDone && i.Runs == 0: // of a version that did not say so
 		out.State, out.Verdict = model.SessionFailed, i.Reason
@@ -82,6 +93,22 @@ func NewListItem(i model.Item, s model.Session) ListItem {
 		out.Verdict = graded(health.Judge(&s), &out.Findings)
 	}
 	return out
+}
+
+// Texts are what was measured in each direction, with its unit.
+func (i ListItem) Texts() map[model.Direction]string {
+	texts := map[model.Direction]string{}
+	for _, r := range i.Goodput {
+		texts[r.Direction] = r.Value.String()
+	}
+	for _, v := range i.Values {
+		if v.Metric == model.LatencyP50 {
+			texts[v.Direction] = units.FormatDuration(time.Duration(v.Value*float64(time.Second))) + " latency"
+			continue
+		}
+		texts[v.Direction] = fmt.Sprintf("%.*f %s/s", map[bool]int{true: 1}[v.Value < 100], v.Value, metric.Describe(v.Metric).Short)
+	}
+	return texts
 }
 
 // graded names the lines of a check that are POOR or BAD, and adds them to findings.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
-	"linerate/internal/core/units"
 	"linerate/internal/report"
 )
 
@@ -34,7 +33,7 @@ func RenderList(w io.Writer, l report.List, o Options) error {
 		if started {
 			row = append(row, whole(s.Created.In(p.zone).Format("2006-01-02 15:04")))
 		}
-		rows = append(rows, append(row, whole(Age(l.Now.Sub(s.Created))), whole(string(s.Kind)), whole(string(s.State)), right(rates(s.Goodput))))
+		rows = append(rows, append(row, whole(Age(l.Now.Sub(s.Created))), whole(string(s.Kind)), whole(string(s.State)), right(rates(s.Texts()))))
 	}
 	columns := p.fit(rows, header)
 	p.heading(columns)
@@ -62,12 +61,8 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%d d", d/day)
 }
 
-// rates is the goodput to the far end and from it, with one unit where it is one.
-func rates(all []report.ListRate) string {
-	texts := map[model.Direction]string{}
-	for _, r := range all {
-		texts[r.Direction] = units.BitRate(r.Value).String()
-	}
+// rates is what was measured to the far end and from it, with one unit where it is one.
+func rates(texts map[model.Direction]string) string {
 	to, from := texts[model.To], texts[model.From]
 	switch number, unit, _ := strings.Cut(to, " "); {
 	case to == "" && from == "":

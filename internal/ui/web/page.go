@@ -141,8 +141,10 @@ func (s *Server) listPart(ctx context.Context, query url.Values) (string, error)
 			r.Link = "session/" + i.ID
 		}
 		var rates []string
-		for _, g := range i.Goodput {
-			rates = append(rates, strings.ReplaceAll(g.Value.String(), " ", "\u00a0")+" "+string(g.Direction))
+		for _, d := range []model.Direction{model.To, model.From} {
+			if text := i.Texts()[d]; text != "" {
+				rates = append(rates, strings.ReplaceAll(text, " ", "\u00a0")+" "+string(d))
+			}
 		}
 		r.Goodput = strings.Join(rates, ", ")
 		p.Rows = append(p.Rows, r)
