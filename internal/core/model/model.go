@@ -199,6 +199,7 @@ const (
 	KindCopy   Kind = "copy"   // linerate copy: files
 	KindCheck  Kind = "check"  // linerate check: what is amiss, and what limits
 	KindTune   Kind = "tune"   // linerate tune: a search for better settings
+	KindMesh   Kind = "mesh"   // linerate mesh: all pairs of several hosts
 	KindServed Kind = "served" // a test of another program's client with linerate serve
 	// KindImported is what another program measured and wrote into files.
 	KindImported Kind = "imported"
@@ -227,6 +228,7 @@ type Session struct {
 	Plateaus []Plateau              `json:"plateaus,omitempty"`
 	Noise    []Noise                `json:"noise,omitempty"` // what the baseline compared with itself showed
 	Check    *Check                 `json:"check,omitempty"`
+	Mesh     *Mesh                  `json:"mesh,omitempty"`
 	Warnings []string               `json:"warnings,omitempty"`
 	Tuning   Params                 `json:"tuning,omitempty"` // the course of a search, which package tune reads
 	Note     string                 `json:"note,omitempty"`   // what a person wrote beside it

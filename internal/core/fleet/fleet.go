@@ -1,0 +1,61 @@
+// Package fleet holds the values of measurements between many hosts, who go by their
+// places in a list: 0, 1 …
+package fleet
+
+import "math"
+
+// Pair is two hosts that measure with each other. Near is the lower place.
+type Pair struct{ Near, Far int }
+
+// Matrix has a number for each way from a host to another: [sender][receiver]. It is not a
+// number where there is none, as on the diagonal.
+type Matrix [][]float64
+
+// NewMatrix returns a matrix of n hosts without a number.
+func NewMatrix(n int) Matrix {
+	m := make(Matrix, n)
+	for i := range m {
+		m[i] = make([]float64, n)
+		for j := range m[i] {
+			m[i][j] = math.NaN()
+		}
+	}
+	return m
+}
+
+// Row returns the numbers of all ways from a host.
+func (m Matrix) Row(sender int) []float64 {
+	return m.collect(func(i, _ int) bool { return i == sender })
+}
+
+// Column returns the numbers of all ways to a host.
+func (m Matrix) Column(receiver int) []float64 {
+	return m.collect(func(_, j int) bool { return j == receiver })
+}
+
+// All returns every number, row after row.
+func (m Matrix) All() []float64 { return m.collect(func(int, int) bool { return true }) }
+
+func (m Matrix) collect(wanted func(i, j int) bool) (out []float64) {
+	for i, row := range m {
+		for j, v := range row {
+			if !math.IsNaN(v) && wanted(i, j) {
+				out = append(out, v)
+			}
+		}
+	}
+	return out
+}
+
+// Map returns f of every number.
+func (m Matrix) Map(f func(i, j int, v float64) float64) Matrix {
+	out := NewMatrix(len(m))
+	for i, row := range m {
+		for j, v := range row {
+			if !math.IsNaN(v) {
+				out[i][j] = f(i, j, v)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,56 @@
+package fleet
+
+import (
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/must"
+)
+
+func TestHostlist(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                      "",
+		"pi":                    "pi",
+		"node[001-003,7],gpu1":  "node001 node002 node003 node7 gpu1",
+		"rack[0-1]n[1-2]-ib, a": "rack0n1-ib rack0n2-ib rack1n1-ib rack1n2-ib a",
+		"n[9-11]":               "n9 n10 n11",
+		"n[1-":                  "error",
+		"n]":                    "error",
+		"n[2-1]":                "error",
+		"n[a-b]":                "error",
+		"n[1-300]":              "error",
+		"n[1-200],m[1-200]":     "error",
+		"n[1-200]m[1-200]":      "error",
+		"n[1-4000000000]":       "error",
+	} {
+		names, err := Hostlist(text)
+		got := strings.Join(names, " ")
+		if err != nil {
+			got = "error"
+		}
+		must.Equal(t, got, want, "%q", text)
+	}
+}
+
+// TestMatrices: the median of the valid runs counts, of a round trip the lower way, and ways
+// that lead nowhere are passed over.
+func TestMatrices(t *testing.T) {
+	s := model.Session{Mesh: &model.Mesh{Hosts: make([]model.MeshHost, 2), Ways: []model.MeshWay{
+		{Name: "a -> b", From: 0, To: 1}, {Name: "b -> a", From: 1, To: 0}, {Name: "a -> c", From: 0, To: 2}, {Name: "a -> a"},
+	}}}
+	for i, w := range []string{"a -> b", "a -> b", "a -> b", "a -> b", "b -> a", "a -> c", "a -> a"} {
+		d := []model.Direction{model.To, model.From}[i/4%2]
+		r := model.Run{Setting: w, Flow: model.Flow{Direction: d}, State: model.RunValid, Values: []model.Value{
+			{Direction: d, Metric: model.Goodput, Value: float64(10 + i)}, {Direction: d, Metric: model.IdleP50, Value: 1 / float64(1+i)},
+		}}
+		if i == 3 {
+			r.State = model.RunInvalid
+		}
+		s.Runs = append(s.Runs, r)
+	}
+	rates, trips := Rates(&s), RoundTrips(&s)
+	must.Same(t, rates.All(), []float64{11, 14}, "rates")
+	must.Same(t, trips.All(), []float64{.2, .2}, "round trips")
+	must.True(t, rates[0][1] == 11 && rates.Column(0)[0] == 14 && rates.Row(1)[0] == 14, "%v", rates)
+}

@@ -1,0 +1,173 @@
+// Package odd tells which hosts and which ways between two hosts carry less than the others
+// (fleet.md section 6). One look suspects; it proves nothing.
+package odd
+
+import (
+	"math"
+	"slices"
+
+	"linerate/internal/core/fleet"
+	"linerate/internal/core/stats"
+)
+
+// Effects is how far every number of a matrix lies above what is expected, taken apart:
+// number = Sends[i] + Receives[j] + Rest[i][j]. Hosts without a number have effect 0.
+type Effects struct {
+	Sends, Receives []float64
+	Rest            fleet.Matrix
+}
+
+const (
+	passes = 3 // of medians over rows and columns (fleet.md section 6.2)
+	// fewest is from how many numbers on a median tells the usual from the odd. Of fewer a host
+	// gets the least: it is as good as its best partner saw it.
+	fewest = 3
+)
+
+// Fit takes a matrix apart by medians of its rows and columns.
+func Fit(d fleet.Matrix) Effects {
+	e := Effects{make([]float64, len(d)), make([]float64, len(d)), d}
+	for range passes {
+		for i := range d {
+			e.Sends[i] = usual(d.Map(func(_, j int, v float64) float64 { return v - e.Receives[j] }).Row(i))
+		}
+		for j := range d {
+			e.Receives[j] = usual(d.Map(func(i, _ int, v float64) float64 { return v - e.Sends[i] }).Column(j))
+		}
+	}
+	e.Rest = d.Map(func(i, j int, v float64) float64 { return v - e.Sends[i] - e.Receives[j] })
+	return e
+}
+
+// usual is the median of v, of too few numbers the least; 0 for none.
+func usual(v []float64) float64 {
+	switch {
+	case len(v) == 0:
+		return 0
+	case len(v) < fewest:
+		return slices.Min(v)
+	}
+	return stats.Median(v)
+}
+
+// Host is a host that carries less than the others. Its shares are of what the others
+// reach; 1 where it does as well as they do.
+type Host struct {
+	Host            int
+	Sends, Receives float64
+}
+
+// Way is a way between two hosts that carries less than both carry otherwise.
+type Way struct {
+	From, To int
+	Share    float64 // of what these two hosts should reach
+}
+
+// Result is what a matrix of rates shows.
+type Result struct {
+	Level float64 // what most of the better ways reach; 0 without a number
+	Hosts []Host  // that are odd, in the order of their places
+	Ways  []Way   // that are odd by themselves
+}
+
+// Margin is how much less than the others counts, as a share (p): one run says no more.
+const Margin = 0.2
+
+const (
+	// upper is the quantile of rates that stands for what hosts can do (fleet.md section 6.1):
+	// a slow partner spoils one of a host's rates.
+	upper = 0.8
+	// medianError is the standard error of a median over that of a mean, for normal noise.
+	medianError = 1.25
+	// madScale makes a standard deviation of a median absolute deviation of normal noise.
+	madScale = 1.4826
+	// How many standard errors an effect must have, so that noise alone is not called odd (p).
+	// Ways are many more than hosts.
+	hostErrors = 4
+	wayErrors  = 5
+	leastHosts = 3 // of two nothing tells which is the slow one
+	// nothing is the share that a way without any payload counts as, which has no logarithm.
+	nothing = 1e-6
+)
+
+// Look names what is odd in a matrix of rates. A way should reach the lower of what its hosts
+// send and receive otherwise (fleet.md section 6.1), and a host what the others do.
+func Look(rates fleet.Matrix) Result {
+	if len(rates.All()) == 0 {
+		return Result{}
+	}
+	r := Result{Level: level(rates)}
+	n := len(rates)
+	sent, received := make([]float64, n), make([]float64, n)
+	for i := range rates {
+		sent[i], received[i] = reach(rates.Row(i)), reach(rates.Column(i))
+		if n < leastHosts {
+			sent[i], received[i] = r.Level, r.Level
+		}
+	}
+	e := Effects{make([]float64, n), make([]float64, n), rates.Map(func(i, j int, v float64) float64 {
+		return short(min(sent[i], received[j]), v)
+	})}
+	noise, margin := 0.0, -math.Log(1-Margin)
+	if n >= leastHosts {
+		e = Fit(e.Rest)
+		noise = scatter(e.Rest.All())
+	}
+	share := func(effect float64, ways int) float64 {
+		if ways == 0 || effect < max(margin, hostErrors*medianError*noise/math.Sqrt(float64(ways))) {
+			return 1
+		}
+		return math.Exp(-effect)
+	}
+	for i := range rates {
+		h := Host{i, share(short(r.Level, sent[i])+e.Sends[i], len(rates.Row(i))), share(short(r.Level, received[i])+e.Receives[i], len(rates.Column(i)))}
+		if h.Sends < 1 || h.Receives < 1 {
+			r.Hosts = append(r.Hosts, h)
+		}
+	}
+	for i, row := range e.Rest {
+		for j, rest := range row {
+			if rest >= max(margin, wayErrors*noise) { // not so where it is not a number
+				r.Ways = append(r.Ways, Way{i, j, math.Exp(-rest)})
+			}
+		}
+	}
+	return r
+}
+
+// level is what most of the better ways reach: the median of those within the margin of the
+// upper quantile.
+func level(rates fleet.Matrix) float64 {
+	least := reach(rates.All()) * (1 - Margin)
+	return stats.Median(slices.DeleteFunc(rates.All(), func(v float64) bool { return v < least }))
+}
+
+// reach is the upper quantile of v, 0 of nothing.
+func reach(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	return v[min(len(v)-1, int(upper*float64(len(v))))]
+}
+
+// short is how far a rate falls short of another, as a logarithm.
+func short(of, rate float64) float64 {
+	if of <= 0 {
+		return 0
+	}
+	return math.Log(of / max(rate, of*nothing))
+}
+
+// scatter is the standard deviation of normal noise with the median absolute deviation of v.
+func scatter(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	middle := stats.Median(v)
+	away := make([]float64, len(v))
+	for i, x := range v {
+		away[i] = math.Abs(x - middle)
+	}
+	return madScale * stats.Median(away)
+}

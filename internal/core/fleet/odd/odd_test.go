@@ -1,0 +1,88 @@
+package odd
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"linerate/internal/core/fleet"
+	"linerate/internal/must"
+)
+
+// TestFit has the vector of fleet.md section 6.2.
+func TestFit(t *testing.T) {
+	n := math.NaN()
+	e := Fit(fleet.Matrix{{n, .23, .24, .22, .25}, {-.02, n, 0, .01, -.02}, {-.01, .31, n, 0, -.01}, {.02, -.02, -.01, n, -.01}, {0, .01, 0, 0, n}})
+	for name, c := range map[string][2][]float64{
+		"sends":    {e.Sends, {.23125, -.010625, -.005, -.010625, 0}},
+		"receives": {e.Receives, {-.0025, .004375, .0046875, .0025, -.0021875}},
+	} {
+		for i, want := range c[1] {
+			must.True(t, math.Abs(c[0][i]-want) < 1e-12, "%s of %d: %v instead of %v", name, i, c[0][i], want)
+		}
+	}
+	for i, row := range e.Rest {
+		for j, rest := range row {
+			must.True(t, rest > .05 == (i == 2 && j == 1), "rest %d -> %d: %v", i, j, rest)
+		}
+	}
+	must.True(t, math.Abs(e.Rest[2][1]-.310625) < 1e-12, "rest 2 -> 1: %v", e.Rest[2][1])
+}
+
+// TestLook: who is odd among hosts of which some are slow one way or both, or on one way alone,
+// with 3 % of noise.
+func TestLook(t *testing.T) {
+	both := func(slow float64, of ...int) func(i, j int) float64 {
+		return func(i, j int) float64 {
+			for _, h := range of {
+				if i == h || j == h {
+					return slow
+				}
+			}
+			return 940
+		}
+	}
+	missing := both(470, 2)
+	for name, c := range map[string]struct {
+		hosts int
+		rate  func(i, j int) float64
+		want  string
+	}{
+		"nobody":               {5, both(940), "[] []"},
+		"one of five":          {5, both(470, 2), "[2: 50 50] []"},
+		"one of three":         {3, both(470, 0), "[0: 50 50] []"},
+		"two of five":          {5, both(470, 0, 3), "[0: 50 50 3: 50 50] []"},
+		"below the margin":     {5, both(850, 1), "[] []"},
+		"sends slowly":         {4, func(i, _ int) float64 { return []float64{940, 470, 940, 940}[i] }, "[1: 50 100] []"},
+		"receives slowly":      {4, func(_, j int) float64 { return []float64{940, 940, 940, 94}[j] }, "[3: 100 10] []"},
+		"sends slowly to most": {5, func(i, j int) float64 { return map[bool]float64{true: 470, false: 940}[i == 1 && j != 4] }, "[1: 50 100] []"},
+		"one way":              {5, func(i, j int) float64 { return map[bool]float64{true: 470, false: 940}[i == 1 && j == 4] }, "[] [1->4: 50]"},
+		"nothing arrives":      {4, func(i, j int) float64 { return map[bool]float64{true: 0, false: 940}[i == 1 && j == 0] }, "[] [1->0: 0]"},
+		"two hosts":            {2, func(i, _ int) float64 { return []float64{940, 470}[i] }, "[] [1->0: 50]"},
+		"a way and a host":     {6, func(i, j int) float64 { return map[bool]float64{true: 300, false: both(94, 5)(i, j)}[i == 1 && j == 2] }, "[5: 10 10] [1->2: 30]"},
+		"a host without a rate": {4, func(i, j int) float64 {
+			return map[bool]float64{true: math.NaN(), false: missing(i, j)}[i == 3 || j == 3]
+		}, "[2: 50 50] []"},
+		"none measured": {3, func(int, int) float64 { return math.NaN() }, "[] []"},
+	} {
+		rng := rand.New(rand.NewPCG(7, 7))
+		m := fleet.NewMatrix(c.hosts)
+		for i := range m {
+			for j := range m {
+				if i != j {
+					m[i][j] = c.rate(i, j) * (1 + .03*rng.NormFloat64())
+				}
+			}
+		}
+		r := Look(m)
+		var hosts, ways []string
+		for _, h := range r.Hosts {
+			hosts = append(hosts, fmt.Sprintf("%d: %.0f %.0f", h.Host, 10*math.Round(10*h.Sends), 10*math.Round(10*h.Receives)))
+		}
+		for _, w := range r.Ways {
+			ways = append(ways, fmt.Sprintf("%d->%d: %.0f", w.From, w.To, 10*math.Round(10*w.Share)))
+		}
+		must.Equal(t, fmt.Sprintf("%v %v", hosts, ways), c.want, "%s", name)
+	}
+}

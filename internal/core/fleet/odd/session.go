@@ -1,0 +1,76 @@
+package odd
+
+import (
+	"fmt"
+	"math"
+
+	"linerate/internal/core/fleet"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// Thing is a host or a way of a mesh that is odd, with what is odd about it in a sentence.
+type Thing struct {
+	Name string `json:"name"` // of the host or of the way
+	Host bool   `json:"host"` // false: it is a way
+	Text string `json:"text"`
+}
+
+// Session names what is odd in a mesh: hosts that take no part, hosts and ways that carry less
+// than the others, and ways that could not be measured.
+func Session(s *model.Session) []Thing {
+	var out []Thing
+	hosts := s.Mesh.Hosts
+	for _, h := range hosts {
+		if h.Problem != "" {
+			out = append(out, Thing{h.Name, true, fmt.Sprintf("%s could not be measured: %s", h.Name, h.Problem)})
+		}
+	}
+	found := Look(fleet.Rates(s))
+	for _, h := range found.Hosts {
+		out = append(out, Thing{hosts[h.Host].Name, true, hostText(h, found.Level, hosts[h.Host])})
+	}
+	for _, w := range found.Ways {
+		name := hosts[w.From].Name + " -> " + hosts[w.To].Name
+		against := "what both carry with others"
+		if len(hosts) < leastHosts {
+			against = "the other way"
+		}
+		out = append(out, Thing{name, false, fmt.Sprintf("%s carries %s of %s", name, percent(w.Share), against)})
+	}
+	told := map[fleet.Pair]string{}
+	for _, w := range s.Mesh.Ways {
+		if w.Problem == "" || !fleet.Between(s.Mesh, w) {
+			continue
+		}
+		pair := fleet.Pair{Near: min(w.From, w.To), Far: max(w.From, w.To)}
+		if told[pair] != w.Problem { // which mostly holds for both ways
+			out = append(out, Thing{w.Name, false, fmt.Sprintf("%s could not be measured: %s", w.Name, w.Problem)})
+			told[pair] = w.Problem
+		}
+	}
+	return out
+}
+
+// hostText says how much less than the others a host carries, and whether its link is why.
+func hostText(h Host, level float64, of model.MeshHost) string {
+	what, share := "", min(h.Sends, h.Receives)
+	switch {
+	case h.Receives == 1:
+		what = "sends " + percent(h.Sends)
+	case h.Sends == 1:
+		what = "receives " + percent(h.Receives)
+	case math.Abs(h.Sends-h.Receives) < Margin*share:
+		share = (h.Sends + h.Receives) / 2
+		what = "sends and receives " + percent(share)
+	default:
+		what = fmt.Sprintf("sends %s and receives %s", percent(h.Sends), percent(h.Receives))
+	}
+	text := fmt.Sprintf("%s %s of what the others do (%s of %s)", of.Name, what, units.BitRate(share*level), units.BitRate(level))
+	if link, known := of.Link.Get(); known && float64(link) < level {
+		text += fmt.Sprintf(": its link has %s", link)
+	}
+	return text
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }

@@ -1,0 +1,45 @@
+package fleet
+
+import (
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+)
+
+// Rates returns the median goodput of every way that the session of a mesh measured, in bit/s.
+func Rates(s *model.Session) Matrix { return medians(s, model.Goodput) }
+
+// RoundTrips returns the median round trip without load of every pair, in seconds.
+func RoundTrips(s *model.Session) Matrix {
+	m := medians(s, model.IdleP50)
+	return m.Map(func(i, j int, v float64) float64 {
+		if other := m[j][i]; other < v { // not so where the other way has none
+			return other
+		}
+		return v
+	})
+}
+
+// medians are those of a metric over the valid runs of each way. Ways between hosts that the
+// session does not have are passed over: it may come from a file.
+func medians(s *model.Session, metric model.Metric) Matrix {
+	values := map[string][]float64{}
+	for i := range s.Runs {
+		r := &s.Runs[i]
+		if v, ok := r.Value(r.Flow.Direction, metric); ok && r.State == model.RunValid {
+			values[r.Setting] = append(values[r.Setting], v)
+		}
+	}
+	m := NewMatrix(len(s.Mesh.Hosts))
+	for _, w := range s.Mesh.Ways {
+		if v := values[w.Name]; len(v) > 0 && Between(s.Mesh, w) {
+			m[w.From][w.To] = stats.Median(v)
+		}
+	}
+	return m
+}
+
+// Between reports whether a way is between two hosts of the mesh.
+func Between(m *model.Mesh, w model.MeshWay) bool {
+	n := len(m.Hosts)
+	return w.From >= 0 && w.From < n && w.To >= 0 && w.To < n && w.From != w.To
+}
