@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
+	"linerate/internal/report/mesh"
 )
 
 // ListItem is one session of a list.
@@ -91,6 +92,11 @@ func NewListItem(i model.Item, s model.Session) ListItem {
 		out.Verdict = b.limitLine()
 	case i.Kind == model.KindCheck:
 		out.Verdict = graded(health.Judge(&s), &out.Findings)
+	case s.Mesh != nil:
+		out.Verdict = mesh.Of(&s).Line()
+	}
+	if s.Mesh != nil { // of many ends one rate says nothing
+		out.Goodput = nil
 	}
 	return out
 }

@@ -19,6 +19,7 @@ import (
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/known"
 	"linerate/internal/core/units"
+	"linerate/internal/report/mesh"
 )
 
 // Document is the report of one session. Its JSON form is part of
@@ -52,6 +53,14 @@ type Document struct {
 	Advice        string             `json:"advice,omitempty"` // what to do after an experiment, in a sentence
 	Open          bool               `json:"-"`                // not everything is decided, as Advice says
 	Next          []Step             `json:"next"`
+}
+
+// Between names the ends: "desk to nas", or all hosts of a mesh.
+func (d Document) Between() string {
+	if d.Kind == model.KindMesh {
+		return d.Header.Far
+	}
+	return d.Header.Near + " to " + d.Header.Far
 }
 
 // Header says what was measured: the two ends and the path between them.
@@ -194,6 +203,11 @@ func Build(s model.Session, o Options) Document {
 		}
 		d.Next = append(next, d.Next...)
 	}
+	if s.Mesh != nil { // whose runs are between many ends
+		d.Section = mesh.Section(&s)
+		d.Lines, d.Latencies, d.Classic = []Line{}, []Latency{}, []Classic{}
+		d.Header.RTT = fact.Unknown[time.Duration]("a mesh has many paths")
+	}
 	switch s.Kind {
 	case model.KindTest:
 		d.Warnings = append(b.warnings(b.baselineRuns()), slices.Concat(b.unmeasured(), b.refuted(d.Lines), b.own(kind.Warnings))...)
@@ -201,13 +215,13 @@ func Build(s model.Session, o Options) Document {
 		d.Warnings = b.warnings(s.Runs)
 	case model.KindCheck:
 		d.Check = b.buildCheck()
-	case model.KindServed, model.KindImported, model.KindRun, model.KindTune: // of so many runs, only what the session as a whole is warned of
+	case model.KindServed, model.KindImported, model.KindRun, model.KindTune, model.KindMesh: // of so many runs, only what the session as a whole is warned of
 	}
 	if s.Kind != model.KindCheck { // which says it of each measurement
 		d.Warnings = append(d.Warnings, b.crowds(s.Runs)...)
 	}
 	switch {
-	case s.Kind == model.KindCheck: // it has no blocks
+	case s.Kind == model.KindCheck, s.Mesh != nil: // they have no blocks
 	case s.State == model.SessionInterrupted, s.State == model.SessionStopped:
 		d.Next = append([]Step{b.resume("go on at the next block")}, d.Next...)
 	case s.State == model.SessionDone:

@@ -69,7 +69,7 @@ func UndoAt(ctx context.Context, env app.Env, o *reach.Opener, named string) ([]
 		return nil, fault.Usagef("%s changes no settings: there is nothing that it could undo", t)
 	case reach.Here, reach.Exec, reach.SSH, reach.Serve:
 	}
-	c, err := o.Alone(ctx, t)
+	c, err := o.Alone(ctx, t, model.Far)
 	if err != nil {
 		return nil, err
 	}

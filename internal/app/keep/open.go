@@ -58,7 +58,7 @@ func OpenAlone(ctx context.Context, env app.Env, o *reach.Opener, own here.Optio
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := o.Alone(ctx, t)
+	c, err := o.Alone(ctx, t, model.Far)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -28,7 +28,7 @@ func (e *Ends) Path() model.DataPath { return e.path }
 func (e *Ends) newRunner() *runner.Runner {
 	r := runner.New(e.Near, e.Far, e.env.Now, e.env.Kinds())
 	if e.beside != nil {
-		r = e.beside.Runner.(*runner.Runner).Beside(e.Far)
+		r = e.beside.Runner.(*runner.Runner).Between(e.Near, e.Far)
 	}
 	r.Path = e.path
 	if e.nearHere {

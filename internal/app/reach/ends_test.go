@@ -158,7 +158,7 @@ func TestOptionsFit(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if far.Kind == reach.Exec {
-			_, err := reach.New(env, c.o).Alone(t.Context(), far)
+			_, err := reach.New(env, c.o).Alone(t.Context(), far, model.Far)
 			must.True(t, fault.KindOf(err) == fault.Usage, "%s, alone: %v", name, err)
 		}
 	}

@@ -120,12 +120,12 @@ func (o *Opener) dial(ctx context.Context, t Target, from model.Egress) (wire.Pe
 	return wire.Peer{}, fmt.Errorf("no way to %s", t)
 }
 
-// Alone opens a session with one real host, which is not read.
-func (o *Opener) Alone(ctx context.Context, t Target) (*session.Client, error) {
+// Alone opens a session with one real host as an end, and does not read it.
+func (o *Opener) Alone(ctx context.Context, t Target, side model.Host) (*session.Client, error) {
 	if err := o.fits(t, t); err != nil {
 		return nil, err
 	}
-	c, err := o.env.OpenSession(ctx, model.Far, func(ctx context.Context) (wire.Peer, error) { return o.Dial(ctx, t) })
+	c, err := o.env.OpenSession(ctx, side, func(ctx context.Context) (wire.Peer, error) { return o.Dial(ctx, t) })
 	return c, noAgent(err, t)
 }
 

@@ -114,11 +114,12 @@ func New(near, far *session.Client, now func() time.Time, kinds traffic.Kinds) *
 	return &Runner{ends: [2]*session.Client{near, far}, now: now, kinds: kinds, runs: new(atomic.Uint64)}
 }
 
-// Beside returns a runner for the same near end and another far one. They may take turns,
-// and no run of one may be held for the other.
-func (r *Runner) Beside(far *session.Client) *Runner {
-	other := New(r.ends[0], far, r.now, r.kinds)
-	other.runs = r.runs // the near end's session is the same
+// Between returns a runner for two ends of which either may be an end of r too, or of another
+// runner that r returned: the runs of all of them have different numbers. Runners that share
+// an end take turns, and no run of one may be held for the other.
+func (r *Runner) Between(near, far *session.Client) *Runner {
+	other := New(near, far, r.now, r.kinds)
+	other.runs = r.runs
 	return other
 }
 

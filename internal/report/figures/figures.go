@@ -21,11 +21,16 @@ import (
 func Of(s model.Session, d report.Document, samples map[int][]model.Sample) []plot.Figure {
 	b := builder{s: &s, d: &d, samples: samples, runs: report.Counted(s.Runs)}
 	var out []plot.Figure
-	for _, make := range []func() (plot.Figure, bool){
+	pictures := []func() (plot.Figure, bool){
 		b.gains, b.path, b.effects, b.settings, b.plateau, b.grid, b.rate, b.sizes, b.latency, b.cores,
-	} {
+	}
+	between := b.d.Header.Near + " to " + b.far()
+	if s.Mesh != nil {
+		pictures, between = append(pictures[:0], b.mesh), d.Between()
+	}
+	for _, make := range pictures {
 		if f, ok := make(); ok {
-			f.Title += ", " + b.d.Header.Near + " to " + b.far()
+			f.Title += ", " + between
 			f.About = b.about()
 			out = append(out, f)
 		}
@@ -81,6 +86,13 @@ func (b *builder) about() []string {
 			name += ": " + kernel
 		}
 		hosts = append(hosts, name)
+	}
+	if b.s.Mesh != nil {
+		for _, h := range b.s.Mesh.Hosts {
+			if system := strings.TrimSpace(h.System + " " + h.Kernel.Or("")); !slices.Contains(hosts, system) && system != "" {
+				hosts = append(hosts, system)
+			}
+		}
 	}
 	conditions := b.d.Header
 	if len(b.d.FarEnds) > 0 {

@@ -5,8 +5,10 @@ import (
 	"math"
 	"slices"
 
+	"linerate/internal/core/fleet"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
 	"linerate/internal/report/plot"
 )
@@ -56,6 +58,35 @@ func (b *builder) table() (plot.Figure, bool) {
 		}
 		f.Panels = append(f.Panels, h)
 		said = append(said, extremes(h, b.label(w)))
+	}
+	f.Sentence = sentence(said...)
+	return f, len(f.Panels) > 0
+}
+
+// widestMesh is how many hosts a picture of a mesh has room for.
+const widestMesh = 64
+
+// mesh is what every host of a mesh sends to every other one, and how long a round trip takes.
+func (b *builder) mesh() (plot.Figure, bool) {
+	f := plot.Figure{Name: "mesh", Title: "Every host with every other"}
+	if b.s.Mesh == nil || len(b.s.Mesh.Hosts) > widestMesh {
+		return f, false
+	}
+	var hosts, said []string
+	for _, h := range b.s.Mesh.Hosts {
+		hosts = append(hosts, plain.Line(h.Name))
+	}
+	for _, one := range []struct {
+		cells  fleet.Matrix
+		metric model.Metric
+		name   string
+	}{{fleet.Rates(b.s), model.Goodput, "goodput, rows send"}, {fleet.RoundTrips(b.s), model.RTT, "round trip without load"}} {
+		if len(one.cells.All()) == 0 {
+			continue
+		}
+		h := plot.Heat{Unit: unit(one.metric), Name: one.name, Rows: hosts, Columns: hosts, Cells: one.cells}
+		f.Panels = append(f.Panels, h)
+		said = append(said, extremes(h, one.name))
 	}
 	f.Sentence = sentence(said...)
 	return f, len(f.Panels) > 0

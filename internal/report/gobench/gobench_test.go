@@ -75,7 +75,7 @@ func TestBenchstatReadsThem(t *testing.T) {
 					got = append(got, v.Value)
 				}
 			}
-			must.Equal(t, r.GetConfig("near"), "desk", "%s: the near end", c.Name)
+			must.True(t, r.GetConfig("near") == "desk" || c.Session.Mesh != nil, "%s: the near end: %q", c.Name, r.GetConfig("near"))
 		}
 		if len(got) != len(want) {
 			t.Errorf("%s: %d goodputs, not %d", c.Name, len(got), len(want))

@@ -15,15 +15,20 @@ import (
 	"time"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/fleet/odd"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
+	"linerate/internal/report/mesh"
 )
 
 // Render writes s, of which d is the report. What is not known has no line.
 func Render(w io.Writer, s model.Session, d report.Document) error {
 	m := page{ends: labels("near", d.Header.Near, "far", d.Header.Far, "session", s.ID)}
+	if s.Mesh != nil {
+		m.ends = labels("session", s.ID)
+	}
 	m.session(s, d)
 	m.lines(d)
 	m.latencies(d)
@@ -31,6 +36,9 @@ func Render(w io.Writer, s model.Session, d report.Document) error {
 		m.verdicts(d)
 	}
 	m.limits(s)
+	if s.Mesh != nil {
+		m.mesh(mesh.Of(&s))
+	}
 	m.b.WriteString("# EOF\n")
 	_, err := w.Write(m.b.Bytes())
 	return err
@@ -217,6 +225,36 @@ func (p *page) limits(s model.Session) {
 	for _, f := range s.Findings {
 		if f.Kind == model.FindingLimit {
 			p.line("limit_confidence_ratio", f.Confidence, label{"direction", string(f.Direction)}, label{"rule", f.Rule}, label{"limit", f.Limit}, label{"end", cmp.Or(string(f.Host), "path")})
+		}
+	}
+}
+
+// mesh is every way of a mesh, and what is odd in it.
+func (p *page) mesh(d mesh.Document) {
+	each := func(name, unit, help string, value func(mesh.Way) (float64, bool)) {
+		p.family(name, unit, help)
+		for _, w := range d.Ways {
+			if v, ok := value(w); ok {
+				p.line(name, v, label{"sender", w.From}, label{"receiver", w.To})
+			}
+		}
+	}
+	each("mesh_goodput_bytes_per_second", "bytes_per_second", "Payload that arrived on a way, median over valid runs.", func(w mesh.Way) (float64, bool) {
+		if w.Goodput == nil {
+			return 0, false
+		}
+		return float64(*w.Goodput) / 8, true
+	})
+	each("mesh_round_trip_seconds", "seconds", "Round trip of a pair without load, median over valid runs.", func(w mesh.Way) (float64, bool) {
+		if w.RoundTrip == nil {
+			return 0, false
+		}
+		return w.RoundTrip.Seconds(), true
+	})
+	p.family("mesh_odd", "", "A host or a way that carries less than the others, or could not be measured; always 1.")
+	for i, t := range d.Odd {
+		if !slices.ContainsFunc(d.Odd[:i], func(o odd.Thing) bool { return o.Name == t.Name }) { // one series
+			p.line("mesh_odd", 1, label{"of", t.Name})
 		}
 	}
 }

@@ -26,7 +26,7 @@ type Case struct {
 func Cases() []Case {
 	return []Case{
 		quickTest(), sequential(), fixed(), noisy(), interrupted(), untrustworthy(), silent(), guarded(),
-		datagramTest(), sweepTest(), requestTest(), copyTest(), searchTest(), unevenTest(), checkTest(), gridTest(), farEndsTest(),
+		datagramTest(), sweepTest(), requestTest(), copyTest(), searchTest(), unevenTest(), checkTest(), gridTest(), farEndsTest(), meshTest(),
 	}
 }
 

@@ -138,6 +138,11 @@ func (p *printer) body(d report.Document) {
 
 func (p *printer) header(d report.Document) {
 	h := d.Header
+	if d.Kind == model.KindMesh {
+		p.paragraph(bold, strings.TrimPrefix(d.Title+": ", ": ")+d.Between(), 0)
+		p.gap()
+		return
+	}
 	ends := clean(h.Near) + " -> " + clean(h.Far)
 	if d.Title != "" && clean(d.Title) != ends {
 		p.paragraph(bold, d.Title, 0)

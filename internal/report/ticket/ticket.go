@@ -151,6 +151,9 @@ func (b builder) when() string {
 		}
 		when += " to " + e.Format(layout)
 	}
+	if b.s.Mesh != nil {
+		return fmt.Sprintf("When: %s UTC, between %s.", when, b.d.Between())
+	}
 	return fmt.Sprintf("When: %s UTC, between %s%s and %s%s.", when, b.d.Header.Near, b.kernel(model.Near), b.d.Header.Far, b.kernel(model.Far))
 }
 
@@ -201,6 +204,9 @@ func (b builder) rates() string {
 			}
 		}
 		said = append(said, text)
+	}
+	if len(said) == 0 && b.s.Mesh != nil { // whose answer has the rates
+		return ""
 	}
 	if len(said) == 0 {
 		if v, ok := b.d.Header.Ceiling.Get(); ok {
@@ -412,7 +418,7 @@ func (b builder) again() string {
 
 // Picture chooses of all pictures the one that says most of the answer.
 func Picture(all []plot.Figure) (plot.Figure, bool) {
-	for _, name := range []string{"effects", "gains", "sizes", "latency", "rate", "settings", "path", "cores"} {
+	for _, name := range []string{"effects", "gains", "mesh", "sizes", "latency", "rate", "settings", "path", "cores"} {
 		for _, f := range all {
 			if f.Name == name {
 				return f, true

@@ -61,6 +61,8 @@ func (a *console) argumentWords(command string) []offer {
 	switch name {
 	case "test", "sweep", "copy", "check", "tune", "facts", "knobs", "undo":
 		return []offer{a.hosts, none}
+	case "mesh":
+		return []offer{a.hosts}
 	case "recheck":
 		return []offer{any2(a.names, any2(a.sessions, a.hosts))}
 	case "run":
@@ -117,6 +119,8 @@ func ownFlagWords(command string) map[string]offer {
 		return map[string]offer{"for": fixed(plain.Texts(model.FileFormats())...)}
 	case "report":
 		return map[string]offer{"format": fixed(reportFormats()...)}
+	case "mesh":
+		return map[string]offer{"hosts": any2(fixed(slurmHosts), filesWith(".txt")), "fail-on": fixed("odd")}
 	case "tune":
 		return map[string]offer{"direction": fixed("to", "from", "each")}
 	}

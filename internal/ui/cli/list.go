@@ -25,7 +25,7 @@ import (
 type pickFlags struct{ kind, state, host, since, text string }
 
 func (f *pickFlags) register(fl *pflag.FlagSet) {
-	fl.StringVar(&f.kind, "kind", "", "only this kind: test, run, sweep, copy, check, tune or served")
+	fl.StringVar(&f.kind, "kind", "", "only this kind: test, run, sweep, copy, check, mesh, tune or served")
 	fl.StringVar(&f.state, "state", "", "only in this state: running, stopped (killed), done, interrupted or failed")
 	fl.StringVar(&f.host, "host", "", "only with this text in the near or the far HOST")
 	fl.StringVar(&f.text, "text", "", "only with this text in the ID, the title, the note, a HOST or why it ended")
@@ -66,7 +66,7 @@ func oneOf(flag, value string, allowed ...string) error {
 }
 
 func sessionKinds() []string {
-	return plain.Texts([]model.Kind{model.KindTest, model.KindRun, model.KindSweep, model.KindCopy, model.KindCheck, model.KindTune, model.KindServed, model.KindImported})
+	return plain.Texts([]model.Kind{model.KindTest, model.KindRun, model.KindSweep, model.KindCopy, model.KindCheck, model.KindMesh, model.KindTune, model.KindServed, model.KindImported})
 }
 
 func sessionStates() []string {

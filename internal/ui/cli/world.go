@@ -42,10 +42,12 @@ func (a *console) tellJournal(state string) {
 }
 
 // reach opens hosts as the flags say.
-func (a *console) reach() *reach.Opener {
-	return reach.New(a.world(), reach.Options{
+func (a *console) reach() *reach.Opener { return reach.New(a.world(), a.reaching()) }
+
+func (a *console) reaching() reach.Options {
+	return reach.Options{
 		Sudo: a.ssh.sudo, Keep: a.ssh.keeping(), TrustFar: a.ssh.trust, AtBoot: a.boot.wanted, Acknowledge: a.acknowledge, Path: a.path, Contract: a.contract, Commands: a.commands,
-	})
+	}
 }
 
 // Ask implements app.Asker on the terminal.

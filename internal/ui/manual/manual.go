@@ -28,7 +28,7 @@ type Hit struct {
 }
 
 // first are the topics that a newcomer looks for, in this order.
-var first = [...]string{"start", "manual", "hosts", "measure", "find-the-limit", "locate", "tune", "settings", "permanent", "experiments", "servers", "results"}
+var first = [...]string{"start", "manual", "hosts", "measure", "mesh", "find-the-limit", "locate", "tune", "settings", "permanent", "experiments", "servers", "results"}
 
 // Topics are all texts, without what they say: first those for newcomers, the others by
 // their names, those of folders last.

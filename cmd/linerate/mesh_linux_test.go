@@ -1,0 +1,142 @@
+package main
+
+import (
+	"encoding/csv"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/must"
+)
+
+// meshHosts are hosts of a mesh on the loopback addresses 127.0.0.2 and up, each with agents of
+// its own.
+func meshHosts(t testing.TB, n int) (hosts []string) {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range n {
+		hosts = append(hosts, fmt.Sprintf("h%d=exec:127.0.0.%d %s agent --state %s", i+1, i+2, binary, filepath.Join(dir, fmt.Sprint(i))))
+	}
+	return hosts
+}
+
+// meshReport is the part of a document that only a mesh has.
+type meshReport struct {
+	Session model.Session `json:"session"`
+	Report  struct {
+		Mesh struct {
+			Hosts []string `json:"hosts"`
+			Ways  []struct {
+				From, To string
+				Goodput  *float64
+				Why      string
+			} `json:"ways"`
+			Odd []struct{ Name, Text string } `json:"odd"`
+		} `json:"mesh"`
+	} `json:"report"`
+}
+
+// TestMesh: all pairs of three hosts are measured both ways, in every round; a host that cannot
+// be reached is named and ends nothing; every format shows the session.
+func TestMesh(t *testing.T) {
+	t.Parallel()
+	db, dir := filepath.Join(t.TempDir(), "results.db"), t.TempDir()
+	list := filepath.Join(dir, "hosts.txt")
+	must.Do(t, os.WriteFile(list, []byte("# the lab\n"+strings.Join(meshHosts(t, 3), "\n")+"\ngone=exec:127.0.0.9 false # not there\n\n"), 0o600))
+	r := run(t, command(t, "mesh", "--hosts", list, "--without-here", "--rounds", "2", "-t", "100ms", "-P", "1", "--fail-on", "odd", "--db", db, "--json"))
+	r.ends(t, 8, "gone takes no part", "6 pairs in 6 rounds", "6 of 6: h", "odd: gone")
+	d := decode[meshReport](t, r.out)
+	must.True(t, d.Session.State == model.SessionDone && len(d.Session.Runs) == 12 && len(d.Report.Mesh.Ways) == 12, "%s: %d runs, %d ways", d.Session.Reason, len(d.Session.Runs), len(d.Report.Mesh.Ways))
+	for _, w := range d.Report.Mesh.Ways {
+		must.True(t, (w.Goodput != nil) == (w.From != "gone" && w.To != "gone"), "%s -> %s: %v %s", w.From, w.To, w.Goodput, w.Why)
+	}
+	must.Equal(t, d.Report.Mesh.Odd[0].Name, "gone", "odd")
+	has(t, "list", succeed(t, "list", "--kind", "mesh", "--db", db).out, "h1, h2, h3, gone", "odd: gone")
+	has(t, "show", succeed(t, "show", "last", "--db", db).out, "to h2", "h3 sends", "gone could not be measured")
+	for format, want := range map[string][]string{
+		"html": {"Every host with every other", "gone could not be measured"}, "markdown": {"gone could not be measured"},
+		"openmetrics": {`linerate_mesh_goodput_bytes_per_second{session="`, `sender="h1",receiver="h2"`, `linerate_mesh_odd{`},
+	} {
+		file := filepath.Join(dir, format)
+		succeed(t, "report", "last", "--format", format, "-o", file, "--db", db)
+		has(t, format, string(must.Get(os.ReadFile(file))(t)), want...)
+	}
+	rows := must.Get(csv.NewReader(strings.NewReader(succeed(t, "report", "last", "--format", "csv", "--db", db).out)).ReadAll())(t)
+	has(t, "csv", fmt.Sprint(rows), "h1 -> h2", "h3 -> h1")
+}
+
+// TestMeshKeepsWhatIsDone: Ctrl-C in the middle of a mesh keeps the pairs that are done.
+func TestMeshKeepsWhatIsDone(t *testing.T) {
+	t.Parallel()
+	db := filepath.Join(t.TempDir(), "results.db")
+	cmd := command(t, append([]string{"mesh", "--without-here", "--rounds", "90", "-t", "100ms", "-P", "1", "--db", db}, meshHosts(t, 3)...)...)
+	stderr := must.Get(cmd.StderrPipe())(t)
+	var out strings.Builder
+	cmd.Stdout = &out
+	must.Do(t, cmd.Start())
+	said, buffer := "", make([]byte, 4096)
+	for interrupted := false; ; {
+		n, err := stderr.Read(buffer)
+		said += string(buffer[:n])
+		if strings.Contains(said, "\n2 of ") && !interrupted {
+			interrupted = true
+			must.Do(t, cmd.Process.Signal(syscall.SIGINT))
+		}
+		if err != nil {
+			break
+		}
+	}
+	must.Fail(t, cmd.Wait())
+	must.Equal(t, cmd.ProcessState.ExitCode(), 130, "exit code; %s", said)
+	has(t, "stdout", out.String(), "to h2", "interrupted by the user after ")
+	s := decode[meshReport](t, succeed(t, "show", "last", "--json", "--db", db).out).Session
+	must.True(t, s.State == model.SessionInterrupted && len(s.Runs) >= 4, "%s with %d runs", s.State, len(s.Runs))
+}
+
+// TestMeshOfSlurm: the nodes of an allocation take part, each by an agent that srun starts. The
+// srun here is a stand-in that runs the command on this machine.
+func TestMeshOfSlurm(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	script := "#!/bin/sh\n[ \"$1 $2 $3 $4\" = '--overlap -N1 -n1 -w' ] || exit 9\nLINERATE_STATE=" + dir + "/$5; export LINERATE_STATE\nshift 5\nexec \"$@\"\n"
+	must.Do(t, os.WriteFile(filepath.Join(dir, "srun"), []byte(script), 0o755)) //nolint:gosec // it is run
+	slurm := func(list string) result {
+		cmd := command(t, "mesh", "--hosts", "slurm", "-t", "100ms", "-P", "1", "--db", filepath.Join(dir, "results.db"), "--json")
+		cmd.Env = append(cmd.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "SLURM_JOB_NODELIST="+list)
+		return run(t, cmd)
+	}
+	d := decode[meshReport](t, slurm("127.0.0.[2-3]").succeeds(t).out)
+	must.Same(t, d.Report.Mesh.Hosts, []string{"127.0.0.2", "127.0.0.3"}, "hosts")
+	must.True(t, len(d.Session.Runs) >= 2 && d.Session.State == model.SessionDone, "%d runs: %s", len(d.Session.Runs), d.Session.Reason)
+	slurm("").ends(t, 2, "SLURM_JOB_NODELIST is not set", "salloc")
+	slurm("n[1-").ends(t, 2, "a bracket is not closed")
+}
+
+// TestMeshMistakes: what cannot be a mesh is refused before any host is asked.
+func TestMeshMistakes(t *testing.T) {
+	t.Parallel()
+	empty := filepath.Join(t.TempDir(), "empty")
+	must.Do(t, os.WriteFile(empty, []byte("# no host\n"), 0o600))
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "takes HOST..., or --hosts"},
+		{[]string{"root@nas", "--without-here"}, "2 to 256 hosts"},
+		{[]string{"root@nas", "root@nas"}, "root@nas is named twice"},
+		{[]string{"lab:lan"}, "every host of a mesh runs linerate by itself"},
+		{[]string{"iperf3://nas"}, "every host of a mesh runs linerate by itself"},
+		{[]string{"root@nas", "--rounds", "0", "--at-once", "-1"}, "--at-once: -1 is not between"},
+		{[]string{"root@nas", "--fail-on", "evil"}, `--fail-on: "evil" is unknown`},
+		{[]string{"--hosts", empty}, "names no host"},
+		{[]string{"--hosts", empty + "2"}, "one HOST a line"},
+	} {
+		run(t, command(t, append([]string{"mesh"}, c.args...)...)).ends(t, 2, c.says)
+	}
+	r := run(t, command(t, "mesh", "exec:127.0.0.8 false", "exec:127.0.0.9 false", "--without-here"))
+	r.ends(t, 3, "of 2 hosts none could be reached")
+}

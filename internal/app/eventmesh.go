@@ -1,0 +1,29 @@
+package app
+
+import (
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// The events of a mesh.
+func (MeshBegan) event()    {}
+func (PairMeasured) event() {}
+
+// MeshBegan begins the rounds of a mesh.
+type MeshBegan struct {
+	Session model.Session
+	Pairs   int // to measure, all repeats together
+	Rounds  int
+	Takes   time.Duration // about
+}
+
+// PairMeasured is a pair of a mesh that has been measured both ways, or could not be.
+type PairMeasured struct {
+	Near, Far   string
+	There, Back units.BitRate // of this time alone; 0 is unknown
+	Problem     string        // why a way has no rate, "" where both have
+	Done, Pairs int
+	Left        time.Duration // about, for all pairs that are still to be measured
+}

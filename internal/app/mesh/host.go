@@ -1,0 +1,160 @@
+package mesh
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	"linerate/internal/control/session"
+	"linerate/internal/core/model"
+	"linerate/internal/fault"
+)
+
+// host is a host of a mesh with its sessions: an agent is either near or far for as long as
+// its session lasts, and a host is near in some pairs and far in others.
+type host struct {
+	Host
+	name  string
+	facts model.HostFacts
+	gone  error // why it takes no part, or no longer
+	open  [2]*session.Client
+}
+
+func place(side model.Host) int {
+	if side == model.Near {
+		return 0
+	}
+	return 1
+}
+
+// session returns the host's session as an end, and opens it where there is none: of a host
+// that was lost, too. One that cannot be reached takes no part from then on.
+func (h *host) session(ctx context.Context, m *mesh, side model.Host) (*session.Client, error) {
+	c := &h.open[place(side)]
+	if *c != nil || h.gone != nil {
+		return *c, h.gone
+	}
+	var err error
+	if *c, err = m.opener.Alone(ctx, h.Target, side); err != nil && ctx.Err() == nil {
+		h.gone = err
+		m.env.Observe(app.Warning{Text: fmt.Sprintf("%s takes no part: %s", h.name, fault.Sentence(err))})
+	}
+	return *c, err
+}
+
+// drop ends a session that may be of no more use.
+func (h *host) drop(env app.Env, side model.Host) {
+	if c := &h.open[place(side)]; *c != nil {
+		env.HangUp(*c)
+		*c = nil
+	}
+}
+
+// stored is the host as the session keeps it.
+func (h *host) stored() model.MeshHost {
+	s := model.MeshHost{Name: h.name, Target: h.Target.Text, System: h.facts.OS, Kernel: h.facts.Kernel, Address: h.facts.Address, MTU: h.facts.MTU, Link: h.facts.LinkRate}
+	if h.gone != nil {
+		s.Problem = h.gone.Error()
+	}
+	return s
+}
+
+// open opens the sessions with all hosts, at the same time, and reads what they say of
+// themselves.
+func (m *mesh) open(ctx context.Context) {
+	var texts []string
+	for _, h := range m.Hosts {
+		m.hosts = append(m.hosts, &host{Host: h, name: h.Name})
+		texts = append(texts, h.Target.Text)
+	}
+	for i, name := range model.EndNames(texts) {
+		if m.hosts[i].name == "" {
+			m.hosts[i].name = name
+		}
+	}
+	var all sync.WaitGroup
+	var typing sync.Mutex // ssh may ask a person for a password
+	for i, h := range m.hosts {
+		all.Go(func() {
+			if h.Target.Kind == reach.SSH {
+				typing.Lock()
+				defer typing.Unlock()
+			}
+			if i < len(m.hosts)-1 { // the last one is near in no pair, the first one far in none
+				_, _ = h.session(ctx, m, model.Near) // what went wrong is in gone
+			}
+			if i > 0 && h.gone == nil {
+				_, _ = h.session(ctx, m, model.Far)
+			}
+		})
+	}
+	all.Wait()
+	m.read(ctx)
+	m.unique()
+}
+
+// read asks each host what it says of itself on its way to another one.
+func (m *mesh) read(ctx context.Context) {
+	var all sync.WaitGroup
+	here := ""
+	for i, h := range m.hosts {
+		c := h.open[0]
+		if c == nil {
+			c = h.open[1]
+		}
+		if c == nil {
+			continue
+		}
+		peer := here
+		for _, o := range m.hosts {
+			if far := o.open[1]; o != h && far != nil && peer == "" {
+				peer = far.DataHost()
+			}
+		}
+		read := func() {
+			facts, err := c.Facts(ctx, peer)
+			if err != nil {
+				return // it is measured without: a run that fails says why
+			}
+			if h.facts = facts; h.facts.Address == "" {
+				h.facts.Address = c.DataHost()
+			}
+			if h.Target.Kind == reach.Here && h.Name == "" && facts.Name != "" {
+				h.name = facts.Name
+			}
+		}
+		if i > 0 {
+			all.Go(read)
+			continue
+		}
+		read() // its address is the peer of all others
+		if here = h.facts.Address; here == "" {
+			here = c.DataHost()
+		}
+	}
+	all.Wait()
+}
+
+// unique gives hosts of one name different ones.
+func (m *mesh) unique() {
+	for i, h := range m.hosts {
+		name := h.name
+		for n := 2; slices.ContainsFunc(m.hosts[:i], func(o *host) bool { return o.name == h.name }); n++ {
+			h.name = fmt.Sprintf("%s (%d)", name, n)
+		}
+	}
+}
+
+// hangUp ends all sessions, at the same time.
+func (m *mesh) hangUp() {
+	var all sync.WaitGroup
+	for _, h := range m.hosts {
+		for _, side := range []model.Host{model.Near, model.Far} {
+			all.Go(func() { h.drop(m.env, side) })
+		}
+	}
+	all.Wait()
+}

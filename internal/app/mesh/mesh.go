@@ -1,0 +1,408 @@
+// Package mesh measures all pairs of several hosts, both ways. Every host is an agent that is
+// there for as long as it takes; in a round each of them is in one pair at most.
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
+	"linerate/internal/control/runner"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/fleet"
+	"linerate/internal/core/fleet/matching"
+	"linerate/internal/core/fleet/odd"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/units"
+	"linerate/internal/fault"
+)
+
+// Store keeps what a mesh measures.
+type Store interface {
+	CreateSession(ctx context.Context, s model.Session) error
+	UpdateSession(ctx context.Context, s model.Session) error
+	AddRun(ctx context.Context, sessionID string, r model.Run, s []model.Sample, c []model.Change) error
+}
+
+// Host is a host to measure.
+type Host struct {
+	Name   string // "" is what its target is called
+	Target reach.Target
+}
+
+// Request says what to measure.
+type Request struct {
+	Hosts   []Host
+	Rounds  int // times that every pair is measured, 1…; medians count
+	AtOnce  int // pairs at the same time at most; 0 is as many as have no host in common
+	Streams int
+	Time    time.Duration // measured in each run
+	Title   string
+	Command []string // as it was asked for, without secrets
+	Seed    uint64   // of the order of pairs
+}
+
+// Defaults of a request (fleet.md section 4).
+const (
+	DefaultStreams = 4
+	probing        = time.Second // for which the latency is probed without load
+	warmup         = time.Second
+)
+
+// Validate reports what cannot be measured.
+func (q Request) Validate() error {
+	if n := len(q.Hosts); n < 2 || n > fleet.MostHosts {
+		return fault.WithHint(fault.Usagef("a mesh has 2 to %d hosts, and this one has %d", fleet.MostHosts, n), "name more hosts: linerate mesh user@nas user@pi; this machine is one of them unless --without-here says otherwise")
+	}
+	for i, h := range q.Hosts {
+		if k := h.Target.Kind; k == reach.Lab || k == reach.Foreign {
+			return fault.WithHint(fault.Usagef("%s: every host of a mesh runs linerate by itself", h.Target), "name hosts over ssh (user@host), a linerate serve, or exec:ADDRESS COMMAND")
+		}
+		if slices.ContainsFunc(q.Hosts[:i], func(o Host) bool { return o.Target.Text == h.Target.Text }) {
+			return fault.Usagef("%s is named twice", h.Target)
+		}
+	}
+	return nil
+}
+
+// flow is the traffic of a run: the latency alone, then bulk TCP with probes beside it.
+func (q Request) flow() model.Flow {
+	f := probes.Over(model.Flow{Engine: bulk.Name, Direction: model.To, Streams: q.Streams, Omit: warmup, Duration: q.Time, Interval: min(q.Time, time.Second)})
+	f.Lead = probing
+	return f
+}
+
+// mesh is one that is being measured.
+type mesh struct {
+	Request
+	env     app.Env
+	opener  *reach.Opener
+	store   Store
+	runner  *runner.Runner // whose numbers of runs all pairs share
+	hosts   []*host
+	stop    context.CancelCauseFunc
+	began   time.Time
+	spent   time.Duration // by rounds that are over
+	rounds  int           // that are over
+	planned int           // rounds in all
+	pairs   int           // in all
+
+	mu      sync.Mutex // holds what follows
+	session model.Session
+	runs    int // begun
+	done    int // pairs
+	problem map[string]string
+	from    map[fleet.Pair]model.Host // who connects, where that is known
+}
+
+// Run measures the mesh and returns its session as stored. Hosts that cannot be reached, and
+// pairs that cannot be measured, are noted in the session and end nothing. When ctx ends, the
+// session keeps the pairs that are done.
+func Run(ctx context.Context, env app.Env, o *reach.Opener, st Store, q Request) (model.Session, error) {
+	if err := q.Validate(); err != nil {
+		return model.Session{}, err
+	}
+	now := env.Now()
+	m := &mesh{
+		Request: q, env: env, opener: o, store: st, runner: runner.New(nil, nil, env.Now, env.Kinds()), problem: map[string]string{}, from: map[fleet.Pair]model.Host{},
+		session: model.Session{
+			ID: trial.NewSessionID(now), Kind: model.KindMesh, Title: q.Title, Command: q.Command, Version: env.Version, Created: now.Round(0), State: model.SessionRunning,
+			WireRate: fact.Unknown[units.BitRate]("a mesh has many paths"), Mesh: &model.Mesh{Rounds: q.Rounds, AtOnce: q.AtOnce},
+		},
+	}
+	defer m.hangUp()
+	m.open(ctx)
+	if err := ctx.Err(); err != nil {
+		return m.session, err
+	}
+	if err := m.enough(); err != nil {
+		return m.session, err
+	}
+	rounds := m.draw()
+	keep := context.WithoutCancel(ctx)
+	if err := st.CreateSession(keep, m.session); err != nil {
+		return m.session, fault.WithKind(fault.Store, err)
+	}
+	err := m.measure(ctx, rounds)
+	m.conclude(err)
+	return m.session, errors.Join(err, fault.WithKind(fault.Store, st.UpdateSession(keep, m.session)), m.nothing(err))
+}
+
+// enough demands that there is a pair to measure.
+func (m *mesh) enough() error {
+	var reached, why []string
+	for _, h := range m.hosts {
+		if h.gone == nil {
+			reached = append(reached, h.name)
+		} else {
+			why = append(why, h.name+": "+h.gone.Error())
+		}
+	}
+	if len(reached) >= 2 {
+		return nil
+	}
+	text := fmt.Sprintf("of %d hosts none could be reached", len(m.hosts))
+	if len(reached) == 1 {
+		text = fmt.Sprintf("of %d hosts only %s could be reached", len(m.hosts), reached[0])
+	}
+	return fault.New(fault.Unreachable, fmt.Errorf("%s; %s", text, strings.Join(why, "; ")), "try one of them alone: linerate test HOST")
+}
+
+// draw writes hosts, ways and the order of all runs into the session.
+func (m *mesh) draw() (rounds [][]fleet.Pair) {
+	s := &m.session
+	var names []string
+	for _, h := range m.hosts {
+		s.Mesh.Hosts = append(s.Mesh.Hosts, h.stored())
+		names = append(names, h.name)
+	}
+	s.Far = strings.Join(names, ", ")
+	if n := len(names); n > mostNames {
+		s.Far = fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames-1], ", "), n-mostNames+1)
+	}
+	for i, a := range m.hosts {
+		for j, b := range m.hosts {
+			if i != j {
+				s.Mesh.Ways = append(s.Mesh.Ways, model.MeshWay{Name: wayName(a, b), From: i, To: j, LeftOut: leftOut(m.hosts[min(i, j)], m.hosts[max(i, j)])})
+			}
+		}
+	}
+	rng := rand.New(rand.NewPCG(m.Seed, 0))
+	for range m.Rounds {
+		for _, pairs := range matching.AtMost(m.AtOnce, matching.Rounds(len(m.hosts), rng)) {
+			pairs = slices.DeleteFunc(slices.Clone(pairs), func(p fleet.Pair) bool {
+				a, b := m.hosts[p.Near], m.hosts[p.Far]
+				return a.gone != nil || b.gone != nil || leftOut(a, b) != ""
+			})
+			if m.pairs += len(pairs); len(pairs) > 0 {
+				rounds = append(rounds, pairs)
+			}
+		}
+	}
+	m.planned = len(rounds)
+	s.Plan = model.Plan{Flow: m.flow(), Mode: model.FixedBlocks, Confidence: 0.95, Seed: m.Seed}
+	for _, p := range slices.Concat(rounds...) {
+		a, b := m.hosts[p.Near], m.hosts[p.Far]
+		s.Plan.Order = append(s.Plan.Order, []string{wayName(a, b)}, []string{wayName(b, a)})
+	}
+	s.Plan.MaxBlocks = len(s.Plan.Order)
+	return rounds
+}
+
+// mostNames is how many hosts a list of sessions names.
+const mostNames = 8
+
+func wayName(a, b *host) string { return a.name + " -> " + b.name }
+
+// leftOut is why a pair cannot be measured at all, "" where it can. A server takes data only
+// from where its session comes from, and connects to nothing else.
+func leftOut(near, far *host) string {
+	for _, h := range []*host{near, far} {
+		if h.Target.Kind == reach.Serve && near.Target.Kind != reach.Here {
+			return "a linerate serve measures only with the machine that its session comes from; reach it over ssh to measure it with all others"
+		}
+	}
+	return ""
+}
+
+// measure goes through the rounds. Its error ends them early.
+func (m *mesh) measure(ctx context.Context, rounds [][]fleet.Pair) error {
+	ctx, m.stop = context.WithCancelCause(ctx)
+	defer m.stop(nil)
+	m.began = m.env.Now()
+	m.env.Observe(app.MeshBegan{Session: m.session, Pairs: m.pairs, Rounds: len(rounds), Takes: m.left()})
+	for _, pairs := range rounds {
+		var all sync.WaitGroup
+		for _, p := range pairs {
+			all.Go(func() { m.pair(ctx, p) })
+		}
+		all.Wait()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		m.mu.Lock()
+		m.rounds++
+		m.spent = m.env.Now().Sub(m.began)
+		m.mu.Unlock()
+	}
+	return nil
+}
+
+// left is about how long the rounds take that are not over.
+func (m *mesh) left() time.Duration {
+	each := 2 * (m.session.Plan.Flow.Length() + plan.Beside)
+	if m.rounds > 0 {
+		each = m.spent / time.Duration(m.rounds)
+	}
+	all := each * time.Duration(m.planned-m.rounds)
+	return max(0, all-(m.env.Now().Sub(m.began)-m.spent))
+}
+
+// pair measures two hosts, one way after the other. Nobody else uses them meanwhile.
+func (m *mesh) pair(ctx context.Context, p fleet.Pair) {
+	near, far := m.hosts[p.Near], m.hosts[p.Far]
+	var rates [2]units.BitRate
+	problem := ""
+	note := func(way string, err error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.problem[way] = ""; err != nil {
+			m.problem[way], problem = fault.Sentence(err), err.Error()
+		}
+	}
+	r, connector, err := m.between(ctx, p)
+	for i, d := range []model.Direction{model.To, model.From} {
+		way := []string{wayName(near, far), wayName(far, near)}[i]
+		if err != nil || ctx.Err() != nil {
+			note(way, errors.Join(err, ctx.Err()))
+			continue
+		}
+		var run model.Run
+		if run, err = m.run(ctx, r, way, d, connector); errors.Is(err, runner.ErrInvalid) && ctx.Err() == nil {
+			run, err = m.run(ctx, r, way, d, connector) // once more: a busy host may spoil a run
+		}
+		if v, ok := run.Value(d, model.Goodput); ok && run.State == model.RunValid {
+			rates[i] = units.BitRate(v)
+		}
+		note(way, err)
+		if err != nil && !errors.Is(err, runner.ErrInvalid) && ctx.Err() == nil { // the sessions may be of no more use
+			near.drop(m.env, model.Near)
+			far.drop(m.env, model.Far)
+		}
+		if errors.Is(err, runner.ErrInvalid) {
+			err = nil // which says nothing of the way back
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ctx.Err() == nil {
+		m.done++
+		m.env.Observe(app.PairMeasured{Near: near.name, Far: far.name, There: rates[0], Back: rates[1], Problem: problem, Done: m.done, Pairs: m.pairs, Left: m.left()})
+	}
+}
+
+// knockTime is how long a data connection may take to open; a lost SYN is sent again after
+// 1 s (RFC 6298 section 2).
+const knockTime = 4 * time.Second
+
+// between returns a runner for a pair, and the end that can connect to the other one.
+func (m *mesh) between(ctx context.Context, p fleet.Pair) (*runner.Runner, model.Host, error) {
+	near, far := m.hosts[p.Near], m.hosts[p.Far]
+	a, err := near.session(ctx, m, model.Near)
+	if err != nil {
+		return nil, "", err
+	}
+	b, err := far.session(ctx, m, model.Far)
+	if err != nil {
+		return nil, "", err
+	}
+	r := m.runner.Between(a, b)
+	r.NearHost = near.facts.Address
+	m.mu.Lock()
+	connector, known := m.from[p]
+	m.mu.Unlock()
+	if known {
+		return r, connector, nil
+	}
+	spec := runner.Spec{Flow: model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: time.Second, Interval: time.Second}, Connector: model.Near}
+	err = r.Knock(ctx, spec, knockTime)
+	if _, closed := errors.AsType[*runner.Closed](err); closed && near.facts.Address != "" {
+		spec.Connector = model.Far
+		if r.Knock(ctx, spec, knockTime) == nil {
+			err = nil
+		}
+	}
+	if err == nil {
+		m.mu.Lock()
+		m.from[p] = spec.Connector
+		m.mu.Unlock()
+	}
+	if closed, is := errors.AsType[*runner.Closed](err); is {
+		err = fault.New(fault.Unreachable, closed, "does a firewall let TCP through between them? --data-port of linerate test names one port")
+	}
+	return r, spec.Connector, err
+}
+
+// run measures one way and keeps what it measured.
+func (m *mesh) run(ctx context.Context, r *runner.Runner, way string, d model.Direction, connector model.Host) (model.Run, error) {
+	m.mu.Lock()
+	m.runs++
+	number := m.runs
+	m.mu.Unlock()
+	f := m.session.Plan.Flow
+	f.Direction = d
+	var samples []model.Sample
+	run, _, err := r.Run(ctx, runner.Spec{
+		Number: number, Block: number, Attempt: 1, Position: 1, Setting: model.Setting{Name: way}, Flow: f, Connector: connector,
+	}, func(_ model.Host, some []model.Sample) { samples = append(samples, some...) })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.session.Runs = append(m.session.Runs, run)
+	if serr := m.store.AddRun(context.WithoutCancel(ctx), m.session.ID, run, samples, nil); serr != nil {
+		m.stop(fault.WithKind(fault.Store, serr)) // what cannot be kept need not be measured
+	}
+	return run, err
+}
+
+// conclude writes into the session how it ended; why is what ended it early, nil for nothing.
+func (m *mesh) conclude(why error) {
+	s := &m.session
+	slices.SortFunc(s.Runs, func(a, b model.Run) int { return a.Number - b.Number })
+	for i, h := range m.hosts {
+		s.Mesh.Hosts[i] = h.stored()
+	}
+	for i := range s.Mesh.Ways {
+		w := &s.Mesh.Ways[i]
+		valid := func(r model.Run) bool { return r.Setting == w.Name && r.State == model.RunValid }
+		if m.hosts[w.From].gone == nil && m.hosts[w.To].gone == nil && !slices.ContainsFunc(s.Runs, valid) && why == nil {
+			w.Problem = m.problem[w.Name]
+		}
+	}
+	s.Ended = m.env.Now()
+	s.State, s.Reason = model.SessionDone, "all pairs are done"
+	switch {
+	case errors.Is(why, context.Canceled):
+		s.State, s.Reason = model.SessionInterrupted, fmt.Sprintf("interrupted by the user after %d of %s", m.done, plain.Count(m.pairs, "pair"))
+	case why != nil:
+		s.State, s.Reason = model.SessionInterrupted, why.Error()
+	case !trial.Measured(*s):
+		s.State, s.Reason = model.SessionFailed, "nothing was measured"
+	}
+}
+
+// nothing is the fault of a mesh of which no pair was measured, though none was ended early.
+func (m *mesh) nothing(why error) error {
+	if why != nil || trial.Measured(m.session) {
+		return nil
+	}
+	for _, w := range m.session.Mesh.Ways {
+		if text := w.Problem + w.LeftOut; text != "" {
+			return fault.WithKind(fault.Unreachable, fmt.Errorf("nothing was measured; %s: %s", w.Name, text))
+		}
+	}
+	return fault.WithKind(fault.Untrusted, errors.New("nothing was measured"))
+}
+
+// Verdict is the fault of a session in which something is odd, nil for nothing.
+func Verdict(s *model.Session) error {
+	var names []string
+	for _, t := range odd.Session(s) {
+		names = append(names, t.Name)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fault.WithKind(fault.Found, errors.New("odd: "+strings.Join(names, ", ")))
+}

@@ -1,0 +1,216 @@
+// Package mesh is what the report of a mesh says, as data: the matrix, and what is odd in it.
+package mesh
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/core/fleet"
+	"linerate/internal/core/fleet/odd"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/units"
+)
+
+// Document is the mesh in the JSON of a report.
+type Document struct {
+	Level units.BitRate `json:"level"` // goodput that most of the better ways reach; 0 where nothing was measured
+	Hosts []string      `json:"hosts"`
+	// Matrix has the goodput of each way, [sender][receiver] in Unit; null where there is none.
+	Matrix [][]*float64 `json:"matrix"`
+	Unit   string       `json:"unit"`
+	Ways   []Way        `json:"ways"`
+	Odd    []odd.Thing  `json:"odd"`
+}
+
+// Way is one way of a document.
+type Way struct {
+	From      string         `json:"from"`
+	To        string         `json:"to"`
+	Goodput   *units.BitRate `json:"goodput"`       // median; null where it was not measured
+	RoundTrip *time.Duration `json:"round_trip_ns"` // median without load; null where it was not measured
+	Why       string         `json:"why,omitempty"` // it was not measured
+}
+
+// Of returns the document of the session of a mesh.
+func Of(s *model.Session) Document {
+	rates, trips := fleet.Rates(s), fleet.RoundTrips(s)
+	d := Document{Level: units.BitRate(odd.Look(rates).Level), Hosts: []string{}, Ways: []Way{}, Odd: append([]odd.Thing{}, odd.Session(s)...)}
+	d.Matrix = [][]*float64{}
+	unit, name := scale(float64(d.Level))
+	d.Unit = name
+	for i, h := range s.Mesh.Hosts {
+		d.Hosts = append(d.Hosts, plain.Line(h.Name))
+		row := make([]*float64, len(s.Mesh.Hosts))
+		for j, v := range rates[i] {
+			if v /= unit; !math.IsNaN(v) {
+				row[j] = &v
+			}
+		}
+		d.Matrix = append(d.Matrix, row)
+	}
+	for _, w := range s.Mesh.Ways {
+		if !fleet.Between(s.Mesh, w) {
+			continue
+		}
+		way := Way{From: d.Hosts[w.From], To: d.Hosts[w.To], Why: plain.Line(w.LeftOut + w.Problem)}
+		if v := rates[w.From][w.To]; !math.IsNaN(v) {
+			rate := units.BitRate(v)
+			way.Goodput = &rate
+		}
+		if v := trips[w.From][w.To]; !math.IsNaN(v) {
+			trip := time.Duration(v * float64(time.Second))
+			way.RoundTrip = &trip
+		}
+		d.Ways = append(d.Ways, way)
+	}
+	for i := range d.Odd {
+		d.Odd[i].Name, d.Odd[i].Text = plain.Line(d.Odd[i].Name), plain.Line(d.Odd[i].Text)
+	}
+	return d
+}
+
+// Line says in one line what is odd.
+func (d Document) Line() string {
+	if len(d.Odd) == 0 {
+		return "nothing is odd"
+	}
+	var names []string
+	for _, t := range d.Odd {
+		names = append(names, t.Name)
+	}
+	return "odd: " + plain.And(names)
+}
+
+// Section is the same for people.
+func Section(s *model.Session) *traffic.Section {
+	d := Of(s)
+	blocks := []traffic.Block{table(s, d), traffic.Gap()}
+	for _, t := range d.Odd {
+		blocks = append(blocks, traffic.Block{Tone: traffic.Caution, Text: t.Text})
+	}
+	if len(d.Odd) == 0 && d.Level > 0 {
+		blocks = append(blocks, traffic.Block{Text: fmt.Sprintf("nothing is odd: every way carries at least %.0f %% of what its hosts and the others reach", 100*(1-odd.Margin))})
+	}
+	if text := d.roundTrips(); text != "" {
+		blocks = append(blocks, traffic.Block{Text: text})
+	}
+	for _, text := range leftOut(s) {
+		blocks = append(blocks, traffic.Block{Tone: traffic.Aside, Text: text})
+	}
+	return &traffic.Section{Key: "mesh", Data: d, Blocks: blocks, Whole: true}
+}
+
+// widest is how many hosts a matrix of 80 columns has room for.
+const widest = 10
+
+// table is the matrix of rates, or where that is too wide a row for each host.
+func table(s *model.Session, d Document) traffic.Block {
+	rates := fleet.Rates(s)
+	unit, name := scale(float64(d.Level))
+	low := float64(d.Level) * (1 - odd.Margin)
+	cell := func(v float64) traffic.Cell {
+		switch {
+		case math.IsNaN(v):
+			return traffic.Cell{Text: "?", Tone: traffic.Caution}
+		case v < low:
+			return traffic.Cell{Text: number(v / unit), Tone: traffic.Caution}
+		}
+		return traffic.Cell{Text: number(v / unit)}
+	}
+	b := traffic.Block{Columns: []traffic.Column{{Title: name}}}
+	if len(d.Hosts) > widest {
+		b.Columns = append(b.Columns, traffic.Column{Title: "sends", Right: true}, traffic.Column{Title: "receives", Right: true})
+		for i, h := range d.Hosts {
+			b.Rows = append(b.Rows, []traffic.Cell{{Text: h}, cell(stats.Median(rates.Row(i))), cell(stats.Median(rates.Column(i)))})
+		}
+		return b
+	}
+	for i, h := range d.Hosts {
+		b.Columns = append(b.Columns, traffic.Column{Title: "to " + h, Right: true})
+		row := []traffic.Cell{{Text: h + " sends"}}
+		for j := range d.Hosts {
+			one := cell(rates[i][j])
+			if i == j {
+				one = traffic.Cell{Text: "-"}
+			}
+			row = append(row, one)
+		}
+		b.Rows = append(b.Rows, row)
+	}
+	return b
+}
+
+// scale is the unit that rates up to most are written in.
+func scale(most float64) (unit float64, name string) {
+	switch {
+	case most >= 10e9:
+		return 1e9, "Gbit/s"
+	case most >= 1e6:
+		return 1e6, "Mbit/s"
+	}
+	return 1e3, "kbit/s"
+}
+
+// number writes v with three digits, or those before the point.
+func number(v float64) string {
+	digits := 2
+	for limit := 10.0; digits > 0 && v >= limit-limit/2000; limit *= 10 {
+		digits--
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64)
+}
+
+// far is how many times as long as the median the shortest round trip of a host is that is
+// named for it (p).
+const far = 5
+
+// roundTrips says how long round trips take, and which hosts are far from all others.
+func (d Document) roundTrips() string {
+	var all []time.Duration
+	least := map[string]time.Duration{}
+	for _, w := range d.Ways {
+		if w.RoundTrip == nil {
+			continue
+		}
+		all = append(all, *w.RoundTrip)
+		for _, h := range []string{w.From, w.To} {
+			if v, seen := least[h]; !seen || *w.RoundTrip < v {
+				least[h] = *w.RoundTrip
+			}
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	slices.Sort(all)
+	half := all[len(all)/2]
+	said := []string{fmt.Sprintf("round trip without load: %s to %s, half of them up to %s", units.FormatDuration(all[0]), units.FormatDuration(all[len(all)-1]), units.FormatDuration(half))}
+	for _, h := range d.Hosts {
+		if v := least[h]; v > far*half {
+			said = append(said, fmt.Sprintf("%s is at least %s away from all others", h, units.FormatDuration(v)))
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// leftOut says once for each reason how many ways were not to be measured.
+func leftOut(s *model.Session) (out []string) {
+	ways := map[string]int{}
+	var reasons []string
+	for _, w := range s.Mesh.Ways {
+		if ways[w.LeftOut]++; w.LeftOut != "" && ways[w.LeftOut] == 1 {
+			reasons = append(reasons, w.LeftOut)
+		}
+	}
+	for _, reason := range reasons {
+		out = append(out, plain.Count(ways[reason], "way")+" left out: "+plain.Line(reason))
+	}
+	return out
+}
