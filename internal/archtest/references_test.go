@@ -1,13 +1,21 @@
 package archtest
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"linerate/internal/core/candidate"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
 	"linerate/internal/must"
 )
 
@@ -96,4 +104,173 @@ func checkLinks(t *testing.T, path, text string) {
 	for _, m := range link.FindAllStringSubmatch(text, -1) {
 		must.OK(t, must.Err(os.Stat(filepath.Join(filepath.Dir(path), m[1]))), "%s links %s", path, m[1])
 	}
+}
+
+// TestOneCatalogue: a process builds the catalogue of settings once, and hands it on.
+func TestOneCatalogue(t *testing.T) {
+	builders := map[string]int{"internal/ui/cli/cli.go": 0, "internal/ui/agent/agent.go": 0} // one for each program
+	for path, f := range parseFolder(t, "internal") {
+		name := must.Get(filepath.Rel(module, path))(t)
+		name = filepath.ToSlash(name)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if e, ok := n.(*ast.SelectorExpr); !ok || selector(e) != "knob.NewIndex" {
+				return true
+			}
+			_, ok := builders[name]
+			must.True(t, ok, "%s builds a catalogue of its own: take the one that %v hand on", name, builders)
+			builders[name]++
+			return true
+		})
+	}
+	for name, calls := range builders {
+		must.True(t, calls == 1, "%s builds %d catalogues", name, calls)
+	}
+}
+
+// TestProposedSettingsExist: whatever is proposed to a user is in the catalogue,
+// or a setting of the test itself.
+func TestProposedSettingsExist(t *testing.T) {
+	flow := []model.KnobID{"window", "streams"}
+	for _, id := range slices.Concat(candidate.Knobs(), candidate.GoalKnobs(), candidate.RestKnobs()) {
+		_, ok := knob.NewIndex().ByID(id)
+		must.True(t, ok || slices.Contains(flow, id), "%s is proposed and not in the catalogue", id)
+	}
+}
+
+// private are words that sound translated, or that only the authors would
+// understand: a user reads the words of the field instead. Lanes are those of
+// PCIe alone.
+var private = regexp.MustCompile(`(?i)\b(whence|thence|thereof|therefrom|whereof|heed(s|ed|ing)?|slivers?|strangers?|dogs?|gives? \w+ \w+ free|whom (a|the) \w+ asks?)\b|\blanes?\b`)
+
+// lanes says whether a text with lanes is about those of a bus.
+var lanes = regexp.MustCompile(`(?i)PCI|\bbus\b|^lanes?$|\bcard\b`)
+
+// privateWords returns the private words of a text that users read.
+func privateWords(text string) []string {
+	var out []string
+	for _, w := range private.FindAllString(text, -1) {
+		if !strings.HasPrefix(strings.ToLower(w), "lane") || !lanes.MatchString(text) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func TestPrivateWords(t *testing.T) {
+	for text, want := range map[string]int{
+		"whence the settings come": 1, "seconds thereof": 1, "gives the lock free": 1, "whom a host asks": 1, "5 strangers heed": 2,
+		"a lane of the test": 1, "lanes of PCIe, bits of PCI": 0, "watchdog": 0, "half duplex": 0, "the path": 0,
+	} {
+		must.Len(t, privateWords(text), want, "%q", text)
+	}
+}
+
+// TestPlainWords: what is printed, what users read in the documents and what authors
+// read in comments is in the field's words.
+func TestPlainWords(t *testing.T) {
+	texts(t, func(path, text string) {
+		switch {
+		case strings.HasSuffix(path, "_test.go") || strings.Contains(path, "archtest"):
+		case strings.HasSuffix(path, ".md"):
+			words := privateWords(text)
+			must.True(t, len(words) == 0, "%s: %q: say it in the field's words", path, words)
+		case strings.HasSuffix(path, ".go"):
+			written(t, path, text, func(line int, literal string) {
+				words := privateWords(literal)
+				must.True(t, len(words) <= 0, "%s:%d: %q in %q: say it in the field's words", filepath.ToSlash(path), line, words, literal)
+			})
+		}
+	})
+}
+
+// written calls f with every string literal and every comment of a Go file.
+func written(t *testing.T, path, text string, f func(line int, literal string)) {
+	t.Helper()
+	set := token.NewFileSet()
+	file := must.Get(parser.ParseFile(set, path, text, parser.SkipObjectResolution|parser.ParseComments))(t)
+	for _, c := range file.Comments {
+		f(set.Position(c.Pos()).Line, c.Text())
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			if s, err := strconv.Unquote(l.Value); err == nil {
+				f(set.Position(l.Pos()).Line, s)
+			}
+		}
+		return true
+	})
+}
+
+// wiring is the one file of the command line that knows the packages which
+// measure and change: it hands them to the use cases.
+const wiring = "wire.go"
+
+// TestCommandLineIsThin: the command line reaches hosts through internal/app.
+func TestCommandLineIsThin(t *testing.T) {
+	hands := []string{"internal/host", "internal/measure", "internal/control"}
+	wired := false
+	for path, f := range parseFolder(t, "internal/ui/cli") {
+		name := filepath.Base(path)
+		for _, i := range f.Imports {
+			own, ok := strings.CutPrefix(importPath(i), "linerate/")
+			if !ok || !withinAny(own, hands) {
+				continue
+			}
+			must.True(t, name == wiring, "internal/ui/cli/%s imports %s: the use case belongs in internal/app", name, own)
+			wired = true
+		}
+	}
+	must.True(t, wired, "internal/ui/cli/%s imports none of them: the test looks in the wrong place", wiring)
+}
+
+// TestUseCasesDoNotPrint: internal/app tells what happens as events, and asks
+// through app.Asker.
+func TestUseCasesDoNotPrint(t *testing.T) {
+	forbidden := []string{
+		"fmt.Print", "fmt.Printf", "fmt.Println", "fmt.Scan", "fmt.Scanf", "fmt.Scanln",
+		"os.Stdin", "os.Stdout", "os.Stderr", "os.Exit", "os.Args", "signal.Notify", "signal.NotifyContext",
+	}
+	files := 0
+	for path, f := range parseFolder(t, "internal/app") {
+		files++
+		for _, i := range f.Imports {
+			if p := importPath(i); within(p, "golang.org/x/term") || within(p, "github.com/spf13") || p == "log" {
+				t.Errorf("%s imports %s: a use case knows no terminal", path, p)
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if e, ok := n.(ast.Expr); ok && slices.Contains(forbidden, selector(e)) {
+				t.Errorf("%s uses %s: a use case tells an app.Observer and asks an app.Asker", path, selector(e))
+			}
+			if c, ok := n.(*ast.CallExpr); ok {
+				if id, ok := c.Fun.(*ast.Ident); ok && (id.Name == "print" || id.Name == "println") {
+					t.Errorf("%s uses %s", path, id.Name)
+				}
+			}
+			return true
+		})
+	}
+	must.True(t, files >= 3, "only %d files found: the test looks in the wrong place", files)
+}
+
+// parseFolder parses the files of a folder and those below it, without tests.
+func parseFolder(t *testing.T, folder string) map[string]*ast.File {
+	t.Helper()
+	root, set, files := filepath.Join(module, folder), token.NewFileSet(), map[string]*ast.File{}
+	must.Do(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		files[path], err = parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		return err
+	}))
+	return files
+}
+
+func importPath(i *ast.ImportSpec) string {
+	path, err := strconv.Unquote(i.Path.Value)
+	if err != nil {
+		return ""
+	}
+	return path
 }

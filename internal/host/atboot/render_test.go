@@ -163,8 +163,7 @@ func TestPropertyList(t *testing.T) {
 	}
 	k := Keeper{State: odd}
 	e := parseXML(t, strings.NewReader(plistText(k)))
-	diff := cmp.Diff([]string{k.program(), "undo", "--at-boot", "--state", odd}, e.find("dict", "array", "string"))
-	must.True(t, diff == "", "%v", diff)
+	must.NoDiff(t, cmp.Diff([]string{k.program(), "undo", "--at-boot", "--state", odd}, e.find("dict", "array", "string")))
 	keys := e.find("dict", "key")
 	must.True(t, len(keys) == 5 && keys[1] == "RunAtLoad" && len(e.find("dict", "true")) == 1, "%q", keys)
 	plutil, err := exec.LookPath("plutil")
@@ -173,9 +172,8 @@ func TestPropertyList(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "p.plist")
 	must.Do(t, os.WriteFile(path, []byte(plistText(k)), 0o600))
-	if out, err := exec.CommandContext(t.Context(), plutil, "-lint", path).CombinedOutput(); err != nil {
-		t.Errorf("plutil: %v\n%s", err, out)
-	}
+	out, err := exec.CommandContext(t.Context(), plutil, "-lint", path).CombinedOutput()
+	must.True(t, err == nil, "plutil: %v\n%s", err, out)
 }
 
 // TestTask reads the definition as schtasks gets it: in UTF-16.

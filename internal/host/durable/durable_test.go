@@ -40,8 +40,7 @@ func TestMissing(t *testing.T) {
 	got, want := durable.Missing(files, at), []string{in("/etc/net"), in("/etc/net/link.d"), in("/usr")}
 	must.True(t, slices.Equal(got, want), "Missing = %q, want %q", got, want)
 	real := []string{root + slash + "x" + slash + "y" + slash + "f"}
-	if got, want := durable.Missing(real, nil), []string{root + slash + "x", root + slash + "x" + slash + "y"}; !slices.Equal(got, want) {
-		t.Errorf("Missing = %q, want %q", got, want)
-	}
+	got, want = durable.Missing(real, nil), []string{root + slash + "x", root + slash + "x" + slash + "y"}
+	must.True(t, slices.Equal(got, want), "Missing = %q, want %q", got, want)
 	must.OK(t, durable.SyncDir(root))
 }

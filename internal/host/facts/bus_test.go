@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
 	"linerate/internal/must"
 )
@@ -93,13 +94,11 @@ func TestEmulatedCards(t *testing.T) {
 	e100 := conventional(config(64, statusList, 0x10000))
 	b := readPCI(tree(e100, guest), "0000:02:01.0")
 	must.True(t, b.Kind.Or("") == "virtual" && !b.Clock.IsKnown(), "in a virtual machine: %+v", b)
-	if b := readPCI(tree(e100), "0000:02:01.0"); b.Kind.Or("") != "pci" || !b.Clock.IsKnown() {
-		t.Errorf("in a real one: %+v", b)
-	}
+	b = readPCI(tree(e100), "0000:02:01.0")
+	must.True(t, b.Kind.Or("") == "pci" && b.Clock.IsKnown(), "in a real one: %+v", b)
 	through := pcie("pci0000:00/0000:03:00.0", "0000:03:00.0", "0x8086", "8.0 GT/s PCIe", "8", "8.0 GT/s PCIe", "8")
-	if b := readPCI(tree(through, guest), "0000:03:00.0"); b.Kind.Or("") != "pcie" {
-		t.Errorf("passed through: %+v", b)
-	}
+	b = readPCI(tree(through, guest), "0000:03:00.0")
+	must.True(t, b.Kind.Or("") == "pcie", "passed through: %+v", b)
 }
 
 func slot(speed string) map[string]string {
@@ -156,8 +155,7 @@ func TestBusOf(t *testing.T) {
 }
 
 func TestPCIChain(t *testing.T) {
-	got := pciChain("../../devices/pci0000:00/0000:00:1c.4/0000:03:00.0/net/eth0")
-	must.True(t, slices.Equal(got, []string{"0000:00:1c.4", "0000:03:00.0"}), "%q", got)
+	must.Same(t, pciChain("../../devices/pci0000:00/0000:00:1c.4/0000:03:00.0/net/eth0"), []string{"0000:00:1c.4", "0000:03:00.0"})
 }
 
 func FuzzDecodeConventional(f *testing.F) {
@@ -181,4 +179,97 @@ func FuzzBusOf(f *testing.F) {
 		b := busOf(root, info, path)
 		must.True(t, b.Allows.Or(1) > 0 && b.Allows.Or(1) <= 1e13, "%+v", b)
 	})
+}
+
+// TestSlotInTheLog: what drivers log of the bus that they found.
+func TestSlotInTheLog(t *testing.T) {
+	for line, want := range map[string]slotBus{
+		"e1000 0000:00:04.0 eth0: (PCI:33MHz:32-bit) 52:54:00:00:00:00":                                                {32, 33, "kernel log"},
+		"e1000 0000:00:04.0 eth1: (PCI-X:133MHz:64-bit) 00:04:23:aa:bb:cc":                                             {64, 133, "kernel log"},
+		"tg3 0000:00:04.0 eth0: Tigon3 [partno(BCM95704) rev 2003] (PCIX:100MHz:64-bit) MAC address 00:10:18:aa:bb:cc": {64, 100, "kernel log"},
+		"e1000 0000:00:05.0 eth0: (PCI:33MHz:32-bit) 52:54:00:00:00:00":                                                {}, // another card
+		"e1000e 0000:00:04.0 eth1: (PCI Express:2.5GT/s:Width x1) 52:54:00:00:00:01":                                   {},
+		"e1000 0000:00:04.0 eth0: (PCI:9999MHz:32-bit) 52:54:00:00:00:00":                                              {},
+		"somebody says 0000:00:04.0 (PCI:33MHz:16-bit)":                                                                {},
+	} {
+		got, ok := slotOf(line, "0000:00:04.0")
+		must.True(t, got == want && ok == (want != slotBus{}), "%q: %+v, %t", line, got, ok)
+	}
+}
+
+// TestSlotInTheRegisters: the first status is that of an 82540EM in a machine of package
+// lab/machine, of which ethtool -d says PCI, 33MHz, 32-bit.
+func TestSlotInTheRegisters(t *testing.T) {
+	const of82540 = 1<<24 | 3<<16 | 0x100e
+	for name, c := range map[string]struct {
+		version, status uint32
+		want            slotBus
+	}{
+		"33 MHz, 32 bit":         {of82540, 0x80080783, slotBus{32, 33, "registers"}},
+		"66 MHz, 64 bit":         {of82540, 0x80080783 | 1<<11 | 1<<12, slotBus{64, 66, "registers"}},
+		"PCI-X 66":               {of82540, 1<<13 | 1<<12, slotBus{64, 66, "registers"}},
+		"PCI-X 100":              {of82540, 1<<13 | 1<<12 | 1<<14, slotBus{64, 100, "registers"}},
+		"PCI-X 133":              {of82540, 1<<13 | 1<<12 | 2<<14, slotBus{64, 133, "registers"}},
+		"PCI-X reserved":         {of82540, 1<<13 | 3<<14, slotBus{}},
+		"82542 has no such bits": {1<<24 | 0x1000, 0x80080783, slotBus{}},
+		"another layout":         {2<<24 | 0x100e, 0x80080783, slotBus{}},
+	} {
+		dump := make([]byte, e1000Registers)
+		binary.NativeEndian.PutUint32(dump[4:], c.status)
+		got, ok := slotOfRegisters(c.version, dump)
+		must.True(t, ok == (c.want != slotBus{}) && (!ok || got == c.want), "%s: %+v, %t", name, got, ok)
+	}
+	_, ok := slotOfRegisters(of82540, make([]byte, 8))
+	must.True(t, !ok, "a dump that is cut short tells something")
+}
+
+// TestSlotOfACardThatIsMade: a card of a hypervisor tells a clock, and is not limited
+// by it.
+func TestSlotOfACardThatIsMade(t *testing.T) {
+	for kind, limits := range map[string]bool{"pci": true, "virtual": false} {
+		b := unknownBus("nobody tells")
+		b.Kind = fact.Known(kind, "sysfs")
+		slotBus{32, 33, "kernel log"}.take(&b)
+		rate, known := b.Allows.Get()
+		must.True(t, b.Width.Or(0) == 32 && b.Clock.Or(0) == 33 && known == limits && (!limits || !(rate < 1.066e9) && !(rate > 1.067e9)), "%s: %+v", kind, b)
+	}
+}
+
+// TestMII: what a transceiver's registers say of its link. The first are those of the
+// card tulip in a machine of package lab/machine.
+func TestMII(t *testing.T) {
+	for name, c := range map[string]struct {
+		registers [miiCount]uint16
+		speed     units.BitRate
+		duplex    string
+		autoneg   bool
+		best      string // that is offered
+		fails     bool
+	}{
+		"negotiated":         {registers: [miiCount]uint16{0x3100, 0x702c, 0, 0, 0x0501, 0x4181}, speed: 100e6, duplex: "full", autoneg: true, best: "100baseT/Full"},
+		"half is common":     {registers: [miiCount]uint16{0x3100, 0x782d, 0, 0, 0x01e1, 0x40a1}, speed: 100e6, duplex: "half", autoneg: true, best: "100baseT/Full"},
+		"10 only over there": {registers: [miiCount]uint16{0x1000, 0x782d, 0, 0, 0x01e1, 0x0021}, speed: 10e6, duplex: "half", autoneg: true, best: "100baseT/Full"},
+		"gigabit":            {registers: [miiCount]uint16{0x1140, 0x796d, 0, 0, 0x01e1, 0xc1e1, 0, 0, 0, 0x0300, 0x3800}, speed: 1000e6, duplex: "full", autoneg: true, best: "1000baseT/Full"},
+		"gigabit one-sided":  {registers: [miiCount]uint16{0x1140, 0x796d, 0, 0, 0x01e1, 0xc1e1, 0, 0, 0, 0x0300, 0x0000}, speed: 100e6, duplex: "full", autoneg: true, best: "1000baseT/Full"},
+		"forced 10 half":     {registers: [miiCount]uint16{0x0000, 0x780d, 0, 0, 0x01e1}, speed: 10e6, duplex: "half", best: "100baseT/Full"},
+		"forced 100 full":    {registers: [miiCount]uint16{0x2100, 0x780d, 0, 0, 0x01e1}, speed: 100e6, duplex: "full", best: "100baseT/Full"},
+		"no link":            {registers: [miiCount]uint16{0x3100, 0x7809, 0, 0, 0x01e1}, autoneg: true, best: "100baseT/Full"},
+		"negotiating still":  {registers: [miiCount]uint16{0x3100, 0x780d, 0, 0, 0x01e1, 0x41e1}, autoneg: true, best: "100baseT/Full"},
+		"nobody answers":     {registers: [miiCount]uint16{0xffff, 0xffff}, fails: true},
+		"no transceiver":     {fails: true},
+	} {
+		m, err := decodeMII(c.registers)
+		if (err != nil) != c.fails {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if c.fails {
+			continue
+		}
+		offered := m.Advertised.Or(nil)
+		if m.Speed.Or(0) != c.speed || m.Speed.IsKnown() != (c.speed != 0) || m.Duplex.Or("") != c.duplex || m.Autoneg.Or(!c.autoneg) != c.autoneg ||
+			len(offered) == 0 || offered[len(offered)-1] != c.best || !slices.Contains(m.Supported.Or(nil), "100baseT/Full") {
+			t.Errorf("%s: %+v", name, m)
+		}
+	}
 }

@@ -39,8 +39,7 @@ func twoSockets() []byte {
 }
 
 func TestDecodeTopology(t *testing.T) {
-	got, err := decodeTopology(twoSockets())
-	must.True(t, got == (ntTopology{sockets: 2, cores: 4, threads: 8, nodes: 2}) && err == nil, "%+v, %v", got, err)
+	must.Equal(t, must.Get(decodeTopology(twoSockets()))(t), (ntTopology{sockets: 2, cores: 4, threads: 8, nodes: 2}))
 	whole := twoSockets()
 	for n := range whole {
 		if n%48 != 0 || n == 0 {
@@ -103,8 +102,7 @@ func TestWindowsWords(t *testing.T) {
 
 func TestWindowsAddress(t *testing.T) {
 	for text, want := range map[string]string{"192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::1", "0.0.0.0": "", "::": "", "fe80::1%3": "fe80::1"} {
-		got, err := decodeNTAddress(encodeNTAddress(netip.MustParseAddr(text)))
-		must.True(t, got == want && err == nil, "%s: %q, %v", text, got, err)
+		must.Equal(t, must.Get(decodeNTAddress(encodeNTAddress(netip.MustParseAddr(text))))(t), want, "%s", text)
 	}
 	must.Fail(t, must.Err(decodeNTAddress([ntAddressSize]byte{1})), "an address of no family is accepted")
 }

@@ -35,13 +35,11 @@ func TestFullDisk(t *testing.T) {
 	j := open(t, dir)
 	appendAll(t, j, intent("t", 1, "a", "b"))
 	filler := filepath.Join(dir, "filler")
-	if err := os.WriteFile(filler, make([]byte, 64<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("the disk is not full: %v", err)
-	}
+	err := os.WriteFile(filler, make([]byte, 64<<10), 0o600)
+	must.Need(t, errors.Is(err, syscall.ENOSPC), "the disk is not full: %v", err)
 	long := strings.Repeat("x", 8<<10) // more than the journal's last page has left
-	if err := j.Append(intent("t", 2, "a", long)); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("Append on a full disk = %v", err)
-	}
+	err = j.Append(intent("t", 2, "a", long))
+	must.Need(t, errors.Is(err, syscall.ENOSPC), "Append on a full disk = %v", err)
 	got := numbers(j.OpenIntents())
 	must.True(t, got == "t/1", "open %q after a failed append", got)
 	must.Do(t, os.Remove(filler))
@@ -94,9 +92,7 @@ func TestBecomesReadOnly(t *testing.T) {
 	j = open(t, dir)
 	appendAll(t, j, over)
 	must.Equal(t, numbers(j.OpenIntents()), "", "open")
-	if err := j.Close(); err != nil { // before the mount goes
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close()) // before the mount goes
 }
 
 func TestHereKnowsBootAndNamespace(t *testing.T) {

@@ -172,8 +172,7 @@ func TestOrigins(t *testing.T) {
 
 func TestDefaultDir(t *testing.T) {
 	t.Setenv("LINERATE_STATE", "/x/y")
-	dir, err := DefaultDir()
-	must.True(t, dir == "/x/y" && err == nil, "DefaultDir = %q, %v", dir, err)
+	must.Equal(t, must.Get(DefaultDir())(t), "/x/y", "DefaultDir")
 	t.Setenv("LINERATE_STATE", "")
 	state := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", state)
@@ -181,9 +180,7 @@ func TestDefaultDir(t *testing.T) {
 	if os.Geteuid() == 0 {
 		want = "/var/lib/linerate"
 	}
-	if dir, err := DefaultDir(); dir != want || err != nil {
-		t.Errorf("DefaultDir = %q, %v, want %q", dir, err, want)
-	}
+	must.Equal(t, must.Get(DefaultDir())(t), want, "DefaultDir")
 }
 
 func TestHeldSaysWhatIsOpen(t *testing.T) {
@@ -197,7 +194,6 @@ func TestHeldSaysWhatIsOpen(t *testing.T) {
 		t.Errorf("Open = %v", err)
 	}
 	j.Note("")
-	if _, err := Open(dir); !errors.Is(err, ErrLocked) || strings.Contains(err.Error(), "retried") {
-		t.Errorf("Open = %v", err)
-	}
+	_, err = Open(dir)
+	must.True(t, errors.Is(err, ErrLocked) && !strings.Contains(err.Error(), "retried"), "Open = %v", err)
 }

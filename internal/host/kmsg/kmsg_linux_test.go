@@ -27,9 +27,8 @@ func TestOpensAtTheEnd(t *testing.T) {
 	must.Get(unix.Seek(r.fd, 0, unix.SEEK_SET))(t)
 	b, err := r.next()
 	must.Need(t, err == nil && b != nil, "no record from the beginning: %v", err)
-	if rec, err := parse(b); err != nil || rec.text == "" {
-		t.Errorf("%q is %+v, %v", b, rec, err)
-	}
+	rec, err := parse(b)
+	must.True(t, err == nil && rec.text != "", "%q is %+v, %v", b, rec, err)
 	lines, err := r.Lines()
 	must.True(t, err == nil && len(lines) >= 2, "%d lines from the beginning, %v", len(lines), err)
 }
@@ -57,14 +56,9 @@ func TestLines(t *testing.T) {
 	write("12,3,1,-;a program's\n")
 	write("6,4,1,-;eth0: NIC Link is Down\n SUBSYSTEM=net\n")
 	want := []string{"dc0: TX underrun -- increasing TX threshold", "eth0: NIC Link is Down"}
-	if lines, err := r.Lines(); !slices.Equal(lines, want) || err != nil {
-		t.Errorf("%q, %v; want %q", lines, err, want)
-	}
-	if lines, err := r.Lines(); lines != nil || err != nil {
-		t.Errorf("again: %q, %v", lines, err)
-	}
+	must.Same(t, must.Get(r.Lines())(t), want)
+	lines, err = r.Lines()
+	must.True(t, lines == nil && err == nil, "again: %q, %v", lines, err)
 	write("nonsense")
-	if lines, err := r.Lines(); err == nil {
-		t.Errorf("nonsense: %q", lines)
-	}
+	must.Fail(t, must.Err(r.Lines()), "nonsense")
 }

@@ -25,8 +25,7 @@ func TestParse(t *testing.T) {
 		{"6,1,1,-;a\\x0ab\n", record{0, 6, `a\x0ab`}},
 		{"6,1,1,-;\x1b[2J\xff\n", record{0, 6, "?[2J?"}},
 	} {
-		got := must.Get(parse([]byte(c.in)))(t)
-		must.Equal(t, got, c.want, "%q", c.in)
+		must.Equal(t, must.Get(parse([]byte(c.in)))(t), c.want, "%q", c.in)
 	}
 	for _, in := range []string{"", "6,1,1,-", ";text", "-1,1,1,-;x", "x;y", "99999999999,1;x"} {
 		got, err := parse([]byte(in))
@@ -47,9 +46,8 @@ func TestAtMostTwentyLines(t *testing.T) {
 	})
 	must.True(t, err == nil && len(lines) == maxLines+1 && lines[0] == "line 44" && lines[maxLines] == "… and 25 more lines", "%q, %v", lines, err)
 	failure := errors.New("broken")
-	if lines, err := collect(func() ([]byte, error) { return nil, failure }); !errors.Is(err, failure) || lines != nil {
-		t.Errorf("%q, %v", lines, err)
-	}
+	lines, err = collect(func() ([]byte, error) { return nil, failure })
+	must.True(t, errors.Is(err, failure) && lines == nil, "%q, %v", lines, err)
 }
 
 func FuzzParse(f *testing.F) {
@@ -74,23 +72,21 @@ func TestMessageBuffer(t *testing.T) {
 	boot := strings.Repeat("usbus0: 480Mbps High Speed USB v2.0\n", 20) + "Copyright (c) 1992-2023 The FreeBSD Project.\n<118>Starting sshd.\nre0: link state changed to UP\n"
 	got := said("\x00\x00" + boot)
 	must.True(t, got == nil, "before it was opened: %q", got)
-	if got := said(boot); got != nil {
-		t.Errorf("nothing new: %q", got)
-	}
+	got = said(boot)
+	must.True(t, got == nil, "nothing new: %q", got)
 	must.Same(t, said(boot+"re0: watchdog timeout\n<118>a program's line\n[zone: mbuf_clus"), []string{"re0: watchdog timeout"})
 	grown := boot + "re0: watchdog timeout\n<118>a program's line\n[zone: mbuf_cluster] kern.ipc.nmbclusters limit reached\n"
 	must.Same(t, said(grown), []string{"[zone: mbuf_cluster] kern.ipc.nmbclusters limit reached"})
 	must.Same(t, said(grown[60:]+"re0: watchdog timeout\n"), []string{"re0: watchdog timeout"}, "after it went round")
 	must.Same(t, said("re0: no memory for jumbo buffers\n"), []string{"re0: no memory for jumbo buffers"}, "after it went round altogether")
-	if got := said(""); got != nil {
-		t.Errorf("empty: %q", got)
-	}
+	got = said("")
+	must.True(t, got == nil, "empty: %q", got)
 }
 
 // Each has no bound but that of records.
 func TestEach(t *testing.T) {
 	left, n := 45, 0
-	if err := each(func() ([]byte, error) {
+	err := each(func() ([]byte, error) {
 		if left == 0 {
 			return nil, nil
 		}
@@ -99,7 +95,6 @@ func TestEach(t *testing.T) {
 	}, func(l string) {
 		must.True(t, strings.HasPrefix(l, "line"), "%v", l)
 		n++
-	}); err != nil || n != 45 {
-		t.Errorf("%d lines, %v", n, err)
-	}
+	})
+	must.True(t, err == nil && n == 45, "%d lines, %v", n, err)
 }

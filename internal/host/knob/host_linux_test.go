@@ -75,8 +75,7 @@ func TestCeilingLowersWhatIsBelow(t *testing.T) {
 		{"8192 131072 33554432", "4096", "4096 4096 4096"},
 		{"4096 131072 33554432", "67108864", "4096 131072 67108864"},
 	} {
-		got, err := k.Encode("linux", c.raw, c.set)
-		must.True(t, got == c.want && err == nil, "Encode(%q, %q) = %q, %v, want %q", c.raw, c.set, got, err, c.want)
+		must.Equal(t, must.Get(k.Encode("linux", c.raw, c.set))(t), c.want, "Encode(%q, %q)", c.raw, c.set)
 	}
 	for _, bad := range []string{"", "1 2", "1 2 x", "1 2 3 4"} {
 		must.Fail(t, must.Err(k.Encode("linux", bad, "65536")), "Encode of the text %q succeeded", bad)

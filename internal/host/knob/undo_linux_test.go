@@ -57,9 +57,7 @@ func TestUndoIsIdentity(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
 	}
-	if err := flag.Set("rapid.checks", storyChecks); err != nil { // each is a walk through the watchdog's journal
-		t.Fatal(err)
-	}
+	must.Do(t, flag.Set("rapid.checks", storyChecks)) // each is a walk through the watchdog's journal
 	mountSysfs(t)
 	for name, make := range map[string]func(*testing.T) map[model.KnobID][]string{
 		"veth": vethWorld, "rps": steeringWorld, "tap": tapWorld, "br": bridgeWorld,

@@ -40,9 +40,8 @@ func TestPacketMTU(t *testing.T) {
 	claims := must.Get(m.Claims(t.Context(), "eth0", ids))(t)
 	must.True(t, len(claims) == 1 && claims[0].Sets == "1400" && claims[0].Active.Or(false), "%+v", claims)
 	m.Root.(fstest.MapFS)["etc/dhcpcd.conf"] = file("nooption interface_mtu\n")
-	if claims, _ = m.Claims(t.Context(), "eth0", ids); len(claims) > 0 {
-		t.Errorf("refused: %+v", claims)
-	}
+	claims, _ = m.Claims(t.Context(), "eth0", ids)
+	must.True(t, len(claims) == 0, "refused: %+v", claims)
 }
 
 func TestProcesses(t *testing.T) {
@@ -56,9 +55,8 @@ func TestProcesses(t *testing.T) {
 	}
 	files["proc/self/ns/net"], files["proc/1/ns/net"] = link("net:[4026531840]"), link("net:[4026531840]")
 	files["proc/20/ns/net"] = link("net:[4026532000]") // manages other interfaces
-	if got, err := processes(t.Context(), files); err != nil || got["NetworkManager"] || !got["tuned"] || !got["systemd"] {
-		t.Errorf("namespaces: %v, %v", got, err)
-	}
+	got, err := processes(t.Context(), files)
+	must.True(t, err == nil && !got["NetworkManager"] && got["tuned"] && got["systemd"], "namespaces: %v, %v", got, err)
 	must.Fail(t, must.Err(processes(t.Context(), fstest.MapFS{"etc/x": file("")})), "no /proc: no error")
 	must.Fail(t, must.Err(processes(t.Context(), fstest.MapFS{"proc/x": file("")})), "an empty /proc: no error")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -4,6 +4,8 @@ package persist_test
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,4 +95,12 @@ func whole(t *testing.T, k persist.Keeper) {
 		b := must.Get(os.ReadFile(filepath.Join(k.Root, name)))(t)
 		must.True(t, string(b) == texts[0] || string(b) == texts[1], "%s holds %q", name, b)
 	}
+}
+
+func ownerText(info fs.FileInfo) string {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "?"
+	}
+	return fmt.Sprintf("%d:%d", s.Uid, s.Gid)
 }

@@ -36,19 +36,16 @@ func TestPreviewIsWhatWriteDoes(t *testing.T) {
 		must.True(t, c.Same() && c.Diff() == "", "%s would change again: %s", c.Path, c.Diff())
 	}
 	standing, err := k.Standing()
-	if diff := cmp.Diff([]persist.Record{r}, standing, cmp.AllowUnexported(persist.Snapshot{}), cmp.FilterPath(func(p cmp.Path) bool {
+	diff := cmp.Diff([]persist.Record{r}, standing, cmp.AllowUnexported(persist.Snapshot{}), cmp.FilterPath(func(p cmp.Path) bool {
 		return p.Last().String() == ".bytes"
-	}, cmp.Ignore())); err != nil || diff != "" {
-		t.Errorf("%v\n%s", err, diff)
-	}
+	}, cmp.Ignore()))
+	must.True(t, err == nil && diff == "", "%v\n%s", err, diff)
 }
 
 // TestStandingEndsWithTheFiles edits and removes what was written.
 func TestStandingEndsWithTheFiles(t *testing.T) {
 	k := keeper(t)
-	if _, err := k.Write(day, ours()[1:]); err != nil { // one of linerate's own, one shared
-		t.Fatal(err)
-	}
+	must.Do(t, must.Err(k.Write(day, ours()[1:]))) // one of linerate's own, one shared
 	count := func() int {
 		all := must.Get(k.Standing())(t)
 		return len(all)

@@ -142,8 +142,7 @@ func TestChoose(t *testing.T) {
 	b, _ := sandbox.Choose("", "/var/lib/linerate")
 	must.True(t, err == nil && a == b && a.UID >= 61184 && a.UID <= 65519 && a.UID == a.GID, "%+v, %+v, %v", a, b, err)
 	for _, bad := range []string{"root", "0", "no-such-user"} {
-		u, err := sandbox.Choose(bad, "")
-		must.True(t, err != nil, "%s: %+v", bad, u)
+		must.Fail(t, must.Err(sandbox.Choose(bad, "")), "%s", bad)
 	}
 	must.Fail(t, sandbox.Drop(sandbox.User{}), "the zero user is taken")
 }

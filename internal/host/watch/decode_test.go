@@ -250,18 +250,16 @@ func TestDecodeQdiscs(t *testing.T) {
 	var q qdiscKind
 	done, err := decodeQdiscs(dump, 3, &q, &v)
 	must.Need(t, err == nil && !done, "%v %v", done, err)
-	if done, err = decodeQdiscs(nlMessage(nlDone, make([]byte, 4)), 3, &q, &v); !done || err != nil {
-		t.Fatal(done, err)
-	}
+	done, err = decodeQdiscs(nlMessage(nlDone, make([]byte, 4)), 3, &q, &v)
+	must.Need(t, done && err == nil, "%v %v", done, err)
 	if v[qdiscDropped].n != 17 || v[qdiscRequeues].n != 6 || v[qdiscOverlimits].n != 900 || q.backlog != 3000 || !v[qdiscDropped].narrow {
 		t.Errorf("%+v, %+v", v[qdiscDropped], q)
 	}
 	kind := strings.TrimRight(string(q.kind[:]), "\x00")
 	must.True(t, kind == "tbf" && q.known && q.handle == 0x80010000, "%+v", q)
 	q = qdiscKind{}
-	if _, err := decodeQdiscs(dump, 4, &q, &v); err != nil || q.known {
-		t.Errorf("an interface without one: %+v, %v", q, err)
-	}
+	_, err = decodeQdiscs(dump, 4, &q, &v)
+	must.True(t, err == nil && !q.known, "an interface without one: %+v, %v", q, err)
 	must.Is(t, must.Err(decodeQdiscs(dump[:len(dump)-1], 3, &q, &v)), errShape, "cut off")
 }
 
@@ -275,8 +273,7 @@ func TestDriver(t *testing.T) {
 	must.True(t, slices.Equal(indexes, []int{1, 3, 4, 5, 6}) && slices.Equal(names, []string{"rx_no_buffer_count", "rx0_drops", "Rx Missed", "rx_pause_ctrl_phy", "rx_out_of_buffer"}), "%v %q", indexes, names)
 	stats := make([]byte, ethStatsHead)
 	binary.NativeEndian.PutUint32(stats[4:], 7)
-	got := must.Get(decodeDriver(append(stats, native64(7)...), 7, indexes))(t)
-	must.True(t, slices.Equal(got, []uint64{1001, 1003, 1004, 1005, 1006}), "%v", got)
+	must.Same(t, must.Get(decodeDriver(append(stats, native64(7)...), 7, indexes))(t), []uint64{1001, 1003, 1004, 1005, 1006})
 	must.Is(t, must.Err(decodeDriver(append(stats, native64(7)...), 8, indexes)), errShape, "a driver that has others now")
 }
 

@@ -1,7 +1,7 @@
 package watch
 
 import (
-	"errors"
+	"encoding/binary"
 	"maps"
 	"os"
 	"path/filepath"
@@ -127,8 +127,7 @@ func TestParseStat(t *testing.T) {
 		"empty": "", "no core": "cpu 1 1 1 1 1 1 1 1\nintr 0\n", "short": "cpu0 1 2 3\n", "word": "cpu0 1 2 3 4 x 6 7 8\n",
 		"twice": "cpu0 1 1 1 1 1 1 1 1\ncpu0 1 1 1 1 1 1 1 1\n", "huge": "cpu0 99999999999999999999 1 1 1 1 1 1 1\n",
 	} {
-		c, err := parseStat([]byte(text), nil)
-		must.True(t, errors.Is(err, errShape), "%s: %+v, %v", name, c, err)
+		must.Is(t, must.Err(parseStat([]byte(text), nil)), errShape, "%s", name)
 	}
 }
 
@@ -164,8 +163,7 @@ func TestParseSoftnet(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty": "", "short": "00000001 00000002\n", "not hex": "0000000g 00000000 00000000\n", "too wide": "100000000 00000000 00000000\n",
 	} {
-		q, err := parseSoftnet([]byte(text), nil)
-		must.True(t, errors.Is(err, errShape), "%s: %+v, %v", name, q, err)
+		must.Is(t, must.Err(parseSoftnet([]byte(text), nil)), errShape, "%s", name)
 	}
 }
 
@@ -216,4 +214,52 @@ func FuzzParseSNMP6(f *testing.F) {
 	}
 	want := wanted6()
 	f.Fuzz(func(_ *testing.T, b []byte) { _ = parseSNMP6(b, want, new(values)) })
+}
+
+func recorded(t *testing.T, name string) []byte {
+	t.Helper()
+	return must.Get(os.ReadFile("testdata/freebsd-12.1/" + name + ".bin"))(t)
+}
+
+// TestZoneStats reads what FreeBSD 12.1 said of its zones, of which nobody had been
+// refused, and the same with a cluster that was.
+func TestZoneStats(t *testing.T) {
+	b := recorded(t, "vm.zone_stats")
+	const clusterAt = "mbuf_cluster\x00"
+	var calm values
+	must.Do(t, decodeZoneStats(b, &calm))
+	for _, z := range zones() {
+		got := calm[z.failed]
+		must.True(t, got.known && got.n == 0, "%s: %+v", z.name, got)
+	}
+	at := -1
+	for i := range b {
+		if i+len(clusterAt) <= len(b) && string(b[i:i+len(clusterAt)]) == clusterAt {
+			at = i
+		}
+	}
+	must.Need(t, at >= 0, "no zone of clusters")
+	binary.LittleEndian.PutUint64(b[at+zoneFails:], 77)
+	binary.LittleEndian.PutUint64(b[at+zoneSleeps:], 5)
+	var short values
+	if err := decodeZoneStats(b, &short); err != nil || short[clusterFailed].n != 77 || short[clusterWaits].n != 5 || short[mbufFailed].n != 0 {
+		t.Errorf("%+v, %+v, %v", short[clusterFailed], short[clusterWaits], err)
+	}
+	for _, bad := range [][]byte{nil, b[:15], b[:len(b)-1], append([]byte{2}, b[1:]...)} {
+		must.Is(t, decodeZoneStats(bad, new(values)), errShape, "%d bytes", len(bad))
+	}
+}
+
+// TestNetisr reads what FreeBSD 12.1 said of its one stream of work: IP queued 7193
+// packets, ARP 1, IPv6 8.
+func TestNetisr(t *testing.T) {
+	b := recorded(t, "net.isr.work")
+	got := must.Get(decodeNetisr(b))(t)
+	must.Need(t, len(got) == 1 && got[0].processed == 7202 && got[0].dropped == 0, "%+v", got)
+	binary.LittleEndian.PutUint64(b[8*netisrDropped:], 9)
+	got, err := decodeNetisr(b)
+	must.True(t, err == nil && got[0].dropped == 9, "%+v, %v", got, err)
+	for _, bad := range [][]byte{nil, b[:100], append([]byte{1}, b[1:]...)} {
+		must.Is(t, must.Err(decodeNetisr(bad)), errShape, "%d bytes", len(bad))
+	}
 }

@@ -83,9 +83,8 @@ func TestRunEnds(t *testing.T) {
 		must.True(t, find(got, countersRead, "cpu") != 0, "the readings up to the end: %+v", got)
 		stop = w.Run(t.Context(), model.Near, time.Second, time.Now(), s.take)
 		time.Sleep(2500 * time.Millisecond)
-		if got := stop(); got != nil || s.count() != 2 {
-			t.Errorf("a closed watcher: %+v", got)
-		}
+		got = stop()
+		must.True(t, got == nil && s.count() == 2, "a closed watcher: %+v", got)
 	})
 }
 

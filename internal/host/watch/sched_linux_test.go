@@ -14,9 +14,8 @@ import (
 func TestParseSched(t *testing.T) {
 	got, ok := parseThread([]byte("2500000 700000 12\n"))
 	must.True(t, ok && got.run == 2500*time.Microsecond && got.wait == 700*time.Microsecond, "%+v, %v", got, ok)
-	if _, ok := parseThread([]byte("x 1 2\n")); ok {
-		t.Error("a text that is no number was read")
-	}
+	_, ok = parseThread([]byte("x 1 2\n"))
+	must.True(t, !ok, "a text that is no number was read")
 	for text, want := range map[string]throttling{
 		"usage_usec 9\nnr_periods 5\nnr_throttled 3\nthrottled_usec 1500\n": {1500 * time.Microsecond, 5, 3},
 		"nr_periods 0\nnr_throttled 0\nthrottled_time 2000000":              {stood: 2 * time.Millisecond},
@@ -24,9 +23,8 @@ func TestParseSched(t *testing.T) {
 		got, ok := parseThrottled([]byte(text))
 		must.True(t, ok && got == want, "%q: %v, %v", text, got, ok)
 	}
-	if _, ok := parseThrottled([]byte("usage_usec 9\n")); ok {
-		t.Error("a group without a quota has a time")
-	}
+	_, ok = parseThrottled([]byte("usage_usec 9\n"))
+	must.True(t, !ok, "a group without a quota has a time")
 	folders := groupFolders("3:cpu,cpuacct:/a/b\n2:memory:/m\n0::/x\n")
 	for _, want := range []string{"/sys/fs/cgroup/cpu,cpuacct/a/b", "/sys/fs/cgroup/cpu,cpuacct/a", "/sys/fs/cgroup/x", "/sys/fs/cgroup/unified/x"} {
 		must.True(t, slices.Contains(folders, want), "%s is not among %q", want, folders)

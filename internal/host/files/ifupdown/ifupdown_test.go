@@ -79,9 +79,8 @@ func with(t *testing.T, root fstest.MapFS, written []files.File) fstest.MapFS {
 		text := f.Content
 		if old, ok := root[name]; ok && f.Block {
 			var err error
-			if text, err = files.Merge(old.Data, text); err != nil {
-				t.Fatal(err)
-			}
+			text, err = files.Merge(old.Data, text)
+			must.Do(t, err)
 		}
 		all[name] = &fstest.MapFile{Data: text}
 	}

@@ -158,9 +158,7 @@ func TestADraggedFeatureIsTold(t *testing.T) {
 	must.True(t, knob.SameText(now) == knob.SameText(before) && strings.Contains(now, "on(held)") && err == nil,
 		"the wish was %q, is %q, %v", before, now, err)
 	k, _ := knob.NewIndex().ByID("nic.offload.tso")
-	if v, err := k.Decode("linux", now); v != "0" || err != nil {
-		t.Errorf("segmentation that is not at work reads as %s, %v", v, err)
-	}
+	must.Equal(t, must.Get(k.Decode("linux", now))(t), "0", "segmentation that is not at work reads as")
 	must.OK(t, tso.Check(t.Context(), now), "what was read cannot be put back")
 	must.Do(t, checksum.Write(t.Context(), "tx-checksum-ip-generic=on"))
 	must.OK(t, tso.InForce(t.Context()), "InForce")

@@ -63,8 +63,7 @@ func TestRecordedAnswers(t *testing.T) {
 	} {
 		of, _, _ := strings.Cut(c.setting, ".")
 		s := setting(t, c.setting)
-		got, err := s.text(reply(t, c.file, of))
-		must.True(t, got == c.want && err == nil, "%s in %s = %q, %v, want %q", c.setting, c.file, got, err, c.want)
+		must.Equal(t, must.Get(s.text(reply(t, c.file, of)))(t), c.want, "%s in %s", c.setting, c.file)
 	}
 	must.Fail(t, must.Err(setting(t, "linkmodes.speed").text(reply(t, "virtio-linkmodes", "linkmodes"))), "a link of unknown speed has a speed")
 	must.Is(t, must.Err(setting(t, "features.no-such").text(reply(t, "veth-features", "features"))), errors.ErrUnsupported, "an unknown feature")
@@ -114,9 +113,8 @@ func TestLinkModesOfANegotiatingCard(t *testing.T) {
 	}
 	down := modesOf(1, "1000baseT/Full")
 	down.Numbers["speed"] = unknownSpeed
-	if raw, _ := s.text(down); strings.Contains(raw, "now=") {
-		t.Errorf("a link without carrier: %q", raw)
-	}
+	raw, _ = s.text(down)
+	must.True(t, !strings.Contains(raw, "now="), "a link without carrier: %q", raw)
 	forced, err := s.changes(f, "autoneg=off speed=100 duplex=half")
 	diff := cmp.Diff(map[string]uint32{"autoneg": 0, "speed": 100, "duplex": 0}, forced.Numbers)
 	must.True(t, diff == "" && err == nil, "forced: %v\n%s", err, diff)
@@ -125,24 +123,20 @@ func TestLinkModesOfANegotiatingCard(t *testing.T) {
 	}
 	must.Is(t, must.Err(s.changes(f, "autoneg=on advertise=10000baseT/Full")), errors.ErrUnsupported, "a mode that the card has not")
 	must.OK(t, modeKnown(f), "a mode that is known")
-	if err := modeKnown(reply(t, "virtio-linkmodes", "linkmodes")); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a change of an unknown mode = %v, want it refused: it could not be put back", err)
-	}
+	err = modeKnown(reply(t, "virtio-linkmodes", "linkmodes"))
+	must.True(t, errors.Is(err, errors.ErrUnsupported), "a change of an unknown mode = %v, want it refused: it could not be put back", err)
 	// A forced link that is down since: what it had is known, and is written.
 	lost := modesOf(0, "100baseT/Half", "1000baseT/Full")
 	lost.Numbers["speed"] = unknownSpeed
-	if back, err = s.changes(lost, "autoneg=on advertise=1000baseT/Full"); err != nil || back.Numbers["autoneg"] != 1 {
-		t.Errorf("back from a forced link that is down: %v, %v", back, err)
-	}
+	back, err = s.changes(lost, "autoneg=on advertise=1000baseT/Full")
+	must.True(t, err == nil && back.Numbers["autoneg"] == 1, "back from a forced link that is down: %v, %v", back, err)
 }
 
 // TestWake uses a set of a card put together from the kernel's UAPI.
 func TestWake(t *testing.T) {
 	s := setting(t, "wol.modes")
 	f := Fields{Sets: map[string]Bits{"modes": {{Name: "phy"}, {Name: "ucast"}, {Name: "magic", On: true}}}}
-	if got, err := s.text(f); got != "magic" || err != nil {
-		t.Errorf("text = %q, %v", got, err)
-	}
+	must.Equal(t, must.Get(s.text(f))(t), "magic", "text")
 	c, err := s.changes(f, "phy,ucast")
 	want := (Bits{{Name: "phy", On: true}, {Name: "ucast", On: true}, {Name: "magic"}})
 	must.True(t, slices.Equal(c.Sets["modes"], want) && err == nil, "changes = %v, %v", c.Sets["modes"], err)
@@ -249,4 +243,44 @@ func FuzzDecodeFeatures(f *testing.F) {
 		}
 		_, _ = decodeFeatures(b, names)
 	})
+}
+
+// throttled is a card whose driver has modes among its delays.
+type throttled struct {
+	name  string
+	usecs uint32
+}
+
+func (c *throttled) get(string, group) (Fields, error) {
+	return Fields{Numbers: map[string]uint32{"rx-usecs": c.usecs}}, nil
+}
+
+func (c *throttled) set(_ string, _ group, f Fields) error {
+	c.usecs = f.Numbers["rx-usecs"]
+	return nil
+}
+
+func (c *throttled) driver(string) string { return c.name }
+
+// TestModesNameTheirDriver: a delay that is a mode to its driver names that driver, can be
+// written back as it was read, and is refused before the driver has to.
+func TestModesNameTheirDriver(t *testing.T) {
+	for _, c := range []struct{ driver, read, refused string }{{"e1000e", "3 (e1000e)", "takes 0 (no moderation), 1 (mode dynamic)"}, {"virtio_net", "3", ""}} {
+		card := &throttled{c.driver, 3}
+		s := setting(t, "coalesce.rx-usecs")
+		s.open = func() (transport, error) { return card, nil }
+		raw, err := s.Read(t.Context())
+		must.True(t, raw == c.read && err == nil, "%s reads %q, %v", c.driver, raw, err)
+		if err := s.Write(t.Context(), "50"); err != nil || card.usecs != 50 {
+			t.Errorf("%s: wrote 50, holds %d, %v", c.driver, card.usecs, err)
+		}
+		if err := s.Write(t.Context(), raw); err != nil || card.usecs != 3 {
+			t.Errorf("%s: wrote %q back, holds %d, %v", c.driver, raw, card.usecs, err)
+		}
+		err = s.Check(t.Context(), "2")
+		must.True(t, (err != nil) == (c.refused != "") && (err == nil || strings.Contains(err.Error(), c.refused)),
+			"%s: 2 is checked as %v", c.driver, err)
+	}
+	rings := setting(t, "rings.rx")
+	must.Fail(t, must.Err(rings.changes(Fields{Numbers: map[string]uint32{"rx": 1}}, "3 (e1000e)")), "a ring takes the name of a driver")
 }

@@ -102,9 +102,7 @@ func TestMediaWords(t *testing.T) {
 		}
 		got, err := ifioctl.MediaText("freebsd", word)
 		must.True(t, got == want && err == nil, "%#x = %q, %v, want %q", word, got, err, want)
-		if back, err := ifioctl.MediaWord("freebsd", got); back != word || err != nil {
-			t.Errorf("%q = %#x, %v, want %#x", got, back, err, word)
-		}
+		must.Equal(t, must.Get(ifioctl.MediaWord("freebsd", got))(t), word, "%q", got)
 	}
 	must.Is(t, must.Err(ifioctl.MediaText("freebsd", 0x80)), errors.ErrUnsupported, "a wireless medium")
 }
@@ -144,8 +142,6 @@ func FuzzMediaWord(f *testing.F) {
 		}
 		again, err := ifioctl.MediaText("freebsd", word)
 		must.Dof(t, err, "%q is %#x", text, word)
-		if back, err := ifioctl.MediaWord("freebsd", again); back != word || err != nil {
-			t.Errorf("%q is %#x is %q is %#x, %v", text, word, again, back, err)
-		}
+		must.Equal(t, must.Get(ifioctl.MediaWord("freebsd", again))(t), word, "%q is %#x is %q", text, word, again)
 	})
 }

@@ -85,8 +85,7 @@ func TestReads(t *testing.T) {
 		"rps_cpus": "rx-0=0-1 rx-1=none", "smp_affinity_list": "38=0-3 39=2", "numa_node": "1",
 		"scaling_governor": "cpu0=powersave cpu2=performance cpu10=powersave", "scaling_available_governors": "performance powersave",
 	} {
-		got, err := open(t, root, "eth0", name).Read(t.Context())
-		must.True(t, got == want && err == nil, "%s = %q, %v, want %q", name, got, err, want)
+		must.Equal(t, must.Get(open(t, root, "eth0", name).Read(t.Context()))(t), want, "%s", name)
 	}
 	must.Is(t, open(t, root, "eth0", "numa_node").Check(t.Context(), "0"), errors.ErrUnsupported, "Check of a fact")
 	must.Is(t, must.Err(open(t, root, "eth0", "xps_cpus").Read(t.Context())), errors.ErrUnsupported, "a setting that the interface has not")
@@ -129,8 +128,6 @@ func TestTheOneInterruptOfAnOldCard(t *testing.T) {
 			continue
 		}
 		must.OK(t, f.Write(t.Context(), "9=1-2"))
-		if got, err := f.Read(t.Context()); got != "9=1-2" || err != nil {
-			t.Errorf("after it was set: %q, %v", got, err)
-		}
+		must.Equal(t, must.Get(f.Read(t.Context()))(t), "9=1-2", "after it was set")
 	}
 }

@@ -40,9 +40,8 @@ func TestAround(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		if got = strings.TrimSpace(strings.Replace(got, "|", "| ", 1)); got != c.wants {
-			t.Errorf("%s %d: %q, want %q", c.link, c.mtu, got, c.wants)
-		}
+		got = strings.TrimSpace(strings.Replace(got, "|", "| ", 1))
+		must.True(t, got == c.wants, "%s %d: %q, want %q", c.link, c.mtu, got, c.wants)
 		for _, m := range append(before, after...) {
 			must.True(t, m.MTU == c.mtu, "%s %d: %+v", c.link, c.mtu, m)
 		}

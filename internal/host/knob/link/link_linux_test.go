@@ -66,8 +66,7 @@ func TestFacts(t *testing.T) {
 	l := dummy(t)
 	// veth: ETH_MIN_MTU to ETH_MAX_MTU (Linux drivers/net/veth.c veth_setup).
 	for name, want := range map[string]string{link.MinMTU: "68", link.MaxMTU: "65535", link.Up: "0"} {
-		got, err := open(t, "kt0", name).Read(t.Context())
-		must.True(t, got == want && err == nil, "%s = %q, %v, want %q", name, got, err, want)
+		must.Equal(t, must.Get(open(t, "kt0", name).Read(t.Context()))(t), want, "%s", name)
 		must.Is(t, open(t, "kt0", name).Check(t.Context(), "1"), errors.ErrUnsupported, "Check of the fact %s", name)
 	}
 	peer := must.Get(netlink.LinkByName("kt0p"))(t)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"linerate/internal/host/knob/linkid"
+	"linerate/internal/must"
 )
 
 func TestFind(t *testing.T) {
@@ -40,9 +41,8 @@ func TestFind(t *testing.T) {
 		"none":                       {card, nil, true, ""},
 	} {
 		got, err := c.id.Find(c.links, c.sameRun)
-		if got.Name != c.want || (err != nil) != (c.want == "") || err != nil && !errors.Is(err, linkid.ErrGone) {
-			t.Errorf("%s: %q, %v, want %q", name, got.Name, err, c.want)
-		}
+		must.True(t, got.Name == c.want && (err != nil) == (c.want == "") && (err == nil || errors.Is(err, linkid.ErrGone)),
+			"%s: %q, %v, want %q", name, got.Name, err, c.want)
 	}
 }
 

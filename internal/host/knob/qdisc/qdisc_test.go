@@ -23,8 +23,7 @@ func TestParse(t *testing.T) {
 		must.True(t, got == want && err == nil, "parse(%q) = %q, %v, want %q", raw, got, err, want)
 	}
 	for _, bad := range []string{"", "fq (", "fq (handle)", "fq (handle 0:)", "fq (handle 12345:)", "fq (handle x:)", "fq (handle 1: options)", "fq (handle 1: options zz)", "FQ", "a b", "fq)", "a_name_that_is_too_long"} {
-		s, err := parse(bad)
-		must.True(t, err != nil, "parse(%q) = %+v", bad, s)
+		must.Fail(t, must.Err(parse(bad)), "parse(%q)", bad)
 	}
 	must.Is(t, must.Err(parse("htb (handle 1: with filters)")), errors.ErrUnsupported, "a scheduler that is not known whole")
 }

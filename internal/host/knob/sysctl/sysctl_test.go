@@ -47,8 +47,7 @@ func TestReadKeepsTheText(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	root := tree(t, "net/ipv4/conf/eth0.1/mtu", "7\n") // a dot inside a part is a slash, sysctl(8)
-	got, err := open(t, root, "net.ipv4.conf.eth0/1.mtu").Read(t.Context())
-	must.True(t, got == "7" && err == nil, "Read = %q, %v", got, err)
+	must.Equal(t, must.Get(open(t, root, "net.ipv4.conf.eth0/1.mtu").Read(t.Context()))(t), "7", "Read")
 	for _, bad := range []string{"", "net..ipv4", "net.//.x", ".net", "net."} {
 		must.Fail(t, must.Err(sysctl.Open(root, bad)), "Open(%q) accepted a name that leaves the tree or is none", bad)
 	}

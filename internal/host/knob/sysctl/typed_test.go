@@ -59,8 +59,7 @@ func TestConformanceOnTypedTree(t *testing.T) {
 		})
 	}
 	must.Is(t, sysctl.OpenMemory(all, "net.isr.maxthreads").Check(t.Context(), "4"), errors.ErrUnsupported, "Check of a boot-time setting")
-	got, err := sysctl.OpenMemory(all, "net.isr.maxthreads").Read(t.Context())
-	must.True(t, got == "1" && err == nil, "Read of a boot-time setting = %q, %v", got, err)
+	must.Equal(t, must.Get(sysctl.OpenMemory(all, "net.isr.maxthreads").Read(t.Context()))(t), "1", "Read of a boot-time setting")
 	must.Is(t, must.Err(sysctl.OpenMemory(all, "kern.msgbuf").Read(t.Context())), errors.ErrUnsupported, "Read of an opaque setting")
 }
 
@@ -75,8 +74,7 @@ func TestNumbers(t *testing.T) {
 		{8, "LU", number(8, 1<<63), "9223372036854775808"}, {7, "L", number(8, 1<<64-2), "-2"}, {4, "Q", number(8, 5), "5"}, {4, "QU", number(8, 1<<64-1), "18446744073709551615"},
 		{0xa, "CU", []byte{200}, "200"}, {0xc, "C", []byte{200}, "-56"}, {0xd, "S", []byte{0xfe, 0xff}, "-2"}, {3, "A", []byte("cubic\x00rest"), "cubic"},
 	} {
-		got, err := sysctl.Decode(c.kind, c.format, c.raw)
-		must.True(t, got == c.want && err == nil, "kind %d %s %x = %q, %v, want %q", c.kind, c.format, c.raw, got, err, c.want)
+		must.Equal(t, must.Get(sysctl.Decode(c.kind, c.format, c.raw))(t), c.want, "kind %d %s %x", c.kind, c.format, c.raw)
 	}
 	for _, width := range []int{0, 3, 12} {
 		must.Is(t, must.Err(sysctl.Decode(2, "I", make([]byte, width))), errors.ErrUnsupported, "a number of %d bytes", width)

@@ -83,10 +83,7 @@ func TestCatalogueUsesWhatIsThere(t *testing.T) {
 			continue
 		}
 		must.OK(t, must.Err(memory().Open(n.Name)), "%s", k.ID)
-		raw, err := k.Encode("windows", winreg.Absent, "1")
-		must.True(t, raw == "dword:1" && err == nil, "%s: 1 is %q, %v", k.ID, raw, err)
-		if v, err := k.Decode("windows", "dword:0"); v != "0" || err != nil {
-			t.Errorf("%s: dword:0 is %q, %v", k.ID, v, err)
-		}
+		must.Equal(t, must.Get(k.Encode("windows", winreg.Absent, "1"))(t), "dword:1", "%s: 1", k.ID)
+		must.Equal(t, must.Get(k.Decode("windows", "dword:0"))(t), "0", "%s: dword:0", k.ID)
 	}
 }

@@ -34,9 +34,8 @@ func TestParseKeyword(t *testing.T) {
 	must.True(t, err == nil && a.value == "1514" && slices.Equal(a.values, []string{"1514", "4088", "9014"}), "%+v, %v", a, err)
 	must.Is(t, must.Err(s.parse("RegistryKeyword : *JumboPacket\nRegistryValue : {}\n")), errors.ErrUnsupported, "no value")
 	up, _ := sourceOf("MediaConnectionState")
-	if a, err := up.parse("MediaConnectionState : Disconnected\n"); a.value != "0" || err != nil {
-		t.Errorf("%+v, %v", a, err)
-	}
+	a, err = up.parse("MediaConnectionState : Disconnected\n")
+	must.True(t, a.value == "0" && err == nil, "%+v, %v", a, err)
 }
 
 func FuzzParseList(f *testing.F) {

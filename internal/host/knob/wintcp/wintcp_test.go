@@ -224,9 +224,8 @@ func TestWindowsUndoIsIdentity(t *testing.T) {
 			}
 			must.Do(rt, err)
 			must.Dof(rt, b.Write(t.Context(), raw), "%s=%s", id, raw)
-			if got, err := b.Read(t.Context()); got != raw || err != nil {
-				rt.Fatalf("%s: wrote %s, it holds %s, %v", id, raw, got, err)
-			}
+			got, err := b.Read(t.Context())
+			must.Need(rt, got == raw && err == nil, "%s: wrote %s, it holds %s, %v", id, raw, got, err)
 			undo = append(undo, func() error { return b.Write(t.Context(), old) })
 		}
 		for _, u := range slices.Backward(undo) {
