@@ -98,6 +98,8 @@ func (m Machine) card() Line {
 	speed, told := n.Media.Speed.Get()
 	duplex := limits.Duplex(n)
 	switch {
+	case n.Radio != nil:
+		return radioLink(l, n)
 	case told:
 		l.State, l.Number = OK, speed.String()
 	case duplex != "":
@@ -177,6 +179,22 @@ func (m Machine) buffers() Line {
 	}
 	if len(off) > 0 {
 		l.State, l.Text = Poor, strings.Join(off, ", ")
+	}
+	return l
+}
+
+// weakSignal is the signal in dBm below which a radio is slow (diagnosis-2.md section 5).
+const weakSignal = -75
+
+// radioLink is the line of a wireless interface.
+func radioLink(l Line, n model.NIC) Line {
+	l.Text += " is a radio: " + n.Radio.String()
+	if rate, ok := n.Radio.Transmit.Get(); ok {
+		l.State, l.Number = OK, rate.String()
+	}
+	if dbm, ok := n.Radio.SignalDBm.Get(); ok && dbm < weakSignal {
+		l.State = Poor
+		l.Text += ": the signal is weak"
 	}
 	return l
 }

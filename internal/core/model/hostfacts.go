@@ -1,6 +1,9 @@
 package model
 
 import (
+	"fmt"
+	"strings"
+
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
 )
@@ -42,6 +45,7 @@ type NIC struct {
 	Firmware fact.Of[string]    `json:"firmware"`
 	Bus      Bus                `json:"bus"`
 	Media    Media              `json:"media"`
+	Radio    *Radio             `json:"radio,omitempty"` // of a wireless interface
 	Offloads fact.Of[[]Offload] `json:"offloads" bound:"256"`
 	Qdisc    fact.Of[string]    `json:"qdisc"`
 
@@ -64,6 +68,38 @@ type Media struct {
 	Supported  fact.Of[[]string]      `json:"supported" bound:"256"`
 	Advertised fact.Of[[]string]      `json:"advertised" bound:"256"`
 	Partner    fact.Of[[]string]      `json:"partner" bound:"256"` // advertised by the other end of the wire
+}
+
+// Radio is the connection of a wireless interface. Rates are those of frames in the air,
+// of which the payload of TCP is about half, and change with every frame.
+type Radio struct {
+	Role         fact.Of[string]        `json:"role"` // "station", "access point"
+	FrequencyMHz fact.Of[int]           `json:"frequency_mhz"`
+	WidthMHz     fact.Of[int]           `json:"width_mhz"` // of the channel
+	SignalDBm    fact.Of[int]           `json:"signal_dbm" bound:"-128..127"`
+	Transmit     fact.Of[units.BitRate] `json:"transmit"` // of the last data frames that it sent
+	Receive      fact.Of[units.BitRate] `json:"receive"`
+	Expected     fact.Of[units.BitRate] `json:"expected"` // payload that the system's rate control expects to send
+	PowerSave    fact.Of[bool]          `json:"power_save"`
+}
+
+// String lists what is known of r.
+func (r Radio) String() string {
+	var all []string
+	add := func(known bool, format string, args ...any) {
+		if known {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	add(r.Role.IsKnown(), "%s", r.Role.Or(""))
+	add(r.Transmit.IsKnown(), "sends at %s", r.Transmit.Or(0))
+	add(r.Receive.IsKnown(), "receives at %s", r.Receive.Or(0))
+	add(r.Expected.IsKnown(), "expects to carry %s", r.Expected.Or(0))
+	add(r.SignalDBm.IsKnown(), "%d dBm", r.SignalDBm.Or(0))
+	add(r.FrequencyMHz.IsKnown(), "%d MHz", r.FrequencyMHz.Or(0))
+	add(r.WidthMHz.IsKnown(), "%d MHz wide", r.WidthMHz.Or(0))
+	add(r.PowerSave.Or(false), "power save")
+	return strings.Join(all, ", ")
 }
 
 // Bus is how an interface is attached to its machine.

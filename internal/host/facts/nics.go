@@ -2,12 +2,14 @@ package facts
 
 import (
 	"context"
+	"errors"
 	"maps"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/host/radio"
 )
 
 // maxNICs bounds the interfaces that are told: hosts of containers have
@@ -18,6 +20,18 @@ const maxNICs = 32
 // first before the others.
 func ReadNICs(ctx context.Context, x *knob.Index, first string) ([]model.NIC, error) {
 	return readNICs(ctx, x, first)
+}
+
+// tellRadio adds the connection of a wireless interface, as far as the system tells it.
+func tellRadio(n *model.NIC) {
+	r, err := radio.Facts(n.Name)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return
+	case err != nil:
+		fact.Explain(&r, err.Error())
+	}
+	n.Kind, n.Radio = fact.Known("wireless", "radio"), &r
 }
 
 // settings reads the driver's knobs of an interface, those that it has.

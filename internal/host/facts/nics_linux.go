@@ -145,6 +145,9 @@ func (r nicReader) read(ctx context.Context, l netlink.Link) model.NIC {
 		}
 	}
 	r.readDriver(&n, l)
+	if isDevice(l) {
+		tellRadio(&n)
+	}
 	if rate := linkRate(sysClassNet, l); rate.IsKnown() || !isDevice(l) {
 		n.Media.Speed = rate // what virtual links claim means nothing
 	}

@@ -4,6 +4,7 @@ package facts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -48,6 +49,9 @@ func (b bsd) readNICs(ctx context.Context, x *knob.Index, first string) ([]model
 	var all []model.NIC
 	for _, i := range orderInterfaces(list, first) {
 		n := b.nic(i)
+		if _, err := b.attribute(i.Name, "active"); i.Name == first && errors.Is(err, errors.ErrUnsupported) { // its media are not those of Ethernet
+			tellRadio(&n)
+		}
 		if i.Name != first && n.Bus.Kind.Or("") != "virtual" {
 			n.Settings = settings(ctx, x, i.Name)
 		}

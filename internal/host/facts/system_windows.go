@@ -142,6 +142,7 @@ func readNIC(i net.Interface, keys map[string]string) model.NIC {
 	n.Kind = fact.Known(ntKind(row.Type), "GetIfEntry2")
 	const connected = 1 // MediaConnectStateConnected
 	n.Up = fact.Known(row.OperStatus == windows.IfOperStatusUp && row.MediaConnectState == connected, "GetIfEntry2")
+	tellRadio(&n)
 	if key := keys[strings.ToLower(row.InterfaceGuid.String())]; key != "" {
 		deviceOf(key).fill(&n)
 	}

@@ -102,6 +102,9 @@ func (t *tracer) interfaces(name string, neighbour netip.Addr) {
 			const why = "the host does not list it"
 			h.MTU, h.Rate, h.Duplex = fact.Unknown[int](why), fact.Unknown[units.BitRate](why), fact.Unknown[string](why)
 		}
+		if n.Radio != nil {
+			h.Note = n.Radio.String()
+		}
 		on := ""
 		on, neighbour = t.follow(&h, n, neighbour)
 		t.hops = append(t.hops, h)

@@ -107,6 +107,9 @@ func Samples(host model.Host, a, b Snapshot, start, length time.Duration) []mode
 	if b.qdisc.known && b.qdisc.backlog > 0 {
 		add(qdiscBacklog, b.device, float64(b.qdisc.backlog))
 	}
+	for _, l := range b.levels {
+		add(l.name, b.device, l.value)
+	}
 	return out
 }
 
@@ -185,7 +188,7 @@ func moves(a, b Snapshot) []move {
 			continue
 		}
 		of := c.of
-		if c.group == GroupNIC || c.group == GroupQdisc {
+		if c.group == GroupNIC || c.group == GroupRadio || c.group == GroupQdisc {
 			of = b.device
 		}
 		if n, ok := moved(a.values[c.id], b.values[c.id]); ok {
@@ -282,7 +285,7 @@ func read(a, b Snapshot) []known {
 	}
 	_, count[GroupQueue] = queuesSent(a, b)
 	var out []known
-	for _, g := range []Group{GroupCPU, GroupSoftnet, GroupIP, GroupUDP, GroupTCP, GroupNIC, GroupDriver, GroupQdisc, GroupThread, GroupCgroup, GroupQueue, GroupECN, GroupTrack, GroupMbuf, GroupLog} {
+	for _, g := range []Group{GroupCPU, GroupSoftnet, GroupIP, GroupUDP, GroupTCP, GroupNIC, GroupDriver, GroupRadio, GroupQdisc, GroupThread, GroupCgroup, GroupQueue, GroupECN, GroupTrack, GroupMbuf, GroupLog} {
 		out = append(out, known{g, count[g]})
 	}
 	return out

@@ -18,6 +18,7 @@ const (
 	GroupTCP     Group = "tcp"     // of the network namespace
 	GroupNIC     Group = "nic"     // of the watched interface
 	GroupDriver  Group = "driver"  // of the watched interface, in the words of its driver
+	GroupRadio   Group = "radio"   // of the watched interface, where it is wireless
 	GroupQdisc   Group = "qdisc"   // of the watched interface
 	GroupThread  Group = "thread"  // of the measuring process: its busiest thread
 	GroupCgroup  Group = "cgroup"  // of the control groups that the measuring process is in
@@ -74,6 +75,11 @@ const (
 	softnetSqueezed  = "softnet_squeezed"
 	softnetLimited   = "softnet_flow_limited"
 
+	radioSignalLevel   = "radio_signal"
+	radioTransmitLevel = "radio_tx_rate"
+	radioReceiveLevel  = "radio_rx_rate"
+	radioExpectedLevel = "radio_expected"
+
 	nicDriver    = "nic_driver"
 	qdiscBacklog = "qdisc_backlog"
 	queueSent    = "queue_tx_packets"
@@ -108,6 +114,13 @@ func Definitions() []Definition {
 	}
 	at := slices.IndexFunc(all, func(d Definition) bool { return d.Group == GroupCgroup })
 	all = slices.Insert(all, at, Definition{cgroupQuota, GroupCgroup, Time, "ms", "processor time that the smallest quota of the groups gives in the window: 200 ms in a second are 0.2 processors", "kernel/sched/core.c: cpu.max, and cpu.cfs_quota_us over cpu.cfs_period_us of version 1"})
+	at = slices.IndexFunc(all, func(d Definition) bool { return d.Group == GroupRadio })
+	all = slices.Insert(all, at,
+		Definition{radioSignalLevel, GroupRadio, Level, "dBm", "how strongly the radio hears the other end, on average", nl80211},
+		Definition{radioTransmitLevel, GroupRadio, Level, "bit/s", "rate in the air at which the radio sent its last data frames", nl80211 + "; wlanapi"},
+		Definition{radioReceiveLevel, GroupRadio, Level, "bit/s", "rate in the air at which it received its last data frames", nl80211 + "; wlanapi"},
+		Definition{radioExpectedLevel, GroupRadio, Level, "bit/s", "payload that the rate control expects to send", nl80211},
+	)
 	const sched = "kernel/sched/stats.h, /proc/PID/task/*/schedstat"
 	return append(all,
 		Definition{qdiscBacklog, GroupQdisc, Level, "bytes", "waiting in front of the interface", "net/core/gen_stats.c"},
@@ -231,6 +244,13 @@ const (
 	nicTxFIFO
 	nicRxUnhandled
 	nicCarrierDown
+	radioSent
+	radioRetries
+	radioFailed
+	radioChannel
+	radioBusy
+	radioTransmitting
+	radioOwnNetwork
 	qdiscDropped
 	qdiscOverlimits
 	qdiscRequeues
@@ -255,7 +275,7 @@ type counter struct {
 
 // counters lists the plain counters by id. It is not to be written to.
 var counters = sync.OnceValue(func() []counter {
-	all := slices.Concat(cgroupCounters(), ipCounters(), udpCounters(), tcpCounters(), nicCounters(), ecnCounters(), trackCounters(), mbufCounters(), logCounters())
+	all := slices.Concat(cgroupCounters(), ipCounters(), udpCounters(), tcpCounters(), nicCounters(), radioCounters(), ecnCounters(), trackCounters(), mbufCounters(), logCounters())
 	slices.SortFunc(all, func(a, b counter) int { return int(a.id - b.id) })
 	return all
 })

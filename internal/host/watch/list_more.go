@@ -14,6 +14,24 @@ func ecnCounters() []counter {
 	return all
 }
 
+// nl80211 is where Linux tells of radios.
+const nl80211 = "include/uapi/linux/nl80211.h, the driver"
+
+func radioCounters() []counter {
+	var all []counter
+	add := func(i id, name, unit, meaning string) {
+		all = append(all, counter{id: i, name: name, group: GroupRadio, unit: unit, meaning: meaning, source: nl80211})
+	}
+	add(radioSent, "radio_tx_frames", "frames", "sent to the radio at the other end")
+	add(radioRetries, "radio_tx_retries", "times", "frames sent again because no acknowledgement came")
+	add(radioFailed, "radio_tx_failed", "frames", "given up after too many attempts")
+	add(radioChannel, "radio_channel_ms", "ms", "time on the channel")
+	add(radioBusy, "radio_busy_ms", "ms", "time in which the channel was busy, whoever sent")
+	add(radioTransmitting, "radio_sending_ms", "ms", "time in which this radio sent")
+	add(radioOwnNetwork, "radio_own_network_ms", "ms", "time in which it received frames of its own network")
+	return all
+}
+
 func trackCounters() []counter {
 	const track = "net/netfilter/nf_conntrack_core.c, /proc/net/stat/nf_conntrack"
 	return []counter{

@@ -19,6 +19,13 @@ type Snapshot struct {
 	quota   float64      // of processors, the smallest of this process's control groups; 0 for none
 	qdisc   qdiscKind    // whose counters values holds
 	driver  driverValues // of the interface's driver
+	levels  []level      // what the radio stands at, if the interface is one
+}
+
+// level is a value that a sample tells as it stands.
+type level struct {
+	name  string
+	value float64
 }
 
 // core is the time that a core has spent since the machine started. What the

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/host/knob/ethtool"
+	"linerate/internal/host/radio"
 )
 
 // source holds everything open that is read.
@@ -20,6 +21,7 @@ type source struct {
 	snmpTable, netstatTable             *table
 	want6                               map[string]id
 	link                                *link // nil without an interface
+	radio                               *radio.Radio
 	coreCount, queueCount               int
 	groups                              groups
 	track                               *text // nil where nothing tracks connections
@@ -55,6 +57,7 @@ func openSource(iface string) (*source, error) {
 		var err error
 		s.link, err = openLink(iface)
 		s.note("interface "+iface, err)
+		s.radio = openRadio(iface, &s.gaps)
 	}
 	return s, nil
 }
@@ -70,6 +73,9 @@ func (s *source) close() error {
 	}
 	if s.link != nil {
 		errs = append(errs, s.link.close())
+	}
+	if s.radio != nil {
+		errs = append(errs, s.radio.Close())
 	}
 	errs = append(errs, s.log.close())
 	return errors.Join(errs...)
@@ -111,6 +117,7 @@ func (s *source) read(o *Snapshot, driver bool) error {
 		s.link.read(o, driver, &s.gaps)
 		some = some || o.values[nicRxPackets].known
 	}
+	o.readRadio(s.radio, driver, &s.gaps)
 	if !some {
 		return fmt.Errorf("nothing can be read: %q", s.texts())
 	}

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/windows"
+
+	"linerate/internal/host/radio"
 )
 
 // source asks the system library. Windows has no network namespaces that a
@@ -16,6 +18,7 @@ type source struct {
 	gaps
 	device        string
 	index         int // 0 for no interface
+	radio         *radio.Radio
 	udp, tcp, ip  *windows.LazyProc
 	cores, buffer []byte
 }
@@ -32,13 +35,19 @@ func openSource(iface string) (*source, error) {
 			s.index = i.Index
 		}
 		s.note("interface "+iface, err)
+		s.radio = openRadio(iface, &s.gaps)
 	}
 	return s, nil
 }
 
 func (s *source) missing() []string { return s.texts() }
 
-func (s *source) close() error { return nil }
+func (s *source) close() error {
+	if s.radio != nil {
+		return s.radio.Close()
+	}
+	return nil
+}
 
 func (s *source) read(o *Snapshot, _ bool) error {
 	some := false
@@ -61,6 +70,7 @@ func (s *source) read(o *Snapshot, _ bool) error {
 	if s.index > 0 {
 		try("interface "+s.device, func() error { return readInterface(s.index, &o.values) })
 	}
+	o.readRadio(s.radio, true, &s.gaps)
 	if !some {
 		return fmt.Errorf("nothing can be read: %q", s.texts())
 	}

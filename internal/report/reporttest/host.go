@@ -35,5 +35,7 @@ func describe(f *model.HostFacts) {
 		Qdisc:    s("fq_codel"), Master: s("br0"), VLAN: fact.Unknown[int]("not a VLAN"), Bond: fact.Unknown[string]("not a bond"),
 	}, {
 		Name: "br0", Kind: s("bridge"), Below: []string{"eth0"}, Settings: map[model.KnobID]fact.Of[string]{"txqueuelen": s("1000")},
+	}, {
+		Name: "wlan0", Kind: s("wireless"), Radio: &model.Radio{Role: s("station"), SignalDBm: n(-61), Transmit: fact.Known(units.BitRate(866.7e6), "nl80211")},
 	}}
 }

@@ -162,6 +162,10 @@ func (p *page) nic(n model.NIC, settings map[model.KnobID]fact.Of[string], leads
 	p.Gap()
 	p.Line(n.Name + "  " + strings.Join(slices.DeleteFunc([]string{n.Kind.Or(""), state, n.Bond.Or(""), vlanText(n.VLAN)}, func(s string) bool { return s == "" }), ", "))
 	p.media(n.Media)
+	if n.Radio != nil {
+		p.line("radio", n.Radio.String())
+		say(p, "rate of the radio", "%s", n.Radio.Transmit)
+	}
 	legal := ""
 	if low, high := n.MTUMin.Or(0), n.MTUMax.Or(0); n.MTUMin.IsKnown() && n.MTUMax.IsKnown() {
 		legal = fmt.Sprintf("the driver takes %d to %d", low, high)
