@@ -84,6 +84,9 @@ func sharedMedium(f features) (*finding, bool) {
 		!measured && (o.Time() < leastTurns || o.Time() > mostTurns || f.crowded(f.Sender) || f.crowded(f.Receiver)) {
 		return nil, false
 	}
+	if _, ok := radio(f); ok {
+		return nil, false // which names the medium
+	}
 	b := f.found("", "medium or limit shared by both directions")
 	switch alone := max(o.ToAlone, o.FromAlone); {
 	case !measured:

@@ -102,7 +102,7 @@ func slowStage(f features) (*finding, bool) {
 	if !f.pathBound() || f.full.Or(1) >= nearlyFull && f.full.IsKnown() {
 		return nil, false
 	}
-	for _, more := range []look{shaper, sharedMedium, ackLimited, behindData} {
+	for _, more := range []look{shaper, radio, sharedMedium, ackLimited, behindData} {
 		if b, ok := more(f); ok && b.Kind != model.FindingBeside {
 			return nil, false // which says whose queue it is, or why
 		}

@@ -133,7 +133,7 @@ type aCase struct {
 }
 
 func cases() []aCase {
-	return slices.Concat(fullCases(), windowCases(), lossCases(), longCases(), hostCases(), pathCases(), backCases(), linkCases(), scarceCases())
+	return slices.Concat(fullCases(), windowCases(), lossCases(), longCases(), hostCases(), pathCases(), backCases(), linkCases(), radioCases(), scarceCases())
 }
 
 func fullCases() []aCase {
@@ -326,6 +326,8 @@ func TestWhatIsFull(t *testing.T) {
 func unshown() map[string]string {
 	return map[string]string{
 		"B27 speed left low by wake-on-LAN":    "needs a card that can wake its host, at 10 or 100 Mbit/s.",
+		"W01 radio":                            "needs a radio whose frames take time: those that Linux simulates carry what the processor does.",
+		"W02 radio that sleeps":                "needs a radio with power save.",
 		"B04 wire errors":                      "needs a card that checks frames, and a bad cable. A virtual interface carries frames without a checksum.",
 		"B24 device resets":                    "needs a card that hangs, or a driver that can be made to report it.",
 		"B05 flow control":                     "needs a card that counts pause frames, and a peer or switch that sends them.",

@@ -1,5 +1,7 @@
 package diagnose
 
+import "time"
+
 // thresholds are the numbers that rules compare with, all of them without a
 // dimension where a rule can do with one: shares of a time or a count, and ratios.
 // What carries over to networks that nobody tuned for has no unit (diagnosis.md
@@ -69,6 +71,16 @@ const (
 	bbrWaits = 1.10 // (p) round trip over bbr's least one: it keeps the queue shorter than others
 	bbrSmall = 52.0 // segments that a path holds of which version 3 bears no loss at all: 52 * 5 >> 8 is 1 (bbr_is_inflight_too_high, google/bbr v3)
 
+	// Radios.
+	airFull    = 0.50 // diagnosis-2.md 5: payload over the rate in the air, of a radio that is full
+	airAgain   = 0.15 // (p) diagnosis-2.md 5: attempts that are repetitions
+	airFailed  = 0.01 // diagnosis-2.md 5: frames given up
+	airOthers  = 0.40 // (p) diagnosis-2.md 5: of the time, used by others
+	airBusy    = 0.70 // diagnosis-2.md 5: of the time, by anybody
+	airBusiest = 0.80 // diagnosis-2.md 5: where nothing else says that the radio limits
+	weakSignal = -67  // dBm; diagnosis-2.md 5: below it a radio slows down
+	napTrips   = 3.0  // (p) idle round trip over the least one: the radio sleeps
+
 	// Shares of packets.
 	policedShare  = 0.02 // (p) lost while the rate is steady and no queue stands: something cuts the rate
 	brokenFrames  = 1e-6 // (p) diagnosis.md B04: of frames with a wrong checksum
@@ -96,5 +108,6 @@ const (
 	fewLosses  = 5 // of which no share can be told: diagnosis-2.md 8
 	fewSamples = 3 // of the rate
 	smallFrame = 512
-	pageFrame  = 4074 // MTU whose frames fit a page of 4 KiB: diagnosis.md B20
+	nap        = 5 * time.Millisecond // (p) of more idle round trip: the radio sleeps
+	pageFrame  = 4074                 // MTU whose frames fit a page of 4 KiB: diagnosis.md B20
 )
