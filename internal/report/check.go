@@ -294,7 +294,7 @@ func (b *builder) limiting(d model.Direction, all, network int) int {
 		}
 	}
 	f, ok := b.first(d)
-	ofLink := strings.HasPrefix(f.Rule, "B0") && f.Rule <= "B05" || f.Rule == "B18"
+	ofLink := strings.HasPrefix(f.Rule, "B0") && f.Rule <= "B05" || f.Rule == "B18" || f.Rule == "W01"
 	switch {
 	case !ok && b.measured(d), f.Place != nil, f.Kind == model.FindingNotFound, f.Kind == model.FindingTooShort, f.Kind == model.FindingFull, f.Rule == "ceiling":
 		return -1 // nothing limits, nothing is known to, or its place has a mark

@@ -228,6 +228,10 @@ func TestLimitingBox(t *testing.T) {
 			return out
 		}
 		must.Equal(t, strings.Join(marked(k.Session), ", "), "desk", "marked") // its window, in one direction; the other one is full
+		s := k.Session
+		s.Findings = []model.Finding{{Rule: "W01", Direction: model.To, Host: model.Far, Limit: "radio"}}
+		boxes := report.Build(s, report.Options{}).Check.Path
+		must.Equal(t, strings.Join(marked(s), ", "), boxes[len(boxes)-2].Name, "the interface of the far host")
 		for i := range k.Session.Findings {
 			k.Session.Findings[i].Kind = model.FindingFull
 		}
