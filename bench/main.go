@@ -11,7 +11,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
@@ -167,9 +166,5 @@ func document(path string) (*results.Document, error) {
 	if path == "" {
 		return results.Parse(""), nil
 	}
-	b, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	return results.Parse(string(b)), nil
+	return results.Read(path)
 }

@@ -145,12 +145,6 @@ func kinds(out io.Writer) error {
 
 // replace puts the table into the document in place of the last one.
 func replace(file, body string, o judge.Options, rows []judge.Row) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	d := results.Parse(string(text))
 	name, title := o.Claim()
-	d.Replace(results.Section{Name: name, Title: title, Body: body, Verdicts: o.Verdicts(rows)})
-	return os.WriteFile(file, []byte(d.Render("", nil)), 0o644)
+	return results.Section{Name: name, Title: title, Body: body, Verdicts: o.Verdicts(rows)}.Keep(file)
 }

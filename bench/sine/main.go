@@ -23,7 +23,6 @@ import (
 	"sync"
 	"time"
 
-	"linerate/bench/internal/results"
 	"linerate/internal/core/model"
 )
 
@@ -163,19 +162,5 @@ func (o options) write() error {
 		}
 		rows = append(rows, r)
 	}
-	s := section(rows)
-	if o.output == "" {
-		fmt.Println(s.Body)
-		for _, v := range s.Verdicts {
-			fmt.Printf("%s: %s, bar %s: %s\n", v.What, v.Result, v.Bar, v.Word)
-		}
-		return nil
-	}
-	old, err := os.ReadFile(o.output)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	d := results.Parse(string(old))
-	d.Replace(s)
-	return os.WriteFile(o.output, []byte(d.Render("", nil)), 0o644)
+	return section(rows).Keep(o.output)
 }

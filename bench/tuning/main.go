@@ -19,7 +19,6 @@ import (
 	"slices"
 	"strings"
 
-	"linerate/bench/internal/results"
 	"linerate/internal/lab/mistuned"
 )
 
@@ -129,19 +128,5 @@ func (o options) write() error {
 		}
 		rows = append(rows, r)
 	}
-	s := section(rows)
-	if o.output == "" {
-		fmt.Println(s.Body)
-		for _, v := range s.Verdicts {
-			fmt.Printf("%s: %s, bar %s: %s\n", v.What, v.Result, v.Bar, v.Word)
-		}
-		return nil
-	}
-	old, err := os.ReadFile(o.output)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	d := results.Parse(string(old))
-	d.Replace(s)
-	return os.WriteFile(o.output, []byte(d.Render("", nil)), 0o644)
+	return section(rows).Keep(o.output)
 }

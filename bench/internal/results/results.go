@@ -6,7 +6,9 @@
 package results
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 )
@@ -44,6 +46,32 @@ const (
 	summaryHeading = "## Summary"
 	tableHead      = "| claim | what | bar | result | verdict |\n|---|---|---|---|---|\n"
 )
+
+// Read reads the document at path; without a file it is empty.
+func Read(path string) (*Document, error) {
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return Parse(string(text)), nil
+}
+
+// Keep puts a section into the document at path, in place of the one before; "" prints it.
+func (s Section) Keep(path string) error {
+	if path == "" {
+		fmt.Println(s.Body)
+		for _, v := range s.Verdicts {
+			fmt.Printf("%s: %s, bar %s: %s\n", v.What, v.Result, v.Bar, v.Word)
+		}
+		return nil
+	}
+	d, err := Read(path)
+	if err != nil {
+		return err
+	}
+	d.Replace(s)
+	return os.WriteFile(path, []byte(d.Render("", nil)), 0o644)
+}
 
 // Parse reads a document; an empty one is that of New.
 func Parse(text string) *Document {
