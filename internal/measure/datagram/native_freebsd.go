@@ -30,17 +30,12 @@ func newNative(c *net.UDPConn, o Options, _ int) (socket, error) {
 	if runtime.NumCPU() == 1 {
 		return newPortable(c, o)
 	}
-	raw, err := c.SyscallConn()
+	fd, err := sockio.Duplicate(c)
+	s := &native{fd: fd}
+	if err = errors.Join(err, c.Close()); err == nil {
+		err = s.setUp(o)
+	}
 	if err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	s := &native{fd: -1}
-	var failed error
-	err = raw.Control(func(fd uintptr) { s.fd, failed = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
-	if err = errors.Join(err, failed, c.Close()); err != nil {
-		return nil, errors.Join(fmt.Errorf("duplicate socket: %w", err), s.close())
-	}
-	if err := s.setUp(o); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
@@ -120,12 +115,8 @@ func (s *native) recvBuffer() fact.Of[units.Bytes] {
 }
 
 func readRecvBuffer(c *net.UDPConn) fact.Of[units.Bytes] {
-	var out fact.Of[units.Bytes]
-	raw, err := c.SyscallConn()
+	out, err := sockio.OnDescriptor(c, func(fd uintptr) (fact.Of[units.Bytes], error) { return (&native{fd: int(fd)}).recvBuffer(), nil })
 	if err != nil {
-		return fact.Unknown[units.Bytes](err.Error())
-	}
-	if err := raw.Control(func(fd uintptr) { out = (&native{fd: int(fd)}).recvBuffer() }); err != nil {
 		return fact.Unknown[units.Bytes](err.Error())
 	}
 	return out

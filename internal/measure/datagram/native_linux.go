@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/sockio"
 )
 
 // native is a socket that the Go runtime does not know: a descriptor of its
@@ -28,17 +29,12 @@ type native struct {
 
 // newNative takes c over, whose datagrams have so many bytes of headers.
 func newNative(c *net.UDPConn, o Options, overhead int) (socket, error) {
-	raw, err := c.SyscallConn()
+	fd, err := sockio.Duplicate(c)
+	s := &native{fd: fd, overhead: overhead}
+	if err = errors.Join(err, c.Close()); err == nil {
+		err = s.setUp(o)
+	}
 	if err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	s := &native{fd: -1, overhead: overhead}
-	var failed error
-	err = raw.Control(func(fd uintptr) { s.fd, failed = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
-	if err = errors.Join(err, failed, c.Close()); err != nil {
-		return nil, errors.Join(fmt.Errorf("duplicate socket: %w", err), s.close())
-	}
-	if err := s.setUp(o); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
@@ -170,12 +166,8 @@ func (s *native) dropped() fact.Of[int64] {
 }
 
 func readRecvBuffer(c *net.UDPConn) fact.Of[units.Bytes] {
-	raw, err := c.SyscallConn()
+	out, err := sockio.OnDescriptor(c, func(fd uintptr) (fact.Of[units.Bytes], error) { return (&native{fd: int(fd)}).recvBuffer(), nil })
 	if err != nil {
-		return fact.Unknown[units.Bytes](err.Error())
-	}
-	var out fact.Of[units.Bytes]
-	if err := raw.Control(func(fd uintptr) { out = (&native{fd: int(fd)}).recvBuffer() }); err != nil {
 		return fact.Unknown[units.Bytes](err.Error())
 	}
 	return out

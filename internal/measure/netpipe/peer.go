@@ -217,14 +217,8 @@ func buffers(ctx context.Context, window int) (send, receive int, err error) {
 		return 0, 0, fmt.Errorf("read socket buffers: %w", err)
 	}
 	defer l.Close()
-	raw, err := l.(*net.TCPListener).SyscallConn()
+	g, err := sockio.Read(l.(*net.TCPListener))
 	if err != nil {
-		return 0, 0, fmt.Errorf("read socket buffers: %w", err)
-	}
-	var g sockio.Granted
-	var failed error
-	err = raw.Control(func(fd uintptr) { g, failed = sockio.ReadFD(fd) })
-	if err := errors.Join(err, failed); err != nil {
 		return 0, 0, fmt.Errorf("read socket buffers: %w", err)
 	}
 	return int(g.SendBuffer.Or(0)), int(g.RecvBuffer.Or(0)), nil

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"net"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/plane"
@@ -79,9 +79,7 @@ func (t *test) warn(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	text := fmt.Sprintf(format, args...)
-	if !slices.Contains(t.warnings, text) {
-		t.warnings = append(t.warnings, text)
-	}
+	t.warnings = plain.Once(t.warnings, text)
 }
 
 // connect opens the next connection.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"linerate/internal/measure/sockio"
 )
 
 // Patience is the longest that a raw call blocks. It bounds how long a thread
@@ -21,17 +23,9 @@ const Patience = 100 * time.Millisecond
 // Detach takes c's socket out of the Go runtime's hands and closes c: the descriptor
 // that it returns is watched by no event loop, and still does not block.
 func Detach(c *net.TCPConn) (int, error) {
-	raw, err := c.SyscallConn()
+	fd, err := sockio.Duplicate(c)
 	if err != nil {
-		return -1, fmt.Errorf("reach socket: %w", err)
-	}
-	fd := -1
-	var failed error
-	err = raw.Control(func(of uintptr) {
-		fd, failed = unix.FcntlInt(of, unix.F_DUPFD_CLOEXEC, 0)
-	})
-	if err := errors.Join(err, failed); err != nil {
-		return -1, fmt.Errorf("duplicate socket: %w", err)
+		return -1, err
 	}
 	if err := c.Close(); err != nil {
 		return -1, errors.Join(fmt.Errorf("close first descriptor: %w", err), unix.Close(fd))

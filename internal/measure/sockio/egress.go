@@ -88,14 +88,7 @@ func ControlEgress(o model.Egress) func(network, address string, c syscall.RawCo
 
 // MarkDSCP marks the packets of a socket that is open already; 0 leaves it as it is.
 func MarkDSCP(c syscall.Conn, dscp int) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
-	}
-	if cerr := raw.Control(func(fd uintptr) { err = markDSCP(fd, dscp) }); cerr != nil {
-		return cerr
-	}
-	return err
+	return WithDescriptor(c, func(fd uintptr) error { return markDSCP(fd, dscp) })
 }
 
 // MarkMessage returns the control message that marks one datagram to an address, for a socket

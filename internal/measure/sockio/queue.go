@@ -10,10 +10,8 @@ import (
 // Unacknowledged is how much of what was written to c its peer has not acknowledged; an
 // end of the connection that was sent counts as one byte. It wraps
 // errors.ErrUnsupported where the system does not tell.
-func Unacknowledged(c *net.TCPConn) (n int, err error) {
-	if failed := OnDescriptor(c, func(fd uintptr) { n, err = unacknowledged(fd) }); failed != nil {
-		return 0, failed
-	}
+func Unacknowledged(c *net.TCPConn) (int, error) {
+	n, err := OnDescriptor(c, unacknowledged)
 	if err != nil {
 		return 0, fmt.Errorf("read send queue: %w", err)
 	}
@@ -22,11 +20,8 @@ func Unacknowledged(c *net.TCPConn) (n int, err error) {
 
 // LimitUnsent keeps about n bytes at most in the send buffer of c besides those that are
 // on their way. Without Linux it does nothing.
-func LimitUnsent(c *net.TCPConn, n int) (err error) {
-	if failed := OnDescriptor(c, func(fd uintptr) { err = limitUnsent(fd, n) }); failed != nil {
-		return failed
-	}
-	return err
+func LimitUnsent(c *net.TCPConn, n int) error {
+	return WithDescriptor(c, func(fd uintptr) error { return limitUnsent(fd, n) })
 }
 
 // Twin returns a second descriptor of c, which outlives the first one and has deadlines of

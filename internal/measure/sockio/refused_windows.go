@@ -19,14 +19,8 @@ func refused(err error) bool {
 }
 
 func hearRefusals(c *net.UDPConn) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var ioErr error
-	err = raw.Control(func(fd uintptr) {
+	return WithDescriptor(c, func(fd uintptr) error {
 		on, n := uint32(1), uint32(0)
-		ioErr = windows.WSAIoctl(windows.Handle(fd), windows.SIO_UDP_CONNRESET, (*byte)(unsafe.Pointer(&on)), uint32(unsafe.Sizeof(on)), nil, 0, &n, nil, 0)
+		return windows.WSAIoctl(windows.Handle(fd), windows.SIO_UDP_CONNRESET, (*byte)(unsafe.Pointer(&on)), uint32(unsafe.Sizeof(on)), nil, 0, &n, nil, 0)
 	})
-	return errors.Join(err, ioErr)
 }

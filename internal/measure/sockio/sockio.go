@@ -59,26 +59,21 @@ func Control(o engine.SocketOptions) func(network, address string, c syscall.Raw
 // of it, and returns a warning for each option that did not come out as asked.
 // The errors are those of Control.
 func Apply(c *net.TCPConn, o engine.SocketOptions) ([]string, error) {
-	var (
-		g      Granted
-		failed error
-	)
-	err := OnDescriptor(c, func(fd uintptr) {
-		if failed = set(fd, o); failed == nil {
-			failed = markDSCP(fd, o.Egress.DSCP)
+	g, err := OnDescriptor(c, func(fd uintptr) (Granted, error) {
+		err := set(fd, o)
+		if err == nil {
+			err = markDSCP(fd, o.Egress.DSCP)
 		}
-		if failed == nil {
-			failed = openWindow(fd, o)
+		if err == nil {
+			err = openWindow(fd, o)
 		}
-		if failed == nil {
-			g, failed = get(fd)
+		if err != nil {
+			return Granted{}, err
 		}
+		return get(fd)
 	})
 	if err != nil {
 		return nil, err
-	}
-	if failed != nil {
-		return nil, failed
 	}
 	warnings := compare(o, g)
 	if o.MPTCP && !Multipath(c) {
@@ -95,30 +90,27 @@ func Multipath(c *net.TCPConn) bool {
 
 // Read returns the options of c as the kernel reports them. It wraps
 // errors.ErrUnsupported where that is not possible.
-func Read(c *net.TCPConn) (Granted, error) {
-	var (
-		g      Granted
-		failed error
-	)
-	if err := OnDescriptor(c, func(fd uintptr) { g, failed = get(fd) }); err != nil {
-		return Granted{}, err
-	}
-	return g, failed
-}
+func Read(c syscall.Conn) (Granted, error) { return OnDescriptor(c, get) }
 
 // ReadFD is Read for a socket that the caller holds by its descriptor.
 func ReadFD(fd uintptr) (Granted, error) { return get(fd) }
 
-// OnDescriptor calls f with the descriptor of c.
-func OnDescriptor(c *net.TCPConn, f func(fd uintptr)) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return fmt.Errorf("reach socket: %w", err)
+// OnDescriptor returns what f makes of the descriptor of c.
+func OnDescriptor[T any](c syscall.Conn, f func(fd uintptr) (T, error)) (out T, err error) {
+	raw, failed := c.SyscallConn()
+	if failed == nil {
+		failed = raw.Control(func(fd uintptr) { out, err = f(fd) })
 	}
-	if err := raw.Control(f); err != nil {
-		return fmt.Errorf("reach socket: %w", err)
+	if failed != nil {
+		return out, fmt.Errorf("reach socket: %w", failed)
 	}
-	return nil
+	return out, err
+}
+
+// WithDescriptor is OnDescriptor for an f that returns nothing.
+func WithDescriptor(c syscall.Conn, f func(fd uintptr) error) error {
+	_, err := OnDescriptor(c, func(fd uintptr) (struct{}, error) { return struct{}{}, f(fd) })
+	return err
 }
 
 // Answers reports whether who listens at addr says something to say, before ctx ends, that
@@ -199,14 +191,7 @@ func ReusePort(_, _ string, c syscall.RawConn) error {
 // process opens as that user may share its port (Linux 6.1, net/ipv4/udp.c
 // udp_lib_lport_inuse: all must be of one user). Elsewhere it does nothing.
 func GiveTo(conn syscall.Conn, uid, gid int) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	if cerr := raw.Control(func(fd uintptr) { err = giveTo(fd, uid, gid) }); cerr != nil {
-		return cerr
-	}
-	return err
+	return WithDescriptor(conn, func(fd uintptr) error { return giveTo(fd, uid, gid) })
 }
 
 // CPUTime is an amount of processor time.

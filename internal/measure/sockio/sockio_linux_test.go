@@ -49,11 +49,9 @@ func TestWindowAfterHandshake(t *testing.T) {
 	for _, end := range []*net.TCPConn{c, a} {
 		for _, window := range []int{8 << 20, 1 << 20} { // nothing is lowered
 			must.Get(Apply(end, engine.SocketOptions{Window: window, NoDelay: true}))(t)
-			var most int
-			var failed error
-			must.Do(t, errors.Join(OnDescriptor(end, func(fd uintptr) {
-				most, failed = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP)
-			}), failed))
+			most := must.Get(OnDescriptor(end, func(fd uintptr) (int, error) {
+				return unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP)
+			}))(t)
 			must.True(t, most >= 8<<20, "the window may grow to %d bytes after a buffer of %d was set", most, window)
 		}
 	}

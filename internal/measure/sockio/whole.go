@@ -2,7 +2,6 @@ package sockio
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"syscall"
@@ -49,13 +48,5 @@ func Mark(oob []byte) (byte, bool) { return mark(oob) }
 // onUDP runs f on the descriptor of c.
 func onUDP(c *net.UDPConn, f func(fd uintptr, six bool) error) error {
 	a, ok := c.RemoteAddr().(*net.UDPAddr)
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return fmt.Errorf("reach socket: %w", err)
-	}
-	var failed error
-	if err := raw.Control(func(fd uintptr) { failed = f(fd, ok && a.IP.To4() == nil) }); err != nil {
-		return fmt.Errorf("reach socket: %w", err)
-	}
-	return failed
+	return WithDescriptor(c, func(fd uintptr) error { return f(fd, ok && a.IP.To4() == nil) })
 }

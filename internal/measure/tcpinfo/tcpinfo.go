@@ -52,16 +52,7 @@ type Info struct {
 
 // Read returns the kernel's view of c. It wraps errors.ErrUnsupported where the
 // system has none.
-func Read(c *net.TCPConn) (Info, error) {
-	var (
-		info   Info
-		failed error
-	)
-	if err := sockio.OnDescriptor(c, func(fd uintptr) { info, failed = read(fd) }); err != nil {
-		return Info{}, err
-	}
-	return info, failed
-}
+func Read(c *net.TCPConn) (Info, error) { return sockio.OnDescriptor(c, read) }
 
 // ReadFD is Read for a connection that the caller holds by its descriptor. On
 // Linux it does not allocate.
@@ -77,16 +68,7 @@ type BBR struct {
 
 // ReadBBR returns what bbr believes of the path of c. It wraps errors.ErrUnsupported where
 // the system or another congestion control tells nothing.
-func ReadBBR(c *net.TCPConn) (BBR, error) {
-	var (
-		b      BBR
-		failed error
-	)
-	if err := sockio.OnDescriptor(c, func(fd uintptr) { b, failed = readBBR(fd) }); err != nil {
-		return BBR{}, err
-	}
-	return b, failed
-}
+func ReadBBR(c *net.TCPConn) (BBR, error) { return sockio.OnDescriptor(c, readBBR) }
 
 // ReadBBRFD is ReadBBR for a connection that the caller holds by its descriptor.
 func ReadBBRFD(fd uintptr) (BBR, error) { return readBBR(fd) }
@@ -139,16 +121,7 @@ func sum[T ~int64](a, b fact.Of[T]) fact.Of[T] {
 
 // Congestion returns the name of the congestion control of c, for example
 // "cubic". It wraps errors.ErrUnsupported where the system does not tell.
-func Congestion(c *net.TCPConn) (string, error) {
-	var (
-		name   string
-		failed error
-	)
-	if err := sockio.OnDescriptor(c, func(fd uintptr) { name, failed = congestion(fd) }); err != nil {
-		return "", err
-	}
-	return name, failed
-}
+func Congestion(c *net.TCPConn) (string, error) { return sockio.OnDescriptor(c, congestion) }
 
 // CongestionFD is Congestion for a connection that the caller holds by its
 // descriptor.

@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/program"
 )
@@ -151,11 +152,7 @@ func (t *gathered) whole() program.Test {
 			}
 			all.Ends[0].Flows = joined(all.Ends[0].Flows, e.Flows)
 			all.Ends[0].Values = append(all.Ends[0].Values, e.Values...)
-			for _, w := range e.Warnings {
-				if !slices.Contains(all.Ends[0].Warnings, w) {
-					all.Ends[0].Warnings = append(all.Ends[0].Warnings, w)
-				}
-			}
+			all.Ends[0].Warnings = plain.Once(all.Ends[0].Warnings, e.Warnings...)
 		}
 	}
 	all.Flow.Streams = len(t.results)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"net"
 
-	"linerate/internal/measure/sockio"
-
 	"golang.org/x/sys/unix"
+
+	"linerate/internal/measure/sockio"
 )
 
 // States of enum in include/net/tcp_states.h.
@@ -25,9 +25,11 @@ const (
 // empty, as that of a sender that is not done can be.
 const deliveryIsFinal = true
 
-func info(c *net.TCPConn) (out *unix.TCPInfo, err error) {
-	failed := sockio.OnDescriptor(c, func(fd uintptr) { out, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) })
-	if err = errors.Join(failed, err); err != nil {
+func info(c *net.TCPConn) (*unix.TCPInfo, error) {
+	out, err := sockio.OnDescriptor(c, func(fd uintptr) (*unix.TCPInfo, error) {
+		return unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	})
+	if err != nil {
 		return nil, fmt.Errorf("read tcp_info: %w", err)
 	}
 	return out, nil
@@ -92,11 +94,10 @@ const (
 // counted as sent.
 func pace(c *net.TCPConn, bytesPerSecond uint64) error {
 	ahead := int(min(max(bytesPerSecond/50, leastAhead), mostAhead))
-	var err error
-	failed := sockio.OnDescriptor(c, func(fd uintptr) {
-		err = unix.SetsockoptUint64(int(fd), unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, bytesPerSecond)
+	err := sockio.WithDescriptor(c, func(fd uintptr) error {
+		return unix.SetsockoptUint64(int(fd), unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, bytesPerSecond)
 	})
-	if err = errors.Join(failed, err, sockio.LimitUnsent(c, ahead)); err != nil {
+	if err = errors.Join(err, sockio.LimitUnsent(c, ahead)); err != nil {
 		return fmt.Errorf("set pacing rate: %w", err)
 	}
 	return nil
