@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 )
@@ -65,9 +66,7 @@ func (b *builder) settings() []string {
 		return cmp.Compare(b.asked(x.Flow).Or(0), b.asked(y.Flow).Or(0))
 	})
 	for _, r := range runs {
-		if !slices.Contains(names, r.Setting) {
-			names = append(names, r.Setting)
-		}
+		names = plain.Once(names, r.Setting)
 	}
 	return names
 }

@@ -268,11 +268,7 @@ func newBuilder(s *model.Session) builder {
 func (b *builder) warnings(runs []model.Run) []string {
 	out := append([]string{}, b.s.Warnings...)
 	for _, r := range runs {
-		for _, w := range r.Warnings {
-			if !slices.Contains(out, w) {
-				out = append(out, w)
-			}
-		}
+		out = plain.Once(out, r.Warnings...)
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/probe"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
@@ -74,11 +75,7 @@ func (e *end) canaries(more []string) []string {
 		add(r.Gateway.Or(""))
 	}
 	add(e.Peer)
-	for _, target := range more {
-		if !slices.Contains(all, target) {
-			all = append(all, target)
-		}
-	}
+	all = plain.Once(all, more...)
 	return all
 }
 

@@ -5,8 +5,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+
+	"linerate/internal/core/plain"
 )
 
 // longestKnown bounds a file of hosts, in bytes.
@@ -17,9 +18,7 @@ const longestKnown = 1 << 20
 // cannot be read holds none.
 func Known(getenv func(string) string, home string) (hosts []string) {
 	add := func(host string) {
-		if !slices.Contains(hosts, host) {
-			hosts = append(hosts, host)
-		}
+		hosts = plain.Once(hosts, host)
 	}
 	for _, line := range linesOf(filepath.Join(home, ".ssh", "config")) {
 		words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' || r == '=' || r == '"' })

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/fault"
 )
 
@@ -102,9 +103,7 @@ func (o *Opener) onNetwork(ctx context.Context, name, named string, known []stri
 	}
 	var pins, addrs []string
 	for _, s := range found {
-		if !slices.Contains(pins, s.Pin) {
-			pins = append(pins, s.Pin)
-		}
+		pins = plain.Once(pins, s.Pin)
 	}
 	link := tls.Link{Pin: pins[0]}
 	switch i := slices.IndexFunc(pins, func(p string) bool { return slices.Contains(known, p) }); {

@@ -19,6 +19,7 @@ import (
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
@@ -379,11 +380,7 @@ func (t *Trial) conclude(ctx context.Context, r analysis.Result) {
 			inside.Add(run, kept)
 		}
 	}
-	for _, w := range slices.Concat(r.Warnings, inside.Warnings()) {
-		if !slices.Contains(s.Warnings, w) {
-			s.Warnings = append(s.Warnings, w)
-		}
-	}
+	s.Warnings = plain.Once(s.Warnings, slices.Concat(r.Warnings, inside.Warnings())...)
 }
 
 // notUndone is a fault where a host may still hold a changed setting.

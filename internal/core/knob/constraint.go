@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 )
 
 // Values are canonical values by knob.
@@ -81,11 +82,7 @@ func about(system string, changes []model.Assignment) []Constraint {
 func Related(system string, changes []model.Assignment) []model.KnobID {
 	var all []model.KnobID
 	for _, c := range about(system, changes) {
-		for _, id := range c.Knobs {
-			if !slices.Contains(all, id) {
-				all = append(all, id)
-			}
-		}
+		all = plain.Once(all, c.Knobs...)
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 )
 
 // Explanation is what linerate knows about one name: of its own, of a system,
@@ -183,11 +184,7 @@ func sameName(native, text string) bool {
 func (e Explanation) Replaced() []model.KnobID {
 	var list []model.KnobID
 	add := func(all []model.KnobID) {
-		for _, id := range all {
-			if !slices.Contains(list, id) {
-				list = append(list, id)
-			}
-		}
+		list = plain.Once(list, all...)
 	}
 	for _, d := range e.Dead {
 		add(d.Instead)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
@@ -252,11 +253,7 @@ func logs(passes []Pass) []Log {
 				at[k] = i
 				out = append(out, Log{Host: l.Host, Size: l.Size})
 			}
-			for _, line := range l.Lines {
-				if !slices.Contains(out[i].Lines, line) {
-					out[i].Lines = append(out[i].Lines, line)
-				}
-			}
+			out[i].Lines = plain.Once(out[i].Lines, l.Lines...)
 		}
 	}
 	slices.SortFunc(out, func(a, b Log) int { return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(b.Host, a.Host)) })
@@ -275,11 +272,7 @@ func (c *Curve) logsFrom(from, to units.Bytes) []Log {
 			out = append(out, Log{Host: l.Host, Size: l.Size, Lines: slices.Clone(l.Lines)})
 			continue
 		}
-		for _, line := range l.Lines {
-			if !slices.Contains(out[i].Lines, line) {
-				out[i].Lines = append(out[i].Lines, line)
-			}
-		}
+		out[i].Lines = plain.Once(out[i].Lines, l.Lines...)
 	}
 	return out
 }

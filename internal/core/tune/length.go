@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
 )
 
@@ -125,9 +126,7 @@ func Effect(runs []model.Run, objective model.Metric, d model.Direction, from, t
 func (m *Machine) Directions() []model.Direction {
 	var out []model.Direction
 	for _, f := range m.accepted {
-		if !slices.Contains(out, f.Direction) {
-			out = append(out, f.Direction)
-		}
+		out = plain.Once(out, f.Direction)
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
 )
@@ -145,9 +146,7 @@ func (m *machine) undo(ctx context.Context, open []journal.Unfinished) ([]model.
 func (m *machine) closeOver(undone []journal.Unfinished) error {
 	var ids []string
 	for _, o := range undone {
-		if !slices.Contains(ids, o.Transaction) {
-			ids = append(ids, o.Transaction)
-		}
+		ids = plain.Once(ids, o.Transaction)
 	}
 	left := append(m.j.OpenIntents(), m.j.ConfirmedIntents()...)
 	for _, id := range ids {

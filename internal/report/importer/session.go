@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 )
@@ -158,9 +158,7 @@ func join(s *model.Session, t Test, r model.Run) error {
 		return faultf(0, "tests of different kinds (%s, %s) are not one session", s.Plan.Flow.Engine, t.Flow.Engine)
 	}
 	warn := func(text string) {
-		if !slices.Contains(s.Warnings, text) {
-			s.Warnings = append(s.Warnings, text)
-		}
+		s.Warnings = plain.Once(s.Warnings, text)
 	}
 	if s.Near != cmp.Or(t.Near, unnamed[0]) || s.Far != cmp.Or(t.Far, unnamed[1]) {
 		warn("the tests are not all between the same two hosts")
@@ -180,11 +178,7 @@ func join(s *model.Session, t Test, r model.Run) error {
 		}
 		s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: r.Setting, Assignments: t.Parts})
 	}
-	for _, d := range t.Flow.Direction.Parts() {
-		if !slices.Contains(s.Plan.Directions, d) {
-			s.Plan.Directions = append(s.Plan.Directions, d)
-		}
-	}
+	s.Plan.Directions = plain.Once(s.Plan.Directions, t.Flow.Direction.Parts()...)
 	return nil
 }
 

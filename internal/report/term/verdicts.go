@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/report"
 )
 
@@ -51,11 +52,7 @@ func (p *printer) verdicts(t report.Table, measured []report.Measured) {
 		default:
 			p.below(setting+pad(clean(r.Setting), name+separator), indent, color(r), r.Said)
 		}
-		for _, w := range r.Warnings {
-			if !slices.Contains(warnings, w) {
-				warnings = append(warnings, w)
-			}
-		}
+		warnings = plain.Once(warnings, r.Warnings...)
 	}
 	for _, w := range warnings {
 		p.paragraph(yellow, "warning: "+w, tableIndent)

@@ -337,11 +337,7 @@ func (b builder) count() string {
 func (b builder) ruledOut() string {
 	var said []string
 	for _, f := range b.d.Findings {
-		for _, r := range f.RuledOut {
-			if !slices.Contains(said, r) {
-				said = append(said, r)
-			}
-		}
+		said = plain.Once(said, f.RuledOut...)
 	}
 	if b.d.Check != nil {
 		for _, l := range b.d.Check.Lines {

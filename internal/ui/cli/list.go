@@ -232,9 +232,7 @@ running is refused. --json lists what was removed.`,
 					if s.State == model.SessionRunning && !f.force {
 						return nil, fault.WithHint(fault.Usagef("session %s is running", s.ID), "wait until it has ended, or stop it; with --force it is removed while it runs")
 					}
-					if !slices.Contains(out, all[i]) {
-						out = append(out, all[i])
-					}
+					out = plain.Once(out, all[i])
 				}
 				return out, nil
 			})

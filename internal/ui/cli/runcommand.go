@@ -58,13 +58,9 @@ func commandsOf(settings []model.Setting, hooks []model.Assignment) (commands []
 		if !a.IsCommand() {
 			continue
 		}
-		if !slices.Contains(ends, a.Host) {
-			ends = append(ends, a.Host)
-		}
+		ends = plain.Once(ends, a.Host)
 		text := cmp.Or(a.Command.Run, a.Command.Undo) // of a hook there may be one only
-		if !slices.Contains(commands, text) {
-			commands = append(commands, text)
-		}
+		commands = plain.Once(commands, text)
 	}
 	return commands, ends
 }

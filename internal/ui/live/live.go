@@ -133,11 +133,7 @@ func directions(p model.Plan) []model.Direction {
 		given = append(slices.Clone(given), t.Flow.Direction)
 	}
 	for _, d := range given {
-		for _, part := range d.Parts() {
-			if !slices.Contains(all, part) {
-				all = append(all, part)
-			}
-		}
+		all = plain.Once(all, d.Parts()...)
 	}
 	return all
 }
