@@ -42,7 +42,7 @@ func (f *Files) host(ctx context.Context, keeper persist.Keeper) files.Host {
 			}
 			text, known := f.Texts(ctx, d.Name, []model.KnobID{"nic.wol"})["wol.modes"]
 			if known {
-				h.Devices[i].WakeOnLAN = device.WakeOnLAN(text)
+				h.Devices[i].WakeOnLAN, _ = device.WakeOnLAN(text)
 			}
 		}
 	}

@@ -14,8 +14,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -25,6 +23,7 @@ import (
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/core/plain"
 	"linerate/internal/fault"
+	"linerate/internal/host/durable"
 )
 
 // Options of Agent. The zero value copies this program and runs it as the user
@@ -198,7 +197,7 @@ func (d *deployment) provide(ctx context.Context) (remote, error) {
 // load reads a program.
 func load(file string) (fingerprint, error) {
 	program, err := os.ReadFile(file)
-	return fingerprint{program, sum(program)}, err
+	return fingerprint{program, durable.Sum(program)}, err
 }
 
 // copy sends the program and checks what arrived.
@@ -267,9 +266,4 @@ func compress(program []byte) ([]byte, error) {
 		return nil, err
 	}
 	return b.Bytes(), nil
-}
-
-func sum(program []byte) string {
-	h := sha256.Sum256(program)
-	return hex.EncodeToString(h[:])
 }

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/fault"
+	"linerate/internal/host/durable"
 )
 
 // startWindows does what start does, in the language of PowerShell 5. The
@@ -55,7 +56,7 @@ func startWindows(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, 
 	if err != nil {
 		return wire.Peer{}, err
 	}
-	if !strings.EqualFold(got, sum(program)) {
+	if !strings.EqualFold(got, durable.Sum(program)) {
 		return wire.Peer{}, errors.New("copy linerate to " + host + ": what arrived is not what was sent")
 	}
 	a, b := shell.Mark()

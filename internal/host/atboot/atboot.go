@@ -252,8 +252,8 @@ func (k Keeper) clear(done *Removal) error {
 		done.Left = append(done.Left, later)
 	}
 	k.after("job program removed")
-	names := []string{taskFile, programName + newSuffix, recordName + newSuffix, recordName}
-	for _, name := range names {
+	durable.Discard(durable.OS{}, filepath.Join(k.dir(), recordName))
+	for _, name := range []string{taskFile, programName + newSuffix, recordName} {
 		if err := os.Remove(filepath.Join(k.dir(), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove the job for the next start: %w", err)
 		}

@@ -1,6 +1,10 @@
 package atboot
 
-import "fmt"
+import (
+	"fmt"
+
+	"linerate/internal/host/files"
+)
 
 // darwinJob is a property list that launchd(8) reads at the start of macOS. It
 // is not loaded now: RunAtLoad would run it at once.
@@ -36,5 +40,5 @@ func plistText(k Keeper) string {
   <string>/var/log/%[2]s.log</string>
 </dict>
 </plist>
-`, marker, jobName, xmlText(k.program()), xmlText(k.State))
+`, marker, jobName, files.XML(k.program()), files.XML(k.State))
 }

@@ -2,8 +2,6 @@ package atboot
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,7 +28,7 @@ type piece struct {
 
 // file is a piece with text, at a path of the machine.
 func (k Keeper) file(name string, mode fs.FileMode, text string) piece {
-	return piece{Path: k.real(name), Sum: sum([]byte(text)), text: []byte(text), mode: mode}
+	return piece{Path: k.real(name), Sum: durable.Sum([]byte(text)), text: []byte(text), mode: mode}
 }
 
 // real returns where a path of the machine is.
@@ -39,11 +37,6 @@ func (k Keeper) real(name string) string {
 		return filepath.FromSlash(name)
 	}
 	return filepath.Join(k.Root, filepath.FromSlash(name))
-}
-
-func sum(b []byte) string {
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:])
 }
 
 // names are those that pieces may have: nothing else is ever removed.
@@ -98,7 +91,7 @@ func (p piece) state(ctx context.Context) (state, error) {
 	if err != nil {
 		return absent, err
 	}
-	if sum(b) != p.Sum {
+	if durable.Sum(b) != p.Sum {
 		return foreign, nil
 	}
 	return ours, nil

@@ -1,7 +1,6 @@
 package atboot
 
 import (
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -26,12 +25,11 @@ func (k Keeper) copyProgram() (size int64, err error) {
 	}
 	defer in.Close()
 	temp := k.program() + newSuffix
-	out, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return 0, fmt.Errorf("copy linerate: %w", err)
-	}
-	size, err = io.Copy(out, in)
-	if err = errors.Join(err, seal(out, 0o700)); err == nil {
+	err = durable.Fill(temp, 0o700, func(out *os.File) error {
+		size, err = io.Copy(out, in)
+		return err
+	})
+	if err == nil {
 		err = os.Rename(temp, k.program())
 	}
 	if err == nil {
@@ -59,13 +57,6 @@ func plain(dir string) error {
 // shellLine is a line for sh that becomes the job. The names are plain.
 func (k Keeper) shellLine() string {
 	return fmt.Sprintf("exec '%s' undo --at-boot --state '%s'", k.program(), k.State)
-}
-
-// xmlText escapes text for XML.
-func xmlText(s string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a Builder takes everything
-	return b.String()
 }
 
 // windowsWord makes one argument of s as CommandLineToArgvW reads it: backslashes

@@ -65,30 +65,17 @@ func (k Keeper) save(r record) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(k.dir(), recordName)
-	if err := writeSynced(path+newSuffix, append(b, '\n'), 0o600); err != nil {
-		return err
-	}
-	if err := os.Rename(path+newSuffix, path); err != nil {
-		return err
-	}
-	return errors.Join(durable.SyncDir(k.dir()), durable.SyncDir(k.State))
+	err = durable.Replace(durable.OS{}, filepath.Join(k.dir(), recordName), append(b, '\n'), 0o600)
+	return errors.Join(err, durable.SyncDir(k.State))
 }
 
 // newSuffix is of files that are not complete.
 const newSuffix = ".linerate-new"
 
 // writeSynced has data on disk under a name that nobody reads yet.
-func writeSynced(path string, data []byte, mode fs.FileMode) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
+func writeSynced(path string, data []byte, mode fs.FileMode) error {
+	return durable.Fill(path, mode, func(f *os.File) error {
+		_, err := f.Write(data)
 		return err
-	}
-	_, err = f.Write(data)
-	return errors.Join(err, seal(f, mode))
-}
-
-// seal has f on disk with its mode, and closes it.
-func seal(f *os.File, mode fs.FileMode) error {
-	return errors.Join(f.Chmod(mode), f.Sync(), f.Close())
+	})
 }

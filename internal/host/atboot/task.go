@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-	"unicode/utf16"
+
+	"linerate/internal/host/durable"
+	"linerate/internal/host/files"
 )
 
 // task is a scheduled task of Windows. Windows keeps a definition in words of
@@ -73,18 +74,11 @@ func taskText(k Keeper, token string) string {
     </Exec>
   </Actions>
 </Task>
-`, marker, token, xmlText(windowsWord(k.program())), xmlText(windowsWord(k.State)))
+`, marker, token, files.XML(windowsWord(k.program())), files.XML(windowsWord(k.State)))
 }
 
-// utf16Text is text in UTF-16 with the mark of its byte order: what schtasks
-// reads where the first line says so.
-func utf16Text(text string) []byte {
-	b := []byte{0xff, 0xfe}
-	for _, u := range utf16.Encode([]rune(strings.ReplaceAll(text, "\n", "\r\n"))) {
-		b = binary.LittleEndian.AppendUint16(b, u)
-	}
-	return b
-}
+// utf16Text is what schtasks reads where the first line says so.
+func utf16Text(text string) []byte { return files.UTF16(strings.ReplaceAll(text, "\n", "\r\n")) }
 
 // patience bounds a program of the system that is asked or told something.
 const patience = 30 * time.Second
@@ -118,7 +112,7 @@ func (t *task) state(ctx context.Context) (state, error) {
 		}
 		return absent, nil
 	}
-	if !bytes.Contains(said, []byte(t.Token)) || t.Said != "" && sum(said) != t.Said {
+	if !bytes.Contains(said, []byte(t.Token)) || t.Said != "" && durable.Sum(said) != t.Said {
 		return foreign, nil
 	}
 	return ours, nil
@@ -144,7 +138,7 @@ func (t *task) create(ctx context.Context, k Keeper) error {
 	if !bytes.Contains(said, []byte(t.Token)) {
 		return fmt.Errorf("task %s: %w", t.Name, ErrTaken)
 	}
-	t.Said = sum(said)
+	t.Said = durable.Sum(said)
 	return nil
 }
 

@@ -4,7 +4,9 @@
 package durable
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -62,6 +64,22 @@ func Trusted(dir string) error {
 // symbolic links lead. It wraps ErrUntrusted then. Windows leaves the rights on
 // directories to their owners, and is always content.
 func Private(dir string) error { return private(dir) }
+
+// Sum is the SHA-256 of a text, in hexadecimal.
+func Sum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
+
+// Fill has a file that fill writes on disk, with its mode, under a name that nobody reads
+// yet. Until it is complete only its owner may open it.
+func Fill(path string, mode fs.FileMode, fill func(f *os.File) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = fill(f); err == nil {
+		err = f.Chmod(mode)
+	}
+	return errors.Join(err, f.Sync(), f.Close())
+}
 
 // newSuffix is of files that are not complete.
 const newSuffix = ".new"

@@ -90,6 +90,20 @@ func (f File) Text() string {
 	return string(bytes.TrimPrefix(b, []byte{0xef, 0xbb, 0xbf}))
 }
 
+// UTF16 is a text in UTF-16 with the mark of its byte order, as programs of Windows read it.
+func UTF16(text string) []byte {
+	b := []byte{0xff, 0xfe}
+	for _, u := range utf16.Encode([]rune(text)) {
+		b = append(b, byte(u), byte(u>>8))
+	}
+	return b
+}
+
+// XML is a text as XML has it.
+func XML(text string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;").Replace(text)
+}
+
 // Setting is one setting as a system has it.
 type Setting struct {
 	Knob    model.KnobID       // the first one, where a native text holds several

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"linerate/internal/host/durable"
 )
 
 // The reasons for which a record cannot be read.
@@ -36,7 +38,7 @@ func sealed(r Record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(envelope{V: recordVersion, Sum: sum(body), Record: body})
+	b, err := json.Marshal(envelope{V: recordVersion, Sum: durable.Sum(body), Record: body})
 	return append(b, '\n'), err
 }
 
@@ -51,7 +53,7 @@ func unseal(b []byte, id string) (Record, error) {
 	switch {
 	case e.V > recordVersion:
 		return Record{}, fmt.Errorf("version %d, this linerate knows %d: %w", e.V, recordVersion, ErrNewer)
-	case e.V != recordVersion || sum(body) != e.Sum:
+	case e.V != recordVersion || durable.Sum(body) != e.Sum:
 		return Record{}, fmt.Errorf("its checksum does not match: %w", fs.ErrInvalid)
 	}
 	var r Record

@@ -15,8 +15,6 @@
 package persist
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -179,12 +177,12 @@ func (k Keeper) plan(r *Record, records []Record, written []files.File) ([]plann
 			if p.data, err = files.Merge(before.bytes, f.Content); err != nil {
 				return nil, fmt.Errorf("write %s: %w", f.Path, err)
 			}
-			p.kept.Inner = sum(f.Content)
+			p.kept.Inner = durable.Sum(f.Content)
 			if before.Exists {
 				p.mode = before.Mode
 			}
 		}
-		p.kept.After = sum(p.data)
+		p.kept.After = durable.Sum(p.data)
 		p.temp = k.temp(*r, p.kept)
 		r.Files = append(r.Files, p.kept)
 		all = append(all, p)
@@ -221,7 +219,7 @@ func editedSince(name string, now Snapshot, records []Record) (written time.Time
 			return time.Time{}, false
 		}
 		if f.Block {
-			if _, inner, _, err := files.Split(now.bytes); err == nil && (len(inner) == 0 || sum(inner) == f.Inner) {
+			if _, inner, _, err := files.Split(now.bytes); err == nil && (len(inner) == 0 || durable.Sum(inner) == f.Inner) {
 				return time.Time{}, false
 			}
 		}
@@ -283,40 +281,17 @@ func look(name string) (Snapshot, error) {
 	if s.bytes, err = os.ReadFile(name); err != nil {
 		return Snapshot{}, err
 	}
-	s.Sum = sum(s.bytes)
+	s.Sum = durable.Sum(s.bytes)
 	return s, nil
-}
-
-func sum(b []byte) string {
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:])
 }
 
 // writeTemp has data on disk under a name that nobody reads. like lends its
 // owner where it exists.
-func writeTemp(name string, data []byte, mode fs.FileMode, like Snapshot) (err error) {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if cerr := f.Close(); err == nil && cerr != nil {
-			err = fmt.Errorf("write %s: %w", name, cerr)
+func writeTemp(name string, data []byte, mode fs.FileMode, like Snapshot) error {
+	return durable.Fill(name, mode, func(f *os.File) error {
+		if _, err := f.Write(data); err != nil || !like.Exists {
+			return err
 		}
-	}()
-	if _, err := f.Write(data); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if like.Exists {
-		if err := chown(f, like.UID, like.GID); err != nil {
-			return fmt.Errorf("give %s its owner: %w", name, err)
-		}
-	}
-	if err := f.Chmod(mode); err != nil { // after the owner, which clears some bits
-		return fmt.Errorf("give %s its mode: %w", name, err)
-	}
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
+		return chown(f, like.UID, like.GID) // before the mode, of which it clears some bits
+	})
 }

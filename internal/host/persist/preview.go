@@ -102,5 +102,5 @@ func (k Keeper) stands(f Kept) bool {
 		return now.Sum == f.After
 	}
 	_, inner, _, err := files.Split(now.bytes)
-	return err == nil && len(inner) > 0 && sum(inner) == f.Inner
+	return err == nil && len(inner) > 0 && durable.Sum(inner) == f.Inner
 }

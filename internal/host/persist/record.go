@@ -285,7 +285,7 @@ func (k Keeper) putBack(saved, temp string, before Snapshot) error {
 	if err != nil {
 		return err
 	}
-	if sum(data) != before.Sum {
+	if durable.Sum(data) != before.Sum {
 		return fmt.Errorf("%s is damaged: %w", saved, fs.ErrInvalid)
 	}
 	if err := writeTemp(temp, data, before.Mode, before); err != nil {

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"strings"
 	"testing"
 
 	"linerate/internal/must"
@@ -10,6 +11,7 @@ func TestWakeOnLAN(t *testing.T) {
 	for modes, want := range map[string]string{
 		"none": "off", "magic": "magic", "ucast,mcast,magic": "unicast multicast magic", "magicsecure": "secureon", "filter": "off", "phy,filter": "phy",
 	} {
-		must.Equal(t, WakeOnLAN(modes), want, "%q", modes)
+		got, whole := WakeOnLAN(modes)
+		must.True(t, got == want && whole != strings.Contains(modes, "filter"), "%q became %q, %v", modes, got, whole)
 	}
 }

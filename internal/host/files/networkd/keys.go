@@ -7,6 +7,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/command"
+	"linerate/internal/host/files/device"
 )
 
 // key is a key of the [Link] section of systemd.link(5), version 252, with the
@@ -138,17 +139,7 @@ func advertise(v string) []string {
 	return all
 }
 
-// wakeOnLAN has no word for "filter".
 func wakeOnLAN(v string) []string {
-	table := map[string]string{
-		"none": "off", "phy": "phy", "ucast": "unicast", "mcast": "multicast", "bcast": "broadcast", "arp": "arp", "magic": "magic", "magicsecure": "secureon",
-	}
-	var all []string
-	for w := range strings.SplitSeq(v, ",") {
-		if table[w] == "" {
-			return nil
-		}
-		all = append(all, table[w])
-	}
-	return []string{strings.Join(all, " ")}
+	text, whole := device.WakeOnLAN(v)
+	return unless(!whole, text)
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/host/files"
 )
 
 const plistPath = "/Library/LaunchDaemons/linerate.plist"
@@ -53,13 +54,9 @@ func (r *rendering) plist(all []text) {
 	p.line("    <string>/usr/sbin/sysctl</string>")
 	for _, t := range limitsFirst(all) {
 		p.entry(t.entries...)
-		p.line("    <string>%s</string>", xmlText(t.name+"="+t.raw))
+		p.line("    <string>%s</string>", files.XML(t.name+"="+t.raw))
 	}
 	p.line("  </array>")
 	p.line("</dict>")
 	p.line("</plist>")
-}
-
-func xmlText(s string) string {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/host/files"
 )
 
 // adapterClass is the registry key of network adapters; each has a numbered key
@@ -70,7 +70,7 @@ func (r *rendering) registry() {
 // regFile renders the values, or with back those before.
 func (r *rendering) regFile(name string, values []regValue, back bool) {
 	p := r.page(name)
-	p.eol, p.encode = "\r\n", utf16Text
+	p.eol, p.encode = "\r\n", files.UTF16
 	p.remark = func(s string) string { return "; " + s }
 	p.line(regHeader)
 	p.blank()
@@ -125,14 +125,6 @@ func regBefore(raw string, known bool) string {
 
 func regString(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
-}
-
-func utf16Text(s string) []byte {
-	b := []byte{0xff, 0xfe}
-	for _, u := range utf16.Encode([]rune(s)) {
-		b = append(b, byte(u), byte(u>>8))
-	}
-	return b
 }
 
 // powershell renders a script: cmdlets keep what they set.
