@@ -96,11 +96,8 @@ func (l connLink) interrupt(model.Role) {
 }
 
 func (l connLink) info() (tcpinfo.Info, error) { return tcpinfo.Read(l.TCPConn) }
-func (l connLink) subflows(out []tcpinfo.Subflow) (found []tcpinfo.Subflow, err error) {
-	if failed := sockio.OnDescriptor(l.TCPConn, func(fd uintptr) { found, err = tcpinfo.ReadSubflowsFD(fd, out) }); failed != nil {
-		return nil, failed
-	}
-	return found, err
+func (l connLink) subflows(out []tcpinfo.Subflow) ([]tcpinfo.Subflow, error) {
+	return sockio.OnDescriptor(l.TCPConn, func(fd uintptr) ([]tcpinfo.Subflow, error) { return tcpinfo.ReadSubflowsFD(fd, out) })
 }
 func (l connLink) bbr() (tcpinfo.BBR, error)        { return tcpinfo.ReadBBR(l.TCPConn) }
 func (l connLink) congestion() (string, error)      { return tcpinfo.Congestion(l.TCPConn) }
