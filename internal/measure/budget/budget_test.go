@@ -184,9 +184,8 @@ func TestNothing(t *testing.T) {
 	give, err := s.Take(Amounts{Memory: 1 << 60})
 	give()
 	s.Close()
-	if err = errors.Join(err, s.Spend(1<<60), s.Use(time.Hour)); err != nil || !s.Ends().IsZero() || s.Limits() != (Limits{}) {
-		t.Error(err)
-	}
+	err = errors.Join(err, s.Spend(1<<60), s.Use(time.Hour))
+	must.True(t, err == nil && s.Ends().IsZero() && s.Limits() == (Limits{}), "%v", err)
 	u := b.Usage()
 	must.True(t, len(u.Kinds) == 0, "%+v", u)
 }

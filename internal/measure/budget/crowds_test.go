@@ -82,15 +82,12 @@ func TestKeysBesideAnonymous(t *testing.T) {
 	}
 	n := took("anna", 100)
 	must.True(t, n == 36, "one key has %d sessions, want three quarters of the 48 that anonymous clients leave", n)
-	if n := took("", 7); n != 14 {
-		t.Errorf("seven anonymous clients have %d sessions, want two each", n)
-	}
-	if n := took("", 100); n != 2 {
-		t.Errorf("other anonymous clients have %d sessions more, want 2", n)
-	}
-	if n := took("ben", 100); n != 12 {
-		t.Errorf("another key has %d sessions, want the 12 that are left", n)
-	}
+	n = took("", 7)
+	must.True(t, n == 14, "seven anonymous clients have %d sessions, want two each", n)
+	n = took("", 100)
+	must.True(t, n == 2, "other anonymous clients have %d sessions more, want 2", n)
+	n = took("ben", 100)
+	must.True(t, n == 12, "another key has %d sessions, want the 12 that are left", n)
 }
 
 // TestRecords: neither one address nor all without a key have more results kept than
@@ -122,8 +119,7 @@ func TestRecords(t *testing.T) {
 	must.Equal(t, count(1, 100, "ci"), 10, "of a key")
 	must.OK(t, must.Err(b.Open(netip.MustParseAddr("10.0.0.1"), "")), "no session for who has no more records")
 	must.Equal(t, b.Usage().Kinds[Records].Used(), 30, "records in use")
-	if now = now.Add(2 * time.Hour); count(1, 100, "") != 8 {
-		t.Error("nothing comes back")
-	}
+	now = now.Add(2 * time.Hour)
+	must.True(t, count(1, 100, "") == 8, "nothing comes back")
 	must.OK(t, (*Budget)(nil).Record(netip.Addr{}, ""))
 }

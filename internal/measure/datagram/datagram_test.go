@@ -116,9 +116,8 @@ func TestWriteAndPoll(t *testing.T) {
 			n := 0
 			for limit := time.Now().Add(5 * time.Second); n == 0 && time.Now().Before(limit); {
 				var err error
-				if n, err = f.b.Poll(buf); err != nil {
-					t.Fatal(err)
-				}
+				n, err = f.b.Poll(buf)
+				must.Do(t, err)
 			}
 			if string(buf[:n]) != "hello" {
 				t.Errorf("got %q", buf[:n])

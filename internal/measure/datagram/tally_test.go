@@ -217,13 +217,11 @@ func TestRecordMany(t *testing.T) {
 func TestTallyAllocatesNothing(t *testing.T) {
 	tally := NewTally(0, 0)
 	seq := int64(0)
-	if n := testing.AllocsPerRun(1000, func() {
+	must.Equal(t, testing.AllocsPerRun(1000, func() {
 		seq += 2
 		tally.Add(Arrival{Seq: seq, Sent: time.Duration(seq), At: time.Duration(3 * seq), Counted: true})
 		tally.Add(Arrival{Seq: seq - 1, Counted: true})
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	}), 0, "allocations")
 }
 
 func BenchmarkTally(b *testing.B) {

@@ -33,9 +33,8 @@ func TestLifeRunsOnce(t *testing.T) {
 	must.True(t, !isClosed(l.Measured()) && !isClosed(l.Stopping()), "measured or stopped when it began")
 	end(&err)
 	must.True(t, isClosed(l.Measured()) && !isClosed(l.Stopping()), "the end of Run is not measured, or a stop")
-	if _, _, err := l.Begin(t.Context()); err == nil {
-		t.Error("it began twice")
-	}
+	_, _, err = l.Begin(t.Context())
+	must.True(t, err != nil, "it began twice")
 }
 
 func TestLifeClosedBeforeRun(t *testing.T) {
@@ -151,7 +150,6 @@ func TestFaults(t *testing.T) {
 	} {
 		must.True(t, strings.Contains(err.Error(), want), "no fault with %q in\n%v", want, err)
 	}
-	if err := all(model.Flow{Direction: model.To}); err == nil || err.Error() != "neither duration nor bytes given" {
-		t.Errorf("a flow without an end: %v", err)
-	}
+	err = all(model.Flow{Direction: model.To})
+	must.True(t, err != nil && err.Error() == "neither duration nor bytes given", "a flow without an end: %v", err)
 }

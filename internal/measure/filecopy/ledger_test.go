@@ -29,14 +29,11 @@ func TestKilled(t *testing.T) {
 			kill(t, child)
 			removed, err = Clean(h.state)
 			must.Need(t, len(removed) == 1 && err == nil, "removed %q, %v", removed, err)
-			if _, err := os.Stat(removed[0]); err == nil {
-				t.Errorf("%s is still there", removed[0])
-			}
+			must.Fail(t, must.Err(os.Stat(removed[0])), "%s is still there", removed[0])
 			must.OK(t, must.Err(os.Stat(unknown)))
 			must.Len(t, left(t, h.state), 0, "the ledger still holds")
-			if removed, err = Clean(h.state); len(removed) > 0 || err != nil {
-				t.Errorf("a second time: %q, %v", removed, err)
-			}
+			removed, err = Clean(h.state)
+			must.True(t, len(removed) == 0 && err == nil, "a second time: %q, %v", removed, err)
 		})
 	}
 }
@@ -109,9 +106,8 @@ func TestCleanEntries(t *testing.T) {
 			must.True(t, slices.Contains(removed, c.path) == c.removed && len(removed) <= 1, "removed %q", removed)
 			_, err := os.Stat(c.path)
 			must.True(t, (err == nil) == (c.content != "-" && !c.removed), "the file: %v", err)
-			if _, err := os.Stat(entry); (err == nil) != c.kept {
-				t.Errorf("the entry: %v", err)
-			}
+			_, err = os.Stat(entry)
+			must.True(t, (err == nil) == c.kept, "the entry: %v", err)
 			// What is unreadable and old was never finished.
 			old := time.Now().Add(-2 * abandoned)
 			if c.kept {
@@ -130,9 +126,7 @@ func TestCleanEntries(t *testing.T) {
 func TestLedgerFirst(t *testing.T) {
 	h := newHome(t)
 	state := filepath.Join(h.folder, "state")
-	if err := os.WriteFile(state, nil, 0o600); err != nil { // no folder can be there
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(state, nil, 0o600)) // no folder can be there
 	must.Fail(t, must.Err(makeFile(state, h.folder, 0)), "made without a ledger")
 	must.Len(t, left(t, h.folder), 1, "files")
 	must.Fail(t, must.Err(register(h.state, state, true, 0)), "overwritten")

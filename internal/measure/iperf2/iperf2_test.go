@@ -164,18 +164,16 @@ func TestFirstDatagram(t *testing.T) {
 	must.True(t, err == nil && h.Extension.BitsPerSecond == 1<<20 && h.Amount == -100, "header %+v, %v", h, err)
 	again := make([]byte, DatagramLead)
 	d.Put(again, Layout16)
-	if again = h.Append(again, DatagramLead); !bytes.Equal(again, b) {
-		t.Errorf("written %x\nwant    %x", again, b)
-	}
+	again = h.Append(again, DatagramLead)
+	must.True(t, bytes.Equal(again, b), "written %x\nwant    %x", again, b)
 }
 
 func TestFinalDatagram(t *testing.T) {
 	b := wire(t, "ffffffa3 6548a3b2 00012345 ffffffff 48010098")
 	d, err := ParseDatagram(b, Layout16)
 	must.True(t, err == nil && d.ID == -93 && d.Final() && d.Number() == 93, "%+v, %v", d, err)
-	if d, err = ParseDatagram(b, Layout12); err != nil || d.ID != -93 {
-		t.Errorf("old layout: %+v, %v", d, err)
-	}
+	d, err = ParseDatagram(b, Layout12)
+	must.True(t, err == nil && d.ID == -93, "old layout: %+v, %v", d, err)
 	must.Equal(t, (Datagram{ID: math.MinInt64}).Number(), 1<<63, "the most negative id has number")
 }
 
@@ -186,9 +184,8 @@ func TestDetectLayout(t *testing.T) {
 	h := must.Get(ParseHeader(old[Layout12.HeaderOffset():], 0))(t)
 	must.True(t, h.WinBand == 1000000 && h.Threads == 1, "2.0.5: %+v", h)
 	old[3] = 7
-	if l, ok := DetectLayout(old); ok {
-		t.Errorf("a later datagram is taken for %v", l)
-	}
+	l, ok = DetectLayout(old)
+	must.True(t, !ok, "a later datagram is taken for %v", l)
 }
 
 // TestReport holds the report of 2.1.8 after 93 datagrams (section 7).
@@ -214,16 +211,13 @@ func TestReportLayouts(t *testing.T) {
 	}
 	got, l, err := ParseReport(b)
 	must.True(t, err == nil && l == Layout12 && got == want, "2.0.5: %+v, %v, %v", got, l, err)
-	if n, err := want.Put(b, Layout16); n != 128 || err != nil {
-		t.Fatal(n, err)
-	}
+	n, err := want.Put(b, Layout16)
+	must.Need(t, n == 128 && err == nil, "%v %v", n, err)
 	copy(b, wire(t, "ffffffa3 6548a3b2 00012345 ffffffff"))
-	if got, l, err := ParseReport(b[:128]); err != nil || l != Layout16 || got != want {
-		t.Errorf("2.0.13: %+v, %v, %v", got, l, err)
-	}
-	if _, _, err := ParseReport(make([]byte, 1470)); !errors.Is(err, ErrReport) {
-		t.Errorf("zeros: %v", err)
-	}
+	got, l, err = ParseReport(b[:128])
+	must.True(t, err == nil && l == Layout16 && got == want, "2.0.13: %+v, %v, %v", got, l, err)
+	_, _, err = ParseReport(make([]byte, 1470))
+	must.True(t, errors.Is(err, ErrReport), "zeros: %v", err)
 	big := Report{Lost: 1 << 31}
 	must.Fail(t, must.Err(big.Put(b, Layout12)), "a loss of 2^31 fits 32 bits")
 	for l, short := range map[Layout]int{Layout12: 51, Layout16: 127} {
@@ -234,17 +228,12 @@ func TestReportLayouts(t *testing.T) {
 func TestAmount(t *testing.T) {
 	a, err := AmountOfTime(time.Second)
 	must.True(t, uint32(a) == 0xffffff9c && err == nil, "1 s is %08x, %v", uint32(a), err)
-	if a, err := AmountOfTime(11 * time.Millisecond); a != -2 || err != nil {
-		t.Errorf("11 ms is %d, %v", a, err)
-	}
-	if a, err := AmountOfBytes(1 << 20); a != 1<<20 || err != nil {
-		t.Errorf("1 MiB is %d, %v", a, err)
-	}
+	must.Equal(t, must.Get(AmountOfTime(11*time.Millisecond))(t), -2, "11 ms")
+	must.Equal(t, must.Get(AmountOfBytes(1<<20))(t), 1<<20, "1 MiB")
 	_, ok := Amount(5).Time()
 	must.True(t, !ok, "bytes are a time")
-	if n, ok := Amount(-5).Bytes(); n != 0 || ok {
-		t.Error("a time is bytes")
-	}
+	n, ok := Amount(-5).Bytes()
+	must.True(t, n == 0 && !ok, "a time is bytes")
 	for _, d := range []time.Duration{0, -1, math.MaxInt64} {
 		must.Fail(t, must.Err(AmountOfTime(d)), "%v fits", d)
 	}

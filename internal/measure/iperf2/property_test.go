@@ -94,9 +94,8 @@ func FuzzDecoders(f *testing.F) {
 		}
 		_, _, err := ParseReport(b)
 		must.True(t, err != nil || len(b) >= 52, "report in %d bytes", len(b))
-		if m, err := ParseBounce(b); err == nil && (len(b) < bounceLen || m.Size < bounceLen) {
-			t.Errorf("bounce-back message %+v in %d bytes", m, len(b))
-		}
+		m, err := ParseBounce(b)
+		must.True(t, err != nil || len(b) >= bounceLen && m.Size >= bounceLen, "bounce-back message %+v in %d bytes", m, len(b))
 		DetectLayout(b)
 		r := bytes.NewReader(b)
 		if _, err := ReadAck(r); err == nil && len(b)-r.Len() > maxAckLen {

@@ -72,8 +72,7 @@ func TestParamsTraps(t *testing.T) {
 		"fraction": `{"time":1.5}`, "text for a number": `{"time":"1"}`, "number for text": `{"title":1}`, "null": `{"time":null}`,
 		"too many keys": manyKeys(maxKeys + 1),
 	} {
-		p, err := ParseParams([]byte(data))
-		must.True(t, err != nil, "%s: taken as %+v", name, p)
+		must.Fail(t, must.Err(ParseParams([]byte(data))), "%s: taken as", name)
 	}
 	for n := range len(params312) {
 		must.Fail(t, must.Err(ParseParams([]byte(params312[:n]))), "cut to %d bytes: taken", n)
@@ -164,8 +163,7 @@ func TestParseInteger(t *testing.T) {
 		must.Equal(t, must.Get(parseInteger(json.RawMessage(text)))(t), want, "%s", text)
 	}
 	for _, text := range []string{"", "1.5", "1e19", "-1e19", "1e999", "NaN", "inf", "null", `"1"`, "18446744073709551616"} {
-		got, err := parseInteger(json.RawMessage(text))
-		must.True(t, err != nil, "%q: taken as %d", text, got)
+		must.Fail(t, must.Err(parseInteger(json.RawMessage(text))), "%q: taken as", text)
 	}
 }
 
@@ -198,9 +196,8 @@ func TestResultsNeeds(t *testing.T) {
 	r := must.Get(ParseResults([]byte(whole)))(t)
 	must.True(t, r.Streams[0].Omitted.Or(Omitted{}) == (Omitted{1, 2}), "%+v", r)
 	report := strings.Replace(results312, `{`, `{"server_output_json":{"start":{}},"server_output_text":"x",`, 1)
-	if r, err := ParseResults([]byte(report)); err != nil || string(r.ServerJSON) != `{"start":{}}` || r.ServerText != "x" {
-		t.Errorf("%+v, %v", r, err)
-	}
+	r, err := ParseResults([]byte(report))
+	must.True(t, err == nil && string(r.ServerJSON) == `{"start":{}}` && r.ServerText == "x", "%+v, %v", r, err)
 	many := strings.Replace(results312, `"streams":[`, `"streams":[`+strings.Repeat(`{"id":1,"bytes":0,"retransmits":0,"jitter":0,"errors":0,"packets":0},`, MaxStreams), 1)
 	must.Fail(t, must.Err(ParseResults([]byte(many))), "one stream too many is taken")
 	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
@@ -278,9 +275,8 @@ func FuzzWire(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x02{}"), 8192)
 	f.Add([]byte("\xff\xff\xff\xff"), 8192)
 	f.Fuzz(func(t *testing.T, data []byte, limit int) {
-		if body, err := ReadFrame(strings.NewReader(string(data)), min(limit, MaxResults)); err == nil && (len(body) > limit || len(body) > len(data)-4) {
-			t.Errorf("%d bytes of %d, limit %d", len(body), len(data), limit)
-		}
+		body, err := ReadFrame(strings.NewReader(string(data)), min(limit, MaxResults))
+		must.True(t, err != nil || len(body) <= limit && len(body) <= len(data)-4, "%d bytes of %d, limit %d", len(body), len(data), limit)
 		e, err := ReadServerError(strings.NewReader(string(data)))
 		must.True(t, err != nil || e.Error() != "", "an error without a text")
 		for _, wide := range []bool{false, true} {
@@ -289,8 +285,7 @@ func FuzzWire(f *testing.F) {
 				tally.Add(h, 0)
 			}
 		}
-		if _, err := parsePlaintext(data); err != nil && !errors.Is(err, ErrRefused) {
-			t.Error(err)
-		}
+		_, err = parsePlaintext(data)
+		must.True(t, err == nil || errors.Is(err, ErrRefused), "%v", err)
 	})
 }

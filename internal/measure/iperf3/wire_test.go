@@ -47,9 +47,8 @@ func TestCookie(t *testing.T) {
 	if old[CookieLen-1] = 0; old.Validate() != nil {
 		t.Errorf("cookie of 3.1: %v", old.Validate())
 	}
-	if c[CookieLen-1] = 'x'; c.Validate() == nil {
-		t.Error("a cookie without NUL is valid")
-	}
+	c[CookieLen-1] = 'x'
+	must.True(t, c.Validate() != nil, "a cookie without NUL is valid")
 	must.Fail(t, (Cookie{}).Validate(), "no cookie is valid")
 }
 
@@ -89,14 +88,11 @@ func TestGlued(t *testing.T) {
 	b := must.Get(AppendFrame([]byte{0x0a, 1, 2}, []byte("{}")))(t)
 	r := bytes.NewReader(append(b, 0x0e))
 	for _, want := range []State{CreateStreams, TestStart, TestRunning} {
-		s, err := ReadState(r)
-		must.True(t, s == want && err == nil, "%v, %v, want %v", s, err, want)
+		must.Equal(t, must.Get(ReadState(r))(t), want)
 	}
 	body, err := ReadFrame(r, MaxResults)
 	must.True(t, string(body) == "{}" && err == nil, "%q, %v", body, err)
-	if s, err := ReadState(r); s != DisplayResults || err != nil {
-		t.Errorf("%v, %v", s, err)
-	}
+	must.Equal(t, must.Get(ReadState(r))(t), DisplayResults)
 }
 
 func TestFrameRoundTrip(t *testing.T) {
@@ -174,9 +170,7 @@ func TestServerErrors(t *testing.T) {
 	} {
 		b := wire(t, c.wire)
 		r := bytes.NewReader(b)
-		if s, err := ReadState(r); s != ServerFailed || err != nil {
-			t.Errorf("%s: %v, %v", name, s, err)
-		}
+		must.Equal(t, must.Get(ReadState(r))(t), ServerFailed, "%s", name)
 		got, err := ReadServerError(r)
 		if err != nil || *got != c.want || got.Error() != "iperf3 server: "+c.text {
 			t.Errorf("%s: %v, %v", name, got, err)
@@ -206,12 +200,10 @@ func TestGreetings(t *testing.T) {
 func TestDatagramHeader(t *testing.T) {
 	b := wire(t, "000008a4 00006943 00000001")
 	want := DatagramHeader{Seconds: 2212, Microseconds: 26947, Sequence: 1}
-	got := must.Get(ParseDatagramHeader(b, false))(t)
-	must.Equal(t, got, want)
+	must.Equal(t, must.Get(ParseDatagramHeader(b, false))(t), want)
 	wide := wire(t, "000008a4 00006943 00000001 00000002")
-	if got, err := ParseDatagramHeader(wide, true); err != nil || got.Sequence != 1<<32+2 {
-		t.Errorf("64 bits: %+v, %v", got, err)
-	}
+	got, err := ParseDatagramHeader(wide, true)
+	must.True(t, err == nil && got.Sequence == 1<<32+2, "64 bits: %+v, %v", got, err)
 	for _, counters64 := range []bool{false, true} {
 		for n := range DatagramHeaderLen(counters64) {
 			must.Fail(t, must.Err(ParseDatagramHeader(wide[:n], counters64)), "header in %d bytes", n)
@@ -248,9 +240,8 @@ func TestTally(t *testing.T) {
 			got.Add(DatagramHeader{Seconds: uint32(i), Sequence: n}, float64(i)+436040)
 		}
 		// A constant clock offset is no jitter, however large it is.
-		if c.want.transit = 436040; got != c.want {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
+		c.want.transit = 436040
+		must.True(t, got == c.want, "%s: %+v, want %+v", name, got, c.want)
 	}
 	var j Tally
 	j.Add(DatagramHeader{Sequence: 1}, 0.5)

@@ -226,9 +226,8 @@ func TestOptionsNameEveryFault(t *testing.T) {
 	for _, want := range []string{"-l", "-b", "-n"} {
 		must.Contain(t, err.Error(), want)
 	}
-	if points, err := New().Transmit(t.Context(), dialer("1"), Options{}, func(model.Point) {}); err == nil || points != nil {
-		t.Error("transmit with bad options")
-	}
+	points, err := New().Transmit(t.Context(), dialer("1"), Options{}, func(model.Point) {})
+	must.True(t, err != nil && points == nil, "transmit with bad options")
 	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0"))(t)
 	for _, s := range []Settings{{}, {Start: 1000, Upper: 1000}} {
 		must.Fail(t, New().Serve(t.Context(), l, s, Limits{Largest: 10}, func(Event) {}), "serve %+v", s)

@@ -68,8 +68,7 @@ func TestParseLineRefuses(t *testing.T) {
 		{"1 1000000001", "repeats"},
 		{strings.Repeat(" ", 129), "128 bytes"},
 	} {
-		l, err := ParseLine(c.text)
-		must.True(t, err != nil && strings.Contains(err.Error(), c.want), "%q: %+v, %v; want %q", c.text, l, err, c.want)
+		must.Say(t, must.Err(ParseLine(c.text)), c.want, "%q", c.text)
 	}
 }
 
@@ -87,9 +86,7 @@ func TestParseFile(t *testing.T) {
 		got, err := Parse(strings.NewReader(c.in))
 		must.True(t, err != nil && got == nil, "%s: %d lines", c.name, len(got))
 	}
-	if got, err := Parse(strings.NewReader(strings.Repeat("1 20\n", 8000))); len(got) != 8000 || err != nil {
-		t.Errorf("%d lines, %v", len(got), err)
-	}
+	must.Len(t, must.Get(Parse(strings.NewReader(strings.Repeat("1 20\n", 8000))))(t), 8000)
 }
 
 func TestLinesComeBack(t *testing.T) {

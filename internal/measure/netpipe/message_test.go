@@ -66,12 +66,9 @@ func TestNumberBytes(t *testing.T) {
 	b, err := AppendRepeats([]byte{9}, 10152)
 	must.True(t, err == nil && bytes.Equal(b, []byte{9, 0, 0, 0x27, 0xa8}), "repeat count % x, %v", b, err)
 	b, err = AppendTime([]byte{9}, 0.0000065899)
-	if err != nil || !bytes.Equal(b, []byte{9, 0, 0, 2, 0x92}) { // 658.99 units, cut
-		t.Errorf("time % x, %v", b, err)
-	}
-	if got, err := DecodeTime(b[1:]); got != 0.00000658 || err != nil {
-		t.Errorf("time %g, %v", got, err)
-	}
+	must.True(t, err == nil && bytes.Equal(b, []byte{9, 0, 0, 2, 0x92}),
+		"time % x, %v", b, err)
+	must.Equal(t, must.Get(DecodeTime(b[1:]))(t), 0.00000658, "time")
 	for n := range NumberBytes {
 		must.Is(t, must.Err(DecodeRepeats(b[1:1+n])), ErrShort, "repeat count of %d bytes", n)
 		must.Is(t, must.Err(DecodeTime(b[1:1+n])), ErrShort, "time of %d bytes", n)
@@ -100,18 +97,14 @@ func TestNumbersOutOfRange(t *testing.T) {
 func TestNumbersComeBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, MaxRepeats).Draw(t, "repeats")
-		b, err := AppendRepeats(nil, n)
-		must.Do(t, err)
+		b := must.Get(AppendRepeats(nil, n))(t)
 		if got, err := DecodeRepeats(b); got != n || err != nil {
 			t.Fatalf("%d, %v", got, err)
 		}
 		s := rapid.Float64Range(0, 42.9).Draw(t, "seconds")
-		if b, err = AppendTime(nil, s); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := DecodeTime(b); err != nil || got > s+1e-12 || got < s-1.0001e-8 {
-			t.Fatalf("%g, %v", got, err)
-		}
+		b = must.Get(AppendTime(nil, s))(t)
+		got, err := DecodeTime(b)
+		must.Need(t, err == nil && !(got > s+1e-12) && !(got < s-1.0001e-8), "%g, %v", got, err)
 	})
 }
 

@@ -50,9 +50,7 @@ func bounded(t testing.TB, s Settings) Settings {
 	}
 	send, receive, err := buffers(t.Context(), 0)
 	must.Do(t, err)
-	if s, err = s.Bounded(send, receive); err != nil {
-		t.Fatal(err)
-	}
+	s = must.Get(s.Bounded(send, receive))(t)
 	return s
 }
 
@@ -107,9 +105,8 @@ func TestTransmitToNPtcp(t *testing.T) {
 			var shown []model.Point
 			points, err := New().Transmit(ctx, patient(port), Options{Settings: s, Repeats: constant}, func(p model.Point) { shown = append(shown, p) })
 			must.Need(t, err == nil, "%v; NPtcp says %s", err, said.String())
-			if err := foreign.Wait(); err != nil {
-				t.Errorf("NPtcp: %v: %s", err, said.String())
-			}
+			err = foreign.Wait()
+			must.True(t, err == nil, "NPtcp: %v: %s", err, said.String())
 			checkPoints(t, bounded(t, s), points)
 			must.True(t, len(shown) == len(points), "%d points shown, %d returned", len(shown), len(points))
 		})

@@ -207,8 +207,7 @@ func TestRepeatsAreBounded(t *testing.T) {
 		{"for ever", Default(), math.Inf(1), 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := c.s.Repeats(first, c.last)
-			must.True(t, got == c.want, "%d repeats, want %d", got, c.want)
+			must.Equal(t, c.s.Repeats(first, c.last), c.want, "repeats")
 		})
 	}
 }

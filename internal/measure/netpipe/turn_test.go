@@ -57,9 +57,7 @@ func TestQueueIsBounded(t *testing.T) {
 	active := dial(t, port)
 	must.Get(active.Write([]byte("SyncMe")))(t)
 	answer := make([]byte, SyncBytes)
-	if _, err := active.Read(answer); err != nil { // it has its turn
-		t.Fatal(err)
-	}
+	must.Do(t, must.Err(active.Read(answer))) // it has its turn
 	// One waits, and one may be the reconnection of who has its turn.
 	closed := make(chan bool, 3)
 	for range 3 {
@@ -108,9 +106,7 @@ func TestSilentTurnIsShortWhileOthersWait(t *testing.T) {
 	port, _ := serve(t, New(), tiny(), Limits{})
 	bad := dial(t, port)
 	must.Get(bad.Write([]byte("SyncMe")))(t)
-	if _, err := bad.Read(make([]byte, SyncBytes)); err != nil { // it has its turn
-		t.Fatal(err)
-	}
+	must.Do(t, must.Err(bad.Read(make([]byte, SyncBytes)))) // it has its turn
 	must.Get(New().Transmit(t.Context(), dialer(port), Options{Settings: tiny(), Repeats: 5}, func(model.Point) {}))(t)
 }
 

@@ -141,9 +141,7 @@ func TestLargerTakesLonger(t *testing.T) {
 		conduct(t, near, far)
 		checkPoints(t, near.Report, sizesOf(f))
 		large, small := middle(near.Report.Points[0].Trials), slices.Min(near.Report.Points[1].Trials)
-		if large < 4*small { // 1024 times the bytes
-			t.Errorf("%s: 4 MiB took %v, 4 KiB took %v", m, large, small)
-		}
+		must.True(t, large >= 4*small, "%s: 4 MiB took %v, 4 KiB took %v", m, large, small) // 1024 times the bytes
 	}
 }
 

@@ -214,12 +214,10 @@ func TestAbort(t *testing.T) {
 			a.Limit(50*time.Millisecond, time.Hour)
 			hold := quiet.Begin(2)
 			defer hold.End()
-			if err := within(t, beside(func() error { return a.Send(make([]byte, 16<<20)) })); !errors.Is(err, ErrStalled) {
-				t.Fatalf("send: %v", err)
-			}
+			err := within(t, beside(func() error { return a.Send(make([]byte, 16<<20)) }))
+			must.Need(t, errors.Is(err, ErrStalled), "send: %v", err)
 			must.OK(t, a.Abort())
-			err := within(t, beside(func() error { return b.Receive(make([]byte, 32<<20)) }))
-			must.Is(t, err, syscall.ECONNRESET, "receive")
+			must.Is(t, within(t, beside(func() error { return b.Receive(make([]byte, 32<<20)) })), syscall.ECONNRESET, "receive")
 			a.wire = closed{}
 		})
 	}

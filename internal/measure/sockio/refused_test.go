@@ -16,9 +16,8 @@ func TestRefused(t *testing.T) {
 	l := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	addr := l.Addr().String()
 	must.Do(t, l.Close())
-	if _, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr); !sockio.Refused(err) {
-		t.Errorf("TCP: %v", err)
-	}
+	_, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	must.True(t, sockio.Refused(err), "TCP: %v", err)
 	c, err := new(net.Dialer).DialContext(t.Context(), "udp", addr)
 	must.Do(t, err)
 	defer c.Close()
@@ -28,9 +27,8 @@ func TestRefused(t *testing.T) {
 		if _, err = c.Write([]byte("x")); err != nil {
 			break
 		}
-		if err = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
+		err = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		must.Do(t, err)
 		if _, err = c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 			break
 		}

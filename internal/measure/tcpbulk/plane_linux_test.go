@@ -94,15 +94,13 @@ func checkVeth(t *testing.T, f model.Flow, cc string) {
 	}
 	got := s.PeerWindow.Or(0)
 	must.True(t, got != 0 && got <= 2*2*f.Window, "the peers announce %d bytes with buffers of %d each", got, f.Window)
-	if got, want := s.SendBuffer.Or(0), units.Bytes(2*2*f.Window); got != want {
-		t.Errorf("send buffers of %d bytes, want %d", got, want)
-	}
+	got, want := s.SendBuffer.Or(0), units.Bytes(2*2*f.Window)
+	must.True(t, got == want, "send buffers of %d bytes, want %d", got, want)
 	if got := s.RTTMin.Or(0); got <= 0 {
 		t.Errorf("least round trip %v", got)
 	}
-	if got, sent := far.Flow(t, model.To).Bytes, near.Flow(t, model.To).Bytes; got == 0 || got > sent {
-		t.Errorf("received %d of %d bytes", got, sent)
-	}
+	got, sent := far.Flow(t, model.To).Bytes, near.Flow(t, model.To).Bytes
+	must.True(t, got != 0 && got <= sent, "received %d of %d bytes", got, sent)
 }
 
 // TestSubflows: a connection over Multipath TCP has a row for each path that the hosts open,

@@ -70,11 +70,10 @@ func TestParseByLength(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := parse(recorded(t)[:c.length])
-			if d := cmp.Diff(c.want, got, cmp.AllowUnexported(
+			d := cmp.Diff(c.want, got, cmp.AllowUnexported(
 				fact.Of[bool]{}, fact.Of[int]{}, fact.Of[int64]{}, fact.Of[time.Duration]{},
-				fact.Of[units.Bytes]{}, fact.Of[units.BitRate]{})); d != "" {
-				t.Errorf("parse (-want +got):\n%s", d)
-			}
+				fact.Of[units.Bytes]{}, fact.Of[units.BitRate]{}))
+			must.True(t, d == "", "parse (-want +got):\n%s", d)
 		})
 	}
 }

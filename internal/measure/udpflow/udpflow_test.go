@@ -119,12 +119,10 @@ func TestSamples(t *testing.T) {
 		}
 	}
 	r := far.Flow(t, model.To)
-	if got := sum[model.Goodput] / 8; math.Abs(got-float64(r.Bytes)) > 1 {
-		t.Errorf("samples of goodput hold %v bytes, the report %d", got, r.Bytes)
-	}
-	if got := sum["datagrams#"] * 1472; math.Abs(got-float64(r.Bytes)) > 1 {
-		t.Errorf("samples of datagrams hold %v bytes, the report %d", got, r.Bytes)
-	}
+	got := sum[model.Goodput] / 8
+	must.True(t, !(math.Abs(got-float64(r.Bytes)) > 1), "samples of goodput hold %v bytes, the report %d", got, r.Bytes)
+	got = sum["datagrams#"] * 1472
+	must.True(t, !(math.Abs(got-float64(r.Bytes)) > 1), "samples of datagrams hold %v bytes, the report %d", got, r.Bytes)
 	got, least := sum["sent#"]*1472, float64(near.Flow(t, model.To).Bytes)
 	must.True(t, !(got < least), "samples of datagrams at the sender hold %v bytes, the report %v", got, least)
 	for _, m := range []model.Metric{model.Sent, model.Jitter, model.CPU} {
@@ -236,6 +234,5 @@ func TestValidate(t *testing.T) {
 }
 
 func TestNoUDP(t *testing.T) {
-	_, err := New().Prepare(t.Context(), engine.Env{Host: model.Near}, timed(model.To))
-	must.Is(t, err, errors.ErrUnsupported, "error")
+	must.Is(t, must.Err(New().Prepare(t.Context(), engine.Env{Host: model.Near}, timed(model.To))), errors.ErrUnsupported, "error")
 }

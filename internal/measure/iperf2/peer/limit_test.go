@@ -79,8 +79,7 @@ func TestUDPLimitOfWhatComes(t *testing.T) {
 	})
 	t.Run("keeps to it", func(t *testing.T) {
 		s := startServer(t, ServerConfig{UDPRate: udpLimit})
-		text := foreignClient(t, s.addr, "-u", "-b", "3900k", "-t", "1")
-		must.Contain(t, text, "Server Report", "no report")
+		must.Contain(t, foreignClient(t, s.addr, "-u", "-b", "3900k", "-t", "1"), "Server Report", "no report")
 	})
 }
 

@@ -29,9 +29,8 @@ func atLeast(t testing.TB, minor int) bool {
 	t.Helper()
 	out := must.Get(exec.CommandContext(t.Context(), realProgram(t), "--version").Output())(t)
 	var is, sub int
-	if n, err := fmt.Sscanf(string(out), "iperf %d.%d", &is, &sub); n != 2 { // "iperf 3.12 (cJSON 1.7.15)"
-		t.Fatalf("%q is no version: %v", out, err)
-	}
+	n, err := fmt.Sscanf(string(out), "iperf %d.%d", &is, &sub) // "iperf 3.12 (cJSON 1.7.15)"
+	must.Need(t, n == 2, "%q is no version: %v", out, err)
 	return is > 3 || is == 3 && sub >= minor
 }
 

@@ -54,9 +54,8 @@ func foreignClient(t testing.TB, addr, args string, env ...string) summary {
 	// It ends with an error where its report has one.
 	out, runErr := cmd.Output()
 	var s summary
-	if err := json.Unmarshal(out, &s); err != nil {
-		t.Fatalf("iperf3 %s: %v, %v\n%s", args, runErr, err, out)
-	}
+	err = json.Unmarshal(out, &s)
+	must.Need(t, err == nil, "iperf3 %s: %v, %v\n%s", args, runErr, err, out)
 	return s
 }
 

@@ -2,11 +2,20 @@ package peer
 
 import (
 	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
 	"net"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/must"
 )
@@ -112,8 +121,7 @@ func TestServerVersions(t *testing.T) {
 		}
 		r.expect(iperf3.DisplayResults)
 		r.send(r.ctl, iperf3.Done.Byte())
-		rest := r.over()
-		must.True(t, len(rest) == 0, "% x after the end", rest)
+		must.Len(t, r.over(), 0, "after the end")
 		end := e.ended(t)
 		must.True(t, end.Err == nil, "%v", end.Err)
 	})
@@ -160,4 +168,176 @@ func TestServerGlued(t *testing.T) {
 	must.OK(t, must.Err(iperf3.ReadFrame(r.ctl, iperf3.MaxResults)))
 	r.expect(iperf3.DisplayResults)
 	must.OK(t, e.ended(t).Err)
+}
+
+// raw is a client that does only what a test tells it to.
+type raw struct {
+	t       testing.TB
+	addr    string
+	ctl     net.Conn
+	cookie  []byte
+	streams []net.Conn
+}
+
+// rawPatience bounds whatever a test waits for from our end.
+const rawPatience = time.Minute
+
+func newRaw(t testing.TB, addr string) *raw {
+	t.Helper()
+	r := &raw{t: t, addr: addr, cookie: append([]byte(strings.Repeat("a", iperf3.CookieLen-1)), 0)}
+	r.ctl = r.dial()
+	return r
+}
+
+func (r *raw) dial() net.Conn {
+	r.t.Helper()
+	c := must.Get((&net.Dialer{}).DialContext(r.t.Context(), "tcp", r.addr))(r.t)
+	must.Do(r.t, c.SetDeadline(time.Now().Add(rawPatience)))
+	r.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (r *raw) send(c net.Conn, b ...byte) {
+	r.t.Helper()
+	must.Dof(r.t, must.Err(c.Write(b)), "send")
+}
+
+// message sends a length, which may lie, and text.
+func (r *raw) message(length int, text string) {
+	r.t.Helper()
+	r.send(r.ctl, append(binary.BigEndian.AppendUint32(nil, uint32(length)), text...)...)
+}
+
+func (r *raw) json(text string) { r.t.Helper(); r.message(len(text), text) }
+
+// expect reads the states one by one.
+func (r *raw) expect(states ...iperf3.State) {
+	r.t.Helper()
+	for _, want := range states {
+		got, err := iperf3.ReadState(r.ctl)
+		must.Need(r.t, err == nil && got == want, "got %v, %v, want %v", got, err, want)
+	}
+}
+
+// begin goes as far as data may flow.
+func (r *raw) begin(params string, n int) {
+	r.t.Helper()
+	r.send(r.ctl, r.cookie...)
+	r.expect(iperf3.ParamExchange)
+	r.json(params)
+	r.expect(iperf3.CreateStreams)
+	r.connect(n)
+	r.expect(iperf3.TestStart, iperf3.TestRunning)
+}
+
+// connect opens n streams.
+func (r *raw) connect(n int) {
+	r.t.Helper()
+	for range n {
+		c := r.dial()
+		r.send(c, r.cookie...)
+		r.streams = append(r.streams, c)
+	}
+}
+
+// over waits until our end closes the control connection, and returns what it
+// said before.
+func (r *raw) over() []byte {
+	r.t.Helper()
+	b, err := io.ReadAll(io.LimitReader(r.ctl, 1<<20))
+	// A case may have closed its own end.
+	must.Need(r.t, !isTimeout(err), "the server holds on to a client that does nothing")
+	return b
+}
+
+// stream is one stream's results as an old client writes them.
+func stream(id int, bytes string) string {
+	return fmt.Sprintf(`{"id":%d,"bytes":%s,"retransmits":0,"jitter":0,"errors":0,"packets":0}`, id, bytes)
+}
+
+func resultsOf(streams ...string) string {
+	return `{"cpu_util_total":1.5,"cpu_util_user":1,"cpu_util_system":0.5,"sender_has_retransmits":1,"streams":[` +
+		strings.Join(streams, ",") + `]}`
+}
+
+// TestClientRecognisesIperf2 holds that the error names a server of iperf 2 as that.
+func TestClientRecognisesIperf2(t *testing.T) {
+	path, err := exec.LookPath("iperf")
+	if err != nil {
+		t.Skip("iperf 2 is not installed")
+	}
+	t.Parallel()
+	for _, f := range []model.Flow{
+		{Direction: model.To, Duration: 10 * time.Minute},
+		{Direction: model.Both, Duration: 10 * time.Minute, Streams: 2},
+		{Engine: udp.Name, Direction: model.From, Duration: 10 * time.Minute, Params: traffic.Write(udp.Params{Rate: 1e6})},
+	} {
+		addr := serverOf2(t, path)
+		_, _, err := Client{}.Run(t.Context(), addr, f, func([]model.Sample) {})
+		must.Is(t, err, ErrIperf2, "%s", f.Direction)
+	}
+}
+
+// serverOf2 starts iperf 2 as a server and returns its address.
+func serverOf2(t testing.TB, path string) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	_, port, _ := strings.Cut(hereOnce(t), ":")
+	cmd := exec.CommandContext(ctx, path, "-s", "-B", "127.0.0.1", "-p", port)
+	must.Do(t, cmd.Start())
+	t.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait() // it was killed
+	})
+	addr := net.JoinHostPort("127.0.0.1", port)
+	for limit := time.Now().Add(rawPatience); ; {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		if err == nil {
+			_ = c.Close()
+			return addr
+		}
+		must.Need(t, !time.Now().After(limit), "the real iperf 2 does not listen: %v", err)
+	}
+}
+
+// hereOnce returns an address that nobody listens on now.
+func hereOnce(t testing.TB) string {
+	t.Helper()
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestClientBothWithOldServer plays a server of 3.1, as 3.1.7 was seen to act: it
+// ignores that the test is bidirectional, begins when the client's own streams
+// are there, and answers each further one with a byte before it closes it.
+func TestClientBothWithOldServer(t *testing.T) {
+	t.Parallel()
+	l := listenHere(t)
+	go func() {
+		ctl, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer ctl.Close()
+		_, _ = iperf3.ReadCookie(ctl)
+		_, _ = ctl.Write([]byte{iperf3.ParamExchange.Byte()})
+		_, _ = iperf3.ReadFrame(ctl, iperf3.MaxParams)
+		_, _ = ctl.Write([]byte{iperf3.CreateStreams.Byte()})
+		data, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer data.Close()
+		go func() { _, _ = io.Copy(io.Discard, data) }()
+		_, _ = ctl.Write([]byte{iperf3.TestStart.Byte(), iperf3.TestRunning.Byte()})
+		if further, err := l.Accept(); err == nil {
+			_, _ = further.Write([]byte{iperf3.AccessDenied.Byte()})
+			_ = further.Close() // with the cookie unread, which resets it
+		}
+		_, _ = io.Copy(io.Discard, ctl)
+	}()
+	f := model.Flow{Direction: model.Both, Duration: 20 * time.Minute, Interval: 100 * time.Millisecond}
+	_, _, err := Client{}.Run(t.Context(), l.Addr().String(), f, func([]model.Sample) {})
+	must.True(t, errors.Is(err, errors.ErrUnsupported) && strings.Contains(err.Error(), "before 3.7"), "%v", err)
 }
