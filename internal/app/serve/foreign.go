@@ -75,14 +75,12 @@ func (s *Server) listenForeign(ctx context.Context) (servers []Listener, err err
 
 // listenFor opens the port of one program.
 func (s *Server) listenFor(ctx context.Context, p program.Program) (Listener, error) {
-	lc := net.ListenConfig{}
-	lc.SetMultipathTCP(false)
-	l, err := lc.Listen(ctx, "tcp", s.c.Foreign.Addrs[p.Name])
+	at, err := p.Listen(ctx, s.c.Foreign.Addrs[p.Name])
 	if err != nil {
 		return Listener{}, fault.WithHint(fmt.Errorf("--%s: %w", p.Name, err), "use --%s=ADDRESS:PORT for another port", p.Name)
 	}
-	one := Listener{Name: p.Name, Addr: l.Addr(), Close: func() { _ = l.Close() }}
-	one.Serve, err = p.Serve(ctx, l, program.Host{
+	one := Listener{Name: p.Name, Addr: at.Addr(), Close: at.Close}
+	one.Serve, err = p.Serve(ctx, at, program.Host{
 		Budget: s.budget, Unknown: s.files.Listener, LinkRate: new(here.Machine).LinkRate(), Given: s.c.Foreign.Given,
 		Note: s.say(p.Name + ": "),
 		Tell: func(e program.Event) {

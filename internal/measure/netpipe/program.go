@@ -172,7 +172,7 @@ func servedSettings(options string) (Settings, error) {
 }
 
 // listen implements program.Program.Serve.
-func listen(_ context.Context, l net.Listener, h program.Host) (func(context.Context) error, error) {
+func listen(_ context.Context, at program.Sockets, h program.Host) (func(context.Context) error, error) {
 	same, err := servedSettings(h.Given[optionsFlag])
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func listen(_ context.Context, l net.Listener, h program.Host) (func(context.Con
 		Begun: func(from netip.Addr) { h.Tell(program.Event{Test: program.Test{From: from, Flow: flow}, Began: true}) },
 	}
 	return func(ctx context.Context) error {
-		return New().Serve(ctx, l, same, limits, func(e Event) {
+		return New().Serve(ctx, at.TCP, same, limits, func(e Event) {
 			if e.Note != "" {
 				h.Note(e.Note)
 				return

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,9 +49,56 @@ type Program struct {
 	// CheckServe says what is wrong with ServerFlags, before any port is open; nil where
 	// they have no values.
 	CheckServe func(given Values) error
-	// Serve checks what was asked for and returns what answers on l until its context
-	// ends, which is no error, and closes l. Nothing is answered before.
-	Serve func(ctx context.Context, l net.Listener, h Host) (func(context.Context) error, error)
+	// Serve checks what was asked for and returns what answers at its sockets until its
+	// context ends, which is no error, and closes them. Nothing is answered before.
+	Serve func(ctx context.Context, at Sockets, h Host) (func(context.Context) error, error)
+	// Networks are those on which its server listens, at one port: "tcp", "udp" or both; nil
+	// is TCP alone.
+	Networks []string
+}
+
+// Sockets are what a server listens on, nil of a network that is not among
+// Program.Networks.
+type Sockets struct {
+	TCP net.Listener
+	UDP net.PacketConn
+}
+
+// Listen opens the port of p's server.
+func (p Program) Listen(ctx context.Context, addr string) (at Sockets, err error) {
+	lc := net.ListenConfig{}
+	lc.SetMultipathTCP(false)
+	if p.Networks == nil || slices.Contains(p.Networks, "tcp") {
+		if at.TCP, err = lc.Listen(ctx, "tcp", addr); err != nil {
+			return Sockets{}, err
+		}
+		addr = at.TCP.Addr().String() // where port 0 was asked for
+	}
+	if slices.Contains(p.Networks, "udp") {
+		if at.UDP, err = lc.ListenPacket(ctx, "udp", addr); err != nil {
+			at.Close()
+			return Sockets{}, err
+		}
+	}
+	return at, nil
+}
+
+// Addr is where the server listens.
+func (s Sockets) Addr() net.Addr {
+	if s.TCP != nil {
+		return s.TCP.Addr()
+	}
+	return s.UDP.LocalAddr()
+}
+
+// Close closes both.
+func (s Sockets) Close() {
+	if s.TCP != nil {
+		_ = s.TCP.Close()
+	}
+	if s.UDP != nil {
+		_ = s.UDP.Close()
+	}
 }
 
 // Flag is a flag of a command that belongs to a program.

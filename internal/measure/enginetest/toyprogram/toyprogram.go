@@ -112,10 +112,10 @@ func (c client) Run(ctx context.Context, f model.Flow, near program.Near, _ func
 }
 
 // listen implements program.Program.Serve.
-func listen(_ context.Context, l net.Listener, h program.Host) (func(context.Context) error, error) {
+func listen(_ context.Context, at program.Sockets, h program.Host) (func(context.Context) error, error) {
 	return func(ctx context.Context) error {
-		defer context.AfterFunc(ctx, func() { _ = l.Close() })()
-		return accept.Loop(ctx, l, h.Note, func(c net.Conn) { serve(c, h) })
+		defer context.AfterFunc(ctx, func() { at.Close() })()
+		return accept.Loop(ctx, at.TCP, h.Note, func(c net.Conn) { serve(c, h) })
 	}, nil
 }
 

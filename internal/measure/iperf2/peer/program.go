@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"strconv"
 	"time"
@@ -24,7 +23,7 @@ import (
 func Program() program.Program {
 	p := program.Program{
 		Name: "iperf2", Server: "iperf 2 server", Port: strconv.Itoa(iperf2.DefaultPort), Kinds: []traffic.Kind{bounceKind()},
-		Fit: program.FitBulk, Serve: listen,
+		Fit: program.FitBulk, Serve: listen, Networks: []string{"tcp", "udp"},
 		Flags: []program.Flag{
 			{Name: "connect-back", Usage: "the iperf2 server opens the connections of its direction, as 2.0 does for -d and -r", Switch: true},
 		},
@@ -62,11 +61,7 @@ func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit f
 }
 
 // listen implements program.Program.Serve.
-func listen(ctx context.Context, l net.Listener, h program.Host) (func(context.Context) error, error) {
-	pc, err := new(net.ListenConfig).ListenPacket(ctx, "udp", l.Addr().String())
-	if err != nil {
-		return nil, err
-	}
+func listen(_ context.Context, at program.Sockets, h program.Host) (func(context.Context) error, error) {
 	one, all := budget.AnonymousRun(), h.Budget.AnonymousSessions()
 	g := newGathering(h.Keep)
 	c := ServerConfig{
@@ -88,7 +83,7 @@ func listen(ctx context.Context, l net.Listener, h program.Host) (func(context.C
 	}
 	return func(ctx context.Context) error {
 		defer g.end()
-		return Serve(ctx, l, pc, c)
+		return Serve(ctx, at.TCP, at.UDP, c)
 	}, nil
 }
 

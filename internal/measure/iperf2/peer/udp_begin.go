@@ -74,7 +74,7 @@ func (u *udpServer) begin(ctx context.Context, b []byte, from netip.AddrPort, at
 		return nil // not a beginning; answering would make this server a mirror
 	}
 	h, err := iperf2.ParseHeader(b[layout.HeaderOffset():], layout.HeaderOffset())
-	f := &udpFlow{from: from, local: u.conn.asked(), header: h, old: layout == iperf2.Layout12, mode: h.Mode(), seen: at, charged: at, known: u.knows(from.Addr())}
+	f := &udpFlow{from: from, local: u.conn.Asked(), header: h, old: layout == iperf2.Layout12, mode: h.Mode(), seen: at, charged: at, known: u.knows(from.Addr())}
 	if err == nil {
 		err = u.permit(f)
 	}

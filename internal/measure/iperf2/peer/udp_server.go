@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/accept"
+	"linerate/internal/measure/answering"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/engine"
@@ -25,7 +26,7 @@ import (
 // udpServer serves the flows of one socket. Its loop owns them.
 type udpServer struct {
 	*server
-	conn  *udpSocket
+	conn  *answering.Socket
 	began time.Time
 	from  netip.AddrPort // of the present datagram
 	flows map[netip.AddrPort]*udpFlow
@@ -47,7 +48,7 @@ type udpServer struct {
 type udpFlow struct {
 	in      *arrivals
 	from    netip.AddrPort
-	local   local // where it sent its first datagram
+	local   answering.Local // where it sent its first datagram
 	header  iperf2.Header
 	old     bool // of 2.0.5
 	mode    iperf2.Mode
@@ -94,7 +95,7 @@ func (s *server) serveUDP(ctx context.Context, pc net.PacketConn) error {
 		return fmt.Errorf("serve %T: %w: only UDP carries iperf 2", pc, errors.ErrUnsupported)
 	}
 	_ = conn.SetReadBuffer(int(datagram.DefaultRecvBuffer)) // the system grants what it likes
-	u := &udpServer{server: s, conn: newUDPSocket(conn), began: time.Now(), flows: map[netip.AddrPort]*udpFlow{}, came: map[netip.Addr]*level{}, granted: map[netip.Addr]units.BitRate{},
+	u := &udpServer{server: s, conn: answering.New(conn), began: time.Now(), flows: map[netip.AddrPort]*udpFlow{}, came: map[netip.Addr]*level{}, granted: map[netip.Addr]units.BitRate{},
 		waiting: map[netip.AddrPort]*newcomer{}, spare: make([]byte, maxDatagram+1)}
 	defer u.endAll()
 	u.reading = accept.Retry{What: "read UDP", Log: s.Log}
@@ -115,7 +116,7 @@ func (u *udpServer) read(ctx context.Context, buf []byte) error {
 		if err := u.conn.SetReadDeadline(time.Now().Add(sweepEvery)); err != nil {
 			return err
 		}
-		n, from, err := u.conn.read(buf)
+		n, from, err := u.conn.Read(buf)
 		at := time.Since(u.began)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
@@ -168,7 +169,7 @@ func (u *udpServer) take(ctx context.Context, b []byte, from netip.AddrPort, at 
 		f.acks++
 		out, err := reportFor(f.in, b)
 		if err == nil && u.mayAnswer(f, len(out)) {
-			err = u.conn.send(out, f.local, from)
+			err = u.conn.Send(out, f.local, from)
 		}
 		if err != nil {
 			u.logf("client %v: report: %v", from, err)
@@ -302,20 +303,20 @@ func (u *udpServer) sendTo(ctx context.Context, f *udpFlow) error {
 		from := f.local
 		if n := f.header.DSCP(); n != 0 {
 			mark := sockio.MarkMessage(n, f.from.Addr())
-			if from.oob = slices.Concat(from.oob, mark); mark == nil {
+			if from.Control = slices.Concat(from.Control, mark); mark == nil {
 				f.sent.warns = append(f.sent.warns, "from sender: not marked "+model.FormatDSCP(n)+" as the client asked: all clients share this socket")
 			}
 		}
 		p.write = func(b []byte) error {
-			return u.conn.send(b, from, f.from)
+			return u.conn.Send(b, from, f.from)
 		}
 		f.sent.flow = p.run(ctx)
 		return p.err
 	}
 	to := netip.AddrPortFrom(f.from.Addr(), uint16(f.header.Port))
 	o := engine.SocketOptions{Egress: model.Egress{DSCP: f.header.DSCP()}}
-	if f.local.addr.IsValid() {
-		o.Egress.Bind = f.local.addr.String()
+	if f.local.Addr.IsValid() {
+		o.Egress.Bind = f.local.Addr.String()
 	}
 	c, err := sockio.Dial(ctx, net.Dialer{}, "udp", to.String(), o)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"strconv"
@@ -184,7 +183,7 @@ func readAccess(given program.Values) (*Access, error) {
 }
 
 // listen implements program.Program.Serve.
-func listen(_ context.Context, l net.Listener, h program.Host) (func(context.Context) error, error) {
+func listen(_ context.Context, at program.Sockets, h program.Host) (func(context.Context) error, error) {
 	one := budget.AnonymousRun()
 	c := ServerConfig{
 		Streams: one.Streams, Duration: one.Time, UDPRate: one.UDP, Block: one.Block, LinkRate: h.LinkRate,
@@ -199,7 +198,7 @@ func listen(_ context.Context, l net.Listener, h program.Host) (func(context.Con
 		// bounds a test, and the hour of a server.
 		c.Streams, c.Duration, c.UDPRate = 0, 0, 0
 	}
-	return func(ctx context.Context) error { return Serve(ctx, l, c) }, nil
+	return func(ctx context.Context) error { return Serve(ctx, at.TCP, c) }, nil
 }
 
 // tell passes on what a client did.

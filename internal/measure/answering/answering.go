@@ -1,4 +1,6 @@
-package peer
+// Package answering has the UDP socket of a server, which answers from the address that it was
+// asked at.
+package answering
 
 import (
 	"net"
@@ -8,19 +10,20 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// udpSocket is a socket that answers from the address that a datagram was sent to, as
+// Socket is a socket that answers from the address that a datagram was sent to, as
 // RFC 1122 section 4.1.3.5 demands of a host with several: a client's socket is connected,
 // and takes nothing from another address. Where the system does not say which address
 // that was, it answers from the one that routing chooses.
-type udpSocket struct {
+type Socket struct {
 	*net.UDPConn
 	told bool   // the system says to which address a datagram was sent
 	oob  []byte // what it said of the last one
 	room []byte
 }
 
-func newUDPSocket(c *net.UDPConn) *udpSocket {
-	s := &udpSocket{UDPConn: c, room: make([]byte, max(len(ipv4.NewControlMessage(ipv4.FlagDst)), len(ipv6.NewControlMessage(ipv6.FlagDst|ipv6.FlagInterface))))}
+// New returns the socket over c, which a server listens on.
+func New(c *net.UDPConn) *Socket {
+	s := &Socket{UDPConn: c, room: make([]byte, max(len(ipv4.NewControlMessage(ipv4.FlagDst)), len(ipv6.NewControlMessage(ipv6.FlagDst|ipv6.FlagInterface))))}
 	if s.isIPv4() {
 		s.told = ipv4.NewPacketConn(c).SetControlMessage(ipv4.FlagDst, true) == nil
 	} else {
@@ -29,13 +32,13 @@ func newUDPSocket(c *net.UDPConn) *udpSocket {
 	return s
 }
 
-func (s *udpSocket) isIPv4() bool {
+func (s *Socket) isIPv4() bool {
 	at, ok := s.LocalAddr().(*net.UDPAddr)
 	return ok && at.IP.To4() != nil
 }
 
-// read reads a datagram.
-func (s *udpSocket) read(b []byte) (int, netip.AddrPort, error) {
+// Read reads a datagram.
+func (s *Socket) Read(b []byte) (int, netip.AddrPort, error) {
 	if !s.told {
 		return s.ReadFromUDPAddrPort(b)
 	}
@@ -44,16 +47,16 @@ func (s *udpSocket) read(b []byte) (int, netip.AddrPort, error) {
 	return n, from, err
 }
 
-// local is an address of this host, with the control messages that send from it, and marked.
-type local struct {
-	addr netip.Addr // not valid where it is not known
-	oob  []byte
+// Local is an address of this host, with the control messages that send from it.
+type Local struct {
+	Addr    netip.Addr // not valid where it is not known
+	Control []byte
 }
 
-// asked returns the address that the last datagram was sent to.
-func (s *udpSocket) asked() local {
+// Asked returns the address that the last datagram was sent to.
+func (s *Socket) Asked() Local {
 	if !s.told {
-		return local{}
+		return Local{}
 	}
 	var dst net.IP
 	out := ipv6.ControlMessage{}
@@ -73,19 +76,19 @@ func (s *udpSocket) asked() local {
 	}
 	addr, ok := netip.AddrFromSlice(dst)
 	if addr = addr.Unmap(); !ok || addr.IsUnspecified() || addr.IsMulticast() {
-		return local{}
+		return Local{}
 	}
 	if addr.Is4() { // also on a socket of both families
-		return local{addr, (&ipv4.ControlMessage{Src: dst}).Marshal()}
+		return Local{addr, (&ipv4.ControlMessage{Src: dst}).Marshal()}
 	}
 	out.Src = dst
-	return local{addr, out.Marshal()}
+	return Local{addr, out.Marshal()}
 }
 
-// send sends b from l to another host.
-func (s *udpSocket) send(b []byte, l local, to netip.AddrPort) error {
-	if len(l.oob) > 0 {
-		_, _, err := s.WriteMsgUDPAddrPort(b, l.oob, to)
+// Send sends b from l to another host.
+func (s *Socket) Send(b []byte, l Local, to netip.AddrPort) error {
+	if len(l.Control) > 0 {
+		_, _, err := s.WriteMsgUDPAddrPort(b, l.Control, to)
 		return err
 	}
 	_, err := s.WriteToUDPAddrPort(b, to)
