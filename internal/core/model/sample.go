@@ -43,8 +43,16 @@ const (
 	IdleP99        Metric = "latency_idle_p99"
 	AddedP50       Metric = "latency_added_p50" // LatencyP50 under load less IdleP50, seconds; of a run
 	AddedP99       Metric = "latency_added_p99"
-	RequestRate    Metric = "request_rate" // answered requests per second
-	ConnectRate    Metric = "connect_rate" // connections opened, used and closed per second
+	// IPCapacity is bit/s of IP packets in the greatest sub-interval of a run, taken at the
+	// receiver (RFC 9097 section 5), IPRate their mean over the measured window.
+	IPCapacity Metric = "ip_capacity"
+	IPRate     Metric = "ip_rate"
+	// DelayVariation and DelayVariationMax are the one-way delays above the least one, seconds:
+	// their mean, and the largest.
+	DelayVariation    Metric = "delay_variation"
+	DelayVariationMax Metric = "delay_variation_max"
+	RequestRate       Metric = "request_rate" // answered requests per second
+	ConnectRate       Metric = "connect_rate" // connections opened, used and closed per second
 )
 
 // Sample is the value of one metric over one interval of one run, taken at one
