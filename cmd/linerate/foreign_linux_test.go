@@ -53,7 +53,7 @@ func serveJSON(t testing.TB, cmd *exec.Cmd) serving {
 func serveEverything(t testing.TB, more ...string) *exec.Cmd {
 	t.Helper()
 	return command(t, append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0",
-		"--netpipe=127.0.0.1:0", "--state", t.TempDir()}, more...)...)
+		"--netpipe=127.0.0.1:0", "--udpstp=127.0.0.1:0", "--state", t.TempDir()}, more...)...)
 }
 
 func portOf(addr string) string {
@@ -273,7 +273,7 @@ func TestForeignClients(t *testing.T) {
 		netpipeFile(t, out, 64)
 	})
 	t.Run("its own", func(t *testing.T) { // both roles are linerate's, over each protocol
-		for _, protocol := range []string{"iperf3", "iperf2"} {
+		for _, protocol := range []string{"iperf3", "iperf2", "udpstp"} {
 			measured(t, briefly(protocol+"://"+v.Foreign[protocol]), bothWays)
 		}
 		succeed(t, "sweep", "netpipe://"+v.Foreign["netpipe"], "--max", "4", "--json", "-q")

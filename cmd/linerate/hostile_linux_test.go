@@ -54,7 +54,7 @@ type siege struct {
 // the crowd come from any address of crowdNet, and in the victim's name.
 func newSiege(t testing.TB, memory int64, args ...string) *siege {
 	t.Helper()
-	s := &siege{group: newMemoryGroup(t, memory), netns: newNetns(t), ports: map[string]string{"own": "5299", "iperf3": "5201", "iperf2": "5001", "netpipe": "5002"}}
+	s := &siege{group: newMemoryGroup(t, memory), netns: newNetns(t), ports: map[string]string{"own": "5299", "iperf3": "5201", "iperf2": "5001", "netpipe": "5002", "udpstp": "24601"}}
 	s.victim = strings.TrimSuffix(s.far, "-far") + "-v"
 	ip(t, "netns", "add", s.victim)
 	t.Cleanup(func() { removeNetns(t, s.victim) })
@@ -70,7 +70,7 @@ func newSiege(t testing.TB, memory int64, args ...string) *siege {
 		out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", s.far, "sysctl", "-w", key+"=0").CombinedOutput()
 		must.Need(t, err == nil, "sysctl: %v: %s", err, out)
 	}
-	all := []string{"serve", "--listen", serverAddr, "--state", s.state("far"), "--iperf3=" + farAddr + ":5201", "--iperf2=" + farAddr + ":5001", "--netpipe=" + farAddr + ":5002"}
+	all := []string{"serve", "--listen", serverAddr, "--state", s.state("far"), "--iperf3=" + farAddr + ":5201", "--iperf2=" + farAddr + ":5001", "--netpipe=" + farAddr + ":5002", "--udpstp=" + farAddr + ":24601"}
 	cmd := s.inside(t, "far", append(all, args...)...)
 	cmd.Args = append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, filepath.Join(s.group.dir, "cgroup.procs")}, cmd.Args...)
 	sh := must.Get(exec.LookPath("sh"))(t)

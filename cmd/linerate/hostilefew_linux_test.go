@@ -37,7 +37,7 @@ func TestHostileFew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log := filepath.Join(t.TempDir(), "audit.log")
-			server, _ := publicServer(t, append(args, "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0", "--netpipe=127.0.0.1:0", "--audit", log)...)
+			server, _ := publicServer(t, append(args, "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0", "--netpipe=127.0.0.1:0", "--udpstp=127.0.0.1:0", "--audit", log)...)
 			d := decode[serveDocument](t, server.said())
 			o := order{Server: "127.0.0.1", Ports: map[string]string{"own": portOf(d.Address)}, Victim: netip.MustParseAddr("127.77.0.1"), Link: d.Link}
 			for protocol, addr := range d.Foreign {
@@ -62,7 +62,7 @@ func TestHostileFew(t *testing.T) {
 				})
 			}
 			all.Wait()
-			for _, protocol := range []string{"own", "iperf2"} {
+			for _, protocol := range []string{"own", "iperf2", "udpstp"} {
 				everyDatagramRead(t, server.cmd.Process.Pid, o.Ports[protocol])
 			}
 			got := peakMemory(t, server)

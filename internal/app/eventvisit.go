@@ -20,7 +20,7 @@ func (VisitRefused) event() {}
 // of another program, which is one run.
 type Visit struct {
 	ID       uint64 // 1…, in the order in which they came
-	Protocol string // linerate, iperf3, iperf2, netpipe
+	Protocol string // linerate, iperf3, iperf2, netpipe, udpstp
 	Key      string // name of the key, or of an iperf3 user; "" is none
 	From     netip.Addr
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"time"
@@ -77,11 +78,11 @@ func (b *builder) datagrams(runs []model.Run, d model.Direction) *Datagrams {
 
 // asked is the payload rate that a flow asks for.
 func (b *builder) asked(f model.Flow) fact.Of[units.BitRate] {
-	rate := b.demand(f).Rate
-	if rate == 0 {
-		return fact.Unknown[units.BitRate]("as fast as possible")
+	d := b.demand(f)
+	if d.Rate == 0 {
+		return fact.Unknown[units.BitRate](cmp.Or(d.Pace, "as fast as possible"))
 	}
-	return fact.Known(rate, "asked for")
+	return fact.Known(d.Rate, "asked for")
 }
 
 // demand is what the kind of f says of itself.

@@ -70,7 +70,11 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Requ
 		return model.Session{}, err
 	}
 	env.Calm = 0
-	t := trial.New(env, e, st, model.KindCheck, q.Title, q.Command, Plan(q, e.Hosts, e.Foreign() != "", 0, 0))
+	p, err := fitted(e, Plan(q, e.Hosts, e.Foreign() != "", 0, 0))
+	if err != nil {
+		return model.Session{}, err
+	}
+	t := trial.New(env, e, st, model.KindCheck, q.Title, q.Command, p)
 	t.Session.Check = &model.Check{Quick: q.Quick, Expect: q.Expect, For: q.For, Grades: q.Grades}
 	if err := e.Reachable(ctx, t.Session.Plan.Flow); err != nil {
 		return t.Session, err
@@ -82,7 +86,9 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Requ
 	t.Beside = plan.Beside + exchanges*rtt.Or(0)
 	if trip := rtt.Or(0); !q.Quick && trip > 0 {
 		path, ends, took := t.Session.Plan.Path, t.Session.Plan.Ends, plan.Left(t.Session.Plan, 0, plan.Beside)
-		t.Session.Plan = Plan(q, e.Hosts, e.Foreign() != "", e.WireRate.Or(0), trip)
+		if t.Session.Plan, err = fitted(e, Plan(q, e.Hosts, e.Foreign() != "", e.WireRate.Or(0), trip)); err != nil {
+			return t.Session, err
+		}
 		t.Session.Plan.Path, t.Session.Plan.Ends = path, ends
 		if longer := plan.Left(t.Session.Plan, 0, t.Beside); longer > took {
 			env.Observe(app.Looking{At: fmt.Sprintf("the path for about %s, because the round trip is %s", units.FormatDuration(longer.Round(time.Second)), units.FormatDuration(trip))})
@@ -105,6 +111,23 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Requ
 		return s, err
 	}
 	return s, Verdict(&s)
+}
+
+// fitted is p with the tests that the far end carries, as it carries them.
+func fitted(e *reach.Ends, p model.Plan) (_ model.Plan, err error) {
+	if p.Flow, err = e.Fit(p.Flow); err != nil {
+		return p, err
+	}
+	p.Tests = slices.DeleteFunc(p.Tests, func(t model.Test) bool {
+		_, refused := e.Fit(t.Flow)
+		return refused != nil
+	})
+	for i := range p.Tests {
+		if p.Tests[i].Flow, err = e.Fit(p.Tests[i].Flow); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
 }
 
 // Verdict is the error of a session that was carried out: what was found, nil for

@@ -228,6 +228,14 @@ func (e *Ends) nearPeer(host string) string {
 	return host + "%" + e.path.Device
 }
 
+// Fit returns f as a foreign far end carries it, or why it does not; f itself for any other.
+func (e *Ends) Fit(f model.Flow) (model.Flow, error) {
+	if e.foreign == nil {
+		return f, nil
+	}
+	return e.foreign.Fit(e.env, f, nil)
+}
+
 // meetForeign reads the facts of this end; the other one tells none.
 func (e *Ends) meetForeign(ctx context.Context) error {
 	host, _, err := net.SplitHostPort(e.foreign.Addr)

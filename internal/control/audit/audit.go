@@ -67,7 +67,7 @@ const (
 type Event struct {
 	Time      time.Time     // time; the zero value is now
 	Kind      Kind          // event
-	Protocol  string        // protocol: linerate, iperf3, iperf2, netpipe
+	Protocol  string        // protocol: linerate, iperf3, iperf2, netpipe, udpstp
 	Key       string        // key: name of the key, or of an iperf3 user; "" is an anonymous client
 	From      netip.Addr    // address
 	Engine    string        // engine of a run

@@ -157,7 +157,7 @@ func (j judge) clock() Line {
 		held := 0.0
 		for _, end := range r.Ends {
 			for _, f := range end.Flows {
-				if f.Direction != d || f.Window <= 0 {
+				if f.Direction != d || f.Window <= 0 || f.UDP != nil { // of datagrams some get lost
 					continue
 				}
 				rate[bit(f.Role != model.Sender)] = float64(f.Bytes) / f.Window.Seconds()

@@ -176,7 +176,8 @@ type Demand struct {
 	Message   units.Bytes   // the largest message, which each stream holds whole; 0 is Flow.Block
 	Answer    units.Bytes   // beside it, an answer
 	Datagrams bool          // the payload travels over UDP
-	Rate      units.BitRate // of it, per direction; 0 is as fast as possible
+	Rate      units.BitRate // of it, per direction; 0 is none asked for
+	Pace      string        // what decides without a Rate; "" is as fast as possible
 	Sockets   int           // beside those of the streams
 	Stored    bool          // Flow.Bytes may be stored
 	Paths     bool          // in files that the controller names

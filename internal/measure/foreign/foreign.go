@@ -6,6 +6,7 @@ import (
 	iperf3 "linerate/internal/measure/iperf3/peer"
 	"linerate/internal/measure/netpipe"
 	"linerate/internal/measure/program"
+	udpstp "linerate/internal/measure/udpstp/peer"
 )
 
 // All returns every program.
@@ -14,5 +15,6 @@ func All() program.List {
 		iperf3.Program(),
 		iperf2.Program(),
 		netpipe.Program(),
+		udpstp.Program(),
 	}
 }

@@ -112,7 +112,7 @@ func (p *printer) datagrams(l report.Line) {
 			sent += ", paced by " + u.Pacing
 		}
 	} else {
-		sent += " as fast as possible"
+		sent += " " + u.Asked.Reason()
 	}
 	parts = append(parts, sent)
 	p.paragraph(normal, l.Label+": "+strings.Join(parts, ", "), 2)

@@ -45,7 +45,7 @@ func TestFirstHour20Completion(t *testing.T) {
 		has   []string // lines, with their descriptions where they have a tab
 		lacks []string
 	}{
-		{[]string{"test", ""}, []string{"ssh://nas", "ssh://backup", "ssh://attic", "ssh://192.0.2.7", "ssh://tower:2222", "den:5299", "lab:", "iperf3://", "iperf2://", "netpipe://"}, []string{"#", "|", "example", "web", "broken", "@cert"}},
+		{[]string{"test", ""}, []string{"ssh://nas", "ssh://backup", "ssh://attic", "ssh://192.0.2.7", "ssh://tower:2222", "den:5299", "lab:", "iperf3://", "iperf2://", "netpipe://", "udpstp://"}, []string{"#", "|", "example", "web", "broken", "@cert"}},
 		{[]string{"test", "root@n"}, []string{"root@nas\tover ssh"}, []string{"attic"}},
 		{[]string{"test", "nas", ""}, nil, []string{"nas"}},
 		{[]string{"test", "--from", "ssh://b"}, []string{"ssh://backup"}, []string{"lab"}},

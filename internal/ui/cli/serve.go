@@ -70,7 +70,7 @@ What all clients together, and one address without a key, may use is bounded by
 what is free on this host, or by --limit, --limit-anonymous and --limit-source:
 ` + serve.LimitExample + `.
 none is no limit, 0 is nothing at all.`,
-		Example: "  linerate serve\n  linerate serve --listen 10.0.0.2:5299 --open\n  linerate serve --open --announce=false\n  linerate serve --allow-tune --audit /var/log/linerate.log\n  linerate serve --iperf3 --iperf2=:5001 --netpipe",
+		Example: "  linerate serve\n  linerate serve --listen 10.0.0.2:5299 --open\n  linerate serve --open --announce=false\n  linerate serve --allow-tune --audit /var/log/linerate.log\n  linerate serve --iperf3 --iperf2=:5001 --netpipe --udpstp",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.printUnit {

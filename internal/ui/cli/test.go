@@ -53,7 +53,8 @@ serve ` + servers + `: they measure, but report little about themselves.`,
   linerate test "$NAS" --udp -b 500M
   linerate test "$NAS" --search --loss 0.1%
   linerate test "$NAS" --requests 1000 -l 64 --reply 4KiB
-  linerate test iperf3://nas -P 4`,
+  linerate test iperf3://nas -P 4
+  linerate test udpstp://nas`,
 		Args: exactArgs("HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.test(cmd.Context(), f, cmd.Flags(), args[0])

@@ -1,0 +1,169 @@
+package peer
+
+import (
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/udpstp"
+)
+
+// tally joins the sub-intervals of all flows of a test, by their number. One goroutine at a
+// time uses it.
+type tally struct {
+	direction model.Direction
+	headers   uint64 // of IP and UDP, bytes a datagram
+	omit      time.Duration
+	flows     [][]udpstp.SubInterval
+	emitted   int
+	emit      func([]model.Sample)
+}
+
+func newTally(d model.Direction, ipv6 bool, omit time.Duration, flows int, emit func([]model.Sample)) *tally {
+	return &tally{direction: d, headers: uint64(udpstp.IPHeaders(ipv6)), omit: omit, flows: make([][]udpstp.SubInterval, flows), emit: emit}
+}
+
+// add takes a sub-interval of flow i, and emits the samples of those that all flows have had.
+func (t *tally) add(i int, s udpstp.SubInterval) {
+	if s.Micros == 0 || len(t.flows[i]) >= mostSubIntervals {
+		return
+	}
+	t.flows[i] = append(t.flows[i], s)
+	for _, f := range t.flows {
+		if len(f) <= t.emitted {
+			return
+		}
+	}
+	if t.emit != nil {
+		t.emit(t.samples(t.emitted))
+	}
+	t.emitted++
+}
+
+// mostSubIntervals is how many a test has at most: an hour of 100 ms, and one more.
+const mostSubIntervals = int(udpstp.MaxLength/udpstp.MinPeriod) + 1
+
+// whole is sub-interval i of all flows together: what came in sum, and both rates, each by
+// the clock of its flow, bit/s.
+type whole struct {
+	udpstp.SubInterval
+	begin, length time.Duration
+	ip, payload   float64
+}
+
+func (t *tally) at(i int) (w whole) {
+	for _, f := range t.flows {
+		if i >= len(f) {
+			continue
+		}
+		s := f[i]
+		w.Datagrams += s.Datagrams
+		w.Bytes += s.Bytes
+		w.Lost += s.Lost
+		w.Reordered += s.Reordered
+		w.Twice += s.Twice
+		w.Delays.Sum += s.Delays.Sum
+		w.Delays.Count += s.Delays.Count
+		w.Delays.Max = max(w.Delays.Max, s.Delays.Max)
+		length := time.Duration(s.Micros) * time.Microsecond
+		w.length = max(w.length, length)
+		w.begin = max(w.begin, time.Duration(s.Elapsed)*time.Millisecond-length)
+		w.payload += 8 * float64(s.Bytes) / length.Seconds()
+		w.ip += 8 * float64(s.Bytes+uint64(s.Datagrams)*t.headers) / length.Seconds()
+	}
+	return w
+}
+
+// omitted reports whether most of w lies in the warm-up.
+func (t *tally) omitted(w whole) bool { return w.begin+w.length/2 < t.omit }
+
+func (t *tally) samples(i int) []model.Sample {
+	w := t.at(i)
+	one := func(m model.Metric, v float64) model.Sample {
+		return model.Sample{Host: t.direction.Receiver(), Direction: t.direction, Metric: m, Value: v, Start: w.begin, Length: w.length, Omitted: t.omitted(w)}
+	}
+	return []model.Sample{one(model.Goodput, w.payload), one(model.Datagrams, float64(w.Datagrams)), one(model.Lost, float64(w.Lost))}
+}
+
+// received is what the receiver of the direction says, and the numbers that only this
+// protocol has. rttMin is in ms, udpstp.None where it is unknown.
+func (t *tally) received(rttMin uint32) (model.FlowReport, []model.Value) {
+	r := model.FlowReport{Direction: t.direction, Role: model.Receiver, UDP: &model.UDPSummary{Jitter: fact.Unknown[time.Duration]("UDPSTP tells delay variation")}}
+	var values []model.Value
+	value := func(m model.Metric, v float64) {
+		values = append(values, model.Value{Direction: t.direction, Metric: m, Value: v})
+	}
+	var capacity, ip float64
+	var delays udpstp.Delays
+	for i := range t.longest() {
+		w := t.at(i)
+		capacity = max(capacity, w.ip) // the greatest of all, a burst at the beginning too (RFC 9097 section 5.3 [K])
+		if t.omitted(w) {
+			continue
+		}
+		ip += w.ip * w.length.Seconds()
+		r.Bytes += units.Bytes(w.Bytes)
+		r.Window += w.length
+		r.UDP.Received += int64(w.Datagrams) - int64(w.Twice)
+		r.UDP.Lost += int64(w.Lost)
+		r.UDP.Reordered += int64(w.Reordered)
+		r.UDP.Duplicates += int64(w.Twice)
+		delays.Sum += w.Delays.Sum
+		delays.Count += w.Delays.Count
+		delays.Max = max(delays.Max, w.Delays.Max)
+	}
+	for _, f := range t.flows {
+		var sum units.Bytes
+		for i, s := range f {
+			if w := t.at(i); !t.omitted(w) {
+				sum += units.Bytes(s.Bytes)
+			}
+		}
+		r.Streams = append(r.Streams, sum)
+	}
+	if r.Window > 0 {
+		value(model.IPCapacity, capacity)
+		value(model.IPRate, ip/r.Window.Seconds())
+	}
+	const ms = 1e-3
+	if delays.Count > 0 {
+		value(model.DelayVariation, float64(delays.Sum)/float64(delays.Count)*ms)
+		value(model.DelayVariationMax, float64(delays.Max)*ms)
+	}
+	if rttMin != udpstp.None {
+		value(model.RTTMin, float64(rttMin)*ms)
+	}
+	return r, values
+}
+
+// longest is how many sub-intervals the longest flow had.
+func (t *tally) longest() (n int) {
+	for _, f := range t.flows {
+		n = max(n, len(f))
+	}
+	return n
+}
+
+// sent is what the sender of the direction says.
+func sent(d model.Direction, flows []*flow) model.FlowReport {
+	r := model.FlowReport{Direction: d, Role: model.Sender, UDP: &model.UDPSummary{Pacing: "clock"}}
+	for _, f := range flows {
+		n := units.Bytes(f.load.bytes.Load())
+		r.Streams = append(r.Streams, n)
+		r.Bytes += n
+		r.Window = max(r.Window, f.took)
+		r.UDP.Sent += f.load.sent.Load()
+		r.UDP.Refused += f.load.refused.Load()
+	}
+	return r
+}
+
+// leastRTT is the least round trip of all flows, ms.
+func leastRTT(flows []*flow) uint32 {
+	least := uint32(udpstp.None)
+	for _, f := range flows {
+		least = min(least, f.rttMin)
+	}
+	return least
+}
