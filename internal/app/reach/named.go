@@ -57,8 +57,11 @@ func (o *Opener) dialNamed(ctx context.Context, t Target, from model.Egress) (wi
 		return p, o.notThere(ctx, t, err)
 	}
 	if len(known) == 0 {
-		if err := n.set(t.Named, link.Pin); err != nil {
-			_ = p.Close()
+		o.mu.Lock() // several hosts may be met at the same time
+		err := n.set(t.Named, link.Pin)
+		o.mu.Unlock()
+		if err != nil {
+			_ = p.Control.Close()
 			return wire.Peer{}, fault.WithHint(err, "use the join link of %s, or set %s to a folder of yours", t.Named, configVariable)
 		}
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%s (%s) is known from now on by its pin %s: whoever answered to that name this time is trusted to measure (%s)",

@@ -2,12 +2,14 @@ package reach
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"linerate/internal/app/apptest"
@@ -88,4 +90,36 @@ func TestTrustOnFirstUse(t *testing.T) {
 	refused("another key at the address", named("127.0.0.1:"+port), right.Pin, thief.Pin)
 	must.OK(t, named("nas", announced), "the others are remembered still")
 	refused("nobody there", named("127.0.0.1:1"))
+}
+
+// TestMetAtTheSameTime: servers that are met for the first time at the same time are all
+// remembered, and one that cannot be remembered is not used.
+func TestMetAtTheSameTime(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv(configVariable, dir)
+	env := apptest.Env(&apptest.Person{})
+	env.Getenv = os.Getenv
+	o := New(env, Options{})
+	var all sync.WaitGroup
+	errs := make([]error, 6)
+	for i := range errs {
+		_, s := openServer(t)
+		all.Go(func() {
+			target := must.Get(Parse(net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)), env))(t)
+			p, err := o.Dial(t.Context(), target)
+			if errs[i] = err; err == nil {
+				_ = p.Control.Close()
+			}
+		})
+	}
+	all.Wait()
+	must.Do(t, errors.Join(errs...))
+	must.Len(t, must.Get((notes{filepath.Join(dir, knownFile)}).lines())(t), len(errs), "remembered")
+	nowhere := filepath.Join(dir, "nowhere")
+	must.Do(t, os.Symlink(filepath.Join(dir, "gone"), nowhere))
+	t.Setenv(configVariable, nowhere)
+	_, s := openServer(t)
+	_, err := o.Dial(t.Context(), must.Get(Parse(net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)), env))(t))
+	must.Fail(t, err)
+	must.Contain(t, fault.HintOf(err), configVariable, "hint")
 }
