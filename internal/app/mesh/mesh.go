@@ -175,7 +175,7 @@ func (m *mesh) draw() (rounds [][]fleet.Pair) {
 	for i, a := range m.hosts {
 		for j, b := range m.hosts {
 			if i != j {
-				s.Mesh.Ways = append(s.Mesh.Ways, model.MeshWay{Name: wayName(a, b), From: i, To: j, LeftOut: leftOut(m.hosts[min(i, j)], m.hosts[max(i, j)])})
+				s.Mesh.Ways = append(s.Mesh.Ways, model.MeshWay{Name: wayName(a, b), From: i, To: j})
 			}
 		}
 	}
@@ -184,7 +184,7 @@ func (m *mesh) draw() (rounds [][]fleet.Pair) {
 		for _, pairs := range matching.AtMost(m.AtOnce, matching.Rounds(len(m.hosts), rng)) {
 			pairs = slices.DeleteFunc(slices.Clone(pairs), func(p fleet.Pair) bool {
 				a, b := m.hosts[p.Near], m.hosts[p.Far]
-				return a.gone != nil || b.gone != nil || leftOut(a, b) != ""
+				return a.gone != nil || b.gone != nil
 			})
 			if m.pairs += len(pairs); len(pairs) > 0 {
 				rounds = append(rounds, pairs)
@@ -206,16 +206,14 @@ const mostNames = 8
 
 func wayName(a, b *host) string { return a.name + " -> " + b.name }
 
-// leftOut is why a pair cannot be measured at all, "" where it can. A server takes data only
-// from where its session comes from, and connects to nothing else.
-func leftOut(near, far *host) string {
-	for _, h := range []*host{near, far} {
-		if h.Target.Kind == reach.Serve && near.Target.Kind != reach.Here {
-			return "a linerate serve measures only with the machine that its session comes from; reach it over ssh to measure it with all others"
-		}
-	}
-	return ""
+// serves reports whether a pair needs a server to measure with another host than the one that
+// its session comes from.
+func serves(near, far *host) bool {
+	return near.Target.Kind != reach.Here && (near.Target.Kind == reach.Serve || far.Target.Kind == reach.Serve)
 }
+
+// errLeftOut is why a pair with a server was left out.
+var errLeftOut = errors.New("a linerate serve measures with other hosts than the one that steers it only where its --peers names them")
 
 // measure goes through the rounds. Its error ends them early.
 func (m *mesh) measure(ctx context.Context, rounds [][]fleet.Pair) error {
@@ -263,6 +261,9 @@ func (m *mesh) pair(ctx context.Context, p fleet.Pair) {
 		}
 	}
 	r, connector, err := m.between(ctx, p)
+	if _, closed := errors.AsType[*runner.Closed](err); serves(near, far) && (closed || app.Refused(err)) {
+		err = errLeftOut
+	}
 	for i, d := range []model.Direction{model.To, model.From} {
 		way := []string{wayName(near, far), wayName(far, near)}[i]
 		if err != nil || ctx.Err() != nil {
@@ -318,7 +319,7 @@ func (m *mesh) between(ctx context.Context, p fleet.Pair) (*runner.Runner, model
 	}
 	spec := runner.Spec{Flow: model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: time.Second, Interval: time.Second}, Connector: model.Near}
 	err = r.Knock(ctx, spec, knockTime)
-	if _, closed := errors.AsType[*runner.Closed](err); closed && near.facts.Address != "" {
+	if _, closed := errors.AsType[*runner.Closed](err); (closed || app.Refused(err)) && near.facts.Address != "" {
 		spec.Connector = model.Far
 		if r.Knock(ctx, spec, knockTime) == nil {
 			err = nil
@@ -367,7 +368,9 @@ func (m *mesh) conclude(why error) {
 		w := &s.Mesh.Ways[i]
 		valid := func(r model.Run) bool { return r.Setting == w.Name && r.State == model.RunValid }
 		if m.hosts[w.From].gone == nil && m.hosts[w.To].gone == nil && !slices.ContainsFunc(s.Runs, valid) && why == nil {
-			w.Problem = m.problem[w.Name]
+			if w.Problem = m.problem[w.Name]; w.Problem == errLeftOut.Error() {
+				w.Problem, w.LeftOut = "", w.Problem
+			}
 		}
 	}
 	s.Ended = m.env.Now()

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -69,5 +70,18 @@ func TestMemoryLimit(t *testing.T) {
 		got := memoryLimit(b.Usage())
 		must.True(t, got == empty+more, "%q took 64 MiB: %d MiB, want %d", key, got>>20, (empty+more)>>20)
 		s.Close()
+	}
+}
+
+func TestPeers(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "[]", "10.0.0.7": "[10.0.0.7/32]", "10.0.0.9/24, fd00::7": "[10.0.0.0/24 fd00::7/128]", "::ffff:10.0.0.7": "[10.0.0.7/32]", "nas": "error", "10.0.0.0/33": "error",
+	} {
+		peers, err := parsePeers(text)
+		got := fmt.Sprint(peers)
+		if err != nil {
+			got = "error"
+		}
+		must.Equal(t, got, want, "%q", text)
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"linerate/internal/app"
@@ -43,6 +45,7 @@ type Config struct {
 	Limits    Limits
 	Announce  bool   // say on the local network that this server is there, and its pin
 	Metrics   string // address of the metrics; "" is none
+	Peers     string // other hosts that sessions may measure with: addresses and networks, separated by commas
 	MPTCP     bool   // answer clients that ask for Multipath TCP with it
 	AllowTune bool   // keys with the right tune may change settings; needs root
 	// AllowCommands lets those keys have commands of their own run on this host, as root.
@@ -226,9 +229,13 @@ func (s *Server) share(ctx context.Context) error {
 }
 
 // listen opens the port of linerate's own protocol.
-func (s *Server) listen(ctx context.Context) (err error) {
+func (s *Server) listen(ctx context.Context) error {
+	peers, err := parsePeers(s.c.Peers)
+	if err != nil {
+		return err
+	}
 	s.own, err = tls.Listen(ctx, s.c.Listen, tls.Config{
-		Identity: s.identity, Open: s.c.Open, MPTCP: s.c.MPTCP, Find: s.find, Budget: s.budget,
+		Identity: s.identity, Open: s.c.Open, MPTCP: s.c.MPTCP, Peers: peers, Find: s.find, Budget: s.budget,
 		Unknown: s.files.Unknown, Friends: s.files.Friends,
 		Agent:   agent.Config{Version: s.env.Version, Catalogue: s.env.Catalogue, Engines: here.EnginesAt(s.env.Engines, s.copies, false)},
 		Log:     s.say(""),
@@ -238,6 +245,24 @@ func (s *Server) listen(ctx context.Context) (err error) {
 		return fault.New(fault.Usage, err, "write it like --listen 10.0.0.2:5299 or --listen :5299")
 	}
 	return fault.WithHint(err, "use --listen ADDRESS:PORT for another address or port")
+}
+
+// parsePeers reads addresses and networks: "10.0.0.0/24,fd00::7".
+func parsePeers(text string) (peers []netip.Prefix, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		p, err := netip.ParsePrefix(part)
+		if a, aerr := netip.ParseAddr(part); aerr == nil {
+			p, err = a.Unmap().WithZone("").Prefix(a.Unmap().BitLen())
+		}
+		if err != nil {
+			return nil, fault.WithHint(fault.Usagef("--peers: %q is neither an address nor a network", part), "write it like --peers 10.0.0.0/24,10.1.0.7")
+		}
+		peers = append(peers, p.Masked())
+	}
+	return peers, nil
 }
 
 // closePorts closes the ports of a server that does not run.

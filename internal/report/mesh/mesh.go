@@ -71,7 +71,7 @@ func Of(s *model.Session) Document {
 		d.Ways = append(d.Ways, way)
 	}
 	for i := range d.Odd {
-		d.Odd[i].Name, d.Odd[i].Text = plain.Line(d.Odd[i].Name), plain.Line(d.Odd[i].Text)
+		d.Odd[i].Name, d.Odd[i].Text = plain.Line(d.Odd[i].Name), plain.Words(plain.Line(d.Odd[i].Text))
 	}
 	return d
 }

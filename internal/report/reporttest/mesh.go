@@ -48,7 +48,7 @@ func meshTest() Case {
 			case from == "nas" && to == "vps":
 				w.Problem = "nothing came back from 192.0.2.4:5299"
 			case from == "vps" && to == "nas":
-				w.LeftOut = "a linerate serve measures only with the machine that its session comes from"
+				w.LeftOut = "a linerate serve measures with other hosts than the one that steers it only where its --peers names them"
 			default:
 				c.add(len(c.Session.Runs)+1, w.Name, d, rate*(1+noise(i+j)))
 				r := &c.Session.Runs[len(c.Session.Runs)-1]

@@ -48,7 +48,8 @@ allocation of Slurm that linerate runs in, where srun starts an agent on each no
 
 In a round every host is in one pair at most, and all pairs of a round run at the same
 time. Where they share a link, as two switches have, they share its rate too: --at-once 1
-measures one pair after the other. A linerate serve measures only with this machine.
+measures one pair after the other. A linerate serve measures with other hosts than this
+machine only where its --peers names them.
 
 With --fail-on odd the exit code is 8 where something is odd, for a health check.`,
 		Example: `  linerate mesh root@nas root@pi ssh://vps
@@ -218,6 +219,9 @@ func (a meshObserver) Observe(e app.Event) {
 		a.talk("session %s: %s in %s, about %s", e.Session.ID, plain.Count(e.Pairs, "pair"), plain.Count(e.Rounds, "round"), units.FormatDuration(e.Takes.Round(time.Second)))
 	case app.PairMeasured:
 		text := fmt.Sprintf("%s -> %s %s, back %s", e.Near, e.Far, rateText(e.There), rateText(e.Back))
+		if e.There == 0 && e.Back == 0 {
+			text = fmt.Sprintf("%s and %s not measured", e.Near, e.Far)
+		}
 		if e.Problem != "" {
 			text += ": " + e.Problem
 		}

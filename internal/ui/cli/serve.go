@@ -96,6 +96,7 @@ none is no limit, 0 is nothing at all.`,
 	registerLimits(fl, &f.Limits)
 	fl.StringVar(&f.Metrics, "metrics", "", "answer http://ADDRESS/metrics with what is given away now, as Prometheus text or OpenMetrics; a port alone is one of 127.0.0.1")
 	fl.IntVar(&f.Sessions, "max-sessions", 0, "sessions at a time (default 64, or 8 with --open)")
+	fl.StringVar(&f.Peers, "peers", "", "other hosts that sessions may measure with, for linerate mesh: addresses and networks, as 10.0.0.0/24,10.1.0.7 (default: only where a session comes from)")
 	fl.BoolVar(&f.MPTCP, "mptcp", false, "speak Multipath TCP with clients that ask for it (test --mptcp); Linux")
 	fl.BoolVar(&f.AllowTune, "allow-tune", false, "let keys with the right tune change settings of this host; needs root")
 	fl.BoolVar(&f.AllowCommands, "allow-commands", false, "let them run commands of their own too (run --factor cmd:NAME=COMMAND): whoever has such a key is root here")

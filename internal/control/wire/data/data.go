@@ -137,7 +137,7 @@ type Router struct {
 type Expected struct {
 	token   Token
 	ahead   int
-	peer    netip.Addr // who may connect; the zero Addr is everybody
+	from    func(netip.Addr) bool // reports whether connections may come from there; nil: from everywhere
 	forget  func() error
 	arrived chan struct{} // holds one element when something arrived
 	closed  chan struct{}
@@ -152,16 +152,16 @@ type Expected struct {
 // Take was asked for, and up to ahead more that come early. So a peer cannot have
 // more connections wait than the run has streams.
 func (r *Router) Expect(token Token, ahead int) (*Expected, error) {
-	return r.expect(token, ahead, netip.Addr{})
+	return r.expect(token, ahead, nil)
 }
 
-// expect is Expect for connections that come from peer, the zero Addr for any.
-func (r *Router) expect(token Token, ahead int, peer netip.Addr) (*Expected, error) {
+// expect is Expect for connections from addresses that from allows; nil allows all.
+func (r *Router) expect(token Token, ahead int, from func(netip.Addr) bool) (*Expected, error) {
 	if ahead < 0 || ahead > MaxConns {
 		return nil, fmt.Errorf("expect %d data connections: at most %d are possible", ahead, MaxConns)
 	}
 	e := &Expected{
-		token: token, ahead: ahead, peer: peer, conns: map[int]*net.TCPConn{},
+		token: token, ahead: ahead, from: from, conns: map[int]*net.TCPConn{},
 		arrived: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	e.forget = func() error { r.remove(e); return nil }
@@ -233,7 +233,7 @@ func (e *Expected) deliver(conn *net.TCPConn, index int) error {
 	if _, taken := e.conns[index]; taken || index >= min(e.next+e.ahead, MaxConns) || e.isClosed() {
 		return ErrToken
 	}
-	if from := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr(); e.peer.IsValid() && from.Unmap().WithZone("") != e.peer {
+	if e.from != nil && !e.from(conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()) {
 		return ErrToken
 	}
 	if _, err := conn.Write([]byte{accepted}); err != nil {

@@ -141,7 +141,10 @@ func TestNoMoreThanTheRunNeeds(t *testing.T) {
 		}
 		return err
 	}
-	e := must.Get(r.expect(Token{1}, ahead, netip.MustParseAddr("127.0.0.1")))(t)
+	only := func(addr string) func(netip.Addr) bool {
+		return func(from netip.Addr) bool { return from == netip.MustParseAddr(addr) }
+	}
+	e := must.Get(r.expect(Token{1}, ahead, only("127.0.0.1")))(t)
 	defer func() { _ = e.Close() }()
 	for i := range ahead + 1 { // what is refused is tried again for a second
 		must.Equal(t, (dial(Token{1}, i) == nil), i < ahead, "connection %d of at most %d", i, ahead)
@@ -152,7 +155,7 @@ func TestNoMoreThanTheRunNeeds(t *testing.T) {
 	for i := ahead; i < 3+ahead; i++ {
 		must.Equal(t, (dial(Token{1}, i) == nil), i < 2+ahead, "connection %d after two were taken", i)
 	}
-	other := must.Get(r.expect(Token{2}, ahead, netip.MustParseAddr("127.0.0.2")))(t)
+	other := must.Get(r.expect(Token{2}, ahead, only("127.0.0.2")))(t)
 	defer func() { _ = other.Close() }()
 	must.Fail(t, dial(Token{2}, 0), "a connection from elsewhere was taken")
 }

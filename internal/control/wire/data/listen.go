@@ -192,12 +192,13 @@ type Shared struct {
 	Router *Router
 	Number int        // TCP port that the router's connections come from
 	UDP    *UDPRouter // nil: this server has no UDP
-	Peer   netip.Addr // from where connections may come; the zero Addr is everywhere
+	// From reports whether connections may come from an address; nil: from everywhere.
+	From func(netip.Addr) bool
 }
 
 // Open expects connections at the router.
 func (s Shared) Open(_ context.Context, token Token, ahead int, _ engine.SocketOptions) (Port, error) {
-	e, err := s.Router.expect(token, ahead, s.Peer.Unmap().WithZone(""))
+	e, err := s.Router.expect(token, ahead, s.From)
 	return Port{Expected: e, Number: s.Number}, err
 }
 

@@ -177,3 +177,14 @@ func eventually(t testing.TB, ok func() bool) {
 	}
 	t.Fatal("not within a minute")
 }
+
+// TestPeers: data of a session come from its controller and from peers, and go to nothing else.
+func TestPeers(t *testing.T) {
+	s := &Server{config: Config{Peers: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::7/128")}}}
+	for to, want := range map[string]bool{
+		"192.0.2.1:5299": true, "[::ffff:192.0.2.1]:1": true, "10.1.255.1:22": true, "[fd00::7]:5299": true,
+		"192.0.2.2:5299": false, "10.2.0.1:5299": false, "[fd00::8]:1": false, "nas:5299": false, "": false,
+	} {
+		must.Equal(t, s.onlyTo(netip.MustParseAddr("192.0.2.1"), to) == nil, want, "%q", to)
+	}
+}

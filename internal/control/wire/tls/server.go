@@ -20,6 +20,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,6 +72,8 @@ type Config struct {
 	// comes from; 0 is 1024 and 512. These are all the descriptors that the server
 	// takes beside those that Budget gives to sessions, its ports and a spare one.
 	Unknown, Friends int
+	// Peers are other hosts that sessions may measure with, beside where they come from.
+	Peers []netip.Prefix
 	// MPTCP answers clients that ask for Multipath TCP (RFC 8684) with it.
 	MPTCP bool
 	// Handshake is how long a connection may take to say what it is; 0 is 10 s.
@@ -252,8 +255,8 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	}
 	s.door.come(at, secured)
 	c := s.config.Agent
-	c.Data = data.Shared{Router: &s.router, Number: s.port, UDP: s.udp, Peer: addr}
-	c.MayConnect = func(to string) error { return onlyTo(addr, to) }
+	c.Data = data.Shared{Router: &s.router, Number: s.port, UDP: s.udp, From: s.measuresWith(addr)}
+	c.MayConnect = func(to string) error { return s.onlyTo(addr, to) }
 	release := func() {}
 	var v *Visitor // who was let in
 	began, greeted := time.Now(), false
@@ -324,12 +327,21 @@ func here(conn *net.TCPConn) netip.Addr {
 	return conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 }
 
-// onlyTo lets a server connect to where its controller is and nowhere else:
+// measuresWith reports of an address whether data of a session from a controller may come
+// from there and go there: from the controller, and from peers.
+func (s *Server) measuresWith(controller netip.Addr) func(netip.Addr) bool {
+	return func(a netip.Addr) bool {
+		a = a.Unmap().WithZone("")
+		return a == controller.Unmap().WithZone("") || slices.ContainsFunc(s.config.Peers, func(p netip.Prefix) bool { return p.Contains(a) })
+	}
+}
+
+// onlyTo lets a server connect to where its controller is, to peers and nowhere else:
 // otherwise it could be used to reach hosts that the controller cannot.
-func onlyTo(controller netip.Addr, to string) error {
+func (s *Server) onlyTo(controller netip.Addr, to string) error {
 	a, err := netip.ParseAddrPort(to)
-	if err != nil || a.Addr().Unmap() != controller.Unmap() {
-		return fmt.Errorf("%w: this server opens data connections only to %s, where you come from", session.ErrRefused, controller.Unmap())
+	if err != nil || !s.measuresWith(controller)(a.Addr()) {
+		return fmt.Errorf("%w: this server opens data connections only to %s, where you come from, and to its --peers", session.ErrRefused, controller.Unmap())
 	}
 	return nil
 }
