@@ -342,8 +342,11 @@ func (m *Machine) levelled() {
 	for i, f := range r.of {
 		d := r.gains(i)
 		f.Gain, f.Blocks = model.Bound(stats.Mean(d)), len(d)
-		if r.blocks >= leastDrop && -stats.TBound(negated(d), trimLevel) < -m.o.Margin {
+		switch {
+		case r.blocks >= leastBlocks && -stats.TBound(negated(d), trimLevel) < -m.o.Margin:
 			f.State, f.Detail = Harmful, "beside "+r.settings[0].Name
+		case i > 0 && r.of[i-1].State == Harmful:
+			f.State, f.Detail = Harmful, "as "+r.of[i-1].Text()+" is, which is more"
 		}
 	}
 	m.drop(func(f *Fate) bool { return f.State == Harmful })
