@@ -40,6 +40,8 @@ type DryRun struct {
 	Changes     []DryChange            `json:"changes"`      // that would be made to the hosts, each once
 	Held        *DryHeld               `json:"held,omitempty"`
 	Outlook     []string               `json:"outlook"` // sentences
+
+	timed bool // the length of a run is known beforehand
 }
 
 // DrySetting is one setting, as it is written.
@@ -97,7 +99,20 @@ func NewDryRun(s model.Session, noise fact.Of[float64], knobs *knob.Index, kinds
 		sending := time.Duration(8 * float64(n) / float64(rate) * float64(time.Second))
 		d.Time = fact.Known(sending+time.Duration(d.Runs)*(p.RunLength()+plan.Beside), "all bytes at the ceiling of the path; runs that are slower take longer")
 	}
+	d.timed = p.Timed()
 	return d
+}
+
+// Untimed says how long runs take that end with their bytes; "" for others.
+func (d DryRun) Untimed() string {
+	t, known := d.Time.Get()
+	switch {
+	case !known:
+		return "time: " + d.Time.Reason()
+	case !d.timed:
+		return units.FormatDuration(t.Round(time.Second)) + " where every run fills the path, and longer where one does not"
+	}
+	return ""
 }
 
 // change adds what one assignment does to a host: nothing where the value is there already.

@@ -46,6 +46,9 @@ func (e *experiment) event(ev Event) Event {
 	ev.MaxBlocks = len(e.Plan.Order)
 	ev.Elapsed = e.Now().Sub(e.started)
 	perRun := e.Plan.RunLength()
+	if !e.Plan.Timed() {
+		perRun = 0
+	}
 	if e.done > 0 {
 		perRun = e.spent/time.Duration(e.done) + e.Plan.Cooldown
 	}

@@ -142,5 +142,9 @@ func (p *Plan) RunLength() time.Duration {
 	return p.Settle + measured + p.Cooldown
 }
 
+// Timed reports whether the length of a run is known beforehand: one that ends with its bytes
+// takes as long as they do.
+func (p *Plan) Timed() bool { return p.Flow.Duration > 0 || p.Flow.Points > 0 }
+
 // sizeTime is about what a message size of a sweep takes; only a forecast.
 const sizeTime = 200 * time.Millisecond

@@ -24,10 +24,10 @@ func RenderDryRun(w io.Writer, d report.DryRun, o Options) error {
 		most = ""
 	}
 	text := fmt.Sprintf("%d settings, %s%d blocks, %s%d runs", len(d.Settings), most, d.Blocks, most, d.Runs)
-	if t, ok := d.Time.Get(); ok {
-		text += fmt.Sprintf(", %s%s without the time that changes take", most, units.FormatDuration(t.Round(time.Second)))
+	if untimed := d.Untimed(); untimed != "" {
+		text += "; " + untimed
 	} else {
-		text += "; time: " + d.Time.Reason()
+		text += fmt.Sprintf(", %s%s without the time that changes take", most, units.FormatDuration(d.Time.Or(0).Round(time.Second)))
 	}
 	p.paragraph(normal, text+fmt.Sprintf(" (seed %d)", d.Seed), 0)
 	if b, ok := d.Bytes.Get(); ok {

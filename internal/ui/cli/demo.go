@@ -295,10 +295,13 @@ func (a *console) announce(ctx context.Context, st results, s model.Session) {
 	if p.Mode == model.FixedBlocks {
 		often = ""
 	}
-	a.talk("session %s: %d settings, %s%s of %s a run, %s%s in all (seed %d)", s.ID, len(p.Settings), often,
-		plain.Count(len(p.Order), "block"), units.FormatDuration(p.RunLength().Round(100*time.Millisecond)), often,
-		units.FormatDuration((time.Duration(p.Runs()) * p.RunLength()).Round(time.Second)), p.Seed)
-	for _, line := range report.Outlook(p, analysis.PlanLine(p, a.noiseBefore(ctx, st, s))) {
+	noise := a.noiseBefore(ctx, st, s)
+	each, all := units.FormatDuration(p.RunLength().Round(100*time.Millisecond)), often+units.FormatDuration((time.Duration(p.Runs())*p.RunLength()).Round(time.Second))+" in all"
+	if untimed := report.NewDryRun(s, noise, a.knobs, a.kinds()).Untimed(); untimed != "" {
+		each, all = p.Flow.Bytes.Decimal(), untimed
+	}
+	a.talk("session %s: %d settings, %s%s of %s a run, %s (seed %d)", s.ID, len(p.Settings), often, plain.Count(len(p.Order), "block"), each, all, p.Seed)
+	for _, line := range report.Outlook(p, analysis.PlanLine(p, noise)) {
 		a.talk("%s", line)
 	}
 }

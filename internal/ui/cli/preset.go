@@ -58,9 +58,13 @@ func (a *console) fitted(ctx context.Context, q question, e *reach.Ends) (questi
 		settings, _ := v.Settings()
 		lack := config.Lacking(settings, e.Hosts)
 		if p.Copies && lack == "" {
-			v.Named = config.Raising(v.Named, e.Hosts)
+			var out []string
+			v.Named, out = config.Raising(v.Named, e.Hosts)
 			if settings, _ = v.Settings(); len(settings) < 2 {
-				lack = "the hosts have already what it would raise"
+				lack, out = "the hosts have already what it would raise", nil
+			}
+			for _, text := range out {
+				a.talk("left out %s", text)
 			}
 		}
 		if lack == "" && !q.dry { // which changes nothing, also for a moment

@@ -74,11 +74,11 @@ func TestPresetOfSharesRaises(t *testing.T) {
 	t.Parallel()
 	check := knobChecker{knob.NewIndex(), app.Env{}.Kinds(), nil}
 	share := must.Get(must.Get(config.ByPresetName("share"))(t).Files(check, check.kinds))(t)[0]
-	for name, c := range map[string]struct{ mtu, buffer, want string }{
-		"an old host":   {"1500", "6291456", "as it is, jumbo, buffers, both"},
-		"large buffers": {"1500", "33554432", "as it is, jumbo"},
-		"large packets": {"9000", "6291456", "as it is, buffers"},
-		"both":          {"9000", "16777216", "as it is"},
+	for name, c := range map[string]struct{ mtu, buffer, want, out string }{
+		"an old host":   {"1500", "6291456", "as it is, jumbo, buffers, both", ""},
+		"large buffers": {"1500", "33554432", "as it is, jumbo", "buffers: the hosts have that already; both: but for what the hosts have already, it is jumbo"},
+		"large packets": {"9000", "6291456", "as it is, buffers", "jumbo: the hosts have that already; both: but for what the hosts have already, it is buffers"},
+		"both":          {"9000", "16777216", "as it is", "jumbo: the hosts have that already; buffers: the hosts have that already; both: the hosts have that already"},
 	} {
 		var hosts []model.HostFacts
 		for _, h := range []model.Host{model.Near, model.Far} {
@@ -87,10 +87,12 @@ func TestPresetOfSharesRaises(t *testing.T) {
 			}})
 		}
 		var names []string
-		for _, s := range config.Raising(share.Named, hosts) {
+		left, out := config.Raising(share.Named, hosts)
+		for _, s := range left {
 			names = append(names, s.Name)
 		}
 		must.Equal(t, strings.Join(names, ", "), c.want, name)
+		must.Equal(t, strings.Join(out, "; "), c.out, name)
 	}
 }
 

@@ -176,10 +176,9 @@ func (f *File) FitCopies(rate fact.Of[units.BitRate]) {
 }
 
 // Raising returns the settings that raise what hosts have, without the assignments that do
-// not, and those that leave the hosts as they are. A setting that comes to the same as one
-// before it is left out.
-func Raising(settings []model.Setting, hosts []model.HostFacts) []model.Setting {
-	var out []model.Setting
+// not, and says which settings are left out, and why: that the hosts have them, or that they
+// come to the same as one before.
+func Raising(settings []model.Setting, hosts []model.HostFacts) (left []model.Setting, out []string) {
 	for _, s := range settings {
 		given := len(s.Assignments) > 0
 		s.Assignments = slices.DeleteFunc(slices.Clone(s.Assignments), func(a model.Assignment) bool {
@@ -192,12 +191,16 @@ func Raising(settings []model.Setting, hosts []model.HostFacts) []model.Setting 
 			want, wrong := strconv.ParseFloat(a.Value, 64)
 			return known && err == nil && wrong == nil && want <= has
 		})
-		same := slices.ContainsFunc(out, func(o model.Setting) bool { return slices.Equal(o.Assignments, s.Assignments) })
-		if !same && (!given || len(s.Assignments) > 0) {
-			out = append(out, s)
+		switch i := slices.IndexFunc(left, func(o model.Setting) bool { return slices.Equal(o.Assignments, s.Assignments) }); {
+		case given && len(s.Assignments) == 0:
+			out = append(out, s.Name+": the hosts have that already")
+		case i >= 0:
+			out = append(out, fmt.Sprintf("%s: but for what the hosts have already, it is %s", s.Name, left[i].Name))
+		default:
+			left = append(left, s)
 		}
 	}
-	return out
+	return left, out
 }
 
 // noMedia says why the card of a host has no media to choose, "" where it may have.

@@ -105,7 +105,9 @@ func New(s model.Session, now func() time.Time) *State {
 		t.ways = append(t.ways, &way{direction: d})
 	}
 	t.at.MaxBlocks = len(s.Plan.Order)
-	t.at.AtMost = time.Duration(s.Plan.Runs()) * s.Plan.RunLength()
+	if s.Plan.Timed() {
+		t.at.AtMost = time.Duration(s.Plan.Runs()) * s.Plan.RunLength()
+	}
 	return t
 }
 
