@@ -75,8 +75,11 @@ func (b *builder) settings() []string {
 // the receiver saw it, without the warm-up.
 func (b *builder) intervalRates(runs []model.Run, d model.Direction) []float64 {
 	var all []float64
+	if b.samples == nil {
+		return nil
+	}
 	for _, r := range runs {
-		for _, x := range b.samples[r.Number] {
+		for _, x := range b.samples.Of(r.Number) {
 			if x.Metric == model.Goodput && x.Direction == d && x.Host == d.Receiver() && !x.Omitted {
 				all = append(all, x.Value)
 			}

@@ -147,9 +147,8 @@ type Step struct {
 
 // Options are what Build needs beyond the session. The zero value works.
 type Options struct {
-	// Samples of the runs, by number of run. Without them the classic table
-	// has no rows over intervals.
-	Samples map[int][]model.Sample
+	// Samples of the runs. Without them the classic table has no rows over intervals.
+	Samples model.Samples
 	// Kinds say what their runs mean; nil is those that linerate always has.
 	Kinds traffic.Kinds
 	// Catalogue is that of the settings, as the process has it.
@@ -253,7 +252,7 @@ type builder struct {
 	s         *model.Session
 	kinds     traffic.Kinds
 	catalogue *knob.Index
-	samples   map[int][]model.Sample
+	samples   model.Samples
 	names     model.Names // of the ends
 	counted   []model.Run // that descriptions are made from
 }

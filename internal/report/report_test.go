@@ -127,7 +127,7 @@ func TestClassic(t *testing.T) {
 // TestClassicCountsReceivers demands that only the receiver's intervals count.
 func TestClassicCountsReceivers(t *testing.T) {
 	s := model.Session{Runs: []model.Run{{Number: 1, State: model.RunValid}}}
-	d := report.Build(s, report.Options{Samples: map[int][]model.Sample{1: {
+	d := report.Build(s, report.Options{Samples: model.Held{1: {
 		{Host: model.Near, Direction: model.To, Metric: model.Goodput, Value: 9},
 		{Host: model.Far, Direction: model.To, Metric: model.Goodput, Value: 5},
 		{Host: model.Far, Direction: model.To, Metric: model.Sent, Value: 7},

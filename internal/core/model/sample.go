@@ -69,6 +69,18 @@ type Sample struct {
 	Omitted   bool          `json:"omitted,omitempty"` // lies in the warm-up
 }
 
+// Samples are those of the runs of a session, which may be more than fit in memory.
+type Samples interface {
+	// Of returns those of the run of a number, nil where none were kept.
+	Of(run int) []Sample
+}
+
+// Held are samples in memory, by number of run.
+type Held map[int][]Sample
+
+// Of implements Samples.
+func (h Held) Of(run int) []Sample { return h[run] }
+
 // WarmsUp tells whether a run with a warm-up of omit still warms up when s has ended: the
 // last sample of a warm-up is known only when it is over.
 func (s Sample) WarmsUp(omit time.Duration) bool { return s.Omitted && s.Start+s.Length < omit }

@@ -22,9 +22,9 @@ func Columns() []string {
 		"row", "end", "host", "direction", "metric", "of", "unit", "start_s", "length_s", "warmup", "value"}
 }
 
-// Render writes s, of which d is the report, and its samples by number of run. A cell is
+// Render writes s, of which d is the report, and its samples. A cell is
 // empty where nothing is known.
-func Render(w io.Writer, s model.Session, d report.Document, samples map[int][]model.Sample) error {
+func Render(w io.Writer, s model.Session, d report.Document, samples model.Samples) error {
 	t := csv.NewWriter(w)
 	t.UseCRLF = false // RFC 4180 has CRLF; every reader takes both, and tools of Unix only this
 	rows := [][]string{Columns()}
@@ -46,7 +46,7 @@ func Render(w io.Writer, s model.Session, d report.Document, samples map[int][]m
 		for _, v := range r.Values {
 			row("run", "", "", string(v.Direction), cell(string(v.Metric)), "", metric.Base(v.Metric), "", "", "", number(v.Value))
 		}
-		for _, x := range samples[r.Number] {
+		for _, x := range samples.Of(r.Number) {
 			row("sample", string(x.Host), cell(d.Header.Of(x.Host)), string(x.Direction), cell(string(x.Metric)), cell(x.Of), metric.Base(x.Metric),
 				number(x.Start.Seconds()), number(x.Length.Seconds()), flag(x.Omitted), number(x.Value))
 		}

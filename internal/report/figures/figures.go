@@ -18,8 +18,11 @@ import (
 // Of returns the pictures of s, of which d is the report, in the order in which a
 // reader wants them: the path and what limits it, what the settings do, and then what
 // happened inside the runs. There is none for what was not measured.
-func Of(s model.Session, d report.Document, samples map[int][]model.Sample) []plot.Figure {
+func Of(s model.Session, d report.Document, samples model.Samples) []plot.Figure {
 	b := builder{s: &s, d: &d, samples: samples, runs: report.Counted(s.Runs)}
+	if samples == nil {
+		b.samples = model.Held{}
+	}
 	var out []plot.Figure
 	pictures := []func() (plot.Figure, bool){
 		b.gains, b.path, b.effects, b.settings, b.plateau, b.grid, b.rate, b.sizes, b.latency, b.cores,
@@ -41,7 +44,7 @@ func Of(s model.Session, d report.Document, samples map[int][]model.Sample) []pl
 type builder struct {
 	s       *model.Session
 	d       *report.Document
-	samples map[int][]model.Sample
+	samples model.Samples
 	runs    []model.Run // that count
 }
 

@@ -111,7 +111,7 @@ func TestSweepsOfSeveralMachines(t *testing.T) {
 // its sender.
 func stalled() reporttest.Case {
 	c := reporttest.Cases()[0]
-	c.Name, c.Samples = "stalled", map[int][]model.Sample{}
+	c.Name, c.Samples = "stalled", model.Held{}
 	for i, r := range c.Session.Runs {
 		w := r.Flow.Direction
 		for second := range 20 {

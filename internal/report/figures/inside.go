@@ -19,7 +19,7 @@ import (
 // they were.
 func (b *builder) shown(w model.Direction) (model.Run, bool) {
 	for _, r := range slices.Backward(b.runs) {
-		if slices.Contains(r.Flow.Direction.Parts(), w) && (b.s.Plan.Baseline == "" || r.Setting == b.s.Plan.Baseline) && len(b.samples[r.Number]) > 0 {
+		if slices.Contains(r.Flow.Direction.Parts(), w) && (b.s.Plan.Baseline == "" || r.Setting == b.s.Plan.Baseline) && len(b.samples.Of(r.Number)) > 0 {
 			return r, true
 		}
 	}
@@ -30,7 +30,7 @@ func (b *builder) shown(w model.Direction) (model.Run, bool) {
 // each value at the middle of its interval.
 func (b *builder) series(r model.Run, h model.Host, w model.Direction, m model.Metric) []model.Sample {
 	var out []model.Sample
-	for _, x := range b.samples[r.Number] {
+	for _, x := range b.samples.Of(r.Number) {
 		if x.Host == h && x.Direction == w && x.Metric == m && x.Of == "" {
 			out = append(out, x)
 		}
@@ -217,7 +217,7 @@ func (b *builder) heat(r model.Run, h model.Host) (plot.Heat, core) {
 	sums, counts := map[key]float64{}, map[key]int{}
 	rows, last := map[string]bool{}, time.Duration(0)
 	var mine []model.Sample
-	for _, x := range b.samples[r.Number] {
+	for _, x := range b.samples.Of(r.Number) {
 		if x.Host == h && x.Metric == "cpu_busy" && strings.HasPrefix(x.Of, "cpu") {
 			mine, last, rows[x.Of] = append(mine, x), max(last, x.Start), true
 		}

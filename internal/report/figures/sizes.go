@@ -35,7 +35,7 @@ func (b *builder) sizes() (plot.Figure, bool) {
 }
 
 // With is Of with the curves of other sessions beside those of s.
-func With(s model.Session, d report.Document, samples map[int][]model.Sample, others []Swept) []plot.Figure {
+func With(s model.Session, d report.Document, samples model.Samples, others []Swept) []plot.Figure {
 	all := Of(s, d, samples)
 	for i := range all {
 		if f, ok := beside(append([]Swept{{s, d}}, others...)); ok && len(others) > 0 && all[i].Name == f.Name {

@@ -60,9 +60,9 @@ type raw struct {
 // written is the version of Flent whose files these are like.
 const written = "2.1.1"
 
-// Render writes s, of which d is the report, with its samples by number of run. It
+// Render writes s, of which d is the report, with its samples. It
 // wraps ErrNothing where there is nothing to write.
-func Render(w io.Writer, s model.Session, d report.Document, samples map[int][]model.Sample) error {
+func Render(w io.Writer, s model.Session, d report.Document, samples model.Samples) error {
 	f, err := fileOf(s, d, samples)
 	if err != nil {
 		return fmt.Errorf("session %s: %w", s.ID, err)
@@ -71,7 +71,7 @@ func Render(w io.Writer, s model.Session, d report.Document, samples map[int][]m
 }
 
 // RenderPacked is Render through gzip, as Flent itself writes.
-func RenderPacked(w io.Writer, s model.Session, d report.Document, samples map[int][]model.Sample) error {
+func RenderPacked(w io.Writer, s model.Session, d report.Document, samples model.Samples) error {
 	z := gzip.NewWriter(w)
 	if err := Render(z, s, d, samples); err != nil {
 		return err
@@ -88,7 +88,7 @@ type point struct {
 	rtt    *float64
 }
 
-func fileOf(s model.Session, d report.Document, samples map[int][]model.Sample) (file, error) {
+func fileOf(s model.Session, d report.Document, samples model.Samples) (file, error) {
 	runs := shown(s)
 	if len(runs) == 0 {
 		return file{}, ErrNothing
@@ -102,7 +102,7 @@ func fileOf(s model.Session, d report.Document, samples map[int][]model.Sample) 
 	var points []point
 	step := time.Duration(math.MaxInt64)
 	for _, r := range runs {
-		for _, p := range pointsOf(r, samples[r.Number], began) {
+		for _, p := range pointsOf(r, samples.Of(r.Number), began) {
 			points = append(points, p)
 			step = min(step, max(p.length.Round(10*time.Millisecond), 10*time.Millisecond))
 		}

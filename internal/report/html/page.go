@@ -28,7 +28,7 @@ import (
 type Input struct {
 	Session  model.Session
 	Document report.Document
-	Samples  map[int][]model.Sample
+	Samples  model.Samples
 	Beside   []figures.Swept // other sessions whose curves over message sizes are drawn with this one's
 	Answer   []string        // the answer, a sentence each; nil is report.Answer
 	Text     string          // the report as a terminal shows it, 80 columns, for those who paste it

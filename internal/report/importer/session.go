@@ -66,13 +66,13 @@ func ByKind(files []Named) [][]Named {
 // Session makes one session of what files say: a run for each test, in the order given.
 // A verdict comes of it only where the files say that the tests were made in blocks,
 // each with every setting once. The samples are by the number of the run.
-func Session(files []Named, o About) (model.Session, map[int][]model.Sample, error) {
+func Session(files []Named, o About) (model.Session, model.Held, error) {
 	s := model.Session{
 		ID: o.ID, Kind: model.KindImported, Title: o.Title, Command: o.Command, Version: o.Version, Ended: o.Now, Created: o.Now,
 		State: model.SessionDone,
 		Plan:  model.Plan{Mode: model.FixedBlocks, Confidence: 0.95, Margin: margin},
 	}
-	samples := map[int][]model.Sample{}
+	samples := model.Held{}
 	var spreads []float64
 	var from []string
 	blocks := true

@@ -116,8 +116,8 @@ type Options struct {
 	// Full asks for every fact: each setting of each host, all interfaces, the
 	// reports of both ends of each run, and who told what.
 	Full bool
-	// Samples of the runs to write, by number of run.
-	Samples map[int][]model.Sample
+	// Samples of the runs to write, nil for none.
+	Samples model.Samples
 }
 
 // Render writes s and its report d to w as linerate/session/v1. Of the numbers
@@ -154,7 +154,10 @@ func Render(w io.Writer, s model.Session, d report.Document, o Options) error {
 			one.Ends = r.Ends
 		}
 		doc.Session.Runs = append(doc.Session.Runs, one)
-		if samples := o.Samples[r.Number]; len(samples) > 0 {
+		if o.Samples == nil {
+			continue
+		}
+		if samples := o.Samples.Of(r.Number); len(samples) > 0 {
 			doc.Samples = append(doc.Samples, runSamples{r.Number, samples})
 		}
 	}

@@ -19,7 +19,7 @@ import (
 type Case struct {
 	Name    string
 	Session model.Session
-	Samples map[int][]model.Sample
+	Samples model.Held
 }
 
 // Cases returns all sessions, fresh ones at each call.
@@ -136,7 +136,7 @@ func unevenTest() Case {
 	c.Session.WireRate = fact.Known(units.BitRate(5e6), "the lab's wire")
 	c.Session.Near, c.Session.Far = "lab:rate=50mbit,to.rate=5mbit", "lab:rate=50mbit,to.rate=5mbit"
 	c.Session.Hosts[0].PathRate, c.Session.Hosts[1].PathRate = c.Session.WireRate, fact.Known(units.BitRate(50e6), "the lab's wire")
-	c.Samples = map[int][]model.Sample{}
+	c.Samples = model.Held{}
 	for i, rate := range []float64{6.1e6, 46.9e6} {
 		c.Session.Runs[i].Values[0].Value = rate
 	}

@@ -124,7 +124,7 @@ func words(text string) map[string]bool {
 func documents(t *testing.T) map[string]func(term.Options) string {
 	t.Helper()
 	out := map[string]func(term.Options) string{}
-	of := func(name string, s model.Session, samples map[int][]model.Sample) {
+	of := func(name string, s model.Session, samples model.Samples) {
 		d := report.Build(s, report.Options{Samples: samples})
 		out[name] = func(o term.Options) string { return render(t, d, o) }
 		out[name+" with details"] = func(o term.Options) string { o.Details = true; return render(t, d, o) }

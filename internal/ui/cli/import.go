@@ -118,7 +118,7 @@ func (a *console) importFiles(ctx context.Context, args []string, f importFlags)
 	}
 	now := a.Now()
 	var all []model.Session
-	var samples []map[int][]model.Sample
+	var samples []model.Samples
 	kinds := importer.ByKind(files)
 	for _, kind := range kinds {
 		title := f.title
@@ -169,7 +169,7 @@ func (a *console) listOf(ctx context.Context, st results, some []model.Session) 
 }
 
 // keepImported writes a session with its samples, or nothing of it.
-func keepImported(ctx context.Context, st results, s model.Session, samples map[int][]model.Sample) (err error) {
+func keepImported(ctx context.Context, st results, s model.Session, samples model.Samples) (err error) {
 	runs := s.Runs
 	s.Runs = nil
 	if err := st.CreateSession(ctx, s); err != nil {
@@ -181,7 +181,7 @@ func keepImported(ctx context.Context, st results, s model.Session, samples map[
 		}
 	}()
 	for _, r := range runs {
-		if err := st.AddRun(ctx, s.ID, r, samples[r.Number], nil); err != nil {
+		if err := st.AddRun(ctx, s.ID, r, samples.Of(r.Number), nil); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,7 +111,12 @@ type reportDoc struct {
 }
 
 func (a *console) writeReport(ctx context.Context, ref string, f reportFlags, as format) error {
-	t, err := a.tell(ctx, ref, as.page && !f.ticket && f.textfile == "", f.beside...)
+	st, s, err := a.openSession(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	t, err := a.tell(ctx, st, s, as.page && !f.ticket && f.textfile == "", f.beside...)
 	if err != nil {
 		return err
 	}
@@ -127,6 +133,7 @@ func (a *console) writeReport(ctx context.Context, ref string, f reportFlags, as
 	} else {
 		err = as.render(&text, t)
 	}
+	err = cmp.Or(err, t.samples.err)
 	if errors.Is(err, flent.ErrNothing) {
 		return fault.WithHint(err, "Flent shows TCP and UDP over time: take a session of linerate test, or --format csv")
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ import (
 type told struct {
 	session model.Session
 	doc     report.Document
-	samples map[int][]model.Sample
+	samples *sampleReader
 	answer  []string // of a search for settings, which the report of its runs does not know; else nil
 	brief   []string // the same in one line, for a ticket
 	figures []plot.Figure
@@ -46,13 +47,12 @@ type told struct {
 // More are in an archive beside it, at two bytes each.
 const samplesInJSON = 20_000
 
-// tell reads the session that ref names, and makes its report, with the curves of others.
-func (a *console) tell(ctx context.Context, ref string, page bool, beside ...string) (told, error) {
-	st, s, err := a.openSession(ctx, ref)
-	if err != nil {
-		return told{}, err
-	}
-	defer st.Close()
+// runsInJSON is how many runs a page has in its JSON with the reports of both ends at most:
+// about 13 MB of it.
+const runsInJSON = 1_000
+
+// tell makes the report of s, which st holds, with the curves of others.
+func (a *console) tell(ctx context.Context, st results, s model.Session, page bool, beside ...string) (told, error) {
 	t, err := a.tellOf(ctx, st, s, page)
 	if err != nil || len(beside) == 0 {
 		return t, err
@@ -78,10 +78,7 @@ func (a *console) tell(ctx context.Context, ref string, page bool, beside ...str
 // tellOf makes the report of s, which st holds; for a page with the archive of samples
 // that are too many for its JSON.
 func (a *console) tellOf(ctx context.Context, st results, s model.Session, page bool) (told, error) {
-	samples, err := samplesOf(ctx, st, s)
-	if err != nil {
-		return told{}, err
-	}
+	samples := &sampleReader{ctx: ctx, st: st, id: s.ID}
 	t := told{session: s, samples: samples, doc: report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})}
 	if s.Kind == model.KindTune {
 		if found, rec, ok, err := tunedOf(ctx, st, s); err == nil && ok {
@@ -91,21 +88,13 @@ func (a *console) tellOf(ctx context.Context, st results, s model.Session, page 
 		}
 	}
 	t.figures = figures.Of(s, t.doc, samples)
-	if !page || samplesIn(samples) <= samplesInJSON {
-		return t, nil
+	if !page || len(s.Runs) <= runsInJSON && !samples.more(s.Runs, samplesInJSON) {
+		return t, samples.err
 	}
 	var b bytes.Buffer
-	err = archive.Write(ctx, &b, st, []string{s.ID})
+	err := archive.Write(ctx, &b, st, []string{s.ID})
 	t.archive = b.Bytes()
-	return t, err
-}
-
-func samplesIn(samples map[int][]model.Sample) int {
-	n := 0
-	for _, of := range samples {
-		n += len(of)
-	}
-	return n
+	return t, cmp.Or(err, samples.err)
 }
 
 // format is one that report writes.
@@ -158,7 +147,7 @@ func htmlPage(w io.Writer, t told) error {
 	}
 	o, what := reportjson.Options{Full: true, Samples: t.samples}, "all data of this session, as JSON"
 	if t.archive != nil {
-		o, what = reportjson.Options{Full: true}, "all results of this session, as JSON"
+		o, what = reportjson.Options{Full: len(t.session.Runs) <= runsInJSON}, "the results of this session, as JSON"
 	}
 	if err := reportjson.Render(&data, t.session, t.doc, o); err != nil {
 		return err

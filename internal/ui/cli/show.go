@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,13 +76,13 @@ func (a *console) reportWith(ctx context.Context, st results, s model.Session, w
 		}
 		return err
 	}
-	samples, err := samplesOf(ctx, st, s)
-	if err != nil {
-		return err
-	}
+	samples := &sampleReader{ctx: ctx, st: st, id: s.ID}
 	doc := report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})
 	if st.Path() == inMemory {
 		doc.Next = slices.DeleteFunc(doc.Next, func(n report.Step) bool { return strings.Contains(n.Command, s.ID) })
+	}
+	if samples.err != nil {
+		return samples.err
 	}
 	if !a.json {
 		return term.Render(a.Out, doc, a.termOptions())
@@ -91,23 +92,41 @@ func (a *console) reportWith(ctx context.Context, st results, s model.Session, w
 		o.Samples = samples
 	}
 	a.printed = true
-	return reportjson.Render(a.Out, s, doc, o)
+	return cmp.Or(reportjson.Render(a.Out, s, doc, o), samples.err)
 }
 
-// samplesOf returns what is stored of each run of s, by its number.
-func samplesOf(ctx context.Context, st results, s model.Session) (map[int][]model.Sample, error) {
-	samples := map[int][]model.Sample{}
-	for _, r := range s.Runs {
-		batch, err := st.Samples(ctx, s.ID, r.Number)
-		if errors.Is(err, store.ErrNotFound) {
-			continue // measured, but the disk was full: its numbers are still at hand
-		}
-		if err != nil {
-			return nil, err
-		}
-		samples[r.Number] = batch
+// sampleReader reads the samples of a session from its store. Those of one run are held at a
+// time, and the first error.
+type sampleReader struct {
+	ctx context.Context //nolint:containedctx // of the one command that reads them
+	st  results
+	id  string
+	run int // whose samples are held
+	now []model.Sample
+	err error
+}
+
+// Of implements model.Samples.
+func (s *sampleReader) Of(run int) []model.Sample {
+	if run == s.run {
+		return s.now
 	}
-	return samples, nil
+	batch, err := s.st.Samples(s.ctx, s.id, run)
+	if s.run, s.now = run, batch; err != nil && !errors.Is(err, store.ErrNotFound) { // measured, but the disk was full: its numbers are still at hand
+		s.err = cmp.Or(s.err, err)
+	}
+	return s.now
+}
+
+// more reports whether the runs of a session have more than so many samples.
+func (s *sampleReader) more(runs []model.Run, most int) bool {
+	n := 0
+	for _, r := range runs {
+		if n += len(s.Of(r.Number)); n > most {
+			return true
+		}
+	}
+	return false
 }
 
 // untrusted reports whether the session says that it must not be believed.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,7 +171,7 @@ func (p pages) Report(ctx context.Context, id string, w io.Writer) error {
 		return err
 	}
 	var text bytes.Buffer
-	if err := htmlPage(&text, t); err != nil {
+	if err := cmp.Or(htmlPage(&text, t), t.samples.err); err != nil {
 		return err
 	}
 	_, err = text.WriteTo(w)
