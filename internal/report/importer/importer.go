@@ -3,7 +3,8 @@
 // nuttcp, sockperf, qperf, perftest, flent, and tables of comma-separated values whose columns
 // somebody names.
 //
-// Nothing is guessed. What a program counted by its sender is a rate of the sender;
+// Nothing is guessed. Of a log of several tests those that are whole are read, and the lines
+// of the others are named. What a program counted by its sender is a rate of the sender;
 // the summary line of a test is no interval; a file that is cut off, that holds
 // something else between its lines, or whose numbers have decimal commas is refused with
 // the line where it begins to be wrong.
@@ -177,6 +178,9 @@ func Read(name string, text []byte, o Options) (File, error) {
 			continue
 		}
 		got, err := f.read(all, o)
+		if err != nil {
+			got, err = f.rest(all, o, err)
+		}
 		if err != nil {
 			return File{}, fmt.Errorf("as %s: %w", f.Name, err)
 		}

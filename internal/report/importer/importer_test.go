@@ -195,6 +195,43 @@ func TestFewAnswers(t *testing.T) {
 	}
 }
 
+// TestSomeFailed: of a log of several tests those that are whole are read as if they stood
+// alone, and the lines of the others are named, with what is wrong.
+func TestSomeFailed(t *testing.T) {
+	upTo := func(name string, lines int) string {
+		return strings.Join(strings.SplitAfter(string(load(t, name)), "\n")[:lines], "")
+	}
+	three, two, doc, events := string(load(t, "iperf3.txt")), string(load(t, "iperf2.txt")), string(load(t, "iperf3.json")), reconciled["stream of events"].text
+	const noServer = `{"start":{"connected":[]},"intervals":[],"end":{},"error":"error - unable to connect to server: Connection refused"}` + "\n"
+	const busy = `{"event":"start","data":{}}` + "\n" + `{"event":"error","data":"the server is busy"}` + "\n" + `{"event":"end","data":{}}` + "\n"
+	const alone = "Client connecting to 10.8.0.2, TCP port 5001\nconnect failed: Connection refused\n"
+	for name, c := range map[string]struct{ one, text, note string }{
+		"iperf3, no connection":    {three, three + "run 2\niperf3: error - unable to connect to server: Connection refused\n" + three, "line 14: a test is not imported: the test failed: iperf3: error - unable to connect to server: Connection refused"},
+		"iperf3, a busy server":    {three, three + "Connecting to host h, port 5201\niperf3: error - the server is busy\n" + three, "lines 13 to 14: a test is not imported: line 14: the test failed: iperf3: error - the server is busy"},
+		"iperf3, killed at once":   {three, upTo("iperf3.txt", 3) + three + three, "lines 1 to 3: a test is not imported: the test that begins here has no result: it was cut off"},
+		"iperf3 -J, no connection": {doc, doc + noServer + doc, fmt.Sprintf("line %d: a test is not imported: the test failed: unable to connect to server: Connection refused", strings.Count(doc, "\n")+1)},
+		"iperf3 -J, killed":        {doc, upTo("iperf3.json", 40) + doc + doc, "lines 1 to 40: a test is not imported: "},
+		"iperf3 --json-stream":     {events, busy + events + events, "lines 1 to 3: a test is not imported: the test failed: the server is busy"},
+		"iperf 2, no connection":   {two, two + alone + two, "lines 11 to 13: a test is not imported: line 12: the test failed: connect failed: Connection refused"},
+		"iperf 2, the first":       {two, alone + two + two, "lines 1 to 3: a test is not imported: line 2: the test failed: connect failed: Connection refused"},
+	} {
+		got, err := Read("", []byte(c.text), Options{})
+		want := must.Get(Read("", []byte(c.one), Options{}))(t)
+		must.Need(t, err == nil && len(got.Tests) == 2, "%s: %d tests, %v", name, len(got.Tests), err)
+		for _, test := range got.Tests {
+			must.Same(t, test.Values, want.Tests[0].Values, "%s", name)
+		}
+		must.Contain(t, strings.Join(got.Tests[0].Notes, "\n"), c.note, "%s", name)
+	}
+	for text, note := range map[string]string{
+		upTo("netperf.txt", 10): "lines 9 to 10: a test is not imported: ",
+		"tcp_bw:\n    bw  =  1.6 GB/sec\nudp_bw:\n    send_bw  =  1.6 GB/sec\n": "lines 3 to 4: a test is not imported: test udp_bw has no recv_bw: it was cut off",
+	} {
+		got, err := Read("", []byte(text), Options{})
+		must.True(t, err == nil && len(got.Tests) == 1 && strings.Contains(strings.Join(got.Tests[0].Notes, "\n"), note), "%+v, %v", got.Tests, err)
+	}
+}
+
 // TestBroken: what is cut off, mixed or foreign is refused, with the line.
 func TestBroken(t *testing.T) {
 	upTo := func(name string, lines int) string {
@@ -206,7 +243,6 @@ func TestBroken(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ text, says string }{
 		"qperf failed":                      {"tcp_bw:\n192.0.2.9: failed to connect\n", "test tcp_bw failed: 192.0.2.9: failed to connect"},
-		"qperf cut":                         {"tcp_bw:\n    bw  =  1.6 GB/sec\nudp_bw:\n    send_bw  =  1.6 GB/sec\n", "line 3: test udp_bw has no recv_bw: it was cut off"},
 		"qperf of RDMA":                     {"rc_bw:\n    bw  =  1.6 GB/sec\n", "those over TCP and UDP are read"},
 		"qperf, a line of another test":     {"tcp_bw:\n    bw  =  1.6 GB/sec\n    latency  =  4 us\n", "which qperf writes of another test"},
 		"iperf2 nothing":                    {upTo("iperf2.txt", 4), "cut off"},
@@ -225,7 +261,6 @@ func TestBroken(t *testing.T) {
 		"np.out other":                      {"1 500 0.00001\n2 500 0.00001\n", "not the columns"},
 		"iperf 2 server that connects back": {"Server listening on TCP port 5001\n[  5] local 192.0.2.2 port 5001 connected with 192.0.2.1 port 40000\nClient connecting to 192.0.2.1, TCP port 5001\n[  5] 0.0000-1.2020 sec   195 MBytes  1.36 Gbits/sec\n", "import the client's file"},
 		"sockperf cut":                      {upTo("sockperf.txt", 12), "cut off"},
-		"netperf cut":                       {upTo("netperf.txt", 10), "cut off"},
 		"iperf 2 --bounceback, cut":         {strings.Split(others["iperf 2 --bounceback"], "[  1] 0.0000-2")[0], "has no summary: it was cut off"},
 		"empty":                             {" \n", "empty"},
 		"binary":                            {"\x7fELF\x00\xff", "no text"},

@@ -47,7 +47,8 @@ its name or by the name before =. - is standard input.
 It describes what the files say, with changes against the first setting. It gives
 a verdict only where a table says in which block each test was made, because
 tests made one after the other cannot be told from a drift of the path; it says
-what a sound repeat needs. If anything in a file is wrong, nothing is kept.
+what a sound repeat needs. If anything in a file is wrong, nothing is kept, but of a
+log of several tests those that are whole; the lines of the others are named.
 
 --column says what a column of a table is: ROLE=COLUMN[:UNIT][@SETTING], where
 ROLE is one of ` + strings.Join(importer.Roles(), ", ") + `.

@@ -1,0 +1,127 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// maxParts is how many tests of a file are read each by itself.
+const maxParts = 1000
+
+// begins returns what knows the first line of a test, of formats whose files may hold
+// several; nil for others. It is asked of each line in turn.
+func begins(format string) func(line string) bool {
+	running, last := false, "" // a test, and the banner of iperf 2 that nothing followed yet
+	switch format {
+	case "iperf3":
+		return func(l string) bool {
+			banner := banner3.MatchString(l)
+			fresh := banner || !running && strings.HasPrefix(l, "iperf3: error - ")
+			running = banner || running && l != "iperf Done."
+			return fresh
+		}
+	case "iperf3-json":
+		return func(l string) bool { return strings.HasPrefix(l, "{") }
+	case "iperf3-stream":
+		return func(l string) bool {
+			banner := strings.HasPrefix(l, `{"event":"start"`)
+			fresh := banner || !running && strings.HasPrefix(l, `{"event":"error"`)
+			running = banner || running && !strings.HasPrefix(l, `{"event":"end"`)
+			return fresh
+		}
+	case "iperf2": // a client that listens for the way back has two banners
+		return func(l string) bool {
+			banner := banner2.FindString(l)
+			banner = banner[:min(len(banner), len("Client"))]
+			fresh := banner != "" && (last == "" || last == banner)
+			if banner != "" || connected.MatchString(l) || row.MatchString(l) {
+				last = banner
+			}
+			return fresh
+		}
+	case "netperf":
+		return netperfHead.MatchString
+	case "qperf":
+		return qperfHead.MatchString
+	}
+	return nil
+}
+
+// part is what a file says of one test.
+type part struct {
+	from, to    int // bytes
+	first, last int // lines, 1…
+}
+
+// testsOf splits text before each line that begins a test.
+func testsOf(text string, begin func(line string) bool) []part {
+	all := []part{{first: 1}}
+	n, at := 0, 0
+	for l := range strings.SplitAfterSeq(text, "\n") {
+		n++
+		now := &all[len(all)-1]
+		if begin(strings.TrimRight(l, " \t\r\n")) && at > 0 {
+			now.to = at
+			all = append(all, part{from: at, first: n})
+			now = &all[len(all)-1]
+		}
+		if strings.TrimSpace(l) != "" {
+			now.last = n
+		}
+		at += len(l)
+	}
+	all[len(all)-1].to = at
+	return all
+}
+
+// leftOut says which test is not read, and why.
+func (p part) leftOut(why error) string {
+	where := fmt.Sprintf("line %d", p.first)
+	if p.last > p.first {
+		where = fmt.Sprintf("lines %d to %d", p.first, p.last)
+	}
+	if f, ok := errors.AsType[*Fault](why); ok && f.Line == p.first {
+		why = f.Err
+	}
+	return fmt.Sprintf("%s: a test is not imported: %v", where, why)
+}
+
+// rest reads those tests of a text that are whole, where why is what is wrong with all of it:
+// one that failed or was cut off does not take the others with it.
+func (f Format) rest(text string, o Options, why error) (File, error) {
+	begin := begins(f.Name)
+	if begin == nil {
+		return File{}, why
+	}
+	all := testsOf(text, begin)
+	if len(all) > maxParts {
+		return File{}, why
+	}
+	left, good := []byte(text), 0
+	var out []string
+	for _, p := range all {
+		got, err := f.read(strings.Repeat("\n", p.first-1)+text[p.from:p.to], o)
+		if err == nil {
+			good += len(got.Tests)
+			continue
+		}
+		out = append(out, p.leftOut(err))
+		for i := p.from; i < p.to; i++ {
+			if left[i] != '\n' {
+				left[i] = ' '
+			}
+		}
+	}
+	if good == 0 || len(out) == 0 {
+		return File{}, why
+	}
+	got, err := f.read(string(left), o)
+	if err != nil || len(got.Tests) == 0 {
+		return File{}, why
+	}
+	for _, text := range out {
+		got.Tests[0].note(text)
+	}
+	return got, nil
+}
