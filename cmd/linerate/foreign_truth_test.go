@@ -4,6 +4,9 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -72,5 +75,51 @@ func TestTruthOfServer(t *testing.T) {
 			try.Claim("given in a second to a client that wants 1 Gbit/s", bytes/1e6, 0.1, 16, "MB")
 			return ""
 		}, "iperf", "-c", "127.0.0.1", "-p", portOf(v.Foreign["iperf2"]), "-u", "-R", "-b", "1g", "-t", "1", "-y", "C")
+	})
+}
+
+// TestTruthOfUDPSTP measures the capacity behind a token bucket of 50 Mbit/s, both ways, with
+// linerate at both ends and, where it is installed, with obudpst (udpst) at either: within 1 %
+// of the formula. The bucket counts frames of 1264 bytes, of which 1250 are IP.
+func TestTruthOfUDPSTP(t *testing.T) {
+	n := newNetns(t)
+	for _, host := range []string{n.near, n.far} {
+		ip(t, "netns", "exec", host, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "50mbit", "burst", "15140", "limit", "250000")
+	}
+	serveJSON(t, n.inside(t, "far", "serve", "--json", "--listen", farAddr+":0", "--udpstp="+farAddr+":24700", "--state", n.state("far")))
+	servers := map[string]string{"linerate": farAddr + ":24700"}
+	_, err := exec.LookPath("udpst")
+	reference := err == nil
+	if reference {
+		servers["udpst"] = farAddr + ":24601"
+		p := start(t, exec.CommandContext(t.Context(), "ip", "netns", "exec", n.far, "udpst", farAddr))
+		t.Cleanup(func() { p.signal(t, os.Interrupt); p.wait(t, patience) })
+	}
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		claim := func(who string, mbit float64) {
+			try.Claim(who, mbit, 50*1250.0/1264*0.99, 50*1250.0/1264*1.01, "Mbit/s")
+		}
+		for name, server := range servers {
+			r := run(try, n.inside(try, "near", "test", "udpstp://"+server, "-t", "5s", "--wait", "0s", "--json", "-q", "--db", ":memory:"))
+			runs := decode[document](try, r.out).Session.Runs
+			must.Need(try, len(runs) == 2, "%d runs: %s", len(runs), r.err)
+			for _, r := range runs {
+				got, _ := r.Value(r.Flow.Direction, model.IPCapacity)
+				claim("linerate "+string(r.Flow.Direction)+" "+name, got/1e6)
+			}
+			for _, way := range []string{"-u", "-d"} {
+				if !reference {
+					break
+				}
+				foreignClient(try, func(out string) string {
+					found := regexp.MustCompile(`Maximum Mbps\(L3/IP\): ([0-9.]+)`).FindStringSubmatch(out)
+					if found == nil {
+						return "no maximum"
+					}
+					claim("udpst "+way+" "+name, must.Get(strconv.ParseFloat(found[1], 64))(try))
+					return ""
+				}, "ip", "netns", "exec", n.near, "udpst", way, "-t", "6", server)
+			}
+		}
 	})
 }

@@ -90,7 +90,7 @@ func (l *loader) plan(now time.Time) step {
 	switch {
 	case !l.proved:
 		s.rate, s.room = udpstp.Row(0, false, false), l.credit
-	case s.head.Stalled: // whoever is there hears nothing, or is not there
+	case s.head.Stalled: // the peer hears nothing, or has gone
 		s.rate = udpstp.Row(0, false, false)
 	}
 	return s

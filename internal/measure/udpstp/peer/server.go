@@ -121,12 +121,13 @@ func (s *server) take(ctx context.Context, b []byte, from netip.AddrPort) {
 			return
 		}
 	}
-	s.answer(n.Setup, n.keys, udpstp.Accepted, uint16(n.conn.LocalAddr().(*net.UDPAddr).Port), from)
+	// The Null PDU goes first: after an activation obudpst takes it for a broken load PDU.
 	if setup.Version >= udpstp.Version && !again {
 		null := udpstp.AppendNull(nil, setup.Version, setup.Authenticated)
 		n.sign(null)
 		_, _ = n.conn.WriteToUDPAddrPort(null, from) // it only opens a firewall
 	}
+	s.answer(n.Setup, n.keys, udpstp.Accepted, uint16(n.conn.LocalAddr().(*net.UDPAddr).Port), from)
 }
 
 // note tells a line on clients that can be forged, now and then.
@@ -203,7 +204,7 @@ func (s *server) judge(setup udpstp.Setup, b []byte) (keys udpstp.Keys, refused 
 
 // admit opens the socket of a flow, and waits there for its activation.
 func (s *server) admit(ctx context.Context, id flowID, setup udpstp.Setup, keys udpstp.Keys) (*newcomer, *refusal) {
-	if keys.Client == nil { // nobody's session, which forging cannot empty, shows what is free
+	if keys.Client == nil { // a session of no address, which forging cannot empty, shows whether any is free
 		if share, err := s.Budget.Open(netip.Addr{}, ""); err != nil {
 			return nil, &refusal{udpstp.CapacityExceeded, err}
 		} else {
