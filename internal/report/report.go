@@ -195,17 +195,17 @@ func Build(s model.Session, o Options) Document {
 	if x := b.imported(); x != nil && d.Section == nil {
 		d.Section, d.Classic = x, []Classic{}
 	}
+	if s.Mesh != nil { // whose runs are between many ends
+		d.Section = mesh.Section(&s)
+		d.Lines, d.Latencies, d.Classic = []Line{}, []Latency{}, []Classic{}
+		d.Header.RTT = fact.Unknown[time.Duration]("a mesh has many paths")
+	}
 	if d.Section != nil {
 		var next []Step
 		for _, n := range d.Section.Next {
 			next = append(next, Step(n))
 		}
 		d.Next = append(next, d.Next...)
-	}
-	if s.Mesh != nil { // whose runs are between many ends
-		d.Section = mesh.Section(&s)
-		d.Lines, d.Latencies, d.Classic = []Line{}, []Latency{}, []Classic{}
-		d.Header.RTT = fact.Unknown[time.Duration]("a mesh has many paths")
 	}
 	switch s.Kind {
 	case model.KindTest:

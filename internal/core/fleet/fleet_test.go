@@ -52,5 +52,7 @@ func TestMatrices(t *testing.T) {
 	rates, trips := Rates(&s), RoundTrips(&s)
 	must.Same(t, rates.All(), []float64{11, 14}, "rates")
 	must.Same(t, trips.All(), []float64{.2, .2}, "round trips")
+	huge := model.Session{Mesh: &model.Mesh{Hosts: make([]model.MeshHost, MostHosts+1), Ways: s.Mesh.Ways}, Runs: s.Runs}
+	must.Len(t, Rates(&huge), 0, "a mesh of too many hosts")
 	must.True(t, rates[0][1] == 11 && rates.Column(0)[0] == 14 && rates.Row(1)[0] == 14, "%v", rates)
 }

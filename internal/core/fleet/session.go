@@ -5,6 +5,15 @@ import (
 	"linerate/internal/core/stats"
 )
 
+// Hosts returns the hosts of a mesh; none of one with more than MostHosts, which comes from a
+// file that was made to cost memory.
+func Hosts(m *model.Mesh) []model.MeshHost {
+	if len(m.Hosts) > MostHosts {
+		return nil
+	}
+	return m.Hosts
+}
+
 // Rates returns the median goodput of every way that the session of a mesh measured, in bit/s.
 func Rates(s *model.Session) Matrix { return medians(s, model.Goodput) }
 
@@ -29,7 +38,7 @@ func medians(s *model.Session, metric model.Metric) Matrix {
 			values[r.Setting] = append(values[r.Setting], v)
 		}
 	}
-	m := NewMatrix(len(s.Mesh.Hosts))
+	m := NewMatrix(len(Hosts(s.Mesh)))
 	for _, w := range s.Mesh.Ways {
 		if v := values[w.Name]; len(v) > 0 && Between(s.Mesh, w) {
 			m[w.From][w.To] = stats.Median(v)
@@ -40,6 +49,6 @@ func medians(s *model.Session, metric model.Metric) Matrix {
 
 // Between reports whether a way is between two hosts of the mesh.
 func Between(m *model.Mesh, w model.MeshWay) bool {
-	n := len(m.Hosts)
+	n := len(Hosts(m))
 	return w.From >= 0 && w.From < n && w.To >= 0 && w.To < n && w.From != w.To
 }

@@ -57,7 +57,7 @@ func (b *builder) table() (plot.Figure, bool) {
 			h.Cells = append(h.Cells, row)
 		}
 		f.Panels = append(f.Panels, h)
-		said = append(said, extremes(h, b.label(w)))
+		said = append(said, extremes(h, b.label(w), "with"))
 	}
 	f.Sentence = sentence(said...)
 	return f, len(f.Panels) > 0
@@ -80,13 +80,14 @@ func (b *builder) mesh() (plot.Figure, bool) {
 		cells  fleet.Matrix
 		metric model.Metric
 		name   string
-	}{{fleet.Rates(b.s), model.Goodput, "goodput, rows send"}, {fleet.RoundTrips(b.s), model.RTT, "round trip without load"}} {
+		joint  string
+	}{{fleet.Rates(b.s), model.Goodput, "goodput, rows send", "to"}, {fleet.RoundTrips(b.s), model.RTT, "round trip without load", "with"}} {
 		if len(one.cells.All()) == 0 {
 			continue
 		}
 		h := plot.Heat{Unit: unit(one.metric), Name: one.name, Rows: hosts, Columns: hosts, Cells: one.cells}
 		f.Panels = append(f.Panels, h)
-		said = append(said, extremes(h, one.name))
+		said = append(said, extremes(h, one.name, one.joint))
 	}
 	f.Sentence = sentence(said...)
 	return f, len(f.Panels) > 0
@@ -95,11 +96,11 @@ func (b *builder) mesh() (plot.Figure, bool) {
 // spread says in a sentence what a matrix of far ends shows: its largest and its
 // smallest cell.
 func spread(h plot.Heat, w model.Direction) string {
-	return extremes(h, map[model.Direction]string{model.To: "to the far ends", model.From: "from the far ends"}[w])
+	return extremes(h, map[model.Direction]string{model.To: "to the far ends", model.From: "from the far ends"}[w], "with")
 }
 
-// extremes is spread of what label names.
-func extremes(h plot.Heat, label string) string {
+// extremes is spread of what label names; joint stands between row and column.
+func extremes(h plot.Heat, label, joint string) string {
 	high, low := [2]int{-1}, [2]int{-1}
 	for i, row := range h.Cells {
 		for j, v := range row {
@@ -118,7 +119,7 @@ func extremes(h plot.Heat, label string) string {
 		return ""
 	}
 	at := func(c [2]int) string {
-		return fmt.Sprintf("%s with %s (%s)", h.Rows[c[0]], h.Columns[c[1]], plot.Format(h.Cells[c[0]][c[1]], h.Unit))
+		return fmt.Sprintf("%s %s %s (%s)", h.Rows[c[0]], joint, h.Columns[c[1]], plot.Format(h.Cells[c[0]][c[1]], h.Unit))
 	}
 	return fmt.Sprintf("%s: most is %s, least %s", label, at(high), at(low))
 }

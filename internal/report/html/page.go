@@ -113,7 +113,9 @@ func newPage(in Input) page {
 	}
 	p.Headline = slices.Clone(p.Headline)
 	for i := range p.Headline {
-		p.Headline[i] = sentence(p.Headline[i])
+		if d.Kind != model.KindMesh { // whose sentences begin with the name of a host
+			p.Headline[i] = sentence(p.Headline[i])
+		}
 	}
 	for _, f := range figures.With(in.Session, d, in.Samples, in.Beside) {
 		//nolint:gosec // every text in a picture is escaped by package plot

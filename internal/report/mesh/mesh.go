@@ -45,9 +45,9 @@ func Of(s *model.Session) Document {
 	d.Matrix = [][]*float64{}
 	unit, name := scale(float64(d.Level))
 	d.Unit = name
-	for i, h := range s.Mesh.Hosts {
+	for i, h := range fleet.Hosts(s.Mesh) {
 		d.Hosts = append(d.Hosts, plain.Line(h.Name))
-		row := make([]*float64, len(s.Mesh.Hosts))
+		row := make([]*float64, len(rates))
 		for j, v := range rates[i] {
 			if v /= unit; !math.IsNaN(v) {
 				row[j] = &v
@@ -104,7 +104,30 @@ func Section(s *model.Session) *traffic.Section {
 	for _, text := range leftOut(s) {
 		blocks = append(blocks, traffic.Block{Tone: traffic.Aside, Text: text})
 	}
-	return &traffic.Section{Key: "mesh", Data: d, Blocks: blocks, Whole: true}
+	return &traffic.Section{Key: "mesh", Data: d, Blocks: blocks, Whole: true, Next: closer(s)}
+}
+
+// closer is the check of a way that is odd and was measured, where both hosts can be named
+// again: secrets are not stored.
+func closer(s *model.Session) []traffic.Step {
+	rates, hosts := fleet.Rates(s), fleet.Hosts(s.Mesh)
+	for _, t := range odd.Session(s) {
+		for _, w := range s.Mesh.Ways {
+			if !fleet.Between(s.Mesh, w) || math.IsNaN(rates[w.From][w.To]) || t.Name != w.Name && (!t.Host || t.Name != hosts[w.From].Name && t.Name != hosts[w.To].Name) {
+				continue
+			}
+			near, far := hosts[min(w.From, w.To)].Target, hosts[max(w.From, w.To)].Target
+			if strings.Contains(near+far, "linerate://") {
+				continue
+			}
+			command := "linerate check " + plain.ShellWord(far)
+			if near != model.ThisMachine {
+				command += " --from " + plain.ShellWord(near)
+			}
+			return []traffic.Step{{What: "find what limits a way of " + t.Name, Command: command}}
+		}
+	}
+	return nil
 }
 
 // widest is how many hosts a matrix of 80 columns has room for.

@@ -176,7 +176,7 @@ func (s *Server) sessionPart(ctx context.Context, id string) (text string, last 
 	}
 	d := s.source.Document(session)
 	p := progress{
-		Where: d.Header.Near + " to " + d.Header.Far, Title: session.Title, State: d.Ending, ID: session.ID, Running: session.State == model.SessionRunning,
+		Where: d.Between(), Title: session.Title, State: d.Ending, ID: session.ID, Running: session.State == model.SessionRunning,
 		Count: len(session.Runs), Most: session.Plan.Runs(), Warnings: d.Warnings,
 	}
 	for _, r := range slices.Backward(session.Runs) {

@@ -20,7 +20,7 @@ type Thing struct {
 // than the others, and ways that could not be measured.
 func Session(s *model.Session) []Thing {
 	var out []Thing
-	hosts := s.Mesh.Hosts
+	hosts := fleet.Hosts(s.Mesh)
 	for _, h := range hosts {
 		if h.Problem != "" {
 			out = append(out, Thing{h.Name, true, fmt.Sprintf("%s could not be measured: %s", h.Name, h.Problem)})
