@@ -4,7 +4,9 @@ import (
 	"encoding/csv"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,27 +82,63 @@ func TestMesh(t *testing.T) {
 	has(t, "csv", fmt.Sprint(rows), "h1 -> h2", "h3 -> h1")
 }
 
+// afterTwoPairs starts a mesh, calls f once two of its pairs are measured, and returns all that
+// it says until it closes stderr.
+func afterTwoPairs(t testing.TB, cmd *exec.Cmd, f func()) (said string) {
+	t.Helper()
+	stderr := must.Get(cmd.StderrPipe())(t)
+	must.Do(t, cmd.Start())
+	called, buffer := false, make([]byte, 4096)
+	for {
+		n, err := stderr.Read(buffer)
+		said += string(buffer[:n])
+		if strings.Contains(said, "\n2 of ") && !called {
+			called = true
+			f()
+		}
+		if err != nil {
+			return said
+		}
+	}
+}
+
+// TestMeshLosesAHost: agents of a host that die in the middle are started again; a host whose
+// agents cannot be started any more takes no further part, and the others are measured.
+func TestMeshLosesAHost(t *testing.T) {
+	t.Parallel()
+	for name, back := range map[string]bool{"for a moment": true, "for good": false} {
+		dir := t.TempDir()
+		hosts := meshHosts(t, 3)
+		script := filepath.Join(dir, "agent")
+		must.Do(t, os.WriteFile(script, []byte("#!/bin/sh\n[ -e "+dir+"/gone ] && exit 1\necho $$ >> "+dir+"/pids\nexec \"$@\"\n"), 0o755)) //nolint:gosec // it is run
+		hosts[1] = strings.Replace(hosts[1], " ", " "+script+" ", 1)
+		cmd := command(t, append([]string{"mesh", "--without-here", "--rounds", "4", "-t", "200ms", "-P", "1", "--json"}, hosts...)...)
+		var out strings.Builder
+		cmd.Stdout = &out
+		said := afterTwoPairs(t, cmd, func() {
+			if !back {
+				must.Do(t, os.WriteFile(filepath.Join(dir, "gone"), nil, 0o600))
+			}
+			for pid := range strings.FieldsSeq(string(must.Get(os.ReadFile(filepath.Join(dir, "pids")))(t))) {
+				_ = syscall.Kill(must.Get(strconv.Atoi(pid))(t), syscall.SIGKILL) // one may have ended by itself
+			}
+		})
+		must.OK(t, cmd.Wait(), "%s: %s", name, said)
+		d := decode[meshReport](t, out.String())
+		runs, gone := runsOfWays(d.Session), d.Session.Mesh.Hosts[1].Problem != ""
+		must.True(t, gone != back && strings.Contains(said, "h2 takes no part") != back, "lost %s: %q\n%s", name, d.Session.Mesh.Hosts[1].Problem, said)
+		must.True(t, runs["h1 -> h3"] >= 4 && runs["h3 -> h1"] >= 4, "lost %s: %v", name, runs)
+	}
+}
+
 // TestMeshKeepsWhatIsDone: Ctrl-C in the middle of a mesh keeps the pairs that are done.
 func TestMeshKeepsWhatIsDone(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "results.db")
 	cmd := command(t, append([]string{"mesh", "--without-here", "--rounds", "90", "-t", "200ms", "-P", "1", "--db", db}, meshHosts(t, 3)...)...)
-	stderr := must.Get(cmd.StderrPipe())(t)
 	var out strings.Builder
 	cmd.Stdout = &out
-	must.Do(t, cmd.Start())
-	said, buffer := "", make([]byte, 4096)
-	for interrupted := false; ; {
-		n, err := stderr.Read(buffer)
-		said += string(buffer[:n])
-		if strings.Contains(said, "\n2 of ") && !interrupted {
-			interrupted = true
-			must.Do(t, cmd.Process.Signal(syscall.SIGINT))
-		}
-		if err != nil {
-			break
-		}
-	}
+	said := afterTwoPairs(t, cmd, func() { must.Do(t, cmd.Process.Signal(syscall.SIGINT)) })
 	must.Fail(t, cmd.Wait())
 	must.Equal(t, cmd.ProcessState.ExitCode(), 130, "exit code; %s", said)
 	has(t, "stdout", out.String(), "to h2", "interrupted by the user after ")
