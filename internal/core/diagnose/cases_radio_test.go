@@ -39,6 +39,14 @@ func radioCases() []aCase {
 		}, rule: "W01", at: atSender, allows: 72e6, says: "130 Mbit/s to the access point at -71 dBm, of which 72 Mbit/s are 55 %", without: "B06"},
 		{name: "the receiver's radio", rate: 72e6, change: func(e *Evidence) { onRadio(e, &e.Receiver, -50, good) },
 			rule: "W01", at: atReceiver, says: "130 Mbit/s from the access point at -50 dBm", misses: "wired link"},
+		{name: "a radio in front of which packets wait", rate: 72e6, change: func(e *Evidence) {
+			onRadio(e, &e.Receiver, -50, good)
+			e.Place = model.Place{Kind: model.PlaceLink, Direction: e.Direction, Before: model.PlaceNode{Hop: 1}, Behind: model.PlaceNode{Hop: 2, Host: e.Receiver.Host}, Later: time.Second}
+		}, rule: "W01", at: atReceiver},
+		{name: "a radio, and a full link elsewhere", rate: 72e6, change: func(e *Evidence) {
+			onRadio(e, &e.Sender, -50, good)
+			e.Place = model.Place{Kind: model.PlaceLink, Direction: e.Direction, Before: model.PlaceNode{Hop: 1}, Behind: model.PlaceNode{Hop: 2}, Later: time.Second}
+		}, rule: "unknown", without: "W01"},
 		{name: "a radio beside a wired link whose rate is known", rate: 72e6, change: func(e *Evidence) {
 			onRadio(e, &e.Sender, -60, good)
 			e.Ceiling = known(units.BitRate(941e6))

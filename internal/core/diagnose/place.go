@@ -60,7 +60,7 @@ func doubtful(p model.Place, run model.Run) bool {
 // placed are the rules whose limit is a link on the way, which has a place there, and ends
 // those whose limit is at a host: packets that wait nowhere on the way are evidence of them
 // (docs/locate.md).
-func placed() []string { return []string{"B06", "B30", "ceiling"} }
+func placed() []string { return []string{"B06", "B30", "W01", "ceiling"} }
 func ends() []string   { return []string{"B07", "B08", "B16", "B21", "B22", "B09", "B12"} }
 
 // locate adds to a finding what the trace of its direction tells of it.

@@ -90,6 +90,11 @@ func radio(f features) (*finding, bool) {
 	if !ok || f.idle.Or(0) >= idleShare || f.rwnd.Or(0) >= limitedShare || f.sndbuf.Or(0) >= limitedShare || f.full.Or(0) >= nearlyFull {
 		return nil, false
 	}
+	placed := f.Place.Kind == model.PlaceLink
+	own := a.sender && f.Place.Before.Hop == 0 || !a.sender && f.Place.Behind.Host == a.Host
+	if placed && !own { // packets wait in front of another link
+		return nil, false
+	}
 	share := float64(f.Goodput / a.allows)
 	o, measured := f.atOnce()
 	turns := measured && o.Time() > 0 && o.Time() <= ofTurns
@@ -138,8 +143,7 @@ func radio(f features) (*finding, bool) {
 	if turns {
 		b.also("both directions at once take turns")
 	}
-	ownLink := f.Place.Kind == model.PlaceLink && (a.sender && f.Place.Before.Hop == 0 || !a.sender && f.Place.Behind.Host == a.Host)
-	b.misses(turns || disturbed || ownLink || a.busy.Or(0) >= airBusy, "whether a wired link of about this rate limits as well", ByCheck)
+	b.misses(turns || disturbed || placed || a.busy.Or(0) >= airBusy, "whether a wired link of about this rate limits as well", ByCheck)
 	return b.allows(f.Goodput, "measured").noKnob(a.advice(*nic.Radio)), true
 }
 
