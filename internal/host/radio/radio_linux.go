@@ -16,6 +16,10 @@ import (
 // others may hold.
 const patience = time.Second
 
+// phys is there while the kernel's part for radios (cfg80211) is loaded. Asking for its
+// family would load it (net/netlink/genetlink.c ctrl_getfamily), and change the machine.
+const phys = "/sys/class/ieee80211"
+
 type source struct {
 	conn    *genetlink.Conn
 	family  genetlink.Family
@@ -23,6 +27,9 @@ type source struct {
 }
 
 func openSource(name string) (s source, err error) {
+	if _, err := os.Stat(phys); err != nil {
+		return s, fmt.Errorf("no %s: %w", phys, errors.ErrUnsupported)
+	}
 	i, err := net.InterfaceByName(name)
 	if err != nil {
 		return s, err
@@ -35,11 +42,7 @@ func openSource(name string) (s source, err error) {
 	if s.conn, err = genetlink.Dial(nil); err != nil {
 		return s, fmt.Errorf("open generic netlink: %s", err.Error())
 	}
-	s.family, err = s.conn.GetFamily(source80211)
-	if errors.Is(err, os.ErrNotExist) {
-		err = fmt.Errorf("the kernel has no wireless interfaces: %w", errors.ErrUnsupported)
-	}
-	if err == nil {
+	if s.family, err = s.conn.GetFamily(source80211); err == nil {
 		_, err = s.ask(cmdGetInterface, 0)
 	}
 	if err != nil {

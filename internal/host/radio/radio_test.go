@@ -83,14 +83,6 @@ func TestDecode(t *testing.T) {
 	must.Is(t, s.decodePowerSave(attribute(attrPowerSave, 1)), errMessage)
 }
 
-// TestOpen: an interface that is not wireless says so.
-func TestOpen(t *testing.T) {
-	for _, name := range []string{"lo", "none such"} {
-		_, err := Facts(name)
-		must.True(t, err != nil, "%s is a radio", name)
-	}
-}
-
 // connection is what Windows writes of a radio.
 func connection(state, quality, receive, transmit uint32) []byte {
 	b := make([]byte, 604)

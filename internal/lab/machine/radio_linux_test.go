@@ -81,6 +81,7 @@ func TestRadio(t *testing.T) {
 	if r, err := m.Shell(ctx, "modinfo mac80211_hwsim"); err == nil && r.Code != 0 {
 		t.Skip("the images have no simulated radio: make them anew with make vm")
 	}
+	sh(ctx, t, m, "linerate facts -q --timeout 300s; ! grep ^cfg80211 /proc/modules") // what is looked at loads no module
 	sh(ctx, t, m, joinRadios)
 	sh(ctx, t, m, "ping -q -c 200 -i 0.01 -s 1400 10.9.0.2")
 	sameAsIW(ctx, t, m, "", "wlan0", "station")
