@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -114,7 +115,7 @@ const (
 func leftEarly(f features) (*finding, bool) {
 	times := f.Sender.Counters.Moved("tcp_slow_start_left_by_delay").Or(0)
 	windows := f.Sender.Counters.Moved("tcp_slow_start_left_windows").Or(0)
-	if times < 1 || f.paced() || !f.pathBound() || f.resent.Or(1) >= lossMatters || f.full.Or(1) >= nearlyFull || f.growth.Or(1) < rising {
+	if times < 1 || f.paced() || !f.pathBound() || f.resent.Or(1) >= lossMatters && !f.fullFirst() || f.full.Or(1) >= nearlyFull || f.growth.Or(1) < rising {
 		return nil, false
 	}
 	left, held := float64(windows)/float64(times), f.held()/float64(f.Streams)
@@ -130,6 +131,17 @@ func leftEarly(f features) (*finding, bool) {
 		b.also("%s", way).Proof[0].Source += ", one-way delay of datagrams"
 	}
 	return b.misses(f.Beside.Jitter.IsKnown() && f.Beside.JitterBack.IsKnown(), "in which direction the delay varies", ByCheck).explains(f.explainedBy1()), true
+}
+
+// fullFirst reports whether the path was full for a moment before anything was lost.
+func (f features) fullFirst() bool {
+	again := f.Sampled(f.Sender.Host, model.Retransmits)
+	for _, s := range f.Sampled(f.Receiver.Host, model.Goodput) {
+		if c, ok := f.Ceiling.Get(); ok && s.Value >= touched*float64(c) {
+			return len(again) > 0 && !slices.ContainsFunc(again, func(r model.Sample) bool { return r.Value > 0 && r.Start < s.Start })
+		}
+	}
+	return false
 }
 
 // jitters says on which way the delay varies by more than CUBIC's slow start bears.

@@ -83,6 +83,12 @@ func backCases() []aCase {
 		{name: "processors ran short while both directions were busy", rate: 500e6, change: after(beside(505e6, 260e6, 250e6), func(e *Evidence) { e.Beside.Crowded = true }), rule: "unknown", without: "B18"},
 		{name: "round trips that vary end slow start", rate: 4.96e6, change: variesBack, rule: "B14b", at: nowhere, help: "tcp.congestion_control", says: "ended at 49 segments, because round trips grew and before anything was lost; the path holds 132; delays vary by 28 ms on the way back only", without: "B14"},
 		{name: "a slow start that ended where the path was full", rate: 4.96e6, change: after(variesBack, func(e *Evidence) { e.Sender.moved("tcp_slow_start_left_windows", 120) }), rule: "unknown", at: nowhere, without: "B14b"},
+		{name: "one after which the path got full at last, and its queue overflowed", rate: 6.4e6, change: after(variesBack, func(e *Evidence) {
+			e.Samples = nil
+			rates(e, 0.6, 0.7, 0.9, 1.1, 1.16, 1.16, 0.85, 1.46)
+			resent(e, 26, 1)
+			e.Samples = append(e.Samples, model.Sample{Host: e.Sender.Host, Direction: e.Direction, Metric: model.Retransmits, Start: 6 * time.Second, Length: time.Second, Value: 26})
+		}), rule: "B14b", at: nowhere},
 		{name: "one that ended in losses", rate: 4.96e6, change: after(variesBack, func(e *Evidence) { resent(e, 30, 3) }), rule: "B06", without: "B14b"},
 	}
 }
