@@ -2,7 +2,7 @@
 //
 // A case is drawn in these steps:
 //
-//  1. The seed decides what is planted: nothing in three of ten cases, two kinds in
+//  1. The seed decides what is planted: nothing in about three of ten cases, two kinds in
 //     one of seven, else one kind of the catalogue.
 //  2. A rate and a round trip are drawn, each from its whole range by logarithm, and a
 //     direction; the kind draws its own parameters.
@@ -129,4 +129,6 @@ type Kind struct {
 	plant func(*draw) bool
 	// lone kinds take no part in pairs: they need the path, or a command, of their own.
 	lone bool
+	// later kinds came when seeds had been given out, see Draw.
+	later bool
 }

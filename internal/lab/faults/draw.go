@@ -290,13 +290,19 @@ func one(k Kind, seed uint64) (Case, bool) {
 
 func source(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
+// laterShare is the share of seeds that stand for later kinds. A draw of their own decides
+// which, so that all other seeds stand for the same case as before.
+const laterShare = 0.05
+
 // Draw returns the case that a seed stands for.
 func Draw(seed uint64) Case {
 	rng := source(seed, 0)
-	var limiting, harmless, pairing []Kind
+	var limiting, harmless, pairing, late []Kind
 	for _, k := range Catalogue() {
 		switch {
 		case k.Skip != "":
+		case k.later:
+			late = append(late, k)
 		case k.Harmless:
 			harmless = append(harmless, k)
 		default:
@@ -304,6 +310,11 @@ func Draw(seed uint64) Case {
 			if !k.lone {
 				pairing = append(pairing, k)
 			}
+		}
+	}
+	if rng := source(seed, 3); rng.Float64() < laterShare {
+		if c, ok := one(late[rng.IntN(len(late))], seed); ok {
+			return c
 		}
 	}
 	var c Case

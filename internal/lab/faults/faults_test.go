@@ -40,6 +40,7 @@ func TestKinds(t *testing.T) {
 			must.True(t, !ok && k.plant == nil, "%s is skipped and can be planted", k.Name)
 			continue
 		}
+		must.True(t, !k.later || k.lone && !k.Harmless, "%s is in pairs, or harmless", k.Name)
 		live++
 		for seed := range uint64(20) {
 			c, ok := Of(k.Name, seed)
@@ -73,7 +74,7 @@ func TestDraws(t *testing.T) {
 			pairs++
 		}
 	}
-	must.True(t, clean >= 260 && clean <= 340, "%d of %d paths are clean, want 30 %%", clean, seedsLooked)
+	must.True(t, clean >= 245 && clean <= 325, "%d of %d paths are clean, want 28.5 %%", clean, seedsLooked)
 	must.True(t, pairs >= 110 && pairs <= 190, "%d of %d cases are pairs, want 15 %%", pairs, seedsLooked)
 	for _, k := range Catalogue() {
 		must.True(t, k.Skip != "" || seen[k.Name], "no seed stands for %s", k.Name)

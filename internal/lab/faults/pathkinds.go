@@ -105,6 +105,30 @@ func paths() []Kind {
 	}
 }
 
+// ackBytes is what an acknowledgement with timestamps takes of a link: 52 bytes of headers
+// and 38 around them (diagnosis-2.md section 1).
+const ackBytes = 90
+
+// later are kinds of the way back, and of what varies there.
+func later() []Kind {
+	return []Kind{
+		{Name: "narrow-back", Says: "a way back 60 to 200 times slower, which acknowledgements fill", lone: true, later: true, plant: func(d *draw) bool {
+			d.mtu, d.full = 1500, true
+			back := units.BitRate(round(float64(d.rate()) / d.between(60, 200)))
+			d.rates[place(opposite(d.way))] = back
+			return back >= LeastRate && d.trip <= 50*time.Millisecond && d.allows(back/ackBytes*2*1448, Answer{"R01", ""})
+		}},
+		{Name: "left-early", Says: "a delay that varies on the way back, so that cubic leaves slow start early", lone: true, later: true, plant: func(d *draw) bool {
+			d.mtu, d.cubic, d.omit, d.time = 1500, true, 2*time.Second, 8*time.Second
+			d.key("%sjitter=%s", wire(opposite(d.way)), (d.trip * 3 / 10).Round(time.Millisecond))
+			// It left at 49 to 89 segments in most runs: less than half of what the path holds.
+			// In others it does not leave early, and the path is full when the warm-up is over.
+			d.says(d.way, Answer{"B14b", ""}, Answer{"ceiling", Any})
+			return d.trip >= 150*time.Millisecond && d.held() >= 200*1448 && d.held() <= 600*1448
+		}},
+	}
+}
+
 // policed plants a policer.
 func (d *draw) policed() bool {
 	r := d.slow()
