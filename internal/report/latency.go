@@ -19,7 +19,7 @@ import (
 type Latency struct {
 	Name      string                 `json:"name"`                // as the engine gave it: "idle udp"
 	Label     string                 `json:"label"`               // for people: "idle", "under load to nas", "to nas"
-	Probe     string                 `json:"probe,omitempty"`     // "udp", "tcp"; "" where it is not a probe
+	Probe     string                 `json:"probe,omitempty"`     // "udp", "tcp", "http"; "" where it is not a probe
 	Direction model.Direction        `json:"direction,omitempty"` // of the load
 	P50       fact.Of[time.Duration] `json:"p50_ns"`
 	P90       fact.Of[time.Duration] `json:"p90_ns"`
@@ -84,7 +84,7 @@ func (b *builder) latency(m *model.Latency) Latency {
 	if m.Name == model.LatencyRequest || m.Name == model.LatencyServed {
 		l.Label = b.names.Way(m.Direction)
 	}
-	if what, probe, ok := strings.Cut(m.Name, " "); ok && (probe == "udp" || probe == "tcp") {
+	if what, probe, ok := strings.Cut(m.Name, " "); ok && slices.Contains([]string{"udp", "tcp", "http"}, probe) {
 		l.Probe, l.Label = probe, what
 		if what == "loaded" {
 			l.Label = "under load " + b.names.Way(m.Direction)

@@ -70,7 +70,7 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Requ
 		return model.Session{}, err
 	}
 	env.Calm = 0
-	p, err := fitted(e, Plan(q, e.Hosts, e.Foreign() != "", 0, 0))
+	p, err := fitted(e, Plan(q, e.Hosts, 0, 0))
 	if err != nil {
 		return model.Session{}, err
 	}
@@ -86,7 +86,7 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Requ
 	t.Beside = plan.Beside + exchanges*rtt.Or(0)
 	if trip := rtt.Or(0); !q.Quick && trip > 0 {
 		path, ends, took := t.Session.Plan.Path, t.Session.Plan.Ends, plan.Left(t.Session.Plan, 0, plan.Beside)
-		if t.Session.Plan, err = fitted(e, Plan(q, e.Hosts, e.Foreign() != "", e.WireRate.Or(0), trip)); err != nil {
+		if t.Session.Plan, err = fitted(e, Plan(q, e.Hosts, e.WireRate.Or(0), trip)); err != nil {
 			return t.Session, err
 		}
 		t.Session.Plan.Path, t.Session.Plan.Ends = path, ends
@@ -194,7 +194,7 @@ const mostStreams = 8
 // at once, and datagrams at shares of what one stream carried. A foreign far end is
 // not probed. Over a long round trip slow start takes longer, and the tests with it; 0 is a
 // rate, or a round trip, that is not known.
-func Plan(q Request, hosts []model.HostFacts, foreign bool, rate units.BitRate, rtt time.Duration) model.Plan {
+func Plan(q Request, hosts []model.HostFacts, rate units.BitRate, rtt time.Duration) model.Plan {
 	directions := []model.Direction{model.To, model.From}
 	flow := func(d model.Direction, omit, duration time.Duration) model.Flow {
 		return model.Flow{Engine: probes.DefaultLoad, Direction: d, Streams: 1, Omit: omit, Duration: duration, Interval: min(duration, 500*time.Millisecond)}
@@ -217,13 +217,10 @@ func Plan(q Request, hosts []model.HostFacts, foreign bool, rate units.BitRate, 
 		duration = atLeast(duration)
 	}
 	for _, d := range directions {
-		f := flow(d, omit, duration)
-		if !foreign {
-			f = probes.Over(f)
-			f.Lead = lead
-			if q.Trace {
-				f = probes.Traced(f)
-			}
+		f := probes.Over(flow(d, omit, duration))
+		f.Lead = lead
+		if q.Trace {
+			f = probes.Traced(f)
 		}
 		add(model.Test{Name: oneStream, Flow: f})
 	}

@@ -28,7 +28,7 @@ func TestLongRoundTrip(t *testing.T) {
 		{100e6, 600 * time.Millisecond, "bbr", 12600 * time.Millisecond, 12 * time.Second},
 		{0, 600 * time.Millisecond, "cubic", 11600 * time.Millisecond, 12 * time.Second},
 	} {
-		p := check.Plan(check.Request{}, []model.HostFacts{{CPUs: 2, Congestion: fact.Known(c.cc, "test")}}, false, c.rate, c.rtt)
+		p := check.Plan(check.Request{}, []model.HostFacts{{CPUs: 2, Congestion: fact.Known(c.cc, "test")}}, c.rate, c.rtt)
 		for _, test := range p.Tests {
 			f := test.Flow
 			if f.MSS > 0 || test.Share > 0 {
@@ -46,21 +46,18 @@ func TestLongRoundTrip(t *testing.T) {
 func TestLength(t *testing.T) {
 	hosts := []model.HostFacts{{CPUs: 64}, {CPUs: 4}}
 	for name, c := range map[string]struct {
-		quick, foreign bool
-		most           time.Duration
-	}{
-		"whole": {false, false, 60 * time.Second}, "quick": {true, false, 10 * time.Second}, "foreign": {false, true, 60 * time.Second},
-	} {
-		p := check.Plan(check.Request{Quick: c.quick}, hosts, c.foreign, 0, 0)
+		quick bool
+		most  time.Duration
+	}{"whole": {false, 60 * time.Second}, "quick": {true, 10 * time.Second}} {
+		p := check.Plan(check.Request{Quick: c.quick}, hosts, 0, 0)
 		took := plan.Left(p, 0, plan.Beside)
 		must.True(t, took <= c.most && took >= c.most/3, "%s takes %s", name, took)
 		for _, test := range p.Tests {
-			must.True(t, !c.foreign || test.Flow.Engine != "loaded" && test.Flow.Lead <= 0, "a foreign peer is probed: %+v", test)
 			must.True(t, test.Flow.Streams <= 4, "%d streams where a host has 4 cores", test.Flow.Streams)
 		}
 	}
 	above := map[model.Direction]int{} // what TCP reached: there a policer is told from what only TCP meets
-	for _, test := range check.Plan(check.Request{}, hosts, false, 0, 0).Tests {
+	for _, test := range check.Plan(check.Request{}, hosts, 0, 0).Tests {
 		if test.Share > 1 {
 			above[test.Flow.Direction]++
 		}

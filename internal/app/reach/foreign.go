@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,8 +23,11 @@ func foreignScheme(s string, known program.List) (program.Program, bool) {
 	if !found {
 		return program.Program{}, false
 	}
-	p, ok := known.ByName(scheme)
-	return p, ok && p.New != nil
+	i := slices.IndexFunc(known, func(p program.Program) bool { return p.Of() == scheme && p.New != nil })
+	if i < 0 {
+		return program.Program{}, false
+	}
+	return known[i], true
 }
 
 // parseForeign reads iperf3://HOST[:PORT] and its like.
@@ -32,23 +36,26 @@ func parseForeign(s string, p program.Program) (Target, error) {
 	if err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 		_, rest, _ := strings.Cut(s, "://")
 		return Target{}, fault.WithHint(fault.Usagef("%q is not the address of an %s", rest, p.Server),
-			"write it like %s://10.0.0.2 or %s://nas:%s", p.Name, p.Name, p.Port)
+			"write it like %s://10.0.0.2 or %s://nas:%s", p.Of(), p.Of(), p.Listens())
 	}
 	if n, err := strconv.Atoi(cmp.Or(u.Port(), p.Port)); err != nil || n < 1 || n > 65535 {
-		return Target{}, fault.WithHint(fault.Usagef("%s: %s is not a port: they go from 1 to 65535", s, u.Port()), "without one, %s://HOST means port %s", p.Name, p.Port)
+		return Target{}, fault.WithHint(fault.Usagef("%s: %s is not a port: they go from 1 to 65535", s, u.Port()), "without one, %s://HOST means port %s", p.Of(), p.Port)
 	}
 	return Target{Kind: Foreign, Text: s, Program: p, Addr: net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), p.Port))}, nil
 }
 
-// Fit makes the client of a foreign target, of the flags that somebody gave, and
-// returns f as its program carries it, or why it does not. Of other targets it returns
-// f as it is.
+// Fit makes the client of a foreign target with the flags that were given, nil for those of
+// the last call, and returns f as its program carries it, or why it does not. Of other
+// targets it returns f as it is.
 func (t *Target) Fit(env app.Env, f model.Flow, given program.Values) (_ model.Flow, err error) {
 	if t.Kind != Foreign {
 		return f, nil
 	}
-	if f, err = t.Program.Fit(f, given); err == nil {
-		t.client, err = t.Program.New(t.Addr, given, env.Getenv)
+	if given != nil {
+		t.given = given
+	}
+	if f, err = t.Program.Fit(f, t.given); err == nil {
+		t.client, err = t.Program.New(t.Addr, t.given, env.Getenv)
 	}
 	if err != nil {
 		named := func(text string) string { return strings.ReplaceAll(text, "HOST", t.String()) }

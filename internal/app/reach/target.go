@@ -46,7 +46,8 @@ type Target struct {
 	Warning string // of how the target was given, "" for none
 
 	Program program.Program // Foreign, whose address is Addr
-	client  program.Client  // of it, as Fit made it
+	client  program.Client  // of it, as Fit made it with given
+	given   program.Values
 }
 
 // Parse reads a HOST argument. env has the link that "@" stands for, and the programs

@@ -43,7 +43,7 @@ func (f Foreign) check(all program.List) error {
 			_, err = new(net.Resolver).LookupPort(context.Background(), "tcp", port)
 		}
 		if err != nil {
-			return fault.WithHint(fault.Usagef("--%s: %w", p.Name, err), "write it like --%s=10.0.0.2:%s or --%[1]s=:%[2]s", p.Name, p.Port)
+			return fault.WithHint(fault.Usagef("--%s: %w", p.Name, err), "write it like --%s=10.0.0.2:%s or --%[1]s=:%[2]s", p.Name, p.Listens())
 		}
 		if p.CheckServe != nil {
 			if err := p.CheckServe(f.Given); err != nil {

@@ -53,6 +53,8 @@ const (
 	DelayVariationMax Metric = "delay_variation_max"
 	RequestRate       Metric = "request_rate" // answered requests per second
 	ConnectRate       Metric = "connect_rate" // connections opened, used and closed per second
+	// Responsiveness is round trips a minute under load (draft-ietf-ippm-responsiveness).
+	Responsiveness Metric = "responsiveness"
 )
 
 // Sample is the value of one metric over one interval of one run, taken at one

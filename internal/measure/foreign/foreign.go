@@ -6,6 +6,7 @@ import (
 	iperf3 "linerate/internal/measure/iperf3/peer"
 	"linerate/internal/measure/netpipe"
 	"linerate/internal/measure/program"
+	"linerate/internal/measure/responsiveness"
 	udpstp "linerate/internal/measure/udpstp/peer"
 )
 
@@ -16,5 +17,6 @@ func All() program.List {
 		iperf2.Program(),
 		netpipe.Program(),
 		udpstp.Program(),
+		responsiveness.Program(),
 	}
 }

@@ -4,6 +4,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/netip"
@@ -24,10 +25,13 @@ type Program struct {
 	// Name is the scheme of a HOST, the flag of serve that answers its clients, and
 	// its name in the audit log and in results: "iperf3".
 	Name string
+	// Scheme is that of a HOST where it is not Name.
+	Scheme string
 	// Server is what stands at the far end, for people: "iperf3 server".
 	Server string
-	// Port is where it listens unless told otherwise.
-	Port string
+	// Port is where it listens unless told otherwise, and OwnPort where serve answers its
+	// clients if that is another one.
+	Port, OwnPort string
 	// Once says that a pass over message sizes is one test of it, and that it ends
 	// after one.
 	Once bool
@@ -100,6 +104,12 @@ func (s Sockets) Close() {
 		_ = s.UDP.Close()
 	}
 }
+
+// Of is the scheme of a HOST that p stands for.
+func (p Program) Of() string { return cmp.Or(p.Scheme, p.Name) }
+
+// Listens is the port where serve answers the clients of p unless told otherwise.
+func (p Program) Listens() string { return cmp.Or(p.OwnPort, p.Port) }
 
 // Flag is a flag of a command that belongs to a program.
 type Flag struct {

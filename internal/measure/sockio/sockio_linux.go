@@ -3,6 +3,7 @@ package sockio
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 
@@ -58,6 +59,15 @@ func openWindow(fd uintptr, o engine.SocketOptions) error {
 		return fmt.Errorf("let the receive window grow to %d bytes: %w", window, err)
 	}
 	return nil
+}
+
+// KeepUnsent lets at most so many bytes wait in the send buffer of c that were not sent yet
+// (TCP_NOTSENT_LOWAT), so that what is written later waits behind no more. A kernel that
+// refuses leaves it as it was; other systems have no such bound.
+func KeepUnsent(c *net.TCPConn, bytes int) {
+	_ = WithDescriptor(c, func(fd uintptr) error {
+		return unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, bytes)
+	})
 }
 
 // whyFallback says why a connection that was to use Multipath TCP uses TCP.

@@ -114,7 +114,7 @@ func TestSubflows(t *testing.T) {
 			w := enginetest.NewVeth(t, enginetest.Bucket{Rate: 40e6, Burst: 15000, Queue: 60000})
 			must.Do(t, w.AtNear(func() error {
 				for _, args := range []string{"addr add 10.78.0.3/24 dev " + enginetest.Device, "mptcp endpoint add 10.78.0.3 dev " + enginetest.Device + " subflow"} {
-					if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
+					if out, err := exec.CommandContext(t.Context(), "ip", strings.Fields(args)...).CombinedOutput(); err != nil {
 						return fmt.Errorf("ip %s: %w: %s", args, err, out)
 					}
 				}

@@ -87,6 +87,7 @@ is not met, and 0 where all are.`,
 	fl.StringVar(&f.request.Expect, "expect", "", "demands, as '900M,loss<0.1%,p99<20ms'")
 	fl.StringArrayVar(&f.grades, "grade", nil, "from which value a quantity is POOR and BAD, as loss=0.05%,0.5%; linerate docs find-the-limit has the table")
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
+	registerPrograms(fl, a.world().AllPrograms())
 	fl.StringVar(&f.request.Title, "title", "", "a name for the session")
 	return c
 }
@@ -101,6 +102,9 @@ func (a *console) check(ctx context.Context, f checkFlags, fl *pflag.FlagSet, ho
 	}
 	near, far, err := reach.Pair(f.from, host, a.world())
 	if err != nil {
+		return err
+	}
+	if _, err := far.Fit(a.world(), model.Flow{}, givenValues(fl)); err != nil {
 		return err
 	}
 	st, e, end, err := a.begin(ctx, near, far)

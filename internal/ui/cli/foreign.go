@@ -43,7 +43,7 @@ func farPrograms(all app.Programs, command string) (hosts, flags string) {
 		if of != command {
 			continue
 		}
-		schemes = append(schemes, p.Name+"://HOST")
+		schemes = append(schemes, p.Of()+"://HOST")
 		if p.Serve != nil {
 			answer = append(answer, "--"+p.Name)
 		}
@@ -64,8 +64,8 @@ func registerServers(fl *pflag.FlagSet, all app.Programs) {
 		if p.Serve == nil {
 			continue
 		}
-		fl.String(p.Name, "", "answer "+p.Name+" clients too, on :"+p.Port+" or --"+p.Name+"=ADDRESS:PORT")
-		fl.Lookup(p.Name).NoOptDefVal = ":" + p.Port
+		fl.String(p.Name, "", "answer "+p.Name+" clients too, on :"+p.Listens()+" or --"+p.Name+"=ADDRESS:PORT")
+		fl.Lookup(p.Name).NoOptDefVal = ":" + p.Listens()
 		registerFlags(fl, p.ServerFlags)
 	}
 }

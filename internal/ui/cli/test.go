@@ -141,7 +141,7 @@ func (f testFlags) suit(a *console, far *reach.Target, p *model.Plan, set *pflag
 	for _, k := range a.world().AllPrograms() {
 		for _, flag := range k.Flags {
 			if set.Changed(flag.Name) && far.Program.Name != k.Name {
-				return fault.Usagef("--%s: belongs to %s:// hosts, and %s is another kind", flag.Name, k.Name, far)
+				return fault.Usagef("--%s: belongs to %s:// hosts, and %s is another kind", flag.Name, k.Of(), far)
 			}
 		}
 	}

@@ -1,0 +1,317 @@
+package responsiveness
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/sockio"
+	"linerate/internal/measure/tcpinfo"
+	"linerate/internal/rescue"
+)
+
+// patience bounds an answer of which a measurement does not depend on the rate: the
+// configuration, and a probe.
+const patience = 10 * time.Second
+
+// peer is a server, as a client reaches it.
+type peer struct {
+	host     string // with a port, for the configuration
+	insecure bool   // whatever certificate it shows
+	egress   model.Egress
+	urls     addresses
+}
+
+// line is one connection to a server over which requests go: HTTP/2, where the server
+// speaks it.
+type line struct {
+	http   *http.Client
+	conn   atomic.Pointer[counted]
+	ready  atomic.Bool // a transfer has its connection
+	closed atomic.Bool
+	asked  atomic.Int32 // probes beside it that wait for their answers
+}
+
+// counted is a TCP connection that counts what the program wrote.
+type counted struct {
+	*net.TCPConn
+	written atomic.Int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.TCPConn.Write(b)
+	c.written.Add(int64(n))
+	return n, err
+}
+
+// unacknowledged are the bytes that were written and have not arrived, 0 where the system
+// does not tell.
+func (c *counted) unacknowledged() int64 {
+	info, err := tcpinfo.Read(c.TCPConn)
+	acked, known := info.BytesAcked.Get()
+	if err != nil || !known {
+		return 0
+	}
+	return max(0, c.written.Load()-int64(acked))
+}
+
+// newLine prepares a connection, which the first request opens.
+func (p *peer) newLine() *line {
+	l := &line{}
+	// A window must not be what is measured: 16 MiB carry 1.3 Gbit/s at 100 ms.
+	const window = 16 << 20
+	l.http = &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			ForceAttemptHTTP2: true, DisableCompression: true, TLSHandshakeTimeout: patience,
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: p.insecure}, //nolint:gosec // by the user's wish
+			HTTP2:           &http.HTTP2Config{MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: window},
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				c, err := sockio.Dial(ctx, net.Dialer{Timeout: patience}, network, addr, engine.SocketOptions{NoDelay: true, Egress: p.egress})
+				if err != nil {
+					return nil, err
+				}
+				tcp, ok := c.(*net.TCPConn)
+				if !ok {
+					return nil, errors.Join(fmt.Errorf("%T is not TCP", c), c.Close())
+				}
+				own := &counted{TCPConn: tcp}
+				l.conn.Store(own)
+				if l.closed.Load() { // package http goes on dialing for a request that was given up
+					return nil, errors.Join(net.ErrClosed, own.Close())
+				}
+				return own, nil
+			},
+		},
+	}
+	return l
+}
+
+func (l *line) close() {
+	l.closed.Store(true)
+	l.http.CloseIdleConnections()
+	if c := l.conn.Load(); c != nil {
+		_ = c.Close() // package http may have closed it
+	}
+}
+
+// do sends a request and returns the answer of a server that has what was asked for.
+func (l *line) do(ctx context.Context, method, url string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", "linerate")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/octet-stream")
+	}
+	resp, err := l.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		_ = resp.Body.Close()
+		err := fmt.Errorf("%s %s: the server answers %s", method, req.URL.Path, resp.Status)
+		if after := resp.Header.Get("Retry-After"); after != "" {
+			err = fmt.Errorf("%w, and asks to come back after %.20s s", err, after)
+		}
+		return nil, err
+	}
+	return resp, nil
+}
+
+// configure asks a server where its transfers are.
+func (p *peer) configure(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	l := p.newLine()
+	defer l.close()
+	var first error
+	for _, path := range configPaths() {
+		resp, err := l.do(ctx, http.MethodGet, "https://"+p.host+path, nil)
+		if err == nil {
+			var b []byte
+			b, err = io.ReadAll(io.LimitReader(resp.Body, mostConfig))
+			_ = resp.Body.Close()
+			if err == nil {
+				p.urls, err = parseConfig(b)
+			}
+		}
+		if err == nil || first == nil {
+			first = err
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return first
+}
+
+// fetch asks for one byte over l and reads the answer.
+func (p *peer) fetch(ctx context.Context, l *line) error {
+	resp, err := l.do(ctx, http.MethodGet, p.urls.Small, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, selfBytes))
+	return err
+}
+
+// foreign makes a probe over a new connection.
+func (p *peer) foreign(ctx context.Context) (out probe, err error) {
+	l := p.newLine()
+	defer l.close()
+	var dialed, shook, asked time.Time
+	rounds := time.Duration(1)
+	trace := &httptrace.ClientTrace{
+		ConnectStart:      func(string, string) { dialed = time.Now() },
+		ConnectDone:       func(string, string, error) { out.tcp = time.Since(dialed) },
+		TLSHandshakeStart: func() { shook = time.Now() },
+		TLSHandshakeDone: func(s tls.ConnectionState, _ error) {
+			if out.tls = time.Since(shook); s.Version < tls.VersionTLS13 {
+				rounds = 2 // RFC 5246 section 7.3
+			}
+		},
+		WroteRequest: func(httptrace.WroteRequestInfo) { asked = time.Now() },
+	}
+	if err = p.fetch(httptrace.WithClientTrace(ctx, trace), l); err == nil {
+		out.http = time.Since(asked)
+	}
+	out.tls /= rounds
+	return out, err
+}
+
+// self makes a probe over a load connection; errOther where the server would have it on
+// another one, as those without HTTP/2 do.
+func (p *peer) self(ctx context.Context, l *line) (out probe, err error) {
+	defer l.asked.Add(-1)
+	if l.asked.Add(1) > mostAsked {
+		return out, errBusy
+	}
+	reused := false
+	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }}
+	began := time.Now()
+	err = p.fetch(httptrace.WithClientTrace(ctx, trace), l)
+	if err == nil && !reused {
+		err = errOther
+	}
+	return probe{self: true, http: time.Since(began)}, err
+}
+
+// mostAsked bounds the probes that wait at a time on one connection: servers bound its
+// streams, and one more would open another connection.
+const mostAsked = 6
+
+var errBusy = errors.New("too many requests wait on this connection")
+
+var errOther = errors.New("a request beside a transfer does not use its connection: the server has no HTTP/2")
+
+// load is what fills the path in one direction.
+type load struct {
+	peer      *peer
+	direction model.Direction
+	running   sync.WaitGroup
+	moved     atomic.Int64 // bytes that were read, or taken for sending
+
+	mu    sync.Mutex
+	lines []*line
+	err   error // the first transfer that ended by itself
+}
+
+// add begins one more transfer, until ctx ends.
+func (l *load) add(ctx context.Context) {
+	n := l.peer.newLine()
+	l.mu.Lock()
+	l.lines = append(l.lines, n)
+	l.mu.Unlock()
+	l.running.Go(rescue.From(l.fail, func() {
+		defer n.close()
+		if err := l.transfer(ctx, n); ctx.Err() == nil {
+			l.fail(fmt.Errorf("a transfer %s ended: %w", l.direction, err))
+		}
+	}))
+}
+
+// fail keeps the first fault.
+func (l *load) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+func (l *load) transfer(ctx context.Context, n *line) error {
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { n.ready.Store(true) }})
+	if l.direction == model.To {
+		resp, err := n.do(ctx, http.MethodPost, l.peer.urls.Upload, &source{moved: &l.moved})
+		if err != nil {
+			return err
+		}
+		return errors.Join(errors.New("the server answered before the end"), resp.Body.Close())
+	}
+	resp, err := n.do(ctx, http.MethodGet, l.peer.urls.Large, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	b := make([]byte, 256<<10)
+	for {
+		m, err := resp.Body.Read(b)
+		l.moved.Add(int64(m))
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// carried are the bytes of payload that have arrived.
+func (l *load) carried() int64 {
+	n := l.moved.Load()
+	if l.direction == model.From {
+		return n
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		if c := line.conn.Load(); c != nil {
+			n -= c.unacknowledged()
+		}
+	}
+	return n
+}
+
+// one is a connection of the load for probe number i, nil where none stands yet.
+func (l *load) one(i int) *line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := l.lines[i%len(l.lines)]; n.ready.Load() {
+		return n
+	}
+	return nil
+}
+
+func (l *load) failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// source is payload without end. What it holds does not matter: TLS encrypts it.
+type source struct{ moved *atomic.Int64 }
+
+func (s *source) Read(b []byte) (int, error) {
+	s.moved.Add(int64(len(b)))
+	return len(b), nil
+}
