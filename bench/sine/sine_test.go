@@ -17,13 +17,11 @@ func TestTheDifferenceIsFivePercent(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds() {
 		want := map[model.Outcome]float64{model.Better: 0.05, model.Worse: -0.05, "": 0}[k.right]
-		if got := math.Expm1(k.truth); math.Abs(got-want) > 0.0005 {
-			t.Errorf("%s: the truth is %.5f, want %.5f", k.name, got, want)
-		}
+		got := math.Expm1(k.truth)
+		must.True(t, !(math.Abs(got-want) > 0.0005), "%s: the truth is %.5f, want %.5f", k.name, got, want)
 	}
-	if got := share(1460); math.Abs(got-1448.0/1538) > 1e-9 {
-		t.Errorf("full segments carry %v, want 1448 of 1538 bytes", got)
-	}
+	got := share(1460)
+	must.True(t, !(math.Abs(got-1448.0/1538) > 1e-9), "full segments carry %v, want 1448 of 1538 bytes", got)
 }
 
 // TestEveryLabSwings: each session has a lab that swings by 10 %, with a seed of its own,

@@ -4,14 +4,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
 	"linerate/internal/must"
+	"linerate/internal/report"
+	"linerate/internal/ui/config"
 )
 
 // articles are profiles with what old articles set, see the README there.
@@ -122,4 +128,176 @@ func TestArticlesSet(t *testing.T) {
 		must.Equal(t, [2]state{read(t, n, "near"), read(t, n, "far")}, was, "was %v,", was)
 	}
 	beside(t, cases)
+}
+
+// told is one command of a story, with what it is said to print.
+type told struct {
+	shown
+	lines []string
+}
+
+// storyOf returns the commands of a page with their output, as shownIn does without.
+func storyOf(text string) []told {
+	var all []told
+	for _, b := range blocks(text) {
+		for _, line := range b.lines {
+			switch one := shownIn("```console\n" + line + "\n```\n"); {
+			case b.language != "console":
+			case len(one) == 1:
+				all = append(all, told{shown: one[0]})
+			case len(all) > 0 && strings.TrimSpace(line) != "":
+				all[len(all)-1].lines = append(all[len(all)-1].lines, line)
+			}
+		}
+	}
+	return all
+}
+
+var (
+	numbers = regexp.MustCompile(`\d+(\.\d+)?`)
+	scales  = regexp.MustCompile(`\b(N [kMG]?bit/s|N [KM]iB|N [mµ]?s)\b`)
+)
+
+// shape is a text without its numbers, their scales, and how it was broken into lines.
+func shape(text string) string {
+	return scales.ReplaceAllString(numbers.ReplaceAllString(strings.Join(strings.Fields(text), " "), "N"), "N")
+}
+
+// TestStoriesAreUnderstood: the program knows every command and flag of the stories, and
+// each story shows what its commands print. TestTruthOfStories runs them.
+func TestStoriesAreUnderstood(t *testing.T) {
+	t.Parallel()
+	for page, story := range stories(t) {
+		lines := 0
+		for _, c := range story {
+			lines += len(c.lines)
+			example(t, c.command)
+		}
+		must.True(t, lines >= 5, "%s: %d lines of output on the page", page, lines)
+	}
+}
+
+// stories returns the commands of each story by the name of its page.
+func stories(t testing.TB) map[string][]told {
+	t.Helper()
+	pages := must.Get(filepath.Glob(filepath.Join("..", "..", "docs", "stories", "*.md")))(t)
+	must.Need(t, len(pages) >= 2, "%v", pages)
+	all := map[string][]told{}
+	for _, page := range pages {
+		text := must.Get(os.ReadFile(page))(t)
+		all[filepath.Base(page)] = storyOf(string(text))
+	}
+	return all
+}
+
+// TestShape: numbers and line breaks do not count, words do.
+func TestShape(t *testing.T) {
+	t.Parallel()
+	a, b := shape("to far  122.3 Mbit/s  at\n  5.56 ms"), shape("to far 1.1 Gbit/s at 7 s")
+	must.True(t, a == b, "%q and %q", a, b)
+	must.True(t, shape("back to 9000 B") != shape("stays 9000 B"), "words are lost")
+}
+
+// TestPresetsInALab carries some presets out in a lab, with short runs, from plan to page:
+// all settings are measured and undone. What a lab does not have is refused by name, with
+// what would be needed. TestSlowPresetsInALab carries out all of them.
+func TestPresetsInALab(t *testing.T) {
+	t.Parallel()
+	carryOut(t, func(p config.Preset) bool { return slices.Contains([]string{"polling", "windows"}, p.Name) })
+}
+
+// TestPresetWithoutJumboFrames: a path that loses packets of 9000 bytes is found before the first
+// run. What they were to be compared with is measured, where anything is left.
+func TestPresetWithoutJumboFrames(t *testing.T) {
+	t.Parallel()
+	needLab(t)
+	run(t, command(t, "run", "lab:rate=100mbit,rtt=2ms", "--preset", "mtu", "--blocks", "1", "-t", "100ms")).ends(t, 4, "preset mtu cannot be measured here: packets of 9000 bytes do not arrive to far")
+	r := run(t, command(t, "run", "lab:rate=100mbit,rtt=2ms", "--preset", "share", "--blocks", "1", "--no-twin", "--settle", "0s", "-n", "256KiB")).succeeds(t)
+	must.Contain(t, r.err, "left out jumbo and both: packets of 9000 bytes do not arrive to far")
+	must.Contain(t, r.out, "goodput from far, against as it is")
+}
+
+func carryOut(t *testing.T, chosen func(config.Preset) bool) {
+	t.Helper()
+	needLab(t)
+	for _, p := range config.Presets() {
+		if !chosen(p) {
+			continue
+		}
+		t.Run(p.Name, func(t *testing.T) {
+			db := filepath.Join(t.TempDir(), "results.db")
+			args := []string{"run", "lab:rate=100mbit,rtt=2ms,mtu=9000", "--preset", p.Name, "--settle", "0s", "--blocks", "1", "--no-twin", "--db", db}
+			if p.Copies {
+				args = append(args, "-n", "256KiB")
+			} else {
+				args = append(args, "-t", "100ms", "--omit", "0s")
+			}
+			r := run(t, command(t, args...))
+			if p.Name == "polling" {
+				r.ends(t, 4, "preset polling cannot be measured here: FreeBSD and macOS: ", "; Linux: ", "it needs ")
+				return
+			}
+			r.succeeds(t)
+			must.True(t, p.Name != "cards" || strings.Contains(r.err, "not as for cards with media to choose: nic.media.speed of the near host: eth0 is of kind veth"), "does not say why not by media:\n%s", r.err)
+			j := decode[document](t, succeed(t, "show", "last", "--json", "--db", db).out).Session
+			// A run that does not count, on a busy machine, has its whole block done again.
+			j.Runs = slices.DeleteFunc(j.Runs, func(r model.Run) bool { return r.State == model.RunEqualLoad })
+			n, repeats := len(j.Plan.Settings)*len(j.Plan.Directions), slices.ContainsFunc(j.Runs, func(r model.Run) bool { return r.Attempt > 1 })
+			must.True(t, len(j.Runs) >= n && (len(j.Runs) <= n || repeats), "%d runs of %d", len(j.Runs), n)
+			for _, c := range j.Changes {
+				must.Equal(t, c.State, model.ChangeUndone, "%+v", c)
+			}
+			page := filepath.Join(t.TempDir(), "report.html")
+			succeed(t, "report", "last", "--format", "html", "-o", page, "--db", db)
+			text := must.Get(os.ReadFile(page))(t)
+			must.Need(t, strings.Contains(string(text), j.Title), "%d bytes", len(text))
+			for _, s := range j.Plan.Settings {
+				must.Contain(t, string(text), s.Name, "the page has")
+			}
+		})
+	}
+}
+
+// TestDryRun tells what the same command then does: its order by the seed, its runs and
+// the bytes of a wire of a known rate. It measures, changes and keeps nothing.
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	needLab(t)
+	db := filepath.Join(t.TempDir(), "results.db")
+	args := []string{
+		"run", "lab:rate=100mbit,rtt=1ms", "--factor", "far.tcp.recv_buffer_max=256KiB", "--before", "far:exit 9", "-t", "1s", "--omit", "0", "--settle", "0",
+		"--blocks", "2", "--no-twin", "--seed", "7", "--db", db,
+	}
+	shown := succeed(t, append(args, "--dry-run", "--json")...).out
+	must.Do(t, validate("linerate/dryrun/v1", shown))
+	var d report.DryRun
+	orPanic(json.Unmarshal([]byte(shown), &d))
+	must.True(t, d.Seed == 7 && d.Blocks == 2 && d.Runs == 4 && d.Time.Or(0).Seconds() == 4 && len(d.First) == 2, "%+v", d)
+	const bytes = 4 * 94.15e6 / 8 // of MTU 1500 with timestamps
+	got := float64(d.Bytes.Or(0))
+	must.True(t, math.Abs(got/bytes-1) <= 0.001, "%.0f bytes, want %.0f", got, float64(bytes))
+	must.True(t, d.Assumed && strings.Contains(d.Noise.Source(), "assumed") && !d.LeastChange.IsKnown(), "noise %+v, least %+v: two blocks show nothing", d.Noise, d.LeastChange)
+	must.True(t, len(d.Changes) == 2 && strings.Contains(d.Changes[0].Risk, "memory") && d.Changes[1].What == "exit 9" && d.Changes[1].Undo == "exit 0", "%+v", d.Changes)
+	must.Contain(t, succeed(t, "list", "--json", "--db", db).out, `"sessions": []`, "kept")
+	text := succeed(t, append(args, "--dry-run")...).out
+	for _, want := range []string{"nothing is measured", "4 runs, 4 s", "(seed 7)", "47.1 MB of payload", "assumed", "tcp.recv_buffer_max=262144: may waste memory", `command "exit 9"`} {
+		must.Contain(t, text, want)
+	}
+	args[5] = "far:exit 0"
+	succeed(t, append(args, "-t", "50ms", "-q")...) // the last one counts
+	s := decode[document](t, succeed(t, "show", "last", "--json", "--db", db).out)
+	must.Equal(t, fmt.Sprint(s.Session.Plan.Order), fmt.Sprint(d.First), "told %v, done %v", d.First, s.Session.Plan.Order)
+}
+
+// TestDataBudgetOfATest: of a hundred runs each way no more are begun once the payload is
+// sent, which on a machine with time for them is after the first two, and why is told.
+func TestDataBudgetOfATest(t *testing.T) {
+	t.Parallel()
+	needLab(t)
+	r := succeed(t, "test", "lab:rate=50mbit,rtt=1ms", "-t", "200ms", "-i", "200ms", "--omit", "0", "--idle", "0s", "--repeat", "100", "--data", "2MB", "--json=full", "--db", filepath.Join(t.TempDir(), "results.db"))
+	must.OK(t, validate("linerate/session/v1", r.out))
+	s := decode[document](t, r.out).Session
+	last := slices.IndexFunc(s.Runs, func(r model.Run) bool { return r.Block == s.Runs[len(s.Runs)-1].Block })
+	before, all := plan.Payload(s.Runs[:last]), plan.Payload(s.Runs)
+	must.True(t, before < 2e6 && all >= 2e6 && len(s.Runs) <= 8 && strings.Contains(s.Reason, "the data budget of 2 MB is spent: "+all.Decimal()), "%d runs, %v before the last block, %v in all: %q", len(s.Runs), before, all, s.Reason)
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,4 +113,104 @@ func TestAuditOfForeignListeners(t *testing.T) {
 	moves("netpipe", "netpipe", "sent")
 	saying(t, foreign["netpipe"], "GET / HTTP/1.1\r\n\r\n")
 	lineOf(t, log, "event=refused protocol=netpipe address=127.0.0.1 outcome=denied")
+}
+
+// keeping is a serve with JSON and these flags besides, and the file in which it keeps
+// what its clients measure: its own where it gives up root.
+func keeping(t testing.TB, flags ...string) (cmd *exec.Cmd, db string) {
+	t.Helper()
+	state, home := t.TempDir(), t.TempDir()
+	must.Do(t, errors.Join(os.Chmod(filepath.Dir(state), 0o755), os.Chmod(state, 0o700))) // as linerate makes it below /var/lib
+	cmd = command(t, append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--state", state}, flags...)...)
+	cmd.Env = append(slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "LINERATE_DB=") }), "XDG_DATA_HOME="+home)
+	if os.Getuid() == 0 {
+		return cmd, filepath.Join(state, "copies-of-serve", "results.db")
+	}
+	return cmd, filepath.Join(home, "linerate", "linerate.db")
+}
+
+// keptList is linerate/list/v1 as far as these tests need it.
+type keptList struct {
+	Sessions []struct {
+		ID     string `json:"id"`
+		Title  string `json:"title"`
+		State  string `json:"state"`
+		Reason string `json:"reason"`
+	} `json:"sessions"`
+}
+
+// TestClientsAreKept: what clients of iperf3, iperf 2 and NetPIPE measured with serve is
+// in the results, listed and shown, also where the server gave up root: one row for
+// each test, however many connections it had, and one for each that failed.
+func TestClientsAreKept(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "audit.log")
+	cmd, db := keeping(t, "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0", "--netpipe=127.0.0.1:0", "--audit", log)
+	v := serveJSON(t, cmd)
+	foreign := v.Foreign
+	seen := map[string]bool{}
+	for _, c := range []struct {
+		title, state string
+		says         []string // in the report
+		argv         []string
+	}{
+		{"iperf3 client", "done", []string{"to ", "bit/s"}, []string{"iperf3", "-c", "127.0.0.1", "-p", portOf(foreign["iperf3"]), "-n", "5M", "-J"}},
+		{"iperf2 client", "done", []string{"to ", "bit/s"}, []string{"iperf", "-c", "127.0.0.1", "-p", portOf(foreign["iperf2"]), "-n", "5M", "-P", "4"}},
+		{"iperf2 client", "done", []string{"from ", "bit/s"}, []string{"iperf", "-c", "127.0.0.1", "-p", portOf(foreign["iperf2"]), "-t", "1", "-R", "-P", "2"}},
+		{"iperf2 client", "done", []string{"messages a second were returned"}, []string{"iperf", "-c", "127.0.0.1", "-p", portOf(foreign["iperf2"]), "-t", "1", "--bounceback"}},
+		{"netpipe client", "done", []string{"64 B", "bit/s"}, []string{"NPtcp", "-h", "127.0.0.1", "-P", portOf(foreign["netpipe"]), "-n", "20", "-u", "64", "-o", os.DevNull}},
+		{"iperf3 client", "failed", []string{"failed: the client left"}, []string{"iperf3", "-c", "127.0.0.1", "-p", portOf(foreign["iperf3"]), "-t", "60"}},
+	} {
+		if c.state == "failed" { // killed in the middle
+			needProgram(t, c.argv[0])
+			p := start(t, exec.CommandContext(t.Context(), c.argv[0], c.argv[1:]...))
+			eventually(t, patience, "the second run of iperf3", func() bool {
+				text, err := os.ReadFile(log)
+				return err == nil && len(regexp.MustCompile(`"run-begin".*"iperf3"`).FindAll(text, -1)) == 2
+			})
+			p.signal(t, os.Kill)
+			p.wait(t, patience)
+		} else {
+			foreignClient(t, unchecked, c.argv...)
+		}
+		var l keptList
+		eventually(t, patience, strings.Join(c.argv, " ")+" in "+db, func() bool {
+			if _, err := os.Stat(db); err != nil {
+				return false
+			}
+			l = decode[keptList](t, succeed(t, "list", "--kind", "served", "--json", "--db", db).out)
+			return len(l.Sessions) > len(seen)
+		})
+		must.Need(t, len(l.Sessions) == len(seen)+1, "%q made %d rows of %d", c.argv, len(l.Sessions)-len(seen), len(l.Sessions))
+		for _, s := range l.Sessions {
+			if seen[s.ID] {
+				continue
+			}
+			seen[s.ID] = true
+			shown := succeed(t, "show", s.ID, "--db", db).out
+			for _, part := range append(c.says, "127.0.0.1") {
+				must.Contain(t, shown, part, "%q:", c.argv)
+			}
+			must.True(t, s.Title == c.title && s.State == c.state, "%q is kept as %s, %s", c.argv, s.Title, s.State)
+			must.OK(t, validate("linerate/session/v1", succeed(t, "show", s.ID, "--json", "--db", db).out))
+		}
+	}
+	must.True(t, os.Getuid() != 0 || strings.Contains(v.p.complaints(), "list --kind served --db "+db), "it does not say where:\n%s", v.p.complaints())
+}
+
+// TestKeptNowhereIsToldOnce: a server that cannot reach the place for results says so
+// when it starts, once, and serves all the same.
+func TestKeptNowhereIsToldOnce(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	must.Do(t, os.WriteFile(file, nil, 0o600))
+	cmd, _ := keeping(t, "--iperf2=127.0.0.1:0", "--db", filepath.Join(file, "results.db"))
+	v := serveJSON(t, cmd)
+	const told = "what clients of other programs measure is not kept"
+	eventually(t, patience, "word of it before any client", func() bool { return strings.Contains(v.p.complaints(), told) })
+	for range 2 {
+		foreignClient(t, unchecked, "iperf", "-c", "127.0.0.1", "-p", portOf(v.Foreign["iperf2"]), "-n", "1M")
+	}
+	n := strings.Count(v.p.complaints(), "not kept")
+	must.True(t, n == 1, "said %d times:\n%s", n, v.p.complaints())
 }

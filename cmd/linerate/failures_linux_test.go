@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -119,4 +121,157 @@ func (n *netns) asUser(t *testing.T, args ...string) *exec.Cmd {
 	cmd := n.prepare(exec.CommandContext(t.Context(), "ip", argv...))
 	cmd.Env = append(cmd.Env, "LINERATE_DB="+filepath.Join(home, "r.db"), "LINERATE_STATE="+filepath.Join(home, "state"), "LINERATE_CONFIG="+filepath.Join(home, "config"))
 	return cmd
+}
+
+// TestCopyHint: who asks an open server for more than it gives is told what to ask
+// for, and that is given.
+func TestCopyHint(t *testing.T) {
+	t.Parallel()
+	_, link := publicServer(t, "--open", "--limit", "memory=256MiB")
+	for _, c := range []struct {
+		args []string
+		says []string
+	}{
+		{[]string{"--size", "2GiB"}, []string{"this agent allows", "ask for less than --size 2GiB", "gives 64MiB"}},
+		{[]string{"--source", "memory", "--sink", "memory", "--size", "256MiB"}, []string{"256 MiB of memory", "ask for less than --size 256MiB"}},
+		{[]string{"--sink", "/tmp/x", "--size", "1MiB"}, []string{"not from or to a path", "leave --source and --sink there"}},
+	} {
+		r := run(t, command(t, append([]string{"copy", link, "-q", "--blocks", "1"}, c.args...)...))
+		must.True(t, r.code != 0, "%v: it was given", c.args)
+		has(t, "the refusal", r.err, c.says...)
+	}
+	run(t, command(t, "copy", link, "-q", "--blocks", "1", "--size", "64MiB", "--sink", "memory", "--source", "memory")).ends(t, 0)
+}
+
+// TestFirstHour01CopyOfNothing: a source that is missing on a real far host is found by its first
+// copy there; a session in which nothing was copied ends with 5.
+func TestFirstHour01CopyOfNothing(t *testing.T) {
+	t.Parallel()
+	r := run(t, command(t, "copy", "exec:127.0.0.1 "+binary+" agent --state "+t.TempDir(), "-q", "--reverse", "--source", "/nonexistent/file", "--blocks", "1"))
+	must.True(t, r.code == 5, "exit code %d, want 5\n%s", r.code, r.err)
+	has(t, "the end", r.err, "/nonexistent/file", "no such file")
+}
+
+// selftestDocument is what these tests read of linerate/selftest/v1.
+type selftestDocument struct {
+	Lines []struct{ Part, Name, State, Text string }
+}
+
+// TestSelftestInALab: in a host of its own every harmless setting that may be written
+// there is set, comes back and is read again by sysctl; and the whole report is in its
+// file.
+func TestSelftestInALab(t *testing.T) {
+	t.Parallel()
+	needLab(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "report.json")
+	names := "net.ipv4.tcp_rmem net.ipv4.tcp_wmem net.ipv4.tcp_mtu_probing net.core.somaxconn net.ipv4.tcp_max_syn_backlog"
+	script := "sysctl " + names + "; '" + binary + "' selftest --settings --yes --json -o '" + file + "' --db '" + dir + "/r.db' --state '" + dir + "/state' >/dev/null; echo code $?; sysctl " + names
+	r := run(t, command(t, "lab", "rate=100mbit,rtt=2ms", "--", "sh", "-c", script))
+	before, after, ok := strings.Cut(r.out, "code 0\n")
+	must.Need(t, r.code == 0 && ok && before == after && strings.Contains(before, "tcp_rmem"), "exit code %d, before:\n%safter:\n%s%s", r.code, before, after, r.err)
+	b := must.Get(os.ReadFile(file))(t)
+	must.OK(t, validate("linerate/selftest/v1", string(b)))
+	changed := map[string]string{}
+	for _, l := range decode[selftestDocument](t, string(b)).Lines {
+		if l.Part == "changes" {
+			changed[l.Name] = l.State + ": " + l.Text
+		}
+		must.True(t, l.State != "wrong", "%+v", l)
+	}
+	for _, name := range []string{"tcp.recv_buffer_max", "tcp.send_buffer_max", "tcp.mtu_probing", "tcp.listen_queue", "tcp.syn_queue"} {
+		must.True(t, strings.HasPrefix(changed[name], "ok: ") && strings.HasSuffix(changed[name], " again"), "%s: %q", name, changed[name])
+	}
+	run(t, command(t, "selftest", "-o", file)).ends(t, 2, "there is such a file")
+}
+
+// TestLabCongestionIsExplained: an algorithm that this machine has and lets only root use
+// cannot be the default of a lab's host, and the error says which file of the machine
+// would allow it. One that everybody may use is set.
+func TestLabCongestionIsExplained(t *testing.T) {
+	needLab(t)
+	t.Parallel()
+	words := func(name string) []string {
+		text, err := os.ReadFile("/proc/sys/net/ipv4/" + name)
+		orPanic(err)
+		return strings.Fields(string(text))
+	}
+	allowed := words("tcp_allowed_congestion_control")
+	try := func(name string) result {
+		return run(t, command(t, "test", "lab:rate=10mbit,rtt=1ms,near.tcp.congestion_control="+name, "-t", "200ms", "--omit", "0s", "--idle", "0s", "-q", "--db", ":memory:"))
+	}
+	if r := try(allowed[0]); r.code != 0 {
+		t.Errorf("%s: exit code %d\n%s", allowed[0], r.code, r.err)
+	}
+	for _, name := range words("tcp_available_congestion_control") {
+		if slices.Contains(allowed, name) {
+			continue
+		}
+		r := try(name)
+		said := strings.Join(strings.Fields(r.err), " ")
+		if r.code == 0 || !strings.Contains(said, "sysctl -w net.ipv4.tcp_allowed_congestion_control='"+strings.Join(append(slices.Clone(allowed), name), " ")+"'") {
+			t.Errorf("%s: exit code %d\n%s", name, r.code, r.err)
+		}
+		return
+	}
+	t.Skip("this machine lets everybody use all algorithms that it has")
+}
+
+// TestFactsOfALab reads a host over a session: what the agent there knows, in
+// the published form, with the interface that leads here first.
+func TestFactsOfALab(t *testing.T) {
+	t.Parallel()
+	needLab(t)
+	out := succeed(t, "facts", "lab:rate=100mbit,mtu=1400", "--json").out
+	must.OK(t, validate("linerate/facts/v1", out))
+	type text struct {
+		Value string `json:"value"`
+	}
+	type number struct {
+		Value float64 `json:"value"`
+	}
+	doc := decode[struct {
+		Facts struct {
+			Host    string `json:"host"`
+			Machine struct {
+				Threads number `json:"threads"`
+				Memory  number `json:"memory"`
+			} `json:"machine"`
+			Route struct {
+				Interface text `json:"interface"`
+				Source    text `json:"source"`
+			} `json:"route"`
+			NICs []struct {
+				Name     string `json:"name"`
+				Kind     text   `json:"kind"`
+				MTU      number `json:"mtu"`
+				MTUMax   number `json:"mtu_max"`
+				Offloads struct {
+					Value []struct {
+						Name string `json:"name"`
+					} `json:"value"`
+				} `json:"offloads"`
+			} `json:"nics"`
+		} `json:"facts"`
+	}](t, out)
+	f := doc.Facts
+	must.True(t, f.Host == "far" && f.Machine.Threads.Value >= 1 && f.Machine.Memory.Value >= 1<<26 && f.Route.Source.Value != "", "%+v", f)
+	must.True(t, len(f.NICs) != 0 && f.NICs[0].Name == f.Route.Interface.Value && f.NICs[0].Kind.Value != "" && f.NICs[0].MTU.Value >= 68 && f.NICs[0].MTUMax.Value >= 1500 && len(f.NICs[0].Offloads.Value) != 0, "%+v", f.NICs)
+}
+
+// TestFirstHour17KnobsOfTheDefaultRoute: without --interface the settings of a link are
+// those of the interface that leads out.
+func TestFirstHour17KnobsOfTheDefaultRoute(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	n := newNetns(t)
+	ip(t, "-n", n.near, "route", "add", "default", "via", farAddr)
+	for _, args := range [][]string{{"knobs", "-q"}, {"knobs", "-q", "--interface", "v0"}} {
+		r := run(t, n.inside(t, "near", args...))
+		if r.code != 0 || !strings.Contains(r.out, "link and route: v0 ") || !regexp.MustCompile(`(?m)^  link\.mtu +1500 B .* mtu of v0$`).MatchString(r.out) ||
+			!regexp.MustCompile(`(?m)^  route\.mtu +unset .* mtu of default`).MatchString(r.out) {
+			t.Errorf("%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
+		}
+	}
+	run(t, n.inside(t, "far", "knobs", "-q")).ends(t, 0).prints(t, "no way out of this host is known") // without a default route
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"linerate/internal/core/model"
@@ -54,4 +56,89 @@ $LR report "${ids%%,*}" --beside "${ids#*,}" --db $DIR/r.db -o $DIR/page.html &&
 $LR show "${ids##*,}" --db $DIR/r.db
 `))
 	must.True(t, r.code == 0 && strings.Contains(r.out, "4 sweeps in one picture") && strings.Contains(r.out, "small ") && strings.Contains(r.out, "all undone, verified"), "exit code %d\n%s%s", r.code, r.out, r.err)
+}
+
+// acrossArgs compare two far ends in short runs, so many blocks of them.
+func acrossArgs(blocks, one, two string, more ...string) []string {
+	return append([]string{
+		"run", "--factor", "far=" + one + "," + two, "--settle", "0s", "--no-twin", "-n", "256KiB", "--omit", "0s", "--cooldown", "200ms",
+		"--objective", "goodput", "--blocks", blocks, "--json", "-q",
+	}, more...)
+}
+
+// farCounts are the valid runs of each far end, by its name, and how many runs of the order
+// and at equal load, which follow those of their block, were lost.
+func farCounts(s model.Session) (valid map[string]int, lost, atEqualLoad int) {
+	valid = map[string]int{}
+	for _, r := range s.Runs {
+		setting, _ := s.Plan.Setting(r.Setting)
+		switch {
+		case r.State == model.RunValid:
+			valid[setting.FarEnd()]++
+		case r.LostContact && r.Position > len(s.Plan.Settings):
+			atEqualLoad++
+		case r.LostContact:
+			lost++
+		}
+	}
+	return valid, lost, atEqualLoad
+}
+
+// wentOn demands that a session lost its second far end in the middle, which took three
+// tries of a run with it, and ended with what could still be decided. The end may also have
+// died in a run at equal load, of which a block has one where the end was faster and slower
+// to answer than the other.
+func wentOn(t testing.TB, r result) {
+	t.Helper()
+	r.succeeds(t)
+	s := decode[document](t, r.out).Session
+	valid, lost, atEqualLoad := farCounts(s)
+	ends := s.Plan.FarEnds()
+	warned, _ := json.Marshal(s.Warnings)
+	for _, r := range s.Runs {
+		setting, _ := s.Plan.Setting(r.Setting)
+		must.True(t, setting.FarEnd() != ends[0] || !r.LostContact, "run %d with %s, which lives, is %s: %s", r.Number, ends[0], r.State, r.Reason)
+	}
+	must.True(t, s.State == model.SessionDone && valid[ends[1]] != 0 && valid[ends[0]] >= valid[ends[1]] && valid[ends[1]] <= 11 && strings.Contains(string(warned), ends[1]+" is out of reach and was left out"), "%s (%s): %v, %s", s.State, s.Reason, valid, warned)
+	must.True(t, lost == 3 && atEqualLoad <= 1, "%d runs lost, and %d at equal load", lost, atEqualLoad)
+}
+
+// TestFarEndsServed compares two servers, each with a key of its own; then one of them is
+// killed in the middle, and the session goes on with the other.
+func TestFarEndsServed(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	n := newNetns(t)
+	one, first := n.serve(t)
+	two, second := n.serve(t, "--listen", farAddr+":5300", "--state", n.state("far")+"2")
+	must.Need(t, first.Secret != second.Secret && first.Pin != second.Pin, "both servers have one key")
+	r := run(t, n.inside(t, "near", acrossArgs("6", first.String(), second.String())...)).succeeds(t)
+	s := decode[document](t, r.out).Session
+	valid, lost, atEqualLoad := farCounts(s)
+	ends := s.Plan.FarEnds()
+	secret := strings.Contains(r.out, first.Secret) || strings.Contains(r.out, second.Secret)
+	must.True(t, len(ends) == 2 && valid[ends[0]] >= 6 && valid[ends[1]] >= 6 && lost+atEqualLoad == 0 && !secret && strings.HasSuffix(ends[1], ":5300"), "%v, %d lost, a secret is shown: %v", valid, lost, secret)
+	p := start(t, n.inside(t, "near", acrossArgs("12", first.String(), second.String(), "--db", filepath.Join(n.dir, "dies.db"))...))
+	eventually(t, patience, "a run with the second one", func() bool {
+		return strings.Contains(run(t, n.inside(t, "near", "show", "last", "--json", "--db", filepath.Join(n.dir, "dies.db"))).out, `"number": 4`)
+	})
+	two.signal(t, syscall.SIGKILL)
+	wentOn(t, p.wait(t, patience))
+	one.signal(t, os.Interrupt)
+}
+
+// TestFarEndsRefused: what several far ends cannot be is one sentence with what to do.
+func TestFarEndsRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args  []string
+		says  string
+		hints string
+	}{
+		{[]string{"run", "--factor", "far=iperf3://127.0.0.1,iperf3://127.0.0.2"}, "iperf3://127.0.0.1: several far ends are compared where linerate runs on each", "start linerate serve there, or compare over ssh: user@host"},
+		{[]string{"run", "--factor", "far=lab:lan,lab:wan", "--factor", "link.mtu=1500,1400", "--group", "link.mtu"}, "several far ends are a factor, whose hosts take turns", "leave the group out, or measure each far end in a session of its own"},
+	} {
+		r := run(t, command(t, c.args...))
+		must.True(t, r.code == 2 && strings.Contains(r.err, c.says) && strings.Contains(strings.ReplaceAll(r.err, "\n", " "), c.hints) && strings.Count(r.err, "linerate:") == 1, "%q: exit code %d\n%s, want %q with %q", c.args, r.code, r.err, c.says, c.hints)
+	}
 }

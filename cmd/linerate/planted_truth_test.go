@@ -3,6 +3,9 @@
 package main
 
 import (
+	"math"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -147,4 +150,152 @@ func TestFirstHour22LossAdvice(t *testing.T) {
 			must.True(try, strings.Contains(words(r.out), word), "no %q in the advice:\n%s", word, r.out)
 		}
 	})
+}
+
+// TestTuneStaysUntilTheNextStart: the person says once that it is to stay until the next
+// start, and it stays when linerate has ended; linerate undo takes it back.
+func TestTuneStaysUntilTheNextStart(t *testing.T) {
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		tt := onTerminal(try, pairInLab(try, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB",
+			"show before; $LR tune --from \"$near\" \"$far\" $brisk --quick; gone; show after; LINERATE_STATE=$DIR/b $there $LR undo; show undone\n"))
+		eventually(try, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it?") })
+		must.Get(tt.master.WriteString("s\n"))(try)
+		r := tt.wait(try, patience)
+		for _, want := range []string{"before: near 4194304 far 32768", "after: near 4194304 far 524288", "undone: near 4194304 far 32768"} {
+			must.Contain(try, r.out, want, "not said")
+		}
+		must.Equal(try, strings.Count(r.out, "keep it?"), 1, "it asks more than once")
+		if try.Failed() {
+			try.Log(r.out)
+		}
+	})
+}
+
+// TestTunePermanently: the person says once that it is to stay for good, agrees to the
+// file that is shown, and it stands there; undo takes back both.
+func TestTunePermanently(t *testing.T) {
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		tt := onTerminal(try, pairInLab(try, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB", `
+	$LR tune --from "$near" "$far" $brisk --quick; gone; show after; cat /etc/sysctl.d/*linerate*
+	LINERATE_STATE=$DIR/b $there $LR undo --kept; echo left: $(ls /etc/sysctl.d)
+	`))
+		for _, ask := range []struct{ shown, answer string }{{"keep it?", "p\n"}, {"write these files on", "y\n"}} {
+			eventually(try, patience, ask.shown, func() bool { return strings.Contains(tt.shown.String(), ask.shown) })
+			must.Get(tt.master.WriteString(ask.answer))(try)
+		}
+		r := tt.wait(try, patience)
+		for _, want := range []string{"after: near 4194304 far ", "net.ipv4.tcp_rmem = ", "left:\r\n"} {
+			must.Contain(try, r.out, want, "not said")
+		}
+		if strings.Contains(r.out, "after: near 4194304 far 32768") || strings.Contains(r.out, "from the next start\r\n") || strings.Count(r.out, "keep it?") != 1 {
+			try.Error("it does not hold, or it asks more than once")
+		}
+		if try.Failed() {
+			try.Log(r.out)
+		}
+	})
+}
+
+// TestTuneAsAProfile: the person wants a profile: a file with the evidence, and the hosts
+// are as they were.
+func TestTuneAsAProfile(t *testing.T) {
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		tt := onTerminal(try, pairInLab(try, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB",
+			`$LR tune --from "$near" "$far" $brisk --quick; gone; show after; cat linerate-*.yaml; ls /etc/sysctl.d`))
+		eventually(try, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it?") })
+		must.Get(tt.master.WriteString("f\n"))(try)
+		r := tt.wait(try, patience)
+		for _, want := range []string{"after: near 4194304 far 32768", "saved linerate-", "tcp.recv_buffer_max:", "verdicts:", "outcome: better"} {
+			must.Contain(try, r.out, want, "not said")
+		}
+		if try.Failed() {
+			try.Log(r.out)
+		}
+	})
+}
+
+// TestTuneKilledInEveryPhase kills linerate while a race, a trimming, the search for
+// smaller values, and the proof have changed a host: each time the host goes back by
+// itself, and the search goes on from there with the next phase.
+func TestTuneKilledInEveryPhase(t *testing.T) {
+	truth.Hold(t, truth.Tries, func(try *truth.Try) {
+		r := run(try, pairInLab(try, "rate=50mbit,rtt=20ms,near.tcp.send_buffer_max=32KiB,far.tcp.recv_buffer_max=32KiB", killPhases))
+		for _, phase := range []string{"before", "race", "trim", "plateau", "proof"} {
+			must.Contain(try, r.out, phase+": near 32768 far 32768\n", "after %s a host is changed, or it did not come", phase)
+		}
+		must.Need(try, !try.Failed() && !strings.Contains(r.out, "still there"), "%v", r.out+r.err)
+	})
+}
+
+const killPhases = `
+killed() { # PHASE TEXT FLAGS...: kills it when the text is there and a host is changed
+	phase=$1 text=$2; shift 2
+	$LR tune --from "$near" "$far" $brisk "$@" 2>$DIR/$phase >/dev/null & pid=$!
+	i=0
+	until grep -q "$text" $DIR/$phase && [ "$(show x)" != "x: near 32768 far 32768" ]; do
+		i=$((i+1)); [ $i -gt 1500 ] && { echo "$phase never came"; cat $DIR/$phase; break; }
+		kill -0 $pid 2>/dev/null || { echo "$phase: it ended"; cat $DIR/$phase; break; }
+		sleep 0.1
+	done
+	kill -9 $pid; wait $pid 2>/dev/null; gone; show $phase
+}
+show before
+killed race 'trying to '
+killed trim 'is all of it needed' --resume last
+killed plateau 'would less do' --resume last
+killed proof 'proving in fresh blocks' --resume last
+`
+
+// TestTruthOfStories runs every command of the stories: it ends as the page says, and
+// prints the lines that the page shows, with other numbers.
+func TestTruthOfStories(t *testing.T) {
+	needLab(t)
+	for page, story := range stories(t) {
+		t.Run(page, func(t *testing.T) {
+			truth.Hold(t, truth.Tries, func(try *truth.Try) {
+				db := filepath.Join(try.TempDir(), "r.db")
+				for _, c := range story {
+					r := run(try, command(try, append(shellFields(c.command)[1:], "--db", db)...))
+					if r.code != c.code {
+						try.Errorf("%s: exit code %d, want %d\n%s%s", c.command, r.code, c.code, r.out, r.err)
+					}
+					got := shape(r.out + "\n" + r.err)
+					for _, want := range c.lines {
+						must.Contain(try, got, shape(want), "%s does not say %q: %s%s", c.command, want, r.out, r.err)
+					}
+				}
+				if page == "slow-gigabit.md" {
+					windowHelps(try, db)
+				}
+			})
+		})
+	}
+}
+
+// shellFields are the words of a command, of which some stand in quotes.
+func shellFields(command string) (out []string) {
+	for _, w := range regexp.MustCompile(`"[^"]*"|\S+`).FindAllString(command, -1) {
+		out = append(out, strings.Trim(w, `"`))
+	}
+	return out
+}
+
+// windowHelps demands of the experiment of a story, its last session, what its page claims:
+// the larger MTU alone brings little, the larger window at least doubles the goodput.
+func windowHelps(try *truth.Try, db string) {
+	experiment, _ := search(try, db)
+	times := map[string]float64{}
+	for _, v := range experiment.Verdicts {
+		if v.Metric != model.Goodput {
+			continue
+		}
+		times[v.Setting] = math.Exp(v.Estimate)
+		if v.Outcome != model.Better && strings.HasSuffix(v.Setting, "recv_buffer_max=1MiB") {
+			try.Errorf("%s is %s", v.Setting, v.Outcome)
+		}
+	}
+	const unit = "times the goodput of 1500 B and the small window"
+	try.Claim("the larger MTU alone", times["mtu=9000 recv_buffer_max=64KiB"], 0.1, 1.5, unit)
+	try.Claim("the larger window", times["mtu=1500 recv_buffer_max=1MiB"], 2, math.Inf(1), unit)
+	try.Claim("both", times["mtu=9000 recv_buffer_max=1MiB"], 2, math.Inf(1), unit)
 }

@@ -1,14 +1,20 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
 	"linerate/internal/must"
+	"linerate/internal/report"
 )
 
 // TestSetPerHost gives each host its own value.
@@ -111,4 +117,167 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 	must.True(t, !strings.Contains(r.err, "cut short"), "told again\n%s", r.err)
 	run(t, n.inside(t, "near", "undo", n.agent("far"))).ends(t, 0)
 	n.restored(t, before)
+}
+
+// TestSetPartlyConfirmed has the second host lose a change after the first one was
+// told to keep it: the first one takes this change back, and keeps what a person
+// had confirmed before.
+func TestSetPartlyConfirmed(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	older := onTerminal(t, n.inside(t, "near", "set", "tcp.timestamps=off", "tcp.sack=off", "--both", n.agent("far")))
+	older.asked(t, "y\n")
+	older.wait(t, patience).succeeds(t) // the older change
+	kept := n.bothKnobs(t)
+
+	tt := onTerminal(t, n.inside(t, "near", "set", "tcp.sack=on", "tcp.recv_buffer_max=64KiB", "--both", n.agent("far")))
+	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
+	far := relatives(tt.cmd.Process.Pid, n.dir).watchdogFar
+	near := 0
+	for pid, of := range processes() {
+		if of == tt.cmd.Process.Pid && named(pid, "watchdog") {
+			near = pid
+		}
+	}
+	must.Need(t, far != 0 && near != 0, "watchdogs %d and %d", near, far)
+	// The far watchdog is told and acts on it only when the near one is dead and its
+	// change back.
+	must.Do(t, unix.Kill(far, unix.SIGSTOP))
+	tt.asked(t, "y\n")
+	eventually(t, patience, "the confirmation on the far host", func() bool {
+		told, err := os.ReadFile(filepath.Join(n.state("far"), "confirmed"))
+		return err == nil && len(told) > 0
+	})
+	must.Do(t, unix.Kill(near, unix.SIGKILL))
+	eventually(t, patience, "the rescue of the near host", func() bool { return n.knobs(t, "near") == kept.near })
+	must.Do(t, unix.Kill(far, unix.SIGCONT))
+	r := tt.wait(t, patience)
+	must.True(t, r.code != 0 && r.code != 7, "exit code %d\n%s", r.code, r.out)
+	n.restored(t, kept) // the older change, and nothing of this one
+	for _, dir := range []string{n.dir, n.state("far")} {
+		records, _, err := journal.Read(dir)
+		left := journal.ConfirmedIntents(records)
+		must.True(t, err == nil && len(left) == 2, "%s keeps %+v, %v", dir, left, err)
+	}
+	for _, args := range [][]string{{"undo", n.agent("far")}, {"undo"}} {
+		r := run(t, n.inside(t, "near", args...))
+		must.True(t, r.code == 0 && strings.Count(r.out, ": back to ") == 2, "%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
+	}
+	n.restored(t, before)
+}
+
+// TestConfirmationWithoutAnswer: the only host that is told to keep a change does
+// not answer as it should. Whether it has heard or not, the change goes back, and
+// what a person had confirmed before stays.
+func TestConfirmationWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	beside(t, map[string]func(*testing.T){
+		"it has heard":     func(t *testing.T) { unanswered(t, true) },
+		"it has not heard": func(t *testing.T) { unanswered(t, false) },
+	})
+}
+
+// unanswered kills the agent that brought a confirmation to the far host, when it is on
+// disk or, where the host has not heard, when that is prevented.
+func unanswered(t testing.TB, heard bool) {
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	older := onTerminal(t, n.inside(t, "near", "set", "tcp.timestamps=off", "tcp.sack=off", n.agent("far")))
+	older.asked(t, "y\n")
+	older.wait(t, patience).succeeds(t) // the older change
+	stay := n.bothKnobs(t)
+	tt := onTerminal(t, n.inside(t, "near", "set", "tcp.sack=on", "tcp.recv_buffer_max=64KiB", n.agent("far")))
+	eventually(t, patience, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
+	first := relatives(tt.cmd.Process.Pid, n.dir)
+	must.Need(t, first.watchdogFar != 0, "no watchdog on the far host")
+	confirmation := filepath.Join(n.state("far"), "confirmed")
+	if !heard { // a directory cannot be replaced by a file
+		must.Do(t, os.MkdirAll(filepath.Join(confirmation, "full"), 0o700))
+		tt.asked(t, "y\n")
+	} else {
+		// It is told, and heeds that only when whoever told it is gone.
+		must.Do(t, unix.Kill(first.watchdogFar, unix.SIGSTOP))
+		tt.asked(t, "y\n")
+		eventually(t, patience, "the confirmation", func() bool {
+			text, err := os.ReadFile(confirmation)
+			return err == nil && len(text) > 0
+		})
+		second := 0
+		for pid, of := range processes() {
+			if of == tt.cmd.Process.Pid && named(pid, n.state("far")) && pid != first.agentFar {
+				second = pid
+			}
+		}
+		must.Need(t, second != 0, "no second agent on the far host")
+		must.Do(t, unix.Kill(second, unix.SIGKILL))
+		must.Do(t, unix.Kill(first.watchdogFar, unix.SIGCONT))
+	}
+	r := tt.wait(t, patience)
+	must.True(t, r.code != 0 && r.code != 7, "exit code %d\n%s", r.code, r.out)
+	n.restored(t, stay)
+	must.OK(t, os.RemoveAll(confirmation))
+	records, _, err := journal.Read(n.state("far"))
+	left := journal.ConfirmedIntents(records)
+	must.True(t, err == nil && len(left) == 2 && len(journal.OpenIntents(records)) == 0, "the far host keeps %+v, %v", left, err)
+	if r := run(t, n.inside(t, "near", "undo", n.agent("far"))); r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
+		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	n.restored(t, before)
+}
+
+// TestGroupInALab: a factor that is hard to change is applied once for each group of
+// runs, two in each of three blocks, on both hosts, and every change is undone.
+func TestGroupInALab(t *testing.T) {
+	needLab(t)
+	t.Parallel()
+	args := []string{"run", "lab:rate=50mbit,rtt=2ms", "--factor", "link.mtu=1400,1500", "--factor", "window=16KiB,64KiB,256KiB", "--settle", "0s",
+		"--no-twin", "-t", "100ms", "--omit", "0s", "--blocks", "3", "--db", filepath.Join(t.TempDir(), "results.db"), "--json", "-q"}
+	var dry report.DryRun
+	told := succeed(t, append(args, "--group", "link.mtu", "--dry-run")...).out
+	orPanic(json.Unmarshal([]byte(told), &dry))
+	if err := validate("linerate/dryrun/v1", told); err != nil || dry.Held == nil || dry.Held.Knob != "link.mtu" || dry.Held.Runs != 3 || dry.Held.Changes != 2 {
+		t.Errorf("told: %+v, %v", dry.Held, err)
+	}
+	r := run(t, command(t, append(args, "--group", "link.mtu")...)).succeeds(t)
+	j := decode[document](t, r.out).Session
+	repeated := slices.ContainsFunc(j.Runs, func(r model.Run) bool { return r.Attempt > 1 })
+	must.True(t, j.Plan.Held == "link.mtu" && j.Plan.Baseline == "mtu=1400 window=16KiB" && (repeated || len(j.Runs) == 18 && len(j.Changes) == 12), "holds %q, baseline %q, %d runs, %d changes", j.Plan.Held, j.Plan.Baseline, len(j.Runs), len(j.Changes))
+	for _, c := range j.Changes {
+		must.True(t, c.Knob == "link.mtu" && c.State == model.ChangeUndone, "%+v", c)
+	}
+	run(t, command(t, append(args, "--group", "link.mtv")...)).ends(t, 2, "did you mean link.mtu?")
+}
+
+// asPair runs in the near host of a lab. It turns the two hosts into a pair that
+// linerate does not recognise as a lab, so that the test sees what stays on them: $near and $far are their
+// targets, and show prints what both hold.
+const asPair = `
+for p in /proc/[0-9]*; do
+	[ "$(readlink $p/ns/net)" = "$(readlink /proc/self/ns/net)" ] && continue
+	tr '\0' ' ' <$p/cmdline | grep -q 'lab-init host' && there="nsenter --net=$p/ns/net --uts=$p/ns/uts"
+done
+agent="$LR agent --interface eth0 --link-rate=50000000"
+near="exec:10.99.0.1 $agent --state $DIR/a"
+far="exec:10.99.0.2 $there $agent --state $DIR/b"
+show() { echo "$1: near $(cut -f3 /proc/sys/net/ipv4/tcp_wmem) far $($there cut -f3 /proc/sys/net/ipv4/tcp_rmem)"; }
+gone() { i=0; while grep -aqs "state.$DIR/" /proc/[0-9]*/cmdline; do i=$((i+1)); [ $i -gt 200 ] && { echo "an agent is still there"; return; }; sleep 0.1; done; }
+brisk="--db $DIR/r.db -t 1s --omit 0.5s --settle 0s --direction to --seed 5"
+`
+
+// pairInLab prepares a script in the near host of a lab.
+func pairInLab(t testing.TB, spec, script string) *exec.Cmd {
+	t.Helper()
+	needLab(t)
+	if _, err := exec.LookPath("nsenter"); err != nil {
+		t.Skip("nsenter is not installed")
+	}
+	dir := t.TempDir()
+	// In a mount namespace of its own, with folders of its own for permanent files.
+	cmd := exec.CommandContext(t.Context(), binary, "lab", spec, "--", "unshare", "-m", "sh", "-ec", ownEtc(dir+"/etc")+"set +e\n"+asPair+script)
+	cmd.Env = append(os.Environ(), "LR="+binary, "DIR="+dir, "LINERATE_CONFIG="+filepath.Join(dir, "config"), "NO_COLOR=1")
+	cmd.Dir = dir
+	return cmd
 }

@@ -58,9 +58,8 @@ func TestGroup(t *testing.T) {
 	}
 	err := Call(func() error { g.Wait(); return nil })
 	var p *Panic
-	if !errors.As(err, &p) || p.Value != "boom" || strings.Count(err.Error(), "a bug in linerate") != 1 || !strings.Contains(err.Error(), "rescue_test.go") {
-		t.Error(err)
-	}
+	must.True(t, errors.As(err, &p) && p.Value == "boom" && strings.Count(err.Error(), "a bug in linerate") == 1 &&
+		strings.Contains(err.Error(), "rescue_test.go"), "%v", err)
 	must.Equal(t, len(whole), 3, "of 3 others ended")
 	g.Wait()
 }

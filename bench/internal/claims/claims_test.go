@@ -77,9 +77,8 @@ func TestRoundsAlternateAndMissWhoFailsTwice(t *testing.T) {
 	want := "linerate a b c c b b a a linerate linerate a b"
 	must.Equal(t, strings.Join(log, " "), want, "turns were")
 	must.True(t, len(s.runs[ownName]) == 3 && len(s.runs["a"]) == 3 && len(s.runs["b"]) == 3 && len(s.runs["c"]) == 0, "runs are %v", s.runs)
-	if len(s.notes) != 2 || !strings.Contains(s.notes[0], "c: left out from round 1 on: broken") || !strings.Contains(s.notes[1], "b: not in round 2: broken") {
-		t.Errorf("notes are %q", s.notes)
-	}
+	must.True(t, len(s.notes) == 2 && strings.Contains(s.notes[0], "c: left out from round 1 on: broken") &&
+		strings.Contains(s.notes[1], "b: not in round 2: broken"), "notes are %q", s.notes)
 	must.Equal(t, s.best(rateKey, true, s.foreign()), "a", "the best peer")
 	r := s.ratio(ownName, "b", rateKey)
 	must.True(t, r.Count == 2 && r.Low == 3 && r.High == 4.5, "the ratio to b is %+v", r)
@@ -114,17 +113,13 @@ func TestJudgeBulk(t *testing.T) {
 		},
 	}
 	v := judgeBulk(s, bulk{1500, 8, 1 << 17}, 0)
-	if len(v) != 2 || v[0].Result != "0.90 of fast" || v[0].Word != "missed by 7 %" ||
-		v[1].Result != "1.20 of thrifty" || v[1].Word != "missed by 14 %" {
-		t.Errorf("got %+v", v)
-	}
-	if v := judgeBulk(s, bulk{1500, 64, 1 << 17}, 0); v[0].Word != "missed by 10 %" || !strings.Contains(v[0].Bar, "1.00") {
-		t.Errorf("64 streams: %+v", v[0])
-	}
+	must.True(t, len(v) == 2 && v[0].Result == "0.90 of fast" && v[0].Word == "missed by 7 %" && v[1].Result == "1.20 of thrifty" &&
+		v[1].Word == "missed by 14 %", "got %+v", v)
+	v = judgeBulk(s, bulk{1500, 64, 1 << 17}, 0)
+	must.True(t, v[0].Word == "missed by 10 %" && strings.Contains(v[0].Bar, "1.00"), "64 streams: %+v", v[0])
 	s.contenders = s.contenders[:1]
-	if v := judgeBulk(s, bulk{1500, 8, 1 << 17}, 0); v[0].Word != noPeer {
-		t.Errorf("alone: %+v", v)
-	}
+	v = judgeBulk(s, bulk{1500, 8, 1 << 17}, 0)
+	must.True(t, v[0].Word == noPeer, "alone: %+v", v)
 }
 
 func TestLatencyIsComparedAlike(t *testing.T) {

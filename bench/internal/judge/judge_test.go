@@ -102,12 +102,9 @@ func TestSums(t *testing.T) {
 		{Seed: 7, Clean: true, Bit: true, False: 1, Late: 0.5},
 	}
 	s := Add(rows)
-	if s.Planted != 3 || s.First != 1 || s.All != 1 || s.NotBit != 1 || s.Clean != 2 || s.FalsePaths != 1 || s.Busy != 1 || s.Failed != 1 || s.Claims != 4 {
-		t.Errorf("%+v", s)
-	}
-	if math.Abs(s.Error-0.45) > 1e-9 { // 95 % said, half right
-		t.Errorf("calibration error %g, want 0.45", s.Error)
-	}
+	must.True(t, s.Planted == 3 && s.First == 1 && s.All == 1 && s.NotBit == 1 && s.Clean == 2 && s.FalsePaths == 1 && s.Busy == 1 &&
+		s.Failed == 1 && s.Claims == 4, "%+v", s)
+	must.True(t, !(math.Abs(s.Error-0.45) > 1e-9), "calibration error %g, want 0.45", s.Error) // 95 % said, half right
 	text := Markdown(rows, "note")
 	for _, part := range []string{"1 of 3, 33.3 %", "1 of 2, 50.0 %", "45.0 points", "| 95 to 100 %, mean 95 | 4 | 2 | 50 % |"} {
 		must.Contain(t, text, part)

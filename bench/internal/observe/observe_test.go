@@ -32,8 +32,7 @@ func TestAnalyseRefusesTooFew(t *testing.T) {
 	for name, times := range map[string][]int64{
 		"none": nil, "one": {5}, "at once": {5, 5, 5}, "in the margins": {0, 1, 99, 100},
 	} {
-		r, err := Analyse(times, 100, 10)
-		must.True(t, err != nil, "%s: got %+v", name, r)
+		must.Fail(t, must.Err(Analyse(times, 100, 10)), "%s", name)
 	}
 }
 

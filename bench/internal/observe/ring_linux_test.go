@@ -85,15 +85,12 @@ func TestFrames(t *testing.T) {
 	times := []int64{1_700_000_000_123_456_789, 1_700_000_001_000_000_001}
 	got, missed := frames(block(times, frameHeaders+100, 0), 100, make([]int64, 0, 9))
 	must.True(t, slices.Equal(got, times) && missed == 0, "got %v, missed %d", got, missed)
-	if got, missed = frames(block(times, frameHeaders+100, 0), 100, make([]int64, 0, 1)); len(got) != 1 || missed != 1 {
-		t.Errorf("without room: %v, missed %d", got, missed)
-	}
-	if got, _ = frames(block(times, frameHeaders+100, syscall.PACKET_OUTGOING), 100, make([]int64, 0, 9)); len(got) != 0 {
-		t.Errorf("what left was counted: %v", got)
-	}
-	if got, _ = frames(block(times, frameHeaders+300, 0), 100, make([]int64, 0, 9)); len(got) != 6 {
-		t.Errorf("two trains of three are %v", got)
-	}
+	got, missed = frames(block(times, frameHeaders+100, 0), 100, make([]int64, 0, 1))
+	must.True(t, len(got) == 1 && missed == 1, "without room: %v, missed %d", got, missed)
+	got, _ = frames(block(times, frameHeaders+100, syscall.PACKET_OUTGOING), 100, make([]int64, 0, 9))
+	must.True(t, len(got) == 0, "what left was counted: %v", got)
+	got, _ = frames(block(times, frameHeaders+300, 0), 100, make([]int64, 0, 9))
+	must.True(t, len(got) == 6, "two trains of three are %v", got)
 }
 
 func FuzzFrames(f *testing.F) {

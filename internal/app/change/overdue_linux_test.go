@@ -1,11 +1,20 @@
 package change
 
 import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/host/journal"
 	"linerate/internal/must"
 )
@@ -58,4 +67,228 @@ func TestHeldUntilTheHostsSayItIsOver(t *testing.T) {
 			}
 		})
 	}
+}
+
+// mtus are the MTUs of both hosts, the near one first.
+func (p *pair) mtus() string {
+	p.t.Helper()
+	var all []string
+	for _, h := range []*app.Host{p.hosts.Near, p.hosts.Far} {
+		values, err := h.Client.ReadKnobs(p.t.Context(), []model.KnobID{mtuKnob})
+		if errors.Is(err, session.ErrLost) {
+			p.t.Fatal(err)
+		}
+		all = append(all, values[mtuKnob].Or("?"))
+	}
+	return strings.Join(all, " ")
+}
+
+// TestProvenMTU: a new MTU that passes is kept, with the proof.
+func TestProvenMTU(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "rate=1gbit,rtt=1ms,mtu=9000", true)
+	p.Answer = yes
+	r := must.Get(p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"}))(t)
+	must.Need(t, r.Outcome == Confirmed && len(r.Paths) == 2 && len(r.Transfers) == 2, "%+v", r)
+	for _, w := range r.Paths {
+		must.True(t, w.Passes == 4000 && w.Exact, "%+v", w)
+	}
+	for _, transfer := range r.Transfers {
+		must.True(t, transfer.OK && (transfer.Goodput != 0 || strings.Contains(transfer.Detail, "kept arriving")), "%+v", transfer)
+	}
+	must.Equal(t, p.mtus(), "4000 4000")
+	w := apptest.Told[app.Watching](p.Person)
+	must.True(t, len(w) == 2 && w[0].Risky, "told %+v", w)
+}
+
+// TestBlackHole: larger packets vanish on the way, and the MTU goes back with what
+// passes.
+func TestBlackHole(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "rate=1gbit,rtt=1ms,pathmtu=1500", true)
+	p.Answer = yes
+	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
+	must.Need(t, err != nil && r.Outcome == Undone && len(p.Asked()) == 0, "%+v, %v", r, err)
+	must.True(t, len(r.Paths) == 2 && r.Paths[0].Passes == 1500 && !r.Paths[0].Told && strings.Contains(fault.HintOf(err), "link.mtu=1500 fits"),
+		"%+v, hint %q", r.Paths, fault.HintOf(err))
+	must.Equal(t, p.mtus(), "1500 1500")
+}
+
+// TestLargerOnOneSide changes one end's MTU: the other end is told to be smaller,
+// and what is larger does not arrive.
+func TestLargerOnOneSide(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "rate=1gbit,rtt=1ms", false)
+	p.Answer = yes
+	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
+	must.Len(t, apptest.Told[app.OtherMTU](p.Person), 1, "told")
+	must.True(t, err != nil && r.Outcome == Undone && strings.Contains(fault.HintOf(err), "--both changes both ends") && p.mtus() == "1500 1500", "%+v, %v, hint %q, %s", r, err, fault.HintOf(err), p.mtus())
+}
+
+// TestWorkAroundWithoutARouter: beyond nobody there is nothing to go around, and
+// the first cause is told with why.
+func TestWorkAroundWithoutARouter(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "rate=1gbit,rtt=1ms", true)
+	c, _ := planned(p.hosts.Near, p.hosts.Far, model.Assignment{Knob: "tcp.sack", Value: "0"})
+	c.Env, c.hosts.State = p.env, p.hosts.State
+	c.Request = Request{Around: true, Within: minute}
+	c.outcome = Undone
+	c.lost = []lostCanary{{end: c.ends[0]}}
+	c.lost[0].path.Host, c.lost[0].path.Address, c.lost[0].path.Passes = "a", p.lab.Addr(model.Near).String(), 1400
+	must.Need(t, c.canGoAround(), "not tried")
+	old := p.hosts.Far.Client
+	p.Answer = yes
+	err := c.goAround(t.Context(), errors.New("the first cause"))
+	must.True(t, p.hosts.Far.Client != old, "the host got no new session")
+	switch {
+	case err == nil && c.outcome == Confirmed: // probing helps where the kernel has it
+		got := apptest.Told[app.Around](p.Person)
+		must.True(t, len(got) == 1 && got[0].Setting.Knob == probingKnob && p.sysctl(model.Far, "tcp_mtu_probing") == "1", "told %+v", got)
+	case err == nil || !strings.Contains(err.Error(), "the first cause; no work-around: "):
+		t.Errorf("%s, %v", c.outcome, err)
+	}
+	must.True(t, !c.canGoAround(), "tried twice")
+}
+
+// TestConfirmationFails has one of two hosts fail at each point of being told to
+// keep a change: the other one keeps it no more than this one.
+func TestConfirmationFails(t *testing.T) {
+	t.Parallel()
+	for _, at := range []model.Host{model.Far, model.Near} {
+		for _, point := range []string{"question lost", "answer lost", "watchdog killed", "watchdog killed when it has heard"} {
+			t.Run(string(at)+" "+point, func(t *testing.T) {
+				t.Parallel()
+				p := newPair(t, "lan", true)
+				p.Answer = yes
+				noted := false
+				p.writing = func(side model.Host, n int, c *line, b []byte) error {
+					if n != 2 || !p.confirming(side, b) {
+						return nil
+					}
+					if _, err := os.Stat(filepath.Join(p.hosts.State, PairNoteName)); err == nil {
+						noted = true
+					}
+					switch {
+					case side != at:
+					case point == "question lost":
+						return net.ErrClosed
+					case point == "answer lost":
+						c.deaf.Store(true)
+					case point == "watchdog killed":
+						p.kill(side, killNow)
+						p.dead(side)
+						p.undone(side)
+					default:
+						p.kill(side, "see confirmation")
+					}
+					return nil
+				}
+				r, err := p.do(t.Context(), minute)
+				if point == "watchdog killed when it has heard" { // what it has written down counts
+					must.True(t, err == nil && r.Outcome == Confirmed && p.sacks() == "00", "%+v, %v, %s", r, err, p.sacks())
+					return
+				}
+				must.True(t, err != nil && r.Outcome == Undone && strings.Contains(err.Error(), "all settings are back") && noted,
+					"%+v, noted %v, %v", r, noted, err)
+				for _, h := range r.Hosts {
+					must.True(t, len(h.Changes) == 1 && h.Changes[0].State == model.ChangeUndone, "%s: %+v", h.Name, h.Changes)
+				}
+				must.Equal(t, p.sacks(), "11", "afterwards")
+				must.Is(t, must.Err(os.Stat(filepath.Join(p.hosts.State, PairNoteName))), fs.ErrNotExist, "the note")
+			})
+		}
+	}
+}
+
+// TestFirstHostKeepsItAlone: where the second host fails and the first one cannot
+// be told any more, that one keeps the change, and it is said who.
+func TestFirstHostKeepsItAlone(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.Answer = yes
+	failed := false
+	p.writing = func(side model.Host, n int, _ *line, b []byte) error {
+		if side == model.Near && n == 2 && p.confirming(side, b) {
+			failed = true
+			return net.ErrClosed
+		}
+		if failed && side == model.Far { // also what the session before it says at its end
+			return net.ErrClosed
+		}
+		return nil
+	}
+	r, err := p.do(t.Context(), minute)
+	must.True(t, r.Outcome == StillOpen && fault.KindOf(err) == fault.NotUndone && strings.Contains(err.Error(), "not undone: tcp.sack on the far host") && fault.HintOf(err) == "run linerate undo on that host", "%+v, kind %d, %v", r, fault.KindOf(err), err)
+	got := p.sacks()
+	must.True(t, got == "10", "%s: the far host alone was told to keep it", got)
+	p.writing = nil
+	fresh := must.Get(p.env.Again(t.Context(), p.hosts.Far))(t)
+	defer p.env.HangUp(fresh)
+	if changes, err := fresh.Revert(t.Context(), ""); err != nil || len(changes) != 1 || p.sacks() != "11" {
+		t.Errorf("undo: %+v, %v, %s", changes, err, p.sacks())
+	}
+}
+
+// TestEarlierConfirmationsStay: what was confirmed before is kept when a later
+// change is taken back on the host that was told first.
+func TestEarlierConfirmationsStay(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.Answer = yes
+	if r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.timestamps", Value: "0"}); err != nil || r.Outcome != Confirmed {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	p.writing = func(side model.Host, n int, _ *line, b []byte) error {
+		if side == model.Near && n > 2 && p.confirming(side, b) {
+			return net.ErrClosed
+		}
+		return nil
+	}
+	r, err := p.do(t.Context(), minute)
+	must.True(t, err != nil && r.Outcome == Undone && p.sacks() == "11", "%+v, %v, %s", r, err, p.sacks())
+	a, b := p.sysctl(model.Near, "tcp_timestamps"), p.sysctl(model.Far, "tcp_timestamps")
+	must.True(t, a+b == "00", "the earlier change: %s and %s", a, b)
+}
+
+// TestNoteOfAHalfConfirmation: a process that is killed when one host was told
+// leaves a note, and the next change tells what is left.
+func TestNoteOfAHalfConfirmation(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.Answer = yes
+	note := filepath.Join(p.hosts.State, PairNoteName)
+	var text []byte
+	p.writing = func(side model.Host, n int, _ *line, b []byte) error {
+		if side == model.Near && n == 2 && p.confirming(side, b) {
+			text, _ = os.ReadFile(note)
+		}
+		return nil
+	}
+	r, err := p.do(t.Context(), minute)
+	must.Need(t, err == nil && r.Outcome == Confirmed && len(text) != 0, "%+v, %v, note %q", r, err, text)
+	p.writing = nil
+	// As if this process had been killed then: the near host goes back.
+	must.Do(t, os.WriteFile(note, text, 0o600))
+	p.again()
+	must.Get(p.hosts.Near.Client.Revert(t.Context(), ""))(t)
+	p.again()
+	p.Answer = no
+	if r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.timestamps", Value: "0"}); err != nil || r.Outcome != Undone {
+		t.Errorf("%+v, %v", r, err)
+	}
+	got := apptest.Told[app.PartlyKept](p.Person)
+	must.True(t, len(got) == 1 && got[0].Far == "far" && len(got[0].Holds) == 1 && got[0].Holds[0].Knob == "tcp.sack", "told %+v", got)
+	must.Is(t, must.Err(os.Stat(note)), fs.ErrNotExist, "the note is left")
+}
+
+// TestNoteCannotBeWritten: without the note nobody is told to keep the change.
+func TestNoteCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.Answer = yes
+	p.hosts.State = filepath.Join(p.dir, "nowhere", "at", "all")
+	must.Do(t, os.WriteFile(filepath.Join(p.dir, "nowhere"), nil, 0o600))
+	r, err := p.do(t.Context(), minute)
+	must.True(t, err != nil && r.Outcome == Undone && p.sacks() == "11", "%+v, %v, %s", r, err, p.sacks())
 }

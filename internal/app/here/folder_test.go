@@ -30,7 +30,6 @@ func TestFolder(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	o.Size = 64 << 10
-	if r, err := here.Folder(ctx, apptest.Env(p), dir, o); fault.KindOf(err) != fault.Interrupted || len(r.Trials) > 0 {
-		t.Errorf("stopped: %+v, %v", r, err)
-	}
+	r, err = here.Folder(ctx, apptest.Env(p), dir, o)
+	must.True(t, fault.KindOf(err) == fault.Interrupted && len(r.Trials) == 0, "stopped: %+v, %v", r, err)
 }

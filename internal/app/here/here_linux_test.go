@@ -112,9 +112,8 @@ func TestConfirmedHere(t *testing.T) {
 	unknown.Intent.Knob, unknown.Transaction = "tcp.of_tomorrow", "v"
 	after.Transaction = "v"
 	write(t, dir, unknown, after)
-	if all, err = m.confirmed(t.Context()); err != nil || len(all) != 2 || all[1].Holds || !strings.Contains(all[1].Detail, "does not know it") {
-		t.Errorf("%+v, %v", all, err)
-	}
+	all, err = m.confirmed(t.Context())
+	must.True(t, err == nil && len(all) == 2 && !all[1].Holds && strings.Contains(all[1].Detail, "does not know it"), "%+v, %v", all, err)
 }
 
 // TestKeptHere: what a place holds after a restart is linerate's where it keeps that, in
@@ -152,13 +151,11 @@ func TestKeptHere(t *testing.T) {
 	}
 	other := queue
 	other.Target = "eth1"
-	if kept, there := m.keeps("txqueuelen", other, "500"); kept || there {
-		t.Error("kept for another interface")
-	}
+	kept, there = m.keeps("txqueuelen", other, "500")
+	must.True(t, !kept && !there, "kept for another interface")
 	must.Get(keeper.Restore(""))(t)
-	if kept, there := m.keeps("tcp.sack", sack, "0"); kept || there {
-		t.Error("kept after it was taken back")
-	}
+	kept, there = m.keeps("tcp.sack", sack, "0")
+	must.True(t, !kept && !there, "kept after it was taken back")
 }
 
 // TestJournalThatDoesNotTellAll is told to a person until that one has looked.
@@ -183,9 +180,7 @@ func TestJournalThatDoesNotTellAll(t *testing.T) {
 		must.Equal(t, filepath.Dir(path), dir, "kept as %s", path)
 	}
 	must.OK(t, JournalFault(dir), "after that")
-	if files, err := Acknowledge("v0.0-test", dir); err != nil || len(files) > 0 {
-		t.Errorf("again: %v, %v", files, err)
-	}
+	must.Len(t, must.Get(Acknowledge("v0.0-test", dir))(t), 0, "again")
 	acknowledge(env, Options{State: dir, Acknowledge: true})
 	must.Equal(t, l.said(), "", "nothing is left to acknowledge")
 }

@@ -100,9 +100,7 @@ func (m *machine) path(name string) string { return filepath.Join(m.root, name) 
 // text is what the written file holds, "" where there is none.
 func (m *machine) text() string {
 	b, err := os.ReadFile(m.path(written))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		m.t.Error(err)
-	}
+	must.True(m.t, err == nil || errors.Is(err, os.ErrNotExist), "%v", err)
 	return string(b)
 }
 
@@ -148,9 +146,8 @@ func TestKept(t *testing.T) {
 	got, err := m.do(r)
 	p.on = nil
 	must.Need(t, err == nil && got.Outcome == Written && len(got.Hosts) == 1 && got.Hosts[0].Done && got.Hosts[0].Got.Record != "", "%+v, %v", got, err)
-	if text := m.text(); !strings.Contains(text, "net.ipv4.tcp_sack = 0\n") || !strings.Contains(text, "no sack") {
-		t.Errorf("%s", text)
-	}
+	text := m.text()
+	must.True(t, strings.Contains(text, "net.ipv4.tcp_sack = 0\n") && strings.Contains(text, "no sack"), "%s", text)
 	shown := told[app.ToWrite](p)
 	must.True(t, len(shown) == 1 && strings.Contains(shown[0].Files.Files[0].Diff, "+net.ipv4.tcp_sack = 0") && len(shown[0].Files.Notes) != 0, "shown %+v", shown)
 	must.True(t, len(p.asked) == 1 && p.asked[0].Kind == app.WriteFiles && p.asked[0].Host == "host near" && p.asked[0].Count == 1, "asked %+v", p.asked)
@@ -163,9 +160,8 @@ func TestKept(t *testing.T) {
 	b, err := Undo(t.Context(), m.host.Client)
 	must.True(t, err == nil && b.Left == 0 && len(b.Paths) == 1 && b.Last[b.Paths[0]].State == model.FileRestored, "%+v, %v", b, err)
 	must.Equal(t, m.text(), "# somebody's\nnet.ipv4.tcp_ecn = 1\n")
-	if b, err := Undo(t.Context(), m.host.Client); err != nil || len(b.Paths) != 0 {
-		t.Errorf("once more: %+v, %v", b, err)
-	}
+	b, err = Undo(t.Context(), m.host.Client)
+	must.True(t, err == nil && len(b.Paths) == 0, "once more: %+v, %v", b, err)
 }
 
 // TestNothingIsWritten goes through the ways in which nothing is.
@@ -338,9 +334,8 @@ func TestWhatWasConfirmed(t *testing.T) {
 	must.True(t, len(lost) == 1 && lost[0].Host == "host near" && lost[0].Setting.Knob == "tcp.sack", "told %+v", lost)
 	none := told[app.NothingToKeep](p)
 	must.True(t, len(none) == 1 && none[0].Host == "host near", "told %+v", none)
-	if _, err := near.do(Request{Source: ConfirmedThere()}); fault.KindOf(err) != fault.Usage || fault.HintOf(err) == "" {
-		t.Errorf("alone: %v", err)
-	}
+	_, err = near.do(Request{Source: ConfirmedThere()})
+	must.True(t, fault.KindOf(err) == fault.Usage && fault.HintOf(err) != "", "alone: %v", err)
 }
 
 // TestWindowsKeepsByItself: a host that keeps what is set over a restart gets no
@@ -399,9 +394,8 @@ func TestKeptWithProof(t *testing.T) {
 	if k := standing(); !k.Proven || k.Value != "0" || k.Proof.Session != "20261121T130000-abcd" || k.Look(fingerprint.Print{"near.kernel": "7.0"}).String() != "unproven since kernel 6.19 -> 7.0 at the near end" {
 		t.Errorf("%+v", k)
 	}
-	if got, err := m.do(request(t, m, sackProfile("1"))); err != nil || got.Outcome != Written {
-		t.Fatalf("%+v, %v", got, err)
-	}
+	got, err := m.do(request(t, m, sackProfile("1")))
+	must.Need(t, err == nil && got.Outcome == Written, "%+v, %v", got, err)
 	k := standing()
 	must.True(t, !k.Proven && k.Value == "1" && k.Look(nil).String() == "unproven: not measured", "the newer value: %+v", k)
 }

@@ -125,9 +125,8 @@ func TestFirstHour08SmallestGoodLevel(t *testing.T) {
 	must.Need(t, err == nil && s.Label == `session s1, setting "4MiB"` && len(l.events) == 1, "%+v, %v, told %+v", s, err, l.events)
 	e := l.events[0].(app.SmallestGood)
 	must.True(t, e.Setting == "4MiB" && strings.Join(e.Others, " ") == "1MiB 16MiB" && e.Tolerance == 5, "told %+v", e)
-	if s, err := OfSession(env, levels(decided(model.To, "4MiB")), "16MiB", false, Wish{}); err != nil || s.Label != `session s1, setting "16MiB"` {
-		t.Errorf("the one that is named: %+v, %v", s, err)
-	}
+	s, err = OfSession(env, levels(decided(model.To, "4MiB")), "16MiB", false, Wish{})
+	must.True(t, err == nil && s.Label == `session s1, setting "16MiB"`, "the one that is named: %+v, %v", s, err)
 	harmful := levels(decided(model.To, "4MiB"))
 	g := verdict(model.Worse, model.GuardViolated)
 	g.Setting = "4MiB"
@@ -210,9 +209,8 @@ func TestHostsWithoutFiles(t *testing.T) {
 	for _, named := range []string{"lab:rate=1gbit", "iperf3://127.0.0.1:5201"} {
 		_, _, err := OpenAlone(t.Context(), env, nil, here.Options{}, named)
 		must.True(t, fault.KindOf(err) == fault.Unsupported, "%s: %v", named, err)
-		if _, _, err := Open(t.Context(), env, nil, here.Options{}, named, true); fault.KindOf(err) != fault.Unsupported {
-			t.Errorf("%s: %v", named, err)
-		}
+		_, _, err = Open(t.Context(), env, nil, here.Options{}, named, true)
+		must.True(t, fault.KindOf(err) == fault.Unsupported, "%s: %v", named, err)
 	}
 	_, _, err := OpenAlone(t.Context(), env, nil, here.Options{}, "nonsense host")
 	must.True(t, fault.KindOf(err) == fault.Usage, "%v", err)
@@ -230,9 +228,8 @@ func TestCommandIsNotKept(t *testing.T) {
 		_, err := OfSession(env, s, "", false, w)
 		must.True(t, fault.KindOf(err) == fault.Unsupported && strings.Contains(err.Error(), `runs a command, which cannot be made permanent: "tc add" on the near host`) && strings.Contains(fault.HintOf(err), "at its start"), "%v, hint %q", err, fault.HintOf(err))
 	}
-	if _, _, err := Setting(env, s, "tall"); !errors.Is(err, profile.ErrCommand) {
-		t.Errorf("as a profile: %v", err)
-	}
+	_, _, err := Setting(env, s, "tall")
+	must.True(t, errors.Is(err, profile.ErrCommand), "as a profile: %v", err)
 	(*as)[len(*as)-1].Value = model.Off
 	src, err := OfSession(env, s, "", false, Wish{})
 	must.True(t, err == nil && len(src.Profile.Hosts) == 1 && len(src.Profile.Hosts[0].Settings) == 1 && src.Profile.Hosts[0].Settings[0].Knob == "tcp.recv_buffer_max", "off: %+v, %v", src.Profile.Hosts, err)

@@ -154,9 +154,8 @@ func TestOptionsFit(t *testing.T) {
 	} {
 		near, far, err := reach.Pair("", c.far, env)
 		must.Do(t, err)
-		if _, err := reach.New(env, c.o).Open(t.Context(), near, far); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err = reach.New(env, c.o).Open(t.Context(), near, far)
+		must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(err.Error(), c.says), "%s: %v", name, err)
 		if far.Kind == reach.Exec {
 			_, err := reach.New(env, c.o).Alone(t.Context(), far, model.Far)
 			must.True(t, fault.KindOf(err) == fault.Usage, "%s, alone: %v", name, err)

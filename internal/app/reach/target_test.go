@@ -2,6 +2,7 @@ package reach
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -84,9 +85,8 @@ func TestParseLinkAt(t *testing.T) {
 		must.True(t, got.Warning == file+" holds a secret, and others may read it: chmod 600 "+file, "%+v", got)
 	}
 	t.Setenv(linkVariable, " "+link+" ")
-	if got, err := Parse("@", testEnv()); err != nil || got.Link.Addr != "nas:5299" {
-		t.Errorf("%+v, %v", got, err)
-	}
+	got, err := Parse("@", testEnv())
+	must.True(t, err == nil && got.Link.Addr == "nas:5299", "%+v, %v", got, err)
 	t.Setenv(linkVariable, "")
 	write("hunter2 "+link, 0o600)
 	for _, in := range []string{"@", "@" + file, "@" + file + ".none", "@" + filepath.Dir(file)} {
@@ -98,9 +98,8 @@ func TestParseLinkAt(t *testing.T) {
 func TestParsePair(t *testing.T) {
 	near, far, err := Pair("", "lab:lan", testEnv())
 	must.True(t, err == nil && near.Kind == Here && far.Kind == Lab, "%+v %+v %v", near, far, err)
-	if near, _, err = Pair("exec:10.0.0.1 ssh a linerate agent", link, testEnv()); err != nil || near.Kind != Exec {
-		t.Errorf("%+v %v", near, err)
-	}
+	near, _, err = Pair("exec:10.0.0.1 ssh a linerate agent", link, testEnv())
+	must.True(t, err == nil && near.Kind == Exec, "%+v %v", near, err)
 	for _, pair := range [][2]string{{"lab:lan", link}, {link, "lab:lan"}, {"a b", link}, {"", "a b"}} {
 		_, _, err := Pair(pair[0], pair[1], testEnv())
 		must.True(t, err != nil && fault.KindOf(err) == fault.Usage, "%q: %v", pair, err)
@@ -184,4 +183,65 @@ func TestContract(t *testing.T) {
 	for _, text := range []string{"", "fast", "1", "to=1mbit,to=2mbit", "1mbit,2mbit", "both=1mbit"} {
 		must.Fail(t, must.Err(ParseContract(text)), text)
 	}
+}
+
+// TestSudoPassword asks once for each target, again where the password was wrong,
+// and remembers it for a connection that is made anew.
+func TestSudoPassword(t *testing.T) {
+	p := &apptest.Person{}
+	answers := []string{"wrong", "right", "other"}
+	p.Answer = func(_ context.Context, q app.Question) (app.Answer, error) {
+		must.True(t, q.Kind == app.Password && q.Host == "nas", "asked %+v", q)
+		one := answers[0]
+		answers = answers[1:]
+		return app.Answer{Secret: []byte(one)}, nil
+	}
+	o := New(apptest.Env(p), Options{Sudo: true})
+	give := o.sudoPassword(t.Context(), "user@nas")
+	for _, want := range []string{"wrong", "right"} {
+		got := must.Get(give("nas"))(t)
+		must.Need(t, string(got) == want, "%q", got)
+		clear(got) // as who got it may do
+	}
+	anew := o.sudoPassword(t.Context(), "user@nas")
+	if got, err := anew("nas"); err != nil || string(got) != "right" || len(p.Asked()) != 2 {
+		t.Errorf("anew: %q, %v, asked %d times", got, err, len(p.Asked()))
+	}
+	got := must.Get(o.sudoPassword(t.Context(), "user@desk")("nas"))(t)
+	must.True(t, string(got) == "other", "of another host: %q", got)
+}
+
+// TestNobodyTypesAPassword: deploy is told in its own word.
+func TestNobodyTypesAPassword(t *testing.T) {
+	o := New(apptest.Env(&apptest.Person{}), Options{Sudo: true})
+	must.Is(t, must.Err(o.sudoPassword(t.Context(), "user@nas")("nas")), deploy.ErrNobody)
+	gone := errors.New("the page is gone")
+	o = New(apptest.Env(&apptest.Person{Answer: func(context.Context, app.Question) (app.Answer, error) { return app.Answer{}, gone }}), Options{})
+	must.Is(t, must.Err(o.sudoPassword(t.Context(), "user@nas")("nas")), gone)
+}
+
+// TestWarnedOnce tells a warning once, however often a host is opened.
+func TestWarnedOnce(t *testing.T) {
+	p := &apptest.Person{}
+	e := &Ends{env: apptest.Env(p)}
+	e.warn([]string{"others may read it"})
+	e.warn([]string{"others may read it", "old"})
+	got := apptest.Told[app.Warning](p)
+	must.True(t, len(got) == 2 && got[1].Text == "old" && len(e.Warnings) == 2, "%+v, %q", got, e.Warnings)
+	o := New(apptest.Env(p), Options{})
+	for _, text := range []string{"the secret is shown", "", "the secret is shown"} {
+		o.warnOnce(text)
+	}
+	must.Equal(t, len(apptest.Told[app.Warning](p)), 3, "warnings, with that of the command line")
+}
+
+// TestLinesOfTheLab passes on whole lines, and cuts one that has no end.
+func TestLinesOfTheLab(t *testing.T) {
+	var got []string
+	w := &lines{each: func(line string) { got = append(got, line) }}
+	long := make([]byte, 3*maxLine)
+	for _, part := range []string{"a", "b\r\nc\n", "", string(long), "\nd"} {
+		must.Equal(t, must.Get(w.Write([]byte(part)))(t), len(part))
+	}
+	must.True(t, len(got) == 3 && got[0] == "ab" && got[1] == "c" && len(got[2]) <= maxLine, "%d lines, %.20q", len(got), got)
 }

@@ -113,9 +113,8 @@ func TestLookMeasuresNothing(t *testing.T) {
 	s := look()
 	must.True(t, s.State == fingerprint.Proven && s.Side == model.Far, "%+v", s)
 	kept[0].Proof.Print["far.mtu"] = "9000"
-	if s := look(); s.String() != "unproven since MTU 9000 -> 1500 at far" {
-		t.Errorf("%s", s.Standing)
-	}
+	s = look()
+	must.True(t, s.String() == "unproven since MTU 9000 -> 1500 at far", "%s", s.Standing)
 	must.Len(t, apptest.Told[app.TrialBegan](p), 0, "it measured")
 	all := must.Get(recheck.Do(t.Context(), env, e, st, kept, "", recheck.Request{Look: true, Only: []model.KnobID{"tcp.sack"}}))(t)
 	must.True(t, len(all) == 0, "another setting: %+v", all)

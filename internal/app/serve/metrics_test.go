@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,7 +20,11 @@ import (
 	"github.com/prometheus/common/expfmt"
 	prommodel "github.com/prometheus/common/model"
 
+	"linerate/internal/app"
+	"linerate/internal/core/model"
+	"linerate/internal/fault"
 	"linerate/internal/measure/budget"
+	"linerate/internal/measure/program"
 	"linerate/internal/must"
 )
 
@@ -140,8 +145,8 @@ func TestMetricsAccept(t *testing.T) {
 	}
 	c := exec.CommandContext(t.Context(), promtool, "check", "metrics")
 	c.Stdin = strings.NewReader(text)
-	out := must.Get(c.CombinedOutput())(t)
-	must.True(t, len(out) == 0, "promtool check metrics: %s", out)
+	out, err := c.CombinedOutput()
+	must.True(t, err == nil && len(out) == 0, "promtool check metrics: %v: %s", err, out)
 }
 
 // TestMetricsBounded holds more connections than there are slots, and demands an
@@ -185,10 +190,140 @@ func TestMetricsBounded(t *testing.T) {
 
 func TestListenMetrics(t *testing.T) {
 	for addr, says := range map[string]string{"::1:x": "--metrics", "127.0.0.1:http-none": "--metrics"} {
-		l, err := listenMetrics(t.Context(), addr)
-		must.True(t, err != nil && strings.Contains(err.Error(), says), "%s: %v, %v", addr, l, err)
+		must.Say(t, must.Err(listenMetrics(t.Context(), addr)), says, "%s", addr)
 	}
 	l := must.Get(listenMetrics(t.Context(), ":0"))(t)
 	defer func() { _ = l.Close() }()
 	must.True(t, strings.HasPrefix(l.Addr().String(), "127.0.0.1:"), "a port alone is %s", l.Addr())
+}
+
+func TestLimits(t *testing.T) {
+	host := room{memory: 8 << 30, disk: 100 << 30, files: budget.Divide(8192, 1)}
+	c, err := Limits{}.config(host, visitors{listeners: 1})
+	must.Do(t, err)
+	s := c.Server
+	must.True(t, s.Sessions == 64 && s.Memory == 2<<30 && s.Disk == 25<<30 && s.Descriptors == 8192-1024-512-896-64 && s.UDP == 0, "server %+v", s)
+	if s := c.AllAnonymous; s.Sessions != 16 || s.Memory != 128<<20 || s.Disk != 2<<30 || s.Descriptors != (8192-1024-512-896-64)/2 {
+		t.Errorf("anonymous clients %+v", s)
+	}
+	must.True(t, c.Keyed.Session.Memory == 1<<30 && c.Anonymous.Lifetime == 10*time.Minute && c.Window == 24*time.Hour, "%+v", c)
+	f := Limits{
+		All: "sessions=20, memory=1GiB,udp=1Gbit/s,egress=1TiB/hour", Anonymous: "memory=none,disk=0",
+		Source: "lifetime=1m,time=10min/hour,sessions=none",
+	}
+	c, err = f.config(host, visitors{open: true, sessions: 3})
+	must.Do(t, err)
+	must.True(t, c.Server.Sessions == 20 && c.Server.Memory == 1<<30 && c.Server.UDP == 1e9 && c.Server.Egress == 1<<40 && c.Window == time.Hour,
+		"server %+v in %v", c.Server, c.Window)
+	must.True(t, c.AllAnonymous.Memory == 0 && c.AllAnonymous.Disk == -1 && c.AllAnonymous.Sessions == 3, "anonymous clients %+v", c.AllAnonymous)
+	must.True(t, c.Anonymous.Lifetime == time.Minute && c.Anonymous.Source.Time == 10*time.Minute && c.Anonymous.Source.Sessions == 0,
+		"source %+v", c.Anonymous)
+	if c, err = (Limits{}).config(host, visitors{sessions: 12}); err != nil || c.Server.Sessions != 12 || c.AllAnonymous.Sessions != -1 {
+		t.Errorf("a server for those with a key alone: %v, %+v", err, c)
+	}
+	c, err = (Limits{}).config(room{}, visitors{open: true})
+	must.True(t, err == nil && c.Server.Memory == 0 && c.AllAnonymous.Memory == 128<<20, "a host that tells nothing: %v, %+v", err, c)
+}
+
+func TestLimitsRefuse(t *testing.T) {
+	for text, says := range map[string]string{
+		"memory":                          "KEY=VALUE",
+		"memory=much":                     "memory",
+		"memory=-1GiB":                    "memory",
+		"luck=1":                          "there are sessions, descriptors, memory",
+		"egress=1TiB/week":                "/day and /hour",
+		"egress=1TiB/hour,time=2h/day":    "all by the hour",
+		"lifetime=1m":                     "belongs to --limit-source",
+		"sessions=9999999999999999999999": "sessions",
+	} {
+		_, err := Limits{All: text}.config(room{}, visitors{})
+		must.True(t, err != nil && fault.KindOf(err) == fault.Usage && strings.Contains(err.Error(), says), "%s: %v", text, err)
+	}
+}
+
+// TestMemoryLimit: anonymous clients never raise what the server may hold, key holders do
+// by what they took.
+func TestMemoryLimit(t *testing.T) {
+	b := budget.New(budget.Config{Server: budget.Limits{Memory: 1 << 30}, AllAnonymous: budget.Limits{Memory: 128 << 20}})
+	empty := memoryLimit(b.Usage())
+	must.True(t, empty == besideBudget+128<<20 && empty <= 300e6, "an idle server may hold %d MiB", empty>>20)
+	for key, more := range map[string]int64{"": 0, "key": 64 << 20} {
+		s := must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), key))(t)
+		must.Get(s.Take(budget.Amounts{Memory: 64 << 20}))(t)
+		got := memoryLimit(b.Usage())
+		must.True(t, got == empty+more, "%q took 64 MiB: %d MiB, want %d", key, got>>20, (empty+more)>>20)
+		s.Close()
+	}
+}
+
+// told writes events of visits down, a word each.
+func told(all *[]string) func(app.Event) {
+	return func(e app.Event) {
+		var line string
+		switch e := e.(type) {
+		case app.VisitBegan:
+			line = fmt.Sprintf("%d began: %s %s %s", e.Visit.ID, e.Visit.Protocol, e.Visit.From, e.Visit.Key)
+		case app.VisitRuns:
+			line = fmt.Sprintf("%d runs %s", e.ID, e.Flow.Direction)
+		case app.VisitSampled:
+			line = fmt.Sprintf("%d sampled %g", e.ID, e.Samples[0].Value)
+		case app.VisitRan:
+			line = fmt.Sprintf("%d ran: sent %d, received %d, %v", e.ID, e.Sent, e.Received, e.Err)
+		case app.VisitEnded:
+			line = fmt.Sprintf("%d ended: %v", e.ID, e.Err)
+		case app.VisitRefused:
+			line = fmt.Sprintf("refused %s %s: %v", e.Visit.Protocol, e.Visit.From, e.Err)
+		default:
+			line = fmt.Sprintf("%T", e)
+		}
+		*all = append(*all, line)
+	}
+}
+
+// TestForeignVisits: two tests of one address are told apart by their ports, also when
+// they end in another order than they began; who is refused is no visit; and what comes
+// of a test that is over is told to nobody.
+func TestForeignVisits(t *testing.T) {
+	var got []string
+	v := newVisits(told(&got))
+	from := netip.MustParseAddr("::ffff:192.0.2.7") // as a socket of both families has it
+	event := func(port uint16, d model.Direction, began, over bool, err error) program.Event {
+		e := program.Event{Test: program.Test{From: from, Key: "anna", Flow: model.Flow{Direction: d}, Took: time.Second, Err: err}, Port: port, Began: began, Over: over}
+		if over && began {
+			e.Ends = []model.EndReport{{Flows: []model.FlowReport{{Role: model.Receiver, Bytes: 9}, {Role: model.Sender, Bytes: 4}}}}
+		}
+		return e
+	}
+	samples := []model.Sample{{Value: 5}}
+	sampled := func(port uint16) { v.foreignSampled("iperf3", netip.AddrPortFrom(from, port), samples) }
+	v.foreign("iperf3", event(1001, model.To, true, false, nil))
+	v.foreign("iperf3", event(1002, model.From, true, false, nil))
+	sampled(1002)
+	samples[0].Value = 6 // as a buffer that is used again
+	sampled(1001)
+	sampled(1003)
+	v.foreign("iperf3", event(1001, model.To, true, true, nil))
+	sampled(1001)
+	v.foreign("iperf3", event(1003, model.To, false, true, errors.New("full")))
+	v.foreign("iperf3", event(1002, model.From, true, true, errors.New("cut")))
+	want := []string{
+		"1 began: iperf3 192.0.2.7 anna", "1 runs to", "2 began: iperf3 192.0.2.7 anna", "2 runs from",
+		"2 sampled 5", "1 sampled 6", "1 ran: sent 4, received 9, <nil>", "1 ended: <nil>", "refused iperf3 192.0.2.7: full",
+		"2 ran: sent 4, received 9, cut", "2 ended: cut",
+	}
+	must.Equal(t, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	must.True(t, len(v.open) == 0, "remembers %d visits that are over", len(v.open))
+}
+
+func TestPeers(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "[]", "10.0.0.7": "[10.0.0.7/32]", "10.0.0.9/24, fd00::7": "[10.0.0.0/24 fd00::7/128]", "::ffff:10.0.0.7": "[10.0.0.7/32]", "nas": "error", "10.0.0.0/33": "error",
+	} {
+		peers, err := parsePeers(text)
+		got := fmt.Sprint(peers)
+		if err != nil {
+			got = "error"
+		}
+		must.Equal(t, got, want, "%q", text)
+	}
 }

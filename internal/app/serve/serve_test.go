@@ -143,9 +143,8 @@ func TestServer(t *testing.T) {
 		}
 		must.Need(t, !time.Now().After(until), "a key that was taken back is still served")
 	}
-	if _, err := join(ctx, t, link); fault.KindOf(err) != fault.Unreachable {
-		t.Errorf("it is let in again: %v", err)
-	}
+	_, err = join(ctx, t, link)
+	must.True(t, fault.KindOf(err) == fault.Unreachable, "it is let in again: %v", err)
 	must.OK(t, must.Err(first.Facts(ctx, "")), "the other session")
 
 	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.MetricsAddr()+"/metrics", nil))(t)
@@ -154,9 +153,8 @@ func TestServer(t *testing.T) {
 	must.Equal(t, answer.StatusCode, http.StatusOK, "metrics: %s", answer.Status)
 
 	cancel()
-	if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	err = <-done
+	must.True(t, err == nil || errors.Is(err, context.Canceled), "%v", err)
 	s.Close()
 	checkLog(t, log, map[string]string{"session-begin": "default", "session-end": "ci", "refused": ""})
 }

@@ -82,9 +82,8 @@ func TestQuickLookInALab(t *testing.T) {
 	st := must.Get(sqlite.Open(t.Context(), sqlite.Memory))(t)
 	t.Cleanup(func() { _ = st.Close() })
 	p, wrong := planned(trial.Quick{Flow: model.Flow{Engine: "tcpbulk", Streams: 1, Duration: 500 * time.Millisecond, Interval: 250 * time.Millisecond}, Repeats: 1})
-	if err := trial.Suit(env, &far, &p, nil); err != nil || len(wrong) > 0 {
-		t.Fatal(err, wrong)
-	}
+	err = trial.Suit(env, &far, &p, nil)
+	must.Need(t, err == nil && len(wrong) == 0, "%v %v", err, wrong)
 	s, err := trial.New(env, e, st, model.KindTest, "", nil, p).Run(t.Context())
 	must.Need(t, err == nil && len(s.Runs) == 2, "%d runs, %v", len(s.Runs), err)
 	for _, r := range s.Runs {

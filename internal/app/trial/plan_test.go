@@ -1,16 +1,22 @@
 package trial_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"linerate/internal/app"
 	"linerate/internal/app/apptest"
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
+	"linerate/internal/control/experiment"
+	"linerate/internal/control/runner"
+	"linerate/internal/control/session"
+	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
@@ -60,9 +66,8 @@ func TestQuickPlan(t *testing.T) {
 	}
 	bytes := tcp()
 	bytes.Bytes, bytes.Duration = 1000, 0
-	if p, _ := planned(trial.Quick{Flow: bytes, Repeats: 1, Idle: time.Second}); p.Flow.Engine != "tcpbulk" {
-		t.Errorf("probes beside a load without a time: %+v", p.Flow)
-	}
+	p, _ = planned(trial.Quick{Flow: bytes, Repeats: 1, Idle: time.Second})
+	must.True(t, p.Flow.Engine == "tcpbulk", "probes beside a load without a time: %+v", p.Flow)
 }
 
 func TestQuickPlanRefuses(t *testing.T) {
@@ -100,9 +105,8 @@ func TestSearchPlan(t *testing.T) {
 		"%+v, %+v, %v", p.Search, p.Flow, wrong)
 	must.True(t, p.Flow.Engine == udp.Name && slices.Equal(p.Directions, []model.Direction{model.To}) && len(p.Order)+len(p.Settings)+p.MaxBlocks == 0, "%+v", p)
 	q.Search.Timed, q.Search.Repeats = true, 3
-	if p, _ := planned(q); p.Flow.Duration != 9*time.Second || p.Search.Repeats != 3 {
-		t.Errorf("%+v, %+v", p.Search, p.Flow)
-	}
+	p, _ = planned(q)
+	must.True(t, p.Flow.Duration == 9*time.Second && p.Search.Repeats == 3, "%+v, %+v", p.Search, p.Flow)
 }
 
 func target(t *testing.T, text string) reach.Target {
@@ -134,9 +138,8 @@ func TestPlanOfForeignPeers(t *testing.T) {
 		t.Errorf("Nagle's algorithm at NPtcp: %v", err)
 	}
 	elsewhere := target(t, "iperf3://nas")
-	if _, err := s.Plan(env, &elsewhere, nil); fault.KindOf(err) != fault.Usage {
-		t.Errorf("a sweep with iperf3: %v", err)
-	}
+	_, err = s.Plan(env, &elsewhere, nil)
+	must.True(t, fault.KindOf(err) == fault.Usage, "a sweep with iperf3: %v", err)
 }
 
 func TestSweepPlan(t *testing.T) {
@@ -145,9 +148,8 @@ func TestSweepPlan(t *testing.T) {
 	p, err := trial.Sweep{Flow: model.Flow{Direction: model.From}, Passes: 6, Seed: 7, Cooldown: time.Second}.Plan(env, &far, nil)
 	own, _ := sizes.Of(p.Flow)
 	must.True(t, err == nil && len(p.Order) == 6 && p.MaxBlocks == 6 && p.Seed == 7 && p.Cooldown == time.Second && p.Flow.Direction == model.From && len(own.Sizes) >= 20 && p.Flow.Points == len(own.Sizes), "%+v, %v", p, err)
-	if p, _ := (trial.Sweep{Flow: model.Flow{Direction: model.To}}).Plan(env, &far, nil); p.Seed == 0 || len(p.Order) == 0 {
-		t.Errorf("the defaults: %+v", p)
-	}
+	p, _ = (trial.Sweep{Flow: model.Flow{Direction: model.To}}).Plan(env, &far, nil)
+	must.True(t, p.Seed != 0 && len(p.Order) != 0, "the defaults: %+v", p)
 	_, err = trial.Sweep{Flow: model.Flow{Direction: model.To}, Passes: 1}.Plan(env, &far, nil)
 	must.True(t, fault.KindOf(err) == fault.Usage && errors.Unwrap(err) != nil, "one pass: %v", err)
 }
@@ -165,9 +167,8 @@ func TestCopyPlan(t *testing.T) {
 	own, _ := files.Of(p.Flow)
 	must.True(t, err == nil && len(p.Order) == 2 && p.Seed != 0 && p.Cooldown == time.Second && p.Flow.Direction == model.From && p.Flow.Bytes == 1<<20 && p.Flow.Block == 1<<20 && own.Direct && own.Sync, "%+v, %+v, %v", p, own, err)
 	asked.Params.Direct, asked.Seed = false, 7
-	if p, err := asked.Plan(here, agent); err != nil || p.Flow.Block != 0 || p.Seed != 7 {
-		t.Errorf("%+v, %v", p, err)
-	}
+	p, err = asked.Plan(here, agent)
+	must.True(t, err == nil && p.Flow.Block == 0 && p.Seed == 7, "%+v, %v", p, err)
 	if _, err := asked.Plan(here, target(t, "iperf3://nas")); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "copies no files") || fault.HintOf(err) == "" {
 		t.Errorf("a copy to iperf3: %v", err)
 	}
@@ -175,5 +176,62 @@ func TestCopyPlan(t *testing.T) {
 		asked.Source = bad
 		_, err := asked.Plan(here, agent)
 		must.True(t, fault.KindOf(err) == fault.Usage && strings.Contains(err.Error(), "--source"), "from %s: %v", bad, err)
+	}
+}
+
+// crowd is a runner between hosts of which others have so many processors, look after look.
+type crowd struct {
+	experiment.Runner
+	near, far []float64
+}
+
+func (c *crowd) Run(_ context.Context, s runner.Spec, _ func(model.Host, []model.Sample)) (model.Run, []model.Change, error) {
+	r := model.Run{Flow: s.Flow, State: model.RunValid}
+	for h, busy := range map[model.Host]*[]float64{model.Near: &c.near, model.Far: &c.far} {
+		r.Ends = append(r.Ends, model.EndReport{Host: h, CPUWindow: 300 * time.Millisecond, SystemBusy: fact.Known((*busy)[0], "test")})
+		if len(*busy) > 1 {
+			*busy = (*busy)[1:]
+		}
+	}
+	return r, nil, nil
+}
+
+// TestCalm: a measurement waits for hosts that others keep busy, says which, and goes on when
+// they are free or the time is up.
+func TestCalm(t *testing.T) {
+	free := []float64{0.5}
+	for name, c := range map[string]struct {
+		crowd crowd
+		calm  time.Duration
+		took  time.Duration
+		says  []string
+		alone bool // the far end is another program's
+	}{
+		"free":        {crowd{nil, free, free}, time.Minute, 0, nil, false},
+		"for a while": {crowd{nil, free, []float64{3.9, 3.8, 0}}, time.Minute, 2 * time.Second, []string{"waiting up to 1 min before the first run: other programs keep 3.9 of the 4 processors of nas busy", "free again, after 2 s"}, false},
+		"for ever":    {crowd{nil, []float64{3.9}, free}, 5 * time.Second, 5 * time.Second, []string{"of desk busy", "measuring all the same after 5 s: other programs keep 3.9"}, false},
+		"not to wait": {crowd{nil, []float64{3.9}, free}, 0, 0, nil, false},
+		"not so much": {crowd{nil, []float64{3}, free}, time.Minute, 0, nil, false},
+		"cannot be":   {crowd{nil, []float64{9}, free}, time.Minute, 0, nil, false},
+		"foreign":     {crowd{nil, []float64{3.9, 3.8, 0}, []float64{3.9}}, time.Minute, 2 * time.Second, []string{"the far end cannot be asked how busy it is: only desk is watched", "of desk busy", "free again, after 2 s"}, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			person := &apptest.Person{}
+			env := apptest.Env(person)
+			env.Calm = c.calm
+			e := &reach.Ends{NearText: app.ThisMachine, FarText: "root@nas", Far: new(session.Client), Runner: &c.crowd,
+				Hosts: []model.HostFacts{{Host: model.Near, Name: "desk", CPUs: 4, Address: "192.0.2.1"}, {Host: model.Far, Name: "vm", CPUs: 4, Address: "192.0.2.2"}}}
+			if c.alone {
+				e.Far, e.Runner, e.Idle = nil, nil, e.Runner
+			}
+			began := time.Now()
+			must.Do(t, trial.Calm(t.Context(), env, e))
+			must.Equal(t, time.Since(began), c.took, name)
+			got := apptest.Told[app.Warning](person)
+			must.Need(t, len(got) == len(c.says), "%s: %+v", name, got)
+			for i, text := range c.says {
+				must.True(t, strings.Contains(got[i].Text, text), "%s: %q", name, got[i].Text)
+			}
+		})
 	}
 }

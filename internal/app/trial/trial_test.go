@@ -197,11 +197,10 @@ func TestExperiment(t *testing.T) {
 	must.Need(t, err == nil && tr.Session.Kind == model.KindRun && tr.Session.ID != "", "%v", err)
 	must.True(t, rtt.IsKnown() || rtt.Reason() != "", "the round trip: %v", rtt)
 	wrong := errors.New("no such setting")
-	if _, err := trial.Experiment(t.Context(), s.env, s.ends, s.store, "", nil, flow, func(fact.Of[time.Duration]) (model.Plan, error) {
+	_, err = trial.Experiment(t.Context(), s.env, s.ends, s.store, "", nil, flow, func(fact.Of[time.Duration]) (model.Plan, error) {
 		return model.Plan{}, wrong
-	}); !errors.Is(err, wrong) {
-		t.Errorf("%v", err)
-	}
+	})
+	must.True(t, errors.Is(err, wrong), "%v", err)
 	s.ends.Close()
 
 	s.Configure = func(h model.Host, _ int, c *agent.Config) {
@@ -213,9 +212,8 @@ func TestExperiment(t *testing.T) {
 	err = trial.MayTune(s.ends, design(t, 1, shortFlow(), settings()...))
 	must.True(t, fault.KindOf(err) == fault.Unsupported && fault.HintOf(err) != "" && strings.Contains(err.Error(), "link.mtu cannot be set on "),
 		"%v", err)
-	if _, err := trial.Resume(s.env, s.ends, s.store, model.Session{Plan: design(t, 1, shortFlow(), settings()...)}); fault.KindOf(err) != fault.Unsupported {
-		t.Errorf("%v", err)
-	}
+	_, err = trial.Resume(s.env, s.ends, s.store, model.Session{Plan: design(t, 1, shortFlow(), settings()...)})
+	must.True(t, fault.KindOf(err) == fault.Unsupported, "%v", err)
 	s.ends.Close()
 }
 
@@ -238,9 +236,8 @@ func TestForeignPeer(t *testing.T) {
 	e := must.Get(reach.New(env, reach.Options{}).Open(ctx, near, far))(t)
 	defer e.Close()
 	must.True(t, e.Far == nil && e.Foreign() == far.Text && len(e.Hosts) == 2 && !e.Hosts[1].Kernel.IsKnown(), "%+v", e.Hosts)
-	if err := trial.MayTune(e, design(t, 1, shortFlow(), settings()...)); fault.KindOf(err) != fault.Unsupported || !strings.Contains(err.Error(), "only settings of the flow") {
-		t.Errorf("%v", err)
-	}
+	err = trial.MayTune(e, design(t, 1, shortFlow(), settings()...))
+	must.True(t, fault.KindOf(err) == fault.Unsupported && strings.Contains(err.Error(), "only settings of the flow"), "%v", err)
 	idle := model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: 400 * time.Millisecond, Interval: 400 * time.Millisecond}
 	run, _, err := e.Idle.Run(ctx, runner.Spec{Number: 1, Flow: idle}, func(model.Host, []model.Sample) {})
 	must.True(t, err == nil && len(run.Ends) == 2 && run.Ends[0].CPUWindow > 0, "the near end alone: %+v, %v", run, err)
@@ -316,9 +313,8 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 	// and is given anew.
 	paid := done
 	paid.Plan.Data = 1e9
-	if longer, err := trial.Extend(paid, 8, 0); err != nil || longer.Plan.Data != 1e9 {
-		t.Errorf("%v of the data budget are left, %v", longer.Plan.Data, err)
-	}
+	longer, err = trial.Extend(paid, 8, 0)
+	must.True(t, err == nil && longer.Plan.Data == 1e9, "%v of the data budget are left, %v", longer.Plan.Data, err)
 	for i := range paid.Runs { // 1.2 GB in six blocks
 		paid.Runs[i].Ends = []model.EndReport{{Host: model.Far, Flows: []model.FlowReport{{Direction: model.To, Bytes: 1e8}}}}
 		paid.Runs[i].Flow.Direction, paid.Runs[i].Flow.Omit = model.To, 0

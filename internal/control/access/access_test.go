@@ -46,9 +46,8 @@ func over(g *access.Grant) bool {
 func TestKeyComesAndGoes(t *testing.T) {
 	s := access.Store{Dir: t.TempDir()}
 	r := ring(t, s)
-	if _, ok := r.Find(nil); ok {
-		t.Error("nothing opens it")
-	}
+	_, ok := r.Find(nil)
+	must.True(t, !ok, "nothing opens it")
 	secret := add(t, s, "ci", access.Measure, time.Time{})
 	other := add(t, s, "ops.2", access.Tune, time.Time{})
 	g, ok := r.Find(secret)
@@ -68,17 +67,13 @@ func TestKeyComesAndGoes(t *testing.T) {
 	must.Is(t, must.Err(s.Revoke("ci")), access.ErrUnknown, "revoked twice")
 	again := add(t, s, "ci", access.Tune, time.Time{})
 	must.True(t, !bytes.Equal(again, secret), "the same secret again")
-	if _, ok := r.Find(secret); ok {
-		t.Error("the old secret opens the new key")
-	}
-	if g, ok := r.Find(again); !ok || g.Right != access.Tune {
-		t.Errorf("%+v, %v", g, ok)
-	}
+	_, ok = r.Find(secret)
+	must.True(t, !ok, "the old secret opens the new key")
+	g, ok = r.Find(again)
+	must.True(t, ok && g.Right == access.Tune, "%+v, %v", g, ok)
 	keys := must.Get(s.List())(t)
 	must.True(t, len(keys) == 2 && keys[0].Name == "ci" && keys[1].Name == "ops.2", "%+v", keys)
-	if err := r.Close(); err != nil { // which writes what was used
-		t.Error(err)
-	}
+	must.OK(t, r.Close()) // which writes what was used
 	used := s.Used()
 	must.True(t, time.Since(used[access.HashOf(again)]) <= time.Minute && len(used) == 3, "used: %v", used)
 }
@@ -103,9 +98,8 @@ func TestWatchEndsSessions(t *testing.T) {
 		took := time.Since(began)
 		must.True(t, took <= 2*time.Second, "noticed after %v", took)
 		<-grants[1].Over
-		if took := time.Since(began); took < 59*time.Minute || took > 61*time.Minute {
-			t.Errorf("the hour took %v", took)
-		}
+		took = time.Since(began)
+		must.True(t, took >= 59*time.Minute && took <= 61*time.Minute, "the hour took %v", took)
 		_, ok := r.Find(secrets[1])
 		must.True(t, !ok, "an expired key is found")
 		_, _, err := s.Add("b", access.Measure, time.Time{})
@@ -148,14 +142,12 @@ func TestDefault(t *testing.T) {
 	g, ok := r.Find(first)
 	must.True(t, ok && g.Name == "default" && g.Right == access.Measure, "%+v, %v", g, ok)
 	must.Get(s.Revoke("default"))(t)
-	if third, made, err := s.Default(); err != nil || made || third != nil {
-		t.Errorf("a start after default was revoked: %x, %v, %v", third, made, err)
-	}
+	third, made, err := s.Default()
+	must.True(t, err == nil && !made && third == nil, "a start after default was revoked: %x, %v, %v", third, made, err)
 	shown := must.Get(s.Shown())(t)
 	must.True(t, shown == nil, "the secret of a revoked key is shown: %x", shown)
-	if _, ok := r.Find(first); ok {
-		t.Error("revoked, it opens")
-	}
+	_, ok = r.Find(first)
+	must.True(t, !ok, "revoked, it opens")
 	added := add(t, s, "default", access.Tune, time.Time{})
 	if secret, made, err := s.Default(); err != nil || made || secret != nil {
 		t.Errorf("a start after default was added by hand: %x, %v, %v", secret, made, err)
@@ -174,9 +166,8 @@ func TestDefault(t *testing.T) {
 		t.Errorf("%+v, %v", g, ok)
 	}
 	must.Do(t, os.WriteFile(filepath.Join(cut.Dir, "serve-measure.txt"), []byte("damaged"), 0o600))
-	if _, _, err := cut.Default(); err == nil {
-		t.Error("a damaged secret is accepted")
-	}
+	_, _, err = cut.Default()
+	must.True(t, err != nil, "a damaged secret is accepted")
 }
 
 // TestManyAtOnce loses no key of several commands that run at the same time.
@@ -189,12 +180,10 @@ func TestManyAtOnce(t *testing.T) {
 	for i := range secrets {
 		all.Go(func() {
 			var err error
-			if _, secrets[i], err = s.Add(fmt.Sprint("k", i), access.Measure, time.Time{}); err != nil {
-				t.Error(err)
-			}
-			if defaults[i], _, err = s.Default(); err != nil {
-				t.Error(err)
-			}
+			_, secrets[i], err = s.Add(fmt.Sprint("k", i), access.Measure, time.Time{})
+			must.OK(t, err)
+			defaults[i], _, err = s.Default()
+			must.OK(t, err)
 			r.Find(nil)
 		})
 	}
@@ -231,15 +220,12 @@ func TestDamage(t *testing.T) {
 		}
 		must.Equal(t, len(told), 1, "%.40q: told %q", bad, told)
 	}
-	if err := os.Remove(path); err != nil { // by hand: that is meant
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path)) // by hand: that is meant
 	_, ok := r.Find(secret)
 	must.True(t, !ok, "a key of a file that was removed")
 	must.Do(t, os.WriteFile(path, good, 0o600))
-	if _, ok := r.Find(secret); !ok {
-		t.Error("the file is back, the key is not")
-	}
+	_, ok = r.Find(secret)
+	must.True(t, ok, "the file is back, the key is not")
 }
 
 func TestNames(t *testing.T) {

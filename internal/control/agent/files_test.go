@@ -74,9 +74,7 @@ func TestFilesAreKept(t *testing.T) {
 	must.Need(t, err == nil && done.Record != "" && done.Plan == shown.Plan && done.Others["tcp.recv_buffer_max"].Number == 2, "%+v, %v", done, err)
 	text, err := os.ReadFile(filepath.Join(root, "etc/sysctl.d/zz-linerate.conf"))
 	must.True(t, err == nil && strings.Contains(string(text), "net.ipv4.tcp_rmem = 4096 131072 4194304\n") && strings.Contains(string(text), "# because\n"), "%s, %v", text, err)
-	if _, err := s.Keep(ctx, want); !errors.Is(err, session.ErrState) { // the files are there now
-		t.Errorf("the same plan again: %v", err)
-	}
+	must.Is(t, must.Err(s.Keep(ctx, want)), session.ErrState, "the same plan again") // the files are there now
 	records, err := s.Kept(ctx)
 	must.True(t, err == nil && len(records) == 1 && records[0].Source == "test" && records[0].Time.Equal(c.Files.Now()) && len(records[0].Files) == 2 && len(records[0].Settings) == 2, "Kept = %+v, %v", records, err)
 	must.Do(t, os.WriteFile(filepath.Join(root, "etc/sysctl.d/zz-linerate.conf"), []byte("mine"), 0o600))

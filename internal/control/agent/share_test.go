@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
 	"linerate/internal/must"
+	"linerate/internal/rescue"
 )
 
 // patient is an engine whose runs last until they are stopped.
@@ -184,4 +186,149 @@ func TestRunWithoutAWord(t *testing.T) {
 	s, _, _ := far(t, c)
 	r, err := conduct(t, s, 1, model.Flow{Engine: "patient", Direction: model.To, Params: traffic.Write(files.Params{Mode: files.Memory})})
 	must.True(t, err == nil && len(r.Warnings) != 0, "%+v, %v", r, err)
+}
+
+// broken is an engine with a bug in a goroutine that it starts itself, in one of
+// the ways in which engines do.
+type broken struct {
+	patient
+	way string
+}
+
+func (b broken) Name() string { return b.way }
+func (b broken) Prepare(context.Context, engine.Env, model.Flow) (engine.Test, error) {
+	return &breaking{engine.NewLife(), b.way}, nil
+}
+
+type breaking struct {
+	*engine.Life
+	way string
+}
+
+func (b *breaking) Close() error { return b.End(func() error { return nil }) }
+
+func (b *breaking) Run(ctx context.Context, _ func([]model.Sample)) (report model.EndReport, err error) {
+	ctx, end, err := b.Begin(ctx)
+	if err != nil {
+		return report, err
+	}
+	defer end(&err)
+	bug := func() {
+		var none []int
+		_ = none[len(b.way)]
+	}
+	switch b.way {
+	case "fails":
+		go rescue.From(b.Fail, bug)()
+		<-ctx.Done() // as a run whose worker is gone
+	case "waits":
+		var all rescue.Group
+		all.Go(bug)
+		all.Wait()
+	case "tells":
+		told := make(chan error)
+		go func() { told <- rescue.Call(func() error { bug(); return nil }) }()
+		return report, <-told
+	}
+	return report, nil
+}
+
+// TestBugInAGoroutineOfAnEngine: it costs the run, which says what it was, and
+// nothing else: the session goes on, and so does the process of all others.
+func TestBugInAGoroutineOfAnEngine(t *testing.T) {
+	c := agenttest.Config(nil)
+	ways := []string{"fails", "waits", "tells"}
+	for _, way := range ways {
+		c.Engines = append(c.Engines, broken{way: way})
+	}
+	s, _, _ := far(t, c)
+	for i, way := range ways {
+		_, err := conduct(t, s, uint64(2*i+1), model.Flow{Engine: way, Direction: model.To, Duration: time.Second})
+		must.True(t, err != nil && strings.Contains(err.Error(), ": runtime error: index out of range") && strings.Contains(err.Error(), "panic_test.go"), "%s: %v", way, err)
+		must.Dof(t, must.Err(s.Recovered(t.Context())), "%s: the session is gone", way)
+	}
+}
+
+// keeper is a Keeper that knows one transaction.
+type keeper struct {
+	asked  []string
+	broken error // of Revert, which undoes one change before it
+}
+
+func (*keeper) Pending() string { return "one" }
+
+func (k *keeper) Confirm(_ context.Context, id string) error {
+	k.asked = append(k.asked, id)
+	if id != "one" {
+		return fmt.Errorf("%s: %w", id, session.ErrState)
+	}
+	return nil
+}
+
+func (k *keeper) Revert(_ context.Context, id string) ([]model.Change, error) {
+	k.asked = append(k.asked, "revert"+id)
+	return []model.Change{{Knob: "link.mtu", Old: "1500", New: "9000", State: model.ChangeUndone}}, k.broken
+}
+
+func TestKeeping(t *testing.T) {
+	c := agenttest.Config(agenttest.NewKnobs(model.Far, agenttest.Values()))
+	k := &keeper{}
+	c.Keeper = k
+	c.Origins = func(_ context.Context, ids []model.KnobID) (map[model.KnobID]model.FileLine, error) {
+		return map[model.KnobID]model.FileLine{ids[0]: {File: "/etc/x", Number: 3, Text: "9"}}, nil
+	}
+	s, _, _ := far(t, c)
+	ctx := t.Context()
+	must.Equal(t, must.Get(s.Pending(ctx))(t), "", "before Apply")
+	must.Get(s.Apply(ctx, []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}}, time.Minute))(t)
+	must.Equal(t, must.Get(s.Pending(ctx))(t), "one", "after Apply")
+	must.OK(t, s.Confirm(ctx, "one"))
+	must.Is(t, s.Confirm(ctx, "two"), session.ErrState, "Confirm of what is gone")
+	for _, id := range []string{"", strings.Repeat("x", 200), "a\x00"} {
+		must.Is(t, s.Confirm(ctx, id), session.ErrInvalid, "Confirm of %.5q", id)
+		if id == "" {
+			continue // all of it
+		}
+		must.Is(t, must.Err(s.Revert(ctx, id)), session.ErrInvalid, "Revert of %.5q", id)
+	}
+	if changes, err := s.Revert(ctx, ""); len(changes) != 1 || changes[0].Host != model.Far || changes[0].Knob != "link.mtu" || err != nil {
+		t.Errorf("Revert = %+v, %v", changes, err)
+	}
+	k.broken = errors.New("the journal's disk is full")
+	changes, err := s.Revert(ctx, "one")
+	must.True(t, len(changes) == 1 && err != nil && strings.HasSuffix(err.Error(), k.broken.Error()),
+		"Revert that ends half way = %+v, %v: want what was undone, and why not all", changes, err)
+	must.Equal(t, strings.Join(k.asked, " "), "one two revert revertone", "the keeper was asked %q", k.asked)
+	if found, err := s.Origins(ctx, []model.KnobID{"tcp.sack"}); len(found) != 1 || found["tcp.sack"] != (model.FileLine{File: "/etc/x", Number: 3, Text: "9"}) || err != nil {
+		t.Errorf("Origins = %+v, %v", found, err)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	s, _, _ := far(t, agenttest.Config(agenttest.NewKnobs(model.Far, agenttest.Values())))
+	ctx := t.Context()
+	got := must.Get(s.Probe(ctx, []string{"127.0.0.1", "127.0.0.1:1"}, time.Second, 0))(t)
+	must.True(t, len(got) == 3 && got[0].OK && got[1].OK && got[1].Full && !got[2].OK && got[2].Target == "127.0.0.1:1", "Probe = %+v", got)
+	for _, bad := range [][]string{nil, {"a b"}, {"gopher://x"}, make([]string, 17)} {
+		must.Is(t, must.Err(s.Probe(ctx, bad, time.Second, 0)), session.ErrInvalid, "Probe of %q", bad)
+	}
+	must.Is(t, must.Err(s.Probe(ctx, []string{"127.0.0.1"}, time.Hour, 0)), session.ErrInvalid, "Probe for an hour")
+}
+
+// TestOnlyMeasuring: who may only measure neither keeps nor has this host talk to
+// others.
+func TestOnlyMeasuring(t *testing.T) {
+	c := agenttest.Config(nil)
+	c.Keeper = &keeper{}
+	s, _, _ := far(t, c)
+	ctx := t.Context()
+	_, pending := s.Pending(ctx)
+	_, revert := s.Revert(ctx, "")
+	_, probe := s.Probe(ctx, []string{"127.0.0.1"}, time.Second, 0)
+	for name, err := range map[string]error{"pending": pending, "confirm": s.Confirm(ctx, "one"), "revert": revert, "probe": probe} {
+		must.Is(t, err, session.ErrRefused, "%s", name)
+	}
+	must.Is(t, must.Err(s.Origins(ctx, []model.KnobID{"tcp.sack"})), errors.ErrUnsupported, "origins")
+	s2, _, _ := far(t, agenttest.Config(agenttest.NewKnobs(model.Far, agenttest.Values())))
+	must.Is(t, s2.Confirm(ctx, "one"), errors.ErrUnsupported, "without a keeper")
 }

@@ -65,9 +65,7 @@ func (d *desk) record(_ context.Context, r model.Run, samples []model.Sample, _ 
 	if d.full {
 		return errors.New("no space left")
 	}
-	if len(samples) != 1 {
-		d.t.Errorf("run %d recorded with %d samples, want 1", r.Number, len(samples))
-	}
+	must.True(d.t, len(samples) == 1, "run %d recorded with %d samples, want 1", r.Number, len(samples))
 	d.recorded = append(d.recorded, r)
 	return nil
 }
@@ -266,11 +264,9 @@ func TestDirectionsAreShuffledAndRepeatable(t *testing.T) {
 	for b := range p.Order {
 		one, err := slots(p, b+1, nil)
 		two, _ := slots(p, b+1, nil)
-		if err != nil || len(one) != 4 || !slices.EqualFunc(one, two, func(a, b slot) bool {
+		must.Need(t, err == nil && len(one) == 4 && slices.EqualFunc(one, two, func(a, b slot) bool {
 			return a.setting.Name == b.setting.Name && a.direction == b.direction
-		}) {
-			t.Fatalf("block %d: %v and %v, %v", b+1, one, two, err)
-		}
+		}), "block %d: %v and %v, %v", b+1, one, two, err)
 		first[one[0].direction]++
 	}
 	must.True(t, first[model.To] >= 4 && first[model.From] >= 4, "the first direction of 20 blocks was %v", first)
@@ -367,9 +363,8 @@ func TestTests(t *testing.T) {
 		}
 		must.Same(t, ended, []time.Duration{11e9, 9e9, 8e9, 6e9, 6e9, 6e9, 2e9, 0}, "left in and after each run, of which that for a dead direction was not planned")
 		full := &desk{t: t, full: true}
-		if out, err := Run(t.Context(), Config{Plan: p, Runner: full, Record: full.record, Now: time.Now}); err == nil || out.State != model.SessionInterrupted {
-			t.Errorf("what cannot be kept: %s, %v", out.State, err)
-		}
+		out, err = Run(t.Context(), Config{Plan: p, Runner: full, Record: full.record, Now: time.Now})
+		must.True(t, err != nil && out.State == model.SessionInterrupted, "what cannot be kept: %s, %v", out.State, err)
 	})
 }
 

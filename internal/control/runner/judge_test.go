@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"linerate/internal/control/session"
@@ -54,9 +55,8 @@ func TestJudge(t *testing.T) {
 				"error %v", err)
 			v, _ := a.run.Value(model.To, model.Goodput)
 			must.True(t, v == c.value, "goodput %v, want %v", v, c.value)
-			if v, _ := a.run.Value("", CPUMetric(model.Near)); v != 0.5 {
-				t.Errorf("CPU %v", v)
-			}
+			v, _ = a.run.Value("", CPUMetric(model.Near))
+			must.True(t, v == 0.5, "CPU %v", v)
 			if v, ok := a.run.Value(model.To, model.CPUPerGbitNear); ok != (c.value > 0) || ok && math.Abs(v*c.value/1e9-0.5) > 1e-9 {
 				t.Errorf("CPU of %v for each Gbit at %v bit/s", v, c.value)
 			}
@@ -172,5 +172,41 @@ func TestNothingWithLargePackets(t *testing.T) {
 		a.run.Ends = []model.EndReport{{Host: model.Far, Flows: []model.FlowReport{{Direction: model.To, Role: model.Receiver, Window: time.Second}}}}
 		err := a.judge()
 		must.True(t, err != nil && strings.HasSuffix(err.Error(), want), "%s: %v", knob, err)
+	}
+}
+
+// TestLastWordsAreHeard: what the end that is left counted is told each time, also where
+// the wait for the one that is lost, which comes first, takes all the time there is.
+func TestLastWordsAreHeard(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			lost := &end{client: &session.Client{}, done: make(chan struct{})}
+			left := &end{client: &session.Client{}, done: make(chan struct{}), report: model.EndReport{Host: model.Near, Counters: []model.Counter{
+				{Name: "counters_read", Of: "nic", Value: 1}, {Name: "nic_carrier_down", Of: "eth0", Value: 1},
+			}}}
+			close(left.done)
+			err := cutOff(t.Context(), ErrContact, []*end{lost, left})
+			must.Need(t, strings.Contains(err.Error(), "the link was lost once"), "%v", err)
+		})
+	}
+}
+
+// A setting holds for all of a run: settling, probing without load, warm-up,
+// measuring, and the time that opening and stopping may take.
+func TestDeadlineCoversTheWholeRun(t *testing.T) {
+	for name, f := range map[string]model.Flow{
+		"plain":       {Omit: 3 * time.Second, Duration: 10 * time.Second},
+		"idle before": {Omit: 3 * time.Second, Duration: 10 * time.Second, Lead: 2 * time.Minute},
+	} {
+		a := attempt{spec: Spec{Settle: 2 * time.Second}, flow: f}
+		within, enough := a.deadline()
+		least := 2*time.Second + f.Length() + openingTime + overtime
+		must.True(t, within >= least && enough, "%s: %v, enough %v, want at least %v", name, within, enough, least)
+		a.more = 4 // hosts that are waited for four times as long, by --timeout
+		slow, _ := a.deadline()
+		must.True(t, slow == within+3*(openingTime+overtime+slack), "%s: %v on slow hosts, %v on others", name, slow, within)
+	}
+	if f := (model.Flow{Duration: time.Second, Lead: time.Minute}); f.Length() != 61*time.Second {
+		t.Errorf("a run with a minute of idling lasts %v", f.Length())
 	}
 }

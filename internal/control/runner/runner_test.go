@@ -117,8 +117,7 @@ func TestRunAppliesMeasuresAndUndoes(t *testing.T) {
 		must.True(t, c.State == model.ChangeUndone && c.Run == 4 && c.New == "9000", "%+v", c)
 	}
 	for _, k := range []*agenttest.Knobs{b.near, b.far} {
-		got := k.Calls()
-		must.True(t, slices.Equal(got, []string{"apply", "verify", "verify", "undo"}), "%s: %v", k.Host, got)
+		must.Same(t, k.Calls(), []string{"apply", "verify", "verify", "undo"}, "%s", k.Host)
 		d := k.Withins()[0]
 		must.True(t, d >= 30*time.Second && d <= 3*time.Minute, "%s: deadline %v", k.Host, d)
 	}
@@ -174,9 +173,8 @@ func TestRunCancelledAtAnyMoment(t *testing.T) {
 		must.True(t, errors.Is(err, context.Canceled) && run.State == model.RunInterrupted && !run.LostContact, "after %v: %v, %+v", at, err, run)
 		b.untouched(t)
 		// and the hosts are ready for another one
-		if run, _, err := b.Run(t.Context(), runner.Spec{Setting: setting(), Flow: wiretest.Flow(model.From)}, nil); err != nil {
-			t.Errorf("after %v, the next run: %v, %+v", at, err, run)
-		}
+		run, _, err = b.Run(t.Context(), runner.Spec{Setting: setting(), Flow: wiretest.Flow(model.From)}, nil)
+		must.True(t, err == nil, "after %v, the next run: %v, %+v", at, err, run)
 	}
 }
 
@@ -253,9 +251,8 @@ func TestUnknownDataAddress(t *testing.T) {
 	r := runner.New(wiretest.Near(t, agenttest.Config(nil)), far, time.Now, nil)
 	_, _, err := r.Run(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, nil)
 	must.True(t, err != nil && strings.Contains(err.Error(), "host far"), "error %v", err)
-	if _, _, err := r.Run(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To), Connector: model.Far}, nil); err != nil {
-		t.Errorf("the other way round: %v", err)
-	}
+	_, _, err = r.Run(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To), Connector: model.Far}, nil)
+	must.OK(t, err, "the other way round")
 }
 
 func TestEngineThatFails(t *testing.T) {

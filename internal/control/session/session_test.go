@@ -170,14 +170,10 @@ func TestSilentController(t *testing.T) {
 func TestSilentAgent(t *testing.T) {
 	near, far := net.Pipe()
 	defer func() { _ = far.Close() }()
-	if _, err := opened(t, near); !errors.Is(err, ErrLost) { // nobody reads
-		t.Errorf("error %v", err)
-	}
+	must.Is(t, must.Err(opened(t, near)), ErrLost, "error") // nobody reads
 	near, far = net.Pipe()
 	go func() { _, _ = far.Read(make([]byte, 1<<16)); _, _ = far.Read(make([]byte, 1<<16)) }()
-	if _, err := opened(t, near); !errors.Is(err, ErrLost) { // nobody answers
-		t.Errorf("error %v", err)
-	}
+	must.Is(t, must.Err(opened(t, near)), ErrLost, "error") // nobody answers
 	_ = far.Close()
 }
 

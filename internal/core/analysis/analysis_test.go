@@ -228,8 +228,7 @@ func TestInvalidRunsRepeatTheBlock(t *testing.T) {
 	runs[8].State, runs[8].Reason = model.RunInvalid, "knob did not read back" // block 5
 	r := Analyse(p, runs)
 	must.True(t, r.Blocks == 2 && !r.Done, "%d blocks, done %v; want 2 and a repeat", r.Blocks, r.Done)
-	repeated := append(slices.Clone(runs), attemptOf(len(runs), 5, 2, p.Order[4], f)...)
-	r = Analyse(p, repeated)
+	r = Analyse(p, append(slices.Clone(runs), attemptOf(len(runs), 5, 2, p.Order[4], f)...))
 	must.True(t, r.Blocks == 3 && r.Done, "%d blocks, done %v; want 3 and the end", r.Blocks, r.Done)
 	for attempt := 2; attempt <= 3; attempt++ {
 		again := attemptOf(len(runs), 5, attempt, p.Order[4], f)

@@ -15,8 +15,7 @@ import (
 // at the baseline's rate, as a factor, and 0 for a block without such a run.
 func starved(t *testing.T, p model.Plan, n int, equal float64) []model.Run {
 	t.Helper()
-	gain := map[string][]float64{"s1": {1.80, 1.79, 1.81, 1.80}}
-	runs := withMetrics(runsOf(p, n, steady(p, gain)), 3, 1, 0)
+	runs := withMetrics(runsOf(p, n, steady(p, map[string][]float64{"s1": {1.80, 1.79, 1.81, 1.80}})), 3, 1, 0)
 	for i := range runs {
 		runs[i].Flow = probes.Over(model.Flow{Engine: bulk.Name, Direction: model.To})
 	}

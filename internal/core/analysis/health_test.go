@@ -88,8 +88,7 @@ func TestPlateauUsesBlocksWithAllLevels(t *testing.T) {
 	})
 	f := func(setting string, block, _ int) float64 { return 1e9 * rates[setting][(block-1)%6] }
 	must.Len(t, Analyse(p, runsOf(p, 2, f)).Plateaus, 0, "a plateau of two blocks")
-	runs := runsOf(p, 6, f)
-	r := Analyse(p, runs)
+	r := Analyse(p, runsOf(p, 6, f))
 	must.Need(t, len(r.Plateaus) == 1 && r.Plateaus[0].Decided && r.Plateaus[0].Level == "512K", "plateaus %+v, want 512K", r.Plateaus)
 	noisy := func(setting string, block, position int) float64 {
 		return f(setting, block, position) * (1 + 0.2*float64((block+position)%3))

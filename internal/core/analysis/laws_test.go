@@ -62,8 +62,7 @@ func TestLawScaleChangesNothing(t *testing.T) {
 		for i := range s.runs {
 			s.runs[i].Values[0].Value *= factor
 		}
-		after := Analyse(s.plan, s.runs)
-		d := cmp.Diff(before, after, nearly())
+		d := cmp.Diff(before, Analyse(s.plan, s.runs), nearly())
 		must.Need(t, d == "", "times %v (-before +after):\n%s", factor, d)
 	})
 }
@@ -96,8 +95,7 @@ func TestLawOrderOfRecordsDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSession(t)
 		before := Analyse(s.plan, s.runs)
-		after := Analyse(s.plan, rapid.Permutation(s.runs).Draw(t, "records"))
-		d := cmp.Diff(before, after, cmpopts.EquateNaNs())
+		d := cmp.Diff(before, Analyse(s.plan, rapid.Permutation(s.runs).Draw(t, "records")), cmpopts.EquateNaNs())
 		must.Need(t, d == "", "(-before +after):\n%s", d)
 	})
 }
@@ -197,8 +195,7 @@ func TestSlowSine(t *testing.T) {
 				if decided(swung(t, seed, period, math.Log(1.05)), model.Better) {
 					found++
 				}
-				p := newPlan(t, 2, func(o *plan.Request) { o.Seed = seed })
-				y := sine(p, period, 0)
+				y := sine(newPlan(t, 2, func(o *plan.Request) { o.Seed = seed }), period, 0)
 				var sums [2]float64
 				for i := range 40 {
 					sums[i/20] += math.Log(y("s0", 0, 0)) / 20

@@ -178,8 +178,7 @@ func TestPlan(t *testing.T) {
 	p := must.Get(Plan(o))(t)
 	must.Need(t, len(p.Order) == DefaultBlocks && p.MaxBlocks == DefaultBlocks && slices.Equal(p.Directions, []model.Direction{model.To}), "%+v", p)
 	for _, block := range p.Order {
-		sorted := slices.Sorted(slices.Values(block))
-		must.Equal(t, len(slices.Compact(sorted)), 8, "block %q", block)
+		must.Equal(t, len(slices.Compact(slices.Sorted(slices.Values(block)))), 8, "block %q", block)
 	}
 	again, _ := Plan(o)
 	must.True(t, slices.EqualFunc(p.Order, again.Order, slices.Equal), "the same seed gives another order")

@@ -28,8 +28,7 @@ type recorded struct {
 // recording is the run in testdata of that name, read anew.
 func recording(t *testing.T, name string) (r recorded) {
 	t.Helper()
-	text := must.Get(os.ReadFile(filepath.Join("testdata", name+".json")))(t)
-	must.Dof(t, json.Unmarshal(text, &r), "%s", name)
+	must.Dof(t, json.Unmarshal(must.Get(os.ReadFile(filepath.Join("testdata", name+".json")))(t), &r), "%s", name)
 	return r
 }
 
@@ -122,9 +121,8 @@ func TestHalfDuplexThatIsNone(t *testing.T) {
 		}
 	}
 	found := r.findings()
-	if more == 0 || len(found) == 0 || found[0].Rule != "ceiling" || slices.ContainsFunc(found, func(f model.Finding) bool { return f.Rule == "B03" }) {
-		t.Errorf("%d runs: %+v", more, found)
-	}
+	must.True(t, more != 0 && len(found) != 0 && found[0].Rule == "ceiling" &&
+		!slices.ContainsFunc(found, func(f model.Finding) bool { return f.Rule == "B03" }), "%d runs: %+v", more, found)
 }
 
 // TestRecorded: of real runs each is told what was planted.

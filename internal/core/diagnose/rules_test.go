@@ -191,9 +191,8 @@ func check(t *testing.T, d model.Direction, c aCase, got []model.Finding) {
 	must.True(t, c.help == "" || len(f.Knobs) != 0 && f.Knobs[0] == c.help, "knobs %v, want %s first", f.Knobs, c.help)
 	for i, f := range got {
 		must.True(t, f.Rule != c.without, "%s was found: %s", c.without, f.Evidence)
-		if f.Evidence == "" || f.Rule == "unknown" && f.Confidence != 0 || f.Confidence < 0 || f.Confidence >= 1 || len(f.Proof) == 0 || f.Direction != d {
-			t.Errorf("%+v is no whole finding", f)
-		}
+		must.True(t, f.Evidence != "" && (f.Rule != "unknown" || f.Confidence == 0) && !(f.Confidence < 0) && !(f.Confidence >= 1) &&
+			len(f.Proof) != 0 && f.Direction == d, "%+v is no whole finding", f)
 		must.Equal(t, f.Kind != model.FindingBeside, (i == 0), "%d: %s is of kind %q", i, f.Rule, f.Kind)
 		text := Sentence(f, func(h model.Host) string { return string(h) })
 		must.True(t, !strings.Contains(text, "%!") && !strings.Contains(text, "  "), "sentence %q", text)
@@ -257,9 +256,8 @@ func TestNotFoundSaysWhatWasRuledOut(t *testing.T) {
 	must.Contain(t, strings.Join(got[0].RuledOut, ", "), "CPU of the sender")
 	must.Equal(t, len(got[0].Missing), 2, "a quiet receiver, and both directions at once, are missing")
 	got = Find(evidence(model.To, 400e6, func(e *Evidence) { e.Receiver.Counters = Counters{} }))
-	if !slices.Contains(got[0].RuledOut, "CPU of the sender") || slices.Contains(got[0].RuledOut, "CPU of both ends") || len(got[0].Missing) != 2 {
-		t.Errorf("%+v", got[0])
-	}
+	must.True(t, slices.Contains(got[0].RuledOut, "CPU of the sender") && !slices.Contains(got[0].RuledOut, "CPU of both ends") &&
+		len(got[0].Missing) == 2, "%+v", got[0])
 }
 
 // TestCleanPathIsNeverBlamed: a path at its ceiling yields one answer and nothing

@@ -198,10 +198,8 @@ func TestLocateUDPMainFirst(t *testing.T) {
 	l, ok := LocateUDP(r, model.From)
 	must.Need(t, ok && !l.Sent.IsKnown(), "%+v, %v", l, ok)
 	f := l.Findings()
-	if len(f) != 3 || f[0].Limit != "socket buffer" || f[0].Host != model.Near || f[0].Share.Or(0) != 0.7 ||
-		f[1].Limit != "sender's queue" || f[1].Host != model.Far || f[2].Limit != "path" || f[2].Share.Or(0) != 0.1 {
-		t.Errorf("%+v", f)
-	}
+	must.True(t, len(f) == 3 && f[0].Limit == "socket buffer" && f[0].Host == model.Near && f[0].Share.Or(0) == 0.7 &&
+		f[1].Limit == "sender's queue" && f[1].Host == model.Far && f[2].Limit == "path" && f[2].Share.Or(0) == 0.1, "%+v", f)
 	_, ok = LocateUDP(r, model.To)
 	must.True(t, !ok, "a direction without a measurement was located")
 }

@@ -93,8 +93,7 @@ func TestProof(t *testing.T) {
 	want := []model.Assignment{{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: "65536"}, {Host: model.Far, Knob: "link.mtu", Value: "1500"}}
 	must.True(t, slices.Equal(p.Before, want) && p.Print[RoundTrip] == "5ms" && p.Print["far.mtu"] == "" && p.Print["near.mtu"] == "1420", "%+v", p)
 	must.True(t, p.Covers("link.mtu", "9000") && !p.Covers("link.mtu", "1500") && !p.Seen(model.Near).Covers("link.mtu", "1500"), "what it covers")
-	text := must.Get(p.Text())(t)
-	got, ok, err := Read(text)
+	got, ok, err := Read(must.Get(p.Text())(t))
 	diff := cmp.Diff(p, got)
 	must.True(t, err == nil && ok && diff == "", "%v %v\n%s", ok, err, diff)
 	turned := p.Seen(model.Near)

@@ -301,9 +301,8 @@ func TestLonger(t *testing.T) {
 	s.Runs[4].Ends[0].Flows[0].UDP.Reordered = 4000
 	set(&s.Runs[0], model.To, model.RetransmitRatio, 0.01)
 	got = states(s, Longer{500e6, 20 * time.Millisecond})
-	if got["start to"] != Poor || got["window to"] != Poor || got["order from"] != Poor || got["loss to"] != Poor || got["start from"] != OK {
-		t.Errorf("%v", got)
-	}
+	must.True(t, got["start to"] == Poor && got["window to"] == Poor && got["order from"] == Poor && got["loss to"] == Poor &&
+		got["start from"] == OK, "%v", got)
 	got = states(session(), Longer{units.BitRate(1e12), 10 * time.Second})
 	must.True(t, got["window to"] == Bad, "more than a window of TCP: %v", got)
 	got = states(&model.Session{Plan: session().Plan}, Longer{1e9, time.Second})

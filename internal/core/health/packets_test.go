@@ -53,9 +53,8 @@ func TestPacketSizes(t *testing.T) {
 			if l.Thing != "mtu" || l.Direction != to {
 				continue
 			}
-			if l.State != c.state || l.Number != c.number || !strings.Contains(l.Text, c.says) || !strings.Contains(strings.Join(l.Evidence, "\n"), c.from) {
-				t.Errorf("%s: %+v", name, l)
-			}
+			must.True(t, l.State == c.state && l.Number == c.number && strings.Contains(l.Text, c.says) &&
+				strings.Contains(strings.Join(l.Evidence, "\n"), c.from), "%s: %+v", name, l)
 		}
 	}
 }

@@ -23,8 +23,7 @@ func TestTheArticle(t *testing.T) {
 		t.Errorf("9014: %v", err)
 	}
 	must.OK(t, Check(9000, windows, freebsd), "9000")
-	small := Side{Name: "old", Max: 4088}
-	got, err := Largest(windows, small)
+	got, err := Largest(windows, Side{Name: "old", Max: 4088})
 	must.True(t, err == nil && got.MTU == 4074, "with a driver that ends at 4088: %+v, %v", got, err)
 	got, err = Largest(Side{Name: "xp", Max: 9014, Counts: Frames}, Side{Name: "bsd", Max: 4088})
 	must.True(t, err == nil && got.MTU == 4088, "4088 against 9014 as ranges: %+v, %v", got, err)

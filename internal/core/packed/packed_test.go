@@ -57,8 +57,7 @@ func TestExact(t *testing.T) {
 // TestHour holds the cost of an hour of a session with 62 samples a second, as a test
 // over two hosts with two processors makes: below 1 MB, and exact.
 func TestHour(t *testing.T) {
-	rng := rand.New(rand.NewPCG(12, 6))
-	hour := storetest.Seconds(rng, 3600)
+	hour := storetest.Seconds(rand.New(rand.NewPCG(12, 6)), 3600)
 	bytes := 0
 	for rest := hour; len(rest) > 0; {
 		n := min(len(rest), packed.MaxSamples)

@@ -97,8 +97,7 @@ func TestHostJoinsRoles(t *testing.T) {
 		{Role: profile.Both, Settings: []profile.Setting{{"tcp.sack", "1"}, {"tcp.dsack", "1"}}},
 	}}
 	h, ok := p.Host(profile.Receiver)
-	want := []profile.Setting{{"tcp.sack", "0"}, {"tcp.dsack", "1"}, {"link.mtu", "9000"}}
-	diff := cmp.Diff(want, h.Settings)
+	diff := cmp.Diff([]profile.Setting{{"tcp.sack", "0"}, {"tcp.dsack", "1"}, {"link.mtu", "9000"}}, h.Settings)
 	must.True(t, ok && diff == "" && h.System == "linux" && h.Before["mtu"] == "1500", "%v %+v\n%s", ok, h, diff)
 	h, ok = p.Host(profile.Sender)
 	must.True(t, ok && len(h.Settings) == 2, "a role with nothing of its own gets what is for either: %+v", h)

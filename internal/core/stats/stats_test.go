@@ -17,8 +17,7 @@ func TestDescribe(t *testing.T) {
 }
 
 func TestMSER(t *testing.T) {
-	x := []float64{1.2, 4.8, 8.1, 9.2, 9.6, 9.4, 9.5, 9.3, 9.6, 9.5, 9.4, 9.5}
-	d, criterion := MSER(x)
+	d, criterion := MSER([]float64{1.2, 4.8, 8.1, 9.2, 9.6, 9.4, 9.5, 9.3, 9.6, 9.5, 9.4, 9.5})
 	must.Equal(t, d, 5, "d")
 	nearAll(t, "criterion", criterion,
 		[]float64{0.518119, 0.167438, 0.017690, 0.001756, 0.001172, 0.001166, 0.001481}, 1e-6)

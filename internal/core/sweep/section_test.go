@@ -85,10 +85,8 @@ func TestSweepShowsWhatIsOdd(t *testing.T) {
 	for _, want := range []units.Bytes{12285, 12291, 98301, 98307} {
 		must.True(t, slices.ContainsFunc(d.Rows, func(r Row) bool { return r.Size.Size == want && r.Mark != "" }), "%v has no marked row", want)
 	}
-	if len(d.Findings) != 2 || !strings.Contains(d.Findings[0].Text, "from 12285 B to 12291 B") ||
-		!strings.Contains(d.Findings[1].Text, "nothing came back from 98301 B to 98307 B") {
-		t.Errorf("findings %+v", d.Findings)
-	}
+	must.True(t, len(d.Findings) == 2 && strings.Contains(d.Findings[0].Text, "from 12285 B to 12291 B") &&
+		strings.Contains(d.Findings[1].Text, "nothing came back from 98301 B to 98307 B"), "findings %+v", d.Findings)
 }
 
 func TestSweepWords(t *testing.T) {

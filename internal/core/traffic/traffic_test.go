@@ -43,8 +43,7 @@ func TestOptions(t *testing.T) {
 		if !ok {
 			return f, false, nil
 		}
-		err := o.Set(&f, text)
-		return f, true, err
+		return f, true, o.Set(&f, text)
 	}
 	f := model.Flow{Engine: probes.Name}
 	_, ok, _ := set(f, "plain", "on")

@@ -138,8 +138,7 @@ func TestThoroughWithFew(t *testing.T) {
 	}
 	s := m.Next()
 	must.Need(t, s.Kind == tune.KindRace && len(s.Settings) == 2 && s.Settings[1].Name == look.Rest[0].Setting.Name, "%+v", s)
-	g := float64(m.Fates()[0].Gain)
-	must.True(t, math.IsNaN(g) && len(m.Fates()) == 1, "%+v", m.Fates())
+	must.True(t, math.IsNaN(float64(m.Fates()[0].Gain)) && len(m.Fates()) == 1, "%+v", m.Fates())
 }
 
 // A level that does harm leaves the milder ones, and no stronger one is tried, though

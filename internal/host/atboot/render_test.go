@@ -28,8 +28,7 @@ func golden(t *testing.T, name, text string) {
 	if *update {
 		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
-	want := must.Get(os.ReadFile(path))(t)
-	must.NoDiff(t, cmp.Diff(strings.ReplaceAll(string(want), "\r\n", "\n"), text), "%s", path)
+	must.NoDiff(t, cmp.Diff(strings.ReplaceAll(string(must.Get(os.ReadFile(path))(t)), "\r\n", "\n"), text), "%s", path)
 }
 
 // odd is a state directory with everything that may be in a name of one.
@@ -178,8 +177,7 @@ func TestPropertyList(t *testing.T) {
 
 // TestTask reads the definition as schtasks gets it: in UTF-16.
 func TestTask(t *testing.T) {
-	k := Keeper{State: `C:\Users\Jörg & Söhne\.local\state\linerate`}
-	b := utf16Text(taskText(k, "TOKEN"))
+	b := utf16Text(taskText(Keeper{State: `C:\Users\Jörg & Söhne\.local\state\linerate`}, "TOKEN"))
 	if !bytes.HasPrefix(b, []byte{0xff, 0xfe}) || len(b)%2 != 0 {
 		t.Fatalf("% x", b[:4])
 	}

@@ -24,8 +24,7 @@ func TestSystemdVerify(t *testing.T) {
 	must.Do(t, os.Mkdir(k.State, 0o700))
 	must.Get(k.Install(t.Context()))(t)
 	unit := k.real(unitDir + "/" + unitName)
-	cmd := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", unit)
-	out, err := cmd.CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", unit).CombinedOutput()
 	must.True(t, err == nil && !bytes.Contains(out, []byte(unitName)), "systemd-analyze verify: %v\n%s", err, out)
 	systemctl, err := exec.LookPath("systemctl")
 	if err != nil {

@@ -116,8 +116,7 @@ func TestParseTooBig(t *testing.T) {
 	got = parseTooBig(message4(1500, []byte{8, 0, 1, 2, 9, 9, 9, 9}), false, from, request)
 	must.True(t, got == nil, "about another packet: %+v", got)
 	six := append([]byte{2, 0, 0, 0, 0, 0, 5, 0}, make([]byte, header6)...)
-	request6 := []byte{128, 0, 0, 0, 3, 4, 5, 6}
-	got = parseTooBig(append(six, 128, 0, 7, 7, 3, 4, 5, 6), true, from, request6)
+	got = parseTooBig(append(six, 128, 0, 7, 7, 3, 4, 5, 6), true, from, []byte{128, 0, 0, 0, 3, 4, 5, 6})
 	must.True(t, got != nil && got.mtu == 1280, "IPv6: %+v", got)
 }
 

@@ -267,9 +267,8 @@ func TestMII(t *testing.T) {
 			continue
 		}
 		offered := m.Advertised.Or(nil)
-		if m.Speed.Or(0) != c.speed || m.Speed.IsKnown() != (c.speed != 0) || m.Duplex.Or("") != c.duplex || m.Autoneg.Or(!c.autoneg) != c.autoneg ||
-			len(offered) == 0 || offered[len(offered)-1] != c.best || !slices.Contains(m.Supported.Or(nil), "100baseT/Full") {
-			t.Errorf("%s: %+v", name, m)
-		}
+		must.True(t, m.Speed.Or(0) == c.speed && m.Speed.IsKnown() == (c.speed != 0) && m.Duplex.Or("") == c.duplex &&
+			m.Autoneg.Or(!c.autoneg) == c.autoneg && len(offered) != 0 && offered[len(offered)-1] == c.best &&
+			slices.Contains(m.Supported.Or(nil), "100baseT/Full"), "%s: %+v", name, m)
 	}
 }

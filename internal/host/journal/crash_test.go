@@ -93,8 +93,7 @@ func crashes(f func()) (yes bool) {
 }
 
 func TestConfirmedIntentsAreNotOpen(t *testing.T) {
-	dir := t.TempDir()
-	j := open(t, dir)
+	j := open(t, t.TempDir())
 	appendAll(t, j, intent("t1", 1, "1", "2"), intent("t1", 2, "1", "2"), intent("t2", 1, "1", "2"),
 		end(KindConfirmed, "t1", 0), end(KindClosed, "t2", 0))
 	must.Equal(t, numbers(j.OpenIntents()), "", "open")

@@ -189,10 +189,9 @@ func TestHeldSaysWhatIsOpen(t *testing.T) {
 	j.Note("1 of 2 open: tcp.sack:\ndevice busy")
 	_, err := Open(dir)
 	held, ok := errors.AsType[*HeldError](err)
-	if !ok || !errors.Is(err, ErrLocked) || held.Undo != "1 of 2 open: tcp.sack: device busy" ||
-		!strings.Contains(err.Error(), fmt.Sprintf("an undo is still being retried by process %d, since 2", os.Getpid())) {
-		t.Errorf("Open = %v", err)
-	}
+	must.True(t, ok && errors.Is(err, ErrLocked) && held.Undo == "1 of 2 open: tcp.sack: device busy" &&
+		strings.Contains(err.Error(), fmt.Sprintf("an undo is still being retried by process %d, since 2", os.Getpid())),
+		"Open = %v", err)
 	j.Note("")
 	_, err = Open(dir)
 	must.True(t, errors.Is(err, ErrLocked) && !strings.Contains(err.Error(), "retried"), "Open = %v", err)

@@ -93,8 +93,7 @@ func addLink(t *testing.T, l netlink.Link) {
 	if err := netlink.LinkAdd(l); err != nil {
 		t.Skipf("no %s here: %v", l.Type(), err)
 	}
-	address := must.Get(netlink.ParseAddr("10.7.0.1/24"))(t)
-	must.Do(t, netlink.AddrAdd(l, address))
+	must.Do(t, netlink.AddrAdd(l, must.Get(netlink.ParseAddr("10.7.0.1/24"))(t)))
 	must.Do(t, netlink.LinkSetUp(l))
 	t.Cleanup(func() { _ = netlink.LinkDel(l) })
 }
@@ -182,8 +181,7 @@ func (w *world) raws(ctx context.Context, t *rapid.T) map[hostknob.Place]string 
 	for _, id := range w.ids() {
 		_, p, err := w.host.Place(id)
 		must.Do(t, err)
-		raw := must.Get(w.host.ReadRaw(ctx, id, p))(t)
-		all[p] = raw
+		all[p] = must.Get(w.host.ReadRaw(ctx, id, p))(t)
 	}
 	return all
 }

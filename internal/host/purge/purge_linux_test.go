@@ -20,8 +20,7 @@ import (
 func saved(t *testing.T) {
 	t.Helper()
 	must.Do(t, os.WriteFile("/proc/sys/net/ipv4/tcp_no_metrics_save", []byte("0"), 0))
-	lo := must.Get(netlink.LinkByName("lo"))(t)
-	must.Do(t, netlink.LinkSetUp(lo))
+	must.Do(t, netlink.LinkSetUp(must.Get(netlink.LinkByName("lo"))(t)))
 	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	go func() {
@@ -57,8 +56,7 @@ func exchange(t *testing.T, addr string) {
 
 func entries(t *testing.T) int {
 	t.Helper()
-	f := must.Get(netlink.GenlFamilyGet(family))(t)
-	return must.Get(remembered(f.ID))(t)
+	return must.Get(remembered(must.Get(netlink.GenlFamilyGet(family))(t).ID))(t)
 }
 
 // TestTCPMetricsInNamespace sees an empty cache, fills it and purges it. Without

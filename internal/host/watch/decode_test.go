@@ -252,11 +252,9 @@ func TestDecodeQdiscs(t *testing.T) {
 	must.Need(t, err == nil && !done, "%v %v", done, err)
 	done, err = decodeQdiscs(nlMessage(nlDone, make([]byte, 4)), 3, &q, &v)
 	must.Need(t, done && err == nil, "%v %v", done, err)
-	if v[qdiscDropped].n != 17 || v[qdiscRequeues].n != 6 || v[qdiscOverlimits].n != 900 || q.backlog != 3000 || !v[qdiscDropped].narrow {
-		t.Errorf("%+v, %+v", v[qdiscDropped], q)
-	}
-	kind := strings.TrimRight(string(q.kind[:]), "\x00")
-	must.True(t, kind == "tbf" && q.known && q.handle == 0x80010000, "%+v", q)
+	must.True(t, v[qdiscDropped].n == 17 && v[qdiscRequeues].n == 6 && v[qdiscOverlimits].n == 900 && q.backlog == 3000 &&
+		v[qdiscDropped].narrow, "%+v, %+v", v[qdiscDropped], q)
+	must.True(t, strings.TrimRight(string(q.kind[:]), "\x00") == "tbf" && q.known && q.handle == 0x80010000, "%+v", q)
 	q = qdiscKind{}
 	_, err = decodeQdiscs(dump, 4, &q, &v)
 	must.True(t, err == nil && !q.known, "an interface without one: %+v, %v", q, err)

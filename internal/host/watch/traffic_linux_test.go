@@ -187,8 +187,7 @@ func wire(t *testing.T) netlink.Link {
 	}
 	up(t, "wb")
 	near := up(t, "wa")
-	a := must.Get(netlink.ParseAddr("192.0.2.1/24"))(t)
-	must.Do(t, netlink.AddrAdd(near, a))
+	must.Do(t, netlink.AddrAdd(near, must.Get(netlink.ParseAddr("192.0.2.1/24"))(t)))
 	must.Do(t, netlink.NeighAdd(&netlink.Neigh{
 		LinkIndex: near.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.IPv4(192, 0, 2, 2), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 2},
 	}))

@@ -93,8 +93,7 @@ func (b bench) restart(t *testing.T, dir string, environment ...string) string {
 	for _, path := range journal.Files(dir) {
 		must.Do(t, os.Remove(path))
 	}
-	j, err := Config{}.open(t.Context(), journal.Dir{Path: dir}) // the kernel closes a dead process's pipe before its lock
-	must.Do(t, err)
+	j := must.Get(Config{}.open(t.Context(), journal.Dir{Path: dir}))(t) // the kernel closes a dead process's pipe before its lock
 	for _, r := range records {
 		if r.Intent != nil {
 			r.Intent.Origin.Boot, r.Intent.Origin.Netns = "", 0
@@ -177,9 +176,8 @@ func TestAtBootCrash(t *testing.T) {
 		said := b.restart(t, dir)
 		b.expect(t, before, when+", restart")
 		must.True(t, !changed || strings.Contains(said, "tcp.sack undone\n"), "%s: the job says %q", when, said)
-		if _, err := Recover(t.Context(), Config{Dir: dir, Host: lasting(b.host.ProcSys)}); err != nil { // of a job that was not there yet
-			t.Errorf("%s: %v", when, err)
-		}
+		_, err := Recover(t.Context(), Config{Dir: dir, Host: lasting(b.host.ProcSys)}) // of a job that was not there yet
+		must.OK(t, err, "%s", when)
 		b.clean(t, dir, when+", restart")
 		if !strings.HasPrefix(step, "job") {
 			continue
@@ -206,9 +204,8 @@ func TestAtBootCrashOfTheJob(t *testing.T) {
 		when := fmt.Sprintf("job killed after step %d", n+1)
 		b.boot(t)
 		b.expect(t, before, when)
-		if _, err := Recover(t.Context(), Config{Dir: dir, Host: lasting(b.host.ProcSys)}); err != nil { // where the link was gone first
-			t.Errorf("%s: %v", when, err)
-		}
+		_, err := Recover(t.Context(), Config{Dir: dir, Host: lasting(b.host.ProcSys)}) // where the link was gone first
+		must.OK(t, err, "%s", when)
 		b.clean(t, dir, when)
 		if last {
 			must.True(t, n >= 8, "%d steps only: the test looks at nothing", n)
@@ -275,9 +272,8 @@ func TestAtBootRefused(t *testing.T) {
 			b.expect(t, before, name)
 			must.OK(t, c.Close())
 			must.True(t, !exists(filepath.Join(dir, "atboot")) && said.Len() <= 0, "something is left, or told: %s", said.String())
-			if text, err := os.ReadFile(filepath.Join(b.root, unit)); name == "taken" && string(text) != "theirs" {
-				t.Errorf("%q, %v", text, err)
-			}
+			text, err := os.ReadFile(filepath.Join(b.root, unit))
+			must.True(t, name != "taken" || string(text) == "theirs", "%q, %v", text, err)
 		})
 	}
 }
@@ -306,8 +302,7 @@ func TestBootLines(t *testing.T) {
 	w := BootLines(&got)
 	long := BootMark + strings.Repeat("x", 2*maxTalk)
 	for _, part := range []string{"panic: no\nat-", "boot: one\r\nat-boot: t", "wo", "\n at-boot: no\n", long, "\n", "at-boot: cut"} {
-		n, err := w.Write([]byte(part))
-		must.True(t, n == len(part) && err == nil, "Write = %d, %v", n, err)
+		must.Equal(t, must.Get(w.Write([]byte(part)))(t), len(part), "Write")
 	}
 	must.Equal(t, got.String(), "at-boot: one\nat-boot: two\n"+long[:maxTalk]+"\n")
 }

@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"linerate/internal/core/model"
@@ -61,18 +63,14 @@ func TestClient(t *testing.T) {
 	v, ok := values["tcp.sack"].Get()
 	must.True(t, v == "0" && ok && !values["link.mtu"].IsKnown() && err == nil, "Read = %v, %v", values, err)
 	must.OK(t, c.Extend(t.Context(), time.Hour))
-	if bad, err := c.Verify(t.Context()); len(bad) != 0 || err != nil {
-		t.Errorf("Verify = %v, %v", bad, err)
-	}
+	must.Len(t, must.Get(c.Verify(t.Context()))(t), 0, "Verify")
 
 	// A second one does not come between, and nothing of the first is undone.
 	_, err = Start(t.Context(), Config{Dir: dir, Host: b.host, Command: os.Args[:1], Patience: time.Millisecond})
 	must.True(t, errors.Is(err, journal.ErrLocked) && strings.Contains(err.Error(), "process "+strconv.Itoa(c.process.pid)),
 		"second Start = %v, want ErrLocked and the holder", err)
 	must.Is(t, must.Err(Recover(t.Context(), Config{Dir: dir, Host: b.host, Patience: time.Millisecond})), journal.ErrLocked, "Recover")
-	if bad, err := c.Verify(t.Context()); len(bad) != 0 || err != nil {
-		t.Errorf("Verify = %v, %v", bad, err)
-	}
+	must.Len(t, must.Get(c.Verify(t.Context()))(t), 0, "Verify")
 
 	pid := c.process.pid
 	must.Do(t, syscall.Kill(pid, syscall.SIGSTOP))
@@ -83,9 +81,7 @@ func TestClient(t *testing.T) {
 		must.Is(t, c.Extend(short, time.Minute), context.DeadlineExceeded, "Extend with an ended context")
 	}
 	must.Do(t, syscall.Kill(pid, syscall.SIGCONT))
-	if bad, err := c.Verify(t.Context()); len(bad) != 0 || err != nil { // the late reply is not taken for this one
-		t.Errorf("Verify = %v, %v", bad, err)
-	}
+	must.Len(t, must.Get(c.Verify(t.Context()))(t), 0, "Verify") // the late reply is not taken for this one
 	for range 2 {
 		must.OK(t, c.Close(), "Close")
 	}
@@ -103,8 +99,7 @@ func TestSignals(t *testing.T) {
 	must.True(t, sid == pid && err == nil, "the watchdog is in group %d, %v: not its own", sid, err)
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		must.Do(t, syscall.Kill(pid, s))
-		bad, err := c.Verify(t.Context())
-		must.True(t, len(bad) == 0 && err == nil, "Verify after %v = %v, %v", s, bad, err)
+		must.Len(t, must.Get(c.Verify(t.Context()))(t), 0, "Verify after %v", s)
 	}
 	must.Do(t, syscall.Kill(pid, syscall.SIGTERM))
 	<-c.gone
@@ -126,9 +121,8 @@ func TestKilledWatchdogIsReplaced(t *testing.T) {
 	}
 	changes, err := Recover(t.Context(), Config{Dir: dir, Host: b.host})
 	must.True(t, len(changes) == 0 && err == nil, "Recover = %+v, %v, want nothing left", changes, err)
-	if err := c.Close(); err != nil {
-		t.Errorf("Close = %v, although all is undone", err)
-	}
+	err = c.Close()
+	must.True(t, err == nil, "Close = %v, although all is undone", err)
 }
 
 // TestDeadlineWhileTheAgentHangs: a stopped agent asks for nothing and is no
@@ -159,9 +153,80 @@ func TestStartOfSomethingElse(t *testing.T) {
 func TestArgsRoundTrip(t *testing.T) {
 	want := Config{Dir: "/a b", Host: hostknob.Host{ProcSys: "/p", Interface: "eth0"}, Cap: time.Hour, Patience: time.Second}
 	got, err := ParseArgs(want.Args())
-	if err != nil || got.Dir != want.Dir || got.Host.ProcSys != "/p" || got.Host.Interface != "eth0" || got.Cap != time.Hour ||
-		got.Patience != time.Second {
-		t.Errorf("ParseArgs(Args) = %+v, %v", got, err)
-	}
+	must.True(t, err == nil && got.Dir == want.Dir && got.Host.ProcSys == "/p" && got.Host.Interface == "eth0" &&
+		got.Cap == time.Hour && got.Patience == time.Second, "ParseArgs(Args) = %+v, %v", got, err)
 	must.Fail(t, must.Err(ParseArgs([]string{"extra"})), "an extra argument was accepted")
+}
+
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		begin := time.Now()
+		var asleep atomic.Int64 // that timers do not see
+		d.cfg.Cap = 2 * time.Minute
+		d.start(t.Context(), func() time.Duration { return time.Since(begin) + time.Duration(asleep.Load()) })
+
+		d.apply("tcp.sack", "0") // a minute
+		<-time.After(59 * time.Second)
+		d.expect(sack, "0")
+		a := d.call(request{Op: opExtend, Deadline: 30 * time.Second})
+		must.Need(t, a.Error == nil, "%v", a.Error)
+		<-time.After(29 * time.Second)
+		synctest.Wait()
+		d.expect(sack, "0")
+		<-time.After(2 * time.Second)
+		synctest.Wait()
+		d.expect(sack, "1") // undone with nobody asking
+		for _, r := range []request{{Op: opVerify}, {Op: opExtend, Deadline: time.Second}, {Op: opApply, Deadline: time.Second}} {
+			a := d.call(r)
+			must.True(t, errors.Is(a.err(), ErrExpired), "%s after the deadline = %v, want ErrExpired", r.Op, a.err())
+		}
+		u := d.call(request{Op: opUndo})
+		must.True(t, errors.Is(u.err(), ErrExpired) && len(u.Changes) == 1 && u.Changes[0].State == model.ChangeUndone,
+			"Undo after the deadline = %+v", u)
+
+		a = d.apply("tcp.sack", "0")
+		must.Need(t, a.Error == nil, "Apply after the acknowledged end = %v", a.Error)
+		asleep.Store(int64(time.Hour)) // the machine sleeps and wakes up
+		<-time.After(look)
+		synctest.Wait()
+		d.expect(sack, "1")
+		d.call(request{Op: opUndo})
+
+		for _, bad := range []time.Duration{0, -1, 3 * time.Minute} {
+			must.True(t, d.call(request{Op: opApply, Deadline: bad}).Error != nil, "deadline %s was accepted", bad)
+		}
+		must.OK(t, d.stop())
+	})
+}
+
+// TestFailedUndoOfTheDeadlineIsTriedAgain: with an agent that asks for nothing,
+// and reported once.
+func TestFailedUndoOfTheDeadlineIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		var busy atomic.Bool
+		d.memory.Refuse = func(p hostknob.Place, _ string) error {
+			if p == sack && busy.Load() {
+				return syscall.EBUSY
+			}
+			return nil
+		}
+		begin := time.Now()
+		d.start(t.Context(), func() time.Duration { return time.Since(begin) })
+		d.apply("tcp.sack", "0", "tcp.timestamps", "0")
+		busy.Store(true)
+		<-time.After(time.Minute + look)
+		synctest.Wait()
+		d.expect(sack, "0")
+		d.expect(place("net.ipv4.tcp_timestamps"), "1")
+		busy.Store(false)
+		<-time.After(longestRetry + look)
+		synctest.Wait()
+		d.expect(sack, "1")
+		u := d.call(request{Op: opUndo})
+		must.True(t, errors.Is(u.err(), ErrExpired) && len(u.Changes) == 2 && u.Changes[0].State == model.ChangeUndone &&
+			u.Changes[1].State == model.ChangeUndone, "Undo = %+v, want each knob once, undone", u)
+		must.OK(t, d.stop())
+	})
 }

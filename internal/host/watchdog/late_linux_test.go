@@ -31,15 +31,13 @@ func TestLateConfirmation(t *testing.T) {
 				late()
 				return syscall.EINVAL
 			}
-			if a := d.apply("tcp.timestamps", "0", "tcp.recv_buffer_max", "64KiB"); a.Error == nil {
-				d.t.Errorf("the second Apply = %+v", a)
-			}
+			a := d.apply("tcp.timestamps", "0", "tcp.recv_buffer_max", "64KiB")
+			must.True(d.t, a.Error != nil, "the second Apply = %+v", a)
 		},
 		"between the looks before an Undo": func(d *desk, _ string, late func()) {
 			d.memory.Refuse = func(knob.Place, string) error { late(); return nil }
-			if a := d.call(request{Op: opUndo}); len(a.Changes) != 1 || a.Changes[0].State != model.ChangeUndone || a.Error != nil {
-				d.t.Errorf("Undo = %+v", a)
-			}
+			a := d.call(request{Op: opUndo})
+			must.True(d.t, len(a.Changes) == 1 && a.Changes[0].State == model.ChangeUndone && a.Error == nil, "Undo = %+v", a)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,12 +66,9 @@ func (d *desk) wentBack(id string) {
 	defer cancel()
 	must.Is(d.t, Confirm(ctx, d.cfg, id), ErrNotPending, "Confirm")
 	records, _, err := d.state().Read()
-	if kept := journal.ConfirmedIntents(records); len(kept) > 0 || err != nil {
-		d.t.Errorf("kept: %+v, %v", kept, err)
-	}
-	if slices.Contains(d.disk.Names(stateDir), "confirmed") {
-		d.t.Error("the confirmation is still there")
-	}
+	kept := journal.ConfirmedIntents(records)
+	must.True(d.t, len(kept) == 0 && err == nil, "kept: %+v, %v", kept, err)
+	must.True(d.t, !slices.Contains(d.disk.Names(stateDir), "confirmed"), "the confirmation is still there")
 }
 
 // TestConfirmationAtTheDeadline lands between the last look and the deadline: the
@@ -174,9 +169,7 @@ func TestRevertUnderWhatIsOpen(t *testing.T) {
 			d.memory.Refuse = nil
 			must.True(t, err == nil && len(changes) == 1 && changes[0].State == model.ChangeUndone, "Revert = %+v, %v", changes, err)
 			d.expect(sack, "1")
-			if again, err := Revert(t.Context(), d.cfg); len(again) > 0 || err != nil {
-				t.Errorf("Revert again = %+v, %v", again, err)
-			}
+			must.Len(t, must.Get(Revert(t.Context(), d.cfg))(t), 0, "Revert again")
 		})
 	}
 }

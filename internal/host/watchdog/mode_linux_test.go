@@ -182,9 +182,8 @@ func TestWhatTheKernelLogsIsTold(t *testing.T) {
 		said.Reset()
 		_, err := m.recover(t.Context())
 		must.True(t, err == nil && place.text == "32", "undo: %q, %v", place.text, err)
-		if told := strings.HasPrefix(said.String(), KernelMark+"while txqueuelen of eth0 was put back: "); told != (want != "") {
-			t.Errorf("%q: undo said %q", text, said.String())
-		}
+		told = strings.HasPrefix(said.String(), KernelMark+"while txqueuelen of eth0 was put back: ")
+		must.True(t, told == (want != ""), "%q: undo said %q", text, said.String())
 		_ = j.Close()
 	}
 }

@@ -100,9 +100,7 @@ func (d *desk) call(r request) reply {
 	r.ID = d.id
 	must.Do(d.t, writeLine(d.ask, r))
 	a, ok := <-d.replies
-	if !ok || a.ID != r.ID {
-		d.t.Fatalf("reply %+v to request %d, open %v", a, r.ID, ok)
-	}
+	must.Need(d.t, ok && a.ID == r.ID, "reply %+v to request %d, open %v", a, r.ID, ok)
 	return a
 }
 
@@ -118,9 +116,7 @@ func (d *desk) apply(knobsAndValues ...string) reply {
 func (d *desk) expect(p hostknob.Place, want string) {
 	d.t.Helper()
 	b := must.Get(d.memory.Open(p))(d.t)
-	if got, err := b.Read(d.t.Context()); got != want || err != nil {
-		d.t.Errorf("%s holds %q, %v, want %q", p, got, err, want)
-	}
+	must.Equal(d.t, must.Get(b.Read(d.t.Context()))(d.t), want, "%s holds", p)
 }
 
 func TestApplyVerifyUndo(t *testing.T) {
@@ -145,17 +141,14 @@ func TestApplyVerifyUndo(t *testing.T) {
 		t.Errorf("Verify after a foreign change = %+v", v)
 	}
 	u := d.call(request{Op: opUndo})
-	if len(u.Changes) != 3 || u.Error != nil ||
-		u.Changes[0].Knob != "tcp.recv_buffer_max" || u.Changes[0].State != model.ChangeUndone ||
-		u.Changes[1].Knob != "tcp.timestamps" || u.Changes[1].State != model.ChangeUndone ||
-		u.Changes[2].Knob != "tcp.sack" || u.Changes[2].State != model.ChangeForeign {
-		t.Errorf("Undo = %+v, want the newest first, undone, then the foreign one", u)
-	}
+	must.True(t, len(u.Changes) == 3 && u.Error == nil && u.Changes[0].Knob == "tcp.recv_buffer_max" &&
+		u.Changes[0].State == model.ChangeUndone && u.Changes[1].Knob == "tcp.timestamps" &&
+		u.Changes[1].State == model.ChangeUndone && u.Changes[2].Knob == "tcp.sack" && u.Changes[2].State == model.ChangeForeign,
+		"Undo = %+v, want the newest first, undone, then the foreign one", u)
 	d.expect(rmem, "4096\t131072\t33554432") // the raw text, tabs and all
 	d.expect(sack, "5")
-	if u := d.call(request{Op: opUndo}); len(u.Changes) != 0 || u.Error != nil {
-		t.Errorf("second Undo = %+v", u)
-	}
+	u = d.call(request{Op: opUndo})
+	must.True(t, len(u.Changes) == 0 && u.Error == nil, "second Undo = %+v", u)
 	for _, o := range []op{opVerify, opExtend} {
 		a := d.call(request{Op: o, Deadline: time.Second})
 		must.True(t, errors.Is(a.err(), ErrIdle), "%s with nothing applied = %v, want ErrIdle", o, a.err())
@@ -262,9 +255,8 @@ func TestVanishedKnobIsReported(t *testing.T) {
 	d.apply("tcp.sack", "0", "tcp.recv_buffer_max", "1MiB")
 	d.memory.Remove(rmem)
 	u := d.call(request{Op: opUndo})
-	if len(u.Changes) != 2 || u.Changes[0].State != model.ChangeFailed || u.Changes[0].Detail == "" || u.Changes[1].State != model.ChangeUndone {
-		t.Errorf("Undo = %+v", u)
-	}
+	must.True(t, len(u.Changes) == 2 && u.Changes[0].State == model.ChangeFailed && u.Changes[0].Detail != "" &&
+		u.Changes[1].State == model.ChangeUndone, "Undo = %+v", u)
 	must.OK(t, d.stop(), "a knob that is gone is not left to undo")
 }
 

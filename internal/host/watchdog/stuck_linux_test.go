@@ -92,9 +92,8 @@ func TestBusyDriverAtTheEnd(t *testing.T) {
 					synctest.Wait()
 					d.expect(place("net.ipv4.tcp_timestamps"), "1")
 					d.expect(sack, "0")
-					if n := asked.Load(); n < 4 || n > 6 { // at 0, 0.1, 0.3, 0.7, 1.5 s
-						t.Errorf("asked %d times in 3 s", n)
-					}
+					n := asked.Load() // at 0, 0.1, 0.3, 0.7, 1.5 s
+					must.True(t, n >= 4 && n <= 6, "asked %d times in 3 s", n)
 					_, err := d.state().Retry()
 					held, ok := errors.AsType[*journal.HeldError](err)
 					must.True(t, ok && strings.Contains(held.Who, "process "), "others are told: %v", err)
@@ -138,14 +137,12 @@ func TestBusyDriverIsHandedOver(t *testing.T) {
 			must.True(t, took >= persistence && took <= persistence+2*longestRetry, "it tried for %s", took)
 			n := asked.Load()
 			must.True(t, n >= int64(persistence/longestRetry) && n <= int64(persistence/longestRetry)+20, "it tried %d times", n)
-			if !errors.Is(err, syscall.EBUSY) || !strings.Contains(err.Error(), "gave up after ") || !strings.Contains(err.Error(), next) ||
-				!strings.HasPrefix(said.String(), UndoMark+"gave up") {
-				t.Errorf("it ends with %v\nsaid %s", err, said.String())
-			}
+			must.True(t, errors.Is(err, syscall.EBUSY) && strings.Contains(err.Error(), "gave up after ") &&
+				strings.Contains(err.Error(), next) && strings.HasPrefix(said.String(), UndoMark+"gave up"),
+				"it ends with %v\nsaid %s", err, said.String())
 			d.memory.Refuse = nil
-			if changes, err := Recover(t.Context(), d.cfg); len(changes) != 1 || changes[0].State != model.ChangeUndone || err != nil {
-				t.Errorf("Recover = %+v, %v", changes, err)
-			}
+			changes, err := Recover(t.Context(), d.cfg)
+			must.True(t, len(changes) == 1 && changes[0].State == model.ChangeUndone && err == nil, "Recover = %+v, %v", changes, err)
 			d.expect(sack, "1")
 		})
 	}
@@ -313,9 +310,7 @@ func TestNoSignalEndsAnUndo(t *testing.T) {
 // goes on with.
 func TestRecoverHandsOver(t *testing.T) {
 	b, c, dir, busy := busyDog(t)
-	if err := c.process.kill(); err != nil { // its agent, this test, recovers
-		t.Fatal(err)
-	}
+	must.Do(t, c.process.kill()) // its agent, this test, recovers
 	<-c.gone
 	must.Need(t, c.leftErr != nil && strings.Contains(c.leftErr.Error(), "goes on trying"), "Recover = %+v, %v", c.left, c.leftErr)
 	held := heldUndo(t, dir)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/units"
 	"linerate/internal/fault"
 	"linerate/internal/must"
 	"linerate/internal/ui/config"
@@ -101,4 +104,107 @@ func TestCopyProgress(t *testing.T) {
 		n := strings.Count(long, "\n")
 		must.True(t, (!terminal || n == 1) && (terminal || n >= 4 && n <= 12), "%d lines: %q", n, long)
 	}
+}
+
+// TestPresets are plans without a mistake, with a baseline, that the help names; those
+// of one factor have a plateau. Knobs that move together are one factor.
+func TestPresets(t *testing.T) {
+	t.Parallel()
+	check := knobChecker{knob.NewIndex(), app.Env{}.Kinds(), nil}
+	for _, p := range config.Presets() {
+		must.True(t, strings.Contains(presetHelp(), "\n  "+p.Name) && p.Summary != "", "%s is not in the help", p.Name)
+		files := must.Get(p.Files(check, check.kinds))(t)
+		must.Need(t, len(files) == len(p.Variants), "%s:", p.Name)
+		for _, f := range files {
+			o := f.Complete()
+			o.Directions, o.Flow.Direction = f.Directions, model.To
+			if o.Flow.Engine == "" {
+				o.Flow.Engine, o.Flow.Duration = "tcpbulk", 1e9
+			}
+			made := must.Get(plan.New(o))(t)
+			must.True(t, len(plan.Candidates(made)) != 0, "%s:", p.Name)
+			must.Equal(t, p.Name == "windows" || p.Name == "buffers", len(made.Levels) == 6, "%s has the levels %v", p.Name, made.Levels)
+			must.True(t, p.Name != "buffers" || len(made.Settings[1].Assignments) == 4, "%+v", made.Settings[1])
+		}
+	}
+	_, err := config.ByPresetName("window")
+	must.True(t, err != nil && slices.ContainsFunc(strings.Split(err.Error(), "\n"), func(l string) bool { return strings.HasPrefix(l, "  windows ") }), "a name that is none: %v", err)
+}
+
+// TestPresetNeeds: a host that does not have a setting says which, and why.
+func TestPresetNeeds(t *testing.T) {
+	t.Parallel()
+	speed := []model.Setting{{Name: "slow", Assignments: []model.Assignment{{Host: model.Near, Knob: "nic.media.speed", Value: "100"}}}}
+	host := func(kind string, modes []string, value fact.Of[string]) model.HostFacts {
+		return model.HostFacts{
+			Host: model.Near, Interface: fact.Known("em0", "test"), Knobs: map[model.KnobID]fact.Of[string]{"nic.media.speed": value},
+			NICs: []model.NIC{{Name: "em0", Kind: fact.Known(kind, "test"), Media: model.Media{Supported: fact.Known(modes, "test")}}},
+		}
+	}
+	known := fact.Known("1000", "test")
+	for name, c := range map[string]struct {
+		host model.HostFacts
+		says string
+	}{
+		"a card":     {host("device", []string{"100baseT/Full"}, known), ""},
+		"virtual":    {host("veth", nil, known), "em0 is of kind veth"},
+		"no modes":   {host("device", nil, known), "em0 has no media to choose"},
+		"not there":  {host("device", nil, fact.Unknown[string]("no such setting")), "nic.media.speed of the near host: no such setting"},
+		"not told":   {model.HostFacts{Host: model.Near}, "not told"},
+		"other host": {model.HostFacts{Host: model.Far}, ""},
+	} {
+		got := config.Lacking(speed, []model.HostFacts{c.host})
+		must.True(t, (got == "") == (c.says == "") && strings.Contains(got, c.says), "%s: %q, want %q", name, got, c.says)
+	}
+}
+
+// TestPresetOfSharesRaises: what hosts have already is no alternative, and what remains of
+// two settings is compared once.
+func TestPresetOfSharesRaises(t *testing.T) {
+	t.Parallel()
+	check := knobChecker{knob.NewIndex(), app.Env{}.Kinds(), nil}
+	share := must.Get(must.Get(config.ByPresetName("share"))(t).Files(check, check.kinds))(t)[0]
+	for name, c := range map[string]struct{ mtu, buffer, want, out string }{
+		"an old host":   {"1500", "6291456", "as it is, jumbo, buffers, both", ""},
+		"large buffers": {"1500", "33554432", "as it is, jumbo", "buffers: the hosts have that already; both: but for what the hosts have already, it is jumbo"},
+		"large packets": {"9000", "6291456", "as it is, buffers", "jumbo: the hosts have that already; both: but for what the hosts have already, it is buffers"},
+		"both":          {"9000", "16777216", "as it is", "jumbo: the hosts have that already; buffers: the hosts have that already; both: the hosts have that already"},
+	} {
+		var hosts []model.HostFacts
+		for _, h := range []model.Host{model.Near, model.Far} {
+			hosts = append(hosts, model.HostFacts{Host: h, Knobs: map[model.KnobID]fact.Of[string]{
+				"link.mtu": fact.Known(c.mtu, "test"), "tcp.recv_buffer_max": fact.Known(c.buffer, "test"), "tcp.send_buffer_max": fact.Known(c.buffer, "test"),
+			}})
+		}
+		var names []string
+		left, out := config.Raising(share.Named, hosts)
+		for _, s := range left {
+			names = append(names, s.Name)
+		}
+		must.Equal(t, strings.Join(names, ", "), c.want, name)
+		must.Equal(t, strings.Join(out, "; "), c.out, name)
+	}
+}
+
+// TestCopiesAreVariedInTheirEnds: a factor of copies makes the traffic copies, of a file
+// that is as large as a preset's.
+func TestCopiesAreVariedInTheirEnds(t *testing.T) {
+	t.Parallel()
+	check := knobChecker{knob.NewIndex(), app.Env{}.Kinds(), nil}
+	f := runFlags{factors: []string{"sink=memory,/srv/disk", "link.mtu=1500,9000"}}
+	var file config.File
+	var bad faults
+	f.factorsOver(&file, check, &bad)
+	must.Do(t, bad.err())
+	settings, _ := file.Settings()
+	flow := must.Get(knob.WithSetting(file.Flow, settings[len(settings)-1], check.kinds...))(t)
+	p, ok := files.Of(flow)
+	must.True(t, ok && p.Sink == "/srv/disk" && p.Mode == files.Copy && flow.Bytes == 256<<20, "%+v of %+v", p, flow)
+	file.FitCopies(fact.Known(units.BitRate(10e9), "test"))
+	must.Equal(t, file.Flow.Bytes, units.Bytes(256<<20))
+	file.FitCopies(fact.Known(units.BitRate(100e6), "test"))
+	must.Equal(t, file.Flow.Bytes, units.Bytes(26843545), "2 s of 100 Mbit/s")
+	f.factors = []string{"sink=srv"}
+	f.factorsOver(&file, check, &bad)
+	must.Say(t, bad.err(), "not disk, memory or a path")
 }

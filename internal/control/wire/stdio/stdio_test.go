@@ -95,9 +95,7 @@ func TestSilentChildIsGivenUpAndKilled(t *testing.T) {
 	p := start(t, "stubborn", stdio.Options{Grace: 50 * time.Millisecond})
 	_, err := open(t, p)
 	must.True(t, errors.Is(err, session.ErrLost) && strings.Contains(err.Error(), "I stay"), "error %v", err)
-	if err := p.Close(); err != nil { // idempotent, and the child is gone
-		t.Error(err)
-	}
+	must.OK(t, p.Close()) // idempotent, and the child is gone
 }
 
 func TestUnknownCommand(t *testing.T) {

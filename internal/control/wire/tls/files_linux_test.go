@@ -43,10 +43,9 @@ func TestInAChild(t *testing.T) {
 	d := budget.Divide(fewFiles, 0)
 	id := must.Get(tls.LoadKey(os.Getenv("LINERATE_CHILD_SERVER")))(t)
 	id.Secret = bytes.Repeat([]byte{7}, 32)
-	s, err := tls.Listen(t.Context(), "127.0.0.1:0", tls.Config{
+	s := must.Get(tls.Listen(t.Context(), "127.0.0.1:0", tls.Config{
 		Identity: id, Agent: agenttest.Config(nil), Unknown: d.Unknown, Friends: d.Friends, Budget: sessions(64),
-	})
-	must.Do(t, err)
+	}))(t)
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx) }()

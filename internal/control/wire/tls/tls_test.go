@@ -114,8 +114,7 @@ func TestIdentityIsKeptAndPrivate(t *testing.T) {
 			t.Errorf("%s has mode %v, %v", f.Name(), i.Mode(), err)
 		}
 		must.Do(t, os.WriteFile(filepath.Join(dir, f.Name()), []byte("damaged"), 0o600))
-		_, err := tls.LoadKey(dir)
-		must.True(t, err != nil, "a damaged %s is accepted", f.Name())
+		must.Fail(t, must.Err(tls.LoadKey(dir)), "a damaged %s is accepted", f.Name())
 	}
 }
 
@@ -149,12 +148,10 @@ func TestRefusals(t *testing.T) {
 	must.True(t, errors.Is(err, tls.ErrPin) && strings.Contains(err.Error(), l.Pin), "wrong pin: %v", err)
 	must.Is(t, must.Err(tls.Dial(t.Context(), noPin, model.Egress{})), tls.ErrNoPin, "no pin")
 	must.Fail(t, must.Err(tls.Dial(t.Context(), damaged, model.Egress{})), "a damaged secret is accepted")
-	if _, err := open(t, wrong); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "secret is wrong") {
-		t.Errorf("wrong secret: %v", err)
-	}
-	if _, err := open(t, missing); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "wants the secret") {
-		t.Errorf("missing secret: %v", err)
-	}
+	_, err = open(t, wrong)
+	must.True(t, errors.Is(err, session.ErrRefused) && strings.Contains(err.Error(), "secret is wrong"), "wrong secret: %v", err)
+	_, err = open(t, missing)
+	must.True(t, errors.Is(err, session.ErrRefused) && strings.Contains(err.Error(), "wants the secret"), "missing secret: %v", err)
 	// However many wrong ones came from its source, a right secret enters.
 	var all sync.WaitGroup
 	for range 20 {

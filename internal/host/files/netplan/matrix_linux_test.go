@@ -253,8 +253,7 @@ func version(t *testing.T) string {
 	t.Helper()
 	f := must.Get(os.Open(filepath.Join("/", referee.Root(), "usr/share/doc/netplan.io/changelog.Debian.gz")))(t)
 	defer f.Close()
-	unpacked := must.Get(gzip.NewReader(f))(t)
-	first := must.Get(bufio.NewReader(unpacked).ReadString('\n'))(t)
+	first := must.Get(bufio.NewReader(must.Get(gzip.NewReader(f))(t)).ReadString('\n'))(t)
 	_, rest, _ := strings.Cut(first, "(")
 	is, _, _ := strings.Cut(rest, "-")
 	return is

@@ -264,8 +264,7 @@ func one(t *testing.T, random *rand.Rand, name, kind string) (proven bool) {
 	kernel := map[bool]string{true: "eno1", false: o.kernel}[o.kernel == ""]
 	host := filestest.Host(root, nil)
 	before := judge(t, root, kernel, nil)
-	outcome := must.Get(networkd.Format{}.Outcome(t.Context(), host))(t)
-	compare(t, name+" beside "+beside, outcome, before)
+	compare(t, name+" beside "+beside, must.Get(networkd.Format{}.Outcome(t.Context(), host))(t), before)
 	p, err := files.Propose(t.Context(), networkd.Format{}, host, r)
 	if refusal, ok := errors.AsType[*files.Refusal](err); ok {
 		t.Logf("%s beside %q: refused: %v", name, beside, err)

@@ -113,8 +113,7 @@ func manage(t *testing.T, root fs.FS) map[string]string {
 			if err != nil || e.IsDir() {
 				return nil // a tree without that folder
 			}
-			rel := must.Get(filepath.Rel(dir, name))(t)
-			return os.Chmod(name, must.Get(fs.Stat(root, rel))(t).Mode().Perm())
+			return os.Chmod(name, must.Get(fs.Stat(root, must.Get(filepath.Rel(dir, name))(t)))(t).Mode().Perm())
 		}))
 	}
 	cmd := referee.Command(t, "sh", "-c", running, "sh", dir, referee.Program(t, "NetworkManager"), referee.Program(t, "nmcli"))

@@ -55,8 +55,7 @@ func TestMaxReadRequest(t *testing.T) {
 	must.Do(t, os.MkdirAll(dir, 0o755))
 	must.Do(t, os.WriteFile(filepath.Join(dir, "config"), registers(256, 0x2936), 0o600))
 	f := must.Get(Open(root, "eth0", "max_read_request"))(t)
-	got, err := f.Read(t.Context())
-	must.True(t, got == "512" && err == nil, "%q, %v", got, err)
+	must.Equal(t, must.Get(f.Read(t.Context()))(t), "512")
 	must.Is(t, f.Check(t.Context(), "4096"), errors.ErrUnsupported, "a fact may be written")
 }
 

@@ -36,8 +36,7 @@ func network(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"kt0", "kt1"} {
-		one := must.Get(netlink.LinkByName(name))(t)
-		must.Do(t, netlink.LinkSetUp(one))
+		must.Do(t, netlink.LinkSetUp(must.Get(netlink.LinkByName(name))(t)))
 	}
 	for _, gateway := range []string{"10.7.0.2", "2001:db8:7::2"} {
 		one, _ := netlink.LinkByName("kt0")

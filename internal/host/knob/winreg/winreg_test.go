@@ -56,8 +56,7 @@ func TestAbsentComesBack(t *testing.T) {
 			}
 		}
 		for range rapid.IntRange(1, 5).Draw(rt, "changes") {
-			name := rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "name")
-			v := open(t, m, `HKLM\`+tcpip+`\`+name)
+			v := open(t, m, `HKLM\`+tcpip+`\`+rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "name"))
 			old := must.Get(v.Read(t.Context()))(rt)
 			_ = v.Write(t.Context(), rapid.SampledFrom([]string{"dword:7", "sz:x", winreg.Absent}).Draw(rt, "new")) // another type is refused
 			must.Do(rt, v.Write(t.Context(), old))

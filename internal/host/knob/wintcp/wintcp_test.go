@@ -280,8 +280,7 @@ func TestRemember(t *testing.T) {
 	m := newMachine()
 	run := wintcp.Remember(m.run)
 	for _, name := range []string{"Timestamps", "EcnCapability", "*JumboPacket", "*SpeedDuplex", "NlMtuBytes", "EcnMarking", "TaskOffload", "ReceiveSideScaling"} {
-		s := must.Get(wintcp.OpenWith(run, "Ethernet 2", name))(t)
-		v, err := s.Read(t.Context())
+		v, err := must.Get(wintcp.OpenWith(run, "Ethernet 2", name))(t).Read(t.Context())
 		must.True(t, v != "" && err == nil, "%s = %q, %v", name, v, err)
 	}
 	must.True(t, len(m.commands) == 4, "%d commands were started: %q", len(m.commands), m.commands)

@@ -66,8 +66,7 @@ func TestSysctlReads(t *testing.T) {
 		Settings: settings("tcp.recv_buffer_max=8388608", "tcp.send_buffer_max=7340032", "tcp.sack=0", "tcp.mtu_probing=1", "tcp.ecn=1",
 			"tcp.congestion_control=reno", "tcp.slow_start_after_idle=0", "tcp.metrics_cache=0", "tcp.window_scaling=1", "tcp.timestamps=2"),
 	}
-	path := put(t, t.TempDir(), file(t, render(t, model.FormatLinuxSysctl, in), "zz-linerate.conf"))
-	start(t, sysctl, "-p", path)
+	start(t, sysctl, "-p", put(t, t.TempDir(), file(t, render(t, model.FormatLinuxSysctl, in), "zz-linerate.conf")))
 	for name, want := range map[string]string{
 		"tcp_rmem": "4096 131072 8388608", "tcp_wmem": "4096 16384 7340032", "tcp_sack": "0", "tcp_mtu_probing": "1", "tcp_ecn": "1",
 		"tcp_congestion_control": "reno", "tcp_slow_start_after_idle": "0", "tcp_no_metrics_save": "1", "tcp_timestamps": "2", "ip_forward": "0",
