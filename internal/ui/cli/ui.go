@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -68,6 +69,7 @@ func (a *console) ui(ctx context.Context, f uiFlags) error {
 		return err
 	}
 	defer st.Close()
+	debug.SetMemoryLimit(readMemory)
 	s, err := web.Listen(ctx, f.port, pages{a, st}, web.DefaultEvery)
 	if err != nil {
 		return fault.WithHint(err, "leave --port out, and a free one is taken")
