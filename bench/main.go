@@ -22,6 +22,7 @@ import (
 	"linerate/bench/internal/own"
 	"linerate/bench/internal/results"
 	"linerate/bench/internal/stand"
+	"linerate/internal/core/lists"
 )
 
 func main() {
@@ -103,10 +104,7 @@ func parse(args []string) (*options, []claims.Claim, error) {
 }
 
 func names(list []claims.Claim) []string {
-	var out []string
-	for _, c := range list {
-		out = append(out, c.Name)
-	}
+	out := lists.Each(list, func(c claims.Claim) string { return c.Name })
 	return out
 }
 

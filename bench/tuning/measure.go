@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/tune"
@@ -180,10 +181,7 @@ func median(v []float64) float64 {
 
 // sets are the settings of a winner as a lab takes them.
 func sets(s model.Setting) []mistuned.Set {
-	var out []mistuned.Set
-	for _, a := range s.Assignments {
-		out = append(out, mistuned.Set{Knob: a.Host.Of(a.Knob), Value: a.Value})
-	}
+	out := lists.Each(s.Assignments, func(a model.Assignment) mistuned.Set { return mistuned.Set{Knob: a.Host.Of(a.Knob), Value: a.Value} })
 	return out
 }
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 )
@@ -57,16 +57,13 @@ func (b *builder) classic() []Classic {
 // settings returns the names of the plan's settings, and after them those that
 // only runs have, which are the rates of a search: the lowest first.
 func (b *builder) settings() []string {
-	var names []string
-	for _, s := range b.s.Plan.Settings {
-		names = append(names, s.Name)
-	}
+	names := lists.Each(b.s.Plan.Settings, func(s model.Setting) string { return s.Name })
 	runs := slices.Clone(b.counted)
 	slices.SortStableFunc(runs, func(x, y model.Run) int {
 		return cmp.Compare(b.asked(x.Flow).Or(0), b.asked(y.Flow).Or(0))
 	})
 	for _, r := range runs {
-		names = plain.Once(names, r.Setting)
+		names = lists.Once(names, r.Setting)
 	}
 	return names
 }

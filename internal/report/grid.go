@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
@@ -66,10 +67,7 @@ func (b *builder) grid() *Grid {
 
 func (b *builder) gridFactor(f model.Factor) GridFactor {
 	out := GridFactor{Name: f.Name, Host: f.Host, Knob: f.Knob}
-	var values []string
-	for _, l := range f.Levels {
-		values = append(values, l.Value)
-	}
+	values := lists.Each(f.Levels, func(l model.Level) string { return l.Value })
 	ends := model.EndNames(values)
 	for i, l := range f.Levels {
 		switch f.Knob {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
@@ -55,10 +56,7 @@ func (b *builder) gridTables() []GridTable {
 		}
 	}
 	columns, rows := factors[at], slices.Delete(slices.Clone(factors), at, at+1)
-	var names []string
-	for _, f := range rows {
-		names = append(names, f.Name)
-	}
+	names := lists.Each(rows, func(f model.Factor) string { return f.Name })
 	for _, w := range b.s.Plan.Directions {
 		for _, d := range w.Parts() {
 			t := GridTable{Direction: d, RowsOf: strings.Join(names, " "), ColumnsOf: columns.Name}

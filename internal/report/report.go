@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic"
@@ -201,10 +202,7 @@ func Build(s model.Session, o Options) Document {
 		d.Header.RTT = fact.Unknown[time.Duration]("a mesh has many paths")
 	}
 	if d.Section != nil {
-		var next []Step
-		for _, n := range d.Section.Next {
-			next = append(next, Step(n))
-		}
+		next := lists.Each(d.Section.Next, func(n traffic.Step) Step { return Step(n) })
 		d.Next = append(next, d.Next...)
 	}
 	switch s.Kind {
@@ -267,7 +265,7 @@ func newBuilder(s *model.Session) builder {
 func (b *builder) warnings(runs []model.Run) []string {
 	out := append([]string{}, b.s.Warnings...)
 	for _, r := range runs {
-		out = plain.Once(out, r.Warnings...)
+		out = lists.Once(out, r.Warnings...)
 	}
 	return out
 }

@@ -12,8 +12,8 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 	"linerate/internal/core/probe"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
@@ -75,7 +75,7 @@ func (e *end) canaries(more []string) []string {
 		add(r.Gateway.Or(""))
 	}
 	add(e.Peer)
-	all = plain.Once(all, more...)
+	all = lists.Once(all, more...)
 	return all
 }
 

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/app/here"
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 	hostknob "linerate/internal/host/knob"
@@ -105,10 +106,7 @@ func (c *change) noteOthers(ctx context.Context) error {
 // eachClaim calls f for the last claim on each setting that the change is about.
 func (c *change) eachClaim(ctx context.Context, f func(*end, model.Claim) error) error {
 	for _, e := range c.changing() {
-		var ids []model.KnobID
-		for _, w := range e.wanted {
-			ids = append(ids, w.Knob)
-		}
+		ids := lists.Each(e.wanted, func(w model.Assignment) model.KnobID { return w.Knob })
 		all, err := LastClaims(ctx, e.Client, ids)
 		if err != nil {
 			return err
@@ -135,10 +133,7 @@ func LastClaims(ctx context.Context, c *session.Client, ids []model.KnobID) ([]m
 			last[one.Knob] = one
 		}
 	}
-	var out []model.Claim
-	for _, id := range slices.Sorted(maps.Keys(last)) {
-		out = append(out, last[id])
-	}
+	out := lists.Each(slices.Sorted(maps.Keys(last)), func(id model.KnobID) model.Claim { return last[id] })
 	return out, err
 }
 

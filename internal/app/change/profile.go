@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"linerate/internal/app"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/profile"
@@ -54,10 +55,7 @@ func ChooseHost(p profile.Profile, role string) (profile.Host, error) {
 
 // Assignments returns the settings of a host of a profile.
 func Assignments(h profile.Host) []model.Assignment {
-	var all []model.Assignment
-	for _, s := range h.Settings {
-		all = append(all, model.Assignment{Knob: s.Knob, Value: s.Value})
-	}
+	all := lists.Each(h.Settings, func(s profile.Setting) model.Assignment { return model.Assignment{Knob: s.Knob, Value: s.Value} })
 	return all
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"linerate/internal/app"
+	"linerate/internal/core/lists"
 	"linerate/internal/fault"
 	"linerate/internal/host/durable"
 	"linerate/internal/host/journal"
@@ -75,10 +76,7 @@ func JournalFault(state string) error {
 	if len(kept) == 0 {
 		return nil
 	}
-	var names []string
-	for _, path := range kept {
-		names = append(names, filepath.Base(path))
-	}
+	names := lists.Each(kept, filepath.Base)
 	return fmt.Errorf("%w, a setting may be changed that linerate no longer knows of: see %s in %s, then run linerate undo --acknowledge",
 		journal.ErrDamaged, strings.Join(names, ", "), dir)
 }

@@ -9,8 +9,8 @@ import (
 	"linerate/internal/app/here"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 )
 
 // Explanation is one name in linerate/explain/v1.
@@ -83,7 +83,7 @@ func explained(ctx context.Context, m *here.Machine, e knob.Explanation) Explana
 	out := Explanation{Name: e.Name, Sets: e.Sets, Unknown: e.Unknown, Dead: slices.Clone(e.Dead), Outside: slices.Clone(e.Outside)}
 	var ids []model.KnobID
 	add := func(id model.KnobID) {
-		ids = plain.Once(ids, id)
+		ids = lists.Once(ids, id)
 	}
 	if e.Knob != nil {
 		add(e.Knob.ID)

@@ -18,6 +18,7 @@ import (
 	"linerate/internal/app/here"
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/profile"
@@ -275,10 +276,7 @@ func (k *keeping) preview(ctx context.Context) error {
 // claims notes who else sets what is kept. An agent that does not know is no
 // fault.
 func (k *keeping) claims(ctx context.Context, h *Host) error {
-	var ids []model.KnobID
-	for _, s := range h.Ask.Settings {
-		ids = append(ids, s.Knob)
-	}
+	ids := lists.Each(h.Ask.Settings, func(s model.Assignment) model.KnobID { return s.Knob })
 	all, err := change.LastClaims(ctx, h.Client, ids)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/core/fingerprint"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/profile"
@@ -155,10 +156,7 @@ func demandProof(env app.Env, e *profile.Evidence, w Wish, what string) error {
 func GuardLines(e *profile.Evidence) string { return guardLines(e.MayKeep().InTheWay()) }
 
 func guardLines(against []model.Verdict) string {
-	var lines []string
-	for _, v := range against {
-		lines = append(lines, profile.FromVerdict(v).String())
-	}
+	lines := lists.Each(against, func(v model.Verdict) string { return profile.FromVerdict(v).String() })
 	return strings.Join(lines, "; ")
 }
 

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"linerate/internal/core/plain"
+	"linerate/internal/core/lists"
 )
 
 // longestKnown bounds a file of hosts, in bytes.
@@ -18,7 +18,7 @@ const longestKnown = 1 << 20
 // cannot be read holds none.
 func Known(getenv func(string) string, home string) (hosts []string) {
 	add := func(host string) {
-		hosts = plain.Once(hosts, host)
+		hosts = lists.Once(hosts, host)
 	}
 	for _, line := range linesOf(filepath.Join(home, ".ssh", "config")) {
 		words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' || r == '=' || r == '"' })

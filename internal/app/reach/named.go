@@ -15,8 +15,8 @@ import (
 	"linerate/internal/control/wire/mdns"
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 	"linerate/internal/fault"
 )
 
@@ -106,7 +106,7 @@ func (o *Opener) onNetwork(ctx context.Context, name, named string, known []stri
 	}
 	var pins, addrs []string
 	for _, s := range found {
-		pins = plain.Once(pins, s.Pin)
+		pins = lists.Once(pins, s.Pin)
 	}
 	link := tls.Link{Pin: pins[0]}
 	switch i := slices.IndexFunc(pins, func(p string) bool { return slices.Contains(known, p) }); {

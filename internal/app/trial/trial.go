@@ -18,8 +18,8 @@ import (
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
@@ -380,7 +380,7 @@ func (t *Trial) conclude(ctx context.Context, r analysis.Result) {
 			inside.Add(run, kept)
 		}
 	}
-	s.Warnings = plain.Once(s.Warnings, slices.Concat(r.Warnings, inside.Warnings())...)
+	s.Warnings = lists.Once(s.Warnings, slices.Concat(r.Warnings, inside.Warnings())...)
 }
 
 // notUndone is a fault where a host may still hold a changed setting.

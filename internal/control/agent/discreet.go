@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"linerate/internal/core/diagnose"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 )
 
@@ -61,10 +62,7 @@ func publicReport(r model.EndReport) model.EndReport {
 }
 
 func withoutPaths(texts []string) []string {
-	var out []string
-	for _, s := range texts {
-		out = append(out, withoutPath(s))
-	}
+	out := lists.Each(texts, withoutPath)
 	return out
 }
 

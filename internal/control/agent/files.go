@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/persist"
@@ -212,10 +213,7 @@ func (f *Files) others(ctx context.Context, link string, settings []model.Assign
 	if f.Origins == nil {
 		return nil, nil
 	}
-	var ids []model.KnobID
-	for _, s := range held(settings, out) {
-		ids = append(ids, s.Knob)
-	}
+	ids := lists.Each(held(settings, out), func(s model.Assignment) model.KnobID { return s.Knob })
 	found, err := f.Origins(context.WithoutCancel(ctx), link, ids, changes) // the files may be written by now: that has to be told
 	maps.DeleteFunc(found, func(_ model.KnobID, l model.FileLine) bool {
 		return slices.ContainsFunc(out.Files, func(f session.KeepFile) bool { return f.Path == l.File })

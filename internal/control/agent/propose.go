@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/device"
@@ -58,10 +59,7 @@ func (f *Files) propose(ctx context.Context, keeper persist.Keeper, k session.Ke
 	if out.Format, out.Reason, err = f.format(ctx, k, settings, out); err != nil {
 		return plan, err
 	}
-	var ids []model.KnobID
-	for _, c := range f.Catalogue.All() {
-		ids = append(ids, c.ID)
-	}
+	ids := lists.Each(f.Catalogue.All(), func(c knob.Knob) model.KnobID { return c.ID })
 	in := native.Input{Catalogue: f.Catalogue, Settings: settings, Comments: comments, Before: f.Texts(ctx, k.Link, ids), Interface: k.Link}
 	apart := map[string]string{}
 	if f.System == "linux" {

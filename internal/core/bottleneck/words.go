@@ -3,6 +3,7 @@ package bottleneck
 import (
 	"fmt"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic"
@@ -123,9 +124,6 @@ func linkText(l Limit) string {
 }
 
 func (d Direction) partTexts(names []string) []string {
-	var out []string
-	for _, n := range names {
-		out = append(out, d.partText(n))
-	}
+	out := lists.Each(names, d.partText)
 	return out
 }

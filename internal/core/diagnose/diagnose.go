@@ -17,6 +17,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/limits"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
@@ -163,10 +164,7 @@ func full(f features) model.Finding {
 
 // typical is the median of what the runs of the baseline carried.
 func (f features) typical() units.BitRate {
-	var all []float64
-	for _, r := range f.Repeats {
-		all = append(all, float64(r))
-	}
+	all := lists.Each(f.Repeats, func(r units.BitRate) float64 { return float64(r) })
 	return units.BitRate(stats.Median(all))
 }
 

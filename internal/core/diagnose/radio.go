@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
@@ -27,10 +28,7 @@ type air struct {
 
 // level is the median of what a radio stood at under load.
 func (f features) level(e End, name model.Metric) fact.Of[float64] {
-	var all []float64
-	for _, s := range f.Sampled(e.Host, name) {
-		all = append(all, s.Value)
-	}
+	all := lists.Each(f.Sampled(e.Host, name), func(s model.Sample) float64 { return s.Value })
 	return fact.If(len(all) >= fewSamples, stats.Median(all), string(name), "too few samples under load")
 }
 

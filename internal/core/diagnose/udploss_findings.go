@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 )
@@ -97,10 +98,7 @@ func (l UDPLoss) Findings() []model.Finding {
 		}
 		return cmp.Compare(b.n, a.n)
 	})
-	var out []model.Finding
-	for _, p := range parts {
-		out = append(out, l.finding(p.drops, p.n))
-	}
+	out := lists.Each(parts, func(p part) model.Finding { return l.finding(p.drops, p.n) })
 	return out
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 )
@@ -248,10 +249,7 @@ func Name(changes []Change, n model.Names) {
 
 // Since says changes in one line, "" for none.
 func Since(changes []Change) string {
-	var words []string
-	for _, c := range changes {
-		words = append(words, c.String())
-	}
+	words := lists.Each(changes, func(c Change) string { return c.String() })
 	return strings.Join(words, ", ")
 }
 

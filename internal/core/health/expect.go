@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
 	"linerate/internal/core/traffic/udp"
@@ -92,10 +93,7 @@ func (j judge) lossRatio(d model.Direction) (float64, bool) {
 
 // Quantities names what demands may be about, for help texts.
 func Quantities() []string {
-	var out []string
-	for _, q := range quantities() {
-		out = append(out, q.name)
-	}
+	out := lists.Each(quantities(), func(q quantity) string { return q.name })
 	return out
 }
 
@@ -155,10 +153,7 @@ func parseClause(text string) (Clause, error) {
 // Meets holds s against demands. What was not measured is not met.
 func Meets(s *model.Session, clauses []Clause) []Met {
 	j := judge{s}
-	var out []Met
-	for _, c := range clauses {
-		out = append(out, j.meets(c))
-	}
+	out := lists.Each(clauses, j.meets)
 	return out
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 )
@@ -51,10 +52,7 @@ func ParseGrades(text string) ([]Grade, error) {
 		name, values, _ := strings.Cut(part, "=")
 		i := slices.IndexFunc(out, func(g Grade) bool { return g.Name == strings.TrimSpace(name) })
 		if i < 0 {
-			var names []string
-			for _, g := range out {
-				names = append(names, g.Name)
-			}
+			names := lists.Each(out, func(g Grade) string { return g.Name })
 			return nil, fmt.Errorf("%q is no quantity with grades; there are %s", name, strings.Join(names, ", "))
 		}
 		poor, bad, two := strings.Cut(values, ",")

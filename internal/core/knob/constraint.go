@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 )
 
 // Values are canonical values by knob.
@@ -82,7 +82,7 @@ func about(system string, changes []model.Assignment) []Constraint {
 func Related(system string, changes []model.Assignment) []model.KnobID {
 	var all []model.KnobID
 	for _, c := range about(system, changes) {
-		all = plain.Once(all, c.Knobs...)
+		all = lists.Once(all, c.Knobs...)
 	}
 	return all
 }

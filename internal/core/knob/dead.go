@@ -1,6 +1,9 @@
 package knob
 
-import "linerate/internal/core/model"
+import (
+	"linerate/internal/core/lists"
+	"linerate/internal/core/model"
+)
 
 // Dead is a setting that old guides name and that does nothing, or something
 // else, on today's systems.
@@ -99,9 +102,6 @@ func deadWindows() []Dead {
 }
 
 func ids(all ...string) []model.KnobID {
-	var list []model.KnobID
-	for _, s := range all {
-		list = append(list, knobID(s))
-	}
+	list := lists.Each(all, knobID)
 	return list
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"linerate/internal/core/lists"
 )
 
 // driverMeans is what a driver takes a number of one of its settings for, where that is
@@ -97,9 +99,6 @@ func DriverTakes(driver, native string, number uint32) error {
 }
 
 func namedText(all []Choice) string {
-	var words []string
-	for _, c := range all {
-		words = append(words, c.Value+" ("+c.Meaning+")")
-	}
+	words := lists.Each(all, func(c Choice) string { return c.Value + " (" + c.Meaning + ")" })
 	return strings.Join(words, ", ")
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"linerate/internal/core/lists"
 )
 
 // frameHeader is what a Windows frame keyword counts besides the IP packet: the
@@ -259,10 +261,7 @@ func decodeParts(raw string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var values []string
-	for _, p := range all {
-		values = append(values, p.value)
-	}
+	values := lists.Each(all, func(p pair) string { return p.value })
 	if len(values) == 0 {
 		return "", errors.New("this device has no such part")
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 )
 
 // Explanation is what linerate knows about one name: of its own, of a system,
@@ -184,7 +184,7 @@ func sameName(native, text string) bool {
 func (e Explanation) Replaced() []model.KnobID {
 	var list []model.KnobID
 	add := func(all []model.KnobID) {
-		list = plain.Once(list, all...)
+		list = lists.Once(list, all...)
 	}
 	for _, d := range e.Dead {
 		add(d.Instead)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
@@ -118,10 +119,7 @@ func (k Knob) want() string {
 	case TypeBool:
 		s = "on or off"
 	case TypeEnum:
-		var all []string
-		for _, c := range k.Choices {
-			all = append(all, c.Value+" ("+c.Meaning+")")
-		}
+		all := lists.Each(k.Choices, func(c Choice) string { return c.Value + " (" + c.Meaning + ")" })
 		s = strings.Join(all, ", ")
 	case TypeName:
 		s = fmt.Sprintf("a name of 1 to %d letters, digits, - and _, such as cubic", maxName)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/words"
 )
@@ -63,10 +64,7 @@ func (x *Index) Suggest(unknown string) []model.KnobID {
 		}
 	}
 	slices.SortStableFunc(found, func(a, b scored) int { return cmp.Compare(a.distance, b.distance) })
-	var ids []model.KnobID
-	for _, s := range found[:min(len(found), 3)] {
-		ids = append(ids, s.id)
-	}
+	ids := lists.Each(found[:min(len(found), 3)], func(s scored) model.KnobID { return s.id })
 	return ids
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/traffic/known"
@@ -101,10 +102,7 @@ func ByName(name string) (Info, bool) {
 
 // Names returns the names that ByName knows, as people write them.
 func Names() []string {
-	var out []string
-	for _, i := range all() {
-		out = append(out, i.Short)
-	}
+	out := lists.Each(all(), func(i Info) string { return i.Short })
 	return out
 }
 

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"linerate/internal/core/lists"
 )
 
 // Counting says what the numbers of a driver count.
@@ -83,10 +85,7 @@ func (s Side) String() string {
 	}
 	switch {
 	case len(s.Only) > 0:
-		var all []string
-		for _, n := range slices.Sorted(slices.Values(s.Only)) {
-			all = append(all, fmt.Sprint(n-s.less()))
-		}
+		all := lists.Each(slices.Sorted(slices.Values(s.Only)), func(n int) string { return fmt.Sprint(n - s.less()) })
 		return fmt.Sprintf("%s takes only %s%s", s.Name, strings.Join(all, ", "), counted)
 	case !known:
 		return fmt.Sprintf("%s does not tell what it takes", s.Name)
@@ -115,25 +114,22 @@ type Agreement struct {
 // tells its most.
 func Largest(sides ...Side) (Agreement, error) {
 	low, high, known := Least, Most, false
-	var lists [][]int
+	var taken [][]int
 	for _, s := range sides {
 		l, h, k := s.bounds()
 		low, high, known = max(low, l), min(high, h), known || k
 		if len(s.Only) > 0 {
-			var list []int
-			for _, n := range s.Only {
-				list = append(list, n-s.less())
-			}
-			lists = append(lists, list)
+			list := lists.Each(s.Only, func(n int) int { return n - s.less() })
+			taken = append(taken, list)
 		}
 	}
 	if !known {
 		return Agreement{}, fmt.Errorf("%w: %s", ErrUnknown, sentence(sides))
 	}
 	best := high
-	if len(lists) > 0 {
+	if len(taken) > 0 {
 		best = 0
-		for _, n := range lists[0] {
+		for _, n := range taken[0] {
 			if n > best && !slices.ContainsFunc(sides, func(s Side) bool { return !s.Takes(n) }) {
 				best = n
 			}
@@ -146,10 +142,7 @@ func Largest(sides ...Side) (Agreement, error) {
 }
 
 func sentence(sides []Side) string {
-	var all []string
-	for _, s := range sides {
-		all = append(all, s.String())
-	}
+	all := lists.Each(sides, func(s Side) string { return s.String() })
 	return strings.Join(all, "; ")
 }
 

@@ -4,7 +4,6 @@ package plain
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -174,14 +173,4 @@ func And(list []string) string {
 		return strings.Join(list, "")
 	}
 	return strings.Join(list[:n-1], ", ") + " and " + list[n-1]
-}
-
-// Once returns list with those of more that it does not hold yet.
-func Once[T comparable](list []T, more ...T) []T {
-	for _, one := range more {
-		if !slices.Contains(list, one) {
-			list = append(list, one)
-		}
-	}
-	return list
 }

@@ -82,5 +82,4 @@ type word string
 func TestCount(t *testing.T) {
 	must.Equal(t, Count(1, "block")+", "+Count(int64(2), "block")+", "+Count(0, "pass", "passes"), "1 block, 2 blocks, 0 passes")
 	must.Equal(t, Join([]word{"a", "b"}, " and "), "a and b")
-	must.Equal(t, Join(Once([]word{"a"}, "b", "a", "b", "c"), " "), "a b c")
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 )
 
@@ -21,10 +22,7 @@ func Cell(levels ...model.Level) string {
 // Cells returns the names of all combinations of the factors' levels, the last factor
 // varying fastest.
 func Cells(factors []model.Factor) []string {
-	var out []string
-	for _, c := range Combinations(factors) {
-		out = append(out, Cell(c...))
-	}
+	out := lists.Each(Combinations(factors), func(c []model.Level) string { return Cell(c...) })
 	return out
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 )
 
@@ -53,10 +54,7 @@ func groupedBlock(p model.Plan, rng *rand.Rand) []string {
 
 // assigned are the knobs that s gives a value, with their hosts.
 func assigned(s model.Setting) []string {
-	var out []string
-	for _, a := range s.Assignments {
-		out = append(out, a.Host.Of(a.Knob))
-	}
+	out := lists.Each(s.Assignments, func(a model.Assignment) string { return a.Host.Of(a.Knob) })
 	slices.Sort(out)
 	return out
 }

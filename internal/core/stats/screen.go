@@ -3,6 +3,8 @@ package stats
 import (
 	"math"
 	"slices"
+
+	"linerate/internal/core/lists"
 )
 
 // Screening (statistics.md section 11.2).
@@ -75,10 +77,7 @@ func Effects(rows [][]int, d []float64) []float64 {
 // Lenth returns the pseudo standard error of effects of which most are nothing (Lenth,
 // Technometrics 31, 1989), 0 for none.
 func Lenth(effects []float64) float64 {
-	var size []float64
-	for _, e := range effects {
-		size = append(size, math.Abs(e))
-	}
+	size := lists.Each(effects, math.Abs)
 	s0 := 1.5 * Median(size)
 	small := slices.DeleteFunc(slices.Clone(size), func(e float64) bool { return e >= 2.5*s0 })
 	if len(small) == 0 { // nearly all are 0

@@ -18,8 +18,8 @@ import (
 	"slices"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
@@ -253,7 +253,7 @@ func logs(passes []Pass) []Log {
 				at[k] = i
 				out = append(out, Log{Host: l.Host, Size: l.Size})
 			}
-			out[i].Lines = plain.Once(out[i].Lines, l.Lines...)
+			out[i].Lines = lists.Once(out[i].Lines, l.Lines...)
 		}
 	}
 	slices.SortFunc(out, func(a, b Log) int { return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(b.Host, a.Host)) })
@@ -272,7 +272,7 @@ func (c *Curve) logsFrom(from, to units.Bytes) []Log {
 			out = append(out, Log{Host: l.Host, Size: l.Size, Lines: slices.Clone(l.Lines)})
 			continue
 		}
-		out[i].Lines = plain.Once(out[i].Lines, l.Lines...)
+		out[i].Lines = lists.Once(out[i].Lines, l.Lines...)
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/hist"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/fault"
@@ -84,10 +85,7 @@ func Latencies(runs []model.Run) []model.Latency {
 			}
 		}
 	}
-	var out []model.Latency
-	for _, k := range order {
-		out = append(out, *merged[k])
-	}
+	out := lists.Each(order, func(k key) model.Latency { return *merged[k] })
 	return out
 }
 

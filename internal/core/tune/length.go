@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
 )
 
@@ -126,7 +126,7 @@ func Effect(runs []model.Run, objective model.Metric, d model.Direction, from, t
 func (m *Machine) Directions() []model.Direction {
 	var out []model.Direction
 	for _, f := range m.accepted {
-		out = plain.Once(out, f.Direction)
+		out = lists.Once(out, f.Direction)
 	}
 	return out
 }

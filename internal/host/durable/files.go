@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"linerate/internal/core/lists"
 )
 
 // FS is a file system as far as files need it that have to survive a crash.
@@ -63,10 +65,7 @@ func (OS) Read(path string) ([]byte, error) { return os.ReadFile(path) }
 // List returns the names in a directory, sorted.
 func (OS) List(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
+	names := lists.Each(entries, func(e os.DirEntry) string { return e.Name() })
 	return names, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/host/durable"
 )
 
@@ -134,10 +135,7 @@ func (m merged) newer(dir string) error {
 }
 
 func (m merged) records() []Record {
-	var all []Record
-	for _, e := range m.entries {
-		all = append(all, e.Record)
-	}
+	all := lists.Each(m.entries, func(e entry) Record { return e.Record })
 	return all
 }
 

@@ -23,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/host/durable"
 	hostknob "linerate/internal/host/knob"
@@ -241,10 +242,7 @@ func (j *Journal) setEntries(entries []entry, text []byte) {
 const maxDescribed = 4
 
 func describe(all []Damage) string {
-	var s []string
-	for _, d := range all[:min(len(all), maxDescribed)] {
-		s = append(s, d.String())
-	}
+	s := lists.Each(all[:min(len(all), maxDescribed)], func(d Damage) string { return d.String() })
 	if n := len(all) - maxDescribed; n > 0 {
 		s = append(s, fmt.Sprintf("and %d more", n))
 	}

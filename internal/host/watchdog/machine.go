@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
 )
@@ -146,7 +146,7 @@ func (m *machine) undo(ctx context.Context, open []journal.Unfinished) ([]model.
 func (m *machine) closeOver(undone []journal.Unfinished) error {
 	var ids []string
 	for _, o := range undone {
-		ids = plain.Once(ids, o.Transaction)
+		ids = lists.Once(ids, o.Transaction)
 	}
 	left := append(m.j.OpenIntents(), m.j.ConfirmedIntents()...)
 	for _, id := range ids {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/host/atboot"
@@ -45,10 +46,7 @@ func (e *StuckError) Error() string {
 }
 
 func (e *StuckError) because() string {
-	var all []string
-	for _, r := range e.Reasons {
-		all = append(all, r.Error())
-	}
+	all := lists.Each(e.Reasons, func(r error) string { return r.Error() })
 	return strings.Join(all, "; ")
 }
 

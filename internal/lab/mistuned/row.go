@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"linerate/internal/core/lists"
 )
 
 // Row is what came of one case.
@@ -85,10 +87,7 @@ func (r Row) Exhaustive() int { return Repeats * r.Points }
 
 // Changes writes a winner for people.
 func Changes(sets []Set) string {
-	var out []string
-	for _, s := range sets {
-		out = append(out, s.Knob+"="+s.Value)
-	}
+	out := lists.Each(sets, func(s Set) string { return s.Knob + "=" + s.Value })
 	if len(out) == 0 {
 		return "nothing"
 	}

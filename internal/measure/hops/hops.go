@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/rescue"
 )
@@ -418,10 +419,7 @@ func (t *Tracer) Report(ctx context.Context) model.Trace {
 	t.mu.Lock()
 	sockets := slices.Clone(t.sockets)
 	t.mu.Unlock()
-	var errs []error
-	for _, s := range sockets {
-		errs = append(errs, s.close())
-	}
+	errs := lists.Each(sockets, func(s socket) error { return s.close() })
 	t.running.Wait()
 	out := model.Trace{Direction: t.direction}
 	last := min(t.reach, t.farthest())

@@ -27,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/probes"
@@ -68,10 +69,7 @@ func (*Engine) Name() string { return Name }
 
 // Kind is the paper half of the engine.
 func (e *Engine) Kind() traffic.Kind {
-	var loads []traffic.Kind
-	for _, l := range e.loads {
-		loads = append(loads, l.Kind())
-	}
+	loads := lists.Each(e.loads, func(l engine.Engine) traffic.Kind { return l.Kind() })
 	return probes.Kind(loads...)
 }
 

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/plane"
@@ -79,7 +79,7 @@ func (t *test) warn(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	text := fmt.Sprintf(format, args...)
-	t.warnings = plain.Once(t.warnings, text)
+	t.warnings = lists.Once(t.warnings, text)
 }
 
 // connect opens the next connection.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/run"
 	"linerate/internal/measure/tcpinfo"
@@ -147,9 +148,6 @@ func (f *flow) arrival() time.Duration {
 
 // close frees the connections.
 func (f *flow) close() error {
-	var errs []error
-	for _, s := range f.streams {
-		errs = append(errs, s.link.close())
-	}
+	errs := lists.Each(f.streams, func(s *stream) error { return s.link.close() })
 	return errors.Join(errs...)
 }

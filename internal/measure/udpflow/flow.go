@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/core/hist"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/datagram"
@@ -186,9 +187,6 @@ func (f *flow) count(r *run.Reading) {
 
 // close frees the sockets.
 func (f *flow) close() error {
-	var errs []error
-	for _, c := range f.conns {
-		errs = append(errs, c.Close())
-	}
+	errs := lists.Each(f.conns, func(c *datagram.Conn) error { return c.Close() })
 	return errors.Join(errs...)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/quiet"
@@ -26,10 +27,7 @@ type test struct {
 // Close implements engine.Test. It waits for Run.
 func (t *test) Close() error {
 	return t.End(func() error {
-		var errs []error
-		for _, f := range t.flows {
-			errs = append(errs, f.close())
-		}
+		errs := lists.Each(t.flows, func(f *flow) error { return f.close() })
 		return errors.Join(append(errs, t.line.close())...)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
@@ -25,10 +26,7 @@ func (b *builder) path() (plot.Figure, bool) {
 	for _, x := range b.d.Check.Path {
 		boxes.Parts = append(boxes.Parts, plot.Part{Name: x.Name, Detail: x.Detail, Note: x.Note, Marked: x.Limiting})
 	}
-	var said []string
-	for _, l := range b.d.Check.Limits {
-		said = append(said, l.Text)
-	}
+	said := lists.Each(b.d.Check.Limits, func(l report.CheckLimit) string { return l.Text })
 	return plot.Figure{Name: "path", Title: "The path and what limits it", Sentence: sentence(said...), Panels: []plot.Panel{boxes}}, true
 }
 
@@ -215,10 +213,7 @@ func (b *builder) plateau() (plot.Figure, bool) {
 	if m == model.Goodput {
 		b.ceilings(&l)
 	}
-	var said []string
-	for _, x := range b.d.Plateaus {
-		said = append(said, x.Text)
-	}
+	said := lists.Each(b.d.Plateaus, func(x report.Plateau) string { return x.Text })
 	return plot.Figure{Name: "plateau", Title: "Which level is enough", Sentence: sentence(said...), Panels: []plot.Panel{l}}, len(l.Lines) > 0
 }
 
@@ -253,10 +248,7 @@ func (b *builder) grid() (plot.Figure, bool) {
 	case g.Conclusion != "":
 		f.Sentence = sentence(g.Conclusion)
 	default:
-		var said []string
-		for _, x := range g.Factors {
-			said = append(said, x.Text)
-		}
+		said := lists.Each(g.Factors, func(x report.GridFactor) string { return x.Text })
 		f.Sentence = sentence(said...)
 	}
 	return f, len(f.Panels) > 0

@@ -20,6 +20,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
@@ -240,10 +241,7 @@ func nearest(text string) string {
 		all = append(all, guess{1 - float64(len(lacks))/float64(len(m.has)), fmt.Sprintf("%s (lacks %s)", m.name, strings.Join(lacks, " and "))})
 	}
 	slices.SortStableFunc(all, func(a, b guess) int { return cmp.Compare(b.share, a.share) })
-	var out []string
-	for _, g := range all[:3] {
-		out = append(out, g.text)
-	}
+	out := lists.Each(all[:3], func(g guess) string { return g.text })
 	return "the nearest: " + strings.Join(out, "; ")
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"linerate/internal/core/analysis"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 )
@@ -158,7 +158,7 @@ func join(s *model.Session, t Test, r model.Run) error {
 		return faultf(0, "tests of different kinds (%s, %s) are not one session", s.Plan.Flow.Engine, t.Flow.Engine)
 	}
 	warn := func(text string) {
-		s.Warnings = plain.Once(s.Warnings, text)
+		s.Warnings = lists.Once(s.Warnings, text)
 	}
 	if s.Near != cmp.Or(t.Near, unnamed[0]) || s.Far != cmp.Or(t.Far, unnamed[1]) {
 		warn("the tests are not all between the same two hosts")
@@ -178,7 +178,7 @@ func join(s *model.Session, t Test, r model.Run) error {
 		}
 		s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: r.Setting, Assignments: t.Parts})
 	}
-	s.Plan.Directions = plain.Once(s.Plan.Directions, t.Flow.Direction.Parts()...)
+	s.Plan.Directions = lists.Once(s.Plan.Directions, t.Flow.Direction.Parts()...)
 	return nil
 }
 
@@ -331,9 +331,6 @@ func minutes(s *model.Session, n int) string {
 }
 
 func names(p model.Plan) string {
-	var all []string
-	for _, x := range p.Settings {
-		all = append(all, x.Name)
-	}
+	all := lists.Each(p.Settings, func(x model.Setting) string { return x.Name })
 	return strings.Join(all, "; ")
 }

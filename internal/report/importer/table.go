@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/units"
@@ -188,10 +189,7 @@ func unnamedColumn(at map[string]int, o Options) string {
 }
 
 func words(all []Where) string {
-	var out []string
-	for _, w := range all {
-		out = append(out, w.Column+"="+w.Text)
-	}
+	out := lists.Each(all, func(w Where) string { return w.Column + "=" + w.Text })
 	return strings.Join(out, " and ")
 }
 

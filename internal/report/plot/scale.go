@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/units"
 )
 
@@ -213,10 +214,7 @@ func (s scale) logTicks(most int) ([]tick, string) {
 	if len(values) < 2 {
 		values = []float64{s.low, s.high}
 	}
-	var ticks []tick
-	for _, v := range values {
-		ticks = append(ticks, tick{s.at(v), Format(v, s.axis.Unit)})
-	}
+	ticks := lists.Each(values, func(v float64) tick { return tick{s.at(v), Format(v, s.axis.Unit)} })
 	return ticks, s.axis.Name
 }
 

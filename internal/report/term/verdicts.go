@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 	"linerate/internal/report"
 )
 
@@ -52,7 +52,7 @@ func (p *printer) verdicts(t report.Table, measured []report.Measured) {
 		default:
 			p.below(setting+pad(clean(r.Setting), name+separator), indent, color(r), r.Said)
 		}
-		warnings = plain.Once(warnings, r.Warnings...)
+		warnings = lists.Once(warnings, r.Warnings...)
 	}
 	for _, w := range warnings {
 		p.paragraph(yellow, "warning: "+w, tableIndent)

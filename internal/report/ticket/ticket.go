@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
@@ -171,10 +172,7 @@ func (b builder) claim() []string {
 	if b.d.Untrustworthy != "" {
 		return []string{"no verdict counts: " + b.d.Untrustworthy}
 	}
-	var said []string
-	for _, a := range b.answer {
-		said = append(said, strings.TrimSuffix(a, "."))
-	}
+	said := lists.Each(b.answer, func(a string) string { return strings.TrimSuffix(a, ".") })
 	return said
 }
 
@@ -246,10 +244,7 @@ func (b builder) intervals() (head string, said []string) {
 // settings say what the names of settings stand for: the baseline's and the best one's.
 func (b builder) settings() string {
 	if b.d.Grid != nil {
-		var said []string
-		for _, f := range b.d.Grid.Factors {
-			said = append(said, f.Text)
-		}
+		said := lists.Each(b.d.Grid.Factors, func(f report.GridFactor) string { return f.Text })
 		return strings.Join(said, "; ") + "."
 	}
 	if b.s.Kind == model.KindImported {
@@ -337,7 +332,7 @@ func (b builder) count() string {
 func (b builder) ruledOut() string {
 	var said []string
 	for _, f := range b.d.Findings {
-		said = plain.Once(said, f.RuledOut...)
+		said = lists.Once(said, f.RuledOut...)
 	}
 	if b.d.Check != nil {
 		for _, l := range b.d.Check.Lines {

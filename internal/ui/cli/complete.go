@@ -15,6 +15,7 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/health"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/profile"
@@ -151,10 +152,7 @@ func offered(w func(n int) offer) cobra.CompletionFunc {
 
 // fixed are words that are always the same.
 func fixed(list ...string) offer {
-	var out []inspect.Word
-	for _, w := range list {
-		out = append(out, inspect.Word{Text: w})
-	}
+	out := lists.Each(list, func(w string) inspect.Word { return inspect.Word{Text: w} })
 	return func(context.Context, string) []inspect.Word { return out }
 }
 
@@ -344,10 +342,7 @@ func (a *console) assignments(traffic, all bool) offer {
 		}
 		if traffic && name == model.EngineKnob {
 			head := name + "=" + value[:strings.LastIndexByte(value, ',')+1]
-			var list []inspect.Word
-			for _, name := range a.kinds().Names() {
-				list = append(list, inspect.Word{Text: name})
-			}
+			list := lists.Each(a.kinds().Names(), func(name string) inspect.Word { return inspect.Word{Text: name} })
 			return before(head, list)
 		}
 		if traffic && name == model.FarEnd {

@@ -21,6 +21,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/limits"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
@@ -206,10 +207,7 @@ func (a *console) demoFix(ctx context.Context, e *reach.Ends, st results) (apptu
 
 // demoHold is linerate set with nobody who confirms: what helped goes back by itself.
 func (a *console) demoHold(ctx context.Context, st results, out apptune.Outcome) error {
-	var words []string
-	for _, x := range apptune.OfHosts(out.Record.Winner) {
-		words = append(words, assignment(x))
-	}
+	words := lists.Each(apptune.OfHosts(out.Record.Winner), assignment)
 	words = append(words, demoLab)
 	if !a.json {
 		a.say("4. Keep it, or not? The change is not confirmed here, so it goes back at its")

@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 	"linerate/internal/report/importer"
@@ -102,10 +103,7 @@ func (a *console) importFiles(ctx context.Context, args []string, f importFlags)
 		}
 		o.Where = append(o.Where, w)
 	}
-	var formats []string
-	for _, x := range importer.Formats() {
-		formats = append(formats, x.Name)
-	}
+	formats := lists.Each(importer.Formats(), func(x importer.Format) string { return x.Name })
 	if err := oneOf("format", f.format, formats...); err != nil {
 		return err
 	}

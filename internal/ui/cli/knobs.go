@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/app/inspect"
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/fault"
@@ -66,10 +67,7 @@ func (c knobChecker) OfFlow(id model.KnobID) bool {
 
 // Known implements config.KnobChecker.
 func (c knobChecker) Known() []model.KnobID {
-	var ids []model.KnobID
-	for _, k := range c.All() {
-		ids = append(ids, k.ID)
-	}
+	ids := lists.Each(c.All(), func(k knob.Knob) model.KnobID { return k.ID })
 	if c.end != nil {
 		ids = append(ids, model.FarEnd)
 	}

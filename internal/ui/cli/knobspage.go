@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/app/inspect"
 	"linerate/internal/core/knob"
+	"linerate/internal/core/lists"
 	reportjson "linerate/internal/report/json"
 	"linerate/internal/report/term"
 )
@@ -167,10 +168,7 @@ func rangeText(r inspect.Setting) string {
 	case k.Type != knob.TypeEnum:
 		return r.Range
 	}
-	var values []string
-	for _, c := range k.Choices {
-		values = append(values, c.Value)
-	}
+	values := lists.Each(k.Choices, func(c knob.Choice) string { return c.Value })
 	return strings.Join(values, ", ")
 }
 

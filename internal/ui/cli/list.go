@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
@@ -232,7 +233,7 @@ running is refused. --json lists what was removed.`,
 					if s.State == model.SessionRunning && !f.force {
 						return nil, fault.WithHint(fault.Usagef("session %s is running", s.ID), "wait until it has ended, or stop it; with --force it is removed while it runs")
 					}
-					out = plain.Once(out, all[i])
+					out = lists.Once(out, all[i])
 				}
 				return out, nil
 			})

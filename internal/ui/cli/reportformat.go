@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/fault"
 	"linerate/internal/report"
@@ -122,10 +123,7 @@ func formats() []format {
 }
 
 func reportFormats() []string {
-	var names []string
-	for _, f := range formats() {
-		names = append(names, f.name)
-	}
+	names := lists.Each(formats(), func(f format) string { return f.name })
 	return names
 }
 

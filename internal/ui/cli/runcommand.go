@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/fault"
@@ -58,9 +59,9 @@ func commandsOf(settings []model.Setting, hooks []model.Assignment) (commands []
 		if !a.IsCommand() {
 			continue
 		}
-		ends = plain.Once(ends, a.Host)
+		ends = lists.Once(ends, a.Host)
 		text := cmp.Or(a.Command.Run, a.Command.Undo) // of a hook there may be one only
-		commands = plain.Once(commands, text)
+		commands = lists.Once(commands, text)
 	}
 	return commands, ends
 }

@@ -10,6 +10,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/sweep"
@@ -87,10 +88,7 @@ func (a *console) sweeps(f sweepFlags, asked trial.Sweep, given app.Values, host
 			out = append(out, one)
 		}
 	}
-	var targets []string
-	for _, one := range out {
-		targets = append(targets, one.far.Text)
-	}
+	targets := lists.Each(out, func(one oneSweep) string { return one.far.Text })
 	for i, name := range model.EndNames(targets) {
 		out[i].end = name
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/yamlshape"
 )
 
@@ -139,10 +140,7 @@ func (r *reader) object(n ast.Node, path string, fields []field) {
 		at := join(path, e.key)
 		i := slices.IndexFunc(fields, func(f field) bool { return f.key == e.key })
 		if i < 0 {
-			var known []string
-			for _, f := range fields {
-				known = append(known, f.key)
-			}
+			known := lists.Each(fields, func(f field) string { return f.key })
 			r.faultAt(e.at, path, didYouMean(e.key, known), "unknown key %s", quote(e.key))
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
@@ -103,10 +104,7 @@ settings:
 
 // PresetNames are the names of all presets.
 func PresetNames() []string {
-	var out []string
-	for _, p := range Presets() {
-		out = append(out, p.Name)
-	}
+	out := lists.Each(Presets(), func(p Preset) string { return p.Name })
 	return out
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
@@ -135,7 +136,7 @@ func directions(p model.Plan) []model.Direction {
 		given = append(slices.Clone(given), t.Flow.Direction)
 	}
 	for _, d := range given {
-		all = plain.Once(all, d.Parts()...)
+		all = lists.Once(all, d.Parts()...)
 	}
 	return all
 }

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/plain"
 )
 
@@ -155,10 +156,7 @@ func (l Link) String() string {
 
 // JoinAddrs is the Addr of a link to hosts that listen on one port.
 func JoinAddrs(hosts []string, port string) string {
-	var all []string
-	for _, h := range hosts[:min(len(hosts), maxAddrs)] {
-		all = append(all, net.JoinHostPort(h, port))
-	}
+	all := lists.Each(hosts[:min(len(hosts), maxAddrs)], func(h string) string { return net.JoinHostPort(h, port) })
 	return strings.Join(all, ",")
 }
 

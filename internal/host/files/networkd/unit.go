@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/device"
@@ -41,10 +42,7 @@ type Unit struct {
 func ReadUnit(t tree.Tree, file string) Unit {
 	file = strings.TrimPrefix(file, "/")
 	u := Unit{"/" + file, t.INI(file)}
-	var dirs []string
-	for _, dir := range Dirs() {
-		dirs = append(dirs, path.Join(dir, path.Base(file)+".d"))
-	}
+	dirs := lists.Each(Dirs(), func(dir string) string { return path.Join(dir, path.Base(file)+".d") })
 	for _, name := range t.ByName(".conf", dirs...) {
 		u.INI = append(u.INI, t.INI(name)...)
 	}
@@ -53,10 +51,7 @@ func ReadUnit(t tree.Tree, file string) Unit {
 
 // units returns the files of one ending in the order in which they are tried.
 func units(t tree.Tree, ending string) []Unit {
-	var all []Unit
-	for _, file := range t.ByName(ending, Dirs()...) {
-		all = append(all, ReadUnit(t, file))
-	}
+	all := lists.Each(t.ByName(ending, Dirs()...), func(file string) Unit { return ReadUnit(t, file) })
 	return all
 }
 
@@ -97,26 +92,26 @@ func recorded(t tree.Tree, d device.Device, ending string) string {
 // match collects the lists of a [Match] section. An empty assignment drops what
 // came before it.
 func match(section []tree.Entry) map[string][]string {
-	lists := make(map[string][]string)
+	of := make(map[string][]string)
 	for _, e := range section {
 		if e.Text == "" {
-			delete(lists, e.Key)
+			delete(of, e.Key)
 			continue
 		}
-		lists[e.Key] = append(lists[e.Key], strings.Fields(e.Text)...)
+		of[e.Key] = append(of[e.Key], strings.Fields(e.Text)...)
 	}
-	return lists
+	return of
 }
 
 // Matches judges a [Match] section. Without a valid one the file is ignored, as
 // its log says (link_load_one, network_verify of systemd).
 func Matches(section []tree.Entry, d device.Device, ending string) device.Answer {
-	lists := match(section)
-	if len(lists) == 0 {
+	all := match(section)
+	if len(all) == 0 {
 		return device.No
 	}
 	answer := device.Yes
-	for key, list := range lists {
+	for key, list := range all {
 		answer = device.And(answer, matchesOne(key, list, d, ending))
 	}
 	return answer

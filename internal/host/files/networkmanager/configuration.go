@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/host/files/command"
 	"linerate/internal/host/files/device"
@@ -25,10 +26,7 @@ func configuration(t tree.Tree) []conf {
 		return t.Exists("etc/NetworkManager/conf.d/" + path.Base(name))
 	})
 	names = append(append(names, "etc/NetworkManager/NetworkManager.conf"), t.ByName(".conf", "etc/NetworkManager/conf.d")...)
-	var all []conf
-	for _, name := range append(names, "var/lib/NetworkManager/NetworkManager-intern.conf") {
-		all = append(all, conf{"/" + name, t.INI(name)})
-	}
+	all := lists.Each(append(names, "var/lib/NetworkManager/NetworkManager-intern.conf"), func(name string) conf { return conf{"/" + name, t.INI(name)} })
 	return all
 }
 

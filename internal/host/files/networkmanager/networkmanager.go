@@ -19,8 +19,8 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 	"linerate/internal/host/files"
 	"linerate/internal/host/files/command"
 	"linerate/internal/host/files/device"
@@ -95,7 +95,7 @@ func (f Format) Plan(ctx context.Context, h files.Host, r files.Request) (files.
 			return files.Draft{}, err
 		}
 		all.Files, all.Commands, all.Omitted = append(all.Files, d.Files...), append(all.Commands, d.Commands...), append(all.Omitted, d.Omitted...)
-		all.Notes = plain.Once(all.Notes, d.Notes...)
+		all.Notes = lists.Once(all.Notes, d.Notes...)
 		maps.Copy(all.Want, d.Want)
 	}
 	return all, nil

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/host/files"
 )
 
@@ -24,10 +25,7 @@ func (r *rendering) head() []string {
 
 // foot returns the comment lines at the end of the first file: what is in none.
 func (r *rendering) foot() []string {
-	var lines []string
-	for _, n := range r.out.Notes {
-		lines = append(lines, files.Comment("note: "+n))
-	}
+	lines := lists.Each(r.out.Notes, func(n string) string { return files.Comment("note: " + n) })
 	for _, o := range r.out.Omitted {
 		lines = append(lines, files.Comment(fmt.Sprintf("left out: %s %s: %s", o.Knob, o.Value, o.Reason)))
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
-	"linerate/internal/core/plain"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/program"
 )
@@ -152,7 +152,7 @@ func (t *gathered) whole() program.Test {
 			}
 			all.Ends[0].Flows = joined(all.Ends[0].Flows, e.Flows)
 			all.Ends[0].Values = append(all.Ends[0].Values, e.Values...)
-			all.Ends[0].Warnings = plain.Once(all.Ends[0].Warnings, e.Warnings...)
+			all.Ends[0].Warnings = lists.Once(all.Ends[0].Warnings, e.Warnings...)
 		}
 	}
 	all.Flow.Streams = len(t.results)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
@@ -58,10 +59,7 @@ func (l *way) openTCP(ctx context.Context, bulk engine.Engine, env engine.Env, r
 
 // drop frees what was opened before the opening failed.
 func (l *way) drop(conns []*net.TCPConn) error {
-	var errs []error
-	for _, c := range conns {
-		errs = append(errs, c.Close())
-	}
+	errs := lists.Each(conns, func(c *net.TCPConn) error { return c.Close() })
 	for _, k := range l.kept {
 		_ = k.conn.Close() // it may be one of conns
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"linerate/internal/core/lists"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/datagram"
@@ -124,10 +125,7 @@ func (t *udpTest) quota(i, n int) int64 {
 // Close implements engine.Test. It waits for Run.
 func (t *udpTest) Close() error {
 	return t.End(func() error {
-		var errs []error
-		for _, s := range t.streams {
-			errs = append(errs, s.conn.Close())
-		}
+		errs := lists.Each(t.streams, func(s *udpStream) error { return s.conn.Close() })
 		return errors.Join(errs...)
 	})
 }
