@@ -172,8 +172,7 @@ func TestJournalThatDoesNotTellAll(t *testing.T) {
 	TellJournal(env, dir)
 	text := l.said()
 	must.True(t, strings.HasPrefix(text, "|"+watchdog.UndoMark) && strings.Contains(text, "linerate undo --acknowledge") && strings.Count(text, "\n") == 1, "%q", text)
-	m := New(env, Options{State: dir})
-	must.Is(t, must.Err(m.confirmed(t.Context())), journal.ErrDamaged)
+	must.Is(t, must.Err(New(env, Options{State: dir}).confirmed(t.Context())), journal.ErrDamaged)
 	files := must.Get(Acknowledge("v0.0-test", dir))(t)
 	must.Need(t, len(files) != 0, "%v", files)
 	for _, path := range files {

@@ -123,8 +123,7 @@ func sackProfile(value string) profile.Profile {
 
 func request(t *testing.T, m *machine, p profile.Profile) Request {
 	t.Helper()
-	s := must.Get(OfProfile(m.env, "sack.yaml", p, Wish{}))(t)
-	return Request{Source: s}
+	return Request{Source: must.Get(OfProfile(m.env, "sack.yaml", p, Wish{}))(t)}
 }
 
 // do keeps one setting on a machine.

@@ -124,8 +124,7 @@ func TestRealHosts(t *testing.T) {
 		"linerate://" + pin + ".c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U@" + closed: {kind: fault.Unreachable, says: "refused", hint: "is linerate serve running there?"},
 		"lab:far.nonsense=1": {kind: fault.Usage, says: "nonsense"},
 	} {
-		p := &apptest.Person{}
-		env := apptest.Env(p)
+		env := apptest.Env(&apptest.Person{})
 		near, far, err := reach.Pair("", text, env)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)

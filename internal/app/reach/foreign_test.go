@@ -159,8 +159,7 @@ func TestTrustOnFirstUse(t *testing.T) {
 	thief, stolen := openServer(t)
 	dir := t.TempDir()
 	t.Setenv(configVariable, dir)
-	p := &apptest.Person{}
-	env := apptest.Env(p)
+	env := apptest.Env(&apptest.Person{})
 	env.Getenv = os.Getenv
 	named := func(text string, found ...mdns.Server) error {
 		t.Helper()

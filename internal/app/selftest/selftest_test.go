@@ -63,9 +63,8 @@ func TestThisMachine(t *testing.T) {
 	must.True(t, got == wanted && wanted >= 10, "%d settings of %d", got, wanted)
 	s := states(r, "counters")
 	must.True(t, s["all"] == OK, "counters: %v", s)
-	if s := states(r, "records"); s["results"] != Wrong || s["journal"] != OK {
-		t.Errorf("records: %v", s)
-	}
+	s = states(r, "records")
+	must.True(t, s["results"] == Wrong && s["journal"] == OK, "records: %v", s)
 	_, changed := states(r, "changes")["all"]
 	must.True(t, !changed && len(p.Asked()) == 0, "settings were asked for")
 	left, _ := os.ReadDir(q.State)
@@ -82,10 +81,9 @@ func TestPanics(t *testing.T) {
 	one.safely("records", func() { one.records(t.Context()) })
 	one.safely("a thing", func() { panic("nothing there") })
 	lines := one.report.Lines
-	if len(lines) != 3 || lines[0].State != Wrong || !strings.Contains(lines[0].Text, "no memory") || lines[1].State != OK ||
-		lines[2].Part != "faults" || !strings.HasPrefix(lines[2].Text, "a bug in linerate: nothing there | goroutine ") || strings.Contains(lines[2].Text, "\n") {
-		t.Errorf("%+v", lines)
-	}
+	must.True(t, len(lines) == 3 && lines[0].State == Wrong && strings.Contains(lines[0].Text, "no memory") && lines[1].State == OK &&
+		lines[2].Part == "faults" && strings.HasPrefix(lines[2].Text, "a bug in linerate: nothing there | goroutine ") &&
+		!strings.Contains(lines[2].Text, "\n"), "%+v", lines)
 }
 
 // TestAsks: nothing is changed unless a person agrees, and where nobody is there nothing

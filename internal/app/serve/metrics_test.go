@@ -89,8 +89,7 @@ func checkOpenMetrics(text string) error {
 
 func TestMetricsAreOpenMetrics(t *testing.T) {
 	b := budget.New(budget.Config{Server: budget.Limits{Sessions: 8, Memory: 1 << 30}, AllAnonymous: budget.Limits{Time: time.Hour}})
-	s := must.Get(b.Open(loopback, "key"))(t)
-	_ = s.Use(1500 * time.Millisecond)
+	_ = must.Get(b.Open(loopback, "key"))(t).Use(1500 * time.Millisecond)
 	for _, u := range []budget.Usage{{}, b.Usage()} {
 		var text bytes.Buffer
 		writeMetrics(&text, true, "v1 \"x\"\\\n\x1b", u)
@@ -159,8 +158,7 @@ func TestMetricsBounded(t *testing.T) {
 	go func() { done <- serveMetrics(ctx, l, "v1", budget.New(budget.Config{})) }()
 	var silent []net.Conn
 	for range 40 {
-		c := must.Get(new(net.Dialer).DialContext(ctx, "tcp", addr))(t)
-		silent = append(silent, c)
+		silent = append(silent, must.Get(new(net.Dialer).DialContext(ctx, "tcp", addr))(t))
 	}
 	closed := 0
 	for _, c := range silent {

@@ -81,8 +81,7 @@ func inChild(t *testing.T) bool {
 	if os.Geteuid() == 0 {
 		// The program may lie where only root can reach it.
 		program := filepath.Join(dir, "test")
-		b := must.Get(os.ReadFile(self))(t)
-		must.Do(t, os.WriteFile(program, b, 0o755))
+		must.Do(t, os.WriteFile(program, must.Get(os.ReadFile(self))(t), 0o755))
 		for d := dir; d != filepath.Dir(d) && d != os.TempDir(); d = filepath.Dir(d) {
 			must.Do(t, os.Chmod(d, 0o755))
 		}

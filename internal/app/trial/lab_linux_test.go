@@ -65,8 +65,7 @@ func agentMain(o here.Options) error {
 func TestQuickLookInALab(t *testing.T) {
 	t.Parallel()
 	self := must.Get(os.Executable())(t)
-	person := &apptest.Person{}
-	env := apptest.Env(person)
+	env := apptest.Env(&apptest.Person{})
 	env.Self, env.Getenv = []string{self}, os.Getenv
 	near, far, err := reach.Pair("", "lab:rate=20mbit,rtt=2ms,far.tcp.sack=off", env)
 	must.Do(t, err)

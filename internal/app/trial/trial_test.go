@@ -165,8 +165,7 @@ func TestInterruptedAndResumed(t *testing.T) {
 
 	s.person.On = nil
 	s.open()
-	kept := must.Get(s.store.Session(t.Context(), cut.ID))(t)
-	again := must.Get(trial.Resume(s.env, s.ends, s.store, kept))(t)
+	again := must.Get(trial.Resume(s.env, s.ends, s.store, must.Get(s.store.Session(t.Context(), cut.ID))(t)))(t)
 	got, err := again.Run(t.Context())
 	must.Need(t, err == nil && got.State == model.SessionDone && got.Reason != cut.Reason, "%s %q, %v", got.State, got.Reason, err)
 	counts := map[int]int{}
@@ -302,8 +301,7 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 		t.Errorf("no block more: %v", err)
 	}
 	longer := must.Get(trial.Extend(done, 8, 0))(t)
-	next := must.Get(trial.Resume(s.env, s.ends, s.store, longer))(t)
-	got, err := next.Run(t.Context())
+	got, err := must.Get(trial.Resume(s.env, s.ends, s.store, longer))(t).Run(t.Context())
 	must.Need(t, err == nil && got.State == model.SessionDone && len(got.Runs) == 16 && got.Verdicts[0].Blocks == 8,
 		"%s %q, %d runs, %+v, %v", got.State, got.Reason, len(got.Runs), got.Verdicts, err)
 	s.stored(got)

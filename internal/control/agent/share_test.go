@@ -108,8 +108,7 @@ func TestMaxTimeOfWhatHasNoDuration(t *testing.T) {
 // refused, failed or never started.
 func TestShareIsGivenBack(t *testing.T) {
 	b := budget.New(budget.Config{Keyed: budget.Part{Session: budget.Limits{Memory: 64 << 20, Descriptors: 100, UDP: 1e6}}})
-	share := must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), "key"))(t)
-	c := granted(share)
+	c := granted(must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), "key"))(t))
 	c.Limits.MaxTime = time.Minute
 	c.Prepare = 200 * time.Millisecond
 	c.Engines = append(c.Engines, agenttest.Refusing{})
@@ -150,8 +149,7 @@ func TestPatientControllers(t *testing.T) {
 	used := func() int64 { return b.Usage().Kinds[budget.Memory].Used() }
 	// prepare has a run wait for its start, and returns what its part of the memory is.
 	prepare := func(key string) (s *session.Client, part int64) {
-		share := must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), key))(t)
-		c := granted(share)
+		c := granted(must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), key))(t))
 		c.Limits.MaxTime = time.Minute
 		c.Prepare = 300 * time.Millisecond
 		s, _, _ = far(t, c)
@@ -169,8 +167,7 @@ func TestPatientControllers(t *testing.T) {
 // TestTimeIsSpent ends a run when its source has had its time, and refuses others.
 func TestTimeIsSpent(t *testing.T) {
 	b := budget.New(budget.Config{Keyed: budget.Part{Source: budget.Limits{Time: 500 * time.Millisecond}}})
-	share := must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), "key"))(t)
-	s, _, _ := far(t, granted(share))
+	s, _, _ := far(t, granted(must.Get(b.Open(netip.MustParseAddr("192.0.2.1"), "key"))(t)))
 	f := model.Flow{Engine: "patient", Direction: model.To, Duration: time.Hour, Interval: time.Second}
 	for n := range uint64(2) {
 		_, err := conduct(t, s, n+1, f)

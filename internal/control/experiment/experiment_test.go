@@ -154,8 +154,7 @@ func TestInvalidBlockIsRepeatedAtTheEnd(t *testing.T) {
 func TestInterruptAndResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := testPlan(t, plan.Request{Plan: model.Plan{Mode: model.FixedBlocks, MaxBlocks: 7}}, "slow", "fast", "same")
-		whole := &desk{t: t}
-		want := must.Get(Run(t.Context(), whole.config(p)))(t)
+		want := must.Get(Run(t.Context(), (&desk{t: t}).config(p)))(t)
 		// Stop in the middle of a run, in the third block.
 		ctx, cancel := context.WithTimeout(t.Context(), 9500*time.Millisecond)
 		defer cancel()
@@ -308,8 +307,7 @@ func TestKilledAndResumed(t *testing.T) {
 		want := must.Get(Run(t.Context(), whole.config(p)))(t)
 		must.Need(t, len(want.Result.Verdicts) != 0, "%+v", want.Result)
 		for n := range whole.recorded {
-			d := &desk{t: t}
-			c := d.config(p)
+			c := (&desk{t: t}).config(p)
 			c.Past = slices.Clone(whole.recorded[:n]) // what a store holds after kill -9
 			got := must.Get(Run(t.Context(), c))(t)
 			must.True(t, reflect.DeepEqual(got.Result.Verdicts, want.Result.Verdicts), "killed after %d runs:\n%+v, want\n%+v", n, got.Result.Verdicts, want.Result.Verdicts)

@@ -35,8 +35,7 @@ func TestCopies(t *testing.T) {
 	agenttest.NoLeaks(t)
 	folder, state := t.TempDir(), t.TempDir()
 	open := func(h model.Host) *session.Client {
-		k := agenttest.NewKnobs(h, agenttest.Values())
-		c := agenttest.Config(k)
+		c := agenttest.Config(agenttest.NewKnobs(h, agenttest.Values()))
 		c.Engines = []engine.Engine{filecopy.New(state, filecopy.Options{NamedPaths: true})}
 		return wiretest.Open(t, pipe.Start(t.Context(), "host "+string(h), "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
 			return agent.Serve(ctx, conn, c)
@@ -124,8 +123,7 @@ func TestUndoOfWhatBounces(t *testing.T) {
 				// Without an engine no run begins: it is the settings that are watched.
 				return agent.Serve(ctx, conn, agent.Config{Version: "test", Engines: []engine.Engine{}, Knobs: bouncing{k}})
 			})
-			c := must.Get(session.Open(t.Context(), p, session.Options{Host: h, Version: "test"}))(t)
-			return c, k
+			return must.Get(session.Open(t.Context(), p, session.Options{Host: h, Version: "test"}))(t), k
 		}
 		near, _ := open(model.Near)
 		far, knobs := open(model.Far)

@@ -104,8 +104,7 @@ func TestDeadline(t *testing.T) {
 		"bytes":         {model.Flow{Bytes: 1}, 0, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &attempt{spec: Spec{Settle: c.settle}, flow: c.flow}
-			within, enough := a.deadline()
+			within, enough := (&attempt{spec: Spec{Settle: c.settle}, flow: c.flow}).deadline()
 			must.True(t, enough == c.enough && within >= c.most && within <= session.MaxDuration,
 				"deadline %v, enough %v; want at least %v, %v", within, enough, c.most, c.enough)
 		})

@@ -243,8 +243,7 @@ func TestLargeRequestsAtOnce(t *testing.T) {
 // TestRequestMustArrive: a body that does not arrive in time ends its call, with a word.
 func TestRequestMustArrive(t *testing.T) {
 	conn, _ := serving(t, stub{}, Timeouts{Send: 100 * time.Millisecond})
-	cc := raw(t, conn)
-	status, text := exchangeHTTP(t, cc, http.MethodPost, applyCall, never(t), "Content-Type", mediaUnary)
+	status, text := exchangeHTTP(t, raw(t, conn), http.MethodPost, applyCall, never(t), "Content-Type", mediaUnary)
 	must.True(t, status == http.StatusBadRequest && strings.Contains(text, "did not arrive"), "status %d, %s", status, text)
 }
 

@@ -174,8 +174,7 @@ func TestMessagesRefused(t *testing.T) {
 	report := func(fields string) string { return `{"kind":"result","report":{` + fields + `}}` }
 	nic := func(fields string) string { return `{"nics":[{"name":"e",` + fields + `}]}` }
 	sample := func(s model.Sample) string {
-		b := must.Get(json.Marshal(Event{Kind: Samples, Samples: Block{s}}))(t)
-		return string(b)
+		return string(must.Get(json.Marshal(Event{Kind: Samples, Samples: Block{s}}))(t))
 	}
 	for name, c := range map[string]struct {
 		into any

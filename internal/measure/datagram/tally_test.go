@@ -193,8 +193,7 @@ func TestVariation(t *testing.T) {
 		got := h.Count()
 		must.Need(t, got == uint64(len(delays)), "%d of %d delays", got, len(delays))
 		for _, q := range []float64{0, 0.25, 0.5, 0.9, 1} {
-			rank := max(0, int(math.Ceil(q*float64(len(delays))*(1-1e-12)))-1)
-			want := float64(delays[rank] - delays[0])
+			want := float64(delays[max(0, int(math.Ceil(q*float64(len(delays))*(1-1e-12)))-1)] - delays[0])
 			got := float64(h.Quantile(q).Or(-1))
 			// 128 ns, or 1/64 of the distance from the first, of which the
 			// range is a bound, and the histogram's own error.

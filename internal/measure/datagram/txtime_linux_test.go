@@ -61,8 +61,7 @@ func TestKernelPacing(t *testing.T) {
 	if err != nil {
 		t.Skipf("this kernel has no fair queue (module sch_fq): %v", err)
 	}
-	s := must.Get(attempt())(t)
-	must.Equal(t, s.Pacing(), "kernel: fq", "pacing")
+	must.Equal(t, must.Get(attempt())(t).Pacing(), "kernel: fq", "pacing")
 }
 
 // TestDepartures sends with departure times over loopback, which has no queue
@@ -165,8 +164,7 @@ func control(level, kind int32, data []byte) func([]byte) []byte {
 }
 
 func stamp(seconds, nanos uint64) []byte {
-	b := binary.NativeEndian.AppendUint64(nil, seconds)
-	return binary.NativeEndian.AppendUint64(b, nanos)
+	return binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(nil, seconds), nanos)
 }
 
 func TestParseControl(t *testing.T) {

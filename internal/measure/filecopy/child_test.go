@@ -140,8 +140,7 @@ func script(t testing.TB, e *Engine, f model.Flow) peer {
 	w := enginetest.NewWire(t)
 	c := must.Get(w.Dial(t.Context(), engine.SocketOptions{}))(t)
 	t.Cleanup(func() { c.Close() })
-	test := must.Get(e.Prepare(t.Context(), w.Env(model.Far), f))(t)
-	far := enginetest.NewEnd(t, test)
+	far := enginetest.NewEnd(t, must.Get(e.Prepare(t.Context(), w.Env(model.Far), f))(t))
 	must.Do(t, c.SetDeadline(time.Now().Add(enginetest.Soon)))
 	far.Start(t.Context())
 	return peer{c, far}
@@ -286,8 +285,7 @@ func FuzzMounts(f *testing.F) {
 	f.Add("36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n50 29 0:45 / /mnt/with\\040space rw shared:7 - nfs4 nas:/export rw,vers=4.2\n")
 	f.Add("1 2 3 4 \\0 6 - 7 \\999")
 	f.Fuzz(func(t *testing.T, text string) {
-		all := parseMounts(text)
-		m, ok := mountOf(all, "/mnt/x")
+		m, ok := mountOf(parseMounts(text), "/mnt/x")
 		must.True(t, !ok || m.point != "", "a mount on nothing: %+v", m)
 	})
 }

@@ -162,8 +162,7 @@ func TestExistingSource(t *testing.T) {
 				}
 				checkRun(t, a, b, f)
 			}
-			now := must.Get(os.ReadFile(path))(t)
-			must.True(t, bytes.Equal(now, content), "the user's file was touched:")
+			must.True(t, bytes.Equal(must.Get(os.ReadFile(path))(t), content), "the user's file was touched:")
 			must.Len(t, left(t, h.folder), 1, "files")
 		})
 	}
@@ -242,9 +241,8 @@ func TestPermissions(t *testing.T) {
 			f.Bytes = c.bytes
 			a, b := enginetest.PrepareEnds(t, h.Engine, strange, enginetest.NewWire(t), f)
 			_ = enginetest.Conduct(t, a, b, model.To)
-			if (b.Err == nil) != (c.bad == "") || b.Err != nil && (!errors.Is(b.Err, fs.ErrPermission) || !strings.Contains(b.Err.Error(), c.bad)) {
-				t.Errorf("far %v", b.Err)
-			}
+			must.True(t, (b.Err == nil) == (c.bad == "") &&
+				(b.Err == nil || errors.Is(b.Err, fs.ErrPermission) && strings.Contains(b.Err.Error(), c.bad)), "far %v", b.Err)
 		})
 	}
 	f := flow(files.Params{})

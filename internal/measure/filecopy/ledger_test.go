@@ -83,8 +83,7 @@ func TestCleanEntries(t *testing.T) {
 	random := filepath.Join(h.folder, filePrefix+"RANDOM")
 	named := filepath.Join(h.folder, "named")
 	line := func(v any) string {
-		b := must.Get(json.Marshal(v))(t)
-		return string(b) + "\n"
+		return string(must.Get(json.Marshal(v))(t)) + "\n"
 	}
 	for name, c := range map[string]struct {
 		text    string
@@ -230,8 +229,7 @@ func TestCopiesWithinAShare(t *testing.T) {
 // TestMostBytesOfAnEnd refuses what the peer offers as it refuses what is asked
 // for: an offer to a flow without a size was once taken whatever it was.
 func TestMostBytesOfAnEnd(t *testing.T) {
-	h := newHome(t)
-	m := maker{engine: h.Engine, halted: func() bool { return false }, most: 1 << 20}
+	m := maker{engine: newHome(t).Engine, halted: func() bool { return false }, most: 1 << 20}
 	must.Is(t, must.Err(m.sink(files.InMemory, 2<<20)), fs.ErrPermission, "a sink")
 	must.Is(t, must.Err(m.plain(2<<20, false)), fs.ErrPermission, "memory")
 	for _, c := range []struct{ a, b, want units.Bytes }{{0, 0, 0}, {0, 5, 5}, {5, 0, 5}, {4, 5, 4}, {5, 4, 4}} {

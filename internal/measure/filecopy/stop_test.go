@@ -95,8 +95,7 @@ func (p peer) moved() float64 {
 }
 
 func TestCloseBeforeRun(t *testing.T) {
-	h := newHome(t)
-	a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), flow(files.Params{}))
+	a, b := enginetest.Prepare(t, newHome(t).Engine, enginetest.NewWire(t), flow(files.Params{}))
 	for range 2 {
 		must.Do(t, a.Close())
 	}

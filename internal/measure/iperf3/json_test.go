@@ -150,8 +150,7 @@ func TestParamsRoundTrip(t *testing.T) {
 				t.Fatalf("field %s is not tested", name)
 			}
 		}
-		b := must.Get(p.Marshal())(t)
-		got, err := ParseParams(b)
+		got, err := ParseParams(must.Get(p.Marshal())(t))
 		must.Need(t, err == nil && reflect.DeepEqual(got, p), "%+v, %v\nwant %+v", got, err, p)
 	})
 }
@@ -241,8 +240,7 @@ func TestResultsRoundTrip(t *testing.T) {
 			}
 			want.Streams = append(want.Streams, s)
 		}
-		b := must.Get(want.Marshal())(t)
-		got, err := ParseResults(b)
+		got, err := ParseResults(must.Get(want.Marshal())(t))
 		must.Need(t, err == nil && reflect.DeepEqual(got, want), "%+v, %v\nwant %+v", got, err, want)
 	})
 }

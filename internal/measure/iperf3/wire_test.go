@@ -57,8 +57,7 @@ func TestCookie(t *testing.T) {
 
 func TestNewCookie(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		random := rapid.SliceOfN(rapid.Byte(), 36, 36).Draw(t, "random")
-		c := must.Get(NewCookie(bytes.NewReader(random)))(t)
+		c := must.Get(NewCookie(bytes.NewReader(rapid.SliceOfN(rapid.Byte(), 36, 36).Draw(t, "random"))))(t)
 		must.Need(t, c.Validate() == nil && len(c.String()) == 36 && strings.Trim(c.String(), cookieAlphabet) == "", "%q", c)
 	})
 	must.Is(t, must.Err(NewCookie(bytes.NewReader(make([]byte, 35)))), io.ErrUnexpectedEOF, "35 random bytes")
@@ -88,8 +87,7 @@ func TestStates(t *testing.T) {
 // TestGlued holds that states and messages that come in one piece are taken
 // apart (section 3): the results, then 0e.
 func TestGlued(t *testing.T) {
-	b := must.Get(AppendFrame([]byte{0x0a, 1, 2}, []byte("{}")))(t)
-	r := bytes.NewReader(append(b, 0x0e))
+	r := bytes.NewReader(append(must.Get(AppendFrame([]byte{0x0a, 1, 2}, []byte("{}")))(t), 0x0e))
 	for _, want := range []State{CreateStreams, TestStart, TestRunning} {
 		must.Equal(t, must.Get(ReadState(r))(t), want)
 	}

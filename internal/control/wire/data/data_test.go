@@ -217,8 +217,7 @@ func exchange(t *testing.T, from, to *net.UDPConn, word string) {
 func TestSocketsComeInOrder(t *testing.T) {
 	const n = 20
 	k, r := token(t), router(t)
-	s := must.Get(r.Expect(k, 3, n))(t)
-	near, far := open(t, s, k, n)
+	near, far := open(t, must.Get(r.Expect(k, 3, n))(t), k, n)
 	for i := range n {
 		exchange(t, near[i], far[i], fmt.Sprintf("to %d", i))
 		exchange(t, far[i], near[i], fmt.Sprintf("from %d", i))
@@ -228,10 +227,8 @@ func TestSocketsComeInOrder(t *testing.T) {
 // Two runs share the router's port and do not mix.
 func TestRunsShareAPort(t *testing.T) {
 	k1, k2, r := token(t), token(t), router(t)
-	s1 := must.Get(r.Expect(k1, 3, 2))(t)
-	near1, far1 := open(t, s1, k1, 2)
-	s2 := must.Get(r.Expect(k2, 3, 2))(t)
-	near2, far2 := open(t, s2, k2, 2)
+	near1, far1 := open(t, must.Get(r.Expect(k1, 3, 2))(t), k1, 2)
+	near2, far2 := open(t, must.Get(r.Expect(k2, 3, 2))(t), k2, 2)
 	for i := range 2 {
 		exchange(t, near1[i], far1[i], "first")
 		exchange(t, near2[i], far2[i], "second")
@@ -242,8 +239,7 @@ func TestRunsShareAPort(t *testing.T) {
 
 func TestEphemeralSockets(t *testing.T) {
 	k := token(t)
-	s := must.Get(Ephemeral{Host: "127.0.0.1"}.OpenUDP(t.Context(), k, 3, 1))(t)
-	near, far := open(t, s, k, 1)
+	near, far := open(t, must.Get(Ephemeral{Host: "127.0.0.1"}.OpenUDP(t.Context(), k, 3, 1))(t), k, 1)
 	exchange(t, near[0], far[0], "hello")
 }
 

@@ -47,8 +47,7 @@ func TestEveryLoginShell(t *testing.T) {
 			if _, err := exec.LookPath(u.Shell); err != nil {
 				t.Skipf("%s is not installed", u.Shell)
 			}
-			shell := must.Get(dial(t, s, name))(t)
-			talk(t, shell)
+			talk(t, must.Get(dial(t, s, name))(t))
 		})
 	}
 }
@@ -158,8 +157,7 @@ func TestCancelled(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{Sshd: "ForceCommand echo wait; exec sleep 60\n"})
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(300*time.Millisecond, cancel)
-	_, err := ssh.Dial(ctx, ssh.Target{User: "root", Host: "far"}, ssh.Options{Command: s.Command()})
-	must.Is(t, err, context.Canceled, "error")
+	must.Is(t, must.Err(ssh.Dial(ctx, ssh.Target{User: "root", Host: "far"}, ssh.Options{Command: s.Command()})), context.Canceled, "error")
 }
 
 // TestSilence demands that a host that never answers is given up.
@@ -175,8 +173,7 @@ func TestSilence(t *testing.T) {
 func TestConfiguration(t *testing.T) {
 	agenttest.NoLeaks(t)
 	s := sshtest.Start(t, sshtest.Options{Client: "RemoteCommand echo another\nLocalForward 1 localhost:1\nExitOnForwardFailure yes\nRequestTTY force\n"})
-	shell := must.Get(dial(t, s, "root"))(t)
-	talk(t, shell)
+	talk(t, must.Get(dial(t, s, "root"))(t))
 	shared := sshtest.Start(t, sshtest.Options{Client: "ControlMaster auto\nControlPersist 5\nControlPath " + s.Dir + "/mux\n"})
 	t.Cleanup(func() {
 		_ = exec.CommandContext(context.WithoutCancel(t.Context()), "ssh", "-F", shared.Config, "-O", "exit", "far").Run()

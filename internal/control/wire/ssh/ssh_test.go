@@ -49,9 +49,8 @@ func FuzzTarget(f *testing.F) {
 			return
 		}
 		must.Need(t, !strings.HasPrefix(got.destination(), "-") && !strings.ContainsAny(got.destination(), " \n'\"$`;&|<>\\"), "%q is %q", s, got.destination())
-		if again, err := ParseTarget(got.String()); got.User != "" && (err != nil || again != got) {
-			t.Fatalf("%q: %+v is written %q: %+v, %v", s, got, got, again, err)
-		}
+		again, err := ParseTarget(got.String())
+		must.Need(t, got.User == "" || err == nil && again == got, "%q: %+v is written %q: %+v, %v", s, got, got, again, err)
 	})
 }
 
@@ -62,9 +61,8 @@ func TestParseConfig(t *testing.T) {
 	c = parseConfig("hostname nas\nport 2222\nproxycommand none\nproxyjump none\n")
 	must.Equal(t, c.direct(), "nas:2222")
 	must.True(t, c == (config{hostName: "nas", port: "2222"}) && c.indirect() == "", "%+v", c)
-	if c = parseConfig("proxycommand nc %h %p\n"); c.indirect() != "a ProxyCommand" {
-		t.Errorf("%+v", c)
-	}
+	c = parseConfig("proxycommand nc %h %p\n")
+	must.True(t, c.indirect() == "a ProxyCommand", "%+v", c)
 }
 
 // FuzzConfig demands that a value stays one line.
@@ -108,9 +106,8 @@ func TestLaunch(t *testing.T) {
 		must.Need(t, !strings.Contains(line, mark) && !strings.ContainsAny(line, "!\\\n%^`"), "%v", line)
 		words := strings.Split(line, "'")
 		must.Need(t, len(words) == 5 && words[0] == "exec sh -c " && words[2] == " ; echo ", "quotes: %q", words)
-		if strings.Count(words[1], `"`)%2 != 0 || len(line) > 8191 { // cmd.exe's longest line
-			t.Fatalf("%d bytes: %s", len(line), words[1])
-		}
+		must.Need(t, strings.Count(words[1], `"`)%2 == 0 && len(line) <= 8191,
+			"%d bytes: %s", len(line), words[1])
 		// cmd.exe takes what stands between || and & outside of double quotes, the
 		// PowerShell of a login the rest after the quotes: the same.
 		inner := strings.TrimSuffix(strings.TrimPrefix(words[3], "|| "), " & rem ")

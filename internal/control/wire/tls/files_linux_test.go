@@ -49,8 +49,7 @@ func TestInAChild(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx) }()
-	link := json.NewEncoder(os.Stderr)
-	must.Do(t, link.Encode(s.Link("127.0.0.1")))
+	must.Do(t, json.NewEncoder(os.Stderr).Encode(s.Link("127.0.0.1")))
 	var kept []*os.File
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		most := d.Sessions
@@ -107,8 +106,7 @@ func startChild(t testing.TB) *childServer {
 
 func (c *childServer) line(t testing.TB) string {
 	t.Helper()
-	text := must.Get(c.out.ReadString('\n'))(t)
-	return strings.TrimSpace(text)
+	return strings.TrimSpace(must.Get(c.out.ReadString('\n'))(t))
 }
 
 // ask has the server open files, and returns how many it got.
@@ -211,8 +209,7 @@ func TestDataConnectionsWithoutDescriptors(t *testing.T) {
 	})
 	t.Run("nobody there", func(t *testing.T) {
 		child := startChild(t)
-		c := wiretest.Open(t, dial(t, child.link), model.Far)
-		token := prepared(t, c)
+		token := prepared(t, wiretest.Open(t, dial(t, child.link), model.Far))
 		child.ask(t, "seize")
 		turnedAway(t, child)
 		conn, _, err := data.Dial(t.Context(), child.link.Addr, token, 0, engine.SocketOptions{})

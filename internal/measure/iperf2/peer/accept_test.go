@@ -182,12 +182,10 @@ func TestProofByTCP(t *testing.T) {
 // TestSmallFinals: a sender that may be forged gets no more than three times what
 // it sent, however small its final datagrams are.
 func TestSmallFinals(t *testing.T) {
-	s := wary(t)
-	c := dialUDP(t, s.addr)
+	c := dialUDP(t, wary(t).addr)
 	sent, got := 0, 0
 	send := func(b []byte) {
-		n := must.Get(c.Write(b))(t)
-		sent += n
+		sent += must.Get(c.Write(b))(t)
 	}
 	send(datagramOf(iperf2.Forward, 1)[:minDatagram])
 	for i := range int64(3 * mostAcks) {

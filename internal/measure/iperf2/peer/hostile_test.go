@@ -270,8 +270,7 @@ func TestConnectionsStayWithinTheBudget(t *testing.T) {
 	_, _, _ = Client{}.Run(t.Context(), s.addr, f, nil) // however it ends
 	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
 	must.Contain(t, strings.Join(results[0].Report.Warnings, "; "), "1 MiB", "warnings")
-	c := dialRaw(t, s.addr)
-	must.Get(c.Write(header(func(*iperf2.Header) {})))(t)
+	must.Get(dialRaw(t, s.addr).Write(header(func(*iperf2.Header) {})))(t)
 	s.logged(t, "try again in")
 	for _, k := range b.Usage().Kinds {
 		must.True(t, k.Kind >= budget.Egress || k.Used() == 0, "%d of %v did not come back", k.Used(), k.Kind)

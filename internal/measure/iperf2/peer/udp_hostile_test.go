@@ -105,8 +105,7 @@ func TestNoMirror(t *testing.T) {
 }
 
 func TestReportsAreBounded(t *testing.T) {
-	s := startServer(t, ServerConfig{})
-	c := dialUDP(t, s.addr)
+	c := dialUDP(t, startServer(t, ServerConfig{}).addr)
 	must.Get(c.Write(datagramOf(iperf2.Forward, 1)))(t)
 	for i := range int64(3 * mostAcks) {
 		must.Get(c.Write(datagramOf(iperf2.Forward, -2-i)))(t)
@@ -137,8 +136,7 @@ func TestVanishedFlow(t *testing.T) {
 
 // TestOldClient replays the datagrams of 2.0.5 (section 5).
 func TestOldClient(t *testing.T) {
-	s := startServer(t, ServerConfig{})
-	c := dialUDP(t, s.addr)
+	c := dialUDP(t, startServer(t, ServerConfig{}).addr)
 	old := func(id int32) []byte {
 		b := digits(1470)
 		copy(b, words(uint32(id), 1_700_000_000, 5, 0, 1, 5001, 0, 1_000_000, 0xffffff9c))
