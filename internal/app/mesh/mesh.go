@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +17,6 @@ import (
 	"linerate/internal/control/runner"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/fleet"
-	"linerate/internal/core/fleet/matching"
 	"linerate/internal/core/fleet/odd"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
@@ -140,81 +138,6 @@ func Run(ctx context.Context, env app.Env, o *reach.Opener, st Store, q Request)
 	return m.session, errors.Join(err, fault.WithKind(fault.Store, st.UpdateSession(keep, m.session)), m.nothing(err))
 }
 
-// enough demands that there is a pair to measure.
-func (m *mesh) enough() error {
-	var reached, why []string
-	for _, h := range m.hosts {
-		if h.gone == nil {
-			reached = append(reached, h.name)
-		} else {
-			why = append(why, h.name+": "+h.gone.Error())
-		}
-	}
-	if len(reached) >= 2 {
-		return nil
-	}
-	text := fmt.Sprintf("of %d hosts none could be reached", len(m.hosts))
-	if len(reached) == 1 {
-		text = fmt.Sprintf("of %d hosts only %s could be reached", len(m.hosts), reached[0])
-	}
-	return fault.New(fault.Unreachable, fmt.Errorf("%s; %s", text, strings.Join(why, "; ")), "try one of them alone: linerate test HOST")
-}
-
-// draw writes hosts, ways and the order of all runs into the session.
-func (m *mesh) draw() (rounds [][]fleet.Pair) {
-	s := &m.session
-	var names []string
-	for _, h := range m.hosts {
-		s.Mesh.Hosts = append(s.Mesh.Hosts, h.stored())
-		names = append(names, h.name)
-	}
-	s.Far = strings.Join(names, ", ")
-	if n := len(names); n > mostNames {
-		s.Far = fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames-1], ", "), n-mostNames+1)
-	}
-	for i, a := range m.hosts {
-		for j, b := range m.hosts {
-			if i != j {
-				s.Mesh.Ways = append(s.Mesh.Ways, model.MeshWay{Name: wayName(a, b), From: i, To: j})
-			}
-		}
-	}
-	rng := rand.New(rand.NewPCG(m.Seed, 0))
-	for range m.Rounds {
-		for _, pairs := range matching.AtMost(m.AtOnce, matching.Rounds(len(m.hosts), rng)) {
-			pairs = slices.DeleteFunc(slices.Clone(pairs), func(p fleet.Pair) bool {
-				a, b := m.hosts[p.Near], m.hosts[p.Far]
-				return a.gone != nil || b.gone != nil
-			})
-			if m.pairs += len(pairs); len(pairs) > 0 {
-				rounds = append(rounds, pairs)
-			}
-		}
-	}
-	m.planned = len(rounds)
-	s.Plan = model.Plan{Flow: m.flow(), Mode: model.FixedBlocks, Confidence: 0.95, Seed: m.Seed}
-	for _, p := range slices.Concat(rounds...) {
-		a, b := m.hosts[p.Near], m.hosts[p.Far]
-		s.Plan.Order = append(s.Plan.Order, []string{wayName(a, b)}, []string{wayName(b, a)})
-	}
-	s.Plan.MaxBlocks = len(s.Plan.Order)
-	return rounds
-}
-
-// mostNames is how many hosts a list of sessions names.
-const mostNames = 8
-
-func wayName(a, b *host) string { return a.name + " -> " + b.name }
-
-// serves reports whether a pair needs a server to measure with another host than the one that
-// its session comes from.
-func serves(near, far *host) bool {
-	return near.Target.Kind != reach.Here && (near.Target.Kind == reach.Serve || far.Target.Kind == reach.Serve)
-}
-
-// errLeftOut is why a pair with a server was left out.
-var errLeftOut = errors.New("a linerate serve measures with other hosts than the one that steers it only where its --peers names them")
-
 // measure goes through the rounds. Its error ends them early.
 func (m *mesh) measure(ctx context.Context, rounds [][]fleet.Pair) error {
 	ctx, m.stop = context.WithCancelCause(ctx)
@@ -260,7 +183,18 @@ func (m *mesh) pair(ctx context.Context, p fleet.Pair) {
 			m.problem[way], problem = fault.Sentence(err), err.Error()
 		}
 	}
+	drop := func() {
+		near.drop(m.env, model.Near)
+		far.drop(m.env, model.Far)
+	}
 	r, connector, err := m.between(ctx, p)
+	reopen := func() { // an agent may have died since the pair before
+		if errors.Is(err, runner.ErrContact) && ctx.Err() == nil {
+			drop()
+			r, connector, err = m.between(ctx, p)
+		}
+	}
+	reopen()
 	if _, closed := errors.AsType[*runner.Closed](err); serves(near, far) && (closed || app.Refused(err)) {
 		err = errLeftOut
 	}
@@ -274,13 +208,17 @@ func (m *mesh) pair(ctx context.Context, p fleet.Pair) {
 		if run, err = m.run(ctx, r, way, d, connector); errors.Is(err, runner.ErrInvalid) && ctx.Err() == nil {
 			run, err = m.run(ctx, r, way, d, connector) // once more: a busy host may spoil a run
 		}
+		if errors.Is(err, runner.ErrContact) {
+			if reopen(); err == nil {
+				run, err = m.run(ctx, r, way, d, connector)
+			}
+		}
 		if v, ok := run.Value(d, model.Goodput); ok && run.State == model.RunValid {
 			rates[i] = units.BitRate(v)
 		}
 		note(way, err)
 		if err != nil && !errors.Is(err, runner.ErrInvalid) && ctx.Err() == nil { // the sessions may be of no more use
-			near.drop(m.env, model.Near)
-			far.drop(m.env, model.Far)
+			drop()
 		}
 		if errors.Is(err, runner.ErrInvalid) {
 			err = nil // which says nothing of the way back
