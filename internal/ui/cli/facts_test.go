@@ -48,6 +48,9 @@ br0  bridge, down
   settings    txqueuelen 1000 packets
   made of     eth0
 
+wlan0  wireless, down
+  radio       station, sends at 866.7 Mbit/s, -61 dBm
+
 TCP and sockets
   tcp.recv_buffer_max          64 KiB
 
@@ -64,6 +67,15 @@ not known
   br0 firmware: nobody says why
   br0 bus: nobody says why
   br0 offloads: nobody says why
+  wlan0 speed: nobody says why
+  wlan0 duplex: nobody says why
+  wlan0 modes of the other end of the wire: nobody says why
+  wlan0 legal MTU: nobody says why
+  wlan0 MTU: nobody says why
+  wlan0 driver: nobody says why
+  wlan0 firmware: nobody says why
+  wlan0 bus: nobody says why
+  wlan0 offloads: nobody says why
 `
 
 func TestFactsPage(t *testing.T) {
