@@ -60,8 +60,8 @@ func TestUnreachable(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := errors.New("cut") //nolint:errorlint // the same value, unwrapped
-	must.True(t, server.Unreachable(ctx, err, "START") == err, "a user who stopped is told what to do")
+	err := errors.New("cut")
+	must.True(t, server.Unreachable(ctx, err, "START") == err, "a user who stopped is told what to do") //nolint:errorlint // the same value, unwrapped
 }
 
 // TestFit: what a program of another kind does not carry is said before anybody is
