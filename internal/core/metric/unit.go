@@ -7,10 +7,11 @@ import "linerate/internal/core/model"
 // docs/counters.md lists.
 func Base(m model.Metric) string {
 	switch m {
-	case model.Goodput, model.StreamGoodput, model.Sent, model.StreamSent:
+	case model.Goodput, model.StreamGoodput, model.Sent, model.StreamSent, model.IPCapacity, model.IPRate:
 		return "bit/s"
 	case model.RTT, model.RTTMin, model.BusyTime, model.RwndLimited, model.SndbufLimited, model.Jitter,
-		model.LatencyP50, model.LatencyP99, model.IdleP50, model.IdleP99, model.AddedP50, model.AddedP99:
+		model.LatencyP50, model.LatencyP99, model.IdleP50, model.IdleP99, model.AddedP50, model.AddedP99,
+		model.DelayVariation, model.DelayVariationMax:
 		return "s"
 	case model.CPU:
 		return "s/s"
@@ -26,6 +27,8 @@ func Base(m model.Metric) string {
 		return "1"
 	case model.RequestRate, model.ConnectRate:
 		return "1/s"
+	case model.Responsiveness:
+		return "1/min"
 	}
 	return ""
 }
