@@ -42,7 +42,7 @@ type Machine struct {
 
 // Here is the machine that this program runs on.
 func Here(x *knob.Index) Machine {
-	m := Machine{Root: os.DirFS("/"), System: runtime.GOOS, Catalogue: x}
+	m := Machine{Root: os.DirFS("/"), System: runtime.GOOS, Catalogue: x, Registry: ownRegistry()}
 	if m.System == "linux" {
 		m.Running = func(ctx context.Context) (map[string]bool, error) { return processes(ctx, m.Root) }
 	}

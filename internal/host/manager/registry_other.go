@@ -1,0 +1,5 @@
+//go:build !windows
+
+package manager
+
+func ownRegistry() Registry { return nil }

@@ -1,0 +1,17 @@
+package manager
+
+import (
+	"io/fs"
+	"testing"
+
+	"linerate/internal/must"
+)
+
+// TestRegistry reads a key that every Windows has, and one that none has.
+func TestRegistry(t *testing.T) {
+	m := Here(nil)
+	values := must.Get(m.Registry.Values(t.Context(), `SOFTWARE\Microsoft\Windows NT\CurrentVersion`))(t)
+	must.True(t, values["CurrentVersion"] != "" && values["SystemRoot"] != "", "%v", values)
+	_, err := m.Registry.Values(t.Context(), `SOFTWARE\linerate\no such key`)
+	must.Is(t, err, fs.ErrNotExist)
+}
