@@ -241,7 +241,7 @@ func TestBugInAGoroutineOfAnEngine(t *testing.T) {
 	s, _, _ := far(t, c)
 	for i, way := range ways {
 		_, err := conduct(t, s, uint64(2*i+1), model.Flow{Engine: way, Direction: model.To, Duration: time.Second})
-		must.True(t, err != nil && strings.Contains(err.Error(), ": runtime error: index out of range") && strings.Contains(err.Error(), "panic_test.go"), "%s: %v", way, err)
+		must.True(t, err != nil && strings.Contains(err.Error(), ": runtime error: index out of range") && strings.Contains(err.Error(), "share_test.go"), "%s: %v", way, err)
 		must.Dof(t, must.Err(s.Recovered(t.Context())), "%s: the session is gone", way)
 	}
 }
