@@ -157,54 +157,73 @@ func (p *peer) configure(ctx context.Context) error {
 	return first
 }
 
-// fetch asks for one byte over l and reads the answer.
-func (p *peer) fetch(ctx context.Context, l *line) error {
+// fetch asks for one byte over l, reads the answer, and returns the version of HTTP.
+func (p *peer) fetch(ctx context.Context, l *line) (version int, err error) {
 	resp, err := l.do(ctx, http.MethodGet, p.urls.Small, nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer resp.Body.Close()
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, selfBytes))
-	return err
+	return resp.ProtoMajor, err
+}
+
+// stamps are the times of a new connection. Package http may go on with it after the
+// request has ended, so they are locked.
+type stamps struct {
+	mu                  sync.Mutex
+	dialed, shook, sent time.Time
+	tcp, tls            time.Duration
+	rounds              time.Duration // of TLS
+}
+
+func (s *stamps) note(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
 }
 
 // foreign makes a probe over a new connection.
-func (p *peer) foreign(ctx context.Context) (out probe, err error) {
+func (p *peer) foreign(ctx context.Context) (probe, error) {
 	l := p.newLine()
 	defer l.close()
-	var dialed, shook, asked time.Time
-	rounds := time.Duration(1)
+	s := &stamps{rounds: 1}
 	trace := &httptrace.ClientTrace{
-		ConnectStart:      func(string, string) { dialed = time.Now() },
-		ConnectDone:       func(string, string, error) { out.tcp = time.Since(dialed) },
-		TLSHandshakeStart: func() { shook = time.Now() },
-		TLSHandshakeDone: func(s tls.ConnectionState, _ error) {
-			if out.tls = time.Since(shook); s.Version < tls.VersionTLS13 {
-				rounds = 2 // RFC 5246 section 7.3
-			}
+		ConnectStart:      func(string, string) { s.note(func() { s.dialed = time.Now() }) },
+		ConnectDone:       func(string, string, error) { s.note(func() { s.tcp = time.Since(s.dialed) }) },
+		TLSHandshakeStart: func() { s.note(func() { s.shook = time.Now() }) },
+		TLSHandshakeDone: func(c tls.ConnectionState, _ error) {
+			s.note(func() {
+				if s.tls = time.Since(s.shook); c.Version < tls.VersionTLS13 {
+					s.rounds = 2 // RFC 5246 section 7.3
+				}
+			})
 		},
-		WroteRequest: func(httptrace.WroteRequestInfo) { asked = time.Now() },
+		WroteRequest: func(httptrace.WroteRequestInfo) { s.note(func() { s.sent = time.Now() }) },
 	}
-	if err = p.fetch(httptrace.WithClientTrace(ctx, trace), l); err == nil {
-		out.http = time.Since(asked)
-	}
-	out.tls /= rounds
+	_, err := p.fetch(httptrace.WithClientTrace(ctx, trace), l)
+	var out probe
+	s.note(func() { out = probe{tcp: s.tcp, tls: s.tls / s.rounds, http: time.Since(s.sent)} })
 	return out, err
 }
 
-// self makes a probe over a load connection; errOther where the server would have it on
-// another one, as those without HTTP/2 do.
+// self makes a probe over a load connection; errOther where the server has no HTTP/2, and
+// errBusy where the probe went over another connection.
 func (p *peer) self(ctx context.Context, l *line) (out probe, err error) {
 	defer l.asked.Add(-1)
 	if l.asked.Add(1) > mostAsked {
 		return out, errBusy
 	}
-	reused := false
-	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }}
+	var reused atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused.Store(c.Reused) }}
 	began := time.Now()
-	err = p.fetch(httptrace.WithClientTrace(ctx, trace), l)
-	if err == nil && !reused {
+	version, err := p.fetch(httptrace.WithClientTrace(ctx, trace), l)
+	switch {
+	case err != nil:
+	case version < 2:
 		err = errOther
+	case !reused.Load():
+		err = errBusy
 	}
 	return probe{self: true, http: time.Since(began)}, err
 }
@@ -213,7 +232,7 @@ func (p *peer) self(ctx context.Context, l *line) (out probe, err error) {
 // streams, and one more would open another connection.
 const mostAsked = 6
 
-var errBusy = errors.New("too many requests wait on this connection")
+var errBusy = errors.New("this connection takes no more requests")
 
 var errOther = errors.New("a request beside a transfer does not use its connection: the server has no HTTP/2")
 

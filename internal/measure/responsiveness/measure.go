@@ -253,11 +253,11 @@ func (c *course) one(ctx context.Context, phase, i int, own *line) {
 	var err error
 	if self {
 		p, err = c.peer.self(limited, over)
-		if phase == alone && errors.Is(err, errOther) {
-			return // the first request opens the connection
-		}
 		if errors.Is(err, errBusy) {
 			return
+		}
+		if phase == alone && errors.Is(err, errOther) {
+			err = nil // there is no transfer beside it
 		}
 	} else {
 		p, err = c.peer.foreign(limited)
@@ -274,7 +274,7 @@ func (c *course) one(ctx context.Context, phase, i int, own *line) {
 	}
 	switch {
 	case errors.Is(err, errOther):
-		c.other = true
+		c.other = true // and no number of this run is believed
 	case err != nil:
 		*sent++
 		*lost++
@@ -323,7 +323,7 @@ func (c *course) report(began time.Duration, marks []mark) model.EndReport {
 		rpms = append(rpms, rpm(c.within(t, t+c.each)))
 	}
 	direction := c.direction()
-	if v := rpm(c.within(max(began, last.at-averaged*c.each), last.at)); !math.IsNaN(v) {
+	if v := rpm(c.within(max(began, last.at-averaged*c.each), last.at)); !math.IsNaN(v) && !c.other {
 		out.Values = append(out.Values, model.Value{Direction: direction, Metric: model.Responsiveness, Value: v})
 		if low := confidence(goodputs, rpms); low != "" {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("confidence in the responsiveness is %s: rate and times had not settled over intervals of %s, which takes %d at the least; a longer test (-t) helps", low, units.FormatDuration(c.each), 2*averaged-1))
