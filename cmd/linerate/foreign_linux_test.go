@@ -310,7 +310,7 @@ func TestOtherEnginesOfACommand(t *testing.T) {
 	must.OK(t, validate("linerate/session/v1", r.out))
 	all := decode[engineReport](t, r.out).Report.Latencies
 	must.True(t, len(all) == 2 && all[0].Name == "request" && all[0].Sent != 0 && all[1].Name == "request (service)" && strings.HasPrefix(all[0].Label, "to "), "latencies %+v", all)
-	r = succeed(t, "test", v.Link, "--to", "--search", "--loss", "2%", "-b", "20M", "-t", "0.1s", "--omit", "0s", "--repeat", "1", "--json", "-q")
+	r = succeed(t, "test", v.Link, "--to", "--search", "--loss", "2%", "-b", "20M", "-t", "0.5s", "--omit", "0s", "--repeat", "1", "--json", "-q")
 	err := validate("linerate/session/v1", r.out)
 	must.True(t, err == nil && decode[engineReport](t, r.out).Report.Search != nil, "%v\n%s", err, r.out)
 }
