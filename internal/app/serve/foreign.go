@@ -81,7 +81,7 @@ func (s *Server) listenFor(ctx context.Context, p program.Program) (Listener, er
 	}
 	one := Listener{Name: p.Name, Addr: at.Addr(), Close: at.Close}
 	one.Serve, err = p.Serve(ctx, at, program.Host{
-		Budget: s.budget, Unknown: s.files.Listener, LinkRate: new(here.Machine).LinkRate(), Given: s.c.Foreign.Given,
+		Budget: s.budget, Unknown: s.files.Listener, LinkRate: new(here.Machine).LinkRate(), Given: s.c.Foreign.Given, Certificate: s.identity.Certificate,
 		Note: s.say(p.Name + ": "),
 		Tell: func(e program.Event) {
 			s.log.Record(foreignEvent(p.Name, e))

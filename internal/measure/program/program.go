@@ -6,6 +6,7 @@ package program
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"net"
 	"net/netip"
 	"slices"
@@ -149,6 +150,8 @@ type Host struct {
 	Unknown  int
 	LinkRate fact.Of[units.BitRate]
 	Given    Values
+	// Certificate is the self-signed one of the server.
+	Certificate tls.Certificate
 	// Note takes a line on the server itself, for people. Tell is told of each test
 	// of a client when it begins and when it is over, and of each that was refused,
 	// for the audit log. Keep takes what a client measured, once for each test. All

@@ -2,6 +2,7 @@ package responsiveness
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -35,12 +36,12 @@ func Program() program.Program {
 		Name: Name, Scheme: "https", Server: "server that measures responsiveness", Port: "443", OwnPort: "4043", Kinds: []traffic.Kind{kind()}, Fit: fit,
 		Flags: []program.Flag{{Name: insecureFlag, Usage: "https: take any certificate, such as one that a server made for itself", Switch: true}},
 		ServerFlags: []program.Flag{
-			{Name: certFlag, Usage: "certificate for clients that measure responsiveness, PEM (default: one of its own, which clients take with -k or --insecure)"},
+			{Name: certFlag, Usage: "certificate for clients that measure responsiveness, PEM (default: the self-signed one of linerate serve, which clients take with -k or --insecure)"},
 			{Name: keyFlag, Usage: "its private key, PEM"},
 		},
 		Help: "Clients of networkQuality are given https://HOST:PORT/.well-known/nq; see --responsiveness-cert.",
 		CheckServe: func(given program.Values) error {
-			_, err := certificate(given)
+			_, err := certificate(given, tls.Certificate{})
 			return err
 		},
 		Serve: listen,

@@ -2,6 +2,7 @@ package responsiveness
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log"
@@ -40,7 +41,7 @@ func newServer(t *testing.T, limits budget.Config) *served {
 	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	s.addr = l.Addr().String()
 	serve := must.Get(listen(t.Context(), program.Sockets{TCP: l}, program.Host{
-		Budget: budget.New(limits), Note: func(string) {},
+		Certificate: ownCertificate(t), Budget: budget.New(limits), Note: func(string) {},
 		Tell: func(e program.Event) { s.told <- e }, Keep: func(k program.Test) { s.kept <- k },
 	}))(t)
 	ctx, stop := context.WithCancel(context.Background())
@@ -48,6 +49,14 @@ func newServer(t *testing.T, limits budget.Config) *served {
 	go func() { ended <- serve(ctx) }()
 	t.Cleanup(func() { stop(); must.OK(t, <-ended) })
 	return s
+}
+
+// ownCertificate is a self-signed one.
+func ownCertificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	return s.TLS.Certificates[0]
 }
 
 // over waits until the last connection of a client has gone, and returns what it measured.
@@ -106,8 +115,8 @@ func TestBothRoles(t *testing.T) {
 	}
 }
 
-// TestServerOfOthers: one with HTTP/1 alone has no probes beside a transfer, and one that
-// ends its download, or is none, is an error.
+// TestServerOfOthers: one with HTTP/1 alone has no probes beside a transfer, and a
+// download that ends, or another kind of server, is an error.
 func TestServerOfOthers(t *testing.T) {
 	mux := http.NewServeMux()
 	at := func(host string) string {
@@ -211,6 +220,17 @@ func TestFit(t *testing.T) {
 		_, err := fit(f, nil)
 		must.Say(t, err, want)
 	}
+}
+
+func TestCertificateFlags(t *testing.T) {
+	for want, given := range map[string]program.Values{
+		"belong together": {certFlag: "x"}, "no such file": {certFlag: "/no/x", keyFlag: "/no/y"},
+	} {
+		err := Program().CheckServe(given)
+		must.Say(t, err, want)
+		must.Equal(t, fault.KindOf(err), fault.Usage)
+	}
+	must.OK(t, Program().CheckServe(nil))
 }
 
 func TestLines(t *testing.T) {

@@ -2,18 +2,12 @@ package responsiveness
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
@@ -36,7 +30,7 @@ import (
 // and makes at most 100 new ones a second, each for one request. Some leave those open, so
 // the oldest one without a transfer makes room for a new one.
 const (
-	mostRefused  = 8         // connections of clients that are told why they get nothing; more are closed
+	mostRefused  = 8         // connections of refused clients that receive the reason; more are closed
 	mostOfClient = 128       // connections at a time
 	connMemory   = 256 << 10 // bytes that a connection is charged: buffers of HTTP/2, TLS and of the copying
 	uploadWindow = 4 << 20   // bytes of an upload that may be under way
@@ -51,42 +45,23 @@ const (
 	smallPath    = "/responsiveness/small"
 	largePath    = "/responsiveness/large"
 	uploadPath   = "/responsiveness/upload"
-	validFor     = 10 * 365 * 24 * time.Hour
 	octets       = "application/octet-stream"
 )
 
-// certificate is that of the files that were given, or a new one.
-func certificate(given program.Values) (tls.Certificate, error) {
+// certificate is that of the files that were given, or own.
+func certificate(given program.Values, own tls.Certificate) (tls.Certificate, error) {
 	cert, key := given[certFlag], given[keyFlag]
 	switch {
 	case cert == "" && key == "":
-		return ownCertificate()
+		return own, nil
 	case cert == "" || key == "":
-		return tls.Certificate{}, fault.WithHint(fault.Usagef("--%s and --%s belong together", certFlag, keyFlag), "give both, or neither for a certificate of its own")
+		return own, fault.WithHint(fault.Usagef("--%s and --%s belong together", certFlag, keyFlag), "give both, or neither for the certificate of linerate serve")
 	}
 	c, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		return c, fault.Usagef("--%s: %w", certFlag, err)
 	}
 	return c, nil
-}
-
-// ownCertificate is one that this start of the server makes for itself.
-func ownCertificate() (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("make key: %w", err)
-	}
-	now := time.Now()
-	t := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "linerate"}, DNSNames: []string{"linerate"},
-		NotBefore: now.Add(-24 * time.Hour), NotAfter: now.Add(validFor), KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("make certificate: %w", err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
 // server answers clients that measure responsiveness.
@@ -96,7 +71,7 @@ type server struct {
 
 	mu      sync.Mutex
 	conns   int
-	refused int // of them, those that are told why they get nothing
+	refused int // of them, those of refused clients, which receive the reason
 	clients map[netip.Addr]*client
 }
 
@@ -116,7 +91,7 @@ type client struct {
 
 // listen implements program.Program.Serve.
 func listen(_ context.Context, at program.Sockets, h program.Host) (func(context.Context) error, error) {
-	cert, err := certificate(h.Given)
+	cert, err := certificate(h.Given, h.Certificate)
 	if err != nil {
 		return nil, err
 	}
@@ -295,7 +270,7 @@ func (s *server) routes() http.Handler {
 	return mux
 }
 
-// admitted answers clients that the budget refused with its reason.
+// admitted answers a client that the budget refused with the reason.
 func admitted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := r.Context().Value(connKey{}).(*conn).client.refusal; err != nil {
