@@ -30,7 +30,7 @@ func place(side model.Host) int {
 	return 1
 }
 
-// session returns the host's session as an end, and opens it where there is none: of a host
+// session returns the host's session as an end, and opens it if there is none yet: of a host
 // that was lost, too. One that cannot be reached takes no part from then on.
 func (h *host) session(ctx context.Context, m *mesh, side model.Host) (*session.Client, error) {
 	c := &h.open[place(side)]

@@ -171,7 +171,7 @@ func (m *mesh) left() time.Duration {
 	return max(0, all-(m.env.Now().Sub(m.began)-m.spent))
 }
 
-// pair measures two hosts, one way after the other. Nobody else uses them meanwhile.
+// pair measures two hosts, one way after the other. No other pair uses them meanwhile.
 func (m *mesh) pair(ctx context.Context, p fleet.Pair) {
 	near, far := m.hosts[p.Near], m.hosts[p.Far]
 	var rates [2]units.BitRate

@@ -33,7 +33,7 @@ import (
 type Options struct {
 	Sudo        bool // over ssh: run the far agent as root
 	Keep        Keep // over ssh: whether a copy of this program stays there
-	TrustFar    bool // over ssh: run as root what nobody here can check
+	TrustFar    bool // over ssh: run as root what cannot be checked
 	AtBoot      bool // a job at the next start puts back, too
 	Acknowledge bool // a person has seen that the far journal was damaged
 

@@ -205,7 +205,7 @@ func notFound(f features) model.Finding {
 	if c, ok := f.Ceiling.Get(); ok {
 		b.because("goodput over ceiling", "%.1f %% of %s were reached", 100*f.full.Or(0), c)
 	} else {
-		b.because("", "nobody knows what the link can carry")
+		b.because("", "the rate of the link is unknown")
 	}
 	return b.done("unknown")
 }

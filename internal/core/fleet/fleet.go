@@ -7,8 +7,8 @@ import "math"
 // Pair is two hosts that measure with each other. Near is the lower place.
 type Pair struct{ Near, Far int }
 
-// Matrix has a number for each way from a host to another: [sender][receiver]. It is not a
-// number where there is none, as on the diagonal.
+// Matrix has a number for each way from a host to another: [sender][receiver]. It is NaN
+// without a measurement, as on the diagonal.
 type Matrix [][]float64
 
 // NewMatrix returns a matrix of n hosts without a number.

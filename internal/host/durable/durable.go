@@ -68,8 +68,8 @@ func Private(dir string) error { return private(dir) }
 // Sum is the SHA-256 of a text, in hexadecimal.
 func Sum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 
-// Fill has a file that fill writes on disk, with its mode, under a name that nobody reads
-// yet. Until it is complete only its owner may open it.
+// Fill writes a file by fill and syncs it. Only its owner may open it until it is complete
+// and has its mode. The path should be a temporary name, because no reader knows that.
 func Fill(path string, mode fs.FileMode, fill func(f *os.File) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -84,8 +84,8 @@ func Fill(path string, mode fs.FileMode, fill func(f *os.File) error) error {
 // newSuffix is of files that are not complete.
 const newSuffix = ".new"
 
-// Write has data on disk under a name that nobody reads yet, whatever was there.
-// The name itself may not be: see SyncDir.
+// Write writes data to path, whatever was there, and syncs it. The path should be a
+// temporary name. The name itself may not be on disk yet: see SyncDir.
 func Write(files FS, path string, data []byte, mode fs.FileMode) error {
 	return write(files, path, data, mode, os.O_TRUNC)
 }

@@ -8,7 +8,7 @@ import (
 	"linerate/internal/host/radio"
 )
 
-// openRadio opens the interface called iface as a radio; nil where it is none.
+// openRadio opens the interface called iface as a radio; nil if it is not one.
 func openRadio(iface string, g *gaps) *radio.Radio {
 	r, err := radio.Open(iface)
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {

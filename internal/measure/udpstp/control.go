@@ -15,7 +15,7 @@ type Setup struct {
 	Ident         uint16 // of the test, the same in all its flows
 	Answer        bool   // it is the response
 	Response      Response
-	Bandwidth     uint16 // Mbit/s asked for, of 15 bits; 0 is none
+	Bandwidth     uint16 // Mbit/s asked for, of 15 bits; 0 is no request
 	Upstream      bool   // the bandwidth is of what the client sends
 	Port          uint16 // of the server, for the flow
 	Jumbo         bool   // datagrams above 1 Gbit/s grow to 9000 bytes

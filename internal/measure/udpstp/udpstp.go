@@ -61,7 +61,7 @@ func check(b []byte, length int, id uint16, sum int) error {
 		return fmt.Errorf("%w: %d bytes where %#x has %d", ErrPDU, len(b), id, length)
 	case be.Uint16(b) != id:
 		return fmt.Errorf("%w: %#x where %#x is due", ErrPDU, be.Uint16(b), id)
-	case be.Uint16(b[sum:]) != 0 && checksum(b[:length]) != 0: // 0 is none
+	case be.Uint16(b[sum:]) != 0 && checksum(b[:length]) != 0: // 0: not used
 		return fmt.Errorf("%w: wrong checksum", ErrPDU)
 	}
 	return nil
@@ -78,7 +78,7 @@ func checksum(b []byte) uint16 {
 	return ^uint16(sum + sum>>16)
 }
 
-// Stamp is a time as load and status PDUs carry it. The zero value is none.
+// Stamp is a time as load and status PDUs carry it. The zero value means no time.
 type Stamp struct{ Seconds, Nanoseconds uint32 }
 
 // StampOf returns t as PDUs carry it.

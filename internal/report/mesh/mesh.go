@@ -22,7 +22,7 @@ import (
 type Document struct {
 	Level units.BitRate `json:"level"` // goodput that most of the better ways reach; 0 where nothing was measured
 	Hosts []string      `json:"hosts"`
-	// Matrix has the goodput of each way, [sender][receiver] in Unit; null where there is none.
+	// Matrix has the goodput of each way, [sender][receiver] in Unit; null without a measurement.
 	Matrix [][]*float64 `json:"matrix"`
 	Unit   string       `json:"unit"`
 	Ways   []Way        `json:"ways"`

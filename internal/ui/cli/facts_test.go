@@ -58,24 +58,24 @@ not known
   number of NUMA nodes: the kernel has none
   eth0 modes of the other end of the wire: the driver does not tell
   eth0 firmware: the driver does not tell
-  br0 speed: nobody says why
-  br0 duplex: nobody says why
-  br0 modes of the other end of the wire: nobody says why
-  br0 legal MTU: nobody says why
-  br0 MTU: nobody says why
-  br0 driver: nobody says why
-  br0 firmware: nobody says why
-  br0 bus: nobody says why
-  br0 offloads: nobody says why
-  wlan0 speed: nobody says why
-  wlan0 duplex: nobody says why
-  wlan0 modes of the other end of the wire: nobody says why
-  wlan0 legal MTU: nobody says why
-  wlan0 MTU: nobody says why
-  wlan0 driver: nobody says why
-  wlan0 firmware: nobody says why
-  wlan0 bus: nobody says why
-  wlan0 offloads: nobody says why
+  br0 speed: no reason is given
+  br0 duplex: no reason is given
+  br0 modes of the other end of the wire: no reason is given
+  br0 legal MTU: no reason is given
+  br0 MTU: no reason is given
+  br0 driver: no reason is given
+  br0 firmware: no reason is given
+  br0 bus: no reason is given
+  br0 offloads: no reason is given
+  wlan0 speed: no reason is given
+  wlan0 duplex: no reason is given
+  wlan0 modes of the other end of the wire: no reason is given
+  wlan0 legal MTU: no reason is given
+  wlan0 MTU: no reason is given
+  wlan0 driver: no reason is given
+  wlan0 firmware: no reason is given
+  wlan0 bus: no reason is given
+  wlan0 offloads: no reason is given
 `
 
 func TestFactsPage(t *testing.T) {

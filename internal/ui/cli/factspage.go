@@ -30,7 +30,7 @@ func (p *page) line(label string, parts ...string) {
 
 // miss notes a fact that is not known.
 func (p *page) miss(what, reason string) {
-	p.unknown = append(p.unknown, strings.TrimSpace(p.subject+" "+what)+": "+cmp.Or(reason, "nobody says why"))
+	p.unknown = append(p.unknown, strings.TrimSpace(p.subject+" "+what)+": "+cmp.Or(reason, "no reason is given"))
 }
 
 // say writes a known fact as format, and notes an unknown one under its name.

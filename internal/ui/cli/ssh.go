@@ -33,7 +33,7 @@ func (f *sshFlags) keeping() reach.Keep {
 
 func (f *sshFlags) bind(s *pflag.FlagSet) {
 	s.BoolVar(&f.sudo, "sudo", false, "over ssh: run the far agent as root, by sudo")
-	s.BoolVar(&f.trust, "trust-far-binary", false, "over ssh: run as root a linerate of the far host that nobody here can check")
+	s.BoolVar(&f.trust, "trust-far-binary", false, "over ssh: run as root a linerate of the far host that cannot be checked")
 	s.BoolVar(&f.keep, "keep-agent", false, "over ssh: leave a copy of linerate in the far ~/.cache, for the next time, or with =false remove it (default: asked once, and remembered)")
 	f.keepFlag = s.Lookup("keep-agent")
 }

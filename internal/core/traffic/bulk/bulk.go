@@ -58,7 +58,7 @@ type path struct {
 }
 
 // section is a row for each subflow, nil for plain TCP. A connection of a later run has
-// other ports, so rows are told apart by addresses.
+// other ports, so addresses alone identify a row.
 func section(t traffic.Told) *traffic.Section {
 	type carried struct {
 		rates []float64 // of a run, all streams together

@@ -26,7 +26,7 @@ import (
 type client struct {
 	addr      string
 	algorithm udpstp.Algorithm
-	secret    string // the shared key; "" is none
+	secret    string // the shared key; "" without one
 	key       uint8  // its number
 
 	version  uint16        // that it begins with; 0 is the newest

@@ -26,7 +26,7 @@ type flow struct {
 	patience time.Duration
 	// search is the server's; nil at the client.
 	search *udpstp.Search
-	// charge, where given, counts bytes that were sent since the last call and the time, and
+	// charge, if not nil, counts bytes that were sent since the last call and the time, and
 	// says when that is enough. most bounds what may come; 0 is without bound.
 	charge func(sent int64, took time.Duration) error
 	most   float64 // bit/s of payload
@@ -93,7 +93,7 @@ func (f *flow) write(b []byte) error {
 	return err
 }
 
-// run measures until the test is over at both ends. first, where given, is a PDU that came
+// run measures until the test is over at both ends. first, if not nil, is a PDU that came
 // before.
 func (f *flow) run(ctx context.Context, first []byte) error {
 	f.began = time.Now()

@@ -28,7 +28,7 @@ const patient = time.Minute
 // serving is a server that runs until the test ends.
 type serving struct {
 	addr string
-	over chan struct{} // told of each test that is over
+	over chan struct{} // receives a value at the end of each test
 	mu   sync.Mutex
 	kept []program.Test
 	said []program.Event
@@ -161,7 +161,7 @@ func signed(s udpstp.Setup, key string, at time.Time) []byte {
 	return b
 }
 
-// TestRefusals: each mistake of a Setup request gets its code, and what is none gets nothing.
+// TestRefusals: each mistake of a Setup request gets its code, and anything else gets no answer.
 func TestRefusals(t *testing.T) {
 	open, locked := serve(t, "127.0.0.1", patient, budget.Config{}, nil), serve(t, "127.0.0.1", patient, budget.Config{}, program.Values{keysFlag: keyFile(t)})
 	full := serve(t, "127.0.0.1", patient, budget.Config{AllAnonymous: budget.Limits{Sessions: -1}}, nil)
