@@ -110,7 +110,7 @@ func TestToyProgram(t *testing.T) {
 	has(t, "toy", do(2, "test", far, "--bytes", "1M", "--db", db).err, far+" counts no bytes", "leave out --bytes")
 	has(t, "toy", do(2, "test", far, "--toy-rounds", "many", "--db", db).err, `--toy-rounds: "many" is not a number`)
 	has(t, "toy", do(2, "test", "iperf3://127.0.0.1:1", "--toy-rounds", "5", "--db", db).err, "--toy-rounds: belongs to toy:// hosts")
-	has(t, "toy", do(2, "test", "toy://", "--db", db).err, "not the address of an toy server", "toy://nas:5999")
+	has(t, "toy", do(2, "test", "toy://", "--db", db).err, "not the address of a toy server", "toy://nas:5999")
 	has(t, "toy", do(3, "test", "toy://127.0.0.1:1", "--db", db).err, "start it with: linerate serve --toy")
 	has(t, "toy", do(0, "test", "--help").out, "--toy-rounds")
 	has(t, "toy", strings.Join(strings.Fields(do(0, "serve", "--help").out), " "), "--toy answer", "--toy-mute", "at most 1000 bytes")

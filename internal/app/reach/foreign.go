@@ -35,7 +35,7 @@ func parseForeign(s string, p program.Program) (Target, error) {
 	u, err := plain.ParseURL(s)
 	if err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 		_, rest, _ := strings.Cut(s, "://")
-		return Target{}, fault.WithHint(fault.Usagef("%q is not the address of an %s", rest, p.Server),
+		return Target{}, fault.WithHint(fault.Usagef("%q is not the address of %s", rest, p.Server),
 			"write it like %s://10.0.0.2 or %s://nas:%s", p.Of(), p.Of(), p.Listens())
 	}
 	if n, err := strconv.Atoi(cmp.Or(u.Port(), p.Port)); err != nil || n < 1 || n > 65535 {

@@ -33,7 +33,7 @@ import (
 
 // What is wrong with a foreign server decides on the code and on what to do.
 func TestUnreachable(t *testing.T) {
-	server := program.Program{Server: "KIND"}
+	server := program.Program{Server: "a KIND"}
 	dial := func(addr net.Addr, err error) error {
 		return fmt.Errorf("test: %w", &net.OpError{Op: "dial", Net: "tcp", Addr: addr, Err: err})
 	}
@@ -47,7 +47,7 @@ func TestUnreachable(t *testing.T) {
 		"nothing":       {nil, 0, "", ""},
 		"refused":       {dial(at, fmt.Errorf("connect: %w", syscall.ECONNREFUSED)), fault.Unreachable, "connect to 10.0.0.2:5201: ", "start it with: START"},
 		"no such name":  {dial(nil, &net.DNSError{Err: "no such host", Name: "nas", IsNotFound: true}), fault.Unreachable, "lookup nas", "is the name right?"},
-		"other program": {errors.New("state 0 was not due"), fault.Failed, "state 0", "is what answers there an KIND?"},
+		"other program": {errors.New("state 0 was not due"), fault.Failed, "state 0", "is what answers there a KIND?"},
 		"told already":  {told, fault.Unreachable, "busy", "wait"},
 		"unsupported":   {errors.ErrUnsupported, fault.Unsupported, "unsupported", ""},
 	} {

@@ -34,7 +34,7 @@ const optionsFlag = "netpipe-options"
 // Program is NetPIPE's NPtcp as linerate knows it.
 func Program() program.Program {
 	p := program.Program{
-		Name: sizes.NetPIPE, Server: "NPtcp receiver", Port: strconv.Itoa(Port), Once: true, Kinds: []traffic.Kind{sweep.NPtcp()}, Fit: fit,
+		Name: sizes.NetPIPE, Server: "an NPtcp receiver", Port: strconv.Itoa(Port), Once: true, Kinds: []traffic.Kind{sweep.NPtcp()}, Fit: fit,
 		ServerFlags: []program.Flag{{Name: optionsFlag, Usage: "options of the NPtcp clients that both ends must share: -r, -s, -2, -i"}},
 		Help: `A test of NPtcp may last 15 min, or the lifetime of a session where that is less, as
 it is unless --limit-source says more.`,

@@ -29,7 +29,7 @@ func (p Program) Unreachable(ctx context.Context, err error, start string) error
 	case ok && op.Op == "dial":
 		return fault.New(fault.Unreachable, fmt.Errorf("connect to %s: %w", op.Addr, cmp.Or(errors.Unwrap(op.Err), op.Err)), "is it running there? start it with: %s", start)
 	case !told && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission):
-		return fault.WithHint(err, "is what answers there an %s? start one with: %s", p.Server, start)
+		return fault.WithHint(err, "is what answers there %s? start one with: %s", p.Server, start)
 	}
 	return err
 }

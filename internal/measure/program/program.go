@@ -28,7 +28,7 @@ type Program struct {
 	Name string
 	// Scheme is that of a HOST where it is not Name.
 	Scheme string
-	// Server is what stands at the far end, for people: "iperf3 server".
+	// Server is what stands at the far end, with its article: "an iperf3 server".
 	Server string
 	// Port is where it listens unless told otherwise, and OwnPort where serve answers its
 	// clients if that is another one.

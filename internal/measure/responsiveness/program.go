@@ -33,7 +33,7 @@ const (
 // Program is what measures responsiveness, as linerate knows it.
 func Program() program.Program {
 	p := program.Program{
-		Name: Name, Scheme: "https", Server: "server that measures responsiveness", Port: "443", OwnPort: "4043", Kinds: []traffic.Kind{kind()}, Fit: fit,
+		Name: Name, Scheme: "https", Server: "a server that measures responsiveness", Port: "443", OwnPort: "4043", Kinds: []traffic.Kind{kind()}, Fit: fit,
 		Flags: []program.Flag{{Name: insecureFlag, Usage: "https: take any certificate, such as one that a server made for itself", Switch: true}},
 		ServerFlags: []program.Flag{
 			{Name: certFlag, Usage: "certificate for clients that measure responsiveness, PEM (default: the self-signed one of linerate serve, which clients take with -k or --insecure)"},

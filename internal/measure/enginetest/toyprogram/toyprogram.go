@@ -36,7 +36,7 @@ const mostRounds = 1000
 // Program is the toy.
 func Program() program.Program {
 	p := program.Program{
-		Name: Name, Server: "toy server", Port: "5999", Kinds: []traffic.Kind{kind()},
+		Name: Name, Server: "a toy server", Port: "5999", Kinds: []traffic.Kind{kind()},
 		Flags:       []program.Flag{{Name: "toy-rounds", Usage: "how many bytes come back"}},
 		ServerFlags: []program.Flag{{Name: "toy-mute", Usage: "return nothing", Switch: true}},
 		Help:        "The toy returns at most 1000 bytes.",

@@ -22,7 +22,7 @@ import (
 // Program is iperf 2 as linerate knows it.
 func Program() program.Program {
 	p := program.Program{
-		Name: "iperf2", Server: "iperf 2 server", Port: strconv.Itoa(iperf2.DefaultPort), Kinds: []traffic.Kind{bounceKind()},
+		Name: "iperf2", Server: "an iperf 2 server", Port: strconv.Itoa(iperf2.DefaultPort), Kinds: []traffic.Kind{bounceKind()},
 		Fit: program.FitBulk, Serve: listen, Networks: []string{"tcp", "udp"},
 		Flags: []program.Flag{
 			{Name: "connect-back", Usage: "the iperf2 server opens the connections of its direction, as 2.0 does for -d and -r", Switch: true},

@@ -27,7 +27,7 @@ import (
 // Program is iperf3 as linerate knows it.
 func Program() program.Program {
 	p := program.Program{
-		Name: "iperf3", Server: "iperf3 server", Port: strconv.Itoa(iperf3.DefaultPort), Fit: program.FitBulk, Serve: listen,
+		Name: "iperf3", Server: "an iperf3 server", Port: strconv.Itoa(iperf3.DefaultPort), Fit: program.FitBulk, Serve: listen,
 		Flags: []program.Flag{
 			{Name: "username", Usage: "user of an iperf3 server that asks for one; the password is in $IPERF3_PASSWORD"},
 			{Name: "rsa-public-key", Usage: "file with that server's public key (PEM)"},

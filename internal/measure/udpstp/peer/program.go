@@ -41,7 +41,7 @@ const (
 // Program is UDPSTP as linerate knows it.
 func Program() program.Program {
 	p := program.Program{
-		Name: Name, Server: "RFC 9946 (UDPSTP) server", Port: strconv.Itoa(udpstp.Port), Kinds: []traffic.Kind{kind()}, Networks: []string{"udp"},
+		Name: Name, Server: "an RFC 9946 (UDPSTP) server", Port: strconv.Itoa(udpstp.Port), Kinds: []traffic.Kind{kind()}, Networks: []string{"udp"},
 		Flags: []program.Flag{
 			{Name: algorithmFlag, Usage: "how a UDPSTP server searches for the capacity: B, in equal steps, or C, which doubles the rate (default C)"},
 			{Name: keyFlag, Usage: "number of the key in $" + keyVariable + " at a UDPSTP server that asks for one (default 0)"},
