@@ -99,7 +99,10 @@ func lines(_ model.Flow, runs []model.Run) []string {
 		what := map[model.Direction]string{model.To: "while this end sends", model.From: "while this end receives", "": "while both ends send"}[d]
 		text := ""
 		if added, ok := median(model.AddedP50); ok {
-			text = fmt.Sprintf("a new connection takes %s longer; ", units.FormatDuration(time.Duration(added*float64(time.Second)).Round(10*time.Microsecond)))
+			text = "a new connection takes no longer; "
+			if added > 0 {
+				text = fmt.Sprintf("a new connection takes %s longer; ", units.FormatDuration(time.Duration(added*float64(time.Second)).Round(10*time.Microsecond)))
+			}
 		}
 		out = append(out, fmt.Sprintf("%s: %sresponsiveness %.0f round trips a minute (RPM, %s)", what, text, score, Draft))
 	}

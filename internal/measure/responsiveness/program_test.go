@@ -234,10 +234,11 @@ func TestCertificateFlags(t *testing.T) {
 }
 
 func TestLines(t *testing.T) {
-	run := func(rpm float64) model.Run {
-		return model.Run{Values: []model.Value{{Direction: model.To, Metric: model.Responsiveness, Value: rpm}, {Direction: model.To, Metric: model.AddedP50, Value: 0.0164}}}
+	run := func(d model.Direction, rpm, added float64) model.Run {
+		return model.Run{Values: []model.Value{{Direction: d, Metric: model.Responsiveness, Value: rpm}, {Direction: d, Metric: model.AddedP50, Value: added}}}
 	}
-	must.Same(t, lines(model.Flow{}, []model.Run{run(700), run(800), run(733)}), []string{
+	must.Same(t, lines(model.Flow{}, []model.Run{run(model.To, 700, 0.0164), run(model.To, 800, 0.0164), run(model.To, 733, 0.0164), run(model.From, 3510, -0.0002)}), []string{
 		"while this end sends: a new connection takes 16.4 ms longer; responsiveness 733 round trips a minute (RPM, " + Draft + ")",
+		"while this end receives: a new connection takes no longer; responsiveness 3510 round trips a minute (RPM, " + Draft + ")",
 	})
 }
