@@ -119,6 +119,9 @@ func (c client) run(ctx context.Context, f model.Flow, rate units.BitRate, host 
 	} else {
 		near.Flows, near.Values = []model.FlowReport{got}, values
 	}
+	if at, held := t.held(flows[0].of.Low); held && rate == 0 {
+		far.Warnings = append(far.Warnings, fmt.Sprintf("the search stayed at %s although nothing was lost or delayed: the server, or its limit for a test, may hold it there, and the path carry more", units.BitRate(at)))
+	}
 	if length := flows[0].of.Length; length < r.of.Length {
 		far.Warnings = append(far.Warnings, fmt.Sprintf("the server measures for at most %s", units.FormatDuration(length)))
 	}

@@ -375,5 +375,15 @@ func TestTally(t *testing.T) {
 	})
 	must.Equal(t, fmt.Sprint(values), want)
 	must.True(t, got.Bytes == 9000 && got.Window == 2*time.Second && got.UDP.Received == 40 && got.Streams[0] == 5000 && got.Streams[1] == 4000, "%+v", got)
-	must.True(t, len(emitted) == 9 && emitted[0].Omitted && !emitted[3].Omitted && emitted[3].Value == 8*4000, "%+v", emitted)
+	_, held := y.held(30 * time.Millisecond)
+	must.True(t, !held, "a rate that rises is held")
+	for i := range uint32(3) {
+		y.add(0, sub(3000, 1, i+4))
+		y.add(1, sub(2000, 1, i+4))
+	}
+	at, held := y.held(30 * time.Millisecond)
+	must.True(t, held && at == 8*(5000+20*28), "held at %v, %t", at, held)
+	_, held = y.held(7 * time.Millisecond)
+	must.True(t, !held, "a rate that a queue holds")
+	must.True(t, len(emitted) == 18 && emitted[0].Omitted && !emitted[3].Omitted && emitted[3].Value == 8*4000, "%+v", emitted)
 }

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"math"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -143,6 +144,25 @@ func (t *tally) longest() (n int) {
 		n = max(n, len(f))
 	}
 	return n
+}
+
+// held is the IP rate at which a search stayed although it had no reason in the path: in
+// the last three sub-intervals nothing was lost, no datagram waited for low or longer, and
+// the rates agree within 2 %. The server, or its limit for a test, keeps the rate there; a
+// search on a full path goes up and down.
+func (t *tally) held(low time.Duration) (rate float64, is bool) {
+	n := t.longest()
+	if n < 3 {
+		return 0, false
+	}
+	rate = t.at(n - 1).ip
+	for i := n - 3; i < n; i++ {
+		w := t.at(i)
+		if w.Lost > 0 || w.Datagrams == 0 || time.Duration(w.Delays.Max)*time.Millisecond >= low || math.Abs(w.ip/rate-1) > 0.02 {
+			return 0, false
+		}
+	}
+	return rate, true
 }
 
 // sent is what the sender of the direction says.
