@@ -57,11 +57,11 @@ func (w *wireSide) makeRouters(spec Spec) error {
 
 // forward sets what a router needs before it has interfaces, which take it over.
 func (h Hop) forward() error {
-	gap := ""
+	gap, all := "", "" // for one address, and for all of them together
 	if h.ICMP > 0 {
 		gap = strconv.Itoa(1000 / h.ICMP) // milliseconds
 	} else if h.ICMP == unlimited {
-		gap = "0"
+		gap, all = "0", "1000000"
 	}
 	return h.write([]setting{
 		{"ipv4/ip_forward", "1"},
@@ -69,6 +69,8 @@ func (h Hop) forward() error {
 		{"ipv4/conf/default/rp_filter", "0"},
 		{"ipv4/fib_multipath_hash_policy", "1"}, // addresses and ports
 		{"ipv4/icmp_ratelimit", gap},
+		{"ipv4/icmp_msgs_per_sec", all}, // and ICMPv6: icmp_global_allow of net/ipv4/icmp.c
+		{"ipv4/icmp_msgs_burst", all},
 		{"ipv6/fib_multipath_hash_policy", "1"},
 		{"ipv6/icmp/ratelimit", gap},
 	})
@@ -86,6 +88,7 @@ func (h Hop) write(settings []setting) error {
 		switch {
 		case err == nil:
 		case strings.HasPrefix(s.name, "ipv6/") && errors.Is(err, fs.ErrNotExist): // no IPv6
+		case strings.HasPrefix(s.name, "ipv4/icmp_msgs") && errors.Is(err, fs.ErrNotExist): // an older kernel, with one limit for all namespaces
 		case strings.Contains(s.name, "multipath") && h.Members == 0: // a kernel without bundles
 		default:
 			return fmt.Errorf("set %s: %w", strings.ReplaceAll("net/"+s.name, "/", "."), err)

@@ -56,9 +56,8 @@ func TestFreeBSDAgainstLinux(t *testing.T) {
 	})
 	t.Run("finding", func(t *testing.T) {
 		told(t, "what the smallest of these windows limits")
-		if slices.ContainsFunc(limits, func(s string) bool { return s != "receive window" && s != "send buffer" }) || len(limits) != 2 {
-			t.Errorf("64 KiB, sent and received: limited by %q, where it is the window", limits)
-		}
+		must.True(t, !slices.ContainsFunc(limits, func(s string) bool { return s != "receive window" && s != "send buffer" }) &&
+			len(limits) == 2, "64 KiB, sent and received: limited by %q, where it is the window", limits)
 	})
 }
 
@@ -215,9 +214,8 @@ func keepAndBack(ctx context.Context, t *testing.T, near *Machine) {
 	text := must.Get(near.Get(ctx, "/etc/sysctl.conf"))(t)
 	must.True(t, strings.Contains(string(text), "net.inet.tcp.recvbuf_max=1048576"), "sysctl.conf: %q", text)
 	t.Log(do(ctx, t, near, "linerate", "undo", "--kept"))
-	if text, err := near.Get(ctx, "/etc/sysctl.conf"); err == nil && strings.Contains(string(text), "recvbuf_max") {
-		t.Errorf("sysctl.conf after undo --kept: %q", text)
-	}
+	text, err := near.Get(ctx, "/etc/sysctl.conf")
+	must.True(t, err != nil || !strings.Contains(string(text), "recvbuf_max"), "sysctl.conf after undo --kept: %q", text)
 	n := number(ctx, t, near, "net.inet.tcp.recvbuf_max")
 	must.True(t, n == 2<<20, "recvbuf_max is %d after undo --kept", n)
 }

@@ -122,9 +122,8 @@ func TestTwoMachines(t *testing.T) {
 			t.Skip(what)
 		}
 		cfg.Cards = []Card{{Model: "e1000", MAC: "52:54:00:00:00:0" + string(rune('1'+i)), Cable: cable}}
-		if both[i], err = Start(ctx, cfg); err != nil {
-			t.Fatal(err)
-		}
+		both[i], err = Start(ctx, cfg)
+		must.Do(t, err)
 		t.Cleanup(both[i].Close)
 	}
 	began := time.Now()
@@ -137,9 +136,8 @@ func TestTwoMachines(t *testing.T) {
 	near := both[0]
 	r := must.Get(near.Run(ctx, "ping", "-c2", "-w20", "10.0.0.2"))(t)
 	must.Need(t, r.Code == 0, "ping: %+v", r)
-	if r, err := near.Shell(ctx, "echo out; echo err >&2; exit 7"); err != nil || r.Stdout != "out\n" || r.Stderr != "err\n" || r.Code != 7 {
-		t.Fatalf("shell: %+v, %v", r, err)
-	}
+	r, err = near.Shell(ctx, "echo out; echo err >&2; exit 7")
+	must.Need(t, err == nil && r.Stdout == "out\n" && r.Stderr == "err\n" && r.Code == 7, "shell: %+v, %v", r, err)
 	text := strings.Repeat("a file of some length\n", 20000)
 	must.Do(t, near.Put(ctx, "/root/kept/file", []byte(text), 0o640))
 	must.Do(t, near.SetLink(ctx, "n0", false))
@@ -159,12 +157,10 @@ func TestTwoMachines(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
-	if r, err := near.Run(short, "sleep", "1000"); err == nil {
-		t.Fatalf("a program that was given up: %+v", r)
-	}
-	if r, err := near.Shell(ctx, "pgrep -x sleep"); err != nil || r.Code != 1 {
-		t.Fatalf("it is still there: %+v, %v", r, err)
-	}
+	r, err = near.Run(short, "sleep", "1000")
+	must.Need(t, err != nil, "a program that was given up: %+v", r)
+	r, err = near.Shell(ctx, "pgrep -x sleep")
+	must.Need(t, err == nil && r.Code == 1, "it is still there: %+v, %v", r, err)
 }
 
 // TestAMachineThatCannotStart tells what qemu said.

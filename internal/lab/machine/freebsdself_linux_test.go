@@ -69,9 +69,8 @@ func limitsOfFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 	until(ctx, t, near, func() bool {
 		return number(ctx, t, near, most) == 4<<20 && number(ctx, t, near, all) == 4718592 && strings.Contains(do(ctx, t, near, "peek", "interface", "em0"), `"MTU": 1400,`)
 	}, p)
-	if r, err := p.Wait(); err != nil {
-		t.Errorf("%+v, %v", r, err)
-	}
+	r, err := p.Wait()
+	must.OK(t, err, "%+v", r)
 	if n, limit := number(ctx, t, near, most), number(ctx, t, near, all); n != 2<<20 || limit != 2<<20 || !strings.Contains(do(ctx, t, near, "peek", "interface", "em0"), `"MTU": 1500,`) {
 		t.Errorf("after it %d and %d: %s", n, limit, do(ctx, t, near, "peek", "interface", "em0"))
 	}
@@ -90,8 +89,7 @@ func keepOnBoth(ctx context.Context, t *testing.T, near, far *Machine) {
 	}
 	t.Log(do(ctx, t, near, "linerate", "undo", "--kept") + do(ctx, t, near, "linerate", "undo", "--kept", "@"+link))
 	for _, m := range []*Machine{near, far} {
-		text, err := m.Get(ctx, "/etc/sysctl.conf")
-		must.True(t, err != nil, "sysctl.conf of %s is still there: %s", m.cfg.Name, text)
+		must.Fail(t, must.Err(m.Get(ctx, "/etc/sysctl.conf")), "sysctl.conf of %s is still there", m.cfg.Name)
 		must.Equal(t, number(ctx, t, m, "net.inet.tcp.delayed_ack"), 1, "delayed_ack of %s", m.cfg.Name)
 	}
 }
@@ -159,12 +157,8 @@ func windowStory(ctx context.Context, t *testing.T, near *Machine, direction str
 		}
 		all = append(all, rate)
 	}
-	if all[3] < 2.5*all[0] {
-		t.Errorf("512 KiB carry %.0f bit/s, 64 KiB %.0f: the window does not grow", all[3], all[0])
-	}
-	if all[5] > 2*all[4] {
-		t.Errorf("1536 KiB carry %.0f bit/s, 1024 KiB %.0f: no plateau", all[5], all[4])
-	}
+	must.True(t, !(all[3] < 2.5*all[0]), "512 KiB carry %.0f bit/s, 64 KiB %.0f: the window does not grow", all[3], all[0])
+	must.True(t, !(all[5] > 2*all[4]), "1536 KiB carry %.0f bit/s, 1024 KiB %.0f: no plateau", all[5], all[4])
 	return smallest
 }
 
@@ -253,9 +247,8 @@ func serveEachOther(ctx context.Context, t *testing.T, near, far *Machine) {
 		do(ctx, t, m, "linerate", "test", "@"+link, "-t", "1s", "-q")
 	}
 	audit, err := near.Get(ctx, "/root/audit")
-	if err != nil || !strings.Contains(string(audit), "tuner") || !strings.Contains(string(audit), "refused") {
-		t.Errorf("FreeBSD's audit log: %s, %v", audit, err)
-	}
+	must.True(t, err == nil && strings.Contains(string(audit), "tuner") && strings.Contains(string(audit), "refused"),
+		"FreeBSD's audit log: %s, %v", audit, err)
 }
 
 // linux is a variable of Debian.
@@ -318,18 +311,16 @@ func runFreeBSD(ctx context.Context, t *testing.T, near *Machine) {
 	do(ctx, t, near, small()...)
 	text := do(ctx, t, near, "linerate", "run", "@"+link, "--direction", "from", "--factor", "near.tcp.recv_buffer_max=16KiB,64KiB", "--blocks", "6", "-t", "3s", "-q")
 	t.Logf("%s", text)
-	if !regexp.MustCompile(`[234]\.\d+ times as fast, at least .*decided`).MatchString(text) {
-		t.Error("four times the window is not told as about four times the rate")
-	}
+	must.True(t, regexp.MustCompile(`[234]\.\d+ times as fast, at least .*decided`).MatchString(text),
+		"four times the window is not told as about four times the rate")
 	must.Equal(t, number(ctx, t, near, most), 16384, "after the runs %s", most)
 	// The guard of the round trip may stay open: emulated processors answer unevenly.
 	t.Log(do(ctx, t, near, "linerate", "keep", "last", "--interface", "em0", "--despite-guards", "--yes"))
 	conf := must.Get(near.Get(ctx, "/etc/sysctl.conf"))(t)
 	must.True(t, strings.Contains(string(conf), most+"=65536"), "sysctl.conf: %q", conf)
 	t.Log(do(ctx, t, near, "linerate", "undo", "--kept"))
-	if conf, err := near.Get(ctx, "/etc/sysctl.conf"); err == nil && strings.Contains(string(conf), most) {
-		t.Errorf("sysctl.conf after undo --kept: %q", conf)
-	}
+	conf, err := near.Get(ctx, "/etc/sysctl.conf")
+	must.True(t, err != nil || !strings.Contains(string(conf), most), "sysctl.conf after undo --kept: %q", conf)
 }
 
 // tuneFreeBSD has a search find and prove that the buffers are too small; afterwards they

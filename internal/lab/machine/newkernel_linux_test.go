@@ -120,9 +120,8 @@ while kill -0 $p 2> /dev/null; do ss -tinOH dst 10.0.0.2 >> /tmp/ss; sleep 0.2; 
 	t.Logf("linerate: %v to %v\nss, while it carried most: %v", least, most, loaded)
 	goodput, _ := d.Session.Runs[0].Value(model.To, model.Goodput)
 	flowed := numeric(after) - numeric(before)
-	if goodput <= 0 || flowed < goodput/8*4 { // six seconds were measured, and what goes before
-		t.Errorf("%.0f bit/s for six seconds, and the card sent %.0f bytes", goodput, flowed)
-	}
+	must.True(t, !(goodput <= 0) && !(flowed < goodput/8*4),
+		"%.0f bit/s for six seconds, and the card sent %.0f bytes", goodput, flowed)
 	for metric, key := range map[model.Metric]string{model.RTT: "rtt", model.RTTMin: "minrtt", model.PeerWindow: "snd_wnd", model.Cwnd: "cwnd"} {
 		seen, there := loaded[key], len(loaded) > 0
 		low, high := least[metric], most[metric]
@@ -165,8 +164,7 @@ func busiest(text string) map[string]float64 {
 // short returns a folder whose path is short, for sockets.
 func short(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "vm") //nolint:usetesting // the path of t.TempDir is too long for a socket
-	must.Do(t, err)
+	dir := must.Get(os.MkdirTemp("", "vm"))(t) //nolint:usetesting // the path of t.TempDir is too long for a socket
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }

@@ -91,9 +91,8 @@ func reboot(ctx context.Context, t *testing.T, cards [][2]string) []string {
 			all[i] = "with what is kept, its owner gives it no address"
 		}
 	}
-	if !strings.Contains(after, "tcp_congestion_control = reno") || !strings.Contains(after, "tcp_sack = 1") || strings.Contains(fmt.Sprint(all), "kept") {
-		t.Errorf("after a restart:\n%s", after)
-	}
+	must.True(t, strings.Contains(after, "tcp_congestion_control = reno") && strings.Contains(after, "tcp_sack = 1") &&
+		!strings.Contains(fmt.Sprint(all), "kept"), "after a restart:\n%s", after)
 	job := sh(ctx, t, m, "journalctl -b --no-pager -o cat -u linerate-undo; ls /etc/systemd/system | grep linerate; linerate undo; echo rc=$?")
 	t.Logf("the job at the next start, and undo after it:\n%s", job)
 	for _, want := range []string{
@@ -136,17 +135,14 @@ func TestDrivers(t *testing.T) {
 	t.Run("second ring of vmxnet3", func(t *testing.T) {
 		onPage(ctx, t, m, name[1], "settings", `ring.rx_jumbo 512 descriptors of 4096`)
 		must.Equal(t, try(ctx, t, m, name[1], trial{"rings", []string{"nic.ring.rx_jumbo=256"}, []string{`^RX Jumbo:\s+256$`}}), yes)
-		if said := sh(ctx, t, m, "linerate set nic.ring.rx_jumbo=8192 --interface "+name[1]+" --for 1s -q 2>&1; ethtool -g "+name[1]); !strings.Contains(said, "C-12") || !regexp.MustCompile(`RX Jumbo:\s+512\n`).MatchString(said) {
-			t.Error(said)
-		}
+		said := sh(ctx, t, m, "linerate set nic.ring.rx_jumbo=8192 --interface "+name[1]+" --for 1s -q 2>&1; ethtool -g "+name[1])
+		must.True(t, strings.Contains(said, "C-12") && regexp.MustCompile(`RX Jumbo:\s+512\n`).MatchString(said), "%v", said)
 	})
 	t.Run("link of tulip", func(t *testing.T) {
 		says := sh(ctx, t, m, "ethtool "+name[2])
 		must.Need(t, !strings.Contains(says, "Speed"), "this kernel tells it by ethtool:\n%s", says)
 		registers := strings.Fields(sh(ctx, t, m, mii+name[2]))
-		if len(registers) != 4 || registers[0] != "3100" { // negotiates
-			t.Fatalf("the registers are %q", registers)
-		}
+		must.Need(t, len(registers) == 4 && registers[0] == "3100", "the registers are %q", registers) // negotiates
 		t.Logf("registers: %q", registers)
 		onPage(ctx, t, m, name[2], "link", `100 Mbit/s, full duplex, negotiated`)
 	})
@@ -188,8 +184,7 @@ func coalescing(ctx context.Context, t *testing.T, m *Machine, name string) {
 	sh(ctx, t, m, "ethtool -C "+name+" rx-usecs 3")
 	for _, value := range []string{"2", "5", "9", "10001"} {
 		said := sh(ctx, t, m, "linerate set nic.coalesce.rx_usecs="+value+" --interface "+name+" --for 1s -q 2>&1; ethtool -c "+name)
-		if !strings.Contains(said, "the driver e1000e takes 0 (no moderation), 1 (mode dynamic)") || !strings.Contains(said, "rx-usecs: 3\n") {
-			t.Errorf("%s: %s", value, said)
-		}
+		must.True(t, strings.Contains(said, "the driver e1000e takes 0 (no moderation), 1 (mode dynamic)") &&
+			strings.Contains(said, "rx-usecs: 3\n"), "%s: %s", value, said)
 	}
 }
