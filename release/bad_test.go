@@ -3,16 +3,15 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
+
+	"linerate/internal/must"
 )
 
 // TestBadInputs holds what is refused before anything is built.
 func TestBadInputs(t *testing.T) {
 	full := t.TempDir()
-	if err := os.WriteFile(filepath.Join(full, "a"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(full, "a"), nil, 0o600))
 	for want, args := range map[string][]string{
 		`-version "": want`:         {"-out", "x", "-epoch", "1"},
 		`-version "1.2": want`:      {"-version", "1.2", "-out", "x", "-epoch", "1"},
@@ -24,9 +23,7 @@ func TestBadInputs(t *testing.T) {
 		`"plan9/amd64" is none of `: {"-version", "1.2.3", "-epoch", "1", "-out", "x", "-targets", "plan9/amd64"},
 		`project.yaml`:              {"-version", "1.2.3", "-epoch", "1", "-out", t.TempDir(), "-tree", full},
 	} {
-		if err := run(t.Context(), args); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %s", args, err, want)
-		}
+		must.Say(t, run(t.Context(), args), want, "%v", args)
 	}
 	for want, text := range map[string]string{
 		"homepage": "name: a\nsummary: a\ndescription: a\nmodule: a\nmaintainer: a\nlicense: a\nhomepage: a\ndownload: https://a/VERSION\n",
@@ -35,11 +32,7 @@ func TestBadInputs(t *testing.T) {
 		"is empty": "homepage: https://a\ndownload: https://a/VERSION\n",
 	} {
 		file := filepath.Join(t.TempDir(), "project.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := readProject(file); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
+		must.Say(t, must.Err(readProject(file)), want)
 	}
 }

@@ -25,6 +25,8 @@ import (
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/goccy/go-yaml"
 	"github.com/klauspost/compress/zstd"
+
+	"linerate/internal/must"
 )
 
 var (
@@ -83,18 +85,13 @@ func TestReproducible(t *testing.T) {
 	t.Setenv("LC_ALL", "C")
 	t.Setenv("SOURCE_DATE_EPOCH", "1")
 	t.Setenv("GOAMD64", "v3")
-	if err := run(t.Context(), []string{"-version", testVersion, "-tree", tree, "-epoch", testEpoch, "-targets", targets(), "-out", again}); err != nil {
-		t.Fatal(err)
-	}
+	err := run(t.Context(), []string{"-version", testVersion, "-tree", tree, "-epoch", testEpoch, "-targets", targets(), "-out", again})
+	must.Do(t, err)
 	first, second := sums(t, folder), sums(t, again)
 	for name, sum := range first {
-		if second[name] != sum {
-			t.Errorf("%s: %s, and %s the second time", name, sum, second[name])
-		}
+		must.True(t, second[name] == sum, "%s: %s, and %s the second time", name, sum, second[name])
 	}
-	if len(first) != len(second) || len(first) < 6 {
-		t.Errorf("%d files, and %d the second time", len(first), len(second))
-	}
+	must.True(t, len(first) == len(second) && len(first) >= 6, "%d files, and %d the second time", len(first), len(second))
 }
 
 func copyTree(t *testing.T, from, to string) {
@@ -108,28 +105,18 @@ func copyTree(t *testing.T, from, to string) {
 		if err != nil {
 			continue // removed and not committed yet
 		}
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(to, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(to, name), b, 0o600))
 	}
 }
 
 // sums are those of the files of a folder.
 func sums(t *testing.T, folder string) map[string]string {
 	t.Helper()
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(folder))(t)
 	out := map[string]string{}
 	for _, e := range entries {
-		b, err := os.ReadFile(filepath.Join(folder, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(folder, e.Name())))(t)
 		sum := sha256.Sum256(b)
 		out[e.Name()] = hex.EncodeToString(sum[:])
 	}
@@ -141,28 +128,20 @@ func TestChecksums(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", "SHA256SUMS")
 	cmd.Dir = folder
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if n, files := strings.Count(string(out), ": OK"), len(sums(t, folder)); n != files-1 {
-		t.Errorf("%d of %d files have a sum", n, files-1)
-	}
+	must.Need(t, err == nil, "%v\n%s", err, out)
+	n, files := strings.Count(string(out), ": OK"), len(sums(t, folder))
+	must.True(t, n == files-1, "%d of %d files have a sum", n, files-1)
 }
 
 // one is the file of the release whose name has the pattern; the test is skipped where
 // its system was not built.
 func one(t *testing.T, pattern string) string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(folder, pattern))
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(filepath.Glob(filepath.Join(folder, pattern)))(t)
 	if len(found) == 0 && !*slow && !strings.Contains(pattern, "linux") {
 		t.Skipf("%s: make release-test builds it", pattern)
 	}
-	if len(found) != 1 {
-		t.Fatalf("%s: %v", pattern, found)
-	}
+	must.Need(t, len(found) == 1, "%s: %v", pattern, found)
 	return found[0]
 }
 
@@ -175,13 +154,8 @@ func entries(t *testing.T, r io.Reader) map[string][]byte {
 		if err == io.EOF { //nolint:errorlint // archive/tar says so
 			return out
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := io.ReadAll(tr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		b := must.Get(io.ReadAll(tr))(t)
 		out[h.Name] = b
 	}
 }
@@ -189,52 +163,33 @@ func entries(t *testing.T, r io.Reader) map[string][]byte {
 // TestArchives runs the program of this system's archive, and looks into one of Windows.
 func TestArchives(t *testing.T) {
 	file := one(t, "linerate-*-linux-"+runtime.GOARCH+".tar.gz")
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(file))(t)
+	z := must.Get(gzip.NewReader(bytes.NewReader(b)))(t)
 	files := entries(t, z)
 	top := strings.TrimSuffix(filepath.Base(file), ".tar.gz")
 	for _, name := range []string{"linerate", "linerate-agent", "LICENSE", "README.md", "CHANGELOG.md", "man/linerate.1", "man/linerate-test.1", "completions/linerate.bash", "completions/_linerate"} {
-		if len(files[path.Join(top, name)]) == 0 {
-			t.Errorf("%s is not in it", name)
-		}
+		must.True(t, len(files[path.Join(top, name)]) != 0, "%s is not in it", name)
 	}
 	program := filepath.Join(t.TempDir(), "linerate")
-	if err := os.WriteFile(program, files[path.Join(top, "linerate")], 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(program, files[path.Join(top, "linerate")], 0o700))
 	out, err := exec.CommandContext(t.Context(), program, "version").Output()
 	if err != nil || !strings.Contains(string(out), version(t)) {
 		t.Errorf("%s, %v: want version %s", out, err, version(t))
 	}
 	for _, path := range []string{os.TempDir() + "/", cwd(t), os.Getenv("HOME") + "/go"} {
-		if bytes.Contains(files[top+"/linerate"], []byte(path)) && path != "/tmp/" {
-			t.Errorf("the program knows %s of the machine that built it", path)
-		}
+		must.True(t, !bytes.Contains(files[top+"/linerate"], []byte(path)) || path == "/tmp/",
+			"the program knows %s of the machine that built it", path)
 	}
-	r, err := zip.OpenReader(one(t, "linerate-*-windows-amd64.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(zip.OpenReader(one(t, "linerate-*-windows-amd64.zip")))(t)
 	defer func() { _ = r.Close() }()
-	if !slices.ContainsFunc(r.File, func(f *zip.File) bool {
+	must.True(t, slices.ContainsFunc(r.File, func(f *zip.File) bool {
 		return strings.HasSuffix(f.Name, "/linerate.exe") && f.UncompressedSize64 > 1<<20
-	}) {
-		t.Error("linerate.exe is not in the archive for Windows")
-	}
+	}), "linerate.exe is not in the archive for Windows")
 }
 
 func cwd(t *testing.T) string {
 	t.Helper()
-	dir, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(filepath.Abs(".."))(t)
 	return dir
 }
 
@@ -248,17 +203,10 @@ func version(t *testing.T) string {
 func parts(t *testing.T) (*cyclonedx.BOM, string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(folder, "*.cdx.json"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("%v, %v", found, err)
-	}
-	b, err := os.ReadFile(found[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Need(t, err == nil && len(found) == 1, "%v, %v", found, err)
+	b := must.Get(os.ReadFile(found[0]))(t)
 	bom := cyclonedx.NewBOM()
-	if err := cyclonedx.NewBOMDecoder(bytes.NewReader(b), cyclonedx.BOMFileFormatJSON).Decode(bom); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cyclonedx.NewBOMDecoder(bytes.NewReader(b), cyclonedx.BOMFileFormatJSON).Decode(bom))
 	return bom, string(b)
 }
 
@@ -266,27 +214,18 @@ func parts(t *testing.T) (*cyclonedx.BOM, string) {
 // the version that go.mod says, and nothing that only tests or this tool use.
 func TestParts(t *testing.T) {
 	bom, text := parts(t)
-	b, err := os.ReadFile("../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("../go.mod"))(t)
 	for _, c := range *bom.Components {
 		if c.Name == "std" {
 			continue
 		}
-		if !strings.Contains(string(b), c.Name+" "+c.Version) {
-			t.Errorf("%s %s is not in go.mod", c.Name, c.Version)
-		}
+		must.True(t, strings.Contains(string(b), c.Name+" "+c.Version), "%s %s is not in go.mod", c.Name, c.Version)
 	}
 	for _, name := range []string{"github.com/spf13/cobra", "github.com/ncruces/go-sqlite3", "connectrpc.com/connect"} {
-		if !strings.Contains(text, `"pkg:golang/`+name+"@") {
-			t.Errorf("%s is not in the list", name)
-		}
+		must.True(t, strings.Contains(text, `"pkg:golang/`+name+"@"), "%s is not in the list", name)
 	}
 	for _, name := range []string{"nfpm", "chromedp", "rapid", "go-containerregistry"} {
-		if strings.Contains(text, name) {
-			t.Errorf("%s is in the list, and in no program", name)
-		}
+		must.True(t, !strings.Contains(text, name), "%s is in the list, and in no program", name)
 	}
 }
 
@@ -294,55 +233,39 @@ func TestParts(t *testing.T) {
 // Where there is a pkg (it can be built on Linux, too) it installs and removes the package.
 func TestFreeBSDPackage(t *testing.T) {
 	pack := one(t, "linerate-*-freebsd-amd64.pkg")
-	f, err := os.Open(pack)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(pack))(t)
 	defer func() { _ = f.Close() }()
-	z, err := zstd.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(zstd.NewReader(f))(t)
 	defer z.Close()
 	files := entries(t, z)
 	var m pkgManifest
-	if err := json.Unmarshal(files["+MANIFEST"], &m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(files["+MANIFEST"], &m))
 	for name, want := range m.Files {
 		sum := sha256.Sum256(files[name])
-		if want != "1$"+hex.EncodeToString(sum[:]) || !strings.HasPrefix(name, "/usr/local/") {
-			t.Errorf("%s: %s", name, want)
-		}
+		must.True(t, want == "1$"+hex.EncodeToString(sum[:]) && strings.HasPrefix(name, "/usr/local/"), "%s: %s", name, want)
 	}
-	if len(m.Files) != len(files)-2 || m.Version == "" || strings.Contains(m.Version, "-") || m.ABI != "FreeBSD:*:amd64" {
-		t.Errorf("%+v", m)
-	}
+	must.True(t, len(m.Files) == len(files)-2 && m.Version != "" && !strings.Contains(m.Version, "-") && m.ABI == "FreeBSD:*:amd64",
+		"%+v", m)
 	t.Run("with pkg", func(t *testing.T) {
 		pkg, err := exec.LookPath("pkg")
 		if err != nil {
 			t.Skip("no pkg here, and Debian has no package of it: the package was read, and not installed")
 		}
 		root := t.TempDir()
-		if err := os.MkdirAll(filepath.Join(root, "var/db/pkg"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(root, "var/db/pkg"), 0o755))
 		in := func(args ...string) string {
-			return must(t, pkg, append([]string{"-o", "ABI=FreeBSD:12:amd64", "-o", "OSVERSION=1201000", "-r", root}, args...)...)
+			return succeed(t, pkg, append([]string{"-o", "ABI=FreeBSD:12:amd64", "-o", "OSVERSION=1201000", "-r", root}, args...)...)
 		}
 		in("add", pack)
 		listed := in("info", "-l", "linerate")
 		for name := range m.Files {
 			b, err := os.ReadFile(filepath.Join(root, name))
-			if err != nil || !bytes.Equal(b, files[name]) || !strings.Contains(listed, name) {
-				t.Errorf("%s is not there, or differs: %v", name, err)
-			}
+			must.True(t, err == nil && bytes.Equal(b, files[name]) && strings.Contains(listed, name),
+				"%s is not there, or differs: %v", name, err)
 		}
 		in("delete", "-y", "linerate")
 		for name := range m.Files {
-			if _, err := os.Stat(filepath.Join(root, name)); err == nil {
-				t.Errorf("%s is left behind", name)
-			}
+			must.Fail(t, must.Err(os.Stat(filepath.Join(root, name))), "%s is left behind", name)
 		}
 	})
 }
@@ -353,23 +276,13 @@ func TestManifests(t *testing.T) {
 	var scoop struct {
 		Architecture map[string]struct{ URL, Hash, Extract_dir string } //nolint:revive // Scoop's name
 	}
-	b, err := os.ReadFile(one(t, "linerate.scoop.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &scoop); err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(one(t, "linerate.scoop.json")))(t)
+	must.Do(t, json.Unmarshal(b, &scoop))
 	for arch, a := range scoop.Architecture {
-		if all[path.Base(a.URL)] != a.Hash {
-			t.Errorf("scoop %s: %s has the sum %s", arch, a.URL, all[path.Base(a.URL)])
-		}
+		must.True(t, all[path.Base(a.URL)] == a.Hash, "scoop %s: %s has the sum %s", arch, a.URL, all[path.Base(a.URL)])
 	}
 	for _, name := range []string{"linerate.winget.yaml", "linerate.winget.installer.yaml", "linerate.winget.locale.en-US.yaml"} {
-		b, err := os.ReadFile(one(t, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(one(t, name)))(t)
 		var m struct {
 			PackageVersion string
 			Installers     []struct{ InstallerUrl, InstallerSha256 string } //nolint:revive // winget's name
@@ -378,27 +291,17 @@ func TestManifests(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, sum := range regexp.MustCompile(`(?m)InstallerUrl: (\S+)\n +InstallerSha256: ([0-9A-F]{64})$`).FindAllStringSubmatch(string(b), -1) {
-			if all[path.Base(sum[1])] != strings.ToLower(sum[2]) {
-				t.Errorf("%s: %s", name, sum[1])
-			}
+			must.True(t, all[path.Base(sum[1])] == strings.ToLower(sum[2]), "%s: %s", name, sum[1])
 		}
 	}
-	cask, err := os.ReadFile(one(t, "linerate.rb"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cask := must.Get(os.ReadFile(one(t, "linerate.rb")))(t)
 	for _, arch := range []string{"amd64", "arm64"} {
-		if !strings.Contains(string(cask), all["linerate-"+version(t)+"-darwin-"+arch+".tar.gz"]) {
-			t.Errorf("the cask has no sum for %s", arch)
-		}
+		must.True(t, strings.Contains(string(cask), all["linerate-"+version(t)+"-darwin-"+arch+".tar.gz"]),
+			"the cask has no sum for %s", arch)
 		url := regexp.MustCompile(`(?m)^  url "(.*)"$`).FindSubmatch(cask)
-		if url == nil {
-			t.Fatalf("the cask has no address:\n%s", cask)
-		}
+		must.Need(t, url != nil, "the cask has no address:\n%s", cask)
 		filled := strings.NewReplacer("#{arch}", arch, "#{version}", version(t)).Replace(string(url[1]))
-		if all[path.Base(filled)] == "" {
-			t.Errorf("the cask leads to %s, which is not in the release", filled)
-		}
+		must.True(t, all[path.Base(filled)] != "", "the cask leads to %s, which is not in the release", filled)
 	}
 	if ruby, err := exec.LookPath("ruby"); err == nil {
 		if out, err := exec.CommandContext(t.Context(), ruby, "-c", one(t, "linerate.rb")).CombinedOutput(); err != nil {

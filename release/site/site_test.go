@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/html"
+
+	"linerate/internal/must"
 )
 
 // page is what a page has: where it leads, and what can be led to.
@@ -22,15 +24,9 @@ type page struct {
 
 func read(t *testing.T, file string) page {
 	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(file))(t)
 	defer func() { _ = f.Close() }()
-	root, err := html.Parse(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(html.Parse(f))(t)
 	p := page{ids: map[string]bool{}}
 	for n := range root.Descendants() {
 		for _, a := range n.Attr {
@@ -51,27 +47,20 @@ func read(t *testing.T, file string) page {
 // nothing is fetched from elsewhere.
 func TestLinks(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "site")
-	if err := makeSite("../..", out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, makeSite("../..", out))
 	pages := map[string]page{}
-	if err := filepath.WalkDir(out, func(file string, _ fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(out, func(file string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(file, ".html") {
 			pages[file] = read(t, file)
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if len(pages) < 25 {
-		t.Errorf("%d pages only", len(pages))
-	}
+	}))
+	must.True(t, len(pages) >= 25, "%d pages only", len(pages))
 	followed := 0
 	for file, p := range pages {
 		for _, load := range p.loads {
-			if u, err := url.Parse(load); err != nil || (u.Scheme != "" && u.Scheme != "data") || u.Host != "" {
-				t.Errorf("%s fetches %s", file, load)
-			}
+			u, err := url.Parse(load)
+			must.True(t, err == nil && (u.Scheme == "" || u.Scheme == "data") && u.Host == "", "%s fetches %s", file, load)
 		}
 		for _, link := range append(p.links, p.loads...) {
 			u, err := url.Parse(link)
@@ -100,44 +89,27 @@ func TestNarrow(t *testing.T) {
 		t.Skip("no chromium here")
 	}
 	out := filepath.Join(t.TempDir(), "site")
-	if err := makeSite("../..", out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, makeSite("../..", out))
 	for _, name := range []string{"index.html", "manual.html", "flags.html"} {
 		// An inner frame of 390 pixels, since a headless window is never that narrow.
 		frame := filepath.Join(out, "narrow.html")
 		text := `<iframe src="` + name + `" width="390" height="800" onload="document.title=this.contentDocument.documentElement.scrollWidth;document.body.append('wide:'+document.title)"></iframe>`
-		if err := os.WriteFile(frame, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(frame, []byte(text), 0o600))
 		browser := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--virtual-time-budget=5000", "--user-data-dir="+t.TempDir(), "--dump-dom", "file://"+frame)
 		browser.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // it leaves its socket
-		dom, err := browser.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		dom := must.Get(browser.Output())(t)
 		m := regexp.MustCompile(`wide:(\d+)`).FindStringSubmatch(string(dom))
-		if m == nil {
-			t.Fatalf("%s: the browser says no width: %s", name, dom)
-		}
-		if len(m[1]) > 3 || m[1] > "390" {
-			t.Errorf("%s is %s pixels wide on a telephone of 390", name, m[1])
-		}
+		must.Need(t, m != nil, "%s: the browser says no width: %s", name, dom)
+		must.True(t, len(m[1]) <= 3 && m[1] <= "390", "%s is %s pixels wide on a telephone of 390", name, m[1])
 	}
 }
 
 // TestBadInputs holds what is refused.
 func TestBadInputs(t *testing.T) {
 	full := t.TempDir()
-	if err := os.WriteFile(filepath.Join(full, "a"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(full, "a"), nil, 0o600))
 	for want, out := range map[string]string{"-out: want": "", "has files already": full} {
-		if err := makeSite("../..", out); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", out, err)
-		}
+		must.Say(t, makeSite("../..", out), want, "%q", out)
 	}
-	if err := makeSite(full, filepath.Join(full, "b")); err == nil {
-		t.Error("a source without documents makes a site")
-	}
+	must.Fail(t, makeSite(full, filepath.Join(full, "b")), "a source without documents makes a site")
 }
